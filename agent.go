@@ -1,49 +1,72 @@
 package perdure
 
-// Agent is the configuration of a session: who the model is told to be, and its limits. It is fixed in
-// session.created. The zero value is an agent without instructions, on the engine's default model.
+// Agent is the configuration of a session: instructions, model, tools and limits. It is fixed when
+// session.created is recorded. The zero value is an agent without instructions on the engine's
+// default model.
 type Agent struct {
-	Name              string            `json:"name,omitempty"`
-	Instructions      string            `json:"instructions,omitempty"`       // the system prompt; the tool sets add their parts
-	Model             string            `json:"model,omitempty"`              // empty: the engine's default
-	Tools             []string          `json:"tools,omitzero"`               // visible tools by name; nil: all that the engine has
-	MaxContextTokens  int               `json:"max_context_tokens,omitempty"` // estimated; beyond, the context is compacted before the model is asked (TN23); 0: only when the provider says so
-	MaxIterations     int               `json:"max_iterations,omitempty"`     // reason steps a turn; 0: DefaultMaxIterations
-	Summarise         bool              `json:"summarise,omitempty"`          // what is left out of the context is summed up by the model first (TN23)
-	Recovery          RecoveryMode      `json:"recovery,omitempty"`           // of an answer that broke off with text, where it is possible; empty: continue, else finalize (TN20)
-	SealAfter         int               `json:"seal_after,omitempty"`         // so many calls of a loop seal the turn, at least 3; 0: none do (TN24)
-	SerialCalls       bool              `json:"serial_calls,omitempty"`       // calls of a step strictly one after another (TN11)
-	MaxParallelCalls  int               `json:"max_parallel_calls,omitempty"` // 0: DefaultParallelCalls
-	MaxContinuations  int               `json:"max_continuations,omitempty"`  // automatic turns without a person; 0: DefaultMaxContinuations
-	Locale            string            `json:"locale,omitempty"`             // BCP 47; empty: en
-	Timezone          string            `json:"timezone,omitempty"`           // IANA; empty: UTC
-	Title             string            `json:"title,omitempty"`              // of the session; a tool may change it
-	Labels            Labels            `json:"labels,omitempty"`             // of the session, as it begins; people may change them
-	DisableBackground bool              `json:"disable_background,omitempty"` // keeps the background set out (TL33)
-	DryRun            bool              `json:"dry_run,omitempty"`            // pure tools run, others say what they would do (AP13)
-	AskEffects        bool              `json:"ask_effects,omitempty"`        // a person is asked before every call of a tool that is not pure, whatever the policies allow
-	AskUntrusted      bool              `json:"ask_untrusted,omitempty"`      // once anything from outside was read, a person is asked before every call that reaches further than the session (S3)
-	SoftBudgetMS      int64             `json:"soft_budget_ms,omitempty"`     // of tools that name none; 0: the engine's; -1: they never leave their turn (LN2)
-	ClientTools       bool              `json:"client_tools,omitempty"`       // the client answers client-side tools (AP11)
-	ClientConnections bool              `json:"client_connections,omitempty"` // the client sets up connections that tools need (AP12)
-	Subagent          bool              `json:"subagent,omitempty"`           // it works for another session; Child sets it (SA1)
-	ID                AgentID           `json:"agent_id,omitempty"`           // the kept agent that it was made of; empty: of none. One that is archived stops the turn (N11)
-	Harness           HarnessID         `json:"harness_id,omitempty"`         // the leaf of its chain of harnesses, likewise
-	Capabilities      []string          `json:"capabilities,omitzero"`        // those that were chosen, by id; Tools and Instructions hold what they bring (TL32)
-	Network           NetworkList       `json:"network_access,omitzero"`      // where its tools may reach, of what the engine lets out at all (NL2)
-	Metadata          map[string]string `json:"metadata,omitempty"`
-	Order             string            `json:"order,omitempty"` // the digest of the order that the session was made by, with its id (N5); the engine sets it. Empty: of none
+	Name         string `json:"name,omitempty"`
+	Instructions string `json:"instructions,omitempty"` // the system prompt; capabilities add their parts
+	Model        string `json:"model,omitempty"`        // empty: the engine's default
+	// Tools are the visible tools by name. nil means every tool of the engine, an empty list none.
+	Tools []string `json:"tools,omitzero"`
+	// MaxContextTokens is an estimate. A larger context is compacted before the model is called.
+	// 0: the context is compacted only after the provider reports that it is too large.
+	MaxContextTokens int  `json:"max_context_tokens,omitempty"`
+	MaxIterations    int  `json:"max_iterations,omitempty"` // reason steps in a turn; 0: DefaultMaxIterations
+	Summarise        bool `json:"summarise,omitempty"`      // the model summarises what leaves the context
+	// Recovery says what happens to an answer that broke off with text, where the mode is possible.
+	// Empty: continue if the provider supports it, else finalize.
+	Recovery RecoveryMode `json:"recovery,omitempty"`
+	// SealAfter is the number of identical calls that seals the turn, at least 3. 0: never.
+	SealAfter         int    `json:"seal_after,omitempty"`
+	SerialCalls       bool   `json:"serial_calls,omitempty"`       // the calls of a step run strictly one after another
+	MaxParallelCalls  int    `json:"max_parallel_calls,omitempty"` // 0: DefaultParallelCalls
+	MaxContinuations  int    `json:"max_continuations,omitempty"`  // automatic turns in a row; 0: the default
+	Locale            string `json:"locale,omitempty"`             // BCP 47; empty: en
+	Timezone          string `json:"timezone,omitempty"`           // IANA; empty: UTC
+	Title             string `json:"title,omitempty"`              // initial title of the session; a tool may change it
+	Labels            Labels `json:"labels,omitempty"`             // initial labels; users may change them
+	DisableBackground bool   `json:"disable_background,omitempty"` // leaves out the capability background_execution
+	DryRun            bool   `json:"dry_run,omitempty"`            // pure tools run, other tools say what they would do
+	// AskEffects requires an approval for every call of a tool that is not pure, whatever the
+	// policies allow.
+	AskEffects bool `json:"ask_effects,omitempty"`
+	// AskUntrusted requires an approval for every call that reaches outside the session once the
+	// context holds untrusted content.
+	AskUntrusted bool `json:"ask_untrusted,omitempty"`
+	// SoftBudgetMS is for tools that do not set a soft budget. 0: the engine's default; -1: calls
+	// never detach.
+	SoftBudgetMS      int64 `json:"soft_budget_ms,omitempty"`
+	ClientTools       bool  `json:"client_tools,omitempty"`       // the client answers client-side tools
+	ClientConnections bool  `json:"client_connections,omitempty"` // the client sets up connections that tools need
+	Subagent          bool  `json:"subagent,omitempty"`           // the session works for another one; set by Child
+	// ID is the stored agent that this configuration comes from; empty: none. While that agent is
+	// archived or deleted, turns stop with CodeDependency.
+	ID AgentID `json:"agent_id,omitempty"`
+	// Harness is the leaf of the chain of harnesses that this configuration inherits from. An
+	// archived or deleted harness stops turns, too.
+	Harness HarnessID `json:"harness_id,omitempty"`
+	// Capabilities are the ids that were chosen. Tools and Instructions already hold what they
+	// contribute.
+	Capabilities []string `json:"capabilities,omitzero"`
+	// Network narrows which hosts the tools may reach. It cannot allow more than the engine does.
+	Network  NetworkList       `json:"network_access,omitzero"`
+	Metadata map[string]string `json:"metadata,omitempty"`
+	// CreateDigest is the digest of the request that created the session with an id chosen by the
+	// client. The engine sets it, to tell a repeated request from a conflicting one. Empty: no id
+	// was chosen.
+	CreateDigest string `json:"order,omitempty"`
 }
 
-// The defaults of chapter 18 that the rules use.
+// Defaults of the limits that the rules use. A deployment can change them in its configuration.
 const (
-	DefaultMaxIterations    = 500 // reason steps a turn
+	DefaultMaxIterations    = 500 // reason steps in a turn
 	DefaultParallelCalls    = 32  // calls of a step at once
-	DefaultMaxContinuations = 20  // automatic turns in a row (DL8)
-	MaxCallsPerStep         = 64  // TN9
-	DefaultNoProgress       = 3   // take-ups without a new event (TN1)
-	DefaultModelAttempts    = 5   // TN21
-	DefaultMaxExecutions    = 3   // LG9
+	DefaultMaxContinuations = 20  // automatic turns in a row
+	MaxCallsPerStep         = 64  // further calls of a message are refused
+	DefaultNoProgress       = 3   // resumes without a new event, after which the turn is sealed
+	DefaultModelAttempts    = 5   // model calls of one reason step
+	DefaultMaxExecutions    = 3   // executions of a repeatable call
 )
 
 func (a Agent) maxIterations() int    { return orDefault(a.MaxIterations, DefaultMaxIterations) }

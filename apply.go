@@ -6,23 +6,28 @@ import (
 	"time"
 )
 
-// Apply folds the next event of the journal into the session. An event out of order, or one that cannot
-// follow what came before, is Conflict, and the session must not be used any more.
-// Facts of unknown types move Seq and change nothing else (EV10).
+// Apply folds the next event of the journal into the session. An event out of order, or one that
+// cannot follow what came before, is Conflict, and the session must not be used any more. A fact of
+// an unknown type only advances Seq.
+//
+// A person's pause covers the other statuses: while one stands, Status is SessionPaused and Under
+// has the status that the session would have without it. Apply therefore restores the covered
+// status, folds the event, and covers it again.
 func (s *Session) Apply(e Event) error {
 	if e.Seq != s.Seq+1 {
-		return fmt.Errorf("%w: session %s stands at seq %d and is given %d", Conflict, s.ID, s.Seq, e.Seq)
+		return fmt.Errorf("%w: session %s is at seq %d and cannot apply seq %d", Conflict, s.ID, s.Seq, e.Seq)
 	}
-	e.At = e.At.UTC().Truncate(time.Microsecond) // as the journal keeps it, so that a live fold is a replayed one
+	// The journal stores microseconds, and a live fold must equal a replayed one.
+	e.At = e.At.UTC().Truncate(time.Microsecond)
 	if s.Paused != nil {
-		s.Status = s.Under
+		s.Status = s.CoveredStatus
 	}
 	if err := s.apply(e); err != nil {
 		return fmt.Errorf("apply seq %d, %s: %w", e.Seq, e.Type(), err)
 	}
-	s.Under = ""
+	s.CoveredStatus = ""
 	if s.Paused != nil {
-		s.Under, s.Status = s.Status, SessionPaused
+		s.CoveredStatus, s.Status = s.Status, SessionPaused
 	}
 	s.Seq = e.Seq
 	s.UpdatedAt = e.At
@@ -40,7 +45,7 @@ func (s *Session) apply(e Event) error {
 	case SessionActivated:
 		s.Status = SessionActive
 	case SessionIdled:
-		s.Status = s.resting()
+		s.Status = s.idleStatus()
 	case BudgetWarning, BudgetPaused, BudgetExhausted, BudgetResumed:
 		s.applyBudget(f)
 	case SessionStopped:
@@ -52,7 +57,7 @@ func (s *Session) apply(e Event) error {
 	case MessageReceived:
 		s.receive(f, e.Trace)
 	case DeliveryHeld:
-		s.Held = true
+		s.DeliveryHeld = true
 	case TaskCreated:
 		return s.setTask(f.Task)
 	case TaskUpdated:
@@ -62,41 +67,41 @@ func (s *Session) apply(e Event) error {
 		return s.setTask(f.Task)
 	case TaskDelivered:
 		s.Transcript = append(s.Transcript, f.Message)
-		s.delivered(f.TaskIDs, DeliveredInjected)
+		s.recordDelivery(f.TaskIDs, DeliveredInjected)
 	case TaskPruned:
-		s.forget(f.TaskIDs)
+		s.removeTasks(f.TaskIDs)
 	case TranscriptRepaired:
 		return s.repair(f)
 	case LoopDetected:
 		if s.Turn != nil {
-			s.Turn.Loop.Told = s.Turn.Loop.Found.Sign
+			s.Turn.Loop.ReportedDigest = s.Turn.Loop.Repeated.Digest
 		}
 		if len(f.Message.Parts) > 0 {
-			s.Notices = append(s.Notices, f.Message)
+			s.Notifications = append(s.Notifications, f.Message)
 		}
 	case ContextCompacted:
 		s.Compacted = f.Compaction
 		if s.Turn != nil {
-			s.Turn.Shrunk = s.Turn.Shrunk || s.Turn.Last.Code == CodeTooLarge
+			s.Turn.CompactedOnce = s.Turn.CompactedOnce || s.Turn.Last.Code == CodeTooLarge
 		}
 	case ApprovalRequested:
 		return s.request(f)
 	case ApprovalResolved:
 		s.resolve(f)
 	case TaskMessageSent:
-		if len(f.Notice.Parts) > 0 {
-			s.Notices = append(s.Notices, f.Notice)
-			s.Nudged = s.Nudged || f.Wake == WakeContinue
+		if len(f.Notification.Parts) > 0 {
+			s.Notifications = append(s.Notifications, f.Notification)
+			s.TurnRequested = s.TurnRequested || f.Wake == WakeContinue
 		}
 	case SchedulePaused:
-		if len(f.Notice.Parts) > 0 {
-			s.Notices = append(s.Notices, f.Notice)
+		if len(f.Notification.Parts) > 0 {
+			s.Notifications = append(s.Notifications, f.Notification)
 		}
 	case ToolUnknown:
-		s.Unknown[f.CallID] = f.Name
+		s.UnknownCalls[f.CallID] = f.Name
 	case ToolResolved:
-		delete(s.Unknown, f.CallID)
-		s.Notices = append(s.Notices, f.Message)
+		delete(s.UnknownCalls, f.CallID)
+		s.Notifications = append(s.Notifications, f.Message)
 	case TurnStarted:
 		return s.startTurn(f, e)
 	default:
@@ -105,10 +110,10 @@ func (s *Session) apply(e Event) error {
 	return nil
 }
 
-// fork takes over what was said elsewhere. It is the beginning of a conversation, so nothing may have been said here.
+// fork takes over the conversation of another session. It must directly follow session.created.
 func (s *Session) fork(f SessionForked) error {
 	if s.Seq != 1 {
-		return fmt.Errorf("%w: the session has begun, and cannot become a fork", Conflict)
+		return fmt.Errorf("%w: session %s already has events and cannot become a fork", Conflict, s.ID)
 	}
 	s.Transcript, s.Compacted = slices.Clone(f.Transcript), f.Compaction
 	for _, id := range f.UsedCalls {
@@ -117,49 +122,49 @@ func (s *Session) fork(f SessionForked) error {
 	return nil
 }
 
-// applyTurn folds the facts that only a running turn can have.
+// applyTurn folds the facts that are only possible while a turn is running.
 func (s *Session) applyTurn(e Event) error {
 	if _, unknown := e.Fact.(UnknownFact); unknown {
 		return nil
 	}
 	t := s.Turn
 	if _, intent := e.Fact.(InterruptRequested); t == nil && intent {
-		return nil // the turn ended before the wish was committed: nothing is left to interrupt
+		return nil // the turn ended before the interrupt was committed
 	}
 	switch e.Fact.(type) {
 	case TaskCancelRequested, TaskCancelReceipt, TaskReattached, TaskResolved, TaskMessageReceived, OutputReplaced, ToolTakenOver,
 		ToolDetached, AuditRecorded, ResourceUpdated, LeaseExpired, LeaseCleanupFailed, FileWritten, RequestDenied,
 		ScheduleCreated, ScheduleFired, ScheduleSkipped, ScheduleCanceled:
-		return nil // they tell the story; the task's snapshot tells the state
+		return nil // history only; the task's snapshot has the state
 	}
-	if bill, ok := e.Fact.(Generation); ok && bill.Tool != "" { // tools work also where no turn runs
-		s.bill(bill.Usage, e.Turn)
+	if bill, ok := e.Fact.(Generation); ok && bill.Tool != "" { // a tool may call a model outside a turn
+		s.addUsage(bill.Usage, e.Turn)
 		return nil
 	}
 	if t == nil {
-		return fmt.Errorf("%w: no turn runs", Conflict)
+		return fmt.Errorf("%w: no turn is running", Conflict)
 	}
 	switch f := e.Fact.(type) {
 	case InterruptRequested:
-		if t.Interrupt == nil { // the first wish stands
+		if t.Interrupt == nil { // the first interrupt wins
 			t.Interrupt = &f
 		}
 	case ReasonStarted:
 		s.startReason(f)
 	case OutputStarted:
-		t.Open = true
+		t.OutputOpen = true
 	case OutputCompleted:
 		s.completeOutput(f)
 	case ReasonCompleted:
 		t.Phase, t.Last = PhaseReasoned, f
 		if f.Success {
-			t.CutOff = 0
+			t.BrokenAnswers = 0
 		}
 		if f.Code == CodeEmptyAnswer {
-			t.Empties++
+			t.EmptyAnswers++
 		}
 	case Generation:
-		s.bill(f.Usage, t.ID)
+		s.addUsage(f.Usage, t.ID)
 	case ReasonRecovered:
 		s.recover(f)
 	case ActStarted:
@@ -179,9 +184,9 @@ func (s *Session) applyTurn(e Event) error {
 	case TurnCompleted, TurnFailed, TurnCanceled, TurnSealed:
 		s.Turn = nil
 		if sealed, ok := f.(TurnSealed); ok {
-			s.sealed(sealed)
+			s.recordBudgetCut(sealed)
 		}
-		if s.Lineage != nil { // its parent asks
+		if s.Lineage != nil { // the parent session reads it
 			end := t.endOf(f)
 			s.LastTurn = &end
 		}
@@ -191,8 +196,8 @@ func (s *Session) applyTurn(e Event) error {
 	return nil
 }
 
-// bill adds to what the session used, and to what a turn of it did, while that runs.
-func (s *Session) bill(u Usage, turn TurnID) {
+// addUsage adds usage to the session, and to the given turn while that turn is running.
+func (s *Session) addUsage(u Usage, turn TurnID) {
 	s.Usage = s.Usage.Add(u)
 	if s.Turn != nil && s.Turn.ID == turn {
 		s.Turn.Usage = s.Turn.Usage.Add(u)
@@ -200,8 +205,8 @@ func (s *Session) bill(u Usage, turn TurnID) {
 }
 
 func (s *Session) receive(f MessageReceived, trace string) {
-	if _, twice := s.Keys.Get(f.Key); twice && f.Key != "" {
-		return // one message, however often it was sent (DL12)
+	if _, twice := s.MessageKeys.Get(f.Key); twice && f.Key != "" {
+		return // the same message was sent again
 	}
 	m := f.Message
 	m.Mode = f.Mode
@@ -213,10 +218,10 @@ func (s *Session) receive(f MessageReceived, trace string) {
 		s.Traces[m.ID] = trace
 	}
 	if f.Key != "" {
-		s.Keys.put(f.Key, m.ID)
+		s.MessageKeys.put(f.Key, m.ID)
 	}
 	if f.Source == "" || f.Source == "user" || f.Source == "api" {
-		s.Continuations, s.Held, s.Stopped = 0, false, nil // a person spoke (DL8)
+		s.Continuations, s.DeliveryHeld, s.Stopped = 0, false, nil // a person has sent a message
 	}
 	if f.Mode == ModeInterrupt && s.Turn != nil && s.Turn.Interrupt == nil {
 		s.Turn.Interrupt = &InterruptRequested{By: orString(f.Source, "user"), Reason: "a new message"}
@@ -225,34 +230,36 @@ func (s *Session) receive(f MessageReceived, trace string) {
 
 func (s *Session) startTurn(f TurnStarted, e Event) error {
 	if s.Turn != nil {
-		return fmt.Errorf("%w: turn %s still runs", Conflict, s.Turn.ID)
+		return fmt.Errorf("%w: turn %s is still running", Conflict, s.Turn.ID)
 	}
 	s.Turn = &Turn{ID: f.TurnID, Cause: f.Cause, Input: f.MessageID, Model: f.Model, Phase: PhaseReady, StartedAt: e.At, Trace: s.Traces[f.MessageID]}
-	s.Cut = false
+	s.CutByBudget = false
 	if f.Cause == CauseDelivery {
 		s.Continuations++
 	}
 	return nil
 }
 
-// startReason opens a reason step; the inputs that it names enter the transcript in its order.
+// startReason opens a reason step. The inputs that the fact names enter the transcript in its
+// order.
 func (s *Session) startReason(f ReasonStarted) {
 	t := s.Turn
 	t.Phase, t.Exec, t.Message, t.Attempt, t.NotBefore = PhaseReasoning, f.ExecID, f.MessageID, f.Attempt, f.NotBefore
 	if f.Iteration != t.Iteration {
-		t.Iteration, t.Empties = f.Iteration, 0
+		t.Iteration, t.EmptyAnswers = f.Iteration, 0
 	}
 	t.LLMCallCount++
-	s.Nudged = false
-	s.Sound = max(s.Sound, len(s.Transcript)) // it was looked at before, and inputs have no calls
+	s.TurnRequested = false
+	// The transcript was checked before this step, and inputs contain no calls.
+	s.CheckedLen = max(s.CheckedLen, len(s.Transcript))
 	for _, id := range f.Inputs {
-		s.take(&s.Notices, id)
-		s.take(&s.Queue, id)
+		s.moveToTranscript(&s.Notifications, id)
+		s.moveToTranscript(&s.Queue, id)
 	}
 }
 
-// take moves a waiting message into the transcript.
-func (s *Session) take(from *[]Message, id MessageID) {
+// moveToTranscript moves a waiting message into the transcript.
+func (s *Session) moveToTranscript(from *[]Message, id MessageID) {
 	i := slices.IndexFunc(*from, func(m Message) bool { return m.ID == id })
 	if i < 0 {
 		return
@@ -264,9 +271,9 @@ func (s *Session) take(from *[]Message, id MessageID) {
 
 func (s *Session) completeOutput(f OutputCompleted) {
 	t := s.Turn
-	t.Open = false
+	t.OutputOpen = false
 	if len(f.Message.Parts) == 0 {
-		if !f.Interrupted { // an empty answer is the final one (TN22)
+		if !f.Interrupted { // an empty answer is the final one
 			t.Final, t.FinalText = f.Message.ID, ""
 		}
 		return
@@ -278,30 +285,31 @@ func (s *Session) completeOutput(f OutputCompleted) {
 	t.Final, t.FinalText = f.Message.ID, f.Message.Text()
 }
 
-// recover notes an answer that broke off, and what the model is to be told of it (TN20).
+// recover records that an answer broke off, and queues the notification about it for the model.
 func (s *Session) recover(f ReasonRecovered) {
 	if f.Mode != RecoverFinalize {
 		return
 	}
-	s.Turn.CutOff++
+	s.Turn.BrokenAnswers++
 	if len(f.Message.Parts) > 0 {
-		s.Notices = append(s.Notices, f.Message)
+		s.Notifications = append(s.Notifications, f.Message)
 	}
 }
 
 func (s *Session) startAct(f ActStarted, e Event) error {
 	t := s.Turn
 	if len(s.Transcript) == 0 {
-		return fmt.Errorf("%w: no message asked for these calls", Conflict)
+		return fmt.Errorf("%w: the transcript has no message with these calls", Conflict)
 	}
 	asked := s.Transcript[len(s.Transcript)-1].Calls()
 	if len(asked) != len(f.Calls) {
-		return fmt.Errorf("%w: %d calls planned, the message has %d", Conflict, len(f.Calls), len(asked))
+		return fmt.Errorf("%w: %d calls are planned, but the message has %d", Conflict, len(f.Calls), len(asked))
 	}
 	t.Phase, t.ActAt, t.Calls = PhaseActing, e.At, nil
 	for i, planned := range f.Calls {
 		if planned.ID != asked[i].ID || t.call(planned.ID) != nil {
-			return fmt.Errorf("%w: call %s is not the %d. call of the message, or stands there twice", Conflict, planned.ID, i+1)
+			return fmt.Errorf("%w: call %s is not call number %d of the message, or occurs twice",
+				Conflict, planned.ID, i+1)
 		}
 		c := TurnCall{PlannedCall: planned, Args: asked[i].Arguments, Phase: CallPlanned}
 		if planned.Rewritten != nil {
@@ -315,19 +323,19 @@ func (s *Session) startAct(f ActStarted, e Event) error {
 func (t *Turn) startCall(f ToolStarted, e Event) error {
 	c := t.call(f.CallID)
 	if c == nil || c.Phase != CallPlanned {
-		return fmt.Errorf("%w: call %s is not planned", Conflict, f.CallID)
+		return fmt.Errorf("%w: call %s is not in the phase planned", Conflict, f.CallID)
 	}
-	c.Phase, c.StartedAt = CallInWork, e.At
+	c.Phase, c.StartedAt = CallExecuting, e.At
 	return nil
 }
 
-// requestCall notes that the client is to answer a call, or to connect what it needs.
+// requestCall records that the client must answer a call, or must set up the connection it needs.
 func (t *Turn) requestCall(f ToolCallRequested, e Event) error {
 	c := t.call(f.CallID)
-	if c == nil || c.Phase != CallPlanned && (f.Connection == "" || c.Phase != CallInWork) {
-		return fmt.Errorf("%w: call %s is not to be answered by the client", Conflict, f.CallID)
+	if c == nil || c.Phase != CallPlanned && (f.Connection == "" || c.Phase != CallExecuting) {
+		return fmt.Errorf("%w: call %s cannot be answered by the client", Conflict, f.CallID)
 	}
-	c.Phase, c.StartedAt = CallRequested, e.At
+	c.Phase, c.StartedAt = CallAwaitingClient, e.At
 	return nil
 }
 
@@ -335,33 +343,34 @@ func (s *Session) completeCall(f ToolCompleted) error {
 	t := s.Turn
 	c := t.call(f.CallID)
 	if c == nil || c.Phase == CallDone || f.Result.CallID != f.CallID {
-		return fmt.Errorf("%w: call %s waits for no such result", Conflict, f.CallID)
+		return fmt.Errorf("%w: call %s does not wait for this result", Conflict, f.CallID)
 	}
 	result := f.Result
 	c.Phase, c.Result = CallDone, &result
-	t.Violation = t.Violation || result.ErrorKind == ErrorDeterminism
-	for _, id := range result.Read {
+	t.DeterminismViolation = t.DeterminismViolation || result.ErrorKind == ErrorDeterminism
+	for _, id := range result.ReadTasks {
 		if !t.ReadBefore(f.CallID, s.Tasks[id]) {
-			s.delivered([]TaskID{id}, DeliveredRead)
+			s.recordDelivery([]TaskID{id}, DeliveredRead)
 		}
 	}
 	return nil
 }
 
-// completeAct puts the results into the transcript, in the model's order (TN13).
+// completeAct appends the results to the transcript in the order in which the model made the calls.
 func (s *Session) completeAct() {
 	t := s.Turn
 	for _, c := range t.Calls {
 		s.Transcript = append(s.Transcript, Message{Role: RoleToolResult, Parts: []Part{{Type: PartToolResult, Result: c.Result, Untrusted: c.Result != nil && c.Result.Untrusted}}})
 	}
 	t.ToolCallCount += len(t.Calls)
-	t.Loop.note(t.Calls)
+	t.Loop.observe(t.Calls)
 	t.Phase, t.Calls = PhaseReady, nil
-	s.Status = SessionActive // whoever it waited for has answered
+	s.Status = SessionActive // every awaited answer has arrived
 }
 
-// setTask takes over a task's snapshot and notes a result that has to come home. A snapshot that was made
-// before the result came home does not bring it home again. A state that cannot be read is Invalid (TK5).
+// setTask stores a task's snapshot and updates the list of results that are to be delivered. A
+// snapshot that was taken before the result was delivered does not queue the result again. An
+// invalid state is Invalid.
 func (s *Session) setTask(task Task) error {
 	if !task.State.Valid() {
 		return fmt.Errorf("%w state %q of task %s", Invalid, task.State, task.ID)
@@ -372,32 +381,34 @@ func (s *Session) setTask(task Task) error {
 	}
 	s.Tasks[task.ID] = task
 	waiting := task.State.Terminal() && task.Delivery == ToLoop && task.undelivered()
-	listed := slices.Contains(s.Ready, task.ID)
+	listed := slices.Contains(s.Undelivered, task.ID)
 	if waiting && !listed {
-		s.Ready = append(s.Ready, task.ID)
+		s.Undelivered = append(s.Undelivered, task.ID)
 	}
 	if !waiting && listed {
-		s.Ready = slices.DeleteFunc(s.Ready, func(id TaskID) bool { return id == task.ID })
+		s.Undelivered = slices.DeleteFunc(s.Undelivered, func(id TaskID) bool { return id == task.ID })
 	}
 	return nil
 }
 
-// forget drops tasks whose rows are gone (TK16). One that is not known is forgotten already.
-func (s *Session) forget(ids []TaskID) {
+// removeTasks removes tasks whose rows were pruned. Unknown ids are ignored.
+func (s *Session) removeTasks(ids []TaskID) {
 	for _, id := range ids {
 		delete(s.Tasks, id)
 		s.dropQuestions(id)
-		s.Ready = slices.DeleteFunc(s.Ready, func(ready TaskID) bool { return ready == id })
+		s.Undelivered = slices.DeleteFunc(s.Undelivered, func(ready TaskID) bool { return ready == id })
 	}
 }
 
-// dropQuestions forgets what a task asked and nobody has read yet: it does not wait for an answer any more.
+// dropQuestions removes the task's questions that the model has not read yet. The task no longer
+// waits for an answer to them.
 func (s *Session) dropQuestions(id TaskID) {
-	s.Notices = slices.DeleteFunc(s.Notices, func(m Message) bool { return m.Metadata[MetaRequest] != "" && m.Metadata[MetaTask] == string(id) })
+	s.Notifications = slices.DeleteFunc(s.Notifications, func(m Message) bool { return m.Metadata[MetaRequest] != "" && m.Metadata[MetaTask] == string(id) })
 }
 
-// delivered notes what became of results; their pending injection is dropped (DL5).
-func (s *Session) delivered(ids []TaskID, how Delivered) {
+// recordDelivery records how results were delivered and removes them from the list of pending
+// deliveries.
+func (s *Session) recordDelivery(ids []TaskID, how Delivered) {
 	for _, id := range ids {
 		task, ok := s.Tasks[id]
 		if !ok || !task.State.Terminal() || !task.undelivered() {
@@ -405,6 +416,6 @@ func (s *Session) delivered(ids []TaskID, how Delivered) {
 		}
 		task.Delivered = how
 		s.Tasks[id] = task
-		s.Ready = slices.DeleteFunc(s.Ready, func(ready TaskID) bool { return ready == id })
+		s.Undelivered = slices.DeleteFunc(s.Undelivered, func(ready TaskID) bool { return ready == id })
 	}
 }

@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// Permission is one thing that a call wants to do, as a policy judges it and a person reads it (AP1).
+// Permission is one thing that a call wants to do, as a policy evaluates it and a person reads it.
 type Permission struct {
-	Kind   string `json:"kind"`             // for instance tool, path, host, command
+	Kind   string `json:"kind"`             // for example tool, path, host or command
 	Target string `json:"target"`           // the tool's name, the path, the host …
-	Reason string `json:"reason,omitempty"` // why it is asked about, for instance a sensitive path; not trusted
+	Reason string `json:"reason,omitempty"` // why a decision is needed, for example a sensitive path; untrusted text
 }
 
-// In reports whether a list has the same permission, for whatever reason it is asked for.
+// In reports whether list has the same kind and target. The reasons may differ.
 func (p Permission) In(list []Permission) bool {
 	return slices.ContainsFunc(list, func(other Permission) bool { return other.Kind == p.Kind && other.Target == p.Target })
 }
 
-// Decision is what a policy says of a permission. The zero value leaves it to the next policy.
+// Decision is what a policy says about a permission. The zero value leaves it to the next policy.
 type Decision string
 
-// The decisions, the most careful last.
+// The decisions, from the least to the most restrictive.
 const (
 	Undecided Decision = ""
 	Allow     Decision = "allow"
 	Ask       Decision = "ask"  // a person decides
-	Deny      Decision = "deny" // whatever others say
+	Deny      Decision = "deny" // no later policy can change it
 )
 
 // Valid reports whether d is a decision; the zero value counts.
 func (d Decision) Valid() bool { return d == Undecided || d == Allow || d == Ask || d == Deny }
 
-// Careful returns the more careful of two decisions: a denial beats a question, whatever the order (AP1).
+// Careful returns the more restrictive of two decisions. Deny wins over Ask, and Ask over Allow.
 func (d Decision) Careful(other Decision) Decision {
 	for _, careful := range []Decision{Deny, Ask, Allow} {
 		if d == careful || other == careful {
@@ -43,10 +43,10 @@ func (d Decision) Careful(other Decision) Decision {
 	return Undecided
 }
 
-// ApprovalState is where a question to a person stands (AP3).
+// ApprovalState is the state of an approval.
 type ApprovalState string
 
-// The states of an approval. Only an open one can be answered.
+// The states of an approval. Only an open one can be decided.
 const (
 	ApprovalOpen     ApprovalState = "open"
 	ApprovalApproved ApprovalState = "approved"
@@ -55,13 +55,13 @@ const (
 	ApprovalVoid     ApprovalState = "void" // its call was interrupted or canceled
 )
 
-// Valid reports whether s is a state of AP3.
+// Valid reports whether s is one of the five states.
 func (s ApprovalState) Valid() bool {
 	return s == ApprovalOpen || s == ApprovalApproved || s == ApprovalDenied || s == ApprovalExpired || s == ApprovalVoid
 }
 
-// Approval is a question to a person whether a call may run. It is bound to the exact arguments and the set of
-// permissions, and used once (AP3).
+// Approval asks a person whether a call may run. It is bound to the exact arguments and the set of
+// permissions, and is valid for one use.
 type Approval struct {
 	ID          ApprovalID        `json:"id"`
 	Session     SessionID         `json:"session_id"`
@@ -69,25 +69,25 @@ type Approval struct {
 	Task        TaskID            `json:"task_id,omitempty"` // of a background run
 	Tool        string            `json:"tool"`
 	Args        json.RawMessage   `json:"args"`
-	ArgsHash    string            `json:"args_digest"` // the call's fingerprint (LG13)
+	ArgsHash    string            `json:"args_digest"` // the call's fingerprint
 	Class       EffectClass       `json:"class"`
 	Permissions []Permission      `json:"permissions"`
 	Kind        string            `json:"request_kind,omitempty"`
-	Why         string            `json:"reason,omitempty"` // in the words of who asks; not trusted
+	Reason      string            `json:"reason,omitempty"` // written by the tool or the agent; untrusted text
 	Summary     string            `json:"summary,omitempty"`
 	Metadata    map[string]string `json:"metadata,omitempty"`
 	RequestedAt time.Time         `json:"requested_at"`
 	ExpiresAt   time.Time         `json:"expires_at,omitzero"` // zero: never
 	State       ApprovalState     `json:"state"`
-	By          string            `json:"decided_by,omitempty"` // who answered
-	At          time.Time         `json:"decided_at,omitzero"`
-	Note        string            `json:"note,omitempty"`     // of who answered
-	NewArgs     json.RawMessage   `json:"new_args,omitempty"` // what the call was approved with instead; it is judged anew (AP5)
+	DecidedBy   string            `json:"decided_by,omitempty"` // the person or component that decided
+	DecidedAt   time.Time         `json:"decided_at,omitzero"`
+	Note        string            `json:"note,omitempty"`     // by the person who decided
+	NewArgs     json.RawMessage   `json:"new_args,omitempty"` // approved instead; the call is planned again with them
 }
 
-// Binds reports whether an answer to a is one to the same question: the same tool, the same fingerprint of its arguments and
-// the same set of permissions, in whatever order and for whatever reason (AP3). Without a fingerprint a binds nothing: nobody
-// knows then what was approved.
+// Binds reports whether a decision about a also decides the given question: the same tool, the same
+// fingerprint of its arguments and the same set of permissions, in any order and for any reasons.
+// An approval without a fingerprint binds nothing, because it does not say what was approved.
 func (a Approval) Binds(tool, argsHash string, permissions []Permission) bool {
 	within := func(list, other []Permission) bool {
 		return !slices.ContainsFunc(list, func(p Permission) bool { return !p.In(other) })
@@ -95,62 +95,67 @@ func (a Approval) Binds(tool, argsHash string, permissions []Permission) bool {
 	return a.ArgsHash != "" && a.Tool == tool && a.ArgsHash == argsHash && within(a.Permissions, permissions) && within(permissions, a.Permissions)
 }
 
-// Verdict is a person's answer to an approval.
+// Verdict is a person's decision about an approval.
 type Verdict struct {
-	Approve  bool            `json:"approve"`
-	By       string          `json:"by"`
-	Note     string          `json:"note,omitempty"`
-	ArgsHash string          `json:"args_digest,omitempty"` // what the person saw; empty: whatever it is. Another is Conflict
-	Args     json.RawMessage `json:"args,omitempty"`        // approve with these instead (AP5)
+	Approve bool   `json:"approve"`
+	By      string `json:"by"`
+	Note    string `json:"note,omitempty"`
+	// ArgsHash is the digest of the arguments that the person saw; empty: not checked. A different
+	// digest is Conflict.
+	ArgsHash string          `json:"args_digest,omitempty"`
+	Args     json.RawMessage `json:"args,omitempty"` // with Approve: approve these arguments instead
 }
 
-// The results of calls that were not approved (AP6).
+// The results of calls that were not approved.
 const (
 	TextDenied      = "approval denied"
 	TextExpired     = "approval expired"
 	TextNotMatching = "approval does not match"
 )
 
-// ApprovalRequested asks a person. Until it is answered, its call or task waits and holds nothing (AP7).
+// ApprovalRequested asks a person for a decision. Until then the call or task waits and holds no
+// slot.
 type ApprovalRequested struct {
 	Approval Approval `json:"approval"`
 }
 
-// ApprovalResolved ends an approval. An approved call is claimed next, in a commit of its own.
+// ApprovalResolved closes an approval. An approved call is claimed in a later commit.
 type ApprovalResolved struct {
 	Approval ApprovalID      `json:"approval_id"`
 	State    ApprovalState   `json:"state"`
 	By       string          `json:"by"`
 	Note     string          `json:"note,omitempty"`
-	NewArgs  json.RawMessage `json:"new_args,omitempty"` // approved with these instead (AP5)
+	NewArgs  json.RawMessage `json:"new_args,omitempty"` // the arguments that were approved instead
 }
 
-// CallReplanned is a call whose arguments a person replaced, as its tool and the policies judge it now (AP5).
+// CallReplanned is a call with replaced arguments, as its tool and the policies evaluate it now.
 type CallReplanned struct {
 	Call PlannedCall `json:"call"`
 }
 
-// approvalRequest is the question that a planned call puts. Its id is derived, so that a replay asks it once.
+// approvalRequest is the approval that a planned call needs. Its id is derived, so that a replay
+// asks for the same approval.
 func (s *Session) approvalRequest(m Moment, c TurnCall) ApprovalRequested {
 	a := Approval{
 		ID:      DeriveID[ApprovalID](m.Secret, m.Now, string(s.ID), string(c.ID), c.Fingerprint),
 		Session: s.ID, Call: c.ID, Tool: c.Name, Args: c.Args, ArgsHash: c.Fingerprint, Class: c.Class, Permissions: c.Permissions,
-		Kind: "tool", Why: c.Permissions[0].Reason, Summary: orString(c.Narration, c.Name), RequestedAt: m.Now, State: ApprovalOpen,
+		Kind: "tool", Reason: c.Permissions[0].Reason, Summary: orString(c.Narration, c.Name), RequestedAt: m.Now, State: ApprovalOpen,
 	}
-	if c.Expires > 0 {
-		a.ExpiresAt = m.Now.Add(c.Expires)
+	if c.ApprovalTimeout > 0 {
+		a.ExpiresAt = m.Now.Add(c.ApprovalTimeout)
 	}
 	return ApprovalRequested{Approval: a}
 }
 
-// Expired reports whether the time in which a can be answered is over at a moment, also where nobody has closed it yet.
+// Expired reports whether the approval can no longer be decided at the given time, even if its
+// stored state is still open.
 func (a Approval) Expired(at time.Time) bool { return !a.ExpiresAt.IsZero() && !at.Before(a.ExpiresAt) }
 
-// Resolve is the fact that a verdict given now comes to. Conflict: the approval is closed, its time is over, or the person saw
-// other arguments. Invalid: the verdict names nobody.
+// Resolve returns the fact that records a verdict given at now. It is Conflict if the approval is
+// closed or expired, or if the person saw other arguments, and Invalid if the verdict names nobody.
 func (a Approval) Resolve(v Verdict, now time.Time) (ApprovalResolved, error) {
 	if a.State == ApprovalOpen && a.Expired(now) {
-		a.State = ApprovalExpired // whoever closes it comes later
+		a.State = ApprovalExpired // its time is over, and the closing event follows
 	}
 	switch {
 	case a.State != ApprovalOpen:
@@ -158,7 +163,7 @@ func (a Approval) Resolve(v Verdict, now time.Time) (ApprovalResolved, error) {
 	case v.ArgsHash != "" && v.ArgsHash != a.ArgsHash:
 		return ApprovalResolved{}, fmt.Errorf("%w: %s", Conflict, TextNotMatching)
 	case v.By == "":
-		return ApprovalResolved{}, fmt.Errorf("%w verdict: nobody is named who gives it", Invalid)
+		return ApprovalResolved{}, fmt.Errorf("%w verdict: it must name the person who decided", Invalid)
 	}
 	r := ApprovalResolved{Approval: a.ID, State: ApprovalDenied, By: v.By, Note: v.Note}
 	if v.Approve {
@@ -167,13 +172,13 @@ func (a Approval) Resolve(v Verdict, now time.Time) (ApprovalResolved, error) {
 	return r, nil
 }
 
-// Resolved is the approval after a fact ended it.
+// Resolved returns the approval as it is after it was closed.
 func (a Approval) Resolved(r ApprovalResolved, at time.Time) Approval {
-	a.State, a.By, a.Note, a.NewArgs, a.At = r.State, r.By, r.Note, r.NewArgs, at
+	a.State, a.DecidedBy, a.Note, a.NewArgs, a.DecidedAt = r.State, r.By, r.Note, r.NewArgs, at
 	return a
 }
 
-// request folds a question.
+// request folds a new approval.
 func (s *Session) request(f ApprovalRequested) error {
 	s.Approvals[f.Approval.ID] = f.Approval
 	if f.Approval.Task != "" {
@@ -181,14 +186,14 @@ func (s *Session) request(f ApprovalRequested) error {
 	}
 	c := s.planned(f.Approval.Call)
 	if c == nil {
-		return fmt.Errorf("%w: call %s is not planned", Conflict, f.Approval.Call)
+		return fmt.Errorf("%w: call %s is not in the phase planned", Conflict, f.Approval.Call)
 	}
-	c.Phase, c.Approval = CallAsking, f.Approval.ID
+	c.Phase, c.Approval = CallAwaitingApproval, f.Approval.ID
 	return nil
 }
 
-// resolve folds an answer: the call goes on as it was planned, or is refused. A call that is not waiting for it any more
-// does not mind.
+// resolve folds a decision: the call continues as planned, is planned again with new arguments, or
+// is refused. A decision for a call that does not wait for it any more only removes the approval.
 func (s *Session) resolve(f ApprovalResolved) {
 	a, open := s.Approvals[f.Approval]
 	delete(s.Approvals, f.Approval)
@@ -196,20 +201,20 @@ func (s *Session) resolve(f ApprovalResolved) {
 		return
 	}
 	c := s.Turn.call(a.Call)
-	if c == nil || c.Phase != CallAsking {
+	if c == nil || c.Phase != CallAwaitingApproval {
 		return
 	}
-	c.Phase, c.Permissions = CallPlanned, nil // asked and answered, once
+	c.Phase, c.Permissions = CallPlanned, nil // the permissions are decided; nothing asks for them again
 	switch {
 	case f.State != ApprovalApproved:
 		refused := f.refusal(c.ID)
 		c.Refusal = &refused
 	case f.NewArgs != nil:
-		c.Phase, c.Args, c.Granted = CallReplanning, f.NewArgs, a.Permissions
+		c.Phase, c.Args, c.ApprovedPermissions = CallReplanning, f.NewArgs, a.Permissions
 	}
 }
 
-// refusal is the result of a call that was not approved (AP6).
+// refusal is the result of a call that was not approved.
 func (f ApprovalResolved) refusal(call CallID) ToolResult {
 	switch f.State {
 	case ApprovalExpired:
@@ -220,11 +225,11 @@ func (f ApprovalResolved) refusal(call CallID) ToolResult {
 	return Refused(call, ErrorDenied, orString(f.Note, TextDenied))
 }
 
-// replan folds the new judgement of a call.
+// replan folds the new plan of a call whose arguments were replaced.
 func (s *Session) replan(f CallReplanned) error {
 	c := s.Turn.call(f.Call.ID)
 	if c == nil || c.Phase != CallReplanning {
-		return fmt.Errorf("%w: call %s is not judged anew", Conflict, f.Call.ID)
+		return fmt.Errorf("%w: call %s is not in the phase replanning", Conflict, f.Call.ID)
 	}
 	c.PlannedCall, c.Phase = f.Call, CallPlanned
 	if f.Call.Rewritten != nil {
@@ -233,12 +238,12 @@ func (s *Session) replan(f CallReplanned) error {
 	return nil
 }
 
-// Requested returns the call that waits for its answer from the client, or the result that a call of the session has.
-// Both nil: there is no such call.
+// Requested returns the call that waits for an answer of the client, or the result of a call that
+// already has one. Both are nil if the session has no such call.
 func (s *Session) Requested(id CallID) (waiting *TurnCall, given *ToolResult) {
 	if s.Turn != nil {
 		if c := s.Turn.call(id); c != nil {
-			if c.Phase == CallRequested {
+			if c.Phase == CallAwaitingClient {
 				return c, nil
 			}
 			return nil, c.Result
@@ -254,7 +259,8 @@ func (s *Session) Requested(id CallID) (waiting *TurnCall, given *ToolResult) {
 	return nil, nil
 }
 
-// planned returns the call of the turn that is planned and waits for nothing, or nil.
+// planned returns the call of the running turn with this id if it is in the phase planned, else
+// nil.
 func (s *Session) planned(id CallID) *TurnCall {
 	if s.Turn == nil {
 		return nil
@@ -265,18 +271,18 @@ func (s *Session) planned(id CallID) *TurnCall {
 	return nil
 }
 
-// expire closes the approvals of the turn's calls whose time is over.
+// expire closes the approvals of the turn whose time is over.
 func (s *Session) expire(m Moment) (events []Event) {
 	for _, c := range s.Turn.Calls {
 		a, open := s.Approvals[c.Approval]
-		if c.Phase == CallAsking && open && a.Expired(m.Now) {
+		if c.Phase == CallAwaitingApproval && open && a.Expired(m.Now) {
 			events = append(events, s.resolution(m, c, ApprovalResolved{Approval: a.ID, State: ApprovalExpired, By: "runtime"}))
 		}
 	}
 	return events
 }
 
-// resolution wraps the end of a call's approval.
+// resolution wraps the closing of a call's approval in an event.
 func (s *Session) resolution(m Moment, c TurnCall, f ApprovalResolved) Event {
 	e := s.event(m, f)
 	e.Call = c.ID

@@ -45,7 +45,7 @@ func TestApprovalBinds(t *testing.T) {
 	}
 }
 
-// TestApprovalWithoutArgumentsBindsNothing gives an answer to a question of which nobody recorded what it was about.
+// TestApprovalWithoutArgumentsBindsNothing answers an approval request without recorded arguments.
 func TestApprovalWithoutArgumentsBindsNothing(t *testing.T) {
 	t.Parallel()
 	a := perdure.Approval{Tool: "deploy"}
@@ -54,7 +54,8 @@ func TestApprovalWithoutArgumentsBindsNothing(t *testing.T) {
 	}
 }
 
-// TestLateVerdict gives a verdict after the time of its approval, before anybody has closed it (AP6).
+// TestLateVerdict gives a verdict after the time of its approval, before anybody has closed it
+// (AP6).
 func TestLateVerdict(t *testing.T) {
 	t.Parallel()
 	asked := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

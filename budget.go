@@ -7,47 +7,49 @@ import (
 	"time"
 )
 
-// BudgetNotice says where a budget stands. Amounts are decimal numbers in the budget's currency, as text, so that none is
-// ever rounded on its way.
+// BudgetNotice describes the state of a budget. Amounts are decimal numbers in the budget's
+// currency, written as text so that no encoding rounds them.
 type BudgetNotice struct {
 	BudgetID  BudgetID  `json:"budget_id"`
 	Scope     string    `json:"scope"`   // session, agent, user or org
-	Subject   string    `json:"subject"` // which one of them
+	Subject   string    `json:"subject"` // id of the session, agent, user or org
 	Currency  string    `json:"currency"`
 	Limit     string    `json:"limit"`
-	Balance   string    `json:"balance"` // what is left; below zero, when the last work cost more than was left
+	Balance   string    `json:"balance"` // what is left; negative if the last work cost more than was left
 	SoftLimit string    `json:"soft_limit,omitempty"`
-	ResetsAt  time.Time `json:"resets_at,omitzero"` // when its period begins anew; zero: never by itself
-	Unpriced  string    `json:"unpriced,omitempty"` // the model or tool whose price is not known, where that is why
-	Why       string    `json:"why,omitempty"`      // in a sentence
+	ResetsAt  time.Time `json:"resets_at,omitzero"` // when its next period begins; zero: never
+	Unpriced  string    `json:"unpriced,omitempty"` // the model or tool without a known price, if that is the reason
+	Why       string    `json:"why,omitempty"`      // one sentence
 }
 
-// BudgetWarning says that little of a budget is left (BU3). It stops nothing.
+// BudgetWarning says that little of a budget is left. It stops nothing.
 type BudgetWarning struct {
 	BudgetNotice
 }
 
-// BudgetPaused says that a budget has a person look before the session goes on: its soft limit is passed, or nobody knows
-// what the next step costs (BU3). The turn is sealed, and nothing more begins until budget.resumed.
+// BudgetPaused says that a person must decide before the session continues: its soft limit is
+// passed, or the cost of the next step is unknown. The turn is sealed, and nothing starts until
+// budget.resumed.
 type BudgetPaused struct {
 	BudgetNotice
 }
 
-// BudgetExhausted says that something was to begin and nothing was left for it (BU3). The turn is sealed, and nothing more
-// begins until budget.resumed.
+// BudgetExhausted says that work could not start because nothing is left. The turn is sealed, and
+// nothing starts until budget.resumed.
 type BudgetExhausted struct {
 	BudgetNotice
 }
 
-// BudgetResumed lets a session go on that a budget had stopped: there is something left again, or a person says so.
+// BudgetResumed lets a session continue that a budget has stopped: money is available again, or a
+// person waived the soft limit.
 type BudgetResumed struct {
 	BudgetID BudgetID  `json:"budget_id"`
 	By       string    `json:"by"`
-	Waived   bool      `json:"waived,omitempty"` // the soft limit does not stop this session any more
-	Until    time.Time `json:"until,omitzero"`   // of a waiver: when the budget's period ends; zero: for good
+	Waived   bool      `json:"waived,omitempty"` // the soft limit no longer stops this session
+	Until    time.Time `json:"until,omitzero"`   // with Waived: when the budget's period ends; zero: without end
 }
 
-// decodeBudget reads the facts of budgets.
+// decodeBudget decodes the payload of a budget.* event.
 func decodeBudget(t EventType, data []byte) (Fact, error) {
 	switch t {
 	case "budget.warning":
@@ -61,27 +63,29 @@ func decodeBudget(t EventType, data []byte) (Fact, error) {
 	}
 }
 
-// SealBudget is the reason of a turn that a budget ended.
+// SealBudget is the reason of a turn that a budget has sealed.
 const SealBudget = "budget"
 
-// Halt is what keeps a session from going on.
+// Halt is the state of a budget that keeps the session from continuing.
 type Halt struct {
 	BudgetNotice
-	Soft bool `json:"soft,omitempty"` // a person may let it go on as it is
+	Soft bool `json:"soft,omitempty"` // a person can waive it
 }
 
-// word says why a delivery is held. nil: by a person.
-func (h *Halt) word() string {
+// heldReason is the reason of delivery.held: budget, or paused if a person has to decide. h may be
+// nil.
+func (h *Halt) heldReason() string {
 	if h == nil || h.Soft {
 		return "paused"
 	}
 	return SealBudget
 }
 
-// Payers are the agents on whose budgets the subagents of a session count: its own, and those above it.
-func (a Agent) Payers(l *Lineage) (names []string) {
+// BudgetAgents returns the names and ids of the agents whose budgets also pay for the session's
+// subagents: those of its ancestors and its own.
+func (a Agent) BudgetAgents(l *Lineage) (names []string) {
 	if l != nil {
-		names = slices.Clone(l.Payers)
+		names = slices.Clone(l.BudgetAgents)
 	}
 	for _, name := range []string{string(a.ID), a.Name} {
 		if name != "" && !slices.Contains(names, name) {
@@ -91,13 +95,13 @@ func (a Agent) Payers(l *Lineage) (names []string) {
 	return names
 }
 
-// Waiver is a person's word that a soft limit does not stop a session.
+// Waiver is a person's decision that a soft limit does not stop a session.
 type Waiver struct {
 	Budget BudgetID  `json:"budget_id"`
-	Until  time.Time `json:"until,omitzero"` // zero: for good
+	Until  time.Time `json:"until,omitzero"` // zero: without end
 }
 
-// Waives reports whether a person lets the session go on beyond the soft limit of a budget.
+// Waives reports whether a person has waived the soft limit of a budget for this session.
 func (s *Session) Waives(id BudgetID, now time.Time) bool {
 	for _, w := range s.Waived {
 		if w.Budget == id && (w.Until.IsZero() || now.Before(w.Until)) {
@@ -107,7 +111,7 @@ func (s *Session) Waives(id BudgetID, now time.Time) bool {
 	return false
 }
 
-// applyBudget folds the facts of budgets, with or without a turn.
+// applyBudget folds the facts of budgets. They can occur with or without a turn.
 func (s *Session) applyBudget(fact Fact) {
 	switch f := fact.(type) {
 	case BudgetPaused:
@@ -128,41 +132,46 @@ func (s *Session) applyBudget(fact Fact) {
 	}
 }
 
-// resting is the status of a session without a turn.
-func (s *Session) resting() SessionStatus {
+// idleStatus is the status of a session without a turn.
+func (s *Session) idleStatus() SessionStatus {
 	if s.Halt != nil {
 		return SessionPaused
 	}
 	return SessionIdle
 }
 
-// sealed notes that a turn was cut short by a budget: it goes on once there is something left. The work of a subagent is
-// over with its turn, so nothing of it does.
-func (s *Session) sealed(f TurnSealed) { s.Cut = f.Reason == SealBudget && s.Lineage == nil }
+// recordBudgetCut records whether a budget cut the turn short. Such a turn continues when the
+// budget allows it again. A subagent has no such continuation: its work is over when its turn ends.
+func (s *Session) recordBudgetCut(f TurnSealed) {
+	s.CutByBudget = f.Reason == SealBudget && s.Lineage == nil
+}
 
-// halted reports whether the turn is to end because of a budget: at a point where the model would be asked.
-func (s *Session) halted() bool {
+// budgetEndsTurn reports whether a budget ends the turn now. That is only possible before a model
+// call.
+func (s *Session) budgetEndsTurn() bool {
 	return s.Halt != nil && (s.Turn.Phase == PhaseReady || s.Turn.Phase == PhaseReasoned)
 }
 
-// decideHalted ends the turn that a budget stopped.
+// decideHalted ends a turn that a budget has stopped.
 func (s *Session) decideHalted(m Moment) []Command {
 	end := TurnSealed{Reason: SealBudget, Detail: s.Halt.Why, Usage: s.Turn.Usage}
 	return s.record(append(s.closeOutput(m), s.endTurn(m, end)...))
 }
 
-// decidePaused lets a session rest that a budget or a person stopped. Messages wait; a wake waits as a notification (DL8).
+// decidePaused decides for an idle session that a budget or a person has stopped. Messages stay in
+// the queue. A delivery with wake continue is recorded as held, once, and waits as a notification.
 func (s *Session) decidePaused(m Moment) []Command {
-	if s.wantsTurn() && !s.Held {
-		return s.record([]Event{s.event(m, DeliveryHeld{Why: s.Halt.word()})})
+	if s.requestsTurn() && !s.DeliveryHeld {
+		return s.record([]Event{s.event(m, DeliveryHeld{Why: s.Halt.heldReason()})})
 	}
-	return []Command{Rest{}}
+	return []Command{ReleaseSession{}}
 }
 
-// textUnpaid answers a call for which nothing is left.
-func textUnpaid(why string) string {
+func budgetRefusalText(why string) string {
 	return fmt.Sprintf("not executed: %s", strings.TrimSuffix(why, "."))
 }
 
-// Unpaid answers a call that did not start because of a budget.
-func Unpaid(id CallID, why string) ToolResult { return Refused(id, ErrorRejected, textUnpaid(why)) }
+// RefusedByBudget returns the result of a call that a budget did not allow to start.
+func RefusedByBudget(id CallID, why string) ToolResult {
+	return Refused(id, ErrorRejected, budgetRefusalText(why))
+}

@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// EffectClass says what recovery may do with a call that was claimed and never settled.
-// The zero value is no class; [EffectClass.Valid] refuses it.
+// EffectClass says what crash recovery may do with a call that was claimed and never settled. The
+// zero value is not a class; [EffectClass.Valid] refuses it.
 type EffectClass string
 
 // The effect classes.
 const (
-	Pure       EffectClass = "pure"         // changes nothing: run it again
-	Idempotent EffectClass = "idempotent"   // twice has the effect of once, under the same key: run it again
-	AtMostOnce EffectClass = "at_most_once" // never run again on our own: the outcome is unknown
+	Pure       EffectClass = "pure"         // changes nothing; recovery runs it again
+	Idempotent EffectClass = "idempotent"   // one key has one effect; recovery runs it again
+	AtMostOnce EffectClass = "at_most_once" // recovery never runs it again; its outcome is unknown
 )
 
 // Valid reports whether c is one of the three classes.
 func (c EffectClass) Valid() bool { return c == Pure || c == Idempotent || c == AtMostOnce }
 
-// Repeatable reports whether recovery may run a call of this class again.
+// Repeatable reports whether crash recovery may run a call of this class again.
 func (c EffectClass) Repeatable() bool { return c == Pure || c == Idempotent }
 
-// Stricter returns the more careful of two classes. An unset class counts as at_most_once, so that
-// doubt never loosens a claim (BG10, LG15).
+// Stricter returns the stricter of two classes. An unset class counts as at_most_once, so that a
+// missing declaration never loosens a claim.
 func (c EffectClass) Stricter(other EffectClass) EffectClass {
 	if c == Pure && other == Pure {
 		return Pure
@@ -37,16 +37,17 @@ func (c EffectClass) Stricter(other EffectClass) EffectClass {
 	return AtMostOnce
 }
 
-// Lane says who waits for a call (LN1). A lane changes at most once, from foreground to background.
+// Lane says whether the turn waits for a call. It changes at most once, from foreground to
+// background.
 type Lane string
 
 // The lanes.
 const (
-	Foreground Lane = "foreground" // the turn waits
-	Background Lane = "background" // it does not
+	Foreground Lane = "foreground" // the turn waits for the call
+	Background Lane = "background" // the turn does not wait
 )
 
-// Token proves the ownership of one claim: 128 random bits in hex, minted by the claimer.
+// Token proves the ownership of one claim: 128 random bits in hex, made by the worker that claims.
 type Token string
 
 // CallState is the state of a call's row in the effect ledger.
@@ -56,47 +57,48 @@ type CallState string
 const (
 	CallRunning CallState = "running" // claimed and not settled
 	CallSettled CallState = "settled" // has its result
-	CallUnknown CallState = "unknown" // it may or may not have happened; only an operator resolves it (LG11)
+	CallUnknown CallState = "unknown" // the effect may or may not have happened; an operator resolves it
 )
 
-// Call is the row of a call in the effect ledger (chapter 5.1). A background run has a row of its own,
-// with its run id as the call id.
+// Call is the row of a call in the effect ledger. A background run that the model spawned has a row
+// of its own, with its run id as the call id.
 type Call struct {
 	Key         CallKey         `json:"key"`
 	Turn        TurnID          `json:"turn_id,omitempty"`
-	Task        TaskID          `json:"task_id,omitempty"` // set when a task carries the call
-	Attempt     int             `json:"attempt,omitempty"` // the task's attempt, when a task carries it
+	Task        TaskID          `json:"task_id,omitempty"` // set if a task carries the call
+	Attempt     int             `json:"attempt,omitempty"` // the task's attempt, if a task carries the call
 	Tool        string          `json:"tool"`
-	Args        json.RawMessage `json:"args"` // as executed
+	Args        json.RawMessage `json:"args"` // as executed, after hooks and approvals changed them
 	Fingerprint string          `json:"fingerprint"`
-	Class       EffectClass     `json:"effect_class"` // fixed at the claim (LG15)
+	Class       EffectClass     `json:"effect_class"` // fixed by the claim, even if the tool's class changes later
 	State       CallState       `json:"state"`
 	Token       Token           `json:"-"`
 	Worker      WorkerID        `json:"worker_id"`
-	Epoch       int64           `json:"epoch"`      // the driver's at the claim; 0 for a task
-	Executions  int             `json:"executions"` // runs begun, from 1; adopting a process adds none
+	Epoch       int64           `json:"epoch"`      // of the driver at the claim; 0 for a task
+	Executions  int             `json:"executions"` // starts so far, from 1; adopting a process does not count
 	Result      *ToolResult     `json:"result,omitempty"`
 	ResolvedBy  string          `json:"resolved_by,omitempty"`
 	ClaimedAt   time.Time       `json:"claimed_at"`
 	SettledAt   time.Time       `json:"settled_at,omitzero"`
 }
 
-// ClaimOutcome is what a claim found (LG2).
+// ClaimOutcome is the result of a claim.
 type ClaimOutcome string
 
-// The outcomes of a claim. Only Claimed and a take-over by the caller let a call run.
+// The outcomes of a claim. A call may run only after Claimed, or after the caller took it over.
 const (
 	Claimed              ClaimOutcome = "claimed"
-	AlreadySettled       ClaimOutcome = "already_settled"       // replay the stored result; run nothing
-	AlreadyUnknown       ClaimOutcome = "already_unknown"       // give the unknown result; run nothing
-	ClaimConflict        ClaimOutcome = "conflict"              // a live worker has it
-	ClaimAbandoned       ClaimOutcome = "abandoned"             // its worker is dead: take it over (LG8)
-	DeterminismViolation ClaimOutcome = "determinism_violation" // the same call id came with other content (LG14)
+	AlreadySettled       ClaimOutcome = "already_settled"       // use the stored result; run nothing
+	AlreadyUnknown       ClaimOutcome = "already_unknown"       // use the unknown result; run nothing
+	ClaimConflict        ClaimOutcome = "conflict"              // a live worker owns it
+	ClaimAbandoned       ClaimOutcome = "abandoned"             // its worker is dead; it can be taken over
+	DeterminismViolation ClaimOutcome = "determinism_violation" // the row has the same call id but other content
 )
 
-// JudgeClaim says what a claim means against the row that it found; nil is no row. ownerLive is whether
-// the row's worker still lives. The same token is a claim whose answer was lost (LG5).
-func JudgeClaim(found *Call, wanted Call, ownerLive bool) ClaimOutcome {
+// DecideClaim returns the outcome of a claim that found the given row; nil means no row. ownerLive
+// says whether the row's worker is alive. A row with the token of this claim is the caller's own:
+// the answer of its first commit was lost.
+func DecideClaim(found *Call, wanted Call, ownerLive bool) ClaimOutcome {
 	switch {
 	case found == nil:
 		return Claimed
@@ -115,10 +117,11 @@ func JudgeClaim(found *Call, wanted Call, ownerLive bool) ClaimOutcome {
 	}
 }
 
-// Withholds reports whether the row keeps another call of the same content and session from being made, unless its caller says that it
-// means a new effect: nobody knows whether this one happened, or an operator lets it run again, or its worker is dead and nobody has
-// looked yet what became of it. ownerLive is whether the row's worker still lives.
-func (c Call) Withholds(ownerLive bool) bool {
+// BlocksRepeat reports whether the row prevents another call with the same content in the session,
+// unless the caller declares that it wants a new effect. That is so while it is undecided whether
+// this call took effect: its outcome is unknown, an operator lets it run again, or its worker is
+// dead and crash recovery has not handled it yet. ownerLive says whether the row's worker is alive.
+func (c Call) BlocksRepeat(ownerLive bool) bool {
 	switch {
 	case c.Class == Pure:
 		return false
@@ -130,8 +133,8 @@ func (c Call) Withholds(ownerLive bool) bool {
 	return c.State == CallRunning && !c.Class.Repeatable() && !ownerLive
 }
 
-// Fingerprint is the identity of a call's content: sha256 over the canonical JSON of [tool, arguments] (LG13).
-// Arguments that are no JSON are Invalid.
+// Fingerprint identifies the content of a call: sha256 over the canonical JSON of [tool,
+// arguments]. Arguments that are not valid JSON are Invalid.
 func Fingerprint(tool string, args json.RawMessage) (string, error) {
 	canonical, err := CanonicalJSON(args)
 	if err != nil {
@@ -147,66 +150,67 @@ func Fingerprint(tool string, args json.RawMessage) (string, error) {
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
-// Remains is what is left of an execution whose runtime died.
-type Remains string
+// ExecutionRemains is what crash recovery finds of an execution whose engine has died.
+type ExecutionRemains string
 
-// What recovery may find. The zero value is a tool that leaves nothing to look at.
+// The possible findings. The zero value is for tools that leave nothing to inspect.
 const (
-	RemainsNone      Remains = ""          // nothing is known: the effect class decides
-	RemainsUnstarted Remains = "unstarted" // its ticket was revoked: it never started, and never will
-	RemainsAlive     Remains = "alive"     // a supervised process goes on: adopt it
-	RemainsEnded     Remains = "ended"     // it has an exit record: settle from it
+	RemainsNone      ExecutionRemains = ""          // nothing is known; the effect class decides
+	RemainsUnstarted ExecutionRemains = "unstarted" // its start ticket was revoked: it has not started and never will
+	RemainsAlive     ExecutionRemains = "alive"     // a supervised process is still running; adopt it
+	RemainsEnded     ExecutionRemains = "ended"     // it has an exit record; settle from it
 )
 
-// Found is all that the take-over of a running row depends on (LG8, RC13).
-type Found struct {
-	StopRequested bool        // cancel or interrupt
-	Remains       Remains     //
-	PastDeadline  bool        // its hard deadline has passed
-	Reattach      bool        // the tool can find the work again by itself; tasks only
-	Class         EffectClass // the stored class, for a task the stricter of stored and live
-	Reconcile     bool        // the tool can say whether it happened
-	Executions    int         // runs begun
-	MaxExecutions int         // 0 = no cap
+// OrphanedCall is everything that the take-over of a running ledger row depends on.
+type OrphanedCall struct {
+	StopRequested bool // by a cancel or an interrupt
+	Remains       ExecutionRemains
+	PastDeadline  bool        // the deadline has passed
+	Reattach      bool        // the tool can find the work again; tasks only
+	Class         EffectClass // the stored class; for a task the stricter of the stored and the tool's present one
+	Reconcile     bool        // the tool can tell whether the call took effect
+	Executions    int         // starts so far
+	MaxExecutions int         // 0: no limit
 }
 
-// TakeOver is what is done with a row whose worker is dead.
+// TakeOver is what happens to a row whose worker is dead.
 type TakeOver string
 
-// The ways to take over, in the order in which they are considered.
+// The ways to take over, in the order in which Judge considers them.
 const (
-	StopIt      TakeOver = "stop"      // stop what is left, settle canceled or interrupted; run nothing again
-	StopLate    TakeOver = "stop_late" // stop what is left, settle as timeout
-	Adopt       TakeOver = "adopt"     // follow the living process, or take its exit record
-	RunFirst    TakeOver = "run_first" // it never started: run it, whatever the class
-	Reattach    TakeOver = "reattach"  // the tool finds its work again
-	RunAgain    TakeOver = "run_again" // same idempotency key, one more execution
-	GiveUp      TakeOver = "give_up"   // executions are used up (LG9)
-	AskTool     TakeOver = "reconcile" // ask the tool whether it happened
-	MakeUnknown TakeOver = "unknown"   // nobody can know
+	TakeOverStop      TakeOver = "stop"      // stop what is left; settle as canceled or interrupted; run nothing again
+	TakeOverTimeout   TakeOver = "stop_late" // stop what is left; settle as timeout
+	TakeOverAdopt     TakeOver = "adopt"     // follow the running process, or use its exit record
+	TakeOverFirstRun  TakeOver = "run_first" // it never started; run it, whatever its class
+	TakeOverReattach  TakeOver = "reattach"  // the tool finds its work again
+	TakeOverRunAgain  TakeOver = "run_again" // one more execution under the same idempotency key
+	TakeOverGiveUp    TakeOver = "give_up"   // no executions are left
+	TakeOverReconcile TakeOver = "reconcile" // ask the tool whether the call took effect
+	TakeOverUnknown   TakeOver = "unknown"   // nothing can tell whether the call took effect
 )
 
-// Judge says how a row is taken over; the first finding that holds decides (LG8, RC13).
-func (f Found) Judge() TakeOver {
+// TakeOver decides how a row is taken over. The first condition that holds decides, so their order
+// is part of the rule: a stop request comes before adoption, and adoption before any new execution.
+func (f OrphanedCall) TakeOver() TakeOver {
 	spent := f.MaxExecutions > 0 && f.Executions >= f.MaxExecutions
 	switch {
 	case f.StopRequested:
-		return StopIt
+		return TakeOverStop
 	case f.Remains == RemainsAlive && f.PastDeadline:
-		return StopLate
+		return TakeOverTimeout
 	case f.Remains == RemainsAlive, f.Remains == RemainsEnded:
-		return Adopt
+		return TakeOverAdopt
 	case f.Remains == RemainsUnstarted:
-		return RunFirst
+		return TakeOverFirstRun
 	case f.Reattach:
-		return Reattach
+		return TakeOverReattach
 	case f.Class.Repeatable() && spent:
-		return GiveUp
+		return TakeOverGiveUp
 	case f.Class.Repeatable():
-		return RunAgain
+		return TakeOverRunAgain
 	case f.Reconcile:
-		return AskTool
+		return TakeOverReconcile
 	default:
-		return MakeUnknown
+		return TakeOverUnknown
 	}
 }

@@ -45,7 +45,7 @@ func TestJudgeClaim(t *testing.T) {
 				found.Token = wanted.Token
 			}
 
-			if got := perdure.JudgeClaim(found, wanted, c.live); got != c.want {
+			if got := perdure.DecideClaim(found, wanted, c.live); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
@@ -55,25 +55,25 @@ func TestJudgeClaim(t *testing.T) {
 // takeOverRow is a row of RC13 or LG8: when it holds, and what is done.
 type takeOverRow struct {
 	id    string
-	holds func(perdure.Found) bool
+	holds func(perdure.OrphanedCall) bool
 	do    perdure.TakeOver
 }
 
 // takeOverRows are the rows in their order; the first that holds decides.
 func takeOverRows() []takeOverRow {
-	spent := func(f perdure.Found) bool { return f.MaxExecutions > 0 && f.Executions >= f.MaxExecutions }
-	again := func(f perdure.Found) bool { return f.Class == perdure.Pure || f.Class == perdure.Idempotent }
+	spent := func(f perdure.OrphanedCall) bool { return f.MaxExecutions > 0 && f.Executions >= f.MaxExecutions }
+	again := func(f perdure.OrphanedCall) bool { return f.Class == perdure.Pure || f.Class == perdure.Idempotent }
 	return []takeOverRow{
-		{"RC13_2_stop_requested", func(f perdure.Found) bool { return f.StopRequested }, perdure.StopIt},
-		{"RC13_3_alive_past_its_deadline", func(f perdure.Found) bool { return f.Remains == perdure.RemainsAlive && f.PastDeadline }, perdure.StopLate},
-		{"RC13_5_alive", func(f perdure.Found) bool { return f.Remains == perdure.RemainsAlive }, perdure.Adopt},
-		{"RC13_6_exit_record", func(f perdure.Found) bool { return f.Remains == perdure.RemainsEnded }, perdure.Adopt},
-		{"RC13_6a_ticket_revoked", func(f perdure.Found) bool { return f.Remains == perdure.RemainsUnstarted }, perdure.RunFirst},
-		{"RC13_7_reattach", func(f perdure.Found) bool { return f.Reattach }, perdure.Reattach},
-		{"RC13_8_executions_left", func(f perdure.Found) bool { return again(f) && !spent(f) }, perdure.RunAgain},
-		{"RC13_11_executions_used_up", again, perdure.GiveUp},
-		{"RC13_9_reconcile", func(f perdure.Found) bool { return f.Reconcile }, perdure.AskTool},
-		{"RC13_10_at_most_once", func(perdure.Found) bool { return true }, perdure.MakeUnknown},
+		{"RC13_2_stop_requested", func(f perdure.OrphanedCall) bool { return f.StopRequested }, perdure.TakeOverStop},
+		{"RC13_3_alive_past_its_deadline", func(f perdure.OrphanedCall) bool { return f.Remains == perdure.RemainsAlive && f.PastDeadline }, perdure.TakeOverTimeout},
+		{"RC13_5_alive", func(f perdure.OrphanedCall) bool { return f.Remains == perdure.RemainsAlive }, perdure.TakeOverAdopt},
+		{"RC13_6_exit_record", func(f perdure.OrphanedCall) bool { return f.Remains == perdure.RemainsEnded }, perdure.TakeOverAdopt},
+		{"RC13_6a_ticket_revoked", func(f perdure.OrphanedCall) bool { return f.Remains == perdure.RemainsUnstarted }, perdure.TakeOverFirstRun},
+		{"RC13_7_reattach", func(f perdure.OrphanedCall) bool { return f.Reattach }, perdure.TakeOverReattach},
+		{"RC13_8_executions_left", func(f perdure.OrphanedCall) bool { return again(f) && !spent(f) }, perdure.TakeOverRunAgain},
+		{"RC13_11_executions_used_up", again, perdure.TakeOverGiveUp},
+		{"RC13_9_reconcile", func(f perdure.OrphanedCall) bool { return f.Reconcile }, perdure.TakeOverReconcile},
+		{"RC13_10_at_most_once", func(perdure.OrphanedCall) bool { return true }, perdure.TakeOverUnknown},
 	}
 }
 
@@ -87,7 +87,7 @@ func TestFoundJudge(t *testing.T) {
 				continue
 			}
 			decided[row.id]++
-			if got := f.Judge(); got != row.do {
+			if got := f.TakeOver(); got != row.do {
 				t.Errorf("%s for %+v: got %s, want %s", row.id, f, got, row.do)
 			}
 			break
@@ -100,23 +100,23 @@ func TestFoundJudge(t *testing.T) {
 	}
 }
 
-func everyFinding() []perdure.Found {
+func everyFinding() []perdure.OrphanedCall {
 	both := []bool{false, true}
-	all := []perdure.Found{{}}
-	widen := func(vary func(perdure.Found) []perdure.Found) {
-		var wider []perdure.Found
+	all := []perdure.OrphanedCall{{}}
+	widen := func(vary func(perdure.OrphanedCall) []perdure.OrphanedCall) {
+		var wider []perdure.OrphanedCall
 		for _, f := range all {
 			wider = append(wider, vary(f)...)
 		}
 		all = wider
 	}
-	for _, set := range []func(*perdure.Found, bool){
-		func(f *perdure.Found, b bool) { f.StopRequested = b },
-		func(f *perdure.Found, b bool) { f.PastDeadline = b },
-		func(f *perdure.Found, b bool) { f.Reattach = b },
-		func(f *perdure.Found, b bool) { f.Reconcile = b },
+	for _, set := range []func(*perdure.OrphanedCall, bool){
+		func(f *perdure.OrphanedCall, b bool) { f.StopRequested = b },
+		func(f *perdure.OrphanedCall, b bool) { f.PastDeadline = b },
+		func(f *perdure.OrphanedCall, b bool) { f.Reattach = b },
+		func(f *perdure.OrphanedCall, b bool) { f.Reconcile = b },
 	} {
-		widen(func(f perdure.Found) (fs []perdure.Found) {
+		widen(func(f perdure.OrphanedCall) (fs []perdure.OrphanedCall) {
 			for _, b := range both {
 				set(&f, b)
 				fs = append(fs, f)
@@ -124,19 +124,19 @@ func everyFinding() []perdure.Found {
 			return fs
 		})
 	}
-	widen(func(f perdure.Found) (fs []perdure.Found) {
-		for _, f.Remains = range []perdure.Remains{perdure.RemainsNone, perdure.RemainsUnstarted, perdure.RemainsAlive, perdure.RemainsEnded} {
+	widen(func(f perdure.OrphanedCall) (fs []perdure.OrphanedCall) {
+		for _, f.Remains = range []perdure.ExecutionRemains{perdure.RemainsNone, perdure.RemainsUnstarted, perdure.RemainsAlive, perdure.RemainsEnded} {
 			fs = append(fs, f)
 		}
 		return fs
 	})
-	widen(func(f perdure.Found) (fs []perdure.Found) {
+	widen(func(f perdure.OrphanedCall) (fs []perdure.OrphanedCall) {
 		for _, f.Class = range []perdure.EffectClass{"", perdure.Pure, perdure.Idempotent, perdure.AtMostOnce} {
 			fs = append(fs, f)
 		}
 		return fs
 	})
-	widen(func(f perdure.Found) (fs []perdure.Found) {
+	widen(func(f perdure.OrphanedCall) (fs []perdure.OrphanedCall) {
 		for _, runs := range [][2]int{{2, 3}, {3, 3}, {4, 3}, {9, 0}} {
 			f.Executions, f.MaxExecutions = runs[0], runs[1]
 			fs = append(fs, f)
@@ -187,8 +187,8 @@ func TestEffectClass(t *testing.T) {
 // TestAnswerOutcome has the three words of LG11.
 func TestAnswerOutcome(t *testing.T) {
 	t.Parallel()
-	for answer, want := range map[perdure.Answer]string{
-		perdure.Happened: "succeeded", perdure.DidNotHappen: "failed", perdure.RunItAgain: "rerun", "": "", "perhaps": "", "succeeded": "",
+	for answer, want := range map[perdure.ResolveAnswer]string{
+		perdure.ResolveHappened: "succeeded", perdure.ResolveDidNotHappen: "failed", perdure.ResolveRunAgain: "rerun", "": "", "perhaps": "", "succeeded": "",
 	} {
 		if got := answer.Outcome(); got != want {
 			t.Errorf("outcome of %q: got %q, want %q", answer, got, want)

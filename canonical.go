@@ -10,24 +10,26 @@ import (
 
 // The limits of a number in canonical form.
 const (
-	maxCanonicalExponent = 400     // of a number that is written out in digits
-	maxExponentDigits    = 100     // of an exponent; more is no number that anybody means
-	maxGrowth            = 1 << 20 // bytes by which the numbers of one text may become longer
+	maxCanonicalExponent = 400     // decimal exponent up to which a number is written out in digits
+	maxExponentDigits    = 100     // digits of an exponent; no real number has more
+	maxGrowth            = 1 << 20 // bytes by which all numbers of a text together may grow
 )
 
-// CanonicalJSON rewrites one JSON value so that equal values have equal bytes: keys sorted by bytes, no
-// white space, numbers in exact shortest decimal (1, 1.0 and 1e0 agree, -0 is 0), strings as they are
-// (LG13). Empty input counts as {}, since it does for arguments (TL22).
+// CanonicalJSON rewrites one JSON value so that equal values have equal bytes: keys are sorted by
+// bytes, there is no white space, numbers have their exact shortest decimal form (1, 1.0 and 1e0
+// are the same, -0 is 0), and strings keep their contents. Empty input counts as {}, as it does for
+// the arguments of a call.
 //
-// Invalid, as a *[JSONError]: text that is no JSON or is followed by more, a key twice, half of a surrogate
-// pair or bytes that are no UTF-8 (two different texts would else have the same bytes here), more than 1,000
-// levels. Time and memory grow with the length of the text.
+// The error is a *[JSONError], which is Invalid. The reasons are text that is not JSON or is
+// followed by more text, a duplicate key, half of a surrogate pair or bytes that are not UTF-8 (two
+// different texts could otherwise get the same bytes), and more than 1,000 levels. Time and memory
+// are proportional to the length of the text.
 func CanonicalJSON(text json.RawMessage) ([]byte, error) {
 	if len(bytes.Trim(text, space)) == 0 {
 		return []byte("{}"), nil
 	}
-	s := scanner{text: string(text), orders: map[int]order{}}
-	if err := s.whole(spot{}); err != nil {
+	s := scanner{text: string(text), orders: map[int]memberOrder{}}
+	if err := s.checkDocument(target{}); err != nil {
 		return nil, err
 	}
 	w := canonicalWriter{text: s.text, orders: s.orders}
@@ -38,19 +40,19 @@ func CanonicalJSON(text json.RawMessage) ([]byte, error) {
 	return w.out.Bytes(), nil
 }
 
-// order is how the members of an object follow each other by key, and where the object ends.
-type order struct {
+// memberOrder is the sequence of an object's members by key, and the position after the object.
+type memberOrder struct {
 	members []member
 	end     int
 }
 
-// canonicalWriter writes a text that a scanner has found good. Its methods take the place where a value
-// begins and return the place after it.
+// canonicalWriter writes a text that a scanner has accepted. Its methods take the position at which
+// a value begins and return the position after it.
 type canonicalWriter struct {
 	text   string
-	orders map[int]order // by where an object opens; absent where the keys are in order
+	orders map[int]memberOrder // by the position of the object; only objects whose keys are not sorted
 	out    bytes.Buffer
-	grown  int // bytes by which numbers have become longer
+	grown  int // bytes by which numbers have grown so far
 }
 
 func (w *canonicalWriter) value(at int) (int, error) {
@@ -91,7 +93,7 @@ func (w *canonicalWriter) object(at int) (int, error) {
 	return sorted.end, nil
 }
 
-// list writes an array, or an object whose keys are in order: values, and the signs between them.
+// list writes an array, or an object whose keys are already sorted: values and separators in turn.
 func (w *canonicalWriter) list(at int) (int, error) {
 	for {
 		w.out.WriteByte(w.text[at])
@@ -110,7 +112,7 @@ func (w *canonicalWriter) list(at int) (int, error) {
 	}
 }
 
-// string writes a string with as few escapes as encoding/json does; fingerprints depend on them.
+// string writes a string with the same escapes as encoding/json. Fingerprints depend on them.
 func (w *canonicalWriter) string(at int) (int, error) {
 	end := at + 1
 	for ; w.text[end] != '"'; end++ {
@@ -143,17 +145,17 @@ func (w *canonicalWriter) number(at int) (int, error) {
 		return 0, err
 	}
 	if w.grown += max(0, len(text)-(end-at)); w.grown > maxGrowth {
-		return 0, fmt.Errorf("its numbers have over %d digits more when they are written out", maxGrowth)
+		return 0, fmt.Errorf("its numbers grow by more than %d digits when they are written out", maxGrowth)
 	}
 	w.out.WriteString(text)
 	return end, nil
 }
 
-// canonicalNumber writes a JSON number as a plain integer or as digits and an exponent, exactly.
+// canonicalNumber writes a JSON number exactly, as an integer or as digits with an exponent.
 func canonicalNumber(s string) (string, error) {
 	mantissa, exponent, _ := strings.Cut(strings.ToLower(s), "e")
 	if len(exponent) > maxExponentDigits {
-		return "", fmt.Errorf("an exponent has over %d digits", maxExponentDigits)
+		return "", fmt.Errorf("an exponent has more than %d digits", maxExponentDigits)
 	}
 	exp := new(big.Int)
 	if exponent != "" {

@@ -144,8 +144,8 @@ func rational(t rapid.TB, s string) *big.Rat {
 	return r
 }
 
-// TestCanonicalCost: memory grows with the text; nested buffers would copy the long string 900 times. It runs
-// alone, since it counts what is allocated.
+// TestCanonicalCost: memory grows with the text; nested buffers would copy the long string 900
+// times. It runs alone, since it counts what is allocated.
 func TestCanonicalCost(t *testing.T) {
 	long := strings.Repeat("x", 4<<20)
 	text := strings.Repeat(`{"b":`, 900) + `"` + long + `"` + strings.Repeat(`,"a":1}`, 900)
@@ -164,8 +164,8 @@ func TestCanonicalCost(t *testing.T) {
 	}
 }
 
-// TestStoredSurrogates: a call that an older version journalled is read and applied, although a new one with
-// such arguments is refused.
+// TestStoredSurrogates: a call that an older version journalled is read and applied, although a new
+// one with such arguments is refused.
 func TestStoredSurrogates(t *testing.T) {
 	t.Parallel()
 	line := `{"v":1,"id":"e1","seq":1,"type":"message.received","at":"2026-11-21T03:00:00Z","session_id":"s","data":{"message":{"role":"user","parts":[{"type":"text","text":"\ud800"}]}}}`
@@ -183,7 +183,8 @@ func TestStoredSurrogates(t *testing.T) {
 	}
 }
 
-// FuzzCanonicalJSON is PR6: spacing and key order do not change the canonical form, and a changed value does.
+// FuzzCanonicalJSON is PR6: spacing and key order do not change the canonical form, and a changed
+// value does.
 func FuzzCanonicalJSON(f *testing.F) {
 	for _, pair := range [][2]string{
 		{`{"a":1,"b":[1.0,"x"]}`, `{"b":[1,"x"],"a":1e0}`}, {`1`, `1.0`}, {`-0`, `0`}, {`[]`, `{}`}, {`"a"`, `"\u0061"`}, {`{"a":1,"a":2}`, `{}`},

@@ -7,30 +7,33 @@ import (
 	"strings"
 )
 
-// Compaction says what of the transcript the model is not shown any more (TN23). The transcript itself stays whole. The
-// zero value shows everything.
+// Compaction says which parts of the transcript the model no longer sees. The transcript itself is
+// not changed. The zero value hides nothing.
 type Compaction struct {
-	Masked  int     `json:"masked,omitempty"`  // large tool results before this message are masked
-	Drop    int     `json:"drop,omitempty"`    // the messages before this one are left out, all but the first
-	Summary string  `json:"summary,omitempty"` // what the model made of those (TN23)
-	Notice  Message `json:"notice,omitzero"`   // stands in their place: what was left out, and the tasks that are open (DL13)
+	Masked  int    `json:"masked,omitempty"`  // large tool results before this message index are masked
+	Drop    int    `json:"drop,omitempty"`    // messages before this index are left out, except the first one
+	Summary string `json:"summary,omitempty"` // what the model wrote about the messages that are left out
+	// takes their place: how many they are, the summary, and the open tasks
+	Notification Message `json:"notice,omitzero"`
 }
 
-// ContextCompacted narrows what the model is shown, so that every replay shows it the same.
+// ContextCompacted narrows the context. It is journaled so that every replay shows the model the
+// same.
 type ContextCompacted struct {
 	Strategy   string     `json:"strategy"` // mask, summarise, drop
-	Before     int        `json:"before"`   // tokens, estimated
-	After      int        `json:"after"`
+	Before     int        `json:"before"`   // estimated tokens
+	After      int        `json:"after"`    // estimated tokens
 	Compaction Compaction `json:"compaction"`
 }
 
 const (
-	bytesPerToken = 4   // of the estimate
-	maskedOver    = 512 // bytes; a smaller result is not worth masking
-	keptSteps     = 2   // the last steps, which are never masked
+	bytesPerToken  = 4   // for the estimate
+	maskAboveBytes = 512 // a smaller result is not worth masking
+	unmaskedSteps  = 2   // the last steps keep their results
 )
 
-// Context is what the model is shown: the transcript, without what was compacted away. The caller must not change it.
+// Context is what the model sees: the transcript without the compacted parts. The caller must not
+// change it.
 func (s *Session) Context() []Message { return s.Compacted.view(s.Transcript) }
 
 func (c Compaction) view(transcript []Message) []Message {
@@ -45,22 +48,22 @@ func (c Compaction) view(transcript []Message) []Message {
 		case i < c.Masked:
 			m = masked(m)
 		}
-		if i == max(c.Drop, 1) && len(c.Notice.Parts) > 0 {
-			shown = append(shown, c.Notice)
+		if i == max(c.Drop, 1) && len(c.Notification.Parts) > 0 {
+			shown = append(shown, c.Notification)
 		}
 		shown = append(shown, m)
 	}
 	return shown
 }
 
-// masked is a message without the bodies of large tool results.
+// masked returns the message without the bodies of large tool results.
 func masked(m Message) Message {
 	if m.Role != RoleToolResult {
 		return m
 	}
 	m.Parts = slices.Clone(m.Parts)
 	for i, p := range m.Parts {
-		if p.Result == nil || len(p.Result.Result) <= maskedOver && len(p.Result.Images) == 0 {
+		if p.Result == nil || len(p.Result.Result) <= maskAboveBytes && len(p.Result.Images) == 0 {
 			continue
 		}
 		short := *p.Result
@@ -71,10 +74,10 @@ func masked(m Message) Message {
 	return m
 }
 
-// EstimateTokens is how many tokens messages are reckoned with, where no provider has counted them.
+// EstimateTokens estimates the tokens of messages where no provider has counted them.
 func EstimateTokens(messages []Message) int { return tokens(messages) }
 
-// tokens estimates what messages cost.
+// tokens estimates the tokens of messages from their size.
 func tokens(messages []Message) int {
 	n := 0
 	for _, m := range messages {
@@ -97,35 +100,36 @@ func tokens(messages []Message) int {
 	return n / bytesPerToken
 }
 
-// compact narrows the context to at most so many tokens: large results of old steps are masked, and if that is not enough
-// the oldest messages go, never a call without its result (TN23). Not ok: nothing more can be left out.
-func (s *Session) compact(m Moment, most int) (fact ContextCompacted, ok bool) {
+// compact narrows the context to at most limit estimated tokens. First it masks the large results
+// of old steps. If that is not enough, it leaves out the oldest messages, but never separates a
+// call from its result. ok is false if nothing more can be left out.
+func (s *Session) compact(m Moment, limit int) (fact ContextCompacted, ok bool) {
 	before := tokens(s.Context())
 	starts := s.boundaries()
 	if len(starts) == 0 {
 		return fact, false
 	}
-	last := starts[max(len(starts)-keptSteps, 0)]
-	tried := s.Compacted
-	tried.Masked = max(last, tried.Masked)
-	tried.Notice = s.leftOut(m, tried.Drop) // what starts a run answers at length, and may be masked
-	fact = ContextCompacted{Strategy: "mask", Before: before, Compaction: tried}
-	if fact.After = tokens(tried.view(s.Transcript)); fact.After <= most {
+	last := starts[max(len(starts)-unmaskedSteps, 0)]
+	candidate := s.Compacted
+	candidate.Masked = max(last, candidate.Masked)
+	candidate.Notification = s.omissionNotice(m, candidate.Drop) // the results that name task ids may be masked now
+	fact = ContextCompacted{Strategy: "mask", Before: before, Compaction: candidate}
+	if fact.After = tokens(candidate.view(s.Transcript)); fact.After <= limit {
 		return fact, fact.After < before
 	}
 	fact.Strategy = "drop"
-	starts = slices.DeleteFunc(starts, func(start int) bool { return start <= tried.Drop })
+	starts = slices.DeleteFunc(starts, func(start int) bool { return start <= candidate.Drop })
 	if len(starts) == 0 {
 		return fact, fact.After < before
 	}
-	drop := func(i int) int { // what is left after a start; the later, the less
-		tried.Drop = starts[i]
-		tried.Notice = s.leftOut(m, starts[i])
-		fact.Compaction, fact.After = tried, tokens(tried.view(s.Transcript))
+	drop := func(i int) int { // leaves out everything before starts[i] and returns the remaining tokens
+		candidate.Drop = starts[i]
+		candidate.Notification = s.omissionNotice(m, starts[i])
+		fact.Compaction, fact.After = candidate, tokens(candidate.view(s.Transcript))
 		return fact.After
 	}
-	first, _ := slices.BinarySearchFunc(indexes(len(starts)), most, func(i, most int) int {
-		if drop(i) > most {
+	first, _ := slices.BinarySearchFunc(indexes(len(starts)), limit, func(i, limit int) int {
+		if drop(i) > limit {
 			return -1
 		}
 		return 1
@@ -134,64 +138,67 @@ func (s *Session) compact(m Moment, most int) (fact ContextCompacted, ok bool) {
 	return fact, fact.After < before
 }
 
-// SumUp asks the model to sum up what is about to be left out, and answers with context.compacted: with the summary,
-// or, where there is none to be had, as it is (TN23).
-type SumUp struct {
-	Turn  TurnID
-	Fact  ContextCompacted // what is left out when there is no summary
-	Again *ReasonStarted   // the model is asked again with it; nil: the step has not begun
+// SummariseContext asks the model for a summary of what is about to be left out. The answer is
+// context.compacted, with the summary, or without one if the model did not give any.
+type SummariseContext struct {
+	Turn        TurnID
+	Fact        ContextCompacted // used as it is if there is no summary
+	NextAttempt *ReasonStarted   // the attempt that follows; nil: the reason step has not started yet
 }
 
-func (SumUp) command() {}
+func (SummariseContext) command() {}
 
 // MaxSummaryBytes bounds a summary.
 const MaxSummaryBytes = 4000
 
 const summaryMark = "Summary of what is left out:\n"
 
-// LeftOut is what the model is shown now and will not be any more, among it an earlier notice. The first message stays.
-func (s *Session) LeftOut(c SumUp) []Message {
+// Omitted returns what the model still sees and will not see after c, including an earlier notice.
+// The first message stays visible.
+func (s *Session) Omitted(c SummariseContext) []Message {
 	old := s.Compacted
 	return old.view(s.Transcript[:min(c.Fact.Compaction.Drop, len(s.Transcript))])
 }
 
-// Events are what a summary comes to; none is a drop without it.
-func (c SumUp) Events(s *Session, summary string) []Event {
+// Events returns the events that end the command. An empty summary means that none was written.
+func (c SummariseContext) Events(s *Session, summary string) []Event {
 	fact := c.Fact
-	if summary = strings.TrimSpace(cut(strings.ToValidUTF8(summary, ""), MaxSummaryBytes/4)); summary != "" {
-		notice := fact.Compaction.Notice
+	if summary = strings.TrimSpace(truncateChars(strings.ToValidUTF8(summary, ""), MaxSummaryBytes/4)); summary != "" {
+		notice := fact.Compaction.Notification
 		text := notice.Text()
-		if old := s.Compacted.Summary; old != "" { // it is part of what was summed up
+		if old := s.Compacted.Summary; old != "" { // the new summary covers the old one
 			text = strings.Replace(text, "\n"+summaryMark+old, "", 1)
 		}
 		first, rest, _ := strings.Cut(text, "\n")
 		notice.Parts = []Part{{Type: PartText, Text: strings.TrimSuffix(first+"\n"+summaryMark+summary+"\n"+rest, "\n")}}
-		fact.Strategy, fact.Compaction.Summary, fact.Compaction.Notice = "summarise", summary, notice
+		fact.Strategy, fact.Compaction.Summary, fact.Compaction.Notification = "summarise", summary, notice
 		fact.After = tokens(fact.Compaction.view(s.Transcript))
 	}
 	events := []Event{{Session: s.ID, Actor: "runtime", Turn: c.Turn, Fact: fact}}
-	if c.Again != nil {
-		events = append(events, Event{Session: s.ID, Actor: "runtime", Turn: c.Turn, Fact: *c.Again})
+	if c.NextAttempt != nil {
+		events = append(events, Event{Session: s.ID, Actor: "runtime", Turn: c.Turn, Fact: *c.NextAttempt})
 	}
 	return events
 }
 
-// tooLong says what the context needs before the model is asked: nothing, where it fits or nothing more can be left out.
-func (s *Session) tooLong(m Moment) (fact ContextCompacted, ok bool) {
-	most := s.Agent.MaxContextTokens
-	if most <= 0 || tokens(s.Context()) <= most {
+// compactionDue returns the compaction that is due before a model call. ok is false if the context
+// fits, or if nothing more can be left out.
+func (s *Session) compactionDue(m Moment) (fact ContextCompacted, ok bool) {
+	limit := s.Agent.MaxContextTokens
+	if limit <= 0 || tokens(s.Context()) <= limit {
 		return fact, false
 	}
-	return s.compact(m, most)
+	return s.compact(m, limit)
 }
 
-// sumsUp reports whether what is left out is summed up first.
-func (s *Session) sumsUp(fact ContextCompacted) bool {
+// needsSummary reports whether the model must first summarise what fact leaves out.
+func (s *Session) needsSummary(fact ContextCompacted) bool {
 	return s.Agent.Summarise && fact.Compaction.Drop > max(s.Compacted.Drop, 1)
 }
 
-// RepairTranscript looks up the results of calls that have none, and answers with transcript.repaired for each breach of
-// the law that every call has exactly one result, after it and before the next answer (TN16).
+// RepairTranscript looks up the results of calls that have none. The answer is transcript.repaired
+// for each breach of the rule that every call has exactly one result, after it and before the next
+// message of the model.
 type RepairTranscript struct {
 	Turn     TurnID
 	Breaches []Breach
@@ -199,19 +206,19 @@ type RepairTranscript struct {
 
 func (RepairTranscript) command() {}
 
-// Breach is a call without a result in its place, or a result that is one too many or of no call.
+// Breach is a call without a result in its place, or a result that is superfluous.
 type Breach struct {
-	Call    ToolCall    // Dropped: only its id is known
-	Dropped bool        // the result goes
-	Result  *ToolResult // of the call, found at another place; nil: the ledger is asked
-	message int         // where in the transcript: the call's, or the result's
+	Call    ToolCall    // with Dropped only the id is known
+	Dropped bool        // the result is superfluous: a second one, or one without a call
+	Result  *ToolResult // the call's result, found in another place; nil: the effect ledger has to be asked
+	message int         // index in the transcript of the call, or of the superfluous result
 	part    int
 }
 
-// Breaches finds what is broken after the sound part of the transcript.
+// Breaches finds the breaches in the part of the transcript that was not checked before.
 func (s *Session) Breaches() []Breach {
 	var found []Breach
-	open := map[CallID]int{} // calls that wait for a result, by their index in asked
+	open := map[CallID]int{} // calls that still need a result, by their index in asked
 	var asked []Breach
 	settle := func() {
 		for _, a := range asked {
@@ -222,7 +229,7 @@ func (s *Session) Breaches() []Breach {
 		}
 		open, asked = map[CallID]int{}, nil
 	}
-	for i := min(s.Sound, len(s.Transcript)); i < len(s.Transcript); i++ {
+	for i := min(s.CheckedLen, len(s.Transcript)); i < len(s.Transcript); i++ {
 		m := s.Transcript[i]
 		if m.Role == RoleAgent {
 			settle()
@@ -244,16 +251,16 @@ func (s *Session) Breaches() []Breach {
 	return found
 }
 
-// Breaks reports whether the breach that a repair is of is still there.
-func (s *Session) Breaks(f TranscriptRepaired) bool {
-	return slices.ContainsFunc(s.Breaches(), f.mends)
+// HasBreach reports whether the breach that f repairs still exists.
+func (s *Session) HasBreach(f TranscriptRepaired) bool {
+	return slices.ContainsFunc(s.Breaches(), f.fixes)
 }
 
-func (f TranscriptRepaired) mends(b Breach) bool {
+func (f TranscriptRepaired) fixes(b Breach) bool {
 	return b.Call.ID == f.CallID && b.Dropped == (f.Result == nil)
 }
 
-// strayResult is a result of a call that stands too late.
+// strayResult returns a result of the call that comes too late in the transcript, or nil.
 func (s *Session) strayResult(id CallID, after int) *ToolResult {
 	for _, m := range s.Transcript[after:] {
 		for _, p := range m.Parts {
@@ -265,15 +272,16 @@ func (s *Session) strayResult(id CallID, after int) *ToolResult {
 	return nil
 }
 
-// repair mends the first breach that a repair is of. A fact of an earlier version, which tells no result, mends nothing.
+// repair fixes the first breach that f is about. A fact without a result, as earlier versions wrote
+// it, changes nothing.
 func (s *Session) repair(f TranscriptRepaired) error {
 	if f.Result == nil && f.Action != RepairDropped {
 		return nil
 	}
 	broken := s.Breaches()
-	i := slices.IndexFunc(broken, f.mends)
+	i := slices.IndexFunc(broken, f.fixes)
 	if i < 0 {
-		return nil // mended before
+		return nil // already repaired
 	}
 	b := broken[i]
 	s.Transcript = slices.Clone(s.Transcript)
@@ -283,7 +291,7 @@ func (s *Session) repair(f TranscriptRepaired) error {
 		s.Transcript[b.message] = m
 		if len(m.Parts) == 0 {
 			s.Transcript = slices.Delete(s.Transcript, b.message, b.message+1)
-			s.Compacted.moved(b.message, -1)
+			s.Compacted.shift(b.message, -1)
 		}
 		return nil
 	}
@@ -291,7 +299,7 @@ func (s *Session) repair(f TranscriptRepaired) error {
 		return fmt.Errorf("%w: the result of call %s is of call %s", Conflict, f.CallID, f.Result.CallID)
 	}
 	calls := s.Transcript[b.message].Calls()
-	before := func(id CallID) bool { // in the model's order
+	before := func(id CallID) bool { // results stand in the order of the calls
 		at := func(id CallID) int { return slices.IndexFunc(calls, func(c ToolCall) bool { return c.ID == id }) }
 		return at(id) >= 0 && at(id) < at(f.CallID)
 	}
@@ -303,12 +311,12 @@ func (s *Session) repair(f TranscriptRepaired) error {
 		}
 	}
 	s.Transcript = slices.Insert(s.Transcript, at, Message{Role: RoleToolResult, Parts: []Part{{Type: PartToolResult, Result: f.Result, Untrusted: f.Result.Untrusted}}})
-	s.Compacted.moved(at, 1)
+	s.Compacted.shift(at, 1)
 	return nil
 }
 
-// moved keeps the borders where they were when a message comes or goes before them.
-func (c *Compaction) moved(at, by int) {
+// shift adjusts the indexes after by messages were inserted or removed at an index.
+func (c *Compaction) shift(at, by int) {
 	if at < c.Masked {
 		c.Masked += by
 	}
@@ -317,7 +325,7 @@ func (c *Compaction) moved(at, by int) {
 	}
 }
 
-// indexes are 0 to n-1.
+// indexes returns 0 to n-1.
 func indexes(n int) []int {
 	list := make([]int, n)
 	for i := range list {
@@ -326,8 +334,8 @@ func indexes(n int) []int {
 	return list
 }
 
-// boundaries are the messages before which the transcript may be cut: no result stands there whose call would be gone, and
-// the last step stays.
+// boundaries returns the indexes before which the transcript may be cut: the cut leaves no result
+// without its call. The last step is never left out.
 func (s *Session) boundaries() []int {
 	var starts []int
 	for i, m := range s.Transcript {
@@ -338,9 +346,9 @@ func (s *Session) boundaries() []int {
 	return starts
 }
 
-// leftOut is what stands in the place of messages: how many they were, and the tasks that are open (DL13). Without either
-// it has no parts.
-func (s *Session) leftOut(m Moment, before int) Message {
+// omissionNotice returns the notice that takes the place of the messages before an index: their
+// number, the summary and the open tasks. Without any of them it has no parts.
+func (s *Session) omissionNotice(m Moment, before int) Message {
 	var lines []string
 	if before > 1 {
 		lines = append(lines, fmt.Sprintf("%d earlier messages are left out here to save room.", before-1))
@@ -363,20 +371,21 @@ func (s *Session) leftOut(m Moment, before int) Message {
 	return Message{ID: id, Role: RoleNotification, Parts: []Part{{Type: PartText, Text: strings.Join(lines, "\n")}}, At: m.Now}
 }
 
-// maxOpenLines is how many lines OpenTasksText writes at most.
+// maxOpenLines bounds the lines of OpenTasksText.
 const maxOpenLines = 20
 
-// OpenTasksText writes down the background work of a session that is not over for the model: what lives, then what has
-// ended and was not told yet. It is put back into a conversation that was compacted, so that the ids are not lost
-// (DL13). It tells no times, so that the same tasks are the same text and a prompt's cache stays good.
+// OpenTasksText lists background tasks for the model: the ones that run, then the ones that have
+// ended and whose result the model has not seen. The text becomes part of a compacted context, so
+// that the model still knows the ids. It contains no times: the same tasks give the same text, and
+// the provider's prompt cache stays valid.
 //
-// tasks stand in the order of their creation, and may hold others. Without open tasks it is empty. What exceeds 20
-// lines is counted; list_tasks shows it.
+// The tasks must be in the order of their creation. Other tasks are skipped. The text is empty if
+// no task is left. Tasks beyond 20 lines are only counted; list_tasks shows them.
 func OpenTasksText(tasks []Task) string {
 	var live, over []string
 	for _, t := range tasks {
 		switch {
-		case t.Lane == Foreground: // its call stands in the conversation and waits for its result
+		case t.Lane == Foreground: // the transcript has its call, which waits for the result
 		case t.State.Live():
 			live = append(live, t.openLine())
 		case t.State.Terminal() && t.undelivered():
@@ -387,14 +396,14 @@ func OpenTasksText(tasks []Task) string {
 	if len(lines) == 0 {
 		return ""
 	}
-	if most := maxOpenLines - 1; len(lines) > most {
-		left := len(lines) - (most - 1)
-		lines = append(lines[:most-1:most-1], fmt.Sprintf("- and %d more: call list_tasks", left))
+	if limit := maxOpenLines - 1; len(lines) > limit {
+		left := len(lines) - (limit - 1)
+		lines = append(lines[:limit-1:limit-1], fmt.Sprintf("- and %d more: call list_tasks", left))
 	}
 	return "Open background tasks:\n" + strings.Join(lines, "\n")
 }
 
-// openLine is one task of the block.
+// openLine is the line of one task in OpenTasksText.
 func (t Task) openLine() string {
 	line := "- " + string(t.ID)
 	if t.Run != "" {

@@ -21,13 +21,13 @@ func openTask(n int, state perdure.TaskState) perdure.Task {
 
 func TestOpenTasksBlock(t *testing.T) { // DL13
 	t.Parallel()
-	asking, told, inside, agent := openTask(3, perdure.TaskAwaitingInput), openTask(4, perdure.TaskSucceeded),
+	asking, delivered, inside, agent := openTask(3, perdure.TaskAwaitingInput), openTask(4, perdure.TaskSucceeded),
 		openTask(5, perdure.TaskRunning), openTask(6, perdure.TaskQueued)
 	asking.InputRequest = &perdure.InputRequest{ID: "req_1", Kind: "question", Prompt: "Which one?"}
-	told.Delivered, inside.Lane = perdure.DeliveredRead, perdure.Foreground
+	delivered.Delivered, inside.Lane = perdure.DeliveredRead, perdure.Foreground
 	agent.Run, agent.Kind, agent.Tool = "", perdure.KindSubagent, "spawn_agent"
 
-	got := perdure.OpenTasksText([]perdure.Task{openTask(1, perdure.TaskUnknown), openTask(2, perdure.TaskRunning), asking, told, inside, agent})
+	got := perdure.OpenTasksText([]perdure.Task{openTask(1, perdure.TaskUnknown), openTask(2, perdure.TaskRunning), asking, delivered, inside, agent})
 
 	want := `Open background tasks:
 - task_00000000000000000000000000000002 (bg_00000000000000000000000000000002) slow_tool: running
@@ -37,7 +37,7 @@ func TestOpenTasksBlock(t *testing.T) { // DL13
 	if got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
-	if none := perdure.OpenTasksText([]perdure.Task{told}); none != "" {
+	if none := perdure.OpenTasksText([]perdure.Task{delivered}); none != "" {
 		t.Errorf("nothing is open: got %q", none)
 	}
 	for n, want := range map[int]string{19: "", 20: "- and 2 more: call list_tasks", 200: "- and 182 more: call list_tasks"} {
@@ -52,10 +52,11 @@ func TestOpenTasksBlock(t *testing.T) { // DL13
 	}
 }
 
-// longTalk is a session in which so many questions were answered, each with one tool result of so many bytes.
-func longTalk(t *testing.T, turns, bytes int, agent perdure.Agent) *wheel {
+// longTalk is a session in which so many questions were answered, each with one tool result of so
+// many bytes.
+func longTalk(t *testing.T, turns, bytes int, agent perdure.Agent) *simulator {
 	t.Helper()
-	w := newWheel(t, agent)
+	w := newSimulator(t, agent)
 	w.sample = 100
 	for i := range turns {
 		w.receive(fmt.Sprintf("question %d", i), "")
@@ -108,14 +109,14 @@ func TestCompactionKeepsCallsWithTheirResults(t *testing.T) { // TN23, DL13
 			w := longTalk(t, c.turns, c.bytes, perdure.Agent{MaxContextTokens: c.most})
 			s := w.session
 
-			var told []perdure.ContextCompacted
+			var compactions []perdure.ContextCompacted
 			for _, e := range w.events {
 				if f, ok := e.Fact.(perdure.ContextCompacted); ok {
-					told = append(told, f)
+					compactions = append(compactions, f)
 				}
 			}
-			if len(told) == 0 || told[len(told)-1].Strategy != c.strategy || told[0].After >= told[0].Before {
-				t.Fatalf("told %+v", told)
+			if len(compactions) == 0 || compactions[len(compactions)-1].Strategy != c.strategy || compactions[0].After >= compactions[0].Before {
+				t.Fatalf("recorded %+v", compactions)
 			}
 			shown := s.Context()
 			if err := paired(shown); err != nil {
@@ -160,13 +161,13 @@ func TestTooLargeIsCompactedOnce(t *testing.T) { // TN23
 }
 
 // summing returns the summary that is due, or nothing.
-func summing(w *wheel) (perdure.SumUp, bool) {
+func summing(w *simulator) (perdure.SummariseContext, bool) {
 	for _, command := range w.due {
-		if c, ok := command.(perdure.SumUp); ok {
+		if c, ok := command.(perdure.SummariseContext); ok {
 			return c, true
 		}
 	}
-	return perdure.SumUp{}, false
+	return perdure.SummariseContext{}, false
 }
 
 func TestSummaries(t *testing.T) { // TN23
@@ -178,7 +179,7 @@ func TestSummaries(t *testing.T) { // TN23
 		w.wake()
 		for c, due := summing(w); due; c, due = summing(w) {
 			s := w.fold(len(w.journal))
-			gone := s.LeftOut(c)
+			gone := s.Omitted(c)
 			if gone[0].Text() != "question 0" || sums > 0 && !strings.Contains(gone[1].Text(), fmt.Sprintf("summary %d", sums)) {
 				t.Fatalf("summary %d is made of %+v", sums+1, gone[:2])
 			}

@@ -7,91 +7,31 @@ import (
 	"time"
 )
 
-// Moment is what a decision needs besides the session: the time, and what only the store knows.
-type Moment struct {
-	Now           time.Time
-	Secret        Secret // of the session, for derived ids (N4)
-	TakeUps       int    // take-ups in a row without a new event
-	NoProgress    int    // take-ups that seal a turn; 0 = off (TN1)
-	ModelAttempts int    // model calls of a reason step; 0: DefaultModelAttempts
-}
-
-// Command is what must happen next. [Record] and [ClaimCall] are part of the commit that led to them; the
-// others are carried out once it is durable. A command is due for as long as Decide returns it: an engine
-// that has it in work already does nothing, and one that has not, because its predecessor died, takes it up.
-type Command interface{ command() }
-
-// Record is facts that follow from the state, without any act outside.
-type Record struct{ Events []Event }
-
-// ClaimCall is the intent to run a call: its claim and Event are one commit (LG1). RunCall follows.
-type ClaimCall struct {
-	Turn  TurnID
-	Call  TurnCall
-	Event Event
-}
-
-// CallModel asks the model and answers with reason.completed and what goes with it.
-type CallModel struct {
-	Turn      TurnID
-	Exec      ExecID
-	Message   MessageID
-	Attempt   int
-	NotBefore time.Time // zero: at once
-	Stop      bool      // the turn ends: stop it, or complete it as interrupted
-}
-
-// RunCall runs a claimed call and answers with tool.completed, or takes it over (LG8).
-type RunCall struct {
-	Turn TurnID
-	Call TurnCall
-	Stop bool // the turn ends: cancel it, or settle it as interrupted; nothing is run again
-}
-
-// JudgeCall asks the policies anew about a call whose arguments a person replaced, and answers with tool.replanned.
-type JudgeCall struct {
-	Turn TurnID
-	Call TurnCall
-}
-
-// Until says that nothing is due before a moment: then an approval or a client's call has run out of time.
-type Until struct{ At time.Time }
-
-// Rest says that nothing is left to do: let the session go.
-type Rest struct{}
-
-func (Record) command()    {}
-func (ClaimCall) command() {}
-func (CallModel) command() {}
-func (RunCall) command()   {}
-func (JudgeCall) command() {}
-func (Until) command()     {}
-func (Rest) command()      {}
-
-// Decide says what must happen next: a pure function of the session and the moment (TN1). It returns no
-// command when everything that is due is on its way.
+// Decide returns what is due next. It is a pure function of the session and the moment. It returns
+// no command while everything that is due has already been started.
 func (s *Session) Decide(m Moment) []Command {
 	t := s.Turn
 	switch {
 	case t == nil:
 		return s.decideIdle(m)
 	case t.Interrupt != nil && t.Interrupt.Seal != "":
-		return s.windUp(m, TurnSealed{Reason: t.Interrupt.Seal, Detail: t.Interrupt.Reason, Usage: t.Usage})
+		return s.endTurnEarly(m, TurnSealed{Reason: t.Interrupt.Seal, Detail: t.Interrupt.Reason, Usage: t.Usage})
 	case t.Interrupt != nil && t.Interrupt.Code != "":
-		return s.windUp(m, TurnFailed{Error: t.Interrupt.Reason, Code: t.Interrupt.Code, Retryable: true, Usage: t.Usage})
+		return s.endTurnEarly(m, TurnFailed{Error: t.Interrupt.Reason, Code: t.Interrupt.Code, Retryable: true, Usage: t.Usage})
 	case t.Interrupt != nil:
-		return s.windUp(m, TurnCanceled{By: t.Interrupt.By, Reason: t.Interrupt.Reason, Usage: t.Usage})
-	case m.NoProgress > 0 && m.TakeUps >= m.NoProgress && !s.Suspended(): // recorded first, so that the next crash does not forget it
-		why := fmt.Sprintf("taken up %d times without a new event", m.TakeUps)
+		return s.endTurnEarly(m, TurnCanceled{By: t.Interrupt.By, Reason: t.Interrupt.Reason, Usage: t.Usage})
+	// This is recorded first, so that a crash before the end cannot lose it.
+	case m.NoProgress > 0 && m.Resumes >= m.NoProgress && !s.Suspended():
+		why := fmt.Sprintf("resumed %d times without a new event", m.Resumes)
 		return s.record([]Event{s.event(m, InterruptRequested{By: "runtime", Reason: why, Seal: "no_progress"})})
 	}
-	if s.halted() {
+	if s.budgetEndsTurn() {
 		return s.decideHalted(m)
 	}
-	return s.withheld(s.decideTurn(m))
+	return s.withoutNewWork(s.decideTurn(m))
 }
 
-// decideTurn says what is due in a turn that goes on.
+// decideTurn returns what is due in a running turn that nobody ends early.
 func (s *Session) decideTurn(m Moment) []Command {
 	switch t := s.Turn; t.Phase {
 	case PhaseReady:
@@ -105,25 +45,25 @@ func (s *Session) decideTurn(m Moment) []Command {
 	}
 }
 
-// decideIdle starts the next turn for what waits, or lets the session rest (DL6, DL8, TN2).
+// decideIdle starts the next turn if something waits for one. Otherwise the session is released.
 func (s *Session) decideIdle(m Moment) []Command {
 	start := TurnStarted{Model: s.Agent.Model}
 	switch {
 	case s.Stopped != nil:
-		return []Command{Rest{}}
+		return []Command{ReleaseSession{}}
 	case s.Halt != nil || s.Paused != nil:
 		return s.decidePaused(m)
 	case len(s.Queue) > 0:
 		start.Cause, start.MessageID = CauseMessage, s.Queue[0].ID
 		start.Model = orString(s.Queue[0].Model, start.Model)
-	case s.wakes():
+	case s.startsAutomaticTurn():
 		start.Cause = CauseDelivery
-	case s.Cut:
+	case s.CutByBudget:
 		start.Cause = CauseResume
-	case s.wantsTurn() && !s.Held:
+	case s.requestsTurn() && !s.DeliveryHeld:
 		return s.record([]Event{s.event(m, DeliveryHeld{Why: "continuations"})})
 	default:
-		return []Command{Rest{}}
+		return []Command{ReleaseSession{}}
 	}
 	start.TurnID = DeriveID[TurnID](m.Secret, m.Now, string(s.ID), strconv.FormatInt(s.Seq, 10))
 	activated, started := s.event(m, SessionActivated{TurnID: start.TurnID}), s.event(m, start)
@@ -131,34 +71,35 @@ func (s *Session) decideIdle(m Moment) []Command {
 	return s.record([]Event{activated, started})
 }
 
-// decideReady asks the model next, after what has to be done first: a loop is told, the transcript is whole (TN16), and
-// what is left out is summed up.
+// decideReady starts the next reason step. Before that it reports a loop, repairs the transcript,
+// and has the model summarise what will be left out of the context.
 func (s *Session) decideReady(m Moment) []Command {
-	if events := s.looping(m); len(events) > 0 {
+	if events := s.reportLoop(m); len(events) > 0 {
 		return s.record(events)
 	}
 	if broken := s.Breaches(); len(broken) > 0 {
 		return []Command{RepairTranscript{Turn: s.Turn.ID, Breaches: broken}}
 	}
-	if fact, ok := s.tooLong(m); ok && s.sumsUp(fact) {
-		return []Command{SumUp{Turn: s.Turn.ID, Fact: fact}}
+	if fact, ok := s.compactionDue(m); ok && s.needsSummary(fact) {
+		return []Command{SummariseContext{Turn: s.Turn.ID, Fact: fact}}
 	}
 	return s.record(s.reasonEvents(m, time.Time{}))
 }
 
-// reasonEvents opens the next reason step at a safe point: what came home is delivered, what is queued
-// enters the transcript, then the model is to be asked (DL3, DL10), at once or after a journaled wait.
+// reasonEvents opens the next reason step. This is the safe point of the turn: undelivered results
+// and queued messages enter the transcript here, before the model call. notBefore delays that call;
+// zero means at once.
 func (s *Session) reasonEvents(m Moment, notBefore time.Time) []Event {
 	var events []Event
-	for _, id := range s.Ready {
+	for _, id := range s.Undelivered {
 		events = append(events, s.event(m, s.delivery(m, s.Tasks[id])))
 	}
 	t := s.Turn
-	if fact, ok := s.tooLong(m); ok {
+	if fact, ok := s.compactionDue(m); ok {
 		events = append(events, s.event(m, fact))
 	}
 	step := ReasonStarted{Iteration: t.Iteration + 1, Attempt: 1, Model: t.Model, NotBefore: notBefore}
-	for _, notice := range s.Notices {
+	for _, notice := range s.Notifications {
 		step.Inputs = append(step.Inputs, notice.ID)
 	}
 	for _, message := range s.Queue {
@@ -175,14 +116,14 @@ func (s *Session) execID(m Moment, step ReasonStarted) ExecID {
 	return DeriveID[ExecID](m.Secret, m.Now, string(s.Turn.ID), strconv.Itoa(step.Iteration), strconv.Itoa(step.Attempt))
 }
 
-// decideReasoned says what follows an answer, or the failure to get one.
+// decideReasoned decides after an answer of the model, or after the failure to get one.
 func (s *Session) decideReasoned(m Moment) []Command {
 	t := s.Turn
 	last := t.Last
 	if !last.Success {
 		return s.decideFailed(m)
 	}
-	steered := len(s.Notices) > 0 || s.wakes()
+	steered := len(s.Notifications) > 0 || s.startsAutomaticTurn()
 	for _, message := range s.Queue {
 		steered = steered || message.Mode == ModeSteer || message.Mode == ""
 	}
@@ -196,19 +137,19 @@ func (s *Session) decideReasoned(m Moment) []Command {
 	}
 }
 
-// decideFailed retries a reason step that failed, after a journaled wait, or ends the turn (TN21, TN22).
+// decideFailed retries a failed reason step after a journaled wait, or ends the turn.
 func (s *Session) decideFailed(m Moment) []Command {
 	t := s.Turn
 	last := t.Last
-	if t.CutOff > 0 && !t.Open {
+	if t.BrokenAnswers > 0 && !t.OutputOpen {
 		return s.decideCutOff(m)
 	}
 	empty := last.Code == CodeEmptyAnswer
-	if last.Code == CodeTooLarge && !t.Shrunk {
+	if last.Code == CodeTooLarge && !t.CompactedOnce {
 		fact, ok := s.compact(m, tokens(s.Context())/2)
-		if ok && s.sumsUp(fact) {
+		if ok && s.needsSummary(fact) {
 			again := s.askAgain(m)
-			return []Command{SumUp{Turn: t.ID, Fact: fact, Again: &again}}
+			return []Command{SummariseContext{Turn: t.ID, Fact: fact, NextAttempt: &again}}
 		}
 		if ok {
 			return s.record([]Event{s.event(m, fact), s.event(m, s.askAgain(m))})
@@ -216,11 +157,11 @@ func (s *Session) decideFailed(m Moment) []Command {
 	}
 	again := last.Retryable && t.Attempt < orDefault(m.ModelAttempts, DefaultModelAttempts)
 	if empty {
-		again = t.Empties < 2 // asked once more, whatever else was retried
+		again = t.EmptyAnswers < 2 // one more attempt, independent of other retries
 	}
 	if again {
 		step := s.askAgain(m)
-		if !empty && last.Code != CodeBrokenOff { // what broke off with us needs no rest
+		if !empty && last.Code != CodeBrokenOff { // the engine broke off, not the provider: no wait is needed
 			step.NotBefore = m.Now.Add(RetryDelay(t.Attempt, last.RetryAfter, string(t.Exec)))
 		}
 		return s.record([]Event{s.event(m, step)})
@@ -231,7 +172,7 @@ func (s *Session) decideFailed(m Moment) []Command {
 	return s.record(append(s.closeOutput(m), s.failTurn(m)...))
 }
 
-// askAgain is one more attempt of the reason step.
+// askAgain returns the next attempt of the reason step.
 func (s *Session) askAgain(m Moment) ReasonStarted {
 	t := s.Turn
 	step := ReasonStarted{MessageID: t.Message, Iteration: t.Iteration, Attempt: t.Attempt + 1, Model: t.Model}
@@ -239,11 +180,11 @@ func (s *Session) askAgain(m Moment) ReasonStarted {
 	return step
 }
 
-// decideCutOff goes on after an answer that broke off with text, which somebody has seen and which therefore
-// stands (TN21): with one more reason step, never twice in a row (TN20).
+// decideCutOff continues after an answer that broke off with text. A client may have seen that
+// text, so it stays in the transcript and one more reason step follows, but never twice in a row.
 func (s *Session) decideCutOff(m Moment) []Command {
 	t := s.Turn
-	if !t.Last.Retryable || t.CutOff > 1 || t.Iteration >= s.Agent.maxIterations() {
+	if !t.Last.Retryable || t.BrokenAnswers > 1 || t.Iteration >= s.Agent.maxIterations() {
 		return s.record(s.failTurn(m))
 	}
 	notBefore := m.Now.Add(RetryDelay(t.Attempt, t.Last.RetryAfter, string(t.Exec)))
@@ -253,14 +194,14 @@ func (s *Session) decideCutOff(m Moment) []Command {
 	return s.record(s.reasonEvents(m, notBefore))
 }
 
-// failTurn ends the turn with the failure of its last reason step.
+// failTurn ends the turn with the error of its last reason step.
 func (s *Session) failTurn(m Moment) []Event {
 	t := s.Turn
 	last := t.Last
 	return s.endTurn(m, TurnFailed{Error: last.Error, Code: last.Code, Retryable: last.Retryable, Usage: t.Usage})
 }
 
-// endEmpty completes the turn with an empty final message (TN22).
+// endEmpty completes the turn with an empty final message.
 func (s *Session) endEmpty(m Moment) []Event {
 	t := s.Turn
 	final := Message{ID: t.Message, Role: RoleAgent, At: m.Now}
@@ -269,10 +210,14 @@ func (s *Session) endEmpty(m Moment) []Event {
 	return append([]Event{s.event(m, OutputCompleted{Message: final, FinishReason: "stop"})}, s.endTurn(m, done)...)
 }
 
-// decideActing starts what may start, asks where somebody must be asked, answers what may not start, and closes the
-// step when every call has a result.
+// decideActing decides about the calls of an act step: it answers the ones that must not start,
+// asks for approvals and client answers, and starts the others. When every call has a result it
+// ends the step.
+//
+// All answers and questions are recorded in one commit before any call starts, so the commands for
+// starting calls are computed from a state in which nothing else is pending.
 func (s *Session) decideActing(m Moment) []Command {
-	if events := slices.Concat(s.refusals(m), s.expire(m), s.overdue(m), s.questions(m)); len(events) > 0 {
+	if events := slices.Concat(s.refusals(m), s.expire(m), s.clientTimeouts(m), s.requestAnswers(m)); len(events) > 0 {
 		return s.record(events)
 	}
 	t := s.Turn
@@ -282,12 +227,12 @@ func (s *Session) decideActing(m Moment) []Command {
 	for _, c := range t.Calls {
 		done = done && c.Phase == CallDone
 		switch c.Phase {
-		case CallInWork:
+		case CallExecuting:
 			commands = append(commands, RunCall{Turn: t.ID, Call: c})
 		case CallReplanning:
-			commands = append(commands, JudgeCall{Turn: t.ID, Call: c})
+			commands = append(commands, ReplanCall{Turn: t.ID, Call: c})
 		default:
-			until = earlier(until, s.runsOut(c))
+			until = earlier(until, s.answerDeadline(c))
 		}
 	}
 	for _, c := range startable(t.Calls, s.Agent.maxParallelCalls(), s.Agent.SerialCalls) {
@@ -297,22 +242,23 @@ func (s *Session) decideActing(m Moment) []Command {
 	}
 	if !done {
 		if !until.IsZero() {
-			commands = append(commands, Until{At: until})
+			commands = append(commands, WaitUntil{At: until})
 		}
 		return commands
 	}
 	events := []Event{s.event(m, s.actCompleted(m))}
 	switch {
-	case t.Violation:
-		events = append(events, s.endTurn(m, TurnFailed{Error: "a call came again with other content", Code: CodeDeterminism, Usage: t.Usage})...)
+	case t.DeterminismViolation:
+		events = append(events, s.endTurn(m, TurnFailed{Error: "a call id was reused with different content",
+			Code: CodeDeterminism, Usage: t.Usage})...)
 	case t.Iteration >= s.Agent.maxIterations():
 		events = append(events, s.endTurn(m, s.completed(m, StopMaxIterations))...)
 	}
 	return s.record(events)
 }
 
-// refusals answers the planned calls that never start: refused when they were planned, one too many in
-// their step (TN9), or asked for when the turn may not go on (TN1).
+// refusals answers the planned calls that never start: refused by the plan, beyond the limit of one
+// step, beyond the turn's iterations, or without a budget.
 func (s *Session) refusals(m Moment) []Event {
 	t := s.Turn
 	var events []Event
@@ -328,15 +274,15 @@ func (s *Session) refusals(m Moment) []Event {
 		case c.Refusal != nil:
 			events = append(events, s.answer(m, c, *c.Refusal))
 		case s.Halt != nil:
-			events = append(events, s.answer(m, c, Unpaid(c.ID, s.Halt.Why)))
+			events = append(events, s.answer(m, c, RefusedByBudget(c.ID, s.Halt.Why)))
 		}
 	}
 	return events
 }
 
-// questions asks a person about the calls that need it, and the client for those that are its own. All calls of a step
-// are asked about at once, whatever runs meanwhile (AP7, AP11).
-func (s *Session) questions(m Moment) []Event {
+// requestAnswers asks a person about the calls that need an approval, and the client for the calls
+// that it must answer. All calls of a step are asked about at once, even while others are running.
+func (s *Session) requestAnswers(m Moment) []Event {
 	if s.Paused != nil {
 		return nil
 	}
@@ -366,29 +312,30 @@ func (s *Session) questions(m Moment) []Event {
 	return events
 }
 
-// overdue answers the calls that the client did not answer in time (AP11).
-func (s *Session) overdue(m Moment) []Event {
+// clientTimeouts answers the calls that the client did not answer in time.
+func (s *Session) clientTimeouts(m Moment) []Event {
 	var events []Event
 	for _, c := range s.Turn.Calls {
-		if at := s.runsOut(c); c.Phase == CallRequested && !at.IsZero() && !m.Now.Before(at) {
-			events = append(events, s.answer(m, c, Refused(c.ID, ErrorTimeout, fmt.Sprintf("Timed out after %s", c.Deadline))))
+		if at := s.answerDeadline(c); c.Phase == CallAwaitingClient && !at.IsZero() && !m.Now.Before(at) {
+			events = append(events, s.answer(m, c, Refused(c.ID, ErrorTimeout, fmt.Sprintf("Timed out after %s", c.AnswerTimeout))))
 		}
 	}
 	return events
 }
 
-// runsOut is when nobody waits any longer for the answer that a call needs; zero: never.
-func (s *Session) runsOut(c TurnCall) time.Time {
+// answerDeadline is when the wait for an approval or for the client ends; zero: never, or the call
+// does not wait.
+func (s *Session) answerDeadline(c TurnCall) time.Time {
 	switch {
-	case c.Phase == CallAsking:
+	case c.Phase == CallAwaitingApproval:
 		return s.Approvals[c.Approval].ExpiresAt
-	case c.Phase == CallRequested && c.Deadline > 0:
-		return c.StartedAt.Add(c.Deadline)
+	case c.Phase == CallAwaitingClient && c.AnswerTimeout > 0:
+		return c.StartedAt.Add(c.AnswerTimeout)
 	}
 	return time.Time{}
 }
 
-// earlier returns the earlier of two moments; a zero one does not count.
+// earlier returns the earlier of two times; the zero time does not count.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -396,9 +343,10 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// windUp ends a turn early: what is in work is stopped first, what never started is answered, then the
-// turn closes with end (RC8).
-func (s *Session) windUp(m Moment, end Fact) []Command {
+// endTurnEarly ends a turn early. Running calls are stopped first, then calls that never started
+// are answered, and then the turn closes with end. Each of these is a commit of its own, so after a
+// crash the same function continues with what is left.
+func (s *Session) endTurnEarly(m Moment, end Fact) []Command {
 	t := s.Turn
 	if t.Phase == PhaseReasoning {
 		return []Command{CallModel{Turn: t.ID, Exec: t.Exec, Message: t.Message, Attempt: t.Attempt, Stop: true}}
@@ -407,12 +355,12 @@ func (s *Session) windUp(m Moment, end Fact) []Command {
 	var events []Event
 	for _, c := range t.Calls {
 		switch c.Phase {
-		case CallInWork:
+		case CallExecuting:
 			commands = append(commands, RunCall{Turn: t.ID, Call: c, Stop: true})
-		case CallAsking: // a late answer finds it closed (AP8)
+		case CallAwaitingApproval: // a later decision finds the approval closed
 			closed := ApprovalResolved{Approval: c.Approval, State: ApprovalDenied, By: t.Interrupt.By, Note: TextInterrupted}
 			events = append(events, s.resolution(m, c, closed), s.answer(m, c, Refused(c.ID, ErrorInterrupted, TextInterrupted)))
-		case CallPlanned, CallReplanning, CallRequested:
+		case CallPlanned, CallReplanning, CallAwaitingClient:
 			events = append(events, s.answer(m, c, Refused(c.ID, ErrorInterrupted, TextInterrupted)))
 		}
 	}
@@ -429,16 +377,17 @@ func (s *Session) windUp(m Moment, end Fact) []Command {
 	return s.record(append(events, s.endTurn(m, end)...))
 }
 
-// closeOutput completes a message that was started and never answered, so that its start has an end (EV5).
+// closeOutput completes a message that was started and never answered, so that every start has an
+// end.
 func (s *Session) closeOutput(m Moment) []Event {
-	if !s.Turn.Open {
+	if !s.Turn.OutputOpen {
 		return nil
 	}
 	empty := Message{ID: s.Turn.Message, Role: RoleAgent, Interrupted: true, At: m.Now}
 	return []Event{s.event(m, OutputCompleted{Message: empty, Interrupted: true, FinishReason: "interrupted"})}
 }
 
-// endTurn closes the turn and idles the session in one commit (TN2).
+// endTurn closes the turn and idles the session; both events are one commit.
 func (s *Session) endTurn(m Moment, end Fact) []Event {
 	t := s.Turn
 	return []Event{
@@ -451,7 +400,7 @@ func (s *Session) completed(m Moment, why StopReason) TurnCompleted {
 	t := s.Turn
 	return TurnCompleted{
 		Iterations: t.Iteration, DurationMS: max(m.Now.Sub(t.StartedAt), 0).Milliseconds(), Usage: t.Usage,
-		FinalMessageID: t.Final, FinalPreview: cut(t.FinalText, 2000),
+		FinalMessageID: t.Final, FinalPreview: truncateChars(t.FinalText, 2000),
 		ToolCallCount: t.ToolCallCount + len(t.Calls), LLMCallCount: t.LLMCallCount, StopReason: why,
 	}
 }
@@ -475,10 +424,10 @@ func (s *Session) answer(m Moment, c TurnCall, result ToolResult) Event {
 	return e
 }
 
-// record is the one command for facts without an act.
+// record returns the one command that records events.
 func (s *Session) record(events []Event) []Command { return []Command{Record{Events: events}} }
 
-// event wraps a fact of the runtime's own.
+// event wraps a fact of the runtime.
 func (s *Session) event(m Moment, fact Fact) Event {
 	e := Event{At: m.Now.UTC().Truncate(time.Microsecond), Session: s.ID, Actor: "runtime", Fact: fact}
 	if s.Turn != nil {
@@ -487,8 +436,8 @@ func (s *Session) event(m Moment, fact Fact) Event {
 	return e
 }
 
-// cut shortens text to n characters.
-func cut(text string, n int) string {
+// truncateChars shortens text to n characters.
+func truncateChars(text string, n int) string {
 	for i := range text {
 		if n == 0 {
 			return text[:i]

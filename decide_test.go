@@ -37,7 +37,7 @@ func TestDecide(t *testing.T) {
 		{"TN1_answer_ends", answerEnds},
 		{"TN1_retryable_failure_waits_and_reasons_again", failureRetries},
 		{"TN1_attempts_used_up_fail", attemptsEnd},
-		{"TN20_text_that_broke_off_stands_and_the_model_goes_on_once", cutOffGoesOn},
+		{"TN20_cut_off_text_stands_and_the_model_continues_once", cutOffContinues},
 		{"TN20_never_twice_in_a_row", cutOffTwice},
 		{"TN20_a_whole_answer_ends_the_row", cutOffAgainLater},
 		{"TN20_not_after_a_fatal_failure_or_at_the_limit", cutOffEnds},
@@ -53,7 +53,7 @@ func TestDecide(t *testing.T) {
 }
 
 // since returns the types of the events after the first n.
-func (w *wheel) since(n int) []perdure.EventType {
+func (w *simulator) since(n int) []perdure.EventType {
 	types := []perdure.EventType{}
 	for _, e := range w.events[n:] {
 		types = append(types, e.Type())
@@ -62,7 +62,7 @@ func (w *wheel) since(n int) []perdure.EventType {
 }
 
 // last returns the last fact of a type.
-func last[T perdure.Fact](t *testing.T, w *wheel) T {
+func last[T perdure.Fact](t *testing.T, w *simulator) T {
 	t.Helper()
 	for i := len(w.events) - 1; i >= 0; i-- {
 		if fact, ok := w.events[i].Fact.(T); ok {
@@ -86,16 +86,16 @@ func call(id perdure.CallID) asked {
 	return asked{PlannedCall: perdure.PlannedCall{ID: id, Name: "work", Class: perdure.Pure, Fingerprint: "sha256:00"}, Args: `{}`}
 }
 
-// asking is a wheel whose model was asked.
-func asking(t *testing.T, agent perdure.Agent) *wheel {
-	w := newWheel(t, agent)
+// asking returns a simulator with a running model call.
+func asking(t *testing.T, agent perdure.Agent) *simulator {
+	w := newSimulator(t, agent)
 	w.receive("do it", "")
 	w.wake()
 	return w
 }
 
 func restsAtFirst(t *testing.T) {
-	w := newWheel(t, perdure.Agent{})
+	w := newSimulator(t, perdure.Agent{})
 
 	if !w.rested {
 		t.Errorf("got %+v, want rest", w.due)
@@ -103,7 +103,7 @@ func restsAtFirst(t *testing.T) {
 }
 
 func inputStartsATurn(t *testing.T) {
-	w := newWheel(t, perdure.Agent{Model: "m"})
+	w := newSimulator(t, perdure.Agent{Model: "m"})
 	n := len(w.journal)
 
 	id := w.receive("do it", "")
@@ -131,7 +131,7 @@ func callsAct(t *testing.T) {
 
 	wantTypes(t, w.since(n), "output.message.completed", "llm.generation", "reason.completed", "act.started", "tool.started", "tool.started")
 	if got := len(w.runs()); got != 2 {
-		t.Errorf("calls in work: got %d, want 2", got)
+		t.Errorf("running calls: got %d, want 2", got)
 	}
 }
 
@@ -263,7 +263,7 @@ func fatalFails(t *testing.T) {
 	}
 }
 
-func cutOffGoesOn(t *testing.T) {
+func cutOffContinues(t *testing.T) {
 	w := asking(t, perdure.Agent{})
 	first, _ := w.model()
 	n := len(w.journal)
@@ -325,7 +325,7 @@ func violationFails(t *testing.T) {
 	w.settle(w.answer("", call("a"), call("b"))...)
 	running := w.runs()
 	if len(running) != 1 || running[0].Call.ID != "b" || running[0].Stop {
-		t.Fatalf("in work: got %+v, want b, which goes on (LG14)", running)
+		t.Fatalf("running: got %+v, want b, which continues (LG14)", running)
 	}
 	w.settle(done(running[0].Call, `1`))
 
@@ -336,7 +336,7 @@ func violationFails(t *testing.T) {
 	w.receive("go on", "")
 	w.wake()
 	if _, ok := w.model(); !ok {
-		t.Errorf("due: got %+v, want that the session lives on (LG14)", w.due)
+		t.Errorf("due: got %+v, want that the session continues (LG14)", w.due)
 	}
 }
 

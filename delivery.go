@@ -8,15 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// delivery makes the notification that brings one ended task home.
+// delivery returns the notification that delivers an ended task.
 func (s *Session) delivery(m Moment, task Task) TaskDelivered {
 	id := DeriveID[MessageID](m.Secret, m.Now, string(task.ID), fmt.Sprint(task.Attempt), string(task.State))
 	message := Message{ID: id, Role: RoleNotification, Parts: []Part{{Type: PartText, Text: task.Notification(), Untrusted: true}}, At: m.Now}
 	return TaskDelivered{Message: message, TaskIDs: []TaskID{task.ID}, Wake: task.Wake}
 }
 
-// Notification is the text by which the model learns of the task's end (DL4). It is data of a tool, not an
-// instruction of a person; the model's adapter marks it so.
+// Notification is the text that reports the end of the task to the model. It is data from a tool,
+// not an instruction from a person; the part that carries it is marked as untrusted.
 func (t Task) Notification() string {
 	var b strings.Builder
 	switch t.State {
@@ -40,7 +40,7 @@ func (t Task) Notification() string {
 	line("log_path", t.LogPath)
 	if t.FromCall() || t.Kind == KindSubagent {
 		line("call_id", string(t.Call))
-		line("result", t.Result) // compact JSON, as ShortResult makes it: its white space stands in texts, and stays
+		line("result", t.Result) // already on one line: compact JSON from ShortResult
 	}
 	if t.State == TaskUnknown {
 		line("note", "it may or may not have happened; check before repeating it")
@@ -48,28 +48,29 @@ func (t Task) Notification() string {
 	return b.String()
 }
 
-// MaxResultChars is how much of a result stands in a notification (DL4).
+// MaxResultChars is the length in characters to which a result is cut in a notification.
 const MaxResultChars = 4096
 
-// ShortResult is a result as it stands in a notification: compact JSON, cut at a character, and then with where the whole of
-// it stands, or without a path how long that is (DL4). Empty: it is no JSON.
+// ShortResult returns a result for a notification: compact JSON, cut at a character, followed by
+// path, where the full result is, or by its length if path is empty. The text is empty if result is
+// not valid JSON.
 func ShortResult(result json.RawMessage, path string) string {
 	var compact bytes.Buffer
 	if json.Compact(&compact, result) != nil {
 		return ""
 	}
 	text := compact.String()
-	if cut(text, MaxResultChars) == text {
+	if truncateChars(text, MaxResultChars) == text {
 		return text
 	}
 	note := " … the whole is in " + path
 	if path == "" {
 		note = fmt.Sprintf("… (%d bytes in all)", len(text))
 	}
-	return cut(text, MaxResultChars-utf8.RuneCountInString(note)) + note
+	return truncateChars(text, MaxResultChars-utf8.RuneCountInString(note)) + note
 }
 
-// oneLine folds white space and cuts to n characters.
+// oneLine replaces white space by single spaces and cuts to n characters.
 func oneLine(text string, n int) string {
-	return cut(strings.Join(strings.Fields(text), " "), n)
+	return truncateChars(strings.Join(strings.Fields(text), " "), n)
 }

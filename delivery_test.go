@@ -12,13 +12,13 @@ import (
 )
 
 // ended ends a task with a summary.
-func (w *wheel) ended(id perdure.TaskID, state perdure.TaskState) {
+func (w *simulator) ended(id perdure.TaskID, state perdure.TaskState) {
 	w.tb.Helper()
 	w.update(id, perdure.TaskUpdate{Attempt: w.rows[id].Attempt, State: state, Summary: "built"})
 }
 
-// TestDecideWake is the table of DL6: what a result that comes home does, by its wake, to a session that is
-// idle, in the middle of a turn, or at the end of one.
+// TestDecideWake is the table of DL6: what a delivered result does, by its wake, to a session that
+// is idle, in the middle of a turn, or at the end of one.
 func TestDecideWake(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -37,7 +37,7 @@ func TestDecideWake(t *testing.T) {
 		name := fmt.Sprintf("DL6_%s_%s", row.delivery, row.wake)
 		t.Run(name+"/idle", func(t *testing.T) {
 			t.Parallel()
-			w := newWheel(t, perdure.Agent{})
+			w := newSimulator(t, perdure.Agent{})
 			id := w.task(perdure.TaskRunning, row.delivery, row.wake)
 
 			w.ended(id, perdure.TaskSucceeded)
@@ -85,7 +85,7 @@ func TestDecideWake(t *testing.T) {
 }
 
 // wantInjected checks whether the end of a task stands in the transcript, once.
-func (w *wheel) wantInjected(t *testing.T, id perdure.TaskID, want bool) {
+func (w *simulator) wantInjected(t *testing.T, id perdure.TaskID, want bool) {
 	t.Helper()
 	n := 0
 	for _, m := range w.session.Transcript {
@@ -98,7 +98,7 @@ func (w *wheel) wantInjected(t *testing.T, id perdure.TaskID, want bool) {
 	}
 }
 
-// TestDecideDelivery has the other rules of coming home.
+// TestDecideDelivery has the other rules of delivery.
 func TestDecideDelivery(t *testing.T) {
 	t.Parallel()
 	keepAll(t, []law{
@@ -107,16 +107,16 @@ func TestDecideDelivery(t *testing.T) {
 		{"DL8_a_person_who_speaks_lifts_the_cap", capLifts},
 		{"DL5_a_result_that_was_read_is_not_injected", readDropsInjection},
 		{"DL5_reading_again_changes_nothing", readTwice},
-		{"DL2_a_resolved_outcome_comes_home_anew", resolvedComesHome},
+		{"DL2_a_resolved_outcome_is_delivered_again", resolvedIsDelivered},
 		{"DL2_a_rerun_takes_the_end_back", rerunTakesBack},
 		{"TK3_filling_in_an_ended_task_delivers_nothing_twice", fillInIsNoEnd},
-		{"LG11_a_resolved_call_is_told_as_a_notification", resolvedCallIsTold},
+		{"LG11_a_resolved_call_is_reported_as_a_notification", resolvedCallIsReported},
 		{"DL9_a_wake_survives_a_crash", wakeSurvives},
 	})
 }
 
 func oneTurnForAll(t *testing.T) {
-	w := newWheel(t, perdure.Agent{})
+	w := newSimulator(t, perdure.Agent{})
 	first, second := w.task(perdure.TaskRunning, perdure.ToLoop, perdure.WakeContinue), w.task(perdure.TaskRunning, perdure.ToLoop, perdure.WakeNone)
 	n := len(w.journal)
 
@@ -138,7 +138,7 @@ func oneTurnForAll(t *testing.T) {
 }
 
 // automatic plays automatic turns, each started by a task that ends.
-func (w *wheel) automatic(n int) {
+func (w *simulator) automatic(n int) {
 	w.tb.Helper()
 	for range n {
 		w.ended(w.task(perdure.TaskRunning, perdure.ToLoop, perdure.WakeContinue), perdure.TaskSucceeded)
@@ -148,7 +148,7 @@ func (w *wheel) automatic(n int) {
 }
 
 func capHolds(t *testing.T) {
-	w := newWheel(t, perdure.Agent{})
+	w := newSimulator(t, perdure.Agent{})
 	w.automatic(20)
 	n := len(w.journal)
 
@@ -164,7 +164,7 @@ func capHolds(t *testing.T) {
 }
 
 func capLifts(t *testing.T) {
-	w := newWheel(t, perdure.Agent{MaxContinuations: 1})
+	w := newSimulator(t, perdure.Agent{MaxContinuations: 1})
 	w.automatic(1)
 	held := w.task(perdure.TaskRunning, perdure.ToLoop, perdure.WakeContinue)
 	w.ended(held, perdure.TaskSucceeded)
@@ -188,7 +188,7 @@ func readDropsInjection(t *testing.T) {
 	w.ended(id, perdure.TaskSucceeded)
 
 	fact := done(w.runs()[0].Call, `{"status":"completed"}`)
-	fact.Result.Read = []perdure.TaskID{id}
+	fact.Result.ReadTasks = []perdure.TaskID{id}
 	w.settle(fact)
 	w.settle(w.answer("done")...)
 
@@ -207,7 +207,7 @@ func readTwice(t *testing.T) {
 	w.settle(w.answer("", call("check"))...)
 
 	fact := done(w.runs()[0].Call, `{"status":"completed"}`)
-	fact.Result.Read = []perdure.TaskID{id, id, "task_unknown"}
+	fact.Result.ReadTasks = []perdure.TaskID{id, id, "task_unknown"}
 	w.settle(fact)
 
 	if got := w.session.Tasks[id].Delivered; got != perdure.DeliveredInjected {
@@ -215,8 +215,8 @@ func readTwice(t *testing.T) {
 	}
 }
 
-func resolvedComesHome(t *testing.T) {
-	w := newWheel(t, perdure.Agent{})
+func resolvedIsDelivered(t *testing.T) {
+	w := newSimulator(t, perdure.Agent{})
 	id := w.task(perdure.TaskRunning, perdure.ToLoop, perdure.WakeContinue)
 	w.ended(id, perdure.TaskUnknown)
 	w.wake()
@@ -233,7 +233,7 @@ func resolvedComesHome(t *testing.T) {
 }
 
 func rerunTakesBack(t *testing.T) {
-	w := newWheel(t, perdure.Agent{})
+	w := newSimulator(t, perdure.Agent{})
 	id := w.task(perdure.TaskRunning, perdure.ToLoop, perdure.WakeNotify)
 	w.ended(id, perdure.TaskUnknown)
 
@@ -248,7 +248,7 @@ func rerunTakesBack(t *testing.T) {
 }
 
 func fillInIsNoEnd(t *testing.T) {
-	w := newWheel(t, perdure.Agent{})
+	w := newSimulator(t, perdure.Agent{})
 	id := w.task(perdure.TaskRunning, perdure.ToLoop, perdure.WakeContinue)
 	w.ended(id, perdure.TaskSucceeded)
 	w.wake()
@@ -257,34 +257,34 @@ func fillInIsNoEnd(t *testing.T) {
 	w.update(id, perdure.TaskUpdate{Attempt: 1, Links: perdure.Links{RemoteTask: "r"}, Artifacts: []perdure.Artifact{{Name: "log"}}})
 	w.wake()
 
-	if !w.rested || len(w.session.Ready) != 0 {
-		t.Errorf("ready: got %v, rested %t; want nothing", w.session.Ready, w.rested)
+	if !w.rested || len(w.session.Undelivered) != 0 {
+		t.Errorf("ready: got %v, rested %t; want nothing", w.session.Undelivered, w.rested)
 	}
 }
 
-func resolvedCallIsTold(t *testing.T) {
+func resolvedCallIsReported(t *testing.T) {
 	w := asking(t, perdure.Agent{})
 	w.settle(w.answer("", call("a"))...)
 	c := w.runs()[0].Call
 	w.settle(completed(c, perdure.Failed("a", perdure.ErrorUnknown, perdure.TextUnknown)), perdure.ToolUnknown{CallID: "a", Name: "work"})
-	if got := w.session.Unknown["a"]; got != "work" {
+	if got := w.session.UnknownCalls["a"]; got != "work" {
 		t.Fatalf("unknown: got %q, want the tool", got)
 	}
 	notice := perdure.Message{ID: newID[perdure.MessageID](w), Role: perdure.RoleNotification, Parts: []perdure.Part{{Type: perdure.PartText, Text: "it happened"}}}
 
-	w.intend(perdure.ToolResolved{CallID: "a", Answer: perdure.Happened, Outcome: "succeeded", By: "ada", Message: notice})
+	w.intend(perdure.ToolResolved{CallID: "a", Answer: perdure.ResolveHappened, Outcome: "succeeded", By: "ada", Message: notice})
 	w.settle(w.answer("done")...)
 
 	if reason := last[perdure.ReasonStarted](t, w); !cmp.Equal(reason.Inputs, []perdure.MessageID{notice.ID}) {
 		t.Errorf("inputs: got %v, want the notification", reason.Inputs)
 	}
-	if len(w.session.Unknown) != 0 {
-		t.Errorf("unknown: got %v, want none", w.session.Unknown)
+	if len(w.session.UnknownCalls) != 0 {
+		t.Errorf("unknown: got %v, want none", w.session.UnknownCalls)
 	}
 }
 
 func wakeSurvives(t *testing.T) {
-	w := newWheel(t, perdure.Agent{})
+	w := newSimulator(t, perdure.Agent{})
 	id := w.task(perdure.TaskRunning, perdure.ToLoop, perdure.WakeContinue)
 	w.ended(id, perdure.TaskSucceeded)
 
@@ -333,14 +333,14 @@ func TestNotification(t *testing.T) {
 	}
 }
 
-// TestQuestionIsToldWhileItWaits sends the question of a task, with a wake that waits for the next turn: the model reads it,
-// unless it was answered before (TK12, DL7).
-func TestQuestionIsToldWhileItWaits(t *testing.T) {
+// TestQuestionIsReportedWhileItWaits sends the question of a task, with a wake that waits for the
+// next turn: the model reads it, unless it was answered before (TK12, DL7).
+func TestQuestionIsReportedWhileItWaits(t *testing.T) {
 	t.Parallel()
 	for name, answered := range map[string]bool{"waits": false, "answered": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWheel(t, perdure.Agent{})
+			w := newSimulator(t, perdure.Agent{})
 			id := w.task(perdure.TaskRunning, perdure.ToLoop, perdure.WakeNotify)
 			w.update(id, perdure.TaskUpdate{Attempt: 1, InputRequest: &perdure.InputRequest{ID: "req_1", Kind: "question"}})
 			question := perdure.Message{
@@ -348,7 +348,7 @@ func TestQuestionIsToldWhileItWaits(t *testing.T) {
 				Metadata: map[string]string{perdure.MetaTask: string(id), perdure.MetaRequest: "req_1"},
 			}
 			word := perdure.Message{ID: newID[perdure.MessageID](w), Role: perdure.RoleNotification, Parts: perdure.Text("on it").Parts}
-			w.intend(perdure.TaskMessageSent{Notice: question}, perdure.TaskMessageSent{Notice: word})
+			w.intend(perdure.TaskMessageSent{Notification: question}, perdure.TaskMessageSent{Notification: word})
 			if answered {
 				w.update(id, perdure.TaskUpdate{Attempt: 1, State: perdure.TaskRunning})
 			}
@@ -367,7 +367,8 @@ func TestQuestionIsToldWhileItWaits(t *testing.T) {
 	}
 }
 
-// TestShortResult looks at what a notification shows of the result of a call that became a task (DL4).
+// TestShortResult looks at what a notification shows of the result of a call that became a task
+// (DL4).
 func TestShortResult(t *testing.T) {
 	t.Parallel()
 	task := perdure.Task{State: perdure.TaskSucceeded, Origin: perdure.OriginDetached, Call: "call_1", Tool: "bash"}

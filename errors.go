@@ -5,59 +5,62 @@ import (
 	"fmt"
 )
 
-// Kind is a kind of error. It is itself an error, so that a caller asks errors.Is(err, perdure.NotFound).
-// Adapters turn their driver's errors into kinds at the border; each way in maps a kind once (ER1).
+// Kind is a kind of error. It is itself an error, so a caller writes errors.Is(err,
+// perdure.NotFound). Adapters turn the errors of their drivers into kinds, and each API (HTTP, MCP,
+// command line) maps a kind to its own codes in one place.
 type Kind string
 
-// The kinds of error. Anything else is internal.
+// The kinds of error. An error without a kind is internal.
 const (
-	NotFound       Kind = "not found"       // no such thing, or it belongs to somebody else (ER2)
-	Conflict       Kind = "conflict"        // an id, a compare-and-set or a live claim stands in the way
-	Lost           Kind = "lost"            // a fence (epoch, attempt, token) was passed by another: write nothing more and stop
-	Limit          Kind = "limit"           // a cap is reached
-	Unavailable    Kind = "unavailable"     // not now: try again later
-	UnknownOutcome Kind = "unknown outcome" // it may or may not have happened
-	Storage        Kind = "storage"         // the store cannot promise durability any more
-	Invalid        Kind = "invalid"         // the input is wrong, and will be wrong again
-	Denied         Kind = "denied"          // who asks is known, and may not
+	NotFound       Kind = "not found"       // it does not exist, or it belongs to another principal
+	Conflict       Kind = "conflict"        // an existing id, a failed compare-and-set or a live claim
+	Lost           Kind = "lost"            // the writer is no longer the owner; it must write nothing more and stop
+	Limit          Kind = "limit"           // a limit is reached
+	Unavailable    Kind = "unavailable"     // not possible now; try again later
+	UnknownOutcome Kind = "unknown outcome" // the effect may or may not have happened
+	Storage        Kind = "storage"         // the store can no longer guarantee durability
+	Invalid        Kind = "invalid"         // the input is wrong; sending it again cannot succeed
+	Denied         Kind = "denied"          // the principal is known and lacks the permission
 )
 
-// Error makes Kind an error; its text is the kind's name.
+// Error returns the name of the kind.
 func (k Kind) Error() string { return string(k) }
 
-// Rotated is the error of who asks for a place of a task's log that is not there any more, or never was: it is in the middle of
-// more output than is kept, which is the beginning and the end. Its kind is NotFound.
-type Rotated struct {
-	Offset int64 // that was asked for
-	First  int64 // where the log goes on
+// LogRotated reports an offset in a task's log whose output is not stored. A log keeps the
+// beginning and the end of its output; Offset is in the gap between them. The kind is NotFound.
+type LogRotated struct {
+	Offset int64 // the offset that was read
+	First  int64 // the first stored byte after the gap
 }
 
-// Error says where the log goes on.
-func (r *Rotated) Error() string {
-	return fmt.Sprintf("the log was rotated: it was longer than what is kept of one, and of what is behind byte %d it has nothing before byte %d. Read on from there", r.Offset, r.First)
+// Error names the offset at which to continue.
+func (r *LogRotated) Error() string {
+	return fmt.Sprintf("the log was rotated because it exceeded its size limit: nothing from byte %[1]d "+
+		"to byte %[2]d is stored. Continue reading at offset %[2]d", r.Offset, r.First)
 }
 
-// Unwrap makes it NotFound.
-func (r *Rotated) Unwrap() error { return NotFound }
+// Unwrap returns NotFound.
+func (r *LogRotated) Unwrap() error { return NotFound }
 
-// Cause is why a context of running work ended. It is itself an error, so that a tool reads it with
-// context.Cause and tells the causes apart by value, never by text (TL4, ER1).
+// Cause is why the context of running work ended. It is itself an error: a tool reads it with
+// context.Cause and tells the causes apart by value, never by text.
 type Cause string
 
 // The causes that end running work.
 const (
-	CauseCanceled   Cause = "canceled"          // somebody asked for it: a user, a host, the system
+	CauseCanceled   Cause = "canceled"          // requested by a user, a host or the system
 	CauseInterrupt  Cause = "interrupted"       // the turn was interrupted; foreground calls only
-	CauseDeadline   Cause = "deadline exceeded" // the hard deadline passed (LN4)
-	CauseStall      Cause = "stalled"           // no sign of life for the stall timeout (LN4)
-	CauseShutdown   Cause = "shutting down"     // the runtime stops; the work is left as it is (RC11)
-	CauseSuperseded Cause = "superseded"        // another attempt or owner has the work (TK6)
+	CauseDeadline   Cause = "deadline exceeded" // the deadline passed
+	CauseStall      Cause = "stalled"           // no output or progress for the stall timeout
+	CauseShutdown   Cause = "shutting down"     // the engine stops; the work is left for its next start
+	CauseSuperseded Cause = "superseded"        // another attempt or owner has the work
 )
 
-// Error makes Cause an error; its text is the cause's name.
+// Error returns the name of the cause.
 func (c Cause) Error() string { return string(c) }
 
-// CauseOf returns why ctx ended. It is empty while ctx lives and when the cause is not one of ours.
+// CauseOf returns why ctx ended. It is empty while ctx has not ended, or if the cause is not a
+// Cause.
 func CauseOf(ctx context.Context) Cause {
 	cause, _ := context.Cause(ctx).(Cause)
 	return cause

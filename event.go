@@ -7,35 +7,36 @@ import (
 	"time"
 )
 
-// EventVersion is the version of the encoding that [EncodeEvent] writes. Kinds and fields are only ever added.
+// EventVersion is the version of the encoding that [EncodeEvent] writes. It stays the same when
+// event types and fields are added.
 const EventVersion = 1
 
-// EventType names what happened.
+// EventType names what happened, for example turn.started.
 type EventType string
 
-// Fact is what an event says: the payload that goes with one type.
+// Fact is the payload of an event. Each event type has one Go type.
 type Fact interface {
-	// EventType is the one type that the payload stands for, so that the two cannot disagree (EV3).
+	// EventType returns the one type of the payload, so that type and payload cannot disagree.
 	EventType() EventType
 }
 
-// Event is one entry of a session's journal (16.1). The store assigns Seq in the commit: 1, 2, 3 … without
-// a gap; order is Seq, never ID or At (EV1).
+// Event is one entry of a session's journal. The store assigns Seq in the commit: 1, 2, 3 … without
+// a gap. Only Seq gives the order of events, never ID or At.
 type Event struct {
 	ID      EventID
 	Seq     int64
-	At      time.Time // UTC, microseconds
+	At      time.Time // UTC, with microseconds
 	Session SessionID
-	Actor   string // who did it: user, agent, runtime, operator …
+	Actor   string // who caused it: user, agent, runtime, operator …
 	Turn    TurnID
 	Call    CallID
 	Task    TaskID
 	Attempt int
-	Trace   string // the W3C traceparent of whoever caused it; empty: nobody said. It takes no part in what is decided
+	Trace   string // the W3C traceparent of the cause; may be empty. No decision depends on it
 	Fact    Fact
 }
 
-// Type is the type of the event's fact.
+// Type returns the type of the event's fact; empty without a fact.
 func (e Event) Type() EventType {
 	if e.Fact == nil {
 		return ""
@@ -43,7 +44,7 @@ func (e Event) Type() EventType {
 	return e.Fact.EventType()
 }
 
-// wireEvent is the stored and served form of an event.
+// wireEvent is the form of an event in the store and in the API.
 type wireEvent struct {
 	V       int             `json:"v"`
 	ID      EventID         `json:"id"`
@@ -62,7 +63,7 @@ type wireEvent struct {
 	Data    json.RawMessage `json:"data"`
 }
 
-// EncodeEvent writes an event in its stored form. Events with equal contents have equal bytes.
+// EncodeEvent writes an event in its stored form. Equal events have equal bytes.
 func EncodeEvent(e Event) ([]byte, error) {
 	if e.Fact == nil {
 		return nil, fmt.Errorf("%w event: no fact", Invalid)
@@ -84,7 +85,8 @@ func EncodeEvent(e Event) ([]byte, error) {
 	})
 }
 
-// splitTrace takes a traceparent apart: the ids of its trace and its span, and its flags. What is none has no parts.
+// splitTrace splits a W3C traceparent into trace id, span id and flags. All are empty if parent is
+// not a traceparent.
 func splitTrace(parent string) (trace, span, flags string) {
 	if len(parent) != 55 || parent[:3] != "00-" || parent[35] != '-' || parent[52] != '-' {
 		return "", "", ""
@@ -92,7 +94,7 @@ func splitTrace(parent string) (trace, span, flags string) {
 	return parent[3:35], parent[36:52], parent[53:]
 }
 
-// joinTrace is the traceparent of its parts; without them, none.
+// joinTrace is the inverse of splitTrace; empty if a part is missing.
 func joinTrace(trace, span, flags string) string {
 	if trace == "" || span == "" || flags == "" {
 		return ""
@@ -100,8 +102,8 @@ func joinTrace(trace, span, flags string) string {
 	return "00-" + trace + "-" + span + "-" + flags
 }
 
-// marshalPlain is json.Marshal without the escapes that only HTML minds, so that a result has the same bytes
-// in the journal as in the ledger.
+// marshalPlain is json.Marshal without HTML escapes, so that a result has the same bytes in the
+// journal and in the effect ledger.
 func marshalPlain(v any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -112,15 +114,17 @@ func marshalPlain(v any) ([]byte, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte{'\n'}), nil
 }
 
-// DecodeEvent reads what EncodeEvent wrote. A type that this version does not know becomes an
-// [UnknownFact] with its bytes (EV10); a later encoding version, or text that is no event, is Invalid.
+// DecodeEvent reads what EncodeEvent wrote. An event of a type that this version does not know
+// becomes an [UnknownFact], so that an older version can read newer journals. Another encoding
+// version, or text that is not an event, is Invalid.
 func DecodeEvent(text []byte) (Event, error) {
 	var w wireEvent
 	if err := json.Unmarshal(text, &w); err != nil {
 		return Event{}, fmt.Errorf("%w event: %w", Invalid, err)
 	}
 	if w.V != EventVersion {
-		return Event{}, fmt.Errorf("%w event: encoding version %d, this program reads %d", Invalid, w.V, EventVersion)
+		return Event{}, fmt.Errorf("%w event: its encoding version is %d, but this program reads version %d",
+			Invalid, w.V, EventVersion)
 	}
 	fact, err := decodeFact(w.Type, w.Data)
 	if err != nil {
@@ -132,26 +136,26 @@ func DecodeEvent(text []byte) (Event, error) {
 	}, nil
 }
 
-// MarshalJSON writes the stored form; the json package then escapes what HTML minds.
+// MarshalJSON writes the stored form; encoding/json then adds its HTML escapes.
 func (e Event) MarshalJSON() ([]byte, error) { return EncodeEvent(e) }
 
-// UnmarshalJSON reads the served form.
+// UnmarshalJSON reads the form that MarshalJSON writes.
 func (e *Event) UnmarshalJSON(text []byte) error {
 	decoded, err := DecodeEvent(text)
 	*e = decoded
 	return err
 }
 
-// UnknownFact is a fact of a type that this version does not know. It is kept as it is.
+// UnknownFact is a fact of a type that this version does not know, with its original bytes.
 type UnknownFact struct {
 	Kind EventType
 	Data json.RawMessage
 }
 
-// EventType is the type that the fact came with.
+// EventType returns the type that the fact was read with.
 func (u UnknownFact) EventType() EventType { return u.Kind }
 
-// decodeFact picks the payload for a type.
+// decodeFact decodes the payload of an event type.
 func decodeFact(t EventType, data json.RawMessage) (Fact, error) {
 	switch t {
 	case "session.created":
@@ -220,7 +224,8 @@ func decodeFact(t EventType, data json.RawMessage) (Fact, error) {
 	return decodeLater(t, data)
 }
 
-// decodeLater picks the payload for what outlives a turn, and what waits for somebody.
+// decodeLater decodes the payloads of tasks, approvals, schedules, budgets and other work that is
+// not bound to a turn.
 func decodeLater(t EventType, data json.RawMessage) (Fact, error) {
 	switch t {
 	case "task.created":

@@ -74,7 +74,8 @@ func TestFactsAreListed(t *testing.T) {
 	}
 }
 
-// TestEventRoundTrip fills every field of every fact: what was written is read back, and written alike again.
+// TestEventRoundTrip fills every field of every fact: what was written is read back, and written
+// alike again.
 func TestEventRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, zero := range facts() {
@@ -183,7 +184,8 @@ func TestEventForm(t *testing.T) {
 	}
 }
 
-// TestUnknownFactIsKept is EV10: a type of a newer version is read with its bytes and written as it was stored.
+// TestUnknownFactIsKept is EV10: a type of a newer version is read with its bytes and written as it
+// was stored.
 func TestUnknownFactIsKept(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{`{"b":1,"a":[1.0,2e3,{"z":null}]}`, `null`, `"text"`, `[]`, `12345678901234567890.10`, `{"a":1,"a":2}`} {
@@ -203,7 +205,7 @@ func TestUnknownFactIsKept(t *testing.T) {
 	}
 }
 
-// TestUnknownFieldsAreSkipped is the other half of EV10: fields of a newer version do not stand in the way.
+// TestUnknownFieldsAreSkipped is the other half of EV10: fields of a newer version are skipped.
 func TestUnknownFieldsAreSkipped(t *testing.T) {
 	t.Parallel()
 	text := `{"v":1,"id":"e","seq":1,"type":"session.updated","at":"2026-11-21T03:00:00Z","session_id":"s","span_id":"x","data":{"title":"t","color":"teal"}}`
@@ -246,7 +248,8 @@ func TestDecodeEventRefuses(t *testing.T) {
 	}
 }
 
-// FuzzDecodeEvent reads anything. What is read can be written, and that is read and written alike again.
+// FuzzDecodeEvent reads anything. What is read can be written, and that is read and written alike
+// again.
 func FuzzDecodeEvent(f *testing.F) {
 	for _, fixture := range journalFixtures(f) {
 		text, err := os.ReadFile(fixture)

@@ -7,7 +7,8 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// The wheel in small: fold what happened, decide, record what follows, and do what is left.
+// The loop of a driver in small: fold the events, decide, record the decision, and execute the
+// commands.
 func ExampleSession_Decide() {
 	at := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	session := perdure.NewSession("session_1")
@@ -35,7 +36,7 @@ func ExampleSession_Decide() {
 				answer := perdure.Text("Hello.")
 				answer.ID, answer.Role = c.Message, perdure.RoleAgent
 				record(perdure.OutputCompleted{Message: answer}, perdure.ReasonCompleted{ExecID: c.Exec, Success: true})
-			case perdure.Rest:
+			case perdure.ReleaseSession:
 				fmt.Println("rest:", session.Transcript[1].Text())
 				return
 			}

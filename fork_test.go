@@ -7,7 +7,8 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// TestForkIsABeginning pins that a fork takes over what was said elsewhere before anything is said here, and never later.
+// TestForkIsABeginning: a fork copies another session's transcript before its first message, and
+// never later.
 func TestForkIsABeginning(t *testing.T) {
 	t.Parallel()
 	forked := perdure.SessionForked{

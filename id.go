@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// The identifiers of rows, messages and steps. Each is a prefix and 32 lower-case hex digits (N1);
-// the zero value is invalid and never stored (N2).
+// The identifiers of rows, messages and steps. Each is a prefix and 32 lower-case hex digits; v7
+// means a time-ordered UUID. The zero value is invalid and never stored.
 type (
 	SessionID     string // session_…, v7
 	TurnID        string // turn_…, v7, also the trace id
@@ -23,41 +23,42 @@ type (
 	TaskMessageID string // tmsg_…, v7
 	WorkerID      string // worker_…, v7: one process
 	RequestID     string // req_…: an input request of a task
-	ApprovalID    string // appr_…: one question to a person whether a call may run
+	ApprovalID    string // one approval
 	ImageID       string // image_…, v7
 	LeaseID       string // resource_…, v7: a leased resource
 	ScheduleID    string // sched_…, v7
 	AgentID       string // agent_…, v7: a named configuration
-	HarnessID     string // harness_…, v7: a configuration that others build upon
+	HarnessID     string // a configuration that others inherit from
 	ModelID       string // model_…, v7: a model of a provider
 	ProviderID    string // provider_…, v7
-	BudgetID      string // bdgt_…, v7: a cap on what may be spent
+	BudgetID      string // a limit on spending
 	WebhookID     string // webhook_…, v7: where events are sent
-	// WebhookDeliveryID is whd_…, derived: an event on its way to a webhook, and what its receiver knows it by.
+	// WebhookDeliveryID is whd_…, derived: an event on its way to a webhook. The receiver
+	// recognises repeated deliveries by it.
 	WebhookDeliveryID string
-	TokenID           string // token_…, v7: what lets somebody in; not the secret
-	BulkID            string // bulk_…, v7: one thing done to many
+	TokenID           string // an access token; not the secret itself
+	BulkID            string // one operation on many sessions or tasks
 )
 
-// CallID names one tool invocation within its session. It comes from the model and is kept as it is (N7).
+// CallID names a call within its session. It comes from the model and is kept unchanged.
 type CallID string
 
-// CallKey is the key of a call in the effect ledger, for ever and across turns (N7).
+// CallKey is the key of a call in the effect ledger. It is unique across turns.
 type CallKey struct {
 	Session SessionID `json:"session_id"`
 	Call    CallID    `json:"call_id"`
 }
 
-// String writes the key as SESSION/CALL, the form that people type.
+// String returns SESSION/CALL, the form that users type.
 func (k CallKey) String() string { return string(k.Session) + "/" + string(k.Call) }
 
-// IdempotencyKey is the key that every execution of the call carries, whoever owns it (LG10).
+// IdempotencyKey is the key that every execution of the call carries, whichever worker owns it.
 func (k CallKey) IdempotencyKey() string { return string(k.Session) + ":" + string(k.Call) }
 
 // ID is any of the typed identifiers.
 type ID interface {
 	~string
-	// Prefix is the noun's prefix, without the underscore.
+	// Prefix returns the prefix without the underscore.
 	Prefix() string
 }
 
@@ -130,8 +131,8 @@ func (RequestID) Prefix() string { return "req" }
 // Prefix returns "appr".
 func (ApprovalID) Prefix() string { return "appr" }
 
-// ParseID reads the public form of an identifier. Upper case, dashes, another prefix or another
-// length are Invalid; the UUID's version is not checked (N1).
+// ParseID checks the public form of an identifier. Upper case, dashes, another prefix or another
+// length are Invalid. The version of the UUID is not checked.
 func ParseID[T ID](s string) (T, error) {
 	var id T
 	digits, ok := strings.CutPrefix(s, id.Prefix()+"_")
@@ -141,29 +142,30 @@ func ParseID[T ID](s string) (T, error) {
 	return T(s), nil
 }
 
-// FormatID writes a UUID as an identifier. The caller mints the UUID: this package has no randomness (N3).
+// FormatID writes a UUID as an identifier. The caller makes the UUID; this package has no
+// randomness.
 func FormatID[T ID](uuid [16]byte) T {
 	var id T
 	return T(id.Prefix() + "_" + hex.EncodeToString(uuid[:]))
 }
 
-// Secret is the key of a session from which its derived ids come (N4). It is a column of the session's
-// row and stands in no event, answer or log; it prints as a placeholder.
+// Secret is the key from which the derived ids of a session come. It is a column of the session's
+// row and appears in no event, answer or log. Every way of printing it gives a placeholder.
 type Secret [32]byte
 
-// String hides the secret.
+// String returns a placeholder.
 func (Secret) String() string { return "<secret>" }
 
-// Format hides the secret from every verb.
+// Format prints a placeholder for every verb.
 func (Secret) Format(f fmt.State, _ rune) { fmt.Fprint(f, "<secret>") }
 
-// MarshalText hides the secret from JSON and from logs.
+// MarshalText returns a placeholder, so that JSON and logs do not contain the secret.
 func (Secret) MarshalText() ([]byte, error) { return []byte("<secret>"), nil }
 
-// DeriveID makes the identifier that the same parts give on every replay, and that nobody without the
-// secret can guess: a UUIDv7 with the milliseconds of at in its time bits and HMAC-SHA-256 over the
-// prefix and the parts in the others (N4, TK1). A message's id is a v4 without the time, since messages are
-// shown to clients (N3).
+// DeriveID returns an identifier that is the same on every replay and that cannot be guessed
+// without the secret. It is a UUIDv7: its time bits are the milliseconds of at, and the other bits
+// are HMAC-SHA-256 over the prefix and the parts. The id of a message is a UUIDv4 without the time,
+// because clients see it and must not learn the time from it.
 func DeriveID[T ID](secret Secret, at time.Time, parts ...string) T {
 	var id T
 	mac := hmac.New(sha256.New, secret[:])

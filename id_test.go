@@ -85,7 +85,7 @@ func TestFormatID(t *testing.T) {
 	})
 }
 
-// TestDeriveID has N4: the same on every replay, with the time of its cause, and nobody else can guess it.
+// TestDeriveID has N4: the same on every replay, with the time of its cause, and not guessable.
 func TestDeriveID(t *testing.T) {
 	t.Parallel()
 	parts := rapid.SliceOfN(rapid.StringN(0, 6, -1), 0, 3)
@@ -106,7 +106,7 @@ func TestDeriveID(t *testing.T) {
 			t.Fatalf("%s is no id: %v", id, err)
 		}
 		version := byte(7)
-		if k.prefix == "message" { // shown to clients, so it does not tell when it was made (N3)
+		if k.prefix == "message" { // shown to clients, so it does not reveal when it was made (N3)
 			version = 4
 		} else if got := fmt.Sprintf("%x", uuid[:6]); got != fmt.Sprintf("%012x", ms) {
 			t.Errorf("time bits: got %s, want %012x", got, ms)
@@ -129,7 +129,8 @@ func equal(a, b []string) bool {
 	return len(a) == len(b) && fmt.Sprintf("%q", a) == fmt.Sprintf("%q", b)
 }
 
-// TestDeriveIDIsKept pins one derived id of each kind: a newer version must find the tasks of an older one.
+// TestDeriveIDIsKept pins one derived id of each kind: a newer version must find the tasks of an
+// older one.
 func TestDeriveIDIsKept(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)

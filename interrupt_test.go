@@ -8,7 +8,8 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// TestDecideInterrupt walks RC8: what is there is kept, what runs is stopped, what never started says so.
+// TestDecideInterrupt walks through RC8: results are kept, running calls are stopped, and calls
+// that never started are recorded as such.
 func TestDecideInterrupt(t *testing.T) {
 	t.Parallel()
 	keepAll(t, []law{
@@ -26,7 +27,7 @@ func TestDecideInterrupt(t *testing.T) {
 	})
 }
 
-func (w *wheel) interrupted() {
+func (w *simulator) interrupted() {
 	w.intend(perdure.InterruptRequested{By: "ada", Reason: "enough"})
 	w.wake()
 }
@@ -88,7 +89,7 @@ func interruptsCalls(t *testing.T) {
 	wantNeverStarted(t, completed)
 	for _, run := range w.runs() {
 		if !run.Stop {
-			t.Errorf("in work: got %+v, want a stop", run)
+			t.Errorf("running: got %+v, want a stop", run)
 		}
 	}
 	n = len(w.journal)
@@ -155,7 +156,7 @@ func interruptSparesTasks(t *testing.T) {
 		t.Errorf("task: got %+v, want it untouched", got)
 	}
 	if !w.rested || w.session.AtRest() {
-		t.Errorf("rested %t, at rest %t; want that the driver lets go while the task runs", w.rested, w.session.AtRest())
+		t.Errorf("rested %t, at rest %t; want that the driver releases the session while the task runs", w.rested, w.session.AtRest())
 	}
 }
 

@@ -15,18 +15,18 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// update rewrites the fixtures from their scripts. Once a release has shipped with a journal, only its
-// snapshot may change, and with it FoldVersion.
+// update rewrites the fixtures from their scripts. Once a release has shipped with a journal, only
+// its snapshot may change, and with it FoldVersion.
 var update = flag.Bool("update", false, "rewrite testdata/journals")
 
 // histories are the scripts of the fixtures.
 func histories() []struct {
 	name string
-	play func(*testing.T, *wheel)
+	play func(*testing.T, *simulator)
 } {
 	return []struct {
 		name string
-		play func(*testing.T, *wheel)
+		play func(*testing.T, *simulator)
 	}{
 		{"0001-tool-turn", playToolTurn},
 		{"0001-background-run", playBackgroundRun},
@@ -52,7 +52,7 @@ func TestJournals(t *testing.T) {
 	t.Parallel()
 	if *update {
 		for _, h := range histories() {
-			w := newWheel(t, perdure.Agent{Name: "ada", Model: "scripted", Title: "Release", MaxIterations: 5})
+			w := newSimulator(t, perdure.Agent{Name: "ada", Model: "scripted", Title: "Release", MaxIterations: 5})
 			w.tick = 250 * time.Millisecond
 			h.play(t, w)
 			write(t, filepath.Join("testdata/journals", h.name+".jsonl"), append(bytes.Join(w.journal, []byte("\n")), '\n'))
@@ -77,7 +77,7 @@ func foldFixture(t *testing.T, fixture string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wheel{tb: t, laws: newLaws(t), rows: map[perdure.TaskID]perdure.Task{}}
+	w := &simulator{tb: t, laws: newLaws(t), rows: map[perdure.TaskID]perdure.Task{}}
 	for _, line := range bytes.Split(bytes.TrimSpace(text), []byte("\n")) {
 		w.commit(line)
 		if f, ok := w.events[len(w.events)-1].Fact.(perdure.TaskUpdated); ok {
@@ -121,7 +121,7 @@ func write(t *testing.T, path string, text []byte) {
 }
 
 // playToolTurn asks for two calls, of which one is refused, and answers.
-func playToolTurn(_ *testing.T, w *wheel) {
+func playToolTurn(_ *testing.T, w *simulator) {
 	w.receive("What is in README.md?", "")
 	w.wake()
 	read := asked{Args: `{"path":"/README.md"}`, PlannedCall: perdure.PlannedCall{
@@ -135,8 +135,9 @@ func playToolTurn(_ *testing.T, w *wheel) {
 	w.settle(w.answer("A title: Perdure.")...)
 }
 
-// playBackgroundRun spawns a run that outlives its turn, comes home, and is answered in a turn of its own.
-func playBackgroundRun(_ *testing.T, w *wheel) {
+// playBackgroundRun spawns a run that outlives its turn, is delivered, and is answered in another
+// turn.
+func playBackgroundRun(_ *testing.T, w *simulator) {
 	w.receive("Build it in the background.", "")
 	w.wake()
 	spawn := asked{Args: `{"tool":"bash","args":{"command":"make"}}`, PlannedCall: perdure.PlannedCall{
@@ -155,8 +156,9 @@ func playBackgroundRun(_ *testing.T, w *wheel) {
 	w.settle(w.answer("The build is done.")...)
 }
 
-// playInterrupt stops a turn with one call done, one running and one planned, and goes on with another message.
-func playInterrupt(_ *testing.T, w *wheel) {
+// playInterrupt stops a turn with one call done, one running and one planned, and continues with
+// another message.
+func playInterrupt(_ *testing.T, w *simulator) {
 	w.receive("Tidy up.", "")
 	w.wake()
 	calls := []asked{call("call_1"), call("call_2"), call("call_3")}
@@ -169,8 +171,8 @@ func playInterrupt(_ *testing.T, w *wheel) {
 	w.settle(w.answer("a, b, c")...)
 }
 
-// playUnknownOutcome has a call that nobody knows the end of, and an operator who does.
-func playUnknownOutcome(_ *testing.T, w *wheel) {
+// playUnknownOutcome has a call with an unknown outcome, which an operator resolves.
+func playUnknownOutcome(_ *testing.T, w *simulator) {
 	w.receive("Pay the invoice.", "")
 	w.wake()
 	pay := call("call_1")
@@ -184,7 +186,7 @@ func playUnknownOutcome(_ *testing.T, w *wheel) {
 	notice := perdure.Message{ID: newID[perdure.MessageID](w), Role: perdure.RoleNotification, At: w.now,
 		Parts: []perdure.Part{{Type: perdure.PartText, Text: "An operator says: the call call_1 happened."}}}
 	w.intend(perdure.ToolResolved{
-		CallID: c.ID, Answer: perdure.Happened, Outcome: "succeeded", Result: json.RawMessage(`{"paid":true}`), By: "ada", Message: notice,
+		CallID: c.ID, Answer: perdure.ResolveHappened, Outcome: "succeeded", Result: json.RawMessage(`{"paid":true}`), By: "ada", Message: notice,
 	})
 	w.receive("And now?", "")
 	w.wake()
@@ -192,7 +194,7 @@ func playUnknownOutcome(_ *testing.T, w *wheel) {
 }
 
 // playPause has a person pause twice: between two calls, and for as long as the journal goes.
-func playPause(_ *testing.T, w *wheel) {
+func playPause(_ *testing.T, w *simulator) {
 	w.receive("Tidy up.", "")
 	w.wake()
 	calls := []asked{call("call_1"), call("call_2")}
@@ -206,8 +208,9 @@ func playPause(_ *testing.T, w *wheel) {
 	w.settle(done(w.runs()[0].Call, `{"removed":1}`))
 }
 
-// playProviderError has a provider that fails twice before it answers, and a session that knows newer facts.
-func playProviderError(_ *testing.T, w *wheel) {
+// playProviderError has a provider that fails twice before it answers, and a session that knows
+// newer facts.
+func playProviderError(_ *testing.T, w *simulator) {
 	w.receive("Hello?", "")
 	w.wake()
 	w.settle(w.failure("provider_rate_limited", true)...)

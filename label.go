@@ -11,20 +11,21 @@ import (
 
 // The bounds of labels.
 const (
-	MaxLabels          = 64  // of a session
-	MaxLabelKeyBytes   = 63  //
-	MaxLabelValueBytes = 256 //
-	MaxLabelTerms      = 16  // of one filter
+	MaxLabels          = 64 // of a session
+	MaxLabelKeyBytes   = 63
+	MaxLabelValueBytes = 256
+	MaxLabelTerms      = 16 // of one filter
 )
 
-// Labels are words that people put on a session, by which they find it again. Nothing else comes of them: no model is shown
-// them, and nothing is decided by them. Nil is none. They are never changed in place.
+// Labels are key-value pairs that users give a session in order to find it again. The model does
+// not see them, and no decision depends on them. nil is no labels. A Labels map is never changed in
+// place.
 type Labels map[string]string
 
-// Check says what is wrong with labels; it is Invalid.
+// Check returns an Invalid error if the labels exceed the limits.
 func (l Labels) Check() error {
 	if len(l) > MaxLabels {
-		return fmt.Errorf("%w labels: there are %d; a session has at most %d", Invalid, len(l), MaxLabels)
+		return fmt.Errorf("%w labels: there are %d, but a session can have at most %d", Invalid, len(l), MaxLabels)
 	}
 	for _, key := range slices.Sorted(maps.Keys(l)) {
 		if err := checkLabel(key, l[key]); err != nil {
@@ -58,7 +59,7 @@ func labelKey(key string) bool {
 	return true
 }
 
-// With returns the labels after changes. Nil: none is left.
+// With returns the labels after the changes; nil if none are left.
 func (l Labels) With(c LabelChanges) Labels {
 	if len(c) == 0 {
 		return l
@@ -78,10 +79,10 @@ func (l Labels) With(c LabelChanges) Labels {
 	return next
 }
 
-// LabelChanges is what is to become of some labels; nil removes one. Those that it does not name stay as they are.
+// LabelChanges sets labels; a nil value removes one. Labels that are not in it stay unchanged.
 type LabelChanges map[string]*string
 
-// Against returns what of the changes is new to labels: one that is there already, or is gone already, is not.
+// Against returns the changes that have an effect on l.
 func (c LabelChanges) Against(l Labels) LabelChanges {
 	left := LabelChanges{}
 	for key, value := range c {
@@ -92,25 +93,25 @@ func (c LabelChanges) Against(l Labels) LabelChanges {
 	return left
 }
 
-// LabelTerm asks for a label: "key" for whatever value it has, or "key=value" for this one.
+// LabelTerm matches a label: "key" with any value, or "key=value" with exactly this one.
 type LabelTerm string
 
-// Parts takes a term apart. Not exact: any value will do.
+// Parts splits a term. Unless exact is true, any value matches.
 func (t LabelTerm) Parts() (key, value string, exact bool) { return strings.Cut(string(t), "=") }
 
-// Check says what is wrong with a term; it is Invalid.
+// Check returns an Invalid error if the term cannot match any label.
 func (t LabelTerm) Check() error {
 	key, value, _ := t.Parts()
 	return checkLabel(key, value)
 }
 
-// LabelFilter matches what has all of its labels. Empty: everything.
+// LabelFilter matches labels that contain all terms. Empty: everything.
 type LabelFilter []LabelTerm
 
-// Check says what is wrong with a filter; it is Invalid.
+// Check returns an Invalid error if a term is invalid or there are too many.
 func (f LabelFilter) Check() error {
 	if len(f) > MaxLabelTerms {
-		return fmt.Errorf("%w filter: it asks for %d labels; at most %d", Invalid, len(f), MaxLabelTerms)
+		return fmt.Errorf("%w filter: it has %d labels, but at most %d are allowed", Invalid, len(f), MaxLabelTerms)
 	}
 	for _, term := range f {
 		if err := term.Check(); err != nil {
@@ -120,7 +121,7 @@ func (f LabelFilter) Check() error {
 	return nil
 }
 
-// Matches reports whether labels have all that the filter asks for.
+// Matches reports whether l contains all terms of the filter.
 func (f LabelFilter) Matches(l Labels) bool {
 	for _, term := range f {
 		key, want, exact := term.Parts()

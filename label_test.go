@@ -76,10 +76,11 @@ func TestLabelTerms(t *testing.T) {
 	}
 }
 
-// TestLabelsOfASession: they begin with the agent's, change with each event, and a snapshot keeps them.
+// TestLabelsOfASession: they begin with the agent's, change with each event, and a snapshot keeps
+// them.
 func TestLabelsOfASession(t *testing.T) {
 	t.Parallel()
-	w := newWheel(t, perdure.Agent{Labels: perdure.Labels{"env": "test", "draft": "yes"}})
+	w := newSimulator(t, perdure.Agent{Labels: perdure.Labels{"env": "test", "draft": "yes"}})
 	prod := "prod"
 	w.intend(perdure.SessionUpdated{Labels: perdure.LabelChanges{"env": &prod, "draft": nil}})
 	w.wake()

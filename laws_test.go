@@ -13,8 +13,8 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// laws reads a journal event by event and fails on the first that breaks a law. It knows nothing of the
-// fold: it is what a reader of the journal may rely on.
+// laws reads a journal event by event and fails on the first that breaks a law. It knows nothing of
+// the fold: it is what a reader of the journal may rely on.
 type laws struct {
 	tb         rapid.TB
 	active     bool
@@ -39,7 +39,7 @@ type mail struct {
 	while perdure.TurnID
 }
 
-// turnLaws is what is open in the turn that runs.
+// turnLaws has what is open in the running turn.
 type turnLaws struct {
 	id          perdure.TurnID
 	reason      perdure.ExecID
@@ -76,7 +76,7 @@ func (l *laws) made(id string, e perdure.Event) {
 // see reads the next event.
 func (l *laws) see(e perdure.Event) {
 	l.tb.Helper()
-	l.must(!l.paused || !begins(e.Fact), e, "nothing begins in a session that a person paused")
+	l.must(!l.paused || !startsWork(e.Fact), e, "nothing starts in a session that a person paused")
 	switch f := e.Fact.(type) {
 	case perdure.SessionPauses:
 		l.paused = true
@@ -117,8 +117,8 @@ func (l *laws) see(e perdure.Event) {
 	}
 }
 
-// begins reports whether a fact is the beginning of something, and not what came of it.
-func begins(fact perdure.Fact) bool {
+// startsWork reports whether a fact starts something, as opposed to recording an outcome.
+func startsWork(fact perdure.Fact) bool {
 	switch fact.(type) {
 	case perdure.SessionActivated, perdure.TurnStarted, perdure.ReasonStarted, perdure.OutputStarted, perdure.ToolStarted,
 		perdure.TaskDelivered, perdure.ApprovalRequested, perdure.ToolCallRequested, perdure.SessionAwaits, perdure.ContextCompacted:
@@ -237,16 +237,17 @@ func (l *laws) completeCall(e perdure.Event, f perdure.ToolCompleted) {
 	}
 }
 
-// read returns the tasks whose present end a call told the model. One that began before an operator's word on a
-// task may have read the end before it (DL2).
+// read returns the tasks whose present end the model learns from a call. A call that started before
+// an operator resolved a task may have read the earlier end (DL2).
 func (l *laws) read(f perdure.ToolCompleted) []perdure.TaskID {
-	return slices.DeleteFunc(slices.Clone(f.Result.Read), func(id perdure.TaskID) bool {
+	return slices.DeleteFunc(slices.Clone(f.Result.ReadTasks), func(id perdure.TaskID) bool {
 		resolved := l.tasks[id].ResolvedAt
 		return !resolved.IsZero() && !resolved.Before(l.begun[f.CallID])
 	})
 }
 
-// task reads a snapshot: a new end has to come home, and an end that was taken back has not (DL1, TK3).
+// task reads a snapshot: a new end must be delivered, and an end that was revoked must not (DL1,
+// TK3).
 func (l *laws) task(task perdure.Task) {
 	old := l.tasks[task.ID]
 	l.tasks[task.ID] = task
@@ -284,7 +285,7 @@ func (l *laws) due(s *perdure.Session, due []perdure.Command) {
 			}
 			l.paired(s.Transcript)
 		case perdure.RunCall:
-			if l.turn == nil || l.turn.id != c.Turn || !l.turn.tools[c.Call.ID] || l.calls[c.Call.ID] || !s.Turn.InWork(c.Call.ID) {
+			if l.turn == nil || l.turn.id != c.Turn || !l.turn.tools[c.Call.ID] || l.calls[c.Call.ID] || !s.Turn.IsRunning(c.Call.ID) {
 				l.tb.Fatalf("a call is run beside the journal (PR3): %+v, the journal has %+v", c, l.turn)
 			}
 		}
@@ -292,7 +293,7 @@ func (l *laws) due(s *perdure.Session, due []perdure.Command) {
 	l.together(s.Agent, due)
 }
 
-// together holds the bounds of TN11 over the calls in work.
+// together checks the limits of TN11 for the running calls.
 func (l *laws) together(agent perdure.Agent, due []perdure.Command) {
 	l.tb.Helper()
 	limit := agent.MaxParallelCalls
@@ -325,8 +326,8 @@ func (l *laws) grows(transcript []perdure.Message) {
 	l.transcript = slices.Clone(transcript)
 }
 
-// paired wants each call of an agent's message answered by exactly one result, right after the message and in
-// the model's order, and no result without a call (I17, TN13, TN16, DL3).
+// paired wants each call of an agent's message answered by exactly one result, right after the
+// message and in the model's order, and no result without a call (I17, TN13, TN16, DL3).
 func (l *laws) paired(transcript []perdure.Message) {
 	l.tb.Helper()
 	var open []perdure.CallID
@@ -376,10 +377,11 @@ func (l *laws) rest(s *perdure.Session) {
 	if got, want := s.AtRest(), len(s.OpenTasks()) == 0; got != want {
 		l.tb.Fatalf("AtRest with %d open tasks: got %t, want %t", len(s.OpenTasks()), got, want)
 	}
-	l.cameHome(s)
+	l.checkDelivered(s)
 }
 
-// suspended wants a session that a person paused to rest with nothing at work, and to say so.
+// suspended checks that a session that a person paused is at rest, with nothing running and the
+// status paused.
 func (l *laws) suspended(s *perdure.Session) {
 	l.tb.Helper()
 	if s.Status != perdure.SessionPaused || s.Paused == nil {
@@ -391,14 +393,15 @@ func (l *laws) suspended(s *perdure.Session) {
 	if t := l.turn; t != nil {
 		for id, running := range t.tools {
 			if t.reason != "" || running && !l.calls[id] {
-				l.tb.Fatalf("the session is let go while step %s or call %s of turn %s is at work", t.reason, id, t.id)
+				l.tb.Fatalf("the session is released while step %s or call %s of turn %s is running", t.reason, id, t.id)
 			}
 		}
 	}
 }
 
-// cameHome wants each result injected or read, unless its wake and the cap leave it waiting (I16, DL6, DL8).
-func (l *laws) cameHome(s *perdure.Session) {
+// checkDelivered checks that each result was injected or read, unless its wake and the cap leave it
+// waiting (I16, DL6, DL8).
+func (l *laws) checkDelivered(s *perdure.Session) {
 	l.tb.Helper()
 	waiting := 0
 	for id, pending := range l.pending {
@@ -407,19 +410,19 @@ func (l *laws) cameHome(s *perdure.Session) {
 		}
 		waiting++
 		if task := s.Tasks[id]; task.Wake == perdure.WakeContinue && s.Continuations < l.cap {
-			l.tb.Fatalf("the session rests, and task %s has not come home (I16): %+v", id, task)
+			l.tb.Fatalf("the session is idle, and task %s was not delivered (I16): %+v", id, task)
 		}
-		if !slices.Contains(s.Ready, id) {
-			l.tb.Fatalf("the fold forgot that task %s has to come home (I16)", id)
+		if !slices.Contains(s.Undelivered, id) {
+			l.tb.Fatalf("the fold forgot that task %s has to be delivered (I16)", id)
 		}
 	}
-	if waiting != len(s.Ready) {
-		l.tb.Fatalf("results that wait: got %v, want %v", s.Ready, l.pending)
+	if waiting != len(s.Undelivered) {
+		l.tb.Fatalf("results that wait: got %v, want %v", s.Undelivered, l.pending)
 	}
 }
 
-// sameRows compares the fold of the journal with the rows of the tasks, except for what only the rows and
-// live watchers have (PR2, EV7).
+// sameRows compares the fold of the journal with the rows of the tasks, except for what only the
+// rows and live watchers have (PR2, EV7).
 func (l *laws) sameRows(s *perdure.Session, rows map[perdure.TaskID]perdure.Task) {
 	l.tb.Helper()
 	live := cmpopts.IgnoreFields(perdure.Task{},

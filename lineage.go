@@ -7,24 +7,26 @@ import (
 	"strings"
 )
 
-// Lineage is whose subagent a session is (SA1). It is fixed in session.created.
+// Lineage links a subagent to its parent. It is fixed in session.created.
 type Lineage struct {
 	Parent SessionID `json:"parent_session_id"`
 	Root   SessionID `json:"root_session_id"`
-	Call   CallID    `json:"call_id"`          // of the parent, that asked for it
-	Task   TaskID    `json:"task_id"`          // the parent's record of it
-	Depth  int       `json:"depth"`            // of the session; a root has 0
-	Payers []string  `json:"payers,omitempty"` // the agents above it, by id and by name: what it spends counts on their budgets, too (BU1)
+	Call   CallID    `json:"call_id"` // the parent's call that created it
+	Task   TaskID    `json:"task_id"` // the parent's task for it
+	Depth  int       `json:"depth"`   // levels below the root, which has 0
+	// BudgetAgents are the agents above it, by id and by name. Their budgets also pay for this
+	// session.
+	BudgetAgents []string `json:"payers,omitempty"`
 }
 
-// SessionStopped ends the work of a subagent for good: its turn is interrupted, and nothing that waits starts another
-// one, until a person speaks to it (SA11).
+// SessionStopped ends the work of a subagent: its turn is interrupted, and nothing that waits
+// starts another turn until a person sends it a message.
 type SessionStopped struct {
 	By     string `json:"by"`
 	Reason string `json:"reason,omitempty"`
 }
 
-// The words that a turn's end is kept under.
+// The ways in which a turn ends, as TurnEnd stores them.
 const (
 	turnCompleted = "completed"
 	turnFailed    = "failed"
@@ -32,18 +34,18 @@ const (
 	turnSealed    = "sealed"
 )
 
-// TurnEnd is how the last turn of a session ended.
+// TurnEnd describes how the last turn of a session ended.
 type TurnEnd struct {
 	Turn   TurnID     `json:"turn_id"`
 	How    string     `json:"how"` // completed, failed, canceled or sealed
 	Stop   StopReason `json:"stop_reason,omitempty"`
-	Final  string     `json:"final,omitempty"`  // the last answer's text
-	Code   string     `json:"code,omitempty"`   // of 4.6
+	Final  string     `json:"final,omitempty"`  // the text of the last answer
+	Code   string     `json:"code,omitempty"`   // of a failed turn
 	Reason string     `json:"reason,omitempty"` // why it failed, was canceled or sealed
 	By     string     `json:"by,omitempty"`     // who canceled it
 }
 
-// endOf keeps of a turn's end what is asked for later.
+// endOf returns the description of the turn's end that a parent session reads later.
 func (t *Turn) endOf(fact Fact) TurnEnd {
 	end := TurnEnd{Turn: t.ID}
 	switch f := fact.(type) {
@@ -59,7 +61,7 @@ func (t *Turn) endOf(fact Fact) TurnEnd {
 	return end
 }
 
-// stop notes that nothing is to go on.
+// stop folds the end of a subagent's work.
 func (s *Session) stop(f SessionStopped) {
 	s.Stopped = &f
 	if s.Turn != nil && s.Turn.Interrupt == nil {
@@ -67,7 +69,7 @@ func (s *Session) stop(f SessionStopped) {
 	}
 }
 
-// RootID is the root of the session's tree: itself, when it is nobody's subagent.
+// RootID returns the root of the session's tree; a session without a parent is its own root.
 func (s *Session) RootID() SessionID {
 	if s.Lineage == nil {
 		return s.ID
@@ -75,26 +77,28 @@ func (s *Session) RootID() SessionID {
 	return s.Lineage.Root
 }
 
-// ChildOutcome is what a subagent came to.
+// ChildOutcome is the result of a subagent.
 type ChildOutcome struct {
-	State  TaskState // terminal
-	Answer string    // when it succeeded
+	State  TaskState // a terminal state
+	Answer string    // if it succeeded
 	Error  *TaskError
 	Detail string
 }
 
-// ChildOutcome says what a subagent came to, by the table of SA9: by how its turn ended, never because it is at rest. Not
-// ended: its turn runs, something is queued that starts the next one, or its own background work will wake it.
+// ChildOutcome returns the result of a subagent, which depends on how its turn ended; being idle is
+// not enough. ended is false while its turn runs, while a queued message will start the next turn,
+// or while its own background work will wake it.
 func (s *Session) ChildOutcome() (o ChildOutcome, ended bool) {
 	last := s.LastTurn
-	if s.Turn == nil && s.Halt != nil && last != nil { // also when its input still waits
+	if s.Turn == nil && s.Halt != nil && last != nil { // even with an input in the queue
 		return ChildOutcome{State: TaskFailed, Error: &TaskError{Kind: ErrorRejected, Message: last.Reason}, Detail: turnFailed}, true
 	}
 	if s.Turn != nil || s.Stopped == nil && (last == nil || len(s.Queue) > 0) {
 		return o, false
 	}
 	if s.Stopped != nil {
-		return ChildOutcome{State: TaskCanceled, Detail: "canceled"}, len(s.OpenTasks()) == 0 // children settle before parents (SA11)
+		// Its own tasks settle first.
+		return ChildOutcome{State: TaskCanceled, Detail: "canceled"}, len(s.OpenTasks()) == 0
 	}
 	failed := func(kind ErrorKind, text string) ChildOutcome {
 		return ChildOutcome{State: TaskFailed, Error: &TaskError{Kind: kind, Message: text}, Detail: turnFailed}
@@ -112,7 +116,7 @@ func (s *Session) ChildOutcome() (o ChildOutcome, ended bool) {
 		return failed(ErrorRejected, last.Reason), true
 	}
 	switch {
-	case s.wakes() || s.willWake():
+	case s.startsAutomaticTurn() || s.openWorkStartsTurn():
 		return o, false
 	case strings.TrimSpace(last.Final) == "":
 		return failed(ErrorNoResult, "the subagent ended without an answer"), true
@@ -124,27 +128,29 @@ func (s *Session) ChildOutcome() (o ChildOutcome, ended bool) {
 	return o, true
 }
 
-// willWake reports whether work of the session's own is under way that starts a turn when it ends.
-func (s *Session) willWake() bool {
+// openWorkStartsTurn reports whether open background work of the session will start a turn when it
+// ends.
+func (s *Session) openWorkStartsTurn() bool {
 	return s.Continuations < s.Agent.maxContinuations() &&
 		slices.ContainsFunc(s.OpenTasks(), func(t Task) bool { return t.Delivery == ToLoop && t.Wake == WakeContinue })
 }
 
-// ChildWaits reports whether the subagent that a call waits for waits for a person.
-func (s *Session) ChildWaits(call CallID) bool {
+// SubagentAwaitsInput reports whether the call's subagent waits for a person.
+func (s *Session) SubagentAwaitsInput(call CallID) bool {
 	for _, t := range s.Tasks {
-		if t.Call == call && t.Kind == KindSubagent && t.Waits() {
+		if t.Call == call && t.Kind == KindSubagent && t.AwaitsInput() {
 			return true
 		}
 	}
 	return false
 }
 
-// Question is what a session waits for a person with, as its parent's record of it shows that (SA10); nil: nothing. Of
-// several it is the oldest task's, then the one whose approval has the smallest id.
-func (s *Session) Question() *InputRequest {
+// PendingQuestion returns what the session needs a person to answer, in the form in which its
+// parent shows it; nil: nothing. If there are several, it is the one of the oldest task, and after
+// the tasks the approval with the smallest id.
+func (s *Session) PendingQuestion() *InputRequest {
 	for _, t := range s.OpenTasks() {
-		if t.Waits() && t.InputRequest != nil {
+		if t.AwaitsInput() && t.InputRequest != nil {
 			return t.InputRequest
 		}
 	}
@@ -159,15 +165,15 @@ func (s *Session) Question() *InputRequest {
 	}
 	return &InputRequest{
 		ID: RequestID("req_" + strings.TrimPrefix(string(first.ID), "appr_")), Kind: "approval",
-		Prompt: fmt.Sprintf("%s asks to run %s: decide %s", s.Title, first.Tool, first.ID),
+		Prompt: fmt.Sprintf("%s asks for approval to run %s: decide %s", s.Title, first.Tool, first.ID),
 	}
 }
 
-// Child returns the agent of a subagent: what is wanted, with no right that the parent does not have (SA6). Tools are
-// those of both; a dry run stays one; limits are the tighter ones.
+// Child returns the configuration of a subagent. It is wanted, restricted to the rights of the
+// parent: only tools that both have, a dry run stays a dry run, and the lower limits apply.
 func (a Agent) Child(wanted Agent) Agent {
 	child := wanted
-	child.Subagent, child.Order = true, ""
+	child.Subagent, child.CreateDigest = true, ""
 	switch {
 	case a.Tools == nil:
 	case wanted.Tools == nil:
@@ -176,16 +182,16 @@ func (a Agent) Child(wanted Agent) Agent {
 		child.Tools = slices.DeleteFunc(slices.Clone(wanted.Tools), func(name string) bool { return !slices.Contains(a.Tools, name) })
 	}
 	if child.Tools != nil && len(child.Tools) == 0 {
-		child.Tools = []string{} // none, which is not all
+		child.Tools = []string{} // an empty list means no tools; nil would mean all
 	}
 	child.DryRun = a.DryRun || wanted.DryRun
 	child.AskEffects = a.AskEffects || wanted.AskEffects
 	child.AskUntrusted = a.AskUntrusted || wanted.AskUntrusted
 	child.DisableBackground = a.DisableBackground || wanted.DisableBackground
-	child.ClientTools, child.ClientConnections = false, false // the client speaks with the parent
-	child.MaxIterations = tighter(a.MaxIterations, wanted.MaxIterations)
-	child.MaxContinuations = tighter(a.MaxContinuations, wanted.MaxContinuations)
-	child.MaxParallelCalls = tighter(a.MaxParallelCalls, wanted.MaxParallelCalls)
+	child.ClientTools, child.ClientConnections = false, false // the client is connected to the parent only
+	child.MaxIterations = lowerLimit(a.MaxIterations, wanted.MaxIterations)
+	child.MaxContinuations = lowerLimit(a.MaxContinuations, wanted.MaxContinuations)
+	child.MaxParallelCalls = lowerLimit(a.MaxParallelCalls, wanted.MaxParallelCalls)
 	child.SerialCalls = a.SerialCalls || wanted.SerialCalls
 	child.Locale, child.Timezone = orString(wanted.Locale, a.Locale), orString(wanted.Timezone, a.Timezone)
 	child.Model = orString(wanted.Model, a.Model)
@@ -193,23 +199,23 @@ func (a Agent) Child(wanted Agent) Agent {
 	return child
 }
 
-// tighter is the smaller of two limits, of which 0 is none.
-func tighter(a, b int) int {
+// lowerLimit returns the lower of two limits; 0 is no limit.
+func lowerLimit(a, b int) int {
 	if a == 0 || b > 0 && b < a {
 		return b
 	}
 	return a
 }
 
-// ChildResult is the answer of a subagent as JSON: what it wrote when that is JSON and a schema is asked for, else its text.
-// Not ok: JSON was asked for, and it is none.
+// ChildResult returns the answer of a subagent as JSON. If structured is false it is the text as a
+// JSON string. Otherwise the text must be JSON itself, and ok is false if it is not.
 func ChildResult(answer string, structured bool) (result json.RawMessage, ok bool) {
 	if !structured {
 		text, err := marshalPlain(answer)
 		return text, err == nil
 	}
 	body := strings.TrimSpace(answer)
-	if inner, fenced := strings.CutPrefix(body, "```"); fenced { // a fence is a habit of models, not a fault
+	if inner, fenced := strings.CutPrefix(body, "```"); fenced { // models often put JSON into a code fence
 		inner = strings.TrimPrefix(inner, "json")
 		body = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(inner), "```"))
 	}

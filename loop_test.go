@@ -20,7 +20,7 @@ func times(n int, r round) (all []round) {
 }
 
 // plays lets a turn make calls, one a step, until it is sealed, and returns how many were made.
-func plays(t *testing.T, w *wheel, rounds []round) int {
+func plays(t *testing.T, w *simulator, rounds []round) int {
 	t.Helper()
 	for i, r := range rounds {
 		print, err := perdure.Fingerprint(r.tool, []byte(r.args))
@@ -38,7 +38,7 @@ func plays(t *testing.T, w *wheel, rounds []round) int {
 	return len(rounds)
 }
 
-func found(w *wheel) (all []perdure.LoopDetected) {
+func found(w *simulator) (all []perdure.LoopDetected) {
 	for _, e := range w.events {
 		if f, ok := e.Fact.(perdure.LoopDetected); ok {
 			all = append(all, f)
@@ -56,11 +56,11 @@ func TestLoops(t *testing.T) { // TN24
 	}
 	cases := map[string]struct {
 		rounds []round
-		want   []int // counts that were told
+		want   []int // the reported counts
 	}{
 		"two are none":               {times(2, same), nil},
 		"three in a row":             {times(3, same), []int{3}},
-		"told once":                  {times(9, same), []int{3}},
+		"reported once":              {times(9, same), []int{3}},
 		"another result in between":  {append(append(times(2, same), other), times(2, same)...), nil},
 		"another call in between":    {append(append(times(2, same), write), times(2, same)...), nil},
 		"other moments and ids":      {[]round{stamped(1), stamped(2), stamped(3)}, []int{3}},
@@ -79,12 +79,12 @@ func TestLoops(t *testing.T) { // TN24
 
 			plays(t, w, c.rounds)
 
-			told := found(w)
+			reports := found(w)
 			got := []int{}
-			for _, f := range told {
+			for _, f := range reports {
 				got = append(got, f.Count)
 				if len(f.Message.Parts) == 0 || !strings.Contains(f.Message.Text(), f.Name) {
-					t.Errorf("the model is told %q", f.Message.Text())
+					t.Errorf("the model reads %q", f.Message.Text())
 				}
 			}
 			if fmt.Sprint(got) != fmt.Sprint(append([]int{}, c.want...)) {

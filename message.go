@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Role says who a message of the transcript comes from (O3).
+// Role says where a message of the transcript comes from.
 type Role string
 
-// The roles. A notification is given to the model as a user message with a marker.
+// The roles. The model receives a notification as a user message with a marker.
 const (
 	RoleUser         Role = "user"
 	RoleAgent        Role = "agent"
@@ -19,7 +19,7 @@ const (
 	RoleNotification Role = "notification"
 )
 
-// Mode says what a message does to a turn that runs (DL10).
+// Mode says what a message does to a running turn.
 type Mode string
 
 // The modes. The zero value is steer.
@@ -35,7 +35,7 @@ func (m Mode) Valid() bool {
 	return m == "" || m == ModeSteer || m == ModeQueue || m == ModeInterrupt || m == ModeReject
 }
 
-// PartType is the type of one content part (O4).
+// PartType is the type of a content part.
 type PartType string
 
 // The content parts.
@@ -47,27 +47,27 @@ const (
 	PartToolResult PartType = "tool_result"
 )
 
-// Image is a picture in base64 with its media type.
+// Image is an image in base64 with its media type.
 type Image struct {
 	Base64    string `json:"base64"`
 	MediaType string `json:"media_type"`
 }
 
-// ImageFile names a picture that is kept with the session (IM1). A model is sent the picture itself; one that is not there any
-// more is a text that says so.
+// ImageFile refers to an image that is stored with the session. The model receives the image
+// itself, or a text if the image no longer exists.
 type ImageFile struct {
 	ID ImageID `json:"id"`
 }
 
-// ToolCall is one invocation that the model asked for.
+// ToolCall is a call that the model asked for.
 type ToolCall struct {
 	ID             CallID          `json:"id"`
 	Name           string          `json:"name"`
 	Arguments      json.RawMessage `json:"arguments"`                  // as the model wrote them
-	ProviderCallID string          `json:"provider_call_id,omitempty"` // the provider's own id, when ours replaced it (N7)
+	ProviderCallID string          `json:"provider_call_id,omitempty"` // the provider's id, if the runtime replaced it
 }
 
-// Part is one piece of a message's content; exactly the field that its type names is set.
+// Part is a piece of a message's content. Exactly the field that Type names is set.
 type Part struct {
 	Type      PartType    `json:"type"`
 	Text      string      `json:"text,omitempty"`
@@ -75,24 +75,24 @@ type Part struct {
 	ImageFile *ImageFile  `json:"image_file,omitempty"`
 	Call      *ToolCall   `json:"tool_call,omitempty"`
 	Result    *ToolResult `json:"tool_result,omitempty"`
-	Untrusted bool        `json:"untrusted,omitempty"` // it came from outside, and nobody who may give orders wrote it (S3)
+	Untrusted bool        `json:"untrusted,omitempty"` // from outside; no authority over the agent wrote it
 }
 
-// Message is one entry of a transcript, or an input on its way there.
+// Message is an entry of the transcript, or an input that waits to enter it.
 type Message struct {
 	ID          MessageID         `json:"id,omitempty"`
 	Role        Role              `json:"role"`
 	Parts       []Part            `json:"parts"`
-	Mode        Mode              `json:"mode,omitempty"`        // inputs only
-	Model       string            `json:"model,omitempty"`       // the model asked for, or the one that answered
-	Thinking    string            `json:"thinking,omitempty"`    // agent only, with its signature
-	Signature   string            `json:"signature,omitempty"`   //
+	Mode        Mode              `json:"mode,omitempty"`     // inputs only
+	Model       string            `json:"model,omitempty"`    // the model asked for, or the one that answered
+	Thinking    string            `json:"thinking,omitempty"` // agent only, with its signature
+	Signature   string            `json:"signature,omitempty"`
 	Interrupted bool              `json:"interrupted,omitempty"` // agent only: the stream broke or was stopped
 	Metadata    map[string]string `json:"metadata,omitempty"`
 	At          time.Time         `json:"at,omitzero"`
 }
 
-// Text makes a user's message of one text part.
+// Text returns a user message with one text part.
 func Text(text string) Message {
 	return Message{Role: RoleUser, Parts: []Part{{Type: PartText, Text: text}}}
 }
@@ -102,8 +102,9 @@ func (m Message) Untrusted() bool {
 	return slices.ContainsFunc(m.Parts, func(p Part) bool { return p.Untrusted || p.Result != nil && p.Result.Untrusted })
 }
 
-// ReadUntrusted reports whether anything that came from outside stands before the model: also from turns before this one,
-// since it reads them again with each step, and what was left out of the context may live on in its summary.
+// ReadUntrusted reports whether the context contains anything that came from outside. Earlier turns
+// count, because the model reads them again with every step, and so do messages that were left out,
+// because their content may persist in the summary.
 func (s *Session) ReadUntrusted() bool { return slices.ContainsFunc(s.Transcript, Message.Untrusted) }
 
 // Text joins the text parts with newlines.
@@ -128,7 +129,7 @@ func (m Message) Calls() []ToolCall {
 	return calls
 }
 
-// Usage counts tokens. Cost is the provider's business and is not guessed here; a zero count means none was reported.
+// Usage counts tokens. It contains no cost. A zero count means that the provider reported none.
 type Usage struct {
 	InputTokens  int64 `json:"input_tokens"`
 	OutputTokens int64 `json:"output_tokens"`
@@ -144,7 +145,8 @@ func (u Usage) Add(v Usage) Usage {
 	}
 }
 
-// addTokens adds counts that a provider may say anything of: none is negative, and no sum goes round.
+// addTokens adds counts of a provider, which may be wrong: negative counts are 0, and the sum does
+// not overflow.
 func addTokens(a, b int64) int64 {
 	a, b = max(a, 0), max(b, 0)
 	if a > math.MaxInt64-b {

@@ -46,7 +46,7 @@ func TestDecideMode(t *testing.T) {
 		})
 		t.Run("DL10_"+string(c.mode)+"_at_rest", func(t *testing.T) {
 			t.Parallel()
-			w := newWheel(t, perdure.Agent{})
+			w := newSimulator(t, perdure.Agent{})
 			id := w.receive("do it", c.mode)
 
 			w.wake()
@@ -64,7 +64,7 @@ func TestDecideMode(t *testing.T) {
 // TestDecideQueue has several messages that wait together.
 func TestDecideQueue(t *testing.T) {
 	t.Parallel()
-	w := newWheel(t, perdure.Agent{})
+	w := newSimulator(t, perdure.Agent{})
 	first, steers, queued := w.receive("first", perdure.ModeQueue), w.receive("steers", perdure.ModeSteer), w.receive("queued", perdure.ModeQueue)
 
 	w.wake()
@@ -130,8 +130,8 @@ func TestUsageAdds(t *testing.T) {
 	}
 }
 
-// TestUntrusted: what came from outside stands in the transcript as such, also when a later turn reads it again, in a fork
-// of the session, and after the repair of a transcript (S3).
+// TestUntrusted: what came from outside stands in the transcript as such, also when a later turn
+// reads it again, in a fork of the session, and after the repair of a transcript (S3).
 func TestUntrusted(t *testing.T) {
 	t.Parallel()
 	text := func(untrusted bool) perdure.Part {

@@ -10,35 +10,38 @@ import (
 	"strings"
 )
 
-// NetworkList says where an agent may reach (NL1). A pattern is an exact host, *.host (the host and all
-// below it), or an http:// or https:// URL prefix. The zero value allows what the guard permits.
+// NetworkList says which URLs an agent may reach. A pattern is an exact host, *.host (the host and
+// all of its subdomains), or a prefix of an http:// or https:// URL. The zero value allows whatever
+// the egress guard permits.
 //
-// A host stands without a port and means every port of it; a prefix means its own port only, ends on a
-// segment of the path, and a slash at its end changes nothing. In Blocked, and only there, * means
-// everything: that is how "nothing, for ever" is written (NL2). A pattern that cannot be read closes and
-// never opens: in Allowed it matches nothing, in Blocked everything. [NetworkList.Check] finds it in time.
+// A host pattern has no port and covers all ports. A URL prefix covers only its own port. It ends
+// at a path segment; a slash at its end makes no difference. Only in Blocked, the pattern * matches
+// everything, which is how to allow nothing. A pattern that cannot be parsed fails closed: in
+// Allowed it matches nothing, in Blocked everything. [NetworkList.Check] reports such patterns
+// beforehand.
 type NetworkList struct {
-	Allowed []string `json:"allowed,omitempty"` // empty: all
-	Blocked []string `json:"blocked,omitempty"` // looked at first
+	Allowed []string `json:"allowed,omitempty"` // empty: everything
+	Blocked []string `json:"blocked,omitempty"` // wins over Allowed
 }
 
 // The rules that decide about a URL, for [EgressError] and [NetworkList.Permits].
 const (
 	RuleBlocked  = "blocked"  // a pattern of Blocked matches
-	RuleAllowed  = "allowed"  // Allowed has patterns, and none matches
-	RuleAddress  = "address"  // the address or the port is one that the guard refuses (EG3)
-	RuleScheme   = "scheme"   // neither http nor https (EG4)
-	RuleRedirect = "redirect" // one redirect too many, or one that gives up TLS or leads nowhere (EG4)
-	RuleInvalid  = "invalid"  // the URL is none; only of Permits, since an EgressError has a code for it
+	RuleAllowed  = "allowed"  // Allowed is not empty, and no pattern in it matches
+	RuleAddress  = "address"  // the egress guard refuses the address or the port
+	RuleScheme   = "scheme"   // neither http nor https
+	RuleRedirect = "redirect" // too many redirects, or one that drops TLS or has no valid target
+	RuleInvalid  = "invalid"  // the URL is invalid; only from Permits, because EgressError has a code for it
 )
 
-// everything is the pattern of Blocked that matches all.
+// everything is the pattern that matches all URLs; only valid in Blocked.
 const everything = "*"
 
-// Narrow returns the list that holds when child is laid over l (NL2): nothing that either of them refuses
-// is permitted. Blocked is the union, l's first. If only one of them has patterns in Allowed, those stand;
-// if both have, the child's that lie inside one of l's. If none does, the result blocks * as well, which no
-// later layer can take away. Neither list is changed.
+// Narrow returns the list that applies when child is laid over l: nothing that either list refuses
+// is permitted. Blocked is the union, with l's patterns first. If only one list has patterns in
+// Allowed, those apply. If both have, the child's patterns apply that lie inside a pattern of l. If
+// no pattern is left that way, the result also blocks *, because an empty Allowed would permit
+// everything. Neither list is changed.
 func (l NetworkList) Narrow(child NetworkList) NetworkList {
 	out := NetworkList{Allowed: slices.Clone(l.Allowed)}
 	for _, p := range slices.Concat(l.Blocked, child.Blocked) {
@@ -67,7 +70,7 @@ func (l NetworkList) Narrow(child NetworkList) NetworkList {
 	return out
 }
 
-// contains reports whether all that a pattern matches is matched by one pattern of l.Allowed.
+// contains reports whether one pattern of l.Allowed matches everything that text matches.
 func (l NetworkList) contains(text string) bool {
 	child, err := readPattern(text)
 	return err == nil && slices.ContainsFunc(l.Allowed, func(text string) bool {
@@ -76,8 +79,8 @@ func (l NetworkList) contains(text string) bool {
 	})
 }
 
-// Permits reports whether a request for a URL may leave. If not, rule is RuleBlocked, RuleAllowed, or
-// RuleInvalid for a URL that cannot be read, whatever the list says (NL3).
+// Permits reports whether a request for a URL may leave. If not, rule is RuleBlocked or
+// RuleAllowed, or RuleInvalid for a URL that cannot be parsed.
 func (l NetworkList) Permits(rawURL string) (ok bool, rule string) {
 	u, err := NormalURL(rawURL)
 	if err != nil {
@@ -87,8 +90,8 @@ func (l NetworkList) Permits(rawURL string) (ok bool, rule string) {
 	return ok, rule
 }
 
-// Decide is Permits for a URL that [NormalURL] returned. If the answer is no, it also returns the pattern
-// that matched; for RuleAllowed there is none.
+// Decide is Permits for a URL from [NormalURL]. If the answer is no, it also returns the pattern
+// that matched; there is none for RuleAllowed.
 func (l NetworkList) Decide(u *url.URL) (ok bool, rule, pattern string) {
 	for _, text := range l.Blocked {
 		if p, err := readPattern(text); text == everything || err != nil || p.blocks(u) {
@@ -106,12 +109,13 @@ func (l NetworkList) Decide(u *url.URL) (ok bool, rule, pattern string) {
 	return false, RuleAllowed, ""
 }
 
-// Check returns what is wrong with the patterns of a list: every broken one, in one error. It is Invalid.
+// Check returns one Invalid error that names every invalid pattern, or nil.
 func (l NetworkList) Check() error {
 	var faults []error
 	for _, text := range l.Allowed {
 		if _, err := readPattern(text); text == everything {
-			faults = append(faults, fmt.Errorf("%w: allowed: * is no pattern: leave the list empty to allow all", Invalid))
+			faults = append(faults,
+				fmt.Errorf("%w: allowed: * is not a pattern: leave the list empty to allow everything", Invalid))
 		} else if err != nil {
 			faults = append(faults, fmt.Errorf("%w: allowed: pattern %q: %w", Invalid, text, err))
 		}
@@ -124,11 +128,11 @@ func (l NetworkList) Check() error {
 	return errors.Join(faults...)
 }
 
-// pattern is one entry of a list, read.
+// pattern is a parsed entry of a list.
 type pattern struct {
-	host   string   // without case; as normalHost writes it
-	below  bool     // and every name that ends in it
-	prefix *url.URL // nil: the pattern is a host; Path and RawPath without a slash at the end
+	host   string   // in the form that normalHost returns
+	below  bool     // subdomains match, too
+	prefix *url.URL // nil: a host pattern; Path and RawPath have no slash at the end
 }
 
 func readPattern(text string) (pattern, error) {
@@ -138,7 +142,7 @@ func readPattern(text string) (pattern, error) {
 		case err != nil:
 			return pattern{}, err
 		case strings.ContainsAny(text, "?#"):
-			return pattern{}, errors.New("a prefix has no query and no fragment: it ends with the path")
+			return pattern{}, errors.New("a URL prefix cannot have a query or a fragment: end it with the path")
 		}
 		return pattern{host: u.Hostname(), prefix: u}, nil
 	}
@@ -148,17 +152,18 @@ func readPattern(text string) (pattern, error) {
 		return pattern{}, err
 	}
 	if _, err := netip.ParseAddr(host); err == nil && below {
-		return pattern{}, errors.New("nothing is below an address: write the address alone")
+		return pattern{}, errors.New("an IP address has no subdomains: write the address without *.")
 	}
 	return pattern{host: host, below: below}, nil
 }
 
-// matchesHost compares hosts. u is normal.
+// matchesHost compares a normal host with the pattern.
 func (p pattern) matchesHost(host string) bool {
 	return host == p.host || p.below && strings.HasSuffix(host, "."+p.host)
 }
 
-// allows compares the path as it will be sent, so that nothing is let in that a server might read otherwise.
+// allows compares the path exactly as it will be sent. A path that a server might read differently
+// is not allowed.
 func (p pattern) allows(u *url.URL) bool {
 	if p.prefix == nil {
 		return p.matchesHost(u.Hostname())
@@ -166,12 +171,13 @@ func (p pattern) allows(u *url.URL) bool {
 	return sameOrigin(p.prefix, u) && isBelow(p.prefix.EscapedPath(), u.EscapedPath())
 }
 
-// blocks compares the path as widely as some server might read it, so that nothing slips through.
+// blocks compares the path in the widest reading of any server, so that another spelling of a
+// blocked path is blocked, too.
 func (p pattern) blocks(u *url.URL) bool {
 	if p.prefix == nil {
 		return p.matchesHost(u.Hostname())
 	}
-	return sameOrigin(p.prefix, u) && isBelow(widePath(p.prefix.Path), widePath(u.Path))
+	return sameOrigin(p.prefix, u) && isBelow(loosePath(p.prefix.Path), loosePath(u.Path))
 }
 
 func (p pattern) contains(child pattern) bool {
@@ -187,15 +193,15 @@ func (p pattern) contains(child pattern) bool {
 // sameOrigin compares scheme, host and port of normal URLs.
 func sameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && a.Host == b.Host }
 
-// isBelow reports whether path is prefix, or goes on after it with a new segment.
+// isBelow reports whether path is prefix, or continues it with a new segment.
 func isBelow(prefix, path string) bool {
 	rest, ok := strings.CutPrefix(path, strings.TrimRight(prefix, "/"))
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// widePath takes away what servers disagree about: a second layer of escapes, backslashes, empty segments,
-// and what stands behind a semicolon in a segment.
-func widePath(path string) string {
+// loosePath removes what servers interpret differently: a second layer of escapes, backslashes,
+// empty segments, and anything after a semicolon in a segment.
+func loosePath(path string) string {
 	for _, text := range unescaped(path) {
 		path = text
 	}
@@ -208,11 +214,11 @@ func widePath(path string) string {
 	return out.String()
 }
 
-// maxLayers bounds how often the escapes of a path are themselves escaped.
+// maxLayers bounds how many times the escapes of a path may themselves be escaped.
 const maxLayers = 8
 
-// unescaped returns what a path says when escapes are taken away once, twice and so on. What is no escape
-// stays, so that one of these does not hide the others.
+// unescaped returns path with escapes removed once, twice and so on. Invalid escapes are kept, so
+// that one of them cannot hide the others.
 func unescaped(path string) []string {
 	var layers []string
 	for range maxLayers {
@@ -240,31 +246,34 @@ func unescape(path string) string {
 	return out.String()
 }
 
-// WebRequest is one request to the outside, carried out by the one guarded way out (EG1).
+// WebRequest is an outgoing request. The egress guard carries it out.
 type WebRequest struct {
-	Method   string              // empty: GET
-	URL      string              // http or https
-	Header   map[string][]string // canonical names; Host, Connection and what frames a message are the guard's
-	Body     []byte              // at most 10 MiB (EG6)
-	Kind     EgressKind          // on whose behalf; empty: other
-	Purpose  string              // opens the addresses that the operator listed for it, and no others (EG3); empty: none
-	List     NetworkList         // of the session, merged
-	Signing  EgressSigning       // whether the host of the guard puts its name to it; empty: not
-	MaxBytes int64               // of the answer's body; 0, or more than the guard's own limit: that limit
+	Method string // empty: GET
+	URL    string // http or https
+	// Header has canonical names. The guard sets Host, Connection and the headers that frame a
+	// message.
+	Header map[string][]string
+	Body   []byte     // at most 10 MiB
+	Kind   EgressKind // who sends it; empty: other
+	// Purpose opens the addresses that the operator listed for this purpose. Empty: none.
+	Purpose  string
+	List     NetworkList   // of the session, merged
+	Signing  EgressSigning // whether the egress host signs the request; empty: no
+	MaxBytes int64         // of the response body; 0, or more than the guard's limit: that limit
 
-	NoRedirects bool // an answer that sends elsewhere is the answer
+	NoRedirects bool // a redirect is returned as the response
 }
 
-// WebResponse is the answer to a [WebRequest], whatever its status.
+// WebResponse is the response to a [WebRequest], with any status.
 type WebResponse struct {
-	URL       string // where it came from, after redirects
+	URL       string // the final URL after redirects
 	Status    int
 	Header    map[string][]string // canonical names
 	Body      []byte
-	Truncated bool // the body was longer than the limit; Body is its beginning
+	Truncated bool // the body exceeded the limit, and Body is its beginning
 }
 
-// EgressKind says on whose behalf a request leaves (EG1).
+// EgressKind says who sends a request.
 type EgressKind string
 
 // The kinds of requests.
@@ -276,17 +285,17 @@ const (
 	EgressOther       EgressKind = "other"
 )
 
-// EgressSigning says whether a request is signed by what the guard was given for that (EG1).
+// EgressSigning says whether the egress host signs a request.
 type EgressSigning string
 
 // The ways of signing.
 const (
 	SigningDisabled EgressSigning = "disabled"
-	SigningDefault  EgressSigning = "platform_default" // signed where there is something that signs
-	SigningRequired EgressSigning = "required"         // signed, or not sent
+	SigningDefault  EgressSigning = "platform_default" // signed if a signer is configured
+	SigningRequired EgressSigning = "required"         // refused if no signer is configured
 )
 
-// EgressCode names what went wrong with a request (EG1).
+// EgressCode says in which way a request failed.
 type EgressCode string
 
 // The codes of an [EgressError].
@@ -297,25 +306,26 @@ const (
 	EgressTransport EgressCode = "transport"
 )
 
-// Whose word decided a denial, for EgressError.
+// The layers that can deny a request, for EgressError.
 const (
-	LayerGuard    = "guard"    // what is refused to everybody: addresses, ports, schemes, redirects
-	LayerOperator = "operator" // the list of whoever runs the server
-	LayerSession  = "session"  // what harness, agent and session come to together (NL2)
+	LayerGuard    = "guard"    // refused for everybody: addresses, ports, schemes, redirects
+	LayerOperator = "operator" // the operator's network list
+	LayerSession  = "session"  // the merged network list of harness, agent and session
 )
 
-// EgressError says why a request has no answer. errors.Is tells Invalid for invalid_request and denied, and
-// Unavailable for transport and signing_unavailable.
+// EgressError says why a request got no response. errors.Is matches Invalid for the codes
+// invalid_request and denied, and Unavailable for transport and signing_unavailable.
 type EgressError struct {
 	Code  EgressCode
-	Host  string // as it was asked for
-	Rule  string // what decided a denial: "blocked", "allowed", "address", "scheme", "redirect"
-	Layer string // whose rule that was; empty where nothing was denied
-	Text  string // fit for people
-	Err   error  // the cause, if there is one
+	Host  string // as requested
+	Rule  string // the Rule… constant that decided a denial
+	Layer string // the Layer… constant of that rule; empty if nothing was denied
+	Text  string // for people
+	Err   error  // may be nil
 }
 
-// RequestDenied says that a request of a call was not let out (EG6). What it wanted to send stands nowhere.
+// RequestDenied says that egress denied a request of a call. The content of the request is stored
+// nowhere.
 type RequestDenied struct {
 	Host  string `json:"host"`
 	Layer string `json:"layer"`

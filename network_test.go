@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// TestNormalURL: one form for everything that leads to the same place (NL3).
+// TestNormalURL: URLs of the same target have one normal form (NL3).
 func TestNormalURL(t *testing.T) {
 	t.Parallel()
 	cases := map[string]string{
@@ -48,21 +48,21 @@ func TestNormalURL(t *testing.T) {
 	}
 }
 
-// TestNormalURLRefuses what has no one meaning.
+// TestNormalURLRefuses ambiguous URLs.
 func TestNormalURLRefuses(t *testing.T) {
 	t.Parallel()
 	cases := map[string]string{
 		"scheme":             "a.test / //a.test /x file:///etc/passwd gopher://a.test javascript:alert(1) ws://a.test unix:///x http+unix://x data:,x",
-		"user or a password": "http://me@a.test http://me:hush@a.test http://@a.test http://:@a.test http://a.test:80@b.test",
-		"names no host":      "http: http:/// http:a.test http:///a.test http://?x http://#x https:/a.test",
+		"user or a password": "http://me@a.test http://me:s3cret@a.test http://@a.test http://:@a.test http://a.test:80@b.test",
+		"has no host":        "http: http:/// http:a.test http:///a.test http://?x http://#x https:/a.test",
 		"odd form": "http://127.1 http://1 http://2130706433 http://0x7f000001 http://0X7F.1 http://017700000001 http://0177.0.0.1 http://127.0.0.01 " +
 			"http://127.0.0.0x1 http://1.2.3.4.5 http://256.0.0.1 http://a.0x http://a.1 http://127.0.0.1.1. http://0",
-		"port":           "http://a.test:0 http://a.test:65536 http://a.test:99999999999999999999",
-		"zone":           "http://[fe80::1%25eth0] http://[::1%25lo]:80",
-		"xn--":           "http://ä.test http://раypal.test http://１２７.0.0.1 http://127。0。0。1 http://a.te​st http://a*b.test http://a!b.test http://%C3%A4.test",
-		"no name":        "http://a..test http://.a.test http://a.test.. http://. http://" + strings.Repeat("a", 64) + ".test http://" + strings.Repeat("a.", 130) + "test",
-		"does not parse": "http://a.test/%zz http://[::1 http://a.test:x http://a.test/% http://a%2etest http://::1",
-		"backslash":      `http://a.test\@b.test http://a.test/\..\x \\a.test`,
+		"port":                    "http://a.test:0 http://a.test:65536 http://a.test:99999999999999999999",
+		"zone":                    "http://[fe80::1%25eth0] http://[::1%25lo]:80",
+		"xn--":                    "http://ä.test http://раypal.test http://１２７.0.0.1 http://127。0。0。1 http://a.te​st http://a*b.test http://a!b.test http://%C3%A4.test",
+		"it is empty or too long": "http://a..test http://.a.test http://a.test.. http://. http://" + strings.Repeat("a", 64) + ".test http://" + strings.Repeat("a.", 130) + "test",
+		"does not parse":          "http://a.test/%zz http://[::1 http://a.test:x http://a.test/% http://a%2etest http://::1",
+		"backslash":               `http://a.test\@b.test http://a.test/\..\x \\a.test`,
 		"dot segment": "http://a.test/%2e%2e/x http://a.test/a/%2E./x http://a.test/..%2fx http://a.test/a%2f..%2fb http://a.test/..%5cx http://a.test/%252e%252e/x " +
 			"http://a.test/%25252e%25252e%25252fx http://a.test/..;/x http://a.test/a/.;v=1/x http://a.test/%2e http://a.test/%252e%252e/%25 http://a.test/%25%32%65%25%32%65",
 		"dot segments": "http://a.test/a//../b http://a.test//./",
@@ -72,7 +72,7 @@ func TestNormalURLRefuses(t *testing.T) {
 	for text, urls := range cases {
 		for u := range strings.FieldsSeq(urls) {
 			got, err := perdure.NormalURL(u)
-			if err == nil || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "hush") {
+			if err == nil || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "s3cret") {
 				t.Errorf("%s: got %v, %v, want an error with %q", u, got, err, text)
 			}
 		}
@@ -123,8 +123,8 @@ func TestNetworkListPermits(t *testing.T) {
 	}
 }
 
-// TestNetworkListOrder: Blocked is looked at first, and no URL passes unread (regression: one that did not
-// parse passed where only Blocked was set).
+// TestNetworkListOrder: Blocked is looked at first, and no URL passes unread (regression: one that
+// did not parse passed where only Blocked was set).
 func TestNetworkListOrder(t *testing.T) {
 	t.Parallel()
 	l := perdure.NetworkList{Allowed: []string{"*.a.test"}, Blocked: []string{"b.a.test"}}
@@ -226,7 +226,8 @@ func anyList() *rapid.Generator[perdure.NetworkList] {
 	})
 }
 
-// TestNarrowLaws: whatever the layers, narrowing only takes away, and what is gone stays gone (NL2).
+// TestNarrowLaws: whatever the layers, narrowing only takes away, and what was removed stays
+// removed (NL2).
 func TestNarrowLaws(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -250,8 +251,8 @@ func TestNarrowLaws(t *testing.T) {
 	})
 }
 
-// TestPatternLaws: Allowed reads a pattern never wider than Blocked does, and nothing is permitted that is
-// spelled otherwise than its normal form.
+// TestPatternLaws: Allowed reads a pattern never wider than Blocked does, and nothing is permitted
+// that is spelled otherwise than its normal form.
 func TestPatternLaws(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -2,14 +2,16 @@ package perdure
 
 import "fmt"
 
-// Overflow is what happens to background work for which there is no slot (BG17). The zero value is OverflowQueue.
+// Overflow says what happens to background work when no slot is free. The zero value is
+// OverflowQueue.
 type Overflow string
 
 // The policies for overflow.
 const (
-	OverflowQueue  Overflow = "queue"        // it waits for a slot, as long as the queue has room
-	OverflowReject Overflow = "reject"       // it is refused
-	OverflowEvict  Overflow = "evict_oldest" // it starts, and the oldest live background task of the session is canceled
+	OverflowQueue  Overflow = "queue"  // it waits for a slot, up to the limit of the queue
+	OverflowReject Overflow = "reject" // it is refused
+	// it starts, and the oldest live background task of the session is canceled
+	OverflowEvict Overflow = "evict_oldest"
 )
 
 // Valid reports whether o is a policy; the zero value counts.
@@ -17,30 +19,32 @@ func (o Overflow) Valid() bool {
 	return o == "" || o == OverflowQueue || o == OverflowReject || o == OverflowEvict
 }
 
-// SlotCaps bounds background work. In each field 0 and less is no bound.
+// SlotCaps are the limits of background work. In each field, 0 or less means no limit.
 type SlotCaps struct {
-	PerSession int // running in a session, without what left the foreground; not asked with OverflowEvict
+	PerSession int // running in a session, without detached calls; not used with OverflowEvict
 	PerProcess int // running in the process
-	Detached   int // running in a session, having left the foreground; not asked with OverflowEvict
+	Detached   int // detached calls that run in a session; not used with OverflowEvict
 	Queued     int // waiting for a slot in a session
-	Live       int // of a session in any live state, before the oldest is canceled; asked with OverflowEvict only
+	Live       int // live in a session before the oldest is canceled; only used with OverflowEvict
 }
 
-// SlotUse is how much background work there is, each counted as the cap of its name.
-type SlotUse struct{ PerSession, PerProcess, Detached, Queued int }
+// SlotUsage is the present amount of background work, counted as the caps of the same names.
+type SlotUsage struct{ PerSession, PerProcess, Detached, Queued int }
 
-// NoSlot is the error of background work for which there is no slot, in the words that the model reads. errors.Is tells Limit.
+// NoSlot says that there is no slot for background work. The model reads the text. errors.Is
+// matches Limit.
 type NoSlot struct{ Text string }
 
-// Error returns the words.
+// Error returns the text.
 func (e *NoSlot) Error() string { return e.Text }
 
 // Is reports whether target is Limit.
 func (e *NoSlot) Is(target error) bool { return target == Limit }
 
-// Admit says whether new background work may start now, and otherwise at which position, from 1, it waits in the queue of its
-// session. What is queued already comes first. NoSlot: neither.
-func (o Overflow) Admit(caps SlotCaps, use SlotUse) (free bool, position int, err error) {
+// Admit says whether new background work may start now. If not, position is its place in the queue
+// of its session, from 1, because queued work starts first. The error is NoSlot if it may not wait
+// either.
+func (o Overflow) Admit(caps SlotCaps, use SlotUsage) (free bool, position int, err error) {
 	session := o != OverflowEvict && reached(use.PerSession, caps.PerSession)
 	process := reached(use.PerProcess, caps.PerProcess)
 	switch {
@@ -55,15 +59,17 @@ func (o Overflow) Admit(caps SlotCaps, use SlotUse) (free bool, position int, er
 	}
 }
 
-// AdmitDetached says whether one more call may leave the foreground. NoSlot: it stays there until a slot is free.
-func (o Overflow) AdmitDetached(caps SlotCaps, use SlotUse) error {
+// AdmitDetached returns nil if one more call may detach. On NoSlot it stays in the foreground until
+// a slot is free.
+func (o Overflow) AdmitDetached(caps SlotCaps, use SlotUsage) error {
 	if o != OverflowEvict && reached(use.Detached, caps.Detached) || reached(use.PerProcess, caps.PerProcess) {
-		return &NoSlot{"There is no slot in the background: the call stays in the foreground until one is free."}
+		return &NoSlot{"No background slot is free: the call stays in the foreground until there is one."}
 	}
 	return nil
 }
 
-// Excess is how many of so many live background tasks of a session are to be canceled, the oldest first.
+// Excess returns how many of the live background tasks of a session have to be canceled, oldest
+// first.
 func (o Overflow) Excess(caps SlotCaps, live int) int {
 	if o != OverflowEvict || caps.Live <= 0 {
 		return 0
@@ -71,5 +77,5 @@ func (o Overflow) Excess(caps SlotCaps, live int) int {
 	return max(live-caps.Live, 0)
 }
 
-// reached reports a cap that lets nothing more in.
+// reached reports whether a limit admits no more.
 func reached(n, limit int) bool { return limit > 0 && n >= limit }

@@ -5,74 +5,76 @@ import (
 	"time"
 )
 
-// SessionPauses says that a person has nothing new begin in a session until session.resumed: no turn, no question to the model,
-// no call of a tool, nobody is asked. What has begun goes on to its own end, and what comes in waits. A pause in a pause changes
-// nothing.
+// SessionPauses says that a person paused the session: until session.resumed no turn, model call,
+// tool call or approval request starts. Running work ends by itself, and input waits. Pausing a
+// paused session changes nothing.
 type SessionPauses struct {
 	By     string `json:"by"`
 	Reason string `json:"reason,omitempty"`
 }
 
-// SessionResumes ends a person's pause: the session goes on where it stopped.
+// SessionResumes ends a pause. The session continues where it stopped.
 type SessionResumes struct {
 	By string `json:"by"`
 }
 
-// Pause is a person's word that nothing new begins in a session.
+// Pause is a person's decision that nothing starts in a session.
 type Pause struct {
 	By     string    `json:"by"`
 	Reason string    `json:"reason,omitempty"`
 	At     time.Time `json:"at"`
 }
 
-// pause folds a person's pause; the first one stands.
+// pause folds a pause; the first one counts.
 func (s *Session) pause(f SessionPauses, at time.Time) {
 	if s.Paused == nil {
 		s.Paused = &Pause{By: f.By, Reason: f.Reason, At: at}
 	}
 }
 
-// resume folds the end of a person's pause. What is held by the next one is said again.
+// resume folds the end of a pause. After it, a delivery that is held again is reported again.
 func (s *Session) resume() {
-	s.Paused, s.Held = nil, s.Held && s.Paused == nil
+	s.Paused, s.DeliveryHeld = nil, s.DeliveryHeld && s.Paused == nil
 }
 
-// Suspended reports whether a person's pause holds a turn that has begun: nothing of it is at work, and nothing of it begins.
+// Suspended reports whether a pause holds a started turn: none of its work is running, and none
+// starts.
 func (s *Session) Suspended() bool {
 	t := s.Turn
-	if s.Paused == nil || t == nil || t.Interrupt != nil || t.Phase == PhaseReasoning || s.halted() {
+	if s.Paused == nil || t == nil || t.Interrupt != nil || t.Phase == PhaseReasoning || s.budgetEndsTurn() {
 		return false
 	}
 	for _, c := range t.Calls {
-		if c.Phase == CallInWork || c.Phase == CallReplanning {
+		if c.Phase == CallExecuting || c.Phase == CallReplanning {
 			return false
 		}
 	}
 	return true
 }
 
-// withheld leaves out of what is due what a person's pause keeps from beginning. Facts that only follow from what has happened
-// are recorded: a turn that has its answer ends.
-func (s *Session) withheld(commands []Command) []Command {
+// withoutNewWork removes from commands what a pause does not let start. Facts that only follow from
+// what has happened stay, so a turn that has its answer ends. If nothing remains, the session is
+// released.
+func (s *Session) withoutNewWork(commands []Command) []Command {
 	if s.Paused == nil {
 		return commands
 	}
-	var kept []Command
+	var allowed []Command
 	for _, command := range commands {
-		if !begins(command) {
-			kept = append(kept, command)
+		if !startsWork(command) {
+			allowed = append(allowed, command)
 		}
 	}
-	if len(kept) == 0 {
-		return []Command{Rest{}}
+	if len(allowed) == 0 {
+		return []Command{ReleaseSession{}}
 	}
-	return kept
+	return allowed
 }
 
-// begins reports whether a command begins something, rather than to go on with it.
-func begins(command Command) bool {
+// startsWork reports whether a command starts new work.
+func startsWork(command Command) bool {
 	switch c := command.(type) {
-	case ClaimCall, SumUp, RepairTranscript:
+	case ClaimCall, SummariseContext, RepairTranscript:
 		return true
 	case Record:
 		return slices.ContainsFunc(c.Events, func(e Event) bool {

@@ -8,12 +8,13 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// TestPause pins what a person's pause keeps from beginning, and that the turn goes on where it stopped.
+// TestPause: nothing starts while a person's pause stands, and afterwards the turn continues where
+// it stopped.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		name string
-		test func(*testing.T, *wheel)
+		test func(*testing.T, *simulator)
 	}{
 		{"claimed_calls_settle_and_the_others_wait", pauseInAct},
 		{"an_answer_under_way_is_finished", pauseInReason},
@@ -23,14 +24,14 @@ func TestPause(t *testing.T) {
 		{"a_wake_waits_as_a_notification", pauseBeforeAWake},
 		{"an_interrupt_ends_the_turn_that_it_holds", pauseThenInterrupt},
 		{"a_budget_ends_the_turn_that_it_holds", pauseUnderBudget},
-		{"nobody_is_asked_and_what_ran_out_is_closed", pauseBeforeAQuestion},
+		{"no_question_is_sent_and_expired_ones_close", pauseBeforeAQuestion},
 		{"a_summary_is_not_begun", pauseBeforeASummary},
 		{"the_first_one_stands", pauseTwice},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWheel(t, perdure.Agent{SerialCalls: true})
+			w := newSimulator(t, perdure.Agent{SerialCalls: true})
 			w.tick = time.Second
 			c.test(t, w)
 		})
@@ -38,13 +39,16 @@ func TestPause(t *testing.T) {
 }
 
 // paused lets the driver see a person's pause.
-func (w *wheel) paused() { w.intend(perdure.SessionPauses{By: "ada", Reason: "let me look"}); w.wake() }
+func (w *simulator) paused() {
+	w.intend(perdure.SessionPauses{By: "ada", Reason: "let me look"})
+	w.wake()
+}
 
-// goesOn lets the driver see its end.
-func (w *wheel) goesOn() { w.intend(perdure.SessionResumes{By: "ada"}); w.wake() }
+// resumed lets the driver see the end of the pause.
+func (w *simulator) resumed() { w.intend(perdure.SessionResumes{By: "ada"}); w.wake() }
 
-// stands wants the driver to have let the session go, at rest and paused, with or without its turn.
-func (w *wheel) stands(turn bool) {
+// stands checks that the driver released the session, at rest and paused, with or without its turn.
+func (w *simulator) stands(turn bool) {
 	w.tb.Helper()
 	s := w.session
 	if !w.rested || !s.AtRest() || s.Status != perdure.SessionPaused || (s.Turn != nil) != turn || s.Suspended() != turn {
@@ -53,7 +57,7 @@ func (w *wheel) stands(turn bool) {
 }
 
 // said counts the facts of the journal of one type.
-func said[F perdure.Fact](w *wheel) (n int) {
+func said[F perdure.Fact](w *simulator) (n int) {
 	for _, e := range w.events {
 		if _, ok := e.Fact.(F); ok {
 			n++
@@ -69,7 +73,7 @@ func notes(names ...string) (calls []asked) {
 	return calls
 }
 
-func pauseInAct(t *testing.T, w *wheel) {
+func pauseInAct(t *testing.T, w *simulator) {
 	w.receive("go", "")
 	w.wake()
 	w.settle(w.answer("", notes("a", "b")...)...)
@@ -80,21 +84,21 @@ func pauseInAct(t *testing.T, w *wheel) {
 	}
 	w.settle(done(w.runs()[0].Call, `1`))
 	w.stands(true)
-	w.crash(3) // the pause is in the journal: whoever comes next finds it
+	w.crash(3) // the pause is in the journal: the next driver finds it
 	w.stands(true)
 
-	w.goesOn()
+	w.resumed()
 	if runs := w.runs(); len(runs) != 1 || runs[0].Call.ID != "b" || w.session.Status != perdure.SessionActive {
 		t.Fatalf("due %+v, status %s; want the second call", w.due, w.session.Status)
 	}
 	w.settle(done(w.runs()[0].Call, `2`))
 	w.settle(w.answer("done")...)
 	if said[perdure.TurnStarted](w) != 1 || said[perdure.TurnCompleted](w) != 1 || !w.rested || w.session.Status != perdure.SessionIdle {
-		t.Errorf("%d turns began and %d completed, status %s; want one, idle", said[perdure.TurnStarted](w), said[perdure.TurnCompleted](w), w.session.Status)
+		t.Errorf("%d turns started and %d completed, status %s; want one, idle", said[perdure.TurnStarted](w), said[perdure.TurnCompleted](w), w.session.Status)
 	}
 }
 
-func pauseInReason(t *testing.T, w *wheel) {
+func pauseInReason(t *testing.T, w *simulator) {
 	w.receive("go", "")
 	w.wake()
 	w.paused()
@@ -108,13 +112,13 @@ func pauseInReason(t *testing.T, w *wheel) {
 	if said[perdure.ToolStarted](w) != 0 {
 		t.Error("a call was claimed in a pause")
 	}
-	w.goesOn()
+	w.resumed()
 	if len(w.runs()) != 1 {
 		t.Errorf("due %+v, want the call", w.due)
 	}
 }
 
-func pauseBeforeTheEnd(t *testing.T, w *wheel) {
+func pauseBeforeTheEnd(t *testing.T, w *simulator) {
 	w.receive("go", "")
 	w.wake()
 	w.paused()
@@ -123,25 +127,25 @@ func pauseBeforeTheEnd(t *testing.T, w *wheel) {
 	if said[perdure.TurnCompleted](w) != 1 {
 		t.Error("the turn has its answer, and did not complete")
 	}
-	w.goesOn()
+	w.resumed()
 	if !w.rested || w.session.Status != perdure.SessionIdle {
 		t.Errorf("status %s, due %+v; want idle", w.session.Status, w.due)
 	}
 }
 
-func pauseBeforeARetry(t *testing.T, w *wheel) {
+func pauseBeforeARetry(t *testing.T, w *simulator) {
 	w.receive("go", "")
 	w.wake()
 	w.paused()
 	w.settle(w.failure("provider_unavailable", true)...)
 	w.stands(true)
-	w.goesOn()
+	w.resumed()
 	if c, ok := w.model(); !ok || c.Attempt != 2 {
 		t.Errorf("due %+v, want the second attempt", w.due)
 	}
 }
 
-func pauseAtRest(t *testing.T, w *wheel) {
+func pauseAtRest(t *testing.T, w *simulator) {
 	w.paused()
 	w.receive("go", "")
 	w.wake()
@@ -149,13 +153,13 @@ func pauseAtRest(t *testing.T, w *wheel) {
 	if len(w.session.Queue) != 1 {
 		t.Fatalf("queue %+v, want the message", w.session.Queue)
 	}
-	w.goesOn()
+	w.resumed()
 	if _, ok := w.model(); !ok || w.session.Turn.Cause != perdure.CauseMessage {
 		t.Errorf("due %+v, want a turn for the message", w.due)
 	}
 }
 
-func pauseBeforeAWake(t *testing.T, w *wheel) {
+func pauseBeforeAWake(t *testing.T, w *simulator) {
 	id := w.task(perdure.TaskRunning, perdure.ToLoop, perdure.WakeContinue)
 	w.paused()
 	if w.session.AtRest() {
@@ -168,13 +172,13 @@ func pauseBeforeAWake(t *testing.T, w *wheel) {
 	if n := said[perdure.DeliveryHeld](w); n != 1 {
 		t.Errorf("delivery.held was said %d times, want once", n)
 	}
-	w.goesOn()
+	w.resumed()
 	if _, ok := w.model(); !ok || w.session.Turn.Cause != perdure.CauseDelivery || said[perdure.TaskDelivered](w) != 1 {
 		t.Errorf("due %+v, want a turn for the result", w.due)
 	}
 }
 
-func pauseThenInterrupt(t *testing.T, w *wheel) {
+func pauseThenInterrupt(t *testing.T, w *simulator) {
 	w.receive("go", "")
 	w.wake()
 	w.settle(w.answer("", notes("a", "b")...)...)
@@ -189,13 +193,13 @@ func pauseThenInterrupt(t *testing.T, w *wheel) {
 	if said[perdure.TurnCanceled](w) != 1 || said[perdure.ToolStarted](w) != 1 {
 		t.Errorf("%d turns canceled, %d calls claimed; want 1 and 1", said[perdure.TurnCanceled](w), said[perdure.ToolStarted](w))
 	}
-	w.goesOn()
+	w.resumed()
 	if !w.rested || w.session.Status != perdure.SessionIdle {
 		t.Errorf("status %s, due %+v; want idle", w.session.Status, w.due)
 	}
 }
 
-func pauseUnderBudget(t *testing.T, w *wheel) {
+func pauseUnderBudget(t *testing.T, w *simulator) {
 	w.receive("go", "")
 	w.wake()
 	w.settle(w.answer("", notes("a")...)...)
@@ -209,7 +213,7 @@ func pauseUnderBudget(t *testing.T, w *wheel) {
 	if said[perdure.TurnSealed](w) != 1 {
 		t.Fatal("the budget did not seal the turn")
 	}
-	w.goesOn()
+	w.resumed()
 	if !w.rested || w.session.Status != perdure.SessionPaused || w.session.Paused != nil || w.session.Halt == nil {
 		t.Errorf("status %s, paused %+v, halt %+v; want the budget alone to stop it", w.session.Status, w.session.Paused, w.session.Halt)
 	}
@@ -220,23 +224,23 @@ func pauseUnderBudget(t *testing.T, w *wheel) {
 	}
 }
 
-func pauseBeforeAQuestion(t *testing.T, w *wheel) {
+func pauseBeforeAQuestion(t *testing.T, w *simulator) {
 	w.receive("go", "")
 	w.wake()
 	w.paused()
 	calls := notes("a", "b")
-	calls[1].ClientSide, calls[1].Deadline = true, time.Minute
-	calls[0].Expires = 48 * time.Hour
+	calls[1].ClientSide, calls[1].AnswerTimeout = true, time.Minute
+	calls[0].ApprovalTimeout = 48 * time.Hour
 	calls[0].Permissions = []perdure.Permission{{Kind: "effect", Target: "note"}}
 	w.settle(w.answer("", calls...)...)
 	w.stands(true)
-	w.goesOn()
+	w.resumed()
 	if said[perdure.ApprovalRequested](w) != 1 || said[perdure.ToolCallRequested](w) != 1 || w.session.Status != perdure.SessionWaiting {
 		t.Fatalf("%d approvals and %d calls asked for, status %s; want both, waiting", said[perdure.ApprovalRequested](w), said[perdure.ToolCallRequested](w), w.session.Status)
 	}
 
 	w.paused()
-	if _, waits := w.due[0].(perdure.Until); len(w.due) != 1 || !waits || !w.session.AtRest() {
+	if _, waits := w.due[0].(perdure.WaitUntil); len(w.due) != 1 || !waits || !w.session.AtRest() {
 		t.Fatalf("due %+v, at rest %t; want only the moment when the client has run out of time", w.due, w.session.AtRest())
 	}
 	w.now = w.now.Add(time.Hour)
@@ -244,13 +248,13 @@ func pauseBeforeAQuestion(t *testing.T, w *wheel) {
 	if n := said[perdure.ToolCompleted](w); n != 1 {
 		t.Errorf("%d results; want that of the client's call, which ran out of time", n)
 	}
-	w.goesOn()
+	w.resumed()
 	if w.session.Status != perdure.SessionWaiting {
 		t.Errorf("status %s after the pause, want waiting", w.session.Status)
 	}
 }
 
-func pauseBeforeASummary(t *testing.T, _ *wheel) {
+func pauseBeforeASummary(t *testing.T, _ *simulator) {
 	w := longTalk(t, 4, 40, perdure.Agent{MaxContextTokens: 300, Summarise: true})
 	w.tick = time.Second
 	for range 12 {
@@ -268,13 +272,13 @@ func pauseBeforeASummary(t *testing.T, _ *wheel) {
 	w.paused()
 	w.stands(true)
 
-	w.goesOn()
+	w.resumed()
 	if _, due := summing(w); !due {
 		t.Errorf("due %+v, want the summary", w.due)
 	}
 }
 
-func pauseTwice(t *testing.T, w *wheel) {
+func pauseTwice(t *testing.T, w *simulator) {
 	w.paused()
 	at := w.session.Paused.At
 	w.intend(perdure.SessionPauses{By: "bob", Reason: "me too"})
@@ -282,9 +286,9 @@ func pauseTwice(t *testing.T, w *wheel) {
 	if p := w.session.Paused; p.By != "ada" || p.Reason != "let me look" || !p.At.Equal(at) {
 		t.Errorf("got %+v, want the first pause", p)
 	}
-	w.goesOn()
-	w.goesOn()
-	if w.session.Paused != nil || w.session.Status != perdure.SessionStarted || w.session.Under != "" {
-		t.Errorf("paused %+v, status %s over %q; want what it was", w.session.Paused, w.session.Status, w.session.Under)
+	w.resumed()
+	w.resumed()
+	if w.session.Paused != nil || w.session.Status != perdure.SessionStarted || w.session.CoveredStatus != "" {
+		t.Errorf("paused %+v, status %s over %q; want what it was", w.session.Paused, w.session.Status, w.session.CoveredStatus)
 	}
 }

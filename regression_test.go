@@ -79,7 +79,7 @@ func TestRegressionEmptyAfterRetries(t *testing.T) {
 func TestRegressionEmptyTokenClaim(t *testing.T) {
 	t.Parallel()
 	row := perdure.Call{State: perdure.CallRunning, Fingerprint: "f"}
-	if got := perdure.JudgeClaim(&row, perdure.Call{Fingerprint: "f"}, true); got != perdure.ClaimConflict {
+	if got := perdure.DecideClaim(&row, perdure.Call{Fingerprint: "f"}, true); got != perdure.ClaimConflict {
 		t.Errorf("got %s", got)
 	}
 }
@@ -136,8 +136,9 @@ func TestRegressionReadThenRerun(t *testing.T) {
 	w.settle(w.answer("", call("check"))...)
 	w.ended(id, perdure.TaskUnknown)
 	fact := done(w.runs()[0].Call, `{"status":"error"}`) // the tool read: unknown
-	fact.Result.Read = []perdure.TaskID{id}
-	w.update(id, perdure.TaskUpdate{Attempt: 1, Rerun: true, IncrementAttempt: true, State: perdure.TaskQueued}) // an operator, meanwhile
+	fact.Result.ReadTasks = []perdure.TaskID{id}
+	// an operator, meanwhile
+	w.update(id, perdure.TaskUpdate{Attempt: 1, Rerun: true, IncrementAttempt: true, State: perdure.TaskQueued})
 	w.settle(fact)
 	w.update(id, perdure.TaskUpdate{Attempt: 2, State: perdure.TaskRunning})
 	w.update(id, perdure.TaskUpdate{Attempt: 2, State: perdure.TaskSucceeded})
@@ -147,7 +148,7 @@ func TestRegressionReadThenRerun(t *testing.T) {
 
 func TestRegressionZeroDelivered(t *testing.T) {
 	t.Parallel()
-	w := newWheel(t, perdure.Agent{})
+	w := newSimulator(t, perdure.Agent{})
 	task := w.newTask(perdure.TaskRunning)
 	task.Delivered = ""
 	w.intend(perdure.TaskCreated{Task: task})
@@ -158,7 +159,7 @@ func TestRegressionZeroDelivered(t *testing.T) {
 
 func TestRegressionStaleSnapshotDeliversTwice(t *testing.T) {
 	t.Parallel()
-	w := newWheel(t, perdure.Agent{})
+	w := newSimulator(t, perdure.Agent{})
 	id := w.task(perdure.TaskRunning, perdure.ToLoop, perdure.WakeContinue)
 	w.ended(id, perdure.TaskSucceeded)
 	stale := w.rows[id]
@@ -167,8 +168,8 @@ func TestRegressionStaleSnapshotDeliversTwice(t *testing.T) {
 	stale.Links.RemoteTask = "r"
 	s := w.session.Clone()
 	_ = s.Apply(perdure.Event{Seq: s.Seq + 1, Fact: perdure.TaskUpdated{Task: stale}})
-	if len(s.Ready) != 0 {
-		t.Errorf("a snapshot that does not know of the delivery delivers again: %v", s.Ready)
+	if len(s.Undelivered) != 0 {
+		t.Errorf("a snapshot that does not know of the delivery delivers again: %v", s.Undelivered)
 	}
 }
 
@@ -218,7 +219,7 @@ func TestRegressionInterruptFirstWins(t *testing.T) {
 
 func TestRegressionScheduleIsNoPerson(t *testing.T) {
 	t.Parallel()
-	w := newWheel(t, perdure.Agent{MaxContinuations: 1})
+	w := newSimulator(t, perdure.Agent{MaxContinuations: 1})
 	w.automatic(1)
 	m := perdure.Text("tick")
 	m.ID = "message_x"
@@ -283,7 +284,7 @@ func TestRegressionZeroID(t *testing.T) {
 
 func TestRegressionDupMessage(t *testing.T) {
 	t.Parallel()
-	w := newWheel(t, perdure.Agent{})
+	w := newSimulator(t, perdure.Agent{})
 	m := perdure.Text("x")
 	m.ID = "message_1"
 	w.intend(perdure.MessageReceived{Message: m, Key: "k"}, perdure.MessageReceived{Message: m, Key: "k"})
@@ -325,7 +326,7 @@ func TestRegressionNaNProgress(t *testing.T) {
 
 func TestRegressionMessageModel(t *testing.T) {
 	t.Parallel()
-	w := newWheel(t, perdure.Agent{Model: "agent-model"})
+	w := newSimulator(t, perdure.Agent{Model: "agent-model"})
 	m := perdure.Text("x")
 	m.ID, m.Model = "message_1", "asked-model"
 	w.intend(perdure.MessageReceived{Message: m})

@@ -2,10 +2,10 @@ package perdure
 
 import "encoding/json"
 
-// GenericToolError is what anybody outside the log reads of an internal error (TL12, ER3).
+// GenericToolError is the text that everyone but the log reads for an internal error.
 const GenericToolError = "An internal error occurred while executing the tool"
 
-// ErrorKind says in which way a call or task failed (TK2). The zero value is no error.
+// ErrorKind says in which way a call or task failed. The zero value means that it did not fail.
 type ErrorKind string
 
 // The kinds of failure.
@@ -18,29 +18,32 @@ const (
 	ErrorTool        ErrorKind = "tool_error"
 	ErrorInternal    ErrorKind = "internal"
 	ErrorNoResult    ErrorKind = "no_result"
-	ErrorSchema      ErrorKind = "schema_mismatch"       // of a subagent's answer (SA12)
+	ErrorSchema      ErrorKind = "schema_mismatch"       // of a subagent's answer
 	ErrorInterrupted ErrorKind = "interrupted"           // calls only
 	ErrorCanceled    ErrorKind = "canceled"              // calls only
 	ErrorUnknown     ErrorKind = "unknown"               // calls only
-	ErrorDeterminism ErrorKind = "determinism_violation" // calls only: the same id came with other content (LG14)
+	ErrorDeterminism ErrorKind = "determinism_violation" // calls only: the call id was reused with different content
 )
 
-// ToolResult is the record of how a call ended: what the transcript, the ledger and the journal hold.
+// ToolResult records how a call ended, in the transcript, the effect ledger and the journal.
 type ToolResult struct {
-	CallID             CallID          `json:"tool_call_id"`
-	Result             json.RawMessage `json:"result,omitempty"`  // what the model reads
-	Summary            string          `json:"summary,omitempty"` // the tool's own line on it, for people and notifications; empty: it gave none
-	Images             []Image         `json:"images,omitempty"`
-	Error              string          `json:"error,omitempty"` // set exactly for a tool error and an internal error
-	ConnectionRequired string          `json:"connection_required,omitempty"`
-	RawOutput          *string         `json:"-"` // nil: absent; never serialised to a model or client
-	ErrorKind          ErrorKind       `json:"error_kind,omitempty"`
-	Untrusted          bool            `json:"untrusted,omitempty"`     // it came from outside: a page, a file, the output of a command (S3)
-	NeverStarted       bool            `json:"never_started,omitempty"` // the tool was not entered
-	Read               []TaskID        `json:"read,omitempty"`          // tasks whose end this result told the model (DL5)
+	CallID CallID          `json:"tool_call_id"`
+	Result json.RawMessage `json:"result,omitempty"` // what the model reads
+	// Summary is the tool's own one-line summary for people and notifications. Empty: the tool gave
+	// none.
+	Summary string  `json:"summary,omitempty"`
+	Images  []Image `json:"images,omitempty"`
+	// Error is set for tool errors and internal errors only.
+	Error              string    `json:"error,omitempty"`
+	ConnectionRequired string    `json:"connection_required,omitempty"`
+	RawOutput          *string   `json:"-"` // nil: absent; a model or client never sees it
+	ErrorKind          ErrorKind `json:"error_kind,omitempty"`
+	Untrusted          bool      `json:"untrusted,omitempty"`     // from outside: a page, a file, output of a command
+	NeverStarted       bool      `json:"never_started,omitempty"` // the tool's function was not entered
+	ReadTasks          []TaskID  `json:"read,omitempty"`          // tasks whose end the model learned from this result
 }
 
-// Failed makes the result of a call that ends with an error text and its kind.
+// Failed returns the result of a call that ended with an error.
 func Failed(call CallID, kind ErrorKind, text string) ToolResult {
 	body, err := json.Marshal(map[string]string{"error": text})
 	if err != nil {
@@ -49,7 +52,7 @@ func Failed(call CallID, kind ErrorKind, text string) ToolResult {
 	return ToolResult{CallID: call, Result: body, Error: text, ErrorKind: kind}
 }
 
-// Refused is Failed for a call whose tool was never entered.
+// Refused is Failed for a call that never started.
 func Refused(call CallID, kind ErrorKind, text string) ToolResult {
 	r := Failed(call, kind, text)
 	r.NeverStarted = true
@@ -72,7 +75,7 @@ const (
 	StatusUnknown     CompletionStatus = "unknown"
 )
 
-// Status says how the call ended, for tool.completed.
+// Status returns the status for tool.completed.
 func (r ToolResult) Status() CompletionStatus {
 	switch r.ErrorKind {
 	case ErrorTimeout:
@@ -90,7 +93,7 @@ func (r ToolResult) Status() CompletionStatus {
 	return StatusSuccess
 }
 
-// The results that repair and recovery give (TN17).
+// The results of calls that transcript repair and crash recovery could not complete.
 const (
 	TextUnknown     = "The outcome of this call is unknown: it was interrupted while running. Do not retry it without checking."
 	TextInterrupted = "The call was interrupted before it reported a result."

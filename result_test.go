@@ -70,7 +70,8 @@ func TestFailed(t *testing.T) {
 	}
 }
 
-// TestResultKeepsRawOutputIn is TL11 and EV10: raw output is never serialised, absent images stay absent.
+// TestResultKeepsRawOutputIn is TL11 and EV10: raw output is never serialised, absent images stay
+// absent.
 func TestResultKeepsRawOutputIn(t *testing.T) {
 	t.Parallel()
 	raw := "raw-canary"

@@ -9,7 +9,8 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// TestRetryDelay is TN21: one second doubling to a minute, ± 10 %, or what the provider asks for up to ten minutes.
+// TestRetryDelay is TN21: one second doubling to a minute, ± 10 %, or what the provider asks for up
+// to ten minutes.
 func TestRetryDelay(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -35,7 +36,8 @@ func TestRetryDelay(t *testing.T) {
 	})
 }
 
-// TestRetryDelaySpreads wants the jitter to use its whole width, so that many sessions do not come back at once.
+// TestRetryDelaySpreads wants the jitter to use its whole width, so that many sessions do not come
+// back at once.
 func TestRetryDelaySpreads(t *testing.T) {
 	t.Parallel()
 	seen := map[time.Duration]bool{}

@@ -8,49 +8,49 @@ import (
 	"unicode/utf8"
 )
 
-// The limits of JSON from outside (S7).
+// The limits of JSON from outside.
 const (
 	maxJSONLevels   = 1000
-	maxNumberLength = 1000 // bytes, and the largest exponent, up or down
+	maxNumberLength = 1000 // bytes; also the largest absolute exponent
 )
 
-// space is what JSON skips between its signs.
+// space is the white space of JSON.
 const space = " \t\r\n"
 
-// scanner checks one JSON text from front to back, beside the Go type that it will be read into. Duplicate
-// keys are found by sorting the members of an object, so time is n log n at worst, and memory is that of the
-// members of the objects that are open.
+// scanner checks a JSON text from start to end against the Go type that it will be decoded into.
+// Duplicate keys are found by sorting the members of each object. The time is O(n log n), and the
+// memory that of the members of the objects that are open at once.
 type scanner struct {
 	text    string
 	pos     int
-	members []member      // of the objects that are open, the innermost last
-	orders  map[int]order // nil: not asked for; else of the objects whose keys are not in order
+	members []member            // of the open objects, the innermost last
+	orders  map[int]memberOrder // objects with unsorted keys; nil: not recorded
 
-	bounded bool   // numbers have limits
-	strict  bool   // fields that are not known are faults; else they go to skipped
-	blame   bool   // what reads itself is tried, to find out which value it was that could not be read
-	skipped []span // what encoding/json shall not see, commas included
+	bounded     bool   // numbers have limits
+	strict      bool   // unknown fields are errors; otherwise they are added to skipped
+	tryDecoders bool   // custom decoders are tried, to find the value that one of them refused
+	skipped     []span // parts to hide from encoding/json, with their commas
 }
 
 // span is a part of the text.
 type span struct{ start, end int }
 
-// member is one member of an object: where its key and its value begin, and where it ends.
+// member is a member of an object: its key, and the positions of key, value and end.
 type member struct {
 	key               string
 	start, value, end int
 	skip              bool
 }
 
-// whole checks the text as one value and nothing after it.
-func (s *scanner) whole(to spot) error {
-	if fault := s.one(to); fault != nil {
-		return fault.told()
+// checkDocument checks that the text is exactly one value.
+func (s *scanner) checkDocument(to target) error {
+	if fault := s.scanDocument(to); fault != nil {
+		return fault.asError()
 	}
 	return nil
 }
 
-func (s *scanner) one(to spot) *jsonFault {
+func (s *scanner) scanDocument(to target) *jsonFault {
 	if strings.HasPrefix(s.text, "\ufeff") {
 		return faultf("it begins with a byte order mark: send UTF-8 without one")
 	}
@@ -67,7 +67,7 @@ func (s *scanner) one(to spot) *jsonFault {
 	return nil
 }
 
-// next skips white space and returns the byte there; 0 at the end.
+// next skips white space and returns the next byte; 0 at the end.
 func (s *scanner) next() byte {
 	s.pos = pastSpace(s.text, s.pos)
 	return s.peek()
@@ -87,11 +87,11 @@ func pastSpace(text string, at int) int {
 	return at
 }
 
-func (s *scanner) value(to spot, level int) *jsonFault {
+func (s *scanner) value(to target, level int) *jsonFault {
 	if level > maxJSONLevels {
 		return faultf("nested deeper than %d", maxJSONLevels)
 	}
-	to, fault := to.settled()
+	to, fault := to.dereferenced()
 	if fault != nil {
 		return fault
 	}
@@ -99,11 +99,11 @@ func (s *scanner) value(to spot, level int) *jsonFault {
 	got := ""
 	switch {
 	case c == '{':
-		if fault = to.takes("object", ""); fault == nil {
+		if fault = to.check("object", ""); fault == nil {
 			fault = s.object(to, level)
 		}
 	case c == '[':
-		if fault = to.takes("array", ""); fault == nil {
+		if fault = to.check("array", ""); fault == nil {
 			fault = s.array(to, level)
 		}
 	case c == '"':
@@ -117,25 +117,25 @@ func (s *scanner) value(to spot, level int) *jsonFault {
 		return fault
 	}
 	if got != "" {
-		fault = to.takes(got, s.text[start:s.pos])
+		fault = to.check(got, s.text[start:s.pos])
 	}
 	if fault == nil && to.quoted && got == "string" {
 		fault = s.inside(to, s.text[start:s.pos])
 	}
-	if fault == nil && s.blame {
-		fault = to.tried(s.text[start:s.pos])
+	if fault == nil && s.tryDecoders {
+		fault = to.tryDecode(s.text[start:s.pos])
 	}
 	return fault
 }
 
-// inside checks the JSON in a string, of a field with the option string.
-func (s *scanner) inside(to spot, token string) *jsonFault {
+// inside checks the JSON inside a string, for a field with the option string.
+func (s *scanner) inside(to target, token string) *jsonFault {
 	to.quoted = false
 	inner := scanner{text: unquoted(token), bounded: s.bounded, strict: s.strict}
-	return inner.one(to)
+	return inner.scanDocument(to)
 }
 
-func (s *scanner) object(to spot, level int) *jsonFault {
+func (s *scanner) object(to target, level int) *jsonFault {
 	open, base := s.pos, len(s.members)
 	s.pos++
 	if s.next() == '}' {
@@ -152,7 +152,7 @@ func (s *scanner) object(to spot, level int) *jsonFault {
 		if known {
 			child, m.skip, fault = s.field(to, fields, m.key)
 		} else {
-			fault = to.takesKey(m.key)
+			fault = to.checkKey(m.key)
 		}
 		if fault == nil {
 			fault = s.value(child, level+1)
@@ -175,7 +175,7 @@ func (s *scanner) object(to spot, level int) *jsonFault {
 	return fault
 }
 
-// key reads a key, its colon, and up to the value.
+// key reads a key and its colon, up to the start of the value.
 func (s *scanner) key() (member, *jsonFault) {
 	c, start := s.next(), s.pos
 	if c != '"' {
@@ -194,7 +194,7 @@ func (s *scanner) key() (member, *jsonFault) {
 	return m, nil
 }
 
-// more reads what follows an element: a comma, or the end.
+// more reads the comma or the end after an element.
 func (s *scanner) more(end byte) (bool, *jsonFault) {
 	switch s.next() {
 	case ',':
@@ -207,9 +207,10 @@ func (s *scanner) more(end byte) (bool, *jsonFault) {
 	return false, s.unexpected("a comma or " + strconv.QuoteRune(rune(end)))
 }
 
-// finish looks at the members of an object that has ended: which are skipped, and that no key is there twice.
+// finish handles the members of a completed object: it removes skipped ones and finds duplicate
+// keys.
 func (s *scanner) finish(open int, members []member) *jsonFault {
-	s.leaveOut(members)
+	s.skipMembers(members)
 	byKey := func(a, b member) int { return strings.Compare(a.key, b.key) }
 	sorted := slices.IsSortedFunc(members, byKey)
 	if !sorted {
@@ -221,21 +222,21 @@ func (s *scanner) finish(open int, members []member) *jsonFault {
 		}
 	}
 	if s.orders != nil && !sorted {
-		s.orders[open] = order{members: slices.Clone(members), end: s.pos}
+		s.orders[open] = memberOrder{members: slices.Clone(members), end: s.pos}
 	}
 	return nil
 }
 
-// leaveOut gives the members that are skipped to skipped, and the commas that are then too many: those that
-// do not stand between a member that is kept and the next one that is.
-func (s *scanner) leaveOut(members []member) {
-	kept := false
+// skipMembers adds skipped members to skipped, together with the commas that would be left over.
+// One comma remains between a visible member and the next visible one.
+func (s *scanner) skipMembers(members []member) {
+	visible := false
 	for i, m := range members {
 		if m.skip {
 			s.skipped = append(s.skipped, span{m.start, m.end})
 		}
-		kept = kept || !m.skip
-		if last := i == len(members)-1; last || kept && !members[i+1].skip {
+		visible = visible || !m.skip
+		if last := i == len(members)-1; last || visible && !members[i+1].skip {
 			continue
 		}
 		if comma := pastSpace(s.text, m.end); m.skip || members[i+1].skip {
@@ -244,7 +245,7 @@ func (s *scanner) leaveOut(members []member) {
 	}
 }
 
-func (s *scanner) array(to spot, level int) *jsonFault {
+func (s *scanner) array(to target, level int) *jsonFault {
 	s.pos++
 	if s.next() == ']' {
 		s.pos++
@@ -265,7 +266,7 @@ func (s *scanner) array(to spot, level int) *jsonFault {
 	}
 }
 
-// word reads true, false or null, and returns its type.
+// word reads true, false or null and returns its type.
 func (s *scanner) word() (string, *jsonFault) {
 	for _, w := range []struct{ word, is string }{{"true", "boolean"}, {"false", "boolean"}, {"null", "null"}} {
 		rest := s.text[s.pos:]
@@ -280,7 +281,7 @@ func (s *scanner) word() (string, *jsonFault) {
 	return "", s.unexpected("a value")
 }
 
-// number reads one number, of the form and size that there may be.
+// number reads a number and checks its form and size.
 func (s *scanner) number() *jsonFault {
 	start := s.pos
 	if s.peek() == '-' {
@@ -291,7 +292,7 @@ func (s *scanner) number() *jsonFault {
 		return s.unexpected("a digit")
 	}
 	if first := strings.TrimPrefix(s.text[start:s.pos], "-"); zero && len(first) > 1 {
-		return faultf("a number begins with 0")
+		return faultf("a number starts with 0")
 	}
 	if s.peek() == '.' {
 		s.pos++
@@ -309,7 +310,8 @@ func (s *scanner) number() *jsonFault {
 		if s.digits() == 0 {
 			return s.unexpected("a digit in the exponent")
 		}
-		exponent, _ = strconv.Atoi(strings.TrimLeft(s.text[from:min(s.pos, from+2*maxNumberLength)], "0")) // too large: the largest int
+		// Out of range: the largest int.
+		exponent, _ = strconv.Atoi(strings.TrimLeft(s.text[from:min(s.pos, from+2*maxNumberLength)], "0"))
 	}
 	if s.bounded && (s.pos-start > maxNumberLength || exponent > maxNumberLength) {
 		return faultf("number out of range: %s", clipped(s.text[start:s.pos], 40))
@@ -345,7 +347,7 @@ func (s *scanner) quoted() *jsonFault {
 		default:
 			r, size := utf8.DecodeRuneInString(s.text[s.pos:])
 			if r == utf8.RuneError && size == 1 {
-				return faultf("the byte 0x%02x in a string is no UTF-8", c)
+				return faultf("the byte 0x%02x in a string is not UTF-8", c)
 			}
 			s.pos += size
 		}
@@ -353,7 +355,7 @@ func (s *scanner) quoted() *jsonFault {
 	return s.unexpected("the end of a string")
 }
 
-// escape reads one escape of a string; the halves of a surrogate pair are one.
+// escape reads an escape in a string; both halves of a surrogate pair count as one.
 func (s *scanner) escape() *jsonFault {
 	rest := s.text[s.pos+1:]
 	if rest == "" {
@@ -374,20 +376,20 @@ func (s *scanner) escape() *jsonFault {
 		s.pos = len(s.text)
 		return s.unexpected("")
 	case !ok:
-		return faultf(`after \u there are four hexadecimal digits`)
+		return faultf(`\u needs four hexadecimal digits`)
 	case !utf16.IsSurrogate(r):
 		s.pos += 6
 		return nil
 	}
 	second, ok := hexRune(s.text[s.pos+6:])
 	if !ok || utf16.DecodeRune(r, second) == utf8.RuneError {
-		return faultf(`%s is half of a surrogate pair, and no character`, s.text[s.pos:s.pos+6])
+		return faultf(`%s is half of a surrogate pair and not a character`, s.text[s.pos:s.pos+6])
 	}
 	s.pos += 12
 	return nil
 }
 
-// hexRune reads \uXXXX at the start of a text.
+// hexRune decodes \uXXXX at the start of text.
 func hexRune(text string) (rune, bool) {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0, false
@@ -396,7 +398,7 @@ func hexRune(text string) (rune, bool) {
 	return rune(n), err == nil
 }
 
-// unexpected is the fault of text that is cut off, or has something else here.
+// unexpected returns the fault of text that ends too early or has something else at this position.
 func (s *scanner) unexpected(want string) *jsonFault {
 	if s.pos >= len(s.text) {
 		return &jsonFault{text: "it is cut off", whole: true}
@@ -405,7 +407,7 @@ func (s *scanner) unexpected(want string) *jsonFault {
 	return faultf("want %s, got %s (byte %d)", want, strconv.QuoteRune(r), s.pos+1)
 }
 
-// unquoted returns what a string says that has been found good, quotes and all.
+// unquoted returns the contents of a checked JSON string; token includes the quotes.
 func unquoted(token string) string {
 	token = token[1 : len(token)-1]
 	at := strings.IndexByte(token, '\\')

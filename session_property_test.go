@@ -10,8 +10,9 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// TestSession plays random histories over a wheel: a person, an operator and tasks write beside a driver
-// that crashes. The wheel checks the laws at every step; a red run prints its seed and how to replay it.
+// TestSession plays random histories with a simulator: a person, an operator and tasks write
+// concurrently with a driver that crashes. The simulator checks the laws at every step. A failed
+// run prints its seed and how to replay it.
 func TestSession(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -26,9 +27,9 @@ func TestSession(t *testing.T) {
 	})
 }
 
-// play is a wheel with somebody who chooses what happens.
+// play is a simulator with random choices of what happens.
 type play struct {
-	*wheel
+	*simulator
 	agent  perdure.Agent
 	spoken int
 	named  int
@@ -41,7 +42,7 @@ func newPlay(t *rapid.T) *play {
 		MaxParallelCalls: rapid.IntRange(0, 3).Draw(t, "max parallel calls"),
 		SerialCalls:      rapid.Bool().Draw(t, "serial calls"),
 	}
-	p := &play{wheel: newWheel(t, agent), agent: agent}
+	p := &play{simulator: newSimulator(t, agent), agent: agent}
 	p.sample = 10
 	p.moment.NoProgress = rapid.SampledFrom([]int{0, 3}).Draw(t, "no progress")
 	p.moment.ModelAttempts = rapid.IntRange(0, 3).Draw(t, "model attempts")
@@ -109,23 +110,24 @@ func (p *play) rename(t *rapid.T) {
 }
 
 func (p *play) resolveCall(t *rapid.T) {
-	unknown := p.fold(0).Unknown
+	unknown := p.fold(0).UnknownCalls
 	if len(unknown) == 0 {
 		t.Skip("no call is unknown")
 	}
 	id := rapid.SampledFrom(sortedKeys(unknown)).Draw(t, "call")
-	answer := rapid.SampledFrom([]perdure.Answer{perdure.Happened, perdure.DidNotHappen, perdure.RunItAgain}).Draw(t, "answer")
-	notice := perdure.Message{ID: newID[perdure.MessageID](p.wheel), Role: perdure.RoleNotification, At: p.now,
+	answer := rapid.SampledFrom([]perdure.ResolveAnswer{perdure.ResolveHappened, perdure.ResolveDidNotHappen, perdure.ResolveRunAgain}).Draw(t, "answer")
+	notice := perdure.Message{ID: newID[perdure.MessageID](p.simulator), Role: perdure.RoleNotification, At: p.now,
 		Parts: []perdure.Part{{Type: perdure.PartText, Text: string(id) + ": " + answer.Outcome()}}}
 	p.intend(perdure.ToolResolved{CallID: id, Answer: answer, Outcome: answer.Outcome(), By: "operator", Message: notice})
 	p.perhapsWake(t)
 }
 
-// modelAnswers chooses the outcome of the model call in work. One that is to stop may still answer first.
+// modelAnswers chooses the outcome of the running model call. A call that is to stop may still
+// answer first.
 func (p *play) modelAnswers(t *rapid.T) {
 	c, ok := p.model()
 	if !ok {
-		t.Skip("no model call is in work")
+		t.Skip("no model call is running")
 	}
 	outcomes := []string{"text", "calls", "calls", "text", "calls", "refusal", "refusal with calls", "empty", "retryable", "fatal", "cut off", "cut off for good"}
 	if c.Stop {
@@ -182,11 +184,11 @@ func (p *play) calls(t *rapid.T) []asked {
 	return calls
 }
 
-// callEnds chooses the outcome of a call in work, or of several that end in one commit.
+// callEnds chooses the outcome of a running call, or of several that end in one commit.
 func (p *play) callEnds(t *rapid.T) {
 	runs := p.runs()
 	if len(runs) == 0 {
-		t.Skip("no call is in work")
+		t.Skip("no call is running")
 	}
 	var outcome []perdure.Fact
 	for _, run := range rapid.Permutation(runs).Draw(t, "order")[:rapid.IntRange(1, len(runs)).Draw(t, "calls that end")] {
@@ -213,7 +215,7 @@ func (p *play) endOf(t *rapid.T, run perdure.RunCall) []perdure.Fact {
 		}
 	case "read":
 		fact := done(c, `{"status":"completed"}`)
-		fact.Result.Read = p.someEnded(t)
+		fact.Result.ReadTasks = p.someEnded(t)
 		return []perdure.Fact{fact}
 	case "detached":
 		task := p.newTask(perdure.TaskRunning)
@@ -223,7 +225,7 @@ func (p *play) endOf(t *rapid.T, run perdure.RunCall) []perdure.Fact {
 	return []perdure.Fact{completed(c, perdure.Failed(c.ID, perdure.ErrorInterrupted, perdure.TextInterrupted))}
 }
 
-// someEnded are tasks whose end a call tells the model.
+// someEnded returns tasks whose end the model learns from a call.
 func (p *play) someEnded(t *rapid.T) []perdure.TaskID {
 	var ended []perdure.TaskID
 	for _, id := range sortedKeys(p.rows) {
@@ -242,7 +244,8 @@ func (p *play) taskBegins(t *rapid.T) {
 	p.perhapsWake(t)
 }
 
-// taskMoves writes to a task, as its runner, as a person who cancels, or as an operator who resolves.
+// taskMoves writes to a task, as its runner, as a person who cancels, or as an operator who
+// resolves.
 func (p *play) taskMoves(t *rapid.T) {
 	if len(p.rows) == 0 {
 		t.Skip("no task")
@@ -257,7 +260,7 @@ func (p *play) taskMoves(t *rapid.T) {
 		case "did not happen":
 			u.Resolve, u.State = true, perdure.TaskFailed
 		case "run again":
-			u.Rerun, u.IncrementAttempt, u.State, u.Worker = true, true, perdure.TaskQueued, newID[perdure.WorkerID](p.wheel)
+			u.Rerun, u.IncrementAttempt, u.State, u.Worker = true, true, perdure.TaskQueued, newID[perdure.WorkerID](p.simulator)
 		default:
 			u.Links.RemoteTask = "remote"
 		}
@@ -276,8 +279,8 @@ func (p *play) taskMoves(t *rapid.T) {
 	p.perhapsWake(t)
 }
 
-// comeToRest lets nothing new in. The session then comes to rest within a number of outcomes that its limits
-// and what waits bound.
+// comeToRest lets nothing new in. The session then comes to rest within a number of outcomes that
+// its limits and what waits bound.
 func (p *play) comeToRest(t *rapid.T) {
 	p.intend(perdure.SessionResumes{By: "user"})
 	p.wake()

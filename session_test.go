@@ -15,12 +15,12 @@ import (
 // TestApplyRefuses has the events that cannot follow: each is Conflict.
 func TestApplyRefuses(t *testing.T) {
 	t.Parallel()
-	none := func(*wheel) {}
-	turn := func(w *wheel) { w.receive("do it", ""); w.wake() }
-	acting := func(w *wheel) { turn(w); w.settle(w.answer("", call("a"), call("b"))...) }
+	none := func(*simulator) {}
+	turn := func(w *simulator) { w.receive("do it", ""); w.wake() }
+	acting := func(w *simulator) { turn(w); w.settle(w.answer("", call("a"), call("b"))...) }
 	for _, c := range []struct {
 		name string
-		play func(*wheel)
+		play func(*simulator)
 		fact perdure.Fact
 	}{
 		{"a_turn_in_a_turn", turn, perdure.TurnStarted{TurnID: "turn_2"}},
@@ -28,16 +28,16 @@ func TestApplyRefuses(t *testing.T) {
 		{"a_reason_step_without_a_turn", none, perdure.ReasonStarted{}},
 		{"a_result_without_a_turn", none, perdure.ToolCompleted{CallID: "a"}},
 		{"a_bill_without_a_turn", none, perdure.Generation{}},
-		{"a_start_of_a_call_that_nobody_planned", acting, perdure.ToolStarted{CallID: "x"}},
+		{"a_start_of_an_unplanned_call", acting, perdure.ToolStarted{CallID: "x"}},
 		{"a_second_start", acting, perdure.ToolStarted{CallID: "a"}},
-		{"a_result_that_nobody_waits_for", acting, perdure.ToolCompleted{CallID: "x"}},
+		{"a_result_without_a_waiting_call", acting, perdure.ToolCompleted{CallID: "x"}},
 		{"a_plan_of_more_calls_than_were_asked_for", acting, perdure.ActStarted{Calls: make([]perdure.PlannedCall, 3)}},
-		{"a_second_result", func(w *wheel) { acting(w); w.settle(done(w.runs()[0].Call, `1`)) }, perdure.ToolCompleted{CallID: "a"}},
-		{"a_start_after_the_result", func(w *wheel) { acting(w); w.settle(done(w.runs()[0].Call, `1`)) }, perdure.ToolStarted{CallID: "a"}},
+		{"a_second_result", func(w *simulator) { acting(w); w.settle(done(w.runs()[0].Call, `1`)) }, perdure.ToolCompleted{CallID: "a"}},
+		{"a_start_after_the_result", func(w *simulator) { acting(w); w.settle(done(w.runs()[0].Call, `1`)) }, perdure.ToolStarted{CallID: "a"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWheel(t, perdure.Agent{})
+			w := newSimulator(t, perdure.Agent{})
 			c.play(w)
 
 			err := w.session.Apply(perdure.Event{Seq: w.session.Seq + 1, Fact: c.fact})
@@ -63,10 +63,11 @@ func TestApplyWantsEverySeq(t *testing.T) {
 	}
 }
 
-// TestApplyFileWritten: a change of a file moves the sequence, and nothing else, at rest and in a turn (FI9).
+// TestApplyFileWritten: a change of a file moves the sequence, and nothing else, at rest and in a
+// turn (FI9).
 func TestApplyFileWritten(t *testing.T) {
 	t.Parallel()
-	for _, w := range []*wheel{newWheel(t, perdure.Agent{}), asking(t, perdure.Agent{})} {
+	for _, w := range []*simulator{newSimulator(t, perdure.Agent{}), asking(t, perdure.Agent{})} {
 		want := w.session.Clone()
 
 		err := w.session.Apply(perdure.Event{Seq: want.Seq + 1, At: w.now, Fact: perdure.FileWritten{Path: "/a", SizeBytes: 1}})
@@ -78,16 +79,17 @@ func TestApplyFileWritten(t *testing.T) {
 	}
 }
 
-// TestApplyBillOfATool: what a tool used counts for the session, at rest too, and for the turn that it worked for.
+// TestApplyBillOfATool: what a tool used counts for the session, at rest too, and for the turn that
+// it worked for.
 func TestApplyBillOfATool(t *testing.T) {
 	t.Parallel()
 	used := perdure.Usage{InputTokens: 7, OutputTokens: 3}
 	for name, c := range map[string]struct {
-		w    *wheel
+		w    *simulator
 		of   func(*perdure.Session) perdure.TurnID
 		turn perdure.Usage
 	}{
-		"at rest":         {newWheel(t, perdure.Agent{}), func(*perdure.Session) perdure.TurnID { return "turn_gone" }, perdure.Usage{}},
+		"at rest":         {newSimulator(t, perdure.Agent{}), func(*perdure.Session) perdure.TurnID { return "turn_gone" }, perdure.Usage{}},
 		"in its turn":     {asking(t, perdure.Agent{}), func(s *perdure.Session) perdure.TurnID { return s.Turn.ID }, used},
 		"in another turn": {asking(t, perdure.Agent{}), func(*perdure.Session) perdure.TurnID { return "turn_gone" }, perdure.Usage{}},
 	} {
@@ -108,10 +110,11 @@ func TestApplyBillOfATool(t *testing.T) {
 	}
 }
 
-// TestApplySkipsWhatItDoesNotKnow is EV10, at rest and in a turn: the sequence moves, and nothing else.
+// TestApplySkipsWhatItDoesNotKnow is EV10, at rest and in a turn: the sequence moves, and nothing
+// else.
 func TestApplySkipsWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
-	for _, w := range []*wheel{newWheel(t, perdure.Agent{}), asking(t, perdure.Agent{})} {
+	for _, w := range []*simulator{newSimulator(t, perdure.Agent{}), asking(t, perdure.Agent{})} {
 		want := w.session.Clone()
 
 		err := w.session.Apply(perdure.Event{Seq: want.Seq + 1, At: w.now.Add(time.Hour), Fact: perdure.UnknownFact{Kind: "turn.painted"}})
@@ -125,7 +128,7 @@ func TestApplySkipsWhatItDoesNotKnow(t *testing.T) {
 
 func TestSessionFollowsItsJournal(t *testing.T) {
 	t.Parallel()
-	w := newWheel(t, perdure.Agent{Title: "first", Name: "ada", MaxIterations: 7})
+	w := newSimulator(t, perdure.Agent{Title: "first", Name: "ada", MaxIterations: 7})
 	created := w.now
 	if s := w.session; s.Status != perdure.SessionStarted || s.Title != "first" || s.Agent.Name != "ada" || !s.CreatedAt.Equal(created) {
 		t.Errorf("after its creation: got %+v", s)
@@ -142,7 +145,7 @@ func TestSessionFollowsItsJournal(t *testing.T) {
 	if s.Status != perdure.SessionActive || s.Title != "second" || !s.CreatedAt.Equal(created) || !s.UpdatedAt.Equal(w.now) || s.AtRest() {
 		t.Errorf("in a turn: got %+v, want it active, renamed, updated", s)
 	}
-	if got, _ := s.Keys.Get("k1"); got != "message_1" {
+	if got, _ := s.MessageKeys.Get("k1"); got != "message_1" {
 		t.Errorf("the sender's key (DL12): got %q, want the message", got)
 	}
 	w.settle(w.answer("", call("a"))...)
@@ -156,7 +159,7 @@ func TestSessionFollowsItsJournal(t *testing.T) {
 
 func TestOpenTasks(t *testing.T) {
 	t.Parallel()
-	w := newWheel(t, perdure.Agent{})
+	w := newSimulator(t, perdure.Agent{})
 	first := w.task(perdure.TaskQueued, perdure.Manual, perdure.WakeNone)
 	second := w.task(perdure.TaskRunning, perdure.Manual, perdure.WakeNone) // at the same moment: by id
 	w.now = w.now.Add(-time.Hour)
@@ -176,10 +179,11 @@ func TestOpenTasks(t *testing.T) {
 	}
 }
 
-// TestDecodeSnapshotRefuses is O8: what cannot be read is ignored, so the reader must be told.
+// TestDecodeSnapshotRefuses is O8: a snapshot that cannot be read is ignored, so decoding it must
+// fail.
 func TestDecodeSnapshotRefuses(t *testing.T) {
 	t.Parallel()
-	body := newWheel(t, perdure.Agent{}).snapshot(perdure.NewSession(sessionID))
+	body := newSimulator(t, perdure.Agent{}).snapshot(perdure.NewSession(sessionID))
 	for _, c := range []struct {
 		name    string
 		version int
@@ -200,10 +204,11 @@ func TestDecodeSnapshotRefuses(t *testing.T) {
 	}
 }
 
-// TestDecodeSnapshotOfNothing wants a session that can be used, though its maps were empty when it was written.
+// TestDecodeSnapshotOfNothing wants a session that can be used, though its maps were empty when it
+// was written.
 func TestDecodeSnapshotOfNothing(t *testing.T) {
 	t.Parallel()
-	w := newWheel(t, perdure.Agent{})
+	w := newSimulator(t, perdure.Agent{})
 	w.session = w.restored(w.snapshot(w.session))
 
 	w.task(perdure.TaskRunning, perdure.ToLoop, perdure.WakeContinue)
@@ -212,12 +217,13 @@ func TestDecodeSnapshotOfNothing(t *testing.T) {
 	w.settle(w.answer("", call("a"))...)
 	w.settle(done(w.runs()[0].Call, `1`), perdure.ToolUnknown{CallID: "a"})
 
-	if got := len(w.session.Unknown); got != 1 {
+	if got := len(w.session.UnknownCalls); got != 1 {
 		t.Errorf("unknown calls: got %d, want 1", got)
 	}
 }
 
-// TestSuccessor is a step of a session: what stood before reads as before, however far the next ones go.
+// TestSuccessor is a step of a session: what stood before reads as before, however far the next
+// ones go.
 func TestSuccessor(t *testing.T) {
 	t.Parallel()
 	s := perdure.NewSession(sessionID)
@@ -243,13 +249,13 @@ func TestSuccessor(t *testing.T) {
 		if err != nil || string(text) != texts[i] {
 			t.Fatalf("state %d changed, or %v", i, err)
 		}
-		_, has := state.Keys.Get(fmt.Sprint("key ", i))
-		_, early := state.Keys.Get(fmt.Sprint("key ", i+1))
+		_, has := state.MessageKeys.Get(fmt.Sprint("key ", i))
+		_, early := state.MessageKeys.Get(fmt.Sprint("key ", i+1))
 		if !has || early {
 			t.Fatalf("state %d: has its own key %t, has the next one %t", i, has, early)
 		}
 		read, err := perdure.DecodeSnapshot(perdure.FoldVersion, []byte(texts[i]))
-		if err != nil || !read.Keys.Equal(state.Keys) {
+		if err != nil || !read.MessageKeys.Equal(state.MessageKeys) {
 			t.Fatalf("state %d reads back with other keys, or %v", i, err)
 		}
 	}

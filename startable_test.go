@@ -10,7 +10,8 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// TestDecideConcurrency is the list of TN12: which calls of a step run at once, and in which order they start.
+// TestDecideConcurrency is the list of TN12: which calls of a step run at once, and in which order
+// they start.
 func TestDecideConcurrency(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -60,8 +61,8 @@ func TestDecideConcurrency(t *testing.T) {
 	}
 }
 
-// runAll lets the model ask for calls and ends them one by one, the one that began first, first.
-func (w *wheel) runAll(t *testing.T, calls []asked) (peak int, starts []perdure.CallID) {
+// runAll lets the model request calls and ends them one by one, in the order in which they started.
+func (w *simulator) runAll(t *testing.T, calls []asked) (peak int, starts []perdure.CallID) {
 	t.Helper()
 	n := len(w.journal)
 	w.settle(w.answer("", calls...)...)
@@ -107,7 +108,7 @@ func tooManyCalls(t *testing.T) {
 	w.settle(w.answer("", calls...)...)
 
 	if got := len(w.runs()); got != 64 {
-		t.Errorf("in work: got %d, want 64", got)
+		t.Errorf("running: got %d, want 64", got)
 	}
 	refused := last[perdure.ToolCompleted](t, w)
 	want := perdure.Refused("c65", perdure.ErrorRejected, "not executed: more than 64 calls in one step")
@@ -125,8 +126,8 @@ func refusedCall(t *testing.T) {
 
 	w.settle(w.answer("", bad, call("b"))...)
 
-	if turn := w.session.Turn; turn.InWork("a") || !turn.InWork("b") || turn.InWork("c") {
-		t.Errorf("in work: got a %t, b %t, c %t; want b alone", turn.InWork("a"), turn.InWork("b"), turn.InWork("c"))
+	if turn := w.session.Turn; turn.IsRunning("a") || !turn.IsRunning("b") || turn.IsRunning("c") {
+		t.Errorf("running: got a %t, b %t, c %t; want b alone", turn.IsRunning("a"), turn.IsRunning("b"), turn.IsRunning("c"))
 	}
 	wantTypes(t, w.since(n), "output.message.completed", "llm.generation", "reason.completed", "act.started", "tool.completed", "tool.started")
 	if diff := cmp.Diff(last[perdure.ToolCompleted](t, w).Result, refusal); diff != "" {
@@ -145,7 +146,7 @@ func detachedCall(t *testing.T) {
 	w.settle(done(w.runs()[0].Call, `{"type":"background"}`), perdure.TaskCreated{Task: task})
 
 	if runs := w.runs(); len(runs) != 1 || runs[0].Call.ID != "b" {
-		t.Errorf("in work: got %+v, want b", runs)
+		t.Errorf("running: got %+v, want b", runs)
 	}
 }
 
@@ -155,7 +156,7 @@ func equalCalls(t *testing.T) {
 	w.settle(w.answer("", call("a"), call("b"))...)
 
 	if got := len(w.runs()); got != 2 {
-		t.Errorf("in work: got %d, want both", got)
+		t.Errorf("running: got %d, want both", got)
 	}
 }
 
@@ -192,7 +193,7 @@ func claimCarriesThePlan(t *testing.T) {
 	if diff := cmp.Diff(last[perdure.ToolStarted](t, w), want); diff != "" {
 		t.Errorf("tool.started (-got +want):\n%s", diff)
 	}
-	if run := w.runs()[0]; string(run.Call.Args) != `{"n":1}` || run.Call.Phase != perdure.CallInWork || run.Call.StartedAt.IsZero() {
-		t.Errorf("in work: got %+v, want the model's arguments", run.Call)
+	if run := w.runs()[0]; string(run.Call.Args) != `{"n":1}` || run.Call.Phase != perdure.CallExecuting || run.Call.StartedAt.IsZero() {
+		t.Errorf("running: got %+v, want the model's arguments", run.Call)
 	}
 }

@@ -15,38 +15,43 @@ import (
 	"unicode"
 )
 
-// DecodeJSON reads one JSON value from outside into what into points to, so that all who read the same text
-// understand the same by it (S7).
+// DecodeJSON decodes one JSON value from outside into the variable that into points to. It is
+// strict, so that all components that read the same text see the same value.
 //
-// Invalid, as a *[JSONError] that says what is wrong and where: no text, text that is no JSON, is cut off or
-// is followed by more; bytes that are no UTF-8, a byte order mark, half of a surrogate pair; a key twice, at
-// any level; a field that is not known or is spelled in another case; a value of another type; a number that
-// does not fit, is longer than 1,000 characters or has an exponent beyond 1,000; more than 1,000 levels.
+// A *[JSONError], which is Invalid, says what is wrong and where. The reasons are:
 //
-// An integer takes no fraction and no exponent. In an any, numbers are json.Number. null leaves a value as
-// it is, as in encoding/json. The character NUL is taken, since a file may hold it and JSON carries it
-// whole; names and paths have checks of their own. A type with its own UnmarshalJSON or UnmarshalText reads
-// a value itself; by then its keys, texts and numbers have been checked like all others.
+//   - empty text, and text that is not JSON, ends too early or is followed by more text
+//   - bytes that are not UTF-8, a byte order mark, half of a surrogate pair
+//   - a duplicate key, at any level
+//   - a field that is unknown or spelled in another case, and a value of the wrong type
+//   - a number that does not fit, is longer than 1,000 characters or has an exponent beyond 1,000
+//   - more than 1,000 levels
 //
-// Any other error means that into is nothing to decode into, or that its own decoder panicked. After an
-// error into may be half filled.
+// An integer field accepts no fraction and no exponent. In an any, numbers are json.Number. null
+// leaves the variable unchanged, as in encoding/json. The character NUL is accepted, because files
+// may contain it and JSON can carry it; names and paths have their own checks. A type with its own
+// UnmarshalJSON or UnmarshalText decodes its value itself, after the same checks of keys, texts and
+// numbers.
+//
+// Any other error means that into is not a non-nil pointer, or that a type's own decoder panicked.
+// After an error the variable may be partly filled.
 func DecodeJSON(text []byte, into any) error {
 	return decodeJSON(text, into, true)
 }
 
-// DecodeKnownJSON is DecodeJSON for what others define, such as a provider's answer: fields that are not
-// known are checked and skipped, and one that is only spelled like a known one is not known.
+// DecodeKnownJSON is DecodeJSON for formats that others define, such as a provider's answer.
+// UnknownCalls fields are checked and skipped. A field in another spelling counts as unknown.
 func DecodeKnownJSON(text []byte, into any) error {
 	return decodeJSON(text, into, false)
 }
 
-// JSONError is what is wrong with JSON from outside. It is Invalid.
+// JSONError says what is wrong with JSON from outside. It is Invalid.
 type JSONError struct {
-	Pointer string // to the place (RFC 6901), cut short where it is long; empty: the whole text
+	Pointer string // a JSON pointer (RFC 6901) to the place, shortened if it is long; empty: the whole text
 	Text    string // one line
 }
 
-// Error names the place and the fault on one line.
+// Error returns the place and the fault on one line.
 func (e *JSONError) Error() string {
 	if e.Pointer == "" {
 		return "invalid JSON: " + e.Text
@@ -55,7 +60,7 @@ func (e *JSONError) Error() string {
 	return "invalid JSON at " + place[1:len(place)-1] + ": " + e.Text
 }
 
-// Unwrap makes it Invalid.
+// Unwrap returns Invalid.
 func (e *JSONError) Unwrap() error { return Invalid }
 
 func decodeJSON(text []byte, into any, strict bool) (err error) {
@@ -65,12 +70,12 @@ func decodeJSON(text []byte, into any, strict bool) (err error) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("decode JSON into %T: its decoder panics: %v", into, p)
+			err = fmt.Errorf("decode JSON into %T: its decoder panicked: %v", into, p)
 		}
 	}()
-	to := spot{t: v.Type(), v: v}
+	to := target{t: v.Type(), v: v}
 	s := scanner{text: string(text), bounded: true, strict: strict}
-	if err := s.whole(to); err != nil {
+	if err := s.checkDocument(to); err != nil {
 		return err
 	}
 	if len(s.skipped) > 0 {
@@ -88,41 +93,41 @@ func decodeJSON(text []byte, into any, strict bool) (err error) {
 	if fault == nil {
 		return nil
 	}
-	blamed := scanner{text: s.text, strict: strict, blame: true}
-	if err := blamed.whole(to); err != nil {
+	blamed := scanner{text: s.text, strict: strict, tryDecoders: true}
+	if err := blamed.checkDocument(to); err != nil {
 		return err
 	}
-	return &JSONError{Text: plainFault(fault)}
+	return &JSONError{Text: faultText(fault)}
 }
 
-// plainFault words an error of a decoder on one short line.
-func plainFault(err error) string {
+// faultText shortens the error of a decoder to one line.
+func faultText(err error) string {
 	line := strconv.Quote(strings.TrimPrefix(err.Error(), "json: "))
 	line = strings.ReplaceAll(line[1:len(line)-1], `\"`, `"`)
 	return clipped(line, 300)
 }
 
-// The longest name and the longest pointer in a fault, in bytes.
+// Limits of a name and of a pointer in a fault, in bytes.
 const (
 	maxNameBytes    = 100
 	maxPointerBytes = 300
 )
 
-func clipped(s string, most int) string {
-	if len(s) <= most {
+func clipped(s string, limit int) string {
+	if len(s) <= limit {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
+	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
-// jsonFault is a fault whose place is not yet known in full.
+// jsonFault is a fault with the part of its place that is known so far.
 type jsonFault struct {
 	text  string
-	path  []string // from the inside out
-	whole bool     // it is the text's, wherever it was found
+	path  []string // innermost first
+	whole bool     // the fault is in the text as a whole, not at a place in it
 }
 
-// at says in which member or item the fault is.
+// at adds the member or item that contains the fault.
 func (f *jsonFault) at(name string) *jsonFault {
 	if !f.whole {
 		f.path = append(f.path, name)
@@ -134,8 +139,8 @@ func faultf(format string, args ...any) *jsonFault {
 	return &jsonFault{text: fmt.Sprintf(format, args...)}
 }
 
-// told makes an error of a fault.
-func (f *jsonFault) told() error {
+// asError returns the fault as an error.
+func (f *jsonFault) asError() error {
 	escape := strings.NewReplacer("~", "~0", "/", "~1")
 	var pointer strings.Builder
 	for _, name := range slices.Backward(f.path) {
@@ -147,26 +152,27 @@ func (f *jsonFault) told() error {
 	return &JSONError{Pointer: clipped(pointer.String(), maxPointerBytes), Text: f.text}
 }
 
-// maxPointers bounds how many pointers lead to a value. A type may point to itself for ever.
+// maxPointers bounds the pointers that lead to a value, because a pointer type can refer to itself.
 const maxPointers = 100
 
-// spot is where a value of a JSON text will go. It knows what encoding/json would do there, so that a fault
-// is found with its place before anything is decoded. The zero value takes anything.
-type spot struct {
-	t      reflect.Type  // nil: anything
-	v      reflect.Value // what stands there already; may be absent
-	own    bool          // it reads itself
-	quoted bool          // a field with the option string
+// target is the Go variable that a JSON value will be decoded into. It predicts what encoding/json
+// will do, so that a fault is found together with its place before anything is decoded. The zero
+// value accepts any JSON value.
+type target struct {
+	t             reflect.Type  // nil: anything
+	v             reflect.Value // its present value; may be absent
+	decodesItself bool          // the type has its own decoder
+	quoted        bool          // a field with the option string
 }
 
-// settled follows pointers, and an interface that holds one.
-func (to spot) settled() (spot, *jsonFault) {
+// dereferenced follows pointers, and interfaces that contain a pointer.
+func (to target) dereferenced() (target, *jsonFault) {
 	for range maxPointers {
 		switch {
 		case to.t == nil:
-			return spot{}, nil
-		case readsItself(to.t):
-			to.own, to.v = true, reflect.Value{}
+			return target{}, nil
+		case hasOwnDecoder(to.t):
+			to.decodesItself, to.v = true, reflect.Value{}
 			return to, nil
 		case to.t.Kind() == reflect.Pointer:
 			to.t = to.t.Elem()
@@ -177,19 +183,19 @@ func (to spot) settled() (spot, *jsonFault) {
 			to.v = to.v.Elem()
 			to.t = to.v.Type()
 		case to.t.Kind() == reflect.Interface && to.t.NumMethod() == 0:
-			return spot{}, nil
+			return target{}, nil
 		default:
 			return to, nil
 		}
 	}
-	return spot{}, faultf("no value fits %s, which is pointers without end", to.t)
+	return target{}, faultf("no value fits the endless pointer type %s", to.t)
 }
 
-// readsItself reports whether a type has a decoder of its own. encoding/json finds it on the type and on a
-// pointer to it, since all that it fills has an address.
-func readsItself(t reflect.Type) bool {
+// hasOwnDecoder reports whether a type has its own decoder. encoding/json also finds the methods of
+// the pointer type, because every variable that it fills is addressable.
+func hasOwnDecoder(t reflect.Type) bool {
 	if kind := t.Kind(); kind == reflect.Interface || t.PkgPath() == "" && kind != reflect.Struct && kind != reflect.Pointer {
-		return false // it has no methods of its own
+		return false // an unnamed type of this kind has no methods
 	}
 	for _, own := range []reflect.Type{reflect.TypeFor[json.Unmarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()} {
 		if t.Implements(own) || t.Kind() != reflect.Pointer && reflect.PointerTo(t).Implements(own) {
@@ -199,9 +205,9 @@ func readsItself(t reflect.Type) bool {
 	return false
 }
 
-// takes says what is wrong with a value of a JSON type here; token is its text, where it is short.
-func (to spot) takes(got, token string) *jsonFault {
-	if to.t == nil || to.own || got == "null" {
+// check checks whether a value of JSON type got fits. token is its text, if the value is a scalar.
+func (to target) check(got, token string) *jsonFault {
+	if to.t == nil || to.decodesItself || got == "null" {
 		return nil
 	}
 	if to.quoted {
@@ -227,11 +233,11 @@ func (to spot) takes(got, token string) *jsonFault {
 	case reflect.String:
 		want = "string"
 		if to.t == reflect.TypeFor[json.Number]() {
-			want = "number" // and never a string that holds one
+			want = "number" // a string with a number in it is not accepted
 		}
 	default:
 		if isNumeric(kind) {
-			return to.takesNumber(got, token)
+			return to.checkNumber(got, token)
 		}
 	}
 	if got != want {
@@ -242,8 +248,8 @@ func (to spot) takes(got, token string) *jsonFault {
 
 func isNumeric(kind reflect.Kind) bool { return reflect.Int <= kind && kind <= reflect.Float64 }
 
-// takesNumber says what is wrong with a value where a Go number goes.
-func (to spot) takesNumber(got, token string) *jsonFault {
+// checkNumber checks whether a value fits a numeric Go type.
+func (to target) checkNumber(got, token string) *jsonFault {
 	var err error
 	want := "integer"
 	switch kind, bits := to.t.Kind(), to.t.Bits(); {
@@ -267,14 +273,14 @@ func (to spot) takesNumber(got, token string) *jsonFault {
 	return nil
 }
 
-// takesKey says what is wrong with a key of a map. Integers are written in one way only, since two keys
-// could else be one.
-func (to spot) takesKey(key string) *jsonFault {
-	if to.t == nil || to.own || to.t.Kind() != reflect.Map {
+// checkKey checks a key of a map. Integer keys must have their normal form; otherwise two different
+// keys could become the same one.
+func (to target) checkKey(key string) *jsonFault {
+	if to.t == nil || to.decodesItself || to.t.Kind() != reflect.Map {
 		return nil
 	}
 	t := to.t.Key()
-	if readsItself(t) || t.Kind() == reflect.String {
+	if hasOwnDecoder(t) || t.Kind() == reflect.String {
 		return nil
 	}
 	plain := ""
@@ -287,63 +293,63 @@ func (to spot) takesKey(key string) *jsonFault {
 		plain = strconv.FormatUint(n, 10)
 	}
 	if key != plain {
-		return faultf("the key is no %s in plain digits", t.Kind())
+		return faultf("the key must be a number in plain digits (%s)", t.Kind())
 	}
 	return nil
 }
 
-// element is where the value of a key goes, unless it is a field.
-func (to spot) element() spot {
-	if to.t == nil || to.own || to.t.Kind() != reflect.Map {
-		return spot{}
+// element is the variable for the value of a map key.
+func (to target) element() target {
+	if to.t == nil || to.decodesItself || to.t.Kind() != reflect.Map {
+		return target{}
 	}
-	return spot{t: to.t.Elem()}
+	return target{t: to.t.Elem()}
 }
 
-// item is where the item of an array goes. An array in Go that is too short would lose the rest.
-func (to spot) item(i int) (spot, *jsonFault) {
-	if to.t == nil || to.own {
-		return spot{}, nil
+// item is the variable for an array item. A Go array that is too short would silently lose items.
+func (to target) item(i int) (target, *jsonFault) {
+	if to.t == nil || to.decodesItself {
+		return target{}, nil
 	}
 	if to.t.Kind() == reflect.Array && i >= to.t.Len() {
-		return spot{}, faultf("at most %d items are taken", to.t.Len())
+		return target{}, faultf("at most %d items are allowed", to.t.Len())
 	}
-	child := spot{t: to.t.Elem()}
+	child := target{t: to.t.Elem()}
 	if to.v.IsValid() && i < to.v.Len() {
 		child.v = to.v.Index(i)
 	}
 	return child, nil
 }
 
-// tried finds the fault of a value that reads itself, or is base64, by letting it.
-func (to spot) tried(token string) *jsonFault {
-	if to.t == nil || !to.own && to.t.Kind() != reflect.Slice {
+// tryDecode decodes a value with its own decoder, or as base64, and returns the fault.
+func (to target) tryDecode(token string) *jsonFault {
+	if to.t == nil || !to.decodesItself && to.t.Kind() != reflect.Slice {
 		return nil
 	}
 	if err := json.Unmarshal([]byte(token), reflect.New(to.t).Interface()); err != nil {
-		return &jsonFault{text: plainFault(err)}
+		return &jsonFault{text: faultText(err)}
 	}
 	return nil
 }
 
-// shape is the fields of a struct by the names that they have in JSON.
+// shape is the fields of a struct by their JSON names.
 type shape map[string]field
 
-// shapes holds the shapes of the types that were decoded into, by type. It is a global because what it holds is true
-// for the whole program and never changes: finding it anew would cost ten times what a small text does.
+// shapes caches the shape of each type that was decoded into. It is global because a type's shape
+// never changes, and computing it takes ten times as long as decoding a small text.
 var shapes sync.Map // of reflect.Type to shape
 
-// field is a field of a struct, perhaps of one that is embedded.
+// field is a field of a struct, possibly from an embedded one.
 type field struct {
 	t      reflect.Type
 	index  []int // as in reflect.Value.FieldByIndex
-	named  bool  // by a tag
-	quoted bool  // the option string
+	named  bool  // it has a name in its tag
+	quoted bool  // it has the option string
 }
 
-// shapeOf returns the fields of the struct that an object goes to.
-func shapeOf(to spot) (shape, bool) {
-	if to.t == nil || to.own || to.t.Kind() != reflect.Struct {
+// shapeOf returns the fields of the struct that an object is decoded into.
+func shapeOf(to target) (shape, bool) {
+	if to.t == nil || to.decodesItself || to.t.Kind() != reflect.Struct {
 		return nil, false
 	}
 	if found, ok := shapes.Load(to.t); ok {
@@ -354,21 +360,21 @@ func shapeOf(to spot) (shape, bool) {
 	return found, true
 }
 
-// field returns where the value of a key goes, or that it is to be skipped.
-func (s *scanner) field(to spot, fields shape, key string) (child spot, skip bool, fault *jsonFault) {
+// field returns the variable for the value of a key, or says that the key is skipped.
+func (s *scanner) field(to target, fields shape, key string) (child target, skip bool, fault *jsonFault) {
 	f, ok := fields[key]
 	if !ok && !s.strict {
-		return spot{}, true, nil
+		return target{}, true, nil
 	}
 	if !ok {
 		for name := range fields {
 			if strings.EqualFold(name, key) {
-				return spot{}, false, faultf("unknown field; it is spelled %s", strconv.Quote(name))
+				return target{}, false, faultf("unknown field; it is spelled %s", strconv.Quote(name))
 			}
 		}
-		return spot{}, false, faultf("unknown field")
+		return target{}, false, faultf("unknown field")
 	}
-	child = spot{t: f.t, v: to.v, quoted: f.quoted}
+	child = target{t: f.t, v: to.v, quoted: f.quoted}
 	for _, i := range f.index {
 		if child.v.Kind() == reflect.Pointer {
 			child.v = child.v.Elem() // absent for nil
@@ -380,15 +386,16 @@ func (s *scanner) field(to spot, fields shape, key string) (child spot, skip boo
 	return child, false, nil
 }
 
-// embedded is a struct whose fields belong to the one around it.
+// embedded is an embedded struct, whose fields count as fields of the outer one.
 type embedded struct {
 	t     reflect.Type
 	index []int
-	twice bool // it is there twice on its level, so that its fields cancel out
+	twice bool // it occurs twice on its level, so its fields hide each other
 }
 
-// newShape finds the fields of a struct as encoding/json does: of several with one name those count that are
-// embedded least deeply, of these the ones with a tag, and if there is still more than one, none.
+// newShape finds the fields of a struct by the rules of encoding/json: of several fields with the
+// same name, the least deeply embedded ones count, of these the ones with a tag, and none if
+// several are still left.
 func newShape(t reflect.Type) shape {
 	found := shape{}
 	seen := map[reflect.Type]bool{}
@@ -402,7 +409,7 @@ func newShape(t reflect.Type) shape {
 				all = tagged
 			}
 			if len(all) > 1 {
-				all = []field{{}} // hides those that are deeper, too
+				all = []field{{}} // no field, but it still hides deeper ones
 			}
 			found[name] = all[0]
 		}
@@ -412,8 +419,8 @@ func newShape(t reflect.Type) shape {
 	return found
 }
 
-// fieldsOf returns the fields of the structs of one level by their names, and the structs that are embedded
-// in them. What is embedded twice gives its fields twice.
+// fieldsOf returns the fields of the structs of one level by name, and the structs embedded in
+// them. A struct that is embedded twice contributes its fields twice.
 func fieldsOf(level []embedded, seen map[reflect.Type]bool) (map[string][]field, []embedded) {
 	found := map[string][]field{}
 	var deeper []embedded
@@ -467,7 +474,7 @@ func isScalar(kind reflect.Kind) bool {
 	return kind == reflect.Bool || kind == reflect.String || isNumeric(kind)
 }
 
-// isNoNameRune reports what makes encoding/json ignore the name in a tag.
+// isNoNameRune reports whether r in a tag makes encoding/json ignore the tag's name.
 func isNoNameRune(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
 }

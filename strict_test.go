@@ -99,7 +99,7 @@ func hostileForms() []hostile {
 		{`]`, "", "want a value"}, {`}`, "", "want a value"}, {`,`, "", "want a value"}, {`:`, "", "want a value"}, {"`a`", "", "want a value"}, {`yes`, "", "want a value"},
 
 		// numbers
-		{`{"count":01}`, "/count", "a number begins with 0"}, {`{"count":-01}`, "/count", "a number begins with 0"}, {`{"any":00}`, "/any", "a number begins with 0"},
+		{`{"count":01}`, "/count", "a number starts with 0"}, {`{"count":-01}`, "/count", "a number starts with 0"}, {`{"any":00}`, "/any", "a number starts with 0"},
 		{`{"any":+1}`, "/any", "want a value"}, {`{"any":.5}`, "/any", "want a value"}, {`{"any":1.}`, "/any", "want a digit after the point"}, {`{"any":--1}`, "/any", "want a digit"},
 		{`{"any":1e}`, "/any", "want a digit in the exponent"}, {`{"any":1e+}`, "/any", "want a digit in the exponent"}, {`{"any":1.e1}`, "/any", "want a digit after the point"},
 		{`{"any":0x10}`, "", "want a comma"}, {`{"any":1_000}`, "", "want a comma"}, {`{"any":1,000}`, "", "want a key in quotes"}, {`{"any":1e1.5}`, "", "want a comma"}, {`{"any":- 1}`, "/any", "want a digit"},
@@ -117,8 +117,8 @@ func hostileForms() []hostile {
 		{`{"name":"\ud800"}`, "/name", `\ud800 is half of a surrogate pair`}, {`{"name":"\udc00"}`, "/name", `\udc00 is half`}, {`{"name":"\ud800\ud800"}`, "/name", "half"}, {`{"name":"\udc00\ud800"}`, "/name", "half"},
 		{`{"name":"\ud800x"}`, "/name", "half"}, {`{"name":"\ud800\n"}`, "/name", "half"}, {`{"name":"\uD83D\u0041"}`, "/name", `\uD83D is half`}, {`{"name":"a\ud83d\ude00\ude00"}`, "/name", `\ude00 is half`},
 		{`{"\ud800":1}`, "", "half"}, {`{"any":{"\udfff":1}}`, "/any", "half"}, {`{"raw":"\ud800"}`, "/raw", "half"}, {`{"any":["\udbff"]}`, "/any/0", "half"}, {`{"says":"\"\\ud800\""}`, "/says", "half"},
-		{"{\"name\":\"\xff\"}", "/name", "the byte 0xff in a string is no UTF-8"}, {"{\"name\":\"\xc3\"}", "/name", "no UTF-8"}, {"{\"name\":\"\xed\xa0\x80\"}", "/name", "no UTF-8"}, {"{\"name\":\"\xc0\x80\"}", "/name", "no UTF-8"},
-		{"{\"name\":\"\xf4\x90\x80\x80\"}", "/name", "no UTF-8"}, {"{\"\xff\":1}", "", "no UTF-8"}, {"{\"raw\":\"\x80\"}", "/raw", "no UTF-8"}, {"{\"any\":[\"a\",\"\xe2\x82\"]}", "/any/1", "no UTF-8"},
+		{"{\"name\":\"\xff\"}", "/name", "the byte 0xff in a string is not UTF-8"}, {"{\"name\":\"\xc3\"}", "/name", "not UTF-8"}, {"{\"name\":\"\xed\xa0\x80\"}", "/name", "not UTF-8"}, {"{\"name\":\"\xc0\x80\"}", "/name", "not UTF-8"},
+		{"{\"name\":\"\xf4\x90\x80\x80\"}", "/name", "not UTF-8"}, {"{\"\xff\":1}", "", "not UTF-8"}, {"{\"raw\":\"\x80\"}", "/raw", "not UTF-8"}, {"{\"any\":[\"a\",\"\xe2\x82\"]}", "/any/1", "not UTF-8"},
 		{"{\"name\":\"\n\"}", "/name", "the character U+000A in a string is not escaped"}, {"{\"name\":\"\t\"}", "/name", "U+0009"}, {"{\"name\":\"\x00\"}", "/name", "U+0000"}, {"{\"name\":\"\x1f\"}", "/name", "U+001F"},
 		{`{"name":"\x41"}`, "/name", "want an escape that JSON has, got 'x'"}, {`{"name":"\'"}`, "/name", "want an escape"}, {`{"name":"\U0041"}`, "/name", "want an escape"}, {`{"name":"\0"}`, "/name", "want an escape"},
 		{`{"name":"\u12g4"}`, "/name", "four hexadecimal digits"}, {`{"name":"\u+123"}`, "/name", "four hexadecimal digits"}, {`{"name":"\u{41}"}`, "/name", "four hexadecimal digits"},
@@ -133,7 +133,7 @@ func hostileValues() []hostile {
 		{`{"any":{"a":1,"a":1}}`, "/any/a", "duplicate key"}, {`{"any":[{},{"b":{"a":1,"a":2}}]}`, "/any/1/b/a", "duplicate key"}, {`{"raw":{"a":1,"a":2}}`, "/raw/a", "duplicate key"},
 		{`{"next":{"next":{"count":1,"count":2}}}`, "/next/next/count", "duplicate key"}, {`{"items":[{"id":"a","id":"b"}]}`, "/items/0/id", "duplicate key"}, {`{"any":{"":1,"":2}}`, "/any/", "duplicate key"},
 		{`{"by_name":{"a":{"id":""},"a":{"id":""}}}`, "/by_name/a", "duplicate key"}, {`{"any":{"a/b~c":1,"a/b~c":2}}`, "/any/a~1b~0c", "duplicate key"}, {`{"by_id":{"1":"a","1":"b"}}`, "/by_id/1", "duplicate key"},
-		{`{"by_id":{"01":"a"}}`, "/by_id/01", "no int in plain digits"}, {`{"by_id":{"+1":"a"}}`, "/by_id/+1", "plain digits"}, {`{"by_id":{"-0":"a"}}`, "/by_id/-0", "plain digits"}, {`{"by_id":{"a":"a"}}`, "/by_id/a", "plain digits"},
+		{`{"by_id":{"01":"a"}}`, "/by_id/01", "a number in plain digits (int)"}, {`{"by_id":{"+1":"a"}}`, "/by_id/+1", "plain digits"}, {`{"by_id":{"-0":"a"}}`, "/by_id/-0", "plain digits"}, {`{"by_id":{"a":"a"}}`, "/by_id/a", "plain digits"},
 		{`{"by_id":{"1.0":"a"}}`, "/by_id/1.0", "plain digits"}, {`{"by_id":{"9223372036854775808":"a"}}`, "/by_id/9223372036854775808", "plain digits"}, {`{"by_uint":{"256":true}}`, "/by_uint/256", "plain digits"}, {`{"by_uint":{"-1":true}}`, "/by_uint/-1", "plain digits"},
 		{`{"Admin":true}`, "/Admin", `unknown field; it is spelled "admin"`}, {`{"ADMIN":true}`, "/ADMIN", `it is spelled "admin"`}, {`{"aDMIN":true,"admin":false}`, "/aDMIN", `it is spelled "admin"`},
 		{`{"next":{"Admin":true}}`, "/next/Admin", "it is spelled"}, {`{"items":[{"id":"a"},{"ID":"a"}]}`, "/items/1/ID", "it is spelled"}, {`{"items":[{"owner":{"Admin":true}}]}`, "/items/0/owner/Admin", "it is spelled"},
@@ -159,7 +159,8 @@ func hostileValues() []hostile {
 	}
 }
 
-// TestS7HostileJSON wants each hostile text refused with its fault and its place, on one short line.
+// TestS7HostileJSON wants each hostile text refused with its fault and its place, on one short
+// line.
 func TestS7HostileJSON(t *testing.T) {
 	t.Parallel()
 	texts := hostileTexts()
@@ -220,7 +221,8 @@ func TestS7GoodJSON(t *testing.T) {
 	}
 }
 
-// TestDecodeKnownJSON: what is not known is skipped, also what is only spelled like something known.
+// TestDecodeKnownJSON: what is not known is skipped, also what is only spelled like something
+// known.
 func TestDecodeKnownJSON(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -321,8 +323,8 @@ func TestS7Types(t *testing.T) {
 		"no pointer":                        {`{}`, body{}, nil, false, "want a pointer"},
 		"nil":                               {`{}`, nil, nil, false, "want a pointer"},
 		"a nil pointer":                     {`{}`, (*body)(nil), nil, false, "want a pointer"},
-		"a decoder that panics":             {`{}`, &pills{}, nil, false, "panics: a pill"},
-		"a pointer to itself":               {`1`, &endless, nil, true, "pointers without end"},
+		"a decoder that panics":             {`{}`, &pills{}, nil, false, "panicked: a pill"},
+		"a pointer to itself":               {`1`, &endless, nil, true, "endless pointer type"},
 		"a channel":                         {`{"c":1}`, &noHome{}, nil, true, "at /c: got number, want chan int"},
 		"a function":                        {`{"f":{}}`, &noHome{}, nil, true, "at /f: got object, want func()"},
 		"a complex number":                  {`{"x":1}`, &noHome{}, nil, true, "at /x: got number, want complex128"},
@@ -358,8 +360,8 @@ func TestS7Types(t *testing.T) {
 	}
 }
 
-// FuzzDecodeJSON compares with encoding/json: what is taken means the same there, in an any and in a struct,
-// and what is refused only here has a reason that is known.
+// FuzzDecodeJSON compares with encoding/json: what is taken means the same there, in an any and in
+// a struct, and what is refused only here has a reason that is known.
 func FuzzDecodeJSON(f *testing.F) {
 	for _, c := range hostileTexts() {
 		if len(c.text) < 1000 {
@@ -377,7 +379,7 @@ func FuzzDecodeJSON(f *testing.F) {
 // known reasons to refuse what encoding/json takes.
 func reasons() []string {
 	return []string{
-		"duplicate key", "unknown field", "half of a surrogate pair", "no UTF-8", "number out of range", "nested deeper than", "at most 2 items",
+		"duplicate key", "unknown field", "half of a surrogate pair", "not UTF-8", "number out of range", "nested deeper than", "at most 2 items",
 		"got string, want number", // in a json.Number
 		"in plain digits", "byte order mark", "it is empty", "text after the value",
 	}

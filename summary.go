@@ -8,16 +8,17 @@ import (
 	"unicode/utf8"
 )
 
-// MaxSummaryChars is how long the line is that stands for a result.
+// MaxSummaryChars is the length of a summary line in characters.
 const MaxSummaryChars = 1000
 
-// maxSummaryValueChars is how much of one value of an object or a list stands in a summary.
+// maxSummaryValueChars is the length to which each value in a summary line is cut, in characters.
 const maxSummaryValueChars = 300
 
-// SummaryLine makes one line of a text: white space is folded, and what is beyond MaxSummaryChars is cut.
+// SummaryLine turns a text into one line: white space becomes single spaces, and the rest is cut at
+// MaxSummaryChars.
 func SummaryLine(text string) string { return oneLine(text, MaxSummaryChars) }
 
-// Brief is the one line that stands for the result: the tool's own summary, or what Summarise makes of the result.
+// Brief returns a one-line summary of the result: the tool's own, or else what Summarise returns.
 func (r ToolResult) Brief() string {
 	if own := SummaryLine(r.Summary); own != "" {
 		return own
@@ -25,9 +26,9 @@ func (r ToolResult) Brief() string {
 	return Summarise(r.Result)
 }
 
-// Summarise makes the one line that stands for a result, in words: a text is itself, an object is its fields with their
-// values, and a list is how many items it has and what they are. Objects and lists inside of them are counted only. Empty:
-// it is no JSON.
+// Summarise describes a result in one line. A string is used as it is. An object becomes its fields
+// with their values, a list the number of its items with their values. Nested objects and lists are
+// only counted. The line is empty if result is not valid JSON.
 func Summarise(result json.RawMessage) string {
 	result = bytes.TrimSpace(result)
 	if len(result) == 0 || !json.Valid(result) {
@@ -42,11 +43,11 @@ func Summarise(result json.RawMessage) string {
 	return SummaryLine(summariseValue(result))
 }
 
-// summariseObject names the fields of an object in their order. It stops where the line is full, so that a large object is
-// not decoded whole.
+// summariseObject lists the fields of an object in their order. It stops when the line is full, so
+// that a large object is not decoded completely.
 func summariseObject(object json.RawMessage) string {
 	dec := json.NewDecoder(bytes.NewReader(object))
-	_, _ = dec.Token() // the brace, and below only what is valid
+	_, _ = dec.Token() // the opening brace; the text is valid JSON
 	var line strings.Builder
 	for dec.More() && utf8.RuneCountInString(line.String()) < MaxSummaryChars {
 		name, _ := dec.Token()
@@ -65,7 +66,7 @@ func summariseObject(object json.RawMessage) string {
 	return line.String()
 }
 
-// summariseList counts the items of a list, and says what those are that are no objects and lists.
+// summariseList counts the items of a list and lists the scalar ones.
 func summariseList(list json.RawMessage) string {
 	var plain strings.Builder
 	n := 0
@@ -85,7 +86,7 @@ func summariseList(list json.RawMessage) string {
 	return counted(n, "item") + ": " + plain.String()
 }
 
-// summariseValue is a value in words.
+// summariseValue describes one value.
 func summariseValue(value json.RawMessage) string {
 	switch value[0] {
 	case '"':
@@ -115,13 +116,13 @@ func summariseValue(value json.RawMessage) string {
 	return string(value)
 }
 
-// clippedValue is a value in words, cut so that one long value leaves room for the others.
+// clippedValue describes one value and cuts it, so that a long value leaves space for the others.
 func clippedValue(value json.RawMessage) string {
 	text := strings.Join(strings.Fields(summariseValue(value)), " ")
 	if text == "" {
 		return "empty"
 	}
-	if short := cut(text, maxSummaryValueChars); short != text {
+	if short := truncateChars(text, maxSummaryValueChars); short != text {
 		return short + "…"
 	}
 	return text

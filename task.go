@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TaskKind is the kind of work that a task records.
+// TaskKind is the kind of work that a task represents.
 type TaskKind string
 
 // The kinds of task.
@@ -16,23 +16,23 @@ const (
 	KindExternalAgent  TaskKind = "external_agent"
 )
 
-// Origin says how a task came to be.
+// Origin says how a task was created.
 type Origin string
 
 // The origins of a task.
 const (
 	OriginSpawned  Origin = "spawned"  // by the model, with spawn_background
 	OriginDetached Origin = "detached" // a foreground call that left the turn
-	OriginRouted   Origin = "routed"   // by the host's policy
+	OriginRouted   Origin = "routed"   // by the host's routing policy
 	OriginSchedule Origin = "schedule"
 	OriginSubagent Origin = "subagent"
-	OriginHost     Origin = "host" // by a caller that is no model: an MCP client, a program
+	OriginHost     Origin = "host" // by a caller outside of any session: an MCP client or a program
 )
 
-// TaskState is the state of a task (7.2).
+// TaskState is the state of a task.
 type TaskState string
 
-// The states of a task. Unknown is left again only by a resolve.
+// The states of a task. Only an operator's answer ends the state unknown.
 const (
 	TaskQueued        TaskState = "queued"
 	TaskRunning       TaskState = "running"
@@ -43,10 +43,10 @@ const (
 	TaskUnknown       TaskState = "unknown"
 )
 
-// Valid reports whether s is a state of 7.2.
+// Valid reports whether s is one of the seven states.
 func (s TaskState) Valid() bool { return s.Live() || s.Terminal() }
 
-// Live reports whether the task still has something to do.
+// Live reports whether the task has not ended.
 func (s TaskState) Live() bool {
 	return s == TaskQueued || s == TaskRunning || s == TaskAwaitingInput
 }
@@ -56,8 +56,9 @@ func (s TaskState) Terminal() bool {
 	return s == TaskSucceeded || s == TaskFailed || s == TaskCanceled || s == TaskUnknown
 }
 
-// CanBecome reports whether the table of 7.2 allows the step without a resolve. Recovery's step from
-// running to queued, with a new attempt, is told apart by the update.
+// CanBecome reports whether a task may go from s to another state. Two steps are not part of it,
+// and Update checks them: crash recovery from running to queued, which needs a new attempt, and an
+// operator's answer to the state unknown.
 func (s TaskState) CanBecome(to TaskState) bool {
 	switch s {
 	case "":
@@ -72,7 +73,7 @@ func (s TaskState) CanBecome(to TaskState) bool {
 	return false
 }
 
-// Progress is how far work has come. Every field may be absent.
+// Progress says how far work has got. Every field is optional.
 type Progress struct {
 	Current *float64 `json:"current,omitempty"`
 	Total   *float64 `json:"total,omitempty"`
@@ -80,21 +81,21 @@ type Progress struct {
 	Label   string   `json:"label,omitempty"`
 }
 
-// InputRequest is a question of a task that waits for its answer.
+// InputRequest is a question that a task waits for an answer to.
 type InputRequest struct {
 	ID       RequestID       `json:"id"`
 	Kind     string          `json:"kind"` // question or approval
 	Prompt   string          `json:"prompt"`
-	Expected json.RawMessage `json:"expected,omitempty"` // schema of the answer
+	Expected json.RawMessage `json:"expected,omitempty"` // JSON schema of the answer
 }
 
-// The directions of a task's messages (TK11).
+// The directions of a task's messages.
 const (
 	Inbound  = "inbound"  // session to task
 	Outbound = "outbound" // task to session
 )
 
-// TaskMessage is a word between a session and its task (TK11).
+// TaskMessage is a message between a session and its task.
 type TaskMessage struct {
 	ID        TaskMessageID   `json:"id"`
 	Task      TaskID          `json:"task_id"`
@@ -102,11 +103,11 @@ type TaskMessage struct {
 	Text      string          `json:"text,omitempty"`
 	Data      json.RawMessage `json:"data,omitempty"`
 	InReplyTo RequestID       `json:"in_reply_to,omitempty"`
-	By        string          `json:"by,omitempty"` // who sent it
+	By        string          `json:"by,omitempty"` // the sender
 	CreatedAt time.Time       `json:"created_at"`
 }
 
-// PlainText is the message in a line of text: what it says, or its data (TK11).
+// PlainText returns the text of the message, or else its data.
 func (m TaskMessage) PlainText() string {
 	if m.Text == "" {
 		return string(m.Data)
@@ -114,7 +115,7 @@ func (m TaskMessage) PlainText() string {
 	return m.Text
 }
 
-// Artifact names something that a task left behind.
+// Artifact is a file or another result that a task produced.
 type Artifact struct {
 	Name string `json:"name"`
 	Type string `json:"type,omitempty"`
@@ -128,29 +129,31 @@ type TaskError struct {
 	Message string    `json:"message"`
 }
 
-// TaskSpec is what a background tool's task was asked to do (BG10).
+// TaskSpec is what the task of a background tool has to do.
 type TaskSpec struct {
-	Tool               string          `json:"tool"`
-	Arguments          json.RawMessage `json:"arguments"`
-	Reattachable       bool            `json:"reattachable"` // informative; recovery judges by the classes
-	SignalOnCompletion bool            `json:"signal_on_completion"`
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments"`
+	// Reattachable is informative. Crash recovery depends on the effect classes.
+	Reattachable       bool `json:"reattachable"`
+	SignalOnCompletion bool `json:"signal_on_completion"`
 
-	Schedule     ScheduleID `json:"schedule_id,omitempty"` // of a monitor, and of the runs that its schedule starts (SC23)
+	// Schedule is set for a monitor, and for the runs that its schedule starts.
+	Schedule     ScheduleID `json:"schedule_id,omitempty"`
 	ScheduleType string     `json:"schedule_type,omitempty"`
 	Cron         string     `json:"cron_expression,omitempty"`
 	At           time.Time  `json:"scheduled_at,omitzero"`
 	Zone         string     `json:"timezone,omitempty"`
-	Nominal      time.Time  `json:"nominal_at,omitzero"` // of a run: for which of its moments
+	Nominal      time.Time  `json:"nominal_at,omitzero"` // of a run: the nominal time that it was started for
 }
 
-// Links names what belongs to a task elsewhere; they are merged field by field.
+// Links refers to things that belong to the task elsewhere. Updates merge them field by field.
 type Links struct {
 	ChildSession SessionID `json:"child_session_id,omitempty"`
 	RemoteTask   string    `json:"remote_task_id,omitempty"`
-	Resources    []string  `json:"resource_ids,omitempty"` // a set
+	Resources    []string  `json:"resource_ids,omitempty"` // without duplicates
 }
 
-// ResourceStatus is how a resource stands.
+// ResourceStatus is the status of a resource.
 type ResourceStatus string
 
 // The statuses of a resource; all but active are terminal.
@@ -166,26 +169,26 @@ func (s ResourceStatus) Valid() bool {
 	return s == ResourceActive || s == ResourceCompleted || s == ResourceFailed || s == ResourceReleased
 }
 
-// Resource is an entry of the registry of what stands beside a session (RS1).
+// Resource is an entry in the registry of things that a session uses outside of it.
 type Resource struct {
 	ID        string          `json:"resource_id"` // unique in its session, 1 to 256 bytes
-	Kind      string          `json:"kind"`        // sandbox, browser, connection …: any word
+	Kind      string          `json:"kind"`        // any word: sandbox, browser, connection …
 	Name      string          `json:"display_name"`
-	Status    ResourceStatus  `json:"status"`             // empty on the way in: active
-	Metadata  json.RawMessage `json:"metadata,omitempty"` // an object without secrets, at most 16 KiB
-	Task      TaskID          `json:"task_id,omitempty"`  // whose it is
+	Status    ResourceStatus  `json:"status"`             // empty in a request means active
+	Metadata  json.RawMessage `json:"metadata,omitempty"` // a JSON object without secrets, at most 16 KiB
+	Task      TaskID          `json:"task_id,omitempty"`  // the task that it belongs to
 	CreatedAt time.Time       `json:"created_at"`
 	UpdatedAt time.Time       `json:"updated_at"`
 }
 
-// LeaseStatus is how a lease stands.
+// LeaseStatus is the status of a lease.
 type LeaseStatus string
 
 // The statuses of a lease.
 const (
 	LeaseActive   LeaseStatus = "active"
-	LeaseCleaning LeaseStatus = "cleaning"       // a cleaner has claimed it
-	LeaseFailed   LeaseStatus = "cleanup_failed" // it is tried again when it has expired, up to a number of attempts
+	LeaseCleaning LeaseStatus = "cleaning"       // a cleanup is running
+	LeaseFailed   LeaseStatus = "cleanup_failed" // the cleanup failed and is retried a limited number of times
 	LeaseReleased LeaseStatus = "released"
 )
 
@@ -194,33 +197,33 @@ func (s LeaseStatus) Valid() bool {
 	return s == LeaseActive || s == LeaseCleaning || s == LeaseFailed || s == LeaseReleased
 }
 
-// Lease is a leased resource: remote state that somebody must clean up (RS2). It is one and the same wherever provider,
-// type and external id are.
+// Lease is a leased resource: remote state that must be cleaned up. Provider, type and external id
+// together identify it.
 type Lease struct {
 	ID         LeaseID         `json:"id"`
-	Session    SessionID       `json:"session_id"`    // that made it
-	Org        string          `json:"org,omitempty"` // of the session that made it; empty: the default one
+	Session    SessionID       `json:"session_id"`    // the session that created it
+	Org        string          `json:"org,omitempty"` // of that session; empty: the default org
 	Provider   string          `json:"provider"`
 	Type       string          `json:"resource_type"`
 	ExternalID string          `json:"external_id"`
 	Name       string          `json:"display_name"`
 	Status     LeaseStatus     `json:"status"`
-	Owner      string          `json:"owner_user_id,omitempty"` // whose connection made it, and cleans it up (RS7)
-	Keep       bool            `json:"keep,omitempty"`          // it stays when its task ends (RS8)
-	Task       TaskID          `json:"task_id,omitempty"`       // that alone holds it; empty: the session
+	Owner      string          `json:"owner_user_id,omitempty"` // its connection created it and is used by the cleanup
+	Keep       bool            `json:"keep,omitempty"`          // it stays when its task ends
+	Task       TaskID          `json:"task_id,omitempty"`       // the only holder; empty: the session holds it
 	Metadata   json.RawMessage `json:"metadata,omitempty"`
 	ExpiresAt  time.Time       `json:"lease_expires_at"`
-	CleanupAt  time.Time       `json:"cleanup_started_at,omitzero"` // the fence of the cleaner that has it
+	CleanupAt  time.Time       `json:"cleanup_started_at,omitzero"` // fencing token of the running cleanup
 	Attempts   int             `json:"cleanup_attempts"`
 	LastError  string          `json:"last_error,omitempty"` // redacted
 	CreatedAt  time.Time       `json:"created_at"`
 	UpdatedAt  time.Time       `json:"updated_at"`
 }
 
-// Task is the durable record of work that may outlive a turn (7.1).
+// Task is the durable record of work that may outlive its turn.
 type Task struct {
 	ID          TaskID    `json:"id"`
-	Run         RunID     `json:"run_id,omitempty"` // background tools only
+	Run         RunID     `json:"run_id,omitempty"` // of background tools
 	Session     SessionID `json:"session_id"`
 	RootSession SessionID `json:"root_session_id"`
 	Kind        TaskKind  `json:"kind"`
@@ -243,25 +246,27 @@ type Task struct {
 	LogBytes     int64         `json:"log_bytes"`
 	Tail         string        `json:"tail,omitempty"` // the last 2,048 characters of output (BG12)
 
-	Summary    string     `json:"summary,omitempty"`
-	Result     string     `json:"result,omitempty"` // of a call that became a task: compact JSON, at most 4,096 characters (DL4)
+	Summary string `json:"summary,omitempty"`
+	// Result is for a call that became a task: compact JSON, at most 4,096 characters.
+	Result     string     `json:"result,omitempty"`
 	ResultPath string     `json:"result_path,omitempty"`
 	LogPath    string     `json:"log_path,omitempty"`
 	Artifacts  []Artifact `json:"artifacts,omitempty"`
 	Error      *TaskError `json:"error,omitempty"`
 
-	Attempt     int       `json:"attempt"`    // from 1; the fence of every write (TK6)
-	Executions  int       `json:"executions"` // runs begun; adopting a process adds none
+	Attempt     int       `json:"attempt"`    // from 1; the fencing token of every write
+	Executions  int       `json:"executions"` // starts so far; adopting a process does not count
 	Worker      WorkerID  `json:"worker_id,omitempty"`
 	HeartbeatAt time.Time `json:"heartbeat_at,omitzero"`
 	DeadlineAt  time.Time `json:"deadline_at,omitzero"`
-	StallMS     int64     `json:"stall_ms,omitempty"` // without a sign of life before it ends; 0: for ever (LN4)
+	StallMS     int64     `json:"stall_ms,omitempty"` // the stall timeout; 0: none
 
 	CancelRequestedAt time.Time `json:"cancel_requested_at,omitzero"`
 	CancelBy          string    `json:"cancel_by,omitempty"`
 	CancelWhy         string    `json:"cancel_why,omitempty"`
 
-	Trace string `json:"traceparent,omitempty"` // of who asked for it, or for its turn, where they sent one: it is part of their trace
+	// Trace is the traceparent of the request for the task or for its turn. Empty: it had none.
+	Trace string `json:"traceparent,omitempty"`
 
 	Delivery  Delivery  `json:"delivery"`
 	Wake      Wake      `json:"wake"`
@@ -273,13 +278,14 @@ type Task struct {
 	StartedAt  time.Time `json:"started_at,omitzero"`
 	DetachedAt time.Time `json:"detached_at,omitzero"`
 	FinishedAt time.Time `json:"finished_at,omitzero"`
-	ResolvedAt time.Time `json:"resolved_at,omitzero"` // of an operator's last word
-	ToldAt     time.Time `json:"told_at,omitzero"`     // the caller has the whole reply to the call that it made; host tasks only (M4)
-	UpdatedAt  time.Time `json:"updated_at"`
+	ResolvedAt time.Time `json:"resolved_at,omitzero"` // of the last operator's answer
+	// RepliedAt is when the caller got the full reply to its call; only for tasks with OriginHost.
+	RepliedAt time.Time `json:"told_at,omitzero"`
+	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// LedgerKey is the key of the task's row in the effect ledger: that of the call which became the task, and for a spawned
-// run one of its own, with the run id as call id.
+// LedgerKey is the key of the task's row in the effect ledger. A task that was a call keeps the key
+// of the call. A spawned run has a row of its own, with its run id as the call id.
 func (t Task) LedgerKey() CallKey {
 	if t.FromCall() {
 		return CallKey{Session: t.Session, Call: t.Call}
@@ -287,40 +293,42 @@ func (t Task) LedgerKey() CallKey {
 	return CallKey{Session: t.Session, Call: CallID(t.Run)}
 }
 
-// FromCall reports whether the task is a call that left the foreground, or was never there: it runs as the call would.
+// FromCall reports whether the task is a call that detached or never was in the foreground. It runs
+// exactly as the call would.
 func (t Task) FromCall() bool {
 	return t.Origin == OriginDetached || t.Origin == OriginRouted || t.Origin == OriginHost
 }
 
-// Beside reports whether the task takes none of its session's places: it left the foreground, or a caller that is no
-// model asked for it (BG16). It counts in the process.
-func (t Task) Beside() bool { return t.Origin == OriginDetached || t.Origin == OriginHost }
+// OutsideSessionSlots reports whether the task uses none of its session's slots, because it was
+// detached or a caller outside of the session asked for it. It does use a slot of the process.
+func (t Task) OutsideSessionSlots() bool { return t.Origin == OriginDetached || t.Origin == OriginHost }
 
-// Taken reports whether the caller reads the task's end by its handle: then nothing is delivered anywhere.
-func (t Task) Taken() bool { return t.Origin == OriginHost && t.Delivery == Manual }
+// ReadByCaller reports whether the caller reads the result by its handle, so that nothing has to be
+// delivered.
+func (t Task) ReadByCaller() bool { return t.Origin == OriginHost && t.Delivery == Manual }
 
-// CancelRequested reports whether somebody asked for the task's end.
+// CancelRequested reports whether a cancel of the task was requested.
 func (t Task) CancelRequested() bool { return !t.CancelRequestedAt.IsZero() }
 
-// Waits reports whether the task waits for somebody's answer. One that is on its way out waits for nobody.
-func (t Task) Waits() bool { return t.State == TaskAwaitingInput && !t.CancelRequested() }
+// AwaitsInput reports whether the task waits for an answer. A task that is being canceled does not.
+func (t Task) AwaitsInput() bool { return t.State == TaskAwaitingInput && !t.CancelRequested() }
 
-// ArtifactDir is the folder of a background run's files, the same for all attempts (BG11).
+// ArtifactDir is the folder of a background run's files. It is the same for all attempts.
 func (t Task) ArtifactDir() string { return "/.background/" + string(t.Run) }
 
-// Delivery is how a late result comes home (DL6, DL7).
+// Delivery says how the result of a task reaches its session.
 type Delivery string
 
-// The deliveries.
+// The ways of delivery.
 const (
-	ToLoop Delivery = "to_loop" // injected once into the transcript
-	Manual Delivery = "manual"  // the host takes it
+	ToLoop Delivery = "to_loop" // it enters the transcript, once
+	Manual Delivery = "manual"  // the host drains it
 )
 
-// Wake is what a delivery does to an idle session (DL6).
+// Wake says what a delivery does to an idle session.
 type Wake string
 
-// The wakes.
+// The effects of a delivery on an idle session.
 const (
 	WakeNone     Wake = "none"
 	WakeNotify   Wake = "notify"
@@ -335,13 +343,13 @@ func (w Wake) Valid() bool {
 	return w == "" || w == WakeNone || w == WakeNotify || w == WakeContinue
 }
 
-// Delivered says what became of a task's result.
+// Delivered says how a task's result was delivered.
 type Delivered string
 
-// What can have become of a result.
+// The states of a delivery.
 const (
 	NotDelivered      Delivered = "no"
 	DeliveredInjected Delivered = "injected"
-	DeliveredRead     Delivered = "read"    // the model read it before it was injected (DL5)
-	DeliveredDrained  Delivered = "drained" // the host took it (DL7)
+	DeliveredRead     Delivered = "read"    // the model read it before it entered the transcript
+	DeliveredDrained  Delivered = "drained" // the host drained it
 )

@@ -22,8 +22,8 @@ func taskStates() []perdure.TaskState {
 	}
 }
 
-// stateTable is the table of 7.2: y yes, n no, a recovery with attempt+1, c an operator's word, d only after
-// its process died, which is the caller's to know.
+// stateTable is the table of 7.2: y yes, n no, a recovery with attempt+1, c an operator's
+// resolution, d only after its process died, which is the caller's to know.
 func stateTable() map[perdure.TaskState]string {
 	return map[perdure.TaskState]string{
 		//                         q r i s f c u
@@ -69,7 +69,7 @@ func TestTaskStates(t *testing.T) {
 				if !moved && !reflect.DeepEqual(change.Task, task) {
 					t.Errorf("%s: %s to %s is refused and changes the task: got %+v", name, from, to, change.Task)
 				}
-				if moved && (change.Task.State != to || !change.Event || change.Ended != to.Terminal()) {
+				if moved && (change.Task.State != to || !change.NeedsEvent || change.Ended != to.Terminal()) {
 					t.Errorf("%s: %s to %s: got %+v, want the state, an event, and an end: %t", name, from, to, change, to.Terminal())
 				}
 			}
@@ -115,7 +115,7 @@ func anyUpdate(t *rapid.T, attempts int) perdure.TaskUpdate {
 		by := rapid.SampledFrom([]string{"ada", "bob"}).Draw(t, "by")
 		u.Cancel = &perdure.CancelRequest{At: time.Unix(int64(rapid.IntRange(1, 99).Draw(t, "at")), 0), By: by}
 	case 4:
-		u.Execution = true
+		u.StartsExecution = true
 	case 5:
 		u.Links = perdure.Links{Resources: []string{rapid.SampledFrom([]string{"r1", "r2", "r3"}).Draw(t, "resource")}}
 	case 6:
@@ -175,18 +175,19 @@ func (w taskWrite) keepsTheLaws(t *rapid.T) {
 	must(err == nil && change.Answer == perdure.Updated || reflect.DeepEqual(task, old), "what is refused, lost or settled changes nothing (PR4)")
 	must(err == nil || errors.Is(err, perdure.Conflict), "a step that the table forbids is Conflict")
 	must(!old.State.Terminal() || task.State == old.State || old.State == perdure.TaskUnknown && (u.Resolve || u.Rerun), "the first terminal writer wins (TK3)")
-	must(change.Ended == (task.State.Terminal() && task.State != old.State), "an end is told once (DL1)")
-	must(!change.Ended || change.Event, "an end is in the journal (EV7)")
+	must(change.Ended == (task.State.Terminal() && task.State != old.State), "an end is reported once (DL1)")
+	must(!change.Ended || change.NeedsEvent, "an end is in the journal (EV7)")
 	must(old.StartedAt.IsZero() || task.StartedAt.Equal(old.StartedAt), "started_at is set once")
 	must(task.State != perdure.TaskRunning || old.State == perdure.TaskRunning || !task.StartedAt.IsZero(), "what runs has started_at")
 	must(old.FinishedAt.IsZero() || task.FinishedAt.Equal(old.FinishedAt) || opened, "finished_at is set once")
 	must(task.FinishedAt.IsZero() != task.State.Terminal() || !task.State.Terminal() && old.State.Terminal(), "exactly what has ended has finished_at")
 	must(task.Attempt == old.Attempt || u.IncrementAttempt && task.Attempt == old.Attempt+1, "an attempt grows by one, when it is asked to")
 	must(task.LogBytes >= old.LogBytes, "a log only grows (BG13)")
-	must(task.Executions == old.Executions || u.Execution && task.Executions == old.Executions+1, "an execution is counted once")
-	rerun := old.State == perdure.TaskUnknown && task.State == perdure.TaskQueued // an operator's word: the wish is over
+	must(task.Executions == old.Executions || u.StartsExecution && task.Executions == old.Executions+1, "an execution is counted once")
+	// an operator's resolution drops the cancel request
+	rerun := old.State == perdure.TaskUnknown && task.State == perdure.TaskQueued
 	must(!old.CancelRequested() || rerun || task.CancelBy == old.CancelBy && task.CancelRequestedAt.Equal(old.CancelRequestedAt), "the first cancel wins (RC1)")
-	must(change.Canceled == (err == nil && task.CancelRequested()), "every answer says whether a cancel was asked for (TK7)")
+	must(change.CancelRequested == (err == nil && task.CancelRequested()), "every answer says whether a cancel was asked for (TK7)")
 	must(task.InputRequest == nil || task.State == perdure.TaskAwaitingInput, "only what awaits input has a request (7.3)")
 	must(!old.State.Terminal() || old.Summary == "" || task.Summary == old.Summary || task.State != old.State, "a summary is not smeared")
 	resources := slices.Clone(old.Links.Resources)
@@ -195,9 +196,9 @@ func (w taskWrite) keepsTheLaws(t *rapid.T) {
 	}
 	slices.Sort(resources)
 	must(cmp.Equal(slices.Sorted(slices.Values(task.Links.Resources)), slices.Compact(resources), cmpopts.EquateEmpty()), "links are merged as a set")
-	told := task.State != old.State || task.Attempt != old.Attempt || task.CancelRequested() != old.CancelRequested() ||
+	recorded := task.State != old.State || task.Attempt != old.Attempt || task.CancelRequested() != old.CancelRequested() ||
 		!cmp.Equal(task.InputRequest, old.InputRequest) || !cmp.Equal(task.Links, old.Links) || !cmp.Equal(task.Artifacts, old.Artifacts)
-	must(change.Event == told, "the journal is told of state, attempt, intent, request, links and artifacts, and of nothing else (EV7)")
+	must(change.NeedsEvent == recorded, "the journal records state, attempt, intent, request, links and artifacts, and nothing else (EV7)")
 	if u.Attempt == old.Attempt && !old.State.Terminal() && err == nil {
 		must(task.UpdatedAt.Equal(w.now), "a write moves updated_at")
 	}
@@ -228,7 +229,7 @@ func taskLaws(now time.Time) []taskLaw {
 			func(t *perdure.Task) {
 				t.Attempt, t.Worker, t.State, t.UpdatedAt = 3, "worker_2", perdure.TaskQueued, now
 			}, true},
-		{"7.3_5_an_answer_clears_the_request", asking, perdure.TaskUpdate{State: perdure.TaskRunning, Execution: true},
+		{"7.3_5_an_answer_clears_the_request", asking, perdure.TaskUpdate{State: perdure.TaskRunning, StartsExecution: true},
 			func(t *perdure.Task) {
 				t.InputRequest, t.State, t.Executions, t.StartedAt, t.UpdatedAt = nil, perdure.TaskRunning, 1, now, now
 			}, true},
@@ -301,8 +302,8 @@ func TestTaskUpdateLaws(t *testing.T) {
 
 			change, err := c.task.Update(u, now)
 
-			if err != nil || change.Answer != perdure.Updated || change.Event != c.event {
-				t.Errorf("got %s, event %t, %v; want updated, event %t", change.Answer, change.Event, err, c.event)
+			if err != nil || change.Answer != perdure.Updated || change.NeedsEvent != c.event {
+				t.Errorf("got %s, event %t, %v; want updated, event %t", change.Answer, change.NeedsEvent, err, c.event)
 			}
 			if diff := cmp.Diff(change.Task, want); diff != "" {
 				t.Errorf("task (-got +want):\n%s", diff)
@@ -310,7 +311,7 @@ func TestTaskUpdateLaws(t *testing.T) {
 			for _, attempt := range []int{1, 3, 0} {
 				u.Attempt = attempt
 				change, err := c.task.Update(u, now)
-				if err != nil || change.Answer != perdure.UpdateLost || change.Event || change.Ended || !reflect.DeepEqual(change.Task, c.task) {
+				if err != nil || change.Answer != perdure.UpdateLost || change.NeedsEvent || change.Ended || !reflect.DeepEqual(change.Task, c.task) {
 					t.Errorf("attempt %d (TK6): got %+v, %v; want lost and not a byte changed", attempt, change, err)
 				}
 			}
@@ -318,8 +319,8 @@ func TestTaskUpdateLaws(t *testing.T) {
 	}
 }
 
-// TestTaskFirstTerminalWriterWins is PR4 in the small: of two attempts that both end a task, in every order of
-// their writes, one end stands.
+// TestTaskFirstTerminalWriterWins is PR4 in the small: of two attempts that both end a task, in
+// every order of their writes, one end stands.
 func TestTaskFirstTerminalWriterWins(t *testing.T) {
 	t.Parallel()
 	for _, first := range taskStates()[3:] {

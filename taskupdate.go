@@ -7,76 +7,82 @@ import (
 	"time"
 )
 
-// TaskUpdate is one write to a task. Zero fields are left as they are.
+// TaskUpdate is a write to a task. Zero fields change nothing.
 type TaskUpdate struct {
-	Attempt      int           // the fence: must be the stored attempt (TK6)
-	State        TaskState     // empty: no change of state
-	Detail       string        // state_detail
-	Progress     *Progress     //
+	Attempt      int       // the fencing token: must equal the stored attempt
+	State        TaskState // empty: no change
+	Detail       string    // becomes StateDetail
+	Progress     *Progress
 	InputRequest *InputRequest // puts the task into awaiting_input
-	LogBytes     int64         // only ever grows
-	Tail         string        // of the output
-	Summary      string        //
-	Result       string        // of a call that became a task
-	ResultPath   string        //
-	LogPath      string        //
-	Artifacts    []Artifact    // replace
-	Links        Links         // merged
-	Error        *TaskError    //
-	DeadlineAt   time.Time     //
+	LogBytes     int64         // the largest value is kept
+	Tail         string
+	Summary      string
+	Result       string
+	ResultPath   string
+	LogPath      string
+	Artifacts    []Artifact // replace the stored ones
+	Links        Links      // are merged with the stored ones
+	Error        *TaskError
+	DeadlineAt   time.Time
 
-	IncrementAttempt bool     // recovery, relaunch, rerun: attempt+1 under Worker
-	Worker           WorkerID // the new owner; with IncrementAttempt or a first start
-	Execution        bool     // a run begins: executions+1
-	Rerun            bool     // with a resolve: unknown may go back to queued
-	Resolve          bool     // an operator's word: unknown may become succeeded or failed
+	IncrementAttempt bool     // a new attempt starts, with Worker as its owner
+	Worker           WorkerID // the new owner; with IncrementAttempt or at the first start
+	StartsExecution  bool     // an execution starts
+	Rerun            bool     // an operator's answer: unknown may become queued
+	Resolve          bool     // an operator's answer: unknown may become succeeded or failed
 	Cancel           *CancelRequest
 	Delivered        Delivered
-	Lane             Lane     // Background: its call left the turn (LN1)
-	Delivery         Delivery // how the end comes home; live tasks only
-	Wake             Wake     // likewise
-	Told             bool     // the reply to its caller was written whole
+	Lane             Lane     // Background: the call was detached
+	Delivery         Delivery // live tasks only
+	Wake             Wake     // live tasks only
+	Replied          bool     // the caller got the full reply
 }
 
-// CancelRequest is who asked for a task's end, when and why.
+// CancelRequest is a request to cancel a task.
 type CancelRequest struct {
 	At  time.Time
 	By  string
 	Why string
 }
 
-// UpdateAnswer says what a write to a task did (7.3).
+// UpdateAnswer says what a write to a task did.
 type UpdateAnswer string
 
 // The answers of a write to a task.
 const (
 	Updated       UpdateAnswer = "updated"
-	UpdateLost    UpdateAnswer = "lost"    // another attempt has the task; nothing changed
-	UpdateSettled UpdateAnswer = "settled" // terminal already; the stored record stands
+	UpdateLost    UpdateAnswer = "lost"    // another attempt owns the task; nothing changed
+	UpdateSettled UpdateAnswer = "settled" // the task has already ended; the stored record stays
 )
 
-// TaskChange is the result of a write: the record as it stands now, what happened, and whether the
-// journal must say so.
+// TaskChange is the result of a write: the task after it, what happened, and what belongs in the
+// same commit.
 type TaskChange struct {
-	Task     Task
-	Answer   UpdateAnswer
-	Event    bool // task.updated belongs into the same commit (EV7)
-	Ended    bool // this write made it terminal: result, ledger and delivery belong into the same commit
-	Canceled bool // a cancel was asked for (TK7)
+	Task            Task
+	Answer          UpdateAnswer
+	NeedsEvent      bool // task.updated belongs in the same commit
+	Ended           bool // the task ended: its result, settlement and delivery belong in the same commit
+	CancelRequested bool // a cancel was requested
 }
 
-// Update applies one write by the algorithm of 7.3, identical in every store. A step that the table of
-// 7.2 forbids is Conflict and changes nothing.
+// Update applies a write to the task. Every store uses this function, so a write means the same in
+// all of them. Its rules, in order:
+//
+//   - A write of another attempt answers UpdateLost and changes nothing.
+//   - An ended task answers UpdateSettled to another state. The exception is an operator's answer
+//     to the state unknown.
+//   - An ended task without a change of state only accepts what fillIn completes.
+//   - A change of state that CanBecome forbids is Conflict and changes nothing.
 func (t Task) Update(u TaskUpdate, now time.Time) (TaskChange, error) {
 	if u.Attempt != t.Attempt {
-		return TaskChange{Task: t, Answer: UpdateLost, Canceled: t.CancelRequested()}, nil
+		return TaskChange{Task: t, Answer: UpdateLost, CancelRequested: t.CancelRequested()}, nil
 	}
 	if t.State.Terminal() && u.State != "" && u.State != t.State && !(t.State == TaskUnknown && (u.Resolve || u.Rerun)) {
-		return TaskChange{Task: t, Answer: UpdateSettled, Canceled: t.CancelRequested()}, nil
+		return TaskChange{Task: t, Answer: UpdateSettled, CancelRequested: t.CancelRequested()}, nil
 	}
 	if t.State.Terminal() && (u.State == "" || u.State == t.State) {
-		if u.InputRequest != nil || u.IncrementAttempt || u.Execution { // a question or a take-over comes too late
-			return TaskChange{Task: t, Answer: UpdateSettled, Canceled: t.CancelRequested()}, nil
+		if u.InputRequest != nil || u.IncrementAttempt || u.StartsExecution { // too late for a question or a take-over
+			return TaskChange{Task: t, Answer: UpdateSettled, CancelRequested: t.CancelRequested()}, nil
 		}
 		return t.fillIn(u, now), nil
 	}
@@ -87,16 +93,16 @@ func (t Task) Update(u TaskUpdate, now time.Time) (TaskChange, error) {
 	t.copyFields(u, now)
 	t.UpdatedAt = now
 	return TaskChange{
-		Task:     t,
-		Answer:   Updated,
-		Event:    t.newsworthy(old),
-		Ended:    t.State.Terminal() && t.State != old.State,
-		Canceled: t.CancelRequested(),
+		Task:            t,
+		Answer:          Updated,
+		NeedsEvent:      t.needsEvent(old),
+		Ended:           t.State.Terminal() && t.State != old.State,
+		CancelRequested: t.CancelRequested(),
 	}, nil
 }
 
-// fillIn completes the record of an ended task: artifacts, links, an empty summary, and what became of
-// its result. Nothing else of it changes.
+// fillIn completes the record of an ended task: artifacts, links, an empty summary, and how its
+// result was delivered. It changes nothing else.
 func (t Task) fillIn(u TaskUpdate, now time.Time) TaskChange {
 	old := t
 	if len(u.Artifacts) > 0 {
@@ -109,16 +115,16 @@ func (t Task) fillIn(u TaskUpdate, now time.Time) TaskChange {
 	if u.Delivered != "" && t.undelivered() {
 		t.Delivered = u.Delivered
 	}
-	t.tell(u, now)
-	change := TaskChange{Task: t, Answer: Updated, Canceled: t.CancelRequested()}
-	change.Event = t.newsworthy(old)
-	if change.Event || t.Summary != old.Summary || t.Delivered != old.Delivered {
+	t.recordReply(u, now)
+	change := TaskChange{Task: t, Answer: Updated, CancelRequested: t.CancelRequested()}
+	change.NeedsEvent = t.needsEvent(old)
+	if change.NeedsEvent || t.Summary != old.Summary || t.Delivered != old.Delivered {
 		change.Task.UpdatedAt = now
 	}
 	return change
 }
 
-// step makes the change of attempt and state.
+// step changes attempt and state.
 func (t *Task) step(u TaskUpdate, now time.Time) error {
 	to := u.State
 	if u.InputRequest != nil {
@@ -130,7 +136,7 @@ func (t *Task) step(u TaskUpdate, now time.Time) error {
 	} else if u.Worker != "" {
 		t.Worker = u.Worker
 	}
-	if u.Execution {
+	if u.StartsExecution {
 		t.Executions++
 	}
 	if to == "" || to == t.State {
@@ -157,8 +163,9 @@ func (t *Task) step(u TaskUpdate, now time.Time) error {
 	return nil
 }
 
-// reopen prepares an unknown task for what an operator said of it: its outcome is delivered anew (TK3, DL2),
-// and one that runs again starts without the wish and the deadline of the attempt before.
+// reopen prepares a task of unknown outcome for an operator's answer. The new outcome will be
+// delivered again. A task that runs again loses the cancel request and the deadline of its earlier
+// attempt.
 func (t *Task) reopen(to TaskState) {
 	t.Delivered, t.Error, t.Summary, t.Result = NotDelivered, nil, "", ""
 	if to == TaskQueued {
@@ -167,14 +174,15 @@ func (t *Task) reopen(to TaskState) {
 	}
 }
 
-// tell notes, once, that the caller has its reply, and once more that it has the one after an operator's word.
-func (t *Task) tell(u TaskUpdate, now time.Time) {
-	if u.Told && (t.ToldAt.IsZero() || t.ToldAt.Before(t.ResolvedAt)) {
-		t.ToldAt = now
+// recordReply records, once, when the caller got its reply, and once more for the reply after an
+// operator's answer.
+func (t *Task) recordReply(u TaskUpdate, now time.Time) {
+	if u.Replied && (t.RepliedAt.IsZero() || t.RepliedAt.Before(t.ResolvedAt)) {
+		t.RepliedAt = now
 	}
 }
 
-// undelivered reports whether the task's result has not come home yet.
+// undelivered reports whether the result has not been delivered yet.
 func (t Task) undelivered() bool { return t.Delivered == NotDelivered || t.Delivered == "" }
 
 func (t *Task) copyFields(u TaskUpdate, now time.Time) {
@@ -203,10 +211,10 @@ func (t *Task) copyFields(u TaskUpdate, now time.Time) {
 	if u.Lane == Background && t.Lane != Background {
 		t.Lane, t.DetachedAt = Background, now
 	}
-	t.tell(u, now)
+	t.recordReply(u, now)
 	t.Delivery = Delivery(orString(string(u.Delivery), string(t.Delivery)))
 	t.Wake = Wake(orString(string(u.Wake), string(t.Wake)))
-	if u.Cancel != nil && !t.CancelRequested() { // the first request wins (RC1)
+	if u.Cancel != nil && !t.CancelRequested() { // the first request wins
 		t.CancelRequestedAt, t.CancelBy, t.CancelWhy = u.Cancel.At, u.Cancel.By, u.Cancel.Why
 		if t.State.Live() {
 			t.StateDetail = "canceling"
@@ -214,7 +222,7 @@ func (t *Task) copyFields(u TaskUpdate, now time.Time) {
 	}
 }
 
-// finite reports whether there is progress that can be written as JSON.
+// finite reports whether the progress can be encoded as JSON.
 func (p *Progress) finite() bool {
 	if p == nil {
 		return false
@@ -227,9 +235,9 @@ func (p *Progress) finite() bool {
 	return true
 }
 
-// newsworthy reports whether the journal must tell the change: state, attempt, lane, intent, input request,
-// links or artifacts (EV7). Everything else only overwrites the row.
-func (t Task) newsworthy(old Task) bool {
+// needsEvent reports whether a change belongs in the journal: state, attempt, lane, cancel request,
+// delivery, input request, links or artifacts. Other changes only overwrite the row.
+func (t Task) needsEvent(old Task) bool {
 	return t.State != old.State ||
 		t.Attempt != old.Attempt ||
 		t.Lane != old.Lane ||

@@ -13,41 +13,48 @@ import (
 	"time"
 )
 
-// TurnPhase is where a turn stands between two events.
+// TurnPhase is the position of a turn between two events.
 type TurnPhase string
 
 // The phases of a turn: ready → reasoning → reasoned → ready, or reasoned → acting → ready.
 const (
-	PhaseReady     TurnPhase = "ready"     // the model is to be asked
-	PhaseReasoning TurnPhase = "reasoning" // it is being asked
-	PhaseReasoned  TurnPhase = "reasoned"  // it answered, or failed to
-	PhaseActing    TurnPhase = "acting"    // its calls run
+	PhaseReady     TurnPhase = "ready"     // the model has to be called
+	PhaseReasoning TurnPhase = "reasoning" // the model is being called
+	PhaseReasoned  TurnPhase = "reasoned"  // the model has answered, or the call failed
+	PhaseActing    TurnPhase = "acting"    // the calls of its answer run
 )
 
-// Turn goes from an input to rest: reason, then act and reason again as often as the model asks.
+// Turn is the work from an input until the session is idle again: reason steps and act steps in
+// turn.
 type Turn struct {
-	ID        TurnID              `json:"id"`
-	Cause     TurnCause           `json:"cause"`
-	Input     MessageID           `json:"input,omitempty"`
-	Phase     TurnPhase           `json:"phase"`
-	Iteration int                 `json:"iteration"` // reason steps begun
-	Exec      ExecID              `json:"exec,omitempty"`
-	Message   MessageID           `json:"message,omitempty"` // of the answer that is open or came last
-	Attempt   int                 `json:"attempt"`           // of the model call
-	NotBefore time.Time           `json:"not_before,omitzero"`
-	Open      bool                `json:"open"` // output.message.started without its end
-	Last      ReasonCompleted     `json:"last"`
-	Calls     []TurnCall          `json:"calls,omitempty"` // of the act step, in the model's order
-	Interrupt *InterruptRequested `json:"interrupt,omitempty"`
-	Violation bool                `json:"violation,omitempty"` // LG14
-	Empties   int                 `json:"empties,omitempty"`   // answers without text and calls, of this reason step (TN22)
-	CutOff    int                 `json:"cut_off,omitempty"`   // answers in a row that broke off with text (TN20)
-	Shrunk    bool                `json:"shrunk,omitempty"`    // the context was compacted since it was too large (TN23)
-	Model     string              `json:"model,omitempty"`     // asked for; empty: the engine's default (N10)
-	Trace     string              `json:"trace,omitempty"`     // the traceparent of the message that began it; empty: it came without one
-	StartedAt time.Time           `json:"started_at"`
-	ActAt     time.Time           `json:"act_at,omitzero"`
-	Loop      Loop                `json:"loop,omitzero"` // what shows that the turn does not get on (TN24)
+	ID         TurnID          `json:"id"`
+	Cause      TurnCause       `json:"cause"`
+	Input      MessageID       `json:"input,omitempty"`
+	Phase      TurnPhase       `json:"phase"`
+	Iteration  int             `json:"iteration"` // reason steps so far
+	Exec       ExecID          `json:"exec,omitempty"`
+	Message    MessageID       `json:"message,omitempty"` // the open or the latest message of the model
+	Attempt    int             `json:"attempt"`           // of the model call
+	NotBefore  time.Time       `json:"not_before,omitzero"`
+	OutputOpen bool            `json:"open"` // output.message.started has no end yet
+	Last       ReasonCompleted `json:"last"`
+	// of the act step, in the order of the model's message
+	Calls                []TurnCall          `json:"calls,omitempty"`
+	Interrupt            *InterruptRequested `json:"interrupt,omitempty"`
+	DeterminismViolation bool                `json:"violation,omitempty"` // a call id was reused with different content
+	// answers of this reason step without text and calls
+	EmptyAnswers int `json:"empties,omitempty"`
+	// consecutive answers that broke off with text
+	BrokenAnswers int `json:"cut_off,omitempty"`
+	// the context was compacted after it was too large
+	CompactedOnce bool `json:"shrunk,omitempty"`
+	// the requested one; empty: the engine's default
+	Model string `json:"model,omitempty"`
+	// traceparent of the message that started the turn
+	Trace     string    `json:"trace,omitempty"`
+	StartedAt time.Time `json:"started_at"`
+	ActAt     time.Time `json:"act_at,omitzero"`
+	Loop      Loop      `json:"loop,omitzero"` // evidence of repeated calls
 
 	Usage         Usage     `json:"usage"`
 	Final         MessageID `json:"final,omitempty"`
@@ -56,28 +63,28 @@ type Turn struct {
 	LLMCallCount  int       `json:"llm_call_count"`
 }
 
-// CallPhase is where a call of an act step stands.
+// CallPhase is the phase of a call in an act step.
 type CallPhase string
 
 // The phases of a call.
 const (
-	CallPlanned    CallPhase = "planned"    // asked for; nothing is claimed
-	CallAsking     CallPhase = "asking"     // a person is asked; nothing is claimed (AP7)
-	CallReplanning CallPhase = "replanning" // a person replaced its arguments: it is judged anew (AP5)
-	CallRequested  CallPhase = "requested"  // the client is to answer it (AP11)
-	CallInWork     CallPhase = "running"    // claimed and started
-	CallDone       CallPhase = "done"       // has its one result or placeholder
+	CallPlanned          CallPhase = "planned"    // not claimed
+	CallAwaitingApproval CallPhase = "asking"     // waits for an approval; not claimed
+	CallReplanning       CallPhase = "replanning" // a person replaced its arguments; it has to be planned again
+	CallAwaitingClient   CallPhase = "requested"  // waits for the client
+	CallExecuting        CallPhase = "running"    // claimed and started
+	CallDone             CallPhase = "done"       // has its result or placeholder
 )
 
 // TurnCall is a call of an act step.
 type TurnCall struct {
 	PlannedCall
-	Args      json.RawMessage `json:"args"`
-	Phase     CallPhase       `json:"phase"`
-	Result    *ToolResult     `json:"result,omitempty"`
-	Approval  ApprovalID      `json:"approval_id,omitempty"` // the last one that was asked for
-	Granted   []Permission    `json:"granted,omitempty"`     // what a person allowed who replaced its arguments
-	StartedAt time.Time       `json:"started_at,omitzero"`   // or asked for from the client
+	Args                json.RawMessage `json:"args"`
+	Phase               CallPhase       `json:"phase"`
+	Result              *ToolResult     `json:"result,omitempty"`
+	Approval            ApprovalID      `json:"approval_id,omitempty"` // the latest one
+	ApprovedPermissions []Permission    `json:"granted,omitempty"`     // approved together with replaced arguments
+	StartedAt           time.Time       `json:"started_at,omitzero"`   // of execution, or of the wait for the client
 }
 
 // call returns the call of the step with this id, or nil.
@@ -90,14 +97,15 @@ func (t *Turn) call(id CallID) *TurnCall {
 	return nil
 }
 
-// InPhase reports whether a call of the step is in a phase.
+// InPhase reports whether the call with this id is in the phase.
 func (t *Turn) InPhase(id CallID, phase CallPhase) bool {
 	c := t.call(id)
 	return c != nil && c.Phase == phase
 }
 
-// Repeats is the call or task of unknown outcome that a call of the running turn repeats as a new effect; empty: none.
-func (s *Session) Repeats(id CallID) string {
+// RepeatOf returns the call or task of unknown outcome that a call of the running turn repeats as a
+// new effect; empty: none.
+func (s *Session) RepeatOf(id CallID) string {
 	if s.Turn == nil {
 		return ""
 	}
@@ -105,30 +113,30 @@ func (s *Session) Repeats(id CallID) string {
 	if c == nil {
 		return ""
 	}
-	return c.Repeats
+	return c.RepeatOf
 }
 
-// InWork reports whether a call of the step is claimed and has no result yet.
-func (t *Turn) InWork(id CallID) bool { return t.InPhase(id, CallInWork) }
+// IsRunning reports whether the call is claimed and has no result yet.
+func (t *Turn) IsRunning(id CallID) bool { return t.InPhase(id, CallExecuting) }
 
-// ReadBefore reports whether a call of the step began before the task was resolved: what it read of the task's
-// end may be the unknown one, so the new end still has to come home (DL2).
+// ReadBefore reports whether a call of the step started before the task was resolved. What it read
+// of the task may then be the state unknown, so the new outcome still has to be delivered.
 func (t *Turn) ReadBefore(id CallID, task Task) bool {
 	c := t.call(id)
 	return c != nil && !task.ResolvedAt.IsZero() && !task.ResolvedAt.Before(c.StartedAt)
 }
 
-// ready reports whether nothing but a place keeps the call from being claimed.
+// ready reports whether the call can be claimed as soon as the concurrency limits allow it.
 func (c TurnCall) ready() bool {
 	return c.Phase == CallPlanned && len(c.Permissions) == 0 && c.Refusal == nil && !c.ClientSide
 }
 
-// Allowed reports whether a person allowed a permission when they replaced the call's arguments (AP5).
+// Allowed reports whether the permission was approved together with replaced arguments.
 func (c TurnCall) Allowed(p Permission) bool {
-	return p.In(c.Granted)
+	return p.In(c.ApprovedPermissions)
 }
 
-// lane is the lane that the call starts in.
+// lane returns the lane in which the call starts.
 func (c TurnCall) lane() Lane {
 	if c.Lane == Background {
 		return Background
@@ -136,12 +144,12 @@ func (c TurnCall) lane() Lane {
 	return Foreground
 }
 
-// startable returns the planned calls that may start now: at most limit at once, one of a concurrency
-// class, in the model's order; with serial strictly one after another (TN11).
+// startable returns the planned calls that may start now, in the model's order: at most limit run
+// at once, and one of each concurrency class. With serial, calls run strictly one after another.
 func startable(calls []TurnCall, limit int, serial bool) []TurnCall {
 	running := 0
 	for _, c := range calls {
-		if c.Phase == CallInWork {
+		if c.Phase == CallExecuting {
 			running++
 		}
 	}
@@ -164,31 +172,31 @@ func startable(calls []TurnCall, limit int, serial bool) []TurnCall {
 	return start
 }
 
-// The codes of model failures that the rules themselves look at (4.6).
+// The codes of failed reason steps that this package uses itself. Adapters of models add their own.
 const (
-	CodeEmptyAnswer = "empty_answer"           // no text and no calls: asked once more (TN22)
-	CodeInterrupted = "interrupted"            // the model call was stopped with its turn
-	CodeTooLarge    = "request_too_large"      // the context is compacted once, and asked again (TN23)
-	CodeIdle        = "idle_timeout"           // nothing happened for too long (TN15)
-	CodeBrokenOff   = "broken_off"             // the runtime ended while the model answered (TN20)
-	CodeDeterminism = "determinism_violation"  // LG14
-	CodeDependency  = "dependency_unavailable" // an agent or harness that the session is made of is archived or deleted (N11)
-	CodeProcessing  = "processing_error"       // anything else of ours
+	CodeEmptyAnswer = "empty_answer"           // no text and no calls; the model is called once more
+	CodeInterrupted = "interrupted"            // the model call was stopped together with its turn
+	CodeTooLarge    = "request_too_large"      // the context is compacted once, then the model is called again
+	CodeIdle        = "idle_timeout"           // no progress for too long
+	CodeBrokenOff   = "broken_off"             // the engine ended while the model answered
+	CodeDeterminism = "determinism_violation"  // a call id was reused with different content
+	CodeDependency  = "dependency_unavailable" // an agent or harness of the session is archived or deleted
+	CodeProcessing  = "processing_error"       // any other error of the engine
 )
 
-// The bounds of a retry's delay (TN21).
+// The bounds of a retry's delay.
 const (
 	firstRetryDelay = time.Second
 	maxRetryDelay   = 60 * time.Second
 	maxRetryAfter   = 10 * time.Minute
 )
 
-// RetryDelay is how long to wait after the nth failed attempt, from 1: one second doubling to a minute,
-// ±10 % by seed, or what the provider asks for, up to ten minutes (TN21). The same arguments give the same
-// delay, so that a restart keeps it.
-func RetryDelay(attempt int, asked time.Duration, seed string) time.Duration {
-	if asked > 0 {
-		return min(asked, maxRetryAfter)
+// RetryDelay returns the wait after the nth failed attempt, from 1. It is what the provider asked
+// for, at most ten minutes, or else one second, doubled per attempt up to a minute, ±10 %. The
+// jitter comes from seed, so that a restart computes the same delay.
+func RetryDelay(attempt int, retryAfter time.Duration, seed string) time.Duration {
+	if retryAfter > 0 {
+		return min(retryAfter, maxRetryAfter)
 	}
 	delay := maxRetryDelay
 	if attempt < 7 {
@@ -200,57 +208,59 @@ func RetryDelay(attempt int, asked time.Duration, seed string) time.Duration {
 	return delay + delay/1000*time.Duration(jitter)
 }
 
-// Loop is what of a turn's calls shows that it does not get on (TN24). A sign is a call with its result, without times
-// and ids.
+// Loop is the evidence that a turn repeats the same call without progress. A sign is a digest of a
+// call and its result, without times and ids.
 type Loop struct {
-	Last  string   `json:"last,omitempty"`  // sign of the call that ended last
-	Count int      `json:"count,omitempty"` // how often it came in a row
-	Reads []string `json:"reads,omitempty"` // signs of the last reads of files, oldest first; never changed in place
-	Told  string   `json:"told,omitempty"`  // sign that turn.loop_detected was said of
-	Found Looped   `json:"found,omitzero"`  // in the step that ended last
+	LastDigest string `json:"last,omitempty"`  // sign of the last call
+	Count      int    `json:"count,omitempty"` // its consecutive occurrences
+	// signs of the latest file reads, oldest first; never changed in place
+	ReadDigests    []string     `json:"reads,omitempty"`
+	ReportedDigest string       `json:"told,omitempty"` // the sign that was already reported
+	Repeated       RepeatedCall `json:"found,omitzero"` // in the last act step
 }
 
-// Looped is a call that came too often with the same result.
-type Looped struct {
-	Sign        string `json:"sign,omitempty"`
+// RepeatedCall is a call that repeatedly had the same result.
+type RepeatedCall struct {
+	Digest      string `json:"sign,omitempty"`
 	Name        string `json:"name,omitempty"`
 	Fingerprint string `json:"fingerprint,omitempty"`
 	Count       int    `json:"count,omitempty"`
 }
 
 const (
-	loopAt    = 3  // calls that are a loop (TN24)
-	keptReads = 64 // of Loop.Reads
-	readTool  = "read_file"
+	loopThreshold = 3  // identical calls that count as a loop
+	maxReads      = 64 // length of Loop.Reads
+	readTool      = "read_file"
 )
 
-// volatile is what of a result says nothing about progress: moments, ids, and what is measured.
+// volatile matches the parts of a result that change without any progress: times, ids and
+// measurements.
 var volatile = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?` +
 		`|\b[a-z]+_[0-9a-f]{32}\b|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b` +
 		`|"(\w+_)?(ms|us|ns|seconds|duration|elapsed|time|timestamp|at)":\s*-?[0-9.]+`)
 })
 
-// note looks at the calls of a step that is over, in the model's order. Tools that only wait count for nothing: they
-// are meant to be asked again.
-func (l *Loop) note(calls []TurnCall) {
-	l.Found = Looped{}
+// observe evaluates the calls of a completed step. Tools that only wait do not count: polling is
+// not a loop.
+func (l *Loop) observe(calls []TurnCall) {
+	l.Repeated = RepeatedCall{}
 	for _, c := range calls {
 		if c.Result == nil || slices.Contains([]string{"wait_task", "get_task", "check_background_tool"}, c.Name) {
 			continue
 		}
-		sign := c.sign()
-		if sign != l.Last {
-			l.Last, l.Count = sign, 0
+		sign := c.resultDigest()
+		if sign != l.LastDigest {
+			l.LastDigest, l.Count = sign, 0
 		}
 		l.Count++
 		times := l.Count
-		if c.Name == readTool { // whatever was done in between, the file has not changed
-			times = max(times, 1+count(l.Reads, sign))
-			l.Reads = append(slices.Clone(l.Reads[max(len(l.Reads)-keptReads+1, 0):]), sign)
+		if c.Name == readTool { // whatever happened in between, the file has not changed
+			times = max(times, 1+count(l.ReadDigests, sign))
+			l.ReadDigests = append(slices.Clone(l.ReadDigests[max(len(l.ReadDigests)-maxReads+1, 0):]), sign)
 		}
-		if times >= loopAt && times >= l.Found.Count {
-			l.Found = Looped{Sign: sign, Name: c.Name, Fingerprint: c.Fingerprint, Count: times}
+		if times >= loopThreshold && times >= l.Repeated.Count {
+			l.Repeated = RepeatedCall{Digest: sign, Name: c.Name, Fingerprint: c.Fingerprint, Count: times}
 		}
 	}
 }
@@ -265,8 +275,8 @@ func count(signs []string, sign string) int {
 	return n
 }
 
-// sign is the call with its result, without times and ids.
-func (c TurnCall) sign() string {
+// resultDigest is a digest of the call and its result, without times and ids.
+func (c TurnCall) resultDigest() string {
 	h := sha256.New()
 	r := c.Result
 	fmt.Fprintf(h, "%q %q", orString(c.Fingerprint, c.Name+" "+string(c.Args)), r.ErrorKind)
@@ -278,20 +288,21 @@ func (c TurnCall) sign() string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// looping says once of a loop that it is one, and seals the turn where its agent wants that (TN24).
-func (s *Session) looping(m Moment) []Event {
-	found := s.Turn.Loop.Found
-	if found.Count < loopAt {
+// reportLoop reports a loop once, and seals the turn if its agent wants that.
+func (s *Session) reportLoop(m Moment) []Event {
+	found := s.Turn.Loop.Repeated
+	if found.Count < loopThreshold {
 		return nil
 	}
 	seals := s.Agent.SealAfter > 0 && found.Count >= s.Agent.SealAfter
 	var events []Event
-	if s.Turn.Loop.Told != found.Sign {
+	if s.Turn.Loop.ReportedDigest != found.Digest {
 		told := LoopDetected{Name: found.Name, Fingerprint: found.Fingerprint, Count: found.Count}
 		if !seals {
-			id := DeriveID[MessageID](m.Secret, m.Now, string(s.Turn.ID), "loop", found.Sign, fmt.Sprint(s.Seq))
+			id := DeriveID[MessageID](m.Secret, m.Now, string(s.Turn.ID), "loop", found.Digest, fmt.Sprint(s.Seq))
 			text := fmt.Sprintf("You called %s %d times with the same arguments and got the same result each time. Calling it again will not "+
-				"change that: use what you have, try something else, or say what keeps you from going on.", strings.ToValidUTF8(found.Name, "?"), found.Count)
+				"change that: use what you have, try something else, or say what prevents you from continuing.",
+				strings.ToValidUTF8(found.Name, "?"), found.Count)
 			told.Message = Message{ID: id, Role: RoleNotification, Parts: []Part{{Type: PartText, Text: text}}, At: m.Now}
 		}
 		events = append(events, s.event(m, told))

@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// TestWireNames pins the words that stand in journals, rows and answers. They are for ever: a word may be
-// added, and none may change or be used again for something else.
+// TestWireNames pins the words that stand in journals, rows and answers. They are for ever: a word
+// may be added, and none may change or be used again for something else.
 func TestWireNames(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -41,7 +41,7 @@ func TestWireNames(t *testing.T) {
 		}},
 		{"ready reasoning reasoned acting planned running done", []any{
 			perdure.PhaseReady, perdure.PhaseReasoning, perdure.PhaseReasoned, perdure.PhaseActing,
-			perdure.CallPlanned, perdure.CallInWork, perdure.CallDone,
+			perdure.CallPlanned, perdure.CallExecuting, perdure.CallDone,
 		}},
 		{"message delivery end max_iterations refusal", []any{
 			perdure.CauseMessage, perdure.CauseDelivery, perdure.StopEnd, perdure.StopMaxIterations, perdure.StopRefusal,
@@ -57,15 +57,15 @@ func TestWireNames(t *testing.T) {
 			perdure.CodeEmptyAnswer, perdure.CodeInterrupted, perdure.CodeDeterminism, perdure.CodeProcessing,
 		}},
 		{"stop stop_late adopt run_first reattach run_again give_up unknown reconcile", []any{
-			perdure.StopIt, perdure.StopLate, perdure.Adopt, perdure.RunFirst, perdure.Reattach, perdure.RunAgain,
-			perdure.GiveUp, perdure.MakeUnknown, perdure.AskTool,
+			perdure.TakeOverStop, perdure.TakeOverTimeout, perdure.TakeOverAdopt, perdure.TakeOverFirstRun, perdure.TakeOverReattach, perdure.TakeOverRunAgain,
+			perdure.TakeOverGiveUp, perdure.TakeOverUnknown, perdure.TakeOverReconcile,
 		}},
 		{"user agent tool_result notification text image tool_call tool_result steer queue interrupt reject", []any{
 			perdure.RoleUser, perdure.RoleAgent, perdure.RoleToolResult, perdure.RoleNotification,
 			perdure.PartText, perdure.PartImage, perdure.PartToolCall, perdure.PartToolResult,
 			perdure.ModeSteer, perdure.ModeQueue, perdure.ModeInterrupt, perdure.ModeReject,
 		}},
-		{"happened did_not_happen run_again", []any{perdure.Happened, perdure.DidNotHappen, perdure.RunItAgain}},
+		{"happened did_not_happen run_again", []any{perdure.ResolveHappened, perdure.ResolveDidNotHappen, perdure.ResolveRunAgain}},
 	} {
 		var got []string
 		for _, word := range c.got {

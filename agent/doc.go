@@ -1,9 +1,12 @@
-// Package agent is what is kept of agents: harnesses, agents, and the overlays by which each of them changes what stands
-// above it (N8).
+// Package agent holds the types and rules of stored agents: harnesses, agents, and the overlays
+// with which each layer changes the configuration of the layer above it.
 //
-// It may import the root only. The one thing to know: [Fold] is associative, so a chain may be folded whole or in parts
-// and by whoever has a part of it, and what it yields is again an overlay; only [Resolve] makes a perdure.Agent of one.
+// The package may import only the root package.
 //
-//	harness (root) → harness … → agent → session      each one Overlay
-//	        └──────── Fold ────────────────┘ → Resolve → perdure.Agent, fixed in session.created (N9)
+// The one thing to know: [Fold] is associative. A chain can be folded at once or in parts, by
+// whichever component has a part of it, and the result is again an overlay. Only [Resolve] turns an
+// overlay into a perdure.Agent.
+//
+//	harness (root) → harness … → agent → session      one Overlay each
+//	        └──────── Fold ────────────────┘ → Resolve → perdure.Agent, fixed in session.created
 package agent

@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/agent"
 )
 
-// shelf is a keeper of harnesses.
+// shelf holds harnesses.
 type shelf map[perdure.HarnessID]agent.Harness
 
 func (s shelf) find(id perdure.HarnessID) (agent.Harness, bool, error) {
@@ -58,9 +58,9 @@ func TestChain(t *testing.T) {
 		leaf perdure.HarnessID
 		of   shelf
 	}{
-		"comes to h2 twice":      {"h2", circle},
+		"contains h2 twice":      {"h2", circle},
 		"more than 16 harnesses": {"h16", row(17)},
-		"there is no harness h1": {"h2", cut},
+		"the parent h1 does not": {"h2", cut},
 	} {
 		if _, err := agent.Chain(c.leaf, c.of.find); !errors.Is(err, perdure.Invalid) || !strings.Contains(err.Error(), name) {
 			t.Errorf("got %v, want an invalid chain that %s", err, name)
@@ -70,11 +70,11 @@ func TestChain(t *testing.T) {
 		return agent.Harness{}, false, perdure.Unavailable
 	}
 	if _, err := agent.Chain("h0", broken); !errors.Is(err, perdure.Unavailable) {
-		t.Errorf("got %v, want what the keeper says", err)
+		t.Errorf("got %v, want the error of the lookup", err)
 	}
 }
 
-// TestStatus: a life only goes forward (N11).
+// TestStatus: a status only moves forward (N11).
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	may := map[[2]agent.Status]bool{
@@ -88,14 +88,14 @@ func TestStatus(t *testing.T) {
 			}
 		}
 	}
-	if !agent.Active.Works() || agent.Archived.Works() || agent.Deleted.Works() || agent.Status("other").Works() {
-		t.Error("only what is active works")
+	if !agent.Active.Usable() || agent.Archived.Usable() || agent.Deleted.Usable() || agent.Status("other").Usable() {
+		t.Error("only an active harness is usable")
 	}
 	archived := []agent.Harness{{ID: "h0", Status: agent.Active}, {ID: "h1", Status: agent.Archived}}
-	if why, ok := agent.Broken(archived); ok || why != "harness h1 is archived" {
+	if why, ok := agent.FirstUnusable(archived); ok || why != "harness h1 is archived" {
 		t.Errorf("got %q, %t", why, ok)
 	}
-	if _, ok := agent.Broken(archived[:1]); !ok {
+	if _, ok := agent.FirstUnusable(archived[:1]); !ok {
 		t.Error("an active chain is broken")
 	}
 }

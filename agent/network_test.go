@@ -7,8 +7,8 @@ import (
 	"github.com/perdure/perdure/agent"
 )
 
-// TestListNeverReopens: where the lists of harness, agent and session have nothing in common, nothing is reached, and no later
-// layer, nor a subagent, opens any of it again (NL2).
+// TestListNeverReopens: where the lists of harness, agent and session have nothing in common,
+// nothing is reached, and no later layer, nor a subagent, opens any of it again (NL2).
 func TestListNeverReopens(t *testing.T) {
 	t.Parallel()
 	layer := func(allowed ...string) agent.Overlay {

@@ -65,7 +65,7 @@ func same(t interface {
 	}
 }
 
-// TestFoldLaws: a chain may be folded in parts, and whoever says nothing changes nothing (N8).
+// TestFoldLaws: a chain can be folded in parts, and an empty layer changes nothing (N8).
 func TestFoldLaws(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -123,7 +123,7 @@ func TestFoldNeverLoosens(t *testing.T) {
 	})
 }
 
-// TestHardStays names layers below that would loosen what is hard, were a fold to forget it.
+// TestHardStays: lower layers cannot loosen a hard limit.
 func TestHardStays(t *testing.T) {
 	t.Parallel()
 	above := agent.Overlay{
@@ -217,7 +217,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-// TestFoldCopies: what a fold returned may be changed without changing what it was made of.
+// TestFoldCopies: changing the result of a fold does not change its inputs.
 func TestFoldCopies(t *testing.T) {
 	t.Parallel()
 	of := func() agent.Overlay {
@@ -248,26 +248,26 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// TestCheck: each fault is found, and told in its words.
+// TestCheck: each fault is found and reported.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for want, o := range map[string]agent.Overlay{
-		"system_prompt":              {SystemPrompt: strings.Repeat("x", 300<<10)},
-		"tools: one has no name":     {Tools: []string{""}},
-		"capabilities: one has no":   {Capabilities: []string{"a", ""}},
-		"network_access 2":           {NetworkAccess: []perdure.NetworkList{{}, {Allowed: []string{"a b"}}}},
-		"model id":                   {DefaultModel: "gpt"},
-		"max_iterations: -1":         {MaxIterations: agent.Limit{Value: -1}},
-		"limits.seal_after":          {Limits: agent.Limits{SealAfter: agent.Limit{Hard: -2}}},
-		"soft_budget_ms":             {SoftBudgetMS: -5},
-		`recovery "never"`:           {Recovery: "never"},
-		`initial file "a"`:           {InitialFiles: []agent.File{{Path: "a"}}},
-		`initial file "/"`:           {InitialFiles: []agent.File{{Path: "/"}}},
-		`initial file "/a/../../b"`:  {InitialFiles: []agent.File{{Path: "/a/../../b"}}},
-		`initial file "/\x00"`:       {InitialFiles: []agent.File{{Path: "/\x00"}}},
-		`not "base64"`:               {InitialFiles: []agent.File{{Path: "/a", Content: "?", Encoding: "base64"}}},
-		`not "rot13"`:                {InitialFiles: []agent.File{{Path: "/a", Encoding: "rot13"}}},
-		"initial_files: 1 with 1048": {InitialFiles: []agent.File{{Path: "/a", Content: strings.Repeat("x", 10<<20+1)}}},
+		"system_prompt":                        {SystemPrompt: strings.Repeat("x", 300<<10)},
+		"tools: one of them is empty":          {Tools: []string{""}},
+		"capabilities: one of them":            {Capabilities: []string{"a", ""}},
+		"network_access 2":                     {NetworkAccess: []perdure.NetworkList{{}, {Allowed: []string{"a b"}}}},
+		"model id":                             {DefaultModel: "gpt"},
+		"max_iterations: -1":                   {MaxIterations: agent.Limit{Value: -1}},
+		"limits.seal_after":                    {Limits: agent.Limits{SealAfter: agent.Limit{Hard: -2}}},
+		"soft_budget_ms":                       {SoftBudgetMS: -5},
+		`recovery "never"`:                     {Recovery: "never"},
+		`initial file "a"`:                     {InitialFiles: []agent.File{{Path: "a"}}},
+		`initial file "/"`:                     {InitialFiles: []agent.File{{Path: "/"}}},
+		`initial file "/a/../../b"`:            {InitialFiles: []agent.File{{Path: "/a/../../b"}}},
+		`initial file "/\x00"`:                 {InitialFiles: []agent.File{{Path: "/\x00"}}},
+		`not "base64"`:                         {InitialFiles: []agent.File{{Path: "/a", Content: "?", Encoding: "base64"}}},
+		`not "rot13"`:                          {InitialFiles: []agent.File{{Path: "/a", Encoding: "rot13"}}},
+		"initial_files: there are 1 with 1048": {InitialFiles: []agent.File{{Path: "/a", Content: strings.Repeat("x", 10<<20+1)}}},
 	} {
 		if err := o.Check(); !errors.Is(err, perdure.Invalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an invalid %s", err, want)

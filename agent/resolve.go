@@ -12,40 +12,41 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// The bounds of an overlay, each alone and all folded.
+// The limits of an overlay. They apply to each layer and to the folded overlay.
 const (
 	maxPromptBytes = 256 << 10
-	maxModelBytes  = 4 << 10 // of a model's name, which may have the URL of its server
-	maxNames       = 1_000   // tools and capabilities, of each
+	maxModelBytes  = 4 << 10 // a model's name can contain the URL of its server
+	maxNames       = 1_000   // of tools, and of capabilities
 	maxFiles       = 1_000
-	maxFileBytes   = 10 << 20 // of all initial files together: they are written in the commit that makes the session
+	maxFileBytes   = 10 << 20 // of all initial files together; one commit creates the session with them
 )
 
-// FieldError is what is wrong with a field of an overlay. It is Invalid.
+// FieldError says what is wrong with a field of an overlay. It is Invalid.
 type FieldError struct {
-	Field string // as JSON has it, below others with a slash between
+	Field string // path of JSON names, separated by slashes
 	Err   error
 }
 
-// Error says what is wrong, and with what.
+// Error returns the text of Err.
 func (e *FieldError) Error() string { return e.Err.Error() }
 
-// Unwrap makes it Invalid.
+// Unwrap returns Err.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// faults is what was found wrong.
-type faults []error
+// fieldErrors collects errors.
+type fieldErrors []error
 
-// add adds what is wrong with a field; nil: nothing.
-func (f *faults) add(field string, err error) {
+// add adds the error of a field, unless it is nil.
+func (f *fieldErrors) add(field string, err error) {
 	if err != nil {
 		*f = append(*f, &FieldError{field, err})
 	}
 }
 
-// Check returns all that is wrong with an overlay, joined, each a *[FieldError]. It is Invalid.
+// Check returns everything that is wrong with an overlay as one joined error. Each part is an
+// Invalid *[FieldError].
 func (o Overlay) Check() error {
-	var wrong faults
+	var wrong fieldErrors
 	if len(o.SystemPrompt) > maxPromptBytes {
 		wrong.add("system_prompt", fmt.Errorf("%w system_prompt: it has %d bytes, at most %d are allowed", perdure.Invalid, len(o.SystemPrompt), maxPromptBytes))
 	}
@@ -65,10 +66,12 @@ func (o Overlay) Check() error {
 		wrong.add("default_model_id", err)
 	}
 	if o.SoftBudgetMS < -1 {
-		wrong.add("soft_budget_ms", fmt.Errorf("%w soft_budget_ms %d: a number of milliseconds, or -1 for never", perdure.Invalid, o.SoftBudgetMS))
+		wrong.add("soft_budget_ms", fmt.Errorf("%w soft_budget_ms %d: use a number of milliseconds, or -1 for never",
+			perdure.Invalid, o.SoftBudgetMS))
 	}
 	if o.Recovery != "" && o.Recovery != perdure.RecoverContinue && o.Recovery != perdure.RecoverFinalize && o.Recovery != perdure.RecoverRestart {
-		wrong.add("recovery", fmt.Errorf("%w recovery %q: continue, finalize or restart", perdure.Invalid, o.Recovery))
+		wrong.add("recovery", fmt.Errorf("%w recovery %q: use continue, finalize or restart", perdure.Invalid,
+			o.Recovery))
 	}
 	for _, l := range []struct {
 		field string
@@ -82,19 +85,19 @@ func (o Overlay) Check() error {
 	return errors.Join(wrong...)
 }
 
-// checkNames looks at tools or capabilities. Whether there are such is the engine's to know.
+// checkNames checks tools or capabilities. The engine checks whether they exist.
 func checkNames(what string, names []string) error {
 	switch {
 	case len(names) > maxNames:
-		return fmt.Errorf("%w %s: %d of them, at most %d are allowed", perdure.Invalid, what, len(names), maxNames)
+		return fmt.Errorf("%w %s: there are %d, at most %d are allowed", perdure.Invalid, what, len(names), maxNames)
 	case slices.Contains(names, ""):
-		return fmt.Errorf("%w %s: one has no name", perdure.Invalid, what)
+		return fmt.Errorf("%w %s: one of them is empty", perdure.Invalid, what)
 	}
 	return nil
 }
 
-// checkFiles looks at the initial files. Their paths are looked at again where they are written.
-func (o Overlay) checkFiles(wrong *faults) {
+// checkFiles checks the initial files. The paths are checked again when the files are written.
+func (o Overlay) checkFiles(wrong *fieldErrors) {
 	size := 0
 	for i, f := range o.InitialFiles {
 		size += len(f.Content)
@@ -104,23 +107,25 @@ func (o Overlay) checkFiles(wrong *faults) {
 		}
 		_, err := base64.StdEncoding.DecodeString(f.Content)
 		if f.Encoding != "" && f.Encoding != "text" && (f.Encoding != "base64" || err != nil) {
-			wrong.add(field+"/content", fmt.Errorf("%w initial file %q: its content is not %.40q: text or base64", perdure.Invalid, f.Path, f.Encoding))
+			wrong.add(field+"/content", fmt.Errorf("%w initial file %q: its content is not %.40q: use text or base64",
+				perdure.Invalid, f.Path, f.Encoding))
 		}
 	}
 	if size > maxFileBytes || len(o.InitialFiles) > maxFiles {
-		wrong.add("initial_files", fmt.Errorf("%w initial_files: %d with %d bytes, at most %d with %d bytes are allowed",
+		wrong.add("initial_files", fmt.Errorf("%w initial_files: there are %d with %d bytes, "+
+			"but the limits are %d files and %d bytes",
 			perdure.Invalid, len(o.InitialFiles), size, maxFiles, maxFileBytes))
 	}
 }
 
-// Resolve makes the agent that a session is created with of a folded overlay (N9). Capabilities and the model stand in it by
-// their ids: the engine that makes the session puts their tools, their words and the model's name in. Invalid: what
-// Check says.
+// Resolve turns a folded overlay into the configuration of a session. It leaves capabilities and
+// the model as ids; the engine that creates the session adds their tools, their instructions and
+// the model's name. The error is that of Check.
 func Resolve(o Overlay) (perdure.Agent, error) {
 	if err := o.Check(); err != nil {
-		return perdure.Agent{}, fmt.Errorf("resolve an overlay: %w", err)
+		return perdure.Agent{}, fmt.Errorf("resolve overlay: %w", err)
 	}
-	o = Fold(o) // of its own
+	o = Fold(o) // a copy
 	resolved := perdure.Agent{
 		Instructions: o.SystemPrompt, Model: cmp.Or(o.Model, string(o.DefaultModel)), Tools: o.Tools, Capabilities: o.Capabilities,
 		MaxIterations:    o.MaxIterations.effective(perdure.DefaultMaxIterations),
@@ -138,7 +143,7 @@ func Resolve(o Overlay) (perdure.Agent, error) {
 	case slices.Contains(o.Tools, AllTools):
 		resolved.Tools = nil
 	case o.Tools == nil:
-		resolved.Tools = []string{} // none, which is not all
+		resolved.Tools = []string{} // an empty list means no tools; nil would mean all
 	}
 	for _, l := range o.NetworkAccess {
 		resolved.Network = resolved.Network.Narrow(l)

@@ -1,7 +1,7 @@
 package agent
 
-// Status is where a harness or an agent is in its life (N11). It only goes forward: what is archived stops the turns that
-// need it, and what is deleted is a tombstone.
+// Status is the status of a harness or an agent. It only moves forward. An archived one stops the
+// turns that need it, and a deleted one remains as a tombstone.
 type Status string
 
 // The statuses, in their order. The zero value is active.
@@ -11,7 +11,7 @@ const (
 	Deleted  Status = "deleted"
 )
 
-// step is the place of a status in a life; 0: it is none.
+// step is the position of a status in the order; 0: it is not a status.
 func (s Status) step() int {
 	switch s {
 	case Active, "":
@@ -27,20 +27,20 @@ func (s Status) step() int {
 // Valid reports whether s is one of the statuses.
 func (s Status) Valid() bool { return s.step() > 0 }
 
-// Works reports whether turns may need what has this status.
-func (s Status) Works() bool { return s.step() == 1 }
+// Usable reports whether turns may use a harness or an agent with this status.
+func (s Status) Usable() bool { return s.step() == 1 }
 
-// Follows reports whether a thing may come from a status to this one. A tombstone stays as it is, and cannot be written
+// Follows reports whether the status may change from before to s. A tombstone cannot be written
 // again.
 func (s Status) Follows(before Status) bool {
 	return s.Valid() && before.step() <= s.step() && before != Deleted
 }
 
-// StatusFilter says which of a list are wanted.
+// StatusFilter selects statuses.
 type StatusFilter struct {
-	Status Status // empty: active ones
-	All    bool   // those of every status
+	Status Status // empty: active
+	All    bool   // every status
 }
 
-// Fits reports whether a status is wanted.
-func (f StatusFilter) Fits(s Status) bool { return f.All || s.step() == f.Status.step() }
+// Matches reports whether the filter selects the status.
+func (f StatusFilter) Matches(s Status) bool { return f.All || s.step() == f.Status.step() }

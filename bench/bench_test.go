@@ -18,7 +18,7 @@ import (
 	"github.com/perdure/perdure/tool/shell"
 )
 
-// TestMain is also the supervisor of commands, and the processes that the measurements start.
+// TestMain also runs the supervisor of commands and the processes that the measurements start.
 func TestMain(m *testing.M) {
 	shell.Supervise()
 	if role := os.Getenv(childRole); role != "" {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// decoded reads the JSON of a run and refuses fields that Report has not.
+// decoded reads the JSON of a run. It fails for fields that Report does not have.
 func decoded(t *testing.T, path string) Report {
 	t.Helper()
 	body, err := os.ReadFile(path)
@@ -46,7 +46,8 @@ func decoded(t *testing.T, path string) Report {
 	return report
 }
 
-// documented reads the figures and fields of the reference: the rows of its tables, whose first two cells are code.
+// documented returns the figures and fields of the reference page: the table rows whose first two
+// cells are code.
 func documented(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "docs", "reference", "figures.md"))
@@ -67,7 +68,8 @@ func documented(t *testing.T) map[string][]string {
 			for _, field := range code.FindAllStringSubmatch(cells[2], -1) {
 				fields = append(fields, field[1])
 			}
-			if bare, ok := strings.CutSuffix(name[1], onPostgres); ok && len(fields) == 1 { // those of the figure over SQLite
+			// the fields of the SQLite figure
+			if bare, ok := strings.CutSuffix(name[1], onPostgres); ok && len(fields) == 1 {
 				fields = slices.Clone(found[bare])
 			}
 			slices.Sort(fields)
@@ -77,7 +79,8 @@ func documented(t *testing.T) map[string][]string {
 	return found
 }
 
-// checkGoals wants every goal to be about a field that is there, and its verdict to follow from its numbers.
+// checkGoals checks that every goal is about an existing field, and that its verdict follows from
+// its numbers.
 func checkGoals(t *testing.T, report Report) {
 	t.Helper()
 	if len(report.Goals) == 0 {
@@ -95,7 +98,7 @@ func checkGoals(t *testing.T, report Report) {
 	}
 }
 
-// checkLines wants the form of Go's benchmarks: a name, a count, then values with their units.
+// checkLines checks the format of Go benchmarks: a name, a count, then values with their units.
 func checkLines(t *testing.T, path string, figures int) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -114,14 +117,14 @@ func checkLines(t *testing.T, path string, figures int) {
 	}
 }
 
-// TestRefuses wants bad flags to be told with what to do.
+// TestRefuses checks that bad flags are refused with a hint.
 func TestRefuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ args, want string }{
 		{"-only nothing", "choose from disk, calls"},
-		{"calls", "given by flags"},
+		{"calls", "use flags"},
 		{"-unknown", "not defined"},
-		{"-dir /nowhere/at/all", "make a folder to measure in"},
+		{"-dir /nowhere/at/all", "create a folder for the measurements"},
 	} {
 		var out bytes.Buffer
 
@@ -136,7 +139,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestPercentiles takes the nearest rank.
+// TestPercentiles checks the nearest rank.
 func TestPercentiles(t *testing.T) {
 	t.Parallel()
 	var hundred sample
@@ -157,7 +160,7 @@ func TestPercentiles(t *testing.T) {
 	}
 }
 
-// TestMedian takes the middle.
+// TestMedian checks the middle value.
 func TestMedian(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -170,11 +173,12 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// TestOrders wants the model to make as many calls as were asked for, in messages of the size that was asked for.
+// TestOrders checks that the model makes the requested number of calls, in messages of the
+// requested size.
 func TestOrders(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	w, err := openWorld(t.Context(), worldConfig{Dir: dir})
+	w, err := openEngineRig(t.Context(), engineRigConfig{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +193,7 @@ func TestOrders(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		if err := w.rested(t.Context(), id, o); err != nil {
+		if err := w.waitIdle(t.Context(), id, o); err != nil {
 			t.Fatal(err)
 		}
 
@@ -216,8 +220,9 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// TestWithoutServer wants a machine on which no server starts to be told so in one line, and the rest to be measured.
-// It is not parallel: it sets the folder for temporary files, in which a path of a socket would be too long.
+// TestWithoutServer checks that a missing server is reported in one line, and that everything else
+// is measured. It is not parallel: it sets the folder for temporary files, in which the path of a
+// socket would be too long.
 func TestWithoutServer(t *testing.T) {
 	long := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
 	if err := os.Mkdir(long, 0o700); err != nil {
@@ -246,8 +251,9 @@ func TestWithoutServer(t *testing.T) {
 	}
 }
 
-// TestHeardOf counts what a server was told: transactions of several processes among each other, statements of several lines,
-// and neither what was said outside of transactions nor a watcher's look.
+// TestHeardOf counts the statements of a server: transactions of several interleaved processes and
+// statements of several lines, without statements outside of transactions and without those of a
+// watcher.
 func TestHeardOf(t *testing.T) {
 	t.Parallel()
 	const log = "2026-01-02 03:04:05.678 UTC [11] LOG:  statement: BEGIN READ WRITE; clock\n" +
@@ -263,7 +269,7 @@ func TestHeardOf(t *testing.T) {
 		"2026-01-02 03:04:05.685 UTC [12] LOG:  statement: ROLLBACK\n" +
 		"2026-01-02 03:04:05.686 UTC [11] LOG:  statement: BEGIN READ WRITE; clock\n"
 
-	all := heardOf(log)
+	all := parseServerLog(log)
 
 	if got, want := all.cost(), (cost{work: 2, views: 1, transactions: 1}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -273,7 +279,8 @@ func TestHeardOf(t *testing.T) {
 	}
 }
 
-// TestColumns wants a field to be held against the goal of its store, and both stores in one line.
+// TestColumns checks that a field is compared with the goal of its store, with both stores on one
+// line.
 func TestColumns(t *testing.T) {
 	t.Parallel()
 	r := newReport(Machine{})
@@ -297,7 +304,7 @@ func TestColumns(t *testing.T) {
 	if got, want := strings.Fields(lines[len(lines)-1]), strings.Fields("pace of_ratio 3 ≤ 4 met 5 7 ≤ 6 missed 5"); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if len(r.Goals) != 3 { // of the last one Postgres has none
+	if len(r.Goals) != 3 { // the last goal does not exist for Postgres
 		t.Errorf("%d goals: %+v", len(r.Goals), r.Goals)
 	}
 }

@@ -10,18 +10,19 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// callsASession is how many calls a session makes in a round of measureCalls, after its start.
+// callsASession is the number of calls that a session makes in a round of measureCalls, after its
+// start.
 const callsASession = 32
 
-// errLeft is a call that should have been settled and is not.
+// errLeft reports calls that should have been settled but were not.
 var errLeft = errors.New("the ledger is short of calls")
 
-// bigStep is how many calls a message of the model holds in the variant in which the model has the smallest part.
+// bigStep is the number of calls per model message in the variant with the least model work.
 const bigStep = 32
 
-// measureCalls measures durable calls a second: claim, an at_most_once tool that does nothing, settlement and all events,
-// acknowledged by syncs. Floor and Perdure take turns.
-func measureCalls(ctx context.Context, l *lab) error {
+// measureCalls measures durable calls per second: claim, an at_most_once tool that does nothing,
+// settlement and all events, with syncs. Floor and Perdure alternate.
+func measureCalls(ctx context.Context, l *runner) error {
 	for _, callers := range []int{1, 16, 64} {
 		if err := l.callsOf(ctx, callers); err != nil {
 			return err
@@ -30,14 +31,15 @@ func measureCalls(ctx context.Context, l *lab) error {
 	return nil
 }
 
-// callsOf measures one number of callers: of the floor, and of Perdure with one call a step and with many.
-func (l *lab) callsOf(ctx context.Context, callers int) error {
+// callsOf measures one number of callers: the floor, and Perdure with one call per step and with
+// many.
+func (l *runner) callsOf(ctx context.Context, callers int) error {
 	f, err := l.floor(ctx)
 	if err != nil {
 		return err
 	}
 	defer f.close()
-	w, err := l.world(ctx, worldConfig{})
+	w, err := l.world(ctx, engineRigConfig{})
 	if err != nil {
 		return err
 	}
@@ -45,7 +47,7 @@ func (l *lab) callsOf(ctx context.Context, callers int) error {
 	var bare, single, many throughput
 	atOnce := l.count(callers, min(callers, 8))
 	for round := range l.count(5, 1) {
-		l.say("calls, %d callers, round %d", callers, round+1)
+		l.progressf("calls, %d callers, round %d", callers, round+1)
 		calls := l.count(callsASession, 2)
 		if err := l.bareCalls(ctx, f, atOnce, 2*calls, &bare); err != nil {
 			return err
@@ -53,7 +55,8 @@ func (l *lab) callsOf(ctx context.Context, callers int) error {
 		if err := durableCalls(ctx, w, burst{atOnce, order{tool: "noop", all: calls, step: 1}}, &single); err != nil {
 			return err
 		}
-		if err := durableCalls(ctx, w, burst{atOnce, order{tool: "noop", all: calls, step: bigStep}}, &many); err != nil {
+		if err := durableCalls(ctx, w, burst{atOnce, order{tool: "noop", all: calls, step: bigStep}},
+			&many); err != nil {
 			return err
 		}
 	}
@@ -61,7 +64,8 @@ func (l *lab) callsOf(ctx context.Context, callers int) error {
 	l.reportCalls(floorName, bare)
 	l.reportCalls(fmt.Sprintf("calls_%d_steps_of_1", callers), single)
 	l.reportCalls(fmt.Sprintf("calls_%d_steps_of_32", callers), many)
-	for _, figure := range []string{fmt.Sprintf("calls_%d_steps_of_1", callers), fmt.Sprintf("calls_%d_steps_of_32", callers)} {
+	for _, figure := range []string{fmt.Sprintf("calls_%d_steps_of_1", callers),
+		fmt.Sprintf("calls_%d_steps_of_32", callers)} {
 		l.report.ratio(figure, floorName, "calls_per_s", "floor_ratio")
 		l.report.ratio(figure, floorName, "cpu_us", "floor_cpu_ratio")
 		if callers == 64 {
@@ -72,18 +76,18 @@ func (l *lab) callsOf(ctx context.Context, callers int) error {
 }
 
 // reportCalls writes the rounds of one kind of call.
-func (l *lab) reportCalls(figure string, t throughput) {
+func (l *runner) reportCalls(figure string, t throughput) {
 	l.report.rates(figure, "calls_per_s", t.perSecond)
 	l.report.set(figure, "cpu_us", median(t.cpuMicros))
 }
 
-// bareCalls is the floor: callers at once, each making calls of two transactions.
-func (l *lab) bareCalls(ctx context.Context, f floor, callers, each int, into *throughput) error {
+// bareCalls measures the floor: concurrent callers, each making calls of two transactions.
+func (l *runner) bareCalls(ctx context.Context, f floor, callers, each int, into *throughput) error {
 	places, err := f.callers(ctx, callers)
 	if err != nil {
 		return err
 	}
-	took, err := together(callers, func(worker int) error {
+	took, err := maxConcurrent(callers, func(worker int) error {
 		c := l.bareCaller()
 		for range each {
 			if err := c.call(places[worker]); err != nil {
@@ -96,18 +100,18 @@ func (l *lab) bareCalls(ctx context.Context, f floor, callers, each int, into *t
 	return err
 }
 
-// burst is an order to sessions at once.
+// burst is an order to several sessions at once.
 type burst struct {
 	sessions int
 	order    order
 }
 
-// durableCalls is Perdure: sessions at once, each with one turn of calls. The clock runs from the messages to the
-// last word of the last turn, which comes after its settlements; the sessions are there before, and what was settled is
-// counted after.
-func durableCalls(ctx context.Context, w *world, b burst, into *throughput) error {
+// durableCalls measures Perdure: concurrent sessions, each with one turn of calls. The time runs
+// from the messages to the end of the last turn, which comes after its settlements. The sessions
+// are created before, and the settled calls are counted afterwards.
+func durableCalls(ctx context.Context, w *engineRig, b burst, into *throughput) error {
 	ids := make([]perdure.SessionID, b.sessions)
-	if _, err := together(b.sessions, func(i int) (err error) {
+	if _, err := maxConcurrent(b.sessions, func(i int) (err error) {
 		ids[i], err = w.session(ctx, agent(false))
 		return err
 	}); err != nil {
@@ -126,30 +130,31 @@ func durableCalls(ctx context.Context, w *world, b burst, into *throughput) erro
 	return nil
 }
 
-// turns runs a turn in each session at once, and says what it took to the last word. Then it waits for their rest.
-func (w *world) turns(ctx context.Context, ids []perdure.SessionID, o order) (spent, error) {
-	took, err := together(len(ids), func(i int) error { return w.turn(ctx, ids[i], o) })
+// turns runs a turn in each session concurrently, and returns the time until the last answer. Then
+// it waits until all sessions are idle.
+func (w *engineRig) turns(ctx context.Context, ids []perdure.SessionID, o order) (cpuTimes, error) {
+	took, err := maxConcurrent(len(ids), func(i int) error { return w.turn(ctx, ids[i], o) })
 	if err != nil {
 		return took, err
 	}
-	_, err = together(len(ids), func(i int) error { return w.WaitIdle(ctx, ids[i]) })
+	_, err = maxConcurrent(len(ids), func(i int) error { return w.WaitIdle(ctx, ids[i]) })
 	return took, err
 }
 
-// entries notes when a tool was entered. Its length is bounded by the calls of one turn.
+// entries records when a tool was entered. Its length is bounded by the calls of one turn.
 type entries struct {
 	mu sync.Mutex
 	at []time.Time // guarded by mu
 }
 
-// note adds the present moment.
+// note adds the current time.
 func (e *entries) note(perdure.SessionID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.at = append(e.at, time.Now())
 }
 
-// take returns the times between neighbours and begins anew.
+// take returns the times between neighbours and resets.
 func (e *entries) take() sample {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -161,16 +166,16 @@ func (e *entries) take() sample {
 	return s
 }
 
-// measureSequential measures one durable call after another in one session: the time from a tool's entry to its next
-// entry. The floor's is a claim and a settlement, each committed on its own.
-func measureSequential(ctx context.Context, l *lab) error {
+// measureSequential measures sequential durable calls in one session: the time from one entry of a
+// tool to the next. The floor is a claim and a settlement, each committed separately.
+func measureSequential(ctx context.Context, l *runner) error {
 	f, err := l.floor(ctx)
 	if err != nil {
 		return err
 	}
 	defer f.close()
 	var seen entries
-	w, err := l.world(ctx, worldConfig{Tools: &tools{called: seen.note}})
+	w, err := l.world(ctx, engineRigConfig{Tools: &tools{called: seen.note}})
 	if err != nil {
 		return err
 	}
@@ -182,11 +187,13 @@ func measureSequential(ctx context.Context, l *lab) error {
 			return err
 		}
 		bare = append(bare, s...)
-		if s, err = durableSequence(ctx, w, &seen, order{tool: "noop", all: l.count(callsASession, 4), step: 1}); err != nil {
+		if s, err = durableSequence(ctx, w, &seen,
+			order{tool: "noop", all: l.count(callsASession, 4), step: 1}); err != nil {
 			return err
 		}
 		single = append(single, s...)
-		if s, err = durableSequence(ctx, w, &seen, order{tool: "noop", all: l.count(callsASession, 4), step: bigStep}); err != nil {
+		if s, err = durableSequence(ctx, w, &seen,
+			order{tool: "noop", all: l.count(callsASession, 4), step: bigStep}); err != nil {
 			return err
 		}
 		many = append(many, s...)
@@ -203,7 +210,7 @@ func measureSequential(ctx context.Context, l *lab) error {
 }
 
 // bareSequence makes calls of the floor, in this goroutine.
-func (l *lab) bareSequence(f floor, n int) (sample, error) {
+func (l *runner) bareSequence(f floor, n int) (sample, error) {
 	c, apply := l.bareCaller(), f.alone()
 	var s sample
 	for range n {
@@ -216,14 +223,14 @@ func (l *lab) bareSequence(f floor, n int) (sample, error) {
 	return s, nil
 }
 
-// durableSequence runs a turn of calls, strictly one after another, in a new session.
-func durableSequence(ctx context.Context, w *world, seen *entries, o order) (sample, error) {
+// durableSequence runs a turn of sequential calls in a new session.
+func durableSequence(ctx context.Context, w *engineRig, seen *entries, o order) (sample, error) {
 	id, err := w.session(ctx, agent(true))
 	if err != nil {
 		return nil, err
 	}
 	seen.take()
-	if err := w.rested(ctx, id, o); err != nil {
+	if err := w.waitIdle(ctx, id, o); err != nil {
 		return nil, err
 	}
 	return seen.take(), nil

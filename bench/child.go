@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// The environment of the processes that the measurements start.
+// The environment variables of child processes.
 const (
-	childRole = "PERDURE_BENCH_ROLE" // which one; unset: none, this is the program itself
+	childRole = "PERDURE_BENCH_ROLE" // the role; unset: none, this is the parent
 	childDir  = "PERDURE_BENCH_DIR"  // its folder
-	childURL  = "PERDURE_BENCH_URL"  // its database in Postgres; empty: SQLite in its folder
-	childRuns = "PERDURE_BENCH_RUNS" // how many runs it parks
+	childURL  = "PERDURE_BENCH_URL"  // its Postgres database; empty: SQLite in its folder
+	childRuns = "PERDURE_BENCH_RUNS" // number of runs that it parks
 
-	childProfiles = "PERDURE_BENCH_PROFILES" // the folder for its profiles; empty: none
+	childProfiles = "PERDURE_BENCH_PROFILES" // folder for its profiles; empty: none
 )
 
 // childPatience is how long a child may be silent.
@@ -30,58 +30,60 @@ func runChild(ctx context.Context, role string, out io.Writer) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() { // ends with the process
-		_, _ = io.Copy(io.Discard, os.Stdin) // the parent's end of it closes when the parent is gone
+		_, _ = io.Copy(io.Discard, os.Stdin) // the pipe closes when the parent is gone
 		stop()
 	}()
 	runs, err := strconv.Atoi(os.Getenv(childRuns))
 	if err != nil {
 		return fmt.Errorf("read %s: %w", childRuns, err)
 	}
-	at := worldConfig{Dir: os.Getenv(childDir), URL: os.Getenv(childURL)}
+	at := engineRigConfig{Dir: os.Getenv(childDir), URL: os.Getenv(childURL)}
 	switch role {
 	case roleRecover:
-		return playRecover(ctx, at, runs, out)
+		return runRecoverRole(ctx, at, runs, out)
 	case rolePark:
-		return playPark(ctx, at, runs, out)
+		return runParkRole(ctx, at, runs, out)
 	case roleWait:
-		return playWait(ctx, at, runs, out)
+		return runWaitRole(ctx, at, runs, out)
 	}
-	return fmt.Errorf("there is no role %q", role)
+	return fmt.Errorf("unknown role %q", role)
 }
 
-// child is a started process of a role.
+// child is a process with a role.
 type child struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
 	lines chan line // closed at the end of its output
 }
 
-// line is what a child said, and when it was heard.
+// line is a line of output, and when it was received.
 type line struct {
 	text string
 	at   time.Time
 }
 
-// play is a role with what it needs.
-type play struct {
+// roleOptions is a role with its parameters.
+type roleOptions struct {
 	role     string
-	at       worldConfig // of which it takes Dir and URL
+	at       engineRigConfig // only Dir and URL are used
 	runs     int
 	profiles string // a folder; empty: none
 }
 
-func (l *lab) play(role string, at worldConfig, runs int) play {
-	return play{role: role, at: at, runs: runs, profiles: l.profile}
+func (l *runner) startRole(role string, at engineRigConfig, runs int) roleOptions {
+	return roleOptions{role: role, at: at, runs: runs, profiles: l.profile}
 }
 
-// startChild starts this program in a role.
-func startChild(ctx context.Context, p play) (*child, error) {
+// startChild starts this program with a role.
+func startChild(ctx context.Context, p roleOptions) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	c := &child{cmd: exec.CommandContext(ctx, self), lines: make(chan line, 16)} // more than a child says
-	c.cmd.Env = append(os.Environ(), childRole+"="+p.role, childDir+"="+p.at.Dir, childURL+"="+p.at.URL, childRuns+"="+strconv.Itoa(p.runs), childProfiles+"="+p.profiles)
+	// capacity 16: more than a child prints
+	c := &child{cmd: exec.CommandContext(ctx, self), lines: make(chan line, 16)}
+	c.cmd.Env = append(os.Environ(), childRole+"="+p.role, childDir+"="+p.at.Dir, childURL+"="+p.at.URL,
+		childRuns+"="+strconv.Itoa(p.runs), childProfiles+"="+p.profiles)
 	c.cmd.Stderr = os.Stderr
 	stdin, err := c.cmd.StdinPipe()
 	if err != nil {
@@ -104,31 +106,31 @@ func startChild(ctx context.Context, p play) (*child, error) {
 	return c, nil
 }
 
-// hear returns the next line whose words fit a format of fmt.Sscanf, with what stands in its places.
-func (c *child) hear(ctx context.Context, format string, places ...any) (line, error) {
+// readLines returns the next line that matches a format of fmt.Sscanf, and its values.
+func (c *child) readLines(ctx context.Context, format string, places ...any) (line, error) {
 	limit := time.After(childPatience)
 	for {
 		select {
 		case said, ok := <-c.lines:
 			if !ok {
-				return line{}, errors.New("the child ended in the middle")
+				return line{}, errors.New("the child exited early")
 			}
 			if _, err := fmt.Sscanf(said.text, format, places...); err == nil {
 				return said, nil
 			}
 		case <-limit:
-			return line{}, fmt.Errorf("the child did not say %q within %s", format, childPatience)
+			return line{}, fmt.Errorf("the child did not print %q within %s", format, childPatience)
 		case <-ctx.Done():
 			return line{}, context.Cause(ctx)
 		}
 	}
 }
 
-// kill ends the child by force and returns when it is gone, with all that it held.
+// kill kills the child and returns when it is gone.
 func (c *child) kill() {
 	_ = c.cmd.Process.Kill() // it may be gone already
 	for range c.lines {
 	}
-	_ = c.cmd.Wait() // says that it was killed
+	_ = c.cmd.Wait() // the error only says that it was killed
 	_ = c.stdin.Close()
 }

@@ -21,27 +21,28 @@ import (
 	"github.com/perdure/perdure/store/sqlstore"
 )
 
-// countedStore is a store over the same statements as store/sqlite that counts them. It writes one transaction at a time,
-// without a shared commit, and reads on the connection that writes. It is for counting, never for time.
-type countedStore struct {
+// countingStore is a store that counts the statements of store/sqlite. It runs one transaction at a
+// time, without shared commits, and reads on the writing connection. It is for counting, not for
+// timing.
+type countingStore struct {
 	db      *sql.DB
 	dialect sqlstore.Dialect
 	hub     *store.Hub
-	mu      sync.Mutex // one transaction or view at a time, and guards texts
+	mu      sync.Mutex // one transaction or view at a time; guards texts
 
-	texts map[string]int // how often each statement ran, but those of watchers
+	texts map[string]int // executions of each statement, without those of watchers
 
-	commits  atomic.Int64 // transactions that were kept
-	views    atomic.Int64 // but those of watchers
+	commits  atomic.Int64 // committed transactions
+	views    atomic.Int64 // without those of watchers
 	written  atomic.Int64 // statements of transactions
 	read     atomic.Int64 // statements of views
 	watching atomic.Int64 // statements of watchers
 }
 
-var _ store.Store = (*countedStore)(nil)
+var _ store.Store = (*countingStore)(nil)
 
-// openCounted makes a database in an empty folder.
-func openCounted(ctx context.Context, dir string) (*countedStore, error) {
+// openCounted creates a database in an empty folder.
+func openCounted(ctx context.Context, dir string) (*countingStore, error) {
 	dsn := url.URL{Scheme: "file", Path: filepath.Join(dir, "counted.db"), RawQuery: url.Values{
 		"_txlock": {"immediate"}, "_pragma": {"busy_timeout(5000)", "synchronous(FULL)", "foreign_keys(1)"},
 	}.Encode()}
@@ -49,7 +50,7 @@ func openCounted(ctx context.Context, dir string) (*countedStore, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the counting store: %w", err)
 	}
-	s := &countedStore{db: db, hub: store.NewHub(), texts: map[string]int{}, dialect: sqlstore.Dialect{
+	s := &countingStore{db: db, hub: store.NewHub(), texts: map[string]int{}, dialect: sqlstore.Dialect{
 		Goose:   "sqlite3",
 		Clock:   func(context.Context, sqlstore.DB) (time.Time, error) { return time.Now(), nil },
 		Explain: func(err error) error { return fmt.Errorf("%w: %w", perdure.Storage, err) },
@@ -60,8 +61,8 @@ func openCounted(ctx context.Context, dir string) (*countedStore, error) {
 	return s, nil
 }
 
-// InTx runs fn in a database transaction of its own.
-func (s *countedStore) InTx(ctx context.Context, fn func(store.Tx) error) error {
+// InTx runs fn in a separate database transaction.
+func (s *countingStore) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	appended, err := s.inTx(ctx, &s.written, fn)
 	if err != nil {
 		return err
@@ -73,29 +74,31 @@ func (s *countedStore) InTx(ctx context.Context, fn func(store.Tx) error) error 
 	return nil
 }
 
-func (s *countedStore) inTx(ctx context.Context, counter *atomic.Int64, fn func(store.Tx) error) ([]perdure.SessionID, error) {
+func (s *countingStore) inTx(ctx context.Context, counter *atomic.Int64,
+	fn func(store.Tx) error) ([]perdure.SessionID, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	begun, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, s.dialect.Explain(err)
 	}
-	tx := sqlstore.New(ctx, counting{begun, s, counter}, s.dialect)
+	tx := sqlstore.New(ctx, countingTx{begun, s, counter}, s.dialect)
 	if err := errors.Join(fn(tx), tx.Failure()); err != nil {
 		return nil, errors.Join(err, begun.Rollback())
 	}
 	return tx.Appended(), begun.Commit()
 }
 
-// View runs fn in a transaction too.
-func (s *countedStore) View(ctx context.Context, fn func(store.Reader) error) error {
+// View runs fn in a transaction, too.
+func (s *countingStore) View(ctx context.Context, fn func(store.Reader) error) error {
 	s.views.Add(1)
 	_, err := s.inTx(ctx, &s.read, func(tx store.Tx) error { return fn(tx) })
 	return err
 }
 
-// Watch reads like any watcher; its statements are not the turn's.
-func (s *countedStore) Watch(ctx context.Context, session perdure.SessionID, after int64, fn func(store.Frame) error) error {
+// Watch reads like any watcher; its statements are not counted for the turn.
+func (s *countingStore) Watch(ctx context.Context, session perdure.SessionID, after int64,
+	fn func(store.Frame) error) error {
 	read := func(after int64, limit int) (found []perdure.Event, err error) {
 		_, err = s.inTx(ctx, &s.watching, func(tx store.Tx) error {
 			found, err = tx.Events(session, after, limit)
@@ -106,17 +109,17 @@ func (s *countedStore) Watch(ctx context.Context, session perdure.SessionID, aft
 	return s.hub.Watch(ctx, session, after, read, fn)
 }
 
-// Publish shows a frame to the watchers.
-func (s *countedStore) Publish(frame store.Frame) { s.hub.Publish(frame) }
+// Publish sends a frame to the watchers.
+func (s *countingStore) Publish(frame store.Frame) { s.hub.Publish(frame) }
 
 // Close closes the database.
-func (s *countedStore) Close() error {
+func (s *countingStore) Close() error {
 	s.hub.Close()
 	return s.db.Close()
 }
 
-// forget begins the count anew.
-func (s *countedStore) forget() {
+// forget resets the counts.
+func (s *countingStore) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, n := range []*atomic.Int64{&s.commits, &s.views, &s.written, &s.read, &s.watching} {
@@ -126,7 +129,7 @@ func (s *countedStore) forget() {
 }
 
 // list writes the statements, the most frequent first.
-func (s *countedStore) list(w io.Writer) {
+func (s *countingStore) list(w io.Writer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	byCount := slices.SortedFunc(maps.Keys(s.texts), func(a, b string) int {
@@ -137,26 +140,26 @@ func (s *countedStore) list(w io.Writer) {
 	}
 }
 
-// counting counts the statements of one transaction.
-type counting struct {
+// countingTx counts the statements of one transaction.
+type countingTx struct {
 	tx *sql.Tx
-	of *countedStore // whose lock the transaction holds
+	of *countingStore // the transaction holds its lock
 	n  *atomic.Int64
 }
 
 // ExecContext counts and runs a statement that returns no rows.
-func (c counting) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+func (c countingTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	c.count(query)
 	return c.tx.ExecContext(ctx, query, args...)
 }
 
 // QueryContext counts and runs a statement that returns rows.
-func (c counting) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+func (c countingTx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	c.count(query)
 	return c.tx.QueryContext(ctx, query, args...)
 }
 
-func (c counting) count(query string) {
+func (c countingTx) count(query string) {
 	c.n.Add(1)
 	if c.n != &c.of.watching {
 		c.of.texts[query]++

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// groupWriters is how many commit rows to the floor at once.
+// groupWriters is the number of concurrent writers to the floor.
 const groupWriters = 64
 
-// measureDisk measures what the disk and the database can do without us: a sync, a commit of one row, and commits that many
-// writers share.
-func measureDisk(ctx context.Context, l *lab) error {
+// measureDisk measures the disk and the database without Perdure: a sync, a commit of one row, and
+// commits that many writers share.
+func measureDisk(ctx context.Context, l *runner) error {
 	f, err := l.floor(ctx)
 	if err != nil {
 		return err
@@ -22,7 +22,7 @@ func measureDisk(ctx context.Context, l *lab) error {
 	var syncs, commits sample
 	var commitRates, groupRates []float64
 	for range l.count(5, 1) {
-		if !l.onPostgres() { // the disk is the same one
+		if !l.onPostgres() { // the disk is the same
 			s, err := l.syncs(l.count(200, 5))
 			if err != nil {
 				return err
@@ -49,7 +49,7 @@ func measureDisk(ctx context.Context, l *lab) error {
 	return nil
 }
 
-// rateOf is how many of a sample there are in a second, one after another.
+// rateOf returns the rate of a sequential sample per second.
 func rateOf(s sample) float64 {
 	var all time.Duration
 	for _, d := range s {
@@ -58,14 +58,14 @@ func rateOf(s sample) float64 {
 	return perSecond(len(s), all)
 }
 
-// syncs writes 4 KiB after 4 KiB and brings each to the disk.
-func (l *lab) syncs(n int) (sample, error) {
+// syncs writes blocks of 4 KiB and syncs each.
+func (l *runner) syncs(n int) (sample, error) {
 	path := filepath.Join(l.root, "sync")
 	file, err := os.Create(path)
 	if err != nil {
 		return nil, fmt.Errorf("sync: %w", err)
 	}
-	defer func() { _ = os.Remove(path) }() // the folder goes at the end anyway
+	defer func() { _ = os.Remove(path) }() // the folder is removed at the end anyway
 	defer file.Close()
 	block := make([]byte, 4096)
 	var s sample
@@ -83,7 +83,7 @@ func (l *lab) syncs(n int) (sample, error) {
 	return s, nil
 }
 
-// bareCommits writes rows, each in a commit of its own.
+// bareCommits writes rows, each in a separate commit.
 func bareCommits(f floor, n int) (sample, error) {
 	row, apply := bareNote(), f.alone()
 	var s sample
@@ -103,13 +103,14 @@ func bareNote() write {
 	return func(l *bareLine) error { return l.exec(floorNote, body) }
 }
 
-// groupCommits lets many writers commit rows at once, each waiting for its commit, and returns rows a second.
+// groupCommits lets many writers commit rows concurrently, each waiting for its commit, and returns
+// rows per second.
 func groupCommits(ctx context.Context, f floor, each int) (float64, error) {
 	places, err := f.callers(ctx, groupWriters)
 	if err != nil {
 		return 0, err
 	}
-	took, err := together(groupWriters, func(worker int) error {
+	took, err := maxConcurrent(groupWriters, func(worker int) error {
 		row := bareNote()
 		for range each {
 			if err := places[worker](row); err != nil {

@@ -9,18 +9,18 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// The goal of everything that should not depend on how much there is.
-const flatEnough = 1.5
+// The goal of measurements that should not depend on the amount of data.
+const maxSlowdown = 1.5
 
-// flat is the two figures of a size, measured in turns with the other sizes.
-type flat struct {
+// scalingResult contains the two figures of a size, measured alternately with the other sizes.
+type scalingResult struct {
 	name  string
 	one   sample     // sequential calls
 	calls throughput // of several sessions
 }
 
-// write puts the figures of sizes into the report, each against the first.
-func writeFlat(l *lab, sizes []*flat) {
+// writeFlat reports the figures of sizes, each relative to the first.
+func writeFlat(l *runner, sizes []*scalingResult) {
 	for i, s := range sizes {
 		l.report.latencies(s.name, s.one)
 		l.report.set(s.name, "calls_per_s", median(s.calls.perSecond))
@@ -30,13 +30,15 @@ func writeFlat(l *lab, sizes []*flat) {
 		}
 		l.report.ratio(s.name, sizes[0].name, "p50_us", "p50_growth_ratio")
 		l.report.ratio(s.name, sizes[0].name, "cpu_us", "cpu_growth_ratio")
-		l.report.set(s.name, "calls_slowdown_ratio", l.report.value(sizes[0].name, "calls_per_s")/median(s.calls.perSecond))
-		l.report.atMost(s.name, "p50_growth_ratio", goal{sqlite: flatEnough})
-		l.report.atMost(s.name, "calls_slowdown_ratio", goal{sqlite: flatEnough})
+		l.report.set(s.name, "calls_slowdown_ratio",
+			l.report.value(sizes[0].name, "calls_per_s")/median(s.calls.perSecond))
+		l.report.atMost(s.name, "p50_growth_ratio", goal{sqlite: maxSlowdown})
+		l.report.atMost(s.name, "calls_slowdown_ratio", goal{sqlite: maxSlowdown})
 	}
 }
 
-// Sessions that work at once in the measurements of flatness, and the calls that each makes in a round.
+// The number of concurrent sessions in these measurements, and the calls that each makes in a
+// round.
 const (
 	journalSessions = 4
 	journalCalls    = 16
@@ -44,10 +46,10 @@ const (
 	manyCalls       = 16
 )
 
-// measureJournal measures calls in sessions whose journal is short, and in others whose journal is long.
-func measureJournal(ctx context.Context, l *lab) error {
+// measureJournal measures calls in sessions with a short journal, and in others with a long one.
+func measureJournal(ctx context.Context, l *runner) error {
 	var seen entries
-	w, err := l.world(ctx, worldConfig{Tools: &tools{called: seen.note}})
+	w, err := l.world(ctx, engineRigConfig{Tools: &tools{called: seen.note}})
 	if err != nil {
 		return err
 	}
@@ -56,8 +58,8 @@ func measureJournal(ctx context.Context, l *lab) error {
 	if err != nil {
 		return err
 	}
-	l.say("journal: the long ones are there")
-	small, large := &flat{name: "journal_small"}, &flat{name: "journal_large"}
+	l.progressf("journal: the long journals are ready")
+	small, large := &scalingResult{name: "journal_small"}, &scalingResult{name: "journal_large"}
 	for range l.count(10, 1) {
 		short, err := w.withJournals(ctx, 10)
 		if err != nil {
@@ -70,16 +72,16 @@ func measureJournal(ctx context.Context, l *lab) error {
 			return err
 		}
 	}
-	writeFlat(l, []*flat{small, large})
+	writeFlat(l, []*scalingResult{small, large})
 	l.report.set("journal_small", "events", 10)
 	l.report.set("journal_large", "events", float64(l.count(10_000, 100)))
 	return nil
 }
 
-// withJournals makes sessions whose journals have at least n events, by turns of calls.
-func (w *world) withJournals(ctx context.Context, n int) ([]perdure.SessionID, error) {
+// withJournals creates sessions whose journals have at least n events, by turns of calls.
+func (w *engineRig) withJournals(ctx context.Context, n int) ([]perdure.SessionID, error) {
 	ids := make([]perdure.SessionID, journalSessions)
-	_, err := together(journalSessions, func(i int) (err error) {
+	_, err := maxConcurrent(journalSessions, func(i int) (err error) {
 		if ids[i], err = w.session(ctx, agent(false)); err != nil {
 			return err
 		}
@@ -92,7 +94,7 @@ func (w *world) withJournals(ctx context.Context, n int) ([]perdure.SessionID, e
 			if n > 100 {
 				o = order{tool: "noop", all: 512, step: 64}
 			}
-			if err := w.rested(ctx, ids[i], o); err != nil {
+			if err := w.waitIdle(ctx, ids[i], o); err != nil {
 				return err
 			}
 		}
@@ -100,11 +102,11 @@ func (w *world) withJournals(ctx context.Context, n int) ([]perdure.SessionID, e
 	return ids, err
 }
 
-// flatRound measures the sessions once: the first one alone, then all at once.
-func (w *world) flatRound(ctx context.Context, l *lab, seen *entries, into *flat, ids []perdure.SessionID) error {
+// flatRound measures the sessions once: the first one alone, then all concurrently.
+func (w *engineRig) flatRound(ctx context.Context, l *runner, seen *entries, into *scalingResult, ids []perdure.SessionID) error {
 	o := order{tool: "noop", all: l.count(journalCalls, 4), step: 1}
 	seen.take()
-	if err := w.rested(ctx, ids[0], o); err != nil {
+	if err := w.waitIdle(ctx, ids[0], o); err != nil {
 		return err
 	}
 	into.one = append(into.one, seen.take()...)
@@ -115,14 +117,14 @@ func (w *world) flatRound(ctx context.Context, l *lab, seen *entries, into *flat
 }
 
 // measureSessions measures calls in databases with few sessions and with many.
-func measureSessions(ctx context.Context, l *lab) error {
+func measureSessions(ctx context.Context, l *runner) error {
 	sizes := []int{1, l.count(100, 5), l.count(10_000, 20)}
 	names := []string{"sessions_small", "sessions_medium", "sessions_large"}
 	var seen entries
-	var worlds []*world
-	var flats []*flat
+	var worlds []*engineRig
+	var flats []*scalingResult
 	for i, n := range sizes {
-		w, err := l.world(ctx, worldConfig{Tools: &tools{called: seen.note}})
+		w, err := l.world(ctx, engineRigConfig{Tools: &tools{called: seen.note}})
 		if err != nil {
 			return err
 		}
@@ -130,8 +132,8 @@ func measureSessions(ctx context.Context, l *lab) error {
 		if err := w.fill(ctx, n); err != nil {
 			return err
 		}
-		worlds, flats = append(worlds, w), append(flats, &flat{name: names[i]})
-		l.say("sessions: %d are there", n)
+		worlds, flats = append(worlds, w), append(flats, &scalingResult{name: names[i]})
+		l.progressf("sessions: %d are ready", n)
 	}
 	for range l.count(6, 1) {
 		for i, w := range worlds {
@@ -147,8 +149,8 @@ func measureSessions(ctx context.Context, l *lab) error {
 	return nil
 }
 
-// sessionsRound measures new sessions: one alone, then some at once.
-func (w *world) sessionsRound(ctx context.Context, l *lab, seen *entries, into *flat) error {
+// sessionsRound measures new sessions: one alone, then several concurrently.
+func (w *engineRig) sessionsRound(ctx context.Context, l *runner, seen *entries, into *scalingResult) error {
 	o := order{tool: "noop", all: l.count(manyCalls, 3), step: 1}
 	s, err := durableSequence(ctx, w, seen, o)
 	if err != nil {
@@ -160,14 +162,14 @@ func (w *world) sessionsRound(ctx context.Context, l *lab, seen *entries, into *
 	return err
 }
 
-// filledAtOnce is how many sessions one transaction of fill makes.
+// filledAtOnce is the number of sessions that one transaction of fill creates.
 const filledAtOnce = 100
 
-// eventsOfFilled is how many events a filled session has after its first.
+// eventsOfFilled is the number of events of a filled session after its first one.
 const eventsOfFilled = 9
 
-// fill puts sessions at rest into the store, each with ten events and one settled call.
-func (w *world) fill(ctx context.Context, n int) error {
+// fill adds idle sessions to the store, each with ten events and one settled call.
+func (w *engineRig) fill(ctx context.Context, n int) error {
 	for left := n; left > 0; left -= filledAtOnce {
 		err := w.store.InTx(ctx, func(tx store.Tx) error {
 			for range min(left, filledAtOnce) {
@@ -186,12 +188,14 @@ func (w *world) fill(ctx context.Context, n int) error {
 
 func fillOne(tx store.Tx) error {
 	id, worker := effect.NewID[perdure.SessionID](), effect.NewID[perdure.WorkerID]()
-	if err := tx.CreateSession(store.Session{ID: id, Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now()}); err != nil {
+	if err := tx.CreateSession(store.Session{ID: id, Status: perdure.SessionStarted, CreatedAt: tx.Now(),
+		UpdatedAt: tx.Now()}); err != nil {
 		return err
 	}
 	events := []perdure.Event{{Actor: "user", Fact: perdure.SessionCreated{Agent: agent(false)}}}
 	for range eventsOfFilled {
-		events = append(events, perdure.Event{Actor: "user", Fact: perdure.MessageReceived{Message: perdure.Text("filled"), Source: "user"}})
+		events = append(events, perdure.Event{Actor: "user",
+			Fact: perdure.MessageReceived{Message: perdure.Text("filled"), Source: "user"}})
 	}
 	for i := range events {
 		events[i].ID, events[i].At, events[i].Session = effect.NewID[perdure.EventID](), tx.Now(), id

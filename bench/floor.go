@@ -16,24 +16,26 @@ import (
 	_ "github.com/perdure/perdure/store/sqlite" // brings the driver, the very one that the store uses
 )
 
-// floorBatch bounds a group commit of the floor, as the store's own is bounded.
+// floorBatch limits a group commit of the floor, like that of the store.
 const floorBatch = 256
 
-// floor is a database with nothing of ours above it: connections, prepared statements, and the settings of the store on the
-// same database. It is what the figures of Perdure are divided by.
+// floor is a database without Perdure: connections, prepared statements, and the settings that the
+// store uses for the same database. The figures of Perdure are relative to it.
 type floor interface {
-	// alone is where one caller commits by itself. It must not be used beside callers.
+	// alone is for a single caller that commits by itself. It must not be used together with
+	// callers.
 	alone() committing
-	// callers returns n places for callers at once, each for one of them. A second time they may be the same ones.
+	// callers returns n connections for concurrent callers, one for each. Later calls may return
+	// the same ones.
 	callers(ctx context.Context, n int) ([]committing, error)
-	// close ends the database.
+	// close closes the database.
 	close() error
 }
 
 // committing runs a write in a transaction, and returns after its commit.
 type committing func(write) error
 
-// write is what one caller does in a transaction.
+// write is the work of one caller in a transaction.
 type write func(*bareLine) error
 
 // bareLine is a connection with its prepared statements. It is used by one goroutine at a time.
@@ -43,7 +45,7 @@ type bareLine struct {
 	prepared map[string]*sql.Stmt // by their text
 }
 
-// openLine takes a connection and prepares the statements, after it ran others.
+// openLine opens a connection, runs the statements before, and prepares the others.
 func openLine(ctx context.Context, db *sql.DB, begin string, before ...string) (_ *bareLine, err error) {
 	l := &bareLine{begin: begin, prepared: map[string]*sql.Stmt{}}
 	if l.conn, err = db.Conn(ctx); err != nil {
@@ -71,7 +73,8 @@ func (l *bareLine) close() error {
 	return errors.Join(append(errs, l.conn.Close())...)
 }
 
-// exec runs a prepared statement. It takes no ctx: with one the driver starts a goroutine for each statement.
+// exec runs a prepared statement. It takes no ctx, because the driver would start a goroutine per
+// statement.
 func (l *bareLine) exec(text string, args ...any) error {
 	_, err := l.prepared[text].ExecContext(context.Background(), args...)
 	return err
@@ -90,21 +93,22 @@ func (l *bareLine) commit(writes ...write) error {
 	return l.exec(floorCommit)
 }
 
-// floorSQLite is the floor on SQLite: one connection that writes, and a committer by which callers share commits.
+// floorSQLite is the floor on SQLite: one writing connection, and a committer that lets callers
+// share commits.
 type floorSQLite struct {
 	db    *sql.DB
 	line  *bareLine
-	queue chan handed    // no capacity: what waits is bounded by the callers
-	group sync.WaitGroup // the committer
+	queue chan commitRequest // unbuffered: the callers wait
+	group sync.WaitGroup     // the committer
 }
 
-// handed is a write on its way to the committer.
-type handed struct {
+// commitRequest is a write for the committer.
+type commitRequest struct {
 	write  write
 	answer chan error // capacity 1, so that the committer never waits
 }
 
-// openFloor makes a database in an empty folder and starts its committer.
+// openFloor creates a database in an empty folder and starts its committer.
 func openFloor(ctx context.Context, dir string) (*floorSQLite, error) {
 	query := url.Values{"_txlock": {"immediate"}, "_dqs": {"0"}, "_pragma": {
 		"busy_timeout(5000)", "synchronous(FULL)", "foreign_keys(1)", "fullfsync(1)", "journal_size_limit(67108864)",
@@ -114,7 +118,7 @@ func openFloor(ctx context.Context, dir string) (*floorSQLite, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open floor: %w", err)
 	}
-	f := &floorSQLite{db: db, queue: make(chan handed)}
+	f := &floorSQLite{db: db, queue: make(chan commitRequest)}
 	if f.line, err = openLine(ctx, db, floorBegin, floorUseLog, floorSchema); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -128,24 +132,24 @@ func (f *floorSQLite) close() error {
 	return errors.Join(f.line.close(), f.db.Close())
 }
 
-// alone commits past the committer.
+// alone commits without the committer.
 func (f *floorSQLite) alone() committing { return func(w write) error { return f.line.commit(w) } }
 
-// callers hand their writes to the committer and wait for its commit.
+// callers pass their writes to the committer and wait for its commit.
 func (f *floorSQLite) callers(_ context.Context, n int) ([]committing, error) {
 	places := make([]committing, n)
 	for i := range places {
 		answer := make(chan error, 1)
 		places[i] = func(w write) error {
-			f.queue <- handed{write: w, answer: answer}
+			f.queue <- commitRequest{write: w, answer: answer}
 			return <-answer
 		}
 	}
 	return places, nil
 }
 
-// serve is the committer: it takes whatever waits into one transaction, and answers after the commit. Callers
-// that were just answered get a turn to come back first, as in store/sqlite.
+// serve is the committer: it puts all waiting writes into one transaction, and answers after the
+// commit. Callers that were just answered get a chance to return first, as in store/sqlite.
 func (f *floorSQLite) serve() {
 	for first := range f.queue {
 		runtime.Gosched()
@@ -161,8 +165,8 @@ func (f *floorSQLite) serve() {
 	}
 }
 
-func (f *floorSQLite) gather(first handed) []handed {
-	batch := []handed{first}
+func (f *floorSQLite) gather(first commitRequest) []commitRequest {
+	batch := []commitRequest{first}
 	for len(batch) < floorBatch {
 		select {
 		case h, ok := <-f.queue:
@@ -177,20 +181,20 @@ func (f *floorSQLite) gather(first handed) []handed {
 	return batch
 }
 
-// bareCaller is one caller of the floor: a session of its own, its calls one after another.
+// bareCaller is one caller of the floor: a separate session with sequential calls.
 type bareCaller struct {
 	session string
 	seq     int64
 	calls   int64
 }
 
-// bareCaller makes one whose rows are its own.
-func (l *lab) bareCaller() *bareCaller {
+// bareCaller returns a caller with rows of its own.
+func (l *runner) bareCaller() *bareCaller {
 	return &bareCaller{session: "session_" + strconv.FormatInt(l.bare.Add(1), 10)}
 }
 
-// call makes a durable call of two transactions: the claim with its event, then the settlement with its event.
-// apply commits one of them.
+// call makes a durable call of two transactions: the claim with its event, then the settlement with
+// its event. apply commits one of them.
 func (c *bareCaller) call(apply committing) error {
 	c.calls++
 	id := "call_" + strconv.FormatInt(c.calls, 10)
@@ -226,7 +230,7 @@ func (c *bareCaller) settle(id, token string) write {
 	}
 }
 
-// bareBody is an event of about the size that an event of Perdure has.
+// bareBody returns an event of about the size of a Perdure event.
 func bareBody(kind, id string) []byte {
 	var b strings.Builder
 	b.WriteString(`{"v":1,"type":"` + kind + `","data":{"call_id":"` + id + `","name":"noop","padding":"`)

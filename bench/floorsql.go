@@ -1,8 +1,9 @@
 package main
 
-// The floor's own SQL: what somebody would write who needs a ledger of calls and a journal of events, and nothing else.
-// On SQLite rows are added at the end of their table, and an index finds them by session: measured, that is faster than tables
-// without a rowid, whose long rows scatter over as many pages as there are sessions.
+// The SQL of the floor: a ledger of calls and a journal of events, and nothing else. On SQLite rows
+// are appended to their table, and an index finds them by session. Measurements show that this is
+// faster than tables without a rowid, whose long rows spread over as many pages as there are
+// sessions.
 const (
 	floorUseLog = `PRAGMA journal_mode = WAL`
 	floorSchema = `
@@ -39,7 +40,8 @@ const (
 		WHERE session_id = $1 AND call_id = $2 AND token = $3 AND state = 'running'`
 	floorEvent = `INSERT INTO event (session_id, seq, at_us, body) VALUES ($1, $2, $3, $4)`
 
-	// floorSessions reads what a list of sessions shows of their rows, from the table of the store itself.
+	// floorSessions reads the columns that a list of sessions shows, from the table of the store
+	// itself.
 	floorSessions = `SELECT id, parent_id, root_id, forked_id, title, status, last_seq, created_us, updated_us
 		FROM session ORDER BY created_us DESC, id DESC LIMIT $1`
 
@@ -48,10 +50,10 @@ const (
 	askVersion     = `SELECT sqlite_version()`
 	askServer      = `SHOW server_version`
 
-	tellStatements = `ALTER DATABASE %s SET log_statement = 'all'` // of the connections from then on
+	tellStatements = `ALTER DATABASE %s SET log_statement = 'all'` // for all later connections
 )
 
-// floorTexts are the statements that the floor prepares on each connection, each once.
+// floorTexts returns the statements that the floor prepares on each connection.
 func floorTexts(begin string) []string {
 	return []string{begin, floorCommit, floorRollback, floorNote, floorClaim, floorSettle, floorEvent}
 }

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// experiment is a measurement that can be run alone. It writes one figure or several, and is run over SQLite and then over
-// Postgres, where the names of its figures end with _postgres.
+// experiment is a measurement that can run alone. It writes one figure or several, first with
+// SQLite and then with Postgres, where the names of its figures end with _postgres.
 type experiment struct {
 	name string
-	run  func(ctx context.Context, l *lab) error
+	run  func(ctx context.Context, l *runner) error
 }
 
-// experiments returns all of them, in the order of the table.
+// experiments returns all experiments, in the order of the table.
 func experiments() []experiment {
 	return []experiment{
 		{"disk", measureDisk},
@@ -52,7 +52,7 @@ func experimentNames() []string {
 	return names
 }
 
-// choose returns the experiments of a list of names; an empty list is all of them.
+// choose returns the experiments of a list of names; an empty list means all.
 func choose(only string) ([]experiment, error) {
 	all := experiments()
 	if only == "" {
@@ -66,17 +66,18 @@ func choose(only string) ([]experiment, error) {
 	for _, name := range strings.Split(only, ",") {
 		e, ok := byName[strings.TrimSpace(name)]
 		if !ok {
-			return nil, fmt.Errorf("there is no measurement %q: choose from %s", name, strings.Join(experimentNames(), ", "))
+			return nil, fmt.Errorf("unknown measurement %q: choose from %s", name,
+				strings.Join(experimentNames(), ", "))
 		}
 		chosen = append(chosen, e)
 	}
 	return chosen, nil
 }
 
-// lab is what the experiments share.
-type lab struct {
+// runner is the state that the experiments share.
+type runner struct {
 	options
-	root     string // a folder of this run, on the disk that is measured
+	root     string // a folder of this run, on the measured disk
 	report   *Report
 	progress io.Writer
 	began    time.Time
@@ -85,12 +86,12 @@ type lab struct {
 	bare     atomic.Int64 // numbers the callers of floors, whose rows must differ
 }
 
-func newLab(ctx context.Context, o options, progress io.Writer) (*lab, error) {
+func newLab(ctx context.Context, o options, progress io.Writer) (*runner, error) {
 	root, err := os.MkdirTemp(o.dir, "perdure-bench-")
 	if err != nil {
-		return nil, fmt.Errorf("make a folder to measure in: %w", err)
+		return nil, fmt.Errorf("create a folder for the measurements: %w", err)
 	}
-	l := &lab{options: o, root: root, progress: progress, began: time.Now()}
+	l := &runner{options: o, root: root, progress: progress, began: time.Now()}
 	machine, err := l.machine(ctx)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(root))
@@ -99,30 +100,30 @@ func newLab(ctx context.Context, o options, progress io.Writer) (*lab, error) {
 	return l, nil
 }
 
-func (l *lab) close() {
-	l.say("end")
+func (l *runner) close() {
+	l.progressf("end")
 	if err := l.server.close(); err != nil {
-		l.say("end the server: %v", err)
+		l.progressf("stop the server: %v", err)
 	}
 	if err := os.RemoveAll(l.root); err != nil {
-		l.say("the folder %s is left over: %v", l.root, err)
+		l.progressf("remove the folder %s: %v", l.root, err)
 	}
 }
 
-// say tells how far the run is.
-func (l *lab) say(format string, args ...any) {
+// progressf prints the progress of the run.
+func (l *runner) progressf(format string, args ...any) {
 	fmt.Fprintf(l.progress, "bench: %5.1fs %s\n", time.Since(l.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// folder makes a new empty folder.
-func (l *lab) folder(name string) (string, error) {
+// folder creates a new empty folder.
+func (l *runner) folder(name string) (string, error) {
 	l.folders++
 	dir := filepath.Join(l.root, fmt.Sprintf("%s-%d", name, l.folders))
 	return dir, os.Mkdir(dir, 0o700)
 }
 
-// place makes a new folder and, over Postgres, a new database.
-func (l *lab) place(ctx context.Context, name string) (cfg worldConfig, err error) {
+// databaseURL creates a new folder and, for Postgres, a new database.
+func (l *runner) databaseURL(ctx context.Context, name string) (cfg engineRigConfig, err error) {
 	if cfg.Dir, err = l.folder(name); err == nil && l.onPostgres() {
 		cfg.URL, err = l.server.database(ctx)
 	}
@@ -130,17 +131,17 @@ func (l *lab) place(ctx context.Context, name string) (cfg worldConfig, err erro
 }
 
 // world opens a world in a new place.
-func (l *lab) world(ctx context.Context, cfg worldConfig) (*world, error) {
-	at, err := l.place(ctx, "data")
+func (l *runner) world(ctx context.Context, cfg engineRigConfig) (*engineRig, error) {
+	at, err := l.databaseURL(ctx, "data")
 	if err != nil {
 		return nil, err
 	}
 	cfg.Dir, cfg.URL = at.Dir, at.URL
-	return openWorld(ctx, cfg)
+	return openEngineRig(ctx, cfg)
 }
 
-// floor opens a floor in a new folder, or a new database.
-func (l *lab) floor(ctx context.Context) (floor, error) {
+// floor opens a floor in a new folder or database.
+func (l *runner) floor(ctx context.Context) (floor, error) {
 	if l.onPostgres() {
 		return l.server.floor(ctx)
 	}
@@ -151,31 +152,31 @@ func (l *lab) floor(ctx context.Context) (floor, error) {
 	return openFloor(ctx, dir)
 }
 
-// count is how many of something are measured: few in a quick run.
-func (l *lab) count(full, quick int) int {
+// count returns the number of iterations: few in a quick run.
+func (l *runner) count(full, quick int) int {
 	if l.quick {
 		return quick
 	}
 	return full
 }
 
-// run measures one experiment over each store.
-func (l *lab) run(ctx context.Context, e experiment) error {
+// run runs one experiment with each store.
+func (l *runner) run(ctx context.Context, e experiment) error {
 	if err := l.runOver(ctx, e, ""); err != nil || !l.startServer(ctx) {
 		return err
 	}
 	err := l.runOver(ctx, e, onPostgres)
 	if err == nil && l.quick {
-		err = l.server.giveBack(ctx)
+		err = l.server.dropDatabase(ctx)
 	}
 	return err
 }
 
-// runOver measures one experiment over one store, with its profiles where they were asked for.
-func (l *lab) runOver(ctx context.Context, e experiment, ending string) error {
+// runOver runs one experiment with one store, with profiles if requested.
+func (l *runner) runOver(ctx context.Context, e experiment, ending string) error {
 	l.report.ending = ending
 	defer func() { l.report.ending = "" }()
-	l.say("%s", e.name+ending)
+	l.progressf("%s", e.name+ending)
 	stop, err := startProfiles(l.profile, e.name+ending)
 	if err != nil {
 		return err
@@ -183,23 +184,24 @@ func (l *lab) runOver(ctx context.Context, e experiment, ending string) error {
 	return errors.Join(e.run(ctx, l), stop())
 }
 
-// startProfiles begins the CPU profile of an experiment; stop ends it and writes those of mutexes, waits and allocations
-// beside it. With no folder it does nothing. The latter three grow over the experiments of a run: use -only.
+// startProfiles starts the CPU profile of an experiment; stop ends it and also writes the profiles
+// of mutexes, blocking and allocations. Without a folder it does nothing. The latter three
+// accumulate over the experiments of a run: use -only.
 func startProfiles(dir, name string) (stop func() error, err error) {
 	if dir == "" {
 		return func() error { return nil }, nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("make the folder for profiles: %w", err)
+		return nil, fmt.Errorf("create the folder for profiles: %w", err)
 	}
 	f, err := os.Create(filepath.Join(dir, name+".cpu.pprof"))
 	if err != nil {
-		return nil, fmt.Errorf("begin a profile: %w", err)
+		return nil, fmt.Errorf("start a profile: %w", err)
 	}
 	runtime.SetMutexProfileFraction(10)
-	runtime.SetBlockProfileRate(100_000) // nanoseconds of waiting a sample
+	runtime.SetBlockProfileRate(100_000) // nanoseconds of blocking per sample
 	if err := pprof.StartCPUProfile(f); err != nil {
-		return nil, errors.Join(fmt.Errorf("begin a profile: %w", err), f.Close())
+		return nil, errors.Join(fmt.Errorf("start a profile: %w", err), f.Close())
 	}
 	return func() error {
 		pprof.StopCPUProfile()

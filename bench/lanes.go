@@ -12,14 +12,14 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// laneBudget is the soft budget of the calls that leave their turn here.
+// laneBudget is the soft budget of the detached calls.
 const laneBudget = 5 * time.Millisecond
 
-// laneClock gathers the moments of a call that leaves its turn. Calls come one after another.
+// laneClock collects the times of a detached call. Calls are sequential.
 type laneClock struct {
-	claimed, placed chan time.Time // capacity 1, as all: one call at a time
+	claimed, placed chan time.Time // capacity 1, like all: one call at a time
 	left            chan time.Time
-	asked           chan time.Time // the newest question to the model that nobody has taken
+	asked           chan time.Time // the newest model call that was not received yet
 }
 
 func newLaneClock() *laneClock {
@@ -27,7 +27,7 @@ func newLaneClock() *laneClock {
 	return &laneClock{claimed: room(), placed: room(), left: room(), asked: room()}
 }
 
-// put leaves the present moment in a channel, instead of an older one.
+// put stores the current time in a channel, replacing an older one.
 func put(into chan time.Time) {
 	at := time.Now()
 	select {
@@ -37,17 +37,18 @@ func put(into chan time.Time) {
 	into <- at
 }
 
-// wrap makes the store tell when the commits were answered that claimed a call and that put a placeholder in its place.
-func (c *laneClock) wrap(s store.Store) store.Store { return &laneSpy{Store: s, clock: c} }
+// wrap makes the store report when the commits that claim a call and that write its placeholder
+// were acknowledged.
+func (c *laneClock) wrap(s store.Store) store.Store { return &laneStore{Store: s, clock: c} }
 
-// laneSpy is a store that tells of claims and placeholders.
-type laneSpy struct {
+// laneStore is a store that reports claims and placeholders.
+type laneStore struct {
 	store.Store
 	clock *laneClock
 }
 
-// InTx runs fn and tells when what it wrote was answered.
-func (s *laneSpy) InTx(ctx context.Context, fn func(store.Tx) error) error {
+// InTx runs fn and reports when its writes were acknowledged.
+func (s *laneStore) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	var seen laneTx
 	err := s.Store.InTx(ctx, func(tx store.Tx) error {
 		seen = laneTx{Tx: tx}
@@ -62,19 +63,20 @@ func (s *laneSpy) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return err
 }
 
-// laneTx notes what a transaction writes of a call's way.
+// laneTx records the relevant writes of a transaction.
 type laneTx struct {
 	store.Tx
 	claimed, placed bool
 }
 
-// Claim claims and notes.
-func (tx *laneTx) Claim(call perdure.Call, live func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error) {
+// Claim claims and records.
+func (tx *laneTx) Claim(call perdure.Call,
+	live func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error) {
 	tx.claimed = true
 	return tx.Tx.Claim(call, live)
 }
 
-// Append appends, and notes the events of a call that leaves its turn: its placeholder is among them.
+// Append appends, and records the events of a detached call, which include its placeholder.
 func (tx *laneTx) Append(id perdure.SessionID, events []perdure.Event) error {
 	for _, e := range events {
 		if _, ok := e.Fact.(perdure.ToolDetached); ok {
@@ -84,15 +86,17 @@ func (tx *laneTx) Append(id perdure.SessionID, events []perdure.Event) error {
 	return tx.Tx.Append(id, events)
 }
 
-// laneTimes are what the measurements of lanes found.
+// laneTimes are the results of the lane measurements.
 type laneTimes struct{ commits, placed, woken sample }
 
-// measureLanes measures calls that leave their turn: from the end of the soft budget to the placeholder in the journal, and from
-// the return of such a call in a session at rest to the next question to the model. Both are held against a commit of one event.
-func measureLanes(ctx context.Context, l *lab) error {
+// measureLanes measures detached calls: from the end of the soft budget to the placeholder in the
+// journal, and from the return of such a call in an idle session to the next model call. Both are
+// compared with a commit of one event.
+func measureLanes(ctx context.Context, l *runner) error {
 	clock := newLaneClock()
 	t := &tools{release: make(chan struct{}), leaving: func(m moment) { clock.left <- m.at }}
-	w, err := l.world(ctx, worldConfig{Tools: t, Wrap: clock.wrap, Soft: laneBudget, Asked: func(perdure.SessionID) { put(clock.asked) }})
+	w, err := l.world(ctx, engineRigConfig{Tools: t, Wrap: clock.wrap, Soft: laneBudget,
+		Asked: func(perdure.SessionID) { put(clock.asked) }})
 	if err != nil {
 		return err
 	}
@@ -119,8 +123,9 @@ func measureLanes(ctx context.Context, l *lab) error {
 	return nil
 }
 
-// laneRound makes calls in a new session, one after another, each of which leaves its turn and returns when the session rests.
-func (w *world) laneRound(ctx context.Context, clock *laneClock, calls int, into *laneTimes) error {
+// laneRound makes sequential calls in a new session, each of which is detached and returns when the
+// session is idle.
+func (w *engineRig) laneRound(ctx context.Context, clock *laneClock, calls int, into *laneTimes) error {
 	id, err := w.session(ctx, agent(true))
 	if err != nil {
 		return err
@@ -133,7 +138,8 @@ func (w *world) laneRound(ctx context.Context, clock *laneClock, calls int, into
 		if err := w.turn(ctx, id, order{tool: "linger", all: 1, step: 1}); err != nil {
 			return err
 		}
-		if _, err := w.idled(ctx, id, before.LastSeq); err != nil { // it rests, while the call goes on
+		// the session is idle while the call continues
+		if _, err := w.waitIdleTurn(ctx, id, before.LastSeq); err != nil {
 			return err
 		}
 		claimed, err := within(ctx, clock.claimed)
@@ -145,15 +151,15 @@ func (w *world) laneRound(ctx context.Context, clock *laneClock, calls int, into
 			return fmt.Errorf("wait for the placeholder: %w", err)
 		}
 		into.placed = append(into.placed, placed.Sub(claimed.Add(laneBudget)))
-		<-clock.asked // the turn's own question
+		<-clock.asked // the model call of the turn itself
 		w.tools.release <- struct{}{}
 		left, err := within(ctx, clock.left)
 		if err != nil {
-			return fmt.Errorf("wait for the call's return: %w", err)
+			return fmt.Errorf("wait for the return of the call: %w", err)
 		}
 		asked, err := within(ctx, clock.asked)
 		if err != nil {
-			return fmt.Errorf("wait for the model to be woken: %w", err)
+			return fmt.Errorf("wait for the next model call: %w", err)
 		}
 		into.woken = append(into.woken, asked.Sub(left))
 		if err := w.WaitIdle(ctx, id); err != nil {
@@ -163,11 +169,12 @@ func (w *world) laneRound(ctx context.Context, clock *laneClock, calls int, into
 	return nil
 }
 
-// undriven makes a session past the engine, so that nobody drives it.
-func (w *world) undriven(ctx context.Context) (perdure.SessionID, error) {
+// undriven creates a session without the engine, so that it has no driver.
+func (w *engineRig) undriven(ctx context.Context) (perdure.SessionID, error) {
 	id := effect.NewID[perdure.SessionID]()
 	err := w.store.InTx(ctx, func(tx store.Tx) error {
-		return tx.CreateSession(store.Session{ID: id, Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now()})
+		return tx.CreateSession(store.Session{ID: id, Status: perdure.SessionStarted, CreatedAt: tx.Now(),
+			UpdatedAt: tx.Now()})
 	})
 	if err != nil {
 		return "", fmt.Errorf("make a session: %w", err)
@@ -175,9 +182,9 @@ func (w *world) undriven(ctx context.Context) (perdure.SessionID, error) {
 	return id, nil
 }
 
-// eventCommits appends events to the journal of a session that nobody drives, each in a commit of its own, through the
-// store that the engine has.
-func (w *world) eventCommits(ctx context.Context, n int) (sample, error) {
+// eventCommits appends events to the journal of a session without a driver, each in a separate
+// commit, with the store of the engine.
+func (w *engineRig) eventCommits(ctx context.Context, n int) (sample, error) {
 	id, err := w.undriven(ctx)
 	if err != nil {
 		return nil, err
@@ -199,11 +206,11 @@ func (w *world) eventCommits(ctx context.Context, n int) (sample, error) {
 	return s, nil
 }
 
-// measureWatcher measures how late a live watcher is: from the return of Send, which is after its commit, to the
-// watcher's receipt of the message's event; and from before Send, with the sync in it. A watcher that was told before
-// Send returned counts as 0.
-func measureWatcher(ctx context.Context, l *lab) error {
-	w, err := l.world(ctx, worldConfig{})
+// measureWatcher measures the delay of a live watcher: from the return of Send, which is after its
+// commit, to the watcher's receipt of the message's event; and from before Send, including the
+// sync. A watcher that received the event before Send returned counts as 0.
+func measureWatcher(ctx context.Context, l *runner) error {
+	w, err := l.world(ctx, engineRigConfig{})
 	if err != nil {
 		return err
 	}
@@ -223,14 +230,14 @@ func measureWatcher(ctx context.Context, l *lab) error {
 }
 
 // watched sends messages to a new session while a watcher follows it.
-func (w *world) watched(ctx context.Context, messages int) (after, whole sample, err error) {
+func (w *engineRig) watched(ctx context.Context, messages int) (after, whole sample, err error) {
 	id, err := w.session(ctx, agent(false))
 	if err != nil {
 		return nil, nil, err
 	}
 	following, stop := context.WithCancel(ctx)
-	received := make(chan time.Time, messages) // as many as are sent, so that the watcher never waits
-	ended := make(chan error, 1)               // one result
+	received := make(chan time.Time, messages) // capacity for all messages, so that the watcher never blocks
+	ended := make(chan error, 1)               // capacity 1: one result
 	go func() {
 		ended <- w.Follow(following, id, 0, func(f engine.Frame) error {
 			if f.Event == nil {
@@ -266,7 +273,7 @@ func (w *world) watched(ctx context.Context, messages int) (after, whole sample,
 	return after, whole, nil
 }
 
-// within takes a moment from a channel, and does not wait for ever.
+// within receives a time from a channel, with a time limit.
 func within(ctx context.Context, from <-chan time.Time) (time.Time, error) {
 	select {
 	case at := <-from:
@@ -274,6 +281,6 @@ func within(ctx context.Context, from <-chan time.Time) (time.Time, error) {
 	case <-ctx.Done():
 		return time.Time{}, context.Cause(ctx)
 	case <-time.After(time.Minute):
-		return time.Time{}, errors.New("nothing was heard of within a minute")
+		return time.Time{}, errors.New("no event within a minute")
 	}
 }

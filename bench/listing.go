@@ -14,13 +14,13 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// pageOfSessions is how many sessions the first page of a list shows.
+// pageOfSessions is the number of sessions on the first page of a list.
 const pageOfSessions = 100
 
-// measureListing measures the list of sessions by the engine's port: the newest, and all of them. The floor reads the same rows
-// from the same table and does nothing with them.
-func measureListing(ctx context.Context, l *lab) error {
-	w, err := l.world(ctx, worldConfig{})
+// measureListing measures the list of sessions through the engine: the newest sessions, and all.
+// The floor reads the same rows from the same table and does nothing with them.
+func measureListing(ctx context.Context, l *runner) error {
+	w, err := l.world(ctx, engineRigConfig{})
 	if err != nil {
 		return err
 	}
@@ -29,27 +29,28 @@ func measureListing(ctx context.Context, l *lab) error {
 	if err := w.addSessions(ctx, sessions); err != nil {
 		return err
 	}
-	l.say("listing: the sessions are there")
-	db, err := w.beside()
+	l.progressf("listing: the sessions are ready")
+	db, err := w.addOtherData()
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	if err := l.list(ctx, w, db, listed{"list_page", pageOfSessions, min(pageOfSessions, sessions), l.count(100, 2)}); err != nil {
+	if err := l.list(ctx, w, db,
+		listed{"list_page", pageOfSessions, min(pageOfSessions, sessions), l.count(100, 2)}); err != nil {
 		return err
 	}
 	return l.list(ctx, w, db, listed{"list_all", 0, sessions, l.count(3, 1)})
 }
 
-// listed is a list: its figure, its limit, how many sessions it has, and how often it is asked for.
+// listed is a list: its figure, its limit, its number of sessions, and the number of repetitions.
 type listed struct {
 	name        string
 	limit, want int
 	rounds      int
 }
 
-// list measures one list, and the floor beside it.
-func (l *lab) list(ctx context.Context, w *world, db *sql.DB, of listed) error {
+// list measures one list, and its floor.
+func (l *runner) list(ctx context.Context, w *engineRig, db *sql.DB, of listed) error {
 	var bare, ours sample
 	for range of.rounds {
 		began := time.Now()
@@ -62,7 +63,7 @@ func (l *lab) list(ctx context.Context, w *world, db *sql.DB, of listed) error {
 		found, err := w.Sessions(ctx, of.limit)
 		ours = append(ours, time.Since(began))
 		if err != nil && ctx.Err() == nil {
-			l.report.missing(of.name, err) // what the store refuses for its length is worth to be told
+			l.report.missing(of.name, err) // the store may refuse long lists, which is a result, too
 			return nil
 		}
 		if err != nil || len(found) != of.want {
@@ -76,13 +77,14 @@ func (l *lab) list(ctx context.Context, w *world, db *sql.DB, of listed) error {
 	return nil
 }
 
-// addSessions makes sessions at rest without any events.
-func (w *world) addSessions(ctx context.Context, n int) error {
+// addSessions creates idle sessions without events.
+func (w *engineRig) addSessions(ctx context.Context, n int) error {
 	for left := n; left > 0; left -= filledAtOnce {
 		err := w.store.InTx(ctx, func(tx store.Tx) error {
 			for range min(left, filledAtOnce) {
 				id := effect.NewID[perdure.SessionID]()
-				err := tx.CreateSession(store.Session{ID: id, Title: "a session of the list", Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now()})
+				err := tx.CreateSession(store.Session{ID: id, Title: "a session of the list",
+					Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now()})
 				if err != nil {
 					return err
 				}
@@ -96,8 +98,8 @@ func (w *world) addSessions(ctx context.Context, n int) error {
 	return nil
 }
 
-// beside opens a connection to the world's database past its store, for reading.
-func (w *world) beside() (*sql.DB, error) {
+// addOtherData opens a read-only connection to the world's database without its store.
+func (w *engineRig) addOtherData() (*sql.DB, error) {
 	driver, source := "pgx", w.cfg.URL
 	if source == "" {
 		at := url.URL{Scheme: "file", Path: filepath.Join(w.cfg.Dir, "perdure.db"), RawQuery: "mode=ro"}
@@ -105,13 +107,13 @@ func (w *world) beside() (*sql.DB, error) {
 	}
 	db, err := sql.Open(driver, source)
 	if err != nil {
-		return nil, fmt.Errorf("open the database beside the store: %w", err)
+		return nil, fmt.Errorf("open the database without the store: %w", err)
 	}
 	db.SetMaxOpenConns(1)
 	return db, nil
 }
 
-// bareSessions reads the rows of the newest sessions and says how many there were.
+// bareSessions reads the rows of the newest sessions and returns their number.
 func bareSessions(ctx context.Context, db *sql.DB, limit int) (n int, err error) {
 	rows, err := db.QueryContext(ctx, floorSessions, limit)
 	if err != nil {

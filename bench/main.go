@@ -1,9 +1,11 @@
-// Bench measures Perdure, and beside it the floor: the same SQLite, then the same Postgres, on the same disk without us.
+// Bench measures Perdure, and the floor: the same SQLite and the same Postgres, on the same disk,
+// without Perdure.
 //
-//	go run ./bench [-quick] [-long] [-only NAME,NAME] [-json FILE] [-lines FILE] [-dir DIR] [-profile DIR]
+//	go run ./bench [-quick] [-long] [-only NAME,NAME] [-json FILE] [-lines FILE] [-dir DIR] …
 //
-// It may import anything. The one thing to know: floor and Perdure are measured in turns, in the same run, because only
-// their ratio means something on a machine that does other things too. docs/reference/figures.md describes each figure.
+// It may import anything. The one thing to know: floor and Perdure are measured alternately in the
+// same run, because on a busy machine only their ratio is meaningful. docs/reference/figures.md
+// describes each figure.
 package main
 
 import (
@@ -25,7 +27,7 @@ func main() {
 	os.Exit(run())
 }
 
-// run measures, or is one of the processes that the measurements start, and returns the exit code.
+// run measures, or plays the role of a child process, and returns the exit code.
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -58,23 +60,24 @@ func parse(args []string, progress io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(progress)
-	flags.BoolVar(&o.quick, "quick", false, "a few of each, in seconds: shows that it works, not how fast it is")
+	flags.BoolVar(&o.quick, "quick", false, "few iterations, in seconds: a functional check, not a measurement")
 	flags.BoolVar(&o.long, "long", false, "also end 10,000 waiting calls, which takes a minute")
-	flags.StringVar(&o.only, "only", "", "measure only these, separated by commas: "+strings.Join(experimentNames(), ", "))
-	flags.StringVar(&o.json, "json", "bench.json", "where the JSON goes")
-	flags.StringVar(&o.lines, "lines", "", "append the figures to this file as lines that benchstat reads")
+	flags.StringVar(&o.only, "only", "",
+		"measure only these, separated by commas: "+strings.Join(experimentNames(), ", "))
+	flags.StringVar(&o.json, "json", "bench.json", "write the JSON to this file")
+	flags.StringVar(&o.lines, "lines", "", "append the figures to this file in the format of benchstat")
 	flags.StringVar(&o.dir, "dir", "", "measure the disk of this folder; empty: the one of temporary files")
-	flags.StringVar(&o.profile, "profile", "", "write profiles of each measurement into this folder; the figures then cost more")
+	flags.StringVar(&o.profile, "profile", "", "write profiles of each measurement to this folder, which slows it down")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
 	if flags.NArg() > 0 {
-		return o, fmt.Errorf("%q is no flag: everything is given by flags, see -help", flags.Arg(0))
+		return o, fmt.Errorf("unexpected argument %q: use flags, see -help", flags.Arg(0))
 	}
 	return o, nil
 }
 
-// measure runs the experiments that were asked for and writes table and JSON.
+// measure runs the chosen experiments and writes the table and the JSON.
 func measure(ctx context.Context, args []string, table, progress io.Writer) error {
 	o, err := parse(args, progress)
 	if err != nil {
@@ -90,11 +93,11 @@ func measure(ctx context.Context, args []string, table, progress io.Writer) erro
 	}
 	defer l.close()
 	failed := l.runAll(ctx, chosen)
-	return errors.Join(failed, l.tell(table)) // what there is is worth having, also when the run was cut short
+	return errors.Join(failed, l.writeResults(table)) // partial results are useful, too
 }
 
-// runAll runs experiments until one of them fails.
-func (l *lab) runAll(ctx context.Context, chosen []experiment) error {
+// runAll runs experiments until one fails.
+func (l *runner) runAll(ctx context.Context, chosen []experiment) error {
 	for _, e := range chosen {
 		if err := l.run(ctx, e); err != nil {
 			return fmt.Errorf("measure %s: %w", e.name, err)
@@ -103,8 +106,8 @@ func (l *lab) runAll(ctx context.Context, chosen []experiment) error {
 	return nil
 }
 
-// tell writes the table and the files.
-func (l *lab) tell(table io.Writer) error {
+// writeResults writes the table and the files.
+func (l *runner) writeResults(table io.Writer) error {
 	errs := []error{l.report.print(table), l.report.save(l.json)}
 	if l.lines != "" {
 		errs = append(errs, l.report.saveLines(l.lines))

@@ -10,58 +10,59 @@ import (
 	"time"
 )
 
-// rolePark is a process that parks runs and says what they weigh.
+// rolePark is a process that parks runs and reports their memory.
 const rolePark = "park"
 
-// A session of rolePark holds this many runs, and as many sessions spawn at once.
+// A session of rolePark holds this many runs, and as many sessions spawn concurrently.
 const (
 	runsASession  = 50
 	sessionsAOnce = 8
 )
 
-// saidWeight is the answer of rolePark: runs, then the growth of heap, stacks and resident memory in bytes, and of
-// goroutines, and last how many nanoseconds of a core a second of waiting took.
+// saidWeight is the report of rolePark: runs, then the growth of heap, stacks and resident memory
+// in bytes, and of goroutines, and last the CPU nanoseconds of an idle second.
 const saidWeight = "weight %d %d %d %d %d %d"
 
-// measureParked measures what a background run costs that only waits, in processes of their own. The caps on runs are off.
-func measureParked(ctx context.Context, l *lab) error {
+// measureParked measures the cost of a waiting background run, in child processes. The limits on
+// runs are off.
+func measureParked(ctx context.Context, l *runner) error {
 	if err := l.parked(ctx, "parked_small", l.count(1_000, 20)); err != nil {
 		return err
 	}
-	if l.onPostgres() { // what a run holds does not depend on the store, and to make them takes long
+	if l.onPostgres() { // independent of the store, and slow to set up
 		return nil
 	}
 	return l.parked(ctx, "parked_large", l.count(10_000, 60))
 }
 
-func (l *lab) parked(ctx context.Context, name string, runs int) error {
-	l.say("parked, %d runs", runs)
-	at, err := l.place(ctx, "parked")
+func (l *runner) parked(ctx context.Context, name string, runs int) error {
+	l.progressf("parked, %d runs", runs)
+	at, err := l.databaseURL(ctx, "parked")
 	if err != nil {
 		return err
 	}
-	c, err := startChild(ctx, l.play(rolePark, at, runs))
+	c, err := startChild(ctx, l.startRole(rolePark, at, runs))
 	if err != nil {
 		return err
 	}
 	defer c.kill()
 	began := time.Now()
 	var n, heap, stacks, resident, goroutines, busy int64
-	if _, err := c.hear(ctx, saidWeight, &n, &heap, &stacks, &resident, &goroutines, &busy); err != nil {
+	if _, err := c.readLines(ctx, saidWeight, &n, &heap, &stacks, &resident, &goroutines, &busy); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
-		l.report.missing(name, err) // a machine that cannot do it is told so, and the rest is worth having
+		l.report.missing(name, err) // reported as missing on a machine that cannot do it; other results are kept
 		return nil
 	}
-	l.say("parked, %d runs took %.1fs", runs, time.Since(began).Seconds())
+	l.progressf("parked, %d runs took %.1fs", runs, time.Since(began).Seconds())
 	l.report.set(name, "runs", float64(n))
-	l.reportWeight(name, n, weight{heap, stacks, resident, goroutines, busy})
+	l.reportWeight(name, n, memoryUse{heap, stacks, resident, goroutines, busy})
 	return nil
 }
 
-// reportWeight writes what n of something weigh together, for one of them.
-func (l *lab) reportWeight(name string, n int64, all weight) {
+// reportWeight reports the cost per item of n items.
+func (l *runner) reportWeight(name string, n int64, all memoryUse) {
 	each := func(all int64) float64 { return float64(all) / float64(n) }
 	l.report.set(name, "n", float64(n))
 	l.report.set(name, "heap_bytes", each(all.heap))
@@ -73,19 +74,19 @@ func (l *lab) reportWeight(name string, n int64, all weight) {
 	l.report.atMost(name, "heap_and_stack_bytes", goal{sqlite: 8 << 10})
 }
 
-// weight is what a process holds after everything was let go that can be, and, where it was measured, how many nanoseconds of a
-// core it takes in a second in which nothing happens.
-type weight struct{ heap, stacks, resident, goroutines, busy int64 }
+// memoryUse is the memory of a process after garbage collection and, where it was measured, its CPU
+// nanoseconds in an idle second.
+type memoryUse struct{ heap, stacks, resident, goroutines, busy int64 }
 
-func weigh() weight {
+func measureMemory() memoryUse {
 	runtime.GC()
 	debug.FreeOSMemory()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return weight{int64(m.HeapAlloc), int64(m.StackInuse), residentBytes(), int64(runtime.NumGoroutine()), 0}
+	return memoryUse{int64(m.HeapAlloc), int64(m.StackInuse), residentBytes(), int64(runtime.NumGoroutine()), 0}
 }
 
-// idleCost is what this process takes of a core while nothing happens, for a second.
+// idleCost returns the CPU time of this process in an idle second.
 func idleCost(ctx context.Context) (int64, error) {
 	began := cpuTime()
 	select {
@@ -96,10 +97,10 @@ func idleCost(ctx context.Context) (int64, error) {
 	}
 }
 
-// playPark parks runs, waits until nothing moves any more, and says what they weigh.
-func playPark(ctx context.Context, at worldConfig, runs int, out io.Writer) error {
+// runParkRole parks runs, waits until nothing changes, and reports their memory.
+func runParkRole(ctx context.Context, at engineRigConfig, runs int, out io.Writer) error {
 	at.Tools = &tools{}
-	w, err := openWorld(ctx, at)
+	w, err := openEngineRig(ctx, at)
 	if err != nil {
 		return err
 	}
@@ -116,44 +117,45 @@ func playPark(ctx context.Context, at worldConfig, runs int, out io.Writer) erro
 	return nil
 }
 
-// grown says what this process holds more once park has parked n of something and nothing moves any more. Its profiles are
-// of that time.
-func (w *world) grown(ctx context.Context, profiles string, n int, park func() error) (weight, error) {
-	before := weigh()
+// grown returns the growth of this process after park has parked n items and nothing changes any
+// more. Its profiles cover that time.
+func (w *engineRig) grown(ctx context.Context, profiles string, n int, park func() error) (memoryUse, error) {
+	before := measureMemory()
 	stop, err := startProfiles(os.Getenv(childProfiles), fmt.Sprintf("%s_%d", profiles, n))
 	if err != nil {
-		return weight{}, err
+		return memoryUse{}, err
 	}
 	if err := park(); err != nil {
-		return weight{}, err
+		return memoryUse{}, err
 	}
 	if err := w.quiet(ctx, n); err != nil {
-		return weight{}, err
+		return memoryUse{}, err
 	}
-	after := weigh()
+	after := measureMemory()
 	busy, err := idleCost(ctx)
 	if err != nil {
-		return weight{}, err
+		return memoryUse{}, err
 	}
-	return weight{
-		heap: after.heap - before.heap, stacks: after.stacks - before.stacks, resident: after.resident - before.resident,
+	return memoryUse{
+		heap: after.heap - before.heap, stacks: after.stacks - before.stacks,
+		resident:   after.resident - before.resident,
 		goroutines: after.goroutines - before.goroutines, busy: busy,
 	}, stop()
 }
 
-// warm makes what every process has sooner or later: connections, prepared statements, caches.
-func (w *world) warm(ctx context.Context) error {
+// warm creates what every process has sooner or later: connections, prepared statements, caches.
+func (w *engineRig) warm(ctx context.Context) error {
 	id, err := w.session(ctx, agent(false))
 	if err != nil {
 		return err
 	}
-	return w.rested(ctx, id, order{tool: "noop", all: 4, step: 2})
+	return w.waitIdle(ctx, id, order{tool: "noop", all: 4, step: 2})
 }
 
-// park spawns runs in sessions of runsASession, a few sessions at once.
-func (w *world) park(ctx context.Context, runs int) error {
-	sessions := portions(runs, runsASession)
-	_, err := together(sessionsAOnce, func(int) error {
+// park spawns runs in sessions of runsASession, a few sessions concurrently.
+func (w *engineRig) park(ctx context.Context, runs int) error {
+	sessions := batches(runs, runsASession)
+	_, err := maxConcurrent(sessionsAOnce, func(int) error {
 		for n := range sessions {
 			id, err := w.session(ctx, agent(false))
 			if err != nil {
@@ -168,8 +170,9 @@ func (w *world) park(ctx context.Context, runs int) error {
 	return err
 }
 
-// portions shares all out, so many each, and the rest to the last. The channel holds all of them and is closed.
-func portions(all, each int) <-chan int {
+// batches splits all into portions of each, and a last smaller one. The channel contains all
+// portions and is closed.
+func batches(all, each int) <-chan int {
 	shares := make(chan int, all/each+1)
 	for left := all; left > 0; left -= each {
 		shares <- min(left, each)
@@ -178,8 +181,8 @@ func portions(all, each int) <-chan int {
 	return shares
 }
 
-// quiet waits until all runs were entered and the store has had nothing to write but a beat for a while.
-func (w *world) quiet(ctx context.Context, runs int) error {
+// quiet waits until all runs were entered and the store has written only heartbeats for a while.
+func (w *engineRig) quiet(ctx context.Context, runs int) error {
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	last := int64(-1)

@@ -12,17 +12,18 @@ import (
 	"github.com/perdure/perdure/store/postgres" // brings the driver, the very one that the store uses
 )
 
-// server is the PostgreSQL server of a run: started when the first measurement wants it, ended with the run. Its commits are on
-// the disk of temporary files when they are answered.
+// server is the PostgreSQL server of a run. It starts with the first measurement that needs it and
+// stops with the run. Its commits are synced to the disk of temporary files.
 type server struct {
 	cluster *pgserver.Cluster
-	failed  error    // why there is none
-	used    []string // URLs of the databases of the measurement that runs
-	bare    string   // URL of the database of floors, of which there is one at a time; empty: there was none yet
+	failed  error    // why there is no server
+	used    []string // URLs of the databases of the current measurement
+	bare    string   // URL of the database of floors, of which there is one at a time; empty: none yet
 }
 
-// startServer starts the server once, and reports whether there is one. That there is none is told in the report.
-func (l *lab) startServer(ctx context.Context) bool {
+// startServer starts the server once, and reports whether there is one. If not, the report says
+// why.
+func (l *runner) startServer(ctx context.Context) bool {
 	if l.server.cluster != nil || l.server.failed != nil {
 		return l.server.failed == nil
 	}
@@ -32,13 +33,13 @@ func (l *lab) startServer(ctx context.Context) bool {
 	}
 	if l.server.failed != nil {
 		l.report.Machine.Postgres = ""
-		l.say("postgres: %v", l.server.failed)
+		l.progressf("postgres: %v", l.server.failed)
 		l.report.missing("postgres", l.server.failed)
 	}
 	return l.server.failed == nil
 }
 
-func (l *lab) serverVersion(ctx context.Context) (version string, err error) {
+func (l *runner) serverVersion(ctx context.Context) (version string, err error) {
 	db, err := sql.Open("pgx", l.server.cluster.URL("postgres"))
 	if err != nil {
 		return "", err
@@ -47,7 +48,7 @@ func (l *lab) serverVersion(ctx context.Context) (version string, err error) {
 	return version, db.QueryRowContext(ctx, askServer).Scan(&version)
 }
 
-// database makes a database with the tables of a store.
+// database creates a database with the tables of a store.
 func (s *server) database(ctx context.Context) (url string, err error) {
 	if url, err = s.cluster.Database(ctx, makeSchema); err == nil {
 		s.used = append(s.used, url)
@@ -65,9 +66,9 @@ func (s *server) floor(ctx context.Context) (_ floor, err error) {
 	return openFloorPostgres(ctx, s.bare)
 }
 
-// giveBack empties the databases of a measurement, for the next one: to make a database takes longer than many a quick measurement. What
-// is measured for its time begins with new ones.
-func (s *server) giveBack(ctx context.Context) (err error) {
+// dropDatabase empties the databases of a measurement for the next one, because creating a database
+// takes longer than many quick measurements. Measurements of time start with new databases.
+func (s *server) dropDatabase(ctx context.Context) (err error) {
 	for _, url := range s.used {
 		err = errors.Join(err, s.cluster.Reuse(ctx, url))
 	}
@@ -75,7 +76,7 @@ func (s *server) giveBack(ctx context.Context) (err error) {
 	return err
 }
 
-// close ends the server, if there is one.
+// close stops the server, if there is one.
 func (s *server) close() error {
 	if s.cluster == nil {
 		return nil
@@ -83,10 +84,11 @@ func (s *server) close() error {
 	return s.cluster.Close()
 }
 
-// onPostgres reports that what is measured now is over Postgres.
-func (l *lab) onPostgres() bool { return l.report.ending == onPostgres }
+// onPostgres reports whether the current measurement uses Postgres.
+func (l *runner) onPostgres() bool { return l.report.ending == onPostgres }
 
-// makeSchema makes what a store has in an empty database. The databases of worlds are copies of it.
+// makeSchema creates the schema of a store in an empty database. The databases of worlds are copies
+// of it.
 func makeSchema(url string) error {
 	st, err := postgres.Open(context.Background(), postgres.Config{URL: url})
 	if err != nil {
@@ -95,13 +97,14 @@ func makeSchema(url string) error {
 	return st.Close()
 }
 
-// floorPostgres is the floor on Postgres: each caller has a connection of its own, so that the server lets them share syncs.
+// floorPostgres is the floor on Postgres: each caller has its own connection, so that the server
+// shares syncs among them.
 type floorPostgres struct {
 	db    *sql.DB
-	lines []*bareLine // the first is also where one caller commits alone
+	lines []*bareLine // the first one is also for a single caller
 }
 
-// openFloorPostgres makes the tables in a database, instead of those of the floor before.
+// openFloorPostgres creates the tables in a database, replacing those of an earlier floor.
 func openFloorPostgres(ctx context.Context, url string) (*floorPostgres, error) {
 	db, err := sql.Open("pgx", url)
 	if err != nil {
@@ -126,7 +129,7 @@ func (f *floorPostgres) alone() committing {
 	return func(w write) error { return f.lines[0].commit(w) }
 }
 
-// callers commit each on a connection of its own.
+// callers commit on separate connections.
 func (f *floorPostgres) callers(ctx context.Context, n int) ([]committing, error) {
 	for len(f.lines) < n {
 		l, err := openLine(ctx, f.db, floorBeginPostgres)

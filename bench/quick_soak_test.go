@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestQuickRun keeps the program alive: every figure that the reference names is there with its fields, and is a number.
-// It asserts no time.
+// TestQuickRun runs the whole program: every figure of the reference page exists with its fields,
+// and is a number. It asserts no times.
 func TestQuickRun(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "bench.json")

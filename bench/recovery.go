@@ -8,32 +8,32 @@ import (
 	"time"
 )
 
-// roleRecover is a process with background runs that never end by themselves.
+// roleRecover is a process with endless background runs.
 const roleRecover = "recover"
 
-// What it says, each once.
+// Its output, each line once.
 const (
 	saidMain   = "main"   // it is at the first line of its role
-	saidOpened = "opened" // store and engine are open; runs may move already
+	saidOpened = "opened" // store and engine are open; runs may have started
 	saidMoving = "moving" // the first run was entered
-	saidParked = "parked" // all of them
+	saidParked = "parked" // all runs were entered
 )
 
-// recoveryLease is how long a killed worker is taken to be alive on a store that others use too: a tenth of the engine's
-// default, so that the measurement ends. On SQLite the lock of its folder is free at once.
+// recoveryLease is how long a killed worker counts as alive on a shared store: a tenth of the
+// engine's default, to shorten the measurement. On SQLite the lock of its folder is free at once.
 const recoveryLease = time.Second
 
-// recoveredRuns is how many runs are killed with their process.
+// recoveredRuns is the number of runs that are killed with their process.
 const recoveredRuns = 8
 
-// measureRecovery kills a process with background runs by SIGKILL and starts it again: from exec to the moment at which
-// a run's tool is entered again. The parent's clock measures both ends.
-func measureRecovery(ctx context.Context, l *lab) error {
-	at, err := l.place(ctx, "recovery")
+// measureRecovery kills a process with background runs and starts it again: from exec until a run's
+// tool is entered again. The parent's clock measures both times.
+func measureRecovery(ctx context.Context, l *runner) error {
+	at, err := l.databaseURL(ctx, "recovery")
 	if err != nil {
 		return err
 	}
-	if _, err := killedOnce(ctx, at); err != nil { // the first start makes the runs
+	if _, err := killedOnce(ctx, at); err != nil { // the first start creates the runs
 		return err
 	}
 	var starts, opens, moves sample
@@ -46,7 +46,8 @@ func measureRecovery(ctx context.Context, l *lab) error {
 		if err != nil {
 			return fmt.Errorf("round %d: %w", round+1, err)
 		}
-		starts, opens, moves = append(starts, said[saidMain]), append(opens, said[saidOpened]), append(moves, said[saidMoving])
+		starts, opens, moves = append(starts, said[saidMain]), append(opens, said[saidOpened]),
+			append(moves, said[saidMoving])
 	}
 	l.report.latencies("recovery", moves)
 	l.report.set("recovery", "exec_to_main_p50_us", micros(starts.at(0.5)))
@@ -56,11 +57,11 @@ func measureRecovery(ctx context.Context, l *lab) error {
 	return nil
 }
 
-// killedOnce starts the process, waits until all its runs move, and kills it. It returns what was said, and how long after
-// the start.
-func killedOnce(ctx context.Context, at worldConfig) (map[string]time.Duration, error) {
+// killedOnce starts the process, waits until all its runs were entered, and kills it. It returns
+// the output, with times since the start.
+func killedOnce(ctx context.Context, at engineRigConfig) (map[string]time.Duration, error) {
 	began := time.Now()
-	c, err := startChild(ctx, play{role: roleRecover, at: at, runs: recoveredRuns})
+	c, err := startChild(ctx, roleOptions{role: roleRecover, at: at, runs: recoveredRuns})
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func killedOnce(ctx context.Context, at worldConfig) (map[string]time.Duration, 
 	heard := map[string]time.Duration{}
 	for heard[saidParked] == 0 || heard[saidOpened] == 0 {
 		var word string
-		said, err := c.hear(ctx, "%s", &word)
+		said, err := c.readLines(ctx, "%s", &word)
 		if err != nil {
 			return nil, err
 		}
@@ -77,11 +78,11 @@ func killedOnce(ctx context.Context, at worldConfig) (map[string]time.Duration, 
 	return heard, nil
 }
 
-// playRecover parks runs where there are none yet; else the start itself takes them up.
-func playRecover(ctx context.Context, at worldConfig, runs int, out io.Writer) error {
+// runRecoverRole parks runs if there are none yet; otherwise the start itself recovers them.
+func runRecoverRole(ctx context.Context, at engineRigConfig, runs int, out io.Writer) error {
 	fmt.Fprintln(out, saidMain)
 	var once sync.Once
-	entered := make(chan struct{}, runs) // one element a run
+	entered := make(chan struct{}, runs) // capacity for one element per run
 	at.Tools = &tools{entered: func(moment) {
 		once.Do(func() { fmt.Fprintln(out, saidMoving) })
 		entered <- struct{}{}
@@ -89,7 +90,7 @@ func playRecover(ctx context.Context, at worldConfig, runs int, out io.Writer) e
 	if at.URL != "" {
 		at.Lease = recoveryLease
 	}
-	w, err := openWorld(ctx, at)
+	w, err := openEngineRig(ctx, at)
 	if err != nil {
 		return err
 	}
@@ -113,7 +114,7 @@ func playRecover(ctx context.Context, at worldConfig, runs int, out io.Writer) e
 		case <-entered:
 		case err := <-w.ended:
 			w.ended <- err
-			return fmt.Errorf("the engine ended in the middle: %w", err)
+			return fmt.Errorf("the engine stopped early: %w", err)
 		case <-ctx.Done():
 			return nil
 		}

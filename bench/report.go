@@ -13,25 +13,26 @@ import (
 	"text/tabwriter"
 )
 
-// Report is what a run found, as bench.json holds it. docs/reference/figures.md describes every field.
+// Report is the result of a run, as in bench.json. docs/reference/figures.md describes every field.
 type Report struct {
-	Version     int               `json:"version"` // of this form; 1
+	Version     int               `json:"version"` // of this format; 1
 	Machine     Machine           `json:"machine"`
 	Figures     map[string]Figure `json:"figures"`
 	Goals       []Goal            `json:"goals"`
-	NotMeasured map[string]string `json:"not_measured"` // a figure, and why
+	NotMeasured map[string]string `json:"not_measured"` // figures with reasons
 
-	order  []string // of the figures, as they came
-	ending string   // of the names of what is measured now: onPostgres, or empty for SQLite
+	order  []string // of the figures, as they were added
+	ending string   // suffix of the current figures: onPostgres, or empty for SQLite
 }
 
-// onPostgres ends the names of figures that were measured over a store in Postgres.
+// onPostgres is the suffix of figures that were measured with Postgres.
 const onPostgres = "_postgres"
 
-// Figure is the fields of one figure, each with its unit in its name. n is how many measurements stand behind it.
+// Figure contains the fields of one figure, each with its unit in its name. n is the number of
+// measurements.
 type Figure map[string]float64
 
-// Goal is what a field of a figure is held against. Exactly one of AtLeast and AtMost is set.
+// Goal compares a field of a figure with a limit. Exactly one of AtLeast and AtMost is set.
 type Goal struct {
 	Figure  string   `json:"figure"`
 	Field   string   `json:"field"`
@@ -75,13 +76,13 @@ func (r *Report) ratio(figure, over, field, name string) {
 	}
 }
 
-// value is a field of a figure of the store that is measured now, or 0.
+// value returns a field of a figure of the current store, or 0.
 func (r *Report) value(figure, field string) float64 { return r.Figures[figure+r.ending][field] }
 
-// goal is what a field is held against on each store; 0: nothing there.
+// goal is the limit of a field on each store; 0: none.
 type goal struct{ sqlite, postgres float64 }
 
-// limit is the goal on the store that is measured now.
+// limit returns the goal on the current store.
 func (r *Report) limit(g goal) float64 {
 	if r.ending == onPostgres {
 		return g.postgres
@@ -91,20 +92,22 @@ func (r *Report) limit(g goal) float64 {
 
 func (r *Report) atMost(figure, field string, g goal) {
 	if limit, value := r.limit(g), r.value(figure, field); limit != 0 {
-		r.Goals = append(r.Goals, Goal{Figure: figure + r.ending, Field: field, Value: value, AtMost: &limit, Met: value <= limit})
+		r.Goals = append(r.Goals,
+			Goal{Figure: figure + r.ending, Field: field, Value: value, AtMost: &limit, Met: value <= limit})
 	}
 }
 
 func (r *Report) atLeast(figure, field string, g goal) {
 	if limit, value := r.limit(g), r.value(figure, field); limit != 0 {
-		r.Goals = append(r.Goals, Goal{Figure: figure + r.ending, Field: field, Value: value, AtLeast: &limit, Met: value >= limit})
+		r.Goals = append(r.Goals,
+			Goal{Figure: figure + r.ending, Field: field, Value: value, AtLeast: &limit, Met: value >= limit})
 	}
 }
 
-// missing notes a figure that could not be measured here.
+// missing records a figure that could not be measured.
 func (r *Report) missing(figure string, why error) { r.NotMeasured[figure+r.ending] = why.Error() }
 
-// print writes the table: a line a field, with what was found over each store, and the goal beside what it is about.
+// print writes the table: one line per field, with the values and goals of both stores.
 func (r *Report) print(w io.Writer) error {
 	fmt.Fprintln(w, r.Machine)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -121,12 +124,13 @@ func (r *Report) print(w io.Writer) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.NotMeasured)) {
-		fmt.Fprintf(t, "%s\tnot measured: %s\t\t\t\t\t\t\t\t\n", name, strings.Join(strings.Fields(r.NotMeasured[name]), " "))
+		fmt.Fprintf(t, "%s\tnot measured: %s\t\t\t\t\t\t\t\t\n", name,
+			strings.Join(strings.Fields(r.NotMeasured[name]), " "))
 	}
 	return t.Flush()
 }
 
-// bare is the names of the figures without their store, each once.
+// bare returns the names of the figures without the suffix of the store, each once.
 func (r *Report) bare() (names []string) {
 	for _, name := range r.order {
 		if name = strings.TrimSuffix(name, onPostgres); !slices.Contains(names, name) {
@@ -136,7 +140,7 @@ func (r *Report) bare() (names []string) {
 	return names
 }
 
-// cells is a field of a figure in the table: value, goal, verdict and n, or nothing.
+// cells returns the cells of a field: value, goal, verdict and n, or nothing.
 func (r *Report) cells(figure, field string) string {
 	value, ok := r.Figures[figure][field]
 	if !ok {
@@ -163,7 +167,7 @@ func (r *Report) verdict(figure, field string) (goal, verdict string) {
 	return "", ""
 }
 
-// short writes a number with as many digits as are worth reading.
+// short formats a number with a sensible number of digits.
 func short(v float64) string {
 	switch {
 	case v == float64(int64(v)) || v >= 1000 || v <= -1000:
@@ -186,8 +190,8 @@ func (r *Report) save(path string) error {
 	return nil
 }
 
-// saveLines appends the figures in the form of Go's own benchmarks, one line a figure, so that benchstat compares the
-// files of several runs.
+// saveLines appends the figures in the format of Go benchmarks, one line per figure, so that
+// benchstat can compare the files of several runs.
 func (r *Report) saveLines(path string) error {
 	var b strings.Builder
 	for _, name := range r.order {
@@ -210,20 +214,20 @@ func (r *Report) saveLines(path string) error {
 	return f.Close()
 }
 
-// Machine is where a run was made. Two runs can be compared when all of it agrees.
+// Machine describes the machine of a run. Two runs are comparable if all fields are equal.
 type Machine struct {
 	Cores       int    `json:"cores"`
 	Go          string `json:"go"`
 	System      string `json:"system"`
 	FileSystem  string `json:"file_system"`
 	SQLite      string `json:"sqlite"`
-	Postgres    string `json:"postgres,omitempty"` // empty: nothing was measured over it
+	Postgres    string `json:"postgres,omitempty"` // empty: not measured
 	JournalMode string `json:"journal_mode"`
 	Synchronous string `json:"synchronous"`
 	Quick       bool   `json:"quick"`
 }
 
-// String is the first line of the table.
+// String returns the first line of the table.
 func (m Machine) String() string {
 	s := fmt.Sprintf("%d cores, %s, %s, %s, SQLite %s, journal %s, synchronous %s",
 		m.Cores, m.System, m.FileSystem, m.Go, m.SQLite, m.JournalMode, m.Synchronous)
@@ -236,8 +240,8 @@ func (m Machine) String() string {
 	return s
 }
 
-// machine asks the system and a database that was opened as the floor's is.
-func (l *lab) machine(ctx context.Context) (Machine, error) {
+// machine collects the data of the system, and of a database opened like that of the floor.
+func (l *runner) machine(ctx context.Context) (Machine, error) {
 	m := Machine{
 		Cores: runtime.GOMAXPROCS(0), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,
 		FileSystem: fileSystem(l.root), Quick: l.quick,
@@ -252,9 +256,10 @@ func (l *lab) machine(ctx context.Context) (Machine, error) {
 	}
 	defer f.close()
 	var level int
-	for query, into := range map[string]any{askVersion: &m.SQLite, askJournalMode: &m.JournalMode, askSynchronous: &level} {
+	for query, into := range map[string]any{askVersion: &m.SQLite, askJournalMode: &m.JournalMode,
+		askSynchronous: &level} {
 		if err := f.line.conn.QueryRowContext(ctx, query).Scan(into); err != nil {
-			return m, fmt.Errorf("ask the database: %w", err)
+			return m, fmt.Errorf("query the database: %w", err)
 		}
 	}
 	m.Synchronous = fmt.Sprint(level)

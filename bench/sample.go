@@ -10,7 +10,8 @@ import (
 // sample is a set of durations.
 type sample []time.Duration
 
-// at returns the duration that a part p of the sample does not exceed, by the nearest rank. The empty sample has 0.
+// at returns the duration that a fraction p of the sample does not exceed, by nearest rank. An
+// empty sample yields 0.
 func (s sample) at(p float64) time.Duration {
 	if len(s) == 0 {
 		return 0
@@ -20,10 +21,11 @@ func (s sample) at(p float64) time.Duration {
 	return sorted[min(max(rank, 0), len(sorted)-1)]
 }
 
-// micros is a duration in microseconds, with a fraction.
+// micros converts a duration to microseconds.
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// median returns the middle of the values, or the mean of the two in the middle. No values have 0.
+// median returns the middle value, or the mean of the two middle values. It returns 0 for no
+// values.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -36,14 +38,14 @@ func median(values []float64) float64 {
 	return (sorted[half-1] + sorted[half]) / 2
 }
 
-// perSecond is a rate.
+// perSecond returns a rate.
 func perSecond(n int, d time.Duration) float64 { return float64(n) / max(d, 1).Seconds() }
 
-// spent is the time that some work took: on the clock of the wall, and on the cores of this process.
-type spent struct{ wall, cpu time.Duration }
+// cpuTimes is the duration of some work: wall time, and CPU time of this process.
+type cpuTimes struct{ wall, cpu time.Duration }
 
-// together runs n workers at once and says what that took until the last one was done.
-func together(n int, work func(worker int) error) (spent, error) {
+// maxConcurrent runs n workers concurrently and returns the time until the last one is done.
+func maxConcurrent(n int, work func(worker int) error) (cpuTimes, error) {
 	var group sync.WaitGroup
 	errs := make([]error, n)
 	began, busy := time.Now(), cpuTime()
@@ -51,14 +53,14 @@ func together(n int, work func(worker int) error) (spent, error) {
 		group.Go(func() { errs[i] = work(i) })
 	}
 	group.Wait()
-	return spent{wall: time.Since(began), cpu: cpuTime() - busy}, errors.Join(errs...)
+	return cpuTimes{wall: time.Since(began), cpu: cpuTime() - busy}, errors.Join(errs...)
 }
 
-// throughput is the rounds of one kind of call.
+// throughput contains the rounds of one kind of call.
 type throughput struct{ perSecond, cpuMicros []float64 }
 
-// add notes a round of n calls.
-func (t *throughput) add(n int, took spent) {
+// add adds a round of n calls.
+func (t *throughput) add(n int, took cpuTimes) {
 	t.perSecond = append(t.perSecond, perSecond(n, took.wall))
 	t.cpuMicros = append(t.cpuMicros, micros(took.cpu)/float64(n))
 }

@@ -23,24 +23,25 @@ import (
 	"github.com/perdure/perdure/tool/file"
 )
 
-// The secret that is written and read.
+// The secret of the measurements.
 const (
 	secretName  = "api_key"
 	secretValue = "bench-0123456789abcdef0123456789abcdef0123456789abcdef"
 )
 
-// secretTimes are what the measurements of secrets found.
+// secretTimes are the results of the secret measurements.
 type secretTimes struct{ bareSet, set, bareGet, get, seal, open sample }
 
-// measureSecrets measures a secret through the port that a tool has. The floor is the same commit without the port: of bytes that
-// were sealed before, and, of a read, with the event that says so and without opening what was read.
-func measureSecrets(ctx context.Context, l *lab) error {
-	w, err := l.world(ctx, worldConfig{})
+// measureSecrets measures a secret through the port of a tool. The floor is the same commit without
+// the port: of bytes that were encrypted before, and for a read with its audit event and without
+// decryption.
+func measureSecrets(ctx context.Context, l *runner) error {
+	w, err := l.world(ctx, engineRigConfig{})
 	if err != nil {
 		return err
 	}
 	defer w.close()
-	home, err := local.OpenHome(ctx, local.HomeConfig{Dir: w.cfg.Dir, Store: w.store, Known: redact.NewSet()})
+	home, err := local.OpenDataDir(ctx, local.DataDirConfig{Dir: w.cfg.Dir, Store: w.store, Known: redact.NewSet()})
 	if err != nil {
 		return err
 	}
@@ -53,11 +54,12 @@ func measureSecrets(ctx context.Context, l *lab) error {
 	if err != nil {
 		return err
 	}
-	cfg := sessionport.Config{Store: w.store, Keys: home.Secrets.Keys, Logs: home.Secrets.Known}
+	cfg := sessionport.Config{Store: w.store, Keys: home.Secrets.Keys, LogMask: home.Secrets.Known}
 	port := sessionport.New(cfg)(ours, tool.Call{Session: ours, ID: "call_bench", Tool: "bench"}).Secrets
 	var times secretTimes
 	for i := range l.count(300, 5) {
-		if err := w.bareSecret(ctx, home.Secrets.Keys, secret.Place{Session: bare, Name: secretName, Version: int64(i) + 1}, &times); err != nil {
+		if err := w.bareSecret(ctx, home.Secrets.Keys,
+			secret.Place{Session: bare, Name: secretName, Version: int64(i) + 1}, &times); err != nil {
 			return err
 		}
 		began := time.Now()
@@ -69,7 +71,7 @@ func measureSecrets(ctx context.Context, l *lab) error {
 		value, err := port.Reveal(ctx, secretName)
 		times.get = append(times.get, time.Since(began))
 		if err != nil || value != secretValue {
-			return fmt.Errorf("a secret was read as another one: %w", err)
+			return fmt.Errorf("read a wrong secret: %w", err)
 		}
 	}
 	l.report.latencies("floor_secret_set", times.bareSet)
@@ -83,8 +85,8 @@ func measureSecrets(ctx context.Context, l *lab) error {
 	return nil
 }
 
-// bareSecret seals and opens a version by itself, and writes and reads it without the port.
-func (w *world) bareSecret(ctx context.Context, keys *secret.Keyring, at secret.Place, into *secretTimes) error {
+// bareSecret encrypts and decrypts a version, and writes and reads it without the port.
+func (w *engineRig) bareSecret(ctx context.Context, keys *secret.Keyring, at secret.Place, into *secretTimes) error {
 	began := time.Now()
 	sealed, err := keys.Seal(at, []byte(secretValue))
 	into.seal = append(into.seal, time.Since(began))
@@ -106,7 +108,8 @@ func (w *world) bareSecret(ctx context.Context, keys *secret.Keyring, at secret.
 		if _, err := tx.Session(at.Session); err != nil {
 			return err
 		}
-		return tx.PutSecret(store.Secret{Session: at.Session, Name: at.Name, Version: at.Version, KeyID: id, Sealed: sealed, Call: "call_bench"})
+		return tx.PutSecret(store.Secret{Session: at.Session, Name: at.Name, Version: at.Version, KeyID: id,
+			Sealed: sealed, Call: "call_bench"})
 	})
 	into.bareSet = append(into.bareSet, time.Since(began))
 	if err != nil {
@@ -124,25 +127,26 @@ func (w *world) bareSecret(ctx context.Context, keys *secret.Keyring, at secret.
 		sum := sha256.Sum256(found.Sealed)
 		return tx.Append(at.Session, []perdure.Event{{
 			ID: effect.NewID[perdure.EventID](), At: tx.Now(), Actor: "runtime", Call: "call_bench",
-			Fact: perdure.AuditRecorded{Action: perdure.AuditRead, Subject: at.Name, Hash: "sha256:" + hex.EncodeToString(sum[:]), Purpose: "bench"},
+			Fact: perdure.AuditRecorded{Action: perdure.AuditRead, Subject: at.Name,
+				Hash: "sha256:" + hex.EncodeToString(sum[:]), Purpose: "bench"},
 		}})
 	})
 	into.bareGet = append(into.bareGet, time.Since(began))
 	return err
 }
 
-// The files that are searched: so small that all of them are within the limit of a search, of 5 MiB.
+// The files of the search: small enough for the search limit of 5 MiB.
 const (
 	filesOfFolder = 100
 	linesOfFile   = 8
-	sought        = `needle [0-9]+`
-	needleEvery   = 100 // one file of so many has what is sought, in one line
+	searchPattern = `needle [0-9]+`
+	needleEvery   = 100 // one file of so many contains the pattern, on one line
 )
 
-// measureGrep measures grep_files over many small files: of the store, and of a folder. The floor has the same bytes in
-// memory.
-func measureGrep(ctx context.Context, l *lab) error {
-	w, err := l.world(ctx, worldConfig{})
+// measureGrep measures grep_files over many small files: in the store, and in a folder. The floor
+// has the same bytes in memory.
+func measureGrep(ctx context.Context, l *runner) error {
+	w, err := l.world(ctx, engineRigConfig{})
 	if err != nil {
 		return err
 	}
@@ -156,7 +160,7 @@ func measureGrep(ctx context.Context, l *lab) error {
 		return err
 	}
 	places := map[string]tool.Files{"grep_store": sessionfile.New(w.store, id, false)}
-	if !l.onPostgres() { // a folder is the same one
+	if !l.onPostgres() { // a folder is the same with any store
 		folder, err := l.folderOf(files)
 		if err != nil {
 			return err
@@ -164,7 +168,7 @@ func measureGrep(ctx context.Context, l *lab) error {
 		defer folder.Close()
 		places["grep_folder"] = folder
 	}
-	l.say("grep: the files are there")
+	l.progressf("grep: the files are ready")
 	want := len(files) / needleEvery
 	var bare sample
 	found := map[string]sample{}
@@ -193,7 +197,7 @@ func measureGrep(ctx context.Context, l *lab) error {
 	return nil
 }
 
-// filesToSearch makes files in folders of filesOfFolder.
+// filesToSearch returns files in folders of filesOfFolder.
 func filesToSearch(n int) []tool.InitialFile {
 	files := make([]tool.InitialFile, n)
 	for i := range files {
@@ -206,8 +210,8 @@ func filesToSearch(n int) []tool.InitialFile {
 	return files
 }
 
-// seedFiles writes files into a session, a folder in each commit.
-func (w *world) seedFiles(ctx context.Context, id perdure.SessionID, files []tool.InitialFile) error {
+// seedFiles writes files to a session, one folder per commit.
+func (w *engineRig) seedFiles(ctx context.Context, id perdure.SessionID, files []tool.InitialFile) error {
 	seeds := sessionfile.New(w.store, id, true)
 	for from := 0; from < len(files); from += filesOfFolder {
 		err := w.store.InTx(ctx, func(tx store.Tx) error {
@@ -225,8 +229,8 @@ func (w *world) seedFiles(ctx context.Context, id perdure.SessionID, files []too
 	return nil
 }
 
-// folderOf writes files into a folder of the host.
-func (l *lab) folderOf(files []tool.InitialFile) (*file.Dir, error) {
+// folderOf writes files to a folder of the host.
+func (l *runner) folderOf(files []tool.InitialFile) (*file.Dir, error) {
 	root, err := l.folder("files")
 	if err != nil {
 		return nil, err
@@ -243,9 +247,9 @@ func (l *lab) folderOf(files []tool.InitialFile) (*file.Dir, error) {
 	return file.OpenDir(root)
 }
 
-// grepInMemory counts the lines that match.
+// grepInMemory counts the matching lines.
 func grepInMemory(files []tool.InitialFile) (n int) {
-	pattern := regexp.MustCompile(sought)
+	pattern := regexp.MustCompile(searchPattern)
 	for _, f := range files {
 		for line := range strings.Lines(f.Content) {
 			if pattern.MatchString(line) {
@@ -256,9 +260,9 @@ func grepInMemory(files []tool.InitialFile) (n int) {
 	return n
 }
 
-// grepped runs the tool once. It must find so many lines.
+// grepped runs the tool once, and checks the number of lines.
 func grepped(ctx context.Context, place tool.Files, want int) (time.Duration, error) {
-	call := tool.Call{Tool: "grep_files", Args: []byte(`{"pattern":` + quoted(sought) + `,"max_matches":1000}`)}
+	call := tool.Call{Tool: "grep_files", Args: []byte(`{"pattern":` + quoted(searchPattern) + `,"max_matches":1000}`)}
 	began := time.Now()
 	result := file.GrepFiles().Run(ctx, call, tool.Env{Files: place})
 	took := time.Since(began)

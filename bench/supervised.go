@@ -16,17 +16,18 @@ import (
 	"github.com/perdure/perdure/tool/shell"
 )
 
-// sayWhen is a command whose first act is to write the time, in microseconds since 1970. It needs bash 5.
-const sayWhen = `echo "${EPOCHREALTIME/[^0-9]/}" > `
+// printTime is a command that first writes the time, in microseconds since 1970. It needs bash 5.
+const printTime = `echo "${EPOCHREALTIME/[^0-9]/}" > `
 
-// measureSupervised measures a command in the background, under its supervisor: from the wish for the run to the first
-// thing that the command does.
-func measureSupervised(ctx context.Context, l *lab) error {
+// measureSupervised measures a background command under its supervisor: from the request to the
+// first action of the command.
+func measureSupervised(ctx context.Context, l *runner) error {
 	dir, err := l.folder("commands")
 	if err != nil {
 		return err
 	}
-	bash, err := shell.New(shell.Config{RunsDir: filepath.Join(dir, "runs"), Dir: dir, Env: []string{"PATH=/usr/bin:/bin", "LC_ALL=C"}})
+	bash, err := shell.New(shell.Config{RunsDir: filepath.Join(dir, "runs"), Dir: dir,
+		Env: []string{"PATH=/usr/bin:/bin", "LC_ALL=C"}})
 	if err != nil {
 		l.report.missing("spawn_supervised", err)
 		return nil
@@ -36,10 +37,10 @@ func measureSupervised(ctx context.Context, l *lab) error {
 	listening := &tools{target: "bash", asked: func(m moment) { clock.asked <- m }}
 	next := 0
 	listening.args = func(int) []byte {
-		next++ // one turn after another, so nobody is beside it
-		return []byte(`{"command":` + quoted(sayWhen+"started_"+strconv.Itoa(next)) + `}`)
+		next++ // turns are sequential
+		return []byte(`{"command":` + quoted(printTime+"started_"+strconv.Itoa(next)) + `}`)
 	}
-	w, err := l.world(ctx, worldConfig{Tools: listening, More: []tool.Tool{bash}})
+	w, err := l.world(ctx, engineRigConfig{Tools: listening, More: []tool.Tool{bash}})
 	if err != nil {
 		return err
 	}
@@ -50,20 +51,20 @@ func measureSupervised(ctx context.Context, l *lab) error {
 	}
 	var s sample
 	for run := range runs {
-		if err := w.rested(ctx, id, order{tool: "spawn", all: 1, step: 1}); err != nil {
+		if err := w.waitIdle(ctx, id, order{tool: "spawn", all: 1, step: 1}); err != nil {
 			return err
 		}
 		started, err := whenStarted(filepath.Join(dir, "started_"+strconv.Itoa(run+1)))
 		if err != nil {
 			return err
 		}
-		s = append(s, started.Sub((<-clock.asked).at.Round(0))) // the clock of the wall, which is all that a command has
+		s = append(s, started.Sub((<-clock.asked).at.Round(0))) // wall time, since the command has no monotonic clock
 	}
 	l.report.latencies("spawn_supervised", s)
 	return nil
 }
 
-// whenStarted reads what sayWhen wrote.
+// whenStarted reads the time that printTime wrote.
 func whenStarted(path string) (time.Time, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -76,40 +77,44 @@ func whenStarted(path string) (time.Time, error) {
 	return time.UnixMicro(us), nil
 }
 
-// quoted is a string as JSON.
+// quoted returns a string as JSON.
 func quoted(text string) string {
-	body, _ := json.Marshal(text) // a string always can
+	body, _ := json.Marshal(text) // marshalling a string never fails
 	return string(body)
 }
 
-// treeGrace is what a tree is given to end by itself, which it does not use.
+// treeGrace is the grace period of a process tree, which ignores it.
 const treeGrace = 50 * time.Millisecond
 
-// treeLook is how often it is looked whether a tree is there, or gone.
+// treeLook is how often the existence of a process tree is checked.
 const treeLook = 500 * time.Microsecond
 
-// stubborn is a command of three processes and their shell, all of which ignore SIGTERM. Each writes its pid to the file that follows.
+// stubborn is a command of three processes and their shell, all of which ignore SIGTERM. Each
+// writes its pid to the file that follows.
 const stubborn = `trap '' TERM; member() { trap '' TERM; echo $BASHPID >> "$1"; exec sleep 600; }; all() { echo $BASHPID >> "$1"; member "$1" | member "$1" | member "$1"; }; all `
 
-// stubbornProcesses is how many pids the file has once all are there.
+// stubbornProcesses is the number of pids in the file once all processes run.
 const stubbornProcesses = 4
 
-// measureTrees measures how long after the wish for its end nothing of a command is left that ignores SIGTERM. The floor is the same
-// command without us: SIGTERM, a timer of the grace, SIGKILL.
-func measureTrees(ctx context.Context, l *lab) error {
+// measureTrees measures the time from a cancel until nothing is left of a command that ignores
+// SIGTERM. The floor is the same command without Perdure: SIGTERM, a timer of the grace period,
+// SIGKILL.
+func measureTrees(ctx context.Context, l *runner) error {
 	dir, err := l.folder("trees")
 	if err != nil {
 		return err
 	}
-	bash, err := shell.New(shell.Config{RunsDir: filepath.Join(dir, "runs"), Dir: dir, Env: treeEnv(), Grace: treeGrace})
+	bash, err := shell.New(shell.Config{RunsDir: filepath.Join(dir, "runs"), Dir: dir, Env: treeEnv(),
+		Grace: treeGrace})
 	if err != nil {
 		l.report.missing("floor_tree_gone", err)
 		l.report.missing("tree_gone", err)
 		return nil
 	}
-	var next string // where the next command writes; one turn after another, so nobody is beside it
-	starting := &tools{target: "bash", args: func(int) []byte { return []byte(`{"command":` + quoted(stubborn+next) + `}`) }}
-	w, err := l.world(ctx, worldConfig{Tools: starting, More: []tool.Tool{bash}})
+	var next string // file of the next command; turns are sequential
+	starting := &tools{target: "bash",
+		args: func(int) []byte { return []byte(`{"command":` + quoted(stubborn+next) + `}`) }}
+	w, err := l.world(ctx, engineRigConfig{Tools: starting, More: []tool.Tool{bash}})
 	if err != nil {
 		return err
 	}
@@ -140,8 +145,9 @@ func measureTrees(ctx context.Context, l *lab) error {
 
 func treeEnv() []string { return []string{"PATH=/usr/bin:/bin", "LC_ALL=C"} }
 
-// tree runs the command in the background of a new session and cancels it once all of it is there.
-func (w *world) tree(ctx context.Context, pids string) (time.Duration, error) {
+// tree runs the command in the background of a new session and cancels it once all its processes
+// run.
+func (w *engineRig) tree(ctx context.Context, pids string) (time.Duration, error) {
 	id, err := w.session(ctx, agent(true))
 	if err != nil {
 		return 0, err
@@ -161,7 +167,7 @@ func (w *world) tree(ctx context.Context, pids string) (time.Duration, error) {
 	if _, err := w.CancelTask(ctx, tasks[0].ID, "bench", "it is measured"); err != nil {
 		return 0, err
 	}
-	if err := gone(ctx, members); err != nil {
+	if err := waitGone(ctx, members); err != nil {
 		return 0, err
 	}
 	took := time.Since(began)
@@ -171,7 +177,7 @@ func (w *world) tree(ctx context.Context, pids string) (time.Duration, error) {
 	return took, nil
 }
 
-// bareTree runs the command as a group of our own and ends it.
+// bareTree runs the command as a process group and ends it.
 func bareTree(ctx context.Context, dir, pids string) (took time.Duration, err error) {
 	cmd := exec.Command("/bin/bash", "-c", "--", stubborn+pids)
 	cmd.Dir, cmd.Env, cmd.SysProcAttr = dir, treeEnv(), groupOfItsOwn()
@@ -179,8 +185,8 @@ func bareTree(ctx context.Context, dir, pids string) (took time.Duration, err er
 		return 0, err
 	}
 	defer func() {
-		_ = killGroup(cmd.Process.Pid, syscall.SIGKILL) // also when something went wrong above
-		_ = cmd.Wait()                                  // says that it was killed
+		_ = killGroup(cmd.Process.Pid, syscall.SIGKILL) // also after an error
+		_ = cmd.Wait()                                  // the error only says that it was killed
 	}()
 	members, err := treeOf(ctx, pids)
 	if err != nil {
@@ -198,13 +204,13 @@ func bareTree(ctx context.Context, dir, pids string) (took time.Duration, err er
 	if err := killGroup(cmd.Process.Pid, syscall.SIGKILL); err != nil {
 		return 0, err
 	}
-	err = gone(ctx, members)
+	err = waitGone(ctx, members)
 	return time.Since(began), err
 }
 
-// treeOf returns the pids of a command once all of it is there and ignores SIGTERM.
+// treeOf returns the pids of a command once all its processes run and ignore SIGTERM.
 func treeOf(ctx context.Context, path string) (members []int, err error) {
-	err = lookUntil(ctx, "the command did not start", func() (bool, error) {
+	err = pollUntil(ctx, "the command did not start", func() (bool, error) {
 		text, err := os.ReadFile(path)
 		if err != nil && !os.IsNotExist(err) {
 			return false, err
@@ -225,9 +231,9 @@ func treeOf(ctx context.Context, path string) (members []int, err error) {
 	return members, err
 }
 
-// gone returns when none of the processes runs.
-func gone(ctx context.Context, members []int) error {
-	return lookUntil(ctx, "the command did not end", func() (bool, error) {
+// waitGone returns when none of the processes runs.
+func waitGone(ctx context.Context, members []int) error {
+	return pollUntil(ctx, "the command did not end", func() (bool, error) {
 		for len(members) > 0 && !runs(members[0]) {
 			members = members[1:]
 		}
@@ -235,8 +241,8 @@ func gone(ctx context.Context, members []int) error {
 	})
 }
 
-// lookUntil looks until it is so, or a minute has passed.
-func lookUntil(ctx context.Context, otherwise string, so func() (bool, error)) error {
+// pollUntil polls until so returns true, at most a minute.
+func pollUntil(ctx context.Context, otherwise string, so func() (bool, error)) error {
 	tick := time.NewTicker(treeLook)
 	defer tick.Stop()
 	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); {

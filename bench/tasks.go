@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// taskClock gathers the moments of runs by their number. The channels hold all moments of a round, so that nobody who
-// reports waits.
+// taskClock collects the times of runs by their number. The channels have capacity for all times of
+// a round, so that reporting never blocks.
 type taskClock struct {
 	asked, committed, entered, left chan moment
 }
@@ -20,7 +20,7 @@ func newTaskClock(runs int) *taskClock {
 	return &taskClock{asked: room(), committed: room(), entered: room(), left: room()}
 }
 
-// tools makes tools that report to the clock.
+// tools returns tools that report to the clock.
 func (c *taskClock) tools() *tools {
 	return &tools{
 		asked:   func(m moment) { c.asked <- m },
@@ -29,17 +29,17 @@ func (c *taskClock) tools() *tools {
 	}
 }
 
-// wrap makes the store tell when the commit that created a run was answered.
-func (c *taskClock) wrap(s store.Store) store.Store { return &spawnSpy{Store: s, clock: c} }
+// wrap makes the store report when the commit that created a run was acknowledged.
+func (c *taskClock) wrap(s store.Store) store.Store { return &spawnStore{Store: s, clock: c} }
 
-// spawnSpy is a store that tells of the commits that create tasks.
-type spawnSpy struct {
+// spawnStore is a store that reports the commits that create tasks.
+type spawnStore struct {
 	store.Store
 	clock *taskClock
 }
 
-// InTx runs fn and tells when what it created was answered.
-func (s *spawnSpy) InTx(ctx context.Context, fn func(store.Tx) error) error {
+// InTx runs fn and reports when its commit was acknowledged.
+func (s *spawnStore) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	var created *perdure.Task
 	err := s.Store.InTx(ctx, func(tx store.Tx) error {
 		created = nil
@@ -53,13 +53,13 @@ func (s *spawnSpy) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return err
 }
 
-// spawnTx notes the task that a transaction creates.
+// spawnTx records the task that a transaction creates.
 type spawnTx struct {
 	store.Tx
 	created **perdure.Task
 }
 
-// CreateTask creates and notes.
+// CreateTask creates and records.
 func (tx *spawnTx) CreateTask(t perdure.Task) (perdure.Task, bool, error) {
 	stored, fresh, err := tx.Tx.CreateTask(t)
 	if err == nil && fresh {
@@ -68,12 +68,12 @@ func (tx *spawnTx) CreateTask(t perdure.Task) (perdure.Task, bool, error) {
 	return stored, fresh, err
 }
 
-// measureTasks measures background runs in this process: from the wish to the tool's entry, from the answered commit to
-// the entry, and from the wish for an end to the end of the tool's context.
-func measureTasks(ctx context.Context, l *lab) error {
+// measureTasks measures background runs in this process: from the request to the tool's entry, from
+// the acknowledged commit to the entry, and from the cancel to the end of the tool's context.
+func measureTasks(ctx context.Context, l *runner) error {
 	runs := l.count(32, 4)
 	clock := newTaskClock(runs)
-	w, err := l.world(ctx, worldConfig{Tools: clock.tools(), Wrap: clock.wrap})
+	w, err := l.world(ctx, engineRigConfig{Tools: clock.tools(), Wrap: clock.wrap})
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func measureTasks(ctx context.Context, l *lab) error {
 		if err != nil {
 			return err
 		}
-		asked, _ := byNumber(ctx, clock.asked, runs) // all were asked for and committed before they were entered
+		asked, _ := byNumber(ctx, clock.asked, runs) // all requests and commits precede the entries
 		committed, _ := byNumber(ctx, clock.committed, runs)
 		for n, at := range entered {
 			whole = append(whole, at.Sub(asked[n]))
@@ -111,7 +111,7 @@ func measureTasks(ctx context.Context, l *lab) error {
 	return nil
 }
 
-// byNumber takes n moments from a channel.
+// byNumber receives n times from a channel.
 func byNumber(ctx context.Context, from <-chan moment, n int) (map[int]time.Time, error) {
 	found := map[int]time.Time{}
 	for range n {
@@ -121,14 +121,14 @@ func byNumber(ctx context.Context, from <-chan moment, n int) (map[int]time.Time
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-time.After(time.Minute):
-			return nil, fmt.Errorf("%d of %d runs were heard of within a minute", len(found), n)
+			return nil, fmt.Errorf("%d of %d runs reported within a minute", len(found), n)
 		}
 	}
 	return found, nil
 }
 
-// cancelAll cancels the runs of a session one after another, each when the one before it has settled.
-func (w *world) cancelAll(ctx context.Context, id perdure.SessionID, left <-chan moment) (sample, error) {
+// cancelAll cancels the runs of a session sequentially, each after the previous one has settled.
+func (w *engineRig) cancelAll(ctx context.Context, id perdure.SessionID, left <-chan moment) (sample, error) {
 	tasks, err := w.Tasks(ctx, id)
 	if err != nil {
 		return nil, err

@@ -13,37 +13,37 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// counted is what every tool here is given and answers.
+// counted is the input and output of every tool here.
 type counted struct {
 	N int `json:"n"`
 }
 
-// tools are the tools of a world, and where they report. Its functions are set before the engine runs.
+// tools are the tools of a world, and their callbacks. Its fields are set before the engine runs.
 type tools struct {
-	called  func(perdure.SessionID) // a no-op call was entered; nil: nobody listens
-	entered func(moment)            // a parked run was entered; nil: nobody listens
-	left    func(moment)            // the context of a parked run ended; nil: nobody listens
-	asked   func(moment)            // a run was asked for; nil: nobody listens
-	target  string                  // what spawn starts; empty: park
-	args    func(n int) []byte      // of what spawn starts; nil: its number
+	called  func(perdure.SessionID) // a no-op call was entered; may be nil
+	entered func(moment)            // a parked run was entered; may be nil
+	left    func(moment)            // the context of a parked run ended; may be nil
+	asked   func(moment)            // a run was requested; may be nil
+	target  string                  // the tool that spawn starts; empty: park
+	args    func(n int) []byte      // its arguments; nil: its number
 	parked  atomic.Int64            // runs that were entered, and lingering calls
 	release chan struct{}           // lets one lingering call return; nil: they return with their context
-	leaving func(moment)            // a lingering call returns; nil: nobody listens
+	leaving func(moment)            // a lingering call returns; may be nil
 }
 
-// moment is when something happened to the run of a number.
+// moment is the time of an event of a numbered run.
 type moment struct {
 	n  int
 	at time.Time
 }
 
-// list makes the tools.
+// list returns the tools.
 func (t *tools) list() []tool.Tool {
 	spec := func(name string, class perdure.EffectClass) tool.Spec {
 		return tool.Spec{Name: name, Description: "A tool of the benchmarks.", Class: class, SoftBudget: tool.Never}
 	}
 	linger := spec("linger", perdure.Idempotent)
-	linger.SoftBudget = 0 // the engine's
+	linger.SoftBudget = 0 // the default of the engine
 	return []tool.Tool{
 		tool.New(linger, t.linger),
 		tool.New(spec("noop", perdure.AtMostOnce), t.noop),
@@ -62,7 +62,7 @@ func (t *tools) noop(_ context.Context, in counted, env tool.Env) (counted, erro
 
 // spawn starts a background run, through the same port as spawn_background.
 func (t *tools) spawn(ctx context.Context, in counted, env tool.Env) (counted, error) {
-	order := tool.Spawn{Tool: "park", Args: numbered(in.N)}
+	order := tool.SpawnRequest{Tool: "park", Args: numbered(in.N)}
 	if t.target != "" {
 		order.Tool = t.target
 	}
@@ -89,7 +89,8 @@ func (t *tools) park(ctx context.Context, in counted, _ tool.Env) (counted, erro
 	return in, context.Cause(ctx)
 }
 
-// linger is a foreground call that waits until it is released or ended, longer than its soft budget.
+// linger is a foreground call that waits until it is released or ended, longer than its soft
+// budget.
 func (t *tools) linger(ctx context.Context, in counted, _ tool.Env) (counted, error) {
 	t.parked.Add(1)
 	select {
@@ -103,7 +104,7 @@ func (t *tools) linger(ctx context.Context, in counted, _ tool.Env) (counted, er
 	return in, nil
 }
 
-// numbered makes the arguments of a tool that is given its number.
+// numbered returns arguments with a number.
 func numbered(n int) []byte { return []byte(`{"n":` + strconv.Itoa(n) + `}`) }
 
 // numberOf reads what numbered wrote; other arguments have no number.
@@ -112,14 +113,14 @@ func numberOf(args []byte) (n int, ok bool) {
 	return n, found == 1 && err == nil
 }
 
-// order is what a person asks of the scripted-in-Go model: so many calls of a tool, so many in a message.
+// order is a request to the model: so many calls of a tool, so many per message.
 type order struct {
 	tool string
 	all  int // calls of the turn
 	step int // calls of one message
 }
 
-// message is the order as it is sent. The zero order asks for an answer and no call.
+// message returns the order as a message. The zero order requests an answer without calls.
 func (o order) message() perdure.Message {
 	if o.all == 0 {
 		return perdure.Text("say something")
@@ -127,17 +128,17 @@ func (o order) message() perdure.Message {
 	return perdure.Text(fmt.Sprintf("call %s %d %d", o.tool, o.all, o.step))
 }
 
-// orders is a model that does what the last person said, and answers in a word when that is done. It remembers
-// nothing: it reads only the messages since that person spoke. It is in memory and as cheap as a model can be.
-type orders struct {
-	asked func(perdure.SessionID) // called when it is asked; nil: nobody listens
-	done  func(perdure.SessionID) // called with each last answer of a turn; nil: nobody listens
+// orderModel is a model that executes the last order and then answers. It has no state: it reads
+// only the messages since the order. It runs in memory and is as cheap as a model can be.
+type orderModel struct {
+	asked func(perdure.SessionID) // called with each request; may be nil
+	done  func(perdure.SessionID) // called with the last answer of each turn; may be nil
 }
 
-var _ model.Model = orders{}
+var _ model.Model = orderModel{}
 
-// Stream answers with the next calls, or with a word.
-func (m orders) Stream(_ context.Context, req model.Request) iter.Seq2[model.Delta, error] {
+// Stream answers with the next calls, or with a text.
+func (m orderModel) Stream(_ context.Context, req model.Request) iter.Seq2[model.Delta, error] {
 	return func(yield func(model.Delta, error) bool) {
 		if m.asked != nil {
 			m.asked(req.Session)
@@ -161,12 +162,13 @@ func (m orders) Stream(_ context.Context, req model.Request) iter.Seq2[model.Del
 	}
 }
 
-// lastOrder finds what was asked last, and how many calls were made since.
+// lastOrder returns the last order, and the number of calls since.
 func lastOrder(messages []perdure.Message) (o order, made int) {
 	for i := len(messages) - 1; i >= 0; i-- {
 		m := messages[i]
 		if m.Role == perdure.RoleUser {
-			_, _ = fmt.Sscanf(m.Text(), "call %s %d %d", &o.tool, &o.all, &o.step) // no order is no calls
+			// without an order there are no calls
+			_, _ = fmt.Sscanf(m.Text(), "call %s %d %d", &o.tool, &o.all, &o.step)
 			return o, made
 		}
 		if m.Role == perdure.RoleAgent {

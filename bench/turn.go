@@ -15,29 +15,30 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// The statements that store/sqlite puts around the work: BEGIN and COMMIT around a batch, SAVEPOINT and RELEASE around each
-// transaction that shares it with others, BEGIN and ROLLBACK around a view.
+// The statements that store/sqlite adds: BEGIN and COMMIT around a batch, SAVEPOINT and RELEASE
+// around each transaction that shares it, BEGIN and ROLLBACK around a view.
 const (
 	framesOfCommit      = 2
 	framesOfTransaction = 2
 	framesOfView        = 2
 )
 
-// moreCalls is how many calls the longer turn has beyond the first.
+// moreCalls is the number of further calls of the longer turn.
 const moreCalls = 10
 
-// measureTurn counts what one turn with one tool call costs the store, from the message to the rest: the commits of the
-// real store, and the statements of a store that counts them. A longer turn tells what each further call adds.
-func measureTurn(ctx context.Context, l *lab) error {
+// measureTurn counts the store operations of one turn with one tool call, from the message until
+// the session is idle: the commits of the real store, and the statements of a counting store. A
+// longer turn shows the cost of each further call.
+func measureTurn(ctx context.Context, l *runner) error {
 	if l.onPostgres() {
 		return l.turnOnPostgres(ctx)
 	}
-	w, err := l.world(ctx, worldConfig{})
+	w, err := l.world(ctx, engineRigConfig{})
 	if err != nil {
 		return err
 	}
 	defer w.close()
-	if err := w.warm(ctx); err != nil { // the start of an engine has transactions of its own
+	if err := w.warm(ctx); err != nil { // starting an engine needs transactions, too
 		return err
 	}
 	before := w.sqlite.Stats()
@@ -62,7 +63,7 @@ func measureTurn(ctx context.Context, l *lab) error {
 		return err
 	}
 	frames := framesOfCommit*commits + framesOfView*one.views
-	if transactions > commits { // some shared a batch: at most all of them
+	if transactions > commits { // several shared a batch
 		frames += framesOfTransaction * transactions
 	}
 	l.report.set(name, "work_statements", one.work)
@@ -75,12 +76,12 @@ func measureTurn(ctx context.Context, l *lab) error {
 	return nil
 }
 
-// cost is what a turn needed of the counting store, or of the server.
+// cost is the number of operations of a turn.
 type cost struct{ work, views, transactions, events float64 }
 
-// turnOnPostgres counts what the server was told: over Postgres each transaction is a commit, and each statement, BEGIN and COMMIT
-// too, is one way there and back.
-func (l *lab) turnOnPostgres(ctx context.Context) error {
+// turnOnPostgres counts the statements that the server received: with Postgres each transaction is
+// a commit, and each statement, including BEGIN and COMMIT, is one round trip.
+func (l *runner) turnOnPostgres(ctx context.Context) error {
 	one, err := l.logged(ctx, 1)
 	if err != nil {
 		return err
@@ -103,13 +104,13 @@ func (l *lab) turnOnPostgres(ctx context.Context) error {
 	return nil
 }
 
-// untroubled is a lease with no beat and no look for orphans in a measurement.
-const untroubled = time.Hour
+// isQuietServer is a lease without heartbeats and orphan scans during a measurement.
+const isQuietServer = time.Hour
 
-// logged runs a turn of calls, one a step, and reads in the server's log what it was told meanwhile. With profiles the
-// statements are listed beside them.
-func (l *lab) logged(ctx context.Context, calls int) (c cost, err error) {
-	at, err := l.place(ctx, "logged")
+// logged runs a turn of calls, one per step, and reads the statements in the server's log. With
+// profiles the statements are listed there.
+func (l *runner) logged(ctx context.Context, calls int) (c cost, err error) {
+	at, err := l.databaseURL(ctx, "logged")
 	if err != nil {
 		return c, err
 	}
@@ -117,8 +118,8 @@ func (l *lab) logged(ctx context.Context, calls int) (c cost, err error) {
 	if err := l.server.cluster.Exec(ctx, fmt.Sprintf(tellStatements, database)); err != nil {
 		return c, err
 	}
-	at.Lease = untroubled
-	w, err := openWorld(ctx, at)
+	at.Lease = isQuietServer
+	w, err := openEngineRig(ctx, at)
 	if err != nil {
 		return c, err
 	}
@@ -128,7 +129,7 @@ func (l *lab) logged(ctx context.Context, calls int) (c cost, err error) {
 	}
 	var before int
 	events, err := w.watchedTurn(ctx, calls, func() {
-		text, _ := os.ReadFile(l.serverLog()) // it is read below too, where an error is told
+		text, _ := os.ReadFile(l.serverLog()) // it is read again below, where an error is returned
 		before = len(text)
 	})
 	if err != nil {
@@ -138,26 +139,28 @@ func (l *lab) logged(ctx context.Context, calls int) (c cost, err error) {
 	if err != nil {
 		return c, fmt.Errorf("read the server's log: %w", err)
 	}
-	told := heardOf(string(text[before:]))
+	told := parseServerLog(string(text[before:]))
 	c = told.cost()
 	c.events = float64(events)
 	if l.profile == "" {
 		return c, nil
 	}
-	return c, os.WriteFile(filepath.Join(l.profile, fmt.Sprintf("turn_of_%d_postgres.statements.txt", calls)), []byte(told.String()), 0o644)
+	return c, os.WriteFile(filepath.Join(l.profile, fmt.Sprintf("turn_of_%d_postgres.statements.txt", calls)),
+		[]byte(told.String()), 0o644)
 }
 
-// serverLog is the file to which the server writes.
-func (l *lab) serverLog() string {
+// serverLog returns the log file of the server.
+func (l *runner) serverLog() string {
 	return filepath.Join(filepath.Dir(l.server.cluster.Socket()), "log")
 }
 
-// told is what the server was told, transaction by transaction, each from its BEGIN to its end.
-type told [][]string
+// serverStatements contains the statements of the server by transaction, each from its BEGIN to its
+// end.
+type serverStatements [][]string
 
-// heardOf reads a log. What is said outside of transactions is beside the turn: words to other processes, and looks
-// for theirs.
-func heardOf(text string) (all told) {
+// parseServerLog parses a log. Statements outside of transactions do not belong to the turn:
+// notifications to other processes, and polls for theirs.
+func parseServerLog(text string) (all serverStatements) {
 	said := regexp.MustCompile(`(?m)^[^\[\n]*\[(\d+)\] LOG:  (?:statement|execute [^:]*): (.*(?:\n\t.*)*)`)
 	open := map[string][]string{} // by process
 	for _, m := range said.FindAllStringSubmatch(text, -1) {
@@ -174,8 +177,9 @@ func heardOf(text string) (all told) {
 	return all
 }
 
-// cost counts transactions, views and their statements. A view that reads only events is a watcher's, and not the turn's.
-func (all told) cost() (c cost) {
+// cost counts transactions, views and their statements. A view that reads only events belongs to a
+// watcher, not to the turn.
+func (all serverStatements) cost() (c cost) {
 	for _, one := range all {
 		work := one[1 : len(one)-1]
 		switch {
@@ -191,8 +195,8 @@ func (all told) cost() (c cost) {
 	return c
 }
 
-// String is a line a statement, and a blank one after each transaction.
-func (all told) String() string {
+// String returns one line per statement, and a blank line after each transaction.
+func (all serverStatements) String() string {
 	var b strings.Builder
 	for _, one := range all {
 		b.WriteString(strings.Join(one, "\n") + "\n\n")
@@ -200,8 +204,9 @@ func (all told) String() string {
 	return b.String()
 }
 
-// counted runs a turn of calls, one a step, over the counting store. With profiles its statements are listed beside them.
-func (l *lab) counted(ctx context.Context, calls int) (c cost, err error) {
+// counted runs a turn of calls, one per step, with the counting store. With profiles its statements
+// are listed there.
+func (l *runner) counted(ctx context.Context, calls int) (c cost, err error) {
 	dir, err := l.folder("counted")
 	if err != nil {
 		return c, err
@@ -210,7 +215,7 @@ func (l *lab) counted(ctx context.Context, calls int) (c cost, err error) {
 	if err != nil {
 		return c, err
 	}
-	w, err := openWorld(ctx, worldConfig{Store: st})
+	w, err := openEngineRig(ctx, engineRigConfig{Store: st})
 	if err != nil {
 		return c, err
 	}
@@ -231,21 +236,22 @@ func (l *lab) counted(ctx context.Context, calls int) (c cost, err error) {
 	}
 	var list bytes.Buffer
 	st.list(&list)
-	return c, os.WriteFile(filepath.Join(l.profile, fmt.Sprintf("turn_of_%d.statements.txt", calls)), list.Bytes(), 0o644)
+	return c, os.WriteFile(filepath.Join(l.profile, fmt.Sprintf("turn_of_%d.statements.txt", calls)), list.Bytes(),
+		0o644)
 }
 
 // errIdle ends the watch of a turn.
 var errIdle = errors.New("idle")
 
-// watchedTurn sends the message of a turn to a session that had one, calling began just before, and returns when the
-// journal says that the session rests, with the number of its events since. It adds nothing to what is counted but a
-// watcher's reads.
-func (w *world) watchedTurn(ctx context.Context, calls int, began func()) (events int, err error) {
+// watchedTurn sends the message of a turn to a session that already had one, calls began just
+// before, and returns when the journal says that the session is idle, with the number of its
+// events. It adds only the reads of a watcher to the counts.
+func (w *engineRig) watchedTurn(ctx context.Context, calls int, began func()) (events int, err error) {
 	id, err := w.session(ctx, agent(false))
 	if err != nil {
 		return 0, err
 	}
-	if err := w.rested(ctx, id, order{}); err != nil {
+	if err := w.waitIdle(ctx, id, order{}); err != nil {
 		return 0, err
 	}
 	before, err := w.Session(ctx, id)
@@ -256,11 +262,12 @@ func (w *world) watchedTurn(ctx context.Context, calls int, began func()) (event
 	if err := w.Send(ctx, id, order{tool: "noop", all: calls, step: 1}.message()); err != nil {
 		return 0, err
 	}
-	return w.idled(ctx, id, before.LastSeq)
+	return w.waitIdleTurn(ctx, id, before.LastSeq)
 }
 
-// idled returns when the journal says that the session rests, with the number of its events since.
-func (w *world) idled(ctx context.Context, id perdure.SessionID, after int64) (events int, err error) {
+// waitIdleTurn returns when the journal says that the session is idle, with the number of its
+// events since after.
+func (w *engineRig) waitIdleTurn(ctx context.Context, id perdure.SessionID, after int64) (events int, err error) {
 	err = w.store.Watch(ctx, id, after, func(f store.Frame) error {
 		if f.Event == nil {
 			return nil

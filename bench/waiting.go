@@ -15,10 +15,11 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// roleWait is a process in which calls wait that left their turn: it says what they weigh, lists them and ends them all.
+// roleWait is a process with detached calls that wait: it reports their memory, lists them and ends
+// them all.
 const roleWait = "wait"
 
-// callsOfWaiting is how many such calls a session has at most, in messages of waitingStep.
+// callsOfWaiting is the maximum number of such calls in a session, in messages of waitingStep.
 const (
 	callsOfWaiting = 100
 	waitingStep    = 50
@@ -27,46 +28,46 @@ const (
 // lists is how often the calls are listed, and one of them is read.
 const lists = 20
 
-// What roleWait says after its weight, in nanoseconds: the medians of a list of all calls, of a read of one task and of a commit of one
-// event; then the time in which all calls were ended.
+// Further output of roleWait, in nanoseconds: the medians of a list of all calls, of a read of one
+// task and of a commit of one event; then the time in which all calls were ended.
 const (
 	saidLists = "lists %d %d %d"
 	saidEnds  = "ends %d"
 )
 
-// measureWaiting measures what calls cost that left their turn and wait, in processes of their own: memory, the time to list
-// them, and the time from the wish for the end of all to the last end. The caps on them are off. To end 10,000 takes a
-// minute, so that is only done when it was asked for.
-func measureWaiting(ctx context.Context, l *lab) error {
+// measureWaiting measures the cost of waiting detached calls, in child processes: memory, the time
+// to list them, and the time from the cancel of all to the last end. The limits on them are off.
+// Ending 10,000 calls takes a minute, so that it is done only on request.
+func measureWaiting(ctx context.Context, l *runner) error {
 	if err := l.waiting(ctx, "waiting_small", l.count(1_000, 20), true); err != nil {
 		return err
 	}
-	if l.onPostgres() { // as with parked runs
+	if l.onPostgres() { // as for parked runs
 		return nil
 	}
 	return l.waiting(ctx, "waiting_large", l.count(10_000, 60), l.quick || l.long)
 }
 
-func (l *lab) waiting(ctx context.Context, name string, calls int, ends bool) error {
-	l.say("waiting, %d calls", calls)
-	at, err := l.place(ctx, "waiting")
+func (l *runner) waiting(ctx context.Context, name string, calls int, ends bool) error {
+	l.progressf("waiting, %d calls", calls)
+	at, err := l.databaseURL(ctx, "waiting")
 	if err != nil {
 		return err
 	}
-	c, err := startChild(ctx, l.play(roleWait, at, calls))
+	c, err := startChild(ctx, l.startRole(roleWait, at, calls))
 	if err != nil {
 		return err
 	}
 	defer c.kill()
 	began := time.Now()
 	var n, list, read, commit, end int64
-	var all weight
-	_, err = c.hear(ctx, saidWeight, &n, &all.heap, &all.stacks, &all.resident, &all.goroutines, &all.busy)
+	var all memoryUse
+	_, err = c.readLines(ctx, saidWeight, &n, &all.heap, &all.stacks, &all.resident, &all.goroutines, &all.busy)
 	if err == nil {
-		_, err = c.hear(ctx, saidLists, &list, &read, &commit)
+		_, err = c.readLines(ctx, saidLists, &list, &read, &commit)
 	}
 	if err == nil && ends {
-		_, err = c.hear(ctx, saidEnds, &end)
+		_, err = c.readLines(ctx, saidEnds, &end)
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -75,7 +76,7 @@ func (l *lab) waiting(ctx context.Context, name string, calls int, ends bool) er
 		l.report.missing(name, err)
 		return nil
 	}
-	l.say("waiting, %d calls took %.1fs", calls, time.Since(began).Seconds())
+	l.progressf("waiting, %d calls took %.1fs", calls, time.Since(began).Seconds())
 	l.report.set(name, "calls", float64(n))
 	l.reportWeight(name, n, all)
 	l.report.ratio(name, strings.Replace(name, "waiting", "parked", 1), "heap_and_stack_bytes", "parked_memory_ratio")
@@ -90,11 +91,11 @@ func (l *lab) waiting(ctx context.Context, name string, calls int, ends bool) er
 	return nil
 }
 
-// playWait parks calls, weighs them, and ends them.
-func playWait(ctx context.Context, at worldConfig, calls int, out io.Writer) error {
+// runWaitRole parks calls, measures their memory, and ends them.
+func runWaitRole(ctx context.Context, at engineRigConfig, calls int, out io.Writer) error {
 	var clock endClock
 	at.Soft, at.Wrap = laneBudget, clock.wrap
-	w, err := openWorld(ctx, at)
+	w, err := openEngineRig(ctx, at)
 	if err != nil {
 		return err
 	}
@@ -133,11 +134,12 @@ func playWait(ctx context.Context, at worldConfig, calls int, out io.Writer) err
 	return nil
 }
 
-// linger makes calls that leave their turn and wait, a few sessions at once, and returns the sessions.
-func (w *world) linger(ctx context.Context, calls int) ([]perdure.SessionID, error) {
-	shares := portions(calls, callsOfWaiting)
+// linger makes calls that are detached and wait, in a few sessions concurrently, and returns the
+// sessions.
+func (w *engineRig) linger(ctx context.Context, calls int) ([]perdure.SessionID, error) {
+	shares := batches(calls, callsOfWaiting)
 	found := make([][]perdure.SessionID, sessionsAOnce)
-	_, err := together(sessionsAOnce, func(worker int) error {
+	_, err := maxConcurrent(sessionsAOnce, func(worker int) error {
 		for n := range shares {
 			id, err := w.session(ctx, agent(false))
 			if err != nil {
@@ -153,8 +155,8 @@ func (w *world) linger(ctx context.Context, calls int) ([]perdure.SessionID, err
 	return slices.Concat(found...), err
 }
 
-// lists lists all tasks, and reads one, some times over.
-func (w *world) lists(ctx context.Context, calls int) (list, read sample, err error) {
+// lists lists all tasks, and reads one, several times.
+func (w *engineRig) lists(ctx context.Context, calls int) (list, read sample, err error) {
 	for range lists {
 		began := time.Now()
 		tasks, err := w.Tasks(ctx, "")
@@ -174,17 +176,18 @@ func (w *world) lists(ctx context.Context, calls int) (list, read sample, err er
 	return list, read, nil
 }
 
-// endAll cancels the calls of all sessions, a few sessions at once, and says how long it took until the last
-// of their ends was committed.
-func (w *world) endAll(ctx context.Context, clock *endClock, ids []perdure.SessionID, calls int) (time.Duration, error) {
+// endAll cancels the calls of all sessions, a few sessions concurrently, and returns the time until
+// the last end was committed.
+func (w *engineRig) endAll(ctx context.Context, clock *endClock, ids []perdure.SessionID,
+	calls int) (time.Duration, error) {
 	ended := clock.after(calls)
 	began := time.Now()
-	next := make(chan perdure.SessionID, len(ids)) // all of them
+	next := make(chan perdure.SessionID, len(ids)) // capacity for all
 	for _, id := range ids {
 		next <- id
 	}
 	close(next)
-	_, err := together(sessionsAOnce, func(int) error {
+	_, err := maxConcurrent(sessionsAOnce, func(int) error {
 		for id := range next {
 			if _, err := w.CancelTasks(ctx, id, "bench", "it is measured"); err != nil {
 				return err
@@ -205,15 +208,15 @@ func (w *world) endAll(ctx context.Context, clock *endClock, ids []perdure.Sessi
 	}
 }
 
-// endClock is told of each task whose end was committed.
+// endClock counts tasks whose end was committed.
 type endClock struct {
 	mu    sync.Mutex
 	n     int           // guarded by mu
-	want  int           // guarded by mu; 0: nobody waits
+	want  int           // guarded by mu; 0: nothing waits
 	ended chan struct{} // guarded by mu; closed when n is want
 }
 
-// after returns what is closed when so many tasks more have ended.
+// after returns a channel that is closed when n more tasks have ended.
 func (c *endClock) after(n int) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,7 +224,7 @@ func (c *endClock) after(n int) <-chan struct{} {
 	return c.ended
 }
 
-// add notes ends.
+// add adds ends.
 func (c *endClock) add(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -232,17 +235,17 @@ func (c *endClock) add(n int) {
 	}
 }
 
-// wrap makes the store tell of ends.
-func (c *endClock) wrap(s store.Store) store.Store { return &endSpy{Store: s, clock: c} }
+// wrap makes the store report ends.
+func (c *endClock) wrap(s store.Store) store.Store { return &endStore{Store: s, clock: c} }
 
-// endSpy is a store that tells of the commits by which tasks ended.
-type endSpy struct {
+// endStore is a store that reports the commits by which tasks ended.
+type endStore struct {
 	store.Store
 	clock *endClock
 }
 
-// InTx runs fn and tells, once it was answered, how many tasks it ended.
-func (s *endSpy) InTx(ctx context.Context, fn func(store.Tx) error) error {
+// InTx runs fn and reports, after its commit, how many tasks it ended.
+func (s *endStore) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	var ends int
 	err := s.Store.InTx(ctx, func(tx store.Tx) error {
 		seen := endTx{Tx: tx}
@@ -263,7 +266,8 @@ type endTx struct {
 }
 
 // UpdateTask updates and counts.
-func (tx *endTx) UpdateTask(id perdure.SessionID, task perdure.TaskID, u perdure.TaskUpdate) (perdure.TaskChange, error) {
+func (tx *endTx) UpdateTask(id perdure.SessionID, task perdure.TaskID,
+	u perdure.TaskUpdate) (perdure.TaskChange, error) {
 	change, err := tx.Tx.UpdateTask(id, task, u)
 	if err == nil && u.State.Terminal() {
 		tx.ends++

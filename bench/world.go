@@ -15,26 +15,28 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// worldConfig says what a world is made of. Only Dir is required.
-type worldConfig struct {
-	Dir   string
-	URL   string                        // of a database in Postgres, which the engine takes to be shared; empty: SQLite in Dir
-	Tools *tools                        // nil: without anybody who listens
-	More  []tool.Tool                   // beside them
+// engineRigConfig configures a world. Only Dir is required.
+type engineRigConfig struct {
+	Dir string
+	// of a Postgres database, which the engine treats as shared; empty: SQLite in Dir
+	URL   string
+	Tools *tools                        // nil: without callbacks
+	More  []tool.Tool                   // additional tools
 	Wrap  func(store.Store) store.Store // between engine and store; nil: nothing
-	Store store.Store                   // instead of one of Dir or URL; nil: that
-	Asked func(perdure.SessionID)       // the model was asked; nil: nobody listens
-	Soft  time.Duration                 // the engine's soft budget, which of the tools only linger takes; 0: the engine's default
-	Lease time.Duration                 // of the engine on a shared store, with beats and looks for orphans ten times as often; 0: the engine's defaults
+	Store store.Store                   // instead of a store in Dir or URL; nil: that
+	Asked func(perdure.SessionID)       // the model was called; may be nil
+	Soft  time.Duration                 // the engine's soft budget, which only linger uses; 0: the default
+	// lease on a shared store, with heartbeats and orphan scans ten times as often; 0: the defaults
+	Lease time.Duration
 }
 
-// world is a running engine over a store on the disk, with the caps on background runs and detached calls raised: what is measured is a
-// run, not the waiting for a place.
-type world struct {
+// engineRig is a running engine with a store on disk. The limits on background runs and detached
+// calls are raised, so that runs do not wait for a slot.
+type engineRig struct {
 	*local.Engine
-	cfg    worldConfig
-	sqlite *sqlite.Store // nil when it is another store
-	tally  *tally        // nil when it is SQLite
+	cfg    engineRigConfig
+	sqlite *sqlite.Store // nil for another store
+	tally  *tally        // nil for SQLite
 	store  store.Store   // as the engine sees it
 	tools  *tools
 	stop   context.CancelFunc
@@ -44,9 +46,9 @@ type world struct {
 	waits map[perdure.SessionID]chan struct{} // guarded by mu; closed by the last answer of a turn
 }
 
-// openWorld opens a world and runs its engine.
-func openWorld(ctx context.Context, cfg worldConfig) (*world, error) {
-	w := &world{cfg: cfg, tools: cfg.Tools, ended: make(chan error, 1), waits: map[perdure.SessionID]chan struct{}{}}
+// openEngineRig opens a world and runs its engine.
+func openEngineRig(ctx context.Context, cfg engineRigConfig) (*engineRig, error) {
+	w := &engineRig{cfg: cfg, tools: cfg.Tools, ended: make(chan error, 1), waits: map[perdure.SessionID]chan struct{}{}}
 	if w.tools == nil {
 		w.tools = &tools{}
 	}
@@ -57,10 +59,12 @@ func openWorld(ctx context.Context, cfg worldConfig) (*world, error) {
 		w.store = cfg.Wrap(w.store)
 	}
 	eng, err := local.Open(ctx, local.Config{
-		Store: w.store, Model: orders{asked: cfg.Asked, done: w.answered}, Tools: tool.NewRegistry(append(w.tools.list(), cfg.More...)...),
+		Store: w.store, Model: orderModel{asked: cfg.Asked, done: w.answered},
+		Tools:  tool.NewRegistry(append(w.tools.list(), cfg.More...)...),
 		Shared: cfg.URL != "", Lease: cfg.Lease, Beat: cfg.Lease / 10, OrphanScan: cfg.Lease / 10,
-		PerSession: -1, PerSessionDetached: -1, PerProcess: -1, SoftBudget: cfg.Soft, QueueLength: -1, MaxExecutions: -1, NoProgress: -1, Drain: -1,
-		Outbound: local.Outbound{PerMinute: -1}, // figures of the path without it
+		PerSession: -1, PerSessionDetached: -1, PerProcess: -1, SoftBudget: cfg.Soft, QueueLength: -1,
+		MaxExecutions: -1, NoProgress: -1, Drain: -1,
+		Outbound: local.Outbound{PerMinute: -1}, // measured without this limit
 	})
 	if err != nil {
 		return nil, errors.Join(err, w.store.Close())
@@ -71,8 +75,8 @@ func openWorld(ctx context.Context, cfg worldConfig) (*world, error) {
 	return w, nil
 }
 
-// openStore opens the store that the world is over.
-func (w *world) openStore(ctx context.Context) error {
+// openStore opens the store of the world.
+func (w *engineRig) openStore(ctx context.Context) error {
 	if w.cfg.Store == nil && w.cfg.URL == "" {
 		st, err := sqlite.Open(ctx, sqlite.Config{Dir: w.cfg.Dir, Program: "bench"})
 		if err != nil {
@@ -94,8 +98,8 @@ func (w *world) openStore(ctx context.Context) error {
 	return nil
 }
 
-// transactions counts those that wrote.
-func (w *world) transactions() int64 {
+// transactions returns the number of writing transactions.
+func (w *engineRig) transactions() int64 {
 	if w.sqlite != nil {
 		return w.sqlite.Stats().Transactions
 	}
@@ -103,24 +107,24 @@ func (w *world) transactions() int64 {
 }
 
 // close stops the engine and closes its store.
-func (w *world) close() error {
+func (w *engineRig) close() error {
 	w.stop()
 	return errors.Join(<-w.ended, w.store.Close())
 }
 
-// agent is who a session of a world is: it may take as many steps as it is asked for.
+// agent returns the agent of a world's session, with enough steps for any order.
 func agent(serial bool) perdure.Agent {
 	return perdure.Agent{Name: "bench", MaxIterations: 1 << 30, SerialCalls: serial}
 }
 
 // session starts a session.
-func (w *world) session(ctx context.Context, who perdure.Agent) (perdure.SessionID, error) {
+func (w *engineRig) session(ctx context.Context, who perdure.Agent) (perdure.SessionID, error) {
 	s, err := w.NewSession(ctx, who)
 	return s.ID, err
 }
 
-// answered is told by the model of the last answer of a turn.
-func (w *world) answered(id perdure.SessionID) {
+// answered receives the end of a turn from the model.
+func (w *engineRig) answered(id perdure.SessionID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if wait := w.waits[id]; wait != nil {
@@ -129,9 +133,9 @@ func (w *world) answered(id perdure.SessionID) {
 	}
 }
 
-// turn sends an order and returns when its turn has its last answer. Nobody watches the journal meanwhile, so that
-// what is measured is the work and not its audience.
-func (w *world) turn(ctx context.Context, id perdure.SessionID, o order) error {
+// turn sends an order and returns after the last answer of its turn. It does not watch the journal,
+// so that only the work is measured.
+func (w *engineRig) turn(ctx context.Context, id perdure.SessionID, o order) error {
 	wait := make(chan struct{})
 	w.mu.Lock()
 	w.waits[id] = wait
@@ -144,22 +148,22 @@ func (w *world) turn(ctx context.Context, id perdure.SessionID, o order) error {
 		return nil
 	case err := <-w.ended:
 		w.ended <- err
-		return fmt.Errorf("the engine ended in the middle: %w", err)
+		return fmt.Errorf("the engine stopped early: %w", err)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// rested is turn, and then the wait until the session is at rest.
-func (w *world) rested(ctx context.Context, id perdure.SessionID, o order) error {
+// waitIdle is turn, and then waits until the session is idle.
+func (w *engineRig) waitIdle(ctx context.Context, id perdure.SessionID, o order) error {
 	if err := w.turn(ctx, id, o); err != nil {
 		return err
 	}
 	return w.WaitIdle(ctx, id)
 }
 
-// settled counts the settled calls of a session.
-func (w *world) settled(ctx context.Context, id perdure.SessionID) (int, error) {
+// settled returns the number of settled calls of a session.
+func (w *engineRig) settled(ctx context.Context, id perdure.SessionID) (int, error) {
 	calls, err := w.Calls(ctx, id)
 	if err != nil {
 		return 0, err

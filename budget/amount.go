@@ -10,23 +10,24 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// unit is how many parts of an Amount are one of its currency.
+// unit is the number of parts in one unit of a currency.
 const unit = 1_000_000
 
-// Amount is how much of a currency, in millionths of it: a millionth of a dollar, of a token, of a call. Sums stop at the
-// largest one and never go round. It is never a floating-point number; as text it is a decimal number.
+// Amount is an amount of a currency in millionths: of a dollar, a token, a call. Sums saturate at
+// the largest amount instead of overflowing. An Amount is never a floating-point number; its text
+// is a decimal number.
 type Amount int64
 
-// Most is the largest amount.
-const Most Amount = math.MaxInt64
+// MaxAmount is the largest amount.
+const MaxAmount Amount = math.MaxInt64
 
-// Whole is n of a currency.
+// Whole returns n units of a currency.
 func Whole(n int64) Amount {
 	switch {
 	case n > math.MaxInt64/unit:
-		return Most
+		return MaxAmount
 	case n < -math.MaxInt64/unit:
-		return -Most
+		return -MaxAmount
 	}
 	return Amount(n * unit)
 }
@@ -34,34 +35,34 @@ func Whole(n int64) Amount {
 // Plus returns the sum.
 func (a Amount) Plus(b Amount) Amount {
 	switch {
-	case b > 0 && a > Most-b:
-		return Most
-	case b < 0 && a < -Most-b:
-		return -Most
+	case b > 0 && a > MaxAmount-b:
+		return MaxAmount
+	case b < 0 && a < -MaxAmount-b:
+		return -MaxAmount
 	}
 	return a + b
 }
 
 // Less returns the difference.
-func (a Amount) Less(b Amount) Amount { return a.Plus(-max(b, -Most)) }
+func (a Amount) Less(b Amount) Amount { return a.Plus(-max(b, -MaxAmount)) }
 
-// times returns a for each million of n, rounded up; a and n are not below zero.
+// times returns a for each million of n, rounded up. Neither may be negative.
 func (a Amount) times(n int64) Amount {
 	high, low := bits.Mul64(uint64(max(a, 0)), uint64(max(n, 0)))
 	if high >= unit {
-		return Most
+		return MaxAmount
 	}
 	q, rest := bits.Div64(high, low, unit)
 	if rest > 0 {
 		q++
 	}
 	if q > math.MaxInt64 {
-		return Most
+		return MaxAmount
 	}
 	return Amount(q)
 }
 
-// String writes the decimal number, without zeros at its end.
+// String returns the decimal number without trailing zeros.
 func (a Amount) String() string {
 	sign := ""
 	n := uint64(a)
@@ -75,25 +76,28 @@ func (a Amount) String() string {
 	return text
 }
 
-// Parse reads a decimal number that is not below zero, with at most six digits behind the point. Invalid: it is none.
+// Parse reads a decimal number that is not negative and has at most six decimals. Any other text is
+// Invalid.
 func Parse(text string) (Amount, error) {
 	whole, part, point := strings.Cut(text, ".")
 	digits := func(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 	if !digits(whole) || point && !digits(part) || len(part) > 6 {
-		return 0, fmt.Errorf("%w amount %.40q: a decimal number such as 12.50, with at most six digits behind the point", perdure.Invalid, text)
+		return 0, fmt.Errorf("%w amount %.40q: use a decimal number such as 12.50, with at most six decimals",
+			perdure.Invalid, text)
 	}
 	n, err := strconv.ParseInt(whole, 10, 64)
 	if err != nil || n > math.MaxInt64/unit-1 {
-		return 0, fmt.Errorf("%w amount %.40q: it is too large, give at most %d", perdure.Invalid, text, int64(math.MaxInt64/unit-1))
+		return 0, fmt.Errorf("%w amount %.40q: it is too large; use at most %d",
+			perdure.Invalid, text, int64(math.MaxInt64/unit-1))
 	}
 	rest, _ := strconv.ParseInt((part + "000000")[:6], 10, 64) // six digits
 	return Amount(n*unit + rest), nil
 }
 
-// MarshalText writes the decimal number.
+// MarshalText returns the decimal number.
 func (a Amount) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalText is Parse, also for an amount below zero, which a balance may be.
+// UnmarshalText is Parse, but also accepts a negative amount, which a balance can be.
 func (a *Amount) UnmarshalText(text []byte) error {
 	digits, below := strings.CutPrefix(string(text), "-")
 	parsed, err := Parse(digits)

@@ -37,12 +37,13 @@ func TestAmount(t *testing.T) {
 		}
 	}
 	below := budget.Amount(math.MinInt64)
-	if below.String() == "" || budget.Whole(math.MaxInt64) != budget.Most {
+	if below.String() == "" || budget.Whole(math.MaxInt64) != budget.MaxAmount {
 		t.Error("the ends of the range are not kept")
 	}
 }
 
-// TestPeriod: a window holds its moment, the next begins where it ends, and what is written is read.
+// TestPeriod: a window holds its moment, the next begins where it ends, and what is written is
+// read.
 func TestPeriod(t *testing.T) {
 	t.Parallel()
 	texts := []string{
@@ -86,7 +87,8 @@ func TestCalendar(t *testing.T) {
 	for _, row := range []struct{ period, now, from, until string }{
 		{"day Europe/Berlin", "2026-03-29T12:00:00Z", "2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z"}, // 23 hours
 		{"day Europe/Berlin", "2026-10-25T12:00:00Z", "2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z"}, // 25 hours
-		{"day Asia/Beirut", "2026-03-29T12:00:00Z", "2026-03-28T22:00:00Z", "2026-03-29T21:00:00Z"},   // midnight does not exist
+		// midnight does not exist
+		{"day Asia/Beirut", "2026-03-29T12:00:00Z", "2026-03-28T22:00:00Z", "2026-03-29T21:00:00Z"},
 		{"month", "2026-02-10T00:00:00Z", "2026-02-01T00:00:00Z", "2026-03-01T00:00:00Z"},
 		{"week", "2026-11-22T12:00:00Z", "2026-11-16T00:00:00Z", "2026-11-23T00:00:00Z"},
 	} {
@@ -102,7 +104,8 @@ func TestCalendar(t *testing.T) {
 	}
 }
 
-// TestPrices: a price holds from its day on, a table goes over another, and what is not there is not known.
+// TestPrices: a price holds from its day on, a table goes over another, and what is not there is
+// not known.
 func TestPrices(t *testing.T) {
 	t.Parallel()
 	own, err := budget.ParseTable([]byte(`{"as_of": "2026-11-01", "models": [
@@ -132,7 +135,8 @@ func TestPrices(t *testing.T) {
 	if p, ok := table.Model("scripted:/some/folder/m.yaml", budget.USD, november); !ok || p.Cost(u).String() != "3.15" {
 		t.Errorf("a script is called as its file: got %+v, %t", p, ok)
 	}
-	for name, want := range map[string]string{"gpt-4o-2024-08-06": "2.5", "gpt-4o-2024-05-13": "5", "gpt-4o": "2.5"} { // a release with a price of its own
+	// a release with a price of its own
+	for name, want := range map[string]string{"gpt-4o-2024-08-06": "2.5", "gpt-4o-2024-05-13": "5", "gpt-4o": "2.5"} {
 		if p, ok := budget.Prices().Model("openai:"+name, budget.USD, november); !ok || p.Input.String() != want {
 			t.Errorf("%s costs %s, %t, want %s", name, p.Input, ok, want)
 		}
@@ -140,10 +144,10 @@ func TestPrices(t *testing.T) {
 	if _, ok := table.Model("gpt-4o", "credits", november); !ok {
 		t.Error("gpt-4o has no price in credits")
 	}
-	if costs := table.CallCosts("paid", november); costs[budget.USD].String() != "0.01" || len(table.CallCosts("free", november)) != 0 {
+	if costs := table.ToolCosts("paid", november); costs[budget.USD].String() != "0.01" || len(table.ToolCosts("free", november)) != 0 {
 		t.Errorf("got %v", costs)
 	}
-	if p, ok := table.Model("m", budget.USD, november); ok && p.Cost(perdure.Usage{InputTokens: math.MaxInt64, OutputTokens: -5}) != budget.Most {
+	if p, ok := table.Model("m", budget.USD, november); ok && p.Cost(perdure.Usage{InputTokens: math.MaxInt64, OutputTokens: -5}) != budget.MaxAmount {
 		t.Error("a cost went round")
 	}
 	for _, text := range []string{`{"models": [{"model": "m", "input": 3}]}`, `{"models": [{"input": "3", "output": "1"}]}`, `{"x": 1}`, `{"as_of": "today"}`,
@@ -193,9 +197,9 @@ func TestStanding(t *testing.T) {
 		}
 	}
 	if a := account(60, 0, soft); a.Refuses(budget.Need{}, false, false) != nil || a.Refuses(budget.Need{}, true, true) != nil {
-		t.Error("a soft limit stops a call, or a session that a person let go on")
+		t.Error("a soft limit stops a call, or a session that a person allowed to continue")
 	}
 	if a := account(100, 0, soft); a.Refuses(budget.Need{}, true, true) == nil {
-		t.Error("a person's word goes beyond the hard limit")
+		t.Error("a person's approval exceeds the hard limit")
 	}
 }

@@ -1,6 +1,9 @@
-// Package budget holds the nouns and rules of what may be spent: amounts, budgets and their periods, what stands on one, and
-// the prices of models and tools.
+// Package budget holds the types and rules of budgets: amounts, budgets and their periods, accounts
+// with what was spent and reserved, and the prices of models and tools.
 //
-// It may import the root only. The one thing to know: it is pure. An [Account] says by [Account.Refuses] whether something may
-// begin; a store keeps accounts, and internal/meter moves them, in the transaction in which the work begins or ends.
+// The package may import only the root package.
+//
+// The one thing to know: the package is pure. [Account.Refuses] decides whether work may start. A
+// store keeps the accounts, and internal/meter changes them in the transaction in which the work
+// starts or ends.
 package budget

@@ -7,11 +7,12 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Hold is what is reserved of a budget for work that has begun. Of each budget and work there is one.
+// Hold is the amount that a budget reserves for running work. There is one for each budget and
+// work.
 type Hold struct {
 	Budget  perdure.BudgetID  `json:"budget_id"`
 	Session perdure.SessionID `json:"session_id"`
-	Work    string            `json:"work"` // what of the session: see WorkOf…
+	Work    string            `json:"work"` // unique in the session: see WorkOfStep, WorkOfSum and WorkOfCall
 	Amount  Amount            `json:"amount"`
 	At      time.Time         `json:"at"`
 }
@@ -19,33 +20,34 @@ type Hold struct {
 // The kinds of an entry.
 const (
 	Charge = "charge" // work ended
-	Set    = "set"    // the budget was set: Amount is its limit from then on, and is not spent
+	Set    = "set"    // the budget was changed: Amount is its new limit, not spent
 )
 
-// Entry is a line of the ledger of a budget. It is added once and never changed.
+// Entry is a line in the ledger of a budget. It is never changed.
 type Entry struct {
 	Budget   perdure.BudgetID  `json:"budget_id"`
 	Kind     string            `json:"kind"` // charge or set
 	Session  perdure.SessionID `json:"session_id,omitempty"`
-	Work     string            `json:"work"` // of a charge: once for each budget and session
-	Name     string            `json:"name"` // of the model or tool; of a setting, who did it
+	Work     string            `json:"work"` // of a charge: at most one for each budget and session
+	Name     string            `json:"name"` // of the model or tool; of a set, the person who did it
 	Amount   Amount            `json:"amount"`
-	Estimate bool              `json:"estimate,omitempty"` // nobody said what it used: what was reserved counts
-	Unpriced bool              `json:"unpriced,omitempty"` // its price is not known: Amount says nothing of it
+	Estimate bool              `json:"estimate,omitempty"` // the real usage is unknown, so the reserved amount counts
+	Unpriced bool              `json:"unpriced,omitempty"` // the price is unknown, so Amount is no real cost
 	At       time.Time         `json:"at"`
 }
 
-// WorkOfStep names a question to a model.
-func WorkOfStep(id perdure.ExecID) string { return "step " + string(id) }
+// StepWork is the name of a model call.
+func StepWork(id perdure.ExecID) string { return "step " + string(id) }
 
-// WorkOfSum is the name of the question that sums up what a conversation leaves out.
-func WorkOfSum(id perdure.EventID) string { return "step sum " + string(id) }
+// SummaryWork is the name of the model call that summarises what leaves the context.
+func SummaryWork(id perdure.EventID) string { return "step sum " + string(id) }
 
-// IsStep reports whether work is a question to a model.
+// IsStep reports whether work is a model call.
 func IsStep(work string) bool { return strings.HasPrefix(work, "step ") }
 
-// PartOf reports whether work is done for other work, and is over when that is: what a call asks a model, for one.
+// PartOf reports whether work belongs to other work and ends with it, such as the model calls of a
+// tool.
 func PartOf(part, work string) bool { return strings.HasPrefix(part, work+" ") }
 
-// WorkOfCall names a call of a tool.
-func WorkOfCall(id perdure.CallID) string { return "call " + string(id) }
+// CallWork is the name of a call of a tool.
+func CallWork(id perdure.CallID) string { return "call " + string(id) }

@@ -4,32 +4,33 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	_ "time/tzdata" // zones are there wherever the program runs
+	_ "time/tzdata" // time zones work without a database on the machine
 
 	"github.com/perdure/perdure"
 )
 
-// The kinds of a period that is a length of time.
+// The kinds of a period with a length.
 const (
-	every   = "every"   // windows of a length, one after another, from when the budget was set
-	rolling = "rolling" // the last so much time, at any moment
+	every   = "every"   // consecutive windows of a length, from the creation of the budget on
+	rolling = "rolling" // a window of a length that always ends now
 )
 
-// Period is in which time a limit holds (BU1). As text it is "none"; "every 24h"; "rolling 24h"; or hour, day, week, month or
-// year, in UTC or in a zone: "month Europe/Berlin". The zero value is none.
+// Period says for which time a limit holds. Its text is "none", "every 24h", "rolling 24h", or
+// hour, day, week, month or year, in UTC or in a zone: "month Europe/Berlin". The zero value is
+// none.
 type Period struct {
-	kind string        // every, rolling, or a unit of the calendar; empty: none
-	long time.Duration // of every and rolling
-	zone string        // of the calendar; empty: UTC
+	kind   string        // every, rolling, or a calendar unit; empty: none
+	length time.Duration // of every and rolling
+	zone   string        // of the calendar; empty: UTC
 }
 
-// The bounds of a length.
+// Limits of a length.
 const (
-	leastPeriod = time.Second
-	mostPeriod  = 10 * 366 * 24 * time.Hour
+	minPeriod = time.Second
+	maxPeriod = 10 * 366 * 24 * time.Hour
 )
 
-// ParsePeriod reads what String writes. Invalid: it is none.
+// ParsePeriod reads the text that String writes. Any other text is Invalid.
 func ParsePeriod(text string) (Period, error) {
 	words := strings.Fields(text)
 	if len(words) == 0 || len(words) == 1 && words[0] == "none" {
@@ -40,9 +41,10 @@ func ParsePeriod(text string) (Period, error) {
 	case len(words) == 2 && (p.kind == every || p.kind == rolling):
 		long, err := time.ParseDuration(words[1])
 		if err != nil {
-			return Period{}, fmt.Errorf("%w period %.60q: %q is no length such as 90m or 24h", perdure.Invalid, text, words[1])
+			return Period{}, fmt.Errorf("%w period %.60q: %q is not a duration such as 90m or 24h",
+				perdure.Invalid, text, words[1])
 		}
-		p.long = long.Truncate(time.Microsecond)
+		p.length = long.Truncate(time.Microsecond)
 	case len(words) == 2:
 		p.zone = words[1]
 	case len(words) > 2:
@@ -54,54 +56,55 @@ func ParsePeriod(text string) (Period, error) {
 	return p, p.Check()
 }
 
-// Check says whether it is a period. Invalid: what is wrong with it.
+// Check returns an Invalid error if the period is wrong.
 func (p Period) Check() error {
 	switch p.kind {
 	case "":
 	case every, rolling:
-		if p.long < leastPeriod || p.long > mostPeriod {
-			return fmt.Errorf("%w period of %s: it has one second to ten years", perdure.Invalid, p.long)
+		if p.length < minPeriod || p.length > maxPeriod {
+			return fmt.Errorf("%w period of %s: it must be one second to ten years", perdure.Invalid, p.length)
 		}
 	case "hour", "day", "week", "month", "year":
 		if _, err := p.location(); err != nil {
-			return fmt.Errorf("%w zone %.60q: give a name such as Europe/Berlin", perdure.Invalid, p.zone)
+			return fmt.Errorf("%w zone %.60q: use a name such as Europe/Berlin", perdure.Invalid, p.zone)
 		}
 	default:
-		return fmt.Errorf("%w period %.60q: none, every 24h, rolling 24h, or hour, day, week, month or year with a zone behind it", perdure.Invalid, p.kind)
+		return fmt.Errorf("%w period %.60q: use none, every 24h, rolling 24h, or hour, day, week, month or year, "+
+			"optionally followed by a zone", perdure.Invalid, p.kind)
 	}
 	return nil
 }
 
 func (p Period) location() (*time.Location, error) {
-	if p.zone == "Local" { // means another thing on each machine
+	if p.zone == "Local" { // it means something else on each machine
 		return nil, perdure.Invalid
 	}
 	return time.LoadLocation(p.zone)
 }
 
-// String writes it.
+// String returns the text that ParsePeriod reads.
 func (p Period) String() string {
 	switch {
 	case p.kind == "":
 		return "none"
-	case p.long > 0:
-		return p.kind + " " + p.long.String()
+	case p.length > 0:
+		return p.kind + " " + p.length.String()
 	case p.zone == "":
 		return p.kind
 	}
 	return p.kind + " " + p.zone
 }
 
-// IsZero reports whether it is none.
+// IsZero reports whether the period is none.
 func (p Period) IsZero() bool { return p.kind == "" }
 
-// Equal reports whether two are the same.
+// Equal reports whether both periods are the same.
 func (p Period) Equal(other Period) bool { return p == other }
 
-// MarshalText is String.
+// MarshalText returns String.
 func (p Period) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText is ParsePeriod.
+// UnmarshalText calls ParsePeriod.
 func (p *Period) UnmarshalText(text []byte) error {
 	parsed, err := ParsePeriod(string(text))
 	if err == nil {
@@ -110,29 +113,30 @@ func (p *Period) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Window is the time around now in which the limit holds: what was spent after from counts, and at until it begins anew. from is
-// zero where all counts, and until where nothing begins anew at one moment. anchor is when the budget was set.
+// Window returns the time around now for which the limit holds. Entries after from count, and at
+// until the next window begins. from is zero if all entries count, and until is zero if no window
+// ends at a fixed moment. anchor is when the budget was created.
 func (p Period) Window(now, anchor time.Time) (from, until time.Time) {
 	switch p.kind {
 	case "":
 		return time.Time{}, time.Time{}
 	case rolling:
-		return now.Add(-p.long), time.Time{}
+		return now.Add(-p.length), time.Time{}
 	case every:
-		n := now.Sub(anchor) / p.long
+		n := now.Sub(anchor) / p.length
 		if now.Before(anchor) {
 			n = 0
 		}
-		from = anchor.Add(n * p.long)
-		return from, from.Add(p.long)
+		from = anchor.Add(n * p.length)
+		return from, from.Add(p.length)
 	}
 	zone, err := p.location()
-	if err != nil { // checked before: the zone is gone since
+	if err != nil { // it was checked before, but the zone no longer exists
 		zone = time.UTC
 	}
 	local := now.In(zone)
 	y, m, d := local.Date()
-	day := func(y int, m time.Month, d int) time.Time { return dayBegins(y, m, d, zone) }
+	day := func(y int, m time.Month, d int) time.Time { return startOfDay(y, m, d, zone) }
 	switch p.kind {
 	case "hour":
 		from = now.Add(-time.Duration(local.Minute())*time.Minute - time.Duration(local.Second())*time.Second - time.Duration(local.Nanosecond()))
@@ -150,14 +154,15 @@ func (p Period) Window(now, anchor time.Time) (from, until time.Time) {
 	return from.UTC(), until.UTC()
 }
 
-// dayBegins is the first moment of a day in a zone, also where midnight does not exist that day, or exists twice.
-func dayBegins(y int, m time.Month, d int, zone *time.Location) time.Time {
+// startOfDay returns the first moment of a day in a zone. Midnight may not exist on that day, or
+// twice.
+func startOfDay(y int, m time.Month, d int, zone *time.Location) time.Time {
 	midnight := time.Date(y, m, d, 0, 0, 0, 0, zone)
 	date := time.Date(y, m, d, 12, 0, 0, 0, zone).Day()
 	if midnight.Day() == date && midnight.Add(-1).Day() != date {
 		return midnight
 	}
-	const step = 15 * time.Minute // of which every offset is a multiple
+	const step = 15 * time.Minute // every offset is a multiple of it
 	for t := midnight.Add(-3 * time.Hour); t.Before(midnight.Add(3 * time.Hour)); t = t.Add(step) {
 		if t.Day() == date {
 			return t

@@ -9,9 +9,10 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// refused is the result of a launch whose answer lets nothing run, or nil. q is the question as the dispatcher put it; after
-// a restart its Approval is zero, and the launch alone says what was asked (AP3, AP6).
-func refused(l Launch, q Asked, now time.Time) *tool.Result {
+// refusalResult returns the result of a launch whose decision does not let the call run, or nil. q
+// is the approval as the dispatcher requested it. After a restart its Approval is zero, and only
+// the launch says what was requested.
+func refusalResult(l Launch, q PendingApproval, now time.Time) *tool.Result {
 	if l.Approval == nil {
 		return nil
 	}
@@ -19,8 +20,8 @@ func refused(l Launch, q Asked, now time.Time) *tool.Result {
 	switch l.Approval.State {
 	case perdure.ApprovalApproved:
 		switch {
-		case !answers(*l.Approval, l, q):
-		case !inTime(*l.Approval, now):
+		case !matchesRequest(*l.Approval, l, q):
+		case !decidedInTime(*l.Approval, now):
 			text = perdure.TextExpired
 		default:
 			return nil
@@ -33,19 +34,20 @@ func refused(l Launch, q Asked, now time.Time) *tool.Result {
 			text = l.Approval.Note
 		}
 	}
-	return deniedBecause(text)
+	return deniedResult(text)
 }
 
-// deniedBecause is the result of a call that was not approved (AP6).
-func deniedBecause(text string) *tool.Result {
+// deniedResult returns the result of a call that was not approved.
+func deniedResult(text string) *tool.Result {
 	r := tool.Error(text)
-	r.ErrorAs, r.Refused = perdure.ErrorDenied, true
+	r.ErrorKind, r.Refused = perdure.ErrorDenied, true
 	return &r
 }
 
-// answers reports whether an approval is one to the question, for the call that is launched: the same task, call, tool,
-// arguments and set of permissions. After a restart the permissions are compared by the executor, which knows them.
-func answers(a perdure.Approval, l Launch, q Asked) bool {
+// matchesRequest reports whether an approval belongs to the question and to the launched call: the
+// same task, call, tool, arguments and set of permissions. After a restart the executor compares
+// the permissions, because only it knows them.
+func matchesRequest(a perdure.Approval, l Launch, q PendingApproval) bool {
 	for _, call := range []tool.Call{l.Call, q.Call} {
 		if a.Call != call.ID || a.Tool != call.Tool || a.Session != call.Session {
 			return false
@@ -59,16 +61,18 @@ func answers(a perdure.Approval, l Launch, q Asked) bool {
 		a.Binds(l.Call.Tool, callHash(l.Call), asked.Permissions)
 }
 
-// inTime reports whether an approval was given before its question expired. One that does not say when is given now.
-func inTime(a perdure.Approval, now time.Time) bool {
-	if !a.At.IsZero() {
-		now = a.At
+// decidedInTime reports whether an approval was decided before it expired. Without a time it is
+// decided now.
+func decidedInTime(a perdure.Approval, now time.Time) bool {
+	if !a.DecidedAt.IsZero() {
+		now = a.DecidedAt
 	}
 	return !a.Expired(now)
 }
 
-// patch is what a person replaced the arguments of a launch with; nil: nothing. Invalid: it is no JSON.
-func patch(l Launch) ([]byte, error) {
+// replacementArgs returns the arguments that a person put in place of those of a launch; nil: none.
+// Arguments that are not JSON are Invalid.
+func replacementArgs(l Launch) ([]byte, error) {
 	if l.Approval == nil || l.Approval.State != perdure.ApprovalApproved || len(l.Approval.NewArgs) == 0 {
 		return nil, nil
 	}
@@ -78,7 +82,8 @@ func patch(l Launch) ([]byte, error) {
 	return l.Approval.NewArgs, nil
 }
 
-// callHash is the fingerprint that an approval of a call is bound to. Arguments that are no JSON stand for themselves.
+// callHash returns the fingerprint that an approval of the call is bound to. Arguments that are not
+// JSON are used as they are.
 func callHash(call tool.Call) string {
 	args := call.Args
 	if len(args) == 0 {
@@ -91,8 +96,8 @@ func callHash(call tool.Call) string {
 	return hash
 }
 
-// bound fills in what a question of the executor leaves to the dispatcher, and binds it to the call.
-func bound(a perdure.Approval, s Snapshot, call tool.Call) perdure.Approval {
+// bindApproval completes an approval request of the executor and binds it to the call.
+func bindApproval(a perdure.Approval, s Snapshot, call tool.Call) perdure.Approval {
 	a.Task, a.Session, a.Call, a.Tool, a.State = s.Task, s.Session, s.Call, s.Tool, perdure.ApprovalOpen
 	a.ArgsHash = callHash(call)
 	if a.ID == "" {
@@ -110,22 +115,23 @@ func bound(a perdure.Approval, s Snapshot, call tool.Call) perdure.Approval {
 	return a
 }
 
-// known refuses an answer to a question that is not open here, where nothing remembers which approvals were used. An answer
-// that lets nothing run is always taken.
-func (c LoopConfig) known(l Launch, open bool) error {
-	if open || c.UseApproval != nil || l.Approval == nil || l.Approval.State != perdure.ApprovalApproved {
+// checkApprovalOpen refuses an approval that is not open here if nothing remembers which approvals
+// were used. A denial is always accepted.
+func (c LoopConfig) checkApprovalOpen(l Launch, open bool) error {
+	if open || c.ClaimApproval != nil || l.Approval == nil || l.Approval.State != perdure.ApprovalApproved {
 		return nil
 	}
-	return fmt.Errorf("start task %s: %w: approval %s is not open here: it was used, or an earlier process asked for it; "+
-		"to accept answers to the questions of an earlier process, set LoopConfig.UseApproval", l.Task, perdure.Conflict, l.Approval.ID)
+	return fmt.Errorf("start task %s: %w: approval %s is not open here: it was already used, "+
+		"or an earlier process requested it; to accept approvals that an earlier process requested, "+
+		"set LoopConfig.UseApproval", l.Task, perdure.Conflict, l.Approval.ID)
 }
 
-// use claims the approval that a launch is about to run with.
-func (c LoopConfig) use(ctx context.Context, l Launch) error {
-	if c.UseApproval == nil {
+// claimApproval claims the approval with which a launch is about to run.
+func (c LoopConfig) claimApproval(ctx context.Context, l Launch) error {
+	if c.ClaimApproval == nil {
 		return nil
 	}
-	if err := c.UseApproval(ctx, *l.Approval); err != nil {
+	if err := c.ClaimApproval(ctx, *l.Approval); err != nil {
 		return fmt.Errorf("start task %s: use approval %s: %w", l.Task, l.Approval.ID, err)
 	}
 	return nil

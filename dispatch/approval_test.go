@@ -32,7 +32,7 @@ func TestApprovedRelaunchAwaited(t *testing.T) { // LN14
 			t.Errorf("got %+v", i)
 		}
 		for _, kind := range []dispatch.EventKind{dispatch.EventStarted, dispatch.EventApprovalRequired, dispatch.EventCompleted} {
-			r.next(t, kind) // and started is told once
+			r.next(t, kind) // and started is reported once
 		}
 	})
 }
@@ -44,7 +44,7 @@ func TestApprovedRelaunchKeepsSettings(t *testing.T) {
 		l.Delivery, l.Wake, l.Metadata = perdure.Manual, perdure.WakeContinue, map[string]string{"k": "v"}
 		out := r.launch(t, l)
 		synctest.Wait()
-		asked := r.h.ListAsked() // AP7: a manual task's question is told of too
+		asked := r.h.ListPendingApprovals() // AP7: the question of a manual task is listed too
 		if len(asked) != 1 || asked[0].Task != out.Task || len(r.TakePending("")) != 0 {
 			t.Fatalf("asked: %+v", asked)
 		}
@@ -68,7 +68,7 @@ func TestApprovedRelaunchKeepsSettings(t *testing.T) {
 	})
 }
 
-// TestRelaunchIsRoutedAgain decides the lane anew when a person has answered (LN2).
+// TestRelaunchIsRoutedAgain decides the lane again after a person has answered (LN2).
 func TestRelaunchIsRoutedAgain(t *testing.T) {
 	t.Parallel()
 	routes := map[string]dispatch.Route{}
@@ -93,7 +93,8 @@ func TestRelaunchIsRoutedAgain(t *testing.T) {
 	})
 }
 
-// TestAnswersThatDoNotCount refuses answers to another question, and a call that has changed since (AP3, AP6).
+// TestAnswersThatDoNotCount refuses answers to another question, and a call that has changed since
+// (AP3, AP6).
 func TestAnswersThatDoNotCount(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -161,7 +162,7 @@ func TestLateAnswer(t *testing.T) {
 					t.Errorf("got %+v", i)
 				}
 				r.none(t, "turn-1")
-				if asked := r.h.ListAsked(); len(asked) != 0 {
+				if asked := r.h.ListPendingApprovals(); len(asked) != 0 {
 					t.Errorf("still asked: %+v", asked)
 				}
 			})
@@ -169,7 +170,8 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-// TestUnreadQuestionIsWithdrawn closes a question before the loop has read it: the call has one result, and no question.
+// TestUnreadQuestionIsWithdrawn closes a question before the loop has read it: the call has one
+// result, and no question.
 func TestUnreadQuestionIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	inRig(t, nil, nil, func(t *testing.T, r *rig) {
@@ -184,8 +186,9 @@ func TestUnreadQuestionIsWithdrawn(t *testing.T) {
 	})
 }
 
-// TestApprovalOfAForgottenTask is an answer to a question of another process. Nobody knows whether it was used, so it does not
-// count; with a place that remembers that it does, under the given id.
+// TestApprovalOfAForgottenTask answers a question of another process. It is not known whether the
+// answer was already used, so it does not count. With a store for used approvals it counts, under
+// the given id.
 func TestApprovalOfAForgottenTask(t *testing.T) {
 	t.Parallel()
 	l := call("needs-approval", "turn-1", "call-1")
@@ -204,7 +207,7 @@ func TestApprovalOfAForgottenTask(t *testing.T) {
 			t.Errorf("got %v, want Conflict and nothing running", err)
 		}
 	})
-	inRig(t, nil, func(c *dispatch.LoopConfig) { c.UseApproval = new(uses).use }, func(t *testing.T, r *rig) {
+	inRig(t, nil, func(c *dispatch.LoopConfig) { c.ClaimApproval = new(uses).use }, func(t *testing.T, r *rig) {
 		out := r.launch(t, l)
 		r.release <- 1
 

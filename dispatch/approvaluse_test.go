@@ -88,7 +88,7 @@ func payCall(amount int) tool.Call {
 	return tool.Call{Session: "session-1", Turn: "turn-1", ID: "call-1", Tool: "pay", Args: fmt.Appendf(nil, `{"amount":%d}`, amount)}
 }
 
-// run starts a launch and returns what came of it: an end or a question.
+// run starts a launch and returns its outcome: an end or a question.
 func (p *till) run(t *testing.T, l dispatch.Launch) dispatch.Resolution {
 	t.Helper()
 	out, err := p.Start(t.Context(), l)
@@ -106,25 +106,26 @@ func (p *till) run(t *testing.T, l dispatch.Launch) dispatch.Resolution {
 }
 
 // ask starts a payment and returns the question, as a host writes it down and reads it back.
-func (p *till) ask(t *testing.T, amount int) dispatch.Asked {
+func (p *till) ask(t *testing.T, amount int) dispatch.PendingApproval {
 	t.Helper()
 	r := p.run(t, dispatch.Launch{Call: payCall(amount)})
-	if r.Asked == nil {
+	if r.Approval == nil {
 		t.Fatalf("got %+v, want a question", r.Item)
 	}
-	body, err := json.Marshal(r.Asked)
+	body, err := json.Marshal(r.Approval)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var asked dispatch.Asked
+	var asked dispatch.PendingApproval
 	if err := json.Unmarshal(body, &asked); err != nil {
 		t.Fatal(err)
 	}
 	return asked
 }
 
-// approve is a launch with the answer of a person; patched, unless it is empty, replaces the arguments.
-func approve(q dispatch.Asked, patched string) dispatch.Launch {
+// approve is a launch with the answer of a person; patched, unless it is empty, replaces the
+// arguments.
+func approve(q dispatch.PendingApproval, patched string) dispatch.Launch {
 	q.Approval.State = perdure.ApprovalApproved
 	if patched != "" {
 		q.Approval.NewArgs = json.RawMessage(patched)
@@ -155,7 +156,8 @@ func TestPatchedArgumentsRun(t *testing.T) {
 	})
 }
 
-// TestPatchedArgumentsAreChecked approves a call with arguments that do not fit its tool: nothing runs.
+// TestPatchedArgumentsAreChecked approves a call with arguments that do not fit its tool: nothing
+// runs.
 func TestPatchedArgumentsAreChecked(t *testing.T) {
 	t.Parallel()
 	inTills(t, nil, func(t *testing.T, p *till) {
@@ -227,10 +229,10 @@ func (u *uses) use(_ context.Context, a perdure.Approval) error {
 }
 
 // remembering gives each till a memory of its own that outlives it.
-func remembering(c *dispatch.LoopConfig) { c.UseApproval = new(uses).use }
+func remembering(c *dispatch.LoopConfig) { c.ClaimApproval = new(uses).use }
 
-// TestApprovalAfterARestart gives an answer to a process that did not ask: it counts for the arguments that were asked about,
-// or for those that a person put in their place.
+// TestApprovalAfterARestart gives an answer to a process that did not ask: it counts for the
+// arguments that were asked about, or for those that a person put in their place.
 func TestApprovalAfterARestart(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -277,7 +279,8 @@ func TestApprovalCountsOnceInAllProcesses(t *testing.T) {
 	})
 }
 
-// TestApprovalOfAnotherProcessIsRefused restarts a loop that remembers nothing: nothing runs, and the error says what to do.
+// TestApprovalOfAnotherProcessIsRefused restarts a loop that remembers nothing: nothing runs, and
+// the error says what to do.
 func TestApprovalOfAnotherProcessIsRefused(t *testing.T) {
 	t.Parallel()
 	inTills(t, nil, func(t *testing.T, p *till) {
@@ -300,7 +303,7 @@ func TestApprovalOfAnotherProcessIsRefused(t *testing.T) {
 // TestApprovalThatCannotBeClaimed lets nothing run, and leaves the question open.
 func TestApprovalThatCannotBeClaimed(t *testing.T) {
 	t.Parallel()
-	inTills(t, func(c *dispatch.LoopConfig) { c.UseApproval = (&uses{err: errFull}).use }, func(t *testing.T, p *till) {
+	inTills(t, func(c *dispatch.LoopConfig) { c.ClaimApproval = (&uses{err: errFull}).use }, func(t *testing.T, p *till) {
 		q := p.ask(t, 1)
 		if _, err := p.Start(t.Context(), approve(q, "")); !errors.Is(err, errFull) {
 			t.Errorf("got %v, want the error of UseApproval", err)
@@ -342,7 +345,7 @@ func TestLateApproval(t *testing.T) {
 				<-time.After(row.after)
 				l := approve(q, "")
 				if row.given > 0 {
-					l.Approval.At = asked.Add(row.given)
+					l.Approval.DecidedAt = asked.Add(row.given)
 				}
 
 				r := p.run(t, l)
@@ -356,10 +359,11 @@ func TestLateApproval(t *testing.T) {
 	}
 }
 
-// TestInlineForgetsTheOldestQuestion keeps the memory of an Inline bounded: what it forgot does not count.
+// TestInlineForgetsTheOldestQuestion keeps the memory of an Inline bounded: what it forgot does not
+// count.
 func TestInlineForgetsTheOldestQuestion(t *testing.T) {
 	t.Parallel()
-	inTills(t, func(c *dispatch.LoopConfig) { c.Keep = 1 }, func(t *testing.T, p *till) {
+	inTills(t, func(c *dispatch.LoopConfig) { c.MaxEnded = 1 }, func(t *testing.T, p *till) {
 		if _, async := p.Dispatcher.(*dispatch.Async); async {
 			return // its open tasks are not counted among those that have ended
 		}

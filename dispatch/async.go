@@ -15,36 +15,40 @@ import (
 
 var _ Dispatcher = (*Async)(nil)
 
-// Async runs each call in a goroutine of its own, in a lane. Make one with NewAsync, and end it with Shutdown.
+// Async runs each call in a goroutine of its own, in a lane. NewAsync makes one, and Shutdown ends
+// it.
 //
-// It remembers what lives, what nobody has taken yet, and the newest of what has ended (LoopConfig.Keep); what belongs to
-// a turn goes when the turn has nothing more to wait for, and [Handle.Forget] drops a session.
+// It stores live tasks, results that nobody has taken yet, and the newest ended tasks
+// (LoopConfig.Keep). The state of a turn is removed when the turn has nothing more to wait for, and
+// [Handle.Reset] removes a session.
 type Async struct {
-	cfg    LoopConfig
-	log    *slog.Logger
-	runner *Runner
-	host   *Subscription  // of Handle().NextEvent
-	group  sync.WaitGroup // ends that are recorded again
+	cfg        LoopConfig
+	log        *slog.Logger
+	runner     *Runner
+	hostEvents *Subscription  // for Handle().NextEvent
+	group      sync.WaitGroup // of goroutines that retry to record the end of a task
 
-	mu       sync.Mutex // guards all below; taken before any of the runner's
-	tasks    map[perdure.TaskID]*task
-	live     map[perdure.TaskID]*task // those that have not ended
-	ended    []perdure.TaskID         // those that have, the oldest first
-	turns    map[perdure.TurnID]*turn
-	pending  []late                     // for the loops, in the order in which they ended
-	ready    []lateItem                 // for the host
-	asksFor  map[perdure.SessionID]bool // a turn was asked for since the session last took what was pending
-	made     int64
-	queue    []*task            // for a place, the oldest first
-	admitted map[*task]struct{} // background starts that have a slot and ask the journal
-	events   events
-	changed  chan struct{} // closed and forgotten when anything changes; nil: nobody waits
-	closed   bool
+	mu      sync.Mutex // guards everything below; locked before any lock of the runner
+	tasks   map[perdure.TaskID]*task
+	live    map[perdure.TaskID]*task // tasks that have not ended
+	ended   []perdure.TaskID         // ids of ended tasks, the oldest first
+	turns   map[perdure.TurnID]*turn
+	pending []pendingResolution // to deliver to the loops, in the order of their ends
+	ready   []readyItem         // to drain by the host
+	// sessions with a continue request since they last took their pending results
+	continueRequested map[perdure.SessionID]bool
+	lastNumber        int64
+	queue             []*task            // waiting for a slot, the oldest first
+	admitted          map[*task]struct{} // background starts that have a slot and wait for the journal
+	events            events
+	changed           chan struct{} // closed and reset at every change; nil: nobody waits
+	closed            bool
 }
 
-// NewAsync returns a dispatcher whose work lives until Shutdown, or until root ends. Invalid: cfg cannot be used.
+// NewAsync returns a dispatcher that works until Shutdown or until root ends. An unusable cfg is
+// Invalid.
 func NewAsync(root context.Context, cfg LoopConfig) (*Async, error) {
-	cfg, err := cfg.checked()
+	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -56,49 +60,49 @@ func NewAsync(root context.Context, cfg LoopConfig) (*Async, error) {
 	}
 	a := &Async{
 		cfg: cfg, log: cfg.Runner.Log, runner: NewRunner(root, cfg.Runner), tasks: map[perdure.TaskID]*task{}, live: map[perdure.TaskID]*task{},
-		turns: map[perdure.TurnID]*turn{}, asksFor: map[perdure.SessionID]bool{}, admitted: map[*task]struct{}{}, events: events{ring: make([]Event, cfg.Replay)},
+		turns: map[perdure.TurnID]*turn{}, continueRequested: map[perdure.SessionID]bool{}, admitted: map[*task]struct{}{}, events: events{ring: make([]Event, cfg.MaxEvents)},
 	}
-	a.host = &Subscription{a: a}
+	a.hostEvents = &Subscription{a: a}
 	return a, nil
 }
 
-// Start begins a call and returns at once, whatever the tool does.
-func (a *Async) Start(ctx context.Context, l Launch) (StartOutcome, error) {
+// Start begins a call and returns without waiting for the tool.
+func (a *Async) Start(ctx context.Context, l Launch) (StartResult, error) {
 	t, err := a.reserve(&l)
 	if err != nil {
-		return StartOutcome{}, err
+		return StartResult{}, err
 	}
 	if err := a.cfg.Journal.Begin(ctx, a.snapshot(t), l); err != nil {
 		a.release(t)
-		return StartOutcome{}, fmt.Errorf("start task %s: %w", t.id, err)
+		return StartResult{}, fmt.Errorf("start task %s: %w", t.id, err)
 	}
 	if err := a.claim(ctx, t, l); err != nil {
 		a.release(t)
-		return StartOutcome{}, err
+		return StartResult{}, err
 	}
-	out, err := a.begin(ctx, t, l)
-	if t.next.Lane == perdure.Background {
-		a.freed() // the slot that was held for it may not have been needed
+	out, err := a.startReserved(ctx, t, l)
+	if t.current.Lane == perdure.Background {
+		a.startQueued() // the slot reserved for it may not have been needed
 		a.evict(t.call.Session)
 	}
 	return out, err
 }
 
-// claim claims the approval of a launch that is about to run: the last thing before it does.
+// claim claims the approval of a launch. It is the last step before the call runs.
 func (a *Async) claim(ctx context.Context, t *task, l Launch) error {
 	a.mu.Lock()
-	runs := l.Approval != nil && refused(l, t.question(), time.Now()) == nil
+	runs := l.Approval != nil && refusalResult(l, t.pendingApproval(), time.Now()) == nil
 	a.mu.Unlock()
 	if !runs {
 		return nil
 	}
-	return a.cfg.use(ctx, l)
+	return a.cfg.claimApproval(ctx, l)
 }
 
-// reserve finds the task of a launch or makes it, and keeps others from starting it too.
+// reserve finds or creates the task of a launch, and prevents a concurrent second start of it.
 func (a *Async) reserve(l *Launch) (*task, error) {
-	if t := a.asked(*l); t != nil && l.Call.Tool == "" {
-		l.Call = t.call // which does not change
+	if t := a.resumedTask(*l); t != nil && l.Call.Tool == "" {
+		l.Call = t.call // noTime changes
 	}
 	if err := checkCall(l.Call); err != nil {
 		return nil, err
@@ -107,7 +111,7 @@ func (a *Async) reserve(l *Launch) (*task, error) {
 		l.Task = a.cfg.NewID()
 	}
 	routed := l.Call
-	patched, err := patch(*l)
+	patched, err := replacementArgs(*l)
 	if err != nil {
 		return nil, err
 	}
@@ -123,16 +127,16 @@ func (a *Async) reserve(l *Launch) (*task, error) {
 		return nil, fmt.Errorf("start task %s: %w: shutting down", l.Task, perdure.Unavailable)
 	}
 	t := a.tasks[l.Task]
-	if err := a.cfg.known(*l, t != nil); err != nil {
+	if err := a.cfg.checkApprovalOpen(*l, t != nil); err != nil {
 		return nil, err
 	}
 	switch {
-	case t != nil && (l.Approval == nil || t.begins):
-		return nil, fmt.Errorf("start task %s: %w: it exists already", l.Task, perdure.Conflict)
-	case t != nil && !t.open():
+	case t != nil && (l.Approval == nil || t.starting):
+		return nil, fmt.Errorf("start task %s: %w: it already exists", l.Task, perdure.Conflict)
+	case t != nil && !t.awaitsApproval():
 		return nil, fmt.Errorf("start task %s: %w: already closed", l.Task, perdure.Conflict)
 	case t != nil && t.lane == perdure.Background:
-		next.Lane = perdure.Background // nothing moves back (LN1)
+		next.Lane = perdure.Background // a call never moves back to the foreground
 	}
 	starts := false
 	if next.Lane == perdure.Background {
@@ -142,17 +146,17 @@ func (a *Async) reserve(l *Launch) (*task, error) {
 		}
 	}
 	if t == nil {
-		t = &task{id: l.Task, number: a.order(), call: filled(l.Call, spec), spec: spec, routing: next, metadata: maps.Clone(l.Metadata)}
+		t = &task{id: l.Task, number: a.nextNumber(), call: completeCall(l.Call, spec), spec: spec, routing: next, metadata: maps.Clone(l.Metadata)}
 		a.tasks[t.id] = t
 	}
-	t.begins, t.next = true, next
+	t.starting, t.current = true, next
 	if starts {
 		a.admitted[t] = struct{}{}
 	}
 	return t, nil
 }
 
-// reject tells of a start for which there is no slot. mu is held.
+// reject reports a start for which there is no slot. The caller holds mu.
 func (a *Async) reject(t *task, l Launch, why error) {
 	s := Snapshot{
 		Task: l.Task, Session: l.Call.Session, Turn: l.Call.Turn, Call: l.Call.ID, Tool: l.Call.Tool, Lane: perdure.Background, Metadata: l.Metadata,
@@ -161,17 +165,18 @@ func (a *Async) reject(t *task, l Launch, why error) {
 		s = t.snapshot()
 	}
 	a.publish(Event{Kind: EventRejected, Task: s, Why: why.Error()})
-	a.log.Warn("a start is refused: no slot is free", "task", s.Task, "tool", s.Tool, "session", s.Session, "call", s.Call, "why", why)
+	a.log.Warn("start refused: no free slot", "task", s.Task, "tool", s.Tool, "session", s.Session, "call", s.Call,
+		"why", why)
 }
 
-// order is the next number of those that tell what came first. mu is held.
-func (a *Async) order() int64 {
-	a.made++
-	return a.made
+// nextNumber returns the next number for ordering tasks by time. The caller holds mu.
+func (a *Async) nextNumber() int64 {
+	a.lastNumber++
+	return a.lastNumber
 }
 
-// asked returns the task that a launch goes on with, or nil.
-func (a *Async) asked(l Launch) *task {
+// resumedTask returns the task that a launch continues, or nil.
+func (a *Async) resumedTask(l Launch) *task {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if t := a.tasks[l.Task]; t != nil && l.Approval != nil {
@@ -180,12 +185,12 @@ func (a *Async) asked(l Launch) *task {
 	return nil
 }
 
-// release gives up a start that the journal refused.
+// release undoes the reservation of a start that failed.
 func (a *Async) release(t *task) {
-	defer a.freed() // the slot that was held for it
+	defer a.startQueued() // the slot reserved for it
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	t.begins = false
+	t.starting = false
 	delete(a.admitted, t)
 	if t.state == "" {
 		delete(a.tasks, t.id)
@@ -193,48 +198,48 @@ func (a *Async) release(t *task) {
 	a.notify(t)
 }
 
-// begin is the start of a task that the journal agreed to, or its end if a person did.
-func (a *Async) begin(ctx context.Context, t *task, l Launch) (StartOutcome, error) {
+// startReserved starts a task after the journal accepted it, or ends it if a person denied it.
+func (a *Async) startReserved(ctx context.Context, t *task, l Launch) (StartResult, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	_, starts := a.admitted[t]
 	delete(a.admitted, t)
-	t.begins = false
+	t.starting = false
 	if t.settling {
-		return StartOutcome{}, fmt.Errorf("start task %s: %w: already closed", t.id, perdure.Conflict)
+		return StartResult{}, fmt.Errorf("start task %s: %w: already closed", t.id, perdure.Conflict)
 	}
-	refusal := refused(l, t.question(), time.Now())
-	t.set(l)
+	refusal := refusalResult(l, t.pendingApproval(), time.Now())
+	t.applyLaunch(l)
 	fresh, was := t.state == "", t.lane
 	if refusal != nil {
 		t.state = perdure.TaskAwaitingInput
 		if fresh {
-			t.lane = perdure.Foreground // so that the turn has its result at once
-			a.join(t)
+			t.lane = perdure.Foreground // so that the turn gets its result
+			a.addLive(t)
 		}
-		out := StartOutcome{Task: t.id, Lane: t.lane}
-		a.settleSoon(t, End{Result: *refusal})
+		out := StartResult{Task: t.id, Lane: t.lane}
+		a.settleNotStarted(t, End{Result: *refusal})
 		return out, nil
 	}
-	t.lane, t.approval, t.values = t.next.Lane, l.Approval, context.WithoutCancel(ctx)
-	if patched, _ := patch(l); patched != nil {
+	t.lane, t.approval, t.values = t.current.Lane, l.Approval, context.WithoutCancel(ctx)
+	if patched, _ := replacementArgs(l); patched != nil {
 		t.call.Args = patched
 	}
 	if t.lane == perdure.Background && was != t.lane {
-		t.since = a.order()
+		t.backgroundSince = a.nextNumber()
 	}
 	if was == perdure.Foreground && t.lane != was {
 		a.leaveTurn(t)
 	}
 	if fresh {
-		a.join(t)
+		a.addLive(t)
 	}
-	if err := a.enter(ctx, t, starts); err != nil {
-		return StartOutcome{}, err
+	if err := a.startOrQueue(ctx, t, starts); err != nil {
+		return StartResult{}, err
 	}
-	out := StartOutcome{Task: t.id, Lane: t.lane}
+	out := StartResult{Task: t.id, Lane: t.lane}
 	if t.lane == perdure.Background && was != perdure.Background {
-		result := RoutedPlaceholder(t.call.Tool, t.id, t.deadline).Offering(a.cfg.Offers).Result(t.call.ID)
+		result := RoutedPlaceholder(t.call.Tool, t.id, t.deadline).ForTools(a.cfg.Offers).Result(t.call.ID)
 		out.Placeholder = &result
 		if !fresh {
 			a.publish(Event{Kind: EventDetached, Task: t.snapshot(), Result: &result})
@@ -243,33 +248,35 @@ func (a *Async) begin(ctx context.Context, t *task, l Launch) (StartOutcome, err
 	return out, nil
 }
 
-// enter executes a task, or lets it wait for a slot where none was held for it. mu is held.
-func (a *Async) enter(ctx context.Context, t *task, starts bool) error {
-	if t.lane == perdure.Background && !starts && (a.waiting(t.call.Session) > 0 || !a.free(t.call.Session)) {
+// startOrQueue executes a task, or queues it if no slot was reserved for it and none is free. The
+// caller holds mu.
+func (a *Async) startOrQueue(ctx context.Context, t *task, starts bool) error {
+	if t.lane == perdure.Background && !starts && (a.queuedIn(t.call.Session) > 0 || !a.slotFree(t.call.Session)) {
 		t.state = perdure.TaskQueued
 		a.queue = append(a.queue, t)
 		a.publish(Event{Kind: EventQueued, Task: t.snapshot()})
-		a.log.Info("a call waits for a slot", "task", t.id, "tool", t.call.Tool, "session", t.call.Session, "call", t.call.ID, "queued", a.waiting(t.call.Session))
+		a.log.Info("call waiting for a slot", "task", t.id, "tool", t.call.Tool, "session", t.call.Session,
+			"call", t.call.ID, "queued", a.queuedIn(t.call.Session))
 		return nil
 	}
-	if err := a.execute(t); err != nil { // shut down in this moment
+	if err := a.execute(t); err != nil { // shut down meanwhile
 		a.abandon(t)
 		return err
 	}
-	if t.lane == perdure.Foreground { // after the start, so that an end that has come already finds the work
+	if t.lane == perdure.Foreground { // after the start: a ctx that has already ended must find the work
 		run := t.run
-		t.unlink = context.AfterFunc(ctx, func() { a.runner.InterruptWork(run) })
+		t.stopLink = context.AfterFunc(ctx, func() { a.runner.InterruptWork(run) })
 	}
 	return nil
 }
 
-// execute begins an execution. The work can be cancelled before anybody hears of it (LN15): its end has to wait for mu,
-// which is held.
+// execute starts an execution. The caller holds mu. The work can be canceled before its start is
+// published, because the runner's End callback also needs mu and therefore waits.
 func (a *Async) execute(t *task) error {
-	t.runs++
-	t.run = fmt.Sprintf("%s#%d", t.id, t.runs) // the run before may not be gone yet
-	t.begun = time.Now()
-	t.deadline = t.begun.Add(a.cfg.deadlineOf(t.call, t.spec))
+	t.executions++
+	t.run = fmt.Sprintf("%s#%d", t.id, t.executions) // the previous execution may still be running
+	t.startedAt = time.Now()
+	t.deadline = t.startedAt.Add(a.cfg.deadlineOf(t.call, t.spec))
 	t.outcome, t.interrupted = nil, false
 	call, approved, run := t.call, t.approval, t.run
 	values := context.WithValue(t.values, aliveKey{}, func() { a.runner.Touch(run) })
@@ -278,7 +285,7 @@ func (a *Async) execute(t *task) error {
 		call.Task, call.Attempt = t.id, 1
 	}
 	w := Work{
-		ID: t.run, Session: call.Session, Turn: call.Turn, Lane: t.lane, Deadline: t.deadline, Soft: t.next.Soft, Stall: t.spec.Stall,
+		ID: t.run, Session: call.Session, Turn: call.Turn, Lane: t.lane, Deadline: t.deadline, SoftBudget: t.current.Soft, Stall: t.spec.Stall,
 		Run: func(ctx context.Context) tool.Result {
 			out := a.cfg.Execute(withValues{ctx, values}, call, approved)
 			if out.Approval != nil {
@@ -288,9 +295,9 @@ func (a *Async) execute(t *task) error {
 			}
 			return out.Result
 		},
-		Detach: func() bool { return a.detach(t) },
-		End:    func(end End) { a.returned(t, end) },
-		Gone:   a.freed,
+		Detach:       func() bool { return a.detach(t) },
+		End:          func(end End) { a.executionEnded(t, end) },
+		SlotReleased: a.startQueued,
 	}
 	if a.cfg.Kill != nil {
 		w.Kill = func(force bool) { a.cfg.Kill(call, force) }
@@ -328,23 +335,23 @@ func (a *Async) WaitTurn(ctx context.Context, id perdure.TurnID) (Update, bool) 
 	}
 }
 
-// TakePending takes what came home for a loop.
+// TakePending removes and returns the results of background work for a loop.
 func (a *Async) TakePending(session perdure.SessionID) []Resolution {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var taken []Resolution
-	var left []late
+	var matching []Resolution
+	var left []pendingResolution
 	for _, p := range a.pending {
 		if session == "" || p.session == session {
-			taken = append(taken, p.Resolution)
-			delete(a.asksFor, p.session)
+			matching = append(matching, p.Resolution)
+			delete(a.continueRequested, p.session)
 			continue
 		}
 		left = append(left, p)
 	}
 	a.pending = left
 	a.wake(&a.changed)
-	return taken
+	return matching
 }
 
 // InterruptTurn cancels the foreground calls of a turn.
@@ -352,9 +359,9 @@ func (a *Async) InterruptTurn(id perdure.TurnID) {
 	a.mu.Lock()
 	if t := a.turns[id]; t != nil {
 		for _, call := range slices.Clone(t.calls) {
-			call.interrupted = true // also of what is about to ask a person
+			call.interrupted = true // also stops a call that is about to request an approval
 			if call.state == perdure.TaskAwaitingInput && !call.settling {
-				a.settleSoon(call, End{Result: notEntered(perdure.CauseInterrupt)})
+				a.settleNotStarted(call, End{Result: stoppedBeforeStart(perdure.CauseInterrupt)})
 			}
 		}
 	}
@@ -362,11 +369,12 @@ func (a *Async) InterruptTurn(id perdure.TurnID) {
 	a.runner.Interrupt(id)
 }
 
-// Handle is what a host may do.
-func (a *Async) Handle() Handle { return Handle{a: a, events: a.host} }
+// Handle returns what a host can do with the tasks.
+func (a *Async) Handle() Handle { return Handle{a: a, events: a.hostEvents} }
 
-// Shutdown ends all contexts with perdure.CauseShutdown and returns when all work has returned, or with ctx; it says how
-// much was left. Nothing is failed or cancelled because the dispatcher stops (RC11). Who waits is let go.
+// Shutdown ends all contexts with perdure.CauseShutdown and waits until all work has returned or
+// ctx ends. It returns how much work is left. Stopping the dispatcher does not fail or cancel any
+// task. Goroutines that wait in the dispatcher's methods return.
 func (a *Async) Shutdown(ctx context.Context) int {
 	left := a.runner.Shutdown(ctx)
 	a.mu.Lock()

@@ -130,18 +130,19 @@ func TestCancelFinishedNoRelease(t *testing.T) { // RC1
 		<-waited
 		for range 4 {
 			if e, _ := r.nextWithin(time.Second); e.Kind == dispatch.EventCanceled {
-				t.Error("a finished task was told to be canceled")
+				t.Error("a finished task was reported as canceled")
 			}
 		}
 	})
 }
 
-// TestCancelAtStarted cancels each task in the moment when its start is told: none may get through (LN15).
+// TestCancelAtStarted cancels each task at the moment its start is reported: each is canceled
+// (LN15).
 func TestCancelAtStarted(t *testing.T) {
 	t.Parallel()
 	const races = 20_000
 	r := newRig(t, nil, func(c *dispatch.LoopConfig) {
-		c.Replay, c.Caps = 4*races, dispatch.Caps{PerSession: -1, PerProcess: -1}
+		c.MaxEvents, c.Caps = 4*races, dispatch.Caps{PerSession: -1, PerProcess: -1}
 		c.Route = func(tool.Call) dispatch.Route { return dispatch.InBackground() }
 		c.Execute = func(ctx context.Context, _ tool.Call, _ *perdure.Approval) dispatch.Outcome {
 			<-ctx.Done()
@@ -178,7 +179,7 @@ func TestCancelAtStarted(t *testing.T) {
 	}
 }
 
-// TestPolicyAtLaunch wants a task that ends at once to come home as its launch says (LN10).
+// TestPolicyAtLaunch checks that a task that ends at once is delivered as its launch says (LN10).
 func TestPolicyAtLaunch(t *testing.T) {
 	t.Parallel()
 	inRig(t, map[string]dispatch.Route{"fast": dispatch.InBackground()}, nil, func(t *testing.T, r *rig) {
@@ -297,8 +298,8 @@ func TestNoLostWake(t *testing.T) {
 	}
 }
 
-// TestEventsInCommitOrder runs calls of every fate at once: numbers have no holes, each task starts before it ends, and
-// ends once.
+// TestEventsInCommitOrder runs calls of every fate at once: numbers have no holes, each task starts
+// before it ends, and ends once.
 func TestEventsInCommitOrder(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, map[string]dispatch.Route{"fast": dispatch.InBackground()}, nil)
@@ -391,7 +392,8 @@ func TestNeverStartedFlag(t *testing.T) { // LN11
 	})
 }
 
-// TestTwoDriversOneSession lets two loops of one session wait and take at once: nothing is lost, nothing comes twice.
+// TestTwoDriversOneSession lets two loops of one session wait and take at once: nothing is lost,
+// nothing comes twice.
 func TestTwoDriversOneSession(t *testing.T) {
 	t.Parallel()
 	const calls = 200
@@ -430,21 +432,22 @@ func TestTwoDriversOneSession(t *testing.T) {
 		count(p.Item.Call)
 	}
 	if len(seen) != 4*calls {
-		t.Errorf("%d calls came home of %d", len(seen), 4*calls)
+		t.Errorf("%d of %d calls were delivered", len(seen), 4*calls)
 	}
 	for id, n := range seen {
 		if n != 1 {
-			t.Errorf("%s came home %d times", id, n)
+			t.Errorf("%s was delivered %d times", id, n)
 		}
 	}
 }
 
-// TestDetachStopsTimer wants nothing of a turn left when its last update is taken: no timer, no record in the way.
+// TestDetachStopsTimer checks that nothing of a turn is left after its last update was read: no
+// timer and no record.
 func TestDetachStopsTimer(t *testing.T) {
 	t.Parallel()
 	held := new([1 << 16]byte)
 	was := weak.Make(held)
-	r := newRig(t, nil, func(c *dispatch.LoopConfig) { c.Keep = 1 })
+	r := newRig(t, nil, func(c *dispatch.LoopConfig) { c.MaxEnded = 1 })
 	defer r.Shutdown(context.Background())
 	first := call("block", "turn-1", "call-1")
 	first.Metadata = map[string]string{"k": string(held[:])}
@@ -463,7 +466,7 @@ func TestDetachStopsTimer(t *testing.T) {
 	if err := r.h.WaitIdle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r.launch(t, call("fast", "turn-2", "call-2")) // takes the one place for tasks that have ended
+	r.launch(t, call("fast", "turn-2", "call-2")) // takes the one slot for ended tasks
 	r.item(t, "turn-2")
 	if got := r.h.ListCompleted(); len(got) != 1 || got[0].Call != "call-2" {
 		t.Errorf("kept %+v, want the newest", got)
@@ -478,7 +481,7 @@ func TestDetachStopsTimer(t *testing.T) {
 
 type heldKey struct{}
 
-// TestLookupNeverMissesLive looks a task up without a pause, over its whole life.
+// TestLookupNeverMissesLive looks a task up continuously, from its start to its end.
 func TestLookupNeverMissesLive(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, nil)
@@ -490,7 +493,7 @@ func TestLookupNeverMissesLive(t *testing.T) {
 		var group sync.WaitGroup
 		group.Go(func() {
 			for {
-				if _, err := r.h.Wait(t.Context(), dispatch.WaitFor{Tasks: []perdure.TaskID{out.Task}, For: 1}); err != nil {
+				if _, err := r.h.Wait(t.Context(), dispatch.WaitOptions{Tasks: []perdure.TaskID{out.Task}, Timeout: 1}); err != nil {
 					t.Error(err)
 					return
 				}

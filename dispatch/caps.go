@@ -7,7 +7,7 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// The default caps (BG16, BG17).
+// The default limits.
 const (
 	DefaultPerSession = 5
 	DefaultPerProcess = 64
@@ -16,18 +16,21 @@ const (
 	DefaultLive       = 32
 )
 
-// Caps bounds the background work. In each number 0 is the default, and less than 0 is no bound.
+// Caps are the limits of background work. In each number 0 is the default, and less than 0 is no
+// limit.
 type Caps struct {
-	PerSession int              // running in a session, without those that detached; not asked with perdure.OverflowEvict
-	PerProcess int              // running at all
-	Detached   int              // running in a session, having begun in the foreground; more stay there and try again
-	Queued     int              // waiting for a slot in a session; more are refused with perdure.Limit
-	Live       int              // background tasks of a session that have not ended, with perdure.OverflowEvict: then the oldest is cancelled
-	Overflow   perdure.Overflow // what happens to a call for which there is no slot; empty: perdure.OverflowQueue
+	PerSession int // running in a session, without detached calls; not used with perdure.OverflowEvict
+	PerProcess int // running in the process
+	Detached   int // running detached calls of a session; further calls stay in the foreground
+	Queued     int // waiting for a slot in a session; further ones are refused with perdure.Limit
+	// Live is the number of live background tasks of a session before the oldest is canceled; only
+	// with perdure.OverflowEvict.
+	Live     int
+	Overflow perdure.Overflow // what happens to a call if there is no slot; empty: perdure.OverflowQueue
 }
 
-// filled puts in the defaults. Invalid: there is no such policy.
-func (c Caps) filled() (Caps, error) {
+// withDefaults fills in the defaults. An unknown overflow policy is Invalid.
+func (c Caps) withDefaults() (Caps, error) {
 	for _, field := range []struct {
 		cap      *int
 		fallback int
@@ -39,21 +42,22 @@ func (c Caps) filled() (Caps, error) {
 		}
 	}
 	if !c.Overflow.Valid() {
-		return c, fmt.Errorf("dispatch: %w: Caps.Overflow is %q; give perdure.OverflowQueue, OverflowReject or OverflowEvict", perdure.Invalid, c.Overflow)
+		return c, fmt.Errorf("dispatch: %w: Caps.Overflow is %q; use perdure.OverflowQueue, OverflowReject "+
+			"or OverflowEvict", perdure.Invalid, c.Overflow)
 	}
 	return c, nil
 }
 
-// slots are the caps by which the root's rules judge.
-func (c Caps) slots() perdure.SlotCaps {
+// limits returns the limits in the form that the rules of the root package use.
+func (c Caps) limits() perdure.SlotCaps {
 	return perdure.SlotCaps{PerSession: c.PerSession, PerProcess: c.PerProcess, Detached: c.Detached, Queued: c.Queued, Live: c.Live}
 }
 
-// use is the background work of a session and of the process, with the starts that were admitted and ask the journal, but without
-// the queue. mu is held.
-func (a *Async) use(session perdure.SessionID) perdure.SlotUse {
-	var use perdure.SlotUse
-	use.PerSession, use.PerProcess = a.runner.Places(session)
+// slotUsage counts the background work of a session and of the process. It includes starts that
+// were admitted and wait for the journal, but not the queue. The caller holds mu.
+func (a *Async) slotUsage(session perdure.SessionID) perdure.SlotUsage {
+	var use perdure.SlotUsage
+	use.PerSession, use.PerProcess = a.runner.SlotsInUse(session)
 	for t := range a.admitted {
 		use.PerProcess++
 		if t.call.Session == session {
@@ -63,22 +67,24 @@ func (a *Async) use(session perdure.SessionID) perdure.SlotUse {
 	return use
 }
 
-// free reports whether a call of a session may start in the background, whatever is queued. mu is held.
-func (a *Async) free(session perdure.SessionID) bool {
-	free, _, _ := a.cfg.Caps.Overflow.Admit(a.cfg.Caps.slots(), a.use(session))
+// slotFree reports whether a slot for a call of the session is free. The queue is ignored. The
+// caller holds mu.
+func (a *Async) slotFree(session perdure.SessionID) bool {
+	free, _, _ := a.cfg.Caps.Overflow.Admit(a.cfg.Caps.limits(), a.slotUsage(session))
 	return free
 }
 
-// admit says whether a background launch starts or waits in the queue. Limit: neither. mu is held.
+// admit decides whether a background launch starts or waits in the queue. Limit: the queue is full,
+// too. The caller holds mu.
 func (a *Async) admit(session perdure.SessionID) (starts bool, err error) {
-	use := a.use(session)
-	use.Queued = a.waiting(session)
-	starts, _, err = a.cfg.Caps.Overflow.Admit(a.cfg.Caps.slots(), use)
+	use := a.slotUsage(session)
+	use.Queued = a.queuedIn(session)
+	starts, _, err = a.cfg.Caps.Overflow.Admit(a.cfg.Caps.limits(), use)
 	return starts, err
 }
 
-// waiting counts the tasks of a session that wait for a slot. mu is held.
-func (a *Async) waiting(session perdure.SessionID) int {
+// queuedIn counts the queued tasks of a session. The caller holds mu.
+func (a *Async) queuedIn(session perdure.SessionID) int {
 	n := 0
 	for _, t := range a.queue {
 		if t.call.Session == session {
@@ -88,19 +94,20 @@ func (a *Async) waiting(session perdure.SessionID) int {
 	return n
 }
 
-// mayLeave says why no call more of a session may detach; nil: one may. mu is held.
-func (a *Async) mayLeave(session perdure.SessionID) error {
-	use := a.use("")
+// checkDetach returns why no further call of the session may detach, or nil. The caller holds mu.
+func (a *Async) checkDetach(session perdure.SessionID) error {
+	use := a.slotUsage("")
 	for _, t := range a.live {
-		if t.call.Session == session && (t.leaving || t.lane == perdure.Background && t.routing.Lane == perdure.Foreground) {
+		if t.call.Session == session && (t.detaching || t.lane == perdure.Background && t.routing.Lane == perdure.Foreground) {
 			use.Detached++
 		}
 	}
-	return a.cfg.Caps.Overflow.AdmitDetached(a.cfg.Caps.slots(), use)
+	return a.cfg.Caps.Overflow.AdmitDetached(a.cfg.Caps.limits(), use)
 }
 
-// freed starts what waits for a slot, the oldest first. A task without a slot holds up no other session's.
-func (a *Async) freed() {
+// startQueued starts queued tasks for which there is a slot, the oldest first. A task that must
+// wait does not hold up the tasks of other sessions.
+func (a *Async) startQueued() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	waiting := a.queue
@@ -108,37 +115,38 @@ func (a *Async) freed() {
 	for i, t := range waiting {
 		switch {
 		case t.settling:
-		case !a.free(t.call.Session):
+		case !a.slotFree(t.call.Session):
 			a.queue = append(a.queue, t)
-		case a.execute(t) != nil: // shut down: left as it is (RC11)
+		case a.execute(t) != nil: // shut down: the task stays as it is
 			a.queue = append(a.queue, waiting[i:]...)
 			return
 		}
 	}
 }
 
-// evict cancels the oldest live background tasks of a session that has more of them than it may, where that is the policy. The
-// newest one is never the one that goes.
+// evict cancels the oldest live background tasks of a session that exceeds Caps.Live, if the policy
+// is perdure.OverflowEvict. It never cancels the newest one.
 func (a *Async) evict(session perdure.SessionID) {
 	for {
-		oldest := a.excess(session)
+		oldest := a.oldestExcess(session)
 		if oldest == "" {
 			return
 		}
 		_, err := a.Handle().Cancel(oldest, "system", "evicted")
 		if errors.Is(err, perdure.NotFound) {
-			return // it was forgotten meanwhile, and so is its session
+			return // the session was forgotten meanwhile
 		}
 		if err != nil {
-			a.log.Error("a background task was not evicted", "task", oldest, "session", session, "error", err)
+			a.log.Error("background task eviction failed", "task", oldest, "session", session, "error", err)
 			return
 		}
-		a.log.Warn("a background task is evicted", "task", oldest, "session", session, "cap", a.cfg.Caps.Live)
+		a.log.Warn("background task evicted", "task", oldest, "session", session, "cap", a.cfg.Caps.Live)
 	}
 }
 
-// excess returns the task that has been in the background for longest, if its session has too many that nobody cancels yet.
-func (a *Async) excess(session perdure.SessionID) perdure.TaskID {
+// oldestExcess returns the oldest background task of a session that exceeds the limit. Tasks that
+// are already being canceled do not count.
+func (a *Async) oldestExcess(session perdure.SessionID) perdure.TaskID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var oldest *task
@@ -148,11 +156,11 @@ func (a *Async) excess(session perdure.SessionID) perdure.TaskID {
 			continue
 		}
 		live++
-		if oldest == nil || t.since < oldest.since {
+		if oldest == nil || t.backgroundSince < oldest.backgroundSince {
 			oldest = t
 		}
 	}
-	if a.cfg.Caps.Overflow.Excess(a.cfg.Caps.slots(), live) == 0 {
+	if a.cfg.Caps.Overflow.Excess(a.cfg.Caps.limits(), live) == 0 {
 		return ""
 	}
 	return oldest.id

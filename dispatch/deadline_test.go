@@ -23,7 +23,8 @@ func (slowly) Deadline(args json.RawMessage) time.Duration {
 	return 0
 }
 
-// TestCallNamesItsDeadline: the time that a call names is its deadline, in both dispatchers; without one it is that of the spec.
+// TestCallNamesItsDeadline: the time that a call names is its deadline, in both dispatchers;
+// without one it is that of the spec.
 func TestCallNamesItsDeadline(t *testing.T) {
 	t.Parallel()
 	type in struct {

@@ -7,38 +7,45 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Detach asks work now whether it leaves the foreground, whatever its budget, and reports whether it runs in the
-// background: also when it did already, and when it returned while it was asked. False: there is no such work, it is
-// being stopped, or its Detach said no; then nothing is tried again before its budget ends. It returns when the question is answered.
+// Detach calls the Detach function of work now, before its budget is used up, and reports whether
+// the work is in the background. That is also true if it already was, or if it returned during the
+// call. It returns false if there is no such work, if it is being stopped, or if its Detach
+// returned false; then the next attempt comes when the budget is used up.
 func (d *Runner) Detach(id string) bool {
 	r := d.run(id)
 	if r == nil {
 		return false
 	}
-	answer := make(chan bool, 1) // the goroutine is not held up by who waits
-	go func() { answer <- d.ask(r) }()
+	answer := make(chan bool, 1) // the goroutine does not wait for a reader
+	go func() { answer <- d.tryDetach(r) }()
 	return <-answer
 }
 
-// leave is the end of the soft budget. Work that stays is asked again (LN7).
-func (d *Runner) leave(r *run) {
-	if d.ask(r) {
+// softBudgetEnded handles the end of the soft budget. Work that could not detach tries again later.
+func (d *Runner) softBudgetEnded(r *run) {
+	if d.tryDetach(r) {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.lane == perdure.Foreground && !r.returned && r.cause == "" {
-		r.clocks[softClock] = d.moment(r) + retryDetach
+		r.clocks[softClock] = d.workTime(r) + retryDetach
 		d.arm(r)
 	}
 }
 
-// ask decides whether work leaves the foreground and reports whether it is in the background. That it has returned
-// or was stopped, and that it is being asked, is one decision under the run's mu (LN3).
-func (d *Runner) ask(r *run) bool {
+// tryDetach decides whether work detaches, and reports whether it is in the background.
+//
+// Four things can happen to foreground work at the same time: it returns, it is stopped, it is
+// interrupted, or it detaches. All of them check and change the run under its mu, so exactly one
+// wins. Detach itself is called without mu, because it may take long. While it is being called,
+// detachDecided is set: carry waits for the answer before it reports the end, a second ask waits
+// for the answer of the first, and an interrupt is only noted and applied afterwards if the answer
+// was no.
+func (d *Runner) tryDetach(r *run) bool {
 	r.mu.Lock()
-	if r.asking != nil {
-		r.answered()
+	if r.detachDecided != nil {
+		r.awaitDetachDecision()
 		defer r.mu.Unlock()
 		return r.lane == perdure.Background
 	}
@@ -46,22 +53,22 @@ func (d *Runner) ask(r *run) bool {
 		defer r.mu.Unlock()
 		return r.lane == perdure.Background
 	}
-	r.asking = make(chan struct{})
+	r.detachDecided = make(chan struct{})
 	r.mu.Unlock()
 
-	left := d.askOnce(r)
+	left := d.callDetach(r)
 
 	d.mu.Lock()
 	r.mu.Lock()
 	if left {
 		r.lane = perdure.Background
-		r.clocks[softClock] = never
+		r.clocks[softClock] = noTime
 		d.arm(r)
 	}
-	interrupt := r.interrupt && !left && !r.returned && d.mark(r, perdure.CauseInterrupt)
-	r.interrupt = false
-	close(r.asking)
-	r.asking = nil
+	interrupt := r.interruptPending && !left && !r.returned && d.mark(r, perdure.CauseInterrupt)
+	r.interruptPending = false
+	close(r.detachDecided)
+	r.detachDecided = nil
 	r.mu.Unlock()
 	d.mu.Unlock()
 	if interrupt {
@@ -70,20 +77,22 @@ func (d *Runner) ask(r *run) bool {
 	return left
 }
 
-// askOnce calls the work's own Detach. A panic is a no.
-func (d *Runner) askOnce(r *run) (left bool) {
+// callDetach calls the work's Detach. A panic counts as false.
+func (d *Runner) callDetach(r *run) (left bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			d.cfg.Log.Error("a detach panicked", "work", r.work.ID, "session", r.work.Session, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			d.cfg.Log.Error("detach panicked", "work", r.work.ID, "session", r.work.Session, "panic", fmt.Sprint(p),
+				"stack", string(debug.Stack()))
 			left = false
 		}
 	}()
 	return r.work.Detach()
 }
 
-// Interrupt cancels the foreground work of a turn and says how much that was. Background work of the same
-// turn is untouched (RC8). Work that is being asked whether it detaches is counted, and is cancelled when the
-// answer is no: Interrupt does not wait for it, so that Detach may wait for whoever interrupts.
+// Interrupt cancels the foreground work of a turn and returns how much that was. Background work of
+// the turn continues. Work whose Detach is being called counts, and is canceled if the answer is
+// no. Interrupt does not wait for that answer, so Detach may itself wait for the caller of
+// Interrupt.
 func (d *Runner) Interrupt(turn perdure.TurnID) int {
 	d.mu.Lock()
 	var found []*run
@@ -102,21 +111,23 @@ func (d *Runner) Interrupt(turn perdure.TurnID) int {
 	return hit
 }
 
-// InterruptWork is Interrupt for one piece of work. False: it is not there, or has left the foreground.
+// InterruptWork is Interrupt for one piece of work. It returns false if the work does not exist or
+// has left the foreground.
 func (d *Runner) InterruptWork(id string) bool {
 	r := d.run(id)
 	return r != nil && d.interruptRun(r)
 }
 
-// interruptRun stops work if it is in the foreground, which is decided together with whether it leaves it.
+// interruptRun stops foreground work. The check of the lane and the stop are one step under the
+// run's mu.
 func (d *Runner) interruptRun(r *run) bool {
 	r.mu.Lock()
 	if r.lane != perdure.Foreground || r.returned {
 		r.mu.Unlock()
 		return false
 	}
-	if r.asking != nil {
-		r.interrupt = true
+	if r.detachDecided != nil {
+		r.interruptPending = true
 		r.mu.Unlock()
 		return true
 	}

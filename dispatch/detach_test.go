@@ -72,7 +72,7 @@ func TestRunnerSoftBudget(t *testing.T) { // LN3, LN7
 			inBubble(t, func(t *testing.T, b *bed) {
 				var asked []time.Duration
 				begun := time.Now()
-				b.start(t, dispatch.Work{ID: "a", Lane: row.lane, Soft: row.soft, Run: lasting(row.lasts), Detach: func() bool {
+				b.start(t, dispatch.Work{ID: "a", Lane: row.lane, SoftBudget: row.soft, Run: lasting(row.lasts), Detach: func() bool {
 					asked = append(asked, time.Since(begun))
 					return row.answers[len(asked)-1]
 				}})
@@ -100,7 +100,7 @@ func TestRunnerTie(t *testing.T) { // LN3
 			inBubble(t, func(t *testing.T, b *bed) {
 				a := newAsks()
 				release := make(chan struct{})
-				b.start(t, dispatch.Work{ID: "a", Lane: perdure.Foreground, Soft: time.Second, Detach: a.detach, Run: func(context.Context) tool.Result {
+				b.start(t, dispatch.Work{ID: "a", Lane: perdure.Foreground, SoftBudget: time.Second, Detach: a.detach, Run: func(context.Context) tool.Result {
 					<-release
 					return tool.Success(1)
 				}})
@@ -109,7 +109,7 @@ func TestRunnerTie(t *testing.T) { // LN3
 				synctest.Wait() // it has returned, and waits
 
 				if len(b.ends) != 0 || !b.Running("a") {
-					t.Fatal("its end was told while it was being asked")
+					t.Fatal("its end was reported before the detach was decided")
 				}
 				a.answer <- answer
 				end := <-b.ends
@@ -124,16 +124,16 @@ func TestRunnerTie(t *testing.T) { // LN3
 	t.Run("returned_first", func(t *testing.T) {
 		t.Parallel()
 		inBubble(t, func(t *testing.T, b *bed) {
-			told, release := make(chan dispatch.End), make(chan struct{})
+			reported, release := make(chan dispatch.End), make(chan struct{})
 			err := b.Start(dispatch.Work{
-				ID: "a", Lane: perdure.Foreground, Soft: time.Second, Run: func(context.Context) tool.Result { return tool.Success(1) },
+				ID: "a", Lane: perdure.Foreground, SoftBudget: time.Second, Run: func(context.Context) tool.Result { return tool.Success(1) },
 				Detach: func() bool { t.Error("work that has returned was asked"); return true },
-				End:    func(e dispatch.End) { told <- e; <-release },
+				End:    func(e dispatch.End) { reported <- e; <-release },
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			end := <-told
+			end := <-reported
 			<-time.After(2 * time.Second) // of the bubble: the budget passes while End is at work
 
 			if b.Detach("a") || b.InterruptWork("a") || b.Interrupt("") != 0 || end.Lane != perdure.Foreground {
@@ -148,7 +148,7 @@ func TestRunnerTie(t *testing.T) { // LN3
 			inBubble(t, func(t *testing.T, b *bed) {
 				var left atomic.Int32
 				b.start(t, dispatch.Work{
-					ID: "a", Lane: perdure.Foreground, Soft: time.Second, Run: lasting(time.Second),
+					ID: "a", Lane: perdure.Foreground, SoftBudget: time.Second, Run: lasting(time.Second),
 					Detach: func() bool { left.Add(1); return true },
 				})
 
@@ -181,7 +181,7 @@ func TestRunnerDetachNow(t *testing.T) {
 			t.Errorf("asked %d times: without a budget a no stays a no", asked)
 		}
 		if !b.Detach("a") || !b.Detach("a") || asked != 2 {
-			t.Errorf("asked %d times, want the second to let it go and the third to ask nobody", asked)
+			t.Errorf("asked %d times, want the second to detach it and the third to ask nothing", asked)
 		}
 		if b.Detach("fast") || b.Detach("unknown") {
 			t.Error("work without Detach, or no work, left the foreground")
@@ -197,7 +197,7 @@ func TestRunnerInterruptWhileAsked(t *testing.T) { // RC8
 			t.Parallel()
 			inBubble(t, func(t *testing.T, b *bed) {
 				a := newAsks()
-				b.start(t, dispatch.Work{ID: "a", Turn: "turn_1", Lane: perdure.Foreground, Soft: time.Second, Detach: a.detach, Run: untilStopped})
+				b.start(t, dispatch.Work{ID: "a", Turn: "turn_1", Lane: perdure.Foreground, SoftBudget: time.Second, Detach: a.detach, Run: untilStopped})
 				<-a.asked
 
 				n := b.Interrupt("turn_1")
@@ -229,13 +229,13 @@ func TestRunnerCancelWhileAsked(t *testing.T) {
 	for _, left := range []bool{true, false} {
 		inBubble(t, func(t *testing.T, b *bed) {
 			a := newAsks()
-			b.start(t, dispatch.Work{ID: "a", Lane: perdure.Foreground, Soft: time.Second, Detach: a.detach, Run: untilStopped})
+			b.start(t, dispatch.Work{ID: "a", Lane: perdure.Foreground, SoftBudget: time.Second, Detach: a.detach, Run: untilStopped})
 			<-a.asked
 
 			b.Cancel("a", perdure.CauseCanceled)
 			synctest.Wait()
 			if len(b.ends) != 0 {
-				t.Error("the end was told while it was being asked")
+				t.Error("the end was reported before the detach was decided")
 			}
 			a.answer <- left
 			end := <-b.ends
@@ -247,13 +247,14 @@ func TestRunnerCancelWhileAsked(t *testing.T) {
 	}
 }
 
-// TestRunnerFenceWaitsForTheAnswer holds the answer until the grace is over: the fence's End comes after it.
+// TestRunnerFenceWaitsForTheAnswer holds the answer until the grace is over: the fence's End comes
+// after it.
 func TestRunnerFenceWaitsForTheAnswer(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bed) {
 		a := newAsks()
 		release := make(chan struct{})
-		b.start(t, dispatch.Work{ID: "a", Lane: perdure.Foreground, Soft: time.Second, Detach: a.detach, Run: func(context.Context) tool.Result {
+		b.start(t, dispatch.Work{ID: "a", Lane: perdure.Foreground, SoftBudget: time.Second, Detach: a.detach, Run: func(context.Context) tool.Result {
 			<-release
 			return tool.Success(1)
 		}})
@@ -261,7 +262,7 @@ func TestRunnerFenceWaitsForTheAnswer(t *testing.T) {
 		b.Cancel("a", perdure.CauseCanceled)
 		<-time.After(time.Minute)
 		if len(b.ends) != 0 {
-			t.Fatal("the end was told while it was being asked")
+			t.Fatal("the end was reported before the detach was decided")
 		}
 		a.answer <- true
 
@@ -277,7 +278,7 @@ func TestRunnerStoppedIsNotDetached(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		release := make(chan struct{})
 		b.start(t, dispatch.Work{
-			ID: "a", Lane: perdure.Foreground, Soft: time.Second, Run: func(context.Context) tool.Result { <-release; return tool.Success(1) },
+			ID: "a", Lane: perdure.Foreground, SoftBudget: time.Second, Run: func(context.Context) tool.Result { <-release; return tool.Success(1) },
 			Detach: func() bool { t.Error("stopped work was asked"); return true },
 		})
 		b.Cancel("a", perdure.CauseCanceled)
@@ -296,7 +297,7 @@ func TestRunnerDetachKeepsDeadline(t *testing.T) { // LN4
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bed) {
 		begun := time.Now()
-		b.start(t, dispatch.Work{ID: "a", Lane: perdure.Foreground, Soft: 10 * time.Second, Deadline: begun.Add(time.Minute), Detach: yes, Run: untilStopped})
+		b.start(t, dispatch.Work{ID: "a", Lane: perdure.Foreground, SoftBudget: 10 * time.Second, Deadline: begun.Add(time.Minute), Detach: yes, Run: untilStopped})
 
 		if end := <-b.ends; end.Cause != perdure.CauseDeadline || end.Lane != perdure.Background || time.Since(begun) != time.Minute {
 			t.Errorf("got %+v after %s", end, time.Since(begun))
@@ -304,7 +305,7 @@ func TestRunnerDetachKeepsDeadline(t *testing.T) { // LN4
 	})
 }
 
-// TestRunnerPause lets each clock stand still, and the place be free (TK15).
+// TestRunnerPause: each clock stands still, and the slot is free (TK15).
 func TestRunnerPause(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -314,7 +315,7 @@ func TestRunnerPause(t *testing.T) {
 	}{
 		{"deadline", dispatch.Work{Deadline: time.Now(), Lane: perdure.Background}, dispatch.End{Cause: perdure.CauseDeadline, Lane: perdure.Background}},
 		{"stall", dispatch.Work{Stall: 10 * time.Second, Lane: perdure.Background}, dispatch.End{Cause: perdure.CauseStall, Lane: perdure.Background}},
-		{"soft", dispatch.Work{Soft: 10 * time.Second, Lane: perdure.Foreground}, dispatch.End{Cause: perdure.CauseCanceled, Lane: perdure.Background}},
+		{"soft", dispatch.Work{SoftBudget: 10 * time.Second, Lane: perdure.Foreground}, dispatch.End{Cause: perdure.CauseCanceled, Lane: perdure.Background}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -336,7 +337,7 @@ func TestRunnerPause(t *testing.T) {
 				<-time.After(4 * time.Second)
 				b.Pause("a")
 				b.Pause("a")
-				_, held := b.Places("s")
+				_, held := b.SlotsInUse("s")
 				<-time.After(time.Hour)
 				if len(b.ends)+len(rung) != 0 {
 					t.Fatal("a clock ran on")
@@ -346,7 +347,7 @@ func TestRunnerPause(t *testing.T) {
 				end := <-b.ends
 
 				if held != 0 {
-					t.Error("paused work holds a place")
+					t.Error("paused work holds a slot")
 				}
 				if end.Cause != row.want.Cause || end.Lane != row.want.Lane || time.Since(begun) != time.Hour+10*time.Second {
 					t.Errorf("got %+v after %s, want %+v after an hour and 10 s", end, time.Since(begun), row.want)
@@ -384,7 +385,7 @@ func TestRunnerStall(t *testing.T) { // LN4
 			b.Touch("unknown")
 		}
 		if len(b.ends) != 0 {
-			t.Fatal("work that showed life was ended")
+			t.Fatal("work with signs of life was stopped")
 		}
 
 		if end := <-b.ends; end.Cause != perdure.CauseStall || time.Since(begun) != 55*time.Second || !errors.Is(end.Result.Err, perdure.CauseStall) {
@@ -393,31 +394,31 @@ func TestRunnerStall(t *testing.T) { // LN4
 	})
 }
 
-func TestRunnerPlaces(t *testing.T) { // BG16
+func TestRunnerSlots(t *testing.T) { // BG16
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.start(t, dispatch.Work{ID: "front", Session: "s", Lane: perdure.Foreground, Detach: yes, Run: untilStopped})
 		b.start(t, dispatch.Work{ID: "back", Session: "s", Lane: perdure.Background, Run: untilStopped})
 		b.start(t, dispatch.Work{ID: "other", Session: "t", Lane: perdure.Background, Run: untilStopped})
-		places := func() [3]int {
-			ofSession, ofProcess := b.Places("s")
+		slots := func() [3]int {
+			ofSession, ofProcess := b.SlotsInUse("s")
 			return [3]int{ofSession, ofProcess, b.Detached("s")}
 		}
 
-		got := [][3]int{places()}
+		got := [][3]int{slots()}
 		b.Detach("front")
-		got = append(got, places())
+		got = append(got, slots())
 		b.Pause("front")
-		got = append(got, places())
+		got = append(got, slots())
 		b.Resume("front")
 		b.Pause("back")
-		got = append(got, places())
+		got = append(got, slots())
 		b.Resume("back")
 		for _, id := range []string{"front", "back", "other"} {
 			b.Cancel(id, perdure.CauseCanceled)
 		}
 		synctest.Wait()
-		got = append(got, places())
+		got = append(got, slots())
 
 		want := [][3]int{{1, 2, 0}, {1, 3, 1}, {1, 2, 0}, {0, 2, 1}, {0, 0, 0}}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -426,8 +427,8 @@ func TestRunnerPlaces(t *testing.T) { // BG16
 	})
 }
 
-// TestRunnerDetachStopsTimer starts work with every clock set to hours and wants nothing to hold it when it has
-// returned, as a timer that runs would.
+// TestRunnerDetachStopsTimer starts work with every clock set to hours and wants nothing to hold it
+// when it has returned, as a timer that runs would.
 func TestRunnerDetachStopsTimer(t *testing.T) {
 	t.Parallel()
 	for _, stop := range []string{"", "detach", "cancel", "kill"} {
@@ -438,9 +439,9 @@ func TestRunnerDetachStopsTimer(t *testing.T) {
 			held := new([1 << 16]byte)
 			was := weak.Make(held)
 			w := dispatch.Work{
-				ID: "a", Lane: perdure.Foreground, Soft: time.Hour, Stall: time.Hour, Deadline: time.Now().Add(time.Hour),
+				ID: "a", Lane: perdure.Foreground, SoftBudget: time.Hour, Stall: time.Hour, Deadline: time.Now().Add(time.Hour),
 				Run:    func(context.Context) tool.Result { <-release; held[0]++; return tool.Success(1) },
-				Detach: yes, End: func(dispatch.End) {}, Gone: func() { close(gone) },
+				Detach: yes, End: func(dispatch.End) {}, SlotReleased: func() { close(gone) },
 			}
 			if stop == "kill" {
 				w.Kill = func(bool) {}
@@ -467,23 +468,23 @@ func TestRunnerDetachStopsTimer(t *testing.T) {
 	}
 }
 
-// TestRunnerStorm starts, detaches, interrupts, cancels, pauses and completes at random: each piece of work ends
-// once, in the lane that its Detach answered, and nothing is left.
+// TestRunnerStorm starts, detaches, interrupts, cancels, pauses and completes at random: each piece
+// of work ends once, in the lane that its Detach answered, and nothing is left.
 func TestRunnerStorm(t *testing.T) {
 	t.Parallel()
 	const pieces, turns = 20_000, 50
 	d := dispatch.NewRunner(t.Context(), dispatch.Config{Grace: time.Millisecond, KillWait: time.Millisecond})
-	var told, gone sync.WaitGroup
-	places := make(chan struct{}, 64) // pieces in work at a time
+	var ended, gone sync.WaitGroup
+	slots := make(chan struct{}, 64) // pieces of work that run at a time
 	for i := range pieces {
-		places <- struct{}{}
-		told.Add(1)
+		slots <- struct{}{}
+		ended.Add(1)
 		gone.Add(1)
 		id, turn := fmt.Sprint(i), perdure.TurnID(fmt.Sprint(i%turns))
 		release := make(chan struct{})
 		var ends, left atomic.Int32
 		err := d.Start(dispatch.Work{
-			ID: id, Turn: turn, Session: "s", Lane: perdure.Foreground, Soft: time.Duration(rand.IntN(300)) * time.Microsecond, Stall: time.Minute,
+			ID: id, Turn: turn, Session: "s", Lane: perdure.Foreground, SoftBudget: time.Duration(rand.IntN(300)) * time.Microsecond, Stall: time.Minute,
 			Run: func(ctx context.Context) tool.Result {
 				select {
 				case <-release:
@@ -510,9 +511,9 @@ func TestRunnerStorm(t *testing.T) {
 				case e.Lane == perdure.Background && e.Cause == perdure.CauseInterrupt:
 					t.Error("background work was interrupted")
 				}
-				told.Done()
+				ended.Done()
 			},
-			Gone: func() { <-places; gone.Done() },
+			SlotReleased: func() { <-slots; gone.Done() },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -522,10 +523,10 @@ func TestRunnerStorm(t *testing.T) {
 			close(release)
 		}()
 	}
-	told.Wait()
+	ended.Wait()
 	gone.Wait()
-	if ofSession, ofProcess := d.Places("s"); ofSession+ofProcess+d.Detached("s") != 0 {
-		t.Errorf("%d and %d places are left", ofSession, ofProcess)
+	if ofSession, ofProcess := d.SlotsInUse("s"); ofSession+ofProcess+d.Detached("s") != 0 {
+		t.Errorf("%d and %d slots are still in use", ofSession, ofProcess)
 	}
 	if left := d.Shutdown(t.Context()); left != 0 {
 		t.Errorf("%d left", left)
@@ -548,7 +549,7 @@ func bother(d *dispatch.Runner, id string, turn perdure.TurnID) {
 		case 4:
 			d.Touch(id)
 		case 5:
-			d.Places("s")
+			d.SlotsInUse("s")
 		}
 	}
 	if rand.IntN(2) == 0 {

@@ -1,27 +1,34 @@
-// Package dispatch runs tool calls in lanes: each in a goroutine of its own, with a context of its own, so
-// that it can be waited for, interrupted with its turn, leave the foreground when it is slow, or be cancelled,
-// and so that nothing it does, not even a panic, leaves somebody waiting.
+// Package dispatch runs tool calls in lanes. Each call has a goroutine and a context of its own, so
+// a caller can wait for it, interrupt it together with its turn, cancel it, or detach it from the
+// foreground when it is slow. Nothing that a call does, not even a panic, blocks a waiter.
 //
-// A [Runner] carries executions and is what the engines stand on. A [Dispatcher] is for any agent loop, on its own,
-// without a store or an engine: [Async] with lanes, [Inline] without. A [Journal] makes an Async durable.
+// There are two entry points:
 //
-// It may import the root and tool. The one thing to know: a place is held until the work has really
-// returned, whatever was decided about its result meanwhile.
+//   - A [Runner] runs single executions. The engines are built on it.
+//   - A [Dispatcher] is for any agent loop and needs neither a store nor an engine: [Async] has
+//     lanes, [Inline] has none. A [Journal] makes an Async durable.
 //
-// One execution in a Runner. Whether it returned, was stopped or leaves the foreground first is one decision:
+// The package may import the root package and tool.
 //
-//	Start ──▶ foreground ──▶ returned ──────────────▶ End (once), place free
+// The one thing to know: work holds its slot until it has really returned, even if its result was
+// decided before, for example by a cancel.
+//
+// One execution in a Runner looks like this. Whether it returned, was stopped or detached first is
+// one decision under one lock:
+//
+//	Start ──▶ foreground ──▶ returned ──────────────▶ End (once), slot free
 //	             │ Soft passed, Detach said yes          ▲
 //	             ▼                                       │
 //	          background ──▶ returned ───────────────────┤
 //	             │ Cancel, deadline, stall;              │
 //	             ▼ in the foreground Interrupt too       │
-//	          stopping ──▶ returned within the grace ────┘ with the cause
-//	             │ grace over
+//	          stopping ──▶ returned in the grace period ─┘ with the cause
+//	             │ grace period over
 //	             ▼
-//	          fenced ──▶ End{DidNotStop}; place held ──▶ returned: place free
+//	          fenced ──▶ End{DidNotStop}; slot held ──▶ returned: slot free
 //
-// One call of an Async. Its result goes to its turn if it ends in the foreground, else it comes home later:
+// One call of an Async goes through these states. Its result goes to its turn if it ends in the
+// foreground. Otherwise it is delivered later:
 //
 //	Start ─▶ queued ─▶ running ─▶ succeeded, failed, canceled, unknown
 //	                     │  ▲           ▲

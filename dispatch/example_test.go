@@ -10,7 +10,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// An agent loop of somebody else runs its calls in lanes: a slow one leaves the turn and comes home later.
+// Another agent loop runs its calls in lanes: a slow call leaves the turn, and its result is
+// delivered later.
 func ExampleAsync() {
 	ctx := context.Background()
 	report := make(chan string)
@@ -33,26 +34,26 @@ func ExampleAsync() {
 	}
 	defer calls.Shutdown(ctx)
 
-	// A model has asked for two calls in one turn.
+	// A model has requested two calls in one turn.
 	for _, call := range []tool.Call{{ID: "call-1", Tool: "now"}, {ID: "call-2", Tool: "report"}} {
 		call.Session, call.Turn = "s", "t"
 		if _, err := calls.Start(ctx, dispatch.Launch{Call: call}); err != nil {
 			panic(err)
 		}
 	}
-	for { // one result for each call, then the model is asked again
+	for { // one result for each call, then the next model call
 		update, more := calls.WaitTurn(ctx, "t")
 		if !more {
 			break
 		}
 		if update.Detached != nil {
-			fmt.Println(update.Detached.Call, "goes on in the background")
+			fmt.Println(update.Detached.Call, "continues in the background")
 			continue
 		}
 		fmt.Println(update.Resolution.Item.Call, string(update.Resolution.Item.Result.Result))
 	}
 
-	// Later, before a model is asked: what has come home is told as a notification.
+	// Later, before the next model call, results of detached calls become notifications.
 	report <- "all is well"
 	if err := calls.Handle().WaitIdle(ctx); err != nil {
 		panic(err)
@@ -62,6 +63,6 @@ func ExampleAsync() {
 	}
 	// Output:
 	// call-1 "12:00"
-	// call-2 goes on in the background
+	// call-2 continues in the background
 	// call-2 "all is well"
 }

@@ -64,7 +64,7 @@ func (r *rig) execute(ctx context.Context, call tool.Call, approved *perdure.App
 		return dispatch.Outcome{Result: tool.Result{Kind: tool.KindToolError, Text: "Tool not found: unknown-tool", Refused: true}}
 	case "needs-approval":
 		if approved == nil {
-			return dispatch.Outcome{Approval: &perdure.Approval{ID: "approval:test", Kind: "tool.test", Why: "sensitive path", Summary: "requires approval"}}
+			return dispatch.Outcome{Approval: &perdure.Approval{ID: "approval:test", Kind: "tool.test", Reason: "sensitive path", Summary: "requires approval"}}
 		}
 	}
 	r.entered <- call.Task
@@ -89,7 +89,7 @@ func call(name string, turn perdure.TurnID, id perdure.CallID) dispatch.Launch {
 }
 
 // launch starts a call and wants it pending.
-func (r *rig) launch(t *testing.T, l dispatch.Launch) dispatch.StartOutcome {
+func (r *rig) launch(t *testing.T, l dispatch.Launch) dispatch.StartResult {
 	t.Helper()
 	out, err := r.Start(t.Context(), l)
 	if err != nil || out.Ready != nil || out.Task == "" {
@@ -125,13 +125,13 @@ func (r *rig) item(t *testing.T, turn perdure.TurnID) dispatch.Item {
 }
 
 // asked wants the turn's next update to be a question.
-func (r *rig) asked(t *testing.T, turn perdure.TurnID) dispatch.Asked {
+func (r *rig) asked(t *testing.T, turn perdure.TurnID) dispatch.PendingApproval {
 	t.Helper()
 	u, ok := r.WaitTurn(t.Context(), turn)
-	if !ok || u.Resolution == nil || u.Resolution.Asked == nil {
+	if !ok || u.Resolution == nil || u.Resolution.Approval == nil {
 		t.Fatalf("WaitTurn = %+v, %t, want a question", u, ok)
 	}
-	return *u.Resolution.Asked
+	return *u.Resolution.Approval
 }
 
 // none wants nothing to wait for in a turn.
@@ -143,13 +143,13 @@ func (r *rig) none(t *testing.T, turn perdure.TurnID) {
 }
 
 // answer is a person's yes or no to a question.
-func answer(q dispatch.Asked, state perdure.ApprovalState) dispatch.Launch {
+func answer(q dispatch.PendingApproval, state perdure.ApprovalState) dispatch.Launch {
 	a := q.Approval
 	a.State = state
 	return dispatch.Launch{Task: q.Task, Approval: &a}
 }
 
-// diary is a Journal that remembers what it was told and fails when it is told to.
+// diary is a Journal that remembers its entries and fails on request.
 type diary struct {
 	mu    sync.Mutex
 	lines []string       // guarded by mu
@@ -176,10 +176,10 @@ func (d *diary) Begin(_ context.Context, s dispatch.Snapshot, _ dispatch.Launch)
 	}
 	return d.write("begin", s)
 }
-func (d *diary) Detached(_ context.Context, e dispatch.Detached) error {
+func (d *diary) Detached(_ context.Context, e dispatch.DetachedCall) error {
 	return d.write("detached", e.Snapshot)
 }
-func (d *diary) Canceling(_ context.Context, s dispatch.Snapshot, _ dispatch.CancelWish) error {
+func (d *diary) Canceling(_ context.Context, s dispatch.Snapshot, _ dispatch.CancelRequest) error {
 	return d.write("canceling", s)
 }
 func (d *diary) Ended(_ context.Context, s dispatch.Snapshot, _ dispatch.Resolution) error {

@@ -12,48 +12,52 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// hookRounds is how often the hooks may rewrite arguments before the call is blocked (TL35).
-const hookRounds = 2
+// maxHookRounds is how often the hooks may rewrite the arguments before the call is blocked.
+const maxHookRounds = 2
 
-// Gate judges a call before it runs: first the hooks, then the host's policy, which sees the call after all rewriting. The
-// engines and ForRegistry judge with the same one. The zero value has no hooks and no policy: a person is asked about tools
-// whose policy requires it, and about nothing else. Safe for concurrent use, if its hooks and its policy are.
+// Gate checks a call before it runs. The hooks come first, then the host's policy, which sees the
+// call after all rewriting. The engines and ForRegistry use the same gate. The zero value has no
+// hooks and no policy: only tools with the policy requires_approval need an approval. Safe for
+// concurrent use if its hooks and its policy are.
 type Gate struct {
-	Hooks    []tool.Hook
-	HookTime time.Duration // that the hooks together may look at one result; 0: DefaultGrace
-	Permit   tool.Permit   // nil: nothing is asked about that its tool does not ask about
-	Log      *slog.Logger  // of checks that fail or panic; nil: discarded
+	Hooks       []tool.Hook
+	HookTimeout time.Duration // time that all hooks together have for one result; 0: DefaultGrace
+	Permit      tool.Permit   // nil: only the tools' own policies apply
+	Log         *slog.Logger  // of checks that fail or panic; nil: discarded
 }
 
-// Wish is a permission that a call needs beside those that its tool and the hooks name.
-type Wish struct {
-	Permission perdure.Permission
-	Least      perdure.Decision // what counts when the policy is less careful: perdure.Ask or perdure.Allow
+// RequiredPermission is a permission that a call needs in addition to those of its tool and the
+// hooks.
+type RequiredPermission struct {
+	Permission  perdure.Permission
+	MinDecision perdure.Decision // applies if the policy is less restrictive: perdure.Ask or perdure.Allow
 }
 
-// Judgement is what a Gate makes of a call.
-type Judgement struct {
-	Args    []byte               // as the call is to run with them
-	Asks    []perdure.Permission // a person is asked for them, all at once; none: the call may run
-	Allowed []perdure.Permission // what the policy allowed expressly
-	Refusal *tool.Result         // not nil: the call may not run, and Asks is empty
+// GateResult is the outcome of a Gate's check.
+type GateResult struct {
+	Args          []byte               // the arguments to run with
+	NeedsApproval []perdure.Permission // need one approval for all of them; none: the call may run
+	Allowed       []perdure.Permission // what the policy allowed explicitly
+	Refusal       *tool.Result         // not nil: the call must not run, and Asks is empty
 }
 
-// Judge passes a call through the hooks and asks the policy about each permission that it needs: for the tool itself, what the
-// hooks ask for, what a [tool.Guarded] tool names, and more. A denial ends it, whatever the order, before anybody is asked;
-// so does a check that fails or panics (AP1). check says what is wrong with arguments that a hook rewrote; nil: nothing is.
-func (g Gate) Judge(ctx context.Context, t tool.Tool, call tool.Call, check func(tool.Call) *tool.Result, more ...Wish) Judgement {
-	j := Judgement{Args: call.Args}
+// Check passes a call through the hooks and asks the policy about each permission that it needs:
+// for the tool itself, from the hooks, from a [tool.Guarded] tool, and from more. A denial ends the
+// check before any approval is requested, whatever its position. A check that fails or panics
+// counts as a denial. check validates arguments that a hook rewrote; it returns nil if they are
+// valid.
+func (g Gate) Check(ctx context.Context, t tool.Tool, call tool.Call, check func(tool.Call) *tool.Result, more ...RequiredPermission) GateResult {
+	j := GateResult{Args: call.Args}
 	deferred, refusal := g.before(ctx, &call, check)
 	if refusal != nil {
-		return Judgement{Args: call.Args, Refusal: refusal}
+		return GateResult{Args: call.Args, Refusal: refusal}
 	}
 	if !bytes.Equal(j.Args, call.Args) {
 		j.Args = call.Args
 	}
-	wishes, err := g.wishes(t, call, deferred, more)
+	wishes, err := g.requiredPermissions(t, call, deferred, more)
 	if err != nil {
-		j.Refusal = g.failed(call, "its permissions cannot be told", err)
+		j.Refusal = g.checkFailed(call, "its permissions could not be determined", err)
 		return j
 	}
 	for _, w := range wishes {
@@ -61,16 +65,16 @@ func (g Gate) Judge(ctx context.Context, t tool.Tool, call tool.Call, check func
 		decision, why, err := g.Decide(ctx, call, p)
 		switch {
 		case err != nil:
-			return Judgement{Args: j.Args, Refusal: g.failed(call, "its policy failed", err)}
+			return GateResult{Args: j.Args, Refusal: g.checkFailed(call, "its policy failed", err)}
 		case decision == perdure.Deny:
-			return Judgement{Args: j.Args, Refusal: forbidden(why)}
+			return GateResult{Args: j.Args, Refusal: forbidden(why)}
 		case !decision.Valid():
-			return Judgement{Args: j.Args, Refusal: g.failed(call, "its policy failed", fmt.Errorf("%w decision %q", perdure.Invalid, decision))}
-		case w.Least.Careful(decision) == perdure.Ask:
+			return GateResult{Args: j.Args, Refusal: g.checkFailed(call, "its policy failed", fmt.Errorf("%w decision %q", perdure.Invalid, decision))}
+		case w.MinDecision.Careful(decision) == perdure.Ask:
 			if p.Reason == "" {
 				p.Reason = why
 			}
-			j.Asks = append(j.Asks, p)
+			j.NeedsApproval = append(j.NeedsApproval, p)
 		case decision == perdure.Allow:
 			j.Allowed = append(j.Allowed, p)
 		}
@@ -78,20 +82,21 @@ func (g Gate) Judge(ctx context.Context, t tool.Tool, call tool.Call, check func
 	return j
 }
 
-// wishes are the permissions that a call needs, in the order in which they are judged.
-func (g Gate) wishes(t tool.Tool, call tool.Call, deferred []perdure.Permission, more []Wish) ([]Wish, error) {
-	itself := Wish{perdure.Permission{Kind: "tool", Target: call.Tool}, perdure.Allow}
+// requiredPermissions returns the permissions that a call needs, in the order in which they are
+// checked.
+func (g Gate) requiredPermissions(t tool.Tool, call tool.Call, deferred []perdure.Permission, more []RequiredPermission) ([]RequiredPermission, error) {
+	itself := RequiredPermission{perdure.Permission{Kind: "tool", Target: call.Tool}, perdure.Allow}
 	if t.Spec().Policy == tool.PolicyRequiresApproval {
-		itself.Least = perdure.Ask
+		itself.MinDecision = perdure.Ask
 	}
-	wishes := []Wish{itself}
+	wishes := []RequiredPermission{itself}
 	for _, p := range deferred {
-		wishes = append(wishes, Wish{p, perdure.Ask})
+		wishes = append(wishes, RequiredPermission{p, perdure.Ask})
 	}
 	if guarded, ok := t.(tool.Guarded); ok {
-		err := g.guarded("permissions", func() error {
+		err := g.callHost("permissions", func() error {
 			for _, p := range guarded.Permissions(call) {
-				wishes = append(wishes, Wish{p, perdure.Allow})
+				wishes = append(wishes, RequiredPermission{p, perdure.Allow})
 			}
 			return nil
 		})
@@ -102,32 +107,33 @@ func (g Gate) wishes(t tool.Tool, call tool.Call, deferred []perdure.Permission,
 	return append(wishes, more...), nil
 }
 
-// Decide asks the policy about one permission. The error is the policy's own, or says that it panicked.
+// Decide asks the policy about one permission. The error is the policy's own or reports its panic.
 func (g Gate) Decide(ctx context.Context, call tool.Call, p perdure.Permission) (d perdure.Decision, why string, err error) {
 	if g.Permit == nil {
 		return perdure.Undecided, "", nil
 	}
-	err = g.guarded("permit", func() (err error) {
+	err = g.callHost("permit", func() (err error) {
 		d, why, err = g.Permit(ctx, call, p)
 		return err
 	})
 	return d, why, err
 }
 
-// before runs the hooks until none changes the arguments any more, checking them after each round.
+// before runs the hooks until none of them changes the arguments, and validates these after each
+// round.
 func (g Gate) before(ctx context.Context, call *tool.Call, check func(tool.Call) *tool.Result) (deferred []perdure.Permission, refusal *tool.Result) {
 	for round := 0; len(g.Hooks) > 0; round++ {
 		seen := call.Args
 		deferred = nil
 		for _, hook := range g.Hooks {
 			var said tool.Before
-			err := g.guarded("before", func() (err error) {
+			err := g.callHost("before", func() (err error) {
 				said, err = hook.BeforeTool(ctx, *call)
 				return err
 			})
 			switch {
 			case err != nil:
-				return nil, g.failed(*call, "a hook failed", err)
+				return nil, g.checkFailed(*call, "a hook failed", err)
 			case said.Block != "":
 				return nil, blocked(said.Block)
 			}
@@ -140,30 +146,31 @@ func (g Gate) before(ctx context.Context, call *tool.Call, check func(tool.Call)
 			return deferred, nil
 		}
 		if fault := check(*call); fault != nil {
-			fault.ErrorAs, fault.Refused = perdure.ErrorRejected, true
+			fault.ErrorKind, fault.Refused = perdure.ErrorRejected, true
 			return nil, fault
 		}
-		if round+1 >= hookRounds {
-			return nil, blocked(fmt.Sprintf("the hooks do not agree on its arguments after %d rounds", hookRounds))
+		if round+1 >= maxHookRounds {
+			return nil, blocked(fmt.Sprintf("its arguments still change after %d rounds of hooks", maxHookRounds))
 		}
 	}
 	return deferred, nil
 }
 
-// After shows the hooks a result before anybody else has it, and says whether the output of the call is withheld. A hook that
-// fails, panics or is not done in HookTime makes the result an internal error.
+// After passes a result through the hooks before anybody else sees it, and reports whether the
+// output of the call must be withheld. A hook that fails, panics or exceeds HookTimeout turns the
+// result into an internal error.
 func (g Gate) After(ctx context.Context, call tool.Call, r tool.Result) (result tool.Result, withheld bool) {
 	if len(g.Hooks) == 0 {
 		return r, false
 	}
-	if g.HookTime <= 0 {
-		g.HookTime = DefaultGrace
+	if g.HookTimeout <= 0 {
+		g.HookTimeout = DefaultGrace
 	}
-	ctx, cancel := context.WithTimeout(ctx, g.HookTime)
+	ctx, cancel := context.WithTimeout(ctx, g.HookTimeout)
 	defer cancel()
 	for _, hook := range g.Hooks {
 		var said tool.After
-		err := g.guarded("after", func() (err error) {
+		err := g.callHost("after", func() (err error) {
 			said, err = hook.AfterTool(ctx, call, r)
 			return err
 		})
@@ -181,34 +188,36 @@ func (g Gate) After(ctx context.Context, call tool.Call, r tool.Result) (result 
 	return r, withheld
 }
 
-// failed is the result of a call whose check failed: it does not run (AP1).
-func (g Gate) failed(call tool.Call, what string, err error) *tool.Result {
-	g.log().Error("a call is refused", "session", call.Session, "call", call.ID, "tool", call.Tool, "why", what, "error", tool.Chain(err))
-	return forbidden("it cannot be checked")
+// checkFailed returns the result of a call whose check failed. The call does not run.
+func (g Gate) checkFailed(call tool.Call, what string, err error) *tool.Result {
+	g.log().Error("call refused", "session", call.Session, "call", call.ID, "tool", call.Tool, "why", what,
+		"error", tool.Chain(err))
+	return forbidden("the call could not be checked")
 }
 
-// forbidden is the result of a call that the policy does not allow.
+// forbidden returns the result of a call that the policy denies.
 func forbidden(why string) *tool.Result {
 	if why == "" {
 		why = "the policy does not allow it"
 	}
 	r := tool.Failf("Permission denied: %s", why)
-	r.ErrorAs, r.Refused = perdure.ErrorDenied, true
+	r.ErrorKind, r.Refused = perdure.ErrorDenied, true
 	return &r
 }
 
-// blocked is the result of a call that a hook refuses.
+// blocked returns the result of a call that a hook blocks.
 func blocked(why string) *tool.Result {
 	r := tool.Failf("The call was blocked: %s", why)
-	r.ErrorAs, r.Refused = perdure.ErrorDenied, true
+	r.ErrorKind, r.Refused = perdure.ErrorDenied, true
 	return &r
 }
 
-// guarded calls a function of the host. A panic is an error, and its stack goes to the log only.
-func (g Gate) guarded(what string, fn func() error) (err error) {
+// callHost calls a function of the host. A panic becomes an error, and its stack only goes to the
+// log.
+func (g Gate) callHost(what string, fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			g.log().Error("a panic was caught", "in", what, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			g.log().Error("panic recovered", "in", what, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			err = fmt.Errorf("%s: panic: %v", what, p)
 		}
 	}()

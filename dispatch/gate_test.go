@@ -49,7 +49,7 @@ func permit(_ context.Context, _ tool.Call, p perdure.Permission) (perdure.Decis
 	case strings.HasPrefix(p.Target, "/etc"):
 		return perdure.Deny, "the system stays", nil
 	case strings.HasPrefix(p.Target, "/home"):
-		return perdure.Ask, "somebody lives there", nil
+		return perdure.Ask, "the directory is in use", nil
 	case p.Target == "/panic":
 		panic("ordered")
 	case p.Target == "/error":
@@ -81,7 +81,7 @@ func (hook) AfterTool(_ context.Context, _ tool.Call, r tool.Result) (tool.After
 	return tool.After{Result: &seen}, nil
 }
 
-// inline runs one call of "delete" and says what came of it.
+// inline runs one call of "delete" and returns its outcome.
 func inline(t *testing.T, d *dispatch.Inline, path string, a *perdure.Approval) dispatch.Resolution {
 	t.Helper()
 	args, err := json.Marshal(pathIn{path})
@@ -96,14 +96,15 @@ func inline(t *testing.T, d *dispatch.Inline, path string, a *perdure.Approval) 
 	return *out.Ready
 }
 
-// TestForRegistryAsksThePolicy lets a policy judge what a guarded tool says that a call is about (AP1).
+// TestForRegistryAsksThePolicy lets a policy judge what a guarded tool says that a call is about
+// (AP1).
 func TestForRegistryAsksThePolicy(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
 		"/tmp":      "",
 		"/etc/x":    "Permission denied: the system stays",
-		"/panic":    "Permission denied: it cannot be checked",
-		"/error":    "Permission denied: it cannot be checked",
+		"/panic":    "Permission denied: the call could not be checked",
+		"/error":    "Permission denied: the call could not be checked",
 		"/home/ada": "asks",
 	} {
 		t.Run(path, func(t *testing.T) {
@@ -118,7 +119,7 @@ func TestForRegistryAsksThePolicy(t *testing.T) {
 
 			switch {
 			case want == "asks":
-				if r.Asked == nil || len(r.Asked.Approval.Permissions) != 1 || r.Asked.Approval.Permissions[0].Target != path || r.Asked.Approval.Why != "somebody lives there" {
+				if r.Approval == nil || len(r.Approval.Approval.Permissions) != 1 || r.Approval.Approval.Permissions[0].Target != path || r.Approval.Approval.Reason != "the directory is in use" {
 					t.Errorf("got %+v, want a question about the path", r)
 				}
 			case r.Item == nil || r.Item.Result.Error != want || r.Item.Result.NeverStarted != (want != ""):
@@ -131,7 +132,8 @@ func TestForRegistryAsksThePolicy(t *testing.T) {
 	}
 }
 
-// TestForRegistryBindsPermissions approves one path and runs another: after a restart, and with new arguments (AP3, AP5).
+// TestForRegistryBindsPermissions approves one path and runs another: after a restart, and with new
+// arguments (AP3, AP5).
 func TestForRegistryBindsPermissions(t *testing.T) {
 	t.Parallel()
 	target := newDeleter("")
@@ -145,7 +147,7 @@ func TestForRegistryBindsPermissions(t *testing.T) {
 		return d
 	}
 	approved := func(d *dispatch.Inline, patched string) *perdure.Approval {
-		l := approve(*inline(t, d, "/home/ada", nil).Asked, patched)
+		l := approve(*inline(t, d, "/home/ada", nil).Approval, patched)
 		return l.Approval
 	}
 
@@ -156,7 +158,7 @@ func TestForRegistryBindsPermissions(t *testing.T) {
 		t.Errorf("without the permission: got %+v", r)
 	}
 	again := inline(t, d, "/home/ada", approved(d, `{"path":"/home/bob"}`))
-	if again.Asked == nil || again.Asked.Approval.Permissions[0].Target != "/home/bob" || string(again.Asked.Call.Args) != `{"path":"/home/bob"}` {
+	if again.Approval == nil || again.Approval.Approval.Permissions[0].Target != "/home/bob" || string(again.Approval.Call.Args) != `{"path":"/home/bob"}` {
 		t.Fatalf("got %+v, want a question about the new path", again)
 	}
 	if r := inline(t, d, "/home/ada", approved(d, `{"path":"/etc/x"}`)); r.Item == nil || r.Item.Result.ErrorKind != perdure.ErrorDenied {
@@ -170,7 +172,8 @@ func TestForRegistryBindsPermissions(t *testing.T) {
 	}
 }
 
-// TestForRegistryRunsHooks lets hooks rewrite and block calls, and see results, as the engines do (TL35).
+// TestForRegistryRunsHooks lets hooks rewrite and block calls, and see results, as the engines do
+// (TL35).
 func TestForRegistryRunsHooks(t *testing.T) {
 	t.Parallel()
 	target := newDeleter(tool.PolicyRequiresApproval)
@@ -183,7 +186,7 @@ func TestForRegistryRunsHooks(t *testing.T) {
 	if r := inline(t, d, "/blocked", nil); r.Item == nil || r.Item.Result.Error != "The call was blocked: not this one" || !r.Item.Result.NeverStarted {
 		t.Errorf("got %+v, want it blocked", r)
 	}
-	q := inline(t, d, "/prod", nil).Asked
+	q := inline(t, d, "/prod", nil).Approval
 	if q == nil || string(q.Approval.Args) != `{"path":"/test"}` || string(q.Call.Args) != `{"path":"/test"}` {
 		t.Fatalf("asked %+v, want about the rewritten arguments", q)
 	}
@@ -204,7 +207,7 @@ func TestForRegistryRefusesClientTools(t *testing.T) {
 
 	r := inline(t, d, "/tmp", nil)
 
-	want := "delete is answered by the client, and this loop has no client that answers calls."
+	want := "delete must be executed by a client, and this loop has no client."
 	if r.Item == nil || r.Item.Result.Error != want || r.Item.Result.ErrorKind != perdure.ErrorDenied || len(*target.ran) != 0 {
 		t.Errorf("got %+v and ran %q, want %q", r.Item, *target.ran, want)
 	}

@@ -10,39 +10,41 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Handle is what a host may do with the tasks of a dispatcher (6.3). That of an Inline knows of none. It is a value, and
-// safe for concurrent use.
+// Handle gives a host access to the tasks of a dispatcher. The handle of an Inline has no tasks. It
+// is a value and safe for concurrent use.
 type Handle struct {
-	a       *Async            // nil: of an Inline
-	session perdure.SessionID // empty: every one
+	a       *Async            // nil: an Inline
+	session perdure.SessionID // empty: all sessions
 	events  *Subscription
 }
 
-// Of narrows the handle to one session: the tasks of others are not found. It reads events from the oldest that is kept.
+// Of restricts the handle to one session. It reads events from the oldest stored one.
 func (h Handle) Of(session perdure.SessionID) Handle {
 	return Handle{a: h.a, session: session, events: &Subscription{a: h.a, session: session}}
 }
 
-// NextEvent returns the next event that nobody has read through this handle; see [Subscription.Next].
+// NextEvent returns the next event that was not read through this handle yet; see
+// [Subscription.Next].
 func (h Handle) NextEvent(ctx context.Context) (Event, bool) { return h.events.Next(ctx) }
 
-// Subscribe reads the events after a place; 0: from the oldest that is kept. There is nothing to close.
+// Subscribe reads the events after a sequence number; 0: from the oldest stored one. There is
+// nothing to close.
 func (h Handle) Subscribe(after int64) *Subscription {
 	return &Subscription{a: h.a, session: h.session, seq: max(after, 0)}
 }
 
-// Canceled is the answer to a cancel.
-type Canceled struct {
-	Receipt perdure.CancelReceipt // zero: nobody had to be told
-	Result  *perdure.ToolResult   // set: the task has ended, like this
+// CancelResult is the outcome of a cancel.
+type CancelResult struct {
+	Receipt perdure.CancelReceipt // zero: the task had already ended
+	Result  *perdure.ToolResult   // set: the task has ended with this result
 }
 
-// Cancel asks for the end of a task (RC1). One that has ended answers with its real result, and nothing happens; asking
-// again is answered the same. perdure.NotFound: no such task, or it is another session's. After another error, which is the
-// journal's, nothing is cancelled.
-func (h Handle) Cancel(id perdure.TaskID, by, why string) (Canceled, error) {
+// Cancel cancels a task. For a task that has ended it returns the real result and does nothing.
+// Canceling again gives the same answer. perdure.NotFound: the task does not exist or belongs to
+// another session. Any other error is the journal's, and then nothing is canceled.
+func (h Handle) Cancel(id perdure.TaskID, by, why string) (CancelResult, error) {
 	if h.a == nil {
-		return Canceled{}, &TaskNotFound{Task: id}
+		return CancelResult{}, &TaskNotFound{Task: id}
 	}
 	a := h.a
 	a.mu.Lock()
@@ -54,38 +56,38 @@ func (h Handle) Cancel(id perdure.TaskID, by, why string) (Canceled, error) {
 	s := t.snapshot()
 	a.mu.Unlock()
 	ctx, done := context.WithTimeout(context.Background(), journalTimeout)
-	err = a.cfg.Journal.Canceling(ctx, s, CancelWish{By: by, Why: why})
+	err = a.cfg.Journal.Canceling(ctx, s, CancelRequest{By: by, Why: why})
 	done()
 	a.mu.Lock()
 	switch {
 	case t.state.Terminal() || t.canceled != nil:
-		return t.cancelAnswer(), nil // by somebody else
+		return t.cancelAnswer(), nil // another call was faster
 	case err != nil:
-		return Canceled{}, fmt.Errorf("cancel task %s: task manager internal error: %w", id, err)
+		return CancelResult{}, fmt.Errorf("cancel task %s: task manager internal error: %w", id, err)
 	}
 	a.cancel(t)
 	return t.cancelAnswer(), nil
 }
 
-// cancel notes the wish and passes it on. mu is held, and is let go meanwhile.
+// cancel records the cancel and passes it on. The caller holds mu, which is released meanwhile.
 func (a *Async) cancel(t *task) {
 	now := time.Now()
 	receipt := &perdure.CancelReceipt{RequestedAt: now}
 	t.canceled = receipt
 	switch {
-	case t.settling: // its end, or its question, is on its way
+	case t.settling: // its end or its approval request is being recorded
 	case t.state == perdure.TaskRunning:
 		if a.runner.Cancel(t.run, perdure.CauseCanceled) {
 			receipt.SignalledAt = now
 		}
-	default: // it never starts
+	default: // it has not started and never will
 		receipt.SignalledAt, receipt.DeadAt = now, now
-		a.settleSoon(t, End{Result: notEntered(perdure.CauseCanceled)})
+		a.settleNotStarted(t, End{Result: stoppedBeforeStart(perdure.CauseCanceled)})
 	}
 }
 
-// cancelAnswer says what is known of a cancel. mu is held.
-func (t *task) cancelAnswer() (answer Canceled) {
+// cancelAnswer returns the present state of a cancel. The caller holds mu.
+func (t *task) cancelAnswer() (answer CancelResult) {
 	if t == nil {
 		return answer
 	}
@@ -96,7 +98,7 @@ func (t *task) cancelAnswer() (answer Canceled) {
 	return answer
 }
 
-// CancelAll cancels the live background tasks of a session and says how many those were.
+// CancelAll cancels the live background tasks of a session and returns their number.
 func (h Handle) CancelAll(session perdure.SessionID, by, why string) int {
 	if h.a == nil || h.session != "" && h.session != session {
 		return 0
@@ -108,13 +110,14 @@ func (h Handle) CancelAll(session perdure.SessionID, by, why string) int {
 		}
 	}
 	if n > 0 {
-		h.a.log.Info("background tasks are cancelled", "session", session, "count", n, "by", by, "reason", why)
+		h.a.log.Info("background tasks canceled", "session", session, "count", n, "by", by, "reason", why)
 	}
 	return n
 }
 
-// Detach lets a foreground call leave now, whatever its budget, and reports whether it runs in the background. False: it
-// has ended, waits, or cannot leave now, of which EventDetachFailed says why. perdure.NotFound: as for Cancel.
+// Detach detaches a foreground call now, before its budget is used up, and reports whether it runs
+// in the background. It returns false if the call has ended, is waiting, or cannot detach now;
+// EventDetachFailed has the reason. perdure.NotFound: as for Cancel.
 func (h Handle) Detach(id perdure.TaskID) (bool, error) {
 	if h.a == nil {
 		return false, &TaskNotFound{Task: id}
@@ -130,8 +133,9 @@ func (h Handle) Detach(id perdure.TaskID) (bool, error) {
 	return h.a.runner.Detach(run), nil
 }
 
-// Result returns how a task ended, whether or not its result was taken: as long as it is kept (LoopConfig.Keep) and its session is
-// not forgotten. perdure.NotFound: as for Cancel, or it is not kept any more. perdure.Conflict: it has not ended.
+// Result returns how a task ended, even if its result was already taken. It works for as long as
+// the task is stored (LoopConfig.Keep) and its session is not forgotten. perdure.NotFound: as for
+// Cancel, or the task is no longer stored. perdure.Conflict: it has not ended.
 func (h Handle) Result(id perdure.TaskID) (Item, error) {
 	if h.a == nil {
 		return Item{}, &TaskNotFound{Task: id}
@@ -148,22 +152,24 @@ func (h Handle) Result(id perdure.TaskID) (Item, error) {
 	return t.item(), nil
 }
 
-// ListRunning returns the tasks that live: queued, running, being stopped, or waiting for a person; the oldest first.
+// ListRunning returns the live tasks: queued, running, being stopped, or waiting for a person; the
+// oldest first.
 func (h Handle) ListRunning() []Snapshot {
 	return h.list(func(t *task) bool { return !t.state.Terminal() })
 }
 
-// ListCompleted returns the tasks that have ended, cancelled ones included, as far as they are kept; the oldest first.
+// ListCompleted returns the ended tasks that are stored, canceled ones included; the oldest first.
 func (h Handle) ListCompleted() []Snapshot {
 	return h.list(func(t *task) bool { return t.state.Terminal() })
 }
 
-// ListAsked returns what waits for a person, in every lane and delivery (AP7); the oldest first.
-func (h Handle) ListAsked() []Asked {
-	var list []Asked
+// ListPendingApprovals returns the calls that wait for an approval, in every lane and delivery; the
+// oldest first.
+func (h Handle) ListPendingApprovals() []PendingApproval {
+	var list []PendingApproval
 	h.each(func(t *task) {
-		if t.open() {
-			list = append(list, t.question())
+		if t.awaitsApproval() {
+			list = append(list, t.pendingApproval())
 		}
 	})
 	return list
@@ -179,7 +185,7 @@ func (h Handle) list(which func(*task) bool) []Snapshot {
 	return list
 }
 
-// each calls do for the tasks that the handle may see, the oldest first, under the dispatcher's mu.
+// each calls do for the tasks of the handle, the oldest first, while it holds the dispatcher's mu.
 func (h Handle) each(do func(*task)) {
 	if h.a == nil {
 		return
@@ -198,30 +204,31 @@ func (h Handle) each(do func(*task)) {
 	}
 }
 
-// DrainReady takes the results of tasks with manual delivery, in the order in which they ended. Put into a transcript,
-// one is a notification, never a second tool result (LN8): see [Item.Notification].
+// DrainReady removes and returns the results of tasks with manual delivery, in the order in which
+// they ended. In a transcript such a result is a notification, never a second tool result: see
+// [Item.Notification].
 func (h Handle) DrainReady() []Item {
 	if h.a == nil {
 		return nil
 	}
 	h.a.mu.Lock()
 	defer h.a.mu.Unlock()
-	var taken []Item
-	var left []lateItem
+	var drained []Item
+	var left []readyItem
 	for _, item := range h.a.ready {
 		if h.session == "" || item.session == h.session {
-			taken = append(taken, item.Item)
+			drained = append(drained, item.Item)
 			continue
 		}
 		left = append(left, item)
 	}
 	h.a.ready = left
 	h.a.wake(&h.a.changed)
-	return taken
+	return drained
 }
 
-// SetDelivery says how the result of a live task comes home. perdure.NotFound: as for Cancel; perdure.Conflict: it is already
-// settled; perdure.Invalid: no such delivery.
+// SetDelivery sets how the result of a live task is delivered. perdure.NotFound: as for Cancel.
+// perdure.Conflict: the task has ended. perdure.Invalid: d is not a delivery.
 func (h Handle) SetDelivery(id perdure.TaskID, d perdure.Delivery) error {
 	if d != perdure.ToLoop && d != perdure.Manual {
 		return fmt.Errorf("set delivery of task %s: %w: %q is neither to_loop nor manual", id, perdure.Invalid, d)
@@ -229,10 +236,10 @@ func (h Handle) SetDelivery(id perdure.TaskID, d perdure.Delivery) error {
 	return h.change(id, "delivery", func(t *task) { t.delivery = d })
 }
 
-// SetWake says what the end of a live task does. Its errors are those of SetDelivery.
+// SetWake sets what the delivery of a live task does. Its errors are those of SetDelivery.
 func (h Handle) SetWake(id perdure.TaskID, w perdure.Wake) error {
 	if w != perdure.WakeNone && w != perdure.WakeNotify && w != perdure.WakeContinue {
-		return fmt.Errorf("set wake of task %s: %w: %q is none of none, notify and continue", id, perdure.Invalid, w)
+		return fmt.Errorf("set wake of task %s: %w: %q is not none, notify or continue", id, perdure.Invalid, w)
 	}
 	return h.change(id, "wake", func(t *task) { t.wake = w })
 }

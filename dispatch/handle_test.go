@@ -21,7 +21,7 @@ func TestHandleErrors(t *testing.T) { // LN19
 		r.item(t, "turn-1")
 		other := r.h.Of("session-2")
 		_, canceled := other.Cancel(out.Task, "user", "")
-		_, waited := other.Wait(t.Context(), dispatch.WaitFor{Tasks: []perdure.TaskID{out.Task}})
+		_, waited := other.Wait(t.Context(), dispatch.WaitOptions{Tasks: []perdure.TaskID{out.Task}})
 		_, detached := r.h.Detach("task_none")
 
 		for name, err := range map[string]error{"cancel": canceled, "wait": waited, "detach": detached, "wake": r.h.SetWake("task_none", perdure.WakeNone)} {
@@ -78,17 +78,17 @@ func TestWaitSaysWhich(t *testing.T) {
 		both := []perdure.TaskID{slow.Task, asks.Task}
 		begun := time.Now()
 
-		first, err := r.h.Wait(t.Context(), dispatch.WaitFor{Tasks: both})
-		if err != nil || len(first.Due) != 1 || first.Due[0] != asks.Task || first.Tasks[1].State != perdure.TaskAwaitingInput {
+		first, err := r.h.Wait(t.Context(), dispatch.WaitOptions{Tasks: both})
+		if err != nil || len(first.Ready) != 1 || first.Ready[0] != asks.Task || first.Tasks[1].State != perdure.TaskAwaitingInput {
 			t.Errorf("any: got %+v, %v", first, err)
 		}
-		all, err := r.h.Wait(t.Context(), dispatch.WaitFor{Tasks: both, All: true, For: time.Minute})
-		if err != nil || len(all.Due) != 1 || time.Since(begun) != time.Minute {
+		all, err := r.h.Wait(t.Context(), dispatch.WaitOptions{Tasks: both, All: true, Timeout: time.Minute})
+		if err != nil || len(all.Ready) != 1 || time.Since(begun) != time.Minute {
 			t.Errorf("all: got %+v, %v after %s", all, err, time.Since(begun))
 		}
 		go func() { r.release <- 1 }()
-		all, err = r.h.Wait(t.Context(), dispatch.WaitFor{Tasks: both, All: true})
-		if err != nil || len(all.Due) != 2 || all.Tasks[0].State != perdure.TaskSucceeded {
+		all, err = r.h.Wait(t.Context(), dispatch.WaitOptions{Tasks: both, All: true})
+		if err != nil || len(all.Ready) != 2 || all.Tasks[0].State != perdure.TaskSucceeded {
 			t.Errorf("all: got %+v, %v", all, err)
 		}
 	})
@@ -111,7 +111,7 @@ func TestWaitQuiet(t *testing.T) {
 			}
 		}
 		loud("a question is open")
-		r.launch(t, answer(r.h.ListAsked()[0], perdure.ApprovalApproved))
+		r.launch(t, answer(r.h.ListPendingApprovals()[0], perdure.ApprovalApproved))
 		r.release <- 1
 		loud("a result waits for the loop")
 		r.TakePending("session-1")
@@ -121,7 +121,7 @@ func TestWaitQuiet(t *testing.T) {
 	})
 }
 
-// TestForget drops a session in every state: what lives is cancelled, and nothing of it stays.
+// TestForget drops a session in every state: its live tasks are cancelled, and nothing of it stays.
 func TestForget(t *testing.T) {
 	t.Parallel()
 	inRig(t, map[string]dispatch.Route{"back": dispatch.InBackground()}, nil, func(t *testing.T, r *rig) {
@@ -137,7 +137,7 @@ func TestForget(t *testing.T) {
 		synctest.Wait()
 
 		mine := r.h.Of("session-1")
-		if n := len(mine.ListRunning()) + len(mine.ListCompleted()) + len(mine.ListAsked()) + len(r.TakePending("session-1")); n != 0 {
+		if n := len(mine.ListRunning()) + len(mine.ListCompleted()) + len(mine.ListPendingApprovals()) + len(r.TakePending("session-1")); n != 0 {
 			t.Errorf("%d things are left", n)
 		}
 		r.none(t, "turn-1")
@@ -202,8 +202,8 @@ func TestInline(t *testing.T) {
 	h := d.Handle()
 	_, event := h.NextEvent(t.Context())
 	_, later := h.Subscribe(0).Next(t.Context())
-	if more || event || later || len(d.TakePending("")) != 0 || len(h.ListCompleted())+len(h.ListAsked())+len(h.DrainReady()) != 0 || h.WaitIdle(t.Context()) != nil {
-		t.Error("an inline dispatcher has something to tell")
+	if more || event || later || len(d.TakePending("")) != 0 || len(h.ListCompleted())+len(h.ListPendingApprovals())+len(h.DrainReady()) != 0 || h.WaitIdle(t.Context()) != nil {
+		t.Error("an inline dispatcher reports an event")
 	}
 	if _, err := h.Cancel("task_1", "user", ""); !errors.Is(err, perdure.NotFound) || !errors.Is(h.SetWake("task_1", perdure.WakeNone), perdure.NotFound) {
 		t.Errorf("got %v, want NotFound", err)
@@ -251,7 +251,7 @@ func TestForRegistry(t *testing.T) {
 			t.Errorf("got %+v, want it refused before it ran", bad.Item.Result)
 		}
 	}
-	asked := start("careful", `{"word":"hi"}`, nil).Asked
+	asked := start("careful", `{"word":"hi"}`, nil).Approval
 	if asked == nil || asked.Approval.ArgsHash == "" || len(asked.Approval.Permissions) != 1 {
 		t.Fatalf("got %+v, want a question", asked)
 	}

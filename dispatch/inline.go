@@ -13,44 +13,47 @@ import (
 
 var _ Dispatcher = (*Inline)(nil)
 
-// Inline runs each call in the goroutine of its caller: the simplest loop, without lanes. The deadline applies; routes, caps, soft
-// budgets, stall timeouts and the journal do not. It remembers the questions that it put and that nobody has answered yet.
+// Inline runs each call in the goroutine of its caller: the simplest loop, without lanes. The
+// deadline applies. Routes, caps, soft budgets, stall timeouts and the journal do not. Inline
+// remembers the approvals that it requested until they are decided.
 type Inline struct {
 	cfg LoopConfig
 
-	mu    sync.Mutex
-	open  map[perdure.TaskID]Asked // guarded by mu
-	asked []perdure.TaskID         // guarded by mu; those of open, the oldest first
+	mu          sync.Mutex
+	open        map[perdure.TaskID]PendingApproval // guarded by mu
+	oldestFirst []perdure.TaskID                   // guarded by mu; the keys of open, the oldest first
 }
 
-// NewInline returns a dispatcher that runs calls where they are started. Invalid: cfg cannot be used.
+// NewInline returns a dispatcher that runs calls in the goroutine of the caller. An unusable cfg is
+// Invalid.
 func NewInline(cfg LoopConfig) (*Inline, error) {
-	cfg, err := cfg.checked()
+	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	if cfg.Runner.Log == nil {
 		cfg.Runner.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Inline{cfg: cfg, open: map[perdure.TaskID]Asked{}}, nil
+	return &Inline{cfg: cfg, open: map[perdure.TaskID]PendingApproval{}}, nil
 }
 
-// put remembers an open question, and forgets the oldest of too many.
-func (d *Inline) put(q Asked) {
+// remember remembers an open approval and forgets the oldest ones beyond cfg.Keep.
+func (d *Inline) remember(q PendingApproval) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, again := d.open[q.Task]; !again {
-		d.asked = append(d.asked, q.Task)
+		d.oldestFirst = append(d.oldestFirst, q.Task)
 	}
 	d.open[q.Task] = q
-	for len(d.asked) > d.cfg.Keep {
-		delete(d.open, d.asked[0])
-		d.asked = d.asked[1:]
+	for len(d.oldestFirst) > d.cfg.MaxEnded {
+		delete(d.open, d.oldestFirst[0])
+		d.oldestFirst = d.oldestFirst[1:]
 	}
 }
 
-// take closes the question that a launch answers, so that one answer to it counts. False: it is not open here.
-func (d *Inline) take(l Launch) (q Asked, open bool) {
+// claimOpen removes the approval that a launch decides, so that only one decision counts. It
+// returns false if the approval is not open here.
+func (d *Inline) claimOpen(l Launch) (q PendingApproval, open bool) {
 	if l.Approval == nil {
 		return q, false
 	}
@@ -58,17 +61,17 @@ func (d *Inline) take(l Launch) (q Asked, open bool) {
 	defer d.mu.Unlock()
 	q, open = d.open[l.Task]
 	delete(d.open, l.Task)
-	d.asked = slices.DeleteFunc(d.asked, func(id perdure.TaskID) bool { return id == l.Task })
+	d.oldestFirst = slices.DeleteFunc(d.oldestFirst, func(id perdure.TaskID) bool { return id == l.Task })
 	return q, open
 }
 
-// answered says what the answer that a launch may hold comes to: the result of a call that may not run, or nil. After an error
-// the question is as open as before.
-func (d *Inline) answered(ctx context.Context, l *Launch) (refusal *tool.Result, err error) {
-	q, open := d.take(*l)
+// checkApproval evaluates the decision in a launch. It returns the result of a call that must not
+// run, or nil. After an error the approval is as open as before.
+func (d *Inline) checkApproval(ctx context.Context, l *Launch) (refusal *tool.Result, err error) {
+	q, open := d.claimOpen(*l)
 	defer func() {
 		if err != nil && open {
-			d.put(q)
+			d.remember(q)
 		}
 	}()
 	if open && l.Call.Tool == "" {
@@ -77,30 +80,30 @@ func (d *Inline) answered(ctx context.Context, l *Launch) (refusal *tool.Result,
 	if err := checkCall(l.Call); err != nil {
 		return nil, err
 	}
-	patched, err := patch(*l)
+	patched, err := replacementArgs(*l)
 	if err == nil {
-		err = d.cfg.known(*l, open)
+		err = d.cfg.checkApprovalOpen(*l, open)
 	}
 	if err != nil || l.Approval == nil {
 		return nil, err
 	}
 	if !open {
-		q = Asked{Task: l.Task, Call: l.Call}
+		q = PendingApproval{Task: l.Task, Call: l.Call}
 	}
-	if refusal := refused(*l, q, time.Now()); refusal != nil {
-		return refusal, nil
+	if refused := refusalResult(*l, q, time.Now()); refused != nil {
+		return refused, nil
 	}
 	if patched != nil {
 		l.Call.Args = patched
 	}
-	return nil, d.cfg.use(ctx, *l)
+	return nil, d.cfg.claimApproval(ctx, *l)
 }
 
-// Start runs the call and returns how it ended, or the question that a person is to be asked.
-func (d *Inline) Start(ctx context.Context, l Launch) (StartOutcome, error) {
-	refusal, err := d.answered(ctx, &l)
+// Start runs the call and returns how it ended, or the approval that it needs.
+func (d *Inline) Start(ctx context.Context, l Launch) (StartResult, error) {
+	refusal, err := d.checkApproval(ctx, &l)
 	if err != nil {
-		return StartOutcome{}, err
+		return StartResult{}, err
 	}
 	task := l.Task
 	if task == "" {
@@ -111,9 +114,9 @@ func (d *Inline) Start(ctx context.Context, l Launch) (StartOutcome, error) {
 		return d.ready(s, l.Call, time.Now(), End{Result: *refusal}), nil
 	}
 	spec := d.cfg.Spec(l.Call.Tool)
-	call := filled(l.Call, spec)
-	begun := time.Now()
-	call.Deadline = begun.Add(d.cfg.deadlineOf(call, spec))
+	call := completeCall(l.Call, spec)
+	startedAt := time.Now()
+	call.Deadline = startedAt.Add(d.cfg.deadlineOf(call, spec))
 	ctx, cancel := context.WithDeadlineCause(ctx, call.Deadline, perdure.CauseDeadline)
 	defer cancel()
 
@@ -126,38 +129,39 @@ func (d *Inline) Start(ctx context.Context, l Launch) (StartOutcome, error) {
 		if out.Args != nil {
 			call.Args = out.Args
 		}
-		asked := Asked{Task: task, Call: call, Approval: bound(*out.Approval, s, call)}
-		d.put(asked)
-		return StartOutcome{Task: task, Ready: &Resolution{Task: task, Asked: &asked}}, nil
+		asked := PendingApproval{Task: task, Call: call, Approval: bindApproval(*out.Approval, s, call)}
+		d.remember(asked)
+		return StartResult{Task: task, Ready: &Resolution{Task: task, Approval: &asked}}, nil
 	}
 	cause := perdure.CauseOf(ctx)
 	if cause == "" && ctx.Err() != nil {
 		cause = perdure.CauseInterrupt
 	}
 	if out.Approval != nil {
-		result = notEntered(cause)
+		result = stoppedBeforeStart(cause)
 	}
-	return d.ready(s, call, begun, End{Result: result, Cause: cause}), nil
+	return d.ready(s, call, startedAt, End{Result: result, Cause: cause}), nil
 }
 
-func (d *Inline) ready(s Snapshot, call tool.Call, begun time.Time, end End) StartOutcome {
-	v := judge(call.ID, begun, end)
+func (d *Inline) ready(s Snapshot, call tool.Call, startedAt time.Time, end End) StartResult {
+	v := verdictOf(call.ID, startedAt, end)
 	s.State = v.state
 	r := newItem(s, v.result)
 	if v.err != nil {
-		d.cfg.Runner.Log.Error("a tool failed internally", "task", s.Task, "tool", s.Tool, "call", s.Call, "error", tool.Chain(v.err))
+		d.cfg.Runner.Log.Error("internal tool error", "task", s.Task, "tool", s.Tool, "call", s.Call,
+			"error", tool.Chain(v.err))
 	}
-	return StartOutcome{Task: s.Task, Ready: &r}
+	return StartResult{Task: s.Task, Ready: &r}
 }
 
-// WaitTurn has nothing to wait for.
+// WaitTurn returns false: there is nothing to wait for.
 func (d *Inline) WaitTurn(context.Context, perdure.TurnID) (Update, bool) { return Update{}, false }
 
-// TakePending has nothing to give.
+// TakePending returns nil: there is no background work.
 func (d *Inline) TakePending(perdure.SessionID) []Resolution { return nil }
 
 // InterruptTurn does nothing: a call ends with the context of its Start.
 func (d *Inline) InterruptTurn(perdure.TurnID) {}
 
-// Handle returns one that knows of no task.
+// Handle returns a handle without tasks.
 func (d *Inline) Handle() Handle { return Handle{events: &Subscription{}} }

@@ -7,40 +7,44 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Journal makes what an Async decides durable. Each method is called before anybody is told; when it returns nil,
-// the thing has happened. Its methods may be called at once for different tasks, and for one task while another call
-// for it is in work; whatever comes after Ended with an Item changes nothing.
+// Journal makes the decisions of an Async durable. Each method is called before anything is
+// published; when it returns nil, the decision counts. Methods may be called at once for different
+// tasks, and for one task while another call for it is still running. Calls that come after Ended
+// with an Item must have no effect.
 type Journal interface {
-	// Begin records a call that is about to start, or to go on after an approval. An error refuses the start.
+	// Begin records a call that is about to start, or to continue after an approval. On an error it
+	// does not start.
 	Begin(ctx context.Context, s Snapshot, l Launch) error
-	// Detached records that a call has left the foreground, and its placeholder. After an error it stays there and
-	// tries again a second later (LN7).
-	Detached(ctx context.Context, d Detached) error
-	// Canceling records the wish to cancel (RC1). After an error nothing is cancelled.
-	Canceling(ctx context.Context, s Snapshot, w CancelWish) error
-	// Ended records a resolution: the end of a task, or that it waits for a person. It is asked again, every second,
-	// until it agrees or the dispatcher shuts down; then the task is left as it is (RC11).
+	// Detached records that a call has detached, and its placeholder. On an error it stays in the
+	// foreground and tries again a second later.
+	Detached(ctx context.Context, d DetachedCall) error
+	// Canceling records the request to cancel. On an error nothing is canceled.
+	Canceling(ctx context.Context, s Snapshot, w CancelRequest) error
+	// Ended records a resolution: the end of a task, or that it needs an approval. It is called
+	// again every second until it succeeds or the dispatcher shuts down; then the task stays as it
+	// is.
 	Ended(ctx context.Context, s Snapshot, r Resolution) error
 }
 
-// CancelWish is who asks for the end of a task, and why.
-type CancelWish struct{ By, Why string }
+// CancelRequest is a request to cancel a task.
+type CancelRequest struct{ By, Why string }
 
-// The bounds of one question to the journal, and of the time until the next.
+// The time limit of one call of the journal, and the wait before it is called again.
 const (
 	journalTimeout = 10 * time.Second
 	journalRetry   = time.Second
 )
 
-// noJournal forgets.
+// noJournal records nothing.
 type noJournal struct{}
 
-func (noJournal) Begin(context.Context, Snapshot, Launch) error         { return nil }
-func (noJournal) Detached(context.Context, Detached) error              { return nil }
-func (noJournal) Canceling(context.Context, Snapshot, CancelWish) error { return nil }
-func (noJournal) Ended(context.Context, Snapshot, Resolution) error     { return nil }
+func (noJournal) Begin(context.Context, Snapshot, Launch) error            { return nil }
+func (noJournal) Detached(context.Context, DetachedCall) error             { return nil }
+func (noJournal) Canceling(context.Context, Snapshot, CancelRequest) error { return nil }
+func (noJournal) Ended(context.Context, Snapshot, Resolution) error        { return nil }
 
-// record asks the journal for the end of a task until it agrees. False: the dispatcher was shut down first.
+// record calls the journal until it has recorded the end of a task. It returns false if the
+// dispatcher was shut down first.
 func (a *Async) record(s Snapshot, r Resolution) bool {
 	for {
 		if a.recordOnce(s, r) {
@@ -61,12 +65,12 @@ func (a *Async) recordOnce(s Snapshot, r Resolution) bool {
 	defer cancel()
 	err := a.cfg.Journal.Ended(ctx, s, r)
 	if err != nil {
-		a.log.Warn("the end of a task is recorded again", "task", s.Task, "session", s.Session, "error", err)
+		a.log.Warn("task end not recorded, trying again", "task", s.Task, "session", s.Session, "error", err)
 	}
 	return err == nil
 }
 
-// newItem makes the resolution that ends a task.
+// newItem returns the resolution that ends a task.
 func newItem(s Snapshot, result perdure.ToolResult) Resolution {
 	return Resolution{Task: s.Task, Item: &Item{Task: s.Task, Call: s.Call, Tool: s.Tool, State: s.State, Result: result, Metadata: s.Metadata}}
 }

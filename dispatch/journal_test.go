@@ -20,7 +20,7 @@ func inDiary(t *testing.T, routes map[string]dispatch.Route, d *diary, law func(
 	inRig(t, routes, func(c *dispatch.LoopConfig) { c.Journal = d }, law)
 }
 
-func TestJournalIsToldFirst(t *testing.T) {
+func TestJournalRecordsFirst(t *testing.T) {
 	t.Parallel()
 	d := &diary{}
 	inDiary(t, map[string]dispatch.Route{"slow": dispatch.DetachAfter(time.Second)}, d, func(t *testing.T, r *rig) {
@@ -91,7 +91,8 @@ func TestJournalRefusesCancel(t *testing.T) { // RC1: committed first
 	})
 }
 
-// TestJournalIsAskedAgain holds back an end until the journal has it, of work that ran and of a question.
+// TestJournalIsAskedAgain holds back an end until the journal has it, of work that ran and of a
+// question.
 func TestJournalIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"fast", "needs-approval"} {
@@ -102,7 +103,7 @@ func TestJournalIsAskedAgain(t *testing.T) {
 			r.next(t, dispatch.EventStarted)
 
 			if _, ok := r.WaitTurn(t.Context(), "turn-1"); !ok || time.Since(begun) != 3*time.Second {
-				t.Errorf("told after %s, want 3 s", time.Since(begun))
+				t.Errorf("reported after %s, want 3 s", time.Since(begun))
 			}
 			if name == "fast" {
 				return
@@ -118,7 +119,8 @@ func TestJournalIsAskedAgain(t *testing.T) {
 	}
 }
 
-// TestShutdownLeavesTasks fails and cancels nothing because the dispatcher stops (RC11), and lets go who waits.
+// TestShutdownLeavesTasks: stopping the dispatcher fails and cancels nothing (RC11), and all waits
+// return.
 func TestShutdownLeavesTasks(t *testing.T) {
 	t.Parallel()
 	for _, fails := range []int{0, 1000} {
@@ -142,7 +144,7 @@ func TestShutdownLeavesTasks(t *testing.T) {
 			}
 
 			if <-waited || <-waited {
-				t.Error("work that was left came home")
+				t.Error("work that was left running was delivered")
 			}
 			for _, line := range d.read() {
 				if line == "ended call-1 canceled" || line == "ended call-1 failed" {
@@ -185,7 +187,8 @@ func TestCancelWhileRelaunched(t *testing.T) {
 	})
 }
 
-// TestStoppedWhileItAsks cancels or interrupts a call while its question is with the journal: it ends, and nobody is asked.
+// TestStoppedWhileItAsks cancels or interrupts a call while its question is with the journal: it
+// ends, and nobody is asked.
 func TestStoppedWhileItAsks(t *testing.T) {
 	t.Parallel()
 	for _, want := range []perdure.ErrorKind{perdure.ErrorCanceled, perdure.ErrorInterrupted} {
@@ -202,7 +205,7 @@ func TestStoppedWhileItAsks(t *testing.T) {
 			if i := r.item(t, "turn-1"); i.Result.ErrorKind != want || !i.Result.NeverStarted {
 				t.Errorf("got %+v, want it %s", i, want)
 			}
-			if asked := r.h.ListAsked(); len(asked) != 0 {
+			if asked := r.h.ListPendingApprovals(); len(asked) != 0 {
 				t.Errorf("asked %+v", asked)
 			}
 		})

@@ -230,7 +230,7 @@ func TestDetachedCap(t *testing.T) {
 
 func TestSlowSubscriberGap(t *testing.T) {
 	t.Parallel()
-	inRig(t, nil, func(c *dispatch.LoopConfig) { c.Replay = 8 }, func(t *testing.T, r *rig) {
+	inRig(t, nil, func(c *dispatch.LoopConfig) { c.MaxEvents = 8 }, func(t *testing.T, r *rig) {
 		slow, other := r.h.Subscribe(0), r.h.Of("session-2")
 		for range 10 { // 20 events
 			r.launch(t, call("fast", "turn-1", "call-1"))

@@ -16,13 +16,14 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// steps is how many steps one history has. A hundred histories are the default; -rapid.checks makes them more.
+// steps is how many steps one history has. A hundred histories are the default; -rapid.checks makes
+// them more.
 const steps = 200
 
 // step is one thing that somebody does, to a call or a turn chosen by number.
 type step struct{ Do, Which, Arg int }
 
-// world is an Async under random hands, and what came of it.
+// world is an Async under random operations, with their outcomes.
 type world struct {
 	*dispatch.Async
 	h dispatch.Handle
@@ -43,7 +44,8 @@ func (w *world) problem(format string, args ...any) {
 	w.problems = append(w.problems, fmt.Sprintf(format, args...))
 }
 
-// execute does what it is ordered to, once: a tool may ask a person, end in every way, or ignore that it is to stop.
+// execute does what it is ordered to, once: a tool may ask a person, end in every way, or ignore
+// that it is to stop.
 func (w *world) execute(ctx context.Context, call tool.Call, approved *perdure.Approval) dispatch.Outcome {
 	if call.Tool == "asks" && approved == nil {
 		return dispatch.Outcome{Approval: &perdure.Approval{}}
@@ -80,8 +82,8 @@ func (w *world) fault() error {
 }
 
 func (w *world) Begin(context.Context, dispatch.Snapshot, dispatch.Launch) error { return w.fault() }
-func (w *world) Detached(context.Context, dispatch.Detached) error               { return w.fault() }
-func (w *world) Canceling(context.Context, dispatch.Snapshot, dispatch.CancelWish) error {
+func (w *world) Detached(context.Context, dispatch.DetachedCall) error           { return w.fault() }
+func (w *world) Canceling(context.Context, dispatch.Snapshot, dispatch.CancelRequest) error {
 	return w.fault()
 }
 func (w *world) Ended(context.Context, dispatch.Snapshot, dispatch.Resolution) error {
@@ -104,7 +106,7 @@ func (w *world) start(s step) {
 	w.started(id, out, err)
 }
 
-func (w *world) started(id perdure.CallID, out dispatch.StartOutcome, err error) {
+func (w *world) started(id perdure.CallID, out dispatch.StartResult, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -127,7 +129,7 @@ func (w *world) placed(id perdure.CallID, placeholder *perdure.ToolResult) {
 
 // decide answers one of the open questions.
 func (w *world) decide(s step, state perdure.ApprovalState) {
-	asked := w.h.ListAsked()
+	asked := w.h.ListPendingApprovals()
 	if len(asked) == 0 {
 		return
 	}
@@ -244,7 +246,7 @@ func (w *world) finish() {
 		if err := w.h.WaitIdle(context.Background()); err != nil {
 			w.problem("wait: %v", err)
 		}
-		if len(w.h.ListAsked()) == 0 {
+		if len(w.h.ListPendingApprovals()) == 0 {
 			break
 		}
 		w.decide(step{}, perdure.ApprovalDenied)
@@ -292,13 +294,14 @@ func (w *world) check() {
 			w.problem("call %s has %d results in its turn, want %d", id, w.answered[id], want)
 		}
 		if w.late[id] != w.stands[id] {
-			w.problem("call %s has %d placeholders and came home %d times", id, w.stands[id], w.late[id])
+			w.problem("call %s has %d placeholders and was delivered %d times", id, w.stands[id], w.late[id])
 		}
 	}
 }
 
-// TestMachine does anything to anything, at once or one after another, with a journal that fails now and then: every task has
-// one end, every call one result in its turn, every late result comes home once, and nothing is left (PR1).
+// TestMachine does anything to anything, at once or one after another, with a journal that fails
+// now and then: every task has one end, every call one result in its turn, every late result is
+// delivered once, and nothing is left (PR1).
 func TestMachine(t *testing.T) {
 	t.Parallel()
 	one := rapid.Custom(func(t *rapid.T) step {
@@ -322,7 +325,7 @@ func live(history []step, policy perdure.Overflow) []string {
 		stands: map[perdure.CallID]int{}, late: map[perdure.CallID]int{},
 	}
 	a, err := dispatch.NewAsync(context.Background(), dispatch.LoopConfig{
-		Execute: w.execute, Journal: w, Replay: 10 * steps, Caps: dispatch.Caps{PerSession: 3, Detached: 4, Queued: 3, Live: 6, Overflow: policy},
+		Execute: w.execute, Journal: w, MaxEvents: 10 * steps, Caps: dispatch.Caps{PerSession: 3, Detached: 4, Queued: 3, Live: 6, Overflow: policy},
 		Spec: func(name string) tool.Spec {
 			return tool.Spec{SoftBudget: map[string]time.Duration{"slow": 2 * time.Second}[name], Deadline: time.Hour}
 		},

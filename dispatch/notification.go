@@ -2,8 +2,9 @@ package dispatch
 
 import "github.com/perdure/perdure"
 
-// Notification is the text by which a model learns of a late end (DL4): the transcript has the placeholder as the
-// result of the call. It is data of a tool, not an instruction of a person; mark it so.
+// Notification is the text that reports the late end of a call to the model, whose transcript has
+// the placeholder as the result of the call. It is data from a tool, not an instruction from a
+// person; mark it as such.
 func (i Item) Notification() string {
 	ended := perdure.Task{Run: perdure.RunID(i.Task), State: i.State, Tool: i.Tool, Summary: i.Result.Brief()}
 	if i.Result.Error != "" {

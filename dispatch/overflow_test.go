@@ -24,8 +24,9 @@ func inOverflow(t *testing.T, caps dispatch.Caps, law func(t *testing.T, r *rig,
 	}, func(t *testing.T, r *rig) { law(t, r, &log) })
 }
 
-// TestRejectedStartIsTold refuses the second of one: nothing is queued, and there is an error, an event and a line in the log (BG17).
-func TestRejectedStartIsTold(t *testing.T) {
+// TestRejectedStartIsReported refuses the second of one: nothing is queued, and there is an error,
+// an event and a line in the log (BG17).
+func TestRejectedStartIsReported(t *testing.T) {
 	t.Parallel()
 	inOverflow(t, dispatch.Caps{PerSession: 1, Overflow: perdure.OverflowReject}, func(t *testing.T, r *rig, log *bytes.Buffer) {
 		r.launch(t, call("back", "turn-1", "first"))
@@ -39,7 +40,7 @@ func TestRejectedStartIsTold(t *testing.T) {
 		if e := r.next(t, dispatch.EventRejected); e.Task.Call != "second" || e.Task.Task == "" || e.Task.Tool != "back" || !strings.HasPrefix(e.Why, why) {
 			t.Errorf("got %+v", e)
 		}
-		if !strings.Contains(log.String(), "a start is refused: no slot is free") {
+		if !strings.Contains(log.String(), "start refused: no free slot") {
 			t.Errorf("the log says %q", log)
 		}
 		r.release <- 1
@@ -51,7 +52,8 @@ func TestRejectedStartIsTold(t *testing.T) {
 	})
 }
 
-// TestRejectHoldsTheSlot starts two calls at once where there is one slot: while the journal is asked about the first, the slot is its own.
+// TestRejectHoldsTheSlot starts two calls at once where there is one slot: while the journal is
+// asked about the first, the slot is its own.
 func TestRejectHoldsTheSlot(t *testing.T) {
 	t.Parallel()
 	d := &diary{}
@@ -80,7 +82,7 @@ func TestQueuedStartIsLogged(t *testing.T) {
 		r.launch(t, call("back", "turn-1", "second"))
 		r.next(t, dispatch.EventStarted)
 		r.next(t, dispatch.EventQueued)
-		if !strings.Contains(log.String(), "a call waits for a slot") {
+		if !strings.Contains(log.String(), "call waiting for a slot") {
 			t.Errorf("the log says %q", log)
 		}
 		r.release <- 1
@@ -88,7 +90,8 @@ func TestQueuedStartIsLogged(t *testing.T) {
 	})
 }
 
-// TestEvictOldest cancels the task that has been in the background for longest, also for a call that leaves its turn (BG17, BG18).
+// TestEvictOldest cancels the task that has been in the background for longest, also for a call
+// that leaves its turn (BG17, BG18).
 func TestEvictOldest(t *testing.T) {
 	t.Parallel()
 	inOverflow(t, dispatch.Caps{PerSession: 1, Detached: 1, Live: 2, Overflow: perdure.OverflowEvict}, func(t *testing.T, r *rig, log *bytes.Buffer) {
@@ -106,7 +109,7 @@ func TestEvictOldest(t *testing.T) {
 		if len(running) != 2 || running[0].Task != slow.Task || running[0].Lane != perdure.Background || running[1].Task != second.Task {
 			t.Errorf("running: %+v, want the slow one in the background and the second", running)
 		}
-		if !strings.Contains(log.String(), "a background task is evicted") {
+		if !strings.Contains(log.String(), "background task evicted") {
 			t.Errorf("the log says %q", log)
 		}
 		r.release <- 1
@@ -123,9 +126,9 @@ func TestOverflowPolicyIsChecked(t *testing.T) {
 	}
 }
 
-// TestFailedDetachIsTold keeps a call in the foreground, for want of a slot and for a journal that fails: one event and one line in
-// the log for each reason, however often it is asked (LN7).
-func TestFailedDetachIsTold(t *testing.T) {
+// TestFailedDetachIsReported keeps a call in the foreground, for want of a slot and for a journal
+// that fails: one event and one line in the log for each reason, however often it is asked (LN7).
+func TestFailedDetachIsReported(t *testing.T) {
 	t.Parallel()
 	inOverflow(t, dispatch.Caps{Detached: 1}, func(t *testing.T, r *rig, log *bytes.Buffer) {
 		r.launch(t, call("slow", "turn-1", "first"))
@@ -138,13 +141,13 @@ func TestFailedDetachIsTold(t *testing.T) {
 		for _, kind := range []dispatch.EventKind{dispatch.EventStarted, dispatch.EventDetached, dispatch.EventStarted} {
 			r.next(t, kind)
 		}
-		if e := r.next(t, dispatch.EventDetachFailed); e.Task.Call != "second" || !strings.HasPrefix(e.Why, "There is no slot in the background") {
+		if e := r.next(t, dispatch.EventDetachFailed); e.Task.Call != "second" || !strings.HasPrefix(e.Why, "No background slot is free") {
 			t.Errorf("got %+v", e)
 		}
 		if e, again := r.nextWithin(time.Second); again {
-			t.Errorf("told again: %+v", e)
+			t.Errorf("reported again: %+v", e)
 		}
-		if n := strings.Count(log.String(), "a call stays in the foreground for now"); n != 1 {
+		if n := strings.Count(log.String(), "detach failed, call stays in the foreground"); n != 1 {
 			t.Errorf("the log says so %d times", n)
 		}
 		r.release <- 1
@@ -208,7 +211,8 @@ func TestSignsOfLife(t *testing.T) {
 	}
 }
 
-// TestSinkSaysWhyToEnd answers a tool that reports after its call was cancelled, and hands on what it reports.
+// TestSinkSaysWhyToEnd answers a tool that reports after its call was cancelled, and hands on what
+// it reports.
 func TestSinkSaysWhyToEnd(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -220,10 +224,10 @@ func TestSinkSaysWhyToEnd(t *testing.T) {
 	}
 }
 
-// TestResultAfterItWasTaken reads a result by its task, in each way in which it comes home.
+// TestResultAfterItWasTaken reads a result by its task, for each way of delivery.
 func TestResultAfterItWasTaken(t *testing.T) {
 	t.Parallel()
-	inRig(t, map[string]dispatch.Route{"back": dispatch.InBackground()}, func(c *dispatch.LoopConfig) { c.Keep = 3 }, func(t *testing.T, r *rig) {
+	inRig(t, map[string]dispatch.Route{"back": dispatch.InBackground()}, func(c *dispatch.LoopConfig) { c.MaxEnded = 3 }, func(t *testing.T, r *rig) {
 		front := r.launch(t, call("fast", "turn-1", "front"))
 		r.item(t, "turn-1")
 		loop := r.launch(t, call("back", "turn-1", "loop"))

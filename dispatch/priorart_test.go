@@ -22,10 +22,10 @@ func TestInlineAssignsIDs(t *testing.T) {
 
 	out, err := d.Start(t.Context(), call("needs-approval", "turn-1", "call-1"))
 
-	if err != nil || out.Ready == nil || out.Ready.Asked == nil {
+	if err != nil || out.Ready == nil || out.Ready.Approval == nil {
 		t.Fatalf("got %+v, %v, want a question at once", out, err)
 	}
-	asked := out.Ready.Asked
+	asked := out.Ready.Approval
 	if asked.Task == "" || asked.Approval.Task != asked.Task || asked.Call.ID != "call-1" || asked.Approval.Call != "call-1" {
 		t.Errorf("got %+v: the approval must carry the task's id and the call's", asked)
 	}

@@ -8,17 +8,19 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// ForRegistry is [Gate.ForRegistry] of a Gate without hooks and policy.
+// ForRegistry is [Gate.ForRegistry] of a Gate without hooks and without a policy.
 func ForRegistry(tools *tool.Registry, env func(tool.Call) tool.Env) LoopConfig {
 	return Gate{}.ForRegistry(tools, env)
 }
 
-// ForRegistry returns a config that runs the tools of a registry as the engines do: unknown names and arguments that do not fit
-// are refused, the gate judges each call, and its hooks see each result. An approved call is judged again with what it runs with:
-// a permission that nobody allowed is asked for when a person replaced the arguments, and is a denial otherwise. A tool that the
-// client answers (tool.PolicyClientSide) is refused, since a loop has no client. env, which may be nil, says what a call may
-// reach; it is called by many goroutines at once. What a tool reports is a sign of life, see [Sink], and placeholders name tools
-// of the registry only.
+// ForRegistry returns a config that runs the tools of a registry as the engines do. Unknown
+// names and invalid arguments are refused. The gate checks each call, and its hooks see each
+// result. An approved call is checked again with the arguments it runs with: a permission that
+// nobody approved needs another approval if a person replaced the arguments, and is a denial
+// otherwise. A client-side tool (tool.PolicyClientSide) is refused, because a loop has no client.
+//
+// env returns the ports of a call. It may be nil, and many goroutines call it at once. Reports of a
+// tool are signs of life, see [Sink]. Placeholders mention only tools of the registry.
 func (g Gate) ForRegistry(tools *tool.Registry, env func(tool.Call) tool.Env) LoopConfig {
 	if env == nil {
 		env = func(tool.Call) tool.Env { return tool.Env{} }
@@ -27,7 +29,7 @@ func (g Gate) ForRegistry(tools *tool.Registry, env func(tool.Call) tool.Env) Lo
 		Execute: func(ctx context.Context, call tool.Call, approved *perdure.Approval) Outcome {
 			t, ok := tools.Get(call.Tool)
 			if !ok {
-				return Outcome{Result: unfit("Tool not found: " + call.Tool)}
+				return Outcome{Result: refusedResult("Tool not found: " + call.Tool)}
 			}
 			question, refusal := g.admit(ctx, tools, t, &call, approved)
 			switch {
@@ -36,11 +38,11 @@ func (g Gate) ForRegistry(tools *tool.Registry, env func(tool.Call) tool.Env) Lo
 			case question != nil:
 				return Outcome{Approval: question, Args: call.Args}
 			}
-			reach := env(call)
-			reach.Sink = Sink(ctx, reach.Sink)
-			result, err := tools.Execute(ctx, call, reach)
-			if err != nil { // it was taken out in this moment
-				return Outcome{Result: unfit(err.Error())}
+			ports := env(call)
+			ports.Sink = Sink(ctx, ports.Sink)
+			result, err := tools.Execute(ctx, call, ports)
+			if err != nil { // it was unregistered meanwhile
+				return Outcome{Result: refusedResult(err.Error())}
 			}
 			result, _ = g.After(context.WithoutCancel(ctx), call, result)
 			return Outcome{Result: result}
@@ -68,14 +70,15 @@ func (g Gate) ForRegistry(tools *tool.Registry, env func(tool.Call) tool.Env) Lo
 	}
 }
 
-// unfit is the result of a call that cannot be made.
-func unfit(text string) tool.Result {
+// refusedResult returns the result of a call that cannot run.
+func refusedResult(text string) tool.Result {
 	r := tool.Error(text)
 	r.Refused = true
 	return r
 }
 
-// admit decides whether a call runs: nothing says that it does, with the arguments that stand in call then.
+// admit decides whether a call runs. If it returns nothing, the call runs with the arguments in
+// call.
 func (g Gate) admit(ctx context.Context, tools *tool.Registry, t tool.Tool, call *tool.Call, approved *perdure.Approval) (*perdure.Approval, *tool.Result) {
 	check := func(call tool.Call) *tool.Result {
 		if own, ok := t.(tool.SelfValidating); ok && own.ValidatesItself() {
@@ -87,33 +90,33 @@ func (g Gate) admit(ctx context.Context, tools *tool.Registry, t tool.Tool, call
 		return nil, fault
 	}
 	if t.Spec().Policy == tool.PolicyClientSide {
-		r := unfit(call.Tool + " is answered by the client, and this loop has no client that answers calls.")
-		r.ErrorAs = perdure.ErrorDenied
+		r := refusedResult(call.Tool + " must be executed by a client, and this loop has no client.")
+		r.ErrorKind = perdure.ErrorDenied
 		return nil, &r
 	}
-	judged, was := g.Judge(ctx, t, *call, check), callHash(*call)
+	judged, was := g.Check(ctx, t, *call, check), callHash(*call)
 	if judged.Refusal != nil {
 		return nil, judged.Refusal
 	}
 	call.Args = judged.Args
 	granted := judged.Allowed
-	if len(judged.Asks) > 0 {
+	if len(judged.NeedsApproval) > 0 {
 		if approved == nil {
-			return question(*call, judged.Asks), nil
+			return approvalRequest(*call, judged.NeedsApproval), nil
 		}
 		patched := len(approved.NewArgs) > 0
-		for _, p := range judged.Asks {
+		for _, p := range judged.NeedsApproval {
 			switch {
 			case p.In(approved.Permissions):
 				granted = append(granted, p)
-			case patched: // all of them again: the answer has to stand by itself
-				return question(*call, judged.Asks), nil
+			case patched: // a new approval covers all of them, because it is bound to the new arguments
+				return approvalRequest(*call, judged.NeedsApproval), nil
 			default:
-				return nil, deniedBecause(perdure.TextNotMatching)
+				return nil, deniedResult(perdure.TextNotMatching)
 			}
 		}
-		if !patched && callHash(*call) != was { // the person saw other arguments than the hooks make of them now
-			return nil, deniedBecause(perdure.TextNotMatching)
+		if !patched && callHash(*call) != was { // the hooks rewrite the arguments differently from what the person saw
+			return nil, deniedResult(perdure.TextNotMatching)
 		}
 	}
 	for _, p := range granted {
@@ -124,7 +127,8 @@ func (g Gate) admit(ctx context.Context, tools *tool.Registry, t tool.Tool, call
 	return nil, nil
 }
 
-// question asks a person for the permissions of a call. The dispatcher binds it to the arguments.
-func question(call tool.Call, asks []perdure.Permission) *perdure.Approval {
-	return &perdure.Approval{Permissions: asks, Kind: "tool", Why: asks[0].Reason, Summary: "Run " + call.Tool}
+// approvalRequest returns the approval request for the permissions of a call. The dispatcher binds
+// it to the arguments.
+func approvalRequest(call tool.Call, asks []perdure.Permission) *perdure.Approval {
+	return &perdure.Approval{Permissions: asks, Kind: "tool", Reason: asks[0].Reason, Summary: "Run " + call.Tool}
 }

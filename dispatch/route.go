@@ -7,7 +7,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// Route is a host's answer to where a call runs (LN2). The zero value leaves it to the tool's soft budget.
+// Route is the host's decision where a call runs. The zero value leaves it to the tool's soft
+// budget.
 type Route struct {
 	kind  routeKind
 	after time.Duration
@@ -22,14 +23,16 @@ const (
 	detachAfter
 )
 
-// InForeground makes the turn wait, whatever the soft budget. The hard deadline applies.
+// InForeground lets the turn wait for the call. The soft budget does not apply, but the deadline
+// does.
 func InForeground() Route { return Route{kind: foreground} }
 
-// InBackground lets the turn go on at once.
+// InBackground lets the turn continue at once.
 func InBackground() Route { return Route{kind: background} }
 
-// DetachAfter begins in the foreground and leaves it after d of execution, as a tool's soft budget does: its end asks for a turn,
-// unless the launch says otherwise. 0 and less is InBackground.
+// DetachAfter starts the call in the foreground and detaches it after d of execution, like a soft
+// budget. The end of the task then has wake continue, unless the launch says otherwise. 0 or less
+// is InBackground.
 func DetachAfter(d time.Duration) Route {
 	if d <= 0 {
 		return InBackground()
@@ -37,16 +40,17 @@ func DetachAfter(d time.Duration) Route {
 	return Route{kind: detachAfter, after: d}
 }
 
-// Routing is where a call begins, and when it leaves.
+// Routing is the lane in which a call starts, and when it detaches.
 type Routing struct {
 	Lane   perdure.Lane
-	Soft   time.Duration  // until it leaves the foreground; 0: it does not by itself
-	Origin perdure.Origin // of the task that it becomes
-	Wake   perdure.Wake   // what the end of that task does, unless somebody says otherwise (DL6)
+	Soft   time.Duration  // execution time after which it detaches; 0: never by itself
+	Origin perdure.Origin // of the task that the call becomes
+	Wake   perdure.Wake   // of that task, unless the launch says otherwise
 }
 
-// RouteCall decides where a call runs. The first answer wins: the model's, the host's, the tool's soft budget
-// (0: tool.DefaultSoftBudget; tool.Never and less: it stays). Every input has an answer (LN2, PR5).
+// RouteCall decides where a call runs. The first decision wins: the model's, the host's, then the
+// soft budget of the tool. A soft budget of 0 means tool.DefaultSoftBudget; tool.Never or less
+// means that the call never detaches. Every combination of inputs has an answer.
 func RouteCall(spawned bool, host Route, softBudget time.Duration) Routing {
 	if spawned {
 		return Routing{Lane: perdure.Background, Origin: perdure.OriginSpawned, Wake: perdure.WakeContinue}

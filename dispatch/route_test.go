@@ -53,7 +53,8 @@ func TestRouteCall(t *testing.T) {
 	}
 }
 
-// TestRouteCallIsTotal wants a lane and a budget that makes sense for every input, the same each time (PR5).
+// TestRouteCallIsTotal wants a lane and a budget that makes sense for every input, the same each
+// time (PR5).
 func TestRouteCallIsTotal(t *testing.T) {
 	t.Parallel()
 	law := func(spawned bool, kind uint8, after, budget int64) bool {

@@ -9,47 +9,50 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// retryDetach is the time until work that could not leave the foreground tries again (LN7).
+// retryDetach is the wait before work that could not detach tries again.
 const retryDetach = time.Second
 
-// never is a moment that does not come.
-const never time.Duration = math.MaxInt64
+// noTime is a time that is not reached.
+const noTime time.Duration = math.MaxInt64
 
-// run is one execution in work. Thousands of them may do nothing but wait, so it has one timer for all its clocks,
-// and that only while a clock runs.
+// run is one execution. There can be thousands that only wait, so a run has one timer for all its
+// clocks, and only while a clock is running.
 type run struct {
 	work   Work
 	cancel context.CancelCauseFunc
 
-	mu        sync.Mutex
-	lane      perdure.Lane  // written under the runner's mu and mu, read under either
-	paused    bool          // likewise
-	returned  bool          // likewise
-	yielded   bool          // likewise
-	interrupt bool          // guarded by mu, as is all below; wished for while Detach was being asked
-	asking    chan struct{} // closed when Detach has answered; nil: it is not being asked
-	told      chan struct{} // closed when the fence has told the end; nil: it has not begun to
-	cause     perdure.Cause // why it was stopped; empty: it was not
-	signalled time.Time
-	pausedAt  time.Duration
-	clocks    clocks
-	timer     *time.Timer
+	mu          sync.Mutex
+	lane        perdure.Lane // written under the runner's mu and this mu, read under either
+	paused      bool         // same locking as lane
+	returned    bool         // same locking as lane
+	slotGivenUp bool         // same locking as lane: the slot was given up for good
+	// an interrupt came while Detach was being called; mu guards this and everything below
+	interruptPending bool
+	detachDecided    chan struct{} // closed after Detach has answered; nil: Detach is not being called
+	fenceReported    chan struct{} // closed after the fence has reported the end; nil: the fence has not fired
+	cause            perdure.Cause // why it was stopped; empty: it was not
+	signalled        time.Time
+	pausedAt         time.Duration
+	clocks           clocks
+	timer            *time.Timer
 }
 
-// placed reports work that holds a background place. It gives it back when it returns, before anybody hears of its end.
-func (r *run) placed() bool {
-	return r.lane == perdure.Background && !r.paused && !r.yielded && !r.returned
+// holdsSlot reports whether the work holds a background slot. Work that returned holds none, even
+// before its end is reported.
+func (r *run) holdsSlot() bool {
+	return r.lane == perdure.Background && !r.paused && !r.slotGivenUp && !r.returned
 }
 
-// detached reports work that left the foreground.
+// detached reports whether the work left the foreground.
 func (r *run) detached() bool {
 	return r.lane == perdure.Background && r.work.Lane == perdure.Foreground
 }
 
-// answered waits, with mu held, until nobody asks Detach.
-func (r *run) answered() {
-	for r.asking != nil {
-		asked := r.asking
+// awaitDetachDecision waits until Detach is not being called. The caller holds mu, which is
+// released during the wait.
+func (r *run) awaitDetachDecision() {
+	for r.detachDecided != nil {
+		asked := r.detachDecided
 		r.mu.Unlock()
 		<-asked
 		r.mu.Lock()
@@ -59,36 +62,37 @@ func (r *run) answered() {
 // clock is one of the clocks of a run.
 type clock int
 
-// The clocks. Work that is paused or stopped has none of the first three running, and only stopped work the others.
+// The clocks. The first three run while the work is neither paused nor stopped, the other two only
+// while it is being stopped.
 const (
-	deadlineClock clock = iota // LN4
-	stallClock                 // LN4
-	softClock                  // LN3
-	forceClock                 // RC4
-	fenceClock                 // RC6
+	deadlineClock clock = iota // the deadline
+	stallClock                 // the stall timeout
+	softClock                  // the soft budget
+	forceClock                 // until a killer uses force
+	fenceClock                 // the grace period
 	numClocks
 )
 
-// clocks says when each clock ends, on the runner's clock; never: it does not run.
+// clocks has the end of each clock on the runner's clock; never: it is not running.
 type clocks [numClocks]time.Duration
 
-// newClocks returns the clocks of work that begins now.
+// newClocks returns the clocks of work that starts now.
 func newClocks(w Work, now time.Duration) clocks {
-	c := clocks{never, never, never, never, never}
+	c := clocks{noTime, noTime, noTime, noTime, noTime}
 	if !w.Deadline.IsZero() {
 		c[deadlineClock] = now + time.Until(w.Deadline)
 	}
 	if w.Stall > 0 {
 		c[stallClock] = now + w.Stall
 	}
-	if w.Soft > 0 && w.Detach != nil && w.Lane == perdure.Foreground {
-		c[softClock] = now + w.Soft
+	if w.SoftBudget > 0 && w.Detach != nil && w.Lane == perdure.Foreground {
+		c[softClock] = now + w.SoftBudget
 	}
 	return c
 }
 
-// next returns the clock that ends first, and when. Of several that end together it is the first in the list, so
-// that work whose deadline has come is not detached.
+// next returns the clock that ends first, and when. If several end together, the first in the list
+// wins, so that work at its deadline is not detached.
 func (c *clocks) next() (clock, time.Duration) {
 	first := clock(0)
 	for i, due := range c {
@@ -99,19 +103,19 @@ func (c *clocks) next() (clock, time.Duration) {
 	return first, c[first]
 }
 
-// shift moves the clocks that run by the time that they stood still.
+// shift delays all running clocks by the time for which they stood still.
 func (c *clocks) shift(by time.Duration) {
 	for i, due := range c {
-		if due != never {
+		if due != noTime {
 			c[i] = due + by
 		}
 	}
 }
 
-// arm sets the timer to the clock that ends first. The run's mu is held.
+// arm sets the timer to the clock that ends first. The caller holds the run's mu.
 func (d *Runner) arm(r *run) {
 	_, due := r.clocks.next()
-	if r.returned || due == never || r.paused && r.cause == "" {
+	if r.returned || due == noTime || r.paused && r.cause == "" {
 		if r.timer != nil {
 			r.timer.Stop()
 		}
@@ -119,22 +123,23 @@ func (d *Runner) arm(r *run) {
 	}
 	wait := due - d.now()
 	if r.timer == nil {
-		r.timer = time.AfterFunc(wait, func() { d.ring(r) })
+		r.timer = time.AfterFunc(wait, func() { d.clockEnded(r) })
 		return
 	}
 	r.timer.Reset(wait)
 }
 
-// ring does what is due when a clock has ended, one thing at a time: each may last.
-func (d *Runner) ring(r *run) {
+// clockEnded handles the end of a clock. It handles one clock per call, because each handler can
+// take long.
+func (d *Runner) clockEnded(r *run) {
 	r.mu.Lock()
 	which, due := r.clocks.next()
 	if due > d.now() || r.returned || r.paused && r.cause == "" {
-		d.arm(r) // it was moved, or stands still
+		d.arm(r) // the clock was moved or stands still
 		r.mu.Unlock()
 		return
 	}
-	r.clocks[which] = never
+	r.clocks[which] = noTime
 	d.arm(r)
 	r.mu.Unlock()
 	switch which {
@@ -143,7 +148,7 @@ func (d *Runner) ring(r *run) {
 	case stallClock:
 		d.stopRun(r, perdure.CauseStall)
 	case softClock:
-		d.leave(r)
+		d.softBudgetEnded(r)
 	case forceClock:
 		d.killOnce(r, true)
 	case fenceClock:
@@ -151,7 +156,7 @@ func (d *Runner) ring(r *run) {
 	}
 }
 
-// Touch is a sign of life of work: its stall clock begins anew. Unknown ids are passed over.
+// Touch restarts the stall clock of work after a sign of life. Unknown ids are ignored.
 func (d *Runner) Touch(id string) {
 	r := d.run(id)
 	if r == nil {
@@ -159,33 +164,35 @@ func (d *Runner) Touch(id string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.clocks[stallClock] != never { // the timer finds out when it rings
-		r.clocks[stallClock] = d.moment(r) + r.work.Stall
+	if r.clocks[stallClock] != noTime { // the timer notices when it fires
+		r.clocks[stallClock] = d.workTime(r) + r.work.Stall
 	}
 }
 
-// moment is now, or for paused work when it was paused. The run's mu is held.
-func (d *Runner) moment(r *run) time.Duration {
+// workTime returns the time on the work's clock: now, or for paused work the time of the pause. The
+// caller holds the run's mu.
+func (d *Runner) workTime(r *run) time.Duration {
 	if r.paused {
 		return r.pausedAt
 	}
 	return d.now()
 }
 
-// Pause lets the clocks of work stand still and gives its place back, for instance while it waits for a person
-// (TK15). It can be cancelled as ever. Pausing again does nothing; unknown ids are passed over.
+// Pause stops the clocks of work and gives up its slot, for instance while it waits for a person.
+// The work can still be canceled. Pausing it again does nothing, and unknown ids are ignored.
 func (d *Runner) Pause(id string) {
 	d.setPaused(id, true)
 }
 
-// Resume lets the clocks go on with the time that they had left, so that the deadline moves by the time paused,
-// and takes the place again, whether one is free or not. Without a pause it does nothing.
+// Resume continues the clocks with the remaining time, which moves the deadline by the length of
+// the pause. The work gets a slot again, even if none is free. Without a pause Resume does nothing.
 func (d *Runner) Resume(id string) {
 	d.setPaused(id, false)
 }
 
-// Yield gives the place of work back for good, while its clocks go on: it only waits for other work, which needs places of
-// its own. It reports whether the work had not yielded before; unknown ids are passed over.
+// Yield gives up the slot of work for good, while its clocks continue. It is for work that only
+// waits for other work, which needs slots of its own. It returns true the first time; unknown ids
+// are ignored.
 func (d *Runner) Yield(id string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -195,8 +202,8 @@ func (d *Runner) Yield(id string) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	first := !r.yielded
-	r.yielded = true
+	first := !r.slotGivenUp
+	r.slotGivenUp = true
 	return first
 }
 
@@ -215,7 +222,7 @@ func (d *Runner) setPaused(id string, paused bool) {
 	r.paused = paused
 	if paused {
 		r.pausedAt = d.now()
-	} else if r.cause == "" { // the clocks of stopped work never stood still
+	} else if r.cause == "" { // the clocks of stopped work did not stand still
 		r.clocks.shift(d.now() - r.pausedAt)
 	}
 	d.arm(r)

@@ -34,7 +34,7 @@ func inBubble(t *testing.T, law func(t *testing.T, b *bed)) {
 func (b *bed) start(t *testing.T, w dispatch.Work) {
 	t.Helper()
 	w.End = func(e dispatch.End) { b.ends <- e }
-	w.Gone = func() { b.gone.Add(1) }
+	w.SlotReleased = func() { b.gone.Add(1) }
 	if err := b.Start(w); err != nil {
 		t.Fatalf("Start(%s): %v", w.ID, err)
 	}
@@ -57,8 +57,8 @@ func TestWorkEndsByItself(t *testing.T) {
 		if !end.Result.IsSuccess() || end.Cause != "" || end.DidNotStop || end.ReturnedAt.IsZero() {
 			t.Errorf("got %+v, want a plain end", end)
 		}
-		if ofSession, ofProcess := b.Places("s"); ofSession != 0 || ofProcess != 0 || b.gone.Load() != 1 {
-			t.Errorf("places %d and %d, gone %d: the place is not free (BG16)", ofSession, ofProcess, b.gone.Load())
+		if ofSession, ofProcess := b.SlotsInUse("s"); ofSession != 0 || ofProcess != 0 || b.gone.Load() != 1 {
+			t.Errorf("slots %d and %d, gone %d: the slot is not free (BG16)", ofSession, ofProcess, b.gone.Load())
 		}
 	})
 }
@@ -70,12 +70,12 @@ func TestRunnerPanicSettles(t *testing.T) { // TL5, LN16
 
 		end := <-b.ends
 
-		if end.Result.Kind != tool.KindInternal || end.Result.ErrorAs != perdure.ErrorPanic {
+		if end.Result.Kind != tool.KindInternal || end.Result.ErrorKind != perdure.ErrorPanic {
 			t.Errorf("got %+v, want an internal error of kind panic", end.Result)
 		}
 		synctest.Wait()
 		if b.Running("a") {
-			t.Error("the place is not free")
+			t.Error("the slot is not free")
 		}
 	})
 }
@@ -121,7 +121,7 @@ func TestRealResultWithinGraceIsKept(t *testing.T) { // RC3
 	})
 }
 
-func TestStubbornToolFenced(t *testing.T) { // RC6: its place stays taken until it returns
+func TestStubbornToolFenced(t *testing.T) { // RC6: its slot stays in use until it returns
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bed) {
 		release := make(chan struct{})
@@ -137,13 +137,13 @@ func TestStubbornToolFenced(t *testing.T) { // RC6: its place stays taken until 
 		if !end.DidNotStop || !end.ReturnedAt.IsZero() || time.Since(begun) != dispatch.DefaultGrace+dispatch.DefaultKillWait {
 			t.Errorf("got %+v after %s", end, time.Since(begun))
 		}
-		if n, _ := b.Places("s"); n != 1 {
-			t.Errorf("%d places taken, want 1 until it returns", n)
+		if n, _ := b.SlotsInUse("s"); n != 1 {
+			t.Errorf("%d slots in use, want 1 until it returns", n)
 		}
 		close(release)
 		synctest.Wait()
-		if n, _ := b.Places("s"); n != 0 || len(b.ends) != 0 {
-			t.Errorf("%d places taken and %d more ends, want none", n, len(b.ends))
+		if n, _ := b.SlotsInUse("s"); n != 0 || len(b.ends) != 0 {
+			t.Errorf("%d slots in use and %d more ends, want none", n, len(b.ends))
 		}
 	})
 }
@@ -183,7 +183,7 @@ func TestRunnerInterruptForegroundOnly(t *testing.T) { // RC8, prior art's inter
 		synctest.Wait()
 
 		if n != 1 || end.Cause != perdure.CauseInterrupt || b.Running("front") || !b.Running("back") || !b.Running("other") {
-			t.Errorf("interrupted %d, %+v; the background work and the other turn go on", n, end)
+			t.Errorf("interrupted %d, %+v; the background work and the other turn must continue", n, end)
 		}
 	})
 }
@@ -228,8 +228,8 @@ func TestShutdownLeavesNothing(t *testing.T) { // RC11
 	})
 }
 
-// TestRunnerCancelAtStarted cancels in the moment after Start, again and again: none of them may be missed, and
-// each piece of work ends once (LN15).
+// TestRunnerCancelAtStarted cancels in the moment after Start, again and again: none of them may be
+// missed, and each piece of work ends once (LN15).
 func TestRunnerCancelAtStarted(t *testing.T) {
 	t.Parallel()
 	const races = 20_000
@@ -252,9 +252,9 @@ func TestRunnerCancelAtStarted(t *testing.T) {
 	}
 }
 
-// TestRunnerPlaceBeforeEnd holds the end of work back: its place is free as soon as it has returned, so that whoever hears
-// of the end finds one (BG16).
-func TestRunnerPlaceBeforeEnd(t *testing.T) {
+// TestRunnerSlotBeforeEnd holds the end of work back: its slot is free as soon as it has returned,
+// so that a caller that learns of the end finds a free one (BG16).
+func TestRunnerSlotBeforeEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := dispatch.NewRunner(t.Context(), dispatch.Config{})
@@ -263,7 +263,7 @@ func TestRunnerPlaceBeforeEnd(t *testing.T) {
 		done := func(context.Context) tool.Result { return tool.Success(nil) }
 		works := []dispatch.Work{
 			{ID: "background", Session: "s", Lane: perdure.Background, Run: done, End: held},
-			{ID: "detached", Session: "s", Lane: perdure.Foreground, End: held, Soft: time.Second, Detach: func() bool { return true },
+			{ID: "detached", Session: "s", Lane: perdure.Foreground, End: held, SoftBudget: time.Second, Detach: func() bool { return true },
 				Run: func(context.Context) tool.Result { <-time.After(2 * time.Second); return tool.Success(nil) }},
 		}
 		for _, w := range works {
@@ -273,18 +273,19 @@ func TestRunnerPlaceBeforeEnd(t *testing.T) {
 		}
 		<-time.After(time.Minute)
 
-		if ofSession, ofProcess := d.Places("s"); ofSession != 0 || ofProcess != 0 || d.Detached("s") != 0 {
-			t.Errorf("places %d and %d, detached %d: what has returned has no place", ofSession, ofProcess, d.Detached("s"))
+		if ofSession, ofProcess := d.SlotsInUse("s"); ofSession != 0 || ofProcess != 0 || d.Detached("s") != 0 {
+			t.Errorf("slots %d and %d, detached %d: work that has returned holds no slot", ofSession, ofProcess, d.Detached("s"))
 		}
 		if !d.Running("background") || !d.Running("detached") {
-			t.Error("nobody was told of the end yet: the work counts as running")
+			t.Error("the end was not reported yet: the work must count as running")
 		}
 		close(hears)
 		d.Shutdown(context.Background())
 	})
 }
 
-// TestRunnerYield: work that only waits for other work gives its place back, and its clocks go on.
+// TestRunnerYield: work that only waits for other work gives its slot back, and its clocks
+// continue.
 func TestRunnerYield(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -302,16 +303,16 @@ func TestRunnerYield(t *testing.T) {
 		if err := d.Start(work); err != nil {
 			t.Fatal(err)
 		}
-		if _, ofProcess := d.Places("s"); ofProcess != 1 {
-			t.Errorf("it takes %d places, want 1", ofProcess)
+		if _, ofProcess := d.SlotsInUse("s"); ofProcess != 1 {
+			t.Errorf("it uses %d slots, want 1", ofProcess)
 		}
 
 		if !d.Yield("waits") || d.Yield("waits") || d.Yield("unknown") {
 			t.Error("only the first yield of what runs is one")
 		}
 
-		if ofSession, ofProcess := d.Places("s"); ofSession != 0 || ofProcess != 0 {
-			t.Errorf("it takes %d and %d places, want none", ofSession, ofProcess)
+		if ofSession, ofProcess := d.SlotsInUse("s"); ofSession != 0 || ofProcess != 0 {
+			t.Errorf("it uses %d and %d slots, want none", ofSession, ofProcess)
 		}
 		began := time.Now()
 		if cause := <-ended; cause != perdure.CauseDeadline || time.Since(began) != time.Minute {

@@ -7,13 +7,14 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// aliveKey is the key of the function that a call's signs of life go to, in the context of its execution.
+// aliveKey is the context key of the function that receives the signs of life of a call.
 type aliveKey struct{}
 
-// Sink returns the sink of the call whose execution has this ctx: everything that is reported through it starts the stall clock
-// of the call anew (tool.Spec.Stall), heartbeats included, and is handed on to a sink of the host, which may be nil. Each method
-// answers why the work should end, as soon as ctx has ended. Outside an execution of an Async it only hands on. ForRegistry
-// wraps tool.Env.Sink in it; an Execute of one's own calls it. Safe for concurrent use, if the sink of the host is.
+// Sink returns the sink of the call whose execution has this ctx. Every report through it,
+// heartbeats included, restarts the stall clock of the call (tool.Spec.Stall) and is passed on to
+// the host's sink, which may be nil. Once ctx has ended, each method returns the cause. Outside an
+// execution of an Async the sink only passes reports on. ForRegistry wraps tool.Env.Sink in it; a
+// custom Execute has to call it itself. Safe for concurrent use if the host's sink is.
 func Sink(ctx context.Context, to tool.Sink) tool.Sink {
 	alive, ok := ctx.Value(aliveKey{}).(func())
 	if !ok {
@@ -22,7 +23,7 @@ func Sink(ctx context.Context, to tool.Sink) tool.Sink {
 	return sink{ctx: ctx, alive: alive, to: tool.Env{Sink: to}.Report()}
 }
 
-// sink is a sink that shows that its call is alive. It lives as long as the execution of ctx.
+// sink reports signs of life of a call. It is only used during the execution of ctx.
 type sink struct {
 	ctx   context.Context
 	alive func()
@@ -31,8 +32,8 @@ type sink struct {
 
 var _ tool.Skipper = sink{}
 
-// said notes a sign of life, and answers for the call and for the sink of the host.
-func (s sink) said(cause perdure.Cause) perdure.Cause {
+// reportAlive reports a sign of life and returns why the work should end, if it should.
+func (s sink) reportAlive(cause perdure.Cause) perdure.Cause {
 	s.alive()
 	if cause == "" {
 		cause = perdure.CauseOf(s.ctx)
@@ -40,29 +41,29 @@ func (s sink) said(cause perdure.Cause) perdure.Cause {
 	return cause
 }
 
-// Status hands on a line.
-func (s sink) Status(text string) perdure.Cause { return s.said(s.to.Status(text)) }
+// Status passes on a status line.
+func (s sink) Status(text string) perdure.Cause { return s.reportAlive(s.to.Status(text)) }
 
-// Progress hands on how far the work is.
+// Progress passes on progress.
 func (s sink) Progress(current, total float64, label string) perdure.Cause {
-	return s.said(s.to.Progress(current, total, label))
+	return s.reportAlive(s.to.Progress(current, total, label))
 }
 
-// Output hands on a piece of output.
+// Output passes on output.
 func (s sink) Output(stream string, delta []byte) perdure.Cause {
-	return s.said(s.to.Output(stream, delta))
+	return s.reportAlive(s.to.Output(stream, delta))
 }
 
-// Artifact hands on what the work leaves behind.
-func (s sink) Artifact(a perdure.Artifact) perdure.Cause { return s.said(s.to.Artifact(a)) }
+// Artifact passes on an artifact.
+func (s sink) Artifact(a perdure.Artifact) perdure.Cause { return s.reportAlive(s.to.Artifact(a)) }
 
-// Heartbeat is a sign of life and nothing else.
-func (s sink) Heartbeat() perdure.Cause { return s.said(s.to.Heartbeat()) }
+// Heartbeat is only a sign of life.
+func (s sink) Heartbeat() perdure.Cause { return s.reportAlive(s.to.Heartbeat()) }
 
-// Skip hands on that output is missing.
+// Skip passes on that output is missing.
 func (s sink) Skip(n int64) perdure.Cause {
 	if skipper, ok := s.to.(tool.Skipper); ok {
-		return s.said(skipper.Skip(n))
+		return s.reportAlive(skipper.Skip(n))
 	}
-	return s.said("")
+	return s.reportAlive("")
 }

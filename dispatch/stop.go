@@ -7,13 +7,14 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Cancel asks work to stop, with a cause, and reports whether it runs. Asking again does nothing.
+// Cancel stops work with a cause and reports whether the work exists. Canceling again does nothing.
 func (d *Runner) Cancel(id string, cause perdure.Cause) bool {
 	r := d.run(id)
 	return r != nil && d.stopRun(r, cause)
 }
 
-// stopRun is the first phase of a cancel; the fence is the second (RC3 to RC6). False: the work has returned.
+// stopRun is the first phase of stopping work; the fence is the second one. It returns false if the
+// work has returned.
 func (d *Runner) stopRun(r *run, cause perdure.Cause) bool {
 	r.mu.Lock()
 	if r.returned {
@@ -28,14 +29,14 @@ func (d *Runner) stopRun(r *run, cause perdure.Cause) bool {
 	return true
 }
 
-// mark notes that work is being stopped: its own clocks end and the fence's begins. The first cause stays. The
-// run's mu is held.
+// mark records that work is being stopped: its clocks end, and the clock of the fence starts. The
+// first cause stays. The caller holds the run's mu.
 func (d *Runner) mark(r *run, cause perdure.Cause) (fresh bool) {
 	if r.cause != "" {
 		return false
 	}
 	r.cause, r.signalled = cause, time.Now()
-	r.clocks = clocks{never, never, never, never, d.now() + d.cfg.Grace + d.cfg.KillWait}
+	r.clocks = clocks{noTime, noTime, noTime, noTime, d.now() + d.cfg.Grace + d.cfg.KillWait}
 	d.arm(r)
 	return true
 }
@@ -48,7 +49,7 @@ func (d *Runner) signal(r *run, cause perdure.Cause) {
 	}
 }
 
-// kill signals a tool that needs more than its context, then forces it (RC4).
+// kill signals a tool that needs more than its context, and starts the clock until force is used.
 func (d *Runner) kill(r *run) {
 	d.killOnce(r, false)
 	r.mu.Lock()
@@ -57,29 +58,30 @@ func (d *Runner) kill(r *run) {
 	d.arm(r)
 }
 
-// killOnce calls the tool's own Kill; a panic in it stops nothing else.
+// killOnce calls the tool's Kill; a panic in it affects nothing else.
 func (d *Runner) killOnce(r *run, force bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			d.cfg.Log.Error("a tool panicked while it was killed", "work", r.work.ID, "panic", fmt.Sprint(p))
+			d.cfg.Log.Error("tool panicked during kill", "work", r.work.ID, "panic", fmt.Sprint(p))
 		}
 	}()
 	r.work.Kill(force)
 }
 
-// fenceRun ends work that did not stop. Its place stays taken until it returns.
+// fenceRun reports the end of work that did not stop. The work holds its slot until it returns.
 func (d *Runner) fenceRun(r *run) {
 	r.mu.Lock()
-	r.answered()
+	r.awaitDetachDecision()
 	if r.returned {
 		r.mu.Unlock()
-		return // in the last moment
+		return // it returned at the last moment
 	}
-	told := make(chan struct{})
-	r.told = told
+	reported := make(chan struct{})
+	r.fenceReported = reported
 	end := End{Lane: r.lane, Cause: r.cause, SignalledAt: r.signalled, DidNotStop: true}
 	r.mu.Unlock()
-	defer close(told)
-	d.cfg.Log.Warn("work did not stop within the grace", "work", r.work.ID, "session", r.work.Session, "cause", end.Cause)
+	defer close(reported)
+	d.cfg.Log.Warn("work not stopped within the grace period", "work", r.work.ID, "session", r.work.Session,
+		"cause", end.Cause)
 	r.work.End(end)
 }

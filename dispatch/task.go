@@ -8,44 +8,45 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// task is the record of one call from its launch to its end. All but the first group is guarded by the Async's mu.
+// task is the record of a call from its launch to its end. Everything below the first group is
+// guarded by the Async's mu.
 type task struct {
 	id       perdure.TaskID
-	number   int64 // in the order of their making
+	number   int64 // order of creation
 	metadata map[string]string
-	call     tool.Call // its arguments are replaced only while nothing runs
+	call     tool.Call // its arguments change only while nothing is running
 	spec     tool.Spec
 
-	state    perdure.TaskState
-	lane     perdure.Lane
-	since    int64   // when it came to the background, in the order of number; 0: it did not
-	routing  Routing // of the first launch
-	next     Routing // of the launch in work, or the last
-	delivery perdure.Delivery
-	wake     perdure.Wake
+	state           perdure.TaskState
+	lane            perdure.Lane
+	backgroundSince int64   // when it entered the background, on the scale of number; 0: it has not
+	routing         Routing // of the first launch
+	current         Routing // of the current or latest launch
+	delivery        perdure.Delivery
+	wake            perdure.Wake
 
-	begins      bool              // a start is asking the journal
-	announced   bool              // Started was published
-	interrupted bool              // its turn was, while it was in the foreground
-	forgotten   bool              // nobody wants its result (Handle.Forget)
-	leaving     bool              // its Detach is being decided
-	stays       string            // why it could not leave the foreground when it was asked last, as it was told
-	wasAsked    bool              // of a person, at some time
-	settling    bool              // its end is decided and perhaps not recorded yet
-	approval    *perdure.Approval // open, or the answer that it goes on with
-	outcome     *Outcome          // set: its execution asked for an approval
-	canceled    *perdure.CancelReceipt
-	result      *perdure.ToolResult // terminal only
+	starting          bool              // a start is being recorded in the journal
+	announced         bool              // EventStarted was published
+	interrupted       bool              // its turn was interrupted while it was in the foreground
+	forgotten         bool              // its session was removed by Handle.Forget
+	detaching         bool              // its Detach is being decided
+	detachError       string            // the reported reason why it could not detach
+	approvalRequested bool              // an approval was requested at some time
+	settling          bool              // its end is decided, but may not be recorded yet
+	approval          *perdure.Approval // open, or the decision that it continues with
+	outcome           *Outcome          // set: its execution requested an approval
+	canceled          *perdure.CancelReceipt
+	result            *perdure.ToolResult // set once it has ended
 
-	run      string          // the id of its execution in the runner
-	runs     int             // executions begun; one that asks a person counts
-	begun    time.Time       // the execution
-	deadline time.Time       // likewise
-	values   context.Context // of the caller: values only
-	unlink   func() bool     // from the caller's context (LN9)
+	run        string          // id of its latest execution in the runner
+	executions int             // executions started, including those that requested an approval
+	startedAt  time.Time       // start of the execution
+	deadline   time.Time       // of the execution
+	values     context.Context // of the caller; only its values are used
+	stopLink   func() bool     // separates the task from the caller's context
 }
 
-// snapshot is the task as it stands. mu is held.
+// snapshot returns the present state. The caller holds mu.
 func (t *task) snapshot() Snapshot {
 	return Snapshot{
 		Task: t.id, Session: t.call.Session, Turn: t.call.Turn, Call: t.call.ID, Tool: t.call.Tool, Lane: t.lane, State: t.state,
@@ -53,7 +54,7 @@ func (t *task) snapshot() Snapshot {
 	}
 }
 
-// item is the task with its result, if it has one. mu is held.
+// item returns the task with its result, if it has one. The caller holds mu.
 func (t *task) item() Item {
 	i := Item{Task: t.id, Call: t.call.ID, Tool: t.call.Tool, State: t.state, Metadata: t.metadata}
 	if t.result != nil {
@@ -62,27 +63,27 @@ func (t *task) item() Item {
 	return i
 }
 
-// question is what a person was asked, or is said to have been. mu is held.
-func (t *task) question() Asked {
-	q := Asked{Task: t.id, Call: t.call}
+// pendingApproval returns the call with its open approval, if there is one. The caller holds mu.
+func (t *task) pendingApproval() PendingApproval {
+	q := PendingApproval{Task: t.id, Call: t.call}
 	if t.state == perdure.TaskAwaitingInput && t.approval != nil {
 		q.Approval = *t.approval
 	}
 	return q
 }
 
-// busy reports a task that is queued, running or being stopped. mu is held.
+// busy reports whether the task is queued, running or being stopped. The caller holds mu.
 func (t *task) busy() bool {
-	return t.settling && !t.state.Terminal() || t.begins || t.state == perdure.TaskQueued || t.state == perdure.TaskRunning
+	return t.settling && !t.state.Terminal() || t.starting || t.state == perdure.TaskQueued || t.state == perdure.TaskRunning
 }
 
-// open reports a task that waits for a person. mu is held.
-func (t *task) open() bool {
-	return t.state == perdure.TaskAwaitingInput && !t.settling && !t.begins
+// awaitsApproval reports whether the task waits for an approval. The caller holds mu.
+func (t *task) awaitsApproval() bool {
+	return t.state == perdure.TaskAwaitingInput && !t.settling && !t.starting
 }
 
-// set takes over what a launch says of the end. mu is held.
-func (t *task) set(l Launch) {
+// applyLaunch applies delivery and wake of a launch, or their defaults. The caller holds mu.
+func (t *task) applyLaunch(l Launch) {
 	if l.Delivery != "" {
 		t.delivery = l.Delivery
 	}
@@ -100,14 +101,15 @@ func (t *task) set(l Launch) {
 	}
 }
 
-// turn is what is known of a turn as long as it has something to wait for.
+// turn is the state of a turn. It exists while there is something to wait for or to read.
 type turn struct {
-	calls   []*task  // that began in it, are in the foreground and have not ended
-	updates []Update // that nobody has taken yet
+	calls   []*task  // live foreground calls
+	updates []Update // not read yet
 	changed chan struct{}
 }
 
-// busy reports whether a call of the turn is in work. It is read from the records: a count could be wrong (LN12).
+// busy reports whether a call of the turn is running or about to start. It is computed from the
+// tasks, because a separate counter could get out of step with them.
 func (t *turn) busy() bool {
 	for _, call := range t.calls {
 		if call.busy() {
@@ -117,25 +119,25 @@ func (t *turn) busy() bool {
 	return false
 }
 
-// late is what came home from the background for a loop.
-type late struct {
+// pendingResolution is a result of background work for a loop.
+type pendingResolution struct {
 	Resolution
 	session perdure.SessionID
 }
 
-// lateItem is what came home for the host.
-type lateItem struct {
+// readyItem is a result of background work for the host.
+type readyItem struct {
 	Item
 	session perdure.SessionID
 }
 
-// withValues is a context with the values of another one.
+// withValues is a context with additional values of another one.
 type withValues struct {
 	context.Context
 	values context.Context
 }
 
-// Value prefers the context's own: they say how it ends.
+// Value prefers the context's own values, because they say how it ends.
 func (c withValues) Value(key any) any {
 	if v := c.Context.Value(key); v != nil {
 		return v

@@ -14,10 +14,11 @@ import (
 type verdict struct {
 	state  perdure.TaskState
 	result perdure.ToolResult
-	err    error // for the log only (TL12)
+	err    error // only for the log
 }
 
-// kind is the event that tells it. A tool that failed is never completed (LN19).
+// kind returns the kind of the event that reports the end. A tool that failed never counts as
+// completed.
 func (v verdict) kind() EventKind {
 	switch v.state {
 	case perdure.TaskSucceeded:
@@ -30,13 +31,14 @@ func (v verdict) kind() EventKind {
 	return EventFailed
 }
 
-// judge turns the end of an execution that began at begun into the call's result. A real result that came before the
-// fence is kept, whatever was asked meanwhile (RC3).
-func judge(call perdure.CallID, begun time.Time, end End) verdict {
+// verdictOf turns the end of an execution into the result of the call. A real result that came
+// before the fence is kept, even if a stop was requested meanwhile.
+func verdictOf(call perdure.CallID, startedAt time.Time, end End) verdict {
 	r := end.Result
-	if end.DidNotStop || end.Cause != "" && !r.IsSuccess() && (Echoes(r) || errors.Is(r.Err, context.DeadlineExceeded)) { // the last: the caller's own ctx
+	if end.DidNotStop || end.Cause != "" && !r.IsSuccess() &&
+		(OnlyReportsCause(r) || errors.Is(r.Err, context.DeadlineExceeded)) { // the last case is the caller's own context
 		refused := r.Refused
-		r = Stopped(end.Cause, time.Since(begun))
+		r = Stopped(end.Cause, time.Since(startedAt))
 		r.Refused = refused
 	}
 	v := verdict{state: perdure.TaskSucceeded}
@@ -52,9 +54,10 @@ func judge(call perdure.CallID, begun time.Time, end End) verdict {
 	return v
 }
 
-// Echoes reports whether a failed result only says that its context ended. It is told by type, never by text (BG14).
-func Echoes(r tool.Result) bool {
-	switch r.ErrorAs {
+// OnlyReportsCause reports whether a failed result only says that its context ended. The check uses
+// error types, never texts.
+func OnlyReportsCause(r tool.Result) bool {
+	switch r.ErrorKind {
 	case perdure.ErrorCanceled, perdure.ErrorInterrupted, perdure.ErrorTimeout:
 		return true
 	}
@@ -62,28 +65,28 @@ func Echoes(r tool.Result) bool {
 	return errors.As(r.Err, &cause) || errors.Is(r.Err, context.Canceled)
 }
 
-// Stopped is the result of work whose context ended with a cause, after so much time.
+// Stopped returns the result of work whose context ended with a cause after the given time.
 func Stopped(cause perdure.Cause, after time.Duration) tool.Result {
 	r := tool.Error("The call was canceled.")
-	r.ErrorAs = perdure.ErrorCanceled
+	r.ErrorKind = perdure.ErrorCanceled
 	switch cause {
 	case perdure.CauseInterrupt:
-		r.Text, r.ErrorAs = perdure.TextInterrupted, perdure.ErrorInterrupted
+		r.Text, r.ErrorKind = perdure.TextInterrupted, perdure.ErrorInterrupted
 	case perdure.CauseDeadline, perdure.CauseStall:
-		r.Text, r.ErrorAs = fmt.Sprintf("Timed out after %s", after.Round(time.Second)), perdure.ErrorTimeout
+		r.Text, r.ErrorKind = fmt.Sprintf("Timed out after %s", after.Round(time.Second)), perdure.ErrorTimeout
 	}
 	return r
 }
 
-// notEntered is Stopped for a call whose tool was never entered.
-func notEntered(cause perdure.Cause) tool.Result {
+// stoppedBeforeStart is Stopped for a call whose tool was never entered.
+func stoppedBeforeStart(cause perdure.Cause) tool.Result {
 	r := Stopped(cause, 0)
 	r.Refused = true
 	return r
 }
 
-// filled is the call as its tool sees it, but for the task and the deadline.
-func filled(call tool.Call, spec tool.Spec) tool.Call {
+// completeCall completes the call for its tool, except for the task and the deadline.
+func completeCall(call tool.Call, spec tool.Spec) tool.Call {
 	if call.Class == "" {
 		call.Class = spec.Class
 	}

@@ -11,8 +11,9 @@ import (
 	"github.com/perdure/perdure/model/scripted"
 )
 
-// TestBlocks reads every block of JSON, YAML and Go: a script as the scripted model reads it, the rest as its language. The pieces of
-// Go that stand in a package are compared with it elsewhere (TestHowTos, TestReadme).
+// TestBlocks reads every block of JSON, YAML and Go: a script as the scripted model reads it, the
+// rest as its language. The pieces of Go that stand in a package are compared with it elsewhere
+// (TestHowTos, TestReadme).
 func TestBlocks(t *testing.T) {
 	t.Parallel()
 	read := map[string]int{}

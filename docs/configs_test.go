@@ -36,8 +36,9 @@ func readers(t *testing.T) map[string]func(text string) error {
 	}
 }
 
-// elsewhere are pages whose blocks another test reads as the program does: what a server is sent, mcp.json and prices. The files of
-// other programs, and what a page only shows, are read as their language.
+// elsewhere are pages whose blocks another test reads as the program does: what a server is sent,
+// mcp.json and prices. The files of other programs, and what a page only shows, are read as their
+// language.
 const elsewhere = "docs/reference/api.md docs/how-to/mcp.md docs/reference/budgets.md docs/how-to/observe.md docs/reference/events.md docs/how-to/long-tools.md"
 
 // TestConfigurations: what a page says to write is what the program reads.
@@ -100,7 +101,7 @@ func checkConfig(t *testing.T, text string) error {
 		return err
 	}
 	var out, talk bytes.Buffer
-	world := cli.World{
+	world := cli.Dependencies{
 		Args: []string{"config", "check"}, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &talk,
 		Log: func(cli.LogStyle) *slog.Logger { return slog.New(slog.DiscardHandler) },
 		Env: func(name string) string { return map[string]string{"XDG_CONFIG_HOME": home}[name] },

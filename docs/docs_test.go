@@ -1,5 +1,5 @@
-// Package docs_test checks that the documents are true where a program can tell: links, commands and flags,
-// exit codes, events, and the names of the tests and files that they point to.
+// Package docs_test checks that the documents are true where a program can tell: links, commands
+// and flags, exit codes, events, and the names of the tests and files that they point to.
 package docs_test
 
 import (
@@ -65,11 +65,11 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestRooms compares the tree in architecture.md with the folders that there are, in both directions. A folder below a room may
-// stand in the words about the room.
+// TestRooms compares the tree in architecture.md with the folders that there are, in both
+// directions. A folder below a room may stand in the words about the room.
 func TestRooms(t *testing.T) {
 	t.Parallel()
-	_, text, _ := strings.Cut(read(t, "docs/architecture.md"), "## The rooms\n\n```\nperdure/")
+	_, text, _ := strings.Cut(read(t, "docs/architecture.md"), "## Packages\n\n```\nperdure/")
 	text, _, _ = strings.Cut(text, "```")
 	shown := map[string]bool{".": true}
 	var above []string
@@ -149,7 +149,8 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// TestHowTos keeps the pieces of the how-tos equal to packages that are built and tested, and in their order.
+// TestHowTos keeps the pieces of the how-tos equal to packages that are built and tested, and in
+// their order.
 func TestHowTos(t *testing.T) {
 	t.Parallel()
 	for page, folder := range map[string]string{"write-a-tool": "ledger", "long-tools": "lanes", "approvals": "lanes", "cancelling": "lanes", "webhooks": "webhook", "crash-test-your-tool": "ledger"} {
@@ -266,7 +267,7 @@ func TestExitCodes(t *testing.T) {
 // TestEvents wants every type of event in events.md, with the fields that it has.
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	facts := read(t, "fact.go") + read(t, "approval.go") + read(t, "compaction.go") + read(t, "lineage.go") + read(t, "pause.go") + read(t, "scheduled.go") + read(t, "network.go") + read(t, "budget.go")
+	facts := read(t, "fact.go") + read(t, "taskfact.go") + read(t, "approval.go") + read(t, "compaction.go") + read(t, "lineage.go") + read(t, "pause.go") + read(t, "schedule.go") + read(t, "network.go") + read(t, "budget.go")
 	want := map[string]string{}
 	for _, kind := range regexp.MustCompile(`func \((\w+)\) EventType\(\) EventType \{ return "([^"]+)" \}`).FindAllStringSubmatch(read(t, "eventtype.go"), -1) {
 		_, fields, _ := strings.Cut(facts, "type "+kind[1]+" struct {\n")
@@ -430,7 +431,7 @@ func prints(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, talk bytes.Buffer
 	log := func(cli.LogStyle) *slog.Logger { return slog.New(slog.DiscardHandler) }
-	world := cli.World{Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &talk, Log: log}
+	world := cli.Dependencies{Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &talk, Log: log}
 	if code := cli.Main(context.Background(), world); code != 0 {
 		t.Fatalf("perdure %s: exit code %d: %s", strings.Join(args, " "), code, talk.String())
 	}

@@ -21,7 +21,8 @@ import (
 // The pages whose pieces of Go are equal to packages of ours, which other tests see to.
 const piecewise = "README.md docs/how-to/write-a-tool.md docs/how-to/long-tools.md docs/how-to/approvals.md docs/how-to/cancelling.md docs/how-to/webhooks.md docs/how-to/crash-test-your-tool.md"
 
-// goBlock finds a block of Go with the comment before it, unseen by readers, which says where the block stands in a program:
+// goBlock finds a block of Go with the comment before it, unseen by readers, which says where the
+// block stands in a program:
 //
 //	<!-- go
 //	func _(ctx context.Context) {
@@ -29,11 +30,12 @@ const piecewise = "README.md docs/how-to/write-a-tool.md docs/how-to/long-tools.
 //	}
 //	-->
 //
-// Imports are not written: they are found by their names. A block without that comment is a file as it stands, but for its package.
+// Imports are not written: they are found by their names. A block without that comment is a file as
+// it stands, but for its package.
 var goBlock = regexp.MustCompile("(?ms)(?:^<!-- go\n([^`]*?)-->\n)?^```go\n(.*?)^```$")
 
-// TestGoBlocks compiles the Go of all other pages, each block in a package of its own, in a module outside of ours: so nobody is shown
-// what they cannot import.
+// TestGoBlocks compiles the Go of all other pages, each block in a package of its own, in a module
+// outside of ours, so that no page shows what a reader cannot import.
 func TestGoBlocks(t *testing.T) {
 	t.Parallel()
 	dir, where := t.TempDir(), map[string]string{}
@@ -122,8 +124,8 @@ func wholeProgram(code string, homes map[string]string) ([]byte, error) {
 	return format.Source(out.Bytes())
 }
 
-// importable are the packages that a block may use, by their names: ours that are not internal, and of the standard library those
-// that pages use.
+// importable returns the packages that a block may use, by name: the packages of this module that
+// are not internal, and those of the standard library that pages use.
 func importable(t *testing.T) map[string]string {
 	t.Helper()
 	const ours = "github.com/perdure/perdure"

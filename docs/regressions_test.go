@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRegressions wants every test and law of regressions.md in the file that it names, and every law of the group that
-// is called so on the page.
+// TestRegressions wants every test and law of regressions.md in the file that it names, and every
+// law of the group that is called so on the page.
 func TestRegressions(t *testing.T) {
 	t.Parallel()
 	page := read(t, "docs/reference/regressions.md")

@@ -11,97 +11,113 @@ import (
 	"github.com/perdure/perdure/agent"
 )
 
-// Agents shows the agents that sessions can be made of: those that the program was given, and those that are kept in the store with
-// their harnesses. Those that are kept are written here, too; whoever gave the others writes them. An agent is named by its id,
-// and while it is not deleted by its name. NotFound, where one is named: there is none. Conflict: several that are kept have
-// the name, and their ids tell them apart.
+// Agents manages the agents that sessions can be created from. An agent comes from the program's
+// configuration or from the store. Only agents in the store can be written here; the configured
+// ones are changed in the configuration.
+//
+// An agent is named by its id or, until it is deleted, by its name. Every method that names an
+// agent returns NotFound if it does not exist, and Conflict if several stored agents have the name
+// and an id is needed to tell them apart.
 type Agents interface {
-	// Agents lists those of the program by name, then those that are kept in the order of their making, also archived and deleted ones.
+	// Agents lists the configured agents by name, then the stored ones by creation time, including
+	// archived and deleted ones.
 	Agents(ctx context.Context) ([]AgentEntry, error)
 	// Agent returns an agent.
 	Agent(ctx context.Context, id string) (AgentEntry, error)
-	// EffectiveAgent is an agent as a session that begins now would have it: folded with its chain of harnesses, and with what its
-	// capabilities bring. Conflict: it or a harness of its chain is archived or deleted. NotFound, too: a model, a tool or a
-	// capability that it names is not there.
+	// EffectiveAgent resolves an agent as a session created now would have it: merged with its
+	// chain of harnesses and with the contributions of its capabilities. Conflict: the agent or a
+	// harness of its chain is archived or deleted. NotFound also means that a model, tool or
+	// capability of the agent does not exist.
 	EffectiveAgent(ctx context.Context, id string) (EffectiveAgent, error)
-	// AgentVersions returns an agent as each write left it, the newest first; limit 0 means all. One that was given has none.
+	// AgentVersions returns every stored version of an agent, newest first; limit 0 means all. A
+	// configured agent has none.
 	AgentVersions(ctx context.Context, id string, limit int) ([]AgentEntry, error)
-	// PutAgent adds an agent, or replaces one that is kept: nothing of what it was stays. Sessions that were made of it stay as
-	// they are (N9). Conflict: the program was given an agent of this name, or it has another version than the one that was
-	// read. Invalid: what is wrong with it, its name, or the harness that it stands on. NotFound: a version was read, or an id
-	// is named, and there is none.
+	// PutAgent adds an agent to the store or replaces a stored one entirely. Existing sessions of
+	// the agent keep their configuration (N9).
+	//
+	// Conflict: the program is configured with an agent of this name, or the stored version is not
+	// w.Version. Invalid: the overlay, the name or the harness is not acceptable; the error says
+	// why. NotFound: w names a version or an id that does not exist.
 	PutAgent(ctx context.Context, w AgentWrite) (AgentEntry, error)
-	// DeleteAgent makes a tombstone of an agent that is kept: its name is free, its id stays, and turns of the sessions that
-	// were made of it stop at their next step (N11). version is the one that was read; 0: any. Conflict: it has another one, or
-	// the program was given it. NotFound, too: it is deleted.
+	// DeleteAgent marks a stored agent as deleted. Its name becomes free, its id stays reserved,
+	// and turns of its sessions stop at their next step (N11). version is the version that the
+	// caller has read; 0 means any. Conflict: the stored version differs, or the agent is
+	// configured. NotFound also means that it is already deleted.
 	DeleteAgent(ctx context.Context, id string, version int64) error
 }
 
-// AgentStarts starts sessions of agents that are there.
-type AgentStarts interface {
-	// StartOf starts a session of an agent that is kept or was given. The same order again under one id is one session,
-	// whatever became of the agent; another one is Conflict (N5). NotFound: no such agent, or a model, a tool or a capability
-	// that it names is not there. Conflict, too: it or a harness of its chain is archived or deleted.
-	StartOf(ctx context.Context, o AgentOrder) (Session, error)
+// AgentStarter creates sessions from existing agents.
+type AgentStarter interface {
+	// StartAgentSession creates a session from a stored or configured agent. The same order under
+	// the same session id is the same session, even if the agent has changed since; a different
+	// order under that id is Conflict (N5). NotFound: there is no such agent, or a model, tool or
+	// capability of it does not exist. Conflict also means that the agent or a harness of its chain
+	// is archived or deleted.
+	StartAgentSession(ctx context.Context, o AgentSessionRequest) (Session, error)
 }
 
-// AgentOrder asks for a session of an agent.
-type AgentOrder struct {
-	ID       perdure.SessionID // empty: a new one
-	Agent    string            // its id or its name
+// AgentSessionRequest describes the session to create from an agent.
+type AgentSessionRequest struct {
+	ID       perdure.SessionID // empty: a new id
+	Agent    string            // the agent's id or name
 	Title    string            // empty: the agent's
 	Labels   perdure.Labels    // nil: the agent's
-	Model    string            // the one that is asked instead of the agent's; empty: the agent's
-	Metadata map[string]string // beside the agent's, by key
+	Model    string            // replaces the agent's model; empty: the agent's
+	Metadata map[string]string // added to the agent's
 }
 
-// AgentWrite says what an agent is to be, whole.
+// AgentWrite is the complete new state of an agent.
 type AgentWrite struct {
-	Name    string            // of 1 to 64 letters, digits and . _ -, the first one a letter or a digit; or the id of one that is kept, which keeps its name
-	ID      perdure.AgentID   // of one that is new, for callers that mint them; empty: the engine makes it
-	Version int64             // the one that was read; 0: there is none of this name
-	Harness perdure.HarnessID // the leaf of its chain; empty: it stands alone
-	Overlay agent.Overlay     // what it says itself. It holds no secrets
+	// Name has 1 to 64 letters, digits and . _ -, and starts with a letter or digit. The id of a
+	// stored agent is accepted too; that agent keeps its name.
+	Name    string
+	ID      perdure.AgentID   // for a new agent, if the caller chooses ids; empty: the engine creates one
+	Version int64             // the version that the caller has read; 0: no agent has this name yet
+	Harness perdure.HarnessID // the last harness of its chain; empty: none
+	Overlay agent.Overlay     // the agent's own settings, without secrets
 }
 
-// CheckAgentName returns what is wrong with a name for an agent or a harness that is new. It is Invalid. What looks like the id of one is none.
+// CheckAgentName returns an Invalid error if name is not allowed for a new agent or harness. Names
+// that look like an agent or harness id are refused.
 func CheckAgentName(name string) error {
 	_, err := perdure.ParseID[perdure.AgentID](name)
-	if _, other := perdure.ParseID[perdure.HarnessID](name); err == nil || other == nil || !agentName.MatchString(name) {
-		return fmt.Errorf("%w name %.80q: 1 to 64 letters, digits and . _ -, of which the first is a letter or a digit; an id is none", perdure.Invalid, name)
+	_, other := perdure.ParseID[perdure.HarnessID](name)
+	if err == nil || other == nil || !agentName.MatchString(name) {
+		return fmt.Errorf("%w name %.80q: a name has 1 to 64 letters, digits and . _ -, "+
+			"starts with a letter or digit, and does not look like an id", perdure.Invalid, name)
 	}
 	return nil
 }
 
-// agentName is what names an agent in a path, on a command line and in a log.
+// agentName restricts names to what is safe in a path, on a command line and in a log.
 var agentName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// Where an agent comes from.
+// The sources of an agent.
 const (
-	AgentGiven = "given" // to the program, which is started anew when it changes
-	AgentKept  = "kept"  // in the store
+	AgentFromConfig = "given" // the program's configuration; changing it needs a restart
+	AgentFromStore  = "kept"  // the store
 )
 
 // AgentEntry is an agent as callers see it.
 type AgentEntry struct {
-	ID          string            `json:"id"` // of one that was given: its name
+	ID          string            `json:"id"` // the name, for a configured agent
 	Name        string            `json:"name"`
 	Source      string            `json:"source" enum:"given,kept"`
 	Description string            `json:"description,omitempty"`
-	Harness     perdure.HarnessID `json:"harness_id,omitempty"` // the leaf of its chain; empty: it stands alone
-	Overlay     json.RawMessage   `json:"overlay,omitempty"`    // what one that is kept says itself
+	Harness     perdure.HarnessID `json:"harness_id,omitempty"` // the last harness of its chain; empty: none
+	Overlay     json.RawMessage   `json:"overlay,omitempty"`    // the own settings of a stored agent
 	Status      string            `json:"status" enum:"active,archived,deleted"`
-	Version     int64             `json:"version"`      // counts the writes, from 1; of one that was given: 0
-	By          string            `json:"by,omitempty"` // who wrote this version; empty: nobody said
+	Version     int64             `json:"version"`      // counts the writes from 1; 0 for a configured agent
+	By          string            `json:"by,omitempty"` // the author of this version; empty: unknown
 	CreatedAt   time.Time         `json:"created_at,omitzero"`
 	UpdatedAt   time.Time         `json:"updated_at,omitzero"`
 }
 
-// EffectiveAgent is what an agent comes to.
+// EffectiveAgent is the resolved configuration of an agent.
 type EffectiveAgent struct {
 	Agent AgentSettings `json:"agent"`
-	Files []string      `json:"initial_files"` // the paths that a session begins with
+	Files []string      `json:"initial_files"` // the paths of the files that a new session starts with
 }
 
-// AgentSettings are those of a session's agent.
+// AgentSettings is an agent in the form that session.created records.
 type AgentSettings perdure.Agent

@@ -8,20 +8,24 @@ import (
 	"github.com/perdure/perdure/budget"
 )
 
-// Budgets cap what may be spent (BU1 to BU4).
+// Budgets manages spending limits (BU1 to BU4).
 type Budgets interface {
-	// SetBudget adds a budget, or changes limit, soft limit and action of the one of its subject, currency and period. It counts
-	// from when it was set first. Sessions that it had stopped, and that may go on now, do. The id and the moments of b do not
-	// count. Invalid: what is wrong with it. NotFound: it is for a session that is not there.
+	// SetBudget adds a budget, or changes limit, soft limit and action of the budget with the same
+	// subject, currency and period. A changed budget keeps its start and what it has counted.
+	// Sessions that the budget had stopped resume if it now allows them to. The id and the times of
+	// b are ignored. Invalid: the budget is not valid; the error says why. NotFound: its session
+	// does not exist.
 	SetBudget(ctx context.Context, b budget.Budget, by string) (budget.Standing, error)
-	// Budgets lists budgets by id, as they stand now.
+	// Budgets lists budgets by id, each with its current standing.
 	Budgets(ctx context.Context, filter BudgetFilter) ([]budget.Standing, error)
-	// RemoveBudget removes a budget with its ledger. Sessions that it had stopped go on. NotFound: there is none.
+	// RemoveBudget removes a budget and its ledger. Sessions that it had stopped resume. NotFound:
+	// no such budget.
 	RemoveBudget(ctx context.Context, id perdure.BudgetID) error
-	// BudgetEntries returns the last lines of the ledger of a budget, oldest first; limit 0 means all. NotFound: there is no
-	// such budget.
+	// BudgetEntries returns the last entries of the ledger of a budget, oldest first; limit 0 means
+	// all. NotFound: no such budget.
 	BudgetEntries(ctx context.Context, id perdure.BudgetID, limit int) ([]budget.Entry, error)
-	// CheckBudgets says how all budgets of a session stand. NotFound: no such session.
+	// CheckBudgets reports the standing of every budget that applies to a session. NotFound: no
+	// such session.
 	CheckBudgets(ctx context.Context, id perdure.SessionID) (budget.Report, error)
 }
 
@@ -31,29 +35,29 @@ type BudgetFilter struct {
 	Subject string       // empty: every subject
 }
 
-// Costs says what was used and what that cost.
+// Costs reports usage and its cost.
 type Costs interface {
-	// Costs adds up what the journals say, by a group. Invalid: no such group.
+	// Costs sums up the usage recorded in the journals, grouped as q says. Invalid: no such group.
 	Costs(ctx context.Context, q CostQuery) (CostReport, error)
 }
 
-// CostQuery is what is asked for. The zero value asks for all, by session.
+// CostQuery selects and groups usage. The zero value selects all usage, grouped by session.
 type CostQuery struct {
 	Group   string            // session, agent, model, tool, schedule or day (UTC); empty: session
-	Session perdure.SessionID // with its subagents; empty: all
-	Since   time.Time         // zero: since ever
+	Session perdure.SessionID // includes its subagents; empty: all sessions
+	Since   time.Time         // zero: from the beginning
 }
 
-// CostReport is what was used.
+// CostReport is the result of a CostQuery.
 type CostReport struct {
 	Group  string     `json:"group"`
-	AsOf   string     `json:"prices_as_of"` // the day of the table of prices
+	AsOf   string     `json:"prices_as_of"` // the date of the price table
 	Items  []CostLine `json:"items"`
 	Total  CostLine   `json:"total"`
-	Source string     `json:"source"` // what it is reckoned from
+	Source string     `json:"source"` // what the figures are computed from
 }
 
-// CostLine is what was used by one of a group.
+// CostLine is the usage of one member of the group.
 type CostLine struct {
 	Key          string `json:"key"`
 	ModelCalls   int64  `json:"model_calls"`
@@ -61,10 +65,11 @@ type CostLine struct {
 	CachedTokens int64  `json:"cached_tokens"` // of the input
 	OutputTokens int64  `json:"output_tokens"`
 	ToolCalls    int64  `json:"tool_calls"`
-	Milliseconds int64  `json:"duration_ms"` // of models and tools
-	// Cost is what is known of the cost, by currency. What Unpriced counts is not in it.
+	Milliseconds int64  `json:"duration_ms"` // spent in models and tools
+	// Cost is the known cost by currency. It excludes the calls that Unpriced counts.
 	Cost map[budget.Currency]budget.Amount `json:"cost"`
-	// Unpriced is how many model calls have no known price: the cost is not known while there are any.
+	// Unpriced counts the model calls without a known price. If it is not 0, the total cost is not
+	// known.
 	Unpriced int64    `json:"unpriced"`
-	Models   []string `json:"unpriced_models,omitempty"` // of these models
+	Models   []string `json:"unpriced_models,omitempty"` // the models of those calls
 }

@@ -5,48 +5,50 @@ import (
 	"time"
 )
 
-// Connections shows the servers whose tools agents may use. They stand in a file of the host, so they are read here.
+// Connections reads the MCP servers whose tools agents may use. They are configured in a file of
+// the host and cannot be changed here.
 type Connections interface {
-	// Connections lists them by name.
+	// Connections lists the servers by name.
 	Connections(ctx context.Context) ([]Connection, error)
-	// TestConnection asks one anew what it has, for at most 20 seconds. That it does not answer stands in its state, and is no
-	// error. NotFound: there is none of the name.
+	// TestConnection connects to a server again and lists its tools, for at most 20 seconds. A
+	// server that does not respond is not an error; the returned state says so. NotFound: no such
+	// server.
 	TestConnection(ctx context.Context, name string) (Connection, error)
 }
 
 // The states of a connection.
 const (
-	ConnectionReady       = "ready"       // it answered when it was asked last
-	ConnectionUnreachable = "unreachable" // it did not
-	ConnectionUnknown     = "unknown"     // it was not asked yet
+	ConnectionReady       = "ready"       // the last attempt to connect succeeded
+	ConnectionUnreachable = "unreachable" // the last attempt failed
+	ConnectionUnknown     = "unknown"     // no attempt yet
 )
 
-// Connection is a server as callers see it. It holds no secret: no arguments, headers and environment, and of a URL neither user nor
-// query.
+// Connection is a server as callers see it. It contains no secrets: no arguments, headers or
+// environment, and a URL without user and query.
 type Connection struct {
 	Name      string    `json:"name"`
 	Kind      string    `json:"kind" enum:"mcp_stdio,mcp_http"`
 	Command   string    `json:"command,omitempty"` // without its arguments
 	URL       string    `json:"url,omitempty"`
-	Shared    bool      `json:"shared,omitempty"` // one for all sessions
+	Shared    bool      `json:"shared,omitempty"` // one connection for all sessions
 	State     string    `json:"state" enum:"ready,unreachable,unknown"`
-	CheckedAt time.Time `json:"checked_at,omitzero"` // when it answered last
-	Server    string    `json:"server,omitempty"`    // what it calls itself
-	Tools     []string  `json:"tools"`               // as agents call them
+	CheckedAt time.Time `json:"checked_at,omitzero"` // the last successful check
+	Server    string    `json:"server,omitempty"`    // the name that the server reports
+	Tools     []string  `json:"tools"`               // under the names that agents use
 	LastError string    `json:"last_error,omitempty"`
 }
 
-// Providers shows where models are asked.
+// Providers reads the configured providers of models.
 type Providers interface {
-	// Providers lists them by name.
+	// Providers lists the providers by name.
 	Providers(ctx context.Context) ([]Provider, error)
 }
 
 // Provider is a provider of models as callers see it.
 type Provider struct {
-	Name    string `json:"name"`               // the word before the colon in the name of a model
+	Name    string `json:"name"`               // the part of a model name before the colon
 	Kind    string `json:"kind"`               // openai, anthropic or scripted
-	BaseURL string `json:"base_url,omitempty"` // empty: the provider's own, unless a model names another one
+	BaseURL string `json:"base_url,omitempty"` // empty: the provider's default, unless a model names another one
 	Ready   bool   `json:"ready"`
-	Missing string `json:"missing,omitempty"` // what keeps it from being asked
+	Missing string `json:"missing,omitempty"` // why it cannot be used
 }

@@ -9,32 +9,36 @@ import (
 	"github.com/perdure/perdure/agent"
 )
 
-// Harnesses keeps what agents stand on: layers that many of them share, each over the one of its parent. A harness is named by its
-// id, and while it is not deleted by its name. NotFound, where one is named: there is none. Conflict: several have the name, and
-// their ids tell them apart.
+// Harnesses manages harnesses: layers of configuration that many agents inherit, each on top of its
+// parent. A harness is named by its id or, until it is deleted, by its name. Every method that
+// names a harness returns NotFound if it does not exist, and Conflict if several have the name and
+// an id is needed to tell them apart.
 type Harnesses interface {
-	// Harnesses lists harnesses in the order of their making, also archived and deleted ones.
+	// Harnesses lists harnesses by creation time, including archived and deleted ones.
 	Harnesses(ctx context.Context) ([]HarnessEntry, error)
 	// Harness returns a harness.
 	Harness(ctx context.Context, id string) (HarnessEntry, error)
-	// HarnessVersions returns a harness as each write left it, the newest first; limit 0 means all.
+	// HarnessVersions returns every stored version of a harness, newest first; limit 0 means all.
 	HarnessVersions(ctx context.Context, id string, limit int) ([]HarnessEntry, error)
-	// PutHarness adds a harness, or replaces one: nothing of what it was stays. Sessions that began stay as they are (N9). Conflict:
-	// it has another version than the one that was read. Invalid: what is wrong with it, its name, or its parent, which is not
-	// there, stands on it, or is too deep. NotFound: a version was read, or an id is named, and there is none.
+	// PutHarness adds a harness, or replaces one entirely. Existing sessions keep their
+	// configuration (N9). Conflict: the stored version is not w.Version. Invalid: the overlay, the
+	// name or the parent is not acceptable; a parent must exist, must not inherit from the harness,
+	// and must not be too deep. NotFound: w names a version or an id that does not exist.
 	PutHarness(ctx context.Context, w HarnessWrite) (HarnessEntry, error)
-	// DeleteHarness makes a tombstone of a harness: its name is free, its id stays. version is the one that was read; 0: any.
-	// Conflict: it has another one, or an agent or a harness that is not deleted stands on it. NotFound, too: it is deleted.
+	// DeleteHarness marks a harness as deleted. Its name becomes free, its id stays reserved.
+	// version is the version that the caller has read; 0 means any. Conflict: the stored version
+	// differs, or an agent or harness that is not deleted inherits from it. NotFound also means
+	// that it is already deleted.
 	DeleteHarness(ctx context.Context, id string, version int64) error
 }
 
-// HarnessWrite says what a harness is to be, whole.
+// HarnessWrite is the complete new state of a harness.
 type HarnessWrite struct {
-	Name    string            // as an agent's; or the id of one that is there, which keeps its name
-	ID      perdure.HarnessID // of one that is new, for callers that mint them; empty: the engine makes it
-	Version int64             // the one that was read; 0: there is none of this name
-	Parent  perdure.HarnessID // what it stands on itself; empty: it is a root
-	Overlay agent.Overlay     // what it says. It holds no secrets
+	Name    string            // see AgentWrite.Name
+	ID      perdure.HarnessID // for a new harness, if the caller chooses ids; empty: the engine creates one
+	Version int64             // the version that the caller has read; 0: no harness has this name yet
+	Parent  perdure.HarnessID // empty: it is a root
+	Overlay agent.Overlay     // its settings, without secrets
 }
 
 // HarnessEntry is a harness as callers see it.
@@ -44,8 +48,8 @@ type HarnessEntry struct {
 	Parent    perdure.HarnessID `json:"parent_id,omitempty"` // empty: it is a root
 	Overlay   json.RawMessage   `json:"overlay"`
 	Status    string            `json:"status" enum:"active,archived,deleted"`
-	Version   int64             `json:"version"`      // counts the writes, from 1
-	By        string            `json:"by,omitempty"` // who wrote this version; empty: nobody said
+	Version   int64             `json:"version"`      // counts the writes from 1
+	By        string            `json:"by,omitempty"` // the author of this version; empty: unknown
 	CreatedAt time.Time         `json:"created_at"`
 	UpdatedAt time.Time         `json:"updated_at"`
 }

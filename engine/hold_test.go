@@ -8,7 +8,7 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// TestHoldOf says of each way in which a session may stand whether what is said to it waits, and for what.
+// TestHoldOf covers every state of a session in which a message waits, and the reason.
 func TestHoldOf(t *testing.T) {
 	t.Parallel()
 	acting := func(phases ...perdure.CallPhase) *perdure.Session {
@@ -31,9 +31,9 @@ func TestHoldOf(t *testing.T) {
 		"a budget":                      {session: &perdure.Session{Halt: &perdure.Halt{BudgetNotice: notice}}, code: engine.HeldByBudget, detail: "it is used up"},
 		"a budget that a person lifts":  {session: &perdure.Session{Halt: &perdure.Halt{BudgetNotice: notice, Soft: true}}, code: engine.HeldBySoftBudget, detail: "it is used up"},
 		"a budget, and the turn ends":   {session: &perdure.Session{Halt: &perdure.Halt{BudgetNotice: notice}, Turn: &perdure.Turn{Phase: perdure.PhaseReady}}},
-		"a call asks":                   {session: acting(perdure.CallAsking, perdure.CallDone), code: engine.HeldByApproval, detail: "a person is asked whether tool may run"},
-		"a call asks, and another runs": {session: acting(perdure.CallAsking, perdure.CallInWork)},
-		"the client is to answer":       {session: acting(perdure.CallRequested), code: engine.HeldByClient, detail: "the client is to answer tool"},
+		"a call asks":                   {session: acting(perdure.CallAwaitingApproval, perdure.CallDone), code: engine.HeldByApproval, detail: "a person must approve or deny tool"},
+		"a call asks, and another runs": {session: acting(perdure.CallAwaitingApproval, perdure.CallExecuting)},
+		"the client is to answer":       {session: acting(perdure.CallAwaitingClient), code: engine.HeldByClient, detail: "the client must answer tool"},
 		"all calls are done":            {session: acting(perdure.CallDone)},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,20 +6,24 @@ import (
 	"github.com/perdure/perdure/budget"
 )
 
-// Owner is whose something is. It does not change.
+// Owner is the owner of an object. It never changes.
 type Owner struct {
-	Org  string // never empty; budget.DefaultOrg for what was there before there were orgs
-	User string // of the org; empty: nobody's in particular
+	Org  string // never empty; budget.DefaultOrg for objects older than orgs
+	User string // of the org; empty: no particular user
 }
 
 type ownerKey struct{}
 
-// For returns a context in which an engine works for an owner: what it starts belongs to them, and its lists show only what
-// is their org's. It looks at nobody's rights: whoever calls with the id of something has made sure whose that is.
-func For(ctx context.Context, o Owner) context.Context { return context.WithValue(ctx, ownerKey{}, o) }
+// WithOwner returns a context in which the engine works for an owner: new objects belong to that
+// owner, and lists contain only objects of that owner's org. It does not check permissions: a
+// caller that passes the id of an object has already verified its owner.
+func WithOwner(ctx context.Context, o Owner) context.Context {
+	return context.WithValue(ctx, ownerKey{}, o)
+}
 
-// OwnerOf returns for whom an engine works. Not one: what it starts is the default org's, and its lists show everything.
-func OwnerOf(ctx context.Context) (o Owner, one bool) {
+// OwnerFromContext returns the owner that the engine works for. one is false if the context has
+// none; new objects then belong to the default org, and lists contain the objects of every org.
+func OwnerFromContext(ctx context.Context) (o Owner, one bool) {
 	o, one = ctx.Value(ownerKey{}).(Owner)
 	if !one {
 		o = Owner{Org: budget.DefaultOrg}

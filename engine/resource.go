@@ -7,24 +7,26 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Resources is what stands beside sessions (RS1). NotFound, in all of them: no such session or entry.
+// Resources reads and releases the external resources of sessions (RS1). NotFound, in every method:
+// no such session or resource.
 type Resources interface {
-	// Resources lists the entries of a session, in the order of their first registration.
+	// Resources lists the entries of a session in the order of their first registration.
 	Resources(ctx context.Context, id perdure.SessionID) ([]SessionResource, error)
 	// Resource returns an entry.
 	Resource(ctx context.Context, id perdure.SessionID, resource string) (SessionResource, error)
-	// ReleaseResource records a person's word that what an entry stands for is gone: it takes nothing down itself, and what is
-	// leased is not cleaned up any more (RS4). An entry that was released stays as it is. Conflict: its task is at work, it has
-	// ended in another way, or the lease is another session's.
+	// ReleaseResource records a person's statement that a resource no longer exists. It does not
+	// remove the resource itself, and cancels the cleanup of a lease (RS4). Releasing a released
+	// entry does nothing. Conflict: the task of the resource is running, the entry has ended in
+	// another way, or the lease belongs to another session.
 	ReleaseResource(ctx context.Context, id perdure.SessionID, resource, by string) (SessionResource, error)
 }
 
-// SessionResource is an entry of the registry of a session as callers see it. The fields of the lease are empty where there is
-// none.
+// SessionResource is an entry of the resource registry of a session as callers see it. The lease
+// fields are empty for an entry without a lease.
 type SessionResource struct {
 	perdure.Resource
 	Lease     perdure.LeaseStatus `json:"lease_status,omitempty"`
 	ExpiresAt time.Time           `json:"lease_expires_at,omitzero"`
 	Attempts  int                 `json:"cleanup_attempts,omitempty"`
-	LastError string              `json:"last_error,omitempty"` // of the clean-up, without secrets
+	LastError string              `json:"last_error,omitempty"` // of the cleanup, without secrets
 }

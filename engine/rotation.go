@@ -8,13 +8,15 @@ import (
 
 type rotationKey struct{}
 
-// Rotating returns a context of a request that may come more than once, and in which RotateWebhook carries it out once.
-func Rotating(ctx context.Context, r webhook.Rotation) context.Context {
+// WithRotation returns a context for a request that a client may repeat. RotateWebhook carries such
+// a request out once.
+func WithRotation(ctx context.Context, r webhook.Rotation) context.Context {
 	return context.WithValue(ctx, rotationKey{}, r)
 }
 
-// RotationOf returns the request that a context is of; the zero value is one that comes once.
-func RotationOf(ctx context.Context) webhook.Rotation {
+// RotationFromContext returns the request of a context. The zero value is a request that is not
+// repeated.
+func RotationFromContext(ctx context.Context) webhook.Rotation {
 	r, _ := ctx.Value(rotationKey{}).(webhook.Rotation)
 	return r
 }

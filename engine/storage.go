@@ -7,20 +7,22 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Files is the files of sessions, as their models see them (chapter 13): what a model may not write, nobody writes here.
-// Paths are absolute, with forward slashes. Every change stands in the journal, with who made it. NotFound, in all of them:
-// no such session, or nothing at the path.
+// Files accesses the files of sessions as their models see them (chapter 13). What a model may not
+// write, a caller may not write here either. Paths are absolute, with forward slashes. The journal
+// records every change and its author. NotFound, in every method: no such session, or no such path.
 type Files interface {
-	// File returns a file with its content, or a directory. Without content nothing but the description is asked for.
+	// File returns a file or directory. With content it includes the content of a file.
 	File(ctx context.Context, id perdure.SessionID, path string, content bool) (File, error)
-	// Files lists what stands in a directory, by path; with deep, all below it.
+	// Files lists a directory by path; with deep, everything below it.
 	Files(ctx context.Context, id perdure.SessionID, dir string, deep bool) ([]File, error)
-	// WriteFile writes a file and makes missing parents. Conflict: it is not what If says, something is there although it is
-	// to be New, it is read-only or a directory. Limit: it is too large.
+	// WriteFile writes a file and creates missing parents. Conflict: the content is not w.If, the
+	// file exists although w.New is set, or the path is read-only or a directory. Limit: the
+	// content is too large.
 	WriteFile(ctx context.Context, id perdure.SessionID, w FileWrite) (File, error)
-	// RemoveFile removes a file, or a directory. Conflict: it is not what If says, is read-only, or has something in it.
+	// RemoveFile removes a file or a directory. Conflict: the content is not r.If, or the path is
+	// read-only or a directory that is not empty.
 	RemoveFile(ctx context.Context, id perdure.SessionID, r FileRemoval) error
-	// MoveFile gives a file, or a directory with all below it, another path. Conflict: something stands there.
+	// MoveFile moves a file, or a directory with everything below it. Conflict: the target exists.
 	MoveFile(ctx context.Context, id perdure.SessionID, m FileMove) (File, error)
 }
 
@@ -32,51 +34,51 @@ type File struct {
 	SizeBytes int64     `json:"size_bytes"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
-	Content   []byte    `json:"-"` // nil where it was not asked for, and of a directory
+	Content   []byte    `json:"-"` // nil if it was not requested, and for a directory
 }
 
 // FileWrite is one write of a file.
 type FileWrite struct {
 	Path    string
 	Content []byte
-	If      *[]byte // the content that it is to have so far; nil: whatever it has
-	New     bool    // nothing may be there; not with If
+	If      *[]byte // the expected current content; nil: any
+	New     bool    // the file must not exist; not together with If
 	By      string
 }
 
 // FileRemoval removes a file or directory.
 type FileRemoval struct {
 	Path      string
-	Recursive bool    // a directory with all below it
-	If        *[]byte // the content that the file is to have; nil: whatever it has
+	Recursive bool    // remove a directory with everything below it
+	If        *[]byte // the expected current content; nil: any
 	By        string
 }
 
-// FileMove gives a file or directory another path.
+// FileMove is one move of a file or directory.
 type FileMove struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 	By   string `json:"-"`
 }
 
-// Values is what sessions keep by key (VA1), for their tools and for whoever asks here. NotFound, in all of them: no such
-// session or value.
+// Values accesses the key-value data of sessions (VA1), which their tools share. NotFound, in every
+// method: no such session or value.
 type Values interface {
-	// Values lists the values whose keys begin with a prefix, by key, without their texts.
+	// Values lists the values whose keys start with a prefix, by key, without their texts.
 	Values(ctx context.Context, id perdure.SessionID, prefix string) ([]ValueStat, error)
 	// Value returns a value.
 	Value(ctx context.Context, id perdure.SessionID, key string) (Value, error)
-	// SetValue writes a value. Conflict: it is not what If says, or is there although it is to be New. Invalid: the key or the
-	// text is too long. Limit: the session has too many.
+	// SetValue writes a value. Conflict: the value is not w.If, or exists although w.New is set.
+	// Invalid: the key or the text is too long. Limit: the session has too many values.
 	SetValue(ctx context.Context, id perdure.SessionID, w ValueWrite) (Value, error)
-	// RemoveValue removes a value. Conflict: it is not what was read; nil: whatever it is.
+	// RemoveValue removes a value. Conflict: the value is not read; nil means any.
 	RemoveValue(ctx context.Context, id perdure.SessionID, key string, read *ValueStat) error
 }
 
-// ValueStat describes a value. Version and UpdatedAt together are never those of another write.
+// ValueStat describes a value. Version and UpdatedAt together identify one write.
 type ValueStat struct {
 	Key       string    `json:"key"`
-	Version   int64     `json:"version"` // from 1, one more with each write
+	Version   int64     `json:"version"` // from 1, increased by each write
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 }
@@ -96,76 +98,84 @@ type Value struct {
 type ValueWrite struct {
 	Key  string
 	Text string
-	If   *ValueStat // what it is to be so far; nil: whatever it is
-	New  bool       // nothing may be there; not with If
+	If   *ValueStat // the expected current value; nil: any
+	New  bool       // the value must not exist; not together with If
 }
 
-// Secrets is what sessions keep under lock and key (SE1 to SE4). There is no way to a value here. NotFound, in all of them:
-// no such session or secret. Unavailable: there are no keys to seal with.
+// Secrets writes the encrypted secrets of sessions (SE1 to SE4). No method returns a value.
+// NotFound, in every method: no such session or secret. Unavailable: no encryption keys are
+// configured.
 type Secrets interface {
 	// Secrets lists the secrets of a session by name.
 	Secrets(ctx context.Context, id perdure.SessionID) ([]Secret, error)
-	// SetSecret seals a value and writes it, or replaces it.
+	// SetSecret encrypts a value and stores it, replacing an existing one.
 	SetSecret(ctx context.Context, id perdure.SessionID, w SecretWrite) error
 	// RemoveSecret removes a secret.
 	RemoveSecret(ctx context.Context, id perdure.SessionID, name string) error
 }
 
-// Secret describes a secret, never its value.
+// Secret describes a secret without its value.
 type Secret struct {
 	Name      string    `json:"name"`
-	Version   int64     `json:"version"`         // more with each write
-	Hosts     []string  `json:"hosts,omitempty"` // where the value may be sent to
+	Version   int64     `json:"version"`         // increases with each write
+	Hosts     []string  `json:"hosts,omitempty"` // the hosts that the value may be sent to
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// SecretWrite is a secret on its way in.
+// SecretWrite is one write of a secret.
 type SecretWrite struct {
 	Name  string
 	Value string
-	Hosts []string // where the value may be sent to; empty: nowhere, only into the environment of a process
+	Hosts []string // the hosts that the value may be sent to; empty: none, only process environments
 }
 
-// SessionChanges changes what a session is called, and what it is found by.
+// SessionChanges changes the title and the labels of sessions.
 type SessionChanges interface {
-	// ChangeSession changes the title and the labels of a session: one event, or none, when all of it is so already. Conflict: there
-	// is an event after o.If. Invalid: nothing is to be changed, the title is empty or too long, or such labels a session may not
-	// have.
+	// ChangeSession changes the title and the labels of a session. It records one event, or none if
+	// nothing changes. Conflict: the journal has an event after o.If. Invalid: o requests no
+	// change, the title is empty or too long, or the labels are not allowed.
 	ChangeSession(ctx context.Context, id perdure.SessionID, o SessionChange) (Session, error)
 }
 
-// SessionChange is what is to become of a session.
+// SessionChange is a change of a session.
 type SessionChange struct {
-	Title  *string              // nil: as it is
-	Labels perdure.LabelChanges // nil: as they are
-	If     int64                // the last seq that there is to be; 0: whatever there is
+	Title  *string              // nil: unchanged
+	Labels perdure.LabelChanges // nil: unchanged
+	If     int64                // the expected last seq; 0: any
 	By     string
 }
 
-// Bulks do one thing to many, and tell how far they are (H15).
+// Bulks applies one operation to many objects, and reports its progress (H15).
 type Bulks interface {
-	// CancelWhere asks for the end of every live task that a filter matches, as CancelTask does. It returns at once; the wishes
-	// become durable one after another. The same id is the same bulk for as long as it is known, and Conflict with another filter; a
-	// bulk is known to the process that does it, and when that ends it stops: what it asked stands, and asking again asks the others.
+	// CancelWhere requests the end of every live task that matches a filter, as CancelTask does. It
+	// returns at once; the requests become durable one after another. The same id is the same bulk
+	// as long as the bulk is known, and Conflict with another filter.
+	//
+	// Only the process that runs a bulk knows it, and the bulk stops when that process ends. The
+	// requests made so far stay in effect, and a new bulk makes the remaining ones.
 	CancelWhere(ctx context.Context, o BulkCancel) (Bulk, error)
-	// Bulk returns a bulk as it stands. NotFound: it is not known, or not any more.
+	// Bulk returns the current state of a bulk. NotFound: the bulk is unknown or has been
+	// forgotten.
 	Bulk(ctx context.Context, id perdure.BulkID) (Bulk, error)
 }
 
-// BulkCancel asks for the end of many tasks.
+// BulkCancel describes the tasks to cancel.
 type BulkCancel struct {
 	ID     perdure.BulkID // empty: a new one
 	Filter TaskFilter
-	Older  time.Duration // what Filter.Before was reckoned from, so that the same words are the same bulk at any time; 0: it is a moment
-	DryRun bool          // only say how many, and which
-	// Of are the sessions that the caller may reach, where those are not all; nil: all. It never travels.
-	Of  map[perdure.SessionID]bool
-	By  string
-	Why string
+	// OlderThan is the age that Filter.Before was computed from, so that a repeated request is the
+	// same bulk at any time; 0: the caller named a time.
+	OlderThan time.Duration
+	DryRun    bool // only count and list the tasks
+	// AllowedSessions contains the sessions that the caller has access to, if those are not all;
+	// nil: all. It is not sent to a server.
+	AllowedSessions map[perdure.SessionID]bool
+	By              string
+	Why             string
 }
 
-// TaskFilter narrows tasks. The zero value is all.
+// TaskFilter narrows a list of tasks. The zero value matches all.
 type TaskFilter struct {
 	Session perdure.SessionID `json:"session_id,omitempty"`
 	State   perdure.TaskState `json:"state,omitempty"`
@@ -174,33 +184,34 @@ type TaskFilter struct {
 	Before  time.Time         `json:"created_before,omitzero"`
 }
 
-// Matches reports whether a task passes.
+// Matches reports whether a task matches the filter.
 func (f TaskFilter) Matches(t perdure.Task) bool {
-	return (f.Session == "" || t.Session == f.Session) && (f.State == "" || t.State == f.State) && (f.Kind == "" || t.Kind == f.Kind) &&
+	return (f.Session == "" || t.Session == f.Session) && (f.State == "" || t.State == f.State) &&
+		(f.Kind == "" || t.Kind == f.Kind) &&
 		(f.Tool == "" || t.Tool == f.Tool) && (f.Before.IsZero() || t.CreatedAt.Before(f.Before))
 }
 
-// BulkState says how far a bulk is.
+// BulkState is the state of a bulk.
 type BulkState string
 
 // The states of a bulk.
 const (
 	BulkRunning BulkState = "running"
-	BulkDone    BulkState = "done"    // each was asked, or failed
-	BulkStopped BulkState = "stopped" // the process ended before
+	BulkDone    BulkState = "done"    // every task has been requested to end, or the request failed
+	BulkStopped BulkState = "stopped" // the process ended first
 )
 
-// Bulk is one thing done to many.
+// Bulk is one operation on many objects.
 type Bulk struct {
 	ID      perdure.BulkID   `json:"id"`
 	Action  string           `json:"action"` // tasks:cancel
 	State   BulkState        `json:"state"`
 	DryRun  bool             `json:"dry_run,omitempty"`
 	Matched int              `json:"matched"`
-	Done    int              `json:"done"`            // were asked, or had ended meanwhile
-	Failed  int              `json:"failed"`          //
-	Error   string           `json:"error,omitempty"` // of the first that failed
-	Tasks   []perdure.TaskID `json:"tasks,omitempty"` // of a dry run: the first 100
+	Done    int              `json:"done"` // requested to end, or ended in the meantime
+	Failed  int              `json:"failed"`
+	Error   string           `json:"error,omitempty"` // the first failure
+	Tasks   []perdure.TaskID `json:"tasks,omitempty"` // the first 100, for a dry run
 	BeganAt time.Time        `json:"started_at"`
 	EndedAt time.Time        `json:"finished_at,omitzero"`
 }

@@ -7,39 +7,39 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Tokens lets others in, and out again (H11).
+// Tokens manages access tokens (H11).
 type Tokens interface {
-	// CreateToken makes a token and returns its secret, which nobody can ask for again. Invalid: what is wrong with the order.
-	// Conflict: its id is taken.
-	CreateToken(ctx context.Context, order TokenOrder) (IssuedToken, error)
-	// Tokens lists tokens, revoked and expired ones too, in the order of their making.
+	// CreateToken creates a token and returns its secret, which cannot be read again. Invalid: the
+	// order is not valid; the error says why. Conflict: its id exists already.
+	CreateToken(ctx context.Context, order TokenRequest) (IssuedToken, error)
+	// Tokens lists tokens by creation time, including revoked and expired ones.
 	Tokens(ctx context.Context) ([]Token, error)
-	// RevokeToken ends a token for good; what it has under way over a network ends within a second. One that was revoked stays
-	// as it is. NotFound: there is none.
+	// RevokeToken revokes a token permanently. Its open requests over the network end within a
+	// second. A revoked token does not change. NotFound: no such token.
 	RevokeToken(ctx context.Context, id perdure.TokenID, by string) (Token, error)
 }
 
-// TokenOrder asks for a token.
-type TokenOrder struct {
-	ID      perdure.TokenID // empty: one is made
+// TokenRequest describes a token to create.
+type TokenRequest struct {
+	ID      perdure.TokenID // empty: a new id
 	Name    string          // for people: 1 to 128 bytes
-	Org     string          // empty: of whoever asks
-	User    string          // empty: nobody in particular
+	Org     string          // empty: the org of the caller
+	User    string          // empty: no particular user
 	Scopes  []string        // read, write, approve, admin; empty: read and write
-	Agent   bool            // for a program that a model steers: it can neither approve nor resolve
+	Agent   bool            // for a program controlled by a model: it can neither approve nor resolve
 	Expires time.Time       // zero: never
-	By      string          // who asks
+	By      string          // the caller
 }
 
-// The scopes of a token. None contains another.
+// The scopes of a token. No scope includes another.
 const (
-	ScopeRead    = "read"    // show what is there
-	ScopeWrite   = "write"   // start work, speak, stop and take away
-	ScopeApprove = "approve" // a person's word: on a call that asks, on an outcome that nobody knows, on a soft limit
-	ScopeAdmin   = "admin"   // tokens, budgets, whole sessions out and in
+	ScopeRead    = "read"    // read everything
+	ScopeWrite   = "write"   // start work, send messages, cancel and delete
+	ScopeApprove = "approve" // decisions of a person: approve calls, resolve unknown outcomes, pass soft limits
+	ScopeAdmin   = "admin"   // tokens, budgets, export and import of sessions
 )
 
-// Token is a token as callers see it: not its secret.
+// Token is a token as callers see it, without its secret.
 type Token struct {
 	ID        perdure.TokenID `json:"id"`
 	Name      string          `json:"name"`
@@ -66,5 +66,5 @@ const (
 // IssuedToken is a new token with its secret, which is shown once.
 type IssuedToken struct {
 	Token
-	Secret string `json:"token" doc:"What its bearer sends. It is shown once."`
+	Secret string `json:"token" doc:"The bearer token. It is shown once."`
 }

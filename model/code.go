@@ -1,9 +1,9 @@
 package model
 
-// Codes returns every code, in the order of 4.6.
+// Codes returns all codes.
 func Codes() []Code {
 	return []Code{
-		RateLimited, Unavailable, Stalled, TooLarge, BadToolSchema, Misconfigured,
-		QuotaExhausted, UsageLimit, NoModel, Processing,
+		RateLimited, Unavailable, Stalled, TooLarge, InvalidToolSchema, Misconfigured,
+		QuotaExhausted, UsageLimit, ModelUnavailable, Processing,
 	}
 }

@@ -11,21 +11,21 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// maxAnswerBytes bounds what an answer says: its text, its thinking and the arguments of its calls. The message is kept
-// and sent again with every later question, so more than this is of no use to anybody.
+// maxAnswerBytes bounds an answer: its text, its thinking and the arguments of its calls. The
+// message is stored and sent again with every later request, so a larger one is not usable.
 const maxAnswerBytes = 8 << 20
 
-// Answer is what came of a stream: a whole answer, or as much as there was before an error.
+// Answer is the result of a stream: a complete answer, or what arrived before an error.
 type Answer struct {
-	Message   perdure.Message // of the agent: one part of text if there was any, then the calls in the model's order
-	Usage     perdure.Usage   // as the provider said it last; zero: it said nothing
-	Finish    Finish          // empty: the answer is not whole
-	Model     string          // which model answered; empty: the provider did not say
-	Discarded int             // calls that were begun and cannot be accepted (TN7)
+	Message   perdure.Message // role agent: one text part if there was text, then the calls in the model's order
+	Usage     perdure.Usage   // the last report of the provider; zero: none
+	Finish    Finish          // empty: the answer is incomplete
+	Model     string          // the model that answered; empty: not reported
+	Discarded int             // calls that started and cannot be accepted
 }
 
-// After is the answer with the text that it goes on from before its own (TN20).
-func (a Answer) After(prefix string) Answer {
+// WithPrefix returns the answer with the prefix that it continues in front of its text.
+func (a Answer) WithPrefix(prefix string) Answer {
 	if prefix == "" {
 		return a
 	}
@@ -39,16 +39,18 @@ func (a Answer) After(prefix string) Answer {
 	return a
 }
 
-// Collect folds a stream into an answer. on sees each delta as it comes, before it is folded; nil: nobody does.
+// Collect folds a stream into an answer. It calls on with each delta before the delta is folded; on
+// may be nil.
 //
-// The answer is whole exactly when the error is nil. Otherwise it holds what came before, its message is
-// marked as interrupted, and the error is the stream's own, or an *Error of code Unavailable where the
-// stream ended without a Finish, or of code Processing where an answer says more than 8 MiB; the delta that goes
-// beyond is neither kept nor seen. Nothing after a Finish or after that is read.
+// The answer is complete exactly if the error is nil. Otherwise it contains what arrived before,
+// and its message is marked as interrupted. The error is that of the stream, or an *Error: of code
+// Unavailable if the stream ended without a Finish, and of code Processing if the answer exceeds 8
+// MiB. The delta that exceeds the limit is neither passed to on nor folded. Collect stops reading
+// after a Finish or an error.
 //
-// A call without a name is discarded and counted (TN7). Arguments stay as they came, whether they are an object
-// or not; no arguments at all are {}. Those that are no JSON become a JSON string of what came, which whoever
-// checks them refuses with what is wrong in it (TL22).
+// A call without a name is discarded and counted. Arguments are kept as they arrived; empty
+// arguments become {}. Arguments that are not valid JSON become a JSON string with their text, so
+// that the check of the arguments can report what is wrong with them.
 func Collect(seq iter.Seq2[Delta, error], on func(Delta)) (Answer, error) {
 	var c collector
 	for d, err := range seq {
@@ -56,7 +58,8 @@ func Collect(seq iter.Seq2[Delta, error], on func(Delta)) (Answer, error) {
 			return c.answer(true), err
 		}
 		if c.bytes += sizeOf(d); c.bytes > maxAnswerBytes {
-			return c.answer(true), &Error{Code: Processing, Text: fmt.Sprintf("the answer says more than %d MiB", maxAnswerBytes>>20)}
+			return c.answer(true), &Error{Code: Processing,
+				Text: fmt.Sprintf("the answer exceeds %d MiB", maxAnswerBytes>>20)}
 		}
 		if on != nil {
 			on(d)
@@ -74,11 +77,11 @@ type collector struct {
 	text, thinking strings.Builder
 	signature      string
 	calls          []perdure.Part
-	sofar          Answer // all but the message
-	bytes          int    // that the deltas so far say
+	partial        Answer // everything but the message
+	bytes          int    // size of the deltas so far
 }
 
-// sizeOf is how many bytes a delta says.
+// sizeOf returns the size of a delta's content in bytes.
 func sizeOf(d Delta) int {
 	size := len(d.Text) + len(d.Thinking) + len(d.Signature)
 	if d.Call != nil {
@@ -96,14 +99,14 @@ func (c *collector) add(d Delta) {
 	if d.Call != nil {
 		c.addCall(*d.Call)
 	}
-	c.sofar.Discarded += d.Broken
+	c.partial.Discarded += d.DiscardedCalls
 	if d.Usage != nil {
-		c.sofar.Usage = *d.Usage
+		c.partial.Usage = *d.Usage
 	}
 	if d.Model != "" {
-		c.sofar.Model = d.Model
+		c.partial.Model = d.Model
 	}
-	c.sofar.Finish = d.Finish
+	c.partial.Finish = d.Finish
 }
 
 func (c *collector) addCall(call perdure.ToolCall) {
@@ -111,7 +114,7 @@ func (c *collector) addCall(call perdure.ToolCall) {
 		call.Arguments = json.RawMessage("{}")
 	}
 	if call.Name == "" {
-		c.sofar.Discarded++
+		c.partial.Discarded++
 		return
 	}
 	if !json.Valid(call.Arguments) {
@@ -121,7 +124,7 @@ func (c *collector) addCall(call perdure.ToolCall) {
 }
 
 func (c *collector) answer(interrupted bool) Answer {
-	a := c.sofar
+	a := c.partial
 	a.Message = perdure.Message{
 		Role: perdure.RoleAgent, Model: a.Model, Thinking: c.thinking.String(), Signature: c.signature, Interrupted: interrupted,
 	}

@@ -78,7 +78,7 @@ func TestCollect(t *testing.T) {
 		},
 		{
 			name: "an error keeps what came before",
-			seq:  stream(errBroken, model.Delta{Text: "half"}, model.Delta{Broken: 1}),
+			seq:  stream(errBroken, model.Delta{Text: "half"}, model.Delta{DiscardedCalls: 1}),
 			want: model.Answer{Message: perdure.Message{Parts: []perdure.Part{text("half")}, Interrupted: true}, Discarded: 1},
 			err:  errBroken,
 		},
@@ -117,7 +117,7 @@ func TestCollectCalls(t *testing.T) {
 		},
 		{
 			name: "a call without a name is discarded",
-			seq: stream(nil, model.Delta{Call: call("", `{}`)}, model.Delta{Broken: 2},
+			seq: stream(nil, model.Delta{Call: call("", `{}`)}, model.Delta{DiscardedCalls: 2},
 				model.Delta{Finish: model.FinishCalls}),
 			want: model.Answer{Discarded: 3, Finish: model.FinishCalls},
 		},
@@ -143,7 +143,8 @@ func check(t *testing.T, cases []collected) {
 	}
 }
 
-// TestCollectBound: an answer that says more than 8 MiB, whatever it consists of, is left there, and what came before is kept.
+// TestCollectBound: an answer that says more than 8 MiB, whatever it consists of, is left there,
+// and what came before is kept.
 func TestCollectBound(t *testing.T) {
 	t.Parallel()
 	piece := strings.Repeat("x", 1<<20)
@@ -180,7 +181,7 @@ func TestCollectBound(t *testing.T) {
 
 func TestCollectShowsEveryDelta(t *testing.T) {
 	t.Parallel()
-	deltas := []model.Delta{{Text: "a"}, {Broken: 1}, {Text: "b", Finish: model.FinishStop}}
+	deltas := []model.Delta{{Text: "a"}, {DiscardedCalls: 1}, {Text: "b", Finish: model.FinishStop}}
 	var seen []model.Delta
 
 	_, err := model.Collect(stream(nil, deltas...), func(d model.Delta) { seen = append(seen, d) })

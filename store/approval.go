@@ -10,20 +10,21 @@ type ApprovalFilter struct {
 	Limit   int                   // 0: no limit
 }
 
-// ApprovalReader reads the questions to a person whether a call may run.
+// ApprovalReader reads approvals.
 type ApprovalReader interface {
-	// Approval returns the record. NotFound: no such approval, in whatever session.
+	// Approval returns the record. NotFound: no such approval, in any session.
 	Approval(id perdure.ApprovalID) (perdure.Approval, error)
-	// Approvals lists records in the order in which they were requested, which is that of their first
-	// PutApproval. Invalid: the filter names a state that is none.
+	// Approvals lists records in the order in which they were requested, which is that of their
+	// first PutApproval. Invalid: the filter names an unknown state.
 	Approvals(filter ApprovalFilter) ([]perdure.Approval, error)
 }
 
-// ApprovalWriter writes approvals (AP3).
+// ApprovalWriter writes approvals.
 type ApprovalWriter interface {
-	// PutApproval adds a record, or overwrites the one that has its id, which keeps its place. It judges no
-	// step from state to state: who closes an approval reads it first in the same transaction, so that the
-	// first answer wins (AP8, AP9). Moments are cut to microseconds. Invalid: its state is none, or it cannot
-	// be written as JSON. Conflict: its id belongs to another session or call, and was left as it is.
+	// PutApproval adds a record, or overwrites the one with its id, which keeps its position. It
+	// does not check transitions between states: a caller that closes an approval reads it first in
+	// the same transaction, so that the first decision wins. Times are truncated to microseconds.
+	// Invalid: its state is unknown, or it cannot be encoded as JSON. Conflict: its id belongs to
+	// another session or call; nothing is changed.
 	PutApproval(a perdure.Approval) error
 }

@@ -13,27 +13,28 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// MaxAuditWord is how many bytes each word of an entry keeps; what is longer is cut.
-const MaxAuditWord = 256
+// MaxAuditTextBytes is the largest length of each text of an entry, in bytes; longer ones are cut.
+const MaxAuditTextBytes = 256
 
-// AuditEntry says who did what is to be answered for (S26). It holds neither secrets nor anybody's own words: those stand in the
-// event that it names.
+// AuditEntry records an action for which a person is accountable. It contains neither secrets nor
+// free text: those are in the event that it names.
 type AuditEntry struct {
 	Org     string            `json:"org"`
-	Seq     int64             `json:"seq"` // from 1, without a gap in an org
+	Seq     int64             `json:"seq"` // from 1, without gaps within an org
 	At      time.Time         `json:"at"`
-	Actor   string            `json:"actor"`  // a token and its user, a person, or the tool that did it
+	Actor   string            `json:"actor"`  // a token and its user, a person, or a tool
 	Action  string            `json:"action"` // approval.resolved, secret.read, token.created …
 	Subject string            `json:"subject"`
 	Session perdure.SessionID `json:"session_id,omitempty"`
-	Event   perdure.EventID   `json:"event_id,omitempty"` // of the session's journal; empty: the entry is all that there is
-	Digest  string            `json:"digest,omitempty"`   // sha256 of that event as it is stored
+	Event   perdure.EventID   `json:"event_id,omitempty"` // of the session's journal; empty: there is no event
+	Digest  string            `json:"digest,omitempty"`   // SHA-256 of that event as stored
 	Detail  map[string]string `json:"detail,omitempty"`
-	Prev    string            `json:"prev,omitempty"` // the hash of the entry before; empty: this is the first
-	Hash    string            `json:"hash,omitempty"` // of all the rest; AddAudit makes it
+	Prev    string            `json:"prev,omitempty"` // hash of the previous entry; empty: this is the first
+	Hash    string            `json:"hash,omitempty"` // of all other fields; AddAudit computes it
 }
 
-// AuditLink is an entry as it is stored: its record is canonical JSON of all but the hash, which is of the record's bytes.
+// AuditLink is an entry as stored: Record is the canonical JSON of all fields but Hash, and Hash is
+// the hash of its bytes.
 type AuditLink struct {
 	Org    string
 	Seq    int64
@@ -41,30 +42,31 @@ type AuditLink struct {
 	Hash   string
 }
 
-// AuditHead is where a chain ends.
+// AuditHead is the end of a chain.
 type AuditHead struct {
 	Org  string `json:"org"`
-	Seq  int64  `json:"seq"`  // 0: nobody says
+	Seq  int64  `json:"seq"`  // 0: unknown
 	Hash string `json:"hash"` // of that entry
 }
 
 // AuditReader reads the audit log.
 type AuditReader interface {
-	// AuditLinks returns up to limit entries of an org after seq, in order, as they are stored; limit 0 means all.
+	// AuditLinks returns up to limit entries of an org after seq, in order, as stored; limit 0
+	// means all.
 	AuditLinks(org string, after int64, limit int) ([]AuditLink, error)
-	// AuditHeads says where the chain of each org ends that has one, by org. One whose head is gone has the seq 0.
+	// AuditHeads returns the head of every chain, by org. If a head is missing, its Seq is 0.
 	AuditHeads() ([]AuditHead, error)
 }
 
-// AuditWriter adds to the audit log. Nothing changes or removes an entry.
+// AuditWriter appends to the audit log. Entries are never changed or removed.
 type AuditWriter interface {
-	// AddAudit ends the chain of an org with an entry. Org, At and Seq, Prev and Hash are the store's; an empty org is the
-	// default one. Append does it by itself for events that [AuditOf] knows.
+	// AddAudit appends an entry to the chain of its org. The store sets At, Seq, Prev and Hash; an
+	// empty Org is the default one. Append calls it for the events that [AuditOf] knows.
 	AddAudit(e AuditEntry) error
 }
 
-// AuditOf returns the entry of an event that is to be answered for: a person's word on a call or an outcome, a secret that was
-// opened, a request that was refused, a budget that was lifted.
+// AuditOf returns the audit entry of an event. Audited events are decisions of a person about a
+// call or an outcome, opened secrets, denied requests and resumed budgets.
 func AuditOf(e perdure.Event) (entry AuditEntry, audited bool, err error) {
 	entry = AuditEntry{Action: string(e.Type()), Session: e.Session, Event: e.ID, Detail: map[string]string{}}
 	if e.Call != "" {
@@ -97,27 +99,28 @@ func AuditOf(e perdure.Event) (entry AuditEntry, audited bool, err error) {
 	return entry, true, nil
 }
 
-// AuditHash is a hash as entries have them.
+// AuditHash returns a hash in the form that entries contain.
 func AuditHash(text []byte) string {
 	sum := sha256.Sum256(text)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// acting is the key under which a context says who acts.
+// acting is the context key of the actor.
 type acting struct{}
 
-// Acting returns a context in which the audit log names somebody for what is done.
+// Acting returns a context whose actions the audit log attributes to actor.
 func Acting(ctx context.Context, actor string) context.Context {
 	return context.WithValue(ctx, acting{}, actor)
 }
 
-// ActorOf returns who acts; user is whoever holds the data directory and says no more.
+// ActorOf returns the actor of a context. Without one it is "user": the owner of the data
+// directory.
 func ActorOf(ctx context.Context) string {
 	actor, _ := ctx.Value(acting{}).(string)
 	return cmp.Or(actor, "user")
 }
 
-// Link makes the link that follows a head, at a moment.
+// Link returns the link that follows a head, at a time.
 func (e AuditEntry) Link(head AuditHead, at time.Time) (AuditLink, error) {
 	e.Org, e.Seq, e.Prev, e.Hash, e.At = head.Org, head.Seq+1, head.Hash, "", at.UTC().Truncate(time.Microsecond)
 	for _, word := range []*string{&e.Actor, &e.Action, &e.Subject} {
@@ -140,31 +143,34 @@ func (e AuditEntry) Link(head AuditHead, at time.Time) (AuditLink, error) {
 	return AuditLink{Org: e.Org, Seq: e.Seq, Record: text, Hash: AuditHash(text)}, nil
 }
 
-// auditWord is a word that an entry can keep.
+// auditWord cuts a text to the length that an entry stores.
 func auditWord(text string) string {
-	return strings.ToValidUTF8(text[:min(len(text), MaxAuditWord)], "")
+	return strings.ToValidUTF8(text[:min(len(text), MaxAuditTextBytes)], "")
 }
 
-// Entry reads a link. Storage: it is not what was written.
+// Entry decodes a link. Storage: it is not readable.
 func (l AuditLink) Entry() (e AuditEntry, err error) {
 	if AuditHash(l.Record) != l.Hash {
-		return e, fmt.Errorf("%w: entry %d of the audit log of %s has another hash than its own", perdure.Storage, l.Seq, l.Org)
+		return e, fmt.Errorf("%w: entry %d of the audit log of %s does not match its hash", perdure.Storage, l.Seq,
+			l.Org)
 	}
 	if err := json.Unmarshal(l.Record, &e); err != nil {
 		return e, fmt.Errorf("%w: entry %d of the audit log of %s: %w", perdure.Storage, l.Seq, l.Org, err)
 	}
 	if e.Org != l.Org || e.Seq != l.Seq {
-		return e, fmt.Errorf("%w: entry %d of the audit log of %s says that it is %d of %s", perdure.Storage, l.Seq, l.Org, e.Seq, e.Org)
+		return e, fmt.Errorf("%w: entry %d of the audit log of %s contains entry %d of %s", perdure.Storage, l.Seq,
+			l.Org, e.Seq, e.Org)
 	}
 	e.Hash = l.Hash
 	return e, nil
 }
 
-// auditPage is how many entries are held at once.
+// auditPage is how many entries are in memory at once.
 const auditPage = 512
 
-// CheckAudit reads every chain whole. It calls each with every entry that is as it was written, and wrong with what is not; it
-// finds an entry that was changed, removed, moved or cut, unless the rest of the chain and its head were made anew to fit.
+// CheckAudit reads every chain completely. It calls each for every intact entry, and wrong for
+// every defect. It detects entries that were changed, removed, moved or cut off, unless the rest of
+// the chain and its head were rewritten to match.
 func CheckAudit(r AuditReader, each func(AuditEntry), wrong func(format string, args ...any)) ([]AuditHead, error) {
 	heads, err := r.AuditHeads()
 	for _, head := range heads {
@@ -178,9 +184,9 @@ func CheckAudit(r AuditReader, each func(AuditEntry), wrong func(format string, 
 				case broken != nil:
 					wrong("%v", broken)
 				case link.Seq != last.Seq+1:
-					wrong("audit log of %s: what stood between the entries %d and %d is gone", head.Org, last.Seq, link.Seq)
+					wrong("audit log of %s: entries between %d and %d are missing", head.Org, last.Seq, link.Seq)
 				case e.Prev != last.Hash:
-					wrong("audit log of %s: entry %d does not follow the one before", head.Org, link.Seq)
+					wrong("audit log of %s: entry %d does not follow the previous one", head.Org, link.Seq)
 				default:
 					each(e)
 				}
@@ -191,7 +197,8 @@ func CheckAudit(r AuditReader, each func(AuditEntry), wrong func(format string, 
 			}
 		}
 		if err == nil && last != head {
-			wrong("audit log of %s: it ends with entry %d, and its head says %d: %s", head.Org, last.Seq, head.Seq, head.Hash)
+			wrong("audit log of %s: it ends with entry %d, but its head says %d: %s", head.Org, last.Seq, head.Seq,
+				head.Hash)
 		}
 	}
 	return heads, err

@@ -35,10 +35,12 @@ func (c chain) clone() chain {
 	return c
 }
 
-// found is what CheckAudit says is wrong.
+// found returns what CheckAudit reports.
 func (c chain) found(t *testing.T) (wrong []string) {
 	t.Helper()
-	_, err := store.CheckAudit(c, func(store.AuditEntry) {}, func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) })
+	_, err := store.CheckAudit(c, func(store.AuditEntry) {}, func(format string, args ...any) {
+		wrong = append(wrong, fmt.Sprintf(format, args...))
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +52,8 @@ func newChain(t *testing.T, entries int) (c chain) {
 	head := store.AuditHead{Org: "org"}
 	for n := range entries {
 		link, err := store.AuditEntry{
-			Actor: "ada", Action: "secret.read", Subject: fmt.Sprint("KEY ", n), Detail: map[string]string{"call_id": "call_1"},
+			Actor: "ada", Action: "secret.read",
+			Subject: fmt.Sprint("KEY ", n), Detail: map[string]string{"call_id": "call_1"},
 		}.Link(head, time.Unix(int64(n), 0))
 		if err != nil {
 			t.Fatal(err)
@@ -61,14 +64,15 @@ func newChain(t *testing.T, entries int) (c chain) {
 	return c
 }
 
-// TestS26Flipper wants every damage to an audit log to be found: each bit of each record and hash turned, each entry removed,
-// each two swapped, the end cut off, the head put back or taken away.
+// TestS26Flipper checks that every damage to an audit log is found: every flipped bit of every
+// record and hash, every removed entry, every two swapped entries, a cut end, and a head that is
+// old or missing.
 func TestS26Flipper(t *testing.T) {
 	t.Parallel()
 	const entries = 8
 	whole := newChain(t, entries)
 	if wrong := whole.found(t); len(wrong) > 0 {
-		t.Fatalf("a whole chain: got %q", wrong)
+		t.Fatalf("an intact chain: got %q", wrong)
 	}
 
 	damages, missed := 0, 0
@@ -79,12 +83,14 @@ func TestS26Flipper(t *testing.T) {
 		damages++
 		if len(c.found(t)) == 0 {
 			missed++
-			t.Errorf("%s: nothing is wrong", what)
+			t.Errorf("%s: no damage found", what)
 		}
 	}
 	for i, link := range whole.links {
 		for bit := range 8 * len(link.Record) {
-			damage(fmt.Sprintf("bit %d of entry %d", bit, i+1), func(c *chain) { c.links[i].Record[bit/8] ^= 1 << (bit % 8) })
+			damage(fmt.Sprintf("bit %d of entry %d", bit, i+1), func(c *chain) {
+				c.links[i].Record[bit/8] ^= 1 << (bit % 8)
+			})
 		}
 		for bit := range 8 * len(link.Hash) {
 			damage(fmt.Sprintf("bit %d of the hash of entry %d", bit, i+1), func(c *chain) {
@@ -95,14 +101,16 @@ func TestS26Flipper(t *testing.T) {
 		}
 		damage(fmt.Sprint("without entry ", i+1), func(c *chain) { c.links = slices.Delete(c.links, i, i+1) })
 		damage(fmt.Sprint("cut before entry ", i+1), func(c *chain) { c.links = c.links[:i] })
-		damage(fmt.Sprint("a head put back before entry ", i+1), func(c *chain) { c.heads[0] = newChain(t, i).heads[0] })
+		damage(fmt.Sprint("a head put back before entry ", i+1), func(c *chain) {
+			c.heads[0] = newChain(t, i).heads[0]
+		})
 		for j := range i {
 			damage(fmt.Sprintf("entries %d and %d swapped", j+1, i+1), func(c *chain) {
 				c.links[i].Record, c.links[j].Record = c.links[j].Record, c.links[i].Record
 				c.links[i].Hash, c.links[j].Hash = c.links[j].Hash, c.links[i].Hash
 			})
 		}
-		damage(fmt.Sprintf("entry %d made anew, with its hash", i+1), func(c *chain) {
+		damage(fmt.Sprintf("entry %d rewritten, with its hash", i+1), func(c *chain) {
 			e, err := c.links[i].Entry()
 			if err != nil {
 				t.Fatal(err)

@@ -10,10 +10,10 @@ import (
 // BudgetFilter narrows a list of budgets. The zero value lists all.
 type BudgetFilter struct {
 	ID       perdure.BudgetID // empty: any
-	Subjects []budget.Subject // those of any of these, at most MaxSubjects; nil: of everybody
+	Subjects []budget.Subject // of any of these, at most MaxSubjects; nil: of all
 }
 
-// MaxSubjects is how many subjects a filter may name.
+// MaxSubjects is the largest number of subjects in a filter.
 const MaxSubjects = 12
 
 // HoldFilter narrows a list of holds. The zero value lists all.
@@ -25,10 +25,10 @@ type HoldFilter struct {
 // EntryFilter narrows a list of entries.
 type EntryFilter struct {
 	Budget perdure.BudgetID // whose ledger it is
-	Limit  int              // the last ones; 0: all
+	Limit  int              // the newest ones; 0: all
 }
 
-// BudgetHalt is a session that a budget keeps from going on.
+// BudgetHalt is a session that is halted by a budget.
 type BudgetHalt struct {
 	Session perdure.SessionID
 	Budget  perdure.BudgetID
@@ -36,35 +36,40 @@ type BudgetHalt struct {
 
 // BudgetReader reads budgets and their ledgers.
 type BudgetReader interface {
-	// Budgeted reports whether there is any budget at all. It costs next to nothing where a session was locked before.
+	// Budgeted reports whether there is any budget. It is nearly free if a session was locked
+	// before.
 	Budgeted() (bool, error)
-	// Budgets lists accounts by id. In a transaction they are locked in that order until its end, and so is the question for an
-	// id that is not there: of two that would add it, one comes after the other. Ask once for all that is needed.
+	// Budgets lists accounts by id. A transaction locks them in that order until its end. It also
+	// locks an id that does not exist, so that of two transactions that add it, one waits for the
+	// other. Ask once for all accounts that are needed, or transactions may deadlock.
 	Budgets(filter BudgetFilter) ([]budget.Account, error)
 	// BudgetHolds lists holds by session, work and budget.
 	BudgetHolds(filter HoldFilter) ([]budget.Hold, error)
-	// BudgetEntries lists the ledger of a budget in the order in which it was written.
+	// BudgetEntries lists the ledger of a budget, in the order of writing.
 	BudgetEntries(filter EntryFilter) ([]budget.Entry, error)
-	// BudgetSum adds up the charges of a budget after a moment, up to and with another; a zero one is no bound.
-	BudgetSum(id perdure.BudgetID, after, upTo time.Time) (budget.Sum, error)
-	// BudgetHalts lists the sessions that budgets keep from going on, by session.
+	// BudgetSum adds up the charges of a budget after one time, up to and including another; a zero
+	// time is no bound.
+	BudgetSum(id perdure.BudgetID, after, upTo time.Time) (budget.Total, error)
+	// BudgetHalts lists the halted sessions, by session.
 	BudgetHalts() ([]BudgetHalt, error)
 }
 
-// BudgetWriter writes budgets. Whoever writes what stands on a budget has read its account in the same transaction. The
-// budgets of a session go with it, and so do its holds and its halt; its entries in the ledgers of others stay.
+// BudgetWriter writes budgets. A caller that changes anything of a budget has read its account in
+// the same transaction. The budgets of a session are removed with it, and so are its holds and its
+// halt; its entries in other ledgers stay.
 type BudgetWriter interface {
-	// PutBudget adds an account, or replaces the one of its id.
+	// PutBudget adds an account, or replaces the one with its id.
 	PutBudget(a budget.Account) error
 	// RemoveBudget removes a budget with its holds and its ledger. NotFound: there is none.
 	RemoveBudget(id perdure.BudgetID) error
 	// PutHold adds a hold, or replaces the one of its budget, session and work.
 	PutHold(h budget.Hold) error
-	// RemoveHold says whether a hold of this budget, session and work was there.
+	// RemoveHold removes the hold of this budget, session and work, and reports whether there was
+	// one.
 	RemoveHold(h budget.Hold) (bool, error)
-	// AddEntry adds a line to the ledger, and says whether it did: of a budget, a session and its work there is one, which is
-	// never changed.
+	// AddEntry adds a line to the ledger, and reports whether it did. There is one line for each
+	// budget, session and work, and it is never changed.
 	AddEntry(e budget.Entry) (bool, error)
-	// PutHalt notes which budget keeps a session from going on. An empty one: none does.
+	// PutHalt records which budget halts a session; empty: none.
 	PutHalt(h BudgetHalt) error
 }

@@ -9,68 +9,69 @@ import (
 	"github.com/perdure/perdure/agent"
 )
 
-// The bounds of what names a row of the directory; Postgres lets no entry of an index grow beyond 2,704 bytes.
+// Limits of the fields that identify rows of the directory. Postgres limits index entries to 2,704
+// bytes.
 const (
 	MaxProviderKindBytes = 64       // openai, anthropic …
 	MaxOrgBytes          = 63       // of a connection
 	MaxUserBytes         = 256      // of a connection, and of its owner
-	maxTokenBytes        = 64 << 10 // sealed, of a key and of a token
+	maxTokenBytes        = 64 << 10 // sealed, of a key or a token
 	MaxMetadataBytes     = 16 << 10 // of a connection
 	maxTitleBytes        = 1 << 10
 )
 
-// Model is a model that sessions may ask.
+// Model is a model that sessions may use.
 type Model struct {
 	ID        perdure.ModelID
 	Provider  perdure.ProviderID
-	Name      string // as its provider calls it
+	Name      string // the provider's name for it
 	Title     string // for people; empty: the name
-	Default   bool   // for those who name none; SetDefaultModel makes it so
+	Default   bool   // used by sessions that name none; set by SetDefaultModel
 	Version   int64  // counts the writes, from 1
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }
 
-// Provider is where models are asked. Its key stands here sealed only.
+// Provider is a service that runs models. Its key is stored sealed only.
 type Provider struct {
 	ID        perdure.ProviderID
 	Kind      string // openai, anthropic …
 	Name      string // for people
 	BaseURL   string // empty: the provider's own
-	Sealed    []byte // the key, sealed for ProviderPlace; empty: it needs none
-	Default   bool   // of its kind; SetDefaultProvider makes it so
+	Sealed    []byte // the key, sealed for ProviderPlace; empty: none is needed
+	Default   bool   // of its kind; set by SetDefaultProvider
 	Version   int64
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }
 
-// ConnectionKey names a connection: of each there is one row.
+// ConnectionKey identifies a connection; there is one row for each key.
 type ConnectionKey struct {
-	Org      string // whose user it is: a word of ours, as in [Session]; empty: of the default one
+	Org      string // as in [Session]; empty: the default one
 	User     string // of the org
-	Provider string // github, google …: any word
+	Provider string // github, google …; any text
 }
 
-// Connection is the account of a user of an org at a provider of something (CN1). Its token stands here sealed only.
+// Connection is a user's account at another service. Its token is stored sealed only.
 type Connection struct {
 	Org       string // as in [Session]; empty: the default one
 	User      string
-	Provider  string          // github, google …: any word
+	Provider  string          // github, google …; any text
 	Sealed    []byte          // the token
-	Owner     string          // whose account it is, for those who clean up (RS7); empty: the user's
-	Metadata  json.RawMessage // an object without secrets; empty: {}
+	Owner     string          // owner of the account, for cleanups; empty: the user
+	Metadata  json.RawMessage // a JSON object without secrets; empty: {}
 	Version   int64
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }
 
-// Key names the connection.
+// Key returns the key of the connection.
 func (c Connection) Key() ConnectionKey {
 	return ConnectionKey{Org: c.Org, User: c.User, Provider: c.Provider}
 }
 
-// DirectoryReader reads what is kept of agents, and of what they use. What is not there is none, and never an error (MR1).
-// Lists are in the order of their making, then by id.
+// DirectoryReader reads agents and what they use. A missing row is reported by found, not as an
+// error. Lists are ordered by creation, then by id.
 type DirectoryReader interface {
 	AgentReader
 	HarnessReader
@@ -79,9 +80,9 @@ type DirectoryReader interface {
 	ConnectionReader
 }
 
-// DirectoryWriter writes it. A Put names the version that was read, 0 for a row that is new, and answers the row as it is
-// stored: its version is one more, and the moments are the store's. Conflict: the row has another version, or is there
-// already. Invalid: what the row's Check says.
+// DirectoryWriter writes agents and what they use. A Put names the version that was read, 0 for a
+// new row, and returns the row as stored: its version is one higher, and the store sets its times.
+// Conflict: the row has another version, or exists already. Invalid: as the row's Check says.
 type DirectoryWriter interface {
 	AgentWriter
 	HarnessWriter
@@ -92,37 +93,40 @@ type DirectoryWriter interface {
 
 // AgentReader reads agents.
 type AgentReader interface {
-	// Agent returns an agent, also one that is archived or deleted.
+	// Agent returns an agent, even if it is archived or deleted.
 	Agent(id perdure.AgentID) (a agent.Agent, found bool, err error)
 	// Agents lists agents.
 	Agents(filter agent.StatusFilter) ([]agent.Agent, error)
-	// AgentVersions returns an agent as each write left it, the newest first; limit 0 means all. Of one that is not there are none.
+	// AgentVersions returns an agent as each write left it, the newest first; limit 0 means all. An
+	// unknown agent has none.
 	AgentVersions(id perdure.AgentID, limit int) ([]agent.Agent, error)
 }
 
 // AgentWriter writes agents.
 type AgentWriter interface {
-	// PutAgent adds or replaces an agent, and keeps what it was before. Invalid, too: its harness is not there, or its status
-	// goes back (N11).
+	// PutAgent adds or replaces an agent, and keeps the previous version. Also Invalid: its harness
+	// does not exist, or its status would go back.
 	PutAgent(a agent.Agent) (agent.Agent, error)
 }
 
 // HarnessReader reads harnesses.
 type HarnessReader interface {
-	// Harness returns a harness, also one that is archived or deleted.
+	// Harness returns a harness, even if it is archived or deleted.
 	Harness(id perdure.HarnessID) (h agent.Harness, found bool, err error)
 	// Harnesses lists harnesses.
 	Harnesses(filter agent.StatusFilter) ([]agent.Harness, error)
-	// HarnessVersions returns a harness as each write left it, as AgentVersions does an agent.
+	// HarnessVersions returns a harness as each write left it, like AgentVersions.
 	HarnessVersions(id perdure.HarnessID, limit int) ([]agent.Harness, error)
-	// HarnessChain returns the chain that ends with a harness, root first; of an unknown one it is empty (N8).
+	// HarnessChain returns the chain that ends with a harness, root first; empty for an unknown
+	// one.
 	HarnessChain(leaf perdure.HarnessID) ([]agent.Harness, error)
 }
 
 // HarnessWriter writes harnesses.
 type HarnessWriter interface {
-	// PutHarness adds or replaces a harness, and keeps what it was before. Invalid, too: its parent is not there, its chain comes back to it or is
-	// too deep, also with what stands on it, or its status goes back.
+	// PutHarness adds or replaces a harness, and keeps the previous version. Also Invalid: its
+	// parent does not exist, its chain is a cycle, its chain or that of a harness below it would be
+	// too long, or its status would go back.
 	PutHarness(h agent.Harness) (agent.Harness, error)
 }
 
@@ -132,17 +136,20 @@ type ModelReader interface {
 	Model(id perdure.ModelID) (m Model, found bool, err error)
 	// Models lists models.
 	Models() ([]Model, error)
-	// DefaultModel returns the default model, of which there is at most one.
+	// DefaultModel returns the default model; there is at most one.
 	DefaultModel() (m Model, found bool, err error)
 }
 
 // ModelWriter writes models.
 type ModelWriter interface {
-	// PutModel adds or replaces a model; Default stays as it is. Invalid, too: its provider is not there.
+	// PutModel adds or replaces a model; Default is not changed. Also Invalid: its provider does
+	// not exist.
 	PutModel(m Model) (Model, error)
-	// RemoveModel removes a model and says whether it was there. There is no default model then, if it was that.
+	// RemoveModel removes a model and reports whether it existed. If it was the default, there is
+	// none afterwards.
 	RemoveModel(id perdure.ModelID) (bool, error)
-	// SetDefaultModel makes a model the default one instead of the one before; empty: there is none. NotFound: no such model.
+	// SetDefaultModel makes a model the only default; empty: there is none. NotFound: no such
+	// model.
 	SetDefaultModel(id perdure.ModelID) error
 }
 
@@ -152,17 +159,18 @@ type ProviderReader interface {
 	Provider(id perdure.ProviderID) (p Provider, found bool, err error)
 	// Providers lists providers.
 	Providers() ([]Provider, error)
-	// DefaultProvider returns the default provider of a kind, of which there is at most one.
+	// DefaultProvider returns the default provider of a kind; there is at most one.
 	DefaultProvider(kind string) (p Provider, found bool, err error)
 }
 
 // ProviderWriter writes providers.
 type ProviderWriter interface {
-	// PutProvider adds or replaces a provider; Default stays as it is. Invalid, too: it was of another kind.
+	// PutProvider adds or replaces a provider; Default is not changed. Also Invalid: its kind would
+	// change.
 	PutProvider(p Provider) (Provider, error)
-	// RemoveProvider removes a provider and says whether it was there. Conflict: a model stands on it.
+	// RemoveProvider removes a provider and reports whether it existed. Conflict: a model uses it.
 	RemoveProvider(id perdure.ProviderID) (bool, error)
-	// SetDefaultProvider makes a provider the default one of its kind. NotFound: no such provider.
+	// SetDefaultProvider makes a provider the default of its kind. NotFound: no such provider.
 	SetDefaultProvider(id perdure.ProviderID) error
 }
 
@@ -170,7 +178,7 @@ type ProviderWriter interface {
 type ConnectionReader interface {
 	// Connection returns the connection of a user of an org.
 	Connection(key ConnectionKey) (c Connection, found bool, err error)
-	// Connections lists all connections, of every org, by org, user and provider.
+	// Connections lists the connections of all orgs, by org, user and provider.
 	Connections() ([]Connection, error)
 }
 
@@ -178,55 +186,61 @@ type ConnectionReader interface {
 type ConnectionWriter interface {
 	// PutConnection adds or replaces a connection.
 	PutConnection(c Connection) (Connection, error)
-	// RemoveConnection removes a connection and says whether it was there.
+	// RemoveConnection removes a connection and reports whether it existed.
 	RemoveConnection(key ConnectionKey) (bool, error)
 }
 
-// Check returns what is wrong with a model. It is Invalid.
+// Check checks a model. Invalid: the error says what is wrong.
 func (m Model) Check() error {
 	if _, err := perdure.ParseID[perdure.ModelID](string(m.ID)); err != nil {
 		return err
 	}
 	if m.Name == "" || len(m.Name) > maxTitleBytes || len(m.Title) > maxTitleBytes {
-		return fmt.Errorf("%w model %s: its name has %d bytes and its title %d: a name has 1 to %d", perdure.Invalid, m.ID, len(m.Name), len(m.Title), maxTitleBytes)
+		return fmt.Errorf("%w model %s: its name has %d bytes and its title %d: a name needs 1 to %d, a title at "+
+			"most as many", perdure.Invalid, m.ID, len(m.Name), len(m.Title), maxTitleBytes)
 	}
 	return nil
 }
 
-// Check returns what is wrong with a provider. It is Invalid.
+// Check checks a provider. Invalid: the error says what is wrong.
 func (p Provider) Check() error {
 	if _, err := perdure.ParseID[perdure.ProviderID](string(p.ID)); err != nil {
 		return err
 	}
 	switch {
 	case p.Kind == "" || len(p.Kind) > MaxProviderKindBytes:
-		return fmt.Errorf("%w provider %s: its kind has %d bytes, and 1 to %d are allowed", perdure.Invalid, p.ID, len(p.Kind), MaxProviderKindBytes)
+		return fmt.Errorf("%w provider %s: its kind has %d bytes, 1 to %d are allowed", perdure.Invalid, p.ID,
+			len(p.Kind), MaxProviderKindBytes)
 	case len(p.Name) > maxTitleBytes || len(p.BaseURL) > maxTitleBytes || len(p.Sealed) > maxTokenBytes:
 		return fmt.Errorf("%w provider %s: its name, its URL or its key is too long", perdure.Invalid, p.ID)
 	}
 	return nil
 }
 
-// Check returns what is wrong with a connection. It is Invalid.
+// Check checks a connection. Invalid: the error says what is wrong.
 func (c Connection) Check() error {
 	switch {
 	case len(c.Org) > MaxOrgBytes:
-		return fmt.Errorf("%w connection: its org has %d bytes, at most %d are allowed", perdure.Invalid, len(c.Org), MaxOrgBytes)
-	case c.User == "" || len(c.User) > MaxUserBytes || c.Provider == "" || len(c.Provider) > MaxUserBytes || len(c.Owner) > MaxUserBytes:
-		return fmt.Errorf("%w connection: user, provider and owner have %d, %d and %d bytes: the first two have 1 to %d",
+		return fmt.Errorf("%w connection: its org has %d bytes, at most %d are allowed", perdure.Invalid, len(c.Org),
+			MaxOrgBytes)
+	case c.User == "" || len(c.User) > MaxUserBytes || c.Provider == "" || len(c.Provider) > MaxUserBytes ||
+		len(c.Owner) > MaxUserBytes:
+		return fmt.Errorf("%w connection: user, provider and owner have %d, %d and %d bytes: the first two need 1 to "+
+			"%d, the owner at most as many",
 			perdure.Invalid, len(c.User), len(c.Provider), len(c.Owner), MaxUserBytes)
 	case len(c.Sealed) == 0 || len(c.Sealed) > maxTokenBytes:
 		return fmt.Errorf("%w connection to %q: its token has %d bytes", perdure.Invalid, c.Provider, len(c.Sealed))
 	case len(c.Metadata) > MaxMetadataBytes:
-		return fmt.Errorf("%w connection to %q: its metadata has %d bytes, at most %d are allowed", perdure.Invalid, c.Provider, len(c.Metadata), MaxMetadataBytes)
+		return fmt.Errorf("%w connection to %q: its metadata has %d bytes, at most %d are allowed", perdure.Invalid,
+			c.Provider, len(c.Metadata), MaxMetadataBytes)
 	}
 	if _, err := perdure.CanonicalJSON(c.Metadata); len(c.Metadata) > 0 && (err != nil || c.Metadata[0] != '{') {
-		return fmt.Errorf("%w connection to %q: its metadata is no JSON object", perdure.Invalid, c.Provider)
+		return fmt.Errorf("%w connection to %q: its metadata is not a JSON object", perdure.Invalid, c.Provider)
 	}
 	return nil
 }
 
-// NextAgent is the row that PutAgent stores, checked against what is there. For stores.
+// NextAgent returns the row that PutAgent stores, checked against the stored one. For stores.
 func NextAgent(r DirectoryReader, a agent.Agent, now time.Time) (agent.Agent, error) {
 	old, found, err := r.Agent(a.ID)
 	if err == nil {
@@ -249,7 +263,7 @@ func NextAgent(r DirectoryReader, a agent.Agent, now time.Time) (agent.Agent, er
 	return a, nil
 }
 
-// NextHarness is the row that PutHarness stores, checked against what is there. For stores.
+// NextHarness returns the row that PutHarness stores, checked against the stored one. For stores.
 func NextHarness(r DirectoryReader, h agent.Harness, now time.Time) (agent.Harness, error) {
 	old, found, err := r.Harness(h.ID)
 	if err == nil {
@@ -268,7 +282,7 @@ func NextHarness(r DirectoryReader, h agent.Harness, now time.Time) (agent.Harne
 		})
 	}
 	if err == nil && found && h.Parent != old.Parent {
-		err = unlessTooDeep(r, h.ID, len(chain))
+		err = checkDepth(r, h.ID, len(chain))
 	}
 	if err != nil {
 		return agent.Harness{}, fmt.Errorf("put harness %s: %w", h.ID, err)
@@ -278,9 +292,9 @@ func NextHarness(r DirectoryReader, h agent.Harness, now time.Time) (agent.Harne
 	return h, nil
 }
 
-// unlessTooDeep refuses a chain that is as long as that of a harness, together with those that stand on it and are not deleted, when
-// it is longer than chains may be.
-func unlessTooDeep(r HarnessReader, id perdure.HarnessID, long int) error {
+// checkDepth refuses a harness whose chain has the given length, if with the harnesses below it
+// that are not deleted the chain would be too long.
+func checkDepth(r HarnessReader, id perdure.HarnessID, length int) error {
 	all, err := r.Harnesses(agent.StatusFilter{All: true})
 	if err != nil {
 		return err
@@ -291,9 +305,10 @@ func unlessTooDeep(r HarnessReader, id perdure.HarnessID, long int) error {
 			on[h.Parent] = append(on[h.Parent], h.ID)
 		}
 	}
-	for level := on[id]; len(level) > 0; long++ {
-		if long == agent.MaxChain {
-			return fmt.Errorf("%w parent: with what stands on it, its chain has more than %d harnesses", perdure.Invalid, agent.MaxChain)
+	for level := on[id]; len(level) > 0; length++ {
+		if length == agent.MaxChain {
+			return fmt.Errorf("%w parent: with the harnesses below it, its chain has more than %d harnesses",
+				perdure.Invalid, agent.MaxChain)
 		}
 		var next []perdure.HarnessID
 		for _, one := range level {
@@ -304,7 +319,7 @@ func unlessTooDeep(r HarnessReader, id perdure.HarnessID, long int) error {
 	return nil
 }
 
-// NextModel is the row that PutModel stores, checked against what is there. For stores.
+// NextModel returns the row that PutModel stores, checked against the stored one. For stores.
 func NextModel(r DirectoryReader, m Model, now time.Time) (Model, error) {
 	old, found, err := r.Model(m.ID)
 	if err == nil {
@@ -327,7 +342,7 @@ func NextModel(r DirectoryReader, m Model, now time.Time) (Model, error) {
 	return m, nil
 }
 
-// NextProvider is the row that PutProvider stores, checked against what is there. For stores.
+// NextProvider returns the row that PutProvider stores, checked against the stored one. For stores.
 func NextProvider(r DirectoryReader, p Provider, now time.Time) (Provider, error) {
 	old, found, err := r.Provider(p.ID)
 	if err == nil {
@@ -347,7 +362,8 @@ func NextProvider(r DirectoryReader, p Provider, now time.Time) (Provider, error
 	return p, nil
 }
 
-// NextConnection is the row that PutConnection stores, checked against what is there. For stores.
+// NextConnection returns the row that PutConnection stores, checked against the stored one. For
+// stores.
 func NextConnection(r DirectoryReader, c Connection, now time.Time) (Connection, error) {
 	old, found, err := r.Connection(c.Key())
 	if err == nil {
@@ -363,28 +379,30 @@ func NextConnection(r DirectoryReader, c Connection, now time.Time) (Connection,
 	return c, nil
 }
 
-// stamp is what a write of a row is judged by.
+// stamp is the part of a row that decides whether a write is allowed.
 type stamp struct {
 	version int64
-	status  agent.Status // empty where rows have none
+	status  agent.Status // empty for rows without a status
 }
 
-// follows refuses a write that was not made of what is there.
+// follows refuses a write that is not based on the stored row.
 func follows(found bool, stored, given stamp) error {
 	switch {
 	case stored.version != given.version && !found:
-		return fmt.Errorf("%w: version %d of it was read, and it is not there", perdure.Conflict, given.version)
+		return fmt.Errorf("%w: version %d was read, but it no longer exists", perdure.Conflict, given.version)
 	case stored.version != given.version && given.version == 0:
-		return fmt.Errorf("%w: it exists", perdure.Conflict)
+		return fmt.Errorf("%w: it exists already", perdure.Conflict)
 	case stored.version != given.version:
-		return fmt.Errorf("%w: version %d of it was read, and it has version %d: read it again", perdure.Conflict, given.version, stored.version)
+		return fmt.Errorf("%w: version %d was read, but the current version is %d: read it again", perdure.Conflict,
+			given.version, stored.version)
 	case !given.status.Follows(stored.status):
-		return fmt.Errorf("%w: it is %s, and cannot become %s", perdure.Invalid, orActive(stored.status), orActive(given.status))
+		return fmt.Errorf("%w: it is %s, and cannot become %s", perdure.Invalid, orActive(stored.status),
+			orActive(given.status))
 	}
 	return nil
 }
 
-// next is what a store adds to a row.
+// next returns the fields that a store sets.
 func next(version int64, created, now time.Time) (int64, time.Time, time.Time) {
 	if version == 0 {
 		created = now

@@ -8,51 +8,55 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// SessionDump is everything that belongs to one session, as it stands: what its next store needs to go on as this one
-// would. The snapshot is left out, since it is a cache. All of it is in memory at once, the contents of files and logs
-// included. It holds the session's secret, from which ids derive (N4), and the tokens of its claims: it is confidential.
+// SessionDump is everything that belongs to one session, as stored: all that another store needs to
+// continue the session exactly as this one would. The snapshot is left out, since it is only a
+// cache. All of it is in memory at once, including the contents of files and logs. It contains the
+// session's secret, from which ids derive, and the tokens of its claims: it is confidential.
 type SessionDump struct {
 	Session    Session
-	Events     []json.RawMessage     // as they are stored; seq n stands at n-1
+	Events     []json.RawMessage     // as stored; seq n is at index n-1
 	Calls      []perdure.Call        // in the order of their claims
 	Tasks      []perdure.Task        // in the order of their creation
-	Messages   []perdure.TaskMessage // of the tasks; of one task in the order they were added
-	Logs       []TaskChunk           // of the tasks; of one task by offset
+	Messages   []perdure.TaskMessage // of the tasks; for each task in the order they were added
+	Logs       []TaskChunk           // of the tasks; for each task by offset
 	Deliveries []Delivery            // claimed or not, in the order they were added
-	Approvals  []perdure.Approval    // in the order in which they were requested
+	Approvals  []perdure.Approval    // in the order of the requests
 	Spawns     []Spawn               // handles of its subagents, in the order of their claims
 	Partials   []Partial             // by message
 	Files      []File                // with their contents, by path
 	Schedules  []perdure.Schedule    // by id
-	Fires      []perdure.Fire        // of the schedules; of one by nominal time
-	Values     []Value               // with their texts, by key; its secrets stay where they are (SE3)
-	Images     []Image               // in the order of Images, with their bytes unless they are a blob
+	Fires      []perdure.Fire        // of the schedules; for each schedule by nominal time
+	Values     []Value               // with their texts, by key; secrets are not dumped
+	Images     []Image               // in the order of Images, with their bytes unless they are blobs
 }
 
-// TaskChunk is a piece of the output of a task.
+// TaskChunk is a chunk of the output of a task.
 type TaskChunk struct {
 	Task perdure.TaskID
 	LogChunk
 }
 
-// DumpReader reads sessions whole.
+// DumpReader dumps sessions.
 type DumpReader interface {
 	// Dump returns everything that belongs to a session. NotFound: no such session.
 	Dump(id perdure.SessionID) (SessionDump, error)
 }
 
-// DumpWriter writes sessions whole.
+// DumpWriter restores sessions.
 type DumpWriter interface {
-	// Restore writes a session exactly as it was dumped: seqs, ids, epoch, tokens and moments are those of d. Dump
-	// then gives an equal value; rows of other sessions stand before those of d wherever there is an order among them.
-	// Invalid: what Check says. Conflict: the session, or the id of an event, a task, a task's message, an
-	// approval or a spawn handle, is there already. After an error the transaction must not be committed.
+	// Restore writes a session exactly as it was dumped, with the sequence numbers, ids, epoch,
+	// tokens and times of d. A later Dump returns an equal value; in any order across sessions,
+	// rows of other sessions come before those of d. Invalid: as Check says. Conflict: the session
+	// exists, or the id of an event, a task, a task message, an approval or a spawn handle. After
+	// an error the transaction must not be committed.
 	Restore(d SessionDump) error
 }
 
-// Check says whether d is whole and of one session. Invalid: what is wrong with it.
+// Check checks that d is complete and belongs to one session. Invalid: the error says what is
+// wrong.
 func (d SessionDump) Check() error {
-	for _, check := range []func() error{d.checkJournal, d.checkCalls, d.checkTasks, d.checkSpawns, d.checkSchedules, d.checkLogs, d.checkFiles, d.checkValues, d.checkImages} {
+	for _, check := range []func() error{d.checkJournal, d.checkCalls, d.checkTasks, d.checkSpawns, d.checkSchedules,
+		d.checkLogs, d.checkFiles, d.checkValues, d.checkImages} {
 		if err := check(); err != nil {
 			return fmt.Errorf("session %s: %w", d.Session.ID, err)
 		}
@@ -62,8 +66,10 @@ func (d SessionDump) Check() error {
 
 func (d SessionDump) checkJournal() error {
 	s := d.Session
-	if s.ID == "" || s.LastSeq != int64(len(d.Events)) || s.TakenSeq < 0 || s.TakenSeq > s.LastSeq || s.Epoch < 0 || s.TakeUps < 0 {
-		return fmt.Errorf("%w row: seq %d of %d events, seen up to %d, epoch %d", perdure.Invalid, s.LastSeq, len(d.Events), s.TakenSeq, s.Epoch)
+	if s.ID == "" || s.LastSeq != int64(len(d.Events)) || s.SeenSeq < 0 || s.SeenSeq > s.LastSeq || s.Epoch < 0 ||
+		s.Resumes < 0 {
+		return fmt.Errorf("%w row: seq %d of %d events, seen up to %d, epoch %d", perdure.Invalid, s.LastSeq,
+			len(d.Events), s.SeenSeq, s.Epoch)
 	}
 	if err := s.Labels.Check(); err != nil {
 		return err
@@ -74,7 +80,7 @@ func (d SessionDump) checkJournal() error {
 			return fmt.Errorf("event %d: %w", i+1, err)
 		}
 		if e.Seq != int64(i+1) || e.Session != s.ID || e.ID == "" {
-			return fmt.Errorf("%w event %d: it says that it is %q, %d of %s", perdure.Invalid, i+1, e.ID, e.Seq, e.Session)
+			return fmt.Errorf("%w event %d: it claims to be %q, %d of %s", perdure.Invalid, i+1, e.ID, e.Seq, e.Session)
 		}
 	}
 	return nil
@@ -105,7 +111,7 @@ func (d SessionDump) checkTasks() error {
 	}
 	for _, m := range d.Messages {
 		if !tasks[m.Task] || m.ID == "" {
-			return fmt.Errorf("%w message %s: it has no task %s", perdure.Invalid, m.ID, m.Task)
+			return fmt.Errorf("%w message %s: there is no task %s", perdure.Invalid, m.ID, m.Task)
 		}
 	}
 	for _, v := range d.Deliveries {
@@ -119,7 +125,8 @@ func (d SessionDump) checkTasks() error {
 func (d SessionDump) checkSpawns() error {
 	for _, s := range d.Spawns {
 		running := s.State != SpawnRunning || s.Child != ""
-		if s.Key.Session != d.Session.ID || !s.State.Valid() || s.Token == "" || !running || (s.State == SpawnSettled) != s.Status.Terminal() {
+		if s.Key.Session != d.Session.ID || !s.State.Valid() || s.Token == "" || !running ||
+			(s.State == SpawnSettled) != s.Status.Terminal() {
 			return fmt.Errorf("%w spawn handle %s in state %q, status %q", perdure.Invalid, s.Key, s.State, s.Status)
 		}
 	}
@@ -160,7 +167,8 @@ func (d SessionDump) checkLogs() error {
 	for _, c := range d.Logs {
 		end, known := ends[c.Task]
 		if !known || c.Offset != end || len(c.Bytes) == 0 || len(c.Bytes) > MaxLogChunkBytes {
-			return fmt.Errorf("%w log of task %s: %d bytes at %d, want more at %d", perdure.Invalid, c.Task, len(c.Bytes), c.Offset, end)
+			return fmt.Errorf("%w log of task %s: %d bytes at %d, want more at %d", perdure.Invalid, c.Task,
+				len(c.Bytes), c.Offset, end)
 		}
 		ends[c.Task] = end + int64(len(c.Bytes))
 	}
@@ -174,9 +182,10 @@ func (d SessionDump) checkFiles() error {
 		case !path.IsAbs(f.Path) || path.Clean(f.Path) != f.Path || f.Path <= last:
 			return fmt.Errorf("%w file %q: its path is not normalised, or out of order", perdure.Invalid, f.Path)
 		case !folders[path.Dir(f.Path)]:
-			return fmt.Errorf("%w file %q: it stands in no directory", perdure.Invalid, f.Path)
+			return fmt.Errorf("%w file %q: its directory is missing", perdure.Invalid, f.Path)
 		case f.SizeBytes != int64(len(f.Content)) || f.Directory && f.SizeBytes > 0:
-			return fmt.Errorf("%w file %q: %d bytes, and it says %d", perdure.Invalid, f.Path, len(f.Content), f.SizeBytes)
+			return fmt.Errorf("%w file %q: it has %d bytes, but its size says %d", perdure.Invalid, f.Path,
+				len(f.Content), f.SizeBytes)
 		}
 		folders[f.Path], last = f.Directory, f.Path
 	}
@@ -190,12 +199,13 @@ func (d SessionDump) checkValues() error {
 			return err
 		}
 		if v.Session != d.Session.ID || v.Key <= last || v.Version < 1 {
-			return fmt.Errorf("%w value %q of %s, version %d, behind %q", perdure.Invalid, v.Key, v.Session, v.Version, last)
+			return fmt.Errorf("%w value %q of %s, version %d, after %q", perdure.Invalid, v.Key, v.Session, v.Version,
+				last)
 		}
 		last = v.Key
 	}
 	if n := len(d.Values); n > MaxKeys {
-		return fmt.Errorf("%w values: %d of them, at most %d are kept", perdure.Invalid, n, MaxKeys)
+		return fmt.Errorf("%w values: there are %d, at most %d are stored", perdure.Invalid, n, MaxKeys)
 	}
 	return nil
 }

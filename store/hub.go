@@ -11,30 +11,31 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// hubFrames is how many ephemeral frames wait for one watcher; beyond, the oldest goes.
+// hubFrames is how many frames may wait for one watcher; if there are more, the oldest is dropped.
 const hubFrames = 1_024
 
-// Hub is the Watch and Publish of any store that learns of every commit: by itself, or from other processes. The journal stays in the
-// store: a watcher is only told that it grew, and reads on from its own position. So no event is lost and no
-// writer waits. It is safe for concurrent use and has no goroutines of its own.
+// Hub implements Watch and Publish for any store that learns of every commit, its own and those of
+// other processes. A watcher is only notified that the journal grew, and then reads the store from
+// its own position. So no event is lost and no writer waits for a watcher. A frame may be dropped.
+// Safe for concurrent use; it has no goroutines of its own.
 type Hub struct {
 	mu       sync.Mutex // guards the fields below, and those of the watchers
 	watchers map[perdure.SessionID]map[*watcher]bool
 	closed   bool
 }
 
-// watcher is one Watch that runs.
+// watcher is one running Watch.
 type watcher struct {
-	wake    chan struct{} // capacity 1: one signal to look again stands for many
-	commits int           // commits told so far
-	frames  []queued      // the oldest first, at most hubFrames
-	dropped int           // frames that went since the last one was taken
+	wake    chan struct{} // capacity 1: one signal to read again covers many
+	commits int           // number of notifications so far
+	frames  []queued      // oldest first, at most hubFrames
+	dropped int           // frames dropped since the last one was delivered
 }
 
-// queued is an ephemeral frame on its way to a watcher.
+// queued is a frame that waits for a watcher.
 type queued struct {
 	frame   Frame
-	commits int // told before it was published: their events come before it
+	commits int // notifications before it was published: their events come first
 }
 
 // NewHub returns a hub without watchers.
@@ -42,8 +43,8 @@ func NewHub() *Hub {
 	return &Hub{watchers: map[perdure.SessionID]map[*watcher]bool{}}
 }
 
-// Notify tells the watchers of a session that a commit added to its journal. Call it once the commit can be
-// read and before anybody is told of its success. It never blocks.
+// Notify tells the watchers of a session that a commit added to its journal. Call it once the
+// commit is readable and before its success is reported to anybody. It never blocks.
 func (h *Hub) Notify(session perdure.SessionID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -53,8 +54,8 @@ func (h *Hub) Notify(session perdure.SessionID) {
 	}
 }
 
-// Publish queues an ephemeral frame for each watcher of its session. A watcher whose queue is full loses its
-// oldest frame, which the next one counts in Dropped. It never blocks.
+// Publish queues a frame for every watcher of its session. A watcher whose queue is full loses its
+// oldest frame, which the next frame counts in Dropped. It never blocks.
 func (h *Hub) Publish(frame Frame) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,14 +69,14 @@ func (h *Hub) Publish(frame Frame) {
 	}
 }
 
-// Watched lists the sessions that somebody watches, in no order, for a store that has to ask what others wrote to them.
+// Watched returns the watched sessions, in no order, for a store that has to ask what others wrote.
 func (h *Hub) Watched() []perdure.SessionID {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Collect(maps.Keys(h.watchers))
 }
 
-// Close ends every Watch, those to come included. Closing again does nothing.
+// Close ends every Watch, including later ones. Closing again does nothing.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,9 +88,10 @@ func (h *Hub) Close() {
 	}
 }
 
-// Watch is Store.Watch. It runs in the caller's goroutine and takes the session's events from read, which is
-// JournalReader.Events in a View of its own; it asks for one Page at a time, so that is what a watcher whose fn
-// stalls holds. It ends with the first error of ctx, of read or of fn, and with Unavailable once the hub is closed.
+// Watch implements Store.Watch. It runs in the caller's goroutine and gets the session's events
+// from read, which is JournalReader.Events in a View of its own. It reads one Page at a time, which
+// is the most that a watcher with a slow fn holds. It ends with the first error of ctx, read or fn,
+// and with Unavailable once the hub is closed.
 func (h *Hub) Watch(
 	ctx context.Context, session perdure.SessionID, after int64,
 	read func(after int64, limit int) ([]perdure.Event, error), fn func(Frame) error,
@@ -97,14 +99,16 @@ func (h *Hub) Watch(
 	w := h.add(session)
 	defer h.remove(session, w)
 	position := tail{session: session, seq: after, read: read, fn: fn}
-	for known := -1; ctx.Err() == nil; { // commits whose events were shown; the first look shows what is there
+	for known := -1; ctx.Err() == nil; {
+		// notifications whose events were shown; -1, so that the first round shows the existing
+		// events
 		frame, commits, closed := h.next(w)
 		switch {
 		case closed:
 			return fmt.Errorf("watch session %s: %w: the store is closed", session, perdure.Unavailable)
 		case commits > known:
 			known = commits
-			if err := position.catchUp(ctx); err != nil {
+			if err := position.deliver(ctx); err != nil {
 				return err
 			}
 		case frame == nil:
@@ -123,11 +127,13 @@ func (h *Hub) Watch(
 	return ctx.Err()
 }
 
-// Journal is what Watch reads of a session of a store, each time in a View of its own, so that whose it is and what happened in it
-// are of one snapshot. It shows one session: NotFound says that it was removed, or that another one is under its id now. One
-// that is not there yet has no events.
-func Journal(view func(func(Reader) error) error, session perdure.SessionID) func(after int64, limit int) ([]perdure.Event, error) {
-	var first *Session // as it was when it was there for the first time
+// Journal returns the read function of a Watch. Every call reads the session's row and its events
+// in one View, so that both are of one snapshot. It follows one session: NotFound says that the
+// session was removed, or that another session has its id now. A session that does not exist yet
+// has no events.
+func Journal(view func(func(Reader) error) error,
+	session perdure.SessionID) func(after int64, limit int) ([]perdure.Event, error) {
+	var first *Session // the row as first seen
 	return func(after int64, limit int) (events []perdure.Event, err error) {
 		var row Session
 		err = view(func(r Reader) (err error) {
@@ -144,14 +150,14 @@ func Journal(view func(func(Reader) error) error, session perdure.SessionID) fun
 		case first == nil:
 			first = &row
 		case row.Secret != first.Secret || row.Org != first.Org || !row.CreatedAt.Equal(first.CreatedAt):
-			return nil, fmt.Errorf("session %s: %w: another one is under its id", session, perdure.NotFound)
+			return nil, fmt.Errorf("session %s: %w: another session has its id now", session, perdure.NotFound)
 		}
 		return events, nil
 	}
 }
 
-// next takes the oldest frame of a watcher, with the number of commits that came before it. When there is
-// none, it is nil and the number is that of all commits.
+// next takes the oldest frame of a watcher, with the number of notifications that came before it.
+// If there is none, frame is nil and commits counts all notifications.
 func (h *Hub) next(w *watcher) (frame *Frame, commits int, closed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -159,7 +165,7 @@ func (h *Hub) next(w *watcher) (frame *Frame, commits int, closed bool) {
 		return nil, w.commits, h.closed
 	}
 	first := w.frames[0]
-	w.frames[0] = queued{} // let go of what it shows
+	w.frames[0] = queued{} // for the garbage collector
 	w.frames = w.frames[1:]
 	first.frame.Dropped, w.dropped = w.dropped, 0
 	return &first.frame, first.commits, h.closed
@@ -188,20 +194,20 @@ func (h *Hub) remove(session perdure.SessionID, w *watcher) {
 func (w *watcher) signal() {
 	select {
 	case w.wake <- struct{}{}:
-	default: // it will look anyway
+	default: // a signal is pending already
 	}
 }
 
 // tail is a watcher's position in a journal.
 type tail struct {
 	session perdure.SessionID
-	seq     int64 // of the event that was shown last
+	seq     int64 // of the last event shown
 	read    func(after int64, limit int) ([]perdure.Event, error)
 	fn      func(Frame) error
 }
 
-// catchUp shows the events from the position to the present end, which is where a page has none.
-func (t *tail) catchUp(ctx context.Context) error {
+// deliver shows the events from the position to the current end, where a page is empty.
+func (t *tail) deliver(ctx context.Context) error {
 	for {
 		events, err := t.read(t.seq, Page)
 		if err != nil {

@@ -37,7 +37,7 @@ func TestHubKeepsTheNewest1024Frames(t *testing.T) {
 			<-leave
 			return nil
 		})
-		synctest.Wait() // it stands in fn
+		synctest.Wait() // the watcher is blocked in fn
 
 		for i := range 1_500 {
 			hub.Publish(store.Frame{Session: session, Data: i})
@@ -81,7 +81,8 @@ func TestHubReadsEveryPage(t *testing.T) {
 	}
 }
 
-// TestHubHoldsOnePage: a watcher that stalls behind large events holds one or two of them, and reads on when it is let.
+// TestHubHoldsOnePage: a watcher that is blocked behind large events holds one or two of them, and
+// continues when it is released.
 func TestHubHoldsOnePage(t *testing.T) {
 	t.Parallel()
 	for size, held := range map[int]int{store.PageBytes: 1, store.PageBytes - 1: 2} {
@@ -97,37 +98,38 @@ func TestHubHoldsOnePage(t *testing.T) {
 			})
 
 			for i := 1; i <= n; i++ {
-				synctest.Wait() // it stands in fn
+				synctest.Wait() // the watcher is blocked in fn
 				if shown != i || j.given < i || j.given >= i+held {
-					t.Fatalf("it was shown %d events and given %d, want it to stand at %d and to hold at most %d", shown, j.given, i, held)
+					t.Fatalf("it was shown %d events and given %d, want it to stand at %d and to hold at most %d",
+						shown, j.given, i, held)
 				}
 				step <- struct{}{}
 			}
 
 			synctest.Wait()
-			if j.given != n || j.most != held {
-				t.Errorf("it was given %d events, at most %d at once; want %d and %d", j.given, j.most, n, held)
+			if j.given != n || j.largest != held {
+				t.Errorf("it was given %d events, at most %d at once; want %d and %d", j.given, j.largest, n, held)
 			}
 		})
 	}
 }
 
-// largeJournal is a journal of n events of one size, which notes what it gave.
+// largeJournal is a journal of n events of one size, which records what it returned.
 type largeJournal struct {
-	n, size     int
-	given, most int // events, and the most at once
+	n, size        int
+	given, largest int // events in total, and at most at once
 }
 
 func (j *largeJournal) read(after int64, limit int) (events []perdure.Event, err error) {
-	most := limit
+	largest := limit
 	if limit == store.Page {
-		most = min(store.PageEvents, (store.PageBytes+j.size-1)/j.size)
+		largest = min(store.PageEvents, (store.PageBytes+j.size-1)/j.size)
 	}
-	for seq := after + 1; seq <= int64(j.n) && (most <= 0 || len(events) < most); seq++ {
+	for seq := after + 1; seq <= int64(j.n) && (largest <= 0 || len(events) < largest); seq++ {
 		events = append(events, perdure.Event{Session: session, Seq: seq})
 	}
 	j.given += len(events)
-	j.most = max(j.most, len(events))
+	j.largest = max(j.largest, len(events))
 	return events, nil
 }
 

@@ -11,33 +11,33 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// The limits of images (IM1). Sizes are in bytes.
+// Limits of images. Sizes are in bytes.
 const (
 	MaxImageBytes       = 20 << 20
 	MaxImageNameBytes   = 255
 	MaxImageMetaBytes   = 64 << 10
 	MaxImages           = 1000      // of a session
-	MaxInlineImageBytes = 256 << 10 // a larger one is better kept as a blob
+	MaxInlineImageBytes = 256 << 10 // larger images are better stored as blobs
 )
 
-// Image is an image that a tool left (IM1). It is never changed.
+// Image is an image that a tool produced. It is never changed.
 type Image struct {
 	ID          perdure.ImageID
 	Session     perdure.SessionID
 	Filename    string
 	ContentType string // image/png, image/jpeg, image/gif or image/webp
 	SizeBytes   int64
-	SHA256      string          // of its bytes, as 64 hexadecimal digits
+	SHA256      string          // of its bytes, 64 hexadecimal digits
 	Metadata    json.RawMessage // a JSON object
-	Blob        bool            // its bytes stand outside of the store, by SHA256
-	Data        []byte          // its bytes; empty for a blob, and in lists
+	Blob        bool            // its bytes are outside of the store, named by SHA256
+	Data        []byte          // its bytes; empty for a blob and in lists
 	CreatedAt   time.Time
 }
 
-// ImageTypes are the types that an image may have: those that models take.
+// ImageTypes returns the allowed types of images, which are those that models accept.
 func ImageTypes() []string { return []string{"image/png", "image/jpeg", "image/gif", "image/webp"} }
 
-// Check says whether an image may be stored. Invalid or Limit: what is wrong with it.
+// Check checks an image. Invalid or Limit: the error says what is wrong.
 func (i Image) Check() error {
 	var metadata map[string]any
 	hash, err := hex.DecodeString(i.SHA256)
@@ -45,18 +45,22 @@ func (i Image) Check() error {
 	case i.ID == "" || i.Session == "":
 		return fmt.Errorf("%w image: it has no id or no session", perdure.Invalid)
 	case !slices.Contains(ImageTypes(), i.ContentType):
-		return fmt.Errorf("%w image of type %q: PNG, JPEG, GIF and WebP are kept", perdure.Invalid, i.ContentType)
+		return fmt.Errorf("%w image of type %q: PNG, JPEG, GIF and WebP are allowed", perdure.Invalid, i.ContentType)
 	case len(i.Filename) > MaxImageNameBytes:
-		return fmt.Errorf("%w image: its name has %d bytes, at most %d are allowed", perdure.Invalid, len(i.Filename), MaxImageNameBytes)
+		return fmt.Errorf("%w image: its name has %d bytes, at most %d are allowed", perdure.Invalid, len(i.Filename),
+			MaxImageNameBytes)
 	case i.SizeBytes > MaxImageBytes:
-		return fmt.Errorf("%w: an image of %d bytes, at most %d are kept", perdure.Limit, i.SizeBytes, MaxImageBytes)
+		return fmt.Errorf("%w: an image of %d bytes, at most %d are allowed", perdure.Limit, i.SizeBytes, MaxImageBytes)
 	case len(i.Metadata) > MaxImageMetaBytes || perdure.DecodeJSON(i.Metadata, &metadata) != nil || metadata == nil:
-		return fmt.Errorf("%w image: its metadata is no JSON object of at most %d bytes", perdure.Invalid, MaxImageMetaBytes)
+		return fmt.Errorf("%w image: its metadata is not a JSON object of at most %d bytes", perdure.Invalid,
+			MaxImageMetaBytes)
 	case err != nil || len(hash) != sha256.Size || hex.EncodeToString(hash) != i.SHA256:
-		return fmt.Errorf("%w image: %q is no SHA-256", perdure.Invalid, i.SHA256)
+		return fmt.Errorf("%w image: %q is not a SHA-256", perdure.Invalid, i.SHA256)
 	case i.Blob && (len(i.Data) > 0 || i.SizeBytes < 1):
-		return fmt.Errorf("%w image: a blob of %d bytes, and %d bytes with it", perdure.Invalid, i.SizeBytes, len(i.Data))
-	case !i.Blob && (len(i.Data) == 0 || int64(len(i.Data)) != i.SizeBytes || sha256.Sum256(i.Data) != [sha256.Size]byte(hash)):
+		return fmt.Errorf("%w image: a blob of %d bytes, and %d bytes with it", perdure.Invalid, i.SizeBytes,
+			len(i.Data))
+	case !i.Blob && (len(i.Data) == 0 || int64(len(i.Data)) != i.SizeBytes ||
+		sha256.Sum256(i.Data) != [sha256.Size]byte(hash)):
 		return fmt.Errorf("%w image: its size or SHA-256 is not that of its %d bytes", perdure.Invalid, len(i.Data))
 	}
 	return nil
@@ -64,18 +68,19 @@ func (i Image) Check() error {
 
 // ImageReader reads images.
 type ImageReader interface {
-	// Image returns an image of a session with its bytes, unless they are a blob. NotFound: unknown, or of another session.
+	// Image returns an image of a session with its bytes, unless they are a blob. NotFound: it does
+	// not exist, or belongs to another session.
 	Image(session perdure.SessionID, id perdure.ImageID) (Image, error)
 	// Images lists the images of a session in the order of their creation, without their bytes.
 	Images(session perdure.SessionID) ([]Image, error)
-	// HasBlob says whether the bytes of some image, of whatever session, are the blob of a SHA-256.
+	// HasBlob reports whether any image of any session uses the blob with a SHA-256.
 	HasBlob(sha256 string) (bool, error)
 }
 
-// ImageWriter writes images. All of them go with their session.
+// ImageWriter writes images. They are removed with their session.
 type ImageWriter interface {
-	// PutImage adds an image and returns it without its bytes; the moment is the store's to say. A blob's bytes are durable
-	// before. Invalid and Limit: what Check says. Limit: the session has MaxImages. Conflict: the id is taken. NotFound: no
-	// such session.
+	// PutImage adds an image and returns it without its bytes; the store sets the time. A blob must
+	// be durable before. Invalid or Limit: as Check says. Limit: the session has MaxImages.
+	// Conflict: the id exists. NotFound: no such session.
 	PutImage(i Image) (Image, error)
 }

@@ -7,41 +7,43 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// ScheduleCaps bound how many schedules are enabled. The zero value bounds nothing.
+// ScheduleCaps limits how many schedules are enabled. The zero value limits nothing.
 type ScheduleCaps struct {
 	Session int // of one session; 0: no limit
-	Org     int // of all of its org; 0: no limit
+	Org     int // of all sessions of its org; 0: no limit
 }
 
-// Check says whether one more schedule may be enabled beside so many, the same in every store: nil, or Limit in the words that
-// a model reads (SC19).
+// Check checks that one more schedule may be enabled, with the same result in every store: nil, or
+// Limit with a text for the model.
 func (c ScheduleCaps) Check(ofSession, ofOrg int) error {
 	switch {
 	case c.Session > 0 && ofSession >= c.Session:
-		return &tooManySchedules{fmt.Sprintf("Maximum %d active schedules per session. Cancel an existing schedule first.", c.Session)}
+		return &tooManySchedules{fmt.Sprintf("Maximum %d active schedules per session. Cancel an existing "+
+			"schedule first.", c.Session)}
 	case c.Org > 0 && ofOrg >= c.Org:
-		return &tooManySchedules{fmt.Sprintf("Maximum %d active schedules per organization. Cancel an existing schedule first.", c.Org)}
+		return &tooManySchedules{fmt.Sprintf("Maximum %d active schedules per organization. Cancel an existing "+
+			"schedule first.", c.Org)}
 	}
 	return nil
 }
 
-// tooManySchedules is a cap that is reached.
+// tooManySchedules is the error of a reached limit.
 type tooManySchedules struct{ text string }
 
-// Error returns the words.
+// Error returns the text.
 func (e *tooManySchedules) Error() string { return e.text }
 
-// Is reports Limit.
+// Is makes the error Limit.
 func (e *tooManySchedules) Is(target error) bool { return target == perdure.Limit }
 
 // ScheduleFilter narrows a list of schedules. The zero value lists all.
 type ScheduleFilter struct {
 	Session perdure.SessionID  // empty: of all sessions
-	After   perdure.ScheduleID // empty: from the first on
+	After   perdure.ScheduleID // empty: from the first one
 	Limit   int                // 0: no limit
 }
 
-// CheckSchedule says whether a schedule may be stored. Invalid: what is wrong with it.
+// CheckSchedule checks a schedule. Invalid: the error says what is wrong.
 func CheckSchedule(s perdure.Schedule) error {
 	if s.ID == "" || s.Session == "" {
 		return fmt.Errorf("%w schedule: it has no id or no session", perdure.Invalid)
@@ -49,30 +51,32 @@ func CheckSchedule(s perdure.Schedule) error {
 	return nil
 }
 
-// ScheduleReader reads schedules and what became of their fires.
+// ScheduleReader reads schedules and their fires.
 type ScheduleReader interface {
 	// Schedule returns a schedule. NotFound: there is none.
 	Schedule(id perdure.ScheduleID) (perdure.Schedule, error)
-	// Schedules lists schedules in the order of their ids, which is that of their making.
+	// Schedules lists schedules by id, which is the order of creation.
 	Schedules(filter ScheduleFilter) ([]perdure.Schedule, error)
-	// DueSchedules lists up to limit schedules whose DueAt is after a moment and has come by another, the longest due first; a zero
-	// moment is before all, and limit 0 means all.
+	// DueSchedules lists up to limit schedules whose DueAt is after one time and not after another,
+	// the longest due first. A zero after means all, and so does limit 0.
 	DueSchedules(after, by time.Time, limit int) ([]perdure.Schedule, error)
-	// Fire returns what became of a nominal time. NotFound: nothing did.
+	// Fire returns the fire of a nominal time. NotFound: there is none.
 	Fire(id perdure.ScheduleID, nominal time.Time) (perdure.Fire, error)
-	// Fires lists up to limit fires of a schedule, the latest nominal time first; limit 0 means all.
+	// Fires lists up to limit fires of a schedule, the latest nominal time first; limit 0 means
+	// all.
 	Fires(id perdure.ScheduleID, limit int) ([]perdure.Fire, error)
 }
 
-// ScheduleWriter writes schedules. All of a session's go with it.
+// ScheduleWriter writes schedules. They are removed with their session.
 type ScheduleWriter interface {
-	// PutSchedule adds a schedule, or replaces the one that has its id. One that becomes enabled by it is counted here, so
-	// that of two that would pass a cap one fails. Limit: a cap is reached. Invalid: what CheckSchedule says.
+	// PutSchedule adds a schedule, or replaces the one with its id. A schedule that becomes enabled
+	// is counted here, so that of two callers that would exceed a limit, one fails. Limit: a limit
+	// is reached. Invalid: as CheckSchedule says.
 	PutSchedule(s perdure.Schedule, caps ScheduleCaps) error
-	// RemoveSchedule removes a schedule with its fires, and says whether it was there.
+	// RemoveSchedule removes a schedule with its fires, and reports whether it existed.
 	RemoveSchedule(id perdure.ScheduleID) (bool, error)
-	// AddFire records a fire. Conflict: its nominal time has one already (SC15).
+	// AddFire records a fire. Conflict: its nominal time has one already.
 	AddFire(f perdure.Fire) error
-	// ChangeFire replaces a fire that was recorded. NotFound: it was not.
+	// ChangeFire replaces a recorded fire. NotFound: there is none.
 	ChangeFire(f perdure.Fire) error
 }

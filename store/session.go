@@ -7,46 +7,47 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Session is a session's row: what lists show, who drives it, and what is kept out of the journal.
+// Session is a session's row: what lists show, the driver, and what is kept out of the journal.
 type Session struct {
 	ID        perdure.SessionID
-	Parent    perdure.SessionID // whose subagent it is; empty: nobody's
+	Parent    perdure.SessionID // parent of a subagent; empty: none
 	Root      perdure.SessionID // of its tree; its own id without a parent
-	Forked    perdure.SessionID // the session that it was forked from; lineage only (SA1)
-	Org       string            // whose it is, for ever: a word of ours; empty: the default one
-	User      string            // of the org; empty: nobody's in particular
+	Forked    perdure.SessionID // session from which it was forked; for information only
+	Org       string            // owner, never changed; empty: the default org
+	User      string            // of the org; empty: no particular user
 	Title     string
 	Labels    perdure.Labels
 	Status    perdure.SessionStatus
 	LastSeq   int64
-	Epoch     int64            // rises by one each time a driver takes the session
-	Worker    perdure.WorkerID // who drives it; empty at rest
-	TakeUps   int              // take-ups in a row without a new event (TN1)
-	TakenSeq  int64            // last seq when it was taken up or let go last
-	Secret    perdure.Secret   // for derived ids (N4)
+	Epoch     int64            // rises by one when a driver acquires the session
+	Worker    perdure.WorkerID // of the driver; empty: idle
+	Resumes   int              // acquisitions in a row without a new event
+	SeenSeq   int64            // last seq when it was last acquired or released
+	Secret    perdure.Secret   // from which ids derive
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }
 
-// Unread reports whether the journal has something that no driver has looked at.
-func (s Session) Unread() bool { return s.LastSeq > s.TakenSeq }
+// Unread reports whether the journal has events that no driver has seen.
+func (s Session) Unread() bool { return s.LastSeq > s.SeenSeq }
 
 // SessionFilter narrows a list of sessions. The zero value lists all.
 type SessionFilter struct {
-	Unrested bool                  // only those that a worker drives or drove: Worker is set
-	Parent   perdure.SessionID     // only its children; empty: everybody
-	Org      string                // with OneOrg: only those of this org, which may be the empty one
-	OneOrg   bool                  // else of all; not together with the two above
-	Labels   perdure.LabelFilter   // only those that have all of these; not together with Unrested and Parent
-	Status   perdure.SessionStatus // only those that stand there; empty: all; not together with Unrested and Parent
-	Limit    int                   // 0: no limit
+	HasDriver bool                  // only those with a driver, alive or dead: Worker is set
+	Parent    perdure.SessionID     // only its children; empty: all
+	Org       string                // with OneOrg: only those of this org, possibly the empty one
+	OneOrg    bool                  // otherwise all orgs; excludes Unrested and Parent
+	Labels    perdure.LabelFilter   // only those with all of these; excludes Unrested and Parent
+	Status    perdure.SessionStatus // only those with this status; empty: all; excludes Unrested and Parent
+	Limit     int                   // 0: no limit
 }
 
-// Check says what is wrong with a filter; it is Invalid.
+// Check checks a filter. Invalid: the error says what is wrong.
 func (f SessionFilter) Check() error {
-	byWork := f.Parent != "" || f.Unrested
+	byWork := f.Parent != "" || f.HasDriver
 	if byWork && (f.OneOrg || f.Matched()) {
-		return fmt.Errorf("%w filter: of an org, with labels and by their status, or by their work", perdure.Invalid)
+		return fmt.Errorf("%w filter: org, labels and status cannot be combined with parent and unrested",
+			perdure.Invalid)
 	}
 	if f.Status != "" {
 		if err := f.Status.Check(); err != nil {
@@ -56,13 +57,13 @@ func (f SessionFilter) Check() error {
 	return f.Labels.Check()
 }
 
-// Matched reports whether a filter looks at what sessions say of themselves, beside whose they are.
+// Matched reports whether a filter selects by labels or status.
 func (f SessionFilter) Matched() bool { return len(f.Labels) > 0 || f.Status != "" }
 
-// Snapshot is a cached fold of a session (O8). It is never the truth.
+// Snapshot is a cached fold of a session. It is never the source of truth.
 type Snapshot struct {
 	Seq     int64
-	Version int // of the fold that made it
+	Version int // of the fold function
 	Body    []byte
 }
 
@@ -70,38 +71,42 @@ type Snapshot struct {
 type SessionReader interface {
 	// Session returns the row. NotFound: no such session.
 	Session(id perdure.SessionID) (Session, error)
-	// Sessions lists rows, newest first by creation, then the greater id first. Invalid: what a filter may not have together, or
-	// no such labels.
+	// Sessions lists rows, newest first by creation, then the greater id first. Invalid: fields of
+	// the filter exclude each other, or its labels are not valid.
 	Sessions(filter SessionFilter) ([]Session, error)
-	// Snapshot returns the cached fold; NotFound when there is none.
+	// Snapshot returns the cached fold. NotFound: there is none.
 	Snapshot(id perdure.SessionID) (Snapshot, error)
 }
 
 // SessionWriter writes sessions.
 type SessionWriter interface {
-	// CreateSession adds a row of ID, Parent, Root, Forked, Org, User, Title, Labels, Status, Secret, CreatedAt and UpdatedAt, the moments
-	// cut to microseconds. An empty Root is stored as ID. The other fields begin at zero, whatever s says. Conflict:
-	// the id exists. Invalid: no such labels.
+	// CreateSession adds a row of ID, Parent, Root, Forked, Org, User, Title, Labels, Status,
+	// Secret, CreatedAt and UpdatedAt, the times truncated to microseconds. An empty Root is stored
+	// as ID. The other fields start at zero. Conflict: the id exists. Invalid: the labels are not
+	// valid.
 	CreateSession(s Session) error
-	// TakeSession makes worker the driver: epoch+1, and take-ups+1 if no event came since the last taking or
-	// release, else 0, and notes the last seq as seen. The first taking counts 0. It returns the row as it is
-	// now. NotFound: no such session.
+	// TakeSession makes worker the driver. It increments the epoch, and records the last seq as
+	// seen. It increments Resumes if no event came since the session was last acquired or released,
+	// and otherwise sets it to 0; the first acquisition counts 0. It returns the new row. NotFound:
+	// no such session.
 	TakeSession(id perdure.SessionID, worker perdure.WorkerID) (Session, error)
-	// LockSession locks the row, checks the fence, and returns the seq of the last event: whoever has folded up to
-	// there need not read the journal. Lost: epoch is not the stored one. NotFound: no such session.
+	// LockSession locks the row, checks the fence, and returns the seq of the last event: a caller
+	// that has folded up to there need not read the journal. Lost: epoch is not the stored one.
+	// NotFound: no such session.
 	LockSession(id perdure.SessionID, epoch int64) (lastSeq int64, err error)
-	// SaveSession writes title and status, and updated_at from the store's clock. NotFound: no such session.
+	// SaveSession writes title and status, and sets updated_at from the store's clock. NotFound: no
+	// such session.
 	SaveSession(id perdure.SessionID, title string, status perdure.SessionStatus) error
-	// ReleaseSession clears the driver under its epoch and notes the last seq as seen: Lost if epoch is not
-	// the stored one. The epoch stays. NotFound: no such session.
+	// ReleaseSession clears the driver and records the last seq as seen. The epoch stays. Lost:
+	// epoch is not the stored one. NotFound: no such session.
 	ReleaseSession(id perdure.SessionID, epoch int64) error
 	// PutSnapshot replaces the cached fold.
 	PutSnapshot(id perdure.SessionID, s Snapshot) error
 }
 
-// LabelWriter writes what sessions are found by.
+// LabelWriter writes labels.
 type LabelWriter interface {
-	// SetLabels replaces the labels of a session, and moves updated_at to the store's clock. Invalid: what Check says of them.
-	// NotFound: no such session.
+	// SetLabels replaces the labels of a session, and sets updated_at from the store's clock.
+	// Invalid: as Check of the labels says. NotFound: no such session.
 	SetLabels(id perdure.SessionID, labels perdure.Labels) error
 }

@@ -1,8 +1,11 @@
-// Package store is the port of memory that survives: journal, sessions, effect ledger, tasks, outbox,
-// files, task logs, workers, approvals, spawn handles, budgets, webhooks, tokens, the audit log and requests by idempotency key, committed together or not at all.
+// Package store is the port of durable storage: journals, sessions, the effect ledger, tasks, the
+// outbox, files, task logs, workers, approvals, spawn handles, budgets, webhooks, tokens, the audit
+// log and requests by idempotency key. They are committed together or not at all.
 //
-// It may import the root, agent, budget and webhook. The one thing to know: everything that changes goes through
-// [Store.InTx], and nothing is acknowledged before InTx has returned nil. The laws stand in storetest.
+// It may import the root, agent, budget and webhook. The one thing to know: everything that changes
+// goes through [Store.InTx], and nothing is acknowledged before InTx has returned nil. The laws of
+// the port are in storetest; memory, sqlite and postgres implement it, and faulty wraps it to
+// inject faults.
 package store
 
 import (
@@ -14,54 +17,61 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Full is the error of a transaction for which there was no space left. It is of kind Storage, but nothing
-// was changed and the store works on: free space, and try again (ER8).
+// Full is the error of a transaction for which there was no disk space. It is of kind Storage, but
+// nothing was changed and the store still works: free space and try again.
 var Full = fmt.Errorf("%w: disk full", perdure.Storage)
 
-// Broken reports an error after which the store cannot promise durability any more: of kind Storage, and not
-// only for want of space. Stop; the next start recovers.
+// Broken reports an error after which the store can no longer promise durability: of kind Storage,
+// but not Full. Stop the process; the next start recovers.
 func Broken(err error) bool { return errors.Is(err, perdure.Storage) && !errors.Is(err, Full) }
 
-// urgent is the key under which a context says so.
+// urgent is the context key of Urgent.
 type urgent struct{}
 
-// Urgent marks the transactions of a context as ones that must find room where others do not: a cancel, on a disk that is
-// full. A store that keeps a reserve gives it to them; to others it is nothing.
+// Urgent marks transactions that must succeed even on a full disk, such as a cancel. A store that
+// keeps a reserve of space gives it to them; other stores ignore the mark.
 func Urgent(ctx context.Context) context.Context { return context.WithValue(ctx, urgent{}, true) }
 
 // IsUrgent reports whether a context was marked by Urgent.
 func IsUrgent(ctx context.Context) bool { return ctx.Value(urgent{}) != nil }
 
-// Store remembers. It is safe for concurrent use. Whoever opened it closes it.
+// Store is durable storage. Safe for concurrent use. The caller that opened it closes it.
 type Store interface {
-	// InTx runs fn in one transaction: all that it wrote is durable when InTx returns nil, and none of it
-	// when fn returned an error, which InTx then returns as it is.
+	// InTx runs fn in one transaction. If InTx returns nil, everything that fn wrote is durable. If
+	// fn returns an error, nothing of it is stored, and InTx returns that error unchanged.
 	//
-	// fn may run more than once and must not keep anything of a run that was not the last. It does not run any more when
-	// InTx has returned, so what it wrote outside the Tx is the caller's to read. It does no I/O
-	// besides the Tx, never nests, and does not see ctx: ctx ends only the caller's waiting, and then the
-	// outcome is in doubt, as it is after an error of the store itself: read it back before acting on it.
-	// Concurrent transactions may share one sync; one that fails does not fail its neighbours.
-	// A write that changes a session first locks its row with LockSession or Append, then touches task,
-	// call, approval, outbox and budgets, in that order. Storage: the store cannot promise durability any more; stop.
+	// fn may run more than once, and must keep nothing of a run that was not the last. It no longer
+	// runs when InTx has returned, so the caller may then read what fn wrote outside the Tx. fn
+	// does no I/O besides the Tx, does not nest transactions, and does not see ctx.
+	//
+	// ctx ends only the caller's wait. The outcome is then in doubt, as after an error of the store
+	// itself: read it back before acting on it. Concurrent transactions may share one sync; one
+	// that fails does not affect the others.
+	//
+	// To avoid deadlocks, a transaction that changes a session first locks its row, with
+	// LockSession or Append. Then it writes task, call, approval, outbox and budgets, in that
+	// order. Storage: the store can no longer promise durability; stop.
 	InTx(ctx context.Context, fn func(Tx) error) error
-	// View runs fn on one consistent snapshot. It may run beside writes and never waits for them.
+	// View runs fn on one consistent snapshot. It may run concurrently with writes and never waits
+	// for them.
 	View(ctx context.Context, fn func(Reader) error) error
-	// Watch calls fn with every event of a session after seq, in order and without a gap, then with each
-	// new one as it is committed, and in between with the ephemeral frames published meanwhile, which may
-	// be dropped. It returns with fn's error or ctx's, and with NotFound once the session is removed, whoever takes its id
-	// again. One that is not there yet is waited for. A slow fn delays nobody but itself.
+	// Watch calls fn with every event of a session after seq, in order and without gaps, and then
+	// with each new event once it is committed. In between it calls fn with frames published in the
+	// meantime, which may be dropped. It waits for a session that does not exist yet. It returns
+	// the error of fn or ctx, and NotFound once the session is removed, even if another session
+	// takes its id. A slow fn delays only itself.
 	Watch(ctx context.Context, session perdure.SessionID, after int64, fn func(Frame) error) error
-	// Publish shows an ephemeral frame to the watchers of its session. It never blocks and is never stored.
+	// Publish shows a frame to the watchers of its session. It never blocks, and the frame is never
+	// stored.
 	Publish(frame Frame)
-	// Close ends every Watch and releases what the store holds. Transactions after it are Unavailable.
+	// Close ends every Watch and releases all resources. Later transactions are Unavailable.
 	Close() error
 }
 
-// Reader is what a View may ask. Unknown things are NotFound, and so is whatever belongs to another session.
+// Reader is what a View can read. Unknown ids are NotFound, and so are those of another session.
 type Reader interface {
-	// Now is the store's clock, by which leases are measured (LG3). UTC, microseconds. It stands still for
-	// the length of a transaction or view.
+	// Now returns the store's clock, by which leases are measured, in UTC and microseconds. It does
+	// not advance within a transaction or view.
 	Now() time.Time
 	JournalReader
 	SessionReader
@@ -88,14 +98,14 @@ type Reader interface {
 	DumpReader
 }
 
-// SchemaReader is what the Reader of a store with a schema can, too. A store without one is as its program is.
+// SchemaReader is implemented by the Reader of a store with a schema.
 type SchemaReader interface {
-	// Schema returns the number of the schema that the store has now, and the newest that this program knows. They differ when
-	// another program has migrated the store since this one opened it.
+	// Schema returns the current schema version of the store, and the newest one that this program
+	// knows. They differ if another program has migrated the store since this one opened it.
 	Schema() (stored, known int64, err error)
 }
 
-// Tx is what a transaction may ask and do. What it wrote it reads back.
+// Tx is what a transaction can read and write. It reads its own writes.
 type Tx interface {
 	Reader
 	JournalWriter
@@ -126,11 +136,11 @@ type Tx interface {
 	DumpWriter
 }
 
-// Frame is what a watcher sees: an event of the journal, or something for display that was never stored.
+// Frame is what a watcher gets: an event of the journal, or a live update that is never stored.
 type Frame struct {
 	Session perdure.SessionID
-	Event   *perdure.Event // nil for an ephemeral frame
-	Type    string         // of an ephemeral frame: output.message.delta, tool.output.delta, tool.progress, task.live
-	Data    any            // of an ephemeral frame
-	Dropped int            // ephemeral frames that this watcher missed before this one
+	Event   *perdure.Event // nil for a live update
+	Type    string         // of a live update: output.message.delta, tool.output.delta, tool.progress, task.live
+	Data    any            // of a live update
+	Dropped int            // live updates that this watcher missed before this one
 }

@@ -8,58 +8,58 @@ import (
 
 // TaskFilter narrows a list of tasks. The zero value lists all of them.
 type TaskFilter struct {
-	Session perdure.SessionID   // empty: every session
-	States  []perdure.TaskState // empty: every state
-	Worker  perdure.WorkerID    // empty: every worker
-	Except  perdure.WorkerID    // the worker whose tasks are left out; empty: nobody's are
-	Kind    perdure.TaskKind    // empty: every kind
-	Limit   int                 // 0: no limit
+	Session      perdure.SessionID   // empty: every session
+	States       []perdure.TaskState // empty: every state
+	Worker       perdure.WorkerID    // empty: every worker
+	ExceptWorker perdure.WorkerID    // the worker whose tasks are left out; empty: none
+	Kind         perdure.TaskKind    // empty: every kind
+	Limit        int                 // 0: no limit
 }
 
-// TaskCount is how many tasks of a session are in a state.
+// TaskCount counts the tasks of a session in one state.
 type TaskCount struct {
 	Session  perdure.SessionID
 	N        int
-	Detached int // of the N, those that are Beside: they take none of the session's places (BG16)
-	Agents   int // of the N, those whose Origin is perdure.OriginSubagent: their limits are others (SA5)
-	Monitors int // of the N, those whose Kind is perdure.KindMonitor: they stand for their schedules and run nothing
+	Detached int // of the N, those that are Beside: they need no slot of the session
+	Agents   int // of the N, those with Origin perdure.OriginSubagent: they have limits of their own
+	Monitors int // of the N, those with Kind perdure.KindMonitor: they represent schedules and run nothing
 }
 
-// Places is how many of a session's places the tasks take.
-func (c TaskCount) Places() int { return c.N - c.Detached - c.Agents - c.Monitors }
+// Slots returns how many slots of the session the tasks occupy.
+func (c TaskCount) Slots() int { return c.N - c.Detached - c.Agents - c.Monitors }
 
-// Delivery is an outbox row: the end of a task that has to come home (DL1).
+// Delivery is an outbox row: the end of a task that must be delivered.
 type Delivery struct {
 	Session perdure.SessionID
 	Task    perdure.TaskID
 	Attempt int
-	State   perdure.TaskState // the terminal state that it tells
+	State   perdure.TaskState // the terminal state to deliver
 	Settled time.Time         // when it was added
-	Claimed bool              // it came home: injected, read or drained
+	Claimed bool              // it was delivered: injected, read or drained
 }
 
-// What is kept of a log that is longer (BG13, R21): its beginning, and its end. What is between them is rotated away, and a
-// chunk or two more or less of it.
+// How much of a long log is kept: its head and its tail. What is between them is rotated away, to
+// within a chunk or two.
 const (
 	LogHeadBytes = 32 << 20
 	LogTailBytes = 32 << 20
 )
 
-// MaxLogChunkBytes bounds a chunk of a log: longer output is several chunks (BG13).
+// MaxLogChunkBytes limits a chunk of a log; longer output is several chunks.
 const MaxLogChunkBytes = 64 << 10
 
-// LogChunk is a piece of a task's output.
+// LogChunk is a chunk of a task's output.
 type LogChunk struct {
-	Offset  int64 // of its first byte in the whole log, from the first attempt on (BG13)
+	Offset  int64 // of its first byte in the log of all attempts
 	Stream  string
 	Attempt int
 	At      time.Time
 	Bytes   []byte
 }
 
-// Prunable reports whether a task may go that ended before a moment, as far as its record says: no live one, no unknown
-// outcome, which is left by a resolve only, and no result that has yet to come home by itself (TK16). The moment is
-// cut to microseconds.
+// Prunable reports whether the record of a task allows it to be pruned. The task must have ended
+// before a time, truncated to microseconds. Its outcome must not be unknown, since only a
+// resolution ends that, and its result must not be waiting for its delivery.
 func Prunable(t perdure.Task, before time.Time) bool {
 	waits := t.Delivery == perdure.ToLoop && (t.Delivered == perdure.NotDelivered || t.Delivered == "")
 	return t.State.Terminal() && t.State != perdure.TaskUnknown && !waits &&
@@ -68,62 +68,67 @@ func Prunable(t perdure.Task, before time.Time) bool {
 
 // TaskReader reads tasks, their messages, their deliveries and their output.
 type TaskReader interface {
-	// Task returns the record. NotFound: no such task in this session; an empty session asks for any.
+	// Task returns the record. NotFound: no such task in this session; an empty session means any.
 	Task(session perdure.SessionID, id perdure.TaskID) (perdure.Task, error)
-	// Tasks lists records in the order of their creation. Invalid: the filter names a state that is none.
+	// Tasks lists records in the order of creation. Invalid: the filter names an unknown state.
 	Tasks(filter TaskFilter) ([]perdure.Task, error)
-	// CountTasks counts the tasks in a state by session, without reading their records. A session that has none is
-	// not there; they come in the order in which the first that counts was created. An empty session asks for all.
-	// Invalid: no such state.
+	// CountTasks counts the tasks in a state by session, without reading their records. Sessions
+	// without such tasks are left out; the others are ordered by the creation of their first
+	// counted task. An empty session means all. Invalid: unknown state.
 	CountTasks(state perdure.TaskState, session perdure.SessionID) ([]TaskCount, error)
-	// TaskMessages returns up to limit messages of a task after one, in the order they were added; limit 0
-	// means all of them. An empty or unknown after means from the first on.
+	// TaskMessages returns up to limit messages of a task after one, in the order they were added;
+	// limit 0 means all. An empty or unknown after means from the first.
 	TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]perdure.TaskMessage, error)
-	// Deliveries returns the outbox rows of a session that are not claimed, in the order they were added.
-	// An empty session lists those of all.
+	// Deliveries returns the unclaimed outbox rows of a session, in the order they were added. An
+	// empty session means all.
 	Deliveries(session perdure.SessionID) ([]Delivery, error)
-	// ReadLog returns chunks from byte offset on, at most max bytes; the first is cut to start at offset.
-	// end is the length of the log. No chunks at offset >= end. Each chunk begins where the one before it ends: they stop before
-	// what was left out or rotated away. A *perdure.Rotated: the byte at offset is of that, and the error says where the log goes
-	// on; never with max 0. NotFound: no such task.
+	// ReadLog returns chunks from a byte offset, at most max bytes; the first is cut to start at
+	// offset. end is the length of the log. There are no chunks at offset >= end. Each chunk starts
+	// where the one before it ends: they stop before a gap or a rotated part. A *perdure.Rotated
+	// error says that the byte at offset is in such a part, and where the log continues; it never
+	// comes with max 0. NotFound: no such task.
 	ReadLog(id perdure.TaskID, offset int64, max int) (chunks []LogChunk, end int64, err error)
 }
 
-// TaskPruner forgets tasks.
+// TaskPruner prunes tasks.
 type TaskPruner interface {
-	// PruneTasks removes up to limit tasks that ended before a moment, the oldest end first, with their messages, their
-	// output, their approvals and their claimed deliveries, and returns their records; limit 0 means all of them. It
-	// leaves alone what Prunable says, one with a delivery that is not claimed, and one with an open approval (TK16).
-	// Their calls in the ledger stay, since those live as long as the journal (LG16), and so do spawn handles.
+	// PruneTasks removes up to limit tasks that ended before a time, the oldest end first, with
+	// their messages, output, approvals and claimed deliveries, and returns their records; limit 0
+	// means all. It keeps tasks that are not Prunable, and tasks with an unclaimed delivery or an
+	// open approval. Their calls in the ledger and their spawn handles stay, since those exist as
+	// long as the journal.
 	PruneTasks(before time.Time, limit int) ([]perdure.Task, error)
 }
 
 // TaskWriter writes tasks.
 type TaskWriter interface {
 	TaskPruner
-	// CreateTask adds a record. A task with this id that exists is returned unchanged, with created false (TK9).
-	// Moments are cut to microseconds. Invalid: its state is none (TK5), or it cannot be written as JSON.
+	// CreateTask adds a record. An existing task with this id is returned unchanged, with created
+	// false. Times are truncated to microseconds. Invalid: its state is unknown, or it cannot be
+	// encoded as JSON.
 	CreateTask(t perdure.Task) (stored perdure.Task, created bool, err error)
-	// UpdateTask applies one write by perdure.Task.Update to the locked row. NotFound: no such task in
-	// this session; an empty session means any. Conflict: a forbidden step. An answer that is not Updated
-	// changed nothing, and neither did an error.
+	// UpdateTask applies one update, by perdure.Task.Update, to the locked row. An answer other
+	// than Updated, and an error, mean that nothing was changed. NotFound: no such task in this
+	// session; an empty session means any. Conflict: the transition is not allowed.
 	UpdateTask(session perdure.SessionID, id perdure.TaskID, u perdure.TaskUpdate) (perdure.TaskChange, error)
 	// AddTaskMessage adds a message. Conflict: its id exists.
 	AddTaskMessage(m perdure.TaskMessage) error
-	// AddDelivery adds an outbox row; the same (task, attempt, state) again does nothing, also when it was
-	// claimed meanwhile. Invalid: its state is not terminal.
+	// AddDelivery adds an outbox row. The same task, attempt and state again do nothing, even if
+	// the row was claimed. Invalid: its state is not terminal.
 	AddDelivery(d Delivery) error
-	// ClaimDeliveries marks the session's unclaimed rows of the tasks as come home and returns how many there were.
+	// ClaimDeliveries marks the session's unclaimed rows of the tasks as delivered, and returns
+	// their number.
 	ClaimDeliveries(session perdure.SessionID, tasks []perdure.TaskID) (int, error)
 	LogWriter
 }
 
-// LogWriter writes the output of tasks. What gets too long is rotated: see LogHeadBytes.
+// LogWriter writes the output of tasks. Logs that become too long are rotated: see LogHeadBytes.
 type LogWriter interface {
-	// AppendLog adds output under the task's attempt and returns the offset of its first byte.
-	// Lost: another attempt has the task. NotFound: no such task. An empty write answers the present end.
+	// AppendLog adds output under the task's attempt and returns the offset of its first byte. An
+	// empty write returns the current end. Lost: another attempt owns the task. NotFound: no such
+	// task.
 	AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) (int64, error)
-	// SkipLog says under the task's attempt that n bytes of output come here which nobody kept: the log is longer by them.
-	// Lost and NotFound as of AppendLog. Less than one byte is none.
+	// SkipLog records, under the task's attempt, a gap of n bytes that were not kept: the log grows
+	// by them. n below 1 does nothing. Lost and NotFound as for AppendLog.
 	SkipLog(id perdure.TaskID, attempt int, n int64) error
 }

@@ -7,14 +7,15 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// The bounds of a token's words.
+// Limits of the fields of a token.
 const (
-	MaxTokenWord   = 128 // bytes of each
-	MaxTokenScopes = 16
-	hashDigits     = 64
+	MaxTokenTextBytes = 128 // bytes of each field
+	MaxTokenScopes    = 16
+	hashDigits        = 64
 )
 
-// AccessToken is what lets somebody in (H11). Of its secret only the hash is kept: who reads the store gets in nowhere.
+// AccessToken grants access. Only the hash of its secret is stored, so reading the store does not
+// grant access.
 type AccessToken struct {
 	ID        perdure.TokenID `json:"id"`
 	Hash      string          `json:"hash"` // SHA-256 of the secret, in lower-case hex
@@ -23,7 +24,7 @@ type AccessToken struct {
 	User      string          `json:"user,omitempty"`
 	Agent     bool            `json:"agent,omitempty"` // of a program that a model steers
 	Scopes    []string        `json:"scopes"`
-	By        string          `json:"by"` // who made it
+	By        string          `json:"by"` // creator
 	CreatedAt time.Time       `json:"created_at"`
 	ExpiresAt time.Time       `json:"expires_at,omitzero"` // zero: never
 	RevokedAt time.Time       `json:"revoked_at,omitzero"` // zero: not
@@ -31,21 +32,23 @@ type AccessToken struct {
 	UsedAt    time.Time       `json:"used_at,omitzero"` // to the minute; zero: never
 }
 
-// Check says whether a token may be stored. Invalid: what is wrong with it.
+// Check checks a token. Invalid: the error says what is wrong.
 func (t AccessToken) Check() error {
 	words := append([]string{string(t.ID), t.Name, t.Org, t.By}, t.Scopes...)
 	for _, word := range words {
-		if word == "" || len(word) > MaxTokenWord {
-			return fmt.Errorf("%w token %q: each of its words has 1 to %d bytes", perdure.Invalid, t.ID, MaxTokenWord)
+		if word == "" || len(word) > MaxTokenTextBytes {
+			return fmt.Errorf("%w token %q: id, name, org, creator and scopes need 1 to %d bytes each",
+				perdure.Invalid, t.ID, MaxTokenTextBytes)
 		}
 	}
-	if len(t.User) > MaxTokenWord || len(t.RevokedBy) > MaxTokenWord || len(t.Scopes) > MaxTokenScopes || len(t.Hash) != hashDigits {
-		return fmt.Errorf("%w token %q: its hash is none, or it says too much", perdure.Invalid, t.ID)
+	if len(t.User) > MaxTokenTextBytes || len(t.RevokedBy) > MaxTokenTextBytes || len(t.Scopes) > MaxTokenScopes ||
+		len(t.Hash) != hashDigits {
+		return fmt.Errorf("%w token %q: its hash is not valid, or a field is too long", perdure.Invalid, t.ID)
 	}
 	return nil
 }
 
-// Micro returns the token with its moments cut as a store keeps them.
+// Micro returns the token with its times truncated to microseconds, as stores do.
 func (t AccessToken) Micro() AccessToken {
 	for _, at := range []*time.Time{&t.CreatedAt, &t.ExpiresAt, &t.RevokedAt, &t.UsedAt} {
 		if !at.IsZero() {
@@ -57,17 +60,18 @@ func (t AccessToken) Micro() AccessToken {
 
 // TokenReader reads tokens.
 type TokenReader interface {
-	// AccessToken returns a token, revoked and expired ones too. NotFound: there is none.
+	// AccessToken returns a token, including revoked and expired ones. NotFound: there is none.
 	AccessToken(id perdure.TokenID) (AccessToken, error)
 	// TokenOf returns the token whose secret has a hash. NotFound: there is none.
 	TokenOf(hash string) (AccessToken, error)
-	// AccessTokens lists the tokens of an org, or of all for an empty one, by id, which is the order of their making.
+	// AccessTokens lists the tokens of an org, or of all for an empty one, by id, which is the
+	// order of creation.
 	AccessTokens(org string) ([]AccessToken, error)
 }
 
 // TokenWriter writes tokens.
 type TokenWriter interface {
-	// PutAccessToken adds a token, or replaces the one of its id. Conflict: another has its hash, or it would change hash or
-	// org. Invalid: what Check says.
+	// PutAccessToken adds a token, or replaces the one with its id. Conflict: another token has its
+	// hash, or its hash or org would change. Invalid: as Check says.
 	PutAccessToken(t AccessToken) error
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// The limits of what a session keeps (VA1). Sizes are in bytes.
+// Limits of the values and secrets of a session. Sizes are in bytes.
 const (
 	MaxKeyBytes    = 256     // of a key, and of the name of a secret
 	MaxValueBytes  = 1 << 20 // of a value
-	MaxKeys        = 1000    // values of a session, and likewise secrets
-	MaxSecretBytes = 1 << 17 // of a secret as it is stored
+	MaxKeys        = 1000    // values of a session, and also secrets
+	MaxSecretBytes = 1 << 17 // of a secret as stored
 )
 
-// Value is what a session keeps by key (VA1).
+// Value is a value that a session stores under a key.
 type Value struct {
 	Session   perdure.SessionID
 	Key       string
@@ -25,31 +25,32 @@ type Value struct {
 	UpdatedAt time.Time
 }
 
-// Check says whether a value may be stored. Invalid: what is wrong with it.
+// Check checks a value. Invalid: the error says what is wrong.
 func (v Value) Check() error {
 	if v.Key == "" || len(v.Key) > MaxKeyBytes {
-		return fmt.Errorf("%w key of %d bytes: it has 1 to %d", perdure.Invalid, len(v.Key), MaxKeyBytes)
+		return fmt.Errorf("%w key of %d bytes: 1 to %d are allowed", perdure.Invalid, len(v.Key), MaxKeyBytes)
 	}
 	if len(v.Text) > MaxValueBytes {
-		return fmt.Errorf("%w value of %d bytes: it has at most %d", perdure.Invalid, len(v.Text), MaxValueBytes)
+		return fmt.Errorf("%w value of %d bytes: at most %d are allowed", perdure.Invalid, len(v.Text), MaxValueBytes)
 	}
 	return nil
 }
 
-// ValueReader reads what sessions keep.
+// ValueReader reads the values of sessions.
 type ValueReader interface {
-	// Value returns a value. NotFound: the session has none of that key.
+	// Value returns a value. NotFound: the session has none with that key.
 	Value(session perdure.SessionID, key string) (Value, error)
 	// Values lists the values of a session by the bytes of their keys, without their texts.
 	Values(session perdure.SessionID) ([]Value, error)
 }
 
-// ValueWriter writes what sessions keep. All of it goes with its session.
+// ValueWriter writes the values of sessions. They are removed with their session.
 type ValueWriter interface {
-	// PutValue writes a value, or replaces the one of its key, and returns it as it is stored but for its text: version and
-	// moments are the store's to say. Invalid: what Check says. Limit: the session has MaxKeys others. NotFound: no such session.
+	// PutValue adds a value, or replaces the one with its key, and returns it as stored without its
+	// text. The store sets version and times. Invalid: as Check says. Limit: the session has
+	// MaxKeys other values. NotFound: no such session.
 	PutValue(v Value) (Value, error)
-	// RemoveValue says whether it was there.
+	// RemoveValue removes a value and reports whether it existed.
 	RemoveValue(session perdure.SessionID, key string) (bool, error)
 }
 
@@ -57,19 +58,19 @@ type ValueWriter interface {
 type Secret struct {
 	Session   perdure.SessionID
 	Name      string
-	Version   int64          // more with each write, see NextSecret; sealed with the value
-	Sealed    []byte         // of which the store knows nothing
-	KeyID     string         // under which it is sealed
-	Hosts     []string       // where the value may be sent to; empty: nowhere
-	Call      perdure.CallID // that wrote it; empty: none did
+	Version   int64          // higher with each write, see NextSecret; sealed with the value
+	Sealed    []byte         // opaque to the store
+	KeyID     string         // of the key that seals it
+	Hosts     []string       // where the value may be sent; empty: nowhere
+	Call      perdure.CallID // that wrote it; empty: none
 	CreatedAt time.Time
-	UpdatedAt time.Time // sealing it again under another key is no change
+	UpdatedAt time.Time // not changed by ResealSecret
 }
 
-// Check says whether a secret may be stored. Invalid: what is wrong with it.
+// Check checks a secret. Invalid: the error says what is wrong.
 func (s Secret) Check() error {
 	if s.Name == "" || len(s.Name) > MaxKeyBytes {
-		return fmt.Errorf("%w name of a secret, of %d bytes: it has 1 to %d", perdure.Invalid, len(s.Name), MaxKeyBytes)
+		return fmt.Errorf("%w secret name of %d bytes: 1 to %d are allowed", perdure.Invalid, len(s.Name), MaxKeyBytes)
 	}
 	if len(s.Sealed) == 0 || len(s.Sealed) > MaxSecretBytes || s.KeyID == "" {
 		return fmt.Errorf("%w secret: %d bytes under the key %q", perdure.Invalid, len(s.Sealed), s.KeyID)
@@ -77,16 +78,16 @@ func (s Secret) Check() error {
 	return nil
 }
 
-// SecretFilter narrows a list of secrets. The zero value lists all of them, whole.
+// SecretFilter narrows a list of secrets. The zero value lists all of them in full.
 type SecretFilter struct {
-	Session perdure.SessionID // empty: of every session
-	Other   string            // those that are not sealed under this key; empty: all
-	After   SecretKey         // those behind this one; the zero value: from the first
-	Limit   int               // 0: no limit
-	Bare    bool              // without what is sealed
+	Session      perdure.SessionID // empty: of all sessions
+	OtherThanKey string            // only those not sealed under this key; empty: all
+	After        SecretKey         // only those after this one; the zero value: from the first
+	Limit        int               // 0: no limit
+	WithoutValue bool              // without the sealed bytes
 }
 
-// SecretKey is what makes a secret the one that it is.
+// SecretKey identifies a secret.
 type SecretKey struct {
 	Session perdure.SessionID
 	Name    string
@@ -94,27 +95,31 @@ type SecretKey struct {
 
 // SecretReader reads sealed values.
 type SecretReader interface {
-	// Secret returns a secret. NotFound: the session has none of that name.
+	// Secret returns a secret. NotFound: the session has none with that name.
 	Secret(session perdure.SessionID, name string) (Secret, error)
-	// NextSecret returns the version as which a secret is to be written: one more than that of the one that is there, else one
-	// more than any that the session removed, else 1. So no version of a name comes twice, also after it was removed: what
-	// was sealed for one never opens in the place of another, and whoever knows one by its version knows it for good.
+	// NextSecret returns the version under which a secret must be written: one more than the stored
+	// one, otherwise one more than any version that the session removed, otherwise 1. So no version
+	// of a name is used twice, even after a removal: bytes that were sealed for one version never
+	// open as another, and a version always identifies the same value.
 	NextSecret(session perdure.SessionID, name string) (int64, error)
-	// Secrets lists secrets: those of a session by the bytes of their names, sessions in an order of the store's own, which
-	// stays the same. So a list can be read by pages while secrets are written.
+	// Secrets lists secrets: those of a session by the bytes of their names, sessions in a stable
+	// order of the store. A list can thus be read in pages while secrets are written.
 	Secrets(filter SecretFilter) ([]Secret, error)
 }
 
-// SecretWriter writes sealed values. All of them go with their session; neither Dump nor a fork takes any along.
+// SecretWriter writes sealed values. They are removed with their session; neither Dump nor a fork
+// copies them.
 type SecretWriter interface {
-	// PutSecret writes a secret, or replaces the one of its name. Its version is the writer's to say, since it is sealed with
-	// the value: what NextSecret says; the moments are the store's. Invalid: what Check says.
-	// Conflict: somebody else wrote a version since; read it and seal the value again. Limit: the session has MaxKeys others.
-	// NotFound: no such session.
+	// PutSecret adds a secret, or replaces the one with its name. The caller sets the version that
+	// NextSecret returned, because the version is sealed with the value; the store sets the times.
+	// Invalid: as Check says. Conflict: another version was written since; read it and seal again.
+	// Limit: the session has MaxKeys other secrets. NotFound: no such session.
 	PutSecret(s Secret) error
-	// ResealSecret replaces what is sealed, and its key, of the version s.Version that is sealed under the key was, and nothing
-	// else of it. It says whether that version is there: if not, it was written or removed since, and nothing is to be done.
+	// ResealSecret replaces the sealed bytes and the key id of version s.Version, if it is sealed
+	// under the key was, and changes nothing else. It reports whether it did; if not, the secret
+	// was written or removed since, and nothing needs to be done.
 	ResealSecret(s Secret, was string) (bool, error)
-	// RemoveSecret says whether it was there. Its version is never used again.
+	// RemoveSecret removes a secret and reports whether it existed. Its version is never used
+	// again.
 	RemoveSecret(session perdure.SessionID, name string) (bool, error)
 }

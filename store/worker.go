@@ -6,7 +6,7 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Worker is one process that runs work. Its lease is that of all its sessions, claims and tasks (LG19).
+// Worker is one process that executes work. Its lease covers all its sessions, claims and tasks.
 type Worker struct {
 	ID         perdure.WorkerID
 	Host       string
@@ -16,10 +16,10 @@ type Worker struct {
 	LeaseUntil time.Time // by the store's clock
 }
 
-// Beat is what a worker learns from its heartbeat.
-type Beat struct {
+// Heartbeat is the result of a heartbeat.
+type Heartbeat struct {
 	Canceled []perdure.TaskID // its live tasks with a cancel request
-	Tasks    []perdure.Task   // its live tasks as stored: one that it runs and that is not here is lost
+	Tasks    []perdure.Task   // its live tasks as stored; a task that it runs and that is missing here is lost
 }
 
 // WorkerReader reads workers.
@@ -34,17 +34,20 @@ type WorkerReader interface {
 type WorkerWriter interface {
 	// PutWorker adds or replaces the row.
 	PutWorker(w Worker) error
-	// BeatWorker moves the lease to now + lease and stamps heartbeat_at of the worker's live tasks, in one
-	// batch, without an event (TK8). Lost: no such worker; another has taken its work.
-	BeatWorker(id perdure.WorkerID, lease time.Duration) (Beat, error)
-	// BuryWorker removes the row of a worker whose lease has passed by the store's clock; it leaves one that holds alone.
-	BuryWorker(id perdure.WorkerID) error
-	// RetireWorker is RemoveWorker for one that has ended in order: of each session that it still drives one take-up is taken
-	// back, so that an orderly end is no attempt that came to nothing (TN1).
+	// BeatWorker renews the lease to now + lease and sets heartbeat_at of the worker's live tasks,
+	// in one batch and without an event. Lost: no such worker; another has taken over its work.
+	BeatWorker(id perdure.WorkerID, lease time.Duration) (Heartbeat, error)
+	// MarkWorkerDead removes the row of a worker whose lease has expired by the store's clock. A
+	// valid lease is left alone.
+	MarkWorkerDead(id perdure.WorkerID) error
+	// RetireWorker is RemoveWorker for a worker that stopped in an orderly way. It decrements
+	// Resumes of the sessions that the worker still drives, because an orderly stop is not a failed
+	// attempt.
 	RetireWorker(id perdure.WorkerID) error
-	// RemoveWorker hands the lease back; removing it again does nothing.
+	// RemoveWorker removes the lease. Removing it again does nothing.
 	RemoveWorker(id perdure.WorkerID) error
-	// Elect reports whether this transaction has a role, which one transaction at a time has, until its end. It never waits:
-	// whoever comes while another one has the role goes without (RC12). Where one transaction at a time writes, it has every role.
+	// Elect reports whether this transaction gets a role. One transaction at a time has a role,
+	// until it ends. Elect never waits: if another transaction has the role, it returns false. In a
+	// store that runs one writing transaction at a time, it returns true.
 	Elect(role string) (bool, error)
 }

@@ -11,59 +11,64 @@ import (
 	"github.com/perdure/perdure/agent"
 )
 
-// BackgroundCapability marks the tools that start, watch and cancel background runs. They are there when some other tool has
-// work for them, and nobody keeps them out (TL33).
+// BackgroundCapability is the capability of the tools that start, watch and cancel background runs.
+// It activates itself if another tool can run in the background, unless it is turned off.
 const BackgroundCapability = "background_execution"
 
-// Capability is a set of tools under one id, with what comes along (TL32).
+// Capability is a named set of tools with their prompt, hooks and files.
 type Capability struct {
 	ID          string
 	Name        string // for people; empty: the id
-	Description string // for people, and for who looks for one
+	Description string // for people
 	Tools       []Tool
-	Prompt      string       // what the system prompt says while it is active, beside what its tools say; empty: nothing
-	Order       int          // of prompts and hooks: the smaller first, then the id
-	Hooks       []Hook       // look at the calls of its tools (TL35)
-	Files       []agent.File // that a session with it begins with
-	// Activate says, of the tools that all other capabilities brought, whether this one is active without being chosen
-	// (TL34). It is pure, and once active it stays. nil: it is active only when it is chosen.
+	Prompt      string       // added to the system prompt while it is active; empty: nothing
+	Order       int          // schema prompts and hooks: lower first, then by id
+	Hooks       []Hook       // for the calls of its tools
+	Files       []agent.File // initial files of a session that has it
+	// Activate says whether the capability activates itself, given the tools of all other
+	// capabilities. It is a pure function, and an active capability stays active. nil: it must be
+	// chosen.
 	Activate func(tools []Tool) bool
 }
 
-// Choice is what a session is to have. The zero value has nothing that does not activate itself.
+// Choice selects tools and capabilities. The zero value has only capabilities that activate
+// themselves.
 type Choice struct {
 	Capabilities []string // by id
 	Tools        []string // of the registry, by name
-	AllTools     bool     // every tool of the registry that need not be chosen
-	Off          []string // capabilities that are kept out, whoever wants them
+	AllTools     bool     // every tool of the registry that is not optional
+	Disabled     []string // capabilities that are turned off, even if they are chosen
 }
 
-// Collection is what a choice comes to. Its parts were made in one pass, so that what the model is told and what can be
-// executed are the same tools (TL32).
+// Collection is the result of a choice. Its parts are made in one pass, so that the definitions for
+// the model and the executable tools are the same.
 type Collection struct {
 	Registry    *Registry
 	Definitions []Definition
-	Active      []string // capabilities, in their order
-	Prompts     []string // of the active capabilities that have one, in that order
-	Hooks       []Hook   // likewise; each looks at the tools of its own capability
+	Active      []string // ids of the active capabilities, in order
+	Prompts     []string // prompts of the active capabilities, in order
+	Hooks       []Hook   // hooks of the active capabilities, in order; each sees only the tools of its own capability
 	Files       []agent.File
 }
 
-// RunsBackground reports whether a tool has work for the background set: it can run there, or it starts subagents (TL33).
+// RunsBackground reports whether a tool makes the background tools useful: it can run in the
+// background, or it starts subagents.
 func RunsBackground(t Tool) bool {
 	_, background := t.(Background)
 	return background || t.Spec().Hints.CapabilityID == AgentsCapability
 }
 
-// Capabilities returns the capabilities that can be chosen: those that are given, and those that tools of the registry say
-// they belong to. They are in their order. Invalid: an id is empty or given twice, or a tool has the name of another one.
+// Capabilities returns the capabilities that can be chosen: the given ones, and those that tools of
+// the registry declare. They are sorted by order and id. Invalid: an id is empty or occurs twice,
+// or a tool is nil.
 func Capabilities(registry *Registry, given []Capability) ([]Capability, error) {
 	all := slices.Clone(given)
 	for i, c := range all {
 		again := slices.ContainsFunc(all[:i], func(other Capability) bool { return other.ID == c.ID })
 		missing := slices.ContainsFunc(c.Tools, func(t Tool) bool { return t == nil })
 		if c.ID == "" || again || missing {
-			return nil, fmt.Errorf("%w capability %q: its id is empty, another one has it, or one of its tools is nil", perdure.Invalid, c.ID)
+			return nil, fmt.Errorf("%w capability %q: its id is empty or not unique, or one of its tools is nil",
+				perdure.Invalid, c.ID)
 		}
 	}
 	for _, name := range registry.Names() {
@@ -72,7 +77,7 @@ func Capabilities(registry *Registry, given []Capability) ([]Capability, error) 
 			continue
 		}
 		hints := t.Spec().Hints
-		if hints.CapabilityID == "" || hints.CapabilityID == LoadingCapability { // that one is judged at each step (TL37)
+		if hints.CapabilityID == "" || hints.CapabilityID == LoadingCapability { // each step decides about that one
 			continue
 		}
 		i := slices.IndexFunc(all, func(c Capability) bool { return c.ID == hints.CapabilityID })
@@ -88,12 +93,12 @@ func Capabilities(registry *Registry, given []Capability) ([]Capability, error) 
 	return all, nil
 }
 
-// activation is the condition of a capability that tools only name.
+// activation returns the condition of a capability that tools declare.
 func activation(id string) func([]Tool) bool {
 	switch id {
 	case BackgroundCapability:
 		return func(tools []Tool) bool { return slices.ContainsFunc(tools, RunsBackground) }
-	case ParentCapability: // no session but a subagent sees them, and a subagent has what its parent has
+	case ParentCapability: // only subagents have it, and a subagent has what its parent has
 		return func(tools []Tool) bool {
 			return slices.ContainsFunc(tools, func(t Tool) bool { return t.Spec().Hints.CapabilityID == AgentsCapability })
 		}
@@ -101,52 +106,55 @@ func activation(id string) func([]Tool) bool {
 	return nil
 }
 
-// Collect carries out a choice. Conditions are asked once all that was chosen is there, and once more for what the first round
-// brought; then nothing may be left that wants in (TL34). NotFound: no such capability, or no such tool. Invalid: a condition
-// wants in after the second round, or what [Capabilities] says.
+// Collect evaluates a choice. The conditions are evaluated after everything chosen was added, and
+// once more with what the first round added. Invalid: a condition still becomes true after the
+// second round, or the error is that of [Capabilities]. NotFound: a capability or a tool does not
+// exist.
 func Collect(registry *Registry, given []Capability, choice Choice) (Collection, error) {
 	all, err := Capabilities(registry, given)
 	if err != nil {
 		return Collection{}, err
 	}
-	c := collector{registry: registry, all: all, active: map[string]bool{}, off: choice.Off, base: choice.Tools}
+	c := collector{registry: registry, all: all, active: map[string]bool{}, off: choice.Disabled, base: choice.Tools}
 	if choice.AllTools {
 		c.base = registry.Defaults()
 	}
 	for _, name := range c.base {
 		if !registry.Has(name) {
-			return Collection{}, fmt.Errorf("tool %q: %w: this engine has none of that name", name, perdure.NotFound)
+			return Collection{}, fmt.Errorf("tool %q: %w: this engine has no such tool", name, perdure.NotFound)
 		}
 	}
 	for _, id := range choice.Capabilities {
-		if !slices.ContainsFunc(all, func(known Capability) bool { return known.ID == id }) {
-			return Collection{}, fmt.Errorf("capability %q: %w: this engine has none of that id", id, perdure.NotFound)
+		if !slices.ContainsFunc(all, func(one Capability) bool { return one.ID == id }) {
+			return Collection{}, fmt.Errorf("capability %q: %w: this engine has no such capability",
+				id, perdure.NotFound)
 		}
-		c.active[id] = !slices.Contains(choice.Off, id)
+		c.active[id] = !slices.Contains(choice.Disabled, id)
 	}
 	for range 2 {
-		for _, id := range c.wanting() {
+		for _, id := range c.activating() {
 			c.active[id] = true
 		}
 	}
-	if left := c.wanting(); len(left) > 0 {
-		return Collection{}, fmt.Errorf("%w capabilities: %v activate themselves only after the second round: choose one of them", perdure.Invalid, left)
+	if left := c.activating(); len(left) > 0 {
+		return Collection{}, fmt.Errorf("%w capabilities: %v would only activate after the second round: "+
+			"choose one of them explicitly", perdure.Invalid, left)
 	}
 	return c.collection()
 }
 
-// collector is a choice on its way.
+// collector evaluates one choice.
 type collector struct {
 	registry *Registry
 	all      []Capability
 	active   map[string]bool
 	off      []string
-	base     []string // names of tools that are there without a capability
+	base     []string // names of tools that are included without a capability
 }
 
-// wanting returns the capabilities whose condition holds and that are not active yet. None sees what another of the same
-// round brings.
-func (c *collector) wanting() (ids []string) {
+// activating returns the inactive capabilities whose condition holds. None of them sees what
+// another one of the same round adds.
+func (c *collector) activating() (ids []string) {
 	tools := c.tools()
 	for _, one := range c.all {
 		if one.Activate != nil && !c.active[one.ID] && !slices.Contains(c.off, one.ID) && one.Activate(tools) {
@@ -156,13 +164,14 @@ func (c *collector) wanting() (ids []string) {
 	return ids
 }
 
-// tools returns what is collected so far, each tool once: what the registry has in its order, then what it has not.
+// tools returns the tools collected so far, each once: those of the registry in its order, then the
+// others.
 func (c *collector) tools() []Tool {
-	wanted := map[string]Tool{}
+	selected := map[string]Tool{}
 	var others []Tool
 	add := func(name string, t Tool) {
-		if _, there := wanted[name]; !there {
-			wanted[name] = t
+		if _, there := selected[name]; !there {
+			selected[name] = t
 			others = append(others, t)
 		}
 	}
@@ -181,16 +190,16 @@ func (c *collector) tools() []Tool {
 	}
 	var tools []Tool
 	for _, name := range c.registry.Names() {
-		if t, ok := wanted[name]; ok {
+		if t, ok := selected[name]; ok {
 			tools = append(tools, t)
 		}
 	}
 	return append(tools, slices.DeleteFunc(others, func(t Tool) bool { return c.registry.Has(t.Spec().Name) })...)
 }
 
-// collection makes definitions and registry of the same tools, in one pass.
+// collection makes the definitions and the registry from the same tools in one pass.
 func (c *collector) collection() (Collection, error) {
-	got := Collection{Registry: &Registry{log: c.registry.log, entries: map[string]entry{}}}
+	result := Collection{Registry: &Registry{log: c.registry.log, entries: map[string]entry{}}}
 	for _, t := range c.tools() {
 		name := t.Spec().Name
 		e, known := c.registry.entry(name)
@@ -199,57 +208,57 @@ func (c *collector) collection() (Collection, error) {
 		}
 		if !known {
 			var err error
-			if e, err = admit(t); err != nil {
+			if e, err = checkAndCompile(t); err != nil {
 				return Collection{}, err
 			}
 		}
-		got.Registry.entries[name] = e
-		got.Registry.names = append(got.Registry.names, name)
-		got.Definitions = append(got.Definitions, e.definition())
+		result.Registry.entries[name] = e
+		result.Registry.names = append(result.Registry.names, name)
+		result.Definitions = append(result.Definitions, e.definition())
 	}
 	for _, one := range c.all {
 		if !c.active[one.ID] {
 			continue
 		}
-		got.Active = append(got.Active, one.ID)
+		result.Active = append(result.Active, one.ID)
 		if one.Prompt != "" {
-			got.Prompts = append(got.Prompts, one.Prompt)
+			result.Prompts = append(result.Prompts, one.Prompt)
 		}
-		got.Hooks = append(got.Hooks, one.OwnHooks()...)
-		got.Files = append(got.Files, one.Files...)
+		result.Hooks = append(result.Hooks, one.ScopedHooks()...)
+		result.Files = append(result.Files, one.Files...)
 	}
-	return got, nil
+	return result, nil
 }
 
-// OwnHooks returns the capability's hooks, each of which looks at the calls of its tools only.
-func (c Capability) OwnHooks() []Hook {
+// ScopedHooks returns the hooks of the capability, restricted to the calls of its tools.
+func (c Capability) ScopedHooks() []Hook {
 	var names []string
 	for _, t := range c.Tools {
 		names = append(names, t.Spec().Name)
 	}
 	var hooks []Hook
 	for _, h := range c.Hooks {
-		hooks = append(hooks, ownHook{hook: h, tools: names})
+		hooks = append(hooks, capabilityHook{hook: h, tools: names})
 	}
 	return hooks
 }
 
-// ownHook is a hook for some tools.
-type ownHook struct {
+// capabilityHook is a hook that is restricted to some tools.
+type capabilityHook struct {
 	hook  Hook
 	tools []string
 }
 
-// BeforeTool asks the hook about a call of its tools.
-func (h ownHook) BeforeTool(ctx context.Context, call Call) (Before, error) {
+// BeforeTool calls the hook for its tools.
+func (h capabilityHook) BeforeTool(ctx context.Context, call Call) (Before, error) {
 	if !slices.Contains(h.tools, call.Tool) {
 		return Before{}, nil
 	}
 	return h.hook.BeforeTool(ctx, call)
 }
 
-// AfterTool asks the hook about a result of its tools.
-func (h ownHook) AfterTool(ctx context.Context, call Call, result Result) (After, error) {
+// AfterTool calls the hook for its tools.
+func (h capabilityHook) AfterTool(ctx context.Context, call Call, result Result) (After, error) {
 	if !slices.Contains(h.tools, call.Tool) {
 		return After{}, nil
 	}

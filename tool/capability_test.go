@@ -45,7 +45,8 @@ func checkNames(t *testing.T, what string, got []string, want ...string) {
 	}
 }
 
-// TestCollect: what the model is told and what can be executed are of one pass, in the order of registration (TL32).
+// TestCollect: the definitions for the model and the executable tools come from one pass, in the
+// order of registration (TL32).
 func TestCollect(t *testing.T) {
 	t.Parallel()
 	r := registry(t, plain{spec: named("one")}, plain{spec: named("two")}, of("shell", "commands"), plain{spec: named("three")})
@@ -70,7 +71,7 @@ func TestCollect(t *testing.T) {
 		t.Error(err)
 	}
 	checkNames(t, "all tools", collect(t, r, given, tool.Choice{AllTools: true}).Registry.Names(), "one", "two", "shell", "three")
-	checkNames(t, "kept out", collect(t, r, given, tool.Choice{AllTools: true, Capabilities: []string{"commands"}, Off: []string{"commands"}}).Registry.Names(), "one", "two", "three")
+	checkNames(t, "kept out", collect(t, r, given, tool.Choice{AllTools: true, Capabilities: []string{"commands"}, Disabled: []string{"commands"}}).Registry.Names(), "one", "two", "three")
 	checkNames(t, "nothing", collect(t, r, given, tool.Choice{}).Registry.Names())
 }
 
@@ -87,8 +88,8 @@ func TestCollectBackground(t *testing.T) {
 		{tool.Choice{Tools: []string{"calm", "long"}}, []string{"calm", "long", "spawn_background"}},
 		{tool.Choice{Tools: []string{"long"}, Capabilities: []string{tool.BackgroundCapability}}, []string{"long", "spawn_background"}},
 		{tool.Choice{Tools: []string{"calm"}, Capabilities: []string{tool.BackgroundCapability}}, []string{"calm", "spawn_background"}},
-		{tool.Choice{Tools: []string{"long"}, Off: []string{tool.BackgroundCapability}}, []string{"long"}},
-		{tool.Choice{Tools: []string{"long"}, Capabilities: []string{tool.BackgroundCapability}, Off: []string{tool.BackgroundCapability}}, []string{"long"}},
+		{tool.Choice{Tools: []string{"long"}, Disabled: []string{tool.BackgroundCapability}}, []string{"long"}},
+		{tool.Choice{Tools: []string{"long"}, Capabilities: []string{tool.BackgroundCapability}, Disabled: []string{tool.BackgroundCapability}}, []string{"long"}},
 		{tool.Choice{Tools: []string{"calm"}, Capabilities: []string{tool.AgentsCapability}}, []string{"calm", "spawn_background", "spawn_subagent", "message_parent"}},
 	} {
 		checkNames(t, "tools", collect(t, r, nil, c.choice).Registry.Names(), c.want...)
@@ -112,7 +113,7 @@ func TestCollectRounds(t *testing.T) {
 	}
 	chosen := collect(t, r, three, tool.Choice{AllTools: true, Capabilities: []string{"c"}})
 	checkNames(t, "with one chosen", chosen.Registry.Names(), "a", "b", "c", "d")
-	off := collect(t, r, three, tool.Choice{AllTools: true, Off: []string{"b"}})
+	off := collect(t, r, three, tool.Choice{AllTools: true, Disabled: []string{"b"}})
 	checkNames(t, "with one off", off.Registry.Names(), "a")
 }
 
@@ -145,7 +146,8 @@ func TestCollectRefuses(t *testing.T) {
 	}
 }
 
-// TestCollectOnce: whatever is chosen, no tool is there twice, and a definition stands for each that can be executed.
+// TestCollectOnce: whatever is chosen, no tool is there twice, and a definition stands for each
+// that can be executed.
 func TestCollectOnce(t *testing.T) {
 	t.Parallel()
 	r := registry(t, plain{spec: named("a")}, runner{plain{spec: named("b")}}, of("c", "k"), of("d", tool.BackgroundCapability))
@@ -156,18 +158,18 @@ func TestCollectOnce(t *testing.T) {
 		}
 		ids := []string{"x", "y", "k", tool.BackgroundCapability}
 		got, err := tool.Collect(r, given, tool.Choice{
-			Capabilities: some("capabilities", ids...), Tools: some("tools", "a", "b", "c", "d"), AllTools: rapid.Bool().Draw(t, "all"), Off: some("off", ids...),
+			Capabilities: some("capabilities", ids...), Tools: some("tools", "a", "b", "c", "d"), AllTools: rapid.Bool().Draw(t, "all"), Disabled: some("off", ids...),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var told []string
+		var defined []string
 		for _, d := range got.Definitions {
-			told = append(told, d.Name)
+			defined = append(defined, d.Name)
 		}
 		names := got.Registry.Names()
-		if !slices.Equal(told, names) || len(slices.Compact(slices.Sorted(slices.Values(names)))) != len(names) {
-			t.Fatalf("told %v, executable %v", told, names)
+		if !slices.Equal(defined, names) || len(slices.Compact(slices.Sorted(slices.Values(names)))) != len(names) {
+			t.Fatalf("defined %v, executable %v", defined, names)
 		}
 	})
 }
@@ -177,7 +179,7 @@ func TestOwnHooks(t *testing.T) {
 	t.Parallel()
 	c := tool.Capability{ID: "x", Tools: []tool.Tool{plain{spec: named("a")}}, Hooks: []tool.Hook{blocking{}}}
 	for name, want := range map[string]string{"a": "no", "b": ""} {
-		for _, h := range c.OwnHooks() {
+		for _, h := range c.ScopedHooks() {
 			before, err := h.BeforeTool(t.Context(), tool.Call{Tool: name})
 			after, failed := h.AfterTool(t.Context(), tool.Call{Tool: name}, tool.Result{})
 			if before.Block != want || after.WithholdLog != (want != "") || err != nil || failed != nil {
@@ -185,7 +187,7 @@ func TestOwnHooks(t *testing.T) {
 			}
 		}
 	}
-	if len(c.OwnHooks()) != 1 {
+	if len(c.ScopedHooks()) != 1 {
 		t.Error("the hook is gone")
 	}
 }

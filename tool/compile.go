@@ -16,29 +16,31 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// The limits of a schema, which may come from outside (S9), and of a number in arguments.
+// The limits of a schema, which may come from outside, and of numbers in arguments.
 const (
 	maxSchemaBytes   = 256 << 10
-	maxSchemaObjects = 1000       // the compiler's work grows with their square
-	maxSchemaDepth   = 100        // of JSON; likewise
-	maxSteps         = 100_000    // visits of one validation; nested allOf can ask for more than there is time
-	maxExponent      = 1000       // beyond it, exact arithmetic costs memory
-	maxEnum          = 5000       // values in one enum
-	maxPatternSize   = 5000       // of one pattern and of all together: characters, repeated as often as it says
-	maxCompared      = 10_000_000 // values of arguments, times those of the longest enum; the steps do not see them
+	maxSchemaObjects = 1000    // the compiler's work is quadratic in their number
+	maxSchemaDepth   = 100     // nesting of JSON; also quadratic
+	maxSteps         = 100_000 // visits in one validation; nested allOf can require an extreme number of them
+	maxExponent      = 1000    // beyond it, exact arithmetic needs too much memory
+	maxEnum          = 5000    // values of an enum
+	maxPatternSize   = 5000    // characters of a pattern and of all patterns together, with repetitions written out
+	// maxCompared limits the values of the arguments times those of the longest enum. The steps do
+	// not count these comparisons.
+	maxCompared = 10_000_000
 )
 
 const tooManySteps = "the schema takes too many steps for this value"
 
-// schemaURL is where a schema stands for the validator. It is no address; it has a path, so that a relative
-// reference leads elsewhere and is refused.
+// schemaURL is the name of a schema inside the validator. It is not an address. It has a path, so
+// that a relative reference is resolved to another URL and refused.
 const schemaURL = "https://schema.invalid/parameters.json"
 
 // schema is a compiled schema.
 type schema struct {
 	mu       sync.Mutex // guards steps: one validation at a time
-	steps    int        // left of maxSteps
-	enum     int        // values in the longest one
+	steps    int        // remaining steps of the validation
+	enum     int        // values of the longest enum
 	compiled *jsonschema.Schema
 }
 
@@ -50,11 +52,11 @@ const (
 	objectsOnly
 )
 
-// compile reads a JSON Schema, 2020-12 unless it names another draft. References to anywhere else, keys
-// twice, and schemas too large or too wild are errors.
+// compile compiles a JSON Schema, 2020-12 unless it names another draft. External references,
+// duplicate keys and schemas that exceed the limits are errors.
 func compile(text json.RawMessage, want schemaKind) (compiled *schema, err error) {
 	if len(text) > maxSchemaBytes {
-		return nil, fmt.Errorf("the schema is over %d bytes", maxSchemaBytes)
+		return nil, fmt.Errorf("the schema has more than %d bytes", maxSchemaBytes)
 	}
 	canonical, err := perdure.CanonicalJSON(text)
 	if err != nil {
@@ -71,14 +73,15 @@ func compile(text json.RawMessage, want schemaKind) (compiled *schema, err error
 		return nil, fmt.Errorf(`the schema is not of "type": "object"`)
 	}
 	if objects, depth := measure(doc); objects > maxSchemaObjects || depth > maxSchemaDepth {
-		return nil, fmt.Errorf("the schema has %d parts in %d levels, at most %d in %d are read", objects, depth, maxSchemaObjects, maxSchemaDepth)
+		return nil, fmt.Errorf("the schema has %d parts in %d levels, at most %d parts in %d levels are allowed",
+			objects, depth, maxSchemaObjects, maxSchemaDepth)
 	}
-	if number := immoderate(doc); number != "" {
+	if number := outOfRangeNumber(doc); number != "" {
 		return nil, fmt.Errorf("number out of range: %s", number)
 	}
 	enum := longestEnum(doc)
 	if enum > maxEnum {
-		return nil, fmt.Errorf("an enum has %d values, at most %d are read", enum, maxEnum)
+		return nil, fmt.Errorf("an enum has %d values, at most %d are allowed", enum, maxEnum)
 	}
 	defer func() {
 		if v := recover(); v != nil {
@@ -102,22 +105,22 @@ func compile(text json.RawMessage, want schemaKind) (compiled *schema, err error
 	return s, nil
 }
 
-// unusable is a schema that no registry admits; the reason becomes the refusal. It lets a constructor that
-// never fails say later what was wrong, through any decorator.
-func unusable(reason string) json.RawMessage {
+// refusedSchema returns a schema that every registry refuses with the given reason. It lets a
+// constructor without an error result report later what was wrong, even through decorators.
+func refusedSchema(reason string) json.RawMessage {
 	text, _ := encode(reason) // a string always encodes
 	return text
 }
 
-// noLoader refuses every address: fetching a schema is a way to make requests for others (S9).
+// noLoader refuses every address, because fetching schemas would let others trigger requests.
 type noLoader struct{}
 
-// Load refuses.
+// Load returns an error.
 func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("reference to %s: schemas are never fetched", url)
 }
 
-// validate checks a value that the validator's own decoder made.
+// validate checks a value that was decoded by the validator's decoder.
 func (s *schema) validate(value any) (err error) {
 	if s.enum > 0 && countValues(value) > maxCompared/s.enum {
 		return errors.New("cannot be checked: " + tooManySteps)
@@ -133,8 +136,8 @@ func (s *schema) validate(value any) (err error) {
 	return s.compiled.Validate(value)
 }
 
-// counting is a vocabulary without keywords. The validator calls it at every visit of a part of the schema,
-// and it ends a validation that takes too many; the panic is caught in validate.
+// counting returns a vocabulary without keywords. The validator calls it whenever it visits a part
+// of the schema, and it ends a validation with too many visits by a panic, which validate recovers.
 func (s *schema) counting() *jsonschema.Vocabulary {
 	return &jsonschema.Vocabulary{
 		URL: "urn:perdure:steps",
@@ -144,18 +147,18 @@ func (s *schema) counting() *jsonschema.Vocabulary {
 	}
 }
 
-type step struct{ of *schema }
+type step struct{ schema *schema }
 
-// Validate counts one visit.
+// Validate counts a visit.
 func (s step) Validate(*jsonschema.ValidatorContext, any) {
-	s.of.steps--
-	if s.of.steps < 0 {
+	s.schema.steps--
+	if s.schema.steps < 0 {
 		panic(tooManySteps)
 	}
 }
 
-// patterns returns how the patterns of one schema are compiled: in RE2, which takes no more than linear time,
-// and together not above maxPatternSize, since memory and the time of a match grow with it (S8).
+// patterns returns the regexp engine of one schema: RE2, which needs linear time at most, with a
+// limit for all patterns together, because memory and matching time grow with their size.
 func patterns() jsonschema.RegexpEngine {
 	seen, all := map[string]bool{}, 0 // the validator compiles a pattern more than once
 	return func(text string) (jsonschema.Regexp, error) {
@@ -190,7 +193,7 @@ func compilePattern(text string) (*regexp.Regexp, int, error) {
 	return compiled, size, err
 }
 
-// patternSize counts what a pattern unfolds to.
+// patternSize returns the size of a pattern with its repetitions written out.
 func patternSize(re *syntax.Regexp) int {
 	size := 1
 	if re.Op == syntax.OpLiteral || re.Op == syntax.OpCharClass {
@@ -224,7 +227,7 @@ func longestEnum(value any) int {
 	return longest
 }
 
-// countValues counts a value and all that is in it.
+// countValues counts a value with everything in it.
 func countValues(value any) int {
 	n := 1
 	switch v := value.(type) {
@@ -240,7 +243,7 @@ func countValues(value any) int {
 	return n
 }
 
-// measure counts the objects of a document, and its levels.
+// measure counts the objects and the levels of a document.
 func measure(value any) (objects, depth int) {
 	add := func(child any) {
 		n, d := measure(child)
@@ -261,8 +264,9 @@ func measure(value any) (objects, depth int) {
 	return 0, 0
 }
 
-// immoderate returns the first number that is too large or too long for exact arithmetic, cut short.
-func immoderate(value any) string {
+// outOfRangeNumber returns the first number that is too large or too long for exact arithmetic,
+// shortened.
+func outOfRangeNumber(value any) string {
 	switch v := value.(type) {
 	case json.Number:
 		text := v.String()
@@ -273,13 +277,13 @@ func immoderate(value any) string {
 		}
 	case map[string]any:
 		for _, child := range v {
-			if found := immoderate(child); found != "" {
+			if found := outOfRangeNumber(child); found != "" {
 				return found
 			}
 		}
 	case []any:
 		for _, child := range v {
-			if found := immoderate(child); found != "" {
+			if found := outOfRangeNumber(child); found != "" {
 				return found
 			}
 		}

@@ -16,22 +16,23 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// The limits of a result (TL16, TL17).
+// The limits of a result.
 const (
-	ResultLimit    = 64 << 10 // bytes of JSON, for the model
-	RawOutputLimit = 8 << 20  // bytes of a whole output that is kept as a file
+	ResultLimit    = 64 << 10 // bytes of JSON for the model
+	RawOutputLimit = 8 << 20  // bytes of an output that is stored as a file
 	MaxImages      = 10
 	MaxImageBytes  = 5 << 20 // decoded, each
 )
 
-// plainName is a call id that may be the name of a file.
+// plainName matches call ids that are safe file names.
 var plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`) })
 
-// OutputPath is where the whole output of a call is stored: its raw output, and its result where it has no raw output (TL16).
-// Call ids come from models, so one that is no plain name is replaced by its hash.
+// OutputPath is where the full output of a call is stored: its raw output, or its result if it has
+// no raw output. Call ids come from models, so an id that is not a plain name is replaced by its
+// hash.
 func OutputPath(id perdure.CallID) string { return outputName(id) + ".txt" }
 
-// ResultPath is where the whole result of a call is stored that also has raw output.
+// ResultPath is where the full result of a call is stored if it also has raw output.
 func ResultPath(id perdure.CallID) string { return outputName(id) + ".json" }
 
 func outputName(id perdure.CallID) string {
@@ -43,29 +44,31 @@ func outputName(id perdure.CallID) string {
 	return "/.outputs/" + name
 }
 
-// cutResult is what stands in the place of a result that is too long.
+// cutResult replaces a result that is too long.
 type cutResult struct {
 	Truncated bool    `json:"truncated"`
-	Bytes     int     `json:"bytes"` // of the whole
+	Bytes     int     `json:"bytes"` // of the full result
 	Head      string  `json:"head"`
-	Path      *string `json:"path"` // where the whole is; null: nowhere
+	Path      *string `json:"path"` // of the full result; null: not stored
 	RawPath   string  `json:"raw_path,omitempty"`
 	Note      string  `json:"note,omitempty"`
 }
 
-// Cut is [StoredOutput.Cut] for a result without raw output.
+// Cut is [StoredOutput.CutByBudget] for a result without raw output.
 func Cut(record perdure.ToolResult, limit int, path string) perdure.ToolResult {
 	return StoredOutput{Path: path}.Cut(record, limit)
 }
 
-// StoredOutput says which files have what is cut out of a result. An empty path says that it is not stored.
+// StoredOutput says which files have the full output of a call. An empty path means that it is not
+// stored.
 type StoredOutput struct {
-	Path    string // of the whole result
+	Path    string // of the full result
 	RawPath string // of the raw output
 }
 
-// Cut shortens a result for the model to limit bytes of JSON, at a rune boundary (TL16), and says where the whole of it is.
-// An error stays an error, with its text cut. A result within the limit is returned as it is; a limit of 0 is none.
+// Cut shortens a result for the model to limit bytes of JSON, at a character boundary, and says
+// where the full result is. An error stays an error, with its text shortened. A result within the
+// limit is returned unchanged; a limit of 0 means none.
 func (s StoredOutput) Cut(record perdure.ToolResult, limit int) perdure.ToolResult {
 	if limit <= 0 || len(record.Result) <= limit {
 		return record
@@ -79,9 +82,9 @@ func (s StoredOutput) Cut(record perdure.ToolResult, limit int) perdure.ToolResu
 	case s.Path == "":
 		cut.Path, cut.Note = nil, "full output not stored"
 	case len(record.Result) > RawOutputLimit:
-		cut.Note = fmt.Sprintf("the file has only the beginning: at most %d bytes are stored", RawOutputLimit)
+		cut.Note = fmt.Sprintf("the file has only the first %d bytes", RawOutputLimit)
 	}
-	record.Result = longest(text, limit, func(head string) json.RawMessage {
+	record.Result = longestFitting(text, limit, func(head string) json.RawMessage {
 		cut.Head = head
 		body, _ := encode(cut) // strings, a number and a flag always encode
 		return body
@@ -90,24 +93,24 @@ func (s StoredOutput) Cut(record perdure.ToolResult, limit int) perdure.ToolResu
 }
 
 func cutError(record perdure.ToolResult, limit int) perdure.ToolResult {
-	whole := record.Error
-	text := whole
-	record.Result = longest(whole, limit, func(head string) json.RawMessage {
-		text = fmt.Sprintf("%s… (%d bytes in all)", head, len(whole))
+	full := record.Error
+	text := full
+	record.Result = longestFitting(full, limit, func(head string) json.RawMessage {
+		text = fmt.Sprintf("%s… (%d bytes in all)", head, len(full))
 		return perdure.Failed(record.CallID, record.ErrorKind, text).Result
 	})
 	record.Error = text
 	return record
 }
 
-// longest encodes the longest head of text, whole runes only, whose encoding keeps the limit. Where not
-// even the empty head does, it encodes that.
-func longest(text string, limit int, with func(head string) json.RawMessage) json.RawMessage {
-	tooLong := sort.Search(min(len(text), limit)+1, func(n int) bool { return len(with(wholeRunes(text, n))) > limit })
-	return with(wholeRunes(text, max(tooLong-1, 0)))
+// longestFitting returns the encoding of the longest head of text, at a character boundary, that
+// fits the limit, or of the empty head if none fits.
+func longestFitting(text string, limit int, with func(head string) json.RawMessage) json.RawMessage {
+	tooLong := sort.Search(min(len(text), limit)+1, func(n int) bool { return len(with(cutAtRune(text, n))) > limit })
+	return with(cutAtRune(text, max(tooLong-1, 0)))
 }
 
-// resultText is what a reader sees of a result: the text itself of a JSON string, else the JSON.
+// resultText returns the text of a JSON string, or else the JSON itself.
 func resultText(result json.RawMessage) string {
 	fields, ok := fieldsOf(slices.Concat([]byte(`{"text":`), result, []byte(`}`)))
 	if text, isText := fields["text"].(string); ok && isText {
@@ -116,23 +119,23 @@ func resultText(result json.RawMessage) string {
 	return string(result)
 }
 
-// CheckImages drops images that no model takes and says so in the result (TL17): another media type than
-// PNG, JPEG, GIF or WebP, base64 that does not decode, more than 5 MiB, more than ten.
+// CheckImages removes images that no model accepts, and says so in the result: media types other
+// than PNG, JPEG, GIF and WebP, invalid base64, more than 5 MiB, more than ten images.
 func CheckImages(record perdure.ToolResult) perdure.ToolResult {
-	var kept []perdure.Image
+	var accepted []perdure.Image
 	var notes []string
 	for i, image := range record.Images {
 		problem := imageProblem(image)
-		if problem == "" && len(kept) == MaxImages {
+		if problem == "" && len(accepted) == MaxImages {
 			problem = fmt.Sprintf("a result has at most %d images", MaxImages)
 		}
 		if problem != "" {
 			notes = append(notes, fmt.Sprintf("[image %d left out: %s]", i+1, problem))
 			continue
 		}
-		kept = append(kept, image)
+		accepted = append(accepted, image)
 	}
-	record.Images = kept
+	record.Images = accepted
 	if len(notes) > 0 {
 		record.Result = withNotes(record.Result, notes)
 	}
@@ -144,7 +147,7 @@ func imageProblem(image perdure.Image) string {
 	if !slices.Contains(types, image.MediaType) {
 		return fmt.Sprintf("the media type %q is not accepted", clip(image.MediaType, 40))
 	}
-	if base64.StdEncoding.DecodedLen(len(image.Base64)) > MaxImageBytes+2 { // padding is counted as content
+	if base64.StdEncoding.DecodedLen(len(image.Base64)) > MaxImageBytes+2 { // padding counts as content here
 		return "it is larger than 5 MiB"
 	}
 	content, err := base64.StdEncoding.DecodeString(image.Base64)
@@ -157,7 +160,7 @@ func imageProblem(image perdure.Image) string {
 	return ""
 }
 
-// withNotes adds lines to a text, a field to an object, and wraps anything else.
+// withNotes adds lines to a text, or a field to an object, and wraps any other result.
 func withNotes(result json.RawMessage, notes []string) json.RawMessage {
 	var value any
 	if fields, ok := fieldsOf(result); ok {
@@ -175,16 +178,16 @@ func withNotes(result json.RawMessage, notes []string) json.RawMessage {
 	return body
 }
 
-// clip cuts text that is too long to repeat, at a rune boundary, and says so.
+// clip shortens text at a character boundary and marks it as shortened.
 func clip(text string, maxBytes int) string {
 	if len(text) <= maxBytes {
 		return text
 	}
-	return wholeRunes(text, maxBytes) + "…"
+	return cutAtRune(text, maxBytes) + "…"
 }
 
-// wholeRunes returns at most n bytes of text without cutting a rune.
-func wholeRunes(text string, n int) string {
+// cutAtRune returns at most n bytes of text without splitting a character.
+func cutAtRune(text string, n int) string {
 	if n >= len(text) {
 		return text
 	}

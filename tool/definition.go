@@ -8,14 +8,13 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Kind of a definition: who runs the tool.
+// The types of a definition: where the tool runs.
 const (
 	TypeBuiltin    = "builtin"
 	TypeClientSide = "client_side"
 )
 
-// Definition is what a tool is to everybody outside: models, clients, documents (1.4). It is made from a
-// Spec, field by field (TL8).
+// Definition describes a tool to models, clients and documents. It is made from a Spec.
 type Definition struct {
 	Type              string          `json:"type"`
 	Name              string          `json:"name"`
@@ -23,7 +22,7 @@ type Definition struct {
 	Category          string          `json:"category,omitempty"` // never set from a Spec
 	Description       string          `json:"description"`
 	Parameters        json.RawMessage `json:"parameters"`
-	FullParameters    json.RawMessage `json:"full_parameters,omitempty"` // the whole schema, where Parameters was shortened (TL37)
+	FullParameters    json.RawMessage `json:"full_parameters,omitempty"` // the full schema, if Parameters was shortened
 	OutputSchema      json.RawMessage `json:"output_schema,omitempty"`
 	Policy            Policy          `json:"policy"`
 	Deferrable        Deferrable      `json:"deferrable"`
@@ -33,14 +32,14 @@ type Definition struct {
 	StallSeconds      float64         `json:"stall,omitempty"` // absent: no stall timeout
 }
 
-// DefinitionHints are the hints with the two classes that bind the runtime beside them (O7).
+// DefinitionHints are the hints together with the two classes that bind the runtime.
 type DefinitionHints struct {
 	Hints
 	Concurrency string              `json:"concurrency_class,omitempty"`
 	Class       perdure.EffectClass `json:"effect_class"`
 }
 
-// DefinitionOf makes the definition of a tool.
+// DefinitionOf returns the definition of a tool.
 func DefinitionOf(t Tool) Definition {
 	spec := t.Spec()
 	if len(spec.Parameters) == 0 {
@@ -74,21 +73,22 @@ func (e entry) definition() Definition {
 	return d
 }
 
-// LoadingCapability marks the tool that tells a model the schemas it was not told (TL37). Hosts register it once;
-// a session sees it when something is deferred there.
+// LoadingCapability is the capability of the tool that returns deferred schemas to the model. Hosts
+// register the tool once; a session has it while some schema is deferred.
 const LoadingCapability = "deferred_tools"
 
-// The capabilities of the tools between agents: what starts a subagent, and what only a subagent is shown.
+// The capabilities of the tools between agents: AgentsCapability starts subagents, and only
+// subagents have ParentCapability.
 const (
 	AgentsCapability = "subagents"
 	ParentCapability = "subagent_parent"
 )
 
-// deferredNote ends the description of a tool whose schema a model was not told.
+// deferredNote is appended to the description of a tool whose schema is deferred.
 const deferredNote = "\n\nIts arguments are not listed here: call load_tool with this tool's name first."
 
-// Shortened is the definition as a model is told of it before it asked for the schema: the whole one stands in
-// FullParameters, and arguments are always checked against that (TL37).
+// Shortened returns the definition with a deferred schema. FullParameters has the full one, and
+// arguments are always checked against it.
 func (d Definition) Shortened() Definition {
 	if len(d.FullParameters) == 0 {
 		d.FullParameters = d.Parameters
@@ -98,7 +98,7 @@ func (d Definition) Shortened() Definition {
 	return d
 }
 
-// softBudget is the soft budget in effect; 0 never detaches, as in JSON.
+// softBudget returns the effective soft budget; 0 means never, as in JSON.
 func (s Spec) softBudget() time.Duration {
 	switch s.SoftBudget {
 	case 0:
@@ -109,8 +109,8 @@ func (s Spec) softBudget() time.Duration {
 	return s.SoftBudget
 }
 
-// HardDeadline is how long one execution may last whose call does not name a time ([Timed]): the tool's own word, or else
-// DefaultDeadline (LN4).
+// HardDeadline returns the time limit of an execution for calls that do not set one ([Timed]): the
+// Spec's, or DefaultDeadline.
 func (s Spec) HardDeadline() time.Duration {
 	if s.Deadline == 0 {
 		return DefaultDeadline
@@ -118,31 +118,32 @@ func (s Spec) HardDeadline() time.Duration {
 	return s.Deadline
 }
 
-// Timed is a tool whose calls may say themselves how long they may last.
+// Timed is a tool whose calls can set their own time limit.
 type Timed interface {
 	Tool
-	// Deadline is how long one execution of a call with these arguments may last: the time that they name, and what the tool needs
-	// to end at it. 0: they name none, and the Spec says it. It may be asked in every lane, and again; the arguments are valid.
+	// Deadline returns the time limit of an execution with these arguments: the time that they set,
+	// plus what the tool needs to end in time. 0: they set none, and the Spec's applies. The
+	// arguments are valid. It may be called in every lane and more than once.
 	Deadline(args json.RawMessage) time.Duration
 }
 
-// DeadlineOf is how long one execution of a call of a tool may last: what the call names, or else the Spec's hard deadline (LN4).
+// DeadlineOf returns the time limit of an execution: the one that the call sets, or the Spec's.
 func DeadlineOf(t Tool, args json.RawMessage) time.Duration {
 	if timed, ok := t.(Timed); ok {
-		if named := timed.Deadline(args); named > 0 {
-			return named
+		if limit := timed.Deadline(args); limit > 0 {
+			return limit
 		}
 	}
 	return t.Spec().HardDeadline()
 }
 
-// Sees reports whether the session may see the tool of a name (TL23). The registry may hold more.
-func (e Env) Sees(name string) bool {
+// CanSee reports whether the session can use the tool. The registry may hold more tools.
+func (e Env) CanSee(name string) bool {
 	return e.Registry != nil && e.Registry.Has(name) && (e.Visible == nil || slices.Contains(e.Visible, name))
 }
 
-// VisibleDefinitions returns the definitions of the tools that the session may see, in the order of
-// registration. A tool that looks into the registry shows these and no others (TL23).
+// VisibleDefinitions returns the definitions of the tools that the session can use, in the order of
+// registration. A tool that inspects the registry must show only these.
 func (e Env) VisibleDefinitions() []Definition {
 	if e.Registry == nil {
 		return nil

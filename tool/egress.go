@@ -6,25 +6,26 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Egress is the only way out to the network (the port "Egress service"; EG1 to EG6). Safe for concurrent use.
+// Egress is the only way to the network (the port "Egress service"). Safe for concurrent use.
 type Egress interface {
-	// Do carries out one request: every address that a name resolves to is checked, the connection is
-	// pinned to a checked one, and so is each redirect's. It returns an answer of any status. The error is
-	// a *perdure.EgressError, or ctx's cause when ctx ended. Nothing is tried again.
+	// Do carries out one request and returns a response of any status. Every address of a host is
+	// checked, and the connection is bound to a checked address; redirects are checked in the same
+	// way. The error is a *perdure.EgressError, or the cause of ctx if ctx ended. Nothing is
+	// retried.
 	Do(ctx context.Context, req perdure.WebRequest) (perdure.WebResponse, error)
 }
 
-// OutboundRateLimiter counts the calls that go out for an organisation (RL1). It is no port of a tool: the runtime asks it
-// before a call whose tool talks to the outside is claimed. Safe for concurrent use.
+// OutboundRateLimiter counts the outgoing calls of an org. It is not a port of tools: the runtime
+// asks it before it claims a call whose tool talks to the outside. Safe for concurrent use.
 type OutboundRateLimiter interface {
-	// CheckOrg counts one call of an organisation, the empty one included, and reports whether it may go out. It fails open:
-	// when what it counts in does not answer, it soon says so from what it knows by itself (RL2).
+	// CheckOrg counts a call of an org, which may be empty, and reports whether it may go out. It
+	// fails open: if its counter does not answer, it soon decides from local knowledge.
 	CheckOrg(ctx context.Context, org string) bool
 }
 
-// GoesOut reports whether calls of a tool count as outbound (RL1): its hint open_world says so, or it came from outside and
-// does not say that it stays inside. What the client runs goes out from there.
-func GoesOut(t Tool) bool {
+// IsOutgoing reports whether calls of a tool count as outgoing: its hint open_world says so, or it
+// is a foreign tool that does not deny it. A client-side tool goes out from the client instead.
+func IsOutgoing(t Tool) bool {
 	spec := t.Spec()
 	if spec.Policy == PolicyClientSide {
 		return false

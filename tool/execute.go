@@ -10,24 +10,26 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Unknown is the error of a call whose tool is not there (TL20). errors.Is tells perdure.NotFound.
-type Unknown struct{ Text string }
+// UnknownTool is the error of a call to a tool that does not exist. errors.Is matches
+// perdure.NotFound.
+type UnknownTool struct{ Text string }
 
 // Error returns the text: "Tool not found: x", or "Tool definition not found: x" from a batch.
-func (e *Unknown) Error() string { return e.Text }
+func (e *UnknownTool) Error() string { return e.Text }
 
 // Is reports whether target is perdure.NotFound.
-func (e *Unknown) Is(target error) bool { return target == perdure.NotFound }
+func (e *UnknownTool) Is(target error) bool { return target == perdure.NotFound }
 
-// Execute runs a call in the foreground. The arguments are not checked here: the runtime does so with
-// [Registry.Validate] before it claims (TL22). A tool that needs a session and has none answers with TL6's
-// text, and a panic is an internal error.
+// Execute runs a call in the foreground. It does not check the arguments: the runtime calls
+// [Registry.Validate] before the claim. A tool that needs a session and has none returns a tool
+// error, and a panic becomes an internal error.
 //
-// The only error is *Unknown. env.Call is set from call; a session that only env names counts for both.
+// The only possible error is *Unknown. env.Call is set from call. A session that only env names is
+// used for both.
 func (r *Registry) Execute(ctx context.Context, call Call, env Env) (Result, error) {
 	e, ok := r.entry(call.Tool)
 	if !ok {
-		return Result{}, &Unknown{"Tool not found: " + call.Tool}
+		return Result{}, &UnknownTool{"Tool not found: " + call.Tool}
 	}
 	if call.Session == "" {
 		call.Session = env.Call.Session
@@ -39,8 +41,8 @@ func (r *Registry) Execute(ctx context.Context, call Call, env Env) (Result, err
 	return r.Protect(call, func() Result { return e.tool.Run(ctx, call, env) }), nil
 }
 
-// Protect runs work of a call. A panic becomes an internal error of kind panic, and its stack goes to the
-// log with the ids of the call (TL5). Whoever enters a tool by another door than Execute uses it there.
+// Protect runs work of a call. A panic becomes an internal error of kind panic, and its stack goes
+// to the log with the ids of the call. Code that enters a tool without Execute must use Protect.
 func (r *Registry) Protect(call Call, work func() Result) (result Result) {
 	defer func() {
 		v := recover()
@@ -50,7 +52,7 @@ func (r *Registry) Protect(call Call, work func() Result) (result Result) {
 		err := fmt.Errorf("panic: %v", v)
 		r.logger().Error("tool panicked", "tool", call.Tool, "session", call.Session, "call", call.ID,
 			"error", err, "stack", string(debug.Stack()))
-		result = Result{Kind: KindInternal, Err: err, ErrorAs: perdure.ErrorPanic}
+		result = Result{Kind: KindInternal, Err: err, ErrorKind: perdure.ErrorPanic}
 	}()
 	return work()
 }
@@ -64,9 +66,9 @@ func (r *Registry) logger() *slog.Logger {
 	return r.log
 }
 
-// ExecuteAll checks and runs calls one after another and returns their results in the order of the calls
-// (TL21). Nothing runs when one of them has no tool: the error is *Unknown. It stops early, with the cause,
-// when ctx ends.
+// ExecuteAll checks and runs calls one after another and returns the results in the order of the
+// calls. If one of the tools does not exist, nothing runs and the error is *Unknown. If ctx ends it
+// stops and returns the cause.
 func (r *Registry) ExecuteAll(ctx context.Context, calls []Call, env Env) ([]Result, error) {
 	tools, err := r.forBatch(calls)
 	if err != nil {
@@ -81,8 +83,9 @@ func (r *Registry) ExecuteAll(ctx context.Context, calls []Call, env Env) ([]Res
 	return results, nil
 }
 
-// ExecuteParallel is ExecuteAll at once, at most perdure.DefaultParallelCalls at a time. Calls of one
-// concurrency class run one after another, in their order (TN11). It waits for all that it started.
+// ExecuteParallel is ExecuteAll with at most perdure.DefaultParallelCalls calls at once. Calls of
+// the same concurrency class run one after another, in their order. It waits for all calls that it
+// started.
 func (r *Registry) ExecuteParallel(ctx context.Context, calls []Call, env Env) ([]Result, error) {
 	tools, err := r.forBatch(calls)
 	if err != nil {
@@ -90,13 +93,13 @@ func (r *Registry) ExecuteParallel(ctx context.Context, calls []Call, env Env) (
 	}
 	results := make([]Result, len(calls))
 	errs := make([]error, len(calls))
-	places := make(chan struct{}, perdure.DefaultParallelCalls) // one element is one call that runs
+	slots := make(chan struct{}, perdure.DefaultParallelCalls) // one element for each running call
 	var running sync.WaitGroup
-	for _, lane := range tools.lanes(calls) {
+	for _, group := range tools.serialGroups(calls) {
 		running.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
-			for _, i := range lane {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			for _, i := range group {
 				results[i], errs[i] = tools.checked(ctx, calls[i], env)
 			}
 		})
@@ -110,36 +113,36 @@ func (r *Registry) ExecuteParallel(ctx context.Context, calls []Call, env Env) (
 	return results, nil
 }
 
-// forBatch returns a snapshot that has a tool for every call.
+// forBatch returns a snapshot that has all tools of the calls.
 func (r *Registry) forBatch(calls []Call) (*Registry, error) {
 	tools := r.Snapshot()
 	for _, call := range calls {
 		if !tools.Has(call.Tool) {
-			return nil, &Unknown{"Tool definition not found: " + call.Tool}
+			return nil, &UnknownTool{"Tool definition not found: " + call.Tool}
 		}
 	}
 	return tools, nil
 }
 
-// lanes groups the calls, by index, that must run one after another.
-func (r *Registry) lanes(calls []Call) [][]int {
-	var lanes [][]int
+// serialGroups groups the calls, by index, that must run one after another.
+func (r *Registry) serialGroups(calls []Call) [][]int {
+	var groups [][]int
 	byClass := map[string]int{}
 	for i, call := range calls {
 		e, _ := r.entry(call.Tool)
 		class := e.spec.Concurrency
-		lane, known := byClass[class]
+		group, known := byClass[class]
 		if class == "" || !known {
-			byClass[class] = len(lanes)
-			lanes = append(lanes, []int{i})
+			byClass[class] = len(groups)
+			groups = append(groups, []int{i})
 			continue
 		}
-		lanes[lane] = append(lanes[lane], i)
+		groups[group] = append(groups[group], i)
 	}
-	return lanes
+	return groups
 }
 
-// checked runs one call of a batch, unless ctx has ended.
+// checked validates and runs a call of a batch, unless ctx has ended.
 func (r *Registry) checked(ctx context.Context, call Call, env Env) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)

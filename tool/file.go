@@ -13,15 +13,16 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// The ways to write a file's content in JSON (FI2).
+// The encodings of a file's content in JSON.
 const (
 	EncodingText   = "text"
 	EncodingBase64 = "base64"
 )
 
-// EncodeContent returns content as it is written in JSON, and how: base64 when a NUL stands in the first 8,192 bytes or
-// the bytes are not UTF-8, and else text. The encoding follows from the bytes, so two contents that are equal have the
-// same one, and a compare-and-set on the bytes compares both (FI3).
+// EncodeContent returns content as text for JSON, and its encoding: base64 if the first 8,192 bytes
+// contain a NUL or the bytes are not UTF-8, else text. The encoding depends only on the bytes.
+// Equal contents therefore have the same encoding, and a compare-and-set on the bytes compares
+// both.
 func EncodeContent(content []byte) (text, encoding string) {
 	if bytes.IndexByte(content[:min(len(content), 8192)], 0) < 0 && utf8.Valid(content) {
 		return string(content), EncodingText
@@ -29,7 +30,8 @@ func EncodeContent(content []byte) (text, encoding string) {
 	return base64.StdEncoding.EncodeToString(content), EncodingBase64
 }
 
-// DecodeContent is the way back. An empty encoding is text. Invalid: the encoding is not known, or the text is not base64.
+// DecodeContent is the inverse of EncodeContent. An empty encoding is text. Invalid: the encoding
+// is unknown, or the text is not base64.
 func DecodeContent(text, encoding string) ([]byte, error) {
 	switch encoding {
 	case EncodingText, "":
@@ -44,19 +46,19 @@ func DecodeContent(text, encoding string) ([]byte, error) {
 	return nil, &FileError{Kind: perdure.Invalid, Text: fmt.Sprintf("Unknown encoding: %.40q. Set it to text or base64.", encoding)}
 }
 
-// FileLimits is how much a session's files may hold (FI6). The zero value is the limits of the rule.
+// FileLimits limits the files of a session. The zero value has the default limits.
 type FileLimits struct {
 	MaxFileBytes    int64 // of one file; 0: 100 MB
 	MaxSessionBytes int64 // of all files of a session together; 0: 500 MB
 }
 
-// The limits of the rule.
+// The default limits.
 const (
 	maxFileBytes    = 100 << 20
 	maxSessionBytes = 500 << 20
 )
 
-// OneFile is how large one file may be, in bytes.
+// OneFile returns the limit of one file in bytes.
 func (l FileLimits) OneFile() int64 {
 	if l.MaxFileBytes == 0 {
 		return maxFileBytes
@@ -64,7 +66,7 @@ func (l FileLimits) OneFile() int64 {
 	return l.MaxFileBytes
 }
 
-// CheckFile refuses a file that is too large, as a *FileError of kind Limit.
+// CheckFile returns a *FileError of kind Limit if a file is too large.
 func (l FileLimits) CheckFile(path string, size int64) error {
 	if size <= l.OneFile() {
 		return nil
@@ -72,8 +74,9 @@ func (l FileLimits) CheckFile(path string, size int64) error {
 	return &FileError{Kind: perdure.Limit, Text: fmt.Sprintf("File too large: %s has %d bytes, the limit is %d.", path, size, l.OneFile())}
 }
 
-// CheckSession refuses a write by which the files of a session, which hold used bytes, would hold too much: a *FileError
-// of kind Limit. grown is by how many bytes they would grow; a write that does not make them grow is never refused.
+// CheckSession returns a *FileError of kind Limit if a write would exceed the limit of the
+// session's files. used is their present size, and grown is how much the write adds. A write that
+// adds nothing is never refused.
 func (l FileLimits) CheckSession(path string, used, grown int64) error {
 	limit := l.MaxSessionBytes
 	if limit == 0 {
@@ -86,7 +89,7 @@ func (l FileLimits) CheckSession(path string, used, grown int64) error {
 		"No room for %s: the session's files use %d bytes, it would add %d, the limit is %d. Delete files that are not needed.", path, used, grown, limit)}
 }
 
-// InitialFile is a file that a session begins with (FI10).
+// InitialFile is a file that exists when a session starts.
 type InitialFile struct {
 	Path       string `json:"path"`
 	Content    string `json:"content"`
@@ -94,15 +97,15 @@ type InitialFile struct {
 	IsReadOnly bool   `json:"is_readonly"`
 }
 
-// Seeder is a Files whose host can write files into it that the model cannot change (FI5).
+// Seeder is implemented by Files into which the host can write files that the model cannot change.
 type Seeder interface {
-	// Seed writes a file, in place of whatever file is there, read-only or not. It is for the host. Running it again
-	// writes the same again, and so puts back what something else than a tool has changed.
+	// Seed writes a file and replaces an existing one, even if it is read-only. Repeating it writes
+	// the same file again, which also undoes changes made outside of the tools.
 	Seed(ctx context.Context, f InitialFile) error
 }
 
-// SeedFile writes an initial file. Invalid: the file is read-only and the files are no [Seeder], so nothing would keep
-// it so.
+// SeedFile writes an initial file. Invalid: the file is read-only and files is not a [Seeder], so
+// nothing would protect it.
 func SeedFile(ctx context.Context, files Files, f InitialFile) error {
 	if seeder, ok := files.(Seeder); ok {
 		return seeder.Seed(ctx, f)
@@ -118,7 +121,7 @@ func SeedFile(ctx context.Context, files Files, f InitialFile) error {
 	return err
 }
 
-// ListedFile is a file of a session without its content, for those outside (FI10).
+// ListedFile is a file of a session without its content, in the form of the API.
 type ListedFile struct {
 	ID          string            `json:"id"`
 	Session     perdure.SessionID `json:"session_id"`
@@ -131,7 +134,7 @@ type ListedFile struct {
 	UpdatedAt   time.Time         `json:"updated_at"`
 }
 
-// SessionFile is a file of a session, for those outside (FI10).
+// SessionFile is a file of a session in the form of the API.
 type SessionFile struct {
 	ID          string            `json:"id"`
 	Session     perdure.SessionID `json:"session_id"`
@@ -146,9 +149,9 @@ type SessionFile struct {
 	UpdatedAt   time.Time         `json:"updated_at"`
 }
 
-// Of returns what those outside see of a file without its content. The id follows from session and path, since there is
-// one name for a file (FI1): a file that is deleted and written again has the same one.
-func (s FileStat) Of(session perdure.SessionID) ListedFile {
+// ForAPI returns the file in the form of the API, without its content. The id is derived from
+// session and path, so a file that is deleted and written again has the same id.
+func (s FileStat) ForAPI(session perdure.SessionID) ListedFile {
 	sum := sha256.Sum256([]byte(string(session) + "\x00" + s.Path))
 	return ListedFile{
 		ID: "file_" + hex.EncodeToString(sum[:16]), Session: session, Path: s.Path, Name: s.Name,
@@ -156,9 +159,9 @@ func (s FileStat) Of(session perdure.SessionID) ListedFile {
 	}
 }
 
-// Of returns what those outside see of a file.
-func (f File) Of(session perdure.SessionID) SessionFile {
-	i := f.FileStat.Of(session)
+// ForAPI returns the file in the form of the API.
+func (f File) ForAPI(session perdure.SessionID) SessionFile {
+	i := f.FileStat.ForAPI(session)
 	out := SessionFile{
 		ID: i.ID, Session: session, Path: i.Path, Name: i.Name, Encoding: EncodingText,
 		IsDirectory: i.IsDirectory, IsReadOnly: i.IsReadOnly, SizeBytes: i.SizeBytes, CreatedAt: i.CreatedAt, UpdatedAt: i.UpdatedAt,
@@ -170,8 +173,8 @@ func (f File) Of(session perdure.SessionID) SessionFile {
 	return out
 }
 
-// DisabledFiles is the files of a session that may have none (FI6): each method answers with the same error, of kind
-// Invalid. A host that wants no files gives it to the model; the runtime's own files need a place all the same.
+// DisabledFiles is for sessions without files: each method returns the same Invalid error. A host
+// that wants no files passes it to tools; the runtime still needs a place for its own files.
 type DisabledFiles struct{}
 
 var _ Files = DisabledFiles{}
@@ -180,24 +183,24 @@ func disabled() error {
 	return &FileError{Kind: perdure.Invalid, Text: "session filesystem is disabled"}
 }
 
-// Stat says that there are no files.
+// Stat returns the error.
 func (DisabledFiles) Stat(context.Context, string) (FileStat, error) { return FileStat{}, disabled() }
 
-// Read says that there are no files.
+// Read returns the error.
 func (DisabledFiles) Read(context.Context, string) (File, error) { return File{}, disabled() }
 
-// Write says that there are no files.
+// Write returns the error.
 func (DisabledFiles) Write(context.Context, FileWrite) (bool, error) { return false, disabled() }
 
-// Remove says that there are no files.
+// Remove returns the error.
 func (DisabledFiles) Remove(context.Context, string, bool) (bool, error) { return false, disabled() }
 
-// List says that there are no files.
+// List returns the error.
 func (DisabledFiles) List(context.Context, string, bool) ([]FileStat, error) {
 	return nil, disabled()
 }
 
-// MakeDirectory says that there are no files.
+// MakeDirectory returns the error.
 func (DisabledFiles) MakeDirectory(context.Context, string) (FileStat, error) {
 	return FileStat{}, disabled()
 }

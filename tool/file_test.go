@@ -25,15 +25,15 @@ func TestFileShapes(t *testing.T) {
 		shape any
 		want  string
 	}{
-		{"SessionFile", tool.File{FileStat: stat, Content: []byte("hi\n")}.Of(session), `{"id":"file_a6477363e0c9ac2f7edcb1e93f42b1f9","session_id":"session_1","path":"/d/a.txt","name":"a.txt",` +
+		{"SessionFile", tool.File{FileStat: stat, Content: []byte("hi\n")}.ForAPI(session), `{"id":"file_a6477363e0c9ac2f7edcb1e93f42b1f9","session_id":"session_1","path":"/d/a.txt","name":"a.txt",` +
 			`"content":"hi\n","encoding":"text","is_directory":false,"is_readonly":true,"size_bytes":3,"created_at":"2026-01-02T03:04:05.678901Z","updated_at":"2026-01-02T03:04:06.678901Z"}`},
-		{"SessionFile of bytes", tool.File{FileStat: stat, Content: []byte("\x00\xff")}.Of(session), `{"id":"file_a6477363e0c9ac2f7edcb1e93f42b1f9","session_id":"session_1","path":"/d/a.txt","name":"a.txt",` +
+		{"SessionFile of bytes", tool.File{FileStat: stat, Content: []byte("\x00\xff")}.ForAPI(session), `{"id":"file_a6477363e0c9ac2f7edcb1e93f42b1f9","session_id":"session_1","path":"/d/a.txt","name":"a.txt",` +
 			`"content":"AP8=","encoding":"base64","is_directory":false,"is_readonly":true,"size_bytes":3,"created_at":"2026-01-02T03:04:05.678901Z","updated_at":"2026-01-02T03:04:06.678901Z"}`},
-		{"SessionFile of nothing", tool.File{FileStat: tool.FileStat{Path: "/e", Name: "e", CreatedAt: at, UpdatedAt: at}}.Of(session), `{"id":"file_f77b88890929a34c8b332c5bab157a55","session_id":"session_1",` +
+		{"SessionFile of nothing", tool.File{FileStat: tool.FileStat{Path: "/e", Name: "e", CreatedAt: at, UpdatedAt: at}}.ForAPI(session), `{"id":"file_f77b88890929a34c8b332c5bab157a55","session_id":"session_1",` +
 			`"path":"/e","name":"e","content":"","encoding":"text","is_directory":false,"is_readonly":false,"size_bytes":0,"created_at":"2026-01-02T03:04:05.678901Z","updated_at":"2026-01-02T03:04:05.678901Z"}`},
-		{"SessionFile of a directory", tool.File{FileStat: dir}.Of(session), `{"id":"file_7cbdd12c851add74bba3f7af49c2ed22","session_id":"session_1","path":"/d","name":"d",` +
+		{"SessionFile of a directory", tool.File{FileStat: dir}.ForAPI(session), `{"id":"file_7cbdd12c851add74bba3f7af49c2ed22","session_id":"session_1","path":"/d","name":"d",` +
 			`"encoding":"text","is_directory":true,"is_readonly":false,"size_bytes":0,"created_at":"2026-01-02T03:04:05.678901Z","updated_at":"2026-01-02T03:04:05.678901Z"}`},
-		{"FileInfo", dir.Of(session), `{"id":"file_7cbdd12c851add74bba3f7af49c2ed22","session_id":"session_1","path":"/d","name":"d",` +
+		{"FileInfo", dir.ForAPI(session), `{"id":"file_7cbdd12c851add74bba3f7af49c2ed22","session_id":"session_1","path":"/d","name":"d",` +
 			`"is_directory":true,"is_readonly":false,"size_bytes":0,"created_at":"2026-01-02T03:04:05.678901Z","updated_at":"2026-01-02T03:04:05.678901Z"}`},
 		{"FileStat", stat, `{"path":"/d/a.txt","name":"a.txt","is_directory":false,"is_readonly":true,"size_bytes":3,` +
 			`"created_at":"2026-01-02T03:04:05.678901Z","updated_at":"2026-01-02T03:04:06.678901Z"}`},
@@ -112,8 +112,8 @@ func TestDisabledFiles(t *testing.T) {
 	seedErr := tool.SeedFile(ctx, f, tool.InitialFile{Path: "/a"})
 
 	for step, err := range []error{statErr, readErr, writeErr, removeErr, listErr, makeErr, seedErr} {
-		var told *tool.FileError
-		if !errors.As(err, &told) || err.Error() != "session filesystem is disabled" {
+		var fileError *tool.FileError
+		if !errors.As(err, &fileError) || err.Error() != "session filesystem is disabled" {
 			t.Errorf("step %d: got %v", step, err)
 		}
 	}

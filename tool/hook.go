@@ -7,29 +7,31 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Hook looks at every call before it is judged, and at every result before it is stored (TL35). An error or a panic
-// blocks the call, or turns its result into an internal error. It is called by many at once, and ends with its ctx: the
-// turn waits for it. AfterTool has as long as work has to stop by itself, ten seconds by default.
+// Hook sees every call before it is checked, and every result before it is stored. An error or a
+// panic blocks the call, or turns its result into an internal error. Many goroutines call it at
+// once. It must end with its ctx, because the turn waits for it. AfterTool has as long as work has
+// to stop by itself, ten seconds by default.
 type Hook interface {
-	// BeforeTool is asked before policy and approval, again when the arguments changed after it was asked.
+	// BeforeTool is called before policy and approval, and again if the arguments changed after
+	// that.
 	BeforeTool(ctx context.Context, call Call) (Before, error)
-	// AfterTool is asked when the tool has returned, in every lane.
+	// AfterTool is called after the tool has returned, in every lane.
 	AfterTool(ctx context.Context, call Call, result Result) (After, error)
 }
 
-// Before is what a hook says of a call. The zero value lets it pass.
+// Before is a hook's decision about a call. The zero value lets it pass.
 type Before struct {
-	Args        json.RawMessage      // replaces the arguments, which are then checked again; nil: they stay
-	Block       string               // refuses the call with this reason, which the model reads
-	Permissions []perdure.Permission // a person is asked for them
+	Args        json.RawMessage      // replaces the arguments, which are then checked again; nil: unchanged
+	Block       string               // blocks the call; the model reads the reason
+	Permissions []perdure.Permission // need an approval
 }
 
-// After is what a hook says of a result. The zero value lets it pass.
+// After is a hook's decision about a result. The zero value lets it pass.
 type After struct {
-	Result      *Result // stored instead; nil: the tool's own
-	WithholdLog bool    // the output of a background run is not kept
+	Result      *Result // replaces the tool's result; nil: unchanged
+	WithholdLog bool    // the output of a background run is not stored
 }
 
-// Permit is a host's policy for one permission of a call, with the reason that is told. It is pure and called by many at
-// once; an error or a panic refuses the call.
+// Permit is a host's policy for one permission of a call. It returns the decision with its reason.
+// It is a pure function that many goroutines call at once. An error or a panic refuses the call.
 type Permit func(ctx context.Context, call Call, p perdure.Permission) (perdure.Decision, string, error)

@@ -47,12 +47,12 @@ func hostileSchemas() []hostileSchema {
 		{inside(`{"pattern":"` + strings.Repeat("a", 6000) + `"}`), "pattern"}, {beside(`"patternProperties":{"(a{1000}){1000}":{}}`), ""}, {beside(`"patternProperties":{"(":{}}`), ""}, {inside(`{"pattern":5}`), ""}, {inside(`{"pattern":"\\pQQ"}`), "pattern"},
 		{beside(`"properties":{"a":{"pattern":"a{900}b{900}"},"b":{"pattern":"c{900}d{900}"},"c":{"pattern":"e{900}f{900}"}}`), "pattern"},
 		// no JSON, or not what is meant
-		{`{`, "cut off"}, {`{} {}`, "text after"}, {`{"type":"object","type":"object"}`, "/type: duplicate key"}, {inside(`{"enum":["a"],"enum":["b"]}`), "/properties/a/enum: duplicate key"}, {`{"type":"object","a":"\ud800"}`, "half of a surrogate pair"}, {"{\"type\":\"object\",\"a\":\"\xff\"}", "no UTF-8"}, {"\ufeff{\"type\":\"object\"}", "byte order mark"},
+		{`{`, "cut off"}, {`{} {}`, "text after"}, {`{"type":"object","type":"object"}`, "/type: duplicate key"}, {inside(`{"enum":["a"],"enum":["b"]}`), "/properties/a/enum: duplicate key"}, {`{"type":"object","a":"\ud800"}`, "half of a surrogate pair"}, {"{\"type\":\"object\",\"a\":\"\xff\"}", "not UTF-8"}, {"\ufeff{\"type\":\"object\"}", "byte order mark"},
 		{`{}`, `not of "type": "object"`}, {`true`, `not of "type": "object"`}, {`null`, `not of "type": "object"`}, {`[]`, `not of "type": "object"`}, {`5`, `not of "type": "object"`}, {`"object"`, "object"}, {`{"type":["object","null"]}`, `not of "type": "object"`}, {`{"Type":"object"}`, `not of "type": "object"`},
 		{beside(`"required":"a"`), "required"}, {beside(`"properties":[]`), "properties"}, {inside(`{"type":"text"}`), "type"}, {inside(`{"minLength":-1}`), "minLength"}, {inside(`{"minimum":"1"}`), "minimum"}, {inside(`{"multipleOf":0}`), "multipleOf"}, {inside(`{"enum":"a"}`), "enum"}, {inside(`5`), ""}, {beside(`"allOf":[]`), "allOf"},
 		// size
 		{inside(`{"minimum":1e99999999}`), "number out of range"}, {inside(`{"const":1e-99999999}`), "number out of range"}, {inside(`{"enum":[` + strings.Repeat("9", 1100) + `]}`), "number out of range"},
-		{beside(`"description":"` + strings.Repeat("x", 300<<10) + `"`), "over 262144 bytes"}, {beside(`"not":` + strings.Repeat(`{"not":`, 120) + "{}" + strings.Repeat("}", 120)), "levels"}, {beside(`"x":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)), "nested deeper than 1000"},
+		{beside(`"description":"` + strings.Repeat("x", 300<<10) + `"`), "more than 262144 bytes"}, {beside(`"not":` + strings.Repeat(`{"not":`, 120) + "{}" + strings.Repeat("}", 120)), "levels"}, {beside(`"x":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)), "nested deeper than 1000"},
 		{beside(`"x":` + strings.Repeat("[", 500) + strings.Repeat("]", 500)), "levels"}, {beside(`"allOf":[` + strings.Repeat(`{},`, 3000) + `{}]`), "parts"}, {inside(`{"enum":[` + strings.Repeat(`1,`, 60_000) + `1]}`), "an enum has 60001 values"},
 	}
 	return list
@@ -110,7 +110,8 @@ func TestS9Bombs(t *testing.T) {
 			if refused == nil || !refused.Refused || len(refused.Text) > 20*700 {
 				t.Errorf("got %+v", refused)
 			}
-			if took := time.Since(begun); took > 30*time.Second { // with the race detector, beside others; without end it would be years
+			// with the race detector, beside others; without end it would be years
+			if took := time.Since(begun); took > 30*time.Second {
 				t.Errorf("took %s", took)
 			}
 		})
@@ -130,13 +131,13 @@ func TestS9Tags(t *testing.T) {
 		"A: the tag pattern does not fit": takes[struct {
 			A int `pattern:"a"`
 		}](),
-		"A: the tag min: \"NaN\" is no number": takes[struct {
+		"A: the tag min: \"NaN\" is not a JSON number": takes[struct {
 			A float64 `min:"NaN"`
 		}](),
 		"A: the tag max: strconv": takes[struct {
 			A int `max:"many"`
 		}](),
-		"A: the tag minLength: -1 is below 0": takes[struct {
+		"A: the tag minLength: -1 is negative": takes[struct {
 			A string `minLength:"-1"`
 		}](),
 		"A: the tag maxItems does not fit": takes[struct {
@@ -145,40 +146,40 @@ func TestS9Tags(t *testing.T) {
 		"A: the tag enum: strconv": takes[struct {
 			A int `enum:"1,1.5"`
 		}](),
-		"A: the tag enum: \"Inf\" is no number": takes[struct {
+		"A: the tag enum: \"Inf\" is not a JSON number": takes[struct {
 			A *float64 `enum:"1,Inf"`
 		}](),
-		"A: the tag enum: a boolean has no enum": takes[struct {
+		"A: the tag enum: a boolean cannot have an enum": takes[struct {
 			A bool `enum:"true"`
 		}](),
-		"A: the tag default: 9 breaks its own schema": takes[struct {
+		"A: the tag default: 9 does not match its own schema": takes[struct {
 			A int `max:"5" default:"9"`
 		}](),
-		"A: the tag default: d breaks its own schema": takes[struct {
+		"A: the tag default: d does not match its own schema": takes[struct {
 			A string `enum:"a,b" default:"d"`
 		}](),
-		"A: the tag default: AB breaks its own schema": takes[struct {
+		"A: the tag default: AB does not match its own schema": takes[struct {
 			A string `pattern:"^[a-z]+$" default:"AB"`
 		}](),
-		"A: the tag default: 1.5 breaks its own schema": takes[struct {
+		"A: the tag default: 1.5 does not match its own schema": takes[struct {
 			A int `default:"1.5"`
 		}](),
-		"A: the tag default: 300 breaks its own schema": takes[struct {
+		"A: the tag default: 300 does not match its own schema": takes[struct {
 			A uint8 `default:"300"`
 		}](),
-		"A: the tag default: null breaks its own schema": takes[struct {
+		"A: the tag default: null does not match its own schema": takes[struct {
 			A *int `default:"null"`
 		}](),
-		"A: the tag default: [\"c\"] breaks its own": takes[struct {
+		"A: the tag default: [\"c\"] does not match its own": takes[struct {
 			A []string `enum:"a,b" default:"[\"c\"]"`
 		}](),
-		"A: the tag default: {\"x\":1} breaks its own": takes[struct {
+		"A: the tag default: {\"x\":1} does not match its own": takes[struct {
 			A place `default:"{\"x\":1}"`
 		}](),
-		`A: the tag default: "{\"a\":1,\"a\":1}" is no JSON`: takes[struct {
+		`A: the tag default: "{\"a\":1,\"a\":1}" is not JSON`: takes[struct {
 			A map[string]int `default:"{\"a\":1,\"a\":1}"`
 		}](),
-		"A: the tag default: \"\" is no JSON": takes[struct {
+		"A: the tag default: \"\" is not JSON": takes[struct {
 			A int `default:""`
 		}](),
 	} {
@@ -223,17 +224,18 @@ func TestTagsReachThroughPointersAndLists(t *testing.T) {
 	}
 }
 
-// TestS7Arguments: text that two readers could read in two ways never reaches a tool, whatever its schema.
+// TestS7Arguments: text that two readers could read in two ways never reaches a tool, whatever its
+// schema.
 func TestS7Arguments(t *testing.T) {
 	t.Parallel()
 	r := registry(t, withSchema(`{"type":"object"}`))
 	for args, fault := range map[string]string{
 		`{"a":1,"a":2}`: "/: invalid JSON at /a: duplicate key", `{"a":{"b":1,"\u0062":2}}`: "/: invalid JSON at /a/b: duplicate key", `{"a":[{},{"":1,"":1}]}`: "/: invalid JSON at /a/1/: duplicate key",
-		`{"a":"\ud800"}`: `/: invalid JSON at /a: \ud800 is half of a surrogate pair, and no character`, `{"\udc00":1}`: `/: invalid JSON: \udc00 is half`, `{"a":["\ud83d\ud83d"]}`: `/: invalid JSON at /a/0: \ud83d is half`,
-		"{\"a\":\"\xff\"}": "/: invalid JSON at /a: the byte 0xff in a string is no UTF-8", "{\"\xed\xa0\x80\":1}": "/: invalid JSON: the byte 0xed", "\ufeff{}": "/: invalid JSON: it begins with a byte order mark",
+		`{"a":"\ud800"}`: `/: invalid JSON at /a: \ud800 is half of a surrogate pair and not a character`, `{"\udc00":1}`: `/: invalid JSON: \udc00 is half`, `{"a":["\ud83d\ud83d"]}`: `/: invalid JSON at /a/0: \ud83d is half`,
+		"{\"a\":\"\xff\"}": "/: invalid JSON at /a: the byte 0xff in a string is not UTF-8", "{\"\xed\xa0\x80\":1}": "/: invalid JSON: the byte 0xed", "\ufeff{}": "/: invalid JSON: it begins with a byte order mark",
 		`{`: "/: invalid JSON: it is cut off", `{"a":"`: "/: invalid JSON: it is cut off", `{}{}`: "/: invalid JSON: text after the value", `{}null`: "/: invalid JSON: text after the value", `{'a':1}`: "/: invalid JSON: want a key in quotes",
-		`{"a":1,}`: "/: invalid JSON: want a key in quotes", `{"a":01}`: "/: invalid JSON at /a: a number begins with 0", `{"a":NaN}`: "/: invalid JSON at /a: want a value", `{"a":1e1001}`: "/: number out of range", `{"a":1e-1001}`: "/: number out of range",
-		`{"a":1e` + strings.Repeat("9", 200) + `}`: "/: invalid JSON: an exponent has over 100 digits", `{"a":` + strings.Repeat("[", 100_000): "/: invalid JSON at /a/0", "{\"a\":\"\n\"}": "/: invalid JSON at /a: the character U+000A",
+		`{"a":1,}`: "/: invalid JSON: want a key in quotes", `{"a":01}`: "/: invalid JSON at /a: a number starts with 0", `{"a":NaN}`: "/: invalid JSON at /a: want a value", `{"a":1e1001}`: "/: number out of range", `{"a":1e-1001}`: "/: number out of range",
+		`{"a":1e` + strings.Repeat("9", 200) + `}`: "/: invalid JSON: an exponent has more than 100 digits", `{"a":` + strings.Repeat("[", 100_000): "/: invalid JSON at /a/0", "{\"a\":\"\n\"}": "/: invalid JSON at /a: the character U+000A",
 		`[]`: "/: got array, want object", `null`: "/: got null, want object", `"{}"`: "/: got string, want object", "\u00a0": "/: invalid JSON: want a value", "\x00": "/: invalid JSON: want a value",
 	} {
 		t.Run(fmt.Sprintf("%.40q", args), func(t *testing.T) {
@@ -248,7 +250,8 @@ func TestS7Arguments(t *testing.T) {
 	}
 }
 
-// FuzzSchema: whatever the schema, it is admitted or refused, soon, and one that is admitted can be asked.
+// FuzzSchema: whatever the schema, it is admitted or refused, soon, and one that is admitted can be
+// asked.
 func FuzzSchema(f *testing.F) {
 	for _, c := range hostileSchemas() {
 		if len(c.schema) < 2000 {

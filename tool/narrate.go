@@ -6,14 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// Narrate tells people in a sentence what a call does (TL7): the tool's own words, else those of an
-// operation on a noun ("Created agent: X"), else the display name, else the name. It does not panic.
+// Narrate describes a call to people: with the sentence of a Narrator, or with a verb from the
+// arguments and the tool's noun ("Created agent: X"), or with the display name or the name. It does
+// not panic.
 func Narrate(t Tool, call Call, phase Phase, locale string) string {
 	spec := t.Spec()
-	if text := ownWords(t, call, phase, locale); text != "" {
+	if text := narratorText(t, call, phase, locale); text != "" {
 		return text
 	}
-	if text := operationWords(spec.Hints.NarrationNoun, call, phase); text != "" {
+	if text := operationText(spec.Hints.NarrationNoun, call, phase); text != "" {
 		return text
 	}
 	if spec.DisplayName != "" {
@@ -22,8 +23,8 @@ func Narrate(t Tool, call Call, phase Phase, locale string) string {
 	return spec.Name
 }
 
-// ownWords asks a Narrator. One that panics says nothing.
-func ownWords(t Tool, call Call, phase Phase, locale string) (text string) {
+// narratorText calls a Narrator. A panic counts as no sentence.
+func narratorText(t Tool, call Call, phase Phase, locale string) (text string) {
 	narrator, ok := t.(Narrator)
 	if !ok {
 		return ""
@@ -36,8 +37,9 @@ func ownWords(t Tool, call Call, phase Phase, locale string) (text string) {
 	return strings.TrimSpace(narrator.Narrate(call, phase, locale))
 }
 
-// operationWords makes a sentence of the arguments operation or action, and name, title or new_name.
-func operationWords(noun string, call Call, phase Phase) string {
+// operationText makes a sentence of the argument operation or action, and of name, title or
+// new_name.
+func operationText(noun string, call Call, phase Phase) string {
 	fields, ok := fieldsOf(call.Args)
 	verb := strings.ReplaceAll(firstText(fields, "operation", "action"), "_", " ")
 	verb = strings.ToLower(strings.TrimSpace(clip(verb, 40)))
@@ -60,8 +62,8 @@ func firstText(fields map[string]any, names ...string) string {
 	return ""
 }
 
-// phrase puts a verb into the form of the phase: Creating, Created, Could not create. Words after the first
-// stay as they are.
+// phrase puts a verb into the form for the phase: Creating, Created, Could not create. Only the
+// first word changes.
 func phrase(verb string, phase Phase) string {
 	first, rest, more := strings.Cut(verb, " ")
 	if more {
@@ -69,11 +71,11 @@ func phrase(verb string, phase Phase) string {
 	}
 	switch phase {
 	case PhaseStarted:
-		return capital(participle(first)) + rest
+		return capitalised(participle(first)) + rest
 	case PhaseFailed:
 		return "Could not " + verb
 	default:
-		return capital(past(first)) + rest
+		return capitalised(past(first)) + rest
 	}
 }
 
@@ -99,7 +101,7 @@ func past(verb string) string {
 	return strings.TrimSuffix(verb, "e") + "ed"
 }
 
-func capital(s string) string {
+func capitalised(s string) string {
 	first, size := utf8.DecodeRuneInString(s)
 	return string(unicode.ToUpper(first)) + s[size:]
 }

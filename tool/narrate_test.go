@@ -6,7 +6,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// talker says what it is told to, or panics.
+// talker returns a fixed narration, or panics.
 type talker struct {
 	plain
 	text string

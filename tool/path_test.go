@@ -48,7 +48,8 @@ func TestCleanPath(t *testing.T) {
 	}
 }
 
-// FuzzCleanPath wants no panic, and a path that is one name: clean again, absolute, without anything refused.
+// FuzzCleanPath wants no panic, and a path that is one name: clean again, absolute, without
+// anything refused.
 func FuzzCleanPath(f *testing.F) {
 	for _, seed := range []string{"/", "/a/b", "/a/./b/", "/../a", "//", "a", "/a\x00", `/a\`, "/\xff", "/" + strings.Repeat("a/", 70)} {
 		f.Add(seed)

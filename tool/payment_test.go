@@ -11,7 +11,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// TestAmounts: money is exact, and what is not a plain decimal number of a plain currency is refused.
+// TestAmounts: money is exact, and what is not a plain decimal number of a plain currency is
+// refused.
 func TestAmounts(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int64{
@@ -50,7 +51,8 @@ func TestAmounts(t *testing.T) {
 	}
 }
 
-// TestPayingToolsAreAtMostOnce: a tool that pays with a gentler class, or for no capability, is refused at registration (PA2).
+// TestPayingToolsAreAtMostOnce: a tool that pays with a gentler class, or for no capability, is
+// refused at registration (PA2).
 func TestPayingToolsAreAtMostOnce(t *testing.T) {
 	t.Parallel()
 	yes, no := true, false

@@ -8,14 +8,15 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// The keys of the in-band form (TL15). They mean nothing anywhere else: a tool may use them in its JSON (TL14).
+// The keys of the in-band form. They have no meaning elsewhere: a tool may use them in its own
+// JSON.
 const (
 	rawKey    = "_raw_output"
 	scalarKey = "_raw_output_scalar"
 )
 
-// PackRaw writes a value and its raw output as one JSON object, the form of older tools. It is the way out
-// of the edge that [UnpackRaw] is the way in of.
+// PackRaw encodes a value and its raw output as one JSON object, the form of older tools.
+// [UnpackRaw] is its inverse.
 func PackRaw(value any, raw string) (json.RawMessage, error) {
 	text, err := encode(value)
 	if err != nil {
@@ -28,9 +29,8 @@ func PackRaw(value any, raw string) (json.RawMessage, error) {
 	return encode(map[string]any{scalarKey: text, rawKey: raw})
 }
 
-// UnpackRaw takes the raw output out of the JSON of a success and puts it into the typed field, for an
-// adapter of tools that speak the older form. Any other result, and one without a raw output that is a
-// string, is returned as it is.
+// UnpackRaw moves the raw output from the JSON of a success to the typed field, for an adapter of
+// tools that use the older form. A result without a raw output string is returned unchanged.
 func UnpackRaw(r Result) Result {
 	if r.Kind != KindSuccess {
 		return r
@@ -55,7 +55,7 @@ func UnpackRaw(r Result) Result {
 	return r.WithRaw(raw)
 }
 
-// fieldsOf reads a JSON object, with its numbers exact.
+// fieldsOf decodes a JSON object with exact numbers.
 func fieldsOf(text []byte) (map[string]any, bool) {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {

@@ -11,37 +11,38 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Registry holds tools by name, in the order of registration (TL19), so that prompts are stable. A tool that
-// breaks the contract is refused: it is not in the registry, and [Registry.Err] says why. The zero value is
-// empty. Safe for concurrent use; a step works on a [Registry.Snapshot].
+// Registry holds tools by name. It keeps the order of registration, so that prompts are stable. A
+// tool that breaks the contract is refused: it is not in the registry, and [Registry.Err] says why.
+// The zero value is empty. Safe for concurrent use; a step uses a [Registry.Snapshot].
 type Registry struct {
-	mu       sync.RWMutex // guards all below
+	mu       sync.RWMutex // guards everything below
 	entries  map[string]entry
 	names    []string
 	refusals []error
 	log      *slog.Logger // nil: slog.Default
 }
 
-// NewRegistry returns a registry of the given tools. The same tool twice is one tool; two tools that share a
-// name and differ are a refusal, and the first one stays.
+// NewRegistry returns a registry with the given tools. The same tool twice counts once. Of two
+// different tools with the same name the second one is refused.
 func NewRegistry(tools ...Tool) *Registry {
 	r := &Registry{}
 	for _, t := range tools {
-		r.add(t, mine)
+		r.add(t, keepFirst)
 	}
 	return r
 }
 
-// what a tool is added as
-type as int
+// registerMode says how a tool is added.
+type registerMode int
 
 const (
-	mine        as = iota // the first of its name stays
-	replacement           // it stands for one of its name
-	offer                 // as mine, and it must be chosen
+	keepFirst    registerMode = iota // the first tool of a name stays
+	replacement                      // it replaces a tool of the same name
+	optionalTool                     // like keepFirst, but sessions must choose it
 )
 
-// Builder collects tools for a registry. The zero value is empty, and each step returns a new value.
+// Builder collects tools for a registry. The zero value is empty, and each method returns a new
+// value.
 type Builder struct{ tools []Tool }
 
 // Tool adds tools.
@@ -55,28 +56,28 @@ func (b Builder) Build() (*Registry, error) {
 	return r, r.Err()
 }
 
-// LogTo says where panics are logged with their stacks. nil: slog.Default.
+// LogTo sets the logger for panics and their stacks. nil: slog.Default.
 func (r *Registry) LogTo(log *slog.Logger) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.log = log
 }
 
-// Register adds a tool. One of the same name is replaced and keeps its place; a refused tool replaces nothing.
-// It need not be chosen, also where the one that it replaces had to be.
+// Register adds a tool. It replaces a tool of the same name and takes its position, unless it is
+// refused. Sessions need not choose it, even if they had to choose the replaced tool.
 func (r *Registry) Register(t Tool) { r.add(t, replacement) }
 
-// Offer adds tools that are in no defaults (TL30): a session that names no tools does not have them, until it chooses their
-// capability or names them. Else it is as [NewRegistry] with them.
-func (r *Registry) Offer(tools ...Tool) {
+// RegisterOptional adds tools that are not part of the defaults: a session has them only if it
+// chooses their capability or names them. Otherwise it is like [NewRegistry].
+func (r *Registry) RegisterOptional(tools ...Tool) {
 	for _, t := range tools {
-		r.add(t, offer)
+		r.add(t, optionalTool)
 	}
 }
 
-func (r *Registry) add(t Tool, how as) {
-	e, err := admit(t)
-	e.offered = how == offer
+func (r *Registry) add(t Tool, mode registerMode) {
+	e, err := checkAndCompile(t)
+	e.optional = mode == optionalTool
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
@@ -84,14 +85,14 @@ func (r *Registry) add(t Tool, how as) {
 		return
 	}
 	name := e.spec.Name
-	old, taken := r.entries[name]
+	old, exists := r.entries[name]
 	switch {
-	case !taken:
+	case !exists:
 		r.names = append(r.names, name)
-	case how != replacement && !reflect.DeepEqual(old.spec, e.spec):
+	case mode != replacement && !reflect.DeepEqual(old.spec, e.spec):
 		r.refusals = append(r.refusals, fmt.Errorf("%w tool %q: another tool has this name", perdure.Invalid, name))
 		return
-	case how == offer: // it is there, with no less
+	case mode == optionalTool: // the tool is already there, without that restriction
 		return
 	}
 	if r.entries == nil {
@@ -100,14 +101,14 @@ func (r *Registry) add(t Tool, how as) {
 	r.entries[name] = e
 }
 
-// Err returns all refusals since the registry was made, joined; errors.Is tells perdure.Invalid. nil: none.
+// Err returns all refusals as one Invalid error, or nil.
 func (r *Registry) Err() error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return errors.Join(r.refusals...)
 }
 
-// Get returns the tool of a name.
+// Get returns the tool with a name.
 func (r *Registry) Get(name string) (Tool, bool) {
 	e, ok := r.entry(name)
 	return e.tool, ok
@@ -126,15 +127,16 @@ func (r *Registry) Has(name string) bool {
 	return ok
 }
 
-// Offered reports whether the tool of this name must be chosen (see [Registry.Offer]).
-func (r *Registry) Offered(name string) bool {
+// Optional reports whether sessions must choose the tool (see [Registry.RegisterOptional]).
+func (r *Registry) Optional(name string) bool {
 	e, _ := r.entry(name)
-	return e.offered
+	return e.optional
 }
 
-// Defaults returns the names of the tools that need not be chosen, in the order of registration.
+// Defaults returns the names of the tools that sessions need not choose, in the order of
+// registration.
 func (r *Registry) Defaults() []string {
-	return slices.DeleteFunc(r.Names(), r.Offered)
+	return slices.DeleteFunc(r.Names(), r.Optional)
 }
 
 // Len returns the number of tools.
@@ -165,7 +167,7 @@ func (r *Registry) Definitions() []Definition {
 	return definitions
 }
 
-// Unregister removes a tool and returns what was there.
+// Unregister removes a tool and returns it.
 func (r *Registry) Unregister(name string) (Tool, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,14 +179,14 @@ func (r *Registry) Unregister(name string) (Tool, bool) {
 	return e.tool, ok
 }
 
-// Clear removes all tools. Refusals stay.
+// Clear removes all tools. Refusals remain.
 func (r *Registry) Clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.entries, r.names = nil, nil
 }
 
-// Snapshot returns a copy that later changes of r do not reach.
+// Snapshot returns an independent copy.
 func (r *Registry) Snapshot() *Registry {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

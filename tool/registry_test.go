@@ -107,15 +107,15 @@ func TestRegistryRefuses(t *testing.T) {
 		want string
 	}{
 		{"nil", nil, "nil"},
-		{"a nil pointer", (*plain)(nil), "Spec panics"},
+		{"a nil pointer", (*plain)(nil), "Spec panicked"},
 		{"a bad name", with(func(s *tool.Spec) { s.Name = "two words" }), "the name must match"},
 		{"a long name", with(func(s *tool.Spec) { s.Name = strings.Repeat("a", 65) }), "the name must match"},
 		{"no description", with(func(s *tool.Spec) { s.Description = " \n" }), "no description"},
 		{"an unknown class", with(func(s *tool.Spec) { s.Class = "safe" }), "no effect class"},
 		{"an unknown policy", with(func(s *tool.Spec) { s.Policy = "ask" }), "unknown policy"},
 		{"an unknown deferrable", with(func(s *tool.Spec) { s.Deferrable = "maybe" }), "unknown deferrable"},
-		{"a soft budget at the deadline", with(func(s *tool.Spec) { s.SoftBudget, s.Deadline = time.Minute, time.Minute }), "not below the deadline"},
-		{"a soft budget over the default deadline", with(func(s *tool.Spec) { s.SoftBudget = 3 * time.Hour }), "not below the deadline"},
+		{"a soft budget at the deadline", with(func(s *tool.Spec) { s.SoftBudget, s.Deadline = time.Minute, time.Minute }), "must be below the deadline"},
+		{"a soft budget over the default deadline", with(func(s *tool.Spec) { s.SoftBudget = 3 * time.Hour }), "must be below the deadline"},
 		{"a negative soft budget that is not Never", with(func(s *tool.Spec) { s.SoftBudget = -time.Second }), "negative soft budget"},
 		{"a negative deadline", with(func(s *tool.Spec) { s.Deadline = -1 }), "negative deadline"},
 		{"a negative stall timeout", with(func(s *tool.Spec) { s.Stall = -1 }), "negative stall"},
@@ -205,18 +205,18 @@ func TestBackgroundHintNeedsExecutor(t *testing.T) {
 	}
 }
 
-// TestOffered: what is offered is there and no default (TL30).
+// TestOffered: an optional tool is registered and not a default (TL30).
 func TestOffered(t *testing.T) {
 	t.Parallel()
 	r := registry(t, plain{spec: named("a")})
-	r.Offer(plain{spec: named("b")}, plain{spec: named("a")})
+	r.RegisterOptional(plain{spec: named("b")}, plain{spec: named("a")})
 	copied := r.Snapshot()
 
-	if !slices.Equal(copied.Names(), []string{"a", "b"}) || !slices.Equal(copied.Defaults(), []string{"a"}) || !copied.Offered("b") || copied.Offered("c") {
+	if !slices.Equal(copied.Names(), []string{"a", "b"}) || !slices.Equal(copied.Defaults(), []string{"a"}) || !copied.Optional("b") || copied.Optional("c") {
 		t.Errorf("%v, by default %v", copied.Names(), copied.Defaults())
 	}
 	r.Register(plain{spec: named("b")})
-	if r.Offered("b") || r.Err() != nil {
+	if r.Optional("b") || r.Err() != nil {
 		t.Errorf("it was registered, and must be chosen: %v", r.Err())
 	}
 }
@@ -245,7 +245,7 @@ func TestVisibleToolsFilter(t *testing.T) {
 				t.Error(diff)
 			}
 			for name, want := range test.sees {
-				if got := test.env.Sees(name); got != want {
+				if got := test.env.CanSee(name); got != want {
 					t.Errorf("sees %s: %v", name, got)
 				}
 			}

@@ -9,41 +9,44 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Schedules is the session's own schedules (the port "Schedule store"; chapter 12).
+// Schedules manages the session's own schedules (the port "Schedule store").
 type Schedules interface {
-	// CreateSchedule makes a schedule and enables it. The same call makes one (SC23). Limit: too many are enabled; the error's text is
-	// the model's answer. Invalid: why it can never be made; likewise. Denied: the tool may not run, with the answer for the model.
-	CreateSchedule(ctx context.Context, o ScheduleOrder) (perdure.Schedule, error)
-	// Schedules returns the session's schedules in the order of their making.
+	// CreateSchedule creates and enables a schedule. The same call creates only one. Limit: too
+	// many are enabled. Invalid: it is wrong. In both cases the text is the model's answer. Denied:
+	// the tool must not run; it contains the answer for the model.
+	CreateSchedule(ctx context.Context, o ScheduleRequest) (perdure.Schedule, error)
+	// Schedules returns the session's schedules in the order of their creation.
 	Schedules(ctx context.Context) ([]perdure.Schedule, error)
-	// CancelSchedule ends a schedule, with its monitor and what that runs, in one commit, and returns it as it is then. NotFound:
-	// unknown, or another session's (SC22).
+	// CancelSchedule cancels a schedule, its monitor and the monitor's runs in one commit, and
+	// returns the schedule. NotFound: it does not exist in this session.
 	CancelSchedule(ctx context.Context, id perdure.ScheduleID, why string) (perdure.Schedule, error)
 }
 
-// ScheduleOrder is what a model asks for. Of the schedule it fills in Title, Description, one of Cron and At, Zone, Missed, Overlap
-// and Action; the rest is the runtime's.
-type ScheduleOrder struct {
+// ScheduleRequest is a model's request for a schedule. The model sets Title, Description, one of
+// Cron and At, Zone, Missed, Overlap and Action; the runtime sets the rest.
+type ScheduleRequest struct {
 	Schedule perdure.Schedule
-	Monitor  bool // a task stands for it (SC23)
+	Monitor  bool // a task represents it
 }
 
-// RefusedSchedule is the model's answer to an error of [Schedules.CreateSchedule], where it is one that a model can mend.
-func RefusedSchedule(err error) (Result, bool) {
+// ScheduleRefusal returns the model's answer to an error of [Schedules.CreateSchedule], if a model
+// can act on it.
+func ScheduleRefusal(err error) (Result, bool) {
 	var denied *Denied
 	if errors.As(err, &denied) {
 		return denied.Result, true
 	}
 	for _, kind := range []perdure.Kind{perdure.Limit, perdure.Invalid} {
 		if errors.Is(err, kind) {
-			return Error(strings.TrimPrefix(wordsOf(err, kind), kind.Error()+": ")), true
+			return Error(strings.TrimPrefix(textOfKind(err, kind), kind.Error()+": ")), true
 		}
 	}
 	return Result{}, false
 }
 
-// wordsOf returns the words of the error of a kind itself, without what the layers above wrapped around them.
-func wordsOf(err error, kind perdure.Kind) string {
+// textOfKind returns the text of the error of a kind without the texts of the layers that wrapped
+// it.
+func textOfKind(err error, kind perdure.Kind) string {
 	for {
 		inner := errors.Unwrap(err)
 		if inner == error(kind) || !errors.Is(inner, kind) {
@@ -53,8 +56,8 @@ func wordsOf(err error, kind perdure.Kind) string {
 	}
 }
 
-// ShownSchedule is a schedule as a model reads it.
-type ShownSchedule struct {
+// ScheduleView is a schedule in the form for the model.
+type ScheduleView struct {
 	ID     perdure.ScheduleID `json:"schedule_id"`
 	Type   string             `json:"schedule_type"`
 	Cron   *string            `json:"cron_expression"`
@@ -62,17 +65,18 @@ type ShownSchedule struct {
 	Zone   string             `json:"timezone"`
 	NextAt *time.Time         `json:"next_trigger_at"`
 	On     bool               `json:"enabled"`
-	Task   *perdure.TaskID    `json:"task_id"` // of its monitor
+	Task   *perdure.TaskID    `json:"task_id"` // its monitor
 }
 
-// ShowSchedule is what a model reads of a schedule (BG9).
-func ShowSchedule(s perdure.Schedule) ShownSchedule {
-	return ShownSchedule{
-		ID: s.ID, Type: s.Type(), Cron: orNull(s.Cron), At: momentOrNull(s.At), Zone: s.Zone, NextAt: momentOrNull(s.NextAt), On: s.Enabled, Task: orNull(s.Monitor),
+// ViewSchedule returns a schedule in the form for the model.
+func ViewSchedule(s perdure.Schedule) ScheduleView {
+	return ScheduleView{
+		ID: s.ID, Type: s.Type(), Cron: orNull(s.Cron), At: timeOrNull(s.At), Zone: s.Zone,
+		NextAt: timeOrNull(s.NextAt), On: s.Enabled, Task: orNull(s.Monitor),
 	}
 }
 
-// orNull is a text, or null where there is none.
+// orNull returns nil for an empty text.
 func orNull[T ~string](text T) *T {
 	if text == "" {
 		return nil
@@ -80,7 +84,7 @@ func orNull[T ~string](text T) *T {
 	return &text
 }
 
-func momentOrNull(at time.Time) *time.Time {
+func timeOrNull(at time.Time) *time.Time {
 	if at.IsZero() {
 		return nil
 	}

@@ -16,20 +16,20 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// derivation is what a Go type says of arguments.
+// derivation is the schema of a Go type for arguments, with its defaults.
 type derivation struct {
 	text     json.RawMessage
 	defaults defaults
 }
 
-// deriveInput derives the schema of arguments. The library's result is mended: pointers are optional, and
-// null is nowhere accepted (TL24).
+// deriveInput derives the schema of arguments. It adjusts the library's result: pointers are
+// optional, and null is not accepted anywhere.
 func deriveInput(t reflect.Type) (derivation, error) {
 	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: wireTypes()})
 	if err != nil {
 		return derivation{}, fmt.Errorf("derive schema: %w", err)
 	}
-	if err := mend(t, s, input); err != nil {
+	if err := adjustSchema(t, s, input); err != nil {
 		return derivation{}, fmt.Errorf("derive schema: %w", err)
 	}
 	text, err := encode(s)
@@ -43,14 +43,14 @@ func deriveInput(t reflect.Type) (derivation, error) {
 	return d, nil
 }
 
-// deriveOutput derives the schema of results. It is absent where a type has none, such as a Result, an
-// interface or a type that holds itself.
+// deriveOutput derives the schema of results. It is empty for types that have none, such as Result,
+// an interface or a recursive type.
 func deriveOutput(t reflect.Type) json.RawMessage {
 	if t == reflect.TypeFor[Result]() || t.Kind() == reflect.Interface {
 		return nil
 	}
 	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: wireTypes()})
-	if err != nil || mend(t, s, output) != nil {
+	if err != nil || adjustSchema(t, s, output) != nil {
 		return nil
 	}
 	text, err := encode(s)
@@ -60,7 +60,7 @@ func deriveOutput(t reflect.Type) json.RawMessage {
 	return text
 }
 
-// wireTypes are the types whose JSON is not what their Go kind suggests.
+// wireTypes are the types whose JSON differs from what their Go kind suggests.
 func wireTypes() map[reflect.Type]*jsonschema.Schema {
 	return map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[json.Number]():     {Type: "number"},
@@ -69,7 +69,7 @@ func wireTypes() map[reflect.Type]*jsonschema.Schema {
 	}
 }
 
-// direction says whether a schema describes what is read or what is written.
+// direction says whether a schema is for input or for output.
 type direction int
 
 const (
@@ -77,8 +77,8 @@ const (
 	output
 )
 
-// mend walks a derived schema beside its type, and adds what our tags say.
-func mend(t reflect.Type, s *jsonschema.Schema, to direction) error {
+// adjustSchema adjusts a derived schema to its type and applies our tags.
+func adjustSchema(t reflect.Type, s *jsonschema.Schema, to direction) error {
 	if s == nil {
 		return nil
 	}
@@ -90,11 +90,11 @@ func mend(t reflect.Type, s *jsonschema.Schema, to direction) error {
 	}
 	switch t.Kind() {
 	case reflect.Slice, reflect.Array:
-		return mend(t.Elem(), s.Items, to)
+		return adjustSchema(t.Elem(), s.Items, to)
 	case reflect.Map:
-		return mend(t.Elem(), s.AdditionalProperties, to)
+		return adjustSchema(t.Elem(), s.AdditionalProperties, to)
 	case reflect.Struct:
-		return mendFields(t, s, to)
+		return adjustFields(t, s, to)
 	}
 	return nil
 }
@@ -106,14 +106,14 @@ func refuseNull(s *jsonschema.Schema) {
 	}
 }
 
-func mendFields(t reflect.Type, s *jsonschema.Schema, to direction) error {
+func adjustFields(t reflect.Type, s *jsonschema.Schema, to direction) error {
 	for _, field := range reflect.VisibleFields(t) {
 		name := jsonName(field)
 		property := s.Properties[name]
 		if field.Anonymous || property == nil {
 			continue
 		}
-		if err := mend(field.Type, property, to); err != nil {
+		if err := adjustSchema(field.Type, property, to); err != nil {
 			return err
 		}
 		if err := annotate(property, field.Tag); err != nil {
@@ -126,7 +126,7 @@ func mendFields(t reflect.Type, s *jsonschema.Schema, to direction) error {
 	return nil
 }
 
-// jsonName is the name under which encoding/json knows a field.
+// jsonName returns the name of a field in encoding/json.
 func jsonName(field reflect.StructField) string {
 	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 	if name == "" {
@@ -135,7 +135,7 @@ func jsonName(field reflect.StructField) string {
 	return name
 }
 
-// annotate adds the keywords of a field's tags.
+// annotate applies the tags of a field.
 func annotate(s *jsonschema.Schema, tag reflect.StructTag) error {
 	items := s
 	if s.Items != nil {
@@ -179,7 +179,7 @@ func setNumber(to **float64) func(string) error {
 	return func(text string) error {
 		n, err := strconv.ParseFloat(text, 64)
 		if err == nil && !json.Valid([]byte(text)) {
-			err = fmt.Errorf("%q is no number in JSON", text)
+			err = fmt.Errorf("%q is not a JSON number", text)
 		}
 		*to = &n
 		return err
@@ -190,7 +190,7 @@ func setCount(to **int) func(string) error {
 	return func(text string) error {
 		n, err := strconv.Atoi(text)
 		if err == nil && n < 0 {
-			err = fmt.Errorf("%d is below 0", n)
+			err = fmt.Errorf("%d is negative", n)
 		}
 		*to = &n
 		return err
@@ -208,11 +208,11 @@ func setEnum(s *jsonschema.Schema, text string) error {
 				return err
 			}
 			if _, err := strconv.ParseFloat(value, 64); err != nil || !json.Valid([]byte(value)) {
-				return fmt.Errorf("%q is no number in JSON", value)
+				return fmt.Errorf("%q is not a JSON number", value)
 			}
 			s.Enum = append(s.Enum, json.Number(value))
 		default:
-			return fmt.Errorf("a %s has no enum", s.Type)
+			return fmt.Errorf("a %s cannot have an enum", s.Type)
 		}
 	}
 	return nil
@@ -225,7 +225,7 @@ func setDefault(s *jsonschema.Schema, text string) error {
 	}
 	value, err := perdure.CanonicalJSON(value)
 	if err != nil || strings.TrimSpace(text) == "" && s.Type != "string" {
-		return fmt.Errorf("%q is no JSON", text)
+		return fmt.Errorf("%q is not JSON", text)
 	}
 	own, err := encode(s)
 	if err != nil {
@@ -236,13 +236,13 @@ func setDefault(s *jsonschema.Schema, text string) error {
 		return err
 	}
 	if faults := compiled.check(value); len(faults) > 0 {
-		return fmt.Errorf("%s breaks its own schema: %s", text, faults[0].text)
+		return fmt.Errorf("%s does not match its own schema: %s", text, faults[0].text)
 	}
 	s.Default = value
 	return nil
 }
 
-// defaults fills absent properties. The zero value fills nothing.
+// defaults fills in absent properties. The zero value fills in nothing.
 type defaults struct{ schema *jsonschema.Schema }
 
 // into returns the arguments with their defaults.

@@ -8,101 +8,106 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Values is what a session keeps by key (the port "Session storage store"; VA1). A key has 1 to 256 bytes, a value at
-// most 1 MiB, a session at most 1,000 keys; beyond is Limit or Invalid, with a text fit for the model.
+// Values stores values by key for a session (the port "Session storage store"). A key has 1 to 256
+// bytes, a value at most 1 MiB, and a session at most 1,000 keys; otherwise the error is Limit or
+// Invalid, with a text for the model.
 type Values interface {
-	// SetValue writes a value, or replaces it.
+	// SetValue writes or replaces a value.
 	SetValue(ctx context.Context, key, text string) error
-	// Value returns a value, and whether it is there.
+	// Value returns a value, and whether it exists.
 	Value(ctx context.Context, key string) (text string, ok bool, err error)
-	// RemoveValue says whether it was there.
+	// RemoveValue deletes a value and reports whether it existed.
 	RemoveValue(ctx context.Context, key string) (bool, error)
-	// Keys lists the keys in their order, without values.
+	// Keys lists the keys in order, without values.
 	Keys(ctx context.Context) ([]KeyStat, error)
 }
 
 // KeyStat describes a value.
 type KeyStat struct {
 	Key       string    `json:"key"`
-	Version   int64     `json:"version"` // from 1, one more with each write
+	Version   int64     `json:"version"` // from 1, increased by each write
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// Secrets is what a session keeps under lock and key (the port "Session storage store"; SE1 to SE4). A name has 1 to
-// 256 bytes, a secret at most 64 KiB. Without a key every method that needs one is Unavailable, with the reason.
+// Secrets stores encrypted secrets for a session (the port "Session storage store"). A name has 1
+// to 256 bytes, a secret at most 64 KiB. Without an encryption key, methods that need one return
+// Unavailable with the reason.
 type Secrets interface {
-	// SetSecret seals a value and writes it, or replaces it.
+	// SetSecret encrypts and writes or replaces a secret.
 	SetSecret(ctx context.Context, s SecretWrite) error
-	// Secret describes a secret. NotFound: it is not there, or its name is reserved.
+	// Secret describes a secret. NotFound: it does not exist, or its name is reserved.
 	Secret(ctx context.Context, name string) (SecretStat, error)
-	// Reveal opens a secret, for a tool that has the permission secret.read or that puts it where its hosts allow.
-	// Every call is audited. NotFound: it is not there, or its name is reserved. The other errors are those of
-	// internal/secret: an unknown key, tampering, corruption.
+	// Reveal returns the value of a secret. It is for tools that have the permission secret.read or
+	// that send the value only to its allowed hosts. Every call is audited. NotFound: it does not
+	// exist, or its name is reserved. Other errors are those of internal/secret: unknown key,
+	// tampering, corruption.
 	Reveal(ctx context.Context, name string) (string, error)
-	// RemoveSecret says whether it was there.
+	// RemoveSecret deletes a secret and reports whether it existed.
 	RemoveSecret(ctx context.Context, name string) (bool, error)
-	// Secrets lists the names in their order, without values.
+	// Secrets lists the names in order, without values.
 	Secrets(ctx context.Context) ([]SecretStat, error)
 }
 
-// SecretWrite is a secret on its way in.
+// SecretWrite is a secret to write.
 type SecretWrite struct {
 	Name  string
 	Value string
-	Hosts []string // where the value may be sent to; empty: nowhere, only into the environment of a process
+	Hosts []string // hosts that the value may be sent to; empty: none, only the environment of a process
 }
 
-// SecretStat describes a secret, never its value.
+// SecretStat describes a secret without its value.
 type SecretStat struct {
 	Name      string    `json:"name"`
-	Version   int64     `json:"version"` // from 1, one more with each write
+	Version   int64     `json:"version"` // from 1, increased by each write
 	Hosts     []string  `json:"hosts,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 
-	Call perdure.CallID `json:"-"` // that wrote this version; empty: none did
+	Call perdure.CallID `json:"-"` // the call that wrote this version; empty: none
 }
 
-// Known is the values of the session's secrets, for whoever masks what its tools say (SE4, RD5): as they are, and in base64,
-// hex, URL and JSON escapes. It follows what is added and removed. Safe for concurrent use.
-type Known interface {
+// SecretMasker knows the values of the session's secrets, so that they can be masked in what tools
+// report: as they are, and in base64, hex, URL and JSON escapes. It follows changes of the secrets.
+// Safe for concurrent use.
+type SecretMasker interface {
 	// Any reports whether there is anything to mask.
 	Any() bool
-	// Readable says why not all of them are known now, for instance since the store does not answer; nil: they are. NotFound:
-	// the key of one is not here.
-	Readable() error
-	// Mask takes the secrets out of a text.
+	// Complete returns why some secrets are not known now, for instance because the store does not
+	// answer; nil: all are known. NotFound: the encryption key of one is missing.
+	Complete() error
+	// Mask masks the secrets in a text.
 	Mask(text string) string
-	// Stream takes them out of one stream, wherever its pieces were cut.
-	Stream() Masking
+	// Stream masks the secrets in a stream, however it is split.
+	Stream() StreamMasker
 }
 
-// Masking is one stream that is masked. One goroutine uses it.
-type Masking interface {
-	// Feed takes the next piece and returns what may go out now.
+// StreamMasker masks one stream. It is used by one goroutine.
+type StreamMasker interface {
+	// Feed takes the next piece and returns what can be passed on now.
 	Feed(chunk []byte) []byte
-	// Flush returns what was held back, when nothing more comes.
+	// Flush returns what was held back, after the last piece.
 	Flush() []byte
-	// Skip says that a piece of the stream is missing here, and returns what may still go out of what came before it. What a
-	// secret has on either side of the piece is not shown.
+	// Skip says that a piece of the stream is missing here, and returns what can still be passed on
+	// of what came before. Parts of a secret on either side of the gap are masked.
 	Skip() []byte
 }
 
-// Images is the images that tools leave (the port "Image store"; IM1). An image has at most 20 MB, and its type is
-// sniffed, not believed.
+// Images stores the images that tools create (the port "Image store"). An image has at most 20 MB.
+// Its type is detected from the bytes.
 type Images interface {
-	// Create returns once the bytes are durable. Invalid: it is no image. Limit: it is too large.
+	// Create returns after the bytes are durable. Invalid: not an image. Limit: too large.
 	Create(ctx context.Context, w ImageWrite) (ImageStat, error)
-	// Image returns an image with its bytes. NotFound: unknown or foreign.
+	// Image returns an image with its bytes. NotFound: it does not exist in this session.
 	Image(ctx context.Context, id perdure.ImageID) (Image, error)
-	// ImageStat describes an image. NotFound: unknown or foreign.
+	// ImageStat describes an image. NotFound: it does not exist in this session.
 	ImageStat(ctx context.Context, id perdure.ImageID) (ImageStat, error)
-	// Resolve is an image as a model is sent it, and whether it is there (the port "Image resolver").
+	// Resolve returns an image in the form for a model, and whether it exists (the port "Image
+	// resolver").
 	Resolve(ctx context.Context, id perdure.ImageID) (ResolvedImage, bool, error)
 }
 
-// ImageWrite is an image on its way in.
+// ImageWrite is an image to store.
 type ImageWrite struct {
 	Filename string
 	Data     []byte
@@ -125,23 +130,25 @@ type Image struct {
 	Data []byte
 }
 
-// ResolvedImage is an image on its way to a model.
+// ResolvedImage is an image in the form for a model.
 type ResolvedImage struct {
 	MediaType string
 	Base64    string
 }
 
-// URL is the image as data:<type>;base64,<data>.
+// URL returns the image as data:<type>;base64,<data>.
 func (r ResolvedImage) URL() string { return "data:" + r.MediaType + ";base64," + r.Base64 }
 
-// SQL is the session's own databases, by name (the port "Session SQL store"; SQ1): 10 of 50 MB, 100 MB in all.
+// SQL gives access to the session's own databases, by name (the port "Session SQL store"): 10
+// databases of 50 MB, 100 MB in total.
 type SQL interface {
-	// Query runs one statement that reads, at most 1,000 rows and 1 MB of them: what was cut is said. Invalid: what
-	// the database says of the statement, fit for the model. Limit: it took longer than 30 s, or there is no room.
+	// Query runs one statement that reads. It returns at most 1,000 rows and 1 MB; Note says what
+	// was cut off. Invalid: the database's error about the statement, for the model. Limit: it took
+	// longer than 30 s, or the storage limit is reached.
 	Query(ctx context.Context, s SQLStatement) (SQLRows, error)
-	// Execute runs one statement that writes, in a transaction of its own.
-	Execute(ctx context.Context, s SQLStatement) (SQLDone, error)
-	// Schema lists the tables and their columns; a database that does not exist has none.
+	// Execute runs one statement that writes, in its own transaction.
+	Execute(ctx context.Context, s SQLStatement) (SQLResult, error)
+	// Schema lists the tables with their columns; none for a database that does not exist.
 	Schema(ctx context.Context, database string) ([]SQLTable, error)
 	// Databases lists the session's databases.
 	Databases(ctx context.Context) ([]SQLDatabase, error)
@@ -151,18 +158,18 @@ type SQL interface {
 type SQLStatement struct {
 	Database string // a name of letters, digits, - and _; empty: main
 	Text     string
-	Args     []any // nil, bool, float64, string: as they come from JSON
+	Args     []any // nil, bool, float64 or string, as decoded from JSON
 }
 
-// SQLRows is what a query found.
+// SQLRows is the result of a query.
 type SQLRows struct {
 	Columns []string `json:"columns"`
 	Rows    [][]any  `json:"rows"`
-	Note    string   `json:"note,omitempty"` // says what was cut
+	Note    string   `json:"note,omitempty"` // says what was cut off
 }
 
-// SQLDone is what a statement did.
-type SQLDone struct {
+// SQLResult is the result of a statement that writes.
+type SQLResult struct {
 	RowsAffected int64 `json:"rows_affected"`
 	LastInsertID int64 `json:"last_insert_id"`
 }

@@ -1,7 +1,10 @@
-// Package tool is the port of tools: what a tool says of itself, how it is run, and what it may reach.
+// Package tool is the port of tools: how a tool describes itself, how it is run, and what it can
+// access.
 //
-// It may import the root, agent and the two JSON Schema libraries. The one thing to know: a tool's [Spec] states
-// its effect class, and that class alone decides what happens to a call that a crash cut in half.
+// The package may import the root package, agent, budget and the two JSON Schema libraries.
+//
+// The one thing to know: a tool's [Spec] states its effect class, and this class decides what crash
+// recovery does with a call that was running.
 package tool
 
 import (
@@ -12,16 +15,16 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Never, as a soft budget, means that the call never leaves the foreground by itself (LN2, LN5).
+// Never as a soft budget means that the call never detaches by itself.
 const Never time.Duration = -1
 
-// The defaults of a Spec's clocks.
+// The defaults of the times in a Spec.
 const (
 	DefaultSoftBudget = 600 * time.Second
 	DefaultDeadline   = 2 * time.Hour
 )
 
-// Policy says whether a call may run without being asked about (AP1).
+// Policy says whether a call needs an approval or runs on the client.
 type Policy string
 
 // The policies. The zero value is auto.
@@ -31,7 +34,7 @@ const (
 	PolicyClientSide       Policy = "client_side"
 )
 
-// Deferrable says whether a tool's schema may be loaded later (TL37).
+// Deferrable says whether the model may receive the tool's schema later.
 type Deferrable string
 
 // The kinds of deferred loading. The zero value is automatic.
@@ -41,8 +44,8 @@ const (
 	DeferAlways    Deferrable = "always"
 )
 
-// Hints advise; only policy, effect class and concurrency class bind the runtime (O7). A nil flag is unknown
-// and is read conservatively.
+// Hints are advice. Only policy, effect class and concurrency class bind the runtime, except where
+// a field says otherwise. A nil flag means unknown, and the runtime then assumes the worse case.
 type Hints struct {
 	ReadOnly           *bool          `json:"readonly,omitempty"`
 	Destructive        *bool          `json:"destructive,omitempty"`
@@ -50,149 +53,160 @@ type Hints struct {
 	OpenWorld          *bool          `json:"open_world,omitempty"`
 	RequiresSecrets    *bool          `json:"requires_secrets,omitempty"`
 	LongRunning        *bool          `json:"long_running,omitempty"`
-	SupportsBackground *bool          `json:"supports_background,omitempty"` // follows from Background; only foreign definitions set it
+	SupportsBackground *bool          `json:"supports_background,omitempty"` // derived, except for foreign definitions
 	CPUBound           *bool          `json:"cpu_bound,omitempty"`
 	PersistOutput      *bool          `json:"persist_output,omitempty"`
-	Payment            *bool          `json:"payment,omitempty"` // its calls may pay; binds: the tool is at most once (PA2)
+	Payment            *bool          `json:"payment,omitempty"` // its calls may pay; requires at_most_once
 	NarrationNoun      string         `json:"narration_noun,omitempty"`
 	CapabilityID       string         `json:"capability_id,omitempty"`
 	CapabilityName     string         `json:"capability_name,omitempty"`
-	Metadata           map[string]any `json:"metadata,omitempty"` // the host's own; never sent to a model
+	Metadata           map[string]any `json:"metadata,omitempty"` // of the host; never sent to a model
 }
 
-// Spec is what a tool says of itself: a value, the same on every call (TL1).
+// Spec describes a tool. It is a value and the same on every call.
 type Spec struct {
 	Name         string              // ^[A-Za-z0-9_-]{1,64}$
 	DisplayName  string              // for people; empty: the name
-	Description  string              // what the model reads; required
-	Parameters   json.RawMessage     // JSON Schema 2020-12 of an object; typed tools derive it; empty: {"type":"object"}
-	OutputSchema json.RawMessage     // absent, or derived from Out
-	Class        perdure.EffectClass // required (TL10)
+	Description  string              // for the model; required
+	Parameters   json.RawMessage     // JSON Schema 2020-12; derived for typed tools; empty: {"type":"object"}
+	OutputSchema json.RawMessage     // derived for typed tools; may be empty
+	Class        perdure.EffectClass // required
 	Policy       Policy
 	Deferrable   Deferrable
 	Hints        Hints
-	Concurrency  string        // concurrency class: calls of one class in one step run one after another (TN11)
+	Concurrency  string        // concurrency class: calls of one class in a step run one after another
 	SoftBudget   time.Duration // 0: DefaultSoftBudget; Never: the call never detaches
 	Deadline     time.Duration // of execution; 0: DefaultDeadline
 	Stall        time.Duration // 0: no stall timeout
-	Waits        time.Duration // the longest that one call may wait for others as it is told to, and show no sign of life; 0: it does not (ER7)
-	NeedsEnv     bool          // cannot work without a session (TL6)
-	Inside       bool          // it reaches nothing but what the session itself keeps: its files, values, tasks
-	Agent        bool          // it asks another agent, elsewhere: its tasks are of kind external_agent, and none is begun a second time (SA13, RC17)
-	Trusted      bool          // nothing in its results was written by others: no page, no file, no output of a command (S3)
-	DryAware     bool          // says by itself what it would do in a dry run (AP13); else it is not entered then
-	Prompt       string        // what the system prompt says while the tool is there; empty: nothing
+	// MaxWait is the longest time for which a call may wait for other work, as its arguments say,
+	// without a sign of life. 0: it does not wait.
+	MaxWait     time.Duration
+	NeedsEnv    bool // it cannot work without a session
+	SessionOnly bool // it accesses nothing but the session's own files, values and tasks
+	// ExternalAgent says that it calls an external agent: its tasks are of kind external_agent, and
+	// crash recovery never starts one a second time.
+	ExternalAgent bool
+	// Trusted says that its results contain nothing that others wrote: no page, no file, no output
+	// of a command.
+	Trusted       bool
+	HandlesDryRun bool   // in a dry run it says itself what it would do; false: it is not entered then
+	Prompt        string // added to the system prompt while the tool is available; empty: nothing
 }
 
-// Call is one invocation as the tool sees it (TL3). A tool keeps neither it nor Env after it returns.
+// Call is one invocation as the tool sees it. A tool must keep neither Call nor Env after it
+// returns.
 type Call struct {
 	Session   perdure.SessionID
-	Org       string // whose the session is, for ever; empty: the default one, or a call that does not run yet
-	User      string // of the org; empty: nobody in particular, or a call that does not run yet
+	Org       string // of the session; empty: the default org, or a call that does not run yet
+	User      string // of the org; empty: no particular user, or a call that does not run yet
 	Turn      perdure.TurnID
 	ID        perdure.CallID
 	Task      perdure.TaskID // empty in the foreground
 	Attempt   int            // of the task; 0 in the foreground
-	Execution int            // runs begun for this call, from 1; an adopted run keeps its number
+	Execution int            // starts of this call, from 1; adopting a process does not count
 	Tool      string
 	Args      json.RawMessage     // validated against the schema
-	Key       string              // the idempotency key: the same for every execution, attempt and owner (LG10)
+	Key       string              // the idempotency key: the same for every execution, attempt and owner
 	Class     perdure.EffectClass // as claimed
 	Deadline  time.Time           // zero: none
 
-	// Granted is what of its permissions a policy or a person allowed expressly. It is told for [ReadSecret] only.
+	// Granted has the permissions that a policy or a person explicitly allowed. Only permissions of
+	// the kind [ReadSecret] are listed.
 	Granted []perdure.Permission
 }
 
-// ReadUntrusted is the kind of the permission to reach further than the session after its model read what came from outside;
-// its target is the tool. It is asked for by calls of tools that are not Inside, and granted unless the agent or a policy
-// says otherwise (S3).
+// ReadUntrusted is the kind of the permission to reach outside the session after the model read
+// untrusted content; its target is the tool. Calls of tools that are not Inside need it. It is
+// granted unless the agent or a policy says otherwise.
 const ReadUntrusted = "untrusted"
 
-// ReadSecret is the kind of the permission to show the value of a secret to the model; its target is the secret's name. What
-// nobody allowed expressly is not allowed (SE3).
+// ReadSecret is the kind of the permission to show the value of a secret to the model; its target
+// is the name of the secret. It must be allowed explicitly.
 const ReadSecret = "secret.read"
 
-// Tool is something that a model may call.
+// Tool is something that a model can call.
 type Tool interface {
 	// Spec returns the same value on every call.
 	Spec() Spec
-	// Run carries out one call. It is safe for concurrent use, unless a concurrency class says otherwise.
-	// ctx ends on cancel, interrupt, deadline, stall, lost fence and shutdown; context.Cause tells which
-	// as a perdure.Cause (TL4). A panic becomes an internal error (TL5).
+	// Run executes one call. It is safe for concurrent use, unless a concurrency class says
+	// otherwise. ctx ends on cancel, interrupt, deadline, stall, lost fence and shutdown;
+	// context.Cause returns the reason as a perdure.Cause. A panic becomes an internal error.
 	Run(ctx context.Context, call Call, env Env) Result
 }
 
-// Background is a tool that can be the target of spawn_background. Having it is the hint (TL2).
+// Background is a tool that can be the target of spawn_background.
 type Background interface {
 	Tool
-	// RunBackground carries out one attempt of a task. What it reports through sink is durable.
+	// RunBackground executes one attempt of a task. Everything reported through sink is durable.
 	RunBackground(ctx context.Context, call Call, env Env, sink Sink) Result
 }
 
-// Reconciler is a tool that can say whether an earlier execution of the call happened.
+// Reconciler is a tool that can tell whether an earlier execution of a call took effect.
 type Reconciler interface {
 	Tool
-	// Reconcile must change nothing. An error counts as CannotTell.
+	// Reconcile must not change anything. An error means that it cannot tell.
 	Reconcile(ctx context.Context, call Call, env Env) (Reconciled, error)
 }
 
-// Reconciled is the answer of a Reconciler. The zero value is "cannot tell".
+// Reconciled is the answer of a Reconciler. The zero value means that it cannot tell.
 type Reconciled struct {
 	Happened     bool
 	DidNotHappen bool
-	Result       Result // when it happened
+	Result       Result // with Happened
 }
 
-// Reattacher is a tool that finds the work of a dead attempt again by itself, for instance a remote job.
+// Reattacher is a tool that can find the work of a dead attempt again, for instance a remote job.
 type Reattacher interface {
 	Background
-	// Reattach goes on with the task's work. gone means that the work is not there any more.
+	// Reattach continues the work of the task. gone means that the work no longer exists.
 	Reattach(ctx context.Context, task perdure.Task, env Env, sink Sink) (result Result, gone bool)
 }
 
-// Survivor is a tool whose work goes on while the runtime is dead, because a process of its own carries it
-// (RC20). Call.Execution names the run.
-type Survivor interface {
+// Adoptable is a tool whose work continues while the engine is not running, because it has a
+// process schema its own. Call.Execution identifies the execution.
+type Adoptable interface {
 	Tool
-	// Prepare makes the ticket of a run, before its claim is committed. Preparing again does nothing.
+	// Prepare makes the start ticket of an execution, before the claim is committed. Preparing
+	// again does nothing.
 	Prepare(ctx context.Context, call Call) error
-	// Look says what is left of a run whose runtime died. A ticket that was not used is revoked by this:
-	// the run never started, and never will.
-	Look(ctx context.Context, call Call) (perdure.Remains, error)
-	// Adopt follows a run that is alive or has ended to its end, as if it had been started here.
-	// Output that is in the task's log already is not reported again.
+	// Inspect reports what is left of an execution whose engine has died. It revokes an unused
+	// start ticket: the execution has not started then, and never will.
+	Inspect(ctx context.Context, call Call) (perdure.ExecutionRemains, error)
+	// Adopt follows a running or ended execution to its end, as if it had been started here. It
+	// does not repeat output that is already in the task's log.
 	Adopt(ctx context.Context, call Call, env Env, sink Sink) Result
-	// Stop ends what is left of a run and returns when the whole process tree is gone.
+	// Stop stops what is left of an execution and returns when the whole process tree has ended.
 	Stop(ctx context.Context, call Call) error
 }
 
-// Cleaner is a tool whose calls leave something behind outside the session's files, for instance what kept a command's
-// output.
+// Cleaner is a tool whose calls leave something behind outside the session's files, for instance
+// the stored output of a command.
 type Cleaner interface {
 	Tool
-	// Clean removes what is left of all executions of a call whose record was pruned (TK16). Call.Execution is the last one
-	// that was begun; Call.Args and Call.Deadline are not set. Nothing asks for the call's work any more, and cleaning again does
-	// nothing. An error leaves what still stands for the next time: work that yet lives stays.
+	// Clean removes what is left of all executions of a call whose record was pruned.
+	// Call.Execution is the last one that started; Call.Args and Call.Deadline are not set. Nothing
+	// asks for the work of the call any more. Cleaning again does nothing. Work that is still
+	// running must not be removed; then Clean returns an error and is called again later.
 	Clean(ctx context.Context, call Call) error
 }
 
-// Killer is a tool whose work can be stopped by more than its context (RC4).
+// Killer is a tool whose work can be stopped by more than its context.
 type Killer interface {
 	Tool
-	// Kill stops the call's work, by force if told so. It may be called more than once.
+	// Kill stops the call's work, with force if the argument says so. It may be called more than
+	// once.
 	Kill(call Call, force bool)
 }
 
-// Guarded is a tool that says what one of its calls wants to do, so that a policy can judge it (AP1).
+// Guarded is a tool that declares what a call wants to do, so that a policy can evaluate it.
 type Guarded interface {
 	Tool
-	// Permissions returns what the call needs beside the tool itself: the paths, hosts, commands it is about. It is a
-	// pure function of the call.
+	// Permissions returns what the call needs in addition to the tool itself: paths, hosts,
+	// commands. It is a pure function of the call.
 	Permissions(call Call) []perdure.Permission
 }
 
-// Phase is where a call stands when it is narrated.
+// Phase is the phase of a call that is narrated.
 type Phase string
 
 // The phases of a narration.
@@ -202,7 +216,7 @@ const (
 	PhaseFailed    Phase = "failed"
 )
 
-// Narrator is a tool that tells people what a call does, in a sentence (TL7).
+// Narrator is a tool that describes its calls to people in a sentence.
 type Narrator interface {
 	Tool
 	// Narrate returns a sentence, or the empty string for the default.

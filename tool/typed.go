@@ -9,11 +9,12 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// New makes a tool of a Go function. The schema of the arguments is derived from In, a struct, and the
-// output schema from Out, unless the spec has its own (TL24).
+// New makes a tool from a Go function. The schema of the arguments is derived from In, a struct,
+// and the output schema from Out, unless the spec has its own.
 //
-// A field is named by its json tag and is required, unless it is a pointer, has omitempty or omitzero, or
-// has a default. Null is never accepted, and unknown properties are refused. These tags say more:
+// A field has the name of its json tag. It is required unless it is a pointer, has omitempty or
+// omitzero, or has a default. null is never accepted, and unknown properties are refused. More
+// tags:
 //
 //	jsonschema:"…"            the description
 //	enum:"a,b"                the accepted values; on a list, of its items
@@ -23,21 +24,23 @@ import (
 //	minItems:"1" maxItems:"9"
 //	default:"5"               filled in after validation when the property is absent
 //
-// What fn returns is the result as JSON; an Out of type [Result] is the result itself. An error is a tool
-// error if it is a [ToolError] or a [FileError], else internal (TL13). In fn, env.Sink is never nil.
+// The return value of fn becomes the result as JSON; an Out of type [Result] is used as it is. An
+// error is a tool error if it is a [ToolError] or a [FileError], else an internal error. In fn,
+// env.Sink is never nil.
 //
-// New does not fail: a spec without an effect class, or types without a schema, are refused by the registry.
+// MustNotExist does not fail: the registry refuses a spec without an effect class, or types without
+// a schema.
 func New[In, Out any](spec Spec, fn func(ctx context.Context, in In, env Env) (Out, error)) Tool {
 	return newTyped(spec, fn)
 }
 
-// NewBackground is New for a tool that can also run in the background, with the same function. There
-// env.Sink is the task's, and what is reported through it is durable.
+// NewBackground is New for a tool that can also run in the background, with the same function.
+// There env.Sink is the task's, and everything reported through it is durable.
 func NewBackground[In, Out any](spec Spec, fn func(ctx context.Context, in In, env Env) (Out, error)) Background {
 	return &typedBackground[In, Out]{newTyped(spec, fn)}
 }
 
-// typed is a tool of a Go function.
+// typed is a tool made from a Go function.
 type typed[In, Out any] struct {
 	spec Spec
 	fn   func(ctx context.Context, in In, env Env) (Out, error)
@@ -51,9 +54,9 @@ func newTyped[In, Out any](spec Spec, fn func(ctx context.Context, in In, env En
 	derived, err := deriveInput(reflect.TypeFor[In]())
 	switch {
 	case fn == nil:
-		t.spec.Parameters = unusable("the tool has no function")
+		t.spec.Parameters = refusedSchema("the tool has no function")
 	case err != nil:
-		t.spec.Parameters = unusable(err.Error())
+		t.spec.Parameters = refusedSchema(err.Error())
 	case len(spec.Parameters) == 0:
 		t.spec.Parameters = derived.text
 	}
@@ -71,7 +74,7 @@ func (t *typed[In, Out]) Spec() Spec { return t.spec }
 func (t *typed[In, Out]) Run(ctx context.Context, call Call, env Env) Result {
 	canonical, err := perdure.CanonicalJSON(call.Args)
 	if err != nil {
-		return Error(faultText(t.spec.Name, []fault{{"/", jsonFault(err)}}))
+		return Error(faultText(t.spec.Name, []fault{{"/", jsonFaultText(err)}}))
 	}
 	in, faults := decode[In](canonical, t.fill)
 	if len(faults) > 0 {
@@ -100,40 +103,41 @@ func (t *typed[In, Out]) decodes(canonical []byte) []fault {
 	return faults
 }
 
-// Decode reads the arguments of a call as [New] does for its function: numbers exact, defaults filled in.
-// For the optional methods of a tool, such as Reconcile. The error is a *ToolError.
+// Decode decodes the arguments of a call as [MustNotExist] does for its function: numbers are
+// exact, and defaults are filled in. It is for the optional methods of a tool, such as Reconcile.
+// The error is a *ToolError.
 func Decode[In any](call Call) (In, error) {
-	var none In
+	var zero In
 	canonical, err := perdure.CanonicalJSON(call.Args)
 	if err != nil {
-		return none, &ToolError{faultText(call.Tool, []fault{{"/", jsonFault(err)}})}
+		return zero, &ToolError{faultText(call.Tool, []fault{{"/", jsonFaultText(err)}})}
 	}
 	derived, err := deriveInput(reflect.TypeFor[In]())
 	if err != nil {
-		return none, err
+		return zero, err
 	}
 	in, faults := decode[In](canonical, derived.defaults)
 	if len(faults) > 0 {
-		return none, &ToolError{faultText(call.Tool, faults)}
+		return zero, &ToolError{faultText(call.Tool, faults)}
 	}
 	return in, nil
 }
 
-// decode reads canonical JSON into a Go value. Canonical numbers have no needless fraction or exponent, so
-// 5.0 fits an integer and 5.5 does not.
+// decode decodes canonical JSON into a Go value. Canonical numbers have no unneeded fraction or
+// exponent, so 5.0 fits an integer and 5.5 does not.
 func decode[In any](canonical []byte, fill defaults) (In, []fault) {
-	var in, none In
+	var in, zero In
 	text, err := fill.into(canonical)
 	if err != nil {
-		return none, []fault{{"/", jsonFault(err)}}
+		return zero, []fault{{"/", jsonFaultText(err)}}
 	}
 	if err := perdure.DecodeJSON(text, &in); err != nil {
-		return none, []fault{decodeFault(err)}
+		return zero, []fault{decodeFault(err)}
 	}
 	return in, nil
 }
 
-// decodeFault is what a value in the arguments does not fit.
+// decodeFault returns the fault of a value that does not fit the Go type.
 func decodeFault(err error) fault {
 	var wrong *perdure.JSONError
 	if !errors.As(err, &wrong) {

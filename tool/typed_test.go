@@ -214,7 +214,7 @@ func TestTypedOutsideARegistry(t *testing.T) {
 	}
 }
 
-// statuses is a sink that keeps what it is told.
+// statuses is a sink that records the reported statuses.
 type statuses struct {
 	tool.Sink
 	texts []string

@@ -17,33 +17,34 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// The limits of what is said of arguments.
+// The limits of the report about arguments.
 const (
-	maxFaults     = 20   // TL22
+	maxFaults     = 20   // in a report
 	maxFaultBytes = 300  // of a path, and of a text
-	maxCollected  = 1000 // faults that are looked at
-	maxListed     = 20   // values of an enum that are named
+	maxCollected  = 1000 // faults that are collected
+	maxListed     = 20   // enum values that are listed
 )
 
-// SelfValidating is a tool that words faults of its arguments itself, as spawn_background does (TL22, 8.1).
-// Whoever runs its calls does not ask [Registry.Validate] first; the tool asks it for the faults that it has
-// no words for.
+// SelfValidating is a tool that reports faults of its arguments with its own texts, as
+// spawn_background does. The runtime does not call [Registry.Validate] for its calls; the tool
+// calls it for the faults that it has no texts for.
 type SelfValidating interface {
 	Tool
-	// ValidatesItself reports whether that is so.
+	// ValidatesItself reports whether the tool does that.
 	ValidatesItself() bool
 }
 
-// fault is one thing that is wrong with arguments.
+// fault is a fault of arguments.
 type fault struct {
-	path string // JSON pointer; "/" is the whole
+	path string // JSON pointer; "/" is the whole value
 	text string
 }
 
-// Validate checks arguments before anything else happens to a call (TL22). nil: they are fine. Otherwise it
-// returns the result of a call that was never started: they are no JSON object, are cut off, repeat a key,
-// or break the schema. All faults are told, up to 20, in the order of their paths. Nothing is coerced. Empty
-// arguments count as {}. An unknown name is refused too.
+// Validate checks arguments before anything else happens to a call. nil: they are valid. Otherwise
+// it returns the result of a call that never started: the arguments are not a JSON object, are cut
+// off, contain a duplicate key, or do not match the schema. It reports all faults, up to 20, in the
+// order of their paths. Values are not converted. Empty arguments count as {}. An unknown tool name
+// is refused, too.
 func (r *Registry) Validate(name string, args json.RawMessage) *Result {
 	e, ok := r.entry(name)
 	if !ok {
@@ -51,7 +52,7 @@ func (r *Registry) Validate(name string, args json.RawMessage) *Result {
 	}
 	canonical, err := perdure.CanonicalJSON(args)
 	if err != nil {
-		return refusal(faultText(name, []fault{{"/", jsonFault(err)}}))
+		return refusal(faultText(name, []fault{{"/", jsonFaultText(err)}}))
 	}
 	faults := e.schema.check(canonical)
 	if typed, ok := e.tool.(decoder); ok && len(faults) == 0 {
@@ -63,8 +64,8 @@ func (r *Registry) Validate(name string, args json.RawMessage) *Result {
 	return refusal(faultText(name, faults))
 }
 
-// CheckJSON returns what is wrong with a value against a JSON Schema; empty: nothing. A schema that cannot be read asks
-// for nothing.
+// CheckJSON returns what is wrong with a value according to a JSON Schema; empty: nothing. An
+// unusable schema accepts everything.
 func CheckJSON(schemaText, value json.RawMessage) string {
 	schema, err := compile(schemaText, anyValue)
 	if err != nil {
@@ -72,7 +73,7 @@ func CheckJSON(schemaText, value json.RawMessage) string {
 	}
 	canonical, err := perdure.CanonicalJSON(value)
 	if err != nil {
-		return jsonFault(err)
+		return jsonFaultText(err)
 	}
 	var texts []string
 	for _, f := range schema.check(canonical) {
@@ -81,7 +82,8 @@ func CheckJSON(schemaText, value json.RawMessage) string {
 	return strings.Join(texts[:min(len(texts), maxFaults)], "; ")
 }
 
-// CheckSchema says what keeps a text from being a JSON Schema; empty: it is one. A reference to the network is refused.
+// CheckSchema returns why a text is not a usable JSON Schema; empty: it is. References to the
+// network are refused.
 func CheckSchema(schemaText json.RawMessage) string {
 	if _, err := compile(schemaText, anyValue); err != nil {
 		return clip(err.Error(), maxFaultBytes)
@@ -89,7 +91,8 @@ func CheckSchema(schemaText json.RawMessage) string {
 	return ""
 }
 
-// decoder is a typed tool: its arguments must also fit the Go type, so that an integer does not overflow (TL25).
+// decoder is a typed tool. Its arguments must also fit the Go type, for instance without an integer
+// overflow.
 type decoder interface {
 	decodes(canonical []byte) []fault
 }
@@ -100,11 +103,11 @@ func refusal(text string) *Result {
 	return &result
 }
 
-// jsonFault words what is wrong with text that is no JSON. The place stands in the text: arguments that
-// cannot be read have no places of their own.
-func jsonFault(err error) string { return clip(err.Error(), maxFaultBytes) }
+// jsonFaultText returns the fault of text that is not JSON. The place is part of the text, because
+// arguments that do not parse have no places of their own.
+func jsonFaultText(err error) string { return clip(err.Error(), maxFaultBytes) }
 
-// faultText joins the faults in the order of their paths, each once.
+// faultText joins the faults in the order of their paths, without duplicates.
 func faultText(name string, faults []fault) string {
 	for i, f := range faults {
 		faults[i] = fault{clip(f.path, maxFaultBytes), clip(f.text, maxFaultBytes)}
@@ -124,9 +127,9 @@ func faultText(name string, faults []fault) string {
 func (s *schema) check(canonical []byte) []fault {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(canonical))
 	if err != nil {
-		return []fault{{"/", jsonFault(err)}}
+		return []fault{{"/", jsonFaultText(err)}}
 	}
-	if number := immoderate(value); number != "" {
+	if number := outOfRangeNumber(value); number != "" {
 		return []fault{{"/", "number out of range: " + number}}
 	}
 	err = s.validate(value)
@@ -141,8 +144,8 @@ func (s *schema) check(canonical []byte) []fault {
 	}
 }
 
-// collect flattens an error of the validator to what a model can mend: one fault for each missing or
-// unknown property, and the innermost faults of everything else.
+// collect flattens an error of the validator into faults that a model can fix: one for each missing
+// or unknown property, and the innermost faults of everything else.
 func collect(e *jsonschema.ValidationError, faults []fault) []fault {
 	if len(faults) >= maxCollected {
 		return faults
@@ -158,7 +161,7 @@ func collect(e *jsonschema.ValidationError, faults []fault) []fault {
 			faults = append(faults, fault{pointer(e.InstanceLocation, name), "unknown property"})
 		}
 		return faults
-	case *kind.PropertyNames: // its location is one that the validator goes on to overwrite
+	case *kind.PropertyNames: // the validator overwrites its location later
 		return append(faults, fault{"/", fmt.Sprintf("the property name %q is not allowed", k.Property)})
 	case *kind.Contains, *kind.MinContains: // their causes are the items that do not match
 		return append(faults, fault{pointer(e.InstanceLocation), libraryText(e)})
@@ -172,7 +175,8 @@ func collect(e *jsonschema.ValidationError, faults []fault) []fault {
 	return faults
 }
 
-// kindText words one fault. The library's own words group digits (1,000), so limits are worded here.
+// kindText returns the text of a fault. The library's own texts group digits (1,000), so limits
+// have texts here.
 func kindText(e *jsonschema.ValidationError) string {
 	switch k := e.ErrorKind.(type) {
 	case *kind.Minimum:
@@ -213,14 +217,14 @@ func kindText(e *jsonschema.ValidationError) string {
 	}
 }
 
-// libraryText is the validator's own wording of one fault, without its causes.
+// libraryText returns the validator's text for a fault, without its causes.
 func libraryText(e *jsonschema.ValidationError) string {
 	alone := *e
 	alone.Causes = nil
 	return alone.BasicOutput().Error.String()
 }
 
-// decimal writes a number as people do.
+// decimal formats a number for people.
 func decimal(r *big.Rat) string {
 	if r.IsInt() {
 		return clip(r.Num().String(), maxFaultBytes)
@@ -229,7 +233,7 @@ func decimal(r *big.Rat) string {
 	return strconv.FormatFloat(f, 'g', -1, 64)
 }
 
-// pointer writes a place as a JSON pointer (RFC 6901), except that the whole is "/".
+// pointer returns a JSON pointer (RFC 6901), except that the whole value is "/".
 func pointer(location []string, more ...string) string {
 	escape := strings.NewReplacer("~", "~0", "/", "~1")
 	var out strings.Builder

@@ -168,7 +168,8 @@ func TestHostileSchemas(t *testing.T) {
 	}
 }
 
-// Each level of the first doubles the work, and each level of the arguments doubles that of the second.
+// Each level of the first doubles the work, and each level of the arguments doubles that of the
+// second.
 func TestSchemaBombsEnd(t *testing.T) {
 	t.Parallel()
 	var defs strings.Builder
@@ -209,8 +210,8 @@ func TestOlderDialectsAreRead(t *testing.T) {
 	}
 }
 
-// FuzzArguments wants no panic, the same answer twice, a text that is short, whole and on one tool, and that
-// what is taken has a fingerprint and can be decoded.
+// FuzzArguments wants no panic, the same answer twice, a text that is short, whole and on one tool,
+// and that what is taken has a fingerprint and can be decoded.
 func FuzzArguments(f *testing.F) {
 	for _, seed := range []string{
 		``, `{`, `{"a":5}`, `{"a":"5","b":null}`, `{"a":1e400}`, `[{"a":1}]`, `{"a":5,"a":6}`, `{"c":[1,1,"x"]}`, "{\"\xff\":1}", `{"f~/g":-1e-2}`,

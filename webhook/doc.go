@@ -1,6 +1,9 @@
-// Package webhook is the nouns of webhooks: where events are sent, the queue of what is on its way there, and when it is tried
-// again (H13).
+// Package webhook holds the types and rules of webhooks: where events are sent, the queue of
+// deliveries, and when a failed delivery is tried again.
 //
-// It may import the root. The one thing to know: a delivery has one id on all its tries, which is derived from the webhook and
-// the event, so a receiver that remembers ids takes each event once, and a queue that is keyed by them has it once.
+// The package may import only the root package.
+//
+// The one thing to know: a delivery has the same id on all its attempts, derived from the webhook
+// and the event. A receiver that remembers ids therefore accepts each event once, and a queue that
+// is keyed by id contains each delivery once.
 package webhook

@@ -9,7 +9,8 @@ import (
 	"github.com/perdure/perdure/webhook"
 )
 
-// TestDelay: whatever the seed, the pauses grow, end after MaxAttempts, and take 19 to 24 hours together; the same seed has the same.
+// TestDelay: whatever the seed, the pauses grow, end after MaxAttempts, and take 19 to 24 hours
+// together; the same seed has the same.
 func TestDelay(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

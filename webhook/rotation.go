@@ -2,9 +2,10 @@ package webhook
 
 import "time"
 
-// Rotation is the request by which a secret is rotated, which may come more than once. The zero value is one that comes once.
+// Rotation is a request to rotate a secret, which may be repeated. The zero value is a request
+// without an id.
 type Rotation struct {
-	Request string    // by which it is known again; empty: it is not
-	At      time.Time // when it came first
-	Again   bool      // it came before, and may have been carried out
+	Request  string    // idempotency key of the request; may be empty
+	At       time.Time // when it was first received
+	Repeated bool      // it was received before and may have been carried out
 }

@@ -10,64 +10,67 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// The bounds of a webhook.
+// Limits of webhooks.
 const (
 	MaxURLBytes = 2 << 10
-	MaxTypes    = 40  // that a webhook may name (ST6)
+	MaxTypes    = 40  // in the filter of a webhook
 	MaxWebhooks = 200 // of an org
 )
 
-// Purpose is what a delivery is sent for. What the operator lists for it opens nothing else, and nothing else opens it (EG5).
+// Purpose is the egress purpose of deliveries. The addresses that the operator lists for it are
+// open to deliveries only, and the addresses listed for other purposes are closed to deliveries.
 const Purpose = "webhook"
 
-// Ping is the type of what a test sends. It stands in no journal.
+// Ping is the type of a test event. It is in no journal.
 const Ping = "webhook.ping"
 
-// Body says what is sent of an event.
+// Body says what a delivery contains.
 type Body string
 
 // The bodies. The zero value is BodyID.
 const (
-	BodyID       Body = "id"       // its type, and the ids to ask for
-	BodySnapshot Body = "snapshot" // the event as the API shows it
+	BodyID       Body = "id"       // type and ids of the event
+	BodySnapshot Body = "snapshot" // the event in the form of the API
 )
 
-// Webhook is a place to which events are sent.
+// Webhook is an endpoint that events are sent to.
 type Webhook struct {
-	ID           perdure.WebhookID   `json:"id"`
-	URL          string              `json:"url"`
-	Types        []string            `json:"types,omitempty"` // task.* is all that begin with task.; empty: all that can be sent
-	Body         Body                `json:"body"`
-	Session      perdure.SessionID   `json:"session_id,omitempty"` // whose events; empty: everybody's
-	Labels       perdure.LabelFilter `json:"labels,omitempty"`     // only events of sessions that have all of these when the event is queued; empty: of all
-	Owner        string              `json:"owner,omitempty"`      // who made it
-	Org          string              `json:"org,omitempty"`        // whose it is, and whose events it gets; empty: the default one
+	ID      perdure.WebhookID `json:"id"`
+	URL     string            `json:"url"`
+	Types   []string          `json:"types,omitempty"` // event types, or prefixes like task.*; empty: all types
+	Body    Body              `json:"body"`
+	Session perdure.SessionID `json:"session_id,omitempty"` // only events of this session; empty: all sessions
+	// Labels restricts the webhook to sessions that have all of these labels when the event is
+	// queued. Empty: all sessions.
+	Labels       perdure.LabelFilter `json:"labels,omitempty"`
+	Owner        string              `json:"owner,omitempty"` // the user who created it
+	Org          string              `json:"org,omitempty"`   // only events of this org; empty: the default org
 	Enabled      bool                `json:"enabled"`
-	Disabled     string              `json:"disabled_reason,omitempty"` // empty: it is enabled, or nobody said
-	Failures     int                 `json:"failures"`                  // tries in a row that failed
-	FailingSince time.Time           `json:"failing_since,omitzero"`    // the first of them; zero: the last one succeeded
+	Disabled     string              `json:"disabled_reason,omitempty"` // why it is disabled; may be empty
+	Failures     int                 `json:"failures"`                  // consecutive failed attempts
+	FailingSince time.Time           `json:"failing_since,omitzero"`    // the first of them; zero: none
 	CreatedAt    time.Time           `json:"created_at"`
 	UpdatedAt    time.Time           `json:"updated_at"`
 	Version      int64               `json:"version"` // counts the writes, from 1
 }
 
-// Made is a webhook with its secret, which is shown when it is made and never again.
-type Made struct {
+// Created is a new webhook with its secret. The secret is shown only once.
+type Created struct {
 	Webhook
 	Secret string `json:"secret,omitempty"`
 }
 
-// Change is what is to become of a webhook; nil leaves a part as it is.
-type Change struct {
+// Patch changes a webhook; nil keeps a field as it is.
+type Patch struct {
 	URL     *string              `json:"url,omitempty"`
 	Types   *[]string            `json:"types,omitempty"`
 	Body    *Body                `json:"body,omitempty"`
 	Labels  *perdure.LabelFilter `json:"labels,omitempty"`
-	Enabled *bool                `json:"enabled,omitempty"` // true: from now on; what happened meanwhile is not sent
+	Enabled *bool                `json:"enabled,omitempty"` // true: events since it was disabled are not sent
 }
 
-// On is the webhook after a change.
-func (c Change) On(w Webhook) Webhook {
+// Apply returns the webhook after the change.
+func (c Patch) Apply(w Webhook) Webhook {
 	if c.URL != nil {
 		w.URL = *c.URL
 	}
@@ -89,7 +92,8 @@ func (c Change) On(w Webhook) Webhook {
 	return w
 }
 
-// Check says what is wrong with a webhook. It is Invalid. Where its URL leads is the guard's to check.
+// Check returns an Invalid error if the webhook is wrong. The egress guard checks where its URL
+// leads.
 func (w Webhook) Check() error {
 	if _, err := perdure.ParseID[perdure.WebhookID](string(w.ID)); err != nil {
 		return err
@@ -102,46 +106,50 @@ func (w Webhook) Check() error {
 	u, err := url.Parse(w.URL)
 	switch {
 	case err != nil || len(w.URL) > MaxURLBytes || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		return fmt.Errorf("%w webhook: its url begins with https:// (or http://), names a host, and has at most %d bytes", perdure.Invalid, MaxURLBytes)
+		return fmt.Errorf("%w webhook: its url must start with https:// or http://, contain a host, "+
+			"and have at most %d bytes", perdure.Invalid, MaxURLBytes)
 	case u.User != nil:
-		return fmt.Errorf("%w webhook: a url with a user or a password would stand in logs; the signature says who sends", perdure.Invalid)
+		return fmt.Errorf("%w webhook: its url must not contain a user or a password, which would appear in logs; "+
+			"the signature identifies the sender", perdure.Invalid)
 	case w.Body != BodyID && w.Body != BodySnapshot:
-		return fmt.Errorf("%w webhook: its body is id or snapshot", perdure.Invalid)
+		return fmt.Errorf("%w webhook: its body must be id or snapshot", perdure.Invalid)
 	case len(w.Types) > MaxTypes:
-		return fmt.Errorf("%w webhook: it names %d types; at most %d", perdure.Invalid, len(w.Types), MaxTypes)
+		return fmt.Errorf("%w webhook: it has %d types, at most %d are allowed",
+			perdure.Invalid, len(w.Types), MaxTypes)
 	}
 	if err := w.Labels.Check(); err != nil {
 		return err
 	}
 	for _, one := range w.Types {
 		if !slices.ContainsFunc(types, func(t perdure.EventType) bool { return matches(one, string(t)) }) {
-			return fmt.Errorf("%w webhook: %.60q is no type that is sent, nor the beginning of one with .*: %s", perdure.Invalid, one, strings.Join(Types(), ", "))
+			return fmt.Errorf("%w webhook: %.60q is neither an event type that can be sent nor a prefix of one "+
+				"with .*: use %s", perdure.Invalid, one, strings.Join(Types(), ", "))
 		}
 	}
 	return nil
 }
 
-// From is the session that an event is of.
-type From struct {
-	Org    string // empty: the default one
+// EventSession describes the session of an event.
+type EventSession struct {
+	Org    string // empty: the default org
 	Labels perdure.Labels
 }
 
-// Wants reports whether an event is to be sent to a webhook.
-func (w Webhook) Wants(from From, e perdure.Event) bool {
-	if !w.Enabled || w.Org != from.Org || w.Session != "" && w.Session != e.Session || !w.Labels.Matches(from.Labels) || !Sent(e) {
+// Wants reports whether an event has to be sent to the webhook.
+func (w Webhook) Wants(from EventSession, e perdure.Event) bool {
+	if !w.Enabled || w.Org != from.Org || w.Session != "" && w.Session != e.Session || !w.Labels.Matches(from.Labels) || !Sendable(e) {
 		return false
 	}
 	return len(w.Types) == 0 || slices.ContainsFunc(w.Types, func(one string) bool { return matches(one, string(e.Type())) })
 }
 
-// matches reports whether a pattern, which is a type or the beginning of one with .*, takes a type.
+// matches reports whether a pattern, a type or a prefix with .*, matches a type.
 func matches(pattern, kind string) bool {
 	prefix, wild := strings.CutSuffix(pattern, "*")
 	return pattern == kind || wild && strings.HasSuffix(prefix, ".") && strings.HasPrefix(kind, prefix)
 }
 
-// types are those that can be sent: ends, and what somebody outside has to answer.
+// types are the event types that can be sent: ends, and questions to people or clients.
 var types = []perdure.EventType{
 	"turn.completed", "turn.failed", "turn.canceled", "turn.sealed",
 	"task.updated", "task.resolved", "task.cancel_receipt",
@@ -160,9 +168,9 @@ func Types() []string {
 	return all
 }
 
-// Sent reports whether an event can be sent: an end, or a question to somebody outside. Of what changes about a task these
-// are its end and that it awaits input.
-func Sent(e perdure.Event) bool {
+// Sendable reports whether an event can be sent. Of the changes of a task only its end and its
+// waiting for input can.
+func Sendable(e perdure.Event) bool {
 	if f, ok := e.Fact.(perdure.TaskUpdated); ok {
 		return f.Task.State.Terminal() || f.Task.State == perdure.TaskAwaitingInput
 	}

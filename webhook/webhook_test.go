@@ -31,18 +31,18 @@ func TestWants(t *testing.T) {
 		"the beginning":             {[]string{"approval.requested", "turn.*"}, perdure.Event{Fact: perdure.TurnCompleted{}}, true},
 		"a task that ended":         {[]string{"task.*"}, task(perdure.TaskFailed), true},
 		"a task that asks":          {[]string{"task.updated"}, task(perdure.TaskAwaitingInput), true},
-		"a task that began":         {[]string{"task.*"}, task(perdure.TaskRunning), false},
-		"what is no end":            {nil, perdure.Event{Fact: perdure.TurnStarted{}}, false},
+		"a started task":            {[]string{"task.*"}, task(perdure.TaskRunning), false},
+		"not an end":                {nil, perdure.Event{Fact: perdure.TurnStarted{}}, false},
 		"what somebody must answer": {nil, perdure.Event{Fact: perdure.ApprovalRequested{}}, true},
 	} {
-		if got := hook(c.types...).Wants(webhook.From{}, c.event); got != c.want {
+		if got := hook(c.types...).Wants(webhook.EventSession{}, c.event); got != c.want {
 			t.Errorf("%s: got %t", name, got)
 		}
 	}
 	off, other := hook(), hook()
 	off.Enabled, other.Session = false, "session_00000000000070008000000000000001"
-	if e := (perdure.Event{Session: "session_00000000000070008000000000000002", Fact: perdure.TurnCompleted{}}); off.Wants(webhook.From{}, e) || other.Wants(webhook.From{}, e) || hook().Wants(webhook.From{Org: "acme"}, e) {
-		t.Error("one that is off, or another session's or org's, wants it")
+	if e := (perdure.Event{Session: "session_00000000000070008000000000000002", Fact: perdure.TurnCompleted{}}); off.Wants(webhook.EventSession{}, e) || other.Wants(webhook.EventSession{}, e) || hook().Wants(webhook.EventSession{Org: "acme"}, e) {
+		t.Error("a disabled webhook, or one of another session or org, wants it")
 	}
 	labeled := hook()
 	labeled.Labels = perdure.LabelFilter{"env=prod", "team"}
@@ -53,12 +53,12 @@ func TestWants(t *testing.T) {
 		"no labels": {nil, false}, "one of them": {perdure.Labels{"env": "prod"}, false}, "another value": {perdure.Labels{"env": "test", "team": "a"}, false},
 		"both, and more": {perdure.Labels{"env": "prod", "team": "", "x": "y"}, true},
 	} {
-		if got := labeled.Wants(webhook.From{Labels: c.labels}, perdure.Event{Fact: perdure.TurnCompleted{}}); got != c.want {
+		if got := labeled.Wants(webhook.EventSession{Labels: c.labels}, perdure.Event{Fact: perdure.TurnCompleted{}}); got != c.want {
 			t.Errorf("%s: got %t", name, got)
 		}
 	}
 	other.Session = "session_00000000000070008000000000000002"
-	if !other.Wants(webhook.From{}, perdure.Event{Session: other.Session, Fact: perdure.TurnCompleted{}}) {
+	if !other.Wants(webhook.EventSession{}, perdure.Event{Session: other.Session, Fact: perdure.TurnCompleted{}}) {
 		t.Error("its own session's is not wanted")
 	}
 }
@@ -98,11 +98,11 @@ func TestDeliveryOfAnEventIsOne(t *testing.T) {
 func TestLogOfTries(t *testing.T) {
 	t.Parallel()
 	var d webhook.Delivery
-	for i := range webhook.MaxTries + 3 {
-		d = d.With(webhook.Try{Status: i, Answer: strings.Repeat("ä", webhook.MaxAnswerBytes), Error: "x"})
+	for i := range webhook.MaxLoggedAttempts + 3 {
+		d = d.WithAttempt(webhook.Attempt{Status: i, Answer: strings.Repeat("ä", webhook.MaxAnswerBytes), Error: "x"})
 	}
-	last := d.Tries[len(d.Tries)-1]
-	if len(d.Tries) != webhook.MaxTries || d.Tries[0].Status != 3 || len(last.Answer) != webhook.MaxAnswerBytes {
-		t.Errorf("%d tries from %d on, with %d bytes", len(d.Tries), d.Tries[0].Status, len(last.Answer))
+	last := d.AttemptLog[len(d.AttemptLog)-1]
+	if len(d.AttemptLog) != webhook.MaxLoggedAttempts || d.AttemptLog[0].Status != 3 || len(last.Answer) != webhook.MaxAnswerBytes {
+		t.Errorf("%d tries from %d on, with %d bytes", len(d.AttemptLog), d.AttemptLog[0].Status, len(last.Answer))
 	}
 }

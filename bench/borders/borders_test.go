@@ -15,7 +15,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestQuickRun wants a row for everything, with numbers or with the reason why there are none. It asserts no time.
+// TestQuickRun checks that each row has numbers, or the reason why it has none. It asserts no
+// times.
 func TestQuickRun(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "borders.json")

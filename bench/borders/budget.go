@@ -22,15 +22,16 @@ import (
 )
 
 const (
-	spenders    = 64 // at once, all under one budget
-	turns       = 4  // the store and the bare statements take turns
+	spenders    = 64 // concurrent, all with one budget
+	turns       = 4  // the store and the bare statements alternate
 	connections = 16 // of the bare statements on Postgres; SQLite has one writer
 )
 
-// purse is where spenders reserve and settle, both committed.
-type purse func(ctx context.Context, spender, work int) error
+// budgetStore reserves and settles, both committed.
+type budgetStore func(ctx context.Context, spender, work int) error
 
-// budgets measures what it costs to reserve and to settle, on each database, beside the bare statements on the same one.
+// budgets measures reserving and settling on each database, and the bare statements on the same
+// one.
 func budgets(ctx context.Context, n int, withPostgres bool) ([]figure, error) {
 	dir, err := os.MkdirTemp("", "perdure-borders")
 	if err != nil {
@@ -51,7 +52,8 @@ func budgetsOnSQLite(ctx context.Context, dir string, n int) ([]figure, error) {
 		return nil, err
 	}
 	defer st.Close()
-	query := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(5000)", "synchronous(FULL)", "fullfsync(1)"}}
+	query := url.Values{"_txlock": {"immediate"},
+		"_pragma": {"busy_timeout(5000)", "synchronous(FULL)", "fullfsync(1)"}}
 	source := url.URL{Scheme: "file", Path: filepath.Join(dir, "perdure.db"), RawQuery: query.Encode()}
 	db, err := sql.Open("sqlite", source.String())
 	if err != nil {
@@ -59,14 +61,15 @@ func budgetsOnSQLite(ctx context.Context, dir string, n int) ([]figure, error) {
 	}
 	defer db.Close()
 	db.SetMaxOpenConns(1)
-	return besideBare(ctx, "sqlite", st, db, n)
+	return compareWithBare(ctx, "sqlite", st, db, n)
 }
 
-// budgetsOnPostgres has no numbers where there is no server.
+// budgetsOnPostgres returns no figures where there is no server.
 func budgetsOnPostgres(ctx context.Context, n int) ([]figure, error) {
 	cluster, err := pgserver.NewCluster(pgserver.Config{Fsync: true})
 	if err != nil {
-		return []figure{{Name: storeRow + "postgres", Why: err.Error()}, {Name: bareRow + "postgres", Why: err.Error()}}, nil
+		return []figure{{Name: storeRow + "postgres", Why: err.Error()},
+			{Name: bareRow + "postgres", Why: err.Error()}}, nil
 	}
 	defer cluster.Close()
 	address, err := cluster.Database(ctx, nil)
@@ -85,29 +88,29 @@ func budgetsOnPostgres(ctx context.Context, n int) ([]figure, error) {
 	defer db.Close()
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
-	return besideBare(ctx, "postgres", st, db, n)
+	return compareWithBare(ctx, "postgres", st, db, n)
 }
 
-// The rows' names, before that of the database.
+// The prefixes of the rows, before the name of the database.
 const (
 	storeRow = "budget_64_writers_"
 	bareRow  = "bare_64_writers_"
 )
 
-// besideBare lets the store and the bare statements spend in turn.
-func besideBare(ctx context.Context, name string, st store.Store, db *sql.DB, n int) ([]figure, error) {
-	metered, err := meteredPurse(ctx, st)
+// compareWithBare measures the store and the bare statements alternately.
+func compareWithBare(ctx context.Context, name string, st store.Store, db *sql.DB, n int) ([]figure, error) {
+	metered, err := storeBudget(ctx, st)
 	if err != nil {
 		return nil, err
 	}
-	bare, err := barePurse(ctx, db)
+	bare, err := bareBudget(ctx, db)
 	if err != nil {
 		return nil, err
 	}
 	var all [2][]time.Duration
 	var lasted [2]time.Duration
 	for turn := range turns {
-		for i, from := range []purse{metered, bare} {
+		for i, from := range []budgetStore{metered, bare} {
 			began := time.Now()
 			took, err := spend(ctx, from, turn*n, n)
 			if err != nil {
@@ -124,8 +127,8 @@ func besideBare(ctx context.Context, name string, st store.Store, db *sql.DB, n 
 	return rows, nil
 }
 
-// spend lets all spenders reserve and settle at once, each so many times, one after another.
-func spend(ctx context.Context, from purse, first, n int) ([]time.Duration, error) {
+// spend lets all spenders reserve and settle concurrently, each n times sequentially.
+func spend(ctx context.Context, from budgetStore, first, n int) ([]time.Duration, error) {
 	took, errs := make([][]time.Duration, spenders), make([]error, spenders)
 	var group sync.WaitGroup
 	for spender := range spenders {
@@ -144,20 +147,21 @@ func spend(ctx context.Context, from purse, first, n int) ([]time.Duration, erro
 	return slices.Concat(took...), errors.Join(errs...)
 }
 
-// meteredPurse is a budget of everybody's calls.
-func meteredPurse(ctx context.Context, st store.Store) (purse, error) {
+// storeBudget is a budget for the calls of the org.
+func storeBudget(ctx context.Context, st store.Store) (budgetStore, error) {
 	m := meter.New(meter.Config{})
 	err := st.InTx(ctx, func(tx store.Tx) error {
 		return tx.PutBudget(budget.Account{Budget: budget.Budget{
-			ID: "bdgt_0123456789ab7def8123456789abcdef", Subject: budget.Subject{Scope: budget.Org, ID: budget.DefaultOrg}, Currency: budget.Calls,
+			ID:      "bdgt_0123456789ab7def8123456789abcdef",
+			Subject: budget.Subject{Scope: budget.Org, ID: budget.DefaultOrg}, Currency: budget.Calls,
 			Limit: budget.Whole(1_000_000), Action: budget.Stop, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
 		}})
 	})
 	return func(ctx context.Context, spender, work int) error {
-		who := meter.Who{Session: perdure.SessionID(fmt.Sprintf("session_%032x", spender))}
-		call, uses := budget.WorkOfCall(perdure.CallID(fmt.Sprint("call_", work))), meter.Uses{Tool: "t"}
+		who := meter.Owner{Session: perdure.SessionID(fmt.Sprintf("session_%032x", spender))}
+		call, uses := budget.CallWork(perdure.CallID(fmt.Sprint("call_", work))), meter.WorkUsage{Tool: "t"}
 		err := st.InTx(ctx, func(tx store.Tx) error {
-			no, err := m.Reserve(tx, meter.Order{Who: who, Work: call, Uses: uses})
+			no, err := m.Reserve(tx, meter.Request{Owner: who, Work: call, Uses: uses})
 			if err == nil && no != nil {
 				err = errors.New(no.Why)
 			}
@@ -167,14 +171,15 @@ func meteredPurse(ctx context.Context, st store.Store) (purse, error) {
 			return err
 		}
 		return st.InTx(ctx, func(tx store.Tx) error {
-			_, err := m.Settle(tx, meter.Bill{Who: who, Work: call, Uses: uses})
+			_, err := m.Settle(tx, meter.Bill{Owner: who, Work: call, Uses: uses})
 			return err
 		})
 	}, err
 }
 
-// barePurse is a row that two statements move, each in a commit of its own: no holds, no ledger, no periods.
-func barePurse(ctx context.Context, db *sql.DB) (purse, error) {
+// bareBudget is a row that two statements update, each in a separate commit: no reservations, no
+// ledger, no periods.
+func bareBudget(ctx context.Context, db *sql.DB) (budgetStore, error) {
 	for _, statement := range []string{bareTable, bareAccount} {
 		if _, err := db.ExecContext(ctx, statement); err != nil {
 			return nil, err

@@ -1,6 +1,6 @@
 package main
 
-// What somebody would write who needs a cap that does not overshoot, and nothing else.
+// The minimal SQL for a limit that is never exceeded.
 const (
 	bareTable   = `CREATE TABLE bare_budget (id BIGINT PRIMARY KEY, limit_um BIGINT NOT NULL, spent_um BIGINT NOT NULL, reserved_um BIGINT NOT NULL)`
 	bareAccount = `INSERT INTO bare_budget (id, limit_um, spent_um, reserved_um) VALUES (1, 1000000000000, 0, 0)`

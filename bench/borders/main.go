@@ -1,10 +1,10 @@
-// Borders measures what the borders of a session cost: the start of a command in each sandbox, the look that is taken at
-// a request before it leaves, and what a budget takes to reserve and to settle.
+// Borders measures the cost of the limits of a session: starting a command in each sandbox,
+// checking a request before it is sent, and reserving and settling a budget.
 //
 //	go run ./bench/borders [-n N] [-postgres=false] [-json FILE]
 //
-// It may import anything. The one thing to know: this program is the supervisor of its own commands, and nothing is sent
-// anywhere. The figures are only printed.
+// It may import anything. The one thing to know: this program is the supervisor of its own
+// commands, and no request is sent. The figures are only printed.
 package main
 
 import (
@@ -46,7 +46,7 @@ type figure struct {
 	N    int     `json:"n"`
 	P50  float64 `json:"p50_us"`
 	P99  float64 `json:"p99_us"`
-	Rate float64 `json:"per_s,omitempty"`   // of what several do at once
+	Rate float64 `json:"per_s,omitempty"`   // of concurrent work
 	Why  string  `json:"missing,omitempty"` // why there are no numbers
 }
 
@@ -54,13 +54,13 @@ type figure struct {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("borders", flag.ContinueOnError)
 	n := flags.Int("n", 100, "commands in each sandbox; requests are a hundred times as many, reservations about 25")
-	withPostgres := flags.Bool("postgres", true, "budgets on a PostgreSQL server of this run, too")
-	file := flags.String("json", "", "write the figures to this file, too")
+	withPostgres := flags.Bool("postgres", true, "also measure budgets on a temporary PostgreSQL server")
+	file := flags.String("json", "", "also write the figures to this file")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if *n < 1 || flags.NArg() > 0 {
-		return errors.New("want -n N, at least 1, and nothing else")
+		return errors.New("-n must be at least 1, and there are no arguments")
 	}
 	starts, err := sandboxes(ctx, *n)
 	if err != nil {
@@ -96,7 +96,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return err
 }
 
-// summary makes a row of what was measured.
+// summary returns a row of a sample.
 func summary(name string, took []time.Duration) figure {
 	slices.Sort(took)
 	at := func(p float64) float64 {
@@ -105,7 +105,8 @@ func summary(name string, took []time.Duration) figure {
 	return figure{Name: name, N: len(took), P50: at(0.50), P99: at(0.99)}
 }
 
-// sandboxes measures, profile by profile in turn, from the wish for a command to the first byte that it writes.
+// sandboxes measures, alternating between the profiles, from the request for a command to its first
+// byte of output.
 func sandboxes(ctx context.Context, n int) ([]figure, error) {
 	dir, err := os.MkdirTemp("", "perdure-borders")
 	if err != nil {
@@ -113,7 +114,8 @@ func sandboxes(ctx context.Context, n int) ([]figure, error) {
 	}
 	defer os.RemoveAll(dir)
 	profiles := []supervise.Profile{supervise.ProfileNone, supervise.ProfileWorkspace, supervise.ProfileIsolated}
-	runners, took, missing := map[supervise.Profile]*supervise.Local{}, map[supervise.Profile][]time.Duration{}, map[supervise.Profile]error{}
+	runners, took, missing := map[supervise.Profile]*supervise.Local{}, map[supervise.Profile][]time.Duration{},
+		map[supervise.Profile]error{}
 	for _, profile := range profiles {
 		if runners[profile], err = supervise.New(supervise.Config{Profile: profile}); err != nil {
 			missing[profile] = err
@@ -127,7 +129,8 @@ func sandboxes(ctx context.Context, n int) ([]figure, error) {
 			if missing[profile] != nil {
 				continue
 			}
-			one, err := start(ctx, runners[profile], filepath.Join(dir, string(profile)+strconv.Itoa(i)), filepath.Join(dir, "work"))
+			one, err := start(ctx, runners[profile], filepath.Join(dir, string(profile)+strconv.Itoa(i)),
+				filepath.Join(dir, "work"))
 			if err != nil {
 				return nil, fmt.Errorf("start a command under %s: %w", profile, err)
 			}
@@ -147,14 +150,15 @@ func sandboxes(ctx context.Context, n int) ([]figure, error) {
 }
 
 // errFirst ends the wait for output.
-var errFirst = errors.New("the first byte is there")
+var errFirst = errors.New("first byte received")
 
 func start(ctx context.Context, l *supervise.Local, dir, work string) (time.Duration, error) {
 	began := time.Now()
 	if err := l.Prepare(ctx, dir); err != nil {
 		return 0, err
 	}
-	run, err := l.Start(ctx, dir, supervise.Command{Argv: []string{"/bin/sh", "-c", "echo"}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: work})
+	run, err := l.Start(ctx, dir,
+		supervise.Command{Argv: []string{"/bin/sh", "-c", "echo"}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: work})
 	if err != nil {
 		return 0, err
 	}
@@ -173,7 +177,8 @@ func (oneName) LookupNetIP(context.Context, string, string) ([]netip.Addr, error
 	return []netip.Addr{netip.AddrFrom4([4]byte{8, 8, 8, 8}), netip.AddrFrom4([4]byte{8, 8, 4, 4})}, nil
 }
 
-// requests measures the whole look at a request without its lookup and its connection: normal form, lists, port, addresses.
+// requests measures the full check of a request without lookup and connection: normalization,
+// lists, port, addresses.
 func requests(ctx context.Context, n int) ([]figure, error) {
 	dir, err := os.MkdirTemp("", "perdure-borders")
 	if err != nil {
@@ -206,7 +211,7 @@ func requests(ctx context.Context, n int) ([]figure, error) {
 		took := make([]time.Duration, 0, n)
 		for range n {
 			began := time.Now()
-			_, err := guard.Try(ctx, "", one.url, one.list)
+			_, err := guard.Resolve(ctx, "", one.url, one.list)
 			took = append(took, time.Since(began))
 			if (err != nil) != one.denied {
 				return nil, fmt.Errorf("%s: %w", one.name, err)

@@ -1,9 +1,9 @@
-// Bulk measures how long it takes to cancel many tasks with one request (H15).
+// Bulk measures how long it takes to cancel many tasks with one request.
 //
 //	go run ./bench/bulk [-tasks N] [-dir DIR]
 //
-// It may import anything. The one thing to know: it asks over the API's own handler, of an engine over SQLite, and ends with 1
-// when a task was left out; the times are only printed.
+// It may import anything. The one thing to know: it uses the handler of the API, with an engine
+// over SQLite, and exits with 1 when a task was left out. The times are only printed.
 package main
 
 import (
@@ -39,22 +39,22 @@ func main() {
 	}
 }
 
-// running is how many of the tasks run; the others wait for a place.
+// running is the number of running tasks; the others wait for a slot.
 const running = 64
 
-// look is how often it is asked how far the bulk is.
+// look is how often the progress of the bulk is polled.
 const look = 20 * time.Millisecond
 
 func run(ctx context.Context, args []string, out, progress io.Writer) (err error) {
 	flags := flag.NewFlagSet("bulk", flag.ContinueOnError)
 	flags.SetOutput(progress)
-	tasks := flags.Int("tasks", 10_000, "how many tasks there are")
+	tasks := flags.Int("tasks", 10_000, "number of tasks")
 	parent := flags.String("dir", "", "measure the disk of this folder; empty: the one of temporary files")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() > 0 || *tasks < 1 {
-		return errors.New("give -tasks a number of at least 1, and nothing but flags")
+		return errors.New("-tasks must be at least 1, and there are no arguments")
 	}
 	dir, err := os.MkdirTemp(*parent, "bulk")
 	if err != nil {
@@ -71,7 +71,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 		return err
 	}
 	work, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1) // one result
+	ended := make(chan error, 1) // capacity 1: one result
 	go func() { ended <- eng.Run(work) }()
 	defer func() { stop(); err = errors.Join(err, <-ended) }()
 	handler, err := api.New(api.Config{Engine: eng, Local: true})
@@ -82,11 +82,11 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	if err := c.spawn(ctx, *tasks); err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintln(progress, "bulk: the tasks are there") // nothing to be done where progress cannot be shown
+	_, _ = fmt.Fprintln(progress, "bulk: the tasks are ready") // an error means that progress cannot be shown
 	return c.measure(ctx, *tasks, out)
 }
 
-// open makes an engine with a tool that runs until it is canceled.
+// open creates an engine with a tool that runs until it is canceled.
 func open(ctx context.Context, st *sqlite.Store) (*local.Engine, error) {
 	m, err := scripted.Parse("bulk", []byte("steps: [{text: hello, repeat: true}]"))
 	if err != nil {
@@ -98,14 +98,15 @@ func open(ctx context.Context, st *sqlite.Store) (*local.Engine, error) {
 			return struct{}{}, context.Cause(ctx)
 		})
 	return local.Open(ctx, local.Config{
-		Store: st, Model: m, Tools: tool.NewRegistry(wait), PerSession: -1, PerProcess: running, PerSessionDetached: -1, QueueLength: 1 << 30,
+		Store: st, Model: m, Tools: tool.NewRegistry(wait), PerSession: -1, PerProcess: running, PerSessionDetached: -1,
+		QueueLength: 1 << 30,
 	})
 }
 
-// client asks the API.
+// client calls the API.
 type client struct{ handler http.Handler }
 
-// call asks and reads the answer into what into points to.
+// call sends a request and decodes the response into the value that into points to.
 func (c *client) call(ctx context.Context, method, path, body string, into any) error {
 	r := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
 	if body != "" {
@@ -119,7 +120,7 @@ func (c *client) call(ctx context.Context, method, path, body string, into any) 
 	return perdure.DecodeKnownJSON(w.Body.Bytes(), into)
 }
 
-// spawn starts the tasks, in as many sessions as there are hundreds.
+// spawn starts the tasks, a hundred per session.
 func (c *client) spawn(ctx context.Context, tasks int) error {
 	const of = 100
 	for n := 0; n < tasks; {
@@ -132,7 +133,8 @@ func (c *client) spawn(ctx context.Context, tasks int) error {
 		for range batch {
 			go func() {
 				var started engine.HostCall
-				errs <- c.call(ctx, http.MethodPost, "/v1/sessions/"+string(s.ID)+"/calls", `{"tool":"wait","args":{}}`, &started)
+				errs <- c.call(ctx, http.MethodPost, "/v1/sessions/"+string(s.ID)+"/calls", `{"tool":"wait","args":{}}`,
+					&started)
 			}()
 		}
 		for range batch {
@@ -149,7 +151,8 @@ func (c *client) spawn(ctx context.Context, tasks int) error {
 func (c *client) measure(ctx context.Context, tasks int, out io.Writer) error {
 	began := time.Now()
 	var bulk engine.Bulk
-	if err := c.call(ctx, http.MethodPost, "/v1/tasks:cancel", `{"filter":{"tool":"wait"},"reason":"measured"}`, &bulk); err != nil {
+	if err := c.call(ctx, http.MethodPost, "/v1/tasks:cancel", `{"filter":{"tool":"wait"},"reason":"measured"}`,
+		&bulk); err != nil {
 		return err
 	}
 	answered := time.Since(began)
@@ -167,9 +170,10 @@ func (c *client) measure(ctx context.Context, tasks int, out io.Writer) error {
 	}
 	took := time.Since(began)
 	if bulk.Matched != tasks || bulk.Done != tasks || bulk.Failed != 0 {
-		return fmt.Errorf("of %d tasks %d matched, %d were asked to end, %d failed: %s", tasks, bulk.Matched, bulk.Done, bulk.Failed, bulk.Error)
+		return fmt.Errorf("of %d tasks %d matched, %d were canceled, %d failed: %s", tasks, bulk.Matched, bulk.Done,
+			bulk.Failed, bulk.Error)
 	}
-	_, err := fmt.Fprintf(out, "bulk: %d tasks, of which %d run at a time: answered after %s, all asked to end after %s, %.0f/s\n",
+	_, err := fmt.Fprintf(out, "bulk: %d tasks, %d at a time: response after %s, all canceled after %s, %.0f/s\n",
 		tasks, running, answered.Round(time.Millisecond), took.Round(time.Millisecond), float64(tasks)/took.Seconds())
 	return err
 }

@@ -22,13 +22,13 @@ import (
 // bareFlag makes this program the bare server.
 const bareFlag = "-bare"
 
-// recordedEvent is an event of a turn: how long after the first one it came, and how long its frame is.
+// recordedEvent is an event of a turn: its time after the first one, and the length of its frame.
 type recordedEvent struct {
 	After time.Duration `json:"after"`
 	Bytes int           `json:"bytes"`
 }
 
-// barePlan is what the bare server sends.
+// barePlan configures the bare server.
 type barePlan struct {
 	Turn     []recordedEvent `json:"turn"`
 	Sessions int             `json:"sessions"`
@@ -43,7 +43,7 @@ type bareRun struct {
 	progress io.Writer
 }
 
-// recorded is the last turn of a session, to be sent again by the bare server.
+// recorded returns the last turn of a session, which the bare server sends again.
 func (l *load) recorded(ctx context.Context) ([]recordedEvent, error) {
 	id := l.sessions[1]
 	now, err := l.eng.Session(ctx, id)
@@ -68,7 +68,8 @@ func (l *load) recorded(ctx context.Context) ([]recordedEvent, error) {
 	return turn, nil
 }
 
-// bare measures as many clients that read, on a server of net/http that sends the same turns and does nothing else.
+// bare measures the same number of reading clients with a server of net/http that sends the same
+// turns and does nothing else.
 func bare(ctx context.Context, b bareRun, f *figures) (err error) {
 	binary := filepath.Join(b.dir, "load")
 	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/perdure/perdure/bench/load")
@@ -124,14 +125,14 @@ func bare(ctx context.Context, b bareRun, f *figures) (err error) {
 	return errors.Join(append(faults, err)...)
 }
 
-// topicOfBare is what the clients of one session of the bare server wait for.
-type topicOfBare struct {
+// bareTopic contains the events for the clients of one session of the bare server.
+type bareTopic struct {
 	mu     sync.Mutex
 	events [][]byte      // guarded by mu
-	grown  chan struct{} // guarded by mu; closed and replaced when there is another one
+	grown  chan struct{} // guarded by mu; closed and replaced with each new event
 }
 
-// serveBare is the bare server: it reads its plan, says where it is, and sends until ctx ends.
+// serveBare is the bare server: it reads its plan, prints its address, and sends until ctx ends.
 func serveBare(ctx context.Context, in io.Reader, out io.Writer) error {
 	var plan barePlan
 	text, err := io.ReadAll(in)
@@ -141,9 +142,9 @@ func serveBare(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("read the plan: %w", err)
 	}
-	topics := map[string]*topicOfBare{}
+	topics := map[string]*bareTopic{}
 	for i := range plan.Sessions {
-		topics[fmt.Sprint(i)] = &topicOfBare{grown: make(chan struct{})}
+		topics[fmt.Sprint(i)] = &bareTopic{grown: make(chan struct{})}
 	}
 	begin := make(chan struct{})
 	begun := sync.OnceFunc(func() { close(begin) })
@@ -180,8 +181,8 @@ func serveBare(ctx context.Context, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// turns adds the events of the plan, turn after turn.
-func (t *topicOfBare) turns(ctx context.Context, plan barePlan, begin <-chan struct{}) {
+// turns adds the events of the plan, turn by turn.
+func (t *bareTopic) turns(ctx context.Context, plan barePlan, begin <-chan struct{}) {
 	select {
 	case <-begin:
 	case <-ctx.Done():
@@ -199,7 +200,8 @@ func (t *topicOfBare) turns(ctx context.Context, plan barePlan, begin <-chan str
 				return
 			}
 			head := fmt.Sprintf(`{"v":1,"seq":%d,"at":%q,"data":"`, seq, time.Now().Format(time.RFC3339Nano))
-			t.add([]byte(fmt.Sprintf("id: %d\nevent: bare\ndata: %s%s\"}\n\n", seq, head, strings.Repeat("a", max(0, e.Bytes-len(head))))))
+			t.add([]byte(fmt.Sprintf("id: %d\nevent: bare\ndata: %s%s\"}\n\n", seq, head,
+				strings.Repeat("a", max(0, e.Bytes-len(head))))))
 			seq++
 		}
 		select {
@@ -210,7 +212,7 @@ func (t *topicOfBare) turns(ctx context.Context, plan barePlan, begin <-chan str
 	}
 }
 
-func (t *topicOfBare) add(frame []byte) {
+func (t *bareTopic) add(frame []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.events = append(t.events, frame)
@@ -218,8 +220,8 @@ func (t *topicOfBare) add(frame []byte) {
 	t.grown = make(chan struct{})
 }
 
-// follow sends what there is and what comes.
-func (t *topicOfBare) follow(w http.ResponseWriter, r *http.Request) {
+// follow sends existing and new events.
+func (t *bareTopic) follow(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	control := http.NewResponseController(w)
 	for sent := 0; ; {

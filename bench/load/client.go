@@ -20,31 +20,32 @@ import (
 
 const (
 	maxFrame   = 8 << 20                // bytes of a line of a stream
-	tinyBuffer = 4 << 10                // bytes that one who never reads has room for
-	probeEvery = 100 * time.Millisecond // how exactly the moment of a cut is known
+	tinyBuffer = 4 << 10                // receive buffer of a client that never reads
+	probeEvery = 100 * time.Millisecond // precision of the time of a cut
 )
 
-// reader follows a session and reads what it is sent.
+// reader follows a session and reads its events.
 type reader struct {
-	session perdure.SessionID
-	seen    atomic.Int64  // the last seq; it begins after the one that it was made with
-	ended   atomic.Bool   // nothing more comes
-	stay    time.Duration // after which it hangs up and comes again; 0: never
-	again   int           // how often it came again; only touched in follow, as is the next one
-	lags    []time.Duration
+	session        perdure.SessionID
+	seen           atomic.Int64  // last sequence number; the stream starts after the initial value
+	ended          atomic.Bool   // no more events come
+	reconnectAfter time.Duration // time until it reconnects; 0: never
+	reconnects     int           // number of reconnects; only touched in follow, like the next one
+	lags           []time.Duration
 }
 
-// misplaced is an event that is not the one that had to come.
-type misplaced struct{ seq, last int64 }
+// orderError is an event out of order.
+type orderError struct{ seq, last int64 }
 
-func (m *misplaced) Error() string { return fmt.Sprintf("event %d came after %d", m.seq, m.last) }
+func (m *orderError) Error() string { return fmt.Sprintf("event %d came after %d", m.seq, m.last) }
 
-// follow reads until ctx ends, which is no error, or until a frame is not the one that had to come. It hangs up now and then.
+// follow reads until ctx ends, which is no error, or until a frame is out of order. It reconnects
+// now and then.
 func (r *reader) follow(ctx context.Context, s *server, web *http.Client, connected func()) error {
 	for {
 		visit, leave := ctx, context.CancelFunc(func() {})
-		if r.stay > 0 {
-			visit, leave = context.WithTimeout(ctx, r.stay/2+rand.N(r.stay))
+		if r.reconnectAfter > 0 {
+			visit, leave = context.WithTimeout(ctx, r.reconnectAfter/2+rand.N(r.reconnectAfter))
 		}
 		err := r.visit(visit, s, web, connected)
 		left := visit.Err() != nil && ctx.Err() == nil
@@ -52,7 +53,7 @@ func (r *reader) follow(ctx context.Context, s *server, web *http.Client, connec
 		if !left {
 			return err
 		}
-		r.again++
+		r.reconnects++
 	}
 }
 
@@ -70,13 +71,14 @@ func (r *reader) visit(ctx context.Context, s *server, web *http.Client, connect
 	lines := bufio.NewScanner(answer.Body)
 	lines.Buffer(make([]byte, 0, 16<<10), maxFrame)
 	for id := ""; lines.Scan(); {
-		field, value, _ := strings.Cut(string(lines.Bytes()[:min(len(lines.Bytes()), 300)]), ": ") // at stands in the beginning
+		// the time is at the beginning
+		field, value, _ := strings.Cut(string(lines.Bytes()[:min(len(lines.Bytes()), 300)]), ": ")
 		switch field {
 		case "id":
 			id = value
 		case "event":
 			if value == "slow" || value == "end" {
-				return fmt.Errorf("it was cut: %s", value)
+				return fmt.Errorf("the stream was cut: %s", value)
 			}
 		case "data":
 			if id == "" {
@@ -91,12 +93,15 @@ func (r *reader) visit(ctx context.Context, s *server, web *http.Client, connect
 	if ctx.Err() != nil {
 		return nil
 	}
-	return fmt.Errorf("its stream ended: %w", errors.Join(lines.Err(), io.ErrUnexpectedEOF))
+	return fmt.Errorf("the stream ended: %w", errors.Join(lines.Err(), io.ErrUnexpectedEOF))
 }
 
-// events asks for the events of a session after a seq, as a stream. Whoever gets it closes its body.
-func (s *server) events(ctx context.Context, web *http.Client, id perdure.SessionID, after int64) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/v1/sessions/%s/events?after=%d", s.url, id, after), nil)
+// events requests the events of a session after a sequence number, as a stream. The caller closes
+// its body.
+func (s *server) events(ctx context.Context, web *http.Client, id perdure.SessionID,
+	after int64) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		fmt.Sprintf("%s/v1/sessions/%s/events?after=%d", s.url, id, after), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -107,20 +112,20 @@ func (s *server) events(ctx context.Context, web *http.Client, id perdure.Sessio
 		return nil, err
 	}
 	if answer.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10)) // what there is
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10)) // an error does not matter here
 		return nil, errors.Join(fmt.Errorf("%s: %s", answer.Status, text), answer.Body.Close())
 	}
 	return answer, nil
 }
 
-// take wants the next event and notes how old it is.
+// take checks the next event and records its age.
 func (r *reader) take(id, head string, now time.Time) error {
 	seq, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
 		return fmt.Errorf("read the id of a frame: %w", err)
 	}
 	if last := r.seen.Load(); seq != last+1 {
-		return &misplaced{seq, last}
+		return &orderError{seq, last}
 	}
 	_, rest, _ := strings.Cut(head, `"at":"`)
 	text, _, _ := strings.Cut(rest, `"`)
@@ -133,12 +138,14 @@ func (r *reader) take(id, head string, now time.Time) error {
 	return nil
 }
 
-// stall asks for a session from its beginning and never reads, or a byte now and then when sip is not 0. It returns how long
-// after the request it was cut; 0: it was not, until ctx ended.
+// stall requests a session from its beginning and never reads, or reads a byte now and then when
+// readInterval is not 0. It returns how long after the request it was cut; 0: it was not cut until
+// ctx ended.
 //
-// One that does not read hears of no end. So now and then it writes a byte of what could be its next request, which
-// the server does not read before it is done with this one: when the server has closed the connection, writing fails.
-func stall(ctx context.Context, s *server, web *http.Client, c stalling) (time.Duration, error) {
+// A client that does not read does not notice the end. So it writes a byte of a possible next
+// request now and then, which the server does not read before it is done with this one: when the
+// server has closed the connection, the write fails.
+func stall(ctx context.Context, s *server, web *http.Client, c stalledClient) (time.Duration, error) {
 	var conn *net.TCPConn
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
 		if made, ok := got.Conn.(*net.TCPConn); ok && made.SetReadBuffer(tinyBuffer) == nil {
@@ -151,7 +158,7 @@ func stall(ctx context.Context, s *server, web *http.Client, c stalling) (time.D
 	}
 	defer answer.Body.Close()
 	if conn == nil {
-		return 0, errors.New("its connection cannot be made small")
+		return 0, errors.New("cannot shrink the buffer of the connection")
 	}
 	c.connected()
 	asked, tick, sipped := time.Now(), time.NewTicker(probeEvery), time.Now()
@@ -162,7 +169,7 @@ func stall(ctx context.Context, s *server, web *http.Client, c stalling) (time.D
 			if _, err := conn.Write([]byte("\n")); err != nil {
 				return time.Since(asked), nil
 			}
-			if c.sip > 0 && time.Since(sipped) >= c.sip {
+			if c.readInterval > 0 && time.Since(sipped) >= c.readInterval {
 				sipped = time.Now()
 				if _, err := answer.Body.Read(make([]byte, 1)); err != nil {
 					return time.Since(asked), nil
@@ -174,9 +181,9 @@ func stall(ctx context.Context, s *server, web *http.Client, c stalling) (time.D
 	}
 }
 
-// stalling is a client that does not keep up.
-type stalling struct {
-	session   perdure.SessionID
-	sip       time.Duration // between two bytes that it reads; 0: it reads none
-	connected func()
+// stalledClient is a client that does not keep up.
+type stalledClient struct {
+	session      perdure.SessionID
+	readInterval time.Duration // time between two bytes that it reads; 0: it reads none
+	connected    func()
 }

@@ -10,18 +10,19 @@ import (
 	"unsafe"
 )
 
-// cores are the processor cores that a thread may run on, as sched_setaffinity(2) has them.
+// cores are the CPUs that a thread may run on, as for sched_setaffinity(2).
 type cores [1024 / 64]uint64
 
-// apart has start run where what it starts gets the first half of the processor cores, and gives the second half to this process,
-// until release is called. So neither takes its time from the other, and what is done at one load can be compared with what is
-// done at another. Without a second core both share the one.
-func apart(start func() error) (release func() error, err error) {
-	runtime.LockOSThread() // a process inherits the cores of the thread that starts it
+// splitCPUs calls start so that the process it starts gets the first half of the CPUs, and gives
+// the second half to this process until release is called. So neither slows the other down, and
+// results at different loads are comparable. With a single CPU both share it.
+func splitCPUs(start func() error) (release func() error, err error) {
+	runtime.LockOSThread() // a process inherits the CPUs of the thread that starts it
 	defer runtime.UnlockOSThread()
 	var all cores
-	if _, _, failed := syscall.RawSyscall(syscall.SYS_SCHED_GETAFFINITY, 0, unsafe.Sizeof(all), uintptr(unsafe.Pointer(&all))); failed != 0 {
-		return nil, fmt.Errorf("ask for the processor cores: %w", failed)
+	if _, _, failed := syscall.RawSyscall(syscall.SYS_SCHED_GETAFFINITY, 0, unsafe.Sizeof(all),
+		uintptr(unsafe.Pointer(&all))); failed != 0 {
+		return nil, fmt.Errorf("get the CPU affinity: %w", failed)
 	}
 	first, second := all.halves()
 	if err := first.set(0); err != nil {
@@ -36,7 +37,7 @@ func apart(start func() error) (release func() error, err error) {
 	return release, nil
 }
 
-// halves deals the cores out.
+// halves splits the CPUs.
 func (c *cores) halves() (first, second cores) {
 	given, most := 0, max(1, c.count()/2)
 	for i := range 1024 {
@@ -66,16 +67,17 @@ func (c *cores) count() (n int) {
 	return n
 }
 
-// set gives the cores to a thread; 0: to this one.
+// set assigns the CPUs to a thread; 0: to this one.
 func (c *cores) set(thread int) error {
-	_, _, failed := syscall.RawSyscall(syscall.SYS_SCHED_SETAFFINITY, uintptr(thread), unsafe.Sizeof(*c), uintptr(unsafe.Pointer(c)))
-	if failed != 0 && failed != syscall.ESRCH { // a thread that is gone needs none
-		return fmt.Errorf("take processor cores: %w", failed)
+	_, _, failed := syscall.RawSyscall(syscall.SYS_SCHED_SETAFFINITY, uintptr(thread), unsafe.Sizeof(*c),
+		uintptr(unsafe.Pointer(c)))
+	if failed != 0 && failed != syscall.ESRCH { // the thread is gone
+		return fmt.Errorf("set the CPU affinity: %w", failed)
 	}
 	return nil
 }
 
-// setAll gives the cores to all threads of this process, from which those to come inherit them.
+// setAll assigns the CPUs to all threads of this process; new threads inherit them.
 func (c *cores) setAll() error {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {

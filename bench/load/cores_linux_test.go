@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestHalves: each core is of one half, and one alone of both.
+// TestHalves: each CPU belongs to one half; a single CPU belongs to both.
 func TestHalves(t *testing.T) {
 	t.Parallel()
 	all := cores{0: 1<<1 | 1<<63, 1: 1<<3 | 1<<4 | 1<<5}
@@ -19,10 +19,10 @@ func TestHalves(t *testing.T) {
 	}
 }
 
-// TestApart: this process has its cores again when it is over.
+// TestApart: this process has all its CPUs again at the end.
 func TestApart(t *testing.T) { // not parallel: it is about the whole process
 	procs, started := runtime.GOMAXPROCS(0), false
-	release, err := apart(func() error { started = true; return nil })
+	release, err := splitCPUs(func() error { started = true; return nil })
 	if err != nil || !started {
 		t.Fatalf("started %v, %v", started, err)
 	}

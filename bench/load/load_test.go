@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestQuickRun puts a few clients on a real server: those that read get every event once and in order, else run fails.
-// It asserts no time.
+// TestQuickRun runs a few clients on a real server: run fails unless each reading client gets every
+// event once and in order. It asserts no times.
 func TestQuickRun(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "load.json")
@@ -51,7 +51,7 @@ func frame(seq int) string {
 	return fmt.Sprintf("id: %d\nevent: turn.started\ndata: {\"v\":1,\"seq\":%d,\"at\":%q}\n\n", seq, seq, time.Now().Format(time.RFC3339Nano))
 }
 
-// TestReader wants every event once and in order, and no end.
+// TestReader checks that every event is read once and in order, and that the stream does not end.
 func TestReader(t *testing.T) {
 	t.Parallel()
 	live := "event: output.message.delta\ndata: {}\n\n"
@@ -60,7 +60,7 @@ func TestReader(t *testing.T) {
 		"a repetition": {frame(4) + live + frame(5) + frame(5), "event 5 came after 5"},
 		"from earlier": {frame(3), "event 3 came after 3"},
 		"too slow":     {frame(4) + "event: slow\ndata: {}\n\n", "it was cut: slow"},
-		"an end":       {frame(4) + ": ping\n\n" + frame(5), "its stream ended"},
+		"an end":       {frame(4) + ": ping\n\n" + frame(5), "the stream ended"},
 		"no time":      {"id: 4\nevent: a\ndata: {}\n\n", "read the time of event 4"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestStallHearsOfItsEnd: who never reads still knows when it was cut.
+// TestStallHearsOfItsEnd: a client that never reads still notices when it was cut.
 func TestStallHearsOfItsEnd(t *testing.T) {
 	t.Parallel()
 	server := serving(t, func(w http.ResponseWriter) {
@@ -89,7 +89,7 @@ func TestStallHearsOfItsEnd(t *testing.T) {
 		if err := control.SetWriteDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
 			t.Error(err)
 		}
-		for err := error(nil); err == nil; { // until the deadline ends it
+		for err := error(nil); err == nil; { // until the deadline
 			_, err = w.Write(make([]byte, 1<<20))
 		}
 	})
@@ -97,14 +97,14 @@ func TestStallHearsOfItsEnd(t *testing.T) {
 	web := &http.Client{Transport: &http.Transport{}}
 	defer web.CloseIdleConnections()
 
-	after, err := stall(t.Context(), server, web, stalling{session: "session_1", connected: func() {}})
+	after, err := stall(t.Context(), server, web, stalledClient{session: "session_1", connected: func() {}})
 
 	if err != nil || after == 0 {
 		t.Errorf("cut after %s, %v", after, err)
 	}
 }
 
-// TestBehind: a reader that has ended without the last event is not waited for, and is complained of.
+// TestBehind: a reader that ended without the last event is not waited for, and is reported.
 func TestBehind(t *testing.T) {
 	t.Parallel()
 	l, short, whole := &load{}, &reader{}, &reader{}
@@ -120,7 +120,7 @@ func TestBehind(t *testing.T) {
 	}
 }
 
-// TestFlags refuses what cannot be measured.
+// TestFlags checks that useless measurements are refused.
 func TestFlags(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"-clients", "0"}, {"-clients", "3", "-stalled", "3"}, {"-seconds", "0"}, {"more"}, {"-only", "none"}, {"-gb", "0"}} {
@@ -134,7 +134,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// serving answers every request in the same way.
+// serving sends the same response to every request.
 func serving(t *testing.T, answer func(http.ResponseWriter)) *server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w) }))

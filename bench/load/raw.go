@@ -11,10 +11,11 @@ import (
 	"time"
 )
 
-// patience is how long an answer, or the end of a connection, is waited for.
+// patience is the time limit for a response, or for the end of a connection.
 const patience = 30 * time.Second
 
-// raw is a connection on which requests are written by hand: a client of net/http would cost more than a server that refuses.
+// raw is a connection with hand-written requests: a client of net/http would cost more than a
+// server that refuses.
 type raw struct {
 	net.Conn
 	in *bufio.Reader
@@ -28,7 +29,7 @@ func (s *server) dial() (*raw, error) {
 	return &raw{conn, bufio.NewReaderSize(conn, 2<<10)}, nil
 }
 
-// request is the text of a request.
+// request returns the text of a request.
 func (s *server) request(method, path, body string) []byte {
 	kind := ""
 	if body != "" {
@@ -37,7 +38,7 @@ func (s *server) request(method, path, body string) []byte {
 	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: load\r\nAuthorization: Bearer %s\r\n%sContent-Length: %d\r\n\r\n%s", method, path, s.token, kind, len(body), body)
 }
 
-// ask writes a request and reads the answer. again says that the connection is good for another one.
+// ask writes a request and reads the response. again reports whether the connection can be reused.
 func (c *raw) ask(request []byte) (status int, header http.Header, again bool, err error) {
 	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return 0, nil, false, err

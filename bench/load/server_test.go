@@ -2,10 +2,10 @@ package main
 
 import "testing"
 
-// TestTalk reads out of what a server says what it held when its memory was looked through.
+// TestTalk reads the memory figures in the log of a server.
 func TestTalk(t *testing.T) {
 	t.Parallel()
-	var said talk
+	var said serverLog
 	if said.live() != 0 {
 		t.Error("it held something before it said so")
 	}

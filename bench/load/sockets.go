@@ -16,25 +16,25 @@ import (
 const (
 	hugeBody     = 1 << 30
 	manyHeaders  = 100_000
-	byteEvery    = 500 * time.Millisecond // of a header that comes byte by byte
-	headerTime   = 10 * time.Second       // that the server gives a header
-	slowBodyTime = 30 * time.Second       // and a body
-	politeEvery  = 50 * time.Millisecond  // between two requests of somebody who is honest
+	byteEvery    = 500 * time.Millisecond // pause between the bytes of a slow header
+	headerTime   = 10 * time.Second       // the server's time limit of a header
+	slowBodyTime = 30 * time.Second       // the server's time limit of a body
+	politeEvery  = 50 * time.Millisecond  // pause between two normal requests
 )
 
-// hostile is what the section of sockets found.
-type hostile struct {
-	BodyStatus    int     `json:"body_status"`    // of a body of a gigabyte that says so
-	ChunkedStatus int     `json:"chunked_status"` // of one that does not; 0: the connection was cut
-	ChunkedBytes  int64   `json:"chunked_bytes"`  // of it that were taken
-	HeaderStatus  int     `json:"header_status"`  // of 100,000 lines
+// socketResult are the results of the section sockets.
+type socketResult struct {
+	BodyStatus    int     `json:"body_status"`    // of a body of a gigabyte with Content-Length
+	ChunkedStatus int     `json:"chunked_status"` // of a chunked body; 0: the connection was cut
+	ChunkedBytes  int64   `json:"chunked_bytes"`  // bytes of it that were accepted
+	HeaderStatus  int     `json:"header_status"`  // of 100,000 header lines
 	SlowBody      int     `json:"slow_body_status"`
 	SlowBodyAfter float64 `json:"slow_body_after_us"`
-	Slow          int     `json:"slow_headers"` // connections whose header comes byte by byte
+	Slow          int     `json:"slow_headers"` // connections with a slow header
 	SlowCut       int     `json:"slow_headers_cut"`
 	SlowCutMax    float64 `json:"slow_headers_cut_after_max_us"`
 	PrefaceStatus int     `json:"http2_preface_status"` // 0: the connection was cut
-	Polite        int     `json:"polite"`               // requests of somebody who is honest, meanwhile
+	Polite        int     `json:"polite"`               // normal requests meanwhile
 	PoliteDone    int     `json:"polite_done"`
 	PoliteP99     float64 `json:"polite_p99_us"`
 	Before        int64   `json:"server_before_bytes"`
@@ -42,9 +42,10 @@ type hostile struct {
 	After         int64   `json:"server_after_bytes"`
 }
 
-func (h *hostile) print(w io.Writer) {
+func (h *socketResult) print(w io.Writer) {
 	fmt.Fprintf(w, "sockets    1 GB body %d, the same in chunks %s after %.1f MB, 100,000 headers %d, slow body %d after %.1f s, HTTP/2 preface %s\n",
-		h.BodyStatus, cutOr(h.ChunkedStatus), float64(h.ChunkedBytes)/1e6, h.HeaderStatus, h.SlowBody, h.SlowBodyAfter/1e6, cutOr(h.PrefaceStatus))
+		h.BodyStatus, cutOr(h.ChunkedStatus), float64(h.ChunkedBytes)/1e6, h.HeaderStatus, h.SlowBody,
+		h.SlowBodyAfter/1e6, cutOr(h.PrefaceStatus))
 	fmt.Fprintf(w, "           %d of %d slow headers cut, after max %.1f s; others: %d of %d answered, p99 %.1f ms\n",
 		h.SlowCut, h.Slow, h.SlowCutMax/1e6, h.PoliteDone, h.Polite, h.PoliteP99/1000)
 	fmt.Fprintf(w, "           server %.1f MiB before, %.1f MiB at most: %+.1f MiB (goal 32); %.1f MiB after\n",
@@ -58,13 +59,13 @@ func cutOr(status int) string {
 	return fmt.Sprint(status)
 }
 
-func measureSockets(ctx context.Context, o options, at site) (f printed, faults []error, err error) {
+func measureSockets(ctx context.Context, o options, at environment) (f result, faults []error, err error) {
 	s := at.server
 	fmt.Fprintf(at.progress, "load: bodies, headers and %d slow connections for %s\n", o.sockets, s.url)
-	h := &hostile{Slow: o.sockets}
-	polite := &storm{server: s}
+	h := &socketResult{Slow: o.sockets}
+	polite := &overloadRun{server: s}
 	var warm *raw
-	for range 50 { // what the first requests need is no growth
+	for range 50 { // the memory of first requests does not count as growth
 		warm, _ = polite.one(warm, s.request("GET", "/v1/tools", ""), time.Now())
 	}
 	if warm != nil {
@@ -75,26 +76,27 @@ func measureSockets(ctx context.Context, o options, at site) (f printed, faults 
 	defer stop()
 	var group, beside sync.WaitGroup
 	beside.Go(func() { s.watch(attacked) })
-	beside.Go(func() { h.politely(attacked, polite) })
+	beside.Go(func() { h.normalRequests(attacked, polite) })
 	errs := make([]error, 6)
 	for i, attack := range []func(*server) error{h.body, h.chunked, h.headers, h.slowBody, h.preface} {
-		group.Go(func() { errs[i] = again(func() error { return attack(s) }) })
+		group.Go(func() { errs[i] = retryRequest(func() error { return attack(s) }) })
 	}
 	errs[5] = h.slowHeaders(ctx, s)
 	group.Wait()
 	stop()
 	beside.Wait()
-	h.During = s.most.Load()
+	h.During = s.maxResident.Load()
 	select {
-	case <-time.After(afterwards):
+	case <-time.After(settleTime):
 	case <-ctx.Done():
 	}
 	h.After = s.residentBytes()
 	return h, h.faults(), errors.Join(errs...)
 }
 
-// again attacks up to three times: an answer to somebody who is still sending may be lost with the connection.
-func again(attack func() error) (err error) {
+// retryRequest tries an attack up to three times: the response to a client that is still sending
+// may be lost with the connection.
+func retryRequest(attack func() error) (err error) {
 	for range 3 {
 		if err = attack(); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return err
@@ -103,8 +105,8 @@ func again(attack func() error) (err error) {
 	return err
 }
 
-// faults are what is wrong whatever the machine.
-func (h *hostile) faults() []error {
+// faults returns violations that do not depend on the machine.
+func (h *socketResult) faults() []error {
 	var all []error
 	want := func(what string, got int, wants ...int) {
 		for _, status := range wants {
@@ -118,15 +120,17 @@ func (h *hostile) faults() []error {
 	want("a body in chunks", h.ChunkedStatus, http.StatusRequestEntityTooLarge, 0)
 	want("a header of 100,000 lines", h.HeaderStatus, http.StatusRequestHeaderFieldsTooLarge)
 	want("a slow body", h.SlowBody, http.StatusRequestTimeout)
-	want("the preface of HTTP/2", h.PrefaceStatus, http.StatusHTTPVersionNotSupported, http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusMethodNotAllowed, 0)
+	want("the preface of HTTP/2", h.PrefaceStatus, http.StatusHTTPVersionNotSupported, http.StatusBadRequest,
+		http.StatusUnauthorized, http.StatusNotFound, http.StatusMethodNotAllowed, 0)
 	if h.SlowCut < h.Slow || h.PoliteDone < h.Polite {
-		all = append(all, fmt.Errorf("sockets: %d of %d slow ones were cut, %d of %d honest ones answered", h.SlowCut, h.Slow, h.PoliteDone, h.Polite))
+		all = append(all, fmt.Errorf("sockets: %d of %d slow connections were cut, %d of %d normal requests answered",
+			h.SlowCut, h.Slow, h.PoliteDone, h.Polite))
 	}
 	return all
 }
 
-// body says that a gigabyte comes.
-func (h *hostile) body(s *server) error {
+// body announces a body of a gigabyte.
+func (h *socketResult) body(s *server) error {
 	c, err := s.dial()
 	if err != nil {
 		return err
@@ -137,8 +141,8 @@ func (h *hostile) body(s *server) error {
 	return err
 }
 
-// chunked sends up to a gigabyte without saying how much.
-func (h *hostile) chunked(s *server) error {
+// chunked sends up to a gigabyte without announcing its size.
+func (h *socketResult) chunked(s *server) error {
 	c, err := s.dial()
 	if err != nil {
 		return err
@@ -151,30 +155,32 @@ func (h *hostile) chunked(s *server) error {
 	chunk := "10000\r\n" + strings.Repeat(" ", 1<<16) + "\r\n"
 	for h.ChunkedBytes < hugeBody {
 		if _, err := io.WriteString(c, chunk); err != nil {
-			break // it is cut, or answered
+			break // the connection was cut, or there is a response
 		}
 		h.ChunkedBytes += 1 << 16
 	}
-	h.ChunkedStatus, _, _, _ = c.answer() // 0: the answer was lost with the connection
+	h.ChunkedStatus, _, _, _ = c.answer() // 0: the response was lost with the connection
 	return nil
 }
 
-// headers sends 100,000 lines.
-func (h *hostile) headers(s *server) error {
+// headers sends 100,000 header lines.
+func (h *socketResult) headers(s *server) error {
 	c, err := s.dial()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	go func() {
-		_, _ = io.WriteString(c, "GET /v1/tools HTTP/1.1\r\nHost: load\r\n"+strings.Repeat("A: b\r\n", manyHeaders)+"\r\n") // it is cut in the middle
+		// the connection is cut meanwhile
+		_, _ = io.WriteString(c,
+			"GET /v1/tools HTTP/1.1\r\nHost: load\r\n"+strings.Repeat("A: b\r\n", manyHeaders)+"\r\n")
 	}()
 	h.HeaderStatus, _, _, err = c.answer()
 	return err
 }
 
-// slowBody sends a byte and no more.
-func (h *hostile) slowBody(s *server) error {
+// slowBody sends a single byte.
+func (h *socketResult) slowBody(s *server) error {
 	c, err := s.dial()
 	if err != nil {
 		return err
@@ -193,8 +199,8 @@ func (h *hostile) slowBody(s *server) error {
 	return err
 }
 
-// preface begins as HTTP/2 does, of which a rapid reset would be a stream opened and reset ten thousand times: it is not served.
-func (h *hostile) preface(s *server) error {
+// preface starts an HTTP/2 connection, which a rapid reset attack needs; HTTP/2 is not served.
+func (h *socketResult) preface(s *server) error {
 	c, err := s.dial()
 	if err != nil {
 		return err
@@ -210,8 +216,8 @@ func (h *hostile) preface(s *server) error {
 	return nil
 }
 
-// slowHeaders opens many connections whose headers come byte by byte, and waits until they are cut.
-func (h *hostile) slowHeaders(ctx context.Context, s *server) error {
+// slowHeaders opens many connections with slow headers, and waits until they are cut.
+func (h *socketResult) slowHeaders(ctx context.Context, s *server) error {
 	var cut atomic.Int64
 	var longest atomic.Int64
 	var group sync.WaitGroup
@@ -247,8 +253,8 @@ func (h *hostile) slowHeaders(ctx context.Context, s *server) error {
 	return errors.Join(errs...)
 }
 
-// politely asks something honest now and then.
-func (h *hostile) politely(ctx context.Context, s *storm) {
+// normalRequests sends normal requests at intervals.
+func (h *socketResult) normalRequests(ctx context.Context, s *overloadRun) {
 	var c *raw
 	var took []time.Duration
 	tick := time.NewTicker(politeEvery)
@@ -256,7 +262,7 @@ func (h *hostile) politely(ctx context.Context, s *storm) {
 	for {
 		select {
 		case <-tick.C:
-			var one answered
+			var one requestResult
 			c, one = s.one(c, s.server.request("GET", "/v1/tools", ""), time.Now())
 			h.Polite++
 			if one.status == http.StatusOK {

@@ -17,17 +17,18 @@ import (
 )
 
 const (
-	sessionCount = 10                     // that work and are followed
+	sessionCount = 10                     // working sessions with followers
 	turnEvery    = 500 * time.Millisecond // of each session
-	sipEvery     = time.Second            // one who is slow reads a byte
-	callBytes    = 4 << 10                // what a call is given, and answers
-	oldMessages  = 6                      // of the session whose journal is more than a client and its line hold
-	oldBytes     = 1 << 20                // of each of them
-	catchUp      = time.Minute            // how long the clients may take to get what is there
-	afterwards   = 3 * time.Second        // before the memory of the server is looked at for the last time
+	sipEvery     = time.Second            // a slow client reads a byte
+	callBytes    = 4 << 10                // size of the input and output of a call
+	// of the session whose journal exceeds the buffers of a client and its connection
+	oldMessages = 6
+	oldBytes    = 1 << 20         // size of each of them
+	catchUpTime = time.Minute     // time limit of the clients to receive all events
+	settleTime  = 3 * time.Second // pause before the last memory sample
 )
 
-// script is the model: a call, and a word when it is answered.
+// script is the model: a call, and an answer after its result.
 const script = `
 rules:
   - when: {last_role: user}
@@ -41,42 +42,43 @@ type load struct {
 	*server
 	eng      *remote.Engine
 	agent    perdure.Agent
-	long     perdure.SessionID   // at rest, with a long journal: those that never read follow it
-	sessions []perdure.SessionID // that work
-	start    []int64             // the last seq of each of these, before anybody follows
+	long     perdure.SessionID   // idle, with a long journal: followed by clients that never read
+	sessions []perdure.SessionID // working sessions
+	start    []int64             // their last sequence numbers before they are followed
 }
 
-// measureClients runs the load. faults are what the clients that read have to complain of.
-func measureClients(ctx context.Context, o options, at site) (found printed, faults []error, err error) {
+// measureClients runs the load. faults are errors of the reading clients.
+func measureClients(ctx context.Context, o options, at environment) (found result, faults []error, err error) {
 	l, s := &load{options: o, server: at.server}, at.server
 	if err := l.prepare(ctx, filepath.Join(at.dir, "load.yaml")); err != nil {
 		return nil, nil, err
 	}
-	f := &figures{Version: 1, Clients: o.clients, Stalled: o.stalled, Slow: o.slow, Sessions: len(l.sessions), ServerBefore: s.residentBytes()}
+	f := &figures{Version: 1, Clients: o.clients, Stalled: o.stalled, Slow: o.slow, Sessions: len(l.sessions),
+		ServerBefore: s.residentBytes()}
 	fmt.Fprintf(at.progress, "load: the sessions of %s work for %s without a client\n", s.url, o.length)
-	if err := l.alone(ctx, f); err != nil {
+	if err := l.workAlone(ctx, f); err != nil {
 		return nil, nil, err
 	}
 	fmt.Fprintf(at.progress, "load: %d clients for %s\n", o.clients, o.length)
 	if faults, err = l.followed(ctx, f); err != nil {
 		return nil, nil, err
 	}
-	f.LiveDuring = s.talk.live()
+	f.LiveDuring = s.log.live()
 	select {
-	case <-time.After(afterwards):
+	case <-time.After(settleTime):
 	case <-ctx.Done():
 		return nil, nil, context.Cause(ctx)
 	}
-	f.ServerDuring, f.ServerAfter = s.most.Load(), s.residentBytes()
+	f.ServerDuring, f.ServerAfter = s.maxResident.Load(), s.residentBytes()
 	turn, err := l.recorded(ctx)
 	if err == nil && o.reference > 0 {
-		fmt.Fprintf(at.progress, "load: as many clients that read on a server of net/http and nothing else, for %s\n", o.reference)
+		fmt.Fprintf(at.progress, "load: as many reading clients on a bare net/http server for %s\n", o.reference)
 		err = bare(ctx, bareRun{options: o, dir: at.dir, turn: turn, progress: at.progress}, f)
 	}
 	return f, faults, err
 }
 
-// prepare makes the session with the long journal, and those that work without a client.
+// prepare creates the session with the long journal, and those that work without clients.
 func (l *load) prepare(ctx context.Context, model string) error {
 	if err := os.WriteFile(model, fmt.Appendf(nil, script, strings.Repeat("load ", callBytes/5)), 0o600); err != nil {
 		return fmt.Errorf("write the script: %w", err)
@@ -99,8 +101,8 @@ func (l *load) prepare(ctx context.Context, model string) error {
 	return l.begin(ctx)
 }
 
-// begin makes the sessions that work from now on. With clients they are new ones, so that what a conversation takes which gets
-// longer and longer is the same with clients and without.
+// begin creates the working sessions. New sessions are used with clients, so that the cost of
+// growing conversations is the same with and without clients.
 func (l *load) begin(ctx context.Context) error {
 	l.sessions = nil
 	for range sessionCount {
@@ -115,23 +117,23 @@ func (l *load) begin(ctx context.Context) error {
 	return err
 }
 
-// alone lets the sessions work without a client, and looks how much memory the server takes for it.
-func (l *load) alone(ctx context.Context, f *figures) error {
+// workAlone lets the sessions work without clients, and measures the memory of the server.
+func (l *load) workAlone(ctx context.Context, f *figures) error {
 	watching, stop := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	group.Go(func() { l.watch(watching) })
-	l.talk.live()
+	l.log.live()
 	err := l.work(ctx, l.length)
 	stop()
 	group.Wait()
-	f.ServerAlone, f.LiveAlone = l.most.Swap(0), l.talk.live()
+	f.ServerAlone, f.LiveAlone = l.maxResident.Swap(0), l.log.live()
 	if err != nil {
 		return err
 	}
 	return l.begin(ctx)
 }
 
-// turn says something and waits until it is answered.
+// turn sends a message and waits for the answer.
 func (l *load) turn(ctx context.Context, id perdure.SessionID, text string) error {
 	if err := l.eng.Send(ctx, id, perdure.Text(text)); err != nil {
 		return err
@@ -139,7 +141,7 @@ func (l *load) turn(ctx context.Context, id perdure.SessionID, text string) erro
 	return l.eng.WaitIdle(ctx, id)
 }
 
-// last returns the last seq of each session.
+// last returns the last sequence number of each session.
 func (l *load) last(ctx context.Context) ([]int64, error) {
 	var all []int64
 	for _, id := range l.sessions {
@@ -152,7 +154,7 @@ func (l *load) last(ctx context.Context) ([]int64, error) {
 	return all, nil
 }
 
-// followed lets the sessions work while the clients are there, and writes what these found.
+// followed lets the sessions work with clients, and records their results.
 func (l *load) followed(ctx context.Context, f *figures) ([]error, error) {
 	following, stop := context.WithCancel(ctx)
 	defer stop()
@@ -165,7 +167,7 @@ func (l *load) followed(ctx context.Context, f *figures) ([]error, error) {
 	}
 	defer web.CloseIdleConnections()
 	readers, faults := make([]*reader, l.clients-l.stalled-l.slow), make([]error, l.clients)
-	cuts := make([]time.Duration, l.stalled+l.slow) // first those that never read
+	cuts := make([]time.Duration, l.stalled+l.slow) // first the clients that never read
 	stay := time.Duration(0)
 	if l.reconnects > 0 {
 		stay = l.length * time.Duration(len(readers)) / time.Duration(l.reconnects)
@@ -174,7 +176,7 @@ func (l *load) followed(ctx context.Context, f *figures) ([]error, error) {
 	for i := range l.clients {
 		arrived := sync.OnceFunc(connected.Done)
 		if i < len(readers) {
-			readers[i] = &reader{session: l.sessions[i%len(l.sessions)], stay: stay}
+			readers[i] = &reader{session: l.sessions[i%len(l.sessions)], reconnectAfter: stay}
 			readers[i].seen.Store(l.start[i%len(l.sessions)])
 		}
 		group.Go(func() {
@@ -183,9 +185,9 @@ func (l *load) followed(ctx context.Context, f *figures) ([]error, error) {
 				faults[i] = readers[i].follow(following, l.server, web, arrived)
 				readers[i].ended.Store(true)
 			} else {
-				nth, one := i-len(readers), stalling{session: l.long, connected: arrived}
+				nth, one := i-len(readers), stalledClient{session: l.long, connected: arrived}
 				if nth >= l.stalled {
-					one.sip = sipEvery
+					one.readInterval = sipEvery
 				}
 				cuts[nth], faults[i] = stall(following, l.server, web, one)
 			}
@@ -209,11 +211,11 @@ func (l *load) followed(ctx context.Context, f *figures) ([]error, error) {
 	f.lags(readers)
 	f.StalledCut, f.CutAfterP50, f.CutAfterMax = cut(cuts[:l.stalled])
 	f.SlowCut, _, f.SlowCutMax = cut(cuts[l.stalled:])
-	f.wrongs(faults, readers, last)
+	f.violations(faults, readers, last)
 	return complaints(faults, behind), err
 }
 
-// complaints says what went wrong with each client; what it was sent comes before what it was not.
+// complaints returns the errors of the clients; wrong events come before missing ones.
 func complaints(faults, behind []error) []error {
 	var all []error
 	for i, fault := range faults {
@@ -227,7 +229,7 @@ func complaints(faults, behind []error) []error {
 	return all
 }
 
-// work lets every session have turns for a time.
+// work lets every session run turns for a time.
 func (l *load) work(ctx context.Context, length time.Duration) error {
 	over := time.Now().Add(length)
 	var group sync.WaitGroup
@@ -249,9 +251,10 @@ func (l *load) work(ctx context.Context, length time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// caughtUp waits until the readers have the last event of their session, and says who has not in time.
+// caughtUp waits until the readers have the last event of their session, and returns those that do
+// not in time.
 func (l *load) caughtUp(ctx context.Context, readers []*reader, last []int64) []error {
-	ctx, cancel := context.WithTimeout(ctx, catchUp)
+	ctx, cancel := context.WithTimeout(ctx, catchUpTime)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -271,7 +274,7 @@ func (l *load) caughtUp(ctx context.Context, readers []*reader, last []int64) []
 	return behind
 }
 
-// lags writes how old events were when they were read.
+// lags records the age of events at their receipt.
 func (f *figures) lags(readers []*reader) {
 	var all []time.Duration
 	for _, r := range readers {
@@ -281,11 +284,11 @@ func (f *figures) lags(readers []*reader) {
 	f.LagP50, f.LagP99 = micros(all, 0.5), micros(all, 0.99)
 }
 
-// wrongs counts the events that a client that reads did not get, and those that it got twice.
-func (f *figures) wrongs(faults []error, readers []*reader, last []int64) {
+// violations counts the events that reading clients missed, and those that they got twice.
+func (f *figures) violations(faults []error, readers []*reader, last []int64) {
 	for i, r := range readers {
-		f.Reconnects += r.again
-		var wrong *misplaced
+		f.Reconnects += r.reconnects
+		var wrong *orderError
 		if errors.As(faults[i], &wrong) && wrong.seq <= wrong.last {
 			f.Twice++
 		}
@@ -293,13 +296,14 @@ func (f *figures) wrongs(faults []error, readers []*reader, last []int64) {
 	}
 }
 
-// cut says how many of some clients were cut, and how long after their request; 0 is one that was not.
+// cut counts how many clients were cut, and how long after their request; 0: not cut.
 func cut(after []time.Duration) (n int, p50, most float64) {
 	after = slices.DeleteFunc(slices.Clone(after), func(d time.Duration) bool { return d == 0 })
 	return len(after), micros(after, 0.5), micros(after, 1)
 }
 
-// micros is the percentile of a sample, by the nearest rank, in microseconds. The empty sample has 0.
+// micros returns a percentile of a sample by nearest rank, in microseconds. An empty sample yields
+// 0.
 func micros(sample []time.Duration, p float64) float64 {
 	if len(sample) == 0 {
 		return 0

@@ -1,11 +1,12 @@
-// Mcpproxy measures what the durability proxy adds to a call: the same pure tool of the same MCP server, asked directly and through
-// perdure mcp proxy, each over stdio.
+// Mcpproxy measures what the durable proxy adds to a call: the same pure tool of the same MCP
+// server, called directly and through perdure mcp proxy, both over stdio.
 //
 //	go run ./bench/mcpproxy [-n N] [-at 1,8,32]
 //
-// It may import anything. The one thing to know: this program is the server, too, when it is started as one; the proxy is built anew
-// from this tree, and its calls go through a ledger on this disk. Each line of the table has a proxy with an empty ledger, so that
-// its last calls, beside its first, show what many calls cost one more.
+// It may import anything. The one thing to know: this program is also the server, when it is
+// started as one. The proxy is built from this tree, and its calls use an effect ledger on this
+// disk. Each line of the table starts with an empty ledger, so that its first and last calls show
+// how the cost grows with the number of calls.
 package main
 
 import (
@@ -48,25 +49,26 @@ func main() {
 	}
 }
 
-// words is the arguments of the tool, and what it answers.
-type words struct {
+// echoInput is the input and output of the tool.
+type echoInput struct {
 	Text string `json:"text"`
 }
 
 // serve is the server: one tool that answers at once.
 func serve(ctx context.Context) error {
 	s := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
-	mcp.AddTool(s, &mcp.Tool{Name: "say", Description: "Says it again."}, func(_ context.Context, _ *mcp.CallToolRequest, in words) (*mcp.CallToolResult, words, error) {
-		return nil, in, nil
-	})
+	mcp.AddTool(s, &mcp.Tool{Name: "say", Description: "Echoes its input."},
+		func(_ context.Context, _ *mcp.CallToolRequest, in echoInput) (*mcp.CallToolResult, echoInput, error) {
+			return nil, in, nil
+		})
 	return s.Run(ctx, &mcp.StdioTransport{})
 }
 
 // run measures and prints.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("mcpproxy", flag.ContinueOnError)
-	n := flags.Int("n", 2000, "calls of each way, at each level; at least 20")
-	at := flags.String("at", "1,8,32", "how many calls are under way at a time: a table's line each")
+	n := flags.Int("n", 2000, "number of calls per way and level, at least 20")
+	at := flags.String("at", "1,8,32", "numbers of concurrent calls, one line of the table each")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -89,9 +91,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("build perdure: %w; run this in its source folder", err)
 	}
-	fmt.Fprintf(out, "%d calls of a pure tool over stdio, each way; milliseconds\n", *n)
+	fmt.Fprintf(out, "%d calls of a pure tool over stdio, with and without the proxy; milliseconds\n", *n)
 	fmt.Fprintf(out, "%8s %16s %16s %16s %10s %16s %16s %20s\n",
-		"at once", "direct p50 p99", "proxy p50 p99", "more p50 p99", "proxy CPU", "sync p50 p99", "more in syncs", "proxy: first, last")
+		"at once", "direct p50 p99", "proxy p50 p99", "more p50 p99", "proxy CPU", "sync p50 p99", "more in syncs",
+		"proxy: first, last")
 	for _, level := range levels {
 		b := bench{n: *n, level: level}
 		direct, _, err := b.measure(ctx, exec.CommandContext(ctx, self, serveWord))
@@ -103,44 +106,50 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 		data := filepath.Join(work, "data"+strconv.Itoa(level))
-		proxy := exec.CommandContext(ctx, program, "mcp", "proxy", "--data", data, "--class", "say=pure", "--", self, serveWord)
+		proxy := exec.CommandContext(ctx, program, "mcp", "proxy", "--data", data, "--class", "say=pure", "--", self,
+			serveWord)
 		through, times, err := b.measure(ctx, proxy)
 		if err != nil {
 			return fmt.Errorf("through the proxy: %w", err)
 		}
-		each := float64((proxy.ProcessState.UserTime() + proxy.ProcessState.SystemTime()).Microseconds()) / 1000 / float64(b.calls())
+		each := float64((proxy.ProcessState.UserTime() +
+			proxy.ProcessState.SystemTime()).Microseconds()) / 1000 / float64(b.calls())
 		tenth := len(times) / 10
-		first, last := slices.Sorted(slices.Values(times[:tenth])), slices.Sorted(slices.Values(times[len(times)-tenth:]))
-		d50, d99, p50, p99 := percentile(direct, 50), percentile(direct, 99), percentile(through, 50), percentile(through, 99)
+		first, last := slices.Sorted(slices.Values(times[:tenth])),
+			slices.Sorted(slices.Values(times[len(times)-tenth:]))
+		d50, d99, p50, p99 := percentile(direct, 50), percentile(direct, 99), percentile(through, 50),
+			percentile(through, 99)
 		s50, s99 := percentile(disk, 50), percentile(disk, 99)
 		fmt.Fprintf(out, "%8d %7.2f %8.2f %7.2f %8.2f %7.2f %8.2f %10.2f %7.2f %8.2f %7.1f %8.1f %11.2f %8.2f\n",
-			level, d50, d99, p50, p99, p50-d50, p99-d99, each, s50, s99, (p50-d50)/s50, (p99-d99)/s99, percentile(first, 50), percentile(last, 50))
+			level, d50, d99, p50, p99, p50-d50, p99-d99, each, s50, s99, (p50-d50)/s50, (p99-d99)/s99,
+			percentile(first, 50), percentile(last, 50))
 	}
-	fmt.Fprintln(out, "proxy CPU: processor time of the proxy's process for one call, its start and end included")
-	fmt.Fprintln(out, "sync: 8 KiB written and brought to this disk, alone; more in syncs: p50 and p99 of more, in those of that")
+	fmt.Fprintln(out, "proxy CPU: CPU time of the proxy process per call, including its start and end")
+	fmt.Fprintln(out, "sync: one write of 8 KiB with fsync; more in syncs: p50 and p99 of more, divided by those of sync")
 	fmt.Fprintln(out, "first, last: the p50 of the first tenth of the calls, and of the last")
 	return nil
 }
 
-// readLevels reads numbers that stand between commas.
+// readLevels parses comma-separated numbers.
 func readLevels(text string) (levels []int, err error) {
 	for _, word := range strings.Split(text, ",") {
 		level, err := strconv.Atoi(strings.TrimSpace(word))
 		if err != nil || level < 1 {
-			return nil, fmt.Errorf("-at %q: numbers from 1, with commas between them", text)
+			return nil, fmt.Errorf("-at %q: want comma-separated numbers, at least 1", text)
 		}
 		levels = append(levels, level)
 	}
 	return levels, nil
 }
 
-// bench is so many calls, of which so many are under way at a time.
+// bench is a number of calls, and how many of them are concurrent.
 type bench struct{ n, level int }
 
-// calls is how many are made, with those to warm up.
+// calls returns the number of calls, including warm-up.
 func (b bench) calls() int { return b.n + b.n/10 }
 
-// measure makes calls over a command's stdio, and returns how long they took, sorted, and in the order in which they began.
+// measure makes calls over a command's stdio, and returns their durations, sorted and in order of
+// their start.
 func (b bench) measure(ctx context.Context, command *exec.Cmd) (sorted, took []time.Duration, err error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
 	session, err := client.Connect(ctx, &mcp.CommandTransport{Command: command}, nil)
@@ -162,21 +171,21 @@ func (b bench) measure(ctx context.Context, command *exec.Cmd) (sorted, took []t
 	if err := errors.Join(failed...); err != nil {
 		return nil, nil, errors.Join(err, session.Close())
 	}
-	took = all[len(all)-b.n:] // the first are to warm up
+	took = all[len(all)-b.n:] // without warm-up
 	return slices.Sorted(slices.Values(took)), took, session.Close()
 }
 
 // call makes one call.
 func call(ctx context.Context, session *mcp.ClientSession, text string) (took time.Duration, err error) {
 	start := time.Now()
-	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "say", Arguments: words{text}})
+	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "say", Arguments: echoInput{text}})
 	if err == nil && result.IsError {
 		err = fmt.Errorf("a call failed: %v", result.Content)
 	}
 	return time.Since(start), err
 }
 
-// syncs brings pieces of a file to the disk, one after another, and returns how long that took, sorted.
+// syncs writes and syncs pieces of a file sequentially, and returns the durations, sorted.
 func syncs(dir string) (took []time.Duration, err error) {
 	file, err := os.CreateTemp(dir, "sync")
 	if err != nil {
@@ -198,7 +207,7 @@ func syncs(dir string) (took []time.Duration, err error) {
 	return slices.Sorted(slices.Values(took)), nil
 }
 
-// percentile is one in milliseconds.
+// percentile returns a percentile in milliseconds.
 func percentile(sorted []time.Duration, percent int) float64 {
 	return float64(sorted[min(len(sorted)*percent/100, len(sorted)-1)].Microseconds()) / 1000
 }

@@ -1,15 +1,17 @@
 //go:build unix
 
-// Reliability runs every attack on Perdure that counts its trials, and writes down what came of it: RELIABILITY.md.
+// Reliability runs every attack on Perdure that counts its trials, and writes the results to
+// RELIABILITY.md.
 //
-//	go run ./bench/reliability [-scale quick|full] [-seed N] [-only ROW,ROW] [-count ROW=N] [-keep FILE] [-o FILE]
+//	go run ./bench/reliability [-scale quick|full] [-seed N] [-only ROW,ROW] …
 //
-// With -keep the results are kept in a file as well, and rows that are not run stand on the page as they are kept there:
-// so the rows of a page may run one at a time, each with its own date and commit.
+// With -keep the results are also stored in a file, and the page shows the stored results of rows
+// that are not run. So the rows of a page can run one at a time, each with its own date and commit.
 //
-// It may import the standard library only. The one thing to know: it judges nothing by itself. A row is a command that
-// fails when a promise was broken; the page says how many trials it had, and what that proves: no failure in n independent
-// trials is at most 3/n a trial, with 95 % confidence.
+// It may import the standard library only. The one thing to know: it judges nothing itself. A row
+// is a command that fails when a guarantee is violated; the page states its number of trials, and
+// what that proves: without a failure in n independent trials, the probability of a failure is at
+// most 3/n per trial, with 95 % confidence.
 package main
 
 import (
@@ -52,11 +54,11 @@ func parse(args []string, progress io.Writer) (options, error) {
 	flags := flag.NewFlagSet("reliability", flag.ContinueOnError)
 	flags.SetOutput(progress)
 	flags.StringVar(&o.scale, "scale", "full", "quick: minutes, full: hours")
-	flags.Int64Var(&o.seed, "seed", 1, "of all that is random")
-	counts := flags.String("count", "", "trials of some rows, as ROW=N, separated by commas, instead of those of the scale")
-	only := flags.String("only", "", "run these rows and no others, separated by commas")
-	flags.StringVar(&o.keep, "keep", "", "a file that keeps the results of rows between runs")
-	flags.StringVar(&o.out, "o", "RELIABILITY.md", "where the page is written")
+	flags.Int64Var(&o.seed, "seed", 1, "random seed")
+	counts := flags.String("count", "", "trials of rows, as comma-separated ROW=N, instead of those of the scale")
+	only := flags.String("only", "", "run only these rows, separated by commas")
+	flags.StringVar(&o.keep, "keep", "", "file that stores the results of rows between runs")
+	flags.StringVar(&o.out, "o", "RELIABILITY.md", "write the page to this file")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -66,7 +68,7 @@ func parse(args []string, progress io.Writer) (options, error) {
 			id, text, _ := strings.Cut(pair, "=")
 			n, err := strconv.Atoi(text)
 			if err != nil || n < 1 {
-				return o, fmt.Errorf("-count is ROW=N,ROW=N, not %q", *counts)
+				return o, fmt.Errorf("invalid -count %q: want ROW=N,ROW=N", *counts)
 			}
 			o.count[id] = n
 		}
@@ -76,14 +78,14 @@ func parse(args []string, progress io.Writer) (options, error) {
 	}
 	switch {
 	case flags.NArg() > 0:
-		return o, fmt.Errorf("%q is no flag: everything is given by flags, see -help", flags.Arg(0))
+		return o, fmt.Errorf("unexpected argument %q: use flags, see -help", flags.Arg(0))
 	case o.scale != "quick" && o.scale != "full":
-		return o, fmt.Errorf("-scale is quick or full, not %q", o.scale)
+		return o, fmt.Errorf("invalid -scale %q: want quick or full", o.scale)
 	}
 	return o, nil
 }
 
-// run carries out the rows one after another and writes the page, also when some of them failed.
+// run runs the rows sequentially and writes the page, also when some of them failed.
 func run(ctx context.Context, args []string, progress io.Writer) error {
 	o, err := parse(args, progress)
 	if errors.Is(err, flag.ErrHelp) {
@@ -112,11 +114,11 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 			continue
 		}
 		fmt.Fprintf(progress, "%-8s %s\n", row.ID, row.What)
-		found := row.carryOut(ctx)
+		found := row.execute(ctx)
 		found.Where, found.Date, found.Seed = where, time.Now().UTC().Format(time.DateOnly), o.seed
 		fmt.Fprintf(progress, "         %s after %s\n", found.verdict(), found.Took.Round(time.Second))
 		if ctx.Err() != nil {
-			return ctx.Err() // a row that was cut off says nothing
+			return ctx.Err() // the result of an interrupted row is not valid
 		}
 		page.add(found)
 		if err := page.save(o); err != nil {
@@ -124,7 +126,7 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 		}
 	}
 	if n := page.failed(); n > 0 {
-		return fmt.Errorf("%d rows failed; %s says which", n, o.out)
+		return fmt.Errorf("%d rows failed; see %s", n, o.out)
 	}
 	return nil
 }

@@ -24,12 +24,12 @@ func TestParse(t *testing.T) {
 
 func TestCarryOut(t *testing.T) {
 	t.Parallel()
-	held := row{ID: "a", Args: []string{"sh", "-c", `printf -- '    a_test.go:12: 40 of 40 held\n{"kills":3}\nother\n'`}}.carryOut(t.Context())
+	held := row{ID: "a", Args: []string{"sh", "-c", `printf -- '    a_test.go:12: 40 of 40 held\n{"kills":3}\nother\n'`}}.execute(t.Context())
 	if held.Failed != "" || held.verdict() != "held" || strings.Join(held.Figures, "|") != `40 of 40 held|{"kills":3}` {
 		t.Errorf("got %+v", held)
 	}
 	for name, script := range map[string]string{"it fails": "echo broken; exit 1", "it has no test": "echo 'ok  p  0.1s [no tests to run]'"} {
-		failed := row{ID: "b", Args: []string{"sh", "-c", script}}.carryOut(t.Context())
+		failed := row{ID: "b", Args: []string{"sh", "-c", script}}.execute(t.Context())
 		if failed.Failed == "" || failed.verdict() != "FAILED" || failed.Tail == "" {
 			t.Errorf("%s: got %+v", name, failed)
 		}

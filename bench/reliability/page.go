@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// page is what is published.
+// page is the published page.
 type page struct {
 	results []result
-	full    []row // all rows at full scale, so that what was left out or cut short can be told
+	full    []row // all rows at full scale, to report rows that were left out or shortened
 }
 
-// load reads the results that a file keeps; no file has none.
+// load reads stored results; a missing file has none.
 func load(path string) (p page, err error) {
 	if path == "" {
 		return p, nil
@@ -37,7 +37,7 @@ func load(path string) (p page, err error) {
 	return p, nil
 }
 
-// add takes a result, in the place of an earlier one of its row.
+// add adds a result, replacing an earlier one of its row.
 func (p *page) add(found result) {
 	for i, r := range p.results {
 		if r.Row.ID == found.Row.ID {
@@ -48,7 +48,7 @@ func (p *page) add(found result) {
 	p.results = append(p.results, found)
 }
 
-// save writes the page, and what is kept.
+// save writes the page and the stored results.
 func (p page) save(o options) error {
 	if o.keep != "" {
 		text, err := json.MarshalIndent(p.results, "", "  ")
@@ -72,7 +72,7 @@ func (p page) failed() int {
 	return n
 }
 
-// text writes the page.
+// text returns the page.
 func (p page) text() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -92,7 +92,7 @@ func (p page) text() string {
 		}
 		line("| %s | %s | %s | %s | %s | %s |", r.Row.ID, r.Row.What, n, failures, bound, r.Took.Round(time.Second))
 	}
-	for _, gap := range p.gaps() {
+	for _, gap := range p.missingRows() {
 		line("\n%s", gap)
 	}
 	line("\n## What the rows printed")
@@ -117,8 +117,8 @@ func (p page) text() string {
 	return b.String()
 }
 
-// gaps says which rows did not run, and which ran fewer trials than a full run has.
-func (p page) gaps() (said []string) {
+// missingRows returns which rows did not run, and which ran fewer trials than a full run.
+func (p page) missingRows() (said []string) {
 	var missing, short []string
 	for _, want := range p.full {
 		i := slices.IndexFunc(p.results, func(r result) bool { return r.Row.ID == want.ID })
@@ -138,7 +138,7 @@ func (p page) gaps() (said []string) {
 	return said
 }
 
-// command is the line that repeats a row, without the folder of this run.
+// command returns the command that repeats a row, without the folder of this run.
 func command(r row) string {
 	args := strings.Join(r.Args[1:], " ")
 	name := r.Args[0]

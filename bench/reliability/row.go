@@ -18,14 +18,14 @@ import (
 // row is one attack.
 type row struct {
 	ID    string   `json:"id"`
-	What  string   `json:"what"`  // is attacked, and how
+	What  string   `json:"what"`  // what is attacked, and how
 	Trial string   `json:"trial"` // what is counted
-	N     int      `json:"n"`     // how many; 0: it counts by itself
+	N     int      `json:"n"`     // number of trials; 0: the command counts them
 	Env   []string `json:"env,omitempty"`
 	Args  []string `json:"args"` // the command
 }
 
-// rows are the attacks, in the order in which they run.
+// rows returns the attacks, in the order in which they run.
 func rows(o options, binary string) []row {
 	count := func(id string, quick, full int) int {
 		if n, ok := o.count[id]; ok {
@@ -81,7 +81,7 @@ func rows(o options, binary string) []row {
 		},
 		{
 			"R17", "histories of the ledger, of handles, tasks and files are linearisable", "histories a model", count("R17", 60, 1000),
-			env("LINEAR_HISTORIES", count("R17", 60, 1000), "LINEAR_OPERATIONS", count("operations", 300, 5000)), test("./internal/linear", "TestR17.*Soak"),
+			env("LINEAR_HISTORIES", count("R17", 60, 1000), "LINEAR_OPERATIONS", count("operations", 300, 5000)), test("./internal/linearizability", "TestR17.*Soak"),
 		},
 		{
 			"R18", "simulated programs of sessions, lanes, approvals, subagents, cancels and crashes, in virtual time", "programs", count("R18", 1000, 10000),
@@ -98,7 +98,7 @@ func rows(o options, binary string) []row {
 	return append(all, mcpRows(count)...)
 }
 
-// mcpRows are the rows of programs that speak MCP with Perdure.
+// mcpRows returns the rows about MCP.
 func mcpRows(count func(id string, quick, full int) int) []row {
 	return []row{
 		{
@@ -116,12 +116,12 @@ func mcpRows(count func(id string, quick, full int) int) []row {
 	}
 }
 
-// test is the command that runs tests of a package.
+// test returns the command that runs tests of a package.
 func test(pkg, name string) []string {
 	return []string{"go", "test", "-tags", "soak", "-count=1", "-timeout=6h", "-v", "-run", "^(" + name + ")$", pkg}
 }
 
-// env is what stands in the environment: names and values by turns.
+// env returns environment variables from alternating names and values.
 func env(pairs ...any) (list []string) {
 	for i := 0; i < len(pairs); i += 2 {
 		list = append(list, fmt.Sprintf("%v=%v", pairs[i], pairs[i+1]))
@@ -129,26 +129,26 @@ func env(pairs ...any) (list []string) {
 	return list
 }
 
-// result is what came of a row.
+// result is the result of a row.
 type result struct {
 	Row     row           `json:"row"`
-	Failed  string        `json:"failed,omitempty"` // why; empty: it held
+	Failed  string        `json:"failed,omitempty"` // why; empty: it passed
 	Took    time.Duration `json:"took_ns"`
-	Figures []string      `json:"figures,omitempty"` // what it printed of itself
+	Figures []string      `json:"figures,omitempty"` // figures that it printed
 	Tail    string        `json:"tail,omitempty"`    // the end of its output, when it failed
 	Where   string        `json:"where"`             // machine and commit
 	Date    string        `json:"date"`
 	Seed    int64         `json:"seed"`
 }
 
-// figure is a line that a test logs, or that is JSON, or that a script tells.
+// figure matches lines that a test logs, JSON, and lines of a script.
 var figure = regexp.MustCompile(`(?m)^\s+\w+_test\.go:\d+: (.+)$|^(\{.*\})$|^museum: (.+)$`)
 
-// maxFigures is how many lines of a row stand on the page.
+// maxFigures is the maximum number of lines of a row on the page.
 const maxFigures = 12
 
-// carryOut runs the row's command in a group of its own, which ends with ctx.
-func (r row) carryOut(ctx context.Context) result {
+// execute runs the row's command in a separate process group, which ends with ctx.
+func (r row) execute(ctx context.Context) result {
 	begun := time.Now()
 	cmd := exec.CommandContext(ctx, r.Args[0], r.Args[1:]...)
 	cmd.Env = append(os.Environ(), r.Env...)
@@ -166,7 +166,7 @@ func (r row) carryOut(ctx context.Context) result {
 	case err != nil:
 		found.Failed = err.Error()
 	case strings.Contains(text, "no tests to run"):
-		found.Failed = "there is no such test"
+		found.Failed = "no such test"
 	}
 	if found.Failed != "" {
 		found.Tail = text[max(len(text)-2000, 0):]
@@ -181,7 +181,7 @@ func (r result) verdict() string {
 	return "held"
 }
 
-// build makes the binary that is attacked.
+// build builds the attacked binary.
 func build(ctx context.Context, path string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "./cmd/perdure")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -191,7 +191,7 @@ func build(ctx context.Context, path string) error {
 	return nil
 }
 
-// machine says where it ran.
+// machine describes the machine.
 func machine(ctx context.Context) string {
 	commit := "unknown"
 	if out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output(); err == nil {

@@ -20,31 +20,31 @@ import (
 	"github.com/perdure/perdure/tool/background"
 )
 
-// script answers whatever is said.
+// script answers every message.
 const script = "steps: [{text: noted, repeat: true}]"
 
 const (
-	fewSchedules = 1_000 // against which the scan's growth is held
+	fewSchedules = 1_000 // baseline of the scan's growth
 	scans        = 200
-	batch        = 1_000 // schedules of a commit
-	page         = 32    // of a scan, as the engine's
+	batch        = 1_000 // schedules per commit
+	page         = 32    // page size of a scan, like the engine's
 	warmUp       = 2 * time.Second
-	makeTime     = 10 * time.Millisecond // that the making of one schedule may take
+	makeTime     = 10 * time.Millisecond // time limit to create one schedule
 )
 
-// tick is what the tool is given: which moment it runs for.
+// tick is the input of the tool: the time of its fire.
 type tick struct {
 	At time.Time `json:"at"`
 }
 
-// stopwatch gathers how late runs began.
-type stopwatch struct {
+// fireRecorder collects the delays of runs.
+type fireRecorder struct {
 	mu   sync.Mutex
 	lags map[string]time.Duration // guarded by mu; by idempotency key
 	runs int                      // guarded by mu
 }
 
-func (s *stopwatch) tick(_ context.Context, in tick, env tool.Env) (string, error) {
+func (s *fireRecorder) tick(_ context.Context, in tick, env tool.Env) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.runs++
@@ -52,7 +52,8 @@ func (s *stopwatch) tick(_ context.Context, in tick, env tool.Env) (string, erro
 	return "ticked", nil
 }
 
-// measure fills a store, measures the scan, and lets an engine fire. The faults are fires that are missing or come twice.
+// measure fills a store, measures the scan, and lets an engine fire. The faults are missing or
+// duplicate fires.
 func measure(ctx context.Context, o options, progress io.Writer) (f figures, faults []error, err error) {
 	dir, err := os.MkdirTemp(o.dir, "schedules")
 	if err != nil {
@@ -64,8 +65,8 @@ func measure(ctx context.Context, o options, progress io.Writer) (f figures, fau
 		return f, nil, err
 	}
 	defer st.Close()
-	watch := &stopwatch{lags: map[string]time.Duration{}}
-	w := &world{st: st, watch: watch, progress: progress}
+	watch := &fireRecorder{lags: map[string]time.Duration{}}
+	w := &scheduleRig{st: st, watch: watch, progress: progress}
 	if err := w.begin(ctx); err != nil {
 		return f, nil, err
 	}
@@ -91,21 +92,22 @@ func measure(ctx context.Context, o options, progress io.Writer) (f figures, fau
 	return f, faults, err
 }
 
-// world is a store with a session, and an engine over it.
-type world struct {
+// scheduleRig is a store with a session, and an engine.
+type scheduleRig struct {
 	st       store.Store
-	watch    *stopwatch
+	watch    *fireRecorder
 	progress io.Writer
 	id       perdure.SessionID
 }
 
-// open makes an engine over the store, without caps.
-func (w *world) open(ctx context.Context) (*local.Engine, error) {
+// open creates an engine over the store, without limits.
+func (w *scheduleRig) open(ctx context.Context) (*local.Engine, error) {
 	m, err := scripted.Parse("schedules", []byte(script))
 	if err != nil {
 		return nil, err
 	}
-	ticks := tool.NewBackground(tool.Spec{Name: "tick", Description: "Ticks.", Class: perdure.Idempotent, NeedsEnv: true}, w.watch.tick)
+	ticks := tool.NewBackground(tool.Spec{Name: "tick", Description: "Ticks.", Class: perdure.Idempotent,
+		NeedsEnv: true}, w.watch.tick)
 	rules := perdure.DefaultScheduleRules()
 	rules.PerSession, rules.PerOrg = 0, 0
 	cfg := local.Config{
@@ -116,8 +118,8 @@ func (w *world) open(ctx context.Context) (*local.Engine, error) {
 	return local.Open(ctx, cfg)
 }
 
-// begin makes the session.
-func (w *world) begin(ctx context.Context) error {
+// begin creates the session.
+func (w *scheduleRig) begin(ctx context.Context) error {
 	eng, err := w.open(ctx)
 	if err != nil {
 		return err
@@ -127,15 +129,17 @@ func (w *world) begin(ctx context.Context) error {
 	return err
 }
 
-// fill adds schedules that are enabled and not due.
-func (w *world) fill(ctx context.Context, n int) error {
-	fmt.Fprintf(w.progress, "%d schedules are made\n", n)
+// fill adds enabled schedules that are not due.
+func (w *scheduleRig) fill(ctx context.Context, n int) error {
+	fmt.Fprintf(w.progress, "creating %d schedules\n", n)
 	next := time.Now().Add(24 * time.Hour)
 	for from := 0; from < n; from += batch {
 		err := w.st.InTx(ctx, func(tx store.Tx) error {
 			var errs []error
 			for i := from; i < min(from+batch, n); i++ {
-				errs = append(errs, tx.PutSchedule(w.schedule(tx.Now(), next.Add(time.Duration(i)*time.Millisecond)), store.ScheduleCaps{}))
+				errs = append(errs,
+					tx.PutSchedule(w.schedule(tx.Now(), next.Add(time.Duration(i)*time.Millisecond)),
+						store.ScheduleCaps{}))
 			}
 			return errors.Join(errs...)
 		})
@@ -146,8 +150,8 @@ func (w *world) fill(ctx context.Context, n int) error {
 	return nil
 }
 
-// schedule is one that fires once, with its run.
-func (w *world) schedule(now, when time.Time) perdure.Schedule {
+// schedule returns a schedule that fires once and runs the tool.
+func (w *scheduleRig) schedule(now, when time.Time) perdure.Schedule {
 	when = when.UTC().Truncate(time.Microsecond)
 	args := fmt.Sprintf(`{"at":%q}`, when.Format(time.RFC3339Nano))
 	s := perdure.Schedule{
@@ -157,8 +161,8 @@ func (w *world) schedule(now, when time.Time) perdure.Schedule {
 	return s.Arm(perdure.OnceAt(when), now)
 }
 
-// scan looks for what is due, as the engine does.
-func (w *world) scan(ctx context.Context) (took []time.Duration, err error) {
+// scan reads the due schedules, like the engine.
+func (w *scheduleRig) scan(ctx context.Context) (took []time.Duration, err error) {
 	for range scans {
 		began := time.Now()
 		err := w.st.View(ctx, func(r store.Reader) error {
@@ -174,14 +178,14 @@ func (w *world) scan(ctx context.Context) (took []time.Duration, err error) {
 	return took, nil
 }
 
-// fires lets an engine fire, and compares the rows with what was to come.
-func (w *world) fires(ctx context.Context, o options, f *figures) (faults []error, err error) {
+// fires lets an engine fire, and compares the rows with the expected fires.
+func (w *scheduleRig) fires(ctx context.Context, o options, f *figures) (faults []error, err error) {
 	eng, err := w.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	first, err := w.due(ctx, eng, began, options{due: 1}) // fires as soon as the engine looks
+	first, err := w.due(ctx, eng, began, options{due: 1}) // fires as soon as the engine scans
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +198,7 @@ func (w *world) fires(ctx context.Context, o options, f *figures) (faults []erro
 		return nil, err
 	}
 	f.StartUS = micros(rows[0].Actual.Sub(began))
-	fmt.Fprintf(w.progress, "%d fires come in %s\n", o.due, o.length)
+	fmt.Fprintf(w.progress, "%d fires within %s\n", o.due, o.length)
 	all, err := w.due(ctx, eng, time.Now().Add(warmUp+time.Duration(o.due)*makeTime), o)
 	if err == nil {
 		rows, err = w.rows(ctx, all)
@@ -218,18 +222,22 @@ func (w *world) fires(ctx context.Context, o options, f *figures) (faults []erro
 	}
 	slices.Sort(lags)
 	runs := w.watch.sorted()
-	f.LagP50, f.LagP99, f.RunP50, f.RunP99 = micros(at(lags, 0.5)), micros(at(lags, 0.99)), micros(at(runs, 0.5)), micros(at(runs, 0.99))
+	f.LagP50, f.LagP99, f.RunP50, f.RunP99 = micros(at(lags, 0.5)), micros(at(lags, 0.99)), micros(at(runs, 0.5)),
+		micros(at(runs, 0.99))
 	if len(runs) != o.due+1 || w.watch.count() != o.due+1 {
-		faults = append(faults, fmt.Errorf("%d of %d fires have a run, and %d runs began", len(runs), o.due+1, w.watch.count()))
+		faults = append(faults, fmt.Errorf("%d of %d fires have a run, and %d runs began", len(runs), o.due+1,
+			w.watch.count()))
 	}
 	return faults, err
 }
 
-// due makes schedules that fire from a moment on.
-func (w *world) due(ctx context.Context, eng *local.Engine, from time.Time, o options) (ids []perdure.ScheduleID, err error) {
+// due creates schedules that fire from a time on.
+func (w *scheduleRig) due(ctx context.Context, eng *local.Engine, from time.Time,
+	o options) (ids []perdure.ScheduleID, err error) {
 	for i := range o.due {
 		order := w.schedule(from, from.Add(time.Duration(i)*o.length/time.Duration(o.due)))
-		made, err := eng.CreateSchedule(ctx, perdure.Schedule{Session: w.id, Title: order.Title, At: order.At, Action: order.Action})
+		made, err := eng.CreateSchedule(ctx,
+			perdure.Schedule{Session: w.id, Title: order.Title, At: order.At, Action: order.Action})
 		if err != nil {
 			return nil, err
 		}
@@ -239,7 +247,7 @@ func (w *world) due(ctx context.Context, eng *local.Engine, from time.Time, o op
 }
 
 // rows waits until each schedule has its row.
-func (w *world) rows(ctx context.Context, ids []perdure.ScheduleID) (rows []perdure.Fire, err error) {
+func (w *scheduleRig) rows(ctx context.Context, ids []perdure.ScheduleID) (rows []perdure.Fire, err error) {
 	for {
 		err := w.st.View(ctx, func(r store.Reader) error {
 			for len(rows) < len(ids) {
@@ -269,13 +277,13 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (s *stopwatch) count() int {
+func (s *fireRecorder) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.runs
 }
 
-func (s *stopwatch) sorted() (all []time.Duration) {
+func (s *fireRecorder) sorted() (all []time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, lag := range s.lags {
@@ -285,7 +293,7 @@ func (s *stopwatch) sorted() (all []time.Duration) {
 	return all
 }
 
-// at is a percentile of a sorted sample.
+// at returns a percentile of a sorted sample.
 func at(sorted []time.Duration, part float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0

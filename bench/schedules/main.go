@@ -1,9 +1,11 @@
-// Schedules measures what many schedules cost: the scan for those that are due, the start of an engine, and how late fires are.
+// Schedules measures the cost of many schedules: the scan for due schedules, the start of an
+// engine, and the delay of fires.
 //
 //	go run ./bench/schedules [-schedules N] [-due N] [-seconds N] [-dir DIR] [-json FILE]
 //
-// It may import anything. The one thing to know: it ends with 1 when a fire is missing, comes twice, or is later at its 99th
-// percentile than the goal; the other times are only printed.
+// It may import anything. The one thing to know: it exits with 1 when a fire is missing or
+// duplicate, or when the 99th percentile of the delay exceeds the goal. The other times are only
+// printed.
 package main
 
 import (
@@ -29,7 +31,7 @@ func main() {
 	}
 }
 
-// lagGoal is how late a fire may be at the 99th percentile while the engine is up (R14).
+// lagGoal is the maximum delay of a fire at the 99th percentile while the engine runs.
 const lagGoal = 250 * time.Millisecond
 
 // options are the flags.
@@ -45,25 +47,25 @@ func parse(args []string, progress io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("schedules", flag.ContinueOnError)
 	flags.SetOutput(progress)
-	flags.IntVar(&o.schedules, "schedules", 100_000, "how many are enabled and not due")
-	flags.IntVar(&o.due, "due", 500, "how many fire")
-	seconds := flags.Int("seconds", 10, "over how long")
+	flags.IntVar(&o.schedules, "schedules", 100_000, "number of enabled schedules that are not due")
+	flags.IntVar(&o.due, "due", 500, "number of fires")
+	seconds := flags.Int("seconds", 10, "duration of the fires")
 	flags.StringVar(&o.dir, "dir", "", "measure the disk of this folder; empty: the one of temporary files")
-	flags.StringVar(&o.json, "json", "", "write the figures to this file, too")
+	flags.StringVar(&o.json, "json", "", "also write the figures to this file")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
 	o.length = time.Duration(*seconds) * time.Second
 	switch {
 	case flags.NArg() > 0:
-		return o, fmt.Errorf("%q is no flag: everything is given by flags, see -help", flags.Arg(0))
+		return o, fmt.Errorf("unexpected argument %q: use flags, see -help", flags.Arg(0))
 	case o.schedules < 1 || o.due < 1 || *seconds < 1:
-		return o, errors.New("there must be a schedule, a fire and a second")
+		return o, errors.New("at least one schedule, one fire and one second are needed")
 	}
 	return o, nil
 }
 
-// run measures, prints the figures, and judges the fires.
+// run measures, prints the figures, and checks the fires.
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	o, err := parse(args, progress)
 	if err != nil {
@@ -83,9 +85,9 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	return errors.Join(append(faults, err)...)
 }
 
-// figures are what a run found. docs/reference/figures.md describes them.
+// figures are the results of a run. docs/reference/figures.md describes them.
 type figures struct {
-	Version    int     `json:"version"` // of this form: 1
+	Version    int     `json:"version"` // of this format: 1
 	Schedules  int     `json:"schedules"`
 	Fires      int     `json:"fires"`
 	Seconds    float64 `json:"seconds"`
@@ -102,10 +104,12 @@ type figures struct {
 
 func (f figures) print(w io.Writer) {
 	fmt.Fprintf(w, "schedules  %d\n", f.Schedules)
-	fmt.Fprintf(w, "due scan   p50 %.0f µs, p99 %.0f µs; %.1f times that of a thousand\n", f.ScanP50, f.ScanP99, f.ScanGrowth)
-	fmt.Fprintf(w, "start      %.2f s until the first look\n", f.StartUS/1e6)
+	fmt.Fprintf(w, "due scan   p50 %.0f µs, p99 %.0f µs; %.1f times that of a thousand\n", f.ScanP50, f.ScanP99,
+		f.ScanGrowth)
+	fmt.Fprintf(w, "start      %.2f s until the first scan\n", f.StartUS/1e6)
 	fmt.Fprintf(w, "fires      %d in %.0f s\n", f.Fires, f.Seconds)
-	fmt.Fprintf(w, "fire lag   p50 %.1f ms, p99 %.1f ms (goal: at most %d ms)\n", f.LagP50/1000, f.LagP99/1000, lagGoal.Milliseconds())
+	fmt.Fprintf(w, "fire lag   p50 %.1f ms, p99 %.1f ms (goal: at most %d ms)\n", f.LagP50/1000, f.LagP99/1000,
+		lagGoal.Milliseconds())
 	fmt.Fprintf(w, "run lag    p50 %.1f ms, p99 %.1f ms\n", f.RunP50/1000, f.RunP99/1000)
 }
 

@@ -12,7 +12,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestQuickRun keeps the program alive: each fire comes once, and each figure is there. It asserts no time.
+// TestQuickRun runs the whole program: each fire comes once, and each figure exists. It asserts no
+// times.
 func TestQuickRun(t *testing.T) {
 	t.Parallel()
 	var progress, table bytes.Buffer
@@ -33,7 +34,7 @@ func TestQuickRun(t *testing.T) {
 	}
 }
 
-// TestFlags refuses what measures nothing.
+// TestFlags checks that useless measurements are refused.
 func TestFlags(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"-due", "0"}, {"-schedules", "0"}, {"-seconds", "0"}, {"all"}} {

@@ -1,10 +1,12 @@
-// Start measures what the program weighs and how it starts (C13): its size, packed and not, the first byte and the CPU of commands
-// beside those of a program that only says hello, and a server that has nothing to do.
+// Start measures the size and the start of the program: its size, compressed and not, the first
+// byte and the CPU time of commands relative to a program that only prints hello, and an idle
+// server.
 //
 //	go run ./bench/start [-runs N] [-binary FILE]
 //
-// It may import the standard library. The one thing to know: without -binary it builds the program as packagers do, and the times
-// are only printed: a machine that does other things makes them all longer, so read the ratios.
+// It may import the standard library. The one thing to know: without -binary it builds the program
+// like packagers do. The times are only printed: a busy machine makes them all longer, so read the
+// ratios.
 package main
 
 import (
@@ -48,13 +50,13 @@ func main() { fmt.Println("hello") }
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags := flag.NewFlagSet("start", flag.ContinueOnError)
 	flags.SetOutput(progress)
-	runs := flags.Int("runs", 50, "how often each command is started")
+	runs := flags.Int("runs", 50, "number of starts per command")
 	binary := flags.String("binary", "", "measure this program; empty: build it")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() > 0 || *runs < 1 {
-		return errors.New("everything is given by flags, see -help")
+		return errors.New("unexpected arguments: use flags, see -help")
 	}
 	dir, err := os.MkdirTemp("", "perdure-start-")
 	if err != nil {
@@ -84,7 +86,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	return idle(ctx, out, *binary, filepath.Join(dir, "data"))
 }
 
-// build builds as packagers do.
+// build builds like packagers do.
 func build(ctx context.Context, to, what string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", to, what)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -94,7 +96,7 @@ func build(ctx context.Context, to, what string) error {
 	return nil
 }
 
-// weigh prints the size, as it is and packed.
+// weigh prints the size, uncompressed and compressed.
 func weigh(out io.Writer, binary string) error {
 	file, err := os.Open(binary)
 	if err != nil {
@@ -110,11 +112,12 @@ func weigh(out io.Writer, binary string) error {
 	if err = errors.Join(err, pack.Close()); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "size %.1f MB (goal 60), gzip -9 %.1f MB (goal 20)\n", float64(size)/1e6, float64(packed.bytes)/1e6)
+	fmt.Fprintf(out, "size %.1f MB (goal 60), gzip -9 %.1f MB (goal 20)\n", float64(size)/1e6,
+		float64(packed.bytes)/1e6)
 	return nil
 }
 
-// counter counts what is written to it.
+// counter counts the bytes that are written to it.
 type counter struct{ bytes int64 }
 
 // Write implements io.Writer.
@@ -123,10 +126,10 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// start is what one start of a command took.
+// start is the duration of one start of a command.
 type start struct{ cpu, first time.Duration }
 
-// commands starts commands and the greeter in turn, and prints the medians.
+// commands starts commands and the greeter alternately, and prints the medians.
 func commands(ctx context.Context, out io.Writer, programs [2]string, runs int) error {
 	for _, line := range []string{"--help", "session list --help", "version", "tool list"} {
 		var ours, theirs []start
@@ -143,12 +146,13 @@ func commands(ctx context.Context, out io.Writer, programs [2]string, runs int) 
 		}
 		cpu, first := medians(ours)
 		plainCPU, plainFirst := medians(theirs)
-		fmt.Fprintf(out, "perdure %-20s first byte %5.1f ms, %4.1f × hello; CPU %5.1f ms, %4.1f × hello\n", line, ms(first), ratio(first, plainFirst), ms(cpu), ratio(cpu, plainCPU))
+		fmt.Fprintf(out, "perdure %-20s first byte %5.1f ms, %4.1f × hello; CPU %5.1f ms, %4.1f × hello\n", line,
+			ms(first), ratio(first, plainFirst), ms(cpu), ratio(cpu, plainCPU))
 	}
 	return nil
 }
 
-// once starts a program and reads what it prints.
+// once starts a program and reads its output.
 func once(ctx context.Context, program string, args ...string) (s start, err error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	printed, err := cmd.StdoutPipe()
@@ -183,8 +187,8 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 
 func ratio(a, b time.Duration) float64 { return float64(a) / float64(max(b, time.Microsecond)) }
 
-// idle starts a server in a new data directory, waits until it has said where it is, and prints how long that took and how much
-// memory it holds with nothing to do.
+// idle starts a server in a new data directory, waits until it prints its address, and prints how
+// long that took and how much memory the idle server uses.
 func idle(ctx context.Context, out io.Writer, binary, data string) error {
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
@@ -209,9 +213,9 @@ func idle(ctx context.Context, out io.Writer, binary, data string) error {
 		}
 	}
 	stop()
-	_ = cmd.Wait() // it was told to stop
+	_ = cmd.Wait() // it was stopped
 	if err != nil {
-		return fmt.Errorf("the server says nothing: %w", err)
+		return fmt.Errorf("the server prints no address: %w", err)
 	}
 	fmt.Fprintf(out, "perdure serve        listens after %.0f ms (goal 80), resident %s\n", ms(took), memory)
 	return nil

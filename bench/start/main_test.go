@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestStart measures a program that is only a script, and wants a row for each figure.
+// TestStart measures a shell script as the program, and checks that each figure has a row.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "perdure")

@@ -1,10 +1,12 @@
-// Watch measures how long it takes until what a task writes is seen (C5): by perdure task watch, and by a client that only reads the
-// task's log as a stream of events, both at the same task in the same run.
+// Watch measures how long it takes until the output of a task is seen: by perdure task watch, and
+// by a client that only reads the task's log as a stream of events, both for the same task in the
+// same run.
 //
 //	go run ./bench/watch [-ticks N] [-binary FILE]
 //
-// It may import the root, engine and internal/egress. The one thing to know: the task writes the time into each line, and both times count from there,
-// so what the command, its supervisor and the server take is in both, and the ratio says what watch adds.
+// It may import the root, engine and internal/egress. The one thing to know: the task writes the
+// time into each line, and both durations count from there. So the time of the command, its
+// supervisor and the server is in both, and the ratio shows what watch adds.
 package main
 
 import (
@@ -33,7 +35,7 @@ import (
 	"github.com/perdure/perdure/internal/egress"
 )
 
-// goal is what C5 wants of the 95th percentile of watch.
+// goal is the goal for the 95th percentile of watch.
 const goal = 150 * time.Millisecond
 
 func main() {
@@ -50,16 +52,16 @@ func main() {
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags := flag.NewFlagSet("watch", flag.ContinueOnError)
 	flags.SetOutput(progress)
-	ticks := flags.Int("ticks", 200, "how many lines the task writes, one every 137 ms or so")
+	ticks := flags.Int("ticks", 200, "number of lines of the task, about one every 137 ms")
 	binary := flags.String("binary", "", "measure this program; empty: build it")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() > 0 || *ticks < 1 {
-		return errors.New("everything is given by flags, see -help")
+		return errors.New("unexpected arguments: use flags, see -help")
 	}
 	if runtime.GOOS != "linux" {
-		fmt.Fprintln(out, "not measured here: the task asks date for nanoseconds, which that of Linux has")
+		fmt.Fprintln(out, "not measured here: the task needs date with nanoseconds, as on Linux")
 		return nil
 	}
 	dir, err := os.MkdirTemp("", "perdure-watch-")
@@ -76,7 +78,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 			return fmt.Errorf("build ./cmd/perdure: %w: %s", err, said)
 		}
 	}
-	w := world{binary: *binary, dir: dir, ticks: *ticks}
+	w := watchRig{binary: *binary, dir: dir, ticks: *ticks}
 	url, stop, err := w.serve(ctx)
 	if err != nil {
 		return err
@@ -89,14 +91,14 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	return w.measure(ctx, out, url, task)
 }
 
-// world is a server and the programs beside it.
-type world struct {
+// watchRig is a server and its client programs.
+type watchRig struct {
 	binary, dir string
 	ticks       int
 }
 
-// program is a command on the data directory.
-func (w world) program(ctx context.Context, args ...string) *exec.Cmd {
+// program returns a command on the data directory.
+func (w watchRig) program(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, w.binary, args...)
 	cmd.Env = append(os.Environ(), "HOME="+w.dir, "PERDURE_DATA="+filepath.Join(w.dir, "data"))
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -104,8 +106,8 @@ func (w world) program(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// says runs a command and returns what it prints, without the line end.
-func (w world) says(ctx context.Context, args ...string) (string, error) {
+// says runs a command and returns its output, without the newline.
+func (w watchRig) says(ctx context.Context, args ...string) (string, error) {
 	out, err := w.program(ctx, args...).Output()
 	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
 		err = fmt.Errorf("perdure %s: %w: %s", strings.Join(args, " "), err, failed.Stderr)
@@ -113,8 +115,8 @@ func (w world) says(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// serve starts a server and returns its URL. stop ends it.
-func (w world) serve(ctx context.Context) (url string, stop func(), err error) {
+// serve starts a server and returns its URL. stop stops it.
+func (w watchRig) serve(ctx context.Context) (url string, stop func(), err error) {
 	ctx, end := context.WithCancel(ctx)
 	cmd := w.program(ctx, "serve", "--addr", "127.0.0.1:0")
 	said, err := cmd.StdoutPipe()
@@ -127,17 +129,17 @@ func (w world) serve(ctx context.Context) (url string, stop func(), err error) {
 	}
 	stop = func() {
 		end()
-		_ = cmd.Wait() // it was told to stop
+		_ = cmd.Wait() // it was stopped
 	}
 	if url, err = bufio.NewReader(said).ReadString('\n'); err != nil {
 		stop()
-		return "", nil, fmt.Errorf("the server says nothing: %w", err)
+		return "", nil, fmt.Errorf("the server prints no address: %w", err)
 	}
 	return strings.TrimSpace(url), stop, nil
 }
 
-// begin starts the task. It waits for a file, so that nobody misses its first line.
-func (w world) begin(ctx context.Context) (task string, err error) {
+// begin starts the task. It waits for a file, so that no client misses its first line.
+func (w watchRig) begin(ctx context.Context) (task string, err error) {
 	script := fmt.Sprintf("until test -e go; do sleep 0.05; done\ni=0\nwhile test $i -lt %d; do i=$((i+1)); echo \"tick $(date +%%s%%N)\"; sleep 0.137; done\n", w.ticks)
 	const model = `
 steps:
@@ -153,20 +155,22 @@ steps:
 			return "", err
 		}
 	}
-	session, err := w.says(ctx, "session", "new", "--model", "scripted:"+filepath.Join(w.dir, "model.yaml"), "--capability", "bashkit_shell", "--workspace", work, "-o", "name")
+	session, err := w.says(ctx, "session", "new", "--model", "scripted:"+filepath.Join(w.dir, "model.yaml"),
+		"--capability", "bashkit_shell", "--workspace", work, "-o", "name")
 	if err == nil {
 		_, err = w.says(ctx, "session", "send", session, "begin")
 	}
 	for began := time.Now(); err == nil && task == ""; {
-		if task, err = w.says(ctx, "task", "list", "--session", session, "--state", "running", "-o", "name"); time.Since(began) > time.Minute {
-			return "", errors.New("no task has begun within a minute")
+		if task, err = w.says(ctx, "task", "list", "--session", session, "--state", "running", "-o",
+			"name"); time.Since(began) > time.Minute {
+			return "", errors.New("no task started within a minute")
 		}
 	}
 	return task, err
 }
 
 // measure lets both watch the task, and prints how long they took to see its lines.
-func (w world) measure(ctx context.Context, out io.Writer, url, task string) error {
+func (w watchRig) measure(ctx context.Context, out io.Writer, url, task string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	token, err := os.ReadFile(filepath.Join(w.dir, "data", "token"))
@@ -199,24 +203,24 @@ func (w world) measure(ctx context.Context, out io.Writer, url, task string) err
 	if err != nil {
 		return err
 	}
-	var ours, bare map[int64]sight
+	var ours, bare map[int64]lineSeen
 	var group sync.WaitGroup
 	first := make(chan struct{})
 	group.Go(func() { ours = ticksIn(seen, w.ticks, first) })
 	group.Go(func() { bare = ticksIn(stream.Body, w.ticks, nil) })
-	<-first // it watches
+	<-first // the watch has started
 	err = os.WriteFile(filepath.Join(w.dir, "work", "go"), nil, 0o600)
 	group.Wait()
 	stop()
-	_ = cmd.Wait() // it has said all that is counted
+	_ = cmd.Wait() // all counted output was read
 	if err != nil {
 		return err
 	}
 	return w.report(out, ours, bare)
 }
 
-// report prints how old the lines were, since they were written and since the server had them.
-func (w world) report(out io.Writer, ours, bare map[int64]sight) error {
+// report prints the age of the lines, since they were written and since the server had them.
+func (w watchRig) report(out io.Writer, ours, bare map[int64]lineSeen) error {
 	if len(ours) == 0 || len(bare) == 0 {
 		return fmt.Errorf("watch saw %d lines, and the stream %d", len(ours), len(bare))
 	}
@@ -225,7 +229,8 @@ func (w world) report(out io.Writer, ours, bare map[int64]sight) error {
 		what, goal string
 		from       func(stamp int64) time.Time
 	}{
-		{"since the server had it", fmt.Sprintf(" (goal %d)", goal.Milliseconds()), func(stamp int64) time.Time { return bare[stamp].had }},
+		{"since the server had it", fmt.Sprintf(" (goal %d)", goal.Milliseconds()),
+			func(stamp int64) time.Time { return bare[stamp].had }},
 		{"since it was written", "", func(stamp int64) time.Time { return time.Unix(0, stamp) }},
 	} {
 		var watch, stream []time.Duration
@@ -237,21 +242,23 @@ func (w world) report(out io.Writer, ours, bare map[int64]sight) error {
 		}
 		slices.Sort(watch)
 		slices.Sort(stream)
-		fmt.Fprintf(out, "%-23s  watch p50 %3.0f ms, p95 %3.0f ms%s; stream p50 %3.0f ms, p95 %3.0f ms; p95 %.1f ×\n", row.what,
-			ms(at(watch, 50)), ms(at(watch, 95)), row.goal, ms(at(stream, 50)), ms(at(stream, 95)), ms(at(watch, 95))/ms(at(stream, 95)))
+		fmt.Fprintf(out, "%-23s  watch p50 %3.0f ms, p95 %3.0f ms%s; stream p50 %3.0f ms, p95 %3.0f ms; p95 %.1f ×\n",
+			row.what,
+			ms(at(watch, 50)), ms(at(watch, 95)), row.goal, ms(at(stream, 50)), ms(at(stream, 95)),
+			ms(at(watch, 95))/ms(at(stream, 95)))
 	}
 	return nil
 }
 
-// sight is when a line was seen first, and when the server had it; zero: that was not said.
-type sight struct{ seen, had time.Time }
+// lineSeen is when a line was first seen, and when the server had it; zero: unknown.
+type lineSeen struct{ seen, had time.Time }
 
 var tick = regexp.MustCompile(`tick (\d{19})`)
 
-// ticksIn reads until the last line of n has come or the end, and returns the lines by the time at which each was written. It closes
-// first when something came.
-func ticksIn(from io.Reader, n int, first chan<- struct{}) map[int64]sight {
-	known := map[int64]sight{}
+// ticksIn reads until the last of n lines or the end, and returns the lines by the time at which
+// each was written. It closes first with the first output.
+func ticksIn(from io.Reader, n int, first chan<- struct{}) map[int64]lineSeen {
+	known := map[int64]lineSeen{}
 	lines := bufio.NewReader(from)
 	for len(known) < n {
 		line, err := lines.ReadString('\n')
@@ -262,13 +269,13 @@ func ticksIn(from io.Reader, n int, first chan<- struct{}) map[int64]sight {
 		}
 		var chunk engine.Chunk
 		if data, is := strings.CutPrefix(line, "data: "); is {
-			_ = perdure.DecodeKnownJSON([]byte(data), &chunk) // what is no chunk has no line
+			_ = perdure.DecodeKnownJSON([]byte(data), &chunk) // other data contains no line
 			line = string(chunk.Bytes)
 		}
 		for _, found := range tick.FindAllStringSubmatch(line, -1) {
 			stamp, _ := strconv.ParseInt(found[1], 10, 64) // digits
 			if _, is := known[stamp]; !is {
-				known[stamp] = sight{now, chunk.At}
+				known[stamp] = lineSeen{now, chunk.At}
 			}
 		}
 		if err != nil {
@@ -278,7 +285,7 @@ func ticksIn(from io.Reader, n int, first chan<- struct{}) map[int64]sight {
 	return known
 }
 
-// at is a percentile of sorted times.
+// at returns a percentile of sorted times.
 func at(sorted []time.Duration, percent int) time.Duration {
 	return sorted[min(len(sorted)-1, len(sorted)*percent/100)]
 }

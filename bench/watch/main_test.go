@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestTicks finds the lines in what watch prints and in the events of a log, each once and when it was seen first.
+// TestTicks finds the lines in the output of watch and in the events of a log, each once with the
+// time of its first appearance.
 func TestTicks(t *testing.T) {
 	t.Parallel()
 	first := make(chan struct{})
@@ -19,15 +20,15 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// TestReport wants a row for each moment to count from, with both and their ratio.
+// TestReport checks that each reference time has a row with both values and their ratio.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	began := time.Unix(1700000000, 0)
-	sights := func(late time.Duration) map[int64]sight {
-		return map[int64]sight{began.UnixNano(): {seen: began.Add(late), had: began.Add(20 * time.Millisecond)}}
+	sights := func(late time.Duration) map[int64]lineSeen {
+		return map[int64]lineSeen{began.UnixNano(): {seen: began.Add(late), had: began.Add(20 * time.Millisecond)}}
 	}
 	var out strings.Builder
-	if err := (world{ticks: 1}).report(&out, sights(120*time.Millisecond), sights(70*time.Millisecond)); err != nil {
+	if err := (watchRig{ticks: 1}).report(&out, sights(120*time.Millisecond), sights(70*time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"watch saw 1 lines, the stream 1 of 1\n", "watch p50 100 ms, p95 100 ms (goal 150); stream p50  50 ms, p95  50 ms; p95 2.0 ×\n", "watch p50 120 ms"} {
@@ -35,7 +36,7 @@ func TestReport(t *testing.T) {
 			t.Errorf("there is no %q in\n%s", want, out.String())
 		}
 	}
-	if err := (world{ticks: 1}).report(&out, nil, sights(0)); err == nil {
+	if err := (watchRig{ticks: 1}).report(&out, nil, sights(0)); err == nil {
 		t.Error("watch saw nothing, and that is no error")
 	}
 	if err := run(t.Context(), []string{"-ticks", "0"}, &out, &out); err == nil {

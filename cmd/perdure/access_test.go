@@ -20,7 +20,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// mcpRig is an engine with /mcp in front of it, as the door has it.
+// mcpRig is an engine behind /mcp, as in a server.
 type mcpRig struct {
 	t   *testing.T
 	eng *local.Engine
@@ -34,7 +34,7 @@ func newMCPRig(t *testing.T) *mcpRig {
 		Text string `json:"text"`
 	}
 	echo := tool.New(tool.Spec{Name: "echo", Description: "Says it again.", Class: perdure.Pure}, func(_ context.Context, in words, _ tool.Env) (words, error) { return in, nil })
-	eng, err := local.Open(t.Context(), local.Config{Store: st, Model: noModel{}, Tools: tool.NewRegistry(echo), Drain: -1})
+	eng, err := local.Open(t.Context(), local.Config{Store: st, Model: unavailableModel{}, Tools: tool.NewRegistry(echo), Drain: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func newMCPRig(t *testing.T) *mcpRig {
 	ended := make(chan error, 1)
 	go func() { ended <- eng.Run(ctx) }()
 	cfg := api.Config{Token: "the token of the data directory", Keyring: access.NewKeyring(access.Config{Store: st, Root: "the token of the data directory"})}
-	cfg.Engine, cfg.Log = access.NewGuard(eng, access.Of(st), access.Machine{}, nil), slog.New(slog.DiscardHandler)
+	cfg.Engine, cfg.Log = access.NewGuard(eng, access.StoreOwners(st), access.MachineAccess{}, nil), slog.New(slog.DiscardHandler)
 	made := newMCP(cfg.Engine, []string{"*"}, cfg)
 	cfg.MCP = made
 	handler, err := api.New(cfg)
@@ -54,7 +54,7 @@ func newMCPRig(t *testing.T) *mcpRig {
 	return r
 }
 
-// ask asks on the newest wire.
+// ask sends a request with the newest MCP protocol.
 func (r *mcpRig) ask(secret, method, params string) (status int, body string) {
 	r.t.Helper()
 	meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},` +
@@ -89,12 +89,12 @@ func (r *mcpRig) ask(secret, method, params string) (status int, body string) {
 	return res.StatusCode, string(all)
 }
 
-// TestAccessMCP: a token calls tools in a session of its own org, which no other token sees, as far as its scopes say, and as
-// long as it lives.
+// TestAccessMCP: a token calls tools in a session of its own org, which no other token can see,
+// within its scopes, until it is revoked or expires.
 func TestAccessMCP(t *testing.T) {
 	t.Parallel()
 	r := newMCPRig(t)
-	let := func(o engine.TokenOrder) engine.IssuedToken {
+	let := func(o engine.TokenRequest) engine.IssuedToken {
 		t.Helper()
 		made, err := r.eng.CreateToken(t.Context(), o)
 		if err != nil {
@@ -102,8 +102,8 @@ func TestAccessMCP(t *testing.T) {
 		}
 		return made
 	}
-	ada, eve := let(engine.TokenOrder{Name: "ada", Org: "acme"}), let(engine.TokenOrder{Name: "eve", Org: "evil"})
-	reader := let(engine.TokenOrder{Name: "reader", Scopes: []string{engine.ScopeRead}})
+	ada, eve := let(engine.TokenRequest{Name: "ada", Org: "acme"}), let(engine.TokenRequest{Name: "eve", Org: "evil"})
+	reader := let(engine.TokenRequest{Name: "reader", Scopes: []string{engine.ScopeRead}})
 
 	status, body := r.ask(ada.Secret, "tools/call", `"name":"echo","arguments":{"text":"mine"}`)
 	if status != http.StatusOK || !strings.Contains(body, "mine") {
@@ -127,7 +127,7 @@ func TestAccessMCP(t *testing.T) {
 	if !strings.Contains(foreign, "-32602") || strings.ReplaceAll(foreign, id, "") != strings.ReplaceAll(unknown, nobodys, "") {
 		t.Errorf("another's: %s; nobody's: %s", foreign, unknown)
 	}
-	if _, body := r.ask(reader.Secret, "tools/call", `"name":"echo","arguments":{"text":"a"}`); !strings.Contains(body, "has not the scope write") {
+	if _, body := r.ask(reader.Secret, "tools/call", `"name":"echo","arguments":{"text":"a"}`); !strings.Contains(body, "does not have the scope write") {
 		t.Errorf("without the scope: %s", body)
 	}
 	if _, err := r.eng.RevokeToken(t.Context(), ada.ID, "user"); err != nil {

@@ -18,8 +18,9 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// garbage says what belongs to whom in a data directory. Where commands cannot be run there are none to be removed.
-func garbage(string) backup.Garbage {
+// collectGarbage returns which runs and blobs of a data directory are in use. Where commands cannot
+// run, there are no runs to remove.
+func collectGarbage(string) backup.Garbage {
 	g := backup.Garbage{RunName: runName}
 	if runner, err := supervise.New(supervise.Config{}); err == nil {
 		g.RemoveRun = runner.Remove
@@ -27,9 +28,10 @@ func garbage(string) backup.Garbage {
 	return g
 }
 
-// rotateKey makes a new key the current one and seals what there is under it. Whoever holds the data directory sees the new key
-// with the next secret, and seals the others itself.
-func rotateKey(ctx context.Context, dir string) (r admin.Rotated, err error) {
+// rotateKey creates a new current key and re-encrypts the secrets with it. If another process holds
+// the data directory, that process finds the new key with its next secret, and re-encrypts the
+// others itself.
+func rotateKey(ctx context.Context, dir string) (r admin.RotateResult, err error) {
 	if err := sqlite.RefuseBackup(dir); err != nil {
 		return r, err
 	}
@@ -45,27 +47,29 @@ func rotateKey(ctx context.Context, dir string) (r admin.Rotated, err error) {
 	if err != nil {
 		return r, err
 	}
-	st, err := openStore(ctx, cli.Opening{Access: cli.Writing, Dir: dir})
+	st, err := openStore(ctx, cli.OpenOptions{Access: cli.Writing, Dir: dir})
 	if errors.Is(err, perdure.Conflict) {
-		return admin.Rotated{Held: true}, nil
+		return admin.RotateResult{Background: true}, nil
 	}
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	if err := sessionport.NoteRotation(ctx, st, key); err != nil {
+	if err := sessionport.AuditRotation(ctx, st, key); err != nil {
 		return r, err
 	}
 	cfg := sessionport.Config{Store: st, Keys: keys}
 	r.Sealed, err = sessionport.Reencrypt(ctx, cfg, nil)
-	more, failed := sessionport.ResealDirectory(ctx, cfg) // also when a secret is left: what can be done is done
+	// runs also after an error, to re-encrypt as much as possible
+	more, failed := sessionport.ReencryptDirectory(ctx, cfg)
 	r.Sealed += more
 	return r, errors.Join(err, failed)
 }
 
-// forgetting removes what a data directory keeps of a deleted session beside the database, and then forgets where it worked.
-// Databases that are open here are closed by whoever opened them; nil: nobody did.
-func forgetting(dir string, databases *sessionsql.Store, w *workspaces) func(context.Context, perdure.SessionID) error {
+// sessionRemover returns a function that removes the data of a deleted session from outside the
+// database, and then forgets its workspace. databases are the open session databases; nil: none are
+// open.
+func sessionRemover(dir string, databases *sessionsql.Store, w *workspaces) func(context.Context, perdure.SessionID) error {
 	return func(ctx context.Context, id perdure.SessionID) error {
 		_, err := perdure.ParseID[perdure.SessionID](string(id))
 		if err != nil {
@@ -79,7 +83,7 @@ func forgetting(dir string, databases *sessionsql.Store, w *workspaces) func(con
 		if err != nil {
 			return fmt.Errorf("remove the databases of session %s: %w", id, err)
 		}
-		w.forget(id)
+		w.remove(id)
 		return nil
 	}
 }

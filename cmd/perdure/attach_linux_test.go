@@ -19,8 +19,8 @@ steps:
   - {text: "Done.", repeat: true}
 `
 
-// TestC07Typed types at a real terminal: what is corrected there reaches the task that asks as it is meant, and the terminal has its
-// modes again after an answer, SIGTERM, a detach, and a server that dies under the client and comes back.
+// TestC07Typed types at a real terminal: the edited line reaches the asking task, and the terminal
+// modes are restored after an answer, SIGTERM, a detach, and a server that dies and returns.
 func TestC07Typed(t *testing.T) {
 	t.Parallel()
 	d := newDoorway(t, nil)
@@ -46,7 +46,7 @@ func TestC07Typed(t *testing.T) {
 	}
 	attach := func(id string, flags ...string) *terminal {
 		x := onTerminal(t, h.env, "perdure", append([]string{"attach", id}, flags...)...)
-		x.shows("Ctrl-P Ctrl-Q leaves it")
+		x.shows("detach with Ctrl-P Ctrl-Q")
 		return x
 	}
 
@@ -74,10 +74,10 @@ func TestC07Typed(t *testing.T) {
 	}
 
 	building := task(talks("build"), "running")
-	x = attach(building, "--server", "unix://"+filepath.Join(d.data, "perdure.sock")) // whose end refuses, as no listener that is kept does
+	x = attach(building, "--server", "unix://"+filepath.Join(d.data, "perdure.sock")) // a closed port refuses connections; a kept listener would not
 	x.shows("begun")
 	d.kill()
-	x.shows("nobody answers; it goes on when somebody does")
+	x.shows("no server answers; waiting up to")
 	d.start()
 	if err := os.WriteFile(filepath.Join(work, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -21,9 +21,10 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// TestR27BackupsUnderLoad backs a data directory up while a server works in it, restores each backup elsewhere, verifies it, and
-// lets another server go on with it: everything comes to rest, what the backup had settled stays as it was, and none of
-// it happens again. PERDURE_BACKUPS says how often.
+// TestR27BackupsUnderLoad backs up a data directory while a server works in it, restores and
+// verifies each backup elsewhere, and continues it with another server: all work ends, the results
+// in the backup do not change, and their effects are not repeated. PERDURE_BACKUPS is the number of
+// backups.
 func TestR27BackupsUnderLoad(t *testing.T) {
 	t.Parallel()
 	backups := soak.Count(t, "PERDURE_BACKUPS", 3, 20)
@@ -48,7 +49,7 @@ steps:
 		close(stop)
 		talkers.Wait()
 	})
-	defer ended() // also when the test ends early
+	defer ended() // also if the test ends early
 	for i := range 4 {
 		id := d.begin(model, fmt.Sprintf("begin-%d", i))
 		sessions = append(sessions, id)
@@ -82,9 +83,9 @@ steps:
 	t.Logf("%d backups, %d settled effects in them; the slowest backup took %s", backups, settled, slowest.Round(time.Millisecond))
 }
 
-// written counts the lines that commands wrote: those of the server, and of all that went on with a backup of it.
+// written counts the lines that commands wrote, on the server and on all continued backups of it.
 func (d *doorway) written() map[string]int {
-	text, _ := os.ReadFile(filepath.Join(d.work, "effects")) // none yet is none
+	text, _ := os.ReadFile(filepath.Join(d.work, "effects")) // no file: nothing was written yet
 	times := map[string]int{}
 	for _, line := range strings.Fields(string(text)) {
 		times[line]++
@@ -92,8 +93,8 @@ func (d *doorway) written() map[string]int {
 	return times
 }
 
-// backedUp makes one backup and goes on with it elsewhere. It returns how long the backup took and how many effects were
-// settled in it.
+// backedUp makes one backup and continues it elsewhere. It returns how long the backup took and how
+// many effects it contained.
 func (d *doorway) backedUp(sessions []perdure.SessionID) (took time.Duration, settled int) {
 	d.t.Helper()
 	folder := filepath.Join(d.t.TempDir(), "copy")
@@ -105,7 +106,7 @@ func (d *doorway) backedUp(sessions []perdure.SessionID) (took time.Duration, se
 	r.output("admin", "verify", folder)
 	r.output("admin", "verify")
 	before := settledCalls(d.t, r.data)
-	happened := d.written() // nobody does again what is settled, here or there
+	happened := d.written() // settled effects must not be repeated, here or there
 	effects := map[string]bool{}
 	for _, call := range before {
 		var args struct {
@@ -137,7 +138,7 @@ func (d *doorway) backedUp(sessions []perdure.SessionID) (took time.Duration, se
 	return took, len(effects)
 }
 
-// settledCalls reads the calls of a data directory that have their results.
+// settledCalls reads the calls of a data directory that have results.
 func settledCalls(t *testing.T, dir string) map[perdure.CallKey]perdure.Call {
 	t.Helper()
 	st, err := sqlite.Open(context.Background(), sqlite.Config{Dir: dir, ReadOnly: true})

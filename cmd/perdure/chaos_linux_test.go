@@ -16,7 +16,7 @@ import (
 	"github.com/perdure/perdure/internal/soak"
 )
 
-// chaosRun runs "perdure chaos" to its end and returns its verdict, its exit code and its talk.
+// chaosRun runs "perdure chaos" to its end and returns its verdict, its exit code and its stderr.
 func chaosRun(t *testing.T, args ...string) (r chaos.Report, code int, talk string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "chaos")
@@ -41,8 +41,8 @@ func chaosRun(t *testing.T, args ...string) (r chaos.Report, code int, talk stri
 	return r, code, said.String()
 }
 
-// TestR01RandomKill kills the server at random moments while sessions are in work, and finds nothing lost, repeated or
-// stuck. More kills: perdure chaos --kills 1000.
+// TestR01RandomKill kills the server at random moments while sessions are running, and finds
+// nothing lost, repeated or stuck. More kills: perdure chaos --kills 1000.
 func TestR01RandomKill(t *testing.T) {
 	t.Parallel()
 	kills := strconv.Itoa(soak.Count(t, "PERDURE_KILLS", 12, 200))
@@ -59,8 +59,8 @@ func TestR01RandomKill(t *testing.T) {
 		r.Kills, r.Stops, r.Terms, r.Tasks, r.Effects, r.Unknown, r.Adopted, r.Resumed, r.RecoveryMS.P50, r.RecoveryMS.P99, r.Recoveries)
 }
 
-// TestR01RandomKillPostgres is the same over Postgres, with pauses beyond the lease: the worker that was lost begins anew in its
-// process (LG20). More: perdure chaos --kills 200 --store postgres.
+// TestR01RandomKillPostgres is the same on Postgres, with pauses beyond the lease: a lost worker is
+// replaced in the same process (LG20). More: perdure chaos --kills 200 --store postgres.
 func TestR01RandomKillPostgres(t *testing.T) {
 	t.Parallel()
 	r, code, talk := chaosRun(t, "--kills", "6", "--sessions", "4", "--seed", "2", "--faults", "kill,stop,term", "--store", "postgres")
@@ -73,8 +73,9 @@ func TestR01RandomKillPostgres(t *testing.T) {
 	}
 }
 
-// TestR12RivalPostgres pauses a server beyond its lease, again and again, while another one over the same database takes over what
-// it had; then it goes on. RIVAL_PAUSES says how often.
+// TestR12RivalPostgres repeatedly pauses a server beyond its lease while another server on the same
+// database takes over its sessions; then the first one continues. RIVAL_PAUSES is the number of
+// pauses.
 func TestR12RivalPostgres(t *testing.T) {
 	t.Parallel()
 	r, code, talk := chaosRun(t, "--kills", strconv.Itoa(soak.Count(t, "RIVAL_PAUSES", 5, 100)), "--sessions", "4", "--seed", "3", "--faults", "stop", "--store", "postgres", "--rival")
@@ -87,8 +88,8 @@ func TestR12RivalPostgres(t *testing.T) {
 	}
 }
 
-// TestChaosCanFail starts a server that breaks its word, in three ways. A loop that finds nothing there would prove
-// nothing elsewhere.
+// TestChaosCanFail runs a server that violates its guarantees, in three ways. A check that finds
+// nothing there would prove nothing elsewhere.
 func TestChaosCanFail(t *testing.T) {
 	t.Parallel()
 	for word, broken := range map[string]func(chaos.Report) int{
@@ -99,7 +100,7 @@ func TestChaosCanFail(t *testing.T) {
 		t.Run(word, func(t *testing.T) {
 			t.Parallel()
 			r, code, talk := chaosRun(t, "--kills", "6", "--sessions", "6", "--seed", "1", "--faults", "kill", "--sabotage", word)
-			for n := 0; code <= 1 && broken(r) == 0 && n < 5; n++ { // so few kills may hit nothing, or something else
+			for n := 0; code <= 1 && broken(r) == 0 && n < 5; n++ { // a few kills may hit nothing, or something else
 				r, code, talk = chaosRun(t, "--kills", "6", "--sessions", "6", "--seed", "1", "--faults", "kill", "--sabotage", word)
 			}
 			if code != 1 || r.OK || broken(r) == 0 || len(r.Violations) == 0 || r.UpperBound95 != 0 {
@@ -112,8 +113,8 @@ func TestChaosCanFail(t *testing.T) {
 	}
 }
 
-// TestChaosForOthers disturbs a server that is not its own, with tools that write into no ledger: a command lists the
-// effects.
+// TestChaosForOthers runs a foreign server with tools that do not write to the ledger: a command
+// lists the effects.
 func TestChaosForOthers(t *testing.T) {
 	t.Parallel()
 	listed := `printf 'call_a key_1\ncall_a key_1\n'`

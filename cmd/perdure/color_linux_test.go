@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// split runs a command whose stdout and stderr are a terminal each, or a pipe, and returns what came out of them.
+// split runs a command whose stdout and stderr are each a terminal or a pipe, and returns their
+// output.
 func (h terminalHome) split(outIs, errIs bool, env []string, args ...string) (out, talk string) {
 	h.t.Helper()
 	cmd := exec.CommandContext(h.t.Context(), "perdure", args...)
@@ -33,7 +34,7 @@ func (h terminalHome) split(outIs, errIs bool, env []string, args ...string) (ou
 	}
 	var data, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = stream(outIs, &data), stream(errIs, &said)
-	_ = cmd.Run() // a task that failed has its code
+	_ = cmd.Run() // a failed task has its own exit code
 	for _, screen := range screens {
 		_ = screen.Close()
 	}
@@ -41,14 +42,15 @@ func (h terminalHome) split(outIs, errIs bool, env []string, args ...string) (ou
 	return data.String(), said.String()
 }
 
-// Colours, and whatever else a terminal is told to do: ESC, backspaces, and a \r that begins a line again.
+// Colors, and other control characters for a terminal: ESC, backspaces, and a \r that returns to
+// the start of a line.
 var (
 	colours = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 	orders  = regexp.MustCompile(`[\x1b\x08]|\r([^\n]|$)`)
 )
 
-// TestC03Terminal runs a command for each stream in each mix of flag, environment, and what is a terminal: colours where they are
-// asked for, by each stream itself, and a cursor that moves only where there is one.
+// TestC03Terminal runs a command for every combination of flag, environment and terminal: each
+// stream has colors if requested, and the cursor moves only on a terminal.
 func TestC03Terminal(t *testing.T) {
 	t.Parallel()
 	h := newTerminalHome(t, "echo built; exit 3")
@@ -64,7 +66,7 @@ func TestC03Terminal(t *testing.T) {
 			bit := func(n int) bool { return i>>n&1 == 1 }
 			terminal, dumb, forbidden, forced := bit(0), bit(1), bit(2), bit(3)
 			if when == "always" && (!forbidden || forced) || when == "never" && (forbidden || !forced) {
-				continue // TestC03Matrix has those that say the same
+				continue // TestC03Matrix has the equivalent cases
 			}
 			env := []string{}
 			for name, set := range map[string]bool{"NO_COLOR=1": forbidden, "CLICOLOR_FORCE=1": forced, "TERM=dumb": dumb} {
@@ -99,7 +101,8 @@ steps:
     repeat: true
 `
 
-// TestC09Loop talks on with sessions at a prompt on a real terminal: two lines are two turns, and the end of the input is no error.
+// TestC09Loop holds a conversation at a prompt on a real terminal: two lines are two turns, and the
+// end of the input is not an error.
 func TestC09Loop(t *testing.T) {
 	t.Parallel()
 	h := newTerminalHome(t, slowWork)
@@ -124,7 +127,8 @@ func TestC09Loop(t *testing.T) {
 	}
 }
 
-// TestC19Real shows ps on a real terminal of 80 columns and 24 lines, where a title has no room.
+// TestC19Real shows ps on a real terminal of 80 columns and 24 lines, with a title that does not
+// fit.
 func TestC19Real(t *testing.T) {
 	t.Parallel()
 	h := newTerminalHome(t, slowWork)

@@ -27,20 +27,21 @@ import (
 	"github.com/perdure/perdure/internal/redact"
 )
 
-// desk runs commands in this process, beside a server in a process of its own that has some of everything.
+// desk runs commands in this process against a server in another process that has at least one
+// object of each kind.
 type desk struct {
 	*doorway
-	names *strings.Replacer // of what the server has, for the lines of samples: {kept} is a session
+	names *strings.Replacer // replaces the placeholders of samples with objects of the server: {kept} is a session
 	dir   string            // for the files that commands write
 }
 
-// ran is what came of a command.
+// ran is the result of a command.
 type ran struct {
 	line, out, talk string
 	code            int
 }
 
-// untyped is a terminal at which nobody sits.
+// untyped is a terminal without input.
 type untyped struct {
 	t    *testing.T
 	line string
@@ -51,7 +52,7 @@ func (u untyped) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// heardFirst is a stdout that ends a command when it has printed a line.
+// heardFirst is a stdout that ends a command once it has printed a line.
 type heardFirst struct {
 	bytes.Buffer
 	end func()
@@ -64,13 +65,14 @@ func (h *heardFirst) Write(p []byte) (int, error) {
 	return h.Buffer.Write(p)
 }
 
-// run runs a line, at a terminal at which nobody may be asked. A stream is left when it has printed something.
+// run runs a command line on a terminal that cannot be asked. A stream is stopped after its first
+// output.
 func (d *desk) run(line string, stream bool) ran {
 	d.t.Helper()
 	return d.runAt(cli.Terminal{Stdin: true, Stderr: true}, line, stream)
 }
 
-// runAt is run for other streams.
+// runAt is run with the given streams.
 func (d *desk) runAt(at cli.Terminal, line string, stream bool) ran {
 	d.t.Helper()
 	line = d.names.Replace(line)
@@ -80,7 +82,7 @@ func (d *desk) runAt(at cli.Terminal, line string, stream bool) ran {
 	if stream {
 		out.end = stop
 	}
-	w := wired(at, redact.NewSet())
+	w := dependencies(at, redact.NewSet())
 	w.Args, w.DataDir = append([]string{"--no-input"}, strings.Fields(line)...), d.data
 	w.Stdin, w.Stdout, w.Stderr = untyped{d.t, line}, out, talk
 	w.Env = func(name string) string { return map[string]string{"HOME": d.dir, "XDG_CONFIG_HOME": d.dir}[name] }
@@ -92,7 +94,7 @@ func (d *desk) runAt(at cli.Terminal, line string, stream bool) ran {
 	return ran{line, out.String(), talk.String(), code}
 }
 
-// must runs a line that works, and returns what it printed, without the line end.
+// must runs a command line that succeeds, and returns its output without the line end.
 func (d *desk) must(line string) string {
 	d.t.Helper()
 	r := d.run(line, false)
@@ -102,7 +104,7 @@ func (d *desk) must(line string) string {
 	return strings.TrimSuffix(r.out, "\n")
 }
 
-// values reads a stream of JSON values, as jq does.
+// values reads a stream of JSON values, like jq.
 func (r ran) values() (all []any, err error) {
 	decoder := json.NewDecoder(strings.NewReader(r.out))
 	for {
@@ -116,7 +118,7 @@ func (r ran) values() (all []any, err error) {
 	}
 }
 
-// commandsOf reads from the help which commands there are.
+// commandsOf reads the list of commands from the help.
 func (d *desk) commandsOf() (all []string) {
 	d.t.Helper()
 	for _, found := range regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z-]+)?)(?:   | [^ ].*<|$)`).FindAllStringSubmatch(d.must("--help"), -1) {
@@ -128,7 +130,7 @@ func (d *desk) commandsOf() (all []string) {
 	return all
 }
 
-// deskScript is the agent of every session: what it does is what it is asked for.
+// deskScript is the agent of every session: it does what it is told.
 const deskScript = `
 rules:
   - when: {last_role: notification}
@@ -154,7 +156,7 @@ steps:
   - {text: "Hello.", usage: {input_tokens: 3, output_tokens: 5}, repeat: true}
 `
 
-// newDesk starts a server, and gives it some of everything that commands are about.
+// newDesk starts a server, and creates objects of each kind that commands need.
 func newDesk(t *testing.T) *desk {
 	t.Helper()
 	d := &desk{doorway: newDoorway(t, nil), dir: t.TempDir(), names: strings.NewReplacer()}
@@ -219,7 +221,7 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-// stands gives a session a resource, which only its tools could.
+// stands gives a session a resource, which normally only its tools can register.
 func (d *desk) stands(session string) {
 	d.t.Helper()
 	statement, err := os.ReadFile("testdata/resource.sql")
@@ -251,7 +253,7 @@ func alive(t *testing.T, data string) (n int) {
 	return n
 }
 
-// write writes a file, with the folder that it is in.
+// write writes a file and its folder.
 func (d *desk) write(path, text string) {
 	d.t.Helper()
 	err := os.MkdirAll(filepath.Dir(path), 0o700)
@@ -263,8 +265,9 @@ func (d *desk) write(path, text string) {
 	}
 }
 
-// TestC01Commands runs every command with -o json beside a server that has some of everything: what stands on stdout is JSON that
-// jq reads, one value, or a line each where the command is a stream. What prints something else is named, with its reason.
+// TestC01Commands runs every command with -o json against a server that has objects of each kind:
+// stdout is JSON that jq reads, one value, or one line each if the command is a stream. Other
+// commands are listed with a reason.
 func TestC01Commands(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -302,8 +305,8 @@ func TestC01Commands(t *testing.T) {
 	t.Logf("%d commands were run with -o json, and %d of them held against the schema of the API; %d print something else", len(ran), held, len(otherCommands()))
 }
 
-// TestC02Forms prints what every list and show tells in every form, and wants the same in each: lines of JSON, YAML, what an
-// expression of jq and a template make of it, some fields, the id alone, and nothing.
+// TestC02Forms prints every list and show in every format, and checks that they agree: lines of
+// JSON, YAML, the results of jq and of a template, selected fields, only the id, and empty results.
 func TestC02Forms(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -363,7 +366,7 @@ func TestC02Forms(t *testing.T) {
 	t.Logf("%d lists and shows, in each form", told)
 }
 
-// first is the one value of what was printed.
+// first is the single value of the output.
 func (r ran) first() (any, error) {
 	all, err := r.values()
 	if err != nil || len(all) != 1 {
@@ -377,7 +380,8 @@ func (r ran) yaml() (value any, err error) {
 	return value, err
 }
 
-// shape is a value in which each text, number and so on is only its kind: what runs goes on between two looks.
+// shape is a value with each text, number and so on replaced by its kind: running work changes
+// between two reads.
 func shape(value any) any {
 	switch v := value.(type) {
 	case []any:
@@ -402,7 +406,7 @@ func shape(value any) any {
 	return "number"
 }
 
-// oneOf is the first of a list, or the value itself.
+// oneOf is the first element of a list, or the value itself.
 func oneOf(value any) any {
 	if list, ok := value.([]any); ok && len(list) > 0 {
 		return list[0]
@@ -415,7 +419,8 @@ func fieldsOf(value any) map[string]any {
 	return fields
 }
 
-// destroying are the lines that ask first, each with what shows whether it was done.
+// destroying returns the command lines that need confirmation, each with a command that shows
+// whether it was done.
 func destroying() [][2]string {
 	return [][2]string{
 		{"task cancel Build", "task list"}, {"cancel Other", "task list"},
@@ -428,16 +433,17 @@ func destroying() [][2]string {
 	}
 }
 
-// TestC10Destroys runs every command that asks, beside a server: a dry run and a --no-input without a yes change nothing and do
-// not wait, on a terminal and in a pipe, and --yes does it without a word.
+// TestC10Destroys runs every command that needs confirmation against a server: a dry run, and
+// --no-input without --yes, change nothing and do not wait, on a terminal and in a pipe; --yes runs
+// it without asking.
 func TestC10Destroys(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.must("secret set {kept} BANK_KEY --file {dir}/key.txt")
-	asks := map[string]bool{"doctor": true} // what it ends is beside every store: testdata/processes.txtar
+	asks := map[string]bool{"doctor": true} // the killed process is outside every store: testdata/processes.txtar
 	for _, pair := range destroying() {
 		line, look := pair[0], pair[1]
-		if !strings.Contains(look, " --jq ") { // sessions go on meanwhile
+		if !strings.Contains(look, " --jq ") { // sessions change meanwhile
 			look += " --jq [.[]|[.id,.path,.key,.name,.state,.status,.trigger_count]]"
 		}
 		asks[sample{line: line}.command()] = true
@@ -446,7 +452,7 @@ func TestC10Destroys(t *testing.T) {
 			t.Errorf("perdure %s: exit code %d, %q; %s, was %s", r.line, r.code, r.talk, d.must(look), before)
 		}
 		for _, at := range []cli.Terminal{{Stdin: true, Stderr: true}, {}} {
-			if r := d.runAt(at, line, false); r.code != 9 || !strings.Contains(r.talk, "--yes says it") || d.must(look) != before {
+			if r := d.runAt(at, line, false); r.code != 9 || !strings.Contains(r.talk, "confirm with --yes") || d.must(look) != before {
 				t.Errorf("perdure --no-input %s, stdin a terminal: %t: exit code %d, want 9: %s; %s, was %s", r.line, at.Stdin, r.code, r.talk, d.must(look), before)
 			}
 		}

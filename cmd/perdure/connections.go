@@ -18,18 +18,20 @@ import (
 	"github.com/perdure/perdure/tool/mcptool"
 )
 
-// connections are the MCP servers of a data directory as callers see them. They are safe for concurrent use.
+// connections implements engine.Connections for the MCP servers of a data directory. It is safe for
+// concurrent use.
 type connections struct {
-	home    func() (mcpHome, error)
+	home    func() (mcpConfig, error)
 	servers *mcpServers
 
 	mu     sync.Mutex
-	failed map[string]string // guarded by mu; by name: why it did not answer, in this process
+	failed map[string]string // guarded by mu; by name: last error in this process
 }
 
 var _ engine.Connections = (*connections)(nil)
 
-// Connections implements engine.Connections. Nobody is asked: it tells what each server said last.
+// Connections implements engine.Connections. It contacts no server and returns what each one
+// reported last.
 func (c *connections) Connections(context.Context) (found []engine.Connection, err error) {
 	home, err := c.home()
 	if err != nil {
@@ -52,7 +54,7 @@ func (c *connections) TestConnection(ctx context.Context, name string) (engine.C
 		return engine.Connection{}, fmt.Errorf("connection %.80q: %w", name, perdure.NotFound)
 	}
 	if err = of.check(); err == nil {
-		_, err = c.servers.said(ctx, name, of, true)
+		_, err = c.servers.probeOf(ctx, name, of, true)
 	}
 	if ctx.Err() != nil {
 		return engine.Connection{}, context.Cause(ctx)
@@ -61,7 +63,7 @@ func (c *connections) TestConnection(ctx context.Context, name string) (engine.C
 	return c.show(name, of), nil
 }
 
-// note keeps why a server did not answer; nil: it did.
+// note records why a server did not respond; nil: it responded.
 func (c *connections) note(name string, of mcpServer, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,18 +71,19 @@ func (c *connections) note(name string, of mcpServer, err error) {
 		delete(c.failed, name)
 		return
 	}
-	c.failed[name] = of.hushed(err.Error())
+	c.failed[name] = of.masked(err.Error())
 }
 
-// hushed takes what may be secret out of a text: what the entry gives to its server.
-func (m mcpServer) hushed(text string) string {
+// masked masks possible secrets in a text: all values that the entry of the server contains.
+func (m mcpServer) masked(text string) string {
 	given := slices.Concat(m.Args, slices.Collect(maps.Values(m.Env)), slices.Collect(maps.Values(m.Headers)))
 	if at, err := url.Parse(m.URL); err == nil && m.URL != "" {
 		given = append(given, m.URL, at.RawQuery, at.User.String())
 	}
-	for _, value := range slices.SortedFunc(slices.Values(given), func(a, b string) int { return cmp.Compare(len(b), len(a)) }) {
+	for _, value := range slices.SortedFunc(slices.Values(given),
+		func(a, b string) int { return cmp.Compare(len(b), len(a)) }) {
 		for _, form := range []string{os.ExpandEnv(value), value} {
-			if len(form) >= 4 { // shorter ones are in any text
+			if len(form) >= 4 { // shorter values occur in any text
 				text = strings.ReplaceAll(text, form, "[…]")
 			}
 		}
@@ -88,9 +91,10 @@ func (m mcpServer) hushed(text string) string {
 	return text
 }
 
-// show is a server as it said last.
+// show returns a server as it reported itself last.
 func (c *connections) show(name string, of mcpServer) engine.Connection {
-	shown := engine.Connection{Name: name, Kind: "mcp_stdio", Command: filepath.Base(of.Command), Shared: of.Shared, State: engine.ConnectionUnknown, Tools: []string{}}
+	shown := engine.Connection{Name: name, Kind: "mcp_stdio", Command: filepath.Base(of.Command), Shared: of.Shared,
+		State: engine.ConnectionUnknown, Tools: []string{}}
 	if of.URL != "" {
 		shown.Kind, shown.Command = "mcp_http", ""
 		if at, err := url.Parse(of.URL); err == nil {
@@ -99,9 +103,10 @@ func (c *connections) show(name string, of mcpServer) engine.Connection {
 	}
 	if said, ok := c.servers.known(name, of); ok {
 		shown.State, shown.CheckedAt, shown.Server = engine.ConnectionReady, said.At, said.Server
-		server, err := mcptool.NewServer(mcptool.ServerConfig{Name: name, Definitions: said.Tools, Classes: of.Classes, Only: of.Tools})
+		server, err := mcptool.NewServer(mcptool.ServerConfig{Name: name, Definitions: said.Tools, Classes: of.Classes,
+			Only: of.Tools})
 		if err != nil {
-			shown.State, shown.LastError = engine.ConnectionUnreachable, of.hushed(err.Error())
+			shown.State, shown.LastError = engine.ConnectionUnreachable, of.masked(err.Error())
 			return shown
 		}
 		for _, t := range server.Tools() {
@@ -116,27 +121,28 @@ func (c *connections) show(name string, of mcpServer) engine.Connection {
 	return shown
 }
 
-// given is what callers may see of how this program was started.
-func (e *opened) given() local.Given {
-	return local.Given{
-		Agents: func() (map[string]local.GivenAgent, error) {
+// configuredAgents returns what callers may see of the configuration of this process.
+func (e *localEngine) configuredAgents() local.Providers {
+	return local.Providers{
+		Agents: func() (map[string]local.ConfiguredAgent, error) {
 			home, err := e.connections.home()
-			all := map[string]local.GivenAgent{}
+			all := map[string]local.ConfiguredAgent{}
 			for name, a := range home.Agents {
-				all[name] = local.GivenAgent{Description: a.Description, Agent: a.Agent}
+				all[name] = local.ConfiguredAgent{Description: a.Description, Agent: a.Agent}
 			}
 			return all, err
 		},
 		Connections: e.connections,
-		Providers:   []engine.Provider{withKey(providerAnthropic, anthropicKey), withKey(providerOpenAI, openaiKey), {Name: providerScripted, Kind: providerScripted, Ready: true}},
+		Providers: []engine.Provider{withKey(providerAnthropic, anthropicKey), withKey(providerOpenAI, openaiKey),
+			{Name: providerScripted, Kind: providerScripted, Ready: true}},
 	}
 }
 
-// withKey is a provider that wants a key of the environment.
+// withKey returns a provider that needs a key from the environment.
 func withKey(name, variable string) engine.Provider {
 	p := engine.Provider{Name: name, Kind: name, Ready: strings.TrimSpace(os.Getenv(variable)) != ""}
 	if !p.Ready {
-		p.Missing = variable + " is not set; models that name a server of their own need none"
+		p.Missing = variable + " is not set; not needed for models with their own server"
 	}
 	return p
 }

@@ -19,16 +19,17 @@ import (
 	"github.com/perdure/perdure/internal/soak"
 )
 
-// unlucky stands between commands and their server, which is killed under the first try of each create.
+// unlucky is a proxy between commands and their server, which is killed during the first attempt of
+// each create.
 type unlucky struct {
 	server  string
 	client  http.Client
 	armed   atomic.Bool
-	late    atomic.Bool   // the server dies after its answer, which nobody gets; false: while it works
-	now     chan struct{} // the server is to be killed
-	dead    chan struct{} // it was
+	late    atomic.Bool   // the server dies after its response, which is lost; false: during its work
+	now     chan struct{} // asks for a kill of the server
+	dead    chan struct{} // the server was killed
 	tries   atomic.Int64  // of creates
-	answers atomic.Int64  // that nobody got
+	answers atomic.Int64  // lastError responses
 }
 
 func (u *unlucky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -75,11 +76,13 @@ func (u *unlucky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header()[name] = values
 	}
 	w.WriteHeader(answer.StatusCode)
-	_, _ = w.Write(said) // who has gone away asks again
+	_, _ = w.Write(said) // a client that is gone sends the request again
 }
 
-// TestC16CreatesSurviveKills kills the server under each create that a command asks for, now while it works and now after an answer
-// that is lost. The command ends well, but for one whose secret was lost with the answer, and there is one object of each. PERDURE_CREATE_KILLS says how often; the goal is 100.
+// TestC16CreatesSurviveKills kills the server during each create of a command, alternately during
+// its work and after a response that is lost. The command succeeds, except when a secret was lost
+// with the response, and each object exists once. PERDURE_CREATE_KILLS is the number of kills; the
+// goal is 100.
 func TestC16CreatesSurviveKills(t *testing.T) {
 	t.Parallel()
 	kills := soak.Count(t, "PERDURE_CREATE_KILLS", 8, 100)
@@ -89,7 +92,7 @@ func TestC16CreatesSurviveKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	u := &unlucky{server: d.url, now: make(chan struct{}), dead: make(chan struct{})}
-	u.client.Transport = &http.Transport{DisableKeepAlives: true} // a connection that a life before left is none
+	u.client.Transport = &http.Transport{DisableKeepAlives: true} // a connection to a killed server cannot be reused
 	between := httptest.NewServer(u)
 	defer between.Close()
 	defer u.client.CloseIdleConnections()
@@ -112,10 +115,10 @@ func TestC16CreatesSurviveKills(t *testing.T) {
 			u.dead <- struct{}{}
 			d.start()
 		case <-time.After(waitTime):
-			t.Fatalf("%s: nothing was asked for", name)
+			t.Fatalf("%s: no request was sent", name)
 		}
-		if i%len(creates) == 2 { // whose secret is shown once: an answer that is lost cannot be had again
-			if f.ends(0, 5); f.cmd.ProcessState.ExitCode() == 5 && !(f.said("its secret is not shown again") && f.said("perdure token revoke")) {
+		if i%len(creates) == 2 { // the secret is shown once: a lost response cannot be repeated
+			if f.ends(0, 5); f.cmd.ProcessState.ExitCode() == 5 && !(f.said("its secret cannot be shown again") && f.said("perdure token revoke")) {
 				t.Errorf("%s: does not say what to do", name)
 			}
 			continue

@@ -10,12 +10,12 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// TestReadingWritesNothing opens an empty database as a command does that only reads: it stays empty until another is opened
-// for writing, and can be read then.
+// TestReadingWritesNothing opens an empty database like a command that only reads: it stays empty
+// until it is opened for writing, and can then be read.
 func TestReadingWritesNothing(t *testing.T) {
 	t.Parallel()
-	reading := cli.Opening{Access: cli.Reading, Dir: t.TempDir(), Database: pgtest.Database(t, nil)}
-	for range 2 { // the second would find what the first had made
+	reading := cli.OpenOptions{Access: cli.Reading, Dir: t.TempDir(), Database: pgtest.Database(t, nil)}
+	for range 2 { // the second time would find anything that the first created
 		if _, err := openDatabase(t.Context(), reading); !errors.Is(err, perdure.NotFound) {
 			t.Fatalf("got %v, want not found", err)
 		}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDemoApprovalsTerminal answers the first question of the demo from another terminal, while it stands on this one, and the
-// second at the demo itself (F3).
+// TestDemoApprovalsTerminal answers the first question of the demo from another terminal, while it
+// is open on this one, and the second in the demo itself (F3).
 func TestDemoApprovalsTerminal(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -25,7 +25,7 @@ func TestDemoApprovalsTerminal(t *testing.T) {
 	x.shows("denied by operator: invoice 9 is not paid")
 	x.shows(`pay {"amount":672`)
 	x.press("y\n")
-	x.shows("approved by operator: invoice 18 is paid, once, and exactly 672")
+	x.shows("approved by operator: invoice 18 is paid once, exactly 672")
 	x.shows("asked 2 times")
 	x.ends(0)
 }

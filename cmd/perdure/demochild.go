@@ -22,21 +22,21 @@ import (
 	"github.com/perdure/perdure/tool/shell"
 )
 
-// demoSessions is how many orders are in work at once.
+// demoSessions is the number of concurrent orders.
 const demoSessions = 3
 
 //go:embed demo/agent.yaml
 var demoAgent []byte
 
-// demoChild is the process that the demo kills: a whole engine, at work on orders.
+// demoChild is the process that the demo kills: a complete engine that works on orders.
 type demoChild struct {
 	Dir    string
-	Finish bool // take no new orders, finish what there is, and end
+	Finish bool // start no new orders, finish the open ones, and exit
 	Out    io.Writer
 	Log    *slog.Logger
 }
 
-// run works until ctx ends, or with Finish until every session is at rest.
+// run works until ctx ends, or with Finish until every session is idle.
 func (d demoChild) run(ctx context.Context) error {
 	st, err := sqlite.Open(ctx, sqlite.Config{Dir: filepath.Join(d.Dir, "data")})
 	if err != nil {
@@ -47,7 +47,7 @@ func (d demoChild) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	door := newDoor(eng, st, filepath.Join(d.Dir, "data"), d.Log)
+	door := newAPIServer(eng, st, filepath.Join(d.Dir, "data"), d.Log)
 	if err := door.openSocket(); err != nil {
 		return err
 	}
@@ -57,18 +57,18 @@ func (d demoChild) run(ctx context.Context) error {
 	}
 	work, stop := context.WithCancel(ctx)
 	defer stop()
-	served := make(chan error, 1) // one result
+	served := make(chan error, 1) // capacity 1: one result
 	go func() {
 		defer stop()
 		served <- d.serve(work, eng, before)
 	}()
-	err = door.carry(work, eng.Run)
+	err = door.serveWorkers(work, eng.Run)
 	stop()
 	return errors.Join(err, <-served)
 }
 
-// open makes the engine with the demo's agent and tools. The caps on executions are off: the demo kills the
-// process more often than any tool deserves.
+// open creates the engine with the agent and tools of the demo. The limits on executions are off,
+// because the demo kills the process more often than they allow.
 func (d demoChild) open(ctx context.Context, st *sqlite.Store) (*local.Engine, error) {
 	agent, err := scripted.Parse("demo agent", demoAgent)
 	if err != nil {
@@ -76,7 +76,7 @@ func (d demoChild) open(ctx context.Context, st *sqlite.Store) (*local.Engine, e
 	}
 	bash, err := shell.New(shell.Config{
 		RunsDir: filepath.Join(d.Dir, "data", "runs"), Dir: filepath.Join(d.Dir, "work"),
-		Profile: supervise.ProfileWorkspace, Unsafe: true, // the commands are of our own script
+		Profile: supervise.ProfileWorkspace, Unsafe: true, // the commands come from our own script
 	})
 	if err != nil {
 		return nil, err
@@ -85,16 +85,17 @@ func (d demoChild) open(ctx context.Context, st *sqlite.Store) (*local.Engine, e
 	for _, t := range append(append(background.Tools(background.Config{}), demoTools(d.Dir)...), bash) {
 		tools.Register(t)
 	}
-	return local.Open(ctx, local.Config{Store: st, Model: agent, Tools: tools, MaxExecutions: -1, NoProgress: -1, Log: d.Log})
+	return local.Open(ctx, local.Config{Store: st, Model: agent, Tools: tools, MaxExecutions: -1, NoProgress: -1,
+		Log: d.Log})
 }
 
-// serve takes orders, a few at a time, and says once that it moves.
+// serve starts orders, a few at a time, and reports once that work is progressing.
 func (d demoChild) serve(ctx context.Context, eng engine.Engine, before []engine.Session) error {
 	var once sync.Once
 	moving := func() { once.Do(func() { fmt.Fprintln(d.Out, "moving") }) }
 	var group sync.WaitGroup
 	defer group.Wait()
-	failed := make(chan error, 1) // the first failure; later ones are its echo
+	failed := make(chan error, 1) // capacity 1: the first error; later ones are consequences of it
 	carry := func(work func() error) {
 		group.Go(func() {
 			if err := work(); err != nil {
@@ -105,7 +106,7 @@ func (d demoChild) serve(ctx context.Context, eng engine.Engine, before []engine
 			}
 		})
 	}
-	open := make(chan struct{}, demoSessions) // one element is one order in work
+	open := make(chan struct{}, demoSessions) // capacity demoSessions: one element per running order
 	for _, s := range before {
 		if unfinished(s) {
 			carry(func() error { return d.sign(ctx, eng, s, moving) })
@@ -135,8 +136,8 @@ func (d demoChild) serve(ctx context.Context, eng engine.Engine, before []engine
 	}
 }
 
-// reopen waits for an order that was left in the middle; it counts as one in work while there is room. Those
-// beyond are finished all the same.
+// reopen waits for an order that was interrupted. It counts as a running order while there is
+// capacity; further ones are finished, too.
 func (d demoChild) reopen(open chan struct{}, wait func() error, carry func(func() error)) {
 	select {
 	case open <- struct{}{}:
@@ -149,7 +150,7 @@ func (d demoChild) reopen(open chan struct{}, wait func() error, carry func(func
 	}
 }
 
-// firstOf returns what failed, or nil.
+// firstOf returns the first error, or nil.
 func firstOf(failed <-chan error) error {
 	select {
 	case err := <-failed:
@@ -159,7 +160,7 @@ func firstOf(failed <-chan error) error {
 	}
 }
 
-// order starts one session and waits until it is at rest.
+// order starts one session and waits until it is idle.
 func (d demoChild) order(ctx context.Context, eng engine.Engine, number int, moving func()) error {
 	s, err := eng.NewSession(ctx, perdure.Agent{Name: "demo", Title: fmt.Sprintf("order %d", number)})
 	if err != nil {
@@ -172,10 +173,10 @@ func (d demoChild) order(ctx context.Context, eng engine.Engine, number int, mov
 	return eng.WaitIdle(ctx, s.ID)
 }
 
-// errMoved ends the watch for a sign of life.
+// errMoved ends the wait for progress.
 var errMoved = errors.New("moved")
 
-// sign waits for the first event that this start adds to a session that was left in the middle.
+// sign waits for the first event that this process adds to an interrupted session.
 func (d demoChild) sign(ctx context.Context, eng engine.Engine, s engine.Session, moving func()) error {
 	err := eng.Follow(ctx, s.ID, s.LastSeq, func(f engine.Frame) error {
 		if f.Event == nil {
@@ -190,7 +191,7 @@ func (d demoChild) sign(ctx context.Context, eng engine.Engine, s engine.Session
 	return err
 }
 
-// unfinished reports whether a session was left in the middle.
+// unfinished reports whether a session was interrupted.
 func unfinished(s engine.Session) bool {
 	return s.Status == perdure.SessionActive || s.OpenTasks > 0
 }

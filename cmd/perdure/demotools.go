@@ -14,17 +14,19 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// demoOrder is what the demo's tools are asked for.
+// demoOrder is the input of the demo's tools.
 type demoOrder struct {
 	Order string `json:"order" jsonschema:"which order"`
 }
 
-// demoTools are the two tools of the demo's agent that are not a command: one whose repetition does no harm,
-// and one whose repetition would cost money. Both write what they did into the ledger outside the store.
+// demoTools returns the two tools of the demo's agent besides bash: one that is safe to repeat, and
+// one that must not be repeated. Both write to the external ledger.
 func demoTools(dir string) []tool.Tool {
 	ledger := filepath.Join(dir, "ledger.jsonl")
-	label := tool.Spec{Name: "label", DisplayName: "Label", Description: "Writes the label of an order. Again is the same.", Class: perdure.Idempotent}
-	charge := tool.Spec{Name: "charge", DisplayName: "Charge", Description: "Charges for an order. Never call it twice.", Class: perdure.AtMostOnce}
+	label := tool.Spec{Name: "label", DisplayName: "Label",
+		Description: "Writes the label of an order. Safe to repeat.", Class: perdure.Idempotent}
+	charge := tool.Spec{Name: "charge", DisplayName: "Charge",
+		Description: "Charges for an order. Never call it twice.", Class: perdure.AtMostOnce}
 	return []tool.Tool{
 		tool.New(label, func(ctx context.Context, in demoOrder, env tool.Env) (map[string]string, error) {
 			if !pause(ctx, 60*time.Millisecond) {
@@ -34,24 +36,26 @@ func demoTools(dir string) []tool.Tool {
 			if err := os.WriteFile(filepath.Join(dir, "work", path), []byte(in.Order+"\n"), 0o600); err != nil {
 				return nil, fmt.Errorf("write label: %w", err)
 			}
-			line := chaos.Line{Effect: "label " + in.Order, Class: string(perdure.Idempotent), Key: env.Call.Key, PID: os.Getpid()}
+			line := chaos.Line{Effect: "label " + in.Order, Class: string(perdure.Idempotent), Key: env.Call.Key,
+				PID: os.Getpid()}
 			return map[string]string{"label": path}, appendLine(ledger, line)
 		}),
 		tool.New(charge, func(ctx context.Context, in demoOrder, env tool.Env) (map[string]string, error) {
 			if !pause(ctx, 60*time.Millisecond) {
 				return nil, context.Cause(ctx)
 			}
-			line := chaos.Line{Effect: "charge " + in.Order, Class: string(perdure.AtMostOnce), Key: env.Call.Key, PID: os.Getpid()}
+			line := chaos.Line{Effect: "charge " + in.Order, Class: string(perdure.AtMostOnce), Key: env.Call.Key,
+				PID: os.Getpid()}
 			if err := appendLine(ledger, line); err != nil {
 				return nil, err
 			}
-			pause(ctx, 60*time.Millisecond) // the answer of a payment service takes its time
+			pause(ctx, 60*time.Millisecond) // simulates the latency of a payment service
 			return map[string]string{"charged": in.Order}, nil
 		}),
 	}
 }
 
-// appendLine adds one line to the ledger and syncs it, in one write, as the outside world would.
+// appendLine appends one line to the ledger in one write, and syncs it.
 func appendLine(path string, line chaos.Line) error {
 	text, err := json.Marshal(line)
 	if err != nil {
@@ -68,7 +72,7 @@ func appendLine(path string, line chaos.Line) error {
 	return file.Sync()
 }
 
-// pause waits, and reports whether ctx lived on.
+// pause waits for d, and reports whether ctx is still active.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -4,5 +4,5 @@ package main
 
 import "errors"
 
-// freeBytes cannot tell here.
+// freeBytes is not supported on this system.
 func freeBytes(string) (uint64, error) { return 0, errors.ErrUnsupported }

@@ -4,7 +4,7 @@ package main
 
 import "syscall"
 
-// freeBytes returns what this user may still write to the disk of a folder.
+// freeBytes returns how much this user can still write to the disk of a folder.
 func freeBytes(dir string) (uint64, error) {
 	var found syscall.Statfs_t
 	if err := syscall.Statfs(dir, &found); err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/perdure/perdure/internal/soak"
 )
 
-// faultTime is how long clients write before a fault that has not come is none: a checkpoint comes after a thousand pages of
-// the log, which take their time on a machine that does other things, too.
+// faultTime is how long clients write before a fault counts as missing: a checkpoint comes after a
+// thousand pages of the log, which takes a while on a busy machine.
 const faultTime = 5 * time.Minute
 
 // injection is one fault of a system call: the error that the nth call of each thread gets.
@@ -27,7 +27,8 @@ type injection struct {
 	call  string
 	errno string
 	n     int
-	// database: only into what is done to the file of the database, whose first sync after a start is that of a checkpoint.
+	// database: only for system calls on the database file, whose first sync after a start is that
+	// of a checkpoint.
 	database bool
 }
 
@@ -38,7 +39,8 @@ func (i injection) String() string {
 	return fmt.Sprintf("%s %s %d", i.call, i.errno, i.n)
 }
 
-// strace is the command that injects it into what is done to the database and its log, and notes it.
+// strace is the command that injects the fault into system calls on the database and its log, and
+// logs them.
 func (i injection) strace(m *machine, log string) []string {
 	paths := []string{"-P", filepath.Join(m.data, "perdure.db")}
 	if !i.database {
@@ -50,18 +52,18 @@ func (i injection) strace(m *machine, log string) []string {
 	}, paths...)
 }
 
-// faultCalls are the calls that change a database, and those that make it durable.
+// faultCalls are the system calls that change a database, and those that make it durable.
 const faultCalls = "fsync,fdatasync,pwrite64,ftruncate,?unlink,unlinkat"
 
-// trail is what strace noted of a life with a fault in it.
+// trail is the log of strace of a process with a fault.
 type trail struct {
-	at     int           // which of the calls of that kind it was, over all threads; 0: none
-	after  []string      // calls after it that change the database or make it durable
+	at     int           // the number of the failed call of that kind, over all threads; 0: none
+	after  []string      // retryAt calls that change the database or make it durable
 	took   time.Duration // from the fault to the end of the process
-	exited bool          // the end was noted
+	exited bool          // the log has the end
 }
 
-// trailOf reads what strace noted.
+// trailOf reads the log of strace.
 func trailOf(t *testing.T, path string, i injection) trail {
 	t.Helper()
 	file, err := os.Open(path)
@@ -78,7 +80,7 @@ func trailOf(t *testing.T, path string, i injection) trail {
 		if len(fields) < 3 {
 			continue
 		}
-		at, _ := strconv.ParseFloat(fields[1], 64) // strace wrote it
+		at, _ := strconv.ParseFloat(fields[1], 64) // strace wrote the number
 		text := strings.Join(fields[2:], " ")
 		switch {
 		case strings.HasPrefix(text, "+++ exited"):
@@ -103,9 +105,10 @@ func trailOf(t *testing.T, path string, i injection) trail {
 	return found
 }
 
-// TestR06DiskFaults lets the nth write or sync of the database fail, under load, in the program as it is shipped. From then
-// on nothing is acknowledged and nothing more is done to the files; the program ends with 74; and the next start is an
-// ordinary one that has everything that was acknowledged. PERDURE_DISK_FAULTS says how many of each kind.
+// TestR06DiskFaults lets the nth write or sync of the database fail, under load, in the release
+// build. After that nothing is acknowledged and no file is changed; the program exits with 74; and
+// the next start is a normal one that has everything that was acknowledged. PERDURE_DISK_FAULTS is
+// the number of faults of each kind.
 func TestR06DiskFaults(t *testing.T) {
 	t.Parallel()
 	needTracing(t, "R6")
@@ -115,7 +118,8 @@ func TestR06DiskFaults(t *testing.T) {
 	dice := rand.New(rand.NewPCG(seed, 6))
 	var faults []injection
 	for i := range few {
-		// Each part of the range has one, and which one is left to chance. There are many more writes than syncs.
+		// Each part of the range has one fault, at a random position. There are many more writes
+		// than syncs.
 		faults = append(faults, injection{"fsync", "EIO", 1 + i*50/few + dice.IntN(max(50/few, 1)), false})
 		faults = append(faults, injection{"pwrite64", "EIO", 1 + i*600/few + dice.IntN(max(600/few, 1)), false})
 	}
@@ -142,7 +146,7 @@ func TestR06DiskFaults(t *testing.T) {
 		len(took), took[len(took)/2].Round(time.Millisecond), took[len(took)-1].Round(time.Millisecond), acknowledged, told)
 }
 
-// fail lets one fault happen and starts again.
+// fail injects one fault and restarts.
 func fail(t *testing.T, i injection) (took time.Duration, refused, acknowledged int) {
 	m := newMachine(t)
 	m.charge = 3
@@ -160,18 +164,19 @@ func fail(t *testing.T, i injection) (took time.Duration, refused, acknowledged 
 		t.Errorf("exit code %d, want 74", code)
 	}
 	found := trailOf(t, log, i)
-	found.after = slices.DeleteFunc(found.after, func(call string) bool { return strings.HasPrefix(call, "???") }) // cut off by the end: strace did not see which
+	// cut off by the end: strace did not see which call
+	found.after = slices.DeleteFunc(found.after, func(call string) bool { return strings.HasPrefix(call, "???") })
 	if found.at == 0 || !found.exited {
 		t.Errorf("the fault did not come, or the end was not noted: %+v", found)
 	}
-	if served && len(found.after) > 0 { // before, SQLite undoes what it had begun
+	if served && len(found.after) > 0 { // earlier, SQLite rolls back
 		t.Errorf("after the fault, which was the %dth %s, this was done: %q", found.at, i.call, found.after[:min(5, len(found.after))])
 	}
 	if len(m.told.late) > 0 || len(m.told.problems) > 0 {
 		t.Errorf("acknowledged after an error: %q; problems that are none: %q", m.told.late, m.told.problems)
 	}
 	acknowledged, refused = len(m.told.messages), m.told.refused
-	m.told.refused = 0 // what is acknowledged from now on may be
+	m.told.refused = 0 // acknowledgements are allowed from now on
 
 	if !m.start() {
 		t.Fatal("it does not start again")
@@ -186,8 +191,9 @@ func fail(t *testing.T, i injection) (took time.Duration, refused, acknowledged 
 	return found.took, refused, acknowledged
 }
 
-// TestR06NoSpace lets one write of the database find no space, somewhere in a commit or in a checkpoint. Nothing of that
-// transaction is kept, whoever asked is told, and the server goes on.
+// TestR06NoSpace lets one write of the database fail for lack of space, in a commit or in a
+// checkpoint. Nothing of that transaction is kept, the client gets an error, and the server
+// continues.
 func TestR06NoSpace(t *testing.T) {
 	t.Parallel()
 	needTracing(t, "R6")
@@ -198,7 +204,7 @@ func TestR06NoSpace(t *testing.T) {
 			m := newMachine(t)
 			m.charge = 3
 			model, log := m.worker(), filepath.Join(t.TempDir(), "trace")
-			if !m.start() { // the schema is made, so that the writes are those of commits
+			if !m.start() { // the schema exists, so that the writes are those of commits
 				t.Fatal("the server does not serve")
 			}
 			m.stop()
@@ -224,8 +230,8 @@ func TestR06NoSpace(t *testing.T) {
 	}
 }
 
-// TestR08SlowDisk makes each sync take a fifth of a second under load: nobody is taken for dead, nothing happens twice, and
-// reads do not wait for the writes.
+// TestR08SlowDisk makes each sync take a fifth of a second under load: no process is declared dead,
+// nothing happens twice, and reads do not wait for the writes.
 func TestR08SlowDisk(t *testing.T) {
 	t.Parallel()
 	needTracing(t, "R8")

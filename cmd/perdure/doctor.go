@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	lowDisk  = 1 << 30   // bytes under which doctor warns
-	noDisk   = 100 << 20 // bytes under which nothing should be begun
+	lowDisk  = 1 << 30   // doctor warns below this number of bytes
+	noDisk   = 100 << 20 // no work should be started below this number of bytes
 	clockLag = time.Minute
 )
 
-// diagnose looks at one thing after another. It changes nothing but a file that it removes again.
+// diagnose runs all checks. It changes nothing, except for a temporary file.
 func diagnose(ctx context.Context, dir string) []cli.Check {
 	return slices.Concat(
 		[]cli.Check{checkDir(dir), checkHolder(ctx, dir), checkDatabase(ctx, dir), checkDisk(dir), checkCommands()},
@@ -35,32 +35,34 @@ func diagnose(ctx context.Context, dir string) []cli.Check {
 	)
 }
 
-// checkDir tries to write where the data is, or would be.
+// checkDir checks that the data directory is writable, or can be created.
 func checkDir(dir string) cli.Check {
-	check := cli.Check{Name: "data directory", Health: cli.Fine, Says: dir + " can be written"}
+	check := cli.Check{Name: "data directory", Health: cli.HealthOK, Detail: dir + " is writable"}
 	if dir == "" {
-		return cli.Check{Name: check.Name, Health: cli.Bad, Says: "there is no home for it", Fix: "name one with --data or PERDURE_DATA"}
+		return cli.Check{Name: check.Name, Health: cli.HealthError, Detail: "this user has no home directory",
+			Fix: "set a data directory with --data or PERDURE_DATA"}
 	}
 	var kept *sqlite.BackupError
 	if errors.As(sqlite.RefuseBackup(dir), &kept) {
-		return cli.Check{Name: check.Name, Health: cli.Warn, Says: dir + " is a backup, which is only read", Fix: cli.RestoreLine(dir) + "  makes a data directory of it"}
+		return cli.Check{Name: check.Name, Health: cli.HealthWarning, Detail: dir + " is a backup, which cannot be used for work",
+			Fix: "restore it: " + cli.RestoreLine(dir)}
 	}
 	at := existing(dir)
 	if at != dir {
-		check.Says = dir + " is not there yet; it is made when it is needed"
+		check.Detail = dir + " does not exist yet; it is created when needed"
 	}
 	f, err := os.CreateTemp(at, ".perdure-doctor-*")
 	if err == nil {
 		err = errors.Join(f.Close(), os.Remove(f.Name()))
 	}
 	if err != nil {
-		check.Health, check.Says = cli.Bad, at+" cannot be written: "+err.Error()
-		check.Fix = "make it writable, or use --data with another directory"
+		check.Health, check.Detail = cli.HealthError, at+" is not writable: "+err.Error()
+		check.Fix = "make it writable, or use another directory with --data"
 	}
 	return check
 }
 
-// existing returns the nearest folder at or above dir that is there.
+// existing returns the nearest existing folder at or above dir.
 func existing(dir string) string {
 	for {
 		if _, err := os.Stat(dir); err == nil || filepath.Dir(dir) == dir {
@@ -70,25 +72,27 @@ func existing(dir string) string {
 	}
 }
 
-// checkHolder asks the kernel, not the file, whether somebody has the lock.
+// checkHolder asks the kernel whether a process holds the lock; the content of the lock file may be
+// outdated.
 func checkHolder(ctx context.Context, dir string) cli.Check {
-	check := cli.Check{Name: "holder", Health: cli.Fine, Says: "nobody holds the data directory"}
+	check := cli.Check{Name: "holder", Health: cli.HealthOK, Detail: "no process holds the data directory"}
 	held, err := lockHeld(filepath.Join(dir, sqlite.LockName))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		check.Health, check.Says, check.Fix = cli.Warn, "the lock cannot be looked at: "+err.Error(), "run doctor as the owner of the data directory"
+		check.Health, check.Detail, check.Fix = cli.HealthWarning, "cannot check the lock: "+err.Error(),
+			"run doctor as the owner of the data directory"
 	case held:
-		check.Says = holderOf(ctx, dir) + "; reading commands work beside it"
+		check.Detail = holderOf(ctx, dir) + "; commands that only read still work"
 	}
 	return check
 }
 
-// holderOf returns what whoever comes second is told.
+// holderOf returns the error message for a second holder, which describes the first one.
 func holderOf(ctx context.Context, dir string) string {
 	st, err := sqlite.Open(ctx, sqlite.Config{Dir: dir})
 	if err == nil {
-		return "it was held a moment ago" + closing(st.Close())
+		return "it was held until a moment ago" + closing(st.Close())
 	}
 	return strings.TrimPrefix(err.Error(), perdure.Conflict.Error()+": ")
 }
@@ -97,29 +101,30 @@ func closing(err error) string {
 	if err == nil {
 		return ""
 	}
-	return ", and cannot be closed: " + err.Error()
+	return ", but closing it failed: " + err.Error()
 }
 
-// checkDatabase opens the database beside whoever holds it.
+// checkDatabase opens the database read-only.
 func checkDatabase(ctx context.Context, dir string) cli.Check {
-	check := cli.Check{Name: "database", Health: cli.Fine}
-	eng, err := open(ctx, cli.Opening{Access: cli.Reading, Dir: dir})
+	check := cli.Check{Name: "database", Health: cli.HealthOK}
+	eng, err := open(ctx, cli.OpenOptions{Access: cli.Reading, Dir: dir})
 	switch {
 	case errors.Is(err, perdure.NotFound):
-		check.Says = "there is none yet; it is made when it is needed"
+		check.Detail = "does not exist yet; it is created when needed"
 	case err != nil:
-		check.Health, check.Says = cli.Bad, err.Error()
-		check.Fix = "the text before says how; keep the files as they are meanwhile"
+		check.Health, check.Detail = cli.HealthError, err.Error()
+		check.Fix = "follow the error message; do not change the files meanwhile"
 	default:
-		check.Says = "opens; " + describeDatabase(filepath.Join(dir, "perdure.db"))
+		check.Detail = "opens; " + describeDatabase(filepath.Join(dir, "perdure.db"))
 		if err := eng.Close(); err != nil {
-			check.Health, check.Says, check.Fix = cli.Warn, err.Error(), "look at the disk"
+			check.Health, check.Detail, check.Fix = cli.HealthWarning, err.Error(), "check the disk"
 		}
 	}
 	return check
 }
 
-// describeDatabase reads the header of the file: its journal mode, and which SQLite wrote it last.
+// describeDatabase reads the header of the file: its journal mode, and the version of SQLite that
+// wrote it last.
 func describeDatabase(name string) string {
 	f, err := os.Open(name)
 	if err != nil {
@@ -128,7 +133,7 @@ func describeDatabase(name string) string {
 	defer f.Close()
 	header := make([]byte, 100)
 	if _, err := f.ReadAt(header, 0); err != nil {
-		return "its header cannot be read: " + err.Error()
+		return "cannot read its header: " + err.Error()
 	}
 	mode := "rollback journal"
 	if header[18] == 2 && header[19] == 2 {
@@ -153,49 +158,50 @@ func driverVersion() string {
 }
 
 func checkDisk(dir string) cli.Check {
-	check := cli.Check{Name: "disk", Health: cli.Fine}
+	check := cli.Check{Name: "disk", Health: cli.HealthOK}
 	free, err := freeBytes(existing(dir))
 	if err != nil {
-		check.Health, check.Says, check.Fix = cli.Warn, "the free space cannot be read: "+err.Error(), "look with df"
+		check.Health, check.Detail, check.Fix = cli.HealthWarning, "cannot determine the free space: "+err.Error(), "check with df"
 		return check
 	}
-	check.Says = fmt.Sprintf("%.1f GB free", float64(free)/1e9)
+	check.Detail = fmt.Sprintf("%.1f GB free", float64(free)/1e9)
 	if free < lowDisk {
-		check.Health, check.Fix = cli.Warn, "free some space: a full disk stops everything that must be durable"
+		check.Health, check.Fix = cli.HealthWarning, "free some space: a full disk stops all durable work"
 	}
 	if free < noDisk {
-		check.Health = cli.Bad
+		check.Health = cli.HealthError
 	}
 	return check
 }
 
-// checkCommands asks whether commands can outlive this process here.
+// checkCommands checks whether commands can run under a supervisor.
 func checkCommands() cli.Check {
-	check := cli.Check{Name: "commands", Health: cli.Fine, Says: "can be supervised; " + kernel()}
+	check := cli.Check{Name: "commands", Health: cli.HealthOK, Detail: "can be supervised; " + kernel()}
 	if _, err := supervise.New(supervise.Config{}); err != nil {
-		check.Health, check.Says = cli.Warn, err.Error()
-		check.Fix = "run on Linux with /proc to use bash; everything else works here"
+		check.Health, check.Detail = cli.HealthWarning, err.Error()
+		check.Fix = "use Linux with /proc to run commands with bash; everything else works here"
 	}
 	return check
 }
 
-// checkSandbox tries each profile of the sandbox and says what holds here: a line on all parts, and one on each profile
-// that does not.
+// checkSandbox tests each profile of the sandbox. It returns one line about all features, and one
+// for each profile that does not work.
 func checkSandbox() []cli.Check {
-	checks := []cli.Check{{Name: "sandbox", Health: cli.Fine}}
+	checks := []cli.Check{{Name: "sandbox", Health: cli.HealthOK}}
 	var holds, lacks []string
-	for _, part := range supervise.Holds(supervise.Config{}) {
-		if part.Holds {
-			holds = append(holds, part.What)
+	for _, part := range supervise.Enforced(supervise.Config{}) {
+		if part.Enforced {
+			holds = append(holds, part.Part)
 			continue
 		}
-		lacks = append(lacks, part.What)
-		if profile, ok := strings.CutPrefix(part.What, "profile "); ok {
-			checks = append(checks, cli.Check{Name: "sandbox " + profile, Health: cli.Warn, Says: part.Why,
-				Fix: "no command runs under --sandbox " + profile + " until that is mended; --unsafe-sandbox runs them with what can be kept"})
+		lacks = append(lacks, part.Part)
+		if profile, ok := strings.CutPrefix(part.Part, "profile "); ok {
+			checks = append(checks, cli.Check{Name: "sandbox " + profile, Health: cli.HealthWarning, Detail: part.Why,
+				Fix: "commands cannot run with --sandbox " + profile +
+					" until this is fixed; --unsafe-sandbox runs them with what can be enforced"})
 		}
 	}
-	checks[0].Says = "holds: " + orNothing(holds) + "; does not: " + orNothing(lacks)
+	checks[0].Detail = "works: " + orNothing(holds) + "; does not work: " + orNothing(lacks)
 	return checks
 }
 
@@ -214,26 +220,27 @@ func kernel() string {
 	return runtime.GOOS + " " + strings.TrimSpace(string(release))
 }
 
-// checkClock compares the clock with what the journal has seen of it.
+// checkClock compares the clock with the newest time in the journals.
 func checkClock(ctx context.Context, dir string) cli.Check {
 	now := time.Now()
-	check := cli.Check{Name: "clock", Health: cli.Fine, Says: now.Format(time.RFC3339)}
+	check := cli.Check{Name: "clock", Health: cli.HealthOK, Detail: now.Format(time.RFC3339)}
 	last := newestMoment(ctx, dir)
 	switch {
 	case now.Year() < 2026:
-		check.Health, check.Fix = cli.Bad, "set the clock: it lies before this program was written"
+		check.Health, check.Fix = cli.HealthError, "set the clock: it shows a time before this program was written"
 	case last.Sub(now) > clockLag:
-		check.Health = cli.Warn
-		check.Says += ", and the journal was written at " + last.Format(time.RFC3339)
-		check.Fix = "set the clock: it ran ahead before, or lags now"
+		check.Health = cli.HealthWarning
+		check.Detail += ", but the journal was written at " + last.Format(time.RFC3339)
+		check.Fix = "set the clock: it was ahead before, or is behind now"
 	}
 	return check
 }
 
-// newestMoment is when the data directory was changed last, by its own clock; zero when nothing can be read.
+// newestMoment returns the time of the last change in the data directory; zero when nothing can be
+// read.
 func newestMoment(ctx context.Context, dir string) time.Time {
 	var newest time.Time
-	eng, err := open(ctx, cli.Opening{Access: cli.Reading, Dir: dir})
+	eng, err := open(ctx, cli.OpenOptions{Access: cli.Reading, Dir: dir})
 	if err != nil {
 		return newest
 	}
@@ -250,12 +257,13 @@ func newestMoment(ctx context.Context, dir string) time.Time {
 	return newest
 }
 
-// checkInit warns of a container without an init, in which nobody collects the processes of dead supervisors.
+// checkInit warns about a container without an init process, where nobody reaps the processes of
+// dead supervisors.
 func checkInit() cli.Check {
-	check := cli.Check{Name: "init", Health: cli.Fine, Says: "another program is process 1"}
+	check := cli.Check{Name: "init", Health: cli.HealthOK, Detail: "process 1 is another program"}
 	name, err := os.ReadFile("/proc/1/comm")
 	if os.Getpid() == 1 || err == nil && strings.TrimSpace(string(name)) == "perdure" {
-		check.Health, check.Says = cli.Warn, "perdure is process 1"
+		check.Health, check.Detail = cli.HealthWarning, "perdure is process 1"
 		check.Fix = "give the container an init (docker run --init): perdure must not be process 1"
 	}
 	return check

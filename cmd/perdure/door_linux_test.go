@@ -26,8 +26,8 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// doorway is a place with a server that is killed or stopped and started again. The test holds the listener and
-// hands it to each server, so that whoever calls between two of them waits.
+// doorway is a data directory with a server that is repeatedly killed or stopped and restarted. The
+// test holds the listener and passes it to each server, so that requests between two servers wait.
 type doorway struct {
 	place
 	url      string
@@ -35,10 +35,10 @@ type doorway struct {
 	serve    []string // flags of serve
 	listener *os.File
 	server   *exec.Cmd
-	talk     *os.File // what the servers said on stderr
+	talk     *os.File // stderr of the servers
 	http     *http.Client
 	slowest  time.Duration // of all starts
-	broken   atomic.Int64  // reads that had no whole answer, and were tried again
+	broken   atomic.Int64  // reads without a complete response, which were repeated
 }
 
 func newDoorway(t *testing.T, files map[string]string) *doorway {
@@ -51,7 +51,7 @@ func newDoorway(t *testing.T, files map[string]string) *doorway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := listener.Close(); err != nil { // file goes on listening
+	if err := listener.Close(); err != nil { // file continues to listen
 		t.Fatal(err)
 	}
 	talk, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
@@ -77,7 +77,7 @@ func newDoorway(t *testing.T, files map[string]string) *doorway {
 	return d
 }
 
-// complaints are the lines that no server says when all is well.
+// complaints returns the log lines that a healthy server never writes.
 func complaints(said []byte) string {
 	var lines strings.Builder
 	for line := range strings.Lines(string(said)) {
@@ -89,7 +89,7 @@ func complaints(said []byte) string {
 	return lines.String()
 }
 
-// start starts a server and returns when it has said where it is.
+// start starts a server and returns when it has printed its URL.
 func (d *doorway) start() {
 	d.t.Helper()
 	began := time.Now()
@@ -109,7 +109,7 @@ func (d *doorway) start() {
 		d.t.Fatalf("the server says %q (%v), want %s", line, err, d.url)
 	}
 	if d.token != "" {
-		return // it is that of the directory; others read it by now
+		return // the token of the directory; other goroutines already read it
 	}
 	token, err := os.ReadFile(filepath.Join(d.data, tokenFile))
 	if err != nil {
@@ -125,7 +125,7 @@ func (d *doorway) kill() {
 	d.server = nil
 }
 
-// stop ends the server with SIGTERM, which is no error.
+// stop ends the server with SIGTERM, which is not an error.
 func (d *doorway) stop() {
 	d.t.Helper()
 	if err := d.server.Process.Signal(syscall.SIGTERM); err != nil {
@@ -147,12 +147,12 @@ func (d *doorway) script(text string) string {
 	return "scripted:" + path
 }
 
-// post is one POST. Sent again it is the same.
+// post is one POST, which can be repeated.
 type post struct {
 	path, key, body string
 }
 
-// reply is what came back.
+// reply is a response.
 type reply struct {
 	status   int
 	replayed bool
@@ -162,7 +162,7 @@ type reply struct {
 	body     string
 }
 
-// same reports whether two answers are the same answer, byte for byte.
+// same reports whether two responses are equal byte for byte.
 func (r reply) same(other reply) bool {
 	return r.status == other.status && r.location == other.location && r.body == other.body
 }
@@ -175,7 +175,7 @@ func (r reply) into(t *testing.T, v any) {
 	}
 }
 
-// do sends a request once. An error says that there is no whole answer.
+// do sends a request once. An error means that there is no complete response.
 func (d *doorway) do(req *http.Request) (reply, error) {
 	req.Header.Set("Authorization", "Bearer "+d.token)
 	resp, err := d.http.Do(req)
@@ -194,21 +194,21 @@ func (d *doorway) do(req *http.Request) (reply, error) {
 func (d *doorway) request(p post) *http.Request {
 	req, err := http.NewRequestWithContext(d.t.Context(), http.MethodPost, d.url+p.path, strings.NewReader(p.body))
 	if err != nil {
-		panic(err) // the paths of a test are sound
+		panic(err) // the paths of a test are valid
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", p.key)
 	return req
 }
 
-// get reads, as long as no server answers again and again.
+// get sends a GET, and repeats it until there is a response.
 func (d *doorway) get(path string) reply {
 	ctx, cancel := context.WithTimeout(d.t.Context(), waitTime)
 	defer cancel()
 	for ctx.Err() == nil {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url+path, nil)
 		if err != nil {
-			panic(err) // likewise
+			panic(err) // as above
 		}
 		r, err := d.do(req)
 		if err == nil && r.status == http.StatusOK {
@@ -224,13 +224,14 @@ func (d *doorway) get(path string) reply {
 	return reply{body: "{}"}
 }
 
-// insist sends a POST until it is answered, and returns how many tries had no answer or were to be tried later.
+// insist sends a POST until it is answered, and returns how many attempts had no response or had to
+// be repeated later.
 func (d *doorway) insist(p post) (r reply, lost int) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), waitTime)
 	defer cancel()
 	for ctx.Err() == nil {
 		req := d.request(p)
-		req.GetBody = nil // or the transport would send it again by itself, and nobody could count
+		req.GetBody = nil // otherwise the transport would repeat the request by itself, uncounted
 		r, err := d.do(req)
 		switch {
 		case err != nil:
@@ -255,7 +256,7 @@ func (d *doorway) pause(least, most time.Duration) {
 	}
 }
 
-// until waits until look says that it is so.
+// until polls until look returns true.
 func (d *doorway) until(what string, look func() bool) {
 	d.t.Helper()
 	for began := time.Now(); !look(); d.pause(10*time.Millisecond, 10*time.Millisecond) {
@@ -265,11 +266,11 @@ func (d *doorway) until(what string, look func() bool) {
 	}
 }
 
-// begin starts a session with an agent that asks a model and may run commands.
+// begin starts a session with an agent that calls a model and can run commands.
 func (d *doorway) begin(model, key string) perdure.SessionID {
 	agent, err := json.Marshal(map[string]any{"agent": perdure.Agent{Model: model, Capabilities: []string{"bashkit_shell"}, Metadata: map[string]string{"workspace": d.work}}})
 	if err != nil {
-		panic(err) // it can be written
+		panic(err) // encoding cannot fail
 	}
 	r, _ := d.insist(post{"/v1/sessions", key, string(agent)})
 	var s engine.Session
@@ -284,14 +285,14 @@ func say(id perdure.SessionID, key, text string) post {
 	return post{"/v1/sessions/" + string(id) + "/messages", key, fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, text)}
 }
 
-// rest waits until a session is at rest.
+// rest waits until a session is idle.
 func (d *doorway) rest(id perdure.SessionID) {
 	for began := time.Now(); d.get("/v1/sessions/"+string(id)+"?wait=5s").idle != "true"; {
 		if time.Since(began) > waitTime {
 			d.t.Errorf("%s is not at rest within %s", id, waitTime)
 			return
 		}
-		d.pause(time.Millisecond, 10*time.Millisecond) // a server that drains does not wait
+		d.pause(time.Millisecond, 10*time.Millisecond) // a draining server does not wait
 	}
 }
 
@@ -316,7 +317,7 @@ func (d *doorway) events(id perdure.SessionID) (all []perdure.Event) {
 	}
 }
 
-// taskOf waits until a session has a task that runs, and returns its id.
+// taskOf waits until a session has a running task, and returns its id.
 func (d *doorway) taskOf(id perdure.SessionID) (task perdure.TaskID) {
 	d.t.Helper()
 	d.until("a task of "+string(id), func() bool {
@@ -333,16 +334,16 @@ func (d *doorway) taskOf(id perdure.SessionID) (task perdure.TaskID) {
 	return task
 }
 
-// follower is another process that prints what it follows.
+// follower is another process that follows events and prints them.
 type follower struct {
 	d    *doorway
 	name string
 	cmd  *exec.Cmd
-	out  string   // the file of its stdout
+	out  string   // file of its stdout
 	talk *os.File // its stderr
 }
 
-// follow starts the program, beside the server.
+// follow starts the program next to the server.
 func (d *doorway) follow(name string, args ...string) *follower {
 	d.t.Helper()
 	f := &follower{d: d, name: name, cmd: d.command(args...), out: filepath.Join(d.t.TempDir(), "out")}
@@ -369,7 +370,7 @@ func (d *doorway) follow(name string, args ...string) *follower {
 	return f
 }
 
-// printed is what it has printed so far.
+// printed is its output so far.
 func (f *follower) printed() string {
 	f.d.t.Helper()
 	text, err := os.ReadFile(f.out)
@@ -385,7 +386,7 @@ func (f *follower) ends(codes ...int) {
 	late := atomic.Bool{}
 	timer := time.AfterFunc(waitTime, func() {
 		late.Store(true)
-		_ = f.cmd.Process.Kill() // it may end right now
+		_ = f.cmd.Process.Kill() // it may end at this moment
 	})
 	defer timer.Stop()
 	err := f.cmd.Wait()
@@ -395,8 +396,8 @@ func (f *follower) ends(codes ...int) {
 	}
 }
 
-// crowd runs some goroutines and waits for them.
-func crowd(n int, work func(i int)) {
+// concurrently runs n goroutines and waits for them.
+func concurrently(n int, work func(i int)) {
 	var group sync.WaitGroup
 	for i := range n {
 		group.Go(func() { work(i) })

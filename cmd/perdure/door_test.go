@@ -20,8 +20,8 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// TestR03WhoWasLetInIsAnswered connects, says nothing, and asks when the server has begun to stop: it is answered, and the
-// door waits for it (R3).
+// TestR03WhoWasLetInIsAnswered opens a connection, and sends its request only after the server has
+// begun to stop: the request is answered, and the server waits for it (R3).
 func TestR03WhoWasLetInIsAnswered(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -38,9 +38,9 @@ func TestR03WhoWasLetInIsAnswered(t *testing.T) {
 		},
 	}
 	noAPI := func() (*api.API, error) { return nil, errors.New("there is none to drain") }
-	o := &opening{listener: listener, server: server, crowd: api.Bounded(listener, 10)}
-	o.made.Store(&noAPI)
-	d := &door{ended: make(chan struct{}), open: []*opening{o}}
+	o := &listenerServer{listener: listener, server: server, conns: api.LimitConns(listener, 10)}
+	o.current.Store(&noAPI)
+	d := &apiServer{ended: make(chan struct{}), open: []*listenerServer{o}}
 	ctx, stop := context.WithCancelCause(t.Context())
 	closed := make(chan error, 1)
 	go func() { closed <- d.run(ctx, stop) }()
@@ -52,7 +52,7 @@ func TestR03WhoWasLetInIsAnswered(t *testing.T) {
 	<-inside
 	stop(nil)
 	close(d.ended)
-	select { // the door has had time to throw it out
+	select { // the server has had time to close the connection
 	case err := <-closed:
 		t.Fatalf("closed with somebody inside: %v", err)
 	case <-time.After(100 * time.Millisecond):
@@ -74,7 +74,7 @@ func TestR03WhoWasLetInIsAnswered(t *testing.T) {
 	}
 }
 
-// called is an engine that says its name in its list of tools.
+// called is an engine that returns its name in its list of tools.
 type called struct {
 	engine.Engine
 	name string
@@ -84,22 +84,22 @@ func (c called) Tools(context.Context) ([]engine.Tool, error) {
 	return []engine.Tool{{Name: c.name, Parameters: []byte(`{}`)}}, nil
 }
 
-// TestDoorRenews: a worker that is lost is followed by another one in the same process, behind the same listener, also when the
-// database is not there at first (LG20).
+// TestDoorRenews: a lost worker is replaced by another one in the same process, behind the same
+// listener, even if the database is unavailable at first (LG20).
 func TestDoorRenews(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDoor(called{name: "first"}, memory.New(memory.Config{}), t.TempDir(), slog.New(slog.DiscardHandler))
+	d := newAPIServer(called{name: "first"}, memory.New(memory.Config{}), t.TempDir(), slog.New(slog.DiscardHandler))
 	d.tools = []string{"*"}
 	d.add(listener, api.Config{Token: "0123456789abcdef0123456789abcdef"})
 	opening := d.open[0]
 	mcpBefore := opening.mcp
 	goOn, second := make(chan struct{}), make(chan struct{})
 	tries := 0
-	run := d.renewing(func(context.Context) error {
+	run := d.renewWorker(func(context.Context) error {
 		<-goOn
 		return fmt.Errorf("run: %w", perdure.Lost)
 	}, func(context.Context) (engine.Engine, func(context.Context) error, error) {
@@ -114,7 +114,7 @@ func TestDoorRenews(t *testing.T) {
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- d.carry(ctx, run) }()
+	go func() { ended <- d.serveWorkers(ctx, run) }()
 
 	before := listed(t, listener.Addr().String())
 	close(goOn)
@@ -123,7 +123,7 @@ func TestDoorRenews(t *testing.T) {
 	mcpAfter := opening.mcp
 	stop()
 
-	lost := d.renewing(func(context.Context) error { return perdure.Lost }, nil)(ctx)
+	lost := d.renewWorker(func(context.Context) error { return perdure.Lost }, nil)(ctx)
 
 	if lost != nil {
 		t.Errorf("lost while it was stopped: %v, want nil", lost)
@@ -134,7 +134,8 @@ func TestDoorRenews(t *testing.T) {
 	if err := <-ended; err != nil || tries != 2 {
 		t.Errorf("it ended with %v, after %d tries", err, tries)
 	}
-	for name, m := range map[string]*mcpDoor{"before": mcpBefore, "after": mcpAfter} { // the end of the door waits for both
+	// the end of the server waits for both
+	for name, m := range map[string]*mcpHandler{"before": mcpBefore, "after": mcpAfter} {
 		w := httptest.NewRecorder()
 		m.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/mcp", nil))
 		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
@@ -146,7 +147,7 @@ func TestDoorRenews(t *testing.T) {
 	}
 }
 
-// listed is what the server says of its tools.
+// listed is the list of tools of the server.
 func listed(t *testing.T, addr string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/v1/tools", nil)

@@ -14,28 +14,28 @@ import (
 	"github.com/perdure/perdure/internal/soak"
 )
 
-// keyed is one POST of a caller, with its answer.
+// keyed is one POST of a caller, with its response.
 type keyed struct {
 	post
 	kind   string // session, message or cancel
 	text   string // of a message
-	status int    // what is to be answered
+	status int    // expected status
 	answer reply
 }
 
-// keyedCaller sends requests of all kinds under keys, in batches, and each of them again.
+// keyedCaller sends requests of all kinds with keys, in batches, and repeats each of them.
 type keyedCaller struct {
 	d       *doorway
 	name    string
 	agent   string            // body of a new session
-	session perdure.SessionID // where its next message goes
-	task    perdure.TaskID    // what it cancels
-	done    []keyed           // all that was sent
-	began   *atomic.Int64     // requests of all callers that were begun
-	lost    *atomic.Int64     // tries without an answer
-	replays *atomic.Int64     // second answers that were remembered
-	kill    chan<- struct{}   // asks for a kill; full: one is asked for already
-	each    int64             // a kill is asked for after so many
+	session perdure.SessionID // session of its next message
+	task    perdure.TaskID    // task to cancel
+	done    []keyed           // all requests
+	began   *atomic.Int64     // started requests of all callers
+	lost    *atomic.Int64     // attempts without a response
+	replays *atomic.Int64     // second responses that were replayed
+	kill    chan<- struct{}   // asks for a kill; full: one is already pending
+	each    int64             // number of requests between two kills
 }
 
 // send sends a request until it is answered.
@@ -51,7 +51,7 @@ func (c *keyedCaller) send(p post) reply {
 	return r
 }
 
-// batch sends n requests, and then each again, and then some of them with another body.
+// batch sends n requests, then repeats each, then some of them with another body.
 func (c *keyedCaller) batch(n int) {
 	t, first := c.d.t, len(c.done)
 	for i := range n {
@@ -95,8 +95,8 @@ func (c *keyedCaller) batch(n int) {
 	}
 }
 
-// TestR15KeysSurviveKills sends requests under idempotency keys, each twice, while the server is killed again and
-// again: many first answers are lost on their way. Each request has one effect and one answer.
+// TestR15KeysSurviveKills sends requests with idempotency keys, each twice, while the server is
+// killed repeatedly: many first responses are lost. Each request has one effect and one response.
 func TestR15KeysSurviveKills(t *testing.T) {
 	t.Parallel()
 	const callers, batch = 8, 25
@@ -113,7 +113,7 @@ steps:
     repeat: true
 `)
 	var began, lost, replays atomic.Int64
-	asked := make(chan struct{}, 1) // one kill that is due stands for more
+	asked := make(chan struct{}, 1) // one pending kill is enough
 	all := make([]*keyedCaller, callers)
 	for i := range all {
 		name := fmt.Sprintf("caller-%d", i)
@@ -127,7 +127,7 @@ steps:
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		crowd(callers, func(i int) {
+		concurrently(callers, func(i int) {
 			for range batches {
 				all[i].batch(batch)
 			}
@@ -167,7 +167,7 @@ steps:
 	t.Logf("%d requests, each twice; %d kills, %d answers lost on their way, %d sessions", sent, killed, lost.Load(), sessions)
 }
 
-// killOn kills the server whenever that is asked for, until done, and returns how often.
+// killOn kills the server on request until done, and returns the number of kills.
 func (d *doorway) killOn(asked, done <-chan struct{}) (killed int) {
 	for {
 		select {
@@ -197,7 +197,7 @@ func (d *doorway) sessions() (all []engine.Session) {
 	}
 }
 
-// effects reads all journals: which messages came under which text, and how often each task was to be canceled.
+// effects reads all journals: the messages by text, and how often each task was canceled.
 func (d *doorway) effects() (received map[string][]perdure.MessageID, canceled map[perdure.TaskID]int) {
 	received, canceled = map[string][]perdure.MessageID{}, map[perdure.TaskID]int{}
 	for _, s := range d.sessions() {

@@ -17,9 +17,9 @@ import (
 	"github.com/perdure/perdure/internal/soak"
 )
 
-// TestR20FollowersSurviveKills kills the server again and again while other processes follow a log and a journal:
-// over the socket, over TCP, and in the data directory, which is the socket while somebody answers there and else the
-// store. What they printed is the log, and the journal, byte for byte.
+// TestR20FollowersSurviveKills kills the server repeatedly while other processes follow a log and a
+// journal: over the socket, over TCP, and in the data directory, which means the socket while a
+// server runs, otherwise the store. Their output is the log, and the journal, byte for byte.
 func TestR20FollowersSurviveKills(t *testing.T) {
 	t.Parallel()
 	kills := soak.Count(t, "PERDURE_FOLLOWER_KILLS", 20, 200)
@@ -96,21 +96,21 @@ steps:
 	t.Logf("%d kills, %d lines, %d events, %d followers; the slowest start took %s", kills, lines, events, len(logs)+len(tails), d.slowest)
 }
 
-// fences is what the store tells of the tasks in events, and who asks a server does not see.
+// fences matches the fields of task events that only the store shows, not a server.
 var fences = regexp.MustCompile(`"worker_id":"[^"]*",`)
 
-// bothAsked wants the holder and the store to have been asked, each by some follower: which of the two one meets is a matter
-// of moments.
+// bothAsked checks that at least one follower used the server, and one the store: which of them a
+// follower uses depends on timing.
 func bothAsked(t *testing.T, followers []*follower) {
 	t.Helper()
-	for _, text := range []string{"whoever holds the data directory is asked", "the store is read"} {
+	for _, text := range []string{"using the server of the data directory", "reading the store"} {
 		if !slices.ContainsFunc(followers, func(f *follower) bool { return f.said(text) }) {
 			t.Errorf("no follower said %q", text)
 		}
 	}
 }
 
-// said reports whether it said a text.
+// said reports whether its output contains a text.
 func (f *follower) said(text string) bool {
 	f.d.t.Helper()
 	said, err := os.ReadFile(f.talk.Name())
@@ -120,7 +120,8 @@ func (f *follower) said(text string) bool {
 	return strings.Contains(string(said), text)
 }
 
-// chatter sends n messages, now and then, also while nobody answers. The channel is closed after the last.
+// chatter sends n messages, now and then, even while no server runs. The channel is closed after
+// the last.
 func (d *doorway) chatter(id perdure.SessionID, n int) <-chan struct{} {
 	said := make(chan struct{})
 	go func() {
@@ -135,7 +136,7 @@ func (d *doorway) chatter(id perdure.SessionID, n int) <-chan struct{} {
 	return said
 }
 
-// unbroken wants a log without a hole or a repetition, and returns the number of its lines.
+// unbroken checks that a log has no gaps and no duplicates, and returns the number of its lines.
 func unbroken(t *testing.T, whole string) int {
 	t.Helper()
 	lines := strings.SplitAfter(whole, "\n")
@@ -147,7 +148,7 @@ func unbroken(t *testing.T, whole string) int {
 	return len(lines) - 1
 }
 
-// gapless wants a journal without a hole or a repetition.
+// gapless checks that a journal has no gaps and no duplicates.
 func gapless(t *testing.T, journal string) {
 	t.Helper()
 	events := strings.Count(journal, "\n")
@@ -158,7 +159,7 @@ func gapless(t *testing.T, journal string) {
 	}
 }
 
-// differ shows where a text begins to be another one.
+// differ shows where two texts begin to differ.
 func differ(t *testing.T, name, got, want string) {
 	t.Helper()
 	if got == want {

@@ -21,23 +21,24 @@ import (
 	"github.com/perdure/perdure/internal/soak"
 )
 
-// visitor is a client that starts sessions, says something, and waits for the answer.
+// visitor is a client that starts sessions, sends a message, and waits for the answer.
 type visitor struct {
 	d       *doorway
 	name    string
 	model   string
-	later   *atomic.Int64 // answers of all visitors that said: try again later
+	later   *atomic.Int64 // responses of all visitors with Retry-After
 	heard   chan<- struct{}
 	mu      sync.Mutex
-	spoken  map[string]perdure.SessionID // guarded by mu; what was said, and where
+	spoken  map[string]perdure.SessionID // guarded by mu; sent messages and their sessions
 	current perdure.SessionID            // only touched by the visitor
 }
 
-// ask sends a POST as a good client does: once, and again when it is told when. Any failure else is a fault.
+// ask sends a POST like a good client: once, and again when the server says so. Any other failure
+// is an error.
 func (v *visitor) ask(p post, want int) reply {
 	t := v.d.t
 	for began := time.Now(); time.Since(began) < waitTime; {
-		r, err := v.d.do(v.d.request(p)) // the transport repeats what a connection that was closed has not begun
+		r, err := v.d.do(v.d.request(p)) // the transport repeats requests that a closed connection has not started
 		if err != nil {
 			t.Errorf("%s: POST %s: %v", v.name, p.path, err)
 			return r
@@ -57,7 +58,7 @@ func (v *visitor) ask(p post, want int) reply {
 	return reply{}
 }
 
-// visit says one thing and waits for the answer.
+// visit sends one message and waits for the answer.
 func (v *visitor) visit(i int) {
 	if i%3 == 0 {
 		agent := fmt.Sprintf(`{"agent":{"model":%q,"capabilities":["bashkit_shell"],"metadata":{"workspace":%q}}}`, v.model, v.d.work)
@@ -76,9 +77,9 @@ func (v *visitor) visit(i int) {
 	}
 }
 
-// TestR03RestartsUnderLoad stops the server and starts another one, again and again, while clients start sessions
-// and send messages to an agent whose tool takes a while. Nobody is turned away, nothing is done twice, nothing
-// is in doubt.
+// TestR03RestartsUnderLoad repeatedly stops the server and starts another one, while clients start
+// sessions and send messages to an agent with a slow tool. No client is rejected, nothing is done
+// twice, nothing is in doubt.
 func TestR03RestartsUnderLoad(t *testing.T) {
 	t.Parallel()
 	const visitors = 8
@@ -93,7 +94,7 @@ rules:
 `)
 	d.start()
 	var later atomic.Int64
-	heard := make(chan struct{}, 1) // one answer that was heard stands for more
+	heard := make(chan struct{}, 1) // one signal is enough for several answers
 	stop := make(chan struct{})
 	all := make([]*visitor, visitors)
 	for i := range all {
@@ -102,7 +103,7 @@ rules:
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		crowd(visitors, func(i int) {
+		concurrently(visitors, func(i int) {
 			for n := 0; ; n++ {
 				select {
 				case <-stop:
@@ -142,13 +143,13 @@ rules:
 	if lines := strings.Count(string(effects), "\n"); err != nil || lines != said {
 		t.Errorf("the tool had its effect %d times (%v), want %d", lines, err, said)
 	}
-	if said < restarts { // others meet a server that is leaving by chance
+	if said < restarts { // other clients meet a stopping server only by chance
 		t.Errorf("%d messages in %d restarts: that is no load", said, restarts)
 	}
 	t.Logf("%d restarts, %d clients, %d messages, %d answers of `later`", restarts, visitors, said, later.Load())
 }
 
-// stopBefore stops the server while somebody is in the middle of a request: who has not said it to the end is told to come later.
+// stopBefore stops the server during an incomplete request: its client is told to retry later.
 func (d *doorway) stopBefore(t *testing.T) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(d.url, "http://"))
@@ -166,7 +167,8 @@ func (d *doorway) stopBefore(t *testing.T) {
 	}
 	stream.Header.Set("Authorization", "Bearer "+d.token)
 	stream.Header.Set("Accept", "text/event-stream")
-	followed, err := (&http.Client{Transport: &http.Transport{}}).Do(stream) // who came after conn is served, so conn is, too
+	// this connection was accepted after conn, so conn is served, too
+	followed, err := (&http.Client{Transport: &http.Transport{}}).Do(stream)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +177,7 @@ func (d *doorway) stopBefore(t *testing.T) {
 		defer close(left)
 		d.stop()
 	}()
-	_, _ = io.Copy(io.Discard, followed.Body) // it ends when the server begins to leave
+	_, _ = io.Copy(io.Discard, followed.Body) // it ends when the server begins to stop
 	_ = followed.Body.Close()
 
 	fmt.Fprint(conn, "\r\n{\"agent\":{}}")
@@ -190,7 +192,8 @@ func (d *doorway) stopBefore(t *testing.T) {
 	<-left
 }
 
-// answered wants one call and one answer for each message of a visitor, and nothing in doubt.
+// answered checks that each message of a visitor has one call and one answer, and that nothing is
+// in doubt.
 func (d *doorway) answered(v *visitor) {
 	answers, calls := map[string]int{}, map[perdure.CallState]int{}
 	sessions := map[perdure.SessionID]bool{}
@@ -208,7 +211,7 @@ func (d *doorway) answered(v *visitor) {
 		}
 		d.get("/v1/sessions/"+string(id)+"/calls").into(d.t, &page)
 		for _, c := range page.Items {
-			calls[c.State]++ // one whose run a stop forestalled is begun again: what it did counts, not Executions
+			calls[c.State]++ // a call that a stop prevented is started again: the effects count, not Executions
 		}
 	}
 	for text := range v.spoken {

@@ -16,7 +16,7 @@ import (
 	"github.com/perdure/perdure/store/postgres"
 )
 
-// failing is what checks say is wrong.
+// failing returns the failed checks.
 func failing(checks []api.Check) string {
 	var wrong []string
 	for _, c := range checks {
@@ -27,8 +27,8 @@ func failing(checks []api.Check) string {
 	return strings.Join(wrong, "\n")
 }
 
-// TestReadyAsksTheStore: a server whose database is stopped says so within a few seconds, and that it is ready as soon as the
-// database is back (H12).
+// TestReadyAsksTheStore: a server whose database is stopped reports that within a few seconds, and
+// is ready as soon as the database is back (H12).
 func TestReadyAsksTheStore(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.Own(t, pgserver.Config{})
@@ -47,8 +47,8 @@ func TestReadyAsksTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	d := newDoor(nil, st, t.TempDir(), slog.New(slog.DiscardHandler))
-	d.look.keep = 0
+	d := newAPIServer(nil, st, t.TempDir(), slog.New(slog.DiscardHandler))
+	d.readiness.cacheTime = 0
 
 	before := d.checks(t.Context())
 	if err := cluster.Stop(); err != nil {
@@ -68,12 +68,12 @@ func TestReadyAsksTheStore(t *testing.T) {
 	if failing(before) != "" || failing(back) != "" || len(before) != 4 {
 		t.Errorf("before %+v, back %+v", before, back)
 	}
-	if !strings.Contains(away, "store: ") || strings.Contains(away, "postgres") || took > lookLimit+5*time.Second {
+	if !strings.Contains(away, "store: ") || strings.Contains(away, "postgres") || took > readinessTimeout+5*time.Second {
 		t.Errorf("after %s: %q", took, away)
 	}
 }
 
-// odd is a store whose views find another clock and schema.
+// odd is a store whose views have another clock and schema.
 type odd struct {
 	store.Store
 	lag    time.Duration
@@ -95,13 +95,13 @@ func (r oddReader) Now() time.Time { return r.Reader.Now().Add(-r.odd.lag) }
 
 func (r oddReader) Schema() (stored, known int64, err error) { return r.odd.schema, 20, nil }
 
-// TestReadyNamesWhatIsWrong: a clock far from the store's and a schema of another version are named, and however many ask, the store
-// is looked at once a while.
+// TestReadyNamesWhatIsWrong: a clock that differs from the store's, and another schema version, are
+// named; the store is read only now and then, independent of the number of requests.
 func TestReadyNamesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	st := &odd{Store: memory.New(memory.Config{}), schema: 20}
-	d := newDoor(nil, st, t.TempDir(), slog.New(slog.DiscardHandler))
-	d.look.keep = time.Hour
+	d := newAPIServer(nil, st, t.TempDir(), slog.New(slog.DiscardHandler))
+	d.readiness.cacheTime = time.Hour
 
 	for range 100 {
 		if wrong := failing(d.checks(t.Context())); wrong != "" {
@@ -109,7 +109,7 @@ func TestReadyNamesWhatIsWrong(t *testing.T) {
 		}
 	}
 	looks := st.views.Load()
-	d.look.keep = 0
+	d.readiness.cacheTime = 0
 	st.lag = time.Hour
 	late := failing(d.checks(t.Context()))
 	st.lag, st.schema = 0, 21

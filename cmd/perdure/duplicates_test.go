@@ -26,20 +26,20 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// twice is one request of the campaign, and its first answer.
+// twice is one request of the test, and its first response.
 type twice struct {
 	n                  int
 	method, path, body string
-	deaf               bool // the server dies after the effect, before it keeps the answer
+	deaf               bool // the server dies after the effect, before it stores the response
 	code               int
 	answer             []byte
 	location           string
 }
 
-// forgetful is keys of a server that dies before it keeps some answers.
+// forgetful is the keys of a server that dies before it stores some responses.
 type forgetful struct{ *keys }
 
-// End forgets the answers of keys that say so.
+// End drops the responses of the keys that say so.
 func (f forgetful) End(ctx context.Context, r api.Request) error {
 	if strings.HasSuffix(r.Key, "-deaf") {
 		return perdure.Unavailable
@@ -47,7 +47,7 @@ func (f forgetful) End(ctx context.Context, r api.Request) error {
 	return f.keys.End(ctx, r)
 }
 
-// lives are servers over one data directory, one after another.
+// lives are successive servers on one data directory.
 type lives struct {
 	t     *testing.T
 	dir   string
@@ -58,7 +58,7 @@ type lives struct {
 	end   func()
 }
 
-// begin opens the store and starts engine and API over it.
+// begin opens the store and starts an engine and the API on it.
 func (l *lives) begin() {
 	l.t.Helper()
 	st, err := sqlite.Open(l.t.Context(), sqlite.Config{Dir: l.dir})
@@ -100,7 +100,7 @@ func (l *lives) begin() {
 	}
 }
 
-// send sends a request under its key.
+// send sends a request with its key.
 func (l *lives) send(q *twice, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(q.method, q.path, strings.NewReader(body))
 	if body != "" {
@@ -116,7 +116,7 @@ func (l *lives) send(q *twice, body string) *httptest.ResponseRecorder {
 	return w
 }
 
-// kinds are what the campaign asks for, of a session that is there: each request has its own number.
+// kinds are the requests of the test for an existing session: each has its own number.
 var kinds = []func(session string, n int) twice{
 	func(_ string, n int) twice {
 		return twice{method: http.MethodPost, path: "/v1/sessions", body: fmt.Sprintf(`{"agent":{"name":"a%d"}}`, n)}
@@ -144,7 +144,7 @@ var kinds = []func(session string, n int) twice{
 	},
 }
 
-// same fails the test unless an answer is the first one.
+// same fails the test unless a response equals the first one.
 func (q *twice) same(t *testing.T, w *httptest.ResponseRecorder, when string) {
 	t.Helper()
 	replayed := w.Header().Get("Idempotency-Replayed") == "true"
@@ -156,9 +156,9 @@ func (q *twice) same(t *testing.T, w *httptest.ResponseRecorder, when string) {
 	}
 }
 
-// TestR15Duplicates sends each of many requests again: at once, right after, and after the server was started anew over its
-// directory; some of them although the server died before it kept its answer. Each has one effect and one answer.
-// R15_REQUESTS says how many.
+// TestR15Duplicates repeats each of many requests: concurrently, right after, and after a restart
+// of the server; for some of them the server died before it stored its response. Each has one
+// effect and one response. R15_REQUESTS is the number of requests.
 func TestR15Duplicates(t *testing.T) {
 	requests := soak.Count(t, "R15_REQUESTS", 160, 10_000)
 	const restarts = 4
@@ -169,7 +169,7 @@ func TestR15Duplicates(t *testing.T) {
 	}
 	l := &lives{t: t, dir: t.TempDir(), vault: vault, ran: &atomic.Int64{}}
 	l.begin()
-	bases := make([]string, 0, requests/40+1) // a session may have five schedules
+	bases := make([]string, 0, requests/40+1) // a session can have five schedules
 	for range cap(bases) {
 		s, err := l.eng.NewSession(t.Context(), perdure.Agent{})
 		if err != nil {
@@ -186,7 +186,7 @@ func TestR15Duplicates(t *testing.T) {
 	var inFlight atomic.Int64
 	for life := range restarts {
 		news := all[requests*life/restarts : requests*(life+1)/restarts]
-		l.each(news, func(q *twice) { // twice at once
+		l.each(news, func(q *twice) { // twice concurrently
 			first := make([]*httptest.ResponseRecorder, 2)
 			var group sync.WaitGroup
 			for i := range first {
@@ -225,7 +225,7 @@ func TestR15Duplicates(t *testing.T) {
 		requests, len(kinds), restarts, effects, inFlight.Load(), time.Since(began).Round(time.Millisecond))
 }
 
-// each does something for all requests, some at a time.
+// each runs do for all requests, several at a time.
 func (l *lives) each(all []*twice, do func(*twice)) {
 	next := make(chan *twice)
 	var group sync.WaitGroup
@@ -243,8 +243,8 @@ func (l *lives) each(all []*twice, do func(*twice)) {
 	group.Wait()
 }
 
-// effects counts what the requests made: sessions beside those of the test, messages, writes of values and files, executions
-// of calls, titles, and schedules.
+// effects counts what the requests created: sessions in addition to those of the test, messages,
+// writes of values and files, executions of calls, titles, and schedules.
 func (l *lives) effects(bases []string) (n int) {
 	l.t.Helper()
 	ctx := l.t.Context()
@@ -270,7 +270,7 @@ func (l *lives) effects(bases []string) (n int) {
 			case perdure.MessageReceived, perdure.SessionUpdated:
 				n++
 			case perdure.FileWritten:
-				if e.Actor == "user" { // else it is the record of a task
+				if e.Actor == "user" { // others are the records of tasks
 					n++
 				}
 			}
@@ -278,7 +278,7 @@ func (l *lives) effects(bases []string) (n int) {
 		values, err := l.eng.Values(ctx, id, "")
 		check(err)
 		for _, v := range values {
-			n += int(v.Version) // a write more is a version more
+			n += int(v.Version) // each write is a version
 		}
 		ledger, err := l.eng.Calls(ctx, id)
 		check(err)

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestC20NoEgress runs commands of every noun, one that works among them, and wants none of them to look a name up or to reach for
-// an address: nobody is told what is done here.
+// TestC20NoEgress runs commands of every noun, including a working one, and checks that none
+// resolves a name or connects to an address: nothing is reported to anybody.
 func TestC20NoEgress(t *testing.T) {
 	t.Parallel()
 	needTracing(t, "C20")

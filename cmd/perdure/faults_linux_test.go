@@ -9,7 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// hostCommands are the commands of scripts that only this system has.
+// hostCommands returns the script commands that only this system has.
 func hostCommands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
 		"smalldisk": smallDisk, "fill": fill, "unfill": unfill, "cutoutput": cutOutput,
@@ -37,7 +37,7 @@ func smallDisk(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Defer(func() { ts.Check(syscall.Unmount(dir, 0)) })
 }
 
-// fill DIR leaves no space in a file system.
+// fill DIR fills a file system.
 func fill(ts *testscript.TestScript, _ bool, args []string) {
 	file, err := os.Create(filepath.Join(ts.MkAbs(args[0]), "ballast"))
 	ts.Check(err)
@@ -50,12 +50,12 @@ func fill(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// unfill DIR takes away what fill wrote.
+// unfill DIR removes the data of fill.
 func unfill(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.Remove(filepath.Join(ts.MkAbs(args[0]), "ballast")))
 }
 
-// cutoutput empties the output of every command that was run under a supervisor.
+// cutoutput truncates the output of every command that was run under a supervisor.
 func cutOutput(ts *testscript.TestScript, _ bool, _ []string) {
 	found, err := filepath.Glob(filepath.Join(ts.Getenv("PERDURE_DATA"), "runs", "*", "output"))
 	ts.Check(err)

@@ -4,7 +4,7 @@ package main
 
 import "github.com/rogpeppe/go-internal/testscript"
 
-// hostCommands are the commands of scripts that only this system has: none.
+// hostCommands returns the script commands that only this system has: none.
 func hostCommands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){}
 }

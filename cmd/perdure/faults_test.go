@@ -7,7 +7,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// advised wants that stderr says what went wrong, and in a line of its own what to do, without a stack.
+// advised checks that stderr says what went wrong, and on a separate line what to do, without a
+// stack trace.
 func advised(ts *testscript.TestScript, _ bool, _ []string) {
 	text := ts.ReadFile("stderr")
 	if found := regexp.MustCompile(`goroutine|panic|runtime error|\.go:`).FindString(text); found != "" {

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// lockHeld cannot tell here.
+// lockHeld is not supported on this system.
 func lockHeld(name string) (bool, error) {
 	if _, err := os.Stat(name); err != nil {
 		return false, err
@@ -16,7 +16,7 @@ func lockHeld(name string) (bool, error) {
 	return false, errors.ErrUnsupported
 }
 
-// fileID names a file by its path, since these systems do not say more here.
+// fileID identifies a file by its path, since this system offers nothing better.
 func fileID(path string, _ os.FileInfo) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// lockHeld reports whether another process has the lock on a file. It asks for a shared one, which it gives
-// back at once.
+// lockHeld reports whether another process has the lock on a file. It takes a shared lock and
+// releases it at once.
 func lockHeld(name string) (bool, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -24,8 +24,8 @@ func lockHeld(name string) (bool, error) {
 	return false, err
 }
 
-// fileID names a file by where the kernel has it.
+// fileID identifies a file by device and inode.
 func fileID(_ string, about os.FileInfo) string {
-	stat := about.Sys().(*syscall.Stat_t) // of os.Stat, on each of these systems
+	stat := about.Sys().(*syscall.Stat_t) // the type that os.Stat returns on all these systems
 	return fmt.Sprintf("%d %d", stat.Dev, stat.Ino)
 }

@@ -17,10 +17,12 @@ import (
 	"github.com/perdure/perdure/internal/redact"
 )
 
-// poison is what no terminal may be sent from the data: a title, the clipboard, colours by C1, and writing that runs the other way.
+// poison is text that must not reach a terminal: a title, the clipboard, colors by C1, and
+// right-to-left text.
 const poison = "\x1b]0;title\a\x1b]52;c;eA==\a\u009b31m\u009d0;x\u009c\u202a\u202e\u2066x\u2069\x7f\b"
 
-// wildIn returns the first character of a text that could drive a terminal or hide what is written; empty: there is none.
+// wildIn returns the first character of a text that could control a terminal or hide text; empty:
+// none.
 func wildIn(text string) string {
 	for i, r := range text {
 		switch {
@@ -32,8 +34,8 @@ func wildIn(text string) string {
 	return ""
 }
 
-// fixedNames are the names of what an answer of the API can only have a few of, or one form: the poisoner leaves it alone, since no
-// client would understand the answer.
+// fixedNames returns the names of response fields with fixed values or a fixed format: they are not
+// poisoned, since no client would understand the response.
 func fixedNames(t *testing.T) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/reference/openapi.json")
@@ -44,7 +46,8 @@ func fixedNames(t *testing.T) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The document has these as any string, and they are words of the journal, which no client reads otherwise.
+	// The document allows any string here, but these are terms of the journal, which clients do not
+	// accept otherwise.
 	names := map[string]bool{"class": true, "effect_class": true, "currency": true, "lane": true, "stop_reason": true, "period": true, "cause": true, "encoding": true}
 	var walk func(name string, value any)
 	walk = func(name string, value any) {
@@ -71,7 +74,7 @@ func fixedNames(t *testing.T) map[string]bool {
 	return names
 }
 
-// poisoned adds poison to each text of an answer that may be any text.
+// poisoned adds poison to each text of a response that can be any text.
 func poisoned(fixed map[string]bool, name string, value any) any {
 	switch v := value.(type) {
 	case []any:
@@ -91,7 +94,7 @@ func poisoned(fixed map[string]bool, name string, value any) any {
 	return value
 }
 
-// hostile is a desk whose server answers with poison in every text, and takes it out of what it is asked.
+// hostile is a desk whose server returns poison in every text, and removes it from requests.
 func (d *desk) hostile() (url string) {
 	fixed := fixedNames(d.t)
 	return rewriter{
@@ -111,7 +114,7 @@ func (d *desk) hostile() (url string) {
 	}.serve(d.t)
 }
 
-// ownWords are the commands that say nothing of what a server has, each with its reason.
+// ownWords are the commands that print nothing of a server's data, each with a reason.
 func ownWords() map[string]string {
 	return map[string]string{
 		"config list": "of this machine", "config check": "likewise", "config schema": "of the program", "version": "likewise", "egress list": "refused beside a server",
@@ -120,7 +123,8 @@ func ownWords() map[string]string {
 	}
 }
 
-// hostileLines are what is run: all that tells something, what shows bytes as they are, what is refused, and what completes a line.
+// hostileLines are the command lines of the test: all reading commands, commands that print raw
+// bytes, refused ones, and completion.
 func hostileLines(url string) (lines []string) {
 	lines = []string{
 		"ps --prompt", "log Build", "attach --read-only Doubt", "task watch Doubt", "file cat {kept} /hello.txt", "session export {kept}", "api GET /v1/sessions -i", "task show none-such",
@@ -137,8 +141,8 @@ func hostileLines(url string) (lines []string) {
 	return lines
 }
 
-// TestC18Terminal puts poison into every text that a server answers and runs commands on real terminals: none of it is there but with
-// --raw, with which it is.
+// TestC18Terminal puts poison into every text of a server's responses and runs commands on real
+// terminals: the poison reaches the terminal only with --raw.
 func TestC18Terminal(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -174,10 +178,10 @@ func TestC18Terminal(t *testing.T) {
 	d.forms(url, typed)
 }
 
-// moves are what draws a view over another.
+// moves matches control sequences that draw over a view.
 var moves = regexp.MustCompile(`\x1b\[(\?7[lh]|J|[0-9]A)|\r`)
 
-// typed returns how a line of a sample is typed where names have poison in them.
+// typed returns how a sample line is typed if names contain poison.
 func (d *desk) typed() func(line string) string {
 	pairs := []string{" echo", " echo" + poison, "{hook}", "{hook}" + poison, " none-such", " none-such" + poison}
 	for name, list := range map[string]string{"Build": "task", "Doubt": "task", "daily": "schedule", "house": "harness"} {
@@ -187,8 +191,8 @@ func (d *desk) typed() func(line string) string {
 	return func(line string) string { return d.names.Replace(names.Replace(line)) }
 }
 
-// forms prints what every list and show tells in each kind of form on a terminal, in this process, and wants no poison there; and that a
-// pipe gets the data as it is.
+// forms prints every list and show in each kind of format on a terminal, in this process, and
+// checks that it has no poison; and that a pipe gets the data unchanged.
 func (d *desk) forms(url string, typed func(string) string) {
 	d.t.Helper()
 	whole := 0
@@ -214,7 +218,7 @@ func (d *desk) forms(url string, typed func(string) string) {
 // shown is what a command writes to a terminal, or to pipes.
 func (d *desk) shown(terminal cli.Terminal, line string) string {
 	var all bytes.Buffer
-	w := wired(terminal, redact.NewSet())
+	w := dependencies(terminal, redact.NewSet())
 	w.Args, w.DataDir = append([]string{"--no-input"}, strings.Fields(line)...), d.data
 	w.Stdin, w.Stdout, w.Stderr = untyped{d.t, line}, &all, &all
 	w.Env = func(name string) string { return map[string]string{"HOME": d.dir, "XDG_CONFIG_HOME": d.dir}[name] }
@@ -223,11 +227,11 @@ func (d *desk) shown(terminal cli.Terminal, line string) string {
 	return all.String()
 }
 
-// wholly waits for the end of a command, and returns all that came.
+// wholly waits for the end of a command, and returns all its output.
 func (x *terminal) wholly() string {
 	for piece := range x.pieces {
 		x.all.WriteString(piece)
 	}
-	_ = x.cmd.Wait() // it may well fail
+	_ = x.cmd.Wait() // it may fail
 	return x.all.String()
 }

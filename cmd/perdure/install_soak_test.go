@@ -17,8 +17,9 @@ import (
 
 const modulePath = "github.com/perdure/perdure"
 
-// TestGoInstall installs the program as the README says, from a module proxy made of the working tree, outside the
-// repository, and runs it. A go.mod with exclude or replace lines is refused there, and only there.
+// TestGoInstall installs the program as the README says, from a module proxy made of the working
+// tree, outside the repository, and runs it. Only this detects a go.mod with exclude or replace
+// lines.
 func TestGoInstall(t *testing.T) {
 	t.Parallel()
 	content, version := moduleZip(t)
@@ -29,7 +30,7 @@ func TestGoInstall(t *testing.T) {
 
 	cmd := exec.Command("go", "install", modulePath+"/cmd/perdure@"+version)
 	cmd.Dir = t.TempDir()
-	// The modules that it needs were downloaded to build this test, and were checked against go.sum then.
+	// Its dependencies were downloaded, and checked against go.sum, to build this test.
 	cmd.Env = append(os.Environ(), "GOPROXY=file://"+proxy+",file://"+filepath.Join(modules, "cache", "download"), "GOSUMDB=off",
 		"GOFLAGS=", "GOWORK=off", "GOBIN="+bin, "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -58,7 +59,7 @@ func moduleZip(t *testing.T) (content []byte, version string) {
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
 		text, err := os.ReadFile(filepath.Join(module, name))
 		if os.IsNotExist(err) || inner(name) {
-			continue // deleted and not committed, or of a module of its own
+			continue // deleted and not committed, or part of a nested module
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -94,7 +95,8 @@ func inner(name string) bool {
 	return false
 }
 
-// writeProxy writes one version of the module as a module proxy serves it (https://go.dev/ref/mod#goproxy-protocol).
+// writeProxy writes one version of the module in the layout of a module proxy
+// (https://go.dev/ref/mod#goproxy-protocol).
 func writeProxy(t *testing.T, content []byte, version string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -125,7 +127,7 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// forgetModule removes from the module cache what the test put there.
+// forgetModule removes the test's module from the module cache.
 func forgetModule(t *testing.T, modules, version string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(modules, "cache", "download", filepath.FromSlash(modulePath), "@v", version+".*"))

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	keyTime    = 24 * time.Hour // how long a request is remembered at least (H4)
+	keyTime    = 24 * time.Hour // minimum time that a request is remembered
 	pruneEvery = time.Hour
-	pruneBatch = 500 // requests that one transaction forgets, so that nobody waits long behind it
+	pruneBatch = 500 // requests deleted per transaction, so that other transactions do not wait long
 )
 
-// keys remembers requests by idempotency key in the store, so that they outlive the process (H4, R15). It is safe
-// for concurrent use.
+// keys stores requests by idempotency key, so that they survive a restart. It is safe for
+// concurrent use.
 type keys struct {
 	store store.Store
 	log   *slog.Logger
@@ -27,11 +27,12 @@ type keys struct {
 
 var _ api.Keys = (*keys)(nil)
 
-// Begin implements api.Keys, in one transaction. At is the store's clock, by which requests are forgotten.
+// Begin implements api.Keys, in one transaction. At is the time of the store, by which requests
+// expire.
 //
-// Where an error or the end of ctx leaves open whether the request was noted, either does no harm: nothing was
-// carried out yet. Whoever asks again begins it, or finds it without an answer and carries it out under the seed
-// that was noted, which nobody has used.
+// After an error or the end of ctx, the request may or may not be stored. Both are safe, because
+// nothing was executed yet: the next attempt either begins the request, or finds it without an
+// answer and executes it with the stored seed, which nothing has used.
 func (k *keys) Begin(ctx context.Context, r api.Request) (api.Request, error) {
 	var known store.Request
 	ctx = urgently(ctx, r)
@@ -51,20 +52,22 @@ func (k *keys) Begin(ctx context.Context, r api.Request) (api.Request, error) {
 	}
 	return api.Request{
 		Scope: known.Scope, Key: known.Key, Hash: known.Hash, Seed: known.Seed, At: known.At,
-		Status: known.Answer.Status, ContentType: known.Answer.ContentType, Location: known.Answer.Location, Body: known.Answer.Body,
+		Status: known.Answer.Status, ContentType: known.Answer.ContentType, Location: known.Answer.Location,
+		Body: known.Answer.Body,
 	}, nil
 }
 
 // End implements api.Keys, in one transaction.
 //
-// Where an error or the end of ctx leaves open whether the answer was stored, either does no harm: whoever asks
-// again gets it, or has the request carried out again under the same seed, hence the same ids, with no second effect.
+// After an error or the end of ctx, the answer may or may not be stored. Both are safe: the next
+// attempt gets the answer, or executes the request again with the same seed, hence with the same
+// ids and without a second effect.
 func (k *keys) End(ctx context.Context, r api.Request) error {
 	answer := store.Answer{Status: r.Status, ContentType: r.ContentType, Location: r.Location, Body: r.Body}
 	return k.store.InTx(urgently(ctx, r), func(tx store.Tx) error { return tx.EndRequest(r.Scope, r.Key, answer) })
 }
 
-// urgently marks what is noted of a request that stops work: it is carried out on a full disk as well (R7).
+// urgently marks the bookkeeping of a request that stops work: it works even on a full disk (R7).
 func urgently(ctx context.Context, r api.Request) context.Context {
 	if api.StopsWork(r.Scope) {
 		return store.Urgent(ctx)
@@ -72,8 +75,9 @@ func urgently(ctx context.Context, r api.Request) context.Context {
 	return ctx
 }
 
-// Run forgets old requests, at once and then every hour, until ctx ends. It returns nil then, and Storage when the
-// store cannot promise durability any more. After any other error it goes on: the next hour takes what is left.
+// Run deletes expired requests, at once and then every hour, until ctx ends. It returns nil then,
+// and Storage when the store is broken. After any other error it continues, and the next run
+// deletes the rest.
 func (k *keys) Run(ctx context.Context) error {
 	hours := time.NewTicker(pruneEvery)
 	defer hours.Stop()
@@ -85,9 +89,9 @@ func (k *keys) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			k.log.Warn("old idempotency keys were not forgotten; it is tried again in an hour", "forgotten", n, "error", err)
+			k.log.Warn("deleting expired idempotency keys failed", "deleted", n, "error", err)
 		case n > 0:
-			k.log.Debug("old idempotency keys were forgotten", "forgotten", n)
+			k.log.Debug("expired idempotency keys deleted", "deleted", n)
 		}
 		select {
 		case <-hours.C:
@@ -97,8 +101,8 @@ func (k *keys) Run(ctx context.Context) error {
 	}
 }
 
-// prune forgets the requests that were begun longer than keyTime ago, batch by batch, and returns how many it knows
-// to be gone.
+// prune deletes requests that began more than keyTime ago, in batches. It returns how many are
+// certainly deleted.
 func (k *keys) prune(ctx context.Context) (int, error) {
 	for total := 0; ; {
 		gone := 0
@@ -107,7 +111,7 @@ func (k *keys) prune(ctx context.Context) (int, error) {
 			return err
 		})
 		if err != nil {
-			return total, fmt.Errorf("forget idempotency keys: %w", err)
+			return total, fmt.Errorf("delete expired idempotency keys: %w", err)
 		}
 		total += gone
 		if gone < pruneBatch {

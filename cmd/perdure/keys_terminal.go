@@ -9,9 +9,10 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// terminalKeys lets keys come one by one, without an echo, and Ctrl-Q reach us, and so does Ctrl-\, which would end us with the
-// terminal as it is then. The returned function puts the terminal back as it was. It asks stty, which every system with terminals of
-// this kind has. Unavailable: there is none, and keys come in lines.
+// terminalKeys switches the terminal to unbuffered keys without echo. Ctrl-Q reaches the program,
+// and so does Ctrl-\\, which would otherwise kill it with the terminal still in this mode. The
+// returned function restores the terminal. It uses stty, which exists on all systems with such
+// terminals. Unavailable: there is no stty, and input arrives in lines.
 func terminalKeys() (restore func() error, err error) {
 	before, err := stty("-g")
 	if err != nil {

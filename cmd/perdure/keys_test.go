@@ -22,7 +22,7 @@ import (
 
 func keysOver(st store.Store) *keys { return &keys{store: st, log: slog.New(slog.DiscardHandler)} }
 
-// asked is a request as the API brings it, with a seed of its own.
+// asked is a request as the API passes it, with its own seed.
 func asked(key string, seed byte) api.Request {
 	return api.Request{Scope: "user POST /v1/sessions", Key: key, Hash: "hash", Seed: [32]byte{seed}}
 }
@@ -66,7 +66,7 @@ func TestR15Keys(t *testing.T) {
 		t.Errorf("a new request at %v (-want +got):\n%s", first.At, diff)
 	}
 
-	st = reopen(st) // without an answer: it is carried out again, under the same seed and moment
+	st = reopen(st) // without a response: it is carried out again, with the same seed and time
 	if diff := cmp.Diff(first, beginKey(t, keysOver(st), asked("key", 2))); diff != "" {
 		t.Errorf("without an answer (-want +got):\n%s", diff)
 	}
@@ -92,12 +92,13 @@ func TestR15Keys(t *testing.T) {
 	}
 }
 
-// Begin or End fails, before or after it was committed. Asked again, there is one seed and one answer.
+// Begin or End fails, before or after it was committed. A repeated request has the same seed and
+// the same response.
 func TestR15KeysWhoseOutcomeIsInDoubt(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		name     string
-		n        int // of the transaction: 1 begins, 2 ends
+		n        int // number of the transaction: 1 begins, 2 ends
 		act      faulty.Act
 		wantSeed byte
 		wantBody string
@@ -156,7 +157,7 @@ func remember(t *testing.T, st store.Store, prefix string, n int) {
 	}
 }
 
-// stillKnown counts the requests of remember that are there.
+// stillKnown counts the requests of remember that still exist.
 func stillKnown(t *testing.T, st store.Store, prefix string, n int) (count int) {
 	t.Helper()
 	err := st.View(t.Context(), func(r store.Reader) error {
@@ -206,7 +207,7 @@ func TestKeysPrune(t *testing.T) {
 func TestKeysRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// The second time fails, and Run goes on.
+		// The second run fails, and Run continues.
 		st := faulty.New(memory.New(memory.Config{}), faulty.Nth("PruneRequests", 2, faulty.Fault{Act: faulty.Fail}))
 		var log bytes.Buffer
 		k := &keys{store: st, log: slog.New(slog.NewTextHandler(&log, nil))}
@@ -225,14 +226,14 @@ func TestKeysRun(t *testing.T) {
 			<-time.After(time.Hour)
 			synctest.Wait()
 			want := 2
-			if hour > 24 { // at 24 they are a day old to the microsecond
+			if hour > 24 { // at 24 they are exactly a day old
 				want = 0
 			}
 			if got := stillKnown(t, st, "after", 2); got != want || st.Count("PruneRequests") != hour+1 {
 				t.Errorf("hour %d: got %d left after %d times, want %d", hour, got, st.Count("PruneRequests"), want)
 			}
 		}
-		if !bytes.Contains(log.Bytes(), []byte("tried again in an hour")) {
+		if !bytes.Contains(log.Bytes(), []byte("deleting expired idempotency keys failed")) {
 			t.Errorf("got log %q, want the failure in it", log.String())
 		}
 

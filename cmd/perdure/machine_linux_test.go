@@ -23,8 +23,8 @@ import (
 	"github.com/perdure/perdure/internal/chaos"
 )
 
-// release builds the program as it is shipped, once, beside the one that is under test elsewhere: without the race
-// detector, since what is tried here is what it does to its files.
+// release builds the release version of the program once: without the race detector, since these
+// tests are about what it does to its files.
 var release = sync.OnceValues(func() (string, error) {
 	beside, err := exec.LookPath("perdure")
 	if err != nil {
@@ -39,7 +39,7 @@ var release = sync.OnceValues(func() (string, error) {
 	return program, nil
 })
 
-// tracing reports once why system calls cannot be traced here; it is nil where they can.
+// tracing returns why system calls cannot be traced here, or nil. It reports the reason once.
 var tracing = sync.OnceValue(func() error {
 	out, err := exec.Command("strace", "-f", "-qq", "-e", "inject=fsync:error=EIO", "-e", "trace=fsync", "-o", os.DevNull, "true").CombinedOutput()
 	if err != nil {
@@ -48,7 +48,7 @@ var tracing = sync.OnceValue(func() error {
 	return err
 })
 
-// needTracing skips where strace is not allowed to trace.
+// needTracing skips the test if strace is not allowed to trace.
 func needTracing(t *testing.T, row string) {
 	t.Helper()
 	if err := tracing(); err != nil {
@@ -56,17 +56,17 @@ func needTracing(t *testing.T, row string) {
 	}
 }
 
-// machine is a data directory with one server over it, the program as it is shipped, that may run under strace. Whoever
-// asks comes over the socket, and finds nobody when the server has ended.
+// machine is a data directory with one server, of the release build, that may run under strace.
+// Clients use the socket, and get no response when the server has ended.
 type machine struct {
 	place
 	program string
 	http    *http.Client
 	server  *exec.Cmd
-	talk    *os.File // what the servers said on stderr
+	talk    *os.File // stderr of the servers
 	ended   chan struct{}
 	told    heard
-	charge  int // every how many turns a client asks for an effect that counts; 0: never
+	charge  int // number of turns between two effects that count; 0: none
 }
 
 func newMachine(t *testing.T) *machine {
@@ -78,7 +78,7 @@ func newMachine(t *testing.T) *machine {
 	return newMachineIn(t, program, filepath.Join(t.TempDir(), "data"))
 }
 
-// newMachineIn makes a machine whose data is in a directory of the caller's.
+// newMachineIn makes a machine with the given data directory.
 func newMachineIn(t *testing.T, program, data string) *machine {
 	t.Helper()
 	talk, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
@@ -95,7 +95,7 @@ func newMachineIn(t *testing.T, program, data string) *machine {
 	t.Cleanup(func() {
 		m.http.CloseIdleConnections()
 		if m.server != nil {
-			_ = syscall.Kill(-m.server.Process.Pid, syscall.SIGKILL) // the group: strace and what it traces
+			_ = syscall.Kill(-m.server.Process.Pid, syscall.SIGKILL) // the group: strace and the process that it traces
 			<-m.ended
 		}
 		killCommands(m.data)
@@ -108,7 +108,7 @@ func newMachineIn(t *testing.T, program, data string) *machine {
 	return m
 }
 
-// start starts a server, under a command when one is given, and reports whether it came so far that it serves.
+// start starts a server, optionally under a command, and reports whether it got ready.
 func (m *machine) start(under ...string) bool {
 	m.t.Helper()
 	args := append(slices.Clone(under), m.program, "serve", "--allow-shell", "--addr", "127.0.0.1:0")
@@ -123,14 +123,14 @@ func (m *machine) start(under ...string) bool {
 	if err := m.server.Start(); err != nil {
 		m.t.Fatal(err)
 	}
-	printed, server, ended := make(chan bool, 1), m.server, make(chan struct{}) // capacity 1: nobody may be waiting
+	printed, server, ended := make(chan bool, 1), m.server, make(chan struct{}) // capacity 1: the reader may be gone
 	m.ended = ended
 	go func() {
 		first := make([]byte, 4)
 		_, err := io.ReadFull(out, first)
 		printed <- err == nil && string(first) == "http"
 		_, _ = io.Copy(io.Discard, out)
-		_ = server.Wait() // whoever wants to know looks at ProcessState
+		_ = server.Wait() // the result is read from ProcessState
 		close(ended)
 	}()
 	select {
@@ -155,7 +155,7 @@ func (m *machine) exits() int {
 	return code
 }
 
-// stop ends the server as an operator does, which is no error.
+// stop ends the server like an operator, which is not an error.
 func (m *machine) stop() {
 	m.t.Helper()
 	if err := syscall.Kill(m.holder(), syscall.SIGTERM); err != nil {
@@ -166,7 +166,7 @@ func (m *machine) stop() {
 	}
 }
 
-// kill ends the server as a loss of the process does.
+// kill ends the server like a crash of the process.
 func (m *machine) kill() {
 	m.t.Helper()
 	if err := syscall.Kill(m.holder(), syscall.SIGKILL); err != nil {
@@ -175,7 +175,7 @@ func (m *machine) kill() {
 	m.exits()
 }
 
-// exitInterrupted is that of a command that was told to stop.
+// exitInterrupted is the exit code of a stopped command.
 const exitInterrupted = 130
 
 // holder is the process that holds the data directory.
@@ -192,16 +192,16 @@ func (m *machine) holder() int {
 	return holder.PID
 }
 
-// heard is what clients were told, by all of them.
+// heard is what clients received, all together.
 type heard struct {
 	mu       sync.Mutex
-	sessions []perdure.SessionID          // guarded by mu; that were made
-	messages map[string]perdure.SessionID // guarded by mu; that were taken, by id
-	events   map[perdure.EventID]string   // guarded by mu; that were read, with their bytes
-	refused  int                          // guarded by mu; answers 507
-	late     []string                     // guarded by mu; what was acknowledged to a request that began after a 507
-	slowest  map[string]time.Duration     // guarded by mu; by what was asked
-	problems []string                     // guarded by mu; answers that are none
+	sessions []perdure.SessionID          // guarded by mu; created sessions
+	messages map[string]perdure.SessionID // guarded by mu; accepted messages, by id
+	events   map[perdure.EventID]string   // guarded by mu; events that were read, with their bytes
+	refused  int                          // guarded by mu; responses with 507
+	late     []string                     // guarded by mu; acknowledgements of requests that began after a 507
+	slowest  map[string]time.Duration     // guarded by mu; by kind of request
+	problems []string                     // guarded by mu; invalid responses
 }
 
 func (m *machine) ask(method, path, key, body string) (reply, error) {
@@ -215,7 +215,7 @@ func (m *machine) ask(method, path, key, body string) (reply, error) {
 	req.Header.Set("Content-Type", "application/json")
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
-		req.GetBody = nil // once: nobody else is to decide what is sent again
+		req.GetBody = nil // sent once: the transport must not repeat it
 	}
 	began := time.Now()
 	resp, err := m.http.Do(req)
@@ -227,7 +227,7 @@ func (m *machine) ask(method, path, key, body string) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if !strings.Contains(path, "wait=") { // that is as long as it takes
+	if !strings.Contains(path, "wait=") { // a waiting request takes as long as it takes
 		m.told.note(method+" "+strconv.Itoa(resp.StatusCode), time.Since(began))
 	}
 	r := reply{status: resp.StatusCode, body: string(text), idle: resp.Header.Get("Perdure-Idle")}
@@ -292,7 +292,7 @@ func (m *machine) say(id perdure.SessionID, text string) (reply, error) {
 	return r, nil
 }
 
-// rest waits until a session is at rest, or nobody answers.
+// rest waits until a session is idle, or no server responds.
 func (m *machine) rest(id perdure.SessionID) error {
 	for began := time.Now(); time.Since(began) < waitTime; {
 		r, err := m.ask(http.MethodGet, "/v1/sessions/"+string(id)+"?wait=5s", "", "")
@@ -306,7 +306,7 @@ func (m *machine) rest(id perdure.SessionID) error {
 	return fmt.Errorf("%s is not at rest within %s", id, waitTime)
 }
 
-// journal reads a session's journal to its end, and notes what it says.
+// journal reads a session's journal to its end, and records its events.
 func (m *machine) journal(id perdure.SessionID) (chaos.Journal, error) {
 	j := chaos.Journal{Session: id}
 	for after := int64(0); ; {
@@ -332,7 +332,7 @@ func (m *machine) journal(id perdure.SessionID) (chaos.Journal, error) {
 	}
 }
 
-// hear notes an event that was read. It never changes (I1).
+// hear records an event. It never changes (I1).
 func (m *machine) hear(id perdure.EventID, text string) {
 	m.told.mu.Lock()
 	defer m.told.mu.Unlock()
@@ -345,15 +345,15 @@ func (m *machine) hear(id perdure.EventID, text string) {
 	m.told.events[id] = text
 }
 
-// kept reads everything from a server that works, waits until all is at rest, and holds it against what clients were told
-// and against the ledger outside (I1 to I6).
+// kept reads everything from a running server, waits until all sessions are idle, and compares it
+// with what clients received and with the external ledger (I1 to I6).
 func (m *machine) kept() chaos.Record {
 	m.t.Helper()
 	var record chaos.Record
 	found := map[string]bool{}
 	for _, id := range m.sessions() {
 		j, err := m.journal(id)
-		if err == nil && len(j.Events) > 1 { // it was asked for something
+		if err == nil && len(j.Events) > 1 { // it has received a message
 			if err := m.rest(id); err != nil {
 				m.t.Errorf("I4: %v", err)
 			}
@@ -398,7 +398,7 @@ func (m *machine) kept() chaos.Record {
 	return record
 }
 
-// sessions are all that the server knows.
+// sessions returns all sessions of the server.
 func (m *machine) sessions() (all []perdure.SessionID) {
 	m.t.Helper()
 	for cursor := ""; ; {
@@ -420,8 +420,8 @@ func (m *machine) sessions() (all []perdure.SessionID) {
 	}
 }
 
-// worker is a script for a model that does what it is told: "charge N" has an effect outside that counts, once for each
-// time; "stuff" has none; anything else writes a file.
+// worker is a script for a model that follows its messages: "charge N" has an external effect that
+// counts, once per message; "stuff" has none; anything else writes a file.
 func (m *machine) worker() string {
 	m.t.Helper()
 	path := filepath.Join(m.t.TempDir(), "worker.yaml")
@@ -447,11 +447,12 @@ steps:
 	return "scripted:" + path
 }
 
-// clients drive the server, each from its own session to the next, until stop says so or nobody answers. names makes
-// their messages different from those of others. Each turn is a session, a message, the wait for rest, and a look at the journal.
+// clients drive the server, each with one session after another, until stop returns true or the
+// server is gone. names makes their messages unique. Each turn is a session, a message, the wait
+// for idleness, and a read of the journal.
 func (m *machine) clients(n int, model, names string, stop func(turn int) bool) {
 	m.t.Helper()
-	crowd(n, func(client int) {
+	concurrently(n, func(client int) {
 		for turn := 0; !stop(turn); turn++ {
 			name := fmt.Sprintf("%sc%d-%d", names, client, turn)
 			id, r, err := m.begin(model, "begin-"+name)

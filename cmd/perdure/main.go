@@ -1,7 +1,7 @@
-// Command perdure is a durable runtime for the tool calls of AI agents, on the command line.
+// Command perdure is a durable runtime for the tool calls of AI agents.
 //
-// It may import anything, and does nothing but wire adapters to internal/cli. The one thing to know: the first
-// line of main makes this program the supervisor of a command when it was started as one.
+// It may import anything, and only wires adapters to internal/cli. The one thing to know: the first
+// line of main turns this program into the supervisor of a command when it was started as one.
 package main
 
 import (
@@ -23,9 +23,9 @@ import (
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/cli"
 	"github.com/perdure/perdure/internal/cli/admin"
+	"github.com/perdure/perdure/internal/cli/chaoscmd"
 	"github.com/perdure/perdure/internal/cli/demo"
 	"github.com/perdure/perdure/internal/cli/mcp"
-	"github.com/perdure/perdure/internal/cli/storm"
 	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/tool/shell"
@@ -38,61 +38,64 @@ func main() {
 
 // run runs the command that the arguments name, and returns its exit code.
 func run() int {
-	signals := make(chan os.Signal, 2) // a Ctrl-C and the one after it, while nobody listens yet
+	signals := make(chan os.Signal, 2) // capacity 2: a Ctrl-C and the next one, before anything listens
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	known := secretsOf(os.Getenv)
 	terminal := cli.Terminal{Stdin: isTerminal(os.Stdin), Stdout: isTerminal(os.Stdout), Stderr: isTerminal(os.Stderr)}
-	w := wired(terminal, known)
-	w.Args, w.Stdin, w.Stdout, w.Stderr, w.Signals, w.Env = os.Args[1:], os.Stdin, os.Stdout, os.Stderr, signals, os.Getenv
+	w := dependencies(terminal, known)
+	w.Args, w.Stdin, w.Stdout, w.Stderr, w.Signals, w.Env = os.Args[1:], os.Stdin, os.Stdout, os.Stderr, signals,
+		os.Getenv
 	return cli.Main(context.Background(), w)
 }
 
-// wired is the world of the command line, but for what each process has of its own: arguments, streams, signals, environment.
-func wired(terminal cli.Terminal, known *redact.Set) cli.World {
-	return cli.World{
+// dependencies returns the World without the parts that differ per process: arguments, streams,
+// signals and environment.
+func dependencies(terminal cli.Terminal, known *redact.Set) cli.Dependencies {
+	return cli.Dependencies{
 		Terminal: terminal, DataDir: dataDir(), Version: version(),
 		Log: func(style cli.LogStyle) *slog.Logger {
 			return newLog(os.Stderr, style, terminal.Stderr, known)
 		},
-		Open: func(ctx context.Context, o cli.Opening) (cli.Engine, error) {
+		Open: func(ctx context.Context, o cli.OpenOptions) (cli.Engine, error) {
 			o.Known = known
 			return open(ctx, o)
 		},
-		Serve: func(ctx context.Context, s cli.Serving) error {
-			s.Known = known
+		Serve: func(ctx context.Context, s cli.ServeOptions) error {
+			s.SampleStores = known
 			return serve(ctx, s)
 		},
-		TryModel:     func(ctx context.Context, name string) (cli.Trial, error) { return tryModel(ctx, name, known) },
+		TestModel:    func(ctx context.Context, name string) (cli.ModelTest, error) { return testModel(ctx, name, known) },
 		SameDatabase: sameDatabase,
 		Diagnose:     diagnose, Supervised: supervised{},
-		Admin:     admin.Hands{Garbage: garbage, RotateKey: rotateKey, Schema: schemaOf, Migrate: migrate},
-		WayOut:    cli.WayOut{Rules: readRules, SetRules: writeRules, Try: tryWayOut},
-		Demo:      demo.Show{Program: self(), Open: openDemo, Stage: stageDemo},
+		Admin:     admin.Operations{Garbage: collectGarbage, RotateKey: rotateKey, Schema: schemaOf, Migrate: migrate},
+		Egress:    cli.EgressRules{Rules: readRules, SetRules: writeRules, Test: testEgress},
+		Demo:      demo.Options{Program: self(), Open: openDemo, OpenRuntime: openDemoRuntime},
 		DemoChild: runDemoChild,
-		Wire:      reach, Keys: terminalKeys, Edit: edit, Forget: dropTyped,
-		MCP: mcp.Hands{
-			Serve: func(ctx context.Context, s mcp.Serving) error { return serveMCP(ctx, s, mcpLog(terminal, known)) },
-			Proxy: func(ctx context.Context, p mcp.Proxying) error { return proxyMCP(ctx, p, mcpLog(terminal, known)) },
+		Connect:   connect, RawKeys: terminalKeys, Edit: edit, DiscardInput: discardInput,
+		MCP: mcp.Operations{
+			Serve: func(ctx context.Context, s mcp.ServeOptions) error { return serveMCP(ctx, s, mcpLog(terminal, known)) },
+			Proxy: func(ctx context.Context, p mcp.ProxyOptions) error { return proxyMCP(ctx, p, mcpLog(terminal, known)) },
 			Test:  testMCP,
-			Keep:  func(ctx context.Context, k mcp.Keeping) error { return keepMCP(ctx, k, mcpLog(terminal, known)) },
+			Keep:  func(ctx context.Context, k mcp.KeepOptions) error { return keepMCP(ctx, k, mcpLog(terminal, known)) },
 		},
-		Chaos:     storm.Storm{Program: self(), Dial: dialChaos, Addr: freeAddr},
+		Chaos:     chaoscmd.Run{Program: self(), Dial: dialChaos, Addr: freeAddr},
 		ChaosPart: chaosParts,
 	}
 }
 
-// mcpLog is the log of what serves MCP clients.
+// mcpLog returns the log of a process that serves MCP clients.
 func mcpLog(terminal cli.Terminal, known *redact.Set) *slog.Logger {
 	return newLog(os.Stderr, cli.LogStyle{}, terminal.Stderr, known)
 }
 
-// secretsOf are the secrets that this process was given, which no log may show (RD5, C21).
+// secretsOf returns the secrets in the environment, which no log may show (RD5).
 func secretsOf(getenv func(string) string) *redact.Set {
-	return redact.NewSet(getenv(openaiKey), getenv(anthropicKey), getenv("PERDURE_TOKEN"), passwordIn(getenv("PERDURE_DATABASE")))
+	return redact.NewSet(getenv(openaiKey), getenv(anthropicKey), getenv("PERDURE_TOKEN"),
+		passwordIn(getenv("PERDURE_DATABASE")))
 }
 
-// passwordIn is the password in a database's URL; empty: it has none, or is no URL.
+// passwordIn returns the password in the URL of a database; empty: there is none.
 func passwordIn(database string) string {
 	u, err := url.Parse(database)
 	if err != nil || u.User == nil {
@@ -102,7 +105,8 @@ func passwordIn(database string) string {
 	return password
 }
 
-// newLog writes for people on a terminal, and JSON otherwise, without secrets and what stands under the names of some (RD6).
+// newLog returns a log as text on a terminal, and as JSON otherwise. Known secrets, and the values
+// of secret-looking names, are masked (RD6).
 func newLog(w io.Writer, style cli.LogStyle, terminal bool, secrets *redact.Set) *slog.Logger {
 	level := slog.LevelWarn
 	if style.Verbose {
@@ -113,13 +117,13 @@ func newLog(w io.Writer, style cli.LogStyle, terminal bool, secrets *redact.Set)
 		to = tint.NewTextHandler(w, &tint.Options{Level: level, NoColor: !style.Color})
 	}
 	shown, err := redact.New(redact.Config{Known: secrets})
-	if err != nil { // the bounds are the defaults
+	if err != nil { // the default limits are valid
 		panic(err)
 	}
-	return slog.New(telemetry.Logs(redact.Logs(to, shown)))
+	return slog.New(telemetry.NewLogHandler(redact.Logs(to, shown)))
 }
 
-// isTerminal reports whether a person is at the other end: a character device that is not the null device.
+// isTerminal reports whether f is a character device other than the null device.
 func isTerminal(f *os.File) bool {
 	found, err := f.Stat()
 	if err != nil || found.Mode()&fs.ModeCharDevice == 0 {
@@ -129,7 +133,8 @@ func isTerminal(f *os.File) bool {
 	return err != nil || !os.SameFile(found, null)
 }
 
-// dataDir is the folder for the data of this user (XDG). It is empty where the system names no home.
+// dataDir returns the default data directory of this user (XDG). It is empty when the user has no
+// home directory.
 func dataDir() string {
 	if base := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(base) {
 		return filepath.Join(base, "perdure")
@@ -141,7 +146,7 @@ func dataDir() string {
 	return filepath.Join(home, ".local", "share", "perdure")
 }
 
-// version is what the build says of itself.
+// version returns the version of the build.
 func version() cli.Version {
 	v := cli.Version{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	build, ok := debug.ReadBuildInfo()
@@ -162,7 +167,7 @@ func version() cli.Version {
 	return v
 }
 
-// self is this program, to be started again.
+// self returns the path of this program, to start it again.
 func self() string {
 	name, err := os.Executable()
 	if err != nil {
@@ -171,12 +176,12 @@ func self() string {
 	return name
 }
 
-// openDemo opens what the demo left behind, for reading.
+// openDemo opens the data of a demo read-only.
 func openDemo(ctx context.Context, dir string) (engine.Engine, io.Closer, error) {
-	eng, err := open(ctx, cli.Opening{Access: cli.Reading, Dir: dir})
+	eng, err := open(ctx, cli.OpenOptions{Access: cli.Reading, Dir: dir})
 	return eng, eng, err
 }
 
-func runDemoChild(ctx context.Context, w cli.DemoWork) error {
+func runDemoChild(ctx context.Context, w cli.DemoChildOptions) error {
 	return demoChild{Dir: w.Dir, Finish: w.Finish, Out: w.Out, Log: w.Log}.run(ctx)
 }

@@ -29,20 +29,22 @@ import (
 const waitTime = 30 * time.Second
 
 func TestMain(m *testing.M) {
-	shell.Supervise() // the program under test is this one, so its supervisors are, too
+	shell.Supervise() // the program under test is this one, so it also runs the supervisors
 	if strings.HasSuffix(filepath.Base(os.Args[0]), ".test") && !keepsSandbox() {
-		os.Setenv("PERDURE_SANDBOX", "none") // a machine that keeps none runs no command otherwise, and most tests are about other things
+		// a machine without confinement runs no command otherwise, and most tests are about other
+		// things
+		os.Setenv("PERDURE_SANDBOX", "none")
 	}
 	testscript.Main(m, map[string]func(){"perdure": main, "oldkernel": oldKernel, "mcpfixture": mcpFixture})
 }
 
-// keepsSandbox reports whether this machine keeps commands to their workspace (S11).
+// keepsSandbox reports whether this machine can confine commands to their workspace (S11).
 func keepsSandbox() bool {
 	_, err := supervise.New(supervise.Config{Profile: supervise.ProfileWorkspace})
 	return err == nil
 }
 
-// TestScripts runs the program as people do. Each script is a page on one command.
+// TestScripts runs the program as people do. Each script is about one command.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -52,7 +54,7 @@ func TestScripts(t *testing.T) {
 			data := filepath.Join(env.WorkDir, "data")
 			env.Setenv("PERDURE_DATA", data)
 			env.Setenv("PERDURE_SANDBOX", os.Getenv("PERDURE_SANDBOX"))
-			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each of the many processes takes a second to end
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each of the many processes takes a second to end
 			env.Defer(func() { killCommands(data) })
 			return nil
 		},
@@ -73,7 +75,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// scriptCommands are the words that scripts have besides those of testscript.
+// scriptCommands are the commands of the scripts in addition to those of testscript.
 func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 	commands := hostCommands()
 	maps.Copy(commands, map[string]func(*testscript.TestScript, bool, []string){
@@ -84,7 +86,7 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 	return commands
 }
 
-// exits CODE COMMAND… runs a command and wants this exit code, or one of several: 0|8.
+// exits CODE COMMAND… runs a command and checks its exit code; several are allowed: 0|8.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND…")
@@ -102,7 +104,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// isjson [FILE] wants one JSON value in a file, or on stdout.
+// isjson [FILE] checks for one JSON value in a file, or on stdout.
 func isJSON(ts *testscript.TestScript, neg bool, args []string) {
 	text := ts.ReadFile(fileOrStdout(args))
 	if json.Valid([]byte(text)) == neg {
@@ -110,7 +112,7 @@ func isJSON(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// isevents [FILE] wants an event in each line of a file, or of stdout, without a gap.
+// isevents [FILE] checks that each line of a file, or of stdout, is an event, without gaps.
 func isEvents(ts *testscript.TestScript, neg bool, args []string) {
 	text := strings.TrimSuffix(ts.ReadFile(fileOrStdout(args)), "\n")
 	var last int64
@@ -136,7 +138,7 @@ func fileOrStdout(args []string) string {
 	return "stdout"
 }
 
-// poll looks until look says that it is so.
+// poll polls until look returns true.
 func poll(ts *testscript.TestScript, what string, look func() bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), waitTime)
 	defer cancel()
@@ -151,7 +153,7 @@ func poll(ts *testscript.TestScript, what string, look func() bool) {
 	}
 }
 
-// untilheld waits until somebody holds the data directory.
+// untilheld waits until a process holds the data directory.
 func untilHeld(ts *testscript.TestScript, _ bool, _ []string) {
 	poll(ts, "held", func() bool {
 		held, err := lockHeld(filepath.Join(ts.Getenv("PERDURE_DATA"), "lock"))
@@ -169,7 +171,7 @@ func untilState(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
-// untillist COUNT COMMAND… waits until a list has so many things.
+// untillist COUNT COMMAND… waits until a list has this many entries.
 func untilList(ts *testscript.TestScript, _ bool, args []string) {
 	poll(ts, strings.Join(args, " "), func() bool {
 		cmd := exec.Command("perdure", append(args[1:len(args):len(args)], "-o", "name")...)
@@ -187,7 +189,7 @@ func untilAlive(ts *testscript.TestScript, _ bool, _ []string) {
 	})
 }
 
-// sql FILE runs what stands in a file on the database of the data directory.
+// sql FILE runs the SQL of a file on the database of the data directory.
 func runSQL(ts *testscript.TestScript, _ bool, args []string) {
 	db, err := sql.Open("sqlite", filepath.Join(ts.Getenv("PERDURE_DATA"), "perdure.db"))
 	ts.Check(err)
@@ -196,14 +198,15 @@ func runSQL(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 }
 
-// getid VARIABLE COMMAND… runs a command and keeps the one line that it prints.
+// getid VARIABLE COMMAND… runs a command and stores the single line of its output.
 func getID(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(ts.Exec(args[1], args[2:]...))
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 }
 
-// watch CODE WORD=SIGNAL… -- COMMAND… runs a command and sends it each signal when its word has been printed,
-// on stdout or stderr, after the word before. It wants the exit code and keeps what was printed in the file watched.
+// watch CODE WORD=SIGNAL… -- COMMAND… runs a command and sends it each signal when its word has
+// been printed, on stdout or stderr, after the previous word. It checks the exit code and stores
+// the output in the file watched.
 func watch(ts *testscript.TestScript, _ bool, args []string) {
 	dash := slices.Index(args, "--")
 	if dash < 2 {
@@ -250,7 +253,8 @@ func watch(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// killsupervisor kills the one command that runs, and its supervisor first, so that nobody knows how it ended.
+// killsupervisor kills the only running command, after its supervisor, so that its result is
+// unknown.
 func killSupervisor(ts *testscript.TestScript, _ bool, _ []string) {
 	if n := killCommands(ts.Getenv("PERDURE_DATA")); n != 1 {
 		ts.Fatalf("%d commands ran, want one", n)
@@ -261,7 +265,7 @@ func killSupervisor(ts *testscript.TestScript, _ bool, _ []string) {
 	})
 }
 
-// killCommands kills whatever a script left behind, and says how many commands that were.
+// killCommands kills all commands that a script left running, and returns their number.
 func killCommands(data string) (killed int) {
 	all, err := processesIn(context.Background(), data)
 	if err != nil {
@@ -281,7 +285,7 @@ func killCommands(data string) (killed int) {
 	return killed
 }
 
-// processesIn lists the supervised commands of a data directory that keeps its own database.
+// processesIn lists the supervised commands of a data directory with its own database.
 func processesIn(ctx context.Context, data string) ([]cli.Process, error) {
-	return supervised{}.Processes(ctx, cli.Opening{Access: cli.Reading, Dir: data})
+	return supervised{}.Processes(ctx, cli.OpenOptions{Access: cli.Reading, Dir: data})
 }

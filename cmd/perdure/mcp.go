@@ -36,60 +36,64 @@ import (
 	"github.com/perdure/perdure/tool/mcptool"
 )
 
-// localPrincipal is who asks where nobody else can connect.
+// localPrincipal is the caller where only local processes can connect.
 const localPrincipal = "local"
 
-// keeperSocket is where a proxy's server is kept.
-const keeperSocket = "keep.sock"
+// brokerSocket is the socket of a process that keeps the server of a proxy alive.
+const brokerSocket = "keep.sock"
 
-// maxSocketPath is the longest path of a socket in bytes: the system wants a NUL at its end.
+// maxSocketPath is the maximum length of the path of a socket in bytes, without the terminating
+// NUL.
 const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 
-// keptServer is the name under which a proxy keeps what its server said.
-const keptServer = "server"
+// keeperCommand is the name under which a proxy stores what its server reported.
+const keeperCommand = "server"
 
-// markedTools is the tools that MCP clients see: those named, or all that need no capability.
-func markedTools(ctx context.Context, eng engine.Engine, names []string) ([]mcpserver.Exposed, error) {
+// toolsWithHandles returns the tools for MCP clients: those named, or all that need no capability.
+func toolsWithHandles(ctx context.Context, eng engine.Engine, names []string) ([]mcpserver.Exposed, error) {
 	var marked []mcpserver.Exposed
 	all, err := eng.Tools(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range all {
-		if t.Capability == "" && !ofTurns(t) && slices.Contains(names, "*") || slices.Contains(names, t.Name) {
+		if t.Capability == "" && !isTurnTool(t) && slices.Contains(names, "*") || slices.Contains(names, t.Name) {
 			marked = append(marked, mcpserver.Exposed{Name: t.Name})
 		}
 	}
 	for _, name := range names {
 		if name != "*" && !slices.ContainsFunc(all, func(t engine.Tool) bool { return t.Name == name }) {
-			return nil, fmt.Errorf("%w: there is no tool %q to show; perdure tool list shows them", perdure.Invalid, name)
+			return nil, fmt.Errorf("%w: unknown tool %q; perdure tool list shows all tools", perdure.Invalid, name)
 		}
 	}
 	return marked, nil
 }
 
-// ofTurns reports a tool that only makes sense in a conversation: it looks after that one's background runs or schemas.
-func ofTurns(t engine.Tool) bool {
+// isTurnTool reports whether a tool only makes sense in a conversation, because it manages its
+// background runs or schemas.
+func isTurnTool(t engine.Tool) bool {
 	return slices.Contains([]string{
-		"spawn_background", "check_background_tool", "list_tasks", "get_task", "wait_task", "cancel_task", "message_task", "load_tool", "report_progress", "write_todos",
+		"spawn_background", "check_background_tool", "list_tasks", "get_task", "wait_task", "cancel_task",
+		"message_task", "load_tool", "report_progress", "write_todos",
 	}, t.Name)
 }
 
-// mcpDoor answers on /mcp: its server is made for the first request. It is safe for concurrent use.
-type mcpDoor struct {
+// mcpHandler serves /mcp. Its server is created with the first request. It is safe for concurrent
+// use.
+type mcpHandler struct {
 	log    *slog.Logger
-	server func() (*mcpserver.Server, error) // made once
+	server func() (*mcpserver.Server, error) // created once
 
-	mu     sync.Mutex
-	made   *mcpserver.Server // guarded by mu; nil: nobody has asked yet
-	closed bool              // guarded by mu
+	mu      sync.Mutex
+	current *mcpserver.Server // guarded by mu; nil: there was no request yet
+	closed  bool              // guarded by mu
 }
 
-// newMCP makes what answers on /mcp.
-func newMCP(eng engine.Engine, names []string, cfg api.Config) *mcpDoor {
-	return &mcpDoor{log: cfg.Log, server: sync.OnceValues(func() (*mcpserver.Server, error) {
+// newMCP returns the handler of /mcp.
+func newMCP(eng engine.Engine, names []string, cfg api.Config) *mcpHandler {
+	return &mcpHandler{log: cfg.Log, server: sync.OnceValues(func() (*mcpserver.Server, error) {
 		ctx := context.Background()
-		marked, err := markedTools(ctx, eng, names)
+		marked, err := toolsWithHandles(ctx, eng, names)
 		if err != nil {
 			return nil, err
 		}
@@ -97,36 +101,36 @@ func newMCP(eng engine.Engine, names []string, cfg api.Config) *mcpDoor {
 		if cfg.Local {
 			config.Local = &mcpserver.Principal{ID: localPrincipal}
 		} else {
-			config.Verify = verifiedBefore
+			config.Verify = verifiedToken
 		}
 		return mcpserver.New(ctx, config)
 	})}
 }
 
-// ServeHTTP answers. Once it is closed, clients are to come again.
-func (m *mcpDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP implements http.Handler. After close, it asks clients to retry.
+func (m *mcpHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.mu.Lock()
 	if m.closed {
 		m.mu.Unlock()
 		w.Header().Set("Retry-After", "1") // seconds
-		http.Error(w, "the server begins anew", http.StatusServiceUnavailable)
+		http.Error(w, "the server is restarting", http.StatusServiceUnavailable)
 		return
 	}
 	server, err := m.server()
-	m.made = server
+	m.current = server
 	m.mu.Unlock()
 	if err != nil {
-		m.log.Error("MCP cannot be served", "error", err)
-		http.Error(w, "MCP cannot be served", http.StatusInternalServerError)
+		m.log.Error("serving MCP failed", "error", err)
+		http.Error(w, "cannot serve MCP", http.StatusInternalServerError)
 		return
 	}
 	server.ServeHTTP(w, r)
 }
 
-// close ends the sessions of its clients and what tells them. What runs goes on.
-func (m *mcpDoor) close() {
+// close ends the sessions and streams of the clients. Running work continues.
+func (m *mcpHandler) close() {
 	m.mu.Lock()
-	made := m.made
+	made := m.current
 	m.closed = true
 	m.mu.Unlock()
 	if made != nil {
@@ -134,30 +138,33 @@ func (m *mcpDoor) close() {
 	}
 }
 
-// verifiedBefore is the principal that the API found: it has looked at the token before anything else did, so that what the
-// request has under way ends with it.
-func verifiedBefore(ctx context.Context, _ string) (mcpserver.Principal, error) {
-	who, ok := access.From(ctx)
+// verifiedToken returns the principal that the API found. The API checks the token before anything
+// else, so that revoking it ends all requests under way.
+func verifiedToken(ctx context.Context, _ string) (mcpserver.Principal, error) {
+	who, ok := access.PrincipalFrom(ctx)
 	if !ok {
 		return mcpserver.Principal{}, access.Unknown
 	}
-	return mcpserver.Principal{ID: who.ID, Approve: who.May(access.Approve), Who: &who}, nil
+	return mcpserver.Principal{ID: who.ID, Approve: who.May(access.Approve), Access: &who}, nil
 }
 
-// serveMCP serves tools to one client on stdio. Whoever holds the data directory does the work, or else this process does.
-func serveMCP(ctx context.Context, s mcp.Serving, log *slog.Logger) (err error) {
-	eng, err := open(ctx, cli.Opening{Access: cli.Writing, Dir: s.Dir, Database: s.Database, Server: s.Server, AskModels: true, StopTime: s.StopTime, Log: log})
+// serveMCP serves tools to one client on stdio. The server of the data directory does the work if
+// there is one, otherwise this process.
+func serveMCP(ctx context.Context, s mcp.ServeOptions, log *slog.Logger) (err error) {
+	eng, err := open(ctx, cli.OpenOptions{Access: cli.Writing, Dir: s.Dir, Database: s.Database, Server: s.Server,
+		AskModels: true, StopTime: s.StopTime, Log: log})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
-	return whileRunning(ctx, eng.Run, func(ctx context.Context) error {
-		marked, err := markedTools(ctx, eng, s.Tools)
+	return serveWhileRunning(ctx, eng.Run, func(ctx context.Context) error {
+		marked, err := toolsWithHandles(ctx, eng, s.Tools)
 		if err != nil {
 			return err
 		}
 		server, err := mcpserver.New(ctx, mcpserver.Config{
-			Engine: eng, Tools: marked, Local: &mcpserver.Principal{ID: localPrincipal}, Version: version().Version, SoftBudget: s.SoftBudget, Log: log,
+			Engine: eng, Tools: marked, Local: &mcpserver.Principal{ID: localPrincipal}, Version: version().Version,
+			SoftBudget: s.SoftBudget, Log: log,
 		})
 		if err != nil {
 			return err
@@ -170,8 +177,9 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// whileRunning does something while an engine runs, and ends the engine with it. When the engine ends first, so does it.
-func whileRunning(ctx context.Context, run func(context.Context) error, do func(context.Context) error) error {
+// serveWhileRunning calls do while an engine runs, and then stops the engine. When the engine ends
+// first, the context of do ends.
+func serveWhileRunning(ctx context.Context, run func(context.Context) error, do func(context.Context) error) error {
 	work, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	var group sync.WaitGroup
@@ -187,26 +195,27 @@ func whileRunning(ctx context.Context, run func(context.Context) error, do func(
 	return errors.Join(err, failed)
 }
 
-// proxyGarbage is the garbage collector's percentage in a proxy, whose heap is small: collecting that as often as Go does costs a
-// call more than the memory is worth. GOGC in the environment says otherwise.
+// proxyGarbage is the GC percentage of a proxy. Its heap is small, so that collecting with Go's
+// default frequency costs calls more time than the memory is worth. GOGC in the environment
+// overrides it.
 const proxyGarbage = 400
 
-// proxyMCP makes the calls of another MCP server durable.
-func proxyMCP(ctx context.Context, p mcp.Proxying, log *slog.Logger) (err error) {
+// proxyMCP runs a durable proxy of an MCP server.
+func proxyMCP(ctx context.Context, p mcp.ProxyOptions, log *slog.Logger) (err error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(proxyGarbage)
 	}
 	if p.Name == "" {
 		p.Name = proxyName(p)
 	} else if !isFolder(p.Name) {
-		return fmt.Errorf("%w name %q: a proxy's name is that of its folder in the data directory, so take one without slashes, such as --name files", perdure.Invalid, p.Name)
+		return fmt.Errorf("%w name %q: the name of a proxy is also the name of its folder, so it cannot contain slashes; for instance --name files", perdure.Invalid, p.Name)
 	}
 	if err := sqlite.RefuseBackup(p.Dir); err != nil {
 		return err
 	}
 	dir := filepath.Join(p.Dir, "mcp-proxy", p.Name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make the proxy's directory: %w", err)
+		return fmt.Errorf("create the directory of the proxy: %w", err)
 	}
 	st, err := sqlite.Open(ctx, sqlite.Config{Dir: dir, Program: "perdure mcp proxy"})
 	if err != nil {
@@ -219,7 +228,8 @@ func proxyMCP(ctx context.Context, p mcp.Proxying, log *slog.Logger) (err error)
 	}
 	era, learned := proxyEra(dir, p, log)
 	client, err := mcptool.Open(ctx, mcptool.Config{
-		Dial: dialKeeper(dir, p), URL: p.URL, HTTP: way, Classes: p.Classes, Handles: handlesIn(st), Version: version().Version, Log: log, Era: era, Learned: learned,
+		Dial: dialBroker(dir, p), URL: p.URL, HTTP: way, Classes: p.Classes, Handles: handlesIn(st),
+		Version: version().Version, Log: log, Era: era, OnVersion: learned,
 	})
 	if err != nil {
 		return err
@@ -231,26 +241,30 @@ func proxyMCP(ctx context.Context, p mcp.Proxying, log *slog.Logger) (err error)
 	tools := tool.NewRegistry()
 	var marked []mcpserver.Exposed
 	for _, r := range remotes {
-		if err := tool.NewRegistry(r).Err(); err != nil { // one that cannot be served does not stop the others
-			log.Warn("a tool of the MCP server cannot be served, and is left out", "tool", r.Definition().Name, "error", err)
+		if err := tool.NewRegistry(r).Err(); err != nil { // an invalid tool does not affect the others
+			log.Warn("MCP tool skipped", "tool", r.Definition().Name, "error", err)
 			continue
 		}
 		tools.Register(r)
-		marked = append(marked, mcpserver.Exposed{Name: r.Spec().Name, As: r.Definition().Name, Verbatim: true, Definition: r.Definition()})
+		marked = append(marked, mcpserver.Exposed{Name: r.Spec().Name, PublicName: r.Definition().Name, Verbatim: true,
+			Definition: r.Definition()})
 	}
-	eng, err := local.Open(ctx, local.Config{Store: st, Model: noModel{}, Tools: tools, Drain: -1, Return: timesOf(p.StopTime, false).end, SoftBudget: tool.Never, Log: log})
+	eng, err := local.Open(ctx, local.Config{Store: st, Model: unavailableModel{}, Tools: tools, Drain: -1,
+		Return: timesOf(p.StopTime, false).end, SoftBudget: tool.Never, Log: log})
 	if err != nil {
 		return errors.Join(err, client.Close(true))
 	}
-	door := newDoor(eng, st, dir, log) // so that people can look, and resolve, while the proxy has the directory
+	// so that users can inspect and resolve calls while the proxy holds the directory
+	door := newAPIServer(eng, st, dir, log)
 	door.answer = timesOf(p.StopTime, false).answer
 	if err := door.openSocket(); err != nil {
 		return errors.Join(err, client.Close(true))
 	}
-	run := func(ctx context.Context) error { return door.carry(ctx, eng.Run) }
-	err = whileRunning(ctx, run, func(ctx context.Context) error {
+	run := func(ctx context.Context) error { return door.serveWorkers(ctx, eng.Run) }
+	err = serveWhileRunning(ctx, run, func(ctx context.Context) error {
 		server, err := mcpserver.New(ctx, mcpserver.Config{
-			Engine: eng, Tools: marked, Local: &mcpserver.Principal{ID: localPrincipal}, Name: p.Name, Command: "perdure --data " + dir, Version: version().Version, SoftBudget: p.SoftBudget, Log: log,
+			Engine: eng, Tools: marked, Local: &mcpserver.Principal{ID: localPrincipal}, Name: p.Name,
+			Command: "perdure --data " + dir, Version: version().Version, SoftBudget: p.SoftBudget, Log: log,
 		})
 		if err != nil {
 			return err
@@ -263,8 +277,8 @@ func proxyMCP(ctx context.Context, p mcp.Proxying, log *slog.Logger) (err error)
 	return errors.Join(err, client.Close(true), door.close())
 }
 
-// proxyName is the name of a proxy that was given none: of its command, with a digest of all its words.
-func proxyName(p mcp.Proxying) string {
+// proxyName returns the default name of a proxy: its command, and a digest of all arguments.
+func proxyName(p mcp.ProxyOptions) string {
 	words := append([]string{p.URL}, p.Command...)
 	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
 	base := "url"
@@ -274,54 +288,56 @@ func proxyName(p mcp.Proxying) string {
 	return base + "-" + hex.EncodeToString(sum[:4])
 }
 
-// isFolder reports a name that is a folder of its own right where it is put.
+// isFolder reports whether a name is that of a direct subfolder.
 func isFolder(name string) bool {
 	return filepath.IsLocal(name) && filepath.Base(name) == name && name != "."
 }
 
-// proxyEra is what a proxy's server spoke within a day, and what keeps what it speaks now: one that answers nothing it does not know takes
-// half a minute to ask.
-func proxyEra(dir string, p mcp.Proxying, log *slog.Logger) (era string, learned func(era string)) {
+// proxyEra returns the protocol version that the proxy's server used within the last day, and a
+// function that stores the current one. Detecting it takes half a minute with a server that does
+// not respond to unknown requests.
+func proxyEra(dir string, p mcp.ProxyOptions, log *slog.Logger) (era string, learned func(era string)) {
 	of := mcpServer{URL: p.URL}
 	if len(p.Command) > 0 {
 		of.Command, of.Args = p.Command[0], p.Command[1:]
 	}
 	s := &mcpServers{dir: dir, log: log}
-	if said, ok := s.known(keptServer, of); ok && time.Since(said.At) < mcpFresh {
-		era = said.Era
+	if said, ok := s.known(keeperCommand, of); ok && time.Since(said.At) < mcpProbeMaxAge {
+		era = said.ProtocolVersion
 	}
 	return era, func(era string) {
-		s.keep(keptServer, mcpSaid{Of: of.digest(), At: time.Now().UTC(), Era: era})
+		s.storeProbe(keeperCommand, mcpProbe{Of: of.digest(), At: time.Now().UTC(), ProtocolVersion: era})
 	}
 }
 
-// overHTTP is the way to a server that was typed as a URL; nil: it is a command.
-func overHTTP(p mcp.Proxying) (*http.Client, error) {
+// overHTTP returns the HTTP client for a server with a URL; nil: the server is a command.
+func overHTTP(p mcp.ProxyOptions) (*http.Client, error) {
 	if p.URL == "" {
 		return nil, nil
 	}
 	return egress.ForURL(p.URL)
 }
 
-// dialKeeper connects to whoever keeps a proxy's server, and starts a keeper where there is none. It lives on when this process
-// dies, in a session of its own.
-func dialKeeper(dir string, p mcp.Proxying) func(context.Context) (io.ReadWriteCloser, error) {
+// dialBroker returns a function that connects to the process that keeps the proxy's server alive,
+// and starts that process if necessary. It runs in a session of its own, and survives this process.
+func dialBroker(dir string, p mcp.ProxyOptions) func(context.Context) (io.ReadWriteCloser, error) {
 	if len(p.Command) == 0 {
 		return nil
 	}
-	return keeper{socket: filepath.Join(dir, keeperSocket), log: filepath.Join(dir, "server.log"), command: p.Command}.dial
+	return mcpBroker{socket: filepath.Join(dir, brokerSocket), log: filepath.Join(dir, "server.log"),
+		command: p.Command}.dial
 }
 
-// keeper is a process that keeps an MCP server.
-type keeper struct {
+// mcpBroker describes a process that keeps an MCP server alive.
+type mcpBroker struct {
 	socket, log string // paths
 	command     []string
-	env         []string // beside this program's own
+	env         []string // in addition to this program's own
 }
 
-func (k keeper) dial(ctx context.Context) (io.ReadWriteCloser, error) {
+func (k mcpBroker) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	if len(k.socket) > maxSocketPath {
-		return nil, fmt.Errorf("%w socket %s: its path has %d bytes, and systems take %d; give a data directory with a shorter path (--data), or a shorter name",
+		return nil, fmt.Errorf("%w socket %s: its path has %d bytes, but at most %d are possible; use a data directory with a shorter path (--data), or a shorter name",
 			perdure.Invalid, k.socket, len(k.socket), maxSocketPath)
 	}
 	if conn, err := egress.DialSocket(ctx, k.socket); err == nil {
@@ -333,11 +349,12 @@ func (k keeper) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	}
 	defer out.Close()
 	process := exec.Command(self(), append([]string{"mcp", "keep", "--socket", k.socket, "--"}, k.command...)...)
-	process.Stderr, process.SysProcAttr, process.Env = out, &syscall.SysProcAttr{Setsid: true}, append(strangersEnv(), k.env...)
+	process.Stderr, process.SysProcAttr, process.Env = out, &syscall.SysProcAttr{Setsid: true},
+		append(foreignEnv(), k.env...)
 	if err := process.Start(); err != nil {
-		return nil, fmt.Errorf("start the keeper: %w", err)
+		return nil, fmt.Errorf("start the process that keeps the MCP server: %w", err)
 	}
-	ended := make(chan error, 1) // of one process
+	ended := make(chan error, 1) // capacity 1: one result
 	go func() { ended <- process.Wait() }()
 	for {
 		if conn, err := egress.DialSocket(ctx, k.socket); err == nil {
@@ -347,25 +364,26 @@ func (k keeper) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case err := <-ended:
-			return nil, fmt.Errorf("the server did not stay: %v; %s says why", err, k.log)
+			return nil, fmt.Errorf("the MCP server exited: %v; see %s", err, k.log)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// ownVariables open what is ours: a server of others is not handed them (S15). One that needs them is given them in mcp.json.
-var ownVariables = []string{"PERDURE_TOKEN", "PERDURE_DATABASE"}
+// secretVariables give access to Perdure itself. They are not passed to MCP servers (S15); one that
+// needs them gets them in mcp.json.
+var secretVariables = []string{"PERDURE_TOKEN", "PERDURE_DATABASE"}
 
-// strangersEnv is this program's environment for a server of others.
-func strangersEnv() []string {
+// foreignEnv returns this program's environment for an MCP server.
+func foreignEnv() []string {
 	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		return slices.Contains(ownVariables, name)
+		return slices.Contains(secretVariables, name)
 	})
 }
 
 // serveProxy serves on a loopback address.
-func serveProxy(ctx context.Context, p mcp.Proxying, handler http.Handler) error {
+func serveProxy(ctx context.Context, p mcp.ProxyOptions, handler http.Handler) error {
 	host, _, err := net.SplitHostPort(p.Listen)
 	if err != nil || !isLoopback(host) {
 		return fmt.Errorf("%w address %q: want a loopback HOST:PORT", perdure.Invalid, p.Listen)
@@ -378,7 +396,7 @@ func serveProxy(ctx context.Context, p mcp.Proxying, handler http.Handler) error
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", handler)
 	web := api.NewServer(mux, slog.New(slog.DiscardHandler))
-	stop := context.AfterFunc(ctx, func() { _ = web.Close() }) // the engine lets its work be
+	stop := context.AfterFunc(ctx, func() { _ = web.Close() }) // the engine keeps its work
 	defer stop()
 	if err := web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -386,16 +404,17 @@ func serveProxy(ctx context.Context, p mcp.Proxying, handler http.Handler) error
 	return nil
 }
 
-// keepMCP keeps a server.
-func keepMCP(ctx context.Context, k mcp.Keeping, log *slog.Logger) error {
-	return mcptool.Keep(ctx, mcptool.Keeping{Socket: k.Socket, Command: k.Command, Linger: k.Linger, Stop: k.StopTime, Log: log})
+// keepMCP keeps a server alive.
+func keepMCP(ctx context.Context, k mcp.KeepOptions, log *slog.Logger) error {
+	return mcptool.RunBroker(ctx, mcptool.BrokerConfig{Socket: k.Socket, Command: k.Command, Linger: k.Linger, Stop: k.StopTime,
+		Log: log})
 }
 
-// noModel is the model of a proxy, which asks none.
-type noModel struct{}
+// unavailableModel is the model of a proxy, which calls none.
+type unavailableModel struct{}
 
-// Stream has no answer.
-func (noModel) Stream(context.Context, model.Request) iter.Seq2[model.Delta, error] {
+// Stream returns an error.
+func (unavailableModel) Stream(context.Context, model.Request) iter.Seq2[model.Delta, error] {
 	return func(yield func(model.Delta, error) bool) {
 		yield(model.Delta{}, &model.Error{Code: model.Unavailable, Text: "a proxy has no model"})
 	}

@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// mcpFixture is a plain MCP server on stdio with one tool: it notes that it began, waits until a file is there, and notes
-// that it is done. Asked with a method's name, it asks that of its client, and answers what it heard. More tools stand in a file.
+// mcpFixture is a simple MCP server on stdio with one tool: it logs the start, waits until a file
+// exists, and logs the end. If the argument is the name of a method, it sends that request to its
+// client, and returns the response. Further tools are in a file.
 func mcpFixture() {
 	dir := os.Args[1]
 	asking := ""
@@ -72,13 +73,13 @@ func mcpFixture() {
 	}
 }
 
-// moreTools is the tools of the world outside, each after a comma; there are none without their file.
+// moreTools returns the tools of that file, each after a comma; without the file there are none.
 func moreTools(dir string) string {
 	text, _ := os.ReadFile(filepath.Join(dir, "tools"))
 	return string(text)
 }
 
-// note adds a line to the file of the world outside.
+// note appends a line to the log of the fixture.
 func note(dir, text string) {
 	f, err := os.OpenFile(filepath.Join(dir, "noted"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
@@ -87,7 +88,7 @@ func note(dir, text string) {
 	}
 }
 
-// mcpClient speaks the newest wire on the stdio of a program.
+// mcpClient speaks the newest MCP protocol on the stdio of a program.
 type mcpClient struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -122,7 +123,7 @@ func (c *mcpClient) kill() {
 	_ = c.cmd.Wait()
 }
 
-// log is what the server behind the proxy said.
+// log is the log of the server behind the proxy.
 func (c *mcpClient) log() string {
 	logs, _ := filepath.Glob(filepath.Join(c.cmd.Args[4], "mcp-proxy", "*", "server.log"))
 	var all []byte
@@ -199,7 +200,7 @@ func (c *mcpClient) end(id string) map[string]any {
 	return nil
 }
 
-// awaitNote waits until the world outside has a line.
+// awaitNote waits until the log of the fixture has a line.
 func awaitNote(t *testing.T, dir, line string) {
 	t.Helper()
 	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); {
@@ -218,8 +219,8 @@ func letGo(t *testing.T, dir, name string) {
 	}
 }
 
-// TestMCPProxy: a call goes on while its proxy is killed, its result is there afterwards, and it was made once. When the
-// server itself is killed, the class decides.
+// TestMCPProxy: a call continues while its proxy is killed, its result exists afterwards, and it
+// was made once. When the server itself is killed, the class decides.
 func TestMCPProxy(t *testing.T) {
 	t.Parallel()
 	data, world := shortDir(t), t.TempDir()
@@ -234,7 +235,7 @@ func TestMCPProxy(t *testing.T) {
 	awaitNote(t, world, "began a")
 	p.kill()
 	letGo(t, world, "a")
-	awaitNote(t, world, "did a") // while nobody proxies
+	awaitNote(t, world, "did a") // while no proxy runs
 	p = startMCP(t, args...)
 	done := p.end(id)
 	if text, _ := json.Marshal(done["result"]); done["status"] != "completed" || string(text) != `{"content":[{"text":"did a","type":"text"},{"text":"twice said","type":"text"}]}` {
@@ -243,7 +244,7 @@ func TestMCPProxy(t *testing.T) {
 
 	id = p.begin("work.slowly", `{"name":"b"}`)
 	awaitNote(t, world, "began b")
-	for range 3 { // killed again and again while it runs
+	for range 3 { // killed repeatedly while it runs
 		p.kill()
 		p = startMCP(t, args...)
 		p.ask("tools/list", "")
@@ -253,7 +254,8 @@ func TestMCPProxy(t *testing.T) {
 		t.Errorf("got %v", done)
 	}
 
-	// The server itself dies in the middle of a call: nobody knows what became of it, and the next call has another server.
+	// The server itself dies during a call: its outcome is unknown, and the next call has another
+	// server.
 	id = p.begin("work.slowly", `{"name":"c"}`)
 	awaitNote(t, world, "began c")
 	shellOut(t, "pkill", "-9", "-f", "^mcpfixture "+world)
@@ -270,7 +272,7 @@ func TestMCPProxy(t *testing.T) {
 	}
 }
 
-// awaitGone waits until no process has these words.
+// awaitGone waits until no process has these words in its command line.
 func awaitGone(t *testing.T, words string) {
 	t.Helper()
 	for limit := time.Now().Add(30 * time.Second); time.Now().Before(limit); {
@@ -291,19 +293,19 @@ func shellOut(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// keyedMeta is what of a request names a call by a key of the client's own.
+// keyedMeta is the part of a request that contains the client's key of a call.
 func keyedMeta(key string) string {
 	return `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},` +
 		`"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}},"io.github.perdure/key":"` + key + `"},`
 }
 
-// send sends a request of which nobody reads the answer.
+// send sends a request without reading the response.
 func (c *mcpClient) send(method, params string) {
 	c.id++
 	fmt.Fprintf(c.in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`+"\n", c.id, method, params)
 }
 
-// keyed calls a tool under a key and returns its task.
+// keyed calls a tool with a key and returns its task.
 func (c *mcpClient) keyed(key, call string) string {
 	c.t.Helper()
 	c.send("tools/call", keyedMeta(key)+call)

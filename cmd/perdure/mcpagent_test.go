@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestMCPProxyAgent: an agent of mcp.json is a tool of a client, and what it was asked goes on over the death of the server.
+// TestMCPProxyAgent: an agent of mcp.json is a tool for a client, and its request survives the
+// death of the server.
 func TestMCPProxyAgent(t *testing.T) {
 	t.Parallel()
 	data := shortDir(t)
@@ -37,8 +38,8 @@ func TestMCPProxyAgent(t *testing.T) {
 	c.leave()
 }
 
-// TestMCPProxyServers: the tools of a server of mcp.json are an agent's that chose it; each session has a server of its own, which
-// ends with the program.
+// TestMCPProxyServers: an agent that selected a server of mcp.json has its tools; each session has
+// its own server process, which ends with the program.
 func TestMCPProxyServers(t *testing.T) {
 	t.Parallel()
 	data, world := shortDir(t), t.TempDir()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// oldServer is a server on stdio that notes what it is asked, and knows nothing of newer versions.
+// oldServer is a server on stdio that logs its requests, and does not know newer protocol versions.
 const oldServer = `while read -r line; do
 	id=$(printf '%s' "$line" | sed -n 's/^{"jsonrpc":"2.0","id":"\([^"]*\)".*/\1/p')
 	method=$(printf '%s' "$line" | sed -n 's/.*"method":"\([^"]*\)".*/\1/p')
@@ -20,8 +20,8 @@ const oldServer = `while read -r line; do
 	[ -z "$id" ] || printf '%s\n' '{"jsonrpc":"2.0","id":"'"$id"'",'"$says"'}'
 done`
 
-// TestMCPProxyEra: a proxy asks its server once what it speaks, since a server that answers nothing it does not know takes long to ask.
-// Another server of the same name is asked itself.
+// TestMCPProxyEra: a proxy probes the protocol version of its server once, since a server that
+// ignores unknown requests makes the probe slow. Another server of the same name is probed again.
 func TestMCPProxyEra(t *testing.T) {
 	t.Parallel()
 	data, world := shortDir(t), t.TempDir()

@@ -60,7 +60,7 @@ func startRemote(t *testing.T, script string) remoteRuntime {
 	return remoteRuntime{t, strings.TrimSpace(url), strings.TrimSpace(string(token))}
 }
 
-// tasks are the remote's, of its own tools.
+// tasks returns the remote's tasks of its own tools.
 func (r remoteRuntime) tasks() []perdure.Task {
 	r.t.Helper()
 	req, err := http.NewRequest(http.MethodGet, r.url+"/v1/tasks", nil)
@@ -104,7 +104,7 @@ func (r remoteRuntime) until(n int, state perdure.TaskState) {
 	}
 }
 
-// asker is the arguments of a perdure for which that agent is an external one.
+// asker returns the arguments of a perdure that has this agent as an external one.
 func (r remoteRuntime) asker(class perdure.EffectClass) []string {
 	r.t.Helper()
 	data := shortDir(r.t)
@@ -115,7 +115,7 @@ func (r remoteRuntime) asker(class perdure.EffectClass) []string {
 	return []string{"mcp", "serve", "--data", data, "--tool", "far__ask_build"}
 }
 
-// agents are the external agents that the asker, which does not run now, knows of.
+// agents returns the external agents in the store of the asker, which does not run now.
 func (r remoteRuntime) agents(args []string) (tasks []perdure.Task) {
 	r.t.Helper()
 	out := shellOut(r.t, "perdure", "--data", args[3], "task", "list", "-o", "jsonl")
@@ -131,8 +131,8 @@ func (r remoteRuntime) agents(args []string) (tasks []perdure.Task) {
 	return tasks
 }
 
-// TestMCPExternalAgentKills: the agent of another runtime works while who asked it is killed in the middle of its polls, and at its
-// end nobody polls: one remote task, one answer.
+// TestMCPExternalAgentKills: the agent of another runtime works while the asker is killed between
+// its polls, and nothing polls at its end: one remote task, one answer.
 func TestMCPExternalAgentKills(t *testing.T) {
 	t.Parallel()
 	kills := soak.Count(t, "PERDURE_MCP_AGENT_KILLS", 3, 30)
@@ -168,14 +168,14 @@ func TestMCPExternalAgentKills(t *testing.T) {
 	t.Logf("%d kills of who asks: one remote task, one answer", kills+1)
 }
 
-// TestMCPExternalAgentCancel: a cancel of who asked, after its death, ends the agent's work.
+// TestMCPExternalAgentCancel: a cancel by the asker, after its restart, ends the agent's work.
 func TestMCPExternalAgentCancel(t *testing.T) {
 	t.Parallel()
 	r := startRemote(t, "steps:\n  - {text: late, delay: 10m, repeat: true}\n")
 	args := r.asker(perdure.Idempotent)
 	c := startMCP(t, args...)
 	id := c.begin("far__ask_build", `{"message":"a house"}`)
-	c.kill() // wherever it was: the same key is the same remote task
+	c.kill() // at any point: the same key is the same remote task
 	c = startMCP(t, args...)
 	r.until(1, perdure.TaskRunning)
 	c.ask("tasks/cancel", fmt.Sprintf(`"taskId":%q`, id))

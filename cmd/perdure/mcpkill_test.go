@@ -23,9 +23,10 @@ import (
 	"github.com/perdure/perdure/internal/soak"
 )
 
-// TestMCPProxyKills kills a proxy at any moment of its calls: PERDURE_MCP_KILLS says how often, each of a server whose calls are quick,
-// as a file system's, and of one that sleeps all the time, for about PERDURE_MCP_SLEEP seconds. Every result stays as it was told, every
-// effect is there once, and a call has one task.
+// TestMCPProxyKills kills a proxy at any moment of its calls: PERDURE_MCP_KILLS is the number of
+// kills, each for a server with quick calls, like a file system, and for one that always sleeps,
+// for about PERDURE_MCP_SLEEP seconds. Every reported result stays the same, every effect happens
+// once, and a call has one task.
 func TestMCPProxyKills(t *testing.T) {
 	t.Parallel()
 	kills := soak.Count(t, "PERDURE_MCP_KILLS", 4, 100)
@@ -58,7 +59,7 @@ func TestMCPProxyKills(t *testing.T) {
 		}
 		for id, before := range told {
 			if now, _ := json.Marshal(p.ask("tasks/get", fmt.Sprintf(`"taskId":%q`, id))["result"]); string(now) != before {
-				t.Errorf("task %s came to %s, and was told as %s", id, now, before)
+				t.Errorf("task %s came to %s, and was reported as %s", id, now, before)
 			}
 		}
 		p.leave()
@@ -70,7 +71,8 @@ func TestMCPProxyKills(t *testing.T) {
 	})
 	t.Run("sleeper", func(t *testing.T) {
 		t.Parallel()
-		lives := 2 * time.Duration(soak.Count(t, "PERDURE_MCP_SLEEP", 0, 600)) * time.Second / time.Duration(kills) // at most, so half of that on average
+		// the maximum, so half of it on average
+		lives := 2 * time.Duration(soak.Count(t, "PERDURE_MCP_SLEEP", 0, 600)) * time.Second / time.Duration(kills)
 		data, world := shortDir(t), t.TempDir()
 		args := []string{"mcp", "proxy", "--data", data, "--name", "sleeper", "--", "mcpfixture", world}
 		p := startMCP(t, args...)
@@ -97,7 +99,7 @@ func TestMCPProxyKills(t *testing.T) {
 	})
 }
 
-// listening is a proxy on an address of its own, over its deaths.
+// listening is a proxy with a fixed address, over several processes.
 type listening struct {
 	t    *testing.T
 	args []string
@@ -138,7 +140,7 @@ func (l *listening) kill(signal os.Signal) {
 
 var errAway = errors.New("nobody answers")
 
-// ask sends a request, and returns its result, or the error of its wire.
+// ask sends a request, and returns its result, or its MCP error.
 func (l *listening) ask(ctx context.Context, method, name, params string) (result map[string]any, err error) {
 	l.mu.Lock()
 	url := l.url
@@ -173,7 +175,7 @@ func (l *listening) ask(ctx context.Context, method, name, params string) (resul
 		Error  any            `json:"error"`
 	}
 	if json.Unmarshal(bytes.TrimSpace(text), &m) != nil {
-		return nil, errAway // it died in the middle of its answer
+		return nil, errAway // it died while it sent the response
 	}
 	if m.Error != nil {
 		return nil, fmt.Errorf("%s %s: %v", method, name, m.Error)
@@ -181,8 +183,8 @@ func (l *listening) ask(ctx context.Context, method, name, params string) (resul
 	return m.Result, nil
 }
 
-// TestMCPProxyPolls kills a server while clients make calls and poll them, as often as PERDURE_MCP_POLL_KILLS says: every handle that was
-// given out is found, from then on, and comes to its end (M1).
+// TestMCPProxyPolls kills a server PERDURE_MCP_POLL_KILLS times while clients make calls and poll
+// them: every returned handle is found from then on, and ends (M1).
 func TestMCPProxyPolls(t *testing.T) {
 	t.Parallel()
 	kills := soak.Count(t, "PERDURE_MCP_POLL_KILLS", 4, 1000)
@@ -197,7 +199,7 @@ func TestMCPProxyPolls(t *testing.T) {
 		group.Go(func() { given.client(ctx, l, world, client) })
 	}
 	for range kills {
-		given.await(given.seen() + 4) // it is up, and clients are at work
+		given.await(given.seen() + 4) // it is up, and clients are working
 		<-time.After(rand.N(60 * time.Millisecond))
 		l.kill(os.Kill)
 		l.start()
@@ -208,21 +210,21 @@ func TestMCPProxyPolls(t *testing.T) {
 	t.Logf("%d kills, %d handles given out, %d polls: every handle came to its end, every effect once", kills, len(given.names), given.polls)
 }
 
-// given is the handles that were given out.
+// given is the handles that clients received.
 type given struct {
 	mu    sync.Mutex
-	names map[string]string // guarded by mu; what was called, by handle
+	names map[string]string // guarded by mu; names of the calls, by handle
 	polls int               // guarded by mu
 }
 
-// seen counts the answers that clients had.
+// seen counts the responses to clients.
 func (g *given) seen() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.polls + len(g.names)
 }
 
-// await waits until clients had so many answers, but not for long: they may all be held up.
+// await waits until clients have received n responses, but not for long: they may all be blocked.
 func (g *given) await(n int) {
 	for limit := time.Now().Add(5 * time.Second); g.seen() < n && time.Now().Before(limit); {
 		<-time.After(5 * time.Millisecond)
@@ -265,7 +267,7 @@ func (g *given) client(ctx context.Context, l *listening, world string, client i
 	}
 }
 
-// allEnd wants the end of every task, and its effect once.
+// allEnd checks that every task ends, with one effect.
 func (g *given) allEnd(l *listening, world string) {
 	t := l.t
 	for id := range g.names {

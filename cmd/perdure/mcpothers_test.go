@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestMCPProxyOthers puts two servers from npm behind the proxy, kills the proxy in the middle of a call, and wants the
-// result and one effect. make conformance says where they are.
+// TestMCPProxyOthers runs two servers from npm behind the proxy, kills the proxy during a call, and
+// checks for the result and one effect. make conformance says where they are.
 func TestMCPProxyOthers(t *testing.T) {
 	node, servers := os.Getenv("PERDURE_NODE"), os.Getenv("PERDURE_MCP_SERVERS")
 	if node == "" || servers == "" {
@@ -42,13 +42,14 @@ func TestMCPProxyOthers(t *testing.T) {
 		p := startMCP(t, args...)
 		p.ask("tools/list", "")
 		server := strings.Fields(shellOut(t, "pgrep", "-f", "^"+node+" "+script+" "+folder))[0]
-		shellOut(t, "kill", "-STOP", server) // so that it is in the middle of a call
+		shellOut(t, "kill", "-STOP", server) // so that it is still in the call
 		id := p.begin("move_file", fmt.Sprintf(`{"source":"%[1]s/a","destination":"%[1]s/b"}`, folder))
 		<-time.After(300 * time.Millisecond)
 		p.kill()
 		p = startMCP(t, args...)
 		shellOut(t, "kill", "-CONT", server)
-		if done := p.end(id); !strings.Contains(fmt.Sprint(done["result"]), "Successfully moved") { // a second move would fail
+		// a second move would fail
+		if done := p.end(id); !strings.Contains(fmt.Sprint(done["result"]), "Successfully moved") {
 			t.Errorf("got %v", done)
 		}
 		p.leave()

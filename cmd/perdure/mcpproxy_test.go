@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestMCPProxyURL: a proxy before a server over HTTP, which makes tasks of calls, is killed in the middle of one, and finds it again by
-// the handle that it kept. That server is another proxy.
+// TestMCPProxyURL: a proxy for a server over HTTP, which makes tasks of calls, is killed during
+// one, and finds it again with the stored handle. That server is another proxy.
 func TestMCPProxyURL(t *testing.T) {
 	t.Parallel()
 	world := t.TempDir()
@@ -57,7 +57,8 @@ func TestMCPProxyURL(t *testing.T) {
 	}
 }
 
-// TestMCPProxyQuestions: a question of the server is one of the task; what else it asks of its client is refused in words.
+// TestMCPProxyQuestions: a question of the server becomes one of the task; its other requests to
+// the client are refused with an explanation.
 func TestMCPProxyQuestions(t *testing.T) {
 	t.Parallel()
 	world := t.TempDir()
@@ -78,7 +79,7 @@ func TestMCPProxyQuestions(t *testing.T) {
 	}
 	for _, method := range []string{"sampling/createMessage", "roots/list"} {
 		id := p.begin("work.slowly", fmt.Sprintf(`{"name":%q}`, method))
-		if done := p.end(id); !strings.Contains(fmt.Sprint(done["result"]), method+" is not handed on") {
+		if done := p.end(id); !strings.Contains(fmt.Sprint(done["result"]), method+" is not supported") {
 			t.Errorf("got %v", done)
 		}
 	}
@@ -86,8 +87,9 @@ func TestMCPProxyQuestions(t *testing.T) {
 	awaitGone(t, "mcpfixture "+world)
 }
 
-// TestMCPProxyDefinitions: a tool without a schema is shown with one, and one without a name, or with that of another, is left out; the others are served. Who has
-// read a reply, and makes the same call again, makes a new one.
+// TestMCPProxyDefinitions: a tool without a schema gets one; a tool without a name, or with a
+// duplicate name, is left out; the others are served. A client that repeats a call after it read
+// the reply makes a new call.
 func TestMCPProxyDefinitions(t *testing.T) {
 	t.Parallel()
 	world := t.TempDir()
@@ -120,7 +122,8 @@ func TestMCPProxyDefinitions(t *testing.T) {
 	awaitGone(t, "mcpfixture "+world)
 }
 
-// TestS15ServersEnvironment: a server of others has the environment that it was started in, without what opens ours.
+// TestS15ServersEnvironment: a foreign server has the environment that it was started in, without
+// Perdure's secrets.
 func TestS15ServersEnvironment(t *testing.T) {
 	t.Setenv("PERDURE_TOKEN", "perdure_of_ours")
 	t.Setenv("THEIRS", "a word")
@@ -136,7 +139,8 @@ func TestS15ServersEnvironment(t *testing.T) {
 	}
 }
 
-// TestMCPProxyFolders: a proxy stays in its data directory, and says what to do where its folder's path is too long for a socket.
+// TestMCPProxyFolders: a proxy stays in its data directory, and has a hint if the path of its
+// folder is too long for a socket.
 func TestMCPProxyFolders(t *testing.T) {
 	t.Parallel()
 	data := shortDir(t)

@@ -30,65 +30,67 @@ import (
 	"github.com/perdure/perdure/tool/mcptool"
 )
 
-// mcpServer is an MCP server whose tools agents may use.
+// mcpServer is an MCP server whose tools agents can use.
 type mcpServer struct {
-	Type    string                         `json:"type"` // as others write it; what is given below says it
+	Type    string                         `json:"type"` // accepted for compatibility, and ignored
 	Command string                         `json:"command"`
 	Args    []string                       `json:"args"`
-	Env     map[string]string              `json:"env"` // beside this program's own
+	Env     map[string]string              `json:"env"` // in addition to this program's own
 	URL     string                         `json:"url"` // instead of a command
 	Headers map[string]string              `json:"headers"`
-	Classes map[string]perdure.EffectClass `json:"classes"` // by tool; without one: at_most_once
+	Classes map[string]perdure.EffectClass `json:"classes"` // by tool; default: at_most_once
 	Tools   []string                       `json:"tools"`   // empty: all
-	Agents  []string                       `json:"agents"`  // the tools that ask another agent, with * for any letters
-	Shared  bool                           `json:"shared"`  // one server, or one connection, for all sessions
+	Agents  []string                       `json:"agents"`  // tools that call another agent; * matches any characters
+	Shared  bool                           `json:"shared"`  // one server or connection for all sessions
 }
 
-// How long a server may take to say what it has, and how long that is believed.
+// How long a server may take to report its tools, and how long the report is valid.
 const (
-	mcpProbeTime = 20 * time.Second
-	mcpFresh     = 24 * time.Hour
+	mcpProbeTime   = 20 * time.Second
+	mcpProbeMaxAge = 24 * time.Hour
 )
 
-// mcpSaid is what a server said of itself, kept so that not every start asks it again.
-type mcpSaid struct {
-	Of     string      `json:"of"` // a digest of how it is reached
-	At     time.Time   `json:"at"`
-	Era    string      `json:"era"`
-	Server string      `json:"server"`
-	Tasks  bool        `json:"tasks"` // it makes tasks of calls
-	Tools  []*sdk.Tool `json:"tools"`
+// mcpProbe is the stored report of a server, so that not every start needs to contact it.
+type mcpProbe struct {
+	Of              string      `json:"of"` // digest of the configuration of the connection
+	At              time.Time   `json:"at"`
+	ProtocolVersion string      `json:"era"`
+	Server          string      `json:"server"`
+	Tasks           bool        `json:"tasks"` // the server runs calls as tasks
+	Tools           []*sdk.Tool `json:"tools"`
 }
 
 // mcpServers are the servers of a data directory. The zero value has none.
 type mcpServers struct {
-	dir string // mcp of the data directory
+	dir string // folder mcp of the data directory
 	st  store.Store
 	log *slog.Logger
 	all []*mcptool.Server
 
-	told func(name string, of mcpServer, err error) // whether a server answered; nil: nobody asks
+	probes func(name string, of mcpServer, err error) // receives whether a server responded; nil: nobody does
 }
 
-// newMCPServers gives agents the tools of the servers that the file names. One that cannot be reached, and never was, is left out.
-func newMCPServers(ctx context.Context, home mcpHome, s *mcpServers, tools *tool.Registry) error {
+// newMCPServers adds the tools of the servers in the file. A server that cannot be reached, and has
+// no stored report, is skipped.
+func newMCPServers(ctx context.Context, home mcpConfig, s *mcpServers, tools *tool.Registry) error {
 	for _, name := range slices.Sorted(maps.Keys(home.Servers)) {
 		of := home.Servers[name]
 		if err := of.check(); err != nil {
 			return fmt.Errorf("MCP server %s of %s: %w", name, mcpFile, err)
 		}
-		said, err := s.said(ctx, name, of, false)
-		if s.told != nil {
-			s.told(name, of, err)
+		said, err := s.probeOf(ctx, name, of, false)
+		if s.probes != nil {
+			s.probes(name, of, err)
 		}
 		if err != nil {
-			s.log.Warn("an MCP server cannot be reached, and its tools are not there", "server", name, "error", err)
+			s.log.Warn("MCP server not reachable, its tools are missing", "server", name, "error", err)
 			continue
 		}
 		server, err := mcptool.NewServer(mcptool.ServerConfig{
-			Name: name, Definitions: said.Tools, Shared: of.Shared, Classes: of.Classes, Only: of.Tools, Agents: of.Agents, Handles: handlesIn(s.st),
+			Name: name, Definitions: said.Tools, Shared: of.Shared, Classes: of.Classes, Only: of.Tools,
+			Agents: of.Agents, Handles: handlesIn(s.st),
 			Open: func(ctx context.Context, session perdure.SessionID) (*mcptool.Client, error) {
-				cfg := mcptool.Config{Era: said.Era, Changed: func() { s.stale(name) }}
+				cfg := mcptool.Config{Era: said.ProtocolVersion, OnToolsChanged: func() { s.stale(name) }}
 				return s.opening(ctx, of, cfg, name+"\x00"+string(session))
 			},
 		})
@@ -96,17 +98,17 @@ func newMCPServers(ctx context.Context, home mcpHome, s *mcpServers, tools *tool
 			return fmt.Errorf("%s: %w", mcpFile, err)
 		}
 		for _, t := range server.Tools() {
-			tools.Offer(t)
+			tools.RegisterOptional(t)
 		}
 		s.all = append(s.all, server)
 	}
 	return nil
 }
 
-// check says what is wrong with a server's entry.
+// check returns what is wrong with the entry of a server.
 func (m mcpServer) check() error {
 	if (m.Command == "") == (m.URL == "") {
-		return fmt.Errorf("%w: name either a command, or a url", perdure.Invalid)
+		return fmt.Errorf("%w entry: give either a command or a url", perdure.Invalid)
 	}
 	for name, class := range m.Classes {
 		if !class.Valid() {
@@ -116,56 +118,59 @@ func (m mcpServer) check() error {
 	return nil
 }
 
-// said is what a server says of itself: as it said within a day, unless it is asked anew, or else as it says now, or said last.
-func (s *mcpServers) said(ctx context.Context, name string, of mcpServer, anew bool) (said mcpSaid, err error) {
+// probeOf returns the report of a server: the stored one if it is less than a day old and anew is
+// false, otherwise a new one. If the server does not respond and anew is false, an older report is
+// used.
+func (s *mcpServers) probeOf(ctx context.Context, name string, of mcpServer, anew bool) (said mcpProbe, err error) {
 	said, _ = s.known(name, of)
-	if !anew && said.Of != "" && time.Since(said.At) < mcpFresh {
+	if !anew && said.Of != "" && time.Since(said.At) < mcpProbeMaxAge {
 		return said, nil
 	}
-	fresh, err := s.probe(ctx, name, of, said.Era)
+	fresh, err := s.probe(ctx, name, of, said.ProtocolVersion)
 	switch {
 	case err != nil && said.Of != "" && !anew:
-		s.log.Warn("an MCP server cannot be reached now; its tools are as it said before", "server", name, "error", err)
+		s.log.Warn("MCP server not reachable, using its stored tools", "server", name, "error", err)
 		return said, nil
 	case err != nil:
 		return said, err
 	}
-	s.keep(name, fresh)
+	s.storeProbe(name, fresh)
 	return fresh, nil
 }
 
-// keep keeps what a server said. What is not kept is asked again.
-func (s *mcpServers) keep(name string, said mcpSaid) {
+// storeProbe stores the report of a server. After an error it is requested again next time.
+func (s *mcpServers) storeProbe(name string, said mcpProbe) {
 	text, err := json.Marshal(said)
 	if err == nil {
 		err = os.MkdirAll(s.dir, 0o700)
 	}
 	if err == nil {
-		err = os.WriteFile(s.kept(name), text, 0o600)
+		err = os.WriteFile(s.storedProbe(name), text, 0o600)
 	}
 	if err != nil {
-		s.log.Warn("what an MCP server says is not kept", "server", name, "error", err)
+		s.log.Warn("storing the report of an MCP server failed", "server", name, "error", err)
 	}
 }
 
-// kept is where it stands what a server said.
-func (s *mcpServers) kept(name string) string { return filepath.Join(s.dir, name+".json") }
+// storedProbe returns the path of the report of a server.
+func (s *mcpServers) storedProbe(name string) string { return filepath.Join(s.dir, name+".json") }
 
-// known is what a server said last.
-func (s *mcpServers) known(name string, of mcpServer) (said mcpSaid, ok bool) {
-	text, _ := os.ReadFile(s.kept(name)) // none is as good as one that cannot be read
+// known returns the stored report of a server.
+func (s *mcpServers) known(name string, of mcpServer) (said mcpProbe, ok bool) {
+	text, _ := os.ReadFile(s.storedProbe(name)) // a missing report is like an unreadable one
 	if perdure.DecodeKnownJSON(text, &said) != nil || said.Of != of.digest() {
-		return mcpSaid{}, false
+		return mcpProbe{}, false
 	}
 	return said, true
 }
 
-// probe asks a server what it has.
-func (s *mcpServers) probe(ctx context.Context, name string, of mcpServer, era string) (mcpSaid, error) {
+// probe requests the report of a server.
+func (s *mcpServers) probe(ctx context.Context, name string, of mcpServer, era string) (mcpProbe, error) {
 	ctx, cancel := context.WithTimeout(ctx, mcpProbeTime)
 	defer cancel()
-	said := mcpSaid{Of: of.digest(), At: time.Now().UTC(), Era: era}
-	client, err := s.opening(ctx, of, mcptool.Config{Era: era, Learned: func(era string) { said.Era = era }}, "probe\x00"+name)
+	said := mcpProbe{Of: of.digest(), At: time.Now().UTC(), ProtocolVersion: era}
+	client, err := s.opening(ctx, of, mcptool.Config{Era: era, OnVersion: func(era string) { said.ProtocolVersion = era }},
+		"probe\x00"+name)
 	if err != nil {
 		return said, err
 	}
@@ -174,10 +179,10 @@ func (s *mcpServers) probe(ctx context.Context, name string, of mcpServer, era s
 	return said, errors.Join(err, client.Close(true))
 }
 
-// stale forgets when a server said what it has: the next start asks it anew.
+// stale marks the report of a server as outdated, so that the next start requests a new one.
 func (s *mcpServers) stale(name string) {
 	path := filepath.Join(s.dir, name+".json")
-	var said mcpSaid
+	var said mcpProbe
 	text, err := os.ReadFile(path)
 	if err == nil {
 		err = perdure.DecodeKnownJSON(text, &said)
@@ -189,19 +194,20 @@ func (s *mcpServers) stale(name string) {
 		}
 	}
 	if err != nil {
-		s.log.Warn("an MCP server has other tools, and the next start will not ask for them", "server", name, "error", err)
+		s.log.Warn("marking the report of an MCP server as outdated failed", "server", name, "error", err)
 	}
 }
 
-// opening makes a connection for whom names it.
-func (s *mcpServers) opening(ctx context.Context, of mcpServer, cfg mcptool.Config, whose string) (client *mcptool.Client, err error) {
+// opening opens a connection for the user that whose identifies.
+func (s *mcpServers) opening(ctx context.Context, of mcpServer, cfg mcptool.Config,
+	whose string) (client *mcptool.Client, err error) {
 	cfg.Version, cfg.Log = version().Version, s.log
 	if s.st != nil {
 		cfg.Handles = handlesIn(s.st)
 	}
 	if of.URL != "" {
 		cfg.URL = of.URL
-		if cfg.HTTP, err = of.way(); err != nil {
+		if cfg.HTTP, err = of.transport(); err != nil {
 			return nil, err
 		}
 		return mcptool.Open(ctx, cfg)
@@ -210,7 +216,8 @@ func (s *mcpServers) opening(ctx context.Context, of mcpServer, cfg mcptool.Conf
 		return nil, err
 	}
 	sum := sha256.Sum256([]byte(whose + "\x00" + of.digest()))
-	k := keeper{socket: filepath.Join(s.dir, hex.EncodeToString(sum[:6])+".sock"), log: filepath.Join(s.dir, "servers.log"), command: []string{of.Command}}
+	k := mcpBroker{socket: filepath.Join(s.dir, hex.EncodeToString(sum[:6])+".sock"),
+		log: filepath.Join(s.dir, "servers.log"), command: []string{of.Command}}
 	for _, arg := range of.Args {
 		k.command = append(k.command, os.ExpandEnv(arg))
 	}
@@ -221,15 +228,15 @@ func (s *mcpServers) opening(ctx context.Context, of mcpServer, cfg mcptool.Conf
 	return mcptool.Open(ctx, cfg)
 }
 
-// digest is of how a server is reached.
+// digest returns the digest of the configuration of the connection.
 func (m mcpServer) digest() string {
-	text, _ := json.Marshal([]any{m.Command, m.Args, m.Env, m.URL, m.Headers}) // texts
+	text, _ := json.Marshal([]any{m.Command, m.Args, m.Env, m.URL, m.Headers}) // strings only: it cannot fail
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
 }
 
-// way is the way to a server over HTTP, with its headers.
-func (m mcpServer) way() (*http.Client, error) {
+// transport returns the HTTP client of a server, with its headers.
+func (m mcpServer) transport() (*http.Client, error) {
 	client, err := egress.ForURL(m.URL)
 	if err != nil || len(m.Headers) == 0 {
 		return client, err
@@ -242,7 +249,7 @@ func (m mcpServer) way() (*http.Client, error) {
 	return client, nil
 }
 
-// withHeaders adds what a server wants to be sent, to that server alone.
+// withHeaders adds the headers of a server to requests to that server only.
 type withHeaders struct {
 	next    http.RoundTripper
 	host    string
@@ -261,13 +268,13 @@ func (w withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.next.RoundTrip(sent)
 }
 
-// handlesIn keeps the handles of remote tasks in a store.
+// handlesIn stores the handles of remote tasks in a store.
 func handlesIn(st store.Store) mcptool.Handles {
 	ports := sessionport.New(sessionport.Config{Store: st})
 	return mcptool.InResources(func(call tool.Call) tool.Resources { return ports(call.Session, call).Resources })
 }
 
-// Close ends the connections, those of all servers at once.
+// Close closes the connections to all servers concurrently.
 func (s *mcpServers) Close() error {
 	errs := make([]error, len(s.all))
 	var group sync.WaitGroup
@@ -280,42 +287,44 @@ func (s *mcpServers) Close() error {
 
 var _ io.Closer = (*mcpServers)(nil)
 
-// testMCP asks a server what it has.
-func testMCP(ctx context.Context, t mcp.Testing) (said mcp.Tested, err error) {
+// testMCP requests the report of a server.
+func testMCP(ctx context.Context, t mcp.TestOptions) (said mcp.TestResult, err error) {
 	of := mcpServer{URL: t.URL}
 	if len(t.Command) > 0 {
 		of.Command, of.Args = t.Command[0], t.Command[1:]
 	}
 	if t.Name != "" {
-		home, err := readMCPHome(t.Dir)
+		home, err := readMCPConfig(t.Dir)
 		if err != nil {
 			return said, err
 		}
 		var ok bool
 		if of, ok = home.Servers[t.Name]; !ok {
-			return said, fmt.Errorf("%w: %s names no server %q", perdure.NotFound, filepath.Join(t.Dir, mcpFile), t.Name)
+			return said, fmt.Errorf("%w: %s has no server %q", perdure.NotFound, filepath.Join(t.Dir, mcpFile), t.Name)
 		}
 	}
 	if err := of.check(); err != nil {
 		return said, err
 	}
 	s := &mcpServers{dir: filepath.Join(t.Dir, "mcp"), log: slog.New(slog.DiscardHandler)}
-	var found mcpSaid
+	var found mcpProbe
 	if t.Name != "" {
-		found, err = s.said(ctx, t.Name, of, true)
+		found, err = s.probeOf(ctx, t.Name, of, true)
 	} else {
 		found, err = s.probe(ctx, "", of, "")
 	}
 	if err != nil {
 		return said, err
 	}
-	said = mcp.Tested{Server: found.Server, Era: found.Era, Tasks: found.Tasks}
-	server, err := mcptool.NewServer(mcptool.ServerConfig{Name: cmp.Or(t.Name, "server"), Definitions: found.Tools, Classes: of.Classes, Only: of.Tools, Agents: of.Agents})
+	said = mcp.TestResult{Server: found.Server, ProtocolVersion: found.ProtocolVersion, Tasks: found.Tasks}
+	server, err := mcptool.NewServer(mcptool.ServerConfig{Name: cmp.Or(t.Name, "server"), Definitions: found.Tools,
+		Classes: of.Classes, Only: of.Tools, Agents: of.Agents})
 	if err != nil {
 		return said, err
 	}
 	for _, one := range server.Tools() {
-		shown := mcp.TestedTool{Name: one.Spec().Name, Class: one.Spec().Class, Title: cmp.Or(one.Spec().DisplayName, one.Spec().Description)}
+		shown := mcp.TestedTool{Name: one.Spec().Name, Class: one.Spec().Class,
+			Title: cmp.Or(one.Spec().DisplayName, one.Spec().Description)}
 		if t.Name == "" {
 			shown.Name = one.Definition().Name
 		}

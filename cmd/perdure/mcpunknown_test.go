@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// dyingServer writes an MCP server on stdio whose one tool, charge, adds a line to a file and dies, until another file is there.
+// dyingServer writes an MCP server on stdio whose only tool, charge, appends a line to a file and
+// dies, until another file exists.
 func dyingServer(t *testing.T) (script, charged, stay string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,8 +44,9 @@ func wantLines(t *testing.T, path string, want int) {
 	}
 }
 
-// TestMCPProxyUnknown: a server dies in a call. The same call under new requests, also of the next proxy, has the unknown outcome of the
-// first, until a person has resolved it. A new key is a new call.
+// TestMCPProxyUnknown: a server dies during a call. The same call in new requests, even of the next
+// proxy, has the unknown outcome of the first, until a person has resolved it. A new key is a new
+// call.
 func TestMCPProxyUnknown(t *testing.T) {
 	t.Parallel()
 	script, charged, stay := dyingServer(t)
@@ -87,7 +89,8 @@ func TestMCPProxyUnknown(t *testing.T) {
 	p.leave()
 }
 
-// TestRunUnknown: a model that repeats the call whose outcome is unknown is answered with that, and charges again only by naming it.
+// TestRunUnknown: a model that repeats the call with an unknown outcome gets that outcome, and
+// charges again only by naming it.
 func TestRunUnknown(t *testing.T) {
 	t.Parallel()
 	script, charged, stay := dyingServer(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/perdure/perdure/store/sqlstore"
 )
 
-// schemaOf looks which schema a store has, beside whoever holds it.
-func schemaOf(ctx context.Context, p admin.Place) (s admin.Schema, err error) {
+// schemaOf returns the schema version of a store, also while another process holds it.
+func schemaOf(ctx context.Context, p admin.StoreLocation) (s admin.Schema, err error) {
 	if p.Database != "" {
 		s.Stored, s.Known, err = postgres.Versions(ctx, postgres.Config{URL: p.Database})
 	} else {
@@ -25,9 +25,9 @@ func schemaOf(ctx context.Context, p admin.Place) (s admin.Schema, err error) {
 	return s, err
 }
 
-// migrate brings a store up to date, as whatever opens it for writing does. before is called with the lock of the data directory
-// held; a database that is shared has none.
-func migrate(ctx context.Context, p admin.Place, before func(context.Context) error) error {
+// migrate migrates a store by opening it for writing. before is called with the lock of the data
+// directory held; a shared database has no lock.
+func migrate(ctx context.Context, p admin.StoreLocation, before func(context.Context) error) error {
 	if p.Database != "" {
 		if err := before(ctx); err != nil {
 			return err
@@ -39,10 +39,11 @@ func migrate(ctx context.Context, p admin.Place, before func(context.Context) er
 		return st.Close()
 	}
 	asked := false
-	st, err := sqlite.Open(ctx, sqlite.Config{Dir: p.Dir, Program: "perdure", BeforeMigration: func(ctx context.Context, _, _ int64) error {
-		asked = true
-		return before(ctx)
-	}})
+	st, err := sqlite.Open(ctx, sqlite.Config{Dir: p.Dir, Program: "perdure",
+		BeforeMigration: func(ctx context.Context, _, _ int64) error {
+			asked = true
+			return before(ctx)
+		}})
 	if err != nil {
 		return err
 	}
@@ -50,7 +51,7 @@ func migrate(ctx context.Context, p admin.Place, before func(context.Context) er
 		return err
 	}
 	if !asked {
-		return fmt.Errorf("%w: somebody else brought it up to date meanwhile, without this backup", perdure.Conflict)
+		return fmt.Errorf("%w: another process has migrated it meanwhile, without this backup", perdure.Conflict)
 	}
 	return nil
 }

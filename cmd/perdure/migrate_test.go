@@ -20,7 +20,7 @@ import (
 	"github.com/perdure/perdure/store/sqlstore"
 )
 
-// oldStore NUMBER makes the data directory one that a version with this schema left.
+// oldStore NUMBER replaces the data directory with one of the given schema version.
 func oldStore(ts *testscript.TestScript, _ bool, args []string) {
 	packed, err := os.ReadFile(filepath.Join("..", "..", "store", "sqlite", "testdata", "schema-"+args[0]+".db.gz"))
 	ts.Check(err)
@@ -32,7 +32,8 @@ func oldStore(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(filepath.Join(ts.Getenv("PERDURE_DATA"), "perdure.db"), content, 0o600))
 }
 
-// TestAdminMigratePostgres is the script migrate for a Postgres database, which is backed up by others.
+// TestAdminMigratePostgres is the script migrate for a Postgres database, which Perdure does not
+// back up.
 func TestAdminMigratePostgres(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Database(t, nil)
@@ -56,7 +57,7 @@ func TestAdminMigratePostgres(t *testing.T) {
 		}
 	}
 
-	wants(perdure(3, "admin", "migrate"), "nothing is in this database yet")
+	wants(perdure(3, "admin", "migrate"), "this database has no Perdure data yet")
 	const old = 13
 	if err := sqlstore.MigrateTo(t.Context(), db, sqlstore.Dialect{Goose: "postgres", Explain: func(err error) error { return err }}, old); err != nil {
 		t.Fatal(err)
@@ -65,9 +66,9 @@ func TestAdminMigratePostgres(t *testing.T) {
 	if err != nil || len(steps) < 3 || steps[0] != "0014_payments" {
 		t.Fatalf("the steps are %v, %v", steps, err)
 	}
-	wants(perdure(0, "admin", "migrate", "--dry-run"), fmt.Sprintf("schema %d would become %d, by 0014_payments, ", old, old+len(steps)))
+	wants(perdure(0, "admin", "migrate", "--dry-run"), fmt.Sprintf("would migrate schema %d to %d: 0014_payments, ", old, old+len(steps)))
 	wants(perdure(2, "admin", "migrate"), "pg_dump")
-	wants(perdure(0, "admin", "migrate", "--dry-run", "-o", "json"), fmt.Sprintf(`"stored": %d`, old)) // still
+	wants(perdure(0, "admin", "migrate", "--dry-run", "-o", "json"), fmt.Sprintf(`"stored": %d`, old)) // unchanged
 	wants(perdure(0, "admin", "migrate", "--no-backup", "-o", "json"), `"done": true`)
 	wants(perdure(0, "admin", "migrate"), "there is nothing to do")
 	perdure(0, "session", "list")
@@ -77,10 +78,10 @@ func TestAdminMigratePostgres(t *testing.T) {
 func runHere(t *testing.T, args ...string) (out, talk string, code int) {
 	t.Helper()
 	var data, said bytes.Buffer
-	code = cli.Main(t.Context(), cli.World{
+	code = cli.Main(t.Context(), cli.Dependencies{
 		Args: args, Stdin: strings.NewReader(""), Stdout: &data, Stderr: &said, Open: open,
 		Log:   func(cli.LogStyle) *slog.Logger { return slog.New(slog.DiscardHandler) },
-		Admin: admin.Hands{Schema: schemaOf, Migrate: migrate},
+		Admin: admin.Operations{Schema: schemaOf, Migrate: migrate},
 	})
 	return data.String(), said.String(), code
 }

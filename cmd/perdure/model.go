@@ -18,15 +18,16 @@ import (
 	"github.com/perdure/perdure/model/scripted"
 )
 
-// models asks the model that a session was started with, by its name. It is safe for concurrent use.
+// models calls the model that a session was started with, by its name. It is safe for concurrent
+// use.
 type models struct {
-	ask   bool // false: nobody is asked, and every request waits for its end
-	leave bool // a request whose model cannot be asked here, for want of a key say, waits too: it is left for whoever can
-	log   *slog.Logger
+	open         bool // false: no model is called, and every request blocks until it ends
+	blocksAlways bool // a model that cannot be called here also blocks: another process may have its key
+	log          *slog.Logger
 
 	mu     sync.Mutex
 	loaded map[string]model.Model       // guarded by mu; by name
-	used   map[perdure.SessionID]string // guarded by mu; sessions that are to ask another one
+	used   map[perdure.SessionID]string // guarded by mu; other models that sessions use
 }
 
 var (
@@ -34,15 +35,15 @@ var (
 	_ model.Prefixer = (*models)(nil)
 )
 
-func newModels(o cli.Opening) *models {
+func newModels(o cli.OpenOptions) *models {
 	return &models{
-		ask: o.AskModels, leave: !o.Serve, log: o.Log,
+		open: o.AskModels, blocksAlways: !o.Serve, log: o.Log,
 		loaded: map[string]model.Model{}, used: map[perdure.SessionID]string{},
 	}
 }
 
-// checkModel returns the name that means a model from everywhere. Invalid: it is none of this build, its script
-// cannot be read, or its key is missing.
+// checkModel returns the name of a model in a form that is valid everywhere. Invalid: the name
+// matches no model of this build, its script cannot be read, or its key is missing.
 func checkModel(name string) (string, error) {
 	t, err := readTarget(name)
 	if err != nil {
@@ -54,19 +55,19 @@ func checkModel(name string) (string, error) {
 	return t.String(), nil
 }
 
-// load reads a script. Invalid: it is not there, or says nothing that a model could answer.
+// load reads a script. Invalid: it does not exist, or is not a valid script.
 func load(path string) (*scripted.Model, error) {
 	m, err := scripted.Load(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w model: there is no script %s; docs/reference/scripted-model.md says how to write one", perdure.Invalid, path)
+		return nil, fmt.Errorf("%w model: there is no script %s; docs/reference/scripted-model.md explains how to write one", perdure.Invalid, path)
 	case err != nil && !errors.Is(err, perdure.Invalid):
 		return nil, fmt.Errorf("%w model: %w", perdure.Invalid, err)
 	}
 	return m, err
 }
 
-// use lets a session ask another model than its own.
+// use makes a session call another model than its own.
 func (m *models) use(id perdure.SessionID, name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,25 +76,25 @@ func (m *models) use(id perdure.SessionID, name string) {
 
 // Stream implements model.Model.
 func (m *models) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Delta, error] {
-	if !m.ask {
-		return untilEnd(ctx)
+	if !m.open {
+		return waitStream(ctx)
 	}
 	answers, err := m.find(req)
-	if err != nil && m.leave {
-		m.log.Warn("a session is left alone: its model cannot be asked here", "session", req.Session, "error", err)
-		return untilEnd(ctx)
+	if err != nil && m.blocksAlways {
+		m.log.Warn("session skipped, its model cannot be used here", "session", req.Session, "error", err)
+		return waitStream(ctx)
 	}
 	if err != nil {
 		return func(yield func(model.Delta, error) bool) {
-			yield(model.Delta{}, &model.Error{Code: model.NoModel, Text: err.Error(), Err: err})
+			yield(model.Delta{}, &model.Error{Code: model.ModelUnavailable, Text: err.Error(), Err: err})
 		}
 	}
-	req.Model = "" // the adapter knows its name, without the provider and the server
+	req.Model = "" // the adapter knows its name, without provider and server
 	return answers.Stream(ctx, req)
 }
 
-// ContinuesFrom implements model.Prefixer: as the model of that name says. It is not known here which session asks, so
-// every model that some session is to ask instead must say the same. What cannot be asked does not go on.
+// ContinuesFrom implements model.Prefixer. It does not know which session asks, so that all models
+// that replace others must agree. A model that cannot be used returns false.
 func (m *models) ContinuesFrom(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -107,13 +108,13 @@ func (m *models) ContinuesFrom(name string) bool {
 	return true
 }
 
-// signOfLife is how often an answer that does not come says that nothing is wrong.
-const signOfLife = 30 * time.Second
+// heartbeatEvery is how often a blocked request reports that it is alive.
+const heartbeatEvery = 30 * time.Second
 
-// untilEnd is an answer that does not come before the request ends.
-func untilEnd(ctx context.Context) iter.Seq2[model.Delta, error] {
+// waitStream returns a response that blocks until the request ends.
+func waitStream(ctx context.Context) iter.Seq2[model.Delta, error] {
 	return func(yield func(model.Delta, error) bool) {
-		tick := time.NewTicker(signOfLife)
+		tick := time.NewTicker(heartbeatEvery)
 		defer tick.Stop()
 		for {
 			select {
@@ -129,7 +130,7 @@ func untilEnd(ctx context.Context) iter.Seq2[model.Delta, error] {
 	}
 }
 
-// find returns the model that a request asks for.
+// find returns the model for a request.
 func (m *models) find(req model.Request) (model.Model, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,7 +141,7 @@ func (m *models) find(req model.Request) (model.Model, error) {
 	return m.named(name)
 }
 
-// named returns a model. It is made once. It is called with m.mu held.
+// named returns a model, and creates it once. It is called with m.mu held.
 func (m *models) named(name string) (model.Model, error) {
 	if found, ok := m.loaded[name]; ok {
 		return found, nil

@@ -27,10 +27,11 @@ func scriptOf(t *testing.T, text string) string {
 
 // asking makes the models of the program.
 func asking() *models {
-	return newModels(cli.Opening{AskModels: true, Log: slog.New(slog.DiscardHandler)})
+	return newModels(cli.OpenOptions{AskModels: true, Log: slog.New(slog.DiscardHandler)})
 }
 
-// TestContinuesFrom: an answer goes on only where the model takes its beginning, and no session asks another that does not (TN20).
+// TestContinuesFrom: a partial answer is continued only if the model supports it, and no session
+// uses another model that does not (TN20).
 func TestContinuesFrom(t *testing.T) {
 	t.Parallel()
 	plain := scriptOf(t, "steps: [{text: It is in the drawer.}]")
@@ -59,10 +60,10 @@ func TestContinuesFrom(t *testing.T) {
 	}
 }
 
-// TestPrefillByName sends the beginning of an answer to the models of Anthropic that the operator names, and to no other.
-// It is not parallel, since it sets a variable of the environment.
+// TestPrefillByName sends the beginning of an answer to the Anthropic models that the operator
+// names, and to no others. It is not parallel, since it sets an environment variable.
 func TestPrefillByName(t *testing.T) {
-	t.Setenv(prefilled, "claude-able, claude-too")
+	t.Setenv(prefillVariable, "claude-able, claude-too")
 	t.Setenv(anthropicKey, "")
 	bodies := make(chan string, 1) // one request at a time
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -71,7 +72,7 @@ func TestPrefillByName(t *testing.T) {
 			t.Error(err)
 		}
 		bodies <- string(body)
-		w.WriteHeader(http.StatusTeapot) // what is asked counts here, not what is answered
+		w.WriteHeader(http.StatusTeapot) // only the request matters here
 	}))
 	t.Cleanup(server.Close)
 	m := asking()

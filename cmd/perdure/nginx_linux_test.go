@@ -27,8 +27,9 @@ import (
 	"time"
 )
 
-// TestBehindNginx: nginx takes what the page says, and what goes through it is what a server answers: pages, problems whose type
-// opens, and a stream that says something before it ends, all below a path too.
+// TestBehindNginx: nginx accepts the configuration of the page, and passes a server's responses
+// through: pages, problems whose type can be opened, and a stream that sends data before it ends,
+// also below a path.
 func TestBehindNginx(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("nginx")
@@ -82,7 +83,7 @@ func TestBehindNginx(t *testing.T) {
 
 	for _, below := range []string{"", "/perdure"} {
 		made := ask("POST", below+"/v1/sessions", `{"agent":{"model":"scripted:`+filepath.Join(d.work, "hello.yaml")+`"}}`, "*/*")
-		where, text := strings.TrimPrefix(made.Header.Get("Location"), "https://"+front), whole(made) // which nginx writes whole where it changes it
+		where, text := strings.TrimPrefix(made.Header.Get("Location"), "https://"+front), whole(made) // nginx makes the URL absolute
 		if made.StatusCode != 201 || made.ProtoMajor != 2 || !strings.HasPrefix(where, below+"/v1/sessions/session_") {
 			t.Fatalf("below %q: got %d, HTTP/%d, Location %q, %s", below, made.StatusCode, made.ProtoMajor, where, text)
 		}
@@ -109,7 +110,7 @@ func TestBehindNginx(t *testing.T) {
 	}
 }
 
-// nginxConfig is the configuration of the page, with addresses and files of this test in the place of its own.
+// nginxConfig is the configuration of the page, with addresses and files of this test.
 func nginxConfig(t *testing.T, dir, front, back string) string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/how-to/behind-nginx.md")
@@ -137,7 +138,8 @@ func nginxConfig(t *testing.T, dir, front, back string) string {
 	return fmt.Sprintf("daemon off;\nworker_processes 1;\npid %s/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n%s%s}\n", dir, temporary, server)
 }
 
-// startNginx tries a configuration and then works by it, on the address that the listener has kept free.
+// startNginx checks a configuration and runs nginx with it, on the address that the listener has
+// reserved.
 func startNginx(t *testing.T, program, file string, kept net.Listener) {
 	t.Helper()
 	front := kept.Addr().String()
@@ -158,7 +160,7 @@ func startNginx(t *testing.T, program, file string, kept net.Listener) {
 	}
 	t.Cleanup(func() {
 		cancel()
-		_ = cmd.Wait() // it was told to end
+		_ = cmd.Wait() // it was stopped
 	})
 	for deadline := time.Now().Add(waitTime); ; {
 		conn, err := net.Dial("tcp", front)
@@ -173,7 +175,8 @@ func startNginx(t *testing.T, program, file string, kept net.Listener) {
 	}
 }
 
-// selfSigned writes a certificate for this machine and its key, and returns who trusts it.
+// selfSigned writes a certificate for this machine and its key, and returns the pool that trusts
+// it.
 func selfSigned(t *testing.T, dir string) *x509.CertPool {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

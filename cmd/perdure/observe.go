@@ -31,7 +31,8 @@ import (
 	"github.com/perdure/perdure/internal/telemetry"
 )
 
-// The variables of OpenTelemetry that are read here; its SDK reads those of batches, limits and headers itself.
+// The OpenTelemetry variables that are read here. The SDK reads those of batches, limits and
+// headers itself.
 const (
 	otelDisabled  = "OTEL_SDK_DISABLED"
 	otelExporter  = "OTEL_TRACES_EXPORTER"
@@ -42,23 +43,24 @@ const (
 	otelHeaders   = "OTEL_EXPORTER_OTLP_HEADERS"
 )
 
-// observed is who is told what a server does. The zero value is nobody.
+// observed is the telemetry of a server. The zero value records nothing.
 type observed struct {
 	engine  local.Telemetry
 	server  *telemetry.Server
-	page    http.Handler // answers on /metrics
+	page    http.Handler // serves /metrics
 	traces  *sdktrace.TracerProvider
 	figures *sdkmetric.MeterProvider
 }
 
-// observe prepares the figures, which are only ever served, and the way of the spans, where a collector is named. Without one no
-// connection is opened.
-func observe(ctx context.Context, s cli.Serving) (observed, error) {
+// observe prepares the metrics, which are only served, and the export of spans, if there is a
+// collector. Without one no connection is opened.
+func observe(ctx context.Context, s cli.ServeOptions) (observed, error) {
 	if strings.EqualFold(os.Getenv(otelDisabled), "true") {
 		return observed{}, nil
 	}
 	about, err := resource.New(ctx, resource.WithTelemetrySDK(),
-		resource.WithAttributes(semconv.ServiceName("perdure"), semconv.ServiceVersion(version().Version)), resource.WithFromEnv())
+		resource.WithAttributes(semconv.ServiceName("perdure"), semconv.ServiceVersion(version().Version)),
+		resource.WithFromEnv())
 	if err != nil {
 		return observed{}, fmt.Errorf("%w: read OTEL_RESOURCE_ATTRIBUTES: %w", perdure.Invalid, err)
 	}
@@ -66,10 +68,11 @@ func observe(ctx context.Context, s cli.Serving) (observed, error) {
 	kept := prometheus.NewRegistry()
 	reader, err := promexporter.New(promexporter.WithRegisterer(kept), promexporter.WithoutScopeInfo())
 	if err != nil {
-		return o, fmt.Errorf("prepare the figures: %w", err)
+		return o, fmt.Errorf("prepare the metrics: %w", err)
 	}
 	o.figures = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithResource(about))
-	o.page = promhttp.HandlerFor(kept, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn)})
+	o.page = promhttp.HandlerFor(kept,
+		promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn)})
 	o.engine.Metrics = o.figures
 	if err := o.sendSpans(ctx, s, about); err != nil {
 		return o, errors.Join(err, o.close(timesOf(0, true).flush))
@@ -78,24 +81,25 @@ func observe(ctx context.Context, s cli.Serving) (observed, error) {
 	return o, err
 }
 
-// sendSpans prepares the way of the spans to the collector, if there is one.
-func (o *observed) sendSpans(ctx context.Context, s cli.Serving, about *resource.Resource) error {
+// sendSpans prepares the export of spans to the collector, if there is one.
+func (o *observed) sendSpans(ctx context.Context, s cli.ServeOptions, about *resource.Resource) error {
 	to, err := collector(s.Traces)
 	if to == "" || err != nil {
 		return err
 	}
 	client, err := egress.ForURL(to)
 	if err != nil {
-		return fmt.Errorf("the collector of spans: %w", err)
+		return fmt.Errorf("connect to the collector of spans: %w", err)
 	}
-	hideHeaders(s.Known)
+	hideHeaders(s.SampleStores)
 	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(to), otlptracehttp.WithHTTPClient(client))
 	if err != nil {
 		return fmt.Errorf("%w collector %q: %w", perdure.Invalid, to, err)
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { s.Log.Warn("spans are lost", "error", err) }))
-	options := []sdktrace.TracerProviderOption{sdktrace.WithBatcher(exporter), sdktrace.WithResource(about), sdktrace.WithIDGenerator(local.SpanIDs{})}
-	sampler, err := chosenSampler(os.Getenv(otelSampler), os.Getenv(otelShare))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { s.Log.Warn("exporting spans failed", "error", err) }))
+	options := []sdktrace.TracerProviderOption{sdktrace.WithBatcher(exporter), sdktrace.WithResource(about),
+		sdktrace.WithIDGenerator(local.SpanIDs{})}
+	sampler, err := newSampler(os.Getenv(otelSampler), os.Getenv(otelShare))
 	if err != nil {
 		return errors.Join(err, exporter.Shutdown(ctx))
 	}
@@ -105,27 +109,27 @@ func (o *observed) sendSpans(ctx context.Context, s cli.Serving, about *resource
 	o.traces = sdktrace.NewTracerProvider(options...)
 	o.engine.Traces = o.traces
 	if s.TraceContent {
-		o.engine.Show = func(text string) string { return presentable(text, s.Known) }
+		o.engine.Show = func(text string) string { return truncateContent(text, s.SampleStores) }
 	}
 	return nil
 }
 
-// mostShown is how much of a text a span holds.
-const mostShown = 32 << 10
+// maxContentBytes is the maximum length of a text in a span, in bytes.
+const maxContentBytes = 32 << 10
 
-// presentable is a text without the secrets that are known and what stands under the names of some (RD6).
-func presentable(text string, known *redact.Set) string {
+// truncateContent masks known secrets in a text, and the values of secret-looking names (RD6).
+func truncateContent(text string, known *redact.Set) string {
 	if known != nil {
 		text = known.Mask(text)
 	}
 	text = redact.Document(text)
-	if len(text) > mostShown {
-		text = strings.ToValidUTF8(text[:mostShown], "") + "…"
+	if len(text) > maxContentBytes {
+		text = strings.ToValidUTF8(text[:maxContentBytes], "") + "…"
 	}
 	return text
 }
 
-// collector is where spans go; empty: nowhere. Invalid: it speaks another protocol.
+// collector returns the URL for spans; empty: none. Invalid: its protocol is not supported.
 func collector(base string) (string, error) {
 	to := os.Getenv(otelTracesURL)
 	if to == "" && base != "" {
@@ -134,15 +138,16 @@ func collector(base string) (string, error) {
 	if exporter := os.Getenv(otelExporter); to == "" || exporter == "none" {
 		return "", nil
 	} else if exporter != "" && exporter != "otlp" {
-		return "", fmt.Errorf("%w %s=%s: otlp or none", perdure.Invalid, otelExporter, exporter)
+		return "", fmt.Errorf("%w %s=%s: want otlp or none", perdure.Invalid, otelExporter, exporter)
 	}
 	if protocol := os.Getenv(otelProtocol); protocol != "" && protocol != "http/protobuf" {
-		return "", fmt.Errorf("%w %s=%s: spans are sent by http/protobuf, to port 4318 of most collectors", perdure.Invalid, otelProtocol, protocol)
+		return "", fmt.Errorf("%w %s=%s: only http/protobuf is supported (port 4318 of most collectors)",
+			perdure.Invalid, otelProtocol, protocol)
 	}
 	return to, nil
 }
 
-// hideHeaders keeps what the collector's header holds out of logs.
+// hideHeaders keeps the headers of the collector out of logs.
 func hideHeaders(known *redact.Set) {
 	if known == nil {
 		return
@@ -155,9 +160,10 @@ func hideHeaders(known *redact.Set) {
 	}
 }
 
-// chosenSampler is the sampler of a share of all traces; nil: what the SDK makes of the variables. The ids of turns say when they
-// began, so they are spread before a share of them is taken.
-func chosenSampler(name, share string) (sdktrace.Sampler, error) {
+// newSampler returns the sampler for a fraction of all traces; nil: the SDK evaluates the
+// variables. Trace ids derive from turn ids, which begin with a time, so that they are hashed
+// before sampling.
+func newSampler(name, share string) (sdktrace.Sampler, error) {
 	alone := name == "traceidratio"
 	if !alone && name != "parentbased_traceidratio" {
 		return nil, nil
@@ -166,7 +172,7 @@ func chosenSampler(name, share string) (sdktrace.Sampler, error) {
 	if share != "" {
 		var err error
 		if part, err = strconv.ParseFloat(share, 64); err != nil || part < 0 || part > 1 {
-			return nil, fmt.Errorf("%w %s=%s: a number from 0 to 1", perdure.Invalid, otelShare, share)
+			return nil, fmt.Errorf("%w %s=%s: want a number from 0 to 1", perdure.Invalid, otelShare, share)
 		}
 	}
 	spread := spreadSampler{sdktrace.TraceIDRatioBased(part)}
@@ -176,7 +182,7 @@ func chosenSampler(name, share string) (sdktrace.Sampler, error) {
 	return sdktrace.ParentBased(spread), nil
 }
 
-// spreadSampler shows its sampler the digest of a trace's id.
+// spreadSampler passes a hash of the trace id to its sampler.
 type spreadSampler struct{ sdktrace.Sampler }
 
 // ShouldSample implements sdktrace.Sampler.
@@ -186,12 +192,14 @@ func (s spreadSampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.Samp
 	return s.Sampler.ShouldSample(p)
 }
 
-// close sends what is left, for as long as that may take.
+// close exports the remaining spans, for at most within.
 func (o observed) close(within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	if o.traces != nil {
-		_ = o.traces.Shutdown(ctx) // a collector that is gone is told of by the error handler, and keeps no server from ending well
+		// the error handler reports an unreachable collector, which must not fail the stop of a
+		// server
+		_ = o.traces.Shutdown(ctx)
 	}
 	if o.figures != nil {
 		_ = o.figures.Shutdown(ctx)

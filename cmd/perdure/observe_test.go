@@ -57,7 +57,7 @@ func newCollecting(t *testing.T) *collecting {
 	return c
 }
 
-// has reports whether the collector got some bytes.
+// has reports whether the collector received some bytes.
 func (c *collecting) has(text string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,13 +72,13 @@ type serving struct {
 	end        func()
 }
 
-func startServing(t *testing.T, s cli.Serving) *serving {
+func startServing(t *testing.T, s cli.ServeOptions) *serving {
 	t.Helper()
 	up := &serving{t: t, log: &bytes.Buffer{}}
-	s.Dir, s.Addr, s.Known = t.TempDir(), "127.0.0.1:0", redact.NewSet()
-	s.Log = newLog(up.log, cli.LogStyle{Verbose: true}, false, s.Known)
-	ready := make(chan cli.Served, 1)
-	s.Ready = func(served cli.Served) { ready <- served }
+	s.Dir, s.Addr, s.SampleStores = t.TempDir(), "127.0.0.1:0", redact.NewSet()
+	s.Log = newLog(up.log, cli.LogStyle{Verbose: true}, false, s.SampleStores)
+	ready := make(chan cli.ServerInfo, 1)
+	s.Ready = func(served cli.ServerInfo) { ready <- served }
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- serve(ctx, s) }()
@@ -103,7 +103,8 @@ func startServing(t *testing.T, s cli.Serving) *serving {
 	return up
 }
 
-// ask sends a request with the token and returns the body of the answer, which must have a status below 300.
+// ask sends a request with the token and returns the body of the response, whose status must be
+// below 300.
 func (s *serving) ask(method, path, body string, header ...string) []byte {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
@@ -144,13 +145,14 @@ func (s *serving) converse(header ...string) (session string) {
 	return made.ID
 }
 
-// TestTelemetryServed lets a server send its spans to a collector: those of a request, and of the turn that comes of it, in the
-// trace of the caller, without what was said. Log lines name the trace, and /metrics can be read.
+// TestTelemetryServed lets a server send its spans to a collector: the span of a request, and of
+// the turn that it causes, in the trace of the caller, without contents. Log lines have the trace
+// id, and /metrics can be read.
 func TestTelemetryServed(t *testing.T) {
 	t.Parallel()
 	const caller = "0af7651916cd43dd8448eb211c80319c"
 	c := newCollecting(t)
-	s := startServing(t, cli.Serving{Traces: c.URL})
+	s := startServing(t, cli.ServeOptions{Traces: c.URL})
 	session := s.converse("traceparent", "00-"+caller+"-b7ad6b7169203331-01", "X-Request-Id", "req-of-mine")
 	figures := s.ask("GET", "/metrics", "")
 	s.end()
@@ -198,12 +200,13 @@ func TestTelemetryServed(t *testing.T) {
 	}
 }
 
-// TestTelemetryStranger: who may not ask makes no span, whatever trace they name, and the refusal is logged all the same.
+// TestTelemetryStranger: an unauthorized client creates no span, whatever its trace, but the
+// refusal is logged.
 func TestTelemetryStranger(t *testing.T) {
 	t.Parallel()
 	const caller = "4bf92f3577b34da6a3ce929d0e0e4736"
 	c := newCollecting(t)
-	s := startServing(t, cli.Serving{Traces: c.URL})
+	s := startServing(t, cli.ServeOptions{Traces: c.URL})
 	for _, header := range []string{"Bearer wrong", ""} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/v1/sessions", nil)
 		if err != nil {
@@ -235,11 +238,11 @@ func TestTelemetryStranger(t *testing.T) {
 	}
 }
 
-// TestTelemetryContent shows what was said, where that is wanted.
+// TestTelemetryContent exports contents if enabled.
 func TestTelemetryContent(t *testing.T) {
 	t.Parallel()
 	c := newCollecting(t)
-	s := startServing(t, cli.Serving{Traces: c.URL, TraceContent: true})
+	s := startServing(t, cli.ServeOptions{Traces: c.URL, TraceContent: true})
 	s.converse()
 	s.end()
 
@@ -248,10 +251,10 @@ func TestTelemetryContent(t *testing.T) {
 	}
 }
 
-// TestTelemetryNowhere names no collector: nothing is prepared that could send.
+// TestTelemetryNowhere configures no collector: no exporter is created.
 func TestTelemetryNowhere(t *testing.T) {
 	t.Parallel()
-	told, err := observe(t.Context(), cli.Serving{Log: slog.New(slog.DiscardHandler)})
+	told, err := observe(t.Context(), cli.ServeOptions{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +267,7 @@ func TestTelemetryNowhere(t *testing.T) {
 // TestTelemetryVariables reads the variables of OpenTelemetry.
 func TestTelemetryVariables(t *testing.T) {
 	c := newCollecting(t)
-	s := cli.Serving{Log: slog.New(slog.DiscardHandler), Traces: c.URL}
+	s := cli.ServeOptions{Log: slog.New(slog.DiscardHandler), Traces: c.URL}
 	for _, law := range []struct {
 		name, value  string
 		sends, fails bool
@@ -291,10 +294,10 @@ func TestTelemetryVariables(t *testing.T) {
 	}
 }
 
-// TestSpreadSampler takes a share of turns, whose ids differ in few of the bits that samplers look at.
+// TestSpreadSampler samples turns, whose ids differ in few of the bits that samplers use.
 func TestSpreadSampler(t *testing.T) {
 	t.Parallel()
-	sampler, err := chosenSampler("parentbased_traceidratio", "0.1")
+	sampler, err := newSampler("parentbased_traceidratio", "0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +312,7 @@ func TestSpreadSampler(t *testing.T) {
 	if taken < 800 || taken > 1200 {
 		t.Errorf("took %d of 10000, want about 1000", taken)
 	}
-	if _, err := chosenSampler("traceidratio", "half"); err == nil {
+	if _, err := newSampler("traceidratio", "half"); err == nil {
 		t.Error("half is a number")
 	}
 }

@@ -4,5 +4,5 @@ package main
 
 import "os"
 
-// oldKernel is Linux's.
+// oldKernel exists only on Linux.
 func oldKernel() { os.Exit(125) }

@@ -26,41 +26,41 @@ import (
 	"github.com/perdure/perdure/tool/subagent"
 )
 
-// opened is an engine with what it was opened over.
-type opened struct {
+// localEngine is an engine with everything that was opened for it.
+type localEngine struct {
 	*local.Engine // the first one
 	cfg           local.Config
 	serves        bool
-	access        cli.Access
+	access        cli.AccessMode
 	store         store.Store
 	models        *models
 	workspaces    *workspaces
-	wayOut        *egress.Guard
-	home          *local.Home
-	door          *door
-	asks          asks
+	egress        *egress.Guard
+	storage       *local.DataDir
+	door          *apiServer
+	agentTools    agentTools
 	servers       *mcpServers
 	connections   *connections
 }
 
-var _ cli.Engine = (*opened)(nil)
+var _ cli.Engine = (*localEngine)(nil)
 
 // open opens the engine that a command needs.
-func open(ctx context.Context, o cli.Opening) (cli.Engine, error) {
+func open(ctx context.Context, o cli.OpenOptions) (cli.Engine, error) {
 	if far, err := dial(ctx, o); far != nil || err != nil {
 		if err == nil && (len(o.Ask)+len(o.Deny) > 0 || o.AskUntrusted) {
-			err = fmt.Errorf("%w: another process does the work, and decides itself which calls are asked about or denied: give --ask, --deny and --ask-untrusted to that one, or wait until it has ended", perdure.Conflict)
+			err = fmt.Errorf("%w: another process does the work and applies its own rules: give --ask, --deny and --ask-untrusted to that process, or wait until it has ended", perdure.Conflict)
 			return nil, errors.Join(err, far.Close())
 		}
 		return far, err
 	}
-	if o.Access == cli.Asking {
+	if o.Access == cli.ServerOrRead {
 		return asEngine(newReader(ctx, o))
 	}
 	return asEngine(openHere(ctx, o))
 }
 
-// asEngine keeps an engine that is not there from looking like one.
+// asEngine turns a nil pointer with an error into a nil interface.
 func asEngine[E cli.Engine](eng E, err error) (cli.Engine, error) {
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func asEngine[E cli.Engine](eng E, err error) (cli.Engine, error) {
 }
 
 // openHere opens an engine in this process.
-func openHere(ctx context.Context, o cli.Opening) (*opened, error) {
+func openHere(ctx context.Context, o cli.OpenOptions) (*localEngine, error) {
 	st, err := openStore(ctx, o)
 	if err != nil {
 		return nil, err
@@ -81,35 +81,36 @@ func openHere(ctx context.Context, o cli.Opening) (*opened, error) {
 	return eng, nil
 }
 
-// reserved is how much of the disk is kept for cancels (R7).
-const reserved = 16 << 20
+// reserveBytes is the disk space that is reserved for cancels (R7).
+const reserveBytes = 16 << 20
 
-func openStore(ctx context.Context, o cli.Opening) (store.Store, error) {
+func openStore(ctx context.Context, o cli.OpenOptions) (store.Store, error) {
 	if o.Access == cli.ToolsOnly {
 		return memory.New(memory.Config{}), nil
 	}
 	if o.Database != "" {
 		return openDatabase(ctx, o)
 	}
-	return sqlite.Open(ctx, sqlite.Config{Dir: o.Dir, ReadOnly: o.Access == cli.Reading, Program: "perdure", Reserve: reserved})
+	return sqlite.Open(ctx, sqlite.Config{Dir: o.Dir, ReadOnly: o.Access == cli.Reading, Program: "perdure",
+		Reserve: reserveBytes})
 }
 
-func newEngine(ctx context.Context, o cli.Opening, st store.Store, told observed) (_ *opened, failed error) {
+func newEngine(ctx context.Context, o cli.OpenOptions, st store.Store, told observed) (_ *localEngine, failed error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	e := &opened{store: st, models: newModels(o), serves: o.Serve, access: o.Access}
+	e := &localEngine{store: st, models: newModels(o), serves: o.Serve, access: o.Access}
 	e.workspaces = newWorkspaces(st, o.Log)
 	defer func() {
 		if failed != nil {
 			e.workspaces.trying.Wait()
 		}
 	}()
-	out, fetching, err := newWayOut(o.Dir, o.Log)
+	out, fetching, err := newEgress(o.Dir, o.Log)
 	if err != nil {
 		return nil, err
 	}
-	e.wayOut = out
+	e.egress = out
 	tools, err := newTools(o, e.workspaces, fetching)
 	if err != nil {
 		return nil, err
@@ -117,71 +118,73 @@ func newEngine(ctx context.Context, o cli.Opening, st store.Store, told observed
 	if err := e.addMCP(ctx, o, tools); err != nil {
 		return nil, err
 	}
-	permit, err := permits(o, tools)
+	permit, err := policyFor(o, tools)
 	if err != nil {
 		return nil, err
 	}
 	retention := time.Duration(o.Retention)
 	if retention == 0 {
-		retention = -1 // for ever
+		retention = -1 // forever
 	}
 	times := timesOf(o.StopTime, o.Serve)
 	prices, err := readPrices(os.Getenv(ownPrices))
 	if err != nil {
 		return nil, err
 	}
-	if e.home, err = openHome(ctx, o, st); err != nil {
+	if e.storage, err = openStorage(ctx, o, st); err != nil {
 		return nil, err
 	}
 	e.cfg = local.Config{
-		Store: st, Shared: o.Database != "", Model: e.models, Tools: tools, Files: e.workspaces.files, Egress: out, Permit: permit, Retention: retention,
-		Forget:  forgetting(o.Dir, e.home.Beside.SQL, e.workspaces),
-		Secrets: e.home.Secrets, Beside: e.home.Beside, Money: local.Money{Prices: &prices}, Drain: times.settle, Return: times.end, Log: o.Log,
-		Telemetry: told.engine, Given: e.given(),
+		Store: st, Shared: o.Database != "", Model: e.models, Tools: tools, Files: e.workspaces.files, Egress: out,
+		Permit: permit, Retention: retention,
+		Forget:  sessionRemover(o.Dir, e.storage.BlobConfig.SQL, e.workspaces),
+		Secrets: e.storage.Secrets, BlobConfig: e.storage.BlobConfig, Billing: local.Billing{Prices: &prices}, Drain: times.settle,
+		Return: times.end, Log: o.Log,
+		Telemetry: told.engine, Providers: e.configuredAgents(),
 		Webhooks: local.Webhooks{Egress: out, Show: shown(o.Disclosure)},
 	}
 	if e.Engine, err = local.Open(ctx, e.cfg); err != nil {
-		return nil, errors.Join(err, e.home.Close())
+		return nil, errors.Join(err, e.storage.Close())
 	}
-	e.asks.use(e.Engine)
-	e.door = newDoor(e.Engine, st, o.Dir, o.Log)
-	e.door.told, e.door.answer = told, times.answer
-	e.door.place = func(ctx context.Context) (engine.Place, error) { return placeOf(ctx, o.Dir, o.Database) }
+	e.agentTools.use(e.Engine)
+	e.door = newAPIServer(e.Engine, st, o.Dir, o.Log)
+	e.door.resumedOnce, e.door.answer = told, times.answer
+	e.door.storePlace = func(ctx context.Context) (engine.StorageIdentity, error) { return storeOf(ctx, o.Dir, o.Database) }
 	if e.door.tools = o.MCP; len(o.MCP) > 0 {
-		if _, err := markedTools(ctx, e.Engine, o.MCP); err != nil {
-			return nil, errors.Join(err, e.home.Close())
+		if _, err := toolsWithHandles(ctx, e.Engine, o.MCP); err != nil {
+			return nil, errors.Join(err, e.storage.Close())
 		}
 	}
 	if o.Access != cli.Writing {
 		return e, nil
 	}
 	if err := e.door.openSocket(); err != nil {
-		return nil, errors.Join(err, e.home.Close())
+		return nil, errors.Join(err, e.storage.Close())
 	}
 	return e, nil
 }
 
-// Run does the work and lets others ask, on the socket of the data directory, until ctx ends.
-func (e *opened) Run(ctx context.Context) error {
+// Run does the work and serves the API on the socket of the data directory until ctx ends.
+func (e *localEngine) Run(ctx context.Context) error {
 	run := e.Engine.Run
-	if e.serves { // else somebody speaks with this engine, and no other
-		run = e.door.renewing(run, func(ctx context.Context) (engine.Engine, func(context.Context) error, error) {
+	if e.serves { // otherwise a command uses this engine, and cannot switch to another one
+		run = e.door.renewWorker(run, func(ctx context.Context) (engine.Engine, func(context.Context) error, error) {
 			eng, err := local.Open(ctx, e.cfg)
 			if err == nil {
-				e.asks.use(eng)
+				e.agentTools.use(eng)
 			}
 			return eng, eng.Run, err
 		})
 	}
-	return e.door.carry(ctx, run)
+	return e.door.serveWorkers(ctx, run)
 }
 
-// permits is the operator's policy: which tools a person is asked about, and which never run. A name that no tool has
-// would protect nothing, so it is refused.
-func permits(o cli.Opening, tools *tool.Registry) (tool.Permit, error) {
+// policyFor returns the operator's policy: which tools need approval, and which are denied. An
+// unknown tool name is refused, because it would protect nothing.
+func policyFor(o cli.OpenOptions, tools *tool.Registry) (tool.Permit, error) {
 	for _, name := range slices.Concat(o.Ask, o.Deny) {
 		if !tools.Has(name) {
-			return nil, fmt.Errorf("%w rule: there is no tool %q; perdure tool list shows them", perdure.Invalid, name)
+			return nil, fmt.Errorf("%w rule: unknown tool %q; perdure tool list shows all tools", perdure.Invalid, name)
 		}
 	}
 	if len(o.Ask)+len(o.Deny) == 0 && !o.AskUntrusted {
@@ -193,7 +196,7 @@ func permits(o cli.Opening, tools *tool.Registry) (tool.Permit, error) {
 			return perdure.Ask, "", nil
 		case p.Kind != "tool":
 		case slices.Contains(o.Deny, p.Target):
-			return perdure.Deny, "the operator lets no call of " + p.Target + " run", nil
+			return perdure.Deny, "the operator denies all calls of " + p.Target, nil
 		case slices.Contains(o.Ask, p.Target):
 			return perdure.Ask, "", nil
 		}
@@ -201,32 +204,35 @@ func permits(o cli.Opening, tools *tool.Registry) (tool.Permit, error) {
 	}, nil
 }
 
-// openHome opens what stands beside the database. Who does not write needs none of it.
-func openHome(ctx context.Context, o cli.Opening, st store.Store) (*local.Home, error) {
+// openStorage opens the data outside the database. A reader needs only a part of it.
+func openStorage(ctx context.Context, o cli.OpenOptions, st store.Store) (*local.DataDir, error) {
 	if o.Access == cli.ToolsOnly {
-		return &local.Home{}, nil
+		return &local.DataDir{}, nil
 	}
-	return local.OpenHome(ctx, local.HomeConfig{Dir: o.Dir, Store: st, Reading: o.Access == cli.Reading, Shared: o.Database != "", Known: o.Known})
+	return local.OpenDataDir(ctx, local.DataDirConfig{Dir: o.Dir, Store: st, ReadOnly: o.Access == cli.Reading,
+		Shared: o.Database != "", Known: o.Known})
 }
 
-// newTools registers what there is. What runs commands, holds secrets or starts agents is in no defaults (TL30): a session
-// chooses its capability.
-func newTools(o cli.Opening, w *workspaces, fetching []tool.Tool) (*tool.Registry, error) {
-	tools := tool.NewRegistry(slices.Concat(core.Tools(), file.Tools(), fetching, background.Tools(background.Config{}), []tool.Tool{core.LoadTool()})...)
+// newTools registers the tools. Tools that run commands, hold secrets or start agents are not in
+// the default set: a session gets them by a capability.
+func newTools(o cli.OpenOptions, w *workspaces, fetching []tool.Tool) (*tool.Registry, error) {
+	tools := tool.NewRegistry(slices.Concat(core.Tools(), file.Tools(), fetching, background.Tools(background.Config{}),
+		[]tool.Tool{core.LoadTool()})...)
 	tools.LogTo(o.Log)
-	tools.Offer(slices.Concat(subagent.Tools(), schedule.Tools(), session.StorageTools(), session.SQLTools(), []tool.Tool{session.ListResources(), session.CheckBudget()})...)
+	tools.RegisterOptional(slices.Concat(subagent.Tools(), schedule.Tools(), session.StorageTools(), session.SQLTools(),
+		[]tool.Tool{session.ListResources(), session.CheckBudget()})...)
 	return tools, addShell(tools, o, w)
 }
 
-// addShell offers bash. A command that writes has it always: what runs from before is to be found again,
-// and a session that may not run commands does not see it. Elsewhere it is there when it was asked for, and then its
-// sandbox is tried at once. A server tries it, too, so that somebody hears of it in time: to try it is a whole start of this
-// program, so where it keeps nothing from starting, nothing waits for it.
-func addShell(tools *tool.Registry, o cli.Opening, w *workspaces) error {
+// addShell offers bash. A command that writes always has it, because it must find running commands
+// of an earlier process; a session that may not run commands does not see it. Other commands have
+// it only on request, and then the sandbox is tested at once. A server tests it too, in the
+// background, because the test starts this program again and nothing should wait for that.
+func addShell(tools *tool.Registry, o cli.OpenOptions, w *workspaces) error {
 	if o.Access != cli.Writing && !o.AllowShell {
 		return nil
 	}
-	bash, err := newShells(o.Dir, o.Sandbox, w)
+	bash, err := newSandboxedRunner(o.Dir, o.Sandbox, w)
 	var kept error
 	switch {
 	case err == nil && o.AllowShell:
@@ -234,31 +240,31 @@ func addShell(tools *tool.Registry, o cli.Opening, w *workspaces) error {
 	case err == nil && o.Serve:
 		w.trying.Go(func() {
 			if _, kept := bash.begin(); kept != nil {
-				o.Log.Warn("no new command runs here", "error", kept)
+				o.Log.Warn("commands cannot run here", "error", kept)
 			}
 		})
 	}
 	switch {
 	case kept != nil:
-		return fmt.Errorf("%w: %w; another profile is chosen with --sandbox, and --unsafe-sandbox runs commands with what can be kept", perdure.Unavailable, kept)
+		return fmt.Errorf("%w: %w; choose another profile with --sandbox, or run commands with what can be enforced with --unsafe-sandbox", perdure.Unavailable, kept)
 	case err == nil:
-		tools.Offer(bash)
+		tools.RegisterOptional(bash)
 	case o.AllowShell:
 		return fmt.Errorf("%w: %w", perdure.Unavailable, err)
 	default:
-		o.Log.Info("commands cannot be run here", "error", err)
+		o.Log.Info("commands cannot run here", "error", err)
 	}
 	return nil
 }
 
 // CheckModel implements cli.Engine.
-func (e *opened) CheckModel(name string) (string, error) { return checkModel(name) }
+func (e *localEngine) CheckModel(name string) (string, error) { return checkModel(name) }
 
 // UseModel implements cli.Engine.
-func (e *opened) UseModel(id perdure.SessionID, name string) { e.models.use(id, name) }
+func (e *localEngine) UseModel(id perdure.SessionID, name string) { e.models.use(id, name) }
 
 // Close implements cli.Engine.
-func (e *opened) Close() error {
-	e.wayOut.Close()
-	return errors.Join(e.servers.Close(), e.door.close(), e.workspaces.close(), e.home.Close(), e.store.Close())
+func (e *localEngine) Close() error {
+	e.egress.Close()
+	return errors.Join(e.servers.Close(), e.door.close(), e.workspaces.close(), e.storage.Close(), e.store.Close())
 }

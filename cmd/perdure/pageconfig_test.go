@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestPageConfigurations reads the files that pages say to write, as a server does: mcp.json and prices.
+// TestPageConfigurations reads the configuration files in the documentation like a server: mcp.json
+// and prices.
 func TestPageConfigurations(t *testing.T) {
 	t.Parallel()
 	for page, read := range map[string]func(dir, text string) error{
@@ -15,7 +16,7 @@ func TestPageConfigurations(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, mcpFile), []byte(text), 0o600); err != nil {
 				return err
 			}
-			_, err := readMCPHome(dir)
+			_, err := readMCPConfig(dir)
 			return err
 		},
 		"reference/budgets.md": func(dir, text string) error {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestPagesSoak plays the pages whose commands build programs and measure them.
+// TestPagesSoak runs the pages whose commands build and measure programs.
 func TestPagesSoak(t *testing.T) {
 	t.Parallel()
 	playPages(t, func(name string) bool { return slices.Contains(strings.Fields(measured), name) })

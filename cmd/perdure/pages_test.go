@@ -29,44 +29,46 @@ import (
 
 const (
 	module   = "../.."
-	pageTime = 8 * time.Minute // for all of a page, on a machine that has other work
+	pageTime = 8 * time.Minute // for a full page, on a busy machine
 	pageAddr = "127.0.0.1:7373"
-	omitted  = "…" // in what a page shows: anything within a line; alone on a line: any lines
+	omitted  = "…" // in shown output: anything within a line; alone on a line: any lines
 )
 
-// exact are the pages whose blocks print what stands below them, and nothing where nothing stands. On the others a block that
-// shows nothing may print anything.
+// exact are the pages whose command blocks print exactly the output shown below them, and nothing
+// if none is shown. On other pages a block without output may print anything.
 const exact = "docs/tutorial.md docs/how-to/schedule-an-agent.md docs/how-to/cap-spending.md docs/how-to/give-access.md"
 
-// measured are the pages whose commands build programs and measure them, which takes minutes: TestPagesSoak plays them.
+// measured are the pages whose commands build and measure programs, which takes minutes:
+// TestPagesSoak runs them.
 const measured = "docs/reference/figures.md docs/how-to/read-the-figures.md docs/reference/simulation.md"
 
-// notRun says why blocks of commands are not run, and how many there may be of each. Every other one is run. In a page the
-// comment <!-- not run (REASON) --> stands before such a block.
+// notRun lists the reasons why command blocks are not run, with the maximum number of each. All
+// others are run. The comment <!-- not run (REASON) --> precedes such a block.
 var notRun = map[string]int{
 	"a program that is neither ours nor brought": 2,
 }
 
-// A block of commands of a page. In the page a comment before it may say, unseen by readers:
+// A block of commands of a page. An HTML comment before it, which readers do not see, may say:
 //
-//	<!-- first           commands that make what the block needs; what they print is not looked at
-//	<!-- instead         commands that are run in its place, where it would take long or change the machine
-//	<!-- refused -->     a command of it ends with an error, as the page says
+//	<!-- first           commands that prepare the block; their output is ignored
+//	<!-- instead         commands to run in its place: it is slow, or changes the machine
+//	<!-- refused -->     a command of it fails, as the page says
 //	<!-- not run (…) --> why it cannot be run here
 type block struct {
 	line                   int
 	first, commands, shown string
 	instead, refused       bool
 	isShown                bool
-	why                    string // it is not run; else empty
+	why                    string // why it is not run; empty: it is run
 }
 
 var pieces = regexp.MustCompile("(?ms)^<!-- (first|instead|refused|not run)(?: \\(([^)\n]*)\\))?[ \n](.*?)-->$|^```(\\w*)\n(.*?)^```$")
 
-// readBlocks finds the blocks of a page: those of sh, each with the one without a language that stands right below it.
+// readBlocks finds the blocks of a page: those of sh, each with the block without a language right
+// below it.
 func readBlocks(page string) (all []block, wrong []string) {
 	var next block
-	end := 0 // of the block of commands that came last
+	end := 0 // of the last command block
 	for _, at := range pieces.FindAllStringSubmatchIndex(page, -1) {
 		var group [6]string
 		for i := range group {
@@ -104,14 +106,15 @@ func readBlocks(page string) (all []block, wrong []string) {
 	return all, wrong
 }
 
-// TestPages plays every page that has commands, except for the measured ones, each in a bash of its own in an empty home,
-// from top to bottom, with this program. Every command succeeds, and what a page shows is what is printed.
+// TestPages runs every page that has commands, except the measured ones, each in its own bash with
+// an empty home, from top to bottom, with this program. Every command succeeds, and prints the
+// shown output.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	playPages(t, func(name string) bool { return !slices.Contains(strings.Fields(measured), name) })
 }
 
-// playPages reads all pages and plays the chosen ones.
+// playPages reads all pages and runs the chosen ones.
 func playPages(t *testing.T, chosen func(name string) bool) {
 	t.Helper()
 	if _, err := exec.LookPath("curl"); err != nil {
@@ -195,8 +198,8 @@ func play(t *testing.T, number int, blocks []block, exactly bool) {
 	}
 }
 
-// takeBlocks runs them in one bash and returns what each printed on stdout, the commands of each line that ended with an
-// error, and all of stderr.
+// takeBlocks runs blocks in one bash and returns what each printed on stdout, the failed commands
+// of each line, and the full stderr.
 func takeBlocks(t *testing.T, number int, blocks []block) (printed []string, failed map[int][]string, talk string) {
 	t.Helper()
 	const mark = "\x1e" // record separator
@@ -244,13 +247,14 @@ func takeBlocks(t *testing.T, number int, blocks []block) (printed []string, fai
 		t.Errorf("bash: %v", err)
 	}
 	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // there may be nobody left
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // there may be no process left
 	}
 	return strings.Split(strings.TrimSuffix(out.String(), mark), mark), readFailed(t, filepath.Join(home, "failed.tsv")), errs.String()
 }
 
-// inTest puts what a test has in the place of what a page names: this program, a server and providers of its own, and the ids
-// that a page made up, which are variables. What goes on for ever is started beside, or followed for a while.
+// inTest replaces the names of a page with those of the test: this program, a server and local
+// providers, and the invented ids, which are variables. Endless commands are started in the
+// background, or followed for a while.
 func inTest(t *testing.T, text, addr string) string {
 	t.Helper()
 	provider, receiver := pageServers(t)
@@ -264,7 +268,7 @@ func inTest(t *testing.T, text, addr string) string {
 		{`(?m)^((?:perdure|\./my-server) serve(?: [^&>\n]*?)?)( +#.*)?$`, "served $1"},
 		{`(?m)^(perdure (?:event tail|task watch|session tail|attach|log -f|task log -f|task attach|mcp serve) ?.*|perdure api GET .*event-stream.*|curl -N .*)$`, "followed $1"},
 		{`(^|[ =])(/backups/|/srv/perdure)`, "$1~$2"},
-		{`(?m)^(perdure (?:approve|session delete) [^|\n]*?)( +#.*)?$`, "$1 --yes"}, // as one says at a terminal
+		{`(?m)^(perdure (?:approve|session delete) [^|\n]*?)( +#.*)?$`, "$1 --yes"}, // as confirmed on a terminal
 		{`(_API_KEY=)…`, "${1}k"},
 		{`--base-url http://\S+`, ""},
 		{`(--model (?:openai):\S+)`, "$1 --base-url " + provider + "/v1"},
@@ -277,7 +281,8 @@ func inTest(t *testing.T, text, addr string) string {
 	return text
 }
 
-// pageServers starts a provider that speaks both protocols and says "Done.", and a receiver of webhooks that takes all.
+// pageServers starts a provider that speaks both protocols and answers "Done.", and a receiver of
+// webhooks that accepts everything.
 func pageServers(t *testing.T) (provider, receiver string) {
 	t.Helper()
 	say, err := scripted.Parse("page", []byte("steps: [{text: Done., repeat: true}]"))
@@ -294,7 +299,7 @@ func pageServers(t *testing.T) (provider, receiver string) {
 	return p.URL, r.URL
 }
 
-// goCaches is where go keeps what it has built, which would be below the home otherwise.
+// goCaches are the caches of go, which would otherwise be below the home.
 func goCaches(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -308,7 +313,8 @@ func goCaches(t *testing.T) []string {
 	return all
 }
 
-// readFailed reads what the trap of pages.bash wrote: the line of a block, an exit code, and a command.
+// readFailed reads the output of the trap in pages.bash: the line of a block, an exit code, and a
+// command.
 func readFailed(t *testing.T, file string) map[int][]string {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -320,14 +326,14 @@ func readFailed(t *testing.T, file string) map[int][]string {
 		number, what, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 		n, err := strconv.Atoi(number)
 		if err != nil {
-			continue // a line more of the same command
+			continue // another line of the same command
 		}
 		all[n] = append(all[n], "exit code "+strings.Replace(what, "\t", ": ", 1))
 	}
 	return all
 }
 
-// plainEnv is the environment without what a person may have set for Perdure or curl.
+// plainEnv is the environment without variables for Perdure or curl.
 func plainEnv() []string {
 	var kept []string
 	for _, v := range os.Environ() {
@@ -339,16 +345,16 @@ func plainEnv() []string {
 	return kept
 }
 
-// leftIn are the data directories that a page left in its home.
+// leftIn returns the data directories that a page left in its home.
 func leftIn(home string) []string {
 	found, err := filepath.Glob(filepath.Join(home, "*", "data"))
 	if err != nil {
-		panic(err) // the pattern is a constant but for the folder
+		panic(err) // the pattern is a constant except for the folder
 	}
 	return append(found, filepath.Join(home, ".local/share/perdure"))
 }
 
-// shows reports whether a text is what a page shows, where the page may leave something out.
+// shows reports whether a text matches the output shown on a page, which may leave something out.
 func shows(shown, text string) bool {
 	var pattern strings.Builder
 	for line := range strings.Lines(strings.TrimRight(shown, "\n") + "\n") {
@@ -362,7 +368,8 @@ func shows(shown, text string) bool {
 	return regexp.MustCompile(`^` + pattern.String() + `$`).MatchString(text)
 }
 
-// TestPagesAreCompared: what differs from what a page shows is seen, and what it leaves out may be anything.
+// TestPagesAreCompared: differences from the shown output are detected, and omitted parts match
+// anything.
 func TestPagesAreCompared(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

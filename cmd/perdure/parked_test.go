@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// told runs the program to its end, and returns its exit code and what it printed on both streams.
+// told runs the program to its end, and returns its exit code and both streams.
 func (p place) told(args ...string) (code int, out, talk string) {
 	p.t.Helper()
 	cmd := p.command(args...)
@@ -24,8 +24,8 @@ func (p place) told(args ...string) (code int, out, talk string) {
 	return cmd.ProcessState.ExitCode(), heard.String(), said.String()
 }
 
-// TestParkedCallOfDefaultSession: a call of an ordinary tool leaves its turn in a session that was given nothing, and the model
-// finds the tools that its placeholder names.
+// TestParkedCallOfDefaultSession: a call of an ordinary tool leaves its turn in a session with
+// default tools, and the model finds the tools that its placeholder names.
 func TestParkedCallOfDefaultSession(t *testing.T) {
 	t.Parallel()
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
@@ -46,7 +46,7 @@ steps: [{text: It is ended., repeat: true}]
 
 	_, _, talk := p.told("run", "--model", "scripted:"+filepath.Join(p.work, "s.yaml"), "--soft-budget", "300ms", "go")
 
-	for _, words := range []string{"get_weather goes on in the background", "▸ list_tasks", "▸ check_background_tool", "▸ cancel_task", "get_weather canceled"} {
+	for _, words := range []string{"get_weather continues in the background", "▸ list_tasks", "▸ check_background_tool", "▸ cancel_task", "get_weather canceled"} {
 		if !strings.Contains(talk, words) {
 			t.Errorf("it does not say %q", words)
 		}

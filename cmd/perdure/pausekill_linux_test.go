@@ -14,15 +14,16 @@ import (
 	"github.com/perdure/perdure/internal/soak"
 )
 
-// begins are the events with which something begins that a pause holds back. That calls are planned is a fact of the answer that has them.
+// begins are the events that start work which a pause prevents. Planned calls are a fact of the
+// model's response.
 var begins = []perdure.EventType{"turn.started", "reason.started", "tool.started", "task.delivered"}
 
-// heldBack wants nothing to begin in a journal between each pause and its end, and returns how often it was paused, and how often a
-// turn went on after that.
+// heldBack checks that a journal has no new work between each pause and its end, and returns the
+// number of pauses, and how often a turn continued after one.
 func heldBack(t *testing.T, journal []perdure.Event) (paused, goneOn int) {
 	t.Helper()
-	var since int64 // the pause that holds; 0: none
-	turn := false   // one is open
+	var since int64 // the current pause; 0: none
+	turn := false   // a turn is open
 	for _, e := range journal {
 		switch e.Type() {
 		case "session.paused":
@@ -44,7 +45,7 @@ func heldBack(t *testing.T, journal []perdure.Event) (paused, goneOn int) {
 	return paused, goneOn
 }
 
-// whole wants every message to have come once, and every turn to be completed.
+// whole checks that every message was received once, and every turn completed.
 func whole(t *testing.T, journal []perdure.Event, messages int) {
 	t.Helper()
 	received, open := 0, 0
@@ -65,8 +66,9 @@ func whole(t *testing.T, journal []perdure.Event, messages int) {
 	}
 }
 
-// cameToEnd is whether a step of the model came to its end. The kills wait for one between a resume and the next pause: a step that breaks off
-// as often as a model is asked fails, as it should (TN21), and on a slow machine none would come to an end otherwise.
+// cameToEnd is whether a model call was completed. The kills wait for one between a resume and the
+// next pause: a step that is interrupted as often as a model is called fails, as it should (TN21),
+// and on a slow machine none would be completed otherwise.
 func cameToEnd(journal []perdure.Event) bool {
 	return slices.ContainsFunc(journal, func(e perdure.Event) bool {
 		fact, ok := e.Fact.(perdure.ReasonCompleted)
@@ -74,9 +76,10 @@ func cameToEnd(journal []perdure.Event) bool {
 	})
 }
 
-// TestPauseSurvivesKills pauses and resumes a session that works, again and again, and kills the server under each word and after it. A
-// pause that was acknowledged holds whoever serves next; one whose answer was lost is sent again. Nothing begins while it holds, and in the
-// end every message has come once, and every turn is completed. PERDURE_PAUSE_KILLS says how many pauses there are.
+// TestPauseSurvivesKills repeatedly pauses and resumes a working session, and kills the server
+// during each request and after it. An acknowledged pause also holds for the next server; a request
+// with a lost response is repeated. Nothing starts during a pause, and in the end every message was
+// received once, and every turn completed. PERDURE_PAUSE_KILLS is the number of pauses.
 func TestPauseSurvivesKills(t *testing.T) {
 	t.Parallel()
 	pauses := soak.Count(t, "PERDURE_PAUSE_KILLS", 6, 100)
@@ -101,7 +104,7 @@ steps:
 	word := func(i int, verb string) {
 		t.Helper()
 		late := make(chan struct{})
-		if i%2 == 0 { // it dies under the word, else after it
+		if i%2 == 0 { // it dies during the request, otherwise after it
 			go func() {
 				defer close(late)
 				d.pause(0, 12*time.Millisecond)

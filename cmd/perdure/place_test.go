@@ -13,12 +13,12 @@ import (
 	"github.com/perdure/perdure/internal/pgtest"
 )
 
-// places are two servers and what they keep: one on SQLite in the directory a, one on the database x with the directory b. Nobody
-// holds the directory c, and the database y has no server.
+// places are two servers with data: one on SQLite in the directory a, one on the database x with
+// the directory b. No process holds the directory c, and the database y has no server.
 type places struct {
 	t    *testing.T
 	root string
-	word map[string]string // what stands in a row for something that only the run knows
+	word map[string]string // replaces placeholders that only the run knows
 }
 
 func newPlaces(t *testing.T) *places {
@@ -83,7 +83,7 @@ func (p *places) serve(args ...string) string {
 	return strings.TrimSpace(line)
 }
 
-// words writes out a row.
+// words splits a row and replaces its placeholders.
 func (p *places) words(text string) []string {
 	fields := strings.Fields(text)
 	for i, field := range fields {
@@ -112,7 +112,7 @@ func (p *places) run(c placeCase, args ...string) (code int, out string) {
 	return cmd.ProcessState.ExitCode(), string(text)
 }
 
-// env are the variables of a row, of which one may have spaces in it.
+// env returns the variables of a row. One may contain spaces.
 func (p *places) env(c placeCase) (all []string) {
 	for _, variable := range strings.Fields(c.env) {
 		name, value, _ := strings.Cut(variable, "=")
@@ -125,7 +125,7 @@ func (p *places) env(c placeCase) (all []string) {
 type placeCase struct {
 	name, args, env, config string
 	code                    int    // 0, 2, 5 or 6
-	store                   string // that has the session afterwards: a, x or y; empty: none has
+	store                   string // store that has the session afterwards: a, x or y; empty: none
 }
 
 func placeCases() []placeCase {
@@ -174,8 +174,8 @@ func placeCases() []placeCase {
 	}
 }
 
-// TestNamedStore runs a command that writes with every way to name a store, by flags, variables and files: it works in the store
-// that is named, or refuses before it does anything. No password is ever printed.
+// TestNamedStore runs a writing command with every way to name a store, by flags, variables and
+// files: it uses the named store, or refuses before it does anything. No password is ever printed.
 func TestNamedStore(t *testing.T) {
 	t.Parallel()
 	p := newPlaces(t)
@@ -188,7 +188,7 @@ func TestNamedStore(t *testing.T) {
 		if strings.Contains(out, "correct-horse") {
 			t.Errorf("%s: a password is printed: %s", c.name, out)
 		}
-		if c.code == 5 && (!strings.Contains(out, "nothing was done") || !strings.Contains(out, "leave ")) {
+		if c.code == 5 && (!strings.Contains(out, "nothing was done") || !strings.Contains(out, "remove ")) {
 			t.Errorf("%s: it does not say what to do: %s", c.name, out)
 		}
 		if c.store != "" {
@@ -205,7 +205,8 @@ func TestNamedStore(t *testing.T) {
 	}
 }
 
-// TestNamedStoreElsewhere wants the commands that ask no engine to look at what is named, too, and those that read to read that.
+// TestNamedStoreElsewhere checks that commands without an engine also use the named store, and that
+// reading commands read it.
 func TestNamedStoreElsewhere(t *testing.T) {
 	t.Parallel()
 	p := newPlaces(t)
@@ -217,12 +218,12 @@ func TestNamedStoreElsewhere(t *testing.T) {
 		{"--data $A --database $X api GET /v1/sessions", "", 5, "nothing was done"},
 		{"--data $A --database $X mcp serve --tool echo", "", 5, "nothing was done"},
 		{"--server $SOCKETA --data $B api GET /v1/sessions", "", 5, "nothing was done"},
-		{"--server $SOCKETA serve --addr 127.0.0.1:0", "", 2, "serve works in a data directory itself"},
-		{"serve --addr 127.0.0.1:0", "PERDURE_SERVER=$SOCKETA", 2, "serve works in a data directory itself"},
+		{"--server $SOCKETA serve --addr 127.0.0.1:0", "", 2, "serve works directly on a data directory"},
+		{"serve --addr 127.0.0.1:0", "PERDURE_SERVER=$SOCKETA", 2, "serve works directly on a data directory"},
 		{"--data $A --database $Y serve --addr 127.0.0.1:0", "", 5, "is held by another process"},
 		{"--data $B --database $Y serve --addr 127.0.0.1:0", "", 5, "is held by another process"},
-		{"--data $C --database $Y mcp proxy -- cat", "", 2, "mcp proxy works in a data directory itself"},
-		{"--data $A --database $Y session list", "", 3, "not found"}, // of y, which nobody has used yet
+		{"--data $C --database $Y mcp proxy -- cat", "", 2, "mcp proxy works directly on a data directory"},
+		{"--data $A --database $Y session list", "", 3, "not found"}, // of y, which is still empty
 		{"--data $B --database $X session list", "", 0, ""},
 	} {
 		code, out := p.run(placeCase{name: "one", env: c.env}, p.words(c.args)...)

@@ -21,37 +21,39 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/chaos"
 	"github.com/perdure/perdure/internal/cli"
-	"github.com/perdure/perdure/internal/disktest"
+	"github.com/perdure/perdure/internal/crashfs"
 	"github.com/perdure/perdure/internal/soak"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// recording is what a server did to its files and said to its clients, in two lives with a kill between them, and what a
-// power cut may leave of it.
+// recording is what a server did to its files and sent to its clients, in two processes with a kill
+// in between, and what a power cut can leave of it.
 type recording struct {
-	ops      []disktest.Op
+	ops      []crashfs.Op
 	promises []promise
 	root     string            // of the paths in ops
 	data     string            // the data directory, below root
 	final    map[string]string // the text of each event at the end, by its id
 }
 
-// promise is what was told to a client, or was done outside: from then on it stands.
+// promise is an acknowledgement to a client, or an external effect, which must survive from then
+// on.
 type promise struct {
 	op   int    // when, as an index of operations
 	kind string // session, message, event, effect
-	id   string // of an effect the path of its file
+	id   string // for an effect, the path of its file
 }
 
-// The answers that promise something. What is in one write is enough: most answers are.
+// The responses that promise something. Only single writes are checked: most responses are one.
 var (
 	madeSession = regexp.MustCompile(`HTTP/1\.1 201 [^{]*\{"id":"(session_[0-9a-f]{32})"`)
 	tookMessage = regexp.MustCompile(`"message_id":"(message_[0-9a-f]{32})","seq"`)
 	showedEvent = regexp.MustCompile(`"id":"(event_[0-9a-f]{32})"`)
 )
 
-// record runs a server under strace while clients drive it, kills it, starts it again, and stops it.
+// record runs a server under strace while clients drive it, kills it, starts it again, and stops
+// it.
 func record(t *testing.T, turns int) recording {
 	t.Helper()
 	m := newMachine(t)
@@ -60,7 +62,7 @@ func record(t *testing.T, turns int) recording {
 	var logs []io.Reader
 	for life := range 2 {
 		log := filepath.Join(t.TempDir(), "trace")
-		if !m.start("strace", "-f", "-qq", "--seccomp-bpf", "-y", "-xx", "-s", "16777216", "-e", "signal=none", "-e", "trace="+disktest.Calls, "-o", log) {
+		if !m.start("strace", "-f", "-qq", "--seccomp-bpf", "-y", "-xx", "-s", "16777216", "-e", "signal=none", "-e", "trace="+crashfs.Calls, "-o", log) {
 			t.Fatal("the server does not serve")
 		}
 		m.clients(2, model, fmt.Sprint("life", life, "-"), func(turn int) bool { return turn == turns/4 })
@@ -77,7 +79,7 @@ func record(t *testing.T, turns int) recording {
 		defer file.Close()
 		logs = append(logs, file)
 	}
-	ops, err := disktest.Read(io.MultiReader(logs...), root)
+	ops, err := crashfs.Read(io.MultiReader(logs...), root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,24 +95,24 @@ func record(t *testing.T, turns int) recording {
 	return r
 }
 
-// promise finds the promises in what was done.
+// promise finds the promises in the recorded operations.
 func (r *recording) promise() {
 	known := map[string]bool{}
 	add := func(op int, kind, id string) {
-		if !known[id] { // told again is not told anew
+		if !known[id] { // a repeated promise is not new
 			known[id] = true
 			r.promises = append(r.promises, promise{op, kind, id})
 		}
 	}
 	for i, op := range r.ops {
 		switch {
-		case op.Kind == disktest.Say:
+		case op.Kind == crashfs.SocketWrite:
 			for kind, pattern := range map[string]*regexp.Regexp{"session": madeSession, "message": tookMessage, "event": showedEvent} {
 				for _, found := range pattern.FindAllSubmatch(op.Bytes, -1) {
 					add(i, kind, string(found[1]))
 				}
 			}
-		case op.Kind == disktest.Create && strings.Contains(op.Path, "/effects/"):
+		case op.Kind == crashfs.Create && strings.Contains(op.Path, "/effects/"):
 			_, name, _ := strings.Cut(op.Path, "/effects/")
 			add(i, "effect", name)
 		}
@@ -119,31 +121,32 @@ func (r *recording) promise() {
 
 // cut is one power cut.
 type cut struct {
-	at     int // after so many operations
-	fate   disktest.Fate
+	at     int // after this many operations
+	fate   crashfs.Fate
 	folder string
 }
 
 func (c cut) String() string { return fmt.Sprintf("after operation %d, %s", c.at, c.fate) }
 
-// verdict is what was found after all cuts.
+// verdict is the result of all cuts.
 type verdict struct {
 	states   int
-	promises int // that were looked for
-	unsynced int // writes that a cut could have taken
-	damaged  int // states in which something is broken
+	promises int // that were checked
+	unsynced int // writes that a cut could have lost
+	damaged  int // states with violations
 	broken   []string
 }
 
 // plan says how the power is cut.
 type plan struct {
-	disk   *disktest.Disk // nothing was written to it
-	states int            // how many cuts
-	runOn  int            // after cuts at multiples of it the work is also run on, to its end; 0: never
+	disk   *crashfs.Disk // still empty
+	states int           // number of cuts
+	runOn  int           // after cuts at multiples of it the work is also completed; 0: never
 	seed   uint64
 }
 
-// cuts cuts the power at seeded random moments of a recording, rebuilds what is on the disk then, and looks at each state.
+// cuts cuts the power at seeded random moments of a recording, rebuilds the content of the disk,
+// and checks each state.
 func (r recording) cuts(t *testing.T, p plan) verdict {
 	t.Helper()
 	dice := rand.New(rand.NewPCG(p.seed, 5))
@@ -170,7 +173,7 @@ func (r recording) cuts(t *testing.T, p plan) verdict {
 					v.broken = append(v.broken, fmt.Sprintf("%s: %s", c, text))
 				}
 				mu.Unlock()
-				_ = os.RemoveAll(c.folder) // the whole goes with the test
+				_ = os.RemoveAll(c.folder) // the parent folder is removed with the test
 			}
 		})
 	}
@@ -180,7 +183,7 @@ func (r recording) cuts(t *testing.T, p plan) verdict {
 				t.Fatalf("operation %d: %v", done, err)
 			}
 		}
-		c := cut{at: at, fate: disktest.Fates()[i%len(disktest.Fates())], folder: filepath.Join(base, fmt.Sprint(i))}
+		c := cut{at: at, fate: crashfs.Fates()[i%len(crashfs.Fates())], folder: filepath.Join(base, fmt.Sprint(i))}
 		if err := os.Mkdir(c.folder, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +199,7 @@ func (r recording) cuts(t *testing.T, p plan) verdict {
 	return v
 }
 
-// memoryFolder is a folder whose syncs cost nothing, where there is one.
+// memoryFolder returns a folder in memory, where syncs cost nothing, if there is one.
 func memoryFolder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "perdure-")
@@ -207,7 +210,8 @@ func memoryFolder(t *testing.T) string {
 	return dir
 }
 
-// look opens what a power cut left and says what is broken, and how many promises it looked for.
+// look opens the state after a power cut and returns the violations, and the number of checked
+// promises.
 func (r recording) look(ctx context.Context, c cut, runOn int) (broken []string, promises int) {
 	dir := filepath.Join(c.folder, r.data)
 	st, err := sqlite.Open(ctx, sqlite.Config{Dir: dir, Readers: 1})
@@ -241,7 +245,8 @@ func (r recording) look(ctx context.Context, c cut, runOn int) (broken []string,
 	return broken, promises
 }
 
-// here is what a record holds of what may have been promised: the ids, and the effects whose calls were claimed.
+// here returns the parts of a record that may have been promised: the ids, and the effects whose
+// calls were claimed.
 func (r recording) here(record chaos.Record, broken *[]string) map[string]bool {
 	here := map[string]bool{}
 	for _, j := range record.Journals {
@@ -292,7 +297,7 @@ func readAll(ctx context.Context, st store.Store) (record chaos.Record, err erro
 	return record, err
 }
 
-// integrity is what SQLite says of a database.
+// integrity is the result of SQLite's integrity check.
 func integrity(ctx context.Context, path string) (text string, err error) {
 	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
 	if err != nil {
@@ -317,20 +322,20 @@ func integrity(ctx context.Context, path string) (text string, err error) {
 	return text, err
 }
 
-// finish takes up the work that a power cut left, brings it to its end, and says what is broken then (I4).
+// finish resumes the work after a power cut, waits for its end, and returns the violations (I4).
 func finish(ctx context.Context, dir string) (broken []string) {
 	ctx, cancel := context.WithTimeout(ctx, waitTime)
 	defer cancel()
-	eng, err := openHere(ctx, cli.Opening{Access: cli.Writing, Dir: dir, AllowShell: true, AskModels: true, Serve: true})
+	eng, err := openHere(ctx, cli.OpenOptions{Access: cli.Writing, Dir: dir, AllowShell: true, AskModels: true, Serve: true})
 	if err != nil {
 		return []string{"it does not start: " + err.Error()}
 	}
 	work, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1) // one result
+	ended := make(chan error, 1) // capacity 1: one result
 	go func() { ended <- eng.Run(work) }()
 	all, err := eng.Sessions(ctx, 0)
 	for _, s := range all {
-		if s.LastSeq > 1 { // it was asked for something
+		if s.LastSeq > 1 { // it has received a message
 			err = errors.Join(err, eng.WaitIdle(ctx, s.ID))
 		}
 	}
@@ -345,19 +350,20 @@ func finish(ctx context.Context, dir string) (broken []string) {
 	return broken
 }
 
-// TestR05PowerCut records what a server does to its files and says to its clients, cuts the power at random moments, with
-// unsynced writes lost, kept, out of order and torn, and opens every disk that comes of it: it opens, it is whole, what was
-// told is there, what had an effect was claimed, and the work goes on from there. PERDURE_POWER_CUTS says how many cuts.
+// TestR05PowerCut records what a server does to its files and sends to its clients, and cuts the
+// power at random moments, with unsynced writes lost, kept, out of order and torn. Every resulting
+// disk can be opened and is intact, all promises are kept, every effect was claimed, and the work
+// continues from there. PERDURE_POWER_CUTS is the number of cuts.
 func TestR05PowerCut(t *testing.T) {
 	t.Parallel()
 	needTracing(t, "R5")
 	states, seed := soak.Count(t, "PERDURE_POWER_CUTS", 100, 10000), uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	began := time.Now()
-	r := record(t, 32) // enough for a checkpoint in the middle of a life
+	r := record(t, 32) // enough for a checkpoint in the middle of a process
 	recorded := time.Since(began)
 
-	v := r.cuts(t, plan{disk: &disktest.Disk{}, states: states, runOn: 10, seed: seed})
+	v := r.cuts(t, plan{disk: &crashfs.Disk{}, states: states, runOn: 10, seed: seed})
 
 	t.Logf("%d operations, %d promises, recorded in %s; %d states, with %d unsynced writes and %d promises looked for, in %s",
 		len(r.ops), len(r.promises), recorded.Round(time.Millisecond), v.states, v.unsynced, v.promises, (time.Since(began) - recorded).Round(time.Millisecond))
@@ -371,8 +377,9 @@ func TestR05PowerCut(t *testing.T) {
 		t.Error("nothing was at stake: the recording proves nothing")
 	}
 
-	// The same on a disk that says that it has synced and has not, as with synchronous=OFF: it has to be noticed.
-	lying := r.cuts(t, plan{disk: &disktest.Disk{Lies: true}, states: min(states, 30), seed: seed})
+	// The same on a disk that reports syncs without doing them, as with synchronous=OFF: the test
+	// must detect it.
+	lying := r.cuts(t, plan{disk: &crashfs.Disk{Lies: true}, states: min(states, 30), seed: seed})
 	if lying.damaged < lying.states/2 {
 		t.Errorf("a disk that lies breaks nothing, so nothing was looked at: %d of %d states", lying.damaged, lying.states)
 	}

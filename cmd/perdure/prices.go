@@ -7,10 +7,11 @@ import (
 	"github.com/perdure/perdure/budget"
 )
 
-// ownPrices is the variable that names a table of prices that goes over the one of the program.
+// ownPrices is the variable with the file of prices that override the built-in ones.
 const ownPrices = "PERDURE_PRICES"
 
-// readPrices is the table of prices of the program, with that of a file over it. Invalid: what is wrong with the file.
+// readPrices returns the built-in prices, overridden by those of a file. Invalid: what is wrong
+// with the file.
 func readPrices(file string) (budget.Table, error) {
 	if file == "" {
 		return budget.Prices(), nil

@@ -15,7 +15,7 @@ import (
 	"github.com/perdure/perdure/internal/supervise"
 )
 
-// supervised is what runs, or ran, under supervisors of a data directory.
+// supervised manages the supervised commands of a data directory.
 type supervised struct{}
 
 // EndProcess implements cli.Supervised.
@@ -34,11 +34,11 @@ func (supervised) EndProcess(ctx context.Context, p cli.Process) error {
 	return nil
 }
 
-// endGrace is how long a command that nobody waits for may take to clean up.
+// endGrace is the grace period of a command that nobody waits for.
 const endGrace = 5 * time.Second
 
 // Processes implements cli.Supervised.
-func (supervised) Processes(ctx context.Context, o cli.Opening) ([]cli.Process, error) {
+func (supervised) Processes(ctx context.Context, o cli.OpenOptions) ([]cli.Process, error) {
 	runner, err := supervise.New(supervise.Config{})
 	if err != nil {
 		return nil, err
@@ -69,9 +69,9 @@ func (supervised) Processes(ctx context.Context, o cli.Opening) ([]cli.Process, 
 	return all, nil
 }
 
-// runOwners returns the task or call of every call in the ledger, by the name that tool/shell gives its run
-// directories. Without a database nobody owns anything.
-func runOwners(ctx context.Context, o cli.Opening) (map[string]string, error) {
+// runOwners maps the prefix of run directories, as tool/shell creates it, to the task or call that
+// owns them. Without a database there are no owners.
+func runOwners(ctx context.Context, o cli.OpenOptions) (map[string]string, error) {
 	owners := map[string]string{}
 	eng, err := open(ctx, o)
 	if errors.Is(err, perdure.NotFound) {
@@ -101,7 +101,7 @@ func runOwners(ctx context.Context, o cli.Opening) (map[string]string, error) {
 	return owners, nil
 }
 
-// runName is how tool/shell begins the names of a call's run directories.
+// runName returns the prefix of the run directories of a call, as tool/shell creates it.
 func runName(key perdure.CallKey) string {
 	sum := sha256.Sum256([]byte(key.String()))
 	return hex.EncodeToString(sum[:16])

@@ -15,15 +15,15 @@ import (
 	"github.com/perdure/perdure/model/openai"
 )
 
-// The variables that hold the providers' keys (C21).
+// The variables with the keys of the providers.
 const (
 	openaiKey    = "OPENAI_API_KEY"
 	anthropicKey = "ANTHROPIC_API_KEY"
 )
 
-// prefilled is the variable that names the models of Anthropic which take the beginning of an answer, with commas between
-// them (TN20). Newer ones refuse it, so one that is not named is never sent any.
-const prefilled = "PERDURE_ANTHROPIC_PREFILL"
+// prefillVariable is the variable with the comma-separated names of the Anthropic models that
+// accept a partial answer. Newer models refuse it, so that only these get one.
+const prefillVariable = "PERDURE_ANTHROPIC_PREFILL"
 
 // The providers of this build.
 const (
@@ -32,21 +32,21 @@ const (
 	providerAnthropic = "anthropic"
 )
 
-// modelForms says what a model may be, for people.
-const modelForms = "name one as openai:NAME, anthropic:NAME or scripted:FILE"
+// modelForms describes the names of models for users.
+const modelForms = "use openai:NAME, anthropic:NAME or scripted:FILE"
 
-// target says which model answers, in one word that means the same from everywhere and later: PROVIDER:MODEL,
-// with @URL behind it where a server was named.
+// target identifies a model in a form that is valid everywhere: PROVIDER:MODEL, followed by @URL if
+// a server was given.
 type target struct {
 	provider string
-	name     string // of the model; of a script, its path
+	name     string // of the model; for a script its path
 	base     string // URL of the server; empty: the provider's own
 }
 
-// readTarget reads the name of a model. Invalid: it is none of this build.
+// readTarget parses the name of a model. Invalid: it matches no model of this build.
 func readTarget(text string) (target, error) {
 	if text == "" {
-		return target{}, fmt.Errorf("%w model: no name is given; %s", perdure.Invalid, modelForms)
+		return target{}, fmt.Errorf("%w model: the name is missing; %s", perdure.Invalid, modelForms)
 	}
 	provider, name, _ := strings.Cut(text, ":")
 	t := target{provider: provider, name: name}
@@ -60,7 +60,7 @@ func readTarget(text string) (target, error) {
 	case provider != providerScripted && provider != providerOpenAI && provider != providerAnthropic, t.name == "":
 		return target{}, fmt.Errorf("%w model %q: %s", perdure.Invalid, text, modelForms)
 	case provider == providerScripted && t.base != "":
-		return target{}, fmt.Errorf("%w model %q: a script has no server; leave --base-url out", perdure.Invalid, text)
+		return target{}, fmt.Errorf("%w model %q: a script has no server; remove --base-url", perdure.Invalid, text)
 	}
 	if provider == providerScripted {
 		path, err := filepath.Abs(t.name)
@@ -72,7 +72,7 @@ func readTarget(text string) (target, error) {
 	return t, nil
 }
 
-// String returns the name that means the model from everywhere.
+// String returns the name in a form that is valid everywhere.
 func (t target) String() string {
 	text := t.provider + ":" + t.name
 	if t.base != "" {
@@ -81,16 +81,16 @@ func (t target) String() string {
 	return text
 }
 
-// reachesOut reports whether a name says by itself where its model is: in a file, or on a server that it names, which is sent the
-// provider's key. One without is asked of its provider.
-func reachesOut(name string) bool {
+// usesNetwork reports whether a name determines where the model is: a file, or a server, which
+// receives the provider's key. Other models are on the server of their provider.
+func usesNetwork(name string) bool {
 	t, err := readTarget(name)
 	return err == nil && (t.provider == providerScripted || t.base != "")
 }
 
-// open makes the model. Only here is the environment read for it: the keys of the providers, and which models may go on from
-// the beginning of an answer. Invalid: the script
-// cannot be read, the URL is none, or a key is missing.
+// open creates the model. This is the only place that reads the environment for it: the keys of the
+// providers, and which models accept a partial answer. Invalid: the script cannot be read, the URL
+// is invalid, or a key is missing.
 func (t target) open() (model.Model, error) {
 	switch t.provider {
 	case providerOpenAI:
@@ -109,25 +109,29 @@ func (t target) open() (model.Model, error) {
 	return load(t.name)
 }
 
-// prefills reports whether the operator says that the model takes the beginning of an answer.
+// prefills reports whether the operator says that the model accepts a partial answer.
 func (t target) prefills() bool {
-	return slices.ContainsFunc(strings.Split(os.Getenv(prefilled), ","), func(name string) bool { return strings.TrimSpace(name) == t.name })
+	return slices.ContainsFunc(strings.Split(os.Getenv(prefillVariable), ","),
+		func(name string) bool { return strings.TrimSpace(name) == t.name })
 }
 
-// key reads the key of the provider. A server that was named may need none, and then says so itself.
+// key returns the key of the provider. It is optional for a given server, which reports itself if
+// it needs one.
 func (t target) key(variable string) (string, error) {
 	key := strings.TrimSpace(os.Getenv(variable))
 	if key == "" && t.base == "" {
-		return "", fmt.Errorf("%w model %q: %s is not set; set it to your key, or name a server of your own with --base-url", perdure.Invalid, t, variable)
+		return "", fmt.Errorf("%w model %q: %s is not set; set it to your key, or use your own server with --base-url",
+			perdure.Invalid, t, variable)
 	}
-	if key != "" && t.exposes() {
-		return "", fmt.Errorf("%w model %q: the key in %s would cross the network in the clear; use https, or unset the variable", perdure.Invalid, t, variable)
+	if key != "" && t.checkKeyTransport() {
+		return "", fmt.Errorf("%w model %q: the key in %s would be sent unencrypted; use https, or unset the variable",
+			perdure.Invalid, t, variable)
 	}
 	return key, nil
 }
 
-// exposes reports whether what is sent to the server can be read on the way.
-func (t target) exposes() bool {
+// checkKeyTransport reports whether traffic to the server can be read on the network.
+func (t target) checkKeyTransport() bool {
 	u, err := url.Parse(t.base)
 	if err != nil || u.Scheme != "http" {
 		return false

@@ -31,8 +31,8 @@ func reportScript(t *testing.T) *scripted.Model {
 	return m
 }
 
-// TestReportOverProviders runs the example of the README against servers that speak the protocols of the providers,
-// over HTTP, with a key, and with a kill in between. What is reported is the same.
+// TestReportOverProviders runs the example of the README against servers that speak the protocols
+// of the providers, over HTTP, with a key, and with a kill in between. The report is the same.
 func TestReportOverProviders(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"go.mod": "module example.com/small\n", "README.md": "# Small\n"}
@@ -71,7 +71,8 @@ func TestReportOverProviders(t *testing.T) {
 	}
 }
 
-// TestLogsHideKeys looks for a key in what is logged: under no name, in an error, and in base64 (RD5, C21).
+// TestLogsHideKeys searches the log for a key: under any name, in an error, and in base64 (RD5,
+// C21).
 func TestLogsHideKeys(t *testing.T) {
 	t.Parallel()
 	const key = "sk-a-key-that-nobody-may-see-1234567890"

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// oneCommand is a model that runs a command, and says what came of it. What a person says besides is repeated.
+// oneCommand is a model that runs a command, and reports its result. It repeats further messages.
 const oneCommand = `
 rules:
   - when: {last_role: tool_result}
@@ -24,7 +24,7 @@ steps:
     repeat: true
 `
 
-// newQuestionHome is a home for runs whose commands are asked about.
+// newQuestionHome is a home for runs whose commands need approval.
 func newQuestionHome(t *testing.T) terminalHome {
 	t.Helper()
 	h := newTerminalHome(t, slowWork)
@@ -35,19 +35,19 @@ func newQuestionHome(t *testing.T) terminalHome {
 	return h
 }
 
-// asks begins a run on a terminal, whose first command is asked about.
+// asks starts a run on a terminal, whose first command needs approval.
 func (h terminalHome) asks(words ...string) *terminal {
 	h.t.Helper()
 	return onTerminal(h.t, h.env, "perdure", append([]string{"run", "--model", "scripted:" + h.file("one.yaml"), "--workspace", h.file("ws"), "--allow-shell", "--ask", "bash"}, words...)...)
 }
 
-// did reports whether a command made a file.
+// did reports whether a command created a file.
 func (h terminalHome) did(name string) bool {
 	_, err := os.Stat(h.file("ws/" + name))
 	return err == nil
 }
 
-// users are the messages of the person, as the model was sent them.
+// users are the messages of the person in the model's requests.
 func (h terminalHome) users() string {
 	return strings.TrimSpace(h.says("event", "list", "last", "--jq", `[.[]|select(.type=="message.received")|.data.message.parts[0].text]|join("|")`))
 }
@@ -57,13 +57,13 @@ func (h terminalHome) verdicts() string {
 	return strings.TrimSpace(h.says("approval", "list", "--all", "--jq", `[.[].state]|join("|")`))
 }
 
-// promptOfQuestion is what waits for an answer.
+// promptOfQuestion is the prompt of an open question.
 const promptOfQuestion = "Run it? [y/N/e(dit)/?] "
 
-// question is what a person does where a call is asked about.
+// question is what a person types at a question.
 type question struct {
 	words    []string // of the run
-	early    string   // is typed before the question is there
+	early    string   // typed before the question appears
 	play     func(h terminalHome, x *terminal)
 	code     int
 	did      bool
@@ -71,7 +71,7 @@ type question struct {
 	verdicts string
 }
 
-// TestQuestionOnTerminal answers the question whether a command may run where it is asked: on the terminal of the run.
+// TestQuestionOnTerminal answers the question whether a command may run on the terminal of the run.
 func TestQuestionOnTerminal(t *testing.T) {
 	t.Parallel()
 	playQuestions(t, map[string]question{
@@ -100,10 +100,10 @@ func TestQuestionOnTerminal(t *testing.T) {
 			play: func(_ terminalHome, x *terminal) {
 				x.press("?\r")
 				x.shows("digest")
-				x.shows("runs it once, with exactly this")
+				x.shows("run it once, with exactly these arguments")
 				x.shows(promptOfQuestion)
 				x.press("what does it do\r")
-				x.shows("nothing was decided")
+				x.shows("not an answer")
 				x.shows(promptOfQuestion)
 				x.press("y\r")
 				x.shows("It came to:")
@@ -127,7 +127,7 @@ func TestQuestionOnTerminal(t *testing.T) {
 				x.press("e\r")
 				x.shows("command, or all arguments as JSON in one line: ")
 				x.press("touch other\r")
-				x.shows("with a yes this runs instead:")
+				x.shows("if you approve, this runs instead:")
 				x.shows("touch other")
 				x.shows(promptOfQuestion)
 				x.press("y\r")
@@ -170,7 +170,7 @@ func TestQuestionLeft(t *testing.T) {
 				x.press("\x03")
 				x.shows("[d/q/W]")
 				x.press("q\r")
-				x.shows("is left open: bash waits for a yes")
+				x.shows("is still open: bash waits for approval")
 				x.shows("perdure approve ")
 			},
 		},
@@ -180,12 +180,13 @@ func TestQuestionLeft(t *testing.T) {
 		},
 		"the end of the input leaves it open": {
 			words: []string{"run it"}, code: 9, users: "run it", verdicts: "open",
-			play: func(_ terminalHome, x *terminal) { x.press("\x04"); x.shows("is left open") },
+			play: func(_ terminalHome, x *terminal) { x.press("\x04"); x.shows("is still open") },
 		},
 	})
 }
 
-// TestQuestionBesideOthers has several questions, somebody else who answers, and a model that hides a part of its command.
+// TestQuestionBesideOthers has several questions, another person who answers, and a model that
+// hides a part of its command.
 func TestQuestionBesideOthers(t *testing.T) {
 	t.Parallel()
 	playQuestions(t, map[string]question{
@@ -206,7 +207,7 @@ func TestQuestionBesideOthers(t *testing.T) {
 			words: []string{"run it"}, users: "run it", verdicts: "denied",
 			play: func(h terminalHome, x *terminal) {
 				h.says("approval", "deny", strings.TrimSpace(h.says("approval", "list", "-o", "name")), "--note", "not here")
-				x.shows("that is decided")
+				x.shows("needs no answer any more")
 				x.shows("It came to:")
 			},
 		},
@@ -223,7 +224,7 @@ func TestQuestionBesideOthers(t *testing.T) {
 	})
 }
 
-// playQuestions plays each on a terminal of its own.
+// playQuestions runs each case on its own terminal.
 func playQuestions(t *testing.T, all map[string]question) {
 	t.Helper()
 	for name, c := range all {
@@ -236,7 +237,7 @@ func playQuestions(t *testing.T, all map[string]question) {
 				x.shows("> ")
 				x.press("run it\r")
 			}
-			x.shows("bash asks for a yes")
+			x.shows("bash needs your approval")
 			x.shows(promptOfQuestion)
 
 			c.play(h, x)
@@ -255,7 +256,8 @@ func playQuestions(t *testing.T, all map[string]question) {
 	}
 }
 
-// TestQuestionInEditor changes the arguments in the editor of the environment, which has the terminal to itself meanwhile.
+// TestQuestionInEditor edits the arguments in the editor of the environment, which controls the
+// terminal meanwhile.
 func TestQuestionInEditor(t *testing.T) {
 	t.Parallel()
 	h := newQuestionHome(t)
@@ -269,7 +271,7 @@ func TestQuestionInEditor(t *testing.T) {
 
 	x.press("e\r")
 	x.press("touch edited\r")
-	x.shows("with a yes this runs instead:")
+	x.shows("if you approve, this runs instead:")
 	x.shows("touch edited")
 	x.shows("Run it? ")
 	x.press("y\r")
@@ -284,19 +286,20 @@ func TestQuestionInEditor(t *testing.T) {
 	}
 }
 
-// TestQuestionWaited asks on a terminal about a call that a run before left open, and not where --no-input says that nobody is there.
+// TestQuestionWaited asks on a terminal about a call of an earlier run, and does not ask with
+// --no-input.
 func TestQuestionWaited(t *testing.T) {
 	t.Parallel()
 	h := newQuestionHome(t)
 	x := h.asks("--no-input", "run it")
-	x.shows("waits for a person")
+	x.shows("needs an answer")
 	x.ends(9)
 	if got := h.verdicts(); got != "open" {
 		t.Fatalf("the approvals are %q, want an open one", got)
 	}
 
 	x = onTerminal(t, h.env, "perdure", "run", "--last")
-	x.shows("bash asks for a yes")
+	x.shows("bash needs your approval")
 	x.shows("touch first; echo done")
 	x.shows("Run it? ")
 	x.press("y\r")

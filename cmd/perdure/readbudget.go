@@ -10,7 +10,10 @@ import (
 
 // Budgets implements engine.Engine.
 func (r *reader) Budgets(ctx context.Context, f engine.BudgetFilter) ([]budget.Standing, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]budget.Standing, error) { return eng.Budgets(ctx, f) })
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]budget.Standing,
+		error) {
+		return eng.Budgets(ctx, f)
+	})
 }
 
 // BudgetEntries implements engine.Engine.
@@ -22,17 +25,26 @@ func (r *reader) BudgetEntries(ctx context.Context, id perdure.BudgetID, limit i
 
 // CheckBudgets implements engine.Engine.
 func (r *reader) CheckBudgets(ctx context.Context, id perdure.SessionID) (budget.Report, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (budget.Report, error) { return eng.CheckBudgets(ctx, id) })
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (budget.Report,
+		error) {
+		return eng.CheckBudgets(ctx, id)
+	})
 }
 
 // Costs implements engine.Engine.
 func (r *reader) Costs(ctx context.Context, q engine.CostQuery) (engine.CostReport, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (engine.CostReport, error) { return eng.Costs(ctx, q) })
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (engine.CostReport,
+		error) {
+		return eng.Costs(ctx, q)
+	})
 }
 
 // Audit implements engine.Audits.
 func (r *reader) Audit(ctx context.Context, q engine.AuditQuery) ([]engine.AuditEntry, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.AuditEntry, error) { return eng.Audit(ctx, q) })
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.AuditEntry,
+		error) {
+		return eng.Audit(ctx, q)
+	})
 }
 
 // Tokens implements engine.Tokens.

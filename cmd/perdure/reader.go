@@ -18,72 +18,77 @@ import (
 )
 
 const (
-	// greetTime is how long whoever holds the data directory may take for its first answer. Nothing is lost by
-	// giving it up: the store is there, and has the same to tell.
-	greetTime = 2 * time.Second
-	// readTime is how long one read may take of a holder that has answered before.
+	// probeTimeout is how long the holder of the data directory may take for its first response.
+	// Giving up loses nothing, because the store has the same data.
+	probeTimeout = 2 * time.Second
+	// readTime is how long a read may take with a holder that has responded before.
 	readTime = 10 * time.Second
-	// restFactor is for how many times as long as it kept us waiting a holder is left alone then. One that is not
-	// there refuses at once, and so is asked again at once; one that hangs costs a tenth of the time at most.
-	restFactor = 9
+	// pauseFactor is the length of the pause after a failed attempt, as a multiple of the time it
+	// took. A missing holder refuses at once, and is soon tried again; a hanging one costs at most
+	// a tenth of the time.
+	pauseFactor = 9
 )
 
-// errLate is why a read of the holder was given up.
-var errLate = fmt.Errorf("%w: whoever holds the data directory does not answer in time", perdure.Unavailable)
+// errSlowHolder is the cause of a read that took too long.
+var errSlowHolder = fmt.Errorf("%w: the server of the data directory does not respond in time", perdure.Unavailable)
 
-// reader is the engine of a command that reads: it asks whoever holds the data directory, and where nobody answers
-// it reads the store, until somebody does again. Each answer comes whole from one of the two. Both tell what is
-// committed and nothing else, so whoever goes on from a seq or an offset misses nothing and gets nothing twice,
-// however often the holder comes and goes.
+// reader is the engine of a command that reads. It uses the holder of the data directory while that
+// responds, and reads the store otherwise. Each answer comes completely from one of the two. Both
+// return committed data only, so that a caller that continues from a sequence number or an offset
+// misses nothing and gets nothing twice, however often the holder comes and goes.
 //
-// It is safe for concurrent use. What waits for news (Follow, WaitTask, WaitIdle) is the holder's alone: a store
-// tells a process beside it nothing, so commands that follow read again and again.
+// It is safe for concurrent use. Methods that wait for news (Follow, WaitTask, WaitIdle) work only
+// with the holder, because a store does not notify other processes. Commands that follow therefore
+// poll.
 type reader struct {
-	*far
-	beside cli.Opening // of the store
-	log    *slog.Logger
+	*remoteEngine
+	fallbackOptions cli.OpenOptions // for the store
+	log             *slog.Logger
 
-	mu    sync.Mutex
-	met   bool      // guarded by mu; the holder has answered, and not failed since
-	lost  error     // guarded by mu; why the holder was given up last; nil: it never was
-	later time.Time // guarded by mu; until then a holder that was given up is left alone
-	store *opened   // guarded by mu; nil: nobody needed it yet
+	mu        sync.Mutex
+	probed    bool         // guarded by mu; the holder has responded, and not failed since
+	lastError error        // guarded by mu; last error of the holder; nil: none
+	retryAt   time.Time    // guarded by mu; the holder is not tried again before this time
+	store     *localEngine // guarded by mu; nil: it was not needed yet
 }
 
 var _ cli.Engine = (*reader)(nil)
 
-// newReader asks whether somebody holds the data directory, and opens the store if not. The error is that of the
-// store. Whoever holds the directory and has another database than the one that is named is never asked: that one is read.
-func newReader(ctx context.Context, o cli.Opening) (*reader, error) {
-	eng, err := remote.New(remote.Config{URL: "unix://" + filepath.Join(o.Dir, socketFile), Retry: -1, Outage: socketOutage})
+// newReader checks whether a process holds the data directory, and otherwise opens the store. The
+// error is that of the store. A holder with another database than the given one is not used: the
+// given database is read.
+func newReader(ctx context.Context, o cli.OpenOptions) (*reader, error) {
+	eng, err := remote.New(remote.Config{URL: "unix://" + filepath.Join(o.Dir, socketFile), Retry: -1,
+		Outage: socketOutage})
 	if err != nil {
-		return nil, fmt.Errorf("reach whoever holds the data directory: %w", err)
+		return nil, fmt.Errorf("connect to the server of the data directory: %w", err)
 	}
-	r := &reader{far: newFar(eng), beside: o, log: o.Log}
-	r.beside.Access = cli.Reading
+	r := &reader{remoteEngine: newRemoteEngine(eng), fallbackOptions: o, log: o.Log}
+	r.fallbackOptions.Access = cli.Reading
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
-	if r.holderThere(ctx) {
+	if r.holderResponds(ctx) {
 		return r, nil
 	}
 	if _, err := r.openStore(ctx); err != nil {
-		return nil, errors.Join(err, r.far.Close())
+		return nil, errors.Join(err, r.remoteEngine.Close())
 	}
 	return r, nil
 }
 
-// ask reads from the holder, else from the store. read may run twice.
-func ask[T any](ctx context.Context, r *reader, read func(context.Context, engine.Engine) (T, error)) (none T, err error) {
-	if r.holderThere(ctx) {
+// ask reads from the holder, or else from the store. read may run twice.
+func ask[T any](ctx context.Context, r *reader,
+	read func(context.Context, engine.Engine) (T, error)) (none T, err error) {
+	if r.holderResponds(ctx) {
 		began := time.Now()
-		short, cancel := context.WithTimeoutCause(ctx, readTime, errLate)
-		got, err := read(short, r.far)
+		short, cancel := context.WithTimeoutCause(ctx, readTime, errSlowHolder)
+		got, err := read(short, r.remoteEngine)
 		cancel()
 		if ctx.Err() != nil || !errors.Is(err, perdure.Unavailable) {
 			return got, err
 		}
-		r.giveUp(began, err)
+		r.useStore(began, err)
 	}
 	st, err := r.openStore(ctx)
 	if err != nil {
@@ -92,59 +97,60 @@ func ask[T any](ctx context.Context, r *reader, read func(context.Context, engin
 	return read(ctx, st)
 }
 
-// holderThere reports whether the holder is to be asked. One that was not met yet, or was given up, has to say a
-// word first.
-func (r *reader) holderThere(ctx context.Context) bool {
+// holderResponds reports whether to use the holder. A holder that has not responded yet, or has
+// failed, must first respond to a request.
+func (r *reader) holderResponds(ctx context.Context) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.met || time.Now().Before(r.later) {
-		return r.met
+	if r.probed || time.Now().Before(r.retryAt) {
+		return r.probed
 	}
 	began := time.Now()
-	short, cancel := context.WithTimeoutCause(ctx, greetTime, errLate)
+	short, cancel := context.WithTimeoutCause(ctx, probeTimeout, errSlowHolder)
 	defer cancel()
-	if _, err := r.far.Sessions(short, 1); err != nil {
+	if _, err := r.remoteEngine.Sessions(short, 1); err != nil {
 		r.rest(began)
 		return false
 	}
-	if r.beside.Database != "" { // it is to have the one that is named
-		if err := checkPlace(short, r.beside, r.far.Engine); err != nil {
-			r.lost = err
+	if r.fallbackOptions.Database != "" { // its database must be the given one
+		if err := checkStores(short, r.fallbackOptions, r.remoteEngine.Engine); err != nil {
+			r.lastError = err
 			r.rest(began)
 			return false
 		}
 	}
-	r.met = true
-	r.log.Debug("whoever holds the data directory is asked", "lost before", r.lost)
+	r.probed = true
+	r.log.Debug("using the server of the data directory", "previous error", r.lastError)
 	return true
 }
 
-// giveUp notes that a read which began then had no answer.
-func (r *reader) giveUp(began time.Time, why error) {
+// useStore records that a read which began at began got no response.
+func (r *reader) useStore(began time.Time, why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.met, r.lost = false, why
+	r.probed, r.lastError = false, why
 	r.rest(began)
-	r.log.Debug("the store is read: whoever held the data directory does not answer", "error", why)
+	r.log.Debug("server of the data directory not responding, reading the store", "error", why)
 }
 
 // rest is called with mu held.
 func (r *reader) rest(began time.Time) {
 	now := time.Now()
-	r.later = now.Add(restFactor * now.Sub(began))
+	r.retryAt = now.Add(pauseFactor * now.Sub(began))
 }
 
-// openStore opens the store, once. While it cannot be opened the error of a lost holder counts, too: somebody may be
-// about to begin there, with a newer version say, and who follows tries again.
-func (r *reader) openStore(ctx context.Context) (*opened, error) {
+// openStore opens the store, once. While that fails, the error of the lost holder is returned as
+// well: a new process may be starting, for instance with a newer version, and commands that follow
+// retry.
+func (r *reader) openStore(ctx context.Context) (*localEngine, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.store != nil {
 		return r.store, nil
 	}
-	st, err := openHere(ctx, r.beside)
+	st, err := openHere(ctx, r.fallbackOptions)
 	if err != nil {
-		return nil, errors.Join(r.lost, err)
+		return nil, errors.Join(r.lastError, err)
 	}
 	r.store = st
 	return st, nil
@@ -152,7 +158,10 @@ func (r *reader) openStore(ctx context.Context) (*opened, error) {
 
 // Session implements engine.Sessions.
 func (r *reader) Session(ctx context.Context, id perdure.SessionID) (engine.Session, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (engine.Session, error) { return eng.Session(ctx, id) })
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (engine.Session,
+		error) {
+		return eng.Session(ctx, id)
+	})
 }
 
 // Sessions implements engine.Sessions.
@@ -169,8 +178,8 @@ func (r *reader) SessionsWhere(ctx context.Context, f engine.SessionFilter) ([]e
 	})
 }
 
-// Export implements engine.Archives. What is asked for is kept until all of it is there: who holds the data directory may
-// go away in the middle.
+// Export implements engine.Archives. It buffers the export, because the holder may go away in the
+// middle.
 func (r *reader) Export(ctx context.Context, id perdure.SessionID, w io.Writer) error {
 	text, err := ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]byte, error) {
 		var out bytes.Buffer
@@ -192,7 +201,10 @@ func (r *reader) Events(ctx context.Context, id perdure.SessionID, after int64, 
 
 // Calls implements engine.Calls.
 func (r *reader) Calls(ctx context.Context, id perdure.SessionID) ([]perdure.Call, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]perdure.Call, error) { return eng.Calls(ctx, id) })
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]perdure.Call,
+		error) {
+		return eng.Calls(ctx, id)
+	})
 }
 
 // Task implements engine.Tasks.
@@ -202,7 +214,10 @@ func (r *reader) Task(ctx context.Context, id perdure.TaskID) (perdure.Task, err
 
 // Tasks implements engine.Tasks.
 func (r *reader) Tasks(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]perdure.Task, error) { return eng.Tasks(ctx, id) })
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]perdure.Task,
+		error) {
+		return eng.Tasks(ctx, id)
+	})
 }
 
 // TaskLog implements engine.Tasks.
@@ -221,11 +236,15 @@ func (r *reader) Approvals(ctx context.Context, filter engine.ApprovalFilter) ([
 
 // Approval implements engine.Approvals.
 func (r *reader) Approval(ctx context.Context, id perdure.ApprovalID) (perdure.Approval, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (perdure.Approval, error) { return eng.Approval(ctx, id) })
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (perdure.Approval,
+		error) {
+		return eng.Approval(ctx, id)
+	})
 }
 
 // TaskMessages implements engine.Deliveries.
-func (r *reader) TaskMessages(ctx context.Context, id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]perdure.TaskMessage, error) {
+func (r *reader) TaskMessages(ctx context.Context, id perdure.TaskID, after perdure.TaskMessageID,
+	limit int) ([]perdure.TaskMessage, error) {
 	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]perdure.TaskMessage, error) {
 		return eng.TaskMessages(ctx, id, after, limit)
 	})
@@ -233,7 +252,10 @@ func (r *reader) TaskMessages(ctx context.Context, id perdure.TaskID, after perd
 
 // Schedule implements engine.Schedules.
 func (r *reader) Schedule(ctx context.Context, id perdure.ScheduleID) (perdure.Schedule, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (perdure.Schedule, error) { return eng.Schedule(ctx, id) })
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (perdure.Schedule,
+		error) {
+		return eng.Schedule(ctx, id)
+	})
 }
 
 // Schedules implements engine.Schedules.
@@ -257,17 +279,20 @@ func (r *reader) ScheduleFires(ctx context.Context, id perdure.ScheduleID, limit
 	})
 }
 
-// Backfill implements engine.ScheduleActs, as far as it reads: a dry run.
-func (r *reader) Backfill(ctx context.Context, id perdure.ScheduleID, of engine.Stretch) ([]perdure.Fire, error) {
+// Backfill implements engine.ScheduleControl, as far as it reads: a dry run.
+func (r *reader) Backfill(ctx context.Context, id perdure.ScheduleID, of engine.TimeRange) ([]perdure.Fire, error) {
 	of.DryRun = true
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]perdure.Fire, error) { return eng.Backfill(ctx, id, of) })
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]perdure.Fire,
+		error) {
+		return eng.Backfill(ctx, id, of)
+	})
 }
 
 // Close implements cli.Engine.
 func (r *reader) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	err := r.far.Close()
+	err := r.remoteEngine.Close()
 	if r.store != nil {
 		err = errors.Join(err, r.store.Close())
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/perdure/perdure/internal/cli"
 )
 
-// shortDir is a data directory whose socket's path is short enough: it may hold 107 bytes, and t.TempDir has long
-// names.
+// shortDir is a data directory with a path short enough for its socket: the limit is 107 bytes, and
+// names of t.TempDir are long.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "p")
@@ -31,15 +31,15 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// hold holds a data directory and answers there, until the returned function is called.
-func hold(t *testing.T, dir string) (eng *opened, end func()) {
+// hold holds a data directory and serves its socket, until the returned function is called.
+func hold(t *testing.T, dir string) (eng *localEngine, end func()) {
 	t.Helper()
-	eng, err := openHere(t.Context(), cli.Opening{Access: cli.Writing, Dir: dir})
+	eng, err := openHere(t.Context(), cli.OpenOptions{Access: cli.Writing, Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	ran := make(chan error, 1) // one answer, whether or not somebody waits for it
+	ran := make(chan error, 1) // capacity 1: the result may not be read
 	go func() { ran <- eng.Run(ctx) }()
 	ended := false
 	end = func() {
@@ -59,7 +59,7 @@ func hold(t *testing.T, dir string) (eng *opened, end func()) {
 // readerOf is a reader of a data directory.
 func readerOf(t *testing.T, dir string) *reader {
 	t.Helper()
-	r, err := newReader(t.Context(), cli.Opening{Access: cli.Asking, Dir: dir})
+	r, err := newReader(t.Context(), cli.OpenOptions{Access: cli.ServerOrRead, Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,14 +71,14 @@ func readerOf(t *testing.T, dir string) *reader {
 	return r
 }
 
-// told is the journal of a session as the store has it.
+// told is the journal of a session in the store.
 type told struct {
 	id     perdure.SessionID
 	events []perdure.Event
 }
 
-// began starts a session, and returns what there is to be read of it.
-func began(t *testing.T, eng *opened) told {
+// began starts a session, and returns its journal.
+func began(t *testing.T, eng *localEngine) told {
 	t.Helper()
 	s, err := eng.NewSession(t.Context(), perdure.Agent{Name: "agent", Model: "scripted:none"})
 	if err != nil {
@@ -91,15 +91,15 @@ func began(t *testing.T, eng *opened) told {
 	return told{s.ID, events}
 }
 
-// wantEvents reads a journal and wants it whole, from the holder or from the store.
+// wantEvents reads a journal and checks that it is complete, from the holder or from the store.
 func wantEvents(t *testing.T, r *reader, want told, fromHolder bool) {
 	t.Helper()
 	got, err := r.Events(t.Context(), want.id, 0, 0)
 	if diff := cmp.Diff(want.events, got); diff != "" || err != nil {
 		t.Errorf("events: %v\n%s", err, diff)
 	}
-	if r.met != fromHolder {
-		t.Errorf("the holder answered: %t, want %t (it was lost to: %v)", r.met, fromHolder, r.lost)
+	if r.probed != fromHolder {
+		t.Errorf("the holder answered: %t, want %t (it was lost to: %v)", r.probed, fromHolder, r.lastError)
 	}
 }
 
@@ -151,7 +151,7 @@ func readerTurnsBack(t *testing.T) {
 	defer cancel()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for !r.met {
+	for !r.probed {
 		if _, err := r.Session(ctx, journal.id); err != nil {
 			t.Fatal(err)
 		}
@@ -181,8 +181,8 @@ func readerReadsAgain(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	r := readerOf(t, dir)
-	if !r.met {
-		t.Fatalf("nobody greets: %v", r.lost)
+	if !r.probed {
+		t.Fatalf("nobody greets: %v", r.lastError)
 	}
 
 	wantEvents(t, r, journal, false)
@@ -199,8 +199,8 @@ func readerPassesOn(t *testing.T) {
 
 	_, err := r.Task(t.Context(), "task_nobody")
 
-	if !errors.Is(err, perdure.NotFound) || !r.met || r.store != nil {
-		t.Errorf("%v, met %t, store %v; want the holder's NotFound", err, r.met, r.store)
+	if !errors.Is(err, perdure.NotFound) || !r.probed || r.store != nil {
+		t.Errorf("%v, met %t, store %v; want the holder's NotFound", err, r.probed, r.store)
 	}
 }
 
@@ -209,7 +209,7 @@ func readerLeavesAlone(t *testing.T) {
 	eng, end := hold(t, dir)
 	journal := began(t, eng)
 	end()
-	asked := make(chan string, 100) // more than can be asked
+	asked := make(chan string, 100) // capacity for all requests
 	answering(t, dir, func(_ http.ResponseWriter, req *http.Request) {
 		asked <- req.URL.Path
 		<-req.Context().Done()
@@ -235,13 +235,13 @@ func readerEnds(t *testing.T) {
 
 	_, err := r.Sessions(ctx, 0)
 
-	if !errors.Is(err, why) || r.lost != nil {
-		t.Errorf("%v; the holder was lost to %v", err, r.lost)
+	if !errors.Is(err, why) || r.lastError != nil {
+		t.Errorf("%v; the holder was lost to %v", err, r.lastError)
 	}
 }
 
 func readerFindsNothing(t *testing.T) {
-	_, err := newReader(t.Context(), cli.Opening{Access: cli.Asking, Dir: shortDir(t)})
+	_, err := newReader(t.Context(), cli.OpenOptions{Access: cli.ServerOrRead, Dir: shortDir(t)})
 	if !errors.Is(err, perdure.NotFound) {
 		t.Errorf("%v, want NotFound", err)
 	}
@@ -263,7 +263,7 @@ func readerHopes(t *testing.T) {
 	}
 }
 
-// answering answers on the socket of a data directory in place of a holder.
+// answering serves the socket of a data directory instead of a holder.
 func answering(t *testing.T, dir string, answer http.HandlerFunc) {
 	t.Helper()
 	listener, err := net.Listen("unix", filepath.Join(dir, socketFile))

@@ -23,7 +23,10 @@ func (r *reader) Files(ctx context.Context, id perdure.SessionID, dir string, de
 
 // Value implements engine.Values.
 func (r *reader) Value(ctx context.Context, id perdure.SessionID, key string) (engine.Value, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (engine.Value, error) { return eng.Value(ctx, id, key) })
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (engine.Value,
+		error) {
+		return eng.Value(ctx, id, key)
+	})
 }
 
 // Values implements engine.Values.
@@ -35,7 +38,10 @@ func (r *reader) Values(ctx context.Context, id perdure.SessionID, prefix string
 
 // Secrets implements engine.Secrets.
 func (r *reader) Secrets(ctx context.Context, id perdure.SessionID) ([]engine.Secret, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.Secret, error) { return eng.Secrets(ctx, id) })
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.Secret,
+		error) {
+		return eng.Secrets(ctx, id)
+	})
 }
 
 // Resources implements engine.Resources.

@@ -17,30 +17,33 @@ import (
 	"github.com/perdure/perdure/internal/cli"
 )
 
-// probeTime is how long whoever holds a data directory may take to answer before it counts as gone.
+// probeTime is how long the holder of a data directory may take to respond before it counts as
+// gone.
 const probeTime = 5 * time.Second
 
-// far is an engine in another process, which does the work. It is safe for concurrent use.
-type far struct {
+// remoteEngine is an engine in another process, which does the work. It is safe for concurrent use.
+type remoteEngine struct {
 	*remote.Engine
 
 	mu   sync.Mutex
-	used map[perdure.SessionID]string // guarded by mu; models that sessions are to ask from now on
+	used map[perdure.SessionID]string // guarded by mu; other models that sessions use from now on
 }
 
-var _ cli.Engine = (*far)(nil)
+var _ cli.Engine = (*remoteEngine)(nil)
 
-// socketOutage is how long a command waits for whoever held the data directory to come back. A server that is
-// started anew is there in a moment; a `run` that came to its end is not.
+// socketOutage is how long a command waits for the holder to come back. A restarting server is back
+// soon; a `run` that has ended is not.
 const socketOutage = 20 * time.Second
 
-// newFar makes what a command needs of an engine that is far away.
-func newFar(eng *remote.Engine) *far { return &far{Engine: eng, used: map[perdure.SessionID]string{}} }
+// newRemoteEngine returns the engine of a command for a remote engine.
+func newRemoteEngine(eng *remote.Engine) *remoteEngine {
+	return &remoteEngine{Engine: eng, used: map[perdure.SessionID]string{}}
+}
 
-// dial reaches the server that was named, or else, for what writes, whoever holds the data directory. Neither: the
-// engine is nil. What reads has a reader instead.
-func dial(ctx context.Context, o cli.Opening) (cli.Engine, error) {
-	cfg, socket := whom(o)
+// dial connects to the given server or else, for commands that write, to the holder of the data
+// directory. It returns nil when there is neither. Commands that read have a reader instead.
+func dial(ctx context.Context, o cli.OpenOptions) (cli.Engine, error) {
+	cfg, socket := serverFor(o)
 	if o.Server == "" {
 		if _, err := os.Stat(socket); errors.Is(err, fs.ErrNotExist) || o.Access != cli.Writing {
 			return nil, nil
@@ -48,32 +51,32 @@ func dial(ctx context.Context, o cli.Opening) (cli.Engine, error) {
 	}
 	eng, err := remote.New(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("reach the server: %w", err)
+		return nil, fmt.Errorf("connect to the server: %w", err)
 	}
-	if o.Server == "" && !answers(ctx, cfg) {
-		return nil, nil // it was left behind by a process that died
+	if o.Server == "" && !responds(ctx, cfg) {
+		return nil, nil // the socket of a process that has crashed
 	}
-	if err := checkPlace(ctx, o, eng); err != nil {
+	if err := checkStores(ctx, o, eng); err != nil {
 		eng.Close()
 		return nil, err
 	}
-	return newFar(eng), nil
+	return newRemoteEngine(eng), nil
 }
 
-// whom is the server that an opening means: the one that is named, or whoever answers on the socket of the data directory.
-func whom(o cli.Opening) (cfg remote.Config, socket string) {
+// serverFor returns the server for an opening: the given one, or the holder of the data directory.
+func serverFor(o cli.OpenOptions) (cfg remote.Config, socket string) {
 	socket = filepath.Join(o.Dir, socketFile)
 	switch {
 	case o.Server == "":
 		return remote.Config{URL: "unix://" + socket, Actor: "operator", Outage: socketOutage}, socket
-	case strings.HasPrefix(o.Server, "unix://"): // a socket takes no token, and lets its owner say who acts
+	case strings.HasPrefix(o.Server, "unix://"): // a socket needs no token, and its owner may name the actor
 		return remote.Config{URL: o.Server, Actor: "operator"}, socket
 	}
 	return remote.Config{URL: o.Server, Token: os.Getenv("PERDURE_TOKEN")}, socket
 }
 
-// answers reports whether somebody is behind a socket.
-func answers(ctx context.Context, cfg remote.Config) bool {
+// responds reports whether a process responds on a socket.
+func responds(ctx context.Context, cfg remote.Config) bool {
 	cfg.Retry = -1
 	eng, err := remote.New(cfg)
 	if err != nil {
@@ -86,14 +89,14 @@ func answers(ctx context.Context, cfg remote.Config) bool {
 	return err == nil
 }
 
-// Run waits: the work is done where the engine is.
-func (f *far) Run(ctx context.Context) error {
+// Run waits for ctx: the work is done in the other process.
+func (f *remoteEngine) Run(ctx context.Context) error {
 	<-ctx.Done()
 	return nil
 }
 
-// CheckModel implements cli.Engine. The keys of providers are the server's business.
-func (f *far) CheckModel(name string) (string, error) {
+// CheckModel implements cli.Engine. The keys of providers are checked by the server.
+func (f *remoteEngine) CheckModel(name string) (string, error) {
 	t, err := readTarget(name)
 	if err != nil {
 		return "", err
@@ -107,14 +110,14 @@ func (f *far) CheckModel(name string) (string, error) {
 }
 
 // UseModel implements cli.Engine.
-func (f *far) UseModel(id perdure.SessionID, name string) {
+func (f *remoteEngine) UseModel(id perdure.SessionID, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.used[id] = name
 }
 
-// Send hands a message over, with the model that is to answer it.
-func (f *far) Send(ctx context.Context, id perdure.SessionID, message perdure.Message) error {
+// Send sends a message, with the model that is to answer it.
+func (f *remoteEngine) Send(ctx context.Context, id perdure.SessionID, message perdure.Message) error {
 	f.mu.Lock()
 	if name, ok := f.used[id]; ok && message.Model == "" {
 		message.Model = name
@@ -124,9 +127,9 @@ func (f *far) Send(ctx context.Context, id perdure.SessionID, message perdure.Me
 }
 
 // Close implements cli.Engine.
-func (f *far) Close() error {
+func (f *remoteEngine) Close() error {
 	f.Engine.Close()
 	return nil
 }
 
-var _ engine.Engine = (*far)(nil)
+var _ engine.Engine = (*remoteEngine)(nil)

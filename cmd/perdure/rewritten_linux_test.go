@@ -16,12 +16,12 @@ import (
 	"testing"
 )
 
-// rewriter serves what the holder of a data directory answers, changed on the way.
+// rewriter proxies the holder of a data directory, and changes its responses.
 type rewriter struct {
 	data   string
-	ask    func(r *http.Request)                 // changes a request; nil: it stays
-	answer func(path string, value any) any      // changes the JSON of an answer, and of each event of a stream
-	bytes  func(path string, body []byte) []byte // changes an answer that is neither; nil: it stays
+	ask    func(r *http.Request)                 // changes a request; nil: unchanged
+	answer func(path string, value any) any      // changes the JSON of a response, and of each event of a stream
+	bytes  func(path string, body []byte) []byte // changes other responses; nil: unchanged
 }
 
 // serve returns the URL.
@@ -50,14 +50,14 @@ func (w rewriter) serve(t *testing.T) string {
 	return server.URL
 }
 
-// rewrite changes one answer.
+// rewrite changes one response.
 func (w rewriter) rewrite(r *http.Response) error {
 	path, kind := r.Request.URL.Path, r.Header.Get("Content-Type")
 	if strings.HasPrefix(kind, "text/event-stream") {
 		from := r.Body
 		to, into := io.Pipe()
 		r.Body = to
-		go func() { // it ends with the answer, or with whoever reads it
+		go func() { // it ends with the response, or with its reader
 			defer from.Close()
 			lines := bufio.NewReader(from)
 			for {
@@ -89,7 +89,7 @@ func (w rewriter) rewrite(r *http.Response) error {
 	return nil
 }
 
-// json changes a JSON text. What is none stays.
+// json changes a JSON text. Other text stays unchanged.
 func (w rewriter) json(path string, text []byte) []byte {
 	var value any
 	decoder := json.NewDecoder(bytes.NewReader(text))

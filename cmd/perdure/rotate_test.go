@@ -14,7 +14,8 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// TestRotateKey wants all that is sealed in a data directory to come under the new key: secrets, keys and tokens.
+// TestRotateKey checks that all encrypted data of a data directory uses the new key: secrets, keys
+// and tokens.
 func TestRotateKey(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -64,7 +65,7 @@ func TestRotateKey(t *testing.T) {
 
 	done, err := rotateKey(t.Context(), dir)
 
-	if done != (admin.Rotated{Sealed: 3}) || err != nil {
+	if done != (admin.RotateResult{Sealed: 3}) || err != nil {
 		t.Errorf("got %+v, %v, want 3", done, err)
 	}
 	if st, err = sqlite.Open(t.Context(), sqlite.Config{Dir: dir}); err != nil {

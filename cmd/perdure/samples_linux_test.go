@@ -12,15 +12,15 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// sample is a command line of a command, and what its JSON is.
+// sample is a command line, and the kind of its JSON.
 type sample struct {
-	line   string // behind the program's name, and before -o json
-	is     string // the operation of the API whose answer has the same schema; empty: none answers that
-	stream bool   // lines of JSON, until it is left
-	codes  []int  // that it may end with, besides 0
+	line   string // after the program's name, and before -o json
+	is     string // API operation whose response has the same schema; empty: none
+	stream bool   // lines of JSON, until it is stopped
+	codes  []int  // possible exit codes besides 0
 }
 
-// command is what the line begins with: a noun and its verb, or a shortcut.
+// command is the beginning of the line: a noun and its verb, or a shortcut.
 func (s sample) command() string {
 	words := strings.Fields(s.line)
 	switch words[0] {
@@ -30,13 +30,13 @@ func (s sample) command() string {
 	return words[0] + " " + words[1]
 }
 
-// tells reports whether its command tells what there is, and changes nothing.
+// tells reports whether its command only reads.
 func (s sample) tells() bool {
 	words := strings.Fields(s.command())
 	return slices.Contains([]string{"list", "show", "ps", "report", "ledger", "check", "schema", "next", "explain", "ls", "deliveries", "get", "replay", "version"}, words[len(words)-1])
 }
 
-// otherCommands are those that print no JSON, each with its reason.
+// otherCommands are those that print no JSON, each with a reason.
 func otherCommands() map[string]string {
 	return map[string]string{
 		"log": "the bytes of a log", "task log": "likewise", "attach": "likewise", "task attach": "likewise",
@@ -50,10 +50,10 @@ func otherCommands() map[string]string {
 	}
 }
 
-// samples are run in this order, beside the server of newDesk.
+// samples are run in this order, with the server of newDesk.
 func samples() []sample { return slices.Concat(workSamples(), keptSamples()) }
 
-// workSamples are about sessions, and what is done in them.
+// workSamples are about sessions and their work.
 func workSamples() []sample {
 	return []sample{
 		{line: "session new --model {model} --title another", is: "create-session"},
@@ -110,7 +110,7 @@ func workSamples() []sample {
 	}
 }
 
-// keptSamples are about what is kept beside them, and about the server.
+// keptSamples are about other stored objects, and about the server.
 func keptSamples() []sample {
 	return []sample{
 		{line: "webhook create {hook}other", is: "create-webhook"},
@@ -176,7 +176,7 @@ func keptSamples() []sample {
 	}
 }
 
-// schemas are those of the API's document, by the operation that answers so.
+// schemas are those of the API's document, by operation.
 type schemas struct {
 	compiler *jsonschema.Compiler
 	places   map[string]string
@@ -217,7 +217,8 @@ func newSchemas(t *testing.T) *schemas {
 	return s
 }
 
-// holds holds what a command prints against the schema of the API. A list is the items of the API's page.
+// holds validates the output of a command against the schema of the API. A list is the items of the
+// API's page.
 func (s *schemas) holds(t *testing.T, of sample, r ran, value any) {
 	t.Helper()
 	place, ok := s.places[of.is]

@@ -9,15 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// screen is what a terminal shows of what is written to it. It knows what this program may send, and nothing else.
+// screen emulates a terminal. It supports only what this program may send.
 type screen struct {
 	t        *testing.T
 	columns  int
-	reflows  bool // wraps its lines anew when it gets another size, as some terminals do
-	wraps    bool // a line that is too long goes on in the next row
+	reflows  bool // rewraps its lines when it is resized, as some terminals do
+	wraps    bool // a line that is too long continues in the next row
 	rows     [][]rune
 	row, col int
-	wrapped  int // lines that were
+	wrapped  int // wrapped lines
 }
 
 var sequence = regexp.MustCompile(`^\x1b\[([?0-9;]*)([A-Za-z])`)
@@ -49,7 +49,7 @@ func (s *screen) write(text string) {
 func (s *screen) control(argument, final string) {
 	s.t.Helper()
 	switch {
-	case final == "m": // a colour
+	case final == "m": // a color
 	case argument == "?7" && (final == "h" || final == "l"):
 		s.wraps = final == "h"
 	case final == "J" && argument == "":
@@ -89,7 +89,7 @@ func (s *screen) put(r rune) {
 	s.col += width
 }
 
-// resize makes it so many columns wide. The cursor stays in the line where it is.
+// resize sets the number of columns. The cursor stays in its line.
 func (s *screen) resize(columns int) {
 	s.there()
 	var rows [][]rune
@@ -110,7 +110,7 @@ func (s *screen) resize(columns int) {
 	s.columns, s.rows, s.row, s.col = columns, rows, row, min(s.col, columns-1)
 }
 
-// String is what stands there, without empty rows below it.
+// String is the visible text, without empty rows at the end.
 func (s *screen) String() string {
 	var lines []string
 	for _, row := range s.rows {

@@ -20,34 +20,37 @@ import (
 	"github.com/perdure/perdure/internal/cli"
 )
 
-// The files of a data directory that belong to a server.
+// The files of a server in a data directory.
 const (
 	socketFile = "perdure.sock"
 	tokenFile  = "token"
 )
 
-// serve holds a data directory and answers requests on an address and on the directory's socket, until ctx ends.
-func serve(ctx context.Context, s cli.Serving) (err error) {
+// serve holds a data directory and serves the API on an address and on the directory's socket,
+// until ctx ends.
+func serve(ctx context.Context, s cli.ServeOptions) (err error) {
 	if err := checkAddr(s); err != nil {
 		return err
 	}
-	st, err := openStore(ctx, cli.Opening{Access: cli.Writing, Dir: s.Dir, Database: s.Database})
+	st, err := openStore(ctx, cli.OpenOptions{Access: cli.Writing, Dir: s.Dir, Database: s.Database})
 	if err != nil {
-		return err // before the address: another server of this directory has that, too
+		return err // before listening: another server of this directory uses the same address
 	}
 	listener, err := listen(s)
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}
-	closing := func() error { return ignoreClosed(listener.Close()) } // until the engine's door has it
+	closing := func() error { return ignoreClosed(listener.Close()) } // until the door owns the listener
 	told, err := observe(ctx, s)
 	if err != nil {
 		return errors.Join(err, st.Close(), closing())
 	}
 	times := timesOf(s.StopTime, true)
 	defer func() { err = errors.Join(err, told.close(times.flush)) }()
-	eng, err := newEngine(ctx, cli.Opening{
-		Access: cli.Writing, Dir: s.Dir, Database: s.Database, AllowShell: s.AllowShell, Sandbox: s.Sandbox, Ask: s.Ask, Deny: s.Deny, MCP: s.MCP, AskUntrusted: s.AskUntrusted, Retention: s.Retention, AskModels: true, Serve: true, Disclosure: s.Disclosure, StopTime: s.StopTime, Log: s.Log, Known: s.Known,
+	eng, err := newEngine(ctx, cli.OpenOptions{
+		Access: cli.Writing, Dir: s.Dir, Database: s.Database, AllowShell: s.AllowShell, Sandbox: s.Sandbox, Ask: s.Ask,
+		Deny: s.Deny, MCP: s.MCP, AskUntrusted: s.AskUntrusted, Retention: s.Retention, AskModels: true, Serve: true,
+		Disclosure: s.Disclosure, StopTime: s.StopTime, Log: s.Log, Known: s.SampleStores,
 	}, st, told)
 	if err != nil {
 		return errors.Join(err, st.Close(), closing())
@@ -57,41 +60,47 @@ func serve(ctx context.Context, s cli.Serving) (err error) {
 	if err != nil {
 		return errors.Join(err, closing())
 	}
-	eng.door.add(listener, api.Config{Token: token, Keyring: access.NewKeyring(access.Config{Store: st, Root: token, Log: s.Log}), Disclosure: api.Disclosure(s.Disclosure), URL: s.URL, Admission: api.Admission{Rate: s.Rate}})
-	s.Ready(cli.Served{URL: "http://" + listener.Addr().String(), Socket: eng.door.socket, TokenFile: filepath.Join(s.Dir, tokenFile)})
+	eng.door.add(listener, api.Config{Token: token,
+		Keyring:    access.NewKeyring(access.Config{Store: st, Root: token, Log: s.Log}),
+		Disclosure: api.Disclosure(s.Disclosure), URL: s.URL, Admission: api.Admission{Rate: s.Rate}})
+	s.Ready(cli.ServerInfo{URL: "http://" + listener.Addr().String(), Socket: eng.door.socket,
+		TokenFile: filepath.Join(s.Dir, tokenFile)})
 	return eng.Run(ctx)
 }
 
-// handedOver reports whether whoever started this process has opened the socket to serve on (LISTEN_FDS of systemd).
-func handedOver() bool {
+// systemdListener reports whether the parent process has opened the socket to serve on (LISTEN_FDS
+// of systemd).
+func systemdListener() bool {
 	pid := os.Getenv("LISTEN_PID")
 	return os.Getenv("LISTEN_FDS") == "1" && (pid == "" || pid == strconv.Itoa(os.Getpid()))
 }
 
-// checkAddr refuses an address that is none, and one that others can reach where that is not meant.
-func checkAddr(s cli.Serving) error {
-	if handedOver() {
-		return nil // whoever opened it meant it
+// checkAddr refuses an invalid address, and one that others can reach without --expose.
+func checkAddr(s cli.ServeOptions) error {
+	if systemdListener() {
+		return nil // the parent process decides
 	}
 	host, _, err := net.SplitHostPort(s.Addr)
 	if err != nil {
 		return fmt.Errorf("%w address %q: want HOST:PORT", perdure.Invalid, s.Addr)
 	}
 	if !s.Expose && !isLoopback(host) {
-		return fmt.Errorf("%w address %q: other machines can reach it; --expose says that this is meant", perdure.Invalid, s.Addr)
+		return fmt.Errorf("%w address %q: other machines can reach it; add --expose to allow that", perdure.Invalid,
+			s.Addr)
 	}
 	return nil
 }
 
-// listen opens the address, or takes the socket that was handed over, so that nobody is turned away while one server
-// follows another. Commands that run here are not told of it.
-func listen(s cli.Serving) (net.Listener, error) {
-	if handedOver() {
+// listen opens the address, or takes the inherited socket, so that no connection is refused between
+// two servers. The variables are removed, so that child processes do not see them.
+func listen(s cli.ServeOptions) (net.Listener, error) {
+	if systemdListener() {
 		const first = 3 // SD_LISTEN_FDS_START of sd_listen_fds(3)
 		file := os.NewFile(first, "listener")
 		listener, err := net.FileListener(file)
 		if err != nil {
-			err = fmt.Errorf("%w: LISTEN_FDS is set, and descriptor %d is no socket to serve on: %w", perdure.Invalid, first, err)
+			err = fmt.Errorf("%w: LISTEN_FDS is set, but descriptor %d is not a listening socket: %w", perdure.Invalid,
+				first, err)
 		}
 		return listener, errors.Join(err, file.Close(), os.Unsetenv("LISTEN_FDS"), os.Unsetenv("LISTEN_PID"))
 	}
@@ -107,7 +116,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// readToken reads the token of a data directory, or makes one. Whoever has it may do everything.
+// readToken reads the token of a data directory, or creates one. It gives full access.
 func readToken(dir string) (string, error) {
 	path := filepath.Join(dir, tokenFile)
 	text, err := os.ReadFile(path)
@@ -115,14 +124,15 @@ func readToken(dir string) (string, error) {
 	case err == nil && len(strings.TrimSpace(string(text))) >= 32:
 		return strings.TrimSpace(string(text)), nil
 	case err == nil:
-		return "", fmt.Errorf("%w token in %s: it is shorter than 32 characters; remove the file for a new one", perdure.Invalid, path)
+		return "", fmt.Errorf("%w token in %s: it is shorter than 32 characters; delete the file to get a new one",
+			perdure.Invalid, path)
 	case !errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("read the token: %w", err)
 	}
 	var random [32]byte
 	rand.Read(random[:]) // never fails
 	token := "perdure_" + base64.RawURLEncoding.EncodeToString(random[:])
-	fresh := path + ".new" // whoever dies in the middle leaves no half a token where it is read
+	fresh := path + ".new" // a crash leaves no incomplete token at the final path
 	err = writeSynced(fresh, []byte(token+"\n"))
 	if err == nil {
 		err = os.Rename(fresh, path)
@@ -133,8 +143,8 @@ func readToken(dir string) (string, error) {
 	return token, nil
 }
 
-// writeSynced writes a file for its owner alone, and returns when it is on the disk: a power cut leaves no empty one under a
-// name that it is given then.
+// writeSynced writes a file for its owner only, and returns when it is on the disk, so that a power
+// cut after a rename leaves no empty file.
 func writeSynced(path string, text []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

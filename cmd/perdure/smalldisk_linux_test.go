@@ -19,12 +19,12 @@ import (
 	"github.com/perdure/perdure/internal/soak"
 )
 
-// diskSize is that of the disk which becomes full.
+// diskSize is the size of the disk that becomes full.
 const diskSize = "48m"
 
-// TestR07DiskFull fills a small disk at random moments under load and frees it again. While it is full writes are answered
-// with 507 and reads as ever; nobody stops; and with space again all goes on, with everything that was acknowledged.
-// PERDURE_FULL_DISKS says how often.
+// TestR07DiskFull fills a small disk at random moments under load and frees it again. While it is
+// full, writes get 507 and reads work as usual; no process exits; and with space again everything
+// continues, with everything that was acknowledged. PERDURE_FULL_DISKS is the number of cycles.
 func TestR07DiskFull(t *testing.T) {
 	t.Parallel()
 	cycles, seed := soak.Count(t, "PERDURE_FULL_DISKS", 10, 200), uint64(time.Now().UnixNano())
@@ -106,8 +106,8 @@ func TestR07DiskFull(t *testing.T) {
 		slowestHeal.Round(time.Millisecond), m.told.slowest)
 }
 
-// refuses sends large messages until one finds no space, and says how long the refusal took. What the log had room for is
-// acknowledged.
+// refuses sends large messages until one finds no space, and returns how long the refusal took.
+// Messages that fit into the log are acknowledged.
 func (m *machine) refuses(id perdure.SessionID, cycle int) time.Duration {
 	m.t.Helper()
 	for n := range 1000 {
@@ -127,7 +127,7 @@ func (m *machine) refuses(id perdure.SessionID, cycle int) time.Duration {
 	return 0
 }
 
-// heals sends a message until it is taken, and says how long that took.
+// heals sends a message until it is accepted, and returns how long that took.
 func (m *machine) heals(id perdure.SessionID, cycle int) time.Duration {
 	m.t.Helper()
 	last := ""
@@ -146,7 +146,7 @@ func (m *machine) heals(id perdure.SessionID, cycle int) time.Duration {
 	return 0
 }
 
-// fillDisk leaves no space in a file system; the returned function gives it back.
+// fillDisk fills a file system; the returned function frees the space.
 func fillDisk(t *testing.T, dir string) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "filler")

@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// stopDefault is how long the whole stop may take where nothing else was said.
+// stopDefault is the default limit of a stop.
 const stopDefault = 10 * time.Second
 
-// stopTimes is how a stop shares out its time: one step follows the other, and together they take no longer
-// than the whole. What still has not ended then, the command line leaves behind (--stop-timeout).
+// stopTimes divides the time of a stop among its steps, which follow one another and together take
+// no longer than the limit. After that the command line exits without waiting (--stop-timeout).
 type stopTimes struct {
-	settle time.Duration // for calls that run
-	end    time.Duration // for work to return, once its context has ended
-	answer time.Duration // from the signal on, for requests
-	flush  time.Duration // for the last spans and figures
+	settle time.Duration // for running calls
+	end    time.Duration // for work to return after its context has ended
+	answer time.Duration // for requests, from the signal on
+	flush  time.Duration // for the last spans and metrics
 }
 
-// timesOf shares out the time of a stop; zero: 10 s. A server lets calls settle for most of it. Another command
-// does so for a fifth, since a person waits for its end.
-func timesOf(whole time.Duration, serves bool) stopTimes {
-	whole = cmp.Or(whole, stopDefault)
-	t := stopTimes{settle: whole / 5, end: whole / 10, answer: whole * 85 / 100, flush: whole / 10}
+// timesOf divides the time of a stop; zero: 10 s. A server gives running calls most of it. Other
+// commands give them a fifth, because a user is waiting.
+func timesOf(limit time.Duration, serves bool) stopTimes {
+	limit = cmp.Or(limit, stopDefault)
+	t := stopTimes{settle: limit / 5, end: limit / 10, answer: limit * 85 / 100, flush: limit / 10}
 	if serves {
-		t.settle = whole * 7 / 10
+		t.settle = limit * 7 / 10
 	}
 	return t
 }

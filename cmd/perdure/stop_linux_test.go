@@ -22,13 +22,14 @@ import (
 	"github.com/perdure/perdure/internal/egress"
 )
 
-// shortStop is the time of a stop in these tests.
+// shortStop is the stop timeout of these tests.
 const shortStop = "PERDURE_STOP_TIMEOUT=2s"
 
-// silentServer is a server over HTTP that never answers what it is asked, but for an MCP client that begins.
+// silentServer is an HTTP server that never responds, except to the initialization of an MCP
+// client.
 type silentServer struct {
 	*httptest.Server
-	asked chan string // what it does not answer; capacity: more than any test asks
+	asked chan string // requests without a response; capacity: more than any test sends
 }
 
 func newSilentServer(t *testing.T) *silentServer {
@@ -40,7 +41,7 @@ func newSilentServer(t *testing.T) *silentServer {
 			ID     json.RawMessage
 			Method string
 		}
-		_ = json.Unmarshal(body, &m) // what is none has no method
+		_ = json.Unmarshal(body, &m) // other bodies have no method
 		result := ""
 		switch m.Method {
 		case "initialize":
@@ -73,7 +74,7 @@ func newSilentServer(t *testing.T) *silentServer {
 	return s
 }
 
-// isAsked waits until it is asked something.
+// isAsked waits for a request.
 func (s *silentServer) isAsked(t *testing.T, what string) {
 	t.Helper()
 	for limit := time.After(waitTime); ; {
@@ -88,12 +89,12 @@ func (s *silentServer) isAsked(t *testing.T, what string) {
 	}
 }
 
-// running is a start of the program that is to be stopped.
+// running is a process of the program that is to be stopped.
 type running struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	said  *bytes.Buffer // read when it has ended
-	ended chan error    // gets how it ended
+	ended chan error    // receives the result
 }
 
 func (p place) begin(args ...string) *running {
@@ -108,7 +109,7 @@ func (p place) begin(args ...string) *running {
 	return r
 }
 
-// stop sends SIGTERM, and wants the end with an exit code.
+// stop sends SIGTERM, and checks the exit code.
 func (r *running) stop(want int) {
 	r.t.Helper()
 	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -124,7 +125,7 @@ func (r *running) stop(want int) {
 	}
 }
 
-// exitCodeOf is the exit code of a process that was waited for.
+// exitCodeOf is the exit code of a process after Wait.
 func exitCodeOf(err error) int {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
@@ -136,19 +137,20 @@ func exitCodeOf(err error) int {
 	return 0
 }
 
-// newStopPlace is a place whose stops are short and whose MCP servers are given.
+// newStopPlace is a place with a short stop timeout and the given MCP servers.
 func newStopPlace(t *testing.T, servers string) place {
 	t.Helper()
 	p := place{t: t, data: shortDir(t), work: t.TempDir(), env: []string{shortStop, "OPENAI_API_KEY=k"}}
 	if err := os.WriteFile(filepath.Join(p.data, "mcp.json"), []byte(`{"mcpServers":{`+servers+`}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { endKeepers(t, p.data) })
+	t.Cleanup(func() { endBrokers(t, p.data) })
 	return p
 }
 
-// endKeepers ends the keepers of the MCP servers of a data directory: a stop leaves those whose server has a call.
-func endKeepers(t *testing.T, data string) {
+// endBrokers ends the keeper processes of the MCP servers of a data directory: a stop keeps those
+// whose server has a call.
+func endBrokers(t *testing.T, data string) {
 	t.Helper()
 	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -176,7 +178,7 @@ func (p place) calling(tool, args string) string {
 	return "scripted:" + path
 }
 
-// states are those of the calls of the session that was begun last.
+// states are those of the calls of the newest session.
 func (p place) states() string {
 	p.t.Helper()
 	var all []struct{ State, Outcome string }
@@ -186,7 +188,7 @@ func (p place) states() string {
 	return fmt.Sprint(all)
 }
 
-// noted waits until the fixture has noted something, and returns all that it noted.
+// noted waits until the fixture has logged a line, and returns its full log.
 func (p place) noted(dir, what string) string {
 	p.t.Helper()
 	for limit := time.Now().Add(waitTime); ; <-time.After(5 * time.Millisecond) {
@@ -200,8 +202,8 @@ func (p place) noted(dir, what string) string {
 	}
 }
 
-// TestStopWhileAnMCPServerOnStdioIsSilent: the run ends. The next one says of the call what it says after kill -9, and the
-// server was asked once.
+// TestStopWhileAnMCPServerOnStdioIsSilent: the run ends. The next one treats the call as after kill
+// -9, and the server received it once.
 func TestStopWhileAnMCPServerOnStdioIsSilent(t *testing.T) {
 	t.Parallel()
 	for name, cut := range map[string]func(*running){"SIGTERM": func(r *running) { r.stop(exitInterrupted) }, "SIGKILL": (*running).killed} {
@@ -237,8 +239,8 @@ func (r *running) killed() {
 	<-r.ended
 }
 
-// TestStopWhileAnMCPServerOverHTTPIsSilent: the run ends, and of the call that cannot be found again the next one says that
-// its outcome is unknown.
+// TestStopWhileAnMCPServerOverHTTPIsSilent: the run ends, and the next one reports an unknown
+// outcome for the call, which cannot be found again.
 func TestStopWhileAnMCPServerOverHTTPIsSilent(t *testing.T) {
 	t.Parallel()
 	s := newSilentServer(t)
@@ -255,7 +257,7 @@ func TestStopWhileAnMCPServerOverHTTPIsSilent(t *testing.T) {
 	}
 }
 
-// TestStopWhileAModelIsSilent: the run ends, and the question is asked again with the next one.
+// TestStopWhileAModelIsSilent: the run ends, and the next one repeats the request.
 func TestStopWhileAModelIsSilent(t *testing.T) {
 	t.Parallel()
 	s, p := newSilentServer(t), newStopPlace(t, "")
@@ -268,7 +270,8 @@ func TestStopWhileAModelIsSilent(t *testing.T) {
 	r.stop(exitInterrupted)
 }
 
-// TestStopOfAServer ends servers while what they speak with is silent. Each time the data directory is free for the next one.
+// TestStopOfAServer ends servers while their peers are silent. The data directory is free for the
+// next one each time.
 func TestStopOfAServer(t *testing.T) {
 	t.Parallel()
 	for name, law := range map[string]func(t *testing.T, d *doorway, s *silentServer){
@@ -318,7 +321,7 @@ func TestStopOfAServer(t *testing.T) {
 			d.data = shortDir(t)
 			d.env = []string{shortStop, "OPENAI_API_KEY=k"}
 			law(t, d, newSilentServer(t))
-			end := time.AfterFunc(waitTime, func() { _ = d.server.Process.Kill() }) // then it has another exit code
+			end := time.AfterFunc(waitTime, func() { _ = d.server.Process.Kill() }) // the exit code differs then
 
 			d.stop()
 			end.Stop()
@@ -350,7 +353,7 @@ func followsUnread(t *testing.T, d *doorway, _ *silentServer) {
 	}
 }
 
-// asksWithoutEnd begins a request, and sends no body.
+// asksWithoutEnd starts a request, and sends no body.
 func asksWithoutEnd(t *testing.T, d *doorway, _ *silentServer) {
 	d.start()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(d.url, "http://"))
@@ -364,8 +367,8 @@ func asksWithoutEnd(t *testing.T, d *doorway, _ *silentServer) {
 	}
 }
 
-// TestStopOfMCPCommands ends what serves MCP clients, and what keeps an MCP server, while a call runs or the server takes no
-// signal.
+// TestStopOfMCPCommands ends servers for MCP clients, and keepers of MCP servers, while a call runs
+// or the server ignores signals.
 func TestStopOfMCPCommands(t *testing.T) {
 	t.Parallel()
 	t.Run("mcp proxy", func(t *testing.T) {
@@ -430,7 +433,7 @@ type conversing struct {
 	*mcpClient
 }
 
-// calls begins a call, as a client without tasks: it has no answer while it runs.
+// calls starts a call, as a client without tasks: it has no response while it runs.
 func (c *conversing) calls(name, args string) {
 	c.running.t.Helper()
 	c.ask("tools/list", "")
@@ -438,7 +441,8 @@ func (c *conversing) calls(name, args string) {
 	go func() { c.ended <- c.running.cmd.Wait() }()
 }
 
-// TestSecondSignalEndsAtOnce: a stop that may take an hour is ended by another signal. The data directory is free then.
+// TestSecondSignalEndsAtOnce: another signal ends a stop that may take an hour. The data directory
+// is free then.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newSilentServer(t)
@@ -449,7 +453,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 
 	code := r.signalled()
 
-	if code != exitInterrupted || !strings.Contains(r.said.String(), "ended at once") {
+	if code != exitInterrupted || !strings.Contains(r.said.String(), "exited at once") {
 		t.Errorf("it ended with %d: %s", code, r.said)
 	}
 	p.output("session", "new", "--model", p.calling("f__wait", `{}`))

@@ -23,7 +23,7 @@ type place struct {
 	t    *testing.T
 	data string
 	work string
-	env  []string // besides the test's own
+	env  []string // in addition to the test's own
 }
 
 func newPlace(t *testing.T, files map[string]string) place {
@@ -42,7 +42,7 @@ func newPlace(t *testing.T, files map[string]string) place {
 	return p
 }
 
-// command makes one start of the program.
+// command returns one start of the program.
 func (p place) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("perdure", args...)
 	cmd.Env = append(os.Environ(), "PERDURE_DATA="+p.data, "GORACE=atexit_sleep_ms=0")
@@ -50,7 +50,7 @@ func (p place) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// output runs the program to its end and returns what it printed.
+// output runs the program to its end and returns its output.
 func (p place) output(args ...string) string {
 	p.t.Helper()
 	cmd := p.command(args...)
@@ -63,8 +63,8 @@ func (p place) output(args ...string) string {
 	return string(out)
 }
 
-// killedAt starts the program and kills it with SIGKILL when it has printed a line with a word and its command
-// is up. It returns what the program printed after the word, before it was dead.
+// killedAt starts the program and kills it with SIGKILL when it has printed a line with a word and
+// its command is up. It returns the output between the word and the kill.
 func (p place) killedAt(word string, args ...string) (after string) {
 	p.t.Helper()
 	cmd := p.command(args...)
@@ -115,11 +115,12 @@ func (p place) untilRunning() {
 	}
 }
 
-// TestR33AdoptsACommand kills the runtime while its command runs. The next start has the directory at once,
-// and the task keeps its id, its run, its paths, its whole output and its real exit code.
+// TestR33AdoptsACommand kills the runtime while its command runs. The next start gets the directory
+// at once, and the task keeps its id, its run, its paths, its full output and its real exit code.
 func TestR33AdoptsACommand(t *testing.T) {
 	t.Parallel()
-	for kills, lines := range map[int]int{1: 40, 3: soak.Count(t, "PERDURE_LONG_COMMAND", 160, 12000)} { // of a twentieth of a second
+	// of a twentieth of a second
+	for kills, lines := range map[int]int{1: 40, 3: soak.Count(t, "PERDURE_LONG_COMMAND", 160, 12000)} {
 		t.Run(fmt.Sprint(kills, " kills"), func(t *testing.T) {
 			t.Parallel()
 			adoptsACommand(t, kills, lines)
@@ -171,7 +172,7 @@ rules:
 	}
 }
 
-// task reads the one task of the place.
+// task reads the only task of the place.
 func (p place) task() perdure.Task {
 	p.t.Helper()
 	var tasks []perdure.Task
@@ -181,13 +182,13 @@ func (p place) task() perdure.Task {
 	return tasks[0]
 }
 
-// report runs the example of the README, with a kill in between or without one, and returns what it reports: empty when
+// report runs the example of the README, with or without a kill, and returns its report: empty if
 // the kill came too late, and nothing was left to do.
 func (p place) report(kill bool, args ...string) string {
 	p.t.Helper()
 	var printed string
 	if kill {
-		before := p.killedAt("The module file says what this is", args...)
+		before := p.killedAt("The module file names the project", args...)
 		printed = p.output("run", "--last")
 		if printed == "" || strings.Contains(before, "# Report") {
 			return ""
@@ -202,7 +203,8 @@ func (p place) report(kill bool, args ...string) string {
 	return strings.ReplaceAll(text, "[stdout] ", "")
 }
 
-// bothReports runs a report without a kill and with one. On a busy machine the kill may come too late: then it is run again.
+// bothReports runs a report without a kill and with one. On a busy machine the kill may come too
+// late: then it is run again.
 func bothReports(report func(kill bool) string) (whole, interrupted string) {
 	whole = report(false)
 	for n := 0; interrupted == "" && n < 10; n++ {

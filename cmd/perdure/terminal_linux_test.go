@@ -15,21 +15,21 @@ import (
 	"unsafe"
 )
 
-// terminalWait is how long a test waits for words of a terminal that are to come.
+// terminalWait is how long a test waits for a text on a terminal.
 const terminalWait = time.Minute
 
-// terminal is a pseudo terminal with a command on it, as a person has it.
+// terminal is a pseudo terminal with a command on it.
 type terminal struct {
 	t      *testing.T
 	keys   *os.File
 	cmd    *exec.Cmd
-	pieces <-chan string // what comes out; closed when nobody has the terminal any more
-	text   string        // what came out and was not expected yet
+	pieces <-chan string // output; closed when no process has the terminal open
+	text   string        // output that no test has consumed yet
 	all    strings.Builder
-	before syscall.Termios // the modes that the command found
+	before syscall.Termios // terminal modes before the command
 }
 
-// onTerminal starts a command line on a terminal of its own, as the leader of its session.
+// onTerminal starts a command line on its own terminal, as the session leader.
 func onTerminal(t *testing.T, env []string, name string, args ...string) *terminal {
 	t.Helper()
 	keys, screen := newTerminal(t)
@@ -72,7 +72,7 @@ func onTerminal(t *testing.T, env []string, name string, args ...string) *termin
 	return x
 }
 
-// newTerminal opens both ends of a terminal, as wide and high as terminals always were. The screen is the caller's to close.
+// newTerminal opens both ends of a terminal of the usual size. The caller must close the screen.
 func newTerminal(t *testing.T) (keys, screen *os.File) {
 	t.Helper()
 	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -90,21 +90,21 @@ func newTerminal(t *testing.T) (keys, screen *os.File) {
 	return keys, screen
 }
 
-// resize makes a terminal so many columns wide, which tells the processes on it.
+// resize sets the number of columns of a terminal, which signals its processes.
 func resize(t *testing.T, keys *os.File, columns uint16) {
 	t.Helper()
 	size := [4]uint16{24, columns}
 	control(t, keys, syscall.TIOCSWINSZ, unsafe.Pointer(&size))
 }
 
-// modesOf are the modes of a terminal: echo, line editing, and so on.
+// modesOf returns the modes of a terminal: echo, line editing, and so on.
 func modesOf(t *testing.T, keys *os.File) (modes syscall.Termios) {
 	t.Helper()
 	control(t, keys, syscall.TCGETS, unsafe.Pointer(&modes))
 	return modes
 }
 
-// control asks a terminal for something.
+// control sends an ioctl to a terminal.
 func control(t *testing.T, keys *os.File, request uintptr, value unsafe.Pointer) {
 	t.Helper()
 	raw, err := keys.SyscallConn()
@@ -121,7 +121,8 @@ func control(t *testing.T, keys *os.File, request uintptr, value unsafe.Pointer)
 	}
 }
 
-// unlock lets the other end of a new terminal be opened, and returns its number. The file stays one whose reads end when it is closed.
+// unlock unlocks the other end of a new terminal, and returns its number. Reads of the file end
+// when it is closed.
 func unlock(keys *os.File) (number int32, err error) {
 	raw, err := keys.SyscallConn()
 	if err != nil {
@@ -142,7 +143,7 @@ func unlock(keys *os.File) (number int32, err error) {
 	return number, err
 }
 
-// shows waits until words stand on the terminal, behind those that were waited for before.
+// shows waits until a text appears on the terminal, after the texts of earlier calls.
 func (x *terminal) shows(words string) {
 	x.t.Helper()
 	ctx, stop := context.WithTimeout(x.t.Context(), terminalWait)
@@ -165,7 +166,7 @@ func (x *terminal) shows(words string) {
 	}
 }
 
-// press types.
+// press types keys.
 func (x *terminal) press(keys string) {
 	x.t.Helper()
 	if _, err := io.WriteString(x.keys, keys); err != nil {
@@ -173,7 +174,7 @@ func (x *terminal) press(keys string) {
 	}
 }
 
-// ends waits for the end of the command, and wants its exit code.
+// ends waits for the end of the command, and checks its exit code.
 func (x *terminal) ends(codes ...int) {
 	x.t.Helper()
 	for piece := range x.pieces {
@@ -191,24 +192,25 @@ func (x *terminal) ends(codes ...int) {
 	}
 }
 
-// leave presses Ctrl-C as often as a run wants it. A run whose background work has ended may be over before the second one.
+// leave presses Ctrl-C as often as needed. A run whose background work has ended may exit before
+// the second one.
 func (x *terminal) leave() {
 	x.t.Helper()
 	x.press("\x03")
-	x.shows("Ctrl-C again leaves")
+	x.shows("press Ctrl-C again to exit")
 	x.press("\x03")
 	x.ends(130, 0)
 }
 
-// terminalHome is a data directory for commands on terminals, with a workspace and a model that starts a command in the background and
-// then thinks for long.
+// terminalHome is a data directory for commands on terminals, with a workspace and a model that
+// starts a command in the background and then takes long.
 type terminalHome struct {
 	t      *testing.T
 	env    []string
 	folder string
 }
 
-// slowWork is what the command does: it waits for a file.
+// slowWork is the command: it waits for a file.
 const slowWork = "echo has begun; until test -e go; do sleep 0.05; done; echo built"
 
 const slowThinker = `
@@ -241,7 +243,7 @@ func newTerminalHome(t *testing.T, work string) terminalHome {
 
 func (h terminalHome) file(name string) string { return filepath.Join(h.folder, name) }
 
-// start runs the slow thinker on a terminal, until its command is at work.
+// start runs the slow model on a terminal, until its command is running.
 func (h terminalHome) start() *terminal {
 	h.t.Helper()
 	x := onTerminal(h.t, h.env, "perdure", "run", "--model", "scripted:"+h.file("slow.yaml"), "--workspace", h.file("ws"), "--allow-shell", "build it")
@@ -249,7 +251,7 @@ func (h terminalHome) start() *terminal {
 	return x
 }
 
-// says runs a command without a terminal, and returns what it prints on stdout.
+// says runs a command without a terminal, and returns its stdout.
 func (h terminalHome) says(args ...string) string {
 	h.t.Helper()
 	cmd := exec.CommandContext(h.t.Context(), "perdure", args...)
@@ -261,15 +263,15 @@ func (h terminalHome) says(args ...string) string {
 	return string(out)
 }
 
-// TestC09CtrlC presses Ctrl-C on a real terminal, which tells all the processes on it: the first one ends the turn, the second one
-// the command, and what works in the background stays and comes home.
+// TestC09CtrlC presses Ctrl-C on a real terminal, which signals all its processes: the first one
+// ends the turn, the second one the command; background work continues and is delivered.
 func TestC09CtrlC(t *testing.T) {
 	t.Parallel()
 	h := newTerminalHome(t, slowWork)
 
 	x := h.start()
 	x.press("\x03")
-	x.shows("the turn is interrupted; Ctrl-C again leaves")
+	x.shows("turn interrupted; press Ctrl-C again to exit")
 	x.shows("canceled by user: Ctrl-C")
 	x.press("\x03")
 	x.ends(130)
@@ -288,7 +290,8 @@ func TestC09CtrlC(t *testing.T) {
 	}
 }
 
-// TestC07Terminal attaches a real terminal to a task: every way to leave it lets it go on, and only the word for it ends it.
+// TestC07Terminal attaches a real terminal to a task: it survives every kind of detach, and only an
+// explicit cancel ends it.
 func TestC07Terminal(t *testing.T) {
 	t.Parallel()
 	h := newTerminalHome(t, slowWork)
@@ -296,7 +299,7 @@ func TestC07Terminal(t *testing.T) {
 	id := strings.TrimSpace(h.says("task", "list", "-o", "name"))
 	attachBy := func(name string, args ...string) *terminal {
 		x := onTerminal(t, h.env, name, append(args, id)...)
-		x.shows("Ctrl-P Ctrl-Q leaves it")
+		x.shows("detach with Ctrl-P Ctrl-Q")
 		x.shows("has begun")
 		return x
 	}
@@ -333,7 +336,8 @@ func TestC07Terminal(t *testing.T) {
 	goesOn("Ctrl-C twice")
 
 	for _, x := range []*terminal{attach(), attachBy("sh", "-c", `trap "" HUP; exec perdure attach "$0"`)} {
-		if err := x.keys.Close(); err != nil { // the window is closed, and the kernel sends SIGHUP, which the second one ignores
+		// the window is closed, and the kernel sends SIGHUP, which the second one ignores
+		if err := x.keys.Close(); err != nil {
 			t.Fatal(err)
 		}
 		_ = x.cmd.Wait() // by the signal, or by the end of the terminal
@@ -344,7 +348,7 @@ func TestC07Terminal(t *testing.T) {
 	x.press("\x03")
 	x.shows("[D/c]")
 	x.press("c\r")
-	x.shows("the wish to end " + id + " is durable")
+	x.shows("cancel of " + id + " recorded")
 	x.ends(0)
 	if state := h.says("task", "list", "-o", "json"); strings.Contains(state, `"running"`) {
 		t.Errorf("the task runs on after it was cancelled: %s", state)

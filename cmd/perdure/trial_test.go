@@ -15,7 +15,7 @@ import (
 	"github.com/perdure/perdure/model/scripted"
 )
 
-// refuses is a server of models that refuses everything, and says with which key it was asked.
+// refuses is a model server that refuses every request, and returns the key that it received.
 func refuses(status int, kind, code string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -25,8 +25,9 @@ func refuses(status int, kind, code string) http.HandlerFunc {
 	}
 }
 
-// TestProviderTried tries models of servers that speak the protocols of the providers, over HTTP: with the key, with another one,
-// without one, and where nobody answers. No key is in what is said. It sets the environment, so it is alone.
+// TestProviderTried tests models of servers that speak the protocols of the providers, over HTTP:
+// with the right key, with another one, without one, and without a server. The output contains no
+// key. It sets environment variables, so it is not parallel.
 func TestProviderTried(t *testing.T) {
 	const key, wrong = "k-secret-of-this-test", "k-wrong-of-this-test"
 	word, err := scripted.Parse("word", []byte("steps:\n  - text: ok\n    repeat: true\n"))
@@ -40,7 +41,7 @@ func TestProviderTried(t *testing.T) {
 	}
 	echo := refuses(http.StatusUnauthorized, "authentication_error", "")
 	busy := refuses(http.StatusTooManyRequests, "rate_limit_error", "")
-	unknown := refuses(http.StatusNotFound, "not_found_error", "model_not_found") // in the words of both
+	unknown := refuses(http.StatusNotFound, "not_found_error", "model_not_found") // in the terms of both
 	silent := httptest.NewServer(echo)
 	silent.Close()
 	openai, anthropic := serve(openaitest.New(word, openaitest.Config{Key: key}))+"/v1", serve(anthropictest.New(word, anthropictest.Config{Key: key}))
@@ -51,24 +52,24 @@ func TestProviderTried(t *testing.T) {
 		name, key string // key of both providers
 		want      string
 	}{
-		{"openai:small@" + openai, key, cli.TrialOK},
-		{"anthropic:small@" + anthropic, key, cli.TrialOK},
-		{"openai:small@" + openai, wrong, cli.TrialRefused},
-		{"anthropic:small@" + anthropic, wrong, cli.TrialRefused},
-		{"openai:small@" + echoes, key, cli.TrialRefused},
-		{"anthropic:small@" + echoes, wrong, cli.TrialRefused},
-		{"openai:small@" + limits, key, cli.TrialLimited},
-		{"anthropic:small@" + limits, key, cli.TrialLimited},
-		{"openai:small@" + lacks, key, cli.TrialNoModel},
-		{"anthropic:small@" + lacks, key, cli.TrialNoModel},
-		{"openai:small@" + silent.URL, key, cli.TrialUnreachable},
-		{"anthropic:small@" + silent.URL, key, cli.TrialUnreachable},
-		{"openai:small", "", cli.TrialKeyMissing},
-		{"anthropic:small", " ", cli.TrialKeyMissing},
+		{"openai:small@" + openai, key, cli.TestOK},
+		{"anthropic:small@" + anthropic, key, cli.TestOK},
+		{"openai:small@" + openai, wrong, cli.TestRefused},
+		{"anthropic:small@" + anthropic, wrong, cli.TestRefused},
+		{"openai:small@" + echoes, key, cli.TestRefused},
+		{"anthropic:small@" + echoes, wrong, cli.TestRefused},
+		{"openai:small@" + limits, key, cli.TestRateLimited},
+		{"anthropic:small@" + limits, key, cli.TestRateLimited},
+		{"openai:small@" + lacks, key, cli.TestNoModel},
+		{"anthropic:small@" + lacks, key, cli.TestNoModel},
+		{"openai:small@" + silent.URL, key, cli.TestUnreachable},
+		{"anthropic:small@" + silent.URL, key, cli.TestUnreachable},
+		{"openai:small", "", cli.TestKeyMissing},
+		{"anthropic:small", " ", cli.TestKeyMissing},
 	} {
 		t.Setenv(openaiKey, c.key)
 		t.Setenv(anthropicKey, c.key)
-		got, err := tryModel(t.Context(), c.name, known)
+		got, err := testModel(t.Context(), c.name, known)
 		if err != nil || got.Result != c.want || got.Model != c.name {
 			t.Errorf("%s with %q: got %+v, %v, want %s", c.name, c.key, got, err, c.want)
 			continue
@@ -77,11 +78,11 @@ func TestProviderTried(t *testing.T) {
 			t.Errorf("%s: a key is in %q", c.name, text)
 		}
 		switch c.want {
-		case cli.TrialOK:
+		case cli.TestOK:
 			if got.LatencyMS < 1 || got.Why != "" || got.Code != "" {
 				t.Errorf("%s: got %+v", c.name, got)
 			}
-		case cli.TrialKeyMissing:
+		case cli.TestKeyMissing:
 			if got.Variable != map[string]string{"openai": openaiKey, "anthropic": anthropicKey}[got.Provider] || got.LatencyMS != 0 {
 				t.Errorf("%s: got %+v", c.name, got)
 			}
@@ -92,7 +93,7 @@ func TestProviderTried(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "small", "other:small", "scripted:none.yaml"} {
-		if got, err := tryModel(t.Context(), name, known); !errors.Is(err, perdure.Invalid) {
+		if got, err := testModel(t.Context(), name, known); !errors.Is(err, perdure.Invalid) {
 			t.Errorf("%q: got %+v, %v, want it Invalid", name, got, err)
 		}
 	}

@@ -25,12 +25,13 @@ import (
 	"github.com/perdure/perdure/webhook"
 )
 
-// twins are two servers, each with a data directory of its own, that share a database.
+// twins are two servers, each with its own data directory, that share a database.
 type twins struct {
 	one, two *doorway
 }
 
-// newTwins starts both, under the same rules of what leaves, and with the same keys: what one seals the other has to open.
+// newTwins starts both, with the same egress rules and the same keys: each must decrypt what the
+// other encrypts.
 func newTwins(t *testing.T, rules egress.Rules) twins {
 	t.Helper()
 	w := twins{newDoorway(t, nil), newDoorway(t, nil)}
@@ -60,7 +61,7 @@ func newTwins(t *testing.T, rules egress.Rules) twins {
 	return w
 }
 
-// tally counts what came, by its webhook-id.
+// tally counts deliveries by their webhook-id.
 type tally struct {
 	mu   sync.Mutex
 	came map[string]int // guarded by mu
@@ -72,11 +73,11 @@ func (r *tally) ServeHTTP(_ http.ResponseWriter, req *http.Request) {
 	r.came[req.Header.Get("Webhook-Id")]++
 }
 
-// watched is a stream of a session's events, as somebody at a server reads it.
+// watched is a stream of a session's events from a server.
 type watched struct {
 	mu   sync.Mutex
 	text bytes.Buffer // guarded by mu
-	done chan error   // capacity 1: how it ended
+	done chan error   // capacity 1: the result
 }
 
 func (w *watched) Write(text []byte) (int, error) {
@@ -98,7 +99,7 @@ func (d *doorway) watch(id perdure.SessionID, secret string) *watched {
 	d.t.Cleanup(stop)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url+"/v1/sessions/"+string(id)+"/events", nil)
 	if err != nil {
-		panic(err) // the paths of a test are sound
+		panic(err) // the paths of a test are valid
 	}
 	req.Header.Set("Accept", "text/event-stream")
 	req.Header.Set("Authorization", "Bearer "+secret)
@@ -118,12 +119,12 @@ func (d *doorway) watch(id perdure.SessionID, secret string) *watched {
 	return w
 }
 
-// status is how a server answers the bearer of a secret.
+// status returns a server's status for the bearer of a secret.
 func (d *doorway) status(path, secret string) int {
 	d.t.Helper()
 	req, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, d.url+path, nil)
 	if err != nil {
-		panic(err) // likewise
+		panic(err) // as above
 	}
 	req.Header.Set("Authorization", "Bearer "+secret)
 	resp, err := d.http.Do(req)
@@ -134,8 +135,9 @@ func (d *doorway) status(path, secret string) int {
 	return resp.StatusCode
 }
 
-// TestTwoServersOneDatabase: what a session does that one server drives is followed at the other, each event is sent to a webhook
-// once, and a token that is revoked at one server is refused by the other, where what it has open ends (S20, S24).
+// TestTwoServersOneDatabase: a session that one server drives can be followed at the other, each
+// event is sent to a webhook once, and a token revoked at one server is refused by the other, which
+// also ends its open streams (S20, S24).
 func TestTwoServersOneDatabase(t *testing.T) {
 	t.Parallel()
 	rounds := soak.Count(t, "PERDURE_TWIN_ROUNDS", 20, 200)
@@ -145,7 +147,7 @@ func TestTwoServersOneDatabase(t *testing.T) {
 	w := newTwins(t, egress.Rules{Webhooks: []string{strings.TrimPrefix(server.URL, "http://")}})
 	made, _ := w.one.insist(post{"/v1/webhooks", "hook", fmt.Sprintf(`{"url":%q,"types":["turn.completed"]}`, server.URL)})
 	let, _ := w.one.insist(post{"/v1/tokens", "guest", `{"name":"guest","scopes":["read","write"]}`})
-	var hook webhook.Made
+	var hook webhook.Created
 	var guest struct{ ID, Token string }
 	made.into(t, &hook)
 	if let.into(t, &guest); hook.ID == "" || guest.Token == "" {
@@ -204,5 +206,5 @@ func TestTwoServersOneDatabase(t *testing.T) {
 	if seen := stream.count("event: turn.completed"); seen != rounds {
 		t.Errorf("the stream showed %d turns, want %d", seen, rounds)
 	}
-	w.two.get(path) // it answers others as before
+	w.two.get(path) // it serves others as before
 }

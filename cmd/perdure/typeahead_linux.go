@@ -4,13 +4,14 @@ import (
 	"syscall"
 )
 
-// The numbers of Linux, which package syscall does not name.
+// Constants of Linux that package syscall does not have.
 const (
 	tcFlush = 0x540b // TCFLSH
 	tcInput = 0      // TCIFLUSH
 )
 
-// dropTyped drops what was typed on the terminal and nobody has read. Where stdin is none, nothing happens.
-func dropTyped() {
+// discardInput discards terminal input that nobody has read. It does nothing when stdin is not a
+// terminal.
+func discardInput() {
 	_, _, _ = syscall.Syscall(syscall.SYS_IOCTL, uintptr(syscall.Stdin), tcFlush, tcInput)
 }

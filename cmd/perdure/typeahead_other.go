@@ -2,5 +2,5 @@
 
 package main
 
-// dropTyped does nothing here: what was typed ahead stays.
-func dropTyped() {}
+// discardInput does nothing on this system: input stays.
+func discardInput() {}

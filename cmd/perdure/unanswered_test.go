@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// advice returns the command lines among the talk, as they would be pasted.
+// advice returns the command lines in the output, as they would be pasted.
 func advice(talk string) (lines []string) {
 	for line := range strings.Lines(talk) {
 		if line = strings.TrimSpace(line); strings.HasPrefix(line, "perdure ") && !strings.HasPrefix(line, "perdure: ") {
@@ -19,7 +19,7 @@ func advice(talk string) (lines []string) {
 	return lines
 }
 
-// paste runs command lines in a shell, and returns what the last one printed on stdout.
+// paste runs command lines in a shell, and returns the stdout of the last one.
 func (p place) paste(lines []string) (out string) {
 	p.t.Helper()
 	for _, line := range lines {
@@ -37,18 +37,18 @@ func (p place) paste(lines []string) (out string) {
 
 const helloScript = "steps: [{text: Hello., repeat: true}]\n"
 
-// unanswered is a reason for which a prompt has no answer.
+// unanswered is a reason why a prompt has no answer.
 type unanswered struct {
-	before [][]string // what is run first; S is the session
+	before [][]string // commands to run first; S is the session
 	args   []string   // instead of run --session S more
 	env    []string
 	code   int
 	says   []string
-	goesOn bool // the command lines of the advice, pasted, end with the answer
+	goesOn bool // the suggested commands, pasted, end with the answer
 }
 
-// TestPromptHeld plays what pauses a session: the command says what it is and how much is spent of what, returns the code of its kind,
-// and what it says to do lets the session go on when it is pasted.
+// TestPromptHeld runs into each kind of hold: the command names it and the amounts spent, returns
+// the code of its kind, and its suggested commands resume the session when pasted.
 func TestPromptHeld(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]unanswered{
@@ -58,11 +58,11 @@ func TestPromptHeld(t *testing.T) {
 		},
 		"a budget of the session": {
 			before: [][]string{{"budget", "set", "session", "S", "--limit", "1", "--currency", "model_calls"}, {"run", "--session", "S", "one"}, {"run", "--session", "S", "two"}},
-			code:   5, says: []string{"paused by a budget, and what is said to it waits", "spent 1 of 1 model_calls", " of session session_"}, goesOn: true,
+			code:   5, says: []string{"paused by a budget, and its messages wait", "spent 1 of 1 model_calls", " of session session_"}, goesOn: true,
 		},
 		"a budget of everybody, with a period": {
 			before: [][]string{{"budget", "set", "org", "--limit", "1", "--currency", "model_calls", "--period", "every 24h"}, {"run", "--session", "S", "one"}, {"run", "--session", "S", "two"}},
-			code:   5, says: []string{"spent 1 of 1 model_calls", "of org default", "--period 'every 24h", "its period begins anew"}, goesOn: true,
+			code:   5, says: []string{"spent 1 of 1 model_calls", "of org default", "--period 'every 24h", "its next period begins"}, goesOn: true,
 		},
 		"the soft limit of a budget": {
 			before: [][]string{{"budget", "set", "session", "S", "--limit", "9", "--soft", "1", "--currency", "model_calls"}, {"run", "--session", "S", "one"}, {"run", "--session", "S", "two"}, {"run", "--session", "S", "three"}},
@@ -90,7 +90,7 @@ func TestPromptHeld(t *testing.T) {
 	}
 }
 
-// TestPromptNotAnswered plays every other reason for which a prompt has no answer.
+// TestPromptNotAnswered runs into every other reason why a prompt has no answer.
 func TestPromptNotAnswered(t *testing.T) {
 	t.Parallel()
 	full := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -103,7 +103,7 @@ func TestPromptNotAnswered(t *testing.T) {
 		"a call waits for a yes, and nobody is there": {
 			before: [][]string{{"run", "--no-input", "--ask", "echo", "--session", "S", "say it"}},
 			args:   []string{"run", "--no-input", "--session", "S", "more"},
-			code:   9, says: []string{"echo asks for a yes", "perdure approve ", "waits for a person"},
+			code:   9, says: []string{"echo needs your approval", "perdure approve ", "needs an answer"},
 		},
 		"a rule denies the call, and the model hears of it": {
 			args: []string{"run", "--no-input", "--deny", "echo", "--session", "S", "say it"},
@@ -123,15 +123,15 @@ func TestPromptNotAnswered(t *testing.T) {
 		},
 		"the server comes to its end": {
 			args: []string{"run", "--server", full.URL, "--session", "session_00000000000000000000000000000001", "more"},
-			code: 6, says: []string{"try it again"},
+			code: 6, says: []string{"try again"},
 		},
 		"the model fails": {
 			args: []string{"run", "--session", "S", "fail"},
-			code: 8, says: []string{"the model failed", "the turn failed"},
+			code: 8, says: []string{"model call failed", "turn failed"},
 		},
 		"the model says nothing": {
 			args: []string{"run", "--session", "S", "silence"},
-			code: 0, says: []string{"the model ended its turn without a word"},
+			code: 0, says: []string{"the model ended its turn without an answer"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestPromptNotAnswered(t *testing.T) {
 	}
 }
 
-// play plays it.
+// play runs the case.
 func (c unanswered) play(t *testing.T) {
 	t.Helper()
 	p := newPlace(t, map[string]string{"s.yaml": `
@@ -192,7 +192,8 @@ rules:
 	}
 }
 
-// TestHoldOverHTTP: who sends a message learns in the answer that it waits, and for what; and so does who reads the session.
+// TestHoldOverHTTP: the response to a message says that the message waits, and why; so does the
+// session.
 func TestHoldOverHTTP(t *testing.T) {
 	t.Parallel()
 	d := newDoorway(t, nil)

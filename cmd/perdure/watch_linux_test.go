@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// wideWork writes lines that no terminal has room for, until a file is there.
+// wideWork writes lines that are wider than any terminal, until a file exists.
 const wideWork = `i=0
 until test -e go; do i=$((i+1)); echo "line $i of a log that is wider than the widest of the terminals of this test, to its very end: $i"; sleep 0.02; done
 echo built`
 
-// TestC05Terminal watches a task that reports a thousand times a second on terminals: state, bar, rate, time left and last line in a
-// view that stays in its place, at most ten times a second, whatever becomes of the terminal's size; and piped, a line a change.
+// TestC05Terminal watches a task that reports a thousand times a second on terminals: state, bar,
+// rate, time left and last line in a view that stays in place, updated at most ten times a second,
+// across resizes; and piped, one line per change.
 func TestC05Terminal(t *testing.T) {
 	t.Parallel()
 	h := newTerminalHome(t, wideWork)
@@ -95,7 +96,7 @@ func TestC05Terminal(t *testing.T) {
 	holder.leave()
 }
 
-// hasEnd wants the view of a task that succeeded, and nothing else.
+// hasEnd checks that the screen shows the view of a succeeded task, and nothing else.
 func (s *screen) hasEnd(name string) {
 	s.t.Helper()
 	got := strings.Split(s.String(), "\n")
@@ -104,7 +105,7 @@ func (s *screen) hasEnd(name string) {
 	}
 }
 
-// lineAChange wants what is piped to be a line at a change, as any file has it.
+// lineAChange checks that piped output is one line per change.
 func lineAChange(t *testing.T, piped string) {
 	t.Helper()
 	before := ""

@@ -9,19 +9,25 @@ import (
 	"github.com/perdure/perdure/webhook"
 )
 
-// shown is an event as webhooks are sent it: as the API shows it.
+// shown returns an event as webhooks receive it, with the same disclosure as the API.
 func shown(disclosure string) func(perdure.Event) perdure.Event {
-	return func(e perdure.Event) perdure.Event { return api.Disclosed(e, api.Disclosure(disclosure)) }
+	return func(e perdure.Event) perdure.Event { return api.Disclose(e, api.Disclosure(disclosure)) }
 }
 
 // Webhook implements engine.Webhooks.
 func (r *reader) Webhook(ctx context.Context, id perdure.WebhookID) (webhook.Webhook, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (webhook.Webhook, error) { return eng.Webhook(ctx, id) })
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (webhook.Webhook,
+		error) {
+		return eng.Webhook(ctx, id)
+	})
 }
 
 // Webhooks implements engine.Webhooks.
 func (r *reader) Webhooks(ctx context.Context) ([]webhook.Webhook, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]webhook.Webhook, error) { return eng.Webhooks(ctx) })
+	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]webhook.Webhook,
+		error) {
+		return eng.Webhooks(ctx)
+	})
 }
 
 // WebhookDeliveries implements engine.WebhookDeliveries.

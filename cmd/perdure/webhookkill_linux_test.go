@@ -22,13 +22,13 @@ import (
 	"github.com/perdure/perdure/webhook"
 )
 
-// hookReceiver is an endpoint that every so often is asked and does not answer: the server is killed meanwhile.
+// hookReceiver is an endpoint that now and then does not respond: the server is killed meanwhile.
 type hookReceiver struct {
 	mu    sync.Mutex
 	posts int                        // guarded by mu
-	came  map[string]map[string]bool // guarded by mu: by webhook-id, the events that came under it
-	taken map[string]int             // guarded by mu: by webhook-id, how often it was answered
-	held  chan struct{}              // one for each post that is not answered
+	came  map[string]map[string]bool // guarded by mu: the events of each webhook-id
+	taken map[string]int             // guarded by mu: number of responses by webhook-id
+	held  chan struct{}              // one element for each post without a response
 }
 
 func (r *hookReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -38,7 +38,7 @@ func (r *hookReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			Event string `json:"event_id"`
 		} `json:"data"`
 	}
-	_ = json.Unmarshal(text, &m) // what cannot be read has no event, and is found by it
+	_ = json.Unmarshal(text, &m) // an unreadable body has no event, which the test notices
 	id := req.Header.Get("Webhook-Id")
 	r.mu.Lock()
 	r.posts++
@@ -61,12 +61,12 @@ func (r *hookReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 type hooked struct {
 	*doorway
 	*hookReceiver
-	hook  webhook.Made
+	hook  webhook.Created
 	kills int
 }
 
-// newHooked starts a server and makes a webhook at a receiver, which the operator lists. Made again under the same key, it is the
-// same webhook, and its first secret is nowhere.
+// newHooked starts a server and creates a webhook at a receiver that the operator allows. Created
+// again with the same key, it is the same webhook, and its first secret is not stored anywhere.
 func newHooked(t *testing.T) *hooked {
 	t.Helper()
 	h := &hooked{doorway: newDoorway(t, nil), hookReceiver: &hookReceiver{came: map[string]map[string]bool{}, taken: map[string]int{}, held: make(chan struct{}, 1000)}}
@@ -96,7 +96,7 @@ func (h *hooked) reborn() {
 	h.kills++
 }
 
-// killHeld kills the server while the receiver has a request of it that it does not answer.
+// killHeld kills the server while the receiver has an unanswered request of it.
 func (h *hooked) killHeld() {
 	h.t.Helper()
 	for len(h.held) > 0 {
@@ -115,8 +115,8 @@ func (h *hooked) deliveries() []webhook.Delivery {
 	return page.Items
 }
 
-// TestR15WebhookSurvivesKills kills the server between an event and its delivery, and while a receiver has a delivery and has not
-// answered: each event arrives, under one id, and has one row.
+// TestR15WebhookSurvivesKills kills the server between an event and its delivery, and while a
+// receiver has a delivery and has not responded: each event arrives, with one id, and has one row.
 func TestR15WebhookSurvivesKills(t *testing.T) {
 	t.Parallel()
 	rounds := soak.Count(t, "PERDURE_WEBHOOK_KILLS", 12, 100)
@@ -161,7 +161,7 @@ func TestR15WebhookSurvivesKills(t *testing.T) {
 	t.Logf("%d kills, %d posts of %d events", h.kills, h.posts, len(seen))
 }
 
-// sealed wants no file of the data directory to hold the secret of the webhook.
+// sealed checks that no file of the data directory contains the secret of the webhook.
 func (h *hooked) sealed() {
 	h.t.Helper()
 	bare := []byte(strings.TrimPrefix(h.hook.Secret, "whsec_"))

@@ -19,19 +19,19 @@ import (
 	"github.com/perdure/perdure/tool/shell"
 )
 
-// runsFolder is where the commands of a data directory are kept.
+// runsFolder is the folder with the run directories of commands.
 const runsFolder = "runs"
 
-// workspaces finds the folder of a session: it stands in the agent that the session was started with, so that
-// whoever takes the session up works in the same place. It is safe for concurrent use.
+// workspaces finds the folder of a session. It is stored with the session's agent, so that every
+// process that drives the session uses the same folder. It is safe for concurrent use.
 type workspaces struct {
 	store store.Store
 	log   *slog.Logger
 
-	trying sync.WaitGroup // of what is tried beside the start
+	trying sync.WaitGroup // of sandbox tests in the background
 
 	mu      sync.Mutex
-	folders map[perdure.SessionID]string // guarded by mu; empty: the store keeps the files
+	folders map[perdure.SessionID]string // guarded by mu; empty: the files are in the store
 	open    map[string]*file.Dir         // guarded by mu; by folder
 }
 
@@ -47,7 +47,7 @@ func (w *workspaces) folder(ctx context.Context, id perdure.SessionID) (string, 
 	if known {
 		return found, nil
 	}
-	begun := false // a session that is not there may come
+	begun := false // an unknown session may be created later
 	err := w.store.View(ctx, func(r store.Reader) error {
 		events, err := r.Events(id, 0, 1)
 		if begun = err == nil && len(events) > 0; !begun {
@@ -70,15 +70,15 @@ func (w *workspaces) folder(ctx context.Context, id perdure.SessionID) (string, 
 	return found, nil
 }
 
-// forget drops what is known of a deleted session, so that another under its id is looked at anew.
-func (w *workspaces) forget(id perdure.SessionID) {
+// remove forgets a deleted session, so that a new one with the same id is read again.
+func (w *workspaces) remove(id perdure.SessionID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.folders, id)
 }
 
-// files opens the files of a session, as the model sees them and as the runtime writes them. Where the folder
-// cannot be opened the model has no files, and what the runtime writes is kept in the store.
+// files opens the files of a session, as the model sees them and as the runtime writes them. If the
+// folder cannot be opened, the model has no files, and the runtime writes to the store.
 func (w *workspaces) files(id perdure.SessionID) (model, runtime tool.Files) {
 	kept := sessionfile.New(w.store, id, true)
 	folder, err := w.folder(context.Background(), id)
@@ -90,7 +90,7 @@ func (w *workspaces) files(id perdure.SessionID) (model, runtime tool.Files) {
 		dir, err = w.dir(folder)
 	}
 	if err != nil {
-		w.log.Warn("a workspace cannot be opened", "session", id, "error", err)
+		w.log.Warn("opening a workspace failed", "session", id, "error", err)
 		return nil, kept
 	}
 	return dir, dir.Runtime()
@@ -109,7 +109,7 @@ func (w *workspaces) dir(folder string) (*file.Dir, error) {
 	return dir, err
 }
 
-// close waits for what is tried, and lets the folders go.
+// close waits for sandbox tests and closes the folders.
 func (w *workspaces) close() error {
 	w.trying.Wait()
 	w.mu.Lock()
@@ -122,26 +122,29 @@ func (w *workspaces) close() error {
 	return errors.Join(errs...)
 }
 
-// shells is bash for the sessions of a data directory, each in its own workspace. What needs no working
-// directory, such as finding a command again, is the embedded one's: it starts none, so it has no sandbox.
-type shells struct {
+// sandboxedRunner is bash for the sessions of a data directory, each in its own workspace. Methods
+// that need no workspace, such as finding a running command, are those of the embedded Bash: they
+// start no commands, and need no sandbox.
+type sandboxedRunner struct {
 	*shell.Bash
-	config     shell.Config                     // without its folder and its Runner
-	data       string                           // the data directory
-	begin      func() (supervise.Runner, error) // of commands that begin here: made and tried once
-	offline    func() (supervise.Runner, error) // likewise, of those of a session with a network list, which no command can be held to
-	confines   bool
+	config shell.Config                     // without folder and Runner
+	data   string                           // the data directory
+	begin  func() (supervise.Runner, error) // runner of new commands: created and tested once
+	// likewise, for sessions with a network list, which commands cannot be restricted to
+	offline    func() (supervise.Runner, error)
+	isConfined bool
 	workspaces *workspaces
 }
 
 var (
-	_ tool.Background = (*shells)(nil)
-	_ tool.Survivor   = (*shells)(nil)
-	_ tool.Cleaner    = (*shells)(nil)
+	_ tool.Background = (*sandboxedRunner)(nil)
+	_ tool.Adoptable  = (*sandboxedRunner)(nil)
+	_ tool.Cleaner    = (*sandboxedRunner)(nil)
 )
 
-// newShells makes bash over a data directory. Whether this machine keeps the sandbox is tried by begin, not here.
-func newShells(data string, c cli.Sandbox, w *workspaces) (*shells, error) {
+// newSandboxedRunner creates bash for a data directory. begin tests the sandbox, not
+// newSandboxedRunner.
+func newSandboxedRunner(data string, c cli.Sandbox, w *workspaces) (*sandboxedRunner, error) {
 	runner, err := supervise.New(supervise.Config{})
 	if err != nil {
 		return nil, err
@@ -151,14 +154,15 @@ func newShells(data string, c cli.Sandbox, w *workspaces) (*shells, error) {
 		profile = supervise.ProfileWorkspace
 	}
 	runs := filepath.Join(data, runsFolder)
-	s := &shells{config: shell.Config{Runner: runner, RunsDir: runs, Dir: runs, Deadline: c.Deadline}, data: data, confines: profile.Confines(), workspaces: w}
+	s := &sandboxedRunner{config: shell.Config{Runner: runner, RunsDir: runs, Dir: runs, Deadline: c.Deadline}, data: data,
+		isConfined: profile.Confines(), workspaces: w}
 	under := func(profile supervise.Profile) func() (supervise.Runner, error) {
 		return sync.OnceValues(func() (supervise.Runner, error) {
 			return supervise.New(supervise.Config{Profile: profile, Unsafe: c.Unsafe, Reads: c.Reads})
 		})
 	}
 	s.begin = under(profile)
-	if s.offline = s.begin; s.confines {
+	if s.offline = s.begin; s.isConfined {
 		s.offline = under(supervise.ProfileIsolated)
 	}
 	s.Bash, err = shell.New(s.config)
@@ -166,12 +170,12 @@ func newShells(data string, c cli.Sandbox, w *workspaces) (*shells, error) {
 }
 
 // Run implements tool.Tool.
-func (s *shells) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
+func (s *sandboxedRunner) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
 	return s.RunBackground(ctx, call, env, env.Report())
 }
 
 // RunBackground implements tool.Background.
-func (s *shells) RunBackground(ctx context.Context, call tool.Call, env tool.Env, sink tool.Sink) tool.Result {
+func (s *sandboxedRunner) RunBackground(ctx context.Context, call tool.Call, env tool.Env, sink tool.Sink) tool.Result {
 	folder, err := s.workspaces.folder(ctx, call.Session)
 	if err != nil {
 		return refused(tool.Internal(err))
@@ -179,18 +183,18 @@ func (s *shells) RunBackground(ctx context.Context, call tool.Call, env tool.Env
 	if folder == "" {
 		return refused(tool.Error("This session has no workspace to run commands in."))
 	}
-	if s.confines && holds(folder, s.data) {
-		return refused(tool.Error("This session's workspace holds the data directory of perdure, which its commands could change, so no command runs. " +
-			"An operator can start a session with another workspace, or keep the data elsewhere."))
+	if s.isConfined && containsPath(folder, s.data) {
+		return refused(tool.Error("Commands cannot run, because the workspace of this session contains the data directory of perdure, which they could change. " +
+			"An operator can start a session with another workspace, or move the data directory."))
 	}
 	begin := s.begin
-	if !s.reachesAll(env.Network) {
+	if !s.hasNetwork(env.Network) {
 		begin = s.offline
 	}
 	config := s.config
 	if config.Runner, err = begin(); err != nil {
-		s.workspaces.log.Warn("a command is refused", "session", call.Session, "call", call.ID, "error", err)
-		return refused(tool.Error("No command can run here: " + err.Error()))
+		s.workspaces.log.Warn("command refused", "session", call.Session, "call", call.ID, "error", err)
+		return refused(tool.Error("Commands cannot run here: " + err.Error()))
 	}
 	config.Dir = folder
 	bash, err := shell.New(config)
@@ -200,15 +204,16 @@ func (s *shells) RunBackground(ctx context.Context, call tool.Call, env tool.Env
 	return bash.RunBackground(ctx, call, env, sink)
 }
 
-// reachesAll reports whether nobody said where a session may reach. A command that has the network reaches all of it, so
-// where somebody did, it has none. Rules that cannot be read were meant to say something.
-func (s *shells) reachesAll(list perdure.NetworkList) bool {
+// hasNetwork reports whether a session has unrestricted network access. A command with network
+// access can reach everything, so that with any restriction it gets none. Unreadable rules count as
+// a restriction.
+func (s *sandboxedRunner) hasNetwork(list perdure.NetworkList) bool {
 	rules, err := egress.ReadRules(filepath.Join(s.data, egress.RulesFile))
 	return err == nil && len(list.Allowed)+len(list.Blocked)+len(rules.Allowed)+len(rules.Blocked) == 0
 }
 
-// holds reports whether path is folder or lies in it, as they really are.
-func holds(folder, path string) bool {
+// containsPath reports whether path is folder or inside it, after resolving symbolic links.
+func containsPath(folder, path string) bool {
 	outer, err := filepath.EvalSymlinks(folder)
 	if err != nil {
 		return false

@@ -13,8 +13,9 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// TestDeleteElsewhere deletes a session in a process that did not run it: the output of its background run goes from its
-// workspace, and nothing else does. Imported again there, it works in the same place.
+// TestDeleteElsewhere deletes a session in a process that did not run it: the output of its
+// background run is removed from its workspace, and nothing else. Imported again there, it uses the
+// same folder.
 func TestDeleteElsewhere(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, map[string]string{"mine": "words", "script.yaml": `
@@ -44,7 +45,8 @@ rules:
 	}
 
 	folder, err := eng.workspaces.folder(t.Context(), task.Session)
-	for deadline := time.Now().Add(20 * time.Second); folder != "" && err == nil && time.Now().Before(deadline); { // a pass of retention may be at it just then, which goes on to this
+	// a concurrent retention pass may do it instead
+	for deadline := time.Now().Add(20 * time.Second); folder != "" && err == nil && time.Now().Before(deadline); {
 		<-time.After(time.Millisecond)
 		folder, err = eng.workspaces.folder(t.Context(), task.Session)
 	}
@@ -58,7 +60,8 @@ rules:
 		t.Errorf("got %q, %v, want what was there before the session", text, err)
 	}
 	_, err = eng.Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{})
-	for deadline := time.Now().Add(20 * time.Second); errors.Is(err, perdure.Unavailable) && time.Now().Before(deadline); { // its note is still to go
+	// its note is not removed yet
+	for deadline := time.Now().Add(20 * time.Second); errors.Is(err, perdure.Unavailable) && time.Now().Before(deadline); {
 		<-time.After(time.Millisecond)
 		_, err = eng.Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{})
 	}

@@ -46,13 +46,15 @@ func approvedRuns(t *testing.T, open Harness) { // AP3, AP4
 	s.rest()
 
 	if len(before) != 0 || len(s.Effects("needs")) != 1 || s.results()[0] != `{"did":"a"}` || s.final() != "done" {
-		t.Errorf("%d effects before, %d after; journal:\n%s", len(before), len(s.Effects("needs")), s.story())
+		t.Errorf("%d effects before, %d after; journal:\n%s", len(before), len(s.Effects("needs")), s.journalText())
 	}
 	stored := s.approval(a.ID)
-	if a.Tool != "needs" || string(a.Args) != `{"text":"a"}` || a.Class != perdure.AtMostOnce || a.State != perdure.ApprovalOpen || len(a.Permissions) != 1 {
+	if a.Tool != "needs" || string(a.Args) != `{"text":"a"}` || a.Class != perdure.AtMostOnce ||
+		a.State != perdure.ApprovalOpen || len(a.Permissions) != 1 {
 		t.Errorf("asked %+v", a)
 	}
-	if decided.State != perdure.ApprovalApproved || stored.State != perdure.ApprovalApproved || stored.By != "user" || stored.Note != "fine" || stored.At.IsZero() {
+	if decided.State != perdure.ApprovalApproved || stored.State != perdure.ApprovalApproved || stored.DecidedBy != "user" ||
+		stored.Note != "fine" || stored.DecidedAt.IsZero() {
 		t.Errorf("decided %+v, stored %+v", decided, stored)
 	}
 }
@@ -99,7 +101,8 @@ func approvedOnce(t *testing.T, open Harness) { // TestApprovalSingleUse, AP3, A
 	}
 }
 
-// approvalBound pins AP3 and AP5: an answer is one to these arguments; others are judged anew.
+// approvalBound pins AP3 and AP5: a decision is bound to its arguments; calls with other arguments
+// are evaluated again.
 func approvalBound(t *testing.T, open Harness) {
 	setup := Setup{Script: oneTool("reads", "{text: a}"), Ask: []string{"a", "c"}, Deny: []string{"d"}}
 	for args, c := range map[string]struct {
@@ -111,7 +114,9 @@ func approvalBound(t *testing.T, open Harness) {
 			s := begin(t, open, setup)
 			s.say("go")
 			a := s.asked(1)
-			_, other := s.eng.DecideApproval(s.ctx, a.ID, perdure.Verdict{Approve: true, By: "user", ArgsHash: "sha256:other"})
+			_, other := s.eng.DecideApproval(s.ctx, a.ID, perdure.Verdict{
+				Approve: true, By: "user", ArgsHash: "sha256:other",
+			})
 			s.decide(a.ID, perdure.Verdict{Approve: true, Args: json.RawMessage(`{"text":"` + args + `"}`)})
 			if c.again {
 				second := s.asked(2)
@@ -127,7 +132,8 @@ func approvalBound(t *testing.T, open Harness) {
 			}
 			calls := s.ledger()
 			asked := s.fold().Transcript[1].Calls()[0]
-			if string(asked.Arguments) != `{"text":"a"}` || args != "d" && (len(calls) != 1 || string(calls[0].Args) != `{"text":"`+args+`"}`) {
+			if string(asked.Arguments) != `{"text":"a"}` || args != "d" &&
+				(len(calls) != 1 || string(calls[0].Args) != `{"text":"`+args+`"}`) {
 				t.Errorf("the transcript has %s, the ledger %+v", asked.Arguments, calls)
 			}
 		})
@@ -141,7 +147,8 @@ func approvalSet(t *testing.T, open Harness) { // TestApprovalSetBothNeeded, AP1
 	s.decide(a.ID, perdure.Verdict{Approve: true})
 	s.rest()
 
-	if len(a.Permissions) != 2 || a.Permissions[0].Target != "a" || a.Permissions[1].Target != "example.org" || a.Permissions[0].Reason != "look at a" {
+	if len(a.Permissions) != 2 || a.Permissions[0].Target != "a" || a.Permissions[1].Target != "example.org" ||
+		a.Permissions[0].Reason != "look at a" {
 		t.Errorf("asked for %+v", a.Permissions)
 	}
 	if n := len(facts[perdure.ApprovalRequested](s)); n != 1 || s.results()[0] != `{"read":"a"}` {
@@ -153,19 +160,23 @@ func denyBeatsAsk(t *testing.T, open Harness) { // TestDenyBeatsAsk, AP1
 	for denied, asked := range map[string]string{"a": "example.org", "example.org": "a"} {
 		t.Run(denied, func(t *testing.T) {
 			t.Parallel()
-			s := begin(t, open, Setup{Script: oneTool("reads", "{text: a}"), Ask: []string{asked}, Deny: []string{denied}})
+			s := begin(t, open, Setup{
+				Script: oneTool("reads", "{text: a}"), Ask: []string{asked}, Deny: []string{denied},
+			})
 			s.say("go")
 			s.rest()
 
 			got := s.onlyResult("reads").Result
-			if got.Error != "Permission denied: not "+denied || got.ErrorKind != perdure.ErrorDenied || len(facts[perdure.ApprovalRequested](s)) != 0 {
+			if got.Error != "Permission denied: not "+denied || got.ErrorKind != perdure.ErrorDenied ||
+				len(facts[perdure.ApprovalRequested](s)) != 0 {
 				t.Errorf("got %+v", got)
 			}
 		})
 	}
 }
 
-// policyEnforced pins TestPolicyEnforced: nothing runs and nothing is held while a person thinks (AP7, TN11).
+// policyEnforced pins TestPolicyEnforced: nothing runs and nothing is held while a person decides
+// (AP7, TN11).
 func policyEnforced(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: oneTool("needs", "{text: a}")})
 	s.say("go")
@@ -175,7 +186,9 @@ func policyEnforced(t *testing.T, open Harness) {
 		t.Errorf("the session needs %d, %v; open %+v", session.NeedsYou, err, s.open())
 	}
 	_, nobody := s.eng.DecideApproval(s.ctx, a.ID, perdure.Verdict{Approve: true})
-	_, unknown := s.eng.DecideApproval(s.ctx, "approval_0123456789abcdef0123456789abcdef", perdure.Verdict{Approve: true, By: "user"})
+	_, unknown := s.eng.DecideApproval(s.ctx, "approval_0123456789abcdef0123456789abcdef", perdure.Verdict{
+		Approve: true, By: "user",
+	})
 	if !errors.Is(nobody, perdure.Invalid) || !errors.Is(unknown, perdure.NotFound) {
 		t.Errorf("without a name: %v; an unknown one: %v", nobody, unknown)
 	}
@@ -192,7 +205,8 @@ func approvalExpires(t *testing.T, open Harness) { // AP6
 	_, late := s.eng.DecideApproval(s.ctx, a.ID, perdure.Verdict{Approve: true, By: "user"})
 
 	got := s.onlyResult("needs").Result
-	if got.Error != "approval expired" || got.ErrorKind != perdure.ErrorDenied || s.approval(a.ID).State != perdure.ApprovalExpired {
+	if got.Error != "approval expired" || got.ErrorKind != perdure.ErrorDenied ||
+		s.approval(a.ID).State != perdure.ApprovalExpired {
 		t.Errorf("got %+v, the approval is %s", got, s.approval(a.ID).State)
 	}
 	if !errors.Is(late, perdure.Conflict) || len(s.Effects("needs")) != 0 {
@@ -206,7 +220,8 @@ func crashedGate(t *testing.T, open Harness) { // TestCrashedGateRefuses, AP1
 	s.rest()
 
 	got := s.onlyResult("charge").Result
-	if got.ErrorKind != perdure.ErrorDenied || !got.NeverStarted || len(s.Effects("charge")) != 0 || strings.Contains(s.story(), "secret cause") {
+	if got.ErrorKind != perdure.ErrorDenied || !got.NeverStarted || len(s.Effects("charge")) != 0 ||
+		strings.Contains(s.journalText(), "secret cause") {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -221,10 +236,12 @@ func interruptCloses(t *testing.T, open Harness) { // AP8, and LateAnswerIsClose
 	s.rest()
 
 	got := s.onlyResult("needs")
-	if got.Status != perdure.StatusInterrupted || !got.Result.NeverStarted || s.approval(a.ID).State != perdure.ApprovalDenied || len(s.open()) != 0 {
+	if got.Status != perdure.StatusInterrupted || !got.Result.NeverStarted ||
+		s.approval(a.ID).State != perdure.ApprovalDenied || len(s.open()) != 0 {
 		t.Errorf("got %+v, the approval is %s", got, s.approval(a.ID).State)
 	}
-	if !errors.Is(late, perdure.Conflict) || !strings.Contains(late.Error(), "already closed") || len(s.Effects("needs")) != 0 {
+	if !errors.Is(late, perdure.Conflict) || !strings.Contains(late.Error(), "already closed") ||
+		len(s.Effects("needs")) != 0 {
 		t.Errorf("late: %v, %d effects", late, len(s.Effects("needs")))
 	}
 	s.results()
@@ -234,7 +251,7 @@ func interruptingCloses(t *testing.T, open Harness) { // DL11
 	s := begin(t, open, Setup{Script: oneTool("needs", "{text: a}")})
 	s.say("go")
 	a := s.asked(1)
-	s.say("well?") // it waits, and answers nothing
+	s.say("well?") // it waits, and answers no approval
 	waiting := s.approval(a.ID).State
 	message := perdure.Text("leave it")
 	message.Mode = perdure.ModeInterrupt
@@ -243,7 +260,8 @@ func interruptingCloses(t *testing.T, open Harness) { // DL11
 	}
 	s.rest()
 
-	if waiting != perdure.ApprovalOpen || s.approval(a.ID).State != perdure.ApprovalDenied || len(s.Effects("needs")) != 0 || s.turns() < 2 || s.final() != "done" {
+	if waiting != perdure.ApprovalOpen || s.approval(a.ID).State != perdure.ApprovalDenied ||
+		len(s.Effects("needs")) != 0 || s.turns() < 2 || s.final() != "done" {
 		t.Errorf("the approval was %s, is %s; %d turns", waiting, s.approval(a.ID).State, s.turns())
 	}
 	s.results()
@@ -265,7 +283,8 @@ func approvalSurvives(t *testing.T, open Harness) { // AP7
 	}
 }
 
-// patchedSurvives pins AP3 and AP5 over a crash: the new arguments run, once, whatever is answered afterwards.
+// patchedSurvives pins AP3 and AP5 over a crash: the changed arguments run once, whatever is
+// decided afterwards.
 func patchedSurvives(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: oneTool("needs", "{text: a}")})
 	s.say("go")
@@ -278,8 +297,10 @@ func patchedSurvives(t *testing.T, open Harness) {
 	_, again := s.eng.DecideApproval(s.ctx, a.ID, verdict)
 	s.rest()
 
-	if n := len(facts[perdure.ApprovalRequested](s)); n != 1 || len(s.Effects("needs")) != 1 || s.results()[0] != `{"did":"b"}` {
-		t.Errorf("asked %d times, %d effects, results %q, want one effect with the new arguments", n, len(s.Effects("needs")), s.results())
+	if n := len(facts[perdure.ApprovalRequested](s)); n != 1 || len(s.Effects("needs")) != 1 ||
+		s.results()[0] != `{"did":"b"}` {
+		t.Errorf("asked %d times, %d effects, results %q, want one effect with the new arguments",
+			n, len(s.Effects("needs")), s.results())
 	}
 	if !errors.Is(again, perdure.Conflict) {
 		t.Errorf("the verdict again: got %v, want Conflict", again)
@@ -287,10 +308,11 @@ func patchedSurvives(t *testing.T, open Harness) {
 }
 
 func severalAnswered(t *testing.T, open Harness) { // AP7, LN14, LN17
-	s := begin(t, open, Setup{Script: leaving(ask("needs", "{text: a}"), ask("note", "{text: b}"), ask("needs", "{text: c}"))})
+	s := begin(t, open,
+		Setup{Script: detachingScript(ask("needs", "{text: a}"), ask("note", "{text: b}"), ask("needs", "{text: c}"))})
 	s.say("go")
 	first, second := s.asked(1), s.asked(2)
-	nth(s, 1, func(f perdure.ToolCompleted) bool { return f.Name == "note" }) // it does not wait for them
+	nth(s, 1, func(f perdure.ToolCompleted) bool { return f.Name == "note" }) // it does not wait for the approvals
 	s.decide(second.ID, perdure.Verdict{Approve: true})
 	nth(s, 1, func(f perdure.ToolCompleted) bool { return f.CallID == second.Call })
 	steps := len(facts[perdure.ReasonStarted](s))
@@ -304,7 +326,7 @@ func severalAnswered(t *testing.T, open Harness) { // AP7, LN14, LN17
 }
 
 func routedAsks(t *testing.T, open Harness) { // AP2
-	s := begin(t, open, Setup{Script: leaving(ask("needs", "{text: a}")), Background: []string{"needs"}})
+	s := begin(t, open, Setup{Script: detachingScript(ask("needs", "{text: a}")), Background: []string{"needs"}})
 	s.say("go")
 	a := s.asked(1)
 	before := len(s.tasks())
@@ -319,7 +341,7 @@ func routedAsks(t *testing.T, open Harness) { // AP2
 func hookRewrites(t *testing.T, open Harness) { // TL35
 	for hook, want := range map[string]string{
 		"rewrite":  `{"said":"rewritten"}`,
-		"restless": `{"error":"The call was blocked: the hooks do not agree on its arguments after 2 rounds"}`,
+		"restless": `{"error":"The call was blocked: its arguments still change after 2 rounds of hooks"}`,
 	} {
 		t.Run(hook, func(t *testing.T) {
 			t.Parallel()
@@ -331,7 +353,8 @@ func hookRewrites(t *testing.T, open Harness) { // TL35
 			if got := s.results(); len(got) != 1 || got[0] != want || string(asked.Arguments) != `{"text":"a"}` {
 				t.Errorf("got %q, want %s; the transcript has %s", got, want, asked.Arguments)
 			}
-			if calls := s.ledger(); hook == "rewrite" && (len(calls) != 1 || string(calls[0].Args) != `{"text":"rewritten"}`) {
+			if calls := s.ledger(); hook == "rewrite" &&
+				(len(calls) != 1 || string(calls[0].Args) != `{"text":"rewritten"}`) {
 				t.Errorf("the ledger has %+v", calls)
 			}
 		})
@@ -339,14 +362,16 @@ func hookRewrites(t *testing.T, open Harness) { // TL35
 }
 
 func hookBlocks(t *testing.T, open Harness) { // TL35, BG5
-	for tool, call := range map[string]string{"charge": ask("charge", "{text: a}"), "spawn_background": ask("spawn_background", "{tool: bg_once, args: {}}")} {
+	for tool, call := range map[string]string{"charge": ask("charge", "{text: a}"),
+		"spawn_background": ask("spawn_background", "{tool: bg_once, args: {}}")} {
 		t.Run(tool, func(t *testing.T) {
 			t.Parallel()
-			s := begin(t, open, Setup{Script: leaving(call), Hook: "block"})
+			s := begin(t, open, Setup{Script: detachingScript(call), Hook: "block"})
 			s.say("go")
 			s.rest()
 
-			if got := s.onlyResult(tool).Result; !strings.Contains(got.Error, "no such thing today") || len(s.tasks()) != 0 {
+			if got := s.onlyResult(tool).Result; !strings.Contains(got.Error, "no such thing today") ||
+				len(s.tasks()) != 0 {
 				t.Errorf("got %+v, %d tasks", got, len(s.tasks()))
 			}
 			if n := len(s.Effects("charge")) + len(s.Effects("bg_once")); n != 0 {
@@ -364,22 +389,24 @@ func hookDefers(t *testing.T, open Harness) { // TL35
 	s.decide(a.ID, perdure.Verdict{Approve: true})
 	s.rest()
 
-	if len(a.Permissions) != 1 || a.Permissions[0].Target != "deferred" || before != 0 || len(s.Effects("charge")) != 1 {
+	if len(a.Permissions) != 1 || a.Permissions[0].Target != "deferred" || before != 0 ||
+		len(s.Effects("charge")) != 1 {
 		t.Errorf("asked for %+v, %d effects before, %d after", a.Permissions, before, len(s.Effects("charge")))
 	}
 }
 
-func hookReplaces(t *testing.T, open Harness) { // TL35: in every lane, before anything is stored
+func hookReplaces(t *testing.T, open Harness) { // TL35: in every lane, before the result is stored
 	for name, setup := range map[string]Setup{"foreground": {}, "background": {Background: []string{"echo"}}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			setup.Script, setup.Hook = leaving(ask("echo", "{text: a}")), "replace"
+			setup.Script, setup.Hook = detachingScript(ask("echo", "{text: a}")), "replace"
 			s := begin(t, open, setup)
 			s.say("go")
 			s.rest()
 
 			calls := s.ledger()
-			if len(calls) != 1 || string(calls[0].Result.Result) != `{"said":"something else"}` || strings.Contains(s.story(), `{"said":"a"}`) {
+			if len(calls) != 1 || string(calls[0].Result.Result) != `{"said":"something else"}` ||
+				strings.Contains(s.journalText(), `{"said":"a"}`) {
 				t.Errorf("the ledger has %+v", calls)
 			}
 			if name == "background" && s.onlyTask().Result != `{"said":"something else"}` {
@@ -401,13 +428,16 @@ steps: [{text: x}, {text: it runs, repeat: true}]
 	s.say("go")
 	s.rest()
 
-	if got := string(s.onlyResult("read_log").Result.Result); !strings.Contains(got, "[output withheld by tool policy]") || strings.Contains(got, "three") {
+	if got := string(s.onlyResult("read_log").Result.Result); !strings.Contains(got,
+		"[output withheld by tool policy]") || strings.Contains(got, "three") {
 		t.Errorf("got %s", got)
 	}
 }
 
-func dryRunDenied(t *testing.T, open Harness) { // AP13: nobody is asked, and what is denied is denied all the same
-	s := begin(t, open, Setup{Agent: perdure.Agent{DryRun: true}, Script: oneTool("echo", "{text: a}"), Deny: []string{"echo"}})
+func dryRunDenied(t *testing.T, open Harness) { // AP13: nobody is asked, and a denied call is still denied
+	s := begin(t, open, Setup{
+		Agent: perdure.Agent{DryRun: true}, Script: oneTool("echo", "{text: a}"), Deny: []string{"echo"},
+	})
 	s.say("go")
 	s.rest()
 
@@ -417,8 +447,9 @@ func dryRunDenied(t *testing.T, open Harness) { // AP13: nobody is asked, and wh
 }
 
 func dryRun(t *testing.T, open Harness) { // AP13
-	s := begin(t, open, Setup{Agent: perdure.Agent{DryRun: true}, Script: leaving(
-		ask("charge", "{text: a}"), ask("needs", "{text: a}"), ask("spawn_background", "{tool: bg_once, args: {}}"), ask("echo", "{text: b}"),
+	s := begin(t, open, Setup{Agent: perdure.Agent{DryRun: true}, Script: detachingScript(
+		ask("charge", "{text: a}"), ask("needs", "{text: a}"), ask("spawn_background", "{tool: bg_once, args: {}}"),
+		ask("echo", "{text: b}"),
 	), Ask: []string{"charge"}})
 	s.say("go")
 	s.rest()
@@ -430,7 +461,7 @@ func dryRun(t *testing.T, open Harness) { // AP13
 		}
 	}
 	if len(got) != 4 || len(s.tasks()) != 0 || len(facts[perdure.ApprovalRequested](s)) != 0 {
-		t.Errorf("%d results, %d tasks; journal:\n%s", len(got), len(s.tasks()), s.story())
+		t.Errorf("%d results, %d tasks; journal:\n%s", len(got), len(s.tasks()), s.journalText())
 	}
 	for _, call := range s.ledger() {
 		if call.Class != perdure.Pure && call.Tool != "spawn_background" {

@@ -24,7 +24,7 @@ func archiveLaws() []law {
 	}
 }
 
-// export returns the session as a file.
+// export exports the session.
 func (s *scene) export() []byte {
 	s.t.Helper()
 	var out bytes.Buffer
@@ -34,7 +34,7 @@ func (s *scene) export() []byte {
 	return out.Bytes()
 }
 
-// elsewhere is another world, into which nothing was imported yet.
+// elsewhere is another world without an import.
 func (s *scene) elsewhere(open Harness, setup Setup) *scene {
 	s.t.Helper()
 	there := &scene{World: open(s.t, setup), t: s.t, ctx: s.ctx, id: s.id}
@@ -67,11 +67,11 @@ func importEqual(t *testing.T, open Harness) {
 	if known, err := s.eng.Session(s.ctx, s.id); err != nil || !reflect.DeepEqual(got, known) {
 		t.Errorf("got %+v, want %+v, %v", got, known, err)
 	}
-	if there.story() != s.story() {
-		t.Errorf("the journal is\n%s", there.story())
+	if there.journalText() != s.journalText() {
+		t.Errorf("the journal is\n%s", there.journalText())
 	}
 	same := false
-	for range 20 { // a driver may still look once whether there is more to do, which counts in the row
+	for range 20 { // a driver may still read the journal once more, which changes the row
 		same = same || bytes.Equal(s.export(), s.export())
 	}
 	if !same {
@@ -119,7 +119,8 @@ func importOfFork(t *testing.T, open Harness) {
 	}
 }
 
-// importDamaged pins that a file is taken in whole or not at all, wherever it was cut or changed.
+// importDamaged pins that a file is imported completely or not at all, wherever it was truncated or
+// modified.
 func importDamaged(t *testing.T, open Harness) {
 	setup := Setup{Script: oneTool("note", "{text: abc}")}
 	s := begin(t, open, setup)
@@ -129,7 +130,8 @@ func importDamaged(t *testing.T, open Harness) {
 	lines := bytes.SplitAfter(whole, []byte("\n"))
 	there := s.elsewhere(open, setup)
 	damaged := map[string][]byte{
-		"nothing": nil, "no JSON": []byte("hello\n"), "another JSON": []byte("{}\n"), "more": append(bytes.Clone(whole), '\n'),
+		"nothing": nil, "no JSON": []byte("hello\n"), "another JSON": []byte("{}\n"),
+		"more":            append(bytes.Clone(whole), '\n'),
 		"another version": bytes.Replace(whole, []byte(`"version":1`), []byte(`"version":2`), 1),
 		"another kind":    bytes.Replace(whole, []byte(`"kind":"call"`), []byte(`"kind":"cull"`), 1),
 		"another state":   bytes.Replace(whole, []byte(`"at_rest":true`), []byte(`"at_rest":false`), 1),
@@ -152,7 +154,7 @@ func importDamaged(t *testing.T, open Harness) {
 	}
 }
 
-// lineName names a line of a file, from 1.
+// lineName names a line of a file; the first line is 1.
 func lineName(i int) string { return strings.Repeat("I", i+1) }
 
 func importTwice(t *testing.T, open Harness) {
@@ -183,10 +185,10 @@ func importAtWork(t *testing.T, open Harness) {
 	}
 }
 
-// importTakesOver pins that a session which was at work goes on elsewhere as after a crash: what may run twice runs again
-// under the same key, and what may not is unknown.
+// importTakesOver pins that a session with running work continues elsewhere as after a crash:
+// repeatable calls run again under the same key, and others are unknown.
 func importTakesOver(t *testing.T, open Harness) {
-	setup := Setup{Script: leaving(ask("hold_note", "{}"), ask("hold_charge", "{}"))}
+	setup := Setup{Script: detachingScript(ask("hold_note", "{}"), ask("hold_charge", "{}"))}
 	s := begin(t, open, setup)
 	s.say("go")
 	s.Entered(t, "hold_note", 1)
@@ -202,9 +204,10 @@ func importTakesOver(t *testing.T, open Harness) {
 
 	got := there.results()
 	if len(got) != 2 || strings.Contains(got[0], "error") || !strings.Contains(got[1], perdure.TextUnknown) {
-		t.Errorf("got %q; journal:\n%s", got, there.story())
+		t.Errorf("got %q; journal:\n%s", got, there.journalText())
 	}
-	if keys := there.Effects("hold_note"); len(keys) != 1 || keys[0] != s.Effects("hold_note")[0] || len(there.Effects("hold_charge")) != 0 {
+	if keys := there.Effects("hold_note"); len(keys) != 1 || keys[0] != s.Effects("hold_note")[0] ||
+		len(there.Effects("hold_charge")) != 0 {
 		t.Errorf("the effects there are %v and %v", keys, there.Effects("hold_charge"))
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// deedsTold wants what is to be answered for listed, in order, over a restart, and by what was asked (S26).
-func deedsTold(t *testing.T, open Harness) {
+// auditListed checks that audited actions are listed in order, over a restart, and by filter (S26).
+func auditListed(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: "steps:\n  - text: Hello\n"})
-	made, err := s.eng.CreateToken(s.ctx, engine.TokenOrder{Name: "ci", By: "user"})
+	made, err := s.eng.CreateToken(s.ctx, engine.TokenRequest{Name: "ci", By: "user"})
 	if err == nil {
 		_, err = s.eng.RevokeToken(s.ctx, made.ID, "user")
 	}
@@ -64,6 +64,6 @@ func deedsTold(t *testing.T, open Harness) {
 		}
 	}
 	if _, err := s.eng.Audit(s.ctx, engine.AuditQuery{After: -1}); !errors.Is(err, perdure.Invalid) {
-		t.Errorf("a place below 0: got %v", err)
+		t.Errorf("a negative seq: got %v", err)
 	}
 }

@@ -33,10 +33,12 @@ func budgetLaws() []law {
 	}
 }
 
-// cap sets a budget of the session.
+// cap sets a budget for the session.
 func (s *scene) cap(c budget.Currency, limit string, more ...func(*budget.Budget)) budget.Standing {
 	s.t.Helper()
-	b := budget.Budget{Subject: budget.Subject{Scope: budget.Session, ID: string(s.id)}, Currency: c, Limit: amount(s.t, limit)}
+	b := budget.Budget{
+		Subject: budget.Subject{Scope: budget.Session, ID: string(s.id)}, Currency: c, Limit: amount(s.t, limit),
+	}
 	for _, change := range more {
 		change(&b)
 	}
@@ -56,8 +58,8 @@ func amount(t *testing.T, text string) budget.Amount {
 	return a
 }
 
-// standing reads a budget, and checks that nothing of it leaked: what stands on it is what its ledger says, and nothing is
-// reserved at rest.
+// standing reads a budget and checks that nothing has leaked: the account equals the sum of its
+// ledger, and nothing is reserved while the session is idle.
 func (s *scene) standing(id perdure.BudgetID) budget.Standing {
 	s.t.Helper()
 	all, err := s.eng.Budgets(s.ctx, engine.BudgetFilter{})
@@ -79,7 +81,8 @@ func (s *scene) standing(id perdure.BudgetID) budget.Standing {
 			}
 		}
 		if sum != b.Spent || b.Reserved != 0 {
-			s.t.Errorf("budget %s: spent %s, its ledger says %s; reserved %s, want 0; journal:\n%s", id, b.Spent, sum, b.Reserved, s.story())
+			s.t.Errorf("budget %s: spent %s, its ledger says %s; reserved %s, want 0; journal:\n%s",
+				id, b.Spent, sum, b.Reserved, s.journalText())
 		}
 		return b
 	}
@@ -87,7 +90,7 @@ func (s *scene) standing(id perdure.BudgetID) budget.Standing {
 	return budget.Standing{}
 }
 
-// status is that of the session's row.
+// status returns the status in the session's row.
 func (s *scene) status() perdure.SessionStatus {
 	s.t.Helper()
 	session, err := s.eng.Session(s.ctx, s.id)
@@ -97,13 +100,15 @@ func (s *scene) status() perdure.SessionStatus {
 	return session.Status
 }
 
-// sealedBy wants the session at rest, paused, with so many turns that a budget sealed.
+// sealedBy checks that the session is idle and paused, and that a budget has sealed n turns.
 func (s *scene) sealedBy(n int) {
 	s.t.Helper()
 	s.rest()
 	sealed := facts[perdure.TurnSealed](s)
-	if len(sealed) != n || len(sealed) > 0 && (sealed[n-1].Reason != "budget" || sealed[n-1].Detail == "") || s.status() != perdure.SessionPaused {
-		s.t.Fatalf("sealed %+v, session %s; want %d turns sealed by a budget, and the session paused; journal:\n%s", sealed, s.status(), n, s.story())
+	if len(sealed) != n || len(sealed) > 0 && (sealed[n-1].Reason != "budget" || sealed[n-1].Detail == "") ||
+		s.status() != perdure.SessionPaused {
+		s.t.Fatalf("sealed %+v, session %s; want %d turns sealed by a budget, and the session paused; journal:\n%s",
+			sealed, s.status(), n, s.journalText())
 	}
 }
 
@@ -126,11 +131,14 @@ func budgetStopsBeforeTheCall(t *testing.T, open Harness) {
 		t.Errorf("%d effects under a budget of 2 calls", got)
 	}
 	refused := facts[perdure.ToolCompleted](s)[2]
-	if refused.Result.ErrorKind != perdure.ErrorRejected || !strings.Contains(refused.Result.Error, "used up") || len(s.ledger()) != 2 {
-		t.Errorf("the third call is answered with %+v, and the ledger has %d calls; want a refusal, and no claim", refused, len(s.ledger()))
+	if refused.Result.ErrorKind != perdure.ErrorRejected || !strings.Contains(refused.Result.Error, "used up") ||
+		len(s.ledger()) != 2 {
+		t.Errorf("the third call is answered with %+v, and the ledger has %d calls; want a refusal, and no claim",
+			refused, len(s.ledger()))
 	}
 	out := facts[perdure.BudgetExhausted](s)
-	if len(out) != 1 || out[0].BudgetID != b.ID || out[0].Balance != "0" || out[0].Limit != "2" || out[0].Currency != "calls" {
+	if len(out) != 1 || out[0].BudgetID != b.ID || out[0].Balance != "0" || out[0].Limit != "2" ||
+		out[0].Currency != "calls" {
 		t.Errorf("got %+v, want one budget.exhausted with a balance of 0", out)
 	}
 	if got := s.standing(b.ID); got.Spent != budget.Whole(2) || got.State != budget.Exhausted || got.PercentLeft != 0 {
@@ -146,7 +154,8 @@ func budgetStopsBeforeTheQuestion(t *testing.T, open Harness) {
 
 	s.sealedBy(1)
 	if got := len(facts[perdure.Generation](s)); got != 2 {
-		t.Errorf("%d questions of 1,000 tokens under a budget of 1,500, want 2: the second begins while something is left", got)
+		t.Errorf("%d model calls of 1,000 tokens under a budget of 1,500, want 2: "+
+			"the second starts while something is left", got)
 	}
 	if got := s.standing(b.ID); got.Spent != budget.Whole(2000) || got.Balance.String() != "-500" {
 		t.Errorf("got %+v, want 2,000 spent", got)
@@ -158,7 +167,8 @@ func budgetStopsBeforeTheQuestion(t *testing.T, open Harness) {
 
 func budgetCounts(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: fourNotes})
-	tokens, questions, calls := s.cap(budget.Tokens, "1000000"), s.cap(budget.ModelCalls, "50"), s.cap(budget.Calls, "50")
+	tokens, questions, calls := s.cap(budget.Tokens, "1000000"), s.cap(budget.ModelCalls, "50"), s.cap(budget.Calls,
+		"50")
 	seconds, bytes := s.cap(budget.Seconds, "3600"), s.cap(budget.Bytes, "1000000")
 
 	s.say("go")
@@ -207,7 +217,7 @@ func budgetPauses(t *testing.T, open Harness) {
 		t.Errorf("CheckBudgets: %+v, %v; want paused", report, err)
 	}
 
-	s.say("are you there?") // is acknowledged, and waits
+	s.say("are you there?") // is acknowledged and waits
 	s.rest()
 	if n := s.turns(); n != 1 {
 		t.Errorf("%d turns in a paused session, want 1", n)
@@ -219,10 +229,11 @@ func budgetPauses(t *testing.T, open Harness) {
 	s.rest()
 
 	if s.final() != "done" || len(s.Effects("note")) != 3 || s.status() != perdure.SessionIdle {
-		t.Errorf("it ended with %q after %d effects, %s; journal:\n%s", s.final(), len(s.Effects("note")), s.status(), s.story())
+		t.Errorf("it ended with %q after %d effects, %s; journal:\n%s",
+			s.final(), len(s.Effects("note")), s.status(), s.journalText())
 	}
 	if err := s.eng.ResumeSession(s.ctx, s.id, "operator"); !errors.Is(err, perdure.Conflict) {
-		t.Errorf("resume of a session that nothing stops: %v, want Conflict", err)
+		t.Errorf("resume of a session that is not stopped: %v, want Conflict", err)
 	}
 	s.standing(b.ID)
 }
@@ -233,7 +244,7 @@ func budgetToppedUp(t *testing.T, open Harness) {
 	s.say("go")
 	s.sealedBy(1)
 	if err := s.eng.ResumeSession(s.ctx, s.id, "operator"); !errors.Is(err, perdure.Conflict) {
-		t.Errorf("resume where nothing is left: %v, want Conflict", err)
+		t.Errorf("resume with an exhausted budget: %v, want Conflict", err)
 	}
 
 	again := s.cap(budget.ModelCalls, "10")
@@ -241,11 +252,13 @@ func budgetToppedUp(t *testing.T, open Harness) {
 	s.turnEnds(2)
 	s.rest()
 	resumed := facts[perdure.BudgetResumed](s)
-	if again.ID != b.ID || len(resumed) != 1 || resumed[0].BudgetID != b.ID || s.final() != "done" || s.status() != perdure.SessionIdle {
-		t.Errorf("got %+v, %q, %s; want one budget.resumed, and the work done; journal:\n%s", resumed, s.final(), s.status(), s.story())
+	if again.ID != b.ID || len(resumed) != 1 || resumed[0].BudgetID != b.ID || s.final() != "done" ||
+		s.status() != perdure.SessionIdle {
+		t.Errorf("got %+v, %q, %s; want one budget.resumed, and the work done; journal:\n%s",
+			resumed, s.final(), s.status(), s.journalText())
 	}
 	if causes := facts[perdure.TurnStarted](s); causes[1].Cause != perdure.CauseResume {
-		t.Errorf("the second turn began because of %q, want resume", causes[1].Cause)
+		t.Errorf("the cause of the second turn is %q, want resume", causes[1].Cause)
 	}
 	s.standing(b.ID)
 }
@@ -253,9 +266,11 @@ func budgetToppedUp(t *testing.T, open Harness) {
 func budgetStrictest(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: fourNotes})
 	wide := s.cap(budget.ModelCalls, "3", func(b *budget.Budget) { b.Subject = budget.Subject{Scope: budget.Org} })
-	paused := s.cap(budget.ModelCalls, "1", func(b *budget.Budget) { b.Action = budget.Pause; b.Period = period(t, "day") })
+	paused := s.cap(budget.ModelCalls, "1",
+		func(b *budget.Budget) { b.Action = budget.Pause; b.Period = period(t, "day") })
 	hard := s.cap(budget.ModelCalls, "1")
-	warns := s.cap(budget.ModelCalls, "1", func(b *budget.Budget) { b.Action = budget.Warn; b.Period = period(t, "every 1h") })
+	warns := s.cap(budget.ModelCalls, "1",
+		func(b *budget.Budget) { b.Action = budget.Warn; b.Period = period(t, "every 1h") })
 
 	s.say("go")
 	s.sealedBy(1)
@@ -282,16 +297,20 @@ func period(t *testing.T, text string) budget.Period {
 
 func budgetKept(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: fourNotes})
-	b := s.cap(budget.USD, "12.5", func(b *budget.Budget) { b.Period = period(t, "month Europe/Berlin"); b.Soft = amount(t, "10") })
+	b := s.cap(budget.USD, "12.5",
+		func(b *budget.Budget) { b.Period = period(t, "month Europe/Berlin"); b.Soft = amount(t, "10") })
 	got := s.standing(b.ID)
-	if got.Limit.String() != "12.5" || got.Period.String() != "month Europe/Berlin" || got.ResetsAt.IsZero() || got.Soft.String() != "10" || got.Action != budget.Stop {
+	if got.Limit.String() != "12.5" || got.Period.String() != "month Europe/Berlin" || got.ResetsAt.IsZero() ||
+		got.Soft.String() != "10" || got.Action != budget.Stop {
 		t.Errorf("got %+v", got)
 	}
-	if again := s.cap(budget.USD, "20", func(b *budget.Budget) { b.Period = period(t, "month Europe/Berlin") }); again.ID != b.ID || !again.CreatedAt.Equal(b.CreatedAt) {
+	monthly := func(b *budget.Budget) { b.Period = period(t, "month Europe/Berlin") }
+	if again := s.cap(budget.USD, "20", monthly); again.ID != b.ID || !again.CreatedAt.Equal(b.CreatedAt) {
 		t.Errorf("set again it is %+v, want the same one", again)
 	}
 	lines, err := s.eng.BudgetEntries(s.ctx, b.ID, 0)
-	if err != nil || len(lines) != 2 || lines[1].Kind != budget.Set || lines[1].Amount != budget.Whole(20) || lines[0].Name != "user" {
+	if err != nil || len(lines) != 2 || lines[1].Kind != budget.Set || lines[1].Amount != budget.Whole(20) ||
+		lines[0].Name != "user" {
 		t.Errorf("the ledger says %+v, %v; want two settings", lines, err)
 	}
 	for name, wrong := range map[string]budget.Budget{
@@ -304,9 +323,12 @@ func budgetKept(t *testing.T, open Harness) {
 			t.Errorf("a wrong %s: %v, want Invalid", name, err)
 		}
 	}
-	missing := budget.Budget{Subject: budget.Subject{Scope: budget.Session, ID: "session_00000000000000000000000000000001"}, Currency: budget.Calls}
+	missing := budget.Budget{
+		Subject:  budget.Subject{Scope: budget.Session, ID: "session_00000000000000000000000000000001"},
+		Currency: budget.Calls,
+	}
 	if _, err := s.eng.SetBudget(s.ctx, missing, "user"); !errors.Is(err, perdure.NotFound) {
-		t.Errorf("a session that is not there: %v, want NotFound", err)
+		t.Errorf("a missing session: %v, want NotFound", err)
 	}
 	if err := s.eng.RemoveBudget(s.ctx, b.ID); err != nil {
 		t.Errorf("RemoveBudget: %v", err)
@@ -314,7 +336,8 @@ func budgetKept(t *testing.T, open Harness) {
 	if err := s.eng.RemoveBudget(s.ctx, b.ID); !errors.Is(err, perdure.NotFound) {
 		t.Errorf("RemoveBudget again: %v, want NotFound", err)
 	}
-	if report, err := s.eng.CheckBudgets(s.ctx, s.id); err != nil || report.State != budget.NoBudgets || len(report.Budgets) != 0 {
+	if report, err := s.eng.CheckBudgets(s.ctx, s.id); err != nil || report.State != budget.NoBudgets ||
+		len(report.Budgets) != 0 {
 		t.Errorf("CheckBudgets: %+v, %v; want no_budgets", report, err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// spending is an agent each of whose questions costs 1.4 usd by the prices below: 500,000 tokens in, 200,000 that the provider had, and
-// 30,000 out.
+// spending is an agent whose model calls cost 1.4 usd each at the prices below: 500,000 input
+// tokens, 200,000 cached ones, and 30,000 output tokens.
 const spending = `
 steps:
   - {calls: [{name: note, args: {text: a}}], usage: {input_tokens: 700000, cached_tokens: 200000, output_tokens: 30000}}
@@ -28,8 +28,8 @@ const spendingPrices = `{
   "tools": [{"tool": "note", "call": "0.250001"}]
 }`
 
-// budgetOfMoney spends dollars at prices that are known: the limit stops the work before it begins, no digit is lost on the way into
-// the ledger and the report, and a model without a price is told apart.
+// budgetOfMoney spends dollars at known prices: the limit stops work before it starts, the ledger
+// and the report lose no digit, and models without a price are reported separately.
 func budgetOfMoney(t *testing.T, open Harness) {
 	prices, err := budget.ParseTable([]byte(spendingPrices))
 	if err != nil {
@@ -42,11 +42,11 @@ func budgetOfMoney(t *testing.T, open Harness) {
 
 	s.sealedBy(1) // 1.4, a call, 1.4, a call, 1.4; the third call is refused
 	if asked, called := len(facts[perdure.Generation](s)), len(s.Effects("note")); asked != 3 || called != 2 {
-		t.Errorf("%d questions and %d calls, want 3 and 2; journal:\n%s", asked, called, s.story())
+		t.Errorf("%d questions and %d calls, want 3 and 2; journal:\n%s", asked, called, s.journalText())
 	}
 	out := facts[perdure.BudgetExhausted](s)
 	if len(out) != 1 || out[0].Currency != "usd" || out[0].Limit != "4" || out[0].Balance != "-0.700002" {
-		t.Errorf("got %+v, want usd used up, 4 of them and -0.700002 left", out)
+		t.Errorf("got %+v, want usd exhausted, limit 4 and -0.700002 left", out)
 	}
 	if got := s.standing(b.ID); got.Spent.String() != "4.700002" || got.State != budget.Exhausted || got.Unpriced != 0 {
 		t.Errorf("got %+v, want 4.700002 spent", got)
@@ -58,12 +58,15 @@ func budgetOfMoney(t *testing.T, open Harness) {
 			amounts = append(amounts, line.Amount.String())
 		}
 	}
-	if slices.Reverse(amounts); err != nil || !slices.Equal(amounts, []string{"1.4", "0.250001", "1.4", "0.250001", "1.4"}) {
+	if slices.Reverse(amounts); err != nil ||
+		!slices.Equal(amounts, []string{"1.4", "0.250001", "1.4", "0.250001", "1.4"}) {
 		t.Errorf("the ledger says %v, %v", amounts, err)
 	}
 	report, err := s.eng.Costs(s.ctx, engine.CostQuery{Group: "model"})
 	text, broken := json.Marshal(report)
-	if err != nil || broken != nil || !strings.Contains(string(text), `"usd":"4.2"`) || !strings.Contains(string(text), `"usd":"4.700002"`) || report.AsOf != "2026-11-01" || report.Total.Unpriced != 0 {
+	if err != nil || broken != nil || !strings.Contains(string(text), `"usd":"4.2"`) ||
+		!strings.Contains(string(text), `"usd":"4.700002"`) || report.AsOf != "2026-11-01" ||
+		report.Total.Unpriced != 0 {
 		t.Errorf("Costs: %s, %v, %v; want decimal strings: 4.2 of the model, 4.700002 in all", text, err, broken)
 	}
 	other, err := s.eng.NewSession(s.ctx, perdure.Agent{Model: "nobodys"})
@@ -76,16 +79,20 @@ func budgetOfMoney(t *testing.T, open Harness) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report, err = s.eng.Costs(s.ctx, engine.CostQuery{Session: other.ID}); err != nil || report.Total.Unpriced != 4 || len(report.Total.Models) != 1 || !strings.Contains(report.Total.Models[0], "nobodys") {
-		t.Errorf("Costs: %+v, %v; want four questions to a model whose price is not known", report.Total, err)
+	report, err = s.eng.Costs(s.ctx, engine.CostQuery{Session: other.ID})
+	if err != nil || report.Total.Unpriced != 4 || len(report.Total.Models) != 1 ||
+		!strings.Contains(report.Total.Models[0], "nobodys") {
+		t.Errorf("Costs: %+v, %v; want four calls of a model without a known price", report.Total, err)
 	}
 }
 
-// budgetAfterQuestion kills the engine while a question has its reservation. Who takes over goes on under it, and its end settles it:
-// nothing stays reserved, and the question counts once.
+// budgetAfterQuestion kills the engine while a model call has a reservation. The next engine
+// continues the call under that reservation and settles it: nothing stays reserved, and the call
+// counts once.
 func budgetAfterQuestion(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: `steps: [{text: "a slow answer", chunk: 4, pace: 20ms, usage: {input_tokens: 700, output_tokens: 300}}]`})
-	all := []budget.Standing{s.cap(budget.Tokens, "50000"), s.cap(budget.ModelCalls, "5"), s.cap(budget.Seconds, "3600")}
+	all := []budget.Standing{s.cap(budget.Tokens, "50000"), s.cap(budget.ModelCalls, "5"),
+		s.cap(budget.Seconds, "3600")}
 	s.say("go")
 	s.until("open answer", func(e perdure.Event) bool { _, ok := e.Fact.(perdure.OutputStarted); return ok })
 	now, err := s.eng.CheckBudgets(s.ctx, s.id)
@@ -93,8 +100,9 @@ func budgetAfterQuestion(t *testing.T, open Harness) {
 		t.Fatal(err)
 	}
 	for _, b := range now.Budgets {
-		if len(facts[perdure.Generation](s)) == 0 && b.Reserved <= 0 { // the answer had not come when the budgets were read
-			t.Errorf("%s: nothing is reserved while the model is asked", b.Currency)
+		// the response had not arrived when the budgets were read
+		if len(facts[perdure.Generation](s)) == 0 && b.Reserved <= 0 {
+			t.Errorf("%s: nothing is reserved during the model call", b.Currency)
 		}
 	}
 	s.crash()
@@ -102,17 +110,19 @@ func budgetAfterQuestion(t *testing.T, open Harness) {
 
 	for i, want := range []int64{1000, 1} {
 		if got := s.standing(all[i].ID); got.Spent != budget.Whole(want) {
-			t.Errorf("%s %s spent, want %d; journal:\n%s", got.Spent, got.Currency, want, s.story())
+			t.Errorf("%s %s spent, want %d; journal:\n%s", got.Spent, got.Currency, want, s.journalText())
 		}
 	}
 	s.standing(all[2].ID)
 }
 
-// withheld wants a fire by hand skipped for a budget, with the reason, and returns it.
+// withheld checks that a manual fire is skipped because of a budget, with the reason, and returns
+// it.
 func (s *scene) withheld(id perdure.ScheduleID, why string) {
 	s.t.Helper()
 	fire, err := s.eng.TriggerSchedule(s.ctx, id, "user")
-	if err != nil || fire.Outcome != perdure.SkippedBudget || !strings.Contains(fire.Reason, why) || fire.Task != "" || fire.Message != "" {
+	if err != nil || fire.Outcome != perdure.SkippedBudget || !strings.Contains(fire.Reason, why) ||
+		fire.Task != "" || fire.Message != "" {
 		s.t.Errorf("got %+v, %v; want it skipped for the budget, and %q", fire, err, why)
 	}
 	if kept := s.fires(id)[0]; kept.Outcome != perdure.SkippedBudget || kept.Reason != fire.Reason {
@@ -120,8 +130,9 @@ func (s *scene) withheld(id perdure.ScheduleID, why string) {
 	}
 }
 
-// budgetWithholdsFires pins SC21: in a session that a budget stopped neither a message nor a tool fires; whoever wakes for the skip
-// leaves the session paused; after a top-up both fire.
+// budgetWithholdsFires pins SC21: in a session stopped by a budget neither a message nor a tool
+// fires, the driver woken by the skip leaves the session paused, and after a higher limit both
+// fire.
 func budgetWithholdsFires(t *testing.T, open Harness) {
 	for name, soft := range map[string]bool{"exhausted": false, "paused": true} {
 		t.Run(name, func(t *testing.T) {
@@ -149,20 +160,20 @@ func budgetWithholdsFires(t *testing.T, open Harness) {
 			s.rest()
 			for _, id := range []perdure.ScheduleID{speaks.ID, runs.ID} {
 				if fire, err := s.eng.TriggerSchedule(s.ctx, id, "user"); err != nil || fire.Outcome != perdure.Fired {
-					t.Errorf("after the top-up: got %+v, %v", fire, err)
+					t.Errorf("after the higher limit: got %+v, %v", fire, err)
 				}
 			}
 			s.rest()
 			if n := len(s.Effects("bg_note")); n != 1 || s.status() != perdure.SessionIdle {
-				t.Errorf("%d runs, the session %s; journal:\n%s", n, s.status(), s.story())
+				t.Errorf("%d runs, the session %s; journal:\n%s", n, s.status(), s.journalText())
 			}
 			s.standing(b.ID)
 		})
 	}
 }
 
-// budgetRefusesFire pins SC21 where the session is not stopped yet: nothing is left for the run of a fire, which is skipped and is no
-// failure of the schedule.
+// budgetRefusesFire pins SC21 for a session that is not stopped yet: if the budget refuses the run
+// of a fire, the fire is skipped and does not count as a failure.
 func budgetRefusesFire(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: spawning("bg_note", "{}")})
 	b := s.cap(budget.Calls, "1")
@@ -178,15 +189,16 @@ func budgetRefusesFire(t *testing.T, open Harness) {
 
 	s.withheld(made.ID, "used up: 1 of 1 calls")
 	after, err := s.eng.Schedule(s.ctx, made.ID)
-	if err != nil || after.Count != 1 || after.Failures != 0 || !after.Enabled || !after.LastFire.Equal(first.Nominal.Truncate(time.Microsecond)) {
+	if err != nil || after.Count != 1 || after.Failures != 0 || !after.Enabled ||
+		!after.LastFire.Equal(first.Nominal.Truncate(time.Microsecond)) {
 		t.Errorf("the schedule is %+v, %v; want one fire and no failure", after, err)
 	}
 	if s.status() == perdure.SessionPaused {
-		t.Error("a run that did not begin stopped its session")
+		t.Error("a run that did not start stopped its session")
 	}
 	s.cap(budget.Calls, "5")
 	if fire, err := s.eng.TriggerSchedule(s.ctx, made.ID, "user"); err != nil || fire.Outcome != perdure.Fired {
-		t.Errorf("after the top-up: got %+v, %v", fire, err)
+		t.Errorf("after the higher limit: got %+v, %v", fire, err)
 	}
 	s.rest()
 	if got := s.standing(b.ID); got.Spent != budget.Whole(2) || len(s.Effects("bg_note")) != 2 {

@@ -25,7 +25,8 @@ rules:
     usage: {input_tokens: 100}
 `
 
-// budgetShared pins BU1: what a child uses counts on the root's budget, and is told apart in its ledger.
+// budgetShared pins BU1: usage of a child counts for the root's budget, and its ledger names the
+// child.
 func budgetShared(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: lookAtIt})
 	b := s.cap(budget.Tokens, "100000")
@@ -43,31 +44,35 @@ func budgetShared(t *testing.T, open Harness) {
 		}
 	}
 	if err != nil || len(by) != 2 || by[s.id] != budget.Whole(200) || got.Spent != budget.Whole(400) {
-		t.Errorf("%s spent, by session %v, %v; want 200 of the root and 200 of its child; journal:\n%s", got.Spent, by, err, s.story())
+		t.Errorf("%s spent, by session %v, %v; want 200 of the root and 200 of its child; journal:\n%s",
+			got.Spent, by, err, s.journalText())
 	}
 	if got := s.standing(calls.ID); got.Spent != budget.Whole(2) {
 		t.Errorf("%s calls, want the root's and the child's", got.Spent)
 	}
 }
 
-// budgetOfAgent pins that subagents are no way around the budget of an agent.
+// budgetOfAgent pins that subagents do not circumvent the budget of an agent.
 func budgetOfAgent(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: lookAtIt, Agent: perdure.Agent{Name: "boss"}})
-	b := s.cap(budget.ModelCalls, "2", func(b *budget.Budget) { b.Subject = budget.Subject{Scope: budget.Agent, ID: "boss"} })
+	b := s.cap(budget.ModelCalls, "2",
+		func(b *budget.Budget) { b.Subject = budget.Subject{Scope: budget.Agent, ID: "boss"} })
 
 	s.say("go")
 
 	s.sealedBy(1)
 	task := s.onlyTask()
-	if task.State != perdure.TaskFailed || task.Error == nil || task.Error.Kind != perdure.ErrorRejected || !strings.Contains(task.Error.Message, "budget") {
-		t.Errorf("the subagent's record is %s, %+v; want failed, rejected, for the budget; journal:\n%s", task.State, task.Error, s.story())
+	if task.State != perdure.TaskFailed || task.Error == nil || task.Error.Kind != perdure.ErrorRejected ||
+		!strings.Contains(task.Error.Message, "budget") {
+		t.Errorf("the subagent's record is %s, %+v; want failed, rejected, for the budget; journal:\n%s",
+			task.State, task.Error, s.journalText())
 	}
 	if got := s.standing(b.ID); got.Spent != budget.Whole(2) {
-		t.Errorf("%s questions, want 2: one of the root, one of its child", got.Spent)
+		t.Errorf("%s model calls, want 2: one of the root, one of its child", got.Spent)
 	}
 }
 
-// budgetOfRuns counts a background run, and refuses the one for which nothing is left.
+// budgetOfRuns counts a background run, and refuses a run when the budget is exhausted.
 func budgetOfRuns(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: `
 rules:
@@ -84,7 +89,7 @@ steps:
 	s.rest()
 
 	if got := s.standing(b.ID); got.Spent != budget.Whole(3) {
-		t.Errorf("%s calls, want 3: two orders and one run; journal:\n%s", got.Spent, s.story())
+		t.Errorf("%s calls, want 3: two orders and one run; journal:\n%s", got.Spent, s.journalText())
 	}
 	var refused string
 	for _, f := range facts[perdure.ToolCompleted](s) {
@@ -95,7 +100,7 @@ steps:
 	}
 }
 
-// budgetUnpriced pins that a price that nobody knows stops a budget of money, and is told as not known.
+// budgetUnpriced pins that an unknown price stops a budget of money, and is reported as unknown.
 func budgetUnpriced(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: fourNotes, Agent: perdure.Agent{Model: "nobodys-model"}})
 	b := s.cap(budget.USD, "5")
@@ -105,7 +110,8 @@ func budgetUnpriced(t *testing.T, open Harness) {
 	s.sealedBy(1)
 	paused := facts[perdure.BudgetPaused](s)
 	if len(paused) != 1 || paused[0].Unpriced != "nobodys-model" || len(facts[perdure.Generation](s)) != 0 {
-		t.Errorf("got %+v and %d questions, want a pause before the first, which names the model", paused, len(facts[perdure.Generation](s)))
+		t.Errorf("got %+v and %d model calls, want a pause before the first one that names the model",
+			paused, len(facts[perdure.Generation](s)))
 	}
 	if err := s.eng.ResumeSession(s.ctx, s.id, "operator"); err != nil {
 		t.Fatalf("ResumeSession: %v", err)
@@ -114,15 +120,16 @@ func budgetUnpriced(t *testing.T, open Harness) {
 	s.rest()
 
 	if got := s.standing(b.ID); got.Unpriced != 4 || got.Spent != 0 {
-		t.Errorf("%s spent and %d questions without a price, want 4 that are not known", got.Spent, got.Unpriced)
+		t.Errorf("%s spent and %d model calls without a price, want 4", got.Spent, got.Unpriced)
 	}
 	report, err := s.eng.Costs(s.ctx, engine.CostQuery{Group: "model"})
-	if err != nil || len(report.Items) != 2 || report.Total.Unpriced != 4 || len(report.Total.Models) != 1 || len(report.Total.Cost) != 0 || report.Total.ToolCalls != 3 {
-		t.Errorf("Costs: %+v, %v; want four questions whose price is not known, and three calls", report, err)
+	if err != nil || len(report.Items) != 2 || report.Total.Unpriced != 4 || len(report.Total.Models) != 1 ||
+		len(report.Total.Cost) != 0 || report.Total.ToolCalls != 3 {
+		t.Errorf("Costs: %+v, %v; want four model calls without a known price, and three tool calls", report, err)
 	}
 }
 
-// budgetAfterCrash kills the engine while a question, and then a call, has its reservation.
+// budgetAfterCrash kills the engine while a model call, and then a tool call, has a reservation.
 func budgetAfterCrash(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: `
 steps:

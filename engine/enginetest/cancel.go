@@ -34,7 +34,8 @@ func cancelsRun(t *testing.T, open Harness) { // TestCancelBackgroundRun, RC7
 	if err != nil || againErr != nil || receipt.RequestedAt.IsZero() {
 		t.Errorf("got %+v, %v; again %+v, %v", receipt, err, again, againErr)
 	}
-	if task.State != perdure.TaskCanceled || task.Summary != "Canceled by request." || task.CancelBy != "user" || task.CancelWhy != "enough" {
+	if task.State != perdure.TaskCanceled || task.Summary != "Canceled by request." || task.CancelBy != "user" ||
+		task.CancelWhy != "enough" {
 		t.Errorf("got %+v", task)
 	}
 	receipts := facts[perdure.TaskCancelReceipt](s)
@@ -42,13 +43,15 @@ func cancelsRun(t *testing.T, open Harness) { // TestCancelBackgroundRun, RC7
 		t.Errorf("receipts %+v: one, and dead (RC2)", receipts)
 	}
 	if !strings.HasPrefix(s.final(), "home: Background run canceled.") {
-		t.Errorf("the model was told %q", s.final())
+		t.Errorf("the model received %q", s.final())
 	}
 }
 
-// cancelArtifacts pins what a cancel leaves behind, and that a run without signal says nothing (RC7, BG14).
+// cancelArtifacts pins the files that a cancel leaves, and that a run without a signal notifies
+// nobody (RC7, BG14).
 func cancelArtifacts(t *testing.T, open Harness) {
-	for file, want := range map[string]string{"output.log": `Canceled by request.\n`, "result.json": `{\n  \"status\": \"canceled\"\n}`} {
+	for file, want := range map[string]string{"output.log": `Canceled by request.\n`,
+		"result.json": `{\n  \"status\": \"canceled\"\n}`} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			s := begin(t, open, Setup{Script: `
@@ -78,7 +81,7 @@ steps: [{text: x}, {text: it runs, repeat: true}]
 				t.Errorf("%s holds %s, want %s", file, got, want)
 			}
 			if n := len(facts[perdure.TaskDelivered](s)); n != 0 {
-				t.Errorf("delivered %d times, want no signal", n)
+				t.Errorf("delivered %d times, want none", n)
 			}
 		})
 	}
@@ -113,7 +116,8 @@ func cancelsFinished(t *testing.T, open Harness) { // RC1
 
 	receipt, err := s.eng.CancelTask(s.ctx, s.onlyTask().ID, "user", "")
 
-	if err != nil || !receipt.RequestedAt.IsZero() || s.onlyTask().State != perdure.TaskSucceeded || len(s.events()) != before {
+	if err != nil || !receipt.RequestedAt.IsZero() || s.onlyTask().State != perdure.TaskSucceeded ||
+		len(s.events()) != before {
 		t.Errorf("got %+v, %v, %s and %d events more", receipt, err, s.onlyTask().State, len(s.events())-before)
 	}
 }
@@ -197,6 +201,6 @@ steps:
 
 	outputs := facts[perdure.OutputCompleted](s)
 	if len(outputs) != 1 || !outputs[0].Interrupted || len(facts[perdure.TurnCanceled](s)) != 1 {
-		t.Errorf("got %+v; journal:\n%s", outputs, s.story())
+		t.Errorf("got %+v; journal:\n%s", outputs, s.journalText())
 	}
 }

@@ -25,10 +25,10 @@ func clientLaws() []law {
 	}
 }
 
-// answers is an agent whose client answers tools.
+// answers is an agent with tools that the client executes.
 var answers = perdure.Agent{ClientTools: true}
 
-// requested waits for the nth call that the client is to answer.
+// requested waits for the nth client-side call.
 func (s *scene) requested(n int) (perdure.ToolCallRequested, perdure.CallKey) {
 	s.t.Helper()
 	f := nth[perdure.ToolCallRequested](s, n, nil)
@@ -76,15 +76,18 @@ func clientTwice(t *testing.T, open Harness) { // AP11: the first wins
 	}
 }
 
-// clientChecked pins that a client's answer is a result like any other: JSON, and cut (TL16). It says nothing of tasks.
+// clientChecked pins that a client's result is treated like any other: it must be JSON, and is
+// truncated (TL16). It must not mention tasks.
 func clientChecked(t *testing.T, open Harness) {
-	s := begin(t, open, Setup{Agent: answers, Script: leaving(ask("client", "{text: a}"), ask("client", "{text: b}"))})
+	s := begin(t, open, Setup{Agent: answers, Script: detachingScript(ask("client", "{text: a}"), ask("client", "{text: b}"))})
 	s.say("go")
 	_, first := s.requested(1)
 	_, second := s.requested(2)
 	big := `"` + strings.Repeat("x", 100_000) + `"`
 	bigErr, again := s.gives(first, big), s.gives(first, big)
-	failed := s.eng.AnswerCall(s.ctx, second, "user", perdure.ToolResult{Error: "boom", Read: []perdure.TaskID{"task_0123456789abcdef0123456789abcdef"}})
+	failed := s.eng.AnswerCall(s.ctx, second, "user", perdure.ToolResult{
+		Error: "boom", ReadTasks: []perdure.TaskID{"task_0123456789abcdef0123456789abcdef"},
+	})
 	if bigErr != nil || again != nil || failed != nil {
 		t.Fatalf("big %v, again %v, failed %v", bigErr, again, failed)
 	}
@@ -94,13 +97,14 @@ func clientChecked(t *testing.T, open Harness) {
 	if len(got) != 2 || len(got[0]) > 70_000 || got[1] != `{"error":"boom"}` {
 		t.Errorf("%d results, the first of %d bytes", len(got), len(got[0]))
 	}
-	if done := facts[perdure.ToolCompleted](s); done[1].Status != perdure.StatusError || done[1].Result.ErrorKind != perdure.ErrorTool || len(done[1].Result.Read) != 0 {
+	if done := facts[perdure.ToolCompleted](s); done[1].Status != perdure.StatusError ||
+		done[1].Result.ErrorKind != perdure.ErrorTool || len(done[1].Result.ReadTasks) != 0 {
 		t.Errorf("got %+v", done[1])
 	}
 }
 
 func clientUnknown(t *testing.T, open Harness) { // AP11
-	s := begin(t, open, Setup{Agent: answers, Script: leaving(ask("client", "{text: a}"), ask("hold", "{}"))})
+	s := begin(t, open, Setup{Agent: answers, Script: detachingScript(ask("client", "{text: a}"), ask("hold", "{}"))})
 	unknown := s.gives(perdure.CallKey{Session: s.id, Call: "call_0123456789abcdef0123456789abcdef"}, `1`)
 	s.say("go")
 	_, key := s.requested(1)
@@ -125,7 +129,8 @@ func clientWithout(t *testing.T, open Harness) { // AP11
 	s.say("go")
 	s.rest()
 
-	if got := s.onlyResult("client").Result; got.ErrorKind != perdure.ErrorDenied || !got.NeverStarted || len(facts[perdure.ToolCallRequested](s)) != 0 || s.final() != "done" {
+	if got := s.onlyResult("client").Result; got.ErrorKind != perdure.ErrorDenied || !got.NeverStarted ||
+		len(facts[perdure.ToolCallRequested](s)) != 0 || s.final() != "done" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -138,7 +143,8 @@ func clientInterrupted(t *testing.T, open Harness) { // RC8
 	s.rest()
 	late := s.gives(key, `1`)
 
-	if got := s.onlyResult("client"); got.Status != perdure.StatusInterrupted || !got.Result.NeverStarted || !errors.Is(late, perdure.Conflict) {
+	if got := s.onlyResult("client"); got.Status != perdure.StatusInterrupted || !got.Result.NeverStarted ||
+		!errors.Is(late, perdure.Conflict) {
 		t.Errorf("got %+v; late: %v", got, late)
 	}
 	s.results()
@@ -151,13 +157,16 @@ func clientDeadline(t *testing.T, open Harness) { // AP11
 	s.rest()
 	late := s.gives(key, `1`)
 
-	if got := s.onlyResult("client_late"); got.Status != perdure.StatusTimeout || !errors.Is(late, perdure.Conflict) || s.final() != "done" {
+	if got := s.onlyResult("client_late"); got.Status != perdure.StatusTimeout ||
+		!errors.Is(late, perdure.Conflict) || s.final() != "done" {
 		t.Errorf("got %+v; late: %v", got, late)
 	}
 }
 
 func clientSurvives(t *testing.T, open Harness) {
-	s := begin(t, open, Setup{Agent: answers, Script: leaving(ask("client", "{text: a}"), ask("client_late", "{text: b}"))})
+	s := begin(t, open, Setup{
+		Agent: answers, Script: detachingScript(ask("client", "{text: a}"), ask("client_late", "{text: b}")),
+	})
 	s.say("go")
 	_, key := s.requested(1)
 	s.requested(2)
@@ -166,7 +175,8 @@ func clientSurvives(t *testing.T, open Harness) {
 	s.rest()
 
 	got := s.results()
-	if err != nil || len(got) != 2 || got[0] != `"here"` || !strings.Contains(got[1], "Timed out after 1.5s") || len(facts[perdure.ToolCallRequested](s)) != 2 {
+	if err != nil || len(got) != 2 || got[0] != `"here"` || !strings.Contains(got[1], "Timed out after 1.5s") ||
+		len(facts[perdure.ToolCallRequested](s)) != 2 {
 		t.Errorf("%v; got %q", err, got)
 	}
 }
@@ -179,7 +189,8 @@ func connectionPauses(t *testing.T, open Harness) { // AP12
 	err := s.gives(key, `{"connected":"github"}`)
 	s.rest()
 
-	if got := s.results(); err != nil || f.Connection != "github" || len(got) != 1 || got[0] != `{"connected":"github"}` || s.final() != "done" {
+	if got := s.results(); err != nil || f.Connection != "github" || len(got) != 1 ||
+		got[0] != `{"connected":"github"}` || s.final() != "done" {
 		t.Errorf("%v; requested %+v; got %q", err, f, got)
 	}
 }
@@ -189,23 +200,25 @@ func connectionResult(t *testing.T, open Harness) { // AP12, TL13
 	s.say("go")
 	s.rest()
 
-	if got := s.onlyResult("connect"); string(got.Result.Result) != `{"connection_required":"github"}` || got.Result.ConnectionRequired != "github" {
+	if got := s.onlyResult("connect"); string(got.Result.Result) != `{"connection_required":"github"}` ||
+		got.Result.ConnectionRequired != "github" {
 		t.Errorf("got %+v", got)
 	}
 }
 
-// waitingStatus pins AP11: what the runtime runs itself goes on while the client is waited for.
+// waitingStatus pins AP11: work of the runtime continues while a call waits for the client.
 func waitingStatus(t *testing.T, open Harness) {
-	s := begin(t, open, Setup{Agent: answers, Script: leaving(ask("client", "{text: a}"), ask("note", "{text: b}"))})
+	s := begin(t, open, Setup{Agent: answers, Script: detachingScript(ask("client", "{text: a}"), ask("note", "{text: b}"))})
 	s.say("go")
 	_, key := s.requested(1)
 	nth(s, 1, func(f perdure.ToolCompleted) bool { return f.Name == "note" })
 	waiting, err := s.eng.Session(s.ctx, s.id)
 	awaits := facts[perdure.SessionAwaits](s)
-	if err != nil || waiting.Status != perdure.SessionWaiting || len(awaits) != 1 || len(awaits[0].CallIDs) != 1 || awaits[0].CallIDs[0] != key.Call {
+	if err != nil || waiting.Status != perdure.SessionWaiting || len(awaits) != 1 || len(awaits[0].CallIDs) != 1 ||
+		awaits[0].CallIDs[0] != key.Call {
 		t.Errorf("the session is %s, %v; it awaits %+v", waiting.Status, err, awaits)
 	}
-	s.say("meanwhile") // it waits, and answers nothing (DL11)
+	s.say("meanwhile") // it waits, and answers no call (DL11)
 	if err := s.gives(key, `"here"`); err != nil {
 		t.Fatal(err)
 	}

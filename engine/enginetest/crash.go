@@ -22,7 +22,8 @@ func crashLaws() []law {
 	}
 }
 
-// crashed runs one held call, kills the engine while it runs, starts another and lets it end.
+// crashed runs one held call, kills the engine during the call, starts another engine and lets the
+// call end.
 func crashed(t *testing.T, open Harness, tool string) *scene {
 	s := begin(t, open, Setup{Script: oneTool(tool, "{text: a}")})
 	s.say("hi")
@@ -40,7 +41,7 @@ func pureAgain(t *testing.T, open Harness) { // LG8
 		t.Errorf("got %+v", got)
 	}
 	taken := facts[perdure.ToolTakenOver](s)
-	if len(taken) != 1 || taken[0].How != perdure.RunAgain || taken[0].Executions != 2 {
+	if len(taken) != 1 || taken[0].How != perdure.TakeOverRunAgain || taken[0].Executions != 2 {
 		t.Errorf("taken over %+v", taken)
 	}
 }
@@ -104,7 +105,8 @@ func taskAgain(t *testing.T, open Harness) { // RC13 row 8, RC14
 	s.rest()
 
 	after := s.onlyTask()
-	if after.ID != before.ID || after.Run != before.Run || after.Attempt != 2 || after.Executions != 2 || after.State != perdure.TaskSucceeded {
+	if after.ID != before.ID || after.Run != before.Run || after.Attempt != 2 || after.Executions != 2 ||
+		after.State != perdure.TaskSucceeded {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
 	if n := len(facts[perdure.TaskDelivered](s)); n != 1 {
@@ -119,7 +121,8 @@ func taskUnknown(t *testing.T, open Harness) { // RC13 row 10
 	s.crash()
 	s.rest()
 
-	if task := s.onlyTask(); task.State != perdure.TaskUnknown || task.Delivered != perdure.DeliveredInjected || len(s.Effects("bg_charge")) != 1 {
+	if task := s.onlyTask(); task.State != perdure.TaskUnknown || task.Delivered != perdure.DeliveredInjected ||
+		len(s.Effects("bg_charge")) != 1 {
 		t.Errorf("got %s, delivered %s, %d effects", task.State, task.Delivered, len(s.Effects("bg_charge")))
 	}
 }
@@ -135,7 +138,8 @@ steps:
 	s.rest()
 
 	started, completed := facts[perdure.OutputStarted](s), facts[perdure.OutputCompleted](s)
-	if len(started) != 1 || len(completed) != 1 || started[0].MessageID != completed[0].Message.ID || s.final() != "a slow answer" {
+	if len(started) != 1 || len(completed) != 1 || started[0].MessageID != completed[0].Message.ID ||
+		s.final() != "a slow answer" {
 		t.Errorf("started %+v, completed %+v", started, completed)
 	}
 }
@@ -183,7 +187,7 @@ func gracefulStop(t *testing.T, open Harness) { // RC11
 	}
 }
 
-func messageBeforeRun(t *testing.T, open Harness) { // the ordinary start finds what nobody looked at
+func messageBeforeRun(t *testing.T, open Harness) { // the ordinary start finds unread messages
 	s := begin(t, open, Setup{Script: "steps: [{text: hello}]"})
 	s.Stop(t)
 	s.say("hi")

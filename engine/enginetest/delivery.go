@@ -30,7 +30,7 @@ func (s *scene) manual(id perdure.TaskID) {
 	}
 }
 
-// drain takes what is ready.
+// drain returns the ready tasks.
 func (s *scene) drain() []perdure.Task {
 	s.t.Helper()
 	tasks, err := s.eng.DrainReady(s.ctx, s.id)
@@ -40,9 +40,10 @@ func (s *scene) drain() []perdure.Task {
 	return tasks
 }
 
-// manualDetached pins TestManualDetachedOneResult, LN8 and DL7, and that each result is handed over once (DrainReadyOnce).
+// manualDetached pins TestManualDetachedOneResult, LN8 and DL7, and that each result is drained
+// once (DrainReadyOnce).
 func manualDetached(t *testing.T, open Harness) {
-	s := begin(t, open, Setup{Script: leaving(ask("hold", "{text: a}"))})
+	s := begin(t, open, Setup{Script: detachingScript(ask("hold", "{text: a}"))})
 	s.say("go")
 	task := s.detach("hold")
 	s.manual(task.ID)
@@ -54,16 +55,19 @@ func manualDetached(t *testing.T, open Harness) {
 	s.say("what came?")
 	s.rest()
 
-	if len(early) != 0 || len(ready) != 1 || ready[0].ID != task.ID || ready[0].Call != task.Call || ready[0].Result != `{"held":"a"}` || len(again) != 0 {
+	if len(early) != 0 || len(ready) != 1 || ready[0].ID != task.ID || ready[0].Call != task.Call ||
+		ready[0].Result != `{"held":"a"}` || len(again) != 0 {
 		t.Errorf("early %d, ready %+v, again %d", len(early), ready, len(again))
 	}
-	if len(s.results()) != 1 || s.deliveries() != 0 || s.turns() != 2 || s.onlyTask().Delivered != perdure.DeliveredDrained {
-		t.Errorf("%d results, injected %d times, %d turns, %s", len(s.results()), s.deliveries(), s.turns(), s.onlyTask().Delivered)
+	if len(s.results()) != 1 || s.deliveries() != 0 || s.turns() != 2 ||
+		s.onlyTask().Delivered != perdure.DeliveredDrained {
+		t.Errorf("%d results, injected %d times, %d turns, %s",
+			len(s.results()), s.deliveries(), s.turns(), s.onlyTask().Delivered)
 	}
 }
 
 func setDelivery(t *testing.T, open Harness) { // 6.3: live, settled, unknown; LN10: it survives a relaunch
-	s := begin(t, open, Setup{Script: leaving(ask("hold", "{text: a}"))})
+	s := begin(t, open, Setup{Script: detachingScript(ask("hold", "{text: a}"))})
 	s.say("go")
 	task := s.detach("hold")
 	s.turnEnds(1)
@@ -76,15 +80,17 @@ func setDelivery(t *testing.T, open Harness) { // 6.3: live, settled, unknown; L
 	s.rest()
 	_, settled := s.eng.SetDelivery(s.ctx, task.ID, perdure.Manual, perdure.WakeNone)
 
-	if err != nil || live.Delivery != perdure.ToLoop || live.Wake != perdure.WakeNotify || s.onlyTask().Wake != perdure.WakeNotify || s.turns() != 1 {
+	if err != nil || live.Delivery != perdure.ToLoop || live.Wake != perdure.WakeNotify ||
+		s.onlyTask().Wake != perdure.WakeNotify || s.turns() != 1 {
 		t.Errorf("%v, live %+v, later %s, %d turns", err, live, s.onlyTask().Wake, s.turns())
 	}
-	if !errors.Is(word, perdure.Invalid) || !errors.Is(unknown, perdure.NotFound) || !errors.Is(settled, perdure.Conflict) {
+	if !errors.Is(word, perdure.Invalid) || !errors.Is(unknown, perdure.NotFound) ||
+		!errors.Is(settled, perdure.Conflict) {
 		t.Errorf("no such word: %v; unknown: %v; settled: %v", word, unknown, settled)
 	}
 }
 
-// wakesCoalesced pins DL3 and DL8: what is ready goes in together, each with its own task.
+// wakesCoalesced pins DL3 and DL8: ready results are delivered together, each with its own task.
 func wakesCoalesced(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: `
 rules:
@@ -104,20 +110,22 @@ steps: [{text: x}, {text: all here, repeat: true}]
 		}
 	}
 	if len(seen) != 3 || s.deliveries() != 3 || s.turns() != 1 || len(facts[perdure.ReasonStarted](s)) != 2 {
-		t.Errorf("%d tasks in %d notifications, %d turns, %d model calls", len(seen), s.deliveries(), s.turns(), len(facts[perdure.ReasonStarted](s)))
+		t.Errorf("%d tasks in %d notifications, %d turns, %d model calls",
+			len(seen), s.deliveries(), s.turns(), len(facts[perdure.ReasonStarted](s)))
 	}
 }
 
-// wakeSurvives pins DL1, DL9 and TestWakeSurvivesRestart: the engine dies when the end of the work is in the journal.
+// wakeSurvives pins DL1, DL9 and TestWakeSurvivesRestart: the engine crashes after the end of the
+// work is journaled.
 func wakeSurvives(t *testing.T, open Harness) {
-	s := begin(t, open, Setup{Script: leaving(ask("hold_charge", "{text: a}"))})
+	s := begin(t, open, Setup{Script: detachingScript(ask("hold_charge", "{text: a}"))})
 	s.say("go")
 	task := s.detach("hold_charge")
 	s.turnEnds(1)
 	s.Release("hold_charge")
 	s.ended(task.ID)
 	s.crash()
-	got := s.came(perdure.TaskSucceeded)
+	got := s.awaitDelivered(perdure.TaskSucceeded)
 
 	if got.Executions != 1 || s.turns() != 2 || !strings.HasPrefix(s.final(), "home: Background run completed.") {
 		t.Errorf("%d turns, final %q", s.turns(), s.final())
@@ -125,12 +133,12 @@ func wakeSurvives(t *testing.T, open Harness) {
 }
 
 func noPollNeeded(t *testing.T, open Harness) { // TestNoPollNeeded
-	s := begin(t, open, Setup{Script: leaving(ask("hold", "{text: a}")), SoftBudget: soon})
+	s := begin(t, open, Setup{Script: detachingScript(ask("hold", "{text: a}")), SoftBudget: soon})
 	s.say("go")
-	s.left()
+	s.awaitDetached()
 	s.turnEnds(1)
 	s.Release("hold")
-	s.came(perdure.TaskSucceeded)
+	s.awaitDelivered(perdure.TaskSucceeded)
 
 	started := facts[perdure.TurnStarted](s)
 	if len(started) != 2 || started[1].Cause != perdure.CauseDelivery || !strings.HasPrefix(s.final(), "home: ") {
@@ -139,22 +147,23 @@ func noPollNeeded(t *testing.T, open Harness) { // TestNoPollNeeded
 }
 
 func cancelTellsModel(t *testing.T, open Harness) { // TestCancelTellsModel, RC7
-	s := begin(t, open, Setup{Script: leaving(ask("hold", "{text: a}"))})
+	s := begin(t, open, Setup{Script: detachingScript(ask("hold", "{text: a}"))})
 	s.say("go")
 	task := s.detach("hold")
 	s.turnEnds(1)
 	s.cancel(task.ID)
-	got := s.came(perdure.TaskCanceled)
+	got := s.awaitDelivered(perdure.TaskCanceled)
 
-	for _, line := range []string{"home: Background run canceled.", "- run_id: " + string(got.Run), "- summary: Canceled by request.", "- call_id: " + string(got.Call)} {
+	for _, line := range []string{"home: Background run canceled.", "- run_id: " + string(got.Run),
+		"- summary: Canceled by request.", "- call_id: " + string(got.Call)} {
 		if !strings.Contains(s.final()+"\n", line+"\n") {
-			t.Errorf("the model was told %q, without %q", s.final(), line)
+			t.Errorf("the model received %q, without %q", s.final(), line)
 		}
 	}
 }
 
 func outboxWithTerminal(t *testing.T, open Harness) { // TestOutboxWithTerminal, DL1, DL7
-	s := begin(t, open, Setup{Script: leaving(ask("hold_charge", "{text: a}"))})
+	s := begin(t, open, Setup{Script: detachingScript(ask("hold_charge", "{text: a}"))})
 	s.say("go")
 	task := s.detach("hold_charge")
 	s.manual(task.ID)
@@ -166,13 +175,14 @@ func outboxWithTerminal(t *testing.T, open Harness) { // TestOutboxWithTerminal,
 	s.crash()
 	s.rest()
 
-	if len(ready) != 1 || ready[0].ID != task.ID || ready[0].State != perdure.TaskSucceeded || len(s.drain()) != 0 || s.deliveries() != 0 {
+	if len(ready) != 1 || ready[0].ID != task.ID || ready[0].State != perdure.TaskSucceeded || len(s.drain()) != 0 ||
+		s.deliveries() != 0 {
 		t.Errorf("ready %+v, again %d, injected %d", ready, len(s.drain()), s.deliveries())
 	}
 }
 
 func routedNotifies(t *testing.T, open Harness) { // DL6
-	s := begin(t, open, Setup{Script: leaving(ask("hold", "{text: a}")), Background: []string{"hold"}})
+	s := begin(t, open, Setup{Script: detachingScript(ask("hold", "{text: a}")), Background: []string{"hold"}})
 	s.say("go")
 	s.turnEnds(1)
 	s.Release("hold")
@@ -180,7 +190,7 @@ func routedNotifies(t *testing.T, open Harness) { // DL6
 	s.rest()
 	before := s.deliveries()
 	s.say("next")
-	s.came(perdure.TaskSucceeded)
+	s.awaitDelivered(perdure.TaskSucceeded)
 
 	started := facts[perdure.TurnStarted](s)
 	if before != 0 || len(started) != 2 || started[1].Cause != perdure.CauseMessage {
@@ -206,7 +216,8 @@ steps: [{text: x}, {text: x}, {text: read it, repeat: true}]
 	if got := s.onlyTask(); got.Delivered != perdure.DeliveredRead || s.deliveries() != 0 || s.turns() != 1 {
 		t.Errorf("delivered %s, injected %d, %d turns", got.Delivered, s.deliveries(), s.turns())
 	}
-	if got := string(s.onlyResult("check_background_tool").Result.Result); !strings.Contains(got, `"completed"`) || !strings.Contains(got, "held") {
+	if got := string(s.onlyResult("check_background_tool").Result.Result); !strings.Contains(got, `"completed"`) ||
+		!strings.Contains(got, "held") {
 		t.Errorf("read %s", got)
 	}
 }

@@ -1,8 +1,8 @@
-// Package enginetest holds the laws that every Engine keeps.
+// Package enginetest contains the laws that every implementation of engine.Engine passes.
 //
-// It may import the root and engine. The one thing to know: a law sees an engine only through its port, and
-// what happened outside only through the harness, which plays the outside world. A law that crashes an
-// engine asks the harness for its death: the store stays, and everything else is gone.
+// It may import the root and engine. The one thing to know: a law sees an engine only through the
+// port, and the outside world only through the harness, which simulates it. To crash an engine, a
+// law asks the harness: the store stays, and everything else is gone.
 package enginetest
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// patience bounds every wait of a law.
-const patience = 60 * time.Second
+// waitLimit limits every wait of a law.
+const waitLimit = 60 * time.Second
 
-// Setup says what an engine under test is made of. Its tools are those of the list below.
+// Setup configures an engine under test. Its tools are the following.
 //
 //	echo, serial     pure          answers {"said": text}; serial has the concurrency class "one"
 //	note             idempotent    one effect, answers {"noted": text}
@@ -32,13 +32,13 @@ const patience = 60 * time.Second
 //	hold_charge      at_most_once  one effect, then as hold
 //	hold_stubborn    pure          does not end with its context, only when released
 //	hold_late        pure          as hold, soft budget 50 ms, deadline 1.5 s
-//	hold_silent      pure          as hold, ends after 50 ms without a sign of life
+//	hold_silent      pure          as hold, ends after 50 ms without activity
 //	stream_hold      pure          three lines of output, then as hold, then a fourth
 //	fail             pure          tool error "boom"
 //	break, panic     pure          internal error "secret cause"
 //	client           at_most_once  the client answers it; client_late waits 1.5 s for it
 //	connect          idempotent    needs a connection to github
-//	permit           idempotent    asks for an approval in the middle; one effect if it gets it
+//	permit           idempotent    requests an approval while it runs; one effect if approved
 //	ask              idempotent    asks a question, then as hold under the name ask_after; answers {"heard": …}
 //	ask_number       idempotent    as ask, and wants {"n": integer} to hear
 //	ask_once         at_most_once  as ask
@@ -55,76 +55,86 @@ const patience = 60 * time.Second
 //	bg_break         pure          background: internal error "secret cause"
 //	bg_stubborn      pure          background: does not end with its context, only when released
 type Setup struct {
-	Script     string        // of the scripted model, in its own format
-	Agent      perdure.Agent // of the session
-	Reject     bool          // overflow policy reject instead of queue
-	Evict      bool          // overflow policy evict_oldest instead of queue
-	EvictCap   int           // 0: the default
-	PerSession int           // places of a session; 0: the default
-	Detached   int           // calls of a session that left the foreground; 0: the default
-	Grace      time.Duration // 0: the default
-	MaxRuns    int           // executions of a call; 0: the default
-	Beat       time.Duration // of the worker, which closes what has run out of time; 0: so long that no law sees one
+	Script             string        // of the scripted model, in its own format
+	Agent              perdure.Agent // of the session
+	Reject             bool          // overflow policy reject instead of queue
+	Evict              bool          // overflow policy evict_oldest instead of queue
+	EvictCap           int           // 0: the default
+	PerSession         int           // slots per session; 0: the default
+	PerSessionDetached int           // detached calls per session; 0: the default
+	Grace              time.Duration // 0: the default
+	MaxRuns            int           // executions of a call; 0: the default
+	// the worker's heartbeat, which also ends work after its deadline; 0: too long for any law to
+	// see one
+	Beat time.Duration
 
-	Agents     int    // subagents at work; 0: the default
-	Checkpoint int    // bytes of new text of an answer before it is kept; 0: the default
-	Guard      string // a word; an answer that has it is replaced by "[withheld]", by the host's guard "word"
+	SubagentsLive int // live subagents; 0: the default
+	Checkpoint    int // bytes of new text of a response before it is stored; 0: the default
+	// a word; the guardrail "word" of the host replaces a response that contains it by "[withheld]"
+	Guard string
 
-	Webhooks       string        // a folder for the keyring: events are sent, also to receivers on 127.0.0.1; empty: none are
-	Prices         *budget.Table // what models and tools cost; nil: what comes with the program
-	SoftBudget     time.Duration // of tools that name none; 0: the default
+	// a directory for the keyring; webhooks may reach receivers on 127.0.0.1; empty: no webhooks
+	Webhooks       string
+	Prices         *budget.Table // prices of models and tools; nil: the built-in prices
+	SoftBudget     time.Duration // for tools that set none; 0: the default
 	ApprovalExpiry time.Duration // 0: never
 	Background     []string      // tools that the host routes to the background
-	Ask            []string      // targets of permissions, tools among them, that the host asks a person about
-	Deny           []string      // those that it denies
-	Panics         []string      // those that its policy falls over
-	Hook           string        // what the host's hook does to all but spawn_background: rewrite, restless, block, defer, replace, withhold
+	Ask            []string      // targets of permissions, including tools, that need an approval of the host
+	Deny           []string      // targets that the host denies
+	Panics         []string      // targets for which the host's policy panics
+	// what the host's hook does to every tool but spawn_background: rewrite, restless, block,
+	// defer, replace, withhold
+	Hook string
 }
 
-// World is the outside of one engine under test, and its store, over all its deaths.
+// World is the store and the outside world of one engine under test, across all its crashes.
 type World interface {
-	Lives
+	Lifecycle
 	Outside
 }
 
-// Lives starts and ends engines over one store, one after another.
-type Lives interface {
-	// Start makes an engine over the store and runs it.
+// Lifecycle starts and ends engines over one store, one after another.
+type Lifecycle interface {
+	// Start creates an engine over the store and runs it.
 	Start(t *testing.T) engine.Engine
-	// Kill ends the running engine as SIGKILL would: from now on it changes nothing.
+	// Kill ends the running engine like SIGKILL: from then on it changes nothing.
 	Kill(t *testing.T)
-	// Stop ends the running engine by its context and returns when it has ended.
+	// Stop ends the running engine through its context and waits for it.
 	Stop(t *testing.T)
-	// Commits counts the transactions that the engines have made, without those of their workers.
+	// Commits counts the transactions of the engines, except those of their workers.
 	Commits() int
 }
 
-// Outside is what the tools reach.
+// Outside is the outside world that tools reach.
 type Outside interface {
 	// Effects returns the idempotency keys under which a tool had its effect, in order.
 	Effects(tool string) []string
-	// Entered waits until a hold tool runs, for the nth time over all deaths, from 1.
+	// Entered waits until a hold tool runs for the nth time, counted from 1 over all crashes.
 	Entered(t *testing.T, tool string, n int)
-	// Release lets a hold tool end, now and for ever.
+	// Release lets a hold tool end, now and in the future.
 	Release(tool string)
 }
 
 // Harness opens worlds. Each law gets a fresh one.
 type Harness func(t *testing.T, s Setup) World
 
-// law is one promise.
+// law is one named test.
 type law struct {
 	name  string
 	check func(t *testing.T, open Harness)
 }
 
-// Run checks all laws.
+// Run runs all laws.
 func Run(t *testing.T, open Harness) {
 	groups := map[string][]law{
-		"turn": turnLaws(), "task": taskLaws(), "spawn": spawnLaws(), "cancel": cancelLaws(), "crash": crashLaws(), "intent": intentLaws(),
-		"lane": append(laneLaws(), laneCrashLaws()...), "approval": append(approvalLaws(), approvalTaskLaws()...), "client": clientLaws(),
-		"talk": talkLaws(), "delivery": deliveryLaws(), "overflow": overflowLaws(), "regression": regressionLaws(), "stream": streamLaws(), "subagent": append(subagentLaws(), subagentAttackLaws()...),
-		"fork": forkLaws(), "budget": budgetLaws(), "pause": pauseLaws(), "archive": archiveLaws(), "ledger": ledgerLaws(), "hostcall": hostCallLaws(), "repeat": repeatLaws(), "remove": removeLaws(), "schedule": scheduleLaws(), "storage": storageLaws(), "webhook": webhookLaws(),
+		"turn": turnLaws(), "task": taskLaws(), "spawn": spawnLaws(), "cancel": cancelLaws(), "crash": crashLaws(),
+		"intent": intentLaws(), "lane": append(laneLaws(), laneCrashLaws()...),
+		"approval": append(approvalLaws(), approvalTaskLaws()...), "client": clientLaws(), "talk": talkLaws(),
+		"delivery": deliveryLaws(), "overflow": overflowLaws(), "regression": regressionLaws(),
+		"stream": streamLaws(), "subagent": append(subagentLaws(), subagentAttackLaws()...), "fork": forkLaws(),
+		"budget": budgetLaws(), "pause": pauseLaws(), "archive": archiveLaws(), "ledger": ledgerLaws(),
+		"hostcall": hostCallLaws(), "repeat": repeatLaws(), "remove": removeLaws(), "schedule": scheduleLaws(),
+		"storage": storageLaws(), "webhook": webhookLaws(),
 	}
 	for group, laws := range groups {
 		t.Run(group, func(t *testing.T) {
@@ -148,10 +158,10 @@ type scene struct {
 	id  perdure.SessionID
 }
 
-// begin opens a world with a script and starts a session in it.
+// begin opens a world with a script and creates a session in it.
 func begin(t *testing.T, open Harness, setup Setup) *scene {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	t.Cleanup(cancel)
 	s := &scene{World: open(t, setup), t: t, ctx: ctx}
 	s.eng = s.Start(t)
@@ -173,11 +183,11 @@ func (s *scene) say(text string) {
 	}
 }
 
-// rest waits until the session is at rest.
+// rest waits until the session is idle.
 func (s *scene) rest() {
 	s.t.Helper()
 	if err := s.eng.WaitIdle(s.ctx, s.id); err != nil {
-		s.t.Fatalf("WaitIdle: %v; journal:\n%s", err, s.story())
+		s.t.Fatalf("WaitIdle: %v; journal:\n%s", err, s.journalText())
 	}
 }
 
@@ -198,8 +208,8 @@ func (s *scene) events() []perdure.Event {
 	return events
 }
 
-// story writes the journal for a failure's text.
-func (s *scene) story() string {
+// journalText formats the journal for a failure message.
+func (s *scene) journalText() string {
 	var text string
 	for _, e := range s.events() {
 		line, err := perdure.EncodeEvent(e)
@@ -211,7 +221,7 @@ func (s *scene) story() string {
 	return text
 }
 
-// until waits for the first event that matches.
+// until waits for the first matching event.
 func (s *scene) until(what string, match func(perdure.Event) bool) perdure.Event {
 	s.t.Helper()
 	var found perdure.Event
@@ -224,7 +234,7 @@ func (s *scene) until(what string, match func(perdure.Event) bool) perdure.Event
 		return stop
 	})
 	if !errors.Is(err, stop) {
-		s.t.Fatalf("no %s: %v; journal:\n%s", what, err, s.story())
+		s.t.Fatalf("no %s: %v; journal:\n%s", what, err, s.journalText())
 	}
 	return found
 }
@@ -240,13 +250,13 @@ func facts[T perdure.Fact](s *scene) []T {
 	return all
 }
 
-// fold folds the journal; one that does not fold fails the law.
+// fold folds the journal. A journal that does not fold fails the law.
 func (s *scene) fold() *perdure.Session {
 	s.t.Helper()
 	session := perdure.NewSession(s.id)
 	for _, e := range s.events() {
 		if err := session.Apply(e); err != nil {
-			s.t.Fatalf("fold: %v; journal:\n%s", err, s.story())
+			s.t.Fatalf("fold: %v; journal:\n%s", err, s.journalText())
 		}
 	}
 	return session
@@ -268,7 +278,7 @@ func (s *scene) onlyTask() perdure.Task {
 	s.t.Helper()
 	tasks, err := s.eng.Tasks(s.ctx, s.id)
 	if err != nil || len(tasks) != 1 {
-		s.t.Fatalf("Tasks: %d, %v; journal:\n%s", len(tasks), err, s.story())
+		s.t.Fatalf("Tasks: %d, %v; journal:\n%s", len(tasks), err, s.journalText())
 	}
 	return tasks[0]
 }
@@ -283,7 +293,7 @@ func (s *scene) onlyResult(name string) perdure.ToolCompleted {
 		}
 	}
 	if len(found) != 1 {
-		s.t.Fatalf("%d results of %s, want 1; journal:\n%s", len(found), name, s.story())
+		s.t.Fatalf("%d results of %s, want 1; journal:\n%s", len(found), name, s.journalText())
 	}
 	return found[0]
 }

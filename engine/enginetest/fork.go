@@ -26,7 +26,8 @@ func forkLaws() []law {
 	}
 }
 
-// forkScript has effects of all classes in both lanes, and a refusal. Whoever is told to go on answers in text.
+// forkScript has effects of all classes in both lanes, and a refusal. The agent answers with text
+// when it is asked to continue.
 const forkScript = `
 rules:
   - when: {user_contains: go on}
@@ -41,27 +42,28 @@ rules:
   - when: {not_called: charge}
     calls: [{name: charge, args: {text: c}}, {name: fail, args: {}}, {name: spawn_background, args: {tool: bg_once, args: {}}}]
   - when: {notifications: 2}
-    text: all came home
+    text: all was delivered
   - when: {called: charge}
     text: waiting
 `
 
-// fork forks the session and returns the fork as a scene of its own.
+// fork forks the session and returns the fork as a scene.
 func (s *scene) fork(f engine.Fork) *scene {
 	s.t.Helper()
 	session, err := s.eng.Fork(s.ctx, s.id, f)
 	if err != nil {
-		s.t.Fatalf("Fork %+v: %v; journal:\n%s", f, err, s.story())
+		s.t.Fatalf("Fork %+v: %v; journal:\n%s", f, err, s.journalText())
 	}
 	branch := *s
 	branch.id = session.ID
 	return &branch
 }
 
-// effects counts what happened outside, by tool.
+// effects counts the effects by tool.
 func (s *scene) effects() map[string]int {
 	all := map[string]int{}
-	for _, tool := range []string{"note", "charge", "needs", "bg_note", "bg_once", "hold_charge", "hold_note", "bg_hold"} {
+	for _, tool := range []string{"note", "charge", "needs", "bg_note", "bg_once", "hold_charge", "hold_note",
+		"bg_hold"} {
 		all[tool] = len(s.Effects(tool))
 	}
 	return all
@@ -81,14 +83,15 @@ func (s *scene) byCall() map[perdure.CallID]string {
 	return all
 }
 
-// paired checks that each call has one result, after it and before the next word of the agent (TN16, I17).
+// paired checks that each call has one result, after the call and before the agent's next message
+// (TN16, I17).
 func (s *scene) paired() {
 	s.t.Helper()
 	s.results()
 	open := map[perdure.CallID]bool{}
 	for _, m := range s.fold().Transcript {
 		if m.Role != perdure.RoleToolResult && len(open) > 0 {
-			s.t.Errorf("%s comes before the results of %v; journal:\n%s", m.Role, open, s.story())
+			s.t.Errorf("%s comes before the results of %v; journal:\n%s", m.Role, open, s.journalText())
 			return
 		}
 		for _, c := range m.Calls() {
@@ -102,13 +105,13 @@ func (s *scene) paired() {
 	}
 }
 
-// forkEverywhere forks a session at each of its events, and one of the forks again: whatever is recorded by now is there,
-// nothing happens twice, and the source is as it was.
+// forkEverywhere forks a session at each of its events, and forks one of the forks: everything
+// recorded so far is in the fork, nothing happens twice, and the source does not change.
 func forkEverywhere(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: forkScript})
 	s.say("go")
 	s.rest()
-	story, before, known := s.story(), s.effects(), s.byCall()
+	story, before, known := s.journalText(), s.effects(), s.byCall()
 
 	last := int64(len(s.events()))
 	for at := int64(1); at <= last; at++ {
@@ -126,22 +129,23 @@ func forkEverywhere(t *testing.T, open Harness) {
 		f.rest()
 		f.paired()
 		if f.final() != "it goes on" {
-			t.Errorf("at %d the fork says %q; journal:\n%s", at, f.final(), f.story())
+			t.Errorf("at %d the fork says %q; journal:\n%s", at, f.final(), f.journalText())
 		}
 	}
 
 	if diff := cmp.Diff(before, s.effects()); diff != "" {
 		t.Errorf("effects (-before +after):\n%s", diff)
 	}
-	if got := s.story(); got != story {
+	if got := s.journalText(); got != story {
 		t.Errorf("the source was changed:\n%s", got)
 	}
 }
 
-// forkUnknown pins TN17 for a fork: a call that is claimed and has no result is unknown, and one that was never claimed is
-// safe to retry.
+// forkUnknown pins TN17 for a fork: a claimed call without a result is unknown, and a call that was
+// never claimed is safe to retry.
 func forkUnknown(t *testing.T, open Harness) {
-	s := begin(t, open, Setup{Script: leaving(ask("hold_charge", "{}"), ask("needs", "{text: a}"), ask("echo", "{text: b}"))})
+	s := begin(t, open,
+		Setup{Script: detachingScript(ask("hold_charge", "{}"), ask("needs", "{text: a}"), ask("echo", "{text: b}"))})
 	s.say("go")
 	s.asked(1)
 	s.Entered(t, "hold_charge", 1)
@@ -150,11 +154,12 @@ func forkUnknown(t *testing.T, open Harness) {
 	f := s.fork(engine.Fork{})
 	f.paired()
 	got := f.results()
-	if len(got) != 3 || !strings.Contains(got[0], perdure.TextUnknown) || !strings.Contains(got[1], perdure.TextNotExecuted) || got[2] != `{"said":"b"}` {
+	if len(got) != 3 || !strings.Contains(got[0], perdure.TextUnknown) ||
+		!strings.Contains(got[1], perdure.TextNotExecuted) || got[2] != `{"said":"b"}` {
 		t.Errorf("got %q", got)
 	}
 	if len(f.open()) != 0 || len(f.ledger()) != 0 || f.fold().Turn != nil {
-		t.Errorf("the fork has %d questions and %d claims; journal:\n%s", len(f.open()), len(f.ledger()), f.story())
+		t.Errorf("the fork has %d approvals and %d claims; journal:\n%s", len(f.open()), len(f.ledger()), f.journalText())
 	}
 	s.Release("hold_charge")
 	s.decide(s.open()[0].ID, perdure.Verdict{})
@@ -165,7 +170,7 @@ func forkUnknown(t *testing.T, open Harness) {
 	}
 }
 
-// forkAsks pins that a person is asked before each effect of a fork, and before no other call.
+// forkAsks pins that each effect of a fork needs an approval, and no other call does.
 func forkAsks(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: `
 rules:
@@ -182,7 +187,7 @@ steps: [{text: done, repeat: true}]
 	first, second := f.asked(1), f.asked(2)
 	nth(f, 1, func(c perdure.ToolCompleted) bool { return c.Name == "echo" })
 	if n := f.effects(); n["charge"] != 1 || n["note"] != 0 {
-		t.Errorf("before anybody said yes: %v", n)
+		t.Errorf("before any approval: %v", n)
 	}
 	for _, a := range []perdure.Approval{first, second} {
 		if len(a.Permissions) != 1 || a.Permissions[0].Kind != "effect" || a.Permissions[0].Target != a.Tool {
@@ -218,44 +223,47 @@ func forkDryRun(t *testing.T, open Harness) {
 		t.Errorf("a pure tool said %q", got)
 	}
 
-	c := begin(t, open, Setup{Script: leaving(ask("charge", "{text: a}"))})
+	c := begin(t, open, Setup{Script: detachingScript(ask("charge", "{text: a}"))})
 	f := c.fork(engine.Fork{At: 1, Effects: perdure.ForkDryRun})
 	f.say("go")
 	f.rest()
 
-	if got := f.results(); len(got) != 1 || !strings.Contains(got[0], "[dry-run]") || len(c.Effects("charge")) != 0 || len(f.open()) != 0 {
+	if got := f.results(); len(got) != 1 || !strings.Contains(got[0], "[dry-run]") || len(c.Effects("charge")) != 0 ||
+		len(f.open()) != 0 {
 		t.Errorf("got %q, %d effects", got, len(c.Effects("charge")))
 	}
 }
 
-// forkLeavesTasks pins that live work stays with its session: the fork names it, and hears nothing of it.
+// forkLeavesTasks pins that live tasks stay with their session: the fork names them, and receives
+// no results.
 func forkLeavesTasks(t *testing.T, open Harness) {
-	s := begin(t, open, Setup{Script: leaving(ask("spawn_background", "{tool: bg_hold, args: {}}"))})
+	s := begin(t, open, Setup{Script: detachingScript(ask("spawn_background", "{tool: bg_hold, args: {}}"))})
 	s.say("go")
 	s.Entered(t, "bg_hold", 1)
 	s.turnEnds(1)
 	task := s.onlyTask()
 
 	f := s.fork(engine.Fork{})
-	story := f.story()
+	story := f.journalText()
 	s.Release("bg_hold")
 	s.rest()
 
-	if len(f.tasks()) != 0 || len(f.fold().Tasks) != 0 || f.story() != story {
-		t.Errorf("the fork has %d tasks; journal:\n%s", len(f.tasks()), f.story())
+	if len(f.tasks()) != 0 || len(f.fold().Tasks) != 0 || f.journalText() != story {
+		t.Errorf("the fork has %d tasks; journal:\n%s", len(f.tasks()), f.journalText())
 	}
 	words := f.fold().Transcript
-	if text := words[len(words)-1].Text(); !strings.Contains(text, string(task.ID)) || !strings.Contains(text, "stays with that session") {
-		t.Errorf("the fork is told %q", text)
+	if text := words[len(words)-1].Text(); !strings.Contains(text, string(task.ID)) ||
+		!strings.Contains(text, "stays with that session") {
+		t.Errorf("the fork received %q", text)
 	}
 	if n := len(s.Effects("bg_hold")); n > 1 {
 		t.Errorf("%d effects", n)
 	}
 }
 
-// forkTellsEnds pins that the end of a task is told which came after the event.
+// forkTellsEnds pins that a fork is notified of a task that ended after the event.
 func forkTellsEnds(t *testing.T, open Harness) {
-	s := begin(t, open, Setup{Script: leaving(ask("spawn_background", "{tool: bg_hold, args: {}}"))})
+	s := begin(t, open, Setup{Script: detachingScript(ask("spawn_background", "{tool: bg_hold, args: {}}"))})
 	s.say("go")
 	s.Entered(t, "bg_hold", 1)
 	s.turnEnds(1)
@@ -268,17 +276,18 @@ func forkTellsEnds(t *testing.T, open Harness) {
 	for _, m := range f.fold().Transcript {
 		told += strings.Count(m.Text(), "Background run completed.")
 		if strings.Contains(m.Text(), "stays with that session") {
-			t.Errorf("the fork is told %q", m.Text())
+			t.Errorf("the fork received %q", m.Text())
 		}
 	}
 	if told != 1 {
-		t.Errorf("the end is told %d times; journal:\n%s", told, f.story())
+		t.Errorf("the end is delivered %d times; journal:\n%s", told, f.journalText())
 	}
 }
 
-// forkResult pins that a call which left its turn after the event, and has ended by now, has its result in the fork, once.
+// forkResult pins that a call which was detached after the event, and has ended since, has its
+// result in the fork, once.
 func forkResult(t *testing.T, open Harness) {
-	s := begin(t, open, Setup{Script: leaving(ask("hold_note", "{}"))})
+	s := begin(t, open, Setup{Script: detachingScript(ask("hold_note", "{}"))})
 	s.say("go")
 	s.Entered(t, "hold_note", 1)
 	at := int64(len(s.events()))
@@ -292,8 +301,8 @@ func forkResult(t *testing.T, open Harness) {
 	if got := f.results(); want == nil || len(got) != 1 || got[0] != string(want.Result) {
 		t.Errorf("got %q, want %+v", got, want)
 	}
-	if story := f.story(); strings.Contains(story, "Background run") || strings.Contains(story, string(task.ID)) {
-		t.Errorf("the fork is told twice:\n%s", story)
+	if story := f.journalText(); strings.Contains(story, "Background run") || strings.Contains(story, string(task.ID)) {
+		t.Errorf("the fork received it twice:\n%s", story)
 	}
 }
 
@@ -307,8 +316,9 @@ func forkTwice(t *testing.T, open Harness) {
 	_, other := s.eng.Fork(s.ctx, s.id, engine.Fork{ID: id, At: 2})
 	_, own := s.eng.Fork(s.ctx, s.id, engine.Fork{ID: s.id})
 
-	if one.id != id || again.id != id || len(one.events()) != 2 || !errors.Is(other, perdure.Conflict) || !errors.Is(own, perdure.Conflict) {
-		t.Errorf("got %s and %s, another: %v, its own: %v; journal:\n%s", one.id, again.id, other, own, one.story())
+	if one.id != id || again.id != id || len(one.events()) != 2 || !errors.Is(other, perdure.Conflict) ||
+		!errors.Is(own, perdure.Conflict) {
+		t.Errorf("got %s and %s, another: %v, its own: %v; journal:\n%s", one.id, again.id, other, own, one.journalText())
 	}
 }
 

@@ -19,13 +19,13 @@ import (
 func hostCallLaws() []law {
 	return []law{
 		{"a_host_call_has_its_result_and_no_transcript", hostCallEnds},
-		{"a_host_call_is_told_as_it_is_kept", hostCallTold},
+		{"a_host_call_is_told_as_it_is_kept", hostCallWaited},
 		{"a_host_call_is_there_before_it_is_answered", hostCallSurvives},
 		{"a_host_call_that_a_crash_cut_is_not_repeated", hostCallUnknown},
 		{"the_same_key_is_the_same_call", hostCallKey},
 		{"a_call_joins_one_whose_reply_was_not_told", hostCallJoins},
 		{"a_host_call_that_is_refused_was_never_there", hostCallRefused},
-		{"host_calls_take_none_of_their_sessions_places", hostCallPlaces},
+		{"host_calls_take_none_of_their_sessions_places", hostCallSlots},
 		{"a_budget_holds_for_host_calls", hostCallBudget},
 		{"a_host_call_waits_for_a_person_and_is_canceled", hostCallWaits},
 		{"a_host_call_costs_two_commits", hostCallCommits},
@@ -33,7 +33,7 @@ func hostCallLaws() []law {
 }
 
 // host starts a call.
-func (s *scene) host(o engine.CallOrder) engine.HostCall {
+func (s *scene) host(o engine.HostCallRequest) engine.HostCall {
 	s.t.Helper()
 	o.Session = s.id
 	if len(o.Args) == 0 {
@@ -46,7 +46,7 @@ func (s *scene) host(o engine.CallOrder) engine.HostCall {
 	return made
 }
 
-// hostEnded waits for the end of a call and finds it, which is the same.
+// hostEnded waits for the end of a call, and checks that FindCall returns the same.
 func (s *scene) hostEnded(id perdure.CallID) engine.HostCall {
 	s.t.Helper()
 	found := s.found(id)
@@ -59,7 +59,7 @@ func (s *scene) hostEnded(id perdure.CallID) engine.HostCall {
 	}
 	found = s.found(id)
 	if diff := cmp.Diff(found, told); diff != "" {
-		s.t.Errorf("what was told is not what is kept (-kept +told):\n%s", diff)
+		s.t.Errorf("the returned call differs from the stored one (-stored +returned):\n%s", diff)
 	}
 	return found
 }
@@ -91,42 +91,48 @@ const justDone = "steps: [{text: done, repeat: true}]"
 
 func hostCallEnds(t *testing.T, open Harness) { // M1, M5, DL7
 	s := begin(t, open, Setup{Script: justDone})
-	made := s.host(engine.CallOrder{Tool: "charge", Title: "Pay"})
-	if made.Task == nil || made.Task.Origin != perdure.OriginHost || made.Task.DisplayName != "Pay" || len(made.ID) != len("call_")+32 {
+	made := s.host(engine.HostCallRequest{Tool: "charge", Title: "Pay"})
+	if made.Task == nil || made.Task.Origin != perdure.OriginHost || made.Task.DisplayName != "Pay" ||
+		len(made.ID) != len("call_")+32 {
 		t.Fatalf("got %+v", made)
 	}
 	done := s.hostEnded(made.ID)
-	if done.Result == nil || string(done.Result.Result) != `{"charged":"a"}` || done.Task.State != perdure.TaskSucceeded {
+	if done.Result == nil || string(done.Result.Result) != `{"charged":"a"}` ||
+		done.Task.State != perdure.TaskSucceeded {
 		t.Errorf("got %+v, %+v", done.Result, done.Task)
 	}
-	failed := s.hostEnded(s.host(engine.CallOrder{Tool: "fail", Args: json.RawMessage("{}")}).ID)
+	failed := s.hostEnded(s.host(engine.HostCallRequest{Tool: "fail", Args: json.RawMessage("{}")}).ID)
 	if failed.Result == nil || failed.Result.Error != "boom" || failed.Task.State != perdure.TaskFailed {
 		t.Errorf("got %+v, %+v", failed.Result, failed.Task)
 	}
 	s.rest()
-	if n := len(s.fold().Transcript) + len(facts[perdure.TurnStarted](s)) + len(facts[perdure.TaskDelivered](s)); n != 0 {
-		t.Errorf("a call of a host went into the transcript:\n%s", s.story())
+	if n := len(s.fold().Transcript) + len(facts[perdure.TurnStarted](s)) +
+		len(facts[perdure.TaskDelivered](s)); n != 0 {
+		t.Errorf("a call of a host went into the transcript:\n%s", s.journalText())
 	}
-	if keys := s.Effects("charge"); len(keys) != 1 || keys[0] != (perdure.CallKey{Session: s.id, Call: made.ID}).IdempotencyKey() {
+	if keys := s.Effects("charge"); len(keys) != 1 ||
+		keys[0] != (perdure.CallKey{Session: s.id, Call: made.ID}).IdempotencyKey() {
 		t.Errorf("effects under %v", keys)
 	}
 	other, err := s.eng.NewSession(s.ctx, perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []perdure.CallKey{{Session: other.ID, Call: made.ID}, {Session: s.id, Call: made.ID + "0"}, {Session: "session_0", Call: made.ID}} {
+	for _, key := range []perdure.CallKey{{Session: other.ID, Call: made.ID}, {Session: s.id, Call: made.ID + "0"},
+		{Session: "session_0", Call: made.ID}} {
 		if _, err := s.eng.FindCall(s.ctx, key); !errors.Is(err, perdure.NotFound) {
 			t.Errorf("%s: got %v, want NotFound", key, err)
 		}
-		if _, err := s.eng.WaitCall(s.ctx, key.Session, engine.HostCall{ID: key.Call, Task: made.Task}); !errors.Is(err, perdure.NotFound) {
+		if _, err := s.eng.WaitCall(s.ctx, key.Session,
+			engine.HostCall{ID: key.Call, Task: made.Task}); !errors.Is(err, perdure.NotFound) {
 			t.Errorf("wait for %s: got %v, want NotFound", key, err)
 		}
 	}
 }
 
-func hostCallTold(t *testing.T, open Harness) { // M1
+func hostCallWaited(t *testing.T, open Harness) { // M1
 	s := begin(t, open, Setup{Script: justDone})
-	made := s.host(engine.CallOrder{Tool: "hold_note", Args: json.RawMessage(`{"text":"<a & b> \u2028"}`)})
+	made := s.host(engine.HostCallRequest{Tool: "hold_note", Args: json.RawMessage(`{"text":"<a & b> \u2028"}`)})
 	s.Entered(t, "hold_note", 1)
 	other, err := s.eng.NewSession(s.ctx, perdure.Agent{})
 	if err != nil {
@@ -146,7 +152,7 @@ func hostCallTold(t *testing.T, open Harness) { // M1
 		t.Errorf("got %v for a call of another session, want NotFound", foreign)
 	}
 	if diff := cmp.Diff(s.found(made.ID), told); diff != "" {
-		t.Errorf("what was told is not what is kept (-kept +told):\n%s", diff)
+		t.Errorf("the returned call differs from the stored one (-stored +returned):\n%s", diff)
 	}
 	again, err := s.eng.WaitCall(s.ctx, s.id, told)
 	if diff := cmp.Diff(told, again); err != nil || diff != "" {
@@ -156,7 +162,7 @@ func hostCallTold(t *testing.T, open Harness) { // M1
 
 func hostCallSurvives(t *testing.T, open Harness) { // M1, RC13
 	s := begin(t, open, Setup{Script: justDone})
-	made := s.host(engine.CallOrder{Tool: "hold_note"})
+	made := s.host(engine.HostCallRequest{Tool: "hold_note"})
 	s.Entered(t, "hold_note", 1)
 	s.crash()
 	if found := s.found(made.ID); found.Task == nil || found.Task.ID != made.Task.ID || found.Result != nil {
@@ -176,7 +182,7 @@ func hostCallSurvives(t *testing.T, open Harness) { // M1, RC13
 
 func hostCallUnknown(t *testing.T, open Harness) { // LG8, TK3
 	s := begin(t, open, Setup{Script: justDone})
-	made := s.host(engine.CallOrder{Tool: "hold_charge"})
+	made := s.host(engine.HostCallRequest{Tool: "hold_charge"})
 	s.Entered(t, "hold_charge", 1)
 	s.crash()
 
@@ -184,7 +190,8 @@ func hostCallUnknown(t *testing.T, open Harness) { // LG8, TK3
 	if done.Task.State != perdure.TaskUnknown || done.Result == nil || done.Result.ErrorKind != perdure.ErrorUnknown {
 		t.Errorf("got %+v, %+v", done.Result, done.Task)
 	}
-	if err := s.eng.ResolveTask(s.ctx, done.Task.ID, engine.Word{Answer: perdure.Happened, Result: json.RawMessage(`"yes"`), By: "operator"}); err != nil {
+	if err := s.eng.ResolveTask(s.ctx, done.Task.ID,
+		engine.Resolution{Answer: perdure.ResolveHappened, Result: json.RawMessage(`"yes"`), By: "operator"}); err != nil {
 		t.Fatal(err)
 	}
 	if done = s.hostEnded(made.ID); done.Result == nil || string(done.Result.Result) != `"yes"` {
@@ -195,28 +202,29 @@ func hostCallUnknown(t *testing.T, open Harness) { // LG8, TK3
 	}
 }
 
-// hostCallCommits pins what a call costs that no turn made: task and claim · artifacts, end and settle. One whose record says all has no
-// artifacts (decision 029).
+// hostCallCommits pins the commits of a call without a turn: task and claim · artifacts, end and
+// settle. A call with its complete result in the record has no artifacts (decision 029).
 func hostCallCommits(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: justDone})
 	long := fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", perdure.MaxResultChars))
 	for _, c := range []struct {
-		order     engine.CallOrder
+		order     engine.HostCallRequest
 		artifacts bool
 	}{
-		{engine.CallOrder{Tool: "echo", Args: json.RawMessage(`{"text":"x"}`)}, false},
-		{engine.CallOrder{Tool: "echo", Args: json.RawMessage(long)}, true},
-		{engine.CallOrder{Tool: "fail", Args: json.RawMessage(`{"text":"boom"}`)}, true},
-		{engine.CallOrder{Tool: "stream", Args: json.RawMessage(`{"text":"ok"}`)}, true}, // it wrote
+		{engine.HostCallRequest{Tool: "echo", Args: json.RawMessage(`{"text":"x"}`)}, false},
+		{engine.HostCallRequest{Tool: "echo", Args: json.RawMessage(long)}, true},
+		{engine.HostCallRequest{Tool: "fail", Args: json.RawMessage(`{"text":"boom"}`)}, true},
+		{engine.HostCallRequest{Tool: "stream", Args: json.RawMessage(`{"text":"ok"}`)}, true}, // it writes output
 	} {
 		least := 0
-		for i := range 5 { // what the engine does of itself now and then may fall into one, but not into all
+		for i := range 5 { // periodic work of the engine may add commits to some of them, but not to all
 			before := s.Commits()
 			made := s.hostEnded(s.host(c.order).ID)
 			if got := s.Commits() - before; i == 0 || got < least {
 				least = got
 			}
-			if (made.Task.ResultPath != "") != c.artifacts || (made.Task.LogPath != "") != c.artifacts || made.Task.Result == "" {
+			if (made.Task.ResultPath != "") != c.artifacts || (made.Task.LogPath != "") != c.artifacts ||
+				made.Task.Result == "" {
 				t.Errorf("its artifacts: %+v", made.Task)
 			}
 			text := string(c.order.Args[len(`{"text":"`) : len(c.order.Args)-len(`"}`)])
@@ -224,23 +232,24 @@ func hostCallCommits(t *testing.T, open Harness) {
 				t.Errorf("its result: %+v", made.Result)
 			}
 		}
-		if least != 2 && c.order.Tool != "stream" { // what a call writes is committed, too
-			t.Errorf("got %d commits, want 2; journal:\n%s", least, s.story())
+		if least != 2 && c.order.Tool != "stream" { // output needs a commit too
+			t.Errorf("got %d commits, want 2; journal:\n%s", least, s.journalText())
 		}
 	}
 }
 
 func hostCallKey(t *testing.T, open Harness) { // M4, R15
 	s := begin(t, open, Setup{Script: justDone})
-	first := s.host(engine.CallOrder{Tool: "charge", Key: "k"})
+	first := s.host(engine.HostCallRequest{Tool: "charge", Key: "k"})
 	s.hostEnded(first.ID)
 	s.crash()
-	again := s.host(engine.CallOrder{Tool: "charge", Key: "k"})
+	again := s.host(engine.HostCallRequest{Tool: "charge", Key: "k"})
 	if again.ID != first.ID || !again.Joined || again.Result == nil {
 		t.Errorf("got %+v, want %s", again, first.ID)
 	}
-	for _, o := range []engine.CallOrder{
-		{Session: s.id, Tool: "charge", Key: "k", Args: json.RawMessage(`{"text":"b"}`)}, {Session: s.id, Tool: "note", Key: "k", Args: json.RawMessage(`{"text":"a"}`)},
+	for _, o := range []engine.HostCallRequest{
+		{Session: s.id, Tool: "charge", Key: "k", Args: json.RawMessage(`{"text":"b"}`)},
+		{Session: s.id, Tool: "note", Key: "k", Args: json.RawMessage(`{"text":"a"}`)},
 	} {
 		if made, err := s.eng.StartCall(s.ctx, o); !errors.Is(err, perdure.Conflict) {
 			t.Errorf("%s %s: got %+v, %v, want Conflict", o.Tool, o.Args, made, err)
@@ -253,31 +262,32 @@ func hostCallKey(t *testing.T, open Harness) { // M4, R15
 
 func hostCallJoins(t *testing.T, open Harness) { // M4
 	s := begin(t, open, Setup{Script: justDone})
-	order := engine.CallOrder{Tool: "charge", Join: time.Hour}
+	order := engine.HostCallRequest{Tool: "charge", JoinWindow: time.Hour}
 	first := s.host(order)
 	s.hostEnded(first.ID)
 	if again := s.host(order); again.ID != first.ID || !again.Joined {
-		t.Errorf("got %s, want the call whose reply was not told, %s", again.ID, first.ID)
+		t.Errorf("got %s, want the call whose reply was not acknowledged, %s", again.ID, first.ID)
 	}
 	s.crash()
 	if again := s.host(order); again.ID != first.ID || again.Result == nil {
 		t.Errorf("after a crash: got %+v, want %s with its result", again, first.ID)
 	}
-	if other := s.host(engine.CallOrder{Tool: "charge", Join: time.Hour, Args: json.RawMessage(`{"text":"b"}`)}); other.ID == first.ID {
+	if other := s.host(engine.HostCallRequest{Tool: "charge", JoinWindow: time.Hour,
+		Args: json.RawMessage(`{"text":"b"}`)}); other.ID == first.ID {
 		t.Error("a call with other arguments joined")
 	}
-	if never := s.host(engine.CallOrder{Tool: "charge"}); never.ID == first.ID {
-		t.Error("a call joined that was not to")
+	if never := s.host(engine.HostCallRequest{Tool: "charge"}); never.ID == first.ID {
+		t.Error("a call without a join window joined")
 	}
 	for range 2 {
-		if err := s.eng.ToldCall(s.ctx, perdure.CallKey{Session: s.id, Call: first.ID}); err != nil {
+		if err := s.eng.AcknowledgeCall(s.ctx, perdure.CallKey{Session: s.id, Call: first.ID}); err != nil {
 			t.Fatalf("ToldCall: %v", err)
 		}
 	}
 	if again := s.host(order); again.ID == first.ID || again.Joined {
-		t.Error("a call joined one whose reply was told")
+		t.Error("a call joined one with an acknowledged reply")
 	}
-	pure := engine.CallOrder{Tool: "echo", Join: time.Hour}
+	pure := engine.HostCallRequest{Tool: "echo", JoinWindow: time.Hour}
 	if one, two := s.host(pure), s.host(pure); one.ID == two.ID {
 		t.Error("a pure call joined")
 	}
@@ -286,28 +296,32 @@ func hostCallJoins(t *testing.T, open Harness) { // M4
 
 func hostCallRefused(t *testing.T, open Harness) { // TL22, AP1
 	s := begin(t, open, Setup{Script: justDone, Deny: []string{"charge"}})
-	wrong := s.host(engine.CallOrder{Tool: "note", Args: json.RawMessage(`{"text":5,"more":true}`)})
-	if wrong.Task != nil || wrong.Result == nil || !strings.HasPrefix(wrong.Result.Error, "Invalid arguments for note:") || !wrong.Result.NeverStarted {
+	wrong := s.host(engine.HostCallRequest{Tool: "note", Args: json.RawMessage(`{"text":5,"more":true}`)})
+	if wrong.Task != nil || wrong.Result == nil ||
+		!strings.HasPrefix(wrong.Result.Error, "Invalid arguments for note:") || !wrong.Result.NeverStarted {
 		t.Errorf("got %+v", wrong)
 	}
-	denied := s.host(engine.CallOrder{Tool: "charge"})
+	denied := s.host(engine.HostCallRequest{Tool: "charge"})
 	if denied.Task != nil || denied.Result == nil || denied.Result.ErrorKind != perdure.ErrorDenied {
 		t.Errorf("got %+v", denied)
 	}
-	if made, err := s.eng.StartCall(s.ctx, engine.CallOrder{Session: s.id, Tool: "no_such_tool"}); !errors.Is(err, perdure.NotFound) {
+	if made, err := s.eng.StartCall(s.ctx, engine.HostCallRequest{Session: s.id, Tool: "no_such_tool"}); !errors.Is(err,
+		perdure.NotFound) {
 		t.Errorf("got %+v, %v, want NotFound", made, err)
 	}
-	if tasks, err := s.eng.Tasks(s.ctx, s.id); err != nil || len(tasks) != 0 || len(s.Effects("charge"))+len(s.Effects("note")) != 0 {
+	if tasks, err := s.eng.Tasks(s.ctx, s.id); err != nil || len(tasks) != 0 ||
+		len(s.Effects("charge"))+len(s.Effects("note")) != 0 {
 		t.Errorf("%d tasks, %v", len(tasks), err)
 	}
 }
 
-func hostCallPlaces(t *testing.T, open Harness) { // BG16
+func hostCallSlots(t *testing.T, open Harness) { // BG16
 	s := begin(t, open, Setup{Script: justDone, PerSession: 1})
 	for i := range 3 {
-		made := s.host(engine.CallOrder{Tool: "hold", Args: json.RawMessage(fmt.Sprintf(`{"text":"%d"}`, i))})
+		made := s.host(engine.HostCallRequest{Tool: "hold", Args: json.RawMessage(fmt.Sprintf(`{"text":"%d"}`, i))})
 		s.Entered(t, "hold", i+1)
-		if task, err := s.eng.Task(s.ctx, made.Task.ID); err != nil || task.State != perdure.TaskRunning { // it was queued when it came before Run
+		// it was queued if it started before Run
+		if task, err := s.eng.Task(s.ctx, made.Task.ID); err != nil || task.State != perdure.TaskRunning {
 			t.Errorf("call %d is %s, %v, want running", i, task.State, err)
 		}
 	}
@@ -319,10 +333,11 @@ func hostCallBudget(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: justDone})
 	b := s.cap(budget.Calls, "2")
 	for range 2 {
-		s.hostEnded(s.host(engine.CallOrder{Tool: "note"}).ID)
+		s.hostEnded(s.host(engine.HostCallRequest{Tool: "note"}).ID)
 	}
-	third := s.host(engine.CallOrder{Tool: "note"})
-	if third.Task != nil || third.Result == nil || third.Result.ErrorKind != perdure.ErrorRejected || !strings.Contains(third.Result.Error, "used up") {
+	third := s.host(engine.HostCallRequest{Tool: "note"})
+	if third.Task != nil || third.Result == nil || third.Result.ErrorKind != perdure.ErrorRejected ||
+		!strings.Contains(third.Result.Error, "used up") {
 		t.Errorf("got %+v, want a refusal", third)
 	}
 	if got := s.standing(b.ID); got.Spent != budget.Whole(2) || len(s.Effects("note")) != 2 {
@@ -333,7 +348,7 @@ func hostCallBudget(t *testing.T, open Harness) {
 func hostCallWaits(t *testing.T, open Harness) { // AP2, RC1
 	s := begin(t, open, Setup{Script: justDone})
 	for i, approve := range []bool{true, false} {
-		made := s.host(engine.CallOrder{Tool: "needs"})
+		made := s.host(engine.HostCallRequest{Tool: "needs"})
 		if made.Task == nil || made.Task.State != perdure.TaskAwaitingInput {
 			t.Fatalf("got %+v", made)
 		}
@@ -341,7 +356,8 @@ func hostCallWaits(t *testing.T, open Harness) { // AP2, RC1
 		if err != nil || len(open) != 1 {
 			t.Fatalf("%d approvals, %v", len(open), err)
 		}
-		if _, err := s.eng.DecideApproval(s.ctx, open[0].ID, perdure.Verdict{Approve: approve, By: "somebody"}); err != nil {
+		if _, err := s.eng.DecideApproval(s.ctx, open[0].ID,
+			perdure.Verdict{Approve: approve, By: "somebody"}); err != nil {
 			t.Fatal(err)
 		}
 		done := s.hostEnded(made.ID)
@@ -349,11 +365,12 @@ func hostCallWaits(t *testing.T, open Harness) { // AP2, RC1
 			t.Errorf("%d: got %+v, %d effects", i, done.Result, len(s.Effects("needs")))
 		}
 	}
-	made := s.host(engine.CallOrder{Tool: "needs"})
+	made := s.host(engine.HostCallRequest{Tool: "needs"})
 	if _, err := s.eng.CancelTask(s.ctx, made.Task.ID, "somebody", "not needed"); err != nil {
 		t.Fatal(err)
 	}
-	if done := s.hostEnded(made.ID); done.Task.State != perdure.TaskCanceled || done.Result == nil || done.Result.ErrorKind != perdure.ErrorCanceled {
+	if done := s.hostEnded(made.ID); done.Task.State != perdure.TaskCanceled || done.Result == nil ||
+		done.Result.ErrorKind != perdure.ErrorCanceled {
 		t.Errorf("got %+v, %+v", done.Result, done.Task)
 	}
 }

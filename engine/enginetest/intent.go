@@ -114,7 +114,8 @@ steps:
 	}
 	s.rest()
 
-	if canceled, turns := len(facts[perdure.TurnCanceled](s)), len(facts[perdure.TurnCompleted](s)); canceled != 1 || turns != 1 || s.final() != "stopped" {
+	if canceled, turns := len(facts[perdure.TurnCanceled](s)), len(facts[perdure.TurnCompleted](s)); canceled != 1 ||
+		turns != 1 || s.final() != "stopped" {
 		t.Errorf("%d canceled, %d completed, final %q", canceled, turns, s.final())
 	}
 }
@@ -165,7 +166,7 @@ steps: [{text: x, repeat: true}]
 		t.Fatalf("got %+v, %v", calls, err)
 	}
 
-	word := engine.Word{Answer: perdure.Happened, Result: []byte(`{"charged":"a"}`), By: "operator"}
+	word := engine.Resolution{Answer: perdure.ResolveHappened, Result: []byte(`{"charged":"a"}`), By: "operator"}
 	err = s.eng.ResolveCall(s.ctx, calls[0].Key, word)
 	again := s.eng.ResolveCall(s.ctx, calls[0].Key, word)
 	s.say("and?")
@@ -174,11 +175,11 @@ steps: [{text: x, repeat: true}]
 	if err != nil || !errors.Is(again, perdure.Conflict) {
 		t.Errorf("got %v, again %v", err, again)
 	}
-	if n := len(s.fold().Unknown); n != 0 {
+	if n := len(s.fold().UnknownCalls); n != 0 {
 		t.Errorf("%d still unknown", n)
 	}
 	if got := s.final(); got == "" || got[:10] != "The outcom" {
-		t.Errorf("the model was told %q", got)
+		t.Errorf("the model received %q", got)
 	}
 }
 

@@ -17,12 +17,13 @@ func laneCrashLaws() []law {
 	}
 }
 
-// detachSurvivesKill pins RC13: a call that left its turn is taken over by its class, under the key of the call.
+// detachSurvivesKill pins RC13: a detached call is taken over by its class, under the key of the
+// call.
 func detachSurvivesKill(t *testing.T, open Harness) {
 	for tool, again := range map[string]bool{"hold": true, "hold_note": true, "hold_charge": false} {
 		t.Run(tool, func(t *testing.T) {
 			t.Parallel()
-			s := begin(t, open, Setup{Script: leaving(ask(tool, "{text: a}"))})
+			s := begin(t, open, Setup{Script: detachingScript(ask(tool, "{text: a}"))})
 			s.say("go")
 			before := s.detach(tool)
 			s.turnEnds(1)
@@ -35,33 +36,35 @@ func detachSurvivesKill(t *testing.T, open Harness) {
 			if !again {
 				want, runs = perdure.TaskUnknown, 1
 			}
-			after := s.came(want)
+			after := s.awaitDelivered(want)
 			if after.ID != before.ID || after.Run != before.Run || after.Executions != runs || after.Attempt != 2 {
 				t.Errorf("before %+v, after %+v", before, after)
 			}
-			if keys := s.Effects(tool); tool != "hold" && (len(keys) != runs || keys[0] != keys[len(keys)-1] || keys[0] != before.LedgerKey().IdempotencyKey()) {
+			if keys := s.Effects(tool); tool != "hold" &&
+				(len(keys) != runs || keys[0] != keys[len(keys)-1] || keys[0] != before.LedgerKey().IdempotencyKey()) {
 				t.Errorf("effects under %v", keys)
 			}
 			if !again && !strings.HasPrefix(s.final(), "home: Background run ended with unknown outcome.") {
-				t.Errorf("the model was told %q", s.final())
+				t.Errorf("the model received %q", s.final())
 			}
 		})
 	}
 }
 
-// killBetween ends the work while its engine cannot record that any more.
+// killBetween ends the work when its engine can no longer record that.
 func killBetween(t *testing.T, open Harness) {
-	for tool, want := range map[string]perdure.TaskState{"hold_note": perdure.TaskSucceeded, "hold_charge": perdure.TaskUnknown} {
+	for tool, want := range map[string]perdure.TaskState{"hold_note": perdure.TaskSucceeded,
+		"hold_charge": perdure.TaskUnknown} {
 		t.Run(tool, func(t *testing.T) {
 			t.Parallel()
-			s := begin(t, open, Setup{Script: leaving(ask(tool, "{text: a}")), SoftBudget: soon})
+			s := begin(t, open, Setup{Script: detachingScript(ask(tool, "{text: a}")), SoftBudget: soon})
 			s.say("go")
-			s.left()
+			s.awaitDetached()
 			s.Kill(t)
 			s.Release(tool)
 			s.eng = s.Start(t)
 
-			s.came(want)
+			s.awaitDelivered(want)
 			if calls := s.ledger(); len(calls) != 1 || calls[0].State == perdure.CallRunning {
 				t.Errorf("the ledger has %+v", calls)
 			}
@@ -70,7 +73,10 @@ func killBetween(t *testing.T, open Harness) {
 }
 
 func queuedRouted(t *testing.T, open Harness) { // RC13 row 4
-	s := begin(t, open, Setup{Script: leaving(ask("hold_charge", "{text: a}"), ask("hold_note", "{text: b}")), Background: []string{"hold_charge", "hold_note"}, PerSession: 1})
+	s := begin(t, open, Setup{
+		Script:     detachingScript(ask("hold_charge", "{text: a}"), ask("hold_note", "{text: b}")),
+		Background: []string{"hold_charge", "hold_note"}, PerSession: 1,
+	})
 	s.say("go")
 	s.turnEnds(1)
 	s.Entered(t, "hold_charge", 1)
@@ -80,7 +86,8 @@ func queuedRouted(t *testing.T, open Harness) { // RC13 row 4
 	s.rest()
 
 	tasks := s.tasks()
-	if len(tasks) != 2 || tasks[0].State != perdure.TaskUnknown || tasks[1].State != perdure.TaskSucceeded || tasks[1].Executions != 1 || tasks[1].Attempt != 1 {
+	if len(tasks) != 2 || tasks[0].State != perdure.TaskUnknown || tasks[1].State != perdure.TaskSucceeded ||
+		tasks[1].Executions != 1 || tasks[1].Attempt != 1 {
 		t.Errorf("got %+v", tasks)
 	}
 	for _, tool := range []string{"hold_charge", "hold_note"} {
@@ -94,7 +101,7 @@ func queuedRouted(t *testing.T, open Harness) { // RC13 row 4
 }
 
 func stopLeavesDetached(t *testing.T, open Harness) { // RC11
-	s := begin(t, open, Setup{Script: leaving(ask("hold", "{text: a}"), ask("hold_note", "{text: b}"))})
+	s := begin(t, open, Setup{Script: detachingScript(ask("hold", "{text: a}"), ask("hold_note", "{text: b}"))})
 	s.say("go")
 	id := s.detach("hold").ID
 	s.Entered(t, "hold_note", 1)
@@ -105,7 +112,7 @@ func stopLeavesDetached(t *testing.T, open Harness) { // RC11
 	stopped := s.onlyTaskOf(id)
 	s.Release("hold")
 	s.Release("hold_note")
-	s.came(perdure.TaskSucceeded)
+	s.awaitDelivered(perdure.TaskSucceeded)
 
 	if got := s.results(); stopped.State != perdure.TaskRunning || len(got) != 2 || got[1] != `{"held":"b"}` {
 		t.Errorf("the stop left the task %s; results %q", stopped.State, got)
@@ -113,12 +120,12 @@ func stopLeavesDetached(t *testing.T, open Harness) { // RC11
 }
 
 func cancelDetachedSurvives(t *testing.T, open Harness) { // RC13 row 2
-	s := begin(t, open, Setup{Script: leaving(ask("hold_stubborn", "{text: a}"))})
+	s := begin(t, open, Setup{Script: detachingScript(ask("hold_stubborn", "{text: a}"))})
 	s.say("go")
 	s.cancel(s.detach("hold_stubborn").ID)
 	s.crash()
 
-	if task := s.came(perdure.TaskCanceled); task.Executions != 1 {
+	if task := s.awaitDelivered(perdure.TaskCanceled); task.Executions != 1 {
 		t.Errorf("%d executions", task.Executions)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// ledgerLaws are about the rows under which calls run (LG1 to LG18).
+// ledgerLaws cover the ledger rows of calls (LG1 to LG18).
 func ledgerLaws() []law {
 	return []law{
 		{"EveryEndSettles", everyEndSettles},
@@ -16,7 +16,8 @@ func ledgerLaws() []law {
 	}
 }
 
-// everyEndSettles ends calls in every way that a call can end, a death among them: each has one result, and its row the same.
+// everyEndSettles ends calls in every possible way, including a crash: each has one result, and its
+// row has the same.
 func everyEndSettles(t *testing.T, open Harness) { // LG7, LG18
 	s := begin(t, open, Setup{Script: `
 steps:
@@ -44,9 +45,10 @@ steps:
 	s.rest()
 
 	for name, want := range map[string]perdure.CompletionStatus{
-		"echo": perdure.StatusSuccess, "charge": perdure.StatusSuccess, "fail": perdure.StatusError, "break": perdure.StatusError,
-		"panic": perdure.StatusError, "hold_silent": perdure.StatusTimeout, "hold": perdure.StatusInterrupted,
-		"hold_note": perdure.StatusInterrupted, "hold_charge": perdure.StatusUnknown,
+		"echo": perdure.StatusSuccess, "charge": perdure.StatusSuccess, "fail": perdure.StatusError,
+		"break": perdure.StatusError, "panic": perdure.StatusError, "hold_silent": perdure.StatusTimeout,
+		"hold": perdure.StatusInterrupted, "hold_note": perdure.StatusInterrupted,
+		"hold_charge": perdure.StatusUnknown,
 	} {
 		if got := s.onlyResult(name); got.Status != want {
 			t.Errorf("%s ended as %s, want %s", name, got.Status, want)
@@ -55,13 +57,14 @@ steps:
 	s.ledgerAgrees(9)
 }
 
-// ledgerAgrees compares the rows of the session with the results in its journal: so many of each, and none in work.
+// ledgerAgrees compares the rows of the session with the results in its journal: n of each, and
+// none running.
 func (s *scene) ledgerAgrees(n int) {
 	s.t.Helper()
 	rows, err := s.eng.Calls(s.ctx, s.id)
 	told := facts[perdure.ToolCompleted](s)
 	if err != nil || len(rows) != n || len(told) != n {
-		s.t.Fatalf("%d rows, %v, and %d results, want %d; journal:\n%s", len(rows), err, len(told), n, s.story())
+		s.t.Fatalf("%d rows, %v, and %d results, want %d; journal:\n%s", len(rows), err, len(told), n, s.journalText())
 	}
 	byID := map[perdure.CallID]perdure.ToolCompleted{}
 	for _, f := range told {
@@ -74,16 +77,18 @@ func (s *scene) ledgerAgrees(n int) {
 			want = perdure.CallUnknown
 		}
 		if row.State != want || row.Result == nil || row.SettledAt.IsZero() {
-			s.t.Errorf("%s told %s, and its row is %+v", row.Tool, f.Status, row)
+			s.t.Errorf("%s reported %s, and its row is %+v", row.Tool, f.Status, row)
 			continue
 		}
-		if row.Result.Status() != f.Status || row.Result.Error != f.Result.Error || string(row.Result.Result) != string(f.Result.Result) {
-			s.t.Errorf("%s told %+v, and its row has %+v", row.Tool, f.Result, *row.Result)
+		if row.Result.Status() != f.Status || row.Result.Error != f.Result.Error ||
+			string(row.Result.Result) != string(f.Result.Result) {
+			s.t.Errorf("%s reported %+v, and its row has %+v", row.Tool, f.Result, *row.Result)
 		}
 	}
 }
 
-// callsPerStep asks for more calls than a step may have: those beyond are answered, and neither claimed nor run.
+// callsPerStep requests more calls than a step may have: the surplus calls are refused, and neither
+// claimed nor run.
 func callsPerStep(t *testing.T, open Harness) { // TN9
 	const most, over = 64, 2
 	var calls strings.Builder

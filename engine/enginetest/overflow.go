@@ -14,7 +14,7 @@ func overflowLaws() []law {
 		{"OverflowReject", overflowRejects},
 		{"EvictOldest", evictOldest},
 		{"EvictForDetached", evictForDetached},
-		{"SessionCapAcrossLives", capAcrossLives},
+		{"SessionCapAcrossLives", slotsAcrossRestarts},
 		{"CancelAll", cancelAll},
 	}
 }
@@ -64,14 +64,17 @@ func overflowRejects(t *testing.T, open Harness) { // TestOverflowReject: five r
 	}
 }
 
-// evictForDetached pins BG17 for a call that leaves its turn: it leaves, and the oldest goes.
+// evictForDetached pins BG17 for a detached call: it is detached, and the oldest task is canceled.
 func evictForDetached(t *testing.T, open Harness) {
-	s := begin(t, open, Setup{Script: leaving(ask("hold", "{text: a}"), ask("hold_note", "{text: b}")), Evict: true, EvictCap: 1, Detached: 1})
+	s := begin(t, open, Setup{
+		Script: detachingScript(ask("hold", "{text: a}"), ask("hold_note", "{text: b}")), Evict: true, EvictCap: 1, PerSessionDetached: 1,
+	})
 	s.say("go")
 	first, second := s.detach("hold"), s.detach("hold_note")
 	nth(s, 1, func(f perdure.TaskUpdated) bool { return f.Task.State == perdure.TaskCanceled })
 
-	if gone := s.ended(first.ID); gone.State != perdure.TaskCanceled || gone.CancelBy != "system" || gone.CancelWhy != "evicted" {
+	if gone := s.ended(first.ID); gone.State != perdure.TaskCanceled || gone.CancelBy != "system" ||
+		gone.CancelWhy != "evicted" {
 		t.Errorf("the oldest is %+v", gone)
 	}
 	if live := s.onlyTaskOf(second.ID); live.State != perdure.TaskRunning {
@@ -81,7 +84,8 @@ func evictForDetached(t *testing.T, open Harness) {
 	s.rest()
 }
 
-// evictOldest pins BG17 and BG18: the newest is kept, the oldest live one goes, and its record stays.
+// evictOldest pins BG17 and BG18: the newest task stays, the oldest live one is canceled, and its
+// record stays.
 func evictOldest(t *testing.T, open Harness) {
 	for name, c := range map[string]struct{ limit, live int }{"third_of_2": {2, 2}, "33rd_of_32": {0, 32}} {
 		t.Run(name, func(t *testing.T) {
@@ -93,22 +97,26 @@ func evictOldest(t *testing.T, open Harness) {
 			tasks := s.tasks()
 			oldest := slices.MinFunc(tasks, func(a, b perdure.Task) int { return a.CreatedAt.Compare(b.CreatedAt) })
 			live := slices.DeleteFunc(slices.Clone(tasks), func(t perdure.Task) bool { return !t.State.Live() })
-			if len(tasks) != c.live+1 || len(live) != c.live || oldest.State != perdure.TaskCanceled || oldest.CancelBy != "system" || oldest.CancelWhy != "evicted" {
+			if len(tasks) != c.live+1 || len(live) != c.live || oldest.State != perdure.TaskCanceled ||
+				oldest.CancelBy != "system" || oldest.CancelWhy != "evicted" {
 				t.Errorf("%d tasks, %d live; the oldest is %+v", len(tasks), len(live), oldest)
 			}
 			s.Release("bg_hold")
 			s.rest()
 
-			canceled := slices.DeleteFunc(s.tasks(), func(t perdure.Task) bool { return t.State != perdure.TaskCanceled })
-			if len(canceled) != 1 || canceled[0].ID != tasks[0].ID || canceled[0].Delivered != perdure.DeliveredInjected {
+			canceled := slices.DeleteFunc(s.tasks(),
+				func(t perdure.Task) bool { return t.State != perdure.TaskCanceled })
+			if len(canceled) != 1 || canceled[0].ID != tasks[0].ID ||
+				canceled[0].Delivered != perdure.DeliveredInjected {
 				t.Errorf("canceled at the end: %+v", canceled)
 			}
 		})
 	}
 }
 
-// capAcrossLives pins BG16: the places are counted in the store, so that a restart gives nobody a second set of them.
-func capAcrossLives(t *testing.T, open Harness) {
+// slotsAcrossRestarts pins BG16: slots are counted in the store, so a restart does not add a second
+// set of slots.
+func slotsAcrossRestarts(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: spawnMany(4), PerSession: 2})
 	s.say("go")
 	s.Entered(t, "bg_hold", 2)
@@ -145,7 +153,8 @@ func cancelAll(t *testing.T, open Harness) { // 6.3 CancelAll
 		t.Errorf("canceled %d, %v; again %d, %v", n, err, again, againErr)
 	}
 	for _, task := range s.tasks() {
-		if task.State != perdure.TaskCanceled || task.CancelBy != "user" || task.Delivered != perdure.DeliveredInjected {
+		if task.State != perdure.TaskCanceled || task.CancelBy != "user" ||
+			task.Delivered != perdure.DeliveredInjected {
 			t.Errorf("got %+v", task)
 		}
 	}

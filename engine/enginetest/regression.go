@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// regressionLaws are named for what once went wrong elsewhere and must not here.
+// regressionLaws are named after faults of other systems that must not occur here.
 func regressionLaws() []law {
 	return []law{
 		{"CrashInFirstTwoSeconds", crashBeforeBeat},
@@ -25,7 +25,7 @@ func regressionLaws() []law {
 	}
 }
 
-// crashBeforeBeat kills a worker that has never beaten: it is found all the same (TK8, LG19).
+// crashBeforeBeat kills a worker before its first heartbeat: its work is found anyway (TK8, LG19).
 func crashBeforeBeat(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: spawning("bg_hold", "{}"), Beat: time.Hour})
 	s.say("go")
@@ -34,7 +34,7 @@ func crashBeforeBeat(t *testing.T, open Harness) {
 	s.crash()
 	s.Entered(t, "bg_hold", 2)
 	s.Release("bg_hold")
-	after := s.came(perdure.TaskSucceeded)
+	after := s.awaitDelivered(perdure.TaskSucceeded)
 
 	if before.HeartbeatAt.IsZero() || after.ID != before.ID || after.Attempt != 2 || after.Executions != 2 {
 		t.Errorf("before %+v, after %+v", before, after)
@@ -47,7 +47,7 @@ func heartbeatNoEvent(t *testing.T, open Harness) { // TK8, EV7
 	s.Entered(t, "bg_hold", 1)
 	s.turnEnds(1)
 	task := s.onlyTask()
-	for task.LogBytes == 0 && s.ctx.Err() == nil { // from here on nothing happens but beats
+	for task.LogBytes == 0 && s.ctx.Err() == nil { // from here on there are only heartbeats
 		task = s.onlyTask()
 	}
 	events, later := len(s.events()), task
@@ -61,13 +61,15 @@ func heartbeatNoEvent(t *testing.T, open Harness) { // TK8, EV7
 	s.rest()
 
 	if more != 0 || !later.UpdatedAt.Equal(task.UpdatedAt) || later.State != perdure.TaskRunning {
-		t.Errorf("three beats: %d events more; before %+v, after %+v", more, task, later)
+		t.Errorf("three heartbeats: %d more events; before %+v, after %+v", more, task, later)
 	}
 }
 
-// internalHidden pins TL12 in the files of a run, its record and what the model is told.
+// internalHidden pins TL12 for the files of a run, its record, and the text that the model
+// receives.
 func internalHidden(t *testing.T, open Harness) {
-	for file, want := range map[string]string{"output.log": `"chars":0`, "result.json": perdure.GenericToolError, "meta.json": `result_truncated`} {
+	for file, want := range map[string]string{"output.log": `"chars":0`, "result.json": perdure.GenericToolError,
+		"meta.json": `result_truncated`} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			s := begin(t, open, Setup{Script: reporting("bg_break", file)})
@@ -79,16 +81,18 @@ func internalHidden(t *testing.T, open Harness) {
 			}
 			task := s.onlyTask()
 			record, err := json.Marshal(task)
-			if err != nil || task.Summary != perdure.GenericToolError || strings.Contains(string(record), "secret cause") || strings.Contains(s.story(), "secret cause") {
-				t.Errorf("%v, the record is %s; journal:\n%s", err, record, s.story())
+			if err != nil || task.Summary != perdure.GenericToolError ||
+				strings.Contains(string(record), "secret cause") || strings.Contains(s.journalText(), "secret cause") {
+				t.Errorf("%v, the record is %s; journal:\n%s", err, record, s.journalText())
 			}
 		})
 	}
 }
 
-// cancelReportsDead pins RC2 and RC3: requested and signalled is not dead, and work that obeys late is told to be dead late.
+// cancelReportsDead pins RC2 and RC3: requested and signalled is not dead, and work that stops late
+// is reported as dead late.
 func cancelReportsDead(t *testing.T, open Harness) {
-	s := begin(t, open, Setup{Script: spawning("bg_stubborn", "{}"), Grace: patience})
+	s := begin(t, open, Setup{Script: spawning("bg_stubborn", "{}"), Grace: waitLimit})
 	s.say("go")
 	s.Entered(t, "bg_stubborn", 1)
 	s.turnEnds(1)
@@ -97,8 +101,9 @@ func cancelReportsDead(t *testing.T, open Harness) {
 	s.Release("bg_stubborn")
 	s.rest()
 
-	if receipt.RequestedAt.IsZero() || receipt.SignalledAt.IsZero() || !receipt.DeadAt.IsZero() || asked.State != perdure.TaskRunning || early != 0 {
-		t.Errorf("while it works on: %+v, %s, %d receipts", receipt, asked.State, early)
+	if receipt.RequestedAt.IsZero() || receipt.SignalledAt.IsZero() || !receipt.DeadAt.IsZero() ||
+		asked.State != perdure.TaskRunning || early != 0 {
+		t.Errorf("while it continues: %+v, %s, %d receipts", receipt, asked.State, early)
 	}
 	told := facts[perdure.TaskCancelReceipt](s)
 	if len(told) != 1 || told[0].Receipt.DeadAt.Before(asked.CancelRequestedAt) || told[0].Receipt.DidNotStop {
@@ -106,7 +111,7 @@ func cancelReportsDead(t *testing.T, open Harness) {
 	}
 }
 
-// reattachSamePaths pins RC14: what the model was told of a run stays true over a crash.
+// reattachSamePaths pins RC14: what the model has read about a run stays true after a crash.
 func reattachSamePaths(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: spawning("bg_hold", "{}")})
 	s.say("go")
@@ -116,7 +121,7 @@ func reattachSamePaths(t *testing.T, open Harness) {
 	s.crash()
 	s.Entered(t, "bg_hold", 2)
 	s.Release("bg_hold")
-	after := s.came(perdure.TaskSucceeded)
+	after := s.awaitDelivered(perdure.TaskSucceeded)
 
 	var told struct {
 		Run    perdure.RunID  `json:"run_id"`
@@ -128,8 +133,9 @@ func reattachSamePaths(t *testing.T, open Harness) {
 	if err := perdure.DecodeKnownJSON(s.onlyResult("spawn_background").Result.Result, &told); err != nil {
 		t.Fatal(err)
 	}
-	if told.Run != after.Run || told.Task != after.ID || told.Dir != after.ArtifactDir() || told.Log != after.LogPath || told.Result != after.ResultPath {
-		t.Errorf("told %+v, after the crash %+v", told, after)
+	if told.Run != after.Run || told.Task != after.ID || told.Dir != after.ArtifactDir() ||
+		told.Log != after.LogPath || told.Result != after.ResultPath {
+		t.Errorf("before %+v, after the crash %+v", told, after)
 	}
 	if after.DisplayName != before.DisplayName || after.Delivery != before.Delivery || after.Wake != before.Wake {
 		t.Errorf("before %+v, after %+v", before, after)
@@ -146,12 +152,12 @@ func reattachSessionTool(t *testing.T, open Harness) {
 	s.Entered(t, "bg_hold", 2)
 	s.Release("bg_hold")
 
-	if task := s.came(perdure.TaskSucceeded); task.Error != nil || task.Executions != 2 {
+	if task := s.awaitDelivered(perdure.TaskSucceeded); task.Error != nil || task.Executions != 2 {
 		t.Errorf("got %+v", task)
 	}
 }
 
-// streamRetry pins RC9: a stream that is asked for again leaves alone what its turn has started.
+// streamRetry pins RC9: a retry of a model response does not affect what its turn has started.
 func streamRetry(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: `
 rules:
@@ -177,16 +183,18 @@ steps: [{text: x}, {text: it runs, repeat: true}]
 	s.rest()
 
 	if !broke {
-		t.Errorf("no stream broke off; journal:\n%s", s.story())
+		t.Errorf("no stream was cut off; journal:\n%s", s.journalText())
 	}
 	for i, task := range s.tasks() {
-		if live[i].State != perdure.TaskRunning || task.State != perdure.TaskSucceeded || task.Executions != 1 || task.CancelRequested() {
-			t.Errorf("over the retry %s, %+v", live[i].State, task)
+		if live[i].State != perdure.TaskRunning || task.State != perdure.TaskSucceeded || task.Executions != 1 ||
+			task.CancelRequested() {
+			t.Errorf("after the retry %s, %+v", live[i].State, task)
 		}
 	}
 }
 
-// deliveredToAsker pins DL1: of two sessions with the same work, each is told of its own, also over a crash.
+// deliveredToAsker pins DL1: of two sessions with the same work, each receives its own result, also
+// after a crash.
 func deliveredToAsker(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: spawning("bg_hold", "{}")})
 	other, err := s.eng.NewSession(s.ctx, perdure.Agent{})
@@ -204,16 +212,17 @@ func deliveredToAsker(t *testing.T, open Harness) {
 	second.eng = s.eng
 	s.Release("bg_hold")
 
-	first, next := s.came(perdure.TaskSucceeded), second.came(perdure.TaskSucceeded)
-	if !strings.Contains(s.final(), string(first.Run)) || strings.Contains(s.story(), string(next.Run)) {
-		t.Errorf("the first session was told %q", s.final())
+	first, next := s.awaitDelivered(perdure.TaskSucceeded), second.awaitDelivered(perdure.TaskSucceeded)
+	if !strings.Contains(s.final(), string(first.Run)) || strings.Contains(s.journalText(), string(next.Run)) {
+		t.Errorf("the first session received %q", s.final())
 	}
-	if !strings.Contains(second.final(), string(next.Run)) || strings.Contains(second.story(), string(first.Run)) {
-		t.Errorf("the second session was told %q", second.final())
+	if !strings.Contains(second.final(), string(next.Run)) || strings.Contains(second.journalText(), string(first.Run)) {
+		t.Errorf("the second session received %q", second.final())
 	}
 }
 
-// openAfterCompaction pins DL13: what the model is shown names the runs that live, whatever of the transcript is left out.
+// openAfterCompaction pins DL13: after any compaction, the transcript that the model sees names the
+// live runs.
 func openAfterCompaction(t *testing.T, open Harness) {
 	for strategy, c := range map[string]struct{ talk, most int }{"mask": {1, 300}, "drop": {3, 350}} {
 		t.Run(strategy, func(t *testing.T) {
@@ -245,7 +254,7 @@ steps: [{text: x}, {text: I see, repeat: true}]
 				t.Fatalf("compacted %+v", told)
 			}
 			if line := fmt.Sprintf("- %s (%s) bg_hold: running", task.ID, task.Run); !strings.Contains(shown, line) {
-				t.Errorf("the model was shown %q, without %q", shown, line)
+				t.Errorf("the model received %q, without %q", shown, line)
 			}
 			if s.onlyTask().State != perdure.TaskSucceeded {
 				t.Errorf("got %+v", s.onlyTask())

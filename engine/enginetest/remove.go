@@ -26,11 +26,11 @@ func removeLaws() []law {
 func (s *scene) delete() {
 	s.t.Helper()
 	if err := s.eng.DeleteSession(s.ctx, s.id); err != nil {
-		s.t.Fatalf("DeleteSession: %v; journal:\n%s", err, s.story())
+		s.t.Fatalf("DeleteSession: %v; journal:\n%s", err, s.journalText())
 	}
 }
 
-// gone wants nothing to be known of a session.
+// gone checks that a session is unknown.
 func (s *scene) gone(id perdure.SessionID) {
 	s.t.Helper()
 	if _, err := s.eng.Session(s.ctx, id); !errors.Is(err, perdure.NotFound) {
@@ -49,19 +49,20 @@ func (s *scene) gone(id perdure.SessionID) {
 	}
 }
 
-// stays wants a session to be refused and to stay as it is.
+// stays checks that the deletion of a session is refused and that the session stays.
 func (s *scene) stays(kind error) {
 	s.t.Helper()
 	if err := s.eng.DeleteSession(s.ctx, s.id); !errors.Is(err, kind) {
 		s.t.Errorf("DeleteSession: got %v, want %v", err, kind)
 	}
 	if _, err := s.eng.Session(s.ctx, s.id); err != nil {
-		s.t.Errorf("Session: %v, want it to stay", err)
+		s.t.Errorf("Session: %v, want it unchanged", err)
 	}
 }
 
 func deleteEverything(t *testing.T, open Harness) {
-	s := begin(t, open, Setup{Script: leaving(ask("charge", "{text: x}"), ask("spawn_background", "{tool: bg_note, args: {text: y}}"))})
+	s := begin(t, open,
+		Setup{Script: detachingScript(ask("charge", "{text: x}"), ask("spawn_background", "{tool: bg_note, args: {text: y}}"))})
 	other, err := s.eng.NewSession(s.ctx, perdure.Agent{Instructions: "You stay."})
 	if err != nil {
 		t.Fatal(err)
@@ -76,12 +77,12 @@ func deleteEverything(t *testing.T, open Harness) {
 		t.Errorf("again: got %v, want NotFound", err)
 	}
 	if events := s.at(other.ID).events(); len(events) != 1 {
-		t.Errorf("the other session: got %v, want its beginning", events)
+		t.Errorf("the other session: got %v, want its first event", events)
 	}
 }
 
 func deleteForEver(t *testing.T, open Harness) {
-	s := begin(t, open, Setup{Script: leaving(ask("bg_note", "{text: y}"))})
+	s := begin(t, open, Setup{Script: detachingScript(ask("bg_note", "{text: y}"))})
 	s.say("go")
 	s.rest()
 	s.delete()
@@ -113,7 +114,7 @@ func deleteSubagent(t *testing.T, open Harness) {
 }
 
 func deleteInTurn(t *testing.T, open Harness) {
-	s := begin(t, open, Setup{Script: leaving(ask("hold", "{}"))})
+	s := begin(t, open, Setup{Script: detachingScript(ask("hold", "{}"))})
 	s.say("go")
 	s.Entered(t, "hold", 1)
 
@@ -125,7 +126,7 @@ func deleteInTurn(t *testing.T, open Harness) {
 }
 
 func deleteLiveTask(t *testing.T, open Harness) {
-	s := begin(t, open, Setup{Script: leaving(ask("spawn_background", "{tool: bg_hold, args: {}}"))})
+	s := begin(t, open, Setup{Script: detachingScript(ask("spawn_background", "{tool: bg_hold, args: {}}"))})
 	s.say("go")
 	s.Entered(t, "bg_hold", 1)
 	s.turnEnds(1)
@@ -154,9 +155,10 @@ func deleteBusyTree(t *testing.T, open Harness) {
 	s.delete()
 }
 
-// deleteAndImport takes in what was exported before: nothing of the former life is in the way, and it goes on.
+// deleteAndImport imports a session that was exported before its deletion: nothing of the deleted
+// session interferes, and it continues.
 func deleteAndImport(t *testing.T, open Harness) {
-	s := begin(t, open, Setup{Script: leaving(ask("charge", "{text: x}"))})
+	s := begin(t, open, Setup{Script: detachingScript(ask("charge", "{text: x}"))})
 	s.say("go")
 	s.rest()
 	text := s.export()

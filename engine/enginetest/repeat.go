@@ -9,7 +9,7 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// repeatLaws are about the same call again while its outcome is unknown (decision 031).
+// repeatLaws cover a repeated call while the outcome of the first one is unknown (decision 031).
 func repeatLaws() []law {
 	return []law{
 		{"a_host_call_is_not_repeated_while_it_is_unknown", hostRepeats},
@@ -22,10 +22,10 @@ func repeatLaws() []law {
 	}
 }
 
-// unknownHost is a host's call of hold_charge whose outcome is unknown.
+// unknownHost is a host call of hold_charge with an unknown outcome.
 func unknownHost(t *testing.T, open Harness) (*scene, engine.HostCall) {
 	s := begin(t, open, Setup{Script: justDone})
-	made := s.host(engine.CallOrder{Tool: "hold_charge"})
+	made := s.host(engine.HostCallRequest{Tool: "hold_charge"})
 	s.Entered(t, "hold_charge", 1)
 	s.crash()
 	done := s.hostEnded(made.ID)
@@ -35,8 +35,8 @@ func unknownHost(t *testing.T, open Harness) (*scene, engine.HostCall) {
 	return s, done
 }
 
-// resolve gives an operator's word on a task.
-func (s *scene) resolve(id perdure.TaskID, word engine.Word) {
+// resolve records an operator's resolution of a task.
+func (s *scene) resolve(id perdure.TaskID, word engine.Resolution) {
 	s.t.Helper()
 	word.By = "operator"
 	if err := s.eng.ResolveTask(s.ctx, id, word); err != nil {
@@ -44,7 +44,7 @@ func (s *scene) resolve(id perdure.TaskID, word engine.Word) {
 	}
 }
 
-// charged checks how often hold_charge had its effect.
+// charged checks the number of effects of hold_charge.
 func (s *scene) charged(want int) {
 	s.t.Helper()
 	if got := len(s.Effects("hold_charge")); got != want {
@@ -55,14 +55,15 @@ func (s *scene) charged(want int) {
 func hostRepeats(t *testing.T, open Harness) {
 	s, first := unknownHost(t, open)
 
-	again := s.host(engine.CallOrder{Tool: "hold_charge"})
-	if again.ID != first.ID || !again.Joined || again.Result == nil || again.Result.ErrorKind != perdure.ErrorUnknown || again.Task == nil || again.Task.ID != first.Task.ID {
+	again := s.host(engine.HostCallRequest{Tool: "hold_charge"})
+	if again.ID != first.ID || !again.Joined || again.Result == nil ||
+		again.Result.ErrorKind != perdure.ErrorUnknown || again.Task == nil || again.Task.ID != first.Task.ID {
 		t.Errorf("the same call again: got %+v, want %s with its unknown outcome", again, first.ID)
 	}
 	s.charged(1)
 
 	s.Release("hold_charge")
-	for i, o := range []engine.CallOrder{
+	for i, o := range []engine.HostCallRequest{
 		{Tool: "hold_charge", Key: "new"}, {Tool: "hold_charge", Args: json.RawMessage(`{"text":"b"}`)},
 	} {
 		other := s.host(o)
@@ -72,9 +73,10 @@ func hostRepeats(t *testing.T, open Harness) {
 	}
 	s.charged(3)
 
-	s.resolve(first.Task.ID, engine.Word{Answer: perdure.DidNotHappen})
-	if next := s.host(engine.CallOrder{Tool: "hold_charge"}); next.ID == first.ID || s.hostEnded(next.ID).Task.State != perdure.TaskSucceeded {
-		t.Errorf("after the word: got %+v, want a new call", next)
+	s.resolve(first.Task.ID, engine.Resolution{Answer: perdure.ResolveDidNotHappen})
+	if next := s.host(engine.HostCallRequest{Tool: "hold_charge"}); next.ID == first.ID ||
+		s.hostEnded(next.ID).Task.State != perdure.TaskSucceeded {
+		t.Errorf("after the resolution: got %+v, want a new call", next)
 	}
 	s.charged(4)
 }
@@ -82,33 +84,34 @@ func hostRepeats(t *testing.T, open Harness) {
 func hostRepeatsResolved(t *testing.T, open Harness) {
 	s, first := unknownHost(t, open)
 	key := perdure.CallKey{Session: s.id, Call: first.ID}
-	if err := s.eng.ToldCall(s.ctx, key); err != nil {
+	if err := s.eng.AcknowledgeCall(s.ctx, key); err != nil {
 		t.Fatal(err)
 	}
-	s.resolve(first.Task.ID, engine.Word{Answer: perdure.Happened, Result: json.RawMessage(`"yes"`)})
+	s.resolve(first.Task.ID, engine.Resolution{Answer: perdure.ResolveHappened, Result: json.RawMessage(`"yes"`)})
 
-	again := s.host(engine.CallOrder{Tool: "hold_charge"})
+	again := s.host(engine.HostCallRequest{Tool: "hold_charge"})
 	if again.ID != first.ID || !again.Joined || again.Result == nil || string(again.Result.Result) != `"yes"` {
 		t.Errorf("got %+v, want %s as it was resolved", again, first.ID)
 	}
-	if err := s.eng.ToldCall(s.ctx, key); err != nil {
+	if err := s.eng.AcknowledgeCall(s.ctx, key); err != nil {
 		t.Fatal(err)
 	}
 	s.charged(1)
 
 	s.Release("hold_charge")
-	if next := s.host(engine.CallOrder{Tool: "hold_charge"}); next.ID == first.ID || s.hostEnded(next.ID).Task.State != perdure.TaskSucceeded {
-		t.Errorf("once that was told: got %+v, want a new call", next)
+	if next := s.host(engine.HostCallRequest{Tool: "hold_charge"}); next.ID == first.ID ||
+		s.hostEnded(next.ID).Task.State != perdure.TaskSucceeded {
+		t.Errorf("after its acknowledgement: got %+v, want a new call", next)
 	}
 	s.charged(2)
 }
 
 func hostRepeatsRerun(t *testing.T, open Harness) {
 	s, first := unknownHost(t, open)
-	s.resolve(first.Task.ID, engine.Word{Answer: perdure.RunItAgain})
+	s.resolve(first.Task.ID, engine.Resolution{Answer: perdure.ResolveRunAgain})
 	s.Entered(t, "hold_charge", 2)
 
-	again := s.host(engine.CallOrder{Tool: "hold_charge"})
+	again := s.host(engine.HostCallRequest{Tool: "hold_charge"})
 	if again.ID != first.ID || !again.Joined {
 		t.Errorf("got %+v, want %s, which runs again", again, first.ID)
 	}
@@ -120,14 +123,15 @@ func hostRepeatsRerun(t *testing.T, open Harness) {
 	s.charged(2)
 }
 
-// hostRepeatsAtOnce asks again as soon as the next engine is there, before it may have found out what the last one left.
+// hostRepeatsAtOnce repeats the call as soon as the next engine is running, possibly before that
+// engine has recovered the first call.
 func hostRepeatsAtOnce(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: justDone})
-	made := s.host(engine.CallOrder{Tool: "hold_charge"})
+	made := s.host(engine.HostCallRequest{Tool: "hold_charge"})
 	s.Entered(t, "hold_charge", 1)
 	s.crash()
 
-	again := s.host(engine.CallOrder{Tool: "hold_charge"})
+	again := s.host(engine.HostCallRequest{Tool: "hold_charge"})
 
 	if done := s.hostEnded(again.ID); again.ID != made.ID || done.Task.State != perdure.TaskUnknown {
 		t.Errorf("got %+v, want %s, whose outcome is unknown", done.Task, made.ID)
@@ -159,9 +163,11 @@ steps:
 	}
 	for _, id := range []perdure.CallID{"call_again", "call_wrong"} {
 		r := got[id].Result
-		if got[id].Status != perdure.StatusUnknown || !r.NeverStarted || !strings.Contains(r.Error, "perdure call resolve "+string(s.id)+"/call_first") ||
+		if got[id].Status != perdure.StatusUnknown || !r.NeverStarted ||
+			!strings.Contains(r.Error, "perdure call resolve "+string(s.id)+"/call_first") ||
 			!strings.Contains(r.Error, `"perdure_repeats": "call_first"`) {
-			t.Errorf("%s: got %s %q, want the unknown outcome of call_first and how it is resolved", id, got[id].Status, r.Error)
+			t.Errorf("%s: got %s %q, want the unknown outcome of call_first and how it is resolved",
+				id, got[id].Status, r.Error)
 		}
 	}
 	for _, id := range []perdure.CallID{"call_other", "call_meant"} {
@@ -172,10 +178,10 @@ steps:
 	s.charged(3)
 	calls, err := s.eng.Calls(s.ctx, s.id)
 	if err != nil || len(calls) != 3 || calls[2].Key.Call != "call_meant" || string(calls[2].Args) != `{"text":"a"}` {
-		t.Errorf("the ledger has %+v, %v, want three calls, the last one without what is no argument", calls, err)
+		t.Errorf("the ledger has %+v, %v, want three calls, the last one without the non-argument", calls, err)
 	}
 
-	word := engine.Word{Answer: perdure.DidNotHappen, By: "operator"}
+	word := engine.Resolution{Answer: perdure.ResolveDidNotHappen, By: "operator"}
 	if err := s.eng.ResolveCall(s.ctx, perdure.CallKey{Session: s.id, Call: "call_first"}, word); err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +238,8 @@ steps:
 		}
 	}
 	if refused != 1 || len(s.Effects("bg_charge")) != 1 {
-		t.Errorf("%d answers, %d effects, want one of each; journal:\n%s", refused, len(s.Effects("bg_charge")), s.story())
+		t.Errorf("%d answers, %d effects, want one of each; journal:\n%s",
+			refused, len(s.Effects("bg_charge")), s.journalText())
 	}
 
 	s.say(string(task.ID))

@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// leaving is an agent that calls a tool, says something, and speaks again when something came home.
-func leaving(calls ...string) string {
+// detachingScript is an agent that calls a tool, says something, and speaks again after a delivery.
+func detachingScript(calls ...string) string {
 	return `
 rules:
   - when: {last_role: notification}
@@ -23,10 +23,10 @@ steps:
 `
 }
 
-// ask writes a call of a script.
+// ask formats a call for a script.
 func ask(tool, args string) string { return "{name: " + tool + ", args: " + args + "}" }
 
-// nth waits for the nth fact of one type that matches, from 1.
+// nth waits for the nth matching fact of one type; the first is 1.
 func nth[F perdure.Fact](s *scene, n int, match func(F) bool) F {
 	s.t.Helper()
 	var found F
@@ -42,26 +42,26 @@ func nth[F perdure.Fact](s *scene, n int, match func(F) bool) F {
 	return found
 }
 
-// left waits until a call has left its turn.
-func (s *scene) left() perdure.ToolDetached {
+// awaitDetached waits until a call is detached.
+func (s *scene) awaitDetached() perdure.ToolDetached {
 	s.t.Helper()
 	return nth[perdure.ToolDetached](s, 1, nil)
 }
 
-// called waits for the start of a tool's only call, and returns its key.
+// called waits for the start of the only call of a tool, and returns its key.
 func (s *scene) called(tool string) perdure.CallKey {
 	s.t.Helper()
 	f := nth(s, 1, func(f perdure.ToolStarted) bool { return f.Name == tool })
 	return perdure.CallKey{Session: s.id, Call: f.CallID}
 }
 
-// detach lets a tool's only call leave its turn.
+// detach detaches the only call of a tool.
 func (s *scene) detach(tool string) perdure.Task {
 	s.t.Helper()
 	s.Entered(s.t, tool, 1)
 	task, err := s.eng.DetachCall(s.ctx, s.called(tool), "user")
 	if err != nil {
-		s.t.Fatalf("DetachCall: %v; journal:\n%s", err, s.story())
+		s.t.Fatalf("DetachCall: %v; journal:\n%s", err, s.journalText())
 	}
 	return task
 }
@@ -72,13 +72,13 @@ func (s *scene) turnEnds(n int) {
 	nth[perdure.SessionIdled](s, n, nil)
 }
 
-// asked waits for the nth question to a person, and returns the approval.
+// asked waits for the nth approval request, and returns the approval.
 func (s *scene) asked(n int) perdure.Approval {
 	s.t.Helper()
 	return nth[perdure.ApprovalRequested](s, n, nil).Approval
 }
 
-// open returns the approvals that are open.
+// open returns the open approvals.
 func (s *scene) open() []perdure.Approval {
 	s.t.Helper()
 	list, err := s.eng.Approvals(s.ctx, engine.ApprovalFilter{Session: s.id, State: perdure.ApprovalOpen})
@@ -88,13 +88,13 @@ func (s *scene) open() []perdure.Approval {
 	return list
 }
 
-// decide answers an approval.
+// decide decides an approval.
 func (s *scene) decide(id perdure.ApprovalID, v perdure.Verdict) perdure.Approval {
 	s.t.Helper()
 	v.By = "user"
 	a, err := s.eng.DecideApproval(s.ctx, id, v)
 	if err != nil {
-		s.t.Fatalf("DecideApproval: %v; journal:\n%s", err, s.story())
+		s.t.Fatalf("DecideApproval: %v; journal:\n%s", err, s.journalText())
 	}
 	return a
 }
@@ -116,7 +116,7 @@ func (s *scene) ended(id perdure.TaskID) perdure.Task {
 	return f.Task
 }
 
-// question waits for the nth question of tasks, and returns the task.
+// question waits for the nth question of a task, and returns the task.
 func (s *scene) question(n int) perdure.Task {
 	s.t.Helper()
 	f := nth(s, n, func(f perdure.TaskUpdated) bool { return f.Task.State == perdure.TaskAwaitingInput })
@@ -125,7 +125,9 @@ func (s *scene) question(n int) perdure.Task {
 
 // answer answers the question of a task.
 func (s *scene) answer(task perdure.Task, text string) error {
-	_, err := s.eng.SendTask(s.ctx, task.ID, perdure.TaskMessage{Text: text, InReplyTo: task.InputRequest.ID, By: "user"})
+	_, err := s.eng.SendTask(s.ctx, task.ID, perdure.TaskMessage{
+		Text: text, InReplyTo: task.InputRequest.ID, By: "user",
+	})
 	return err
 }
 
@@ -168,7 +170,7 @@ func (s *scene) ledger() []perdure.Call {
 	return calls
 }
 
-// results returns the results in the transcript, in its order, and checks that each call has one (TN16).
+// results returns the results in transcript order, and checks that each call has one (TN16).
 func (s *scene) results() []string {
 	s.t.Helper()
 	var results []string
@@ -186,33 +188,35 @@ func (s *scene) results() []string {
 	}
 	for id, n := range seen {
 		if n != 0 {
-			s.t.Errorf("call %s and its results do not match: %d; journal:\n%s", id, n, s.story())
+			s.t.Errorf("call %s and its results do not match: %d; journal:\n%s", id, n, s.journalText())
 		}
 	}
 	return results
 }
 
-// turns counts the turns that began.
+// turns counts the started turns.
 func (s *scene) turns() int { return len(facts[perdure.TurnStarted](s)) }
 
 // deliveries counts the notifications of ended tasks.
 func (s *scene) deliveries() int { return len(facts[perdure.TaskDelivered](s)) }
 
-// came waits until the one task has ended and everything rests, and checks that it came home once.
-func (s *scene) came(want perdure.TaskState) perdure.Task {
+// awaitDelivered waits until the only task has ended and the session is idle, and checks that the
+// result was delivered once.
+func (s *scene) awaitDelivered(want perdure.TaskState) perdure.Task {
 	s.t.Helper()
 	s.rest()
 	s.results()
 	task := s.onlyTask()
 	if task.State != want || s.deliveries() != 1 || task.Delivered != perdure.DeliveredInjected {
-		s.t.Errorf("the task is %s, delivered %s, %d times; want %s and once; journal:\n%s", task.State, task.Delivered, s.deliveries(), want, s.story())
+		s.t.Errorf("the task is %s, delivered %s, %d times; want %s and once; journal:\n%s",
+			task.State, task.Delivered, s.deliveries(), want, s.journalText())
 	}
 	return task
 }
 
-// placeholder is what a call that left its turn is answered with (LN6). how is the part that says why.
+// placeholder returns the placeholder of a detached call (LN6). how is the part with the reason.
 func placeholder(task perdure.Task, how, message string) string {
-	deadline, _ := json.Marshal(task.DeadlineAt) // a moment of this year
+	deadline, _ := json.Marshal(task.DeadlineAt) // a time of this year
 	return fmt.Sprintf(`{"type":"background","tool":%q,%s,"background_id":%q,"task_id":%q,"message":%q,"deadline_at":%s}`,
 		task.Tool, how, task.ID, task.ID, message, deadline)
 }
@@ -223,5 +227,5 @@ const (
 	textRouted = "Running in the background — use check_background_tool to wait or cancel."
 )
 
-// soon is a soft budget that is over before a law looks.
+// soon is a soft budget that has passed before a law checks.
 const soon = 30 * time.Millisecond

@@ -36,7 +36,7 @@ func (s *scene) hourly() perdure.Schedule {
 	}
 }
 
-// create makes a schedule.
+// create creates a schedule.
 func (s *scene) create(want perdure.Schedule) perdure.Schedule {
 	s.t.Helper()
 	made, err := s.eng.CreateSchedule(s.ctx, want)
@@ -53,7 +53,7 @@ func (s *scene) once() perdure.Schedule {
 	return one
 }
 
-// fires returns the rows of a schedule, the latest first.
+// fires returns the recorded fires of a schedule, latest first.
 func (s *scene) fires(id perdure.ScheduleID) []perdure.Fire {
 	s.t.Helper()
 	fires, err := s.eng.ScheduleFires(s.ctx, id, 0)
@@ -76,7 +76,8 @@ func scheduleFires(t *testing.T, open Harness) { // SC15, SC25
 	s.rest()
 
 	task := s.onlyTask()
-	if fire.Task != task.ID || task.State != perdure.TaskSucceeded || task.Origin != perdure.OriginSchedule || len(s.Effects("bg_note")) != 1 {
+	if fire.Task != task.ID || task.State != perdure.TaskSucceeded || task.Origin != perdure.OriginSchedule ||
+		len(s.Effects("bg_note")) != 1 {
 		t.Errorf("got %+v of %+v, %d effects", task, fire, len(s.Effects("bg_note")))
 	}
 	after, err := s.eng.Schedule(s.ctx, made.ID)
@@ -87,12 +88,12 @@ func scheduleFires(t *testing.T, open Harness) { // SC15, SC25
 		t.Errorf("next: %+v, %v", next, err)
 	}
 	if !strings.HasPrefix(s.final(), "home: ") { // SC27
-		t.Errorf("the run came home as %q", s.final())
+		t.Errorf("the run was delivered as %q", s.final())
 	}
 	s.costs(made.ID, 1)
 }
 
-// costs wants so many questions to the model on the account of a schedule, and those of everybody else on none.
+// costs checks that asked model calls are attributed to a schedule, and all other ones to none.
 func (s *scene) costs(id perdure.ScheduleID, asked int64) {
 	s.t.Helper()
 	report, err := s.eng.Costs(s.ctx, engine.CostQuery{Group: "schedule"})
@@ -101,7 +102,8 @@ func (s *scene) costs(id perdure.ScheduleID, asked int64) {
 		calls[line.Key] += line.ModelCalls
 	}
 	if rest := report.Total.ModelCalls - asked; err != nil || calls[string(id)] != asked || calls["(none)"] != rest {
-		s.t.Errorf("got %v of %d questions, %v; want %d of %s; journal:\n%s", calls, report.Total.ModelCalls, err, asked, id, s.story())
+		s.t.Errorf("got %v of %d questions, %v; want %d of %s; journal:\n%s",
+			calls, report.Total.ModelCalls, err, asked, id, s.journalText())
 	}
 }
 
@@ -117,12 +119,13 @@ func scheduleSpeaks(t *testing.T, open Harness) { // SC14: a message is an input
 	s.rest()
 	s.costs(made.ID, 1)
 
-	if got := nth[perdure.MessageReceived](s, 1, nil); fire.Message != got.Message.ID || got.Message.Text() != "look around" || got.Source != "schedule" || s.final() != "looked" {
+	if got := nth[perdure.MessageReceived](s, 1, nil); fire.Message != got.Message.ID ||
+		got.Message.Text() != "look around" || got.Source != "schedule" || s.final() != "looked" {
 		t.Errorf("got %+v of %+v, answered %q", got, fire, s.final())
 	}
 }
 
-// scheduleSurvives pins SC15: whoever was killed around the fire, there is one.
+// scheduleSurvives pins SC15: a crash around the fire leaves exactly one fire.
 func scheduleSurvives(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: spawning("bg_hold", "{}")})
 	one := s.once()
@@ -134,7 +137,8 @@ func scheduleSurvives(t *testing.T, open Harness) {
 	s.Release("bg_hold")
 	s.rest()
 
-	if task := s.onlyTask(); task.State != perdure.TaskSucceeded || len(s.fires(made.ID)) != 1 || len(facts[perdure.ScheduleFired](s)) != 1 {
+	if task := s.onlyTask(); task.State != perdure.TaskSucceeded || len(s.fires(made.ID)) != 1 ||
+		len(facts[perdure.ScheduleFired](s)) != 1 {
 		t.Errorf("got %+v, fires %+v", task, s.fires(made.ID))
 	}
 }
@@ -145,21 +149,22 @@ func scheduleRefused(t *testing.T, open Harness) { // SC9 to SC11
 		"does not fire in the next":     func(o *perdure.Schedule) { o.Cron = "0 0 31 2 *" },
 		"at least 5m0s must lie":        func(o *perdure.Schedule) { o.Cron = "* * * * *" },
 		"minute, hour":                  func(o *perdure.Schedule) { o.Cron = "0 * *" },
-		"no time zone is called":        func(o *perdure.Schedule) { o.Zone = "Mars/Olympus" },
+		"unknown time zone":             func(o *perdure.Schedule) { o.Zone = "Mars/Olympus" },
 		"exactly one of":                func(o *perdure.Schedule) { o.Cron = "" },
 		"not include both":              func(o *perdure.Schedule) { o.At = time.Now().Add(time.Hour) },
-		"is past":                       func(o *perdure.Schedule) { o.Cron, o.At = "", time.Now().Add(-2*time.Minute) },
+		"is in the past":                func(o *perdure.Schedule) { o.Cron, o.At = "", time.Now().Add(-2*time.Minute) },
 		"Unknown tool: nothing":         func(o *perdure.Schedule) { o.Action.Tool = "nothing" },
 		"does not support background":   func(o *perdure.Schedule) { o.Action.Tool = "note" },
 		"a message or a tool":           func(o *perdure.Schedule) { o.Action = perdure.ScheduleAction{} },
-		"missed \"perhaps\"":            func(o *perdure.Schedule) { o.Missed = "perhaps" },
-		"overlap \"perhaps\"":           func(o *perdure.Schedule) { o.Overlap = "perhaps" },
-		"half of its smallest":          func(o *perdure.Schedule) { o.Jitter = 31 * time.Minute },
+		"missed is \"perhaps\"":         func(o *perdure.Schedule) { o.Missed = "perhaps" },
+		"overlap is \"perhaps\"":        func(o *perdure.Schedule) { o.Overlap = "perhaps" },
+		"half of its shortest":          func(o *perdure.Schedule) { o.Jitter = 31 * time.Minute },
 		"Invalid arguments for bg_note": func(o *perdure.Schedule) { o.Action.Args = json.RawMessage(`{"no":1}`) },
 	} {
 		order := s.hourly()
 		spoil(&order)
-		if _, err := s.eng.CreateSchedule(s.ctx, order); !errors.Is(err, perdure.Invalid) || !strings.Contains(err.Error(), words) {
+		if _, err := s.eng.CreateSchedule(s.ctx, order); !errors.Is(err, perdure.Invalid) ||
+			!strings.Contains(err.Error(), words) {
 			t.Errorf("got %v, want Invalid and %q", err, words)
 		}
 	}
@@ -169,7 +174,8 @@ func scheduleRefused(t *testing.T, open Harness) { // SC9 to SC11
 	_, unknown := s.eng.Schedule(s.ctx, "sched_0123456789abcdef0123456789abcdef")
 	_, act := s.eng.TriggerSchedule(s.ctx, "sched_0123456789abcdef0123456789abcdef", "user")
 	all, listed := s.eng.Schedules(s.ctx, "")
-	if !errors.Is(err, perdure.NotFound) || !errors.Is(unknown, perdure.NotFound) || !errors.Is(act, perdure.NotFound) || listed != nil || len(all) != 0 {
+	if !errors.Is(err, perdure.NotFound) || !errors.Is(unknown, perdure.NotFound) ||
+		!errors.Is(act, perdure.NotFound) || listed != nil || len(all) != 0 {
 		t.Errorf("got %v, %v, %v; %d schedules", err, unknown, act, len(all))
 	}
 }
@@ -182,7 +188,8 @@ func scheduleSame(t *testing.T, open Harness) { // N3
 	order.Title = "Another"
 	_, err := s.eng.CreateSchedule(s.ctx, order)
 	all, listed := s.eng.Schedules(s.ctx, s.id)
-	if first.ID != order.ID || again.ID != first.ID || !errors.Is(err, perdure.Conflict) || listed != nil || len(all) != 1 {
+	if first.ID != order.ID || again.ID != first.ID || !errors.Is(err, perdure.Conflict) || listed != nil ||
+		len(all) != 1 {
 		t.Errorf("got %s and %s, %v; %d schedules", first.ID, again.ID, err, len(all))
 	}
 }
@@ -194,7 +201,8 @@ func scheduleCap(t *testing.T, open Harness) { // SC19
 		last = s.create(s.hourly())
 	}
 	const words = "Maximum 5 active schedules per session. Cancel an existing schedule first."
-	if _, err := s.eng.CreateSchedule(s.ctx, s.hourly()); !errors.Is(err, perdure.Limit) || !strings.Contains(err.Error(), words) {
+	if _, err := s.eng.CreateSchedule(s.ctx, s.hourly()); !errors.Is(err, perdure.Limit) ||
+		!strings.Contains(err.Error(), words) {
 		t.Errorf("got %v, want %q", err, words)
 	}
 	if _, err := s.eng.PauseSchedule(s.ctx, last.ID, "user", ""); err != nil { // only enabled ones count
@@ -202,7 +210,7 @@ func scheduleCap(t *testing.T, open Harness) { // SC19
 	}
 	s.create(s.hourly())
 	if _, err := s.eng.ResumeSchedule(s.ctx, last.ID, "user"); !errors.Is(err, perdure.Limit) {
-		t.Errorf("resumed over the cap: %v", err)
+		t.Errorf("resumed over the limit: %v", err)
 	}
 }
 
@@ -223,17 +231,19 @@ func schedulePauses(t *testing.T, open Harness) { // SC22
 	}
 }
 
-// scheduleByHand pins SC22: a trigger leaves what comes next, and a backfill fires what did not.
+// scheduleByHand pins SC22: a trigger does not change the next fire, and a backfill fires what did
+// not fire.
 func scheduleByHand(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: spawning("bg_note", "{}")})
 	made := s.create(s.hourly())
 	fire, err := s.eng.TriggerSchedule(s.ctx, made.ID, "user")
 	after, shown := s.eng.Schedule(s.ctx, made.ID)
-	if err != nil || shown != nil || fire.Outcome != perdure.Fired || fire.Task == "" || !fire.ByHand("user") || !after.NextAt.Equal(made.NextAt) {
+	if err != nil || shown != nil || fire.Outcome != perdure.Fired || fire.Task == "" || !fire.ByHand("user") ||
+		!after.NextAt.Equal(made.NextAt) {
 		t.Errorf("triggered %+v, %v; then %+v, %v", fire, err, after, shown)
 	}
 	to := made.NextAt.Add(-time.Hour)
-	stretch := engine.Stretch{From: to.Add(-2 * time.Hour), To: to, DryRun: true, By: "user"}
+	stretch := engine.TimeRange{From: to.Add(-2 * time.Hour), To: to, DryRun: true, By: "user"}
 	dry, err := s.eng.Backfill(s.ctx, made.ID, stretch)
 	if err != nil || len(dry) != 3 || len(s.fires(made.ID)) != 1 {
 		t.Errorf("a dry run made %d, %v; %d fires", len(dry), err, len(s.fires(made.ID)))
@@ -246,7 +256,7 @@ func scheduleByHand(t *testing.T, open Harness) {
 	}
 	stretch.To = time.Now().Add(time.Hour)
 	if _, err := s.eng.Backfill(s.ctx, made.ID, stretch); !errors.Is(err, perdure.Invalid) {
-		t.Errorf("a stretch of the future: %v", err)
+		t.Errorf("a future time range: %v", err)
 	}
 	s.rest()
 	if len(s.Effects("bg_note")) != 4 {
@@ -261,12 +271,13 @@ func scheduleDeleted(t *testing.T, open Harness) {
 	_, gone := s.eng.Schedule(s.ctx, made.ID)
 	_, fires := s.eng.ScheduleFires(s.ctx, made.ID, 0)
 	twice := s.eng.DeleteSchedule(s.ctx, made.ID, "user")
-	if err != nil || !errors.Is(gone, perdure.NotFound) || !errors.Is(fires, perdure.NotFound) || !errors.Is(twice, perdure.NotFound) {
+	if err != nil || !errors.Is(gone, perdure.NotFound) || !errors.Is(fires, perdure.NotFound) ||
+		!errors.Is(twice, perdure.NotFound) {
 		t.Errorf("got %v, then %v, %v, %v", err, gone, fires, twice)
 	}
 }
 
-// watching is an agent that asks for a monitor.
+// watching is an agent that requests a monitor.
 const watching = `
 rules:
   - when: {last_role: notification}
@@ -283,17 +294,20 @@ func spawnMonitor(t *testing.T, open Harness) {
 	s.turnEnds(1)
 	var reply map[string]any
 	if err := perdure.DecodeJSON(s.onlyResult("spawn_background").Result.Result, &reply); err != nil {
-		t.Fatalf("%v; journal:\n%s", err, s.story())
+		t.Fatalf("%v; journal:\n%s", err, s.journalText())
 	}
 	all, err := s.eng.Schedules(s.ctx, s.id)
 	if err != nil || len(all) != 1 {
-		t.Fatalf("%d schedules, %v; journal:\n%s", len(all), err, s.story())
+		t.Fatalf("%d schedules, %v; journal:\n%s", len(all), err, s.journalText())
 	}
 	made, monitor := all[0], s.onlyTask()
-	if reply["created"] != true || reply["status"] != "scheduled" || reply["schedule_id"] != string(made.ID) || reply["task_id"] != string(monitor.ID) || reply["cron_expression"] != "*/10 * * * *" || reply["timezone"] != "America/Chicago" || reply["scheduled_at"] != nil {
+	if reply["created"] != true || reply["status"] != "scheduled" || reply["schedule_id"] != string(made.ID) ||
+		reply["task_id"] != string(monitor.ID) || reply["cron_expression"] != "*/10 * * * *" ||
+		reply["timezone"] != "America/Chicago" || reply["scheduled_at"] != nil {
 		t.Errorf("got %v", reply)
 	}
-	if monitor.Kind != perdure.KindMonitor || monitor.State != perdure.TaskRunning || monitor.Spec.Schedule != made.ID || made.Monitor != monitor.ID {
+	if monitor.Kind != perdure.KindMonitor || monitor.State != perdure.TaskRunning ||
+		monitor.Spec.Schedule != made.ID || made.Monitor != monitor.ID {
 		t.Errorf("got monitor %+v of %+v", monitor, made)
 	}
 	fire, err := s.eng.TriggerSchedule(s.ctx, made.ID, "user")
@@ -301,7 +315,8 @@ func spawnMonitor(t *testing.T, open Harness) {
 		t.Fatal(err)
 	}
 	run, err := s.eng.WaitTask(s.ctx, fire.Task)
-	if err != nil || run.Parent != monitor.ID || run.Origin != perdure.OriginSchedule || len(s.Effects("bg_note")) != 1 {
+	if err != nil || run.Parent != monitor.ID || run.Origin != perdure.OriginSchedule ||
+		len(s.Effects("bg_note")) != 1 {
 		t.Errorf("got run %+v, %v", run, err)
 	}
 	if _, err := s.eng.CancelTask(s.ctx, monitor.ID, "user", "enough"); err != nil {
@@ -313,7 +328,7 @@ func spawnMonitor(t *testing.T, open Harness) {
 	s.rest()
 }
 
-// monitorReplayed pins BG4: the call that asks is taken up again and finds its own schedule.
+// monitorReplayed pins BG4: the call that requests a monitor runs again and finds its own schedule.
 func monitorReplayed(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: `
 rules:
@@ -329,11 +344,11 @@ steps: [{text: x}, {text: it watches, repeat: true}]
 	s.turnEnds(1)
 	all, err := s.eng.Schedules(s.ctx, s.id)
 	if err != nil || len(all) != 1 || len(facts[perdure.ScheduleCreated](s)) != 1 || all[0].Monitor != s.onlyTask().ID {
-		t.Errorf("%d schedules, %v; journal:\n%s", len(all), err, s.story())
+		t.Errorf("%d schedules, %v; journal:\n%s", len(all), err, s.journalText())
 	}
 }
 
-// scheduleTools pins that a session which chose the capability makes, lists and cancels schedules.
+// scheduleTools pins that a session with the capability creates, lists and cancels schedules.
 func scheduleTools(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: `
 rules:
@@ -348,10 +363,12 @@ steps: [{text: done, repeat: true}]
 	s.say("go")
 	s.rest()
 	all, err := s.eng.Schedules(s.ctx, s.id)
-	if err != nil || len(all) != 1 || all[0].Enabled || all[0].Action.Message != "Write the report." || all[0].Zone != "Europe/Berlin" {
-		t.Fatalf("got %+v, %v; journal:\n%s", all, err, s.story())
+	if err != nil || len(all) != 1 || all[0].Enabled || all[0].Action.Message != "Write the report." ||
+		all[0].Zone != "Europe/Berlin" {
+		t.Fatalf("got %+v, %v; journal:\n%s", all, err, s.journalText())
 	}
-	if canceled := facts[perdure.ScheduleCanceled](s); len(canceled) != 1 || canceled[0].By != "agent" || canceled[0].Why != "enough" || s.final() != "done" {
-		t.Errorf("got %+v; journal:\n%s", canceled, s.story())
+	if canceled := facts[perdure.ScheduleCanceled](s); len(canceled) != 1 || canceled[0].By != "agent" ||
+		canceled[0].Why != "enough" || s.final() != "done" {
+		t.Errorf("got %+v; journal:\n%s", canceled, s.journalText())
 	}
 }

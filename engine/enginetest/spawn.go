@@ -12,7 +12,8 @@ import (
 func spawnMany(n int) string {
 	var calls []string
 	for i := range n {
-		calls = append(calls, fmt.Sprintf("{name: spawn_background, args: {tool: bg_hold, title: Work %d, args: {}}}", i+1))
+		calls = append(calls, fmt.Sprintf("{name: spawn_background, args: {tool: bg_hold, title: Work %d, args: {}}}",
+			i+1))
 	}
 	return `
 rules:
@@ -54,7 +55,7 @@ func queuedSurvive(t *testing.T, open Harness) { // RC13 row 4
 	}
 }
 
-// replayedSpawn pins TK1 and BG4: the call that spawns is taken up again and finds its own run.
+// replayedSpawn pins TK1 and BG4: a spawning call runs again and finds its own run.
 func replayedSpawn(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: `
 rules:
@@ -99,7 +100,8 @@ func refusesTargets(t *testing.T, open Harness) { // 8.1 rows 9, 10, 11, 13
 	}
 }
 
-// backgroundOff pins TL33: an agent that keeps the background out is not shown the set and cannot call it.
+// backgroundOff pins TL33: an agent with DisableBackground neither sees nor can call the background
+// tools.
 func backgroundOff(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: oneTool("spawn_background", "{tool: stream, args: {}}")})
 	session, err := s.eng.NewSession(s.ctx, perdure.Agent{DisableBackground: true})

@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// storageLaws pins what callers do with what a session keeps.
+// storageLaws cover the access of callers to the data of sessions.
 func storageLaws() []law {
 	return []law{
 		{"files_are_written_read_moved_and_removed", filesKept},
@@ -25,16 +25,16 @@ func storageLaws() []law {
 		{"what_stands_beside_a_session_is_shown_and_released", resourcesReleased},
 		{"a_session_is_renamed", sessionRetitled},
 		{"a_session_has_labels", sessionLabeled},
-		{"a_session_is_told_alike_with_its_agent", sessionTold},
+		{"a_session_is_told_alike_with_its_agent", sessionDescribed},
 		{"a_session_tells_how_far_its_turn_is", sessionTurn},
 		{"many_tasks_are_canceled_at_once", tasksCanceledAtOnce},
-		{"deeds_are_told", deedsTold},
+		{"deeds_are_told", auditListed},
 	}
 }
 
 const still = "steps: [{text: hello, repeat: true}]"
 
-// write writes a file that must be taken.
+// write writes a file and expects success.
 func (s *scene) write(w engine.FileWrite) engine.File {
 	s.t.Helper()
 	w.By = "user"
@@ -47,7 +47,8 @@ func (s *scene) write(w engine.FileWrite) engine.File {
 
 func filesKept(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: still})
-	if f := s.write(engine.FileWrite{Path: "/a b/ü%2F?.txt", Content: []byte("\x00one")}); f.Path != "/a b/ü%2F?.txt" || f.SizeBytes != 4 {
+	if f := s.write(engine.FileWrite{Path: "/a b/ü%2F?.txt",
+		Content: []byte("\x00one")}); f.Path != "/a b/ü%2F?.txt" || f.SizeBytes != 4 {
 		t.Errorf("got %+v", f)
 	}
 	s.write(engine.FileWrite{Path: "/a b/empty"})
@@ -77,7 +78,8 @@ func filesKept(t *testing.T, open Harness) {
 	if err := remove(engine.FileRemoval{Path: "/c"}); !errors.Is(err, perdure.Conflict) {
 		t.Errorf("a full directory: %v", err)
 	}
-	if err := errors.Join(remove(engine.FileRemoval{Path: "/c/empty"}), remove(engine.FileRemoval{Path: "/c", Recursive: true})); err != nil {
+	if err := errors.Join(remove(engine.FileRemoval{Path: "/c/empty"}),
+		remove(engine.FileRemoval{Path: "/c", Recursive: true})); err != nil {
 		t.Error(err)
 	}
 	if err := remove(engine.FileRemoval{Path: "/c"}); !errors.Is(err, perdure.NotFound) {
@@ -90,7 +92,7 @@ func filesKept(t *testing.T, open Harness) {
 		}
 	}
 	if told != 6 { // two writes, a move as two, two removals
-		t.Errorf("%d events; journal:\n%s", told, s.story())
+		t.Errorf("%d events; journal:\n%s", told, s.journalText())
 	}
 }
 
@@ -109,7 +111,8 @@ func filesCompared(t *testing.T, open Harness) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := s.eng.RemoveFile(s.ctx, s.id, engine.FileRemoval{Path: "/a", If: &other, By: "user"}); !errors.Is(err, perdure.Conflict) {
+	if err := s.eng.RemoveFile(s.ctx, s.id, engine.FileRemoval{Path: "/a", If: &other, By: "user"}); !errors.Is(err,
+		perdure.Conflict) {
 		t.Errorf("got %v", err)
 	}
 	s.write(engine.FileWrite{Path: "/a", Content: other, If: &old})
@@ -129,7 +132,8 @@ func filesRefused(t *testing.T, open Harness) {
 	for i, c := range []struct {
 		err  error
 		kind perdure.Kind
-	}{{bad, perdure.Invalid}, {runtime, perdure.Conflict}, {relative, perdure.Invalid}, {missing, perdure.NotFound}, {none, perdure.NotFound}, {unknown, perdure.NotFound}} {
+	}{{bad, perdure.Invalid}, {runtime, perdure.Conflict}, {relative, perdure.Invalid}, {missing, perdure.NotFound},
+		{none, perdure.NotFound}, {unknown, perdure.NotFound}} {
 		if !errors.Is(c.err, c.kind) {
 			t.Errorf("%d: got %v, want %s", i, c.err, c.kind)
 		}
@@ -139,7 +143,8 @@ func filesRefused(t *testing.T, open Harness) {
 func valuesKept(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: still})
 	for _, key := range []string{"b/1", "a", "..", "b 2", "ü?"} {
-		if v, err := s.eng.SetValue(s.ctx, s.id, engine.ValueWrite{Key: key, Text: "of " + key}); err != nil || v.Key != key || v.Version != 1 {
+		if v, err := s.eng.SetValue(s.ctx, s.id, engine.ValueWrite{Key: key, Text: "of " + key}); err != nil ||
+			v.Key != key || v.Version != 1 {
 			t.Errorf("%q: got %+v, %v", key, v, err)
 		}
 		if v, err := s.eng.Value(s.ctx, s.id, key); err != nil || v.Text != "of "+key {
@@ -156,7 +161,8 @@ func valuesKept(t *testing.T, open Harness) {
 	_, gone := s.eng.Value(s.ctx, s.id, "..")
 	_, unknown := s.eng.Values(s.ctx, "session_00000000000000000000000000000000", "")
 	_, empty := s.eng.SetValue(s.ctx, s.id, engine.ValueWrite{Text: "a"})
-	if twice := s.eng.RemoveValue(s.ctx, s.id, "..", nil); !errors.Is(gone, perdure.NotFound) || !errors.Is(twice, perdure.NotFound) ||
+	if twice := s.eng.RemoveValue(s.ctx, s.id, "..", nil); !errors.Is(gone, perdure.NotFound) ||
+		!errors.Is(twice, perdure.NotFound) ||
 		!errors.Is(unknown, perdure.NotFound) || !errors.Is(empty, perdure.Invalid) {
 		t.Errorf("got %v, %v, %v, %v", gone, twice, unknown, empty)
 	}
@@ -184,7 +190,7 @@ func valuesCompared(t *testing.T, open Harness) {
 	if err := s.eng.RemoveValue(s.ctx, s.id, "k", &one.ValueStat); !errors.Is(err, perdure.Conflict) {
 		t.Errorf("old: %v", err)
 	}
-	// What was removed and set anew is another value, whatever its version.
+	// A value that was removed and set again is another value, whatever its version.
 	if err := s.eng.RemoveValue(s.ctx, s.id, "k", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +201,7 @@ func valuesCompared(t *testing.T, open Harness) {
 		t.Fatal(err)
 	}
 	if _, err := set(engine.ValueWrite{Text: "x", If: &one.ValueStat}); !errors.Is(err, perdure.Conflict) {
-		t.Errorf("anew: %v", err)
+		t.Errorf("set again: %v", err)
 	}
 }
 
@@ -222,7 +228,8 @@ func sessionRetitled(t *testing.T, open Harness) {
 	if err != nil || named.Title != "new" || named.LastSeq != before.LastSeq+1 {
 		t.Errorf("got %+v, %v", named, err)
 	}
-	if same, err := s.eng.ChangeSession(s.ctx, s.id, engine.SessionChange{Title: &title, By: "user"}); err != nil || same.LastSeq != named.LastSeq {
+	if same, err := s.eng.ChangeSession(s.ctx, s.id, engine.SessionChange{Title: &title, By: "user"}); err != nil ||
+		same.LastSeq != named.LastSeq {
 		t.Errorf("the same again: %+v, %v", same, err)
 	}
 	_, old := s.eng.ChangeSession(s.ctx, s.id, engine.SessionChange{Title: &other, If: before.LastSeq, By: "user"})
@@ -238,8 +245,9 @@ func sessionRetitled(t *testing.T, open Harness) {
 	}
 }
 
-// sessionTold wants a session to be told alike by each who tells of it, with the agent that it began with.
-func sessionTold(t *testing.T, open Harness) {
+// sessionDescribed checks that every method describes a session in the same way, with the agent
+// that it was created with.
+func sessionDescribed(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: still, Agent: perdure.Agent{Name: "builder", Model: "scripted"}})
 	s.say("hi")
 	s.rest()
@@ -256,7 +264,7 @@ func sessionTold(t *testing.T, open Harness) {
 	}
 	now, err := s.eng.Session(s.ctx, s.id)
 	if diff := cmp.Diff(now, changed); err != nil || diff != "" {
-		t.Errorf("%v, and what a change tells is not what is read (-read +told):\n%s", err, diff)
+		t.Errorf("%v, and the result of a change differs from the session read (-read +returned):\n%s", err, diff)
 	}
 	list, err := s.eng.Sessions(s.ctx, 0)
 	if err != nil || len(list) != 2 {
@@ -269,7 +277,7 @@ func sessionTold(t *testing.T, open Harness) {
 	}
 }
 
-// sessionTurn looks at a session at rest, in the middle of a turn, and at rest again.
+// sessionTurn checks an idle session, a session during a turn, and the idle session again.
 func sessionTurn(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: twoCalls})
 	tells := func() *engine.SessionTurn {
@@ -286,7 +294,8 @@ func sessionTurn(t *testing.T, open Harness) {
 	s.Entered(t, "hold_note", 1)
 	started := s.until("turn.started", func(e perdure.Event) bool { _, ok := e.Fact.(perdure.TurnStarted); return ok })
 	turn := tells()
-	if turn == nil || turn.ID != started.Turn || turn.Cause != perdure.CauseMessage || turn.Phase != perdure.PhaseActing || turn.Step != 1 ||
+	if turn == nil || turn.ID != started.Turn || turn.Cause != perdure.CauseMessage ||
+		turn.Phase != perdure.PhaseActing || turn.Step != 1 ||
 		turn.Usage == (perdure.Usage{}) || !turn.StartedAt.Equal(started.At) {
 		t.Errorf("in the middle it is %+v, and began with %+v", turn, started)
 	}
@@ -302,7 +311,9 @@ func sessionTurn(t *testing.T, open Harness) {
 }
 
 func sessionLabeled(t *testing.T, open Harness) {
-	setup := Setup{Script: still, Agent: perdure.Agent{Title: "t", Labels: perdure.Labels{"env": "test", "draft": "yes"}}}
+	setup := Setup{
+		Script: still, Agent: perdure.Agent{Title: "t", Labels: perdure.Labels{"env": "test", "draft": "yes"}},
+	}
 	s := begin(t, open, setup)
 	prod, team := "prod", ""
 	find := func(eng engine.Engine, terms ...perdure.LabelTerm) (ids []perdure.SessionID) {
@@ -316,7 +327,9 @@ func sessionLabeled(t *testing.T, open Harness) {
 		return ids
 	}
 	want := perdure.Labels{"env": "prod", "team": ""}
-	c := engine.SessionChange{Labels: perdure.LabelChanges{"env": &prod, "team": &team, "draft": nil, "gone": nil}, By: "user"}
+	c := engine.SessionChange{
+		Labels: perdure.LabelChanges{"env": &prod, "team": &team, "draft": nil, "gone": nil}, By: "user",
+	}
 	changed, err := s.eng.ChangeSession(s.ctx, s.id, c)
 	if err != nil || !maps.Equal(changed.Labels, want) || changed.Title != "t" {
 		t.Errorf("got %+v, %v", changed, err)
@@ -324,13 +337,17 @@ func sessionLabeled(t *testing.T, open Harness) {
 	if again, err := s.eng.ChangeSession(s.ctx, s.id, c); err != nil || again.LastSeq != changed.LastSeq {
 		t.Errorf("the same again: %+v, %v", again, err)
 	}
-	_, wrong := s.eng.ChangeSession(s.ctx, s.id, engine.SessionChange{Labels: perdure.LabelChanges{"Env": &prod}, By: "user"})
+	_, wrong := s.eng.ChangeSession(s.ctx, s.id, engine.SessionChange{
+		Labels: perdure.LabelChanges{"Env": &prod}, By: "user",
+	})
 	_, noTerm := s.eng.SessionsWhere(s.ctx, engine.SessionFilter{Labels: perdure.LabelFilter{"Env"}})
 	if !errors.Is(wrong, perdure.Invalid) || !errors.Is(noTerm, perdure.Invalid) {
 		t.Errorf("got %v, %v", wrong, noTerm)
 	}
 	for status, n := range map[perdure.SessionStatus]int{changed.Status: 1, perdure.SessionPaused: 0} {
-		found, err := s.eng.SessionsWhere(s.ctx, engine.SessionFilter{Status: status, Labels: perdure.LabelFilter{"env=prod"}})
+		found, err := s.eng.SessionsWhere(s.ctx, engine.SessionFilter{
+			Status: status, Labels: perdure.LabelFilter{"env=prod"},
+		})
 		if err != nil || len(found) != n {
 			t.Errorf("%s: got %+v, %v, want %d", status, found, err, n)
 		}
@@ -352,10 +369,11 @@ func sessionLabeled(t *testing.T, open Harness) {
 		t.Errorf("imported it is %+v", got)
 	}
 	if again := there.export(); !bytes.Equal(again, s.export()) {
-		t.Error("exported again it is another")
+		t.Error("a second export differs")
 	}
 	for _, eng := range []engine.Engine{s.eng, there.eng} {
-		if a, b, none := find(eng, "env=prod", "team"), find(eng, "team="), find(eng, "draft"); !slices.Contains(a, s.id) || !slices.Contains(b, s.id) || none != nil {
+		if a, b, none := find(eng, "env=prod", "team"), find(eng, "team="), find(eng, "draft"); !slices.Contains(a,
+			s.id) || !slices.Contains(b, s.id) || none != nil {
 			t.Errorf("found %v, %v, %v", a, b, none)
 		}
 	}
@@ -367,10 +385,12 @@ func tasksCanceledAtOnce(t *testing.T, open Harness) {
 	s.Entered(t, "bg_hold", 1)
 	f := engine.TaskFilter{Session: s.id, Tool: "bg_hold"}
 	dry, err := s.eng.CancelWhere(s.ctx, engine.BulkCancel{Filter: f, DryRun: true, By: "user"})
-	if err != nil || dry.State != engine.BulkDone || dry.Matched != 1 || dry.Done != 0 || len(dry.Tasks) != 1 || s.onlyTask().CancelRequested() {
+	if err != nil || dry.State != engine.BulkDone || dry.Matched != 1 || dry.Done != 0 || len(dry.Tasks) != 1 ||
+		s.onlyTask().CancelRequested() {
 		t.Errorf("got %+v, %v", dry, err)
 	}
-	if none, err := s.eng.CancelWhere(s.ctx, engine.BulkCancel{Filter: engine.TaskFilter{Tool: "note"}, By: "user"}); err != nil || none.Matched != 0 {
+	if none, err := s.eng.CancelWhere(s.ctx,
+		engine.BulkCancel{Filter: engine.TaskFilter{Tool: "note"}, By: "user"}); err != nil || none.Matched != 0 {
 		t.Errorf("got %+v, %v", none, err)
 	}
 	bulk, err := s.eng.CancelWhere(s.ctx, engine.BulkCancel{Filter: f, By: "user", Why: "enough"})
@@ -386,7 +406,8 @@ func tasksCanceledAtOnce(t *testing.T, open Harness) {
 		t.Errorf("got %+v, %v", again, err)
 	}
 	other := engine.TaskFilter{Session: s.id, Tool: "note"}
-	if got, err := s.eng.CancelWhere(s.ctx, engine.BulkCancel{ID: bulk.ID, Filter: other, By: "user"}); !errors.Is(err, perdure.Conflict) {
+	if got, err := s.eng.CancelWhere(s.ctx,
+		engine.BulkCancel{ID: bulk.ID, Filter: other, By: "user"}); !errors.Is(err, perdure.Conflict) {
 		t.Errorf("the id of another bulk: got %+v, %v", got, err)
 	}
 	if _, err := s.eng.Bulk(s.ctx, "bulk_00000000000000000000000000000000"); !errors.Is(err, perdure.NotFound) {
@@ -404,8 +425,9 @@ steps: [{calls: [{name: stand, args: {}}]}]
 	s.say("go")
 	s.rest()
 	all, err := s.eng.Resources(s.ctx, s.id)
-	if err != nil || len(all) != 2 || all[0].ID != "box/1 ü?" || all[0].Name != "a box" || all[0].Lease != "" || all[1].Lease != perdure.LeaseActive || all[1].ExpiresAt.IsZero() {
-		t.Fatalf("got %+v, %v; journal:\n%s", all, err, s.story())
+	if err != nil || len(all) != 2 || all[0].ID != "box/1 ü?" || all[0].Name != "a box" || all[0].Lease != "" ||
+		all[1].Lease != perdure.LeaseActive || all[1].ExpiresAt.IsZero() {
+		t.Fatalf("got %+v, %v; journal:\n%s", all, err, s.journalText())
 	}
 	for _, r := range all {
 		one, err := s.eng.Resource(s.ctx, s.id, r.ID)
@@ -413,7 +435,8 @@ steps: [{calls: [{name: stand, args: {}}]}]
 			t.Errorf("got %+v, %v", one, err)
 		}
 		for range 2 {
-			if one, err = s.eng.ReleaseResource(s.ctx, s.id, r.ID, "user"); err != nil || one.Status != perdure.ResourceReleased {
+			if one, err = s.eng.ReleaseResource(s.ctx, s.id, r.ID, "user"); err != nil ||
+				one.Status != perdure.ResourceReleased {
 				t.Errorf("got %+v, %v", one, err)
 			}
 		}
@@ -431,11 +454,12 @@ steps: [{calls: [{name: stand, args: {}}]}]
 	}
 	told := 0
 	for _, e := range s.events() {
-		if u, ok := e.Fact.(perdure.ResourceUpdated); ok && u.Entry.Status == perdure.ResourceReleased && e.Actor == "user" {
+		if u, ok := e.Fact.(perdure.ResourceUpdated); ok && u.Entry.Status == perdure.ResourceReleased &&
+			e.Actor == "user" {
 			told++
 		}
 	}
 	if told != 2 {
-		t.Errorf("%d were told; journal:\n%s", told, s.story())
+		t.Errorf("%d were reported; journal:\n%s", told, s.journalText())
 	}
 }

@@ -11,21 +11,21 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// drawer is an answer that takes its time, and its script, which begins with more.
+// slowText is a slow model response; its script starts with more.
 const (
-	drawer = "It is in the second drawer of the desk by the window."
-	slowly = "    chunk: 4\n    pace: 100ms\n"
+	slowText = "It is in the second drawer of the desk by the window."
+	slowly   = "    chunk: 4\n    pace: 100ms\n"
 )
 
-// breaking is an agent whose answer breaks off at the first attempt.
+// breaking is an agent whose first model response is cut off.
 func breaking(more string) string {
 	return more + `
 rules:
   - when: {attempt: 1, step: 0}
-    text: ` + drawer + `
+    text: ` + slowText + `
     error: {code: provider_unavailable, retry_after: 1ms, after_bytes: 16}
 steps:
-  - text: ` + drawer + `
+  - text: ` + slowText + `
   - text: As I said.
     repeat: true
 `
@@ -53,7 +53,7 @@ func streamLaws() []law {
 	}
 }
 
-// said writes down what the agent and the runtime said.
+// said formats the messages of the agent and the runtime.
 func (s *scene) said() []string {
 	var all []string
 	for _, m := range s.fold().Transcript {
@@ -71,15 +71,15 @@ func (s *scene) said() []string {
 	return all
 }
 
-// wants compares what was said, and checks that each message was opened and closed once.
+// wants compares the messages, and checks that each message was started and completed once.
 func (s *scene) wants(want ...string) {
 	s.t.Helper()
 	if got := s.said(); !slices.Equal(got, want) {
-		s.t.Errorf("got %q, want %q; journal:\n%s", got, want, s.story())
+		s.t.Errorf("got %q, want %q; journal:\n%s", got, want, s.journalText())
 	}
 	started, completed := facts[perdure.OutputStarted](s), facts[perdure.OutputCompleted](s)
 	if len(started) != len(completed) {
-		s.t.Fatalf("%d messages started, %d completed; journal:\n%s", len(started), len(completed), s.story())
+		s.t.Fatalf("%d messages started, %d completed; journal:\n%s", len(started), len(completed), s.journalText())
 	}
 	for i, m := range completed {
 		if m.Message.ID != started[i].MessageID {
@@ -88,7 +88,7 @@ func (s *scene) wants(want ...string) {
 	}
 }
 
-// recoveries are the modes in which answers were recovered.
+// recoveries returns the modes in which responses were recovered.
 func (s *scene) recoveries() (modes []perdure.RecoveryMode) {
 	for _, f := range facts[perdure.ReasonRecovered](s) {
 		modes = append(modes, f.Mode)
@@ -100,7 +100,7 @@ func (s *scene) recoveries() (modes []perdure.RecoveryMode) {
 func (s *scene) recovered(want ...perdure.RecoveryMode) {
 	s.t.Helper()
 	if got := s.recoveries(); !slices.Equal(got, want) {
-		s.t.Errorf("got recoveries %v, want %v; journal:\n%s", got, want, s.story())
+		s.t.Errorf("got recoveries %v, want %v; journal:\n%s", got, want, s.journalText())
 	}
 }
 
@@ -109,7 +109,7 @@ func continuesAnswer(t *testing.T, open Harness) { // TN20, TN21
 	s.say("where is it?")
 	s.rest()
 
-	s.wants("agent: " + drawer)
+	s.wants("agent: " + slowText)
 	s.recovered(perdure.RecoverContinue)
 }
 
@@ -118,19 +118,22 @@ func restartsAnswer(t *testing.T, open Harness) { // TN20
 	s.say("where is it?")
 	s.rest()
 
-	s.wants("agent: " + drawer)
+	s.wants("agent: " + slowText)
 	s.recovered(perdure.RecoverRestart)
-	if r := facts[perdure.OutputReplaced](s); len(r) != 1 || r[0].Replacement != "" || r[0].MessageID != facts[perdure.OutputStarted](s)[0].MessageID {
-		t.Errorf("got %+v: whoever saw the first text must be told to forget it, once", r)
+	if r := facts[perdure.OutputReplaced](s); len(r) != 1 || r[0].Replacement != "" ||
+		r[0].MessageID != facts[perdure.OutputStarted](s)[0].MessageID {
+		t.Errorf("got %+v: watchers of the first text must be told once to discard it", r)
 	}
 }
 
 func finalizesAnswer(t *testing.T, open Harness) { // TN20
-	s := begin(t, open, Setup{Script: breaking("prefix: true"), Agent: perdure.Agent{Recovery: perdure.RecoverFinalize}})
+	s := begin(t, open, Setup{
+		Script: breaking("prefix: true"), Agent: perdure.Agent{Recovery: perdure.RecoverFinalize},
+	})
 	s.say("where is it?")
 	s.rest()
 
-	s.wants("agent interrupted: "+drawer[:16], "notification", "agent: As I said.")
+	s.wants("agent interrupted: "+slowText[:16], "notification", "agent: As I said.")
 	s.recovered(perdure.RecoverFinalize)
 }
 
@@ -154,25 +157,27 @@ steps:
 	}
 }
 
-// midway says something and returns when the agent has begun to answer.
+// midway sends a message and returns when the agent has started to answer.
 func (s *scene) midway() {
 	s.t.Helper()
 	s.answers(func(int) bool { return true })
 }
 
-// keptMidway says something and returns when the store has some of the answer: a frame goes on after that.
+// keptMidway sends a message and returns when the store has a part of the response, because a live
+// update follows its commit.
 func (s *scene) keptMidway() {
 	s.t.Helper()
 	s.answers(func(offset int) bool { return offset > 0 })
 }
 
-// answers says something and returns when a piece of the answer is at an offset that will do. It follows the session before it
-// says anything: on a slow machine the answer would be over before the follower comes.
+// answers sends a message and returns when a delta has an acceptable offset. It follows the session
+// before it sends, because on a slow machine the response could be complete before the follower
+// starts.
 func (s *scene) answers(enough func(offset int) bool) {
 	s.t.Helper()
 	seen, asked := errors.New("seen"), false
 	err := s.eng.Follow(s.ctx, s.id, 0, func(f engine.Frame) error {
-		if !asked { // the first frame is an event that was there
+		if !asked { // the first frame is an existing event
 			asked = true
 			s.say("where is it?")
 		}
@@ -183,26 +188,26 @@ func (s *scene) answers(enough func(offset int) bool) {
 		return err
 	})
 	if !errors.Is(err, seen) {
-		s.t.Fatalf("the answer does not begin: %v; journal:\n%s", err, s.story())
+		s.t.Fatalf("the response does not start: %v; journal:\n%s", err, s.journalText())
 	}
 }
 
-// streaming is a setup whose answer takes its time; each piece of it is kept.
+// streaming is a setup with a slow model response; each piece of it is stored.
 func streaming(recovery perdure.RecoveryMode) Setup {
-	return Setup{Checkpoint: 1, Agent: perdure.Agent{Recovery: recovery}, Script: "prefix: true\nsteps:\n  - text: " + drawer + "\n" + slowly + `
+	return Setup{Checkpoint: 1, Agent: perdure.Agent{Recovery: recovery}, Script: "prefix: true\nsteps:\n  - text: " + slowText + "\n" + slowly + `
   - text: As I said.
     repeat: true
 `}
 }
 
-// piece is a part of an answer as followers get it.
+// piece is a part of a response as followers receive it.
 type piece struct {
 	Message perdure.MessageID `json:"message_id"`
 	Offset  int               `json:"offset"`
 	Delta   string            `json:"delta"`
 }
 
-// pieceOf reads a frame; nil: it is something else.
+// pieceOf decodes a frame; nil: it is something else.
 func pieceOf(f engine.Frame) (*piece, error) {
 	if f.Type != "output.message.delta" {
 		return nil, nil
@@ -211,7 +216,8 @@ func pieceOf(f engine.Frame) (*piece, error) {
 	return d, perdure.DecodeKnownJSON(f.Data, d)
 }
 
-// deltasOnly follows an answer from before its question: what comes live is what is new, in order, and each piece once.
+// deltasOnly follows a response from before its model call: live updates contain only new text, in
+// order, and each piece once.
 func deltasOnly(t *testing.T, open Harness) { // TN6, EV6
 	s := begin(t, open, streaming(""))
 	whole, shown, pieces, asked := errors.New("whole"), "", 0, false
@@ -225,20 +231,20 @@ func deltasOnly(t *testing.T, open Harness) { // TN6, EV6
 			return err
 		}
 		pieces++
-		if shown += d.Delta; shown == drawer {
+		if shown += d.Delta; shown == slowText {
 			return whole
 		}
-		if !strings.HasPrefix(drawer, shown) || d.Delta == "" || f.Dropped > 0 {
-			return fmt.Errorf("piece %d is %q, %d lost, after which %q is shown", pieces, d.Delta, f.Dropped, shown)
+		if !strings.HasPrefix(slowText, shown) || d.Delta == "" || f.Dropped > 0 {
+			return fmt.Errorf("piece %d is %q, %d lost, after %q was shown", pieces, d.Delta, f.Dropped, shown)
 		}
 		return nil
 	})
 
 	if !errors.Is(err, whole) || pieces < 2 {
-		t.Errorf("%d pieces, %v; journal:\n%s", pieces, err, s.story())
+		t.Errorf("%d pieces, %v; journal:\n%s", pieces, err, s.journalText())
 	}
 	s.rest()
-	s.wants("agent: " + drawer)
+	s.wants("agent: " + slowText)
 }
 
 func continuesAfterKill(t *testing.T, open Harness) { // TN19, TN20
@@ -247,7 +253,7 @@ func continuesAfterKill(t *testing.T, open Harness) { // TN19, TN20
 	s.crash()
 	s.rest()
 
-	s.wants("agent: " + drawer)
+	s.wants("agent: " + slowText)
 	s.recovered(perdure.RecoverContinue)
 }
 
@@ -258,7 +264,8 @@ func finalizesAfterKill(t *testing.T, open Harness) { // TN20
 	s.rest()
 
 	first := facts[perdure.OutputCompleted](s)[0]
-	if text := first.Message.Text(); text == "" || !strings.HasPrefix(drawer, text) || !first.Interrupted || !first.Message.Interrupted || first.FinishReason != "interrupted" {
+	if text := first.Message.Text(); text == "" || !strings.HasPrefix(slowText, text) || !first.Interrupted ||
+		!first.Message.Interrupted || first.FinishReason != "interrupted" {
 		t.Errorf("got %+v", first)
 	}
 	s.wants("agent interrupted: "+first.Message.Text(), "notification", "agent: As I said.")
@@ -271,13 +278,14 @@ func restartsAfterKill(t *testing.T, open Harness) { // TN20
 	s.crash()
 	s.rest()
 
-	s.wants("agent: " + drawer)
-	if got := s.recoveries(); len(got) != 1 || got[0] != perdure.RecoverRestart || len(facts[perdure.OutputReplaced](s)) != 1 {
-		t.Errorf("got %v; journal:\n%s", got, s.story())
+	s.wants("agent: " + slowText)
+	if got := s.recoveries(); len(got) != 1 || got[0] != perdure.RecoverRestart ||
+		len(facts[perdure.OutputReplaced](s)) != 1 {
+		t.Errorf("got %v; journal:\n%s", got, s.journalText())
 	}
 }
 
-// restartsSameMessage kills an answer of which nothing was kept.
+// restartsSameMessage kills a response of which nothing is stored.
 func restartsSameMessage(t *testing.T, open Harness) { // TN3, TN20
 	setup := streaming("")
 	setup.Checkpoint = 0
@@ -286,7 +294,7 @@ func restartsSameMessage(t *testing.T, open Harness) { // TN3, TN20
 	s.crash()
 	s.rest()
 
-	s.wants("agent: " + drawer)
+	s.wants("agent: " + slowText)
 	s.recovered(perdure.RecoverRestart)
 }
 
@@ -302,33 +310,36 @@ func interruptsAfterKill(t *testing.T, open Harness) { // RC8, TN20
 	s.rest()
 
 	got := s.said()
-	if len(got) != 1 || !strings.HasPrefix("agent interrupted: "+drawer, got[0]) || len(got[0]) <= len("agent interrupted: ") {
-		t.Errorf("got %q; journal:\n%s", got, s.story())
+	if len(got) != 1 || !strings.HasPrefix("agent interrupted: "+slowText, got[0]) ||
+		len(got[0]) <= len("agent interrupted: ") {
+		t.Errorf("got %q; journal:\n%s", got, s.journalText())
 	}
 }
 
 func withholds(t *testing.T, open Harness) { // TN9
 	s := begin(t, open, Setup{
 		Guard: "hunter2", Checkpoint: 1,
-		Script: "steps:\n  - text: The word is hunter2, tell nobody.\n" + slowly + "    calls: [{name: charge, args: {text: a}}]\n",
+		Script: "steps:\n  - text: The word is hunter2, tell nobody.\n" + slowly +
+			"    calls: [{name: charge, args: {text: a}}]\n",
 	})
 	s.say("what is the word?")
 	s.rest()
 
 	s.wants("agent: [withheld]")
 	replaced := facts[perdure.OutputReplaced](s)
-	if len(replaced) != 1 || replaced[0].Guardrail != "word" || replaced[0].Replacement != "[withheld]" || replaced[0].ReasonCode != perdure.ReplacedByGuard {
+	if len(replaced) != 1 || replaced[0].Guardrail != "word" || replaced[0].Replacement != "[withheld]" ||
+		replaced[0].ReasonCode != perdure.ReplacedByGuard {
 		t.Errorf("got %+v", replaced)
 	}
-	if story := s.story(); strings.Contains(story, "hunter") || strings.Contains(story, "The word is") {
-		t.Errorf("it stands in the journal:\n%s", story)
+	if story := s.journalText(); strings.Contains(story, "hunter") || strings.Contains(story, "The word is") {
+		t.Errorf("it is in the journal:\n%s", story)
 	}
 	if len(s.Effects("charge")) > 0 || len(facts[perdure.TurnCompleted](s)) != 1 {
-		t.Errorf("journal:\n%s", s.story())
+		t.Errorf("journal:\n%s", s.journalText())
 	}
 }
 
-// again is an agent that makes one call again and again until it is told.
+// again is an agent that repeats one call until a notification arrives.
 const again = `
 rules:
   - when: {last_role: notification}
@@ -344,8 +355,9 @@ func tellsLoop(t *testing.T, open Harness) { // TN24
 	s.rest()
 
 	found := facts[perdure.LoopDetected](s)
-	if len(found) != 1 || found[0].Name != "echo" || found[0].Count != 3 || found[0].Fingerprint == "" || s.final() != "I stop" {
-		t.Errorf("got %+v; journal:\n%s", found, s.story())
+	if len(found) != 1 || found[0].Name != "echo" || found[0].Count != 3 || found[0].Fingerprint == "" ||
+		s.final() != "I stop" {
+		t.Errorf("got %+v; journal:\n%s", found, s.journalText())
 	}
 	if n := len(facts[perdure.ToolCompleted](s)); n != 3 {
 		t.Errorf("%d calls, want 3", n)
@@ -362,12 +374,13 @@ steps:
 	s.rest()
 
 	sealed := facts[perdure.TurnSealed](s)
-	if len(sealed) != 1 || sealed[0].Reason != "no_progress" || len(facts[perdure.ToolCompleted](s)) != 5 || len(facts[perdure.LoopDetected](s)) != 1 {
-		t.Errorf("got %+v; journal:\n%s", sealed, s.story())
+	if len(sealed) != 1 || sealed[0].Reason != "no_progress" || len(facts[perdure.ToolCompleted](s)) != 5 ||
+		len(facts[perdure.LoopDetected](s)) != 1 {
+		t.Errorf("got %+v; journal:\n%s", sealed, s.journalText())
 	}
 }
 
-// long is an agent that reads a lot; summing up is what its last step says.
+// long is an agent that reads a lot; its last step writes the summary.
 func long(summary string) string {
 	return `
 rules:
@@ -382,29 +395,8 @@ steps:
 }
 
 func sumsUp(t *testing.T, open Harness) { // TN23
-	s := begin(t, open, Setup{Script: long("text: they spoke of a word"), Agent: perdure.Agent{MaxContextTokens: 1200, Summarise: true}})
-	for _, text := range []string{"begin", "more", "and more", "the end"} {
-		s.say(text)
-		s.rest()
-	}
-
-	compacted := facts[perdure.ContextCompacted](s)
-	if len(compacted) == 0 || compacted[0].Strategy != "summarise" || compacted[0].Compaction.Summary != "they spoke of a word" {
-		t.Fatalf("got %+v; journal:\n%s", compacted, s.story())
-	}
-	fold := s.fold()
-	shown := ""
-	for _, m := range fold.Context() {
-		shown += m.Text() + "\n"
-	}
-	if !strings.Contains(shown, "they spoke of a word") || !strings.HasPrefix(shown, "begin\n") || len(fold.Transcript) != 8 || s.final() != "over" {
-		t.Errorf("%d messages; the model is shown %q", len(fold.Transcript), shown)
-	}
-}
-
-func dropsWithoutSummary(t *testing.T, open Harness) { // TN23
 	s := begin(t, open, Setup{
-		Script: long("error: {code: provider_unavailable}"), Agent: perdure.Agent{MaxContextTokens: 1200, Summarise: true},
+		Script: long("text: they spoke of a word"), Agent: perdure.Agent{MaxContextTokens: 1200, Summarise: true},
 	})
 	for _, text := range []string{"begin", "more", "and more", "the end"} {
 		s.say(text)
@@ -412,75 +404,34 @@ func dropsWithoutSummary(t *testing.T, open Harness) { // TN23
 	}
 
 	compacted := facts[perdure.ContextCompacted](s)
-	if len(compacted) == 0 || compacted[0].Strategy != "drop" || compacted[0].Compaction.Summary != "" || s.final() != "over" {
-		t.Errorf("got %+v; journal:\n%s", compacted, s.story())
+	if len(compacted) == 0 || compacted[0].Strategy != "summarise" ||
+		compacted[0].Compaction.Summary != "they spoke of a word" {
+		t.Fatalf("got %+v; journal:\n%s", compacted, s.journalText())
+	}
+	fold := s.fold()
+	shown := ""
+	for _, m := range fold.Context() {
+		shown += m.Text() + "\n"
+	}
+	if !strings.Contains(shown, "they spoke of a word") || !strings.HasPrefix(shown, "begin\n") ||
+		len(fold.Transcript) != 8 || s.final() != "over" {
+		t.Errorf("%d messages; the model receives %q", len(fold.Transcript), shown)
 	}
 }
 
-// answered is what a follower makes of the text of answers.
-type answered struct {
-	text   string
-	pieces int
-	holes  int // pieces that lie beyond what there was
-}
-
-// take notes a frame by the rule of output.message.delta.
-func (a *answered) take(f engine.Frame) error {
-	d, err := pieceOf(f)
-	if d == nil || err != nil {
-		return err
+func dropsWithoutSummary(t *testing.T, open Harness) { // TN23
+	s := begin(t, open, Setup{
+		Script: long("error: {code: provider_unavailable}"),
+		Agent:  perdure.Agent{MaxContextTokens: 1200, Summarise: true},
+	})
+	for _, text := range []string{"begin", "more", "and more", "the end"} {
+		s.say(text)
+		s.rest()
 	}
-	a.pieces++
-	if d.Offset > len(a.text) {
-		a.holes++
-		return nil
-	}
-	a.text = a.text[:d.Offset] + d.Delta
-	return nil
-}
 
-// joinsAnswer follows an answer from its midst on: the text so far comes once, then what is new, and no piece of it is missing.
-func joinsAnswer(t *testing.T, open Harness) { // ST4
-	s := begin(t, open, streaming(""))
-	s.keptMidway()
-	last := s.fold().Seq
-	for _, after := range []int64{0, last} {
-		var got answered
-		enough := errors.New("enough")
-		err := s.eng.Follow(s.ctx, s.id, after, func(f engine.Frame) error {
-			if err := got.take(f); err != nil {
-				return err
-			}
-			if got.pieces == 2 || got.text == drawer {
-				return enough
-			}
-			return nil
-		})
-		if !errors.Is(err, enough) || got.text == "" || !strings.HasPrefix(drawer, got.text) || got.holes > 0 {
-			t.Errorf("after %d: got %+v, %v; journal:\n%s", after, got, err, s.story())
-		}
-	}
-	s.rest()
-	s.wants("agent: " + drawer)
-}
-
-// joinsPause follows an answer that pauses: what was said before it is told, though nothing new comes.
-func joinsPause(t *testing.T, open Harness) { // ST4
-	setup := streaming("")
-	setup.Script = "prefix: true\nsteps:\n  - text: " + drawer + "\n    chunk: 16\n    pace: 1h\n"
-	s := begin(t, open, setup)
-	s.midway()
-	for _, after := range []int64{0, s.fold().Seq} {
-		var got answered
-		enough := errors.New("enough")
-		err := s.eng.Follow(s.ctx, s.id, after, func(f engine.Frame) error {
-			if err := got.take(f); err != nil || got.pieces == 0 {
-				return err
-			}
-			return enough
-		})
-		if !errors.Is(err, enough) || got.text != drawer[:16] || got.holes > 0 {
-			t.Errorf("after %d: got %+v, %v; journal:\n%s", after, got, err, s.story())
-		}
+	compacted := facts[perdure.ContextCompacted](s)
+	if len(compacted) == 0 || compacted[0].Strategy != "drop" || compacted[0].Compaction.Summary != "" ||
+		s.final() != "over" {
+		t.Errorf("got %+v; journal:\n%s", compacted, s.journalText())
 	}
 }

@@ -12,9 +12,9 @@ import (
 func subagentLaws() []law {
 	return []law{
 		{"ForegroundAnswers", foregroundAnswers},
-		{"BackgroundComesHome", backgroundAgentComesHome},
+		{"BackgroundComesHome", backgroundAgentDelivered},
 		{"SpawnHandleSameChild", sameChild},
-		{"ParentToldAfterCrash", parentToldAfterCrash},
+		{"ParentToldAfterCrash", parentNotifiedAfterCrash},
 		{"ChildOutcomeFromTurn", outcomeFromTurn},
 		{"ChildCancelTellsParent", childCancelTellsParent},
 		{"InterruptCancelsChild", interruptCancelsChild},
@@ -22,12 +22,13 @@ func subagentLaws() []law {
 		{"DepthIsLimited", depthLimited},
 		{"QuestionShowsOnParent", questionShows},
 		{"SchemaAskedOnceMore", schemaRepair},
-		{"WordsBothWays", wordsBothWays},
+		{"WordsBothWays", messagesBothWays},
 		{"DetachedByHost", detachedAgent},
 	}
 }
 
-// family is a script of a parent and a child: the child is who is asked something with "piece" in it.
+// family is a script of a parent and a child: the child is the session whose message contains
+// "piece".
 func family(call string, child ...string) string {
 	return `
 rules:
@@ -60,14 +61,14 @@ const (
 	freeChild = "{name: spawn_subagent, args: {name: one, task: piece one, background: true}}"
 )
 
-// child returns the session of the parent's only subagent, once it is there.
+// child returns the session of the parent's only subagent, once it exists.
 func (s *scene) child() *scene {
 	s.t.Helper()
 	task := nth(s, 1, func(f perdure.TaskCreated) bool { return f.Task.Kind == perdure.KindSubagent }).Task
 	return s.at(task.Links.ChildSession)
 }
 
-// at is the scene of another session.
+// at returns the scene of another session.
 func (s *scene) at(id perdure.SessionID) *scene {
 	other := *s
 	other.id = id
@@ -83,19 +84,21 @@ func foregroundAnswers(t *testing.T, open Harness) {
 	if string(done.Result.Result) != `"forty-two"` || done.Status != perdure.StatusSuccess {
 		t.Errorf("got %+v", done)
 	}
-	if task.Kind != perdure.KindSubagent || task.State != perdure.TaskSucceeded || task.Delivered != perdure.DeliveredRead || task.Lane != perdure.Foreground {
+	if task.Kind != perdure.KindSubagent || task.State != perdure.TaskSucceeded ||
+		task.Delivered != perdure.DeliveredRead || task.Lane != perdure.Foreground {
 		t.Errorf("got %+v", task)
 	}
 	if n := len(facts[perdure.TaskDelivered](s)); n != 0 {
-		t.Errorf("told %d times more", n)
+		t.Errorf("delivered %d more times", n)
 	}
 	child := s.child().fold()
-	if l := child.Lineage; l == nil || l.Parent != s.id || l.Root != s.id || l.Task != task.ID || l.Depth != 1 || !child.Agent.Subagent {
+	if l := child.Lineage; l == nil || l.Parent != s.id || l.Root != s.id || l.Task != task.ID || l.Depth != 1 ||
+		!child.Agent.Subagent {
 		t.Errorf("got lineage %+v of %+v", l, child.Agent)
 	}
 }
 
-func backgroundAgentComesHome(t *testing.T, open Harness) {
+func backgroundAgentDelivered(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: family(freeChild, does("hold", "{text: a}")...)})
 	s.say("go")
 	s.turnEnds(1)
@@ -107,12 +110,13 @@ func backgroundAgentComesHome(t *testing.T, open Harness) {
 	if task.State != perdure.TaskSucceeded || task.Delivered != perdure.DeliveredInjected || task.ResultPath == "" {
 		t.Errorf("got %+v", task)
 	}
-	if final := s.final(); !strings.Contains(final, "the child has") || !strings.HasPrefix(final, "home: Background run completed.") {
-		t.Errorf("the model was told %q", final)
+	if final := s.final(); !strings.Contains(final, "the child has") ||
+		!strings.HasPrefix(final, "home: Background run completed.") {
+		t.Errorf("the model received %q", final)
 	}
 }
 
-// sameChild pins SA2: a call that runs again, because its process died, finds the child that it made.
+// sameChild pins SA2: a call that runs again after a crash finds the child that it created.
 func sameChild(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: family(oneChild, does("hold_note", "{text: a}")...)})
 	s.say("go")
@@ -141,9 +145,9 @@ func sameChild(t *testing.T, open Harness) {
 	}
 }
 
-// parentToldAfterCrash pins SA9: a crash while the subagent works leaves nobody waiting. TestSubagentCrashPoints of the local
-// engine dies at each transaction of a longer story.
-func parentToldAfterCrash(t *testing.T, open Harness) {
+// parentNotifiedAfterCrash pins SA9: after a crash during the subagent's work, nobody waits for
+// ever. TestSubagentCrashPoints of engine/local crashes at each transaction of a longer story.
+func parentNotifiedAfterCrash(t *testing.T, open Harness) {
 	for _, call := range []string{oneChild, freeChild} {
 		s := begin(t, open, Setup{Script: family(call, does("hold", "{text: a}")...)})
 		s.say("go")
@@ -158,10 +162,11 @@ func parentToldAfterCrash(t *testing.T, open Harness) {
 	}
 }
 
-// outcomeFromTurn pins SA9: the child is at rest while its own background run is under way, and that is no outcome.
+// outcomeFromTurn pins SA9: a child that is idle while its own background run continues has no
+// outcome yet.
 func outcomeFromTurn(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: family(freeChild, `  - when: {user_contains: piece, last_role: notification}
-    text: "the run came home"
+    text: "the run was delivered"
   - when: {user_contains: piece, not_called: spawn_background}
     calls: [{name: spawn_background, args: {tool: bg_hold, args: {text: a}}}]
   - when: {user_contains: piece, last_role: tool_result}
@@ -174,13 +179,13 @@ func outcomeFromTurn(t *testing.T, open Harness) {
 	}
 	s.Release("bg_hold")
 	s.rest()
-	if task := s.onlyTask(); task.State != perdure.TaskSucceeded || task.Summary != "the run came home" {
+	if task := s.onlyTask(); task.State != perdure.TaskSucceeded || task.Summary != "the run was delivered" {
 		t.Errorf("got %+v", task)
 	}
-	run := s.child().onlyTask() // the session that asked is told, and no other
+	run := s.child().onlyTask() // only the session that started it is notified
 	for id, want := range map[*scene][]perdure.TaskID{s: {s.onlyTask().ID}, s.child(): {run.ID}} {
 		if told := facts[perdure.TaskDelivered](id); len(told) != 1 || !slices.Equal(told[0].TaskIDs, want) {
-			t.Errorf("%s was told of %+v, want %v", id.id, told, want)
+			t.Errorf("%s was notified of %+v, want %v", id.id, told, want)
 		}
 	}
 
@@ -189,7 +194,8 @@ func outcomeFromTurn(t *testing.T, open Harness) {
 	failing.say("go")
 	failing.rest()
 	done, task := failing.onlyResult("spawn_subagent"), failing.onlyTask()
-	if task.State != perdure.TaskFailed || task.Error == nil || task.Error.Kind != perdure.ErrorTool || done.Status != perdure.StatusError {
+	if task.State != perdure.TaskFailed || task.Error == nil || task.Error.Kind != perdure.ErrorTool ||
+		done.Status != perdure.StatusError {
 		t.Errorf("got %+v, %+v", task, done)
 	}
 }
@@ -207,14 +213,16 @@ func childCancelTellsParent(t *testing.T, open Harness) { // SA11
 	s.rest()
 	child.rest()
 
-	if task := s.onlyTask(); task.State != perdure.TaskCanceled || task.CancelBy != "user" || task.CancelWhy != "enough" {
+	if task := s.onlyTask(); task.State != perdure.TaskCanceled || task.CancelBy != "user" ||
+		task.CancelWhy != "enough" {
 		t.Errorf("got %+v", task)
 	}
-	if below := child.onlyTask(); below.State != perdure.TaskCanceled || below.FinishedAt.After(s.onlyTask().FinishedAt) {
+	if below := child.onlyTask(); below.State != perdure.TaskCanceled ||
+		below.FinishedAt.After(s.onlyTask().FinishedAt) {
 		t.Errorf("below: got %+v", below)
 	}
 	if !strings.HasPrefix(s.final(), "home: Background run canceled.") {
-		t.Errorf("the model was told %q", s.final())
+		t.Errorf("the model received %q", s.final())
 	}
 	if canceled := facts[perdure.TurnCanceled](child); len(canceled) != 1 || canceled[0].By != "user" {
 		t.Errorf("the child's turn: %+v", canceled)
@@ -241,7 +249,7 @@ func interruptCancelsChild(t *testing.T, open Harness) { // RC8
 
 func batchAdmission(t *testing.T, open Harness) { // SA4
 	calls := strings.Repeat(freeChild+", ", 5)
-	s := begin(t, open, Setup{Agents: 3, Script: family(strings.TrimSuffix(calls, ", "), does("hold", "{text: a}")...)})
+	s := begin(t, open, Setup{SubagentsLive: 3, Script: family(strings.TrimSuffix(calls, ", "), does("hold", "{text: a}")...)})
 	s.say("go")
 	s.turnEnds(1)
 	s.Entered(t, "hold", 3)
@@ -249,7 +257,7 @@ func batchAdmission(t *testing.T, open Harness) { // SA4
 	for _, f := range facts[perdure.ToolCompleted](s) {
 		if f.Status == perdure.StatusError {
 			refused++
-			if !strings.Contains(f.Result.Error, "the number of subagents at work is limited to 3, and it is 3") {
+			if !strings.Contains(f.Result.Error, "the number of running subagents is limited to 3, and it is 3") {
 				t.Errorf("refused with %q", f.Result.Error)
 			}
 		}
@@ -273,7 +281,8 @@ func depthLimited(t *testing.T, open Harness) { // SA5
 	if depth := child.child().fold().Lineage.Depth; depth != 2 {
 		t.Errorf("got depth %d", depth)
 	}
-	if got := string(s.onlyResult("spawn_subagent").Result.Result); !strings.Contains(got, "the depth of subagents is limited to 2, and it is 2") {
+	if got := string(s.onlyResult("spawn_subagent").Result.Result); !strings.Contains(got,
+		"the depth of subagents is limited to 2, and it is 2") {
 		t.Errorf("got %s", got)
 	}
 	sessions, err := s.eng.Sessions(s.ctx, 0)
@@ -301,7 +310,8 @@ func questionShows(t *testing.T, open Harness) { // SA10
 
 	approval := begin(t, open, Setup{Script: family(oneChild, does("needs", "{text: a}")...)})
 	approval.say("go")
-	shown := nth(approval, 1, func(f perdure.TaskUpdated) bool { return f.Task.State == perdure.TaskAwaitingInput }).Task
+	shown := nth(approval, 1,
+		func(f perdure.TaskUpdated) bool { return f.Task.State == perdure.TaskAwaitingInput }).Task
 	if shown.InputRequest == nil || shown.InputRequest.Kind != "approval" {
 		t.Fatalf("got %+v", shown)
 	}
@@ -326,12 +336,13 @@ func schemaRepair(t *testing.T, open Harness) { // SA12
     text: 'eight'`, says("seven"))})
 	wrong.say("go")
 	wrong.rest()
-	if task := wrong.onlyTask(); task.State != perdure.TaskFailed || task.Error == nil || task.Error.Kind != perdure.ErrorSchema {
+	if task := wrong.onlyTask(); task.State != perdure.TaskFailed || task.Error == nil ||
+		task.Error.Kind != perdure.ErrorSchema {
 		t.Errorf("got %+v", task)
 	}
 }
 
-func wordsBothWays(t *testing.T, open Harness) { // TK11, TK14
+func messagesBothWays(t *testing.T, open Harness) { // TK11, TK14
 	s := begin(t, open, Setup{Script: family(freeChild, `  - when: {user_contains: piece, not_called: message_parent}
     calls: [{name: message_parent, args: {text: half done}}, {name: hold, args: {text: a}}]
   - when: {user_contains: piece, last_role: tool_result}
@@ -343,7 +354,8 @@ func wordsBothWays(t *testing.T, open Harness) { // TK11, TK14
 	if heard.Message.Text != "half done" || heard.Message.Task != task.ID {
 		t.Errorf("got %+v", heard)
 	}
-	if _, err := s.eng.SendTask(s.ctx, task.ID, perdure.TaskMessage{Text: "x", By: "user"}); !errors.Is(err, perdure.Conflict) {
+	if _, err := s.eng.SendTask(s.ctx, task.ID, perdure.TaskMessage{Text: "x", By: "user"}); !errors.Is(err,
+		perdure.Conflict) {
 		t.Errorf("got %v", err)
 	}
 	s.Release("hold")

@@ -9,7 +9,7 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// subagentAttackLaws are about what comes at the wrong moment.
+// subagentAttackLaws cover requests at inconvenient times.
 func subagentAttackLaws() []law {
 	return []law{
 		{"RoutedByHost", routedAgent},
@@ -19,7 +19,7 @@ func subagentAttackLaws() []law {
 		{"InterruptOverCrash", interruptOverCrash},
 		{"ChildInterruptedByPerson", childInterrupted},
 		{"ApprovalClosedByCancel", approvalClosedByCancel},
-		{"PersonSpeaksToStopped", personSpeaksToStopped},
+		{"PersonSpeaksToStopped", personMessagesCanceled},
 		{"PersonSpeaksAfterEnd", personSpeaksAfterEnd},
 		{"OneAnswerOnly", oneAnswerOnly},
 		{"GrandchildCanceled", grandchildCanceled},
@@ -28,9 +28,12 @@ func subagentAttackLaws() []law {
 	}
 }
 
-// routedAgent pins SA8: a host that routes subagents to the background gets one record of each, over crashes.
+// routedAgent pins SA8: a host that routes subagents to the background gets one record for each,
+// across crashes.
 func routedAgent(t *testing.T, open Harness) {
-	s := begin(t, open, Setup{Script: family(oneChild, does("hold", "{text: a}")...), Background: []string{"spawn_subagent"}})
+	s := begin(t, open, Setup{
+		Script: family(oneChild, does("hold", "{text: a}")...), Background: []string{"spawn_subagent"},
+	})
 	s.say("go")
 	s.turnEnds(1)
 	s.Entered(t, "hold", 1)
@@ -41,7 +44,8 @@ func routedAgent(t *testing.T, open Harness) {
 	s.rest()
 
 	task := s.onlyTask()
-	if task.ID != before.ID || task.Origin != perdure.OriginRouted || task.State != perdure.TaskSucceeded || !strings.Contains(task.Summary, "the child has") {
+	if task.ID != before.ID || task.Origin != perdure.OriginRouted || task.State != perdure.TaskSucceeded ||
+		!strings.Contains(task.Summary, "the child has") {
 		t.Errorf("got %+v", task)
 	}
 	if calls := s.ledger(); len(calls) != 1 || calls[0].State != perdure.CallSettled {
@@ -52,7 +56,9 @@ func routedAgent(t *testing.T, open Harness) {
 func routedWithoutPlace(t *testing.T, open Harness) {
 	first := `  - when: {user_contains: prepare, not_called: spawn_background}
     calls: [{name: spawn_background, args: {tool: bg_hold, args: {}}}]`
-	s := begin(t, open, Setup{Script: family(oneChild, first, says("forty-two")), Background: []string{"spawn_subagent"}, PerSession: 1})
+	s := begin(t, open, Setup{
+		Script: family(oneChild, first, says("forty-two")), Background: []string{"spawn_subagent"}, PerSession: 1,
+	})
 	s.say("prepare")
 	s.turnEnds(1)
 	s.Entered(t, "bg_hold", 1)
@@ -66,18 +72,22 @@ func routedWithoutPlace(t *testing.T, open Harness) {
 	s.Entered(t, "bg_hold", 2)
 	s.Release("bg_hold")
 	s.rest()
-	if got := s.ended(agent.ID); got.State != perdure.TaskSucceeded || got.Summary != "forty-two" || len(s.tasks()) != 2 {
+	if got := s.ended(agent.ID); got.State != perdure.TaskSucceeded || got.Summary != "forty-two" ||
+		len(s.tasks()) != 2 {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func routedAndRefused(t *testing.T, open Harness) {
 	calls := strings.Join([]string{freeChild, freeChild}, ", ")
-	s := begin(t, open, Setup{Script: family(calls, does("hold", "{text: a}")...), Background: []string{"spawn_subagent"}, Agents: 1})
+	s := begin(t, open, Setup{
+		Script: family(calls, does("hold", "{text: a}")...), Background: []string{"spawn_subagent"}, SubagentsLive: 1,
+	})
 	s.say("go")
 	s.Entered(t, "hold", 1)
 	refused := nth(s, 1, func(f perdure.TaskUpdated) bool { return f.Task.State.Terminal() }).Task
-	if refused.State != perdure.TaskFailed || refused.Error == nil || !strings.Contains(refused.Error.Message, "limited to 1, and it is 1") {
+	if refused.State != perdure.TaskFailed || refused.Error == nil ||
+		!strings.Contains(refused.Error.Message, "limited to 1, and it is 1") {
 		t.Errorf("got %+v", refused)
 	}
 	s.Release("hold")
@@ -87,7 +97,8 @@ func routedAndRefused(t *testing.T, open Harness) {
 	}
 }
 
-// interruptWakesNobody pins that the end of a subagent whose call was interrupted starts no turn: who interrupts wants rest.
+// interruptWakesNobody pins that the end of a subagent whose call was interrupted starts no turn,
+// because the user has interrupted the work.
 func interruptWakesNobody(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: family(oneChild, does("hold", "{text: a}")...)})
 	s.say("go")
@@ -95,11 +106,12 @@ func interruptWakesNobody(t *testing.T, open Harness) {
 	s.interrupt()
 	s.rest()
 	if n := s.turns(); n != 1 {
-		t.Errorf("%d turns; journal:\n%s", n, s.story())
+		t.Errorf("%d turns; journal:\n%s", n, s.journalText())
 	}
 }
 
-// interruptOverCrash pins RC8 over a death: the interrupt was recorded, and its call did not live to hear of it.
+// interruptOverCrash pins RC8 across a crash: the interrupt was recorded, but its call ended before
+// it received it.
 func interruptOverCrash(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: family(oneChild, does("hold", "{text: a}")...)})
 	s.say("go")
@@ -144,8 +156,9 @@ func approvalClosedByCancel(t *testing.T, open Harness) { // SA11, AP10
 	}
 }
 
-// personSpeaksToStopped pins that what a person starts in a canceled subagent is theirs: the cancel stands.
-func personSpeaksToStopped(t *testing.T, open Harness) {
+// personMessagesCanceled pins that a person can start new work in a canceled subagent: the cancel
+// stands.
+func personMessagesCanceled(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: family(freeChild, `  - when: {user_contains: hello}
     text: "hello yourself"`, `  - when: {user_contains: piece, not_called: hold_stubborn}
     calls: [`+ask("hold_stubborn", "{text: a}")+`]`)})
@@ -179,7 +192,8 @@ func personSpeaksAfterEnd(t *testing.T, open Harness) {
 	}
 	s.crash()
 	s.rest()
-	if after := s.onlyTask(); after.Summary != before.Summary || after.State != before.State || after.UpdatedAt != before.UpdatedAt || s.turns() != turns {
+	if after := s.onlyTask(); after.Summary != before.Summary || after.State != before.State ||
+		after.UpdatedAt != before.UpdatedAt || s.turns() != turns {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
 }
@@ -200,7 +214,8 @@ func oneAnswerOnly(t *testing.T, open Harness) { // SA10
 	}
 	s.Release("ask_after")
 	s.rest()
-	if got := s.onlyTask(); got.State != perdure.TaskSucceeded || !strings.Contains(s.child().story(), "this one") || strings.Contains(s.child().story(), "that one") {
+	if got := s.onlyTask(); got.State != perdure.TaskSucceeded || !strings.Contains(s.child().journalText(), "this one") ||
+		strings.Contains(s.child().journalText(), "that one") {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -240,8 +255,10 @@ func answersOfAllSizes(t *testing.T, open Harness) {
 		s.say("go")
 		s.rest()
 		task := s.onlyTask()
-		if task.State != perdure.TaskSucceeded || len(task.Summary) > 4096 || len(task.Result) > 8<<10 || task.ResultPath == "" {
-			t.Errorf("%s: %s, a summary of %d, a result of %d, %q", name, task.State, len(task.Summary), len(task.Result), task.ResultPath)
+		if task.State != perdure.TaskSucceeded || len(task.Summary) > 4096 || len(task.Result) > 8<<10 ||
+			task.ResultPath == "" {
+			t.Errorf("%s: %s, a summary of %d, a result of %d, %q",
+				name, task.State, len(task.Summary), len(task.Result), task.ResultPath)
 		}
 		for _, m := range s.fold().Transcript {
 			if n := len(m.Text()); n > 64<<10 {
@@ -258,18 +275,19 @@ func answersOfAllSizes(t *testing.T, open Harness) {
 
 func schemasThatAreNone(t *testing.T, open Harness) { // SA12
 	for schema, want := range map[string]string{
-		`"any"`:                               "result_schema is no JSON Schema",
-		`{type: nonsense}`:                    "result_schema is no JSON Schema",
-		`{$ref: "http://127.0.0.1:9/s.json"}`: "result_schema is no JSON Schema",
-		`{$ref: "file:///etc/passwd"}`:        "result_schema is no JSON Schema",
-		`null`:                                "", // not asked for
-		`{type: object, additionalProperties: 7}`: "result_schema is no JSON Schema",
+		`"any"`:                               "result_schema is not a valid JSON Schema",
+		`{type: nonsense}`:                    "result_schema is not a valid JSON Schema",
+		`{$ref: "http://127.0.0.1:9/s.json"}`: "result_schema is not a valid JSON Schema",
+		`{$ref: "file:///etc/passwd"}`:        "result_schema is not a valid JSON Schema",
+		`null`:                                "", // not requested
+		`{type: object, additionalProperties: 7}`: "result_schema is not a valid JSON Schema",
 	} {
 		s := begin(t, open, Setup{Script: family("{name: spawn_subagent, args: {name: one, task: piece one, result_schema: "+schema+"}}", says("forty-two"))})
 		s.say("go")
 		s.rest()
 		done := s.onlyResult("spawn_subagent")
-		if want == "" && done.Status != perdure.StatusSuccess || !strings.Contains(done.Result.Error, want) || want != "" && len(s.tasks()) > 0 {
+		if want == "" && done.Status != perdure.StatusSuccess || !strings.Contains(done.Result.Error, want) ||
+			want != "" && len(s.tasks()) > 0 {
 			t.Errorf("%s: got %+v", schema, done)
 		}
 	}

@@ -14,8 +14,8 @@ func talkLaws() []law {
 		{"AskInForegroundBecomesTask", askBecomesTask},
 		{"AskBlocksAndAnswers", askAnswers},
 		{"AskIsAnsweredByTheModel", modelAnswers},
-		{"AskGivesPlaceBack", askGivesPlaceBack},
-		{"AskNeedsNoPlace", askNeedsNoPlace},
+		{"AskGivesPlaceBack", askReleasesSlot},
+		{"AskNeedsNoPlace", askNeedsNoSlot},
 		{"AskSurvivesKill", askSurvives},
 		{"AskTwiceSurvivesKill", askTwiceSurvives},
 		{"AskOnceIsNotRunTwice", askOnceSurvives},
@@ -29,29 +29,32 @@ func talkLaws() []law {
 }
 
 func askBecomesTask(t *testing.T, open Harness) { // TK15, DL7
-	s := begin(t, open, Setup{Script: leaving(ask("ask", "{}"))})
+	s := begin(t, open, Setup{Script: detachingScript(ask("ask", "{}"))})
 	s.say("go")
 	task := s.question(1)
 	s.turnEnds(1)
 	answer := s.onlyResult("ask")
-	want := placeholder(task, `"reason":"awaiting_input"`, "Waiting for an answer — use check_background_tool to wait or cancel.")
-	if left := s.left(); left.Reason != perdure.DetachedByAsking || string(answer.Result.Result) != want {
+	want := placeholder(task, `"reason":"awaiting_input"`,
+		"Waiting for an answer — use check_background_tool to wait or cancel.")
+	if left := s.awaitDetached(); left.Reason != perdure.DetachedByAsking || string(answer.Result.Result) != want {
 		t.Errorf("left by %s with %s\nwant %s", left.Reason, answer.Result.Result, want)
 	}
 	session, err := s.eng.Session(s.ctx, s.id)
-	if task.InputRequest.Kind != "question" || task.InputRequest.Prompt != "which one?" || err != nil || session.NeedsYou != 1 {
+	if task.InputRequest.Kind != "question" || task.InputRequest.Prompt != "which one?" || err != nil ||
+		session.NeedsYou != 1 {
 		t.Errorf("asked %+v; the session needs %d, %v", task.InputRequest, session.NeedsYou, err)
 	}
 	s.Release("ask_after")
 	if err := s.answer(task, "the second"); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.came(perdure.TaskSucceeded); got.Result != `{"heard":"the second"}` || got.Executions != 1 || len(s.results()) != 1 {
+	if got := s.awaitDelivered(perdure.TaskSucceeded); got.Result != `{"heard":"the second"}` || got.Executions != 1 ||
+		len(s.results()) != 1 {
 		t.Errorf("got %+v", got)
 	}
 }
 
-func askAnswers(t *testing.T, open Harness) { // TK12: a spawned run asks as well
+func askAnswers(t *testing.T, open Harness) { // TK12: a spawned run can ask too
 	s := begin(t, open, Setup{Script: spawning("ask", "{}")})
 	s.say("go")
 	task := s.question(1)
@@ -61,10 +64,11 @@ func askAnswers(t *testing.T, open Harness) { // TK12: a spawned run asks as wel
 	s.Entered(t, "ask_after", 1)
 	running := s.onlyTask()
 	s.Release("ask_after")
-	s.came(perdure.TaskSucceeded)
+	s.awaitDelivered(perdure.TaskSucceeded)
 
 	messages, err := s.eng.TaskMessages(s.ctx, task.ID, "", 0)
-	if err != nil || len(messages) != 2 || messages[0].Text != "which one?" || messages[0].Direction != perdure.Outbound ||
+	if err != nil || len(messages) != 2 || messages[0].Text != "which one?" ||
+		messages[0].Direction != perdure.Outbound ||
 		messages[1].Text != "the first" || messages[1].InReplyTo != task.InputRequest.ID || messages[1].By != "user" {
 		t.Errorf("messages %+v, %v", messages, err)
 	}
@@ -76,7 +80,7 @@ func askAnswers(t *testing.T, open Harness) { // TK12: a spawned run asks as wel
 func modelAnswers(t *testing.T, open Harness) { // DL7, 8.5 message_task
 	s := begin(t, open, Setup{Script: `
 rules:
-  - when: {last_role: notification, last_contains: waits for an answer}
+  - when: {last_role: notification, last_contains: is waiting for an answer}
     calls: [{name: message_task, args: {task_id: '{{(result "ask").task_id}}', text: from the model, in_reply_to: '{{slice (index (lines note) 3) 14}}'}}]
   - when: {last_role: notification}
     text: "home: {{note}}"
@@ -87,15 +91,17 @@ steps:
 `})
 	s.Release("ask_after")
 	s.say("go")
-	if got := s.came(perdure.TaskSucceeded); got.Result != `{"heard":"from the model"}` {
-		t.Errorf("got %+v; journal:\n%s", got, s.story())
+	if got := s.awaitDelivered(perdure.TaskSucceeded); got.Result != `{"heard":"from the model"}` {
+		t.Errorf("got %+v; journal:\n%s", got, s.journalText())
 	}
 }
 
-// askGivesPlaceBack pins TK15: another run has the place meanwhile, and the one that was answered waits for it.
-func askGivesPlaceBack(t *testing.T, open Harness) {
-	s := begin(t, open, Setup{PerSession: 1, Agent: perdure.Agent{SerialCalls: true}, Script: leaving(
-		ask("spawn_background", "{tool: ask, title: Asks, args: {}}"), ask("spawn_background", "{tool: bg_hold, title: Holds, args: {}}"),
+// askReleasesSlot pins TK15: another run gets the slot in the meantime, and the answered run
+// waits for it.
+func askReleasesSlot(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{PerSession: 1, Agent: perdure.Agent{SerialCalls: true}, Script: detachingScript(
+		ask("spawn_background", "{tool: ask, title: Asks, args: {}}"),
+		ask("spawn_background", "{tool: bg_hold, title: Holds, args: {}}"),
 	)})
 	s.say("go")
 	task := s.question(1)
@@ -113,14 +119,15 @@ func askGivesPlaceBack(t *testing.T, open Harness) {
 	if waits.State != perdure.TaskQueued || runs.State != perdure.TaskRunning {
 		t.Errorf("the answered task was %s, then %s; want queued, then running", waits.State, runs.State)
 	}
-	if done := s.onlyTaskOf(task.ID); done.State != perdure.TaskSucceeded || done.Executions != 1 || s.deliveries() != 2 {
+	if done := s.onlyTaskOf(task.ID); done.State != perdure.TaskSucceeded || done.Executions != 1 ||
+		s.deliveries() != 2 {
 		t.Errorf("got %+v, delivered %d", done, s.deliveries())
 	}
 }
 
-// askNeedsNoPlace pins TK15: who waits for a person holds no place, and needs none to begin with.
-func askNeedsNoPlace(t *testing.T, open Harness) {
-	s := begin(t, open, Setup{Detached: 1, Script: `
+// askNeedsNoSlot pins TK15: a run that waits for a person holds no slot, and needs none to start.
+func askNeedsNoSlot(t *testing.T, open Harness) {
+	s := begin(t, open, Setup{PerSessionDetached: 1, Script: `
 rules:
   - when: {user_contains: more, not_called: ask}
     calls: [{name: ask, args: {}}, {name: stream_hold, args: {}}]
@@ -141,17 +148,18 @@ steps: [{text: x}, {text: it goes on, repeat: true}]
 	err := s.answer(task, "yes")
 	s.rest()
 
-	if got := s.onlyTaskOf(task.ID); !errors.Is(full, perdure.Conflict) || err != nil || got.State != perdure.TaskSucceeded {
+	if got := s.onlyTaskOf(task.ID); !errors.Is(full, perdure.Conflict) || err != nil ||
+		got.State != perdure.TaskSucceeded {
 		t.Errorf("one more: %v; the answer: %v; got %+v", full, err, got)
 	}
 }
 
-// askSurvives pins RC16 and TK15: the question stays, and is the same one in the next attempt.
+// askSurvives pins RC16 and TK15: the question stays, and the next attempt asks the same one.
 func askSurvives(t *testing.T, open Harness) {
 	for _, when := range []string{"answered_before", "answered_after", "answered_twice_dead"} {
 		t.Run(when, func(t *testing.T) {
 			t.Parallel()
-			s := begin(t, open, Setup{Script: leaving(ask("ask", "{}"))})
+			s := begin(t, open, Setup{Script: detachingScript(ask("ask", "{}"))})
 			s.say("go")
 			task := s.question(1)
 			s.turnEnds(1)
@@ -167,14 +175,15 @@ func askSurvives(t *testing.T, open Harness) {
 			}
 			s.Release("ask_after")
 			if when != "answered_before" {
-				if got := s.onlyTask(); got.State != perdure.TaskAwaitingInput || got.InputRequest.ID != task.InputRequest.ID {
+				if got := s.onlyTask(); got.State != perdure.TaskAwaitingInput ||
+					got.InputRequest.ID != task.InputRequest.ID {
 					t.Errorf("after the crash the task is %+v", got)
 				}
 				if err := s.answer(task, "yes"); err != nil {
 					t.Fatal(err)
 				}
 			}
-			got := s.came(perdure.TaskSucceeded)
+			got := s.awaitDelivered(perdure.TaskSucceeded)
 			if got.Result != `{"heard":"yes"}` || got.Attempt != 2 || got.Executions != 2 {
 				t.Errorf("got %+v", got)
 			}
@@ -186,7 +195,7 @@ func askSurvives(t *testing.T, open Harness) {
 }
 
 func askTwiceSurvives(t *testing.T, open Harness) { // 7.5: the nth question gets its own stored answer
-	s := begin(t, open, Setup{Script: leaving(ask("ask_twice", "{}"))})
+	s := begin(t, open, Setup{Script: detachingScript(ask("ask_twice", "{}"))})
 	s.say("go")
 	first := s.question(1)
 	if err := s.answer(first, "one"); err != nil {
@@ -197,13 +206,15 @@ func askTwiceSurvives(t *testing.T, open Harness) { // 7.5: the nth question get
 	if err := s.answer(second, "two"); err != nil {
 		t.Fatal(err)
 	}
-	got := s.came(perdure.TaskSucceeded)
-	if got.Result != `{"heard":"one two"}` || first.InputRequest.ID == second.InputRequest.ID || len(facts[perdure.TaskMessageSent](s)) != 2 {
-		t.Errorf("got %+v; journal:\n%s", got, s.story())
+	got := s.awaitDelivered(perdure.TaskSucceeded)
+	if got.Result != `{"heard":"one two"}` || first.InputRequest.ID == second.InputRequest.ID ||
+		len(facts[perdure.TaskMessageSent](s)) != 2 {
+		t.Errorf("got %+v; journal:\n%s", got, s.journalText())
 	}
 }
 
-// askOnceSurvives pins RC16: at-most-once work that asked is not run again, with a place and without one.
+// askOnceSurvives pins RC16: at-most-once work that has asked is not run again, with a slot or
+// without one.
 func askOnceSurvives(t *testing.T, open Harness) {
 	for name, places := range map[string]int{"place_free": 2, "no_place": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -233,18 +244,19 @@ steps: [{text: x}, {text: it runs, repeat: true}]
 			s.rest()
 
 			if got := s.onlyTaskOf(task.ID); got.State != perdure.TaskUnknown || got.Executions != 1 {
-				t.Errorf("got %+v; journal:\n%s", got, s.story())
+				t.Errorf("got %+v; journal:\n%s", got, s.journalText())
 			}
 		})
 	}
 }
 
-// askStopsTheClock pins TK15: whoever waits for a person does not run out of time, nor does one whose process died (RC13).
+// askStopsTheClock pins TK15: the time in which a task waits for a person does not count, also
+// after a crash (RC13).
 func askStopsTheClock(t *testing.T, open Harness) {
 	for name, dies := range map[string]bool{"live": false, "dead": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := begin(t, open, Setup{Agent: answers, Script: leaving(ask("ask_late", "{}"), ask("client_late", "{}"))})
+			s := begin(t, open, Setup{Agent: answers, Script: detachingScript(ask("ask_late", "{}"), ask("client_late", "{}"))})
 			s.say("go")
 			task := s.question(1)
 			if dies {
@@ -254,7 +266,7 @@ func askStopsTheClock(t *testing.T, open Harness) {
 			if err := s.answer(task, "now"); err != nil {
 				t.Fatal(err)
 			}
-			got := s.came(perdure.TaskSucceeded)
+			got := s.awaitDelivered(perdure.TaskSucceeded)
 			log, err := s.eng.TaskLog(s.ctx, task.ID, 0, 1000)
 			if err != nil || len(log.Chunks) == 0 || string(log.Chunks[len(log.Chunks)-1].Bytes) != "asking\n" {
 				t.Errorf("the log has %+v, %v (BG13)", log, err)
@@ -267,38 +279,42 @@ func askStopsTheClock(t *testing.T, open Harness) {
 }
 
 func secondAnswer(t *testing.T, open Harness) { // TK12
-	s := begin(t, open, Setup{Script: leaving(ask("ask", "{}"))})
+	s := begin(t, open, Setup{Script: detachingScript(ask("ask", "{}"))})
 	s.say("go")
 	task := s.question(1)
 	first := s.answer(task, "yes")
 	second := s.answer(task, "no")
 	s.Release("ask_after")
-	got := s.came(perdure.TaskSucceeded)
+	got := s.awaitDelivered(perdure.TaskSucceeded)
 	late := s.answer(task, "no")
 
-	if first != nil || !errors.Is(second, perdure.Conflict) || !errors.Is(late, perdure.Conflict) || got.Result != `{"heard":"yes"}` {
+	if first != nil || !errors.Is(second, perdure.Conflict) || !errors.Is(late, perdure.Conflict) ||
+		got.Result != `{"heard":"yes"}` {
 		t.Errorf("first %v, second %v, late %v; heard %s", first, second, late, got.Result)
 	}
 }
 
 func answerFails(t *testing.T, open Harness) { // TK12
-	s := begin(t, open, Setup{Script: leaving(ask("ask_number", "{}"))})
+	s := begin(t, open, Setup{Script: detachingScript(ask("ask_number", "{}"))})
 	s.say("go")
 	task := s.question(1)
 	reply := func(data string) error {
-		_, err := s.eng.SendTask(s.ctx, task.ID, perdure.TaskMessage{Data: json.RawMessage(data), InReplyTo: task.InputRequest.ID, By: "user"})
+		_, err := s.eng.SendTask(s.ctx, task.ID, perdure.TaskMessage{
+			Data: json.RawMessage(data), InReplyTo: task.InputRequest.ID, By: "user",
+		})
 		return err
 	}
 	words, text := reply(`{"n":"many"}`), s.answer(task, "many")
 	between := s.onlyTask()
 	right := reply(`{"n":3}`)
 	s.Release("ask_number_after")
-	got := s.came(perdure.TaskSucceeded)
+	got := s.awaitDelivered(perdure.TaskSucceeded)
 
 	if !errors.Is(words, perdure.Invalid) || !errors.Is(text, perdure.Invalid) || right != nil {
-		t.Errorf("words %v, text %v, right %v", words, text, right)
+		t.Errorf("wrong words %v, text %v, right %v", words, text, right)
 	}
-	if between.State != perdure.TaskAwaitingInput || !strings.Contains(string(task.InputRequest.Expected), "integer") || !strings.Contains(got.Result, `\"n\":3`) {
+	if between.State != perdure.TaskAwaitingInput ||
+		!strings.Contains(string(task.InputRequest.Expected), "integer") || !strings.Contains(got.Result, `\"n\":3`) {
 		t.Errorf("between %+v; then %s", between, got.Result)
 	}
 }
@@ -310,9 +326,11 @@ func messageReaches(t *testing.T, open Harness) { // TK13
 	task := s.onlyTask()
 	message := perdure.TaskMessage{ID: "tmsg_0123456789abcdef0123456789abcdef", Text: "hello", By: "user"}
 	_, err := s.eng.SendTask(s.ctx, task.ID, message)
-	got := s.came(perdure.TaskSucceeded)
+	got := s.awaitDelivered(perdure.TaskSucceeded)
 	_, late := s.eng.SendTask(s.ctx, task.ID, perdure.TaskMessage{Text: "anybody?", By: "user"})
-	_, unknown := s.eng.SendTask(s.ctx, "task_0123456789abcdef0123456789abcdef", perdure.TaskMessage{Text: "anybody?", By: "user"})
+	_, unknown := s.eng.SendTask(s.ctx, "task_0123456789abcdef0123456789abcdef", perdure.TaskMessage{
+		Text: "anybody?", By: "user",
+	})
 
 	if err != nil || got.Summary != `heard: hello` {
 		t.Errorf("%v; got %+v", err, got)
@@ -323,11 +341,11 @@ func messageReaches(t *testing.T, open Harness) { // TK13
 }
 
 func cancelWhileAsking(t *testing.T, open Harness) { // RC1, TK15
-	s := begin(t, open, Setup{Script: leaving(ask("ask", "{}"))})
+	s := begin(t, open, Setup{Script: detachingScript(ask("ask", "{}"))})
 	s.say("go")
 	task := s.question(1)
 	receipt := s.cancel(task.ID)
-	got := s.came(perdure.TaskCanceled)
+	got := s.awaitDelivered(perdure.TaskCanceled)
 	late := s.answer(task, "yes")
 
 	if receipt.SignalledAt.IsZero() || got.InputRequest != nil || !errors.Is(late, perdure.Conflict) {
@@ -339,12 +357,12 @@ func cancelAfterKill(t *testing.T, open Harness) { // RC13 row 2
 	for _, tool := range []string{"ask", "ask_once"} {
 		t.Run(tool, func(t *testing.T) {
 			t.Parallel()
-			s := begin(t, open, Setup{Script: leaving(ask(tool, "{}"))})
+			s := begin(t, open, Setup{Script: detachingScript(ask(tool, "{}"))})
 			s.say("go")
 			task := s.question(1)
 			s.crash()
 			s.cancel(task.ID)
-			if got := s.came(perdure.TaskCanceled); got.Executions != 1 || len(s.open()) != 0 {
+			if got := s.awaitDelivered(perdure.TaskCanceled); got.Executions != 1 || len(s.open()) != 0 {
 				t.Errorf("got %+v", got)
 			}
 		})

@@ -11,7 +11,8 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// spawning is an agent that starts one background run, ends its turn, and speaks again when it came home.
+// spawning is an agent that starts one background run, ends its turn, and speaks again after the
+// delivery.
 func spawning(tool, args string) string {
 	return `
 rules:
@@ -45,17 +46,20 @@ func spawnCompletes(t *testing.T, open Harness) { // TestSpawnCompletesAndSignal
 	s.rest()
 
 	task := s.onlyTask()
-	if task.State != perdure.TaskSucceeded || task.Delivered != perdure.DeliveredInjected || task.Executions != 1 || task.Attempt != 1 {
+	if task.State != perdure.TaskSucceeded || task.Delivered != perdure.DeliveredInjected || task.Executions != 1 ||
+		task.Attempt != 1 {
 		t.Errorf("got %+v", task)
 	}
 	if n := len(facts[perdure.TaskDelivered](s)); n != 1 {
 		t.Errorf("delivered %d times, want once", n)
 	}
 	lines := strings.Split(s.final(), "\n")
-	want := []string{"home: Background run completed.", "- run_id: " + string(task.Run), "- title: Work", "- tool: stream"}
+	want := []string{
+		"home: Background run completed.", "- run_id: " + string(task.Run), "- title: Work", "- tool: stream",
+	}
 	for i, line := range want {
 		if i >= len(lines) || lines[i] != line {
-			t.Fatalf("got %q, want it to begin with %q (DL4)", lines, want)
+			t.Fatalf("got %q, want it to start with %q (DL4)", lines, want)
 		}
 	}
 	log, err := s.eng.TaskLog(s.ctx, task.ID, 0, 1<<20)
@@ -68,7 +72,8 @@ func spawnCompletes(t *testing.T, open Harness) { // TestSpawnCompletesAndSignal
 	}
 }
 
-// reporting is an agent that starts one background run and, when it came home, reads one of its files.
+// reporting is an agent that starts one background run and, after the delivery, reads one of its
+// files.
 func reporting(tool, file string) string {
 	return `
 rules:
@@ -82,7 +87,8 @@ rules:
 }
 
 func spawnFailure(t *testing.T, open Harness) { // TestSpawnFailureArtifacts
-	for file, want := range map[string]string{"output.log": `[stderr] background failed\n`, "result.json": `{\n  \"error\": \"boom\",\n  \"status\": \"failed\"\n}`} {
+	for file, want := range map[string]string{"output.log": `[stderr] background failed\n`,
+		"result.json": `{\n  \"error\": \"boom\",\n  \"status\": \"failed\"\n}`} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			s := begin(t, open, Setup{Script: reporting("bg_fail", file)})
@@ -90,7 +96,8 @@ func spawnFailure(t *testing.T, open Harness) { // TestSpawnFailureArtifacts
 			s.rest()
 
 			task := s.onlyTask()
-			if task.State != perdure.TaskFailed || task.Error == nil || task.Error.Kind != perdure.ErrorTool || task.Error.Message != "boom" {
+			if task.State != perdure.TaskFailed || task.Error == nil || task.Error.Kind != perdure.ErrorTool ||
+				task.Error.Message != "boom" {
 				t.Errorf("got %+v", task)
 			}
 			if got := string(s.onlyResult("read_log").Result.Result); !strings.Contains(got, want) {
@@ -105,7 +112,8 @@ func spawnInternal(t *testing.T, open Harness) { // TestBackgroundInternalErrorH
 	s.say("go")
 	s.rest()
 
-	if task := s.onlyTask(); task.Error == nil || task.Error.Message != perdure.GenericToolError || strings.Contains(s.story(), "secret cause") {
+	if task := s.onlyTask(); task.Error == nil || task.Error.Message != perdure.GenericToolError ||
+		strings.Contains(s.journalText(), "secret cause") {
 		t.Errorf("got %+v", task.Error)
 	}
 }
@@ -215,9 +223,10 @@ func foreignTask(t *testing.T, open Harness) { // ER2
 	}
 }
 
-// resolveTask pins LG11 and DL2: an unknown task is resolved by a person, and its outcome comes home again.
+// resolveTask pins LG11 and DL2: a person resolves an unknown task, and its outcome is delivered
+// again.
 func resolveTask(t *testing.T, open Harness) {
-	for _, answer := range []perdure.Answer{perdure.Happened, perdure.DidNotHappen, perdure.RunItAgain} {
+	for _, answer := range []perdure.ResolveAnswer{perdure.ResolveHappened, perdure.ResolveDidNotHappen, perdure.ResolveRunAgain} {
 		t.Run(string(answer), func(t *testing.T) {
 			t.Parallel()
 			s := begin(t, open, Setup{Script: spawning("bg_charge", "{}")})
@@ -227,38 +236,42 @@ func resolveTask(t *testing.T, open Harness) {
 			s.rest()
 			task := s.onlyTask()
 			if task.State != perdure.TaskUnknown {
-				t.Fatalf("got %s, want unknown; journal:\n%s", task.State, s.story())
+				t.Fatalf("got %s, want unknown; journal:\n%s", task.State, s.journalText())
 			}
 
 			s.Release("bg_charge")
-			err := s.eng.ResolveTask(s.ctx, task.ID, engine.Word{Answer: answer, Result: []byte(`{"ok":true}`), By: "operator", Note: "looked"})
+			err := s.eng.ResolveTask(s.ctx, task.ID, engine.Resolution{
+				Answer: answer, Result: []byte(`{"ok":true}`), By: "operator", Note: "looked",
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			s.rest()
 
 			checkResolved(t, s, answer)
-			if err := s.eng.ResolveTask(context.WithoutCancel(s.ctx), task.ID, engine.Word{Answer: answer, By: "operator"}); !errors.Is(err, perdure.Conflict) {
-				t.Errorf("a second word: got %v, want Conflict", err)
+			if err := s.eng.ResolveTask(context.WithoutCancel(s.ctx), task.ID,
+				engine.Resolution{Answer: answer, By: "operator"}); !errors.Is(err, perdure.Conflict) {
+				t.Errorf("a second resolution: got %v, want Conflict", err)
 			}
 		})
 	}
 }
 
-func checkResolved(t *testing.T, s *scene, answer perdure.Answer) {
+func checkResolved(t *testing.T, s *scene, answer perdure.ResolveAnswer) {
 	t.Helper()
-	want := map[perdure.Answer]perdure.TaskState{
-		perdure.Happened: perdure.TaskSucceeded, perdure.DidNotHappen: perdure.TaskFailed, perdure.RunItAgain: perdure.TaskSucceeded,
+	want := map[perdure.ResolveAnswer]perdure.TaskState{
+		perdure.ResolveHappened: perdure.TaskSucceeded, perdure.ResolveDidNotHappen: perdure.TaskFailed,
+		perdure.ResolveRunAgain: perdure.TaskSucceeded,
 	}[answer]
 	effects := 1
-	if answer == perdure.RunItAgain {
+	if answer == perdure.ResolveRunAgain {
 		effects = 2
 	}
 	if task := s.onlyTask(); task.State != want || len(s.Effects("bg_charge")) != effects {
 		t.Errorf("got %s with %d effects, want %s with %d", task.State, len(s.Effects("bg_charge")), want, effects)
 	}
 	if n := len(facts[perdure.TaskDelivered](s)); n != 2 {
-		t.Errorf("delivered %d times, want twice: unknown, then the outcome; journal:\n%s", n, s.story())
+		t.Errorf("delivered %d times, want twice: unknown, then the outcome; journal:\n%s", n, s.journalText())
 	}
 	keys := s.Effects("bg_charge")
 	if keys[0] != keys[len(keys)-1] {
@@ -266,7 +279,8 @@ func checkResolved(t *testing.T, s *scene, answer perdure.Answer) {
 	}
 }
 
-// joinsTurn pins DL3 and DL6: a result that comes while a turn runs enters it at the next safe point.
+// joinsTurn pins DL3 and DL6: a result that arrives during a turn is delivered at the next safe
+// point.
 func joinsTurn(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: `
 rules:
@@ -285,7 +299,8 @@ steps: [{text: x}, {text: without it, repeat: true}]
 	s.Release("hold")
 	s.rest()
 
-	if turns := len(facts[perdure.TurnStarted](s)); turns != 1 || !strings.HasPrefix(s.final(), "with it: Background run completed.") {
+	if turns := len(facts[perdure.TurnStarted](s)); turns != 1 ||
+		!strings.HasPrefix(s.final(), "with it: Background run completed.") {
 		t.Errorf("%d turns, final %q", turns, s.final())
 	}
 }

@@ -50,8 +50,8 @@ func answersMessage(t *testing.T, open Harness) {
 	}
 }
 
-// costsFiveCommits pins design §4: received · turn and reason started · message and claim · settle and next
-// reason started · message and turn end.
+// costsFiveCommits pins the five commits of a turn: received · turn and reason started · message
+// and claim · settle and next reason started · message and turn end.
 func costsFiveCommits(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: `
 rules:
@@ -60,7 +60,7 @@ rules:
 steps: [{text: x}, {text: done, repeat: true}]
 `})
 	least := 0
-	for turn := range 5 { // what the engine does of itself now and then may fall into one, but not into all
+	for turn := range 5 { // periodic work of the engine may add commits to some of them, but not to all
 		before := s.Commits()
 		s.say(fmt.Sprint("hi ", turn))
 		s.rest()
@@ -70,7 +70,7 @@ steps: [{text: x}, {text: done, repeat: true}]
 	}
 
 	if least != 5 {
-		t.Errorf("got %d commits, want 5; journal:\n%s", least, s.story())
+		t.Errorf("got %d commits, want 5; journal:\n%s", least, s.journalText())
 	}
 }
 
@@ -85,7 +85,8 @@ func claimsAndSettles(t *testing.T, open Harness) {
 		t.Fatalf("got %d calls, %v", len(calls), err)
 	}
 	call := calls[0]
-	if call.State != perdure.CallSettled || call.Class != perdure.AtMostOnce || call.Executions != 1 || string(call.Result.Result) != `{"charged":"a"}` {
+	if call.State != perdure.CallSettled || call.Class != perdure.AtMostOnce || call.Executions != 1 ||
+		string(call.Result.Result) != `{"charged":"a"}` {
 		t.Errorf("got %+v", call)
 	}
 	if keys := s.Effects("charge"); len(keys) != 1 || keys[0] != call.Key.IdempotencyKey() {
@@ -139,7 +140,8 @@ steps: [{text: I try again, repeat: true}]
 	if len(done) != 2 || len(s.Effects("note")) > 0 {
 		t.Fatalf("got %+v, %d effects", done, len(s.Effects("note")))
 	}
-	for i, want := range []string{"Invalid arguments for note: /: invalid JSON", "Invalid arguments for note: /: invalid JSON at /text: duplicate key"} {
+	for i, want := range []string{"Invalid arguments for note: /: invalid JSON",
+		"Invalid arguments for note: /: invalid JSON at /text: duplicate key"} {
 		if r := done[i].Result; !strings.HasPrefix(r.Error, want) || !r.NeverStarted {
 			t.Errorf("got %+v, want %q", r, want)
 		}
@@ -154,7 +156,8 @@ func hidesInternal(t *testing.T, open Harness) { // TL12
 	s.say("hi")
 	s.rest()
 
-	if got := s.onlyResult("break"); got.Result.Error != perdure.GenericToolError || strings.Contains(s.story(), "secret cause") {
+	if got := s.onlyResult("break"); got.Result.Error != perdure.GenericToolError ||
+		strings.Contains(s.journalText(), "secret cause") {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -230,7 +233,8 @@ steps:
 	for _, m := range s.fold().Transcript {
 		texts = append(texts, fmt.Sprintf("%s %v %.16s", m.Role, m.Interrupted, m.Text()))
 	}
-	want := []string{"user false where is it?", "agent true it is in the sec", "notification false Your last messag", "agent false drawer of the de"}
+	want := []string{"user false where is it?", "agent true it is in the sec", "notification false Your last messag",
+		"agent false drawer of the de"}
 	if !slices.Equal(texts, want) {
 		t.Errorf("got %q, want %q", texts, want)
 	}

@@ -23,23 +23,24 @@ func webhookLaws() []law {
 	}
 }
 
-// told is a request that a receiver got.
-type told struct {
+// webhookRequest is a request that a receiver got.
+type webhookRequest struct {
 	id   string
 	body []byte
 }
 
-// receiver listens on loopback. It answers the nth request, from 1, with what answer says; 0 is no answer, until it is closed.
-func (s *scene) receiver(answer func(n int) int) (url string, got <-chan told) {
+// receiver listens on the loopback interface. answer returns the status for the nth request,
+// counted from 1; 0 means no response until the receiver is closed.
+func (s *scene) receiver(answer func(n int) int) (url string, got <-chan webhookRequest) {
 	s.t.Helper()
-	all, closed := make(chan told, 100), make(chan struct{}) // more than a law sends
-	n := make(chan int, 1)                                   // the number of the last request
+	all, closed := make(chan webhookRequest, 100), make(chan struct{}) // more than a law sends
+	n := make(chan int, 1)                                             // the number of the last request
 	n <- 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		mine := <-n + 1
 		n <- mine
-		all <- told{r.Header.Get("Webhook-Id"), body}
+		all <- webhookRequest{r.Header.Get("Webhook-Id"), body}
 		status := answer(mine)
 		if status == 0 {
 			select {
@@ -58,14 +59,14 @@ func (s *scene) receiver(answer func(n int) int) (url string, got <-chan told) {
 }
 
 // await waits for a request.
-func (s *scene) await(got <-chan told) told {
+func (s *scene) await(got <-chan webhookRequest) webhookRequest {
 	s.t.Helper()
 	select {
 	case one := <-got:
 		return one
 	case <-s.ctx.Done():
-		s.t.Fatal("nothing came")
-		return told{}
+		s.t.Fatal("no request arrived")
+		return webhookRequest{}
 	}
 }
 
@@ -87,8 +88,8 @@ func (s *scene) settled(id perdure.WebhookID, state webhook.State) webhook.Deliv
 	}
 }
 
-// hook makes a webhook.
-func (s *scene) hook(w webhook.Webhook) webhook.Made {
+// hook creates a webhook.
+func (s *scene) hook(w webhook.Webhook) webhook.Created {
 	s.t.Helper()
 	made, err := s.eng.CreateWebhook(s.ctx, w)
 	if err != nil {
@@ -103,7 +104,9 @@ func (s *scene) hook(w webhook.Webhook) webhook.Made {
 func webhookTold(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: "steps: [{text: hello, repeat: true}]", Webhooks: t.TempDir()})
 	url, got := s.receiver(func(int) int { return http.StatusNoContent })
-	made := s.hook(webhook.Webhook{URL: url, Types: []string{"turn.completed"}, Body: webhook.BodySnapshot, Session: s.id})
+	made := s.hook(webhook.Webhook{
+		URL: url, Types: []string{"turn.completed"}, Body: webhook.BodySnapshot, Session: s.id,
+	})
 	s.say("go")
 	s.rest()
 
@@ -119,7 +122,8 @@ func webhookTold(t *testing.T, open Harness) {
 		t.Errorf("got %+v, %v, want the event", e, err)
 	}
 	d := s.settled(made.ID, webhook.Delivered)
-	if string(d.ID) != one.id || d.Attempts != 1 || d.Session != s.id || len(d.Tries) != 1 || d.Tries[0].Status != http.StatusNoContent {
+	if string(d.ID) != one.id || d.Attempts != 1 || d.Session != s.id || len(d.AttemptLog) != 1 ||
+		d.AttemptLog[0].Status != http.StatusNoContent {
 		t.Errorf("got %+v, sent as %s", d, one.id)
 	}
 	if _, err := s.eng.RedeliverWebhook(s.ctx, made.ID, d.ID); err != nil {
@@ -133,14 +137,15 @@ func webhookTold(t *testing.T, open Harness) {
 		t.Fatalf("TestWebhook: %v", err)
 	}
 	if one := s.await(got); one.id != string(ping.ID) || !strings.Contains(string(one.body), webhook.Ping) {
-		t.Errorf("the test came as %s: %s", one.id, one.body)
+		t.Errorf("the test arrived as %s: %s", one.id, one.body)
 	}
 	if len(got) > 0 {
-		t.Errorf("%d more came", len(got))
+		t.Errorf("%d more arrived", len(got))
 	}
 }
 
-// webhookAfterKill kills the engine while the receiver has the request and has not answered: it comes again, under the same id.
+// webhookAfterKill kills the engine while the receiver has the request and has not answered: the
+// request is sent again under the same id.
 func webhookAfterKill(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: "steps: [{text: hello, repeat: true}]", Webhooks: t.TempDir()})
 	url, got := s.receiver(func(n int) int {
@@ -169,25 +174,30 @@ func webhookAfterKill(t *testing.T, open Harness) {
 
 func webhookKept(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: "steps: [{text: hello, repeat: true}]", Webhooks: t.TempDir()})
-	one := s.hook(webhook.Webhook{URL: "http://127.0.0.1:64999/one", Types: []string{"turn.*", "task.updated"}, Body: webhook.BodySnapshot})
+	one := s.hook(webhook.Webhook{
+		URL: "http://127.0.0.1:64999/one", Types: []string{"turn.*", "task.updated"}, Body: webhook.BodySnapshot,
+	})
 	two := s.hook(webhook.Webhook{URL: "http://127.0.0.1:64999/two"})
 
 	found, err := s.eng.Webhook(s.ctx, one.ID)
-	if err != nil || found.URL != one.URL || len(found.Types) != 2 || found.Body != webhook.BodySnapshot || found.Owner != one.Owner || two.Body != webhook.BodyID {
+	if err != nil || found.URL != one.URL || len(found.Types) != 2 || found.Body != webhook.BodySnapshot ||
+		found.Owner != one.Owner || two.Body != webhook.BodyID {
 		t.Errorf("got %+v, %v, want %+v", found, err, one.Webhook)
 	}
 	if all, err := s.eng.Webhooks(s.ctx); err != nil || len(all) != 2 || all[0].ID != one.ID || all[1].ID != two.ID {
 		t.Errorf("got %+v, %v", all, err)
 	}
 	off, types := false, []string{"approval.*"}
-	changed, err := s.eng.ChangeWebhook(s.ctx, one.ID, webhook.Change{Enabled: &off, Types: &types})
-	if err != nil || changed.Enabled || len(changed.Types) != 1 || changed.URL != one.URL || changed.Version <= found.Version {
+	changed, err := s.eng.ChangeWebhook(s.ctx, one.ID, webhook.Patch{Enabled: &off, Types: &types})
+	if err != nil || changed.Enabled || len(changed.Types) != 1 || changed.URL != one.URL ||
+		changed.Version <= found.Version {
 		t.Errorf("got %+v, %v", changed, err)
 	}
 	if _, err := s.eng.TestWebhook(s.ctx, one.ID); !errors.Is(err, perdure.Conflict) {
-		t.Errorf("a test of one that is off: %v", err)
+		t.Errorf("a test of a disabled one: %v", err)
 	}
-	if again, err := s.eng.RotateWebhook(s.ctx, two.ID); err != nil || again.Secret == two.Secret || !strings.HasPrefix(again.Secret, "whsec_") {
+	if again, err := s.eng.RotateWebhook(s.ctx, two.ID); err != nil || again.Secret == two.Secret ||
+		!strings.HasPrefix(again.Secret, "whsec_") {
 		t.Errorf("rotated: %+v, %v", again.Webhook, err)
 	}
 	if err := s.eng.DeleteWebhook(s.ctx, one.ID); err != nil {
@@ -201,8 +211,10 @@ func webhookKept(t *testing.T, open Harness) {
 func webhookRefused(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: "steps: [{text: hello, repeat: true}]", Webhooks: t.TempDir()})
 	for name, w := range map[string]webhook.Webhook{
-		"metadata": {URL: "http://169.254.169.254/"}, "a private host": {URL: "https://10.0.0.1/"}, "a scheme": {URL: "ftp://example.com"},
-		"a type": {URL: "http://127.0.0.1:64999/", Types: []string{"task.started"}}, "a body": {URL: "http://127.0.0.1:64999/", Body: "all"},
+		"metadata": {URL: "http://169.254.169.254/"}, "a private host": {URL: "https://10.0.0.1/"},
+		"a scheme": {URL: "ftp://example.com"},
+		"a type":   {URL: "http://127.0.0.1:64999/", Types: []string{"task.started"}},
+		"a body":   {URL: "http://127.0.0.1:64999/", Body: "all"},
 	} {
 		if _, err := s.eng.CreateWebhook(s.ctx, w); !errors.Is(err, perdure.Invalid) {
 			t.Errorf("%s: got %v, want Invalid", name, err)
@@ -210,14 +222,14 @@ func webhookRefused(t *testing.T, open Harness) {
 	}
 	const none = perdure.WebhookID("webhook_00000000000070008000000000000001")
 	_, read := s.eng.Webhook(s.ctx, none)
-	_, changed := s.eng.ChangeWebhook(s.ctx, none, webhook.Change{})
+	_, changed := s.eng.ChangeWebhook(s.ctx, none, webhook.Patch{})
 	_, rotated := s.eng.RotateWebhook(s.ctx, none)
 	_, listed := s.eng.WebhookDeliveries(s.ctx, none, 0)
 	_, tested := s.eng.TestWebhook(s.ctx, none)
 	_, again := s.eng.RedeliverWebhook(s.ctx, none, "whd_00000000000070008000000000000001")
 	for name, err := range map[string]error{
-		"Webhook": read, "ChangeWebhook": changed, "RotateWebhook": rotated, "WebhookDeliveries": listed, "TestWebhook": tested,
-		"RedeliverWebhook": again, "DeleteWebhook": s.eng.DeleteWebhook(s.ctx, none),
+		"Webhook": read, "ChangeWebhook": changed, "RotateWebhook": rotated, "WebhookDeliveries": listed,
+		"TestWebhook": tested, "RedeliverWebhook": again, "DeleteWebhook": s.eng.DeleteWebhook(s.ctx, none),
 	} {
 		if !errors.Is(err, perdure.NotFound) {
 			t.Errorf("%s: got %v, want NotFound", name, err)

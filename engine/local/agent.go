@@ -21,8 +21,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// withCapabilities puts the tools of the capabilities among the engine's, and their hooks after the host's. The host's own
-// registry stays as it is.
+// withCapabilities adds the tools of the capabilities to a copy of the host's registry, and their
+// hooks after the host's hooks.
 func withCapabilities(cfg Config) (Config, error) {
 	all, err := tool.Capabilities(cfg.Tools, cfg.Capabilities)
 	if err != nil || len(cfg.Capabilities) == 0 {
@@ -34,26 +34,29 @@ func withCapabilities(cfg Config) (Config, error) {
 		names = append(names, c.ID)
 		for _, t := range c.Tools {
 			if !cfg.Tools.Has(t.Spec().Name) {
-				cfg.Tools.Offer(t)
+				cfg.Tools.RegisterOptional(t)
 			}
 		}
-		cfg.Hooks = append(cfg.Hooks, c.OwnHooks()...)
+		cfg.Hooks = append(cfg.Hooks, c.ScopedHooks()...)
 	}
 	if err := cfg.Tools.Err(); err != nil {
 		return cfg, err
 	}
-	_, err = tool.Collect(cfg.Tools, cfg.Capabilities, tool.Choice{Capabilities: names}) // the same name for two tools, for one
+	// Collect refuses two tools with one name.
+	_, err = tool.Collect(cfg.Tools, cfg.Capabilities, tool.Choice{Capabilities: names})
 	return cfg, err
 }
 
-// StartAgent starts a session of a kept agent, a chain of harnesses, or a blueprint: their overlays are folded, root first,
-// the session's own last, and what they come to is fixed in session.created (N8, N9). Its initial files are in the same
-// commit; where the host keeps the files, they are written before it.
+// StartAgent creates a session from a stored agent, a chain of harnesses or a blueprint. It merges
+// their overlays, root first and the session's own overlay last, and records the result in
+// session.created (N8, N9). The initial files are part of the same commit. If the host keeps the
+// files, they are written before the commit.
 //
-// NotFound: an agent, a harness that is named without one, a blueprint, a tool, a capability or a model is not there.
-// Conflict: the agent or a harness is archived or deleted, or the id stands for another session. Invalid: what is wrong
-// with the order. The same order again under one id is one session, whatever became of what it names (N5).
-func (e *Engine) StartAgent(ctx context.Context, o tool.SessionOrder) (engine.Session, error) {
+// NotFound: the agent, harness, blueprint, tool, capability or model does not exist. Conflict: the
+// agent or harness is archived or deleted, or the id belongs to another session. Invalid: the order
+// is not valid; the error says why. The same order under the same id is one session, whatever has
+// happened to the agent since (N5).
+func (e *Engine) StartAgent(ctx context.Context, o tool.SessionRequest) (engine.Session, error) {
 	if o.ID == "" {
 		o.ID = effect.NewID[perdure.SessionID]()
 	}
@@ -63,25 +66,25 @@ func (e *Engine) StartAgent(ctx context.Context, o tool.SessionOrder) (engine.Se
 	return e.Session(ctx, o.ID)
 }
 
-// startOnce starts the session of an order, unless it is there. That is asked before anything else is looked at, since what
-// the order names may be gone by then.
-func (e *Engine) startOnce(ctx context.Context, o tool.SessionOrder) error {
-	digest, err := digestOf(o)
+// startOnce creates the session of an order unless it exists. The check for an existing session
+// comes first, because the agent that the order names may be gone by then.
+func (e *Engine) startOnce(ctx context.Context, o tool.SessionRequest) error {
+	digest, err := orderDigest(o)
 	if err != nil {
 		return err
 	}
-	return e.unlessKnown(ctx, o.ID, perdure.Agent{Order: digest}, func() error {
-		made, err := e.overlaid(ctx, o)
+	return e.startUnlessExists(ctx, o.ID, perdure.Agent{CreateDigest: digest}, func() error {
+		made, err := e.resolveOrder(ctx, o)
 		if err != nil {
 			return err
 		}
-		made.agent.Order = digest
+		made.agent.CreateDigest = digest
 		return e.start(ctx, o.ID, made)
 	})
 }
 
-// unlessKnown starts a session that is not there.
-func (e *Engine) unlessKnown(ctx context.Context, id perdure.SessionID, a perdure.Agent, start func() error) error {
+// startUnlessExists calls start if the session does not exist yet.
+func (e *Engine) startUnlessExists(ctx context.Context, id perdure.SessionID, a perdure.Agent, start func() error) error {
 	if _, err := perdure.ParseID[perdure.SessionID](string(id)); err != nil {
 		return err
 	}
@@ -96,22 +99,23 @@ func (e *Engine) unlessKnown(ctx context.Context, id perdure.SessionID, a perdur
 	return start()
 }
 
-// start writes what a session begins with.
-func (e *Engine) start(ctx context.Context, id perdure.SessionID, made overlaid) error {
-	if err := e.seed(ctx, id, made); err != nil {
+// start seeds the initial files and commits a new session.
+func (e *Engine) start(ctx context.Context, id perdure.SessionID, made resolvedAgent) error {
+	if err := e.writeInitialFiles(ctx, id, made); err != nil {
 		return err
 	}
 	return e.cfg.Store.InTx(ctx, func(tx store.Tx) error { return e.startSession(tx, id, rowOwner(ctx), made) })
 }
 
-// digestOf is the same for orders that say the same, and for no others (N5). The id is in it, so that a copy of a session,
-// whose first event says the same, was not made by this order.
-func digestOf(o tool.SessionOrder) (string, error) {
-	config := append([]byte(nil), o.Config...) // nil if there is none; as it is where it will be refused
+// orderDigest identifies an order by its content (N5). The digest covers the session id, so that an
+// imported copy of a session under another id, whose first event is the same, does not match the
+// order.
+func orderDigest(o tool.SessionRequest) (string, error) {
+	config := append([]byte(nil), o.Config...) // an invalid config stays as it is; a later check refuses it
 	if canonical, err := perdure.CanonicalJSON(o.Config); err == nil && o.Blueprint != "" {
 		config = canonical
 	}
-	contents := [][]byte{} // as they are: JSON has only valid UTF-8
+	contents := [][]byte{} // as bytes: a JSON string would replace invalid UTF-8
 	for _, f := range o.Overlay.InitialFiles {
 		contents = append(contents, []byte(f.Content))
 	}
@@ -128,14 +132,15 @@ func digest(values ...any) (string, error) {
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
-// overlaid is what an order comes to.
-type overlaid struct {
+// resolvedAgent is the resolved form of an order.
+type resolvedAgent struct {
 	agent perdure.Agent
 	files []agent.File
 }
 
-// overlaid reads what the order names, folds it, and puts in what this engine has: tools, words and the model.
-func (e *Engine) overlaid(ctx context.Context, o tool.SessionOrder) (made overlaid, err error) {
+// resolveOrder resolves an order: it merges the overlays and adds this engine's tools, prompts and
+// model.
+func (e *Engine) resolveOrder(ctx context.Context, o tool.SessionRequest) (made resolvedAgent, err error) {
 	preset, err := e.blueprint(o)
 	if err != nil {
 		return made, err
@@ -164,34 +169,36 @@ func (e *Engine) overlaid(ctx context.Context, o tool.SessionOrder) (made overla
 	}
 	made.agent.ID, made.agent.Harness, made.agent.Model = o.Agent, harness, model
 	made.agent.Title = strings.ToValidUTF8(o.Title, "\ufffd")
-	brought, err := e.equip(&made.agent)
+	brought, err := e.addCapabilities(&made.agent)
 	if err != nil {
 		return made, err
 	}
-	made.files = agent.Fold(agent.Overlay{InitialFiles: brought}, agent.Overlay{InitialFiles: folded.InitialFiles}).InitialFiles
+	made.files = agent.Fold(agent.Overlay{InitialFiles: brought},
+		agent.Overlay{InitialFiles: folded.InitialFiles}).InitialFiles
 	return made, nil
 }
 
-// equip gives an agent what its capabilities bring, and returns the files among that. Who named neither tools nor
-// capabilities has whatever need not be chosen, as long as the session lives.
-func (e *Engine) equip(a *perdure.Agent) ([]agent.File, error) {
+// addCapabilities adds the tools and instructions of an agent's capabilities, and returns their
+// files. If the agent names neither tools nor capabilities, Tools stays nil, and the session has
+// every tool that needs no selection.
+func (e *Engine) addCapabilities(a *perdure.Agent) ([]agent.File, error) {
 	collected, err := tool.Collect(e.cfg.Tools, e.cfg.Capabilities, choiceOf(*a))
 	if err != nil {
 		return nil, err
 	}
 	names := collected.Registry.Names()
-	if a.Tools != nil || len(a.Capabilities) > 0 || slices.ContainsFunc(names, e.cfg.Tools.Offered) {
+	if a.Tools != nil || len(a.Capabilities) > 0 || slices.ContainsFunc(names, e.cfg.Tools.Optional) {
 		a.Tools = names
 	}
 	a.Instructions = strings.Join(append(nonEmpty(a.Instructions), collected.Prompts...), "\n\n")
 	return collected.Files, nil
 }
 
-// choiceOf is what a resolved agent wants of the engine.
+// choiceOf returns the tools and capabilities that a resolved agent selects.
 func choiceOf(a perdure.Agent) tool.Choice {
 	c := tool.Choice{Capabilities: a.Capabilities, Tools: a.Tools, AllTools: a.Tools == nil}
 	if a.DisableBackground {
-		c.Off = []string{tool.BackgroundCapability}
+		c.Disabled = []string{tool.BackgroundCapability}
 	}
 	return c
 }
@@ -203,8 +210,9 @@ func nonEmpty(text string) []string {
 	return []string{text}
 }
 
-// layersOf returns the overlays of the harnesses and the agent that an order names, root first, and the leaf of the chain.
-func layersOf(r store.Reader, o tool.SessionOrder) (layers []agent.Overlay, leaf perdure.HarnessID, err error) {
+// layersOf returns the overlays of an order's harnesses and agent, root first, and the last harness
+// of the chain.
+func layersOf(r store.Reader, o tool.SessionRequest) (layers []agent.Overlay, leaf perdure.HarnessID, err error) {
 	leaf = o.Harness
 	var kept agent.Agent
 	if o.Agent != "" {
@@ -214,7 +222,7 @@ func layersOf(r store.Reader, o tool.SessionOrder) (layers []agent.Overlay, leaf
 			return nil, "", err
 		case !found:
 			return nil, "", fmt.Errorf("agent %s: %w", o.Agent, perdure.NotFound)
-		case !kept.Status.Works():
+		case !kept.Status.Usable():
 			return nil, "", fmt.Errorf("%w: agent %s is %s", perdure.Conflict, o.Agent, kept.Status)
 		case leaf == "":
 			leaf = kept.Harness
@@ -229,18 +237,20 @@ func layersOf(r store.Reader, o tool.SessionOrder) (layers []agent.Overlay, leaf
 		stands = stands || h.ID == kept.Harness
 		layers = append(layers, h.Overlay)
 	}
-	switch why, ok := agent.Broken(chain); {
+	switch why, ok := agent.FirstUnusable(chain); {
 	case leaf != "" && len(chain) == 0:
 		return nil, "", fmt.Errorf("harness %s: %w", leaf, perdure.NotFound)
 	case !ok:
 		return nil, "", fmt.Errorf("%w: %s", perdure.Conflict, why)
-	case !stands: // else its limits could be left behind
-		return nil, "", fmt.Errorf("%w harness %s: agent %s is of %s, which it does not stand on", perdure.Invalid, leaf, o.Agent, kept.Harness)
+	case !stands: // a chain without the agent's harness would avoid its limits
+		return nil, "", fmt.Errorf("%w harness %s: it does not inherit from the harness of agent %s, which is %s",
+			perdure.Invalid, leaf, o.Agent, kept.Harness)
 	}
 	return append(layers, kept.Overlay), leaf, nil
 }
 
-// modelOf is the name of the model that is asked: the one of an id, else the default one, else the engine's (N10).
+// modelOf returns the name of a model: of id, or of the store's default model, or "" for the
+// engine's (N10).
 func modelOf(r store.Reader, id perdure.ModelID) (string, error) {
 	m, found, err := r.DefaultModel()
 	if id != "" {
@@ -255,8 +265,9 @@ func modelOf(r store.Reader, id perdure.ModelID) (string, error) {
 	return "", nil
 }
 
-// sameAgent looks for a session that was started before under an id, by the same order or for the same agent (N5). What an
-// order is made of may have changed since; the session stays what it was.
+// sameAgent reports whether session id exists and was created by the same order or for the same
+// agent (N5). Another order or agent is Conflict. The agent may have changed since; the session
+// checkNotConfigured its configuration.
 func sameAgent(r store.Reader, id perdure.SessionID, a perdure.Agent) (known bool, err error) {
 	switch _, err := r.Session(id); {
 	case errors.Is(err, perdure.NotFound):
@@ -269,10 +280,10 @@ func sameAgent(r store.Reader, id perdure.SessionID, a perdure.Agent) (known boo
 		return false, err
 	}
 	created, _ := events[0].Fact.(perdure.SessionCreated)
-	if created.Agent.Order == "" && len(a.Capabilities) > 0 { // of a version that kept none
-		a.Order = ""
+	if created.Agent.CreateDigest == "" && len(a.Capabilities) > 0 { // recorded by a version without order digests
+		a.CreateDigest = ""
 	}
-	if a.Order != "" && created.Agent.Order == a.Order {
+	if a.CreateDigest != "" && created.Agent.CreateDigest == a.CreateDigest {
 		return true, nil
 	}
 	asked, err := json.Marshal(a)
@@ -284,21 +295,21 @@ func sameAgent(r store.Reader, id perdure.SessionID, a perdure.Agent) (known boo
 		return true, err
 	}
 	if !bytes.Equal(asked, stored) {
-		return true, fmt.Errorf("%w: session %s exists, and was started for something else", perdure.Conflict, id)
+		return true, fmt.Errorf("%w: session %s already exists for another agent or order", perdure.Conflict, id)
 	}
 	return true, nil
 }
 
-// blueprint completes the blueprint that an order names.
-func (e *Engine) blueprint(o tool.SessionOrder) (agent.Overlay, error) {
+// blueprint builds the overlay of the blueprint that an order names.
+func (e *Engine) blueprint(o tool.SessionRequest) (agent.Overlay, error) {
 	i := slices.IndexFunc(e.cfg.Blueprints, func(b tool.Blueprint) bool { return b.Name == o.Blueprint })
 	switch {
 	case o.Blueprint == "" && len(o.Config) > 0:
-		return agent.Overlay{}, fmt.Errorf("%w config: it is a blueprint's, and none is named", perdure.Invalid)
+		return agent.Overlay{}, fmt.Errorf("%w config: it needs a blueprint, and the order names none", perdure.Invalid)
 	case o.Blueprint == "":
 		return agent.Overlay{}, nil
 	case o.Agent != "":
-		return agent.Overlay{}, fmt.Errorf("%w order: it names an agent and a blueprint; one of them is enough", perdure.Invalid)
+		return agent.Overlay{}, fmt.Errorf("%w order: it must name an agent or a blueprint, not both", perdure.Invalid)
 	case i < 0:
 		return agent.Overlay{}, fmt.Errorf("blueprint %q: %w", o.Blueprint, perdure.NotFound)
 	}
@@ -320,14 +331,14 @@ func (e *Engine) blueprint(o tool.SessionOrder) (agent.Overlay, error) {
 	return made, nil
 }
 
-// seed writes the initial files where the host keeps them. A crash may leave them there without their session; the same order
-// writes the same again.
-func (e *Engine) seed(ctx context.Context, id perdure.SessionID, made overlaid) error {
+// writeInitialFiles writes the initial files if the host keeps the files. A crash can leave them
+// behind without a session; the same order writes the same files again.
+func (e *Engine) writeInitialFiles(ctx context.Context, id perdure.SessionID, made resolvedAgent) error {
 	if e.cfg.Files == nil || len(made.files) == 0 {
 		return nil
 	}
 	files, _ := e.cfg.Files(id)
-	for _, readOnly := range []bool{true, false} { // those that some files cannot keep come first, before anything is written
+	for _, readOnly := range []bool{true, false} { // a host that cannot store read-only files fails before any write
 		for _, f := range made.files {
 			if f.IsReadOnly != readOnly {
 				continue
@@ -340,12 +351,16 @@ func (e *Engine) seed(ctx context.Context, id perdure.SessionID, made overlaid) 
 	return nil
 }
 
-// startSession is the commit: the row, the files that the store keeps, and the first event.
-func (e *Engine) startSession(tx store.Tx, id perdure.SessionID, of engine.Owner, made overlaid) error {
+// startSession creates the session in one commit: its row, the files that the store keeps, and the
+// first event.
+func (e *Engine) startSession(tx store.Tx, id perdure.SessionID, of engine.Owner, made resolvedAgent) error {
 	if known, err := sameAgent(tx, id, made.agent); known || err != nil {
 		return err
 	}
-	row := store.Session{ID: id, Org: of.Org, User: of.User, Title: made.agent.Title, Labels: made.agent.Labels, Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now()}
+	row := store.Session{
+		ID: id, Org: of.Org, User: of.User, Title: made.agent.Title, Labels: made.agent.Labels,
+		Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
+	}
 	rand.Read(row.Secret[:]) // never fails
 	if err := tx.CreateSession(row); err != nil {
 		return err

@@ -36,10 +36,10 @@ type house struct {
 	root, leaf agent.Harness
 	agent      agent.Agent
 	def, small store.Model
-	reached    chan perdure.NetworkList // what reach was allowed
+	reached    chan perdure.NetworkList // the network list that reach was allowed
 }
 
-// furnish fills a store and opens an engine over it, which runs until the test ends.
+// furnish fills a store and opens an engine over it, which runs until the end of the test.
 func furnish(t *testing.T, script string, change func(*local.Config)) *house {
 	t.Helper()
 	h := &house{store: memory.New(memory.Config{}), reached: make(chan perdure.NetworkList, 10)}
@@ -115,7 +115,7 @@ func (h *house) write(t *testing.T, fn func(store.Tx) error) {
 	}
 }
 
-// reach is a tool that tells where it may go.
+// reach is a tool that reports which hosts it may reach.
 func (h *house) reach() tool.Tool {
 	spec := tool.Spec{Name: "reach", Description: "Reaches out.", Class: perdure.Pure}
 	return tool.New(spec, func(_ context.Context, _ struct{}, env tool.Env) (string, error) {
@@ -130,7 +130,7 @@ func plainTool(name string) tool.Tool {
 }
 
 // start starts a session.
-func (h *house) start(t *testing.T, o tool.SessionOrder) engine.Session {
+func (h *house) start(t *testing.T, o tool.SessionRequest) engine.Session {
 	t.Helper()
 	s, err := h.StartAgent(t.Context(), o)
 	if err != nil {
@@ -139,7 +139,7 @@ func (h *house) start(t *testing.T, o tool.SessionOrder) engine.Session {
 	return s
 }
 
-// say says something and waits for the end of what comes of it.
+// say sends a message and waits for the end of the turns that it causes.
 func (h *house) say(t *testing.T, id perdure.SessionID) []perdure.Event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -162,19 +162,20 @@ func differ(t *testing.T, what string, got, want any) {
 	}
 }
 
-// TestStartAgent: a session of a kept agent is what its chain of harnesses folds to, and its first event says so (N8, N9).
+// TestStartAgent: the configuration of a session of a stored agent is the fold of its chain of
+// harnesses, and the first event contains it (N8, N9).
 func TestStartAgent(t *testing.T) {
 	t.Parallel()
 	h := furnish(t, "steps:\n  - calls: [{name: reach}, {name: sum}]\n  - text: done\n", nil)
 
-	s := h.start(t, tool.SessionOrder{Agent: h.agent.ID, Title: "Reading", Overlay: agent.Overlay{SystemPrompt: "Now.", SoftBudgetMS: -1}})
+	s := h.start(t, tool.SessionRequest{Agent: h.agent.ID, Title: "Reading", Overlay: agent.Overlay{SystemPrompt: "Now.", SoftBudgetMS: -1}})
 	events := h.say(t, s.ID)
 
 	want := perdure.Agent{
 		ID: h.agent.ID, Harness: h.leaf.ID, Title: "Reading", Instructions: "Be kind.\n\nBe brief.\n\nYou read.\n\nNow.\n\nYou can add.", Model: "large-1",
 		Tools: []string{"reach", "sum"}, Capabilities: []string{"maths"}, MaxIterations: 10, SoftBudgetMS: -1, Network: perdure.NetworkList{Allowed: []string{"x.a.test"}},
 	}
-	want.Order = events[0].Fact.(perdure.SessionCreated).Agent.Order // TestStartAgentOther is about it
+	want.CreateDigest = events[0].Fact.(perdure.SessionCreated).Agent.CreateDigest // see TestStartAgentOther
 	differ(t, "agent", events[0].Fact, perdure.SessionCreated{Agent: want})
 	first := h.asked.requests[0]
 	differ(t, "the model's words", []string{first.System, first.Model}, []string{want.Instructions, "large-1"})
@@ -201,11 +202,12 @@ func TestStartAgent(t *testing.T) {
 	differ(t, "files", files, map[string]string{"/rules.md": "Be kind. true", "/note": "of the room false", "/tables": "1 false"})
 }
 
-// TestStartAgentModel: the session's own word, the agent's, then the default one (N10).
+// TestStartAgentModel: the model of the order has precedence, then the agent's, then the default
+// one (N10).
 func TestStartAgentModel(t *testing.T) {
 	t.Parallel()
 	h := furnish(t, "steps:\n  - text: done\n", nil)
-	modelOf := func(o tool.SessionOrder) string {
+	modelOf := func(o tool.SessionRequest) string {
 		events, err := h.Events(t.Context(), h.start(t, o).ID, 0, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -213,17 +215,17 @@ func TestStartAgentModel(t *testing.T) {
 		return events[0].Fact.(perdure.SessionCreated).Agent.Model
 	}
 
-	differ(t, "default", modelOf(tool.SessionOrder{}), "large-1")
-	differ(t, "chosen", modelOf(tool.SessionOrder{Agent: h.agent.ID, Overlay: agent.Overlay{DefaultModel: h.small.ID}}), "small-1")
+	differ(t, "default", modelOf(tool.SessionRequest{}), "large-1")
+	differ(t, "chosen", modelOf(tool.SessionRequest{Agent: h.agent.ID, Overlay: agent.Overlay{DefaultModel: h.small.ID}}), "small-1")
 	h.write(t, func(tx store.Tx) error { return tx.SetDefaultModel("") })
-	differ(t, "the engine's", modelOf(tool.SessionOrder{Agent: h.agent.ID}), "")
+	differ(t, "the engine's", modelOf(tool.SessionRequest{Agent: h.agent.ID}), "")
 }
 
-// TestStartAgentAgain: one id is one session, whatever became of the agent since (N5).
+// TestStartAgentAgain: one id is one session, even if the agent has changed since (N5).
 func TestStartAgentAgain(t *testing.T) {
 	t.Parallel()
 	h := furnish(t, "steps:\n  - text: done\n", nil)
-	o := tool.SessionOrder{ID: effect.NewID[perdure.SessionID](), Agent: h.agent.ID, Title: "one"}
+	o := tool.SessionRequest{ID: effect.NewID[perdure.SessionID](), Agent: h.agent.ID, Title: "one"}
 	s := h.start(t, o)
 	changed := h.agent
 	changed.Overlay.SystemPrompt = "You write."
@@ -240,12 +242,13 @@ func TestStartAgentAgain(t *testing.T) {
 	}
 }
 
-// TestStartAgentGone: the same order is answered with its session also when nothing of what it names is there any more (N5).
+// TestStartAgentGone: the same order returns its session even if everything that it names has been
+// deleted (N5).
 func TestStartAgentGone(t *testing.T) {
 	t.Parallel()
 	h := furnish(t, "steps:\n  - text: done\n", nil)
-	o := tool.SessionOrder{ID: effect.NewID[perdure.SessionID](), Agent: h.agent.ID, Overlay: agent.Overlay{DefaultModel: h.small.ID}}
-	other := tool.SessionOrder{ID: effect.NewID[perdure.SessionID](), Harness: h.leaf.ID}
+	o := tool.SessionRequest{ID: effect.NewID[perdure.SessionID](), Agent: h.agent.ID, Overlay: agent.Overlay{DefaultModel: h.small.ID}}
+	other := tool.SessionRequest{ID: effect.NewID[perdure.SessionID](), Harness: h.leaf.ID}
 	s, of := h.start(t, o), h.start(t, other)
 	h.agent.Status, h.root.Status = agent.Archived, agent.Deleted
 	h.write(t, func(tx store.Tx) error {
@@ -263,23 +266,23 @@ func TestStartAgentGone(t *testing.T) {
 	}
 }
 
-// TestStartAgentOther: an order that says anything else is another one, and so is that of a session for its copy. One that says
-// the same in other words is not (N5).
+// TestStartAgentOther: an order with any other content is a different one, and so is an order for a
+// copy of a session. An order with the same content in another form is the same one (N5).
 func TestStartAgentOther(t *testing.T) {
 	t.Parallel()
 	h := furnish(t, "steps:\n  - text: done\n", nil)
-	o := tool.SessionOrder{
+	o := tool.SessionRequest{
 		ID: effect.NewID[perdure.SessionID](), Blueprint: "greeter", Config: json.RawMessage(`{"who":"ada"}`),
 		Overlay: agent.Overlay{InitialFiles: []agent.File{{Path: "/bytes", Content: "\xff"}}},
 	}
-	s, plain := h.start(t, o), h.start(t, tool.SessionOrder{})
+	s, plain := h.start(t, o), h.start(t, tool.SessionRequest{})
 
 	same := o
 	same.Config, same.Overlay.Tools, same.Overlay.Metadata = json.RawMessage(`{ "who" : "\u0061da" }`), []string{}, map[string]string{}
 	differ(t, "in other words", h.start(t, same), s)
-	differ(t, "of nothing, in other words", h.start(t, tool.SessionOrder{ID: plain.ID, Config: json.RawMessage{}}), plain)
+	differ(t, "of nothing, in other words", h.start(t, tool.SessionRequest{ID: plain.ID, Config: json.RawMessage{}}), plain)
 
-	if _, err := h.StartAgent(t.Context(), tool.SessionOrder{ID: plain.ID, Config: json.RawMessage(`{}`)}); !errors.Is(err, perdure.Conflict) {
+	if _, err := h.StartAgent(t.Context(), tool.SessionRequest{ID: plain.ID, Config: json.RawMessage(`{}`)}); !errors.Is(err, perdure.Conflict) {
 		t.Errorf("a configuration of nothing: got %v, want a conflict", err)
 	}
 
@@ -292,7 +295,7 @@ func TestStartAgentOther(t *testing.T) {
 	o.Overlay.InitialFiles = []agent.File{{Path: "/bytes", Content: "\xfe"}}
 	refused("content")
 	o.Overlay.InitialFiles = files
-	for i, field := range reflect.VisibleFields(reflect.TypeFor[tool.SessionOrder]()) {
+	for i, field := range reflect.VisibleFields(reflect.TypeFor[tool.SessionRequest]()) {
 		if field.Name != "ID" {
 			eachChange(reflect.ValueOf(&o).Elem().Field(i), field.Name, refused)
 		}
@@ -305,7 +308,7 @@ func TestStartAgentOther(t *testing.T) {
 	refused("session, copied from its own")
 }
 
-// eachChange changes one thing in v after another, calls do for each and puts it back.
+// eachChange changes one thing in v after another, calls do for each, and restores it.
 func eachChange(v reflect.Value, name string, do func(what string)) {
 	if v.Kind() == reflect.Struct {
 		for i, field := range reflect.VisibleFields(v.Type()) {
@@ -333,7 +336,7 @@ func eachChange(v reflect.Value, name string, do func(what string)) {
 	v.Set(before)
 }
 
-// TestStartAgentRefuses: nothing is started that could not be what was asked for.
+// TestStartAgentRefuses: an order that cannot be carried out as requested starts nothing.
 func TestStartAgentRefuses(t *testing.T) {
 	t.Parallel()
 	h := furnish(t, "steps:\n  - text: done\n", nil)
@@ -351,24 +354,24 @@ func TestStartAgentRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, c := range map[string]struct {
-		order tool.SessionOrder
+		order tool.SessionRequest
 		kind  error
 	}{
-		"session id":                 {tool.SessionOrder{ID: "session"}, perdure.Invalid},
-		"agent agent_":               {tool.SessionOrder{Agent: effect.NewID[perdure.AgentID]()}, perdure.NotFound},
-		"harness harness_":           {tool.SessionOrder{Harness: effect.NewID[perdure.HarnessID]()}, perdure.NotFound},
-		"is archived":                {tool.SessionOrder{Agent: archived.ID}, perdure.Conflict},
-		"is deleted":                 {tool.SessionOrder{Harness: gone.ID}, perdure.Conflict},
-		"which it does not stand on": {tool.SessionOrder{Agent: h.agent.ID, Harness: lone.ID}, perdure.Invalid},
-		`tool "fly"`:                 {tool.SessionOrder{Overlay: agent.Overlay{Tools: []string{"fly"}}}, perdure.NotFound},
-		`capability "magic"`:         {tool.SessionOrder{Overlay: agent.Overlay{Capabilities: []string{"magic"}}}, perdure.NotFound},
-		"model model_":               {tool.SessionOrder{Overlay: agent.Overlay{DefaultModel: effect.NewID[perdure.ModelID]()}}, perdure.NotFound},
-		"soft_budget_ms":             {tool.SessionOrder{Overlay: agent.Overlay{SoftBudgetMS: -9}}, perdure.Invalid},
-		"initial file /a//b":         {tool.SessionOrder{Overlay: agent.Overlay{InitialFiles: []agent.File{{Path: "/a//b"}}}}, perdure.Invalid},
-		`blueprint "none"`:           {tool.SessionOrder{Blueprint: "none"}, perdure.NotFound},
-		"an agent and a blueprint":   {tool.SessionOrder{Blueprint: "greeter", Agent: h.agent.ID}, perdure.Invalid},
-		"none is named":              {tool.SessionOrder{Config: json.RawMessage(`{}`)}, perdure.Invalid},
-		"/who: is required":          {tool.SessionOrder{Blueprint: "greeter"}, perdure.Invalid},
+		"session id":               {tool.SessionRequest{ID: "session"}, perdure.Invalid},
+		"agent agent_":             {tool.SessionRequest{Agent: effect.NewID[perdure.AgentID]()}, perdure.NotFound},
+		"harness harness_":         {tool.SessionRequest{Harness: effect.NewID[perdure.HarnessID]()}, perdure.NotFound},
+		"is archived":              {tool.SessionRequest{Agent: archived.ID}, perdure.Conflict},
+		"is deleted":               {tool.SessionRequest{Harness: gone.ID}, perdure.Conflict},
+		"it does not inherit from": {tool.SessionRequest{Agent: h.agent.ID, Harness: lone.ID}, perdure.Invalid},
+		`tool "fly"`:               {tool.SessionRequest{Overlay: agent.Overlay{Tools: []string{"fly"}}}, perdure.NotFound},
+		`capability "magic"`:       {tool.SessionRequest{Overlay: agent.Overlay{Capabilities: []string{"magic"}}}, perdure.NotFound},
+		"model model_":             {tool.SessionRequest{Overlay: agent.Overlay{DefaultModel: effect.NewID[perdure.ModelID]()}}, perdure.NotFound},
+		"soft_budget_ms":           {tool.SessionRequest{Overlay: agent.Overlay{SoftBudgetMS: -9}}, perdure.Invalid},
+		"initial file /a//b":       {tool.SessionRequest{Overlay: agent.Overlay{InitialFiles: []agent.File{{Path: "/a//b"}}}}, perdure.Invalid},
+		`blueprint "none"`:         {tool.SessionRequest{Blueprint: "none"}, perdure.NotFound},
+		"an agent or a blueprint":  {tool.SessionRequest{Blueprint: "greeter", Agent: h.agent.ID}, perdure.Invalid},
+		"the order names none":     {tool.SessionRequest{Config: json.RawMessage(`{}`)}, perdure.Invalid},
+		"/who: is required":        {tool.SessionRequest{Blueprint: "greeter"}, perdure.Invalid},
 	} {
 		if _, err := h.StartAgent(t.Context(), c.order); !errors.Is(err, c.kind) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %v: %s", err, c.kind, want)
@@ -380,7 +383,8 @@ func TestStartAgentRefuses(t *testing.T) {
 	}
 }
 
-// TestArchivedAgent: a turn that needs what is archived or deleted stops at its next step, and says why (N11).
+// TestArchivedAgent: a turn that needs what is archived or deleted stops at its next step, and says
+// why (N11).
 func TestArchivedAgent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -403,7 +407,7 @@ func TestArchivedAgent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := furnish(t, "steps:\n  - text: one\n  - text: two\n", nil)
-			s := h.start(t, tool.SessionOrder{Agent: h.agent.ID})
+			s := h.start(t, tool.SessionRequest{Agent: h.agent.ID})
 			h.say(t, s.ID)
 			h.write(t, func(tx store.Tx) error { return c.archive(h, tx) })
 
@@ -421,21 +425,21 @@ func TestArchivedAgent(t *testing.T) {
 	}
 }
 
-// TestSeedsOfHostFiles: where the host keeps the files, it must be able to keep a seed read-only.
+// TestSeedsOfHostFiles: a host that stores the files itself must be able to store a seed read-only.
 func TestSeedsOfHostFiles(t *testing.T) {
 	t.Parallel()
 	h := furnish(t, "steps:\n  - text: one\n", func(cfg *local.Config) {
 		cfg.Files = func(perdure.SessionID) (tool.Files, tool.Files) { return tool.DisabledFiles{}, tool.DisabledFiles{} }
 	})
 
-	_, err := h.StartAgent(t.Context(), tool.SessionOrder{Agent: h.agent.ID})
+	_, err := h.StartAgent(t.Context(), tool.SessionRequest{Agent: h.agent.ID})
 
 	if err == nil || !strings.Contains(err.Error(), "read-only initial files require a SessionFileSystem-specific seed implementation") {
 		t.Errorf("got %v, want the host's reason", err)
 	}
 }
 
-// TestCapabilityConfig: an engine does not open over capabilities that cannot be.
+// TestCapabilityConfig: an engine does not open with invalid capabilities.
 func TestCapabilityConfig(t *testing.T) {
 	t.Parallel()
 	other := tool.New(tool.Spec{Name: "echo", Description: "Another one.", Class: perdure.Pure}, func(context.Context, struct{}, tool.Env) (string, error) { return "", nil })
@@ -454,7 +458,8 @@ func TestCapabilityConfig(t *testing.T) {
 	}
 }
 
-// TestConnectionCanary: a token that a tool reads stands in no event and in no row, also when the tool says it aloud (CN1).
+// TestConnectionCanary: a token that a tool reads is in no event and no row, even if the tool
+// prints it (CN1).
 func TestConnectionCanary(t *testing.T) {
 	t.Parallel()
 	keys, err := secret.Create(filepath.Join(t.TempDir(), "keyring"))
@@ -488,7 +493,7 @@ func TestConnectionCanary(t *testing.T) {
 		_, broken := tx.PutProvider(p)
 		return errors.Join(err, failed, broken, tx.SetDefaultProvider(p.ID))
 	})
-	s := h.start(t, tool.SessionOrder{Overlay: agent.Overlay{Tools: []string{"loud"}}})
+	s := h.start(t, tool.SessionRequest{Overlay: agent.Overlay{Tools: []string{"loud"}}})
 
 	h.say(t, s.ID)
 

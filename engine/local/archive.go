@@ -20,26 +20,27 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// The bounds of an archive. Whatever is longer is neither written nor read.
+// The limits of an archive. Longer lines and files are neither written nor read.
 const (
-	maxArchiveLine  = 64 << 20 // bytes, without its end
+	maxArchiveLine  = 64 << 20 // bytes, without the line end
 	maxArchiveBytes = 1 << 30
 )
 
 const (
 	archiveFormat = "perdure-session"
-	// archiveVersion is written where a program that knows none but the first would lose something, and firstVersion elsewhere.
+	// archiveVersion is written if a program that knows only firstVersion would lose data,
+	// firstVersion otherwise.
 	archiveVersion = 2
 	firstVersion   = 1
 )
 
-// archiveHead is the first line. It tells no moment, so that the same state is the same bytes.
+// archiveHead is the first line. It contains no time, so that the same state gives the same bytes.
 type archiveHead struct {
 	Format  string            `json:"format"`
 	Version int               `json:"version"`
 	Session perdure.SessionID `json:"session_id"` // the root
-	AtRest  bool              `json:"at_rest"`    // nothing was at work, in any of the sessions
-	LeftOut []leftOut         `json:"left_out,omitempty"`
+	AtRest  bool              `json:"at_rest"`    // all of the sessions were idle
+	LeftOut []omission        `json:"left_out,omitempty"`
 }
 
 // archiveLine is every other line.
@@ -48,17 +49,18 @@ type archiveLine struct {
 	Row  json.RawMessage `json:"row"`
 }
 
-// archiveEnd is the row of the last line. By it a file that was cut or changed is known.
+// archiveEnd is the row of the last line. It reveals a file that was truncated or modified.
 type archiveEnd struct {
 	Counts map[string]int `json:"counts"` // rows by kind
-	SHA256 string         `json:"sha256"` // of all lines before, with their ends
+	SHA256 string         `json:"sha256"` // of all lines before it, including line ends
 }
 
-// Export writes a session and its subagents' as JSON lines.
+// Export writes a session and its subagents' sessions as JSON lines.
 func (e *Engine) Export(ctx context.Context, id perdure.SessionID, w io.Writer) error {
-	parcels, left, err := e.pack(ctx, id)
+	parcels, left, err := e.collectTree(ctx, id)
 	if err == nil && parcels[0].Session.Parent != "" {
-		err = fmt.Errorf("%w session: it is a subagent of %s; export %s, which has it with it", perdure.Invalid, parcels[0].Session.Parent, parcels[0].Session.Root)
+		err = fmt.Errorf("%w session: it is a subagent of %s; export its root %s instead",
+			perdure.Invalid, parcels[0].Session.Parent, parcels[0].Session.Root)
 	}
 	if err == nil {
 		err = writeArchive(w, parcels, left)
@@ -69,8 +71,8 @@ func (e *Engine) Export(ctx context.Context, id perdure.SessionID, w io.Writer) 
 	return nil
 }
 
-// family dumps a session, then its subagents' sessions with theirs, the oldest first.
-func family(r store.Reader, id perdure.SessionID) ([]store.SessionDump, error) {
+// dumpTree dumps a session and, recursively, its subagents' sessions, oldest first.
+func dumpTree(r store.Reader, id perdure.SessionID) ([]store.SessionDump, error) {
 	own, err := r.Dump(id)
 	if err != nil {
 		return nil, err
@@ -81,7 +83,7 @@ func family(r store.Reader, id perdure.SessionID) ([]store.SessionDump, error) {
 	}
 	all := []store.SessionDump{own}
 	for _, child := range slices.Backward(children) {
-		below, err := family(r, child.ID)
+		below, err := dumpTree(r, child.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -90,8 +92,8 @@ func family(r store.Reader, id perdure.SessionID) ([]store.SessionDump, error) {
 	return all, nil
 }
 
-// atRest reports whether nothing of a session is at work. Invalid: its journal cannot be folded.
-func atRest(d store.SessionDump) (bool, error) {
+// isDumpIdle reports whether a dumped session is idle. Invalid: its journal cannot be folded.
+func isDumpIdle(d store.SessionDump) (bool, error) {
 	session := perdure.NewSession(d.Session.ID)
 	for _, body := range d.Events {
 		event, err := perdure.DecodeEvent(body)
@@ -104,16 +106,19 @@ func atRest(d store.SessionDump) (bool, error) {
 	}
 	works := slices.ContainsFunc(d.Calls, func(c perdure.Call) bool { return c.State == perdure.CallRunning }) ||
 		slices.ContainsFunc(d.Tasks, func(t perdure.Task) bool { return t.State.Live() }) ||
-		slices.ContainsFunc(d.Schedules, func(s perdure.Schedule) bool { return s.Enabled }) || // both copies would fire
+		// An enabled schedule counts as work, because both copies would fire it.
+		slices.ContainsFunc(d.Schedules, func(s perdure.Schedule) bool { return s.Enabled }) ||
 		slices.ContainsFunc(d.Spawns, func(s store.Spawn) bool { return s.State.Live() })
 	return !works && d.Session.Worker == "" && session.AtRest(), nil
 }
 
-// writeArchive writes sessions, the root first.
-func writeArchive(w io.Writer, parcels []parcel, left []leftOut) error {
-	head := archiveHead{Format: archiveFormat, Version: firstVersion, Session: parcels[0].Session.ID, AtRest: true, LeftOut: left}
+// writeArchive writes the sessions, root first.
+func writeArchive(w io.Writer, parcels []archivedSession, left []omission) error {
+	head := archiveHead{
+		Format: archiveFormat, Version: firstVersion, Session: parcels[0].Session.ID, AtRest: true, LeftOut: left,
+	}
 	for _, p := range parcels {
-		rests, err := atRest(p.SessionDump)
+		rests, err := isDumpIdle(p.SessionDump)
 		if err != nil {
 			return err
 		}
@@ -139,18 +144,18 @@ func writeArchive(w io.Writer, parcels []parcel, left []leftOut) error {
 	return err
 }
 
-// row is a line on its way out.
+// row is an archiveLine to write.
 type row struct {
 	Kind string `json:"kind"`
 	Row  any    `json:"row"`
 }
 
-// archiveWriter writes lines and keeps account of them.
+// archiveWriter writes lines and counts and hashes them.
 type archiveWriter struct {
 	out *bufio.Writer
 	sum hash.Hash
 	end archiveEnd
-	n   int64 // bytes up to now
+	n   int64 // bytes written so far
 }
 
 func (a *archiveWriter) line(v any) error {
@@ -173,7 +178,7 @@ func (a *archiveWriter) put(kind string, v any) error {
 	return a.line(row{kind, v})
 }
 
-// plainJSON writes a line, with its end and without the escapes that only HTML minds.
+// plainJSON encodes a value as one line, without HTML escapes.
 func plainJSON(v any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -182,14 +187,16 @@ func plainJSON(v any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// Import adds what Export wrote.
+// Import adds an exported session.
 func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (engine.Session, error) {
 	head, parcels, err := readArchive(r)
 	if err != nil {
 		return engine.Session{}, fmt.Errorf("import: %w", err)
 	}
 	if !head.AtRest && !how.TakeOver {
-		return engine.Session{}, fmt.Errorf("import %s: %w: it was at work when it was exported, and both copies would go on, so that effects could happen twice; export it at rest, or take it over when the other copy is gone for ever",
+		return engine.Session{}, fmt.Errorf("import %s: %w: work was running when it was exported; "+
+			"both copies would continue it, and effects could happen twice; "+
+			"export it when it is idle, or take it over if the other copy no longer exists",
 			head.Session, perdure.Conflict)
 	}
 	var ids []perdure.SessionID
@@ -199,17 +206,17 @@ func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (en
 			return engine.Session{}, fmt.Errorf("import %s: %w", head.Session, err)
 		}
 	}
-	if _, err := e.cleanLeft(ctx, ids...); err != nil {
-		e.cfg.Log.Warn("what deleted sessions left was not looked for, and will be", "error", tool.Chain(err))
+	if _, err := e.cleanLeftovers(ctx, ids...); err != nil {
+		e.cfg.Log.Warn("leftovers of deleted sessions not checked, will retry", "error", tool.Chain(err))
 	}
-	e.making.Lock()
-	defer e.making.Unlock()
-	undo, err := e.putBeside(ctx, parcels)
+	e.createMu.Lock()
+	defer e.createMu.Unlock()
+	undo, err := e.restoreOutsideStore(ctx, parcels)
 	if err != nil {
 		return engine.Session{}, fmt.Errorf("import %s: %w", head.Session, err)
 	}
 	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		of := rowOwner(ctx) // whoever it belonged to where it came from
+		of := rowOwner(ctx) // the importing owner, whatever the owner in the file
 		for _, p := range parcels {
 			d := p.SessionDump
 			d.Session.Org, d.Session.User = of.Org, of.User
@@ -217,12 +224,16 @@ func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (en
 				return err
 			}
 		}
-		if err := e.nothingLeft(tx, ids...); err != nil { // after it, when nobody deletes one of them any more
+		// Checked after Restore: from there on nobody else can delete these ids.
+		if err := e.checkNoLeftovers(tx, ids...); err != nil {
 			return err
 		}
 		return tx.AddAudit(store.AuditEntry{
-			Org: of.Org, Actor: store.ActorOf(ctx), Action: "session.imported", Subject: string(head.Session), Session: head.Session,
-			Detail: map[string]string{"sessions": strconv.Itoa(len(parcels)), "at_rest": strconv.FormatBool(head.AtRest)},
+			Org: of.Org, Actor: store.ActorOf(ctx), Action: "session.imported", Subject: string(head.Session),
+			Session: head.Session,
+			Detail: map[string]string{
+				"sessions": strconv.Itoa(len(parcels)), "at_rest": strconv.FormatBool(head.AtRest),
+			},
 		})
 	})
 	if err != nil {
@@ -230,19 +241,19 @@ func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (en
 		return engine.Session{}, fmt.Errorf("import %s: %w", head.Session, err)
 	}
 	for _, d := range parcels {
-		e.effects.Forget(d.Session.ID) // of one that was deleted
+		e.effects.Forget(d.Session.ID) // the cached fold of a deleted session with this id
 	}
 	if !head.AtRest {
 		for _, d := range parcels {
 			e.wake(d.Session.ID)
 		}
-		e.planChanged()
-		e.placeFreed() // queued tasks; those that ran are taken over with the next beat
+		e.scheduleChanged()
+		e.slotFreed() // starts queued tasks; the next heartbeat takes over the running ones
 	}
 	return e.Session(ctx, head.Session)
 }
 
-// checkJournal asks whether the journal of a session may be taken in.
+// checkJournal decodes the journal of a session and passes it to check.
 func checkJournal(d store.SessionDump, check func([]perdure.Event) error) error {
 	if check == nil {
 		return nil
@@ -258,8 +269,8 @@ func checkJournal(d store.SessionDump, check func([]perdure.Event) error) error 
 	return check(journal)
 }
 
-// readArchive reads what writeArchive wrote. It comes from outside: Invalid names the line that is wrong.
-func readArchive(r io.Reader) (archiveHead, []parcel, error) {
+// readArchive reads what writeArchive wrote. The file is not trusted: Invalid names the wrong line.
+func readArchive(r io.Reader) (archiveHead, []archivedSession, error) {
 	in := &archiveReader{in: bufio.NewReaderSize(r, 64<<10), sum: sha256.New(), counts: map[string]int{}}
 	head, err := in.head()
 	for more := err == nil; more; {
@@ -274,22 +285,22 @@ func readArchive(r io.Reader) (archiveHead, []parcel, error) {
 	return head, in.parcels, nil
 }
 
-// archiveReader reads lines and keeps account of them.
+// archiveReader reads lines and counts and hashes them.
 type archiveReader struct {
 	in      *bufio.Reader
 	sum     hash.Hash
 	counts  map[string]int
-	parcels []parcel
-	n       int   // of the line read last
-	bytes   int64 // up to now
+	parcels []archivedSession
+	n       int   // the number of the last line read
+	bytes   int64 // read so far
 }
 
-// wrong is the fault of the line read last.
-func (a *archiveReader) wrong(err error) error {
+// lineError wraps an error with the last line read.
+func (a *archiveReader) lineError(err error) error {
 	return fmt.Errorf("%w file, line %d: %w", perdure.Invalid, a.n, err)
 }
 
-// line reads one line whole, with its end.
+// line reads one line including its end.
 func (a *archiveReader) line() ([]byte, error) {
 	a.n++
 	var line []byte
@@ -299,11 +310,12 @@ func (a *archiveReader) line() ([]byte, error) {
 		a.bytes += int64(len(part))
 		switch {
 		case len(line) > maxArchiveLine+1 || a.bytes > maxArchiveBytes:
-			return nil, fmt.Errorf("%w: line %d has more than %d bytes, or the file more than %d", perdure.Limit, a.n, maxArchiveLine, maxArchiveBytes)
+			return nil, fmt.Errorf("%w: line %d has more than %d bytes, or the file more than %d",
+				perdure.Limit, a.n, maxArchiveLine, maxArchiveBytes)
 		case err == nil:
 			return line, nil
 		case errors.Is(err, io.EOF):
-			return nil, a.wrong(errors.New("the file is cut off here; export it again"))
+			return nil, a.lineError(errors.New("the file is truncated here; export it again"))
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return nil, fmt.Errorf("read line %d: %w", a.n, err)
 		}
@@ -317,18 +329,20 @@ func (a *archiveReader) head() (head archiveHead, err error) {
 	}
 	a.sum.Write(line)
 	if err := perdure.DecodeKnownJSON(line, &head); err != nil || head.Format != archiveFormat {
-		return head, a.wrong(fmt.Errorf("it is no export of a session, which begins with {\"format\":%q, …}", archiveFormat))
+		return head, a.lineError(fmt.Errorf("it is not an exported session, which starts with {\"format\":%q, …}",
+			archiveFormat))
 	}
 	if head.Version < firstVersion || head.Version > archiveVersion {
-		return head, a.wrong(fmt.Errorf("version %d, and this program reads up to %d; import it with the version that wrote it, or a later one", head.Version, archiveVersion))
+		return head, a.lineError(fmt.Errorf("it has format version %d, and this program reads versions up to %d; "+
+			"import it with the program version that wrote it, or a later one", head.Version, archiveVersion))
 	}
 	if err := perdure.DecodeJSON(line, &head); err != nil {
-		return head, a.wrong(err)
+		return head, a.lineError(err)
 	}
 	return head, nil
 }
 
-// next reads a row. Not more: it was the last.
+// next reads a row. more is false after the last one.
 func (a *archiveReader) next() (more bool, err error) {
 	line, err := a.line()
 	if err != nil {
@@ -336,50 +350,52 @@ func (a *archiveReader) next() (more bool, err error) {
 	}
 	var l archiveLine
 	if err := perdure.DecodeJSON(line, &l); err != nil {
-		return false, a.wrong(err)
+		return false, a.lineError(err)
 	}
 	if l.Kind == "end" {
-		return false, a.ends(l.Row)
+		return false, a.checkEnd(l.Row)
 	}
 	a.sum.Write(line)
 	a.counts[l.Kind]++
 	if l.Kind == "session" {
-		p := parcel{}
+		p := archivedSession{}
 		err = readSession(l.Row, &p.SessionDump)
 		a.parcels = append(a.parcels, p)
 	} else if len(a.parcels) == 0 {
-		err = errors.New("a row comes before its session")
+		err = errors.New("a row precedes its session")
 	} else {
 		err = readRow(l.Kind, l.Row, &a.parcels[len(a.parcels)-1])
 	}
 	if err != nil {
-		return false, a.wrong(err)
+		return false, a.lineError(err)
 	}
 	return true, nil
 }
 
-// ends compares the last line with what came before, after which nothing may come.
-func (a *archiveReader) ends(text json.RawMessage) error {
+// checkEnd checks the last line against the lines before it. Nothing may follow it.
+func (a *archiveReader) checkEnd(text json.RawMessage) error {
 	var end archiveEnd
 	if err := perdure.DecodeJSON(text, &end); err != nil {
-		return a.wrong(err)
+		return a.lineError(err)
 	}
 	for kind, n := range end.Counts {
 		if a.counts[kind] != n {
-			return a.wrong(fmt.Errorf("%d rows of kind %s came, and it says %d; export it again", a.counts[kind], clipped(kind), n))
+			return a.lineError(fmt.Errorf("the file has %d rows of kind %s, but it should have %d; export it again",
+				a.counts[kind], clipped(kind), n))
 		}
 	}
 	if end.SHA256 != hex.EncodeToString(a.sum.Sum(nil)) || len(end.Counts) != len(a.counts) {
-		return a.wrong(errors.New("the lines before it were changed since they were written; export it again"))
+		return a.lineError(errors.New("the lines before it were modified after the export; export it again"))
 	}
 	if _, err := a.in.ReadByte(); !errors.Is(err, io.EOF) {
 		a.n++
-		return a.wrong(errors.New("nothing may come after the last line"))
+		return a.lineError(errors.New("nothing may follow the last line"))
 	}
 	return nil
 }
 
-// check looks whether the sessions are one family, whole, and as far as the first line says.
+// check verifies that the sessions form one complete tree, and that at_rest in the first line is
+// right.
 func (a *archiveReader) check(head archiveHead) error {
 	rest, known := true, map[perdure.SessionID]bool{}
 	for i, d := range a.parcels {
@@ -387,24 +403,27 @@ func (a *archiveReader) check(head archiveHead) error {
 		if _, err := perdure.ParseID[perdure.SessionID](string(s.ID)); err != nil {
 			return err
 		}
-		if known[s.ID] || i == 0 && (s.ID != head.Session || s.Parent != "" || s.Root != s.ID) || i > 0 && (!known[s.Parent] || s.Root != head.Session) {
+		isRoot := s.ID == head.Session && s.Parent == "" && s.Root == s.ID
+		isChild := known[s.Parent] && s.Root == head.Session
+		if known[s.ID] || i == 0 && !isRoot || i > 0 && !isChild {
 			return fmt.Errorf("%w file: session %s does not belong to %s", perdure.Invalid, s.ID, head.Session)
 		}
 		known[s.ID] = true
 		if err := d.Check(); err != nil {
 			return err
 		}
-		rests, err := atRest(d.SessionDump)
+		rests, err := isDumpIdle(d.SessionDump)
 		if err != nil {
 			return err
 		}
 		rest = rest && rests
 	}
 	if len(a.parcels) == 0 || rest != head.AtRest {
-		return fmt.Errorf("%w file: its first line says at_rest %t, and it has %d sessions", perdure.Invalid, head.AtRest, len(a.parcels))
+		return fmt.Errorf("%w file: its first line says at_rest %t, which is wrong for its %d sessions",
+			perdure.Invalid, head.AtRest, len(a.parcels))
 	}
 	return nil
 }
 
-// clipped shortens a word of the file for an error's text.
+// clipped shortens and quotes a word of the file for an error.
 func clipped(word string) string { return fmt.Sprintf("%.40q", word) }

@@ -21,8 +21,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// sampleDumps are two sessions, parent and child, with a row of every kind and bytes that are no text.
-func sampleDumps(t testing.TB) []parcel {
+// sampleDumps are two sessions, parent and child, with a row of every kind and binary content.
+func sampleDumps(t testing.TB) []archivedSession {
 	t.Helper()
 	const root, child = "session_019aa0000000700080000000000000aa", "session_019aa0000000700080000000000000ab"
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678_901_000, time.UTC)
@@ -50,11 +50,11 @@ func sampleDumps(t testing.TB) []parcel {
 	one.Spawns = []store.Spawn{{Key: perdure.CallKey{Session: root, Call: "c"}, Root: root, Child: child, Token: "t", State: store.SpawnSettled, Status: perdure.TaskFailed, Schema: []byte("{ }"), CreatedAt: at, SettledAt: at}}
 	one.Partials = []store.Partial{{Session: root, Message: "message_1", Text: "so far", At: at}}
 	one.Files = []store.File{{Path: "/d", Directory: true, CreatedAt: at, UpdatedAt: at}, {Path: "/d/\xff", Content: []byte("\xff"), SizeBytes: 1, CreatedAt: at, UpdatedAt: at}}
-	return []parcel{{SessionDump: one}, {SessionDump: two}}
+	return []archivedSession{{SessionDump: one}, {SessionDump: two}}
 }
 
 // lines writes sessions as an archive.
-func lines(t testing.TB, dumps []parcel) []byte {
+func lines(t testing.TB, dumps []archivedSession) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	if err := writeArchive(&out, dumps, nil); err != nil {
@@ -63,7 +63,7 @@ func lines(t testing.TB, dumps []parcel) []byte {
 	return out.Bytes()
 }
 
-// TestArchiveKeepsEveryByte reads back what was written, also what is no text.
+// TestArchiveKeepsEveryByte reads back what was written, including binary content.
 func TestArchiveKeepsEveryByte(t *testing.T) {
 	t.Parallel()
 	want := sampleDumps(t)
@@ -73,7 +73,7 @@ func TestArchiveKeepsEveryByte(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.AllowUnexported(parcel{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.AllowUnexported(archivedSession{})); diff != "" {
 		t.Errorf("read back (-want +got):\n%s", diff)
 	}
 	if again := lines(t, got); !bytes.Equal(again, text) || !head.AtRest {
@@ -81,8 +81,9 @@ func TestArchiveKeepsEveryByte(t *testing.T) {
 	}
 }
 
-// TestArchiveHasWhatStandsBeside reads back images and databases. An archive that has them, or leaves something out, is of a
-// version that a program refuses which would lose them; one that has none is still read by it.
+// TestArchiveHasWhatStandsBeside reads back images and databases. An archive that has them, or
+// leaves something out, has a version that older programs refuse, because they would lose it; an
+// archive without them stays readable for them.
 func TestArchiveHasWhatStandsBeside(t *testing.T) {
 	t.Parallel()
 	want := sampleDumps(t)
@@ -100,7 +101,7 @@ func TestArchiveHasWhatStandsBeside(t *testing.T) {
 	}
 	// Byte by byte, go-cmp takes minutes over megabytes.
 	whole := cmp.FilterValues(func(a, b []byte) bool { return len(a)+len(b) > 0 }, cmp.Comparer(bytes.Equal))
-	if diff := cmp.Diff(want, got, whole, cmpopts.EquateEmpty(), cmp.AllowUnexported(parcel{})); diff != "" {
+	if diff := cmp.Diff(want, got, whole, cmpopts.EquateEmpty(), cmp.AllowUnexported(archivedSession{})); diff != "" {
 		t.Errorf("read back (-want +got):\n%.2000s", diff)
 	}
 	if again := lines(t, got); !bytes.Equal(again, text) {
@@ -110,28 +111,28 @@ func TestArchiveHasWhatStandsBeside(t *testing.T) {
 		t.Errorf("without them: version %d, %v", head.Version, err)
 	}
 	var out bytes.Buffer
-	left := []leftOut{{"secret", "API_KEY", want[0].Session.ID}}
+	left := []omission{{"secret", "API_KEY", want[0].Session.ID}}
 	err = writeArchive(&out, sampleDumps(t), left)
 	if head, _, readErr := readArchive(&out); err != nil || readErr != nil || head.Version != archiveVersion || !slices.Equal(head.LeftOut, left) {
 		t.Errorf("something left out: %+v, %v, %v", head, err, readErr)
 	}
 }
 
-// TestArchiveSaysWhichLine pins that whoever reads the error can look at the place.
+// TestArchiveSaysWhichLine: an error names the line.
 func TestArchiveSaysWhichLine(t *testing.T) {
 	t.Parallel()
 	text := string(lines(t, sampleDumps(t)))
 	swap := func(from, to string) string { return strings.Replace(text, from, to, 1) }
 	for want, damaged := range map[string]string{
-		"line 1: it is no export of a session":           "\x1f\x8b\n" + text,
-		"line 1: version 9":                              swap(`"version":1`, `"version":9`),
-		"line 2: a row comes before its session":         strings.Join(append(strings.SplitAfter(text, "\n")[:1], strings.SplitAfter(text, "\n")[2:]...), ""),
-		"line 3: a row of kind \"evil\"":                 swap(`"kind":"event"`, `"kind":"evil"`),
+		"line 1: it is not an exported session":          "\x1f\x8b\n" + text,
+		"line 1: it has format version 9":                swap(`"version":1`, `"version":9`),
+		"line 2: a row precedes its session":             strings.Join(append(strings.SplitAfter(text, "\n")[:1], strings.SplitAfter(text, "\n")[2:]...), ""),
+		"line 3: unknown row kind \"evil\"":              swap(`"kind":"event"`, `"kind":"evil"`),
 		"line 4: invalid JSON at /tokens: unknown field": swap(`"token":"secret"`, `"tokens":"secret"`),
-		"line 16: the file is cut off here":              text[:len(text)-1],
-		"line 16: 2 rows of kind \"file\" came":          swap(`"file":2`, `"file":13`),
-		"line 16: the lines before it were changed":      swap("so far", "so fat"),
-		"line 17: nothing may come after":                text + "x",
+		"line 16: the file is truncated here":            text[:len(text)-1],
+		"line 16: the file has 2 rows of kind \"file\"":  swap(`"file":2`, `"file":13`),
+		"line 16: the lines before it were modified":     swap("so far", "so fat"),
+		"line 17: nothing may follow":                    text + "x",
 		"the session's secret":                           swap(`"secret":"07`, `"secret":"0`),
 	} {
 		_, _, err := readArchive(strings.NewReader(damaged))
@@ -141,15 +142,15 @@ func TestArchiveSaysWhichLine(t *testing.T) {
 	}
 }
 
-// TestArchiveIsOneFamily pins that nobody's rows come along.
+// TestArchiveIsOneFamily: an archive must contain exactly one tree of sessions, parents first.
 func TestArchiveIsOneFamily(t *testing.T) {
 	t.Parallel()
-	for what, change := range map[string]func(dumps []parcel){
-		"a stranger":           func(d []parcel) { d[1].Session.Parent = "session_019aa0000000700080000000000000ac" },
-		"a second root":        func(d []parcel) { d[1].Session.Parent = "" },
-		"a child at the front": func(d []parcel) { d[0], d[1] = d[1], d[0] },
-		"no session id":        func(d []parcel) { d[0].Session.ID = "session_1" },
-		"a journal of others":  func(d []parcel) { d[0].Session.LastSeq = 2 },
+	for what, change := range map[string]func(dumps []archivedSession){
+		"a stranger":           func(d []archivedSession) { d[1].Session.Parent = "session_019aa0000000700080000000000000ac" },
+		"a second root":        func(d []archivedSession) { d[1].Session.Parent = "" },
+		"a child at the front": func(d []archivedSession) { d[0], d[1] = d[1], d[0] },
+		"no session id":        func(d []archivedSession) { d[0].Session.ID = "session_1" },
+		"a journal of others":  func(d []archivedSession) { d[0].Session.LastSeq = 2 },
 	} {
 		dumps := sampleDumps(t)
 		change(dumps)
@@ -163,7 +164,7 @@ func TestArchiveIsOneFamily(t *testing.T) {
 	}
 }
 
-// TestArchiveBelievesNoHead pins that a file is not at rest because it says so.
+// TestArchiveBelievesNoHead: what the first line claims is compared with the sessions.
 func TestArchiveBelievesNoHead(t *testing.T) {
 	t.Parallel()
 	all := bytes.SplitAfter(lines(t, sampleDumps(t)), []byte("\n"))
@@ -178,7 +179,8 @@ func TestArchiveBelievesNoHead(t *testing.T) {
 	}
 }
 
-// FuzzArchive reads anything. What it takes is whole, and written again it is the same.
+// FuzzArchive reads arbitrary input. What it accepts is complete, and is the same when it is
+// written again.
 func FuzzArchive(f *testing.F) {
 	text := lines(f, sampleDumps(f))
 	f.Add(text)
@@ -203,7 +205,8 @@ func FuzzArchive(f *testing.F) {
 	})
 }
 
-// FuzzArchiveRow reads rows of any content, which the sums of a whole file keep FuzzArchive from.
+// FuzzArchiveRow reads rows with arbitrary content. The checksum of a whole file keeps FuzzArchive
+// from reaching them.
 func FuzzArchiveRow(f *testing.F) {
 	for _, line := range bytes.Split(lines(f, sampleDumps(f)), []byte("\n")) {
 		var l archiveLine
@@ -212,9 +215,9 @@ func FuzzArchiveRow(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, kind string, text []byte) {
-		d := parcel{SessionDump: store.SessionDump{Session: store.Session{ID: "session_019aa0000000700080000000000000aa"}}}
+		d := archivedSession{SessionDump: store.SessionDump{Session: store.Session{ID: "session_019aa0000000700080000000000000aa"}}}
 		if kind == "session" {
-			_ = readSession(text, &d.SessionDump) // any answer will do, but no panic
+			_ = readSession(text, &d.SessionDump) // any result will do, but no panic
 			return
 		}
 		if readRow(kind, text, &d) == nil {

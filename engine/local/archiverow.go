@@ -14,7 +14,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// octets are bytes that came from outside. They are written as text where they are text, else in base64.
+// octets are bytes that may be invalid UTF-8. JSON has them as text if they are valid, otherwise in
+// base64.
 type octets string
 
 // MarshalJSON writes a string, or {"base64": …}.
@@ -41,7 +42,7 @@ func (o *octets) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// bytesOrNil are the octets as a store gives them: none is nil.
+// bytesOrNil returns the bytes; like a store it returns nil if there are none.
 func (o octets) bytesOrNil() []byte {
 	if o == "" {
 		return nil
@@ -49,7 +50,7 @@ func (o octets) bytesOrNil() []byte {
 	return []byte(o)
 }
 
-// The rows of an archive. The session that a row belongs to is the one whose row came last.
+// The rows of an archive. A row belongs to the last session row before it.
 type (
 	sessionRow struct {
 		ID        perdure.SessionID     `json:"id"`
@@ -113,7 +114,7 @@ type (
 		Claimed bool              `json:"claimed"`
 	}
 	approvalRow struct {
-		Call     octets           `json:"call"` // with all its bytes, which JSON does not keep
+		Call     octets           `json:"call"` // the exact bytes; a JSON string would change invalid UTF-8
 		Approval perdure.Approval `json:"approval"`
 	}
 	spawnRow struct {
@@ -159,10 +160,10 @@ type (
 		Filename  octets          `json:"filename,omitempty"`
 		Type      string          `json:"content_type"`
 		Metadata  octets          `json:"metadata"`
-		Content   []byte          `json:"content"` // whether or not a store has it as a blob
+		Content   []byte          `json:"content"` // also if the store keeps it as a blob
 		CreatedAt time.Time       `json:"created_at"`
 	}
-	// databaseRow is a piece of a database. The pieces of one follow each other.
+	// databaseRow is a piece of a database. The pieces of a database are consecutive.
 	databaseRow struct {
 		Name    string `json:"name"`
 		Offset  int    `json:"offset"`
@@ -170,15 +171,15 @@ type (
 	}
 )
 
-// databasePiece is how many bytes of a database stand in a line, which base64 makes longer by a third.
+// databasePiece is the number of bytes of a database per line. Base64 adds a third.
 const databasePiece = 8 << 20
 
 // session writes the rows of a session.
-func (a *archiveWriter) session(p parcel) error {
+func (a *archiveWriter) session(p archivedSession) error {
 	d, s := p.SessionDump, p.Session
 	err := a.put("session", sessionRow{
-		s.ID, s.Parent, s.Root, s.Forked, octets(s.Title), s.Labels, s.Status, s.LastSeq, s.Epoch, s.Worker, s.TakeUps, s.TakenSeq,
-		hex.EncodeToString(s.Secret[:]), s.CreatedAt, s.UpdatedAt,
+		s.ID, s.Parent, s.Root, s.Forked, octets(s.Title), s.Labels, s.Status, s.LastSeq, s.Epoch, s.Worker,
+		s.Resumes, s.SeenSeq, hex.EncodeToString(s.Secret[:]), s.CreatedAt, s.UpdatedAt,
 	})
 	put := func(kind string, v any) {
 		if err == nil {
@@ -190,15 +191,17 @@ func (a *archiveWriter) session(p parcel) error {
 	}
 	for _, c := range d.Calls {
 		put("call", callRow{
-			octets(c.Key.Call), c.Turn, c.Task, c.Attempt, octets(c.Tool), octets(c.Args), c.Fingerprint, c.Class, c.State, c.Token, c.Worker,
-			c.Epoch, c.Executions, c.Result, octets(c.ResolvedBy), c.ClaimedAt, c.SettledAt,
+			octets(c.Key.Call), c.Turn, c.Task, c.Attempt, octets(c.Tool), octets(c.Args), c.Fingerprint, c.Class,
+			c.State, c.Token, c.Worker, c.Epoch, c.Executions, c.Result, octets(c.ResolvedBy), c.ClaimedAt,
+			c.SettledAt,
 		})
 	}
 	for _, t := range d.Tasks {
 		put("task", t)
 	}
 	for _, m := range d.Messages {
-		put("message", messageRow{m.ID, m.Task, m.Direction, octets(m.Text), octets(m.Data), m.InReplyTo, octets(m.By), m.CreatedAt})
+		put("message", messageRow{m.ID, m.Task, m.Direction, octets(m.Text), octets(m.Data), m.InReplyTo,
+			octets(m.By), m.CreatedAt})
 	}
 	for _, c := range d.Logs {
 		put("log", logRow{c.Task, c.Offset, octets(c.Stream), c.Attempt, c.At, octets(c.Bytes)})
@@ -211,15 +214,16 @@ func (a *archiveWriter) session(p parcel) error {
 	}
 	for _, h := range d.Spawns {
 		put("spawn", spawnRow{
-			octets(h.Key.Call), h.Root, h.Depth, h.Task, h.Child, octets(h.Name), octets(h.Prompt), octets(h.Schema), h.Token, h.State,
-			h.Repairs, h.Status, octets(h.Result), h.CreatedAt, h.SettledAt,
+			octets(h.Key.Call), h.Root, h.Depth, h.Task, h.Child, octets(h.Name), octets(h.Prompt), octets(h.Schema),
+			h.Token, h.State, h.Repairs, h.Status, octets(h.Result), h.CreatedAt, h.SettledAt,
 		})
 	}
 	for _, p := range d.Partials {
 		put("partial", partialRow{p.Message, octets(p.Text), p.At})
 	}
 	for _, f := range d.Files {
-		put("file", fileRow{octets(f.Path), f.Directory, f.ReadOnly, f.Encoding, octets(f.Content), f.CreatedAt, f.UpdatedAt})
+		put("file",
+			fileRow{octets(f.Path), f.Directory, f.ReadOnly, f.Encoding, octets(f.Content), f.CreatedAt, f.UpdatedAt})
 	}
 	for _, s := range d.Schedules {
 		put("schedule", s)
@@ -241,19 +245,20 @@ func (a *archiveWriter) session(p parcel) error {
 	return err
 }
 
-// readImage adds an image. Where its bytes come to stand is for whoever stores them to say.
-func (p *parcel) readImage(text json.RawMessage) error {
+// readImage adds an image. The import later decides where its bytes are stored.
+func (p *archivedSession) readImage(text json.RawMessage) error {
 	i, err := rowOf[imageRow](text)
 	sum := sha256.Sum256(i.Content)
 	p.Images = append(p.Images, store.Image{
-		ID: i.ID, Session: p.Session.ID, Filename: string(i.Filename), ContentType: i.Type, SizeBytes: int64(len(i.Content)), SHA256: hex.EncodeToString(sum[:]),
+		ID: i.ID, Session: p.Session.ID, Filename: string(i.Filename), ContentType: i.Type,
+		SizeBytes: int64(len(i.Content)), SHA256: hex.EncodeToString(sum[:]),
 		Metadata: i.Metadata.bytesOrNil(), Data: i.Content, CreatedAt: i.CreatedAt,
 	})
 	return err
 }
 
 // readDatabase adds a piece of a database.
-func (p *parcel) readDatabase(text json.RawMessage) error {
+func (p *archivedSession) readDatabase(text json.RawMessage) error {
 	c, err := rowOf[databaseRow](text)
 	if err != nil {
 		return err
@@ -262,8 +267,10 @@ func (p *parcel) readDatabase(text json.RawMessage) error {
 	switch {
 	case c.Offset == 0:
 		p.databases = append(p.databases, sessionsql.Copy{Name: c.Name, Content: c.Content})
-	case last < 0 || p.databases[last].Name != c.Name || len(p.databases[last].Content) != c.Offset || len(c.Content) == 0:
-		return fmt.Errorf("a piece of database %s at %d does not follow the one before it", clipped(c.Name), c.Offset)
+	case last < 0 || p.databases[last].Name != c.Name || len(p.databases[last].Content) != c.Offset ||
+		len(c.Content) == 0:
+		return fmt.Errorf("the piece of database %s at offset %d does not continue the one before it",
+			clipped(c.Name), c.Offset)
 	default:
 		p.databases[last].Content = append(p.databases[last].Content, c.Content...)
 	}
@@ -280,8 +287,10 @@ func readSession(text json.RawMessage, d *store.SessionDump) error {
 		return fmt.Errorf("the session's secret is not %d bytes in hexadecimal", len(d.Session.Secret))
 	}
 	d.Session = store.Session{
-		ID: s.ID, Parent: s.Parent, Root: s.Root, Forked: s.Forked, Title: string(s.Title), Labels: s.Labels, Status: s.Status, LastSeq: s.LastSeq, Epoch: s.Epoch,
-		Worker: s.Worker, TakeUps: s.TakeUps, TakenSeq: s.TakenSeq, Secret: perdure.Secret(secret), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+		ID: s.ID, Parent: s.Parent, Root: s.Root, Forked: s.Forked, Title: string(s.Title), Labels: s.Labels,
+		Status: s.Status, LastSeq: s.LastSeq, Epoch: s.Epoch,
+		Worker: s.Worker, Resumes: s.TakeUps, SeenSeq: s.TakenSeq, Secret: perdure.Secret(secret),
+		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 	}
 	return nil
 }
@@ -292,8 +301,8 @@ func rowOf[T any](text json.RawMessage) (T, error) {
 	return row, err
 }
 
-// readRow adds a row to the session that it belongs to.
-func readRow(kind string, text json.RawMessage, p *parcel) error {
+// readRow adds a row to its session.
+func readRow(kind string, text json.RawMessage, p *archivedSession) error {
 	d, id := &p.SessionDump, p.Session.ID
 	switch kind {
 	case "image":
@@ -305,9 +314,11 @@ func readRow(kind string, text json.RawMessage, p *parcel) error {
 	case "call":
 		c, err := rowOf[callRow](text)
 		d.Calls = append(d.Calls, perdure.Call{
-			Key: perdure.CallKey{Session: id, Call: perdure.CallID(c.ID)}, Turn: c.Turn, Task: c.Task, Attempt: c.Attempt, Tool: string(c.Tool),
-			Args: c.Args.bytesOrNil(), Fingerprint: c.Fingerprint, Class: c.Class, State: c.State, Token: c.Token, Worker: c.Worker, Epoch: c.Epoch,
-			Executions: c.Executions, Result: c.Result, ResolvedBy: string(c.ResolvedBy), ClaimedAt: c.ClaimedAt, SettledAt: c.SettledAt,
+			Key: perdure.CallKey{Session: id, Call: perdure.CallID(c.ID)}, Turn: c.Turn, Task: c.Task,
+			Attempt: c.Attempt, Tool: string(c.Tool), Args: c.Args.bytesOrNil(), Fingerprint: c.Fingerprint,
+			Class: c.Class, State: c.State, Token: c.Token, Worker: c.Worker, Epoch: c.Epoch,
+			Executions: c.Executions, Result: c.Result, ResolvedBy: string(c.ResolvedBy), ClaimedAt: c.ClaimedAt,
+			SettledAt: c.SettledAt,
 		})
 		return err
 	case "approval":
@@ -322,14 +333,15 @@ func readRow(kind string, text json.RawMessage, p *parcel) error {
 	case "file":
 		f, err := rowOf[fileRow](text)
 		d.Files = append(d.Files, store.File{
-			Path: string(f.Path), Content: f.Content.bytesOrNil(), Encoding: f.Encoding, Directory: f.Directory, ReadOnly: f.ReadOnly,
-			SizeBytes: int64(len(f.Content)), CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt,
+			Path: string(f.Path), Content: f.Content.bytesOrNil(), Encoding: f.Encoding, Directory: f.Directory,
+			ReadOnly: f.ReadOnly, SizeBytes: int64(len(f.Content)), CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt,
 		})
 		return err
 	case "value":
 		v, err := rowOf[valueRow](text)
 		d.Values = append(d.Values, store.Value{
-			Session: id, Key: string(v.Key), Text: string(v.Text), Version: v.Version, CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
+			Session: id, Key: string(v.Key), Text: string(v.Text), Version: v.Version, CreatedAt: v.CreatedAt,
+			UpdatedAt: v.UpdatedAt,
 		})
 		return err
 	default:
@@ -338,7 +350,7 @@ func readRow(kind string, text json.RawMessage, p *parcel) error {
 	return nil
 }
 
-// readTaskRow is readRow for tasks and what hangs on them.
+// readTaskRow is readRow for tasks and their rows.
 func readTaskRow(kind string, text json.RawMessage, d *store.SessionDump) error {
 	id := d.Session.ID
 	switch kind {
@@ -349,18 +361,22 @@ func readTaskRow(kind string, text json.RawMessage, d *store.SessionDump) error 
 	case "message":
 		m, err := rowOf[messageRow](text)
 		d.Messages = append(d.Messages, perdure.TaskMessage{
-			ID: m.ID, Task: m.Task, Direction: m.Direction, Text: string(m.Text), Data: m.Body.bytesOrNil(), InReplyTo: m.InReplyTo,
-			By: string(m.By), CreatedAt: m.CreatedAt,
+			ID: m.ID, Task: m.Task, Direction: m.Direction, Text: string(m.Text), Data: m.Body.bytesOrNil(),
+			InReplyTo: m.InReplyTo, By: string(m.By), CreatedAt: m.CreatedAt,
 		})
 		return err
 	case "log":
 		c, err := rowOf[logRow](text)
-		chunk := store.LogChunk{Offset: c.Offset, Stream: string(c.Stream), Attempt: c.Attempt, At: c.At, Bytes: []byte(c.Bytes)}
+		chunk := store.LogChunk{
+			Offset: c.Offset, Stream: string(c.Stream), Attempt: c.Attempt, At: c.At, Bytes: []byte(c.Bytes),
+		}
 		d.Logs = append(d.Logs, store.TaskChunk{Task: c.Task, LogChunk: chunk})
 		return err
 	case "delivery":
 		v, err := rowOf[deliveryRow](text)
-		d.Deliveries = append(d.Deliveries, store.Delivery{Session: id, Task: v.Task, Attempt: v.Attempt, State: v.State, Settled: v.Settled, Claimed: v.Claimed})
+		d.Deliveries = append(d.Deliveries, store.Delivery{
+			Session: id, Task: v.Task, Attempt: v.Attempt, State: v.State, Settled: v.Settled, Claimed: v.Claimed,
+		})
 		return err
 	case "schedule":
 		s, err := rowOf[perdure.Schedule](text)
@@ -373,11 +389,12 @@ func readTaskRow(kind string, text json.RawMessage, d *store.SessionDump) error 
 	case "spawn":
 		h, err := rowOf[spawnRow](text)
 		d.Spawns = append(d.Spawns, store.Spawn{
-			Key: perdure.CallKey{Session: id, Call: perdure.CallID(h.Call)}, Root: h.Root, Depth: h.Depth, Task: h.Task, Child: h.Child,
-			Name: string(h.Name), Prompt: string(h.Prompt), Schema: h.Schema.bytesOrNil(), Token: h.Token, State: h.State, Repairs: h.Repairs,
-			Status: h.Status, Result: h.Result.bytesOrNil(), CreatedAt: h.CreatedAt, SettledAt: h.SettledAt,
+			Key: perdure.CallKey{Session: id, Call: perdure.CallID(h.Call)}, Root: h.Root, Depth: h.Depth,
+			Task: h.Task, Child: h.Child, Name: string(h.Name), Prompt: string(h.Prompt),
+			Schema: h.Schema.bytesOrNil(), Token: h.Token, State: h.State, Repairs: h.Repairs, Status: h.Status,
+			Result: h.Result.bytesOrNil(), CreatedAt: h.CreatedAt, SettledAt: h.SettledAt,
 		})
 		return err
 	}
-	return fmt.Errorf("a row of kind %s, which this program does not know", clipped(kind))
+	return fmt.Errorf("unknown row kind %s", clipped(kind))
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// auditPage is how many entries of the audit log are read at a time.
+// auditPage is the number of audit entries per read.
 const auditPage = 500
 
-// Audit lists entries of the org for which the engine works.
+// Audit lists audit entries of the caller's org.
 func (e *Engine) Audit(ctx context.Context, q engine.AuditQuery) ([]engine.AuditEntry, error) {
 	if q.Limit < 0 || q.After < 0 {
-		return nil, fmt.Errorf("%w audit query: neither its limit nor the place that it begins after is below 0", perdure.Invalid)
+		return nil, fmt.Errorf("%w audit query: limit and after must not be negative", perdure.Invalid)
 	}
-	of, _ := engine.OwnerOf(ctx)
+	of, _ := engine.OwnerFromContext(ctx)
 	var found []engine.AuditEntry
 	for after, more := q.After, true; more; {
 		var page []store.AuditLink
@@ -32,9 +32,9 @@ func (e *Engine) Audit(ctx context.Context, q engine.AuditQuery) ([]engine.Audit
 		for _, link := range page {
 			entry, err := link.Entry()
 			if err != nil {
-				return nil, fmt.Errorf("read the audit log: %w; perdure admin verify tells what else is wrong", err)
+				return nil, fmt.Errorf("read the audit log: %w; run perdure admin verify for a complete check", err)
 			}
-			if shown := engine.AuditEntry(entry); asksFor(q, shown) {
+			if shown := engine.AuditEntry(entry); matchesQuery(q, shown) {
 				found = append(found, shown)
 			}
 			if after = link.Seq; q.Limit > 0 && len(found) == q.Limit {
@@ -46,11 +46,12 @@ func (e *Engine) Audit(ctx context.Context, q engine.AuditQuery) ([]engine.Audit
 	return found, nil
 }
 
-// asksFor reports whether a query asks for an entry.
-func asksFor(q engine.AuditQuery, e engine.AuditEntry) bool {
+// matchesQuery reports whether an entry matches a query.
+func matchesQuery(q engine.AuditQuery, e engine.AuditEntry) bool {
 	action := q.Action == "" || q.Action == e.Action
 	if family, all := strings.CutSuffix(q.Action, "*"); all && strings.HasSuffix(family, ".") {
 		action = strings.HasPrefix(e.Action, family)
 	}
-	return action && (q.Actor == "" || q.Actor == e.Actor) && (q.Subject == "" || q.Subject == e.Subject) && (q.Session == "" || q.Session == e.Session)
+	return action && (q.Actor == "" || q.Actor == e.Actor) && (q.Subject == "" || q.Subject == e.Subject) &&
+		(q.Session == "" || q.Session == e.Session)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// TestS26WhoDidWhat wants what administrators do in the audit log of the org that it is about, in the commit that does it, without
-// a secret.
+// TestS26WhoDidWhat: an administrative action is in the audit log of its org, in the commit of the
+// action, without secrets.
 func TestS26WhoDidWhat(t *testing.T) {
 	t.Parallel()
 	st := memory.New(memory.Config{})
@@ -27,11 +27,11 @@ func TestS26WhoDidWhat(t *testing.T) {
 	}
 	ctx := store.Acting(t.Context(), "token_1 ada")
 
-	made, err := eng.CreateToken(ctx, engine.TokenOrder{Name: "reports", Org: "acme", By: "token_1 ada"})
+	made, err := eng.CreateToken(ctx, engine.TokenRequest{Name: "reports", Org: "acme", By: "token_1 ada"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // again is nothing new
+	for range 2 { // repeating it records nothing new
 		if _, err := eng.RevokeToken(ctx, made.ID, "token_1 ada"); err != nil {
 			t.Fatal(err)
 		}

@@ -25,9 +25,10 @@ func (w watched) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return w.Store.InTx(ctx, fn)
 }
 
-// TestBeginKeepsNobody: while an engine that begins writes its worker's row, others may have the store, and look in their
-// transaction at whether it runs, as one that starts a task does. So it waits for the store without what they wait for. It
-// runs only once even then, and may be asked again when the row could not be written.
+// TestBeginKeepsNobody: an engine that writes its worker's row must not block other transactions,
+// which check whether it runs, as starting a task does. So it waits for the store without holding
+// the lock that they need. It runs only once even then, and a failed write of the row may be
+// retried.
 func TestBeginKeepsNobody(t *testing.T) {
 	t.Parallel()
 	m, err := scripted.Parse("script.yaml", []byte("steps: [{text: a}]"))
@@ -46,13 +47,13 @@ func TestBeginKeepsNobody(t *testing.T) {
 			return nil
 		}
 		e.mu.Unlock()
-		if e.works() {
+		if e.isRunning() {
 			t.Error("it works before its worker is registered (LG19)")
 		}
 		if looked == 1 {
 			return full
 		}
-		_, _, again = e.begin(t.Context())
+		_, _, again = e.registerAndStart(t.Context())
 		return nil
 	}}
 	t.Cleanup(func() { st.Close() })
@@ -62,16 +63,16 @@ func TestBeginKeepsNobody(t *testing.T) {
 	}
 	e = made
 
-	if _, _, err := e.begin(t.Context()); !errors.Is(err, full) || e.works() {
+	if _, _, err := e.registerAndStart(t.Context()); !errors.Is(err, full) || e.isRunning() {
 		t.Errorf("it could not be registered: %v", err)
 	}
-	_, fail, err := e.begin(t.Context())
+	_, fail, err := e.registerAndStart(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer fail(nil)
 
-	if looked != 2 || !e.works() || !errors.Is(again, perdure.Conflict) {
-		t.Errorf("looked %d times, and who began beside it got %v", looked, again)
+	if looked != 2 || !e.isRunning() || !errors.Is(again, perdure.Conflict) {
+		t.Errorf("%d views, and the concurrent start got %v", looked, again)
 	}
 }

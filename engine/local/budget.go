@@ -14,21 +14,24 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// revivedAtOnce is how many sessions of one budget go on in one look: they ask for what is left all at once.
-const revivedAtOnce = 16
+// maxResumedPerBudget limits the sessions of one budget that resume in one pass, because they all
+// reserve from the same remainder.
+const maxResumedPerBudget = 16
 
-// Money says what work costs and whose it is. The zero value knows the prices that come with the program, and one user.
-type Money struct {
+// Billing configures prices and the owners of sessions. The zero value uses the built-in prices and
+// one user.
+type Billing struct {
 	Prices *budget.Table // nil: budget.Prices()
-	Model  string        // what the prices call the engine's own model; empty: its price is not known
-	Answer int           // tokens that an answer may have, for what is reserved; 0: 4,096
-	// Owner is whose a session is: that of a subagent is asked for with its root. It is asked within transactions, so it does no
-	// I/O. nil: what its row says, or budget.LocalUser and budget.DefaultOrg.
+	Model  string        // the name of the engine's default model in the price table; empty: its price is unknown
+	Answer int           // output tokens to reserve for one model response; 0: 4,096
+	// Owner returns the owner of a session; for a subagent it is called with the root session. It
+	// is called within transactions and must do no I/O. nil: the owner in the session's row, or
+	// budget.LocalUser and budget.DefaultOrg.
 	Owner func(perdure.SessionID) (user, org string)
 }
 
-// newMeter is the meter of an engine.
-func newMeter(m Money) *meter.Meter {
+// newMeter creates the meter of an engine.
+func newMeter(m Billing) *meter.Meter {
 	prices := budget.Prices
 	if m.Prices != nil {
 		prices = func() budget.Table { return *m.Prices }
@@ -36,14 +39,15 @@ func newMeter(m Money) *meter.Meter {
 	return meter.New(meter.Config{Prices: prices(), Model: m.Model, Answer: m.Answer, Owner: m.Owner})
 }
 
-// budgetID is the id of the budget of a subject, currency and period: there is one.
+// budgetID derives the id of the only budget of a subject, currency and period.
 func budgetID(b budget.Budget) perdure.BudgetID {
-	return perdure.DeriveID[perdure.BudgetID](perdure.Secret{}, time.Unix(0, 0), string(b.Scope), b.Subject.ID, string(b.Currency), b.Period.String())
+	return perdure.DeriveID[perdure.BudgetID](perdure.Secret{}, time.Unix(0, 0), string(b.Scope), b.Subject.ID,
+		string(b.Currency), b.Period.String())
 }
 
-// SetBudget adds a budget or changes it.
+// SetBudget adds or changes a budget.
 func (e *Engine) SetBudget(ctx context.Context, b budget.Budget, by string) (set budget.Standing, err error) {
-	b, err = b.Checked()
+	b, err = b.WithDefaults()
 	if err != nil {
 		return set, fmt.Errorf("set budget: %w", err)
 	}
@@ -54,12 +58,13 @@ func (e *Engine) SetBudget(ctx context.Context, b budget.Budget, by string) (set
 				return err
 			}
 		}
-		a, err := e.accountOf(tx, b)
+		a, err := e.updatedAccount(tx, b)
 		if err != nil {
 			return err
 		}
 		line := budget.Entry{
-			Budget: a.ID, Kind: budget.Set, Name: by, Amount: a.Limit, At: tx.Now(), Work: "set " + strconv.FormatInt(tx.Now().UnixMicro(), 10),
+			Budget: a.ID, Kind: budget.Set, Name: by, Amount: a.Limit, At: tx.Now(),
+			Work: "set " + strconv.FormatInt(tx.Now().UnixMicro(), 10),
 		}
 		if _, err := tx.AddEntry(line); err != nil {
 			return err
@@ -73,13 +78,13 @@ func (e *Engine) SetBudget(ctx context.Context, b budget.Budget, by string) (set
 	if err != nil {
 		return set, fmt.Errorf("set budget of %s %s: %w", b.Scope, b.Subject.ID, err)
 	}
-	e.wakeHalted(context.WithoutCancel(ctx))
+	e.resumeHalted(context.WithoutCancel(ctx))
 	return set, nil
 }
 
-// auditBudget adds to the audit log of the org whose budget it is.
+// auditBudget adds an entry to the audit log of the budget's org.
 func (e *Engine) auditBudget(tx store.Tx, b budget.Budget, action, by string) error {
-	org, plain := b.Subject.Of()
+	org, plain := b.Subject.Plain()
 	if b.Scope == budget.Session {
 		row, err := tx.Session(perdure.SessionID(b.Subject.ID))
 		if err != nil && !errors.Is(err, perdure.NotFound) {
@@ -87,13 +92,15 @@ func (e *Engine) auditBudget(tx store.Tx, b budget.Budget, action, by string) er
 		}
 		org = row.Org
 	}
-	return tx.AddAudit(store.AuditEntry{Org: org, Actor: by, Action: action, Subject: string(b.ID), Detail: map[string]string{
-		"scope": string(b.Scope), "of": plain.ID, "limit": b.Limit.String(), "currency": string(b.Currency),
-	}})
+	return tx.AddAudit(store.AuditEntry{Org: org, Actor: by, Action: action, Subject: string(b.ID),
+		Detail: map[string]string{
+			"scope": string(b.Scope), "of": plain.ID, "limit": b.Limit.String(), "currency": string(b.Currency),
+		}})
 }
 
-// accountOf is the account of a budget as it is to be: what stands on it stays.
-func (e *Engine) accountOf(tx store.Tx, b budget.Budget) (budget.Account, error) {
+// updatedAccount returns the account of a budget with new settings. Its counted and reserved
+// amounts stay.
+func (e *Engine) updatedAccount(tx store.Tx, b budget.Budget) (budget.Account, error) {
 	now := tx.Now()
 	found, err := tx.Budgets(store.BudgetFilter{ID: b.ID})
 	if err != nil {
@@ -102,7 +109,7 @@ func (e *Engine) accountOf(tx store.Tx, b budget.Budget) (budget.Account, error)
 	b.CreatedAt, b.UpdatedAt = now, now
 	if len(found) == 0 {
 		a := budget.Account{Budget: b}
-		a.From, _ = a.Moves(now)
+		a.From, _ = a.NextWindow(now)
 		return a, nil
 	}
 	a, err := meter.Current(tx, found[0])
@@ -111,7 +118,7 @@ func (e *Engine) accountOf(tx store.Tx, b budget.Budget) (budget.Account, error)
 	return a, err
 }
 
-// Budgets lists budgets as they stand.
+// Budgets lists budgets with their current standing.
 func (e *Engine) Budgets(ctx context.Context, f engine.BudgetFilter) (found []budget.Standing, err error) {
 	err = e.view(ctx, func(r store.Reader) error {
 		found = nil
@@ -134,7 +141,7 @@ func (e *Engine) Budgets(ctx context.Context, f engine.BudgetFilter) (found []bu
 	return found, nil
 }
 
-// RemoveBudget removes a budget with its ledger.
+// RemoveBudget removes a budget and its ledger.
 func (e *Engine) RemoveBudget(ctx context.Context, id perdure.BudgetID) error {
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		found, err := tx.Budgets(store.BudgetFilter{ID: id})
@@ -151,11 +158,11 @@ func (e *Engine) RemoveBudget(ctx context.Context, id perdure.BudgetID) error {
 	if err != nil {
 		return err
 	}
-	e.wakeHalted(context.WithoutCancel(ctx))
+	e.resumeHalted(context.WithoutCancel(ctx))
 	return nil
 }
 
-// BudgetEntries returns the last lines of a ledger.
+// BudgetEntries returns the last entries of a ledger.
 func (e *Engine) BudgetEntries(ctx context.Context, id perdure.BudgetID, limit int) (found []budget.Entry, err error) {
 	err = e.view(ctx, func(r store.Reader) error {
 		known, err := r.Budgets(store.BudgetFilter{ID: id})
@@ -173,14 +180,14 @@ func (e *Engine) BudgetEntries(ctx context.Context, id perdure.BudgetID, limit i
 	return found, nil
 }
 
-// CheckBudgets says how all budgets of a session stand.
+// CheckBudgets reports the standing of every budget of a session.
 func (e *Engine) CheckBudgets(ctx context.Context, id perdure.SessionID) (report budget.Report, err error) {
 	err = e.view(ctx, func(r store.Reader) error {
 		s, err := e.effects.Fold(r, id)
 		if err != nil {
 			return err
 		}
-		report, err = e.meter.Report(r, meter.WhoOf(s), func(b perdure.BudgetID) bool { return s.Waives(b, r.Now()) })
+		report, err = e.meter.Report(r, meter.OwnerOf(s), func(b perdure.BudgetID) bool { return s.Waives(b, r.Now()) })
 		return err
 	})
 	if err != nil {
@@ -189,11 +196,12 @@ func (e *Engine) CheckBudgets(ctx context.Context, id perdure.SessionID) (report
 	return report, nil
 }
 
-// wakeHalted lets the sessions go on that a budget had stopped and that may by now, some of each budget, whether or not this
-// engine runs. Where none is stopped it costs one look. What fails is tried again with the next beat.
-func (e *Engine) wakeHalted(ctx context.Context) {
+// resumeHalted resumes sessions that a budget had stopped and that may continue now, a limited
+// number of each budget. It works whether or not this engine runs. Without stopped sessions it
+// costs one read. The next heartbeat retries a failure.
+func (e *Engine) resumeHalted(ctx context.Context) {
 	warn := func(text string, args ...any) {
-		if ctx.Err() == nil { // a program that stops is no fault
+		if ctx.Err() == nil { // errors while the program stops are expected
 			e.cfg.Log.Warn(text, args...)
 		}
 	}
@@ -203,15 +211,15 @@ func (e *Engine) wakeHalted(ctx context.Context) {
 		halts, err := r.BudgetHalts()
 		woken := map[perdure.BudgetID]int{}
 		for _, h := range halts {
-			if woken[h.Budget] == revivedAtOnce {
+			if woken[h.Budget] == maxResumedPerBudget {
 				continue
 			}
 			may, unread := e.mayResume(r, h)
 			if errors.Is(unread, perdure.Unavailable) || store.Broken(unread) {
 				return unread
 			}
-			if unread != nil { // it keeps none of the others
-				warn("a session that a budget stopped could not be looked at", "session", h.Session, "error", unread)
+			if unread != nil { // does not affect the other sessions
+				warn("budget-stopped session not checked", "session", h.Session, "error", unread)
 			}
 			if may {
 				woken[h.Budget]++
@@ -221,16 +229,17 @@ func (e *Engine) wakeHalted(ctx context.Context) {
 		return err
 	})
 	if err != nil {
-		warn("what budgets stopped could not be looked at", "error", err)
+		warn("budget-stopped sessions not checked", "error", err)
 	}
 	for _, id := range ready {
 		if err := e.resume(ctx, id, "runtime"); err != nil && !errors.Is(err, perdure.Conflict) {
-			warn("a session was not let go on", "session", id, "error", err)
+			warn("budget-stopped session not resumed", "session", id, "error", err)
 		}
 	}
 }
 
-// mayResume looks at the budget first, which many sessions share.
+// mayResume reports whether a stopped session may continue. It checks the budget first, because
+// many sessions share it.
 func (e *Engine) mayResume(r store.Reader, h store.BudgetHalt) (bool, error) {
 	found, err := r.Budgets(store.BudgetFilter{ID: h.Budget})
 	if err != nil {
@@ -238,7 +247,7 @@ func (e *Engine) mayResume(r store.Reader, h store.BudgetHalt) (bool, error) {
 	}
 	if len(found) > 0 {
 		a, err := meter.Current(r, found[0])
-		if err != nil || a.Action == budget.Stop && a.Left() <= 0 {
+		if err != nil || a.Action == budget.Stop && a.Available() <= 0 {
 			return false, err
 		}
 	}
@@ -249,14 +258,16 @@ func (e *Engine) mayResume(r store.Reader, h store.BudgetHalt) (bool, error) {
 	return e.meter.MayResume(r, s)
 }
 
-// withheld is a step of a schedule, or the skip that it is in a session that a person paused, or that a budget stopped and that may not go
-// on by now. What may, as when the period has just begun anew, fires: its driver, which the fire wakes, then lets the session go on (SC21).
-func (e *Engine) withheld(r store.Reader, s perdure.Schedule, step perdure.ScheduleStep) (perdure.ScheduleStep, error) {
+// skipIfPaused turns a fire into a skip if the session is paused by a person, or stopped by a
+// budget that does not allow it to continue. If the budget allows it by now, for example because a
+// new period has begun, the schedule fires: the fire wakes the driver, and the driver resumes the
+// session (SC21).
+func (e *Engine) skipIfPaused(r store.Reader, s perdure.Schedule, step perdure.ScheduleStep) (perdure.ScheduleStep, error) {
 	if step.Outcome != perdure.Fired {
 		return step, nil
 	}
 	row, err := r.Session(s.Session)
-	if errors.Is(err, perdure.NotFound) { // it is being deleted
+	if errors.Is(err, perdure.NotFound) { // the session is being deleted
 		return step, nil
 	}
 	if err != nil || row.Status != perdure.SessionPaused {
@@ -264,14 +275,14 @@ func (e *Engine) withheld(r store.Reader, s perdure.Schedule, step perdure.Sched
 	}
 	session, err := e.effects.Fold(r, s.Session)
 	if err == nil && session.Paused != nil {
-		return s.Withheld(step, "its session is paused "+byWhom(session.Paused)), nil
+		return s.SkippedForBudget(step, "its session is paused "+pausedBy(session.Paused)), nil
 	}
-	if err != nil || session.Halt == nil { // nil: it may go on, and its driver has not said so yet
+	if err != nil || session.Halt == nil { // nil: the driver has resumed it but not updated the row yet
 		return step, err
 	}
 	may, err := e.meter.MayResume(r, session)
 	if err == nil && !may {
-		step = s.Withheld(step, "its session is paused: "+session.Halt.Why)
+		step = s.SkippedForBudget(step, "its session is paused: "+session.Halt.Why)
 	}
 	return step, err
 }

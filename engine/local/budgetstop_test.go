@@ -14,7 +14,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// oneHalted is a store that calls look as the halted sessions are listed, and lists one of a session that is not there.
+// oneHalted is a store that calls look when the halted sessions are listed, and lists one of a
+// session that does not exist.
 type oneHalted struct {
 	store.Store
 	look func() error
@@ -33,8 +34,8 @@ func (r haltedReader) BudgetHalts() ([]store.BudgetHalt, error) {
 	return []store.BudgetHalt{{Session: "ses_gone", Budget: "b"}}, r.look()
 }
 
-// TestAStopBlamesNoBudget: a beat that is cut short by the end of its program warns of nothing, whether it had begun to look
-// or not, and one that fails by itself does.
+// TestAStopBlamesNoBudget: a beat that is interrupted by the stop of its program logs no warning,
+// whether it had started to check or not; a beat that fails by itself does.
 func TestAStopBlamesNoBudget(t *testing.T) {
 	t.Parallel()
 	m, err := scripted.Parse("script.yaml", []byte("steps: [{text: a}]"))
@@ -46,8 +47,8 @@ func TestAStopBlamesNoBudget(t *testing.T) {
 		fails          error
 		warns          []string
 	}{
-		"nothing stops":                 {warns: []string{"a session that a budget stopped could not be looked at"}},
-		"the store fails":               {fails: perdure.Unavailable, warns: []string{"could not be looked at", "what budgets stopped"}},
+		"nothing stops":                 {warns: []string{"budget-stopped session not checked"}},
+		"the store fails":               {fails: perdure.Unavailable, warns: []string{"budget-stopped sessions not checked"}},
 		"it stopped before":             {before: true},
 		"it stops as it looks":          {during: true},
 		"it stops, and the store fails": {during: true, fails: errors.New("interrupted")},
@@ -75,7 +76,7 @@ func TestAStopBlamesNoBudget(t *testing.T) {
 				stop()
 			}
 
-			e.wakeHalted(ctx)
+			e.resumeHalted(ctx)
 
 			for _, want := range c.warns {
 				if !strings.Contains(log.String(), want) {

@@ -14,70 +14,70 @@ import (
 )
 
 const (
-	bulkWorkers = 64  // wishes that are written at once: they share commits
-	bulkNamed   = 100 // tasks that a dry run names
-	bulksKept   = 100 // bulks of each org that are known
+	bulkWorkers    = 64  // cancels that run at once and share commits
+	maxDryRunTasks = 100 // tasks listed by a dry run
+	maxBulksPerOrg = 100 // bulks remembered per org
 )
 
-// bulks is what was done to many, the oldest first.
+// bulks holds the known bulks, oldest first.
 type bulks struct {
 	mu   sync.Mutex
 	list []*bulk // guarded by mu
 }
 
-// bulk is one of them.
+// bulk is one bulk with its progress.
 type bulk struct {
-	org   string            // whose it is
-	asked engine.BulkCancel // what matters of it: see meant
-	mu    sync.Mutex
-	was   engine.Bulk // guarded by mu
+	org     string
+	request engine.BulkCancel // normalized by meant
+	mu      sync.Mutex
+	status  engine.Bulk // guarded by mu
 }
 
-// meant is what two who ask under one id must agree in.
-func meant(o engine.BulkCancel) engine.BulkCancel {
-	if o.Older != 0 {
+// normalizeBulk reduces a request to the fields that repeated requests under one id must agree on.
+func normalizeBulk(o engine.BulkCancel) engine.BulkCancel {
+	if o.OlderThan != 0 {
 		o.Filter.Before = time.Time{}
 	}
 	o.Filter.Before = o.Filter.Before.UTC()
-	return engine.BulkCancel{Filter: o.Filter, Older: o.Older, DryRun: o.DryRun}
+	return engine.BulkCancel{Filter: o.Filter, OlderThan: o.OlderThan, DryRun: o.DryRun}
 }
 
-// agrees reports whether somebody else asks for this bulk.
-func (b *bulk) agrees(o engine.BulkCancel) bool {
-	one, other := b.asked, meant(o)
-	return one.Filter == other.Filter && one.Older == other.Older && one.DryRun == other.DryRun
+// matches reports whether a request is a repetition of this bulk.
+func (b *bulk) matches(o engine.BulkCancel) bool {
+	one, other := b.request, normalizeBulk(o)
+	return one.Filter == other.Filter && one.OlderThan == other.OlderThan && one.DryRun == other.DryRun
 }
 
 func (b *bulk) now() engine.Bulk {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.was
+	return b.status
 }
 
-// count notes how one of many went.
+// count records the result for one task.
 func (b *bulk) count(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err == nil {
-		b.was.Done++
+		b.status.Done++
 		return
 	}
-	b.was.Failed++
-	b.was.Error = cmp.Or(b.was.Error, err.Error())
+	b.status.Failed++
+	b.status.Error = cmp.Or(b.status.Error, err.Error())
 }
 
-// end notes that no more is done.
+// end records that the bulk has ended.
 func (b *bulk) end(state engine.BulkState) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.was.State, b.was.EndedAt = state, time.Now().UTC()
+	b.status.State, b.status.EndedAt = state, time.Now().UTC()
 }
 
-// find returns a bulk, or, when it is not known, notes a new one. Another org's is not known.
+// find returns a known bulk of the caller's org. Otherwise it adds a new one, unless begin is nil.
 func (l *bulks) find(ctx context.Context, id perdure.BulkID, begin func() *bulk) (b *bulk, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	owner, one := engine.OwnerOf(ctx)
+	owner, one := engine.OwnerFromContext(ctx)
 	for _, b := range l.list {
 		if b.now().ID == id && (!one || b.org == owner.Org) {
 			return b, true
@@ -97,14 +97,14 @@ func (l *bulks) find(ctx context.Context, id perdure.BulkID, begin func() *bulk)
 			oldest = i
 		}
 	}
-	if kept >= bulksKept {
+	if kept >= maxBulksPerOrg {
 		l.list = slices.Delete(l.list, oldest, oldest+1)
 	}
 	l.list = append(l.list, b)
 	return b, false
 }
 
-// CancelWhere asks for the end of many tasks.
+// CancelWhere requests the end of many tasks.
 func (e *Engine) CancelWhere(ctx context.Context, o engine.BulkCancel) (engine.Bulk, error) {
 	id := cmp.Or(o.ID, effect.NewID[perdure.BulkID]())
 	if _, err := perdure.ParseID[perdure.BulkID](string(id)); err != nil {
@@ -116,39 +116,43 @@ func (e *Engine) CancelWhere(ctx context.Context, o engine.BulkCancel) (engine.B
 	}
 	var matched []perdure.TaskID
 	for _, t := range all {
-		if t.State.Live() && o.Filter.Matches(t) && (o.Of == nil || o.Of[t.Session]) {
+		if t.State.Live() && o.Filter.Matches(t) && (o.AllowedSessions == nil || o.AllowedSessions[t.Session]) {
 			matched = append(matched, t.ID)
 		}
 	}
 	b, known := e.bulks.find(ctx, id, func() *bulk {
-		made := engine.Bulk{ID: id, Action: "tasks:cancel", State: engine.BulkRunning, DryRun: o.DryRun, Matched: len(matched), BeganAt: time.Now().UTC()}
-		if o.DryRun {
-			made.State, made.EndedAt, made.Tasks = engine.BulkDone, made.BeganAt, matched[:min(len(matched), bulkNamed)]
+		made := engine.Bulk{
+			ID: id, Action: "tasks:cancel", State: engine.BulkRunning, DryRun: o.DryRun, Matched: len(matched),
+			BeganAt: time.Now().UTC(),
 		}
-		return &bulk{asked: meant(o), was: made}
+		if o.DryRun {
+			made.State, made.EndedAt, made.Tasks = engine.BulkDone, made.BeganAt, matched[:min(len(matched), maxDryRunTasks)]
+		}
+		return &bulk{request: normalizeBulk(o), status: made}
 	})
-	if known && !b.agrees(o) {
-		return engine.Bulk{}, fmt.Errorf("cancel tasks: bulk %s: %w: under this id it was asked otherwise; use another id", id, perdure.Conflict)
+	if known && !b.matches(o) {
+		return engine.Bulk{}, fmt.Errorf("cancel tasks: bulk %s: %w: this id was used for another request; "+
+			"use another id", id, perdure.Conflict)
 	}
 	if known || o.DryRun {
 		return b.now(), nil
 	}
-	wish := effect.CancelWish{By: o.By, Why: o.Why}
+	wish := effect.CancelIntent{By: o.By, Why: o.Why}
 	e.mu.Lock()
 	works, runCtx := e.running, e.ctx
 	if works {
 		e.group.Go(func() { e.cancelMany(runCtx, b, matched, wish) })
 	}
 	e.mu.Unlock()
-	if !works { // nobody would wait for it
+	if !works { // without Run, nothing would wait for the goroutine
 		e.cancelMany(ctx, b, matched, wish)
 	}
 	return b.now(), nil
 }
 
-// cancelMany asks each, many at once, until ctx ends. The youngest come first: they wait for the places of the others, and
-// would start in them.
-func (e *Engine) cancelMany(ctx context.Context, b *bulk, tasks []perdure.TaskID, wish effect.CancelWish) {
+// cancelMany cancels the tasks, many at once, until ctx ends. The youngest come first: otherwise
+// queued tasks would start in the slots of the cancelled ones.
+func (e *Engine) cancelMany(ctx context.Context, b *bulk, tasks []perdure.TaskID, wish effect.CancelIntent) {
 	next := make(chan perdure.TaskID)
 	var group sync.WaitGroup
 	for range min(bulkWorkers, len(tasks)) {
@@ -174,7 +178,7 @@ func (e *Engine) cancelMany(ctx context.Context, b *bulk, tasks []perdure.TaskID
 	b.end(state)
 }
 
-// Bulk returns a bulk as it stands.
+// Bulk returns the current state of a bulk.
 func (e *Engine) Bulk(ctx context.Context, id perdure.BulkID) (engine.Bulk, error) {
 	b, known := e.bulks.find(ctx, id, nil)
 	if !known {

@@ -17,12 +17,12 @@ import (
 
 const bulkID = perdure.BulkID("bulk_019aa0000000700080000000000000aa")
 
-// progress looks at a bulk whenever something is written.
+// progress records the state of a bulk operation at every write.
 type progress struct {
-	eng *local.Engine // nil: it is not open yet
+	eng *local.Engine // nil: not open yet
 
 	mu   sync.Mutex
-	done []int // guarded by mu: how many were done, at each look
+	done []int // guarded by mu: number done, at each write
 }
 
 func (p *progress) at(point faulty.Point) faulty.Fault {
@@ -37,7 +37,7 @@ func (p *progress) at(point faulty.Point) faulty.Fault {
 	return faulty.Fault{}
 }
 
-// check wants many looks while it was under way, and none that went back.
+// check wants many records from while the operation ran, and none that decreases.
 func (p *progress) check(t *testing.T, all int) {
 	t.Helper()
 	p.mu.Lock()
@@ -83,7 +83,7 @@ func crowded(t *testing.T, p *progress, sessions, each int) *local.Engine {
 		}
 		group.Go(func() {
 			for range each {
-				if _, err := eng.StartCall(t.Context(), engine.CallOrder{Session: s.ID, Tool: "wait"}); err != nil {
+				if _, err := eng.StartCall(t.Context(), engine.HostCallRequest{Session: s.ID, Tool: "wait"}); err != nil {
 					t.Error(err)
 					return
 				}
@@ -93,8 +93,9 @@ func crowded(t *testing.T, p *progress, sessions, each int) *local.Engine {
 	return eng
 }
 
-// TestH15Bulk cancels 10,000 tasks, of which 64 run and the others wait. While it goes on, the bulk tells how far it is; when it is
-// done, each was asked to end. How long that takes is a figure of bench/bulk.
+// TestH15Bulk cancels 10,000 tasks, of which 64 run and the others are queued. While the operation
+// runs, it reports its progress; when it is done, every task has been canceled. bench/bulk measures
+// how long it takes.
 func TestH15Bulk(t *testing.T) {
 	t.Parallel()
 	bulkCancel(t, 10)

@@ -15,8 +15,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// laggard is a store in which a worker's lease has passed whenever somebody looks, and holds again whenever somebody writes:
-// its beat was under way.
+// laggard is a store in which a worker's lease has expired for every reader, and is valid again for
+// every writer, as when its beat is just being committed.
 type laggard struct {
 	store.Store
 	looks atomic.Int64
@@ -47,7 +47,7 @@ func (l *laggard) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return l.Store.InTx(ctx, fn)
 }
 
-// lookingReader counts who asks for all workers.
+// lookingReader counts the reads of all workers.
 type lookingReader struct {
 	store.Reader
 	looks *atomic.Int64
@@ -58,7 +58,8 @@ func (l lookingReader) Workers() ([]store.Worker, error) {
 	return l.Reader.Workers()
 }
 
-// TestTheLivingAreNotBuried has a worker beat between the look that finds it dead and its burial, every time.
+// TestTheLivingAreNotBuried has a worker beat between the read that finds its lease expired and the
+// declaration of its death, every time.
 func TestTheLivingAreNotBuried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -92,7 +93,7 @@ func TestTheLivingAreNotBuried(t *testing.T) {
 	})
 }
 
-// mute is a store that answers the first so many calls, and then nobody.
+// mute is a store that answers the first calls, and then blocks.
 type mute struct {
 	store.Store
 	left atomic.Int64
@@ -114,14 +115,14 @@ func (h *mute) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return h.Store.InTx(ctx, fn)
 }
 
-// TestLostWhileItStarts: a worker whose lease passes before it has taken up what there is says that it is lost, and not that
-// somebody stopped it (LG20).
+// TestLostWhileItStarts: a worker whose lease expires before it has recovered the work that it
+// finds reports that it is lost, not that it was stopped (LG20).
 func TestLostWhileItStarts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for answers := range int64(8) {
 			st := &mute{Store: memory.New(memory.Config{})}
-			st.left.Store(1 + answers) // the worker is there
+			st.left.Store(1 + answers) // the worker is registered
 			eng, err := local.Open(t.Context(), local.Config{Store: st, Model: obedient{}, Tools: tool.NewRegistry(), Shared: true, Lease: 3 * time.Second, Beat: time.Second})
 			if err != nil {
 				t.Fatal(err)

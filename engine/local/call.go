@@ -24,12 +24,15 @@ func (e *Engine) Calls(ctx context.Context, id perdure.SessionID) (calls []perdu
 	})
 }
 
-// ResolveCall gives an operator's word on a foreground call whose outcome is unknown.
-func (e *Engine) ResolveCall(ctx context.Context, key perdure.CallKey, word engine.Word) error {
+// ResolveCall records an operator's resolution of a foreground call whose outcome is unknown.
+func (e *Engine) ResolveCall(ctx context.Context, key perdure.CallKey, word engine.Resolution) error {
 	if word.Answer.Outcome() == "" {
-		return fmt.Errorf("resolve %s: %w answer %q: happened or did_not_happen", key, perdure.Invalid, word.Answer)
+		return fmt.Errorf("resolve %s: %w answer %q: it must be happened or did_not_happen",
+			key, perdure.Invalid, word.Answer)
 	}
-	return e.effects.ResolveCall(ctx, key, effect.Word{Answer: word.Answer, Result: word.Result, By: word.By, Note: word.Note})
+	return e.effects.ResolveCall(ctx, key, effect.Resolution{
+		Answer: word.Answer, Result: word.Result, By: word.By, Note: word.Note,
+	})
 }
 
 // Tools lists the tools.
@@ -38,7 +41,7 @@ func (e *Engine) Tools(context.Context) ([]engine.Tool, error) {
 	for _, name := range e.cfg.Tools.Names() {
 		if t, ok := e.cfg.Tools.Get(name); ok {
 			described := describeTool(t)
-			if e.cfg.Tools.Offered(name) {
+			if e.cfg.Tools.Optional(name) {
 				described.Capability = t.Spec().Hints.CapabilityID
 			}
 			tools = append(tools, described)
@@ -51,8 +54,9 @@ func describeTool(t tool.Tool) engine.Tool {
 	spec := t.Spec()
 	_, background := t.(tool.Background)
 	shown := engine.Tool{
-		Name: spec.Name, DisplayName: spec.DisplayName, Description: spec.Description, Class: spec.Class, Background: background,
-		NeedsEnv: spec.NeedsEnv, Policy: string(spec.Policy), SoftBudget: spec.SoftBudget, Deadline: spec.Deadline, Parameters: spec.Parameters,
+		Name: spec.Name, DisplayName: spec.DisplayName, Description: spec.Description, Class: spec.Class,
+		Background: background, NeedsEnv: spec.NeedsEnv, Policy: string(spec.Policy), SoftBudget: spec.SoftBudget,
+		Deadline: spec.Deadline, Parameters: spec.Parameters,
 	}
 	if shown.DisplayName == "" {
 		shown.DisplayName = spec.Name
@@ -69,8 +73,8 @@ func describeTool(t tool.Tool) engine.Tool {
 	return shown
 }
 
-// CallTool runs a pure or idempotent tool once, outside any session: nothing is claimed, so a tool whose
-// effect must not happen twice is refused.
+// CallTool runs a pure or idempotent tool once, outside any session. Nothing is claimed, so a tool
+// scheduleOf class at_most_once is refused.
 func (e *Engine) CallTool(ctx context.Context, name string, args json.RawMessage) (perdure.ToolResult, error) {
 	t, ok := e.cfg.Tools.Get(name)
 	if !ok {
@@ -78,24 +82,27 @@ func (e *Engine) CallTool(ctx context.Context, name string, args json.RawMessage
 	}
 	spec := t.Spec()
 	if !spec.Class.Repeatable() {
-		return perdure.ToolResult{}, fmt.Errorf("call tool %s: %w: it is %s and runs in a session only, where it is claimed", name, perdure.Invalid, spec.Class)
+		return perdure.ToolResult{}, fmt.Errorf("call tool %s: %w: a tool of class %s runs only in a session, "+
+			"where its calls are claimed", name, perdure.Invalid, spec.Class)
 	}
 	call := tool.Call{ID: "call_outside", Execution: 1, Tool: name, Args: args, Class: spec.Class}
-	result, err := e.outside(ctx, call)
+	result, err := e.runOutsideSession(ctx, call)
 	if err != nil {
 		return perdure.ToolResult{}, fmt.Errorf("call tool %s: %w", name, err)
 	}
 	record, err := result.Record(call.ID)
 	if err != nil {
-		e.cfg.Log.Error("a tool failed internally", "tool", name, "error", tool.Chain(err))
+		e.cfg.Log.Error("tool failed internally", "tool", name, "error", tool.Chain(err))
 	}
 	return record, nil
 }
 
-// outside checks and runs a call without a session.
-func (e *Engine) outside(ctx context.Context, call tool.Call) (tool.Result, error) {
+// runOutsideSession validates and runs a call without a session.
+func (e *Engine) runOutsideSession(ctx context.Context, call tool.Call) (tool.Result, error) {
 	if fault := e.cfg.Tools.Validate(call.Tool, call.Args); fault != nil {
 		return *fault, nil
 	}
-	return e.cfg.Tools.Execute(ctx, call, tool.Env{Registry: e.cfg.Tools, Egress: e.cfg.Egress, Trace: telemetry.Parent(ctx)})
+	return e.cfg.Tools.Execute(ctx, call, tool.Env{
+		Registry: e.cfg.Tools, Egress: e.cfg.Egress, Trace: telemetry.TraceParent(ctx),
+	})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/perdure/perdure/tool/core"
 )
 
-// TestCallIDsArePlain: people paste call ids into a shell, and a model chooses them. One that says more than its name
-// is replaced, and kept beside the call (S17, N7).
+// TestCallIDsArePlain: people paste call ids into a shell, and a model chooses them. An id with
+// other characters is replaced, and recorded with the call (S17, N7).
 func TestCallIDsArePlain(t *testing.T) {
 	t.Parallel()
 	script, err := scripted.Parse("ids", []byte(`

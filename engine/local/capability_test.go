@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure/tool/subagent"
 )
 
-// names returns what the model was told of in a request.
+// names returns the names of the tools in a request.
 func (h *heard) names(request int) (names []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -27,8 +27,8 @@ func (h *heard) names(request int) (names []string) {
 	return names
 }
 
-// TestOfferedToolsAreChosen: what the host only offers is told and run where the session chose its capability or named it
-// (TL30, TL32).
+// TestOfferedToolsAreChosen: a tool that the host only offers is available where the session chose
+// its capability or named the tool (TL30, TL32).
 func TestOfferedToolsAreChosen(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -45,7 +45,7 @@ func TestOfferedToolsAreChosen(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			h := furnish(t, "steps:\n  - calls: [{name: danger}]\n  - text: '{{last}}'\n", func(cfg *local.Config) { cfg.Tools.Offer(plainTool("danger")) })
+			h := furnish(t, "steps:\n  - calls: [{name: danger}]\n  - text: '{{last}}'\n", func(cfg *local.Config) { cfg.Tools.RegisterOptional(plainTool("danger")) })
 			id := effect.NewID[perdure.SessionID]()
 			for range 2 { // the same order is the same session (N5)
 				if _, err := h.NewSessionAs(t.Context(), id, test.agent); err != nil {
@@ -83,8 +83,8 @@ func TestOfferedToolsAreChosen(t *testing.T) {
 	})
 }
 
-// TestChildHasNoMoreThanDefaults: a subagent that the host names with a tool that must be chosen does not have it where its
-// parent did not choose it (SA6, TL30).
+// TestChildHasNoMoreThanDefaults: a subagent that the host defines with an optional tool does not
+// get it if its parent did not choose it (SA6, TL30).
 func TestChildHasNoMoreThanDefaults(t *testing.T) {
 	t.Parallel()
 	script := `
@@ -106,7 +106,7 @@ steps: [{text: done, repeat: true}]
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			h := furnish(t, script, func(cfg *local.Config) {
-				cfg.Tools.Offer(plainTool("danger"))
+				cfg.Tools.RegisterOptional(plainTool("danger"))
 				for _, t := range subagent.Tools() {
 					cfg.Tools.Register(t)
 				}
@@ -124,8 +124,8 @@ steps: [{text: done, repeat: true}]
 	}
 }
 
-// TestWhatActivatesItselfIsThere: a capability whose condition holds is there whole, also for who named no tools: its words
-// without its tools would speak of what is not there (TL32, TL34).
+// TestWhatActivatesItselfIsThere: a capability whose condition holds is complete, even if the agent
+// names no tools: its prompt without its tools would describe tools that do not exist (TL32, TL34).
 func TestWhatActivatesItselfIsThere(t *testing.T) {
 	t.Parallel()
 	h := furnish(t, "steps: [{text: done, repeat: true}]", func(cfg *local.Config) {
@@ -133,7 +133,7 @@ func TestWhatActivatesItselfIsThere(t *testing.T) {
 			ID: "helping", Prompt: "Use helper.", Tools: []tool.Tool{plainTool("helper")}, Activate: func([]tool.Tool) bool { return true },
 		})
 	})
-	ordered := h.start(t, tool.SessionOrder{Overlay: agent.Overlay{Tools: []string{agent.AllTools}}})
+	ordered := h.start(t, tool.SessionRequest{Overlay: agent.Overlay{Tools: []string{agent.AllTools}}})
 	plain, err := h.NewSession(t.Context(), perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
@@ -144,13 +144,13 @@ func TestWhatActivatesItselfIsThere(t *testing.T) {
 
 	for n, request := range h.asked.requests {
 		if told := slices.Contains(h.asked.names(n), "helper"); !told || !strings.Contains(request.System, "Use helper.") {
-			t.Errorf("request %d: the model was told of the tool: %t, and %q", n, told, request.System)
+			t.Errorf("request %d: has the tool: %t, and the system text %q", n, told, request.System)
 		}
 	}
 }
 
-// TestStartedCallsGoOn: a call that was let start is taken up, also when its session could not start it any more: the tool must
-// be chosen now, and was there for everybody before (RC13).
+// TestStartedCallsGoOn: a call that was allowed to start is recovered even if its session could not
+// start it any more, because the tool has become optional since (RC13).
 func TestStartedCallsGoOn(t *testing.T) {
 	t.Parallel()
 	model, err := scripted.Parse("go on", []byte("steps:\n  - calls: [{name: danger}]\n  - text: '{{last}}'\n"))
@@ -169,7 +169,7 @@ func TestStartedCallsGoOn(t *testing.T) {
 		return "", context.Cause(ctx)
 	}))
 	after := &tool.Registry{}
-	after.Offer(danger(func(context.Context) (string, error) { return "went on", nil }))
+	after.RegisterOptional(danger(func(context.Context) (string, error) { return "went on", nil }))
 	var id perdure.SessionID
 	live := func(tools *tool.Registry, fn func(context.Context, *local.Engine)) {
 		eng, err := local.Open(t.Context(), local.Config{Store: st, Model: model, Tools: tools, Drain: -1})

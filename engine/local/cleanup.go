@@ -20,36 +20,37 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// The defaults of the clean-up of leased resources (RS5, RS6).
+// The defaults of the cleanup of leased resources (RS5, RS6).
 const (
 	defaultCleanupScan     = 30 * time.Second
 	defaultCleanupClaim    = 10 * time.Minute
 	defaultCleanupAttempts = 10
 	defaultCleanupPage     = 8
 	firstCleanupPause      = time.Minute
-	longestCleanupPause    = time.Hour
-	leaseRetentionDelay    = 10 * time.Minute // after the start, so that it does without
+	maxCleanupPause        = time.Hour
+	leaseRetentionDelay    = 10 * time.Minute // keeps the first pass out of the start
 )
 
-// Cleanup is how leased resources are cleaned up once they have expired.
+// Cleanup configures the cleanup of expired leases.
 type Cleanup struct {
-	// Cleaners take down what leases stand for, by their provider. A lease of a provider that is not here waits for an
-	// engine that has it. nil: nothing is cleaned up here.
+	// Cleaners remove leased resources, by provider. A lease of a provider without a cleaner waits
+	// for an engine that has one. nil: this engine cleans nothing up.
 	Cleaners map[string]tool.LeaseCleaner
-	// ConnectionOf looks up the token of a user's connection to a provider, when a cleaner asks for it: that of whoever made
-	// the resource, never another one's (RS7). engine.OwnerOf(ctx) says of which org the owner is. An empty token is none. nil:
-	// those of the store. Safe for concurrent use.
+	// ConnectionOf returns the token of the connection of owner to provider, when a cleaner asks
+	// for it. owner is the user who created the resource, never another user (RS7);
+	// engine.OwnerFromContext(ctx) has the org. An empty token means that there is no connection.
+	// nil: the store's connections are used. It must be safe for concurrent use.
 	ConnectionOf func(ctx context.Context, owner, provider string) (string, error)
 
-	CleanupScan     time.Duration // how often it is looked what has expired; 0: 30 s
-	CleanupClaim    time.Duration // after which a clean-up that does not end is done anew; a cleaner has half of it; 0: 10 min
-	CleanupAttempts int           // after which a person must see to it; 0: 10
+	CleanupInterval time.Duration // the interval between passes; 0: 30 s
+	CleanupClaim    time.Duration // after which an unfinished cleanup is repeated; a cleaner has half of it; 0: 10 min
+	CleanupAttempts int           // after which a person must act; 0: 10
 	CleanupPage     int           // leases that are cleaned up at once; 0: 8
 }
 
 func (c Cleanup) withDefaults() Cleanup {
-	if c.CleanupScan <= 0 {
-		c.CleanupScan = defaultCleanupScan
+	if c.CleanupInterval <= 0 {
+		c.CleanupInterval = defaultCleanupScan
 	}
 	if c.CleanupClaim <= 0 {
 		c.CleanupClaim = defaultCleanupClaim
@@ -63,25 +64,26 @@ func (c Cleanup) withDefaults() Cleanup {
 	return c
 }
 
-// startCleaning begins the passes of clean-up, which run beside the work until ctx ends: the beat never waits for them.
+// startCleaning runs the cleanup passes in their own goroutine until ctx ends, so that they never
+// delay the heartbeat.
 func (e *Engine) startCleaning(ctx context.Context) {
 	e.group.Go(func() {
 		stale := e.cfg.CleanupClaim
 		if !e.cfg.Shared {
-			stale = 0 // a claim that is found is one of a process that is dead (LG20)
+			stale = 0 // every existing claim belongs to a dead process (LG20)
 		}
-		tick := time.NewTicker(e.cfg.CleanupScan)
+		tick := time.NewTicker(e.cfg.CleanupInterval)
 		defer tick.Stop()
 		forget := time.Now().Add(leaseRetentionDelay)
 		for {
 			if err := e.clean(ctx, stale); err == nil {
 				stale = e.cfg.CleanupClaim
 			} else if ctx.Err() == nil {
-				e.cfg.Log.Warn("expired resources were not cleaned up, and will be tried again", "worker", e.worker.ID, "error", err)
+				e.cfg.Log.Warn("expired leases not cleaned up, will retry", "worker", e.worker.ID, "error", err)
 			}
 			if e.cfg.Retention > 0 && time.Now().After(forget) {
 				forget = time.Now().Add(retentionPause)
-				e.forgetLeases(ctx)
+				e.pruneLeases(ctx)
 			}
 			select {
 			case <-tick.C:
@@ -92,11 +94,13 @@ func (e *Engine) startCleaning(ctx context.Context) {
 	})
 }
 
-// clean is one pass: it claims what has expired, provider by provider and page by page, until nothing is left.
+// clean is one pass: it claims the expired leases by provider and page, until none are left.
 func (e *Engine) clean(ctx context.Context, stale time.Duration) error {
 	var errs []error
 	for _, provider := range slices.Sorted(maps.Keys(e.cfg.Cleaners)) {
-		due := store.LeaseDue{Provider: provider, Attempts: e.cfg.CleanupAttempts, Stale: stale, Limit: e.cfg.CleanupPage}
+		due := store.LeaseDue{
+			Provider: provider, MaxAttempts: e.cfg.CleanupAttempts, StaleAfter: stale, Limit: e.cfg.CleanupPage,
+		}
 		for ctx.Err() == nil {
 			page, err := sessionport.ClaimLeases(ctx, e.cfg.Store, due)
 			if err != nil {
@@ -106,13 +110,13 @@ func (e *Engine) clean(ctx context.Context, stale time.Duration) error {
 				break
 			}
 			e.cleanPage(ctx, page)
-			due.Stale = e.cfg.CleanupClaim // what is claimed now is this engine's
+			due.StaleAfter = e.cfg.CleanupClaim // from now on the claims are this engine's own
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// cleanPage cleans up what was claimed, all at once, and returns when the last one has ended.
+// cleanPage cleans up a page of claimed leases at once, and waits for all of them.
 func (e *Engine) cleanPage(ctx context.Context, page []perdure.Lease) {
 	var all sync.WaitGroup
 	for _, l := range page {
@@ -121,47 +125,50 @@ func (e *Engine) cleanPage(ctx context.Context, page []perdure.Lease) {
 	all.Wait()
 }
 
-// cleanLease cleans up one leased resource and records how it ended. When the engine ends meanwhile nothing is recorded, and
-// the claim is taken over by the next start, or once it is stale.
+// cleanLease cleans up one leased resource and records the result. If the engine stops in the
+// meantime, nothing is recorded; the claim is taken over by the next start, or when it is stale.
 func (e *Engine) cleanLease(ctx context.Context, l perdure.Lease) {
 	last := l.Attempts >= e.cfg.CleanupAttempts
-	err := e.takeDown(ctx, l)
+	err := e.runCleaner(ctx, l)
 	if ctx.Err() != nil && err != nil {
 		return
 	}
 	end := store.LeaseEnd{ID: l.ID, Claim: l.CleanupAt}
 	if err != nil {
-		end.Error, end.Pause = err.Error(), cleanupPause(l.Attempts)
+		end.Error, end.RetryAfter = err.Error(), cleanupPause(l.Attempts)
 	}
 	rest, stop := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer stop()
 	_, failure := sessionport.EndCleanup(rest, e.cfg.Store, end, last)
 	if l.Session != "" && (l.Attempts == 1 || err == nil || last) {
-		e.wake(l.Session) // its journal has something that its driver has not seen
+		e.wake(l.Session) // its driver reads the new event
 	}
 	switch {
 	case errors.Is(failure, perdure.Lost):
-		e.cfg.Log.Info("a resource was leased anew or released while it was cleaned up", "lease", l.ID)
+		e.cfg.Log.Info("lease renewed or released during its cleanup", "lease", l.ID)
 	case failure != nil:
-		e.cfg.Log.Warn("the end of a clean-up was not recorded", "lease", l.ID, "error", failure)
+		e.cfg.Log.Warn("cleanup result not recorded", "lease", l.ID, "error", failure)
 	case err != nil && last:
-		e.cfg.Log.Error("a resource could not be cleaned up: see to it, then lease or release it", "lease", l.ID, "provider", l.Provider, "attempts", l.Attempts, "error", err)
+		e.cfg.Log.Error("cleanup failed for the last time; remove the resource, then lease or release it",
+			"lease", l.ID, "provider", l.Provider, "attempts", l.Attempts, "error", err)
 	case err != nil:
-		e.cfg.Log.Warn("a resource could not be cleaned up, and will be tried again", "lease", l.ID, "provider", l.Provider, "attempts", l.Attempts, "error", err)
+		e.cfg.Log.Warn("cleanup failed, will retry",
+			"lease", l.ID, "provider", l.Provider, "attempts", l.Attempts, "error", err)
 	}
 }
 
-// errNeverBack is the failure of a clean-up whose attempts all ended with their process.
-var errNeverBack = errors.New("no attempt of its clean-up came to an end: look at the cleaner")
+// errNoAttemptEnded is the error of a cleanup whose every attempt ended with its process.
+var errNoAttemptEnded = errors.New("no cleanup attempt ended: check the cleaner")
 
-// takeDown asks the cleaner of a lease, with the connection of its owner. The error's text has no secrets (RS6).
-func (e *Engine) takeDown(ctx context.Context, l perdure.Lease) (err error) {
+// runCleaner calls the cleaner of a lease, with access to the connection of its owner. The error
+// contains no secrets (RS6).
+func (e *Engine) runCleaner(ctx context.Context, l perdure.Lease) (err error) {
 	if l.Attempts > e.cfg.CleanupAttempts {
-		return errNeverBack
+		return errNoAttemptEnded
 	}
-	secrets := redact.NewSet() // what the cleaner was given
+	secrets := redact.NewSet() // the tokens passed to the cleaner
 	token := func(ctx context.Context) (string, error) {
-		found, err := e.tokenOf(ctx, l)
+		found, err := e.connectionToken(ctx, l)
 		if err == nil {
 			secrets.Add(found)
 		}
@@ -171,7 +178,8 @@ func (e *Engine) takeDown(ctx context.Context, l perdure.Lease) (err error) {
 	defer stop()
 	defer func() {
 		if p := recover(); p != nil {
-			e.cfg.Log.Error("a cleaner panicked", "lease", l.ID, "panic", secrets.Mask(fmt.Sprint(p)), "stack", secrets.Mask(string(debug.Stack())))
+			e.cfg.Log.Error("cleaner panicked", "lease", l.ID,
+				"panic", secrets.Mask(fmt.Sprint(p)), "stack", secrets.Mask(string(debug.Stack())))
 			err = errors.New("the cleaner panicked")
 		}
 		if err != nil {
@@ -181,8 +189,9 @@ func (e *Engine) takeDown(ctx context.Context, l perdure.Lease) (err error) {
 	return e.cfg.Cleaners[l.Provider].Clean(ctx, l, token)
 }
 
-// tokenOf looks up the token of the connection that made a resource. NotFound: there is none.
-func (e *Engine) tokenOf(ctx context.Context, l perdure.Lease) (string, error) {
+// connectionToken returns the token of the connection that created a resource. NotFound: there is
+// none.
+func (e *Engine) connectionToken(ctx context.Context, l perdure.Lease) (string, error) {
 	none := fmt.Errorf("%w: %q is not connected to %s", perdure.NotFound, l.Owner, l.Provider)
 	if l.Owner == "" {
 		return "", none
@@ -190,7 +199,8 @@ func (e *Engine) tokenOf(ctx context.Context, l perdure.Lease) (string, error) {
 	var found string
 	var err error
 	if look := e.cfg.ConnectionOf; look != nil {
-		found, err = look(engine.For(ctx, engine.Owner{Org: cmp.Or(l.Org, budget.DefaultOrg), User: l.Owner}), l.Owner, l.Provider)
+		found, err = look(engine.WithOwner(ctx, engine.Owner{Org: cmp.Or(l.Org, budget.DefaultOrg), User: l.Owner}),
+			l.Owner, l.Provider)
 	} else {
 		found, err = e.ports(e.cfg).ConnectionOf(ctx, l.Org, l.Owner, l.Provider)
 	}
@@ -200,7 +210,7 @@ func (e *Engine) tokenOf(ctx context.Context, l perdure.Lease) (string, error) {
 	return found, err
 }
 
-// withoutSecrets is an error's text fit to be stored.
+// withoutSecrets masks the secrets in an error text, so that it can be stored.
 func withoutSecrets(text string, secrets *redact.Set) string {
 	shown, err := redact.New(redact.Config{Known: secrets, MaxString: 500})
 	if err != nil {
@@ -212,17 +222,18 @@ func withoutSecrets(text string, secrets *redact.Set) string {
 	return text
 }
 
-// cleanupPause is how long a failed clean-up rests: a minute after the first attempt, doubling to an hour (RS6).
+// cleanupPause returns the pause after a failed attempt: a minute after the first one, doubling up
+// to an hour (RS6).
 func cleanupPause(attempts int) time.Duration {
 	pause := firstCleanupPause
-	for ; attempts > 1 && pause < longestCleanupPause; attempts-- {
+	for ; attempts > 1 && pause < maxCleanupPause; attempts-- {
 		pause *= 2
 	}
-	return min(pause, longestCleanupPause)
+	return min(pause, maxCleanupPause)
 }
 
-// forgetLeases forgets what was released long ago (RS4).
-func (e *Engine) forgetLeases(ctx context.Context) {
+// pruneLeases removes leases that were released before the retention period (RS4).
+func (e *Engine) pruneLeases(ctx context.Context) {
 	for {
 		var n int
 		err := e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
@@ -230,7 +241,7 @@ func (e *Engine) forgetLeases(ctx context.Context) {
 			return err
 		})
 		if err != nil && ctx.Err() == nil {
-			e.cfg.Log.Warn("released leases were not forgotten, and will be tried again", "worker", e.worker.ID, "error", err)
+			e.cfg.Log.Warn("released leases not pruned, will retry", "worker", e.worker.ID, "error", err)
 		}
 		if err != nil || n < e.cfg.PruneBatch {
 			return

@@ -22,7 +22,8 @@ import (
 	"github.com/perdure/perdure/tool/background"
 )
 
-// yard is a store whose clock a test turns, with what runs over it. The engine itself looks for expired leases all the time.
+// yard is a store whose clock the test controls, with an engine over it. The engine looks for
+// expired leases all the time.
 type yard struct {
 	*testing.T
 	store.Store
@@ -38,7 +39,7 @@ func (y *yard) clock() time.Time {
 	return y.now
 }
 
-// pass turns the store's clock, by which leases are measured.
+// pass advances the store's clock, by which leases are measured.
 func (y *yard) pass(d time.Duration) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -67,7 +68,8 @@ func eachYard(t *testing.T, law func(*yard)) {
 	}
 }
 
-// engine runs an engine over the yard, with a session if there is none yet, until the returned function ends it.
+// engine runs an engine over the yard, with a session if there is none yet, until the returned
+// function is called.
 func (y *yard) engine(cfg local.Config, script string, tools ...tool.Tool) (*local.Engine, func()) {
 	y.Helper()
 	m, err := scripted.Parse("law", []byte(script))
@@ -76,8 +78,8 @@ func (y *yard) engine(cfg local.Config, script string, tools ...tool.Tool) (*loc
 	}
 	cfg.Store, cfg.Model, cfg.Drain = y.Store, m, -1
 	cfg.Tools = tool.NewRegistry(append(tools, background.Tools(background.Config{})...)...)
-	if cfg.CleanupScan == 0 {
-		cfg.CleanupScan = time.Millisecond
+	if cfg.CleanupInterval == 0 {
+		cfg.CleanupInterval = time.Millisecond
 	}
 	eng, err := local.Open(y.Context(), cfg)
 	if err != nil {
@@ -108,14 +110,14 @@ const keepsStill = `steps: [{text: done, repeat: true}]`
 func (y *yard) lease(owner string) perdure.Lease {
 	y.Helper()
 	l, err := sessionport.New(sessionport.Config{Store: y.Store})(y.id, tool.Call{}).Leases.Lease(y.Context(),
-		tool.LeaseOrder{Provider: "cloud", Type: "box", ExternalID: "i-1", For: time.Hour, Owner: owner})
+		tool.LeaseRequest{Provider: "cloud", Type: "box", ExternalID: "i-1", Duration: time.Hour, Owner: owner})
 	if err != nil {
 		y.Fatal(err)
 	}
 	return l
 }
 
-// boxLease is the lease as it stands.
+// boxLease is the current lease.
 func (y *yard) boxLease() (l perdure.Lease) {
 	y.Helper()
 	err := y.View(y.Context(), func(r store.Reader) (err error) {
@@ -128,7 +130,7 @@ func (y *yard) boxLease() (l perdure.Lease) {
 	return l
 }
 
-// ended waits until nobody cleans the box up, and returns its lease.
+// ended waits until no cleanup of the box runs, and returns its lease.
 func (y *yard) ended() perdure.Lease {
 	y.Helper()
 	late := time.After(30 * time.Second)
@@ -145,7 +147,7 @@ func (y *yard) ended() perdure.Lease {
 	}
 }
 
-// await follows the session's journal until a fact passes, and returns it.
+// await follows the session's journal up to a fact, and returns it.
 func (y *yard) await(passes func(perdure.Fact) bool) (found perdure.Fact) {
 	y.Helper()
 	ctx, stop := context.WithTimeout(y.Context(), 30*time.Second)
@@ -169,7 +171,7 @@ func released(f perdure.Fact) bool {
 	return ok && u.Entry.Status == perdure.ResourceReleased
 }
 
-// cleaner is a cleaner that tells each of its calls, and answers as it is told.
+// cleaner is a cleaner that reports each of its calls, and returns what the test orders.
 type cleaner struct {
 	calls   chan perdure.Lease
 	answers chan func(context.Context, perdure.Lease, func(context.Context) (string, error)) error
@@ -200,19 +202,19 @@ func (c *cleaner) called(t *testing.T) perdure.Lease {
 	case l := <-c.calls:
 		return l
 	case <-time.After(30 * time.Second):
-		t.Fatal("nobody was asked to clean up")
+		t.Fatal("the cleaner was not called")
 		return perdure.Lease{}
 	}
 }
 
-// answer makes the call that was told answer so.
+// answer sets the result of the reported call.
 func (c *cleaner) answer(do func(context.Context, perdure.Lease, func(context.Context) (string, error)) error) {
 	c.answers <- do
 }
 
 func gone(context.Context, perdure.Lease, func(context.Context) (string, error)) error { return nil }
 
-// asksToken is a clean-up that needs the owner's token, and says it in its error.
+// asksToken is a cleaner that needs the owner's token, and prints it in its error.
 func asksToken(ctx context.Context, _ perdure.Lease, token func(context.Context) (string, error)) error {
 	found, err := token(ctx)
 	if err != nil {
@@ -221,7 +223,7 @@ func asksToken(ctx context.Context, _ perdure.Lease, token func(context.Context)
 	return errors.New("the cloud refused token " + found)
 }
 
-// connections knows the token of ada only.
+// connections has only ada's token.
 func connections(_ context.Context, owner, provider string) (string, error) {
 	if owner == "ada" {
 		return "tok_" + owner + "_at_" + provider + "_2718281828", nil
@@ -229,8 +231,8 @@ func connections(_ context.Context, owner, provider string) (string, error) {
 	return "", nil
 }
 
-// TestCleanupOwnerToken: a clean-up acts with the connection of whoever made the resource, also when another one leased it
-// last, and never with another member's (RS7).
+// TestCleanupOwnerToken: a cleanup uses the connection of the user who created the resource, even
+// if another user leased it last, and never another member's (RS7).
 func TestCleanupOwnerToken(t *testing.T) {
 	t.Parallel()
 	eachYard(t, func(y *yard) {
@@ -258,7 +260,7 @@ func TestCleanupOwnerToken(t *testing.T) {
 	})
 }
 
-// TestCleanupWithoutAToken: nobody's connection stands in for one that is missing (RS7).
+// TestCleanupWithoutAToken: no other connection replaces a missing one (RS7).
 func TestCleanupWithoutAToken(t *testing.T) {
 	t.Parallel()
 	eachYard(t, func(y *yard) {
@@ -284,8 +286,9 @@ func TestCleanupWithoutAToken(t *testing.T) {
 	})
 }
 
-// TestCleanupRetries: each failure is kept without secrets and rests twice as long as the one before, until nobody tries
-// any more and a person is told; a lease that is refreshed begins anew (RS6).
+// TestCleanupRetries: each failure is recorded without secrets and doubles the delay before the
+// next attempt, until the attempts end and a notification is sent. Renewing the lease starts over
+// (RS6).
 func TestCleanupRetries(t *testing.T) {
 	t.Parallel()
 	eachYard(t, func(y *yard) {
@@ -314,7 +317,7 @@ func TestCleanupRetries(t *testing.T) {
 
 		told := y.await(func(f perdure.Fact) bool { _, ok := f.(perdure.LeaseCleanupFailed); return ok }).(perdure.LeaseCleanupFailed)
 		if told.Lease.Attempts != 10 || strings.Contains(told.Lease.LastError, "2718281828") {
-			y.Errorf("told %+v", told)
+			y.Errorf("got %+v", told)
 		}
 		y.pass(1000 * time.Hour)
 		y.lease("ada")
@@ -327,7 +330,7 @@ func TestCleanupRetries(t *testing.T) {
 	})
 }
 
-// TestCleanupPanics: a cleaner that panics has failed, and the engine works on.
+// TestCleanupPanics: a panic of a cleaner is a failure, and the engine keeps working.
 func TestCleanupPanics(t *testing.T) {
 	t.Parallel()
 	eachYard(t, func(y *yard) {
@@ -350,8 +353,8 @@ func TestCleanupPanics(t *testing.T) {
 	})
 }
 
-// TestCleanupGoesOn: an engine that ends in the middle of a clean-up records nothing, and the next one does it anew; where
-// the store is shared, once the claim is stale.
+// TestCleanupGoesOn: an engine that stops in the middle of a cleanup records nothing, and the next
+// one repeats it; in a shared store, once the claim has expired.
 func TestCleanupGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, shared := range []bool{false, true} {
@@ -363,7 +366,7 @@ func TestCleanupGoesOn(t *testing.T) {
 				y.lease("ada")
 				y.pass(time.Hour)
 				l := first.called(y.T)
-				end() // it still cleans up
+				end() // the cleanup still runs
 
 				if diff := cmp.Diff(l, y.boxLease()); diff != "" {
 					y.Errorf("after the end (-before +after):\n%s", diff)
@@ -388,7 +391,8 @@ func TestCleanupGoesOn(t *testing.T) {
 	}
 }
 
-// TestCleanupNeverCameBack: a lease whose every attempt died with its process ends as failed, without another one.
+// TestCleanupNeverCameBack: a lease whose every attempt died with its process ends as failed,
+// without another attempt.
 func TestCleanupNeverCameBack(t *testing.T) {
 	t.Parallel()
 	eachYard(t, func(y *yard) {
@@ -406,13 +410,13 @@ func TestCleanupNeverCameBack(t *testing.T) {
 
 		told := y.await(func(f perdure.Fact) bool { _, ok := f.(perdure.LeaseCleanupFailed); return ok }).(perdure.LeaseCleanupFailed)
 
-		if told.Lease.Status != perdure.LeaseFailed || !strings.Contains(told.Lease.LastError, "look at the cleaner") {
-			y.Errorf("told %+v", told)
+		if told.Lease.Status != perdure.LeaseFailed || !strings.Contains(told.Lease.LastError, "check the cleaner") {
+			y.Errorf("got %+v", told)
 		}
 	})
 }
 
-// lastLease is the session's last lease; the zero one before there is any.
+// lastLease is the session's last lease; the zero value if there is none.
 func (y *yard) lastLease() (l perdure.Lease) {
 	y.Helper()
 	err := y.View(y.Context(), func(r store.Reader) error {
@@ -436,9 +440,9 @@ func (renter) Spec() tool.Spec {
 }
 
 func (r renter) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
-	for _, o := range []tool.LeaseOrder{
-		{Provider: "cloud", Type: "box", ExternalID: "i-1", For: time.Hour, Task: call.Task},
-		{Provider: "cloud", Type: "box", ExternalID: "i-kept", For: time.Hour, Task: call.Task, Keep: true},
+	for _, o := range []tool.LeaseRequest{
+		{Provider: "cloud", Type: "box", ExternalID: "i-1", Duration: time.Hour, Task: call.Task},
+		{Provider: "cloud", Type: "box", ExternalID: "i-kept", Duration: time.Hour, Task: call.Task, Keep: true},
 	} {
 		if _, err := env.Leases.Lease(ctx, o); err != nil {
 			return tool.Internal(err)
@@ -459,8 +463,9 @@ rules:
 steps: [{text: it goes on, repeat: true}]
 `
 
-// TestCleanupOfTasks: what a task alone holds is taken down when the task has ended, however long its lease is, unless it
-// is to be kept (RS8). A turn goes on while a cleaner works.
+// TestCleanupOfTasks: a resource that only a task holds is cleaned up when the task has ended,
+// however long its lease is, unless it is marked to be kept (RS8). A turn is not blocked while a
+// cleaner works.
 func TestCleanupOfTasks(t *testing.T) {
 	t.Parallel()
 	eachYard(t, func(y *yard) {
@@ -474,7 +479,7 @@ func TestCleanupOfTasks(t *testing.T) {
 			return ok && strings.HasSuffix(u.Entry.Name, "i-kept")
 		})
 		if l := y.boxLease(); l.Status != perdure.LeaseActive || l.Task == "" {
-			y.Errorf("got %+v while the task lives", l)
+			y.Errorf("got %+v while the task is live", l)
 		}
 		close(tenant.leased)
 

@@ -14,21 +14,23 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// jumpingClock is a wall clock that jumps with every few commits and comes back. It is safe for concurrent use.
+// jumpingClock is a wall clock that jumps every few commits and returns. It is safe for concurrent
+// use.
 type jumpingClock struct {
 	every int64 // commits and views between jumps
 	reads atomic.Int64
 	jumps []time.Duration
 }
 
-// now is the clock's time: that of the machine, displaced.
+// now is the time of the clock: the machine's time plus an offset.
 func (c *jumpingClock) now() time.Time {
 	n := c.reads.Add(1) / c.every
 	return time.Now().Add(c.jumps[n%int64(len(c.jumps))])
 }
 
-// TestR11ClockJumps lets the wall clock of the store jump at commits, far and near, ahead and back, while turns, tools and tasks
-// run and while an engine dies and another one takes over. Nothing is done twice, lost or stuck, and no journal loses its order.
+// TestR11ClockJumps lets the wall clock of the store jump at commits, far and near, forwards and
+// backwards, while turns, tools and tasks run and while one engine dies and another takes over.
+// Nothing is done twice, lost or stuck, and every journal stays in order.
 func TestR11ClockJumps(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -49,7 +51,7 @@ func TestR11ClockJumps(t *testing.T) {
 	}
 }
 
-// jumpThrough runs a few sessions over a store with this clock, with a death in the middle.
+// jumpThrough runs a few sessions over a store with this clock, and kills the engine in the middle.
 func jumpThrough(t *testing.T, clock *jumpingClock) {
 	st := memory.New(memory.Config{Now: clock.now})
 	setup := enginetest.Setup{Script: `

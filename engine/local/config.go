@@ -13,95 +13,115 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// Overflow is what happens to a background run for which there is no place (BG17).
+// Overflow is the policy for a background run without a free slot (BG17).
 type Overflow = perdure.Overflow
 
-// Guard looks at the text of an answer while it comes (TN9).
-type Guard = effect.Guard
+// Guard is a guardrail: it checks a model response while it streams (TN9).
+type Guard = effect.Guardrail
 
-// The policies for overflow. The zero value of Config is queue.
+// The overflow policies. Config uses OverflowQueue if it names none.
 const (
 	OverflowQueue  = perdure.OverflowQueue
 	OverflowReject = perdure.OverflowReject
 	OverflowEvict  = perdure.OverflowEvict
 )
 
-// Config is what an engine is made of. Store, Model and Tools are required.
+// Config configures an engine. Store, Model and Tools are required.
 type Config struct {
-	Store store.Store // closed by whoever opened it, after Run has returned
+	Store store.Store // the caller closes it after Run has returned
 	Model model.Model
 	Tools *tool.Registry
-	// Files opens the files of a session, as the model sees them and as the runtime writes them.
-	// nil: the store's own files.
+	// Files opens the files of a session: once as the model sees them, once as the runtime writes
+	// them. nil: the store's own files.
 	Files func(session perdure.SessionID) (model, runtime tool.Files)
-	// Egress is the way out for tools. nil: there is none, and tools that need it say so.
+	// Egress carries the outgoing traffic of tools. nil: there is none, and tools that need it
+	// return an error.
 	Egress tool.Egress
-	// Ports opens what else a call of a session may reach: its values, secrets, resources … The call says whose the session is, by
-	// its Org and its User; one without an ID is the runtime's own, for the session's images, secrets and masks. nil: the store's own.
-	Ports   func(session perdure.SessionID, call tool.Call) tool.Ports
-	Secrets Secrets // of the store's own ports
-	Beside  Beside  // likewise: large images, databases
-	Utility Utility // likewise: the small model of tools
-	Money   Money   // what work costs, and whose it is
+	// Ports opens the other ports of a call: values, secrets, resources and so on. call.Org and
+	// call.User name the owner of the session. A call without an ID is the runtime's own, for the
+	// session's images, secrets and masks. nil: the store's own ports.
+	Ports      func(session perdure.SessionID, call tool.Call) tool.Ports
+	Secrets    Secrets    // for the store's own ports
+	BlobConfig BlobConfig // for the store's own ports: large images, databases
+	Utility    Utility    // for the store's own ports: the small model that tools may use
+	Billing    Billing    // prices, and the owners of sessions
 
-	Payments Payments // likewise: what tools may pay; the zero value is nothing
-	Outbound Outbound // how often tools may go out (RL1)
-	Webhooks Webhooks // where events are sent; the zero value is nowhere
-	Org      string   // whose payments and calls are counted together; empty: those of all who share the store
+	Payments Payments // for the store's own ports: what tools may pay; zero: nothing
+	Outbound Outbound // limits the outbound calls of tools (RL1)
+	Webhooks Webhooks // sends events to webhooks; zero: nowhere
+	// Org owns the payments and outbound calls of this engine: they are counted per org. empty: one
+	// count for everybody who shares the store.
+	Org           string
+	MaxExecutions int      // executions of a pure or idempotent call (LG9); 0: 3; -1: no limit
+	NoProgress    int      // resumes of a turn without a new event before it is sealed (TN1); 0: 3; -1: off
+	ModelAttempts int      // attempts of a model call; 0: 5
+	PerSession    int      // running background runs per session; 0: 5; -1: no limit
+	PerProcess    int      // running background runs per process; 0: 64; -1: no limit
+	QueueLength   int      // queued runs per session; 0: 32
+	Overflow      Overflow // what happens to a run without a slot; empty: OverflowQueue
+	DeferAbove    int      // with more tools than this, schemas are loaded on demand (TL37); 0: 40; -1: never
+	// MaxDetached limits the detached calls per session, which do not count for SlotsPerSession.
+	// 0: 32; -1: no limit.
+	PerSessionDetached int
+	EvictCap           int // live background tasks per session before OverflowEvict cancels the oldest; 0: 32
+	// SoftBudget is the execution time after which a foreground call is detached (LN3), unless its
+	// tool sets one. 0: 600 s; -1: never.
+	SoftBudget time.Duration
+	// StallTimeout is the time without text from the model after which the model call is retried
+	// (TN8). 0: 2 min; -1: none.
+	StallTimeout time.Duration
+	// IdleTimeout is the time without any activity in a turn after which the turn fails (RC19). It
+	// is at least twice the longest wait of a tool (18 min). 0: 30 min; -1: off.
+	IdleTimeout time.Duration
+	// IdleHardCap replaces IdleTimeout while a foreground call runs that does not state a longer
+	// time itself. It is at least IdleTimeout. 0: 2 h.
+	IdleHardCap     time.Duration
+	ApprovalExpiry  time.Duration // 0: approvals never expire
+	CheckpointBytes int           // new text of a model response after which it is stored (TN19); 0: 4 KiB
+	CheckpointTime  time.Duration // time since the first new text after which it is stored; 0: 1 s
+	// Capabilities are the capabilities that agents may select, besides those that tools name
+	// (TL32). Their tools are added to Tools.
+	Capabilities []tool.Capability
+	Blueprints   []tool.Blueprint // find presets of agents (PL1)
 
-	MaxExecutions      int           // LG9; 0: 3; -1: no cap
-	NoProgress         int           // TN1; 0: 3; -1: off
-	ModelAttempts      int           // TN21; 0: 5
-	PerSession         int           // running background runs of a session; 0: 5; -1: no cap
-	PerProcess         int           // of the process; 0: 64; -1: no cap
-	QueueLength        int           // queued runs of a session; 0: 32
-	Overflow           Overflow      // BG17
-	DeferAbove         int           // TL37: with more tools than this, schemas are loaded later; 0: 40; -1: never
-	PerSessionDetached int           // calls of a session that left the foreground; they take none of PerSession; 0: 32; -1: no cap
-	EvictCap           int           // live background tasks of a session before the oldest is canceled, with OverflowEvict; 0: 32
-	SoftBudget         time.Duration // of execution, then a foreground call goes on as a task (LN3), for tools that name none; 0: 600 s; -1: never
-	StallTimeout       time.Duration // without text from the model, before it is asked again (TN8); 0: 2 min; -1: none
-	IdleTimeout        time.Duration // in which nothing happens in a turn, before it fails (RC19); 0: 30 min; -1: off; at least twice what a tool may wait (18 min)
-	IdleHardCap        time.Duration // likewise, while a foreground call runs that names no longer time itself; 0: 2 h; at least as IdleTimeout
-	ApprovalExpiry     time.Duration // 0: approvals never expire
-	CheckpointBytes    int           // of new text of an answer, before it is stored (TN19); 0: 4 KiB
-	CheckpointTime     time.Duration // since its first new text, likewise; 0: 1 s
+	// Agents are the agents that spawn_subagent may name; nil: only copies of the session's agent.
+	Agents         map[string]perdure.Agent
+	SubagentDepth  int // levels of subagents below a root session; 0: 2; -1: no subagents (SA5)
+	SubagentsLive  int // loop subagents below a root session; 0: 16; -1: no limit
+	SubagentsTotal int // subagents ever started below a root session; 0: 200; -1: no limit
 
-	Capabilities []tool.Capability // that agents may choose, beside those that tools name (TL32); their tools are the engine's, too
-	Blueprints   []tool.Blueprint  // named presets of agents (PL1)
+	Providers Providers // parts of the program's configuration that callers can read: agents, connections, providers
 
-	Agents         map[string]perdure.Agent // agents that spawn_subagent may name; nil: only ones like the session's own
-	SubagentDepth  int                      // of subagents below a root session; 0: 2; -1: there are none (SA5)
-	SubagentsLive  int                      // at work below a root; 0: 16; -1: no cap
-	SubagentsTotal int                      // in all below a root; 0: 200; -1: no cap
+	Route func(tool.Call) dispatch.Route // decides the lane of a call and its soft budget; nil: as its tool says (LN2)
+	// Permit evaluates the permissions of calls (AP1). nil: everything is allowed, unless the tool
+	// asks.
+	Permit tool.Permit
+	Hooks  []tool.Hook // see calls before they run and results before they are stored (TL35)
+	// Guards check model responses while they stream, and end those that must not be shown (TN9).
+	Guards []Guard
 
-	Given Given // what else callers may see of the program: agents, connections, providers
-
-	Route  func(tool.Call) dispatch.Route // in which lane a call starts, and when it leaves it; nil: as its tool says (LN2)
-	Permit tool.Permit                    // judges what calls want to do; nil: everything is allowed that its tool does not ask about (AP1)
-	Hooks  []tool.Hook                    // look at calls before and after (TL35)
-	Guards []Guard                        // look at answers while they come, and end those that must not be shown (TN9)
-
-	Retention   time.Duration // how long a task is kept that has ended and came home (TK16); 0: 30 days; -1: for ever
-	PruneBatch  int           // tasks that are forgotten in one commit; 0: 100
+	Retention   time.Duration // how long an ended and delivered task is kept (TK16); 0: 30 days; -1: for ever
+	PruneBatch  int           // tasks that are pruned in one commit; 0: 100
 	Cleanup                   // of leased resources
-	Timekeeping               // of schedules
-	// Forget removes what the host keeps of a session outside the store, once that was deleted: again after an error, and
-	// again after a crash, so that what is gone already is no error. nil: it keeps nothing.
+	Timekeeping               // scheduleOf schedules
+	// Forget removes what the host keeps of a deleted session outside the store. It is called again
+	// after an error or a crash, so it must accept that something is gone already. nil: the host
+	// keeps nothing.
 	Forget func(context.Context, perdure.SessionID) error
 
-	Grace time.Duration // from cancel to fence; 0: 10 s
-	Drain time.Duration // how long Run lets work settle when its ctx ends; 0: 10 s; -1: none
-	// Return is how long Run waits after Drain for work to return, whose context has ended by then; 0: 5 s.
+	Grace time.Duration // grace period from a cancel to the fence; 0: 10 s
+	Drain time.Duration // how long Run lets work settle after its ctx ends; 0: 10 s; -1: none
+	// Return is how long Run waits after Drain for work to return. The context of that work has
+	// ended by then. 0: 5 s.
 	Return time.Duration
 	Lease  time.Duration // of the worker; 0: 10 s
-	Beat   time.Duration // of the worker; 0: 2 s
+	Beat   time.Duration // the interval of the worker's heartbeats; 0: 2 s
 	Log    *slog.Logger  // nil: discarded
 
-	Telemetry Telemetry // who is told what happens, by OpenTelemetry; the zero value is nobody
+	Telemetry Telemetry // exports traces and metrics by OpenTelemetry; zero: nothing
 
-	Shared     bool          // other workers use the store too: leases decide who is dead, not a lock (LG20)
-	OrphanScan time.Duration // how often a shared store is searched for what dead workers left (RC12); 0: 5 s
+	Shared     bool          // other workers use the store too: leases decide which worker is dead, not a lock (LG20)
+	OrphanScan time.Duration // how often a shared store is scanned for the work of dead workers (RC12); 0: 5 s
 }
 
 func withDefaults(cfg Config) Config {

@@ -9,7 +9,8 @@ import (
 	"github.com/perdure/perdure/engine/local"
 )
 
-// converse says something in a new session, lets the engine work until the session is at rest, and folds its journal.
+// converse sends a message to a new session, lets the engine work until the session is idle, and
+// folds its journal.
 func converse(t *testing.T, cfg local.Config, agent perdure.Agent, text string) *perdure.Session {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -15,10 +15,11 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// costSource is what a report of costs says of itself.
-const costSource = "the usage that providers reported, as the journals have it, at the prices of the day of each call; an estimate of the bill"
+// costSource explains the figures of a cost report.
+const costSource = "usage reported by the providers and recorded in the journals, " +
+	"at the prices on the day of each call; an estimate of the bill"
 
-// The groups of a report of costs.
+// The groups of a cost report.
 const (
 	bySession  = "session"
 	byAgent    = "agent"
@@ -28,15 +29,19 @@ const (
 	byDay      = "day"
 )
 
-// Costs adds up what the journals say. It reads them all, page by page, so it is as of no single moment. What a session that
-// was deleted used is not in it.
+// Costs sums up the usage in the journals. It reads them page by page, so the report is not
+// consistent as of one moment. Deleted sessions are not included.
 func (e *Engine) Costs(ctx context.Context, q engine.CostQuery) (engine.CostReport, error) {
 	if q.Group == "" {
 		q.Group = bySession
 	}
-	t := tally{q: q, meter: e.meter, prices: e.meter.Prices(), lines: map[string]*engine.CostLine{}, total: engine.CostLine{Key: "total"}}
+	t := tally{
+		q: q, meter: e.meter, prices: e.meter.Prices(), lines: map[string]*engine.CostLine{},
+		total: engine.CostLine{Key: "total"},
+	}
 	if !slices.Contains([]string{bySession, byAgent, byModel, byTool, bySchedule, byDay}, q.Group) {
-		return engine.CostReport{}, fmt.Errorf("costs: %w group %.40q: session, agent, model, tool, schedule or day", perdure.Invalid, q.Group)
+		return engine.CostReport{}, fmt.Errorf("costs: %w group %.40q: "+
+			"it must be session, agent, model, tool, schedule or day", perdure.Invalid, q.Group)
 	}
 	var sessions []store.Session
 	err := e.view(ctx, func(r store.Reader) (err error) {
@@ -44,7 +49,8 @@ func (e *Engine) Costs(ctx context.Context, q engine.CostQuery) (engine.CostRepo
 		return err
 	})
 	for _, s := range sessions {
-		if err == nil && (q.Session == "" || q.Session == s.ID || q.Session == s.Parent || q.Session == s.Root) && !s.UpdatedAt.Before(q.Since) {
+		selected := q.Session == "" || q.Session == s.ID || q.Session == s.Parent || q.Session == s.Root
+		if err == nil && selected && !s.UpdatedAt.Before(q.Since) {
 			err = e.tallySession(ctx, &t, s.ID)
 		}
 	}
@@ -54,9 +60,9 @@ func (e *Engine) Costs(ctx context.Context, q engine.CostQuery) (engine.CostRepo
 	return t.report(), nil
 }
 
-// tallySession reads a journal. A session that is deleted meanwhile used nothing.
+// tallySession adds a journal. A session that is deleted in the meantime adds nothing more.
 func (e *Engine) tallySession(ctx context.Context, t *tally, id perdure.SessionID) error {
-	t.agent, t.asked, t.began = "", "", fired{of: map[string]perdure.ScheduleID{}}
+	t.agent, t.requestedModel, t.startedBy = "", "", turnSchedule{scheduleOf: map[string]perdure.ScheduleID{}}
 	for after := int64(0); ; {
 		var events []perdure.Event
 		err := e.view(ctx, func(r store.Reader) (err error) {
@@ -73,71 +79,72 @@ func (e *Engine) tallySession(ctx context.Context, t *tally, id perdure.SessionI
 	}
 }
 
-// tally adds up.
+// tally accumulates the lines of a cost report.
 type tally struct {
-	q      engine.CostQuery
-	prices budget.Table
-	meter  *meter.Meter
-	agent  string // of the session that is read
-	asked  string // the model that its agent names
-	began  fired  // by whom its turns were begun
-	lines  map[string]*engine.CostLine
-	total  engine.CostLine
+	q              engine.CostQuery
+	prices         budget.Table
+	meter          *meter.Meter
+	agent          string       // of the session being read
+	requestedModel string       // the model that its agent or turn requests
+	startedBy      turnSchedule // the schedule that started the turn being read
+	lines          map[string]*engine.CostLine
+	total          engine.CostLine
 }
 
-// fired knows which schedule began the turn that is read.
-type fired struct {
-	of   map[string]perdure.ScheduleID // by the message that a fire put in, or the task that it started
-	turn perdure.ScheduleID            // empty: none
-	home bool                          // what comes home next has begun the turn
+// turnSchedule tracks which schedule started the turn being read.
+type turnSchedule struct {
+	scheduleOf map[string]perdure.ScheduleID // by the message or task of a fire
+	turn       perdure.ScheduleID            // empty: no schedule
+	// a delivery started the turn, and TaskDelivered has yet to name its tasks
+	awaitsTasks bool
 }
 
-func (d *fired) add(fact perdure.Fact) {
+func (d *turnSchedule) add(fact perdure.Fact) {
 	switch f := fact.(type) {
 	case perdure.ScheduleFired:
-		d.of[string(f.Fire.Message)], d.of[string(f.Fire.Task)] = f.Fire.Schedule, f.Fire.Schedule
-		delete(d.of, "") // it is one of both
+		d.scheduleOf[string(f.Fire.Message)], d.scheduleOf[string(f.Fire.Task)] = f.Fire.Schedule, f.Fire.Schedule
+		delete(d.scheduleOf, "") // a fire has either a message or a task
 	case perdure.TurnStarted:
-		d.turn, d.home = d.of[string(f.MessageID)], f.Cause == perdure.CauseDelivery
+		d.turn, d.awaitsTasks = d.scheduleOf[string(f.MessageID)], f.Cause == perdure.CauseDelivery
 	case perdure.TaskDelivered:
 		for _, id := range f.TaskIDs {
-			if d.home {
-				d.turn = cmp.Or(d.turn, d.of[string(id)])
+			if d.awaitsTasks {
+				d.turn = cmp.Or(d.turn, d.scheduleOf[string(id)])
 			}
 		}
-		d.home = false
+		d.awaitsTasks = false
 	}
 }
 
 func (t *tally) add(e perdure.Event) {
-	t.began.add(e.Fact)
+	t.startedBy.add(e.Fact)
 	switch f := e.Fact.(type) {
 	case perdure.SessionCreated:
-		t.agent, t.asked = f.Agent.Name, f.Agent.Model
+		t.agent, t.requestedModel = f.Agent.Name, f.Agent.Model
 		if f.Agent.ID != "" {
 			t.agent = string(f.Agent.ID)
 		}
 	case perdure.TurnStarted:
 		if f.Model != "" {
-			t.asked = f.Model
+			t.requestedModel = f.Model
 		}
 	case perdure.Generation:
 		if e.At.Before(t.q.Since) || f.Usage == (perdure.Usage{}) && f.Error != "" {
 			return
 		}
-		name := orWord(t.meter.Priced(f.Model, t.asked, e.At))
-		t.asks(t.line(e, name, f.Tool), f, name, e.At)
-		t.asks(&t.total, f, name, e.At)
+		name := firstKnown(t.meter.Priced(f.Model, t.requestedModel, e.At))
+		t.addModelCall(t.line(e, name, f.Tool), f, name, e.At)
+		t.addModelCall(&t.total, f, name, e.At)
 	case perdure.ToolCompleted:
 		if e.At.Before(t.q.Since) || f.Replayed || f.Result.ErrorKind == perdure.ErrorRejected {
 			return
 		}
-		t.calls(t.line(e, "", f.Name), f, e.At)
-		t.calls(&t.total, f, e.At)
+		t.addToolCall(t.line(e, "", f.Name), f, e.At)
+		t.addToolCall(&t.total, f, e.At)
 	}
 }
 
-func orWord(words ...string) string {
+func firstKnown(words ...string) string {
 	for _, w := range words {
 		if w != "" {
 			return w
@@ -146,18 +153,18 @@ func orWord(words ...string) string {
 	return "(unknown)"
 }
 
-// line is the one of the group that an event belongs to.
+// line returns the line of the group that an event belongs to.
 func (t *tally) line(e perdure.Event, model, tool string) *engine.CostLine {
 	key := string(e.Session)
 	switch t.q.Group {
 	case byAgent:
-		key = orWord(t.agent, "(none)")
+		key = firstKnown(t.agent, "(none)")
 	case byModel:
-		key = orWord(model, "(tools)")
+		key = firstKnown(model, "(tools)")
 	case byTool:
-		key = orWord(tool, "(steps)")
+		key = firstKnown(tool, "(steps)")
 	case bySchedule:
-		key = orWord(string(t.began.turn), "(none)")
+		key = firstKnown(string(t.startedBy.turn), "(none)")
 	case byDay:
 		key = e.At.UTC().Format(time.DateOnly)
 	}
@@ -167,8 +174,8 @@ func (t *tally) line(e perdure.Event, model, tool string) *engine.CostLine {
 	return t.lines[key]
 }
 
-func (t *tally) asks(l *engine.CostLine, f perdure.Generation, name string, at time.Time) {
-	u := perdure.Usage{}.Add(f.Usage) // none is below zero
+func (t *tally) addModelCall(l *engine.CostLine, f perdure.Generation, name string, at time.Time) {
+	u := perdure.Usage{}.Add(f.Usage) // negative counts become 0
 	l.ModelCalls++
 	l.InputTokens += u.InputTokens
 	l.CachedTokens += u.CachedTokens
@@ -181,16 +188,16 @@ func (t *tally) asks(l *engine.CostLine, f perdure.Generation, name string, at t
 			l.Models = append(l.Models, name)
 		}
 	}
-	spend(l, costs)
+	addCosts(l, costs)
 }
 
-func (t *tally) calls(l *engine.CostLine, f perdure.ToolCompleted, at time.Time) {
+func (t *tally) addToolCall(l *engine.CostLine, f perdure.ToolCompleted, at time.Time) {
 	l.ToolCalls++
 	l.Milliseconds += f.DurationMS
-	spend(l, t.prices.CallCosts(f.Name, at))
+	addCosts(l, t.prices.ToolCosts(f.Name, at))
 }
 
-func spend(l *engine.CostLine, costs map[budget.Currency]budget.Amount) {
+func addCosts(l *engine.CostLine, costs map[budget.Currency]budget.Amount) {
 	for currency, cost := range costs {
 		if l.Cost == nil {
 			l.Cost = map[budget.Currency]budget.Amount{}
@@ -200,7 +207,9 @@ func spend(l *engine.CostLine, costs map[budget.Currency]budget.Amount) {
 }
 
 func (t *tally) report() engine.CostReport {
-	r := engine.CostReport{Group: t.q.Group, AsOf: t.prices.AsOf, Items: []engine.CostLine{}, Total: t.total, Source: costSource}
+	r := engine.CostReport{
+		Group: t.q.Group, AsOf: t.prices.AsOf, Items: []engine.CostLine{}, Total: t.total, Source: costSource,
+	}
 	if r.Total.Cost == nil {
 		r.Total.Cost = map[budget.Currency]budget.Amount{}
 	}

@@ -17,7 +17,8 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// crashScript uses every class in both lanes, a refusal and a result that comes home.
+// crashScript uses every effect class in both lanes, a refusal, and a result that is delivered
+// later.
 const crashScript = `
 rules:
   - when: {not_called: spawn_background}
@@ -35,7 +36,8 @@ rules:
     text: waiting
 `
 
-// laneScript asks a person, leaves its turn in three ways, and asks in the middle of its work. A person answers.
+// laneScript asks for approval, detaches calls in three ways, and asks for input in the middle of
+// its work.
 const laneScript = `
 rules:
   - when: {not_called: needs}
@@ -48,11 +50,11 @@ rules:
 steps: [{text: x}, {text: it goes on, repeat: true}]
 `
 
-// scenario is one play of TestCrashPoints.
+// scenario is one run of TestCrashPoints.
 type scenario struct {
 	setup   enginetest.Setup
 	effects map[string]perdure.EffectClass // by tool
-	least   int64                          // transactions without a death
+	least   int64                          // transactions of a run without a crash
 }
 
 func scenarios() map[string]scenario {
@@ -70,8 +72,9 @@ func scenarios() map[string]scenario {
 	}
 }
 
-// TestCrashPoints kills the engine at each of its transactions, before it and after it without telling, and
-// then lets another one finish (R2). Nothing may be lost, doubled or stuck, wherever the cut was.
+// TestCrashPoints kills the engine at each of its transactions, before the commit and between the
+// commit and its result, and then lets another one finish (R2). Nothing may be lost, doubled or
+// stuck, at any of these points.
 func TestCrashPoints(t *testing.T) {
 	t.Parallel()
 	for name, p := range scenarios() {
@@ -91,7 +94,7 @@ func TestCrashPoints(t *testing.T) {
 	}
 }
 
-// crashAt plays the scenario with one death and reports whether it came to that.
+// crashAt runs the scenario with one crash and reports whether the crash happened.
 func crashAt(t *testing.T, p scenario, point death) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -108,7 +111,7 @@ func crashAt(t *testing.T, p scenario, point death) bool {
 	go func() { rest <- mortal.WaitIdle(ctx, id) }()
 	died := false
 	select {
-	case <-w.mortal.Expired:
+	case <-w.mortal.Died:
 		died = true
 	case err := <-rest:
 		if err != nil {
@@ -121,7 +124,7 @@ func crashAt(t *testing.T, p scenario, point death) bool {
 	defer attend(ctx, w, eng, id)()
 	finish := []func() error{
 		func() error { return eng.WaitIdle(ctx, id) },
-		func() error { return eng.Send(ctx, id, perdure.Text("what else?")) }, // brings home what wakes nobody
+		func() error { return eng.Send(ctx, id, perdure.Text("what else?")) }, // delivers what does not wake the session
 		func() error { return eng.WaitIdle(ctx, id) },
 	}
 	for _, do := range finish {
@@ -134,8 +137,9 @@ func crashAt(t *testing.T, p scenario, point death) bool {
 	return died
 }
 
-// attend is a person who follows a session: approves what is asked, answers questions, and sends hold_note to the
-// background. What an engine that died did not do is asked for again from its successor. It ends with leave.
+// attend plays a person who follows a session: approves calls, answers questions, and detaches
+// hold_note. What an engine did not do before it died is requested again from its successor. It
+// ends with leave.
 func attend(ctx context.Context, w *world, eng engine.Engine, id perdure.SessionID) (leave func()) {
 	ctx, stop := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -144,7 +148,7 @@ func attend(ctx context.Context, w *world, eng engine.Engine, id perdure.Session
 			if f.Event == nil {
 				return nil
 			}
-			switch fact := f.Event.Fact.(type) { // an answer that was given before is refused, and no matter
+			switch fact := f.Event.Fact.(type) { // a second answer is refused, which is fine
 			case perdure.ApprovalRequested:
 				_, _ = eng.DecideApproval(ctx, fact.Approval.ID, perdure.Verdict{Approve: true, By: "user"})
 			case perdure.TaskUpdated:
@@ -182,7 +186,7 @@ func sendAway(ctx context.Context, eng engine.Engine, call perdure.CallKey) {
 	}
 }
 
-// seeded makes a session with a message in it, without an engine that runs.
+// seeded creates a session with a message in it, without a running engine.
 func seeded(t *testing.T, ctx context.Context, st *memory.Store, w *world) perdure.SessionID {
 	t.Helper()
 	eng := w.Start(t)
@@ -202,18 +206,20 @@ func seeded(t *testing.T, ctx context.Context, st *memory.Store, w *world) perdu
 	return s.ID
 }
 
-// aftermath is what a death and a recovery left behind.
+// aftermath is the state that a crash and a recovery have left.
 type aftermath struct {
 	eng   engine.Engine
 	id    perdure.SessionID
 	world *world
-	point any // where it died, for a failure's text
+	point any // the crash point, for failure messages
 
 	effects map[string]perdure.EffectClass
-	excused map[string]string // by tool: the tool that was called for it, where an error that was told is no missing effect
+	// by tool: the tool that starts it; if the model was told that that one failed, the effect may
+	// be missing
+	excused map[string]string
 }
 
-// told reports whether the model was told that a call failed, or that its task did.
+// told reports whether the model was told that a call or its task failed.
 func told(events []perdure.Event, door, tool string) bool {
 	return slices.ContainsFunc(events, func(e perdure.Event) bool {
 		switch f := e.Fact.(type) {
@@ -242,7 +248,7 @@ func checkAftermath(t *testing.T, a aftermath) {
 			record.Expected = append(record.Expected, chaos.Order{Session: a.id, Tool: tool, Effect: tool})
 		}
 	}
-	report := chaos.Judge(record, chaos.Run{})
+	report := chaos.Evaluate(record, chaos.Run{})
 	if !report.OK {
 		t.Errorf("%+v: %+v", a.point, report)
 	}
@@ -257,8 +263,8 @@ func checkAftermath(t *testing.T, a aftermath) {
 	checkAccounts(t, a, events)
 }
 
-// checkAccounts wants nothing reserved any more, wherever the death was: also in a question to the model. Each account is what its ledger
-// says, and each answer counts once (BU2).
+// checkAccounts wants no open reservation, wherever the crash was, even during a model call. Each
+// account equals its ledger, and each answer is counted once (BU2).
 func checkAccounts(t *testing.T, a aftermath, events []perdure.Event) {
 	t.Helper()
 	standing, err := a.eng.Budgets(t.Context(), engine.BudgetFilter{})

@@ -17,7 +17,8 @@ import (
 	"github.com/perdure/perdure/tool/background"
 )
 
-// napping works, in silence, as many hours as its call says, and takes the limit that the call names.
+// napping works silently for as many hours as its call says, and sets the deadline that the call
+// names.
 type napping struct{ tool.Tool }
 
 type nap struct {
@@ -25,7 +26,7 @@ type nap struct {
 	Limit int `json:"limit,omitempty"` // in hours
 }
 
-// newNapping makes the tool; without a limit a call has the deadline of its spec.
+// newNapping creates the tool; a call that names no deadline has the one of its spec.
 func newNapping(soft time.Duration) napping {
 	return napping{tool.NewBackground(tool.Spec{Name: "napping", Description: "Sleeps.", Class: perdure.Idempotent, SoftBudget: soft},
 		func(ctx context.Context, in nap, _ tool.Env) (string, error) {
@@ -50,8 +51,9 @@ func (n napping) Deadline(args json.RawMessage) time.Duration {
 	return time.Duration(in.Limit) * time.Hour
 }
 
-// TestCallNamesItsDeadline: the time that a call names is its deadline, in every lane; without one it has that of its tool, two
-// hours. The idle watchdog does not cut a call short that says how long it may take.
+// TestCallNamesItsDeadline: the time that a call names is its deadline, in every lane; without one
+// it has that of its tool, two hours. The idle watchdog does not end a call early that names its
+// time.
 func TestCallNamesItsDeadline(t *testing.T) {
 	t.Parallel()
 	const spawned = `spawn_background, args: {tool: napping, title: nap, args: `
@@ -86,7 +88,8 @@ func TestCallNamesItsDeadline(t *testing.T) {
 	}
 }
 
-// napped runs a call until all of its work has ended, and says how long that took and how it ended.
+// napped runs a call until all of its work has ended, and returns how long it took and how it
+// ended.
 func napped(t *testing.T, n napping, call string) (took time.Duration, ended perdure.ErrorKind) {
 	t.Helper()
 	m, err := scripted.Parse("nap", fmt.Appendf(nil, "steps:\n  - calls: [{name: %s}]\n  - {text: done, repeat: true}\n", call))

@@ -25,25 +25,26 @@ import (
 	"github.com/perdure/perdure/webhook"
 )
 
-// wayOut lets all out and reaches nothing.
+// wayOut allows all egress and reaches nothing.
 type wayOut struct{}
 
 func (wayOut) Do(context.Context, perdure.WebRequest) (perdure.WebResponse, error) {
 	return perdure.WebResponse{}, errors.New("nothing leaves here")
 }
 
-func (wayOut) Try(context.Context, string, string, perdure.NetworkList) ([]netip.AddrPort, error) {
+func (wayOut) Resolve(context.Context, string, string, perdure.NetworkList) ([]netip.AddrPort, error) {
 	return nil, nil
 }
 
-// deed is something that is to be answered for.
+// deed is an action that the audit log must record.
 type deed struct {
 	action string
 	do     func() error
 }
 
-// TestS26NoDeedWithoutItsEntry: where the audit log cannot be written, the deed is not done; where it can, its entry is there,
-// under the name of who did it, and the chain is whole. Both are one commit, so neither is there without the other.
+// TestS26NoDeedWithoutItsEntry: an action whose audit entry cannot be written is not done;
+// otherwise the entry exists, with the actor's name, and the chain is complete. Both are in one
+// commit, so neither exists without the other.
 func TestS26NoDeedWithoutItsEntry(t *testing.T) {
 	t.Parallel()
 	kept := memory.New(memory.Config{})
@@ -101,7 +102,7 @@ func TestS26NoDeedWithoutItsEntry(t *testing.T) {
 	}
 }
 
-// deedsOf are deeds, each of which can be done once those before it were.
+// deedsOf are actions, each of which is possible once those before it are done.
 func deedsOf(ctx context.Context, eng *local.Engine, session perdure.SessionID, archive []byte) []deed {
 	hook := webhook.Webhook{ID: "webhook_00000000000000000000000000000001", URL: "https://a.test/", Body: webhook.BodyID, Owner: "ada"}
 	off := false
@@ -132,13 +133,13 @@ func deedsOf(ctx context.Context, eng *local.Engine, session perdure.SessionID, 
 		{"harness.changed", lay(1, "Be polite.")},
 		{"harness.deleted", func() error { return eng.DeleteHarness(ctx, "house", 2) }},
 		{"webhook.created", func() error { _, err := eng.CreateWebhook(ctx, hook); return err }},
-		{"webhook.changed", func() error { _, err := eng.ChangeWebhook(ctx, hook.ID, webhook.Change{Enabled: &off}); return err }},
+		{"webhook.changed", func() error { _, err := eng.ChangeWebhook(ctx, hook.ID, webhook.Patch{Enabled: &off}); return err }},
 		{"webhook.rotated", func() error { _, err := eng.RotateWebhook(ctx, hook.ID); return err }},
 		{"webhook.removed", func() error { return eng.DeleteWebhook(ctx, hook.ID) }},
 	}
 }
 
-// state is what deeds change, in a text.
+// state is the state that the actions change, as text.
 func state(t *testing.T, st store.Store) string {
 	t.Helper()
 	var text strings.Builder
@@ -171,7 +172,7 @@ func state(t *testing.T, st store.Store) string {
 	return text.String()
 }
 
-// audited are the entries of the default org, of a chain that is whole.
+// audited are the entries of the default org, from a complete chain.
 func audited(t *testing.T, st store.Store) (found []store.AuditEntry) {
 	t.Helper()
 	err := st.View(t.Context(), func(r store.Reader) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/perdure/perdure/tool/core"
 )
 
-// heard is a model that remembers what it was asked.
+// heard is a model that records its requests.
 type heard struct {
 	model.Model
 
@@ -33,7 +33,7 @@ func (h *heard) Stream(ctx context.Context, req model.Request) iter.Seq2[model.D
 	return h.Model.Stream(ctx, req)
 }
 
-// told returns what the model was told of a tool in the first request; nil: nothing.
+// told returns the definition of a tool in the first request; nil: none.
 func (h *heard) told(name string) *model.Tool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -45,7 +45,7 @@ func (h *heard) told(name string) *model.Tool {
 	return &tools[i]
 }
 
-// crowd is n tools of one schema.
+// crowd is n tools with one schema.
 func crowd(n int, deferrable tool.Deferrable) []tool.Tool {
 	var tools []tool.Tool
 	for i := range n {
@@ -59,7 +59,8 @@ func crowd(n int, deferrable tool.Deferrable) []tool.Tool {
 	return tools
 }
 
-// TestDeferredSchemas is TL37: a model is told less of many tools, and their calls are checked against all of it.
+// TestDeferredSchemas is TL37: where there are many tools the model gets shorter definitions, and
+// addToolCall are checked against the full ones.
 func TestDeferredSchemas(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -82,23 +83,23 @@ func TestDeferredSchemas(t *testing.T) {
 
 			first := asked.told("tool_00")
 			if short := !strings.Contains(string(first.Parameters), "word"); short != c.deferred || strings.Contains(first.Description, "load_tool") != c.deferred {
-				t.Errorf("told %s %q, want deferred %v", first.Parameters, first.Description, c.deferred)
+				t.Errorf("got %s %q, want deferred %v", first.Parameters, first.Description, c.deferred)
 			}
 			if loader := asked.told("load_tool"); (loader != nil) != c.deferred {
-				t.Errorf("load_tool told: %v, want %v", loader != nil, c.deferred)
+				t.Errorf("load_tool offered: %v, want %v", loader != nil, c.deferred)
 			}
 			results := resultsOf(s)
 			if !strings.Contains(results[0], "Invalid arguments for tool_00: /word: is required") || results[1] != `"heard it"` {
 				t.Errorf("got %q, want the arguments checked against the whole schema", results)
 			}
 			if c.deferred && !strings.Contains(results[2], `"word"`) {
-				t.Errorf("load_tool told %s", results[2])
+				t.Errorf("load_tool returned %s", results[2])
 			}
 		})
 	}
 }
 
-// tellTools plays a conversation in which the tools are called.
+// tellTools runs a conversation in which the tools are called.
 func tellTools(t *testing.T, tools []tool.Tool) (*heard, *perdure.Session) {
 	t.Helper()
 	script, err := scripted.Parse("deferred", []byte(`
@@ -126,7 +127,7 @@ func resultsOf(s *perdure.Session) []string {
 	return results
 }
 
-// TestHiddenSchemas is TL32 for load_tool: it tells of no tool that the session does not see.
+// TestHiddenSchemas is TL32 for load_tool: it describes no tool that the session does not have.
 func TestHiddenSchemas(t *testing.T) {
 	t.Parallel()
 	spec := tool.Spec{
@@ -142,6 +143,6 @@ func TestHiddenSchemas(t *testing.T) {
 	_, s := tellTools(t, append(crowd(42, "")[1:], hidden, core.LoadTool()))
 
 	if got := resultsOf(s)[2]; !strings.Contains(got, "Tool definition not found: tool_00") {
-		t.Errorf("load_tool told %s", got)
+		t.Errorf("load_tool returned %s", got)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/perdure/perdure/tool/background"
 )
 
-// held is a tool that keeps its own result back until it is let go.
+// held is a tool that withholds its own result until it is released.
 type held struct {
 	tool.Tool
 	reached chan perdure.CallKey // capacity 1
@@ -33,8 +33,9 @@ func (h held) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result
 	return result
 }
 
-// TestASpawningCallIsNotDetached asks for the detachment of a call that has just started a background run. The run has
-// the ids that the call's own task would have (TK1), so the call stays, and the record of the run is as it was (LN5).
+// TestASpawningCallIsNotDetached requests to detach a call that has just started a background run.
+// The run has the ids that the call's own task would have (TK1), so the call stays, and the record
+// of the run is unchanged (LN5).
 func TestASpawningCallIsNotDetached(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
@@ -87,14 +88,15 @@ func TestASpawningCallIsNotDetached(t *testing.T) {
 	}
 }
 
-// detachRig runs an engine with a tool that can run in the background and one that starts it, and says something.
+// detachRig runs an engine with a tool that can run in the background and one that starts it, and
+// sends a message.
 func detachRig(t *testing.T, script string, dress func(tool.Tool) tool.Tool) (engine.Engine, perdure.SessionID) {
 	t.Helper()
 	work := tool.NewBackground(tool.Spec{Name: "work", Description: "Works.", Class: perdure.AtMostOnce},
 		func(context.Context, words, tool.Env) (answer, error) { return answer{"did": "it"}, nil })
 	boss := tool.New(tool.Spec{Name: "boss", Description: "Lets others work.", Class: perdure.Idempotent, NeedsEnv: true},
 		func(ctx context.Context, _ words, env tool.Env) (answer, error) {
-			_, err := env.Tasks.Spawn(ctx, tool.Spawn{Tool: "work", Args: []byte(`{}`), Title: "the work", Signal: true})
+			_, err := env.Tasks.Spawn(ctx, tool.SpawnRequest{Tool: "work", Args: []byte(`{}`), Title: "the work", NotifyEnd: true})
 			return answer{"asked": "work"}, err
 		})
 	m, err := scripted.Parse("law", []byte(script))
@@ -126,7 +128,7 @@ func detachRig(t *testing.T, script string, dress func(tool.Tool) tool.Tool) (en
 	return eng, s.ID
 }
 
-// early is a tool that is entered and does not begin until it is let.
+// early is a tool that is entered and does not start its work until it is released.
 type early struct {
 	tool.Tool
 	reached chan perdure.CallKey // capacity 1
@@ -143,8 +145,8 @@ func (e early) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Resul
 	return e.Tool.Run(ctx, call, env)
 }
 
-// TestADetachedCallSpawns starts a background run from a call that has left its turn: the call's own task has the derived
-// ids, so the run has others.
+// TestADetachedCallSpawns starts a background run from a detached call: the call's own task has the
+// derived ids, so the run has others.
 func TestADetachedCallSpawns(t *testing.T) {
 	t.Parallel()
 	wait := early{reached: make(chan perdure.CallKey, 1), letGo: make(chan struct{})}

@@ -11,29 +11,31 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// driver is the one goroutine that owns a session while it is not at rest. Everybody else sends it outcomes
-// and wakes it.
+// driver is the one goroutine that makes the decisions of a session while the session is not idle.
+// No other goroutine touches its state: they send it outcomes, or wake it after they have written
+// to the journal.
 type driver struct {
-	e        *Engine
-	id       perdure.SessionID
-	outcomes chan effect.Outcome // capacity: a step's calls and the model, so that no finisher waits
-	woken    chan struct{}       // capacity 1: the journal has something new
-	again    bool                // guarded by e.mu: woken since the driver last looked
+	e          *Engine
+	id         perdure.SessionID
+	outcomes   chan effect.Outcome // capacity: the calls of a step and a model call, so that no sender waits
+	woken      chan struct{}       // capacity 1: the journal has new events
+	wokenAgain bool                // guarded by e.mu: woken since the driver last read the journal
 
-	drive  *effect.Drive
-	unsaid []effect.Outcome // only touched in run: came in, and its commit failed
-	work   map[string]*act  // only touched in run: what is carried out, by its key
-	idle   *watchdog        // only touched in run
-	alarm  *time.Timer      // only touched in run; nil: none was set
+	drive       *effect.Drive
+	uncommitted []effect.Outcome           // only touched in run: received, but not committed yet
+	running     map[string]*runningCommand // only touched in run: running commands, by commandKey
+	idle        *watchdog                  // only touched in run
+	alarm       *time.Timer                // only touched in run; nil: not set
 }
 
-// act is one command in work.
-type act struct {
+// runningCommand is one running command.
+type runningCommand struct {
 	stop    context.CancelCauseFunc // of a model call; nil for a tool call, which the dispatcher stops
 	stopped bool
 }
 
-// wake makes sure that somebody looks at a session: its driver, or a new one. Before Run it is remembered.
+// wake makes a driver read the journal of a session: the running driver, or a new one. Before Run
+// it is remembered.
 func (e *Engine) wake(id perdure.SessionID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -42,7 +44,7 @@ func (e *Engine) wake(id perdure.SessionID) {
 		return
 	}
 	if d := e.drivers[id]; d != nil {
-		d.again = true
+		d.wokenAgain = true
 		select {
 		case d.woken <- struct{}{}:
 		default:
@@ -55,16 +57,16 @@ func (e *Engine) wake(id perdure.SessionID) {
 // startDriver is called with e.mu held.
 func (e *Engine) startDriver(id perdure.SessionID) {
 	d := &driver{
-		e: e, id: id, woken: make(chan struct{}, 1), work: map[string]*act{},
+		e: e, id: id, woken: make(chan struct{}, 1), running: map[string]*runningCommand{},
 		outcomes: make(chan effect.Outcome, perdure.MaxCallsPerStep+1),
 	}
 	e.drivers[id] = d
 	ctx := e.ctx
-	e.group.Go(func() { d.live(ctx) })
+	e.group.Go(func() { d.loop(ctx) })
 }
 
-// live drives the session until it rests, and again if it was woken meanwhile.
-func (d *driver) live(ctx context.Context) {
+// loop drives the session until it is idle, and again if it was woken in the meantime.
+func (d *driver) loop(ctx context.Context) {
 	for attempt := 1; ; attempt++ {
 		err := d.run(ctx)
 		if err == nil {
@@ -74,39 +76,45 @@ func (d *driver) live(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			d.e.cfg.Log.Warn("a session is taken up again", "session", d.id, "error", err)
+			d.e.cfg.Log.Warn("session resumed after error", "session", d.id, "error", err)
 			d.pause(ctx, perdure.RetryDelay(min(attempt, 5), 0, string(d.id))/10)
 		}
 	}
 }
 
-// finish decides under the lock whether the driver goes: nothing can wake it between that and its removal.
+// finish decides whether the driver ends. It decides and removes the driver under e.mu, so that no
+// wake is lost in between.
 func (d *driver) finish(ctx context.Context, err error) bool {
 	d.e.mu.Lock()
 	defer d.e.mu.Unlock()
 	switch {
 	case store.Broken(err):
-		d.e.cfg.Log.Error("the store failed", "session", d.id, "error", err)
+		d.e.cfg.Log.Error("store failed", "session", d.id, "error", err)
 		d.e.fail(err)
-	case errors.Is(err, effect.Elsewhere) && d.again && ctx.Err() == nil: // it may rest by now, without what came last
-		d.again = false
+	case errors.Is(err, effect.OwnedElsewhere) && d.wokenAgain && ctx.Err() == nil:
+		// The other worker may have released the session before it saw the event that woke this
+		// driver.
+		d.wokenAgain = false
 		return false
 	case ctx.Err() != nil, errors.Is(err, perdure.Lost), errors.Is(err, perdure.NotFound), permanent(err):
-	case err != nil, d.again:
-		d.again = false
+	case err != nil, d.wokenAgain:
+		d.wokenAgain = false
 		return false
 	}
-	if err != nil && ctx.Err() == nil && !errors.Is(err, effect.Elsewhere) {
-		d.e.cfg.Log.Error("a session is let go", "session", d.id, "error", err)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, effect.OwnedElsewhere) {
+		d.e.cfg.Log.Error("session released after error", "session", d.id, "error", err)
 	}
 	if err != nil {
-		d.e.effects.LetGo(d.id) // at rest its calls may still be carried on here, by who waits for a person
+		// Not after a normal end: a call of an idle session that waits for a person continues in
+		// this process, and needs its secret arguments.
+		d.e.effects.ReleaseSession(d.id)
 	}
 	delete(d.e.drivers, d.id)
 	return true
 }
 
-// permanent reports an error that another attempt cannot mend: a journal that cannot be folded, for one.
+// permanent reports an error that another attempt cannot fix, for example a journal that cannot be
+// folded.
 func permanent(err error) bool {
 	return errors.Is(err, perdure.Invalid) || errors.Is(err, perdure.Conflict)
 }
@@ -120,29 +128,30 @@ func (d *driver) pause(ctx context.Context, t time.Duration) {
 	}
 }
 
-// run takes the session and loops: do what is due, commit what came of it, until it rests.
+// run acquires the session and loops until it is idle: start what is due, wait for outcomes, commit
+// them.
 func (d *driver) run(ctx context.Context) error {
-	d.work = map[string]*act{}
-	drive, due, err := d.e.effects.Take(ctx, d.id)
+	d.running = map[string]*runningCommand{}
+	drive, due, err := d.e.effects.Acquire(ctx, d.id)
 	if err != nil {
 		return err
 	}
 	d.drive = drive
-	d.e.resumed(d.id)
-	defer d.quiet()
+	d.e.reportResumed(d.id)
+	defer d.stopAlarm()
 	d.idle = d.e.watchIdle(d.id)
 	defer d.idle.end()
-	d.gather() // what came in while the driver paused
+	d.receiveOutcomes() // outcomes that arrived during the pause after an error
 	models, stop := context.WithCancelCause(ctx)
 	defer stop(perdure.CauseShutdown)
-	if len(d.unsaid) > 0 {
+	if len(d.uncommitted) > 0 {
 		if due, err = d.commit(ctx); err != nil {
 			return err
 		}
 	}
-	for !drive.Rested {
+	for !drive.Released {
 		for _, command := range due {
-			if err := d.begin(models, command); err != nil {
+			if err := d.start(models, command); err != nil {
 				return err
 			}
 		}
@@ -153,15 +162,15 @@ func (d *driver) run(ctx context.Context) error {
 	return nil
 }
 
-// quiet stops the alarm.
-func (d *driver) quiet() {
+// stopAlarm stops the alarm timer.
+func (d *driver) stopAlarm() {
 	if d.alarm != nil {
 		d.alarm.Stop()
 		d.alarm = nil
 	}
 }
 
-// await waits for outcomes or news and commits them together.
+// await waits for outcomes or new events, and commits them together.
 func (d *driver) await(ctx context.Context) ([]perdure.Command, error) {
 	if err := d.idle.look(ctx, d.drive); err != nil {
 		return nil, err
@@ -171,52 +180,53 @@ func (d *driver) await(ctx context.Context) ([]perdure.Command, error) {
 		return nil, d.drain(ctx)
 	case <-d.woken:
 	case outcome := <-d.outcomes:
-		d.unsaid = append(d.unsaid, outcome)
-		d.e.sign(d.id)
+		d.uncommitted = append(d.uncommitted, outcome)
+		d.e.reportActivity(d.id)
 	}
 	d.e.mu.Lock()
-	d.again = false
+	d.wokenAgain = false
 	d.e.mu.Unlock()
-	d.gather()
-	if ctx.Err() != nil { // both came at once, and a commit would be refused
+	d.receiveOutcomes()
+	if ctx.Err() != nil { // both happened at once; a commit with ctx would be refused
 		return nil, d.drain(ctx)
 	}
 	return d.commit(ctx)
 }
 
-// gather takes the outcomes that have come in.
-func (d *driver) gather() {
+// receiveOutcomes receives the outcomes that are waiting.
+func (d *driver) receiveOutcomes() {
 	for len(d.outcomes) > 0 {
-		d.unsaid = append(d.unsaid, <-d.outcomes)
+		d.uncommitted = append(d.uncommitted, <-d.outcomes)
 	}
 }
 
-// commit records what came in. What could not be recorded is kept for the next round.
+// commit records the received outcomes. After an error they are kept for the next attempt.
 func (d *driver) commit(ctx context.Context) ([]perdure.Command, error) {
-	due, err := d.e.effects.Commit(ctx, d.drive, d.unsaid)
+	due, err := d.e.effects.Commit(ctx, d.drive, d.uncommitted)
 	if err == nil {
-		d.unsaid = nil
-		d.forget(due)
+		d.uncommitted = nil
+		d.dropFinished(due)
 	}
 	return due, err
 }
 
-// drain records what has come in, and lets running foreground calls settle when the engine stops: until their contexts have
-// ended and the lanes are empty. Nothing new is claimed (RC11).
+// drain runs when the engine stops. It records the received outcomes, and lets running foreground
+// calls settle until the dispatcher has ended their contexts and they have returned. Nothing new is
+// claimed (RC11).
 func (d *driver) drain(ctx context.Context) error {
 	d.drive.Draining = true
 	last := context.WithoutCancel(ctx)
-	for open := true; len(d.unsaid) > 0 || open && d.callsInWork(); {
-		if len(d.unsaid) == 0 {
+	for open := true; len(d.uncommitted) > 0 || open && d.hasRunningCalls(); {
+		if len(d.uncommitted) == 0 {
 			select {
-			case <-d.e.emptied:
+			case <-d.e.lanesEmpty:
 				open = false
 			case outcome := <-d.outcomes:
-				d.unsaid = append(d.unsaid, outcome)
+				d.uncommitted = append(d.uncommitted, outcome)
 			}
 		}
-		d.gather()
-		if len(d.unsaid) == 0 {
+		d.receiveOutcomes()
+		if len(d.uncommitted) == 0 {
 			continue
 		}
 		if _, err := d.commit(last); err != nil {
@@ -226,21 +236,21 @@ func (d *driver) drain(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// forget drops the acts that no command asks for any more.
-func (d *driver) forget(due []perdure.Command) {
+// dropFinished drops the acts that no command refers to any more.
+func (d *driver) dropFinished(due []perdure.Command) {
 	wanted := map[string]bool{}
 	for _, command := range due {
-		wanted[actKey(command)] = true
+		wanted[commandKey(command)] = true
 	}
-	for key := range d.work {
+	for key := range d.running {
 		if !wanted[key] {
-			delete(d.work, key)
+			delete(d.running, key)
 		}
 	}
 }
 
-func (d *driver) callsInWork() bool {
-	for _, a := range d.work {
+func (d *driver) hasRunningCalls() bool {
+	for _, a := range d.running {
 		if a.stop == nil {
 			return true
 		}
@@ -248,27 +258,27 @@ func (d *driver) callsInWork() bool {
 	return false
 }
 
-// actKey names an act, so that a command that is due again is not begun again.
-func actKey(command perdure.Command) string {
+// commandKey identifies an act, so that a command that is due again does not start it twice.
+func commandKey(command perdure.Command) string {
 	switch c := command.(type) {
 	case perdure.CallModel:
 		return "model " + string(c.Exec)
 	case perdure.RunCall:
 		return "call " + string(c.Call.ID)
-	case perdure.SumUp:
+	case perdure.SummariseContext:
 		return fmt.Sprint("sum up ", c.Turn, c.Fact.Compaction.Drop)
 	case perdure.RepairTranscript:
 		return fmt.Sprint("repair ", c.Turn, len(c.Breaches))
-	case perdure.JudgeCall:
+	case perdure.ReplanCall:
 		return "judge " + string(c.Call.ID) + " " + string(c.Call.Approval)
 	}
 	return ""
 }
 
-// begin carries a command out, unless it is in work; a stop is passed on once.
-func (d *driver) begin(models context.Context, command perdure.Command) error {
-	key := actKey(command)
-	known := d.work[key]
+// start starts a command, unless it is running already. A running command is stopped at most once.
+func (d *driver) start(models context.Context, command perdure.Command) error {
+	key := commandKey(command)
+	known := d.running[key]
 	switch c := command.(type) {
 	case perdure.CallModel:
 		if known != nil {
@@ -282,28 +292,28 @@ func (d *driver) begin(models context.Context, command perdure.Command) error {
 			return nil
 		}
 		return d.runCall(models, key, c)
-	case perdure.SumUp:
-		d.look(models, key, func(ctx context.Context, s *perdure.Session) (effect.Outcome, bool) {
-			return d.e.effects.SumUp(ctx, s, c)
+	case perdure.SummariseContext:
+		d.prepare(models, key, func(ctx context.Context, s *perdure.Session) (effect.Outcome, bool) {
+			return d.e.effects.Summarise(ctx, s, c)
 		})
 	case perdure.RepairTranscript:
-		d.look(models, key, func(ctx context.Context, s *perdure.Session) (effect.Outcome, bool) {
+		d.prepare(models, key, func(ctx context.Context, s *perdure.Session) (effect.Outcome, bool) {
 			return d.e.effects.Repair(ctx, s, c)
 		})
-	case perdure.JudgeCall:
+	case perdure.ReplanCall:
 		if known == nil {
 			d.judgeCall(models, key, c)
 		}
-	case perdure.Until:
+	case perdure.WaitUntil:
 		d.wakeAt(c.At)
 	}
 	return nil
 }
 
-// judgeCall asks hooks and policies, which may take their time.
-func (d *driver) judgeCall(ctx context.Context, key string, c perdure.JudgeCall) {
+// judgeCall evaluates the hooks and policies of a call in a goroutine, because they may take long.
+func (d *driver) judgeCall(ctx context.Context, key string, c perdure.ReplanCall) {
 	ctx, stop := context.WithCancelCause(ctx)
-	d.work[key] = &act{stop: stop}
+	d.running[key] = &runningCommand{stop: stop}
 	session := d.drive.Session()
 	d.e.group.Go(func() {
 		defer stop(nil)
@@ -311,13 +321,15 @@ func (d *driver) judgeCall(ctx context.Context, key string, c perdure.JudgeCall)
 	})
 }
 
-// look carries out what has to be done before the model is asked, unless it is in work.
-func (d *driver) look(models context.Context, key string, do func(context.Context, *perdure.Session) (effect.Outcome, bool)) {
-	if d.work[key] != nil {
+// prepare starts a preparation for the next model call, unless it is running already.
+func (d *driver) prepare(
+	models context.Context, key string, do func(context.Context, *perdure.Session) (effect.Outcome, bool),
+) {
+	if d.running[key] != nil {
 		return
 	}
 	ctx, stop := context.WithCancelCause(models)
-	d.work[key] = &act{stop: stop}
+	d.running[key] = &runningCommand{stop: stop}
 	session := d.drive.Session()
 	d.e.group.Go(func() {
 		defer stop(nil)
@@ -327,7 +339,7 @@ func (d *driver) look(models context.Context, key string, do func(context.Contex
 	})
 }
 
-// wakeAt lets the driver look again at a moment. A timer that rings for nothing costs a look.
+// wakeAt wakes the driver at a given time. A wake without need costs one read.
 func (d *driver) wakeAt(at time.Time) {
 	if d.alarm != nil {
 		d.alarm.Stop()
@@ -335,13 +347,13 @@ func (d *driver) wakeAt(at time.Time) {
 	d.alarm = time.AfterFunc(time.Until(at)+time.Millisecond, func() { d.e.wake(d.id) })
 }
 
-func (d *driver) stopModel(a *act, c perdure.CallModel) {
+func (d *driver) stopModel(a *runningCommand, c perdure.CallModel) {
 	if c.Stop {
 		a.stop(perdure.CauseInterrupt)
 	}
 }
 
-func (d *driver) stopCall(a *act, c perdure.RunCall) {
+func (d *driver) stopCall(a *runningCommand, c perdure.RunCall) {
 	if c.Stop && !a.stopped {
 		a.stopped = true
 		d.e.lanes.InterruptWork(perdure.CallKey{Session: d.id, Call: c.Call.ID}.String())
@@ -350,8 +362,8 @@ func (d *driver) stopCall(a *act, c perdure.RunCall) {
 
 func (d *driver) askModel(models context.Context, key string, c perdure.CallModel) {
 	ctx, stop := context.WithCancelCause(models)
-	d.work[key] = &act{stop: stop}
-	question := d.drive.Question(c)
+	d.running[key] = &runningCommand{stop: stop}
+	question := d.drive.ModelCall(c)
 	d.e.group.Go(func() {
 		defer stop(nil)
 		if outcome, told := d.e.effects.AskModel(ctx, question); told {
@@ -362,9 +374,9 @@ func (d *driver) askModel(models context.Context, key string, c perdure.CallMode
 
 func (d *driver) runCall(ctx context.Context, key string, c perdure.RunCall) error {
 	run := effect.CallRun{Session: d.drive.Session(), Drive: d.drive, Command: c, Done: d.deliver}
-	d.work[key] = &act{}
+	d.running[key] = &runningCommand{}
 	if d.e.lanes.Running(perdure.CallKey{Session: d.id, Call: c.Call.ID}.String()) {
-		d.stopCall(d.work[key], c) // an earlier round of this driver began it; it tells us
+		d.stopCall(d.running[key], c) // an earlier run of this driver started it, and it sends its outcome here
 		return nil
 	}
 	return d.e.effects.StartCall(ctx, run)

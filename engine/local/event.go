@@ -14,7 +14,9 @@ import (
 )
 
 // Events returns events of a session after seq.
-func (e *Engine) Events(ctx context.Context, id perdure.SessionID, after int64, limit int) (events []perdure.Event, err error) {
+func (e *Engine) Events(
+	ctx context.Context, id perdure.SessionID, after int64, limit int,
+) (events []perdure.Event, err error) {
 	return events, e.view(ctx, func(r store.Reader) error {
 		if _, err := r.Session(id); err != nil {
 			return err
@@ -24,49 +26,50 @@ func (e *Engine) Events(ctx context.Context, id perdure.SessionID, after int64, 
 	})
 }
 
-// Follow calls fn with every event after seq, then with new ones, and with ephemeral frames in between. Of an answer that
-// streams fn gets the text so far once, and then what is new (ST4).
+// Follow calls fn with every event after seq and then with new ones, and with live updates in
+// between. For a streaming model response fn receives the text so far once, and then only what is
+// new (ST4).
 func (e *Engine) Follow(ctx context.Context, id perdure.SessionID, after int64, fn func(engine.Frame) error) error {
 	f := &follower{e: e, ctx: ctx, id: id, fn: fn}
 	if err := e.view(ctx, f.begin); err != nil {
 		return fmt.Errorf("follow %s: %w", id, err)
 	}
-	if after >= f.due {
-		if err := f.tell(); err != nil {
+	if after >= f.startSeq {
+		if err := f.sendStored(); err != nil {
 			return err
 		}
 	}
-	return e.cfg.Store.Watch(ctx, id, after, f.take)
+	return e.cfg.Store.Watch(ctx, id, after, f.handleFrame)
 }
 
-// follower is one Follow. It knows how much its fn has of the answer that streams.
+// follower is one Follow. It tracks how much text of the streaming response its fn has received.
 type follower struct {
 	e   *Engine
 	ctx context.Context
 	id  perdure.SessionID
 	fn  func(engine.Frame) error
 
-	due     int64             // seq of the last event when it began; the text so far is told behind it
-	open    perdure.MessageID // the answer that streams; empty: none does
-	has     int               // bytes of its text that fn has
-	kept    string            // the text so far as it was told, while pieces of it may still come
-	dropped int               // frames that fn missed before the next one
+	startSeq  int64             // the seq of the last event at the start; the text so far is sent after it
+	open      perdure.MessageID // the streaming response; empty: none
+	sentBytes int               // bytes of its text that fn has received
+	sentText  string            // the text so far as it was sent, while deltas may still repeat parts of it
+	dropped   int               // frames missed before the next one
 }
 
-// begin looks for an answer that streams. A journal that cannot be folded is followed all the same.
+// begin looks for a streaming response. A journal that cannot be folded is followed without one.
 func (f *follower) begin(r store.Reader) error {
 	row, err := r.Session(f.id)
 	if err != nil {
 		return err
 	}
-	f.due = row.LastSeq
-	if s, err := f.e.effects.Fold(r, f.id); err == nil && s.Turn != nil && s.Turn.Open {
+	f.startSeq = row.LastSeq
+	if s, err := f.e.effects.Fold(r, f.id); err == nil && s.Turn != nil && s.Turn.OutputOpen {
 		f.open = s.Turn.Message
 	}
 	return nil
 }
 
-func (f *follower) take(got store.Frame) error {
+func (f *follower) handleFrame(got store.Frame) error {
 	f.dropped += got.Dropped
 	if got.Event != nil {
 		return f.event(got.Event)
@@ -74,60 +77,62 @@ func (f *follower) take(got store.Frame) error {
 	if d, ok := got.Data.(effect.OutputDelta); ok && (d.MessageID == f.open || d.Delta == "") {
 		return f.delta(d)
 	}
-	return f.show(got.Type, got.Data)
+	return f.sendLive(got.Type, got.Data)
 }
 
-// event hands on an event, and notes what it says of an answer.
+// event passes an event to fn, and tracks the start and the end of responses.
 func (f *follower) event(e *perdure.Event) error {
-	if err := f.fn(engine.Frame{Event: e, Dropped: f.missed()}); err != nil {
+	if err := f.fn(engine.Frame{Event: e, Dropped: f.takeDropped()}); err != nil {
 		return err
 	}
-	if e.Seq < f.due {
-		return nil // the fold knows what is open
+	if e.Seq < f.startSeq {
+		return nil // start has read the open response from the fold
 	}
-	if e.Seq > f.due {
+	if e.Seq > f.startSeq {
 		switch fact := e.Fact.(type) {
 		case perdure.OutputStarted:
-			f.open, f.has, f.kept = fact.MessageID, 0, ""
+			f.open, f.sentBytes, f.sentText = fact.MessageID, 0, ""
 		case perdure.OutputReplaced:
-			f.has, f.kept = 0, ""
-		case perdure.OutputCompleted, perdure.TurnCompleted, perdure.TurnFailed, perdure.TurnCanceled, perdure.TurnSealed:
+			f.sentBytes, f.sentText = 0, ""
+		case perdure.OutputCompleted, perdure.TurnCompleted, perdure.TurnFailed, perdure.TurnCanceled,
+			perdure.TurnSealed:
 			f.open = ""
 			return nil
 		default:
 			return nil
 		}
 	}
-	return f.tell() // also of a new answer: pieces that came before the watch come as no frame
+	return f.sendStored() // also for a new response: its first deltas may precede the watch
 }
 
-// delta hands on text that joins what fn has. Where some is missing in between, the text so far is told in its place, as soon as
-// the store has enough of it.
+// delta passes on text that continues what fn has received. If some text in between is missing,
+// delta sends the stored text instead, as soon as the store has enough of it.
 func (f *follower) delta(d effect.OutputDelta) error {
-	if d.MessageID == f.open && d.Offset > f.has {
-		if err := f.tell(); err != nil {
+	if d.MessageID == f.open && d.Offset > f.sentBytes {
+		if err := f.sendStored(); err != nil {
 			return err
 		}
 	}
-	d = f.fresh(d)
+	d = f.trimSent(d)
 	switch {
 	case d.Delta == "":
 		return nil
-	case d.Offset > f.has:
+	case d.Offset > f.sentBytes:
 		f.dropped++
 		return nil
 	}
-	f.has = d.Offset + len(d.Delta)
-	return f.show(effect.DeltaFrame, d)
+	f.sentBytes = d.Offset + len(d.Delta)
+	return f.sendLive(effect.DeltaFrame, d)
 }
 
-// fresh is a delta without what was told of it with the text so far. An attempt that says something else is as it is.
-func (f *follower) fresh(d effect.OutputDelta) effect.OutputDelta {
-	if d.Offset >= len(f.kept) {
-		f.kept = ""
+// trimSent removes from a delta what fn has received with the text so far. A delta with other text,
+// of another attempt, stays as it is.
+func (f *follower) trimSent(d effect.OutputDelta) effect.OutputDelta {
+	if d.Offset >= len(f.sentText) {
+		f.sentText = ""
 		return d
 	}
-	told := f.kept[d.Offset:]
+	told := f.sentText[d.Offset:]
 	told = told[:min(len(told), len(d.Delta))]
 	if rest, same := strings.CutPrefix(d.Delta, told); same {
 		d.Offset, d.Delta = d.Offset+len(told), rest
@@ -135,8 +140,9 @@ func (f *follower) fresh(d effect.OutputDelta) effect.OutputDelta {
 	return d
 }
 
-// tell tells the text so far of the answer that streams, where the store has more of it than fn.
-func (f *follower) tell() error {
+// sendStored sends the stored text of the streaming response if it is longer than what fn has
+// received.
+func (f *follower) sendStored() error {
 	if f.open == "" {
 		return nil
 	}
@@ -147,19 +153,19 @@ func (f *follower) tell() error {
 	})
 	switch {
 	case errors.Is(err, perdure.NotFound):
-		return nil // nothing was kept so far
+		return nil // nothing is stored yet
 	case err != nil:
 		return fmt.Errorf("follow %s: %w", f.id, err)
-	case len(kept.Text) <= f.has:
+	case len(kept.Text) <= f.sentBytes:
 		return nil
 	}
-	f.has, f.kept = len(kept.Text), kept.Text
-	return f.show(effect.DeltaFrame, effect.OutputDelta{MessageID: f.open, Delta: kept.Text})
+	f.sentBytes, f.sentText = len(kept.Text), kept.Text
+	return f.sendLive(effect.DeltaFrame, effect.OutputDelta{MessageID: f.open, Delta: kept.Text})
 }
 
-// show hands on an ephemeral frame.
-func (f *follower) show(kind string, data any) error {
-	frame := engine.Frame{Type: kind, Dropped: f.missed()}
+// sendLive passes a live update to fn.
+func (f *follower) sendLive(kind string, data any) error {
+	frame := engine.Frame{Type: kind, Dropped: f.takeDropped()}
 	if data != nil {
 		text, err := json.Marshal(data)
 		if err != nil {
@@ -170,8 +176,8 @@ func (f *follower) show(kind string, data any) error {
 	return f.fn(frame)
 }
 
-// missed takes the number of frames that were missed.
-func (f *follower) missed() int {
+// takeDropped returns the number of missed frames and resets it.
+func (f *follower) takeDropped() int {
 	n := f.dropped
 	f.dropped = 0
 	return n

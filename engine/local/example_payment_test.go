@@ -14,7 +14,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// A tool that buys news, and an engine that lets it, within limits.
+// A tool that buys news, and an engine that allows it, within limits.
 func ExampleNewHTTPWallet() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprint(w, "receipt 7") // 200: it is paid
@@ -49,7 +49,7 @@ func newsTool() tool.Tool {
 		if err != nil {
 			return Out{}, err
 		}
-		receipt, err := env.Payments.Pay(ctx, tool.PaymentOrder{Host: "news.example.com", Operation: "buy", Amount: price, Parameters: what})
+		receipt, err := env.Payments.Pay(ctx, tool.PaymentRequest{Host: "news.example.com", Operation: "buy", Amount: price, Parameters: what})
 		if err != nil {
 			return Out{}, tool.Errorf("The news were not bought: %s", err)
 		}
@@ -74,7 +74,7 @@ steps:
 		Store: memory.New(memory.Config{}), Model: model, Tools: tool.NewRegistry(newsTool()),
 		Payments: local.Payments{Wallet: wallet, Policy: local.PaymentPolicy{
 			Capabilities: []string{"news"}, Hosts: []string{"news.example.com"},
-			Caps: map[string]local.PaymentCaps{"usd": {PerRequest: "1", PerTurn: "3", PerDay: "20", AskAbove: "0.50"}},
+			Caps: map[string]local.PaymentCaps{"usd": {PerRequest: "1", PerTurn: "3", PerDay: "20", ApproveAbove: "0.50"}},
 		}},
 	})
 	if err != nil {

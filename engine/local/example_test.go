@@ -30,8 +30,8 @@ func shipRelease(ctx context.Context) error {
 	}
 	spec := tool.Spec{Name: "build", Description: "Build a repository.", Class: perdure.Idempotent}
 	build := tool.New(spec, func(_ context.Context, in In, env tool.Env) (Out, error) {
-		env.Sink.Progress(1, 2, "compiling")   // the same sink in every lane
-		return Out{Image: in.Repo + ":1"}, nil // env.Call.Key is the same on every attempt
+		env.Sink.Progress(1, 2, "compiling")   // stored, and shown to followers
+		return Out{Image: in.Repo + ":1"}, nil // env.Call.Key is the same for every execution
 	})
 	dir, err := os.MkdirTemp("", "perdure-example")
 	if err != nil {
@@ -43,11 +43,12 @@ func shipRelease(ctx context.Context) error {
 		return err
 	}
 	defer st.Close()
-	model, err := scripted.Parse("example", []byte(`
+	script := []byte(`
 steps:
   - calls: [{name: build, args: {repo: perdure/perdure}}]
   - text: 'The image is {{(result "build").image}}.'
-`))
+`)
+	model, err := scripted.Parse("example", script)
 	if err != nil {
 		return err
 	}
@@ -59,13 +60,14 @@ steps:
 	if err != nil {
 		return err
 	}
-	if err := eng.Send(ctx, s.ID, perdure.Text("Build perdure/perdure")); err != nil {
+	err = eng.Send(ctx, s.ID, perdure.Text("Build perdure/perdure"))
+	if err != nil {
 		return err
 	}
 	return untilRest(ctx, eng, s.ID)
 }
 
-// untilRest runs the engine until the session is at rest and prints what the agent said last.
+// untilRest runs the engine until the session is idle and prints the agent's last message.
 func untilRest(ctx context.Context, eng *local.Engine, id perdure.SessionID) error {
 	work, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)

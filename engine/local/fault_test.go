@@ -22,7 +22,7 @@ rules:
     text: waiting
 `
 
-// A spawn whose commit's answer was lost: the task must run all the same.
+// A spawn whose commit is in doubt: the task must run anyway.
 func TestFaultSpawnAnswerLost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, enginetest.Setup{Script: spawnOne})
@@ -32,8 +32,8 @@ func TestFaultSpawnAnswerLost(t *testing.T) {
 	r.rest()
 }
 
-// A call that leaves its turn, and the commit of that fails, or its answer is lost: it stays in the foreground and leaves a
-// second later, or it is a task (LN7).
+// The commit that detaches a call fails or is in doubt: the call stays in the foreground and is
+// detached a second later, or it is a task (LN7).
 func TestFaultDetach(t *testing.T) {
 	t.Parallel()
 	for name, what := range map[string]fate{"fails": aborts, "answer_lost": forgets} {
@@ -54,7 +54,7 @@ func TestFaultDetach(t *testing.T) {
 	}
 }
 
-// Words from outside whose commit's answer was lost: whoever waited for them goes on all the same.
+// External input whose commit is in doubt: the work that waits for it continues anyway.
 func TestFaultAnswersLost(t *testing.T) {
 	t.Parallel()
 	for tool, answered := range map[string]func(perdure.Fact) bool{
@@ -94,7 +94,8 @@ steps: [{calls: [{name: ` + tool + `, args: {}}]}, {text: on, repeat: true}]`,
 	}
 }
 
-// dieAndRecover kills the engine, and returns when another one has taken over all that was left: sessions come last.
+// dieAndRecover kills the engine, and returns when another one has taken over everything that was
+// left: sessions last.
 func (r *rig) dieAndRecover() {
 	r.t.Helper()
 	other, err := r.eng.NewSession(r.ctx, perdure.Agent{})
@@ -127,7 +128,7 @@ func (r *rig) until(match func(perdure.Fact) bool) (found perdure.Fact) {
 	return found
 }
 
-// answer says yes to whatever was asked.
+// answer approves whatever is asked.
 func (r *rig) answer(asked perdure.Fact) error {
 	yes := perdure.Verdict{Approve: true, By: "user"}
 	switch f := asked.(type) {
@@ -150,7 +151,7 @@ func (r *rig) answer(asked perdure.Fact) error {
 	return err
 }
 
-// The start of a queued run whose commit's answer was lost.
+// The start of a queued run whose commit is in doubt.
 func TestFaultQueuedStartAnswerLost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, enginetest.Setup{PerSession: 1, Script: `
@@ -174,7 +175,7 @@ rules:
 	r.rest()
 }
 
-// The start of a queued run fails once: it must be tried again.
+// The start of a queued run fails once: it must be retried.
 func TestFaultQueuedStartFails(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, enginetest.Setup{PerSession: 1, Script: `
@@ -238,7 +239,7 @@ rules:
 	}
 }
 
-// The driver's commit after an interrupt fails once: the call must be stopped all the same.
+// The driver's commit after an interrupt fails once: the call must be stopped anyway.
 func TestFaultInterruptCommitFails(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, enginetest.Setup{Script: `
@@ -270,7 +271,7 @@ rules:
 	r.rest()
 }
 
-// A message whose commit's answer was lost is in the journal: somebody must look at it.
+// A message whose commit is in doubt is in the journal: a driver must read it.
 func TestFaultSendAnswerLost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, enginetest.Setup{Script: "steps: [{text: hi, repeat: true}]"})
@@ -284,8 +285,8 @@ func TestFaultSendAnswerLost(t *testing.T) {
 	r.rest()
 }
 
-// A cancel between the commit of a spawn and its start must reach the work. The commit's answer is lost, so that the
-// spawn reads back whether it was made, and waits there for the cancel.
+// A cancel between the commit of a spawn and its start must reach the work. The commit is in doubt,
+// so the spawn reads back whether the task was created, and waits there for the cancel.
 func TestFaultCancelBeforeStart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, enginetest.Setup{Script: `

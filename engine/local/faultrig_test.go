@@ -13,16 +13,16 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// fate is what becomes of one transaction.
+// fate is the outcome of one transaction.
 type fate int
 
 const (
-	commits fate = iota // as it is
-	aborts              // nothing is written, and the answer is Unavailable
-	forgets             // it is committed, and the answer is Unavailable
+	commits fate = iota // commits and returns nil
+	aborts              // writes nothing and returns Unavailable
+	forgets             // commits and returns Unavailable
 )
 
-// hooked is a store whose transactions are judged by the facts that they append.
+// hooked is a store that chooses the fate of a transaction by the facts that it appends.
 type hooked struct {
 	store.Store
 	mu     sync.Mutex
@@ -76,7 +76,7 @@ func (h *hooked) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return err
 }
 
-// spyTx notes what is appended.
+// spyTx records what is appended.
 type spyTx struct {
 	store.Tx
 	facts []perdure.Fact

@@ -21,7 +21,7 @@ import (
 	"github.com/perdure/perdure/tool/file"
 )
 
-// places are where the files of a session stand.
+// places are the file stores of a session.
 var places = map[string]func(t *testing.T) (store.Store, func(perdure.SessionID) (model, runtime tool.Files)){
 	"memory": func(*testing.T) (store.Store, func(perdure.SessionID) (model, runtime tool.Files)) {
 		return memory.New(memory.Config{}), nil
@@ -50,8 +50,9 @@ var places = map[string]func(t *testing.T) (store.Store, func(perdure.SessionID)
 	},
 }
 
-// TestFileWritten: what a tool changes of the session's files is in its journal under the call, and so is what the runtime
-// keeps there of a run and of a long result; it starts no turn, and the journal folds (FI9).
+// TestFileWritten: each change that a tool makes to the session's files is in the journal under the
+// call, and so are the files that the runtime writes for a run and for a long result. It starts no
+// turn, and the journal folds (FI9).
 func TestFileWritten(t *testing.T) {
 	t.Parallel()
 	for name, open := range places {
@@ -108,7 +109,7 @@ steps:
 			if diff := cmp.Diff(want, told); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if turns > 2 { // the message, and what came home if the turn had ended before
+			if turns > 2 { // the message, and the delivery if the turn had ended before it
 				t.Errorf("%d turns", turns)
 			}
 			stop()
@@ -119,7 +120,7 @@ steps:
 	}
 }
 
-// how is what became of a file.
+// how is the change of a file.
 func how(f perdure.FileWritten) string {
 	switch {
 	case f.Removed:
@@ -132,7 +133,7 @@ func how(f perdure.FileWritten) string {
 	return "wrote "
 }
 
-// scribble changes files of the session: some changes are none, and one is refused.
+// scribble changes files of the session: some changes change nothing, and one is refused.
 func scribble(ctx context.Context, in words, env tool.Env) (answer, error) {
 	dir := "/" + in.Text
 	_, err1 := env.Files.Write(ctx, tool.FileWrite{Path: dir + "/note.txt", Content: []byte("12345")})
@@ -147,7 +148,7 @@ func scribble(ctx context.Context, in words, env tool.Env) (answer, error) {
 	return answer{"long": strings.Repeat("x", len(in.Text)/4*100_000)}, err
 }
 
-// toldFiles folds a journal, and returns what it tells of files, by call or as the task's, and how many turns it has.
+// toldFiles folds a journal, and returns its file events, by call or task, and the number of turns.
 func toldFiles(t *testing.T, events []perdure.Event, task perdure.TaskID) (told map[string][]string, turns int) {
 	t.Helper()
 	fold := perdure.NewSession(events[0].Session)
@@ -164,7 +165,7 @@ func toldFiles(t *testing.T, events []perdure.Event, task perdure.TaskID) (told 
 			if e.Task != "" {
 				by = "task"
 				if e.Task != task || e.Attempt != 1 {
-					t.Errorf("told as %+v", e)
+					t.Errorf("recorded as %+v", e)
 				}
 			}
 			told[by] = append(told[by], how(f)+f.Path)

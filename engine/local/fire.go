@@ -13,30 +13,31 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// timekeeper is what the engine remembers of its schedules. All of it can be lost: what fires stands in the store.
+// timekeeper is the in-memory state of schedules. A crash may lose all of it: the store has every
+// fire.
 type timekeeper struct {
-	planned chan struct{} // capacity 1: a schedule was made or changed
+	changed chan struct{} // capacity 1: a schedule was created or changed
 
-	late map[perdure.ScheduleID]perdure.Fire // only touched in keepTime: late fires that may be at work (SC20)
+	late map[perdure.ScheduleID]perdure.Fire // only touched in runTimekeeper: late fires that may be running (SC20)
 }
 
-// planChanged tells the timekeeper that something else may be due.
-func (e *Engine) planChanged() {
+// scheduleChanged tells the timekeeper that another schedule may be due.
+func (e *Engine) scheduleChanged() {
 	select {
-	case e.time.planned <- struct{}{}:
+	case e.time.changed <- struct{}{}:
 	default:
 	}
 }
 
-// startTime begins to fire schedules, beside the work, until ctx ends.
+// startTime fires schedules in a goroutine of its own until ctx ends.
 func (e *Engine) startTime(ctx context.Context) {
 	e.group.Go(func() {
-		err := patiently(ctx, func() error { return e.rearm(ctx) })
+		err := retryUnavailable(ctx, func() error { return e.rearm(ctx) })
 		if err == nil {
-			err = e.keepTime(ctx)
+			err = e.runTimekeeper(ctx)
 		}
 		if ctx.Err() == nil && err != nil {
-			e.cfg.Log.Error("the store failed", "worker", e.worker.ID, "error", err)
+			e.cfg.Log.Error("store failed", "worker", e.worker.ID, "error", err)
 			e.mu.Lock()
 			e.fail(err)
 			e.mu.Unlock()
@@ -44,7 +45,8 @@ func (e *Engine) startTime(ctx context.Context) {
 	})
 }
 
-// rearm computes again what comes next of every schedule: the data of zones may have changed since (SC12).
+// rearm recomputes the next fire of every schedule, because the time zone data may have changed
+// (SC12).
 func (e *Engine) rearm(ctx context.Context) error {
 	var last perdure.ScheduleID
 	for {
@@ -71,14 +73,14 @@ func (e *Engine) rearmOne(ctx context.Context, s perdure.Schedule) error {
 	}
 	timing, err := timingOf(s)
 	if err != nil {
-		e.cfg.Log.Error("a schedule cannot be read any more", "schedule", s.ID, "error", err)
+		e.cfg.Log.Error("invalid schedule", "schedule", s.ID, "error", err)
 		return nil
 	}
 	if now := s.Rearm(timing); now.NextAt.Equal(s.NextAt) {
 		return nil
 	}
 	return e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		s, err := effect.HeldSchedule(tx, "", s.ID)
+		s, err := effect.LockSchedule(tx, "", s.ID)
 		if errors.Is(err, perdure.NotFound) {
 			return nil
 		}
@@ -89,11 +91,11 @@ func (e *Engine) rearmOne(ctx context.Context, s perdure.Schedule) error {
 	})
 }
 
-// keepTime fires what is due, until ctx ends or the store is broken.
-func (e *Engine) keepTime(ctx context.Context) error {
+// runTimekeeper fires due schedules until ctx ends or the store is broken.
+func (e *Engine) runTimekeeper(ctx context.Context) error {
 	nap := time.NewTimer(0)
 	defer nap.Stop()
-	var next time.Time // by the wall clock; zero: nothing that this engine knows of
+	var next time.Time // wall clock; zero: nothing is planned that this engine knows of
 	looked := false
 	for {
 		if !looked || !next.IsZero() && !time.Now().Before(next) {
@@ -105,7 +107,7 @@ func (e *Engine) keepTime(ctx context.Context) error {
 			case store.Broken(err), errors.Is(err, perdure.Lost):
 				return err
 			case err != nil:
-				e.cfg.Log.Warn("schedules were not looked at, and will be", "worker", e.worker.ID, "error", err)
+				e.cfg.Log.Warn("schedules not checked, will retry", "worker", e.worker.ID, "error", err)
 				next = time.Now().Add(time.Second)
 			}
 		}
@@ -113,9 +115,9 @@ func (e *Engine) keepTime(ctx context.Context) error {
 		nap.Stop()
 		var rings <-chan time.Time
 		if !next.IsZero() || e.cfg.Shared {
-			wait := longestNap
+			wait := maxTimerWait
 			if !next.IsZero() {
-				wait = min(max(time.Until(next), 0), longestNap)
+				wait = min(max(time.Until(next), 0), maxTimerWait)
 			}
 			nap.Reset(wait)
 			rings = nap.C
@@ -123,25 +125,26 @@ func (e *Engine) keepTime(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-e.time.planned:
+		case <-e.time.changed:
 			looked = false
 		case <-rings:
-			looked = !e.cfg.Shared // others may have made schedules
+			looked = !e.cfg.Shared // other workers may have created schedules
 		}
 	}
 }
 
-// dueFire is a schedule of which something is to be done.
+// dueFire is a schedule with the step that is due.
 type dueFire struct {
 	s    perdure.Schedule
 	step perdure.ScheduleStep
 }
 
-// fireDue does one thing of each schedule that is due: those that are on time first, then the late ones, the oldest first, so
-// many that no more than CatchupParallel of them are at work (SC20). It returns when to look again.
+// fireDue takes one step of each due schedule: first those on time, then the late ones, oldest
+// first. At most CatchupParallel late fires run at once (SC20). It repeats until nothing is due,
+// and returns the time of the next check.
 func (e *Engine) fireDue(ctx context.Context) (next time.Time, err error) {
 	for {
-		found, err := e.look(ctx)
+		found, err := e.findDue(ctx)
 		if err != nil {
 			return found.next, err
 		}
@@ -160,35 +163,37 @@ func (e *Engine) fireDue(ctx context.Context) (next time.Time, err error) {
 	}
 }
 
-// dueNow is what a look found.
+// dueNow is the result of look.
 type dueNow struct {
 	onTime, late []dueFire
-	stop         []perdure.TaskID // former fires that are to be replaced
-	next         time.Time        // when to look again; zero: there is nothing to come
+	stop         []perdure.TaskID // tasks of previous fires to replace
+	next         time.Time        // the next check; zero: nothing is planned
 }
 
-// look finds what is due, and when the next thing is. What is late is only looked for while some of it may begin.
-func (e *Engine) look(ctx context.Context) (found dueNow, err error) {
+// findDue finds the due schedules and the time of the next one. It includes late ones only while
+// another late fire may run.
+func (e *Engine) findDue(ctx context.Context) (found dueNow, err error) {
 	err = e.view(ctx, func(r store.Reader) error {
 		found = dueNow{}
-		if err := e.forgetEnded(r); err != nil {
+		if err := e.dropEndedLate(r); err != nil {
 			return err
 		}
 		grace := r.Now().Add(-e.cfg.Schedules.Grace)
-		if err := e.lookBetween(r, grace, r.Now().AddDate(100, 0, 0), &found); err != nil {
+		if err := e.findDueBetween(r, grace, r.Now().AddDate(100, 0, 0), &found); err != nil {
 			return err
 		}
 		if len(e.time.late) >= e.cfg.CatchupParallel {
-			found.next = earlier(found.next, time.Now().Add(shortestNap))
+			found.next = earlier(found.next, time.Now().Add(minTimerWait))
 			return nil
 		}
-		return e.lookBetween(r, time.Time{}, grace, &found)
+		return e.findDueBetween(r, time.Time{}, grace, &found)
 	})
 	return found, err
 }
 
-// lookBetween adds what is due after a moment and by another one: a page, or more where all of one only waits.
-func (e *Engine) lookBetween(r store.Reader, after, by time.Time, found *dueNow) error {
+// findDueBetween adds the schedules due in (after, by]. It reads one page, or more pages as long as
+// every schedule read only waits.
+func (e *Engine) findDueBetween(r store.Reader, after, by time.Time, found *dueNow) error {
 	offset := time.Since(r.Now()) // between the store's clock and this machine's
 	seen := 0
 	for limit := duePage; ; limit *= 2 {
@@ -207,7 +212,7 @@ func (e *Engine) lookBetween(r store.Reader, after, by time.Time, found *dueNow)
 				return err
 			}
 			does = does || d.step.Outcome != ""
-			e.sortOut(r, d, offset, found)
+			e.addDue(r, d, offset, found)
 		}
 		if seen = len(page); seen < limit || does {
 			return nil
@@ -215,19 +220,19 @@ func (e *Engine) lookBetween(r store.Reader, after, by time.Time, found *dueNow)
 	}
 }
 
-// sortOut notes what is to be done about one schedule.
-func (e *Engine) sortOut(r store.Reader, d dueFire, offset time.Duration, found *dueNow) {
+// addDue adds one schedule to the result of look.
+func (e *Engine) addDue(r store.Reader, d dueFire, offset time.Duration, found *dueNow) {
 	switch {
 	case d.step.Late && d.step.Outcome == perdure.Fired:
 		found.late = append(found.late, d)
 	case d.step.Outcome != "":
 		found.onTime = append(found.onTime, d)
-	default: // it is held until the former one ends
-		found.next = earlier(found.next, time.Now().Add(shortestNap))
+	default: // waits for the end of the previous fire
+		found.next = earlier(found.next, time.Now().Add(minTimerWait))
 		if d.s.NextAt.After(r.Now()) {
 			found.next = earlier(found.next, d.s.NextAt.Add(offset))
 		}
-		if id, ok := e.toReplace(r, d.s); ok {
+		if id, ok := e.taskToReplace(r, d.s); ok {
 			found.stop = append(found.stop, id)
 		}
 	}
@@ -240,24 +245,25 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// stepOf is what a schedule would do now. One that cannot be read does nothing.
+// stepOf computes the current step of a schedule. An invalid schedule has none.
 func (e *Engine) stepOf(r store.Reader, s perdure.Schedule) (dueFire, error) {
 	d := dueFire{s: s}
 	timing, err := timingOf(s)
 	if err != nil {
-		e.cfg.Log.Error("a schedule cannot be read any more", "schedule", s.ID, "error", err)
+		e.cfg.Log.Error("invalid schedule", "schedule", s.ID, "error", err)
 		return d, nil
 	}
-	busy, _, err := former(r, s)
+	busy, _, err := previousFire(r, s)
 	if err == nil {
-		d.step, err = e.withheld(r, s, s.Step(timing, r.Now(), busy, e.cfg.Schedules))
+		d.step, err = e.skipIfPaused(r, s, s.Step(timing, r.Now(), busy, e.cfg.Schedules))
 	}
 	return d, err
 }
 
-// toReplace returns the task of the former fire that is to make room, unless it was told to.
-func (e *Engine) toReplace(r store.Reader, s perdure.Schedule) (perdure.TaskID, bool) {
-	if s.Overlap != perdure.OverlapReplace || s.Waiting.IsZero() {
+// taskToReplace returns the task of the previous fire that has to end for the next one, unless its
+// cancel is requested already.
+func (e *Engine) taskToReplace(r store.Reader, s perdure.Schedule) (perdure.TaskID, bool) {
+	if s.Overlap != perdure.OverlapReplace || s.QueuedNominal.IsZero() {
 		return "", false
 	}
 	f, err := r.Fire(s.ID, s.LastFire)
@@ -268,16 +274,16 @@ func (e *Engine) toReplace(r store.Reader, s perdure.Schedule) (perdure.TaskID, 
 	return t.ID, err == nil && t.State.Live() && !t.CancelRequested()
 }
 
-// forgetEnded forgets the late fires that are not at work any more, and those that only wait for somebody: they would keep all
-// others waiting with them.
-func (e *Engine) forgetEnded(r store.Reader) error {
+// dropEndedLate drops the late fires that have ended. It also drops those that only wait for a
+// person, because they would block all other late fires.
+func (e *Engine) dropEndedLate(r store.Reader) error {
 	for id, f := range e.time.late {
-		busy, _, err := atWork(r, f)
+		busy, _, err := fireStatus(r, f)
 		if err != nil && !errors.Is(err, perdure.NotFound) {
 			return err
 		}
 		if busy {
-			waits, err := forSomebody(r, f)
+			waits, err := waitsForPerson(r, f)
 			if err != nil {
 				return err
 			}
@@ -290,19 +296,20 @@ func (e *Engine) forgetEnded(r store.Reader) error {
 	return nil
 }
 
-// fireAll fires schedules, several at once, so that their commits share a sync.
+// fireAll fires schedules concurrently, so that their commits share a sync.
 func (e *Engine) fireAll(ctx context.Context, all []dueFire) error {
-	errs, places := make([]error, len(all)), make(chan struct{}, firesAtOnce) // one for each commit at once
+	errs, places := make([]error, len(all)), make(chan struct{}, firesAtOnce) // capacity: commits at once
 	fires := make([]perdure.Fire, len(all))
 	var group sync.WaitGroup
 	for i, d := range all {
 		places <- struct{}{}
 		group.Go(func() {
 			defer func() { <-places }()
-			fires[i], errs[i] = e.fire(ctx, d.s, d.step, func(r store.Reader, s perdure.Schedule, _ time.Time) (perdure.ScheduleStep, error) {
+			again := func(r store.Reader, s perdure.Schedule, _ time.Time) (perdure.ScheduleStep, error) {
 				now, err := e.stepOf(r, s)
 				return now.step, err
-			})
+			}
+			fires[i], errs[i] = e.fire(ctx, d.s, d.step, again)
 		})
 	}
 	group.Wait()
@@ -314,14 +321,18 @@ func (e *Engine) fireAll(ctx context.Context, all []dueFire) error {
 	return errors.Join(errs...)
 }
 
-// fire does what a step says, in one commit (SC15): the row of its nominal time, what comes next, the task or message, and the
-// events. again says in the commit what the step is now: if it is another one, nothing is done.
-func (e *Engine) fire(ctx context.Context, s perdure.Schedule, want perdure.ScheduleStep, again func(store.Reader, perdure.Schedule, time.Time) (perdure.ScheduleStep, error)) (fire perdure.Fire, err error) {
-	var run *effect.Scheduled
+// fire takes a step in one commit (SC15): the row of the nominal time, the next fire, the task or
+// message, and the events. again recomputes the step within the commit; if it differs from want,
+// fire does nothing.
+func (e *Engine) fire(
+	ctx context.Context, s perdure.Schedule, want perdure.ScheduleStep,
+	again func(store.Reader, perdure.Schedule, time.Time) (perdure.ScheduleStep, error),
+) (fire perdure.Fire, err error) {
+	var run *effect.ScheduledRun
 	if want.Outcome == perdure.Fired && s.Action.Tool != "" {
 		if run, err = e.effects.PlanScheduled(ctx, s, want.Nominal); err != nil {
 			if errors.Is(err, perdure.NotFound) {
-				return fire, nil // its session was deleted
+				return fire, nil // the session was deleted
 			}
 			return fire, err
 		}
@@ -329,12 +340,12 @@ func (e *Engine) fire(ctx context.Context, s perdure.Schedule, want perdure.Sche
 	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		fire = perdure.Fire{}
 		if run != nil {
-			run.Forget() // an earlier run of this transaction was undone
+			run.Reset() // undoes an earlier run of this transaction
 			if err := e.fence(tx); err != nil {
 				return err
 			}
 		}
-		now, err := effect.HeldSchedule(tx, "", s.ID)
+		now, err := effect.LockSchedule(tx, "", s.ID)
 		if errors.Is(err, perdure.NotFound) {
 			return nil
 		}
@@ -348,8 +359,8 @@ func (e *Engine) fire(ctx context.Context, s perdure.Schedule, want perdure.Sche
 		fire, err = e.fireIn(tx, now, step, run)
 		return err
 	})
-	if run != nil && !e.effects.Started(ctx, run, err) && err == nil {
-		e.cfg.Log.Debug("a fire began nothing", "schedule", s.ID, "nominal", want.Nominal)
+	if run != nil && !e.effects.AfterCommit(ctx, run, err) && err == nil {
+		e.cfg.Log.Debug("fire started nothing", "schedule", s.ID, "nominal", want.Nominal)
 	}
 	e.wake(s.Session)
 	if err != nil {
@@ -358,7 +369,8 @@ func (e *Engine) fire(ctx context.Context, s perdure.Schedule, want perdure.Sche
 	return fire, nil
 }
 
-// fence keeps a worker whose lease has passed from claiming a run that others would take from it at once (TK8).
+// fence stops a worker with an expired lease from claiming a run that another worker would take
+// over at once (TK8).
 func (e *Engine) fence(tx store.Tx) error {
 	if !e.cfg.Shared {
 		return nil
@@ -366,10 +378,13 @@ func (e *Engine) fence(tx store.Tx) error {
 	return e.effects.LeaseHolds(tx)
 }
 
-// fireIn is the commit of fire.
-func (e *Engine) fireIn(tx store.Tx, s perdure.Schedule, step perdure.ScheduleStep, run *effect.Scheduled) (perdure.Fire, error) {
+// fireIn is the transaction of fire.
+func (e *Engine) fireIn(
+	tx store.Tx, s perdure.Schedule, step perdure.ScheduleStep, run *effect.ScheduledRun,
+) (perdure.Fire, error) {
 	fire := perdure.Fire{
-		Schedule: s.ID, Session: s.Session, Nominal: step.Nominal, Actual: tx.Now(), Outcome: step.Outcome, Reason: step.Reason, Counted: step.Counted,
+		Schedule: s.ID, Session: s.Session, Nominal: step.Nominal, Actual: tx.Now(),
+		Outcome: step.Outcome, Reason: step.Reason, Merged: step.Merged,
 	}
 	next := step.Schedule
 	next.UpdatedAt = tx.Now()
@@ -378,14 +393,14 @@ func (e *Engine) fireIn(tx store.Tx, s perdure.Schedule, step perdure.ScheduleSt
 	if err != nil && !errors.Is(err, perdure.NotFound) {
 		return fire, err
 	}
-	if there && known.Outcome == perdure.Fired { // the clock or the zone went back: never twice (SC18)
+	if there && known.Outcome == perdure.Fired { // the clock or the zone moved back: never fire twice (SC18)
 		return known, tx.PutSchedule(next, store.ScheduleCaps{})
 	}
 	if step.Outcome == perdure.Fired {
-		if next, err = e.countFormer(tx, s, next); err != nil {
+		if next, err = e.countPreviousFire(tx, s, next); err != nil {
 			return fire, err
 		}
-		if !next.Enabled && s.Enabled && s.Cron != "" && next.Paused != "" { // too many failed just now
+		if !next.Enabled && s.Enabled && s.Cron != "" && next.Paused != "" { // this failure was one too many
 			return perdure.Fire{}, tx.PutSchedule(next, store.ScheduleCaps{})
 		}
 	}
@@ -393,12 +408,12 @@ func (e *Engine) fireIn(tx store.Tx, s perdure.Schedule, step perdure.ScheduleSt
 		return fire, err
 	}
 	if step.Outcome == perdure.Fired {
-		if fire, err = e.enact(tx, next, fire, run); err != nil {
+		if fire, err = e.startFire(tx, next, fire, run); err != nil {
 			return fire, err
 		}
 		if fire.Outcome == perdure.SkippedBudget {
 			step.Schedule = next
-			next = s.Withheld(step, fire.Reason).Schedule
+			next = s.SkippedForBudget(step, fire.Reason).Schedule
 			if err := tx.PutSchedule(next, store.ScheduleCaps{}); err != nil {
 				return fire, err
 			}
@@ -420,24 +435,28 @@ func (e *Engine) fireIn(tx store.Tx, s perdure.Schedule, step perdure.ScheduleSt
 	return fire, err
 }
 
-// countFormer counts the turn of the former message, which tells nobody of its end (SC17).
-func (e *Engine) countFormer(tx store.Tx, s, next perdure.Schedule) (perdure.Schedule, error) {
+// countPreviousFire counts the result of the previous fire's turn, because no task reports its end
+// (SC17).
+func (e *Engine) countPreviousFire(tx store.Tx, s, next perdure.Schedule) (perdure.Schedule, error) {
 	if s.Action.Message == "" || s.LastFire.IsZero() {
 		return next, nil
 	}
-	busy, failed, err := former(tx, s)
+	busy, failed, err := previousFire(tx, s)
 	if err != nil || busy {
 		return next, err
 	}
 	return e.effects.CountFailure(tx, next, failed, !failed)
 }
 
-// enact adds the task or the message of a fire. What finds no place has failed to start; what a budget refuses is skipped (SC21).
-func (e *Engine) enact(tx store.Tx, s perdure.Schedule, fire perdure.Fire, run *effect.Scheduled) (perdure.Fire, error) {
+// startFire adds the task or the message of a fire. A fire without a free slot counts as failed; a
+// fire refused by a budget is skipped (SC21).
+func (e *Engine) startFire(
+	tx store.Tx, s perdure.Schedule, fire perdure.Fire, run *effect.ScheduledRun,
+) (perdure.Fire, error) {
 	if run != nil {
 		fire.Task = run.Task
 		err := e.effects.StartScheduled(tx, run)
-		if why, refused := effect.Unpaid(err); refused {
+		if why, refused := effect.BudgetRefused(err); refused {
 			fire.Task, fire.Outcome, fire.Reason = "", perdure.SkippedBudget, why
 			return fire, nil
 		}

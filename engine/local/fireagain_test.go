@@ -14,15 +14,15 @@ import (
 	"github.com/perdure/perdure/store/faulty"
 )
 
-// undone is a store that undoes the first transaction which fires, and runs it again, as PostgreSQL does after a deadlock. What
-// others write meanwhile is written by between.
+// undone is a store that rolls back the first transaction that fires, and runs it again, as
+// PostgreSQL does after a deadlock. between writes concurrently, before the second run.
 type undone struct {
 	store.Store
 	between chan func() // capacity 1
 	done    atomic.Bool
 }
 
-// errUndone undoes a transaction.
+// errUndone rolls back a transaction.
 var errUndone = errors.New("undone")
 
 func (u *undone) InTx(ctx context.Context, fn func(store.Tx) error) error {
@@ -41,7 +41,7 @@ func (u *undone) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return u.Store.InTx(ctx, fn)
 }
 
-// spyFire notes that something fires.
+// spyFire records that a schedule fires.
 type spyFire struct {
 	store.Tx
 	fires bool
@@ -52,7 +52,8 @@ func (s *spyFire) AddFire(f perdure.Fire) error {
 	return s.Tx.AddFire(f)
 }
 
-// TestFireUndone: a fire whose transaction was undone, and that is somebody else's or nobody's when it runs again, runs nothing (SC15).
+// TestFireUndone: a fire whose transaction was rolled back, and that belongs to another worker or
+// has been removed when it runs again, runs nothing (SC15).
 func TestFireUndone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -83,7 +84,8 @@ func TestFireUndone(t *testing.T) {
 	})
 }
 
-// TestFireUnpaid: fires for which nothing is left are skipped_budget, however many they are, and later ones fire again (SC21).
+// TestFireUnpaid: fires without remaining budget are skipped_budget, however many there are, and
+// later ones fire again (SC21).
 func TestFireUnpaid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -121,7 +123,7 @@ func TestFireUnpaid(t *testing.T) {
 	})
 }
 
-// TestLateFiresThatAsk: late fires that wait for a person keep no other late one waiting with them (SC20).
+// TestLateFiresThatAsk: late fires that wait for an approval do not block other late fires (SC20).
 func TestLateFiresThatAsk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -145,13 +147,13 @@ func TestLateFiresThatAsk(t *testing.T) {
 	})
 }
 
-// TestFireFenced: a worker whose lease has passed by the store's clock fires no run (TK8).
+// TestFireFenced: a worker whose lease has expired by the store's clock fires no run (TK8).
 func TestFireFenced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBell(t)
 		b.share = true
-		b.pass(2 * time.Second) // so that no look for orphans, which would find it out, falls on the fire
+		b.pass(2 * time.Second) // so that no scan for orphans, which would notice, coincides with the fire
 		eng, end := b.start(faulty.Plan{})
 		s := b.every(eng, b.session(eng), func(s *perdure.Schedule) { s.Cron = "5 * * * *" })
 		b.pass(time.Until(s.NextAt) - time.Second)

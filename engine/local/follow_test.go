@@ -13,8 +13,8 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// TestST4Holes: where live text was lost, the text so far is told in its place, once, as soon as the store has enough of it; nothing
-// is told that leaves a hole, and nothing twice.
+// TestST4Holes: where live text was lost, the text so far is sent instead, once, as soon as the
+// store has enough of it; nothing that leaves a hole is sent, and nothing is sent twice.
 func TestST4Holes(t *testing.T) {
 	t.Parallel()
 	const message = perdure.MessageID("message_1")
@@ -64,7 +64,7 @@ func TestST4Holes(t *testing.T) {
 			keep(step.kept)
 		}
 		told = nil
-		err := f.take(store.Frame{Type: effect.DeltaFrame, Data: effect.OutputDelta{MessageID: message, Offset: step.at, Delta: step.text}})
+		err := f.handleFrame(store.Frame{Type: effect.DeltaFrame, Data: effect.OutputDelta{MessageID: message, Offset: step.at, Delta: step.text}})
 		if err != nil {
 			t.Fatalf("%s: %v", step.name, err)
 		}
@@ -74,8 +74,9 @@ func TestST4Holes(t *testing.T) {
 	}
 }
 
-// TestST4BeforeItWatches: what was said between the look at the journal and the watch is told with the event that opens the answer,
-// or that takes back what was said of it, since no frame of it comes: an answer that pauses there would show nothing.
+// TestST4BeforeItWatches: text that was streamed between the read of the journal and the
+// subscription is sent with the event that opens the answer, or that discards it, since no frame
+// for it follows: a paused answer would show nothing.
 func TestST4BeforeItWatches(t *testing.T) {
 	t.Parallel()
 	const message = perdure.MessageID("message_1")
@@ -89,7 +90,7 @@ func TestST4BeforeItWatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told []string
-	f := &follower{e: &Engine{cfg: Config{Store: st}}, ctx: t.Context(), id: id, due: 3, fn: func(frame engine.Frame) error {
+	f := &follower{e: &Engine{cfg: Config{Store: st}}, ctx: t.Context(), id: id, startSeq: 3, fn: func(frame engine.Frame) error {
 		if frame.Event != nil {
 			told = append(told, string(frame.Event.Fact.EventType()))
 			return nil
@@ -112,7 +113,7 @@ func TestST4BeforeItWatches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := f.take(store.Frame{Event: &perdure.Event{Seq: f.due + int64(i) + 1, Fact: step.fact}}); err != nil {
+		if err := f.handleFrame(store.Frame{Event: &perdure.Event{Seq: f.startSeq + int64(i) + 1, Fact: step.fact}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Fork starts a session with what was said in another one. Of that it only reads.
+// Fork creates a session from another one, which it only reads.
 func (e *Engine) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) (engine.Session, error) {
 	f.ID = cmp.Or(f.ID, effect.NewID[perdure.SessionID]())
 	f.Effects = cmp.Or(f.Effects, perdure.ForkAsks)
@@ -25,7 +25,8 @@ func (e *Engine) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) 
 		return engine.Session{}, fmt.Errorf("fork %s: %w", id, err)
 	}
 	if f.Effects != perdure.ForkAsks && f.Effects != perdure.ForkDryRun {
-		return engine.Session{}, fmt.Errorf("fork %s: %w word for its effects %q: %s or %s", id, perdure.Invalid, f.Effects, perdure.ForkAsks, perdure.ForkDryRun)
+		return engine.Session{}, fmt.Errorf("fork %s: %w effects %q: it must be %s or %s",
+			id, perdure.Invalid, f.Effects, perdure.ForkAsks, perdure.ForkDryRun)
 	}
 	from, databases, err := e.readFork(ctx, id, f.At)
 	if err == nil {
@@ -37,8 +38,11 @@ func (e *Engine) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) 
 	return e.Session(ctx, f.ID)
 }
 
-// readFork reads a session and its databases as of one moment: no statement of it runs meanwhile.
-func (e *Engine) readFork(ctx context.Context, id perdure.SessionID, at int64) (from source, databases []sessionsql.Copy, err error) {
+// readFork reads a session and its databases as of one moment. No SQL statement of the session runs
+// in the meantime.
+func (e *Engine) readFork(
+	ctx context.Context, id perdure.SessionID, at int64,
+) (from forkSource, databases []sessionsql.Copy, err error) {
 	frozen, err := e.freeze(ctx, id)
 	if err != nil {
 		return from, nil, err
@@ -54,14 +58,16 @@ func (e *Engine) readFork(ctx context.Context, id perdure.SessionID, at int64) (
 	return from, databases, err
 }
 
-// makeFork writes a fork, its databases first. Those of one that is there already are its own by now.
-func (e *Engine) makeFork(ctx context.Context, from source, databases []sessionsql.Copy, f engine.Fork) error {
-	e.making.Lock()
-	defer e.making.Unlock()
-	there, err := e.there(ctx, f.ID)
+// makeFork writes a fork, its databases first. It leaves the databases of an existing fork alone,
+// because that fork may have changed them.
+func (e *Engine) makeFork(ctx context.Context, from forkSource, databases []sessionsql.Copy, f engine.Fork) error {
+	e.createMu.Lock()
+	defer e.createMu.Unlock()
+	there, err := e.sessionExists(ctx, f.ID)
 	undo := func() {}
 	if err == nil && !there {
-		undo, err = e.putBeside(ctx, []parcel{{SessionDump: store.SessionDump{Session: store.Session{ID: f.ID}}, databases: databases}})
+		undo, err = e.restoreOutsideStore(ctx,
+			[]archivedSession{{SessionDump: store.SessionDump{Session: store.Session{ID: f.ID}}, databases: databases}})
 	}
 	if err != nil {
 		return err
@@ -72,14 +78,15 @@ func (e *Engine) makeFork(ctx context.Context, from source, databases []sessions
 	return err
 }
 
-// beginFork writes a fork: its row, its two events and its files, in one commit.
-func (e *Engine) beginFork(tx store.Tx, from source, f engine.Fork) error {
-	fact := from.fact(f.Effects)
+// beginFork writes a fork in one commit: its row, its two events, its files and its values.
+func (e *Engine) beginFork(tx store.Tx, from forkSource, f engine.Fork) error {
+	fact := from.forkedFact(f.Effects)
 	switch known, err := tx.Events(f.ID, 0, 2); {
 	case err != nil:
 		return err
 	case len(known) == 2:
-		if before, ok := known[1].Fact.(perdure.SessionForked); ok && before.From == fact.From && before.Effects == fact.Effects && (f.At == 0 || before.Seq == fact.Seq) {
+		before, ok := known[1].Fact.(perdure.SessionForked)
+		if ok && before.From == fact.From && before.Effects == fact.Effects && (f.At == 0 || before.Seq == fact.Seq) {
 			return nil
 		}
 	}
@@ -88,7 +95,8 @@ func (e *Engine) beginFork(tx store.Tx, from source, f engine.Fork) error {
 	agent.DryRun = agent.DryRun || f.Effects == perdure.ForkDryRun
 	agent.AskEffects = agent.AskEffects || f.Effects == perdure.ForkAsks
 	row := store.Session{
-		ID: f.ID, Forked: fact.From, Org: from.row.Org, User: from.row.User, Title: agent.Title, Labels: agent.Labels, Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
+		ID: f.ID, Forked: fact.From, Org: from.row.Org, User: from.row.User, Title: agent.Title, Labels: agent.Labels,
+		Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
 	}
 	rand.Read(row.Secret[:]) // never fails
 	if err := tx.CreateSession(row); err != nil {
@@ -115,23 +123,24 @@ func (e *Engine) beginFork(tx store.Tx, from source, f engine.Fork) error {
 	return nil
 }
 
-// source is a session as it is forked: as of an event, and what is known of its work by now.
-type source struct {
+// forkSource is the session to fork: as of an event, with the current state of its work.
+type forkSource struct {
 	row      store.Session
 	session  *perdure.Session // as of the event
 	calls    map[perdure.CallID]perdure.Call
 	tasks    map[perdure.TaskID]perdure.Task
 	files    []store.File
-	values   []store.Value                         // its secrets stay with it (SE3)
-	recorded map[perdure.CallID]perdure.ToolResult // by tool.completed, also after the event
-	resolved []perdure.ToolResolved                // after the event
+	values   []store.Value                         // secrets are not copied (SE3)
+	recorded map[perdure.CallID]perdure.ToolResult // from tool.completed, also after the event
+	resolved []perdure.ToolResolved                // only after the event
 	used     []perdure.CallID
 }
 
-// readSource reads a session as of an event; 0 is the last one. Invalid: there is no such event.
-func readSource(r store.Reader, id perdure.SessionID, at int64) (source, error) {
-	s := source{
-		session: perdure.NewSession(id), calls: map[perdure.CallID]perdure.Call{}, tasks: map[perdure.TaskID]perdure.Task{},
+// readSource reads a session as of an event; 0 means the last one. Invalid: no such event.
+func readSource(r store.Reader, id perdure.SessionID, at int64) (forkSource, error) {
+	s := forkSource{
+		session: perdure.NewSession(id), calls: map[perdure.CallID]perdure.Call{},
+		tasks:    map[perdure.TaskID]perdure.Task{},
 		recorded: map[perdure.CallID]perdure.ToolResult{},
 	}
 	row, err := r.Session(id)
@@ -141,7 +150,7 @@ func readSource(r store.Reader, id perdure.SessionID, at int64) (source, error) 
 	s.row = row
 	at = cmp.Or(at, row.LastSeq)
 	if at < 0 || at > row.LastSeq {
-		return s, fmt.Errorf("%w event %d: the journal has 1 to %d", perdure.Invalid, at, row.LastSeq)
+		return s, fmt.Errorf("%w event %d: the journal has events 1 to %d", perdure.Invalid, at, row.LastSeq)
 	}
 	events, err := r.Events(id, 0, 0)
 	for _, event := range events {
@@ -173,8 +182,8 @@ func readSource(r store.Reader, id perdure.SessionID, at int64) (source, error) 
 	return s, errors.Join(err, callErr, taskErr, fileErr, valueErr)
 }
 
-// note keeps what an event records of calls.
-func (s *source) note(e perdure.Event, later bool) {
+// note collects what an event records about calls.
+func (s *forkSource) note(e perdure.Event, later bool) {
 	switch f := e.Fact.(type) {
 	case perdure.SessionForked:
 		s.used = append(s.used, f.UsedCalls...)
@@ -191,44 +200,46 @@ func (s *source) note(e perdure.Event, later bool) {
 	}
 }
 
-// title is what a fork is called that is not given a name.
-func (s source) title() string {
+// title returns the default title of a fork.
+func (s forkSource) title() string {
 	if s.session.Title == "" {
 		return ""
 	}
 	return "Fork of " + s.session.Title
 }
 
-// fact is the beginning of the fork.
-func (s source) fact(effects string) perdure.SessionForked {
-	f := perdure.SessionForked{From: s.session.ID, Seq: s.session.Seq, Effects: effects, UsedCalls: s.used, Compaction: s.session.Compacted}
-	transcript, first, late := s.answered()
+// forkedFact builds the first event of the fork after session.created.
+func (s forkSource) forkedFact(effects string) perdure.SessionForked {
+	f := perdure.SessionForked{
+		From: s.session.ID, Seq: s.session.Seq, Effects: effects, UsedCalls: s.used, Compaction: s.session.Compacted,
+	}
+	transcript, first, late := s.completedTranscript()
 	f.Transcript = transcript
 	if len(late) > 0 && first < max(f.Compaction.Drop, f.Compaction.Masked) {
-		f.Compaction = perdure.Compaction{} // its places are not the same any more
+		f.Compaction = perdure.Compaction{} // its positions no longer match the transcript
 	}
-	for _, m := range s.session.Notices {
-		if m.Metadata[perdure.MetaTask] == "" { // a question of a task is not to be answered here
+	for _, m := range s.session.Notifications {
+		if m.Metadata[perdure.MetaTask] == "" { // questions of tasks cannot be answered in the fork
 			f.Transcript = append(f.Transcript, m)
 		}
 	}
 	for _, r := range s.resolved {
-		if _, open := s.session.Unknown[r.CallID]; open {
+		if _, open := s.session.UnknownCalls[r.CallID]; open {
 			f.Transcript = append(f.Transcript, r.Message)
 		}
 	}
-	ended, live := s.work(late)
+	ended, live := s.backgroundWork(late)
 	for _, t := range ended {
 		f.Transcript = append(f.Transcript, notice(t.Notification()))
 	}
-	f.Transcript = append(f.Transcript, notice(s.words(effects, live)))
-	f.Transcript = append(f.Transcript, s.session.Queue...) // said and not read yet
+	f.Transcript = append(f.Transcript, notice(s.forkNotice(effects, live)))
+	f.Transcript = append(f.Transcript, s.session.Queue...) // received, but not read by the model yet
 	return f
 }
 
-// answered is the transcript in which every call has its result (TN16), with the calls that had none, and where the first
-// of their results stands.
-func (s source) answered() (transcript []perdure.Message, first int, late []perdure.CallID) {
+// completedTranscript returns a transcript in which every call has its result (TN16), the calls
+// that had none, and the position of the first added result.
+func (s forkSource) completedTranscript() (transcript []perdure.Message, first int, late []perdure.CallID) {
 	all := s.session.Transcript
 	for i := 0; i < len(all); {
 		m := all[i]
@@ -238,7 +249,8 @@ func (s source) answered() (transcript []perdure.Message, first int, late []perd
 		for ; i < len(all) && len(open) > 0 && all[i].Role == perdure.RoleToolResult; i++ {
 			transcript = append(transcript, all[i])
 			for _, part := range all[i].Parts {
-				open = slices.DeleteFunc(open, func(c perdure.ToolCall) bool { return part.Result != nil && part.Result.CallID == c.ID })
+				open = slices.DeleteFunc(open,
+					func(c perdure.ToolCall) bool { return part.Result != nil && part.Result.CallID == c.ID })
 			}
 		}
 		for _, call := range open {
@@ -247,15 +259,17 @@ func (s source) answered() (transcript []perdure.Message, first int, late []perd
 			}
 			late = append(late, call.ID)
 			result := s.result(call.ID)
-			transcript = append(transcript, perdure.Message{Role: perdure.RoleToolResult, Parts: []perdure.Part{{Type: perdure.PartToolResult, Result: &result}}})
+			transcript = append(transcript, perdure.Message{
+				Role: perdure.RoleToolResult, Parts: []perdure.Part{{Type: perdure.PartToolResult, Result: &result}},
+			})
 		}
 	}
 	return transcript, first, late
 }
 
-// result is what is known by now of a call that had no result yet (TN17). A placeholder is what a call is answered with
-// whose task goes on.
-func (s source) result(id perdure.CallID) perdure.ToolResult {
+// result returns what is known now about a call that had no result yet (TN17). A call whose task
+// continues gets its placeholder.
+func (s forkSource) result(id perdure.CallID) perdure.ToolResult {
 	row, claimed := s.calls[id]
 	if claimed && row.State == perdure.CallSettled && row.Result != nil {
 		result := *row.Result
@@ -271,13 +285,14 @@ func (s source) result(id perdure.CallID) perdure.ToolResult {
 	return perdure.Refused(id, perdure.ErrorInterrupted, perdure.TextNotExecuted)
 }
 
-// work returns the background work whose end the transcript does not tell, the oldest first: what has ended by now, and
-// what goes on. Besides the tasks as of the event these are those that the late calls became or started after it.
-func (s source) work(late []perdure.CallID) (ended, live []perdure.Task) {
+// backgroundWork returns the background work whose result is not in the transcript, oldest first:
+// ended and loop tasks. It covers the tasks as of the event, and those that the late calls became
+// or started afterwards.
+func (s forkSource) backgroundWork(late []perdure.CallID) (ended, live []perdure.Task) {
 	open := slices.Collect(maps.Values(s.session.Tasks))
 	for _, t := range s.tasks {
 		_, then := s.session.Tasks[t.ID]
-		told := t.FromCall() && s.calls[t.Call].State == perdure.CallSettled // its result is that of the call
+		told := t.FromCall() && s.calls[t.Call].State == perdure.CallSettled // the call has its result
 		if !then && !told && slices.Contains(late, t.Call) {
 			open = append(open, t)
 		}
@@ -289,7 +304,7 @@ func (s source) work(late []perdure.CallID) (ended, live []perdure.Task) {
 		_, known := s.session.Tasks[then.ID]
 		told := known && then.Delivered != "" && then.Delivered != perdure.NotDelivered
 		if then.Lane == perdure.Foreground || told {
-			continue // its call has the result, or the transcript
+			continue // the call or the transcript has the result
 		}
 		now, kept := s.tasks[then.ID]
 		if !kept { // pruned
@@ -304,18 +319,20 @@ func (s source) work(late []perdure.CallID) (ended, live []perdure.Task) {
 	return ended, live
 }
 
-// words tell the model where it is.
-func (s source) words(effects string, live []perdure.Task) string {
-	text := fmt.Sprintf("From here on this conversation is a fork of session %s, as of its event %d. What was done there is not done again.\n", s.session.ID, s.session.Seq)
+// forkNotice returns the notification that explains the fork to the model.
+func (s forkSource) forkNotice(effects string, live []perdure.Task) string {
+	text := fmt.Sprintf("From here on, this conversation is a fork of session %s at event %d. "+
+		"Work that was done there is not repeated.\n", s.session.ID, s.session.Seq)
 	if effects == perdure.ForkDryRun {
-		text += "Nothing is changed from here: tools that change something only say what they would do."
+		text += "This fork changes nothing: tools that would change something only report what they would do."
 	} else {
-		text += "A person is asked before each call of a tool that changes something."
+		text += "A person must approve each call of a tool that changes something."
 	}
 	if len(live) == 0 {
 		return text
 	}
-	lines := []string{text, "This background work stays with that session. It goes on there, and its end does not come here:"}
+	lines := []string{text, "The following background work stays with that session. " +
+		"It continues there, and its results are not delivered here:"}
 	for _, t := range live {
 		line := "- " + string(t.ID)
 		if t.Run != "" {
@@ -326,7 +343,10 @@ func (s source) words(effects string, live []perdure.Task) string {
 	return strings.Join(lines, "\n")
 }
 
-// notice is a notification of the runtime.
+// notice creates a notification of the runtime.
 func notice(text string) perdure.Message {
-	return perdure.Message{ID: effect.NewMessageID(), Role: perdure.RoleNotification, Parts: []perdure.Part{{Type: perdure.PartText, Text: text}}}
+	return perdure.Message{
+		ID: effect.NewMessageID(), Role: perdure.RoleNotification,
+		Parts: []perdure.Part{{Type: perdure.PartText, Text: text}},
+	}
 }

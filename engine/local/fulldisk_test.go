@@ -16,8 +16,8 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// TestFullDisk fills the disk while a call runs (ER8): nothing is acknowledged, nothing is lost, and when there
-// is space again the same call settles, having run once.
+// TestFullDisk fills the disk while a call runs (ER8): nothing is acknowledged, nothing is lost,
+// and when there is space again the same call settles, having run once.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := smallDisk(t)
@@ -48,7 +48,8 @@ steps:
 
 	free := fill(t, dir)
 	w.Release("hold_charge")
-	err = eng.Send(t.Context(), s.ID, perdure.Text(strings.Repeat("more", 1<<18))) // more than the log has room for by itself
+	// more than the free space of the log
+	err = eng.Send(t.Context(), s.ID, perdure.Text(strings.Repeat("more", 1<<18)))
 	if !errors.Is(err, store.Full) || !strings.Contains(err.Error(), "free space in "+dir) || store.Broken(err) {
 		t.Errorf("a message on a full disk: got %v", err)
 	}
@@ -79,7 +80,7 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
-// fill takes all space of a file system; the returned function gives it back.
+// fill uses up the space of a file system; the returned function frees it.
 func fill(t *testing.T, dir string) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "ballast")

@@ -26,7 +26,7 @@ func (e *Engine) Harnesses(ctx context.Context) (list []engine.HarnessEntry, err
 // Harness returns a harness.
 func (e *Engine) Harness(ctx context.Context, id string) (entry engine.HarnessEntry, err error) {
 	return entry, e.view(ctx, func(r store.Reader) error {
-		h, err := harnesses().named(r, id)
+		h, err := harnesses().find(r, id)
 		if err == nil {
 			entry, err = harnessEntry(h)
 		}
@@ -34,10 +34,10 @@ func (e *Engine) Harness(ctx context.Context, id string) (entry engine.HarnessEn
 	})
 }
 
-// HarnessVersions returns a harness as each write left it.
+// HarnessVersions returns every stored version of a harness.
 func (e *Engine) HarnessVersions(ctx context.Context, id string, limit int) (list []engine.HarnessEntry, err error) {
 	return list, e.view(ctx, func(r store.Reader) error {
-		h, err := harnesses().named(r, id)
+		h, err := harnesses().find(r, id)
 		if err != nil {
 			return err
 		}
@@ -64,8 +64,8 @@ func harnessEntries(all []agent.Harness) ([]engine.HarnessEntry, error) {
 func harnessEntry(h agent.Harness) (engine.HarnessEntry, error) {
 	overlay, err := json.Marshal(h.Overlay)
 	return engine.HarnessEntry{
-		ID: h.ID, Name: h.Name, Parent: h.Parent, Overlay: overlay, Status: string(h.Status), Version: h.Version, By: h.By,
-		CreatedAt: h.CreatedAt, UpdatedAt: h.UpdatedAt,
+		ID: h.ID, Name: h.Name, Parent: h.Parent, Overlay: overlay, Status: string(h.Status), Version: h.Version,
+		By: h.By, CreatedAt: h.CreatedAt, UpdatedAt: h.UpdatedAt,
 	}, err
 }
 
@@ -74,10 +74,10 @@ func (e *Engine) PutHarness(ctx context.Context, w engine.HarnessWrite) (engine.
 	if w.ID == "" {
 		w.ID = effect.NewID[perdure.HarnessID]()
 	}
-	put, err := write(ctx, e.cfg.Store, harnesses(), keptWrite[agent.Harness]{
+	put, err := writeStored(ctx, e.cfg.Store, harnesses(), storedWrite[agent.Harness]{
 		name: w.Name, version: w.Version, id: string(w.ID),
 		fresh: func() agent.Harness { return agent.Harness{ID: w.ID, Name: w.Name} },
-		same:  func(h agent.Harness) bool { return h.Parent == w.Parent && sameLayer(h.Overlay, w.Overlay) },
+		same:  func(h agent.Harness) bool { return h.Parent == w.Parent && equalOverlays(h.Overlay, w.Overlay) },
 		next: func(h agent.Harness) agent.Harness {
 			h.Parent, h.Overlay, h.Version = w.Parent, w.Overlay, w.Version
 			return h
@@ -89,10 +89,10 @@ func (e *Engine) PutHarness(ctx context.Context, w engine.HarnessWrite) (engine.
 	return harnessEntry(put)
 }
 
-// DeleteHarness makes a tombstone of a harness on which nothing stands.
+// DeleteHarness marks a harness as deleted if nothing inherits from it.
 func (e *Engine) DeleteHarness(ctx context.Context, id string, version int64) error {
-	return erase(ctx, e.cfg.Store, harnesses(), keptErase[agent.Harness]{
-		id: id, version: version, unless: func(tx store.Tx, h agent.Harness) error { return unlessBorne(tx, h.ID) },
+	return deleteStored(ctx, e.cfg.Store, harnesses(), storedDeletion[agent.Harness]{
+		id: id, version: version, unless: func(tx store.Tx, h agent.Harness) error { return checkNotInherited(tx, h.ID) },
 		gone: func(h agent.Harness) agent.Harness {
 			h.Status = agent.Deleted
 			return h
@@ -100,15 +100,16 @@ func (e *Engine) DeleteHarness(ctx context.Context, id string, version int64) er
 	})
 }
 
-// unlessBorne is Conflict where something that is not deleted stands on a harness.
-func unlessBorne(r store.Reader, id perdure.HarnessID) error {
+// checkNotInherited returns Conflict if an agent or harness that is not deleted inherits from a
+// harness.
+func checkNotInherited(r store.Reader, id perdure.HarnessID) error {
 	above, err := harnesses().all(r)
 	if err != nil {
 		return err
 	}
 	for _, h := range above {
 		if h.Parent == id && h.Status != agent.Deleted {
-			return fmt.Errorf("%w: harness %s, %.80q, stands on it", perdure.Conflict, h.ID, h.Name)
+			return fmt.Errorf("%w: harness %s (%.80q) inherits from it", perdure.Conflict, h.ID, h.Name)
 		}
 	}
 	those, err := agents().all(r)
@@ -117,7 +118,7 @@ func unlessBorne(r store.Reader, id perdure.HarnessID) error {
 	}
 	for _, a := range those {
 		if a.Harness == id && a.Status != agent.Deleted {
-			return fmt.Errorf("%w: agent %s, %.80q, stands on it", perdure.Conflict, a.ID, a.Name)
+			return fmt.Errorf("%w: agent %s (%.80q) inherits from it", perdure.Conflict, a.ID, a.Name)
 		}
 	}
 	return nil

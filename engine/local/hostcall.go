@@ -9,10 +9,10 @@ import (
 	"github.com/perdure/perdure/internal/effect"
 )
 
-// StartCall starts a call of a caller that is no model.
-func (e *Engine) StartCall(ctx context.Context, o engine.CallOrder) (engine.HostCall, error) {
-	made, err := e.effects.StartHostCall(ctx, effect.HostOrder{
-		Session: o.Session, Tool: o.Tool, Args: o.Args, Title: o.Title, Key: o.Key, Join: o.Join, Unnamed: o.Unnamed,
+// StartCall starts a call for a caller other than a model.
+func (e *Engine) StartCall(ctx context.Context, o engine.HostCallRequest) (engine.HostCall, error) {
+	made, err := e.effects.StartHostCall(ctx, effect.HostCallRequest{
+		Session: o.Session, Tool: o.Tool, Args: o.Args, Title: o.Title, Key: o.Key, Join: o.JoinWindow, KeyIsRequestID: o.KeyIsGenerated,
 	})
 	return hostCall(made), err
 }
@@ -23,7 +23,8 @@ func (e *Engine) FindCall(ctx context.Context, key perdure.CallKey) (engine.Host
 	return hostCall(found), err
 }
 
-// WaitCall waits until a call has ended or awaits input. One that ended in this process is told, and nothing is read.
+// WaitCall waits until a call has ended or awaits input. If the call ends in this process, WaitCall
+// gets its result without a read.
 func (e *Engine) WaitCall(ctx context.Context, id perdure.SessionID, made engine.HostCall) (engine.HostCall, error) {
 	key := perdure.CallKey{Session: id, Call: made.ID}
 	if made.Result != nil || made.Task == nil {
@@ -41,9 +42,9 @@ func (e *Engine) WaitCall(ctx context.Context, id perdure.SessionID, made engine
 	return engine.HostCall{ID: made.ID, Task: &end.Task, Result: end.Result, Joined: made.Joined}, nil
 }
 
-// ToldCall notes that the caller has the whole reply.
-func (e *Engine) ToldCall(ctx context.Context, key perdure.CallKey) error {
-	return e.effects.ToldHostCall(ctx, key)
+// AcknowledgeCall records that the caller has received the complete reply.
+func (e *Engine) AcknowledgeCall(ctx context.Context, key perdure.CallKey) error {
+	return e.effects.AcknowledgeHostCall(ctx, key)
 }
 
 func hostCall(c effect.HostCall) engine.HostCall {

@@ -13,13 +13,14 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// TestBeforeRun orders work from an engine that does not run yet: nothing claims it under a worker that is not registered (LG19),
-// where others would take it for a dead one's, and Run carries it out once.
+// TestBeforeRun orders work from an engine that does not run yet: nothing claims it under a worker
+// that is not registered (LG19), because others would take it for a dead worker's. Run then carries
+// it out once.
 func TestBeforeRun(t *testing.T) {
 	t.Parallel()
 	orders := map[string]func(s *shop) error{
 		"call": func(s *shop) error {
-			_, err := s.eng.StartCall(s.ctx, engine.CallOrder{Session: s.id, Tool: "build"})
+			_, err := s.eng.StartCall(s.ctx, engine.HostCallRequest{Session: s.id, Tool: "build"})
 			return err
 		},
 		"schedule": func(s *shop) error {
@@ -62,7 +63,7 @@ func TestBeforeRun(t *testing.T) {
 	}
 }
 
-// TestWaitTaskThatAsks: who waits for a task that waits for an answer already is told so at once, by the clock of the test.
+// TestWaitTaskThatAsks: waiting for a task that already waits for input returns at once.
 func TestWaitTaskThatAsks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -73,14 +74,14 @@ func TestWaitTaskThatAsks(t *testing.T) {
 		s := openShop(t, "steps: [{text: ok, repeat: true}]", local.Config{}, ask)
 		s.session()
 		s.run()
-		made, err := s.eng.StartCall(s.ctx, engine.CallOrder{Session: s.id, Tool: "ask"})
+		made, err := s.eng.StartCall(s.ctx, engine.HostCallRequest{Session: s.id, Tool: "ask"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait() // it asks, and nothing else goes on
+		synctest.Wait() // it asks, and nothing else runs
 		began := time.Now()
 		task, err := s.eng.WaitTask(s.ctx, made.Task.ID)
-		if took := time.Since(began); err != nil || !task.Waits() || took != 0 {
+		if took := time.Since(began); err != nil || !task.AwaitsInput() || took != 0 {
 			t.Errorf("after %s it is %s, %v", took, task.State, err)
 		}
 		s.stop()

@@ -18,8 +18,9 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// TestImageFiles: a message may name images of its session, and the model is sent the images themselves. One that is not
-// there is a text, and the turn goes on (IM1). The journal keeps the names.
+// TestImageFiles: a message may name images of its session, and the model receives the images
+// themselves. A missing one is replaced by a text, and the turn continues (IM1). The journal has
+// the names only.
 func TestImageFiles(t *testing.T) {
 	t.Parallel()
 	script, err := scripted.Parse("images", []byte("steps:\n  - text: a dot\n"))
@@ -82,12 +83,12 @@ func TestImageFiles(t *testing.T) {
 	}
 }
 
-// TestPicturesHaveRoom: of the pictures that a request names the newest are sent, 20 MB together, and none before the first
-// for which there is no room (IM1). One that is named twice counts twice.
+// TestPicturesHaveRoom: of the images that a request names the newest are sent, 20 MB together, and
+// none before the first that does not fit (IM1). One that is named twice counts twice.
 func TestPicturesHaveRoom(t *testing.T) {
 	t.Parallel()
 	h := furnish(t, "steps: [{text: seen, repeat: true}]", nil)
-	s := h.start(t, tool.SessionOrder{})
+	s := h.start(t, tool.SessionRequest{})
 	images := sessionport.New(sessionport.Config{Store: h.store})(s.ID, tool.Call{}).Images
 	picture := func(bytes int) perdure.Part {
 		kept, err := images.Create(t.Context(), tool.ImageWrite{Filename: "dot.png", Data: append([]byte("\x89PNG\r\n\x1a\n"), make([]byte, bytes-8)...)})

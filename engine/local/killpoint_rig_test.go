@@ -13,8 +13,8 @@ import (
 	"github.com/perdure/perdure/store/faulty"
 )
 
-// plannedRunner goes wrong at the steps of the ticket protocol as a plan of the store says: Prepare, Start and Find of a
-// command are points of their own.
+// plannedRunner injects faults into the steps of the ticket protocol by the plan of a store:
+// Prepare, Start and Find of a command are points of their own.
 type plannedRunner struct {
 	supervise.Runner
 	plan  faulty.Plan
@@ -24,7 +24,7 @@ type plannedRunner struct {
 	counts map[string]int // guarded by mu
 }
 
-// point lets the plan say what goes wrong with a step, and does it or not.
+// point lets the plan decide how a step fails, and runs the step or not.
 func (r *plannedRunner) point(step string, do func() error) error {
 	r.mu.Lock()
 	r.counts[step]++
@@ -50,7 +50,7 @@ func (r *plannedRunner) point(step string, do func() error) error {
 	case faulty.DieAfter:
 		r.store.Kill()
 		return faulty.Dead
-	case faulty.DieTold:
+	case faulty.DieAfterReply:
 		r.store.Kill()
 	case faulty.PanicAfter:
 		panic(faulty.Panicked)
@@ -81,12 +81,13 @@ func (r *plannedRunner) Find(ctx context.Context, dir string) (remains supervise
 	return remains, run, err
 }
 
-// fuse is a store whose panics end what they would end in a process: everything, unless somebody recovers. The goroutine
-// ends with its deferred functions, as in a panic, and the play is told that the process is gone.
+// fuse is a store whose panics end what they would end in a process: everything, unless a caller
+// recovers. The goroutine ends with its deferred functions, as in a panic, and the run learns that
+// the process is gone.
 type fuse struct {
 	*faulty.Store
-	gone     chan struct{} // closed when the process would be no more
-	caught   chan struct{} // closed when a panic comes to somebody who recovers from it
+	gone     chan struct{} // closed when the process would have ended
+	caught   chan struct{} // closed when a panic reaches a caller that recovers from it
 	once     sync.Once
 	first    sync.Once
 	panicked atomic.Bool
@@ -145,7 +146,8 @@ func (f *fuse) catch() {
 	runtime.Goexit()
 }
 
-// recovered reports whether somebody above recovers from a panic: the product does around a tool and what belongs to it.
+// recovered reports whether a caller on the stack recovers from a panic: the product does around a
+// tool and its hooks.
 func recovered() bool {
 	pcs := make([]uintptr, 100)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs)])

@@ -10,8 +10,9 @@ import (
 	"github.com/perdure/perdure/internal/soak"
 )
 
-// TestR02KillPoints plays a turn, lets one call of one method of the store go wrong, and lets another engine finish:
-// every method that the turn uses, every call of it, each way, each effect class. Nothing may be lost, doubled or stuck.
+// TestR02KillPoints runs a turn, injects a fault into one call of one method of the store, and lets
+// another engine finish: every method that the turn uses, every call of it, each way, each effect
+// class. Nothing may be lost, doubled or stuck.
 func TestR02KillPoints(t *testing.T) {
 	t.Parallel()
 	stride := soak.Count(t, "KILLPOINT_STRIDE", killStride, 1)
@@ -39,9 +40,9 @@ func TestR02KillPoints(t *testing.T) {
 	}
 }
 
-// TestStreamKilledEverywhere kills the engine at each of its transactions, those of the checkpoints among them, before it
-// and after it without telling (TN19, TN20). The conversation is whole, nothing stands there twice, and no call of an
-// answer that was not whole was made.
+// TestStreamKilledEverywhere kills the engine at each of its transactions, including those of the
+// checkpoints, before the commit and between the commit and its result (TN19, TN20). The
+// conversation is complete, nothing appears twice, and no call of an incomplete answer was made.
 func TestStreamKilledEverywhere(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []perdure.RecoveryMode{perdure.RecoverContinue, perdure.RecoverFinalize, perdure.RecoverRestart} {
@@ -66,8 +67,8 @@ func TestStreamKilledEverywhere(t *testing.T) {
 	}
 }
 
-// TestSubagentCrashPoints kills the engine at each of its transactions, before it and after it without telling, and lets
-// another one finish (SA2, SA9, I9).
+// TestSubagentCrashPoints kills the engine at each of its transactions, before the commit and
+// between the commit and its result, and lets another one finish (SA2, SA9, I9).
 func TestSubagentCrashPoints(t *testing.T) {
 	t.Parallel()
 	stride := int64(soak.Count(t, "FAMILY_STRIDE", 5, 1))

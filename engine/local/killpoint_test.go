@@ -24,8 +24,8 @@ import (
 	"github.com/perdure/perdure/tool/shell"
 )
 
-// killScript is one turn with a call in the foreground, one that leaves it, one that a person approves, a supervised
-// command and a run in the background.
+// killScript is one turn with a call in the foreground, one that is detached, one that needs an
+// approval, a supervised command and a run in the background.
 const killScript = `
 rules:
   - when: {not_called: plain}
@@ -38,20 +38,22 @@ rules:
 steps: [{text: x}, {text: it goes on, repeat: true}]
 `
 
-// killStride is the step from one played point of the matrix to the next; KILLPOINT_STRIDE=1 and SCALE=full play all.
+// killStride is the step from one tested point of the matrix to the next; KILLPOINT_STRIDE=1 and
+// SCALE=full test all.
 const killStride = 151
 
-// lastWords is how long an engine goes on after a panic that it caught: what the panic tore apart may have to wait for the
-// next start.
+// lastWords is how long an engine continues after a panic that it recovered from: what the panic
+// broke off may have to wait for the next start.
 const lastWords = 300 * time.Millisecond
 
-// ways are how a point of the matrix goes wrong: before the call, after it, and after it without telling. An error after
-// an answer that was told is an error before the next call, and nobody is told anything by a panic.
+// ways are how a point of the matrix fails: before the call, after it, and after it without a
+// result. An error after a returned result is an error before the next call, and a panic returns
+// nothing.
 func ways() map[faulty.Act]string {
 	return map[faulty.Act]string{
 		faulty.Fail: "error before", faulty.DoAndTimeout: "error after, silent",
 		faulty.Panic: "panic before", faulty.PanicAfter: "panic after, silent",
-		faulty.Die: "kill before", faulty.DieTold: "kill after", faulty.DieAfter: "kill after, silent",
+		faulty.Die: "kill before", faulty.DieAfterReply: "kill after", faulty.DieAfter: "kill after, silent",
 	}
 }
 
@@ -61,13 +63,13 @@ type killPoint struct {
 	act faulty.Act
 }
 
-// String says where and how, for a failure's text.
+// String returns the point and the way, for failure messages.
 func (p killPoint) String() string {
 	return fmt.Sprintf("%s %s call %d", ways()[p.act], p.at.Method, p.at.N)
 }
 
-// early reports one of the first commits, in which calls leave their turn: a panic after one of them, which nobody was told
-// of, made it twice.
+// early reports one of the first commits, in which calls are detached: a panic after one of them,
+// without a result, made it twice.
 func (p killPoint) early() bool {
 	return p.act == faulty.PanicAfter && p.at.Method == "InTx" && p.at.N <= 12
 }
@@ -76,10 +78,11 @@ func (p killPoint) early() bool {
 type matrix struct {
 	class     perdure.EffectClass
 	runs      string         // where commands have their run directories
-	abandoned sync.WaitGroup // engines that panicked, on whose end no play waits
+	abandoned sync.WaitGroup // engines that panicked, whose end no run waits for
 }
 
-// points plays dry and lists every cell. The order of a turn varies, so the most calls of some plays count.
+// points runs once without faults and lists every cell. The order of a turn varies, so the maximum
+// over some runs counts.
 func (m *matrix) points(t *testing.T) (all []killPoint, methods int) {
 	t.Helper()
 	const plays = 3
@@ -110,7 +113,7 @@ func (m *matrix) points(t *testing.T) (all []killPoint, methods int) {
 	return all, methods
 }
 
-// play plays one cell and reports whether it came to that.
+// play runs one cell and reports whether its fault happened.
 func (m *matrix) play(t *testing.T, p killPoint) bool {
 	t.Helper()
 	var hit atomic.Bool
@@ -124,7 +127,7 @@ func (m *matrix) play(t *testing.T, p killPoint) bool {
 	return hit.Load()
 }
 
-// playWith lets one engine live over a store that goes wrong as planned, and the next one finish.
+// playWith runs one engine over a store with planned faults, and the next one to the end.
 func (m *matrix) playWith(t *testing.T, point any, plan faulty.Plan) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -141,7 +144,7 @@ func (m *matrix) playWith(t *testing.T, point any, plan faulty.Plan) {
 	defer leave()
 	for _, do := range []func() error{
 		func() error { return last.eng.WaitIdle(ctx, id) },
-		func() error { return last.eng.Send(ctx, id, perdure.Text("what else?")) }, // brings home what wakes nobody
+		func() error { return last.eng.Send(ctx, id, perdure.Text("what else?")) }, // delivers what does not wake the session
 		func() error { return last.eng.WaitIdle(ctx, id) },
 	} {
 		if err := do(); err != nil {
@@ -150,13 +153,13 @@ func (m *matrix) playWith(t *testing.T, point any, plan faulty.Plan) {
 	}
 	effects := map[string]perdure.EffectClass{"plain": m.class, "away": m.class, "asked": m.class, "later": m.class, "bash": perdure.AtMostOnce}
 	a := aftermath{eng: last.eng, id: id, world: &world{Outside: w.Outside}, point: point, effects: effects}
-	if p, ok := point.(killPoint); ok && p.act != faulty.Die && p.act != faulty.DieTold && p.act != faulty.DieAfter {
+	if p, ok := point.(killPoint); ok && p.act != faulty.Die && p.act != faulty.DieAfterReply && p.act != faulty.DieAfter {
 		a.excused = map[string]string{"plain": "plain", "away": "away", "asked": "asked", "bash": "bash", "later": "spawn_background"}
 	}
 	checkAftermath(t, a)
 }
 
-// killWorld is what outlives the engines of one play.
+// killWorld is what outlives the engines of one run.
 type killWorld struct {
 	*enginerig.Outside
 	m        *matrix
@@ -186,7 +189,7 @@ func (w *killWorld) tools(t *testing.T, runner supervise.Runner) *tool.Registry 
 	work := func(name string) func(context.Context, words, tool.Env) (answer, error) {
 		return func(ctx context.Context, in words, env tool.Env) (answer, error) {
 			w.Effect(name, env.Call.Key)
-			_ = env.Sink.Output("stdout", []byte("working\n")) // a log that fails is no matter
+			_ = env.Sink.Output("stdout", []byte("working\n")) // a failing log does not matter
 			if name == "away" {
 				return answer{"did": in.Text}, w.Hold(ctx, name)
 			}
@@ -208,7 +211,7 @@ func (w *killWorld) tools(t *testing.T, runner supervise.Runner) *tool.Registry 
 	)
 }
 
-// ask makes a session with a message in it, without an engine that runs.
+// ask creates a session with a message in it, without a running engine.
 func (w *killWorld) ask(ctx context.Context, t *testing.T) perdure.SessionID {
 	t.Helper()
 	runner := w.commands.NewRunner()
@@ -260,7 +263,8 @@ func (w *killWorld) begin(ctx context.Context, t *testing.T, plan faulty.Plan) *
 	return l
 }
 
-// end kills the engine: its store and its commands are out of reach, and then the process of the test tidies up.
+// end kills the engine: its store and its commands are cut off, and then the test process cleans
+// up.
 func (l *mortality) end() {
 	l.kill()
 	<-l.ended
@@ -272,14 +276,14 @@ func (l *mortality) kill() {
 	l.stop()
 }
 
-// untilDeathOrRest lets the engine live until the point has ended it, or the session is at rest.
+// untilDeathOrRest lets the engine run until the fault has ended it, or the session is idle.
 func (l *mortality) untilDeathOrRest(ctx context.Context, t *testing.T, id perdure.SessionID, point any) {
 	t.Helper()
 	leave := l.attend(ctx, id)
 	rest := make(chan error, 1) // one result; nobody may be listening
 	go func() {
 		err := l.eng.WaitIdle(ctx, id)
-		for err != nil && ctx.Err() == nil && !l.store.blown() { // it was the one that went wrong
+		for err != nil && ctx.Err() == nil && !l.store.blown() { // this was the failing call
 			err = l.eng.WaitIdle(ctx, id)
 		}
 		rest <- err
@@ -303,7 +307,7 @@ func (l *mortality) untilDeathOrRest(ctx context.Context, t *testing.T, id perdu
 		}
 	}
 	l.kill()
-	if l.store.panicked.Load() { // some goroutines of it may wait for those that are no more
+	if l.store.panicked.Load() { // some of its goroutines may wait for others that are gone
 		l.w.m.abandoned.Go(leave)
 		l.w.m.abandoned.Go(func() { <-l.ended })
 		return
@@ -312,8 +316,8 @@ func (l *mortality) untilDeathOrRest(ctx context.Context, t *testing.T, id perdu
 	<-l.ended
 }
 
-// attend is a person who approves what is asked and sends away to the background, and asks again after an error. What an
-// engine that died did not do is asked for again from its successor. It ends with leave.
+// attend plays a person who approves calls and detaches them, and retries after an error. What an
+// engine did not do before it died is requested again from its successor. It ends with leave.
 func (l *mortality) attend(ctx context.Context, id perdure.SessionID) (leave func()) {
 	ctx, stop := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -352,7 +356,7 @@ func (l *mortality) attend(ctx context.Context, id perdure.SessionID) (leave fun
 	return func() { stop(); group.Wait() }
 }
 
-// persist does something until it works or ctx ends.
+// persist repeats an operation until it succeeds or ctx ends.
 func persist(ctx context.Context, do func() error) {
 	again := time.NewTicker(time.Millisecond)
 	defer again.Stop()

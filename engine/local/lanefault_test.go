@@ -66,7 +66,7 @@ func until(ctx context.Context, closed <-chan struct{}) context.Context {
 	return short
 }
 
-// It was so once, and must not be again: an approval of one thing answers the question for another.
+// Regression: an approval of one thing answers the question for another.
 func TestLaneFaultApprovalAnswersAnotherQuestion(t *testing.T) {
 	t.Parallel()
 	got, seen := make(chan tool.Reply, 1), make(chan struct{})
@@ -100,7 +100,7 @@ func TestLaneFaultApprovalAnswersAnotherQuestion(t *testing.T) {
 	}
 }
 
-// It was so once, and must not be again: after a restart the stored verdict on one thing answers the question for another.
+// Regression: after a restart the stored approval of one thing answers the question for another.
 func TestLaneFaultRerunAsksForMore(t *testing.T) {
 	t.Parallel()
 	var life atomic.Int32
@@ -144,7 +144,8 @@ func TestLaneFaultRerunAsksForMore(t *testing.T) {
 	}
 }
 
-// It was so once, and must not be again: a client's answer to a call that does not wait for it writes over the stored output of that call.
+// Regression: a client's result for a call that does not wait for it overwrites the stored output
+// of that call.
 func TestLaneFaultAnswerOverwritesOutput(t *testing.T) {
 	t.Parallel()
 	x := tool.New(tool.Spec{Name: "x", Description: "x", Class: perdure.Pure}, func(ctx context.Context, _ words, env tool.Env) (string, error) {
@@ -178,7 +179,7 @@ func TestLaneFaultAnswerOverwritesOutput(t *testing.T) {
 	})
 }
 
-// It was so once, and must not be again: a person who thinks for longer than the idle limit ends the turn by answering.
+// Regression: an answer that takes a person longer than the idle limit ends the turn.
 func TestLaneFaultSlowPerson(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -220,7 +221,7 @@ func TestLaneFaultSlowPerson(t *testing.T) {
 	})
 }
 
-// slow is a model that thinks for a second.
+// slow is a model that takes a second.
 type slow struct{ model.Model }
 
 func (m slow) Stream(ctx context.Context, r model.Request) iter.Seq2[model.Delta, error] {
@@ -235,7 +236,8 @@ func (m slow) Stream(ctx context.Context, r model.Request) iter.Seq2[model.Delta
 	}
 }
 
-// It was so once, and must not be again: a detach that was committed, and whose answer and read-back failed.
+// Regression: a detach that was committed, although both its commit and the read-back returned an
+// error.
 func TestLaneFaultDetachTwice(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -281,7 +283,7 @@ func TestLaneFaultDetachTwice(t *testing.T) {
 	}
 }
 
-// It was so once, and must not be again: the same once: the call ends in the foreground, and its task is run by nobody.
+// Regression: as above, but the call ends in the foreground, and its task has no runner.
 func TestLaneFaultDetachOnce(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -313,11 +315,12 @@ func TestLaneFaultDetachOnce(t *testing.T) {
 	ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
 	defer cancel()
 	if task, err := s.eng.WaitTask(ctx, tasks[0].ID); err != nil {
-		t.Errorf("nobody ends the task: %v, %s", err, task.State)
+		t.Errorf("the task does not end: %v, %s", err, task.State)
 	}
 }
 
-// It was so once, and must not be again: the commit that starts a task was made, its answer was lost and the read-back failed.
+// Regression: a task whose start was committed, although both its commit and the read-back returned
+// an error.
 func TestLaneFaultStartReadBackFails(t *testing.T) {
 	t.Parallel()
 	ran := make(chan struct{}, 9)
@@ -349,11 +352,11 @@ func TestLaneFaultStartReadBackFails(t *testing.T) {
 	ctx, cancel := context.WithTimeout(s.ctx, 6*time.Second) // three beats
 	defer cancel()
 	if task, err := s.eng.WaitTask(ctx, tasks[0].ID); err != nil {
-		t.Errorf("nobody runs the task: %v, %s, ran %d; %s", err, task.State, len(ran), s.story())
+		t.Errorf("the task does not run: %v, %s, ran %d; %s", err, task.State, len(ran), s.story())
 	}
 }
 
-// after calls something between a commit and its answer.
+// after calls a function between a commit and its result.
 type after struct {
 	store.Store
 	fire atomic.Pointer[func()]
@@ -367,7 +370,7 @@ func (a *after) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return err
 }
 
-// It was so once, and must not be again: a word to a task that is just being started makes it run twice.
+// Regression: a message to a task that is just being started makes it run twice.
 func TestLaneFaultMessageWhileStarting(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int32
@@ -403,7 +406,7 @@ func TestLaneFaultMessageWhileStarting(t *testing.T) {
 	}
 }
 
-// It was so once, and must not be again: a decision that no rule knows lets the call through.
+// Regression: an unknown decision of a hook lets the call through.
 func TestLaneFaultUnknownDecision(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int32
@@ -423,7 +426,7 @@ func TestLaneFaultUnknownDecision(t *testing.T) {
 	}
 }
 
-// It was so once, and must not be again: an answer given to an engine that does not run starts work.
+// Regression: an answer given to an engine that does not run starts work.
 func TestLaneFaultAnswerWithoutRun(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int32
@@ -458,7 +461,7 @@ func TestLaneFaultAnswerWithoutRun(t *testing.T) {
 	}
 }
 
-// It was so once, and must not be again: an answer given after Run has returned burns an execution for nothing.
+// Regression: an answer given after Run has returned uses up an attempt.
 func TestLaneFaultAnswerAfterStop(t *testing.T) {
 	t.Parallel()
 	x := tool.New(tool.Spec{Name: "x", Description: "x", Class: perdure.AtMostOnce}, func(ctx context.Context, _ words, env tool.Env) (answer, error) {
@@ -494,7 +497,7 @@ func TestLaneFaultAnswerAfterStop(t *testing.T) {
 	}
 }
 
-// It was so once, and must not be again: a task that ended leaves its approval open.
+// Regression: a task that has ended leaves its approval open.
 func TestLaneFaultApprovalStaysOpen(t *testing.T) {
 	t.Parallel()
 	seen := make(chan struct{})
@@ -529,7 +532,7 @@ func (hanging) AfterTool(ctx context.Context, _ tool.Call, _ tool.Result) (tool.
 	return tool.After{}, context.Cause(ctx)
 }
 
-// It was so once, and must not be again: a hook that waits for its context holds the turn for ever, and no interrupt ends it.
+// Regression: a hook that waits for its context blocks the turn for ever, and no interrupt ends it.
 func TestLaneFaultHangingHook(t *testing.T) {
 	t.Parallel()
 	ran := make(chan struct{}, 1)
@@ -552,7 +555,8 @@ func TestLaneFaultHangingHook(t *testing.T) {
 	}
 }
 
-// It was so once, and must not be again: a spawn that was queued, or that waits for an approval, and whose answer was lost, is told to have failed.
+// Regression: a spawn that was queued or needs an approval, and whose commit was in doubt, is
+// reported as failed.
 func TestLaneFaultSpawnAnswerLost(t *testing.T) {
 	t.Parallel()
 	note := tool.NewBackground(tool.Spec{Name: "bg_note", Description: "x", Class: perdure.Idempotent, Policy: tool.PolicyRequiresApproval}, func(context.Context, words, tool.Env) (answer, error) {
@@ -571,12 +575,12 @@ func TestLaneFaultSpawnAnswerLost(t *testing.T) {
 	}
 	for _, e := range events {
 		if f, ok := e.Fact.(perdure.ToolCompleted); ok && f.Result.IsError() {
-			t.Errorf("the model is told %q, and %d approvals are open", f.Result.Error, len(s.openApprovals(1)))
+			t.Errorf("the model received %q, and %d approvals are open", f.Result.Error, len(s.openApprovals(1)))
 		}
 	}
 }
 
-// It was so once, and must not be again: a dry run asks a person and leaves a task behind.
+// Regression: a dry run asks for an approval and leaves a task behind.
 func TestLaneFaultDryRunAsks(t *testing.T) {
 	t.Parallel()
 	x := tool.New(tool.Spec{Name: "x", Description: "x", Class: perdure.Pure}, func(ctx context.Context, _ words, env tool.Env) (answer, error) {
@@ -601,7 +605,7 @@ func TestLaneFaultDryRunAsks(t *testing.T) {
 	}
 }
 
-// It was so once, and must not be again: ten questions at once: each is answered once.
+// Regression: ten concurrent questions are each answered once.
 func TestLaneFaultTenAtOnce(t *testing.T) {
 	t.Parallel()
 	x := tool.New(tool.Spec{Name: "x", Description: "x", Class: perdure.Idempotent}, func(ctx context.Context, _ words, env tool.Env) (answer, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Approvals lists approvals in the order in which they were asked for.
+// Approvals lists approvals in the order of their requests.
 func (e *Engine) Approvals(ctx context.Context, f engine.ApprovalFilter) (list []perdure.Approval, err error) {
 	return list, e.view(ctx, func(r store.Reader) error {
 		list, err = r.Approvals(store.ApprovalFilter{Session: f.Session, State: f.State})
@@ -26,23 +26,25 @@ func (e *Engine) Approval(ctx context.Context, id perdure.ApprovalID) (a perdure
 }
 
 // DecideApproval records a person's verdict.
-func (e *Engine) DecideApproval(ctx context.Context, id perdure.ApprovalID, v perdure.Verdict) (perdure.Approval, error) {
+func (e *Engine) DecideApproval(
+	ctx context.Context, id perdure.ApprovalID, v perdure.Verdict,
+) (perdure.Approval, error) {
 	a, err := e.effects.DecideApproval(ctx, id, v)
-	e.placeFreed()
+	e.slotFreed()
 	return a, err
 }
 
-// AnswerCall records the client's answer to a call.
+// AnswerCall records the client's result of a call.
 func (e *Engine) AnswerCall(ctx context.Context, key perdure.CallKey, by string, result perdure.ToolResult) error {
 	return e.effects.AnswerCall(ctx, key, by, result)
 }
 
-// DetachCall lets a running foreground call go on as a task.
+// DetachCall lets a running foreground call continue as a task.
 func (e *Engine) DetachCall(ctx context.Context, key perdure.CallKey, _ string) (perdure.Task, error) {
 	return e.effects.DetachCall(ctx, key)
 }
 
-// CancelTasks asks for the end of every live background task of a session.
+// CancelTasks requests the end of every live background task of a session.
 func (e *Engine) CancelTasks(ctx context.Context, id perdure.SessionID, by, why string) (int, error) {
 	tasks, err := e.Tasks(ctx, id)
 	if err != nil {
@@ -58,27 +60,33 @@ func (e *Engine) CancelTasks(ctx context.Context, id perdure.SessionID, by, why 
 		}
 		n++
 	}
-	e.cfg.Log.Info("the background tasks of a session were canceled", "session", id, "tasks", n, "by", by, "why", why)
+	e.cfg.Log.Info("background tasks canceled", "session", id, "tasks", n, "by", by, "why", why)
 	return n, nil
 }
 
-// DrainReady hands over the ended tasks of a session whose delivery is manual.
+// DrainReady returns the ended tasks of a session whose delivery is manual.
 func (e *Engine) DrainReady(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error) {
 	return e.effects.DrainReady(ctx, id)
 }
 
-// SetDelivery changes how the end of a live task comes home.
-func (e *Engine) SetDelivery(ctx context.Context, id perdure.TaskID, d perdure.Delivery, w perdure.Wake) (perdure.Task, error) {
+// SetDelivery changes how the result of a live task is delivered.
+func (e *Engine) SetDelivery(
+	ctx context.Context, id perdure.TaskID, d perdure.Delivery, w perdure.Wake,
+) (perdure.Task, error) {
 	return e.effects.SetDelivery(ctx, id, d, w)
 }
 
-// SendTask hands a message to a task.
-func (e *Engine) SendTask(ctx context.Context, id perdure.TaskID, m perdure.TaskMessage) (perdure.TaskMessageID, error) {
+// SendTask sends a message to a task.
+func (e *Engine) SendTask(
+	ctx context.Context, id perdure.TaskID, m perdure.TaskMessage,
+) (perdure.TaskMessageID, error) {
 	return e.effects.SendTask(ctx, id, m)
 }
 
 // TaskMessages returns messages of a task.
-func (e *Engine) TaskMessages(ctx context.Context, id perdure.TaskID, after perdure.TaskMessageID, limit int) (list []perdure.TaskMessage, err error) {
+func (e *Engine) TaskMessages(
+	ctx context.Context, id perdure.TaskID, after perdure.TaskMessageID, limit int,
+) (list []perdure.TaskMessage, err error) {
 	return list, e.view(ctx, func(r store.Reader) error {
 		if _, err := r.Task("", id); err != nil {
 			return err

@@ -21,7 +21,8 @@ import (
 	"github.com/perdure/perdure/tool/background"
 )
 
-// laneTools are what the model of a lane storm calls by itself, and laneRuns what it spawns.
+// laneTools are the tools that the model of a lane storm calls directly, and laneRuns those it
+// spawns.
 var (
 	laneTools = []string{
 		"hold", "hold_note", "hold_charge", "hold_soft", "hold_serial", "stubborn", "quick_note", "quick_charge", "needs_charge",
@@ -53,15 +54,15 @@ type heldWork struct {
 	end  chan ending // capacity 1: the program does not wait for the tool
 }
 
-// stage is the world around the engines of a lane storm: their model, what their tools did, and who waits in them. It
-// outlives them, and is safe for concurrent use.
+// stage is the environment of the engines of a lane storm: their model, the effects of their tools,
+// and the executions that wait in them. It outlives the engines, and is safe for concurrent use.
 type stage struct {
 	seed uint64
 
 	mu      sync.Mutex
 	calm    bool                       // guarded by mu; tools end at once, and the model only talks
 	life    int                        // guarded by mu; engines so far
-	over    chan struct{}              // guarded by mu; closed when the process of that engine dies: nothing in it runs on
+	over    chan struct{}              // guarded by mu; closed when the process of that engine dies
 	held    []*heldWork                // guarded by mu
 	ledger  []chaos.Line               // guarded by mu
 	keys    map[perdure.CallKey]string // guarded by mu; the idempotency key of each call
@@ -74,14 +75,14 @@ func newStage(seed uint64) *stage {
 	return &stage{seed: seed, keys: map[perdure.CallKey]string{}, news: make(chan struct{}), count: map[string]int{}}
 }
 
-// wrong notes a broken promise.
+// wrong records a violation.
 func (s *stage) wrong(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.trouble = append(s.trouble, fmt.Sprintf(format, args...))
 }
 
-// did counts something that happened, so that a storm of which nothing came is seen.
+// did counts an action, so that a storm without effect is noticed.
 func (s *stage) did(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +95,8 @@ func (s *stage) changed() {
 	s.news = make(chan struct{})
 }
 
-// enter notes that work began; nil: it need not wait. Places are tried out with fill, which waits in the calm as well.
+// enter records the start of an execution; nil: it need not wait. Slots are tested with fill, which
+// waits even in the calm.
 func (s *stage) enter(call tool.Call) *heldWork {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +121,7 @@ func (s *stage) leave(h *heldWork) {
 	s.changed()
 }
 
-// pick is one of the works that wait, or nil.
+// pick returns a random held execution, or nil.
 func (s *stage) pick(dice *rand.Rand) *heldWork {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +131,7 @@ func (s *stage) pick(dice *rand.Rand) *heldWork {
 	return s.held[dice.IntN(len(s.held))]
 }
 
-// let ends held work, unless it was ended before.
+// let ends held work, unless it has been ended before.
 func (h *heldWork) let(how ending) {
 	select {
 	case h.end <- how:
@@ -137,7 +139,7 @@ func (h *heldWork) let(how ending) {
 	}
 }
 
-// settleDown lets everything end.
+// settleDown ends all held work.
 func (s *stage) settleDown() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +154,7 @@ func (s *stage) releaseAll() {
 	}
 }
 
-// filled waits until n works of one tool are held, each of which is shown once, and returns them.
+// filled waits until n executions of one tool are held, each returned once, and returns them.
 func (s *stage) filled(ctx context.Context, name string, n int, show func(*heldWork) error) ([]*heldWork, error) {
 	var shown []*heldWork
 	for {
@@ -179,7 +181,7 @@ func (s *stage) filled(ctx context.Context, name string, n int, show func(*heldW
 	}
 }
 
-// effect writes into the outside ledger.
+// effect writes to the outside ledger.
 func (s *stage) effect(call tool.Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,10 +193,10 @@ func (s *stage) effect(call tool.Call) {
 	s.keys[at] = call.Key
 }
 
-// labour is what a tool of a lane storm does.
+// labour is the work of a tool of a lane storm.
 type labour func(ctx context.Context, in order, env tool.Env) (answer, error)
 
-// ended turns an ending into an answer.
+// ended converts an ending to a result.
 func ended(how ending) (answer, error) {
 	switch how {
 	case failing:
@@ -205,13 +207,14 @@ func ended(how ending) (answer, error) {
 	return answer{"did": "it"}, nil
 }
 
-// quick has its effect and ends as it was told to.
+// quick has its effect and ends as ordered.
 func (s *stage) quick(_ context.Context, in order, env tool.Env) (answer, error) {
 	s.effect(env.Call)
 	return ended(in.How)
 }
 
-// hold has its effect and waits for its end; stubborn work only for the program's, and for the death of its process.
+// hold has its effect and waits to be ended; stubborn work ends only by the program or by the death
+// scheduleOf its process.
 func (s *stage) hold(stubborn bool) labour {
 	return func(ctx context.Context, _ order, env tool.Env) (answer, error) {
 		s.effect(env.Call)
@@ -234,7 +237,7 @@ func (s *stage) hold(stubborn bool) labour {
 	}
 }
 
-// ask puts a question before it does anything.
+// ask asks a question before it does anything.
 func (s *stage) ask(ctx context.Context, in order, env tool.Env) (answer, error) {
 	if _, err := env.Dialog.Ask(ctx, tool.Question{Prompt: "which one?"}); err != nil {
 		return nil, err
@@ -243,7 +246,7 @@ func (s *stage) ask(ctx context.Context, in order, env tool.Env) (answer, error)
 	return s.quick(ctx, in, env)
 }
 
-// permit asks whether it may.
+// permit asks for an approval first.
 func (s *stage) permit(ctx context.Context, in order, env tool.Env) (answer, error) {
 	reply, err := env.Dialog.Ask(ctx, tool.Question{Prompt: "may I?", Permissions: []perdure.Permission{{Kind: "command", Target: "rm -r /"}}})
 	switch {
@@ -255,7 +258,7 @@ func (s *stage) permit(ctx context.Context, in order, env tool.Env) (answer, err
 	return s.quick(ctx, in, env)
 }
 
-// tools makes the tools of all engines.
+// tools creates the tools of all engines.
 func (s *stage) tools() *tool.Registry {
 	spec := func(name string, class perdure.EffectClass, more ...func(*tool.Spec)) tool.Spec {
 		sp := tool.Spec{Name: name, Description: "A fixture.", Class: class, SoftBudget: tool.Never}
@@ -297,7 +300,7 @@ func (s *stage) tools() *tool.Registry {
 	)...)
 }
 
-// route sends calls where their names say.
+// route routes a call by its name.
 func (*stage) route(call tool.Call) dispatch.Route {
 	switch {
 	case strings.HasPrefix(call.Tool, "routed_"):
@@ -308,7 +311,8 @@ func (*stage) route(call tool.Call) dispatch.Route {
 	return dispatch.Route{}
 }
 
-// Stream is the model of a lane storm. What it says follows from the seed and from how long the conversation is.
+// Stream is the model of a lane storm. Its answers follow from the seed and the length of the
+// conversation.
 func (s *stage) Stream(_ context.Context, req model.Request) iter.Seq2[model.Delta, error] {
 	return func(yield func(model.Delta, error) bool) {
 		if text := mispaired(req.Messages); text != "" {
@@ -324,8 +328,8 @@ func (s *stage) Stream(_ context.Context, req model.Request) iter.Seq2[model.Del
 	}
 }
 
-// mispaired says what is wrong with a request: each call has exactly one result, before anything else is said (DL3,
-// DL14). Empty: nothing.
+// mispaired describes what is wrong with a request: each call must have exactly one result, before
+// any other message (DL3, DL14). Empty: nothing.
 func mispaired(messages []perdure.Message) string {
 	known, open := map[perdure.CallID]bool{}, map[perdure.CallID]bool{}
 	for i, m := range messages {
@@ -356,7 +360,7 @@ func mispaired(messages []perdure.Message) string {
 
 var taskID = regexp.MustCompile(`task_[0-9a-f]{32}`)
 
-// calls is what the model wants now.
+// calls returns the calls of the next answer.
 func (s *stage) calls(req model.Request) []perdure.ToolCall {
 	rounds, said := 0, ""
 	var tasks []string
@@ -399,7 +403,7 @@ func (s *stage) calls(req model.Request) []perdure.ToolCall {
 	return calls
 }
 
-// randomCall calls a tool, spawns one, or looks after a task.
+// randomCall calls a tool, spawns one, or manages a task.
 func randomCall(dice *rand.Rand, tasks []string) perdure.ToolCall {
 	in := order{How: []ending{completes, completes, completes, failing, panicking}[dice.IntN(5)], N: dice.IntN(1000)}
 	call := perdure.ToolCall{Name: laneTools[dice.IntN(len(laneTools))]}

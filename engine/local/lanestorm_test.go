@@ -24,16 +24,16 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// The measures of a lane storm.
+// The sizes of a lane storm.
 const (
 	laneSteps   = 1_000       // of all programs of a test together
 	laneProgram = 250         // steps of one program
-	laneAtOnce  = 6           // programs side by side
-	lanePlaces  = 2           // of a session, running and detached ones each
-	laneRest    = time.Minute // for what was let go to come to rest
+	laneAtOnce  = 6           // concurrent programs
+	lanePlaces  = 2           // slots of a session, for running and for detached calls each
+	laneRest    = time.Minute // for released work to end
 )
 
-// laneStorm is one program: random actions on two sessions, over several lives of an engine.
+// laneStorm is one program: random actions on two sessions, over several engines.
 type laneStorm struct {
 	*stage
 	ctx      context.Context
@@ -41,7 +41,7 @@ type laneStorm struct {
 	st       *memory.Store
 	ids      []perdure.SessionID
 	registry *tool.Registry
-	faults   float64 // share of transactions that fail or forget to answer
+	faults   float64 // share of transactions that fail or are in doubt
 	life     *laneLife
 	calmed   atomic.Bool
 
@@ -50,20 +50,20 @@ type laneStorm struct {
 
 	dmu     sync.Mutex
 	drained map[perdure.TaskID]int                 // guarded by dmu
-	folds   map[perdure.SessionID]*perdure.Session // guarded by dmu; as far as somebody looked
+	folds   map[perdure.SessionID]*perdure.Session // guarded by dmu; as far as they were read
 }
 
 // laneLife is one engine.
 type laneLife struct {
 	eng    *local.Engine
-	mortal *enginerig.Mortal
-	doomed bool          // it dies at one of its transactions, if it comes to it
-	over   chan struct{} // closed when the process dies: nothing of it runs on
+	mortal *enginerig.KillableStore
+	doomed bool          // it dies at one of its transactions, if it reaches it
+	over   chan struct{} // closed when the process dies
 	stop   context.CancelFunc
 	ended  chan error
 }
 
-// playLanes runs the program of one seed and says what broke.
+// playLanes runs the program of one seed and returns the violations.
 func playLanes(ctx context.Context, seed uint64, steps int) (*laneStorm, error) {
 	s := &laneStorm{
 		stage: newStage(seed), ctx: ctx, dice: rand.New(rand.NewPCG(seed, 3)), fdice: rand.New(rand.NewPCG(seed, 4)),
@@ -73,7 +73,7 @@ func playLanes(ctx context.Context, seed uint64, steps int) (*laneStorm, error) 
 	if s.dice.IntN(2) == 0 {
 		s.faults = 0.05
 	}
-	if err := s.start(enginerig.Death{}); err != nil {
+	if err := s.start(enginerig.KillPoint{}); err != nil {
 		return s, err
 	}
 	for n := range 2 {
@@ -96,7 +96,7 @@ func playLanes(ctx context.Context, seed uint64, steps int) (*laneStorm, error) 
 	return s, err
 }
 
-// insist does something that the weather may spoil.
+// insist retries an action that injected faults may break.
 func (s *laneStorm) insist(do func() error) (err error) {
 	for range 100 {
 		if err = do(); err == nil || !errors.Is(err, perdure.Unavailable) {
@@ -106,7 +106,8 @@ func (s *laneStorm) insist(do func() error) (err error) {
 	return err
 }
 
-// weather makes the store of one engine fail and forget, after the transaction that registers its worker.
+// weather injects faults into the store of one engine, after the transaction that registers its
+// worker.
 func (s *laneStorm) weather() store.Store {
 	if s.faults == 0 {
 		return s.st
@@ -124,15 +125,15 @@ func (s *laneStorm) weather() store.Store {
 	}})
 }
 
-// start makes an engine that dies at a point, if there is one.
-func (s *laneStorm) start(point enginerig.Death) error {
+// start creates an engine that dies at a point, if there is one.
+func (s *laneStorm) start(point enginerig.KillPoint) error {
 	over := make(chan struct{})
 	s.mu.Lock()
 	s.stage.life++
 	s.stage.over = over
 	s.mu.Unlock()
 	var count atomic.Int64
-	l := &laneLife{mortal: enginerig.NewMortal(s.weather(), &count, point), doomed: point.N > 0, over: over, ended: make(chan error, 1)}
+	l := &laneLife{mortal: enginerig.NewKillableStore(s.weather(), &count, point), doomed: point.N > 0, over: over, ended: make(chan error, 1)}
 	eng, err := local.Open(s.ctx, local.Config{
 		Store: l.mortal, Model: s.stage, Tools: s.registry, Route: s.route, PerSession: lanePlaces, PerProcess: 2 * lanePlaces,
 		PerSessionDetached: lanePlaces, MaxExecutions: -1, NoProgress: -1, Grace: 2 * time.Millisecond, Drain: -1, Beat: time.Hour,
@@ -148,11 +149,12 @@ func (s *laneStorm) start(point enginerig.Death) error {
 	return nil
 }
 
-// die ends the engine: killed, its store is deaf first; stopped, what it does in its end counts.
+// die ends the engine. If it is killed, its store is cut off first; if it is stopped, its last
+// actions count.
 func (s *laneStorm) die(kill bool) {
 	l := s.life
 	if kill {
-		l.mortal.Die()
+		l.mortal.Kill()
 	}
 	select {
 	case err := <-l.ended:
@@ -169,14 +171,14 @@ func (s *laneStorm) die(kill bool) {
 
 func (s *laneStorm) expired() bool {
 	select {
-	case <-s.life.mortal.Expired:
+	case <-s.life.mortal.Died:
 		return true
 	default:
 		return false
 	}
 }
 
-// run takes the steps, up to four at a time.
+// run executes the steps, up to four at a time.
 func (s *laneStorm) run(steps int) error {
 	actions := s.actions()
 	for left := steps; left > 0; {
@@ -193,7 +195,7 @@ func (s *laneStorm) run(steps int) error {
 			})
 		}
 		dies, kill := s.dice.IntN(25) == 0, s.dice.IntN(3) > 0
-		point := enginerig.Death{N: int64(s.dice.IntN(2) * s.dice.IntN(400)), After: s.dice.IntN(2) == 0}
+		point := enginerig.KillPoint{N: int64(s.dice.IntN(2) * s.dice.IntN(400)), After: s.dice.IntN(2) == 0}
 		if dies {
 			left--
 			s.die(kill)
@@ -215,7 +217,7 @@ func (s *laneStorm) run(steps int) error {
 	return nil
 }
 
-// breathe lets the engine come to something.
+// breathe lets the engine make progress.
 func (s *laneStorm) breathe() {
 	s.mu.Lock()
 	news := s.news
@@ -228,10 +230,10 @@ func (s *laneStorm) breathe() {
 	}
 }
 
-// action is one step. Its errors are what the weather, and what others did, make of it.
+// action is one step. Its errors depend on injected faults and on concurrent actions.
 type action func(ctx context.Context, eng *local.Engine, dice *rand.Rand)
 
-// actions are what a program may do, as often as it is likely.
+// actions are the possible actions of a program, with their weights.
 func (s *laneStorm) actions() []action {
 	var all []action
 	for _, a := range []struct {
@@ -250,7 +252,7 @@ func (s *laneStorm) actions() []action {
 
 func (s *laneStorm) session(dice *rand.Rand) perdure.SessionID { return s.ids[dice.IntN(len(s.ids))] }
 
-// send speaks. Some messages have ids, and come twice (DL12).
+// send sends a message. Some messages have ids, and are sent twice (DL12).
 func (s *laneStorm) send(ctx context.Context, eng *local.Engine, dice *rand.Rand) {
 	m := perdure.Text("go")
 	m.Mode = []perdure.Mode{"", "", perdure.ModeQueue, perdure.ModeInterrupt, perdure.ModeReject}[dice.IntN(5)]
@@ -260,7 +262,7 @@ func (s *laneStorm) send(ctx context.Context, eng *local.Engine, dice *rand.Rand
 	_ = eng.Send(ctx, s.session(dice), m)
 }
 
-// end completes, fails or panics what is held.
+// end completes, fails or panics held work.
 func (s *laneStorm) end(_ context.Context, _ *local.Engine, dice *rand.Rand) {
 	how := []ending{completes, completes, failing, panicking}[dice.IntN(4)]
 	if h := s.pick(dice); h != nil {
@@ -276,14 +278,14 @@ func (s *laneStorm) detach(ctx context.Context, eng *local.Engine, dice *rand.Ra
 	}
 }
 
-// counted counts what was done, and only that.
+// counted counts successful actions.
 func (s *laneStorm) counted(what string, err error) {
 	if err == nil {
 		s.did(what)
 	}
 }
 
-// decide gives a verdict, and often a second one, which must not count (AP9).
+// decide decides an approval, and often a second time, which must not count (AP9).
 func (s *laneStorm) decide(ctx context.Context, eng *local.Engine, dice *rand.Rand) {
 	list, _ := eng.Approvals(ctx, engine.ApprovalFilter{Session: s.session(dice), State: []perdure.ApprovalState{"", perdure.ApprovalOpen, perdure.ApprovalOpen}[dice.IntN(3)]})
 	if len(list) == 0 {
@@ -328,7 +330,7 @@ func (s *laneStorm) reply(ctx context.Context, eng *local.Engine, dice *rand.Ran
 	}
 }
 
-// answer is the client's, often twice and with another result (AP11).
+// answer sends a client's result, and often a second, different one (AP11).
 func (s *laneStorm) answer(ctx context.Context, eng *local.Engine, dice *rand.Rand) {
 	id := s.session(dice)
 	for _, call := range s.requested(ctx, eng, id) {
@@ -344,7 +346,7 @@ func (s *laneStorm) answer(ctx context.Context, eng *local.Engine, dice *rand.Ra
 	}
 }
 
-// requested are the calls that wait for the client.
+// requested are the calls that wait for a client's result.
 func (s *laneStorm) requested(ctx context.Context, eng *local.Engine, id perdure.SessionID) (calls []perdure.CallID) {
 	s.dmu.Lock()
 	defer s.dmu.Unlock()
@@ -364,14 +366,14 @@ func (s *laneStorm) requested(ctx context.Context, eng *local.Engine, id perdure
 		return nil
 	}
 	for _, c := range fold.Turn.Calls {
-		if c.Phase == perdure.CallRequested {
+		if c.Phase == perdure.CallAwaitingClient {
 			calls = append(calls, c.ID)
 		}
 	}
 	return calls
 }
 
-// task is a random task of a random session; the zero one if there is none.
+// task returns a random task of a random session; the zero value if there is none.
 func (s *laneStorm) task(ctx context.Context, eng *local.Engine, dice *rand.Rand, live bool) perdure.Task {
 	tasks, _ := eng.Tasks(ctx, s.session(dice))
 	var some []perdure.Task
@@ -404,7 +406,7 @@ func (s *laneStorm) interrupt(ctx context.Context, eng *local.Engine, dice *rand
 	s.counted("interrupt", eng.Interrupt(ctx, s.session(dice), "user", "storm"))
 }
 
-// drain takes what is handed over, each result once (DL7).
+// drain drains manual results, each once (DL7).
 func (s *laneStorm) drain(ctx context.Context, eng *local.Engine, dice *rand.Rand) {
 	s.drainOf(ctx, eng, s.session(dice))
 }
@@ -435,14 +437,15 @@ func (s *laneStorm) mail(ctx context.Context, eng *local.Engine, dice *rand.Rand
 	}
 }
 
-// settle lets everything end, answers whatever is asked, and waits until all sessions rest. Where the store went wrong, a
-// last engine heals; else the one that runs must do it by itself, or the next, as the dice have it.
+// settle ends all work, answers all questions, and waits until all sessions are idle. Where the
+// store had faults, a last engine recovers; otherwise the running one must manage by itself, or the
+// next one, at random.
 func (s *laneStorm) settle() error {
 	s.settleDown()
 	s.calmed.Store(true)
 	if s.faults > 0 || s.life.doomed || s.dice.IntN(2) == 0 {
 		s.die(s.expired() || s.dice.IntN(2) == 0)
-		if err := s.start(enginerig.Death{}); err != nil {
+		if err := s.start(enginerig.KillPoint{}); err != nil {
 			return err
 		}
 	}
@@ -453,18 +456,18 @@ func (s *laneStorm) settle() error {
 	defer cancel()
 	for _, id := range s.ids {
 		s.drainOf(ctx, s.life.eng, id)
-		if err := s.life.eng.Send(ctx, id, perdure.Text("bye")); err != nil { // brings home what waited for a turn
+		if err := s.life.eng.Send(ctx, id, perdure.Text("bye")); err != nil { // delivers what waited for a turn
 			return fmt.Errorf("say bye: %w", err)
 		}
 	}
 	return s.rest()
 }
 
-// rest answers what is asked until all sessions rest.
+// rest answers questions until all sessions are idle.
 func (s *laneStorm) rest() error {
 	ctx, cancel := context.WithTimeout(s.ctx, laneRest)
 	defer cancel()
-	news := make(chan struct{}, 1) // capacity 1: there is something to look at
+	news := make(chan struct{}, 1) // capacity 1: there is something to read
 	var group sync.WaitGroup
 	eng := s.life.eng
 	watching, done := context.WithCancel(ctx)
@@ -501,7 +504,7 @@ func (s *laneStorm) rest() error {
 	return err
 }
 
-// look says that there is something to look at.
+// look signals that there is something to read.
 func look(news chan struct{}) {
 	select {
 	case news <- struct{}{}:
@@ -509,7 +512,7 @@ func look(news chan struct{}) {
 	}
 }
 
-// asks reports whether a fact asks somebody.
+// asks reports whether a fact is a question or request.
 func asks(f perdure.Fact) bool {
 	switch f := f.(type) {
 	case perdure.ApprovalRequested, perdure.ToolCallRequested:
@@ -520,7 +523,7 @@ func asks(f perdure.Fact) bool {
 	return false
 }
 
-// answerAll closes what is open.
+// answerAll answers all open requests.
 func (s *laneStorm) answerAll(ctx context.Context, eng *local.Engine) {
 	for _, id := range s.ids {
 		open, _ := eng.Approvals(ctx, engine.ApprovalFilter{Session: id, State: perdure.ApprovalOpen})
@@ -539,15 +542,15 @@ func (s *laneStorm) answerAll(ctx context.Context, eng *local.Engine) {
 	}
 }
 
-// places proves that every place is free again: as many runs, and as many calls that leave their turn, fit in as at the
-// beginning (BG16).
+// places checks that every slot is free again: as many runs, and as many detached calls, are
+// possible as at the beginning (BG16).
 func (s *laneStorm) places() error {
 	ctx, cancel := context.WithTimeout(s.ctx, laneRest)
 	defer cancel()
 	for _, what := range []string{"bg_fill", "fill"} {
 		for _, id := range s.ids {
 			if err := s.life.eng.Send(ctx, id, perdure.Text("fill "+what)); err != nil {
-				return fmt.Errorf("fill the places: %w", err)
+				return fmt.Errorf("fill the slots: %w", err)
 			}
 		}
 		held, err := s.filled(ctx, what, len(s.ids)*lanePlaces, func(h *heldWork) error {
@@ -559,19 +562,20 @@ func (s *laneStorm) places() error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("places of %s: %w", what, err)
+			return fmt.Errorf("slots of %s: %w", what, err)
 		}
 		for _, h := range held {
 			h.let(completes)
 		}
 		if err := s.rest(); err != nil {
-			return fmt.Errorf("after the places: %w", err)
+			return fmt.Errorf("after filling the slots: %w", err)
 		}
 	}
 	return nil
 }
 
-// judge checks what is left in journals, rows and the world. rested: nothing may be open.
+// judge checks the journals, the rows and the outside effects at the end. rested: nothing may be
+// open.
 func (s *laneStorm) judge(rested bool) {
 	record := chaos.Record{}
 	for _, id := range s.ids {
@@ -618,7 +622,8 @@ func (s *laneStorm) judgeEvents(j chaos.Journal) {
 	}
 }
 
-// judgeRows compares rows with the fold (PR2), and wants every result home: in the transcript, read, or handed over once.
+// judgeRows compares rows with the fold (PR2), and wants every result delivered: in the transcript,
+// read, or drained once.
 func (s *laneStorm) judgeRows(r store.Reader, j chaos.Journal) error {
 	fold := perdure.NewSession(j.Session)
 	for _, e := range j.Events {
@@ -654,7 +659,7 @@ func (s *laneStorm) judgeRows(r store.Reader, j chaos.Journal) error {
 	return err
 }
 
-// story is what the journal says of a call and its task.
+// story is the journal's record of a call and its task.
 func story(j chaos.Journal, c perdure.Call) string {
 	text := ""
 	for _, e := range j.Events {
@@ -667,14 +672,16 @@ func story(j chaos.Journal, c perdure.Call) string {
 	return text
 }
 
-// TestLaneStorm holds what lanes promise (DL14, PR1, PR2, PR4) under random interleavings: one terminal state, one tool
-// result for each call at every model call, each result delivered once, slots back to zero. make soak plays more steps.
+// TestLaneStorm checks the invariants of lanes (DL14, PR1, PR2, PR4) under random interleavings:
+// one terminal state, one tool result for each call at every model call, each result delivered
+// once, slots back to zero. make soak runs more steps.
 func TestLaneStorm(t *testing.T) {
 	t.Parallel()
 	playLaneStorm(t, laneSteps)
 }
 
-// playLaneStorm plays programs of steps steps in all. LANES_SEED is the seed of the first program; the others follow it.
+// playLaneStorm runs programs with the given number of steps in total. LANES_SEED is the seed of
+// the first program; the others follow it.
 func playLaneStorm(t *testing.T, steps uint64) {
 	t.Helper()
 	first := uint64(soak.Count(t, "LANES_SEED", 1, 1))
@@ -707,11 +714,12 @@ func playLaneStorm(t *testing.T, steps uint64) {
 	t.Logf("%v", count)
 }
 
-// A run asked, its process died, it was answered and has no place: a cancel takes it over, so that its row in the ledger
-// ends as well, and what may have happened before is not denied (RC13 row 2, RC16).
+// A run asked, its process died, and its question was answered while no slot was free: a cancel
+// takes it over, so that its row in the ledger ends too, and a possible earlier effect is not
+// denied (RC13 row 2, RC16).
 func TestCancelOfRunLeftWhileAsking(t *testing.T) {
 	t.Parallel()
-	for name, detail := range map[string]string{"ask": "", "ask_once": "effects before the cancel are not known"} {
+	for name, detail := range map[string]string{"ask": "", "ask_once": "effects before the cancel are unknown"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, enginetest.Setup{PerSession: 1, Agent: perdure.Agent{SerialCalls: true}, Script: `
@@ -727,7 +735,7 @@ steps: [{text: x}, {text: on, repeat: true}]`})
 			r.Entered(t, "bg_hold", 1)
 			r.Kill(t)
 			r.eng = r.Start(t)
-			r.Entered(t, "bg_hold", 2) // it has the only place
+			r.Entered(t, "bg_hold", 2) // it has the only slot
 			task := asked.(perdure.TaskUpdated).Task
 			if err := r.answer(asked); err != nil {
 				t.Fatal(err)

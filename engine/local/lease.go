@@ -12,42 +12,48 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// defaultOrphanScan is how often a worker looks for what dead ones left (RC12).
+// defaultOrphanScan is the interval between scans for the work of dead workers (RC12).
 const defaultOrphanScan = 5 * time.Second
 
-// fullScan is how many looks for orphans lie between two that also ask for what was written to a session at rest by a
-// process that went before anybody was woken.
+// fullScan is the number of orphan scans per full scan. A full scan also looks for events in idle
+// sessions that a process wrote without waking anybody before it crashed.
 const fullScan = 12
 
-// firstScans are for how many looks after the start of a worker, whoever looks, that is asked for, too: a worker before it in
-// its process may still have answered requests, and woken nobody.
+// firstScans is the number of scans after the start of any worker that are full scans, whichever
+// worker scans: an earlier worker of the same process may still have answered requests without
+// waking anybody.
 const firstScans = 7
 
-// The worker that looks for orphans has the role scanner: one at a time does (RC12). Its last look stands in a file of no
-// session, so that nobody is shown it: the worker's id, under the moment of the look by the store's clock.
+// One worker at a time has the role scanner, and scans for orphans (RC12). Its last scan is
+// recorded in a file that belongs to no session, so that no caller sees it: the file contains the
+// id of the worker, and its modification time by the store's clock is the time of the scan.
 const (
 	scanner                    = "scanner"
 	scans    perdure.SessionID = "orphan_scans"
 	lastScan                   = "/last"
 )
 
-// lease is the worker's own, where the store is shared. What others see of it stands in the store; this is what the worker
-// knows by its own clock: no successful beat for a whole lease, and its work stops by itself (TK8). Once it has passed,
-// nothing brings it back. The zero value holds nothing.
+// lease is the worker's own lease on a shared store. Other workers see the lease in the store; this
+// struct is what the worker knows by its own clock: after a full lease without a successful
+// heartbeat, it stops its work by itself (TK8). Once the lease has expired, nothing renews it. The
+// zero value holds no lease.
 type lease struct {
 	mu     sync.Mutex
 	until  time.Time   // guarded by mu; on the monotonic clock
-	bell   *time.Timer // guarded by mu; rings when it has passed; nil: never held
+	timer  *time.Timer // guarded by mu; fires when the lease expires; nil: never held
 	lapsed bool        // guarded by mu
 
-	letGo func()                      // ends the beats and waits for that; only touched by Run; nil: there are none
-	seen  map[perdure.SessionID]int64 // only touched by the beats: the last seq of the sessions that are driven here
-	scans int                         // only touched by Run: looks for orphans
-	more  chan struct{}               // capacity 1: the last look left tasks of dead workers
+	// stopHeartbeats stops the heartbeats and waits for that; only touched by Run; nil: there are
+	// none
+	stopHeartbeats func()
+	// only touched by the heartbeats: the last seq of the sessions driven here
+	seen        map[perdure.SessionID]int64
+	scans       int           // only touched by Run: the number of orphan scans
+	moreOrphans chan struct{} // capacity 1: the last scan left tasks of dead workers
 }
 
-// register writes the worker's row, and returns the moment before it was written. Where the store kept it waiting, most of the
-// lease may be over by then, so it is written again.
+// register writes the worker's row, and returns the time just before the write. If the store
+// delayed the write so long that most of the lease may be over, register writes it again.
 func (e *Engine) register(ctx context.Context) (begun time.Time, err error) {
 	for begun.IsZero() || time.Since(begun) > e.cfg.Lease/2 {
 		begun = time.Now()
@@ -63,7 +69,7 @@ func (e *Engine) register(ctx context.Context) (begun time.Time, err error) {
 	return begun, nil
 }
 
-// extend lets the lease hold from the moment before the beat that was answered.
+// extend renews the lease from the time just before a successful heartbeat.
 func (e *Engine) extend(begun time.Time) {
 	l := &e.lease
 	l.mu.Lock()
@@ -73,16 +79,16 @@ func (e *Engine) extend(begun time.Time) {
 	}
 	l.until = begun.Add(e.cfg.Lease)
 	left := time.Until(l.until)
-	if l.bell == nil {
-		l.bell = time.AfterFunc(left, func() {
-			e.lapse(fmt.Errorf("%w: no beat succeeded for a whole lease of %s", perdure.Lost, e.cfg.Lease))
+	if l.timer == nil {
+		l.timer = time.AfterFunc(left, func() {
+			e.lapse(fmt.Errorf("%w: no heartbeat succeeded for a full lease of %s", perdure.Lost, e.cfg.Lease))
 		})
 		return
 	}
-	l.bell.Reset(left)
+	l.timer.Reset(left)
 }
 
-// holds reports whether the lease holds by this worker's own clock.
+// holds reports whether the lease is valid by this worker's own clock.
 func (e *Engine) holds() bool {
 	if !e.cfg.Shared {
 		return true
@@ -92,14 +98,15 @@ func (e *Engine) holds() bool {
 	return !e.lease.lapsed && time.Now().Before(e.lease.until)
 }
 
-// lapsed reports whether the lease has passed and the work was stopped for it.
+// lapsed reports whether the lease has expired and the work was stopped for it.
 func (e *Engine) lapsed() bool {
 	e.lease.mu.Lock()
 	defer e.lease.mu.Unlock()
 	return e.lease.lapsed
 }
 
-// lapse stops all work of this worker, for others may take it up, and ends Run with why.
+// lapse stops all work of this worker, because other workers may take it over, and ends Run with
+// why.
 func (e *Engine) lapse(why error) {
 	e.lease.mu.Lock()
 	first := !e.lease.lapsed
@@ -108,44 +115,44 @@ func (e *Engine) lapse(why error) {
 	if !first {
 		return
 	}
-	e.cfg.Log.Error("this worker is lost: its work goes on elsewhere", "worker", e.worker.ID, "error", why)
-	e.effects.Abandon()
+	e.cfg.Log.Error("worker lost; its work continues elsewhere", "worker", e.worker.ID, "error", why)
+	e.effects.SupersedeAll()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.fail(why)
 }
 
-// keepLease beats in a goroutine of its own, so that neither a long start nor a long drain costs the lease. stopBeats
-// ends it.
-func (e *Engine) keepLease(ctx context.Context) {
+// startHeartbeats sends heartbeats in a goroutine of its own, so that neither a long start nor a
+// long drain costs the lease. stopHeartbeats ends it.
+func (e *Engine) startHeartbeats(ctx context.Context) {
 	if !e.cfg.Shared {
 		return
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
-	e.lease.letGo = func() {
+	e.lease.stopHeartbeats = func() {
 		stop()
 		<-done
 		e.lease.mu.Lock()
 		defer e.lease.mu.Unlock()
-		e.lease.lapsed = true // nothing begins any more
-		e.lease.bell.Stop()
+		e.lease.lapsed = true // nothing new starts
+		e.lease.timer.Stop()
 	}
 	go func() {
 		defer close(done)
-		e.beats(ctx)
+		e.sendHeartbeats(ctx)
 	}()
 }
 
-// stopBeats ends the beats, if there are any. The lease is handed back after it.
-func (e *Engine) stopBeats() {
-	if e.lease.letGo != nil {
-		e.lease.letGo()
+// stopHeartbeats ends the heartbeats, if there are any. Afterwards the lease can be given back.
+func (e *Engine) stopHeartbeats() {
+	if e.lease.stopHeartbeats != nil {
+		e.lease.stopHeartbeats()
 	}
 }
 
-// beats renews the lease until ctx ends or it is lost.
-func (e *Engine) beats(ctx context.Context) {
+// sendHeartbeats renews the lease until ctx ends or the lease is lost.
+func (e *Engine) sendHeartbeats(ctx context.Context) {
 	tick := time.NewTicker(e.cfg.Beat)
 	defer tick.Stop()
 	for {
@@ -156,10 +163,10 @@ func (e *Engine) beats(ctx context.Context) {
 		}
 		begun := time.Now()
 		waiting, stop := context.WithTimeout(ctx, e.cfg.Lease)
-		err := e.beat(waiting)
+		err := e.heartbeat(waiting)
 		if err == nil {
 			e.extend(begun)
-			err = e.wakeGrown(waiting)
+			err = e.wakeChanged(waiting)
 		}
 		stop()
 		switch {
@@ -172,21 +179,21 @@ func (e *Engine) beats(ctx context.Context) {
 			e.mu.Unlock()
 			return
 		case err != nil && ctx.Err() == nil:
-			e.cfg.Log.Warn("a beat failed", "worker", e.worker.ID, "error", err)
+			e.cfg.Log.Warn("heartbeat failed", "worker", e.worker.ID, "error", err)
 		}
 	}
 }
 
-// wakeGrown wakes the drivers of this worker in whose sessions somebody wrote since the last beat: what came through
-// another worker woke nobody here.
-func (e *Engine) wakeGrown(ctx context.Context) error {
+// wakeChanged wakes the drivers of this worker whose sessions have new events since the last
+// heartbeat. A write through another worker does not wake a driver here.
+func (e *Engine) wakeChanged(ctx context.Context) error {
 	var driven []store.Session
 	err := e.view(ctx, func(r store.Reader) (err error) {
-		driven, err = r.Sessions(store.SessionFilter{Unrested: true})
+		driven, err = r.Sessions(store.SessionFilter{HasDriver: true})
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("look at what is driven here: %w", err)
+		return fmt.Errorf("list the sessions driven here: %w", err)
 	}
 	seen := map[perdure.SessionID]int64{}
 	for _, s := range driven {
@@ -202,9 +209,9 @@ func (e *Engine) wakeGrown(ctx context.Context) error {
 	return nil
 }
 
-// scanOrphans takes up what dead workers left, if it is this worker that looks for it (RC12).
+// scanOrphans takes over the work of dead workers, if this worker is the scanner (RC12).
 func (e *Engine) scanOrphans(ctx context.Context) error {
-	e.effects.TellOwn(ctx)
+	e.effects.UpdateParents(ctx)
 	mine, err := e.elected(ctx)
 	if err != nil || !mine {
 		return err
@@ -220,8 +227,9 @@ func (e *Engine) scanOrphans(ctx context.Context) error {
 	return err
 }
 
-// takeMore goes on where a look for orphans stopped, as long as this worker is the one that looks.
-func (e *Engine) takeMore(ctx context.Context) error {
+// continueTakeOver continues an orphan scan that stopped at its batch size, if this worker is still
+// the scanner.
+func (e *Engine) continueTakeOver(ctx context.Context) error {
 	mine, err := e.elected(ctx)
 	if err != nil || !mine {
 		return err
@@ -229,23 +237,26 @@ func (e *Engine) takeMore(ctx context.Context) error {
 	return e.takeOver(ctx)
 }
 
-// takeOver takes over tasks of dead workers. Where they are more than one pass takes, the next one comes at once, when what
-// else is due has had its turn.
+// takeOver takes over tasks of dead workers, at most one batch. If more remain, it signals
+// lease.more: Run then continues as soon as other due work has had its turn.
 func (e *Engine) takeOver(ctx context.Context) error {
 	taken, err := e.effects.TakeOverTasks(ctx)
 	if e.cfg.Shared && taken >= effect.TakeOverBatch {
 		select {
-		case e.lease.more <- struct{}{}:
+		case e.lease.moreOrphans <- struct{}{}:
 		default:
 		}
 	}
 	return err
 }
 
-// elected reports whether it is this worker that looks for orphans now, and notes that it does. Who did last goes on, as long as
-// it lives and does; no safety hangs on it, since of two that look, one gets what both find (RC14). A lock elects among those who
-// would take the role at once. It lasts no longer than the note takes: a process that is paused with it loses it with its
-// transaction.
+// elected reports whether this worker is the scanner now, and records its scan. The last scanner
+// keeps the role as long as it is alive and scans in time. Safety does not depend on the election:
+// if two workers scan, only one of them acquires what both find (RC14).
+//
+// A lock decides among workers that want the role at the same time. A worker holds it only for the
+// transaction that records the scan, so a process that is paused while holding it loses the lock
+// together with its transaction.
 func (e *Engine) elected(ctx context.Context) (mine bool, err error) {
 	var last store.File
 	err = e.view(ctx, func(r store.Reader) error {
@@ -260,23 +271,26 @@ func (e *Engine) elected(ctx context.Context) (mine bool, err error) {
 				return err
 			}
 			now, err := lastScanIn(tx)
-			if mine = string(now.Content) == string(last.Content) && now.UpdatedAt.Equal(last.UpdatedAt); err != nil || !mine {
+			if mine = string(now.Content) == string(last.Content) &&
+				now.UpdatedAt.Equal(last.UpdatedAt); err != nil || !mine {
 				return err
 			}
 			if err := e.effects.LeaseHolds(tx); err != nil {
 				return err
 			}
-			_, err = tx.PutFile(scans, store.File{Path: lastScan, Content: []byte(e.worker.ID), Encoding: store.EncodingText})
+			_, err = tx.PutFile(scans, store.File{
+				Path: lastScan, Content: []byte(e.worker.ID), Encoding: store.EncodingText,
+			})
 			return err
 		})
 	}
 	if err != nil {
-		return false, fmt.Errorf("ask who looks for orphans: %w", err)
+		return false, fmt.Errorf("elect the orphan scanner: %w", err)
 	}
 	return mine, nil
 }
 
-// lastScanIn returns the note of the last look for orphans. Without one nobody has looked.
+// lastScanIn returns the record of the last orphan scan, or the zero value if there is none.
 func lastScanIn(r store.Reader) (store.File, error) {
 	last, err := r.File(scans, lastScan)
 	if errors.Is(err, perdure.NotFound) {
@@ -285,8 +299,9 @@ func lastScanIn(r store.Reader) (store.File, error) {
 	return last, err
 }
 
-// mayScan reports whether this worker may look for orphans: it did so last, or who did is dead, or late by half a pass. A look
-// in the future says that the clock was set back, and nothing about its worker.
+// mayScan reports whether this worker may become or stay the scanner: it scanned last, the last
+// scanner is dead, or that scanner is late by half an interval. A scan in the future means that the
+// clock was set back, and says nothing about its worker.
 func (e *Engine) mayScan(r store.Reader, last store.File) (bool, error) {
 	id, since := perdure.WorkerID(last.Content), r.Now().Sub(last.UpdatedAt)
 	if id == e.worker.ID || since < 0 || since >= e.cfg.OrphanScan*3/2 {
@@ -299,8 +314,9 @@ func (e *Engine) mayScan(r store.Reader, last store.File) (bool, error) {
 	return err == nil && !w.LeaseUntil.After(r.Now()), err
 }
 
-// orphans lists the sessions that dead workers left; with all, or when a worker has died or has begun, also those whose journal
-// has something that nobody looked at. The rows of dead workers go: one without a row is as dead as one whose lease has passed.
+// orphans lists the sessions that dead workers left. With all, or after a worker has died or
+// started, it includes idle sessions with events that nobody has read. It also removes the rows of
+// dead workers: a worker without a row counts as dead, like one with an expired lease.
 func (e *Engine) orphans(ctx context.Context, all bool) (ids []perdure.SessionID, err error) {
 	var dead []perdure.WorkerID
 	err = e.view(ctx, func(r store.Reader) error {
@@ -316,18 +332,18 @@ func (e *Engine) orphans(ctx context.Context, all bool) (ids []perdure.SessionID
 			}
 			all = all || r.Now().Sub(w.StartedAt) < firstScans*e.cfg.OrphanScan
 		}
-		sessions, err := r.Sessions(store.SessionFilter{Unrested: !all && len(dead) == 0})
+		sessions, err := r.Sessions(store.SessionFilter{HasDriver: !all && len(dead) == 0})
 		for _, s := range sessions {
 			if s.Worker != "" && !live[s.Worker] || s.Worker == "" && s.Unread() {
 				ids = append(ids, s.ID)
 			}
 		}
-		return errors.Join(err, e.noteLeft(r, sessions))
+		return errors.Join(err, e.noteOrphans(r, sessions))
 	})
 	if err == nil && len(dead) > 0 {
 		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-			for _, id := range dead { // it is asked again: a beat may have been under way
-				if err := tx.BuryWorker(id); err != nil {
+			for _, id := range dead { // MarkWorkerDead checks again: a heartbeat may have been under way
+				if err := tx.MarkWorkerDead(id); err != nil {
 					return err
 				}
 			}
@@ -335,7 +351,7 @@ func (e *Engine) orphans(ctx context.Context, all bool) (ids []perdure.SessionID
 		})
 	}
 	if err != nil {
-		return ids, fmt.Errorf("look for orphans: %w", err)
+		return ids, fmt.Errorf("scan for orphans: %w", err)
 	}
 	return ids, nil
 }

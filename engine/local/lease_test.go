@@ -21,13 +21,13 @@ import (
 	"github.com/perdure/perdure/tool/background"
 )
 
-// pauses is what a frozen worker notices of it.
+// pauses is what a frozen worker can notice of the pause.
 type pauses int
 
 const (
-	clockRings pauses = iota // its own clock goes on, as when only its store hangs
-	clockStops               // no timer of it rings, as after SIGSTOP: the store alone refuses it
-	leaseOff                 // nor does the store look at its lease: epochs, attempts and tokens alone refuse it
+	clockRings pauses = iota // its own clock runs, as when only its store hangs
+	clockStops               // none of its timers fire, as after SIGSTOP: only the store refuses it
+	leaseOff                 // the store does not check its lease either: only epochs, attempts and tokens refuse it
 )
 
 // round is one program over workers that share a store.
@@ -41,7 +41,7 @@ type round struct {
 	id     perdure.SessionID
 	orders int
 
-	unfenced bool // the first worker meets no epoch
+	unfenced bool // epochs are not checked for the first worker
 
 	mu     sync.Mutex
 	ledger []chaos.Line // guarded by mu
@@ -61,7 +61,7 @@ type member struct {
 	ended chan error // capacity 1
 }
 
-// join opens a worker and runs it. It freezes at a transaction of its own; point 0: not by itself.
+// join opens a worker and runs it. It freezes at one of its transactions; point 0: not by itself.
 func (r *round) join(name string, point int, after bool) *member {
 	r.t.Helper()
 	m := &member{desk: r.office.desk(name, r.st, point, after), ended: make(chan error, 1)}
@@ -79,7 +79,7 @@ func (r *round) join(name string, point int, after bool) *member {
 	return m
 }
 
-// tools take a second or two, and stand still with their worker.
+// tools take a second or two, and stop with their worker.
 func (r *round) tools(d *desk) *tool.Registry {
 	effect := func(class perdure.EffectClass) func(context.Context, words, tool.Env) (answer, error) {
 		return func(ctx context.Context, in words, env tool.Env) (answer, error) {
@@ -120,7 +120,7 @@ func (r *round) tools(d *desk) *tool.Registry {
 	return tool.NewRegistry(append(tools, background.Tools(background.Config{})...)...)
 }
 
-// wish is a message that asks for a few things at once.
+// wish is a message that requests a few calls at once.
 func (r *round) wish() perdure.Message {
 	names := []string{"pure", "note", "charge", "bg_pure", "bg_note", "bg_charge"}
 	var orders []string
@@ -131,14 +131,14 @@ func (r *round) wish() perdure.Message {
 	return perdure.Text(strings.Join(orders, " "))
 }
 
-// say hands a message to a worker.
+// say sends a message through a worker.
 func (r *round) say(m *member, message perdure.Message) {
 	if err := m.eng.Send(r.t.Context(), r.id, message); err != nil {
 		r.office.blame("seed %d: a message to %s: %v", r.seed, m.name, err)
 	}
 }
 
-// pass lets time go by.
+// pass advances the time.
 func pass(d time.Duration) { <-time.After(d) }
 
 // leave stops a worker and returns how it ended.
@@ -148,7 +148,7 @@ func (m *member) leave() error {
 	return <-m.ended
 }
 
-// quiet waits until the session rests and all its tasks have ended and are delivered.
+// quiet waits until the session is idle and all its tasks have ended and are delivered.
 func (r *round) quiet(m *member) {
 	for range 60 {
 		ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
@@ -166,7 +166,7 @@ func (r *round) quiet(m *member) {
 		}
 		pass(time.Second)
 	}
-	// It is one of the things that go wrong, since a round without fences may leave the session stuck.
+	// Exceeding the time is a violation, since a round without fences may leave the session stuck.
 	r.office.blame("seed %d: the session does not come to rest with %s: %s", r.seed, m.name, r.story(m))
 }
 
@@ -179,7 +179,7 @@ func (r *round) story(m *member) string {
 	return text
 }
 
-// begin opens the session with its first orders.
+// begin creates the session with its first messages.
 func (r *round) begin(m *member) {
 	r.t.Helper()
 	session, err := m.eng.NewSession(r.t.Context(), perdure.Agent{SerialCalls: r.dice.IntN(3) == 0})
@@ -189,8 +189,8 @@ func (r *round) begin(m *member) {
 	r.id = session.ID
 }
 
-// paused plays one round: the first worker is frozen beyond its lease at some transaction, the second takes over and
-// finishes, the first goes on. It returns what went wrong.
+// paused runs one round: the first worker is frozen beyond its lease at some transaction, the
+// second takes over and finishes, and the first continues. It returns the violations.
 func (r *round) paused() []string {
 	b := r.join("b", 0, false)
 	synctest.Wait()
@@ -227,7 +227,7 @@ func (r *round) paused() []string {
 	a.thaw()
 	<-given
 	if r.dice.IntN(3) == 0 {
-		r.say(a, r.wish()) // an intent, which everybody may give
+		r.say(a, r.wish()) // an intent, which any worker may record
 	}
 	pass(5 * time.Second)
 	ended := a.leave()
@@ -247,7 +247,7 @@ func (o *office) blame(format string, args ...any) {
 	o.wrong = append(o.wrong, fmt.Sprintf(format, args...))
 }
 
-// judge checks the promises at the end.
+// judge checks the invariants at the end.
 func (r *round) judge(m *member) []string {
 	events, err := m.eng.Events(context.Background(), r.id, 0, 0)
 	if err != nil {
@@ -270,7 +270,8 @@ func leaseRounds(t *testing.T, n int) (from, to uint64) {
 	return from, from + uint64(n)
 }
 
-// crowd plays one round of three workers, each of which is frozen beyond its lease once and replaced.
+// crowd runs one round of three workers, each of which is frozen beyond its lease once and
+// replaced.
 func (r *round) crowd() []string {
 	members := []*member{r.join("a", 0, false), r.join("b", 0, false), r.join("c", 0, false)}
 	synctest.Wait()
@@ -322,8 +323,8 @@ func threeWorkers(t *testing.T, rounds int) {
 	}
 }
 
-// TestR12StaleWritesAreSeen takes the fences away that a paused worker meets, its lease and the session's epoch: then the
-// rounds go wrong, and it is seen.
+// TestR12StaleWritesAreSeen removes the fences against a paused worker, its lease and the session's
+// epoch: the rounds must then fail, and the checks notice it.
 func TestR12StaleWritesAreSeen(t *testing.T) {
 	t.Parallel()
 	stale := 0
@@ -344,8 +345,8 @@ func TestR12StaleWritesAreSeen(t *testing.T) {
 	}
 }
 
-// TestR12PausedWorker pauses a worker beyond its lease while another takes over, and lets it go on: it changes nothing
-// any more (R12, RC18).
+// TestR12PausedWorker pauses a worker beyond its lease while another takes over, and lets it
+// continue: it cannot change anything any more (R12, RC18).
 func TestR12PausedWorker(t *testing.T) {
 	t.Parallel()
 	pausedWorkers(t, 15)
@@ -363,8 +364,8 @@ func pausedWorkers(t *testing.T, rounds int) {
 	}
 }
 
-// TestSharedIntents gives what it wants to a worker that does not have the session: who has it notices with its next
-// beat, and nothing is taken from it (LG20).
+// TestSharedIntents sends intents to a worker that does not have the session: its owner notices
+// them at its next beat, and keeps the session (LG20).
 func TestSharedIntents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

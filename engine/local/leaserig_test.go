@@ -11,17 +11,17 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// office is one store that several workers share. It sees every commit in its order, and knows who has what: a write to
-// something that another worker has taken is a stale one.
+// office is one store that several workers share. It sees every commit in order, and knows the
+// owners: a write to something that another worker has taken over is stale.
 type office struct {
 	mu    sync.Mutex
-	owner map[string]string // guarded by mu; the worker that took a session, a task or a call last, by its key
-	free  map[string]bool   // guarded by mu; sessions that were let go: who had them last is the last that may have written
+	owner map[string]string // guarded by mu; the last worker that took a session, a task or a call, by key
+	free  map[string]bool   // guarded by mu; released sessions: their last owner is the last that may have written
 	runs  map[string]string // guarded by mu; the key of a task, by its artifact directory
 	wrong []string          // guarded by mu
 
-	workers map[string]perdure.WorkerID // guarded by mu; by the name of their desk
-	unsure  bool                        // a dead worker may come back to life: that is what a test does
+	workers map[string]perdure.WorkerID // guarded by mu; by the name of its desk
+	unsure  bool                        // a dead worker may continue, because the test does that
 }
 
 func newOffice() *office {
@@ -34,8 +34,8 @@ func (o *office) problems() []string {
 	return o.wrong
 }
 
-// desk is the handle of one worker. It can be frozen as SIGSTOP would freeze its process: whoever calls the store, or comes
-// by in a tool, stays until it is thawed.
+// desk is the handle of one worker. It can be frozen as SIGSTOP would freeze its process: every
+// goroutine that calls the store, or a tool, blocks until it is thawed.
 type desk struct {
 	store.Store
 	office *office
@@ -51,10 +51,10 @@ type desk struct {
 	worker perdure.WorkerID // guarded by mu
 }
 
-// spyConfig says which fences are taken away, to see what the others hold.
+// spyConfig names the fences that are removed, to test what the others prevent.
 type spyConfig struct {
-	unleased bool // the worker's own lease always holds
-	unfenced bool // every epoch is the right one
+	unleased bool // the worker's own lease is always valid
+	unfenced bool // every epoch passes
 }
 
 func (o *office) desk(name string, st store.Store, point int, after bool) *desk {
@@ -81,7 +81,7 @@ func (d *desk) thaw() {
 	}
 }
 
-// stand waits while the desk is frozen.
+// stand blocks while the desk is frozen.
 func (d *desk) stand() {
 	for {
 		d.mu.Lock()
@@ -139,24 +139,24 @@ func (d *desk) Publish(f store.Frame) {
 	d.Store.Publish(f)
 }
 
-// seenTx notes what a transaction writes.
+// seenTx records the writes of a transaction.
 type seenTx struct {
 	store.Tx
 	d      *desk
-	takes  []string // keys that it takes
-	writes []write
+	takes  []string // keys that it takes over
+	writes []writeStored
 
 	released string // a session; empty: none
 }
 
-// write is one write, with what its writer must have.
-type write struct{ key, what string }
+// writeStored is one write, with the ownership that it needs.
+type writeStored struct{ key, what string }
 
 func (s *seenTx) note(key, format string, args ...any) {
-	s.writes = append(s.writes, write{key, fmt.Sprintf(format, args...)})
+	s.writes = append(s.writes, writeStored{key, fmt.Sprintf(format, args...)})
 }
 
-// committed judges the writes, in the order of the commits: nothing else is committed meanwhile.
+// committed checks the writes, in commit order: nothing else is committed meanwhile.
 func (s *seenTx) committed() {
 	o := s.d.office
 	o.mu.Lock()
@@ -188,7 +188,7 @@ func (s *seenTx) committed() {
 	}
 }
 
-// lives reports whether a worker that drives a session lives. It is called with mu held.
+// lives reports whether the worker that drives a session is alive. The caller holds mu.
 func (o *office) lives(r store.Reader, name string) bool {
 	row, err := r.Worker(o.workers[name])
 	return err == nil && row.LeaseUntil.After(r.Now()) && !o.unsure
@@ -230,7 +230,7 @@ func (s *seenTx) TakeSession(id perdure.SessionID, worker perdure.WorkerID) (sto
 	return s.Tx.TakeSession(id, worker)
 }
 
-// ReleaseSession lets go of what nobody has then.
+// ReleaseSession records that the session has no owner.
 func (s *seenTx) ReleaseSession(id perdure.SessionID, epoch int64) error {
 	s.note(string(id), "released")
 	s.released = string(id)
@@ -247,16 +247,17 @@ func (s *seenTx) PutSnapshot(id perdure.SessionID, snap store.Snapshot) error {
 	return s.Tx.PutSnapshot(id, snap)
 }
 
-// Append is a write of the session's driver, unless the event is a task's, or an intent, which everybody may write.
+// Append is a write of the session's driver, except for events of a task and intents, which any
+// worker may write.
 func (s *seenTx) Append(id perdure.SessionID, events []perdure.Event) error {
 	for _, e := range events {
-		if _, file := e.Fact.(perdure.FileWritten); file && e.Task != "" { // of whoever has the task
+		if _, file := e.Fact.(perdure.FileWritten); file && e.Task != "" { // a write of the task's owner
 			s.note(string(e.Task), "%s", e.Type())
 			continue
 		}
 		switch e.Fact.(type) {
 		case perdure.MessageReceived, perdure.InterruptRequested, perdure.TaskCancelRequested, perdure.SessionCreated, perdure.TaskCancelReceipt:
-		case perdure.TaskUpdated, perdure.TaskCreated, perdure.TaskReattached: // judged with the row
+		case perdure.TaskUpdated, perdure.TaskCreated, perdure.TaskReattached: // checked with the row
 		default:
 			s.note(string(id), "%s", e.Type())
 		}
@@ -276,8 +277,8 @@ func (s *seenTx) CreateTask(t perdure.Task) (perdure.Task, bool, error) {
 	return stored, created, err
 }
 
-// UpdateTask is a write of the attempt. A start and a take-over take the task; a wish is everybody's, and what becomes of
-// a result is the session's driver's.
+// UpdateTask is a write of the attempt. A start and a take-over take the task; an intent is open to
+// every worker, and the delivery of a result is the session driver's.
 func (s *seenTx) UpdateTask(session perdure.SessionID, id perdure.TaskID, u perdure.TaskUpdate) (perdure.TaskChange, error) {
 	change, err := s.Tx.UpdateTask(session, id, u)
 	if err != nil || change.Answer != perdure.Updated {
@@ -296,7 +297,7 @@ func (s *seenTx) UpdateTask(session perdure.SessionID, id perdure.TaskID, u perd
 }
 
 func (s *seenTx) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) (int64, error) {
-	if len(p) > 0 && stream != "system" { // the mark of a take-over is in the commit that takes
+	if len(p) > 0 && stream != "system" { // the mark of a take-over is in the commit of the take-over
 		s.note(string(id), "log")
 	}
 	return s.Tx.AppendLog(id, attempt, stream, p)

@@ -20,15 +20,15 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// bookkeeper is a store that notes, of each transaction that was committed, which calls it settled and of which it told
-// the end.
+// bookkeeper is a store that records, for each committed transaction, the calls that it settled and
+// those whose end event it appended.
 type bookkeeper struct {
 	store.Store
 	mu      sync.Mutex
-	entries []entry // guarded by mu; only those with something in them
+	entries []entry // guarded by mu; only non-empty ones
 }
 
-// entry is what one transaction says of ends.
+// entry lists the ends in one transaction.
 type entry struct{ settled, told []string }
 
 type bookkeeperTx struct {
@@ -69,8 +69,9 @@ func (b *bookkeeperTx) Append(id perdure.SessionID, events []perdure.Event) erro
 	return b.Tx.Append(id, events)
 }
 
-// TestSettleAndEventOneCommit looks into every transaction of calls that end well, badly, late and with their worker: the
-// row of a call and the event of its end are never in two (LG7).
+// TestSettleAndEventOneCommit inspects every transaction of calls that end well, badly, late and
+// with their worker: the row of a call and the event of its end are always in one transaction
+// (LG7).
 func TestSettleAndEventOneCommit(t *testing.T) {
 	t.Parallel()
 	st := &bookkeeper{Store: memory.New(memory.Config{})}
@@ -100,7 +101,7 @@ steps:
 	eng = w.Start(t)
 	w.Entered(t, "hold_note", 2)
 	w.Kill(t)
-	eng = w.Start(t) // it was begun often enough, so that it is given up
+	eng = w.Start(t) // it has been started often enough to be abandoned
 	if err := eng.WaitIdle(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +114,7 @@ steps:
 		slices.Sort(e.settled)
 		slices.Sort(e.told)
 		if ends += len(e.settled); !slices.Equal(e.settled, e.told) {
-			t.Errorf("one transaction settled %q and told the end of %q", e.settled, e.told)
+			t.Errorf("one transaction settled %q and recorded the end of %q", e.settled, e.told)
 		}
 	}
 	if ends != 8 {
@@ -121,7 +122,7 @@ steps:
 	}
 }
 
-// rowOf reads a session's one row of the ledger.
+// rowOf reads a session's single row of the ledger.
 func rowOf(t *testing.T, st store.Store, id perdure.SessionID) perdure.Call {
 	t.Helper()
 	var rows []perdure.Call
@@ -135,8 +136,8 @@ func rowOf(t *testing.T, st store.Store, id perdure.SessionID) perdure.Call {
 	return rows[0]
 }
 
-// TestTakeoverFreshToken runs a call in three lives: each has a token of its own, that of a life before writes nothing, and
-// the last one settles (LG8, LG10).
+// TestTakeoverFreshToken runs a call in three processes: each has a token of its own, the token of
+// an earlier process cannot write, and the last one settles (LG8, LG10).
 func TestTakeoverFreshToken(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"hold", "hold_note"} {
@@ -165,17 +166,17 @@ func TestTakeoverFreshToken(t *testing.T) {
 
 			for n, life := range lives {
 				if life.State != perdure.CallRunning || life.Executions != n+1 || life.Token == "" {
-					t.Errorf("life %d: %+v", n+1, life)
+					t.Errorf("process %d: %+v", n+1, life)
 				}
 				if n == 2 {
 					break
 				}
 				if life.Token == lives[n+1].Token || life.Worker == lives[n+1].Worker {
-					t.Errorf("lives %d and %d have token %q and %q of workers %s and %s", n+1, n+2, life.Token, lives[n+1].Token, life.Worker, lives[n+1].Worker)
+					t.Errorf("processes %d and %d have tokens %q and %q of workers %s and %s", n+1, n+2, life.Token, lives[n+1].Token, life.Worker, lives[n+1].Worker)
 				}
 				late := settleLate(t, st, life)
 				if now := rowOf(t, st, s.ID); !errors.Is(late, perdure.Lost) || now.State != perdure.CallRunning {
-					t.Errorf("life %d settled late: %v, the row is %+v", n+1, late, now)
+					t.Errorf("process %d settled late: %v, the row is %+v", n+1, late, now)
 				}
 			}
 			w.Release(name)
@@ -193,7 +194,7 @@ func TestTakeoverFreshToken(t *testing.T) {
 	}
 }
 
-// settleLate settles a call as the life that had this row would, and returns what the ledger answers.
+// settleLate settles a call as the process with this row would, and returns the ledger's error.
 func settleLate(t *testing.T, st store.Store, row perdure.Call) error {
 	t.Helper()
 	return st.InTx(t.Context(), func(tx store.Tx) error {
@@ -201,7 +202,7 @@ func settleLate(t *testing.T, st store.Store, row perdure.Call) error {
 	})
 }
 
-// outage is a store that goes down at the first claim, and comes back after so many refusals.
+// outage is a store that goes down at the first claim, and recovers after a number of refusals.
 type outage struct {
 	method string // that is refused; empty: all of them
 	times  int
@@ -220,15 +221,15 @@ func (o *outage) at(p faulty.Point) faulty.Fault {
 	return faulty.Fault{Act: faulty.Fail}
 }
 
-// over reports whether the store is back.
+// over reports whether the store has recovered.
 func (o *outage) over() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.refused == o.times
 }
 
-// TestAtMostOnceFailsClosed takes the ledger away while a payment is claimed: nothing is paid without a row that is durable
-// and running, and once the ledger is back the call runs, once (LG4, LG5).
+// TestAtMostOnceFailsClosed makes the ledger unavailable while a payment is claimed: nothing is
+// paid without a durable running row, and once the ledger is back the call runs, once (LG4, LG5).
 func TestAtMostOnceFailsClosed(t *testing.T) {
 	t.Parallel()
 	claims := func(f []perdure.Fact) bool { return has(f, any1[perdure.ToolStarted]) }
@@ -256,7 +257,8 @@ func TestAtMostOnceFailsClosed(t *testing.T) {
 					}
 					return answer{}, nil
 				})
-				// Without TN1, which seals a turn whose session can be taken three times while its claim is refused.
+				// Without TN1, which seals a turn whose session can be acquired three times while
+				// its claim is refused.
 				cfg := local.Config{Store: faulty.New(ledger, faulty.Plan{At: down.at}), NoProgress: -1}
 				a := openShop(t, "steps: [{calls: [{name: pay, args: {}}]}, {text: done, repeat: true}]", cfg, pay)
 				judge, hit := once(c.what, claims)
@@ -266,7 +268,8 @@ func TestAtMostOnceFailsClosed(t *testing.T) {
 				a.run()
 				a.session()
 				a.say("go")
-				for err := a.eng.WaitIdle(a.ctx, a.id); err != nil; err = a.eng.WaitIdle(a.ctx, a.id) { // it asks the store that is out
+				// it reads the store, which is down
+				for err := a.eng.WaitIdle(a.ctx, a.id); err != nil; err = a.eng.WaitIdle(a.ctx, a.id) {
 					if !errors.Is(err, perdure.Unavailable) {
 						t.Fatal(err)
 					}
@@ -285,8 +288,9 @@ func TestAtMostOnceFailsClosed(t *testing.T) {
 	}
 }
 
-// TestDeterminismViolationHasExit finds a row with other content under the id of a call: the call is answered, its sibling
-// runs, the turn fails once, and the session lives on. The log has both fingerprints, and neither argument (LG14).
+// TestDeterminismViolationHasExit finds a row with other content under the id of a call: the call
+// gets an error, its sibling runs, the turn fails once, and the session remains usable. The log has
+// both fingerprints, and no arguments (LG14).
 func TestDeterminismViolationHasExit(t *testing.T) {
 	t.Parallel()
 	var log lockedText
@@ -353,8 +357,9 @@ steps:
 	}
 }
 
-// TestStoredResultKeepsRaw: the row of a call has what the model was told, within its limit, and the file beside it the
-// whole, within its own (TL16, LG16). Both are there in the next life.
+// TestStoredResultKeepsRaw: the row of a call has the result as the model received it, within its
+// limit, and the file beside it has the full result, within its own (TL16, LG16). Both exist after
+// a restart.
 func TestStoredResultKeepsRaw(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ä", tool.ResultLimit)

@@ -1,8 +1,14 @@
-// Package local is the engine that turns the wheel in this process, over a store: the embedded default.
+// Package local is the engine that runs in this process, over a store. It is the embedded default.
 //
-// It may import the ports, dispatch and internal/effect. The one thing to know: a start after kill -9 is an
-// ordinary start. [Open] only prepares; [Engine.Run] reads what the journal says, takes up whatever is
-// unfinished, and goes on; whoever holds the store's directory proves by it that the former process is dead.
+// It may import the ports, dispatch and internal/effect. The one thing to know: a start after kill
+// -9 is an ordinary start. [OutputOpen] only prepares; [Engine.Run] reads the journals, takes over
+// unfinished work and continues it. On an exclusive store, the lock on the data directory proves
+// that the previous process is dead; on a shared store, leases do.
+//
+// The main parts are the driver (driver.go), one goroutine per session that is not idle; the worker
+// loop (in this file), which sends heartbeats and starts queued tasks; the lease
+// (lease.go), which fences the worker on a shared store; and the timekeeper (fire.go), which fires
+// schedules. What a command does, and what is committed around it, is in internal/effect.
 package local
 
 import (
@@ -28,56 +34,60 @@ import (
 	"github.com/perdure/perdure/tool/background"
 )
 
-// The defaults of chapter 18.
+// The default timings.
 const (
 	defaultLease = 10 * time.Second
 	defaultBeat  = 2 * time.Second
 	defaultDrain = 10 * time.Second
-	stopTime     = 5 * time.Second // for work to return once its context has ended
+	stopTime     = 5 * time.Second // for work to return after its context has ended
 )
 
-// Engine turns the wheel in this process. It is safe for concurrent use. Intents (a session, a message, a
-// cancel) are durable whether or not Run runs; work is only done while it does.
+// Engine runs sessions in this process. It is safe for concurrent use. Requests (a session, a
+// message, a cancel) are durable whether or not Run is running, but work is done only while it is.
 type Engine struct {
-	cfg      Config
-	worker   store.Worker
-	effects  *effect.Effects
-	lanes    *dispatch.Runner
-	meter    *meter.Meter
-	tells    *telemetry.Telemetry // nil: nobody is told
-	left     sync.Map             // perdure.SessionID to time.Time: the sessions that dead workers had in work, and when those were seen last
-	lease    lease                // where the store is shared
-	watched  sync.Map             // perdure.SessionID to *watchdog: the sessions that are driven
-	payments *payment.Authority   // nil: nothing is paid
-	limiter  *ratelimit.Limiter   // nil: the host's own, or none
-	hooks    *webhook.Sender      // of webhooks
-	freed    chan struct{}        // capacity 1: places may be free
-	emptied  chan struct{}        // closed when the lanes are empty for good
+	cfg       Config
+	worker    store.Worker
+	effects   *effect.Effects
+	lanes     *dispatch.Runner
+	meter     *meter.Meter
+	telemetry *telemetry.Telemetry // nil: no telemetry
+	// lastSigns maps perdure.SessionID to time.Time: the sessions of dead workers, with the last
+	// sign of life
+	lastSigns  sync.Map
+	lease      lease              // only used on a shared store
+	watched    sync.Map           // perdure.SessionID to *watchdog: sessions with a driver
+	payments   *payment.Authority // nil: no payments
+	limiter    *ratelimit.Limiter // nil: the host's own limiter, or none
+	webhooks   *webhook.Sender
+	slotsFreed chan struct{} // capacity 1: slots may be free
+	lanesEmpty chan struct{} // closed when the lanes have become empty during shutdown
 
-	pruneNext time.Time   // only touched in Run: when old tasks are looked for again
-	pruning   atomic.Bool // a pass of retention is under way
-	sealed    string      // only touched in Run: the key under which the last pass sealed what there is
-	pruneSoon atomic.Bool // the last pass of retention left something to another, who may have died with it
-	time      timekeeper  // of schedules
-	bulks     bulks
+	pruneNext   time.Time   // only touched in Run: the next retention pass
+	pruning     atomic.Bool // a retention pass is running
+	resealedKey string      // only touched in Run: the key of the last re-encryption pass
+	pruneSoon   atomic.Bool // the last retention pass left work to another cleaner, which may have crashed
+	time        timekeeper  // scheduleOf schedules
+	bulks       bulks
 
-	making sync.Mutex // held while a session is made whose databases are written before it; taken before mu
+	// createMu is held while a session is created whose databases are written before the session.
+	// It is locked before mu.
+	createMu sync.Mutex
 
-	mu      sync.Mutex                     // not held while the store is waited for: transactions take it
-	begins  bool                           // guarded by mu; Run registers the worker
-	running bool                           // guarded by mu
-	ended   bool                           // guarded by mu; an engine runs once
-	ctx     context.Context                // guarded by mu; of the drivers, while Run runs
-	drivers map[perdure.SessionID]*driver  // guarded by mu
-	woken   map[perdure.SessionID]struct{} // guarded by mu; before Run began
-	group   sync.WaitGroup                 // the drivers, and a pass of retention
-	fail    context.CancelCauseFunc        // guarded by mu; ends Run
+	mu       sync.Mutex                     // not held while waiting for the store, because transactions lock it
+	starting bool                           // guarded by mu; Run is registering the worker
+	running  bool                           // guarded by mu
+	ended    bool                           // guarded by mu; an engine runs once
+	ctx      context.Context                // guarded by mu; for the drivers, while Run is running
+	drivers  map[perdure.SessionID]*driver  // guarded by mu
+	woken    map[perdure.SessionID]struct{} // guarded by mu; woken before Run
+	group    sync.WaitGroup                 // drivers and background passes
+	fail     context.CancelCauseFunc        // guarded by mu; ends Run
 }
 
 var _ engine.Engine = (*Engine)(nil)
 
-// Open checks the configuration and prepares an engine; it starts nothing. Invalid: what is wrong, among it
-// every tool that the registry refused.
+// Open checks the configuration and prepares an engine. It starts nothing. Invalid: the
+// configuration is not valid, or the registry refused a tool; the error says why.
 func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if cfg.Store == nil || cfg.Model == nil || cfg.Tools == nil {
 		return nil, fmt.Errorf("open engine: %w configuration: Store, Model and Tools are required", perdure.Invalid)
@@ -92,38 +102,46 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := checkIdle(cfg); err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
-	if cfg.Lease < 3*cfg.Beat { // ER7
-		return nil, fmt.Errorf("open engine: %w configuration: Lease %s is under three times Beat %s", perdure.Invalid, cfg.Lease, cfg.Beat)
+	if cfg.Lease < 3*cfg.Beat { // a worker must survive two missed heartbeats
+		return nil, fmt.Errorf("open engine: %w configuration: Lease %s must be at least three times Beat %s",
+			perdure.Invalid, cfg.Lease, cfg.Beat)
 	}
-	tells, err := tellsOf(&cfg)
+	tells, err := newTelemetry(&cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
 	e := &Engine{
-		cfg: cfg, tells: tells, limiter: outboundOf(cfg), freed: make(chan struct{}, 1), emptied: make(chan struct{}),
-		drivers: map[perdure.SessionID]*driver{}, woken: map[perdure.SessionID]struct{}{}, lease: lease{more: make(chan struct{}, 1)},
-		time: timekeeper{planned: make(chan struct{}, 1), late: map[perdure.ScheduleID]perdure.Fire{}},
+		cfg: cfg, telemetry: tells, limiter: outboundOf(cfg), slotsFreed: make(chan struct{}, 1), lanesEmpty: make(chan struct{}),
+		drivers: map[perdure.SessionID]*driver{}, woken: map[perdure.SessionID]struct{}{},
+		lease: lease{moreOrphans: make(chan struct{}, 1)},
+		time:  timekeeper{changed: make(chan struct{}, 1), late: map[perdure.ScheduleID]perdure.Fire{}},
 	}
-	e.meter = newMeter(cfg.Money)
+	e.meter = newMeter(cfg.Billing)
 	e.worker = store.Worker{ID: effect.NewID[perdure.WorkerID](), Host: hostname(), BootID: bootID(), PID: os.Getpid()}
 	e.lanes = dispatch.NewRunner(context.WithoutCancel(ctx), dispatch.Config{Grace: cfg.Grace, Log: cfg.Log})
 	if e.payments, err = paymentsOf(cfg); err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
-	e.hooks = e.senderOf(cfg)
+	e.webhooks = e.newSender(cfg)
 	if cfg.Ports == nil {
 		cfg.Ports = sessionport.New(e.ports(cfg))
 		e.cfg.Ports = cfg.Ports
 	}
 	e.effects, err = effect.New(effect.Config{
-		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, Watching: background.Watching(background.Config{}), Runner: e.lanes, Worker: e.worker.ID, Files: cfg.Files, Egress: cfg.Egress, Ports: cfg.Ports, Outbound: e.limiterPort(), Org: cfg.Org, Meter: e.meter,
+		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, BackgroundTools: background.Watching(background.Config{}),
+		Runner: e.lanes, Worker: e.worker.ID, Files: cfg.Files, Egress: cfg.Egress, Ports: cfg.Ports,
+		Outbound: e.limiterPort(), Org: cfg.Org,
+		Meter:         e.meter,
 		MaxExecutions: cfg.MaxExecutions, NoProgress: cfg.NoProgress, ModelAttempts: cfg.ModelAttempts,
-		PerSession: cfg.PerSession, PerProcess: cfg.PerProcess, PerSessionDetached: cfg.PerSessionDetached, EvictCap: cfg.EvictCap,
-		QueueLength: cfg.QueueLength, Overflow: cfg.Overflow, DeferAbove: cfg.DeferAbove, SoftBudget: cfg.SoftBudget, StallTimeout: cfg.StallTimeout,
-		Agents: cfg.Agents, SubagentDepth: cfg.SubagentDepth, SubagentsLive: cfg.SubagentsLive, SubagentsTotal: cfg.SubagentsTotal,
-		ApprovalExpiry: cfg.ApprovalExpiry, ScheduleFailures: cfg.Schedules.MaxFailures, Route: cfg.Route, Permit: cfg.Permit, Hooks: cfg.Hooks, Grace: cfg.Grace,
-		CheckpointBytes: cfg.CheckpointBytes, CheckpointTime: cfg.CheckpointTime, Guards: cfg.Guards,
-		Telemetry: tells, Log: cfg.Log, Wake: e.wake, Freed: e.placeFreed, Sign: e.sign, Works: e.works, Ends: e.ends, Shared: cfg.Shared, Holds: e.holds, Schedule: e.createSchedule,
+		SlotsPerSession: cfg.PerSession, SlotsPerProcess: cfg.PerProcess, MaxDetached: cfg.PerSessionDetached,
+		EvictCap: cfg.EvictCap, QueueLength: cfg.QueueLength, Overflow: cfg.Overflow, DeferAbove: cfg.DeferAbove,
+		SoftBudget: cfg.SoftBudget, StallTimeout: cfg.StallTimeout, Agents: cfg.Agents,
+		SubagentDepth: cfg.SubagentDepth, SubagentsLive: cfg.SubagentsLive, SubagentsTotal: cfg.SubagentsTotal,
+		ApprovalExpiry: cfg.ApprovalExpiry, ScheduleFailures: cfg.Schedules.MaxFailures, Route: cfg.Route,
+		Permit: cfg.Permit, Hooks: cfg.Hooks, Grace: cfg.Grace, CheckpointBytes: cfg.CheckpointBytes,
+		CheckpointTime: cfg.CheckpointTime, Guardrails: cfg.Guards, Telemetry: tells, Log: cfg.Log, Wake: e.wake,
+		SlotFreed: e.slotFreed, Activity: e.reportActivity, EngineRunning: e.isRunning, Stopping: e.isStopping, Shared: cfg.Shared, LeaseHeld: e.holds,
+		Schedule: e.createSchedule,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
@@ -131,49 +149,55 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// Run does the work until ctx ends: it takes up everything unfinished at once, then drives sessions and
-// runs tasks. When ctx ends, work may settle for the drain time; what has not returned is left as it is, for
-// the next start (RC11). It returns nil then, Storage when the store cannot promise durability any more,
-// Lost when the worker's row is gone or its lease has passed, so that others have its work, Conflict when it runs already, and Unavailable when it has run before. Every goroutine of the engine is gone when it returns.
+// Run does the work of the engine until ctx ends: it takes over all unfinished work, then drives
+// sessions and runs tasks. When ctx ends, running work may settle for the drain time. Work that has
+// not returned by then stays claimed for the next start (RC11). Every goroutine of the engine has
+// ended when Run returns.
+//
+// Run returns nil after ctx has ended. Storage: the store can no longer guarantee durability. Lost:
+// the worker's row is gone or its lease has expired, so other workers take over its work. Conflict:
+// Run is already running. Unavailable: Run has ended before; open another engine.
 func (e *Engine) Run(ctx context.Context) error {
-	work, fail, err := e.begin(ctx)
+	work, fail, err := e.registerAndStart(ctx)
 	if err != nil {
-		return unlessEnded(ctx, err)
+		return runError(ctx, err)
 	}
 	defer fail(nil)
-	defer e.showLevels()()
-	defer func() { e.end(ctx, store.Broken(err) || store.Broken(context.Cause(ctx))) }()
-	e.keepLease(ctx)
+	defer e.exportGauges()()
+	defer func() { e.shutDown(ctx, store.Broken(err) || store.Broken(context.Cause(ctx))) }()
+	e.startHeartbeats(ctx)
 	e.startCleaning(work)
 	err = e.recover(work)
 	if err == nil {
 		e.startTime(work)
 		e.startWebhooks(work)
-		err = e.turn(work)
+		err = e.loop(work)
 	}
-	if cause := context.Cause(work); store.Broken(cause) || errors.Is(cause, perdure.Lost) { // what ended the work, and not its echo
+	// The cause explains why work ended; err may only be a consequence of it.
+	if cause := context.Cause(work); store.Broken(cause) || errors.Is(cause, perdure.Lost) {
 		err = cause
 	}
-	return unlessEnded(ctx, err)
+	return runError(ctx, err)
 }
 
-// unlessEnded is the error of a Run, or nil when it is only the echo of ctx's end.
-func unlessEnded(ctx context.Context, err error) error {
+// runError returns the error of Run, or nil if the error only results from the end of ctx.
+func runError(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil && !store.Broken(err) {
 		return nil
 	}
 	return fmt.Errorf("run: %w", err)
 }
 
-// begin registers the engine's worker, before it claims anything (LG19), and marks it as running.
-func (e *Engine) begin(ctx context.Context) (context.Context, context.CancelCauseFunc, error) {
-	if err := e.mayBegin(); err != nil {
+// registerAndStart registers the worker, before it claims anything (LG19), and marks the engine as
+// running.
+func (e *Engine) registerAndStart(ctx context.Context) (context.Context, context.CancelCauseFunc, error) {
+	if err := e.admitRun(); err != nil {
 		return nil, nil, err
 	}
 	begun, err := e.register(ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.begins = false
+	e.starting = false
 	if err != nil {
 		return nil, nil, fmt.Errorf("register worker: %w", err)
 	}
@@ -185,28 +209,28 @@ func (e *Engine) begin(ctx context.Context) (context.Context, context.CancelCaus
 	return work, fail, nil
 }
 
-// mayBegin lets one Run begin.
-func (e *Engine) mayBegin() error {
+// admitRun admits a single Run.
+func (e *Engine) admitRun() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.running || e.begins {
-		return fmt.Errorf("%w: it runs already", perdure.Conflict)
+	if e.running || e.starting {
+		return fmt.Errorf("%w: it is already running", perdure.Conflict)
 	}
 	if e.ended {
 		return fmt.Errorf("%w: it has run and stopped; open another engine", perdure.Unavailable)
 	}
-	e.begins = true
+	e.starting = true
 	return nil
 }
 
-// recover takes up what former workers left: tasks first, then the sessions that were being driven or have
-// something to do (RC12).
+// recover takes over the work of earlier workers (RC12): first tasks, then sessions that had a
+// driver or have unread events.
 func (e *Engine) recover(ctx context.Context) error {
 	if err := e.catchUp(ctx); err != nil {
 		return err
 	}
 	var unfinished []perdure.SessionID
-	err := patiently(ctx, func() (err error) {
+	err := retryUnavailable(ctx, func() (err error) {
 		unfinished, err = e.unfinished(ctx)
 		return err
 	})
@@ -226,10 +250,10 @@ func (e *Engine) recover(ctx context.Context) error {
 	return nil
 }
 
-// catchUp takes over what former workers left and starts what is queued. A task that cannot be taken up now is
-// logged and tried again with the next beat; it keeps nobody else waiting.
+// catchUp takes over tasks of earlier workers and starts queued ones. A task that cannot be taken
+// over now is logged and retried at the next heartbeat; it does not block others.
 func (e *Engine) catchUp(ctx context.Context) error {
-	return patiently(ctx, func() error {
+	return retryUnavailable(ctx, func() error {
 		err := e.takeOver(ctx)
 		if err == nil {
 			_, err = e.effects.StartQueued(ctx)
@@ -238,8 +262,8 @@ func (e *Engine) catchUp(ctx context.Context) error {
 	})
 }
 
-// patiently does something again while the store is not available, until ctx ends.
-func patiently(ctx context.Context, do func() error) error {
+// retryUnavailable retries do while the store is unavailable, until ctx ends.
+func retryUnavailable(ctx context.Context, do func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := do()
 		if err == nil || !errors.Is(err, perdure.Unavailable) || ctx.Err() != nil {
@@ -253,8 +277,8 @@ func patiently(ctx context.Context, do func() error) error {
 	}
 }
 
-// unfinished lists the sessions that a driver left, or whose journal has something that nobody looked at.
-// Former workers' rows go with it.
+// unfinished lists the sessions that had a driver or have events that no driver has read. It also
+// removes the rows of earlier workers.
 func (e *Engine) unfinished(ctx context.Context) ([]perdure.SessionID, error) {
 	if e.cfg.Shared {
 		return e.orphans(ctx, true)
@@ -271,10 +295,10 @@ func (e *Engine) unfinished(ctx context.Context) ([]perdure.SessionID, error) {
 				ids = append(ids, s.ID)
 			}
 		}
-		if err := e.noteLeft(tx, sessions); err != nil {
+		if err := e.noteOrphans(tx, sessions); err != nil {
 			return err
 		}
-		return e.buryWorkers(tx)
+		return e.removeDeadWorkers(tx)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("find unfinished sessions: %w", err)
@@ -282,8 +306,9 @@ func (e *Engine) unfinished(ctx context.Context) ([]perdure.SessionID, error) {
 	return ids, nil
 }
 
-// buryWorkers removes the rows of former processes: the lock on the data directory proves them dead (LG20).
-func (e *Engine) buryWorkers(tx store.Tx) error {
+// removeDeadWorkers removes the rows of earlier processes. The lock on the data directory proves
+// that they are dead (LG20).
+func (e *Engine) removeDeadWorkers(tx store.Tx) error {
 	workers, err := tx.Workers()
 	if err != nil {
 		return err
@@ -299,11 +324,12 @@ func (e *Engine) buryWorkers(tx store.Tx) error {
 	return nil
 }
 
-// turn beats and starts queued work until ctx ends or the store fails.
-func (e *Engine) turn(ctx context.Context) error {
+// loop is the loop of the worker: heartbeats, queued tasks and orphan scans, until ctx ends or the
+// store fails.
+func (e *Engine) loop(ctx context.Context) error {
 	tick := time.NewTicker(e.cfg.Beat)
 	defer tick.Stop()
-	var scan <-chan time.Time // nil: what can be taken over was found at the start
+	var scan <-chan time.Time // nil on an exclusive store: the start has found everything
 	if e.cfg.Shared {
 		ticker := time.NewTicker(e.cfg.OrphanScan)
 		defer ticker.Stop()
@@ -316,42 +342,42 @@ func (e *Engine) turn(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-tick.C:
-			err = e.round(ctx)
+			err = e.onHeartbeat(ctx)
 		case <-scan:
 			err = e.scanOrphans(ctx)
-		case <-e.lease.more:
-			err = e.takeMore(ctx)
-		case <-e.freed:
+		case <-e.lease.moreOrphans:
+			err = e.continueTakeOver(ctx)
+		case <-e.slotsFreed:
 			_, err = e.effects.StartQueued(ctx)
 		}
 		if store.Broken(err) || errors.Is(err, perdure.Lost) {
 			return err
 		}
 		if err != nil && ctx.Err() == nil {
-			e.cfg.Log.Warn("a round of the worker failed", "worker", e.worker.ID, "error", err)
+			e.cfg.Log.Warn("worker pass failed", "worker", e.worker.ID, "error", err)
 		}
 	}
 }
 
-// round is what is done with every beat. Where the store is shared, the beats are their own, and what others left is
-// searched for less often.
-func (e *Engine) round(ctx context.Context) error {
-	e.wakeHalted(ctx)
+// onHeartbeat runs at every heartbeat. On a shared store startHeartbeats sends the heartbeats, and
+// orphan scans run less often.
+func (e *Engine) onHeartbeat(ctx context.Context) error {
+	e.resumeHalted(ctx)
 	if e.cfg.Shared {
 		_, err := e.effects.StartQueued(ctx)
 		return errors.Join(err, e.effects.ExpireApprovals(ctx))
 	}
-	if err := e.beat(ctx); err != nil {
+	if err := e.heartbeat(ctx); err != nil {
 		return err
 	}
 	return errors.Join(e.catchUp(ctx), e.effects.ExpireApprovals(ctx))
 }
 
-func (e *Engine) beat(ctx context.Context) error {
-	var beat store.Beat
-	ran := e.effects.Running()
+func (e *Engine) heartbeat(ctx context.Context) error {
+	var beat store.Heartbeat
+	ran := e.effects.RunningTasks()
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
-		if e.cfg.Shared { // a lease that has passed is not renewed: others count on it
+		if e.cfg.Shared { // an expired lease is not renewed, because other workers rely on its end
 			if err := e.effects.LeaseHolds(tx); err != nil {
 				return err
 			}
@@ -360,35 +386,36 @@ func (e *Engine) beat(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("beat: %w", err)
+		return fmt.Errorf("heartbeat: %w", err)
 	}
-	e.effects.Beat(ran, beat)
+	e.effects.ApplyHeartbeat(ran, beat)
 	return nil
 }
 
-// end drains, stops what is left, and hands the lease back. Over a broken store nothing can settle, so nothing is waited for.
-func (e *Engine) end(ctx context.Context, broken bool) {
+// shutDown drains the lanes, stops the remaining work and gives the lease back. Over a broken store
+// nothing can settle, so it does not drain.
+func (e *Engine) shutDown(ctx context.Context, broken bool) {
 	e.mu.Lock()
 	e.running, e.ended = false, true
 	e.fail(perdure.CauseShutdown)
 	e.mu.Unlock()
 	lost := e.lapsed()
-	if !lost && !broken { // else nothing that it does counts any more
+	if !lost && !broken { // otherwise no result could be recorded
 		drain, stop := context.WithTimeout(context.WithoutCancel(ctx), max(e.cfg.Drain, 0))
 		e.lanes.WaitIdle(drain)
 		stop()
 	}
 	returned, stop := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.Return)
 	if left := e.lanes.Shutdown(returned); left > 0 {
-		e.cfg.Log.Warn("work was left as it is, for the next start", "left", left)
+		e.cfg.Log.Warn("work left running for the next start", "left", left)
 	}
 	stop()
-	close(e.emptied)
+	close(e.lanesEmpty)
 	e.group.Wait()
 	e.effects.Wait()
-	e.effects.LetAllGo()
-	e.stopBeats()
-	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.Return) // also when work did not return
+	e.effects.ReleaseAll()
+	e.stopHeartbeats()
+	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.Return) // even if some work has not returned
 	defer cancel()
 	err := e.cfg.Store.InTx(rest, func(tx store.Tx) error {
 		if lost {
@@ -397,27 +424,27 @@ func (e *Engine) end(ctx context.Context, broken bool) {
 		return tx.RetireWorker(e.worker.ID)
 	})
 	if err != nil {
-		e.cfg.Log.Warn("the worker's lease was not handed back", "worker", e.worker.ID, "error", err)
+		e.cfg.Log.Warn("worker lease not given back", "worker", e.worker.ID, "error", err)
 	}
 }
 
-// works reports whether Run runs and has not begun to end.
-func (e *Engine) works() bool {
+// isRunning reports whether Run is running and not shutting down.
+func (e *Engine) isRunning() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.running
 }
 
-// ends reports whether Run was told to end.
-func (e *Engine) ends() bool {
+// isStopping reports whether the context of Run has ended.
+func (e *Engine) isStopping() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.ctx != nil && e.ctx.Err() != nil
 }
 
-func (e *Engine) placeFreed() {
+func (e *Engine) slotFreed() {
 	select {
-	case e.freed <- struct{}{}:
+	case e.slotsFreed <- struct{}{}:
 	default:
 	}
 }

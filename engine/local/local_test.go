@@ -11,10 +11,10 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// TestMain looks for goroutines that an engine left.
+// TestMain checks for leaked goroutines.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestEngine is the suite over the store in memory: fast, so that every law runs on every change.
+// TestEngine is the suite over the in-memory store: fast, so that every law runs on every change.
 func TestEngine(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, func(t *testing.T, s enginetest.Setup) enginetest.World {
@@ -23,8 +23,8 @@ func TestEngine(t *testing.T) {
 	})
 }
 
-// TestEngineOnSQLite is the same suite over the real thing: the directory survives, and is opened anew after
-// each death.
+// TestEngineOnSQLite is the same suite over SQLite: the directory survives, and is reopened after
+// each crash.
 func TestEngineOnSQLite(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, func(t *testing.T, s enginetest.Setup) enginetest.World {

@@ -13,7 +13,7 @@ func hostname() string {
 	return name
 }
 
-// bootID tells one boot of a host from another; it is empty where the system does not say.
+// bootID identifies a boot of the host; it is empty where the system does not provide it.
 func bootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

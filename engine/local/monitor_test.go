@@ -14,7 +14,7 @@ import (
 	"github.com/perdure/perdure/store/faulty"
 )
 
-// monitor makes a schedule with a monitor, twice with the same call: it is one.
+// monitor creates a schedule with a monitor, twice with the same call: the result is one monitor.
 func (b *bell) monitor(eng *local.Engine, id perdure.SessionID, change func(*perdure.Schedule)) perdure.Schedule {
 	b.Helper()
 	s := perdure.Schedule{
@@ -32,7 +32,8 @@ func (b *bell) monitor(eng *local.Engine, id perdure.SessionID, change func(*per
 	return first
 }
 
-// TestMonitor runs its tool directly, in children that come home, and stays running (SC23, SC25, SC27, SC28).
+// TestMonitor runs its tool directly, in children whose results are delivered, and stays running
+// (SC23, SC25, SC27, SC28).
 func TestMonitor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -61,7 +62,8 @@ func TestMonitor(t *testing.T) {
 	})
 }
 
-// TestMonitorCancelDisablesSchedule, with the run in flight, in one commit (SC28); and deleting the schedule ends the monitor.
+// TestMonitorCancelDisablesSchedule: canceling the monitor disables its schedule with the run in
+// flight, in one commit (SC28); and deleting the schedule ends the monitor.
 func TestMonitorCancelDisablesSchedule(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"cancel", "delete"} {
@@ -131,7 +133,8 @@ func TestMonitorOneShot(t *testing.T) {
 	}
 }
 
-// TestDeliverChanges tells the session of a result that differs from the one before, and of what comes after a failure (SC27).
+// TestDeliverChanges notifies the session of a result that differs from the one before, and of the
+// first result after a failure (SC27).
 func TestDeliverChanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -155,14 +158,14 @@ func TestDeliverChanges(t *testing.T) {
 		for _, step := range []struct {
 			answer string
 			fails  bool
-			want   int // told so far
+			want   int // notifications so far
 		}{{"once", false, 1}, {"once", false, 1}, {"twice", false, 2}, {"twice", true, 3}, {"twice", true, 4}, {"twice", false, 5}, {"twice", false, 5}} {
 			b.mu.Lock()
 			b.answer, b.fails = step.answer, step.fails
 			b.mu.Unlock()
 			b.pass(10 * time.Minute)
 			if got := told(); got != step.want {
-				t.Errorf("after %+v: told %d times", step, got)
+				t.Errorf("after %+v: %d notifications", step, got)
 			}
 		}
 		if err := eng.WaitIdle(t.Context(), id); err != nil {
@@ -172,8 +175,9 @@ func TestDeliverChanges(t *testing.T) {
 	})
 }
 
-// TestPausedSessionFiresNothing: in a session that a budget stopped, the fires of a tool, of a message and of a monitor are skipped_budget with
-// the reason. Its driver wakes for each and leaves it paused; after a top-up they fire again (SC16, SC21).
+// TestPausedSessionFiresNothing: in a session that a budget stopped, the fires of a tool, of a
+// message and of a monitor are skipped_budget with the reason. Its driver wakes for each and leaves
+// it paused; after a top-up they fire again (SC16, SC21).
 func TestPausedSessionFiresNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -215,7 +219,8 @@ func TestPausedSessionFiresNothing(t *testing.T) {
 	})
 }
 
-// TestFireOfANewPeriod: what is due as the period of a budget begins anew fires, although nobody has let its session go on yet (SC21).
+// TestFireOfANewPeriod: a fire at the moment when the period of a budget starts again is carried
+// out, although the session has not been resumed yet (SC21).
 func TestFireOfANewPeriod(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -241,7 +246,7 @@ func TestFireOfANewPeriod(t *testing.T) {
 	})
 }
 
-// stopped sets a budget of one question, and asks two.
+// stopped sets a budget for one model request, and makes two.
 func (b *bell) stopped(eng *local.Engine, id perdure.SessionID, in budget.Period) budget.Standing {
 	b.Helper()
 	of := budget.Budget{Subject: budget.Subject{Scope: budget.Session, ID: string(id)}, Currency: budget.ModelCalls, Limit: budget.Whole(1), Period: in}

@@ -17,9 +17,9 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// TestR14ThousandSchedules lets a thousand schedules fire over hours, killed again and again among the transactions of their
-// fires, with a night in between in which nothing runs: none fires twice, none is skipped without a row, and what is made up for
-// does not come at once (SC20).
+// TestR14ThousandSchedules lets a thousand schedules fire over hours, with crashes at many
+// transactions of their fires, and a night in between in which nothing runs: none fires twice, none
+// is skipped without a row, and late fires are spread out (SC20).
 func TestR14ThousandSchedules(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -67,8 +67,8 @@ func TestR14ThousandSchedules(t *testing.T) {
 			next := s.NextAt
 			for _, f := range b.fires(s.ID) {
 				const step = time.Hour
-				if want := next.Add(time.Duration(f.Counted) * step); !f.Nominal.Equal(want) {
-					t.Fatalf("schedule %s, %s: got a row of %s for %d, want %s", s.ID, s.Cron, f.Nominal, f.Counted+1, want)
+				if want := next.Add(time.Duration(f.Merged) * step); !f.Nominal.Equal(want) {
+					t.Fatalf("schedule %s, %s: got a row of %s for %d, want %s", s.ID, s.Cron, f.Nominal, f.Merged+1, want)
 				}
 				next = f.Nominal.Add(step)
 				if f.Outcome == perdure.Fired {
@@ -89,7 +89,7 @@ func TestR14ThousandSchedules(t *testing.T) {
 		}
 		cut := 0
 		for key, n := range b.rang() {
-			if cut += n - 1; n > 1+kills { // ring is idempotent: what a kill cut in half runs again, under the same key
+			if cut += n - 1; n > 1+kills { // an interrupted run is idempotent, and runs again under the same key
 				t.Errorf("%s ran %d times", key, n)
 			}
 		}
@@ -116,8 +116,9 @@ func TestRetentionForEver(t *testing.T) {
 	})
 }
 
-// TestRetentionPerState lets a run end in each state, twice, the second time twenty days after the first, and months go by: what
-// ended 30 days ago and came home is forgotten, by the rows and by the journal, and all else stays (TK16).
+// TestRetentionPerState lets a run end in each state, twice, the second time twenty days after the
+// first, and then months pass: runs that ended 30 days ago and were delivered are removed, from the
+// rows and the journal, and all others stay (TK16).
 func TestRetentionPerState(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -154,7 +155,7 @@ func TestRetentionPerState(t *testing.T) {
 		}
 		for _, task := range a.tasks() {
 			if task.State == perdure.TaskUnknown && task.CreatedAt.Before(second) {
-				if err := a.eng.ResolveTask(t.Context(), task.ID, engine.Word{Answer: perdure.DidNotHappen, By: "operator"}); err != nil {
+				if err := a.eng.ResolveTask(t.Context(), task.ID, engine.Resolution{Answer: perdure.ResolveDidNotHappen, By: "operator"}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// slowly is a model that says when it is asked, and answers when it may.
+// slowly is a model that signals each request, and answers when it is released.
 type slowly struct {
 	model.Model
 	asked  chan struct{}
@@ -39,8 +39,8 @@ func (s slowly) Stream(ctx context.Context, req model.Request) iter.Seq2[model.D
 	}
 }
 
-// TestOrderlyStopsAreNoAttempts: a turn whose server is stopped in order again and again, before anything came of it, is not
-// sealed for making no progress (TN1).
+// TestOrderlyStopsAreNoAttempts: a turn whose server is stopped in an orderly way again and again,
+// before any progress, is not sealed for making no progress (TN1).
 func TestOrderlyStopsAreNoAttempts(t *testing.T) {
 	t.Parallel()
 	st := memory.New(memory.Config{})
@@ -87,7 +87,7 @@ func TestOrderlyStopsAreNoAttempts(t *testing.T) {
 	}
 }
 
-// deafTool does not return before the test is over.
+// deafTool does not return before the end of the test.
 type deafTool struct {
 	began, over chan struct{}
 }
@@ -102,8 +102,8 @@ func (d deafTool) Run(context.Context, tool.Call, tool.Env) tool.Result {
 	return tool.Success("heard")
 }
 
-// TestLeaseIsHandedBackByStuckWork: work that does not return keeps the worker's lease from nobody: the next worker need not
-// wait for its end (RC11).
+// TestLeaseIsHandedBackByStuckWork: work that does not return does not hold the worker's lease: the
+// next worker need not wait for its expiry (RC11).
 func TestLeaseIsHandedBackByStuckWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New(memory.Config{})

@@ -15,7 +15,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// surfer is a tool that goes out, and counts how often it was entered.
+// surfer is a tool that accesses the network, and counts its executions.
 func surfer(entered *atomic.Int32, change func(*tool.Spec)) tool.Tool {
 	yes := true
 	spec := tool.Spec{Name: "surf", Description: "x", Class: perdure.AtMostOnce, Hints: tool.Hints{OpenWorld: &yes}}
@@ -28,7 +28,7 @@ func surfer(entered *atomic.Int32, change func(*tool.Spec)) tool.Tool {
 	})
 }
 
-// ends returns how the calls of a session ended, in their order, and whether its last turn is complete.
+// ends returns how the calls of a session ended, in order, and whether its last turn is completed.
 func (s *shop) ends() (ends []perdure.ToolCompleted, done bool) {
 	s.t.Helper()
 	events, err := s.eng.Events(s.ctx, s.id, 0, 0)
@@ -62,8 +62,8 @@ rules:
     text: done
 `
 
-// TestRateLimitedCallHasResult: a call that the limit holds back is not claimed and not entered; it has an error result and a
-// tool.completed, so it never looks dangling, and the turn goes on (RL1).
+// TestRateLimitedCallHasResult: a call over the rate limit is not claimed and not executed; it gets
+// an error result and a tool.completed, so it never looks dangling, and the turn continues (RL1).
 func TestRateLimitedCallHasResult(t *testing.T) {
 	t.Parallel()
 	var entered atomic.Int32
@@ -97,7 +97,8 @@ func TestRateLimitedCallHasResult(t *testing.T) {
 	}
 }
 
-// TestOutboundByHints: which calls count. A tool of one's own says so; one from outside counts unless it says that it stays.
+// TestOutboundByHints: which calls count. A host's tool declares it; an external one counts unless
+// it declares that it does not access the network.
 func TestOutboundByHints(t *testing.T) {
 	t.Parallel()
 	yes, no := true, false
@@ -142,7 +143,8 @@ func TestOutboundByHints(t *testing.T) {
 	}
 }
 
-// TestOutboundAfterApproval: a call that a person is asked about counts when it goes out, and not before.
+// TestOutboundAfterApproval: a call that needs an approval counts when it is executed, and not
+// before.
 func TestOutboundAfterApproval(t *testing.T) {
 	t.Parallel()
 	var entered atomic.Int32
@@ -159,7 +161,7 @@ func TestOutboundAfterApproval(t *testing.T) {
 			}
 		}
 		if len(open) == 3 {
-			return perdure.Limit // enough was seen
+			return perdure.Limit // stop following
 		}
 		return nil
 	})
@@ -179,7 +181,8 @@ func TestOutboundAfterApproval(t *testing.T) {
 	}
 }
 
-// TestOutboundInTheBackground: a background run of a tool that goes out is refused to whoever orders it.
+// TestOutboundInTheBackground: starting a background run of a tool that accesses the network is
+// refused over the limit.
 func TestOutboundInTheBackground(t *testing.T) {
 	t.Parallel()
 	var entered atomic.Int32
@@ -197,12 +200,12 @@ func TestOutboundInTheBackground(t *testing.T) {
 	}
 }
 
-// deaf is a host's limiter that lets nothing out.
+// deaf is a host's limiter that refuses everything.
 type deaf struct{}
 
 func (deaf) CheckOrg(context.Context, string) bool { return false }
 
-// TestOutboundIsOff: with -1 nothing is held back, and nothing is counted.
+// TestOutboundIsOff: with -1 nothing is limited, and nothing is counted.
 func TestOutboundIsOff(t *testing.T) {
 	t.Parallel()
 	var entered atomic.Int32
@@ -221,10 +224,10 @@ func TestOutboundIsOff(t *testing.T) {
 	}
 }
 
-// buyer is a tool that pays what its arguments say.
+// buyer is a tool that pays the amount in its arguments.
 func buyer(change func(*tool.Spec)) tool.Tool {
 	yes := true
-	spec := tool.Spec{Name: "buy", Description: "Buys.", Class: perdure.AtMostOnce, NeedsEnv: true, DryAware: true, Hints: tool.Hints{CapabilityID: "shopping", Payment: &yes}}
+	spec := tool.Spec{Name: "buy", Description: "Buys.", Class: perdure.AtMostOnce, NeedsEnv: true, HandlesDryRun: true, Hints: tool.Hints{CapabilityID: "shopping", Payment: &yes}}
 	if change != nil {
 		change(&spec)
 	}
@@ -240,7 +243,7 @@ func buyer(change func(*tool.Spec)) tool.Tool {
 		if err != nil {
 			return nil, err
 		}
-		receipt, err := env.Payments.Pay(ctx, tool.PaymentOrder{Host: "api.example.com", Operation: "buy", Amount: amount, Parameters: what})
+		receipt, err := env.Payments.Pay(ctx, tool.PaymentRequest{Host: "api.example.com", Operation: "buy", Amount: amount, Parameters: what})
 		if err != nil {
 			return nil, tool.Errorf("%s", err)
 		}

@@ -9,16 +9,17 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// PauseSession has nothing new begin in a session until it is resumed.
+// PauseSession stops new work of a session until it is resumed.
 func (e *Engine) PauseSession(ctx context.Context, id perdure.SessionID, by, why string) error {
-	err := e.cfg.Store.InTx(store.Urgent(ctx), func(tx store.Tx) error { // also on a full disk, as what ends work (R7)
+	// Urgent: allowed on a full disk, like everything that ends work (R7).
+	err := e.cfg.Store.InTx(store.Urgent(ctx), func(tx store.Tx) error {
 		s, err := e.foldIn(tx, id)
 		if err != nil || s.Paused != nil {
 			return err
 		}
-		return e.tell(tx, id, by, perdure.SessionPauses{By: by, Reason: why})
+		return e.appendAndSaveStatus(tx, id, by, perdure.SessionPauses{By: by, Reason: why})
 	})
-	if !refused(err) {
+	if !nothingCommitted(err) {
 		e.wake(id)
 	}
 	if err != nil {
@@ -27,7 +28,7 @@ func (e *Engine) PauseSession(ctx context.Context, id perdure.SessionID, by, why
 	return nil
 }
 
-// ResumeSession lets a session go on that a person paused or a budget had stopped.
+// ResumeSession resumes a session that a person has paused or a budget has stopped.
 func (e *Engine) ResumeSession(ctx context.Context, id perdure.SessionID, by string) error {
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		s, err := e.foldIn(tx, id)
@@ -35,20 +36,20 @@ func (e *Engine) ResumeSession(ctx context.Context, id perdure.SessionID, by str
 			return err
 		}
 		if s.Paused == nil && s.Halt == nil {
-			return fmt.Errorf("%w: nobody paused it, and no budget stops it", perdure.Conflict)
+			return fmt.Errorf("%w: it is not paused, and no budget stops it", perdure.Conflict)
 		}
 		if s.Halt != nil {
-			err := e.lift(tx, s, by, true)
+			err := e.endHalt(tx, s, by, true)
 			if err != nil && (s.Paused == nil || !errors.Is(err, perdure.Conflict)) {
-				return err // else the pause ends all the same, and the budget goes on to say why it stops
+				return err // a Conflict does not keep the pause from ending
 			}
 		}
 		if s.Paused == nil {
 			return nil
 		}
-		return e.tell(tx, id, by, perdure.SessionResumes{By: by})
+		return e.appendAndSaveStatus(tx, id, by, perdure.SessionResumes{By: by})
 	})
-	if !refused(err) {
+	if !nothingCommitted(err) {
 		e.wake(id)
 	}
 	if err != nil {
@@ -57,8 +58,9 @@ func (e *Engine) ResumeSession(ctx context.Context, id perdure.SessionID, by str
 	return nil
 }
 
-// tell appends what a person says of a session, and shows at once how the session stands then: no driver may be there to do it.
-func (e *Engine) tell(tx store.Tx, id perdure.SessionID, by string, fact perdure.Fact) error {
+// appendAndSaveStatus appends an event of a person and updates the status in the session's row at
+// once, because a paused session may have no driver to do that.
+func (e *Engine) appendAndSaveStatus(tx store.Tx, id perdure.SessionID, by string, fact perdure.Fact) error {
 	if err := e.append(tx, id, perdure.Event{Actor: by, Fact: fact}); err != nil {
 		return err
 	}
@@ -69,7 +71,7 @@ func (e *Engine) tell(tx store.Tx, id perdure.SessionID, by string, fact perdure
 	return tx.SaveSession(id, s.Title, s.Status)
 }
 
-// foldIn is the session as of a transaction. NotFound: no such session.
+// foldIn returns the session within a transaction. NotFound: no such session.
 func (e *Engine) foldIn(r store.Reader, id perdure.SessionID) (*perdure.Session, error) {
 	if _, err := r.Session(id); err != nil {
 		return nil, err
@@ -77,25 +79,25 @@ func (e *Engine) foldIn(r store.Reader, id perdure.SessionID) (*perdure.Session,
 	return e.effects.Fold(r, id)
 }
 
-// resume lets a session go on that a budget had stopped and that may go on by now, and wakes it. A person's pause stays.
-// Conflict: no budget stops it, or nothing is left.
+// resume ends the halt of a session if its budget allows it to continue, and wakes the session. A
+// pause stays. Conflict: no budget stops it, or the budget is still exhausted.
 func (e *Engine) resume(ctx context.Context, id perdure.SessionID, by string) error {
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		s, err := e.foldIn(tx, id)
 		if err != nil {
 			return err
 		}
-		return e.lift(tx, s, by, false)
+		return e.endHalt(tx, s, by, false)
 	})
-	if !refused(err) {
+	if !nothingCommitted(err) {
 		e.wake(id)
 	}
 	return err
 }
 
-// revive lets a session go on that a budget had stopped, where something is left by now: nobody is told then that what was
-// just said waits.
-func (e *Engine) revive(tx store.Tx, id perdure.SessionID) error {
+// endHaltIfAllowed ends the halt of a session if its budget allows it to continue, so that a
+// message just wasReceived is not reported as waiting.
+func (e *Engine) endHaltIfAllowed(tx store.Tx, id perdure.SessionID) error {
 	row, err := tx.Session(id)
 	if err != nil || row.Status != perdure.SessionPaused {
 		return err
@@ -104,15 +106,15 @@ func (e *Engine) revive(tx store.Tx, id perdure.SessionID) error {
 	if err != nil || s.Halt == nil || s.Turn != nil || s.Lineage != nil {
 		return err
 	}
-	if err := e.lift(tx, s, "runtime", false); !errors.Is(err, perdure.Conflict) {
+	if err := e.endHalt(tx, s, "runtime", false); !errors.Is(err, perdure.Conflict) {
 		return err
 	}
 	return nil
 }
 
-// lift records that a budget stops a session no more. Conflict: none stops it, or nothing is left; with waive, what a person may
-// let go on does.
-func (e *Engine) lift(tx store.Tx, s *perdure.Session, by string, waive bool) error {
+// endHalt records that a budget no longer stops a session. Conflict: no budget stops it, or the
+// budget is exhausted. With waive, a soft limit is waived instead.
+func (e *Engine) endHalt(tx store.Tx, s *perdure.Session, by string, waive bool) error {
 	if s.Halt == nil {
 		return fmt.Errorf("%w: no budget stops it", perdure.Conflict)
 	}
@@ -134,8 +136,8 @@ func (e *Engine) lift(tx store.Tx, s *perdure.Session, by string, waive bool) er
 	return e.append(tx, s.ID, perdure.Event{Actor: by, Fact: resumed})
 }
 
-// turnRuns reports whether a session has a turn, which one that a person paused may have.
-func (e *Engine) turnRuns(r store.Reader, id perdure.SessionID) (bool, error) {
+// hasTurn reports whether a session has a turn. A paused session can have one.
+func (e *Engine) hasTurn(r store.Reader, id perdure.SessionID) (bool, error) {
 	row, err := r.Session(id)
 	if err != nil || row.Status != perdure.SessionPaused {
 		return inTurn(row.Status), err
@@ -144,8 +146,8 @@ func (e *Engine) turnRuns(r store.Reader, id perdure.SessionID) (bool, error) {
 	return err == nil && s.Turn != nil, err
 }
 
-// byWhom says who paused a session, and why.
-func byWhom(p *perdure.Pause) string {
+// pausedBy describes who paused a session, and why.
+func pausedBy(p *perdure.Pause) string {
 	if p.Reason == "" {
 		return "by " + p.By
 	}

@@ -10,32 +10,34 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// Payments is what tools may pay, where the ports are the store's own (PA1). The zero value is nothing: tools that pay say so.
+// Payments configures payments of tools, for the store's own ports (PA1). The zero value allows
+// none, and tools that pay return an error.
 type Payments struct {
-	Wallet Wallet        // moves the money; nil: nobody pays
-	Policy PaymentPolicy // what is paid; its zero value refuses everything
+	Wallet Wallet        // moves the money; nil: no payments
+	Policy PaymentPolicy // which payments are allowed; the zero value refuses all
 }
 
-// Wallet moves money. Only the payment authority has it.
+// Wallet moves money. Only the payment authority uses it.
 type Wallet = payment.Wallet
 
-// Transfer is one payment as a [Wallet] is told of it.
+// Transfer is one payment as a [Wallet] receives it.
 type Transfer = payment.Transfer
 
-// WalletRefusal is the error of a [Wallet] that surely moved no money.
+// WalletRefusal is the error of a [Wallet] that certainly moved no money.
 type WalletRefusal = payment.Refusal
 
-// PaymentPolicy says what may be paid, by whom and to whom.
+// PaymentPolicy decides who may pay what to whom.
 type PaymentPolicy = payment.Policy
 
-// PaymentCaps bound what is paid in one currency.
+// PaymentCaps limits the payments in one currency.
 type PaymentCaps = payment.Caps
 
-// PaymentResolution is what somebody found out about a payment that nobody was sure of.
+// PaymentResolution is a person's resolution of a payment with an unknown outcome.
 type PaymentResolution = payment.Resolution
 
-// NewHTTPWallet returns the wallet behind a URL that the operator typed; authorization is sent as the header of that name.
-// docs/how-to/let-tools-pay.md says what it sends. Invalid: what is wrong with the URL.
+// NewHTTPWallet returns a wallet that is reached at a URL; authorization is sent in the
+// Authorization header. docs/how-to/let-tools-pay.md describes the protocol. Invalid: the URL is
+// not acceptable.
 func NewHTTPWallet(url, authorization string) (Wallet, error) {
 	w, err := payment.NewHTTP(url, authorization)
 	if err != nil {
@@ -44,7 +46,7 @@ func NewHTTPWallet(url, authorization string) (Wallet, error) {
 	return w, nil
 }
 
-// paymentsOf makes the authority; nil: there is no wallet.
+// paymentsOf creates the payment authority; nil: no wallet is configured.
 func paymentsOf(cfg Config) (*payment.Authority, error) {
 	if cfg.Payments.Wallet == nil {
 		return nil, nil
@@ -57,11 +59,12 @@ func paymentsOf(cfg Config) (*payment.Authority, error) {
 		return t.Spec(), true
 	}
 	return payment.New(payment.Config{
-		Store: cfg.Store, Wallet: cfg.Payments.Wallet, Policy: cfg.Payments.Policy, Org: cfg.Org, Spec: spec, Log: cfg.Log,
+		Store: cfg.Store, Wallet: cfg.Payments.Wallet, Policy: cfg.Payments.Policy, Org: cfg.Org, Spec: spec,
+		Log: cfg.Log,
 	})
 }
 
-// paymentPort opens the authority for calls; nil: there is none.
+// paymentPort returns the payment port for calls; nil: none.
 func (e *Engine) paymentPort() func(perdure.SessionID, tool.Call) tool.Payments {
 	if e.payments == nil {
 		return nil
@@ -69,7 +72,8 @@ func (e *Engine) paymentPort() func(perdure.SessionID, tool.Call) tool.Payments 
 	return e.payments.For
 }
 
-// Payments lists attempts to pay, the newest first: also those of sessions that are gone, and of earlier wallets.
+// Payments lists attempted payments, newest first, including those of deleted sessions and of
+// earlier wallets.
 func (e *Engine) Payments(ctx context.Context, filter store.PaymentFilter) (found []store.Payment, err error) {
 	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
 		found, err = r.Payments(filter)
@@ -78,8 +82,9 @@ func (e *Engine) Payments(ctx context.Context, filter store.PaymentFilter) (foun
 	return found, err
 }
 
-// ResolvePayment records what somebody found out about a payment that was unknown. NotFound: there is no such request.
-// Conflict: its outcome is known, or the wallet may answer yet. Unavailable: this engine has no wallet.
+// ResolvePayment records a person's resolution of a payment whose outcome is unknown. NotFound: no
+// such request. Conflict: its outcome is known, or the wallet may still answer. Unavailable: this
+// engine has no wallet.
 func (e *Engine) ResolvePayment(ctx context.Context, r PaymentResolution) (store.Payment, error) {
 	if e.payments == nil {
 		return store.Payment{}, fmt.Errorf("resolve payment: %w: this engine has no wallet", perdure.Unavailable)

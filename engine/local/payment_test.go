@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// till is a payment server that counts what it was asked for.
+// till is a payment server that counts its requests.
 func till(t *testing.T) (url string, paid *atomic.Int32) {
 	t.Helper()
 	paid = &atomic.Int32{}
@@ -28,7 +28,7 @@ func till(t *testing.T) (url string, paid *atomic.Int32) {
 	return server.URL, paid
 }
 
-// purse is a wallet at a URL, and a policy that asks over 2 usd.
+// purse is a wallet at a URL, and a policy that asks above 2 usd.
 func purse(t *testing.T, url string) local.Payments {
 	t.Helper()
 	wallet, err := local.NewHTTPWallet(url, "")
@@ -40,11 +40,11 @@ func purse(t *testing.T, url string) local.Payments {
 	}
 	return local.Payments{Wallet: wallet, Policy: local.PaymentPolicy{
 		Capabilities: []string{"shopping"}, Hosts: []string{"api.example.com"},
-		Caps: map[string]local.PaymentCaps{"usd": {PerRequest: "5", PerTurn: "5", PerDay: "5", AskAbove: "2"}},
+		Caps: map[string]local.PaymentCaps{"usd": {PerRequest: "5", PerTurn: "5", PerDay: "5", ApproveAbove: "2"}},
 	}}
 }
 
-// buyOnce is a model that buys for a value.
+// buyOnce is a model that makes one purchase of a value.
 func buyOnce(value string) string {
 	return strings.ReplaceAll(`
 rules:
@@ -55,7 +55,7 @@ rules:
 `, "VALUE", value)
 }
 
-// TestPaymentByATool: a tool pays over the engine, once, and the host sees the attempt.
+// TestPaymentByATool: a tool pays through the engine, once, and the host sees the attempt.
 func TestPaymentByATool(t *testing.T) {
 	t.Parallel()
 	url, paid := till(t)
@@ -86,7 +86,7 @@ func TestPaymentByATool(t *testing.T) {
 	}
 }
 
-// TestPaymentPolicyByATool: what the policy refuses, the model is told, and nothing is paid.
+// TestPaymentPolicyByATool: the model receives the policy's refusal, and nothing is paid.
 func TestPaymentPolicyByATool(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{"5.01": tool.PaymentOverRequest, "2.01": tool.PaymentNeedsApproval, "0": "amount"} {
@@ -108,7 +108,8 @@ func TestPaymentPolicyByATool(t *testing.T) {
 	}
 }
 
-// TestPaymentApproved: over the threshold, a person's yes to the call lets it pay, in the foreground and in the background.
+// TestPaymentApproved: above the threshold, an approval of the call lets it pay, in the foreground
+// and in the background.
 func TestPaymentApproved(t *testing.T) {
 	t.Parallel()
 	for _, lane := range []string{"foreground", "background", "with other arguments"} {
@@ -132,7 +133,7 @@ func TestPaymentApproved(t *testing.T) {
 				}
 				if q, ok := f.Event.Fact.(perdure.ApprovalRequested); ok {
 					asked = q.Approval
-					return perdure.Limit // enough was seen
+					return perdure.Limit // stop following
 				}
 				return nil
 			})
@@ -171,7 +172,8 @@ func TestPaymentApproved(t *testing.T) {
 	}
 }
 
-// TestNoPayments: without a wallet, in a dry run, and for a tool that does not say that it pays, there is no port.
+// TestNoPayments: without a wallet, in a dry run, and for a tool that does not declare payments,
+// sessionExists is no port.
 func TestNoPayments(t *testing.T) {
 	t.Parallel()
 	const missing = "Payment authority not available in this context. buy pays."
@@ -208,7 +210,7 @@ func TestNoPayments(t *testing.T) {
 	}
 }
 
-// TestPaymentPolicyIsRead: an engine with a policy that cannot be read does not open.
+// TestPaymentPolicyIsRead: an engine with an invalid policy does not open.
 func TestPaymentPolicyIsRead(t *testing.T) {
 	t.Parallel()
 	wallet, err := local.NewHTTPWallet("http://127.0.0.1:1/pay", "")

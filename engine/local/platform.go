@@ -14,19 +14,22 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// Platform returns the port by which tools administer this engine (PL1). Whoever has it may do all that it offers: the host
-// puts it among the ports of whom it trusts. baseURL is where people reach the runtime; empty: nowhere.
+// Platform returns the port that lets tools administer this engine (PL1). A tool with this port may
+// do everything that it offers, so the host gives it only to tools that it trusts. baseURL is the
+// address of the runtime for people; empty: none.
 func (e *Engine) Platform(baseURL string) (tool.Platform, error) {
-	ports := sessionport.New(sessionport.Config{Store: e.cfg.Store, Asked: e.asked})
+	ports := sessionport.New(sessionport.Config{Store: e.cfg.Store, NextRequest: e.nextModelRequest})
 	return sessionport.NewPlatform(sessionport.PlatformConfig{
-		Store: e.cfg.Store, Engine: platform{e, ports}, Tools: e.cfg.Tools, Capabilities: e.cfg.Capabilities, Blueprints: e.cfg.Blueprints, BaseURL: baseURL,
+		Store: e.cfg.Store, Engine: platform{e, ports}, Tools: e.cfg.Tools, Capabilities: e.cfg.Capabilities,
+		Blueprints: e.cfg.Blueprints, BaseURL: baseURL,
 	})
 }
 
-// platform is the engine's sessions, as the port Platform shows them.
+// platform adapts the engine to sessionport.Engine.
 type platform struct {
-	e     *Engine
-	ports func(perdure.SessionID, tool.Call) tool.Ports // the store's own, whatever the host gives to tools
+	e *Engine
+	// ports are the store's own ports, even if the host configures others for tools
+	ports func(perdure.SessionID, tool.Call) tool.Ports
 }
 
 var _ sessionport.Engine = platform{}
@@ -63,9 +66,11 @@ func (p platform) Session(ctx context.Context, id perdure.SessionID) (s tool.Pla
 	return s, err == nil, err
 }
 
-// show adds to a session what it was made of.
+// show adds the agent and harness that a session was created from.
 func (p platform) show(ctx context.Context, s engine.Session) (tool.PlatformSession, error) {
-	shown := tool.PlatformSession{ID: s.ID, Title: s.Title, Status: s.Status, Parent: s.Parent, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt}
+	shown := tool.PlatformSession{
+		ID: s.ID, Title: s.Title, Status: s.Status, Parent: s.Parent, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+	}
 	first, err := p.e.Events(ctx, s.ID, 0, 1)
 	if err == nil && len(first) > 0 {
 		created, _ := first[0].Fact.(perdure.SessionCreated)
@@ -74,8 +79,8 @@ func (p platform) show(ctx context.Context, s engine.Session) (tool.PlatformSess
 	return shown, err
 }
 
-// CreateSession starts a session.
-func (p platform) CreateSession(ctx context.Context, o tool.SessionOrder) (tool.PlatformSession, error) {
+// CreateSession creates a session.
+func (p platform) CreateSession(ctx context.Context, o tool.SessionRequest) (tool.PlatformSession, error) {
 	s, err := p.e.StartAgent(ctx, o)
 	if err != nil {
 		return tool.PlatformSession{}, err
@@ -83,19 +88,23 @@ func (p platform) CreateSession(ctx context.Context, o tool.SessionOrder) (tool.
 	return p.show(ctx, s)
 }
 
-// DeleteSession removes a session for good.
+// DeleteSession permanently removes a session.
 func (p platform) DeleteSession(ctx context.Context, id perdure.SessionID) error {
 	return p.e.DeleteSession(ctx, id)
 }
 
-// Send hands a message to a session.
+// Send adds a message to a session.
 func (p platform) Send(ctx context.Context, id perdure.SessionID, text string) (perdure.MessageID, error) {
-	m := perdure.Message{ID: effect.NewMessageID(), Role: perdure.RoleUser, Parts: []perdure.Part{{Type: perdure.PartText, Text: text}}}
+	m := perdure.Message{
+		ID: effect.NewMessageID(), Role: perdure.RoleUser, Parts: []perdure.Part{{Type: perdure.PartText, Text: text}},
+	}
 	return m.ID, p.e.Send(ctx, id, m)
 }
 
 // Messages returns a page of a transcript.
-func (p platform) Messages(ctx context.Context, id perdure.SessionID, after int64, limit int) (tool.MessagePage, error) {
+func (p platform) Messages(
+	ctx context.Context, id perdure.SessionID, after int64, limit int,
+) (tool.MessagePage, error) {
 	page, err := p.ports(id, tool.Call{}).Messages.Messages(ctx, after, limit)
 	if errors.Is(err, perdure.NotFound) {
 		return tool.MessagePage{}, nil
@@ -103,17 +112,17 @@ func (p platform) Messages(ctx context.Context, id perdure.SessionID, after int6
 	return page, err
 }
 
-// ContextOf says what fills a context window.
+// ContextOf reports what fills the context window.
 func (p platform) ContextOf(ctx context.Context, id perdure.SessionID) (tool.ContextReport, error) {
 	return p.ports(id, tool.Call{}).Session.Context(ctx)
 }
 
-// longestPlatformWait bounds a wait for a session, which half of the idle limit bounds, too.
-const longestPlatformWait = 540 * time.Second
+// maxPlatformWait limits a wait for a session. Half of the idle timeout limits it too.
+const maxPlatformWait = 540 * time.Second
 
-// WaitIdle returns when the session is at rest, or after a time.
-func (p platform) WaitIdle(ctx context.Context, id perdure.SessionID, most time.Duration) (tool.Rest, error) {
-	most = min(most, longestPlatformWait)
+// WaitIdle returns when the session is idle, or after most.
+func (p platform) WaitIdle(ctx context.Context, id perdure.SessionID, most time.Duration) (tool.WaitOutcome, error) {
+	most = min(most, maxPlatformWait)
 	if idle := p.e.cfg.IdleTimeout; idle > 0 {
 		most = min(most, idle/2)
 	}
@@ -122,7 +131,7 @@ func (p platform) WaitIdle(ctx context.Context, id perdure.SessionID, most time.
 	err := p.e.WaitIdle(waiting, id)
 	switch {
 	case err != nil && ctx.Err() == nil && waiting.Err() != nil:
-		return tool.RestTimeout, nil
+		return tool.WaitTimeout, nil
 	case err != nil:
 		return "", err
 	}
@@ -131,12 +140,12 @@ func (p platform) WaitIdle(ctx context.Context, id perdure.SessionID, most time.
 		return "", err
 	}
 	if failed {
-		return tool.RestError, nil
+		return tool.WaitError, nil
 	}
-	return tool.RestIdle, nil
+	return tool.WaitIdle, nil
 }
 
-// lookBack is how many events are read at once to find the end of the last turn.
+// lookBack is the number of events per read, in the search for the end of the last turn.
 const lookBack = 100
 
 // failed reports whether a session's last turn failed.

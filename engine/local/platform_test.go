@@ -22,7 +22,8 @@ func platformOf(t *testing.T, h *house) tool.Platform {
 	return p
 }
 
-// TestPlatformDirectory: harnesses and agents are made, changed, copied and deleted, each against the version that was read (PL1).
+// TestPlatformDirectory: harnesses and agents are created, changed, copied and deleted, each
+// against the version that was read (PL1).
 func TestPlatformDirectory(t *testing.T) {
 	t.Parallel()
 	h := furnish(t, "steps:\n  - text: done\n", nil)
@@ -84,18 +85,18 @@ func TestPlatformDirectory(t *testing.T) {
 	}
 }
 
-// TestPlatformSessions: sessions are made, spoken in, waited for and deleted (PL1).
+// TestPlatformSessions: sessions are created, used, waited for and deleted (PL1).
 func TestPlatformSessions(t *testing.T) {
 	t.Parallel()
 	h := furnish(t, "steps:\n  - text: hello\n  - error: {code: provider_misconfigured}\n", nil)
 	p, ctx := platformOf(t, h), t.Context()
 
-	s, err := p.CreateSession(ctx, tool.SessionOrder{Agent: h.agent.ID, Title: "one", Locale: "de"})
+	s, err := p.CreateSession(ctx, tool.SessionRequest{Agent: h.agent.ID, Title: "one", Locale: "de"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	differ(t, "session", []any{s.Title, s.Agent, s.Harness, s.Status}, []any{"one", h.agent.ID, h.leaf.ID, perdure.SessionStarted})
-	for _, want := range []tool.Rest{tool.RestIdle, tool.RestError} {
+	for _, want := range []tool.WaitOutcome{tool.WaitIdle, tool.WaitError} {
 		if _, err := p.Send(ctx, s.ID, "go"); err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +112,7 @@ func TestPlatformSessions(t *testing.T) {
 		t.Errorf("context: got %+v, %v", report, err)
 	}
 
-	greeter, err := p.CreateSession(ctx, tool.SessionOrder{Blueprint: "greeter", Config: json.RawMessage(`{"who":"Ann"}`)})
+	greeter, err := p.CreateSession(ctx, tool.SessionRequest{Blueprint: "greeter", Config: json.RawMessage(`{"who":"Ann"}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +134,7 @@ func TestPlatformSessions(t *testing.T) {
 	}
 }
 
-// TestPlatformTimeout: a wait ends although the session is at work.
+// TestPlatformTimeout: a wait times out while the session is running.
 func TestPlatformTimeout(t *testing.T) {
 	t.Parallel()
 	h := furnish(t, "steps:\n  - calls: [{name: reach}]\n  - text: done\n", nil)
@@ -141,7 +142,7 @@ func TestPlatformTimeout(t *testing.T) {
 		h.reached <- perdure.NetworkList{} // so that the tool waits
 	}
 	p, ctx := platformOf(t, h), t.Context()
-	s, err := p.CreateSession(ctx, tool.SessionOrder{Agent: h.agent.ID})
+	s, err := p.CreateSession(ctx, tool.SessionRequest{Agent: h.agent.ID})
 	if err == nil {
 		_, err = p.Send(ctx, s.ID, "go")
 	}
@@ -150,16 +151,16 @@ func TestPlatformTimeout(t *testing.T) {
 	}
 
 	rest, err := p.WaitIdle(ctx, s.ID, 50*time.Millisecond)
-	differ(t, "rest", []any{rest, err}, []any{tool.RestTimeout, nil})
+	differ(t, "rest", []any{rest, err}, []any{tool.WaitTimeout, nil})
 
 	for range cap(h.reached) {
 		<-h.reached
 	}
 	rest, err = p.WaitIdle(ctx, s.ID, time.Minute)
-	differ(t, "rest", []any{rest, err}, []any{tool.RestIdle, nil})
+	differ(t, "rest", []any{rest, err}, []any{tool.WaitIdle, nil})
 }
 
-// TestPlatformCatalogue: what agents can be made of can be looked for.
+// TestPlatformCatalogue: the building blocks of agents can be listed.
 func TestPlatformCatalogue(t *testing.T) {
 	t.Parallel()
 	h := furnish(t, "steps:\n  - text: done\n", nil)

@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// listener is a model that keeps what it was asked. It is asked by one session at a time.
+// listener is a model that records its requests. Only one session uses it at a time.
 type listener struct {
 	model.Model
 	asked []model.Request
@@ -28,7 +28,7 @@ func (l *listener) Stream(ctx context.Context, req model.Request) iter.Seq2[mode
 	return l.Model.Stream(ctx, req)
 }
 
-// mirror is a tool that renames its session and looks at what the model is asked.
+// mirror is a tool that renames its session and reads the context of the model.
 type mirror struct {
 	plain
 	report tool.ContextReport
@@ -49,8 +49,8 @@ func (m *mirror) Run(ctx context.Context, _ tool.Call, env tool.Env) tool.Result
 	return tool.Success("seen")
 }
 
-// TestSessionPorts: a tool in a turn renames its session, and what it sees of the context and the transcript is what the
-// model is asked next, but for its own result.
+// TestSessionPorts: a tool in a turn renames its session, and the context and the transcript that
+// it reads are what the model receives next, except for the tool's own result.
 func TestSessionPorts(t *testing.T) {
 	t.Parallel()
 	script, err := scripted.Parse("law", []byte(`
@@ -95,14 +95,14 @@ steps:
 	fold := perdure.NewSession(s.ID)
 	fold.Agent.MaxContextTokens = 1 << 20
 	if diff := cmp.Diff(sessionport.Report(next, fold), look.report); diff != "" || look.report.Tokens < 10 {
-		t.Errorf("the report (-asked +told):\n%s", diff)
+		t.Errorf("the report (-request +report):\n%s", diff)
 	}
 	var told []perdure.Message
 	for _, m := range look.page.Messages {
 		told = append(told, m.Message)
 	}
 	if diff := cmp.Diff(next.Messages, told); diff != "" {
-		t.Errorf("the transcript (-asked +told):\n%s", diff)
+		t.Errorf("the transcript (-request +port):\n%s", diff)
 	}
 	stop()
 	if err := <-ended; err != nil {

@@ -11,15 +11,17 @@ import (
 	"github.com/perdure/perdure/store/postgres"
 )
 
-// TestEngineOnPostgres is the suite over a database: it survives, and is opened anew after each death. Each engine ends before the
-// next one opens, as under the lock of a data directory.
+// TestEngineOnPostgres is the suite over a PostgreSQL database, which survives, and is reopened
+// after each crash. Each engine ends before the next one opens, as under the lock of a data
+// directory.
 func TestEngineOnPostgres(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, func(t *testing.T, s enginetest.Setup) enginetest.World {
 		url := pgtest.Database(t, migrated)
 		open := func(t *testing.T) store.Store {
 			t.Helper()
-			// Few connections: each is a process of the server, and to start them took longer than the laws.
+			// Few connections: each is a process of the server, and starting them took longer than
+			// the laws.
 			st, err := postgres.Open(t.Context(), postgres.Config{URL: url, Writers: 3, Readers: 1})
 			if err != nil {
 				t.Fatal(err)

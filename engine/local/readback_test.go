@@ -14,8 +14,9 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// TestStopsWhileItReadsBack takes a run over, loses the commit's answer, and then the store for good: the start asks what it
-// committed until it is told to stop, and then Run returns, and does not wait for a store that does not answer.
+// TestStopsWhileItReadsBack takes a run over, with its commit in doubt, and then the store stops
+// for good: the start reads back what it committed until it is stopped, and then Run returns,
+// without waiting for the store.
 func TestStopsWhileItReadsBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -51,7 +52,7 @@ func TestStopsWhileItReadsBack(t *testing.T) {
 		<-hit
 		<-time.After(20 * time.Second)
 		if len(b.done) > 0 || asked.Load() < 3 {
-			t.Fatalf("it gave up while it could go on: asked %d times", asked.Load())
+			t.Fatalf("it gave up while it could continue: %d reads", asked.Load())
 		}
 		b.stop()
 		select {

@@ -51,8 +51,8 @@ func (s *shop) artifact(name string) string {
 	return string(file.Content)
 }
 
-// TestLostHeartbeatStopsWork takes the row of a worker away: its beat is answered Lost, its work ends, and it has written
-// nothing (TK8).
+// TestLostHeartbeatStopsWork removes the row of a worker: its beat returns Lost, its work ends, and
+// it has written nothing (TK8).
 func TestLostHeartbeatStopsWork(t *testing.T) {
 	t.Parallel()
 	entered, causes := make(chan struct{}), make(chan error, 1)
@@ -89,7 +89,8 @@ func TestLostHeartbeatStopsWork(t *testing.T) {
 	}
 }
 
-// TestProgressCoalesced reports a thousand times: the journal has none of it, and the row the last (TK10, EV7).
+// TestProgressCoalesced reports progress a thousand times: the journal has none of it, and the row
+// the last (TK10, EV7).
 func TestProgressCoalesced(t *testing.T) {
 	t.Parallel()
 	const reports = 1000
@@ -114,12 +115,12 @@ func TestProgressCoalesced(t *testing.T) {
 		}
 	}
 	if p := a.onlyTask().Progress; err != nil || told != 0 || p == nil || *p.Current != reports {
-		t.Errorf("%v; %d events tell progress, the row has %+v", err, told, p)
+		t.Errorf("%v; %d events with progress, the row has %+v", err, told, p)
 	}
 	a.end()
 }
 
-// rawTool answers with a whole output of its own.
+// rawTool returns a full output of its own.
 type rawTool struct {
 	resultTool
 	raw string
@@ -130,7 +131,8 @@ func (r *rawTool) RunBackground(_ context.Context, _ tool.Call, _ tool.Env, sink
 	return tool.Success(answer{"n": "1"}).WithRaw(r.raw)
 }
 
-// TestRawOutputCapped: raw output replaces the log under the log's cap, and the whole of it stands beside it (BG12).
+// TestRawOutputCapped: raw output replaces the log up to the log's limit, and is stored in full
+// beside it (BG12).
 func TestRawOutputCapped(t *testing.T) {
 	t.Parallel()
 	const capped, marker = 262_144, "\n[system] background output truncated at 262144 characters\n"
@@ -174,7 +176,8 @@ func (b brokenFiles) Write(_ context.Context, w tool.FileWrite) (bool, error) {
 	return true, nil
 }
 
-// TestFinaliseDespiteArtifactError: a file that cannot be written keeps no run from ending, and nobody is told why (BG15).
+// TestFinaliseDespiteArtifactError: a file that cannot be written does not keep a run from ending,
+// and is not reported to the model (BG15).
 func TestFinaliseDespiteArtifactError(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"output.log", "result.json", "meta.json"} {
@@ -213,7 +216,8 @@ func TestFinaliseDespiteArtifactError(t *testing.T) {
 	}
 }
 
-// TestMetaSidecar: a result that has a status of its own is kept as it is; that of the run stands beside it (BG14).
+// TestMetaSidecar: a result with a status field is stored unchanged; the status of the run is
+// stored beside it (BG14).
 func TestMetaSidecar(t *testing.T) {
 	t.Parallel()
 	work := tool.NewBackground(tool.Spec{Name: "work", Description: "x", Class: perdure.Pure}, func(context.Context, words, tool.Env) (answer, error) {
@@ -238,8 +242,9 @@ func TestMetaSidecar(t *testing.T) {
 	a.end()
 }
 
-// TestForgedReattachableIgnored restarts with another class of a tool than its task recorded: the more careful one of both
-// decides, and what the record says of reattaching nothing (BG10).
+// TestForgedReattachableIgnored restarts with another effect class of a tool than its task
+// recorded: the more careful of both decides, and the reattach field of the record decides nothing
+// (BG10).
 func TestForgedReattachableIgnored(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -252,7 +257,7 @@ func TestForgedReattachableIgnored(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			entered := make(chan struct{}, 2) // one place for each execution
+			entered := make(chan struct{}, 2) // one slot for each execution
 			pay := func(class perdure.EffectClass) tool.Tool {
 				return tool.NewBackground(tool.Spec{Name: "pay", Description: "x", Class: class}, func(ctx context.Context, _ words, env tool.Env) (answer, error) {
 					entered <- struct{}{}
@@ -288,7 +293,7 @@ func TestForgedReattachableIgnored(t *testing.T) {
 	}
 }
 
-// TestWatchdogNamesCalls: the log of a turn that fell silent says which calls were under way, by name and the beginning of
+// TestWatchdogNamesCalls: the log of an idle turn names the running calls, by tool and prefix of
 // the id (RC19).
 func TestWatchdogNamesCalls(t *testing.T) {
 	t.Parallel()
@@ -324,8 +329,8 @@ func (s *shop) queued() {
 	}
 }
 
-// TestReattachLimitStaysQueued restarts with fewer places than runs were left: what has no place waits, and does not fail
-// (RC14, BG18).
+// TestReattachLimitStaysQueued restarts with fewer slots than runs that were left: those without a
+// slot wait, and do not fail (RC14, BG18).
 func TestReattachLimitStaysQueued(t *testing.T) {
 	t.Parallel()
 	entered, release := make(chan struct{}, 9), make(chan struct{})
@@ -366,7 +371,7 @@ steps: [{text: x}, {text: they run, repeat: true}]
 	b.rest()
 
 	if err != nil || states[perdure.TaskRunning] != 1 || states[perdure.TaskQueued] != 1 {
-		t.Errorf("of two runs with one place: %v, %v", states, err)
+		t.Errorf("two runs with one slot: %v, %v", states, err)
 	}
 	after, err := b.eng.Tasks(b.ctx, b.id)
 	for _, task := range after {
@@ -377,7 +382,8 @@ steps: [{text: x}, {text: they run, repeat: true}]
 	b.end()
 }
 
-// TestCanceledWhileQueuedAgain cancels a run that waits to begin once more: nothing of it is left open (RC2, RC14).
+// TestCanceledWhileQueuedAgain cancels a run that is queued a second time: nothing of it is left
+// open (RC2, RC14).
 func TestCanceledWhileQueuedAgain(t *testing.T) {
 	t.Parallel()
 	entered, release := make(chan struct{}, 9), make(chan struct{})

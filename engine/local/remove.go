@@ -11,21 +11,25 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// removedSessions is where the notes of deleted sessions stand until the host has forgotten them, too: files of no session,
-// as those of pruned tasks.
+// removedSessions is a file tree of no session. It has one note per deleted session that the host
+// has yet to forget, like the notes of pruned tasks.
 const removedSessions perdure.SessionID = "removed_sessions"
 
-// errGrown says that a subagent came whose files were not opened, and nothing is to be committed.
-var errGrown = errors.New("the session has more subagents now")
+// errMoreSubagents means that a subagent has started whose files were not opened, and that nothing
+// may be committed.
+var errMoreSubagents = errors.New("the session has more subagents now")
 
-// DeleteSession removes a session and its subagents', in one commit; what they left outside the store goes after it. What
-// cannot be removed then, or was not because the process died, is removed by a later pass of retention. The host finds the
-// files of a session by its journal, so their files are opened before the commit: a process that dies right after it leaves
-// the output of background runs in a folder of the host, where nobody finds it any more.
+// DeleteSession removes a session and its subagents in one commit, and then their data outside the
+// store. Data that cannot be removed then, or not before a crash, is removed by a later retention
+// pass.
+//
+// The host locates the files of a session by its journal, so the files are opened before the
+// commit. A process that crashes right after the commit therefore leaves the output of background
+// runs in a host directory, where no later pass finds it.
 func (e *Engine) DeleteSession(ctx context.Context, id perdure.SessionID) error {
 	var opened, gone []perdure.SessionID
-	err := errGrown
-	for errors.Is(err, errGrown) {
+	err := errMoreSubagents
+	for errors.Is(err, errMoreSubagents) {
 		if opened, err = e.openFiles(ctx, id); err != nil {
 			break
 		}
@@ -38,18 +42,18 @@ func (e *Engine) DeleteSession(ctx context.Context, id perdure.SessionID) error 
 		return fmt.Errorf("delete %s: %w", id, err)
 	}
 	e.forget(gone)
-	if _, err := e.cleanLeft(ctx, gone...); err != nil {
-		e.cfg.Log.Warn("what deleted sessions left was not looked for, and will be", "session", id, "error", tool.Chain(err))
+	if _, err := e.cleanLeftovers(ctx, gone...); err != nil {
+		e.cfg.Log.Warn("leftovers of deleted sessions not checked, will retry", "session", id, "error", tool.Chain(err))
 	}
 	return nil
 }
 
-// openFiles opens the files of a session and its subagents', so that the host knows where they are when their journals are
-// gone. It returns the sessions.
+// openFiles opens the files of a session and its subagents, so that the host still knows their
+// location when the journals are gone. It returns the sessions.
 func (e *Engine) openFiles(ctx context.Context, id perdure.SessionID) (tree []perdure.SessionID, err error) {
 	err = e.view(ctx, func(r store.Reader) error {
 		tree = []perdure.SessionID{id}
-		for i := 0; i < len(tree); i++ { // it grows
+		for i := 0; i < len(tree); i++ { // tree grows
 			children, err := r.Sessions(store.SessionFilter{Parent: tree[i]})
 			if err != nil {
 				return err
@@ -71,9 +75,12 @@ func (e *Engine) openFiles(ctx context.Context, id perdure.SessionID) (tree []pe
 	return tree, nil
 }
 
-// removeRoot removes a session with its tree. errGrown: one of those was not opened. The sessions are locked first, in the order
-// of their ids, as by whoever else locks several: so the parents, which are older, come first.
-func (e *Engine) removeRoot(tx store.Tx, id perdure.SessionID, opened []perdure.SessionID) (gone []perdure.SessionID, err error) {
+// removeRoot removes a session with its tree. errMoreSubagents: the files of one of the sessions
+// were not opened. It first locks the sessions in the order of their ids, like every transaction
+// that locks ambiguousName sessions; parents are older, so they come first.
+func (e *Engine) removeRoot(
+	tx store.Tx, id perdure.SessionID, opened []perdure.SessionID,
+) (gone []perdure.SessionID, err error) {
 	for _, id := range slices.Sorted(slices.Values(opened)) {
 		if _, err := tx.Session(id); err != nil && !errors.Is(err, perdure.NotFound) {
 			return nil, err
@@ -81,27 +88,31 @@ func (e *Engine) removeRoot(tx store.Tx, id perdure.SessionID, opened []perdure.
 	}
 	row, err := tx.Session(id)
 	if err == nil && row.Parent != "" {
-		err = fmt.Errorf("%w session: it is a subagent of %s; delete %s, which takes it with it", perdure.Invalid, row.Parent, row.Root)
+		err = fmt.Errorf("%w session: it is a subagent of %s; delete its root %s instead",
+			perdure.Invalid, row.Parent, row.Root)
 	}
 	if err == nil {
 		gone, err = e.removeTree(tx, id)
 	}
-	if err == nil && slices.ContainsFunc(gone, func(id perdure.SessionID) bool { return !slices.Contains(opened, id) }) {
-		err = errGrown
+	if err == nil &&
+		slices.ContainsFunc(gone, func(id perdure.SessionID) bool { return !slices.Contains(opened, id) }) {
+		err = errMoreSubagents
 	}
 	return gone, err
 }
 
-// cleanLeft removes what is noted, of some sessions or of all: what calls left, then what the host keeps of sessions. Each note is
-// cleaned by one at a time, for what it names may be another's once it is gone. It waits for nobody, and says when others were at
-// work: the last of them to end goes on to what waits for them.
-func (e *Engine) cleanLeft(ctx context.Context, only ...perdure.SessionID) (busy bool, err error) {
+// cleanLeftovers removes the noted leftovers of some sessions, or of all: first of calls, then of
+// sessions. Only one cleaner at a time handles a note, because what the note names may belong to a
+// new session once the note is gone. cleanLeftovers does not wait for other cleaners; busy reports
+// that there were some. The last of them to finish continues with what remains.
+func (e *Engine) cleanLeftovers(ctx context.Context, only ...perdure.SessionID) (busy bool, err error) {
 	calls, err := e.effects.CleanPruned(ctx, only...)
 	sessions, failed := e.cleanRemoved(ctx, only)
 	return calls || sessions, errors.Join(err, failed)
 }
 
-// removeTree removes a session after its subagents', and returns them all. One that is at work keeps all of them.
+// removeTree removes a session after its subagents, and returns all of them. If one of them has
+// running work, none is removed.
 func (e *Engine) removeTree(tx store.Tx, id perdure.SessionID) (gone []perdure.SessionID, err error) {
 	children, err := tx.Sessions(store.SessionFilter{Parent: id})
 	if err != nil {
@@ -114,7 +125,7 @@ func (e *Engine) removeTree(tx store.Tx, id perdure.SessionID) (gone []perdure.S
 		}
 		gone = append(gone, below...)
 	}
-	if err := e.effects.NoteRemoved(tx, id); err != nil {
+	if err := e.effects.RecordRemoved(tx, id); err != nil {
 		return nil, err
 	}
 	if err := tx.RemoveSession(id); err != nil {
@@ -126,7 +137,8 @@ func (e *Engine) removeTree(tx store.Tx, id perdure.SessionID) (gone []perdure.S
 	return append(gone, id), err
 }
 
-// forget drops what this process remembers of sessions, so that others which come under their ids begin anew.
+// forget drops the in-memory state of sessions, so that new sessions with the same ids start
+// without it.
 func (e *Engine) forget(ids []perdure.SessionID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -136,9 +148,10 @@ func (e *Engine) forget(ids []perdure.SessionID) {
 	}
 }
 
-// nothingLeft refuses sessions that come under the ids of deleted ones while something is left of those, which would be theirs
-// until it is removed, with what they have by then.
-func (e *Engine) nothingLeft(r store.Reader, ids ...perdure.SessionID) error {
+// checkNoLeftovers returns Unavailable if a new session would get the id of a deleted one whose
+// leftovers still exist: the leftovers would appear as its own, and their removal would remove its
+// data too.
+func (e *Engine) checkNoLeftovers(r store.Reader, ids ...perdure.SessionID) error {
 	left, err := e.effects.Leftovers(r)
 	if err != nil {
 		return err
@@ -146,7 +159,8 @@ func (e *Engine) nothingLeft(r store.Reader, ids ...perdure.SessionID) error {
 	for _, id := range ids {
 		switch _, err := r.File(removedSessions, "/"+string(id)); {
 		case err == nil || left[id]:
-			return fmt.Errorf("%w: what session %s left is still being removed: try again", perdure.Unavailable, id)
+			return fmt.Errorf("%w: the remains of the deleted session %s are still being removed; try again",
+				perdure.Unavailable, id)
 		case !errors.Is(err, perdure.NotFound):
 			return err
 		}
@@ -154,8 +168,9 @@ func (e *Engine) nothingLeft(r store.Reader, ids ...perdure.SessionID) error {
 	return nil
 }
 
-// cleanRemoved lets the host forget the sessions that were deleted, each when nothing is left of its calls, for which the host
-// may need to know where it worked. One that it cannot forget now is logged and stays noted.
+// cleanRemoved lets the host forget deleted sessions. It waits until the leftovers of a session's
+// addToolCall are removed, because the host may have to know where they are. A session that the
+// host cannot forget now is logged, and its note stays.
 func (e *Engine) cleanRemoved(ctx context.Context, only []perdure.SessionID) (busy bool, err error) {
 	if e.cfg.Forget == nil {
 		return false, nil
@@ -184,15 +199,15 @@ func (e *Engine) cleanRemoved(ctx context.Context, only []perdure.SessionID) (bu
 			return busy, errors.Join(err, failed)
 		}
 		if failed != nil {
-			e.cfg.Log.Warn("what the host keeps of a deleted session was not removed", "session", id, "error", tool.Chain(failed))
+			e.cfg.Log.Warn("host data of deleted session not removed", "session", id, "error", tool.Chain(failed))
 		}
 		busy = busy || at
 	}
 	return busy, err
 }
 
-// forgetRemoved lets the host forget a session. Of one that was started anew under its id, which only Import refuses, nothing is
-// removed: it may be the new one's.
+// forgetRemoved lets the host forget a session. If a session with this id has been created again,
+// which only Import prevents, nothing is removed: the data may belong to the new session.
 func (e *Engine) forgetRemoved(ctx context.Context, id perdure.SessionID) error {
 	err := e.view(ctx, func(r store.Reader) error {
 		_, err := r.Session(id)
@@ -200,7 +215,7 @@ func (e *Engine) forgetRemoved(ctx context.Context, id perdure.SessionID) error 
 	})
 	switch {
 	case err == nil:
-		e.cfg.Log.Warn("a deleted session was started anew before the host had forgotten it, and keeps what that left", "session", id)
+		e.cfg.Log.Warn("deleted session created again before its host data was removed; host data kept", "session", id)
 		return nil
 	case !errors.Is(err, perdure.NotFound):
 		return err

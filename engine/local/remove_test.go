@@ -19,16 +19,17 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// keeper is a tool whose calls leave something behind, and the host, which keeps something of sessions.
+// keeper is a tool whose calls leave something outside, and the host, which stores something for
+// sessions.
 type keeper struct {
 	mu      sync.Mutex
 	cleaned []perdure.CallID
 	forgot  []perdure.SessionID
-	fails   bool // to forget a session
-	keeps   bool // what calls left
+	fails   bool // to remove a session
+	keeps   bool // to remove what calls left
 
 	shared bool              // the engines are workers over one store
-	stuck  perdure.SessionID // the first that cleans up after a call of it stays there until stay is closed
+	stuck  perdure.SessionID // the first cleanup of one of its calls blocks until stay is closed
 	stay   chan struct{}     // closed by the test
 }
 
@@ -66,14 +67,14 @@ func (k *keeper) forget(_ context.Context, id perdure.SessionID) error {
 	return nil
 }
 
-// fail says whether the host fails to forget a session, and the tool to clean up.
+// fail sets whether the host fails to remove a session, and the tool to clean up.
 func (k *keeper) fail(fails, keeps bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.fails, k.keeps = fails, keeps
 }
 
-// open makes an engine over a store that runs until the test ends or stop is called.
+// open creates an engine over a store that runs until the test ends or stop is called.
 func (k *keeper) open(t *testing.T, st store.Store) (eng *local.Engine, stop func()) {
 	t.Helper()
 	m, err := scripted.Parse("keep", []byte("steps:\n  - calls: [{name: keep, args: {}}, {name: keep, args: {}}]\n  - {text: done, repeat: true}\n"))
@@ -113,7 +114,7 @@ func (k *keeper) worked(t *testing.T, eng *local.Engine) perdure.SessionID {
 	return s.ID
 }
 
-// left wants what was removed of sessions outside the store: the calls of each, and the sessions.
+// left wants what remains outside the store: this number of calls, and of sessions.
 func (k *keeper) left(t *testing.T, calls int, sessions ...perdure.SessionID) {
 	t.Helper()
 	k.mu.Lock()
@@ -123,7 +124,7 @@ func (k *keeper) left(t *testing.T, calls int, sessions ...perdure.SessionID) {
 	}
 }
 
-// cleanedAll wants these calls to be cleaned up, whatever else is, and exactly these sessions to be forgotten.
+// cleanedAll wants at least these calls to be cleaned up, and exactly these sessions to be removed.
 func (k *keeper) cleanedAll(t *testing.T, calls []perdure.Call, sessions ...perdure.SessionID) {
 	t.Helper()
 	k.mu.Lock()
@@ -138,8 +139,8 @@ func (k *keeper) cleanedAll(t *testing.T, calls []perdure.Call, sessions ...perd
 	}
 }
 
-// TestDeleteCleansOutside removes what the calls of a session left, those of the foreground among them, and what the host keeps
-// of it, and nothing of another session.
+// TestDeleteCleansOutside removes what the calls of a session left outside, including foreground
+// calls, and what the host stores for it, and nothing of another session.
 func TestDeleteCleansOutside(t *testing.T) {
 	t.Parallel()
 	k := &keeper{}
@@ -156,8 +157,9 @@ func TestDeleteCleansOutside(t *testing.T) {
 	nothingNoted(t, st)
 }
 
-// TestDeleteCleansLater deletes a session whose things cannot be removed, as after a crash that came right after the commit:
-// the next life removes them.
+// TestDeleteCleansLater deletes a session whose outside state cannot be removed, as after a crash
+// right after the commit:
+// the next process removes it.
 func TestDeleteCleansLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -189,8 +191,8 @@ func TestDeleteCleansLater(t *testing.T) {
 	})
 }
 
-// TestTwoClean has one worker clean up after a deleted session while another deletes one, and a third begins: nobody waits, and what
-// one is at no other touches.
+// TestTwoClean has one worker clean up after a deleted session while another deletes one, and a
+// third starts: none of them waits, and none touches what another one is cleaning up.
 func TestTwoClean(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -221,8 +223,9 @@ func TestTwoClean(t *testing.T) {
 		if waited := time.Since(begun); waited > 0 {
 			t.Errorf("a deletion waited %s for another one", waited)
 		}
-		k.cleanedAll(t, calls, quick) // and perhaps one more: a pass may have begun with what is left of the other session
-		k.open(t, st)                 // its pass finds the rest
+		// and perhaps one more: a pass may have started with the rest of the other session
+		k.cleanedAll(t, calls, quick)
+		k.open(t, st) // its pass finds the rest
 		synctest.Wait()
 		k.left(t, 3, quick)
 		if _, err := two.Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{}); !errors.Is(err, perdure.Unavailable) {
@@ -239,8 +242,8 @@ func TestTwoClean(t *testing.T) {
 	})
 }
 
-// TestACleanerDies has a worker die while it cleans up: another one does about a minute later, and not with the pass of the next
-// hour. What the first one still says after that changes nothing.
+// TestACleanerDies has a worker die while it cleans up: another one does it about a minute later,
+// and not with the pass of the next hour. Later results of the first one change nothing.
 func TestACleanerDies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -271,7 +274,8 @@ func TestACleanerDies(t *testing.T) {
 	})
 }
 
-// lockOrder is a store that notes in which order transactions lock sessions, and the notes of what they left.
+// lockOrder is a store that records the order in which transactions lock sessions and cleanup
+// notes.
 type lockOrder struct {
 	store.Store
 	last []perdure.SessionID // of the last transaction; each as it came first
@@ -318,8 +322,8 @@ func (tx orderedTx) PutFile(id perdure.SessionID, f store.File) (bool, error) {
 	return tx.Tx.PutFile(id, f)
 }
 
-// TestDeleteLocksInOrder has the removal of a tree lock as the pruning of its tasks does: the sessions by their ids, and then the
-// notes. In another order two of them would wait for one another.
+// TestDeleteLocksInOrder has the removal of a tree lock in the same order as the pruning of its
+// tasks: the sessions by their ids, and then the notes. In different orders the two could deadlock.
 func TestDeleteLocksInOrder(t *testing.T) {
 	t.Parallel()
 	k := &keeper{}
@@ -366,8 +370,9 @@ func TestDeleteLocksInOrder(t *testing.T) {
 	}
 }
 
-// TestImportWaitsForWhatIsLeft imports a session of which something is still to be removed, of either kind: it is refused, since
-// that would be removed from the new one, and is taken when it can be removed.
+// TestImportWaitsForWhatIsLeft imports a session of which something outside is still to be removed,
+// of either kind: the import is refused, since the removal would hit the new session, and succeeds
+// once it is removed.
 func TestImportWaitsForWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ fails, keeps bool }{
@@ -391,7 +396,7 @@ func TestImportWaitsForWhatIsLeft(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.keeps {
-				k.left(t, 0) // the host keeps it as long: it may have to know where the session worked
+				k.left(t, 0) // the host keeps its state until then: it may need to know where the session worked
 			}
 			if c.fails || c.keeps {
 				_, err := eng.Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{})
@@ -411,7 +416,7 @@ func TestImportWaitsForWhatIsLeft(t *testing.T) {
 	}
 }
 
-// nothingNoted wants no note of what is still to be removed.
+// nothingNoted wants no note of outside state to remove.
 func nothingNoted(t *testing.T, st store.Store) {
 	t.Helper()
 	err := st.View(t.Context(), func(r store.Reader) error {

@@ -15,8 +15,8 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// damaged makes a session whose transcript came from elsewhere: calls of old turns without results, one with two, and a
-// result of no call. The ledger knows some of them.
+// damaged creates a session whose transcript was imported: calls of old turns without results, one
+// with two, and a result without a call. The ledger has some of them.
 func damaged(t *testing.T, w *world, st store.Store) perdure.SessionID {
 	t.Helper()
 	eng := w.Start(t)
@@ -86,7 +86,7 @@ func repairs(t *testing.T, eng engine.Engine, id perdure.SessionID) (all []strin
 	return all
 }
 
-// mended is a damaged session in which somebody spoke, and spoke again.
+// mended is a damaged session to which two messages were sent, one after another.
 func mended(t *testing.T) (engine.Engine, perdure.SessionID) {
 	t.Helper()
 	st := memory.New(memory.Config{})
@@ -105,8 +105,8 @@ func mended(t *testing.T) (engine.Engine, perdure.SessionID) {
 	return eng, id
 }
 
-// TestRepairFindsOldTurn: what the ledger knows of a call counts, in whatever turn it was made (TN17). A call that it
-// knows is never called safe to retry.
+// TestRepairFindsOldTurn: the ledger's record of a call decides, whatever turn the call was made in
+// (TN17). A call that is in the ledger is never reported as safe to retry.
 func TestRepairFindsOldTurn(t *testing.T) {
 	t.Parallel()
 	eng, id := mended(t)
@@ -124,7 +124,8 @@ func TestRepairFindsOldTurn(t *testing.T) {
 	}
 }
 
-// TestRepairPersistedOnce: a repair is journaled, and the next model call finds nothing to repair (TN16, TN18).
+// TestRepairPersistedOnce: a repair is journaled, and the next model call finds nothing to repair
+// (TN16, TN18).
 func TestRepairPersistedOnce(t *testing.T) {
 	t.Parallel()
 	eng, id := mended(t)

@@ -9,12 +9,12 @@ import (
 	"github.com/perdure/perdure/engine/enginetest"
 )
 
-// A call whose outcome is being looked for after a crash is not made again: between the take-over and
-// the commit that says unknown, the same call joins it.
+// A call whose outcome is being looked for after a crash is not made again: between the take-over
+// and the commit that says unknown, the same call joins it.
 func TestRepeatDuringTakeOver(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, enginetest.Setup{Script: "steps: [{text: done, repeat: true}]"})
-	order := engine.CallOrder{Session: r.id, Tool: "hold_charge"}
+	order := engine.HostCallRequest{Session: r.id, Tool: "hold_charge"}
 	made, err := r.eng.StartCall(r.ctx, order)
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Resources lists what stands beside a session.
+// Resources lists the external resources of a session.
 func (e *Engine) Resources(ctx context.Context, id perdure.SessionID) (found []engine.SessionResource, err error) {
 	return found, e.view(ctx, func(r store.Reader) error {
 		found = nil
@@ -32,7 +32,9 @@ func (e *Engine) Resources(ctx context.Context, id perdure.SessionID) (found []e
 }
 
 // Resource returns an entry.
-func (e *Engine) Resource(ctx context.Context, id perdure.SessionID, resource string) (found engine.SessionResource, err error) {
+func (e *Engine) Resource(
+	ctx context.Context, id perdure.SessionID, resource string,
+) (found engine.SessionResource, err error) {
 	return found, e.view(ctx, func(r store.Reader) error {
 		row, err := r.Session(id)
 		if err != nil {
@@ -46,7 +48,7 @@ func (e *Engine) Resource(ctx context.Context, id perdure.SessionID, resource st
 	})
 }
 
-// withLease is an entry with what its lease says.
+// withLease adds the state of its lease to a resource.
 func withLease(r store.Reader, org string, entry perdure.Resource) (engine.SessionResource, error) {
 	shown := engine.SessionResource{Resource: entry}
 	l, err := sessionport.LeaseOf(r, org, entry)
@@ -57,8 +59,10 @@ func withLease(r store.Reader, org string, entry perdure.Resource) (engine.Sessi
 	return shown, err
 }
 
-// ReleaseResource records that what an entry stands for is gone.
-func (e *Engine) ReleaseResource(ctx context.Context, id perdure.SessionID, resource, by string) (engine.SessionResource, error) {
+// ReleaseResource records that a resource no longer exists.
+func (e *Engine) ReleaseResource(
+	ctx context.Context, id perdure.SessionID, resource, by string,
+) (engine.SessionResource, error) {
 	if _, err := sessionport.Release(ctx, e.cfg.Store, id, resource, by); err != nil {
 		return engine.SessionResource{}, err
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/perdure/perdure/tool/background"
 )
 
-// manyStates spawns a run that comes to each state.
+// manyStates spawns a run that reaches each state.
 const manyStates = `
 rules:
   - when: {last_role: user}
@@ -39,7 +39,7 @@ rules:
 steps: [{text: it goes on, repeat: true}]
 `
 
-// plain is a tool of a background run that answers as it likes.
+// plain is a background tool with a configurable result.
 type plain struct {
 	name string
 	do   func(context.Context, tool.Env) tool.Result
@@ -55,7 +55,7 @@ func (p plain) RunBackground(ctx context.Context, _ tool.Call, env tool.Env, _ t
 	return p.do(ctx, env)
 }
 
-// archive is an engine whose clock a test turns: by months, in a bubble.
+// archive is an engine whose clock the test advances, by months, in a bubble.
 type archive struct {
 	*testing.T
 	eng *local.Engine
@@ -105,13 +105,13 @@ func (a *archive) say(text string) {
 	synctest.Wait()
 }
 
-// pass lets time go by.
+// pass advances the time.
 func (a *archive) pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// tasks are the rows of the session, as the fold of its journal has them, too (PR2).
+// tasks returns the rows of the session, after comparing them with the fold of its journal (PR2).
 func (a *archive) tasks() []perdure.Task {
 	a.Helper()
 	tasks, err := a.eng.Tasks(a.Context(), a.id)
@@ -171,11 +171,11 @@ func (a *archive) want(when string, second time.Time, former, latter []string) {
 	}
 }
 
-// ofStates are the tools of manyStates, of which late ends when it is told to.
+// ofStates are the tools of manyStates, of which late ends when it is released.
 func ofStates(release <-chan struct{}) []tool.Tool {
 	hangs := func(ctx context.Context, _ tool.Env) tool.Result {
 		<-ctx.Done()
-		return tool.Result{Kind: tool.KindToolError, Text: "ended", ErrorAs: perdure.ErrorCanceled}
+		return tool.Result{Kind: tool.KindToolError, Text: "ended", ErrorKind: perdure.ErrorCanceled}
 	}
 	return []tool.Tool{
 		plain{"good", func(context.Context, tool.Env) tool.Result { return tool.Success("done") }},
@@ -186,13 +186,14 @@ func ofStates(release <-chan struct{}) []tool.Tool {
 			return tool.Internal(err)
 		}},
 		plain{"blind", func(context.Context, tool.Env) tool.Result {
-			return tool.Result{Kind: tool.KindInternal, Err: errors.New("cut"), ErrorAs: perdure.ErrorUnknown}
+			return tool.Result{Kind: tool.KindInternal, Err: errors.New("cut"), ErrorKind: perdure.ErrorUnknown}
 		}},
 		plain{"late", func(context.Context, tool.Env) tool.Result { <-release; return tool.Success("at last") }},
 	}
 }
 
-// batch lets a run come to each state: one is canceled, and the result of one is the host's to take.
+// batch lets a run reach each state: one is canceled, and the result of one is for the host to
+// drain.
 func (a *archive) batch(release chan<- struct{}) {
 	a.Helper()
 	a.say(time.Now().String()) // another text for each batch: the same call is not made again while it is unknown
@@ -213,7 +214,7 @@ func (a *archive) batch(release chan<- struct{}) {
 	a.pass(time.Minute)
 }
 
-// wantStates checks that the states are there that the test is about.
+// wantStates checks that the states under test have been reached.
 func wantStates(a *archive) {
 	a.Helper()
 	states := map[perdure.TaskState]int{}
@@ -228,7 +229,7 @@ func wantStates(a *archive) {
 	}
 }
 
-// sweeper is a tool that keeps something of its calls.
+// sweeper is a tool that stores something for its calls.
 type sweeper struct {
 	plain
 	clean func(tool.Call) error
@@ -236,7 +237,7 @@ type sweeper struct {
 
 func (s sweeper) Clean(_ context.Context, call tool.Call) error { return s.clean(call) }
 
-// brittle is the runtime's files of a session, and tells when one is to be removed.
+// brittle is the runtime's files of a session, and reports each removal.
 type brittle struct {
 	tool.Files
 	remove func(path string) error
@@ -249,8 +250,9 @@ func (b brittle) Remove(ctx context.Context, path string, recursive bool) (bool,
 	return b.Files.Remove(ctx, path, recursive)
 }
 
-// TestPrunedWithArtifacts forgets a run: its row first, then its files and what its tool keeps. A crash between them, and a tool
-// that cannot clean up, leave what the next start and the next pass remove (TK16).
+// TestPrunedWithArtifacts removes a run: its row first, then its files and what its tool stores.
+// What a crash between them, or a tool that cannot clean up, leaves behind is removed at the next
+// start and the next pass (TK16).
 func TestPrunedWithArtifacts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -274,7 +276,7 @@ func TestPrunedWithArtifacts(t *testing.T) {
 		}}
 		life := func(remove func(string) error) *archive {
 			var commits atomic.Int64
-			mortal := enginerig.NewMortal(st, &commits, death{})
+			mortal := enginerig.NewKillableStore(st, &commits, death{})
 			files := func(id perdure.SessionID) (tool.Files, tool.Files) {
 				return sessionfile.New(mortal, id, false), brittle{sessionfile.New(mortal, id, true), func(path string) error {
 					mu.Lock()
@@ -283,7 +285,7 @@ func TestPrunedWithArtifacts(t *testing.T) {
 					if remove == nil {
 						return nil
 					}
-					mortal.Die()
+					mortal.Kill()
 					return remove(path)
 				}}
 			}
@@ -329,7 +331,7 @@ func TestPrunedWithArtifacts(t *testing.T) {
 	})
 }
 
-// err0 is the error of a look into a store, as a kind.
+// err0 is the error of a read of a store, as a kind.
 func err0(st store.Store, look func(store.Reader) error) error {
 	err := st.View(context.Background(), look)
 	if errors.Is(err, perdure.NotFound) {

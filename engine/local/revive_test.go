@@ -15,8 +15,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// TestMessageLetsGoOn: a message to a session that a budget stopped lets it go on in the same commit, once its period has begun anew, so
-// that nobody is told that it waits. Before that it waits.
+// TestMessageLetsGoOn: a message to a session that a budget stopped resumes it in the same commit,
+// once its period has started again, so that no wait is reported. Before that it waits.
 func TestMessageLetsGoOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestMessageLetsGoOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		work := running(t, eng)
-		for range 3 { // the bubble begins with a period, and what is spent in its first moment counts for the one before
+		for range 3 { // the bubble begins with a period, and spending in its first moment counts for the one before
 			<-time.After(time.Minute)
 			if err := eng.Send(t.Context(), s.ID, perdure.Text("hello")); err != nil {
 				t.Fatal(err)
@@ -74,10 +74,10 @@ func TestMessageLetsGoOn(t *testing.T) {
 		free, err := eng.Session(t.Context(), s.ID)
 
 		if early || held.Hold == nil || held.Hold.Code != "budget_exhausted" {
-			t.Errorf("within the period: it goes on: %t, held by %+v", early, held.Hold)
+			t.Errorf("within the period: resumed: %t, held by %+v", early, held.Hold)
 		}
 		if !late || err != nil || free.Hold != nil {
-			t.Errorf("in the next one: it goes on: %t, held by %+v, %v", late, free.Hold, err)
+			t.Errorf("in the next one: resumed: %t, held by %+v, %v", late, free.Hold, err)
 		}
 	})
 }

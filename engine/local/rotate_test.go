@@ -17,12 +17,13 @@ import (
 	"github.com/perdure/perdure/tool/session"
 )
 
-// TestKeyIsRotatedWhileTheEngineRuns: somebody else makes a new key, and the engine seals under it what there is (SE2).
+// TestKeyIsRotatedWhileTheEngineRuns: another process creates a new key, and the engine re-encrypts
+// everything under it (SE2).
 func TestKeyIsRotatedWhileTheEngineRuns(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	st := memory.New(memory.Config{})
-	home, err := local.OpenHome(t.Context(), local.HomeConfig{Dir: dir, Store: st})
+	home, err := local.OpenDataDir(t.Context(), local.DataDirConfig{Dir: dir, Store: st})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// looks is a store that notes when it is asked who the workers are, which only a look for orphans asks.
+// looks is a store that records the reads of all workers, which only a scan for orphans makes.
 type looks struct {
 	store.Store
 	mu sync.Mutex
@@ -40,7 +40,7 @@ func (r lookedAt) Workers() ([]store.Worker, error) {
 	return r.Reader.Workers()
 }
 
-// since counts the looks after a moment.
+// since counts the scans after a moment.
 func (l *looks) since(at time.Time) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,13 +52,14 @@ func (l *looks) since(at time.Time) (n int) {
 	return n
 }
 
-// lookout is a worker whose looks are counted.
+// lookout is a worker whose scans are counted.
 type lookout struct {
 	*member
 	looks *looks
 }
 
-// watchers are three workers over one store, which do nothing but to look for orphans. They begin one after another.
+// watchers are three workers over one store that only scan for orphans. They start one after
+// another.
 func watchers(t *testing.T, st store.Store, tools *tool.Registry) (all []lookout) {
 	t.Helper()
 	office := newOffice()
@@ -78,7 +79,7 @@ func watchers(t *testing.T, st store.Store, tools *tool.Registry) (all []lookout
 	return all
 }
 
-// scanning returns the only one that looked after a moment, and how often.
+// scanning returns the only worker that scanned after a moment, and how often.
 func scanning(t *testing.T, all []lookout, at time.Time) (one lookout, n int) {
 	t.Helper()
 	for _, l := range all {
@@ -92,8 +93,8 @@ func scanning(t *testing.T, all []lookout, at time.Time) (one lookout, n int) {
 	return one, n
 }
 
-// TestOneLooksForOrphans is the election of RC12: of three workers one looks, every 5 s. When it is paused, or ends, another one
-// does by a lease and a pass later, and one only.
+// TestOneLooksForOrphans is the election of RC12: of three workers one scans, every 5 s. When it is
+// paused, or ends, another one does within a lease and a pass, and only one.
 func TestOneLooksForOrphans(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -111,7 +112,7 @@ func TestOneLooksForOrphans(t *testing.T) {
 		pass(15*time.Second + time.Millisecond) // a lease and a pass
 		second, n := scanning(t, living, paused)
 		if n == 0 {
-			t.Fatal("nobody looks while the one that did is paused")
+			t.Fatal("no worker scans while the scanning one is paused")
 		}
 		pass(time.Minute)
 		if _, n := scanning(t, living, paused); n < 12 || n > 15 {
@@ -129,7 +130,7 @@ func TestOneLooksForOrphans(t *testing.T) {
 		pass(5*time.Second + time.Millisecond) // its lease was handed back
 		third, n := scanning(t, living, ended)
 		if n == 0 || third.member == second.member {
-			t.Errorf("nobody looks after the one that did has ended")
+			t.Errorf("no worker scans after the scanning one has ended")
 		}
 		if err := third.leave(); err != nil {
 			t.Error(err)
@@ -137,7 +138,8 @@ func TestOneLooksForOrphans(t *testing.T) {
 	})
 }
 
-// TestManyOrphans has a worker die with more tasks than a pass takes: the pass after it comes at once, and not 5 s later.
+// TestManyOrphans has a worker die with more tasks than one pass takes over: the next pass follows
+// at once, not 5 s later.
 func TestManyOrphans(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -194,7 +196,8 @@ func TestManyOrphans(t *testing.T) {
 	})
 }
 
-// TestALateScannerIsReplaced has a worker that lives and does not look any more: another one does, half a pass after it was due.
+// TestALateScannerIsReplaced has a live worker that stops scanning: another one scans, half a pass
+// after it was due.
 func TestALateScannerIsReplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -216,7 +219,7 @@ func TestALateScannerIsReplaced(t *testing.T) {
 		after := time.Now()
 		pass(10 * time.Second)
 		if _, n := scanning(t, all, after); n == 0 {
-			t.Error("nobody looks")
+			t.Error("no worker scans")
 		}
 		for _, l := range all {
 			if err := l.leave(); err != nil {

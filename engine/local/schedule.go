@@ -12,14 +12,16 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// CreateSchedule makes a schedule of a session and enables it.
+// CreateSchedule creates a schedule of a session and enables it.
 func (e *Engine) CreateSchedule(ctx context.Context, s perdure.Schedule) (perdure.Schedule, error) {
 	return e.createSchedule(ctx, s, nil)
 }
 
-// createSchedule makes a schedule and, with a call that asks for one, the monitor that stands for it, in one commit (SC23, BG6).
-// The same call makes it once.
-func (e *Engine) createSchedule(ctx context.Context, s perdure.Schedule, asker *effect.ScheduleCall) (made perdure.Schedule, err error) {
+// createSchedule creates a schedule in one commit (SC23, BG6). With a call that requests one, it
+// also creates the monitor. A repeated call finds its schedule again.
+func (e *Engine) createSchedule(
+	ctx context.Context, s perdure.Schedule, asker *effect.ScheduleCall,
+) (made perdure.Schedule, err error) {
 	rules := e.cfg.Schedules
 	if s.ID == "" {
 		s.ID = effect.NewID[perdure.ScheduleID]()
@@ -27,8 +29,9 @@ func (e *Engine) createSchedule(ctx context.Context, s perdure.Schedule, asker *
 		return perdure.Schedule{}, fmt.Errorf("create schedule: %w", err)
 	}
 	s = perdure.Schedule{
-		ID: s.ID, Session: s.Session, Owner: s.Owner, Title: s.Title, Description: s.Description, Cron: s.Cron, At: s.At.UTC(),
-		Zone: s.Zone, Missed: s.Missed, Window: s.Window, Overlap: s.Overlap, Jitter: s.Jitter, Action: s.Action,
+		ID: s.ID, Session: s.Session, Owner: s.Owner, Title: s.Title, Description: s.Description, Cron: s.Cron,
+		At: s.At.UTC(), Zone: s.Zone, Missed: s.Missed, Window: s.Window, Overlap: s.Overlap, Jitter: s.Jitter,
+		Action: s.Action,
 	}.WithDefaults(rules)
 	if s.At.IsZero() {
 		s.At = time.Time{}
@@ -43,7 +46,7 @@ func (e *Engine) createSchedule(ctx context.Context, s perdure.Schedule, asker *
 	if err != nil {
 		return perdure.Schedule{}, fmt.Errorf("create schedule: %w", err)
 	}
-	e.planChanged()
+	e.scheduleChanged()
 	e.wake(made.Session)
 	return made, nil
 }
@@ -58,12 +61,13 @@ func (e *Engine) createIn(tx store.Tx, s perdure.Schedule, asker *effect.Schedul
 	}
 	if known, err := tx.Schedule(s.ID); err == nil || !errors.Is(err, perdure.NotFound) {
 		if err == nil && asker == nil && !s.Same(known) {
-			err = fmt.Errorf("%w: %s is the id of another schedule", perdure.Conflict, s.ID)
+			err = fmt.Errorf("%w: the id %s belongs to another schedule", perdure.Conflict, s.ID)
 		}
-		return known, err // a replay
+		return known, err // a repeated request
 	}
 	if row.Parent != "" {
-		return s, fmt.Errorf("%w schedule: a subagent has none, since its work comes to an end; the session that it works for may have them", perdure.Invalid)
+		return s, fmt.Errorf("%w schedule: a subagent cannot have schedules, because its work ends; "+
+			"create it in the root session", perdure.Invalid)
 	}
 	if asker != nil && asker.Monitor {
 		s.Monitor = perdure.DeriveID[perdure.TaskID](row.Secret, asker.At, string(s.Session), string(asker.Call))
@@ -77,7 +81,8 @@ func (e *Engine) createIn(tx store.Tx, s perdure.Schedule, asker *effect.Schedul
 	}
 	s.CreatedAt, s.UpdatedAt = tx.Now(), tx.Now()
 	s = s.Arm(timing, tx.Now())
-	if err := e.append(tx, s.Session, perdure.Event{Actor: s.Owner, Fact: perdure.ScheduleCreated{Schedule: s}}); err != nil {
+	if err := e.append(tx, s.Session,
+		perdure.Event{Actor: s.Owner, Fact: perdure.ScheduleCreated{Schedule: s}}); err != nil {
 		return s, err
 	}
 	if err := tx.PutSchedule(s, e.caps()); err != nil {
@@ -101,7 +106,7 @@ func (e *Engine) Schedule(ctx context.Context, id perdure.ScheduleID) (s perdure
 	})
 }
 
-// Schedules lists schedules in the order of their making.
+// Schedules lists schedules by creation time.
 func (e *Engine) Schedules(ctx context.Context, id perdure.SessionID) (list []perdure.Schedule, err error) {
 	return list, e.view(ctx, func(r store.Reader) error {
 		list, err = r.Schedules(store.ScheduleFilter{Session: id})
@@ -109,8 +114,10 @@ func (e *Engine) Schedules(ctx context.Context, id perdure.SessionID) (list []pe
 	})
 }
 
-// ScheduleFires lists what became of nominal times, the latest first.
-func (e *Engine) ScheduleFires(ctx context.Context, id perdure.ScheduleID, limit int) (fires []perdure.Fire, err error) {
+// ScheduleFires lists the recorded fires, latest first.
+func (e *Engine) ScheduleFires(
+	ctx context.Context, id perdure.ScheduleID, limit int,
+) (fires []perdure.Fire, err error) {
 	return fires, e.view(ctx, func(r store.Reader) error {
 		if _, err := r.Schedule(id); err != nil {
 			return err
@@ -120,7 +127,7 @@ func (e *Engine) ScheduleFires(ctx context.Context, id perdure.ScheduleID, limit
 	})
 }
 
-// maxNextFires bounds what may be asked for at once.
+// maxNextFires limits the fires of one request.
 const maxNextFires = 100
 
 // NextFires returns the next fires of a schedule.
@@ -173,24 +180,28 @@ func (e *Engine) ResumeSchedule(ctx context.Context, id perdure.ScheduleID, by s
 			return s, nil, nil
 		}
 		if m, err := tx.Task(s.Session, s.Monitor); s.Monitor != "" && (err != nil || m.State.Terminal()) {
-			return s, nil, fmt.Errorf("%w: its monitor %s has ended; make another one", perdure.Conflict, s.Monitor)
+			return s, nil, fmt.Errorf("%w: its monitor %s has ended; create a new one", perdure.Conflict, s.Monitor)
 		}
 		timing, err := checkTiming(s, tx.Now(), e.cfg.Schedules)
 		if err != nil {
 			return s, nil, err
 		}
 		if s.Cron == "" && s.LastFire.Equal(s.At) {
-			return s, nil, fmt.Errorf("%w: it has fired", perdure.Conflict)
+			return s, nil, fmt.Errorf("%w: it has already fired", perdure.Conflict)
 		}
 		s = s.Arm(timing, tx.Now())
 		return s, perdure.ScheduleCreated{Schedule: s}, nil
 	})
 }
 
-// changeSchedule changes a schedule in one commit with the fact that says so; without one nothing is changed.
-func (e *Engine) changeSchedule(ctx context.Context, id perdure.ScheduleID, change func(store.Tx, perdure.Schedule) (perdure.Schedule, perdure.Fact, error)) (s perdure.Schedule, err error) {
+// changeSchedule changes a schedule and appends the fact that records the change, in one commit.
+// Without a fact nothing changes.
+func (e *Engine) changeSchedule(
+	ctx context.Context, id perdure.ScheduleID,
+	change func(store.Tx, perdure.Schedule) (perdure.Schedule, perdure.Fact, error),
+) (s perdure.Schedule, err error) {
 	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		if s, err = effect.HeldSchedule(tx, "", id); err != nil {
+		if s, err = effect.LockSchedule(tx, "", id); err != nil {
 			return err
 		}
 		changed, fact, err := change(tx, s)
@@ -207,15 +218,15 @@ func (e *Engine) changeSchedule(ctx context.Context, id perdure.ScheduleID, chan
 	if err != nil {
 		return perdure.Schedule{}, fmt.Errorf("change schedule %s: %w", id, err)
 	}
-	e.planChanged()
+	e.scheduleChanged()
 	e.wake(s.Session)
 	return s, nil
 }
 
-// DeleteSchedule removes a schedule with its fires.
+// DeleteSchedule removes a schedule and its fires.
 func (e *Engine) DeleteSchedule(ctx context.Context, id perdure.ScheduleID, by string) error {
-	_, err := e.effects.EndSchedule(ctx, "", id, effect.CancelWish{By: by, Why: "its schedule was deleted"}, true)
-	e.planChanged()
+	_, err := e.effects.EndSchedule(ctx, "", id, effect.CancelIntent{By: by, Why: "its schedule was deleted"}, true)
+	e.scheduleChanged()
 	return err
 }
 
@@ -223,7 +234,7 @@ func (e *Engine) DeleteSchedule(ctx context.Context, id perdure.ScheduleID, by s
 func (e *Engine) TriggerSchedule(ctx context.Context, id perdure.ScheduleID, by string) (fire perdure.Fire, err error) {
 	s, now, err := e.scheduleNow(ctx, id)
 	if err == nil {
-		fire, err = e.fireByHand(ctx, s, now, perdure.TriggeredReason(by))
+		fire, err = e.fireManually(ctx, s, now, perdure.TriggeredReason(by))
 	}
 	if err != nil {
 		return perdure.Fire{}, fmt.Errorf("trigger schedule %s: %w", id, err)
@@ -231,7 +242,9 @@ func (e *Engine) TriggerSchedule(ctx context.Context, id perdure.ScheduleID, by 
 	return fire, nil
 }
 
-func (e *Engine) scheduleNow(ctx context.Context, id perdure.ScheduleID) (s perdure.Schedule, now time.Time, err error) {
+func (e *Engine) scheduleNow(
+	ctx context.Context, id perdure.ScheduleID,
+) (s perdure.Schedule, now time.Time, err error) {
 	return s, now, e.view(ctx, func(r store.Reader) error {
 		now = r.Now()
 		s, err = r.Schedule(id)
@@ -239,9 +252,11 @@ func (e *Engine) scheduleNow(ctx context.Context, id perdure.ScheduleID) (s perd
 	})
 }
 
-func (e *Engine) fireByHand(ctx context.Context, s perdure.Schedule, nominal time.Time, reason string) (perdure.Fire, error) {
+func (e *Engine) fireManually(
+	ctx context.Context, s perdure.Schedule, nominal time.Time, reason string,
+) (perdure.Fire, error) {
 	now := func(r store.Reader, s perdure.Schedule, now time.Time) (perdure.ScheduleStep, error) {
-		return e.withheld(r, s, s.Triggered(nominal, now, reason))
+		return e.skipIfPaused(r, s, s.Triggered(nominal, now, reason))
 	}
 	var want perdure.ScheduleStep
 	err := e.view(ctx, func(r store.Reader) (err error) {
@@ -254,11 +269,11 @@ func (e *Engine) fireByHand(ctx context.Context, s perdure.Schedule, nominal tim
 	return e.fire(ctx, s, want, now)
 }
 
-// Backfill fires each nominal time of a stretch of the past for which nothing fired.
-func (e *Engine) Backfill(ctx context.Context, id perdure.ScheduleID, of engine.Stretch) ([]perdure.Fire, error) {
+// Backfill fires each nominal time of a past period that has no fire yet.
+func (e *Engine) Backfill(ctx context.Context, id perdure.ScheduleID, of engine.TimeRange) ([]perdure.Fire, error) {
 	s, now, err := e.scheduleNow(ctx, id)
 	if err == nil && (of.To.After(now) || of.To.Before(of.From)) {
-		err = fmt.Errorf("%w stretch: it goes from a moment to a later one that has passed", perdure.Invalid)
+		err = fmt.Errorf("%w time range: its end must be in the past and not before its start", perdure.Invalid)
 	}
 	var missing []time.Time
 	if err == nil {
@@ -266,9 +281,12 @@ func (e *Engine) Backfill(ctx context.Context, id perdure.ScheduleID, of engine.
 	}
 	var fires []perdure.Fire
 	for _, nominal := range missing {
-		fire := perdure.Fire{Schedule: id, Session: s.Session, Nominal: nominal, Outcome: perdure.Fired, Reason: perdure.BackfilledReason(of.By)}
+		fire := perdure.Fire{
+			Schedule: id, Session: s.Session, Nominal: nominal, Outcome: perdure.Fired,
+			Reason: perdure.BackfilledReason(of.By),
+		}
 		if err == nil && !of.DryRun {
-			fire, err = e.fireByHand(ctx, s, nominal, fire.Reason)
+			fire, err = e.fireManually(ctx, s, nominal, fire.Reason)
 		}
 		if err != nil {
 			break
@@ -281,8 +299,8 @@ func (e *Engine) Backfill(ctx context.Context, id perdure.ScheduleID, of engine.
 	return fires, nil
 }
 
-// unfired returns the nominal times of a stretch for which nothing was fired.
-func (e *Engine) unfired(ctx context.Context, s perdure.Schedule, of engine.Stretch) (missing []time.Time, err error) {
+// unfired returns the nominal times of a period that have no fire yet.
+func (e *Engine) unfired(ctx context.Context, s perdure.Schedule, of engine.TimeRange) (missing []time.Time, err error) {
 	timing, err := timingOf(s)
 	if err != nil {
 		return nil, err
@@ -300,7 +318,7 @@ func (e *Engine) unfired(ctx context.Context, s perdure.Schedule, of engine.Stre
 				return err
 			}
 			if missing = append(missing, at); most > 0 && len(missing) > most {
-				return fmt.Errorf("%w: more than %d fires; choose a shorter stretch", perdure.Limit, most)
+				return fmt.Errorf("%w: more than %d fires; choose a shorter time range", perdure.Limit, most)
 			}
 		}
 		return nil

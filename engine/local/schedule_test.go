@@ -21,16 +21,17 @@ import (
 	"github.com/perdure/perdure/tool/background"
 )
 
-// bell is a world of schedules in a bubble of time: a store that outlives its engines, and a tool that says when it ran.
+// bell is a set of schedules in a bubble of time: a store that outlives its engines, and a tool
+// that records its runs.
 type bell struct {
 	*testing.T
 	st    *memory.Store
 	rules perdure.ScheduleRules
-	takes time.Duration // a run of the tool
+	takes time.Duration // duration of a run of the tool
 	fails bool
 	last  *faulty.Store // of the engine that was started last
 	share bool          // the store is one of several workers
-	over  store.Store   // what engines are given in the place of st; nil: st
+	over  store.Store   // the store of engines instead of st; nil: st
 
 	mu     sync.Mutex
 	runs   map[string]int // by idempotency key
@@ -106,13 +107,14 @@ func (b *bell) start(plan faulty.Plan) (*local.Engine, func()) {
 	}
 }
 
-// pass lets time go by in the bubble, until all that it woke waits again: what the tool counted may then be read.
+// pass advances the time in the bubble, until everything that it woke is blocked again: the tool's
+// counters may then be read.
 func (b *bell) pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// peak returns how many ran at once, at most, since it was asked last.
+// peak returns the maximum number of concurrent runs since the last call.
 func (b *bell) peak() (most int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -136,7 +138,7 @@ func (b *bell) session(eng engine.Engine) perdure.SessionID {
 	return s.ID
 }
 
-// every makes a schedule that rings at minutes of an hour.
+// every creates a schedule that fires at minutes of an hour.
 func (b *bell) every(eng *local.Engine, id perdure.SessionID, change func(*perdure.Schedule)) perdure.Schedule {
 	b.Helper()
 	s := perdure.Schedule{Session: id, Owner: "ada", Title: "Ring", Cron: "*/10 * * * *", Action: perdure.ScheduleAction{Tool: "ring", Args: []byte(`{}`)}}
@@ -166,7 +168,8 @@ func (b *bell) fires(id perdure.ScheduleID) (fires []perdure.Fire) {
 	return fires
 }
 
-// TestScheduleRuns fires a tool at its times, directly and once each, with the task in the same commit (SC15, SC25).
+// TestScheduleRuns fires a tool at its times, directly and once each, with the task in the same
+// commit (SC15, SC25).
 func TestScheduleRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -230,7 +233,7 @@ func TestScheduleMessage(t *testing.T) {
 	})
 }
 
-// TestScheduleOverlap keeps what each policy says while a run takes longer than the interval (SC14).
+// TestScheduleOverlap checks each overlap policy while a run takes longer than the interval (SC14).
 func TestScheduleOverlap(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[perdure.OverlapPolicy]struct {
@@ -266,7 +269,8 @@ func TestScheduleOverlap(t *testing.T) {
 	}
 }
 
-// TestScheduleFailures pauses after too many in a row, and tells the model (SC17).
+// TestScheduleFailures: a schedule pauses after too many failures in a row, and notifies the model
+// (SC17).
 func TestScheduleFailures(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -284,7 +288,7 @@ func TestScheduleFailures(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, e := range events {
-			if f, ok := e.Fact.(perdure.SchedulePaused); ok && len(f.Notice.Parts) == 1 {
+			if f, ok := e.Fact.(perdure.SchedulePaused); ok && len(f.Notification.Parts) == 1 {
 				paused++
 			}
 		}
@@ -296,8 +300,9 @@ func TestScheduleFailures(t *testing.T) {
 	})
 }
 
-// TestR13KillAtFire kills the engine at each transaction around its fires, before it and after it without telling. Each nominal
-// time has one row, and each row that fired one run.
+// TestR13KillAtFire kills the engine at each transaction around its fires, before the commit and
+// between the commit and its result. Each nominal time has one row, and each row that fired one
+// run.
 func TestR13KillAtFire(t *testing.T) {
 	t.Parallel()
 	for _, act := range []faulty.Act{faulty.Die, faulty.DieAfter} {
@@ -395,7 +400,7 @@ func TestScheduleActs(t *testing.T) {
 		if err != nil || !resumed.Enabled || !resumed.NextAt.After(time.Now()) {
 			t.Errorf("resumed: got %+v, %v", resumed, err)
 		}
-		stretch := engine.Stretch{From: s.NextAt, To: time.Now(), By: "ada", DryRun: true}
+		stretch := engine.TimeRange{From: s.NextAt, To: time.Now(), By: "ada", DryRun: true}
 		would, err := eng.Backfill(t.Context(), s.ID, stretch)
 		stretch.DryRun = false
 		did, failed := eng.Backfill(t.Context(), s.ID, stretch)

@@ -6,19 +6,19 @@ import (
 	"github.com/perdure/perdure/internal/sessionport"
 )
 
-// Secrets says how an engine keeps the secrets of its sessions, where the ports are the store's own (SE1 to SE4). The zero
-// value keeps none: whoever asks for one is told so.
+// Secrets configures the encryption of sessions' secrets, for the store's own ports (SE1 to SE4).
+// Without keys, requests for secrets fail with Unavailable.
 type Secrets struct {
-	Keys   *secret.Keyring // seals and opens them; nil: there are none
-	NoKeys string          // why Keys is nil, for whoever asks for a secret; empty: there is no keyring
-	Known  *redact.Set     // is told the values, so that no log shows them (RD5); nil: nobody is
+	Keys   *secret.Keyring // nil: there are no secrets
+	NoKeys string          // explains why Keys is nil, for the error of requests; empty: there is no keyring
+	Known  *redact.Set     // receives decrypted values, so that logs mask them (RD5); nil: none are collected
 }
 
-// ports opens the store's own ports.
+// ports configures the store's own ports.
 func (e *Engine) ports(cfg Config) sessionport.Config {
 	return sessionport.Config{
-		Store: cfg.Store, Blobs: cfg.Beside.Blobs, SQL: cfg.Beside.SQL, Asked: e.asked, Log: cfg.Log,
-		Keys: cfg.Secrets.Keys, NoKeys: cfg.Secrets.NoKeys, Logs: cfg.Secrets.Known,
+		Store: cfg.Store, Blobs: cfg.BlobConfig.Blobs, SQL: cfg.BlobConfig.SQL, NextRequest: e.nextModelRequest, Log: cfg.Log,
+		Keys: cfg.Secrets.Keys, NoKeysReason: cfg.Secrets.NoKeys, LogMask: cfg.Secrets.Known,
 		Utility: sessionport.Utility(cfg.Utility), Payments: e.paymentPort(), Meter: e.meter,
 	}
 }

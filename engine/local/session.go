@@ -16,12 +16,12 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// NewSession starts a session for an agent.
+// NewSession creates a session for an agent.
 func (e *Engine) NewSession(ctx context.Context, agent perdure.Agent) (engine.Session, error) {
 	return e.NewSessionAs(ctx, effect.NewID[perdure.SessionID](), agent)
 }
 
-// NewSessionAs starts a session under an id of the caller's.
+// NewSessionAs creates a session with an id chosen by the caller.
 func (e *Engine) NewSessionAs(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (engine.Session, error) {
 	if err := e.startPlain(ctx, id, agent); err != nil {
 		return engine.Session{}, fmt.Errorf("new session: %w", err)
@@ -29,20 +29,21 @@ func (e *Engine) NewSessionAs(ctx context.Context, id perdure.SessionID, agent p
 	return e.Session(ctx, id)
 }
 
-// startPlain starts the session of an agent that nobody keeps. Only its capabilities are looked up, and those that activate
-// themselves.
+// startPlain creates a session of an agent that is passed by value. Only its capabilities are
+// looked up, and the capabilities that activate themselves.
 func (e *Engine) startPlain(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (err error) {
-	agent.Order = ""
-	gets := len(agent.Capabilities) > 0 || slices.ContainsFunc(e.cfg.Capabilities, func(c tool.Capability) bool { return c.Activate != nil })
+	agent.CreateDigest = ""
+	activates := func(c tool.Capability) bool { return c.Activate != nil }
+	gets := len(agent.Capabilities) > 0 || slices.ContainsFunc(e.cfg.Capabilities, activates)
 	if gets {
-		if agent.Order, err = digest(id, agent); err != nil {
+		if agent.CreateDigest, err = digest(id, agent); err != nil {
 			return err
 		}
 	}
-	return e.unlessKnown(ctx, id, agent, func() (err error) {
-		made := overlaid{agent: agent}
+	return e.startUnlessExists(ctx, id, agent, func() (err error) {
+		made := resolvedAgent{agent: agent}
 		if gets {
-			if made.files, err = e.equip(&made.agent); err != nil {
+			if made.files, err = e.addCapabilities(&made.agent); err != nil {
 				return err
 			}
 		}
@@ -50,7 +51,7 @@ func (e *Engine) startPlain(ctx context.Context, id perdure.SessionID, agent per
 	})
 }
 
-// append adds one event with its id and moment.
+// append adds one event; it sets id, time and session.
 func (e *Engine) append(tx store.Tx, id perdure.SessionID, event perdure.Event) error {
 	event.ID, event.At, event.Session = effect.NewID[perdure.EventID](), tx.Now(), id
 	return tx.Append(id, []perdure.Event{event})
@@ -63,13 +64,13 @@ func (e *Engine) Session(ctx context.Context, id perdure.SessionID) (s engine.Se
 		if err != nil {
 			return err
 		}
-		s, err = e.describeOne(r, row)
+		s, err = e.describeFull(r, row)
 		return err
 	})
 }
 
-// describeOne is describe, and who paused it, what keeps it from answering, and how far its turn is.
-func (e *Engine) describeOne(r store.Reader, row store.Session) (engine.Session, error) {
+// describeFull is describe with the pause, the hold and the turn of the session.
+func (e *Engine) describeFull(r store.Reader, row store.Session) (engine.Session, error) {
 	s, err := describe(r, row)
 	if err != nil || row.Status == perdure.SessionIdle || row.Status == perdure.SessionStarted {
 		return s, err
@@ -80,7 +81,10 @@ func (e *Engine) describeOne(r store.Reader, row store.Session) (engine.Session,
 	}
 	s.Paused, s.Hold = fold.Paused, engine.HoldOf(fold)
 	if t := fold.Turn; t != nil {
-		s.Turn = &engine.SessionTurn{ID: t.ID, Cause: t.Cause, Phase: t.Phase, Step: t.Iteration, Model: t.Model, Usage: t.Usage, StartedAt: t.StartedAt}
+		s.Turn = &engine.SessionTurn{
+			ID: t.ID, Cause: t.Cause, Phase: t.Phase, Step: t.Iteration, Model: t.Model, Usage: t.Usage,
+			StartedAt: t.StartedAt,
+		}
 	}
 	return s, nil
 }
@@ -111,14 +115,17 @@ func (e *Engine) SessionsWhere(ctx context.Context, f engine.SessionFilter) (lis
 	})
 }
 
-// describe counts what a session has open, and what waits for a person: a task that awaits the verdict on an approval
+// describe counts a session's open work and what waits for a person. A task that awaits an approval
 // counts once, with its approval.
 func describe(r store.Reader, row store.Session) (engine.Session, error) {
 	s := engine.Session{
-		ID: row.ID, Parent: row.Parent, Root: row.Root, Forked: row.Forked, Org: ownerOf(row).Org, User: row.User, Title: row.Title, Labels: row.Labels, Status: row.Status, LastSeq: row.LastSeq, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+		ID: row.ID, Parent: row.Parent, Root: row.Root, Forked: row.Forked, Org: ownerOf(row).Org, User: row.User,
+		Title: row.Title, Labels: row.Labels, Status: row.Status, LastSeq: row.LastSeq,
+		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
 	}
 	made, err := effect.AgentOf(r, row.ID)
-	if err != nil && !errors.Is(err, perdure.Invalid) && !errors.Is(err, perdure.NotFound) { // a journal that says none is no reason not to show the others
+	// A journal without an agent does not keep the other sessions from being listed.
+	if err != nil && !errors.Is(err, perdure.Invalid) && !errors.Is(err, perdure.NotFound) {
 		return s, err
 	}
 	s.Agent = engine.SessionAgent{ID: made.ID, Name: made.Name, Model: made.Model, Harness: made.Harness}
@@ -142,8 +149,8 @@ func describe(r store.Reader, row store.Session) (engine.Session, error) {
 	return s, err
 }
 
-// liveTasks counts the tasks of a session that have not ended, and lists those that await input. What has ended is not read:
-// there may be thousands.
+// liveTasks counts the live tasks of a session and lists those that await input. It does not read
+// ended tasks, because there may be thousands.
 func liveTasks(r store.Reader, id perdure.SessionID) (live int, waiting []perdure.Task, err error) {
 	awaiting := 0
 	for _, state := range []perdure.TaskState{perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput} {
@@ -157,7 +164,7 @@ func liveTasks(r store.Reader, id perdure.SessionID) (live int, waiting []perdur
 		}
 		live += awaiting
 	}
-	if awaiting > 0 { // the last one
+	if awaiting > 0 { // counts TaskAwaitingInput, the last state of the loop
 		waiting, err = r.Tasks(store.TaskFilter{Session: id, States: []perdure.TaskState{perdure.TaskAwaitingInput}})
 	}
 	return live, waiting, err
@@ -168,7 +175,7 @@ func (e *Engine) view(ctx context.Context, fn func(store.Reader) error) error {
 	return e.cfg.Store.View(ctx, fn)
 }
 
-// Send hands a message to a session. It is acknowledged after the commit.
+// Send adds a message to a session. It returns after the commit.
 func (e *Engine) Send(ctx context.Context, id perdure.SessionID, message perdure.Message) error {
 	if err := checkInput(message); err != nil {
 		return fmt.Errorf("send to %s: %w", id, err)
@@ -185,28 +192,31 @@ func (e *Engine) Send(ctx context.Context, id perdure.SessionID, message perdure
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
 		key := ""
 		if named {
-			if twice, err = e.received(tx, id, message); twice || err != nil {
+			if twice, err = e.wasReceived(tx, id, message); twice || err != nil {
 				return err
 			}
 			key = string(message.ID)
 		}
 		if mode == perdure.ModeReject {
-			if err := e.idle(tx, id); err != nil {
+			if err := e.checkNoTurn(tx, id); err != nil {
 				return err
 			}
 		}
 		message.At = tx.Now()
-		err = e.append(tx, id, perdure.Event{Actor: "user", Trace: telemetry.Parent(ctx), Fact: perdure.MessageReceived{Message: message, Mode: mode, Source: "user", Key: key}})
+		err = e.append(tx, id, perdure.Event{
+			Actor: "user", Trace: telemetry.TraceParent(ctx),
+			Fact: perdure.MessageReceived{Message: message, Mode: mode, Source: "user", Key: key},
+		})
 		if err != nil {
 			return err
 		}
-		return e.revive(tx, id)
+		return e.endHaltIfAllowed(tx, id)
 	})
 	if twice {
-		e.tells.Duplicate("message")
+		e.telemetry.Duplicate("message")
 	}
-	if !refused(err) {
-		e.wake(id) // also when the answer of the commit was lost
+	if !nothingCommitted(err) {
+		e.wake(id) // also after an in-doubt commit
 	}
 	if err != nil {
 		return fmt.Errorf("send to %s: %w", id, err)
@@ -214,32 +224,32 @@ func (e *Engine) Send(ctx context.Context, id perdure.SessionID, message perdure
 	return nil
 }
 
-// idle refuses a session in which a turn runs.
-func (e *Engine) idle(r store.Reader, id perdure.SessionID) error {
-	runs, err := e.turnRuns(r, id)
+// checkNoTurn returns Conflict if a turn of the session is running.
+func (e *Engine) checkNoTurn(r store.Reader, id perdure.SessionID) error {
+	runs, err := e.hasTurn(r, id)
 	if runs {
-		err = fmt.Errorf("%w: a turn runs", perdure.Conflict)
+		err = fmt.Errorf("%w: a turn is running", perdure.Conflict)
 	}
 	return err
 }
 
-// inTurn reports whether a session of a status has a turn.
+// inTurn reports whether a session with this status has a turn.
 func inTurn(s perdure.SessionStatus) bool {
 	return s == perdure.SessionActive || s == perdure.SessionWaiting
 }
 
-// refused reports an error after which nothing can have been committed.
-func refused(err error) bool {
+// nothingCommitted reports whether an error proves that nothing was committed.
+func nothingCommitted(err error) bool {
 	return errors.Is(err, perdure.NotFound) || errors.Is(err, perdure.Invalid) || errors.Is(err, perdure.Conflict)
 }
 
-// received looks for a message that was sent before under the same id (N5).
-func (e *Engine) received(r store.Reader, id perdure.SessionID, message perdure.Message) (bool, error) {
+// wasReceived reports whether a message with this id was sent before (N5).
+func (e *Engine) wasReceived(r store.Reader, id perdure.SessionID, message perdure.Message) (bool, error) {
 	s, err := e.effects.Fold(r, id)
 	if err != nil {
 		return false, err
 	}
-	if _, known := s.Keys.Get(string(message.ID)); !known {
+	if _, known := s.MessageKeys.Get(string(message.ID)); !known {
 		return false, nil
 	}
 	events, err := r.Events(id, 0, 0)
@@ -252,20 +262,21 @@ func (e *Engine) received(r store.Reader, id perdure.SessionID, message perdure.
 			continue
 		}
 		if !reflect.DeepEqual(f.Message.Parts, message.Parts) {
-			return true, fmt.Errorf("%w: message %s came before with other content", perdure.Conflict, message.ID)
+			return true, fmt.Errorf("%w: message %s was already sent with different content",
+				perdure.Conflict, message.ID)
 		}
 		return true, nil
 	}
 	return false, nil
 }
 
-// checkInput refuses what a user may not send (O4).
+// checkInput refuses messages that a user may not send (O4).
 func checkInput(m perdure.Message) error {
 	if !m.Mode.Valid() {
-		return fmt.Errorf("%w mode %q: steer, queue, interrupt or reject", perdure.Invalid, m.Mode)
+		return fmt.Errorf("%w mode %q: it must be steer, queue, interrupt or reject", perdure.Invalid, m.Mode)
 	}
 	if m.Role != perdure.RoleUser && m.Role != "" {
-		return fmt.Errorf("%w role %q: a message from outside is a user's", perdure.Invalid, m.Role)
+		return fmt.Errorf("%w role %q: only user messages can be sent", perdure.Invalid, m.Role)
 	}
 	if len(m.Parts) == 0 {
 		return fmt.Errorf("%w message: it is empty", perdure.Invalid)
@@ -281,21 +292,21 @@ func checkInput(m perdure.Message) error {
 				return fmt.Errorf("%w part image_file: %w", perdure.Invalid, err)
 			}
 		default:
-			return fmt.Errorf("%w part %q: a user sends text and images", perdure.Invalid, part.Type)
+			return fmt.Errorf("%w part %q: a message may contain only text and images", perdure.Invalid, part.Type)
 		}
 	}
 	return nil
 }
 
-// Interrupt asks for the end of the turn that runs.
+// Interrupt requests the end of the running turn.
 func (e *Engine) Interrupt(ctx context.Context, id perdure.SessionID, by, why string) error {
 	err := e.cfg.Store.InTx(store.Urgent(ctx), func(tx store.Tx) error { // also on a full disk (R7)
-		if runs, err := e.turnRuns(tx, id); err != nil || !runs {
+		if runs, err := e.hasTurn(tx, id); err != nil || !runs {
 			return err
 		}
 		return e.append(tx, id, perdure.Event{Actor: by, Fact: perdure.InterruptRequested{By: by, Reason: why}})
 	})
-	if !refused(err) {
+	if !nothingCommitted(err) {
 		e.wake(id)
 	}
 	if err != nil {
@@ -304,10 +315,10 @@ func (e *Engine) Interrupt(ctx context.Context, id perdure.SessionID, by, why st
 	return nil
 }
 
-// errRest ends a watch of a session that came to rest.
-var errRest = errors.New("at rest")
+// errIdle ends the watch of a session that has become idle.
+var errIdle = errors.New("at rest")
 
-// WaitIdle returns when the session is at rest.
+// WaitIdle returns when the session is idle.
 func (e *Engine) WaitIdle(ctx context.Context, id perdure.SessionID) error {
 	var session *perdure.Session
 	err := e.view(ctx, func(r store.Reader) (err error) {
@@ -317,7 +328,8 @@ func (e *Engine) WaitIdle(ctx context.Context, id perdure.SessionID) error {
 	if err != nil {
 		return fmt.Errorf("wait for %s: %w", id, err)
 	}
-	if session.Halt != nil && session.Turn == nil && e.resume(ctx, id, "runtime") == nil { // its budget has begun anew
+	resumed := session.Halt != nil && session.Turn == nil && e.resume(ctx, id, "runtime") == nil
+	if resumed { // a new budget period has begun
 		return e.WaitIdle(ctx, id)
 	}
 	if session.AtRest() {
@@ -331,17 +343,17 @@ func (e *Engine) WaitIdle(ctx context.Context, id perdure.SessionID) error {
 			return err
 		}
 		if session.AtRest() {
-			return errRest
+			return errIdle
 		}
 		return nil
 	})
-	if errors.Is(err, errRest) {
+	if errors.Is(err, errIdle) {
 		return nil
 	}
 	return fmt.Errorf("wait for %s: %w", id, err)
 }
 
-// asked is what the model of a session would be asked now.
-func (e *Engine) asked(ctx context.Context, id perdure.SessionID) (model.Request, *perdure.Session, error) {
-	return e.effects.Asked(ctx, id)
+// nextModelRequest returns the model request that the session would make now.
+func (e *Engine) nextModelRequest(ctx context.Context, id perdure.SessionID) (model.Request, *perdure.Session, error) {
+	return e.effects.NextRequest(ctx, id)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/perdure/perdure/tool/background"
 )
 
-// shop is an engine of its own configuration over a memory store.
+// shop is an engine with its own configuration over an in-memory store.
 type shop struct {
 	t    *testing.T
 	ctx  context.Context
@@ -29,7 +29,7 @@ type shop struct {
 	id   perdure.SessionID
 }
 
-// openShop opens an engine over cfg.Store, or over a fresh store in memory.
+// openShop opens an engine over cfg.Store, or over a new in-memory store.
 func openShop(t *testing.T, script string, cfg local.Config, tools ...tool.Tool) *shop {
 	t.Helper()
 	if cfg.Store == nil {
@@ -84,7 +84,7 @@ func (s *shop) rest() {
 	}
 }
 
-// A result that comes while the engine shuts down is a result.
+// A result that arrives while the engine shuts down counts.
 func TestFaultResultAtShutdown(t *testing.T) {
 	t.Parallel()
 	for _, lane := range []string{"foreground", "background"} {
@@ -94,7 +94,7 @@ func TestFaultResultAtShutdown(t *testing.T) {
 			effects := 0
 			pay := func(ctx context.Context, _ words, _ tool.Env) (answer, error) {
 				entered <- struct{}{}
-				<-ctx.Done() // the shutdown comes while the payment is under way, and it succeeds
+				<-ctx.Done() // the shutdown starts while the payment is in progress, and the payment succeeds
 				effects++
 				return answer{"paid": "yes"}, nil
 			}
@@ -160,7 +160,7 @@ steps:
 	<-a.done
 }
 
-// Fenced work writes nothing more (RC6).
+// Fenced work cannot write any more (RC6).
 func TestFaultFencedWrites(t *testing.T) {
 	t.Parallel()
 	entered, release, wrote := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -196,7 +196,7 @@ func TestFaultFencedWrites(t *testing.T) {
 	}
 }
 
-// Output is not lost to a store that fails once, and NaN progress takes no output along.
+// Output is not lost by a single store error, and NaN progress does not discard output.
 func TestFaultOutputLost(t *testing.T) {
 	t.Parallel()
 	nan := tool.NewBackground(tool.Spec{Name: "nan", Description: "x", Class: perdure.Pure}, func(ctx context.Context, _ words, env tool.Env) (answer, error) {
@@ -249,13 +249,13 @@ type unknownTool struct {
 func (u *unknownTool) RunBackground(ctx context.Context, call tool.Call, env tool.Env, sink tool.Sink) tool.Result {
 	if call.Execution == 1 {
 		r := tool.Error("?")
-		r.ErrorAs = perdure.ErrorUnknown
+		r.ErrorKind = perdure.ErrorUnknown
 		return r
 	}
 	return tool.Success("second")
 }
 
-// A cancelled task whose end is recorded, with the answer lost, has one receipt.
+// A canceled task whose end was committed in doubt has one receipt.
 func TestFaultOneReceipt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, enginetest.Setup{Script: strings.ReplaceAll(spawnOne, "bg_note", "bg_hold")})
@@ -272,11 +272,11 @@ func TestFaultOneReceipt(t *testing.T) {
 	}
 }
 
-// lostLook is a survivor that cannot say what is left.
+// lostLook is a survivor whose state cannot be read.
 type lostLook struct{ unknownTool }
 
 func (l *lostLook) Prepare(context.Context, tool.Call) error { return nil }
-func (l *lostLook) Look(context.Context, tool.Call) (perdure.Remains, error) {
+func (l *lostLook) Inspect(context.Context, tool.Call) (perdure.ExecutionRemains, error) {
 	return "", perdure.Unavailable
 }
 func (l *lostLook) Adopt(context.Context, tool.Call, tool.Env, tool.Sink) tool.Result {
@@ -288,7 +288,7 @@ func (l *lostLook) RunBackground(ctx context.Context, call tool.Call, env tool.E
 	return tool.Internal(context.Cause(ctx))
 }
 
-// One task that cannot be looked at must not keep the engine from starting.
+// One task whose state cannot be read must not keep the engine from starting.
 func TestFaultPoisonedTakeOver(t *testing.T) {
 	t.Parallel()
 	st := memory.New(memory.Config{})
@@ -322,7 +322,7 @@ func TestFaultPoisonedTakeOver(t *testing.T) {
 
 var _ = json.Valid
 
-// A read of an unknown end that was resolved meanwhile must not swallow the new end.
+// A read of an unknown end that was resolved meanwhile must not hide the new end.
 func TestFaultReadRacesResolve(t *testing.T) {
 	t.Parallel()
 	entered, release := make(chan perdure.TaskID, 1), make(chan struct{})
@@ -336,7 +336,7 @@ func TestFaultReadRacesResolve(t *testing.T) {
 	reader := &resultTool{spec: tool.Spec{Name: "read", Description: "x", Class: perdure.Pure}, run: func(ctx context.Context, env tool.Env) tool.Result {
 		tasks, _ := env.Tasks.List(ctx)
 		r := tool.Success("it is " + string(tasks[0].State))
-		r.Read = []perdure.TaskID{tasks[0].ID}
+		r.ReadTasks = []perdure.TaskID{tasks[0].ID}
 		entered <- tasks[0].ID
 		<-release
 		return r
@@ -356,7 +356,7 @@ steps:
 	if err != nil || task.State != perdure.TaskUnknown {
 		t.Fatal(task.State, err)
 	}
-	if err := a.eng.ResolveTask(a.ctx, id, engine.Word{Answer: perdure.RunItAgain, By: "op"}); err != nil {
+	if err := a.eng.ResolveTask(a.ctx, id, engine.Resolution{Answer: perdure.ResolveRunAgain, By: "op"}); err != nil {
 		t.Fatal(err)
 	}
 	for {
@@ -375,7 +375,7 @@ steps:
 	}
 	task, _ = a.eng.Task(context.Background(), id)
 	if home == 0 {
-		t.Errorf("the end %s never came home; delivered %s", task.State, task.Delivered)
+		t.Errorf("the end %s was never delivered; delivered %s", task.State, task.Delivered)
 	}
 	a.stop()
 	<-a.done

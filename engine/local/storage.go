@@ -13,19 +13,19 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// maxTitleBytes bounds a title, as it does for tools.
+// maxTitleBytes limits a title, here as for tools.
 const maxTitleBytes = 512
 
-// filesOf opens the files of a session for somebody from outside.
+// filesOf opens the files of a session for a caller.
 func (e *Engine) filesOf(ctx context.Context, id perdure.SessionID, by string) (tool.Files, error) {
-	if err := e.known(ctx, id); err != nil {
+	if err := e.checkSession(ctx, id); err != nil {
 		return nil, err
 	}
 	return e.effects.FilesOf(id, by)
 }
 
-// known looks whether a session is there.
-func (e *Engine) known(ctx context.Context, id perdure.SessionID) error {
+// checkSession returns NotFound if the session does not exist.
+func (e *Engine) checkSession(ctx context.Context, id perdure.SessionID) error {
 	return e.view(ctx, func(r store.Reader) error {
 		_, err := r.Session(id)
 		return err
@@ -34,7 +34,8 @@ func (e *Engine) known(ctx context.Context, id perdure.SessionID) error {
 
 func fileOf(f tool.FileStat) engine.File {
 	return engine.File{
-		Path: f.Path, Directory: f.IsDirectory, ReadOnly: f.IsReadOnly, SizeBytes: f.SizeBytes, CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt,
+		Path: f.Path, Directory: f.IsDirectory, ReadOnly: f.IsReadOnly, SizeBytes: f.SizeBytes,
+		CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt,
 	}
 }
 
@@ -57,7 +58,9 @@ func (e *Engine) File(ctx context.Context, id perdure.SessionID, path string, co
 }
 
 // Files lists a directory.
-func (e *Engine) Files(ctx context.Context, id perdure.SessionID, dir string, deep bool) (found []engine.File, err error) {
+func (e *Engine) Files(
+	ctx context.Context, id perdure.SessionID, dir string, deep bool,
+) (found []engine.File, err error) {
 	files, err := e.filesOf(ctx, id, "")
 	if err != nil {
 		return nil, err
@@ -75,11 +78,11 @@ func (e *Engine) WriteFile(ctx context.Context, id perdure.SessionID, w engine.F
 	if err != nil {
 		return engine.File{}, err
 	}
-	if _, err := files.Write(ctx, tool.FileWrite{Path: w.Path, Content: w.Content, If: w.If, New: w.New}); err != nil {
+	if _, err := files.Write(ctx, tool.FileWrite{Path: w.Path, Content: w.Content, IfContent: w.If, MustNotExist: w.New}); err != nil {
 		return engine.File{}, err
 	}
 	there, err := files.Stat(ctx, w.Path)
-	if err != nil { // written, and then gone or out of reach
+	if err != nil { // written, but removed or unavailable since
 		there = tool.FileStat{Path: w.Path, SizeBytes: int64(len(w.Content))}
 	}
 	return fileOf(there), nil
@@ -97,7 +100,8 @@ func (e *Engine) RemoveFile(ctx context.Context, id perdure.SessionID, r engine.
 	} else if mover, ok := files.(tool.Mover); ok {
 		removed, err = mover.RemoveIf(ctx, r.Path, *r.If)
 	} else {
-		err = fmt.Errorf("remove %s: %w: the host's files cannot be compared", r.Path, perdure.Unavailable)
+		err = fmt.Errorf("remove %s: %w: the host's files do not support conditional removal",
+			r.Path, perdure.Unavailable)
 	}
 	if err == nil && !removed {
 		err = &tool.FileError{Kind: perdure.NotFound, Text: "File not found: " + r.Path}
@@ -105,7 +109,7 @@ func (e *Engine) RemoveFile(ctx context.Context, id perdure.SessionID, r engine.
 	return err
 }
 
-// MoveFile gives a file or directory another path.
+// MoveFile moves a file or directory.
 func (e *Engine) MoveFile(ctx context.Context, id perdure.SessionID, m engine.FileMove) (engine.File, error) {
 	files, err := e.filesOf(ctx, id, m.By)
 	if err != nil {
@@ -113,14 +117,17 @@ func (e *Engine) MoveFile(ctx context.Context, id perdure.SessionID, m engine.Fi
 	}
 	mover, ok := files.(tool.Mover)
 	if !ok {
-		return engine.File{}, fmt.Errorf("move %s: %w: the host's files cannot be moved", m.From, perdure.Unavailable)
+		return engine.File{}, fmt.Errorf("move %s: %w: the host's files do not support moving",
+			m.From, perdure.Unavailable)
 	}
 	moved, err := mover.Move(ctx, m.From, m.To)
 	return fileOf(moved), err
 }
 
 // Values lists the values of a session.
-func (e *Engine) Values(ctx context.Context, id perdure.SessionID, prefix string) (found []engine.ValueStat, err error) {
+func (e *Engine) Values(
+	ctx context.Context, id perdure.SessionID, prefix string,
+) (found []engine.ValueStat, err error) {
 	return found, e.view(ctx, func(r store.Reader) error {
 		found = nil
 		if _, err := r.Session(id); err != nil {
@@ -156,17 +163,20 @@ func noValue(key string, err error) error {
 }
 
 func valueOf(v store.Value) engine.Value {
-	return engine.Value{ValueStat: engine.ValueStat{Key: v.Key, Version: v.Version, CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt}, Text: v.Text}
+	stat := engine.ValueStat{Key: v.Key, Version: v.Version, CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt}
+	return engine.Value{ValueStat: stat, Text: v.Text}
 }
 
-// SetValue writes a value, and compares in the same commit what was there.
-func (e *Engine) SetValue(ctx context.Context, id perdure.SessionID, w engine.ValueWrite) (set engine.Value, err error) {
+// SetValue writes a value. It checks the expected value in the same commit.
+func (e *Engine) SetValue(
+	ctx context.Context, id perdure.SessionID, w engine.ValueWrite,
+) (set engine.Value, err error) {
 	v := store.Value{Session: id, Key: w.Key, Text: w.Text}
 	if err := v.Check(); err != nil {
 		return set, err
 	}
 	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		if _, err := tx.Session(id); err != nil { // which locks its row
+		if _, err := tx.Session(id); err != nil { // locks the session's row
 			return err
 		}
 		old, err := tx.Value(id, w.Key)
@@ -175,7 +185,7 @@ func (e *Engine) SetValue(ctx context.Context, id perdure.SessionID, w engine.Va
 		case err != nil && !missing:
 			return err
 		case w.New && !missing:
-			return fmt.Errorf("value %q: %w: it is there already", w.Key, perdure.Conflict)
+			return fmt.Errorf("value %q: %w: it already exists", w.Key, perdure.Conflict)
 		case w.If != nil && (missing || !valueOf(old).Same(*w.If)):
 			return valueChanged(w.Key)
 		}
@@ -194,7 +204,7 @@ func valueChanged(key string) error {
 	return fmt.Errorf("value %q: %w: it changed since it was read; read it again", key, perdure.Conflict)
 }
 
-// RemoveValue removes a value, and compares in the same commit what was there.
+// RemoveValue removes a value. It checks the expected value in the same commit.
 func (e *Engine) RemoveValue(ctx context.Context, id perdure.SessionID, key string, read *engine.ValueStat) error {
 	return e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		if _, err := tx.Session(id); err != nil {
@@ -214,13 +224,13 @@ func (e *Engine) RemoveValue(ctx context.Context, id perdure.SessionID, key stri
 
 // secretsOf opens the secrets of a session.
 func (e *Engine) secretsOf(ctx context.Context, id perdure.SessionID) (tool.Secrets, error) {
-	if err := e.known(ctx, id); err != nil {
+	if err := e.checkSession(ctx, id); err != nil {
 		return nil, err
 	}
 	if ports := e.cfg.Ports(id, tool.Call{Session: id}); ports.Secrets != nil {
 		return ports.Secrets, nil
 	}
-	return nil, fmt.Errorf("secrets of %s: %w: this host keeps none", id, perdure.Unavailable)
+	return nil, fmt.Errorf("secrets of %s: %w: this host stores no secrets", id, perdure.Unavailable)
 }
 
 // Secrets lists the secrets of a session.
@@ -231,12 +241,14 @@ func (e *Engine) Secrets(ctx context.Context, id perdure.SessionID) (found []eng
 	}
 	all, err := secrets.Secrets(ctx)
 	for _, s := range all {
-		found = append(found, engine.Secret{Name: s.Name, Version: s.Version, Hosts: s.Hosts, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt})
+		found = append(found, engine.Secret{
+			Name: s.Name, Version: s.Version, Hosts: s.Hosts, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+		})
 	}
 	return found, err
 }
 
-// SetSecret seals a value and writes it.
+// SetSecret encrypts a value and stores it.
 func (e *Engine) SetSecret(ctx context.Context, id perdure.SessionID, w engine.SecretWrite) error {
 	secrets, err := e.secretsOf(ctx, id)
 	if err != nil {
@@ -258,8 +270,11 @@ func (e *Engine) RemoveSecret(ctx context.Context, id perdure.SessionID, name st
 	return err
 }
 
-// ChangeSession changes title and labels: an event and the session's row, in one commit. What stands already makes no event.
-func (e *Engine) ChangeSession(ctx context.Context, id perdure.SessionID, o engine.SessionChange) (s engine.Session, err error) {
+// ChangeSession changes title and labels: an event and the session's row, in one commit. A change
+// without effect adds no event.
+func (e *Engine) ChangeSession(
+	ctx context.Context, id perdure.SessionID, o engine.SessionChange,
+) (s engine.Session, err error) {
 	if err := checkChange(o); err != nil {
 		return s, fmt.Errorf("change session %s: %w", id, err)
 	}
@@ -269,7 +284,7 @@ func (e *Engine) ChangeSession(ctx context.Context, id perdure.SessionID, o engi
 			return err
 		}
 		if o.If != 0 && row.LastSeq != o.If {
-			return fmt.Errorf("%w: it went on since it was read; read it again", perdure.Conflict)
+			return fmt.Errorf("%w: it has changed since it was read; read it again", perdure.Conflict)
 		}
 		if err := e.changeIn(tx, row, o); err != nil {
 			return err
@@ -277,7 +292,7 @@ func (e *Engine) ChangeSession(ctx context.Context, id perdure.SessionID, o engi
 		if row, err = tx.Session(id); err != nil {
 			return err
 		}
-		s, err = e.describeOne(tx, row)
+		s, err = e.describeFull(tx, row)
 		return err
 	})
 	if err != nil {
@@ -291,12 +306,13 @@ func checkChange(o engine.SessionChange) error {
 	case o.Title == nil && o.Labels == nil:
 		return fmt.Errorf("%w change: give a title or labels", perdure.Invalid)
 	case o.Title != nil && (*o.Title == "" || len(*o.Title) > maxTitleBytes || !utf8.ValidString(*o.Title)):
-		return fmt.Errorf("%w: the title has %d bytes, give 1 to %d of UTF-8", perdure.Invalid, len(*o.Title), maxTitleBytes)
+		return fmt.Errorf("%w: the title has %d bytes; it must have 1 to %d bytes of UTF-8",
+			perdure.Invalid, len(*o.Title), maxTitleBytes)
 	}
 	return nil
 }
 
-// changeIn writes what of a change is new.
+// changeIn records the part of a change that has an effect.
 func (e *Engine) changeIn(tx store.Tx, row store.Session, o engine.SessionChange) error {
 	fact := perdure.SessionUpdated{Labels: o.Labels.Against(row.Labels)}
 	if o.Title != nil && *o.Title != row.Title {

@@ -27,7 +27,7 @@ import (
 	"github.com/perdure/perdure/tool/background"
 )
 
-// stormTools are the names that a message of a storm may ask for.
+// stormTools are the tool names that a message of a storm may contain.
 var stormTools = []string{"pure", "note", "charge", "slow", "bg_note", "bg_charge", "bg_slow"}
 
 // obedient is a model that calls what the last user message lists, once, and then answers.
@@ -67,7 +67,7 @@ func (obedient) Stream(_ context.Context, req model.Request) iter.Seq2[model.Del
 	}
 }
 
-// storm is a random program over several lives of an engine.
+// storm is a random program over several engines.
 type storm struct {
 	t       *testing.T
 	dice    *rand.Rand
@@ -124,7 +124,7 @@ func (s *storm) tools() *tool.Registry {
 // life is one engine of a storm.
 type life struct {
 	eng    *local.Engine
-	mortal *enginerig.Mortal
+	mortal *enginerig.KillableStore
 	stop   context.CancelFunc
 	ended  chan error
 }
@@ -146,7 +146,7 @@ func (s *storm) start(point death) *life {
 			return faulty.Fault{Act: []faulty.Act{faulty.Fail, faulty.DoAndTimeout}[s.fdice.IntN(2)]}
 		}})
 	}
-	l := &life{mortal: enginerig.NewMortal(under, &count, point), ended: make(chan error, 1)}
+	l := &life{mortal: enginerig.NewKillableStore(under, &count, point), ended: make(chan error, 1)}
 	eng, err := local.Open(s.t.Context(), local.Config{
 		Store: l.mortal, Model: obedient{}, Tools: s.tools(), PerSession: 2, PerProcess: 5, MaxExecutions: -1, NoProgress: -1,
 		Grace: 20 * time.Millisecond, Drain: -1, Beat: time.Hour, Lease: 4 * time.Hour,
@@ -163,13 +163,13 @@ func (s *storm) start(point death) *life {
 
 func (l *life) end(kill bool) error {
 	if kill {
-		l.mortal.Die()
+		l.mortal.Kill()
 	}
 	l.stop()
 	return <-l.ended
 }
 
-// step does one random thing. Errors are what the weather makes of it.
+// step does one random thing. Its errors depend on injected faults.
 func (s *storm) step(eng *local.Engine) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Second)
 	defer cancel()
@@ -201,7 +201,7 @@ func (s *storm) step(eng *local.Engine) {
 }
 
 func (s *storm) resolve(ctx context.Context, eng *local.Engine, id perdure.SessionID) {
-	word := engine.Word{Answer: []perdure.Answer{perdure.Happened, perdure.DidNotHappen}[s.dice.IntN(2)], By: "op"}
+	word := engine.Resolution{Answer: []perdure.ResolveAnswer{perdure.ResolveHappened, perdure.ResolveDidNotHappen}[s.dice.IntN(2)], By: "op"}
 	tasks, _ := eng.Tasks(ctx, id)
 	for _, t := range tasks {
 		if t.State == perdure.TaskUnknown {
@@ -217,15 +217,15 @@ func (s *storm) resolve(ctx context.Context, eng *local.Engine, id perdure.Sessi
 	}
 }
 
-// program is what one seed does.
+// program is the program of one seed.
 type program struct {
 	seed   uint64
 	lives  int     // engines, one after another
-	faults float64 // share of transactions and views that fail or forget to answer
-	heal   bool    // the last engine is a new one; else the storm only ends
+	faults float64 // share of transactions and views that fail or are in doubt
+	heal   bool    // a last engine recovers; otherwise the faults only end
 }
 
-// play runs the program of one seed. heal: the last engine is a new one; else the storm only ends.
+// play runs the program of one seed. heal: a last engine recovers; otherwise the faults only end.
 func play(t *testing.T, p program) {
 	t.Helper()
 	seed, lives, faults, heal := p.seed, p.lives, p.faults, p.heal
@@ -252,7 +252,7 @@ func play(t *testing.T, p program) {
 				case <-ctx.Done():
 				}
 				cancel()
-			}(l.mortal.Expired)
+			}(l.mortal.Died)
 			for _, id := range s.ids {
 				_ = l.eng.Send(t.Context(), id, perdure.Text("pure#0"))
 				_ = l.eng.WaitIdle(ctx, id)
@@ -280,7 +280,7 @@ func play(t *testing.T, p program) {
 	_ = l.end(false)
 }
 
-// check lets everything come to rest and judges it.
+// check lets everything come to rest and checks it.
 func (s *storm) check(l *life, seed uint64) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
@@ -307,7 +307,7 @@ func (s *storm) check(l *life, seed uint64) {
 	s.mu.Lock()
 	record.Ledger = s.ledger
 	s.mu.Unlock()
-	for _, v := range chaos.Judge(record, chaos.Run{}).Violations {
+	for _, v := range chaos.Evaluate(record, chaos.Run{}).Violations {
 		resolved := false
 		for id := range s.rerun {
 			resolved = resolved || v.Invariant == "I16" && strings.Contains(v.Text, string(id))
@@ -330,8 +330,8 @@ func stormSeeds(n int) (from, to uint64) {
 // stormRounds is how many programs of each kind are played; make soak plays more.
 const stormRounds = 4
 
-// storms are the kinds of random programs. Engines are killed and stopped; with faults the store fails as well; with heal
-// a last engine brings everything to rest, and without it no other engine does.
+// storms are the kinds of random programs. Engines are killed and stopped; with faults the store
+// fails too; with heal a last engine recovers everything, and without it the current engine must.
 func storms() map[string]program {
 	return map[string]program{
 		"kills": {lives: 4, heal: true}, "in_place": {lives: 1},
@@ -339,7 +339,7 @@ func storms() map[string]program {
 	}
 }
 
-// TestStorm plays random programs of each kind.
+// TestStorm runs random programs of each kind.
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	playStorms(t, stormRounds)

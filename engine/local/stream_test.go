@@ -36,7 +36,7 @@ steps: [{text: done, repeat: true}]
 `
 )
 
-// talk is what a conversation holds: who said what.
+// talk is the content of a conversation, by role.
 func talk(t *testing.T, eng engine.Engine, id perdure.SessionID) (lines []string, fold *perdure.Session) {
 	t.Helper()
 	events, err := eng.Events(context.Background(), id, 0, 0)
@@ -61,7 +61,7 @@ func talk(t *testing.T, eng engine.Engine, id perdure.SessionID) (lines []string
 	return lines, fold
 }
 
-// checkpointOf reads what is kept of the open message of a session; empty: nothing.
+// checkpointOf reads the stored text of a session's open message; empty: none.
 func checkpointOf(t *testing.T, st store.Store, id perdure.SessionID) string {
 	t.Helper()
 	fold := perdure.NewSession(id)
@@ -75,7 +75,7 @@ func checkpointOf(t *testing.T, st store.Store, id perdure.SessionID) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fold.Turn == nil || !fold.Turn.Open {
+	if fold.Turn == nil || !fold.Turn.OutputOpen {
 		return ""
 	}
 	return partialOf(t, st, id, fold.Turn.Message)
@@ -109,7 +109,7 @@ func started(t *testing.T, eng engine.Engine, id perdure.SessionID) (ids []perdu
 	return ids
 }
 
-// killStream plays one death, and returns the checkpoint that it left.
+// killStream runs one crash, and returns the checkpoint that it left.
 func killStream(t *testing.T, policy perdure.RecoveryMode, point death) (kept string, died bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -130,7 +130,7 @@ func killStream(t *testing.T, policy perdure.RecoveryMode, point death) (kept st
 	rest := make(chan error, 1) // one result; nobody may be listening
 	go func() { rest <- mortal.WaitIdle(ctx, s.ID) }()
 	select {
-	case <-w.mortal.Expired:
+	case <-w.mortal.Died:
 		died = true
 	case err := <-rest:
 		if err != nil {
@@ -148,7 +148,7 @@ func killStream(t *testing.T, policy perdure.RecoveryMode, point death) (kept st
 	return kept, died
 }
 
-// streamEnd is what a death left.
+// streamEnd is the state that a crash left.
 type streamEnd struct {
 	id      perdure.SessionID
 	policy  perdure.RecoveryMode
@@ -163,7 +163,7 @@ func checkStream(t *testing.T, eng engine.Engine, st store.Store, end streamEnd)
 	switch {
 	case cut >= 0 && (end.policy != perdure.RecoverFinalize || !strings.HasPrefix(fold.Transcript[cut].Text(), end.kept)):
 		t.Errorf("%q was kept: got %q", end.kept, lines)
-	case cut >= 0: // it stands, with a note; the next answer says it as if it had not been
+	case cut >= 0: // it is kept, with a note; the next answer repeats it
 		lines = slices.Delete(lines, cut, cut+2)
 	case end.kept != "" && end.policy == perdure.RecoverFinalize:
 		t.Errorf("%q was kept and is lost: got %q", end.kept, lines)
@@ -186,7 +186,7 @@ func checkStream(t *testing.T, eng engine.Engine, st store.Store, end streamEnd)
 type unreadable struct {
 	store.Store
 	fails atomic.Bool
-	tried chan struct{} // capacity 1: somebody tried
+	tried chan struct{} // capacity 1: a read was tried
 }
 
 func (u *unreadable) View(ctx context.Context, fn func(store.Reader) error) error {
@@ -209,7 +209,8 @@ func (v unreadableView) Partial(session perdure.SessionID, message perdure.Messa
 	return store.Partial{}, fmt.Errorf("%w: no checkpoints", perdure.Unavailable)
 }
 
-// openAnswer makes a session over a store whose turn has an open message, of which so much is kept, and answered ones before.
+// openAnswer creates a session over a store whose turn has an open message with stored text, and
+// completedTranscript ones before it.
 func openAnswer(t *testing.T, w *world, agent perdure.Agent, text string) perdure.SessionID {
 	t.Helper()
 	st := w.open(t)
@@ -262,7 +263,8 @@ prefix: true
 steps: [{text: x}, {text: a second answer}, {text: over, repeat: true}]
 `
 
-// TestPartialKeyedByMessage: a first message of the turn that is whole hides no second one that broke off (TN19).
+// TestPartialKeyedByMessage: a complete first message of the turn does not hide an interrupted
+// second one (TN19).
 func TestPartialKeyedByMessage(t *testing.T) {
 	t.Parallel()
 	st := memory.New(memory.Config{})
@@ -280,7 +282,8 @@ func TestPartialKeyedByMessage(t *testing.T) {
 	}
 }
 
-// TestPartialReadBeforeTheModel: while the checkpoint cannot be read, no model is asked, since its text would come twice.
+// TestPartialReadBeforeTheModel: while the checkpoint cannot be read, no model request is made,
+// since its text would appear twice.
 func TestPartialReadBeforeTheModel(t *testing.T) {
 	t.Parallel()
 	st := &unreadable{Store: memory.New(memory.Config{}), tried: make(chan struct{}, 1)}
@@ -294,7 +297,7 @@ func TestPartialReadBeforeTheModel(t *testing.T) {
 	}
 	_, fold := talk(t, eng, id)
 	if fold.Turn == nil || fold.Turn.Exec != "exec_2" || fold.Turn.LLMCallCount != 2 {
-		t.Fatalf("it went on: %+v", fold.Turn)
+		t.Fatalf("it continued: %+v", fold.Turn)
 	}
 	st.fails.Store(false)
 	if err := eng.WaitIdle(t.Context(), id); err != nil {
@@ -306,7 +309,8 @@ func TestPartialReadBeforeTheModel(t *testing.T) {
 	}
 }
 
-// TestGuardOverAKeptText: a guard looks at what was kept before its answer goes on or stands (TN9).
+// TestGuardOverAKeptText: a guardrail checks the stored text before its answer is continued or kept
+// (TN9).
 func TestGuardOverAKeptText(t *testing.T) {
 	t.Parallel()
 	st := memory.New(memory.Config{})
@@ -324,7 +328,7 @@ func TestGuardOverAKeptText(t *testing.T) {
 	}
 }
 
-// TestGuardLeavesNothing: what a guard tripped over was never in a checkpoint (TN9).
+// TestGuardLeavesNothing: text that tripped a guardrail was never in a checkpoint (TN9).
 func TestGuardLeavesNothing(t *testing.T) {
 	t.Parallel()
 	st := &listening{Store: memory.New(memory.Config{})}
@@ -354,7 +358,7 @@ func TestGuardLeavesNothing(t *testing.T) {
 	}
 }
 
-// listening is a store that remembers every checkpoint. One driver writes them.
+// listening is a store that records every checkpoint. One driver writes them.
 type listening struct {
 	store.Store
 	texts []string
@@ -374,8 +378,8 @@ func (t listeningTx) PutPartial(p store.Partial) error {
 	return t.Tx.PutPartial(p)
 }
 
-// gives is a model that breaks off after the beginning of its answer. It gives the rest only when it is told how the answer
-// begins, and another answer otherwise.
+// gives is a model that breaks off after the start of its answer. It returns the rest only if the
+// request contains the start, and another answer otherwise.
 type gives struct {
 	begins, rest string
 
@@ -404,8 +408,8 @@ func (g *gives) Stream(_ context.Context, req model.Request) iter.Seq2[model.Del
 	}
 }
 
-// TestPrefixIsSent: a model that goes on is told how its answer begins, without white space at the end, whether the answer
-// broke off with the provider or with the engine (TN20).
+// TestPrefixIsSent: the request to a model that continues an answer contains the start of it,
+// without white space at the end, whether the provider or the engine broke it off (TN20).
 func TestPrefixIsSent(t *testing.T) {
 	t.Parallel()
 	const begins, prefix, rest = "In the second \n", "In the second", " drawer."

@@ -16,8 +16,8 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// familyScript is a parent with one subagent that it waits for and one in the background. Both call a tool and start a run
-// of their own; the second one asks a person.
+// familyScript is a parent with one subagent that it waits for and one in the background. Both call
+// a tool and start a run of their own; the second one asks a question.
 const familyScript = `
 rules:
   - when: {user_contains: piece one, not_called: note}
@@ -44,19 +44,19 @@ func familyEffects() map[string]perdure.EffectClass {
 	return map[string]perdure.EffectClass{"note": perdure.Idempotent, "bg_note": perdure.Idempotent, "charge": perdure.AtMostOnce, "bg_once": perdure.AtMostOnce}
 }
 
-// family is a world in which subagents work.
-type family struct {
+// dumpTree is a world in which subagents work.
+type dumpTree struct {
 	*world
 	st  *memory.Store
 	id  perdure.SessionID // the parent
 	ctx context.Context
 }
 
-func newFamily(t *testing.T, s enginetest.Setup, over func(store.Store) store.Store) *family {
+func newFamily(t *testing.T, s enginetest.Setup, over func(store.Store) store.Store) *dumpTree {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	t.Cleanup(cancel)
-	f := &family{st: memory.New(memory.Config{}), ctx: ctx}
+	f := &dumpTree{st: memory.New(memory.Config{}), ctx: ctx}
 	f.world = newWorld(t, s, func(*testing.T) store.Store { return over(f.st) }, func(store.Store) {})
 	f.Release("ask_after")
 	return f
@@ -66,7 +66,7 @@ func newFamily(t *testing.T, s enginetest.Setup, over func(store.Store) store.St
 func asIs(st store.Store) store.Store { return st }
 
 // sessions are all sessions of the family, the parent first.
-func (f *family) sessions(t *testing.T, eng engine.Engine) []perdure.SessionID {
+func (f *dumpTree) sessions(t *testing.T, eng engine.Engine) []perdure.SessionID {
 	t.Helper()
 	list, err := eng.Sessions(f.ctx, 0)
 	if err != nil {
@@ -82,7 +82,7 @@ func (f *family) sessions(t *testing.T, eng engine.Engine) []perdure.SessionID {
 }
 
 // story is the journals of the family.
-func (f *family) story(t *testing.T, eng engine.Engine) (text string) {
+func (f *dumpTree) story(t *testing.T, eng engine.Engine) (text string) {
 	t.Helper()
 	for _, id := range f.sessions(t, eng) {
 		text += string(id) + ": " + (&rig{eng: eng, id: id}).story() + "\n"
@@ -90,7 +90,7 @@ func (f *family) story(t *testing.T, eng engine.Engine) (text string) {
 	return text
 }
 
-// insist does something again while the store is not available.
+// insist retries while the store is not available.
 func insist(ctx context.Context, do func() error) error {
 	for {
 		err := do()
@@ -100,8 +100,8 @@ func insist(ctx context.Context, do func() error) error {
 	}
 }
 
-// attend is a person who answers what the parent's tasks ask, and insists. It ends with leave.
-func (f *family) attend(eng engine.Engine) (leave func()) {
+// attend plays a person who answers what the parent's tasks ask, and retries. It ends with leave.
+func (f *dumpTree) attend(eng engine.Engine) (leave func()) {
 	ctx, stop := context.WithCancel(f.ctx)
 	done := make(chan struct{})
 	go func() {
@@ -111,7 +111,7 @@ func (f *family) attend(eng engine.Engine) (leave func()) {
 				return nil
 			}
 			if u, ok := frame.Event.Fact.(perdure.TaskUpdated); ok && u.Task.InputRequest != nil {
-				_ = insist(ctx, func() error { // one that was given before is refused, and no matter
+				_ = insist(ctx, func() error { // a second answer is refused, which is fine
 					_, err := eng.SendTask(ctx, u.Task.ID, perdure.TaskMessage{Text: "yes", InReplyTo: u.Task.InputRequest.ID, By: "user"})
 					return err
 				})
@@ -122,8 +122,9 @@ func (f *family) attend(eng engine.Engine) (leave func()) {
 	return func() { stop(); <-done }
 }
 
-// finish waits until the parent is at rest, says something, and waits again; then everybody is.
-func (f *family) finish(t *testing.T, eng engine.Engine, point any) {
+// finish waits until the parent is idle, sends a message, and waits again; then all sessions are
+// idle.
+func (f *dumpTree) finish(t *testing.T, eng engine.Engine, point any) {
 	t.Helper()
 	more := perdure.Text("what else?")
 	more.ID = perdure.MessageID("msg_more")
@@ -138,9 +139,9 @@ func (f *family) finish(t *testing.T, eng engine.Engine, point any) {
 	}
 }
 
-// check holds a family at rest to the invariants.
-// fewer excuses a subagent that was never born, when the parent was told so.
-func (f *family) check(t *testing.T, eng engine.Engine, point any, fewer bool) {
+// check checks the invariants of an idle family. fewer permits a missing subagent, if the parent
+// was told so.
+func (f *dumpTree) check(t *testing.T, eng engine.Engine, point any, fewer bool) {
 	t.Helper()
 	children := 2
 	var record chaos.Record
@@ -172,14 +173,15 @@ func (f *family) check(t *testing.T, eng engine.Engine, point any, fewer bool) {
 			record.Ledger = append(record.Ledger, chaos.Line{Effect: tool, Class: string(class), Key: key})
 		}
 	}
-	if report := chaos.Judge(record, chaos.Run{}); !report.OK {
+	if report := chaos.Evaluate(record, chaos.Run{}); !report.OK {
 		t.Errorf("%+v: %+v", point, report)
 	}
 	f.checkHandles(t, point, children)
 }
 
-// checkHandles holds the handles to I9: one child each, settled, none live, and the parent's record tells the same end.
-func (f *family) checkHandles(t *testing.T, point any, children int) {
+// checkHandles checks I9: each handle has one child, is settled, none is live, and the parent's
+// record has the same end.
+func (f *dumpTree) checkHandles(t *testing.T, point any, children int) {
 	t.Helper()
 	err := f.st.View(f.ctx, func(r store.Reader) error {
 		handles, err := r.Spawns("")
@@ -208,7 +210,7 @@ func (f *family) checkHandles(t *testing.T, point any, children int) {
 	}
 }
 
-// familyCrash plays the story with one death and reports whether it came to that.
+// familyCrash runs the story with one crash and reports whether the crash happened.
 func familyCrash(t *testing.T, point death) bool {
 	t.Helper()
 	f := newFamily(t, enginetest.Setup{Script: familyScript, MaxRuns: 5}, asIs)
@@ -220,7 +222,7 @@ func familyCrash(t *testing.T, point death) bool {
 	go func() { rest <- first.WaitIdle(f.ctx, f.id) }()
 	died := false
 	select {
-	case <-f.mortal.Expired:
+	case <-f.mortal.Died:
 		died = true
 	case err := <-rest:
 		if err != nil {
@@ -237,14 +239,15 @@ func familyCrash(t *testing.T, point death) bool {
 	return died
 }
 
-// flaky lets transactions that append facts go wrong by their number, over all of an engine's life.
+// flaky injects faults into transactions that append facts, by their number in the run of an
+// engine.
 type flaky struct {
 	store.Store
 	fate  func(n int64) fate
 	count atomic.Int64
 }
 
-// InTx judges what is about to be committed.
+// InTx chooses the fate of a transaction before its commit.
 func (s *flaky) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	var answer fate
 	err := s.Store.InTx(ctx, func(tx store.Tx) error {
@@ -266,8 +269,8 @@ func (s *flaky) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return err
 }
 
-// TestSubagentFaults lets each commit of the story fail, or lose its answer, without a death: the same engine brings all to
-// rest.
+// TestSubagentFaults lets each commit of the story fail, or be in doubt, without a crash: the same
+// engine finishes everything.
 func TestSubagentFaults(t *testing.T) {
 	t.Parallel()
 	const stride = 5 // every fifth commit
@@ -288,7 +291,7 @@ func TestSubagentFaults(t *testing.T) {
 	}
 }
 
-// familyFault plays the story with one fault and reports whether it came to that.
+// familyFault runs the story with one fault and reports whether the fault happened.
 func familyFault(t *testing.T, at int64, what fate) bool {
 	t.Helper()
 	var bad *flaky
@@ -366,7 +369,8 @@ func toldEnd(facts []perdure.Fact) bool {
 	})
 }
 
-// TestSubagentEndAnswerLost loses the answer of the commit that tells the parent: the parent is woken all the same.
+// TestSubagentEndAnswerLost: the commit that reports the end to the parent is in doubt: the parent
+// is woken anyway.
 func TestSubagentEndAnswerLost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, enginetest.Setup{Script: parentOf(freeOne, childDoes("hold"))})
@@ -380,7 +384,7 @@ func TestSubagentEndAnswerLost(t *testing.T) {
 	r.rest()
 }
 
-// TestSubagentRepairAnswerLost loses the answer of the commit that asks for another answer (SA12).
+// TestSubagentRepairAnswerLost: the commit that requests another answer is in doubt (SA12).
 func TestSubagentRepairAnswerLost(t *testing.T) {
 	t.Parallel()
 	call := `{name: spawn_subagent, args: {name: one, task: piece one, background: true, result_schema: {type: integer}}}`
@@ -400,8 +404,8 @@ func TestSubagentRepairAnswerLost(t *testing.T) {
 	}
 }
 
-// TestSubagentTakenOverAnswerLost loses the answer of the commit by which the next engine takes over the record of a
-// subagent that ended untold.
+// TestSubagentTakenOverAnswerLost: the commit by which the next engine takes over the record of a
+// subagent whose end was not reported is in doubt.
 func TestSubagentTakenOver(t *testing.T) {
 	t.Parallel()
 	for name, what := range map[string]fate{"fails": aborts, "answer_lost": forgets} {
@@ -434,7 +438,8 @@ func TestSubagentTakenOver(t *testing.T) {
 	}
 }
 
-// TestSubagentCancelAnswerLost loses the answer of the commit that cancels a subagent which waits for a person.
+// TestSubagentCancelAnswerLost: the commit that cancels a subagent which waits for a person is in
+// doubt.
 func TestSubagentCancelAnswerLost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, enginetest.Setup{Script: parentOf(freeOne, childDoes("needs"))})
@@ -451,7 +456,8 @@ func TestSubagentCancelAnswerLost(t *testing.T) {
 	}
 }
 
-// TestSubagentWaitOverFaults lets the store be away while a call waits for its subagent: it goes on waiting.
+// TestSubagentWaitOverFaults: the store is unavailable while a call waits for its subagent: it
+// keeps waiting.
 func TestSubagentWaitOverFaults(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, enginetest.Setup{Script: parentOf(waitOne, childDoes("hold"))})
@@ -459,7 +465,7 @@ func TestSubagentWaitOverFaults(t *testing.T) {
 	r.Entered(t, "hold", 1)
 	var failures atomic.Int64
 	r.st.set(func(f []perdure.Fact) fate {
-		if toldEnd(f) { // the wait looks after this
+		if toldEnd(f) { // the wait reads after this
 			failures.Store(5)
 		}
 		return commits

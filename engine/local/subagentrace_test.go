@@ -26,14 +26,14 @@ import (
 	"github.com/perdure/perdure/tool/subagent"
 )
 
-// slowStart is a store in which the start of a subagent waits, in front of its commit.
+// slowStart is a store in which the start of a subagent blocks before its commit.
 type slowStart struct {
 	store.Store
 	reached, open chan struct{}
 	fails         bool // nothing is started then: the store is away
 }
 
-// InTx waits before a commit that claims a handle.
+// InTx blocks before a commit that claims a handle.
 func (s *slowStart) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	look := errors.New("it claims")
 	err := s.Store.InTx(ctx, func(tx store.Tx) error {
@@ -59,19 +59,19 @@ func (s *slowStart) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return s.Store.InTx(ctx, fn)
 }
 
-// claimSpy notes that a handle is looked for.
+// claimSpy records that a handle is claimed.
 type claimSpy struct {
 	store.Tx
 	looked bool
 }
 
-// Spawn notes it.
+// Spawn records it.
 func (s *claimSpy) Spawn(key perdure.CallKey) (store.Spawn, error) {
 	s.looked = true
 	return s.Tx.Spawn(key)
 }
 
-// lateBirth opens a world in which the start of a subagent waits in front of its commit.
+// lateBirth opens a world in which the start of a subagent blocks before its commit.
 func lateBirth(t *testing.T, s enginetest.Setup) (*rig, *slowStart) {
 	t.Helper()
 	slow := &slowStart{reached: make(chan struct{}), open: make(chan struct{})}
@@ -92,7 +92,8 @@ func lateBirth(t *testing.T, s enginetest.Setup) (*rig, *slowStart) {
 	return r, slow
 }
 
-// TestSubagentRefusedAfterItLeft: a call that left its turn before its subagent could not be started has no child to end it.
+// TestSubagentRefusedAfterItLeft: a call that was detached before its subagent could not be started
+// has no child to end it.
 func TestSubagentRefusedAfterItLeft(t *testing.T) {
 	t.Parallel()
 	r, slow := lateBirth(t, enginetest.Setup{Script: parentOf(waitOne, childDoes("echo"))})
@@ -108,8 +109,8 @@ func TestSubagentRefusedAfterItLeft(t *testing.T) {
 	}
 }
 
-// TestSubagentCanceledBeforeItsBirth cancels a call that is a task by now, in front of the commit that would make its
-// subagent: none is made (SA11).
+// TestSubagentCanceledBeforeItsBirth cancels a call that has become a task, before the commit that
+// would create its subagent: none is created (SA11).
 func TestSubagentCanceledBeforeItsBirth(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"routed", "detached"} {
@@ -140,7 +141,8 @@ func TestSubagentCanceledBeforeItsBirth(t *testing.T) {
 	}
 }
 
-// TestSubagentOfStoppedParent stops a subagent in front of the commits in which it starts a subagent and a run of its own.
+// TestSubagentOfStoppedParent stops a subagent before the commits in which it starts a subagent and
+// a run of its own.
 func TestSubagentOfStoppedParent(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]string{"below": "{name: spawn_subagent, args: {name: two, task: below, background: true}}", "run": "{name: spawn_background, args: {tool: bg_hold, args: {}}}"} {
@@ -177,14 +179,14 @@ func TestSubagentOfStoppedParent(t *testing.T) {
 	}
 }
 
-// slowBirth holds the first commit back in which a session that is told later adds a task.
+// slowBirth blocks the first commit in which a session that is named later adds a task.
 type slowBirth struct {
 	store.Store
 	reached, open chan struct{}
 	done          atomic.Bool
 }
 
-// InTx runs the transaction once without committing it, when it is the one.
+// InTx runs the chosen transaction once without committing it.
 func (s *slowBirth) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	found := errors.New("it adds a task")
 	err := s.Store.InTx(ctx, func(tx store.Tx) error {
@@ -205,7 +207,7 @@ func (s *slowBirth) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return s.Store.InTx(ctx, fn)
 }
 
-// peek is a tool that shows a test what it may reach, and waits until the test has looked.
+// peek is a tool that gives the test its environment, and waits until the test has read it.
 func peek(seen chan tool.Env, letGo <-chan struct{}) tool.Tool {
 	return tool.New(tool.Spec{Name: "peek", Description: "Looks around.", Class: perdure.Pure, NeedsEnv: true},
 		func(ctx context.Context, _ words, env tool.Env) (tool.Result, error) {
@@ -216,16 +218,18 @@ func peek(seen chan tool.Env, letGo <-chan struct{}) tool.Tool {
 			}
 			r := tool.Success(answer{"saw": "it"})
 			tasks, err := env.Tasks.List(context.WithoutCancel(ctx))
-			for _, task := range tasks { // also what comes home elsewhere: it does there, and the turn goes on
+			// also what is delivered elsewhere: it is delivered there, and the turn continues
+			for _, task := range tasks {
 				if task.State.Terminal() {
-					r.Read = append(r.Read, task.ID)
+					r.ReadTasks = append(r.ReadTasks, task.ID)
 				}
 			}
 			return r, err
 		})
 }
 
-// scopeScript is a root with two subagents, of which the first has one of its own. All of them look around.
+// scopeScript is a root with two subagents, of which the first has one of its own. All of them list
+// what they can reach.
 const scopeScript = `
 rules:
   - when: {user_contains: lower, not_called: peek}
@@ -242,7 +246,8 @@ rules:
 steps: [{text: done, repeat: true}]
 `
 
-// lookers starts the four agents and returns what each of them reaches, by its title. The root has none.
+// lookers starts the four agents and returns what each of them can reach, by its title. The root
+// has no title.
 func lookers(ctx context.Context, t *testing.T, letGo <-chan struct{}) (eng engine.Engine, envs map[string]tool.Env) {
 	t.Helper()
 	m, err := scripted.Parse("law", []byte(scopeScript))
@@ -285,16 +290,17 @@ func lookers(ctx context.Context, t *testing.T, letGo <-chan struct{}) (eng engi
 	return own, envs
 }
 
-// reaches checks that a session reaches a task by all its ports, and not reaches, that none of them knows it.
+// reaches checks that a session reaches a task through all its ports, or, if not reaches, through
+// none of them.
 func reaches(ctx context.Context, env tool.Env, id string, want bool) error {
 	_, err := env.Tasks.Task(ctx, id)
 	_, logErr := env.Tasks.Log(ctx, id, 0, 10)
-	_, waitErr := env.Tasks.Wait(ctx, tool.Wait{IDs: []string{id}, For: time.Millisecond})
+	_, waitErr := env.Tasks.Wait(ctx, tool.WaitRequest{IDs: []string{id}, Timeout: time.Millisecond})
 	if want {
 		return errors.Join(err, logErr, waitErr)
 	}
 	_, _, stopErr := env.Tasks.Cancel(ctx, id, "mine")
-	_, sendErr := env.Mail.Send(ctx, id, perdure.TaskMessage{Text: "mine"})
+	_, sendErr := env.TaskMessenger.Send(ctx, id, perdure.TaskMessage{Text: "mine"})
 	for i, err := range []error{err, logErr, waitErr, stopErr, sendErr} {
 		if !errors.Is(err, perdure.NotFound) {
 			return fmt.Errorf("port %d answers %w", i, err)
@@ -303,8 +309,8 @@ func reaches(ctx context.Context, env tool.Env, id string, want bool) error {
 	return nil
 }
 
-// TestSubagentScope pins SA7 and BG22: a parent reaches its tasks and those of all below it, a subagent its own, and neither
-// those of its parent nor of its siblings.
+// TestSubagentScope pins SA7 and BG22: a parent reaches its tasks and those of all its descendants;
+// a subagent reaches its own, and neither those of its parent nor of its siblings.
 func TestSubagentScope(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -341,7 +347,7 @@ func TestSubagentScope(t *testing.T) {
 	root, low := envs[""], string(records["low"].ID)
 	waited := make(chan []perdure.Task, 1) // one result
 	go func() {
-		tasks, _ := root.Tasks.Wait(ctx, tool.Wait{IDs: []string{low}, For: time.Minute})
+		tasks, _ := root.Tasks.Wait(ctx, tool.WaitRequest{IDs: []string{low}, Timeout: time.Minute})
 		waited <- tasks
 	}()
 	if _, task, err := root.Tasks.Cancel(ctx, low, "enough"); err != nil || task.State != perdure.TaskCanceled {
@@ -356,8 +362,8 @@ func TestSubagentScope(t *testing.T) {
 	}
 }
 
-// TestSubagentReadsGrandchild lets a parent wait for a task of its subagent and read its end: that comes home where it
-// belongs, and the parent's turn goes on.
+// TestSubagentReadsGrandchild lets a parent wait for a task of its subagent and read its end: the
+// shutDown is delivered to its own session, and the parent's turn continues.
 func TestSubagentReadsGrandchild(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, enginetest.Setup{Script: parentOf(freeOne, `  - when: {user_contains: look, last_role: user}
@@ -378,7 +384,7 @@ func TestSubagentReadsGrandchild(t *testing.T) {
 	r.rest()
 }
 
-// slowEnd holds a call's wait back: what it would see of its subagent's end it sees later.
+// slowEnd delays the wait of a call: it reads the end of its subagent later.
 type slowEnd struct {
 	store.Store
 	ended chan struct{} // closed when the end is committed
@@ -386,7 +392,7 @@ type slowEnd struct {
 	shut  atomic.Bool
 }
 
-// InTx notes the end.
+// InTx records the end.
 func (s *slowEnd) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	var facts []perdure.Fact
 	err := s.Store.InTx(ctx, func(tx store.Tx) error {
@@ -401,7 +407,7 @@ func (s *slowEnd) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return err
 }
 
-// View waits once the end is there.
+// View blocks once the end is committed.
 func (s *slowEnd) View(ctx context.Context, fn func(store.Reader) error) error {
 	if s.shut.Load() {
 		<-s.open
@@ -409,8 +415,8 @@ func (s *slowEnd) View(ctx context.Context, fn func(store.Reader) error) error {
 	return s.Store.View(ctx, fn)
 }
 
-// TestSubagentEndedAsItsCallLeaves asks for the detachment of a call whose subagent has ended, and which has not heard of it:
-// it stays, since nobody would settle its row in the ledger.
+// TestSubagentEndedAsItsCallLeaves requests to detach a call whose subagent has ended, and which
+// has not read that yet: it stays, since its row in the ledger would never be settled.
 func TestSubagentEndedAsItsCallLeaves(t *testing.T) {
 	t.Parallel()
 	slow := &slowEnd{ended: make(chan struct{}), open: make(chan struct{})}
@@ -432,7 +438,8 @@ func TestSubagentEndedAsItsCallLeaves(t *testing.T) {
 		_, err := r.eng.DetachCall(r.ctx, key, "user")
 		asked <- err
 	}()
-	time.AfterFunc(50*time.Millisecond, func() { close(slow.open) }) // the call may go first: then there is nothing to detach
+	// the call may end first: then there is nothing to detach
+	time.AfterFunc(50*time.Millisecond, func() { close(slow.open) })
 	if err := <-asked; err == nil {
 		t.Error("it left its turn")
 	}
@@ -442,7 +449,8 @@ func TestSubagentEndedAsItsCallLeaves(t *testing.T) {
 	}
 }
 
-// TestSubagentsAtRestNeedNoGoroutine pins that a background subagent which waits for a person costs no goroutine for itself.
+// TestSubagentsAtRestNeedNoGoroutine pins that a background subagent which waits for a person needs
+// no goroutine of its own.
 func TestSubagentsAtRestNeedNoGoroutine(t *testing.T) {
 	const most = 12
 	grown := func(n int) int {
@@ -533,8 +541,8 @@ func treeScript(t *rapid.T) string {
 	return "rules:\n" + rules + "  - when: {user_contains: nothing at all}\n    text: x\nsteps: [{text: done, repeat: true}]\n"
 }
 
-// TestSubagentLimitsHold pins PR12: over random trees, with cancels at random, no limit is passed at any commit, and in the end
-// none lives.
+// TestSubagentLimitsHold pins PR12: over random trees, with cancels at random, no limit is exceeded
+// at any commit, and in the end none is live.
 func TestSubagentLimitsHold(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// watched is a model that tells when it is asked to sum up.
+// watched is a model that signals a request for a summary.
 type watched struct {
 	model.Model
 	summing func()
@@ -30,8 +30,9 @@ func (w watched) Stream(ctx context.Context, req model.Request) iter.Seq2[model.
 	return w.Model.Stream(ctx, req)
 }
 
-// TestSummaryIsReserved: a question that sums up what a conversation leaves out is reserved before it is asked, as every question
-// is (BU2), counts once, and leaves nothing reserved. Where nothing is left it is not asked.
+// TestSummaryIsReserved: a request that summarizes a conversation for compaction is reserved before
+// it is made, like every request (BU2), counts once, and leaves nothing reserved. Without remaining
+// budget it is not made.
 func TestSummaryIsReserved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -28,7 +28,7 @@ func (e *Engine) Tasks(ctx context.Context, id perdure.SessionID) (tasks []perdu
 	})
 }
 
-// TaskLog returns output from a byte offset on.
+// TaskLog returns output from a byte offset.
 func (e *Engine) TaskLog(ctx context.Context, id perdure.TaskID, offset int64, max int) (log engine.Log, err error) {
 	return log, e.view(ctx, func(r store.Reader) error {
 		chunks, from, end, err := effect.LogFrom(r, id, offset, max)
@@ -44,26 +44,30 @@ func (e *Engine) TaskLog(ctx context.Context, id perdure.TaskID, offset int64, m
 	})
 }
 
-// CancelTask asks for a task's end.
+// CancelTask requests the end of a task.
 func (e *Engine) CancelTask(ctx context.Context, id perdure.TaskID, by, why string) (perdure.CancelReceipt, error) {
-	return e.effects.CancelTask(ctx, id, effect.CancelWish{By: by, Why: why})
+	return e.effects.CancelTask(ctx, id, effect.CancelIntent{By: by, Why: why})
 }
 
-// ResolveTask gives an operator's word on a task whose outcome is unknown.
-func (e *Engine) ResolveTask(ctx context.Context, id perdure.TaskID, word engine.Word) error {
+// ResolveTask records an operator's resolution of a task whose outcome is unknown.
+func (e *Engine) ResolveTask(ctx context.Context, id perdure.TaskID, word engine.Resolution) error {
 	if word.Answer.Outcome() == "" {
-		return fmt.Errorf("resolve task %s: %w answer %q: happened, did_not_happen or run_again", id, perdure.Invalid, word.Answer)
+		return fmt.Errorf("resolve task %s: %w answer %q: it must be happened, did_not_happen or run_again",
+			id, perdure.Invalid, word.Answer)
 	}
-	err := e.effects.ResolveTask(ctx, id, effect.Word{Answer: word.Answer, Result: word.Result, By: word.By, Note: word.Note})
-	e.placeFreed()
+	err := e.effects.ResolveTask(ctx, id, effect.Resolution{
+		Answer: word.Answer, Result: word.Result, By: word.By, Note: word.Note,
+	})
+	e.slotFreed()
 	return err
 }
 
-// errEnded ends a watch of a task that ended.
+// errEnded ends the watch of a task that has ended.
 var errEnded = errors.New("ended")
 
-// watchAfter is how long a task is waited for before its session's journal is watched, which wakes who waits with everything that
-// happens there: most calls that somebody waits for end sooner, and their end is told without it.
+// watchAfter is how long a wait for a task lasts before it watches the journal of the task's
+// session. A watch wakes the waiter for every event of the session. Most calls that somebody waits
+// for end sooner, and their end is signalled in this process.
 const watchAfter = 50 * time.Millisecond
 
 // WaitTask returns when the task has ended or awaits input.
@@ -72,17 +76,17 @@ func (e *Engine) WaitTask(ctx context.Context, id perdure.TaskID) (perdure.Task,
 	return end.Task, err
 }
 
-// waitEnd is WaitTask with the result of a host's call, where that was told.
+// waitEnd is WaitTask, with the result of a host call if it ended in this process.
 func (e *Engine) waitEnd(ctx context.Context, id perdure.TaskID) (end effect.TaskEnd, err error) {
 	ended, leave := e.effects.AwaitTaskEnd(id)
 	defer leave()
-	here := e.effects.Runs(id)
-	if here { // its end is told, most often before anything has to be read
-		if end, err = e.awaitTask(ctx, end, ended); err != nil || rests(end.Task) {
-			return end, unlessWaited(id, err)
+	here := e.effects.IsRunning(id)
+	if here { // the end is usually signalled before anything has to be read
+		if end, err = e.awaitTask(ctx, end, ended); err != nil || waitIsOver(end.Task) {
+			return end, waitError(id, err)
 		}
 	}
-	var after int64 // what is journaled from here on may change the task
+	var after int64 // later events may change the task
 	err = e.view(ctx, func(r store.Reader) error {
 		if end.Task, err = r.Task("", id); err != nil {
 			return err
@@ -91,28 +95,30 @@ func (e *Engine) waitEnd(ctx context.Context, id perdure.TaskID) (end effect.Tas
 		after = row.LastSeq
 		return err
 	})
-	if err == nil && !here && !rests(end.Task) {
+	if err == nil && !here && !waitIsOver(end.Task) {
 		end, err = e.awaitTask(ctx, end, ended)
 	}
-	if err == nil && !rests(end.Task) {
+	if err == nil && !waitIsOver(end.Task) {
 		end.Task, err = e.watchTask(ctx, end.Task, after)
 	}
-	return end, unlessWaited(id, err)
+	return end, waitError(id, err)
 }
 
-// unlessWaited is the error of a wait for a task.
-func unlessWaited(id perdure.TaskID, err error) error {
+// waitError wraps the error of a wait for a task.
+func waitError(id perdure.TaskID, err error) error {
 	if err != nil {
 		return fmt.Errorf("wait for task %s: %w", id, err)
 	}
 	return nil
 }
 
-// rests reports a task for which nobody waits any longer.
-func rests(t perdure.Task) bool { return t.State.Terminal() || t.Waits() }
+// waitIsOver reports whether a wait for a task is over.
+func waitIsOver(t perdure.Task) bool { return t.State.Terminal() || t.AwaitsInput() }
 
-// awaitTask waits a moment for the end of a task in this process.
-func (e *Engine) awaitTask(ctx context.Context, known effect.TaskEnd, ended <-chan effect.TaskEnd) (effect.TaskEnd, error) {
+// awaitTask waits for up to watchAfter for the end of a task in this process.
+func (e *Engine) awaitTask(
+	ctx context.Context, known effect.TaskEnd, ended <-chan effect.TaskEnd,
+) (effect.TaskEnd, error) {
 	moment := time.NewTimer(watchAfter)
 	defer moment.Stop()
 	select {
@@ -132,7 +138,7 @@ func (e *Engine) watchTask(ctx context.Context, task perdure.Task, after int64) 
 		if f.Event == nil || f.Event.Task != id {
 			return nil
 		}
-		if task, err = e.Task(ctx, id); err == nil && rests(task) {
+		if task, err = e.Task(ctx, id); err == nil && waitIsOver(task) {
 			err = errEnded
 		}
 		return err

@@ -13,22 +13,24 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Telemetry is who is told what an engine does, by the API of OpenTelemetry. The zero value is nobody, and costs nothing.
+// Telemetry configures the OpenTelemetry export of an engine. The zero value exports nothing and
+// costs nothing.
 //
-// docs/reference/metrics.md has the figures, docs/how-to/observe.md the spans.
+// docs/reference/metrics.md lists the metrics, docs/how-to/observe.md the spans.
 type Telemetry struct {
-	Traces  trace.TracerProvider // nil: there are no spans
-	Metrics metric.MeterProvider // nil: there are no figures
-	// Show lets spans hold prompts, answers, arguments and results, and takes the secrets out of them. nil: they hold none.
+	Traces  trace.TracerProvider // nil: no spans
+	Metrics metric.MeterProvider // nil: no metrics
+	// Show masks the secrets in prompts, responses, arguments and results, and lets spans contain
+	// them. nil: spans contain none of them.
 	Show func(string) string
 }
 
-// SpanIDs is the id generator that an SDK needs whose provider is [Telemetry.Traces] (sdktrace.WithIDGenerator): with it the span of a
-// turn has the same ids in every process that works on it.
-type SpanIDs = telemetry.IDs
+// SpanIDs is the id generator for the SDK behind [Telemetry.Traces] (sdktrace.WithIDGenerator).
+// With it the span of a turn has the same ids in every process that works on the turn.
+type SpanIDs = telemetry.IDGenerator
 
-// tellsOf makes who tells, and puts it where what is told happens.
-func tellsOf(cfg *Config) (*telemetry.Telemetry, error) {
+// newTelemetry creates the telemetry, and wraps the store and the models with it.
+func newTelemetry(cfg *Config) (*telemetry.Telemetry, error) {
 	t, err := telemetry.New(telemetry.Config{
 		Traces: cfg.Telemetry.Traces, Metrics: cfg.Telemetry.Metrics, Show: cfg.Telemetry.Show, Tool: cfg.Tools.Has,
 	})
@@ -39,21 +41,21 @@ func tellsOf(cfg *Config) (*telemetry.Telemetry, error) {
 	return t, nil
 }
 
-// mostCounted bounds what a look at the levels reads.
-const mostCounted = 1000
+// maxCounted limits the rows that one reading of the gauges counts.
+const maxCounted = 1000
 
-// showLevels lets whoever asks for the figures see what stands, until the function that it returns is called.
-func (e *Engine) showLevels() (end func()) {
-	end, err := e.tells.Watch(e.levels)
+// exportGauges exports the gauges until the returned function is called.
+func (e *Engine) exportGauges() (end func()) {
+	end, err := e.telemetry.Watch(e.gauges)
 	if err != nil {
-		e.cfg.Log.Error("what stands is not shown", "error", err)
+		e.cfg.Log.Error("gauges not exported", "error", err)
 		return func() {}
 	}
 	return end
 }
 
-func (e *Engine) levels(ctx context.Context) (telemetry.Levels, error) {
-	now := telemetry.Levels{}
+func (e *Engine) gauges(ctx context.Context) (telemetry.Gauges, error) {
+	now := telemetry.Gauges{}
 	err := e.view(ctx, func(r store.Reader) error {
 		now.Tasks = map[perdure.TaskState]int{}
 		for _, state := range []perdure.TaskState{perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput} {
@@ -66,18 +68,18 @@ func (e *Engine) levels(ctx context.Context) (telemetry.Levels, error) {
 				now.Tasks[state] += c.N
 			}
 		}
-		open, err := r.Approvals(store.ApprovalFilter{State: perdure.ApprovalOpen, Limit: mostCounted})
+		open, err := r.Approvals(store.ApprovalFilter{State: perdure.ApprovalOpen, Limit: maxCounted})
 		now.Approvals = len(open)
 		return err
 	})
-	_, now.Parked = e.lanes.Places("")
+	_, now.Parked = e.lanes.SlotsInUse("")
 	return now, err
 }
 
-// noteLeft remembers which sessions dead workers had in work, and when those showed their last sign of life: the last beat, or what
-// was written to the session since.
-func (e *Engine) noteLeft(r store.Reader, sessions []store.Session) error {
-	if e.tells == nil {
+// noteOrphans remembers the sessions of dead workers with their last sign of life: the last
+// heartbeat, or a later write to the session.
+func (e *Engine) noteOrphans(r store.Reader, sessions []store.Session) error {
+	if e.telemetry == nil {
 		return nil
 	}
 	workers, err := r.Workers()
@@ -100,17 +102,17 @@ func (e *Engine) noteLeft(r store.Reader, sessions []store.Session) error {
 		if s.UpdatedAt.After(last) {
 			last = s.UpdatedAt
 		}
-		e.left.Store(s.ID, last)
+		e.lastSigns.Store(s.ID, last)
 	}
 	return nil
 }
 
-// resumed tells of a session that was taken up from a dead worker.
-func (e *Engine) resumed(id perdure.SessionID) {
-	if e.tells == nil {
+// reportResumed reports that a session of a dead worker was resumed.
+func (e *Engine) reportResumed(id perdure.SessionID) {
+	if e.telemetry == nil {
 		return
 	}
-	if died, ok := e.left.LoadAndDelete(id); ok {
-		e.tells.Resumed(died.(time.Time))
+	if died, ok := e.lastSigns.LoadAndDelete(id); ok {
+		e.telemetry.Resumed(died.(time.Time))
 	}
 }

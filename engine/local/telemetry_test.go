@@ -25,10 +25,10 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// canary is said by everybody in these tests, and stands in no span.
+// canary is in all content of these tests, and must be in no span.
 const canary = "canary-4711"
 
-// observed is a world whose engines tell what they do.
+// observed is a world whose engines emit telemetry.
 type observed struct {
 	*world
 	spans  *tracetest.InMemoryExporter
@@ -51,7 +51,8 @@ func observe(t *testing.T, script string) *observed {
 	return o
 }
 
-// say sends a message to the session, which is made where there is none, in the trace of a caller; empty: in none.
+// say sends a message to the session, which is created if there is none, in the trace of a caller;
+// empty: in none.
 func (o *observed) say(t *testing.T, eng engine.Engine, text, traceparent string) {
 	t.Helper()
 	ctx := propagation.TraceContext{}.Extract(o.ctx, propagation.MapCarrier{"traceparent": traceparent})
@@ -82,7 +83,8 @@ func (o *observed) turns(t *testing.T, eng engine.Engine) (ids []perdure.TurnID)
 	return ids
 }
 
-// tree draws the spans of a trace but for commits: each under its parent, with the attributes that matter.
+// tree draws the spans of a trace but for commits: each under its parent, with the attributes that
+// matter.
 func (o *observed) tree(trace string) string {
 	all := o.spans.GetSpans()
 	shown := []attribute.Key{"gen_ai.operation.name", "gen_ai.tool.name", "perdure.lane", "perdure.outcome", "perdure.task.kind", "error.type"}
@@ -127,7 +129,7 @@ func (o *observed) tree(trace string) string {
 // traceOf is the trace of a turn (EV5).
 func traceOf(id perdure.TurnID) string { return strings.TrimPrefix(string(id), "turn_") }
 
-// spawnAndNote calls a tool, and starts a run of the background that comes home.
+// spawnAndNote calls a tool, and starts a background run whose result is delivered.
 const spawnAndNote = `
 rules:
   - when: {not_called: spawn_background}
@@ -138,7 +140,8 @@ rules:
     text: waiting ` + canary + `
 `
 
-// TestTelemetrySpans draws the spans of a turn with a background task, and of the one that its end begins.
+// TestTelemetrySpans draws the spans of a turn with a background task, and of the turn that the end
+// of the task starts.
 func TestTelemetrySpans(t *testing.T) {
 	t.Parallel()
 	o := observe(t, spawnAndNote)
@@ -198,7 +201,7 @@ invoke_agent clerk name=invoke_agent outcome=completed
 	o.checkFigures(t)
 }
 
-// checkFigures asks what the figures say of that turn.
+// checkFigures checks the metrics of that turn.
 func (o *observed) checkFigures(t *testing.T) {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -234,8 +237,8 @@ func (o *observed) checkFigures(t *testing.T) {
 	}
 }
 
-// TestTelemetryResumed kills the engine in the middle of a call: the turn goes on in the trace of whoever sent the message, under
-// the one span of the turn.
+// TestTelemetryResumed kills the engine in the middle of a call: the turn is resumed in the trace
+// of the message's sender, under the one span of the turn.
 func TestTelemetryResumed(t *testing.T) {
 	t.Parallel()
 	const caller, callerSpan = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -288,11 +291,12 @@ rules:
 		t.Fatal(err)
 	}
 	if text := fmt.Sprintf("%+v", all); !strings.Contains(text, "perdure.resume.duration") {
-		t.Error("the time from the crash to the resume is not told")
+		t.Error("the time from the crash to the resume is not reported")
 	}
 }
 
-// TestTelemetryUnsampled hears the wish of a caller who does not trace a message: nothing of its turn is told.
+// TestTelemetryUnsampled: nothing of the turn is traced if the caller's trace of the message is not
+// sampled.
 func TestTelemetryUnsampled(t *testing.T) {
 	t.Parallel()
 	o := observe(t, "steps: [{text: done}]")

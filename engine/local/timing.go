@@ -11,20 +11,20 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// The defaults of the firing of schedules (chapter 18).
+// The defaults for firing schedules.
 const (
 	defaultCatchUp = 4
-	firesAtOnce    = 16 // commits of fires that are on time
+	firesAtOnce    = 16 // commits of fires at once
 	duePage        = 32
-	longestNap     = 5 * time.Second        // the clock on the wall may be set meanwhile (SC18)
-	shortestNap    = 250 * time.Millisecond // while fires wait for the end of others
+	maxTimerWait   = 5 * time.Second        // because the wall clock may be set in the meantime (SC18)
+	minTimerWait   = 250 * time.Millisecond // while fires wait for the end of others
 	zoneCheckPage  = 1000
 )
 
-// Timekeeping is how schedules fire.
+// Timekeeping configures how schedules fire.
 type Timekeeping struct {
-	Schedules       perdure.ScheduleRules // the zero value: the defaults of chapter 18
-	CatchupParallel int                   // late fires at work at once (SC20); 0: 4
+	Schedules       perdure.ScheduleRules // zero: perdure.DefaultScheduleRules()
+	CatchupParallel int                   // late fires that run at once (SC20); 0: 4
 }
 
 func (t Timekeeping) withDefaults() Timekeeping {
@@ -37,16 +37,17 @@ func (t Timekeeping) withDefaults() Timekeeping {
 	return t
 }
 
-// zoneOf loads the zone of a schedule. Invalid: there is none of that name.
+// zoneOf loads the time zone of a schedule. Invalid: there is no zone with that name.
 func zoneOf(name string) (*time.Location, error) {
 	zone, err := time.LoadLocation(name)
-	if err != nil || strings.EqualFold(name, "local") { // the machine's own means something else on another one
-		return nil, fmt.Errorf("%w schedule: no time zone is called %q; use an IANA name such as Europe/Zurich", perdure.Invalid, name)
+	if err != nil || strings.EqualFold(name, "local") { // the local zone differs between machines
+		return nil, fmt.Errorf("%w schedule: unknown time zone %q; use an IANA name such as Europe/Zurich",
+			perdure.Invalid, name)
 	}
 	return zone, nil
 }
 
-// specOf reads when a recurring schedule fires.
+// specOf parses the cron expression and zone of a recurring schedule.
 func specOf(s perdure.Schedule) (cron.Spec, *time.Location, error) {
 	zone, err := zoneOf(s.Zone)
 	if err != nil {
@@ -56,7 +57,7 @@ func specOf(s perdure.Schedule) (cron.Spec, *time.Location, error) {
 	return spec, zone, err
 }
 
-// timingOf reads when a schedule fires. Invalid: it cannot be read.
+// timingOf returns the timing of a schedule. Invalid: its cron expression or zone is not valid.
 func timingOf(s perdure.Schedule) (perdure.Timing, error) {
 	if s.Cron == "" {
 		if _, err := zoneOf(s.Zone); err != nil {
@@ -75,7 +76,8 @@ func timingOf(s perdure.Schedule) (perdure.Timing, error) {
 	return perdure.Timing{Next: next, Interval: spec.Interval()}, nil
 }
 
-// checkTiming says whether a schedule may be made or resumed (SC9 to SC11), with the reason in full.
+// checkTiming checks whether a schedule may be created or resumed (SC9 to SC11). The error explains
+// why not.
 func checkTiming(s perdure.Schedule, now time.Time, rules perdure.ScheduleRules) (perdure.Timing, error) {
 	timing, err := timingOf(s)
 	if err == nil && s.Cron != "" {
@@ -91,8 +93,9 @@ func checkTiming(s perdure.Schedule, now time.Time, rules perdure.ScheduleRules)
 	return timing, err
 }
 
-// former says whether the former fire of a schedule is still at work, and whether its turn failed.
-func former(r store.Reader, s perdure.Schedule) (busy, failed bool, err error) {
+// previousFire reports whether the previous fire of a schedule is still running, and whether its
+// turn failed.
+func previousFire(r store.Reader, s perdure.Schedule) (busy, failed bool, err error) {
 	if s.LastFire.IsZero() {
 		return false, false, nil
 	}
@@ -100,31 +103,32 @@ func former(r store.Reader, s perdure.Schedule) (busy, failed bool, err error) {
 	if err != nil && !errors.Is(err, perdure.NotFound) {
 		return false, false, err
 	}
-	return atWork(r, f)
+	return fireStatus(r, f)
 }
 
-// atWork says whether what a fire began is still at work, and whether its turn failed.
-func atWork(r store.Reader, f perdure.Fire) (busy, failed bool, err error) {
+// fireStatus reports whether the work of a fire is still running, and whether its turn failed.
+func fireStatus(r store.Reader, f perdure.Fire) (busy, failed bool, err error) {
 	switch {
 	case f.Task != "":
 		t, err := r.Task("", f.Task)
 		if errors.Is(err, perdure.NotFound) {
-			return false, false, nil // long ago
+			return false, false, nil // pruned
 		}
 		return t.State.Live(), false, err
 	case f.Message != "":
 		events, err := r.Events(f.Session, f.Seq, 0)
-		ended, failed := perdure.MessageFate(events, f.Message)
+		ended, failed := perdure.MessageOutcome(events, f.Message)
 		return !ended, failed, err
 	}
 	return false, false, nil
 }
 
-// forSomebody reports whether a fire that is at work waits for a person: for an answer, or for its session to be resumed.
-func forSomebody(r store.Reader, f perdure.Fire) (bool, error) {
+// waitsForPerson reports whether a running fire waits for a person: for an answer, or for the
+// resume scheduleOf its session.
+func waitsForPerson(r store.Reader, f perdure.Fire) (bool, error) {
 	if f.Task != "" {
 		t, err := r.Task("", f.Task)
-		return err == nil && t.Waits(), err
+		return err == nil && t.AwaitsInput(), err
 	}
 	row, err := r.Session(f.Session)
 	if err != nil || row.Status == perdure.SessionPaused {

@@ -24,39 +24,39 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// tokenPrefix is how secrets begin, so that people and scanners know one when they see it.
+// tokenPrefix marks secrets of tokens, so that people and scanners recognize them.
 const tokenPrefix = "perdure_"
 
-// orgName is what an org may be called. It stands in keys and in columns of ours.
+// orgName restricts the names of orgs, which are part of keys and columns.
 var orgName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,62}$`) })
 
-// rowOwner is for whom an engine works, as rows say it: the default org is the empty one.
+// rowOwner returns the owner that the engine works for, as rows store it: the default org is empty.
 func rowOwner(ctx context.Context) engine.Owner {
-	o, _ := engine.OwnerOf(ctx)
+	o, _ := engine.OwnerFromContext(ctx)
 	if o.Org == budget.DefaultOrg {
 		o.Org = ""
 	}
 	return o
 }
 
-// ownerOf is whose a session is.
+// ownerOf returns the owner of a session.
 func ownerOf(row store.Session) engine.Owner {
 	return engine.Owner{Org: cmp.Or(row.Org, budget.DefaultOrg), User: row.User}
 }
 
-// listFor is the sessions that a list shows.
+// listFor returns the filter for the sessions that a caller may list.
 func listFor(ctx context.Context, limit int) store.SessionFilter {
-	_, one := engine.OwnerOf(ctx)
+	_, one := engine.OwnerFromContext(ctx)
 	return store.SessionFilter{Org: rowOwner(ctx).Org, OneOrg: one, Limit: limit}
 }
 
-// CreateToken makes a token. Of its secret only the hash is kept.
-func (e *Engine) CreateToken(ctx context.Context, o engine.TokenOrder) (made engine.IssuedToken, err error) {
+// CreateToken creates a token. Only the hash of its secret is stored.
+func (e *Engine) CreateToken(ctx context.Context, o engine.TokenRequest) (made engine.IssuedToken, err error) {
 	o.ID = cmp.Or(o.ID, effect.NewID[perdure.TokenID]())
 	o.By = cmp.Or(o.By, "user")
 	o.Name = strings.TrimSpace(o.Name)
 	if o.Org == "" {
-		of, _ := engine.OwnerOf(ctx)
+		of, _ := engine.OwnerFromContext(ctx)
 		o.Org = of.Org
 	}
 	if len(o.Scopes) == 0 {
@@ -70,16 +70,19 @@ func (e *Engine) CreateToken(ctx context.Context, o engine.TokenOrder) (made eng
 	secret := tokenPrefix + base64.RawURLEncoding.EncodeToString(random[:])
 	sum := sha256.Sum256([]byte(secret))
 	t := store.AccessToken{
-		ID: o.ID, Hash: hex.EncodeToString(sum[:]), Name: o.Name, Org: o.Org, User: o.User, Agent: o.Agent, Scopes: slices.Compact(slices.Sorted(slices.Values(o.Scopes))),
-		By: o.By, ExpiresAt: o.Expires,
+		ID: o.ID, Hash: hex.EncodeToString(sum[:]), Name: o.Name, Org: o.Org, User: o.User, Agent: o.Agent,
+		Scopes: slices.Compact(slices.Sorted(slices.Values(o.Scopes))),
+		By:     o.By, ExpiresAt: o.Expires,
 	}
 	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		t.CreatedAt = tx.Now()
 		if !t.ExpiresAt.IsZero() && !t.ExpiresAt.After(t.CreatedAt) {
-			return fmt.Errorf("%w expiry %s: it is past", perdure.Invalid, t.ExpiresAt.UTC().Format(time.RFC3339))
+			return fmt.Errorf("%w expiry %s: it is in the past",
+				perdure.Invalid, t.ExpiresAt.UTC().Format(time.RFC3339))
 		}
 		if _, err := tx.AccessToken(t.ID); err == nil {
-			return fmt.Errorf("%w: %s was made before, and its secret is not shown again; revoke it, and make another", perdure.Conflict, t.ID)
+			return fmt.Errorf("%w: %s already exists, and its secret cannot be shown again; "+
+				"revoke it and create another token", perdure.Conflict, t.ID)
 		}
 		made.Token, made.Secret = tokenAt(t.Micro(), tx.Now()), secret
 		err := tx.PutAccessToken(t)
@@ -94,39 +97,43 @@ func (e *Engine) CreateToken(ctx context.Context, o engine.TokenOrder) (made eng
 	return made, nil
 }
 
-// checkTokenOrder says what is wrong with an order: Invalid.
-func checkTokenOrder(o engine.TokenOrder) error {
+// checkTokenOrder returns Invalid if an order is not valid.
+func checkTokenOrder(o engine.TokenRequest) error {
 	plain := func(text string) bool {
-		return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl) && len(text) <= store.MaxTokenWord
+		return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl) &&
+			len(text) <= store.MaxTokenTextBytes
 	}
 	switch _, err := perdure.ParseID[perdure.TokenID](string(o.ID)); {
 	case err != nil:
 		return err
 	case o.Name == "" || !plain(o.Name):
-		return fmt.Errorf("%w name: 1 to %d bytes of plain text, by which people know the token", perdure.Invalid, store.MaxTokenWord)
+		return fmt.Errorf("%w name: it must have 1 to %d bytes of plain text", perdure.Invalid, store.MaxTokenTextBytes)
 	case !orgName().MatchString(o.Org):
-		return fmt.Errorf("%w org %.40q: 1 to 63 of a-z, 0-9, dot, dash and underscore", perdure.Invalid, o.Org)
+		return fmt.Errorf("%w org %.40q: it must have 1 to 63 characters of a-z, 0-9, dot, dash and underscore",
+			perdure.Invalid, o.Org)
 	case !plain(o.User):
-		return fmt.Errorf("%w user: at most %d bytes of plain text", perdure.Invalid, store.MaxTokenWord)
+		return fmt.Errorf("%w user: it must have at most %d bytes of plain text", perdure.Invalid, store.MaxTokenTextBytes)
 	case !plain(o.By):
-		return fmt.Errorf("%w maker: at most %d bytes of plain text", perdure.Invalid, store.MaxTokenWord)
+		return fmt.Errorf("%w creator: it must have at most %d bytes of plain text",
+			perdure.Invalid, store.MaxTokenTextBytes)
 	}
 	for _, s := range o.Scopes {
 		known := []string{engine.ScopeRead, engine.ScopeWrite, engine.ScopeApprove, engine.ScopeAdmin}
 		if !slices.Contains(known, s) {
-			return fmt.Errorf("%w scope %.40q: read, write, approve or admin", perdure.Invalid, s)
+			return fmt.Errorf("%w scope %.40q: it must be read, write, approve or admin", perdure.Invalid, s)
 		}
 		if o.Agent && (s == engine.ScopeApprove || s == engine.ScopeAdmin) {
-			return fmt.Errorf("%w scope %s: an agent's token has neither approve nor admin, which are for people", perdure.Invalid, s)
+			return fmt.Errorf("%w scope %s: a token for an agent can have neither approve nor admin",
+				perdure.Invalid, s)
 		}
 	}
 	return nil
 }
 
-// Tokens lists tokens: those of the org for which the engine works, or all.
+// Tokens lists the tokens of the caller's org, or all tokens.
 func (e *Engine) Tokens(ctx context.Context) (list []engine.Token, err error) {
 	org := ""
-	if of, one := engine.OwnerOf(ctx); one {
+	if of, one := engine.OwnerFromContext(ctx); one {
 		org = of.Org
 	}
 	err = e.view(ctx, func(r store.Reader) error {
@@ -143,14 +150,14 @@ func (e *Engine) Tokens(ctx context.Context) (list []engine.Token, err error) {
 	return list, nil
 }
 
-// RevokeToken ends a token for good.
+// RevokeToken revokes a token permanently.
 func (e *Engine) RevokeToken(ctx context.Context, id perdure.TokenID, by string) (shown engine.Token, err error) {
 	err = e.cfg.Store.InTx(store.Urgent(ctx), func(tx store.Tx) error { // also on a full disk
 		t, err := tx.AccessToken(id)
 		if err != nil {
 			return err
 		}
-		if of, one := engine.OwnerOf(ctx); one && of.Org != t.Org {
+		if of, one := engine.OwnerFromContext(ctx); one && of.Org != t.Org {
 			return fmt.Errorf("token %s: %w", id, perdure.NotFound)
 		}
 		if t.RevokedAt.IsZero() {
@@ -172,18 +179,19 @@ func (e *Engine) RevokeToken(ctx context.Context, id perdure.TokenID, by string)
 	return shown, nil
 }
 
-// tokenEntry is what the audit log has of a token: never its hash.
+// tokenEntry returns the audit entry for a token. It never contains the hash.
 func tokenEntry(t store.AccessToken, action, by string) store.AuditEntry {
 	return store.AuditEntry{Org: t.Org, Actor: by, Action: action, Subject: string(t.ID), Detail: map[string]string{
 		"name": t.Name, "user": t.User, "scopes": strings.Join(t.Scopes, " "), "agent": strconv.FormatBool(t.Agent),
 	}}
 }
 
-// tokenAt is a token as it stands at a moment, without its hash.
+// tokenAt returns a token without its hash, with its state at a given time.
 func tokenAt(t store.AccessToken, now time.Time) engine.Token {
 	shown := engine.Token{
-		ID: t.ID, Name: t.Name, Org: t.Org, User: t.User, Agent: t.Agent, Scopes: t.Scopes, State: engine.TokenLive, By: t.By,
-		CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, RevokedAt: t.RevokedAt, RevokedBy: t.RevokedBy, UsedAt: t.UsedAt,
+		ID: t.ID, Name: t.Name, Org: t.Org, User: t.User, Agent: t.Agent, Scopes: t.Scopes, State: engine.TokenLive,
+		By: t.By, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, RevokedAt: t.RevokedAt, RevokedBy: t.RevokedBy,
+		UsedAt: t.UsedAt,
 	}
 	switch {
 	case !t.RevokedAt.IsZero():

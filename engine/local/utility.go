@@ -2,11 +2,11 @@ package local
 
 import "github.com/perdure/perdure/model"
 
-// Utility is a small model that tools ask for their inner work, where the ports are the store's own. It has no tools, and what
-// it uses is billed to the session. The zero value is none: tools that need it say so. It may be the model of the engine, under
-// another name.
+// Utility is a small model that tools use for internal work, for the store's own ports. It has no
+// tools, and its usage is charged to the session. It may be the engine's own model under another
+// name. With the zero value there is none, and tools that need it return an error.
 type Utility struct {
-	Model     model.Model // nil: there is none
-	Name      string      // of a model that Model knows; empty: its default
-	MaxTokens int         // of an answer, whatever a tool asks for; 0: 8,192
+	Model     model.Model // nil: none
+	Name      string      // a model name that Model knows; empty: its default
+	MaxTokens int         // upper limit for a response, whatever a tool asks for; 0: 8,192
 }

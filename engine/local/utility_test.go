@@ -22,7 +22,7 @@ import (
 	"github.com/perdure/perdure/tool/background"
 )
 
-// asking is an engine whose tool ask has a utility model.
+// asking is an engine whose tool ask uses a utility model.
 type asking struct {
 	*testing.T
 	ctx context.Context
@@ -32,7 +32,8 @@ type asking struct {
 	gate chan struct{} // of the small model; capacity 1
 }
 
-// eachAsking runs a law over memory and SQLite. The tool ask gives on what the utility model says.
+// eachAsking runs a law over memory and SQLite. The tool ask returns the answer of the utility
+// model.
 func eachAsking(t *testing.T, script string, small func(gate chan struct{}) model.Model, law func(asking)) {
 	t.Helper()
 	for name, open := range map[string]func(t *testing.T) store.Store{
@@ -64,7 +65,7 @@ func newAsking(t *testing.T, st store.Store, script string, small model.Model) a
 			if env.Utility == nil {
 				return nil, tool.Errorf("%s", tool.Missing("Utility model", "ask needs one.").Text)
 			}
-			text, err := env.Utility.Complete(ctx, tool.UtilityOrder{System: "be short", Prompt: in.Text, MaxTokens: 50})
+			text, err := env.Utility.Complete(ctx, tool.UtilityRequest{System: "be short", Prompt: in.Text, MaxTokens: 50})
 			return answer{"text": text}, err
 		})
 	eng, err := local.Open(ctx, local.Config{
@@ -106,7 +107,7 @@ func (a asking) say() {
 	}
 }
 
-// journal returns the bills of tools, what ask came to, and how the last turn ended.
+// journal returns the bills of tools, the result of ask, and how the last turn ended.
 func (a asking) journal() (bills []perdure.Event, asked []perdure.ToolResult, last perdure.Fact) {
 	a.Helper()
 	events, err := a.eng.Events(a.ctx, a.id, 0, 0)
@@ -148,8 +149,8 @@ steps:
     usage: {input_tokens: 7, output_tokens: 3}
 `
 
-// TestUtilityModel: a tool asks the small model, which is told what the order says and no tools, and what that used is in the
-// journal under the call, and in the cost of its turn and session.
+// TestUtilityModel: a tool uses the utility model, which receives what the order contains and no
+// tools, and its usage is in the journal under the call, and in the cost of its turn and session.
 func TestUtilityModel(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -200,7 +201,7 @@ func TestUtilityModel(t *testing.T) {
 	})
 }
 
-// used is what the session used as its journal has it.
+// used is the usage of the session by its journal.
 func (a asking) used() perdure.Usage {
 	a.Helper()
 	fold := perdure.NewSession(a.id)
@@ -216,8 +217,8 @@ func (a asking) used() perdure.Usage {
 	return fold.Usage
 }
 
-// TestUtilityModelInTheBackground: a background run asks while no turn runs. Its bill stands under the task, and counts for the
-// session, and the session can be worked on after it.
+// TestUtilityModelInTheBackground: a background run uses the model while no turn runs. Its bill is
+// recorded under the task, and counts for the session, which remains usable.
 func TestUtilityModelInTheBackground(t *testing.T) {
 	t.Parallel()
 	const script = `
@@ -288,7 +289,7 @@ func (a asking) turns() (all perdure.Usage) {
 	return all
 }
 
-// gated is a model that answers once it is let.
+// gated is a model that answers once it is released.
 type gated struct {
 	model.Model
 	open <-chan struct{}
@@ -306,7 +307,7 @@ func (g *gated) Stream(ctx context.Context, req model.Request) iter.Seq2[model.D
 	}
 }
 
-// TestNoUtilityModel: without one the port is not there, and the tool says so.
+// TestNoUtilityModel: without one the port is missing, and the tool says so.
 func TestNoUtilityModel(t *testing.T) {
 	t.Parallel()
 	eachAsking(t, askOnce, func(chan struct{}) model.Model { return nil }, func(a asking) {
@@ -322,7 +323,7 @@ func TestNoUtilityModel(t *testing.T) {
 	})
 }
 
-// TestUtilityModelIsCanceled: a completion ends with its call, and what it used until then is billed.
+// TestUtilityModelIsCanceled: a completion ends with its call, and its usage until then is billed.
 func TestUtilityModelIsCanceled(t *testing.T) {
 	t.Parallel()
 	small := func(gate chan struct{}) model.Model { return endless{begun: gate} }
@@ -352,7 +353,7 @@ func TestUtilityModelIsCanceled(t *testing.T) {
 	})
 }
 
-// endless is a model that begins an answer and never ends it.
+// endless is a model that starts an answer and never ends it.
 type endless struct{ begun chan<- struct{} }
 
 func (e endless) Stream(ctx context.Context, _ model.Request) iter.Seq2[model.Delta, error] {
@@ -366,8 +367,8 @@ func (e endless) Stream(ctx context.Context, _ model.Request) iter.Seq2[model.De
 	}
 }
 
-// TestUtilityModelFails: what the provider refuses is the error of the tool, is billed, and is no failure of the turn. It is
-// asked once.
+// TestUtilityModelFails: an error of the provider becomes the error of the tool, is billed, and
+// does not fail the turn. There is one request.
 func TestUtilityModelFails(t *testing.T) {
 	t.Parallel()
 	const failing = `

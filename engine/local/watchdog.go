@@ -19,29 +19,29 @@ const (
 	defaultIdleHard = 2 * time.Hour
 )
 
-// textIdle is the error of a turn in which nothing happened for too long (ER6).
+// textIdle is the error of a turn without activity for too long (ER6).
 const textIdle = "The session has been idle for too long. Please try again."
 
-// watchdog ends a turn in which nothing real happens: no text, no result, no progress (RC19). Keep-alives do not count, and
-// nobody is hurried who waits for a person or for a back-off to pass.
+// watchdog ends a turn without activity: no text, no result, no progress (RC19). Keep-alives are
+// not activity. The time in which a turn waits for a person or for a retry delay does not count.
 type watchdog struct {
 	e     *Engine
 	id    perdure.SessionID
-	begun time.Time    // the other moments count from it, so that a jump of the wall clock makes nobody idle (R11)
-	last  atomic.Int64 // the latest sign of life, in nanoseconds from begun
-	bell  *time.Timer  // only touched by the driver
-	held  bool         // only touched by the driver; somebody was waited for when it looked last
+	begun time.Time    // monotonic reference for last, so that a jump of the wall clock does not make a turn idle (R11)
+	last  atomic.Int64 // the last activity, in nanoseconds since begun
+	timer *time.Timer  // only touched by the driver
+	held  bool         // only touched by the driver: the last look found the turn waiting for a person
 }
 
-// checkIdle holds the limits of the watchdog against the longest wait that a tool offers: at most half of each (TN15, ER7). Invalid:
-// which one is too short, and what to change.
+// checkIdle checks that the longest wait of a tool is at most half of each limit (TN15, ER7).
+// Invalid names the limit that is too short.
 func checkIdle(cfg Config) error {
 	if cfg.IdleTimeout < 0 {
 		return nil
 	}
 	var longest tool.Spec
 	for _, name := range cfg.Tools.Names() {
-		if t, ok := cfg.Tools.Get(name); ok && t.Spec().Waits > longest.Waits {
+		if t, ok := cfg.Tools.Get(name); ok && t.Spec().MaxWait > longest.MaxWait {
 			longest = t.Spec()
 		}
 	}
@@ -50,22 +50,23 @@ func checkIdle(cfg Config) error {
 		value time.Duration
 	}{{"IdleTimeout", cfg.IdleTimeout}, {"IdleHardCap", cfg.IdleHardCap}}
 	for _, limit := range limits {
-		if limit.value < 2*longest.Waits {
-			return fmt.Errorf("%w configuration: %s %s is under twice the longest wait of a tool, %s of %s: raise the limit, or let the tool wait for less",
-				perdure.Invalid, limit.name, limit.value, longest.Waits, longest.Name)
+		if limit.value < 2*longest.MaxWait {
+			return fmt.Errorf("%w configuration: %s %s is less than twice the longest wait of a tool, %s of %s; "+
+				"raise the limit or shorten the wait",
+				perdure.Invalid, limit.name, limit.value, longest.MaxWait, longest.Name)
 		}
 	}
 	return nil
 }
 
-// sign notes that something happened in a session.
-func (e *Engine) sign(id perdure.SessionID) {
+// reportActivity records activity in a session.
+func (e *Engine) reportActivity(id perdure.SessionID) {
 	if w, ok := e.watched.Load(id); ok {
 		w.(*watchdog).touch()
 	}
 }
 
-// watchIdle begins to watch a session for its driver.
+// watchIdle starts the watchdog of a session for its driver.
 func (e *Engine) watchIdle(id perdure.SessionID) *watchdog {
 	w := &watchdog{e: e, id: id, begun: time.Now()}
 	w.touch()
@@ -73,18 +74,19 @@ func (e *Engine) watchIdle(id perdure.SessionID) *watchdog {
 	return w
 }
 
-// touch notes a sign of life.
+// touch records activity now.
 func (w *watchdog) touch() { w.last.Store(int64(time.Since(w.begun))) }
 
-// end stops watching.
+// end stops the watchdog.
 func (w *watchdog) end() {
 	w.e.watched.CompareAndDelete(w.id, w)
-	if w.bell != nil {
-		w.bell.Stop()
+	if w.timer != nil {
+		w.timer.Stop()
 	}
 }
 
-// look ends the turn if its time is over, and else has the driver look again when it may be.
+// look interrupts the turn if it was idle for too long. Otherwise it wakes the driver when that may
+// be the case.
 func (w *watchdog) look(ctx context.Context, d *effect.Drive) error {
 	s := d.Session()
 	held := w.held
@@ -92,15 +94,16 @@ func (w *watchdog) look(ctx context.Context, d *effect.Drive) error {
 	if limit <= 0 {
 		return nil
 	}
-	if held { // whoever was waited for has answered: the clock goes on from here
+	if held { // the person has answered, so the time counts from now on
 		w.touch()
 	}
 	left := limit - (time.Since(w.begun) - time.Duration(w.last.Load()))
 	if left > 0 {
-		w.ring(left)
+		w.wakeAfter(left)
 		return nil
 	}
-	w.e.cfg.Log.Warn("a turn was idle for too long", "session", w.id, "turn", s.Turn.ID, "limit", limit, "calls", unresolved(s.Turn))
+	w.e.cfg.Log.Warn("turn idle for too long",
+		"session", w.id, "turn", s.Turn.ID, "limit", limit, "calls", unresolved(s.Turn))
 	defer w.e.wake(w.id)
 	return w.e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		if _, err := tx.LockSession(w.id, d.Epoch()); err != nil {
@@ -112,35 +115,35 @@ func (w *watchdog) look(ctx context.Context, d *effect.Drive) error {
 	})
 }
 
-// ring has the driver look again after a while.
-func (w *watchdog) ring(after time.Duration) {
-	if w.bell == nil {
-		w.bell = time.AfterFunc(after, func() { w.e.wake(w.id) })
+// wakeAfter wakes the driver after a while.
+func (w *watchdog) wakeAfter(after time.Duration) {
+	if w.timer == nil {
+		w.timer = time.AfterFunc(after, func() { w.e.wake(w.id) })
 		return
 	}
-	w.bell.Reset(after)
+	w.timer.Reset(after)
 }
 
-// limit is how long nothing may happen now; 0: as long as it takes.
+// limit returns how long the turn may be idle now; 0: without limit.
 func (w *watchdog) limit(s *perdure.Session) time.Duration {
 	t := s.Turn
 	if t == nil || t.Interrupt != nil || w.e.cfg.IdleTimeout < 0 {
 		return 0
 	}
-	if time.Now().Before(t.NotBefore) { // a back-off is no idleness: the clock starts when it is over
+	if time.Now().Before(t.NotBefore) { // a retry delay is not idle time, so the time counts from its end
 		w.last.Store(int64(time.Since(w.begun) + time.Until(t.NotBefore)))
 	}
 	w.held = false
 	limit := w.e.cfg.IdleTimeout
 	for _, c := range t.Calls {
 		switch c.Phase {
-		case perdure.CallAsking, perdure.CallRequested:
-			w.touch() // a person thinks; the clock stands still
+		case perdure.CallAwaitingApproval, perdure.CallAwaitingClient:
+			w.touch() // a person decides; this time does not count
 			w.held = true
 			return 0
-		case perdure.CallInWork:
-			limit = max(w.e.cfg.IdleHardCap, w.named(c))
-			if s.ChildWaits(c.ID) { // its subagent waits for a person (SA10)
+		case perdure.CallExecuting:
+			limit = max(w.e.cfg.IdleHardCap, w.ownLimit(c))
+			if s.SubagentAwaitsInput(c.ID) { // its subagent waits for a person (SA10)
 				w.touch()
 				w.held = true
 				return 0
@@ -150,9 +153,9 @@ func (w *watchdog) limit(s *perdure.Session) time.Duration {
 	return limit
 }
 
-// named is for how long a call may be silent that says itself how long it may last, beyond the cap; 0: for no longer than the cap.
-// Where a deadline is as long as the cap, or is what the call says, it comes first.
-func (w *watchdog) named(c perdure.TurnCall) time.Duration {
+// ownLimit returns how long a call may be silent if its own deadline reaches beyond IdleHardCap;
+// otherwise 0. The deadline then ends the call before the watchdog does.
+func (w *watchdog) ownLimit(c perdure.TurnCall) time.Duration {
 	t, ok := w.e.cfg.Tools.Get(c.Name)
 	if !ok {
 		return 0
@@ -165,7 +168,7 @@ func (w *watchdog) named(c perdure.TurnCall) time.Duration {
 	return 0
 }
 
-// unresolved names the calls of a turn that have no result, as name and the beginning of their id (ER6).
+// unresolved lists the calls of a turn without a result, with name and id prefix (ER6).
 func unresolved(t *perdure.Turn) string {
 	var names []string
 	for _, c := range t.Calls {

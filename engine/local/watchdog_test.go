@@ -20,7 +20,7 @@ import (
 	"github.com/perdure/perdure/tool/background"
 )
 
-// silent is a model that never says anything real: it only keeps its connection alive.
+// silent is a model that sends only keep-alives.
 type silent struct{}
 
 func (silent) Stream(ctx context.Context, _ model.Request) iter.Seq2[model.Delta, error] {
@@ -30,7 +30,7 @@ func (silent) Stream(ctx context.Context, _ model.Request) iter.Seq2[model.Delta
 	}
 }
 
-// idleTurn runs one turn in virtual time and returns how it failed, after how long, and what was logged.
+// idleTurn runs one turn in virtual time and returns how it failed, after how long, and the log.
 func idleTurn(t *testing.T, m model.Model, tools ...tool.Tool) (failed perdure.TurnFailed, after time.Duration, logged string) {
 	t.Helper()
 	var text lockedText
@@ -69,7 +69,7 @@ func idleTurn(t *testing.T, m model.Model, tools ...tool.Tool) (failed perdure.T
 	return failed, time.Since(began), text.String()
 }
 
-// lockedText is a log that many write to.
+// lockedText is a log with concurrent writers.
 type lockedText struct {
 	mu   sync.Mutex
 	text strings.Builder // guarded by mu
@@ -101,7 +101,7 @@ func TestWatchdogKeepAliveDoesNotCount(t *testing.T) { // RC19, TN15
 	})
 }
 
-// waiting is a tool that works as long as it is told, and reports or does not.
+// waiting is a tool that works as long as ordered, with or without progress reports.
 func waiting(d time.Duration, every time.Duration) tool.Tool {
 	spec := tool.Spec{Name: "waiting", Description: "Waits.", Class: perdure.Pure, SoftBudget: tool.Never, Deadline: 10 * time.Hour}
 	return tool.New(spec, func(ctx context.Context, _ struct{}, env tool.Env) (string, error) {
@@ -152,7 +152,8 @@ func TestWatchdogSparesLongTool(t *testing.T) { // RC19: progress counts, and a 
 				if c.fails != (failed.Code == perdure.CodeIdle) {
 					t.Errorf("after %s the turn failed with %+v", after, failed)
 				}
-				if c.fails && (!strings.Contains(logged, "waiting(id=") || after < 2*time.Hour || after > 3*time.Hour) { // TestWatchdogNamesCalls
+				// TestWatchdogNamesCalls
+				if c.fails && (!strings.Contains(logged, "waiting(id=") || after < 2*time.Hour || after > 3*time.Hour) {
 					t.Errorf("after %s; the log says %s", after, logged)
 				}
 			})
@@ -160,18 +161,18 @@ func TestWatchdogSparesLongTool(t *testing.T) { // RC19: progress counts, and a 
 	}
 }
 
-// TestWatchdogLimitIsChecked: the limits of the watchdog are held against the longest wait that the tools offer as they are
-// configured (ER7, BG21).
+// TestWatchdogLimitIsChecked: the limits of the watchdog are checked against the longest wait that
+// the tools offer as they are configured (ER7, BG21).
 func TestWatchdogLimitIsChecked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		wait, idle, hard time.Duration
 		tools            bool
-		refused          string // part of the error; empty: it is taken
+		refused          string // part of the error; empty: accepted
 	}{
 		"no_tool_waits":               {idle: time.Minute},
 		"the_defaults":                {tools: true},
-		"the_default_wait":            {tools: true, idle: 10 * time.Minute, refused: "IdleTimeout 10m0s is under twice the longest wait of a tool, 9m0s of check_background_tool"},
+		"the_default_wait":            {tools: true, idle: 10 * time.Minute, refused: "IdleTimeout 10m0s is less than twice the longest wait of a tool, 9m0s of check_background_tool"},
 		"a_long_wait":                 {tools: true, wait: 5 * time.Hour, idle: 30 * time.Minute, refused: "IdleTimeout 30m0s"},
 		"a_long_wait_and_the_cap":     {tools: true, wait: 5 * time.Hour, idle: 10 * time.Hour, refused: "IdleHardCap 2h0m0s"},
 		"a_long_wait_and_long_limits": {tools: true, wait: 5 * time.Hour, idle: 10 * time.Hour, hard: 10 * time.Hour},
@@ -194,7 +195,8 @@ func TestWatchdogLimitIsChecked(t *testing.T) {
 	}
 }
 
-// TestLongWaitIsWaited: a wait that the configuration allows is not ended by the deadline of its tool.
+// TestLongWaitIsWaited: a wait that the configuration allows is not ended by the deadline of its
+// tool.
 func TestLongWaitIsWaited(t *testing.T) {
 	t.Parallel()
 	for _, of := range background.Tools(background.Config{MaxWait: 5 * time.Hour}) {
@@ -204,7 +206,7 @@ func TestLongWaitIsWaited(t *testing.T) {
 	}
 }
 
-// TestCancelWaitsForTheGrace: whoever cancels a task waits as long as the configuration leaves it to end.
+// TestCancelWaitsForTheGrace: canceling a task waits as long as the configured grace period.
 func TestCancelWaitsForTheGrace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"github.com/perdure/perdure/tool/core"
 )
 
-// parking is a model whose call leaves its turn, and that then uses each tool to look after it.
+// parking is a model whose call is detached, and that then uses each tool to manage it.
 const parking = `
 rules:
   - when: {last_role: user}
@@ -36,8 +36,9 @@ rules:
 steps: [{text: ended, repeat: true}]
 `
 
-// TestParkedCallHasItsTools: whoever has a call that leaves its turn has the tools that its placeholder names, and can list it,
-// wait for it and end it, whatever tools the host registered and the agent chose. Before that, they are not there.
+// TestParkedCallHasItsTools: a session with a detached call has the tools that its placeholder
+// names, and can list it, wait for it and cancel it, whatever tools the host registered and the
+// agent chose. Before that, it does not have them.
 func TestParkedCallHasItsTools(t *testing.T) {
 	t.Parallel()
 	slow := tool.New(tool.Spec{Name: "slow", Description: "Takes its time.", Class: perdure.Idempotent}, func(ctx context.Context, _ struct{}, _ tool.Env) (string, error) {
@@ -72,7 +73,7 @@ func TestParkedCallHasItsTools(t *testing.T) {
 			if told := requests[len(requests)-1].Tools; !slices.ContainsFunc(told, func(m model.Tool) bool {
 				return strings.Contains(placeholder.Message, m.Name) && strings.Contains(string(m.Parameters), "background_id")
 			}) {
-				t.Errorf("%q names no tool that the model was told of", placeholder.Message)
+				t.Errorf("%q names no tool of the request", placeholder.Message)
 			}
 			if slices.ContainsFunc(requests[0].Tools, func(m model.Tool) bool { return m.Name == "check_background_tool" }) {
 				t.Error("the tools are there before anything left its turn")
@@ -81,7 +82,8 @@ func TestParkedCallHasItsTools(t *testing.T) {
 	}
 }
 
-// parked plays a turn of a model whose call leaves it, and returns what came of the calls, and what the model was asked.
+// parked runs a turn of a model whose call is detached, and returns the results of the calls and
+// the model's requests.
 func parked(t *testing.T, agent perdure.Agent, tools []tool.Tool) (map[string]perdure.ToolResult, []model.Request) {
 	t.Helper()
 	m, err := scripted.Parse("parked.yaml", []byte(parking))

@@ -12,32 +12,33 @@ import (
 
 var _ engine.WebhookDeliveries = (*Engine)(nil)
 
-// Webhooks says how an engine sends events to webhooks. The zero value has none.
+// Webhooks configures the delivery of events to webhooks. The zero value allows none.
 type Webhooks struct {
-	Egress hooks.Egress                      // the way there; nil: no webhook is made, and nothing is sent
-	Show   func(perdure.Event) perdure.Event // an event as callers see it; nil: as it is
-	Poll   time.Duration                     // how often journals are looked at for them; 0: a second
-	Expire time.Duration                     // of a try; 0: 15 s
+	Egress  hooks.Egress                      // nil: no webhook can be created, and nothing is sent
+	Show    func(perdure.Event) perdure.Event // converts an event for callers; nil: unchanged
+	Poll    time.Duration                     // how often journals are read for new events; 0: 1 s
+	Timeout time.Duration                     // the timeout of one attempt; 0: 15 s
 }
 
-// senderOf makes what keeps webhooks and sends to them.
-func (e *Engine) senderOf(cfg Config) *hooks.Sender {
+// newSender creates the sender of webhooks.
+func (e *Engine) newSender(cfg Config) *hooks.Sender {
 	ports := e.ports(cfg)
 	var mask func(string) string
 	if cfg.Secrets.Known != nil {
 		mask = cfg.Secrets.Known.Mask
 	}
 	return hooks.New(hooks.Config{
-		Store: cfg.Store, Egress: cfg.Webhooks.Egress, Seal: ports.SealWebhook, Open: ports.OpenWebhook, Show: cfg.Webhooks.Show, Mask: mask,
-		Shared: cfg.Shared, Poll: cfg.Webhooks.Poll, Timeout: cfg.Webhooks.Expire, Log: cfg.Log,
+		Store: cfg.Store, Egress: cfg.Webhooks.Egress, Seal: ports.SealWebhook, Open: ports.OpenWebhook,
+		Show: cfg.Webhooks.Show, Mask: mask,
+		Shared: cfg.Shared, Poll: cfg.Webhooks.Poll, Timeout: cfg.Webhooks.Timeout, Log: cfg.Log,
 	})
 }
 
-// startWebhooks begins to send, beside the work, until ctx ends.
+// startWebhooks runs the sender in a goroutine until ctx ends.
 func (e *Engine) startWebhooks(ctx context.Context) {
 	e.group.Go(func() {
-		if err := e.hooks.Run(ctx); err != nil && ctx.Err() == nil {
-			e.cfg.Log.Error("the store failed", "worker", e.worker.ID, "error", err)
+		if err := e.webhooks.Run(ctx); err != nil && ctx.Err() == nil {
+			e.cfg.Log.Error("store failed", "worker", e.worker.ID, "error", err)
 			e.mu.Lock()
 			e.fail(err)
 			e.mu.Unlock()
@@ -45,48 +46,52 @@ func (e *Engine) startWebhooks(ctx context.Context) {
 	})
 }
 
-// CreateWebhook makes a webhook.
-func (e *Engine) CreateWebhook(ctx context.Context, w webhook.Webhook) (webhook.Made, error) {
+// CreateWebhook creates a webhook.
+func (e *Engine) CreateWebhook(ctx context.Context, w webhook.Webhook) (webhook.Created, error) {
 	w.Org = rowOwner(ctx).Org
-	return e.hooks.Create(ctx, w)
+	return e.webhooks.Create(ctx, w)
 }
 
 // Webhook returns a webhook.
 func (e *Engine) Webhook(ctx context.Context, id perdure.WebhookID) (webhook.Webhook, error) {
-	return e.hooks.Webhook(ctx, id)
+	return e.webhooks.Webhook(ctx, id)
 }
 
-// Webhooks lists webhooks in the order of their making.
+// Webhooks lists webhooks by creation time.
 func (e *Engine) Webhooks(ctx context.Context) ([]webhook.Webhook, error) {
-	return e.hooks.Webhooks(ctx)
+	return e.webhooks.Webhooks(ctx)
 }
 
 // ChangeWebhook changes a webhook.
-func (e *Engine) ChangeWebhook(ctx context.Context, id perdure.WebhookID, change webhook.Change) (webhook.Webhook, error) {
-	return e.hooks.Change(ctx, id, change)
+func (e *Engine) ChangeWebhook(
+	ctx context.Context, id perdure.WebhookID, change webhook.Patch,
+) (webhook.Webhook, error) {
+	return e.webhooks.Change(ctx, id, change)
 }
 
-// RotateWebhook gives a webhook another secret.
-func (e *Engine) RotateWebhook(ctx context.Context, id perdure.WebhookID) (webhook.Made, error) {
-	return e.hooks.Rotate(ctx, id, engine.RotationOf(ctx))
+// RotateWebhook creates a new secret for a webhook.
+func (e *Engine) RotateWebhook(ctx context.Context, id perdure.WebhookID) (webhook.Created, error) {
+	return e.webhooks.Rotate(ctx, id, engine.RotationFromContext(ctx))
 }
 
-// DeleteWebhook removes a webhook with its deliveries.
+// DeleteWebhook removes a webhook and its deliveries.
 func (e *Engine) DeleteWebhook(ctx context.Context, id perdure.WebhookID) error {
-	return e.hooks.Delete(ctx, id)
+	return e.webhooks.Delete(ctx, id)
 }
 
-// WebhookDeliveries lists deliveries of a webhook, the newest first.
+// WebhookDeliveries lists deliveries of a webhook, newest first.
 func (e *Engine) WebhookDeliveries(ctx context.Context, id perdure.WebhookID, limit int) ([]webhook.Delivery, error) {
-	return e.hooks.Deliveries(ctx, id, limit)
+	return e.webhooks.Deliveries(ctx, id, limit)
 }
 
-// RedeliverWebhook queues a delivery anew.
-func (e *Engine) RedeliverWebhook(ctx context.Context, id perdure.WebhookID, delivery perdure.WebhookDeliveryID) (webhook.Delivery, error) {
-	return e.hooks.Redeliver(ctx, id, delivery)
+// RedeliverWebhook queues a delivery again.
+func (e *Engine) RedeliverWebhook(
+	ctx context.Context, id perdure.WebhookID, delivery perdure.WebhookDeliveryID,
+) (webhook.Delivery, error) {
+	return e.webhooks.Redeliver(ctx, id, delivery)
 }
 
 // TestWebhook queues a ping.
 func (e *Engine) TestWebhook(ctx context.Context, id perdure.WebhookID) (webhook.Delivery, error) {
-	return e.hooks.Test(ctx, id)
+	return e.webhooks.Test(ctx, id)
 }

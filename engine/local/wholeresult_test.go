@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// giver is a tool that gives the same result in both lanes.
+// giver is a tool that returns the same result in both lanes.
 type giver struct{ gives tool.Result }
 
 func (giver) Spec() tool.Spec {
@@ -33,7 +33,7 @@ func (s *shop) file(path string) string {
 	return string(file.Content)
 }
 
-// metaFile is what meta.json says of a result.
+// metaFile is the description of a result in meta.json.
 type metaFile struct {
 	Status          string `json:"status"`
 	ResultBytes     int    `json:"result_bytes"`
@@ -48,8 +48,9 @@ type cutRow struct {
 	RawPath   string `json:"raw_path"`
 }
 
-// TestResultFileIsWhole has a background run's result beyond what a model reads: result.json, the summary and the notification
-// are made of the whole of it, and the ledger's row says where that is (TL16, BG14).
+// TestResultFileIsWhole has a background run's result beyond what a model reads: result.json, the
+// summary and the notification are made from the full result, and the ledger's row names the file
+// (TL16, BG14).
 func TestResultFileIsWhole(t *testing.T) {
 	t.Parallel()
 	long, raw := strings.Repeat("ä", 50_000), strings.Repeat("raw ", 100_000)
@@ -107,7 +108,8 @@ func TestResultFileIsWhole(t *testing.T) {
 	}
 }
 
-// TestLargeResultBesideRaw has a foreground call that gives a large result and raw output: both are stored, each in its file.
+// TestLargeResultBesideRaw has a foreground call that returns a large result and raw output: both
+// are stored, each in its file.
 func TestLargeResultBesideRaw(t *testing.T) {
 	t.Parallel()
 	gives := tool.Success(map[string]string{"text": strings.Repeat("ä", 50_000)}).WithRaw("the raw output")
@@ -149,8 +151,8 @@ func callsOf(t *testing.T, s *shop) []perdure.Call {
 	return calls
 }
 
-// TestToolGivesTheSummary has the summary that a tool gives stand in the record, the notification and the list of tasks, in one
-// line and within its length; without one it is words.
+// TestToolGivesTheSummary: the summary that a tool returns is in the record, the notification and
+// the list of tasks, in one line and within its length; without one the runtime writes it.
 func TestToolGivesTheSummary(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ given, want string }{

@@ -24,8 +24,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// wireScript is a conversation whose every step has text before its calls. It looks at the transcript only, so that
-// it says the same whenever it is asked again.
+// wireScript is a conversation whose every step has text before its calls. Its answers depend only
+// on the transcript, so a repeated request gets the same answer.
 const wireScript = `
 rules:
   - when: {not_called: note}
@@ -42,13 +42,13 @@ steps:
   - {text: All of it is done., chunk: 5, repeat: true}
 `
 
-// cutAt says where the connection of one request breaks. The zero value: nowhere.
+// cutAt is where the connection of one request breaks. The zero value: nowhere.
 type cutAt struct {
 	request, events int
 	half            bool
 }
 
-// cut is what a server asks.
+// cut is the function that a server calls for it.
 func (c cutAt) cut(request int) (events int, half, cut bool) {
 	return c.events, c.half, request == c.request
 }
@@ -85,14 +85,15 @@ func dialects() []dialect {
 	}
 }
 
-// played is what came of a conversation over a wire.
+// played is the outcome of a conversation over a wire.
 type played struct {
 	session *perdure.Session
 	events  []int    // sent, by request
-	ran     []string // the arguments that tools were run with
+	ran     []string // the arguments of the executed calls
 }
 
-// play holds the conversation with a provider whose connection breaks where it is told. Waits cost no time.
+// play runs the conversation with a provider whose connection breaks where cut says. Waits take no
+// time.
 func (d dialect) play(t *testing.T, at cutAt, twice bool) played {
 	t.Helper()
 	var out played
@@ -124,7 +125,7 @@ func (d dialect) play(t *testing.T, at cutAt, twice bool) played {
 	return out
 }
 
-// noting is a tool that keeps what it is run with.
+// noting is a tool that records its arguments.
 func noting(name string, class perdure.EffectClass, mu *sync.Mutex, ran *[]string) tool.Tool {
 	return tool.New(tool.Spec{Name: name, Description: "Takes a note.", Class: class, Concurrency: "notes"},
 		func(_ context.Context, in struct {
@@ -137,8 +138,9 @@ func noting(name string, class perdure.EffectClass, mu *sync.Mutex, ran *[]strin
 		})
 }
 
-// TestR19CutAtEveryEvent breaks the stream of every model call of a conversation after every event, and in the middle
-// of every event. What was seen stands, marked; everything is done once, with whole arguments.
+// TestR19CutAtEveryEvent breaks the stream of every model call of a conversation after every event,
+// and in the middle of every event. The text that was seen is kept, marked; everything is done
+// once, with complete arguments.
 func TestR19CutAtEveryEvent(t *testing.T) {
 	t.Parallel()
 	for _, d := range dialects() {
@@ -169,7 +171,8 @@ func TestR19CutAtEveryEvent(t *testing.T) {
 	}
 }
 
-// sameAs compares a conversation with the reference, and reports whether it holds an answer that broke off.
+// sameAs compares a conversation with the reference, and reports whether it contains an interrupted
+// answer.
 func sameAs(t *testing.T, at cutAt, got, reference played) (marked bool) {
 	t.Helper()
 	if diff := cmp.Diff(got.ran, reference.ran); diff != "" {
@@ -197,7 +200,7 @@ func sameAs(t *testing.T, at cutAt, got, reference played) (marked bool) {
 	return marked
 }
 
-// TestR19Duplicates sends what opens and closes a call twice: nothing is done twice.
+// TestR19Duplicates sends the events that open and close a call twice: nothing is done twice.
 func TestR19Duplicates(t *testing.T) {
 	t.Parallel()
 	for _, d := range dialects() {
@@ -211,7 +214,7 @@ func TestR19Duplicates(t *testing.T) {
 	}
 }
 
-// pipes is a listener whose connections are pipes in memory, so that they work under a fake clock.
+// pipes is a listener whose connections are pipes in memory, so that they work with a fake clock.
 type pipes struct {
 	conns  chan net.Conn // capacity 0: a dial waits for Accept
 	closed chan struct{}

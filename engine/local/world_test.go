@@ -13,10 +13,10 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// death is a place to die.
-type death = enginerig.Death
+// death is a crash point.
+type death = enginerig.KillPoint
 
-// world is the outside of engines over one store.
+// world is the environment of engines over one store.
 type world struct {
 	*enginerig.Outside
 	setup enginetest.Setup
@@ -24,12 +24,12 @@ type world struct {
 	open  func(t *testing.T) store.Store
 	close func(store.Store)
 
-	point   death             // of the next engine
-	mortal  *enginerig.Mortal // of the running engine
+	point   death                    // of the next engine
+	mortal  *enginerig.KillableStore // of the running engine
 	stop    context.CancelFunc
 	ended   chan error // of the running engine; capacity 1
 	commits atomic.Int64
-	tells   local.Telemetry // the zero value: nobody
+	tells   local.Telemetry // the zero value: none
 }
 
 func newWorld(t *testing.T, s enginetest.Setup, open func(*testing.T) store.Store, closeStore func(store.Store)) *world {
@@ -46,11 +46,11 @@ func newWorld(t *testing.T, s enginetest.Setup, open func(*testing.T) store.Stor
 	return w
 }
 
-// Start makes an engine over the store and runs it.
+// Start creates an engine over the store and runs it.
 func (w *world) Start(t *testing.T) engine.Engine {
 	t.Helper()
 	w.shut()
-	w.mortal = enginerig.NewMortal(w.open(t), &w.commits, w.point)
+	w.mortal = enginerig.NewKillableStore(w.open(t), &w.commits, w.point)
 	w.point = death{}
 	cfg := enginerig.Config(w.setup, w.mortal, w.model, w.Tools())
 	cfg.Telemetry = w.tells
@@ -64,19 +64,20 @@ func (w *world) Start(t *testing.T) engine.Engine {
 	return eng
 }
 
-// Kill makes the engine's store deaf, as SIGKILL would, and then lets the process of the test tidy up.
+// Kill cuts off the engine's store, as SIGKILL would, and then lets the test process clean up.
 func (w *world) Kill(t *testing.T) {
 	t.Helper()
 	if w.stop == nil {
 		w.shut()
 		return
 	}
-	w.mortal.Die()
+	w.mortal.Kill()
 	w.Stop(t)
 	w.shut()
 }
 
-// Stop ends the engine by its context. Intents can still be given to it, since its store stays open until the next Start.
+// Stop ends the engine by its context. It still accepts intents, since its store stays open until
+// the next Start.
 func (w *world) Stop(t *testing.T) {
 	t.Helper()
 	w.stop()
@@ -95,7 +96,7 @@ func (w *world) shut() {
 // Commits counts transactions.
 func (w *world) Commits() int { return int(w.commits.Load()) }
 
-// words is what most of the tools of these tests are given.
+// words are the arguments of most of the tools of these tests.
 type words struct {
 	Text string `json:"text,omitempty"`
 }

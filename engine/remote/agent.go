@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// Agents lists the agents that sessions can be made of.
+// Agents lists the agents that sessions can be created from.
 func (e *Engine) Agents(ctx context.Context) ([]engine.AgentEntry, error) {
 	return list[engine.AgentEntry](ctx, e, request{what: "agents", path: "/v1/agents"}, 0)
 }
@@ -21,19 +21,19 @@ func (e *Engine) Agent(ctx context.Context, id string) (a engine.AgentEntry, err
 	return a, e.named(ctx, request{what: "agent", path: "/v1/agents/"}, id, &a)
 }
 
-// EffectiveAgent is an agent as a session that begins now would have it.
+// EffectiveAgent resolves an agent as a session created now would have it.
 func (e *Engine) EffectiveAgent(ctx context.Context, id string) (a engine.EffectiveAgent, err error) {
-	return a, e.named(ctx, request{what: "effective agent", path: "/v1/agents/", under: "/effective"}, id, &a)
+	return a, e.named(ctx, request{what: "effective agent", path: "/v1/agents/", suffix: "/effective"}, id, &a)
 }
 
-// AgentVersions returns an agent as each write left it, the newest first.
+// AgentVersions returns every stored version of an agent, newest first.
 func (e *Engine) AgentVersions(ctx context.Context, id string, limit int) ([]engine.AgentEntry, error) {
 	return versions[engine.AgentEntry](ctx, e, request{what: "agent", path: "/v1/agents/"}, id, limit)
 }
 
-// PutAgent adds an agent, or replaces one that is kept.
+// PutAgent adds an agent to the store or replaces a stored one.
 func (e *Engine) PutAgent(ctx context.Context, w engine.AgentWrite) (a engine.AgentEntry, err error) {
-	if w.Name == "" { // the path could not say it
+	if w.Name == "" { // an empty name cannot be part of the path
 		return a, fmt.Errorf("put agent: %w", engine.CheckAgentName(w.Name))
 	}
 	body := struct {
@@ -41,9 +41,12 @@ func (e *Engine) PutAgent(ctx context.Context, w engine.AgentWrite) (a engine.Ag
 		Harness perdure.HarnessID `json:"harness_id,omitempty"`
 		agent.Overlay
 	}{w.ID, w.Harness, w.Overlay}
-	r := request{what: fmt.Sprintf("put agent %.80q", w.Name), path: "/v1/agents/" + keySegment(w.Name), body: body, put: true, header: map[string]string{ifNoneMatch: "*"}}
+	r := request{
+		what: fmt.Sprintf("put agent %.80q", w.Name), path: "/v1/agents/" + keySegment(w.Name), body: body, put: true,
+		header: map[string]string{ifNoneMatch: "*"},
+	}
 	if w.Version != 0 {
-		if r.header, err = e.ofVersion(ctx, "agent", w.Name, w.Version); err != nil {
+		if r.header, err = e.versionCondition(ctx, "agent", w.Name, w.Version); err != nil {
 			return a, err
 		}
 	}
@@ -51,14 +54,14 @@ func (e *Engine) PutAgent(ctx context.Context, w engine.AgentWrite) (a engine.Ag
 	return a, err
 }
 
-// DeleteAgent makes a tombstone of an agent that is kept.
+// DeleteAgent marks a stored agent as deleted.
 func (e *Engine) DeleteAgent(ctx context.Context, id string, version int64) (err error) {
 	if id == "" {
 		return fmt.Errorf("delete agent: %w", perdure.NotFound)
 	}
 	r := request{what: fmt.Sprintf("delete agent %.80q", id), path: "/v1/agents/" + keySegment(id), remove: true}
 	if version != 0 {
-		if r.header, err = e.ofVersion(ctx, "agent", id, version); err != nil {
+		if r.header, err = e.versionCondition(ctx, "agent", id, version); err != nil {
 			return err
 		}
 	}
@@ -76,14 +79,14 @@ func (e *Engine) Harness(ctx context.Context, id string) (h engine.HarnessEntry,
 	return h, e.named(ctx, request{what: "harness", path: "/v1/harnesses/"}, id, &h)
 }
 
-// HarnessVersions returns a harness as each write left it, the newest first.
+// HarnessVersions returns every stored version of a harness, newest first.
 func (e *Engine) HarnessVersions(ctx context.Context, id string, limit int) ([]engine.HarnessEntry, error) {
 	return versions[engine.HarnessEntry](ctx, e, request{what: "harness", path: "/v1/harnesses/"}, id, limit)
 }
 
 // PutHarness adds or replaces a harness.
 func (e *Engine) PutHarness(ctx context.Context, w engine.HarnessWrite) (h engine.HarnessEntry, err error) {
-	if w.Name == "" { // the path could not say it
+	if w.Name == "" { // an empty name cannot be part of the path
 		return h, fmt.Errorf("put harness: %w", engine.CheckAgentName(w.Name))
 	}
 	body := struct {
@@ -91,9 +94,12 @@ func (e *Engine) PutHarness(ctx context.Context, w engine.HarnessWrite) (h engin
 		Parent perdure.HarnessID `json:"parent_id,omitempty"`
 		agent.Overlay
 	}{w.ID, w.Parent, w.Overlay}
-	r := request{what: fmt.Sprintf("put harness %.80q", w.Name), path: "/v1/harnesses/" + keySegment(w.Name), body: body, put: true, header: map[string]string{ifNoneMatch: "*"}}
+	r := request{
+		what: fmt.Sprintf("put harness %.80q", w.Name), path: "/v1/harnesses/" + keySegment(w.Name), body: body,
+		put: true, header: map[string]string{ifNoneMatch: "*"},
+	}
 	if w.Version != 0 {
-		if r.header, err = e.ofVersion(ctx, "harness", w.Name, w.Version); err != nil {
+		if r.header, err = e.versionCondition(ctx, "harness", w.Name, w.Version); err != nil {
 			return h, err
 		}
 	}
@@ -101,14 +107,14 @@ func (e *Engine) PutHarness(ctx context.Context, w engine.HarnessWrite) (h engin
 	return h, err
 }
 
-// DeleteHarness makes a tombstone of a harness.
+// DeleteHarness marks a harness as deleted.
 func (e *Engine) DeleteHarness(ctx context.Context, id string, version int64) (err error) {
 	if id == "" {
 		return fmt.Errorf("delete harness: %w", perdure.NotFound)
 	}
 	r := request{what: fmt.Sprintf("delete harness %.80q", id), path: "/v1/harnesses/" + keySegment(id), remove: true}
 	if version != 0 {
-		if r.header, err = e.ofVersion(ctx, "harness", id, version); err != nil {
+		if r.header, err = e.versionCondition(ctx, "harness", id, version); err != nil {
 			return err
 		}
 	}
@@ -116,25 +122,28 @@ func (e *Engine) DeleteHarness(ctx context.Context, id string, version int64) (e
 	return err
 }
 
-// ofVersion is the condition that an agent or a harness still has a version. Conflict: it has another one.
-func (e *Engine) ofVersion(ctx context.Context, noun, id string, version int64) (map[string]string, error) {
+// versionCondition returns the header with the condition that an agent or harness still has a
+// version. Conflict: it has another one.
+func (e *Engine) versionCondition(ctx context.Context, noun, id string, version int64) (map[string]string, error) {
 	var now struct {
 		Source  string `json:"source"`
 		Version int64  `json:"version"`
 	}
-	what, path := fmt.Sprintf("%s %.80q", noun, id), map[string]string{"agent": "/v1/agents/", "harness": "/v1/harnesses/"}[noun]
+	what := fmt.Sprintf("%s %.80q", noun, id)
+	path := map[string]string{"agent": "/v1/agents/", "harness": "/v1/harnesses/"}[noun]
 	header, err := e.call(ctx, request{what: what, path: path + keySegment(id)}, &now)
 	switch {
 	case err != nil:
 		return nil, err
-	case now.Source != engine.AgentGiven && now.Version != version:
-		return nil, fmt.Errorf("%s: %w: version %d of it was read, and it has version %d: read it again", what, perdure.Conflict, version, now.Version)
+	case now.Source != engine.AgentFromConfig && now.Version != version:
+		return nil, fmt.Errorf("%s: %w: version %d was read, but the current version is %d; read it again",
+			what, perdure.Conflict, version, now.Version)
 	}
 	return map[string]string{ifMatch: header.Get("ETag")}, nil
 }
 
-// StartOf starts a session of an agent that is kept or was given.
-func (e *Engine) StartOf(ctx context.Context, o engine.AgentOrder) (s engine.Session, err error) {
+// StartAgentSession creates a session from a stored or configured agent.
+func (e *Engine) StartAgentSession(ctx context.Context, o engine.AgentSessionRequest) (s engine.Session, err error) {
 	if o.ID == "" {
 		o.ID = perdure.FormatID[perdure.SessionID](uuid.Must(uuid.NewV7()))
 	}
@@ -146,11 +155,13 @@ func (e *Engine) StartOf(ctx context.Context, o engine.AgentOrder) (s engine.Ses
 		Model    string            `json:"model,omitempty"`
 		Metadata map[string]string `json:"metadata,omitempty"`
 	}{o.ID, o.Agent, o.Title, o.Labels, o.Model, o.Metadata}
-	_, err = e.call(ctx, request{what: fmt.Sprintf("start a session of agent %.80q", o.Agent), path: "/v1/sessions", body: body}, &s)
+	_, err = e.call(ctx, request{
+		what: fmt.Sprintf("start a session of agent %.80q", o.Agent), path: "/v1/sessions", body: body,
+	}, &s)
 	return s, err
 }
 
-// versions lists what was reached by a name, as each write left it.
+// versions lists the stored versions of a named object.
 func versions[T any](ctx context.Context, e *Engine, r request, name string, limit int) ([]T, error) {
 	r.what = fmt.Sprintf("versions of %s %.80q", r.what, name)
 	if name == "" {
@@ -160,13 +171,13 @@ func versions[T any](ctx context.Context, e *Engine, r request, name string, lim
 	return list[T](ctx, e, r, max(limit, 0))
 }
 
-// named asks for what is reached by a name. Without one there is nothing.
+// named requests a named object. NotFound: the name is empty.
 func (e *Engine) named(ctx context.Context, r request, name string, into any) error {
 	r.what = fmt.Sprintf("%s %.80q", r.what, name)
 	if name == "" {
 		return fmt.Errorf("%s: %w", r.what, perdure.NotFound)
 	}
-	r.path += keySegment(name) + r.under
+	r.path += keySegment(name) + r.suffix
 	_, err := e.call(ctx, r, into)
 	return err
 }

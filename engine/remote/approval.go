@@ -12,7 +12,7 @@ import (
 
 func approvalPath(id perdure.ApprovalID) string { return "/v1/approvals/" + segment(id) }
 
-// Approvals lists approvals in the order in which they were asked for.
+// Approvals lists approvals in the order of their requests.
 func (e *Engine) Approvals(ctx context.Context, f engine.ApprovalFilter) ([]perdure.Approval, error) {
 	r := request{what: "approvals", path: "/v1/approvals", query: url.Values{}}
 	if f.Session != "" {
@@ -31,12 +31,14 @@ func (e *Engine) Approval(ctx context.Context, id perdure.ApprovalID) (a perdure
 	return a, err
 }
 
-// DecideApproval records a person's verdict. Invalid: nobody is named who decides, though by whom it is is for the server
-// to say.
-func (e *Engine) DecideApproval(ctx context.Context, id perdure.ApprovalID, v perdure.Verdict) (a perdure.Approval, err error) {
+// DecideApproval records a person's verdict. Invalid: the verdict does not name the person,
+// although the server decides who that is.
+func (e *Engine) DecideApproval(
+	ctx context.Context, id perdure.ApprovalID, v perdure.Verdict,
+) (a perdure.Approval, err error) {
 	r := request{what: "decide approval " + string(id), path: approvalPath(id) + "/approve", actor: v.By}
 	if v.By == "" {
-		return a, fmt.Errorf("%s: %w verdict: nobody is named who gives it", r.what, perdure.Invalid)
+		return a, fmt.Errorf("%s: %w verdict: it does not name the person who decides", r.what, perdure.Invalid)
 	}
 	body := struct {
 		ArgsHash string          `json:"args_digest,omitempty"`
@@ -44,7 +46,7 @@ func (e *Engine) DecideApproval(ctx context.Context, id perdure.ApprovalID, v pe
 		Note     string          `json:"note,omitempty"`
 	}{v.ArgsHash, v.Args, v.Note}
 	if !v.Approve {
-		r.path, body.Args = approvalPath(id)+"/deny", nil // nobody asks for the arguments of what does not run
+		r.path, body.Args = approvalPath(id)+"/deny", nil // a denied call needs no arguments
 	}
 	r.body = body
 	_, err = e.call(ctx, r, &a)

@@ -13,14 +13,14 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// maxArchiveBytes bounds an export on its way.
+// maxArchiveBytes limits an export.
 const maxArchiveBytes = 1 << 30
 
-// formLines is what an archive is sent as.
-const formLines = "application/x-ndjson"
+// contentTypeJSONLines is the content type of an archive.
+const contentTypeJSONLines = "application/x-ndjson"
 
-// Fork starts a session with what was said in another one. Its id is made here, so that it is one fork however often it is
-// asked for.
+// Fork creates a session from another one. The client chooses the id, so that a retry finds the
+// same fork.
 func (e *Engine) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) (engine.Session, error) {
 	body := struct {
 		ID      perdure.SessionID `json:"id"`
@@ -32,15 +32,19 @@ func (e *Engine) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) 
 		body.ID = perdure.FormatID[perdure.SessionID](uuid.Must(uuid.NewV7()))
 	}
 	var s engine.Session
-	_, err := e.call(ctx, request{what: "fork " + string(id), path: "/v1/sessions/" + segment(id) + "/fork", body: body}, &s)
+	_, err := e.call(ctx, request{
+		what: "fork " + string(id), path: "/v1/sessions/" + segment(id) + "/fork", body: body,
+	}, &s)
 	return s, err
 }
 
-// Export writes a session as JSON lines. It is read whole before any of it is written, so that one that broke off on its
-// way is asked for again.
+// Export writes a session as JSON lines. It reads the complete response before it writes anything,
+// so that a cut-off response can be requested again.
 func (e *Engine) Export(ctx context.Context, id perdure.SessionID, w io.Writer) error {
 	var text bytes.Buffer
-	r := request{what: "export " + string(id), path: "/v1/sessions/" + segment(id) + "/export", accept: formLines, patient: true}
+	r := request{
+		what: "export " + string(id), path: "/v1/sessions/" + segment(id) + "/export", accept: contentTypeJSONLines, noTimeout: true,
+	}
 	if _, err := e.call(ctx, r, &text); err != nil {
 		return err
 	}
@@ -51,16 +55,17 @@ func (e *Engine) Export(ctx context.Context, id perdure.SessionID, w io.Writer) 
 	return nil
 }
 
-// Import adds what Export wrote. What the server refuses because it is too large is Limit.
+// Import adds an exported session. Limit: the file is too large for the server.
 func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (engine.Session, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxArchiveBytes+1))
 	switch {
 	case err != nil:
 		return engine.Session{}, fmt.Errorf("import: %w", err)
 	case len(text) > maxArchiveBytes:
-		return engine.Session{}, fmt.Errorf("import: %w: the file has more than %d bytes", perdure.Limit, maxArchiveBytes)
+		return engine.Session{}, fmt.Errorf("import: %w: the file has more than %d bytes",
+			perdure.Limit, maxArchiveBytes)
 	}
-	asked := request{what: "import", path: "/v1/sessions/import", lines: text, patient: true}
+	asked := request{what: "import", path: "/v1/sessions/import", jsonLines: text, noTimeout: true}
 	if how.TakeOver {
 		asked.query = map[string][]string{"take_over": {"true"}}
 	}

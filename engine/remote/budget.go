@@ -14,13 +14,13 @@ import (
 
 func budgetPath(id perdure.BudgetID) string { return "/v1/budgets/" + segment(id) }
 
-// SetBudget adds a budget or changes it. By whom it is is for the server to say.
+// SetBudget adds or changes a budget. The server decides who the author is.
 func (e *Engine) SetBudget(ctx context.Context, b budget.Budget, by string) (set budget.Standing, err error) {
 	if b.Scope == budget.Org && b.Subject.ID == "" {
 		b.Subject.ID = budget.DefaultOrg
 	}
-	if !b.Scope.Valid() || b.Subject.ID == "" { // the path could not say it
-		_, err := b.Checked()
+	if !b.Scope.Valid() || b.Subject.ID == "" { // an empty subject cannot be part of the path
+		_, err := b.WithDefaults()
 		return set, fmt.Errorf("set budget: %w", err)
 	}
 	body := struct {
@@ -33,12 +33,15 @@ func (e *Engine) SetBudget(ctx context.Context, b budget.Budget, by string) (set
 	if b.Soft != 0 {
 		body.Soft = b.Soft.String()
 	}
-	r := request{what: fmt.Sprintf("set budget of %s %s", b.Scope, b.Subject.ID), path: "/v1/budgets/" + segment(b.Scope) + "/" + segment(b.Subject.ID), body: body, put: true, actor: by}
+	r := request{
+		what: fmt.Sprintf("set budget of %s %s", b.Scope, b.Subject.ID),
+		path: "/v1/budgets/" + segment(b.Scope) + "/" + segment(b.Subject.ID), body: body, put: true, actor: by,
+	}
 	_, err = e.call(ctx, r, &set)
 	return set, err
 }
 
-// Budgets lists budgets, as they stand now.
+// Budgets lists budgets with their current standing.
 func (e *Engine) Budgets(ctx context.Context, f engine.BudgetFilter) ([]budget.Standing, error) {
 	r := request{what: "budgets", path: "/v1/budgets", query: url.Values{}}
 	if f.Scope != "" {
@@ -47,31 +50,33 @@ func (e *Engine) Budgets(ctx context.Context, f engine.BudgetFilter) ([]budget.S
 	if f.Subject != "" {
 		r.query.Set("subject", f.Subject)
 	}
-	return whole[budget.Standing](ctx, e, r)
+	return unpaged[budget.Standing](ctx, e, r)
 }
 
-// RemoveBudget removes a budget with its ledger.
+// RemoveBudget removes a budget and its ledger.
 func (e *Engine) RemoveBudget(ctx context.Context, id perdure.BudgetID) error {
 	_, err := e.call(ctx, request{what: "remove budget " + string(id), path: budgetPath(id), remove: true}, nil)
 	return err
 }
 
-// BudgetEntries returns the last lines of the ledger of a budget.
+// BudgetEntries returns the last entries of the ledger of a budget.
 func (e *Engine) BudgetEntries(ctx context.Context, id perdure.BudgetID, limit int) ([]budget.Entry, error) {
 	r := request{what: "the ledger of budget " + string(id), path: budgetPath(id) + "/entries", query: url.Values{}}
 	if limit > 0 {
 		r.query.Set("limit", strconv.Itoa(limit))
 	}
-	return whole[budget.Entry](ctx, e, r)
+	return unpaged[budget.Entry](ctx, e, r)
 }
 
-// CheckBudgets says how all budgets of a session stand.
+// CheckBudgets reports the standing of every budget of a session.
 func (e *Engine) CheckBudgets(ctx context.Context, id perdure.SessionID) (report budget.Report, err error) {
-	_, err = e.call(ctx, request{what: "check the budgets of " + string(id), path: "/v1/sessions/" + segment(id) + "/budgets"}, &report)
+	_, err = e.call(ctx, request{
+		what: "check the budgets of " + string(id), path: "/v1/sessions/" + segment(id) + "/budgets",
+	}, &report)
 	return report, err
 }
 
-// Costs adds up what the journals say.
+// Costs sums up the usage in the journals.
 func (e *Engine) Costs(ctx context.Context, q engine.CostQuery) (report engine.CostReport, err error) {
 	r := request{what: "costs", path: "/v1/costs", query: url.Values{}}
 	if q.Group != "" {

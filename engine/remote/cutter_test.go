@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// cutter is a TCP proxy that cuts each connection after a random number of bytes, in either direction.
+// cutter is a TCP proxy that cuts each connection after a random number of bytes, in either
+// direction.
 type cutter struct {
 	addr   string
 	target string
@@ -53,7 +54,7 @@ func newCutter(t *testing.T, target string) *cutter {
 	return c
 }
 
-// keep notes a connection for the end, and closes it when that has come.
+// keep registers a connection to be closed at the end, or closes it if the end has come.
 func (c *cutter) keep(conn net.Conn) (budget int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

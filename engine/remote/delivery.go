@@ -10,36 +10,48 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// CancelTasks asks for the end of every live background task of a session.
+// CancelTasks requests the end of every live background task of a session.
 func (e *Engine) CancelTasks(ctx context.Context, id perdure.SessionID, by, why string) (int, error) {
 	var got struct {
 		Canceled int `json:"canceled"`
 	}
-	r := request{what: "cancel the tasks of " + string(id), path: "/v1/sessions/" + segment(id) + "/tasks/cancel", body: reason{why}, actor: by}
+	r := request{
+		what: "cancel the tasks of " + string(id), path: "/v1/sessions/" + segment(id) + "/tasks/cancel",
+		body: reasonBody{why}, actor: by,
+	}
 	_, err := e.call(ctx, r, &got)
 	return got.Canceled, err
 }
 
-// DrainReady hands over the ended tasks of a session whose delivery is manual. What an answer that was cut had in it
-// comes again.
+// DrainReady returns the ended tasks of a session whose delivery is manual. After a cut-off
+// response, the retry returns the same tasks.
 func (e *Engine) DrainReady(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error) {
-	r := request{what: "drain what is ready of " + string(id), path: "/v1/sessions/" + segment(id) + "/tasks/drain", body: struct{}{}}
-	return whole[perdure.Task](ctx, e, r)
+	r := request{
+		what: "drain what is ready of " + string(id), path: "/v1/sessions/" + segment(id) + "/tasks/drain",
+		body: struct{}{},
+	}
+	return unpaged[perdure.Task](ctx, e, r)
 }
 
-// SetDelivery changes how the end of a live task comes home.
-func (e *Engine) SetDelivery(ctx context.Context, id perdure.TaskID, d perdure.Delivery, w perdure.Wake) (task perdure.Task, err error) {
+// SetDelivery changes how the result of a live task is delivered.
+func (e *Engine) SetDelivery(
+	ctx context.Context, id perdure.TaskID, d perdure.Delivery, w perdure.Wake,
+) (task perdure.Task, err error) {
 	body := struct {
 		Delivery perdure.Delivery `json:"delivery,omitempty"`
 		Wake     perdure.Wake     `json:"wake,omitempty"`
 	}{d, w}
-	_, err = e.call(ctx, request{what: "set delivery of " + string(id), path: taskPath(id) + "/delivery", body: body}, &task)
+	_, err = e.call(ctx, request{
+		what: "set delivery of " + string(id), path: taskPath(id) + "/delivery", body: body,
+	}, &task)
 	return task, err
 }
 
-// SendTask hands a message to a task. A message without an id is given one here, so that it is one message however
-// often it is sent.
-func (e *Engine) SendTask(ctx context.Context, id perdure.TaskID, m perdure.TaskMessage) (perdure.TaskMessageID, error) {
+// SendTask sends a message to a task. The client creates the id of a message without one, so that a
+// retry sends the same message.
+func (e *Engine) SendTask(
+	ctx context.Context, id perdure.TaskID, m perdure.TaskMessage,
+) (perdure.TaskMessageID, error) {
 	body := struct {
 		Text      string                `json:"text,omitempty"`
 		Data      json.RawMessage       `json:"data,omitempty"`
@@ -52,15 +64,21 @@ func (e *Engine) SendTask(ctx context.Context, id perdure.TaskID, m perdure.Task
 	var got struct {
 		ID perdure.TaskMessageID `json:"message_id"`
 	}
-	_, err := e.call(ctx, request{what: "send to task " + string(id), path: taskPath(id) + "/messages", body: body, actor: m.By}, &got)
+	_, err := e.call(ctx, request{
+		what: "send to task " + string(id), path: taskPath(id) + "/messages", body: body, actor: m.By,
+	}, &got)
 	return got.ID, err
 }
 
 // TaskMessages returns messages of a task, oldest first.
-func (e *Engine) TaskMessages(ctx context.Context, id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]perdure.TaskMessage, error) {
-	r := request{what: "messages of task " + string(id), path: taskPath(id) + "/messages", query: url.Values{}, place: "after"}
+func (e *Engine) TaskMessages(
+	ctx context.Context, id perdure.TaskID, after perdure.TaskMessageID, limit int,
+) ([]perdure.TaskMessage, error) {
+	r := request{
+		what: "messages of task " + string(id), path: taskPath(id) + "/messages", query: url.Values{}, cursorParam: "after",
+	}
 	if after != "" {
-		r.query.Set(r.place, string(after))
+		r.query.Set(r.cursorParam, string(after))
 	}
 	return list[perdure.TaskMessage](ctx, e, r, limit)
 }

@@ -22,7 +22,7 @@ func (e *Engine) Events(ctx context.Context, id perdure.SessionID, after int64, 
 			size = min(size, limit-len(all))
 		}
 		got, last, err := e.eventsPage(ctx, id, after, size)
-		if errors.Is(err, errTooBig) && size > 1 {
+		if errors.Is(err, errTooLarge) && size > 1 {
 			size /= 2
 			continue
 		}
@@ -39,8 +39,10 @@ func (e *Engine) Events(ctx context.Context, id perdure.SessionID, after int64, 
 	}
 }
 
-// eventsPage returns up to size events after seq, and the session's last seq.
-func (e *Engine) eventsPage(ctx context.Context, id perdure.SessionID, after int64, size int) ([]perdure.Event, int64, error) {
+// eventsPage returns up to size events after seq, and the last seq of the session.
+func (e *Engine) eventsPage(
+	ctx context.Context, id perdure.SessionID, after int64, size int,
+) ([]perdure.Event, int64, error) {
 	var got struct {
 		Items []perdure.Event `json:"items"`
 		Last  int64           `json:"last_seq"`
@@ -53,12 +55,15 @@ func (e *Engine) eventsPage(ctx context.Context, id perdure.SessionID, after int
 	return got.Items, got.Last, err
 }
 
-// errFull ends a page that is read as a stream.
+// errFull ends the reading of a page as a stream.
 var errFull = errors.New("the page is full")
 
-// streamedPage is eventsPage for a page that the strict decoder refuses as a whole. An event holds arguments
-// as the model wrote them, with a key twice perhaps; each by itself is read as the store reads it (EV10).
-func (e *Engine) streamedPage(ctx context.Context, id perdure.SessionID, after int64, size int) ([]perdure.Event, int64, error) {
+// streamedPage is eventsPage for a page that the strict JSON decoder refuses. An event contains
+// arguments as the model wrote them, possibly with a repeated key. The stream transfers each event
+// by itself, and DecodeEvent accepts it as the store does (EV10).
+func (e *Engine) streamedPage(
+	ctx context.Context, id perdure.SessionID, after int64, size int,
+) ([]perdure.Event, int64, error) {
 	session, err := e.Session(ctx, id)
 	if err != nil || session.LastSeq <= after {
 		return nil, session.LastSeq, err
@@ -80,10 +85,12 @@ func (e *Engine) streamedPage(ctx context.Context, id perdure.SessionID, after i
 	return got, session.LastSeq, nil
 }
 
-// Follow calls fn with every event after seq, in order and each once, then with new ones, and with ephemeral
-// frames in between; how many of those were dropped is not told. It goes on over cut connections and restarts of
-// the server; see Config.Outage. It ends with fn's error, ctx's cause, the server's refusal (Invalid: after lies
-// past the journal's end), or Unavailable.
+// Follow calls fn with every event after seq, in order and each once, then with new events, and
+// with live updates in between. It does not report how many live updates were dropped. Follow
+// continues after cut connections and restarts of the server; see Config.Outage.
+//
+// It returns fn's error, the cause of ctx, the server's error (Invalid: after is beyond the end of
+// the journal), or Unavailable.
 func (e *Engine) Follow(ctx context.Context, id perdure.SessionID, after int64, fn func(engine.Frame) error) error {
 	f := &follower{what: "follow " + string(id), from: max(after, 0), last: max(after, 0), fn: fn}
 	return e.stream(ctx, func() request {
@@ -92,54 +99,56 @@ func (e *Engine) Follow(ctx context.Context, id perdure.SessionID, after int64, 
 			r.resume = strconv.FormatInt(f.last, 10)
 		}
 		return r
-	}, f.take)
+	}, f.handleFrame)
 }
 
-// maxGaps is how often the same gap is taken for an accident.
+// maxGaps is how often the same gap is treated as a transient fault.
 const maxGaps = 3
 
 // follower is a position in a journal.
 type follower struct {
 	what string
-	from int64 // where it began
-	last int64 // seq of the last event that fn took
-	gaps int   // in a row, at this position
+	from int64 // the start
+	last int64 // the seq of the last event passed to fn
+	gaps int   // consecutive gaps at this position
 	fn   func(engine.Frame) error
 }
 
-// take hands one frame on.
-func (f *follower) take(got frame) (cut bool, err error) {
+// handleFrame handles one frame.
+func (f *follower) handleFrame(got frame) (cut bool, err error) {
 	switch {
 	case got.event == "end", got.event == "slow":
 		return true, nil
 	case got.event == "snapshot", got.event == "":
-		return false, nil // nobody asked for one
+		return false, nil // not requested
 	case got.event == "reset":
-		return false, fmt.Errorf("%s: %w: the events after %d are not kept any more; read the session anew", f.what, perdure.NotFound, f.last)
+		return false, fmt.Errorf("%s: %w: the events after %d are no longer available; read the session again",
+			f.what, perdure.NotFound, f.last)
 	case got.hasID:
-		return f.takeEvent(got)
+		return f.handleEvent(got)
 	}
 	frame := engine.Frame{Type: got.event}
 	if err := perdure.DecodeKnownJSON(got.data, &frame.Data); err != nil {
-		return false, nil // it is for display only, and the journal has what counts
+		return false, nil // a live update is for display only; the journal is complete
 	}
 	return false, f.fn(frame)
 }
 
-// takeEvent hands an event on if it is the next one.
-func (f *follower) takeEvent(got frame) (cut bool, err error) {
+// handleEvent passes an event to fn if it is the next one.
+func (f *follower) handleEvent(got frame) (cut bool, err error) {
 	event, err := perdure.DecodeEvent(got.data)
 	if err != nil {
 		return false, fmt.Errorf("%s: after %d: %w", f.what, f.last, err)
 	}
 	switch {
 	case got.id != strconv.FormatInt(event.Seq, 10):
-		return false, fmt.Errorf("%s: after %d: the server gave event %d the position %q", f.what, f.last, event.Seq, got.id)
+		return false, fmt.Errorf("%s: after %d: the server sent event %d with the id %q",
+			f.what, f.last, event.Seq, got.id)
 	case event.Seq <= f.last:
 		return false, nil
 	case event.Seq > f.last+1:
 		if f.gaps++; f.gaps >= maxGaps {
-			return false, fmt.Errorf("%s: the server left out what is between %d and %d", f.what, f.last, event.Seq)
+			return false, fmt.Errorf("%s: the server skipped the events between %d and %d", f.what, f.last, event.Seq)
 		}
 		return true, nil
 	}

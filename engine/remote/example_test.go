@@ -9,7 +9,8 @@ import (
 	"github.com/perdure/perdure/engine/remote"
 )
 
-// The engine of a server is used as one in this process. It need not be there yet: calls wait for it.
+// The engine of a server is used like one in this process. The server need not run yet: calls
+// wait for it.
 func ExampleNew() {
 	eng, err := remote.New(remote.Config{URL: "unix:///nowhere/perdure.sock", Retry: -1})
 	if err != nil {

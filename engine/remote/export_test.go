@@ -11,10 +11,10 @@ type Frame struct {
 // ErrLongFrame is the reader's error for a frame beyond the limit.
 var ErrLongFrame = errLongFrame
 
-// ReadFrames reads frames of at most so many bytes until the stream ends.
+// ReadFrames reads frames of at most limit bytes until the stream ends.
 func ReadFrames(r io.Reader, most int) ([]Frame, error) {
 	var all []Frame
-	frames := newFrames(r, most)
+	frames := newFrameReader(r, most)
 	for {
 		got, err := frames.next()
 		if err != nil {
@@ -24,5 +24,5 @@ func ReadFrames(r io.Reader, most int) ([]Frame, error) {
 	}
 }
 
-// MaxAnswer sets how many bytes an answer may have.
-func (e *Engine) MaxAnswer(n int64) { e.most = n }
+// MaxAnswer sets the maximum number of bytes of a response.
+func (e *Engine) MaxAnswer(n int64) { e.maxBytes = n }

@@ -28,7 +28,7 @@ const (
 
 // pipes is a network of net.Pipe, so that a server and its client live in one bubble of synctest.
 type pipes struct {
-	conns chan net.Conn // unbuffered: whoever dials waits for the server
+	conns chan net.Conn // unbuffered: a dialer waits for the server
 	done  chan struct{}
 	once  sync.Once
 }
@@ -63,7 +63,8 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// inBubble makes an engine for a handler; both belong to the caller's bubble of synctest, with its own time.
+// inBubble creates an engine for a handler; both are in the caller's bubble of synctest, with its
+// own time.
 func inBubble(t *testing.T, cfg remote.Config, handle http.HandlerFunc) *remote.Engine {
 	t.Helper()
 	network := newPipes()
@@ -89,7 +90,7 @@ func inBubble(t *testing.T, cfg remote.Config, handle http.HandlerFunc) *remote.
 	return eng
 }
 
-// problem answers with an error as the API does.
+// problem responds with an error as the API does.
 func problem(w http.ResponseWriter, status int, code, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	if status == http.StatusServiceUnavailable || code == "in_flight" {
@@ -101,14 +102,14 @@ func problem(w http.ResponseWriter, status int, code, detail string) {
 	})
 }
 
-// reply answers with JSON.
+// reply responds with JSON.
 func reply(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, body)
 }
 
-// cut ends a connection in the middle of an answer.
+// cut ends a connection in the middle of a response.
 func cut(w http.ResponseWriter) {
 	w.Header().Set("Content-Length", "100")
 	_, _ = io.WriteString(w, `{"id":`)
@@ -116,7 +117,7 @@ func cut(w http.ResponseWriter) {
 	panic(http.ErrAbortHandler)
 }
 
-// stream begins an answer with a stream of events.
+// stream starts a response with a stream of events.
 func stream(w http.ResponseWriter, text string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	_, _ = io.WriteString(w, "retry: 1000\n\n"+text)

@@ -35,8 +35,8 @@ func collect(ctx context.Context, eng *remote.Engine, after, until int64) (seen 
 	return seen, err
 }
 
-// TestFollowGoesOn: a follower is given every event once and in order, whatever ends its streams, and says at
-// each connection where it stands.
+// TestFollowGoesOn: a follower receives every event once and in order, however its streams end, and
+// sends its position at each connection.
 func TestFollowGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestFollowGoesOn(t *testing.T) {
 				stream(w, eventFrame(t, 3)+eventFrame(t, 4)+eventFrame(t, 5)[:40])
 			case 2: // twice, then one that is left out
 				stream(w, eventFrame(t, 3)+eventFrame(t, 4)+eventFrame(t, 5)+eventFrame(t, 7))
-			case 3: // for display only; what is no JSON is left out
+			case 3: // for display only; invalid JSON is skipped
 				stream(w, "event: output.message.delta\ndata: {\"text\":\"a\"}\n\nevent: tool.progress\ndata: {\n\n"+eventFrame(t, 6)+"event: slow\ndata: {}\n\n"+eventFrame(t, 9))
 			case 4:
 				problem(w, 503, "draining", "later")
@@ -56,7 +56,7 @@ func TestFollowGoesOn(t *testing.T) {
 				stream(w, "event: snapshot\nid: 6\ndata: {}\n\n"+eventFrame(t, 7)+"event: end\n\n")
 			case 6:
 				w.WriteHeader(http.StatusNoContent)
-			case 7: // alive for hours, then it falls silent
+			case 7: // alive for hours, then it goes silent
 				stream(w, "")
 				for range 1000 {
 					<-time.After(15 * time.Second)
@@ -85,8 +85,8 @@ func TestFollowGoesOn(t *testing.T) {
 	})
 }
 
-// TestFollowOutlivesItsServer: a follower that has met its server waits for it for Config.Outage; one that has
-// not, for Config.Retry.
+// TestFollowOutlivesItsServer: a follower that has reached its server waits for it for
+// Config.Outage; one that has not, for Config.Retry.
 func TestFollowOutlivesItsServer(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -137,7 +137,7 @@ func TestFollowOutlivesItsServer(t *testing.T) {
 	}
 }
 
-// TestFollowEnds: what ends a follower is told as it is.
+// TestFollowEnds: the error that ends a follower is returned unchanged.
 func TestFollowEnds(t *testing.T) {
 	t.Parallel()
 	why := errors.New("no more")
@@ -150,10 +150,10 @@ func TestFollowEnds(t *testing.T) {
 	}{
 		"unknown session":  {func(w http.ResponseWriter, _ *http.Request) { problem(w, 404, "not_found", "no such session") }, perdure.NotFound, "no such session"},
 		"past the end":     {func(w http.ResponseWriter, _ *http.Request) { problem(w, 400, "invalid", "after the end") }, perdure.Invalid, "after the end"},
-		"a later version":  {func(w http.ResponseWriter, _ *http.Request) { stream(w, later) }, perdure.Invalid, "encoding version 2"},
-		"another position": {func(w http.ResponseWriter, _ *http.Request) { stream(w, wrong) }, nil, `gave event 1 the position "2"`},
-		"a lasting gap":    {func(w http.ResponseWriter, _ *http.Request) { stream(w, eventFrame(t, 5)) }, nil, "left out what is between 0 and 5"},
-		"a cut journal":    {func(w http.ResponseWriter, _ *http.Request) { stream(w, "event: reset\ndata: {}\n\n") }, perdure.NotFound, "not kept any more"},
+		"a later version":  {func(w http.ResponseWriter, _ *http.Request) { stream(w, later) }, perdure.Invalid, "encoding version is 2"},
+		"another position": {func(w http.ResponseWriter, _ *http.Request) { stream(w, wrong) }, nil, `sent event 1 with the id "2"`},
+		"a lasting gap":    {func(w http.ResponseWriter, _ *http.Request) { stream(w, eventFrame(t, 5)) }, nil, "skipped the events between 0 and 5"},
+		"a cut journal":    {func(w http.ResponseWriter, _ *http.Request) { stream(w, "event: reset\ndata: {}\n\n") }, perdure.NotFound, "no longer available"},
 		"no stream":        {func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, "{}") }, nil, `"application/json"`},
 		"its context":      {func(w http.ResponseWriter, r *http.Request) { stream(w, ""); <-r.Context().Done() }, why, "no more"},
 	} {
@@ -174,7 +174,8 @@ func TestFollowEnds(t *testing.T) {
 	}
 }
 
-// TestEventsByPages: events come in pages of 200; a page that no strict decoder takes comes as a stream.
+// TestEventsByPages: events come in pages of 200; a page that no strict decoder accepts comes as a
+// stream.
 func TestEventsByPages(t *testing.T) {
 	t.Parallel()
 	twice := strings.Replace(eventJSON(t, 201), `"text":"message 201"`, `"text":"message 201","text":"again"`, 1)
@@ -219,15 +220,15 @@ func TestEventsByPages(t *testing.T) {
 			}
 			for i, e := range got {
 				if e.Seq != int64(i+1) {
-					t.Fatalf("%d: event %d at place %d", limit, e.Seq, i)
+					t.Fatalf("%d: event %d at index %d", limit, e.Seq, i)
 				}
 			}
 		}
 	})
 }
 
-// TestWaits: a wait is made of long polls. It holds out while the server is away, and does not run hot when a
-// server answers at once.
+// TestWaits: a wait consists of long polls. It continues while the server is away, and does not
+// spin when a server responds at once.
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -7,44 +7,45 @@ import (
 	"io"
 )
 
-// maxFrameBytes bounds one frame. The biggest event is a message with images: 28 MiB as it was sent.
+// maxFrameBytes limits one frame. The largest event is a message with images, 28 MiB as it was
+// sent.
 const maxFrameBytes = 64 << 20
 
-// errLongFrame ends a stream: the same frame would come again.
+// errLongFrame ends a stream. It is not retried, because the same frame would arrive again.
 var errLongFrame = fmt.Errorf("the stream has a frame of more than %d bytes", maxFrameBytes)
 
 // frame is one event of a stream (WHATWG HTML, 9.2).
 type frame struct {
-	event string // its name; empty: none was given
-	id    string // of this frame alone
+	event string // the name; empty: none
+	id    string // of this frame only
 	hasID bool
 	data  []byte // lines joined by \n; valid until the next frame is read
 }
 
-// frames reads a stream of events. Comments and retry are skipped: how long to wait is our own business.
-// It is not safe for concurrent use.
-type frames struct {
-	in    *bufio.Reader
-	most  int
-	begun bool   // the first line was read, before which a byte order mark may stand
-	fed   bool   // the last line ended with \r, so a \n that follows belongs to it
-	line  []byte // reused
-	data  []byte // reused
+// frameReader reads a stream of events. It skips comments, and retry, because the client chooses
+// its own delays. It is not safe for concurrent use.
+type frameReader struct {
+	in       *bufio.Reader
+	maxBytes int
+	begun    bool   // the first line was read; a byte order mark may precede it
+	afterCR  bool   // the last line ended with \r, so that a following \n belongs to it
+	line     []byte // reused
+	data     []byte // reused
 }
 
-// newFrames reads frames of at most so many bytes, field names included.
-func newFrames(r io.Reader, most int) *frames {
-	return &frames{in: bufio.NewReaderSize(r, 64<<10), most: most}
+// newFrameReader returns a reader for frames of at most most bytes, including field names.
+func newFrameReader(r io.Reader, most int) *frameReader {
+	return &frameReader{in: bufio.NewReaderSize(r, 64<<10), maxBytes: most}
 }
 
-// next returns the next frame. A frame that the end of the stream cuts off is none: the error is then
-// io.EOF, or the reader's.
-func (f *frames) next() (frame, error) {
+// next returns the next frame. If the stream ends within a frame, next returns io.EOF or the
+// reader's error.
+func (f *frameReader) next() (frame, error) {
 	var got frame
 	f.data = f.data[:0]
 	size, lines, named := 0, 0, false
 	for {
-		if err := f.readLine(f.most - size); err != nil {
+		if err := f.readLine(f.maxBytes - size); err != nil {
 			return frame{}, err
 		}
 		begun := lines > 0 || named || got.hasID
@@ -55,7 +56,7 @@ func (f *frames) next() (frame, error) {
 		case begun:
 			size += len(f.line)
 		default:
-			size = len(f.line) // what comes between frames is not part of one
+			size = len(f.line) // empty lines and comments between frames do not count
 		}
 		name, value, _ := bytes.Cut(f.line, []byte(":"))
 		value = bytes.TrimPrefix(value, []byte(" "))
@@ -75,21 +76,21 @@ func (f *frames) next() (frame, error) {
 	}
 }
 
-// readLine reads a line of at most so many bytes into f.line, without its end, which is \n, \r or \r\n. It
-// returns as soon as the end is there, and waits for no byte behind it.
-func (f *frames) readLine(most int) error {
+// readLine reads a line of at most most bytes into f.line, without its end (\n, \r or \r\n). It
+// returns as soon as it sees the end, and does not wait for the byte after it.
+func (f *frameReader) readLine(most int) error {
 	f.line = f.line[:0]
 	for {
 		if _, err := f.in.Peek(1); err != nil {
 			return err
 		}
-		chunk, _ := f.in.Peek(f.in.Buffered()) // what is there cannot fail
-		if f.fed && chunk[0] == '\n' {
+		chunk, _ := f.in.Peek(f.in.Buffered()) // buffered bytes cannot fail
+		if f.afterCR && chunk[0] == '\n' {
 			f.drop(1)
-			f.fed = false
+			f.afterCR = false
 			continue
 		}
-		f.fed = false
+		f.afterCR = false
 		end := bytes.IndexAny(chunk, "\r\n")
 		take := chunk
 		if end >= 0 {
@@ -103,7 +104,7 @@ func (f *frames) readLine(most int) error {
 			f.drop(len(chunk))
 			continue
 		}
-		f.fed = chunk[end] == '\r'
+		f.afterCR = chunk[end] == '\r'
 		f.drop(end + 1)
 		if !f.begun {
 			f.begun, f.line = true, bytes.TrimPrefix(f.line, []byte("\ufeff"))
@@ -112,5 +113,5 @@ func (f *frames) readLine(most int) error {
 	}
 }
 
-// drop lets go of bytes that Peek has shown, which cannot fail.
-func (f *frames) drop(n int) { _, _ = f.in.Discard(n) }
+// drop discards bytes that Peek has returned, which cannot fail.
+func (f *frameReader) drop(n int) { _, _ = f.in.Discard(n) }

@@ -12,11 +12,11 @@ import (
 	"github.com/perdure/perdure/engine/remote"
 )
 
-type frames = []remote.Frame
+type frameReader = []remote.Frame
 
 // streams are texts with the frames in them, after WHATWG HTML 9.2.6.
-func streams() map[string]frames {
-	return map[string]frames{
+func streams() map[string]frameReader {
+	return map[string]frameReader{
 		"": nil,
 		"retry: 1000\n\nid: 7\nevent: turn.started\ndata: {\"v\":1}\n\n": {{Event: "turn.started", ID: "7", HasID: true, Data: `{"v":1}`}},
 		"data: one\ndata: two\n\ndata\n\ndata:\ndata:\n\n":               {{Data: "one\ntwo"}, {}, {Data: "\n"}},
@@ -44,8 +44,8 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// TestFramesComeAtOnce: a frame is there with the last byte of its end, however that is written, and whatever
-// may come after it.
+// TestFramesComeAtOnce: a frame is returned with the last byte of its end, in every form of line
+// end, whatever may follow.
 func TestFramesComeAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"\n\n", "\r\r", "\r\n\r\n", "\n\r"} {
@@ -57,7 +57,8 @@ func TestFramesComeAtOnce(t *testing.T) {
 	}
 }
 
-// TestFramesAreBounded: a frame may have so many bytes and no more, in one line or in many.
+// TestFramesAreBounded: a frame may have the maximum number of bytes and no more, in one line or in
+// many.
 func TestFramesAreBounded(t *testing.T) {
 	t.Parallel()
 	const most = 200_000
@@ -79,7 +80,7 @@ func TestFramesAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzSSE holds the reader against a plain one that has the whole text before it, however the text is cut up
+// FuzzSSE compares the reader with a simple one that has the whole text, however the text is split
 // on its way.
 func FuzzSSE(f *testing.F) {
 	for text := range streams() {
@@ -102,11 +103,11 @@ func FuzzSSE(f *testing.F) {
 	})
 }
 
-// plainFrames reads a stream in the words of the standard.
-func plainFrames(text string) frames {
+// plainFrames reads a stream following the text of the standard.
+func plainFrames(text string) frameReader {
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(text, "\ufeff"))
 	lines := strings.Split(text, "\n")
-	var all frames
+	var all frameReader
 	var now remote.Frame
 	var data []string
 	some := false

@@ -7,9 +7,9 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// StartCall starts a call of a caller that is no model. A request that is sent again starts nothing twice.
-func (e *Engine) StartCall(ctx context.Context, o engine.CallOrder) (made engine.HostCall, err error) {
-	o.Unnamed = o.Key == ""
+// StartCall starts a call for a caller other than a model. A retry does not start it twice.
+func (e *Engine) StartCall(ctx context.Context, o engine.HostCallRequest) (made engine.HostCall, err error) {
+	o.KeyIsGenerated = o.Key == ""
 	_, err = e.call(ctx, request{what: "call " + o.Tool, path: callsPath(o.Session), body: o}, &made)
 	return made, err
 }
@@ -33,8 +33,10 @@ func (e *Engine) WaitCall(ctx context.Context, id perdure.SessionID, made engine
 	return found, err
 }
 
-// ToldCall notes that the caller has the whole reply.
-func (e *Engine) ToldCall(ctx context.Context, key perdure.CallKey) error {
-	_, err := e.call(ctx, request{what: "call " + key.String() + " was told", path: callPath(key) + "/told", body: struct{}{}}, nil)
+// AcknowledgeCall records that the caller has received the complete reply.
+func (e *Engine) AcknowledgeCall(ctx context.Context, key perdure.CallKey) error {
+	_, err := e.call(ctx, request{
+		what: "call " + key.String() + " was received", path: callPath(key) + "/told", body: struct{}{},
+	}, nil)
 	return err
 }

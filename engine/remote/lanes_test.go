@@ -18,7 +18,7 @@ import (
 	"github.com/perdure/perdure/engine/remote"
 )
 
-// TestLanesOnTheWire: each way to steer work is one request, which says what the caller said and as whom.
+// TestLanesOnTheWire: each operation on work is one request, with the caller's arguments and actor.
 func TestLanesOnTheWire(t *testing.T) {
 	t.Parallel()
 	const approvalID = perdure.ApprovalID("appr_0123456789abcdef0123456789abcdef")
@@ -92,7 +92,7 @@ func TestLanesOnTheWire(t *testing.T) {
 	}
 }
 
-// TestSendTaskIsOneMessage: a message without an id has one before the first try.
+// TestSendTaskIsOneMessage: a message without an id gets one before the first attempt.
 func TestSendTaskIsOneMessage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

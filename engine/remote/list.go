@@ -8,34 +8,34 @@ import (
 	"strconv"
 )
 
-// page is a list as it is answered.
+// page is one page of a list response.
 type page[T any] struct {
 	Items []T    `json:"items"`
 	Next  string `json:"next"`
 }
 
-// pageSize is the longest page that the wire allows.
+// pageSize is the longest page that the API allows.
 const pageSize = 200
 
-// whole reads a list that has no pages.
-func whole[T any](ctx context.Context, e *Engine, r request) ([]T, error) {
+// unpaged reads a list without pages.
+func unpaged[T any](ctx context.Context, e *Engine, r request) ([]T, error) {
 	var got page[T]
 	_, err := e.call(ctx, r, &got)
 	if len(got.Items) == 0 {
-		return nil, err // none, as the engine in this process says it
+		return nil, err // nil instead of an empty list, like engine/local
 	}
 	return got.Items, err
 }
 
-// list reads a list to its end, or up to most items; most 0 means all. A page that is too big is asked for
-// again in smaller ones.
+// list reads a list to its end, or up to most items; 0 means all. If a page is too large, list
+// requests smaller ones.
 func list[T any](ctx context.Context, e *Engine, r request, most int) ([]T, error) {
 	var all []T
 	if r.query == nil {
 		r.query = url.Values{}
 	}
-	if r.place == "" {
-		r.place = "cursor"
+	if r.cursorParam == "" {
+		r.cursorParam = "cursor"
 	}
 	for size := pageSize; ; {
 		if most > 0 {
@@ -44,7 +44,7 @@ func list[T any](ctx context.Context, e *Engine, r request, most int) ([]T, erro
 		r.query.Set("limit", strconv.Itoa(size))
 		var got page[T]
 		_, err := e.call(ctx, r, &got)
-		if errors.Is(err, errTooBig) && size > 1 {
+		if errors.Is(err, errTooLarge) && size > 1 {
 			size /= 2
 			continue
 		}
@@ -55,9 +55,9 @@ func list[T any](ctx context.Context, e *Engine, r request, most int) ([]T, erro
 		if got.Next == "" || most > 0 && len(all) >= most {
 			return all, nil
 		}
-		if got.Next == r.query.Get(r.place) {
-			return nil, fmt.Errorf("%s: the server's list does not go on: it gave the same cursor twice", r.what)
+		if got.Next == r.query.Get(r.cursorParam) {
+			return nil, fmt.Errorf("%s: the server's list does not advance: it sent the same cursor twice", r.what)
 		}
-		r.query.Set(r.place, got.Next)
+		r.query.Set(r.cursorParam, got.Next)
 	}
 }

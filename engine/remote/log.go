@@ -11,33 +11,33 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// logBytes is how much of a log is asked for at once.
+// logBytes is the number of bytes of a log per request.
 const logBytes = 1 << 20
 
-// TaskLog returns output from a byte offset on. A long piece is read in several.
+// TaskLog returns output from a byte offset. It reads a long piece in several requests.
 func (e *Engine) TaskLog(ctx context.Context, id perdure.TaskID, offset int64, max int) (engine.Log, error) {
-	log, err := e.logPiece(ctx, id, offset, min(max, logBytes))
+	log, err := e.logPage(ctx, id, offset, min(max, logBytes))
 	for err == nil && log.Next < log.End && log.Next-log.Offset < int64(max) {
 		var more engine.Log
-		more, err = e.logPiece(ctx, id, log.Next, int(min(int64(max)-(log.Next-log.Offset), logBytes)))
-		if gone := (*perdure.Rotated)(nil); errors.As(err, &gone) {
-			return log, nil // up to what was rotated away
+		more, err = e.logPage(ctx, id, log.Next, int(min(int64(max)-(log.Next-log.Offset), logBytes)))
+		if gone := (*perdure.LogRotated)(nil); errors.As(err, &gone) {
+			return log, nil // the rest has been rotated away
 		}
 		if err == nil && more.Next <= log.Next {
-			break // it has nothing more to give, whatever its end says
+			break // the server has no more output, whatever its end says
 		}
 		log.Next, log.End, log.Chunks = more.Next, more.End, append(log.Chunks, more.Chunks...)
 	}
 	return log, err
 }
 
-// logPiece is TaskLog for what one request asks for; with 0 bytes it only tells where the log ends.
-func (e *Engine) logPiece(ctx context.Context, id perdure.TaskID, offset int64, most int) (log engine.Log, err error) {
+// logPage is TaskLog for a single request. With 0 bytes it only reports the end of the log.
+func (e *Engine) logPage(ctx context.Context, id perdure.TaskID, offset int64, most int) (log engine.Log, err error) {
 	query := url.Values{"offset": {strconv.FormatInt(offset, 10)}, "limit": {strconv.Itoa(max(most, 1))}}
 	_, err = e.call(ctx, request{what: "log of " + string(id), path: taskPath(id) + "/log", query: query}, &log)
 	var problem *Problem
 	if errors.As(err, &problem) && problem.First != nil {
-		err = fmt.Errorf("log of %s: %w", id, &perdure.Rotated{Offset: offset, First: *problem.First})
+		err = fmt.Errorf("log of %s: %w", id, &perdure.LogRotated{Offset: offset, First: *problem.First})
 	}
 	if most <= 0 {
 		log.Chunks, log.Next = nil, log.Offset
@@ -45,19 +45,24 @@ func (e *Engine) logPiece(ctx context.Context, id perdure.TaskID, offset int64, 
 	return log, err
 }
 
-// FollowLog calls fn with a task's output from a byte offset on, and with more as it comes, until the task has
-// ended and all was given. No byte is given twice and none is left out, however often the connection is cut or
-// the server restarts; see Config.Outage. What was rotated away is not given; the offset of the next chunk says so. A negative
-// offset counts from the end.
+// FollowLog calls fn with a task's output from a byte offset, and with new output as it arrives,
+// until the task has ended and all of its output was passed. Every byte is passed exactly once,
+// even if connections are cut or the server restarts; see Config.Outage. Output that was rotated
+// retryableError is skipped; the offset of the next chunk shows that. A negative offset counts from
+// the end.
 //
-// It ends with nil, fn's error, ctx's cause, the server's refusal, or Unavailable.
+// It returns nil, fn's error, the cause of ctx, the server's error, or Unavailable.
 func (e *Engine) FollowLog(ctx context.Context, id perdure.TaskID, offset int64, fn func(engine.Chunk) error) error {
 	r := &logReader{what: "follow the log of " + string(id), next: offset, fn: fn}
 	for ends := 1; ; ends++ {
 		from := r.next
 		err := e.stream(ctx, func() request {
-			return request{what: r.what, path: taskPath(id) + "/log", query: url.Values{"offset": {strconv.FormatInt(r.next, 10)}, "follow": {"true"}}}
-		}, r.take)
+			return request{
+				what: r.what, path: taskPath(id) + "/log", query: url.Values{
+					"offset": {strconv.FormatInt(r.next, 10)}, "follow": {"true"},
+				},
+			}
+		}, r.handleFrame)
 		if problem := (*Problem)(nil); errors.As(err, &problem) && problem.First != nil && *problem.First > r.next {
 			r.next = *problem.First
 			continue
@@ -73,23 +78,24 @@ func (e *Engine) FollowLog(ctx context.Context, id perdure.TaskID, offset int64,
 			ends = 0
 		}
 		if ends >= maxGaps {
-			return fmt.Errorf("%s: the server ends it at %d, and it goes on to %d", r.what, r.next, end)
+			return fmt.Errorf("%s: the server ended it at %d, but it continues to %d", r.what, r.next, end)
 		}
 	}
 }
 
-// errLogEnd is the server's word that all was sent.
+// errLogEnd reports that the server has sent the complete log.
 var errLogEnd = errors.New("the log has ended")
 
-// logEnd returns a log's end, and whether a reader at next has it all: a server that drains ends its streams too.
+// logEnd returns the end of a log, and whether a reader at next has all of it. It checks, because a
+// server that shuts down ends its streams too.
 func (e *Engine) logEnd(ctx context.Context, id perdure.TaskID, next int64) (end int64, whole bool, err error) {
 	task, err := e.WaitTask(ctx, id)
 	if err != nil {
 		return 0, false, err
 	}
 	log, err := e.TaskLog(ctx, id, next, 0)
-	if gone := (*perdure.Rotated)(nil); errors.As(err, &gone) {
-		return gone.First, false, nil // what it sent last was rotated away meanwhile
+	if gone := (*perdure.LogRotated)(nil); errors.As(err, &gone) {
+		return gone.First, false, nil // the last output was rotated away in the meantime
 	}
 	return log.End, task.State.Terminal() && log.End <= max(next, 0), err
 }
@@ -97,12 +103,12 @@ func (e *Engine) logEnd(ctx context.Context, id perdure.TaskID, next int64) (end
 // logReader is a position in a log.
 type logReader struct {
 	what string
-	next int64 // offset of the next byte; negative: from the end, until the first one came
-	gaps int   // in a row, at this position
+	next int64 // the offset of the next byte; negative: from the end, until the first byte arrives
+	gaps int   // consecutive gaps at this position
 	fn   func(engine.Chunk) error
 }
 
-// skip goes on behind what was rotated away.
+// skip continues after output that was rotated away.
 func (r *logReader) skip(data []byte) error {
 	var gap struct {
 		First int64 `json:"first_offset"`
@@ -114,8 +120,8 @@ func (r *logReader) skip(data []byte) error {
 	return nil
 }
 
-// take hands on what is new of a chunk.
-func (r *logReader) take(got frame) (cut bool, err error) {
+// handleFrame passes on the new part of a chunk.
+func (r *logReader) handleFrame(got frame) (cut bool, err error) {
 	switch got.event {
 	case "end":
 		return false, errLogEnd
@@ -137,12 +143,14 @@ func (r *logReader) take(got frame) (cut bool, err error) {
 	}
 	switch {
 	case chunk.Offset < 0 || got.hasID && got.id != strconv.FormatInt(end, 10):
-		return false, fmt.Errorf("%s: at %d: the server gave a piece from %d to %d the position %q", r.what, r.next, chunk.Offset, end, got.id)
+		return false, fmt.Errorf("%s: at %d: the server sent a chunk from %d to %d with the id %q",
+			r.what, r.next, chunk.Offset, end, got.id)
 	case end <= r.next:
 		return false, nil
 	case chunk.Offset > r.next:
 		if r.gaps++; r.gaps >= maxGaps {
-			return false, fmt.Errorf("%s: the server left out what is between %d and %d", r.what, r.next, chunk.Offset)
+			return false, fmt.Errorf("%s: the server skipped the output between %d and %d",
+				r.what, r.next, chunk.Offset)
 		}
 		return true, nil
 	}

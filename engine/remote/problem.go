@@ -8,36 +8,38 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Problem is an error that the server answered (H3). Its text is the server's; errors.Is tells its kind.
+// Problem is an error response of the server (RFC 9457). Its text is the server's; use errors.Is
+// for its kind.
 type Problem struct {
-	Type      string  `json:"type"`  // a page about it, as the server wrote it; Page is its URL
-	Title     string  `json:"title"` // the same for all of its code
+	Type      string  `json:"type"`  // the page about the problem, as the server sent it; see Page
+	Title     string  `json:"title"` // the same for every problem with this code
 	Status    int     `json:"status"`
-	Detail    string  `json:"detail"` // what happened this time, and what to do
+	Detail    string  `json:"detail"` // what happened and what to do
 	Code      string  `json:"code"`   // not_found, conflict …
 	RequestID string  `json:"request_id"`
 	Retryable bool    `json:"retryable"`
 	Fields    []Field `json:"field_errors,omitempty"`
-	First     *int64  `json:"first_offset,omitempty"` // of a log that was rotated: where it goes on
+	First     *int64  `json:"first_offset,omitempty"` // of a rotated log: the first available offset
 
-	base string // of the server, where a browser reaches it, too; empty: it does not
+	base string // the server's URL, if a browser can reach it; otherwise empty
 }
 
-// Field says what is wrong with one part of a request.
+// Field describes an error in one part of a request.
 type Field struct {
 	Field   string `json:"field"` // a JSON pointer into the body, or a parameter such as query.limit
 	Message string `json:"message"`
 }
 
-// Unauthorized reports that the server does not let this caller do it: the token is missing or wrong.
+// Unauthorized reports whether the server refused the caller because the token is missing, wrong or
+// insufficient.
 func (p *Problem) Unauthorized() bool {
 	return p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden
 }
 
-// Request is the id under which the server's log has more about it; empty: it gave none.
+// Request returns the id of the request in the server's log; empty: none.
 func (p *Problem) Request() string { return p.RequestID }
 
-// Page is the URL of a page about it; empty: none that opens.
+// Page returns the URL of a page about the problem; empty: none.
 func (p *Problem) Page() string {
 	if strings.HasPrefix(p.Type, "/") && p.base != "" {
 		return p.base + p.Type
@@ -48,10 +50,11 @@ func (p *Problem) Page() string {
 	return ""
 }
 
-// Kind is its code; empty: the server gave none.
+// Kind returns the code of the problem; empty: none.
 func (p *Problem) Kind() string { return p.Code }
 
-// Error returns the server's text. That of an internal error is generic, so it comes with the request's id.
+// Error returns the server's text. The text of an internal error is generic, so the id of the
+// request is added.
 func (p *Problem) Error() string {
 	text := p.Detail
 	if text == "" {
@@ -61,7 +64,7 @@ func (p *Problem) Error() string {
 		text = fmt.Sprintf("the server answered %d %s", p.Status, http.StatusText(p.Status))
 	}
 	if p.kind() == "" && p.RequestID != "" {
-		text += " (request " + p.RequestID + ", under which the server's log has more)"
+		text += " (request " + p.RequestID + "; see the server's log)"
 	}
 	return text
 }
@@ -72,8 +75,8 @@ func (p *Problem) Is(target error) bool {
 	return kind != "" && target == kind
 }
 
-// kind returns what the root calls it; empty: internal. A code says more than a status, which others than the
-// server may have set.
+// kind returns the root's kind for the problem; empty: internal error. It prefers the code to the
+// status, because a proxy may have set the status.
 func (p *Problem) kind() perdure.Kind {
 	switch p.Code {
 	case "not_found":
@@ -98,7 +101,7 @@ func (p *Problem) kind() perdure.Kind {
 	return kindOf(p.Status)
 }
 
-// kindOf tells the kind from the status alone. What is wrong with a request, its token included, is Invalid.
+// kindOf returns the kind for a status. A faulty request, or a faulty token, is Invalid.
 func kindOf(status int) perdure.Kind {
 	switch status {
 	case http.StatusNotFound, http.StatusGone:
@@ -120,7 +123,7 @@ func kindOf(status int) perdure.Kind {
 	return ""
 }
 
-// problemOf reads an answer that is an error. text may be anything: a proxy answers in words of its own.
+// problemOf decodes an error response. text may be anything, because a proxy sends its own format.
 func problemOf(status int, text []byte) *Problem {
 	p := &Problem{}
 	if err := perdure.DecodeKnownJSON(text, p); err != nil {

@@ -21,14 +21,15 @@ import (
 	"github.com/perdure/perdure/engine/remote"
 )
 
-// TestEngineOverHTTP is the suite through a Unix socket and back: what an engine promises in this process, it promises
-// at the far end of HTTP, and a client outlives its servers.
+// TestEngineOverHTTP is the suite through a Unix socket: an engine keeps the same promises over
+// HTTP as in the process, and a client outlives its servers.
 func TestEngineOverHTTP(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, func(t *testing.T, s enginetest.Setup) enginetest.World { return newWorld(t, s, "") })
 }
 
-// TestNothingIsLost compares what an engine answers in its process with what comes through the wire.
+// TestNothingIsLost compares the results of an engine in its process with those that come through
+// the wire.
 func TestNothingIsLost(t *testing.T) {
 	t.Parallel()
 	ctx := bounded(t)
@@ -87,7 +88,7 @@ steps: [{text: done, repeat: true}]
 	}
 }
 
-// encoded writes events in their stored form, in which nothing is left out but the workers, which are fences.
+// encoded writes events in their stored form, with everything but the workers, which are fences.
 func encoded(events []perdure.Event, err error) ([]string, error) {
 	worker := regexp.MustCompile(`,"worker_id":"worker_[0-9a-f]{32}"`)
 	var all []string
@@ -98,7 +99,7 @@ func encoded(events []perdure.Event, err error) ([]string, error) {
 	return all, err
 }
 
-// followed follows a session that is at rest to its end.
+// followed follows an idle session to its end.
 func followed(ctx context.Context, eng engine.Engine, id perdure.SessionID) (all []perdure.Event, err error) {
 	session, err := eng.Session(ctx, id)
 	if err != nil {
@@ -119,7 +120,7 @@ func followed(ctx context.Context, eng engine.Engine, id perdure.SessionID) (all
 	return all, err
 }
 
-// TestOverTCP: the same over TCP, where a token lets in and says who acts.
+// TestOverTCP: the same over TCP, where a token grants access and names the actor.
 func TestOverTCP(t *testing.T) {
 	t.Parallel()
 	ctx := bounded(t)
@@ -159,7 +160,7 @@ steps: [{text: done, repeat: true}]
 	}
 }
 
-// TestConfig: what is wrong with a configuration is said, and what to do.
+// TestConfig: an error says what is wrong with a configuration, and what to do.
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -170,12 +171,12 @@ func TestConfig(t *testing.T) {
 		"a path":         {remote.Config{URL: "/run/perdure.sock"}, "unix:///PATH"},
 		"a relative one": {remote.Config{URL: "unix://perdure.sock"}, "not absolute"},
 		"a token too":    {remote.Config{URL: "unix:///run/s", Token: "t"}, "takes no token"},
-		"an actor":       {remote.Config{URL: "http://127.0.0.1:1", Actor: "user"}, "leave it out"},
+		"an actor":       {remote.Config{URL: "http://127.0.0.1:1", Actor: "user"}, "leave it empty"},
 		"another actor":  {remote.Config{URL: "unix:///run/s", Actor: "root"}, "user or operator"},
 		"two lines":      {remote.Config{URL: "http://127.0.0.1:1", Token: "a\r\nX: b"}, "copy it again"},
 		"a scheme":       {remote.Config{URL: "ftp://127.0.0.1:1"}, "http://HOST:PORT"},
 		"a password":     {remote.Config{URL: "http://u:p@127.0.0.1:1"}, "user or a password"},
-		"a query":        {remote.Config{URL: "http://127.0.0.1:1/?token=x"}, "no query"},
+		"a query":        {remote.Config{URL: "http://127.0.0.1:1/?token=x"}, "must not have a query"},
 	} {
 		eng, err := remote.New(c.cfg)
 		if eng != nil || !errors.Is(err, perdure.Invalid) || !strings.Contains(err.Error(), c.want) {
@@ -184,7 +185,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestSendKeepsWhatItCannotCarry: what the wire has no place for is refused, and never left out.
+// TestSendKeepsWhatItCannotCarry: content that the wire format cannot represent is refused, and
+// never dropped.
 func TestSendKeepsWhatItCannotCarry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -209,7 +211,8 @@ func TestSendKeepsWhatItCannotCarry(t *testing.T) {
 	})
 }
 
-// TestAnswerKeepsWhatItCannotCarry: likewise for the result of a call; and what it can carry comes as it was.
+// TestAnswerKeepsWhatItCannotCarry: likewise for the result of a call; representable content
+// arrives unchanged.
 func TestAnswerKeepsWhatItCannotCarry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -228,7 +231,7 @@ func TestAnswerKeepsWhatItCannotCarry(t *testing.T) {
 				t.Errorf("%+v: got %v, want Invalid", result, err)
 			}
 		}
-		for _, result := range []perdure.ToolResult{{Result: []byte(`{"a":"<b>"}`)}, perdure.Failed("c", perdure.ErrorTool, "x"), {Error: "x", Read: []perdure.TaskID{taskID}}} {
+		for _, result := range []perdure.ToolResult{{Result: []byte(`{"a":"<b>"}`)}, perdure.Failed("c", perdure.ErrorTool, "x"), {Error: "x", ReadTasks: []perdure.TaskID{taskID}}} {
 			if err := eng.AnswerCall(t.Context(), key, "user", result); err != nil {
 				t.Error(err)
 			}
@@ -239,7 +242,8 @@ func TestAnswerKeepsWhatItCannotCarry(t *testing.T) {
 	})
 }
 
-// TestFollowLogGoesOn: every byte is given once, whatever the pieces are and whatever ends the streams.
+// TestFollowLogGoesOn: every byte is delivered once, however the pieces are cut and the streams
+// end.
 func TestFollowLogGoesOn(t *testing.T) {
 	t.Parallel()
 	const text = "0123456789abcdef"

@@ -16,41 +16,42 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// longPoll is how long the server is asked to wait for something.
+// longPoll is how long the server is asked to wait.
 const longPoll = 30 * time.Second
 
-var errSilent = errors.New("it said nothing for too long")
+var errSilent = errors.New("the server sent nothing for too long")
 
-// request is one thing asked of the server, however often it is sent.
+// request is one request to the server, however often it is sent.
 type request struct {
-	what    string // for errors: the step and the id
-	path    string // escaped
-	under   string // what follows a name in the path
-	query   url.Values
-	body    any    // of a write; nil: it reads, unless it has lines
-	put     bool   // its body says how what the path names is to be
-	remove  bool   // it is what the path names that goes
-	lines   []byte // of a write whose body is JSON lines; nil: none
-	raw     []byte // of a write whose body is bytes; nil: none
-	method  string // of a write; empty: as the other fields say
-	header  map[string]string
-	actor   string // who writes
-	patient bool   // no limit for the beginning of the answer: a tool runs meanwhile
-	accept  string // empty: JSON
-	resume  string // Last-Event-ID; empty: none
-	place   string // the parameter that says where a list goes on; empty: cursor
+	what        string // for errors: the step and the id
+	path        string // escaped
+	suffix      string // the part of the path after a name
+	query       url.Values
+	body        any    // of a write; nil: a read, unless remove, lines or raw is set
+	put         bool   // the body is the complete new state of the resource
+	remove      bool   // removes the resource
+	jsonLines   []byte // the body of a write with JSON lines; nil: none
+	raw         []byte // the body of a write with bytes; nil: none
+	method      string // of a write; empty: derived from the other fields
+	header      map[string]string
+	actor       string // of a write
+	noTimeout   bool   // no time limit for the start of the response, because a tool runs in the meantime
+	accept      string // empty: JSON
+	resume      string // Last-Event-ID; empty: none
+	cursorParam string // the name of the cursor parameter of a list; empty: cursor
 }
 
-// sent is a request in the form in which it is sent each time.
-type sent struct {
+// encodedRequest is a request as it is sent in every attempt.
+type encodedRequest struct {
 	request
 	text []byte
 	key  string // the idempotency key of a write (C16)
 }
 
-// seal writes the body and mints the key. Invalid: the body cannot be written as JSON.
-func (r request) seal() (sent, error) {
-	s := sent{request: r}
+// encode encodes the body and creates the idempotency key. Invalid: the body cannot be encoded as
+// JSON.
+func (r request) encode() (encodedRequest, error) {
+	s := encodedRequest{request: r}
 	if r.body == nil && r.method == "" {
 		s.method = http.MethodGet
 	}
@@ -58,8 +59,8 @@ func (r request) seal() (sent, error) {
 		s.method, s.key = http.MethodDelete, rand.Text()
 		return s, nil
 	}
-	if r.lines != nil {
-		s.method, s.text, s.key = http.MethodPost, r.lines, rand.Text()
+	if r.jsonLines != nil {
+		s.method, s.text, s.key = http.MethodPost, r.jsonLines, rand.Text()
 		return s, nil
 	}
 	if r.raw != nil {
@@ -88,38 +89,39 @@ func (r request) seal() (sent, error) {
 	return s, nil
 }
 
-// call asks until there is an answer, and decodes it into what into points to; nil: nobody reads it.
+// call sends a request until there is a response, and decodes the response into *into; into may be
+// nil.
 func (e *Engine) call(ctx context.Context, r request, into any) (http.Header, error) {
-	return e.callWith(ctx, r, into, e.patience(e.cfg.Retry))
+	return e.callWith(ctx, r, into, e.retryBudget(e.cfg.Retry))
 }
 
-// callWith is call with a patience that spans several calls.
-func (e *Engine) callWith(ctx context.Context, r request, into any, p *patience) (http.Header, error) {
-	s, err := r.seal()
+// callWith is call with a retry budget that spans several calls.
+func (e *Engine) callWith(ctx context.Context, r request, into any, p *retryBudget) (http.Header, error) {
+	s, err := r.encode()
 	if err != nil {
 		return nil, err
 	}
 	for {
-		header, err := e.once(ctx, s, into)
+		header, err := e.sendOnce(ctx, s, into)
 		if err == nil {
-			p.meet()
+			p.noteResponse()
 			return header, nil
 		}
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("%s: %w", r.what, context.Cause(ctx))
 		}
-		failure := (*away)(nil)
+		failure := (*retryableError)(nil)
 		if !errors.As(err, &failure) {
 			return nil, err
 		}
 		if err := p.wait(ctx, failure); err != nil {
-			return nil, e.explain(ctx, r.what, err)
+			return nil, e.finalError(ctx, r.what, err)
 		}
 	}
 }
 
-// explain words the end of somebody's patience.
-func (e *Engine) explain(ctx context.Context, what string, err error) error {
+// finalError builds the error after the retry budget is used up.
+func (e *Engine) finalError(ctx context.Context, what string, err error) error {
 	problem := (*Problem)(nil)
 	switch {
 	case ctx.Err() != nil:
@@ -127,24 +129,25 @@ func (e *Engine) explain(ctx context.Context, what string, err error) error {
 	case errors.As(err, &problem):
 		return problem
 	}
-	return fmt.Errorf("%s: %w: no whole answer from %s: %w; see whether the server runs there (perdure serve)", what, perdure.Unavailable, e.cfg.URL, err)
+	return fmt.Errorf("%s: %w: no complete response from %s: %w; "+
+		"check that the server is running there (perdure serve)", what, perdure.Unavailable, e.cfg.URL, err)
 }
 
-// once sends a request and reads the whole answer.
-func (e *Engine) once(ctx context.Context, s sent, into any) (http.Header, error) {
+// sendOnce sends a request and reads the complete response.
+func (e *Engine) sendOnce(ctx context.Context, s encodedRequest, into any) (http.Header, error) {
 	a, err := e.open(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	defer a.close()
-	raw, unread := into.(*bytes.Buffer) // takes the answer as it is
-	most := e.most
+	raw, unread := into.(*bytes.Buffer) // receives the response without decoding
+	most := e.maxBytes
 	if unread {
 		most = maxArchiveBytes
 	}
 	text, err := a.read(most)
 	if err != nil {
-		return nil, a.blame(err)
+		return nil, a.readError(err)
 	}
 	if into == nil {
 		return a.header, nil
@@ -154,26 +157,28 @@ func (e *Engine) once(ctx context.Context, s sent, into any) (http.Header, error
 		return a.header, nil
 	}
 	if err := perdure.DecodeKnownJSON(text, into); err != nil {
-		return nil, fmt.Errorf("%s: the answer cannot be read: %w", s.what, err)
+		return nil, fmt.Errorf("%s: the response cannot be decoded: %w", s.what, err)
 	}
 	return a.header, nil
 }
 
-// open sends a request. An error is an *away where another try makes sense, or final.
-func (e *Engine) open(ctx context.Context, s sent) (*answer, error) {
+// open sends a request. Its error is an *away if a retry makes sense; any other error is final.
+func (e *Engine) open(ctx context.Context, s encodedRequest) (*response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	limit := e.silence
 	if s.query.Has("wait") {
 		limit += longPoll
 	}
-	a := &answer{what: s.what, cancel: cancel, limit: limit, watch: time.AfterFunc(limit, func() { cancel(errSilent) })}
+	a := &response{
+		what: s.what, cancel: cancel, limit: limit, watch: time.AfterFunc(limit, func() { cancel(errSilent) }),
+	}
 	if !e.socket {
 		a.base = e.base
 	}
-	if s.patient {
+	if s.noTimeout {
 		a.watch.Stop()
 	}
-	req, err := e.compose(ctx, s)
+	req, err := e.newHTTPRequest(ctx, s)
 	if err != nil {
 		a.close()
 		return nil, fmt.Errorf("%s: %w request: %w", s.what, perdure.Invalid, err)
@@ -181,22 +186,22 @@ func (e *Engine) open(ctx context.Context, s sent) (*answer, error) {
 	resp, err := e.http.Do(req) //nolint:bodyclose // answer.close does it
 	if err != nil {
 		defer a.close()
-		if errors.Is(err, perdure.Invalid) { // the way there is refused, and will be again
+		if errors.Is(err, perdure.Invalid) { // the dialer refuses the address, and would do so again
 			return nil, fmt.Errorf("%s: %w", s.what, err)
 		}
-		return nil, &away{err: causeOf(ctx, err)}
+		return nil, &retryableError{err: causeOf(ctx, err)}
 	}
 	a.header, a.status, a.body = resp.Header, resp.StatusCode, resp.Body
 	a.watch.Reset(a.limit)
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		defer a.close()
-		return nil, a.refusal()
+		return nil, a.problem()
 	}
 	return a, nil
 }
 
-// causeOf prefers our own reason for giving up to the transport's word for it, and leaves out the URL, which
-// every error of ours names anyway.
+// causeOf prefers the cause of ctx to the transport's error, and removes the URL from it, because
+// every error contains the URL anyway.
 func causeOf(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -207,7 +212,7 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-func (e *Engine) compose(ctx context.Context, s sent) (*http.Request, error) {
+func (e *Engine) newHTTPRequest(ctx context.Context, s encodedRequest) (*http.Request, error) {
 	target := e.base + s.path
 	if len(s.query) > 0 {
 		target += "?" + s.query.Encode()
@@ -221,16 +226,16 @@ func (e *Engine) compose(ctx context.Context, s sent) (*http.Request, error) {
 			req.Header.Set(name, value)
 		}
 	}
-	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(req.Header)) // nothing, where the caller traces nothing
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(req.Header)) // nothing without a trace in ctx
 	set("Accept", "application/json")
 	set("Accept", s.accept)
 	set("Last-Event-ID", s.resume)
 	set("Idempotency-Key", s.key)
 	switch {
-	case s.lines != nil:
-		set("Content-Type", formLines)
+	case s.jsonLines != nil:
+		set("Content-Type", contentTypeJSONLines)
 	case s.raw != nil:
-		set("Content-Type", formBytes)
+		set("Content-Type", contentTypeBytes)
 	case s.body != nil:
 		set("Content-Type", "application/json")
 	}
@@ -246,7 +251,7 @@ func (e *Engine) compose(ctx context.Context, s sent) (*http.Request, error) {
 	return req, nil
 }
 
-// actor returns the word under which a write is done over a socket.
+// actor returns the actor of a write over a socket.
 func (e *Engine) actor(by string) string {
 	switch {
 	case isActor(by):

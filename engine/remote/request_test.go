@@ -23,8 +23,8 @@ import (
 const sessionJSON = `{"id":"` + string(sessionID) + `","title":"","state":"idle","last_seq":3,"open_tasks":0,"unknown":0,` +
 	`"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z","added_later":{"a":1}}`
 
-// TestWritesAreTriedAgainUnderTheirKey: whatever goes wrong on the way, it is the same request under the same
-// key until there is an answer (C16); and another call has another key.
+// TestWritesAreTriedAgainUnderTheirKey: whatever fails on the way, the same request is sent under
+// the same key until there is a response (C16); another call has another key.
 func TestWritesAreTriedAgainUnderTheirKey(t *testing.T) {
 	t.Parallel()
 	failures := map[string]http.HandlerFunc{
@@ -92,7 +92,8 @@ func TestReadsAreTriedAgain(t *testing.T) {
 	})
 }
 
-// TestUnreachable: a server that stays away is Unavailable after Config.Retry, not before and not much later.
+// TestUnreachable: an unreachable server is Unavailable after Config.Retry, not before and not much
+// later.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	for retry, want := range map[time.Duration]time.Duration{0: 10 * time.Second, -1: 0, time.Minute: time.Minute} {
@@ -118,7 +119,7 @@ func TestUnreachable(t *testing.T) {
 					if want > 0 && (tries < 5 || tries > 60) {
 						t.Errorf("%d tries in %v", tries, took)
 					}
-					told := "send to " + string(sessionID) + ": unavailable: no whole answer from unix:///run/perdure.sock: EOF"
+					told := "send to " + string(sessionID) + ": unavailable: no complete response from unix:///run/perdure.sock: EOF"
 					if name == "drains" {
 						told = "the server drains"
 					}
@@ -131,7 +132,8 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: a server is left alone for as long as it asks; a call that has less time than that ends at once.
+// TestRetryAfter: the client waits as long as the server requests; a call that has less time than
+// that ends at once.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	for seconds, want := range map[int]time.Duration{7: 7 * time.Second, 11: 0} {
@@ -155,7 +157,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestKinds: an error comes back as its kind, with the server's words.
+// TestKinds: an error comes back as its kind, with the server's text.
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	kinds := []perdure.Kind{
@@ -198,7 +200,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestH3Page: an error of a server names its page where a browser opens it, behind a prefix too, and none for a socket.
+// TestH3Page: an error of a server links its page where a browser can open it, behind a prefix too,
+// and none for a socket.
 func TestH3Page(t *testing.T) {
 	t.Parallel()
 	var kind string
@@ -238,7 +241,7 @@ func TestH3Page(t *testing.T) {
 	}
 }
 
-// TestContextEndsACall: a call ends with its context's cause, wherever it stands.
+// TestContextEndsACall: a call ends with its context's cause, at every stage.
 func TestContextEndsACall(t *testing.T) {
 	t.Parallel()
 	why := errors.New("enough")
@@ -264,7 +267,8 @@ func TestContextEndsACall(t *testing.T) {
 	}
 }
 
-// TestSilentServer: a server that says nothing is given up and asked again; one that runs a tool is not.
+// TestSilentServer: a request to a silent server is abandoned and retried; one that runs a tool is
+// not.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -292,9 +296,9 @@ func TestSilentServer(t *testing.T) {
 			if tries++; tries < 100 {
 				if tries == 1 {
 					<-time.After(time.Hour)
-					panic(http.ErrAbortHandler) // the answer is lost
+					panic(http.ErrAbortHandler) // the response is lost
 				}
-				problem(w, 409, "in_flight", "it still runs") // and the first try goes on
+				problem(w, 409, "in_flight", "it still runs") // and the first attempt continues
 				return
 			}
 			reply(w, 200, `{"tool_call_id":"call_outside","result":{"said":"a"}}`)
@@ -308,8 +312,8 @@ func TestSilentServer(t *testing.T) {
 	})
 }
 
-// TestWhoActs: over a socket the words that the server takes are passed on, and Config.Actor stands for all
-// others; over TCP the token says it.
+// TestWhoActs: over a socket the actors that the server accepts are sent unchanged, and
+// Config.Actor replaces all others; over TCP the token names the actor.
 func TestWhoActs(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -330,7 +334,7 @@ func TestWhoActs(t *testing.T) {
 				reply(w, 200, "{}")
 			})
 
-			err := eng.ResolveCall(t.Context(), perdure.CallKey{Session: sessionID, Call: "a/b c%?"}, engine.Word{Answer: perdure.Happened, By: c.by})
+			err := eng.ResolveCall(t.Context(), perdure.CallKey{Session: sessionID, Call: "a/b c%?"}, engine.Resolution{Answer: perdure.ResolveHappened, By: c.by})
 
 			if err != nil || header.Get("Perdure-Actor") != c.want || header.Get("Authorization") != c.token {
 				t.Errorf("%+v: got %v, %v", c, header, err)
@@ -342,7 +346,8 @@ func TestWhoActs(t *testing.T) {
 	}
 }
 
-// TestLists: a list is read to its end or up to the limit, by its cursors; a page that is too big in smaller ones.
+// TestLists: a list is read to its end or up to the limit, by its cursors; a page that is too big
+// in smaller ones.
 func TestLists(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,25 +12,36 @@ func resourcePath(id perdure.SessionID, resource string) string {
 	return sessionPath(id) + "/resources/" + keySegment(resource)
 }
 
-// Resources lists what stands beside a session.
+// Resources lists the external resources of a session.
 func (e *Engine) Resources(ctx context.Context, id perdure.SessionID) ([]engine.SessionResource, error) {
-	return list[engine.SessionResource](ctx, e, request{what: "resources of " + string(id), path: sessionPath(id) + "/resources"}, 0)
+	return list[engine.SessionResource](ctx, e, request{
+		what: "resources of " + string(id), path: sessionPath(id) + "/resources",
+	}, 0)
 }
 
 // Resource returns an entry.
-func (e *Engine) Resource(ctx context.Context, id perdure.SessionID, resource string) (r engine.SessionResource, err error) {
+func (e *Engine) Resource(
+	ctx context.Context, id perdure.SessionID, resource string,
+) (r engine.SessionResource, err error) {
 	if resource == "" {
 		return r, fmt.Errorf("resource of %s: %w: it has no name", id, perdure.NotFound)
 	}
-	_, err = e.call(ctx, request{what: fmt.Sprintf("resource %q of %s", resource, id), path: resourcePath(id, resource)}, &r)
+	_, err = e.call(ctx, request{
+		what: fmt.Sprintf("resource %q of %s", resource, id), path: resourcePath(id, resource),
+	}, &r)
 	return r, err
 }
 
-// ReleaseResource records that what an entry stands for is gone. Sent again because the answer was lost, it has the same answer.
-func (e *Engine) ReleaseResource(ctx context.Context, id perdure.SessionID, resource, by string) (r engine.SessionResource, err error) {
+// ReleaseResource records that a resource no longer exists. A retry gets the same response.
+func (e *Engine) ReleaseResource(
+	ctx context.Context, id perdure.SessionID, resource, by string,
+) (r engine.SessionResource, err error) {
 	if resource == "" {
 		return r, fmt.Errorf("resource of %s: %w: it has no name", id, perdure.NotFound)
 	}
-	_, err = e.call(ctx, request{what: fmt.Sprintf("release resource %q of %s", resource, id), path: resourcePath(id, resource), remove: true, actor: by}, &r)
+	_, err = e.call(ctx, request{
+		what: fmt.Sprintf("release resource %q of %s", resource, id), path: resourcePath(id, resource), remove: true,
+		actor: by,
+	}, &r)
 	return r, err
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// NewSession starts a session for an agent. Its id is made here, so that a second try finds the session of
-// the first for ever, and not only while the server remembers the key.
+// NewSession creates a session for an agent. The client chooses the id, so that a retry finds the
+// same session at any later time, and not only while the server remembers the idempotency key.
 func (e *Engine) NewSession(ctx context.Context, agent perdure.Agent) (engine.Session, error) {
 	return e.NewSessionAs(ctx, perdure.FormatID[perdure.SessionID](uuid.Must(uuid.NewV7())), agent)
 }
 
-// NewSessionAs starts a session under an id of the caller's.
+// NewSessionAs creates a session with an id chosen by the caller.
 func (e *Engine) NewSessionAs(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (engine.Session, error) {
 	if _, err := perdure.ParseID[perdure.SessionID](string(id)); err != nil {
 		return engine.Session{}, fmt.Errorf("new session: %w", err)
@@ -55,16 +55,17 @@ func (e *Engine) SessionsWhere(ctx context.Context, f engine.SessionFilter) ([]e
 	return list[engine.Session](ctx, e, r, f.Limit)
 }
 
-// Send hands a message to a session. A message without an id is given one here, so that it is one message
-// however often it is sent. Invalid, beside what the engine refuses: what the API does not carry, which is
-// metadata and the parts of an agent's message.
+// Send adds a message to a session. The client creates the id of a message without one, so that a
+// retry sends the same message. The API does not transfer metadata and the parts of an agent's
+// message; a message with them is Invalid.
 func (e *Engine) Send(ctx context.Context, id perdure.SessionID, message perdure.Message) error {
 	what := "send to " + string(id)
 	if message.Role != perdure.RoleUser && message.Role != "" {
-		return fmt.Errorf("%s: %w role %q: a message from outside is a user's", what, perdure.Invalid, message.Role)
+		return fmt.Errorf("%s: %w role %q: only user messages can be sent", what, perdure.Invalid, message.Role)
 	}
 	if len(message.Metadata) > 0 || message.Thinking != "" || message.Signature != "" || message.Interrupted {
-		return fmt.Errorf("%s: %w message: the API carries text, images, mode, model and id; leave metadata, thinking, signature and interrupted out",
+		return fmt.Errorf("%s: %w message: the API transfers only text, images, mode, model and id; "+
+			"remove metadata, thinking, signature and interrupted",
 			what, perdure.Invalid)
 	}
 	body := struct {
@@ -83,50 +84,53 @@ func (e *Engine) Send(ctx context.Context, id perdure.SessionID, message perdure
 	return err
 }
 
-// reason is the body of what asks for an end.
-type reason struct {
+// reasonBody is the body of a request to end or pause something.
+type reasonBody struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// DeleteSession removes a session for good. Sent again because the answer was lost, it has the same answer.
+// DeleteSession permanently removes a session. A retry gets the same response.
 func (e *Engine) DeleteSession(ctx context.Context, id perdure.SessionID) error {
 	_, err := e.call(ctx, request{what: "delete " + string(id), path: "/v1/sessions/" + segment(id), remove: true}, nil)
 	return err
 }
 
-// Interrupt asks for the end of the turn that runs.
+// Interrupt requests the end of the running turn.
 func (e *Engine) Interrupt(ctx context.Context, id perdure.SessionID, by, why string) error {
 	_, err := e.call(ctx, request{
-		what: "interrupt " + string(id), path: "/v1/sessions/" + segment(id) + "/interrupt", body: reason{why}, actor: by,
+		what: "interrupt " + string(id), path: "/v1/sessions/" + segment(id) + "/interrupt", body: reasonBody{why},
+		actor: by,
 	}, nil)
 	return err
 }
 
-// PauseSession has nothing new begin in a session until it is resumed.
+// PauseSession stops new work of a session until it is resumed.
 func (e *Engine) PauseSession(ctx context.Context, id perdure.SessionID, by, why string) error {
 	_, err := e.call(ctx, request{
-		what: "pause " + string(id), path: "/v1/sessions/" + segment(id) + "/pause", body: reason{why}, actor: by,
+		what: "pause " + string(id), path: "/v1/sessions/" + segment(id) + "/pause", body: reasonBody{why}, actor: by,
 	}, nil)
 	return err
 }
 
-// ResumeSession lets a session go on that a person paused or a budget had stopped.
+// ResumeSession resumes a session that a person has paused or a budget has stopped.
 func (e *Engine) ResumeSession(ctx context.Context, id perdure.SessionID, by string) error {
-	_, err := e.call(ctx, request{what: "resume " + string(id), path: "/v1/sessions/" + segment(id) + "/resume", body: struct{}{}, actor: by}, nil)
+	_, err := e.call(ctx, request{
+		what: "resume " + string(id), path: "/v1/sessions/" + segment(id) + "/resume", body: struct{}{}, actor: by,
+	}, nil)
 	return err
 }
 
-// WaitIdle returns when the session is at rest. It holds out while the server is away (Config.Outage).
+// WaitIdle returns when the session is idle. It survives outages of the server (Config.Outage).
 func (e *Engine) WaitIdle(ctx context.Context, id perdure.SessionID) error {
 	r := request{what: "wait for " + string(id), path: "/v1/sessions/" + segment(id)}
 	return e.poll(ctx, r, nil, func(idle string) bool { return idle == "true" })
 }
 
-// poll asks with long polls until done says so. done gets the header Perdure-Idle; what is asked for is
-// decoded into what into points to.
+// poll sends long polls until done returns true. It decodes each response into *into, and passes
+// the header Perdure-Idle to done.
 func (e *Engine) poll(ctx context.Context, r request, into any, done func(idle string) bool) error {
 	r.query = url.Values{"wait": {longPoll.String()}}
-	p := e.patience(e.cfg.Outage)
+	p := e.retryBudget(e.cfg.Outage)
 	for {
 		asked := time.Now()
 		header, err := e.callWith(ctx, r, into, p)
@@ -136,14 +140,15 @@ func (e *Engine) poll(ctx context.Context, r request, into any, done func(idle s
 		if done(header.Get("Perdure-Idle")) {
 			return nil
 		}
-		if time.Since(asked) > lastPause {
-			p.progress()
+		if time.Since(asked) > maxPause {
+			p.resetPause()
 			continue
 		}
-		// A server that does not wait, since it drains say, is asked at growing intervals.
-		if err := p.wait(ctx, &away{}); err != nil {
+		// A server that does not wait, for example because it is shutting down, is asked at growing
+		// intervals.
+		if err := p.wait(ctx, &retryableError{}); err != nil {
 			return fmt.Errorf("%s: %w", r.what, err)
 		}
-		p.meet()
+		p.noteResponse()
 	}
 }

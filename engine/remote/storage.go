@@ -18,15 +18,15 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// The headers of conditions (H6).
+// The headers of conditional requests (H6).
 const (
 	ifMatch     = "If-Match"
 	ifNoneMatch = "If-None-Match"
 
-	formBytes = "application/octet-stream"
+	contentTypeBytes = "application/octet-stream"
 )
 
-// contentTag is the ETag of a file: the SHA-256 of its bytes.
+// contentTag returns the ETag of a file: the SHA-256 of its bytes.
 func contentTag(content []byte) string {
 	sum := sha256.Sum256(content)
 	return `"` + hex.EncodeToString(sum[:]) + `"`
@@ -34,7 +34,7 @@ func contentTag(content []byte) string {
 
 func sessionPath(id perdure.SessionID) string { return "/v1/sessions/" + segment(id) }
 
-// keySegment escapes a key for a path, also one that a path would take for a step.
+// keySegment escapes a key for a path, including the keys "." and "..".
 func keySegment(key string) string {
 	if key == "." || key == ".." {
 		return strings.ReplaceAll(key, ".", "%2E")
@@ -42,7 +42,8 @@ func keySegment(key string) string {
 	return url.PathEscape(key)
 }
 
-// filePath is the path of a file. What is no path of a file is sent in a form that the server refuses with its reason.
+// filePath returns the URL path of a file. An invalid file path is sent in a form that the server
+// refuses with its own reason.
 func filePath(id perdure.SessionID, name string) string {
 	parts := strings.Split(strings.TrimSuffix(strings.TrimPrefix(name, "/"), "/"), "/")
 	for i, part := range parts {
@@ -51,10 +52,11 @@ func filePath(id perdure.SessionID, name string) string {
 	return sessionPath(id) + "/files/" + strings.Join(parts, "/")
 }
 
-// checkPath refuses what no URL carries as it is.
+// checkPath refuses a file path that a URL cannot represent.
 func checkPath(name string) error {
 	if !strings.HasPrefix(name, "/") || strings.Contains(name, "//") {
-		return fmt.Errorf("%w path %q: it must be absolute and begin with /, without an empty part", perdure.Invalid, name)
+		return fmt.Errorf("%w path %q: it must be absolute and begin with /, without an empty part",
+			perdure.Invalid, name)
 	}
 	return nil
 }
@@ -64,12 +66,15 @@ func (e *Engine) File(ctx context.Context, id perdure.SessionID, name string, co
 	if err := checkPath(name); err != nil {
 		return f, err
 	}
-	r := request{what: "file " + name + " of " + string(id), path: sessionPath(id) + "/files:stat", query: url.Values{"path": {name}}}
+	r := request{
+		what: "file " + name + " of " + string(id), path: sessionPath(id) + "/files:stat",
+		query: url.Values{"path": {name}},
+	}
 	if _, err = e.call(ctx, r, &f); err != nil || !content || f.Directory {
 		return f, err
 	}
 	var text bytes.Buffer
-	r.path, r.query, r.accept = filePath(id, name), nil, formBytes
+	r.path, r.query, r.accept = filePath(id, name), nil, contentTypeBytes
 	if _, err = e.call(ctx, r, &text); err != nil {
 		return f, err
 	}
@@ -77,18 +82,25 @@ func (e *Engine) File(ctx context.Context, id perdure.SessionID, name string, co
 	return f, nil
 }
 
-// Files lists what stands in a directory.
+// Files lists a directory.
 func (e *Engine) Files(ctx context.Context, id perdure.SessionID, dir string, deep bool) ([]engine.File, error) {
-	r := request{what: "files of " + string(id), path: sessionPath(id) + "/files", query: url.Values{"path": {dir}, "deep": {strconv.FormatBool(deep)}}}
+	r := request{
+		what: "files of " + string(id), path: sessionPath(id) + "/files", query: url.Values{
+			"path": {dir}, "deep": {strconv.FormatBool(deep)},
+		},
+	}
 	return list[engine.File](ctx, e, r, 0)
 }
 
-// WriteFile writes a file. Sent again because the answer was lost, it is the same write.
+// WriteFile writes a file. A retry has no further effect.
 func (e *Engine) WriteFile(ctx context.Context, id perdure.SessionID, w engine.FileWrite) (f engine.File, err error) {
 	if err := checkPath(w.Path); err != nil {
 		return f, err
 	}
-	r := request{what: "write " + w.Path + " of " + string(id), path: filePath(id, w.Path), method: http.MethodPut, raw: w.Content, actor: w.By}
+	r := request{
+		what: "write " + w.Path + " of " + string(id), path: filePath(id, w.Path), method: http.MethodPut,
+		raw: w.Content, actor: w.By,
+	}
 	if r.raw == nil {
 		r.raw = []byte{}
 	}
@@ -120,15 +132,19 @@ func (e *Engine) RemoveFile(ctx context.Context, id perdure.SessionID, o engine.
 	return err
 }
 
-// MoveFile gives a file or directory another path.
+// MoveFile moves a file or directory.
 func (e *Engine) MoveFile(ctx context.Context, id perdure.SessionID, m engine.FileMove) (f engine.File, err error) {
-	_, err = e.call(ctx, request{what: "move " + m.From + " of " + string(id), path: sessionPath(id) + "/files:move", body: m, actor: m.By}, &f)
+	_, err = e.call(ctx, request{
+		what: "move " + m.From + " of " + string(id), path: sessionPath(id) + "/files:move", body: m, actor: m.By,
+	}, &f)
 	return f, err
 }
 
-// Values lists the values whose keys begin with a prefix.
+// Values lists the values whose keys start with a prefix.
 func (e *Engine) Values(ctx context.Context, id perdure.SessionID, prefix string) ([]engine.ValueStat, error) {
-	r := request{what: "values of " + string(id), path: sessionPath(id) + "/values", query: url.Values{"prefix": {prefix}}}
+	r := request{
+		what: "values of " + string(id), path: sessionPath(id) + "/values", query: url.Values{"prefix": {prefix}},
+	}
 	return list[engine.ValueStat](ctx, e, r, 0)
 }
 
@@ -148,8 +164,10 @@ func valuePath(id perdure.SessionID, key string) string {
 	return sessionPath(id) + "/values/" + keySegment(key)
 }
 
-// condition is the header of a write that is only to be done to what was read; nil: to whatever is there.
-func (e *Engine) condition(ctx context.Context, id perdure.SessionID, key string, read *engine.ValueStat) (map[string]string, error) {
+// condition returns the header of a write that requires the value that was read; nil: any value.
+func (e *Engine) condition(
+	ctx context.Context, id perdure.SessionID, key string, read *engine.ValueStat,
+) (map[string]string, error) {
 	if read == nil {
 		return nil, nil
 	}
@@ -176,7 +194,7 @@ func (e *Engine) SetValue(ctx context.Context, id perdure.SessionID, w engine.Va
 		r.header = map[string]string{ifNoneMatch: "*"}
 	} else if r.header, err = e.condition(ctx, id, w.Key, w.If); err != nil {
 		if errors.Is(err, perdure.NotFound) && w.If != nil {
-			err = fmt.Errorf("value %q: %w: it is gone since it was read", w.Key, perdure.Conflict)
+			err = fmt.Errorf("value %q: %w: it was removed after it was read", w.Key, perdure.Conflict)
 		}
 		return v, err
 	}
@@ -185,7 +203,9 @@ func (e *Engine) SetValue(ctx context.Context, id perdure.SessionID, w engine.Va
 }
 
 // RemoveValue removes a value.
-func (e *Engine) RemoveValue(ctx context.Context, id perdure.SessionID, key string, read *engine.ValueStat) (err error) {
+func (e *Engine) RemoveValue(
+	ctx context.Context, id perdure.SessionID, key string, read *engine.ValueStat,
+) (err error) {
 	r := request{what: fmt.Sprintf("remove value %q of %s", key, id), path: valuePath(id, key), remove: true}
 	if r.header, err = e.condition(ctx, id, key, read); err != nil {
 		return err
@@ -199,7 +219,7 @@ func (e *Engine) Secrets(ctx context.Context, id perdure.SessionID) ([]engine.Se
 	return list[engine.Secret](ctx, e, request{what: "secrets of " + string(id), path: sessionPath(id) + "/secrets"}, 0)
 }
 
-// SetSecret seals a value at the server.
+// SetSecret stores a secret; the server encrypts it.
 func (e *Engine) SetSecret(ctx context.Context, id perdure.SessionID, w engine.SecretWrite) error {
 	if w.Name == "" {
 		return fmt.Errorf("%w name: give 1 to 256 bytes", perdure.Invalid)
@@ -208,7 +228,9 @@ func (e *Engine) SetSecret(ctx context.Context, id perdure.SessionID, w engine.S
 		Value string   `json:"value"`
 		Hosts []string `json:"hosts,omitempty"`
 	}{w.Value, w.Hosts}
-	_, err := e.call(ctx, request{what: fmt.Sprintf("set secret %q of %s", w.Name, id), path: secretPath(id, w.Name), body: body, put: true}, nil)
+	_, err := e.call(ctx, request{
+		what: fmt.Sprintf("set secret %q of %s", w.Name, id), path: secretPath(id, w.Name), body: body, put: true,
+	}, nil)
 	return err
 }
 
@@ -218,24 +240,31 @@ func secretPath(id perdure.SessionID, name string) string {
 
 // RemoveSecret removes a secret.
 func (e *Engine) RemoveSecret(ctx context.Context, id perdure.SessionID, name string) error {
-	_, err := e.call(ctx, request{what: fmt.Sprintf("remove secret %q of %s", name, id), path: secretPath(id, name), remove: true}, nil)
+	_, err := e.call(ctx, request{
+		what: fmt.Sprintf("remove secret %q of %s", name, id), path: secretPath(id, name), remove: true,
+	}, nil)
 	return err
 }
 
 // ChangeSession changes the title and the labels of a session.
-func (e *Engine) ChangeSession(ctx context.Context, id perdure.SessionID, o engine.SessionChange) (s engine.Session, err error) {
+func (e *Engine) ChangeSession(
+	ctx context.Context, id perdure.SessionID, o engine.SessionChange,
+) (s engine.Session, err error) {
 	body := struct {
 		Title  *string              `json:"title,omitempty"`
 		Labels perdure.LabelChanges `json:"labels,omitempty"`
 	}{o.Title, o.Labels}
-	r := request{what: "change session " + string(id), path: sessionPath(id), body: body, method: http.MethodPatch, actor: o.By}
+	r := request{
+		what: "change session " + string(id), path: sessionPath(id), body: body, method: http.MethodPatch, actor: o.By,
+	}
 	if o.If != 0 {
 		header, err := e.call(ctx, request{what: r.what, path: r.path}, &s)
 		if err != nil {
 			return s, err
 		}
 		if s.LastSeq != o.If {
-			return engine.Session{}, fmt.Errorf("%s: %w: it went on since it was read; read it again", r.what, perdure.Conflict)
+			return engine.Session{}, fmt.Errorf("%s: %w: it has changed since it was read; read it again",
+				r.what, perdure.Conflict)
 		}
 		r.header = map[string]string{ifMatch: header.Get("ETag")}
 	}
@@ -244,7 +273,8 @@ func (e *Engine) ChangeSession(ctx context.Context, id perdure.SessionID, o engi
 	return s, err
 }
 
-// CancelWhere asks for the end of many tasks. One without an id is given one here, so that a second try finds the bulk of the first.
+// CancelWhere requests the end of many tasks. The client creates a missing id, so that a retry
+// finds the same bulk.
 func (e *Engine) CancelWhere(ctx context.Context, o engine.BulkCancel) (b engine.Bulk, err error) {
 	if o.ID == "" {
 		o.ID = perdure.FormatID[perdure.BulkID](uuid.Must(uuid.NewV7()))
@@ -259,7 +289,7 @@ func (e *Engine) CancelWhere(ctx context.Context, o engine.BulkCancel) (b engine
 	return b, err
 }
 
-// Bulk returns a bulk as it stands.
+// Bulk returns the current state of a bulk.
 func (e *Engine) Bulk(ctx context.Context, id perdure.BulkID) (b engine.Bulk, err error) {
 	_, err = e.call(ctx, request{what: "bulk " + string(id), path: "/v1/bulks/" + segment(id)}, &b)
 	return b, err

@@ -21,13 +21,13 @@ import (
 	"github.com/perdure/perdure/internal/egress"
 )
 
-// kills is how often a server dies while somebody follows (C6).
+// kills is how often a server dies while a client follows (C6).
 const kills = 20
 
 // say answers every message.
 const say = "steps: [{text: hello, repeat: true}]"
 
-// bounded is a context that no test should need to the end.
+// bounded is a context with a time limit that no test should reach.
 func bounded(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -62,8 +62,9 @@ func received(t *testing.T, ctx context.Context, eng engine.Engine, id perdure.S
 	return seen
 }
 
-// TestKillsWhileFollowing: a server is killed and started again 20 times while one follows and another writes.
-// The follower sees every event once and in order, and every message is there once.
+// TestKillsWhileFollowing: a server is killed and started again 20 times while one client follows
+// and another one writes. The follower sees every event once and in order, and every message exists
+// once.
 func TestKillsWhileFollowing(t *testing.T) {
 	t.Parallel()
 	ctx := bounded(t)
@@ -71,7 +72,7 @@ func TestKillsWhileFollowing(t *testing.T) {
 	eng, id := begin(t, ctx, w)
 
 	var seen []int64
-	fresh := make(chan int64, 1) // the newest seq, for whoever looks
+	fresh := make(chan int64, 1) // the newest seq
 	followed := make(chan error, 1)
 	follow, stop := context.WithCancelCause(ctx)
 	go func() {
@@ -136,7 +137,7 @@ func TestKillsWhileFollowing(t *testing.T) {
 	}
 	for i, seq := range seen {
 		if seq != int64(i+1) {
-			t.Fatalf("seq %d at place %d", seq, i)
+			t.Fatalf("seq %d at index %d", seq, i)
 		}
 	}
 	if int64(len(seen)) != session.LastSeq || sent < kills {
@@ -158,7 +159,8 @@ func wantOnce(t *testing.T, seen map[string]int, n int) {
 	}
 }
 
-// TestKillsWhileFollowingALog: what a follower of a log was given over many deaths is byte for byte the log (C6).
+// TestKillsWhileFollowingALog: the pieces that a follower of a log received over many crashes are
+// byte for byte the log (C6).
 func TestKillsWhileFollowingALog(t *testing.T) {
 	t.Parallel()
 	ctx := bounded(t)
@@ -229,8 +231,8 @@ steps: [{text: it runs, repeat: true}]
 	}
 }
 
-// TestCutConnections: 200 writes go through a proxy that cuts connections after a random number of bytes, on
-// the way there or back. Each has its effect once (C16).
+// TestCutConnections: 200 writes go through a proxy that cuts connections after a random number of
+// bytes, in either direction. Each has its effect once (C16).
 func TestCutConnections(t *testing.T) {
 	t.Parallel()
 	const writers, each = 8, 25
@@ -269,7 +271,7 @@ func TestCutConnections(t *testing.T) {
 	}
 	for _, s := range sessions {
 		if s.ID != id && !slices.ContainsFunc(created, func(m map[perdure.SessionID]bool) bool { return m[s.ID] }) {
-			t.Errorf("nobody was told of %s", s.ID)
+			t.Errorf("no client received %s", s.ID)
 		}
 	}
 	for range 20 {
@@ -282,7 +284,7 @@ func TestCutConnections(t *testing.T) {
 	}
 }
 
-// spy tells of answers with a status.
+// spy reports responses with a status.
 type spy struct {
 	http.RoundTripper
 	status int
@@ -300,7 +302,8 @@ func (s *spy) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// TestDrainingServer: writes wait for the next server, and followers and waiters go on there (R3).
+// TestDrainingServer: writes wait for the next server, and followers and waiters continue there
+// (R3).
 func TestDrainingServer(t *testing.T) {
 	t.Parallel()
 	ctx := bounded(t)
@@ -362,7 +365,7 @@ func TestDrainingServer(t *testing.T) {
 	wantOnce(t, received(t, ctx, eng, s.ID), 1)
 }
 
-// talk is what bg_talk says in one run: lines of many lengths, some of them no text.
+// talk is the output of one run of bg_talk: lines of many lengths, some of them binary.
 func talk(run int) [][]byte {
 	var lines [][]byte
 	for i := range 40 {

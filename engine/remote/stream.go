@@ -9,23 +9,24 @@ import (
 	"time"
 )
 
-// errCut is why a new connection is needed when the server itself ended the last one.
+// errCut is the reason for a new connection after the server has ended the previous one.
 var errCut = errors.New("the stream ended")
 
-// ended is what whoever takes the frames said; the stream ends with it.
-type ended struct{ err error }
+// handlerError is the error of the frame handler, which ends the stream.
+type handlerError struct{ err error }
 
-func (e *ended) Error() string { return e.err.Error() }
+func (e *handlerError) Error() string { return e.err.Error() }
 
-// stream reads a stream of events and begins a new one where the last was cut. next returns the request from
-// where things stand; take gets the frames, one after another, and ends the stream with an error other than
-// errCut. A frame's data is only valid while take runs.
+// stream reads a stream of events, and starts a new one when it is cut off. next returns the
+// request for the current position. take receives the frames one after another; an error of take
+// ends the stream, and cut asks for a new connection. The data of a frame is valid only while take
+// runs.
 func (e *Engine) stream(ctx context.Context, next func() request, take func(frame) (cut bool, err error)) error {
-	p := e.patience(e.cfg.Outage)
+	p := e.retryBudget(e.cfg.Outage)
 	for {
 		r := next()
 		err := e.streamOnce(ctx, r, p, take)
-		last, failure := (*ended)(nil), (*away)(nil)
+		last, failure := (*handlerError)(nil), (*retryableError)(nil)
 		switch {
 		case errors.As(err, &last):
 			return last.err
@@ -35,15 +36,15 @@ func (e *Engine) stream(ctx context.Context, next func() request, take func(fram
 			return err
 		}
 		if err := p.wait(ctx, failure); err != nil {
-			return e.explain(ctx, r.what, err)
+			return e.finalError(ctx, r.what, err)
 		}
 	}
 }
 
-// streamOnce reads one stream to its end. The error is never nil.
-func (e *Engine) streamOnce(ctx context.Context, r request, p *patience, take func(frame) (cut bool, err error)) error {
+// streamOnce reads one stream to its end. Its error is never nil.
+func (e *Engine) streamOnce(ctx context.Context, r request, p *retryBudget, take func(frame) (cut bool, err error)) error {
 	r.accept = "text/event-stream"
-	s, err := r.seal()
+	s, err := r.encode()
 	if err != nil {
 		return err
 	}
@@ -53,32 +54,33 @@ func (e *Engine) streamOnce(ctx context.Context, r request, p *patience, take fu
 	}
 	defer a.close()
 	if a.status == http.StatusNoContent {
-		return &away{err: errCut}
+		return &retryableError{err: errCut}
 	}
 	if kind := a.header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
-		return fmt.Errorf("%s: the server answered with %q, want text/event-stream: is there a proxy between?", r.what, kind)
+		return fmt.Errorf("%s: the server answered with content type %q instead of text/event-stream; "+
+			"check for a proxy in between", r.what, kind)
 	}
 	opened := time.Now()
-	frames := newFrames(a, maxFrameBytes)
+	frames := newFrameReader(a, maxFrameBytes)
 	for {
 		got, err := frames.next()
 		switch {
 		case errors.Is(err, errLongFrame):
 			return fmt.Errorf("%s: %w", r.what, err)
 		case err != nil:
-			p.meet() // it was there until now
-			if time.Since(opened) > lastPause {
-				p.progress()
+			p.noteResponse() // the server was reachable until now
+			if time.Since(opened) > maxPause {
+				p.resetPause()
 			}
-			return &away{err: err}
+			return &retryableError{err: err}
 		}
 		switch cut, err := take(got); {
 		case err != nil:
-			return &ended{err}
+			return &handlerError{err}
 		case cut:
-			p.meet()
-			return &away{err: errCut}
+			p.noteResponse()
+			return &retryableError{err: errCut}
 		}
-		p.progress()
+		p.resetPause()
 	}
 }

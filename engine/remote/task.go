@@ -10,7 +10,7 @@ import (
 
 func taskPath(id perdure.TaskID) string { return "/v1/tasks/" + segment(id) }
 
-// Task returns a task. Its worker is a fence, and stays where the engine is.
+// Task returns a task. Its worker, which is a fence, is not part of the response.
 func (e *Engine) Task(ctx context.Context, id perdure.TaskID) (task perdure.Task, err error) {
 	_, err = e.call(ctx, request{what: "task " + string(id), path: taskPath(id)}, &task)
 	return task, err
@@ -25,25 +25,30 @@ func (e *Engine) Tasks(ctx context.Context, id perdure.SessionID) ([]perdure.Tas
 	return list[perdure.Task](ctx, e, r, 0)
 }
 
-// CancelTask asks for a task's end.
-func (e *Engine) CancelTask(ctx context.Context, id perdure.TaskID, by, why string) (receipt perdure.CancelReceipt, err error) {
-	_, err = e.call(ctx, request{what: "cancel " + string(id), path: taskPath(id) + "/cancel", body: reason{why}, actor: by}, &receipt)
+// CancelTask requests the end of a task.
+func (e *Engine) CancelTask(
+	ctx context.Context, id perdure.TaskID, by, why string,
+) (receipt perdure.CancelReceipt, err error) {
+	_, err = e.call(ctx, request{
+		what: "cancel " + string(id), path: taskPath(id) + "/cancel", body: reasonBody{why}, actor: by,
+	}, &receipt)
 	return receipt, err
 }
 
-// ResolveTask gives an operator's word on a task whose outcome is unknown.
-func (e *Engine) ResolveTask(ctx context.Context, id perdure.TaskID, word engine.Word) error {
+// ResolveTask records an operator's resolution of a task whose outcome is unknown.
+func (e *Engine) ResolveTask(ctx context.Context, id perdure.TaskID, word engine.Resolution) error {
 	_, err := e.call(ctx, request{
-		what: "resolve " + string(id), path: taskPath(id) + "/resolve", body: verdict{word.Answer, word.Result, word.Note}, actor: word.By,
+		what: "resolve " + string(id), path: taskPath(id) + "/resolve",
+		body: resolutionBody{word.Answer, word.Result, word.Note}, actor: word.By,
 	}, nil)
 	return err
 }
 
-// WaitTask returns when the task has ended or awaits input. It holds out while the server is away
+// WaitTask returns when the task has ended or awaits input. It survives outages of the server
 // (Config.Outage).
 func (e *Engine) WaitTask(ctx context.Context, id perdure.TaskID) (task perdure.Task, err error) {
 	err = e.poll(ctx, request{what: "wait for " + string(id), path: taskPath(id)}, &task, func(string) bool {
-		return task.State.Terminal() || task.Waits()
+		return task.State.Terminal() || task.AwaitsInput()
 	})
 	return task, err
 }

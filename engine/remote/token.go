@@ -10,8 +10,9 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// CreateToken makes a token. Where the answer was lost nobody has the secret: then it is Conflict, and the token is to be revoked.
-func (e *Engine) CreateToken(ctx context.Context, o engine.TokenOrder) (made engine.IssuedToken, err error) {
+// CreateToken creates a token. If the response with the secret is lost, a retry returns Conflict,
+// and the token must be revoked.
+func (e *Engine) CreateToken(ctx context.Context, o engine.TokenRequest) (made engine.IssuedToken, err error) {
 	body := struct {
 		Name    string    `json:"name"`
 		Org     string    `json:"org,omitempty"`
@@ -24,15 +25,18 @@ func (e *Engine) CreateToken(ctx context.Context, o engine.TokenOrder) (made eng
 	return made, err
 }
 
-// Tokens lists tokens, in the order of their making.
+// Tokens lists tokens by creation time.
 func (e *Engine) Tokens(ctx context.Context) ([]engine.Token, error) {
 	return list[engine.Token](ctx, e, request{what: "tokens", path: "/v1/tokens"}, 0)
 }
 
-// Audit lists entries of the audit log.
+// Audit lists audit entries.
 func (e *Engine) Audit(ctx context.Context, q engine.AuditQuery) ([]engine.AuditEntry, error) {
 	query := url.Values{}
-	for name, text := range map[string]string{"action": q.Action, "actor": q.Actor, "subject": q.Subject, "session": string(q.Session)} {
+	filter := map[string]string{
+		"action": q.Action, "actor": q.Actor, "subject": q.Subject, "session": string(q.Session),
+	}
+	for name, text := range filter {
 		if text != "" {
 			query.Set(name, text)
 		}
@@ -43,8 +47,10 @@ func (e *Engine) Audit(ctx context.Context, q engine.AuditQuery) ([]engine.Audit
 	return list[engine.AuditEntry](ctx, e, request{what: "the audit log", path: "/v1/audit", query: query}, q.Limit)
 }
 
-// RevokeToken ends a token for good.
+// RevokeToken revokes a token permanently.
 func (e *Engine) RevokeToken(ctx context.Context, id perdure.TokenID, by string) (t engine.Token, err error) {
-	_, err = e.call(ctx, request{what: "revoke token " + string(id), path: "/v1/tokens/" + segment(id), remove: true, actor: by}, &t)
+	_, err = e.call(ctx, request{
+		what: "revoke token " + string(id), path: "/v1/tokens/" + segment(id), remove: true, actor: by,
+	}, &t)
 	return t, err
 }

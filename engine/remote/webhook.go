@@ -12,9 +12,9 @@ import (
 
 func webhookPath(id perdure.WebhookID) string { return "/v1/webhooks/" + segment(id) }
 
-// CreateWebhook makes a webhook. One without an id is given one here, so that a second try finds the webhook of the first. Its
-// owner is for the server to say.
-func (e *Engine) CreateWebhook(ctx context.Context, w webhook.Webhook) (made webhook.Made, err error) {
+// CreateWebhook creates a webhook. The client creates a missing id, so that a retry finds the same
+// webhook. The server decides who the owner is.
+func (e *Engine) CreateWebhook(ctx context.Context, w webhook.Webhook) (made webhook.Created, err error) {
 	if w.ID == "" {
 		w.ID = perdure.FormatID[perdure.WebhookID](uuid.Must(uuid.NewV7()))
 	}
@@ -26,7 +26,9 @@ func (e *Engine) CreateWebhook(ctx context.Context, w webhook.Webhook) (made web
 		Session perdure.SessionID   `json:"session_id,omitempty"`
 		Labels  perdure.LabelFilter `json:"labels,omitempty"`
 	}{w.ID, w.URL, w.Types, w.Body, w.Session, w.Labels}
-	_, err = e.call(ctx, request{what: "create webhook " + string(w.ID), path: "/v1/webhooks", body: body, actor: w.Owner}, &made)
+	_, err = e.call(ctx, request{
+		what: "create webhook " + string(w.ID), path: "/v1/webhooks", body: body, actor: w.Owner,
+	}, &made)
 	return made, err
 }
 
@@ -36,36 +38,46 @@ func (e *Engine) Webhook(ctx context.Context, id perdure.WebhookID) (w webhook.W
 	return w, err
 }
 
-// Webhooks lists webhooks in the order of their making.
+// Webhooks lists webhooks by creation time.
 func (e *Engine) Webhooks(ctx context.Context) ([]webhook.Webhook, error) {
 	return list[webhook.Webhook](ctx, e, request{what: "webhooks", path: "/v1/webhooks"}, 0)
 }
 
 // ChangeWebhook changes a webhook.
-func (e *Engine) ChangeWebhook(ctx context.Context, id perdure.WebhookID, change webhook.Change) (w webhook.Webhook, err error) {
-	_, err = e.call(ctx, request{what: "change webhook " + string(id), path: webhookPath(id), body: change, method: http.MethodPatch}, &w)
+func (e *Engine) ChangeWebhook(
+	ctx context.Context, id perdure.WebhookID, change webhook.Patch,
+) (w webhook.Webhook, err error) {
+	_, err = e.call(ctx, request{
+		what: "change webhook " + string(id), path: webhookPath(id), body: change, method: http.MethodPatch,
+	}, &w)
 	return w, err
 }
 
-// RotateWebhook gives a webhook another secret.
-func (e *Engine) RotateWebhook(ctx context.Context, id perdure.WebhookID) (made webhook.Made, err error) {
-	_, err = e.call(ctx, request{what: "rotate the secret of webhook " + string(id), path: webhookPath(id) + "/rotate", body: struct{}{}}, &made)
+// RotateWebhook creates a new secret for a webhook.
+func (e *Engine) RotateWebhook(ctx context.Context, id perdure.WebhookID) (made webhook.Created, err error) {
+	_, err = e.call(ctx, request{
+		what: "rotate the secret of webhook " + string(id), path: webhookPath(id) + "/rotate", body: struct{}{},
+	}, &made)
 	return made, err
 }
 
-// DeleteWebhook removes a webhook with its deliveries. Sent again because the answer was lost, it has the same answer.
+// DeleteWebhook removes a webhook and its deliveries. A retry gets the same response.
 func (e *Engine) DeleteWebhook(ctx context.Context, id perdure.WebhookID) error {
 	_, err := e.call(ctx, request{what: "delete webhook " + string(id), path: webhookPath(id), remove: true}, nil)
 	return err
 }
 
-// WebhookDeliveries lists deliveries of a webhook, the newest first.
+// WebhookDeliveries lists deliveries of a webhook, newest first.
 func (e *Engine) WebhookDeliveries(ctx context.Context, id perdure.WebhookID, limit int) ([]webhook.Delivery, error) {
-	return list[webhook.Delivery](ctx, e, request{what: "deliveries of " + string(id), path: webhookPath(id) + "/deliveries"}, limit)
+	return list[webhook.Delivery](ctx, e, request{
+		what: "deliveries of " + string(id), path: webhookPath(id) + "/deliveries",
+	}, limit)
 }
 
-// RedeliverWebhook queues a delivery anew.
-func (e *Engine) RedeliverWebhook(ctx context.Context, id perdure.WebhookID, delivery perdure.WebhookDeliveryID) (d webhook.Delivery, err error) {
+// RedeliverWebhook queues a delivery again.
+func (e *Engine) RedeliverWebhook(
+	ctx context.Context, id perdure.WebhookID, delivery perdure.WebhookDeliveryID,
+) (d webhook.Delivery, err error) {
 	path := webhookPath(id) + "/deliveries/" + segment(delivery) + "/redeliver"
 	_, err = e.call(ctx, request{what: "redeliver " + string(delivery), path: path, body: struct{}{}}, &d)
 	return d, err
@@ -73,6 +85,8 @@ func (e *Engine) RedeliverWebhook(ctx context.Context, id perdure.WebhookID, del
 
 // TestWebhook queues a ping.
 func (e *Engine) TestWebhook(ctx context.Context, id perdure.WebhookID) (d webhook.Delivery, err error) {
-	_, err = e.call(ctx, request{what: "test webhook " + string(id), path: webhookPath(id) + "/test", body: struct{}{}}, &d)
+	_, err = e.call(ctx, request{
+		what: "test webhook " + string(id), path: webhookPath(id) + "/test", body: struct{}{},
+	}, &d)
 	return d, err
 }

@@ -24,8 +24,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// world is the outside of servers over one store, one after another at one address, and of the one client that
-// outlives them all.
+// world is the environment of servers over one store, one after another at one address, and of the
+// one client that outlives them all.
 type world struct {
 	*enginerig.Outside
 	setup  enginetest.Setup
@@ -37,8 +37,8 @@ type world struct {
 	token  string // over TCP
 	client *remote.Engine
 
-	mortal  *enginerig.Mortal // of the running server
-	local   *local.Engine     // likewise
+	mortal  *enginerig.KillableStore // of the running server
+	local   *local.Engine            // likewise
 	api     *api.API
 	server  *http.Server
 	served  chan error         // of the running server; capacity 1
@@ -47,7 +47,7 @@ type world struct {
 	commits atomic.Int64
 }
 
-// newWorld makes a world behind a Unix socket, or over TCP when there is a token.
+// newWorld creates a world behind a Unix socket, or over TCP if there is a token.
 func newWorld(t *testing.T, s enginetest.Setup, token string) *world {
 	t.Helper()
 	m, err := scripted.Parse("law", []byte(s.Script))
@@ -79,7 +79,7 @@ func shortSocket(t *testing.T) string {
 	return filepath.Join(dir, "s")
 }
 
-// Start makes an engine over the store and a server for it, and returns the client.
+// Start creates an engine over the store and a server for it, and returns the client.
 func (w *world) Start(t *testing.T) engine.Engine {
 	t.Helper()
 	w.start(t)
@@ -89,7 +89,7 @@ func (w *world) Start(t *testing.T) engine.Engine {
 	return w.client
 }
 
-// connect makes a client, of the server itself or of another address.
+// connect creates a client, of the server itself or of another address.
 func (w *world) connect(t *testing.T, url string) *remote.Engine {
 	t.Helper()
 	if url == "" {
@@ -109,7 +109,7 @@ func (w *world) connect(t *testing.T, url string) *remote.Engine {
 func (w *world) start(t *testing.T) {
 	t.Helper()
 	w.shut()
-	w.mortal = enginerig.NewMortal(w.store, &w.commits, enginerig.Death{})
+	w.mortal = enginerig.NewKillableStore(w.store, &w.commits, enginerig.KillPoint{})
 	eng, err := local.Open(t.Context(), enginerig.Config(w.setup, w.mortal, w.model, w.Tools(w.talker())))
 	if err != nil {
 		t.Fatal(err)
@@ -145,12 +145,12 @@ func (w *world) listen(t *testing.T) net.Listener {
 	return listener
 }
 
-// Kill makes the engine's store deaf and cuts every connection, as SIGKILL would, and then lets the process of
-// the test tidy up.
+// Kill cuts off the engine's store and every connection, as SIGKILL would, and then lets the test
+// process clean up.
 func (w *world) Kill(t *testing.T) {
 	t.Helper()
 	if w.mortal != nil {
-		w.mortal.Die()
+		w.mortal.Kill()
 	}
 	w.shut()
 	if w.stop != nil {
@@ -158,11 +158,12 @@ func (w *world) Kill(t *testing.T) {
 	}
 }
 
-// Stop ends the engine by its context. The server still answers, and takes intents, until the next Start.
+// Stop ends the engine by its context. The server still responds, and accepts intents, until the
+// next Start.
 func (w *world) Stop(t *testing.T) {
 	t.Helper()
 	w.stop()
-	if err := <-w.ended; err != nil && !errors.Is(err, perdure.Unavailable) { // the dead are told that they are
+	if err := <-w.ended; err != nil && !errors.Is(err, perdure.Unavailable) { // a killed engine gets Unavailable
 		t.Error(err)
 	}
 	w.stop = nil
@@ -173,7 +174,7 @@ func (w *world) shut() {
 	if w.server == nil {
 		return
 	}
-	_ = w.server.Close() // what is cut cannot fail any more
+	_ = w.server.Close() // its connections are already cut
 	if err := <-w.served; !errors.Is(err, http.ErrServerClosed) {
 		panic(err)
 	}
@@ -183,7 +184,7 @@ func (w *world) shut() {
 // Commits counts transactions.
 func (w *world) Commits() int { return int(w.commits.Load()) }
 
-// talker is a tool that says much.
+// talker is a tool with much output.
 func (w *world) talker() tool.Tool {
 	type answer struct {
 		Status string `json:"status"`
@@ -196,7 +197,7 @@ func (w *world) talker() tool.Tool {
 	})
 }
 
-// keyTable remembers idempotency keys over all deaths.
+// keyTable stores idempotency keys across all crashes.
 type keyTable struct {
 	mu   sync.Mutex
 	rows map[[2]string]api.Request // guarded by mu
@@ -204,7 +205,7 @@ type keyTable struct {
 
 func newKeyTable() *keyTable { return &keyTable{rows: map[[2]string]api.Request{}} }
 
-// Begin notes a request, or returns what is known of it.
+// Begin records a request, or returns the recorded one.
 func (k *keyTable) Begin(_ context.Context, r api.Request) (api.Request, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -219,7 +220,7 @@ func (k *keyTable) Begin(_ context.Context, r api.Request) (api.Request, error) 
 	return known, nil
 }
 
-// End stores the answer.
+// End stores the response.
 func (k *keyTable) End(_ context.Context, r api.Request) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -1,5 +1,5 @@
-// Build is a program with a durable tool in it. Kill it while the tool works and start it again: the tool
-// runs again under the same key, and the conversation ends the same.
+// Build is a program with a durable tool. Kill it while the tool is running and start it again: the
+// tool runs again with the same key, and the conversation ends the same way.
 //
 //	go run ./examples/build
 package main
@@ -18,17 +18,18 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// in is what the model gives the tool; the schema comes from it.
+// in has the arguments of the tool. The tool's schema is derived from it.
 type in struct {
 	Repo string `json:"repo" jsonschema:"the repository to build"`
 }
 
-// out is what the tool answers.
+// out is the result of the tool.
 type out struct {
 	Image string `json:"image"`
 }
 
-// build makes the tool. Building twice under one key is building once, so its class is idempotent.
+// build returns the tool. Building twice with one key has the effect of building once, so its
+// effect class is idempotent.
 func build() tool.Tool {
 	spec := tool.Spec{Name: "build", Description: "Build a repository.", Class: perdure.Idempotent}
 	return tool.New(spec, func(ctx context.Context, in in, env tool.Env) (out, error) {
@@ -64,7 +65,7 @@ func main() {
 	}
 }
 
-// run asks for a build, or goes on with the one that a former process began.
+// run requests a build, or continues the build of an earlier process.
 func run(ctx context.Context, dir string) error {
 	st, err := sqlite.Open(ctx, sqlite.Config{Dir: dir})
 	if err != nil {
@@ -97,7 +98,7 @@ func run(ctx context.Context, dir string) error {
 	return answer(context.Background(), eng, id)
 }
 
-// conversation finds the session of a former process, or starts one.
+// conversation returns the session of an earlier process, or starts one.
 func conversation(ctx context.Context, eng *local.Engine) (perdure.SessionID, error) {
 	sessions, err := eng.Sessions(ctx, 1)
 	if err != nil {
@@ -113,7 +114,7 @@ func conversation(ctx context.Context, eng *local.Engine) (perdure.SessionID, er
 	return s.ID, eng.Send(ctx, s.ID, perdure.Text("Build perdure/perdure"))
 }
 
-// answer prints what the agent said last.
+// answer prints the agent's messages.
 func answer(ctx context.Context, eng *local.Engine, id perdure.SessionID) error {
 	events, err := eng.Events(ctx, id, 0, 0)
 	if err != nil {

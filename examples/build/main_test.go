@@ -12,7 +12,8 @@ import (
 	"github.com/perdure/perdure/tool/tooltest"
 )
 
-// asProgram makes the test binary the program, so that a test can kill it.
+// asProgram is the variable that makes the test binary run as the program, so that a test can kill
+// it.
 const asProgram = "PERDURE_EXAMPLE_DIR"
 
 func TestMain(m *testing.M) {

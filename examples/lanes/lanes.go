@@ -1,8 +1,8 @@
-// Package lanes is the code of the how-tos on long, asking and cancelled tools: tools, and the policies of the host that
-// runs them.
+// Package lanes holds the code of the how-tos about long-running tools, approvals and cancelling:
+// tools, and the policies of the host that runs them.
 //
-// It may import anything. The one thing to know: which lane a call ends in is not in the tools' code; they work and
-// report the same way in each.
+// It may import anything. The one thing to know: the tools' code does not decide the lane of a
+// call. A tool works and reports the same way in every lane.
 package lanes
 
 import (
@@ -27,16 +27,16 @@ type importOut struct {
 	Imported int `json:"imported"`
 }
 
-// ImportMail returns a tool that takes as long as there is mail. Mail that was imported before is skipped by its id, so
-// doing it twice is doing it once.
+// ImportMail returns a tool that runs for as long as there is mail. It skips mail that is already
+// imported, by its id, so running it twice has the effect of running it once.
 func ImportMail(mail <-chan string) tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "import_mail",
 		Description: "Imports a folder of the mailbox. A large one takes minutes.",
 		Class:       perdure.Idempotent,
-		SoftBudget:  20 * time.Second, // then the turn goes on without it
-		Deadline:    30 * time.Minute, // then it is stopped
-		Stall:       2 * time.Minute,  // without a sign of life: then it is stopped, too
+		SoftBudget:  20 * time.Second, // after this time the turn continues without it
+		Deadline:    30 * time.Minute, // after this time it is stopped
+		Stall:       2 * time.Minute,  // it is also stopped after this time without progress or output
 	}, func(ctx context.Context, in importIn, env tool.Env) (importOut, error) {
 		var out importOut
 		for {
@@ -55,7 +55,7 @@ func ImportMail(mail <-chan string) tool.Tool {
 	})
 }
 
-// Route is the host's word on lanes. It comes before a tool's soft budget.
+// Route is the host's choice of lane. It takes precedence over a tool's soft budget.
 func Route(call tool.Call) dispatch.Route {
 	switch call.Tool {
 	case "import_mail":
@@ -65,7 +65,7 @@ func Route(call tool.Call) dispatch.Route {
 	case "delete_folder":
 		return dispatch.InForeground()
 	}
-	return dispatch.Route{} // nothing to say: as the tool says
+	return dispatch.Route{} // no choice: the tool's specification decides
 }
 
 type mailIn struct {
@@ -77,7 +77,7 @@ type mailOut struct {
 	Sent string `json:"sent"`
 }
 
-// SendMail returns a tool that a person is asked about, each time.
+// SendMail returns a tool whose every call needs the approval of a person.
 func SendMail(send func(key, to, text string) error) tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "send_mail",
@@ -97,12 +97,13 @@ type deleteOut struct {
 	Deleted string `json:"deleted"`
 }
 
-// deleteFolder is a tool that says what a call is about.
+// deleteFolder adds the permissions of a call to a tool.
 type deleteFolder struct{ tool.Tool }
 
 var _ tool.Guarded = deleteFolder{}
 
-// DeleteFolder returns a tool that asks for nothing itself: the host's policy looks at the folder.
+// DeleteFolder returns a tool that does not ask for approval itself. The host's policy decides,
+// depending on the folder.
 func DeleteFolder(remove func(folder string) error) tool.Tool {
 	spec := tool.Spec{Name: "delete_folder", Description: "Deletes a folder of the mailbox.", Class: perdure.Idempotent}
 	return deleteFolder{tool.New(spec, func(_ context.Context, in deleteIn, _ tool.Env) (deleteOut, error) {
@@ -110,13 +111,13 @@ func DeleteFolder(remove func(folder string) error) tool.Tool {
 	})}
 }
 
-// Permissions names the folder.
+// Permissions implements tool.Guarded: it names the folder.
 func (deleteFolder) Permissions(call tool.Call) []perdure.Permission {
 	var in deleteIn
 	if err := perdure.DecodeJSON(call.Args, &in); err != nil {
-		panic(err) // they fit the schema; a check that fails refuses the call
+		panic(err) // the arguments match the schema; a panic here refuses the call
 	}
-	return []perdure.Permission{{Kind: "folder", Target: in.Folder, Reason: "all mail in it goes"}}
+	return []perdure.Permission{{Kind: "folder", Target: in.Folder, Reason: "all mail in it will be deleted"}}
 }
 
 // Permit is the host's policy.
@@ -125,19 +126,19 @@ func Permit(_ context.Context, _ tool.Call, p perdure.Permission) (perdure.Decis
 	case p.Kind != "folder":
 		return perdure.Undecided, "", nil
 	case strings.HasPrefix(p.Target, "Archive"):
-		return perdure.Deny, "the archive stays", nil
+		return perdure.Deny, "the archive must not be deleted", nil
 	case p.Target == "Trash":
 		return perdure.Allow, "", nil
 	}
 	return perdure.Ask, "", nil
 }
 
-// Staging is a hook that lets mail go to one address only.
+// Staging is a hook that sends all mail to one address.
 type Staging struct{ To string }
 
 var _ tool.Hook = Staging{}
 
-// BeforeTool puts the address into the arguments, before anybody judges them.
+// BeforeTool puts the address into the arguments before any policy sees them.
 func (s Staging) BeforeTool(_ context.Context, call tool.Call) (tool.Before, error) {
 	if call.Tool != "send_mail" {
 		return tool.Before{}, nil
@@ -151,7 +152,7 @@ func (s Staging) BeforeTool(_ context.Context, call tool.Call) (tool.Before, err
 	return tool.Before{Args: args}, err
 }
 
-// AfterTool lets every result pass.
+// AfterTool changes no result.
 func (s Staging) AfterTool(context.Context, tool.Call, tool.Result) (tool.After, error) {
 	return tool.After{}, nil
 }
@@ -165,7 +166,7 @@ type roomOut struct {
 	By   string `json:"by"`
 }
 
-// BookRoom returns a tool that finds out in the middle of its work what it has to ask.
+// BookRoom returns a tool that has to ask questions in the middle of its work.
 func BookRoom(book func(key, day, room string) error) tool.Tool {
 	spec := tool.Spec{Name: "book_room", Description: "Books a room.", Class: perdure.Idempotent}
 	return tool.New(spec, func(ctx context.Context, in roomIn, env tool.Env) (roomOut, error) {
@@ -203,20 +204,20 @@ type pickIn struct {
 	Title string `json:"title"`
 }
 
-// PickFile returns a tool that the client answers. Its function is never entered.
+// PickFile returns a tool that the client answers. Its function is never called.
 func PickFile() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "pick_file",
 		Description: "Lets the user pick a file.",
 		Class:       perdure.AtMostOnce,
 		Policy:      tool.PolicyClientSide,
-		Deadline:    10 * time.Minute, // how long the client is waited for; without one, for as long as it takes
+		Deadline:    10 * time.Minute, // for the client's answer; without it there is no limit
 	}, func(context.Context, pickIn, tool.Env) (tool.Result, error) {
 		return tool.Error("The client answers this."), nil
 	})
 }
 
-// AnswerCalls is the client: it answers what it is asked for, until ctx ends.
+// AnswerCalls is the client: it answers client-side calls until ctx ends.
 func AnswerCalls(ctx context.Context, eng engine.Engine, id perdure.SessionID, pick func(args json.RawMessage) (json.RawMessage, error)) error {
 	return eng.Follow(ctx, id, 0, func(f engine.Frame) error {
 		if f.Event == nil {
@@ -233,17 +234,17 @@ func AnswerCalls(ctx context.Context, eng engine.Engine, id perdure.SessionID, p
 		key := perdure.CallKey{Session: id, Call: asked.CallID}
 		err = eng.AnswerCall(ctx, key, "app", perdure.ToolResult{Result: answer})
 		if errors.Is(err, perdure.Conflict) {
-			return nil // it was answered before, or the turn was interrupted
+			return nil // the call is already answered, or the turn was interrupted
 		}
 		return err
 	})
 }
 
-// Farm is the other side of render: it works on jobs, by key.
+// Farm is the service behind render: it runs jobs, each under a key.
 type Farm interface {
 	// Render returns when the job has ended.
 	Render(key, scene string) (picture string, err error)
-	// Stop ends a job.
+	// Stop stops a job.
 	Stop(key string, force bool)
 }
 
@@ -255,7 +256,7 @@ type renderOut struct {
 	Picture string `json:"picture"`
 }
 
-// render is a tool whose work does not end with its context.
+// render is a tool whose work does not stop when its context is cancelled.
 type render struct {
 	tool.Tool
 	farm Farm
@@ -263,7 +264,7 @@ type render struct {
 
 var _ tool.Killer = render{}
 
-// Render returns a tool whose work is done elsewhere.
+// Render returns a tool whose work runs on another system.
 func Render(farm Farm) tool.Tool {
 	spec := tool.Spec{Name: "render", Description: "Renders a scene.", Class: perdure.Idempotent}
 	return render{farm: farm, Tool: tool.New(spec, func(ctx context.Context, in renderIn, env tool.Env) (renderOut, error) {
@@ -275,17 +276,17 @@ func Render(farm Farm) tool.Tool {
 	})}
 }
 
-// Kill ends the job.
+// Kill implements tool.Killer: it stops the job.
 func (r render) Kill(call tool.Call, force bool) { r.farm.Stop(call.Key, force) }
 
-// EndTask ends a task and waits until it has ended.
+// EndTask cancels a task and waits until it has ended.
 func EndTask(ctx context.Context, eng engine.Engine, id perdure.TaskID) (perdure.Task, error) {
 	receipt, err := eng.CancelTask(ctx, id, "user", "not needed any more")
 	if err != nil {
 		return perdure.Task{}, err
 	}
 	if receipt.RequestedAt.IsZero() {
-		fmt.Println("it had ended already")
+		fmt.Println("the task had already ended")
 	}
 	return eng.WaitTask(ctx, id)
 }

@@ -25,7 +25,7 @@ import (
 // patience bounds every wait.
 const patience = 30 * time.Second
 
-// stage is a session whose agent calls one tool, once.
+// stage is a session whose agent calls one tool once.
 type stage struct {
 	*local.Engine
 	t   *testing.T
@@ -33,7 +33,7 @@ type stage struct {
 	id  perdure.SessionID
 }
 
-// plot is what happens on a stage.
+// plot describes a stage.
 type plot struct {
 	cfg   local.Config
 	agent perdure.Agent
@@ -41,10 +41,10 @@ type plot struct {
 	args  string // YAML
 }
 
-// play starts a session whose agent calls the tool, and says what comes of it.
+// play starts a session whose agent calls the tool and repeats its result.
 func play(t *testing.T, p plot) *stage {
 	t.Helper()
-	script := fmt.Sprintf("rules:\n  - when: {last_role: notification}\n    text: \"home: {{note}}\"\nsteps:\n  - calls: [{name: %s, args: %s}]\n  - text: \"{{last}}\"\n    repeat: true\n", p.tool.Spec().Name, p.args)
+	script := fmt.Sprintf("rules:\n  - when: {last_role: notification}\n    text: \"delivered: {{note}}\"\nsteps:\n  - calls: [{name: %s, args: %s}]\n  - text: \"{{last}}\"\n    repeat: true\n", p.tool.Spec().Name, p.args)
 	model, err := scripted.Parse("play", []byte(script))
 	if err != nil {
 		t.Fatal(err)
@@ -85,9 +85,9 @@ func until[F perdure.Fact](s *stage, n int) (fact F) {
 		if f.Event == nil {
 			return nil
 		}
-		told, ok := f.Event.Fact.(F)
+		match, ok := f.Event.Fact.(F)
 		if ok {
-			fact, n = told, n-1
+			fact, n = match, n-1
 		}
 		if ok && n == 0 {
 			return found
@@ -100,7 +100,7 @@ func until[F perdure.Fact](s *stage, n int) (fact F) {
 	return fact
 }
 
-// said waits until the session rests, and returns what the agent said last.
+// said waits until the session is idle and returns the agent's last answer.
 func (s *stage) said() string {
 	s.t.Helper()
 	if err := s.WaitIdle(s.ctx, s.id); err != nil {
@@ -143,14 +143,14 @@ func TestImportMailLeavesItsTurn(t *testing.T) {
 	placeholder := until[perdure.TurnCompleted](s, 1).FinalPreview
 	mail <- "2"
 	close(mail)
-	home := s.said()
+	last := s.said()
 
 	log, err := s.TaskLog(s.ctx, task.ID, int64(len("Work 1\n")), 100)
 	if err != nil || len(log.Chunks) != 1 || string(log.Chunks[0].Bytes) != "Work 2\n" || log.End != 14 {
 		t.Errorf("the log has %+v, %v", log, err)
 	}
-	if !strings.Contains(placeholder, `"reason":"routed"`) || !strings.Contains(home, `- result: {"imported":2}`) {
-		t.Errorf("first %q, then %q", placeholder, home)
+	if !strings.Contains(placeholder, `"reason":"routed"`) || !strings.Contains(last, `- result: {"imported":2}`) {
+		t.Errorf("first %q, then %q", placeholder, last)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestRoute(t *testing.T) {
 	}
 }
 
-// sent is a place that mail goes to.
+// sent collects the mail that was sent.
 type sent struct {
 	mu   sync.Mutex
 	mail []string // guarded by mu
@@ -217,7 +217,7 @@ func TestDeleteFolderIsJudged(t *testing.T) {
 		want string
 	}{
 		"Trash":    {false, `{"deleted":"Trash"}`},
-		"Archive1": {false, `{"error":"Permission denied: the archive stays"}`},
+		"Archive1": {false, `{"error":"Permission denied: the archive must not be deleted"}`},
 		"Work":     {true, `{"deleted":"Work"}`},
 	} {
 		t.Run(folder, func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestDeleteFolderIsJudged(t *testing.T) {
 			target := lanes.DeleteFolder(func(string) error { return nil })
 			s := play(t, plot{cfg: local.Config{Permit: lanes.Permit}, tool: target, args: "{folder: " + folder + "}"})
 			if c.asks {
-				if a := s.decide(1, perdure.Verdict{Approve: true}); a.Why != "all mail in it goes" || a.Permissions[0].Target != folder {
+				if a := s.decide(1, perdure.Verdict{Approve: true}); a.Reason != "all mail in it will be deleted" || a.Permissions[0].Target != folder {
 					t.Errorf("asked %+v", a)
 				}
 			}
@@ -265,9 +265,9 @@ func TestBookRoomAsksInTheMiddle(t *testing.T) {
 			if approve {
 				want = `- result: {"room":"Blue","by":"user"}`
 			}
-			home := until[perdure.TaskDelivered](s, 1).Message.Text()
-			if s.said(); !strings.Contains(home, want) || len(booked) == 1 != approve {
-				t.Errorf("got %q, %d booked", home, len(booked))
+			delivered := until[perdure.TaskDelivered](s, 1).Message.Text()
+			if s.said(); !strings.Contains(delivered, want) || len(booked) == 1 != approve {
+				t.Errorf("got %q, %d booked", delivered, len(booked))
 			}
 		})
 	}

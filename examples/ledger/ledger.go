@@ -1,6 +1,7 @@
-// Package ledger holds the tools of docs/how-to/write-a-tool.md, piece by piece.
+// Package ledger holds the tools of docs/how-to/write-a-tool.md.
 //
-// It may import anything. The one thing to know: a test keeps it equal to that page.
+// It may import anything. The one thing to know: a test checks that the code on that page equals
+// this file.
 package ledger
 
 import (
@@ -31,7 +32,7 @@ func SearchNotes() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "search_notes",
 		DisplayName: "Search Notes",
-		Description: "Finds the notes that have a word in them.",
+		Description: "Finds the notes that contain a word.",
 		Class:       perdure.Pure,
 	}, searchNotes)
 }
@@ -58,24 +59,25 @@ func searchNotes(ctx context.Context, in searchIn, env tool.Env) (searchOut, err
 		}
 	}
 	if len(out.Paths) == 0 {
-		return searchOut{}, tool.Errorf("No note has the word %q. Try a shorter one.", in.Word)
+		return searchOut{}, tool.Errorf("No note contains the word %q. Try a shorter word.", in.Word)
 	}
 	return out, nil
 }
 
 type reindexIn struct {
-	Folder string `json:"folder" default:"/" jsonschema:"What to read."`
+	Folder string `json:"folder" default:"/" jsonschema:"Folder to read."`
 }
 
 type reindexOut struct {
 	Notes int `json:"notes"`
 }
 
-// Reindex returns the tool that reads all notes anew. Doing it twice is doing it once.
+// Reindex returns the tool that reads all notes again. Running it twice has the effect of running
+// it once.
 func Reindex() tool.Background {
 	return tool.NewBackground(tool.Spec{
 		Name:        "reindex_notes",
-		Description: "Reads all notes anew. Takes a while: start it in the background.",
+		Description: "Reads all notes again. Takes a while: start it in the background.",
 		Class:       perdure.Idempotent,
 	}, func(ctx context.Context, in reindexIn, env tool.Env) (reindexOut, error) {
 		if env.Files == nil {
@@ -98,7 +100,8 @@ func Reindex() tool.Background {
 
 const signatures = "/signatures"
 
-// SignNotes returns the tool that signs all notes with the session's secret signing_key. Signing twice is signing once.
+// SignNotes returns the tool that signs all notes with the session's secret signing_key.
+// Signing twice has the effect of signing once.
 func SignNotes() tool.Background {
 	secrets := true
 	return tool.NewBackground(tool.Spec{
@@ -115,7 +118,7 @@ func signNotes(ctx context.Context, in reindexIn, env tool.Env) (reindexOut, err
 	}
 	key, err := env.Secrets.Reveal(ctx, "signing_key")
 	if errors.Is(err, perdure.NotFound) {
-		return reindexOut{}, tool.Errorf("There is no secret signing_key. Keep one with secret_store first.")
+		return reindexOut{}, tool.Errorf("There is no secret signing_key. Store one with secret_store first.")
 	}
 	if err != nil {
 		return reindexOut{}, err
@@ -142,7 +145,7 @@ func signNotes(ctx context.Context, in reindexIn, env tool.Env) (reindexOut, err
 	return reindexOut{Notes: len(notes)}, err
 }
 
-// Payments is the other side: it knows the payments that were made, by key.
+// Payments is the payment service: it has the payments that were made, by key.
 type Payments struct {
 	mu   sync.Mutex
 	made map[string]int // cents; guarded by mu
@@ -156,7 +159,7 @@ type payOut struct {
 	Receipt string `json:"receipt"`
 }
 
-// pay is a tool that can say whether it happened.
+// pay is a tool that can find out whether a payment was made.
 type pay struct {
 	tool.Tool
 	payments *Payments
@@ -164,7 +167,7 @@ type pay struct {
 
 var _ tool.Reconciler = pay{}
 
-// Pay returns the tool that pays.
+// Pay returns the tool.
 func Pay(to *Payments) tool.Tool {
 	spec := tool.Spec{Name: "pay", Description: "Pays an amount.", Class: perdure.AtMostOnce}
 	return pay{payments: to, Tool: tool.New(spec, func(_ context.Context, in payIn, env tool.Env) (payOut, error) {
@@ -178,7 +181,7 @@ func Pay(to *Payments) tool.Tool {
 	})}
 }
 
-// Reconcile looks for the payment.
+// Reconcile implements tool.Reconciler: it looks for the payment.
 func (p pay) Reconcile(_ context.Context, call tool.Call, _ tool.Env) (tool.Reconciled, error) {
 	p.payments.mu.Lock()
 	defer p.payments.mu.Unlock()
@@ -192,12 +195,12 @@ type bookIn struct {
 	Note string `json:"note"`
 }
 
-// Book returns the tool that books a note at a service.
+// Book returns the tool that books a note with an external service.
 func Book(url string) tool.Tool {
 	spec := tool.Spec{Name: "book", Description: "Books a note.", Class: perdure.Idempotent}
 	return tool.New(spec, func(ctx context.Context, in bookIn, env tool.Env) (tool.Result, error) {
 		if env.Egress == nil {
-			return tool.Missing("Egress service", "book requires a way out to the network."), nil
+			return tool.Missing("Egress service", "book requires network access."), nil
 		}
 		resp, err := env.Egress.Do(ctx, perdure.WebRequest{
 			Method: http.MethodPost, URL: url, Body: []byte(in.Note), Kind: perdure.EgressIntegration, List: env.Network,

@@ -21,8 +21,8 @@ import (
 	"github.com/perdure/perdure/tool/session"
 )
 
-// script is a model that keeps a key, writes a note, has it signed in the background, and reads the signature when that is
-// done.
+// script is a model that stores a key, writes a note, has it signed in the background, and then
+// reads the signature.
 const script = `
 steps:
   - calls:
@@ -64,7 +64,7 @@ func TestSignNotes(t *testing.T) {
 		return ok && strings.Contains(said.Message.Text(), fmt.Sprintf("%x /tea", mac.Sum(nil)))
 	})
 	if err != nil || !signed {
-		t.Errorf("nobody read the signature of /tea: %v\n%+v", err, events)
+		t.Errorf("the signature of /tea was not read: %v\n%+v", err, events)
 	}
 	if listed != nil || len(tasks) != 1 || tasks[0].State != perdure.TaskSucceeded || tasks[0].Progress == nil {
 		t.Errorf("the task is %+v, %v", tasks, listed)
@@ -80,7 +80,7 @@ func open(t *testing.T, script string) (*local.Engine, error) {
 		return nil, err
 	}
 	t.Cleanup(func() { st.Close() })
-	home, err := local.OpenHome(t.Context(), local.HomeConfig{Dir: dir, Store: st})
+	home, err := local.OpenDataDir(t.Context(), local.DataDirConfig{Dir: dir, Store: st})
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func open(t *testing.T, script string) (*local.Engine, error) {
 		return nil, err
 	}
 	tools := tool.NewRegistry(slices.Concat([]tool.Tool{ledger.SignNotes()}, file.Tools(), background.Tools(background.Config{}), session.StorageTools())...)
-	eng, err := local.Open(t.Context(), local.Config{Store: st, Model: model, Tools: tools, Secrets: home.Secrets, Beside: home.Beside})
+	eng, err := local.Open(t.Context(), local.Config{Store: st, Model: model, Tools: tools, Secrets: home.Secrets, BlobConfig: home.BlobConfig})
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,8 @@
-// Package webhook is a receiver of webhooks: it takes what Perdure signed, each event once.
+// Package webhook is a receiver of webhooks. It accepts deliveries that Perdure signed and handles
+// each event once.
 //
-// It may import anything. The one thing to know: the signature is over the bytes of the body as they came, so they are verified
-// before anything reads them as JSON.
+// It may import anything. The one thing to know: the signature covers the bytes of the body as
+// received, so it is verified before the body is parsed as JSON.
 package webhook
 
 import (
@@ -12,16 +13,19 @@ import (
 	standard "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// Receiver takes webhooks. Keys are the secrets that are good: one, or both while one is rotated.
+// Receiver handles webhook deliveries.
 type Receiver struct {
-	Keys []*standard.Webhook
-	Take func(body []byte) error // does the work; an error has the event sent again
+	Keys []*standard.Webhook     // the valid secrets: one, or two during a rotation
+	Take func(body []byte) error // handles an event; after an error the event is delivered again
 
-	mu   sync.Mutex
-	seen map[string]bool // guarded by mu: the ids that were taken; keep yours where a restart does not lose it
+	mu sync.Mutex
+	// seen has the ids of the handled deliveries. A real receiver stores them where they survive a
+	// restart.
+	seen map[string]bool // guarded by mu
 }
 
-// New makes a receiver for secrets as perdure webhook create shows them.
+// New returns a receiver that accepts the given secrets, in the form that perdure webhook create
+// prints.
 func New(take func([]byte) error, secrets ...string) (*Receiver, error) {
 	r := &Receiver{Take: take, seen: map[string]bool{}}
 	for _, secret := range secrets {
@@ -34,7 +38,7 @@ func New(take func([]byte) error, secrets ...string) (*Receiver, error) {
 	return r, nil
 }
 
-// ServeHTTP takes one delivery.
+// ServeHTTP implements http.Handler: it handles one delivery.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, 10<<20))
 	if err != nil || !r.signed(body, req.Header) {
@@ -53,7 +57,8 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// signed compares in constant time, and refuses what was signed more than five minutes ago.
+// signed reports whether one of the keys signed the delivery. Verify compares in constant time and
+// refuses signatures that are more than five minutes old.
 func (r *Receiver) signed(body []byte, header http.Header) bool {
 	for _, key := range r.Keys {
 		if key.Verify(body, header) == nil {

@@ -25,7 +25,7 @@ type delivery struct {
 	at                     time.Time
 }
 
-// post signs body and sends what sent says; empty: the same.
+// post signs d.body and sends d.sent, or d.body if d.sent is empty.
 func post(t *testing.T, r http.Handler, d delivery) int {
 	t.Helper()
 	key, err := standard.NewWebhook(d.secret)
@@ -48,7 +48,8 @@ func post(t *testing.T, r http.Handler, d delivery) int {
 	return out.Code
 }
 
-// TestS20Receiver: what was tampered with, is old, or is under a key that is not good is refused, and what comes twice is taken once.
+// TestS20Receiver: deliveries that were tampered with, are old or are signed with another key are
+// refused, and a delivery that arrives twice is handled once.
 func TestS20Receiver(t *testing.T) {
 	t.Parallel()
 	var taken []string
@@ -104,6 +105,6 @@ func TestS20Receiver(t *testing.T) {
 		t.Errorf("the same again: %d, took %d", got, len(taken))
 	}
 	if _, err := webhook.New(receiver.Take, "whsec_!"); err == nil {
-		t.Error("a secret that is none is taken")
+		t.Error("an invalid secret is accepted")
 	}
 }

@@ -5,7 +5,8 @@ import (
 	"net/netip"
 )
 
-// addressOf is whom a failure counts for: an IPv4 address, or the network of an IPv6 one, of which a host has many.
+// addressOf returns the address that failures are counted for: an IPv4 address, or the /64 network
+// of an IPv6 address, because a host has many of those.
 func addressOf(remote string) netip.Addr {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {

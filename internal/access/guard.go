@@ -10,47 +10,51 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// Guard is an engine that looks at who asks, before anything else does: every method asks for a scope, and everything that is
-// reached by an id has to be of the principal's org. What is another org's is not there, in the words of the engine (ER2). It
-// embeds no engine, so that a new method is not let through unguarded: it does not compile.
+// Guard is an engine that checks the principal first: every method requires a scope, and every
+// object that is named by an id must belong to the principal's org. An object of another org is
+// reported as missing, with the same error as the engine's (ER2). Guard embeds no engine, so that a
+// new method of the port does not compile until it is guarded.
 //
-// Without a principal in the context it is the engine.
+// Without a principal in the context it only forwards to the engine.
 type Guard struct {
 	inner   engine.Engine
 	owners  Owners
-	machine Machine
+	machine MachineAccess
 	log     *slog.Logger
 }
 
 var _ engine.Engine = (*Guard)(nil)
 
-// NewGuard returns an engine with a guard in front of it. It logs who asks for what is another org's; log nil: nowhere.
-func NewGuard(inner engine.Engine, owners Owners, machine Machine, log *slog.Logger) *Guard {
+// NewGuard returns a Guard for an engine. It logs requests for objects of another org; log may be
+// nil.
+func NewGuard(inner engine.Engine, owners Owners, machine MachineAccess, log *slog.Logger) *Guard {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &Guard{inner, owners, machine, log}
 }
 
-// enter checks a scope, and returns a context for the engine in which it works for the principal.
-func (g *Guard) enter(ctx context.Context, s Scope) (context.Context, Principal, bool, error) {
-	p, asks := From(ctx)
+// authorizeScope checks a scope. It returns a context in which the engine works for the principal.
+func (g *Guard) authorizeScope(ctx context.Context, s Scope) (context.Context, Principal, bool, error) {
+	p, asks := PrincipalFrom(ctx)
 	if !asks {
 		return ctx, p, false, nil
 	}
-	acts := s == Read && (p.May(Write) || p.May(Approve)) // an answer shows what was acted on; that nobody reads only, its way in sees to
+	// A response shows the object that was changed, so Write and Approve include the reads of their
+	// own methods. The API does not let such a principal read anything else.
+	acts := s == Read && (p.May(Write) || p.May(Approve))
 	if err := p.Check(s); err != nil && !acts {
 		return ctx, p, true, err
 	}
-	return engine.For(ctx, engine.Owner{Org: p.Org, User: p.User}), p, true, nil
+	return engine.WithOwner(ctx, engine.Owner{Org: p.Org, User: p.User}), p, true, nil
 }
 
-// missing is what an engine says of an id that it does not know.
+// missing returns the error of the engine for an unknown id.
 func missing(kind, id string) error { return fmt.Errorf("%s %s: %w", kind, id, perdure.NotFound) }
 
-// session checks a scope and that a session is the principal's org's.
+// session checks a scope, and that a session belongs to the principal's org.
 func (g *Guard) session(ctx context.Context, s Scope, id perdure.SessionID) (context.Context, error) {
-	ctx, p, asks, err := g.enter(ctx, s)
+	ctx, p, asks, err := g.authorizeScope(ctx, s)
 	if err != nil || !asks {
 		return ctx, err
 	}
@@ -61,19 +65,19 @@ func (g *Guard) session(ctx context.Context, s Scope, id perdure.SessionID) (con
 	return ctx, err
 }
 
-// owns reports whether a session is there and the principal's org's.
+// owns reports whether a session exists and belongs to the principal's org.
 func (g *Guard) owns(ctx context.Context, p Principal, id perdure.SessionID) (bool, error) {
 	found, err := g.owners.Owners(ctx, id)
 	owner, there := found[id]
 	if there && owner.Org != p.Org {
-		g.log.Warn("a token asked for what is another org's", "principal", p.ID, "org", p.Org, "session", id)
+		g.log.Warn("request for an object of another org", "principal", p.ID, "org", p.Org, "session", id)
 	}
 	return there && owner.Org == p.Org, err
 }
 
-// foreign reports whether a session is there and another org's.
+// foreign reports whether a session exists and belongs to another org.
 func (g *Guard) foreign(ctx context.Context, id perdure.SessionID) (bool, error) {
-	p, asks := From(ctx)
+	p, asks := PrincipalFrom(ctx)
 	if !asks {
 		return false, nil
 	}
@@ -82,15 +86,15 @@ func (g *Guard) foreign(ctx context.Context, id perdure.SessionID) (bool, error)
 	return there && owner.Org != p.Org, err
 }
 
-// thing is something that belongs to a session and has an id.
-type thing struct {
+// sessionObject is an object with an id that belongs to a session.
+type sessionObject struct {
 	kind, id string
 	find     func(context.Context) (perdure.SessionID, error) // the session
 }
 
-// reach checks a scope and that a thing belongs to a session of the principal's org.
-func (g *Guard) reach(ctx context.Context, s Scope, t thing) (context.Context, error) {
-	ctx, p, asks, err := g.enter(ctx, s)
+// authorizeObject checks a scope, and that an object belongs to a session of the principal's org.
+func (g *Guard) authorizeObject(ctx context.Context, s Scope, t sessionObject) (context.Context, error) {
+	ctx, p, asks, err := g.authorizeScope(ctx, s)
 	if err != nil || !asks {
 		return ctx, err
 	}
@@ -106,29 +110,29 @@ func (g *Guard) reach(ctx context.Context, s Scope, t thing) (context.Context, e
 }
 
 func (g *Guard) task(ctx context.Context, s Scope, id perdure.TaskID) (context.Context, error) {
-	return g.reach(ctx, s, thing{"task", string(id), func(ctx context.Context) (perdure.SessionID, error) {
+	return g.authorizeObject(ctx, s, sessionObject{"task", string(id), func(ctx context.Context) (perdure.SessionID, error) {
 		t, err := g.inner.Task(ctx, id)
 		return t.Session, err
 	}})
 }
 
 func (g *Guard) approval(ctx context.Context, s Scope, id perdure.ApprovalID) (context.Context, error) {
-	return g.reach(ctx, s, thing{"approval", string(id), func(ctx context.Context) (perdure.SessionID, error) {
+	return g.authorizeObject(ctx, s, sessionObject{"approval", string(id), func(ctx context.Context) (perdure.SessionID, error) {
 		a, err := g.inner.Approval(ctx, id)
 		return a.Session, err
 	}})
 }
 
 func (g *Guard) schedule(ctx context.Context, s Scope, id perdure.ScheduleID) (context.Context, error) {
-	return g.reach(ctx, s, thing{"schedule", string(id), func(ctx context.Context) (perdure.SessionID, error) {
+	return g.authorizeObject(ctx, s, sessionObject{"schedule", string(id), func(ctx context.Context) (perdure.SessionID, error) {
 		found, err := g.inner.Schedule(ctx, id)
 		return found.Session, err
 	}})
 }
 
-// ours keeps what belongs to sessions of the principal's org.
-func ours[T any](ctx context.Context, g *Guard, list []T, err error, of func(T) perdure.SessionID) ([]T, error) {
-	p, asks := From(ctx)
+// ownOnly filters a list by the principal's org.
+func ownOnly[T any](ctx context.Context, g *Guard, list []T, err error, of func(T) perdure.SessionID) ([]T, error) {
+	p, asks := PrincipalFrom(ctx)
 	if err != nil || !asks {
 		return list, err
 	}
@@ -146,7 +150,8 @@ func ours[T any](ctx context.Context, g *Guard, list []T, err error, of func(T) 
 	return own, err
 }
 
-// subject is a budget's subject as it is kept for the principal's org, when it is theirs.
+// subject converts the subject of a budget to its stored form, and checks that it belongs to the
+// principal's org.
 func (g *Guard) subject(ctx context.Context, p Principal, s budget.Subject) (budget.Subject, error) {
 	switch s.Scope {
 	case budget.Org:
@@ -163,10 +168,10 @@ func (g *Guard) subject(ctx context.Context, p Principal, s budget.Subject) (bud
 		}
 		return s, err
 	}
-	return s.In(p.Org), nil
+	return s.StoredIn(p.Org), nil
 }
 
-// standings keeps the budgets of the principal's org, as they are called there.
+// standings filters budgets by the principal's org, and converts their subjects back.
 func (g *Guard) standings(ctx context.Context, p Principal, all []budget.Standing) ([]budget.Standing, error) {
 	var sessions []perdure.SessionID
 	for _, s := range all {
@@ -177,7 +182,7 @@ func (g *Guard) standings(ctx context.Context, p Principal, all []budget.Standin
 	owners, err := g.owners.Owners(ctx, sessions...)
 	var own []budget.Standing
 	for _, s := range all {
-		org, plain := s.Subject.Of()
+		org, plain := s.Subject.Plain()
 		if s.Scope == budget.Session {
 			org = owners[perdure.SessionID(s.Subject.ID)].Org
 		}

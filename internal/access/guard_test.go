@@ -33,7 +33,7 @@ steps: [{text: hello, repeat: true}]
 func newGuard(t *testing.T) (*access.Guard, *memory.Store) {
 	t.Helper()
 	eng, st := newEngine(t)
-	return access.NewGuard(eng, access.Of(st), access.Machine{}, nil), st
+	return access.NewGuard(eng, access.StoreOwners(st), access.MachineAccess{}, nil), st
 }
 
 // newEngine is an engine that runs.
@@ -55,14 +55,15 @@ func newEngine(t *testing.T) (*local.Engine, *memory.Store) {
 	return eng, st
 }
 
-// as is a context of somebody of an org.
+// as is a context of a user of an org.
 func as(t *testing.T, org, user string) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	t.Cleanup(cancel)
-	return access.With(ctx, access.Principal{ID: "token_of_" + org, Org: org, User: user, Scopes: access.All()})
+	return access.WithPrincipal(ctx, access.Principal{ID: "token_of_" + org, Org: org, User: user, Scopes: access.All()})
 }
 
-// TestOwnerIsInherited: subagents and forks belong to whom their session belongs, and what is imported to who imports it.
+// TestOwnerIsInherited: subagents and forks have the owner of their session, and an imported
+// session that of the importer.
 func TestOwnerIsInherited(t *testing.T) {
 	t.Parallel()
 	g, st := newGuard(t)
@@ -114,8 +115,8 @@ func TestOwnerIsInherited(t *testing.T) {
 	}
 }
 
-// must1 is a value that has to be there: the test ends with a panic else.
-// TestFollowEndsWithSession: who follows a session that is removed sees nothing of what another org takes in under its id.
+// TestFollowEndsWithSession: a follower of a removed session sees nothing of what another org
+// imports under its id.
 func TestFollowEndsWithSession(t *testing.T) {
 	t.Parallel()
 	g, _ := newGuard(t)
@@ -125,7 +126,7 @@ func TestFollowEndsWithSession(t *testing.T) {
 	if err := g.Export(ada, s.ID, &file); err != nil {
 		t.Fatal(err)
 	}
-	follows, ended := make(chan struct{}, 1), make(chan error, 1) // one word, and one result
+	follows, ended := make(chan struct{}, 1), make(chan error, 1) // one signal, and one result
 	go func() {
 		ended <- g.Follow(ada, s.ID, 0, func(f engine.Frame) error {
 			if f.Event != nil && f.Event.Seq == s.LastSeq {
@@ -160,7 +161,8 @@ func must1[T any](v T, err error) T {
 	return v
 }
 
-// TestBudgetsOfOrgs: budgets of users and agents are of one org, whatever they are called in another.
+// TestBudgetsOfOrgs: budgets of users and agents belong to one org, even if another org has the
+// same names.
 func TestBudgetsOfOrgs(t *testing.T) {
 	t.Parallel()
 	g, _ := newGuard(t)
@@ -181,7 +183,7 @@ func TestBudgetsOfOrgs(t *testing.T) {
 				t.Errorf("%s: %d budgets count, want %d", subject.Scope, len(report.Budgets), want)
 			}
 			if want == 1 && report.Budgets[0].Subject != set.Subject {
-				t.Errorf("%s: told as %+v, set as %+v", subject.Scope, report.Budgets[0].Subject, set.Subject)
+				t.Errorf("%s: reported as %+v, set as %+v", subject.Scope, report.Budgets[0].Subject, set.Subject)
 			}
 			if list := must1(g.Budgets(ctx, engine.BudgetFilter{})); len(list) != want {
 				t.Errorf("%s: %d are listed, want %d", subject.Scope, len(list), want)
@@ -199,7 +201,7 @@ func TestBudgetsOfOrgs(t *testing.T) {
 	}
 }
 
-// TestLocalOperator: without a principal there is no wall.
+// TestLocalOperator: without a principal nothing is restricted.
 func TestLocalOperator(t *testing.T) {
 	t.Parallel()
 	g, _ := newGuard(t)

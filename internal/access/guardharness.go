@@ -6,16 +6,16 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// Harnesses lists harnesses. They are the house's, as agents are.
+// Harnesses lists harnesses. Like agents, they belong to the default org.
 func (g *Guard) Harnesses(ctx context.Context) ([]engine.HarnessEntry, error) {
-	ctx, own, err := g.house(ctx, Read)
+	ctx, own, err := g.inDefaultOrg(ctx, Read)
 	if err != nil || !own {
 		return nil, err
 	}
 	return g.inner.Harnesses(ctx)
 }
 
-// Harness returns a harness. Who may write it may see it, too.
+// Harness returns a harness. A principal that may write harnesses may read them too.
 func (g *Guard) Harness(ctx context.Context, id string) (engine.HarnessEntry, error) {
 	ctx, err := g.harness(ctx, readOrAdmin(ctx), id)
 	if err != nil {
@@ -24,7 +24,7 @@ func (g *Guard) Harness(ctx context.Context, id string) (engine.HarnessEntry, er
 	return g.inner.Harness(ctx, id)
 }
 
-// HarnessVersions returns a harness as each write left it.
+// HarnessVersions returns every stored version of a harness.
 func (g *Guard) HarnessVersions(ctx context.Context, id string, limit int) ([]engine.HarnessEntry, error) {
 	ctx, err := g.harness(ctx, Read, id)
 	if err != nil {
@@ -33,7 +33,8 @@ func (g *Guard) HarnessVersions(ctx context.Context, id string, limit int) ([]en
 	return g.inner.HarnessVersions(ctx, id, limit)
 }
 
-// PutHarness writes a harness: it says what agents may do, so it is for administrators.
+// PutHarness writes a harness. It requires the scope admin, because a harness decides what agents
+// may do.
 func (g *Guard) PutHarness(ctx context.Context, w engine.HarnessWrite) (engine.HarnessEntry, error) {
 	ctx, err := g.harness(ctx, Admin, w.Name)
 	if err == nil {
@@ -45,7 +46,7 @@ func (g *Guard) PutHarness(ctx context.Context, w engine.HarnessWrite) (engine.H
 	return g.inner.PutHarness(ctx, w)
 }
 
-// DeleteHarness makes a tombstone of a harness.
+// DeleteHarness marks a harness as deleted.
 func (g *Guard) DeleteHarness(ctx context.Context, id string, version int64) error {
 	ctx, err := g.harness(ctx, Admin, id)
 	if err != nil {
@@ -54,18 +55,18 @@ func (g *Guard) DeleteHarness(ctx context.Context, id string, version int64) err
 	return g.inner.DeleteHarness(ctx, id, version)
 }
 
-// harness checks a scope for one that is named.
+// harness checks a scope for a named harness.
 func (g *Guard) harness(ctx context.Context, s Scope, id string) (context.Context, error) {
-	ctx, own, err := g.house(ctx, s)
+	ctx, own, err := g.inDefaultOrg(ctx, s)
 	if err == nil && !own {
-		err = nothingNamed("harness", id)
+		err = missingName("harness", id)
 	}
 	return ctx, err
 }
 
-// readOrAdmin is the scope for what is read before it is written over.
+// readOrAdmin returns the scope for reading an object before it is replaced.
 func readOrAdmin(ctx context.Context) Scope {
-	if p, _ := From(ctx); p.May(Admin) {
+	if p, _ := PrincipalFrom(ctx); p.May(Admin) {
 		return Admin
 	}
 	return Read

@@ -10,36 +10,36 @@ import (
 	"github.com/perdure/perdure/webhook"
 )
 
-// hook checks that a principal may reach a webhook: it is for administrators, and of their org.
+// hook checks the scope admin, and that a webhook belongs to the principal's org.
 func (g *Guard) hook(ctx context.Context, id perdure.WebhookID) (context.Context, error) {
-	ctx, p, asks, err := g.enter(ctx, Admin)
+	ctx, p, asks, err := g.authorizeScope(ctx, Admin)
 	if err != nil || !asks {
 		return ctx, err
 	}
 	w, err := g.inner.Webhook(ctx, id)
 	if err == nil && !ownHook(p, w) {
-		g.log.Warn("a token asked for what is another org's", "principal", p.ID, "org", p.Org, "webhook", id)
+		g.log.Warn("request for an object of another org", "principal", p.ID, "org", p.Org, "webhook", id)
 		err = missing("webhook", string(id))
 	}
 	return ctx, err
 }
 
-// ownHook reports whether a webhook is the principal's org's.
+// ownHook reports whether a webhook belongs to the principal's org.
 func ownHook(p Principal, w webhook.Webhook) bool { return cmp.Or(w.Org, budget.DefaultOrg) == p.Org }
 
-// CreateWebhook makes a webhook of the principal's org. An id that another org has is taken.
-func (g *Guard) CreateWebhook(ctx context.Context, w webhook.Webhook) (webhook.Made, error) {
-	ctx, p, asks, err := g.enter(ctx, Admin)
+// CreateWebhook creates a webhook of the principal's org. Conflict: another org has the id.
+func (g *Guard) CreateWebhook(ctx context.Context, w webhook.Webhook) (webhook.Created, error) {
+	ctx, p, asks, err := g.authorizeScope(ctx, Admin)
 	if err == nil && asks && w.Session != "" {
 		ctx, err = g.session(ctx, Admin, w.Session)
 	}
 	if err == nil && asks && w.ID != "" {
 		if known, failed := g.inner.Webhook(ctx, w.ID); failed == nil && !ownHook(p, known) {
-			err = taken("webhook", string(w.ID))
+			err = idTaken("webhook", string(w.ID))
 		}
 	}
 	if err != nil {
-		return webhook.Made{}, err
+		return webhook.Created{}, err
 	}
 	return g.inner.CreateWebhook(ctx, w)
 }
@@ -55,7 +55,7 @@ func (g *Guard) Webhook(ctx context.Context, id perdure.WebhookID) (webhook.Webh
 
 // Webhooks lists the webhooks of the principal's org.
 func (g *Guard) Webhooks(ctx context.Context) ([]webhook.Webhook, error) {
-	ctx, p, asks, err := g.enter(ctx, Admin)
+	ctx, p, asks, err := g.authorizeScope(ctx, Admin)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,9 @@ func (g *Guard) Webhooks(ctx context.Context) ([]webhook.Webhook, error) {
 }
 
 // ChangeWebhook changes a webhook.
-func (g *Guard) ChangeWebhook(ctx context.Context, id perdure.WebhookID, change webhook.Change) (webhook.Webhook, error) {
+func (g *Guard) ChangeWebhook(
+	ctx context.Context, id perdure.WebhookID, change webhook.Patch,
+) (webhook.Webhook, error) {
 	ctx, err := g.hook(ctx, id)
 	if err != nil {
 		return webhook.Webhook{}, err
@@ -75,11 +77,11 @@ func (g *Guard) ChangeWebhook(ctx context.Context, id perdure.WebhookID, change 
 	return g.inner.ChangeWebhook(ctx, id, change)
 }
 
-// RotateWebhook gives a webhook another secret.
-func (g *Guard) RotateWebhook(ctx context.Context, id perdure.WebhookID) (webhook.Made, error) {
+// RotateWebhook creates a new secret for a webhook.
+func (g *Guard) RotateWebhook(ctx context.Context, id perdure.WebhookID) (webhook.Created, error) {
 	ctx, err := g.hook(ctx, id)
 	if err != nil {
-		return webhook.Made{}, err
+		return webhook.Created{}, err
 	}
 	return g.inner.RotateWebhook(ctx, id)
 }
@@ -102,8 +104,10 @@ func (g *Guard) WebhookDeliveries(ctx context.Context, id perdure.WebhookID, lim
 	return g.inner.WebhookDeliveries(ctx, id, limit)
 }
 
-// RedeliverWebhook queues a delivery anew.
-func (g *Guard) RedeliverWebhook(ctx context.Context, id perdure.WebhookID, delivery perdure.WebhookDeliveryID) (webhook.Delivery, error) {
+// RedeliverWebhook queues a delivery again.
+func (g *Guard) RedeliverWebhook(
+	ctx context.Context, id perdure.WebhookID, delivery perdure.WebhookDeliveryID,
+) (webhook.Delivery, error) {
 	ctx, err := g.hook(ctx, id)
 	if err != nil {
 		return webhook.Delivery{}, err

@@ -8,16 +8,16 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// CreateSchedule makes a schedule of a session. An id that another org has is taken.
+// CreateSchedule creates a schedule of a session. Conflict: another session has the id.
 func (g *Guard) CreateSchedule(ctx context.Context, s perdure.Schedule) (perdure.Schedule, error) {
 	ctx, err := g.session(ctx, Write, s.Session)
 	if err != nil {
 		return perdure.Schedule{}, err
 	}
-	if _, asks := From(ctx); asks && s.ID != "" {
+	if _, asks := PrincipalFrom(ctx); asks && s.ID != "" {
 		known, err := g.inner.Schedule(ctx, s.ID)
 		if err == nil && known.Session != s.Session {
-			return perdure.Schedule{}, taken("schedule", string(s.ID))
+			return perdure.Schedule{}, idTaken("schedule", string(s.ID))
 		}
 		if err != nil && !errors.Is(err, perdure.NotFound) {
 			return perdure.Schedule{}, err
@@ -37,12 +37,12 @@ func (g *Guard) Schedule(ctx context.Context, id perdure.ScheduleID) (perdure.Sc
 
 // Schedules lists the schedules of a session, or of the principal's org.
 func (g *Guard) Schedules(ctx context.Context, id perdure.SessionID) ([]perdure.Schedule, error) {
-	ctx, _, _, err := g.enter(ctx, Read)
+	ctx, _, _, err := g.authorizeScope(ctx, Read)
 	if err != nil {
 		return nil, err
 	}
 	list, err := g.inner.Schedules(ctx, id)
-	return ours(ctx, g, list, err, func(s perdure.Schedule) perdure.SessionID { return s.Session })
+	return ownOnly(ctx, g, list, err, func(s perdure.Schedule) perdure.SessionID { return s.Session })
 }
 
 // NextFires returns the next fires of a schedule.
@@ -54,7 +54,7 @@ func (g *Guard) NextFires(ctx context.Context, id perdure.ScheduleID, n int) ([]
 	return g.inner.NextFires(ctx, id, n)
 }
 
-// ScheduleFires lists what became of nominal times.
+// ScheduleFires lists the recorded fires of a schedule.
 func (g *Guard) ScheduleFires(ctx context.Context, id perdure.ScheduleID, limit int) ([]perdure.Fire, error) {
 	ctx, err := g.schedule(ctx, Read, id)
 	if err != nil {
@@ -81,7 +81,7 @@ func (g *Guard) ResumeSchedule(ctx context.Context, id perdure.ScheduleID, by st
 	return g.inner.ResumeSchedule(ctx, id, by)
 }
 
-// TriggerSchedule fires at once.
+// TriggerSchedule fires a schedule at once.
 func (g *Guard) TriggerSchedule(ctx context.Context, id perdure.ScheduleID, by string) (perdure.Fire, error) {
 	ctx, err := g.schedule(ctx, Write, id)
 	if err != nil {
@@ -90,7 +90,7 @@ func (g *Guard) TriggerSchedule(ctx context.Context, id perdure.ScheduleID, by s
 	return g.inner.TriggerSchedule(ctx, id, by)
 }
 
-// DeleteSchedule removes a schedule with its fires.
+// DeleteSchedule removes a schedule and its fires.
 func (g *Guard) DeleteSchedule(ctx context.Context, id perdure.ScheduleID, by string) error {
 	ctx, err := g.schedule(ctx, Write, id)
 	if err != nil {
@@ -99,8 +99,8 @@ func (g *Guard) DeleteSchedule(ctx context.Context, id perdure.ScheduleID, by st
 	return g.inner.DeleteSchedule(ctx, id, by)
 }
 
-// Backfill fires each nominal time of a stretch of the past.
-func (g *Guard) Backfill(ctx context.Context, id perdure.ScheduleID, of engine.Stretch) ([]perdure.Fire, error) {
+// Backfill fires each nominal time of a past period that has no fire yet.
+func (g *Guard) Backfill(ctx context.Context, id perdure.ScheduleID, of engine.TimeRange) ([]perdure.Fire, error) {
 	ctx, err := g.schedule(ctx, Write, id)
 	if err != nil {
 		return nil, err

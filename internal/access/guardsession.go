@@ -10,14 +10,14 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// taken is what a principal is told of an id that another org has: nothing but that.
-func taken(kind, id string) error {
+// idTaken returns the error for an id that belongs to another org. It reveals nothing else.
+func idTaken(kind, id string) error {
 	return fmt.Errorf("%s %s: %w: the id is taken", kind, id, perdure.Conflict)
 }
 
-// NewSession starts a session of the principal's org.
+// NewSession creates a session of the principal's org.
 func (g *Guard) NewSession(ctx context.Context, agent perdure.Agent) (engine.Session, error) {
-	ctx, _, _, err := g.enter(ctx, Write)
+	ctx, _, _, err := g.authorizeScope(ctx, Write)
 	if err == nil {
 		err = g.machine.allow(ctx, agent.Model, agent.Metadata)
 	}
@@ -27,9 +27,10 @@ func (g *Guard) NewSession(ctx context.Context, agent perdure.Agent) (engine.Ses
 	return g.inner.NewSession(ctx, agent)
 }
 
-// NewSessionAs starts a session of the principal's org. The one of another org, of the same id and agent, is not shown.
+// NewSessionAs creates a session of the principal's org. It does not reveal a session of another
+// org, even one with the same id and agent.
 func (g *Guard) NewSessionAs(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (engine.Session, error) {
-	ctx, p, asks, err := g.enter(ctx, Write)
+	ctx, p, asks, err := g.authorizeScope(ctx, Write)
 	if err == nil {
 		err = g.machine.allow(ctx, agent.Model, agent.Metadata)
 	}
@@ -40,8 +41,8 @@ func (g *Guard) NewSessionAs(ctx context.Context, id perdure.SessionID, agent pe
 		return engine.Session{}, orTaken(err, "session", string(id))
 	}
 	s, err := g.inner.NewSessionAs(ctx, id, agent)
-	if err == nil && asks && s.Org != p.Org { // it came in between
-		return engine.Session{}, taken("session", string(id))
+	if err == nil && asks && s.Org != p.Org { // another org was faster
+		return engine.Session{}, idTaken("session", string(id))
 	}
 	return s, err
 }
@@ -50,12 +51,12 @@ func orTaken(err error, kind, id string) error {
 	if err != nil {
 		return err
 	}
-	return taken(kind, id)
+	return idTaken(kind, id)
 }
 
 // Session returns a session.
 func (g *Guard) Session(ctx context.Context, id perdure.SessionID) (engine.Session, error) {
-	ctx, p, asks, err := g.enter(ctx, Read)
+	ctx, p, asks, err := g.authorizeScope(ctx, Read)
 	if err != nil {
 		return engine.Session{}, err
 	}
@@ -68,7 +69,7 @@ func (g *Guard) Session(ctx context.Context, id perdure.SessionID) (engine.Sessi
 
 // Sessions lists the sessions of the principal's org.
 func (g *Guard) Sessions(ctx context.Context, limit int) ([]engine.Session, error) {
-	ctx, _, _, err := g.enter(ctx, Read)
+	ctx, _, _, err := g.authorizeScope(ctx, Read)
 	if err != nil {
 		return nil, err
 	}
@@ -77,14 +78,14 @@ func (g *Guard) Sessions(ctx context.Context, limit int) ([]engine.Session, erro
 
 // SessionsWhere lists the sessions of the principal's org that a filter matches.
 func (g *Guard) SessionsWhere(ctx context.Context, f engine.SessionFilter) ([]engine.Session, error) {
-	ctx, _, _, err := g.enter(ctx, Read)
+	ctx, _, _, err := g.authorizeScope(ctx, Read)
 	if err != nil {
 		return nil, err
 	}
 	return g.inner.SessionsWhere(ctx, f)
 }
 
-// DeleteSession removes a session for good.
+// DeleteSession permanently removes a session.
 func (g *Guard) DeleteSession(ctx context.Context, id perdure.SessionID) error {
 	ctx, err := g.session(ctx, Write, id)
 	if err != nil {
@@ -93,7 +94,7 @@ func (g *Guard) DeleteSession(ctx context.Context, id perdure.SessionID) error {
 	return g.inner.DeleteSession(ctx, id)
 }
 
-// Fork starts a session of the same owner.
+// Fork creates a session of the same owner.
 func (g *Guard) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) (engine.Session, error) {
 	ctx, err := g.session(ctx, Write, id)
 	if err != nil {
@@ -105,7 +106,7 @@ func (g *Guard) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) (
 	return g.inner.Fork(ctx, id, f)
 }
 
-// Export writes a session whole, with what is confidential of it.
+// Export writes a complete session, including its confidential parts.
 func (g *Guard) Export(ctx context.Context, id perdure.SessionID, w io.Writer) error {
 	ctx, err := g.session(ctx, Admin, id)
 	if err != nil {
@@ -114,10 +115,10 @@ func (g *Guard) Export(ctx context.Context, id perdure.SessionID, w io.Writer) e
 	return g.inner.Export(ctx, id, w)
 }
 
-// Import adds a session, which is the principal's org's from then on. It says itself what was approved: so only who may say so
-// takes one in.
+// Import adds a session to the principal's org. It requires the scope admin, because the file
+// itself states what was approved.
 func (g *Guard) Import(ctx context.Context, r io.Reader, how engine.Import) (engine.Session, error) {
-	ctx, _, _, err := g.enter(ctx, Admin)
+	ctx, _, _, err := g.authorizeScope(ctx, Admin)
 	if err != nil {
 		return engine.Session{}, err
 	}
@@ -125,7 +126,7 @@ func (g *Guard) Import(ctx context.Context, r io.Reader, how engine.Import) (eng
 	return g.inner.Import(ctx, r, how)
 }
 
-// Send hands a message to a session.
+// Send adds a message to a session.
 func (g *Guard) Send(ctx context.Context, id perdure.SessionID, message perdure.Message) error {
 	ctx, err := g.session(ctx, Write, id)
 	if err == nil {
@@ -137,7 +138,7 @@ func (g *Guard) Send(ctx context.Context, id perdure.SessionID, message perdure.
 	return g.inner.Send(ctx, id, message)
 }
 
-// Interrupt asks for the end of the turn that runs.
+// Interrupt requests the end of the running turn.
 func (g *Guard) Interrupt(ctx context.Context, id perdure.SessionID, by, why string) error {
 	ctx, err := g.session(ctx, Write, id)
 	if err != nil {
@@ -146,7 +147,7 @@ func (g *Guard) Interrupt(ctx context.Context, id perdure.SessionID, by, why str
 	return g.inner.Interrupt(ctx, id, by, why)
 }
 
-// PauseSession has nothing new begin in a session until it is resumed.
+// PauseSession stops new work of a session until it is resumed.
 func (g *Guard) PauseSession(ctx context.Context, id perdure.SessionID, by, why string) error {
 	ctx, err := g.session(ctx, Write, id)
 	if err != nil {
@@ -155,7 +156,7 @@ func (g *Guard) PauseSession(ctx context.Context, id perdure.SessionID, by, why 
 	return g.inner.PauseSession(ctx, id, by, why)
 }
 
-// ResumeSession lets a session go on that a person paused or a budget had stopped: a person's word.
+// ResumeSession resumes a session. It is a decision of a person, so it requires the scope approve.
 func (g *Guard) ResumeSession(ctx context.Context, id perdure.SessionID, by string) error {
 	ctx, err := g.session(ctx, Approve, id)
 	if err != nil {
@@ -164,7 +165,7 @@ func (g *Guard) ResumeSession(ctx context.Context, id perdure.SessionID, by stri
 	return g.inner.ResumeSession(ctx, id, by)
 }
 
-// WaitIdle returns when the session is at rest.
+// WaitIdle returns when the session is idle.
 func (g *Guard) WaitIdle(ctx context.Context, id perdure.SessionID) error {
 	ctx, err := g.session(ctx, Read, id)
 	if err != nil {
@@ -182,8 +183,9 @@ func (g *Guard) Events(ctx context.Context, id perdure.SessionID, after int64, l
 	return g.inner.Events(ctx, id, after, limit)
 }
 
-// Follow calls fn with every event of a session. The store ends it with the session, so it shows one all the time; that it is
-// the one that was looked at before, its first frame says.
+// Follow calls fn with every event of a session. The store ends the stream when the session is
+// deleted, so all frames belong to one session. Follow checks that session again at the first
+// frame, because the id could have been reused after the first check.
 func (g *Guard) Follow(ctx context.Context, id perdure.SessionID, after int64, fn func(engine.Frame) error) error {
 	inner, err := g.session(ctx, Read, id)
 	if err != nil {
@@ -203,7 +205,7 @@ func (g *Guard) Follow(ctx context.Context, id perdure.SessionID, after int64, f
 
 // Tools lists the tools, which all orgs share.
 func (g *Guard) Tools(ctx context.Context) ([]engine.Tool, error) {
-	ctx, _, _, err := g.enter(ctx, Read)
+	ctx, _, _, err := g.authorizeScope(ctx, Read)
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +214,7 @@ func (g *Guard) Tools(ctx context.Context) ([]engine.Tool, error) {
 
 // CallTool runs a tool outside any session.
 func (g *Guard) CallTool(ctx context.Context, name string, args json.RawMessage) (perdure.ToolResult, error) {
-	ctx, _, _, err := g.enter(ctx, Write)
+	ctx, _, _, err := g.authorizeScope(ctx, Write)
 	if err != nil {
 		return perdure.ToolResult{}, err
 	}

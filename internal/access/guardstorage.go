@@ -16,7 +16,7 @@ func (g *Guard) File(ctx context.Context, id perdure.SessionID, path string, con
 	return g.inner.File(ctx, id, path, content)
 }
 
-// Files lists what stands in a directory.
+// Files lists a directory.
 func (g *Guard) Files(ctx context.Context, id perdure.SessionID, dir string, deep bool) ([]engine.File, error) {
 	ctx, err := g.session(ctx, Read, id)
 	if err != nil {
@@ -43,7 +43,7 @@ func (g *Guard) RemoveFile(ctx context.Context, id perdure.SessionID, r engine.F
 	return g.inner.RemoveFile(ctx, id, r)
 }
 
-// MoveFile gives a file or directory another path.
+// MoveFile moves a file or directory.
 func (g *Guard) MoveFile(ctx context.Context, id perdure.SessionID, m engine.FileMove) (engine.File, error) {
 	ctx, err := g.session(ctx, Write, id)
 	if err != nil {
@@ -97,7 +97,7 @@ func (g *Guard) Secrets(ctx context.Context, id perdure.SessionID) ([]engine.Sec
 	return g.inner.Secrets(ctx, id)
 }
 
-// SetSecret seals a value.
+// SetSecret stores a secret.
 func (g *Guard) SetSecret(ctx context.Context, id perdure.SessionID, w engine.SecretWrite) error {
 	ctx, err := g.session(ctx, Write, id)
 	if err != nil {
@@ -115,7 +115,7 @@ func (g *Guard) RemoveSecret(ctx context.Context, id perdure.SessionID, name str
 	return g.inner.RemoveSecret(ctx, id, name)
 }
 
-// Resources lists what stands beside a session.
+// Resources lists the external resources of a session.
 func (g *Guard) Resources(ctx context.Context, id perdure.SessionID) ([]engine.SessionResource, error) {
 	ctx, err := g.session(ctx, Read, id)
 	if err != nil {
@@ -124,7 +124,7 @@ func (g *Guard) Resources(ctx context.Context, id perdure.SessionID) ([]engine.S
 	return g.inner.Resources(ctx, id)
 }
 
-// Resource returns what stands beside a session.
+// Resource returns an external resource of a session.
 func (g *Guard) Resource(ctx context.Context, id perdure.SessionID, resource string) (engine.SessionResource, error) {
 	ctx, err := g.session(ctx, Read, id)
 	if err != nil {
@@ -133,8 +133,11 @@ func (g *Guard) Resource(ctx context.Context, id perdure.SessionID, resource str
 	return g.inner.Resource(ctx, id, resource)
 }
 
-// ReleaseResource records that a resource is gone. It is believed without a look, so it is a person's word.
-func (g *Guard) ReleaseResource(ctx context.Context, id perdure.SessionID, resource, by string) (engine.SessionResource, error) {
+// ReleaseResource records that a resource no longer exists. It is a statement of a person that
+// nobody verifies, so it requires the scope approve.
+func (g *Guard) ReleaseResource(
+	ctx context.Context, id perdure.SessionID, resource, by string,
+) (engine.SessionResource, error) {
 	ctx, err := g.session(ctx, Approve, id)
 	if err != nil {
 		return engine.SessionResource{}, err
@@ -143,7 +146,9 @@ func (g *Guard) ReleaseResource(ctx context.Context, id perdure.SessionID, resou
 }
 
 // ChangeSession changes the title and the labels of a session.
-func (g *Guard) ChangeSession(ctx context.Context, id perdure.SessionID, o engine.SessionChange) (engine.Session, error) {
+func (g *Guard) ChangeSession(
+	ctx context.Context, id perdure.SessionID, o engine.SessionChange,
+) (engine.Session, error) {
 	ctx, err := g.session(ctx, Write, id)
 	if err != nil {
 		return engine.Session{}, err
@@ -151,29 +156,29 @@ func (g *Guard) ChangeSession(ctx context.Context, id perdure.SessionID, o engin
 	return g.inner.ChangeSession(ctx, id, o)
 }
 
-// CancelWhere asks for the end of many tasks of the principal's org.
+// CancelWhere requests the end of many tasks of the principal's org.
 func (g *Guard) CancelWhere(ctx context.Context, o engine.BulkCancel) (engine.Bulk, error) {
-	ctx, _, asks, err := g.enter(ctx, Write)
+	ctx, _, asks, err := g.authorizeScope(ctx, Write)
 	if err != nil {
 		return engine.Bulk{}, err
 	}
 	if asks {
 		all, err := g.inner.Tasks(ctx, o.Filter.Session)
-		own, err := ours(ctx, g, all, err, func(t perdure.Task) perdure.SessionID { return t.Session })
+		own, err := ownOnly(ctx, g, all, err, func(t perdure.Task) perdure.SessionID { return t.Session })
 		if err != nil {
 			return engine.Bulk{}, err
 		}
-		o.Of = map[perdure.SessionID]bool{}
+		o.AllowedSessions = map[perdure.SessionID]bool{}
 		for _, t := range own {
-			o.Of[t.Session] = true
+			o.AllowedSessions[t.Session] = true
 		}
 	}
 	return g.inner.CancelWhere(ctx, o)
 }
 
-// Bulk returns one of the principal's org.
+// Bulk returns a bulk of the principal's org.
 func (g *Guard) Bulk(ctx context.Context, id perdure.BulkID) (engine.Bulk, error) {
-	ctx, _, _, err := g.enter(ctx, Read)
+	ctx, _, _, err := g.authorizeScope(ctx, Read)
 	if err != nil {
 		return engine.Bulk{}, err
 	}

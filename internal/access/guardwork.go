@@ -9,12 +9,12 @@ import (
 
 // Approvals lists the approvals of the principal's org.
 func (g *Guard) Approvals(ctx context.Context, f engine.ApprovalFilter) ([]perdure.Approval, error) {
-	ctx, _, _, err := g.enter(ctx, Read)
+	ctx, _, _, err := g.authorizeScope(ctx, Read)
 	if err != nil {
 		return nil, err
 	}
 	list, err := g.inner.Approvals(ctx, f)
-	return ours(ctx, g, list, err, func(a perdure.Approval) perdure.SessionID { return a.Session })
+	return ownOnly(ctx, g, list, err, func(a perdure.Approval) perdure.SessionID { return a.Session })
 }
 
 // Approval returns an approval.
@@ -27,7 +27,9 @@ func (g *Guard) Approval(ctx context.Context, id perdure.ApprovalID) (perdure.Ap
 }
 
 // DecideApproval records a person's verdict.
-func (g *Guard) DecideApproval(ctx context.Context, id perdure.ApprovalID, v perdure.Verdict) (perdure.Approval, error) {
+func (g *Guard) DecideApproval(
+	ctx context.Context, id perdure.ApprovalID, v perdure.Verdict,
+) (perdure.Approval, error) {
 	ctx, err := g.approval(ctx, Approve, id)
 	if err != nil {
 		return perdure.Approval{}, err
@@ -35,7 +37,7 @@ func (g *Guard) DecideApproval(ctx context.Context, id perdure.ApprovalID, v per
 	return g.inner.DecideApproval(ctx, id, v)
 }
 
-// AnswerCall records the client's answer to a call.
+// AnswerCall records the client's result of a call.
 func (g *Guard) AnswerCall(ctx context.Context, key perdure.CallKey, by string, result perdure.ToolResult) error {
 	ctx, err := g.session(ctx, Write, key.Session)
 	if err != nil {
@@ -44,7 +46,7 @@ func (g *Guard) AnswerCall(ctx context.Context, key perdure.CallKey, by string, 
 	return g.inner.AnswerCall(ctx, key, by, result)
 }
 
-// DetachCall lets a running foreground call go on as a task.
+// DetachCall lets a running foreground call continue as a task.
 func (g *Guard) DetachCall(ctx context.Context, key perdure.CallKey, by string) (perdure.Task, error) {
 	ctx, err := g.session(ctx, Write, key.Session)
 	if err != nil {
@@ -62,8 +64,8 @@ func (g *Guard) Calls(ctx context.Context, id perdure.SessionID) ([]perdure.Call
 	return g.inner.Calls(ctx, id)
 }
 
-// ResolveCall gives a person's word on a call whose outcome is unknown.
-func (g *Guard) ResolveCall(ctx context.Context, key perdure.CallKey, word engine.Word) error {
+// ResolveCall records a person's resolution of a call whose outcome is unknown.
+func (g *Guard) ResolveCall(ctx context.Context, key perdure.CallKey, word engine.Resolution) error {
 	ctx, err := g.session(ctx, Approve, key.Session)
 	if err != nil {
 		return err
@@ -72,7 +74,7 @@ func (g *Guard) ResolveCall(ctx context.Context, key perdure.CallKey, word engin
 }
 
 // StartCall starts a call of a session.
-func (g *Guard) StartCall(ctx context.Context, o engine.CallOrder) (engine.HostCall, error) {
+func (g *Guard) StartCall(ctx context.Context, o engine.HostCallRequest) (engine.HostCall, error) {
 	ctx, err := g.session(ctx, Write, o.Session)
 	if err != nil {
 		return engine.HostCall{}, err
@@ -92,7 +94,7 @@ func (g *Guard) FindCall(ctx context.Context, key perdure.CallKey) (engine.HostC
 // WaitCall waits until a call of a session has ended or awaits input.
 func (g *Guard) WaitCall(ctx context.Context, id perdure.SessionID, made engine.HostCall) (engine.HostCall, error) {
 	var err error
-	if made.Task != nil { // which is of the session, or not found there
+	if made.Task != nil { // the engine checks that the task belongs to the session
 		ctx, err = g.task(ctx, Read, made.Task.ID)
 	} else {
 		ctx, err = g.session(ctx, Read, id)
@@ -103,13 +105,13 @@ func (g *Guard) WaitCall(ctx context.Context, id perdure.SessionID, made engine.
 	return g.inner.WaitCall(ctx, id, made)
 }
 
-// ToldCall notes that the caller has the whole reply.
-func (g *Guard) ToldCall(ctx context.Context, key perdure.CallKey) error {
+// AcknowledgeCall records that the caller has received the complete reply.
+func (g *Guard) AcknowledgeCall(ctx context.Context, key perdure.CallKey) error {
 	ctx, err := g.session(ctx, Write, key.Session)
 	if err != nil {
 		return err
 	}
-	return g.inner.ToldCall(ctx, key)
+	return g.inner.AcknowledgeCall(ctx, key)
 }
 
 // Task returns a task.
@@ -123,12 +125,12 @@ func (g *Guard) Task(ctx context.Context, id perdure.TaskID) (perdure.Task, erro
 
 // Tasks lists the tasks of a session, or of the principal's org.
 func (g *Guard) Tasks(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error) {
-	ctx, _, _, err := g.enter(ctx, Read)
+	ctx, _, _, err := g.authorizeScope(ctx, Read)
 	if err != nil {
 		return nil, err
 	}
 	list, err := g.inner.Tasks(ctx, id)
-	return ours(ctx, g, list, err, func(t perdure.Task) perdure.SessionID { return t.Session })
+	return ownOnly(ctx, g, list, err, func(t perdure.Task) perdure.SessionID { return t.Session })
 }
 
 // TaskLog returns output of a task.
@@ -149,7 +151,7 @@ func (g *Guard) WaitTask(ctx context.Context, id perdure.TaskID) (perdure.Task, 
 	return g.inner.WaitTask(ctx, id)
 }
 
-// CancelTask asks for a task's end.
+// CancelTask requests the end of a task.
 func (g *Guard) CancelTask(ctx context.Context, id perdure.TaskID, by, why string) (perdure.CancelReceipt, error) {
 	ctx, err := g.task(ctx, Write, id)
 	if err != nil {
@@ -158,7 +160,7 @@ func (g *Guard) CancelTask(ctx context.Context, id perdure.TaskID, by, why strin
 	return g.inner.CancelTask(ctx, id, by, why)
 }
 
-// CancelTasks asks for the end of the tasks of a session.
+// CancelTasks requests the end of the tasks of a session.
 func (g *Guard) CancelTasks(ctx context.Context, id perdure.SessionID, by, why string) (int, error) {
 	ctx, err := g.session(ctx, Write, id)
 	if err != nil {
@@ -167,8 +169,8 @@ func (g *Guard) CancelTasks(ctx context.Context, id perdure.SessionID, by, why s
 	return g.inner.CancelTasks(ctx, id, by, why)
 }
 
-// ResolveTask gives a person's word on a task whose outcome is unknown.
-func (g *Guard) ResolveTask(ctx context.Context, id perdure.TaskID, word engine.Word) error {
+// ResolveTask records a person's resolution of a task whose outcome is unknown.
+func (g *Guard) ResolveTask(ctx context.Context, id perdure.TaskID, word engine.Resolution) error {
 	ctx, err := g.task(ctx, Approve, id)
 	if err != nil {
 		return err
@@ -176,7 +178,7 @@ func (g *Guard) ResolveTask(ctx context.Context, id perdure.TaskID, word engine.
 	return g.inner.ResolveTask(ctx, id, word)
 }
 
-// DrainReady hands over the ended tasks of a session.
+// DrainReady returns the ended tasks of a session whose delivery is manual.
 func (g *Guard) DrainReady(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error) {
 	ctx, err := g.session(ctx, Write, id)
 	if err != nil {
@@ -185,8 +187,10 @@ func (g *Guard) DrainReady(ctx context.Context, id perdure.SessionID) ([]perdure
 	return g.inner.DrainReady(ctx, id)
 }
 
-// SetDelivery changes how the end of a live task comes home.
-func (g *Guard) SetDelivery(ctx context.Context, id perdure.TaskID, delivery perdure.Delivery, wake perdure.Wake) (perdure.Task, error) {
+// SetDelivery changes how the result of a live task is delivered.
+func (g *Guard) SetDelivery(
+	ctx context.Context, id perdure.TaskID, delivery perdure.Delivery, wake perdure.Wake,
+) (perdure.Task, error) {
 	ctx, err := g.task(ctx, Write, id)
 	if err != nil {
 		return perdure.Task{}, err
@@ -194,7 +198,8 @@ func (g *Guard) SetDelivery(ctx context.Context, id perdure.TaskID, delivery per
 	return g.inner.SetDelivery(ctx, id, delivery, wake)
 }
 
-// SendTask hands a message to a task. It is no way to approve: a question for a verdict takes none.
+// SendTask sends a message to a task. It cannot approve anything: an approval request accepts no
+// message.
 func (g *Guard) SendTask(ctx context.Context, id perdure.TaskID, m perdure.TaskMessage) (perdure.TaskMessageID, error) {
 	ctx, err := g.task(ctx, Write, id)
 	if err != nil {
@@ -204,7 +209,9 @@ func (g *Guard) SendTask(ctx context.Context, id perdure.TaskID, m perdure.TaskM
 }
 
 // TaskMessages returns messages of a task.
-func (g *Guard) TaskMessages(ctx context.Context, id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]perdure.TaskMessage, error) {
+func (g *Guard) TaskMessages(
+	ctx context.Context, id perdure.TaskID, after perdure.TaskMessageID, limit int,
+) ([]perdure.TaskMessage, error) {
 	ctx, err := g.task(ctx, Read, id)
 	if err != nil {
 		return nil, err

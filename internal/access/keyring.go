@@ -18,92 +18,97 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Unknown is the error of a secret that lets nobody in: it never did, or does no longer. Which of them is not told.
-const Unknown refusal = "the token is not one of this server, or it has expired or was revoked"
+// Unknown is the error for a secret that is not valid. It does not reveal whether the secret was
+// ever valid.
+const Unknown refusal = "the token is unknown to this server, has expired or was revoked"
 
-// Ended is why the context of a request ended: its token was revoked, or has expired.
-const Ended refusal = "the token has expired or was revoked meanwhile"
+// Ended is the cause of a request's context after its token was revoked or has expired.
+const Ended refusal = "the token has expired or was revoked in the meantime"
 
 // refusal is the type of Unknown and Ended.
 type refusal string
 
-// Error is its text.
+// Error returns the text.
 func (r refusal) Error() string { return string(r) }
 
-// Wait is the error of an address from which too many wrong tokens came.
+// Wait is the error for an address that has sent too many invalid tokens.
 type Wait struct{ For time.Duration }
 
-// Error says how long.
+// Error states how long to wait.
 func (w *Wait) Error() string {
-	return fmt.Sprintf("too many wrong tokens came from this address; try again in %s", w.For.Round(time.Second))
+	return fmt.Sprintf("too many invalid tokens from this address; try again in %s", w.For.Round(time.Second))
 }
 
-// Config is what a Keyring is made of.
+// Config configures a Keyring.
 type Config struct {
-	Store store.Store // of tokens; nil: there is only the root's
-	Root  string      // the secret of the data directory; empty: nobody is root
+	Store store.Store // contains the tokens; nil: only the root token is valid
+	Root  string      // the secret of the data directory's own token; empty: there is no root token
 	Log   *slog.Logger
 
-	Failures int           // wrong tokens from one address at once; 0: 30
-	Forgive  time.Duration // after which one more is allowed; 0: 1 s
-	Look     time.Duration // how often it is looked whether a token in use still lives; 0: 300 ms
+	FailureBurst    int           // invalid tokens per address in a burst; 0: 30
+	FailureInterval time.Duration // after which one more is allowed; 0: 1 s
+	CheckInterval   time.Duration // how often tokens in use are checked; 0: 300 ms
 }
 
-// usedEvery is how often the use of a token is written at most, and seenTokens how many are remembered for it.
+// The use of a token is recorded at most once per usedEvery. seenTokens tokens are remembered for
+// that.
 const (
 	usedEvery  = time.Minute
-	usedTime   = 2 * time.Second // that the writing may take
+	usedTime   = 2 * time.Second // timeout of that write
 	seenTokens = 4096
 )
 
-// Keyring knows who the bearer of a secret is. A secret is looked up by its hash, so how long that takes says nothing about
-// it. It is safe for concurrent use.
+// Keyring authenticates bearers of secrets. It looks secrets up by their hash, so the duration
+// reveals nothing about a secret. It is safe for concurrent use.
 type Keyring struct {
 	cfg      Config
 	root     [sha256.Size]byte
-	failures Pace[netip.Addr] // wrong tokens
+	failures RateLimiter[netip.Addr] // invalid tokens
 
 	mu      sync.Mutex
-	seen    map[string]use                      // guarded by mu; by hash
-	watched map[perdure.TokenID]map[*guest]bool // guarded by mu; who is let in now
-	end     context.CancelFunc                  // guarded by mu; of who looks after them; nil: nobody does
+	seen    map[string]use                            // guarded by mu; by hash
+	watched map[perdure.TokenID]map[*openRequest]bool // guarded by mu; the open requests
+	// guarded by mu; ends the watch of open requests; nil: none is running
+	end context.CancelFunc
 }
 
-// use is a token that was good.
+// use is the last use of a valid token.
 type use struct {
 	id      string    // of the token
-	written time.Time // when its use was written last
+	written time.Time // when its use was last recorded
 }
 
 // NewKeyring returns a keyring.
 func NewKeyring(cfg Config) *Keyring {
-	if cfg.Failures <= 0 {
-		cfg.Failures = 30
+	if cfg.FailureBurst <= 0 {
+		cfg.FailureBurst = 30
 	}
-	if cfg.Forgive <= 0 {
-		cfg.Forgive = time.Second
+	if cfg.FailureInterval <= 0 {
+		cfg.FailureInterval = time.Second
 	}
-	if cfg.Look <= 0 {
-		cfg.Look = 300 * time.Millisecond
+	if cfg.CheckInterval <= 0 {
+		cfg.CheckInterval = 300 * time.Millisecond
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Keyring{
-		cfg: cfg, root: sha256.Sum256([]byte(cfg.Root)), failures: Pace[netip.Addr]{Burst: cfg.Failures, Every: cfg.Forgive},
-		seen: map[string]use{}, watched: map[perdure.TokenID]map[*guest]bool{},
+		cfg: cfg, root: sha256.Sum256([]byte(cfg.Root)),
+		failures: RateLimiter[netip.Addr]{Burst: cfg.FailureBurst, Every: cfg.FailureInterval}, seen: map[string]use{},
+		watched: map[perdure.TokenID]map[*openRequest]bool{},
 	}
 }
 
-// Verify returns who the bearer of a secret is. remote is the address that they ask from, as net/http has it. Unknown: nobody.
-// *Wait: too many wrong ones came from there; a token that was good before still is.
+// Verify authenticates the bearer of a secret. remote is the address of the client, as in net/http.
+// Unknown: the secret is not valid. *Wait: the address has sent too many invalid tokens; a token
+// that was valid before is still accepted.
 func (k *Keyring) Verify(ctx context.Context, secret, remote string) (Principal, error) {
 	sum := sha256.Sum256([]byte(secret))
 	if subtle.ConstantTimeCompare(sum[:], k.root[:]) == 1 && k.cfg.Root != "" {
 		return Principal{ID: Root, Name: "the token of the data directory", Org: budget.DefaultOrg, Scopes: All()}, nil
 	}
 	hash, addr, now := hex.EncodeToString(sum[:]), addressOf(remote), time.Now()
-	if wait := k.failures.Wait(addr, now); wait > 0 && !k.knows(hash) {
+	if wait := k.failures.Wait(addr, now); wait > 0 && !k.wasValid(hash) {
 		return Principal{}, &Wait{For: wait}
 	}
 	t, err := k.find(ctx, secret, hash)
@@ -113,7 +118,7 @@ func (k *Keyring) Verify(ctx context.Context, secret, remote string) (Principal,
 	if err != nil {
 		return Principal{}, err
 	}
-	k.note(ctx, t)
+	k.recordUse(ctx, t)
 	p := Principal{ID: string(t.ID), Name: t.Name, Org: t.Org, User: t.User, Agent: t.Agent}
 	for _, s := range t.Scopes {
 		p.Scopes = append(p.Scopes, Scope(s))
@@ -121,8 +126,9 @@ func (k *Keyring) Verify(ctx context.Context, secret, remote string) (Principal,
 	return p, nil
 }
 
-// Guess returns the id of the principal that the bearer of a secret is or was, without asking the store: enough to refuse them, and
-// not to let them in. Not ok: only Verify can tell.
+// Guess returns the id of the principal that the bearer of a secret is or was, without reading the
+// store. That is enough to refuse a request, but not to admit it. ok is false if only Verify can
+// tell.
 func (k *Keyring) Guess(secret string) (id string, ok bool) {
 	sum := sha256.Sum256([]byte(secret))
 	if subtle.ConstantTimeCompare(sum[:], k.root[:]) == 1 && k.cfg.Root != "" {
@@ -134,16 +140,16 @@ func (k *Keyring) Guess(secret string) (id string, ok bool) {
 	return last.id, ok
 }
 
-// secretLength is that of a secret: what has another one is not looked up.
+// secretLength is the length of every secret. Other strings are not looked up.
 const secretLength = len("perdure_") + 43
 
-// find looks a secret up. Unknown: it lets nobody in.
+// find looks a secret up. Unknown: it is not valid.
 func (k *Keyring) find(ctx context.Context, secret, hash string) (t store.AccessToken, err error) {
 	if k.cfg.Store == nil || len(secret) != secretLength || !strings.HasPrefix(secret, "perdure_") {
 		return t, Unknown
 	}
 	err = k.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-		if t, err = r.TokenOf(hash); err == nil && !lives(t, r.Now()) {
+		if t, err = r.TokenOf(hash); err == nil && !isValid(t, r.Now()) {
 			err = Unknown
 		}
 		return err
@@ -154,21 +160,22 @@ func (k *Keyring) find(ctx context.Context, secret, hash string) (t store.Access
 	return t, err
 }
 
-// lives reports whether a token lets its bearer in at a moment.
-func lives(t store.AccessToken, now time.Time) bool {
+// isValid reports whether a token is valid at a given time.
+func isValid(t store.AccessToken, now time.Time) bool {
 	return t.RevokedAt.IsZero() && (t.ExpiresAt.IsZero() || now.Before(t.ExpiresAt))
 }
 
-// knows reports whether a secret of this hash was good before.
-func (k *Keyring) knows(hash string) bool {
+// wasValid reports whether a secret with this hash was valid before.
+func (k *Keyring) wasValid(hash string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_, seen := k.seen[hash]
 	return seen
 }
 
-// note writes that a token is used, once a minute at most. Where it cannot be written it is left: nobody is turned away for it.
-func (k *Keyring) note(ctx context.Context, t store.AccessToken) {
+// recordUse records the use of a token, at most once a minute. A failure is ignored, because it
+// must not keep the bearer out.
+func (k *Keyring) recordUse(ctx context.Context, t store.AccessToken) {
 	now := time.Now()
 	k.mu.Lock()
 	last, seen := k.seen[t.Hash]
@@ -194,6 +201,6 @@ func (k *Keyring) note(ctx context.Context, t store.AccessToken) {
 		return tx.PutAccessToken(stored)
 	})
 	if err != nil {
-		k.cfg.Log.Debug("the use of a token was not written", "token", t.ID, "error", err)
+		k.cfg.Log.Debug("token use not recorded", "token", t.ID, "error", err)
 	}
 }

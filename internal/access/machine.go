@@ -7,42 +7,46 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Machine tells which words of a session name what belongs to the machine that the server runs on: a folder of it, or a model that
-// is a file of it or is asked at an address of the caller's choice, with the keys of the machine. They are for who can reach
-// all that anyhow: the local operator, and the bearer of the data directory's own token. Others start sessions of agents that one of
-// these keeps (S1, S4, S18). The zero value knows of no such words.
-type Machine struct {
-	Folder string                 // the key of an agent's metadata that names a folder; empty: none does
-	Model  func(name string) bool // reports whether the name of a model does; nil: none does
+// MachineAccess identifies settings of a session that refer to the server's machine: a directory on
+// it, or a model that is a file on it or an address of the caller's choice, which would be called
+// with the machine's keys. Only principals that have access to the machine anyway may use them: the
+// local operator, and the bearer of the data directory's own token. Others can use agents that one
+// of these has stored (S1, S4, S18). The zero value identifies no settings.
+type MachineAccess struct {
+	DirectoryKey string                 // the key in an agent's metadata that names a directory; empty: none
+	Model        func(name string) bool // reports whether a model name refers to the machine; nil: none does
 }
 
-// foreign reports whether somebody asks to whom the machine does not belong.
-func (m Machine) foreign(ctx context.Context) (Principal, bool) {
-	p, asks := From(ctx)
+// isForeign reports whether the principal has no access to the machine.
+func (m MachineAccess) isForeign(ctx context.Context) (Principal, bool) {
+	p, asks := PrincipalFrom(ctx)
 	return p, asks && p.ID != Root
 }
 
-// allow is nil when who asks may say a model and metadata. Denied: they name what is the machine's.
-func (m Machine) allow(ctx context.Context, model string, metadata map[string]string) error {
-	p, foreign := m.foreign(ctx)
+// allow returns nil if the principal may use a model and metadata. Denied: they refer to the
+// machine.
+func (m MachineAccess) allow(ctx context.Context, model string, metadata map[string]string) error {
+	p, foreign := m.isForeign(ctx)
 	if !foreign {
 		return nil
 	}
 	var what string
-	if _, named := metadata[m.Folder]; named && m.Folder != "" {
-		what = fmt.Sprintf("a folder of the server's machine (metadata %q)", m.Folder)
+	if _, named := metadata[m.DirectoryKey]; named && m.DirectoryKey != "" {
+		what = fmt.Sprintf("a directory on the server's machine (metadata %q)", m.DirectoryKey)
 	} else if m.Model != nil && m.Model(model) {
-		what = "a model by a file of the server's machine or by an address"
+		what = "a model by a file on the server's machine or by an address"
 	}
 	if what == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: the token %s may not name %s: that is for the token of the data directory, whose bearer may keep an agent with it for others", perdure.Denied, p.ID, what)
+	return fmt.Errorf("%w: the token %s may not name %s; only the token of the data directory may do that, "+
+		"and it can store an agent with it for others", perdure.Denied, p.ID, what)
 }
 
-// imported is [Machine.allow] of what a journal says that somebody takes in; nil: who asks may say all of it.
-func (m Machine) imported(ctx context.Context) func([]perdure.Event) error {
-	if _, foreign := m.foreign(ctx); !foreign {
+// imported returns a check that applies [MachineAccess.allow] to an imported journal; nil: the
+// principal may use everything.
+func (m MachineAccess) imported(ctx context.Context) func([]perdure.Event) error {
+	if _, foreign := m.isForeign(ctx); !foreign {
 		return nil
 	}
 	return func(journal []perdure.Event) error {

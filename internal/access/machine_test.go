@@ -15,20 +15,22 @@ import (
 	"github.com/perdure/perdure/internal/access"
 )
 
-// theMachine is one whose folders are named by "workspace", and whose files by models that begin with "file:".
-var theMachine = access.Machine{Folder: "workspace", Model: func(name string) bool { return strings.HasPrefix(name, "file:") }}
+// theMachine is one whose directories are named by "workspace", and whose files by models that
+// begin with "file:".
+var theMachine = access.MachineAccess{DirectoryKey: "workspace", Model: func(name string) bool { return strings.HasPrefix(name, "file:") }}
 
-// TestS04MachineIsTheOperators: every way to say what names a folder of the machine or a model by a file is closed to all but the
-// operator and the bearer of the data directory's own token, whatever their scopes (S1, S4, S18). What they say else goes through.
+// TestS04MachineIsTheOperators: every input that names a directory of the machine, or a file by its
+// model name, is refused to all but the operator and the bearer of the data directory's own token,
+// whatever their scopes (S1, S4, S18). Other input is accepted.
 func TestS04MachineIsTheOperators(t *testing.T) {
 	t.Parallel()
 	eng, st := newEngine(t)
-	g := access.NewGuard(eng, access.Of(st), theMachine, nil)
+	g := access.NewGuard(eng, access.StoreOwners(st), theMachine, nil)
 	everything := access.Principal{Org: "default", Scopes: access.All()}
 	who := func(id, org string, agent bool) context.Context {
 		p := everything
 		p.ID, p.Org, p.Agent = id, org, agent
-		return access.With(t.Context(), p)
+		return access.WithPrincipal(t.Context(), p)
 	}
 	must1(g.PutAgent(t.Context(), engine.AgentWrite{Name: "plain"}))
 	folder, file := map[string]string{"workspace": "/"}, "file:/etc/passwd"
@@ -50,11 +52,11 @@ func TestS04MachineIsTheOperators(t *testing.T) {
 			return err
 		},
 		"a session of an agent in a folder": func(ctx context.Context) error {
-			_, err := g.StartOf(ctx, engine.AgentOrder{Agent: "plain", Metadata: folder})
+			_, err := g.StartAgentSession(ctx, engine.AgentSessionRequest{Agent: "plain", Metadata: folder})
 			return err
 		},
 		"a session of an agent with a file": func(ctx context.Context) error {
-			_, err := g.StartOf(ctx, engine.AgentOrder{Agent: "plain", Model: file})
+			_, err := g.StartAgentSession(ctx, engine.AgentSessionRequest{Agent: "plain", Model: file})
 			return err
 		},
 		"a message to a file": func(ctx context.Context) error {
@@ -82,7 +84,8 @@ func TestS04MachineIsTheOperators(t *testing.T) {
 					t.Errorf("a token that is %s: got %v", whose, err)
 				}
 			}
-			if err := say(who("token_3", "other", false)); !errors.Is(err, perdure.Denied) && !errors.Is(err, perdure.NotFound) { // the directory is not there for it
+			// the directory is not there for it
+			if err := say(who("token_3", "other", false)); !errors.Is(err, perdure.Denied) && !errors.Is(err, perdure.NotFound) {
 				t.Errorf("a token of another org: got %v", err)
 			}
 			for whose, ctx := range map[string]context.Context{"the bearer of the directory's": who(access.Root, "default", false), "the operator": t.Context()} {
@@ -109,7 +112,7 @@ func archive(t *testing.T, a perdure.Agent, m perdure.Message) *bytes.Buffer {
 	return &b
 }
 
-// put keeps an agent of a name of its own, and lay a harness.
+// put stores an agent with a name of its own, and lay a harness.
 func put(ctx context.Context, g *access.Guard, o agent.Overlay) error {
 	_, err := g.PutAgent(ctx, engine.AgentWrite{Name: uuid.NewString(), Overlay: o})
 	return err

@@ -11,20 +11,20 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Owners knows whose sessions are.
+// Owners looks up the owners of sessions.
 type Owners interface {
-	// Owners returns whose the sessions are; one that is not there is left out.
+	// Owners returns the owners of sessions. Missing sessions are left out.
 	Owners(ctx context.Context, ids ...perdure.SessionID) (map[perdure.SessionID]engine.Owner, error)
 }
 
-// Of returns the owners of the sessions of a store. Nothing is remembered: an id may be taken again by somebody else when its
-// session was deleted.
-func Of(s store.Store) Owners { return rows{s} }
+// StoreOwners returns the owners of the sessions in a store. It caches nothing, because the id of a
+// deleted session may be reused by another owner.
+func StoreOwners(s store.Store) Owners { return storeOwners{s} }
 
-type rows struct{ store store.Store }
+type storeOwners struct{ store store.Store }
 
-// Owners implements Owners, on one snapshot.
-func (r rows) Owners(ctx context.Context, ids ...perdure.SessionID) (map[perdure.SessionID]engine.Owner, error) {
+// Owners implements Owners. It reads one snapshot.
+func (r storeOwners) Owners(ctx context.Context, ids ...perdure.SessionID) (map[perdure.SessionID]engine.Owner, error) {
 	var found map[perdure.SessionID]engine.Owner
 	err := r.store.View(ctx, func(v store.Reader) error {
 		found = make(map[perdure.SessionID]engine.Owner, len(ids))

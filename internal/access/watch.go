@@ -9,22 +9,22 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// guest is one request of a token.
-type guest struct{ end context.CancelCauseFunc }
+// openRequest is one open request of a token.
+type openRequest struct{ end context.CancelCauseFunc }
 
-// While returns a context that ends, with the cause Ended, when the principal's token does, whichever server was told (S24).
-// leave is to be called when the request has ended.
-func (k *Keyring) While(ctx context.Context, p Principal) (_ context.Context, leave func()) {
-	ctx, end := context.WithCancelCause(With(ctx, p))
+// Admit returns a context that ends with the cause Ended when the principal's token ends, whichever
+// server revoked it (S24). The caller calls leave when the request has ended.
+func (k *Keyring) Admit(ctx context.Context, p Principal) (_ context.Context, leave func()) {
+	ctx, end := context.WithCancelCause(WithPrincipal(ctx, p))
 	id := perdure.TokenID(p.ID)
 	if p.ID == Root || k.cfg.Store == nil {
 		return ctx, func() { end(nil) }
 	}
-	g := &guest{end}
+	g := &openRequest{end}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.watched[id] == nil {
-		k.watched[id] = map[*guest]bool{}
+		k.watched[id] = map[*openRequest]bool{}
 	}
 	k.watched[id][g] = true
 	if k.end == nil {
@@ -47,9 +47,9 @@ func (k *Keyring) While(ctx context.Context, p Principal) (_ context.Context, le
 	}
 }
 
-// watch looks after who is let in, until nobody is.
+// watch checks the tokens of open requests until there are none.
 func (k *Keyring) watch(ctx context.Context) {
-	ticks := time.NewTicker(k.cfg.Look)
+	ticks := time.NewTicker(k.cfg.CheckInterval)
 	defer ticks.Stop()
 	for away := false; ; {
 		select {
@@ -57,21 +57,21 @@ func (k *Keyring) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		err := k.look(ctx)
+		err := k.endInvalid(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil && !away:
-			k.cfg.Log.Warn("it cannot be seen whether tokens in use still live; it is tried again", "error", err)
+			k.cfg.Log.Warn("tokens in use not checked, will retry", "error", err)
 		case err == nil && away:
-			k.cfg.Log.Info("it can be seen again whether tokens in use still live")
+			k.cfg.Log.Info("tokens in use checked again")
 		}
 		away = err != nil
 	}
 }
 
-// look ends the requests of tokens that live no longer.
-func (k *Keyring) look(ctx context.Context) error {
+// endInvalid ends the requests of tokens that are no longer valid.
+func (k *Keyring) endInvalid(ctx context.Context) error {
 	k.mu.Lock()
 	ids := make([]perdure.TokenID, 0, len(k.watched))
 	for id := range k.watched {
@@ -86,7 +86,7 @@ func (k *Keyring) look(ctx context.Context) error {
 			if err != nil && !errors.Is(err, perdure.NotFound) {
 				return err
 			}
-			if err != nil || !lives(t, r.Now()) {
+			if err != nil || !isValid(t, r.Now()) {
 				dead = append(dead, id)
 			}
 		}

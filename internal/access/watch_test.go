@@ -29,7 +29,7 @@ func (s *awayStore) View(ctx context.Context, fn func(store.Reader) error) error
 	return s.Store.View(ctx, fn)
 }
 
-// TestWatchSaysOnce: that the store is away is said once, and once that it is back.
+// TestWatchSaysOnce: the outage of the store is logged once, and its return once.
 func TestWatchSaysOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -37,15 +37,15 @@ func TestWatchSaysOnce(t *testing.T) {
 		inner := memory.New(memory.Config{})
 		defer inner.Close()
 		st := &awayStore{Store: inner}
-		k := access.NewKeyring(access.Config{Store: st, Look: time.Second, Log: slog.New(slog.NewTextHandler(&log, nil))})
-		_, leave := k.While(t.Context(), access.Principal{ID: "token_019aa0000000700080000000000000aa"})
+		k := access.NewKeyring(access.Config{Store: st, CheckInterval: time.Second, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		_, leave := k.Admit(t.Context(), access.Principal{ID: "token_019aa0000000700080000000000000aa"})
 		for _, away := range []bool{true, false, true, false} {
 			st.away.Store(away)
 			<-time.After(3500 * time.Millisecond)
 		}
 		leave()
 		synctest.Wait()
-		if away, back := strings.Count(log.String(), "cannot be seen"), strings.Count(log.String(), "can be seen again"); away != 2 || back != 2 {
+		if away, back := strings.Count(log.String(), "tokens in use not checked"), strings.Count(log.String(), "tokens in use checked again"); away != 2 || back != 2 {
 			t.Errorf("%d times away and %d times back were said:\n%s", away, back, log.String())
 		}
 	})

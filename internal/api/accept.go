@@ -6,31 +6,33 @@ import (
 	"strings"
 )
 
-// The forms of an answer.
+// The media types of responses.
 const (
 	formJSON   = "application/json"
 	formEvents = "text/event-stream"
 	formBytes  = "application/octet-stream"
 )
 
-// negotiate picks the offer that an Accept header likes best: by its q, then by how exactly it names it, then by
-// the order of the offers. Empty: it takes none of them. No header takes the first.
+// negotiate picks the offer that an Accept header prefers: by q value, then by how specific the
+// matching range is, then by the order of the offers. It returns "" if the header accepts none of
+// them, and the first offer if there is no header.
 func negotiate(accept string, offers ...string) string {
 	if strings.TrimSpace(accept) == "" {
 		return offers[0]
 	}
-	best, bestQ, bestRank := "", 0.0, 0
+	best, bestQ, bestSpecificity := "", 0.0, 0
 	for _, offer := range offers {
-		q, rank := liking(accept, offer)
-		if q > bestQ || q == bestQ && q > 0 && rank > bestRank {
-			best, bestQ, bestRank = offer, q, rank
+		q, specificity := qualityOf(accept, offer)
+		if q > bestQ || q == bestQ && q > 0 && specificity > bestSpecificity {
+			best, bestQ, bestSpecificity = offer, q, specificity
 		}
 	}
 	return best
 }
 
-// liking is the q that a header gives an offer, from its most exact range that matches.
-func liking(accept, offer string) (q float64, rank int) {
+// qualityOf returns the q value of an offer, taken from the most specific media range that matches
+// it.
+func qualityOf(accept, offer string) (q float64, rank int) {
 	family, _, _ := strings.Cut(offer, "/")
 	for one := range strings.SplitSeq(accept, ",") {
 		name, params, _ := strings.Cut(one, ";")
@@ -43,7 +45,8 @@ func liking(accept, offer string) (q float64, rank int) {
 	return q, rank
 }
 
-// quality is the q among the parameters of a media range; 1 when it is not there or is no number.
+// quality returns the q value among the parameters of a media range: 1 if it is absent or not a
+// number.
 func quality(params string) float64 {
 	for param := range strings.SplitSeq(params, ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(param), "=")
@@ -54,7 +57,7 @@ func quality(params string) float64 {
 	return 1
 }
 
-// notAcceptable names the forms that there are.
+// notAcceptable names the available media types.
 func notAcceptable(offers ...string) error {
-	return &Problem{Status: http.StatusNotAcceptable, Detail: "this answers with " + strings.Join(offers, ", ")}
+	return &Problem{Status: http.StatusNotAcceptable, Detail: "supported media types: " + strings.Join(offers, ", ")}
 }

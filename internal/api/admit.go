@@ -10,66 +10,69 @@ import (
 	"time"
 )
 
-// Admission is how much an API takes on at a time, so that what it takes on is done in good time however much is asked for
-// (R23). What is more is refused at once, with 503. Each kind of request has places of its own: one that is overrun leaves the
-// others as they are. The zero value is the defaults.
+// Admission limits how much work the API accepts at a time, so that accepted requests finish in
+// reasonable time under any load. Requests beyond a limit are refused at once with 503. Each kind
+// of request has its own limit: overload of one kind does not affect the others. The zero value
+// means the defaults.
 type Admission struct {
-	Writes   int           // requests that commit, in work at a time; 0: 16 for each processor, at most 64
-	Waiting  int           // more of them that wait for a place; 0: 256
-	Patience time.Duration // of those; 0: 1 s
-	Calls    int           // tools that are called, and servers that are tested: they take as long as they take; as many wait; 0: 128
-	Urgent   int           // what ends or holds up work: cancel, interrupt, deny, pause; as many wait; 0: 32
-	Reads    int           // 0: 512
-	Pages    int           // of the documents, which anybody may read; 0: 32
-	Open     int           // streams, and requests that wait for an outcome; 0: 4,096
-	Bodies   int64         // bytes of bodies that are held at a time; 0: 512 MiB
-	Rate     int           // requests a second of one principal, but for those that stop work; 0: any number
+	Writes   int           // requests that commit, running at a time; 0: 16 per processor, at most 64
+	Waiting  int           // further write requests that may wait for a slot; 0: 256
+	Patience time.Duration // how long a request may wait for a slot; 0: 1 s
+	// Tool calls and connection tests, which take arbitrarily long; as many may wait; 0: 128.
+	Calls       int
+	Urgent      int   // requests that stop work: cancel, interrupt, deny, pause; as many may wait; 0: 32
+	Reads       int   // other reads; as many may wait; 0: 512
+	Pages       int   // documentation pages, which need no token; 0: 32
+	LongRunning int   // streams, and requests that wait for an outcome; 0: 4,096
+	Bodies      int64 // bytes of request bodies held in memory at a time; 0: 512 MiB
+	Rate        int   // requests per second of one principal, except those that stop work; 0: unlimited
 }
 
-// Who is in work shares the processors with all others who are: more at a time make each of them later, and whoever only wants to
-// cancel, too, while no more is done. It is more than one for each processor so that many commits share one flush of the disk.
+// Concurrent writes share the processors: more of them make each one slower, including a cancel,
+// without raising throughput. The limit is above one per processor so that many commits share one
+// disk flush.
 const (
 	writesPerProcessor = 16
-	mostWrites         = 64
+	maxWrites          = 64
 )
 
 func (c Admission) withDefaults() Admission {
-	c.Writes = orDefault(c.Writes, min(writesPerProcessor*runtime.GOMAXPROCS(0), mostWrites))
+	c.Writes = orDefault(c.Writes, min(writesPerProcessor*runtime.GOMAXPROCS(0), maxWrites))
 	c.Waiting = orDefault(c.Waiting, 256)
 	c.Patience = orDefault(c.Patience, time.Second)
 	c.Calls = orDefault(c.Calls, 128)
 	c.Urgent = orDefault(c.Urgent, 32)
 	c.Reads = orDefault(c.Reads, 512)
 	c.Pages = orDefault(c.Pages, 32)
-	c.Open = orDefault(c.Open, 4096)
+	c.LongRunning = orDefault(c.LongRunning, 4096)
 	c.Bodies = orDefault(c.Bodies, 512<<20)
 	return c
 }
 
-// gates are the places of an API.
-type gates struct {
-	writes, calls, urgent, reads, open, pages *gate
-	bodies                                    *room
+// admissionQueues are the admission queues of an API.
+type admissionQueues struct {
+	writes, calls, urgent, reads, open, pages *admissionQueue
+	bodies                                    *byteBudget
 }
 
-func newGates(c Admission) gates {
-	return gates{
-		writes: newGate("writes", c.Writes, c.Waiting, c.Patience),
-		calls:  newGate("calls", c.Calls, c.Calls, c.Patience),
-		urgent: newGate("urgent", c.Urgent, c.Urgent, c.Patience),
-		reads:  newGate("reads", c.Reads, c.Reads, c.Patience),
-		open:   newGate("open", c.Open, 0, c.Patience),
-		pages:  newGate("pages", c.Pages, c.Pages, c.Patience),
-		bodies: &room{left: c.Bodies},
+func newAdmissionQueues(c Admission) admissionQueues {
+	return admissionQueues{
+		writes: newAdmissionQueue("writes", c.Writes, c.Waiting, c.Patience),
+		calls:  newAdmissionQueue("calls", c.Calls, c.Calls, c.Patience),
+		urgent: newAdmissionQueue("urgent", c.Urgent, c.Urgent, c.Patience),
+		reads:  newAdmissionQueue("reads", c.Reads, c.Reads, c.Patience),
+		open:   newAdmissionQueue("open", c.LongRunning, 0, c.Patience),
+		pages:  newAdmissionQueue("pages", c.Pages, c.Pages, c.Patience),
+		bodies: &byteBudget{left: c.Bodies},
 	}
 }
 
-// of is the gate of a request; nil: it needs no place.
-func (g *gates) of(r *http.Request, pattern string) *gate {
+// queueOf returns the admission queue of a request; nil if the request needs no slot.
+func (g *admissionQueues) queueOf(r *http.Request, pattern string) *admissionQueue {
 	switch {
 	case open(r.URL.Path):
 		return nil
-	case isManual(pattern):
+	case isManualPath(pattern):
 		return g.pages
 	case isWrite(r.Method):
 		switch {
@@ -79,7 +82,7 @@ func (g *gates) of(r *http.Request, pattern string) *gate {
 			return g.calls
 		}
 		return g.writes
-	case lasts(r):
+	case isLongRunning(r):
 		return g.open
 	}
 	return g.reads
@@ -94,8 +97,9 @@ func isWrite(method string) bool {
 	return false
 }
 
-// StopsWork reports whether a request, or the scope of its idempotency key, which ends with its method and path, stops work or
-// takes a right away: it gets through when a server is full, and on a full disk (R7, R23).
+// StopsWork reports whether a request stops work or revokes a token. Such requests are admitted
+// when the server is overloaded and when the disk is full. The argument is a router pattern or the
+// scope of an idempotency key; both end with the method and path.
 func StopsWork(request string) bool {
 	for _, end := range []string{"/cancel", ":cancel", "/interrupt", "/deny", "/pause"} {
 		if strings.HasSuffix(request, end) {
@@ -105,21 +109,22 @@ func StopsWork(request string) bool {
 	return strings.Contains(request, http.MethodDelete+" /v1/tokens/")
 }
 
-// lasts reports whether a request is one that goes on: a stream, or one that waits for an outcome.
-func lasts(r *http.Request) bool {
-	query := r.URL.Query() // as the operations read it, however it is written
+// isLongRunning reports whether a request is long-running: a stream, or a request that waits for an
+// outcome.
+func isLongRunning(r *http.Request) bool {
+	query := r.URL.Query() // as the operations parse it, in any encoding
 	return negotiate(r.Header.Get("Accept"), formJSON, formEvents) == formEvents || query.Has("wait") || query.Has("follow") ||
 		r.URL.Path == topicsPath || strings.Contains(strings.ToLower(r.Header.Get("Prefer")), "wait")
 }
 
-// room is for bytes. It is safe for concurrent use.
-type room struct {
+// byteBudget is a budget of bytes. It is safe for concurrent use.
+type byteBudget struct {
 	mu   sync.Mutex
 	left int64 // guarded by mu
 }
 
-// take takes n bytes, or none.
-func (s *room) take(n int64) bool {
+// reserve reserves n bytes. It reserves nothing and returns false if fewer are left.
+func (s *byteBudget) reserve(n int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n > s.left {
@@ -129,81 +134,84 @@ func (s *room) take(n int64) bool {
 	return true
 }
 
-func (s *room) giveBack(n int64) {
+func (s *byteBudget) release(n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.left += n
 }
 
-// metered is a body that takes room for what it reads.
-type metered struct {
-	in    io.Reader
-	room  *room
-	taken int64
+// meteredBody is a request body that reserves budget for what it reads.
+type meteredBody struct {
+	body     io.Reader
+	budget   *byteBudget
+	reserved int64
 }
 
-// errNoRoom ends the reading of a body for which there is no room now.
-var errNoRoom = &Problem{
+// errNoBudget ends the reading of a body for which no budget is left.
+var errNoBudget = &Problem{
 	Status: http.StatusServiceUnavailable, Code: "overloaded", Title: "Overloaded", Retryable: true,
-	Detail: "too much is being sent at once; nothing was done of this. Send it again, later",
+	Detail: "too many request bodies are being received at once; this request had no effect. Retry it later",
 	header: http.Header{"Connection": {"close"}},
 }
 
-func (m *metered) Read(p []byte) (int, error) {
-	n, err := m.in.Read(p)
-	if !m.room.take(int64(n)) {
-		return 0, errNoRoom
+func (m *meteredBody) Read(p []byte) (int, error) {
+	n, err := m.body.Read(p)
+	if !m.budget.reserve(int64(n)) {
+		return 0, errNoBudget
 	}
-	m.taken += int64(n)
+	m.reserved += int64(n)
 	return n, err
 }
 
-// admit lets a request in.
-func (a *API) admit(ctx context.Context, g *gate) error {
-	err := g.enter(ctx, requestOf(ctx).principal)
+// admit waits for a slot in the admission queue. An error means that the request is refused.
+func (a *API) admit(ctx context.Context, g *admissionQueue) error {
+	err := g.acquire(ctx, requestOf(ctx).principal)
 	if err != nil {
-		a.refused(ctx, g.name)
+		a.countRefusal(ctx, g.name)
 	}
 	return err
 }
 
-// turnAway refuses a request of somebody who was let in before, where that can be said before their token is looked up and their
-// body is read: a refusal is to cost little. What stops work is not counted, and never too much.
-func (a *API) turnAway(r *http.Request, req *request, out *answer, g *gate) error {
+// refuseEarly refuses a request of a known principal before the token is looked up and the body is
+// read, so that a refusal stays cheap. Requests that stop work are not rate limited, and the queue
+// of urgent requests has its own limit.
+func (a *API) refuseEarly(r *http.Request, req *request, out *responseWriter, g *admissionQueue) error {
 	if g == nil {
 		return nil
 	}
-	who, known := a.guess(r)
+	principal, known := a.guessPrincipal(r)
 	if !known {
 		return nil
 	}
-	req.principal = who
-	if err := a.pace(r.Context(), out, g); err != nil {
+	req.principal = principal
+	if err := a.countRate(r.Context(), out, g); err != nil {
 		return err
 	}
-	if isWrite(r.Method) && g.full(who) {
-		a.refused(r.Context(), g.name)
+	if isWrite(r.Method) && g.full(principal) {
+		a.countRefusal(r.Context(), g.name)
 		return g.refusal()
 	}
 	return nil
 }
 
-// pace counts a request against the rate of its principal, once. What stops work is not counted, nor what needs no principal.
-func (a *API) pace(ctx context.Context, out *answer, g *gate) error {
+// countRate counts a request once against the rate limit of its principal. Requests that stop work
+// and pages that need no principal are not counted.
+func (a *API) countRate(ctx context.Context, out *responseWriter, g *admissionQueue) error {
 	req := requestOf(ctx)
-	if g == nil || g == a.gates.urgent || g == a.gates.pages || req.counted {
+	if g == nil || g == a.queues.urgent || g == a.queues.pages || req.counted {
 		return nil
 	}
 	req.counted = true
-	err := a.rate.take(req.principal, out.Header())
+	err := a.rate.allow(req.principal, out.Header())
 	if err != nil {
-		a.refused(ctx, "rate")
+		a.countRefusal(ctx, "rate")
 	}
 	return err
 }
 
-// guess is who asks, as far as that is known without the store.
-func (a *API) guess(r *http.Request) (id string, known bool) {
+// guessPrincipal returns the principal of a request as far as it is known without access to the
+// store.
+func (a *API) guessPrincipal(r *http.Request) (id string, known bool) {
 	if a.cfg.Local {
 		return orDefault(r.Header.Get("Perdure-Actor"), actorUser), true
 	}
@@ -211,15 +219,16 @@ func (a *API) guess(r *http.Request) (id string, known bool) {
 	return a.cfg.Keyring.Guess(strings.TrimSpace(token))
 }
 
-// refusalsEvery is how often refusals are told of in the log: they are to cost little.
-const refusalsEvery = 10 * time.Second
+// refusalLogInterval is the minimum interval between log lines about refusals: refusals must stay
+// cheap.
+const refusalLogInterval = 10 * time.Second
 
-// refused counts a request that was not let in, and waits until it may be told so.
-func (a *API) refused(ctx context.Context, name string) {
+// countRefusal counts a refused request and delays the answer; see slowly.
+func (a *API) countRefusal(ctx context.Context, name string) {
 	requestOf(ctx).refused = true
-	n, now, said := a.refusals.Add(1), time.Now().UnixNano(), a.refusalsSaid.Load()
-	if now-said > int64(refusalsEvery) && a.refusalsSaid.CompareAndSwap(said, now) {
-		a.cfg.Log.Warn("requests are refused: more is asked for than can be done", "of", name, "refused_until_now", n)
+	n, now, lastLogged := a.refusals.Add(1), time.Now().UnixNano(), a.refusalsLogged.Load()
+	if now-lastLogged > int64(refusalLogInterval) && a.refusalsLogged.CompareAndSwap(lastLogged, now) {
+		a.cfg.Log.Warn("requests refused by admission control", "queue", name, "refused_total", n)
 	}
-	a.slowly(ctx)
+	a.delayRefusal(ctx)
 }

@@ -17,21 +17,22 @@ func refusedBy(err error) bool {
 	return errors.As(err, &p) && p.Status == http.StatusServiceUnavailable && p.Code == "overloaded" && p.Retryable
 }
 
-// TestGate: so many are in, so many wait in the order in which they came, and all others are refused at once.
+// TestGate: so many are in, so many wait in the order in which they came, and all others are
+// refused at once.
 func TestGate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate("writes", 2, 3, time.Second)
+		g := newAdmissionQueue("writes", 2, 3, time.Second)
 		began := time.Now()
 		entered := make(chan int, 10)
 		for range 2 {
-			if err := g.enter(t.Context(), "a"); err != nil {
+			if err := g.acquire(t.Context(), "a"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for i := range 3 {
 			go func() {
-				if err := g.enter(t.Context(), "a"); err == nil {
+				if err := g.acquire(t.Context(), "a"); err == nil {
 					entered <- i
 				}
 			}()
@@ -40,32 +41,33 @@ func TestGate(t *testing.T) {
 		if !g.full("a") {
 			t.Error("it takes more")
 		}
-		if err := g.enter(t.Context(), "a"); !refusedBy(err) || time.Since(began) != 0 {
+		if err := g.acquire(t.Context(), "a"); !refusedBy(err) || time.Since(began) != 0 {
 			t.Errorf("got %v after %s", err, time.Since(began))
 		}
 		for i := range 3 {
-			g.leave()
+			g.release()
 			synctest.Wait()
 			if got := <-entered; got != i {
 				t.Errorf("%d came in, want %d", got, i)
 			}
 		}
-		g.leave()
-		if g.full("a") || g.waiting != 0 || g.in != 1 {
-			t.Errorf("%d are in and %d wait", g.in, g.waiting)
+		g.release()
+		if g.full("a") || g.waiting != 0 || g.running != 1 {
+			t.Errorf("%d are in and %d wait", g.running, g.waiting)
 		}
 	})
 }
 
-// TestR22GateTurns: who asks for little comes in although another one fills the line, and costs that one the request that came last.
+// TestR22GateTurns: a principal with few requests is admitted although another one fills the queue;
+// the other one's newest request is refused instead.
 func TestR22GateTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate("writes", 1, 3, time.Hour)
+		g := newAdmissionQueue("writes", 1, 3, time.Hour)
 		told := make(chan string, 10)
 		ask := func(who, name string) {
 			go func() {
-				if err := g.enter(t.Context(), who); err != nil {
+				if err := g.acquire(t.Context(), who); err != nil {
 					name += " refused"
 				}
 				told <- name
@@ -87,67 +89,70 @@ func TestR22GateTurns(t *testing.T) {
 					t.Errorf("got %s, want %s", got, want)
 				}
 			default:
-				g.leave()
+				g.release()
 				synctest.Wait()
 				if got := <-told; got != want {
 					t.Errorf("got %s, want %s", got, want)
 				}
 			}
 		}
-		g.leave()
-		if g.in != 0 || g.waiting != 0 || len(g.lines) != 0 || len(g.turns) != 0 {
+		g.release()
+		if g.running != 0 || g.waiting != 0 || len(g.lines) != 0 || len(g.order) != 0 {
 			t.Errorf("left over: %+v", g)
 		}
 	})
 }
 
-// TestR23RefusalsThatWait: only so many wait until they are told, however many there are; the others are told at once.
+// TestR23RefusalsThatWait: only a limited number of refused requests wait for their answer, however
+// many there are; the others are answered at once.
 func TestR23RefusalsThatWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := &API{refusalPace: newRefusalPace(), draining: make(chan struct{})}
 		began, atOnce := time.Now(), make(chan bool, 2*refusalsWaiting)
 		for range cap(atOnce) {
-			go func() { a.slowly(t.Context()); atOnce <- time.Since(began) == 0 }()
+			go func() { a.delayRefusal(t.Context()); atOnce <- time.Since(began) == 0 }()
 		}
 		synctest.Wait()
-		waiting, told := int(a.refusalsSlow.Load()), len(atOnce)
-		least := refusalsWaiting - refusalsAtOnce // who need not wait may still be counted when the last come
+		waiting, told := int(a.refusalsDelayed.Load()), len(atOnce)
+		// Requests that need not wait may still be counted when the last ones arrive.
+		least := refusalsWaiting - refusalsAtOnce
 		if waiting < least || waiting > refusalsWaiting || told != cap(atOnce)-waiting {
-			t.Errorf("%d wait and %d were told at once, want %d to %d, and all others", waiting, told, least, refusalsWaiting)
+			t.Errorf("%d wait and %d were answered at once, want %d to %d, and all others", waiting, told, least, refusalsWaiting)
 		}
 		for range cap(atOnce) {
 			<-atOnce
 		}
-		if a.refusalsSlow.Load() != 0 {
-			t.Errorf("%d wait in the end", a.refusalsSlow.Load())
+		if a.refusalsDelayed.Load() != 0 {
+			t.Errorf("%d wait in the end", a.refusalsDelayed.Load())
 		}
 	})
 }
 
-// TestRefusalsAreSlow: the first ones are told at once, more of them only so often, and each within a second.
+// TestRefusalsAreSlow: the first refusals are answered at once, further ones at a limited rate, and
+// each within a second.
 func TestRefusalsAreSlow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := &API{refusalPace: newRefusalPace(), draining: make(chan struct{})}
 		began, told := time.Now(), make(chan time.Duration, 1000)
 		for range cap(told) {
-			go func() { a.slowly(t.Context()); told <- time.Since(began) }()
+			go func() { a.delayRefusal(t.Context()); told <- time.Since(began) }()
 		}
 		within := map[time.Duration]int{}
 		for range cap(told) {
 			took := <-told
 			within[took]++
 			if took > refusalPatience {
-				t.Fatalf("told after %s", took)
+				t.Fatalf("answered after %s", took)
 			}
 		}
 		if within[0] != refusalsAtOnce || within[refusalEvery] != 1 {
-			t.Errorf("%d were told at once, want %d", within[0], refusalsAtOnce)
+			t.Errorf("%d were answered at once, want %d", within[0], refusalsAtOnce)
 		}
 		close(a.draining)
 		began = time.Now()
-		a.slowly(t.Context())
+		a.delayRefusal(t.Context())
 		if time.Since(began) != 0 {
 			t.Error("a server that ends waits")
 		}
@@ -160,70 +165,72 @@ func TestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, header := newRate(2), http.Header{}
 		for left := 1; left >= 0; left-- {
-			if err := l.take("noisy", header); err != nil || header.Get("RateLimit") != fmt.Sprintf(`"caller";r=%d;t=1`, left) {
+			if err := l.allow("noisy", header); err != nil || header.Get("RateLimit") != fmt.Sprintf(`"caller";r=%d;t=1`, left) {
 				t.Errorf("got %v %v, want %d left", err, header, left)
 			}
 		}
-		err := l.take("noisy", header)
+		err := l.allow("noisy", header)
 		if p := (*Problem)(nil); !errors.As(err, &p) || p.Status != 429 || p.header.Get("Retry-After") != "1" || header.Get("RateLimit") != `"caller";r=0;t=1` {
 			t.Errorf("got %v %v", err, header)
 		}
-		if err := l.take("quiet", header); err != nil || header.Get("RateLimit-Policy") != `"caller";q=2;w=1` {
+		if err := l.allow("quiet", header); err != nil || header.Get("RateLimit-Policy") != `"caller";q=2;w=1` {
 			t.Errorf("got %v %v", err, header)
 		}
 		<-time.After(time.Second / 2)
-		if err := l.take("noisy", header); err != nil {
+		if err := l.allow("noisy", header); err != nil {
 			t.Error(err)
 		}
 		var none *rate
-		if err := none.take("noisy", nil); err != nil {
+		if err := none.allow("noisy", nil); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// TestGatePatience: who waits in vain is refused in good time, and who goes away waits no longer.
+// TestGatePatience: a request that waits in vain is refused in good time, and one whose client
+// cleanups stops waiting.
 func TestGatePatience(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate("writes", 1, 5, time.Second)
-		if err := g.enter(t.Context(), "a"); err != nil {
+		g := newAdmissionQueue("writes", 1, 5, time.Second)
+		if err := g.acquire(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if err := g.enter(t.Context(), "a"); !refusedBy(err) || time.Since(began) != time.Second {
+		if err := g.acquire(t.Context(), "a"); !refusedBy(err) || time.Since(began) != time.Second {
 			t.Errorf("got %v after %s", err, time.Since(began))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if err := g.enter(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) || g.waiting != 0 {
+		if err := g.acquire(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) || g.waiting != 0 {
 			t.Errorf("got %v, %d wait", err, g.waiting)
 		}
-		var none *gate
-		if err := none.enter(t.Context(), "a"); err != nil || none.full("a") {
-			t.Errorf("who needs no place got %v", err)
+		var none *admissionQueue
+		if err := none.acquire(t.Context(), "a"); err != nil || none.full("a") {
+			t.Errorf("a request that needs no slot got %v", err)
 		}
-		none.leave()
+		none.release()
 	})
 }
 
-// TestR23GateHurry: once somebody was refused, who comes waits for a part of the patience only; when for as long as the patience
-// nobody was, it is whole again. A line that goes on without a refusal is no overload.
+// TestR23GateHurry: after a refusal, new requests wait only for a fraction of the patience; after
+// as long as the patience without a refusal, it is restored. A queue that moves without refusals is
+// no overload.
 func TestR23GateHurry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate("writes", 1, 5, time.Second)
-		if err := g.enter(t.Context(), "a"); err != nil {
+		g := newAdmissionQueue("writes", 1, 5, time.Second)
+		if err := g.acquire(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
-		for range 10 { // each waits for 900 ms, the line is never empty, and nobody is refused
+		for range 10 { // each waits for 900 ms, the queue is never empty, and none is refused
 			let := make(chan error)
 			for range 2 {
-				go func() { let <- g.enter(t.Context(), "a") }()
+				go func() { let <- g.acquire(t.Context(), "a") }()
 			}
 			<-time.After(900 * time.Millisecond)
 			for range 2 {
-				g.leave()
+				g.release()
 				if err := <-let; err != nil {
 					t.Fatal(err)
 				}
@@ -231,35 +238,35 @@ func TestR23GateHurry(t *testing.T) {
 		}
 		refused := func() time.Duration {
 			began := time.Now()
-			if err := g.enter(t.Context(), "a"); !refusedBy(err) {
+			if err := g.acquire(t.Context(), "a"); !refusedBy(err) {
 				t.Errorf("got %v", err)
 			}
 			return time.Since(began)
 		}
-		for i, want := range []time.Duration{time.Second, time.Second / hurry, time.Second / hurry} {
+		for i, want := range []time.Duration{time.Second, time.Second / overloadDivisor, time.Second / overloadDivisor} {
 			if got := refused(); got != want {
 				t.Errorf("%d: refused after %s, want %s", i, got, want)
 			}
 		}
-		gone, cancel := context.WithTimeout(t.Context(), time.Second/hurry/2)
+		gone, cancel := context.WithTimeout(t.Context(), time.Second/overloadDivisor/2)
 		defer cancel()
-		<-time.After(time.Second - time.Second/hurry/2)
-		if err := g.enter(gone, "a"); refusedBy(err) { // who goes by themselves is not refused
+		<-time.After(time.Second - time.Second/overloadDivisor/2)
+		if err := g.acquire(gone, "a"); refusedBy(err) { // a request whose client leaves is not refused
 			t.Errorf("got %v", err)
 		}
-		<-time.After(time.Second / hurry / 2)
+		<-time.After(time.Second / overloadDivisor / 2)
 		if got := refused(); got != time.Second {
-			t.Errorf("when nobody was refused for as long as that, it was refused after %s", got)
+			t.Errorf("after that time without a refusal, it was refused after %s", got)
 		}
 	})
 }
 
-// TestR23GateLine: in an overload the line is as much shorter as the patience of those who stand in it; who stands in it stays, and
-// when nobody was refused for a while it is as long as before.
+// TestR23GateLine: in an overload the queue is shortened like the patience. Requests that are
+// queued stay, and after a while without refusals the queue has its full length again.
 func TestR23GateLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate("writes", 1, 2*hurry, time.Second)
+		g := newAdmissionQueue("writes", 1, 2*overloadDivisor, time.Second)
 		ctx, gone := context.WithCancel(t.Context())
 		waiting := func() int {
 			g.mu.Lock()
@@ -270,8 +277,8 @@ func TestR23GateLine(t *testing.T) {
 			t.Helper()
 			for !g.full("a") && waiting() < 100 {
 				go func() {
-					if g.enter(ctx, "a") == nil {
-						g.leave()
+					if g.acquire(ctx, "a") == nil {
+						g.release()
 					}
 				}()
 				synctest.Wait()
@@ -280,30 +287,30 @@ func TestR23GateLine(t *testing.T) {
 				t.Errorf("%d wait, want %d", got, want)
 			}
 		}
-		if err := g.enter(ctx, "a"); err != nil {
+		if err := g.acquire(ctx, "a"); err != nil {
 			t.Fatal(err)
 		}
-		fill(2 * hurry)
+		fill(2 * overloadDivisor)
 		<-time.After(time.Second / 2)
-		if got := waiting(); got != 2*hurry {
-			t.Errorf("%d wait of those who came before", got)
+		if got := waiting(); got != 2*overloadDivisor {
+			t.Errorf("%d of the earlier requests wait", got)
 		}
 		<-time.After(time.Second / 2)
 		synctest.Wait()
 		fill(2)
 		<-time.After(2 * time.Second)
 		synctest.Wait()
-		fill(2 * hurry)
+		fill(2 * overloadDivisor)
 		gone()
 		synctest.Wait()
 	})
 }
 
-// TestGateKinds: what is asked for says which places it needs.
+// TestGateKinds: the kind of an operation decides which slots it needs.
 func TestGateKinds(t *testing.T) {
 	t.Parallel()
-	g := newGates(Admission{}.withDefaults())
-	for line, want := range map[string]*gate{
+	g := newAdmissionQueues(Admission{}.withDefaults())
+	for line, want := range map[string]*admissionQueue{
 		"GET /healthz": nil, "GET /readyz": nil, "GET /openapi.json": nil, "GET /docs": g.pages, "GET /docs/{path...}": g.pages, "GET /llms.txt": g.pages,
 		"GET /v1/tasks": g.reads, "GET /v1/tasks/{id}": g.reads, "HEAD /v1/tasks": g.reads, "GET /v1/tasks/{id}?wait=1s": g.open, "GET /v1/tasks/{id}/log?follow=true": g.open,
 		"GET /v1/events?topics=tasks": g.open, "POST /v1/sessions": g.writes, "PUT /v1/budgets/{scope}/{subject}": g.writes, "DELETE /v1/sessions/{id}": g.writes,
@@ -318,7 +325,7 @@ func TestGateKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		pattern, _, _ := strings.Cut(line, "?")
-		if got := g.of(r, pattern); got != want {
+		if got := g.queueOf(r, pattern); got != want {
 			t.Errorf("%s: got %+v", line, got)
 		}
 	}
@@ -327,7 +334,7 @@ func TestGateKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Header.Set("Accept", formEvents)
-	if g.of(r, "GET /v1/sessions/{id}/events") != g.open {
+	if g.queueOf(r, "GET /v1/sessions/{id}/events") != g.open {
 		t.Error("a stream is no read")
 	}
 }
@@ -335,16 +342,16 @@ func TestGateKinds(t *testing.T) {
 // TestMetered: bodies take room as they come, and no more than there is.
 func TestMetered(t *testing.T) {
 	t.Parallel()
-	all := &room{left: 100}
-	first, second := &metered{in: strings.NewReader(strings.Repeat("a", 60)), room: all}, &metered{in: strings.NewReader(strings.Repeat("a", 60)), room: all}
+	all := &byteBudget{left: 100}
+	first, second := &meteredBody{body: strings.NewReader(strings.Repeat("a", 60)), budget: all}, &meteredBody{body: strings.NewReader(strings.Repeat("a", 60)), budget: all}
 	if body, err := io.ReadAll(first); err != nil || len(body) != 60 || all.left != 40 {
 		t.Errorf("got %d bytes, %v, %d left", len(body), err, all.left)
 	}
-	if _, err := io.ReadAll(second); !errors.Is(err, errNoRoom) || !refusedBy(err) {
+	if _, err := io.ReadAll(second); !errors.Is(err, errNoBudget) || !refusedBy(err) {
 		t.Errorf("got %v", err)
 	}
-	all.giveBack(first.taken)
-	all.giveBack(second.taken)
+	all.release(first.reserved)
+	all.release(second.reserved)
 	if all.left != 100 {
 		t.Errorf("%d left", all.left)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// TestGiven: what the program was given, and the agents that are kept, are shown to whoever is of the installation's own org, and
-// are not there for others.
+// TestGiven: the agents of the configuration and the stored ones are visible in the installation's
+// own org, and do not exist for others.
 func TestGiven(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -19,8 +19,8 @@ func TestGiven(t *testing.T) {
 	if err := r.store.InTx(t.Context(), func(tx store.Tx) (err error) { kept, err = tx.PutAgent(kept); return err }); err != nil {
 		t.Fatal(err)
 	}
-	all := want[listed[engine.AgentEntry]](r, 200, get("/v1/agents?limit=2"))
-	rest := want[listed[engine.AgentEntry]](r, 200, get("/v1/agents?limit=2&cursor="+all.Next))
+	all := want[taskInList[engine.AgentEntry]](r, 200, get("/v1/agents?limit=2"))
+	rest := want[taskInList[engine.AgentEntry]](r, 200, get("/v1/agents?limit=2&cursor="+all.Next))
 	if len(all.Items) != 2 || all.Items[0].ID != "helper" || all.Items[0].Source != "given" || len(rest.Items) != 1 || rest.Items[0].ID != string(kept.ID) || rest.Items[0].Version != 1 {
 		t.Errorf("got %+v, then %+v", all, rest)
 	}
@@ -34,7 +34,7 @@ func TestGiven(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.refusal(r.do(get("/v1/agents/"+string(kept.ID)+"/effective")), 409, "conflict")
-	if some := want[listed[engine.AgentEntry]](r, 200, get("/v1/agents?status=archived&source=kept")); len(some.Items) != 1 {
+	if some := want[taskInList[engine.AgentEntry]](r, 200, get("/v1/agents?status=archived&source=kept")); len(some.Items) != 1 {
 		t.Errorf("got %+v", some)
 	}
 	if c := want[engine.Connection](r, 200, post("/v1/connections/tickets/test", "")); c.State != engine.ConnectionReady {
@@ -44,10 +44,10 @@ func TestGiven(t *testing.T) {
 
 	stranger := r.let(`{"name":"other","org":"acme","scopes":["read","admin"]}`).Secret
 	for _, path := range []string{"/v1/agents", "/v1/connections", "/v1/providers"} {
-		if own := want[listed[map[string]any]](r, 200, get(path)); len(own.Items) == 0 {
+		if own := want[taskInList[map[string]any]](r, 200, get(path)); len(own.Items) == 0 {
 			t.Errorf("%s has nothing", path)
 		}
-		if theirs := want[listed[map[string]any]](r, 200, get(path).as(stranger)); len(theirs.Items) != 0 {
+		if theirs := want[taskInList[map[string]any]](r, 200, get(path).as(stranger)); len(theirs.Items) != 0 {
 			t.Errorf("%s: another org is shown %v", path, theirs)
 		}
 	}
@@ -62,8 +62,8 @@ func since(q ask, tag string) ask {
 	return q
 }
 
-// TestAgentsWritten: an agent is kept under a name, changed by who read it, and deleted, with all that it was; what the program was
-// given is read only.
+// TestAgentsWritten: an agent is stored under a name, changed by a client that has read it, and
+// deleted with all its versions; agents of the configuration are read-only.
 func TestAgentsWritten(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -93,15 +93,15 @@ func TestAgentsWritten(t *testing.T) {
 	if again := want[engine.AgentEntry](r, 200, same); again.Version != 2 {
 		t.Errorf("a write that changes nothing makes version %d", again.Version)
 	}
-	versions := want[listed[engine.AgentEntry]](r, 200, get("/v1/agents/reader/versions?limit=1"))
-	rest := want[listed[engine.AgentEntry]](r, 200, get("/v1/agents/reader/versions?limit=1&cursor="+versions.Next))
+	versions := want[taskInList[engine.AgentEntry]](r, 200, get("/v1/agents/reader/versions?limit=1"))
+	rest := want[taskInList[engine.AgentEntry]](r, 200, get("/v1/agents/reader/versions?limit=1&cursor="+versions.Next))
 	if len(versions.Items) != 1 || versions.Items[0].Version != 2 || len(rest.Items) != 1 || string(rest.Items[0].Overlay) != string(first.Overlay) || rest.Next != "" {
 		t.Errorf("got %+v, then %+v", versions, rest)
 	}
 
 	r.refusal(r.do(put("/v1/agents/helper", `{}`)), 409, "conflict")
 	r.refusal(r.do(ask{method: "DELETE", path: "/v1/agents/helper"}), 409, "conflict")
-	if given := want[listed[engine.AgentEntry]](r, 200, get("/v1/agents/helper/versions")); len(given.Items) != 0 {
+	if given := want[taskInList[engine.AgentEntry]](r, 200, get("/v1/agents/helper/versions")); len(given.Items) != 0 {
 		t.Errorf("got %+v", given)
 	}
 	for _, name := range []string{"agent_019aa0000000700080000000000000aa", "nobody"} {
@@ -123,7 +123,7 @@ func TestAgentsWritten(t *testing.T) {
 	}
 
 	var deeds []string
-	for _, e := range want[listed[engine.AuditEntry]](r, 200, get("/v1/audit?action=agent.*")).Items {
+	for _, e := range want[taskInList[engine.AuditEntry]](r, 200, get("/v1/audit?action=agent.*")).Items {
 		deeds = append(deeds, e.Action+" "+e.Detail["version"]+" by "+e.Actor)
 	}
 	if got := strings.Join(deeds, ", "); got != "agent.created 1 by api, agent.changed 2 by api, agent.deleted 3 by api, agent.created 1 by api" {
@@ -131,7 +131,8 @@ func TestAgentsWritten(t *testing.T) {
 	}
 }
 
-// TestAgentRefused: what is wrong with an agent is named by its fields, all at once, and a field that there is not is refused.
+// TestAgentRefused: all faults of an agent are reported at once by field, and an unknown field is
+// refused.
 func TestAgentRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -147,7 +148,7 @@ func TestAgentRefused(t *testing.T) {
 		t.Errorf("got %+v", p)
 	}
 	r.refusal(r.do(put("/v1/agents/reader", `{"harness_id":"harness_019aa0000000700080000000000000aa"}`)), 400, "invalid")
-	if all := want[listed[engine.AgentEntry]](r, 200, get("/v1/agents?source=kept")); len(all.Items) != 0 {
+	if all := want[taskInList[engine.AgentEntry]](r, 200, get("/v1/agents?source=kept")); len(all.Items) != 0 {
 		t.Errorf("got %+v", all)
 	}
 }
@@ -162,8 +163,8 @@ func (r *rig) began(id perdure.SessionID) perdure.Agent {
 	return events[0].Fact.(perdure.SessionCreated).Agent
 }
 
-// TestStartOf: a session is made of an agent by its name or its id, and stays what it was when the agent changes; the same order is
-// one session, also when the agent is gone.
+// TestStartOf: a session is made of an agent by its name or its id, and stays what it was when the
+// agent changes; the same order is one session, also when the agent is gone.
 func TestStartOf(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

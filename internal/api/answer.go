@@ -6,49 +6,54 @@ import (
 	"time"
 )
 
-// writeChunk is how many bytes are written under one deadline, so that a slow line is told from a dead one.
+// writeChunk is the number of bytes written under one deadline. It separates a slow connection from
+// a dead one.
 const writeChunk = 32 << 10
 
-// answer is a ResponseWriter with a deadline for every write (H9). Only the goroutine that serves uses it.
-type answer struct {
+// responseWriter is a ResponseWriter that sets a deadline for every write (H9). Only the serving
+// goroutine uses it.
+type responseWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	timeout time.Duration
-	status  int // 0: nothing is written yet
+	status  int // 0: nothing has been written
 	bytes   int64
-	slow    time.Time // zero, or when the client used up half of a deadline: nothing is written later than timeout after it
+	// slow is when the client first used more than half of a write deadline, or zero. Once it is
+	// set, all later writes share the deadline slow+timeout.
+	slow time.Time
 }
 
-func newAnswer(w http.ResponseWriter, timeout time.Duration) *answer {
-	a := &answer{ResponseWriter: w, control: http.NewResponseController(w), timeout: timeout}
+func newResponseWriter(w http.ResponseWriter, timeout time.Duration) *responseWriter {
+	a := &responseWriter{ResponseWriter: w, control: http.NewResponseController(w), timeout: timeout}
 	a.extend(time.Now())
 	return a
 }
 
-// extend gives the next write its time. Writers that know no deadlines, as in tests, have none.
-func (a *answer) extend(now time.Time) {
+// extend sets the deadline of the next write. Writers without deadlines, such as those of tests,
+// ignore it.
+func (a *responseWriter) extend(now time.Time) {
 	if !a.slow.IsZero() {
 		now = a.slow
 	}
 	_ = a.control.SetWriteDeadline(now.Add(a.timeout))
 }
 
-// end gives the server the time to finish the answer.
-func (a *answer) end() { a.extend(time.Now()) }
+// end gives the server time to finish the response.
+func (a *responseWriter) end() { a.extend(time.Now()) }
 
 // Unwrap lets a ResponseController find the connection.
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+func (a *responseWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // WriteHeader writes the header once.
-func (a *answer) WriteHeader(status int) {
+func (a *responseWriter) WriteHeader(status int) {
 	if a.status == 0 {
 		a.status = status
 		a.ResponseWriter.WriteHeader(status)
 	}
 }
 
-// Write writes in chunks, each under a deadline of its own.
-func (a *answer) Write(body []byte) (int, error) {
+// Write writes in chunks, each with its own deadline.
+func (a *responseWriter) Write(body []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
 	written := 0
 	for len(body) > 0 {
@@ -60,46 +65,46 @@ func (a *answer) Write(body []byte) (int, error) {
 		if err != nil {
 			return written, err
 		}
-		a.judge(began)
+		a.noteSlowRead(began)
 		body = body[n:]
 	}
 	return written, nil
 }
 
-// Flush sends what was written.
-func (a *answer) Flush() error {
+// Flush sends buffered data.
+func (a *responseWriter) Flush() error {
 	began := time.Now()
 	a.extend(began)
 	err := a.control.Flush()
-	a.judge(began)
+	a.noteSlowRead(began)
 	return err
 }
 
-// judge notes a client that takes what it is sent, but too slowly (ST5).
-func (a *answer) judge(began time.Time) {
+// noteSlowRead records that a client reads, but too slowly (ST5).
+func (a *responseWriter) noteSlowRead(began time.Time) {
 	if a.slow.IsZero() && time.Since(began) > a.timeout/2 {
 		a.slow = began
 	}
 }
 
-// recorder keeps an answer instead of sending it.
+// recorder buffers a response instead of sending it.
 type recorder struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
 }
 
-// Header is the header of the answer.
+// Header returns the header of the response.
 func (r *recorder) Header() http.Header { return r.header }
 
-// WriteHeader keeps the first status.
+// WriteHeader stores the first status.
 func (r *recorder) WriteHeader(status int) {
 	if r.status == 0 {
 		r.status = status
 	}
 }
 
-// Write keeps the body.
+// Write stores the body.
 func (r *recorder) Write(body []byte) (int, error) {
 	r.WriteHeader(http.StatusOK)
 	return r.body.Write(body)

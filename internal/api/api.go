@@ -18,63 +18,68 @@ import (
 	"github.com/perdure/perdure/internal/telemetry"
 )
 
-// Config is what an API is made of. Engine is required, and Token unless the API is Local.
+// Config is the configuration of an API. Engine is required; Token is required unless Local is set.
 type Config struct {
 	Engine engine.Engine
-	// Token is what callers prove themselves with, over TCP.
+	// Token authenticates callers over TCP.
 	Token string
-	// Local says that the listener is a Unix socket which only its owner may open: no token is asked for, and
-	// Perdure-Actor says who acts.
+	// Local states that the listener is a Unix socket that only its owner may open. No token is
+	// required, and the header Perdure-Actor names the actor.
 	Local      bool
-	Keyring    *access.Keyring                                 // who else is let in; nil: who has Token
-	Keys       Keys                                            // nil: a request with an idempotency key is refused (501)
-	Ready      func(ctx context.Context) []Check               // what readiness depends on; nil: nothing
-	Place      func(ctx context.Context) (engine.Place, error) // where sessions are kept; nil: it is not said (503)
-	Disclosure Disclosure                                      // the most that an error says; empty: standard (ER4)
-	Version    string                                          // in the document; empty: dev
-	Log        *slog.Logger                                    // nil: discarded
-	Telemetry  *telemetry.Server                               // is told of requests; nil: nobody is
-	Metrics    http.Handler                                    // answers on /metrics; nil: there are no figures
-	Manual     http.Handler                                    // answers on /docs and /llms.txt; nil: there are no documents
-	URL        string                                          // under which clients find this server, without a slash at its end; empty: they know
-	MCP        http.Handler                                    // answers on /mcp who was let in; nil: there is nothing there
+	Keyring    *access.Keyring   // further tokens and their principals; nil: only Token is accepted
+	Keys       Keys              // nil: a request with an idempotency key is refused with 501
+	Disclosure Disclosure        // the maximum detail of errors; empty: standard
+	Version    string            // version in the OpenAPI document; empty: dev
+	Log        *slog.Logger      // nil: discarded
+	Telemetry  *telemetry.Server // receives metrics and traces of requests; nil: none are recorded
+	Metrics    http.Handler      // serves /metrics; nil: there are no metrics
+	Manual     http.Handler      // serves /docs and /llms.txt; nil: there is no documentation
+	URL        string            // public URL of this server, without a trailing slash; empty: unknown
+	MCP        http.Handler      // serves authenticated requests to /mcp; nil: not found
+	// Ready returns the checks of readiness; nil: there are none.
+	Ready func(ctx context.Context) []Check
+	// StorageIdentity returns the identity of the store; nil: requests for it are answered with
+	// 503.
+	StorageIdentity func(ctx context.Context) (engine.StorageIdentity, error)
 
-	Ping          time.Duration // between the comments that keep a stream alive; 0: 15 s
-	Look          time.Duration // between two looks at a list that is followed, at least; 0: 1 s
-	WriteTimeout  time.Duration // for each write to a client; 0: 13 s, so that with what is before it a slow one is cut within 15 (H9, ST5)
+	Ping         time.Duration // interval of the comments that keep a stream alive; 0: 15 s
+	PollInterval time.Duration // minimum interval between two reads of a followed list; 0: 1 s
+	// WriteTimeout limits each write to a client; 0: 13 s, which cuts a slow client within 15 s
+	// (H9, ST5).
+	WriteTimeout  time.Duration
 	ReadTimeout   time.Duration // for the body of a request; 0: 30 s
-	Admission     Admission     // how much is taken on at a time
-	MaxWait       time.Duration // of ?wait=; 0: 60 s
-	MaxBody       int64         // bytes of a request's body; 0: 4 MiB
-	MaxImages     int64         // bytes of the body of a message, which may hold images; 0: 28 MiB
-	MaxArchive    int64         // bytes of a session that is imported; 0: 256 MiB
+	Admission     Admission     // limits of concurrent work
+	MaxWait       time.Duration // limit of ?wait=; 0: 60 s
+	MaxBody       int64         // bytes of a request body; 0: 4 MiB
+	MaxImages     int64         // bytes of the body of a message, which may contain images; 0: 28 MiB
+	MaxArchive    int64         // bytes of an imported session; 0: 256 MiB
 	MaxFile       int64         // bytes of a file; 0: 100 MiB
-	MaxHeaders    int           // lines in the header of a request; 0: 200
+	MaxHeaders    int           // header lines of a request; 0: 200
 	MaxTargetSize int           // bytes of path and query; 0: 8 KiB
 }
 
 // API serves Perdure over HTTP. It is safe for concurrent use.
 type API struct {
-	cfg      Config
-	mux      *http.ServeMux
-	huma     huma.API
-	cursors  cursors
-	kept     kept
-	feeds    sources[perdure.SessionID, *feed]
-	olds     olds
-	boards   sources[boardKey, *board]
-	gates    gates
-	rate     *rate
-	chunks   sync.Pool // see line
-	work     inWork
-	locks    locks
-	routes   map[string]route  // by method and path, as the router has them
-	policies map[string]policy // by method and path; empty: open
+	cfg        Config
+	mux        *http.ServeMux
+	huma       huma.API
+	cursors    cursors
+	listings   listingCache
+	feeds      sources[perdure.SessionID, *feed]
+	eventCache eventCache
+	listFeeds  sources[listFeedKey, *listFeed]
+	queues     admissionQueues
+	rate       *rate
+	chunks     sync.Pool // see line
+	inProgress inProgressKeys
+	locks      locks
+	routes     map[string]route  // by method and path, as registered with the router
+	policies   map[string]policy // by method and path; empty: public
 
-	refusalPace  access.Pace[struct{}]
-	refusals     atomic.Int64 // requests that were not let in
-	refusalsSlow atomic.Int64 // of them, those that wait until they may be told
-	refusalsSaid atomic.Int64 // nanoseconds: when the log was told of them
+	refusalPace     access.RateLimiter[struct{}]
+	refusals        atomic.Int64 // requests refused by admission control
+	refusalsDelayed atomic.Int64 // refusals whose answer is being delayed
+	refusalsLogged  atomic.Int64 // Unix nanoseconds of the last log line about refusals
 
 	drain    sync.Once
 	draining chan struct{} // closed by Drain
@@ -82,16 +87,17 @@ type API struct {
 
 var _ http.Handler = (*API)(nil)
 
-// New checks the configuration and makes an API. Invalid: what is missing.
+// New checks the configuration and creates an API. An Invalid error names the missing or wrong
+// field.
 func New(cfg Config) (*API, error) {
 	if cfg.Engine == nil {
 		return nil, fmt.Errorf("new API: %w configuration: Engine is required", perdure.Invalid)
 	}
 	if cfg.Token == "" && !cfg.Local {
-		return nil, fmt.Errorf("new API: %w configuration: over TCP a Token is required", perdure.Invalid)
+		return nil, fmt.Errorf("new API: %w configuration: Token is required unless Local is set", perdure.Invalid)
 	}
 	if !cfg.Disclosure.valid() {
-		return nil, fmt.Errorf("new API: %w configuration: Disclosure %q: generic, standard or detailed", perdure.Invalid, cfg.Disclosure)
+		return nil, fmt.Errorf("new API: %w configuration: Disclosure is %q; use generic, standard or detailed", perdure.Invalid, cfg.Disclosure)
 	}
 	cfg, err := withDefaults(cfg)
 	if err != nil {
@@ -103,9 +109,9 @@ func New(cfg Config) (*API, error) {
 	useProblems()
 	a := &API{
 		cfg: cfg, policies: map[string]policy{}, mux: http.NewServeMux(), cursors: newCursors(cfg.Token),
-		work: inWork{keys: map[string]bool{}}, locks: locks{held: map[string]*lock{}}, routes: map[string]route{}, draining: make(chan struct{}),
-		gates: newGates(cfg.Admission), rate: newRate(cfg.Admission.Rate), refusalPace: newRefusalPace(),
-		olds: olds{engine: cfg.Engine, reads: make(chan struct{}, oldReads), open: map[oldKey]*old{}},
+		inProgress: inProgressKeys{keys: map[string]bool{}}, locks: locks{held: map[string]*lock{}}, routes: map[string]route{}, draining: make(chan struct{}),
+		queues: newAdmissionQueues(cfg.Admission), rate: newRate(cfg.Admission.Rate), refusalPace: newRefusalPace(),
+		eventCache: eventCache{engine: cfg.Engine, reads: make(chan struct{}, eventCacheReads), open: map[eventKey]*cachedEvent{}},
 	}
 	a.huma = humago.New(a.mux, document(cfg.Version))
 	a.operations()
@@ -115,7 +121,7 @@ func New(cfg Config) (*API, error) {
 func withDefaults(cfg Config) (_ Config, err error) {
 	cfg.Ping = orDefault(cfg.Ping, 15*time.Second)
 	cfg.Admission = cfg.Admission.withDefaults()
-	cfg.Look = orDefault(cfg.Look, time.Second)
+	cfg.PollInterval = orDefault(cfg.PollInterval, time.Second)
 	cfg.WriteTimeout = orDefault(cfg.WriteTimeout, 13*time.Second)
 	cfg.ReadTimeout = orDefault(cfg.ReadTimeout, 30*time.Second)
 	cfg.MaxWait = orDefault(cfg.MaxWait, 60*time.Second)
@@ -144,12 +150,13 @@ func orDefault[T comparable](v, fallback T) T {
 	return v
 }
 
-// Drain lets the API come to its end: from now on writes are refused with 503 and Retry-After, what Waits is
-// answered as it stands, and open streams get `event: end` and close. Reads still work. Draining again does nothing.
+// Drain begins the shutdown of the API. From now on writes are refused with 503 and Retry-After,
+// waiting requests are answered with the current state, and open streams receive `event: end` and
+// close. Reads still work. Further calls do nothing.
 func (a *API) Drain() { a.drain.Do(func() { close(a.draining) }) }
 
-// drains reports whether Drain was called.
-func (a *API) drains() bool {
+// isDraining reports whether Drain was called.
+func (a *API) isDraining() bool {
 	select {
 	case <-a.draining:
 		return true
@@ -158,16 +165,16 @@ func (a *API) drains() bool {
 	}
 }
 
-// maxHeaderBytes is how long the header of a request may be.
+// maxHeaderBytes is the maximum size of a request header.
 const maxHeaderBytes = 64 << 10
 
-// NewServer returns an HTTP server for an API with the limits that a server facing strangers needs (S6). The
-// caller gives it a listener and shuts it down, after Drain.
+// NewServer returns an HTTP server with the limits required of a server on a public network. The
+// caller passes it a listener, and calls Drain before it shuts the server down.
 func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler:           handOver(handler),
-		ConnContext:       knowConnection,
-		ConnState:         takeBack,
+		Handler:           markInHandler(handler),
+		ConnContext:       withConn,
+		ConnState:         unmarkIdleConn,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    maxHeaderBytes,
@@ -175,10 +182,10 @@ func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// operations registers all that the API answers.
+// operations registers all operations.
 func (a *API) operations() {
 	a.healthOperations()
-	a.placeOperations()
+	a.storageOperations()
 	a.manualOperations()
 	a.sessionOperations()
 	a.archiveOperations()

@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// pay makes a session whose call waits for an approval, and returns that.
+// pay creates a session whose call waits for an approval, and returns the approval.
 func (r *rig) pay() perdure.Approval {
 	r.t.Helper()
 	s := r.session()
@@ -70,7 +70,7 @@ func TestApprovals(t *testing.T) {
 	path := func(i int) string { return "/v1/approvals/" + string(asked[i].ID) }
 	list := func(query string) (ids []perdure.ApprovalID) {
 		for cursor := ""; ; {
-			page := want[listed[perdure.Approval]](r, 200, get("/v1/approvals?limit=2&cursor="+cursor+query))
+			page := want[taskInList[perdure.Approval]](r, 200, get("/v1/approvals?limit=2&cursor="+cursor+query))
 			for _, a := range page.Items {
 				ids = append(ids, a.ID)
 			}
@@ -103,12 +103,12 @@ func TestApprovals(t *testing.T) {
 	if one.State != perdure.ApprovalOpen || one.Tool != "pay" || string(one.Args) != `{"password":"canary","text":"a"}` || one.ArgsHash == "" {
 		t.Errorf("got %+v", one)
 	}
-	if items := want[listed[perdure.Approval]](r, 200, get("/v1/approvals")).Items; strings.Contains(string(items[0].Args), "canary") {
+	if items := want[taskInList[perdure.Approval]](r, 200, get("/v1/approvals")).Items; strings.Contains(string(items[0].Args), "canary") {
 		t.Errorf("the list shows %s", items[0].Args) // RD6
 	}
 
 	got := want[perdure.Approval](r, 200, post(path(1)+"/approve", `{"args_digest":"`+one.ArgsHash+`","note":"fine"}`))
-	if got.State != perdure.ApprovalApproved || got.By != "api" || got.Note != "fine" || got.At.IsZero() {
+	if got.State != perdure.ApprovalApproved || got.DecidedBy != "api" || got.Note != "fine" || got.DecidedAt.IsZero() {
 		t.Errorf("got %+v", got)
 	}
 	if done := r.seen("/v1/sessions/"+string(got.Session), "tool.completed").Fact.(perdure.ToolCompleted).Result; !strings.Contains(string(done.Result), "paid a") {
@@ -161,8 +161,8 @@ func TestApprovalRefusals(t *testing.T) {
 	}
 }
 
-// TestApprovalAgain: the server died before it kept its answer. The same verdict sent again is answered; the key helps
-// nobody to a verdict that another request gave.
+// TestApprovalAgain: the server died before it stored its response. The same verdict sent again is
+// answered; the idempotency key gives no access to the verdict of another request.
 func TestApprovalAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -177,14 +177,14 @@ func TestApprovalAgain(t *testing.T) {
 	r.refusal(r.do(keyed(post(path+"/approve", `{"args_digest":"other"}`), "a")), 409, "conflict")
 }
 
-// TestLocalApproval: on the socket it is the person that a header names who decides.
+// TestLocalApproval: on the socket the person that a header names decides.
 func TestLocalApproval(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, onSocket)
 	q := post("/v1/approvals/"+string(r.pay().ID)+"/approve", "")
 	q.header = map[string]string{"Perdure-Actor": "operator"}
-	if a := want[perdure.Approval](r, 200, q); a.By != "operator" {
-		t.Errorf("got %s", a.By)
+	if a := want[perdure.Approval](r, 200, q); a.DecidedBy != "operator" {
+		t.Errorf("got %s", a.DecidedBy)
 	}
 }
 
@@ -195,14 +195,15 @@ func TestDetach(t *testing.T) {
 	r.say(s, "slow")
 	r.entered("slow")
 	calls := s + "/calls/"
-	id := string(want[listed[perdure.Call]](r, 200, get(s+"/calls")).Items[0].Key.Call)
+	id := string(want[taskInList[perdure.Call]](r, 200, get(s+"/calls")).Items[0].Key.Call)
 	r.keys.hear(false)
 
 	task := want[perdure.Task](r, 200, keyed(post(calls+id+"/detach", ""), "k"))
 	if string(task.Call) != id || task.Origin != perdure.OriginDetached || task.State != perdure.TaskRunning || task.Worker != "" {
 		t.Errorf("got %+v", task)
 	}
-	if again := want[perdure.Task](r, 200, keyed(post(calls+id+"/detach", ""), "k")); again.ID != task.ID { // its answer was lost
+	// its answer was lost
+	if again := want[perdure.Task](r, 200, keyed(post(calls+id+"/detach", ""), "k")); again.ID != task.ID {
 		t.Errorf("got %s, want %s", again.ID, task.ID)
 	}
 	r.release()
@@ -234,7 +235,8 @@ func TestCallResult(t *testing.T) {
 				r.refusal(r.do(post(path, wrong)), 400, "invalid")
 			}
 
-			for _, again := range []string{body, body, strings.Replace(body, ":", ":  ", 1)} { // the same again is the same answer
+			// the same again is the same answer
+			for _, again := range []string{body, body, strings.Replace(body, ":", ":  ", 1)} {
 				got := want[perdure.ToolResult](r, 200, post(path, again))
 				if string(got.Result) != wanted || string(got.CallID) != id || got.IsError() != strings.Contains(body, "error") {
 					t.Errorf("got %+v, want %s", got, wanted)

@@ -19,23 +19,23 @@ const (
 
 // newFork is the body of a fork.
 type newFork struct {
-	At      int64             `json:"at_seq,omitempty" minimum:"0" doc:"The seq of the last event that counts; 0: the last one there is."`
-	Effects string            `json:"effects,omitempty" enum:"ask,dry_run" doc:"What becomes of new effects: a person is asked before each, or none happens. ask when it is not said."`
+	At      int64             `json:"at_seq,omitempty" minimum:"0" doc:"The seq of the last event to copy; 0: the latest event."`
+	Effects string            `json:"effects,omitempty" enum:"ask,dry_run" doc:"What happens to new effects: ask requests an approval before each, dry_run performs none. Default ask."`
 	Title   string            `json:"title,omitempty"`
-	ID      perdure.SessionID `json:"id,omitempty" doc:"The fork's own id, for callers that mint them. The same fork under the same id is one session."`
+	ID      perdure.SessionID `json:"id,omitempty" doc:"The id of the fork, for callers that generate ids. The same fork with the same id is one session."`
 }
 
-// importQuery is what an import is asked for with. Its body is what an export is.
+// importQuery holds the parameters of an import. The body is an exported session.
 type importQuery struct {
-	TakeOver bool `query:"take_over" doc:"The copy which the export was made of is gone for ever: work that was under way is taken up as after a crash."`
+	TakeOver bool `query:"take_over" doc:"The exported session no longer exists anywhere: continue its running work as after a crash."`
 }
 
 func (a *API) archiveOperations() {
 	lines := map[string]*huma.MediaType{formLines: {Schema: &huma.Schema{
-		Type: huma.TypeString, Description: "JSON lines: a head, the rows, and an end with their counts and SHA-256. Confidential: it holds the session's secret.",
+		Type: huma.TypeString, Description: "JSON lines: a header, the rows, and a trailer with their counts and SHA-256. Confidential: it contains the session's secret.",
 	}}}
 	write(a, operation{
-		id: "fork-session", path: "/v1/sessions/{id}/fork", policy: writes, summary: "Start a session with what was said in another one, without doing anything again",
+		id: "fork-session", path: "/v1/sessions/{id}/fork", policy: writes, summary: "Start a session from the transcript of another one, without repeating its effects",
 		status: http.StatusCreated, errors: []int{http.StatusNotFound},
 	}, body[newFork]{example: newFork{At: 12, Effects: perdure.ForkDryRun}, optional: true}, a.forkSession)
 	read(a, operation{
@@ -49,7 +49,7 @@ func (a *API) archiveOperations() {
 
 func (a *API) forkSession(ctx context.Context, in *OfSession, body newFork) (*created, error) {
 	if body.At < 0 {
-		return nil, invalid("/at_seq", "the seq of an event, or 0 for the last one")
+		return nil, invalid("/at_seq", "must be the seq of an event, or 0 for the latest")
 	}
 	if body.ID == "" {
 		body.ID = newID[perdure.SessionID](ctx)
@@ -58,7 +58,8 @@ func (a *API) forkSession(ctx context.Context, in *OfSession, body newFork) (*cr
 	return &created{Location: "/v1/sessions/" + string(s.ID), Body: s}, err
 }
 
-// exportSession answers with an archive, which is cut where it cannot go on: nobody takes it for whole.
+// exportSession answers with an archive. If the export fails halfway, the connection is cut, so
+// that a client cannot mistake a partial archive for a complete one.
 func (a *API) exportSession(ctx context.Context, in *struct {
 	OfSession
 	Accept string `header:"Accept" hidden:"true"`
@@ -74,21 +75,22 @@ func (a *API) exportSession(ctx context.Context, in *struct {
 			a.abort(ctx, err)
 		case err != nil:
 			p := problemOf(ctx, err)
-			a.told(ctx, p)
+			a.logCause(ctx, p)
 			c.SetHeader("Content-Type", p.ContentType(""))
 			c.SetStatus(p.Status)
-			_ = writeJSON(c.BodyWriter(), p) // a client that is gone needs no answer
+			_ = writeJSON(c.BodyWriter(), p) // the client may be gone
 		}
 	}}, nil
 }
 
-// archiveAnswer begins an answer with its first byte, so that an error before it can still be one.
+// archiveAnswer starts the response with its first byte, so that an earlier error can still be
+// scheduleResponse as a problem.
 type archiveAnswer struct {
 	to    huma.Context
 	begun bool
 }
 
-// Write begins the answer, or goes on with it.
+// Write writes a part of the archive. The first call sends the header.
 func (w *archiveAnswer) Write(p []byte) (int, error) {
 	if !w.begun {
 		w.begun = true
@@ -101,14 +103,14 @@ func (w *archiveAnswer) Write(p []byte) (int, error) {
 func (a *API) importSession(ctx context.Context, in *importQuery) (*created, error) {
 	req := requestOf(ctx)
 	s, err := a.cfg.Engine.Import(ctx, bytes.NewReader(req.body), engine.Import{TakeOver: in.TakeOver})
-	if errors.Is(err, perdure.Conflict) && req.again { // it was begun before under this key, and its answer was lost
+	if errors.Is(err, perdure.Conflict) && req.repeated { // an earlier attempt under this key lost its response
 		var head struct {
 			ID perdure.SessionID `json:"session_id"`
 		}
 		first, _, _ := bytes.Cut(req.body, []byte("\n"))
 		if perdure.DecodeKnownJSON(first, &head) == nil {
-			if there, lookErr := a.cfg.Engine.Session(ctx, head.ID); lookErr == nil {
-				s, err = there, nil
+			if existing, lookErr := a.cfg.Engine.Session(ctx, head.ID); lookErr == nil {
+				s, err = existing, nil
 			}
 		}
 	}

@@ -41,7 +41,7 @@ func TestArchive(t *testing.T) {
 	there.refusal(there.do(get("/v1/sessions/session_019aa0000000700080000000000000fa/export")), 404, "not_found")
 }
 
-// TestArchiveAtWork pins that a session which is at work is only taken over by whoever says so.
+// TestArchiveAtWork: a running session is only taken over if the request says so.
 func TestArchiveAtWork(t *testing.T) {
 	t.Parallel()
 	r, there := newRig(t, nil), newRig(t, nil)
@@ -56,7 +56,7 @@ func TestArchiveAtWork(t *testing.T) {
 	want[engine.Session](there, http.StatusCreated, q)
 	there.rest(session)
 
-	calls := want[listed[perdure.Call]](there, 200, get(session+"/calls")).Items
+	calls := want[taskInList[perdure.Call]](there, 200, get(session+"/calls")).Items
 	if len(calls) != 1 || calls[0].State != perdure.CallUnknown {
 		t.Errorf("got %+v", calls)
 	}

@@ -9,25 +9,25 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// auditQuery is what the audit log is asked for with.
+// auditQuery holds the parameters of a query of the audit log.
 type auditQuery struct {
-	Action  string            `query:"action" example:"token.*" doc:"Only this; token.* is all that begin with token."`
-	Actor   string            `query:"actor" doc:"Only what they did, as entries name them."`
-	Subject string            `query:"subject" doc:"Only what was done to this."`
-	Session perdure.SessionID `query:"session" doc:"Only what was done in this session."`
-	After   int64             `query:"after" minimum:"0" doc:"The seq after which the entries begin; 0 is the start."`
+	Action  string            `query:"action" example:"token.*" doc:"Only this action; token.* matches all actions that start with token."`
+	Actor   string            `query:"actor" doc:"Only entries of this actor, as named in the entries."`
+	Subject string            `query:"subject" doc:"Only entries about this subject."`
+	Session perdure.SessionID `query:"session" doc:"Only entries of this session."`
+	After   int64             `query:"after" minimum:"0" doc:"Only entries after this seq; 0 is the start."`
 	Paged
 }
 
 func (a *API) auditOperations() {
 	read(a, operation{
 		id: "list-audit", path: "/v1/audit", policy: administers,
-		summary: "List who did what is to be answered for, in the order in which it was done",
+		summary: "List the audit log, oldest entry first",
 	}, a.listAudit)
 }
 
 func (a *API) listAudit(ctx context.Context, in *auditQuery) (*page[engine.AuditEntry], error) {
-	which := fmt.Sprintf("%saudit %q %q %q %q", whose(ctx), in.Action, in.Actor, in.Subject, in.Session)
+	which := fmt.Sprintf("%saudit %q %q %q %q", orgPrefix(ctx), in.Action, in.Actor, in.Subject, in.Session)
 	place, err := a.cursors.read(which, in.Cursor, 1)
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (a *API) listAudit(ctx context.Context, in *auditQuery) (*page[engine.Audit
 	after := in.After
 	if place != nil {
 		if after, err = strconv.ParseInt(place[0], 10, 64); err != nil {
-			return nil, err // signed by us
+			return nil, err // cursors are signed, so this does not fail
 		}
 	}
 	limit := in.limit()

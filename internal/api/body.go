@@ -15,8 +15,9 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// readBody reads the body of a request whole, within its limits of type, size and time (H16, S6).
-func (a *API) readBody(out *answer, r *http.Request, pattern string) error {
+// readBody reads the whole body of a request and enforces the limits of media type, size and time
+// (H16, S6).
+func (a *API) readBody(out *responseWriter, r *http.Request, pattern string) error {
 	limit := a.cfg.MaxBody
 	form := formJSON
 	switch {
@@ -30,21 +31,21 @@ func (a *API) readBody(out *answer, r *http.Request, pattern string) error {
 	if r.ContentLength > limit {
 		return tooLarge(limit)
 	}
-	_ = out.control.SetReadDeadline(time.Now().Add(a.cfg.ReadTimeout)) // a writer without deadlines has none
-	taking := &metered{in: io.LimitReader(r.Body, limit+1), room: a.gates.bodies}
+	_ = out.control.SetReadDeadline(time.Now().Add(a.cfg.ReadTimeout)) // ignored by writers without deadlines
+	taking := &meteredBody{body: io.LimitReader(r.Body, limit+1), budget: a.queues.bodies}
 	body, err := io.ReadAll(taking)
-	requestOf(r.Context()).held = taking.taken
+	requestOf(r.Context()).reservedBytes = taking.reserved
 	var late net.Error
 	switch {
-	case errors.Is(err, errNoRoom):
-		a.refused(r.Context(), "bodies")
+	case errors.Is(err, errNoBudget):
+		a.countRefusal(r.Context(), "bodies")
 		return err
 	case errors.As(err, &late) && late.Timeout():
 		out.Header().Set("Connection", "close")
-		return &Problem{Status: http.StatusRequestTimeout, Detail: fmt.Sprintf("the body did not come within %s", a.cfg.ReadTimeout)}
+		return &Problem{Status: http.StatusRequestTimeout, Detail: fmt.Sprintf("the body was not received within %s", a.cfg.ReadTimeout)}
 	case err != nil:
 		out.Header().Set("Connection", "close")
-		return &Problem{Status: http.StatusBadRequest, Detail: "the body broke off"}
+		return &Problem{Status: http.StatusBadRequest, Detail: "the connection ended before the whole body was received"}
 	case int64(len(body)) > limit:
 		out.Header().Set("Connection", "close")
 		return tooLarge(limit)
@@ -62,12 +63,13 @@ func (a *API) readBody(out *answer, r *http.Request, pattern string) error {
 
 func tooLarge(limit int64) error {
 	return &Problem{
-		Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the body has more than %d bytes", limit),
+		Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the body is larger than %d bytes", limit),
 		header: http.Header{"Connection": {"close"}},
 	}
 }
 
-// mediaType refuses a body that is not said to be of a form, and plain; without a form it may be of any.
+// mediaType refuses an encoded body, and a body whose Content-Type is not form. An empty form
+// accepts any type.
 func mediaType(r *http.Request, form string) error {
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return &Problem{Status: http.StatusUnsupportedMediaType, Detail: "send the body without Content-Encoding"}
@@ -83,8 +85,8 @@ func mediaType(r *http.Request, form string) error {
 	return nil
 }
 
-// decode reads the body of the request in ctx strictly (S7). Without a body it is the zero value when that is
-// allowed, else Invalid.
+// decode parses the body of the request in ctx strictly (S7). A missing body yields the zero value
+// if optional, else Invalid.
 func decode[T any](ctx context.Context, optional bool) (T, error) {
 	var value T
 	body := requestOf(ctx).body
@@ -92,7 +94,7 @@ func decode[T any](ctx context.Context, optional bool) (T, error) {
 		if optional {
 			return value, nil
 		}
-		return value, fmt.Errorf("%w request: it needs a body of JSON", perdure.Invalid)
+		return value, fmt.Errorf("%w request: a JSON body is required", perdure.Invalid)
 	}
 	err := perdure.DecodeJSON(body, &value)
 	var fault *perdure.JSONError

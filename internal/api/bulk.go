@@ -12,74 +12,76 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// taskFilter narrows tasks, in the body of what is done to many.
+// taskFilter selects tasks, in the body of a bulk operation.
 type taskFilter struct {
 	engine.TaskFilter
-	State perdure.TaskState `json:"state,omitempty" enum:"queued,running,awaiting_input,succeeded,failed,canceled,unknown" doc:"Only those in this state."`
-	Kind  perdure.TaskKind  `json:"kind,omitempty" enum:"background_tool,monitor,subagent,external_agent" doc:"Only those of this kind."`
-	Older string            `json:"older,omitempty" doc:"Made longer ago than this, such as 1h30m."`
+	State perdure.TaskState `json:"state,omitempty" enum:"queued,running,awaiting_input,succeeded,failed,canceled,unknown" doc:"Only tasks in this state."`
+	Kind  perdure.TaskKind  `json:"kind,omitempty" enum:"background_tool,monitor,subagent,external_agent" doc:"Only tasks of this kind."`
+	Older string            `json:"older,omitempty" doc:"Only tasks created longer ago than this, such as 1h30m."`
 }
 
-// check refuses what no task can match: a cancel of none would look like one that is done.
+// check refuses a filter that no task can match: the cancel of no task would look like a successful
+// one.
 func (f taskFilter) check() error {
 	kinds := []perdure.TaskKind{"", perdure.KindBackgroundTool, perdure.KindMonitor, perdure.KindSubagent, perdure.KindExternalAgent}
 	switch {
 	case f.State != "" && !f.State.Valid():
-		return invalid("/filter/state", "no state of a task")
+		return invalid("/filter/state", "not a state of a task")
 	case !slices.Contains(kinds, f.Kind):
-		return invalid("/filter/kind", "no kind of task")
+		return invalid("/filter/kind", "not a kind of task")
 	}
 	return nil
 }
 
 // newBulkCancel is the body of a cancel of many tasks.
 type newBulkCancel struct {
-	ID     perdure.BulkID `json:"id,omitempty" doc:"The bulk's own id, for callers that mint them."`
-	Filter taskFilter     `json:"filter" doc:"Which of the live tasks; {} is all."`
-	DryRun bool           `json:"dry_run,omitempty" doc:"Only say how many they are, and the first 100."`
+	ID     perdure.BulkID `json:"id,omitempty" doc:"The id of the bulk operation, for callers that generate ids."`
+	Filter taskFilter     `json:"filter" doc:"Which of the unfinished tasks; {} selects all."`
+	DryRun bool           `json:"dry_run,omitempty" doc:"Cancel nothing; only return the number of matching tasks and the first 100 of them."`
 	Reason string         `json:"reason,omitempty"`
 }
 
-// ofBulk is the path of a bulk.
+// ofBulk is the path of a bulk operation.
 type ofBulk struct {
-	ID perdure.BulkID `path:"id" example:"bulk_019aa0000000700080000000000000aa" doc:"The bulk."`
+	ID perdure.BulkID `path:"id" example:"bulk_019aa0000000700080000000000000aa" doc:"The bulk operation."`
 }
 
 type oneBulk struct{ Body engine.Bulk }
 
-type begunBulk struct {
+type bulkStarted struct {
 	Location string `header:"Location"`
 	Body     engine.Bulk
 }
 
-// retrying is the body of a retry: there is nothing to say.
+// retrying is the empty body of a retry.
 type retrying struct{}
 
 func (a *API) bulkOperations() {
 	write(a, operation{
-		id: "cancel-many-tasks", path: "/v1/tasks:cancel", policy: writes, summary: "Ask for the end of every live task that a filter matches", status: http.StatusAccepted,
+		id: "cancel-many-tasks", path: "/v1/tasks:cancel", policy: writes, summary: "Request the cancel of every unfinished task that matches a filter", status: http.StatusAccepted,
 	}, body[newBulkCancel]{example: newBulkCancel{Filter: taskFilter{TaskFilter: engine.TaskFilter{Tool: "bash"}, Older: "1h"}, DryRun: true}}, a.cancelMany)
-	read(a, operation{id: "get-bulk", path: "/v1/bulks/{id}", policy: reads, summary: "Show how far it is, what is done to many", errors: []int{http.StatusNotFound}},
+	read(a, operation{id: "get-bulk", path: "/v1/bulks/{id}", policy: reads, summary: "Show the progress of a bulk operation", errors: []int{http.StatusNotFound}},
 		func(ctx context.Context, in *ofBulk) (*oneBulk, error) {
 			b, err := a.cfg.Engine.Bulk(ctx, in.ID)
 			return &oneBulk{Body: b}, err
 		})
 	write(a, operation{
-		id: "retry-task", path: "/v1/tasks/{id}/retry", policy: writes, summary: "Call the tool of a task that failed or was canceled once more, as a call of the caller's own",
+		id: "retry-task", path: "/v1/tasks/{id}/retry", policy: writes, summary: "Call the tool of a failed or canceled task again, as a new call",
 		status: http.StatusAccepted, errors: []int{http.StatusNotFound},
 	}, body[retrying]{optional: true}, a.retryTask)
 }
 
-// before is the moment before which a task is older than a text says.
-func before(now time.Time, older, field string) (time.Time, error) {
+// createdBefore returns the time before which a task was created if it is older than a duration
+// given as text.
+func createdBefore(now time.Time, older, field string) (time.Time, error) {
 	d, err := time.ParseDuration(older)
 	if err != nil || d < 0 {
-		return time.Time{}, invalid(field, "a time such as 90s or 1h30m")
+		return time.Time{}, invalid(field, "must be a duration such as 90s or 1h30m")
 	}
 	return now.Add(-d), nil
 }
 
-func (a *API) cancelMany(ctx context.Context, _ *struct{}, in newBulkCancel) (*begunBulk, error) {
+func (a *API) cancelMany(ctx context.Context, _ *struct{}, in newBulkCancel) (*bulkStarted, error) {
 	if in.ID == "" {
 		in.ID = newID[perdure.BulkID](ctx)
 	}
@@ -90,35 +92,36 @@ func (a *API) cancelMany(ctx context.Context, _ *struct{}, in newBulkCancel) (*b
 		return nil, err
 	}
 	if in.Filter.Older != "" {
-		moment, err := before(req.at, in.Filter.Older, "/filter/older")
+		moment, err := createdBefore(req.at, in.Filter.Older, "/filter/older")
 		if err != nil {
 			return nil, err
 		}
-		order.Older = req.at.Sub(moment)
+		order.OlderThan = req.at.Sub(moment)
 		if f := &order.Filter; f.Before.IsZero() || moment.Before(f.Before) {
 			f.Before = moment
 		}
 	}
 	b, err := a.cfg.Engine.CancelWhere(ctx, order)
-	return &begunBulk{Location: "/v1/bulks/" + string(b.ID), Body: b}, err
+	return &bulkStarted{Location: "/v1/bulks/" + string(b.ID), Body: b}, err
 }
 
-// retryTask starts a call of the same tool with the same arguments. A request with an idempotency key is one call.
-func (a *API) retryTask(ctx context.Context, in *OfTask, _ retrying) (*begunHostCall, error) {
+// retryTask starts a call of the same tool with the same arguments. Requests with the same
+// idempotency key are one call.
+func (a *API) retryTask(ctx context.Context, in *OfTask, _ retrying) (*hostCallStarted, error) {
 	t, err := a.cfg.Engine.Task(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case t.State == perdure.TaskUnknown:
-		return nil, fmt.Errorf("retry task %s: %w: its outcome is unknown; look, then resolve it with run_again", t.ID, perdure.Conflict)
+		return nil, fmt.Errorf("retry task %s: %w: its outcome is unknown; find out what happened, then resolve it with run_again", t.ID, perdure.Conflict)
 	case t.State != perdure.TaskFailed && t.State != perdure.TaskCanceled:
-		return nil, fmt.Errorf("retry task %s: %w: it is %s; only what failed or was canceled is tried again", t.ID, perdure.Conflict, t.State)
+		return nil, fmt.Errorf("retry task %s: %w: it is %s; only a failed or canceled task can be retried", t.ID, perdure.Conflict, t.State)
 	}
-	order := engine.CallOrder{Session: t.Session, Tool: t.Tool, Args: t.Spec.Arguments, Title: t.DisplayName}
-	if req := requestOf(ctx); req.named {
+	order := engine.HostCallRequest{Session: t.Session, Tool: t.Tool, Args: t.Spec.Arguments, Title: t.DisplayName}
+	if req := requestOf(ctx); req.hasKey {
 		order.Key = "retry:" + hex.EncodeToString(req.seed[:])
 	}
 	c, err := a.cfg.Engine.StartCall(ctx, order)
-	return begun(c), err
+	return startedHostCall(c), err
 }

@@ -27,8 +27,8 @@ func TestH7Location(t *testing.T) {
 	}
 }
 
-// TestUnknownCallAgain: while the outcome of a call is unknown, the same call is that call, unless its request has a new key that is the
-// caller's own.
+// TestUnknownCallAgain: while the outcome of a call is unknown, the same call is that call, unless
+// its request has a new key that is the caller's own.
 func TestUnknownCallAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -15,9 +15,10 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// TestConnectionsOfUsers: a tool has the connection of the user whose token started its session over HTTP, in the foreground and
-// in the background, and never that of another user or another org. A token without a user acts for the user of its org who is
-// called user; so does the token of the data directory, whose org is default.
+// TestConnectionsOfUsers: a tool has the connection of the user whose token started its session
+// over HTTP, in the foreground and in the background, and never that of another user or org. A
+// token without a user acts for the user named user in its org; so does the token of the data
+// directory, whose org is default.
 func TestConnectionsOfUsers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -65,7 +66,7 @@ func (r *rig) connect(of store.ConnectionKey) {
 
 func tokenOf(org, user string) string { return "token of " + user + " of " + org }
 
-// tokens are what the tool whose was given, by session.
+// tokens are the tokens that the tool whose was given, by session.
 type tokens struct {
 	mu  sync.Mutex
 	all map[perdure.SessionID][]string // guarded by mu
@@ -80,8 +81,8 @@ func (k *tokens) add(of tool.Call, token string) {
 	k.all[of.Session] = append(k.all[of.Session], fmt.Sprintf("%q for %q of %q", token, of.User, of.Org))
 }
 
-// whose starts a session with a secret and returns which tokens the tool whose was given in it: in the foreground, then in the
-// background.
+// whose starts a session with a secret and returns the tokens that the tool whose got in it: in the
+// foreground, then in the background.
 func (r *rig) whose(secret string) []string {
 	r.t.Helper()
 	s := want[engine.Session](r, 201, post("/v1/sessions", `{"agent":{}}`).as(secret))

@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// The page of a list (chapter 18).
+// The page sizes of lists.
 const (
 	defaultPage = 50
 	maxPage     = 200
 )
 
-// Paged is what every list takes.
+// Paged holds the parameters of every list.
 type Paged struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"200" doc:"How many items at most; 50 when it is not said."`
-	Cursor string `query:"cursor" doc:"Where the list goes on: next of the page before."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" doc:"The maximum number of items; default 50."`
+	Cursor string `query:"cursor" doc:"Where to continue: next of the previous page."`
 }
 
 func (p Paged) limit() int { return orDefault(p.Limit, defaultPage) }
@@ -30,38 +30,39 @@ func (p Paged) limit() int { return orDefault(p.Limit, defaultPage) }
 // list is one page of a list.
 type list[T any] struct {
 	Items []T    `json:"items"`
-	Next  string `json:"next,omitempty" doc:"The cursor of the next page; absent at the end."`
+	Next  string `json:"next,omitempty" doc:"The cursor of the next page; absent on the last page."`
 }
 
-// cursors makes and reads places in lists. A cursor is signed, so that it stays opaque: nobody builds one, and a
-// list may change what stands in it.
+// cursors encodes and decodes positions in lists. A cursor is signed and therefore opaque: clients
+// cannot build one, so a list is free to change its contents.
 type cursors struct{ key [sha256.Size]byte }
 
-// macBytes is how much of the signature a cursor carries.
+// macBytes is the number of signature bytes in a cursor.
 const macBytes = 16
 
 func newCursors(token string) cursors {
 	return cursors{key: sha256.Sum256([]byte("perdure/cursor/1 " + token))}
 }
 
-// write makes the cursor of a place in a list; which names the list and its filter.
+// write encodes a position in a list. which names the list and its filter.
 func (c cursors) write(which string, place ...string) string {
 	text := strings.Join(place, "\n")
 	return base64.RawURLEncoding.EncodeToString(append(c.sign(which, text), text...))
 }
 
-// read returns the place of a cursor that write made for the same list, in as many parts. An empty cursor is the start: nil.
+// read returns the position in a cursor that write made for the same list, split into parts. An
+// empty cursor is the start: nil.
 func (c cursors) read(which, cursor string, parts int) ([]string, error) {
 	if cursor == "" {
 		return nil, nil
 	}
 	body, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil || len(body) < macBytes || !hmac.Equal(body[:macBytes], c.sign(which, string(body[macBytes:]))) {
-		return nil, invalid("query.cursor", "it is not one of this list; begin again without it")
+		return nil, invalid("query.cursor", "this cursor does not belong to this list; start again without a cursor")
 	}
 	place := strings.Split(string(body[macBytes:]), "\n")
 	if len(place) != parts {
-		return nil, invalid("query.cursor", "it is of another version; begin again without it")
+		return nil, invalid("query.cursor", "this cursor comes from another version; start again without a cursor")
 	}
 	return place, nil
 }
@@ -73,10 +74,10 @@ func (c cursors) sign(which, text string) []byte {
 	return mac.Sum(nil)[:macBytes]
 }
 
-// page is the answer with one page of a list.
+// page is the response with one page of a list.
 type page[T any] struct{ Body list[T] }
 
-// pageOf makes a page of the first limit of the rest of a list; cursor makes the cursor after an item.
+// pageOf makes a page of the first limit items of rest. cursor makes the cursor after an item.
 func pageOf[T any](rest []T, limit int, cursor func(T) string) *page[T] {
 	p := &page[T]{Body: list[T]{Items: []T{}}}
 	if len(rest) > limit {
@@ -87,86 +88,87 @@ func pageOf[T any](rest []T, limit int, cursor func(T) string) *page[T] {
 	return p
 }
 
-// How long a listing is kept, and how many are.
+// How long listings are kept, and how many.
 const (
-	minKept    = 2 * time.Second
-	mostKept   = 30 * time.Second
-	keptFactor = 20 // times what it cost to read
-	maxKept    = 4
+	minCacheTime    = 2 * time.Second
+	maxCacheTime    = 30 * time.Second
+	cacheTimeFactor = 20 // a listing is kept for this many times the duration of its read
+	maxListings     = 4
 )
 
-// kept are the listings that were read for a page and have more pages in them, so that who walks a list does not
-// cost a reading of the whole for each page. A page out of one is as the list stood when it was read; the last page
-// of a list is always read anew.
-type kept struct {
+// listingCache holds listings that were read for one page and contain further pages, so that
+// walking a list does not read the whole list for each page. A page from a kept listing shows the
+// list as of the time when it was read. The last page of a list is always read afresh.
+type listingCache struct {
 	mu    sync.Mutex
 	lists []listing // guarded by mu; the oldest first
 }
 
-// listing is what a list had from some item on.
+// listing is the part of a list from some item on.
 type listing struct {
 	name  string
-	items any // a slice of what the list has, never changed
+	items any // a slice of the item type, never modified
 }
 
-// stretch is what a list has from a place on, and where that is in a kept listing.
-type stretch[T any] struct {
+// listSlice is the part of a list from a position on, with its position in a kept listing.
+type listSlice[T any] struct {
 	items []T
-	name  string // empty: it is not kept
+	name  string // empty: not kept
 	from  int
 }
 
-// next is the place after a page, for its cursor.
-func (s stretch[T]) next(limit int) string { return strconv.Itoa(s.from + limit) }
+// next returns the position after a page, for its cursor.
+func (s listSlice[T]) next(limit int) string { return strconv.Itoa(s.from + limit) }
 
-// keep keeps what was read since began, if a whole page and more lie between the next one and its end.
-func keep[T any](k *kept, items []T, limit int, began time.Time) stretch[T] {
+// cacheListing stores the items read since began, if more than one further page follows the next
+// one.
+func cacheListing[T any](k *listingCache, items []T, limit int, began time.Time) listSlice[T] {
 	if len(items) <= 2*limit {
-		return stretch[T]{items: items}
+		return listSlice[T]{items: items}
 	}
 	l := listing{name: rand.Text(), items: items}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.lists) >= maxKept {
+	if len(k.lists) >= maxListings {
 		k.lists = slices.Delete(k.lists, 0, 1)
 	}
 	k.lists = append(k.lists, l)
-	time.AfterFunc(min(max(keptFactor*time.Since(began), minKept), mostKept), func() { k.drop(l.name) })
-	return stretch[T]{items: items, name: l.name}
+	time.AfterFunc(min(max(cacheTimeFactor*time.Since(began), minCacheTime), maxCacheTime), func() { k.drop(l.name) })
+	return listSlice[T]{items: items, name: l.name}
 }
 
-// drop forgets a listing.
-func (k *kept) drop(name string) {
+// drop removes a listing.
+func (k *listingCache) drop(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.lists = slices.DeleteFunc(k.lists, func(l listing) bool { return l.name == name })
 }
 
-// recall returns a kept listing from a place on, when a page and more are there.
-func recall[T any](k *kept, name, place string, limit int) (s stretch[T], ok bool) {
-	from, _ := strconv.Atoi(place) // signed by us
+// cachedListing returns a kept listing from a position on, if more than one page is left there.
+func cachedListing[T any](k *listingCache, name, place string, limit int) (s listSlice[T], ok bool) {
+	from, _ := strconv.Atoi(place) // cursors are signed, so this does not fail
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, l := range k.lists {
 		if items, same := l.items.([]T); same && l.name == name && from+limit < len(items) {
-			return stretch[T]{items: items[from:], name: name, from: from}, true
+			return listSlice[T]{items: items[from:], name: name, from: from}, true
 		}
 	}
 	return s, false
 }
 
-// ordered is a list in the order of a key.
-type ordered[T any] struct {
-	which string // the list and its filter
-	all   []T
-	key   func(T) string
+// sortedList is a list ordered by a key.
+type sortedList[T any] struct {
+	name string // the list and its filter
+	all  []T
+	key  func(T) string
 }
 
-// sorted returns a page of a list in the order of a key, which each item keeps. What is added before the last one shown is not
-// shown, and nothing comes twice.
-func sorted[T any](a *API, in Paged, l ordered[T]) (*page[T], error) {
+// pageOfSorted returns a page of a list ordered by a key that never changes for an item. An item
+// added before the last one shown is not shown. No item is shown twice.
+func pageOfSorted[T any](a *API, in Paged, l sortedList[T]) (*page[T], error) {
 	all := l.all
-	place, err := a.cursors.read(l.which, in.Cursor, 1)
+	place, err := a.cursors.read(l.name, in.Cursor, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -177,27 +179,28 @@ func sorted[T any](a *API, in Paged, l ordered[T]) (*page[T], error) {
 		}
 		all = all[sort.Search(len(all), func(i int) bool { return l.key(all[i]) > last }):]
 	}
-	return pageOf(all, in.limit(), func(item T) string { return a.cursors.write(l.which, strconv.Quote(l.key(item))) }), nil
+	return pageOf(all, in.limit(), func(item T) string { return a.cursors.write(l.name, strconv.Quote(l.key(item))) }), nil
 }
 
-// grown is a list that grows at its end.
-type grown[T any] struct {
-	which string // the list and its filter
+// appendedList is a list that grows at its end.
+type appendedList[T any] struct {
+	name  string // the list and its filter
 	all   func() ([]T, error)
 	match func(T) bool
 	id    func(T) string
 }
 
-// walk returns a page of a list by the last item shown. What is new comes at the end, so nothing is skipped and nothing
-// comes twice.
-func walk[T any](a *API, in Paged, l grown[T]) (*page[T], error) {
-	place, err := a.cursors.read(l.which, in.Cursor, 3) // a kept listing, the place in it, the last item shown
+// pageOfAppended returns a page of a list by the last item shown. New items are added at the end,
+// so none is skipped and none is shown twice.
+func pageOfAppended[T any](a *API, in Paged, l appendedList[T]) (*page[T], error) {
+	// Name of a kept listing, position in it, id of the last item shown.
+	place, err := a.cursors.read(l.name, in.Cursor, 3)
 	if err != nil {
 		return nil, err
 	}
 	limit := in.limit()
 	if place != nil {
-		if s, ok := recall[T](&a.kept, place[0], place[1], limit); ok {
+		if s, ok := cachedListing[T](&a.listings, place[0], place[1], limit); ok {
 			return l.page(a, s, limit), nil
 		}
 	}
@@ -215,12 +218,12 @@ func walk[T any](a *API, in Paged, l grown[T]) (*page[T], error) {
 		passed = passed || l.id(item) == place[2]
 	}
 	if !passed {
-		return nil, invalid("query.cursor", "what it names is gone; begin again without it")
+		return nil, invalid("query.cursor", "the item of this cursor no longer exists; start again without a cursor")
 	}
-	return l.page(a, keep(&a.kept, rest, limit, began), limit), nil
+	return l.page(a, cacheListing(&a.listings, rest, limit, began), limit), nil
 }
 
-// page makes the page at the beginning of a stretch.
-func (l grown[T]) page(a *API, s stretch[T], limit int) *page[T] {
-	return pageOf(s.items, limit, func(item T) string { return a.cursors.write(l.which, s.name, s.next(limit), l.id(item)) })
+// page makes the page at the start of a stretch.
+func (l appendedList[T]) page(a *API, s listSlice[T], limit int) *page[T] {
+	return pageOf(s.items, limit, func(item T) string { return a.cursors.write(l.name, s.name, s.next(limit), l.id(item)) })
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/perdure/perdure/internal/api"
 )
 
-// long is an engine with long lists, which counts what is read of them.
+// long is an engine with long lists that counts the reads.
 type long struct {
 	engine.Engine
 	sessions []engine.Session // newest first
@@ -58,7 +58,7 @@ func (l *long) walk(t *testing.T, a *api.API, path string, between func()) (ids 
 		if got.status != 200 || pages > len(l.tasks) {
 			t.Fatalf("got %d %s", got.status, got.body)
 		}
-		page := read[listed[map[string]any]](t, got.body)
+		page := read[taskInList[map[string]any]](t, got.body)
 		for _, item := range page.Items {
 			ids = append(ids, fmt.Sprint(item["id"]))
 		}
@@ -94,8 +94,8 @@ func TestListCost(t *testing.T) {
 	}
 }
 
-// TestListKept: a page that comes out of a kept listing, or after it was forgotten, neither skips nor repeats, whatever
-// is added; and the end of a list is read anew.
+// TestListKept: a page that comes out of a kept listing, or after it was forgotten, neither skips
+// nor repeats, whatever is added; and the end of a list is read anew.
 func TestListKept(t *testing.T) {
 	t.Parallel()
 	for _, pause := range []time.Duration{0, time.Second, 5 * time.Second} {
@@ -131,7 +131,7 @@ func TestListKept(t *testing.T) {
 	}
 }
 
-// TestListFresh: what is kept of a list is forgotten after a while, and a first page is always read anew.
+// TestListFresh: a cached list expires, and a first page is always read anew.
 func TestListFresh(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestListFresh(t *testing.T) {
 		a := l.serve(t)
 		page := func(cursor string) (string, string) {
 			got := serve(t, a, get("/v1/tasks?limit=10&cursor="+cursor))
-			return string(got.body), read[listed[map[string]any]](t, got.body).Next
+			return string(got.body), read[taskInList[map[string]any]](t, got.body).Next
 		}
 		_, next := page("")
 		for i := range l.tasks {

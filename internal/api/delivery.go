@@ -9,16 +9,16 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// newDelivery is the body of a change of how a task's end comes home (DL6, DL7).
+// newDelivery is the body of a change of the delivery of a task (DL6, DL7).
 type newDelivery struct {
-	Delivery perdure.Delivery `json:"delivery,omitempty" enum:"to_loop,manual" doc:"As it is when it is not said."`
-	Wake     perdure.Wake     `json:"wake,omitempty" enum:"none,notify,continue" doc:"As it is when it is not said."`
+	Delivery perdure.Delivery `json:"delivery,omitempty" enum:"to_loop,manual" doc:"How the result is delivered; unchanged if absent."`
+	Wake     perdure.Wake     `json:"wake,omitempty" enum:"none,notify,continue" doc:"What the delivery does to an idle session; unchanged if absent."`
 }
 
-// drain is the body of a drain: there is nothing to say.
+// drain is the empty body of a drain.
 type drain struct{}
 
-// canceledTasks is how many tasks were asked to end.
+// canceledTasks is the number of tasks whose cancel was requested.
 type canceledTasks struct {
 	Body struct {
 		Canceled int `json:"canceled"`
@@ -28,15 +28,15 @@ type canceledTasks struct {
 // newTaskMessage is the body of a message to a task (TK11).
 type newTaskMessage struct {
 	Text      string                `json:"text,omitempty"`
-	Data      json.RawMessage       `json:"data,omitempty" doc:"Any JSON, beside the text or instead of it."`
-	InReplyTo perdure.RequestID     `json:"in_reply_to,omitempty" doc:"The question of the task that this answers."`
-	ID        perdure.TaskMessageID `json:"id,omitempty" doc:"The message's own id, for callers that mint them. The same id is one message."`
+	Data      json.RawMessage       `json:"data,omitempty" doc:"Any JSON, in addition to the text or instead of it."`
+	InReplyTo perdure.RequestID     `json:"in_reply_to,omitempty" doc:"The id of the task's question that this message answers."`
+	ID        perdure.TaskMessageID `json:"id,omitempty" doc:"The id of the message, for callers that generate ids. Messages with the same id are one message."`
 }
 
-// inputAnswer is the body of an answer to the question that a task waits with (TK12).
+// inputAnswer is the body of an answer to the question for which a task waits (TK12).
 type inputAnswer struct {
 	ID     perdure.RequestID `json:"id" doc:"The id of the task's input_request."`
-	Answer json.RawMessage   `json:"answer" doc:"Any JSON; a string is text."`
+	Answer json.RawMessage   `json:"answer" doc:"Any JSON; a string is sent as text."`
 }
 
 type sentToTask struct {
@@ -48,30 +48,30 @@ type sentToTask struct {
 func (a *API) deliveryOperations() {
 	missing := []int{http.StatusNotFound}
 	read(a, operation{
-		id: "list-task-messages", path: "/v1/tasks/{id}/messages", policy: reads, summary: "List what a task was told and has said, the oldest first", errors: missing,
+		id: "list-task-messages", path: "/v1/tasks/{id}/messages", policy: reads, summary: "List the messages to and from a task, oldest first", errors: missing,
 	}, a.listTaskMessages)
 	write(a, operation{
-		id: "send-task-message", path: "/v1/tasks/{id}/messages", policy: writes, summary: "Send a task a message", errors: missing,
+		id: "send-task-message", path: "/v1/tasks/{id}/messages", policy: writes, summary: "Send a message to a task", errors: missing,
 	}, body[newTaskMessage]{example: newTaskMessage{Text: "Leave out the drafts."}}, a.sendTaskMessage)
 	write(a, operation{
-		id: "answer-task", path: "/v1/tasks/{id}/input", policy: writes, summary: "Answer the question that a task waits with", errors: missing,
+		id: "answer-task", path: "/v1/tasks/{id}/input", policy: writes, summary: "Answer the question for which a task waits", errors: missing,
 	}, body[inputAnswer]{example: inputAnswer{ID: "req_019aa0000000700080000000000000aa", Answer: json.RawMessage(`"yes"`)}}, a.answerTask)
 	write(a, operation{
-		id: "set-task-delivery", path: "/v1/tasks/{id}/delivery", policy: writes, summary: "Change how the end of a live task comes home", errors: missing,
+		id: "set-task-delivery", path: "/v1/tasks/{id}/delivery", policy: writes, summary: "Change how the result of an unfinished task is delivered", errors: missing,
 	}, body[newDelivery]{example: newDelivery{Delivery: perdure.Manual, Wake: perdure.WakeNone}}, a.setDelivery)
 	write(a, operation{
-		id: "drain-tasks", path: "/v1/sessions/{id}/tasks/drain", policy: writes, summary: "Take the ended tasks that are delivered by hand, each once", errors: missing,
+		id: "drain-tasks", path: "/v1/sessions/{id}/tasks/drain", policy: writes, summary: "Drain the results of finished tasks with manual delivery, each once", errors: missing,
 	}, body[drain]{optional: true}, a.drainTasks)
 	write(a, operation{
-		id: "cancel-tasks", path: "/v1/sessions/{id}/tasks/cancel", policy: writes, summary: "Ask for the end of every live background task of a session",
+		id: "cancel-tasks", path: "/v1/sessions/{id}/tasks/cancel", policy: writes, summary: "Request the cancel of every unfinished background task of a session",
 		status: http.StatusAccepted, errors: missing,
 	}, body[cancellation]{example: cancellation{Reason: "not needed any more"}, optional: true}, a.cancelTasks)
 }
 
 func (a *API) listTaskMessages(ctx context.Context, in *struct {
 	OfTask
-	After perdure.TaskMessageID `query:"after" doc:"Only those after this one: next of the page before."`
-	Limit int                   `query:"limit" minimum:"1" maximum:"200" doc:"How many items at most; 50 when it is not said."`
+	After perdure.TaskMessageID `query:"after" doc:"Only messages after this one: next of the previous page."`
+	Limit int                   `query:"limit" minimum:"1" maximum:"200" doc:"The maximum number of items; default 50."`
 }) (*page[perdure.TaskMessage], error) {
 	if _, err := perdure.ParseID[perdure.TaskMessageID](string(in.After)); in.After != "" && err != nil {
 		return nil, invalid("query.after", "%v", err)
@@ -86,21 +86,22 @@ func (a *API) listTaskMessages(ctx context.Context, in *struct {
 
 func (a *API) sendTaskMessage(ctx context.Context, in *OfTask, body newTaskMessage) (*sentToTask, error) {
 	if body.Text == "" && len(body.Data) == 0 {
-		return nil, invalid("", "a message needs a text or data")
+		return nil, invalid("", "text or data is required")
 	}
 	if _, err := perdure.ParseID[perdure.TaskMessageID](string(body.ID)); body.ID != "" && err != nil {
 		return nil, invalid("/id", "%v", err)
 	}
-	return a.tell(ctx, in.ID, perdure.TaskMessage{ID: body.ID, Text: body.Text, Data: body.Data, InReplyTo: body.InReplyTo})
+	return a.sendToTask(ctx, in.ID, perdure.TaskMessage{ID: body.ID, Text: body.Text, Data: body.Data, InReplyTo: body.InReplyTo})
 }
 
-// answerTask answers the question. A question that says what it expects is given a text as JSON, too.
+// answerTask answers the question. If the question declares a schema for the answer, a text is sent
+// as JSON, too.
 func (a *API) answerTask(ctx context.Context, in *OfTask, body inputAnswer) (*sentToTask, error) {
 	switch {
 	case body.ID == "":
-		return nil, invalid("/id", "it is required: the id of the task's input_request")
+		return nil, invalid("/id", "required: the id of the task's input_request")
 	case len(body.Answer) == 0:
-		return nil, invalid("/answer", "it is required")
+		return nil, invalid("/answer", "required")
 	}
 	m := perdure.TaskMessage{Data: body.Answer, InReplyTo: body.ID}
 	if body.Answer[0] == '"' {
@@ -115,11 +116,11 @@ func (a *API) answerTask(ctx context.Context, in *OfTask, body inputAnswer) (*se
 			m.Data = nil
 		}
 	}
-	return a.tell(ctx, in.ID, m)
+	return a.sendToTask(ctx, in.ID, m)
 }
 
-// tell sends a message of whoever asks.
-func (a *API) tell(ctx context.Context, id perdure.TaskID, m perdure.TaskMessage) (*sentToTask, error) {
+// sendToTask sends a message of the caller.
+func (a *API) sendToTask(ctx context.Context, id perdure.TaskID, m perdure.TaskMessage) (*sentToTask, error) {
 	m.By = requestOf(ctx).actor
 	if m.ID == "" {
 		m.ID = newID[perdure.TaskMessageID](ctx)
@@ -130,35 +131,36 @@ func (a *API) tell(ctx context.Context, id perdure.TaskID, m perdure.TaskMessage
 	return out, err
 }
 
-// setDelivery changes the delivery. A request with an idempotency key that was begun before, and finds the task ended
-// with what it asks for, answers with the task.
+// setDelivery changes the delivery. If a request with an idempotency key was started before and the
+// task has since ended with the requested delivery, the response is the task.
 func (a *API) setDelivery(ctx context.Context, in *OfTask, body newDelivery) (*oneTask, error) {
 	t, refused := a.cfg.Engine.SetDelivery(ctx, in.ID, body.Delivery, body.Wake)
-	if refused == nil || !(errors.Is(refused, perdure.Conflict) && requestOf(ctx).again) {
-		return &oneTask{Body: shown(t)}, refused
+	if refused == nil || !(errors.Is(refused, perdure.Conflict) && requestOf(ctx).repeated) {
+		return &oneTask{Body: withoutWorker(t)}, refused
 	}
 	t, err := a.cfg.Engine.Task(ctx, in.ID)
 	if err == nil && (orDefault(body.Delivery, t.Delivery) != t.Delivery || orDefault(body.Wake, t.Wake) != t.Wake) {
 		err = refused
 	}
-	return &oneTask{Body: shown(t)}, err
+	return &oneTask{Body: withoutWorker(t)}, err
 }
 
-// drainTasks takes the tasks. A request with an idempotency key that was begun before has taken some whose answer never
-// came: it gets what was taken since then once more, and what is ready now.
+// drainTasks drains the tasks. An earlier attempt under the same idempotency key may have drained
+// results without an answer. A repeated request therefore also returns the results drained since
+// the first attempt.
 func (a *API) drainTasks(ctx context.Context, in *OfSession, _ drain) (*page[perdure.Task], error) {
 	if _, err := a.cfg.Engine.Session(ctx, in.ID); err != nil {
 		return nil, err
 	}
-	var taken []perdure.Task
-	if req := requestOf(ctx); req.again {
+	var drained []perdure.Task
+	if req := requestOf(ctx); req.repeated {
 		tasks, err := a.cfg.Engine.Tasks(ctx, in.ID)
 		if err != nil {
 			return nil, err
 		}
 		for _, t := range tasks {
 			if t.Delivered == perdure.DeliveredDrained && !t.UpdatedAt.Before(req.at) {
-				taken = append(taken, t)
+				drained = append(drained, t)
 			}
 		}
 	}
@@ -166,17 +168,18 @@ func (a *API) drainTasks(ctx context.Context, in *OfSession, _ drain) (*page[per
 	if err != nil {
 		return nil, err
 	}
-	taken = append(taken, ready...)
-	return pageOf(allShown(taken), len(taken), nil), nil
+	drained = append(drained, ready...)
+	return pageOf(allWithoutWorker(drained), len(drained), nil), nil
 }
 
-// cancelTasks asks for the ends. A request with an idempotency key that was begun before counts those that it asked then.
+// cancelTasks requests the cancels. A repeated request with an idempotency key also counts the
+// cancels of its first attempt.
 func (a *API) cancelTasks(ctx context.Context, in *OfSession, body cancellation) (*canceledTasks, error) {
 	if _, err := a.cfg.Engine.Session(ctx, in.ID); err != nil {
 		return nil, err
 	}
 	req, before := requestOf(ctx), 0
-	if req.again {
+	if req.repeated {
 		tasks, err := a.cfg.Engine.Tasks(ctx, in.ID)
 		if err != nil {
 			return nil, err

@@ -65,7 +65,8 @@ func TestTaskInput(t *testing.T) {
 				t.Errorf("got %s", p.Detail)
 			}
 			if c.tool == "counting" {
-				r.refusal(r.do(post(q.path()+"/input", `{"id":"`+q.request+`","answer":[]}`)), 400, "invalid") // and still asks
+				// and still asks
+				r.refusal(r.do(post(q.path()+"/input", `{"id":"`+q.request+`","answer":[]}`)), 400, "invalid")
 			}
 
 			sent := want[sentToTask](r, 200, post(q.path()+"/input", body))
@@ -73,7 +74,7 @@ func TestTaskInput(t *testing.T) {
 				t.Fatalf("got %+v", task)
 			}
 
-			items := want[listed[perdure.TaskMessage]](r, 200, get(q.path()+"/messages")).Items
+			items := want[taskInList[perdure.TaskMessage]](r, 200, get(q.path()+"/messages")).Items
 			m := items[len(items)-1]
 			if m.ID != sent.ID || m.Text != c.text || string(m.Data) != c.data || m.By != "api" || string(m.InReplyTo) != q.request || m.Direction != perdure.Inbound {
 				t.Errorf("got %+v", m)
@@ -106,7 +107,7 @@ func TestTaskMessages(t *testing.T) {
 	sent = append(sent, own)
 	var read []perdure.TaskMessageID
 	for after := ""; ; {
-		page := want[listed[perdure.TaskMessage]](r, 200, get(path+"?limit=2&after="+after))
+		page := want[taskInList[perdure.TaskMessage]](r, 200, get(path+"?limit=2&after="+after))
 		for _, m := range page.Items {
 			if m.Direction == perdure.Inbound {
 				read = append(read, m.ID)
@@ -149,7 +150,7 @@ func TestTaskDelivery(t *testing.T) {
 		r.refusal(r.do(post(path, wrong)), 400, "invalid")
 	}
 	r.refusal(r.do(post("/v1/tasks/none/delivery", `{"wake":"none"}`)), 404, "not_found")
-	if items := want[listed[perdure.Task]](r, 200, post(drain, "")).Items; len(items) != 0 {
+	if items := want[taskInList[perdure.Task]](r, 200, post(drain, "")).Items; len(items) != 0 {
 		t.Errorf("drained %+v", items)
 	}
 	want[sentToTask](r, 200, post(q.path()+"/input", `{"id":"`+q.request+`","answer":"a"}`))
@@ -158,13 +159,13 @@ func TestTaskDelivery(t *testing.T) {
 
 	r.keys.hear(false)
 	for _, when := range []string{"first", "again, since the answer was lost"} {
-		items := want[listed[perdure.Task]](r, 200, keyed(post(drain, ""), "k")).Items
+		items := want[taskInList[perdure.Task]](r, 200, keyed(post(drain, ""), "k")).Items
 		if len(items) != 1 || items[0].ID != q.id || items[0].Delivered != perdure.DeliveredDrained || items[0].Worker != "" {
 			t.Errorf("%s: got %+v", when, items)
 		}
 	}
-	for range 2 { // each once, and what was taken before is nobody else's
-		if items := want[listed[perdure.Task]](r, 200, keyed(post(drain, ""), "l")).Items; len(items) != 0 {
+	for range 2 { // each exactly once, and a message taken before is not delivered to another request
+		if items := want[taskInList[perdure.Task]](r, 200, keyed(post(drain, ""), "l")).Items; len(items) != 0 {
 			t.Errorf("drained %+v", items)
 		}
 	}
@@ -181,7 +182,7 @@ func TestTasksCancel(t *testing.T) {
 	path := q.session + "/tasks/cancel"
 	r.keys.hear(false)
 
-	tasks := want[listed[perdure.Task]](r, 200, get("/v1/tasks?session="+string(sessionID(q.session)))).Items
+	tasks := want[taskInList[perdure.Task]](r, 200, get("/v1/tasks?session="+string(sessionID(q.session)))).Items
 	for range 2 { // the answer of the first was lost
 		if got := want[canceled](r, 202, keyed(post(path, `{"reason":"enough"}`), "k")); got.Canceled != len(tasks) {
 			t.Errorf("got %d, want %d", got.Canceled, len(tasks))

@@ -7,30 +7,30 @@ import (
 	"time"
 )
 
-// farewell says that an operation will be gone (H14). The zero value: it stays. A field of an object, which has no answers of its own,
-// says the same with the tag deprecated:"true" and in its doc, in the words of farewell.words. What is so said is held by
-// TestH14Deprecations.
-type farewell struct {
-	since   string    // the version that says so first, such as 1.4
-	gone    string    // the first version without it, two minors later or more
-	instead string    // what to use
-	told    time.Time // when since came out
-	sunset  time.Time // when gone comes out, at the earliest
+// deprecation announces the removal of an operation (H14). The zero value means that the operation
+// stays. A field of an object has no headers of its own: it carries the tag deprecated:"true" and
+// the text of deprecation.words in its doc tag. TestH14Deprecations checks both.
+type deprecation struct {
+	since       string    // the version that announces it, such as 1.4
+	removedIn   string    // the first version without the operation, at least two minor versions later
+	replacement string    // the replacement
+	announced   time.Time // release date of since
+	sunset      time.Time // earliest release date of gone
 }
 
-// words is what the document says of it; empty: nothing.
-func (f farewell) words() string {
+// text returns the text for the OpenAPI document; empty if nothing is announced.
+func (f deprecation) text() string {
 	if f.since == "" {
 		return ""
 	}
-	return fmt.Sprintf("Deprecated since %s, gone with %s: use %s.", f.since, f.gone, f.instead)
+	return fmt.Sprintf("Deprecated since %s, removed in %s: use %s.", f.since, f.removedIn, f.replacement)
 }
 
-// say writes it into the header of an answer, as RFC 9745 (Deprecation) and RFC 8594 (Sunset) have it.
-func (f farewell) say(header http.Header) {
+// setHeaders sets the Deprecation (RFC 9745) and Sunset (RFC 8594) headers of a response.
+func (f deprecation) setHeaders(header http.Header) {
 	if f.since == "" {
 		return
 	}
-	header.Set("Deprecation", "@"+strconv.FormatInt(f.told.Unix(), 10))
+	header.Set("Deprecation", "@"+strconv.FormatInt(f.announced.Unix(), 10))
 	header.Set("Sunset", f.sunset.UTC().Format(http.TimeFormat))
 }

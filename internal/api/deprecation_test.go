@@ -21,10 +21,10 @@ import (
 )
 
 // saidGone finds what a deprecation has to say.
-var saidGone = regexp.MustCompile(`Deprecated since (\d+)\.(\d+), gone with (\d+)\.(\d+): use \S`)
+var saidGone = regexp.MustCompile(`Deprecated since (\d+)\.(\d+), removed in (\d+)\.(\d+): use \S`)
 
-// deprecated lists what is wrong with the deprecations of a part of an OpenAPI document, and counts them. The log is what the
-// fragments of the changelog say; at is the name of the part.
+// deprecated lists the faults in the deprecations of a part of an OpenAPI document, and counts
+// them. log is the text of the changelog fragments; at is the name of the part.
 func deprecated(part any, at string, log string) (n int, wrong []string) {
 	switch part := part.(type) {
 	case map[string]any:
@@ -69,8 +69,9 @@ func farewellFaults(name, words, log string) (wrong []string) {
 	return wrong
 }
 
-// TestH14Deprecations holds the document that a server serves: whatever it calls deprecated says since which version, with which one,
-// two minors later or more, it is gone, and what to use instead, and a line of the changelog names it.
+// TestH14Deprecations holds the document that a server serves: whatever it calls deprecated says
+// since which version, with which one, two minors later or more, it is gone, and what to use
+// instead, and a line of the changelog names it.
 func TestH14Deprecations(t *testing.T) {
 	t.Parallel()
 	read := func(text string) (doc any) {
@@ -79,7 +80,7 @@ func TestH14Deprecations(t *testing.T) {
 		}
 		return doc
 	}
-	text, err := os.ReadFile("../../docs/reference/openapi.json") // which TestH1 compares with what is served
+	text, err := os.ReadFile("../../docs/reference/openapi.json") // which TestH1 compares with the served one
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,10 +101,10 @@ func TestH14Deprecations(t *testing.T) {
 	}
 
 	for words, want := range map[string]string{ // the check finds what it looks for
-		"Deprecated since 1.4, gone with 1.6: use new.": "",
-		"Deprecated since 1.4, gone with 2.0: use new.": "",
-		"Deprecated since 1.4, gone with 1.5: use new.": "earlier than two minors",
-		"Deprecated since 2.4, gone with 1.9: use new.": "earlier than two minors",
+		"Deprecated since 1.4, removed in 1.6: use new.": "",
+		"Deprecated since 1.4, removed in 2.0: use new.": "",
+		"Deprecated since 1.4, removed in 1.5: use new.": "earlier than two minors",
+		"Deprecated since 2.4, removed in 1.9: use new.": "earlier than two minors",
 		"Old.": "does not say",
 	} {
 		for at, part := range map[string]string{
@@ -117,12 +118,13 @@ func TestH14Deprecations(t *testing.T) {
 			}
 		}
 	}
-	if wrong := farewellFaults("field", "Deprecated since 1.4, gone with 1.6: use new.", "Change: `field` is new"); len(wrong) != 1 {
+	if wrong := farewellFaults("field", "Deprecated since 1.4, removed in 1.6: use new.", "Change: `field` is new"); len(wrong) != 1 {
 		t.Errorf("without a line of the changelog: got %q", wrong)
 	}
 }
 
-// TestH14Farewell: every answer of an operation that will be gone says so, also a refusal, and no answer of another one.
+// TestH14Farewell: every answer of an operation that will be gone says so, also a refusal, and no
+// answer of another one.
 func TestH14Farewell(t *testing.T) {
 	t.Parallel()
 	a, err := New(Config{Engine: struct{ engine.Engine }{}, Local: true, Log: slog.New(slog.DiscardHandler)})
@@ -130,10 +132,10 @@ func TestH14Farewell(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	going := farewell{since: "1.4", gone: "1.6", instead: "/v1/new", told: told, sunset: told.AddDate(1, 0, 0)}
+	going := deprecation{since: "1.4", removedIn: "1.6", replacement: "/v1/new", announced: told, sunset: told.AddDate(1, 0, 0)}
 	type answer struct{ Body struct{ Old string } }
 	give := func(context.Context, *struct{}) (*answer, error) { return &answer{}, nil }
-	read(a, operation{id: "get-old", path: "/v1/old", policy: reads, summary: "Old", farewell: going}, give)
+	read(a, operation{id: "get-old", path: "/v1/old", policy: reads, summary: "Old", deprecation: going}, give)
 	read(a, operation{id: "get-new", path: "/v1/new", policy: reads, summary: "New"}, give)
 	document, err := a.OpenAPI()
 	if err != nil {

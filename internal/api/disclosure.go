@@ -8,38 +8,39 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Disclosure is how much an error tells (ER4).
+// Disclosure is the level of detail in errors (ER4).
 type Disclosure string
 
-// The disclosures, from the narrowest on.
+// The disclosure levels, from the least to the most detailed.
 const (
-	Generic  Disclosure = "generic"  // one code, processing_error
+	Generic  Disclosure = "generic"  // always the code processing_error
 	Standard Disclosure = "standard" // code and fields; the default
-	Detailed Disclosure = "detailed" // also the text of errors inside, cut
+	Detailed Disclosure = "detailed" // also the shortened text of internal errors
 )
 
 var disclosures = []Disclosure{Generic, Standard, Detailed}
 
 func (d Disclosure) valid() bool { return d == "" || slices.Contains(disclosures, d) }
 
-// narrow takes the request's own wish, which may only narrow what the server discloses.
-func narrow(r *http.Request, req *request) error {
-	wish := Disclosure(r.Header.Get("Perdure-Disclosure"))
-	if !wish.valid() {
-		return fmt.Errorf("%w Perdure-Disclosure: generic, standard or detailed", perdure.Invalid)
+// applyDisclosure applies the level that the request asks for. A request can only reduce what the
+// server discloses.
+func applyDisclosure(r *http.Request, req *request) error {
+	requested := Disclosure(r.Header.Get("Perdure-Disclosure"))
+	if !requested.valid() {
+		return fmt.Errorf("%w Perdure-Disclosure: use generic, standard or detailed", perdure.Invalid)
 	}
-	if wish != "" && slices.Index(disclosures, wish) < slices.Index(disclosures, req.disclosure) {
-		req.disclosure = wish
+	if requested != "" && slices.Index(disclosures, requested) < slices.Index(disclosures, req.disclosure) {
+		req.disclosure = requested
 	}
 	return nil
 }
 
-// Disclosed is an event as a reader sees it who is told no more than d; empty: standard.
-func Disclosed(e perdure.Event, d Disclosure) perdure.Event { return disclosed(e, d) }
+// Disclose returns an event as shown under disclosure level d; empty: standard.
+func Disclose(e perdure.Event, d Disclosure) perdure.Event { return disclose(e, d) }
 
-// disclosed is an event as a reader may see it: without the workers that fence tasks and, under generic, without
-// what the provider said.
-func disclosed(e perdure.Event, d Disclosure) perdure.Event {
+// disclose returns an event without the workers that fence tasks and, under generic, without the
+// error text of the provider.
+func disclose(e perdure.Event, d Disclosure) perdure.Event {
 	const code = "processing_error"
 	switch f := e.Fact.(type) {
 	case perdure.TaskCreated:

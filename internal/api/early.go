@@ -12,42 +12,44 @@ import (
 	"github.com/google/uuid"
 )
 
-// Some requests net/http refuses before it asks a handler, in words of its own and as plain text. Its server has no way to say them
-// otherwise; so the connection says them (H3). A connection was handed over from when a handler has its request until net/http is
-// done with the answer: what is written meanwhile is the handler's, whatever it looks like.
+// net/http refuses some malformed requests before it calls a handler, with a plain text response
+// that its Server does not let us change. So the connection replaces such a response by a problem
+// (H3). The flag handed is set from the moment when a handler has its request until net/http is
+// done with the response: whatever is written in that time comes from the handler and passes
+// unchanged.
 
-// handedKey is the key of the connection in the context of a request.
-type handedKey struct{}
+// connKey is the context key of the connection of a request.
+type connKey struct{}
 
-// knowConnection is for http.Server.ConnContext.
-func knowConnection(ctx context.Context, c net.Conn) context.Context {
-	if one, ok := c.(*oneOfCrowd); ok {
-		return context.WithValue(ctx, handedKey{}, one)
+// withConn is for http.Server.ConnContext. It makes the connection available to markInHandler.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	if one, ok := c.(*limitedConn); ok {
+		return context.WithValue(ctx, connKey{}, one)
 	}
 	return ctx
 }
 
-// handOver is a handler whose connections know when it has them.
-func handOver(handler http.Handler) http.Handler {
+// markInHandler wraps a handler so that the connection knows when the handler uses it.
+func markInHandler(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if one, ok := r.Context().Value(handedKey{}).(*oneOfCrowd); ok {
-			one.handed.Store(true)
+		if one, ok := r.Context().Value(connKey{}).(*limitedConn); ok {
+			one.inHandler.Store(true)
 		}
 		handler.ServeHTTP(w, r)
 	})
 }
 
-// takeBack is for http.Server.ConnState: an idle connection has its answer.
-func takeBack(c net.Conn, state http.ConnState) {
-	if one, ok := c.(*oneOfCrowd); ok && state == http.StateIdle {
-		one.handed.Store(false)
+// unmarkIdleConn is for http.Server.ConnState: the response on an idle connection is complete.
+func unmarkIdleConn(c net.Conn, state http.ConnState) {
+	if one, ok := c.(*limitedConn); ok && state == http.StateIdle {
+		one.inHandler.Store(false)
 	}
 }
 
-// Write writes what a handler answers as it is, and what net/http refuses as a problem.
-func (o *oneOfCrowd) Write(text []byte) (int, error) {
-	if !o.handed.Load() {
-		if status := refusedEarly(text); status != 0 {
+// Write passes the response of a handler on and replaces a refusal by net/http with a problem.
+func (o *limitedConn) Write(text []byte) (int, error) {
+	if !o.inHandler.Load() {
+		if status := earlyRefusalStatus(text); status != 0 {
 			if _, err := o.Conn.Write(earlyProblem(status)); err != nil {
 				return 0, err
 			}
@@ -57,8 +59,8 @@ func (o *oneOfCrowd) Write(text []byte) (int, error) {
 	return o.Conn.Write(text)
 }
 
-// refusedEarly is the status of a refusal by net/http; 0: it is none.
-func refusedEarly(text []byte) int {
+// earlyRefusalStatus returns the status of a refusal written by net/http, or 0 if text is none.
+func earlyRefusalStatus(text []byte) int {
 	rest, ok := bytes.CutPrefix(text, []byte("HTTP/1.1 "))
 	if !ok || len(rest) < 4 || rest[3] != ' ' {
 		return 0
@@ -70,30 +72,30 @@ func refusedEarly(text []byte) int {
 	return status
 }
 
-// earlyProblem is a whole answer, after which the connection ends.
+// earlyProblem returns a complete response, after which the connection is closed.
 func earlyProblem(status int) []byte {
-	p := &Problem{Status: status, Detail: "the request cannot be read: " + http.StatusText(status), RequestID: uuid.NewString()}
+	p := &Problem{Status: status, Detail: "the request could not be parsed: " + http.StatusText(status), RequestID: uuid.NewString()}
 	switch status {
 	case http.StatusRequestHeaderFieldsTooLarge:
-		p.Detail = fmt.Sprintf("the header has more than %d bytes", maxHeaderBytes)
+		p.Detail = fmt.Sprintf("the request header is larger than %d bytes", maxHeaderBytes)
 	case http.StatusNotImplemented:
-		p.Detail = "no Transfer-Encoding but chunked is read"
+		p.Detail = "the only supported Transfer-Encoding is chunked"
 	case http.StatusExpectationFailed:
-		p.Detail = "no Expect but 100-continue is met"
+		p.Detail = "the only supported Expect is 100-continue"
 	}
 	known, ok := transport[status]
 	if !ok {
-		known = class{code: "invalid", title: http.StatusText(status)}
+		known = problemClass{code: "invalid", title: http.StatusText(status)}
 	}
 	p.fill(known)
-	return p.whole()
+	return p.httpResponse()
 }
 
-// whole is a problem as a whole answer, outside net/http.
-func (p *Problem) whole() []byte {
+// httpResponse encodes a problem as a complete HTTP response, for use outside net/http.
+func (p *Problem) httpResponse() []byte {
 	p.Type = problemsPage + p.Code
 	body, err := json.Marshal(p)
-	if err != nil { // it has nothing that could not be written
+	if err != nil { // a Problem always encodes
 		body = nil
 	}
 	var out bytes.Buffer

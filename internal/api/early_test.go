@@ -36,8 +36,8 @@ func (r *rig) handwritten(requests ...string) (reply, *http.Response) {
 	return got, last
 }
 
-// TestH3Early: what net/http refuses before it asks anybody is a problem, too, on a connection that was used before as well; and a
-// body that looks like such a refusal is handed on as it is.
+// TestH3Early: a refusal of net/http before any handler runs is a problem document, too, even on a
+// reused connection. A body that looks like such a refusal is passed on unchanged.
 func TestH3Early(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -56,7 +56,7 @@ func TestH3Early(t *testing.T) {
 		for _, before := range [][]string{nil, {ok}} {
 			got, res := r.handwritten(append(before, text)...)
 			if r.refusal(got, wants.status, wants.code); !res.Close {
-				t.Errorf("%.40q: the connection goes on", text)
+				t.Errorf("%.40q: the connection stays open", text)
 			}
 		}
 	}
@@ -70,7 +70,7 @@ func TestH3Early(t *testing.T) {
 	}
 }
 
-// TestH3TurnedAway: a connection that is one too many is told so with a problem.
+// TestH3TurnedAway: a connection beyond the limit gets a problem document.
 func TestH3TurnedAway(t *testing.T) {
 	t.Parallel()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
@@ -78,7 +78,7 @@ func TestH3TurnedAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	server, ended := &http.Server{Handler: http.NotFoundHandler()}, make(chan struct{})
-	go func() { _ = server.Serve(api.Bounded(inner, 0)); close(ended) }() // it ends with ErrServerClosed
+	go func() { _ = server.Serve(api.LimitConns(inner, 0)); close(ended) }() // it ends with ErrServerClosed
 	defer func() { server.Close(); <-ended }()
 	conn, err := net.Dial("tcp", inner.Addr().String())
 	if err != nil {

@@ -27,7 +27,7 @@ func given(q ask, header ...string) ask {
 	return q
 }
 
-// tag is the ETag of what is at a path.
+// tag returns the ETag of the resource at a path.
 func (r *rig) tag(path string) string {
 	r.t.Helper()
 	got := r.do(get(path))
@@ -113,7 +113,7 @@ func TestH6Preconditions(t *testing.T) {
 			t.Errorf("%s: got %d %s", path, got.status, got.body)
 		}
 		if told := got.header.Get("ETag"); told != "" && told != r.tag(path) {
-			t.Errorf("%s: told %s, has %s", path, told, r.tag(path))
+			t.Errorf("%s: sent %s, has %s", path, told, r.tag(path))
 		}
 		for _, q := range writes {
 			r.refusal(r.do(given(q, "If-Match", tag)), 412, "precondition_failed")
@@ -141,7 +141,8 @@ func TestH6Preconditions(t *testing.T) {
 	}
 }
 
-// TestH6LostUpdate lets many read, add one and write back, of a value, a file, a budget and a title: no addition is lost.
+// TestH6LostUpdate lets many read, add one and write back, of a value, a file, a budget and a
+// title: no addition is lost.
 func TestH6LostUpdate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -168,7 +169,7 @@ func TestH6LostUpdate(t *testing.T) {
 			func(n int) ask { return given(put(s+"/files/n", strconv.Itoa(n)), "Content-Type", "text/plain") }},
 		s + "/values/n": {func(b []byte) int { return number(read[engine.Value](t, b).Text) },
 			func(n int) ask { return put(s+"/values/n", fmt.Sprintf(`{"value":"%d"}`, n)) }},
-		"/v1/budgets/agent/n": {func(b []byte) int { return number(read[listed[budget.Standing]](t, b).Items[0].Limit.String()) },
+		"/v1/budgets/agent/n": {func(b []byte) int { return number(read[taskInList[budget.Standing]](t, b).Items[0].Limit.String()) },
 			func(n int) ask {
 				return put("/v1/budgets/agent/n", fmt.Sprintf(`{"currency":"calls","limit":"%d"}`, n))
 			}},
@@ -199,7 +200,8 @@ func TestH6LostUpdate(t *testing.T) {
 	}
 }
 
-// TestH5Link follows the header through lists, while more is added in front of, behind and between what was shown.
+// TestH5Link follows the header through lists while entries are added before, after and between
+// those already shown.
 func TestH5Link(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -228,7 +230,7 @@ func TestH5Link(t *testing.T) {
 	if seen["z001"] != 1 || slices.Max(slices.Collect(maps.Values(seen))) != 1 || storm < 8 {
 		t.Errorf("after %d pages: %v", storm, seen)
 	}
-	cursor := want[listed[engine.ValueStat]](r, 200, get(s+"/values?limit=3")).Next
+	cursor := want[taskInList[engine.ValueStat]](r, 200, get(s+"/values?limit=3")).Next
 	for _, path := range []string{s + "/secrets", s + "/files", r.session() + "/values", s + "/values?prefix=m"} {
 		path += "?cursor="
 		if strings.Contains(path, "?prefix") {
@@ -238,7 +240,8 @@ func TestH5Link(t *testing.T) {
 	}
 }
 
-// TestH5Storm walks lists while others add to them: none that was there before is skipped, and none comes twice.
+// TestH5Storm walks lists while others add to them: none that was there before is skipped, and none
+// comes twice.
 func TestH5Storm(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -278,7 +281,8 @@ func TestH5Storm(t *testing.T) {
 	}
 }
 
-// follow walks a list by its Link headers, and counts how often each item was shown. between is called after each page.
+// follow walks a list by its Link headers, and counts how often each item was shown. between is
+// called after each page.
 func (r *rig) follow(path string, id func(map[string]any) string, between func()) map[string]int {
 	r.t.Helper()
 	seen := map[string]int{}
@@ -287,7 +291,7 @@ func (r *rig) follow(path string, id func(map[string]any) string, between func()
 		if got.status != 200 || pages > 100 {
 			r.t.Fatalf("%s: got %d %s", path, got.status, got.body)
 		}
-		page := read[listed[map[string]any]](r.t, got.body)
+		page := read[taskInList[map[string]any]](r.t, got.body)
 		for _, item := range page.Items {
 			seen[id(item)]++
 		}

@@ -15,11 +15,12 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// event is an event in the document. On the wire it is what perdure.EncodeEvent writes.
+// event is the schema of an event in the OpenAPI document. On the wire an event is written by
+// perdure.EncodeEvent.
 type event struct {
 	V       int               `json:"v" doc:"The version of the encoding: 1."`
 	ID      perdure.EventID   `json:"id"`
-	Seq     int64             `json:"seq" doc:"1, 2, 3 … within its session, without a gap."`
+	Seq     int64             `json:"seq" doc:"1, 2, 3 … within the session, without gaps."`
 	Type    perdure.EventType `json:"type"`
 	At      time.Time         `json:"at"`
 	Session perdure.SessionID `json:"session_id"`
@@ -28,29 +29,29 @@ type event struct {
 	Call    perdure.CallID    `json:"call_id,omitempty"`
 	Task    perdure.TaskID    `json:"task_id,omitempty"`
 	Attempt int               `json:"attempt,omitempty"`
-	TraceID string            `json:"trace_id,omitempty" doc:"Of the caller's traceparent, with span_id and trace_flags; absent where none was sent."`
+	TraceID string            `json:"trace_id,omitempty" doc:"From the caller's traceparent header, like span_id and trace_flags; absent if none was sent."`
 	SpanID  string            `json:"span_id,omitempty"`
 	Flags   string            `json:"trace_flags,omitempty"`
-	Data    json.RawMessage   `json:"data" doc:"What the type says."`
+	Data    json.RawMessage   `json:"data" doc:"The data of the event; its schema depends on the type."`
 }
 
 // eventPage is one page of a journal.
 type eventPage struct {
 	Items   []perdure.Event `json:"items"`
-	LastSeq int64           `json:"last_seq" doc:"Of the session, when the page was made."`
+	LastSeq int64           `json:"last_seq" doc:"The last seq of the session when the page was read."`
 }
 
-// eventQuery is what the events of a session are asked for with.
+// eventQuery holds the parameters of a request for events of a session.
 type eventQuery struct {
 	OfSession
-	After  string `query:"after" doc:"The seq after which the events begin; 0 is the start. A stream without it begins with a snapshot."`
-	Limit  int    `query:"limit" minimum:"1" maximum:"200" doc:"JSON only: how many events at most; 50 when it is not said."`
-	Types  string `query:"types" doc:"Only these types: at most 40, with commas between; tool.* is all that begin with tool."`
-	LastID string `header:"Last-Event-ID" doc:"Streams only: as after, which it overrules."`
+	After  string `query:"after" doc:"Only events after this seq; 0 is the start. A stream without it starts with a snapshot."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" doc:"JSON only: the maximum number of events; default 50."`
+	Types  string `query:"types" doc:"Only these types: at most 40, separated by commas; tool.* matches all types that start with tool."`
+	LastID string `header:"Last-Event-ID" doc:"Streams only: like after, over which it takes precedence."`
 	Accept string `header:"Accept" hidden:"true"`
 }
 
-// streamed is an answer that the operation writes itself.
+// streamed is a response that the operation writes itself.
 type streamed struct {
 	Body func(huma.Context)
 }
@@ -61,7 +62,7 @@ func (a *API) eventOperations() {
 		errors: []int{http.StatusNotFound},
 		forms: map[string]*huma.MediaType{
 			formJSON:   {Schema: schema[eventPage](a)},
-			formEvents: {Schema: &huma.Schema{Type: huma.TypeString, Description: "Server-Sent Events: id is the seq, event the type, data the whole event."}},
+			formEvents: {Schema: &huma.Schema{Type: huma.TypeString, Description: "Server-Sent Events: id is the seq, event the type, data the complete event."}},
 		},
 	}, a.events)
 }
@@ -80,9 +81,9 @@ func (a *API) events(ctx context.Context, in *eventQuery) (*streamed, error) {
 	return nil, notAcceptable(formJSON, formEvents)
 }
 
-// eventPage answers with one page. It is written event by event, since an event may be large.
+// eventPage answers with one page. It writes event by event, because an event may be large.
 func (a *API) eventPage(ctx context.Context, in *eventQuery, filter typeFilter) (*streamed, error) {
-	after, _, err := position("query.after", in.After)
+	after, _, err := parseSeq("query.after", in.After)
 	if err != nil {
 		return nil, err
 	}
@@ -99,12 +100,12 @@ func (a *API) eventPage(ctx context.Context, in *eventQuery, filter typeFilter) 
 		shown := 0
 		walk := func(e perdure.Event) error {
 			if shown == limit {
-				return errEnough
+				return errStop
 			}
-			if !filter.takes(string(e.Type())) {
+			if !filter.matches(string(e.Type())) {
 				return nil
 			}
-			text, err := perdure.EncodeEvent(disclosed(e, d))
+			text, err := perdure.EncodeEvent(disclose(e, d))
 			if err == nil && shown > 0 {
 				_, err = out.Write([]byte(","))
 			}
@@ -115,7 +116,7 @@ func (a *API) eventPage(ctx context.Context, in *eventQuery, filter typeFilter) 
 			return err
 		}
 		if err == nil {
-			err = a.eachEvent(ctx, in.ID, span{after: after, to: session.LastSeq, most: filter.most(limit)}, walk)
+			err = a.eachEvent(ctx, in.ID, section{after: after, to: session.LastSeq, limit: filter.maxEvents(limit)}, walk)
 		}
 		if err != nil {
 			a.abort(ctx, err)
@@ -124,44 +125,47 @@ func (a *API) eventPage(ctx context.Context, in *eventQuery, filter typeFilter) 
 	}}, nil
 }
 
-// abort cuts an answer that has begun and cannot be finished, so that nobody takes it for whole.
+// abort cuts a response that has started and cannot be completed, so that a client does not mistake
+// it for a complete one.
 func (a *API) abort(ctx context.Context, err error) {
 	if ctx.Err() == nil {
-		a.cfg.Log.WarnContext(ctx, "an answer was cut", "request_id", requestOf(ctx).id, "error", err)
+		a.cfg.Log.WarnContext(ctx, "response cut", "request_id", requestOf(ctx).id, "error", err)
 	}
 	panic(http.ErrAbortHandler)
 }
 
-// position reads a seq. Empty: none was given.
-func position(field, text string) (seq int64, given bool, err error) {
+// parseSeq parses a seq. given is false if text is empty.
+func parseSeq(field, text string) (seq int64, given bool, err error) {
 	if text == "" {
 		return 0, false, nil
 	}
 	seq, err = strconv.ParseInt(text, 10, 64)
 	if err != nil || seq < 0 {
-		return 0, false, invalid(field, "the seq of an event, or 0 for the start")
+		return 0, false, invalid(field, "must be the seq of an event, or 0 for the start")
 	}
 	return seq, true, nil
 }
 
-// eventsAtOnce is how many events are held in memory for one client.
+// eventsAtOnce is the number of events held in memory for one client.
 const eventsAtOnce = 20
 
-// errEnough ends a walk over a journal.
-var errEnough = errors.New("enough")
+// errStop stops a walk over a journal.
+var errStop = errors.New("enough")
 
-// span is a piece of a journal: the events after a seq, up to one, at most so many (0: all).
-type span struct {
+// section is a section of a journal: at most `most` events (0: all) after the seq `after`, up to
+// and including `to`.
+type section struct {
 	after, to int64
-	most      int
+	limit     int
 }
 
-// eachEvent walks a piece of a journal, a few events at a time. errEnough of fn ends it.
-func (a *API) eachEvent(ctx context.Context, id perdure.SessionID, s span, fn func(perdure.Event) error) error {
-	for read := 0; s.after < s.to && (s.most == 0 || read < s.most); {
+// eachEvent calls fn for each event of a section, reading a few events at a time. fn stops it with
+// errStop.
+func (a *API) eachEvent(ctx context.Context, id perdure.SessionID, s section, fn func(perdure.Event) error) error {
+	for read := 0; s.after < s.to && (s.limit == 0 || read < s.limit); {
 		want := int64(eventsAtOnce)
-		if s.most > 0 {
-			want = min(want, int64(s.most-read))
+		if s.limit > 0 {
+			want = min(want, int64(s.limit-read))
 		}
 		events, err := a.cfg.Engine.Events(ctx, id, s.after, int(min(want, s.to-s.after)))
 		if err != nil {
@@ -172,7 +176,7 @@ func (a *API) eachEvent(ctx context.Context, id perdure.SessionID, s span, fn fu
 		}
 		for _, e := range events {
 			switch err := fn(e); {
-			case errors.Is(err, errEnough):
+			case errors.Is(err, errStop):
 				return nil
 			case err != nil:
 				return err
@@ -184,13 +188,13 @@ func (a *API) eachEvent(ctx context.Context, id perdure.SessionID, s span, fn fu
 	return nil
 }
 
-// maxTypes is how many types a filter may name (ST6).
+// maxTypes is the maximum number of types in a filter (ST6).
 const maxTypes = 40
 
-// typeFilter takes events by their type; empty takes all.
+// typeFilter selects events by type. An empty filter selects all.
 type typeFilter []string
 
-// newTypeFilter reads ?types=.
+// newTypeFilter parses ?types=.
 func newTypeFilter(text string) (typeFilter, error) {
 	if text == "" {
 		return nil, nil
@@ -200,30 +204,30 @@ func newTypeFilter(text string) (typeFilter, error) {
 		return nil, invalid("query.types", "at most %d", maxTypes)
 	}
 	for _, one := range filter {
-		if !slices.ContainsFunc(eventTypes, typeFilter{one}.takes) {
-			return nil, invalid("query.types", "%q is no type of event, and not the beginning of one with .*", cut(one, 60))
+		if !slices.ContainsFunc(eventTypes, typeFilter{one}.matches) {
+			return nil, invalid("query.types", "%q is neither a type of event nor a prefix of one followed by .*", cut(one, 60))
 		}
 	}
 	return filter, nil
 }
 
-// takes reports whether a type passes.
-func (f typeFilter) takes(kind string) bool {
+// matches reports whether the filter selects a type.
+func (f typeFilter) matches(kind string) bool {
 	return len(f) == 0 || slices.ContainsFunc(f, func(one string) bool {
-		prefix, wild := strings.CutSuffix(one, "*")
-		return one == kind || wild && strings.HasSuffix(prefix, ".") && strings.HasPrefix(kind, prefix)
+		prefix, isPrefix := strings.CutSuffix(one, "*")
+		return one == kind || isPrefix && strings.HasSuffix(prefix, ".") && strings.HasPrefix(kind, prefix)
 	})
 }
 
-// most is how many events have to be read for so many that pass; 0: nobody knows.
-func (f typeFilter) most(limit int) int {
+// maxEvents returns how many events must be read to find limit selected ones; 0: unknown.
+func (f typeFilter) maxEvents(limit int) int {
 	if len(f) == 0 {
 		return limit
 	}
 	return 0
 }
 
-// eventTypes are the types that a filter may name: those of the journal and of live frames.
+// eventTypes are the types accepted in a filter: those of the journal and of live frames.
 var eventTypes = []string{
 	"session.created", "session.forked", "session.updated", "session.activated", "session.waiting", "session.idled", "session.stopped", "session.paused", "session.resumed", "message.received",
 	"turn.started", "turn.interrupt_requested", "turn.completed", "turn.failed", "turn.canceled", "turn.sealed", "turn.loop_detected",

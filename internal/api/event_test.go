@@ -185,7 +185,7 @@ func TestEventTypes(t *testing.T) {
 	}
 }
 
-// TestR20Resume cuts the connection after every event and goes on from it.
+// TestR20Resume cuts the connection after every event and resumes from it.
 func TestR20Resume(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -197,7 +197,8 @@ func TestR20Resume(t *testing.T) {
 		for last := "0"; last != strconv.Itoa(len(journal)); {
 			path, header := s+"/events?after="+last, map[string]string{}
 			if how == "Last-Event-ID" {
-				path, header = s+"/events?after=0", map[string]string{"Last-Event-ID": last} // a browser reconnects with its first URL
+				// a browser reconnects with its first URL
+				path, header = s+"/events?after=0", map[string]string{"Last-Event-ID": last}
 			}
 			stream := r.open(path, header)
 			f, e := stream.event()
@@ -231,7 +232,7 @@ func TestSnapshotThenDeltas(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	s := r.talk("echo")
-	messages := want[listed[shownMessage]](r, 200, get(s+"/messages")).Items
+	messages := want[taskInList[shownMessage]](r, 200, get(s+"/messages")).Items
 	last := len(r.journal(s))
 
 	stream := r.open(s+"/events", nil)
@@ -259,7 +260,7 @@ func TestSnapshotThenDeltas(t *testing.T) {
 			continue
 		}
 		if f.name == "tool.started" {
-			r.release() // the stream follows by now, so that it sees what is live from here on
+			r.release() // the stream follows by now, so it sees live frames from here on
 		}
 		if seq++; f.id != strconv.Itoa(seq) {
 			t.Fatalf("got id %s, want %d", f.id, seq)
@@ -295,7 +296,8 @@ func TestPing(t *testing.T) {
 	}
 }
 
-// TestDrain: open streams end and say so, writes are refused, reads work, and the next server goes on.
+// TestDrain: open streams end with a reason, writes are refused, reads work, and the next server
+// resumes.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -330,7 +332,7 @@ func TestDrain(t *testing.T) {
 		t.Errorf("got %v", names)
 	}
 	if got := <-waiting; got.status != 200 || got.header.Get("Perdure-Idle") != "false" {
-		t.Errorf("who waits gets %d %v", got.status, got.header)
+		t.Errorf("a waiting client gets %d %v", got.status, got.header)
 	}
 	refused := r.do(post(s+"/messages", `{"content":[{"type":"text","text":"a"}]}`))
 	if p := r.refusal(refused, 503, "draining"); !p.Retryable || refused.header.Get("Retry-After") != "1" {
@@ -341,11 +343,11 @@ func TestDrain(t *testing.T) {
 	r.restart()
 	again := r.open(s+"/events", map[string]string{"Last-Event-ID": last})
 	if f, _ := again.event(); f.id == last || f.id == "" {
-		t.Errorf("goes on with %q after %q", f.id, last)
+		t.Errorf("continues with %q after %q", f.id, last)
 	}
 }
 
-// toldTo tells a channel of the streams that were cut.
+// toldTo sends the streams that were cut to a channel.
 type toldTo struct {
 	slog.Handler
 	cut chan string
@@ -354,7 +356,7 @@ type toldTo struct {
 func (h toldTo) Enabled(context.Context, slog.Level) bool { return true }
 
 func (h toldTo) Handle(_ context.Context, r slog.Record) error {
-	if r.Message == "a stream was cut" {
+	if r.Message == "stream cut" {
 		h.cut <- r.Message
 	}
 	return nil

@@ -13,51 +13,54 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// What a feed keeps, and what one who follows takes of it at once.
+// The limits of a feed's ring, and of the frames that a follower takes at once.
 const (
-	ringFrames = 1024      // frames (events.ring)
-	ringBytes  = 256 << 10 // of their texts; the newest frame is kept however long it is: there is a ring for each session that is followed
-	takeFrames = 64        // before it is flushed
-	takeBytes  = 64 << 10  // the last frame apart
+	ringFrames = 1024 // frames in the ring (setting events.ring)
+	// Bytes of encoded frames in the ring. The newest frame is always kept, whatever its size.
+	ringBytes  = 256 << 10
+	takeFrames = 64       // frames taken before a flush
+	takeBytes  = 64 << 10 // bytes taken before a flush; the last frame may exceed it
 )
 
-// kindDelta is the type of a live frame with text of an answer.
+// kindDelta is the type of a live frame with a piece of the answer that streams.
 const kindDelta = "output.message.delta"
 
-// feed is one session that is followed. It keeps the newest frames, encoded once for all. It waits for nobody: who falls out of
-// its ring reads the journal by itself until it is there again. The lock of its source guards the fields below, too.
+// feed follows one session for all clients that follow it. It keeps the newest frames, each encoded
+// once for all. A feed waits for no client: a client that falls behind the ring reads the journal
+// on its own until it has caught up. The mutex of its source also guards the fields below.
 type feed struct {
 	source
-	ring   []*piece
-	first  int64 // number of ring[0]; pieces are counted from 0
-	bytes  int
-	base   int64 // the ring has every event after this seq, and before its end
-	lives  int64 // live frames that there were, those that were dropped included
-	err    error // why it ended
-	spoken spoken
+	ring      []*piece
+	first     int64 // number of ring[0]; pieces are numbered from 0
+	bytes     int
+	base      int64 // the ring holds all events after this seq up to the newest
+	liveCount int64 // number of live frames so far, including dropped ones
+	err       error // why the source ended
+	textSoFar streamedText
 }
 
-// spoken is the text so far of the answer that streams, for who joins in its midst (ST4).
-type spoken struct {
+// streamedText is the text so far of the answer that streams, for clients that join in the middle
+// (ST4).
+type streamedText struct {
 	message perdure.MessageID
 	text    string
-	whole   *piece // of text; nil: it is not made
+	encoded *piece // encodes text; nil: not encoded yet
 }
 
-// outputDelta is the data of a live frame with text of an answer.
+// outputDelta is the data of a live frame with a piece of the answer.
 type outputDelta struct {
 	Message perdure.MessageID `json:"message_id"`
-	Offset  int               `json:"offset"` // bytes of the text before it; what stands behind them goes
+	Offset  int               `json:"offset"` // bytes of text before the delta; any text after it is replaced
 	Delta   string            `json:"delta"`
 }
 
-// note takes what a frame says of the answer.
-func (s *spoken) note(frame engine.Frame) {
+// apply applies a frame to the text so far.
+func (s *streamedText) apply(frame engine.Frame) {
 	if frame.Event != nil {
 		switch frame.Event.Fact.(type) {
 		case perdure.OutputStarted, perdure.OutputReplaced, perdure.OutputCompleted,
 			perdure.TurnCompleted, perdure.TurnFailed, perdure.TurnCanceled, perdure.TurnSealed:
-			*s = spoken{}
+			*s = streamedText{}
 		}
 		return
 	}
@@ -66,51 +69,51 @@ func (s *spoken) note(frame engine.Frame) {
 		return
 	}
 	if d.Message != s.message {
-		*s = spoken{message: d.Message}
+		*s = streamedText{message: d.Message}
 	}
 	if d.Offset <= len(s.text) {
-		s.text, s.whole = s.text[:d.Offset]+d.Delta, nil
+		s.text, s.encoded = s.text[:d.Offset]+d.Delta, nil
 	}
 }
 
-// piece is a live frame with the whole text so far; nil: there is none.
-func (s *spoken) piece() *piece {
-	if s.whole == nil && s.text != "" {
+// piece returns a live frame with the whole text so far, or nil if there is none.
+func (s *streamedText) piece() *piece {
+	if s.encoded == nil && s.text != "" {
 		data, err := json.Marshal(outputDelta{Message: s.message, Delta: s.text})
 		if err == nil {
-			s.whole = newLive(engine.Frame{Type: kindDelta, Data: data})
+			s.encoded = newLive(engine.Frame{Type: kindDelta, Data: data})
 		}
 	}
-	return s.whole
+	return s.encoded
 }
 
-// piece is a frame for all who follow. It does not change.
+// piece is an encoded frame, shared by all followers. It is immutable.
 type piece struct {
-	seq     int64 // 0: live only
-	kind    string
-	lives   int64 // the feed's, with this one
-	text    []byte
-	generic []byte // what a reader under generic is told
-	size    int
+	seq       int64 // 0: a live frame
+	kind      string
+	liveCount int64 // the feed's lives, including this one
+	text      []byte
+	generic   []byte // the encoding shown under generic disclosure
+	size      int
 }
 
 // newPiece encodes an event.
 func newPiece(e perdure.Event) (*piece, error) {
-	text, err := perdure.EncodeEvent(disclosed(e, Standard))
+	text, err := perdure.EncodeEvent(disclose(e, Standard))
 	if err != nil {
 		return nil, err
 	}
-	text = bytes.Clone(text) // an encoder leaves up to as much room again behind it
+	text = bytes.Clone(text) // the encoder over-allocates; keep only what is used
 	p := &piece{seq: e.Seq, kind: string(e.Type()), text: text, generic: text, size: len(text)}
 	switch e.Fact.(type) {
 	case perdure.TurnFailed, perdure.ReasonCompleted, perdure.Generation: // see disclosed
-		p.generic, err = perdure.EncodeEvent(disclosed(e, Generic))
+		p.generic, err = perdure.EncodeEvent(disclose(e, Generic))
 		p.size += len(p.generic)
 	}
 	return p, err
 }
 
-// newLive is the piece of a live frame.
+// newLive makes the piece of a live frame.
 func newLive(frame engine.Frame) *piece {
 	text := []byte(frame.Data)
 	if len(text) == 0 {
@@ -119,7 +122,7 @@ func newLive(frame engine.Frame) *piece {
 	return &piece{kind: frame.Type, text: text, generic: text, size: len(text)}
 }
 
-// body is what stands in the data of the frame.
+// body returns the data of the frame for a disclosure level.
 func (p *piece) body(d Disclosure) []byte {
 	if d == Generic {
 		return p.generic
@@ -127,30 +130,31 @@ func (p *piece) body(d Disclosure) []byte {
 	return p.text
 }
 
-// place is where one who follows stands in a feed.
-type place struct {
-	after int64 // seq of the last event that was taken
-	next  int64 // number of the next piece; -1: it is to be found by after
-	shown int64 // live pieces before this number were taken, or are of before its time
-	lives int64 // of the feed, when the last live piece was taken
-	late  bool  // it lacks the text so far of the answer that streams
+// feedPosition is the position of one follower in a feed.
+type feedPosition struct {
+	afterSeq       int64 // seq of the last event taken
+	nextPiece      int64 // number of the next piece; -1: to be determined from after
+	shownLives     int64 // live pieces before this number were taken, or precede the follower
+	liveCount      int64 // the feed's lives when the last live piece was taken
+	needsTextSoFar bool  // the follower still needs the text so far of the answer that streams
 }
 
-// taken is a piece with the number of live frames that are missing before it.
-type taken struct {
+// takenFrame is a piece with the number of live frames dropped before it.
+type takenFrame struct {
 	*piece
 	dropped int64
 }
 
-// follow joins the feed of a session whose last seq is known. The place that is returned is after the seq that is asked for.
-func (a *API) follow(ctx context.Context, id perdure.SessionID, last, after int64, wake chan struct{}) (*feed, place) {
+// openFeed joins the feed of a session whose last seq is known. The returned place is after the seq
+// `after`.
+func (a *API) openFeed(ctx context.Context, id perdure.SessionID, last, after int64, wake chan struct{}) (*feed, feedPosition) {
 	f := a.feeds.join(ctx, id, wake, func() (*feed, func(context.Context)) {
 		f := &feed{base: last}
 		return f, func(ctx context.Context) { f.run(ctx, a.cfg.Engine, id, last) }
 	})
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f, place{after: after, next: -1, shown: f.first + int64(len(f.ring)), lives: f.lives, late: true}
+	return f, feedPosition{afterSeq: after, nextPiece: -1, shownLives: f.first + int64(len(f.ring)), liveCount: f.liveCount, needsTextSoFar: true}
 }
 
 func (f *feed) run(ctx context.Context, journals engine.Journals, id perdure.SessionID, after int64) {
@@ -158,10 +162,10 @@ func (f *feed) run(ctx context.Context, journals engine.Journals, id perdure.Ses
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ended, f.err = true, err
-	f.tell()
+	f.wakeAll()
 }
 
-// add puts a frame into the ring, and the oldest ones out of it.
+// add appends a frame to the ring and removes the oldest ones above the limits.
 func (f *feed) add(frame engine.Frame) error {
 	p := newLive(frame)
 	if frame.Event != nil {
@@ -172,109 +176,113 @@ func (f *feed) add(frame engine.Frame) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.lives += int64(frame.Dropped)
-	f.spoken.note(frame)
+	f.liveCount += int64(frame.Dropped)
+	f.textSoFar.apply(frame)
 	if p.kind == "" {
-		return nil // it only says what was dropped
+		return nil // the frame only reports dropped frames
 	}
 	if p.seq == 0 {
-		f.lives++
+		f.liveCount++
 	}
-	p.lives = f.lives
+	p.liveCount = f.liveCount
 	f.ring, f.bytes = append(f.ring, p), f.bytes+p.size
 	for len(f.ring) > 1 && (len(f.ring) > ringFrames || f.bytes > ringBytes) {
 		old := f.ring[0]
-		f.ring[0] = nil // let go of it
+		f.ring[0] = nil // allow garbage collection
 		f.ring, f.first, f.bytes = f.ring[1:], f.first+1, f.bytes-old.size
 		f.base = max(f.base, old.seq)
 	}
-	f.tell()
+	f.wakeAll()
 	return nil
 }
 
-// take returns what comes next, at most so much that it is soon written. behind says that the ring does not reach back to
-// where p is: the events up to the ring are to be read from the journal. ended says that nothing comes any more.
-func (f *feed) take(p *place) (some []taken, behind, ended bool) {
+// take returns the next pieces, at most as many as can be written quickly. behind reports that the
+// ring starts after p: the caller must read the events in between from the journal. ended reports
+// that no more frames follow.
+func (f *feed) take(p *feedPosition) (some []takenFrame, behind, ended bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	end := f.first + int64(len(f.ring))
-	if p.next < f.first {
-		if p.after < f.base {
-			p.next, p.late = -1, true
+	if p.nextPiece < f.first {
+		if p.afterSeq < f.base {
+			p.nextPiece, p.needsTextSoFar = -1, true
 			return nil, true, false
 		}
-		p.next = f.first
+		p.nextPiece = f.first
 	}
-	for size := 0; p.next < end && len(some) < takeFrames && size < takeBytes; p.next++ {
-		one := taken{piece: f.ring[p.next-f.first]}
+	for size := 0; p.nextPiece < end && len(some) < takeFrames && size < takeBytes; p.nextPiece++ {
+		one := takenFrame{piece: f.ring[p.nextPiece-f.first]}
 		switch {
-		case one.seq > p.after:
-			p.after = one.seq
-		case one.seq == 0 && p.next >= p.shown && p.late && one.kind == kindDelta:
-			p.lives = one.lives // it is in the text so far
+		case one.seq > p.afterSeq:
+			p.afterSeq = one.seq
+		case one.seq == 0 && p.nextPiece >= p.shownLives && p.needsTextSoFar && one.kind == kindDelta:
+			p.liveCount = one.liveCount // already contained in the text so far
 			continue
-		case one.seq == 0 && p.next >= p.shown:
-			one.dropped, p.lives = one.lives-p.lives-1, one.lives
+		case one.seq == 0 && p.nextPiece >= p.shownLives:
+			one.dropped, p.liveCount = one.liveCount-p.liveCount-1, one.liveCount
 		default:
 			continue
 		}
 		some, size = append(some, one), size+one.size
 	}
-	p.shown = max(p.shown, p.next)
-	if p.late && p.next == end {
-		p.late = false
-		if whole := f.spoken.piece(); whole != nil {
-			some = append(some, taken{piece: whole})
+	p.shownLives = max(p.shownLives, p.nextPiece)
+	if p.needsTextSoFar && p.nextPiece == end {
+		p.needsTextSoFar = false
+		if soFar := f.textSoFar.piece(); soFar != nil {
+			some = append(some, takenFrame{piece: soFar})
 		}
 	}
-	return some, false, f.ended && p.next == end
+	return some, false, f.ended && p.nextPiece == end
 }
 
-// reach is the seq after which the ring has the events.
-func (f *feed) reach() int64 {
+// coveredAfter returns the seq after which the ring holds all events.
+func (f *feed) coveredAfter() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.base
 }
 
-// olds are events that clients who are behind are being sent. Many who begin at the same event, as after a restart, read it
-// once, and those who are stuck in the same long one hold it once. Safe for concurrent use.
-type olds struct {
+// eventCache caches events for clients that are behind. Many clients that continue at the same
+// event, as after a restart, read it once, and clients that are slow to receive the same large
+// event share one copy. Safe for concurrent use.
+type eventCache struct {
 	engine engine.Journals
-	reads  chan struct{} // has a place for each read at a time, so that what they need in between is bounded
+	reads  chan struct{} // limits concurrent reads, and so their memory
 	mu     sync.Mutex
-	open   map[oldKey]*old // guarded by mu
-	idle   queue.List      // guarded by mu; of *old that nobody holds now, the one that was let go of first in front
-	bytes  int             // guarded by mu; of those
+	open   map[eventKey]*cachedEvent // guarded by mu
+	idle   queue.List                // guarded by mu; of *old without users, least recently released first
+	bytes  int                       // guarded by mu; size of the idle entries
 }
 
 const (
-	oldReads = 2           // old events are read at a time
-	oldBytes = 4 << 20     // of them are kept for who comes next
-	oldTime  = time.Second // for so long: a session that is removed may be imported again, with other events
+	eventCacheReads = 2       // concurrent reads
+	eventCacheBytes = 4 << 20 // bytes of idle entries kept for reuse
+	// Maximum age of an idle entry: a deleted session may be imported again with other events.
+	eventCacheTime = time.Second
 )
 
-type oldKey struct {
+type eventKey struct {
 	session perdure.SessionID
 	seq     int64
 }
 
-// old is one event. Who waits for ready may read piece and err.
-type old struct {
-	key   oldKey
-	users int            // guarded by the lock of olds
-	idle  *queue.Element // guarded by the lock of olds; nil: somebody holds it
-	since time.Time      // guarded by the lock of olds: when it was let go of
+// cachedEvent is a cached event. piece and err may be read after ready is closed.
+type cachedEvent struct {
+	key   eventKey
+	users int            // guarded by olds.mu
+	idle  *queue.Element // guarded by olds.mu; nil: in use
+	since time.Time      // guarded by olds.mu; when the last user released it
 	ready chan struct{}
 	piece *piece
 	err   error
 }
 
-// hold reads the event of a seq, or shares it with those who hold it now. release is to be called if there is no error.
-func (o *olds) hold(ctx context.Context, key oldKey) (p *piece, release func(), err error) {
-	one, known := o.enter(key)
+// get returns the event of a seq, from the cache if possible. If err is nil, the caller must call
+// release.
+func (o *eventCache) get(ctx context.Context, key eventKey) (p *piece, release func(), err error) {
+	one, known := o.entry(key)
 	if !known {
-		one.piece, one.err = o.read(context.WithoutCancel(ctx), key) // others wait for it, too
+		one.piece, one.err = o.read(context.WithoutCancel(ctx), key) // other clients wait for it, too
 		close(one.ready)
 	}
 	<-one.ready
@@ -285,34 +293,34 @@ func (o *olds) hold(ctx context.Context, key oldKey) (p *piece, release func(), 
 	return one.piece, func() { o.release(one) }, nil
 }
 
-// enter counts one who holds an event. What is not known is to be read.
-func (o *olds) enter(key oldKey) (one *old, known bool) {
+// entry counts a user of an event. If known is false, the caller must read it.
+func (o *eventCache) entry(key eventKey) (one *cachedEvent, known bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if one, known = o.open[key]; known && one.idle != nil {
-		o.forget(one)
-		if known = time.Since(one.since) < oldTime; known {
+		o.evict(one)
+		if known = time.Since(one.since) < eventCacheTime; known {
 			o.open[key] = one
 		}
 	}
 	if !known {
-		one = &old{key: key, ready: make(chan struct{})}
+		one = &cachedEvent{key: key, ready: make(chan struct{})}
 		o.open[key] = one
 	}
 	one.users++
 	return one, known
 }
 
-// forget takes what nobody holds out of what is kept. The lock is held.
-func (o *olds) forget(one *old) {
+// evict removes an idle entry. The caller holds the mutex.
+func (o *eventCache) evict(one *cachedEvent) {
 	o.bytes -= one.piece.size
 	o.idle.Remove(one.idle)
 	one.idle = nil
 	delete(o.open, one.key)
 }
 
-// release ends what enter began. What nobody holds any more is kept while there is room.
-func (o *olds) release(one *old) {
+// release ends what enter started. Entries without users stay in the cache while there is space.
+func (o *eventCache) release(one *cachedEvent) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if one.users--; one.users > 0 {
@@ -324,15 +332,15 @@ func (o *olds) release(one *old) {
 	}
 	one.idle, one.since, o.bytes = o.idle.PushBack(one), time.Now(), o.bytes+one.piece.size
 	for front := o.idle.Front(); front != nil; front = o.idle.Front() {
-		oldest := front.Value.(*old) // nothing else is put there
-		if o.bytes <= oldBytes && time.Since(oldest.since) < oldTime {
+		oldest := front.Value.(*cachedEvent) // the list holds only *old
+		if o.bytes <= eventCacheBytes && time.Since(oldest.since) < eventCacheTime {
 			return
 		}
-		o.forget(oldest)
+		o.evict(oldest)
 	}
 }
 
-func (o *olds) read(ctx context.Context, key oldKey) (*piece, error) {
+func (o *eventCache) read(ctx context.Context, key eventKey) (*piece, error) {
 	o.reads <- struct{}{}
 	defer func() { <-o.reads }()
 	events, err := o.engine.Events(ctx, key.session, key.seq-1, 1)

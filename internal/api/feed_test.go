@@ -33,8 +33,9 @@ func fed(t *testing.T, base int64, frames ...engine.Frame) *feed {
 	return f
 }
 
-// short is what was taken, on one line: the seqs of events, l for what is live, with the number of those missing before it.
-func short(some []taken) string {
+// short formats the taken pieces on one line: the seqs of events, l for live frames, preceded by
+// the number of missing frames.
+func short(some []takenFrame) string {
 	var all []string
 	for _, one := range some {
 		switch {
@@ -49,13 +50,14 @@ func short(some []taken) string {
 	return strings.Join(all, " ")
 }
 
-// TestFeedTake: whoever joins gets every event after their own place once, and what is live from then on.
+// TestFeedTake: a new follower gets every event after its position once, and live frames from then
+// on.
 func TestFeedTake(t *testing.T) {
 	t.Parallel()
 	f := fed(t, 3, said(4, 1), live(1), said(5, 1))
-	late := place{after: 3, next: -1, shown: 3, lives: 1}
-	ahead := place{after: 5, next: -1, shown: 3, lives: 1}
-	before := place{after: 2, next: -1, shown: 3, lives: 1}
+	late := feedPosition{afterSeq: 3, nextPiece: -1, shownLives: 3, liveCount: 1}
+	ahead := feedPosition{afterSeq: 5, nextPiece: -1, shownLives: 3, liveCount: 1}
+	before := feedPosition{afterSeq: 2, nextPiece: -1, shownLives: 3, liveCount: 1}
 
 	some, behind, _ := f.take(&late)
 	if got := short(some); got != "4 5" || behind {
@@ -72,9 +74,9 @@ func TestFeedTake(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before.after = 3 // it has read what the ring does not have
+	before.afterSeq = 3 // it has read what the ring does not have
 	for name, c := range map[string]struct {
-		at   *place
+		at   *feedPosition
 		want string
 	}{"late": {&late, "l l-2 6"}, "ahead": {&ahead, "l l-2 6"}, "before": {&before, "4 5 l l-2 6"}} {
 		if some, behind, _ := f.take(c.at); short(some) != c.want || behind {
@@ -83,20 +85,21 @@ func TestFeedTake(t *testing.T) {
 	}
 }
 
-// TestFeedRing: a feed keeps so many frames and bytes, and who falls out of it is told.
+// TestFeedRing: a feed keeps a limited number of frames and bytes, and a follower that falls behind
+// is notified.
 func TestFeedRing(t *testing.T) {
 	t.Parallel()
 	f := fed(t, 0)
-	at := place{next: -1}
+	at := feedPosition{nextPiece: -1}
 	for i := range int64(ringFrames + 10) {
 		if err := f.add(said(i+1, 10)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, behind, _ := f.take(&at); !behind || len(f.ring) != ringFrames || f.reach() != 10 {
-		t.Errorf("behind %v, %d frames after %d", behind, len(f.ring), f.reach())
+	if _, behind, _ := f.take(&at); !behind || len(f.ring) != ringFrames || f.coveredAfter() != 10 {
+		t.Errorf("behind %v, %d frames after %d", behind, len(f.ring), f.coveredAfter())
 	}
-	at.after = 10
+	at.afterSeq = 10
 	if some, behind, _ := f.take(&at); behind || len(some) != takeFrames || some[0].seq != 11 {
 		t.Errorf("got %q", short(some))
 	}
@@ -111,8 +114,8 @@ func TestFeedRing(t *testing.T) {
 	if err := f.add(said(ringFrames+16, 3*ringBytes)); err != nil {
 		t.Fatal(err)
 	}
-	if len(f.ring) != 1 || f.reach() != ringFrames+15 {
-		t.Errorf("%d frames after %d", len(f.ring), f.reach())
+	if len(f.ring) != 1 || f.coveredAfter() != ringFrames+15 {
+		t.Errorf("%d frames after %d", len(f.ring), f.coveredAfter())
 	}
 }
 
@@ -133,10 +136,11 @@ func (j *journal) Events(_ context.Context, _ perdure.SessionID, after int64, li
 }
 
 func (j *journal) Follow(context.Context, perdure.SessionID, int64, func(engine.Frame) error) error {
-	return errors.New("nobody follows here")
+	return errors.New("nothing follows here")
 }
 
-// TestOldsAreShared: those who are stuck in the same event hold it once, and it is let go of when they are gone.
+// TestOldsAreShared: followers that are stuck in the same event share one copy of it, which is
+// released when they are gone.
 func TestOldsAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, oldsAreShared)
@@ -144,7 +148,7 @@ func TestOldsAreShared(t *testing.T) {
 
 func oldsAreShared(t *testing.T) {
 	j := &journal{gate: make(chan struct{}), reads: make(chan int64, 10)}
-	o := &olds{engine: j, reads: make(chan struct{}, 1), open: map[oldKey]*old{}}
+	o := &eventCache{engine: j, reads: make(chan struct{}, 1), open: map[eventKey]*cachedEvent{}}
 	type held struct {
 		piece   *piece
 		release func()
@@ -152,7 +156,7 @@ func oldsAreShared(t *testing.T) {
 	all := make(chan held)
 	for range 5 {
 		go func() {
-			p, release, err := o.hold(t.Context(), oldKey{"session_1", 4})
+			p, release, err := o.get(t.Context(), eventKey{"session_1", 4})
 			if err != nil {
 				t.Error(err)
 			}
@@ -169,12 +173,12 @@ func oldsAreShared(t *testing.T) {
 			t.Errorf("got %+v", one.piece)
 		}
 	}
-	again, release, err := o.hold(t.Context(), oldKey{"session_1", 4})
+	again, release, err := o.get(t.Context(), eventKey{"session_1", 4})
 	if err != nil || again != first.piece || len(o.open) != 1 {
 		t.Errorf("got %v %v", again, err)
 	}
 	release()
-	if _, _, err := o.hold(t.Context(), oldKey{"session_1", 11}); !errors.Is(err, perdure.NotFound) || len(o.open) != 1 {
+	if _, _, err := o.get(t.Context(), eventKey{"session_1", 11}); !errors.Is(err, perdure.NotFound) || len(o.open) != 1 {
 		t.Errorf("got %v, %d held", err, len(o.open))
 	}
 	<-j.reads
@@ -184,12 +188,12 @@ func oldsAreShared(t *testing.T) {
 	if len(o.open) != 1 || o.idle.Len() != 1 || o.bytes != first.piece.size {
 		t.Errorf("%d are known and %d kept, of %d bytes", len(o.open), o.idle.Len(), o.bytes)
 	}
-	if _, release, err = o.hold(t.Context(), oldKey{"session_1", 4}); err != nil || o.idle.Len() != 0 || len(j.reads) != 0 {
+	if _, release, err = o.get(t.Context(), eventKey{"session_1", 4}); err != nil || o.idle.Len() != 0 || len(j.reads) != 0 {
 		t.Errorf("got %v, %d kept, read again: %v", err, o.idle.Len(), len(j.reads) > 0)
 	}
 	release()
-	j.size = oldBytes + 1
-	if _, release, err = o.hold(t.Context(), oldKey{"session_1", 5}); err != nil {
+	j.size = eventCacheBytes + 1
+	if _, release, err = o.get(t.Context(), eventKey{"session_1", 5}); err != nil {
 		t.Fatal(err)
 	}
 	release() // it alone is more than there is room for
@@ -198,8 +202,8 @@ func oldsAreShared(t *testing.T) {
 	}
 }
 
-// TestST4TextSoFar: who joins in the midst of an answer, or falls behind in it, gets its text so far once, behind the events before
-// it, and then what is new.
+// TestST4TextSoFar: a follower that joins during an answer, or falls behind in it, gets the text so
+// far once, after the events before it, and then only new text.
 func TestST4TextSoFar(t *testing.T) {
 	t.Parallel()
 	begun := engine.Frame{Event: &perdure.Event{Seq: 4, Fact: perdure.OutputStarted{MessageID: "message_1"}}}
@@ -207,10 +211,10 @@ func TestST4TextSoFar(t *testing.T) {
 		return engine.Frame{Type: kindDelta, Data: fmt.Appendf(nil, `{"message_id":"message_1","offset":%d,"delta":%q}`, offset, text)}
 	}
 	f := fed(t, 3, begun, spoke(0, "It is "), live(1), spoke(6, "inn"))
-	there := place{after: 3, next: -1, late: true}
-	joins := place{after: 3, next: -1, shown: 4, lives: 3, late: true}
-	lost := place{after: 2, next: -1, shown: 4, lives: 3}
-	texts := func(at *place) string {
+	there := feedPosition{afterSeq: 3, nextPiece: -1, needsTextSoFar: true}
+	joins := feedPosition{afterSeq: 3, nextPiece: -1, shownLives: 4, liveCount: 3, needsTextSoFar: true}
+	lost := feedPosition{afterSeq: 2, nextPiece: -1, shownLives: 4, liveCount: 3}
+	texts := func(at *feedPosition) string {
 		some, behind, _ := f.take(at)
 		var all []string
 		for _, one := range some {
@@ -234,7 +238,7 @@ func TestST4TextSoFar(t *testing.T) {
 	}
 	for _, step := range []struct {
 		name string
-		at   *place
+		at   *feedPosition
 		add  []engine.Frame
 		want string
 	}{
@@ -253,7 +257,7 @@ func TestST4TextSoFar(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", step.name, got, step.want)
 		}
 	}
-	lost.after = 3 // it has read what the ring does not have
+	lost.afterSeq = 3 // it has read what the ring does not have
 	if got := texts(&lost); got != "4 0:It is in the drawerfalse" {
 		t.Errorf("after a hole: got %q", got)
 	}
@@ -261,7 +265,7 @@ func TestST4TextSoFar(t *testing.T) {
 	if err := f.add(ends); err != nil {
 		t.Fatal(err)
 	}
-	after := place{after: 4, next: -1, shown: 5, lives: 4, late: true}
+	after := feedPosition{afterSeq: 4, nextPiece: -1, shownLives: 5, liveCount: 4, needsTextSoFar: true}
 	if got := texts(&after); got != "5false" {
 		t.Errorf("after its end: got %q", got)
 	}

@@ -13,16 +13,16 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// filesPath is the path of a file, as the router has it.
+// filesPath is the router pattern of a file.
 const filesPath = "/v1/sessions/{id}/files/{path...}"
 
 // OfFile is the path of a file.
 type OfFile struct {
 	OfSession
-	Path string `path:"path" example:"notes/today.md" doc:"The file: its path without the first slash."`
+	Path string `path:"path" example:"notes/today.md" doc:"The path of the file, without the leading slash."`
 }
 
-// name is the path as the session knows it.
+// name returns the absolute path within the session's files.
 func (f OfFile) name() string { return "/" + f.Path }
 
 type oneFile struct{ Body engine.File }
@@ -31,32 +31,32 @@ func (a *API) fileOperations() {
 	missing := []int{http.StatusNotFound}
 	bytesOf := map[string]*huma.MediaType{formBytes: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}
 	read(a, operation{
-		id: "list-files", path: "/v1/sessions/{id}/files", policy: reads, summary: "List a directory of a session's files, by path", errors: missing,
+		id: "list-files", path: "/v1/sessions/{id}/files", policy: reads, summary: "List a directory of a session's files, ordered by path", errors: missing,
 	}, a.listFiles)
 	read(a, operation{id: "stat-file", path: "/v1/sessions/{id}/files:stat", policy: reads, summary: "Describe a file or a directory", errors: missing},
 		func(ctx context.Context, in *struct {
 			OfSession
-			Path string `query:"path" required:"true" example:"/notes" doc:"From the root of the session's files."`
+			Path string `query:"path" required:"true" example:"/notes" doc:"The absolute path within the session's files."`
 		}) (*oneFile, error) {
 			f, err := a.cfg.Engine.File(ctx, in.ID, in.Path, false)
 			return &oneFile{Body: f}, err
 		})
-	read(a, operation{id: "get-file", path: filesPath, policy: reads, summary: "Read a file: its bytes, as they are", errors: append(missing, http.StatusConflict), forms: bytesOf}, a.getFile)
+	read(a, operation{id: "get-file", path: filesPath, policy: reads, summary: "Read the bytes of a file", errors: append(missing, http.StatusConflict), forms: bytesOf}, a.getFile)
 	writeAs(a, operation{
 		id: "write-file", path: filesPath, policy: writes, summary: "Write a file", errors: append(missing, http.StatusPreconditionRequired, http.StatusTooManyRequests),
-		route: route{own: true, sent: true},
+		route: route{checksConditions: true, bodyIsResource: true},
 	}, &huma.RequestBody{Content: bytesOf}, a.writeFile)
 	erase(a, operation{
-		id: "delete-file", path: filesPath, policy: writes, summary: "Delete a file, or a directory", errors: missing, route: route{own: true},
+		id: "delete-file", path: filesPath, policy: writes, summary: "Delete a file or a directory", errors: missing, route: route{checksConditions: true},
 	}, a.deleteFile)
-	write(a, operation{id: "move-file", path: "/v1/sessions/{id}/files:move", policy: writes, summary: "Give a file, or a directory with all below it, another path", errors: missing},
+	write(a, operation{id: "move-file", path: "/v1/sessions/{id}/files:move", policy: writes, summary: "Move a file, or a directory and everything below it", errors: missing},
 		body[engine.FileMove]{example: engine.FileMove{From: "/notes/today.md", To: "/notes/old.md"}}, a.moveFile)
 }
 
 func (a *API) listFiles(ctx context.Context, in *struct {
 	OfSession
-	Path string `query:"path" doc:"The directory; / when it is not said."`
-	Deep bool   `query:"deep" doc:"All below it, too."`
+	Path string `query:"path" doc:"The directory; default /."`
+	Deep bool   `query:"deep" doc:"Include everything below the directory."`
 	Paged
 }) (*page[engine.File], error) {
 	dir := orDefault(in.Path, "/")
@@ -64,14 +64,15 @@ func (a *API) listFiles(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return sorted(a, in.Paged, ordered[engine.File]{which: "files " + string(in.ID) + " " + dir, all: all, key: func(f engine.File) string { return f.Path }})
+	return pageOfSorted(a, in.Paged, sortedList[engine.File]{name: "files " + string(in.ID) + " " + dir, all: all, key: func(f engine.File) string { return f.Path }})
 }
 
-// getFile answers with the bytes. They are told as nothing but bytes, so that no browser takes them for a page.
+// getFile answers with the bytes of a file. The media type is always application/octet-stream, so
+// that no browser renders the content as a page.
 func (a *API) getFile(ctx context.Context, in *struct {
 	OfFile
 	Accept      string `header:"Accept" hidden:"true"`
-	IfNoneMatch string `header:"If-None-Match" doc:"The ETag of what you have: 304 if it is that still."`
+	IfNoneMatch string `header:"If-None-Match" doc:"The ETag of the version that you have. The response is 304 if it is still current."`
 }) (*streamed, error) {
 	if negotiate(in.Accept, formBytes) == "" {
 		return nil, notAcceptable(formBytes)
@@ -86,7 +87,7 @@ func (a *API) getFile(ctx context.Context, in *struct {
 	return &streamed{Body: func(c huma.Context) {
 		tag := contentTag(f.Content)
 		c.SetHeader("ETag", tag)
-		if fresh(in.IfNoneMatch, tag) {
+		if notModified(in.IfNoneMatch, tag) {
 			c.SetStatus(http.StatusNotModified)
 			return
 		}
@@ -94,28 +95,29 @@ func (a *API) getFile(ctx context.Context, in *struct {
 		c.SetHeader("Content-Disposition", "attachment")
 		c.SetHeader("Last-Modified", f.UpdatedAt.UTC().Format(http.TimeFormat))
 		c.SetStatus(http.StatusOK)
-		_, _ = c.BodyWriter().Write(f.Content) // a client that is gone asks again
+		_, _ = c.BodyWriter().Write(f.Content) // the client may be gone; it can ask again
 	}}, nil
 }
 
-// writeFile writes a file. The model writes to the same ones, so that whoever writes over one says what they have seen (428).
+// writeFile writes a file. Because the model writes the same files, a client that replaces one must
+// name the version that it has read, or ask to overwrite (428).
 func (a *API) writeFile(ctx context.Context, in *struct {
 	OfFile
 	Conditions
-	Overwrite bool `query:"overwrite" doc:"Write over whatever is there, without a condition."`
+	Overwrite bool `query:"overwrite" doc:"Replace an existing file unconditionally."`
 }) (*oneFile, error) {
 	w := engine.FileWrite{Path: in.name(), Content: requestOf(ctx).body, By: requestOf(ctx).actor}
 	old, err := a.cfg.Engine.File(ctx, in.ID, w.Path, true)
-	there := err == nil && !old.Directory
+	exists := err == nil && !old.Directory
 	if err != nil && !errors.Is(err, perdure.NotFound) {
 		return nil, err
 	}
 	tag := ""
-	if there {
+	if exists {
 		tag = contentTag(old.Content)
 	}
-	if there && (bytes.Equal(old.Content, w.Content) && requestOf(ctx).again || in.superseded(ctx, old.UpdatedAt)) {
-		return &oneFile{Body: bare(old)}, nil
+	if exists && (bytes.Equal(old.Content, w.Content) && requestOf(ctx).repeated || in.superseded(ctx, old.UpdatedAt)) {
+		return &oneFile{Body: withoutContent(old)}, nil
 	}
 	if err := in.allow(tag); err != nil {
 		return nil, err
@@ -123,10 +125,10 @@ func (a *API) writeFile(ctx context.Context, in *struct {
 	switch {
 	case in.IfMatch != "":
 		w.If = &old.Content
-	case in.IfNoneMatch != "" || !there && !in.Overwrite:
+	case in.IfNoneMatch != "" || !exists && !in.Overwrite:
 		w.New = true
 	case !in.Overwrite:
-		return nil, &Problem{Status: http.StatusPreconditionRequired, Detail: "there is such a file: send If-Match with the ETag that you read, or ?overwrite=true"}
+		return nil, &Problem{Status: http.StatusPreconditionRequired, Detail: "the file already exists; send If-Match with the ETag that you read, or ?overwrite=true"}
 	}
 	made, err := a.cfg.Engine.WriteFile(ctx, in.ID, w)
 	if errors.Is(err, perdure.Conflict) && in.given() {
@@ -135,13 +137,14 @@ func (a *API) writeFile(ctx context.Context, in *struct {
 	return &oneFile{Body: made}, err
 }
 
-// bare is a file without its content.
-func bare(f engine.File) engine.File {
+// withoutContent returns a file without its content.
+func withoutContent(f engine.File) engine.File {
 	f.Content = nil
 	return f
 }
 
-// recheck says of a write that was refused whether its condition fails now.
+// recheck is called after a write was refused with a conflict. It returns the 412 if the condition
+// fails now, else the refusal.
 func (a *API) recheck(ctx context.Context, of OfFile, c Conditions, refused error) error {
 	now, err := a.cfg.Engine.File(ctx, of.ID, of.name(), true)
 	tag := ""
@@ -157,19 +160,19 @@ func (a *API) recheck(ctx context.Context, of OfFile, c Conditions, refused erro
 func (a *API) deleteFile(ctx context.Context, in *struct {
 	OfFile
 	Conditions
-	Recursive bool `query:"recursive" doc:"A directory with all below it."`
+	Recursive bool `query:"recursive" doc:"Delete a directory and everything below it."`
 }) (*nothing, error) {
 	o := engine.FileRemoval{Path: in.name(), Recursive: in.Recursive, By: requestOf(ctx).actor}
 	if in.IfMatch != "" {
 		old, err := a.cfg.Engine.File(ctx, in.ID, o.Path, true)
 		if err == nil && old.Directory {
-			err = invalid("header.If-Match", "a directory has no ETag")
+			err = invalid("header.If-Match", "a directory has no ETag; omit the header")
 		}
 		if err == nil {
 			err = in.allow(contentTag(old.Content))
 		}
 		if err != nil {
-			return gone(ctx, err)
+			return goneIfRepeated(ctx, err)
 		}
 		o.If = &old.Content
 	}
@@ -177,31 +180,32 @@ func (a *API) deleteFile(ctx context.Context, in *struct {
 	if errors.Is(err, perdure.Conflict) && in.given() {
 		err = a.recheck(ctx, in.OfFile, in.Conditions, err)
 	}
-	return gone(ctx, err)
+	return goneIfRepeated(ctx, err)
 }
 
-// gone takes what is not there for what was removed before, when that was begun under the same key.
-func gone(ctx context.Context, err error) (*nothing, error) {
-	if errors.Is(err, perdure.NotFound) && requestOf(ctx).again {
+// goneIfRepeated treats NotFound as success if an earlier attempt under the same idempotency key
+// was started: that attempt may have removed the resource.
+func goneIfRepeated(ctx context.Context, err error) (*nothing, error) {
+	if errors.Is(err, perdure.NotFound) && requestOf(ctx).repeated {
 		err = nil
 	}
 	return &nothing{}, err
 }
 
-// moveFile moves. A request with an idempotency key that was begun before, and finds nothing in the old place and something in
-// the new one, answers with that.
+// moveFile moves a file. If a request with an idempotency key was started before, the source is
+// gone and the target exists, the response is the target.
 func (a *API) moveFile(ctx context.Context, in *OfSession, m engine.FileMove) (*oneFile, error) {
 	for field, path := range map[string]string{"/from": m.From, "/to": m.To} {
 		if !strings.HasPrefix(path, "/") {
-			return nil, invalid(field, "an absolute path, such as /notes/today.md")
+			return nil, invalid(field, "must be an absolute path, such as /notes/today.md")
 		}
 	}
 	m.By = requestOf(ctx).actor
 	moved, err := a.cfg.Engine.MoveFile(ctx, in.ID, m)
-	if err != nil && requestOf(ctx).again {
+	if err != nil && requestOf(ctx).repeated {
 		if _, left := a.cfg.Engine.File(ctx, in.ID, m.From, false); errors.Is(left, perdure.NotFound) {
-			if there, lookErr := a.cfg.Engine.File(ctx, in.ID, m.To, false); lookErr == nil {
-				return &oneFile{Body: there}, nil
+			if target, lookErr := a.cfg.Engine.File(ctx, in.ID, m.To, false); lookErr == nil {
+				return &oneFile{Body: target}, nil
 			}
 		}
 	}

@@ -12,32 +12,34 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// errTopicEnded ends a stream: nothing more comes of one of its topics.
-var errTopicEnded = errors.New("the engine has nothing more to say")
+// errTopicEnded ends a stream: one of its topics has ended.
+var errTopicEnded = errors.New("the topic has ended")
 
-// follower is one client that follows topics. Only the goroutine that serves it uses it. It takes what comes next only when
-// what it took before is written, so that a slow client holds little, which others hold with it; what it misses in between are
-// live frames, never events.
+// follower is one client that follows topics. Only the goroutine that serves it uses it. It fetches
+// new frames only after the previous ones are written. So a slow client holds little memory, most
+// of it shared with others. While it is slow it misses live frames, but never events.
 type follower struct {
 	a          *API
 	s          *stream
 	filter     typeFilter
 	disclosure Disclosure
-	wake       chan struct{} // capacity 1: one signal to look again stands for many
+	wake       chan struct{} // capacity 1: one pending signal to look again stands for many
 	topics     []topic
-	which      string // signs the positions of several topics; empty: there is one session, and its seq is the position
+	signedBy   string // signs the positions of several topics; empty: one session, whose seq is the position
 }
 
 // topic is something that a client follows.
 type topic interface {
 	name() string
-	// begin joins what the topic comes from, and writes what a client needs who has no place in it.
+	// begin joins the source of the topic, and writes the initial state for a client without a
+	// position.
 	begin(ctx context.Context, f *follower) error
-	// next writes what is new, at most a little, and reports whether there was something.
+	// nextPiece writes what is new, a limited amount at a time, and reports whether there was
+	// anything.
 	next(ctx context.Context, f *follower) (some bool, err error)
-	// place is how far the client has been written to, for a position; empty: not at all.
-	place() string
-	// leave ends what begin began; without that it does nothing.
+	// parseSeq returns the position up to which the client has been sent frames; empty: none.
+	position() string
+	// remove undoes begin. Without begin it does nothing.
 	leave(f *follower)
 }
 
@@ -45,7 +47,8 @@ func (a *API) follower(s *stream, filter typeFilter, d Disclosure) *follower {
 	return &follower{a: a, s: s, filter: filter, disclosure: d, wake: make(chan struct{}, 1)}
 }
 
-// follow writes what there is and what comes, until the client goes, the server drains or a topic ends.
+// follow writes existing and new frames until the client disconnects, the server drains or a topic
+// ends.
 func (f *follower) follow(ctx context.Context) error {
 	defer func() {
 		for _, t := range f.topics {
@@ -63,7 +66,7 @@ func (f *follower) follow(ctx context.Context) error {
 	ping := time.NewTicker(f.a.cfg.Ping)
 	defer ping.Stop()
 	for {
-		if f.a.drains() {
+		if f.a.isDraining() {
 			return f.s.send("", "end", []byte("{}"))
 		}
 		if ctx.Err() != nil {
@@ -91,12 +94,12 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 }
 
-// round writes a little of each topic and sends it.
+// round writes a limited amount of each topic and flushes it.
 func (f *follower) round(ctx context.Context) (some bool, err error) {
 	for _, t := range f.topics {
 		got, err := t.next(ctx, f)
 		if err != nil {
-			return some, errors.Join(err, f.s.out.Flush()) // what came before it
+			return some, errors.Join(err, f.s.out.Flush()) // send the frames before the error
 		}
 		some = some || got
 	}
@@ -106,62 +109,63 @@ func (f *follower) round(ctx context.Context) (some bool, err error) {
 	return some, err
 }
 
-// frame writes a frame of a topic. counts: the client may go on from it.
+// frame writes a frame of a topic. If counts is true, the client can resume after it.
 func (f *follower) frame(t topic, kind string, data []byte, counts bool) error {
 	id := ""
 	if counts {
 		id = f.position()
 	}
-	if f.which == "" {
+	if f.signedBy == "" {
 		return f.s.frame(id, kind, data)
 	}
 	return f.s.frame(id, kind, f.opening(t), data, []byte("}"))
 }
 
-// opening is what stands before the data of a frame, which a brace ends.
+// opening returns the text before the data of a frame. A closing brace ends the frame.
 func (f *follower) opening(t topic) []byte { return []byte(`{"topic":"` + t.name() + `","data":`) }
 
-// position is where the client may go on.
+// position returns the position after the last frame written, from which the client can resume.
 func (f *follower) position() string {
-	if f.which == "" {
-		return f.topics[0].place()
+	if f.signedBy == "" {
+		return f.topics[0].position()
 	}
 	places := make([]string, len(f.topics))
 	for i, t := range f.topics {
-		places[i] = t.place()
+		places[i] = t.position()
 	}
-	return f.a.cursors.write(f.which, places...)
+	return f.a.cursors.write(f.signedBy, places...)
 }
 
-// sessionTopic follows a session: its events and what is live.
+// sessionTopic follows a session: its events and live frames.
 type sessionTopic struct {
-	session engine.Session
-	at      int64 // seq of the last event that was written or left out by the filter
-	given   bool  // at is where the client wants to go on; else it has no place yet
-	lost    bool  // its place is none of this journal
-	feed    *feed // nil: it has not begun
-	in      place
+	session         engine.Session
+	at              int64 // seq of the last event that was written or filtered out
+	hasPosition     bool  // the client has a position, at; otherwise it starts with a snapshot
+	positionUnknown bool  // the client's position does not exist in this journal
+	feed            *feed // nil: begin has not been called
+	feedPosition    feedPosition
 }
 
 func (t *sessionTopic) name() string { return string(t.session.ID) }
 
-func (t *sessionTopic) place() string {
-	if !t.given {
+func (t *sessionTopic) position() string {
+	if !t.hasPosition {
 		return ""
 	}
 	return strconv.FormatInt(t.at, 10)
 }
 
-// begin joins the session's feed. A client without a place in it gets the session as it stands.
+// begin joins the session's feed. A client without a valid position first gets a snapshot.
 func (t *sessionTopic) begin(ctx context.Context, f *follower) error {
-	if !t.given || t.lost {
-		t.at, t.given = t.session.LastSeq, true
+	if !t.hasPosition || t.positionUnknown {
+		t.at, t.hasPosition = t.session.LastSeq, true
 		if err := t.snapshot(ctx, f); err != nil {
 			return err
 		}
 	}
-	t.session = engine.Session{ID: t.session.ID, LastSeq: t.session.LastSeq} // the rest of it is not needed any more
-	t.feed, t.in = f.a.follow(ctx, t.session.ID, t.session.LastSeq, t.at, f.wake)
+	// Release the rest of the session.
+	t.session = engine.Session{ID: t.session.ID, LastSeq: t.session.LastSeq}
+	t.feed, t.feedPosition = f.a.openFeed(ctx, t.session.ID, t.session.LastSeq, t.at, f.wake)
 	return nil
 }
 
@@ -171,9 +175,9 @@ func (t *sessionTopic) leave(f *follower) {
 	}
 }
 
-// next writes what is in the feed, or of the journal what the feed has no more.
+// next writes new frames from the feed, or events from the journal if the feed no longer has them.
 func (t *sessionTopic) next(ctx context.Context, f *follower) (bool, error) {
-	some, behind, ended := t.feed.take(&t.in)
+	some, behind, ended := t.feed.take(&t.feedPosition)
 	if behind {
 		return true, t.catchUp(ctx, f)
 	}
@@ -188,15 +192,15 @@ func (t *sessionTopic) next(ctx context.Context, f *follower) (bool, error) {
 	return len(some) > 0, nil
 }
 
-// catchUp writes events out of the journal.
+// catchUp writes events from the journal.
 func (t *sessionTopic) catchUp(ctx context.Context, f *follower) error {
-	for size := 0; size < takeBytes && t.in.after < t.feed.reach(); {
-		p, release, err := f.a.olds.hold(ctx, oldKey{t.session.ID, t.in.after + 1})
+	for size := 0; size < takeBytes && t.feedPosition.afterSeq < t.feed.coveredAfter(); {
+		p, release, err := f.a.eventCache.get(ctx, eventKey{t.session.ID, t.feedPosition.afterSeq + 1})
 		if err != nil {
 			return err
 		}
-		t.in.after = p.seq
-		err = t.show(f, taken{piece: p})
+		t.feedPosition.afterSeq = p.seq
+		err = t.show(f, takenFrame{piece: p})
 		release()
 		if err != nil {
 			return err
@@ -206,28 +210,28 @@ func (t *sessionTopic) catchUp(ctx context.Context, f *follower) error {
 	return nil
 }
 
-// show writes one frame: an event with a position, or something live without one.
-func (t *sessionTopic) show(f *follower, one taken) error {
+// show writes one frame: an event with a position, or a live frame without one.
+func (t *sessionTopic) show(f *follower, one takenFrame) error {
 	if one.dropped > 0 {
 		if err := f.s.part(fmt.Sprintf(": %d live frames were dropped\n\n", one.dropped)); err != nil {
 			return err
 		}
 	}
 	t.at = max(t.at, one.seq)
-	if !f.filter.takes(one.kind) {
+	if !f.filter.matches(one.kind) {
 		return nil
 	}
 	return f.frame(t, one.kind, one.body(f.disclosure), one.seq > 0)
 }
 
-// snapshot writes the session as it stands at its last seq, message by message (ST2). Whose place was none of this journal is
-// told to let go of what it has.
+// snapshot writes the session as of its last seq, message by message (ST2). A client with an
+// invalid position receives it as a reset, which tells it to discard its state.
 func (t *sessionTopic) snapshot(ctx context.Context, f *follower) error {
 	kind, opening, closing := "snapshot", "", "]}\n\n"
-	if t.lost {
+	if t.positionUnknown {
 		kind = "reset"
 	}
-	if f.which != "" {
+	if f.signedBy != "" {
 		opening, closing = string(f.opening(t)), "]}}\n\n"
 	}
 	head, err := json.Marshal(t.session)
@@ -251,7 +255,7 @@ func (t *sessionTopic) snapshot(ctx context.Context, f *follower) error {
 		_, err = f.s.out.Write(text)
 		return err
 	}
-	err = f.a.eachEvent(ctx, t.session.ID, span{to: t.session.LastSeq}, func(e perdure.Event) error {
+	err = f.a.eachEvent(ctx, t.session.ID, section{to: t.session.LastSeq}, func(e perdure.Event) error {
 		if m, ok := fold.apply(e); ok {
 			return show(m)
 		}

@@ -12,37 +12,37 @@ import (
 
 // OfHarness is the path of a harness.
 type OfHarness struct {
-	ID string `path:"harness" example:"house" doc:"The id of a harness, or the name of one that is not deleted."`
+	ID string `path:"harness" example:"house" doc:"The id of a harness, or the name of a harness that is not deleted."`
 }
 
 type taggedHarness struct{ Body engine.HarnessEntry }
 
-// newHarness is the body of a harness's write: its overlay, and what that stands on.
+// newHarness is the body of a harness's write: its overlay, and the parent on which it is based.
 type newHarness struct {
-	ID     perdure.HarnessID `json:"id,omitempty" doc:"Of one that is new, for callers that mint ids."`
-	Parent perdure.HarnessID `json:"parent_id,omitempty" doc:"The harness that it stands on itself; without it, it is a root."`
+	ID     perdure.HarnessID `json:"id,omitempty" doc:"For a new harness: the id, for callers that generate ids."`
+	Parent perdure.HarnessID `json:"parent_id,omitempty" doc:"The harness from which this one inherits. Without it, it is a root."`
 	agent.Overlay
 }
 
-// harnessOperations are those about what agents stand on.
+// harnessOperations registers the operations on harnesses.
 func (a *API) harnessOperations() {
 	missing := []int{http.StatusNotFound}
-	read(a, operation{id: "list-harnesses", path: "/v1/harnesses", policy: reads, summary: "List the harnesses that agents may stand on"}, a.listHarnesses)
+	read(a, operation{id: "list-harnesses", path: "/v1/harnesses", policy: reads, summary: "List the harnesses from which agents can inherit"}, a.listHarnesses)
 	read(a, operation{id: "get-harness", path: "/v1/harnesses/{harness}", policy: reads, summary: "Show a harness", errors: missing},
 		func(ctx context.Context, in *OfHarness) (*taggedHarness, error) {
 			one, err := a.cfg.Engine.Harness(ctx, in.ID)
 			return &taggedHarness{Body: one}, err
 		})
 	read(a, operation{
-		id: "list-harness-versions", path: "/v1/harnesses/{harness}/versions", policy: reads, summary: "List what a harness was, as each write left it, the newest first", errors: missing,
+		id: "list-harness-versions", path: "/v1/harnesses/{harness}/versions", policy: reads, summary: "List the versions of a harness, newest first", errors: missing,
 	}, a.listHarnessVersions)
 	replace(a, operation{
-		id: "put-harness", path: "/v1/harnesses/{harness}", policy: administers, summary: "Keep a harness under a name, or change one",
-		errors: append(missing, http.StatusPreconditionRequired), route: route{own: true, tells: true},
+		id: "put-harness", path: "/v1/harnesses/{harness}", policy: administers, summary: "Create or replace a harness",
+		errors: append(missing, http.StatusPreconditionRequired), route: route{checksConditions: true, returnsResource: true},
 	}, body[newHarness]{example: newHarness{Overlay: agent.Overlay{SystemPrompt: "Say what you are not sure of."}}}, a.putHarness)
 	erase(a, operation{
-		id: "delete-harness", path: "/v1/harnesses/{harness}", policy: administers, summary: "Make a tombstone of a harness on which nothing stands",
-		errors: append(missing, http.StatusConflict), route: route{own: true},
+		id: "delete-harness", path: "/v1/harnesses/{harness}", policy: administers, summary: "Delete a harness from which nothing inherits, leaving a tombstone",
+		errors: append(missing, http.StatusConflict), route: route{checksConditions: true},
 	}, a.deleteHarness)
 }
 
@@ -50,8 +50,8 @@ func (a *API) listHarnesses(ctx context.Context, in *struct {
 	Status string `query:"status" enum:"active,archived,deleted" doc:"Only harnesses with this status."`
 	Paged
 }) (*page[engine.HarnessEntry], error) {
-	return walk(a, in.Paged, grown[engine.HarnessEntry]{
-		which: whose(ctx) + "harnesses " + in.Status,
+	return pageOfAppended(a, in.Paged, appendedList[engine.HarnessEntry]{
+		name:  orgPrefix(ctx) + "harnesses " + in.Status,
 		all:   func() ([]engine.HarnessEntry, error) { return a.cfg.Engine.Harnesses(ctx) },
 		match: func(one engine.HarnessEntry) bool { return in.Status == "" || one.Status == in.Status },
 		id:    func(one engine.HarnessEntry) string { return string(one.ID) },
@@ -62,8 +62,8 @@ func (a *API) listHarnessVersions(ctx context.Context, in *struct {
 	OfHarness
 	Paged
 }) (*page[engine.HarnessEntry], error) {
-	return walk(a, in.Paged, grown[engine.HarnessEntry]{
-		which: whose(ctx) + "versions of harness " + in.ID,
+	return pageOfAppended(a, in.Paged, appendedList[engine.HarnessEntry]{
+		name:  orgPrefix(ctx) + "versions of harness " + in.ID,
 		all:   func() ([]engine.HarnessEntry, error) { return a.cfg.Engine.HarnessVersions(ctx, in.ID, 0) },
 		match: func(engine.HarnessEntry) bool { return true },
 		id:    func(one engine.HarnessEntry) string { return strconv.FormatInt(one.Version, 10) },
@@ -82,26 +82,26 @@ func (a *API) putHarness(ctx context.Context, in *struct {
 	if w.ID == "" {
 		w.ID = newID[perdure.HarnessID](ctx)
 	}
-	put, err := a.keptHarnesses().put(ctx, putting[engine.HarnessEntry]{name: in.ID, id: string(w.ID), Conditions: in.Conditions, put: func(version int64) (engine.HarnessEntry, error) {
+	put, err := a.storedHarnesses().put(ctx, putRequest[engine.HarnessEntry]{name: in.ID, id: string(w.ID), Conditions: in.Conditions, put: func(version int64) (engine.HarnessEntry, error) {
 		w.Version = version
 		return a.cfg.Engine.PutHarness(ctx, w)
 	}})
 	return &taggedHarness{put}, err
 }
 
-func (a *API) keptHarnesses() keeper[engine.HarnessEntry] {
-	return keeper[engine.HarnessEntry]{
-		noun: "harness", now: a.cfg.Engine.Harness, isID: isID[perdure.HarnessID],
-		head: func(one engine.HarnessEntry) keptHead {
-			return keptHead{id: string(one.ID), version: one.Version, kept: true, deleted: one.Status == string(agent.Deleted), written: one.UpdatedAt}
+func (a *API) storedHarnesses() resourceHandler[engine.HarnessEntry] {
+	return resourceHandler[engine.HarnessEntry]{
+		noun: "harness", current: a.cfg.Engine.Harness, isID: isID[perdure.HarnessID],
+		head: func(one engine.HarnessEntry) storedHead {
+			return storedHead{id: string(one.ID), version: one.Version, stored: true, deleted: one.Status == string(agent.Deleted), written: one.UpdatedAt}
 		},
 	}
 }
 
-// deleteHarness makes a tombstone of a harness.
+// deleteHarness replaces a harness with a tombstone.
 func (a *API) deleteHarness(ctx context.Context, in *struct {
 	OfHarness
-	IfMatch string `header:"If-Match" doc:"Only if it still has this ETag; * is any."`
+	IfMatch string `header:"If-Match" doc:"Only if the harness still has this ETag; * matches any."`
 }) (*nothing, error) {
-	return a.keptHarnesses().erase(ctx, erasing{name: in.ID, ifMatch: in.IfMatch, erase: func(version int64) error { return a.cfg.Engine.DeleteHarness(ctx, in.ID, version) }})
+	return a.storedHarnesses().delete(ctx, deleteRequest{name: in.ID, ifMatch: in.IfMatch, delete: func(version int64) error { return a.cfg.Engine.DeleteHarness(ctx, in.ID, version) }})
 }

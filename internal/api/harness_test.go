@@ -8,8 +8,8 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// TestHarnesses: what agents stand on is kept under a name, one on the other; what it says is in the sessions that begin, and it is
-// deleted when nothing stands on it.
+// TestHarnesses: what agents stand on is kept under a name, one on the other; what it says is in
+// the sessions that begin, and it is deleted when nothing stands on it.
 func TestHarnesses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -78,7 +78,7 @@ func TestHarnesses(t *testing.T) {
 	}
 
 	var deeds []string
-	for _, e := range want[listed[engine.AuditEntry]](r, 200, get("/v1/audit?action=harness.*")).Items {
+	for _, e := range want[taskInList[engine.AuditEntry]](r, 200, get("/v1/audit?action=harness.*")).Items {
 		deeds = append(deeds, e.Action+" "+e.Detail["name"]+" by "+e.Actor)
 	}
 	if got := strings.Join(deeds, ", "); got != "harness.created house by api, harness.created team by api, harness.changed house by api, harness.deleted team by api, harness.deleted house by api, harness.created house by api" {
@@ -86,7 +86,8 @@ func TestHarnesses(t *testing.T) {
 	}
 }
 
-// TestHarnessesOfTheHouse: they are the house's, and what is another org's is not there.
+// TestHarnessesOfTheHouse: harnesses belong to the installation's own org, and do not exist for
+// other orgs.
 func TestHarnessesOfTheHouse(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -94,13 +95,13 @@ func TestHarnessesOfTheHouse(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		r.layer(name)
 	}
-	first := want[listed[engine.HarnessEntry]](r, 200, get("/v1/harnesses?limit=3&status=active"))
-	rest := want[listed[engine.HarnessEntry]](r, 200, get("/v1/harnesses?limit=3&status=active&cursor="+first.Next))
+	first := want[taskInList[engine.HarnessEntry]](r, 200, get("/v1/harnesses?limit=3&status=active"))
+	rest := want[taskInList[engine.HarnessEntry]](r, 200, get("/v1/harnesses?limit=3&status=active&cursor="+first.Next))
 	if len(first.Items) != 3 || len(rest.Items) != 1 || first.Items[0].Name != "house" {
 		t.Errorf("got %+v, then %+v", first, rest)
 	}
 	stranger := r.let(`{"name":"other","org":"acme","scopes":["read","write","admin"]}`).Secret
-	if theirs := want[listed[engine.HarnessEntry]](r, 200, get("/v1/harnesses").as(stranger)); len(theirs.Items) != 0 {
+	if theirs := want[taskInList[engine.HarnessEntry]](r, 200, get("/v1/harnesses").as(stranger)); len(theirs.Items) != 0 {
 		t.Errorf("another org is shown %v", theirs)
 	}
 	for _, q := range []ask{get(path), put(path, `{}`), {method: "DELETE", path: path}} {

@@ -15,21 +15,21 @@ import (
 	"github.com/perdure/perdure/internal/access"
 )
 
-// Check is one thing that readiness depends on.
+// Check is one condition of readiness.
 type Check struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`
 }
 
-// health says that the process answers.
+// health is the response of the liveness check.
 type health struct {
 	Body struct {
 		Status string `json:"status" enum:"ok"`
 	}
 }
 
-// readiness says whether the server can do its work.
+// readiness is the response of the readiness check.
 type readiness struct {
 	Status int
 	Body   struct {
@@ -39,35 +39,36 @@ type readiness struct {
 }
 
 func (a *API) healthOperations() {
-	read(a, operation{id: "health", path: "/healthz", summary: "Whether the process answers", open: true},
+	read(a, operation{id: "health", path: "/healthz", summary: "Check whether the process is alive", open: true},
 		func(context.Context, *struct{}) (*health, error) {
 			out := &health{}
 			out.Body.Status = "ok"
 			return out, nil
 		})
-	read(a, operation{id: "readiness", path: "/readyz", summary: "Whether the server can do its work", open: true}, a.readiness)
+	read(a, operation{id: "readiness", path: "/readyz", summary: "Check whether the server is ready to serve requests", open: true}, a.readiness)
 	item := a.huma.OpenAPI().Paths["/readyz"].Get
-	item.Responses["503"] = &huma.Response{Description: "It drains, or a check failed.", Content: item.Responses["200"].Content}
+	item.Responses["503"] = &huma.Response{Description: "The server is draining, or a check failed.", Content: item.Responses["200"].Content}
 	read(a, operation{
 		id: "openapi", path: "/openapi.json", summary: "This document", open: true,
 		forms: map[string]*huma.MediaType{formJSON: {Schema: &huma.Schema{Type: huma.TypeObject}}},
 	}, a.openAPI)
 	read(a, operation{
-		id: "metrics", path: "/metrics", policy: reads, summary: "The figures, as Prometheus reads them",
+		id: "metrics", path: "/metrics", policy: reads, summary: "Metrics in the Prometheus text format",
 		forms: map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}},
 	}, a.metrics)
 }
 
-// metrics hands a request for the figures on, with its context and what its header says of the form. A server that keeps none
-// answers with none, so that who scrapes it sees that it is up.
+// metrics passes the request on to the metrics handler. A server without metrics returns an empty
+// exposition, so that a scraper sees it as up.
 func (a *API) metrics(ctx context.Context, _ *struct{}) (*streamed, error) {
-	if who, asks := access.From(ctx); asks && who.Org != budget.DefaultOrg {
-		return nil, fmt.Errorf("%w: the figures are those of all orgs; a token of the org %s reads them", perdure.Denied, budget.DefaultOrg)
+	if principal, asks := access.PrincipalFrom(ctx); asks && principal.Org != budget.DefaultOrg {
+		return nil, fmt.Errorf("%w: metrics cover all orgs; use a token of the org %s", perdure.Denied, budget.DefaultOrg)
 	}
 	return &streamed{Body: func(c huma.Context) {
 		if a.cfg.Metrics == nil {
 			c.SetHeader("Content-Type", "text/plain; charset=utf-8")
-			_, _ = c.BodyWriter().Write([]byte("# this process keeps no figures\n")) // a client that is gone needs no answer
+			// The client may be gone.
+			_, _ = c.BodyWriter().Write([]byte("# this process records no metrics\n"))
 			return
 		}
 		r, w := humago.Unwrap(c)
@@ -86,7 +87,7 @@ func (a *API) readiness(ctx context.Context, _ *struct{}) (*readiness, error) {
 			out.Status, out.Body.Status = http.StatusServiceUnavailable, "failed"
 		}
 	}
-	if a.drains() {
+	if a.isDraining() {
 		out.Status, out.Body.Status = http.StatusServiceUnavailable, "draining"
 	}
 	return out, nil
@@ -100,11 +101,11 @@ func (a *API) openAPI(context.Context, *struct{}) (*streamed, error) {
 	return &streamed{Body: func(c huma.Context) {
 		c.SetHeader("Content-Type", formJSON)
 		c.SetStatus(http.StatusOK)
-		_, _ = c.BodyWriter().Write(text) // a client that is gone needs no answer
+		_, _ = c.BodyWriter().Write(text) // the client may be gone; it can ask again
 	}}, nil
 }
 
-// indent lays a document out for people, with a line end.
+// indent formats a JSON document for people, with a final newline.
 func indent(text []byte) ([]byte, error) {
 	var out bytes.Buffer
 	if err := json.Indent(&out, text, "", "  "); err != nil {

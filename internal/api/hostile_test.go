@@ -45,7 +45,7 @@ func TestS7(t *testing.T) {
 			t.Errorf("%s took %s", name, took)
 		}
 	}
-	if n := len(want[listed[engine.Session]](r, 200, get("/v1/sessions")).Items); n != 0 {
+	if n := len(want[taskInList[engine.Session]](r, 200, get("/v1/sessions")).Items); n != 0 {
 		t.Errorf("%d sessions came of it", n)
 	}
 }
@@ -117,7 +117,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestS6Headers sends more headers than anybody needs.
+// TestS6Headers sends an excessive number of headers.
 func TestS6Headers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -132,7 +132,7 @@ func TestS6Headers(t *testing.T) {
 		}
 		c.Close()
 	}
-	want[listed[engine.Tool]](r, 200, get("/v1/tools"))
+	want[taskInList[engine.Tool]](r, 200, get("/v1/tools"))
 }
 
 // TestH3Router: what the router refuses is a problem too.
@@ -186,8 +186,8 @@ func TestRequestIDs(t *testing.T) {
 	}
 }
 
-// FuzzBody sends bodies through a real handler: whatever comes, the answer is a session or a whole problem, and a
-// session is only made of what the strict decoder takes.
+// FuzzBody sends bodies through a real handler: whatever comes, the answer is a session or a whole
+// problem, and a session is only made of what the strict decoder takes.
 func FuzzBody(f *testing.F) {
 	for _, seed := range []string{`{"agent":{}}`, `{"agent":{"name":"a","metadata":{"a":"b"}}}`, `{"agent":{},"agent":{}}`, `{"Agent":{}}`, `{`, `[]`, `null`,
 		`{"agent":null}`, `{"agent":{},"id":"session_00"}`, "\xff", `{"agent":{"tools":["a",7]}}`, `{"agent":{"max_iterations":1e9}}`} {
@@ -211,7 +211,7 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// FuzzCursor sends cursors that nobody was given.
+// FuzzCursor sends cursors that no response contained.
 func FuzzCursor(f *testing.F) {
 	for _, seed := range []string{"AAAA", "a", "%00", strings.Repeat("A", 100), "-_-_", "AAAAAAAAAAAAAAAAAAAAAAB7", "\n"} {
 		f.Add(seed)
@@ -227,8 +227,9 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// TestS7Everywhere sends what two readers could read differently to every operation of the document that takes JSON, and
-// bodies of other types and forms to each that takes any: all are refused, and none changes anything.
+// TestS7Everywhere sends what two readers could read differently to every operation of the document
+// that takes JSON, and bodies of other types and forms to each that takes any: all are refused, and
+// none changes anything.
 func TestS7Everywhere(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

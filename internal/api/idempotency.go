@@ -11,52 +11,56 @@ import (
 	"time"
 )
 
-// Keys remembers requests by their idempotency key for at least 24 hours, across restarts (H4, R15).
+// Keys remembers requests by idempotency key for at least 24 hours, across restarts (H4, R15).
 // It is safe for concurrent use.
 type Keys interface {
-	// Begin notes a request before it is carried out, or returns what is known of it. It is durable when Begin
-	// returns. r comes with Scope, Key, Hash, a fresh random Seed and At; a new request is stored as it came.
+	// Begin records a request before it runs, or returns what is already recorded for its key. The
+	// requestRecord is durable when Begin returns. r carries Scope, Key, Hash, a fresh random Seed
+	// and At; a new request is stored with these.
 	//
-	// Of what it returns: Status is not 0: the stored answer. Else the request is to be carried out with the
-	// returned Seed and At; a Seed other than r's says that it was begun before and has no answer.
-	// KeyReused: the scope and key are known with another hash.
+	// If Status in the result is not 0, the result is the stored response. Otherwise the caller
+	// runs the request with the returned Seed and At. A Seed other than r's means that an earlier
+	// attempt was started and has no stored response. KeyReused: scope and key are recorded with
+	// another hash.
 	Begin(ctx context.Context, r Request) (Request, error)
-	// End stores the answer: Status, ContentType, Location and Body. Ending again leaves the first answer.
+	// End stores the response: Status, ContentType, Location and Body. If a response is already
+	// stored, it stays.
 	End(ctx context.Context, r Request) error
 }
 
-// Request is one request that came with an idempotency key, and its answer once there is one.
+// Request is a request with an idempotency key and, once it has run, its response.
 type Request struct {
-	Scope, Key  string   // Scope: principal, method and path
+	Scope, Key  string   // Scope consists of principal, method and path
 	Hash        string   // of the body, in hex
-	Seed        [32]byte // the ids that the request makes are derived from it
+	Seed        [32]byte // the ids of resources created by the request are derived from it
 	At          time.Time
-	Status      int // 0: there is no answer yet
+	Status      int // 0: no response yet
 	ContentType string
 	Location    string
 	Body        []byte
 }
 
-// KeyReused is the error of a key that came before with another body (422).
-const KeyReused reuse = "idempotency key reused"
+// KeyReused is the error for a key that was used before with another request (422).
+const KeyReused keyReusedError = "idempotency key reused"
 
-// reuse is the type of KeyReused.
-type reuse string
+// keyReusedError is the type of KeyReused.
+type keyReusedError string
 
-// Error is the text of KeyReused.
-func (r reuse) Error() string { return string(r) }
+// Error returns the text of KeyReused.
+func (r keyReusedError) Error() string { return string(r) }
 
-// keepTime is how long the answer's way into memory may take once the work is done.
-const keepTime = 5 * time.Second
+// storeTimeout is the timeout for storing the response after the request has run.
+const storeTimeout = 5 * time.Second
 
-// inWork are the requests with a key that this process carries out now.
-type inWork struct {
+// inProgressKeys holds the keys of requests in progress in this process.
+type inProgressKeys struct {
 	mu   sync.Mutex
 	keys map[string]bool // guarded by mu
 }
 
-// enter reports whether nobody else carries the request out; leave is then to be called.
-func (w *inWork) enter(key string) bool {
+// add reports whether no other goroutine is running the request. If true, the caller must call
+// leave.
+func (w *inProgressKeys) add(key string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.keys[key] {
@@ -66,69 +70,70 @@ func (w *inWork) enter(key string) bool {
 	return true
 }
 
-func (w *inWork) leave(key string) {
+func (w *inProgressKeys) remove(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.keys, key)
 }
 
-// once carries a write out, one with an idempotency key once (H4): again, it gets the first answer, byte for byte.
+// once runs a write. A write with an idempotency key runs once (H4): a repeated request gets the
+// first response, byte for byte.
 func (a *API) once(w http.ResponseWriter, r *http.Request, pattern string, do func(http.ResponseWriter)) error {
 	key, named, err := idempotencyKey(r)
 	if err != nil {
 		return err
 	}
 	if !named {
-		if known := a.routes[pattern]; known.tells || known.sent {
-			answer := record(w, do)
+		if known := a.routes[pattern]; known.returnsResource || known.bodyIsResource {
+			answer := requestRecord(w, do)
 			a.tagAnswer(w, r, pattern, answer)
-			show(w, answer)
+			writeStored(w, answer)
 			return nil
 		}
 		do(w)
 		return nil
 	}
 	if a.cfg.Keys == nil {
-		return &Problem{Status: http.StatusNotImplemented, Detail: "this server remembers no idempotency keys; send the request without one"}
+		return &Problem{Status: http.StatusNotImplemented, Detail: "this server does not support idempotency keys; send the request without one"}
 	}
 	req := requestOf(r.Context())
 	scope := req.principal + " " + r.Method + " " + r.URL.Path
-	if !a.work.enter(scope + "\x00" + key) {
-		return &Problem{Status: http.StatusConflict, Detail: "a request with this idempotency key is in work; ask again for its answer"}
+	if !a.inProgress.add(scope + "\x00" + key) {
+		return &Problem{Status: http.StatusConflict, Detail: "a request with this idempotency key is in progress; retry to get its response"}
 	}
-	defer a.work.leave(scope + "\x00" + key)
+	defer a.inProgress.remove(scope + "\x00" + key)
 	asked := Request{Scope: scope, Key: key, Hash: requestHash(r, pattern, req.body), Seed: req.seed, At: req.at.UTC().Truncate(time.Microsecond)}
 	known, err := a.cfg.Keys.Begin(r.Context(), asked)
 	if err != nil {
-		return fmt.Errorf("note the idempotency key: %w", err)
+		return fmt.Errorf("record the idempotency key: %w", err)
 	}
 	if known.Status != 0 {
 		w.Header().Set("Idempotency-Replayed", "true")
 		a.cfg.Telemetry.Replayed()
 		a.tagAnswer(w, r, pattern, known)
-		show(w, known)
+		writeStored(w, known)
 		return nil
 	}
-	req.named, req.again, req.seed, req.at = true, known.Seed != asked.Seed, known.Seed, known.At
-	answer := record(w, do)
+	req.hasKey, req.repeated, req.seed, req.at = true, known.Seed != asked.Seed, known.Seed, known.At
+	answer := requestRecord(w, do)
 	answer.Scope, answer.Key, answer.Hash, answer.Seed, answer.At = asked.Scope, asked.Key, asked.Hash, known.Seed, known.At
 	if !req.secret {
-		a.keep(r.Context(), answer)
+		a.storeResponse(r.Context(), answer)
 	}
 	a.tagAnswer(w, r, pattern, answer)
-	show(w, answer)
+	writeStored(w, answer)
 	return nil
 }
 
-// record carries a request out and returns its answer instead of sending it.
-func record(w http.ResponseWriter, do func(http.ResponseWriter)) Request {
+// requestRecord runs a request and returns its response instead of sending it.
+func requestRecord(w http.ResponseWriter, do func(http.ResponseWriter)) Request {
 	seen := &recorder{header: w.Header()}
 	do(seen)
 	return Request{Status: seen.status, ContentType: seen.header.Get("Content-Type"), Location: seen.header.Get("Location"), Body: seen.body.Bytes()}
 }
 
-// requestHash is the identity of what is asked under a key. Of what holds a secret only so much is kept as tells two requests
-// apart, and too little to find the secret by guessing.
+// requestHash identifies a request sent under a key. For a request that contains a secret, the hash
+// is shortened: long enough to tell two requests apart, too short to find the secret by guessing.
 func requestHash(r *http.Request, pattern string, body []byte) string {
 	if r.URL.RawQuery != "" {
 		body = append([]byte(r.URL.RawQuery+"\n"), body...)
@@ -140,21 +145,22 @@ func requestHash(r *http.Request, pattern string, body []byte) string {
 	return sum
 }
 
-// keep stores the answer of a request. What says that the request may succeed later is no answer for ever, and is
-// not stored. If it cannot be stored the answer stands: sent again, the request is carried out with the same ids.
-func (a *API) keep(ctx context.Context, r Request) {
+// storeResponse stores the response of a request. A response that allows a later retry to succeed
+// is not stored. If storing fails, the response is still sent: a repeated request runs again with
+// the same ids.
+func (a *API) storeResponse(ctx context.Context, r Request) {
 	if r.Status == 0 || r.Status >= http.StatusInternalServerError || r.Status == http.StatusTooManyRequests {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	if err := a.cfg.Keys.End(ctx, r); err != nil {
-		a.cfg.Log.WarnContext(ctx, "the answer to a request with an idempotency key was not kept", "request_id", requestOf(ctx).id, "error", err)
+		a.cfg.Log.WarnContext(ctx, "response for idempotency key not stored", "request_id", requestOf(ctx).id, "error", err)
 	}
 }
 
-// show writes an answer as it was kept.
-func show(w http.ResponseWriter, r Request) {
+// writeStored writes a stored response.
+func writeStored(w http.ResponseWriter, r Request) {
 	if r.Location != "" {
 		w.Header().Set("Location", r.Location)
 	}
@@ -162,10 +168,10 @@ func show(w http.ResponseWriter, r Request) {
 		w.Header().Set("Content-Type", r.ContentType)
 	}
 	w.WriteHeader(r.Status)
-	_, _ = w.Write(r.Body) // a client that is gone asks again
+	_, _ = w.Write(r.Body) // the client may be gone; it can ask again
 }
 
-// idempotencyKey is the key of a request, if it has one.
+// idempotencyKey returns the key of a request, if it has one.
 func idempotencyKey(r *http.Request) (key string, named bool, err error) {
 	values := r.Header.Values("Idempotency-Key")
 	if len(values) == 0 {
@@ -174,12 +180,12 @@ func idempotencyKey(r *http.Request) (key string, named bool, err error) {
 	key = values[0]
 	visible := func(c rune) bool { return c > ' ' && c <= '~' }
 	if len(values) > 1 || len(key) < 1 || len(key) > 255 || strings.IndexFunc(key, func(c rune) bool { return !visible(c) }) >= 0 {
-		return "", false, invalid("header.Idempotency-Key", "one value of 1 to 255 visible ASCII characters")
+		return "", false, invalid("header.Idempotency-Key", "must be one value of 1 to 255 visible ASCII characters")
 	}
 	return key, true, nil
 }
 
-// hash is the identity of a body.
+// hash returns the SHA-256 of a body in hex.
 func hash(body []byte) string {
 	sum := sha256.Sum256(body)
 	return hex.EncodeToString(sum[:])

@@ -37,7 +37,7 @@ func (r *rig) posts() map[string]ask {
 	holding := r.session()
 	r.say(holding, "spawn hold")
 	r.entered("hold")
-	call := want[listed[perdure.Call]](r, 200, get(s+"/calls")).Items[0]
+	call := want[taskInList[perdure.Call]](r, 200, get(s+"/calls")).Items[0]
 	asking, drained, manual := r.asking("asking"), r.asking("asking"), r.asking("asking")
 	want[perdure.Task](r, 200, post(manual.path()+"/delivery", `{"delivery":"manual","wake":"none"}`))
 	want[sentToTask](r, 200, post(manual.path()+"/input", `{"id":"`+manual.request+`","answer":"a"}`))
@@ -55,7 +55,8 @@ func (r *rig) posts() map[string]ask {
 	donor := newRig(r.t, nil)
 	donated := donor.do(get(donor.session() + "/export"))
 	located := r.seen(client, "tool.call_requested").Call
-	want[engine.Session](r, 201, post("/v1/sessions", `{"agent":{},"id":"session_019aa0000000700080000000000000aa"}`)) // of the example
+	// of the example
+	want[engine.Session](r, 201, post("/v1/sessions", `{"agent":{},"id":"session_019aa0000000700080000000000000aa"}`))
 	paused := r.hourly()
 	want[shownSchedule](r, 200, post(paused+"/pause", `{}`))
 	hook := r.hook()
@@ -69,7 +70,7 @@ func (r *rig) posts() map[string]ask {
 		"backfill-schedule": post(r.hourly()+"/backfill", `{"from":"2025-03-28T11:00:00Z","to":"2025-03-28T12:00:00Z"}`),
 		"approve":           post("/v1/approvals/"+string(r.pay().ID)+"/approve", `{"note":"n"}`),
 		"deny":              post("/v1/approvals/"+string(r.pay().ID)+"/deny", `{"note":"n"}`),
-		"detach-call":       post(slow+"/calls/"+string(want[listed[perdure.Call]](r, 200, get(slow+"/calls")).Items[0].Key.Call)+"/detach", `{}`),
+		"detach-call":       post(slow+"/calls/"+string(want[taskInList[perdure.Call]](r, 200, get(slow+"/calls")).Items[0].Key.Call)+"/detach", `{}`),
 		"start-call":        post(s+"/calls", `{"tool":"echo","args":{"text":"a"}}`),
 		"told-call":         post(s+"/calls/"+string(call.Key.Call)+"/told", `{}`),
 		"answer-call":       post(client+"/calls/"+string(located)+"/result", `{"result":{"city":"Lisbon"}}`),
@@ -172,7 +173,7 @@ func (r *rig) hourly() string {
 // task is the one task of a session.
 func (r *rig) task(session string) perdure.Task {
 	r.t.Helper()
-	tasks := want[listed[perdure.Task]](r, 200, get("/v1/tasks?session="+strings.TrimPrefix(session, "/v1/sessions/"))).Items
+	tasks := want[taskInList[perdure.Task]](r, 200, get("/v1/tasks?session="+strings.TrimPrefix(session, "/v1/sessions/"))).Items
 	if len(tasks) != 1 {
 		r.t.Fatalf("%s has %d tasks", session, len(tasks))
 	}
@@ -223,7 +224,8 @@ func TestR15(t *testing.T) {
 	}
 	doc, _ := r.document()
 	doc.each(func(method, _ string, op operation) {
-		if _, ok := posts[op.ID]; method != "get" && !ok && op.ID != "create-token" && op.ID != "create-webhook" && op.ID != "rotate-webhook" { // whose answers are kept for nobody: TestWebhookSecretOnce, TestR15Rotate
+		// Whose responses are not stored: TestWebhookSecretOnce, TestR15Rotate.
+		if _, ok := posts[op.ID]; method != "get" && !ok && op.ID != "create-token" && op.ID != "create-webhook" && op.ID != "rotate-webhook" {
 			t.Errorf("%s is not sent twice", op.ID)
 		}
 	})
@@ -249,8 +251,8 @@ func TestR15(t *testing.T) {
 	}
 }
 
-// TestR15Unanswered: the server died after the effect and before the answer was kept. Sent again, each request has
-// its effect once, under the ids of the first time.
+// TestR15Unanswered: the server died after the effect and before the answer was kept. Sent again,
+// each request has its effect once, under the ids of the first time.
 func TestR15Unanswered(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -300,12 +302,12 @@ func TestR15AtOnce(t *testing.T) {
 		}
 		created = got
 	}
-	if sessions := want[listed[engine.Session]](r, 200, get("/v1/sessions")).Items; len(sessions) != 1 || created.status != 201 {
+	if sessions := want[taskInList[engine.Session]](r, 200, get("/v1/sessions")).Items; len(sessions) != 1 || created.status != 201 {
 		t.Errorf("%d sessions, %d", len(sessions), created.status)
 	}
 }
 
-// TestInFlight holds a request in work.
+// TestInFlight holds a request in progress.
 func TestInFlight(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *api.Config) {

@@ -42,7 +42,7 @@ func TestLabels(t *testing.T) {
 		base := "/v1/sessions?limit=2&label=walk%3D0&label=team"
 		seen, path := map[perdure.SessionID]bool{}, base
 		for path != "" {
-			page := want[listed[engine.Session]](r, 200, get(path))
+			page := want[taskInList[engine.Session]](r, 200, get(path))
 			for _, s := range page.Items {
 				if seen[s.ID] || s.Labels["walk"] != "0" {
 					t.Errorf("shown twice, or without the label: %+v", s)
@@ -63,13 +63,13 @@ func TestLabels(t *testing.T) {
 	})
 	t.Run("go_with_the_state", func(t *testing.T) {
 		base := "/v1/sessions?limit=2&label=walk%3D1&state="
-		page := want[listed[engine.Session]](r, 200, get(base+"started"))
+		page := want[taskInList[engine.Session]](r, 200, get(base+"started"))
 		if len(page.Items) != 2 || page.Next == "" {
 			t.Errorf("got %+v", page)
 		}
-		want[listed[engine.Session]](r, 200, get(base+"started&cursor="+url.QueryEscape(page.Next)))
+		want[taskInList[engine.Session]](r, 200, get(base+"started&cursor="+url.QueryEscape(page.Next)))
 		r.refusal(r.do(get(base+"idle&cursor="+url.QueryEscape(page.Next))), 400, "invalid")
-		if none := want[listed[engine.Session]](r, 200, get(base+"paused")); len(none.Items) != 0 {
+		if none := want[taskInList[engine.Session]](r, 200, get(base+"paused")); len(none.Items) != 0 {
 			t.Errorf("got %+v", none)
 		}
 		r.refusal(r.do(get(base+"asleep")), 400, "invalid")

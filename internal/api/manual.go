@@ -11,76 +11,77 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Where Config.Manual answers.
+// The paths served by Config.Manual.
 const (
 	manualPath = "/docs"
 	pagesPath  = manualPath + "/{path...}"
 	listPath   = "/llms.txt"
 )
 
-// problemsPage explains the kinds of problems; a code is an anchor in it.
+// problemsPage explains the kinds of problems. A problem code is an anchor on it.
 const problemsPage = manualPath + "/reference/problems#"
 
-// isManual reports whether a pattern of the router is that of a page, which anybody may read.
-func isManual(pattern string) bool {
+// isManualPath reports whether a router pattern belongs to the documentation, which is public.
+func isManualPath(pattern string) bool {
 	return pattern == "GET "+manualPath || pattern == "GET "+pagesPath || pattern == "GET "+listPath
 }
 
-// aPage names a page of the documents.
-type aPage struct {
-	Path string `path:"path" doc:"The path of a page, as it is below docs in the repository; with .md it is the source." example:"concepts"`
+// pageQuery is the path of a page of the documentation.
+type pageQuery struct {
+	Path string `path:"path" doc:"The path of a page below docs in the repository. With the suffix .md the response is the Markdown source." example:"concepts"`
 }
 
 func (a *API) manualOperations() {
 	text := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
 	read(a, operation{
-		id: "documents", path: manualPath, summary: "The documents of this version", open: true,
+		id: "documents", path: manualPath, summary: "The documentation of this version", open: true,
 		errors: []int{http.StatusServiceUnavailable}, forms: map[string]*huma.MediaType{"text/html": text},
 	}, func(ctx context.Context, _ *struct{}) (*streamed, error) { return a.manual(ctx) })
 	read(a, operation{
-		id: "document", path: pagesPath, summary: "A page of the documents, for a browser or as Markdown", open: true,
+		id: "document", path: pagesPath, summary: "A page of the documentation, as HTML or Markdown", open: true,
 		errors: []int{http.StatusNotFound, http.StatusServiceUnavailable}, forms: map[string]*huma.MediaType{"text/html": text, "text/markdown": text},
-	}, func(ctx context.Context, _ *aPage) (*streamed, error) { return a.manual(ctx) })
+	}, func(ctx context.Context, _ *pageQuery) (*streamed, error) { return a.manual(ctx) })
 	read(a, operation{
-		id: "document-list", path: listPath, summary: "The documents, listed for programs", open: true,
+		id: "document-list", path: listPath, summary: "An index of the documentation for programs", open: true,
 		errors: []int{http.StatusServiceUnavailable}, forms: map[string]*huma.MediaType{"text/plain": text},
 	}, func(ctx context.Context, _ *struct{}) (*streamed, error) { return a.manual(ctx) })
 }
 
-// manual hands a request for a page on. An answer that is no page says so in the form of a page.
+// manual passes a request on to the documentation handler. A 404 becomes a problem for clients that
+// do not prefer HTML.
 func (a *API) manual(context.Context) (*streamed, error) {
 	if a.cfg.Manual == nil {
-		return nil, fmt.Errorf("%w: this process has no documents", perdure.NotFound)
+		return nil, fmt.Errorf("%w: this server has no documentation", perdure.NotFound)
 	}
 	return &streamed{Body: func(c huma.Context) {
 		r, w := humago.Unwrap(c)
 		if negotiate(c.Header("Accept"), "text/html", "application/problem+json", formJSON) != "text/html" {
-			w = &pageless{ResponseWriter: w, refuse: func(w http.ResponseWriter) {
-				a.refuse(w, r, &Problem{Status: http.StatusNotFound, Detail: "there is no such page; see " + listPath + " for all that there are"})
+			w = &notFoundWriter{ResponseWriter: w, fallback: func(w http.ResponseWriter) {
+				a.refuse(w, r, &Problem{Status: http.StatusNotFound, Detail: "no such page; see " + listPath + " for all pages"})
 			}}
 		}
 		a.cfg.Manual.ServeHTTP(w, r)
 	}}, nil
 }
 
-// pageless puts a problem in the place of the page that says that there is no such page: for who takes JSON (H3).
-type pageless struct {
+// notFoundWriter replaces a 404 page by a problem, for clients that accept JSON (H3).
+type notFoundWriter struct {
 	http.ResponseWriter
-	refuse  func(http.ResponseWriter)
-	refused bool
+	fallback func(http.ResponseWriter)
+	refused  bool
 }
 
-// WriteHeader refuses instead of a 404.
-func (p *pageless) WriteHeader(status int) {
+// WriteHeader writes the problem instead of a 404.
+func (p *notFoundWriter) WriteHeader(status int) {
 	if p.refused = status == http.StatusNotFound; p.refused {
-		p.refuse(p.ResponseWriter)
+		p.fallback(p.ResponseWriter)
 		return
 	}
 	p.ResponseWriter.WriteHeader(status)
 }
 
-// Write leaves the page out whose place is taken.
-func (p *pageless) Write(text []byte) (int, error) {
+// Write drops the body of a replaced page.
+func (p *notFoundWriter) Write(text []byte) (int, error) {
 	if p.refused {
 		return len(text), nil
 	}

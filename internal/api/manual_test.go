@@ -17,7 +17,8 @@ import (
 // opened remembers which codes were explained by some server, since each error of these tests asks.
 var opened sync.Map
 
-// explained opens the type of a problem on the server that answered, and wants what a reader needs there.
+// explained opens the type of a problem on the server that answered, and wants what a reader needs
+// there.
 func (r *rig) explained(kind, code string) {
 	r.t.Helper()
 	if _, before := opened.LoadOrStore(kind, true); before {
@@ -41,8 +42,8 @@ func (r *rig) explained(kind, code string) {
 	}
 }
 
-// TestH3Types: every code that a server can answer has a page, every code of the sources is one of those, and the page has no
-// other ones.
+// TestH3Types: every code that a server can answer has a page, every code of the sources is one of
+// those, and the page has no other ones.
 func TestH3Types(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -64,7 +65,7 @@ func TestH3Types(t *testing.T) {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		for _, one := range regexp.MustCompile(`(?:[cC]ode: *|class\{http\.\w+, |\.Code[^"\n]*= [^"\n]*)"([a-z_]+)"`).FindAllStringSubmatch(string(text), -1) {
+		for _, one := range regexp.MustCompile(`(?:[cC]ode: *|problemClass\{http\.\w+, |\.Code[^"\n]*= [^"\n]*)"([a-z_]+)"`).FindAllStringSubmatch(string(text), -1) {
 			found++
 			if !slices.Contains(api.Codes(), one[1]) {
 				t.Errorf("%s has the code %s, which Codes does not know", file, one[1])
@@ -100,7 +101,7 @@ func TestH3PublicURL(t *testing.T) {
 	}
 }
 
-// TestManual: anybody may read the documents, and nothing else that way.
+// TestManual: the documents can be read without a token, and nothing else can.
 func TestManual(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(cfg *api.Config) { cfg.Admission.Rate = 1 })
@@ -108,7 +109,7 @@ func TestManual(t *testing.T) {
 		t.Helper()
 		return r.do(ask{method: method, path: path, header: map[string]string{"Authorization": ""}})
 	}
-	for range 3 { // no rate is used up by who needs no token
+	for range 3 { // requests that need no token use up no rate
 		for path, form := range map[string]string{
 			"/docs": "text/html; charset=utf-8", "/docs/concepts": "text/html; charset=utf-8", "/docs/how-to": "text/html; charset=utf-8",
 			"/docs/reference/http.md": "text/markdown; charset=utf-8", "/llms.txt": "text/plain; charset=utf-8",
@@ -127,13 +128,14 @@ func TestManual(t *testing.T) {
 		}
 	}
 	if got := r.do(get("/v1/tools")); got.status != 200 {
-		t.Errorf("whoever has the token was slowed down by readers: %d", got.status)
+		t.Errorf("a client with the token was slowed down by readers: %d", got.status)
 	}
-	if got := stranger("GET", "/docs/"); got.status != 200 || !strings.Contains(string(got.body), "<h1") { // the client went to /docs
+	// the client went to /docs
+	if got := stranger("GET", "/docs/"); got.status != 200 || !strings.Contains(string(got.body), "<h1") {
 		t.Errorf("got %d %s", got.status, got.body)
 	}
 	for _, path := range []string{"/docs/nothing", "/docs/nothing.md", "/docs/%2e%2e/v1/sessions", "/docs/..%2fv1%2fsessions", "/docs/how-to/%2e%2e/%2e%2e/metrics"} {
-		if got := stranger("GET", path); got.status != 404 || !strings.Contains(string(got.body), "There is no such page") {
+		if got := stranger("GET", path); got.status != 404 || !strings.Contains(string(got.body), "Page not found") {
 			t.Errorf("%s: got %d %s", path, got.status, got.body)
 		}
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// samples has a request for every operation, each of which succeeds on a world that is all of the default org.
+// samples has a request for every operation, each of which succeeds on a world that is all of the
+// default org.
 func (r *rig) samples() map[string]ask {
 	r.t.Helper()
 	all := r.writes()
@@ -24,7 +25,7 @@ func (r *rig) samples() map[string]ask {
 	r.say(session, "spawn stream")
 	r.rest(session)
 	task := "/v1/tasks/" + string(r.task(session).ID)
-	call := session + "/calls/" + string(want[listed[perdure.Call]](r, 200, get(session+"/calls")).Items[0].Key.Call)
+	call := session + "/calls/" + string(want[taskInList[perdure.Call]](r, 200, get(session+"/calls")).Items[0].Key.Call)
 	approval, plan := "/v1/approvals/"+string(r.pay().ID), r.hourly()
 	started := want[engine.HostCall](r, 202, post(session+"/calls", `{"tool":"echo","args":{"text":"a"}}`))
 	capped := func(name string) string {
@@ -86,8 +87,8 @@ func without(s access.Scope) string {
 	return strings.Join(rest, ",")
 }
 
-// TestS13Matrix asks for every operation of the document as everybody who may not have it, and then as somebody who has just
-// the scope that the document names.
+// TestS13Matrix calls every operation of the document with every token that lacks the right, and
+// then with one that has exactly the scope that the document names.
 func TestS13Matrix(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -168,7 +169,7 @@ func (r *rig) expire(id perdure.TokenID) {
 // anyID is an id of something that an org has.
 var anyID = regexp.MustCompile(`(session|agent|harness|task|appr|sched|bdgt|token|bulk|webhook|whd)_[0-9a-f]{32}`)
 
-// nobodys puts ids into a text that nobody has.
+// nobodys replaces the placeholders in a text by ids that do not exist.
 func nobodys(text string) string {
 	return anyID.ReplaceAllString(text, "${1}_019bb0000000700080000000000000bb")
 }
@@ -179,8 +180,8 @@ func plainly(got reply) string {
 	return fmt.Sprint(got.status, " ", got.header.Get("Content-Type"), " ", anyID.ReplaceAllString(text, "ID"))
 }
 
-// TestS14Swaps: whoever is of another org learns and changes nothing by any id, cursor or idempotency key, and what is there is
-// answered in the same words as what is not.
+// TestS14Swaps: a principal of another org learns and changes nothing by any id, cursor or
+// idempotency key, and existing objects are answered in the same words as missing ones.
 func TestS14Swaps(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -220,7 +221,7 @@ func TestS14Swaps(t *testing.T) {
 		}
 		for id := range ids {
 			if strings.Contains(string(got.body), id) && !strings.Contains(q.path+q.body, id) {
-				t.Errorf("%s tells of %s: %s", name, id, got.body)
+				t.Errorf("%s reveals %s: %s", name, id, got.body)
 			}
 		}
 	}
@@ -232,7 +233,8 @@ func TestS14Swaps(t *testing.T) {
 	r.swapCursors(stranger)
 	want[engine.Session](r, 201, imported)
 	r.refusal(r.do(imported.as(stranger)), 409, "conflict")
-	taken := post("/v1/sessions", `{"agent":{},"id":"session_019aa0000000700080000000000000aa"}`) // the same order as the owner's
+	// the same order as the owner's
+	taken := post("/v1/sessions", `{"agent":{},"id":"session_019aa0000000700080000000000000aa"}`)
 	r.refusal(r.do(taken.as(stranger)), 409, "conflict")
 }
 
@@ -258,13 +260,13 @@ func (r *rig) swapCursors(stranger string) {
 		r.pay()
 	}
 	for _, path := range []string{"/v1/sessions", "/v1/tasks", "/v1/schedules", "/v1/approvals", "/v1/tokens"} {
-		page := want[listed[map[string]any]](r, 200, get(path+"?limit=1"))
+		page := want[taskInList[map[string]any]](r, 200, get(path+"?limit=1"))
 		if page.Next == "" {
 			r.t.Errorf("%s has one page", path)
 			continue
 		}
 		next := path + "?limit=1&cursor=" + page.Next
-		want[listed[map[string]any]](r, 200, get(next))
+		want[taskInList[map[string]any]](r, 200, get(next))
 		r.refusal(r.do(get(next).as(stranger)), 400, "invalid")
 	}
 }

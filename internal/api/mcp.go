@@ -7,42 +7,42 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// mcpPath is where MCP clients come, if Config.MCP answers them.
+// mcpPath is the endpoint of MCP clients, served by Config.MCP.
 const mcpPath = "/mcp"
 
-// mcpCall is what of an MCP request says how long it takes and what it does.
+// mcpCall is the part of an MCP request that determines its admission queue.
 type mcpCall struct {
 	Method string `json:"method"`
 }
 
-// answerMCP lets a request of an MCP client through what every request goes through: who asks, the limits of its body, a place
-// of its kind, and the end of the server. What it says is the affair of the protocol. A stream ends when the server is to end;
-// a call that is waited for has the time that its work has.
-func (a *API) answerMCP(out *answer, r *http.Request) error {
+// answerMCP passes a request of an MCP client on after the checks that every request gets:
+// authentication, body limits, admission, and shutdown of the server. The content is checked by the
+// MCP server. A stream ends when the server drains; a tool call may run as long as its work takes.
+func (a *API) answerMCP(out *responseWriter, r *http.Request) error {
 	requestOf(r.Context()).route = mcpPath
-	if a.drains() {
+	if a.isDraining() {
 		return draining()
 	}
-	g, lasting := a.gates.open, r.Method == http.MethodGet
+	g, lasting := a.queues.open, r.Method == http.MethodGet
 	if r.Method == http.MethodPost {
 		if err := a.readBody(out, r, mcpPath); err != nil {
 			return err
 		}
-		g, lasting = a.gates.ofMCP(requestOf(r.Context()).body)
+		g, lasting = a.queues.queueOfMCP(requestOf(r.Context()).body)
 	}
-	if err := a.pace(r.Context(), out, g); err != nil {
+	if err := a.countRate(r.Context(), out, g); err != nil {
 		return err
 	}
 	if err := a.admit(r.Context(), g); err != nil {
 		return err
 	}
-	defer g.leave()
+	defer g.release()
 	if lasting {
 		ctx, end := context.WithCancel(r.Context())
 		defer end()
 		returned := make(chan struct{})
 		defer close(returned)
-		go func() { // until the request or the server ends
+		go func() { // ends with the request or the server
 			select {
 			case <-a.draining:
 				end()
@@ -55,11 +55,12 @@ func (a *API) answerMCP(out *answer, r *http.Request) error {
 	return nil
 }
 
-// ofMCP is the gate of a message, and whether it is a stream that ends with the server. A call waits for its outcome, so it
-// takes a place of those that last; what cannot be read is refused by the protocol.
-func (g *gates) ofMCP(body []byte) (of *gate, lasting bool) {
+// queueOfMCP returns the admission queue of an MCP message, and whether the request is a stream
+// that must end with the server. A call waits for its outcome, so it uses a slot of the
+// long-running requests. A malformed message is refused by the MCP server.
+func (g *admissionQueues) queueOfMCP(body []byte) (of *admissionQueue, lasting bool) {
 	var m mcpCall
-	_ = perdure.DecodeKnownJSON(body, &m) // what is none has no method
+	_ = perdure.DecodeKnownJSON(body, &m) // malformed: no method
 	switch m.Method {
 	case "tools/call", "tasks/result":
 		return g.open, false

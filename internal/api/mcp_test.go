@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure/internal/api"
 )
 
-// standIn answers on /mcp: it says whom it was let in for, and holds what it is asked to hold until its request ends or it is
-// let go.
+// standIn answers on /mcp: it reports the principal of the request, and holds it on demand until
+// the request ends or is released.
 type standIn struct {
 	in   chan string // the method of the request
 	gate chan struct{}
@@ -24,7 +24,7 @@ func (s *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-s.gate:
 		}
 	}
-	who, _ := access.From(r.Context())
+	who, _ := access.PrincipalFrom(r.Context())
 	_, _ = w.Write([]byte("for " + who.ID)) // the test reads it
 }
 
@@ -44,8 +44,8 @@ func message(method string) ask {
 	return post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"`+method+`"}`)
 }
 
-// TestMCPIsLetInAsAnyRequest: what every request of the API goes through, those of MCP clients go through: who asks, the limit of
-// the body, and an id by which it is found again.
+// TestMCPIsLetInAsAnyRequest: requests of MCP clients go through the same steps as all requests of
+// the API: authentication, the limit of the body, and a request id.
 func TestMCPIsLetInAsAnyRequest(t *testing.T) {
 	t.Parallel()
 	r, s := mcpRig(t, func(c *api.Config) { c.MaxBody = 200 })
@@ -69,10 +69,11 @@ func TestMCPIsLetInAsAnyRequest(t *testing.T) {
 	}
 }
 
-// TestMCPIsRefusedWhenItIsTooMuch: each kind of message has its places. A cancel gets in while calls are refused (R23).
+// TestMCPIsRefusedWhenItIsTooMuch: each kind of message has its places. A cancel gets in while
+// calls are refused (R23).
 func TestMCPIsRefusedWhenItIsTooMuch(t *testing.T) {
 	t.Parallel()
-	r, s := mcpRig(t, func(c *api.Config) { c.Admission = api.Admission{Open: 1} })
+	r, s := mcpRig(t, func(c *api.Config) { c.Admission = api.Admission{LongRunning: 1} })
 	held := message("tools/call")
 	held.header = map[string]string{"Hold": "yes"}
 	ended := make(chan reply, 1)
@@ -95,7 +96,8 @@ func TestMCPIsRefusedWhenItIsTooMuch(t *testing.T) {
 	}
 }
 
-// TestMCPDrains: a server that comes to its end lets nobody in, ends streams, and lets calls be answered (R3).
+// TestMCPDrains: a server that shuts down admits no new requests, ends streams, and lets running
+// calls be answered (R3).
 func TestMCPDrains(t *testing.T) {
 	t.Parallel()
 	r, s := mcpRig(t, nil)

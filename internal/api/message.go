@@ -11,38 +11,40 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// newMessage is the body of a message that is sent.
+// newMessage is the body of a request that sends a message.
 type newMessage struct {
 	Content []newPart         `json:"content" minItems:"1"`
-	Mode    perdure.Mode      `json:"mode,omitempty" enum:"steer,queue,interrupt,reject" doc:"What the message does to a turn that runs; steer when it is not said."`
+	Mode    perdure.Mode      `json:"mode,omitempty" enum:"steer,queue,interrupt,reject" doc:"What the message does to a running turn; default steer."`
 	Model   string            `json:"model,omitempty"`
-	ID      perdure.MessageID `json:"id,omitempty" doc:"The message's own id, for callers that mint them. The same id with the same content is one message."`
+	ID      perdure.MessageID `json:"id,omitempty" doc:"The id of the message, for callers that generate ids. The same id with the same content is one message."`
 }
 
-// newPart is one piece of a message that is sent: a text, an image, or one that is kept with the session.
+// newPart is one part of a message: a text, an image, or a reference to an image stored with the
+// session.
 type newPart struct {
 	Type      perdure.PartType   `json:"type" enum:"text,image,image_file"`
 	Text      string             `json:"text,omitempty"`
 	Image     *perdure.Image     `json:"image,omitempty"`
-	ImageFile *perdure.ImageFile `json:"image_file,omitempty" doc:"An image that a tool left in this session."`
-	Untrusted bool               `json:"untrusted,omitempty" doc:"Somebody wrote it who may give no orders: the text of a mail, the body of a webhook."`
+	ImageFile *perdure.ImageFile `json:"image_file,omitempty" doc:"An image that a tool stored in this session."`
+	Untrusted bool               `json:"untrusted,omitempty" doc:"The text comes from a source that must not give instructions, such as a mail or the body of a webhook."`
 }
 
-// message is one entry of a conversation as callers see it.
+// message is one entry of a conversation as shown to callers.
 type message struct {
-	ID      perdure.MessageID `json:"id" doc:"Empty for the result of a tool: its call names it."`
+	ID      perdure.MessageID `json:"id" doc:"Empty for a tool result, which is identified by its call."`
 	Role    perdure.Role      `json:"role" enum:"user,agent,tool_result,notification"`
 	Content []perdure.Part    `json:"content"`
-	Seq     int64             `json:"seq,omitempty" doc:"Of the event that brought it; absent while it is being written."`
+	Seq     int64             `json:"seq,omitempty" doc:"The seq of its event; absent while it is being written."`
 	Status  string            `json:"status" enum:"complete,partial"`
 }
 
-// accepted is the answer to a message: it is durable, and its answer comes as events.
+// accepted is the response to a message. The message is durable; the answer of the model arrives as
+// events.
 type accepted struct {
 	Body struct {
 		MessageID perdure.MessageID `json:"message_id"`
-		Seq       int64             `json:"seq" doc:"Of the session, after the commit."`
-		Hold      *engine.Hold      `json:"hold,omitempty" doc:"Why the message waits until somebody acts; absent: it is answered."`
+		Seq       int64             `json:"seq" doc:"The last seq of the session after the commit."`
+		Hold      *engine.Hold      `json:"hold,omitempty" doc:"Why the message waits for a person to act; absent if it is processed."`
 	}
 }
 
@@ -78,56 +80,57 @@ func (a *API) sendMessage(ctx context.Context, in *OfSession, body newMessage) (
 	return out, err
 }
 
-// parts checks the content: each part has what its type says, and nothing else.
+// parts checks the content: each part has the fields of its type and no others.
 func (m newMessage) parts() ([]perdure.Part, error) {
 	if len(m.Content) == 0 {
-		return nil, invalid("/content", "a message needs at least one part")
+		return nil, invalid("/content", "at least one part is required")
 	}
 	parts := make([]perdure.Part, len(m.Content))
 	for i, p := range m.Content {
 		at := "/content/" + strconv.Itoa(i)
 		switch {
 		case p.Type == perdure.PartImageFile && (p.ImageFile == nil || p.Image != nil || p.Text != ""):
-			return nil, invalid(at, "an image_file part has an image_file and nothing else")
+			return nil, invalid(at, "an image_file part must have image_file and no other field")
 		case p.Type == perdure.PartImageFile:
 			if _, err := perdure.ParseID[perdure.ImageID](string(p.ImageFile.ID)); err != nil {
 				return nil, invalid(at+"/image_file/id", "%v", err)
 			}
 		case p.ImageFile != nil:
-			return nil, invalid(at, "only an image_file part has an image_file")
+			return nil, invalid(at, "image_file is allowed only in a part of type image_file")
 		case p.Type == perdure.PartText && p.Image == nil && p.Text != "":
 		case p.Type == perdure.PartText:
-			return nil, invalid(at, "a text part has a text that is not empty, and no image")
+			return nil, invalid(at, "a text part must have a non-empty text and no image")
 		case p.Type == perdure.PartImage && (p.Image == nil || p.Text != ""):
-			return nil, invalid(at, "an image part has an image and no text")
+			return nil, invalid(at, "an image part must have an image and no text")
 		case p.Type == perdure.PartImage:
 			if _, err := base64.StdEncoding.DecodeString(p.Image.Base64); err != nil || p.Image.Base64 == "" {
-				return nil, invalid(at+"/image/base64", "it is no base64")
+				return nil, invalid(at+"/image/base64", "must be non-empty base64")
 			}
 			if !strings.HasPrefix(p.Image.MediaType, "image/") {
-				return nil, invalid(at+"/image/media_type", "a type of image, such as image/png")
+				return nil, invalid(at+"/image/media_type", "must be an image type, such as image/png")
 			}
 		default:
-			return nil, invalid(at+"/type", "text, image or image_file")
+			return nil, invalid(at+"/type", "must be text, image or image_file")
 		}
 		parts[i] = perdure.Part{Type: p.Type, Text: p.Text, Image: p.Image, ImageFile: p.ImageFile, Untrusted: p.Untrusted}
 	}
 	return parts, nil
 }
 
-// listMessages walks the journal by the seq of the last message shown, so that a page costs a page.
+// listMessages continues after the seq of the last message shown, so that reading a page costs no
+// more than the page.
 func (a *API) listMessages(ctx context.Context, in *struct {
 	OfSession
 	Paged
 }) (*page[message], error) {
-	which := whose(ctx) + "messages " + string(in.ID)
+	which := orgPrefix(ctx) + "messages " + string(in.ID)
 	place, err := a.cursors.read(which, in.Cursor, 2)
 	if err != nil {
 		return nil, err
 	}
 	fold, limit := conversation{}, in.limit()
 	if place != nil {
-		fold.seq, _ = strconv.ParseInt(place[0], 10, 64) // signed by us
+		fold.seq, _ = strconv.ParseInt(place[0], 10, 64) // cursors are signed, so this does not fail
 		fold.open = perdure.MessageID(place[1])
 	}
 	session, err := a.cfg.Engine.Session(ctx, in.ID)
@@ -139,12 +142,12 @@ func (a *API) listMessages(ctx context.Context, in *struct {
 		open perdure.MessageID
 	}
 	var found []shown
-	err = a.eachEvent(ctx, in.ID, span{after: fold.seq, to: session.LastSeq}, func(e perdure.Event) error {
+	err = a.eachEvent(ctx, in.ID, section{after: fold.seq, to: session.LastSeq}, func(e perdure.Event) error {
 		if m, ok := fold.apply(e); ok {
 			found = append(found, shown{m, fold.open})
 		}
 		if len(found) > limit {
-			return errEnough
+			return errStop
 		}
 		return nil
 	})
@@ -170,7 +173,7 @@ type conversation struct {
 	open perdure.MessageID // of the answer that is being written
 }
 
-// apply returns the message that an event brings, if it brings one.
+// apply returns the message of an event, if the event has one.
 func (c *conversation) apply(e perdure.Event) (message, bool) {
 	c.seq = e.Seq
 	switch f := e.Fact.(type) {
@@ -200,7 +203,8 @@ func (c *conversation) apply(e perdure.Event) (message, bool) {
 	return message{}, false
 }
 
-// partial is the answer that is being written, when there is one. Its text so far comes as live frames.
+// partial returns the answer that is being written, if there is one. Its text so far is sent as
+// live frames.
 func (c *conversation) partial() (message, bool) {
 	return message{ID: c.open, Role: perdure.RoleAgent, Content: []perdure.Part{}, Status: "partial"}, c.open != ""
 }

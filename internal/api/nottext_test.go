@@ -22,7 +22,8 @@ func (e textEngine) Session(ctx context.Context, id perdure.SessionID) (engine.S
 	return e.Engine.Session(ctx, id)
 }
 
-// TestNotText: what is no text names nothing, whatever the store; the store is not asked for it.
+// TestNotText: input that is not valid text refers to nothing, whatever the store; the store is not
+// read.
 func TestNotText(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *api.Config) { c.Engine = textEngine{c.Engine} })

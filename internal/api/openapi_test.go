@@ -63,7 +63,8 @@ type operation struct {
 func (r *rig) document() (spec, []byte) {
 	r.t.Helper()
 	got := r.do(get("/openapi.json"))
-	// huma writes its schemas and does not read them: here are the two places where its fields are named otherwise.
+	// huma writes its schemas and does not read them: here are the two places where its fields are
+	// named otherwise.
 	text := bytes.ReplaceAll(got.body, []byte(`"$ref"`), []byte(`"Ref"`))
 	text = regexp.MustCompile(`"type": \[\s*"(\w+)",\s*"null"\s*\]`).ReplaceAll(text, []byte(`"type": "$1"`))
 	var s spec
@@ -129,7 +130,8 @@ func TestH1Whole(t *testing.T) {
 				t.Errorf("%s does not tell of %s", op.ID, status)
 			}
 		}
-		if _, ok := op.Responses["404"]; ok != (strings.Contains(path, "{") || op.ID == "create-schedule" || op.ID == "follow-topics" || op.ID == "create-webhook") { // whose body or query names a session
+		// Operations whose body or query names a session.
+		if _, ok := op.Responses["404"]; ok != (strings.Contains(path, "{") || op.ID == "create-schedule" || op.ID == "follow-topics" || op.ID == "create-webhook") {
 			t.Errorf("%s: 404 is for paths that name something", op.ID)
 		}
 		for _, name := range regexp.MustCompile(`{(\w+)}`).FindAllStringSubmatch(path, -1) {
@@ -169,7 +171,7 @@ func (r *rig) ofBudget(path, name string) string {
 	return strings.ReplaceAll(path, "{budget}", string(set.ID))
 }
 
-// withToken adds the one POST whose answer is kept for nobody.
+// withToken adds the one POST whose response is not stored.
 func withToken(posts map[string]ask) map[string]ask {
 	posts["create-token"] = post("/v1/tokens", "")
 	return posts
@@ -189,8 +191,8 @@ func ofStorage(path, method, bulk string) string {
 		"{resource}", "box", "{agent}", "helper", "/v1/bulks/{id}", bulk, "{path}", "notes/"+method).Replace(path)
 }
 
-// TestH1Examples runs the example of every operation, on a server where its subject exists, and holds the answer
-// against its schema.
+// TestH1Examples runs the example of every operation, on a server where its subject exists, and
+// holds the answer against its schema.
 func TestH1Examples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -202,19 +204,18 @@ func TestH1Examples(t *testing.T) {
 	r.rest(session)
 	r.beside(session, "box")
 	approval := r.pay().ID
-	task, call := r.task(session).ID, want[listed[perdure.Call]](r, 200, get(session+"/calls")).Items[0].Key.Call
+	task, call := r.task(session).ID, want[taskInList[perdure.Call]](r, 200, get(session+"/calls")).Items[0].Key.Call
 	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
 	for name, schema := range s.Components.Schemas {
 		registry.Map()[name] = schema
-	}
-	for _, schema := range s.Components.Schemas {
 		schema.PrecomputeMessages()
 	}
 	bulk := r.do(post("/v1/tasks:cancel", `{"filter":{"session_id":"none"}}`)).header.Get("Location")
 	ran := 0
 	s.each(func(method, path string, op operation) {
 		if op.ID == "export-session" || op.ID == "get-file" || op.ID == "follow-topics" || op.ID == "metrics" || strings.HasPrefix(op.ID, "document") {
-			return // no JSON: TestArchive, TestFiles, TestTopics and TestManual read them, and TestTelemetryServed the figures
+			// not JSON: tests of their own read these
+			return
 		}
 		path = ofStorage(path, method, bulk)
 		path = strings.NewReplacer("{call}", string(call), "{name}", "echo", "{scope}", "agent", "{subject}", "researcher").Replace(path)
@@ -332,10 +333,10 @@ func TestH11Matrix(t *testing.T) {
 	}
 	q := get("/v1/sessions")
 	q.header = map[string]string{"Authorization": "bearer " + token}
-	want[listed[engine.Session]](r, 200, q)
+	want[taskInList[engine.Session]](r, 200, q)
 }
 
-// TestLocal: on the socket nobody is asked for a token, and a header says who acts.
+// TestLocal: on the socket no token is required, and a header names the actor.
 func TestLocal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, onSocket)

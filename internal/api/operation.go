@@ -17,20 +17,21 @@ import (
 	"github.com/perdure/perdure/agent"
 )
 
-// operation is what the document says of one operation, and how it is reached.
+// operation describes one operation for the OpenAPI document and the router.
 type operation struct {
 	id, method, path string
 	summary          string
-	status           int                        // of success; 0: 200
-	errors           []int                      // statuses beside those that every operation has
-	open             bool                       // no token is needed
-	policy           policy                     // what the token must allow
-	forms            map[string]*huma.MediaType // of success, when it is not JSON of the output's type alone
-	route            route
-	farewell         farewell // it will be gone
+	status           int    // status on success; 0: 200
+	errors           []int  // statuses in addition to those of every operation
+	open             bool   // public: no token is required
+	policy           policy // the scope that the token must have
+	// Media types on success, unless it is JSON of the output type only.
+	forms       map[string]*huma.MediaType
+	route       route
+	deprecation deprecation // announces the removal of the operation
 }
 
-// document is the frame of the OpenAPI document and the settings of huma.
+// document returns the OpenAPI document without operations, and the settings of huma.
 func document(version string) huma.Config {
 	format := huma.Format{
 		Marshal:   func(w io.Writer, v any) error { return writeJSON(w, v) },
@@ -43,21 +44,23 @@ func document(version string) huma.Config {
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
 				Title: "Perdure", Version: version,
-				Description: "The HTTP API of Perdure: sessions, messages, events, calls, approvals, tasks, schedules and tools. Fields and values are only ever added; clients ignore what they do not know.",
+				Description: "The HTTP API of Perdure: sessions, messages, events, calls, approvals, tasks, schedules and tools. New fields and values may be added at any time; clients must ignore unknown ones.",
 			},
 			Components: &huma.Components{
 				Schemas:         registry,
 				SecuritySchemes: map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer"}},
 			},
 		},
-		Formats: map[string]huma.Format{formJSON: format, "json": format}, DefaultFormat: formJSON, // json: also problem+json
+		// "json" also covers problem+json.
+		Formats: map[string]huma.Format{formJSON: format, "json": format}, DefaultFormat: formJSON,
 		RejectUnknownQueryParameters: true,
 	}
-	cfg.AllowAdditionalPropertiesByDefault = true // in answers; what is asked for is closed again by closeRequests
+	// In responses; closeRequests closes the schemas of requests again.
+	cfg.AllowAdditionalPropertiesByDefault = true
 	return cfg
 }
 
-// schemaName is what a type is called in the document. Two of ours are called File.
+// schemaName returns the schema name of a type. Two of our types are called File.
 func schemaName(t reflect.Type, hint string) string {
 	if t == reflect.TypeFor[agent.File]() {
 		return "InitialFile"
@@ -65,10 +68,10 @@ func schemaName(t reflect.Type, hint string) string {
 	return huma.DefaultSchemaNamer(t, hint)
 }
 
-// closeRequests says in the document what the strict decoder does: a field that is not known is refused.
+// closeRequests documents that the strict decoder refuses unknown fields.
 func (a *API) closeRequests() {
 	for _, name := range []string{"NewSession", "Agent", "NewMessage", "NewPart", "Image", "Interruption", "Resolution", "Cancellation", "DirectCall",
-		"Approving", "Denying", "Detaching", "ClientAnswer", "NewBudget", "Resuming", "Drain", "NewTaskMessage", "InputAnswer", "NewDelivery", "NewFork", "CallOrder",
+		"Approving", "Denying", "Detaching", "ClientAnswer", "NewBudget", "Resuming", "Drain", "NewTaskMessage", "InputAnswer", "NewDelivery", "NewFork", "HostCallRequest",
 		"NewSchedule", "ScheduleAction", "Pausing", "Backfilling", "ScheduleAct", "NewValue", "NewSecret", "FileMove", "TaskFilter",
 		"NewBulkCancel", "Retrying", "SessionChange", "NewToken", "NewWebhook", "WebhookChange", "WebhookAct", "ConnectionAct", "NewAgent",
 		"InitialFile", "Limit", "Limits", "Approvals"} {
@@ -76,7 +79,7 @@ func (a *API) closeRequests() {
 	}
 }
 
-// writeJSON writes plain JSON, with < and > as they are.
+// writeJSON writes JSON without escaping < and >.
 func writeJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
@@ -89,14 +92,14 @@ func read[I, O any](a *API, o operation, do func(context.Context, *I) (*O, error
 	register(a, o, do)
 }
 
-// write registers an operation with a body of type B, of which example is one. The body may be left out when the
-// zero value of B is a request.
+// write registers a POST with a body of type B. An optional body may be omitted; the operation then
+// gets the zero value of B.
 func write[I, B, O any](a *API, o operation, body body[B], do func(context.Context, *I, B) (*O, error)) {
 	o.method = http.MethodPost
 	replace(a, o, body, do)
 }
 
-// replace registers an operation with a body that says how what its path names is to be.
+// replace registers an operation with a JSON body, by default a PUT.
 func replace[I, B, O any](a *API, o operation, body body[B], do func(context.Context, *I, B) (*O, error)) {
 	content := map[string]*huma.MediaType{formJSON: {Schema: a.schemas().Schema(reflect.TypeFor[B](), true, o.id), Example: body.example}}
 	writeAs(a, o, &huma.RequestBody{Required: !body.optional, Content: content}, func(ctx context.Context, in *I) (*O, error) {
@@ -108,7 +111,7 @@ func replace[I, B, O any](a *API, o operation, body body[B], do func(context.Con
 	})
 }
 
-// writeAs registers an operation with a body that it reads itself, which is a PUT where nothing else is said.
+// writeAs registers an operation that reads its body itself, by default a PUT.
 func writeAs[I, O any](a *API, o operation, body *huma.RequestBody, do func(context.Context, *I) (*O, error)) {
 	if o.method == "" {
 		o.method = http.MethodPut
@@ -116,33 +119,33 @@ func writeAs[I, O any](a *API, o operation, body *huma.RequestBody, do func(cont
 	mutate(a, o, do).RequestBody = body
 }
 
-// erase registers an operation that removes what its path names. It has no body.
+// erase registers a DELETE. It has no body.
 func erase[I, O any](a *API, o operation, do func(context.Context, *I) (*O, error)) {
 	o.method = http.MethodDelete
 	mutate(a, o, do)
 }
 
-// mutate registers an operation that changes something, and returns it for the document.
+// mutate registers a write and returns it for the OpenAPI document.
 func mutate[I, O any](a *API, o operation, do func(context.Context, *I) (*O, error)) *huma.Operation {
 	o.errors = append(o.errors, http.StatusRequestTimeout, http.StatusConflict, http.StatusRequestEntityTooLarge,
 		http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusServiceUnavailable, http.StatusInsufficientStorage)
 	registered := register(a, o, do)
 	known := a.routes[o.method+" "+o.path]
-	known.adds = slices.ContainsFunc(registered.Parameters, func(p *huma.Param) bool { return p.Name == "If-None-Match" })
+	known.allowsCreateOnly = slices.ContainsFunc(registered.Parameters, func(p *huma.Param) bool { return p.Name == "If-None-Match" })
 	a.routes[o.method+" "+o.path] = known
 	registered.Parameters = append(registered.Parameters,
 		&huma.Param{
 			Name: "Idempotency-Key", In: "header", Schema: &huma.Schema{Type: huma.TypeString},
-			Description: "1 to 255 visible ASCII characters. The same key with the same body gives the first answer again.",
+			Description: "1 to 255 visible ASCII characters. A repeated request with the same key and body gets the first response again.",
 		},
 		&huma.Param{
 			Name: "Perdure-Actor", In: "header", Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{actorUser, actorOperator}},
-			Description: "On the Unix socket: who acts. Over TCP it is api.",
+			Description: "On the Unix socket: the actor. Ignored over TCP, where the token determines it.",
 		})
 	return registered
 }
 
-// body is what the document says of a body.
+// body describes a request body in the OpenAPI document.
 type body[B any] struct {
 	example  B
 	optional bool
@@ -150,22 +153,24 @@ type body[B any] struct {
 
 func (a *API) schemas() huma.Registry { return a.huma.OpenAPI().Components.Schemas }
 
-// register gives an operation to huma, with its errors as problems, and returns it for the document.
+// register registers an operation with huma, with its errors as problems, and returns it for the
+// OpenAPI document.
 func register[I, O any](a *API, o operation, do func(context.Context, *I) (*O, error)) *huma.Operation {
 	op := huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, DefaultStatus: orDefault(o.status, http.StatusOK),
-		Description: o.farewell.words(), Deprecated: o.farewell.since != "", Responses: map[string]*huma.Response{},
+		Description: o.deprecation.text(), Deprecated: o.deprecation.since != "", Responses: map[string]*huma.Response{},
 	}
 	a.policies[o.method+" "+o.path] = ""
 	if !o.open {
-		a.policies[o.method+" "+o.path] = orDefault(o.policy, administers) // nobody says: fewest may
+		// An operation without a policy is restricted to administrators.
+		a.policies[o.method+" "+o.path] = orDefault(o.policy, administers)
 		op.Security = []map[string][]string{{"bearer": scopesOf(o.policy)}}
 		o.errors = append(o.errors, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable)
 	}
 	if o.forms != nil {
 		op.Responses[strconv.Itoa(op.DefaultStatus)] = &huma.Response{Description: http.StatusText(op.DefaultStatus), Content: o.forms}
 	} else {
-		op.Middlewares = huma.Middlewares{a.wantsJSON}
+		op.Middlewares = huma.Middlewares{a.acceptsOnlyJSON}
 	}
 	o.errors = append(o.errors, http.StatusBadRequest, http.StatusNotAcceptable, http.StatusRequestURITooLong,
 		http.StatusRequestHeaderFieldsTooLarge, http.StatusInternalServerError)
@@ -176,13 +181,13 @@ func register[I, O any](a *API, o operation, do func(context.Context, *I) (*O, e
 		}
 	}
 	o.route.tagged = o.method == http.MethodGet && o.forms == nil && !o.open
-	o.route.farewell = o.farewell
+	o.route.deprecation = o.deprecation
 	a.routes[o.method+" "+o.path] = o.route
 	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := do(ctx, in)
 		if err != nil {
 			p := problemOf(ctx, err)
-			a.told(ctx, p)
+			a.logCause(ctx, p)
 			return nil, p
 		}
 		return out, nil
@@ -201,7 +206,8 @@ func register[I, O any](a *API, o operation, do func(context.Context, *I) (*O, e
 	return item.Get
 }
 
-// documented is a path of the document. There, what the router calls the rest of a path is called as any other part of one.
+// documented returns the path item of an operation. The OpenAPI document writes the wildcard
+// {path...} of the router as {path}, and merges it with other operations on that path.
 func (a *API) documented(path string) *huma.PathItem {
 	paths := a.huma.OpenAPI().Paths
 	item, name := paths[path], strings.Replace(path, "...}", "}", 1)
@@ -217,19 +223,19 @@ func (a *API) documented(path string) *huma.PathItem {
 	return paths[name]
 }
 
-// wantsJSON refuses a caller who does not take JSON (406).
-func (a *API) wantsJSON(c huma.Context, next func(huma.Context)) {
+// acceptsOnlyJSON refuses a request that does not accept JSON (406).
+func (a *API) acceptsOnlyJSON(c huma.Context, next func(huma.Context)) {
 	if negotiate(c.Header("Accept"), formJSON, "application/problem+json") == "" {
-		_ = huma.WriteErr(a.huma, c, http.StatusNotAcceptable, "this answers with "+formJSON)
+		_ = huma.WriteErr(a.huma, c, http.StatusNotAcceptable, "supported media types: "+formJSON)
 		return
 	}
 	next(c)
 }
 
-// schema is the schema of a type, by reference where it has a name.
+// schema returns the schema of a type, as a reference if the type has a name.
 func schema[T any](a *API) *huma.Schema { return a.schemas().Schema(reflect.TypeFor[T](), true, "") }
 
-// OpenAPI is the document of the API, indented, the same at every call.
+// OpenAPI returns the OpenAPI document, indented. It is the same on every call.
 func (a *API) OpenAPI() ([]byte, error) {
 	text, err := json.Marshal(a.huma.OpenAPI())
 	if err != nil {

@@ -23,8 +23,9 @@ func (k *slowKeys) Begin(ctx context.Context, r api.Request) (api.Request, error
 	return k.Keys.Begin(ctx, r)
 }
 
-// TestR23Overload: while all places for writes are taken, one more is refused with what a client needs to know, and cancels,
-// reads, health and those who wait for places that are free are as they were.
+// TestR23Overload: while all slots for writes are taken, a further write is refused with what a
+// client needs to know. Cancels, reads, health checks and requests that wait for other slots are
+// not affected.
 func TestR23Overload(t *testing.T) {
 	t.Parallel()
 	k := &slowKeys{begun: make(chan struct{}, 10), gate: make(chan struct{})}
@@ -68,8 +69,8 @@ func TestR23Overload(t *testing.T) {
 	want[engine.Session](r, 201, post("/v1/sessions", `{"agent":{}}`))
 }
 
-// TestR23Calls: tools that are called and servers that are tested over HTTP take as long as they take; they take no place from
-// writes, and have places of their own.
+// TestR23Calls: tools that are called and servers that are tested over HTTP take as long as they
+// take; they take no place from writes, and have places of their own.
 func TestR23Calls(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *api.Config) {
@@ -104,8 +105,8 @@ func TestStopsWork(t *testing.T) {
 	}
 }
 
-// TestH10RateOfCallers: a token that sends more than it may is refused with what it needs to know, and no other one is; what stops
-// work gets through.
+// TestH10RateOfCallers: a token that sends more than it may is refused with what it needs to know,
+// and no other one is; what stops work gets through.
 func TestH10RateOfCallers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *api.Config) { c.Admission.Rate = 1 })

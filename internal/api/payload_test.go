@@ -21,7 +21,8 @@ import (
 	"github.com/perdure/perdure/tool/background"
 )
 
-// payloadScript calls a tool with what the person said: with a tool in it, it is for spawn_background.
+// payloadScript calls a tool with what the person said: with a tool in it, it is for
+// spawn_background.
 const payloadScript = `
 rules:
   - when: {last_role: user, user_contains: '"tool"'}
@@ -31,8 +32,9 @@ rules:
 steps: [{text: noted, repeat: true}]
 `
 
-// TestToolPayload holds the real answers of the tools for work in the background against the committed document: each
-// is exactly the payload it should be, and has no field of which the document does not tell.
+// TestToolPayload holds the real answers of the tools for work in the background against the
+// committed document: each is exactly the payload it should be, and has no field of which the
+// document does not tell.
 func TestToolPayload(t *testing.T) {
 	t.Parallel()
 	p := &payloads{rig: newPayloadRig(t), document: readDocument(t), seen: map[string]int{}}
@@ -147,8 +149,8 @@ func (p *payloads) check(payload, part, args string, ids ...any) {
 	p.call(payload, part, fmt.Sprintf(args, ids...))
 }
 
-// call lets the model make one call and wants its result, as the API shows it, to be one payload and no other, with a
-// part that says which answer it is.
+// call lets the model make one call and wants its result, as the API shows it, to be one payload
+// and no other, with a part that says which answer it is.
 func (p *payloads) call(payload, part, args string) json.RawMessage {
 	p.t.Helper()
 	before := p.results()
@@ -221,8 +223,8 @@ func (p *payloads) ended(id perdure.TaskID) {
 	}
 }
 
-// schemas are those of the committed document, each of which knows all its fields: an answer may have more fields than
-// the document of a reader, but not than our own.
+// schemas are those of the committed document, each of which knows all its fields: an answer may
+// have more fields than the document of a reader, but not than our own.
 type schemas struct {
 	t  *testing.T
 	of map[string]json.RawMessage
@@ -249,8 +251,8 @@ func readDocument(t *testing.T) schemas {
 	return schemas{t, doc.Components.Schemas}
 }
 
-// fault says what is wrong with a value as an instance of a schema, in the words of the validator that arguments of
-// tools go through. Empty: nothing.
+// fault returns what is wrong with a value as an instance of a schema, according to the validator
+// of tool arguments. Empty: nothing.
 func (s schemas) fault(name string, value json.RawMessage) string {
 	s.t.Helper()
 	if s.of[name] == nil {

@@ -6,19 +6,21 @@ import (
 	"github.com/perdure/perdure/internal/access"
 )
 
-// policy is what a principal must hold to be served by an operation. It stands in the document, as the scope of the
-// operation's security. An operation that names none is for administrators, and fails a test.
+// policy is the scope that a principal must hold for an operation. The OpenAPI document shows it in
+// the security of the operation. An operation without a policy is restricted to administrators, and
+// fails a test.
 type policy = access.Scope
 
 // The policies.
 const (
-	reads       = access.Read    // it shows what is there, and changes nothing
-	writes      = access.Write   // it starts work, speaks, stops or takes away
-	approves    = access.Approve // it is a person's word
-	administers = access.Admin   // it is about rights and limits, or takes a session out or in whole
+	reads       = access.Read    // shows data and changes nothing
+	writes      = access.Write   // starts work, sends messages, stops or removes
+	approves    = access.Approve // decides in the name of a person
+	administers = access.Admin   // changes rights and limits, or exports and imports whole sessions
 )
 
-// scopesOf is a policy in the document. None is seen there, and fails a test.
+// scopesOf returns a policy for the OpenAPI document. A missing policy is visible there, and fails
+// a test.
 func scopesOf(p policy) []string {
 	if p == "" {
 		return []string{}
@@ -26,18 +28,20 @@ func scopesOf(p policy) []string {
 	return []string{string(p)}
 }
 
-// permit refuses whoever lacks what the operation of a pattern asks for (H11). Nobody is asked who holds the data directory.
-func (a *API) permit(ctx context.Context, pattern string) error {
-	who, asks := access.From(ctx)
+// authorize refuses a principal without the scope of the requested operation (H11). The owner of
+// the data directory has no principal in ctx and is not restricted.
+func (a *API) authorize(ctx context.Context, pattern string) error {
+	principal, asks := access.PrincipalFrom(ctx)
 	p, known := a.policies[pattern]
 	if !asks || known && p == "" {
 		return nil
 	}
-	return who.Check(orDefault(p, administers))
+	return principal.Check(orDefault(p, administers))
 }
 
-// whose is the org that a list is of, as a part of its name: a cursor of one org is none of another.
-func whose(ctx context.Context) string {
-	who, _ := access.From(ctx)
-	return who.Org + " "
+// orgPrefix returns the org of the caller as a prefix of a list name: a cursor of one org is
+// invalid in another.
+func orgPrefix(ctx context.Context) string {
+	principal, _ := access.PrincipalFrom(ctx)
+	return principal.Org + " "
 }

@@ -9,7 +9,8 @@ import (
 // openOperations are those that need no token. One more is a decision, made here.
 var openOperations = map[string]bool{"health": true, "readiness": true, "openapi": true, "documents": true, "document": true, "document-list": true}
 
-// TestEveryOperationHasAPolicy refuses an operation that does not say in the document what a token must allow.
+// TestEveryOperationHasAPolicy refuses an operation that does not say in the document what a token
+// must allow.
 func TestEveryOperationHasAPolicy(t *testing.T) {
 	t.Parallel()
 	s, _ := newRig(t, nil).document()

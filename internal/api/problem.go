@@ -17,100 +17,100 @@ import (
 	"github.com/perdure/perdure/internal/access"
 )
 
-// Problem is an error as callers see it, in the form of RFC 9457 with our own members (H3).
+// Problem is an error as shown to callers, in the format of RFC 9457 with additional members (H3).
 type Problem struct {
-	Type        string       `json:"type" doc:"A page about this kind of problem: an absolute URL where the server knows its own, else a path of it."`
+	Type        string       `json:"type" doc:"A page about this kind of problem: an absolute URL if the server knows its own URL, else a path on the server."`
 	Title       string       `json:"title"`
 	Status      int          `json:"status"`
-	Detail      string       `json:"detail" doc:"What happened, and what to do."`
-	Instance    string       `json:"instance" doc:"The path that was asked for."`
+	Detail      string       `json:"detail" doc:"What happened, and what to do about it."`
+	Instance    string       `json:"instance" doc:"The requested path."`
 	Code        string       `json:"code" doc:"The kind of problem, for programs."`
 	RequestID   string       `json:"request_id"`
 	Retryable   bool         `json:"retryable" doc:"The same request may succeed later."`
 	FieldErrors []FieldError `json:"field_errors,omitempty" doc:"What is wrong with which part of the request."`
-	FirstOffset *int64       `json:"first_offset,omitempty" doc:"Of a log that was rotated: where it goes on."`
+	FirstOffset *int64       `json:"first_offset,omitempty" doc:"For a rotated log: the first offset that is still available."`
 
-	cause  error       // of an internal error, for the log and for detailed
-	header http.Header // goes with the answer
+	cause  error       // the cause of an internal error, for the log and for detailed disclosure
+	header http.Header // headers of the response
 }
 
 // FieldError says what is wrong with one part of a request.
 type FieldError struct {
-	Field   string `json:"field" doc:"A JSON pointer into the body, or the name of a parameter after query, path or header and a dot."`
+	Field   string `json:"field" doc:"A JSON pointer into the body, or query., path. or header. followed by the name of a parameter."`
 	Message string `json:"message"`
 }
 
-// Error is the detail.
+// Error returns the detail.
 func (p *Problem) Error() string { return p.Detail }
 
-// GetStatus is the HTTP status.
+// GetStatus returns the HTTP status.
 func (p *Problem) GetStatus() int { return p.Status }
 
-// ContentType is that of problems, whatever was asked for.
+// ContentType returns the media type of problems for every requested one.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
 
-// GetHeaders is what goes with the answer.
+// GetHeaders returns the headers of the response.
 func (p *Problem) GetHeaders() http.Header { return p.header }
 
-// generic is what a reader learns of what is none of their business.
+// generic is the only text that a reader gets under generic disclosure and about internal errors.
 const generic = "An error occurred while processing the request."
 
-// class is a class of problems.
-type class struct {
-	status int
-	code   string
-	title  string
-	retry  bool
-	seal   string // what the detail is under standard, when the error's own text is not for everybody
+// problemClass is a class of problems.
+type problemClass struct {
+	status         int
+	code           string
+	title          string
+	retryable      bool
+	standardDetail string // the detail under standard disclosure, if the error's own text may contain internals
 }
 
-// classes maps kinds, once (ER1). The first that an error is, it has.
+// classes maps each error kind to a class, in this one place (ER1). The first matching kind wins.
 var classes = []struct {
 	kind error
-	class
+	problemClass
 }{
-	{KeyReused, class{http.StatusUnprocessableEntity, "key_reused", "Idempotency key reused", false, ""}},
-	{perdure.NotFound, class{http.StatusNotFound, "not_found", "Not found", false, ""}},
-	{perdure.Denied, class{http.StatusForbidden, "forbidden", "Forbidden", false, ""}},
-	{perdure.UnknownOutcome, class{http.StatusConflict, "unknown_outcome", "Unknown outcome", false, ""}},
-	{perdure.Lost, class{http.StatusConflict, "lost", "Lost", false, ""}},
-	{perdure.Conflict, class{http.StatusConflict, "conflict", "Conflict", false, ""}},
-	{perdure.Limit, class{http.StatusTooManyRequests, "limit", "Limit reached", true, ""}},
-	{perdure.Storage, class{http.StatusInsufficientStorage, "storage", "Storage", false, "The store cannot promise durability now. Nothing was acknowledged."}},
-	{perdure.Unavailable, class{http.StatusServiceUnavailable, "unavailable", "Unavailable", true, "This cannot be done now. Try again."}},
-	{perdure.Invalid, class{http.StatusBadRequest, "invalid", "Invalid request", false, ""}},
-	{context.Canceled, class{http.StatusServiceUnavailable, "unavailable", "Unavailable", true, "The request was ended. Try again."}},
-	{context.DeadlineExceeded, class{http.StatusServiceUnavailable, "unavailable", "Unavailable", true, "The request took too long. Try again."}},
+	{KeyReused, problemClass{http.StatusUnprocessableEntity, "key_reused", "Idempotency key reused", false, ""}},
+	{perdure.NotFound, problemClass{http.StatusNotFound, "not_found", "Not found", false, ""}},
+	{perdure.Denied, problemClass{http.StatusForbidden, "forbidden", "Forbidden", false, ""}},
+	{perdure.UnknownOutcome, problemClass{http.StatusConflict, "unknown_outcome", "Unknown outcome", false, ""}},
+	{perdure.Lost, problemClass{http.StatusConflict, "lost", "Lost", false, ""}},
+	{perdure.Conflict, problemClass{http.StatusConflict, "conflict", "Conflict", false, ""}},
+	{perdure.Limit, problemClass{http.StatusTooManyRequests, "limit", "Limit reached", true, ""}},
+	{perdure.Storage, problemClass{http.StatusInsufficientStorage, "storage", "Storage", false, "The store cannot write durably at the moment. The request was not acknowledged."}},
+	{perdure.Unavailable, problemClass{http.StatusServiceUnavailable, "unavailable", "Unavailable", true, "The service is unavailable at the moment. Try again later."}},
+	{perdure.Invalid, problemClass{http.StatusBadRequest, "invalid", "Invalid request", false, ""}},
+	{context.Canceled, problemClass{http.StatusServiceUnavailable, "unavailable", "Unavailable", true, "The request was canceled. Try again."}},
+	{context.DeadlineExceeded, problemClass{http.StatusServiceUnavailable, "unavailable", "Unavailable", true, "The request took too long. Try again."}},
 }
 
-// transport maps what has only a status: the router's, the server's and this package's own refusals.
-var transport = map[int]class{
+// transport maps errors that only have a status: those of the router, the server and this package.
+var transport = map[int]problemClass{
 	http.StatusBadRequest:                  {code: "invalid", title: "Invalid request"},
 	http.StatusUnauthorized:                {code: "unauthorized", title: "Unauthorized"},
 	http.StatusForbidden:                   {code: "forbidden", title: "Forbidden"},
 	http.StatusNotFound:                    {code: "not_found", title: "Not found"},
 	http.StatusMethodNotAllowed:            {code: "method_not_allowed", title: "Method not allowed"},
 	http.StatusNotAcceptable:               {code: "not_acceptable", title: "Not acceptable"},
-	http.StatusRequestTimeout:              {code: "request_timeout", title: "Request timeout", retry: true},
-	http.StatusConflict:                    {code: "in_flight", title: "Request in flight", retry: true},
-	http.StatusGone:                        {code: "rotated", title: "Rotated away"},
+	http.StatusRequestTimeout:              {code: "request_timeout", title: "Request timeout", retryable: true},
+	http.StatusConflict:                    {code: "in_flight", title: "Request in flight", retryable: true},
+	http.StatusGone:                        {code: "rotated", title: "No longer available"},
 	http.StatusPreconditionFailed:          {code: "precondition_failed", title: "Precondition failed"},
 	http.StatusPreconditionRequired:        {code: "precondition_required", title: "Precondition required"},
 	http.StatusRequestEntityTooLarge:       {code: "too_large", title: "Body too large"},
 	http.StatusRequestURITooLong:           {code: "uri_too_long", title: "URI too long"},
 	http.StatusUnsupportedMediaType:        {code: "unsupported_media_type", title: "Unsupported media type"},
-	http.StatusTooManyRequests:             {code: "limit", title: "Limit reached", retry: true},
+	http.StatusTooManyRequests:             {code: "limit", title: "Limit reached", retryable: true},
 	http.StatusRequestHeaderFieldsTooLarge: {code: "header_too_large", title: "Header too large"},
 	http.StatusNotImplemented:              {code: "not_implemented", title: "Not implemented"},
-	http.StatusServiceUnavailable:          {code: "draining", title: "Draining", retry: true},
+	http.StatusServiceUnavailable:          {code: "draining", title: "Shutting down", retryable: true},
 }
 
-// others are the codes that stand in no table.
-var others = []string{"internal", "overloaded", "processing_error", "rate_limited"}
+// otherClass are the codes outside both tables.
+var otherClass = []string{"internal", "overloaded", "processing_error", "rate_limited"}
 
-// Codes are the codes of all problems, sorted. Each has a section on the page of problem types.
+// Codes returns the codes of all problems, sorted. Each has a section on the page of problem types.
 func Codes() []string {
-	all := slices.Clone(others)
+	all := slices.Clone(otherClass)
 	for _, c := range classes {
 		all = append(all, c.code)
 	}
@@ -121,12 +121,12 @@ func Codes() []string {
 	return slices.Compact(all)
 }
 
-// draining refuses a write to a server that comes to its end (R3).
+// draining refuses a write to a server that is shutting down (R3).
 func draining() error {
-	return &Problem{Status: http.StatusServiceUnavailable, Detail: "the server is shutting down; send the request again, to the next one"}
+	return &Problem{Status: http.StatusServiceUnavailable, Detail: "the server is shutting down; send the request to its successor"}
 }
 
-// problemOf makes a problem of any error, for the request in ctx.
+// problemOf converts any error to a problem, for the request in ctx.
 func problemOf(ctx context.Context, err error) *Problem {
 	req := requestOf(ctx)
 	p := &Problem{}
@@ -139,7 +139,7 @@ func problemOf(ctx context.Context, err error) *Problem {
 		*p = *own
 		p.fill(transport[p.Status])
 	default:
-		p.judge(err, req.disclosure)
+		p.classify(err, req.disclosure)
 	}
 	if p.Code == "" {
 		p.Status, p.Code, p.Title, p.Detail = http.StatusInternalServerError, "internal", "Internal error", generic
@@ -158,24 +158,24 @@ func problemOf(ctx context.Context, err error) *Problem {
 	return p
 }
 
-// fill completes a problem that says its status.
-func (p *Problem) fill(c class) {
-	p.Code, p.Title, p.Retryable = orDefault(p.Code, c.code), orDefault(p.Title, c.title), c.retry
+// fill completes a problem that has only a status.
+func (p *Problem) fill(c problemClass) {
+	p.Code, p.Title, p.Retryable = orDefault(p.Code, c.code), orDefault(p.Title, c.title), c.retryable
 }
 
-// judge makes a problem of an error of the engine.
-func (p *Problem) judge(err error, d Disclosure) {
+// classify fills a problem from an error of the engine.
+func (p *Problem) classify(err error, d Disclosure) {
 	p.cause = err
 	for _, c := range classes {
 		if !errors.Is(err, c.kind) {
 			continue
 		}
 		p.Status, p.Detail = c.status, cut(err.Error(), 1000)
-		p.fill(c.class)
-		if c.seal != "" && d != Detailed {
-			p.Detail = c.seal
+		p.fill(c.problemClass)
+		if c.standardDetail != "" && d != Detailed {
+			p.Detail = c.standardDetail
 		}
-		var gone *perdure.Rotated
+		var gone *perdure.LogRotated
 		if errors.As(err, &gone) {
 			p.Status, p.Code, p.Title, p.FirstOffset = http.StatusGone, "", "", &gone.First
 			p.fill(transport[p.Status])
@@ -195,7 +195,8 @@ func (p *Problem) judge(err error, d Disclosure) {
 	}
 }
 
-// cut shortens a text to n bytes, at a whole character.
+// cut shortens a text to at most n bytes, at a character boundary, and marks the cut with an
+// ellipsis.
 func cut(text string, n int) string {
 	if len(text) <= n {
 		return text
@@ -203,10 +204,10 @@ func cut(text string, n int) string {
 	return strings.ToValidUTF8(text[:n], "") + "…"
 }
 
-// fieldError is Invalid input at one place.
+// fieldError is an Invalid error about one field.
 type fieldError struct{ FieldError }
 
-// Error names the place and the fault.
+// Error names the field and the fault.
 func (f *fieldError) Error() string {
 	if f.Field == "" {
 		return f.Message
@@ -214,13 +215,13 @@ func (f *fieldError) Error() string {
 	return f.Field + ": " + f.Message
 }
 
-// Unwrap makes it Invalid.
+// Unwrap returns Invalid.
 func (f *fieldError) Unwrap() error { return perdure.Invalid }
 
-// fieldErrors is Invalid input at several places.
+// fieldErrors is an Invalid error about several fields.
 type fieldErrors []FieldError
 
-// Error says all that is wrong.
+// Error joins all faults.
 func (f fieldErrors) Error() string {
 	words := make([]string, 0, len(f))
 	for _, one := range f {
@@ -229,18 +230,18 @@ func (f fieldErrors) Error() string {
 	return strings.Join(words, "; ")
 }
 
-// Unwrap makes it Invalid.
+// Unwrap returns Invalid.
 func (f fieldErrors) Unwrap() error { return perdure.Invalid }
 
-// invalid is the error of one field.
+// invalid returns the error of one field.
 func invalid(field, format string, args ...any) error {
 	return &fieldError{FieldError{Field: field, Message: fmt.Sprintf(format, args...)}}
 }
 
-// refuse writes a problem, outside any operation.
+// refuse writes a problem outside any operation.
 func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(r.Context(), err)
-	a.told(r.Context(), p)
+	a.logCause(r.Context(), p)
 	for name, values := range p.header {
 		w.Header()[name] = values
 	}
@@ -252,31 +253,31 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// told writes to the log what a caller is not told.
-func (a *API) told(ctx context.Context, p *Problem) {
+// logCause logs the cause of an internal error, which the response does not show.
+func (a *API) logCause(ctx context.Context, p *Problem) {
 	if p.Status >= http.StatusInternalServerError && p.cause != nil && ctx.Err() == nil {
-		a.cfg.Log.WarnContext(ctx, "a request failed", "request_id", p.RequestID, "error", p.cause)
+		a.cfg.Log.WarnContext(ctx, "request failed", "request_id", p.RequestID, "error", p.cause)
 	}
 }
 
 var replaceProblems sync.Once
 
-// useProblems makes the errors that huma finds by itself problems of ours, and its arrays never null. These are
-// variables of its package, so this is done once in a process.
+// useProblems makes huma report its own errors as problems of this package, and makes its arrays
+// never null. Both are package variables of huma, so it runs once per process.
 func useProblems() {
 	replaceProblems.Do(func() {
 		huma.DefaultArrayNullable = false // our lists are [] or absent
 		huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
-			return problemOf(context.Background(), found(status, msg, errs))
+			return problemOf(context.Background(), parameterProblem(status, msg, errs))
 		}
 		huma.NewErrorWithContext = func(ctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
-			return problemOf(ctx.Context(), found(status, msg, errs))
+			return problemOf(ctx.Context(), parameterProblem(status, msg, errs))
 		}
 	})
 }
 
-// found is what huma found wrong with the parameters: 400 with their names.
-func found(status int, msg string, errs []error) *Problem {
+// parameterProblem converts errors that huma found in parameters: 400 with the names of the fields.
+func parameterProblem(status int, msg string, errs []error) *Problem {
 	if status == http.StatusUnprocessableEntity {
 		status = http.StatusBadRequest
 	}

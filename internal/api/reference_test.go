@@ -13,7 +13,7 @@ import (
 
 const reference = "../../docs/reference/api.md"
 
-// told is what a page tells of the document.
+// told is what a page documents of the OpenAPI document.
 type told struct {
 	Paths      map[string]map[string]toldOperation `json:"paths"`
 	Components struct {
@@ -56,7 +56,8 @@ type toldSchema struct {
 	Required    []string              `json:"required"`
 }
 
-// TestH1Reference compares the page of all operations with the document that a server serves; -update writes it.
+// TestH1Reference compares the page of all operations with the document that a server serves;
+// -update writes it.
 func TestH1Reference(t *testing.T) {
 	t.Parallel()
 	_, served := newRig(t, nil).document()
@@ -102,7 +103,7 @@ func (d told) page() []byte {
 	return out.Bytes()
 }
 
-// The headers that http.md tells of once.
+// The headers that http.md describes once for all operations.
 var everywhere = map[string]bool{"Idempotency-Key": true, "Perdure-Actor": true, "If-Match": true, "If-None-Match": true}
 
 func (d told) operation(out *bytes.Buffer, method, path string, op toldOperation) {

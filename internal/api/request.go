@@ -20,37 +20,37 @@ import (
 	"github.com/perdure/perdure/internal/telemetry"
 )
 
-// request is what one request brought, for all who answer it. Only the goroutine that serves it touches it.
+// request is the state of one HTTP request. Only the goroutine that serves it uses it.
 type request struct {
-	id         string // in every answer and log line
-	path       string
-	server     string // the URL of this server; empty: it is not known
-	route      string // pattern of the path; empty: there is nothing at it
-	actor      string // who acts: the principal over TCP; user or operator over the socket
-	principal  string // whose idempotency keys it uses
-	secret     bool   // its answer is shown once, and never kept
-	disclosure Disclosure
-	body       []byte   // whole; nil: none came
-	held       int64    // bytes of room that the body takes
-	counted    bool     // against the rate of its principal
-	refused    bool     // there was no place for it
-	leaves     []func() // called when it was answered, the last one first
-	told       *telemetry.Request
+	id            string // shown in every response and log line
+	path          string
+	server        string // public URL of this server; empty: unknown
+	route         string // router pattern of the path; empty: no route
+	actor         string // the actor of writes: the principal over TCP; user or operator over the socket
+	principal     string // owner of the idempotency keys
+	secret        bool   // the response contains a secret and is never stored
+	disclosure    Disclosure
+	body          []byte   // the whole body; nil: none
+	reservedBytes int64    // bytes of budget reserved for the body
+	counted       bool     // already counted against the rate limit
+	refused       bool     // refused by admission control
+	cleanups      []func() // cleanups, called in reverse order after the response
+	telemetry     *telemetry.Request
 
-	rest  func(*stream)           // writes the rest of an answer that goes on; nil: there is none
-	end   context.CancelCauseFunc // of the context of one that may go on; nil: it cannot
-	untie func() bool             // from the context of net/http
+	rest   func(*stream)           // writes the rest of a long-running response; nil: there is none
+	end    context.CancelCauseFunc // cancels the context of a request that may be long-running; nil otherwise
+	detach func() bool             // detaches the context from that of net/http
 
-	// Of a request with an idempotency key; else seed is random.
-	seed  [32]byte
-	at    time.Time
-	named bool // it has a key
-	again bool // it was begun before, and may have had its effect
+	// With an idempotency key, seed and at come from the first attempt; otherwise seed is random.
+	seed     [32]byte
+	at       time.Time
+	hasKey   bool // the request has an idempotency key
+	repeated bool // an earlier attempt was started and may have taken effect
 }
 
 type requestKey struct{}
 
-// requestOf returns what the request in ctx brought.
+// requestOf returns the state of the request in ctx.
 func requestOf(ctx context.Context) *request {
 	if req, ok := ctx.Value(requestKey{}).(*request); ok {
 		return req
@@ -58,25 +58,25 @@ func requestOf(ctx context.Context) *request {
 	return &request{disclosure: Standard}
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP serves one request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	req := &request{id: requestID(r), path: r.URL.Path, server: a.cfg.URL, disclosure: a.cfg.Disclosure, at: began}
 	rand.Read(req.seed[:]) // never fails
-	ctx, told := a.cfg.Telemetry.Begin(r, req.id)
-	req.told = told
+	ctx, recorded := a.cfg.Telemetry.Begin(r, req.id)
+	req.telemetry = recorded
 	r = r.WithContext(context.WithValue(ctx, requestKey{}, req))
-	out := newAnswer(w, a.cfg.WriteTimeout)
+	out := newResponseWriter(w, a.cfg.WriteTimeout)
 	out.Header().Set("X-Request-Id", req.id)
 	out.Header().Set("X-Content-Type-Options", "nosniff")
 	out.Header().Set("Cache-Control", "no-store")
-	finish := func(r *http.Request, out *answer, panicked any) (cut bool) {
-		for _, leave := range slices.Backward(req.leaves) {
+	finish := func(r *http.Request, out *responseWriter, panicked any) (cut bool) {
+		for _, leave := range slices.Backward(req.cleanups) {
 			leave()
 		}
-		a.gates.bodies.giveBack(req.held)
-		cut = a.account(out, r.WithContext(told.Traced(r.Context())), began, panicked)
-		told.End(r, req.route, out.status)
+		a.queues.bodies.release(req.reservedBytes)
+		cut = a.logRequest(out, r.WithContext(recorded.WithSpan(r.Context())), began, panicked)
+		recorded.End(r, req.route, out.status)
 		return cut
 	}
 	taken := false
@@ -92,64 +92,65 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if req.rest == nil {
 		return
 	}
-	l := a.takeOver(out, r, req)
+	l := a.hijack(out, r, req)
 	if l == nil {
 		req.rest(&stream{out: out})
 		return
 	}
 	taken = true
-	short := brief(r)
-	go a.goOn(l, req, func(out *answer, panicked any) bool { return finish(short, out, panicked) }) // its connection waits for it
+	short := summaryRequest(r)
+	// The connection is closed only when serveRest returns.
+	go a.serveRest(l, req, func(out *responseWriter, panicked any) bool { return finish(short, out, panicked) })
 }
 
-// answer checks a request and hands it to its operation.
-func (a *API) answer(out *answer, r *http.Request, req *request) error {
-	if err := a.bounded(r); err != nil {
+// answer checks a request and passes it to its operation.
+func (a *API) answer(out *responseWriter, r *http.Request, req *request) error {
+	if err := a.checkHeaderLimits(r); err != nil {
 		return err
 	}
 	route, pattern := a.mux.Handler(r)
-	a.routes[pattern].farewell.say(out.Header())
-	g, mcp := a.gates.of(r, pattern), r.URL.Path == mcpPath && a.cfg.MCP != nil
+	a.routes[pattern].deprecation.setHeaders(out.Header())
+	g, mcp := a.queues.queueOf(r, pattern), r.URL.Path == mcpPath && a.cfg.MCP != nil
 	if mcp {
-		g = nil // its body tells
+		g = nil // determined by its body
 	}
-	if err := a.turnAway(r, req, out, g); err != nil {
+	if err := a.refuseEarly(r, req, out, g); err != nil {
 		return err
 	}
-	if g != nil && g == a.gates.open {
-		r = req.outlive(r)
+	if g != nil && g == a.queues.open {
+		r = req.detachContext(r)
 	}
 	r, leave, err := a.identify(r, req, pattern)
-	req.leaves = append(req.leaves, leave)
+	req.cleanups = append(req.cleanups, leave)
 	if err != nil {
 		return err
 	}
 	if mcp {
 		return a.answerMCP(out, r)
 	}
-	if err := a.pace(r.Context(), out, g); err != nil {
+	if err := a.countRate(r.Context(), out, g); err != nil {
 		return err
 	}
 	if escaped := r.URL.EscapedPath(); pattern == "" || path.Clean(escaped) != escaped {
-		return a.unrouted(out, r, route, pattern)
+		return a.serveUnrouted(out, r, route, pattern)
 	}
-	if !isText(r.URL.Path) { // which no name or id is, and no database is asked for it
-		return &Problem{Status: http.StatusNotFound, Detail: "nothing has this name: it is not UTF-8, or has a NUL in it"}
+	if !isText(r.URL.Path) { // no name or id contains such text, and databases refuse it
+		return &Problem{Status: http.StatusNotFound, Detail: "the path is not valid UTF-8 or contains a NUL character"}
 	}
 	for name, values := range r.URL.Query() {
 		if !isText(name + strings.Join(values, "")) {
-			return invalid("query", "it is not UTF-8, or has a NUL in it")
+			return invalid("query", "it is not valid UTF-8 or contains a NUL character")
 		}
 	}
 	_, req.route, _ = strings.Cut(pattern, " ")
-	if err := a.permit(r.Context(), pattern); err != nil {
+	if err := a.authorize(r.Context(), pattern); err != nil {
 		return err
 	}
 	if !isWrite(r.Method) {
 		if err := a.admit(r.Context(), g); err != nil {
 			return err
 		}
-		req.leaves = append(req.leaves, g.leave)
+		req.cleanups = append(req.cleanups, g.release)
 		if a.routes[pattern].tagged {
 			a.showTagged(out, r)
 		} else {
@@ -157,11 +158,11 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 		}
 		return nil
 	}
-	if a.drains() {
+	if a.isDraining() {
 		return draining()
 	}
 	if g.full(req.principal) { // before the body is read
-		a.refused(r.Context(), g.name)
+		a.countRefusal(r.Context(), g.name)
 		return g.refusal()
 	}
 	if err := a.readBody(out, r, pattern); err != nil {
@@ -170,32 +171,32 @@ func (a *API) answer(out *answer, r *http.Request, req *request) error {
 	if err := a.admit(r.Context(), g); err != nil {
 		return err
 	}
-	defer g.leave()
-	return a.once(out, r, pattern, func(w http.ResponseWriter) { a.onCondition(w, r, pattern) })
+	defer g.release()
+	return a.once(out, r, pattern, func(w http.ResponseWriter) { a.checkConditions(w, r, pattern) })
 }
 
-// isText reports whether a text can be one in every store.
+// isText reports whether every store can hold s as text.
 func isText(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
 
-// bounded refuses what is larger than any honest request (S6).
-func (a *API) bounded(r *http.Request) error {
+// checkHeaderLimits refuses a request whose target or header exceeds the limits (S6).
+func (a *API) checkHeaderLimits(r *http.Request) error {
 	if len(r.RequestURI) > a.cfg.MaxTargetSize {
-		return &Problem{Status: http.StatusRequestURITooLong, Detail: fmt.Sprintf("the path and the query have more than %d bytes", a.cfg.MaxTargetSize)}
+		return &Problem{Status: http.StatusRequestURITooLong, Detail: fmt.Sprintf("path and query are longer than %d bytes", a.cfg.MaxTargetSize)}
 	}
 	lines := 0
 	for _, values := range r.Header {
 		lines += len(values)
 	}
 	if lines > a.cfg.MaxHeaders {
-		return &Problem{Status: http.StatusRequestHeaderFieldsTooLarge, Detail: fmt.Sprintf("the header has more than %d lines", a.cfg.MaxHeaders)}
+		return &Problem{Status: http.StatusRequestHeaderFieldsTooLarge, Detail: fmt.Sprintf("the request header has more than %d lines", a.cfg.MaxHeaders)}
 	}
 	return nil
 }
 
-// unrouted is the answer to a path or method that does not exist: the router's own is plain text (H3).
-func (a *API) unrouted(out *answer, r *http.Request, route http.Handler, pattern string) error {
-	if isManual(pattern) && a.cfg.Manual != nil && r.URL.Path == manualPath+"/" {
-		a.cfg.Manual.ServeHTTP(out, r) // which sends them one sign further
+// serveUnrouted answers a request without a route; the router's own response is plain text (H3).
+func (a *API) serveUnrouted(out *responseWriter, r *http.Request, route http.Handler, pattern string) error {
+	if isManualPath(pattern) && a.cfg.Manual != nil && r.URL.Path == manualPath+"/" {
+		a.cfg.Manual.ServeHTTP(out, r) // signedBy redirects to the path without the slash
 		return nil
 	}
 	if pattern == "" {
@@ -203,17 +204,17 @@ func (a *API) unrouted(out *answer, r *http.Request, route http.Handler, pattern
 		route.ServeHTTP(probe, r)
 		if probe.status == http.StatusMethodNotAllowed {
 			out.Header()["Allow"] = probe.header["Allow"]
-			return &Problem{Status: http.StatusMethodNotAllowed, Detail: r.Method + " is not for this path; allowed: " + probe.header.Get("Allow")}
+			return &Problem{Status: http.StatusMethodNotAllowed, Detail: r.Method + " is not allowed for this path; allowed: " + probe.header.Get("Allow")}
 		}
 	}
-	return &Problem{Status: http.StatusNotFound, Detail: "there is nothing at this path; see /openapi.json for what there is"}
+	return &Problem{Status: http.StatusNotFound, Detail: "no such path; see /openapi.json for the available ones"}
 }
 
-// account writes the one log line of a request, and answers for a panic. cut: the answer is to be cut, so that nobody takes it for
-// whole.
-func (a *API) account(out *answer, r *http.Request, began time.Time, panicked any) (cut bool) {
+// logRequest writes the log line of a request and handles a panic. It returns true if the response
+// must be cut, so that a client does not mistake it for a complete one.
+func (a *API) logRequest(out *responseWriter, r *http.Request, began time.Time, panicked any) (cut bool) {
 	if err, ok := panicked.(error); panicked != nil && (!ok || !errors.Is(err, http.ErrAbortHandler)) {
-		a.cfg.Log.ErrorContext(r.Context(), "a request panicked", "request_id", requestOf(r.Context()).id, "panic", panicked, "stack", string(debug.Stack()))
+		a.cfg.Log.ErrorContext(r.Context(), "request panicked", "request_id", requestOf(r.Context()).id, "panic", panicked, "stack", string(debug.Stack()))
 		if out.status == 0 {
 			a.refuse(out, r, &Problem{Status: http.StatusInternalServerError})
 			panicked = nil
@@ -229,7 +230,7 @@ func (a *API) account(out *answer, r *http.Request, began time.Time, panicked an
 	return panicked != nil
 }
 
-// requestID is the caller's own id for the request when it is harmless in a log, else a new one.
+// requestID returns the caller's own id of the request if it is safe in a log, else a new one.
 func requestID(r *http.Request) string {
 	id := r.Header.Get("X-Request-Id")
 	allowed := func(c rune) bool {
@@ -246,7 +247,8 @@ func requestID(r *http.Request) string {
 	return id
 }
 
-// newID makes the id of something that the request creates: the same for the same idempotency key.
+// newID returns the id of a resource that the request creates. It is the same for every attempt
+// under one idempotency key.
 func newID[T perdure.ID](ctx context.Context) T {
 	req := requestOf(ctx)
 	return perdure.DeriveID[T](perdure.Secret(req.seed), req.at, "request")

@@ -8,7 +8,7 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// OfResource is the path of what stands beside a session.
+// OfResource is the path of a resource of a session.
 type OfResource struct {
 	OfSession
 	Resource string `path:"resource" example:"box" doc:"The resource."`
@@ -19,17 +19,17 @@ type oneResource struct{ Body engine.SessionResource }
 func (a *API) resourceOperations() {
 	missing := []int{http.StatusNotFound}
 	read(a, operation{
-		id: "list-resources", path: "/v1/sessions/{id}/resources", policy: reads, summary: "List what stands beside a session, in the order of its first registration", errors: missing,
+		id: "list-resources", path: "/v1/sessions/{id}/resources", policy: reads, summary: "List the resources of a session, in the order of their first registration", errors: missing,
 	}, a.listResources)
 	read(a, operation{
-		id: "get-resource", path: "/v1/sessions/{id}/resources/{resource}", policy: reads, summary: "Show what stands beside a session", errors: missing,
+		id: "get-resource", path: "/v1/sessions/{id}/resources/{resource}", policy: reads, summary: "Show a resource of a session", errors: missing,
 	}, func(ctx context.Context, in *OfResource) (*oneResource, error) {
 		r, err := a.cfg.Engine.Resource(ctx, in.ID, in.Resource)
 		return &oneResource{Body: r}, err
 	})
 	erase(a, operation{
 		id: "release-resource", path: "/v1/sessions/{id}/resources/{resource}", policy: approves,
-		summary: "Say that a resource is gone; nothing is taken down by it, and a lease is not cleaned up any more", errors: missing, route: route{tells: true},
+		summary: "Mark a resource as released. Nothing is torn down, and its lease is no longer cleaned up", errors: missing, route: route{returnsResource: true},
 	}, func(ctx context.Context, in *OfResource) (*oneResource, error) {
 		r, err := a.cfg.Engine.ReleaseResource(ctx, in.ID, in.Resource, requestOf(ctx).actor)
 		return &oneResource{Body: r}, err
@@ -42,9 +42,9 @@ func (a *API) listResources(ctx context.Context, in *struct {
 	Status perdure.ResourceStatus `query:"status" enum:"active,completed,failed,released" doc:"Only entries with this status."`
 	Paged
 }) (*page[engine.SessionResource], error) {
-	return walk(a, in.Paged, grown[engine.SessionResource]{
-		which: "resources " + string(in.ID) + " " + string(in.Status) + " " + in.Kind,
-		all:   func() ([]engine.SessionResource, error) { return a.cfg.Engine.Resources(ctx, in.ID) },
+	return pageOfAppended(a, in.Paged, appendedList[engine.SessionResource]{
+		name: "resources " + string(in.ID) + " " + string(in.Status) + " " + in.Kind,
+		all:  func() ([]engine.SessionResource, error) { return a.cfg.Engine.Resources(ctx, in.ID) },
 		match: func(r engine.SessionResource) bool {
 			return (in.Kind == "" || r.Kind == in.Kind) && (in.Status == "" || r.Status == in.Status)
 		},

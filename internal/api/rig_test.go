@@ -90,12 +90,12 @@ type rig struct {
 	vault  *secret.Keyring
 	api    *api.API
 	server *httptest.Server
-	crowd  *api.Crowd // its connections
+	crowd  *api.ConnLimiter // its connections
 	keys   *keys
 	cfg    api.Config
 	gate   chan struct{} // lets hold, charge and once end
-	in     chan string   // who was entered
-	tokens tokens        // that the tool whose was given, and for whom
+	in     chan string   // the id of a request that was entered
+	tokens tokens        // the tokens that the tool whose was given, and their users
 	stop   func()
 	once   sync.Once
 }
@@ -114,11 +114,11 @@ func newRig(t *testing.T, edit func(*api.Config)) *rig {
 	r.vault = vault
 	r.startEngine()
 	r.cfg = api.Config{
-		Engine: access.NewGuard(r.eng, access.Of(r.store), access.Machine{}, nil), Token: token, Keys: r.keys, Manual: pages,
-		Place: func(context.Context) (engine.Place, error) {
-			return engine.Place{Store: "sqlite", ID: "1", Directory: "1"}, nil
+		Engine: access.NewGuard(r.eng, access.StoreOwners(r.store), access.MachineAccess{}, nil), Token: token, Keys: r.keys, Manual: pages,
+		StorageIdentity: func(context.Context) (engine.StorageIdentity, error) {
+			return engine.StorageIdentity{Store: "sqlite", ID: "1", Directory: "1"}, nil
 		},
-		Keyring: access.NewKeyring(access.Config{Store: r.store, Root: token, Failures: 1 << 20, Look: 5 * time.Millisecond}),
+		Keyring: access.NewKeyring(access.Config{Store: r.store, Root: token, FailureBurst: 1 << 20, CheckInterval: 5 * time.Millisecond}),
 	}
 	if edit != nil {
 		edit(&r.cfg)
@@ -142,16 +142,16 @@ func (r *rig) startAPI() {
 	r.api = a
 	r.server = httptest.NewUnstartedServer(a)
 	r.server.Config = api.NewServer(a, slog.New(slog.DiscardHandler))
-	r.crowd = api.Bounded(r.server.Listener, api.MaxConnections)
+	r.crowd = api.LimitConns(r.server.Listener, api.MaxConnections)
 	r.server.Listener = r.crowd
 	r.server.Start()
 }
 
-// closeServer ends the server, and the streams that it has let go of.
+// closeServer closes the server, and the streams that it has detached.
 func (r *rig) closeServer() {
 	r.server.CloseClientConnections()
 	r.server.Close()
-	r.crowd.Cut()
+	r.crowd.CloseAll()
 	r.crowd.Wait(context.Background())
 }
 
@@ -214,9 +214,9 @@ func (r *rig) startEngine() {
 		Store: r.store, Model: m, Tools: tool.NewRegistry(tools...), Drain: -1, Beat: time.Hour, Lease: 4 * time.Hour,
 		Webhooks: local.Webhooks{Egress: nowhere{}},
 		Secrets:  local.Secrets{Keys: r.vault},
-		Given: local.Given{
-			Agents: func() (map[string]local.GivenAgent, error) {
-				return map[string]local.GivenAgent{"helper": {Description: "Helps.", Agent: perdure.Agent{Instructions: "Be brief.", Tools: []string{"echo"}}}, "other": {}}, nil
+		Providers: local.Providers{
+			Agents: func() (map[string]local.ConfiguredAgent, error) {
+				return map[string]local.ConfiguredAgent{"helper": {Description: "Helps.", Agent: perdure.Agent{Instructions: "Be brief.", Tools: []string{"echo"}}}, "other": {}}, nil
 			},
 			Connections: tickets{}, Providers: []engine.Provider{{Name: "openai", Kind: "openai", Ready: true}},
 		},
@@ -230,14 +230,14 @@ func (r *rig) startEngine() {
 	r.stop = func() { cancel(); <-ended }
 }
 
-// restart ends engine and server with their work as it is, as a crash would, and starts the next ones over the same
-// store and the same keys.
+// restart ends engine and server with their work as it is, as a crash would, and starts the next
+// ones over the same store and the same keys.
 func (r *rig) restart() {
 	r.t.Helper()
 	r.closeServer()
 	r.stop()
 	r.startEngine()
-	r.cfg.Engine = access.NewGuard(r.eng, access.Of(r.store), access.Machine{}, nil)
+	r.cfg.Engine = access.NewGuard(r.eng, access.StoreOwners(r.store), access.MachineAccess{}, nil)
 	r.startAPI()
 }
 
@@ -326,8 +326,8 @@ func read[T any](t *testing.T, body []byte) T {
 	return v
 }
 
-// listed is a list as it stands on the wire.
-type listed[T any] struct {
+// taskInList is a list as it stands on the wire.
+type taskInList[T any] struct {
 	Items []T    `json:"items"`
 	Next  string `json:"next"`
 }
@@ -423,10 +423,10 @@ func (r *rig) dial() net.Conn {
 type keys struct {
 	mu   sync.Mutex
 	rows map[string]api.Request // guarded by mu; by scope and key
-	deaf bool                   // guarded by mu: no answer is stored, as when the process dies before
+	deaf bool                   // guarded by mu: no response is stored, as if the process had died before
 }
 
-// Begin notes a request, or returns what is known of it.
+// Begin records a request, or returns what is known of it.
 func (k *keys) Begin(_ context.Context, r api.Request) (api.Request, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -27,7 +27,7 @@ func TestSchedules(t *testing.T) {
 	if made.Owner != "api" || made.Type != "recurring" || made.Words != "at 02:30, every day, Europe/Berlin" || !made.Enabled {
 		t.Errorf("got %+v", made)
 	}
-	next := want[listed[engine.NextFire]](r, 200, get(path+"/next?n=3")).Items
+	next := want[taskInList[engine.NextFire]](r, 200, get(path+"/next?n=3")).Items
 	if len(next) != 3 || !next[0].At.Equal(made.NextAt) {
 		t.Errorf("got %+v of %+v", next, made)
 	}
@@ -35,15 +35,15 @@ func TestSchedules(t *testing.T) {
 		status int
 		body   string
 	}{
-		"does not fire in the next":         {422, order(`"cron_expression":"0 0 31 2 *",` + message)},
-		"at least 5m0s must lie":            {422, order(`"cron_expression":"* * * * *",` + message)},
-		"not include both":                  {422, order(`"cron_expression":"@daily","scheduled_at":"2099-01-01T00:00:00Z",` + message)},
-		"is past":                           {422, order(`"scheduled_at":"2020-01-01T00:00:00Z",` + message)},
-		"a message or a tool, and not both": {422, order(`"cron_expression":"@daily","action":{"message":"a","tool":"b"}`)},
-		"Unknown tool: nothing":             {422, order(`"cron_expression":"@daily","action":{"tool":"nothing"}`)},
-		"every":                             {400, order(`"every":"5m",` + message)},
-		"session_0123":                      {404, `{"session_id":"session_0123456789abcdef0123456789abcdef","cron_expression":"@daily",` + message + `}`},
-		"is the id of another schedule":     {409, order(`"id":"` + string(made.ID) + `","cron_expression":"@daily",` + message)},
+		"does not fire in the next":   {422, order(`"cron_expression":"0 0 31 2 *",` + message)},
+		"at least 5m0s must lie":      {422, order(`"cron_expression":"* * * * *",` + message)},
+		"not include both":            {422, order(`"cron_expression":"@daily","scheduled_at":"2099-01-01T00:00:00Z",` + message)},
+		"is in the past":              {422, order(`"scheduled_at":"2020-01-01T00:00:00Z",` + message)},
+		"either a message or a tool":  {422, order(`"cron_expression":"@daily","action":{"message":"a","tool":"b"}`)},
+		"Unknown tool: nothing":       {422, order(`"cron_expression":"@daily","action":{"tool":"nothing"}`)},
+		"every":                       {400, order(`"every":"5m",` + message)},
+		"session_0123":                {404, `{"session_id":"session_0123456789abcdef0123456789abcdef","cron_expression":"@daily",` + message + `}`},
+		"belongs to another schedule": {409, order(`"id":"` + string(made.ID) + `","cron_expression":"@daily",` + message)},
 	} {
 		refused := r.do(post("/v1/schedules", c.body))
 		if refused.status != c.status || !strings.Contains(string(refused.body), reason) {
@@ -61,7 +61,7 @@ func TestSchedules(t *testing.T) {
 
 	var seen []perdure.ScheduleID
 	for cursor := ""; ; {
-		page := want[listed[shownSchedule]](r, 200, get("/v1/schedules?limit=2&session="+id+cursor))
+		page := want[taskInList[shownSchedule]](r, 200, get("/v1/schedules?limit=2&session="+id+cursor))
 		for _, s := range page.Items {
 			seen = append(seen, s.ID)
 		}
@@ -75,7 +75,8 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// TestScheduleFires fires by hand and for the past, pages through what became of it, and answers the same key the same.
+// TestScheduleFires fires by hand and for the past, pages through what became of it, and answers
+// the same key the same.
 func TestScheduleFires(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -87,13 +88,13 @@ func TestScheduleFires(t *testing.T) {
 		t.Errorf("got %+v and %+v", first, again)
 	}
 	body := fmt.Sprintf(`{"from":%q,"to":%q}`, time.Now().Add(-5*time.Hour).UTC().Format(time.RFC3339), time.Now().Add(-time.Minute).UTC().Format(time.RFC3339))
-	filled := want[listed[perdure.Fire]](r, 200, post(path+"/backfill", body)).Items
+	filled := want[taskInList[perdure.Fire]](r, 200, post(path+"/backfill", body)).Items
 	if len(filled) < 4 || filled[0].Reason != "backfilled by api" {
 		t.Errorf("got %+v", filled)
 	}
 	var nominal []time.Time
 	for cursor := ""; ; {
-		page := want[listed[perdure.Fire]](r, 200, get(path+"/fires?limit=2"+cursor))
+		page := want[taskInList[perdure.Fire]](r, 200, get(path+"/fires?limit=2"+cursor))
 		for _, f := range page.Items {
 			if n := len(nominal); n > 0 && !f.Nominal.Before(nominal[n-1]) {
 				t.Errorf("%s comes after %s", f.Nominal, nominal[n-1])

@@ -24,7 +24,8 @@ type shownMessage struct {
 	Status  string            `json:"status"`
 }
 
-// TestUntrustedPart: who sends a message says which part of it comes from somewhere else, and reads that again (S3).
+// TestUntrustedPart: the sender of a message marks the part of it that comes from elsewhere, and
+// gets the mark back when reading (S3).
 func TestUntrustedPart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -32,7 +33,7 @@ func TestUntrustedPart(t *testing.T) {
 
 	want[map[string]any](r, 202, post(s+"/messages", `{"content":[{"type":"text","text":"look"},{"type":"text","text":"a mail","untrusted":true}]}`))
 
-	for _, m := range want[listed[shownMessage]](r, 200, get(s+"/messages")).Items {
+	for _, m := range want[taskInList[shownMessage]](r, 200, get(s+"/messages")).Items {
 		for _, p := range m.Content {
 			switch {
 			case p.Text == "a mail" && p.Untrusted:
@@ -95,7 +96,7 @@ func TestSessionList(t *testing.T) {
 
 	var seen []string
 	for cursor := ""; ; {
-		page := want[listed[engine.Session]](r, 200, get("/v1/sessions?limit=2&cursor="+cursor))
+		page := want[taskInList[engine.Session]](r, 200, get("/v1/sessions?limit=2&cursor="+cursor))
 		for _, s := range page.Items {
 			seen = append(seen, string(s.ID))
 		}
@@ -155,13 +156,13 @@ func TestMessages(t *testing.T) {
 
 	var all []shownMessage
 	for cursor := ""; ; {
-		page := want[listed[shownMessage]](r, 200, get(s+"/messages?limit=1&cursor="+cursor))
+		page := want[taskInList[shownMessage]](r, 200, get(s+"/messages?limit=1&cursor="+cursor))
 		all = append(all, page.Items...)
 		if cursor = page.Next; cursor == "" {
 			break
 		}
 	}
-	if whole := want[listed[shownMessage]](r, 200, get(s+"/messages")); string(raw(whole.Items)) != string(raw(all)) {
+	if whole := want[taskInList[shownMessage]](r, 200, get(s+"/messages")); string(raw(whole.Items)) != string(raw(all)) {
 		t.Errorf("in pages %s, at once %s", raw(all), raw(whole.Items))
 	}
 	var roles []string
@@ -199,7 +200,7 @@ func TestMessagesRefused(t *testing.T) {
 		}
 	}
 	r.refusal(r.do(post(s+"/messages", `{"content":[{"type":"text","text":"a"}],"mode":"now"}`)), 400, "invalid")
-	if n := len(want[listed[shownMessage]](r, 200, get(s+"/messages")).Items); n != 0 {
+	if n := len(want[taskInList[shownMessage]](r, 200, get(s+"/messages")).Items); n != 0 {
 		t.Errorf("%d messages came of refused ones", n)
 	}
 
@@ -209,7 +210,7 @@ func TestMessagesRefused(t *testing.T) {
 	}
 	r.refusal(r.do(post(s+"/messages", `{"content":[{"type":"text","text":"ho"}],"id":"`+id+`"}`)), 409, "conflict")
 	r.rest(s)
-	if n := len(want[listed[shownMessage]](r, 200, get(s+"/messages")).Items); n != 2 {
+	if n := len(want[taskInList[shownMessage]](r, 200, get(s+"/messages")).Items); n != 2 {
 		t.Errorf("got %d messages, want one and its answer", n)
 	}
 }
@@ -271,7 +272,7 @@ func TestCalls(t *testing.T) {
 	r.rest(s)
 
 	got := r.do(get(s + "/calls"))
-	calls := read[listed[perdure.Call]](t, got.body).Items
+	calls := read[taskInList[perdure.Call]](t, got.body).Items
 	if len(calls) != 1 || calls[0].State != perdure.CallUnknown || calls[0].Tool != "charge" {
 		t.Fatalf("got %s", got.body)
 	}
@@ -299,7 +300,7 @@ func TestCalls(t *testing.T) {
 func TestTools(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	tools := want[listed[engine.Tool]](r, 200, get("/v1/tools")).Items
+	tools := want[taskInList[engine.Tool]](r, 200, get("/v1/tools")).Items
 	i := slices.IndexFunc(tools, func(t engine.Tool) bool { return t.Name == "echo" })
 	if i < 0 || tools[i].Class != perdure.Pure || len(tools[i].Parameters) == 0 {
 		t.Fatalf("got %s", raw(tools))

@@ -16,7 +16,8 @@ import (
 	"github.com/perdure/perdure/internal/api"
 )
 
-// TestR20SlowClient: a client that reads nothing is cut within the deadline, while another gets everything.
+// TestR20SlowClient: a client that reads nothing is cut within the deadline, while another gets
+// everything.
 func TestR20SlowClient(t *testing.T) {
 	t.Parallel()
 	cut := make(chan string, 10)

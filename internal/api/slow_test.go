@@ -18,12 +18,13 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// TestSlowIsTold: a client that takes what it is sent, but too slowly, is told so and cut (ST5); one that is a
-// little faster is not. The connection is a pipe without buffers under a fake clock, so that it is the client alone
-// who is slow.
+// TestSlowIsTold: a client that reads its stream too slowly is notified and cut (ST5); one that is
+// a little faster is not. The connection is a pipe without buffers under a fake clock, so that only
+// the client is slow.
 func TestSlowIsTold(t *testing.T) {
 	t.Parallel()
-	for pause, told := range map[time.Duration]bool{4 * time.Second: false, 6 * time.Second: true} { // half of the deadline lies between
+	// half of the deadline lies between
+	for pause, told := range map[time.Duration]bool{4 * time.Second: false, 6 * time.Second: true} {
 		t.Run(pause.String(), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -41,8 +42,8 @@ func TestSlowIsTold(t *testing.T) {
 	}
 }
 
-// TestR20StalledIsCut: a client that reads no more is cut when its write has had its time, and not when the end of its answer
-// has had another one.
+// TestR20StalledIsCut: a client that reads no more is cut when its write has had its time, and not
+// when the end of its answer has had another one.
 func TestR20StalledIsCut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -68,7 +69,7 @@ type pipe struct {
 	there *watched
 }
 
-// watched tells when the server has closed it.
+// watched reports when the server has closed it.
 type watched struct {
 	net.Conn
 	once   sync.Once
@@ -116,8 +117,8 @@ func askEvents(here net.Conn, id perdure.SessionID) (*http.Response, error) {
 	return http.ReadResponse(bufio.NewReaderSize(here, 16), nil)
 }
 
-// readSlowly follows a session's events and pauses once, in the middle of them. It reads up to the last event, or to the
-// end of the stream.
+// readSlowly follows a session's events and pauses once, in the middle of them. It reads up to the
+// last event, or to the end of the stream.
 func readSlowly(t *testing.T, pause time.Duration) string {
 	t.Helper()
 	here, id := connect(t)

@@ -5,54 +5,57 @@ import (
 	"sync"
 )
 
-// source is what many follow who share one goroutine: it runs while somebody follows.
+// source is what several followers share. Its goroutine runs while there is a follower.
 type source struct {
 	stop context.CancelFunc
-	gone chan struct{} // closed when the goroutine has ended
+	gone chan struct{} // closed when the goroutine has returned
 
 	mu    sync.Mutex
-	wakes map[chan struct{}]bool // guarded by mu: of those who follow
-	ended bool                   // guarded by mu: nothing more comes of it
+	wakes map[chan struct{}]bool // guarded by mu; of the followers
+	ended bool                   // guarded by mu; nothing more will come
 }
 
 func (s *source) origin() *source { return s }
 
-// over reports whether nothing more comes.
-func (s *source) over() bool {
+// isOver reports whether the source has ended.
+func (s *source) isOver() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ended
 }
 
-// tell wakes all who follow. The lock is held.
-func (s *source) tell() {
+// wakeAll wakes all followers. The caller holds the mutex.
+func (s *source) wakeAll() {
 	for wake := range s.wakes {
 		select {
 		case wake <- struct{}{}:
-		default: // it will look anyway
+		default: // a wake-up is already pending
 		}
 	}
 }
 
-// shared is what embeds a source.
-type shared interface{ origin() *source }
+// hasSource is implemented by types that embed a source.
+type hasSource interface{ origin() *source }
 
-// sources are those that are followed, each of them once, however many follow it (EV9). Safe for concurrent use.
-type sources[K comparable, S shared] struct {
+// sources holds the running sources, one for each key, however many follow it (EV9). Safe for
+// concurrent use.
+type sources[K comparable, S hasSource] struct {
 	mu   sync.Mutex
 	open map[K]S // guarded by mu
 }
 
-// join follows the source of a key, and tells wake of news, which has a capacity of 1. Where there is none that runs, begin makes
-// it, and run is its goroutine. Who joins leaves.
+// join adds a follower to the source of a key. wake receives a signal when there is something new;
+// it must have a capacity of 1. If no source is running, begin creates one, and run is its
+// goroutine. Every follower must call leave.
 func (all *sources[K, S]) join(ctx context.Context, key K, wake chan struct{}, begin func() (s S, run func(context.Context))) S {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	s, known := all.open[key]
-	if !known || s.origin().over() {
+	if !known || s.origin().isOver() {
 		var run func(context.Context)
 		s, run = begin()
-		following, stop := context.WithCancel(context.WithoutCancel(ctx)) // it stays when who came first leaves
+		// The source outlives its first follower.
+		following, stop := context.WithCancel(context.WithoutCancel(ctx))
 		one := s.origin()
 		one.stop, one.gone, one.wakes = stop, make(chan struct{}), map[chan struct{}]bool{}
 		if all.open == nil {
@@ -71,7 +74,7 @@ func (all *sources[K, S]) join(ctx context.Context, key K, wake chan struct{}, b
 	return s
 }
 
-// leave ends what join began. The last one who leaves waits until the goroutine has ended.
+// leave undoes join. The last follower waits until the goroutine has returned.
 func (all *sources[K, S]) leave(key K, s S, wake chan struct{}) {
 	one := s.origin()
 	all.mu.Lock()

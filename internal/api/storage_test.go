@@ -40,7 +40,7 @@ func TestFiles(t *testing.T) {
 	if f := want[engine.File](r, 200, get(s+"/files:stat?path="+url.QueryEscape("/a b"))); !f.Directory {
 		t.Errorf("got %+v", f)
 	}
-	if all := want[listed[engine.File]](r, 200, get(s+"/files?deep=true")).Items; len(all) != 3 || all[1].Path != "/a b/ü?.html" {
+	if all := want[taskInList[engine.File]](r, 200, get(s+"/files?deep=true")).Items; len(all) != 3 || all[1].Path != "/a b/ü?.html" {
 		t.Errorf("got %+v", all)
 	}
 	r.refusal(r.do(get(s+"/files/a%20b")), 409, "conflict")
@@ -66,7 +66,7 @@ func TestFiles(t *testing.T) {
 	r.refusal(r.do(ask{method: http.MethodDelete, path: s + "/files/c"}), 404, "not_found")
 }
 
-// TestSecrets: whatever is asked, no answer has the value, and what is kept of the request does not tell it.
+// TestSecrets: no response contains the value, and the stored request does not reveal it.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -82,7 +82,7 @@ func TestSecrets(t *testing.T) {
 	if got := r.do(put(s+"/secrets/mail", `{"value":"`+canary+`"}`)); got.status != 204 {
 		t.Fatalf("got %d %s", got.status, got.body)
 	}
-	found := want[listed[engine.Secret]](r, 200, get(s+"/secrets")).Items
+	found := want[taskInList[engine.Secret]](r, 200, get(s+"/secrets")).Items
 	if len(found) != 1 || found[0].Name != "mail" || found[0].Version != 2 {
 		t.Errorf("got %+v", found)
 	}
@@ -99,7 +99,7 @@ func TestSecrets(t *testing.T) {
 	r.keys.mu.Lock()
 	for _, row := range r.keys.rows {
 		if strings.Contains(row.Scope, "/secrets/") && len(row.Hash) > 4 {
-			t.Errorf("the identity %q of a request tells what to guess against", row.Hash)
+			t.Errorf("the identity %q of a request reveals what to guess against", row.Hash)
 		}
 	}
 	r.keys.mu.Unlock()
@@ -143,7 +143,7 @@ func TestBulk(t *testing.T) {
 		}
 	}
 	for query, n := range map[string]int{"tool=asking": 5, "tool=hold": 0, "kind=monitor": 0, "kind=background_tool&older=0s": 5, "older=1h": 0} {
-		if found := want[listed[perdure.Task]](r, 200, get("/v1/tasks?"+query)).Items; len(found) != n {
+		if found := want[taskInList[perdure.Task]](r, 200, get("/v1/tasks?"+query)).Items; len(found) != n {
 			t.Errorf("%s: %d tasks", query, len(found))
 		}
 	}
@@ -194,7 +194,8 @@ func (r *rig) beside(session, resource string) string {
 	return session + "/resources/" + url.PathEscape(resource)
 }
 
-// TestResources: what stands beside a session is listed by pages and released on a condition, by a person.
+// TestResources: what stands beside a session is listed by pages and released on a condition, by a
+// person.
 func TestResources(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -203,11 +204,11 @@ func TestResources(t *testing.T) {
 	for _, name := range []string{"b/1", "a", "c"} {
 		paths = append(paths, r.beside(s, name))
 	}
-	first := want[listed[engine.SessionResource]](r, 200, get(s+"/resources?limit=2"))
+	first := want[taskInList[engine.SessionResource]](r, 200, get(s+"/resources?limit=2"))
 	if len(first.Items) != 2 || first.Items[0].ID != "b/1" || first.Next == "" {
 		t.Fatalf("got %+v", first)
 	}
-	if rest := want[listed[engine.SessionResource]](r, 200, get(s+"/resources?limit=2&cursor="+first.Next)); len(rest.Items) != 1 || rest.Items[0].ID != "c" {
+	if rest := want[taskInList[engine.SessionResource]](r, 200, get(s+"/resources?limit=2&cursor="+first.Next)); len(rest.Items) != 1 || rest.Items[0].ID != "c" {
 		t.Errorf("got %+v", rest)
 	}
 	seen := r.do(get(paths[0])).header.Get("ETag")
@@ -219,10 +220,10 @@ func TestResources(t *testing.T) {
 		t.Errorf("got %d %s with the ETag %s, then %s", got.status, got.body, got.header.Get("ETag"), tag)
 	}
 	r.refusal(r.do(release), 412, "precondition_failed")
-	if left := want[listed[engine.SessionResource]](r, 200, get(s+"/resources?status=active&kind=sandbox")); len(left.Items) != 2 {
+	if left := want[taskInList[engine.SessionResource]](r, 200, get(s+"/resources?status=active&kind=sandbox")); len(left.Items) != 2 {
 		t.Errorf("got %+v", left)
 	}
-	if none := want[listed[engine.SessionResource]](r, 200, get(s+"/resources?kind=browser")); len(none.Items) != 0 {
+	if none := want[taskInList[engine.SessionResource]](r, 200, get(s+"/resources?kind=browser")); len(none.Items) != 0 {
 		t.Errorf("got %+v", none)
 	}
 	r.refusal(r.do(get(s+"/resources?status=gone")), 400, "invalid")

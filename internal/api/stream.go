@@ -9,30 +9,31 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// errSlow ends the stream of a client that does not keep up: it was told (ST5).
-var errSlow = errors.New("the client does not keep up")
+// errSlow ends the stream of a client that does not keep up, after an event that says so (ST5).
+var errSlow = errors.New("the client is too slow")
 
-// stream writes Server-Sent Events. One goroutine writes; what it holds of a client is the frame that it writes.
+// stream writes Server-Sent Events. Only one goroutine writes. Per client it holds no more than the
+// frame being written.
 type stream struct {
-	out  *answer
-	head []byte // what the next frame begins with, while it is made
+	out  *responseWriter
+	head []byte // reused buffer for the start of a frame
 }
 
-// openStream begins an answer that goes on.
+// openStream writes the header of a long-running response.
 func openStream(c huma.Context, form string) {
 	c.SetHeader("Content-Type", form)
-	c.SetHeader("X-Accel-Buffering", "no") // for proxies that would collect a stream
+	c.SetHeader("X-Accel-Buffering", "no") // disables buffering in proxies such as nginx
 	c.SetHeader("Connection", "close")     // see line
 	c.SetStatus(http.StatusOK)
 }
 
-// part writes a piece of a frame.
+// part writes a part of a frame.
 func (s *stream) part(text string) error {
 	_, err := s.out.Write([]byte(text))
 	return err
 }
 
-// flush ends a frame: it is sent, and a client that is too slow is told and cut.
+// flush sends the frame. A client that is too slow gets a last event, and an error ends the stream.
 func (s *stream) flush() error {
 	if err := s.out.Flush(); err != nil {
 		return err
@@ -45,7 +46,8 @@ func (s *stream) flush() error {
 	return nil
 }
 
-// frame writes a frame that is sent with the next flush. id is empty for what is not resumed from; data has no line end.
+// frame writes a frame without flushing it. id is empty if the client cannot resume from the frame;
+// data contains no line end.
 func (s *stream) frame(id, name string, data ...[]byte) error {
 	s.head = s.head[:0]
 	if id != "" {
@@ -63,10 +65,10 @@ func (s *stream) frame(id, name string, data ...[]byte) error {
 	if err := s.part("\n\n"); err != nil || s.out.slow.IsZero() {
 		return err
 	}
-	return s.flush() // it is told at once
+	return s.flush() // a slow client is cut at once
 }
 
-// send writes one frame and sends it.
+// send writes a frame and flushes it.
 func (s *stream) send(id, name string, data []byte) error {
 	if err := s.frame(id, name, data); err != nil {
 		return err
@@ -74,7 +76,7 @@ func (s *stream) send(id, name string, data []byte) error {
 	return s.flush()
 }
 
-// say writes a line that is no event.
+// say writes a line that is not an event.
 func (s *stream) say(line string) error {
 	if err := s.part(line + "\n\n"); err != nil {
 		return err
@@ -82,13 +84,13 @@ func (s *stream) say(line string) error {
 	return s.flush()
 }
 
-// eventStream answers with the events of a session, as they come.
+// eventStream answers with the events of a session as they are recorded.
 func (a *API) eventStream(ctx context.Context, in *eventQuery, filter typeFilter) (*streamed, error) {
 	field, text := "query.after", in.After
 	if in.LastID != "" {
 		field, text = "header.Last-Event-ID", in.LastID
 	}
-	after, given, err := position(field, text)
+	after, given, err := parseSeq(field, text)
 	if err != nil {
 		return nil, err
 	}
@@ -97,19 +99,20 @@ func (a *API) eventStream(ctx context.Context, in *eventQuery, filter typeFilter
 		return nil, err
 	}
 	if after > session.LastSeq {
-		return nil, invalid(field, "the session has %d events; nothing comes after %d", session.LastSeq, after)
+		return nil, invalid(field, "the session has only %d events; %d is beyond its end", session.LastSeq, after)
 	}
-	one := &sessionTopic{session: session, at: after, given: given}
-	return a.goesOn(ctx, formEvents, func(s *stream) error {
+	one := &sessionTopic{session: session, at: after, hasPosition: given}
+	return a.longRunning(ctx, formEvents, func(s *stream) error {
 		f := a.follower(s, filter, requestOf(ctx).disclosure)
 		f.topics = []topic{one}
 		return f.follow(ctx)
 	}), nil
 }
 
-// goesOn is an answer that is written for as long as its client stays. It is written when the operation has returned: what
-// that needed, and how deep it was called, would else be held for each client all the while (R20). So write holds nothing of it.
-func (a *API) goesOn(ctx context.Context, form string, write func(*stream) error) *streamed {
+// longRunning returns a long-running response. It is written after the operation has returned, so
+// that the operation's memory and stack are not held for each client for the whole time (R20). For
+// the same reason, write must not reference data of the operation.
+func (a *API) longRunning(ctx context.Context, form string, write func(*stream) error) *streamed {
 	return &streamed{Body: func(c huma.Context) {
 		if c.Method() == http.MethodHead {
 			c.SetHeader("Content-Type", form)
@@ -123,9 +126,10 @@ func (a *API) goesOn(ctx context.Context, form string, write func(*stream) error
 	}}
 }
 
-// streamEnded notes why a stream ended, when a person may want to know. A client that was cut has ended ctx too.
+// streamEnded logs why a stream ended, if that is not an ordinary disconnect. A client cut by a
+// write deadline has ended ctx too.
 func (a *API) streamEnded(ctx context.Context, err error) {
 	if err != nil && (ctx.Err() == nil || errors.Is(err, os.ErrDeadlineExceeded)) {
-		a.cfg.Log.InfoContext(ctx, "a stream was cut", "request_id", requestOf(ctx).id, "error", err)
+		a.cfg.Log.InfoContext(ctx, "stream cut", "request_id", requestOf(ctx).id, "error", err)
 	}
 }

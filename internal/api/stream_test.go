@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestR20StreamsAreShallow: while a stream is open, the operation that began it and the request have returned. What they needed,
-// the buffers of net/http, and the stack that they were called on, are not held for each client.
+// TestR20StreamsAreShallow: while a stream is open, the operation that began it and the request
+// have returned. What they needed, the buffers of net/http, and the stack that they were called on,
+// are not held for each client.
 func TestR20StreamsAreShallow(t *testing.T) { // not parallel: it looks at the stacks of all goroutines
 	r := newRig(t, nil)
 	id := r.talk("hi")

@@ -31,31 +31,31 @@ func (a *API) taskOperations() {
 		id: "get-task", path: "/v1/tasks/{id}", policy: reads, summary: "Show a task, or wait until it has ended or awaits input", errors: []int{http.StatusNotFound},
 	}, a.getTask)
 	write(a, operation{
-		id: "cancel-task", path: "/v1/tasks/{id}/cancel", policy: writes, summary: "Ask for a task's end", status: http.StatusAccepted, errors: []int{http.StatusNotFound},
+		id: "cancel-task", path: "/v1/tasks/{id}/cancel", policy: writes, summary: "Request the cancel of a task", status: http.StatusAccepted, errors: []int{http.StatusNotFound},
 	}, body[cancellation]{example: cancellation{Reason: "not needed any more"}, optional: true}, a.cancelTask)
 	write(a, operation{
-		id: "resolve-task", path: "/v1/tasks/{id}/resolve", policy: approves, summary: "Say what became of a task whose outcome is unknown", errors: []int{http.StatusNotFound},
+		id: "resolve-task", path: "/v1/tasks/{id}/resolve", policy: approves, summary: "Resolve a task whose outcome is unknown", errors: []int{http.StatusNotFound},
 	}, exampleResolution(), a.resolveTask)
 }
 
-// shown is a task without the worker that fences it.
-func shown(t perdure.Task) perdure.Task {
+// withoutWorker returns a task without the worker that fences it.
+func withoutWorker(t perdure.Task) perdure.Task {
 	t.Worker = ""
 	return t
 }
 
-// allShown is shown for each of a list of the caller's own.
-func allShown(tasks []perdure.Task) []perdure.Task {
+// allWithoutWorker applies shown to every task, in place.
+func allWithoutWorker(tasks []perdure.Task) []perdure.Task {
 	for i, t := range tasks {
-		tasks[i] = shown(t)
+		tasks[i] = withoutWorker(t)
 	}
 	return tasks
 }
 
-// listed is a task in a list, where what it was given is for people: redacted, and cut (RD6). Whoever asks for one task
-// reads it as it is.
-func listed(t perdure.Task) perdure.Task {
-	t = shown(t)
+// taskInList returns a task as shown in a list, with redacted and shortened arguments (RD6). The
+// response for a single task has them in full.
+func taskInList(t perdure.Task) perdure.Task {
+	t = withoutWorker(t)
 	if len(t.Spec.Arguments) > 0 {
 		t.Spec.Arguments = redact.JSON(t.Spec.Arguments)
 	}
@@ -63,23 +63,23 @@ func listed(t perdure.Task) perdure.Task {
 }
 
 func (a *API) listTasks(ctx context.Context, in *struct {
-	Session perdure.SessionID `query:"session" doc:"Only those of this session."`
-	State   perdure.TaskState `query:"state" enum:"queued,running,awaiting_input,succeeded,failed,canceled,unknown" doc:"Only those in this state."`
-	Kind    perdure.TaskKind  `query:"kind" enum:"background_tool,monitor,subagent,external_agent" doc:"Only those of this kind."`
-	Tool    string            `query:"tool" doc:"Only those of this tool."`
-	Older   string            `query:"older" example:"1h30m" doc:"Only those that were made longer ago than this."`
+	Session perdure.SessionID `query:"session" doc:"Only tasks of this session."`
+	State   perdure.TaskState `query:"state" enum:"queued,running,awaiting_input,succeeded,failed,canceled,unknown" doc:"Only tasks in this state."`
+	Kind    perdure.TaskKind  `query:"kind" enum:"background_tool,monitor,subagent,external_agent" doc:"Only tasks of this kind."`
+	Tool    string            `query:"tool" doc:"Only tasks of this tool."`
+	Older   string            `query:"older" example:"1h30m" doc:"Only tasks created longer ago than this."`
 	Paged
 }) (*page[perdure.Task], error) {
 	filter := engine.TaskFilter{Session: in.Session, State: in.State, Kind: in.Kind, Tool: in.Tool}
 	if in.Older != "" {
-		moment, err := before(requestOf(ctx).at, in.Older, "query.older")
+		moment, err := createdBefore(requestOf(ctx).at, in.Older, "query.older")
 		if err != nil {
 			return nil, err
 		}
 		filter.Before = moment
 	}
-	got, err := walk(a, in.Paged, grown[perdure.Task]{
-		which: whose(ctx) + fmt.Sprintf("tasks %q %q %q %q %q", in.Session, in.State, in.Kind, in.Tool, in.Older),
+	got, err := pageOfAppended(a, in.Paged, appendedList[perdure.Task]{
+		name:  orgPrefix(ctx) + fmt.Sprintf("tasks %q %q %q %q %q", in.Session, in.State, in.Kind, in.Tool, in.Older),
 		all:   func() ([]perdure.Task, error) { return a.cfg.Engine.Tasks(ctx, in.Session) },
 		match: filter.Matches,
 		id:    func(t perdure.Task) string { return string(t.ID) },
@@ -88,7 +88,7 @@ func (a *API) listTasks(ctx context.Context, in *struct {
 		return nil, err
 	}
 	for i, t := range got.Body.Items {
-		got.Body.Items[i] = listed(t)
+		got.Body.Items[i] = taskInList(t)
 	}
 	return got, nil
 }
@@ -102,7 +102,7 @@ func (a *API) getTask(ctx context.Context, in *struct {
 		return nil, err
 	}
 	if wait > 0 {
-		waiting, cancel := a.patience(ctx, wait)
+		waiting, cancel := a.withPatience(ctx, wait)
 		_, err := a.cfg.Engine.WaitTask(waiting, in.ID)
 		ended := waiting.Err() != nil
 		cancel()
@@ -111,7 +111,7 @@ func (a *API) getTask(ctx context.Context, in *struct {
 		}
 	}
 	t, err := a.cfg.Engine.Task(ctx, in.ID)
-	return &oneTask{Body: shown(t)}, err
+	return &oneTask{Body: withoutWorker(t)}, err
 }
 
 func (a *API) cancelTask(ctx context.Context, in *OfTask, body cancellation) (*receipt, error) {
@@ -119,19 +119,19 @@ func (a *API) cancelTask(ctx context.Context, in *OfTask, body cancellation) (*r
 	return &receipt{Body: r}, err
 }
 
-// resolveTask gives the word, like resolveCall.
+// resolveTask records a resolution, like resolveCall.
 func (a *API) resolveTask(ctx context.Context, in *OfTask, body resolution) (*oneTask, error) {
-	word, err := body.word(ctx, "happened, did_not_happen or run_again")
+	resolution, err := body.toEngine(ctx, "happened, did_not_happen or run_again")
 	if err != nil {
 		return nil, err
 	}
-	refused := a.cfg.Engine.ResolveTask(ctx, in.ID, word)
-	if refused != nil && !(errors.Is(refused, perdure.Conflict) && requestOf(ctx).again) {
+	refused := a.cfg.Engine.ResolveTask(ctx, in.ID, resolution)
+	if refused != nil && !(errors.Is(refused, perdure.Conflict) && requestOf(ctx).repeated) {
 		return nil, refused
 	}
 	t, err := a.cfg.Engine.Task(ctx, in.ID)
 	if err == nil && refused != nil && t.ResolvedAt.IsZero() {
 		return nil, refused
 	}
-	return &oneTask{Body: shown(t)}, err
+	return &oneTask{Body: withoutWorker(t)}, err
 }

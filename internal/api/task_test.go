@@ -25,7 +25,7 @@ func TestTasks(t *testing.T) {
 	var seen []string
 	for cursor := ""; ; {
 		got := r.do(get("/v1/tasks?limit=2&state=succeeded&cursor=" + cursor))
-		page := read[listed[perdure.Task]](t, got.body)
+		page := read[taskInList[perdure.Task]](t, got.body)
 		if strings.Contains(string(got.body), "worker") {
 			t.Errorf("a fence is shown: %s", got.body)
 		}
@@ -44,11 +44,12 @@ func TestTasks(t *testing.T) {
 	if len(seen) < 5 || strings.Join(seen[:5], " ") != strings.Join(made[:5], " ") {
 		t.Errorf("got %v, want %v", seen, made)
 	}
-	if n := len(want[listed[perdure.Task]](r, 200, get("/v1/tasks?state=failed")).Items); n != 0 {
+	if n := len(want[taskInList[perdure.Task]](r, 200, get("/v1/tasks?state=failed")).Items); n != 0 {
 		t.Errorf("got %d failed tasks", n)
 	}
-	page := want[listed[perdure.Task]](r, 200, get("/v1/tasks?limit=1"))
-	r.refusal(r.do(get("/v1/tasks?limit=1&state=failed&cursor="+page.Next)), 400, "invalid") // a cursor of another filter
+	page := want[taskInList[perdure.Task]](r, 200, get("/v1/tasks?limit=1"))
+	// a cursor of another filter
+	r.refusal(r.do(get("/v1/tasks?limit=1&state=failed&cursor="+page.Next)), 400, "invalid")
 	r.refusal(r.do(get("/v1/tasks?state=done")), 400, "invalid")
 	for _, path := range []string{"", "?wait=1s", "/log"} {
 		r.refusal(r.do(get("/v1/tasks/task_"+strings.Repeat("99", 16)+path)), 404, "not_found")
@@ -56,13 +57,14 @@ func TestTasks(t *testing.T) {
 	r.refusal(r.do(post("/v1/tasks/none/cancel", "")), 404, "not_found")
 }
 
-// TestTaskListRedacts: a list shows what a task was given without its secrets, and the task itself as it is (RD6).
+// TestTaskListRedacts: a list shows what a task was given without its secrets, and the task itself
+// as it is (RD6).
 func TestTaskListRedacts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.task(r.talk("spawn secret")).ID
 
-	items := want[listed[perdure.Task]](r, 200, get("/v1/tasks")).Items
+	items := want[taskInList[perdure.Task]](r, 200, get("/v1/tasks")).Items
 	if len(items) != 1 || string(items[0].Spec.Arguments) != `{"text":"Authorization: <redacted>"}` {
 		t.Errorf("the list shows %+v", items)
 	}
@@ -165,8 +167,8 @@ func TestTaskLog(t *testing.T) {
 	r.refusal(r.do(q), 406, "not_acceptable")
 }
 
-// TestTaskLogEnds: whoever comes again after the end of a log as events is told with 204 that there is no more, so that an
-// EventSource stays away (H8).
+// TestTaskLogEnds: a client that reconnects after the end of a log stream gets 204, so that an
+// EventSource stops reconnecting (H8).
 func TestTaskLogEnds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -260,8 +262,8 @@ func TestTaskLogLive(t *testing.T) {
 	}
 }
 
-// TestTaskLogRotated reads a log of which the middle is gone: a place in it is 410 with where the log goes on, and who follows
-// goes on there.
+// TestTaskLogRotated reads a log without its middle: an offset in the gap is 410 with the offset at
+// which the log continues, and a follower continues there.
 func TestTaskLogRotated(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

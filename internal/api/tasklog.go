@@ -17,31 +17,31 @@ import (
 )
 
 const (
-	logPage = 64 << 10    // bytes of a log that are read at once, and the limit when none is asked for
-	logLook = time.Second // how often a log is looked at without a sign of news
+	logPage = 64 << 10    // bytes of a log read at once, and the default limit
+	logLook = time.Second // interval at which a log is read even without a signal
 )
 
-// logQuery is what a log is asked for with.
+// logQuery holds the parameters of a request for a log.
 type logQuery struct {
 	OfTask
-	Offset string `query:"offset" doc:"The byte of the whole log to begin with; a negative number counts from the end."`
-	Limit  int    `query:"limit" minimum:"1" maximum:"1048576" doc:"How many bytes at most, when it does not follow; 65536 when it is not said."`
-	Stream string `query:"stream" enum:"all,out,err" doc:"Only this stream; all when it is not said."`
-	Follow bool   `query:"follow" doc:"Bytes only: go on until the task has ended. A stream of events always does."`
-	LastID string `header:"Last-Event-ID" doc:"Streams only: as offset, which it overrules."`
+	Offset string `query:"offset" doc:"The offset in bytes to start from, in the whole log; a negative number counts from the end."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1048576" doc:"The maximum number of bytes, unless follow is set; default 65536."`
+	Stream string `query:"stream" enum:"all,out,err" doc:"Only this stream; default all."`
+	Follow bool   `query:"follow" doc:"Bytes only: continue until the task has ended. A stream of events always does."`
+	LastID string `header:"Last-Event-ID" doc:"Streams only: like offset, over which it takes precedence."`
 	Accept string `header:"Accept" hidden:"true"`
 }
 
-// takes reports whether a chunk is of a stream that was asked for.
-func (q *logQuery) takes(c engine.Chunk) bool {
+// accepts reports whether the query selects the stream of a chunk.
+func (q *logQuery) accepts(c engine.Chunk) bool {
 	return q.Stream == "" || q.Stream == "all" || c.Stream == q.Stream || c.Stream == "std"+q.Stream
 }
 
-// only returns a piece of the log with the chunks that were asked for. Its offsets stay those of the whole log.
-func (q *logQuery) only(log engine.Log) engine.Log {
-	log.Chunks = slices.DeleteFunc(log.Chunks, func(c engine.Chunk) bool { return !q.takes(c) })
+// filterLog filters the chunks of log. Offsets remain those of the whole log.
+func (q *logQuery) filterLog(log engine.Log) engine.Log {
+	log.Chunks = slices.DeleteFunc(log.Chunks, func(c engine.Chunk) bool { return !q.accepts(c) })
 	if log.Chunks == nil {
-		log.Chunks = []engine.Chunk{} // [] on the wire
+		log.Chunks = []engine.Chunk{} // encoded as []
 	}
 	return log
 }
@@ -49,7 +49,7 @@ func (q *logQuery) only(log engine.Log) engine.Log {
 func (a *API) taskLogOperations() {
 	bytes := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
 	events := &huma.MediaType{Schema: &huma.Schema{
-		Type: huma.TypeString, Description: "Server-Sent Events: log with a Chunk as data and the offset after it as id; gap with the first_offset at which it goes on, where something was rotated away; end with the offset as id when the task has ended and all was sent; 204 to who comes again after that.",
+		Type: huma.TypeString, Description: "Server-Sent Events: log carries a Chunk as data and the offset after it as id; gap carries the first_offset from which the log continues after a part that was rotated away; end carries the final offset as id when the task has ended and everything was sent. A client that reconnects after end gets 204.",
 	}}
 	read(a, operation{
 		id: "get-task-log", path: "/v1/tasks/{id}/log", policy: reads, summary: "Read or follow the output of a task", errors: []int{http.StatusNotFound, http.StatusGone},
@@ -66,7 +66,7 @@ func (a *API) taskLog(ctx context.Context, in *logQuery) (*streamed, error) {
 	}
 	offset, err := strconv.ParseInt(orDefault(text, "0"), 10, 64)
 	if err != nil {
-		return nil, invalid(field, "a number of bytes")
+		return nil, invalid(field, "must be a number of bytes")
 	}
 	if form == "" {
 		return nil, notAcceptable(formBytes, formJSON, formEvents)
@@ -75,7 +75,7 @@ func (a *API) taskLog(ctx context.Context, in *logQuery) (*streamed, error) {
 	if form == formEvents || in.Follow {
 		limit = logPage
 	}
-	log, err := a.cfg.Engine.TaskLog(ctx, in.ID, offset, limit) // a place that is rotated away is 410
+	log, err := a.cfg.Engine.TaskLog(ctx, in.ID, offset, limit) // 410 if the offset was rotated away
 	if err != nil {
 		return nil, err
 	}
@@ -83,9 +83,9 @@ func (a *API) taskLog(ctx context.Context, in *logQuery) (*streamed, error) {
 	if err != nil {
 		return nil, err
 	}
-	place := logPlace{in: in, task: task, offset: log.Offset}
+	place := logPosition{query: in, task: task, offset: log.Offset}
 	if form == formEvents && in.LastID != "" && task.State.Terminal() {
-		if more, err := a.logGoesOn(ctx, place); err != nil || !more {
+		if more, err := a.logHasMore(ctx, place); err != nil || !more {
 			return &streamed{Body: func(c huma.Context) { c.SetStatus(http.StatusNoContent) }}, err
 		}
 	}
@@ -94,12 +94,12 @@ func (a *API) taskLog(ctx context.Context, in *logQuery) (*streamed, error) {
 		return &streamed{Body: func(c huma.Context) {
 			c.SetHeader("Content-Type", formJSON)
 			c.SetStatus(http.StatusOK)
-			_ = writeJSON(c.BodyWriter(), in.only(log)) // a client that is gone needs no answer
+			_ = writeJSON(c.BodyWriter(), in.filterLog(log)) // the client may be gone
 		}}, nil
 	case form == formEvents:
-		return a.goesOn(ctx, formEvents, func(s *stream) error { return a.logEvents(ctx, s, place) }), nil
+		return a.longRunning(ctx, formEvents, func(s *stream) error { return a.logEvents(ctx, s, place) }), nil
 	case in.Follow:
-		bytes := a.goesOn(ctx, formBytes, func(s *stream) error { return a.logBytes(ctx, s, place) })
+		bytes := a.longRunning(ctx, formBytes, func(s *stream) error { return a.logBytes(ctx, s, place) })
 		return &streamed{Body: func(c huma.Context) {
 			c.SetHeader("Perdure-Log-Offset", strconv.FormatInt(place.offset, 10))
 			bytes.Body(c)
@@ -111,37 +111,37 @@ func (a *API) taskLog(ctx context.Context, in *logQuery) (*streamed, error) {
 		c.SetHeader("Perdure-Log-End", strconv.FormatInt(log.End, 10))
 		c.SetHeader("Content-Type", formBytes)
 		c.SetStatus(http.StatusOK)
-		for _, chunk := range in.only(log).Chunks {
-			_, _ = c.BodyWriter().Write(chunk.Bytes) // a client that is gone needs no answer
+		for _, chunk := range in.filterLog(log).Chunks {
+			_, _ = c.BodyWriter().Write(chunk.Bytes) // the client may be gone
 		}
 	}}, nil
 }
 
-// errMore says that there is more of a log.
-var errMore = errors.New("there is more of the log")
+// errPageFull reports that a log has more to show.
+var errPageFull = errors.New("there is more of the log")
 
-// logGoesOn reports whether there is anything to show after a place in the log of a task that has ended. An EventSource that
-// comes again and is told that there is not stays away (H8).
-func (a *API) logGoesOn(ctx context.Context, at logPlace) (bool, error) {
-	at.gap = func(int64) error { return errMore }
-	_, err := a.showLog(ctx, at, func(engine.Chunk) error { return errMore })
-	if errors.Is(err, errMore) {
+// logHasMore reports whether the log of an ended task has anything to show after a position. If
+// not, the response is 204, which keeps an EventSource from reconnecting (H8).
+func (a *API) logHasMore(ctx context.Context, at logPosition) (bool, error) {
+	at.gap = func(int64) error { return errPageFull }
+	_, err := a.writeLog(ctx, at, func(engine.Chunk) error { return errPageFull })
+	if errors.Is(err, errPageFull) {
 		return true, nil
 	}
 	return false, err
 }
 
-// logPlace is where somebody who follows a log stands.
-type logPlace struct {
-	in     *logQuery
+// logPosition is the position of a follower in a log.
+type logPosition struct {
+	query  *logQuery
 	task   perdure.Task
 	offset int64
-	gap    func(first int64) error // is told that the log goes on there
+	gap    func(first int64) error // called when a part was rotated away; the log continues at first
 }
 
-// logEvents follows a log as events. The place after a chunk is its id, so a cut stream goes on with no byte lost
-// and none twice.
-func (a *API) logEvents(ctx context.Context, s *stream, at logPlace) error {
+// logEvents follows a log as events. The id of an event is the offset after its chunk, so a client
+// that reconnects neither misses a byte nor gets one twice.
+func (a *API) logEvents(ctx context.Context, s *stream, at logPosition) error {
 	err := s.say("retry: 1000")
 	if err == nil {
 		at.gap = func(first int64) error {
@@ -156,16 +156,17 @@ func (a *API) logEvents(ctx context.Context, s *stream, at logPlace) error {
 		})
 	}
 	if err == nil {
-		err = s.send(strconv.FormatInt(at.offset, 10), "end", []byte("{}")) // also who was shown nothing comes again with a place
+		// So that a client that received no chunk also reconnects with an offset.
+		err = s.send(strconv.FormatInt(at.offset, 10), "end", []byte("{}"))
 	}
 	return err
 }
 
-// logBytes follows a log as it is.
-func (a *API) logBytes(ctx context.Context, s *stream, at logPlace) error {
+// logBytes follows a log as raw bytes.
+func (a *API) logBytes(ctx context.Context, s *stream, at logPosition) error {
 	err := s.out.Flush()
 	if err == nil {
-		at.gap = func(int64) error { return nil } // bytes have no words for it
+		at.gap = func(int64) error { return nil } // raw bytes cannot express a gap
 		_, err = a.followLog(ctx, at, nil, func(chunk engine.Chunk) error {
 			if err := s.part(string(chunk.Bytes)); err != nil {
 				return err
@@ -175,25 +176,26 @@ func (a *API) logBytes(ctx context.Context, s *stream, at logPlace) error {
 	}
 	if err != nil {
 		a.streamEnded(ctx, err)
-		panic(http.ErrAbortHandler) // the answer is cut, so that nobody takes it for whole
+		panic(http.ErrAbortHandler) // cut the response, so that it is not mistaken for a complete one
 	}
 	return nil
 }
 
-// followLog shows a log from a place on, until the task has ended and all of it was shown, or the server drains. It returns
-// the place that it came to.
-func (a *API) followLog(ctx context.Context, at logPlace, pinged *stream, show func(engine.Chunk) error) (int64, error) {
-	news, stop := a.news(ctx, at.task)
+// followLog shows a log from a position on, until the task has ended and all of the log was shown,
+// or the server drains. It returns the position reached.
+func (a *API) followLog(ctx context.Context, at logPosition, pinged *stream, show func(engine.Chunk) error) (int64, error) {
+	news, stop := a.sessionSignal(ctx, at.task)
 	defer stop()
 	ping, look := time.NewTicker(a.cfg.Ping), time.NewTicker(logLook)
 	defer ping.Stop()
 	defer look.Stop()
 	for {
-		task, err := a.cfg.Engine.Task(ctx, at.task.ID) // before the log, so that an ended task has all of its log
+		// Read before the log: if the task has ended, the log is complete.
+		task, err := a.cfg.Engine.Task(ctx, at.task.ID)
 		if err != nil {
 			return at.offset, err
 		}
-		if at.offset, err = a.showLog(ctx, at, show); err != nil || task.State.Terminal() {
+		if at.offset, err = a.writeLog(ctx, at, show); err != nil || task.State.Terminal() {
 			return at.offset, err
 		}
 		select {
@@ -213,12 +215,12 @@ func (a *API) followLog(ctx context.Context, at logPlace, pinged *stream, show f
 	}
 }
 
-// showLog shows what is there and returns the offset of what comes next.
-func (a *API) showLog(ctx context.Context, at logPlace, show func(engine.Chunk) error) (int64, error) {
+// writeLog shows the log up to its current end and returns the offset after it.
+func (a *API) writeLog(ctx context.Context, at logPosition, show func(engine.Chunk) error) (int64, error) {
 	for {
 		log, err := a.cfg.Engine.TaskLog(ctx, at.task.ID, at.offset, logPage)
-		var gone *perdure.Rotated
-		if errors.As(err, &gone) { // who follows goes on behind it
+		var gone *perdure.LogRotated
+		if errors.As(err, &gone) { // a follower continues after the gap
 			if at.offset, err = gone.First, at.gap(gone.First); err == nil {
 				continue
 			}
@@ -227,7 +229,7 @@ func (a *API) showLog(ctx context.Context, at logPlace, show func(engine.Chunk) 
 			return at.offset, err
 		}
 		for _, chunk := range log.Chunks {
-			if at.in.takes(chunk) {
+			if at.query.accepts(chunk) {
 				if err := show(chunk); err != nil {
 					return at.offset, err
 				}
@@ -240,10 +242,10 @@ func (a *API) showLog(ctx context.Context, at logPlace, show func(engine.Chunk) 
 	}
 }
 
-// news signals that a task's session tells something, which may be output. It is only a hint: who Waits for it also
-// looks now and then.
-func (a *API) news(ctx context.Context, task perdure.Task) (signal <-chan struct{}, stop func()) {
-	news := make(chan struct{}, 1) // capacity 1: one signal to look again stands for many
+// sessionSignal signals that there is something new in the session of a task, which may be output.
+// It is only a hint: the caller must also poll.
+func (a *API) sessionSignal(ctx context.Context, task perdure.Task) (signal <-chan struct{}, stop func()) {
+	news := make(chan struct{}, 1) // capacity 1: one pending signal to look again stands for many
 	session, err := a.cfg.Engine.Session(ctx, task.Session)
 	if err != nil {
 		return news, func() {}

@@ -9,14 +9,14 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// newToken is the body of a token's making.
+// newToken is the body of a request that creates a token.
 type newToken struct {
-	Name    string     `json:"name" doc:"By which people know it."`
-	Org     string     `json:"org,omitempty" doc:"Of whom its bearer is; your own when it is not said. Another one only with the token of the data directory."`
-	User    string     `json:"user,omitempty" doc:"For whom its bearer acts; nobody in particular when it is not said."`
-	Scopes  []string   `json:"scopes,omitempty" enum:"read,write,approve,admin" doc:"What its bearer may; read and write when it is not said. Nobody gives what they do not have."`
-	Agent   bool       `json:"agent,omitempty" doc:"For a program that a model steers: it can neither approve nor resolve."`
-	Expires *time.Time `json:"expires_at,omitempty" doc:"From then on it lets nobody in; never when it is not said."`
+	Name    string     `json:"name" doc:"A name for people."`
+	Org     string     `json:"org,omitempty" doc:"The org of the bearer; default that of the caller. Only the token of the data directory can set another one."`
+	User    string     `json:"user,omitempty" doc:"The user for whom the bearer acts; default none."`
+	Scopes  []string   `json:"scopes,omitempty" enum:"read,write,approve,admin" doc:"The scopes of the bearer; default read and write. A caller can grant only scopes that it has."`
+	Agent   bool       `json:"agent,omitempty" doc:"For a program controlled by a model: the bearer can neither approve nor resolve."`
+	Expires *time.Time `json:"expires_at,omitempty" doc:"When the token expires; default never."`
 }
 
 // OfToken is the path of a token.
@@ -33,11 +33,11 @@ type oneToken struct{ Body engine.Token }
 
 func (a *API) tokenOperations() {
 	write(a, operation{
-		id: "create-token", path: "/v1/tokens", policy: administers, summary: "Make a token; its secret is shown once", status: http.StatusCreated,
+		id: "create-token", path: "/v1/tokens", policy: administers, summary: "Create a token; its secret is shown only once", status: http.StatusCreated,
 	}, body[newToken]{example: newToken{Name: "nightly reports", Scopes: []string{engine.ScopeRead, engine.ScopeWrite}}}, a.createToken)
-	read(a, operation{id: "list-tokens", path: "/v1/tokens", policy: administers, summary: "List tokens in the order of their making, without their secrets"}, a.listTokens)
+	read(a, operation{id: "list-tokens", path: "/v1/tokens", policy: administers, summary: "List tokens without their secrets, in the order in which they were created"}, a.listTokens)
 	erase(a, operation{
-		id: "revoke-token", path: "/v1/tokens/{token}", policy: administers, summary: "Revoke a token for good; what it has under way ends within a second",
+		id: "revoke-token", path: "/v1/tokens/{token}", policy: administers, summary: "Revoke a token permanently; its running requests end within a second",
 		errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *OfToken) (*oneToken, error) {
 		t, err := a.cfg.Engine.RevokeToken(ctx, in.ID, requestOf(ctx).actor)
@@ -45,12 +45,13 @@ func (a *API) tokenOperations() {
 	})
 }
 
-// createToken makes a token. Its answer is not kept for an idempotency key, since it has the secret: the same key again is a
-// conflict, and the token is to be revoked.
+// createToken creates a token. The response contains the secret, so it is not stored for the
+// idempotency key. A repeated request is a conflict; the caller must revoke the token and create
+// another one.
 func (a *API) createToken(ctx context.Context, _ *struct{}, in newToken) (*issuedToken, error) {
 	req := requestOf(ctx)
 	req.secret = true
-	order := engine.TokenOrder{ID: newID[perdure.TokenID](ctx), Name: in.Name, Org: in.Org, User: in.User, Scopes: in.Scopes, Agent: in.Agent, By: req.actor}
+	order := engine.TokenRequest{ID: newID[perdure.TokenID](ctx), Name: in.Name, Org: in.Org, User: in.User, Scopes: in.Scopes, Agent: in.Agent, By: req.actor}
 	if in.Expires != nil {
 		order.Expires = *in.Expires
 	}
@@ -59,8 +60,8 @@ func (a *API) createToken(ctx context.Context, _ *struct{}, in newToken) (*issue
 }
 
 func (a *API) listTokens(ctx context.Context, in *struct{ Paged }) (*page[engine.Token], error) {
-	return walk(a, in.Paged, grown[engine.Token]{
-		which: audience(ctx) + " tokens", // the root's has those of all orgs
+	return pageOfAppended(a, in.Paged, appendedList[engine.Token]{
+		name:  audience(ctx) + " tokens", // the root principal sees the tokens of all orgs
 		all:   func() ([]engine.Token, error) { return a.cfg.Engine.Tokens(ctx) },
 		match: func(engine.Token) bool { return true },
 		id:    func(t engine.Token) string { return string(t.ID) },

@@ -33,7 +33,8 @@ func (q ask) as(secret string) ask {
 	return q
 }
 
-// TestTokenOnce: the secret of a token is in one answer and nowhere else, neither in the store nor under an idempotency key.
+// TestTokenOnce: the secret of a token is in one answer and nowhere else, neither in the store nor
+// under an idempotency key.
 func TestTokenOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -60,17 +61,18 @@ func TestTokenOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := want[listed[engine.Token]](r, 200, get("/v1/tokens")).Items
+	shown := want[taskInList[engine.Token]](r, 200, get("/v1/tokens")).Items
 	if len(shown) != 1 || strings.Contains(string(raw(shown)), made.Secret) || shown[0].UsedAt != (time.Time{}) {
 		t.Errorf("got %+v", shown)
 	}
-	want[listed[engine.Session]](r, 200, get("/v1/sessions").as(made.Secret))
-	if shown := want[listed[engine.Token]](r, 200, get("/v1/tokens")).Items; shown[0].UsedAt.IsZero() {
+	want[taskInList[engine.Session]](r, 200, get("/v1/sessions").as(made.Secret))
+	if shown := want[taskInList[engine.Token]](r, 200, get("/v1/tokens")).Items; shown[0].UsedAt.IsZero() {
 		t.Errorf("its use was not written: %+v", shown)
 	}
 }
 
-// TestTokenOrders: what is no token is refused, and nobody gives what they do not have.
+// TestTokenOrders: an invalid token order is refused, and a token can only grant rights that its
+// creator has.
 func TestTokenOrders(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -91,14 +93,15 @@ func TestTokenOrders(t *testing.T) {
 			t.Errorf("%s: got %d %s, want %d", order, got.status, got.body, status)
 		}
 	}
-	if own := want[listed[engine.Token]](r, 200, get("/v1/tokens").as(admin.Secret)).Items; len(own) != 3 || own[1].Org != "acme" {
+	if own := want[taskInList[engine.Token]](r, 200, get("/v1/tokens").as(admin.Secret)).Items; len(own) != 3 || own[1].Org != "acme" {
 		t.Errorf("got %+v", own)
 	}
 	foreign := r.let(`{"name":"ours"}`)
 	r.refusal(r.do(ask{method: "DELETE", path: "/v1/tokens/" + string(foreign.ID)}.as(admin.Secret)), 404, "not_found")
 }
 
-// TestTokenCursorIsOfItsCaller: where the root stands in the list of all tokens is no place in that of an org, its own included.
+// TestTokenCursorIsOfItsCaller: where the root stands in the list of all tokens is no place in that
+// of an org, its own included.
 func TestTokenCursorIsOfItsCaller(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -106,14 +109,15 @@ func TestTokenCursorIsOfItsCaller(t *testing.T) {
 		r.let(`{"name":"theirs","org":"acme"}`)
 	}
 	admin := r.let(`{"name":"admin","scopes":["read","admin"]}`)
-	next := want[listed[engine.Token]](r, 200, get("/v1/tokens?limit=1")).Next
+	next := want[taskInList[engine.Token]](r, 200, get("/v1/tokens?limit=1")).Next
 	if got := r.do(get("/v1/tokens?limit=1&cursor=" + next).as(admin.Secret)); next == "" || got.status != 400 {
 		t.Errorf("after %q got %d %s", next, got.status, got.body)
 	}
-	want[listed[engine.Token]](r, 200, get("/v1/tokens?limit=1&cursor="+next))
+	want[taskInList[engine.Token]](r, 200, get("/v1/tokens?limit=1&cursor="+next))
 }
 
-// TestS24RevokeEndsAStream: a revoked token lets nobody in, and what it had open ends, also when another server was told.
+// TestS24RevokeEndsAStream: a revoked token gives no access, and its open streams end, even if it
+// was revoked on another server.
 func TestS24RevokeEndsAStream(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -157,14 +161,15 @@ func TestS24RevokeEndsAStream(t *testing.T) {
 	want[engine.Session](r, 200, get(path))
 }
 
-// TestS24Failures: whoever guesses has to wait, whoever has a token that was good before has not.
+// TestS24Failures: a client that guesses tokens has to wait; one with a token that was valid before
+// does not.
 func TestS24Failures(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(cfg *api.Config) { cfg.Keyring = nil })
 	good := r.let(`{"name":"good"}`)
-	r.cfg.Keyring = access.NewKeyring(access.Config{Store: r.store, Root: token, Failures: 3, Forgive: time.Hour})
+	r.cfg.Keyring = access.NewKeyring(access.Config{Store: r.store, Root: token, FailureBurst: 3, FailureInterval: time.Hour})
 	r.restart()
-	want[listed[engine.Session]](r, 200, get("/v1/sessions").as(good.Secret))
+	want[taskInList[engine.Session]](r, 200, get("/v1/sessions").as(good.Secret))
 	guess := get("/v1/sessions").as(good.Secret[:len(good.Secret)-1] + "!")
 	for range 3 {
 		r.refusal(r.do(guess), 401, "unauthorized")
@@ -173,11 +178,11 @@ func TestS24Failures(t *testing.T) {
 	if r.refusal(got, 429, "limit"); got.header.Get("Retry-After") == "" || got.header.Get("Retry-After") == "1" {
 		t.Errorf("got %v", got.header)
 	}
-	want[listed[engine.Session]](r, 200, get("/v1/sessions").as(good.Secret))
-	want[listed[engine.Session]](r, 200, get("/v1/sessions"))
+	want[taskInList[engine.Session]](r, 200, get("/v1/sessions").as(good.Secret))
+	want[taskInList[engine.Session]](r, 200, get("/v1/sessions"))
 }
 
-// TestDenied: an error of a kind says what is missing.
+// TestDenied: an access error names the missing right.
 func TestDenied(t *testing.T) {
 	t.Parallel()
 	p := access.Principal{ID: "token_1", Org: "acme", Scopes: access.All(), Agent: true}

@@ -22,13 +22,13 @@ type oneTool struct{ Body engine.Tool }
 
 // directCall is the body of a call outside any session.
 type directCall struct {
-	Args json.RawMessage `json:"args" doc:"What the tool's input_schema asks for."`
+	Args json.RawMessage `json:"args" doc:"The arguments, as described by the tool's input_schema."`
 }
 
 type toolAnswer struct{ Body perdure.ToolResult }
 
 func (a *API) toolOperations() {
-	read(a, operation{id: "list-tools", path: "/v1/tools", policy: reads, summary: "List the tools, in the order of their registration"}, a.listTools)
+	read(a, operation{id: "list-tools", path: "/v1/tools", policy: reads, summary: "List tools, in the order of their registration"}, a.listTools)
 	read(a, operation{
 		id: "get-tool", path: "/v1/tools/{name}", policy: reads, summary: "Show a tool", errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *ofTool) (*oneTool, error) {
@@ -36,7 +36,7 @@ func (a *API) toolOperations() {
 		return &oneTool{Body: t}, err
 	})
 	write(a, operation{
-		id: "call-tool", path: "/v1/tools/{name}/call", policy: writes, summary: "Call a pure or idempotent tool, outside any session", errors: []int{http.StatusNotFound},
+		id: "call-tool", path: "/v1/tools/{name}/call", policy: writes, summary: "Call a pure or idempotent tool outside any session", errors: []int{http.StatusNotFound},
 	}, body[directCall]{example: directCall{Args: json.RawMessage(`{}`)}}, a.callTool)
 	a.payloads()
 }
@@ -64,27 +64,28 @@ func (a *API) findTool(ctx context.Context, name string) (engine.Tool, error) {
 
 func (a *API) callTool(ctx context.Context, in *ofTool, body directCall) (*toolAnswer, error) {
 	if len(body.Args) == 0 {
-		return nil, invalid("/args", "it is required; {} is no arguments")
+		return nil, invalid("/args", "required; {} stands for no arguments")
 	}
 	result, err := a.cfg.Engine.CallTool(ctx, in.Name, body.Args)
 	return &toolAnswer{Body: result}, err
 }
 
-// The types below are only in the document: they say what the result of a call that left the foreground looks like.
+// The types below appear only in the OpenAPI document. They describe the result of a call that left
+// the foreground.
 
-// BackgroundPayload is the result of a call that goes on in the background (LN6).
+// BackgroundPayload is the result of a call that continues in the background (LN6).
 type BackgroundPayload struct {
 	Type           string         `json:"type" enum:"background"`
 	Tool           string         `json:"tool"`
-	TimeoutSeconds *float64       `json:"timeout_seconds,omitempty" doc:"The budget that it used up."`
-	Reason         string         `json:"reason,omitempty" doc:"routed: it left by policy."`
+	TimeoutSeconds *float64       `json:"timeout_seconds,omitempty" doc:"The soft budget that the call exceeded."`
+	Reason         string         `json:"reason,omitempty" doc:"routed: the call was routed to the background by policy."`
 	BackgroundID   perdure.TaskID `json:"background_id" doc:"The task_id."`
 	TaskID         perdure.TaskID `json:"task_id"`
 	Message        string         `json:"message"`
 	DeadlineAt     time.Time      `json:"deadline_at,omitzero"`
 }
 
-// RunPayload is the result of spawn_background for a run (BG8).
+// RunPayload is the result of spawn_background for a background run (BG8).
 type RunPayload struct {
 	Type               string         `json:"type" enum:"background"`
 	RunID              perdure.RunID  `json:"run_id"`
@@ -118,7 +119,7 @@ type SchedulePayload struct {
 	TaskID             *perdure.TaskID `json:"task_id"`
 }
 
-// CheckPayload is what check_background_tool says of one task (BG19).
+// CheckPayload is the result of check_background_tool for one task (BG19).
 type CheckPayload struct {
 	Type          string                 `json:"type" enum:"mcp_tool_output"`
 	Message       string                 `json:"message"`
@@ -126,53 +127,54 @@ type CheckPayload struct {
 	Status        string                 `json:"status" enum:"completed,still_running,cancelled,error"`
 	Tool          string                 `json:"tool"`
 	BackgroundID  perdure.TaskID         `json:"background_id" doc:"The task_id."`
-	Output        any                    `json:"output,omitempty" doc:"What the task ended with; cut when it is long."`
+	Output        any                    `json:"output,omitempty" doc:"The result of the task, shortened if it is long."`
 	WaitedSeconds *int                   `json:"waited_seconds,omitempty" doc:"With still_running, after a wait."`
 	QueuePosition *int                   `json:"queue_position,omitempty" minimum:"1" doc:"With still_running, while it is queued."`
 	InputRequest  *perdure.InputRequest  `json:"input_request,omitempty" doc:"With still_running, while it waits for an answer."`
 	Receipt       *perdure.CancelReceipt `json:"receipt,omitempty" doc:"Of a cancel."`
 }
 
-// ListPayload is what check_background_tool says with list (8.4).
+// ListPayload is the result of check_background_tool with list (8.4).
 type ListPayload struct {
 	Type      string            `json:"type" enum:"mcp_tool_output"`
 	Message   string            `json:"message"`
 	SessionID perdure.SessionID `json:"session_id"`
-	Tasks     []ListedTask      `json:"tasks" nullable:"false" doc:"Those that live, then those that have ended and were not read."`
+	Tasks     []ListedTask      `json:"tasks" nullable:"false" doc:"The unfinished tasks, followed by finished tasks whose results have not been read."`
 }
 
 // ListedTask is one task of a ListPayload.
 type ListedTask struct {
 	BackgroundID  perdure.TaskID `json:"background_id" doc:"The task_id."`
 	Tool          string         `json:"tool"`
-	AgeSeconds    float64        `json:"age_seconds" doc:"Since it started, or was made."`
-	ParkedSeconds *float64       `json:"parked_seconds,omitempty" doc:"Since it left the foreground."`
+	AgeSeconds    float64        `json:"age_seconds" doc:"Since the task started, or was created."`
+	ParkedSeconds *float64       `json:"parked_seconds,omitempty" doc:"Since the call left the foreground."`
 	Done          bool           `json:"done"`
 	Status        string         `json:"status" enum:"completed,still_running,cancelled,error"`
 }
 
-// RefusalPayload is what check_background_tool says when it was given no id, or one of no task (8.4).
+// RefusalPayload is the result of check_background_tool without an id, or with an id that matches
+// no task (8.4).
 type RefusalPayload struct {
 	Type      string            `json:"type" enum:"error"`
 	Message   string            `json:"message"`
 	SessionID perdure.SessionID `json:"session_id"`
 }
 
-// payloads adds the unions to the document and says in the result of a tool that it may be one of them.
+// payloads adds the unions to the OpenAPI document, and refers to them in the result of a tool.
 func (a *API) payloads() {
 	schemas := a.schemas().Map()
 	schemas["StatusPayload"] = &huma.Schema{
-		Description: "What check_background_tool answers.",
+		Description: "The result of check_background_tool.",
 		OneOf:       []*huma.Schema{schema[CheckPayload](a), schema[ListPayload](a), schema[RefusalPayload](a)},
 	}
 	schemas["ToolPayload"] = &huma.Schema{
-		Description: "What the result of a call is that has to do with work in the background. It is exactly one of these.",
+		Description: "The result of a call that concerns background work: exactly one of these.",
 		OneOf: []*huma.Schema{
 			schema[BackgroundPayload](a), schema[RunPayload](a), schema[SchedulePayload](a), {Ref: "#/components/schemas/StatusPayload"},
 		},
 	}
 	schemas["ToolResult"].Properties["result"] = &huma.Schema{
-		Description: "What the model reads: any JSON, for work in the background a ToolPayload.",
+		Description: "The result that the model reads: any JSON; for background work a ToolPayload.",
 		AnyOf:       []*huma.Schema{{Ref: "#/components/schemas/ToolPayload"}, {}},
 	}
 }

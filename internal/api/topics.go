@@ -18,12 +18,12 @@ const topicsPath = "/v1/events"
 // maxTopics is how many topics one stream may have.
 const maxTopics = 50
 
-// topicQuery is what a stream of several topics is asked for with.
+// topicQuery holds the parameters of a stream of several topics.
 type topicQuery struct {
-	Topics string `query:"topics" example:"session_019aa0000000700080000000000000aa,tasks,approvals" doc:"What to follow, with commas between, at most 50: ids of sessions, and sessions, tasks, approvals."`
-	After  string `query:"after" doc:"The id of the last frame that was received, of the same topics. Without it each topic begins with a snapshot."`
-	Types  string `query:"types" doc:"Of the sessions only these types: at most 40, with commas between; tool.* is all that begin with tool."`
-	LastID string `header:"Last-Event-ID" doc:"As after, which it overrules."`
+	Topics string `query:"topics" example:"session_019aa0000000700080000000000000aa,tasks,approvals" doc:"The topics to follow, separated by commas, at most 50: session ids, and the lists sessions, tasks and approvals."`
+	After  string `query:"after" doc:"The id of the last frame received, of a stream of the same topics. Without it each topic starts with a snapshot."`
+	Types  string `query:"types" doc:"Only these types of session events: at most 40, separated by commas; tool.* matches all types that start with tool."`
+	LastID string `header:"Last-Event-ID" doc:"Like after, over which it takes precedence."`
 	Accept string `header:"Accept" hidden:"true"`
 }
 
@@ -37,7 +37,7 @@ func (a *API) topicOperations() {
 	}, a.topicStream)
 }
 
-// topicStream answers with what happens in several topics (ST6).
+// topicStream follows several topics in one stream (ST6).
 func (a *API) topicStream(ctx context.Context, in *topicQuery) (*streamed, error) {
 	if negotiate(in.Accept, formEvents) == "" {
 		return nil, notAcceptable(formEvents)
@@ -50,14 +50,14 @@ func (a *API) topicStream(ctx context.Context, in *topicQuery) (*streamed, error
 	if err != nil {
 		return nil, err
 	}
-	which := whose(ctx) + "topics " + strings.Join(names, ",")
+	which := orgPrefix(ctx) + "topics " + strings.Join(names, ",")
 	field, text := "query.after", in.After
 	if in.LastID != "" {
 		field, text = "header.Last-Event-ID", in.LastID
 	}
 	places, err := a.cursors.read(which, text, len(names))
 	if err != nil {
-		return nil, invalid(field, "it is no position in these topics; begin again without it")
+		return nil, invalid(field, "it is not a position in these topics; start again without it")
 	}
 	if places == nil {
 		places = make([]string, len(names))
@@ -68,14 +68,14 @@ func (a *API) topicStream(ctx context.Context, in *topicQuery) (*streamed, error
 			return nil, err
 		}
 	}
-	return a.goesOn(ctx, formEvents, func(s *stream) error {
+	return a.longRunning(ctx, formEvents, func(s *stream) error {
 		f := a.follower(s, filter, requestOf(ctx).disclosure)
-		f.topics, f.which = topics, which
+		f.topics, f.signedBy = topics, which
 		return f.follow(ctx)
 	}), nil
 }
 
-// topicNames reads ?topics=. One that is named twice is followed once.
+// topicNames parses ?topics= and removes duplicates.
 func topicNames(text string) ([]string, error) {
 	var names []string
 	for name := range strings.SplitSeq(text, ",") {
@@ -85,17 +85,17 @@ func topicNames(text string) ([]string, error) {
 	}
 	switch {
 	case len(names) == 0:
-		return nil, invalid("query.topics", "ids of sessions, and sessions, tasks, approvals, with commas between")
+		return nil, invalid("query.topics", "required: session ids, and the lists sessions, tasks and approvals, separated by commas")
 	case len(names) > maxTopics:
 		return nil, invalid("query.topics", "at most %d", maxTopics)
 	}
 	return names, nil
 }
 
-// topic is a topic by its name, from a place on; empty: its beginning is a snapshot.
+// topic returns a topic by name, from a position on. An empty position starts with a snapshot.
 func (a *API) topic(ctx context.Context, name, place string) (topic, error) {
 	if list, known := a.listTopics()[name]; known {
-		return &listTopic{key: boardKey{list: name}, read: list, sum: place}, nil
+		return &listTopic{key: listFeedKey{list: name}, read: list, sum: place}, nil
 	}
 	id, err := perdure.ParseID[perdure.SessionID](name)
 	if err != nil {
@@ -109,9 +109,9 @@ func (a *API) topic(ctx context.Context, name, place string) (topic, error) {
 	if place != "" {
 		at, err := strconv.ParseInt(place, 10, 64)
 		if err != nil {
-			return nil, errors.Join(perdure.Invalid, err) // signed by us
+			return nil, errors.Join(perdure.Invalid, err) // cursors are signed, so this does not fail
 		}
-		t.at, t.given, t.lost = at, true, at > session.LastSeq
+		t.at, t.hasPosition, t.positionUnknown = at, true, at > session.LastSeq
 	}
 	return t, nil
 }

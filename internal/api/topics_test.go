@@ -41,7 +41,7 @@ func (s *streamed) topic() topical {
 func sessionName(path string) string { return strings.TrimPrefix(path, "/v1/sessions/") }
 
 // quick looks at lists often.
-func quick(c *api.Config) { c.Look = 5 * time.Millisecond }
+func quick(c *api.Config) { c.PollInterval = 5 * time.Millisecond }
 
 // TestTopics: each topic begins with a snapshot, then comes what happens in each of them.
 func TestTopics(t *testing.T) {
@@ -97,8 +97,9 @@ func TestTopics(t *testing.T) {
 	}
 }
 
-// TestTopicsResume cuts the connection after every frame and goes on from it, also over a restart of the server: every event of
-// each session comes once and in order, and nothing of a list that has not changed.
+// TestTopicsResume cuts the connection after every frame and resumes from it, also across a restart
+// of the server: every event of each session is delivered once and in order, and an unchanged list
+// is not repeated.
 func TestTopicsResume(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, quick)
@@ -174,7 +175,8 @@ func TestTopicsReset(t *testing.T) {
 	for f.kind != "changed" || strings.HasSuffix(string(f.data), `"gone":[]}`) {
 		f = again.topic()
 	}
-	if f.id != first.id || strings.Contains(string(f.data), `"tool":"hold"`) { // the list is as it was: so is the position
+	// the list is as it was: so is the position
+	if f.id != first.id || strings.Contains(string(f.data), `"tool":"hold"`) {
 		t.Errorf("got %+v", f)
 	}
 }

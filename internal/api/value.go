@@ -15,7 +15,7 @@ type OfValue struct {
 	Key string `path:"key" example:"city" doc:"The key."`
 }
 
-// newValue is the body of a value's setting.
+// newValue is the body of a request that sets a value.
 type newValue struct {
 	Value string `json:"value" doc:"Any text, at most 1 MiB."`
 }
@@ -28,16 +28,16 @@ type OfSecret struct {
 	Name string `path:"name" example:"smtp_password" doc:"The secret."`
 }
 
-// newSecret is the body of a secret's setting.
+// newSecret is the body of a request that sets a secret.
 type newSecret struct {
-	Value string   `json:"value" doc:"At most 64 KiB. No call returns it."`
-	Hosts []string `json:"hosts,omitempty" doc:"Where tools may send it; nowhere when it is not said, only into the environment of a process."`
+	Value string   `json:"value" doc:"At most 64 KiB. It is never returned."`
+	Hosts []string `json:"hosts,omitempty" doc:"The hosts to which tools may send it. Without hosts it is available only in the environment of a process."`
 }
 
 func (a *API) valueOperations() {
 	missing := []int{http.StatusNotFound}
 	read(a, operation{
-		id: "list-values", path: "/v1/sessions/{id}/values", policy: reads, summary: "List what a session keeps by key, without the values", errors: missing,
+		id: "list-values", path: "/v1/sessions/{id}/values", policy: reads, summary: "List the keys of the values of a session", errors: missing,
 	}, a.listValues)
 	read(a, operation{id: "get-value", path: "/v1/sessions/{id}/values/{key}", policy: reads, summary: "Show a value", errors: missing},
 		func(ctx context.Context, in *OfValue) (*oneValue, error) {
@@ -46,10 +46,10 @@ func (a *API) valueOperations() {
 		})
 	replace(a, operation{
 		id: "set-value", path: "/v1/sessions/{id}/values/{key}", policy: writes, summary: "Set a value", errors: append(missing, http.StatusTooManyRequests),
-		route: route{own: true, tells: true},
+		route: route{checksConditions: true, returnsResource: true},
 	}, body[newValue]{example: newValue{Value: "Lisbon"}}, a.setValue)
 	erase(a, operation{
-		id: "delete-value", path: "/v1/sessions/{id}/values/{key}", policy: writes, summary: "Delete a value", errors: missing, route: route{own: true},
+		id: "delete-value", path: "/v1/sessions/{id}/values/{key}", policy: writes, summary: "Delete a value", errors: missing, route: route{checksConditions: true},
 	}, a.deleteValue)
 	read(a, operation{
 		id: "list-secrets", path: "/v1/sessions/{id}/secrets", policy: reads, summary: "List the names of a session's secrets", errors: missing,
@@ -61,36 +61,37 @@ func (a *API) valueOperations() {
 	erase(a, operation{
 		id: "delete-secret", path: "/v1/sessions/{id}/secrets/{name}", policy: writes, summary: "Delete a secret", errors: missing,
 	}, func(ctx context.Context, in *OfSecret) (*nothing, error) {
-		return gone(ctx, a.cfg.Engine.RemoveSecret(ctx, in.ID, in.Name))
+		return goneIfRepeated(ctx, a.cfg.Engine.RemoveSecret(ctx, in.ID, in.Name))
 	})
 }
 
 func (a *API) listValues(ctx context.Context, in *struct {
 	OfSession
-	Prefix string `query:"prefix" doc:"Only keys that begin so."`
+	Prefix string `query:"prefix" doc:"Only keys with this prefix."`
 	Paged
 }) (*page[engine.ValueStat], error) {
 	all, err := a.cfg.Engine.Values(ctx, in.ID, in.Prefix)
 	if err != nil {
 		return nil, err
 	}
-	return sorted(a, in.Paged, ordered[engine.ValueStat]{
-		which: "values " + string(in.ID) + " " + in.Prefix, all: all, key: func(v engine.ValueStat) string { return v.Key },
+	return pageOfSorted(a, in.Paged, sortedList[engine.ValueStat]{
+		name: "values " + string(in.ID) + " " + in.Prefix, all: all, key: func(v engine.ValueStat) string { return v.Key },
 	})
 }
 
-// setValue writes a value. What it compares it has read itself, and the engine compares again in the commit.
+// setValue writes a value. It reads the value to check the conditions, and the engine checks again
+// in the commit.
 func (a *API) setValue(ctx context.Context, in *struct {
 	OfValue
 	Conditions
 }, b newValue) (*oneValue, error) {
 	w := engine.ValueWrite{Key: in.Key, Text: b.Value}
-	if in.given() || requestOf(ctx).again {
-		old, tag, err := a.valueNow(ctx, in.OfValue)
+	if in.given() || requestOf(ctx).repeated {
+		old, tag, err := a.currentValue(ctx, in.OfValue)
 		if err != nil {
 			return nil, err
 		}
-		if tag != "" && (old.Text == b.Value && requestOf(ctx).again || in.superseded(ctx, old.UpdatedAt)) {
+		if tag != "" && (old.Text == b.Value && requestOf(ctx).repeated || in.superseded(ctx, old.UpdatedAt)) {
 			return &oneValue{Body: old}, nil
 		}
 		if err := in.allow(tag); err != nil {
@@ -102,11 +103,11 @@ func (a *API) setValue(ctx context.Context, in *struct {
 		}
 	}
 	set, err := a.cfg.Engine.SetValue(ctx, in.ID, w)
-	return &oneValue{Body: set}, a.stillAllowed(ctx, in.OfValue, in.Conditions, err)
+	return &oneValue{Body: set}, a.recheckValue(ctx, in.OfValue, in.Conditions, err)
 }
 
-// valueNow returns a value with its ETag, which is empty when there is none.
-func (a *API) valueNow(ctx context.Context, of OfValue) (v engine.Value, tag string, err error) {
+// currentValue returns a value with its ETag, which is empty if the value does not exist.
+func (a *API) currentValue(ctx context.Context, of OfValue) (v engine.Value, tag string, err error) {
 	v, err = a.cfg.Engine.Value(ctx, of.ID, of.Key)
 	switch {
 	case errors.Is(err, perdure.NotFound):
@@ -118,12 +119,13 @@ func (a *API) valueNow(ctx context.Context, of OfValue) (v engine.Value, tag str
 	return v, tag, err
 }
 
-// stillAllowed says of a write that was refused whether its condition fails now.
-func (a *API) stillAllowed(ctx context.Context, of OfValue, c Conditions, refused error) error {
+// recheckValue is called with the error of a write. After a conflict it returns the 412 if the
+// condition fails now.
+func (a *API) recheckValue(ctx context.Context, of OfValue, c Conditions, refused error) error {
 	if !errors.Is(refused, perdure.Conflict) || !c.given() {
 		return refused
 	}
-	_, tag, err := a.valueNow(ctx, of)
+	_, tag, err := a.currentValue(ctx, of)
 	if err == nil {
 		err = c.allow(tag)
 	}
@@ -139,7 +141,7 @@ func (a *API) deleteValue(ctx context.Context, in *struct {
 }) (*nothing, error) {
 	var read *engine.ValueStat
 	if in.IfMatch != "" {
-		old, tag, err := a.valueNow(ctx, in.OfValue)
+		old, tag, err := a.currentValue(ctx, in.OfValue)
 		if err != nil {
 			return nil, err
 		}
@@ -151,7 +153,7 @@ func (a *API) deleteValue(ctx context.Context, in *struct {
 		}
 	}
 	err := a.cfg.Engine.RemoveValue(ctx, in.ID, in.Key, read)
-	return gone(ctx, a.stillAllowed(ctx, in.OfValue, in.Conditions, err))
+	return goneIfRepeated(ctx, a.recheckValue(ctx, in.OfValue, in.Conditions, err))
 }
 
 func (a *API) listSecrets(ctx context.Context, in *struct {
@@ -162,12 +164,12 @@ func (a *API) listSecrets(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return sorted(a, in.Paged, ordered[engine.Secret]{which: "secrets " + string(in.ID), all: all, key: func(s engine.Secret) string { return s.Name }})
+	return pageOfSorted(a, in.Paged, sortedList[engine.Secret]{name: "secrets " + string(in.ID), all: all, key: func(s engine.Secret) string { return s.Name }})
 }
 
 func (a *API) setSecret(ctx context.Context, in *OfSecret, b newSecret) (*struct{}, error) {
 	if b.Value == "" {
-		return nil, invalid("/value", "it is required, and not empty")
+		return nil, invalid("/value", "required and must not be empty")
 	}
 	return &struct{}{}, a.cfg.Engine.SetSecret(ctx, in.ID, engine.SecretWrite{Name: in.Name, Value: b.Value, Hosts: b.Hosts})
 }

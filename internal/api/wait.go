@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Waits is what an operation takes that can wait for an outcome (H7).
+// Waits holds the parameters of an operation that can wait for an outcome (H7).
 type Waits struct {
-	Wait   string `query:"wait" example:"1s" doc:"How long to wait for the outcome, such as 30s; at most 60 s. Then the answer is what stands."`
-	Prefer string `header:"Prefer" doc:"wait=30 is ?wait=30s."`
+	Wait   string `query:"wait" example:"1s" doc:"How long to wait for the outcome, such as 30s; at most 60 s. After that the response is the current state."`
+	Prefer string `header:"Prefer" doc:"wait=30 is the same as ?wait=30s."`
 }
 
-// duration is how long the caller is ready to wait: not at all, to the most that is allowed.
-func (w Waits) duration(most time.Duration) (time.Duration, error) {
+// duration returns how long the caller wants to wait, up to limit; 0: not at all.
+func (w Waits) duration(limit time.Duration) (time.Duration, error) {
 	text, field := w.Wait, "query.wait"
 	if text == "" {
 		field = "header.Prefer"
@@ -28,13 +28,13 @@ func (w Waits) duration(most time.Duration) (time.Duration, error) {
 		d, err = time.Duration(seconds)*time.Second, nil
 	}
 	if err != nil || d < 0 {
-		return 0, invalid(field, "a time such as 30s, or a number of seconds")
+		return 0, invalid(field, "must be a duration such as 30s, or a number of seconds")
 	}
-	return min(d, most), nil
+	return min(d, limit), nil
 }
 
-// preferred is the value of a preference in a Prefer header (RFC 7240), without its quotes and its parameters; of several, the first
-// holds. Empty: there is none.
+// preferred returns the value of a preference in a Prefer header (RFC 7240), without quotes and
+// parameters. If it is given several times, the first one counts. Empty: not given.
 func preferred(header, name string) string {
 	for _, one := range parts(header, ',') {
 		pair := parts(one, ';')[0]
@@ -51,8 +51,8 @@ func preferred(header, name string) string {
 	return ""
 }
 
-// parts cuts a header at a sign, but not within quotes.
-func parts(header string, sign byte) (all []string) {
+// parts splits a header at a separator, except within quotes.
+func parts(header string, separator byte) (all []string) {
 	quoted, from := false, 0
 	for i := 0; i < len(header); i++ {
 		switch c := header[i]; {
@@ -60,7 +60,7 @@ func parts(header string, sign byte) (all []string) {
 			i++
 		case c == '"':
 			quoted = !quoted
-		case c == sign && !quoted:
+		case c == separator && !quoted:
 			all = append(all, header[from:i])
 			from = i + 1
 		}
@@ -68,8 +68,8 @@ func parts(header string, sign byte) (all []string) {
 	return append(all, header[from:])
 }
 
-// patience is a context that ends with the caller, after d, or when the server drains.
-func (a *API) patience(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+// withPatience returns a context that ends with the caller's, after d, or when the server drains.
+func (a *API) withPatience(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	waiting, cancel := context.WithTimeout(ctx, d)
 	gone := make(chan struct{})
 	go func() {

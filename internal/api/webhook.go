@@ -23,45 +23,45 @@ type OfWebhookDelivery struct {
 	Delivery perdure.WebhookDeliveryID `path:"delivery" example:"whd_019aa0000000700080000000000000ac" doc:"The delivery."`
 }
 
-// newWebhook is the body of a webhook's creation.
+// newWebhook is the body of a request that creates a webhook.
 type newWebhook struct {
-	ID      perdure.WebhookID   `json:"id,omitempty" doc:"The webhook's own id, for callers that mint them. The same id with the same rest is one webhook."`
-	URL     string              `json:"url" doc:"Where events are sent, with POST. Redirects are not followed."`
-	Types   []string            `json:"types,omitempty" doc:"Which events; task.* is all that begin with task. All that can be sent when it is not said."`
-	Body    webhook.Body        `json:"body,omitempty" enum:"id,snapshot" doc:"Whether the ids are sent, or the event as the API shows it; id when it is not said."`
+	ID      perdure.WebhookID   `json:"id,omitempty" doc:"The id of the webhook, for callers that generate ids. The same request with the same id is one webhook."`
+	URL     string              `json:"url" doc:"The URL to which events are sent, with POST. Redirects are not followed."`
+	Types   []string            `json:"types,omitempty" doc:"The types of events; task.* matches all types that start with task. Default all types that can be sent."`
+	Body    webhook.Body        `json:"body,omitempty" enum:"id,snapshot" doc:"What is sent: only ids, or a snapshot of the event as shown by the API; default id."`
 	Session perdure.SessionID   `json:"session_id,omitempty" doc:"Only events of this session."`
 	Labels  perdure.LabelFilter `json:"labels,omitempty" doc:"Only events of sessions that have all of these labels when the event is queued: key, or key=value; at most 16."`
 }
 
-// webhookChange is what is to become of a webhook.
+// webhookChange is the body of a webhook update. Absent fields stay as they are.
 type webhookChange struct {
 	URL     *string              `json:"url,omitempty"`
 	Types   *[]string            `json:"types,omitempty"`
 	Body    *webhook.Body        `json:"body,omitempty" enum:"id,snapshot"`
-	Labels  *perdure.LabelFilter `json:"labels,omitempty" doc:"[]: of all sessions."`
-	Enabled *bool                `json:"enabled,omitempty" doc:"true: from now on. What was queued before goes out, too."`
+	Labels  *perdure.LabelFilter `json:"labels,omitempty" doc:"[]: events of all sessions."`
+	Enabled *bool                `json:"enabled,omitempty" doc:"true enables the webhook; deliveries that are already queued are sent, too."`
 }
 
-// shownWebhook is a webhook as it is answered.
+// shownWebhook is a webhook as shown in responses.
 type shownWebhook struct {
 	ID           perdure.WebhookID   `json:"id"`
 	URL          string              `json:"url"`
-	Types        []string            `json:"types,omitempty" doc:"Empty: all that can be sent."`
+	Types        []string            `json:"types,omitempty" doc:"Empty: all types that can be sent."`
 	Body         webhook.Body        `json:"body" enum:"id,snapshot"`
 	Session      perdure.SessionID   `json:"session_id,omitempty"`
-	Labels       perdure.LabelFilter `json:"labels,omitempty" doc:"Empty: of all sessions."`
-	Owner        string              `json:"owner,omitempty" doc:"Who made it."`
+	Labels       perdure.LabelFilter `json:"labels,omitempty" doc:"Empty: events of all sessions."`
+	Owner        string              `json:"owner,omitempty" doc:"The actor who created it."`
 	Enabled      bool                `json:"enabled"`
-	Disabled     string              `json:"disabled_reason,omitempty" doc:"Why it was switched off."`
-	Failures     int                 `json:"failures" doc:"Tries in a row that failed."`
-	FailingSince time.Time           `json:"failing_since,omitzero" doc:"The first of them."`
+	Disabled     string              `json:"disabled_reason,omitempty" doc:"Why it was disabled."`
+	Failures     int                 `json:"failures" doc:"The number of consecutive failed attempts."`
+	FailingSince time.Time           `json:"failing_since,omitzero" doc:"The time of the first of them."`
 	CreatedAt    time.Time           `json:"created_at"`
 	UpdatedAt    time.Time           `json:"updated_at"`
-	Version      int64               `json:"version" doc:"Counts the writes, from 1."`
-	Secret       string              `json:"secret,omitempty" doc:"Signs what is sent. It is shown when it is made, and never again."`
+	Version      int64               `json:"version" doc:"The number of writes, from 1."`
+	Secret       string              `json:"secret,omitempty" doc:"Signs deliveries. It is shown once, when it is created."`
 }
 
-// webhookAct is the body of what needs no word.
+// webhookAct is the empty body of an action on a webhook.
 type webhookAct struct{}
 
 type oneWebhook struct{ Body shownWebhook }
@@ -76,31 +76,31 @@ type oneHookDelivery struct{ Body webhook.Delivery }
 func (a *API) webhookOperations() {
 	missing := []int{http.StatusNotFound}
 	write(a, operation{
-		id: "create-webhook", path: "/v1/webhooks", policy: administers, summary: "Make a webhook; its secret is shown in this answer, and in no other", status: http.StatusCreated,
+		id: "create-webhook", path: "/v1/webhooks", policy: administers, summary: "Create a webhook; its secret is shown only in this response", status: http.StatusCreated,
 		errors: append(missing, http.StatusTooManyRequests),
 	}, body[newWebhook]{example: newWebhook{URL: "https://example.com/perdure", Types: []string{"task.*", "approval.requested"}, Body: webhook.BodyID}}, a.createWebhook)
-	read(a, operation{id: "list-webhooks", path: "/v1/webhooks", policy: administers, summary: "List webhooks in the order of their making"}, a.listWebhooks)
+	read(a, operation{id: "list-webhooks", path: "/v1/webhooks", policy: administers, summary: "List webhooks, in the order in which they were created"}, a.listWebhooks)
 	read(a, operation{id: "get-webhook", path: "/v1/webhooks/{id}", policy: administers, summary: "Show a webhook", errors: missing},
 		func(ctx context.Context, in *OfWebhook) (*oneWebhook, error) {
 			w, err := a.cfg.Engine.Webhook(ctx, in.ID)
-			return &oneWebhook{Body: webhookOf(webhook.Made{Webhook: w})}, err
+			return &oneWebhook{Body: webhookOf(webhook.Created{Webhook: w})}, err
 		})
 	enabled := true
-	replace(a, operation{id: "update-webhook", method: http.MethodPatch, path: "/v1/webhooks/{id}", policy: administers, summary: "Change a webhook, or switch it on or off", errors: missing},
+	replace(a, operation{id: "update-webhook", method: http.MethodPatch, path: "/v1/webhooks/{id}", policy: administers, summary: "Change, enable or disable a webhook", errors: missing},
 		body[webhookChange]{example: webhookChange{Enabled: &enabled}}, func(ctx context.Context, in *OfWebhook, c webhookChange) (*oneWebhook, error) {
-			w, err := a.cfg.Engine.ChangeWebhook(ctx, in.ID, webhook.Change(c))
-			return &oneWebhook{Body: webhookOf(webhook.Made{Webhook: w})}, unprocessable(ctx, err)
+			w, err := a.cfg.Engine.ChangeWebhook(ctx, in.ID, webhook.Patch(c))
+			return &oneWebhook{Body: webhookOf(webhook.Created{Webhook: w})}, unprocessable(ctx, err)
 		})
-	erase(a, operation{id: "delete-webhook", path: "/v1/webhooks/{id}", policy: administers, summary: "Delete a webhook, with its deliveries", errors: missing}, a.deleteWebhook)
+	erase(a, operation{id: "delete-webhook", path: "/v1/webhooks/{id}", policy: administers, summary: "Delete a webhook and its deliveries", errors: missing}, a.deleteWebhook)
 	write(a, operation{
-		id: "rotate-webhook", path: "/v1/webhooks/{id}/rotate", policy: administers, summary: "Give a webhook another secret; the former one signs along for a day", errors: missing,
+		id: "rotate-webhook", path: "/v1/webhooks/{id}/rotate", policy: administers, summary: "Replace the secret of a webhook; the previous one remains valid for signing for a day", errors: missing,
 	}, body[webhookAct]{optional: true}, a.rotateWebhook)
-	write(a, operation{id: "test-webhook", path: "/v1/webhooks/{id}/test", policy: administers, summary: "Send a webhook a ping, once", status: http.StatusAccepted, errors: missing},
+	write(a, operation{id: "test-webhook", path: "/v1/webhooks/{id}/test", policy: administers, summary: "Send one ping to a webhook", status: http.StatusAccepted, errors: missing},
 		body[webhookAct]{optional: true}, func(ctx context.Context, in *OfWebhook, _ webhookAct) (*oneHookDelivery, error) {
 			d, err := a.cfg.Engine.TestWebhook(ctx, in.ID)
 			return &oneHookDelivery{Body: d}, err
 		})
-	read(a, operation{id: "list-webhook-deliveries", path: "/v1/webhooks/{id}/deliveries", policy: administers, summary: "List what was sent to a webhook, or is to be, the newest first", errors: missing},
+	read(a, operation{id: "list-webhook-deliveries", path: "/v1/webhooks/{id}/deliveries", policy: administers, summary: "List the deliveries of a webhook, newest first", errors: missing},
 		a.listWebhookDeliveries)
 	write(a, operation{
 		id: "redeliver-webhook", path: "/v1/webhooks/{id}/deliveries/{delivery}/redeliver", policy: administers, summary: "Send a delivery again, under the same id",
@@ -111,8 +111,8 @@ func (a *API) webhookOperations() {
 	})
 }
 
-// webhookOf is a webhook as it is answered.
-func webhookOf(m webhook.Made) shownWebhook {
+// webhookOf converts a webhook for a response.
+func webhookOf(m webhook.Created) shownWebhook {
 	w := m.Webhook
 	return shownWebhook{
 		ID: w.ID, URL: w.URL, Types: w.Types, Body: w.Body, Session: w.Session, Labels: w.Labels, Owner: w.Owner, Enabled: w.Enabled, Disabled: w.Disabled,
@@ -120,7 +120,7 @@ func webhookOf(m webhook.Made) shownWebhook {
 	}
 }
 
-// unprocessable makes a 422 of what can be read and can never be.
+// unprocessable turns Invalid into 422: the request is well-formed, but cannot be carried out.
 func unprocessable(ctx context.Context, err error) error {
 	if !errors.Is(err, perdure.Invalid) {
 		return err
@@ -130,8 +130,8 @@ func unprocessable(ctx context.Context, err error) error {
 	return p
 }
 
-// createWebhook makes a webhook. Its answer is not kept, whatever the idempotency key: the secret in it would stand there in
-// plain text. Carried out again, the request finds its webhook by the id that it makes.
+// createWebhook creates a webhook. Its response is not stored for an idempotency key, because it
+// would contain the secret in plain text. A repeated request finds the webhook by its derived id.
 func (a *API) createWebhook(ctx context.Context, _ *struct{}, in newWebhook) (*madeWebhook, error) {
 	if in.ID == "" {
 		in.ID = newID[perdure.WebhookID](ctx)
@@ -143,49 +143,52 @@ func (a *API) createWebhook(ctx context.Context, _ *struct{}, in newWebhook) (*m
 	return &madeWebhook{Location: "/v1/webhooks/" + string(made.ID), Body: webhookOf(made)}, unprocessable(ctx, err)
 }
 
-// rotateWebhook rotates a secret. Its answer is not kept either; the engine is told which request it is, so that one which comes again
-// leaves the secret that receivers have.
+// rotateWebhook replaces the secret. Its response is not stored either. The engine receives the id
+// of the request: a repeated request replaces the secret of its first attempt, and keeps the secret
+// that receivers already have.
 func (a *API) rotateWebhook(ctx context.Context, in *OfWebhook, _ webhookAct) (*oneWebhook, error) {
 	req := requestOf(ctx)
 	req.secret = true
-	if req.named {
-		ctx = engine.Rotating(ctx, webhook.Rotation{Request: hex.EncodeToString(req.seed[:]), At: req.at, Again: req.again})
+	if req.hasKey {
+		ctx = engine.WithRotation(ctx, webhook.Rotation{Request: hex.EncodeToString(req.seed[:]), At: req.at, Repeated: req.repeated})
 	}
 	made, err := a.cfg.Engine.RotateWebhook(ctx, in.ID)
 	return &oneWebhook{Body: webhookOf(made)}, err
 }
 
 func (a *API) listWebhooks(ctx context.Context, in *Paged) (*page[shownWebhook], error) {
-	return walk(a, *in, grown[shownWebhook]{
-		which: whose(ctx) + "webhooks",
+	return pageOfAppended(a, *in, appendedList[shownWebhook]{
+		name: orgPrefix(ctx) + "webhooks",
 		all: func() ([]shownWebhook, error) {
 			all, err := a.cfg.Engine.Webhooks(ctx)
-			told := make([]shownWebhook, 0, len(all))
+			shown := make([]shownWebhook, 0, len(all))
 			for _, w := range all {
-				told = append(told, webhookOf(webhook.Made{Webhook: w}))
+				shown = append(shown, webhookOf(webhook.Created{Webhook: w}))
 			}
-			return told, err
+			return shown, err
 		},
 		match: func(shownWebhook) bool { return true },
 		id:    func(w shownWebhook) string { return string(w.ID) },
 	})
 }
 
-// deleteWebhook takes a webhook that is not there for one that it deleted before, when that was begun under the same key.
+// deleteWebhook deletes a webhook. If an earlier attempt under the same key was started and the
+// webhook no longer exists, that counts as success.
 func (a *API) deleteWebhook(ctx context.Context, in *OfWebhook) (*nothing, error) {
 	err := a.cfg.Engine.DeleteWebhook(ctx, in.ID)
-	if errors.Is(err, perdure.NotFound) && requestOf(ctx).again {
+	if errors.Is(err, perdure.NotFound) && requestOf(ctx).repeated {
 		err = nil
 	}
 	return &nothing{}, err
 }
 
-// listWebhookDeliveries walks the deliveries, the newest first. New ones come before the first, so that the place is an id.
+// listWebhookDeliveries lists deliveries, newest first. New ones are added at the front, so the
+// position in the list is an id.
 func (a *API) listWebhookDeliveries(ctx context.Context, in *struct {
 	OfWebhook
 	Paged
 }) (*page[webhook.Delivery], error) {
-	which := whose(ctx) + "deliveries " + string(in.ID)
+	which := orgPrefix(ctx) + "deliveries " + string(in.ID)
 	place, err := a.cursors.read(which, in.Cursor, 1)
 	if err != nil {
 		return nil, err

@@ -20,14 +20,14 @@ func (nowhere) Do(context.Context, perdure.WebRequest) (perdure.WebResponse, err
 	return perdure.WebResponse{}, errors.New("nothing leaves here")
 }
 
-func (nowhere) Try(context.Context, string, string, perdure.NetworkList) ([]netip.AddrPort, error) {
+func (nowhere) Resolve(context.Context, string, string, perdure.NetworkList) ([]netip.AddrPort, error) {
 	return nil, nil
 }
 
 // hook makes a webhook, and returns its path.
 func (r *rig) hook() string {
 	r.t.Helper()
-	return "/v1/webhooks/" + string(want[webhook.Made](r, 201, post("/v1/webhooks", `{"url":"https://example.com/x"}`)).ID)
+	return "/v1/webhooks/" + string(want[webhook.Created](r, 201, post("/v1/webhooks", `{"url":"https://example.com/x"}`)).ID)
 }
 
 // pinged queues a ping, and returns the path of the delivery.
@@ -36,7 +36,7 @@ func (r *rig) pinged(hook string) string {
 	return hook + "/deliveries/" + string(want[webhook.Delivery](r, 202, post(hook+"/test", `{}`)).ID)
 }
 
-// withHooks adds the POSTs about webhooks whose answers are kept for nobody.
+// withHooks adds the POSTs about webhooks whose responses are not stored.
 func (r *rig) withHooks(posts map[string]ask) map[string]ask {
 	posts["create-webhook"] = post("/v1/webhooks", "")
 	posts["rotate-webhook"] = post(r.hook()+"/rotate", "")
@@ -51,19 +51,20 @@ func (r *rig) ofWebhook(path string) string {
 	return strings.ReplaceAll(path, "/v1/webhooks/{id}", r.hook())
 }
 
-// TestWebhookSecretOnce: the secret of a webhook is in the answer that makes it, and nowhere else: the same key again finds the same
-// webhook, with another secret while nothing became of it, and none afterwards.
+// TestWebhookSecretOnce: the secret of a webhook is in the answer that makes it, and nowhere else:
+// the same key again finds the same webhook, with another secret while nothing became of it, and
+// none afterwards.
 func TestWebhookSecretOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	order := keyed(post("/v1/webhooks", `{"url":"https://example.com/x","types":["task.*"]}`), "one")
-	first := want[webhook.Made](r, 201, order)
+	first := want[webhook.Created](r, 201, order)
 	again := r.do(order)
 	if again.status != 201 || again.header.Get("Idempotency-Replayed") != "" || strings.Contains(string(again.body), first.Secret) || !strings.Contains(string(again.body), string(first.ID)) {
 		t.Errorf("got %d %v %s", again.status, again.header, again.body)
 	}
 	path := "/v1/webhooks/" + string(first.ID)
-	rotated := want[webhook.Made](r, 200, post(path+"/rotate", ""))
+	rotated := want[webhook.Created](r, 200, post(path+"/rotate", ""))
 	third := r.do(order)
 	if !strings.HasPrefix(rotated.Secret, "whsec_") || rotated.Secret == first.Secret || strings.Contains(string(third.body), "whsec_") {
 		t.Errorf("rotated to %t, then %s", rotated.Secret != first.Secret, third.body)
@@ -73,12 +74,13 @@ func TestWebhookSecretOnce(t *testing.T) {
 			t.Errorf("%s: %d %s", q.path, got.status, got.body)
 		}
 	}
-	if all := want[listed[webhook.Webhook]](r, 200, get("/v1/webhooks")).Items; len(all) != 1 {
+	if all := want[taskInList[webhook.Webhook]](r, 200, get("/v1/webhooks")).Items; len(all) != 1 {
 		t.Errorf("%d webhooks", len(all))
 	}
 }
 
-// TestR15Rotate rotates under one key, again and again: the secret that receivers have signs along, whatever was shown meanwhile.
+// TestR15Rotate rotates under one key, again and again: the secret that receivers have signs along,
+// whatever was shown meanwhile.
 func TestR15Rotate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -96,9 +98,9 @@ func TestR15Rotate(t *testing.T) {
 	live := row().Sealed
 	order := keyed(post(path+"/rotate", ""), "one")
 
-	first, second := want[webhook.Made](r, 200, order), want[webhook.Made](r, 200, order)
+	first, second := want[webhook.Created](r, 200, order), want[webhook.Created](r, 200, order)
 	r.restart()
-	third := want[webhook.Made](r, 200, order)
+	third := want[webhook.Created](r, 200, order)
 
 	if got := row(); !bytes.Equal(got.Former, live) {
 		t.Error("the secret that receivers have is gone")
@@ -119,7 +121,7 @@ func TestWebhookDeliveriesPaged(t *testing.T) {
 	}
 	last, seen := perdure.WebhookDeliveryID("~"), 0
 	for next := ""; ; {
-		page := want[listed[webhook.Delivery]](r, 200, get(hook+"/deliveries?limit=2"+next))
+		page := want[taskInList[webhook.Delivery]](r, 200, get(hook+"/deliveries?limit=2"+next))
 		for _, d := range page.Items {
 			if seen++; !made[d.ID] || d.ID >= last {
 				t.Errorf("got %s after %s", d.ID, last)

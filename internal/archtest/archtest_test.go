@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write what the rules find into testdata")
 
-// TestHouse runs every rule over this module. A red one says what to do, and exceptions.go is for the places where doing it
-// makes the code worse.
+// TestHouse runs every rule over this module. A finding says what to do; exceptions.go lists the
+// places where that would make the code worse.
 func TestHouse(t *testing.T) {
 	t.Parallel()
 	here, err := os.Getwd()
@@ -34,7 +34,7 @@ func TestHouse(t *testing.T) {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
 
-			left, idle := excuse(r.name, r.check(house), exceptions())
+			left, idle := applyExceptions(r.name, r.check(house), exceptions())
 
 			for _, f := range left {
 				t.Error(f)
@@ -46,8 +46,9 @@ func TestHouse(t *testing.T) {
 	}
 }
 
-// TestRules runs each rule over a small tree of its own, testdata/NAME.txtar, that keeps it in some files and breaks it in
-// others. What it must find stands in the file want. The rules about lengths are proved in TestLimits.
+// TestRules runs each rule over its own small tree, testdata/NAME.txtar, which follows the rule in
+// some files and breaks it in others. The file want lists the expected findings. TestLimits tests
+// the rules about lengths.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	for _, r := range rules() {
@@ -81,7 +82,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// tree returns the files of an archive. It has a go.mod of this module when the archive has none.
+// tree returns the files of an archive. If the archive has no go.mod, it gets that of this module.
 func tree(archive *txtar.Archive) fs.FS {
 	files := fstest.MapFS{"go.mod": {Data: []byte("module github.com/perdure/perdure\n")}}
 	for _, f := range archive.Files {

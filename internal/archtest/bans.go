@@ -9,19 +9,20 @@ import (
 	"strings"
 )
 
-// What the root does without: the clock, and the packages that bring time, chance or the outside world in.
+// What the root must not use: the clock, and the packages that bring time, randomness or I/O.
 const (
-	clockNames  = "Now Since Until After AfterFunc Tick NewTimer NewTicker Sleep"
-	worldly     = "crypto/rand database/sql math/rand net os syscall"
-	pureInWorld = "net/mail net/netip net/url"
+	clockNames     = "Now Since Until After AfterFunc Tick NewTimer NewTicker Sleep"
+	impurePackages = "crypto/rand database/sql math/rand net os syscall"
+	pureExceptions = "net/mail net/netip net/url"
 )
 
-// What opens a connection past the dialer of internal/egress.
+// Functions and types that connect without the dialer of internal/egress.
 const (
-	netDials  = "Dial DialTimeout DialTCP DialUDP DialIP DialUnix Dialer " + lookups
-	sysDials  = "Connect Sendto SendmsgN Sendmsg"
-	tlsDials  = "Dial DialWithDialer Dialer"
-	lookups   = "DefaultResolver Resolver LookupAddr LookupCNAME LookupHost LookupIP LookupMX LookupNS LookupSRV LookupTXT ResolveIPAddr ResolveTCPAddr ResolveUDPAddr" // a name can carry a secret out
+	netDials = "Dial DialTimeout DialTCP DialUDP DialIP DialUnix Dialer " + lookups
+	sysDials = "Connect Sendto SendmsgN Sendmsg"
+	tlsDials = "Dial DialWithDialer Dialer"
+	// a host name can carry a secret out
+	lookups   = "DefaultResolver Resolver LookupAddr LookupCNAME LookupHost LookupIP LookupMX LookupNS LookupSRV LookupTXT ResolveIPAddr ResolveTCPAddr ResolveUDPAddr"
 	httpDials = "DefaultClient DefaultTransport Get Head Post PostForm"
 )
 
@@ -30,14 +31,17 @@ func checkInit(m *module) []finding {
 	for _, f := range m.files {
 		for _, fn := range functions(f) {
 			if fn.Recv == nil && fn.Name.Name == "init" {
-				found = append(found, finding{path: f.path, line: f.line(fn.Pos()), message: "declares init: call a plain function from main or a constructor"})
+				found = append(found,
+					finding{path: f.path, line: f.line(fn.Pos()),
+						message: "declares init: call a plain function from main or a constructor"})
 			}
 		}
 	}
 	return found
 }
 
-// checkPureRoot wants no clock, randomness, goroutine or I/O in the root package. Its tests may have them.
+// checkPureRoot refuses the clock, randomness, goroutines and I/O in the root package. Tests are
+// exempt.
 func checkPureRoot(m *module) []finding {
 	var found []finding
 	for _, f := range m.files {
@@ -45,20 +49,22 @@ func checkPureRoot(m *module) []finding {
 			continue
 		}
 		for _, spec := range f.syntax.Imports {
-			if p := importPath(spec); isWorldly(p) {
+			if p := importPath(spec); isImpure(p) {
 				found = append(found, finding{path: f.path, line: f.line(spec.Pos()), message: fmt.Sprintf(
-					"imports %s: the root decides from data alone, so take the result as a parameter or a field", p)})
+					"imports %s: the root decides from data alone, so pass the result as a parameter or a field", p)})
 			}
 		}
 		for _, ref := range f.references() {
 			if ref.pkg == "time" && among(clockNames, ref.name) {
 				found = append(found, finding{path: f.path, line: f.line(ref.node.Pos()), message: fmt.Sprintf(
-					"uses time.%s: the root has no clock, so take the moment as a parameter", ref.name)})
+					"uses time.%s: the root has no clock, so pass the time as a parameter", ref.name)})
 			}
 		}
 		ast.Inspect(f.syntax, func(n ast.Node) bool {
 			if statement, ok := n.(*ast.GoStmt); ok {
-				found = append(found, finding{path: f.path, line: f.line(statement.Pos()), message: "starts a goroutine: that is the work of dispatch and the engines"})
+				found = append(found,
+					finding{path: f.path, line: f.line(statement.Pos()),
+						message: "starts a goroutine: dispatch and the engines do that"})
 			}
 			return true
 		})
@@ -66,16 +72,16 @@ func checkPureRoot(m *module) []finding {
 	return found
 }
 
-func isWorldly(importPath string) bool {
-	if among(pureInWorld, importPath) {
+func isImpure(importPath string) bool {
+	if among(pureExceptions, importPath) {
 		return false
 	}
-	return slices.ContainsFunc(strings.Fields(worldly), func(p string) bool {
+	return slices.ContainsFunc(strings.Fields(impurePackages), func(p string) bool {
 		return importPath == p || strings.HasPrefix(importPath, p+"/")
 	})
 }
 
-// checkSleep wants no time.Sleep in tests and suites.
+// checkSleep refuses time.Sleep in tests and suites.
 func checkSleep(m *module) []finding {
 	var found []finding
 	for _, f := range m.files {
@@ -84,14 +90,16 @@ func checkSleep(m *module) []finding {
 		}
 		for _, ref := range f.references() {
 			if ref.pkg == "time" && ref.name == "Sleep" {
-				found = append(found, finding{path: f.path, line: f.line(ref.node.Pos()), message: "uses time.Sleep: use testing/synctest, or wait for a signal"})
+				found = append(found,
+					finding{path: f.path, line: f.line(ref.node.Pos()),
+						message: "uses time.Sleep: use testing/synctest, or wait for a signal"})
 			}
 		}
 	}
 	return found
 }
 
-// checkSQL wants SQL text under store only, in tests too.
+// checkSQL refuses SQL text outside store, also in tests.
 func checkSQL(m *module) []finding {
 	statement := regexp.MustCompile(`(?s)\b(SELECT|INSERT INTO|DELETE FROM|UPDATE\b.*\bSET)\b`)
 	var found []finding
@@ -101,7 +109,9 @@ func checkSQL(m *module) []finding {
 		}
 		ast.Inspect(f.syntax, func(n ast.Node) bool {
 			if text, ok := n.(*ast.BasicLit); ok && text.Kind == token.STRING && statement.MatchString(text.Value) {
-				found = append(found, finding{path: f.path, line: f.line(text.Pos()), message: "holds SQL: give the store a method, in store/sqlstore"})
+				found = append(found,
+					finding{path: f.path, line: f.line(text.Pos()),
+						message: "contains SQL: add a method to the store, in store/sqlstore"})
 			}
 			return true
 		})
@@ -109,9 +119,10 @@ func checkSQL(m *module) []finding {
 	return found
 }
 
-// checkDial wants every connection made by internal/egress. Tests may dial.
+// checkDial refuses connections that do not go through internal/egress. Tests are exempt.
 func checkDial(m *module) []finding {
-	dials := map[string]string{"net": netDials, "crypto/tls": tlsDials, "net/http": httpDials, "syscall": sysDials, "golang.org/x/sys/unix": sysDials}
+	dials := map[string]string{"net": netDials, "crypto/tls": tlsDials, "net/http": httpDials, "syscall": sysDials,
+		"golang.org/x/sys/unix": sysDials}
 	var found []finding
 	for _, f := range m.files {
 		if f.test || f.folder == "internal/egress" {
@@ -119,7 +130,8 @@ func checkDial(m *module) []finding {
 		}
 		add := func(name string, node ast.Node) {
 			found = append(found, finding{path: f.path, line: f.line(node.Pos()), message: fmt.Sprintf(
-				"uses %s, which dials past internal/egress: take a client or a dialer from there, as Config", name)})
+				"uses %s, which bypasses internal/egress: pass a client or a dialer of that package in the Config",
+				name)})
 		}
 		for _, ref := range f.references() {
 			if among(dials[ref.pkg], ref.name) {
@@ -141,7 +153,7 @@ func checkDial(m *module) []finding {
 	return found
 }
 
-// sets reports whether a literal of a struct sets a field.
+// sets reports whether a struct literal sets a field.
 func sets(literal *ast.CompositeLit, field string) bool {
 	return slices.ContainsFunc(literal.Elts, func(element ast.Expr) bool {
 		pair, ok := element.(*ast.KeyValueExpr)
@@ -153,9 +165,9 @@ func sets(literal *ast.CompositeLit, field string) bool {
 	})
 }
 
-// looseReaders are the functions that read JSON less strictly than perdure.DecodeJSON, by their packages. A
-// method is reached through one of them, or through the type.
-func looseReaders() map[string]string {
+// lenientReaders maps packages to their functions that decode JSON less strictly than
+// perdure.DecodeJSON. Methods are reached through one of them, or through the type.
+func lenientReaders() map[string]string {
 	return map[string]string{
 		"encoding/json":                            "Unmarshal NewDecoder Decoder",
 		"encoding/json/v2":                         "Unmarshal UnmarshalRead UnmarshalDecode",
@@ -164,15 +176,16 @@ func looseReaders() map[string]string {
 	}
 }
 
-// looseName is what such a package is called in code.
-func looseName(pkg string) string {
+// lenientName returns the name of such a package in code.
+func lenientName(pkg string) string {
 	if strings.Contains(pkg, "jsonschema") {
 		return "jsonschema"
 	}
 	return "json"
 }
 
-// checkJSON wants input decoded by the strict decoder, since encoding/json takes keys twice and in any case. Tests may use it.
+// checkJSON requires the strict decoder for input, because encoding/json accepts duplicate keys and
+// ignores case. Tests are exempt.
 func checkJSON(m *module) []finding {
 	var found []finding
 	for _, f := range m.files {
@@ -180,9 +193,10 @@ func checkJSON(m *module) []finding {
 			continue
 		}
 		for _, ref := range f.references() {
-			if among(looseReaders()[ref.pkg], ref.name) {
+			if among(lenientReaders()[ref.pkg], ref.name) {
 				found = append(found, finding{path: f.path, line: f.line(ref.node.Pos()), message: fmt.Sprintf(
-					"uses %s.%s: use the strict decoder, or say in exceptions.go why the bytes are our own", looseName(ref.pkg), ref.name)})
+					"uses %s.%s: use the strict decoder, or explain in exceptions.go why the bytes are our own",
+					lenientName(ref.pkg), ref.name)})
 			}
 		}
 	}

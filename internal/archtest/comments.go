@@ -10,10 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// plainMethods are the methods of well-known interfaces, whose comments would only repeat them.
+// plainMethods are methods of well-known interfaces, which need no comment.
 const plainMethods = "String Error MarshalJSON UnmarshalJSON MarshalText UnmarshalText Is Unwrap"
 
-// checkPackageComment wants exactly one package comment in each package. Tests count only where a package has nothing else.
+// checkPackageComment requires exactly one package comment per package. Test files count only in
+// packages without other files.
 func checkPackageComment(m *module) []finding {
 	var found []finding
 	for _, files := range packages(m) {
@@ -25,19 +26,19 @@ func checkPackageComment(m *module) []finding {
 				first = f.path
 			default:
 				found = append(found, finding{path: f.path, line: f.line(f.syntax.Package), message: fmt.Sprintf(
-					"has a second package comment, the first stands in %s: make one of them", first)})
+					"has a second package comment, the first is in %s: merge them", first)})
 			}
 		}
 		if first == "" {
 			found = append(found, finding{path: files[0].folder, message: fmt.Sprintf(
-				"package %s has no package comment: say in doc.go what it is for, what it may import, and the one thing to know",
+				"package %s has no package comment: describe in doc.go what it is for, what it may import, and the one thing to know",
 				files[0].syntax.Name.Name)})
 		}
 	}
 	return found
 }
 
-// packages groups the files by package; tests are left out where there is something else.
+// packages groups the files by package. Test files are left out where there are other files.
 func packages(m *module) [][]*file {
 	var keys []string
 	source, test := make(map[string][]*file), make(map[string][]*file)
@@ -64,8 +65,9 @@ func packages(m *module) [][]*file {
 	return groups
 }
 
-// checkDocs wants a doc comment that begins with the name on every exported name outside tests. In a group, a comment at the
-// end of the line is enough; for constants and variables the comment of the group is enough too.
+// checkDocs requires a doc comment that begins with the name for every exported name outside tests.
+// In a group, a comment at the end of the line is enough; for constants and variables the comment
+// of the group is enough, too.
 func checkDocs(m *module) []finding {
 	var found []finding
 	for _, f := range m.files {
@@ -74,11 +76,12 @@ func checkDocs(m *module) []finding {
 		}
 		check := func(name string, pos token.Pos, docs ...*ast.CommentGroup) {
 			short := name[strings.LastIndex(name, ".")+1:]
-			if !ast.IsExported(short) || slices.ContainsFunc(docs, func(doc *ast.CommentGroup) bool { return beginsWith(doc, short) }) {
+			if !ast.IsExported(short) ||
+				slices.ContainsFunc(docs, func(doc *ast.CommentGroup) bool { return beginsWith(doc, short) }) {
 				return
 			}
 			found = append(found, finding{path: f.path, line: f.line(pos), symbol: f.symbol(name), message: fmt.Sprintf(
-				"%s has no doc comment that begins with its name: write what one needs to know without the source", name)})
+				"%s has no doc comment that begins with its name: write what a reader of go doc needs to know", name)})
 		}
 		for _, decl := range f.syntax.Decls {
 			switch d := decl.(type) {
@@ -92,7 +95,7 @@ func checkDocs(m *module) []finding {
 	return found
 }
 
-// docCheck checks that one of docs is enough for a name.
+// docCheck checks that one of docs is sufficient for a name.
 type docCheck func(name string, pos token.Pos, docs ...*ast.CommentGroup)
 
 func checkFunctionDoc(fn *ast.FuncDecl, check docCheck) {

@@ -9,7 +9,8 @@ type requirement struct {
 	line    int
 }
 
-// parseGoMod reads the module line and the direct requirements. It knows as much of the format as the go command writes.
+// parseGoMod reads the module line and the direct requirements. It supports only the format that
+// the go command writes.
 func parseGoMod(text string) *module {
 	m := &module{}
 	block := ""

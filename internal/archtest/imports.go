@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// checkImports compares what packages import of ours with the import table.
+// checkImports compares the imports between our packages with the import table.
 func checkImports(m *module) []finding {
 	var found []finding
 	missing := make(map[string]bool)
@@ -15,10 +15,11 @@ func checkImports(m *module) []finding {
 		if f.test {
 			continue
 		}
-		row, ok := roomOf(f.folder)
+		row, ok := importRowOf(f.folder)
 		if !ok {
 			if !missing[f.folder] {
-				found = append(found, finding{path: f.folder, message: "is not in the import table: add a row to the import table (rooms.go)"})
+				found = append(found,
+					finding{path: f.folder, message: "is not in the import table: add a row to it (rooms.go)"})
 			}
 			missing[f.folder] = true
 			continue
@@ -29,33 +30,33 @@ func checkImports(m *module) []finding {
 				continue
 			}
 			found = append(found, finding{path: f.path, line: f.line(spec.Pos()), message: fmt.Sprintf(
-				"imports %s, which %s may not: take what is needed through a port, or move the code to a room that may (rooms.go)",
-				spoken(folder), spoken(f.folder))})
+				"imports %s, which %s must not: use a port, or move the code to a package that may (rooms.go)",
+				displayName(folder), displayName(f.folder))})
 		}
 	}
 	return found
 }
 
-func roomOf(folder string) (room, bool) {
-	for _, row := range rooms() {
+func importRowOf(folder string) (importRow, bool) {
+	for _, row := range importTable() {
 		if ok, _ := path.Match(row.folder, folder); ok {
 			return row, true
 		}
 	}
-	return room{}, false
+	return importRow{}, false
 }
 
-func (r room) allows(folder string) bool {
-	if r.may == anything || folder == r.folder {
+func (r importRow) allows(folder string) bool {
+	if r.imports == anything || folder == r.folder {
 		return true
 	}
 	if folder == redact {
 		return r.folder != "."
 	}
-	return slices.Contains(strings.Fields(r.may), folder)
+	return slices.Contains(strings.Fields(r.imports), folder)
 }
 
-// folderOf returns the folder of an import path of ours, and whether it is one.
+// folderOf returns the folder of an import path, and whether it is in this module.
 func (m *module) folderOf(importPath string) (string, bool) {
 	if importPath == m.path {
 		return ".", true
@@ -63,8 +64,8 @@ func (m *module) folderOf(importPath string) (string, bool) {
 	return strings.CutPrefix(importPath, m.path+"/")
 }
 
-// spoken returns what a message calls a folder.
-func spoken(folder string) string {
+// displayName returns the name of a folder for a message.
+func displayName(folder string) string {
 	if folder == "." {
 		return "the root"
 	}

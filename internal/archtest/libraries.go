@@ -1,17 +1,18 @@
 package archtest
 
-// library is a module of others that we take.
+// library is a required module.
 type library struct {
-	module  string
-	version string
-	rooms   string // folders as patterns of path.Match, separated by spaces; "tests" is every _test.go file and every suite
+	module    string
+	version   string
+	importers string // folders as patterns of path.Match, separated by spaces; "tests" matches tests and suites
 }
 
-// tests is the room of the libraries that serve tests only.
+// tests marks libraries for tests only.
 const tests = "tests"
 
-// libraries returns what go.mod may require directly, at which version, and who may import it. A file of tests may import
-// what its package may. Not in the table means not allowed; the root and the ports engine, store and model stand in no row.
+// libraries returns the modules that go.mod may require directly, their versions, and the packages
+// that may import them. A test file may import what its package may. The root and the ports engine,
+// store and model have no libraries.
 func libraries() []library {
 	return []library{
 		// storage
@@ -22,15 +23,17 @@ func libraries() []library {
 		// models, tools and their protocols
 		{"github.com/anthropics/anthropic-sdk-go", "v1.84.0", "model/anthropic"},
 		{"github.com/openai/openai-go/v3", "v3.95.0", "model/openai"},
-		{"go.yaml.in/yaml/v3", "v3.0.5", "model/scripted internal/cli/form internal/cli/settings tests"}, // scripts are YAML, and so are -o yaml and configuration files
-		{"github.com/modelcontextprotocol/go-sdk", "v1.8.0", "internal/mcpserver internal/mcpserver/conformance/server tool/mcptool cmd/perdure bench/mcpproxy"},
+		// scripts, -o yaml and configuration files are YAML
+		{"go.yaml.in/yaml/v3", "v3.0.5", "model/scripted internal/cli/output internal/cli/settings tests"},
+		{"github.com/modelcontextprotocol/go-sdk", "v1.8.0",
+			"internal/mcpserver internal/mcpserver/conformance/server tool/mcptool cmd/perdure bench/mcpproxy"},
 		{"github.com/google/jsonschema-go", "v0.4.3", "tool dispatch"},
 		{"github.com/santhosh-tekuri/jsonschema/v6", "v6.0.3", "tool dispatch tests"},
 		{"github.com/JohannesKaufmann/html-to-markdown/v2", "v2.5.2", "tool/web"},
 		{"github.com/bmatcuk/doublestar/v4", "v4.10.4", "tool/file"},
 		{"mvdan.cc/sh/v3", "v3.14.1", "tool/shell"},
 
-		// engines and what they share with the inside
+		// engines, and libraries that they share with internal packages
 		{"go.temporal.io/sdk", "v1.50.0", "engine/temporal"},
 		{"github.com/cenkalti/backoff/v5", "v5.0.3", "engine/* internal/*"},
 		{"github.com/google/uuid", "v1.6.0", "engine/* internal/*"},
@@ -43,18 +46,19 @@ func libraries() []library {
 		{"github.com/landlock-lsm/go-landlock", "v0.11.0", "internal/sandbox"},
 		{"github.com/tink-crypto/tink-go/v2", "v2.9.0", "internal/secret"},
 
-		// the ways in
+		// API, command line and documentation
 		{"github.com/danielgtaylor/huma/v2", "v2.39.0", "internal/api"},
 		{"github.com/standard-webhooks/standard-webhooks/libraries", "v0.0.1", "internal/webhook examples/webhook"},
 		{"github.com/coreos/go-oidc/v3", "v3.21.0", "internal/api"},
 		{"github.com/yuin/goldmark", "v1.8.7", "internal/manual"},
-		{"github.com/alecthomas/kong", "v1.17.0", "internal/cli internal/cli/complete internal/cli/man internal/cli/settings internal/config"},
-		{"github.com/itchyny/gojq", "v0.12.20", "internal/cli/form"}, // --jq
+		{"github.com/alecthomas/kong", "v1.17.0",
+			"internal/cli internal/cli/complete internal/cli/man internal/cli/settings internal/config"},
+		{"github.com/itchyny/gojq", "v0.12.20", "internal/cli/output"}, // --jq
 		{"github.com/schollz/progressbar/v3", "v3.19.1", "internal/cli internal/config"},
 		{"golang.org/x/text", "v0.43.0", "internal/cli"},
 		{"github.com/lmittmann/tint", "v1.2.1", "cmd/perdure"},
 
-		// telemetry: the API inside, exporters in main
+		// telemetry: the API in all packages, exporters in main
 		{"go.opentelemetry.io/otel", "v1.47.0", "engine/* internal/* cmd/perdure"},
 		{"go.opentelemetry.io/otel/metric", "v1.47.0", "engine/* internal/* cmd/perdure"},
 		{"go.opentelemetry.io/otel/trace", "v1.47.0", "engine/* internal/* cmd/perdure"},

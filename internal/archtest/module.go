@@ -2,6 +2,7 @@ package archtest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -19,6 +20,8 @@ type module struct {
 	path     string        // as the module line of go.mod says
 	requires []requirement // the direct requirements, in the order of go.mod
 	files    []*file       // in the order of their paths
+	glossary string        // the text of docs/glossary.md; empty: there is none
+	spec     []string      // the pages of docs/spec
 }
 
 // file is one parsed Go file.
@@ -27,19 +30,20 @@ type file struct {
 	folder    string // "." is the root
 	lines     int
 	test      bool // its name ends in _test.go
-	generated bool // it says that it is generated, so sizes do not count
+	generated bool // marked as generated; size limits do not apply
 	syntax    *ast.File
 	positions *token.FileSet
+	source    []byte
 }
 
 // reference is a qualified name that a file uses, such as time.Now.
 type reference struct {
-	pkg  string // the import path of the package
+	pkg  string // import path of the package
 	name string
 	node ast.Node
 }
 
-// moduleRoot returns the nearest folder at or above dir that holds a go.mod.
+// moduleRoot returns the nearest folder at or above dir with a go.mod.
 func moduleRoot(dir string) (string, error) {
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
@@ -53,8 +57,9 @@ func moduleRoot(dir string) (string, error) {
 	}
 }
 
-// load parses the module whose go.mod stands at the root of tree. What the go command ignores is left out: hidden folders,
-// those that begin with an underscore, testdata, node_modules, vendor, and modules within the module.
+// load parses the module whose go.mod is at the root of tree. It skips what the go command ignores:
+// hidden folders, folders that begin with an underscore, testdata, node_modules, vendor, and nested
+// modules.
 func load(tree fs.FS) (*module, error) {
 	text, err := fs.ReadFile(tree, "go.mod")
 	if err != nil {
@@ -83,7 +88,28 @@ func load(tree fs.FS) (*module, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load module: %w", err)
 	}
-	return m, nil
+	return m, m.readDocs(tree)
+}
+
+// readDocs reads the documents that rules refer to. A tree need not have them.
+func (m *module) readDocs(tree fs.FS) error {
+	glossary, err := fs.ReadFile(tree, glossaryPath)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read the glossary: %w", err)
+	}
+	m.glossary = string(glossary)
+	pages, err := fs.Glob(tree, specFolder+"/*.md")
+	if err != nil {
+		return err
+	}
+	for _, name := range pages {
+		page, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return fmt.Errorf("read the specification: %w", err)
+		}
+		m.spec = append(m.spec, string(page))
+	}
+	return nil
 }
 
 func hidden(name string) bool {
@@ -117,14 +143,22 @@ func parseFile(tree fs.FS, name string, positions *token.FileSet) (*file, error)
 		generated: ast.IsGenerated(syntax),
 		syntax:    syntax,
 		positions: positions,
+		source:    source,
 	}, nil
+}
+
+// ownLine reports whether only tabs stand before a comment on its line.
+func (f *file) ownLine(c *ast.Comment) bool {
+	offset := f.positions.Position(c.Pos()).Offset
+	start := bytes.LastIndexByte(f.source[:offset], '\n') + 1
+	return len(bytes.Trim(f.source[start:offset], "\t")) == 0
 }
 
 // line returns the line of the file on which pos stands.
 func (f *file) line(pos token.Pos) int { return f.positions.Position(pos).Line }
 
-// symbol returns the name by which an exception calls a declaration of the file: store/sqlite.Open, store.Journal.Settle;
-// in the root the name of the package stands before it.
+// symbol returns the name of a declaration in exceptions: store/sqlite.Open, store.Journal.Settle;
+// in the root it begins with the name of the package.
 func (f *file) symbol(name string) string {
 	if f.folder == "." {
 		return f.syntax.Name.Name + "." + name
@@ -132,7 +166,8 @@ func (f *file) symbol(name string) string {
 	return f.folder + "." + name
 }
 
-// suite reports whether the file belongs to a package of laws, which is a test in all but its file names.
+// suite reports whether the file belongs to a test suite of a port, which is a test in all but its
+// file names.
 func (f *file) suite() bool {
 	switch f.folder {
 	case "store/storetest", "engine/enginetest", "model/modeltest", "tool/tooltest":
@@ -141,8 +176,8 @@ func (f *file) suite() bool {
 	return false
 }
 
-// references returns the qualified names that the file uses, in their order. A local name that hides an import is not
-// told apart from it.
+// references returns the qualified names that the file uses, in order. It cannot distinguish an
+// import from a local variable of the same name.
 func (f *file) references() []reference {
 	paths := f.importsByName()
 	var refs []reference
@@ -159,7 +194,8 @@ func (f *file) references() []reference {
 	return refs
 }
 
-// qualifiedType returns the import path and name of a type of another package, joined by a dot; it is empty for others.
+// qualifiedType returns the import path and name of a type of another package, joined with a dot;
+// it is empty for other types.
 func (f *file) qualifiedType(expr ast.Expr) string {
 	selector, ok := expr.(*ast.SelectorExpr)
 	if !ok {
@@ -181,18 +217,18 @@ func (f *file) importsByName() map[string]string {
 }
 
 func importPath(spec *ast.ImportSpec) string {
-	p, _ := strconv.Unquote(spec.Path.Value) // the parser has checked it
+	p, _ := strconv.Unquote(spec.Path.Value) // the parser has validated it
 	return p
 }
 
-// importName returns the name an import has in its file. Without one of its own it is guessed from the path, which is right
-// for the standard library.
+// importName returns the name of an import in its file. Without an explicit name it is guessed from
+// the path, which is correct for the standard library.
 func importName(spec *ast.ImportSpec) string {
 	if spec.Name != nil {
 		return spec.Name.Name
 	}
 	p := importPath(spec)
-	if base := path.Base(p); len(base) != 2 || base[0] != 'v' { // v2 to v9 are versions, and the name stands before them
+	if base := path.Base(p); len(base) != 2 || base[0] != 'v' { // v2 to v9 are versions, preceded by the name
 		return base
 	}
 	return path.Base(path.Dir(p))

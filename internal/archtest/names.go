@@ -10,7 +10,7 @@ import (
 )
 
 // emptyWords are the words that say nothing of a thing. They count in the plural too.
-const emptyWords = "manager helper util common service handler data info impl"
+const emptyWords = "helper util common misc impl"
 
 // checkNames looks for empty words in the names of folders, files, types, functions and methods.
 func checkNames(m *module) []finding {
@@ -45,12 +45,9 @@ func checkNames(m *module) []finding {
 
 // emptyWord returns the first empty word of a name, or nothing.
 func emptyWord(name string) string {
-	words := strings.ToLower(strings.Join(splitWords(name), " "))
-	for _, phrase := range namedPhrases() {
-		words = strings.ReplaceAll(words, phrase, "")
-	}
 	empty := strings.Fields(emptyWords)
-	for _, word := range strings.Fields(words) {
+	for _, word := range splitWords(name) {
+		word = strings.ToLower(word)
 		if slices.Contains(empty, word) || slices.Contains(empty, strings.TrimSuffix(word, "s")) {
 			return word
 		}
@@ -58,16 +55,8 @@ func emptyWord(name string) string {
 	return ""
 }
 
-// namedPhrases returns the words of the specification and the design that hold an empty word.
-func namedPhrases() []string {
-	return []string{
-		"file info",      // a shape of the file port (FI10)
-		"data dir",       // the data directory, whose lock makes one process its owner
-		"data directory", //
-	}
-}
-
-// splitWords splits a name where a capital or another sign begins a word: HTTPHandler is HTTP, Handler.
+// splitWords splits a name where a capital or another sign begins a word: HTTPHandler is HTTP,
+// Handler.
 func splitWords(name string) []string {
 	var words []string
 	runes := []rune(name)

@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// rule is one house rule.
+// rule is one rule of the code base.
 type rule struct {
-	name  string // as exceptions and tests call it
+	name  string // for exceptions and tests
 	check func(*module) []finding
 }
 
-// finding is one place where a rule is not kept.
+// finding is one violation of a rule.
 type finding struct {
-	path    string // the file, or the folder where it is about a package
+	path    string // the file, or the folder for a finding about a package
 	line    int    // 0: the whole file or folder
-	symbol  string // what it is about, as file.symbol names it; empty where nothing is declared
+	symbol  string // the declaration, as file.symbol names it; empty: none
 	message string // what is wrong, then what to do
 }
 
-// String returns the finding as one line that an editor can follow.
+// String returns the finding in the format of compilers.
 func (f finding) String() string {
 	if f.line == 0 {
 		return f.path + ": " + f.message
@@ -27,7 +27,7 @@ func (f finding) String() string {
 	return fmt.Sprintf("%s:%d: %s", f.path, f.line, f.message)
 }
 
-// rules returns every rule of the house.
+// rules returns all rules.
 func rules() []rule {
 	return []rule{
 		{"imports", checkImports},
@@ -35,11 +35,17 @@ func rules() []rule {
 		{"file-size", checkFileSize},
 		{"function-size", checkFunctionSize},
 		{"interface-size", checkInterfaceSize},
+		{"interface-total", checkInterfaceTotal},
+		{"struct-total", checkStructTotal},
+		{"config-fields", checkConfigFields},
 		{"package-size", checkPackageSize},
 		{"parameters", checkParameters},
 		{"package-comment", checkPackageComment},
 		{"docs", checkDocs},
 		{"names", checkNames},
+		{"words", checkWords},
+		{"comment-width", checkCommentWidth},
+		{"codes", checkCodes},
 		{"init", checkInit},
 		{"pure-root", checkPureRoot},
 		{"sleep", checkSleep},
@@ -49,10 +55,10 @@ func rules() []rule {
 	}
 }
 
-// exception lets one rule pass in one place.
+// exception excludes one place from one rule.
 type exception struct {
 	rule   string
-	where  string // a file, a folder with a slash at its end (and all below it), or a symbol as file.symbol names it
+	where  string // a file, a folder with a trailing slash, or a symbol as file.symbol names it
 	reason string // one line
 }
 
@@ -64,9 +70,9 @@ func (e exception) covers(rule string, f finding) bool {
 	return below || e.where == f.path || e.where == f.symbol
 }
 
-// excuse takes the findings that an exception covers out of found. It also returns the exceptions of that rule which cover
-// none, since nobody needs them any more.
-func excuse(rule string, found []finding, table []exception) (left []finding, idle []exception) {
+// applyExceptions removes the findings that an exception covers. It also returns the exceptions of
+// that rule that cover none, because they are no longer needed.
+func applyExceptions(rule string, found []finding, table []exception) (left []finding, idle []exception) {
 	used := make(map[exception]bool)
 	for _, f := range found {
 		covered := false

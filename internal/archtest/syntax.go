@@ -2,7 +2,7 @@ package archtest
 
 import "go/ast"
 
-// method is one method that an interface declares itself.
+// method is a method that an interface declares itself.
 type method struct {
 	name      *ast.Ident
 	doc       *ast.CommentGroup
@@ -20,7 +20,7 @@ func functions(f *file) []*ast.FuncDecl {
 	return fns
 }
 
-// forEachType calls fn for each type that a file declares, those inside functions too.
+// forEachType calls fn for each type that a file declares, including those inside functions.
 func forEachType(f *file, fn func(*ast.TypeSpec)) {
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
 		if spec, ok := n.(*ast.TypeSpec); ok {
@@ -30,7 +30,8 @@ func forEachType(f *file, fn func(*ast.TypeSpec)) {
 	})
 }
 
-// methodsOf returns the methods of an interface type; it is empty for other types. Embedded interfaces add nothing.
+// methodsOf returns the methods of an interface type, without embedded ones; it is empty for other
+// types.
 func methodsOf(spec *ast.TypeSpec) []method {
 	iface, ok := spec.Type.(*ast.InterfaceType)
 	if !ok {
@@ -49,7 +50,7 @@ func methodsOf(spec *ast.TypeSpec) []method {
 	return methods
 }
 
-// receiver returns the name of the type that a method belongs to; it is empty for a function.
+// receiver returns the name of the type of a method; it is empty for a function.
 func receiver(fn *ast.FuncDecl) string {
 	if fn.Recv == nil || len(fn.Recv.List) == 0 {
 		return ""
@@ -73,7 +74,7 @@ func receiver(fn *ast.FuncDecl) string {
 	}
 }
 
-// qualified returns the name of a function, or type and name of a method.
+// qualified returns the name of a function, or the type and name of a method.
 func qualified(fn *ast.FuncDecl) string {
 	if r := receiver(fn); r != "" {
 		return r + "." + fn.Name.Name

@@ -10,20 +10,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTables finds rows that cannot do anything: a room that nobody has, a row written twice.
+// TestTables finds useless rows: rows for packages that do not exist, and duplicates.
 func TestTables(t *testing.T) {
 	t.Parallel()
 
 	t.Run("imports", func(t *testing.T) {
 		t.Parallel()
 		seen := make(map[string]bool)
-		for _, row := range rooms() {
+		for _, row := range importTable() {
 			if seen[row.folder] {
 				t.Errorf("%s stands in the import table twice", row.folder)
 			}
 			seen[row.folder] = true
-			for _, folder := range strings.Fields(row.may) {
-				if _, ok := roomOf(folder); !ok && row.may != anything {
+			for _, folder := range strings.Fields(row.imports) {
+				if _, ok := importRowOf(folder); !ok && row.imports != anything {
 					t.Errorf("%s may import %s, which has no row", row.folder, folder)
 				}
 			}
@@ -38,7 +38,7 @@ func TestTables(t *testing.T) {
 				t.Errorf("%s stands in the table of libraries twice", l.module)
 			}
 			seen[l.module] = true
-			for _, pattern := range strings.Fields(l.rooms) {
+			for _, pattern := range strings.Fields(l.importers) {
 				if pattern != tests && !isRoom(pattern) {
 					t.Errorf("%s is for %s, which is no room of the import table", l.module, pattern)
 				}
@@ -48,10 +48,10 @@ func TestTables(t *testing.T) {
 }
 
 func isRoom(pattern string) bool {
-	if _, ok := roomOf(pattern); ok {
+	if _, ok := importRowOf(pattern); ok {
 		return true
 	}
-	return slices.ContainsFunc(rooms(), func(row room) bool {
+	return slices.ContainsFunc(importTable(), func(row importRow) bool {
 		ok, _ := path.Match(pattern, row.folder)
 		return ok
 	})
@@ -97,7 +97,7 @@ func TestExcuse(t *testing.T) {
 			t.Parallel()
 			table := []exception{{"json", c.where, "a test"}, {"sql", "store/gone.go", "of another rule, so not idle here"}}
 
-			left, idle := excuse("json", found, table)
+			left, idle := applyExceptions("json", found, table)
 
 			if diff := cmp.Diff(c.left, left, cmp.AllowUnexported(finding{})); diff != "" {
 				t.Errorf("left (-want +got):\n%s", diff)

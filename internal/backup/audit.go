@@ -9,18 +9,19 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// parseHead reads where an audit log ended: ORG:SEQ:HASH, as admin verify prints it. Invalid: it is none.
+// parseHead parses the end of an audit log: ORG:SEQ:HASH, as admin verify prints it. Invalid: the
+// text is malformed.
 func parseHead(text string) (head store.AuditHead, err error) {
 	org, rest, ok := strings.Cut(text, ":")
 	number, hash, also := strings.Cut(rest, ":")
 	seq, err := strconv.ParseInt(number, 10, 64)
 	if !ok || !also || err != nil || org == "" || seq < 1 || hash == "" {
-		return head, fmt.Errorf("%w end of an audit log %.80q: write ORG:SEQ:HASH, as admin verify prints it", perdure.Invalid, text)
+		return head, fmt.Errorf("%w audit log end %.80q: want ORG:SEQ:HASH, as printed by admin verify", perdure.Invalid, text)
 	}
 	return store.AuditHead{Org: org, Seq: seq, Hash: hash}, nil
 }
 
-// audit reads the audit log of every org, and notes what it has of the events of sessions.
+// audit checks the audit log of every organisation, and remembers its digests of session events.
 func (r *Report) audit(reader store.Reader) error {
 	hashes := map[store.AuditHead]bool{}
 	heads, err := store.CheckAudit(reader, func(e store.AuditEntry) {
@@ -29,11 +30,11 @@ func (r *Report) audit(reader store.Reader) error {
 		if e.Event != "" {
 			r.digests[e.Event] = e.Digest
 		}
-	}, r.wrong)
+	}, r.addProblem)
 	r.AuditHeads = heads
 	for _, head := range r.known {
 		if err == nil && !hashes[head] {
-			r.wrong("audit log of %s: entry %d is not the one that was there once: %s", head.Org, head.Seq, head.Hash)
+			r.addProblem("audit log of %s: entry %d is not the entry given as known: %s", head.Org, head.Seq, head.Hash)
 		}
 	}
 	return err

@@ -1,9 +1,10 @@
-// Package backup copies a data directory while somebody works in it, puts copies back, says whether what is there is whole,
-// and removes what belongs to nobody any more (R27).
+// Package backup copies a data directory while a server uses it, restores copies, verifies that a
+// data directory or a backup is intact, and removes what no longer has an owner (R27).
 //
-// It may import the root, store, store/sqlite and internal/chaos. The one thing to know: a backup is a folder with a
-// manifest, which is written last and names every file by its size and SHA-256. A folder without one is not a backup, and
-// nobody takes it for one.
+// It may import the root, store, store/sqlite and internal/chaos.
+//
+// The one thing to know: a backup is a directory with a manifest, which is written last and lists
+// every file with its size and SHA-256. A directory without a manifest is not a backup.
 package backup
 
 import (
@@ -24,36 +25,38 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// What a data directory has beside its database.
+// The entries of a data directory beside its database.
 const (
 	SQLFolder   = "sql"         // databases of sessions: SESSION/NAME.db
-	BlobFolder  = "blobs"       // contents by their SHA-256: the first two digits, then the whole
-	RunFolder   = "runs"        // of commands; not in a backup, since a command is of its machine
-	RulesFile   = "egress.json" // what may leave: without it a restored server would let out more
-	KeyringFile = "keyring"     // what secrets are sealed with; in a backup only when it is asked for
+	BlobFolder  = "blobs"       // contents by their SHA-256: a folder of its first two digits, then the whole
+	RunFolder   = "runs"        // of commands; not backed up, since a run belongs to its machine
+	RulesFile   = "egress.json" // the egress rules: without them a restored server would allow more
+	KeyringFile = "keyring"     // the keys of the secrets; backed up only on request
 )
 
-// journal ends the name of what is to be rolled back in a database of a session.
+// journal is the suffix of a session database's rollback journal.
 const journal = "-journal"
 
-// unfinished ends the name of a folder that is being written.
+// unfinished is the suffix of a backup that is being written.
 const unfinished = ".unfinished"
 
-// Config says what is copied where. Dir and To are required.
+// Config says what is copied and where to. Dir and To are required.
 type Config struct {
 	Dir     string           // the data directory
-	To      string           // a folder that is not there yet
-	WithKey bool             // the keyring too: whoever has such a backup can read every secret in it
-	Program string           // the version that writes it, for people
+	To      string           // the backup's directory, which must not exist yet
+	WithKey bool             // copy the keyring, too: anyone with such a backup can read every secret in it
+	Program string           // the version of the program, for people
 	Now     func() time.Time // nil: time.Now
 }
 
-// Take makes a backup, as of the moment at which it begins to read, beside whoever holds the data directory. Nothing has its
-// name before all of it is on the disk; what a crash leaves is named so, with ".unfinished" after it.
+// Take makes a backup of the moment at which it starts to read, while a server may use the data
+// directory. The backup gets its name when all of it is durable; a crash leaves a directory with
+// the suffix ".unfinished".
 //
-// NotFound: there is no database, or no keyring, which was asked for. Conflict: To is there, or what a former try left
-// beside it. Invalid: the keyring was asked for, and others could read it there. Unavailable: a session was deleted
-// meanwhile, so that what is copied does not fit together; nothing is left of it, and it is done again.
+// NotFound: there is no database, or no keyring although it was requested. Conflict: To exists, or
+// an earlier attempt left an unfinished directory. Invalid: the keyring was requested, and others
+// could read it at the target. Unavailable: a session was deleted meanwhile, so that the copy is
+// inconsistent; nothing of it is left, and the caller can retry.
 func Take(ctx context.Context, cfg Config) (Manifest, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -62,12 +65,12 @@ func Take(ctx context.Context, cfg Config) (Manifest, error) {
 	to, err := filepath.Abs(cfg.To)
 	if err == nil {
 		cfg.To = to + unfinished
-		err = begin(to, cfg)
+		err = createTarget(to, cfg)
 	}
 	if err != nil {
 		return m, fmt.Errorf("back up %s: %w", cfg.Dir, err)
 	}
-	err = cfg.fill(ctx, &m)
+	err = cfg.copyAll(ctx, &m)
 	if err == nil {
 		err = m.write(cfg.To)
 	}
@@ -83,44 +86,44 @@ func Take(ctx context.Context, cfg Config) (Manifest, error) {
 	return m, nil
 }
 
-// begin makes the folder that is written to.
-func begin(to string, cfg Config) error {
+// createTarget creates the directory of the unfinished backup.
+func createTarget(to string, cfg Config) error {
 	if _, err := os.Stat(filepath.Join(cfg.Dir, sqlite.DatabaseName)); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: there is no database in %s", perdure.NotFound, cfg.Dir)
+		return fmt.Errorf("%w: no database in %s", perdure.NotFound, cfg.Dir)
 	}
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %s is there already: name a folder that is not", perdure.Conflict, to)
+		return fmt.Errorf("%w: %s exists already; choose a new directory", perdure.Conflict, to)
 	}
 	if cfg.WithKey {
 		if _, err := os.Stat(filepath.Join(cfg.Dir, KeyringFile)); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%w: there is no keyring in %s; leave --with-key away", perdure.NotFound, cfg.Dir)
+			return fmt.Errorf("%w: no keyring in %s; omit --with-key", perdure.NotFound, cfg.Dir)
 		}
-		if err := private(filepath.Dir(to)); err != nil {
+		if err := checkPrivate(filepath.Dir(to)); err != nil {
 			return err
 		}
 	}
 	err := os.Mkdir(cfg.To, 0o700)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%w: %s was left by a backup that did not come to its end, or is being written: remove it when nobody writes it", perdure.Conflict, cfg.To)
+		return fmt.Errorf("%w: %s belongs to a backup that was interrupted or is still running; remove it if none is running", perdure.Conflict, cfg.To)
 	}
 	return err
 }
 
-// private refuses a folder that others can read, for what opens every secret.
-func private(dir string) error {
+// checkPrivate refuses a directory that others can read as the target of the keyring.
+func checkPrivate(dir string) error {
 	found, err := os.Stat(dir)
 	if err != nil {
 		return err
 	}
 	if found.Mode().Perm()&0o004 != 0 {
-		return fmt.Errorf("%w target: everybody can read %s, and the backup would have the key to all secrets: use a folder of mode 0700", perdure.Invalid, dir)
+		return fmt.Errorf("%w target: everyone can read %s, and the backup contains the keys of all secrets; use a directory with mode 0700", perdure.Invalid, dir)
 	}
 	return nil
 }
 
-// fill copies all that belongs to the data directory. The database comes first: a blob is there before the row that names
-// it, and so it is there still.
-func (c Config) fill(ctx context.Context, m *Manifest) error {
+// copyAll copies all files of the data directory. The database comes first: a blob is written
+// before the row that refers to it, so every blob that the copied rows refer to exists by now.
+func (c Config) copyAll(ctx context.Context, m *Manifest) error {
 	database := filepath.Join(c.To, sqlite.DatabaseName)
 	if err := sqlite.Copy(ctx, filepath.Join(c.Dir, sqlite.DatabaseName), database); err != nil {
 		return err
@@ -138,16 +141,16 @@ func (c Config) fill(ctx context.Context, m *Manifest) error {
 	}
 	if err := c.eachFile(ctx, BlobFolder, func(name string) error {
 		if !isBlob(name) {
-			return nil // one that is being written
+			return nil // still being written
 		}
-		return c.copied(m, name, copyFile(filepath.Join(c.Dir, name), filepath.Join(c.To, name)))
+		return c.addCopied(m, name, copyFile(filepath.Join(c.Dir, name), filepath.Join(c.To, name)))
 	}); err != nil {
 		return err
 	}
-	if err := c.blobsThere(ctx, database); err != nil {
+	if err := c.checkBlobs(ctx, database); err != nil {
 		return err
 	}
-	if err := c.rules(m); err != nil || !c.WithKey {
+	if err := c.copyRules(m); err != nil || !c.WithKey {
 		return err
 	}
 	if err := copyFile(filepath.Join(c.Dir, KeyringFile), filepath.Join(c.To, KeyringFile)); err != nil {
@@ -156,8 +159,8 @@ func (c Config) fill(ctx context.Context, m *Manifest) error {
 	return m.add(c.To, KeyringFile)
 }
 
-// rules copies what may leave, if anybody said anything of it.
-func (c Config) rules(m *Manifest) error {
+// copyRules copies the egress rules, if there are any.
+func (c Config) copyRules(m *Manifest) error {
 	err := copyFile(filepath.Join(c.Dir, RulesFile), filepath.Join(c.To, RulesFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -168,27 +171,27 @@ func (c Config) rules(m *Manifest) error {
 	return m.add(c.To, RulesFile)
 }
 
-// sessionDatabase copies a database of a session. A damaged one is copied as it is, with its journal, and the manifest says
-// so: it keeps nobody from the rest.
+// sessionDatabase copies a session's database. A damaged one is copied unchanged, with its journal,
+// and listed in the manifest as damaged, so that it does not prevent the rest of the backup.
 func (c Config) sessionDatabase(ctx context.Context, m *Manifest, name string) error {
 	if !strings.HasSuffix(name, ".db") {
-		return nil // the journal of a database is in the copy of it
+		return nil // the copy of a database includes its journal
 	}
 	from, to := filepath.Join(c.Dir, name), filepath.Join(c.To, name)
 	err := sqlite.CopySession(ctx, from, to)
 	if !sqlite.Damaged(err) {
-		return c.copied(m, name, err)
+		return c.addCopied(m, name, err)
 	}
-	if err := c.copied(m, name, copyFile(from, to)); err != nil {
+	if err := c.addCopied(m, name, copyFile(from, to)); err != nil {
 		return err
 	}
 	m.Damaged = append(m.Damaged, filepath.ToSlash(name))
-	return c.copied(m, name+journal, copyFile(from+journal, to+journal))
+	return c.addCopied(m, name+journal, copyFile(from+journal, to+journal))
 }
 
-// blobsThere looks whether the copied database names a blob that was not copied. One that the data directory lacks, too, and
-// still names, was lost there before, and is Verify's to tell of.
-func (c Config) blobsThere(ctx context.Context, database string) error {
+// checkBlobs checks that every blob that the copied database refers to was copied. A blob that the
+// data directory also lacks, and still refers to, was lost before; Verify reports that.
+func (c Config) checkBlobs(ctx context.Context, database string) error {
 	copied, err := sqlite.Blobs(ctx, database)
 	if err != nil {
 		return err
@@ -212,13 +215,14 @@ func (c Config) blobsThere(ctx context.Context, database string) error {
 		if _, err := os.Stat(filepath.Join(c.Dir, blobFile(sum))); now[sum] && errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		return fmt.Errorf("%w: something was deleted meanwhile: do it again (the blob %s is not there any more)", perdure.Unavailable, sum)
+		return fmt.Errorf("%w: data was deleted during the backup; run it again (blob %s no longer exists)", perdure.Unavailable, sum)
 	}
 	return nil
 }
 
-// copied adds a file to the manifest. One that went while it was copied belonged to a session that was deleted since.
-func (c Config) copied(m *Manifest, name string, err error) error {
+// addCopied adds a file to the manifest. A file that disappeared while it was copied belonged to a
+// deleted session.
+func (c Config) addCopied(m *Manifest, name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, perdure.NotFound) {
 		return nil
 	}
@@ -228,13 +232,13 @@ func (c Config) copied(m *Manifest, name string, err error) error {
 	return m.add(c.To, name)
 }
 
-// eachFile calls fn with the files below a folder of the data directory, in order, by their paths in it. Their folders are
-// made in the backup.
+// eachFile calls fn for each file below a folder of the data directory, in order, with its path in
+// the data directory. It creates the folders in the backup.
 func (c Config) eachFile(ctx context.Context, folder string, fn func(name string) error) error {
 	return filepath.WalkDir(filepath.Join(c.Dir, folder), func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // there is none, or it went
+			return nil // the folder is missing, or was removed meanwhile
 		case err != nil:
 			return err
 		case ctx.Err() != nil:
@@ -248,16 +252,16 @@ func (c Config) eachFile(ctx context.Context, folder string, fn func(name string
 			return os.Mkdir(filepath.Join(c.To, name), 0o700)
 		}
 		if !entry.Type().IsRegular() {
-			return nil // nothing of ours
+			return nil // not one of ours
 		}
 		return fn(name)
 	})
 }
 
-// blobFile is where a blob stands in a data directory.
+// blobFile returns the path of a blob in a data directory.
 func blobFile(sum string) string { return filepath.Join(BlobFolder, sum[:2], sum) }
 
-// isBlob reports whether a path is that of a blob, by its name alone.
+// isBlob reports whether a path has the form of a blob's path.
 func isBlob(name string) bool {
 	parts := strings.Split(filepath.ToSlash(name), "/")
 	if len(parts) != 3 || len(parts[2]) != 2*sha256.Size || parts[1] != parts[2][:2] {
@@ -267,13 +271,13 @@ func isBlob(name string) bool {
 	return err == nil && strings.ToLower(parts[2]) == parts[2]
 }
 
-// copyFile copies a file to one that is not there, and syncs it.
+// copyFile copies a file to a new file, and syncs it.
 func copyFile(from, to string) (err error) {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = in.Close() }() // it was only read
+	defer func() { _ = in.Close() }() // read only
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -285,7 +289,7 @@ func copyFile(from, to string) (err error) {
 	return errors.Join(err, out.Close())
 }
 
-// syncTree makes the names in all folders of a tree durable.
+// syncTree makes the entries of all directories of a tree durable.
 func syncTree(dir string) error {
 	var folders []string
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -300,7 +304,7 @@ func syncTree(dir string) error {
 	return err
 }
 
-// rename moves a folder to a name that is free, durably.
+// rename renames a directory durably.
 func rename(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err

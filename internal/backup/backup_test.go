@@ -213,8 +213,8 @@ func exec(t *testing.T, file, statement string) {
 // ofSession is the database of the session of a place, in a data directory and in a backup.
 var ofSession = backup.SQLFolder + "/" + string(session) + "/main.db"
 
-// killed leaves the database of the session as a process does that is killed in a transaction: with half of it written, and
-// the journal that says how it was.
+// killed leaves the database of the session as a process does that is killed in a transaction: with
+// half of it written, and the journal that says how it was.
 func (p place) killed() {
 	p.Helper()
 	file := filepath.Join(p.dir, filepath.FromSlash(ofSession))
@@ -265,8 +265,8 @@ func (p place) take() string {
 func whole(t *testing.T, dir string) backup.Report {
 	t.Helper()
 	rep, err := backup.Verify(context.Background(), dir)
-	if err != nil || len(rep.Wrong) > 0 {
-		t.Fatalf("verify %s: got %v, %q, want nothing wrong", filepath.Base(dir), err, rep.Wrong)
+	if err != nil || len(rep.Problems) > 0 {
+		t.Fatalf("verify %s: got %v, %q, want nothing wrong", filepath.Base(dir), err, rep.Problems)
 	}
 	return rep
 }
@@ -275,8 +275,8 @@ func whole(t *testing.T, dir string) backup.Report {
 func wrong(t *testing.T, dir, want string) {
 	t.Helper()
 	rep, err := backup.Verify(context.Background(), dir)
-	if err != nil || !strings.Contains(strings.Join(rep.Wrong, "\n"), want) {
-		t.Errorf("got %v, %q, want something wrong that says %q", err, rep.Wrong, want)
+	if err != nil || !strings.Contains(strings.Join(rep.Problems, "\n"), want) {
+		t.Errorf("got %v, %q, want something wrong that says %q", err, rep.Problems, want)
 	}
 }
 
@@ -323,8 +323,8 @@ func TestRestoreIsTheSame(t *testing.T) {
 	}
 }
 
-// TestBackupWhileOthersWrite backs up again and again while sessions grow: each backup is whole, and has what was acknowledged
-// before it began.
+// TestBackupWhileOthersWrite makes one backup after another while sessions grow: each backup is
+// intact, and has everything that was acknowledged before it started.
 func TestBackupWhileOthersWrite(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -420,7 +420,8 @@ func TestCanceledBackup(t *testing.T) {
 	}
 }
 
-// TestDamagedBackup changes each file of a backup in turn: verify says so, and restore takes nothing.
+// TestDamagedBackup changes each file of a backup in turn: verify says so, and restore takes
+// nothing.
 func TestDamagedBackup(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -453,7 +454,7 @@ func TestDamagedBackup(t *testing.T) {
 		if err := errors.Join(os.Remove(file)); err != nil {
 			t.Fatal(err)
 		}
-		wrong(t, to, f.Path+" is not there")
+		wrong(t, to, f.Path+" is missing")
 		if err := os.WriteFile(file, before, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -517,7 +518,7 @@ func TestInterruptedRestore(t *testing.T) {
 	whole(t, dir)
 }
 
-// TestForeignKeysOfASession lets a session refer to what is not there: that is its own.
+// TestForeignKeysOfASession: a session's own database may contain dangling references.
 func TestForeignKeysOfASession(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

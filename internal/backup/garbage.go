@@ -16,40 +16,44 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// youth is how long something is left alone that belongs to nobody: its row may be about to be committed.
-const youth = time.Hour
+// minAge is how old something without an owner must be before it is removed: its row may be about
+// to be committed.
+const minAge = time.Hour
 
-// Garbage says how what belongs to nobody is found and removed. Dir is required.
+// Garbage configures Collect. Dir is required.
 type Garbage struct {
 	Dir string
-	// RunName is how the run directories of a call begin, and RemoveRun removes one; it leaves what still lives, with an
-	// error. Either nil: runs are left alone.
+	// RunName returns the prefix of the run directories of a call, and RemoveRun removes one; it
+	// returns an error for one that is still running. If either is nil, runs are kept.
 	RunName   func(perdure.CallKey) string
 	RemoveRun func(ctx context.Context, dir string) error
-	Vacuum    bool             // give unused pages of the database back to the disk; nobody may hold the directory
-	DryRun    bool             // only say what would go
-	Now       func() time.Time // nil: time.Now
+	// Return unused pages of the database to the disk; no process may use the directory.
+	Vacuum bool
+	DryRun bool             // only report what would be removed
+	Now    func() time.Time // nil: time.Now
 }
 
-// Collected is what went, or would.
+// Collected says what was removed, or would be.
 type Collected struct {
 	SQLFolders int      `json:"sql_folders"`
 	Runs       int      `json:"runs"`
 	Blobs      int      `json:"blobs"`
 	BlobBytes  int64    `json:"blob_bytes"`
-	Partial    int      `json:"unfinished_files"` // of writes that a crash ended
+	Partial    int      `json:"unfinished_files"` // of writes that a crash interrupted
 	FreedBytes int64    `json:"freed_bytes"`      // of the database
-	Kept       []string `json:"kept,omitempty"`   // what could not be removed, and why
+	Failures   []string `json:"kept,omitempty"`   // what could not be removed, and why
 }
 
-// Collect removes what belongs to no session any more and is older than an hour, beside whoever holds the directory. What is
-// there is listed before the rows are read, so whatever is listed had its row by then, unless it was put again meanwhile: a
-// blob that is put again is renewed before its row is committed, and looked at once more right before it is removed. One that
-// is renewed in the moment between that look and the removal would go all the same; whoever wants to be sure of that, too,
-// stops the server.
+// Collect removes what belongs to no session any more and is older than an hour, while a server may
+// use the directory.
 //
-// NotFound: there is no database. Conflict: another version wrote it, it is to be vacuumed while somebody holds it, or it is a
-// backup.
+// Collect lists the files before it reads the rows. So everything listed had its row by then,
+// unless it was stored again meanwhile. Storing a blob again renews its file before the row is
+// committed, and Collect checks the file's time once more right before it removes it. A blob that
+// is renewed between that check and the removal is lost; to rule that out, stop the server.
+//
+// NotFound: there is no database. Conflict: a different version wrote it, it is a backup, or Vacuum
+// is set while a process uses it.
 func (g Garbage) Collect(ctx context.Context) (c Collected, err error) {
 	if !g.DryRun {
 		if err := sqlite.RefuseBackup(g.Dir); err != nil {
@@ -59,12 +63,12 @@ func (g Garbage) Collect(ctx context.Context) (c Collected, err error) {
 	if g.Now == nil {
 		g.Now = time.Now
 	}
-	old := g.Now().Add(-youth)
-	folders, err := g.children(SQLFolder, old)
-	runs, runErr := g.children(RunFolder, old)
+	old := g.Now().Add(-minAge)
+	folders, err := g.oldChildren(SQLFolder, old)
+	runs, runErr := g.oldChildren(RunFolder, old)
 	blobs, blobErr := g.blobFiles(old)
 	if err = errors.Join(err, runErr, blobErr); err != nil {
-		return c, fmt.Errorf("look into %s: %w", g.Dir, err)
+		return c, fmt.Errorf("list %s: %w", g.Dir, err)
 	}
 	own, err := g.owned(ctx, blobs)
 	if err != nil {
@@ -87,7 +91,7 @@ func (g Garbage) Collect(ctx context.Context) (c Collected, err error) {
 			g.remove(&c, &c.Partial, os.Remove, blob.Path)
 		case !own.blobs[path.Base(blob.Path)]:
 			if about, err := os.Lstat(filepath.Join(g.Dir, filepath.FromSlash(blob.Path))); err == nil && !about.ModTime().Before(old) {
-				continue // put again meanwhile
+				continue // stored again meanwhile
 			}
 			g.remove(&c, &c.Blobs, os.Remove, blob.Path)
 			c.BlobBytes += int64(c.Blobs-before) * blob.SizeBytes
@@ -103,21 +107,21 @@ func (g Garbage) Collect(ctx context.Context) (c Collected, err error) {
 func (g Garbage) remove(c *Collected, n *int, do func(string) error, name string) {
 	if !g.DryRun {
 		if err := do(filepath.Join(g.Dir, filepath.FromSlash(name))); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			c.Kept = append(c.Kept, name+": "+err.Error())
+			c.Failures = append(c.Failures, name+": "+err.Error())
 			return
 		}
 	}
 	*n++
 }
 
-// owned is what rows speak for.
-type owned struct {
+// ownedData is what the rows refer to.
+type ownedData struct {
 	sessions map[perdure.SessionID]bool
-	runs     map[string]bool // nil: nobody looks
-	blobs    map[string]bool // of those that were listed, by SHA-256
+	runs     map[string]bool // nil: runs are kept
+	blobs    map[string]bool // only the listed ones, by SHA-256
 }
 
-func (g Garbage) owned(ctx context.Context, blobs []File) (o owned, err error) {
+func (g Garbage) owned(ctx context.Context, blobs []File) (o ownedData, err error) {
 	st, err := sqlite.Open(ctx, sqlite.Config{Dir: g.Dir, ReadOnly: true})
 	if err != nil {
 		return o, err
@@ -155,8 +159,9 @@ func (g Garbage) owned(ctx context.Context, blobs []File) (o owned, err error) {
 	})
 }
 
-// children lists what is directly in a folder and was last written before a moment, all that is in it counted.
-func (g Garbage) children(folder string, before time.Time) (names []string, err error) {
+// oldChildren lists the directories in a folder that were last written before a time, their
+// contents included.
+func (g Garbage) oldChildren(folder string, before time.Time) (names []string, err error) {
 	entries, err := os.ReadDir(filepath.Join(g.Dir, folder))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -174,7 +179,7 @@ func (g Garbage) children(folder string, before time.Time) (names []string, err 
 			old = old && about.ModTime().Before(before)
 			return nil
 		})
-		if statErr != nil || walkErr != nil { // it went, or cannot be read: leave it alone
+		if statErr != nil || walkErr != nil { // it was removed, or cannot be read: keep it
 			continue
 		}
 		if old {
@@ -184,7 +189,7 @@ func (g Garbage) children(folder string, before time.Time) (names []string, err 
 	return names, err
 }
 
-// blobFiles lists the files of the blobs' folder that were written before a moment.
+// blobFiles lists the files in the blob folder that were written before a time.
 func (g Garbage) blobFiles(before time.Time) (files []File, err error) {
 	err = walk(filepath.Join(g.Dir, BlobFolder), func(_, name string, about fs.FileInfo) error {
 		if about.ModTime().Before(before) {
@@ -195,7 +200,7 @@ func (g Garbage) blobFiles(before time.Time) (files []File, err error) {
 	return files, err
 }
 
-// vacuum compacts the database and returns by how much it shrank.
+// vacuum compacts the database and returns how many bytes were freed.
 func (g Garbage) vacuum(ctx context.Context) (int64, error) {
 	file := filepath.Join(g.Dir, sqlite.DatabaseName)
 	before, err := os.Stat(file)

@@ -132,11 +132,11 @@ func TestLivingRunStays(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.litter()
-	alive := errors.New("it lives")
+	alive := errors.New("it is running")
 
 	got := p.collect(backup.Garbage{RemoveRun: func(context.Context, string) error { return alive }}, 2*time.Hour)
 
-	if got.Runs != 0 || len(got.Kept) != 2 || !strings.HasSuffix(got.Kept[0], "it lives") {
+	if got.Runs != 0 || len(got.Failures) != 2 || !strings.HasSuffix(got.Failures[0], "it is running") {
 		t.Errorf("got %+v, want two that are kept", got)
 	}
 }

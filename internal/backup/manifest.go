@@ -23,16 +23,17 @@ const (
 	maxManifest  = 256 << 20 // bytes
 )
 
-// Manifest says what a backup has.
+// Manifest describes a backup.
 type Manifest struct {
 	Format    string    `json:"format"`
 	Version   int       `json:"version"`
 	Program   string    `json:"program,omitempty"` // the version that wrote it
 	Schema    int64     `json:"schema"`            // of the database
-	CreatedAt time.Time `json:"created_at"`        // when it began to be read
-	HasKey    bool      `json:"has_key"`           // the keyring is in it
+	CreatedAt time.Time `json:"created_at"`        // when the copy was started
+	HasKey    bool      `json:"has_key"`           // the backup contains the keyring
 	Files     []File    `json:"files"`
-	Damaged   []string  `json:"damaged,omitempty"` // paths of databases of sessions that were damaged before: copied as they were
+	// Paths of session databases that were damaged already, copied unchanged.
+	Damaged []string `json:"damaged,omitempty"`
 }
 
 // File is one file of a backup.
@@ -42,7 +43,7 @@ type File struct {
 	SHA256    string `json:"sha256"`
 }
 
-// SizeBytes is how much the files have together.
+// SizeBytes returns the total size of the files.
 func (m Manifest) SizeBytes() (n int64) {
 	for _, f := range m.Files {
 		n += f.SizeBytes
@@ -50,26 +51,26 @@ func (m Manifest) SizeBytes() (n int64) {
 	return n
 }
 
-// add takes a file of the folder in.
+// add adds a file of the backup's directory to the manifest.
 func (m *Manifest) add(dir, name string) error {
 	f, err := measure(dir, name)
 	m.Files = append(m.Files, f)
 	return err
 }
 
-// measure reads a file whole.
+// measure reads a whole file and returns its size and hash.
 func measure(dir, name string) (f File, err error) {
 	file, err := os.Open(filepath.Join(dir, filepath.FromSlash(name)))
 	if err != nil {
 		return f, err
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // read only
 	sum := sha256.New()
 	n, err := io.Copy(sum, file)
 	return File{Path: filepath.ToSlash(name), SizeBytes: n, SHA256: hex.EncodeToString(sum.Sum(nil))}, err
 }
 
-// write writes the manifest, after which the folder is a backup.
+// write writes the manifest, which makes the directory a backup.
 func (m Manifest) write(dir string) error {
 	text, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
@@ -86,18 +87,18 @@ func (m Manifest) write(dir string) error {
 	return errors.Join(err, file.Close())
 }
 
-// Read reads the manifest of a backup. NotFound: the folder is none. Invalid: it cannot be read, or a later version
-// wrote it.
+// Read reads the manifest of a backup. NotFound: the directory is not a backup. Invalid: the
+// manifest cannot be parsed, or a later version wrote it.
 func Read(dir string) (Manifest, error) {
 	var m Manifest
 	file, err := os.Open(filepath.Join(dir, manifestFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return m, fmt.Errorf("%w: %s has no %s, so it is no backup, or one that was not finished", perdure.NotFound, dir, manifestFile)
+		return m, fmt.Errorf("%w: %s has no %s, so it is not a backup, or not a finished one", perdure.NotFound, dir, manifestFile)
 	}
 	if err != nil {
 		return m, fmt.Errorf("read %s: %w", dir, err)
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // read only
 	text, err := io.ReadAll(io.LimitReader(file, maxManifest))
 	if err == nil {
 		err = perdure.DecodeKnownJSON(text, &m)
@@ -106,19 +107,19 @@ func Read(dir string) (Manifest, error) {
 	case err != nil:
 		return m, fmt.Errorf("%w manifest in %s: %w", perdure.Invalid, dir, err)
 	case m.Format != format:
-		return m, fmt.Errorf("%w manifest in %s: it is none of a backup", perdure.Invalid, dir)
+		return m, fmt.Errorf("%w manifest in %s: not the manifest of a backup", perdure.Invalid, dir)
 	case m.Version != version:
-		return m, fmt.Errorf("%w manifest in %s: version %d, and this program reads %d: use the version that wrote it, or a later one", perdure.Invalid, dir, m.Version, version)
+		return m, fmt.Errorf("%w manifest in %s: version %d, but this program reads version %d; use the version that wrote it, or a later one", perdure.Invalid, dir, m.Version, version)
 	}
 	for _, f := range m.Files {
 		if !fs.ValidPath(f.Path) || !filepath.IsLocal(filepath.FromSlash(f.Path)) {
-			return m, fmt.Errorf("%w manifest in %s: %q is no path in it", perdure.Invalid, dir, f.Path)
+			return m, fmt.Errorf("%w manifest in %s: %q is not a path inside the backup", perdure.Invalid, dir, f.Path)
 		}
 	}
 	return m, nil
 }
 
-// compare says in what a backup differs from its manifest.
+// compare returns the differences between a backup and its manifest.
 func (m Manifest) compare(dir string) (wrong []string, err error) {
 	listed := map[string]bool{manifestFile: true}
 	for _, want := range m.Files {
@@ -126,11 +127,11 @@ func (m Manifest) compare(dir string) (wrong []string, err error) {
 		got, err := measure(dir, want.Path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			wrong = append(wrong, want.Path+" is not there")
+			wrong = append(wrong, want.Path+" is missing")
 		case err != nil:
 			return wrong, err
 		case got != want:
-			wrong = append(wrong, fmt.Sprintf("%s was changed: it has %d bytes with SHA-256 %s, and the manifest says %d with %s", want.Path, got.SizeBytes, got.SHA256, want.SizeBytes, want.SHA256))
+			wrong = append(wrong, fmt.Sprintf("%s was changed: it has %d bytes with SHA-256 %s, the manifest lists %d bytes with %s", want.Path, got.SizeBytes, got.SHA256, want.SizeBytes, want.SHA256))
 		}
 	}
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

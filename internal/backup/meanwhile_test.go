@@ -37,7 +37,8 @@ func TestBackupWithoutAKey(t *testing.T) {
 	}
 }
 
-// TestBackupAfterAKill copies the database of a session that a kill left in the middle of a transaction, as it was before it.
+// TestBackupAfterAKill copies the database of a session that a kill left in the middle of a
+// transaction, as it was before it.
 func TestBackupAfterAKill(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -64,8 +65,8 @@ func TestVerifyAfterAKill(t *testing.T) {
 	}
 }
 
-// TestBackupOfADamagedDatabase copies the database of a session that nobody can read as it is, and everything else: the
-// manifest and Verify name it.
+// TestBackupOfADamagedDatabase copies an unreadable database of a session unchanged, and everything
+// else normally; the manifest and Verify report it.
 func TestBackupOfADamagedDatabase(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(p place){
@@ -89,7 +90,7 @@ func TestBackupOfADamagedDatabase(t *testing.T) {
 				t.Errorf("%v, damaged (-want +got):\n%s", err, diff)
 			}
 			rep, err := backup.Verify(context.Background(), to)
-			if err != nil || len(rep.Wrong) != 1 || !strings.HasPrefix(rep.Wrong[0], ofSession+": it was damaged") || rep.Sessions != 1 {
+			if err != nil || len(rep.Problems) != 1 || !strings.HasPrefix(rep.Problems[0], ofSession+": damaged before the backup") || rep.Sessions != 1 {
 				t.Errorf("got %v, %+v, want that one wrong, and the session looked at", err, rep)
 			}
 			dir := filepath.Join(t.TempDir(), "restored")
@@ -104,7 +105,7 @@ func TestBackupOfADamagedDatabase(t *testing.T) {
 	}
 }
 
-// within does something once, as soon as something is there; it is asked whenever somebody asks the context.
+// within runs a function once, as soon as a file exists; it checks whenever the context is read.
 type within struct {
 	context.Context
 	file string
@@ -120,8 +121,8 @@ func (w *within) Err() error {
 	return w.Context.Err()
 }
 
-// TestDeletedDuringABackup deletes an image after the database was copied and before its blob was: that is no backup. One whose
-// blob is lost is backed up all the same.
+// TestDeletedDuringABackup deletes an image after the database was copied and before its blob was:
+// the backup fails. With a blob that was lost before, it succeeds.
 func TestDeletedDuringABackup(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -157,14 +158,14 @@ func TestDeletedDuringABackup(t *testing.T) {
 			if c.rows {
 				whole(t, again)
 			} else {
-				wrong(t, again, "is not there")
+				wrong(t, again, "is missing")
 			}
 		})
 	}
 }
 
-// TestKilledRestore begins a restore anew that was killed after each of its renames. One that had given the database its name
-// was complete, and is not touched.
+// TestKilledRestore begins a restore anew that was killed after each of its renames. One that had
+// given the database its name was complete, and is not touched.
 func TestKilledRestore(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

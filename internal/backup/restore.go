@@ -12,15 +12,17 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// restoring is the folder in a data directory in which a backup arrives. Nothing in it is taken for data.
+// restoring is the directory inside a data directory that receives the files of a backup. Its
+// content is never used as data.
 const restoring = "restoring"
 
-// Restore copies a backup into a data directory that is empty or not there, and compares every byte with the manifest. The
-// database gets its name last, so a directory that was restored halfway is no data directory. A restore that was
-// interrupted is begun anew with the same backup; one that was killed when the database had its name already was complete.
+// Restore copies a backup into an empty or new data directory, and compares every byte with the
+// manifest. The database gets its name last, so a half restored directory is not a data directory.
+// An interrupted restore can be repeated with the same backup. One that was killed after the
+// database got its name was complete.
 //
-// NotFound: from is no backup. Conflict: there is something in the directory. Invalid: the backup was changed since it
-// was made, and nothing was restored.
+// NotFound: from is not a backup. Conflict: the directory is not empty. Invalid: the backup was
+// changed after it was made, and nothing was restored.
 func Restore(from, dir string) (Manifest, error) {
 	m, err := Read(from)
 	if err != nil {
@@ -29,9 +31,9 @@ func Restore(from, dir string) (Manifest, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return m, fmt.Errorf("restore into %s: %w", dir, err)
 	}
-	err = arrive(from, dir, m)
+	err = copyIn(from, dir, m)
 	if err == nil {
-		err = settle(dir, m)
+		err = moveIn(dir, m)
 	}
 	if err != nil {
 		return m, fmt.Errorf("restore into %s: %w", dir, err)
@@ -39,22 +41,22 @@ func Restore(from, dir string) (Manifest, error) {
 	return m, nil
 }
 
-// arrive copies the files, and compares what arrived.
-func arrive(from, dir string, m Manifest) error {
-	if err := clearHalf(dir, m); err != nil {
+// copyIn copies the files into the restoring directory and compares them with the manifest.
+func copyIn(from, dir string, m Manifest) error {
+	if err := clearInterrupted(dir, m); err != nil {
 		return err
 	}
-	if err := empty(dir); err != nil {
+	if err := checkEmpty(dir); err != nil {
 		return err
 	}
 	to := filepath.Join(dir, restoring)
-	if err := os.RemoveAll(to); err != nil { // of a restore that was interrupted
+	if err := os.RemoveAll(to); err != nil { // left by an interrupted restore
 		return err
 	}
 	if err := os.Mkdir(to, 0o700); err != nil {
 		return err
 	}
-	if err := syncFolder(dir); err != nil { // nothing else has its name without it
+	if err := syncFolder(dir); err != nil { // restoring must be durable before any other name appears
 		return err
 	}
 	err := copyListed(from, to, m)
@@ -67,11 +69,12 @@ func arrive(from, dir string, m Manifest) error {
 	return nil
 }
 
-// clearHalf removes what an interrupted restore gave its name. As long as its folder stands and the database has no name yet,
-// nobody worked here since, so what is called as something of the backup came with it.
-func clearHalf(dir string, m Manifest) error {
+// clearInterrupted removes what an interrupted restore had moved to its final name. As long as the
+// restoring directory exists and the database does not, nobody has used this directory, so
+// everything named like a part of the backup came with it.
+func clearInterrupted(dir string, m Manifest) error {
 	if about, err := os.Lstat(filepath.Join(dir, restoring)); err != nil || !about.IsDir() {
-		return nil // there was none
+		return nil // no interrupted restore
 	}
 	if _, err := os.Lstat(filepath.Join(dir, sqlite.DatabaseName)); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -82,7 +85,7 @@ func clearHalf(dir string, m Manifest) error {
 			return err
 		}
 	}
-	return syncFolder(dir) // before the folder goes
+	return syncFolder(dir) // before restoring is removed
 }
 
 func copyListed(from, to string, m Manifest) error {
@@ -93,7 +96,7 @@ func copyListed(from, to string, m Manifest) error {
 		}
 		err := copyFile(filepath.Join(from, name), filepath.Join(to, name))
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%w backup: %s is not there; nothing was restored", perdure.Invalid, want.Path)
+			return fmt.Errorf("%w backup: %s is missing; nothing was restored", perdure.Invalid, want.Path)
 		}
 		if err != nil {
 			return err
@@ -103,15 +106,15 @@ func copyListed(from, to string, m Manifest) error {
 			return err
 		}
 		if got != want {
-			return fmt.Errorf("%w backup: %s was changed since it was made; nothing was restored", perdure.Invalid, want.Path)
+			return fmt.Errorf("%w backup: %s was changed after the backup was made; nothing was restored", perdure.Invalid, want.Path)
 		}
 	}
 	return nil
 }
 
-// settle gives what arrived its names, the database's last.
-func settle(dir string, m Manifest) error {
-	if err := empty(dir); err != nil { // somebody may have begun there meanwhile
+// moveIn moves the files to their final names, the database last.
+func moveIn(dir string, m Manifest) error {
+	if err := checkEmpty(dir); err != nil { // another process may have created something meanwhile
 		return err
 	}
 	moved, hasDatabase := map[string]bool{}, false
@@ -136,15 +139,16 @@ func settle(dir string, m Manifest) error {
 	return errors.Join(os.RemoveAll(filepath.Join(dir, restoring)), syncFolder(dir), syncFolder(filepath.Dir(dir)))
 }
 
-// empty refuses a directory that has something in it, other than what an interrupted restore left.
-func empty(dir string) error {
+// checkEmpty refuses a directory that contains anything but an interrupted restore.
+func checkEmpty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, entry := range entries {
-		if entry.Name() != restoring && entry.Name() != "lost+found" { // the one is ours, the other that of a disk's root
-			return fmt.Errorf("%w: %s is there already: a backup is only restored into an empty directory; move what is there away, or use --data with another directory", perdure.Conflict, filepath.Join(dir, entry.Name()))
+		// Restoring is ours, and a file system's root has lost+found.
+		if entry.Name() != restoring && entry.Name() != "lost+found" {
+			return fmt.Errorf("%w: %s exists: a backup is only restored into an empty directory; move the existing files away, or use --data with another directory", perdure.Conflict, filepath.Join(dir, entry.Name()))
 		}
 	}
 	return nil

@@ -18,34 +18,38 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// Report is what Verify read, and what is wrong with it.
+// Report says what Verify read, and what is wrong with it.
 type Report struct {
-	Sessions  int      `json:"sessions"`
-	Events    int      `json:"events"`
-	Calls     int      `json:"calls"`
-	Tasks     int      `json:"tasks"`
-	Files     int      `json:"files"` // of sessions
-	Snapshots int      `json:"snapshots"`
-	Databases int      `json:"session_databases"`
-	Blobs     int      `json:"blobs"`
-	Audited   int      `json:"audit_entries"`
-	Backup    bool     `json:"backup"`          // it is one, whose files were compared with its manifest
-	Wrong     []string `json:"wrong,omitempty"` // a sentence each
-	// AuditHeads says where the audit log of each org ends. Kept elsewhere, they show that it was made anew.
+	Sessions  int `json:"sessions"`
+	Events    int `json:"events"`
+	Calls     int `json:"calls"`
+	Tasks     int `json:"tasks"`
+	Files     int `json:"files"` // of sessions
+	Snapshots int `json:"snapshots"`
+	Databases int `json:"session_databases"`
+	Blobs     int `json:"blobs"`
+	Audited   int `json:"audit_entries"`
+	// It is a backup, and its files were compared with the manifest.
+	Backup   bool     `json:"backup"`
+	Problems []string `json:"wrong,omitempty"` // one sentence per problem
+	// AuditHeads is where the audit log of each organisation ends. A copy stored elsewhere can
+	// later show that the log was rewritten.
 	AuditHeads []store.AuditHead `json:"audit_heads,omitempty"`
 
-	damaged []string                   // databases of sessions that a backup has as they were
-	unread  bool                       // our own database is damaged, so its rows say nothing
-	digests map[perdure.EventID]string // of events, as the audit log has them
-	known   []store.AuditHead          // where it ended, by what was kept elsewhere
+	damaged         []string                   // databases of sessions that were damaged before the backup
+	databaseDamaged bool                       // the main database is damaged, so its rows are not read
+	digests         map[perdure.EventID]string // of events, according to the audit log
+	known           []store.AuditHead          // earlier ends of the audit logs, from the caller
 }
 
-// Verify reads a data directory or a backup whole, beside whoever holds it: pages, indexes and references of the databases,
-// every journal, which must fold and agree with the rows, the snapshots and the invariants of the ledger, the contents of
-// blobs, and of a backup every file with its manifest. What is wrong stands in the report.
+// Verify reads a whole data directory or backup, while a server may use it: the pages, indexes and
+// references of the databases; every journal, which must fold and agree with the rows; the
+// snapshots and the invariants of the ledger; the contents of blobs; and every file of a backup.
+// The report lists what is wrong.
 //
-// known says where the audit log of orgs ended once, by what was kept elsewhere: ORG:SEQ:HASH. NotFound: there is neither.
-// Invalid: known says no such thing. Conflict: another version wrote the database; what does not need its rows was looked at.
+// known are earlier ends of audit logs, stored elsewhere, as ORG:SEQ:HASH. NotFound: the directory
+// is neither. Invalid: an element of known is malformed. Conflict: a different version wrote the
+// database; everything that does not need its rows was checked.
 func Verify(ctx context.Context, dir string, known ...string) (Report, error) {
 	rep := Report{digests: map[perdure.EventID]string{}}
 	for _, text := range known {
@@ -59,12 +63,12 @@ func Verify(ctx context.Context, dir string, known ...string) (Report, error) {
 	switch {
 	case err == nil:
 		rep.Backup, rep.damaged = true, m.Damaged
-		rep.Wrong, err = m.compare(dir)
-		if err == nil && len(rep.Wrong) > 0 {
-			return rep, nil // what it has is not what was backed up, so nobody asks what it says
+		rep.Problems, err = m.compare(dir)
+		if err == nil && len(rep.Problems) > 0 {
+			return rep, nil // the contents are not those of the backup, so they are not checked further
 		}
 	case errors.Is(err, perdure.NotFound):
-		err = nil // a data directory
+		err = nil // it is a data directory
 	}
 	for _, look := range []func(context.Context, string) error{rep.database, rep.sessionDatabases, rep.blobs, rep.sessions} {
 		if err == nil {
@@ -77,16 +81,16 @@ func Verify(ctx context.Context, dir string, known ...string) (Report, error) {
 	return rep, nil
 }
 
-func (r *Report) wrong(format string, args ...any) {
-	r.Wrong = append(r.Wrong, fmt.Sprintf(format, args...))
+func (r *Report) addProblem(format string, args ...any) {
+	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
 }
 
 func (r *Report) database(ctx context.Context, dir string) error {
 	found, err := sqlite.Check(ctx, filepath.Join(dir, sqlite.DatabaseName))
 	for _, text := range found {
-		r.wrong("%s: %s", sqlite.DatabaseName, text)
+		r.addProblem("%s: %s", sqlite.DatabaseName, text)
 	}
-	r.unread = len(found) > 0
+	r.databaseDamaged = len(found) > 0
 	return err
 }
 
@@ -95,9 +99,10 @@ func (r *Report) sessionDatabases(ctx context.Context, dir string) error {
 		if !strings.HasSuffix(name, ".db") {
 			return nil
 		}
-		if name = path.Join(SQLFolder, name); slices.Contains(r.damaged, name) { // and nobody may roll it back here
+		// Opening it could roll its journal back.
+		if name = path.Join(SQLFolder, name); slices.Contains(r.damaged, name) {
 			r.Databases++
-			r.wrong("%s: it was damaged when it was backed up, and is here as it was", name)
+			r.addProblem("%s: damaged before the backup, and copied unchanged", name)
 			return nil
 		}
 		check := sqlite.CheckSession
@@ -110,7 +115,7 @@ func (r *Report) sessionDatabases(ctx context.Context, dir string) error {
 		}
 		r.Databases++
 		for _, text := range found {
-			r.wrong("%s: %s", name, text)
+			r.addProblem("%s: %s", name, text)
 		}
 		return err
 	})
@@ -129,13 +134,14 @@ func (r *Report) blobs(ctx context.Context, dir string) error {
 		}
 		r.Blobs++
 		if err == nil && found.SHA256 != path.Base(name) {
-			r.wrong("%s: its contents have the SHA-256 %s", name, found.SHA256)
+			r.addProblem("%s: the content has SHA-256 %s", name, found.SHA256)
 		}
 		return err
 	})
 }
 
-// walk calls fn with every file below a folder: where it is, and its path in the folder, with slashes.
+// walk calls fn for each regular file below a folder, with its path and its slash-separated path
+// inside the folder.
 func walk(folder string, fn func(file, name string, about fs.FileInfo) error) error {
 	return filepath.WalkDir(folder, func(file string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -159,9 +165,9 @@ func walk(folder string, fn func(file, name string, about fs.FileInfo) error) er
 	})
 }
 
-// sessions looks at what the rows say, a tree of sessions at a time.
+// sessions checks the rows, one tree of sessions at a time.
 func (r *Report) sessions(ctx context.Context, dir string) (err error) {
-	if r.unread {
+	if r.databaseDamaged {
 		return nil
 	}
 	st, err := sqlite.Open(ctx, sqlite.Config{Dir: dir, ReadOnly: true})
@@ -197,7 +203,7 @@ func (r *Report) sessions(ctx context.Context, dir string) (err error) {
 	})
 }
 
-// tree judges the sessions of one tree together.
+// tree checks the sessions of one tree together.
 func (r *Report) tree(reader store.Reader, dir string, rows []store.Session) error {
 	record := chaos.Record{Live: true}
 	for _, row := range rows {
@@ -209,8 +215,8 @@ func (r *Report) tree(reader store.Reader, dir string, rows []store.Session) err
 		case err == nil:
 		case errors.Is(err, perdure.Storage), errors.Is(err, perdure.Unavailable):
 			return err
-		default: // a row that cannot be read, or does not fit
-			r.wrong("session %s: %v", row.ID, err)
+		default: // a row cannot be decoded, or does not match
+			r.addProblem("session %s: %v", row.ID, err)
 			continue
 		}
 		r.count(d)
@@ -221,7 +227,7 @@ func (r *Report) tree(reader store.Reader, dir string, rows []store.Session) err
 		}
 	}
 	for _, v := range chaos.Check(record) {
-		r.wrong("session %s breaks %s: %s", v.Session, v.Invariant, v.Text)
+		r.addProblem("session %s violates %s: %s", v.Session, v.Invariant, v.Text)
 	}
 	return nil
 }
@@ -234,17 +240,17 @@ func (r *Report) count(d store.SessionDump) {
 	r.Files += len(d.Files)
 }
 
-// journal is a session as the invariants look at it.
+// journal returns a session in the form that the invariants check.
 func (r *Report) journal(d store.SessionDump) (chaos.Journal, chaos.Rows) {
 	journal := chaos.Journal{Session: d.Session.ID}
 	for _, body := range d.Events {
 		e, err := perdure.DecodeEvent(body)
 		if err != nil {
-			r.wrong("session %s: event %d cannot be read: %v", d.Session.ID, len(journal.Events)+1, err)
+			r.addProblem("session %s: event %d cannot be decoded: %v", d.Session.ID, len(journal.Events)+1, err)
 			break
 		}
 		if digest, audited := r.digests[e.ID]; audited && digest != store.AuditHash(body) {
-			r.wrong("session %s: event %d is not what the audit log has of it", d.Session.ID, e.Seq)
+			r.addProblem("session %s: event %d does not match its digest in the audit log", d.Session.ID, e.Seq)
 		}
 		journal.Events, journal.Stored = append(journal.Events, e), append(journal.Stored, body)
 	}
@@ -258,7 +264,8 @@ func (r *Report) journal(d store.SessionDump) (chaos.Journal, chaos.Rows) {
 	return journal, of
 }
 
-// snapshot compares the cached fold with the journal up to there. One of another version is not used, so it is not judged.
+// snapshot compares the stored snapshot with the fold of the journal up to it. A snapshot of a
+// different version is not used, and not checked.
 func (r *Report) snapshot(reader store.Reader, d store.SessionDump, journal chaos.Journal) error {
 	kept, err := reader.Snapshot(d.Session.ID)
 	if errors.Is(err, perdure.NotFound) || err == nil && kept.Version != perdure.FoldVersion {
@@ -274,28 +281,28 @@ func (r *Report) snapshot(reader store.Reader, d store.SessionDump, journal chao
 			break
 		}
 		if fold.Apply(e) != nil {
-			return nil // the journal is told of
+			return nil // the journal is reported already
 		}
 	}
 	want, err := perdure.EncodeSnapshot(fold)
 	if err == nil {
-		want, err = again(want) // what both lose on the way is no difference
+		want, err = reencode(want) // so that losses of the encoding do not count as differences
 	}
-	got, readErr := again(kept.Body)
+	got, readErr := reencode(kept.Body)
 	switch {
 	case err != nil:
 		return err
 	case readErr != nil:
-		r.wrong("session %s: its snapshot cannot be read: %v", d.Session.ID, readErr)
+		r.addProblem("session %s: the snapshot cannot be decoded: %v", d.Session.ID, readErr)
 	case fold.Seq != kept.Seq:
-		r.wrong("session %s: its snapshot is of event %d, and the journal ends at %d", d.Session.ID, kept.Seq, fold.Seq)
+		r.addProblem("session %s: the snapshot is of event %d, but the journal ends at %d", d.Session.ID, kept.Seq, fold.Seq)
 	case !bytes.Equal(got, want):
-		r.wrong("session %s: its snapshot of event %d is not what the journal folds to", d.Session.ID, kept.Seq)
+		r.addProblem("session %s: the snapshot of event %d does not match the fold of the journal", d.Session.ID, kept.Seq)
 	}
 	return nil
 }
 
-// images looks for the blobs of a session's images.
+// images checks that the blobs of a session's images exist.
 func (r *Report) images(reader store.Reader, dir string, id perdure.SessionID) error {
 	images, err := reader.Images(id)
 	for _, image := range images {
@@ -303,14 +310,14 @@ func (r *Report) images(reader store.Reader, dir string, id perdure.SessionID) e
 			continue
 		}
 		if _, err := os.Stat(filepath.Join(dir, BlobFolder, image.SHA256[:2], image.SHA256)); errors.Is(err, fs.ErrNotExist) {
-			r.wrong("session %s: the blob %s of image %s is not there", id, image.SHA256, image.ID)
+			r.addProblem("session %s: blob %s of image %s is missing", id, image.SHA256, image.ID)
 		}
 	}
 	return err
 }
 
-// again reads a snapshot and writes it.
-func again(body []byte) ([]byte, error) {
+// reencode decodes a snapshot and encodes it again.
+func reencode(body []byte) ([]byte, error) {
 	s, err := perdure.DecodeSnapshot(perdure.FoldVersion, body)
 	if err != nil {
 		return nil, err

@@ -1,8 +1,9 @@
-// Package blob keeps bytes outside of the store, by what they are: a file for each content, named by its SHA-256.
+// Package blob stores immutable bytes outside of the database: one file for each content, named by
+// its SHA-256.
 //
-// It may import the root only. The one thing to know: a blob is durable before anybody is told its name, so it is written
-// before the row that names it is committed; what a crash leaves in between is a blob that nobody names, which whoever
-// collects them removes once it is old.
+// It may import the root only. The one thing to know: a blob is durable before its name is
+// returned, so it is written before the row that refers to it is committed. A crash in between
+// leaves a blob without a reference, which a later collection removes once it is old enough.
 package blob
 
 import (
@@ -23,48 +24,49 @@ import (
 )
 
 const (
-	folder = "blobs"
-	temp   = "new-" // begins the names of files that are being written
+	folder     = "blobs"
+	tempPrefix = "new-" // prefix of files that are still being written
 )
 
 var (
-	hashes  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{64}$`) })
-	folders = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{2}$`) })
+	hashPattern   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{64}$`) })
+	folderPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{2}$`) })
 )
 
-// Store keeps blobs in DIR/blobs/<two digits>/<SHA-256>. Safe for concurrent use, by one process.
+// Store holds blobs in DIR/blobs/<two digits>/<SHA-256>. Safe for concurrent use in one process.
 type Store struct {
 	root *os.Root
-	mu   sync.RWMutex // held for writing by what removes, so that nothing goes that is just put
+	mu   sync.RWMutex // held for writing by a removal, so that it cannot remove a blob that is being put
 }
 
-// Open opens the blobs of a data directory, whose folder is made where it is missing. Storage: it cannot be. The caller closes
-// the Store.
+// Open opens the blobs of a data directory and creates their folder if necessary. Storage: that
+// failed. The caller closes the Store.
 func Open(dir string) (*Store, error) {
-	place := path.Join(dir, folder)
-	if err := os.MkdirAll(place, 0o700); err != nil {
-		return nil, fmt.Errorf("%w: make the folder of blobs: %w", perdure.Storage, err)
+	location := path.Join(dir, folder)
+	if err := os.MkdirAll(location, 0o700); err != nil {
+		return nil, fmt.Errorf("%w: create blob folder: %w", perdure.Storage, err)
 	}
-	root, err := os.OpenRoot(place)
+	root, err := os.OpenRoot(location)
 	if err != nil {
-		return nil, fmt.Errorf("%w: open the folder of blobs: %w", perdure.Storage, err)
+		return nil, fmt.Errorf("%w: open blob folder: %w", perdure.Storage, err)
 	}
 	s := &Store{root: root}
 	above, err := os.OpenRoot(dir)
 	if err == nil {
-		err = errors.Join(durable(above, "."), above.Close())
+		err = errors.Join(syncFile(above, "."), above.Close())
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: sync the folder of blobs: %w", perdure.Storage, err), root.Close())
+		return nil, errors.Join(fmt.Errorf("%w: sync blob folder: %w", perdure.Storage, err), root.Close())
 	}
 	return s, nil
 }
 
-// Close lets the folder go.
+// Close closes the folder.
 func (s *Store) Close() error { return s.root.Close() }
 
-// Put keeps content and returns its SHA-256 once it is durable. What is there already is not written again, unless it is
-// damaged, and counts as new. Storage: it could not be written; nothing is there then that has its name and is not whole.
+// Put stores content and returns its SHA-256 once it is durable. Content that exists already is not
+// written again, unless it is damaged; it counts as new. Storage: it could not be written; then no
+// damaged file with its name was left by this call.
 func (s *Store) Put(content []byte) (string, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -82,7 +84,8 @@ func (s *Store) Put(content []byte) (string, error) {
 	return name, nil
 }
 
-// Get returns a blob. NotFound: it is not there. Storage: it cannot be read, or is not what its name says.
+// Get returns a blob. NotFound: it does not exist. Storage: it cannot be read, or its content does
+// not match its name.
 func (s *Store) Get(name string) ([]byte, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -96,11 +99,11 @@ func (s *Store) Get(name string) ([]byte, error) {
 	return content, nil
 }
 
-// Remove removes a blob that was put before a moment, and says whether it did: whoever looked whether somebody names it may
-// have looked before it was put again.
+// Remove removes a blob that was last put before a time, and reports whether it did. The time
+// protects a blob that was put again after the caller checked that nothing refers to it.
 func (s *Store) Remove(name string, before time.Time) (bool, error) {
-	if !hashes().MatchString(name) {
-		return false, fmt.Errorf("remove blob %q: %w: it is no SHA-256", name, perdure.Invalid)
+	if !hashPattern().MatchString(name) {
+		return false, fmt.Errorf("remove blob %q: %w: not a SHA-256", name, perdure.Invalid)
 	}
 	return s.remove(fileOf(name), before)
 }
@@ -123,15 +126,16 @@ func (s *Store) remove(file string, before time.Time) (bool, error) {
 	return true, nil
 }
 
-// Blob describes one.
+// Blob describes a blob.
 type Blob struct {
 	SHA256    string
 	SizeBytes int64
-	PutAt     time.Time // last
+	PutAt     time.Time // when it was last put
 }
 
-// Walk calls fn with every blob, in no order that means anything, and ends with its error. Blobs may come and go meanwhile. What
-// writes left unfinished before a moment is removed on the way; zero: none is.
+// Walk calls fn for every blob, in no particular order, and stops at its first error. Blobs may
+// appear and disappear in the meantime. Unfinished writes that started before a time are removed on
+// the way; zero: none are.
 func (s *Store) Walk(before time.Time, fn func(Blob) error) error {
 	entries, err := s.list(".")
 	if err != nil {
@@ -139,11 +143,11 @@ func (s *Store) Walk(before time.Time, fn func(Blob) error) error {
 	}
 	for _, entry := range entries {
 		switch {
-		case strings.HasPrefix(entry.Name(), temp):
+		case strings.HasPrefix(entry.Name(), tempPrefix):
 			if _, err := s.remove(entry.Name(), before); err != nil {
 				return err
 			}
-		case entry.IsDir() && folders().MatchString(entry.Name()):
+		case entry.IsDir() && folderPattern().MatchString(entry.Name()):
 			if err := s.walk(entry.Name(), fn); err != nil {
 				return err
 			}
@@ -159,7 +163,8 @@ func (s *Store) walk(dir string, fn func(Blob) error) error {
 	}
 	for _, entry := range entries {
 		about, err := entry.Info()
-		if errors.Is(err, fs.ErrNotExist) || err == nil && (!about.Mode().IsRegular() || !hashes().MatchString(entry.Name())) {
+		if errors.Is(err, fs.ErrNotExist) || err == nil &&
+			(!about.Mode().IsRegular() || !hashPattern().MatchString(entry.Name())) {
 			continue
 		}
 		if err != nil {
@@ -185,9 +190,9 @@ func (s *Store) list(dir string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// read returns what stands under a name, if it is what the name says.
+// read returns the file with a name, if its content matches the name.
 func (s *Store) read(name string) ([]byte, error) {
-	if !hashes().MatchString(name) {
+	if !hashPattern().MatchString(name) {
 		return nil, fs.ErrNotExist
 	}
 	content, err := s.root.ReadFile(fileOf(name))
@@ -195,29 +200,29 @@ func (s *Store) read(name string) ([]byte, error) {
 		return nil, err
 	}
 	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != name {
-		return nil, errors.New("the file is damaged: it is not what its name says")
+		return nil, errors.New("the file is damaged: its content does not match its name")
 	}
 	return content, nil
 }
 
-// renew makes a blob that is there one that is new, and durable whoever wrote it.
+// renew marks an existing blob as new, and makes it durable, even if another process wrote it.
 func (s *Store) renew(name string) error {
 	now := time.Now()
 	if err := s.root.Chtimes(fileOf(name), now, now); err != nil {
 		return err
 	}
-	return errors.Join(durable(s.root, fileOf(name)), durable(s.root, path.Dir(fileOf(name))), durable(s.root, "."))
+	return errors.Join(syncFile(s.root, fileOf(name)), syncFile(s.root, path.Dir(fileOf(name))), syncFile(s.root, "."))
 }
 
-// write writes a blob beside its place and moves it there, so that it is whole or not there.
+// write writes a temporary file and renames it, so that the blob is either complete or absent.
 func (s *Store) write(name string, content []byte) (err error) {
-	beside := temp + rand.Text()
+	tempFile := tempPrefix + rand.Text()
 	defer func() {
 		if err != nil {
-			_ = s.root.Remove(beside) // it may be in its place already, or not there at all
+			_ = s.root.Remove(tempFile) // it may have been renamed already, or never created
 		}
 	}()
-	f, err := s.root.OpenFile(beside, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := s.root.OpenFile(tempFile, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -232,14 +237,14 @@ func (s *Store) write(name string, content []byte) (err error) {
 	if err := s.root.Mkdir(path.Dir(file), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if err := s.root.Rename(beside, file); err != nil {
+	if err := s.root.Rename(tempFile, file); err != nil {
 		return err
 	}
-	return errors.Join(durable(s.root, path.Dir(file)), durable(s.root, "."))
+	return errors.Join(syncFile(s.root, path.Dir(file)), syncFile(s.root, "."))
 }
 
-// durable makes a file or folder durable.
-func durable(root *os.Root, name string) error {
+// syncFile syncs a file or folder.
+func syncFile(root *os.Root, name string) error {
 	f, err := root.Open(name)
 	if err != nil {
 		return err

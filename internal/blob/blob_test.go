@@ -64,7 +64,8 @@ func TestBlobs(t *testing.T) {
 			t.Errorf("got %.20q, %v, want %.20q", got, err, content)
 		}
 	}
-	if found := walk(t, s, time.Time{}); len(found) != 3 || found[large].SizeBytes != 3<<20 || time.Since(found[name].PutAt) > time.Hour {
+	if found := walk(t, s, time.Time{}); len(found) != 3 || found[large].SizeBytes != 3<<20 ||
+		time.Since(found[name].PutAt) > time.Hour {
 		t.Errorf("got %v", found)
 	}
 	for _, unknown := range []string{strings.Repeat("0", 64), "", "..", "../x", "ab/cd", strings.ToUpper(name)} {
@@ -74,7 +75,8 @@ func TestBlobs(t *testing.T) {
 	}
 }
 
-// TestDamage: bytes that are not what their name says are never given out, and are written anew when they come again.
+// TestDamage: a file whose content does not match its name is never returned, and is written again
+// when the content comes again.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -94,7 +96,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestRemove: what is new, or was put again, stays, whoever thinks that it is not needed.
+// TestRemove: a blob that is new, or was put again, stays, even if the caller thinks that it is
+// unused.
 func TestRemove(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -134,7 +137,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestUnfinished: a write that a crash cut is no blob, and goes when it is old.
+// TestUnfinished: a write that a crash interrupted is not a blob, and is removed when it is old.
 func TestUnfinished(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -149,7 +152,7 @@ func TestUnfinished(t *testing.T) {
 		t.Errorf("got %v", found)
 	}
 	if _, err := os.Lstat(left); err != nil {
-		t.Errorf("a write that may go on was removed: %v", err)
+		t.Errorf("a write that may continue was removed: %v", err)
 	}
 	walk(t, s, time.Now().Add(time.Hour))
 	if _, err := os.Lstat(left); !errors.Is(err, os.ErrNotExist) {
@@ -183,7 +186,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestFailedWrite: what cannot be written leaves nothing behind.
+// TestFailedWrite: a failed write leaves nothing behind.
 func TestFailedWrite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -12,31 +12,32 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// The bounds of the driver's patience. The longest tool of the mix takes two seconds.
+// The timeouts of the driver. The longest tool of the mix takes two seconds.
 const (
-	glance    = 300 * time.Millisecond // between two looks at a session in work
-	calm      = 2 * time.Second        // for a session to prove that it is at rest
-	patience  = 5 * time.Second        // for a session to come to rest before the next message
-	fewest    = 6                      // messages of a session
-	most      = 14
-	byChaos   = "chaos"
-	peekBytes = 32 << 10
+	pollEvery      = 300 * time.Millisecond // between two polls of a working session
+	idleTimeout    = 2 * time.Second        // for a session to prove that it is idle
+	messageTimeout = 5 * time.Second        // for a session to become idle before the next message
+	minMessages    = 6                      // minimum number of messages of a session
+	maxMessages    = 14
+	actor          = "chaos"
+	peekBytes      = 32 << 10
 )
 
-// Driver speaks in many sessions at once, as impatient people do: messages in the middle of a turn, interrupts, cancels,
-// detached calls, verdicts and answers. What it is told it gives to its witness. Its words follow from the seed.
+// Driver uses many sessions at once, like impatient users: messages in the middle of a turn,
+// interrupts, cancels, detached calls, decisions and answers. It reports all responses to its
+// witness. Its actions follow from the seed.
 type Driver struct {
-	Engine   engine.Engine // answers again after each restart
-	Agent    perdure.Agent
-	Words    []string // what may be asked, each a message without its number
-	Sessions int      // at once
-	Seed     int64
-	Rest     time.Duration // for the last sessions to come to rest
-	Witness  *Witness
+	Engine      engine.Engine // responds again after each restart
+	Agent       perdure.Agent
+	Messages    []string // possible messages, without their number
+	Sessions    int      // concurrent sessions
+	Seed        int64
+	IdleTimeout time.Duration // for the last sessions to become idle
+	Record      *ClientRecord
 }
 
-// Run speaks until enough is closed, and returns when every session is at rest, or Rest is over. An answer that no
-// server should give is an error.
+// Run uses the sessions until enough is closed, and returns when every session is idle, or Rest is
+// over. A response that no server should give is an error.
 func (d Driver) Run(ctx context.Context, enough <-chan struct{}) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -51,21 +52,21 @@ func (d Driver) Run(ctx context.Context, enough <-chan struct{}) error {
 	}
 	group.Wait()
 	if errors.Join(errs...) != nil {
-		return context.Cause(ctx) // the first; the others are its echo
+		return context.Cause(ctx) // the first error; the others are consequences of it
 	}
 	return nil
 }
 
-// sessions leads one session after another.
+// sessions runs one session after another.
 func (d Driver) sessions(ctx context.Context, number int, enough <-chan struct{}) error {
 	dice := rand.New(rand.NewPCG(uint64(d.Seed), uint64(number)))
-	var left []*talk // did not come to rest in time: they wait for somebody, or take long
+	var left []*sessionDriver // not idle in time: they wait for an answer, or take long
 	for n := 0; ; n++ {
 		s, err := d.begin(ctx, fmt.Sprintf("%d.%d", number+1, n+1), dice)
 		if err != nil {
 			return err
 		}
-		for range fewest + dice.IntN(most-fewest+1) {
+		for range minMessages + dice.IntN(maxMessages-minMessages+1) {
 			if over(enough) {
 				break
 			}
@@ -74,17 +75,17 @@ func (d Driver) sessions(ctx context.Context, number int, enough <-chan struct{}
 			}
 		}
 		if !over(enough) {
-			rested, err := s.rest(ctx, patience)
+			rested, err := s.waitIdle(ctx, messageTimeout)
 			if err != nil {
 				return err
 			}
-			if !rested { // it is seen to at the end
+			if !rested { // it is completed at the end
 				left = append(left, s)
 			}
 			continue
 		}
 		for _, s := range append(left, s) {
-			if _, err := s.rest(ctx, d.Rest); err != nil {
+			if _, err := s.waitIdle(ctx, d.IdleTimeout); err != nil {
 				return err
 			}
 		}
@@ -101,85 +102,86 @@ func over(done <-chan struct{}) bool {
 	}
 }
 
-// talk is one session that is led.
-type talk struct {
+// sessionDriver is one session of the driver.
+type sessionDriver struct {
 	Driver
 	id   perdure.SessionID
 	name string
 	said int
-	dice *rand.Rand
+	rand *rand.Rand
 }
 
-func (d Driver) begin(ctx context.Context, name string, dice *rand.Rand) (*talk, error) {
+func (d Driver) begin(ctx context.Context, name string, dice *rand.Rand) (*sessionDriver, error) {
 	agent := d.Agent
 	agent.Title = "chaos " + name
 	s, err := d.Engine.NewSession(ctx, agent)
-	for (errors.Is(err, perdure.Unavailable) || errors.Is(err, perdure.Storage)) && wait(ctx, glance) { // away for long, or full
+	// unavailable for long, or full
+	for (errors.Is(err, perdure.Unavailable) || errors.Is(err, perdure.Storage)) && wait(ctx, pollEvery) {
 		s, err = d.Engine.NewSession(ctx, agent)
 	}
-	return &talk{Driver: d, id: s.ID, name: name, dice: dice}, err
+	return &sessionDriver{Driver: d, id: s.ID, name: name, rand: dice}, err
 }
 
-// step says something, and mostly waits until it is done.
-func (t *talk) step(ctx context.Context) error {
+// step sends a message, and in most cases waits until it is processed.
+func (t *sessionDriver) step(ctx context.Context) error {
 	if err := t.say(ctx); err != nil {
 		return err
 	}
-	switch chance := t.dice.IntN(100); {
-	case chance < 15: // and says more in the middle of it
-		wait(ctx, t.soon())
+	switch chance := t.rand.IntN(100); {
+	case chance < 15: // sends another one meanwhile
+		wait(ctx, t.pauseBriefly())
 		if err := t.say(ctx); err != nil {
 			return err
 		}
 	case chance < 23:
-		wait(ctx, t.soon())
-		if err := t.allowed(t.Engine.Interrupt(ctx, t.id, byChaos, "changed my mind")); err != nil {
+		wait(ctx, t.pauseBriefly())
+		if err := t.allowed(t.Engine.Interrupt(ctx, t.id, actor, "changed my mind")); err != nil {
 			return err
 		}
 	case chance < 33:
-		wait(ctx, t.soon())
+		wait(ctx, t.pauseBriefly())
 		if err := t.cancel(ctx); err != nil {
 			return err
 		}
 	case chance < 40:
-		wait(ctx, t.soon())
+		wait(ctx, t.pauseBriefly())
 		if err := t.detach(ctx); err != nil {
 			return err
 		}
 	case chance < 50:
-		wait(ctx, t.soon()) // and does not wait for its end
+		wait(ctx, t.pauseBriefly()) // does not wait for the end
 	}
-	if err := t.look(ctx); err != nil || t.dice.IntN(5) == 0 {
+	if err := t.readSession(ctx); err != nil || t.rand.IntN(5) == 0 {
 		return err
 	}
-	_, err := t.rest(ctx, patience)
+	_, err := t.waitIdle(ctx, messageTimeout)
 	return err
 }
 
-// soon is a moment in the middle of what a message asks for.
-func (t *talk) soon() time.Duration {
-	return time.Duration(t.dice.Int64N(int64(600 * time.Millisecond)))
+// pauseBriefly returns a random time during the processing of a message.
+func (t *sessionDriver) pauseBriefly() time.Duration {
+	return time.Duration(t.rand.Int64N(int64(600 * time.Millisecond)))
 }
 
-// say sends the next message and notes that it was taken.
-func (t *talk) say(ctx context.Context) error {
+// say sends the next message, and records that it was accepted.
+func (t *sessionDriver) say(ctx context.Context) error {
 	t.said++
-	text := fmt.Sprintf("%s %s-%d", t.Words[t.dice.IntN(len(t.Words))], t.name, t.said)
+	text := fmt.Sprintf("%s %s-%d", t.Messages[t.rand.IntN(len(t.Messages))], t.name, t.said)
 	err := t.Engine.Send(ctx, t.id, perdure.Text(text))
 	if err == nil {
-		t.Witness.Said(t.id, text)
+		t.Record.Acknowledged(t.id, text)
 	}
 	return t.allowed(err)
 }
 
-// cancel asks for the end of one task.
-func (t *talk) cancel(ctx context.Context) error {
+// cancel cancels one task.
+func (t *sessionDriver) cancel(ctx context.Context) error {
 	tasks, err := t.tasks(ctx)
 	for _, task := range tasks {
 		if task.State.Live() && err == nil {
-			receipt, err := t.Engine.CancelTask(ctx, task.ID, byChaos, "changed my mind")
+			receipt, err := t.Engine.CancelTask(ctx, task.ID, actor, "changed my mind")
 			if err == nil && !receipt.RequestedAt.IsZero() {
-				t.Witness.Canceled(t.id, task.ID)
+				t.Record.Canceled(t.id, task.ID)
 			}
 			return t.allowed(err)
 		}
@@ -187,13 +189,13 @@ func (t *talk) cancel(ctx context.Context) error {
 	return err
 }
 
-// detach lets a call that runs leave its turn.
-func (t *talk) detach(ctx context.Context) error {
+// detach detaches a running call.
+func (t *sessionDriver) detach(ctx context.Context) error {
 	calls, err := t.Engine.Calls(ctx, t.id)
-	t.Witness.Calls(calls)
+	t.Record.Calls(calls)
 	for _, call := range calls {
 		if call.State == perdure.CallRunning && call.Task == "" && err == nil {
-			_, err = t.Engine.DetachCall(ctx, call.Key, byChaos)
+			_, err = t.Engine.DetachCall(ctx, call.Key, actor)
 			break
 		}
 	}
@@ -203,21 +205,21 @@ func (t *talk) detach(ctx context.Context) error {
 	return t.allowed(err)
 }
 
-func (t *talk) tasks(ctx context.Context) ([]perdure.Task, error) {
+func (t *sessionDriver) tasks(ctx context.Context) ([]perdure.Task, error) {
 	tasks, err := t.Engine.Tasks(ctx, t.id)
 	if err == nil {
-		t.Witness.Tasks(tasks)
+		t.Record.Tasks(tasks)
 	}
 	return tasks, t.allowed(err)
 }
 
-// look reads a part of what there is, for the witness.
-func (t *talk) look(ctx context.Context) error {
-	switch t.dice.IntN(4) {
+// readSession reads a part of the data, for the witness.
+func (t *sessionDriver) readSession(ctx context.Context) error {
+	switch t.rand.IntN(4) {
 	case 0:
 		calls, err := t.Engine.Calls(ctx, t.id)
 		if err == nil {
-			t.Witness.Calls(calls)
+			t.Record.Calls(calls)
 		}
 		return t.allowed(err)
 	case 1:
@@ -225,19 +227,19 @@ func (t *talk) look(ctx context.Context) error {
 		if len(tasks) == 0 || err != nil {
 			return err
 		}
-		task := tasks[t.dice.IntN(len(tasks))]
+		task := tasks[t.rand.IntN(len(tasks))]
 		log, err := t.Engine.TaskLog(ctx, task.ID, 0, peekBytes)
 		if err == nil {
-			t.Witness.Log(task.ID, bytesOf(log))
+			t.Record.Log(task.ID, bytesOf(log))
 		}
 		return t.allowed(err)
 	default:
-		events, err := t.Engine.Events(ctx, t.id, int64(t.dice.IntN(100)), 100)
+		events, err := t.Engine.Events(ctx, t.id, int64(t.rand.IntN(100)), 100)
 		if errors.Is(err, perdure.Invalid) {
 			return nil // the journal is shorter
 		}
 		if err == nil {
-			t.Witness.Events(t.id, events)
+			t.Record.Events(t.id, events)
 		}
 		return t.allowed(err)
 	}
@@ -251,8 +253,9 @@ func bytesOf(log engine.Log) (all []byte) {
 	return all
 }
 
-// rest answers what is asked until the session is at rest, or the time is over: then it has not rested.
-func (t *talk) rest(ctx context.Context, limit time.Duration) (rested bool, err error) {
+// waitIdle answers questions until the session is idle or the time is over. It reports whether the
+// session is idle.
+func (t *sessionDriver) waitIdle(ctx context.Context, limit time.Duration) (rested bool, err error) {
 	for until := time.Now().Add(limit); time.Now().Before(until); {
 		s, err := t.Engine.Session(ctx, t.id)
 		switch {
@@ -265,21 +268,21 @@ func (t *talk) rest(ctx context.Context, limit time.Duration) (rested bool, err 
 				return false, err
 			}
 		case s.OpenTasks == 0 && (s.Status == perdure.SessionIdle || s.Status == perdure.SessionStarted):
-			if rested, err := t.atRest(ctx); rested || err != nil {
+			if rested, err := t.isIdle(ctx); rested || err != nil {
 				return rested, err
 			}
 		}
-		if !wait(ctx, glance) {
+		if !wait(ctx, pollEvery) {
 			return false, context.Cause(ctx)
 		}
 	}
 	return false, nil
 }
 
-// atRest lets the session prove that it is at rest: nothing is queued, and nothing is on its way home. What was queued may
-// ask something, so nobody waits for long.
-func (t *talk) atRest(ctx context.Context) (bool, error) {
-	short, cancel := context.WithTimeout(ctx, calm)
+// isIdle lets the session prove that it is idle: nothing is queued, and everything is delivered. It
+// does not wait long, because a queued message may ask a question.
+func (t *sessionDriver) isIdle(ctx context.Context) (bool, error) {
+	short, cancel := context.WithTimeout(ctx, idleTimeout)
 	defer cancel()
 	if err := t.Engine.WaitIdle(short, t.id); err != nil {
 		if ctx.Err() != nil {
@@ -291,24 +294,24 @@ func (t *talk) atRest(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// answer gives verdicts on what waits for one, and answers to questions.
-func (t *talk) answer(ctx context.Context) error {
+// answer decides open approvals, and answers questions.
+func (t *sessionDriver) answer(ctx context.Context) error {
 	open, err := t.Engine.Approvals(ctx, engine.ApprovalFilter{Session: t.id, State: perdure.ApprovalOpen})
 	if err != nil {
 		return t.allowed(err)
 	}
 	for _, approval := range open {
-		verdict := perdure.Verdict{Approve: t.dice.IntN(5) > 0, By: byChaos, ArgsHash: approval.ArgsHash}
+		verdict := perdure.Verdict{Approve: t.rand.IntN(5) > 0, By: actor, ArgsHash: approval.ArgsHash}
 		if _, err := t.Engine.DecideApproval(ctx, approval.ID, verdict); t.allowed(err) != nil {
 			return err
 		}
 	}
 	tasks, err := t.tasks(ctx)
 	for _, task := range tasks {
-		if !task.Waits() || task.InputRequest == nil || task.InputRequest.Kind == "approval" || err != nil {
+		if !task.AwaitsInput() || task.InputRequest == nil || task.InputRequest.Kind == "approval" || err != nil {
 			continue
 		}
-		m := perdure.TaskMessage{Text: "yes", InReplyTo: task.InputRequest.ID, By: byChaos}
+		m := perdure.TaskMessage{Text: "yes", InReplyTo: task.InputRequest.ID, By: actor}
 		if _, err := t.Engine.SendTask(ctx, task.ID, m); t.allowed(err) != nil {
 			return err
 		}
@@ -316,22 +319,23 @@ func (t *talk) answer(ctx context.Context) error {
 	return err
 }
 
-// allowed passes the errors on that no server should give here. What came too late, finds no place, or found nobody for
-// a long time is as it should be. What is not there any more was acknowledged before: the witness is told.
-func (t *talk) allowed(err error) error {
+// allowed returns errors that no server should give here. Conflicts, limits and long unavailability
+// are expected. A missing session was acknowledged before, so that is reported to the witness.
+func (t *sessionDriver) allowed(err error) error {
 	switch {
-	case err == nil, errors.Is(err, perdure.Conflict), errors.Is(err, perdure.Limit), errors.Is(err, perdure.Unavailable), errors.Is(err, perdure.Storage):
+	case err == nil, errors.Is(err, perdure.Conflict), errors.Is(err, perdure.Limit),
+		errors.Is(err, perdure.Unavailable), errors.Is(err, perdure.Storage):
 		return nil
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil
 	case errors.Is(err, perdure.NotFound):
-		t.Witness.Gone(t.id, err.Error())
+		t.Record.RecordMissing(t.id, err.Error())
 		return nil
 	}
 	return err
 }
 
-// wait pauses, and reports whether ctx lives on.
+// wait pauses, and reports whether ctx is still active.
 func wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

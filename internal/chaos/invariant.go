@@ -8,18 +8,19 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Invariant checks one promise.
+// Invariant checks one guarantee.
 type Invariant func(Record) []Violation
 
-// Invariants returns the promises that can be checked from a Record, in the order of their numbers.
+// Invariants returns the checks that need only a Record, in the order of their numbers.
 func Invariants() []Invariant {
 	return []Invariant{
-		NoLostSettle, NoDuplicateEffect, OneKey, NoStuck, OneTerminal, GaplessJournal, Prefix, SpawnOnce, TreeGone, CancelFinal, DeliveredOnce,
+		NoLostSettle, NoDuplicateEffect, OneKey, NoStuck, OneTerminal, GaplessJournal, Prefix, SpawnOnce, TreeGone,
+		CancelFinal, DeliveredOnce,
 		Paired,
 	}
 }
 
-// Check applies all invariants.
+// Check runs all invariants.
 func Check(r Record) []Violation {
 	var all []Violation
 	for _, invariant := range Invariants() {
@@ -28,11 +29,11 @@ func Check(r Record) []Violation {
 	return all
 }
 
-// NoDuplicateEffect is I2: at most one line for each at_most_once effect, and one more for each time that an operator let
-// its task run again.
+// NoDuplicateEffect is I2: each at_most_once effect has at most one line, plus one for each time an
+// operator let its task run again.
 func NoDuplicateEffect(r Record) []Violation {
 	again := reruns(r)
-	var broken []Violation
+	var violations []Violation
 	for effect, lines := range effects(r.Ledger, perdure.AtMostOnce) {
 		most, tasks := 1, map[perdure.TaskID]bool{} // a call may have had its effect before it became a task
 		for _, line := range lines {
@@ -42,10 +43,11 @@ func NoDuplicateEffect(r Record) []Violation {
 			tasks[line.Task] = true
 		}
 		if n := len(lines); n > most {
-			broken = append(broken, Violation{"I2", lines[0].Session, fmt.Sprintf("%s happened %d times", effect, n)})
+			violations = append(violations,
+				Violation{"I2", lines[0].Session, fmt.Sprintf("%s happened %d times", effect, n)})
 		}
 	}
-	return sorted(broken)
+	return sorted(violations)
 }
 
 // reruns counts how often an operator let each task run again.
@@ -53,7 +55,7 @@ func reruns(r Record) map[perdure.TaskID]int {
 	n := map[perdure.TaskID]int{}
 	for _, journal := range r.Journals {
 		for _, event := range journal.Events {
-			if f, ok := event.Fact.(perdure.TaskResolved); ok && f.Answer == perdure.RunItAgain {
+			if f, ok := event.Fact.(perdure.TaskResolved); ok && f.Answer == perdure.ResolveRunAgain {
 				n[event.Task]++
 			}
 		}
@@ -61,15 +63,17 @@ func reruns(r Record) map[perdure.TaskID]int {
 	return n
 }
 
-// OneKey is I3: all lines of one idempotent effect carry one key, and two calls never share a key.
+// OneKey is I3: all lines of an idempotent effect have the same key, and no two calls share a key.
 func OneKey(r Record) []Violation {
 	keys, calls := map[string]string{}, map[string]string{}
-	var broken []Violation
+	var violations []Violation
 	for _, line := range r.Ledger {
 		if line.Key != "" && line.Call != "" {
 			call := string(line.Session) + " " + line.Call
 			if known, ok := calls[line.Key]; ok && known != call {
-				broken = append(broken, Violation{"I3", line.Session, fmt.Sprintf("the calls %s and %s share the key %s", known, call, line.Key)})
+				violations = append(violations,
+					Violation{"I3", line.Session,
+						fmt.Sprintf("the calls %s and %s share the key %s", known, call, line.Key)})
 			}
 			calls[line.Key] = call
 		}
@@ -77,25 +81,27 @@ func OneKey(r Record) []Violation {
 			continue
 		}
 		if known, ok := keys[line.Effect]; ok && known != line.Key {
-			broken = append(broken, Violation{"I3", line.Session, fmt.Sprintf("%s came with the keys %s and %s", line.Effect, known, line.Key)})
+			violations = append(violations,
+				Violation{"I3", line.Session, fmt.Sprintf("%s has the keys %s and %s", line.Effect, known, line.Key)})
 		}
 		keys[line.Effect] = line.Key
 	}
-	return sorted(broken)
+	return sorted(violations)
 }
 
-// NoStuck is I4 at the end of a run: every session is at rest and every task has ended.
+// NoStuck is I4 at the end of a run: every session is idle and every task has ended.
 func NoStuck(r Record) []Violation {
 	if r.Live {
 		return nil
 	}
-	broken := eachFold(r, "I4", func(s *perdure.Session, _ error) []string {
+	violations := eachFold(r, "I4", func(s *perdure.Session, _ error) []string {
 		var texts []string
 		if s.Turn != nil {
-			texts = append(texts, fmt.Sprintf("turn %s still runs", s.Turn.ID))
+			texts = append(texts, fmt.Sprintf("turn %s is still running", s.Turn.ID))
 		}
-		if len(s.Queue) > 0 && s.Stopped == nil && s.Halt == nil { // a stopped subagent waits for a person's word, a halted session for more budget (BU3)
-			texts = append(texts, fmt.Sprintf("%d messages wait", len(s.Queue)))
+		// a stopped subagent waits for a resume, a halted session for more budget
+		if len(s.Queue) > 0 && s.Stopped == nil && s.Halt == nil {
+			texts = append(texts, fmt.Sprintf("%d messages are queued", len(s.Queue)))
 		}
 		for _, task := range s.OpenTasks() {
 			texts = append(texts, fmt.Sprintf("task %s is %s", task.ID, task.State))
@@ -105,21 +111,26 @@ func NoStuck(r Record) []Violation {
 	for _, rows := range r.Rows {
 		for _, call := range rows.Calls {
 			if call.State == perdure.CallRunning {
-				broken = append(broken, Violation{"I4", rows.Session, fmt.Sprintf("call %s of %s runs in the ledger, and nobody runs it", call.Key.Call, call.Tool)})
+				violations = append(violations,
+					Violation{"I4", rows.Session,
+						fmt.Sprintf("call %s of %s is running in the effect ledger, but nothing runs it", call.Key.Call,
+							call.Tool)})
 			}
 		}
 		for _, h := range rows.Handles {
 			if !h.Ended {
-				broken = append(broken, Violation{"I4", rows.Session, fmt.Sprintf("the subagent of call %s has no outcome", h.Call)})
+				violations = append(violations,
+					Violation{"I4", rows.Session, fmt.Sprintf("the subagent of call %s has no outcome", h.Call)})
 			}
 		}
 	}
-	return broken
+	return violations
 }
 
-// OneTerminal is I5: a call or a task reaches one terminal state, and it and its result never change, unless it is resolved.
+// OneTerminal is I5: a call or a task reaches one terminal state. Its state and result never change
+// afterwards, unless it is resolved.
 func OneTerminal(r Record) []Violation {
-	var broken []Violation
+	var violations []Violation
 	for _, journal := range r.Journals {
 		ended := map[perdure.TaskID]perdure.Task{}
 		completed := map[perdure.CallID]bool{}
@@ -128,23 +139,28 @@ func OneTerminal(r Record) []Violation {
 			case perdure.TaskUpdated:
 				before, was := ended[f.Task.ID]
 				if was && before.State != perdure.TaskUnknown && TaskResult(f.Task) != TaskResult(before) {
-					broken = append(broken, Violation{"I5", journal.Session, fmt.Sprintf("task %s went from %s to %s", f.Task.ID, TaskResult(before), TaskResult(f.Task))})
+					violations = append(violations,
+						Violation{"I5", journal.Session,
+							fmt.Sprintf("task %s changed from %s to %s", f.Task.ID, TaskResult(before),
+								TaskResult(f.Task))})
 				}
 				if f.Task.State.Terminal() {
 					ended[f.Task.ID] = f.Task
 				}
 			case perdure.ToolCompleted:
 				if completed[f.CallID] {
-					broken = append(broken, Violation{"I5", journal.Session, fmt.Sprintf("call %s completed twice", f.CallID)})
+					violations = append(violations,
+						Violation{"I5", journal.Session, fmt.Sprintf("call %s completed twice", f.CallID)})
 				}
 				completed[f.CallID] = true
 			}
 		}
 	}
-	return broken
+	return violations
 }
 
-// GaplessJournal is I6: the sequence is 1..n and folds, and where the store's rows are known the fold agrees with them.
+// GaplessJournal is I6: the sequence numbers are 1..n, the journal folds, and the fold agrees with
+// the rows of the store where they are known.
 func GaplessJournal(r Record) []Violation {
 	rows := map[perdure.SessionID]Rows{}
 	for _, of := range r.Rows {
@@ -161,12 +177,12 @@ func GaplessJournal(r Record) []Violation {
 	})
 }
 
-// Differences says in what a fold and the rows of its session disagree (I6).
+// Differences returns the differences between a fold and the rows of its session (I6).
 func Differences(s *perdure.Session, of Rows) []string {
 	var texts []string
 	differ := func(what string, row, fold any) {
 		if row != fold {
-			texts = append(texts, fmt.Sprintf("%s: the row says %v, the journal %v", what, row, fold))
+			texts = append(texts, fmt.Sprintf("%s: %v in the row, %v in the journal", what, row, fold))
 		}
 	}
 	differ("last seq", of.LastSeq, s.Seq)
@@ -191,10 +207,10 @@ func Differences(s *perdure.Session, of Rows) []string {
 	return texts
 }
 
-// DeliveredOnce is I16: each to_loop result stands exactly once in its transcript, as a notification or as
-// the model's own read. An outcome that an operator resolved may be told again.
+// DeliveredOnce is I16: each to_loop result is exactly once in its transcript, as a notification or
+// as a result that the model read itself. A resolved outcome may be delivered again.
 func DeliveredOnce(r Record) []Violation {
-	var broken []Violation
+	var violations []Violation
 	for _, journal := range r.Journals {
 		resolved := map[perdure.TaskID]int{}
 		for _, event := range journal.Events {
@@ -204,18 +220,21 @@ func DeliveredOnce(r Record) []Violation {
 		}
 		for task, n := range deliveries(journal) {
 			if n > 1+resolved[task] || n == 0 && !r.Live {
-				broken = append(broken, Violation{"I16", journal.Session, fmt.Sprintf("the result of task %s came home %d times", task, n)})
+				violations = append(violations,
+					Violation{"I16", journal.Session,
+						fmt.Sprintf("the result of task %s was delivered %d times", task, n)})
 			}
 		}
 	}
-	return sorted(broken)
+	return sorted(violations)
 }
 
-// deliveries counts how often the result of each ended to_loop task came home that had to: one that starts no turn of its
-// own comes with the next one (DL6), and has to once that has asked the model.
+// deliveries counts the deliveries of each to_loop task whose result must be delivered. A result
+// that starts no turn is delivered with the next turn (DL6), so it is due only once that turn has
+// called the model.
 func deliveries(j Journal) map[perdure.TaskID]int {
-	home := map[perdure.TaskID]int{}
-	owed := map[perdure.TaskID]int{}
+	delivered := map[perdure.TaskID]int{}
+	due := map[perdure.TaskID]int{}
 	waits := map[perdure.TaskID]bool{}
 	for _, event := range j.Events {
 		switch f := event.Fact.(type) {
@@ -224,61 +243,62 @@ func deliveries(j Journal) map[perdure.TaskID]int {
 				continue
 			}
 			if f.Task.Wake == perdure.WakeContinue {
-				owed[f.Task.ID] = 0
+				due[f.Task.ID] = 0
 			} else {
 				waits[f.Task.ID] = true
 			}
 		case perdure.ReasonStarted:
-			if f.Attempt > 1 { // asked again: nothing new enters
+			if f.Attempt > 1 { // a retry: nothing new enters
 				continue
 			}
 			for id := range waits {
-				owed[id] = 0
+				due[id] = 0
 			}
 			clear(waits)
 		case perdure.TaskDelivered:
 			for _, id := range f.TaskIDs {
-				home[id]++
+				delivered[id]++
 			}
 		case perdure.ToolCompleted:
-			for _, id := range f.Result.Read {
-				home[id] = max(home[id], 1)
+			for _, id := range f.Result.ReadTasks {
+				delivered[id] = max(delivered[id], 1)
 			}
 		}
 	}
 	for id := range waits {
-		if home[id] > 0 {
-			owed[id] = 0
+		if delivered[id] > 0 {
+			due[id] = 0
 		}
 	}
-	for id := range owed {
-		owed[id] = home[id]
+	for id := range due {
+		due[id] = delivered[id]
 	}
-	return owed
+	return due
 }
 
-// Paired is I17: at every model call each tool call of the transcript has exactly one result, before the
-// next message of the agent.
+// Paired is I17: at every model call, each tool call of the transcript has exactly one result,
+// before the next message of the agent.
 func Paired(r Record) []Violation {
-	var broken []Violation
+	var violations []Violation
 	for _, journal := range r.Journals {
 		s := perdure.NewSession(journal.Session)
 		for _, event := range journal.Events {
 			if s.Apply(event) != nil {
-				break // GaplessJournal tells it
+				break // GaplessJournal reports it
 			}
 			if _, asked := event.Fact.(perdure.ReasonStarted); !asked {
 				continue
 			}
 			if text := Unpaired(s.Transcript); text != "" {
-				broken = append(broken, Violation{"I17", journal.Session, fmt.Sprintf("at seq %d %s", event.Seq, text)})
+				violations = append(violations,
+					Violation{"I17", journal.Session, fmt.Sprintf("at seq %d %s", event.Seq, text)})
 			}
 		}
 	}
-	return broken
+	return violations
 }
 
-// Unpaired says which call of a transcript has no result, or more than one; empty if none.
+// Unpaired returns which call of a transcript has no result, or more than one; empty: none.
 func Unpaired(transcript []perdure.Message) string {
 	open := map[perdure.CallID]bool{}
 	for _, m := range transcript {
@@ -304,9 +324,9 @@ func Unpaired(transcript []perdure.Message) string {
 	return ""
 }
 
-// eachFold folds every journal as far as it goes and asks about its end.
+// eachFold folds every journal as far as possible and calls ask with the result.
 func eachFold(r Record, name string, ask func(*perdure.Session, error) []string) []Violation {
-	var broken []Violation
+	var violations []Violation
 	for _, journal := range r.Journals {
 		s := perdure.NewSession(journal.Session)
 		var failure error
@@ -316,13 +336,13 @@ func eachFold(r Record, name string, ask func(*perdure.Session, error) []string)
 			}
 		}
 		for _, text := range ask(s, failure) {
-			broken = append(broken, Violation{Invariant: name, Session: journal.Session, Text: text})
+			violations = append(violations, Violation{Invariant: name, Session: journal.Session, Text: text})
 		}
 	}
-	return broken
+	return violations
 }
 
-// effects are the lines of each effect of one class.
+// effects returns the lines of each effect of one class.
 func effects(ledger []Line, class perdure.EffectClass) map[string][]Line {
 	of := map[string][]Line{}
 	for _, line := range ledger {

@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// fixture reads a journal that a version of the root wrote.
+// fixture reads a journal that an earlier version of the root wrote.
 func fixture(t *testing.T, name string) Journal {
 	t.Helper()
 	file, err := os.Open(filepath.Join("..", "..", "testdata", "journals", "0001-"+name+".jsonl"))
@@ -36,7 +36,7 @@ func fixture(t *testing.T, name string) Journal {
 	return j
 }
 
-// number gives events their places again after one was taken out or put in.
+// number renumbers the events after one was removed or inserted.
 func number(j Journal) Journal {
 	j.Events = slices.Clone(j.Events)
 	for i := range j.Events {
@@ -45,7 +45,7 @@ func number(j Journal) Journal {
 	return j
 }
 
-// find returns the place of the first event with a fact of the type.
+// find returns the index of the first event with a fact of type T.
 func find[T perdure.Fact](t *testing.T, j Journal) int {
 	t.Helper()
 	for i, e := range j.Events {
@@ -57,7 +57,7 @@ func find[T perdure.Fact](t *testing.T, j Journal) int {
 	return 0
 }
 
-// ending returns the place of the event with which the task of a journal ended.
+// ending returns the index of the event that ends the task of a journal.
 func ending(t *testing.T, j Journal) int {
 	t.Helper()
 	for i, e := range j.Events {
@@ -69,7 +69,7 @@ func ending(t *testing.T, j Journal) int {
 	return 0
 }
 
-// broken lists the invariants that a record breaks, each once.
+// broken lists the invariants that a record violates, each once.
 func broken(r Record) []string {
 	var names []string
 	for _, v := range Check(r) {
@@ -102,7 +102,7 @@ func TestInvariantsCanFail(t *testing.T) {
 		j.Events = slices.Insert(slices.Clone(j.Events), i, j.Events[i])
 		return number(j)
 	}
-	changed := run // the task ends twice, and not in the same way
+	changed := run // the task ends twice, with different results
 	changed.Events = slices.Clone(run.Events)
 	end := changed.Events[ending(t, run)]
 	f := end.Fact.(perdure.TaskUpdated)
@@ -128,7 +128,7 @@ func TestInvariantsCanFail(t *testing.T) {
 			if got := broken(c.record); !slices.Contains(got, c.want) {
 				t.Errorf("breaks %v, want %s among them", got, c.want)
 			}
-			if rep := Judge(c.record, Run{}); rep.OK {
+			if rep := Evaluate(c.record, Run{}); rep.OK {
 				t.Error("the verdict is ok")
 			}
 		})
@@ -162,9 +162,9 @@ func TestJudgeCountsWhatIsMissingAndLost(t *testing.T) {
 	tool := unknown.Events[find[perdure.ToolUnknown](t, unknown)].Fact.(perdure.ToolUnknown).Name
 	task := run.Events[find[perdure.TaskCreated](t, run)].Task
 
-	missing := Judge(Record{Journals: []Journal{run}, Expected: []Order{{Session: run.Session, Tool: "charge", Effect: "charge 1"}}}, Run{})
-	excused := Judge(Record{Journals: []Journal{unknown}, Expected: []Order{{Session: unknown.Session, Tool: tool, Effect: "x"}}}, Run{})
-	lost := Judge(Record{Journals: []Journal{run}}, Run{Known: map[perdure.TaskID]string{task: "succeeded something else"}})
+	missing := Evaluate(Record{Journals: []Journal{run}, Expected: []Order{{Session: run.Session, Tool: "charge", Effect: "charge 1"}}}, Run{})
+	excused := Evaluate(Record{Journals: []Journal{unknown}, Expected: []Order{{Session: unknown.Session, Tool: tool, Effect: "x"}}}, Run{})
+	lost := Evaluate(Record{Journals: []Journal{run}}, Run{Known: map[perdure.TaskID]string{task: "succeeded something else"}})
 
 	if missing.EffectsMissing != 1 || missing.OK {
 		t.Errorf("missing: got %+v", missing)

@@ -16,21 +16,21 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// LedgerVariable names the environment variable with the address of the ledger, a port of this machine. A command in the
-// sandbox of its workspace reaches that, and no socket that is a file.
+// LedgerVariable is the environment variable with the address of the ledger, a port of this
+// machine. A sandboxed command can reach a port, but not a Unix socket outside its workspace.
 const LedgerVariable = "PERDURE_LEDGER"
 
-// written is what the ledger answers when a line is on disk.
-const written = "written"
+// acknowledgement is the response of the ledger when a line is on disk.
+const acknowledgement = "written"
 
-// ledgerTime bounds one line, from its first byte to the answer.
+// ledgerTime limits the processing of one line.
 const ledgerTime = 30 * time.Second
 
-// maxLine bounds a line, in bytes.
+// maxLine is the maximum length of a line in bytes.
 const maxLine = 64 << 10
 
-// Ledger is the outside ledger of effects: a file that lines are added to through a port. It is to run in a process
-// of its own that nobody kills.
+// Ledger is the external ledger of effects: a file to which a server appends lines. It must run in
+// a process of its own, which is never killed.
 type Ledger struct {
 	Path string // of the file
 
@@ -38,8 +38,8 @@ type Ledger struct {
 	file *os.File // guarded by mu
 }
 
-// Run takes lines until ctx ends. Each line is one effect as JSON, and is answered with "written" when it is on disk,
-// or with what is wrong with it. ready is called with its address when effects can write.
+// Run accepts lines until ctx ends. Each line is one effect as JSON. The response is "written" when
+// it is on disk, or an error message. Run calls ready with its address when it accepts lines.
 func (l *Ledger) Run(ctx context.Context, ready func(addr string)) error {
 	file, err := os.OpenFile(l.Path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -51,7 +51,7 @@ func (l *Ledger) Run(ctx context.Context, ready func(addr string)) error {
 	if err != nil {
 		return fmt.Errorf("open the ledger's port: %w", err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = listener.Close() }) // Accept says it
+	stop := context.AfterFunc(ctx, func() { _ = listener.Close() }) // Accept then returns an error
 	defer stop()
 	ready(listener.Addr().String())
 	var group sync.WaitGroup
@@ -68,7 +68,7 @@ func (l *Ledger) Run(ctx context.Context, ready func(addr string)) error {
 	}
 }
 
-// serve takes the lines of one connection.
+// serve reads the lines of one connection.
 func (l *Ledger) serve(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -76,41 +76,41 @@ func (l *Ledger) serve(ctx context.Context, conn net.Conn) {
 	lines := bufio.NewScanner(conn)
 	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
-		answer := written
+		answer := acknowledgement
 		if err := l.add(lines.Bytes()); err != nil {
 			answer = strings.ReplaceAll(err.Error(), "\n", " ")
 		}
 		if _, err := fmt.Fprintln(conn, answer); err != nil {
-			return // whoever wrote it was killed; the line stands
+			return // the client was killed; the line stays
 		}
 	}
 }
 
-// add writes one line and syncs it.
+// add appends one line and syncs it.
 func (l *Ledger) add(text []byte) error {
 	var line Line
 	if err := perdure.DecodeJSON(bytes.TrimSpace(text), &line); err != nil {
-		return fmt.Errorf("no line of a ledger: %w", err)
+		return fmt.Errorf("decode line: %w", err)
 	}
 	if line.Effect == "" && line.Call == "" {
-		return fmt.Errorf("%w line: it names neither an effect nor a call_id", perdure.Invalid)
+		return fmt.Errorf("%w line: it has neither an effect nor a call_id", perdure.Invalid)
 	}
 	line.At = time.Now().UTC()
-	whole, err := json.Marshal(line)
+	encoded, err := json.Marshal(line)
 	if err != nil {
 		return fmt.Errorf("encode a line: %w", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, err := l.file.Write(append(whole, '\n')); err != nil {
+	if _, err := l.file.Write(append(encoded, '\n')); err != nil {
 		return fmt.Errorf("write the ledger: %w", err)
 	}
 	return l.file.Sync()
 }
 
-// Enter writes an effect into the ledger at an address and returns when it is on disk. It is what an effect calls,
-// before it returns. After an error the line may or may not stand there.
-func Enter(ctx context.Context, addr string, line Line) error {
+// AppendLine writes an effect to the ledger at an address and returns when it is on disk. An effect
+// calls it before it returns. After an error the line may or may not be written.
+func AppendLine(ctx context.Context, addr string, line Line) error {
 	text, err := json.Marshal(line)
 	if err != nil {
 		return fmt.Errorf("encode a line: %w", err)
@@ -120,7 +120,7 @@ func Enter(ctx context.Context, addr string, line Line) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return fmt.Errorf("reach the ledger: %w", err)
+		return fmt.Errorf("connect to the ledger: %w", err)
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -132,8 +132,8 @@ func Enter(ctx context.Context, addr string, line Line) error {
 	if err != nil {
 		return fmt.Errorf("wait for the ledger: %w", err)
 	}
-	if answer = strings.TrimSpace(answer); answer != written {
-		return errors.New("the ledger refuses a line: " + answer)
+	if answer = strings.TrimSpace(answer); answer != acknowledgement {
+		return errors.New("the ledger refused the line: " + answer)
 	}
 	return nil
 }

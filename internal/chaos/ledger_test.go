@@ -42,7 +42,7 @@ func TestLedgerHasALineBeforeItAnswers(t *testing.T) {
 	for range writers {
 		group.Go(func() {
 			for range each {
-				if err := Enter(t.Context(), addr, Line{Effect: "e", Class: "pure", Key: "k", Call: "call_1", Attempt: 2, PID: 3}); err != nil {
+				if err := AppendLine(t.Context(), addr, Line{Effect: "e", Class: "pure", Key: "k", Call: "call_1", Attempt: 2, PID: 3}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -66,12 +66,12 @@ func TestLedgerRefuses(t *testing.T) {
 	t.Parallel()
 	addr, path := openLedger(t)
 
-	err := Enter(t.Context(), addr, Line{Class: "pure"})
+	err := AppendLine(t.Context(), addr, Line{Class: "pure"})
 
-	if err == nil || !strings.Contains(err.Error(), "names neither") {
+	if err == nil || !strings.Contains(err.Error(), "neither an effect nor a call_id") {
 		t.Errorf("a line that says nothing: %v", err)
 	}
-	if err := Enter(t.Context(), "127.0.0.1:1", Line{Effect: "e"}); !errors.Is(err, syscall.ECONNREFUSED) {
+	if err := AppendLine(t.Context(), "127.0.0.1:1", Line{Effect: "e"}); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("no ledger: %v", err)
 	}
 	if lines, err := ReadLedger(path); len(lines) != 0 || err != nil {

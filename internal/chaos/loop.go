@@ -11,35 +11,35 @@ import (
 	"time"
 )
 
-// startTime is how long a child has to show a sign of life.
+// startTime is how long a child may take until its first sign of life.
 const startTime = 60 * time.Second
 
-// Loop starts a program, kills it with SIGKILL at seeded random moments, and starts it again, until the kills
-// are used up; then it lets the program finish.
+// Loop starts a program, kills it with SIGKILL at random times that follow from the seed, and
+// starts it again, until all kills are done. Then it lets the program finish.
 type Loop struct {
 	Kills   int
 	Seed    int64
 	MinLife time.Duration // from the sign of life to the kill
 	MaxLife time.Duration
-	// Command makes the program's next start; with last it is to finish all its work and end by itself. It
-	// writes one line to its standard output when it has come so far that it moves.
-	Command func(last bool) *exec.Cmd
-	Tell    Teller
+	// Command returns the command of the next start. With last the program must finish all its work
+	// and exit. It writes one line to stdout when its work progresses.
+	Command  func(last bool) *exec.Cmd
+	Observer LoopObserver
 }
 
-// Teller hears what happens. Its methods are called one after another.
-type Teller interface {
-	// Up says that a start moves: its pid, and how long that took.
+// LoopObserver receives what happens. Its methods are called one after another.
+type LoopObserver interface {
+	// Up reports that a process works: its pid, and how long that took.
 	Up(pid int, took time.Duration)
-	// Down says that a start was killed.
+	// Down reports that a process was killed.
 	Down(pid int, kill int)
 }
 
-// Run turns the loop and returns what only it knows. A start that shows no sign of life, or ends by itself
-// before it is told to, is an error.
+// Run runs the loop and returns its results. A process without a sign of life, or one that exits
+// before it should, is an error.
 func (l Loop) Run(ctx context.Context) (Run, error) {
 	run := Run{Seed: l.Seed, Kills: l.Kills}
-	dice := rand.New(rand.NewPCG(uint64(l.Seed), 0x70657264757265)) // the seed alone decides when
+	dice := rand.New(rand.NewPCG(uint64(l.Seed), 0x70657264757265)) // the seed determines the times
 	for kill := 1; kill <= l.Kills; kill++ {
 		life := l.MinLife + time.Duration(dice.Int64N(int64(l.MaxLife-l.MinLife)+1))
 		took, err := l.round(ctx, kill, life)
@@ -53,7 +53,7 @@ func (l Loop) Run(ctx context.Context) (Run, error) {
 	return run, err
 }
 
-// round is one life: start, sign of life, kill.
+// round is one process: start, sign of life, kill.
 func (l Loop) round(ctx context.Context, kill int, life time.Duration) (time.Duration, error) {
 	child, err := l.start(ctx, false)
 	if err != nil {
@@ -62,17 +62,17 @@ func (l Loop) round(ctx context.Context, kill int, life time.Duration) (time.Dur
 	select {
 	case <-time.After(life):
 	case err := <-child.ended:
-		return child.took, fmt.Errorf("it ended by itself: %w", orEnd(err))
+		return child.took, fmt.Errorf("the process exited early: %w", orExit(err))
 	case <-ctx.Done():
 		child.kill()
 		return child.took, context.Cause(ctx)
 	}
 	child.kill()
-	l.Tell.Down(child.pid, kill)
+	l.Observer.Down(child.pid, kill)
 	return child.took, nil
 }
 
-// last is the life that ends by itself.
+// last starts the process that finishes the work.
 func (l Loop) last(ctx context.Context) (time.Duration, error) {
 	child, err := l.start(ctx, true)
 	if err != nil {
@@ -87,7 +87,7 @@ func (l Loop) last(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// child is one start of the program.
+// child is one process of the program.
 type child struct {
 	cmd   *exec.Cmd
 	pid   int
@@ -107,7 +107,7 @@ func (l Loop) start(ctx context.Context, last bool) (*child, error) {
 		return nil, err
 	}
 	c.pid = c.cmd.Process.Pid
-	alive := make(chan error, 1) // capacity 1: nobody may be listening any more
+	alive := make(chan error, 1) // capacity 1: the receiver may be gone
 	go func() {
 		_, err := bufio.NewReader(out).ReadString('\n')
 		alive <- err
@@ -117,26 +117,26 @@ func (l Loop) start(ctx context.Context, last bool) (*child, error) {
 	select {
 	case err = <-alive:
 	case <-time.After(startTime):
-		err = fmt.Errorf("no sign of life for %s", startTime)
+		err = fmt.Errorf("no sign of life within %s", startTime)
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
 	if err != nil {
 		c.kill()
-		return nil, fmt.Errorf("wait for its sign of life: %w", err)
+		return nil, fmt.Errorf("wait for a sign of life: %w", err)
 	}
 	c.took = time.Since(begun)
-	l.Tell.Up(c.pid, c.took)
+	l.Observer.Up(c.pid, c.took)
 	return c, nil
 }
 
-// kill ends the process at once and waits until it is gone.
+// kill kills the process and waits until it is gone.
 func (c *child) kill() {
 	_ = c.cmd.Process.Kill() // it may have ended
 	<-c.ended
 }
 
-func orEnd(err error) error {
+func orExit(err error) error {
 	if err == nil {
 		return errors.New("exit status 0")
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// told is a Teller that counts.
+// told is a Teller that counts its calls.
 type told struct{ up, down int }
 
 func (t *told) Up(int, time.Duration) { t.up++ }
@@ -18,7 +18,7 @@ func (t *told) Down(int, int)         { t.down++ }
 func TestLoop(t *testing.T) {
 	t.Parallel()
 	story := &told{}
-	loop := Loop{Kills: 3, Seed: 7, MaxLife: 5 * time.Millisecond, Tell: story, Command: func(last bool) *exec.Cmd {
+	loop := Loop{Kills: 3, Seed: 7, MaxLife: 5 * time.Millisecond, Observer: story, Command: func(last bool) *exec.Cmd {
 		if last {
 			return exec.Command("sh", "-c", "echo moving")
 		}
@@ -36,9 +36,9 @@ func TestLoopNoticesWhatDiesByItself(t *testing.T) {
 	t.Parallel()
 	for script, want := range map[string]string{
 		"exit 3":              "sign of life",
-		"echo moving; exit 3": "ended by itself: exit status 3",
+		"echo moving; exit 3": "exited early: exit status 3",
 	} {
-		loop := Loop{Kills: 1, MinLife: 10 * time.Second, MaxLife: 10 * time.Second, Tell: &told{}, Command: func(bool) *exec.Cmd {
+		loop := Loop{Kills: 1, MinLife: 10 * time.Second, MaxLife: 10 * time.Second, Observer: &told{}, Command: func(bool) *exec.Cmd {
 			return exec.Command("sh", "-c", script)
 		}}
 		if _, err := loop.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {

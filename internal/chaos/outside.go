@@ -10,34 +10,35 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// EffectOf names what a call does outside, once for each call and the same for every execution of it.
+// EffectOf returns the name of the external effect of a call. It is unique per call, and the same
+// for every execution of it.
 func EffectOf(tool string, key perdure.CallKey) string { return tool + " " + key.String() }
 
-// Complete fills in, from the calls themselves, what lines of the ledger leave out: a user's own service knows the call
-// and its key, but neither the class nor a name for the effect.
+// Complete fills in missing fields of ledger lines from the calls: an external service knows the
+// call and its key, but not the class or the name of the effect.
 func Complete(ledger []Line, calls []perdure.Call) []Line {
 	byID := map[string]perdure.Call{}
 	for _, call := range calls {
 		byID[string(call.Key.Call)] = call
-		byID[call.Key.String()] = call // what has the same id in several sessions is named with its session
+		byID[call.Key.String()] = call // call ids that several sessions share are qualified with the session
 	}
-	whole := slices.Clone(ledger)
-	for i, line := range whole {
+	completed := slices.Clone(ledger)
+	for i, line := range completed {
 		call, known := byID[line.Call]
 		if line.Class == "" && known {
-			whole[i].Class = string(call.Class)
+			completed[i].Class = string(call.Class)
 		}
 		if line.Effect == "" {
-			whole[i].Effect = line.Call
+			completed[i].Effect = line.Call
 			if known {
-				whole[i].Effect = EffectOf(call.Tool, call.Key)
+				completed[i].Effect = EffectOf(call.Tool, call.Key)
 			}
 		}
 	}
-	return whole
+	return completed
 }
 
-// ReadEffects reads lines of "call_id key", as a service lists them afterwards. The key may be left out.
+// ReadEffects parses lines of "call_id key", as a service lists them. The key is optional.
 func ReadEffects(text string) ([]Line, error) {
 	var lines []Line
 	for n, line := range strings.Split(text, "\n") {
@@ -57,11 +58,11 @@ func ReadEffects(text string) ([]Line, error) {
 	return lines, nil
 }
 
-// named finds the effect that a command was told to write.
+// named matches the name of the effect in a command.
 var named = regexp.MustCompile(`--effect '([^']+)'`)
 
-// Missing finds the calls that ended well, whose tools write into the ledger, and that are not there. A tool is one that
-// writes if Perdure's own fixtures say so; of others nobody knows.
+// Missing returns the successful calls whose effect is not in the ledger. writes reports whether a
+// tool writes to the ledger; for other tools nothing is known.
 func Missing(ledger []Line, calls []perdure.Call, writes func(tool string) bool) []Violation {
 	there := map[string]bool{}
 	for _, line := range ledger {
@@ -75,21 +76,24 @@ func Missing(ledger []Line, calls []perdure.Call, writes func(tool string) bool)
 		} else if writes(call.Tool) {
 			effect = EffectOf(call.Tool, call.Key)
 		}
-		if effect == "" || call.State != perdure.CallSettled || call.Result == nil || call.Result.Error != "" || there[effect] {
+		if effect == "" || call.State != perdure.CallSettled || call.Result == nil || call.Result.Error != "" ||
+			there[effect] {
 			continue
 		}
-		missing = append(missing, Violation{"missing", call.Key.Session, fmt.Sprintf("call %s of %s ended well, and its effect %q did not happen", call.Key.Call, call.Tool, effect)})
+		missing = append(missing,
+			Violation{"missing", call.Key.Session,
+				fmt.Sprintf("call %s of %s succeeded, but its effect %q did not happen", call.Key.Call, call.Tool, effect)})
 	}
 	return missing
 }
 
-// Recoveries is how long each start took until the first turn or task moved that an earlier start had left unfinished:
-// from the start of the process to the moment of the event. A start that had nothing to take up, or was ended before
-// anything moved, counts for nothing.
+// Recoveries returns, for each start, the time from the start of the process to the first event of
+// a turn or task that an earlier process had left unfinished. Starts without unfinished work, and
+// those that ended before any such event, are left out.
 func Recoveries(journals []Journal, starts []Start) []time.Duration {
 	first := make([]time.Time, len(starts))
 	for _, journal := range journals {
-		moves(journal, starts, first)
+		isProgress(journal, starts, first)
 	}
 	var took []time.Duration
 	for i, at := range first {
@@ -100,29 +104,29 @@ func Recoveries(journals []Journal, starts []Start) []time.Duration {
 	return took
 }
 
-// moves notes the first move of an unfinished session in each life.
-func moves(j Journal, starts []Start, first []time.Time) {
+// isProgress records the first event of an unfinished session in each process.
+func isProgress(j Journal, starts []Start, first []time.Time) {
 	s := perdure.NewSession(j.Session)
-	life, unfinished, begun := 0, false, false
+	process, unfinished, begun := 0, false, false
 	for _, event := range j.Events {
-		for life+1 < len(starts) && !event.At.Before(starts[life+1].At) {
-			life++
+		for process+1 < len(starts) && !event.At.Before(starts[process+1].At) {
+			process++
 			unfinished = begun && !s.AtRest()
 		}
-		if life > 0 && unfinished && !event.At.Before(starts[life].At) && own(event.Fact) {
-			if first[life].IsZero() || event.At.Before(first[life]) {
-				first[life] = event.At
+		if process > 0 && unfinished && !event.At.Before(starts[process].At) && isAutomatic(event.Fact) {
+			if first[process].IsZero() || event.At.Before(first[process]) {
+				first[process] = event.At
 			}
 		}
 		if s.Apply(event) != nil {
-			return // GaplessJournal tells it
+			return // GaplessJournal reports it
 		}
 		begun = true
 	}
 }
 
-// own reports whether an event is the runtime's own step, and not the word of a client.
-func own(fact perdure.Fact) bool {
+// isAutomatic reports whether an event is a step of the runtime rather than an action of a client.
+func isAutomatic(fact perdure.Fact) bool {
 	switch fact.(type) {
 	case perdure.SessionCreated, perdure.MessageReceived, perdure.InterruptRequested, perdure.TaskCancelRequested,
 		perdure.TaskMessageSent, perdure.ApprovalResolved, perdure.TaskResolved, perdure.ToolResolved:

@@ -9,48 +9,49 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Line is one effect, as the effect itself wrote it into the outside ledger.
+// Line is one effect, as the effect itself wrote it to the external ledger.
 type Line struct {
-	Effect string `json:"effect"` // what was done, once for each order that asks for it
-	Class  string `json:"class"`  // the effect class of the call that did it
+	Effect string `json:"effect"` // name of the effect, unique per order
+	Class  string `json:"class"`  // effect class of the call
 	Key    string `json:"key,omitempty"`
 	PID    int    `json:"pid,omitempty"`
 
-	At      time.Time `json:"at,omitzero"`       // when the ledger wrote it
-	Call    string    `json:"call_id,omitempty"` // of the call that did it, and which attempt of it that was
+	At      time.Time `json:"at,omitzero"`       // time of writing
+	Call    string    `json:"call_id,omitempty"` // of the call, and the attempt
 	Attempt int       `json:"attempt,omitempty"`
 
-	Session perdure.SessionID `json:"session_id,omitempty"` // whose call it was
-	Task    perdure.TaskID    `json:"task_id,omitempty"`    // empty: a call of the foreground
+	Session perdure.SessionID `json:"session_id,omitempty"` // of the call
+	Task    perdure.TaskID    `json:"task_id,omitempty"`    // empty: a foreground call
 }
 
-// Journal is one session's history, in order.
+// Journal contains the events of one session, in order.
 type Journal struct {
 	Session perdure.SessionID
 	Events  []perdure.Event
-	Stored  [][]byte // the events in their stored form, for those who judge often; nil: they are encoded again
+	Stored  [][]byte // the encoded events, to avoid encoding them repeatedly; nil: they are encoded when needed
 }
 
-// Record is what a run left behind. What it does not have is not judged.
+// Record is the result of a run. Invariants without data are not checked.
 type Record struct {
 	Journals []Journal
 	Ledger   []Line
 	Expected []Order
 
-	Rows    []Rows    // what the store says of sessions
-	Told    []Told    // what clients were told
-	Samples []Process // of the process table
+	Rows      []Rows     // rows of the store
+	Responses []Response // responses that clients received
+	Samples   []Process  // samples of the process table
 
-	// Live says that the run goes on: what has not come yet is not missing, and nobody is stuck.
+	// Live says that the run continues: missing events may still come, and nothing counts as stuck.
 	Live bool
-	// Zombies says that workers were paused while others took over their work. What such a one had begun outside may happen after
-	// another has settled the call or ended the task: no lease holds that back, only the other side's own fence.
+	// Zombies says that workers were paused while others took over their work. An effect that a
+	// paused worker had begun may happen after another worker has settled the call or ended the
+	// task: a lease cannot prevent that, only a fence of the external service.
 	Zombies bool
-	// CancelBound is how long a task may live on once its cancel was acknowledged; 0: nobody looks at the clock.
+	// CancelBound is how long a task may run after its cancel was acknowledged; 0: not checked.
 	CancelBound time.Duration
 }
 
-// Rows is what the store says of one session, beside its journal.
+// Rows are the rows of one session in the store, besides its journal.
 type Rows struct {
 	Session   perdure.SessionID
 	Title     string
@@ -59,31 +60,31 @@ type Rows struct {
 	Tasks     []perdure.Task
 	Calls     []perdure.Call
 	Approvals []perdure.Approval
-	Handles   []Handle // of its subagents; whoever gives one gives the journals of all sessions
+	Handles   []Handle // of its subagents; with handles, the journals of all sessions must be given
 }
 
-// Handle is what the store knows of one subagent of a session.
+// Handle is the handle of one subagent of a session in the store.
 type Handle struct {
-	Call  perdure.CallID    // that asks for it
-	Task  perdure.TaskID    // the parent's record
-	Child perdure.SessionID // empty: not yet
+	Call  perdure.CallID    // the call that requested it
+	Task  perdure.TaskID    // the task of the parent
+	Child perdure.SessionID // empty: not created yet
 	Ended bool              // its outcome is recorded
 }
 
-// Told is one thing that a client was told. Exactly one of the fields after Session is set.
-type Told struct {
+// Response is one response to a client. Exactly one of the fields after Session is set.
+type Response struct {
 	Session perdure.SessionID
-	Event   []byte            // an event that was shown, in its stored form
-	Task    *perdure.Task     // an ended task that was shown
-	Message perdure.MessageID // a message whose receipt was acknowledged
+	Event   []byte            // an event, encoded
+	Task    *perdure.Task     // an ended task
+	Message perdure.MessageID // a message that was acknowledged
 	Cancel  perdure.TaskID    // a task whose cancel was acknowledged
 }
 
-// Process is one process that was seen.
+// Process is one sample of a process.
 type Process struct {
 	PID  int
-	Task perdure.TaskID // whose work it is
-	At   time.Time      // when it was seen, by the clock of the journals
+	Task perdure.TaskID // the task that it belongs to
+	At   time.Time      // time of the sample, by the clock of the journals
 }
 
 // Order is one effect that a session was asked for.
@@ -93,15 +94,15 @@ type Order struct {
 	Effect  string
 }
 
-// Violation is one broken promise.
+// Violation is one violated guarantee.
 type Violation struct {
 	Invariant string            `json:"invariant"` // I1 … I17
 	Session   perdure.SessionID `json:"session_id,omitempty"`
 	Text      string            `json:"text"`
 }
 
-// ReadLedger reads the outside ledger. A last line that a kill cut in half is no effect and is left out; any
-// other line that is no JSON is an error that names it. A file that is not there has no effects.
+// ReadLedger reads the ledger. An incomplete last line, cut off by a kill, is ignored. Any other
+// line that is not valid is an error with its number. A missing file has no effects.
 func ReadLedger(path string) ([]Line, error) {
 	file, err := os.Open(path)
 	if os.IsNotExist(err) {

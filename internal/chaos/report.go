@@ -7,68 +7,72 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Report is the verdict on a run, in the fields that programs read. Fields are only ever added.
+// Report is the result of a run, for programs. Later versions only add fields.
 type Report struct {
-	Seed             int64       `json:"seed"`
-	Kills            int         `json:"kills"`
-	Sessions         int         `json:"sessions"`
-	Tasks            int         `json:"tasks"`
-	Settled          int         `json:"settled"` // tasks in a terminal state other than unknown
-	LostSettled      int         `json:"lost_settled"`
-	DuplicateEffects int         `json:"duplicate_effects"`
-	Unknown          int         `json:"unknown"` // tasks and foreground calls of unknown outcome
-	Stuck            int         `json:"stuck"`
-	EventGaps        int         `json:"event_gaps"`
-	Undelivered      int         `json:"undelivered"`
-	DeliveredTwice   int         `json:"delivered_twice"`
-	RecoveryP50MS    int64       `json:"recovery_p50_ms"`
-	RecoveryP99MS    int64       `json:"recovery_p99_ms"`
-	UpperBound95     float64     `json:"upper_bound_95"` // 3/kills; 0 when there was a violation or no kill
-	Adopted          int         `json:"adopted"`        // supervised commands that outlived the runtime and were taken up
-	Resumed          int         `json:"resumed"`        // calls and tasks that were taken up in any other way
-	Effects          int         `json:"effects"`
-	EffectsMissing   int         `json:"effects_missing"` // neither done nor reported unknown
-	RecoveryMS       Recovery    `json:"recovery_ms"`
-	Violations       []Violation `json:"violations,omitempty"`
-	OK               bool        `json:"ok"`
+	Seed             int64   `json:"seed"`
+	Kills            int     `json:"kills"`
+	Sessions         int     `json:"sessions"`
+	Tasks            int     `json:"tasks"`
+	Settled          int     `json:"settled"` // tasks in a terminal state other than unknown
+	LostSettled      int     `json:"lost_settled"`
+	DuplicateEffects int     `json:"duplicate_effects"`
+	Unknown          int     `json:"unknown"` // tasks and foreground calls with an unknown outcome
+	Stuck            int     `json:"stuck"`
+	EventGaps        int     `json:"event_gaps"`
+	Undelivered      int     `json:"undelivered"`
+	DeliveredTwice   int     `json:"delivered_twice"`
+	RecoveryP50MS    int64   `json:"recovery_p50_ms"`
+	RecoveryP99MS    int64   `json:"recovery_p99_ms"`
+	UpperBound95     float64 `json:"upper_bound_95"` // 3/kills; 0 after a violation, or without kills
+	// supervised commands that survived the runtime and were adopted
+	Adopted        int         `json:"adopted"`
+	Resumed        int         `json:"resumed"` // calls and tasks that were recovered in another way
+	Effects        int         `json:"effects"`
+	EffectsMissing int         `json:"effects_missing"` // neither done nor reported as unknown
+	RecoveryMS     Recovery    `json:"recovery_ms"`
+	Violations     []Violation `json:"violations,omitempty"`
+	OK             bool        `json:"ok"`
 
-	// Of "perdure chaos" alone; the demo has none of them.
-	Stops        int            `json:"stops,omitempty"`         // SIGSTOP and SIGCONT
-	Terms        int            `json:"terms,omitempty"`         // SIGTERM, the last one included
-	DiskFull     int            `json:"disk_full,omitempty"`     // times that the disk was full
-	Aways        int            `json:"database_away,omitempty"` // times that the database was
-	Faults       []Disturbance  `json:"faults,omitempty"`        // what was asked for
-	UnknownCalls int            `json:"unknown_calls,omitempty"` // of Unknown, the foreground calls
-	Recoveries   int            `json:"recoveries,omitempty"`    // starts with something to recover that moved: the n of the percentiles
-	Answers      int            `json:"answers,omitempty"`       // that clients were given and that were compared at the end
-	Kinds        map[string]int `json:"calls,omitempty"`         // calls by their effect class
+	// Only for "perdure chaos", not for the demo.
+	Stops           int     `json:"stops,omitempty"`         // SIGSTOP and SIGCONT
+	Terms           int     `json:"terms,omitempty"`         // SIGTERM, including the last one
+	DiskFull        int     `json:"disk_full,omitempty"`     // how often the disk was full
+	DatabaseOutages int     `json:"database_away,omitempty"` // how often the database was down
+	Faults          []Fault `json:"faults,omitempty"`        // requested faults
+	UnknownCalls    int     `json:"unknown_calls,omitempty"` // foreground calls in Unknown
+	// starts that recovered unfinished work: the n of the percentiles
+	Recoveries int `json:"recoveries,omitempty"`
+	// responses to clients that were compared at the end
+	Answers int            `json:"answers,omitempty"`
+	Kinds   map[string]int `json:"calls,omitempty"` // calls by effect class
 }
 
-// Recovery is how long it took from the start of a process to its first step, in milliseconds.
+// Recovery is the time from the start of a process to its first recovered step, in milliseconds.
 type Recovery struct {
 	P50 int64 `json:"p50"`
 	P99 int64 `json:"p99"`
 	Max int64 `json:"max"`
 }
 
-// Run is what the loop itself knows of a run.
+// Run contains the data that only the loop has.
 type Run struct {
 	Seed       int64
 	Kills      int
 	Recoveries []time.Duration
-	// Known is what was settled when it was looked at between kills: result texts by task. They must be the
-	// same at the end (I1).
+	// Known contains settled results that were read between kills: result texts by task. They must
+	// be the same at the end (I1).
 	Known map[perdure.TaskID]string
-	// Found is what was found broken beside the invariants of a Record: what clients were told (I1, I6), the process
-	// table (I13), ends that are no good ones.
+	// Found contains violations besides the invariants of a Record: contradictions to earlier
+	// responses (I1, I6), remaining processes (I13), wrong exit codes.
 	Found []Violation
-	// Missing are effects of which a success was told and which did not happen.
+	// Missing contains effects that were reported as successful but did not happen.
 	Missing []Violation
 }
 
-// Judge counts what a run left behind and checks every invariant.
-func Judge(r Record, run Run) Report {
-	rep := Report{Seed: run.Seed, Kills: run.Kills, Sessions: len(r.Journals), Violations: Check(r), Effects: len(r.Ledger)}
+// Evaluate counts the results of a run and checks every invariant.
+func Evaluate(r Record, run Run) Report {
+	rep := Report{Seed: run.Seed, Kills: run.Kills, Sessions: len(r.Journals), Violations: Check(r),
+		Effects: len(r.Ledger)}
 	rep.Violations = append(append(rep.Violations, run.Found...), run.Missing...)
 	rep.EffectsMissing = len(run.Missing)
 	final := map[perdure.TaskID]perdure.Task{}
@@ -89,7 +93,7 @@ func Judge(r Record, run Run) Report {
 			rep.LostSettled++
 		}
 	}
-	rep.lost(run, final)
+	rep.lostSettled(run, final)
 	rep.missing(r, final)
 	for _, v := range rep.Violations {
 		switch v.Invariant {
@@ -109,7 +113,7 @@ func Judge(r Record, run Run) Report {
 	return rep
 }
 
-// journal counts one session's history.
+// journal counts the events of one session.
 func (rep *Report) journal(j Journal, final map[perdure.TaskID]perdure.Task) {
 	for _, event := range j.Events {
 		switch f := event.Fact.(type) {
@@ -137,27 +141,28 @@ func (rep *Report) journal(j Journal, final map[perdure.TaskID]perdure.Task) {
 }
 
 func (rep *Report) takenOver(how perdure.TakeOver) {
-	if how == perdure.Adopt {
+	if how == perdure.TakeOverAdopt {
 		rep.Adopted++
 		return
 	}
 	rep.Resumed++
 }
 
-// lost counts the settled results that somebody saw and that are different or gone now (I1).
-func (rep *Report) lost(run Run, final map[perdure.TaskID]perdure.Task) {
+// lostSettled counts settled results that were read before and are now different or missing (I1).
+func (rep *Report) lostSettled(run Run, final map[perdure.TaskID]perdure.Task) {
 	for id, seen := range run.Known {
 		if task, ok := final[id]; !ok || TaskResult(task) != seen {
 			rep.LostSettled++
-			rep.Violations = append(rep.Violations, Violation{Invariant: "I1", Text: "the result of task " + string(id) + " changed after it was told"})
+			rep.Violations = append(rep.Violations,
+				Violation{Invariant: "I1", Text: "the result of task " + string(id) + " changed after it was reported"})
 		}
 	}
 }
 
-// TaskResult is what of an ended task may never change.
+// TaskResult is the part of an ended task that must never change.
 func TaskResult(t perdure.Task) string { return string(t.State) + " " + t.Summary }
 
-// missing counts the effects that were asked for, are not in the ledger, and are not reported as unknown.
+// missing counts requested effects that are neither in the ledger nor reported as unknown.
 func (rep *Report) missing(r Record, final map[perdure.TaskID]perdure.Task) {
 	accounted := map[string]bool{}
 	for _, line := range r.Ledger {

@@ -10,10 +10,10 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// sampleDepth bounds how deep a sample goes.
+// sampleDepth limits the nesting of a sample.
 const sampleDepth = 8
 
-// schema is what of a JSON Schema a sample looks at.
+// schema contains the JSON Schema keywords that a sample needs.
 type schema struct {
 	Type       any               `json:"type"`
 	Enum       []any             `json:"enum"`
@@ -28,9 +28,9 @@ type schema struct {
 	Required   []string          `json:"required"`
 }
 
-// Sample makes arguments that a schema takes: its required properties, each with its first choice, its least number or
-// a word; a text is the message that asks, so that no two calls are alike. Invalid: it needs what cannot be guessed,
-// such as a pattern.
+// Sample returns arguments that match a schema: its required properties, each with its first
+// choice, its minimum or a word. A text is the message of the user, so that no two calls are equal.
+// Invalid: a property cannot be guessed, for instance because of a pattern.
 func Sample(parameters json.RawMessage) (map[string]any, error) {
 	var s schema
 	decoder := json.NewDecoder(strings.NewReader(string(parameters))) // a schema has many more keywords
@@ -43,16 +43,16 @@ func Sample(parameters json.RawMessage) (map[string]any, error) {
 	}
 	args, ok := value.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("%w schema: it is not that of an object", perdure.Invalid)
+		return nil, fmt.Errorf("%w schema: it does not describe an object", perdure.Invalid)
 	}
 	return args, nil
 }
 
-// sample makes a value; name says where it stands.
+// sample returns a value; name is its path.
 func (s schema) sample(name string, depth int) (any, error) {
 	switch {
 	case depth > sampleDepth:
-		return nil, fmt.Errorf("%w schema: %s is too deep for a guess", perdure.Invalid, name)
+		return nil, fmt.Errorf("%w schema: %s is nested too deeply for sample arguments", perdure.Invalid, name)
 	case s.Const != nil:
 		return s.Const, nil
 	case s.Default != nil:
@@ -96,12 +96,13 @@ func (s schema) sample(name string, depth int) (any, error) {
 		return false, nil
 	}
 	if s.Pattern != "" {
-		return nil, fmt.Errorf("%w schema: %s has a pattern, which nobody can guess; give an agent of your own with --agent", perdure.Invalid, name)
+		return nil, fmt.Errorf("%w schema: no sample for %s, because it has a pattern; use your own agent with --agent",
+			perdure.Invalid, name)
 	}
 	return "{{user}}" + strings.Repeat(".", max(0, s.MinLength-8)), nil
 }
 
-// kind is the type; of several, the first that is not null. Empty: any.
+// kind returns the type; of several, the first that is not null. Empty: any.
 func (s schema) kind() string {
 	switch t := s.Type.(type) {
 	case string:

@@ -15,19 +15,19 @@ import (
 //go:embed agent.yaml
 var agentScript string
 
-// spawner is the tool that starts others in the background.
+// spawner is the tool that starts other tools in the background.
 const spawner = "spawn_background"
 
-// word is something that the scripted agent can be asked for, and the tools that it takes.
-type word struct {
+// messageKind is a request to the scripted agent, and the tools that it needs.
+type messageKind struct {
 	name  string
 	tools string // separated by spaces
-	often int    // how often it is among the words
+	often int    // its weight
 }
 
-// words are those of agent.yaml.
-func words() []word {
-	return []word{
+// messageKinds returns the words of agent.yaml.
+func messageKinds() []messageKind {
+	return []messageKind{
 		{"look", "chaos_look", 1},
 		{"label", "chaos_label", 2},
 		{"charge", "chaos_charge", 3},
@@ -47,16 +47,16 @@ func words() []word {
 	}
 }
 
-// Mix is what sessions are asked for: the script of the agent that obeys, and the messages to it.
-type Mix struct {
-	Script []byte
-	Words  []string
+// MixedAgent is the workload of the sessions: the script of the agent, and the messages to it.
+type MixedAgent struct {
+	Script   []byte
+	Messages []string
 }
 
-// Mixed makes the mix of what the tools of a server can do. effect is the command that writes into the ledger, as words
-// of a shell; its flag --effect is added. only, if there are any, are the names of the tools that are called instead,
-// each with arguments that its schema takes. Invalid: there is no such tool.
-func Mixed(tools []engine.Tool, effect string, only []string) (Mix, error) {
+// NewMixedAgent creates the workload for the tools of a server. effect is the shell command that
+// writes to the ledger; its flag --effect is added. only, if not empty, lists the tools to call
+// instead, with sample arguments. Invalid: a tool does not exist.
+func NewMixedAgent(tools []engine.Tool, effect string, only []string) (MixedAgent, error) {
 	has := func(name string) bool {
 		return slices.ContainsFunc(tools, func(t engine.Tool) bool { return t.Name == name })
 	}
@@ -65,29 +65,30 @@ func Mixed(tools []engine.Tool, effect string, only []string) (Mix, error) {
 	}
 	quoted, err := json.Marshal(effect)
 	if err != nil {
-		return Mix{}, fmt.Errorf("write the script: %w", err)
+		return MixedAgent{}, fmt.Errorf("write the script: %w", err)
 	}
-	mix := Mix{Script: []byte(strings.ReplaceAll(agentScript, "PERDURE_EFFECT", string(bytes.Trim(quoted, `"`))))}
-	for _, w := range words() {
+	mix := MixedAgent{Script: []byte(strings.ReplaceAll(agentScript, "PERDURE_EFFECT", string(bytes.Trim(quoted, `"`))))}
+	for _, w := range messageKinds() {
 		missing := slices.ContainsFunc(strings.Fields(w.tools), func(name string) bool { return !has(name) })
 		for range w.often {
 			if !missing {
-				mix.Words = append(mix.Words, "do:"+w.name+";")
+				mix.Messages = append(mix.Messages, "do:"+w.name+";")
 			}
 		}
 	}
-	if len(mix.Words) == 0 {
-		return mix, fmt.Errorf("%w: the server has none of the tools that the mix calls; name yours with --tools", perdure.Invalid)
+	if len(mix.Messages) == 0 {
+		return mix, fmt.Errorf("%w: the server has none of the default tools; list its tools with --tools",
+			perdure.Invalid)
 	}
 	return mix, nil
 }
 
-// chosen makes a mix of some tools only: in the foreground, and in the background where they can.
-func chosen(tools []engine.Tool, only []string, spawns bool) (Mix, error) {
-	var mix Mix
+// chosen creates a workload of some tools: in the foreground, and in the background where possible.
+func chosen(tools []engine.Tool, only []string, spawns bool) (MixedAgent, error) {
+	var mix MixedAgent
 	var rules []any
 	rule := func(word, name string, args any) {
-		mix.Words = append(mix.Words, word)
+		mix.Messages = append(mix.Messages, word)
 		rules = append(rules, map[string]any{
 			"when":  map[string]any{"last_role": "user", "user_contains": word},
 			"calls": []any{map[string]any{"name": name, "args": args}},
@@ -108,6 +109,7 @@ func chosen(tools []engine.Tool, only []string, spawns bool) (Mix, error) {
 		}
 	}
 	var err error
-	mix.Script, err = json.Marshal(map[string]any{"rules": rules, "steps": []any{map[string]any{"text": "Done.", "repeat": true}}})
+	mix.Script, err = json.Marshal(map[string]any{"rules": rules,
+		"steps": []any{map[string]any{"text": "Done.", "repeat": true}}})
 	return mix, err
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/perdure/perdure/model/scripted"
 )
 
-// TestMixedObeysEachWord wants a rule for each word, in a script that can be read.
+// TestMixedObeysEachWord checks that the script is readable and has a rule for each word.
 func TestMixedObeysEachWord(t *testing.T) {
 	t.Parallel()
 	var all []engine.Tool
-	for _, w := range words() {
+	for _, w := range messageKinds() {
 		for name := range strings.FieldsSeq(w.tools) {
 			all = append(all, engine.Tool{Name: name})
 		}
 	}
 
-	mix, err := Mixed(all, `'/a b/perdure' chaos-part effect --ledger /x`, nil)
+	mix, err := NewMixedAgent(all, `'/a b/perdure' chaos-part effect --ledger /x`, nil)
 
 	if err != nil {
 		t.Fatal(err)
@@ -30,9 +30,9 @@ func TestMixedObeysEachWord(t *testing.T) {
 	if _, err := scripted.Parse("agent", mix.Script); err != nil {
 		t.Error(err)
 	}
-	for _, w := range words() {
+	for _, w := range messageKinds() {
 		word := "do:" + w.name + ";"
-		if !slices.Contains(mix.Words, word) || !strings.Contains(string(mix.Script), `user_contains: "`+word+`"`) {
+		if !slices.Contains(mix.Messages, word) || !strings.Contains(string(mix.Script), `user_contains: "`+word+`"`) {
 			t.Errorf("no rule for %s", word)
 		}
 	}
@@ -43,20 +43,20 @@ func TestMixedObeysEachWord(t *testing.T) {
 
 func TestMixedTakesWhatIsThere(t *testing.T) {
 	t.Parallel()
-	mix, err := Mixed([]engine.Tool{{Name: "add"}}, "x", nil)
-	if err != nil || !slices.Equal(mix.Words, []string{"do:sum;"}) {
-		t.Errorf("got %v, %v", mix.Words, err)
+	mix, err := NewMixedAgent([]engine.Tool{{Name: "add"}}, "x", nil)
+	if err != nil || !slices.Equal(mix.Messages, []string{"do:sum;"}) {
+		t.Errorf("got %v, %v", mix.Messages, err)
 	}
-	if _, err := Mixed(nil, "x", nil); !errors.Is(err, perdure.Invalid) {
+	if _, err := NewMixedAgent(nil, "x", nil); !errors.Is(err, perdure.Invalid) {
 		t.Errorf("no tools: %v", err)
 	}
-	if _, err := Mixed(nil, "x", []string{"pay"}); !errors.Is(err, perdure.Invalid) {
+	if _, err := NewMixedAgent(nil, "x", []string{"pay"}); !errors.Is(err, perdure.Invalid) {
 		t.Errorf("no such tool: %v", err)
 	}
 	pay := engine.Tool{Name: "pay", Background: true, Parameters: json.RawMessage(`{"type":"object","properties":{"to":{"type":"string"}},"required":["to"]}`)}
-	mix, err = Mixed([]engine.Tool{pay, {Name: spawner}}, "x", []string{"pay"})
-	if err != nil || !slices.Equal(mix.Words, []string{"do:call-pay;", "do:spawn-pay;"}) {
-		t.Fatalf("got %v, %v", mix.Words, err)
+	mix, err = NewMixedAgent([]engine.Tool{pay, {Name: spawner}}, "x", []string{"pay"})
+	if err != nil || !slices.Equal(mix.Messages, []string{"do:call-pay;", "do:spawn-pay;"}) {
+		t.Fatalf("got %v, %v", mix.Messages, err)
 	}
 	if _, err := scripted.Parse("agent", mix.Script); err != nil {
 		t.Errorf("%s: %v", mix.Script, err)

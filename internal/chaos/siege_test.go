@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// siegeOf disturbs a script of the shell that says it is up by a file.
-func siegeOf(t *testing.T, script string, faults ...Disturbance) *Siege {
+// siegeOf injects faults into a shell script that creates a file when it is up.
+func siegeOf(t *testing.T, script string, faults ...Fault) *FaultInjector {
 	t.Helper()
 	up := filepath.Join(t.TempDir(), "up")
-	s := &Siege{
-		Kills: 3, Seed: 7, Faults: faults, MeanLife: 5 * time.Millisecond, MaxPause: 5 * time.Millisecond, Tell: t.Logf,
+	s := &FaultInjector{
+		Kills: 3, Seed: 7, Faults: faults, MeanUptime: 5 * time.Millisecond, MaxPause: 5 * time.Millisecond, Observer: t.Logf,
 		Fill: func() error { return os.WriteFile(up+".full", nil, 0o600) }, Free: func() error { return os.Remove(up + ".full") },
 		Command: func() *exec.Cmd {
-			_ = os.Remove(up) // there is none at first
+			_ = os.Remove(up) // it does not exist at first
 			cmd := exec.Command("/bin/sh", "-c", script)
 			cmd.Env = []string{"UP=" + up, "PATH=/usr/bin:/bin"}
 			return cmd
@@ -68,15 +68,15 @@ func TestSiegeWithoutKills(t *testing.T) {
 func TestSiegeNoticesABadEnd(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ script, want string }{
-		{"exit 3", "ended by itself: exit status 3"},
-		{": > $UP; sleep 0.02; exit 0", "ended by itself: exit status 0"},
+		{"exit 3", "exited by itself: exit status 3"},
+		{": > $UP; sleep 0.02; exit 0", "exited by itself: exit status 0"},
 		{`trap 'exit 9' TERM; : > $UP; while :; do sleep 0.01; done`, "exit status 9, want exit code 0"},
 		{": > $UP; sleep 0.02; exit 74", "exit status 74"},
 	} {
 		s := siegeOf(t, c.script, Term)
-		s.MeanLife = time.Second
+		s.MeanUptime = time.Second
 		if strings.Contains(c.script, "trap") {
-			s.MeanLife = time.Millisecond
+			s.MeanUptime = time.Millisecond
 		}
 		if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.script, err, c.want)
@@ -84,7 +84,7 @@ func TestSiegeNoticesABadEnd(t *testing.T) {
 	}
 }
 
-// TestSiegeLetsAFullDiskEndIt starts a server again that has ended with 74, where the disk is filled.
+// TestSiegeLetsAFullDiskEndIt restarts a server that exited with 74 because the disk was filled.
 func TestSiegeLetsAFullDiskEndIt(t *testing.T) {
 	t.Parallel()
 	s := siegeOf(t, `trap 'exit 0' TERM; : > $UP; while :; do if test -e $UP.full; then exit 74; fi; sleep 0.01; done`, Disk)
@@ -98,7 +98,7 @@ func TestSiegeEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	s := siegeOf(t, stays, Kill)
-	s.MeanLife, s.Kills = time.Hour, 1000
+	s.MeanUptime, s.Kills = time.Hour, 1000
 	gone := errors.New("gone")
 	time.AfterFunc(200*time.Millisecond, func() { cancel(gone) })
 	if err := s.Run(ctx); !errors.Is(err, gone) {

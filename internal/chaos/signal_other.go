@@ -11,11 +11,11 @@ import (
 )
 
 func pauseProcess(*os.Process) error {
-	return fmt.Errorf("%w: this system cannot stop a process for a while", perdure.Unavailable)
+	return fmt.Errorf("%w: this system cannot suspend processes", perdure.Unavailable)
 }
 
 func resumeProcess(*os.Process) error { return nil }
 func terminate(p *os.Process) error   { return p.Kill() }
 
-// Apart keeps the signals of a terminal from a process that is to be started. This system has none.
+// Apart detaches a new process from the signals of the terminal. This system has no such signals.
 func Apart() *syscall.SysProcAttr { return nil }

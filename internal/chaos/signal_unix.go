@@ -11,5 +11,5 @@ func pauseProcess(p *os.Process) error  { return p.Signal(syscall.SIGSTOP) }
 func resumeProcess(p *os.Process) error { return p.Signal(syscall.SIGCONT) }
 func terminate(p *os.Process) error     { return p.Signal(syscall.SIGTERM) }
 
-// Apart keeps the signals of a terminal from a process that is to be started.
-func Apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+// SetProcessGroup detaches a new process from the signals of the terminal.
+func SetProcessGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

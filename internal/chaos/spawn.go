@@ -6,11 +6,11 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// SpawnOnce is I9: one call makes at most one task, every task of the model's has the call that asked for it, every call that
-// left its turn names a task that is there, and a subagent's session, its parent's task and its handle name each other. One
-// handle has one child, and no child is without.
+// SpawnOnce is I9: a call creates at most one task; every task of the model belongs to an existing
+// call; every detached call names an existing task; and the session of a subagent, its parent's
+// task and its handle refer to each other. A handle has one child, and every child has a handle.
 func SpawnOnce(r Record) []Violation {
-	b := births{known: map[perdure.SessionID]bool{}, of: map[perdure.CallKey]birth{}}
+	b := subagents{known: map[perdure.SessionID]bool{}, of: map[perdure.CallKey]subagent{}}
 	for _, journal := range r.Journals {
 		b.known[journal.Session] = true
 		b.note(journal)
@@ -18,12 +18,15 @@ func SpawnOnce(r Record) []Violation {
 	broken := b.broken
 	named := map[perdure.TaskID]perdure.SessionID{}
 	for _, journal := range r.Journals {
-		s := &spawns{journal: journal, births: b, named: named, asked: map[perdure.CallID]bool{}, made: map[perdure.CallID]perdure.TaskID{}}
+		s := &spawnChecker{journal: journal, subagents: b, named: named, asked: map[perdure.CallID]bool{},
+			made: map[perdure.CallID]perdure.TaskID{}}
 		broken = append(broken, s.check()...)
 	}
 	for key, child := range b.of {
 		if b.known[key.Session] && named[child.task] != child.session {
-			broken = append(broken, Violation{"I9", child.session, fmt.Sprintf("it is the subagent of task %s, whose child is %q", child.task, named[child.task])})
+			broken = append(broken,
+				Violation{"I9", child.session,
+					fmt.Sprintf("it is the subagent of task %s, whose child is %q", child.task, named[child.task])})
 		}
 	}
 	for _, rows := range r.Rows {
@@ -32,20 +35,20 @@ func SpawnOnce(r Record) []Violation {
 	return sorted(broken)
 }
 
-// birth is a subagent as its own journal tells it.
-type birth struct {
+// subagent is a subagent as its own journal describes it.
+type subagent struct {
 	session perdure.SessionID
 	task    perdure.TaskID
 }
 
-// births are all subagents, by the calls that asked for them.
-type births struct {
+// subagents are all subagents, by the calls that requested them.
+type subagents struct {
 	known  map[perdure.SessionID]bool
-	of     map[perdure.CallKey]birth
+	of     map[perdure.CallKey]subagent
 	broken []Violation
 }
 
-func (b *births) note(j Journal) {
+func (b *subagents) note(j Journal) {
 	if len(j.Events) == 0 {
 		return
 	}
@@ -55,41 +58,43 @@ func (b *births) note(j Journal) {
 	}
 	key := perdure.CallKey{Session: f.Lineage.Parent, Call: f.Lineage.Call}
 	if other, twice := b.of[key]; twice {
-		b.broken = append(b.broken, Violation{"I9", j.Session, fmt.Sprintf("call %s has a second child: %s", key, other.session)})
+		b.broken = append(b.broken,
+			Violation{"I9", j.Session, fmt.Sprintf("call %s has a second child: %s", key, other.session)})
 	}
-	b.of[key] = birth{session: j.Session, task: f.Lineage.Task}
+	b.of[key] = subagent{session: j.Session, task: f.Lineage.Task}
 }
 
-// handles compares the handles of one session with the subagents that there are.
-func (b *births) handles(rows Rows) []Violation {
+// handles compares the handles of a session with the existing subagents.
+func (b *subagents) handles(rows Rows) []Violation {
 	var broken []Violation
 	for _, h := range rows.Handles {
 		child := b.of[perdure.CallKey{Session: rows.Session, Call: h.Call}]
 		if child.session != h.Child || h.Child != "" && child.task != h.Task {
 			broken = append(broken, Violation{"I9", rows.Session, fmt.Sprintf(
-				"the handle of call %s has the child %q and the task %q, the journal %q and %q", h.Call, h.Child, h.Task, child.session, child.task,
+				"the handle of call %s has the child %q and the task %q, but the journal has %q and %q", h.Call,
+				h.Child, h.Task, child.session, child.task,
 			)})
 		}
 	}
 	return broken
 }
 
-// spawns are the tasks of one session.
-type spawns struct {
-	journal Journal
-	births  births
-	named   map[perdure.TaskID]perdure.SessionID // the children that tasks name; of all sessions
-	asked   map[perdure.CallID]bool
-	made    map[perdure.CallID]perdure.TaskID
-	left    []perdure.TaskID // as which calls left their turn
-	broken  []Violation
+// spawnChecker are the tasks of one session.
+type spawnChecker struct {
+	journal   Journal
+	subagents subagents
+	named     map[perdure.TaskID]perdure.SessionID // the children of tasks, of all sessions
+	asked     map[perdure.CallID]bool
+	made      map[perdure.CallID]perdure.TaskID
+	left      []perdure.TaskID // tasks of detached calls
+	broken    []Violation
 }
 
-func (s *spawns) wrong(format string, args ...any) {
+func (s *spawnChecker) wrong(format string, args ...any) {
 	s.broken = append(s.broken, Violation{"I9", s.journal.Session, fmt.Sprintf(format, args...)})
 }
 
-func (s *spawns) check() []Violation {
+func (s *spawnChecker) check() []Violation {
 	for _, event := range s.journal.Events {
 		switch f := event.Fact.(type) {
 		case perdure.OutputCompleted:
@@ -111,24 +116,24 @@ func (s *spawns) check() []Violation {
 	}
 	for _, id := range s.left {
 		if !tasks[id] {
-			s.wrong("a call left its turn as task %s, which does not exist", id)
+			s.wrong("a call was detached as task %s, which does not exist", id)
 		}
 	}
 	return s.broken
 }
 
-func (s *spawns) create(t perdure.Task) {
+func (s *spawnChecker) create(t perdure.Task) {
 	if other, twice := s.made[t.Call]; twice && t.Call != "" {
 		s.wrong("call %s has two tasks: %s and %s", t.Call, other, t.ID)
 	}
 	if t.Call != "" && !s.asked[t.Call] {
-		s.wrong("task %s is of call %s, which nobody made", t.ID, t.Call)
+		s.wrong("task %s belongs to call %s, which does not exist", t.ID, t.Call)
 	}
 	s.made[t.Call] = t.ID
 }
 
-// link looks at the subagent that a task names.
-func (s *spawns) link(t perdure.Task) {
+// link checks the subagent of a task.
+func (s *spawnChecker) link(t perdure.Task) {
 	child := t.Links.ChildSession
 	if child == "" {
 		return
@@ -137,8 +142,8 @@ func (s *spawns) link(t perdure.Task) {
 		s.wrong("task %s has two children: %s and %s", t.ID, other, child)
 	}
 	s.named[t.ID] = child
-	born := s.births.of[perdure.CallKey{Session: s.journal.Session, Call: t.Call}]
-	if s.births.known[child] && (born.session != child || born.task != t.ID) {
-		s.wrong("task %s has the child %s, which is another's", t.ID, child)
+	born := s.subagents.of[perdure.CallKey{Session: s.journal.Session, Call: t.Call}]
+	if s.subagents.known[child] && (born.session != child || born.task != t.ID) {
+		s.wrong("task %s has the child %s, which belongs to another task", t.ID, child)
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// TestSpawnsCanFail breaks I9 in every way in which a subagent, its parent's task and its handle can disagree.
+// TestSpawnsCanFail violates I9 in every way in which a subagent, its parent's task and its handle
+// can disagree.
 func TestSpawnsCanFail(t *testing.T) {
 	t.Parallel()
 	task := perdure.Task{ID: "task_1", Session: "parent", Kind: perdure.KindSubagent, Call: "c1", Links: perdure.Links{ChildSession: "child"}}
@@ -64,10 +65,11 @@ func TestSpawnsCanFail(t *testing.T) {
 	}
 }
 
-// TestRerunsOfACallThatLeft: the effect of a call before it left its turn is not that of its task, and counts for it.
+// TestRerunsOfACallThatLeft: the effect of a call before its detachment belongs to the call, not to
+// its task, but counts as an execution of the task.
 func TestRerunsOfACallThatLeft(t *testing.T) {
 	t.Parallel()
-	j := Journal{Session: "s", Events: []perdure.Event{{Task: "task_1", Fact: perdure.TaskResolved{Answer: perdure.RunItAgain}}}}
+	j := Journal{Session: "s", Events: []perdure.Event{{Task: "task_1", Fact: perdure.TaskResolved{Answer: perdure.ResolveRunAgain}}}}
 	line := Line{Effect: "charge 1", Class: "at_most_once", Session: "s"}
 	again := line
 	again.Task = "task_1"

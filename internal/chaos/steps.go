@@ -7,18 +7,18 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// NoLostSettle is I1: whatever a client was told can be read, with the same bytes.
+// NoLostSettle is I1: everything that a client received can still be read, with the same bytes.
 func NoLostSettle(r Record) []Violation {
 	var broken []Violation
 	lost := func(id perdure.SessionID, format string, args ...any) {
 		broken = append(broken, Violation{"I1", id, fmt.Sprintf(format, args...)})
 	}
-	kept := map[perdure.SessionID]*keeping{}
+	readable := map[perdure.SessionID]*readableData{}
 	for _, journal := range r.Journals {
-		kept[journal.Session] = keep(journal)
+		readable[journal.Session] = readData(journal)
 	}
-	for _, told := range r.Told {
-		k := kept[told.Session]
+	for _, told := range r.Responses {
+		k := readable[told.Session]
 		if k == nil {
 			continue // its journal is not part of the record
 		}
@@ -30,22 +30,24 @@ func NoLostSettle(r Record) []Violation {
 		case told.Cancel != "" && !k.canceled[told.Cancel]:
 			lost(told.Session, "the cancel of task %s was acknowledged and is not in the journal", told.Cancel)
 		case told.Task != nil && !k.results[string(told.Task.ID)+TaskResult(*told.Task)]:
-			lost(told.Session, "task %s was shown as %s, which is not in the journal", told.Task.ID, TaskResult(*told.Task))
+			lost(told.Session, "task %s was shown as %s, which is not in the journal", told.Task.ID,
+				TaskResult(*told.Task))
 		}
 	}
 	return sorted(broken)
 }
 
-// keeping is what can be read of a session.
-type keeping struct {
-	events   map[string]bool // in their stored form
+// readableData contains what can be read of a session.
+type readableData struct {
+	events   map[string]bool // encoded
 	messages map[perdure.MessageID]bool
-	canceled map[perdure.TaskID]bool // asked to end, or ended
-	results  map[string]bool         // task and result, all that it ever had
+	canceled map[perdure.TaskID]bool // cancel requested, or ended
+	results  map[string]bool         // task and result, including earlier results
 }
 
-func keep(j Journal) *keeping {
-	k := &keeping{events: map[string]bool{}, messages: map[perdure.MessageID]bool{}, canceled: map[perdure.TaskID]bool{}, results: map[string]bool{}}
+func readData(j Journal) *readableData {
+	k := &readableData{events: map[string]bool{}, messages: map[perdure.MessageID]bool{},
+		canceled: map[perdure.TaskID]bool{}, results: map[string]bool{}}
 	for _, body := range j.Stored {
 		k.events[string(body)] = true
 	}
@@ -72,17 +74,20 @@ func keep(j Journal) *keeping {
 	return k
 }
 
-// Prefix is I8: the steps of a turn follow each other without a gap, and a recorded step is never executed again: no model
-// call begins that has ended, no call starts that has started, and nothing happens outside for a call that has its result.
+// Prefix is I8: the steps of a turn have no gap, and a recorded step is never executed again: no
+// model call starts after its end, no call starts twice, and no effect happens for a call that
+// already has its result.
 func Prefix(r Record) []Violation {
 	var broken []Violation
 	for _, journal := range r.Journals {
-		p := &path{journal: journal, answered: map[perdure.ExecID]bool{}, started: map[perdure.CallID]bool{}, settled: map[string]time.Time{}}
+		p := &stepChecker{journal: journal, answered: map[perdure.ExecID]bool{}, started: map[perdure.CallID]bool{},
+			settled: map[string]time.Time{}}
 		for _, event := range journal.Events {
 			p.step(event)
 		}
 		for _, line := range r.Ledger {
-			if at, ok := p.settled[line.Call]; ok && !r.Zombies && line.Session == journal.Session && line.At.After(at) {
+			if at, ok := p.settled[line.Call]; ok && !r.Zombies && line.Session == journal.Session &&
+				line.At.After(at) {
 				p.wrong("%s happened %s after call %s had its result", line.Effect, line.At.Sub(at), line.Call)
 			}
 		}
@@ -91,24 +96,24 @@ func Prefix(r Record) []Violation {
 	return sorted(broken)
 }
 
-// path walks the steps of a session.
-type path struct {
+// stepChecker follows the steps of a session.
+type stepChecker struct {
 	journal   Journal
 	turn      perdure.TurnID
 	iteration int
 	attempt   int
 	answered  map[perdure.ExecID]bool
 	started   map[perdure.CallID]bool
-	settled   map[string]time.Time // the results of calls that did not leave the foreground
-	detached  perdure.CallID       // leaves it in this commit
+	settled   map[string]time.Time // results of calls that were not detached
+	detached  perdure.CallID       // call that is detached in this commit
 	broken    []Violation
 }
 
-func (p *path) wrong(format string, args ...any) {
+func (p *stepChecker) wrong(format string, args ...any) {
 	p.broken = append(p.broken, Violation{"I8", p.journal.Session, fmt.Sprintf(format, args...)})
 }
 
-func (p *path) step(event perdure.Event) {
+func (p *stepChecker) step(event perdure.Event) {
 	switch f := event.Fact.(type) {
 	case perdure.TurnStarted:
 		p.turn, p.iteration, p.attempt = f.TurnID, 0, 0
@@ -116,7 +121,8 @@ func (p *path) step(event perdure.Event) {
 		again := f.Iteration == p.iteration && f.Attempt == p.attempt+1
 		next := f.Iteration == p.iteration+1 && f.Attempt == 1
 		if !again && !next {
-			p.wrong("turn %s asks the model for step %d, attempt %d, after step %d, attempt %d", p.turn, f.Iteration, f.Attempt, p.iteration, p.attempt)
+			p.wrong("turn %s asks the model for step %d, attempt %d, after step %d, attempt %d", p.turn, f.Iteration,
+				f.Attempt, p.iteration, p.attempt)
 		}
 		if p.answered[f.ExecID] {
 			p.wrong("model call %s begins after it has ended", f.ExecID)
@@ -147,19 +153,24 @@ func TreeGone(r Record) []Violation {
 	var broken []Violation
 	for _, p := range r.Samples {
 		if t, ok := ended[p.Task]; ok && p.At.After(t.FinishedAt) {
-			broken = append(broken, Violation{"I13", t.Session, fmt.Sprintf("process %d lived %s longer than task %s", p.PID, p.At.Sub(t.FinishedAt), p.Task)})
+			broken = append(broken,
+				Violation{"I13", t.Session,
+					fmt.Sprintf("process %d ran %s longer than task %s", p.PID, p.At.Sub(t.FinishedAt), p.Task)})
 		}
 	}
 	return sorted(broken)
 }
 
-// CancelFinal is I14: a task whose cancel was requested ends within its bound, and nothing happens outside for it afterwards.
+// CancelFinal is I14: a task whose cancel was requested ends within its bound, and it has no effect
+// afterwards.
 func CancelFinal(r Record) []Violation {
 	ended := ends(r)
 	var broken []Violation
 	for _, line := range r.Ledger {
 		if t, ok := ended[line.Task]; ok && !r.Zombies && t.CancelRequested() && line.At.After(t.FinishedAt) {
-			broken = append(broken, Violation{"I14", t.Session, fmt.Sprintf("%s happened %s after task %s had ended", line.Effect, line.At.Sub(t.FinishedAt), t.ID)})
+			broken = append(broken,
+				Violation{"I14", t.Session,
+					fmt.Sprintf("%s happened %s after task %s had ended", line.Effect, line.At.Sub(t.FinishedAt), t.ID)})
 		}
 	}
 	for _, journal := range r.Journals {
@@ -170,7 +181,7 @@ func CancelFinal(r Record) []Violation {
 	return sorted(broken)
 }
 
-// canceled says which tasks live too long after their cancel. over: the run has ended.
+// canceled returns the tasks that run too long after their cancel. over: the run has ended.
 func canceled(j Journal, bound time.Duration, over bool) map[perdure.TaskID]string {
 	asked, late := map[perdure.TaskID]time.Time{}, map[perdure.TaskID]string{}
 	var last time.Time
@@ -193,15 +204,15 @@ func canceled(j Journal, bound time.Duration, over bool) map[perdure.TaskID]stri
 	for id, at := range asked {
 		switch waits := last.Sub(at); {
 		case over:
-			late[id] = "was asked to end and did not"
+			late[id] = "did not end after its cancel"
 		case bound > 0 && waits > bound:
-			late[id] = fmt.Sprintf("lives %s after its cancel", waits)
+			late[id] = fmt.Sprintf("is still running %s after its cancel", waits)
 		}
 	}
 	return late
 }
 
-// ends are the tasks that have ended for good, as they are now.
+// ends returns the ended tasks in their final state.
 func ends(r Record) map[perdure.TaskID]perdure.Task {
 	ended := map[perdure.TaskID]perdure.Task{}
 	for _, journal := range r.Journals {

@@ -8,8 +8,8 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// TestStepsCanFail breaks each promise about steps, spawns, cancels and what was told, on purpose, and keeps it where nothing is
-// broken.
+// TestStepsCanFail breaks each promise about steps, spawns, cancels and acknowledged requests on
+// purpose, and checks that a correct record has no violation.
 func TestStepsCanFail(t *testing.T) {
 	t.Parallel()
 	run, turn := fixture(t, "background-run"), fixture(t, "tool-turn")
@@ -31,20 +31,20 @@ func TestStepsCanFail(t *testing.T) {
 	}
 	canceled := ended
 	canceled.CancelRequestedAt = ended.CreatedAt
-	late := ended // an hour after its cancel, which comes an hour after all that is in the journal
+	late := ended // an hour after its cancel, which comes an hour after the last event of the journal
 	late.FinishedAt = run.Events[len(run.Events)-1].At.Add(2 * time.Hour)
 	second := created
 	second.ID, second.Call = "task_00000000000000000000000000000009", "call_nobody"
 	for _, c := range []struct {
 		name   string
 		record Record
-		want   string // empty: it breaks nothing
+		want   string // empty: no violation
 	}{
-		{"an event that was shown and stands there", Record{Journals: []Journal{turn}, Told: []Told{{Session: turn.Session, Event: body}}}, ""},
-		{"an event that was shown and is gone", Record{Journals: []Journal{turn}, Told: []Told{{Session: turn.Session, Event: []byte("{}")}}}, "I1"},
-		{"a message that was acknowledged and is gone", Record{Journals: []Journal{turn}, Told: []Told{{Session: turn.Session, Message: "message_x"}}}, "I1"},
-		{"a cancel that was acknowledged and is gone", Record{Journals: []Journal{turn}, Told: []Told{{Session: turn.Session, Cancel: "task_x"}}}, "I1"},
-		{"a result that was shown and is another", Record{Journals: []Journal{run}, Told: []Told{{Session: run.Session, Task: &created}}, Live: true}, ""},
+		{"an event that was shown and stands there", Record{Journals: []Journal{turn}, Responses: []Response{{Session: turn.Session, Event: body}}}, ""},
+		{"an event that was shown and is gone", Record{Journals: []Journal{turn}, Responses: []Response{{Session: turn.Session, Event: []byte("{}")}}}, "I1"},
+		{"a message that was acknowledged and is gone", Record{Journals: []Journal{turn}, Responses: []Response{{Session: turn.Session, Message: "message_x"}}}, "I1"},
+		{"a cancel that was acknowledged and is gone", Record{Journals: []Journal{turn}, Responses: []Response{{Session: turn.Session, Cancel: "task_x"}}}, "I1"},
+		{"a result that was shown and is another", Record{Journals: []Journal{run}, Responses: []Response{{Session: run.Session, Task: &created}}, Live: true}, ""},
 		{"two calls with one key", Record{Ledger: []Line{{Effect: "a", Call: "a", Key: "k"}, {Effect: "b", Call: "b", Key: "k"}}}, "I3"},
 		{"a row that the journal does not have", Record{Journals: []Journal{turn}, Rows: []Rows{{Session: turn.Session, LastSeq: int64(len(turn.Events)) + 1}}}, "I6"},
 		{"a call that runs in the ledger for ever", Record{Rows: []Rows{{Calls: []perdure.Call{{State: perdure.CallRunning}}}}}, "I4"},

@@ -9,12 +9,13 @@ import (
 	"strings"
 )
 
-// LeftBehind finds the processes that still belong to a run although all its work has ended (I13): they know the run's
-// folder by their arguments or their environment. The server itself and this process do not count.
-func LeftBehind(dir string, server int) []Violation {
+// SurvivingProcesses returns the processes that belong to a run although all its work has ended
+// (I13): their arguments or environment contain the run's folder. The server and this process do
+// not count.
+func SurvivingProcesses(dir string, server int) []Violation {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return []Violation{{Invariant: "I13", Text: fmt.Sprintf("the processes cannot be listed: %v", err)}}
+		return []Violation{{Invariant: "I13", Text: fmt.Sprintf("cannot list the processes: %v", err)}}
 	}
 	var left []Violation
 	for _, entry := range entries {
@@ -22,19 +23,21 @@ func LeftBehind(dir string, server int) []Violation {
 		if err != nil || pid == os.Getpid() || pid == server {
 			continue
 		}
-		args, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline")) // it may just have ended
+		args, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline")) // it may have just ended
 		environ, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "environ"))
 		runs := []byte(filepath.Join(dir, "data", "runs"))
-		ours := bytes.Contains(environ, runs) || bytes.Contains(args, runs) || workDir(pid) == filepath.Join(dir, "work")
+		ours := bytes.Contains(environ, runs) || bytes.Contains(args, runs) ||
+			workDir(pid) == filepath.Join(dir, "work")
 		if ours {
 			words := strings.TrimSpace(strings.ReplaceAll(string(args), "\x00", " "))
-			left = append(left, Violation{Invariant: "I13", Text: fmt.Sprintf("process %d outlives all work: %.200s", pid, words)})
+			left = append(left, Violation{Invariant: "I13",
+				Text: fmt.Sprintf("process %d is still running after all work: %.200s", pid, words)})
 		}
 	}
 	return left
 }
 
-// workDir is where a process works; empty: it is gone, or somebody else's.
+// workDir returns the working directory of a process; empty: unknown.
 func workDir(pid int) string {
 	name, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
 	if err != nil {

@@ -2,6 +2,5 @@
 
 package chaos
 
-// LeftBehind finds the processes that still belong to a run although all its work has ended (I13). This system has no
-// table of them that could be read.
-func LeftBehind(string, int) []Violation { return nil }
+// SurvivingProcesses returns nil: this system has no readable process table.
+func SurvivingProcesses(string, int) []Violation { return nil }

@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// TestWitness breaks, one after another, what a client was told.
+// TestWitness breaks the acknowledgements of a client, one after another.
 func TestWitness(t *testing.T) {
 	t.Parallel()
 	told := fixture(t, "background-run")
@@ -18,30 +18,30 @@ func TestWitness(t *testing.T) {
 	last.State, last.Summary = perdure.TaskSucceeded, "built"
 	call := perdure.Call{Key: perdure.CallKey{Session: told.Session, Call: "call_1"}, State: perdure.CallSettled, Executions: 1}
 	words := told.Events[find[perdure.MessageReceived](t, told)].Fact.(perdure.MessageReceived).Message.Text()
-	aftermath := func() Aftermath {
-		return Aftermath{Journals: []Journal{{Session: told.Session, Events: slices.Clone(told.Events)}}, Calls: []perdure.Call{call}, Tasks: []perdure.Task{last}}
+	aftermath := func() FinalState {
+		return FinalState{Journals: []Journal{{Session: told.Session, Events: slices.Clone(told.Events)}}, Calls: []perdure.Call{call}, Tasks: []perdure.Task{last}}
 	}
 	for name, c := range map[string]struct {
-		harm func(*Aftermath)
+		harm func(*FinalState)
 		log  string
-		want string // of the violations; empty: there is none
+		want string // of the violations; empty: none
 	}{
-		"nothing":                 {func(*Aftermath) {}, "line 1\nline 2\n", ""},
-		"another summary":         {func(a *Aftermath) { a.Tasks[0].Summary = "failed" }, "line 1\nline 2\n", "task " + string(last.ID)},
-		"a task that is gone":     {func(a *Aftermath) { a.Tasks = nil }, "line 1\nline 2\n", "task " + string(last.ID)},
-		"another end of a call":   {func(a *Aftermath) { a.Calls[0].Executions = 2 }, "line 1\nline 2\n", "call call_1"},
-		"an event that changed":   {func(a *Aftermath) { a.Journals[0].Events[1].At = time.Unix(0, 0).UTC() }, "line 1\nline 2\n", "event 2"},
-		"a journal that is short": {func(a *Aftermath) { a.Journals[0].Events = a.Journals[0].Events[:2] }, "line 1\nline 2\n", "event 3"},
-		"a session that is gone":  {func(a *Aftermath) { a.Journals = nil }, "line 1\nline 2\n", "the session was acknowledged"},
-		"words that are gone": {func(a *Aftermath) {
+		"nothing":                 {func(*FinalState) {}, "line 1\nline 2\n", ""},
+		"another summary":         {func(a *FinalState) { a.Tasks[0].Summary = "failed" }, "line 1\nline 2\n", "task " + string(last.ID)},
+		"a task that is gone":     {func(a *FinalState) { a.Tasks = nil }, "line 1\nline 2\n", "task " + string(last.ID)},
+		"another end of a call":   {func(a *FinalState) { a.Calls[0].Executions = 2 }, "line 1\nline 2\n", "call call_1"},
+		"an event that changed":   {func(a *FinalState) { a.Journals[0].Events[1].At = time.Unix(0, 0).UTC() }, "line 1\nline 2\n", "event 2"},
+		"a journal that is short": {func(a *FinalState) { a.Journals[0].Events = a.Journals[0].Events[:2] }, "line 1\nline 2\n", "event 3"},
+		"a session that is gone":  {func(a *FinalState) { a.Journals = nil }, "line 1\nline 2\n", "the session was acknowledged"},
+		"words that are gone": {func(a *FinalState) {
 			a.Journals[0].Events[find[perdure.MessageReceived](t, told)].Fact = perdure.SessionUpdated{}
-		}, "line 1\nline 2\n", "stands 0 times"},
-		"a log with a hole": {func(*Aftermath) {}, "line 2\n", "the log of task"},
+		}, "line 1\nline 2\n", "is 0 times"},
+		"a log with a hole": {func(*FinalState) {}, "line 2\n", "the log of task"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var w Witness
-			w.Said(told.Session, words)
+			var w ClientRecord
+			w.Acknowledged(told.Session, words)
 			w.Tasks([]perdure.Task{last})
 			w.Calls([]perdure.Call{call})
 			w.Events(told.Session, told.Events)
@@ -62,15 +62,15 @@ func TestWitness(t *testing.T) {
 func TestWitnessNotesWhatChangesWhileItLooks(t *testing.T) {
 	t.Parallel()
 	journal := fixture(t, "tool-turn")
-	var w Witness
+	var w ClientRecord
 	w.Events(journal.Session, journal.Events)
 	other := slices.Clone(journal.Events[:1])
 	other[0].Actor = "somebody else"
 	w.Events(journal.Session, other)
 	w.Events(journal.Session, journal.Events)
-	w.Gone(journal.Session, "task_1 is not there")
+	w.RecordMissing(journal.Session, "task_1 is not there")
 
-	broken := w.Contradictions(Aftermath{Journals: []Journal{journal}}, func(perdure.TaskID, int) ([]byte, error) { return nil, errors.ErrUnsupported })
+	broken := w.Contradictions(FinalState{Journals: []Journal{journal}}, func(perdure.TaskID, int) ([]byte, error) { return nil, errors.ErrUnsupported })
 
 	names := []string{}
 	for _, v := range broken {
@@ -116,7 +116,7 @@ func TestCompleteAndMissing(t *testing.T) {
 	}
 }
 
-// seconds sets the events of a journal a second apart and returns the moment of the first.
+// seconds sets the events of a journal one second apart and returns the time of the first.
 func seconds(j Journal) time.Time {
 	at := j.Events[0].At
 	for i := range j.Events {
@@ -125,7 +125,8 @@ func seconds(j Journal) time.Time {
 	return at
 }
 
-// TestRecoveries counts from a start to the first step of what was left, and no client's word.
+// TestRecoveries counts from a start to the first step of recovered work, which is not the message
+// of a client.
 func TestRecoveries(t *testing.T) {
 	t.Parallel()
 	run, interrupt := fixture(t, "background-run"), fixture(t, "interrupt")

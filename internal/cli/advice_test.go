@@ -14,7 +14,7 @@ import (
 	"github.com/perdure/perdure/webhook"
 )
 
-// counter is a scene in which each noun has something, and every change is refused.
+// counter is a scene with one object of each noun, in which every change is refused.
 type counter struct {
 	*scene
 	refusal error
@@ -62,7 +62,8 @@ func (c counter) Value(context.Context, perdure.SessionID, string) (engine.Value
 	return engine.Value{}, perdure.NotFound
 }
 
-// TestC14Follows wants advice that can be followed: a command that there is, with what it takes, where the thing is.
+// TestC14Follows checks that hints can be followed: the command exists, takes these arguments, and
+// uses the right store.
 func TestC14Follows(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -78,8 +79,8 @@ func TestC14Follows(t *testing.T) {
 		{"value set last name text --new", []string{"without --new", "perdure value get --data /a session_1 name"}},
 		{"file rm last /dir --yes", []string{"/dir", "-r"}},
 		{"file cat last /dir", []string{"perdure file ls --data /a session_1 /dir"}},
-		{"harness show harness_", []string{"any of 3 harnesses", "harness_1  house, active", "harness_3  old, deleted"}},
-		{"agent show agent_", []string{"any of 2 agents", "agent_1  clerk, kept, active"}},
+		{"harness show harness_", []string{"matches 3 harnesses", "harness_1  house, active", "harness_3  old, deleted"}},
+		{"agent show agent_", []string{"matches 2 agents", "agent_1  clerk, kept, active"}},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			t.Parallel()
@@ -98,7 +99,7 @@ func TestC14Follows(t *testing.T) {
 	}
 }
 
-// TestC14Lists wants a command that there is from the hint of every noun.
+// TestC14Lists checks that the hint of every noun names an existing command.
 func TestC14Lists(t *testing.T) {
 	t.Parallel()
 	known := leaves(t)
@@ -125,7 +126,7 @@ func TestC14Lists(t *testing.T) {
 	}
 }
 
-// TestC14Cron: a time in words is answered with the form to type.
+// TestC14Cron: a time in words is answered with the syntax to use.
 func TestC14Cron(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"schedule next @weekdays", "schedule create weekdays --session last --message hello"} {
@@ -136,7 +137,7 @@ func TestC14Cron(t *testing.T) {
 	}
 }
 
-// TestC14Servers: what cannot be reached, and an address that is taken, are answered with what helps there.
+// TestC14Servers: an unreachable server and an address in use are answered with a useful hint.
 func TestC14Servers(t *testing.T) {
 	t.Parallel()
 	code, _, talk := command{args: "session list --server http://127.0.0.1:1", opening: perdure.Unavailable}.run(t.Context())
@@ -145,17 +146,17 @@ func TestC14Servers(t *testing.T) {
 	}
 
 	taken := &net.OpError{Op: "listen", Net: "tcp", Err: errors.New("address already in use")}
-	err := noAddress(fmt.Errorf("%w: listen: %w", perdure.Unavailable, taken), "127.0.0.1:7373")
-	var f *fault
-	if !errors.As(err, &f) || exitCode(err) != exitUnreachable || !strings.Contains(f.todo, "--addr") {
+	err := addressError(fmt.Errorf("%w: listen: %w", perdure.Unavailable, taken), "127.0.0.1:7373")
+	var f *userError
+	if !errors.As(err, &f) || exitCode(err) != exitUnreachable || !strings.Contains(f.hint, "--addr") {
 		t.Errorf("got %+v", f)
 	}
-	if other := perdure.Storage; noAddress(other, "127.0.0.1:7373") != error(other) {
+	if other := perdure.Storage; addressError(other, "127.0.0.1:7373") != error(other) {
 		t.Error("what is not the address is told as it")
 	}
 }
 
-// TestDoctorServer: doctor looks at the server that was named, too.
+// TestDoctorServer: doctor also checks a remote server.
 func TestDoctorServer(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -169,7 +170,7 @@ func TestDoctorServer(t *testing.T) {
 		t.Run(test.says, func(t *testing.T) {
 			t.Parallel()
 			at := &scene{err: test.answer}
-			code, out, talk := command{args: "doctor --server http://127.0.0.1:1", scene: at, checks: []Check{{Name: "disk", Health: Fine}}}.run(t.Context())
+			code, out, talk := command{args: "doctor --server http://127.0.0.1:1", scene: at, checks: []Check{{Name: "disk", Health: HealthOK}}}.run(t.Context())
 			if code != test.code || !strings.Contains(out, test.says) || !strings.Contains(out, "✓ disk") {
 				t.Errorf("exit code %d, %q, %q", code, out, talk)
 			}

@@ -10,17 +10,17 @@ import (
 )
 
 type agentCommand struct {
-	List agentList `cmd:"" help:"List the agents that perdure was given, and those that are kept."`
-	Show agentShow `cmd:"" help:"Show an agent, as it is kept or as a session that begins now would have it."`
+	List agentList `cmd:"" help:"List agents, both stored ones and those of mcp.json."`
+	Show agentShow `cmd:"" help:"Show an agent as stored, or with everything it inherits."`
 
-	Versions agentVersions `cmd:"" help:"List what an agent was, as each write left it."`
-	Apply    agentApply    `cmd:"" help:"Keep an agent as a file says, or change the one of its name that is kept."`
-	Delete   agentDelete   `cmd:"" help:"Delete an agent that is kept. Turns of sessions that were made of it stop."`
+	Versions agentVersions `cmd:"" help:"List the versions of an agent."`
+	Apply    agentApply    `cmd:"" help:"Create or update an agent from a file."`
+	Delete   agentDelete   `cmd:"" help:"Delete a stored agent. Turns of its sessions stop."`
 }
 
 type agentList struct {
-	Source string `help:"Only those that come from there: given or kept." placeholder:"SOURCE" enum:",given,kept" default:""`
-	output
+	Source string `help:"Only agents from this source: given (mcp.json) or kept (stored)." placeholder:"SOURCE" enum:",given,kept" default:""`
+	outputFlags
 }
 
 // Run lists agents.
@@ -36,20 +36,21 @@ func (c *agentList) Run(ctx context.Context, a *app) error {
 				some = append(some, one)
 			}
 		}
-		return listing[engine.AgentEntry]{
+		return outputList[engine.AgentEntry]{
 			noun: "agents", head: []string{"AGENT", "NAME", "SOURCE", "STATUS", "VERSION", "DESCRIPTION"},
 			name: func(one engine.AgentEntry) string { return one.ID },
 			row: func(one engine.AgentEntry) []cell {
-				return []cell{{one.ID, bold}, {text: one.Name}, {text: one.Source}, {text: one.Status}, {text: fmt.Sprint(one.Version)}, {text: one.Description}}
+				return []cell{{one.ID, bold}, {text: one.Name}, {text: one.Source}, {text: one.Status},
+					{text: fmt.Sprint(one.Version)}, {text: one.Description}}
 			},
-		}.print(ctx, a, c.output, some)
+		}.print(ctx, a, c.outputFlags, some)
 	})
 }
 
 type agentShow struct {
-	Agent     string `arg:"" help:"Its id, or a unique beginning of it, or its name."`
-	Effective bool   `help:"What it comes to with the harnesses that it stands on and what its capabilities bring."`
-	output
+	Agent     string `arg:"" help:"Id, unique id prefix, or name."`
+	Effective bool   `help:"Include everything inherited from harnesses and capabilities."`
+	outputFlags
 }
 
 // Run shows an agent.
@@ -64,25 +65,28 @@ func (c *agentShow) Run(ctx context.Context, a *app) error {
 			if err != nil {
 				return err
 			}
-			return c.show(ctx, a, shown{id, one, func() { a.fields(effectiveFields(id, one)...) }})
+			return c.show(ctx, a, outputObject{id, one, func() { a.fields(effectiveFields(id, one)...) }})
 		}
 		one, err := eng.Agent(ctx, id)
 		if err != nil {
 			return err
 		}
-		return c.show(ctx, a, shown{id, one, func() { a.fields(a.agentFields(one)...) }})
+		return c.show(ctx, a, outputObject{id, one, func() { a.fields(a.agentFields(one)...) }})
 	})
 }
 
 func (a *app) agentFields(one engine.AgentEntry) []field {
 	return []field{
-		{"agent", cell{one.ID, bold}}, {"name", cell{text: one.Name}}, {"source", cell{text: one.Source}}, {"status", cell{text: one.Status}},
-		{"description", cell{text: one.Description}}, {"harness", cell{text: string(one.Harness)}}, {"overlay", cell{text: string(one.Overlay)}},
-		{"version", cell{text: fmt.Sprint(one.Version)}}, {"by", cell{text: one.By}}, {"changed", cell{text: moment(one.UpdatedAt, a.now())}},
+		{"agent", cell{one.ID, bold}}, {"name", cell{text: one.Name}}, {"source", cell{text: one.Source}},
+		{"status", cell{text: one.Status}},
+		{"description", cell{text: one.Description}}, {"harness", cell{text: string(one.Harness)}},
+		{"overlay", cell{text: string(one.Overlay)}},
+		{"version", cell{text: fmt.Sprint(one.Version)}}, {"by", cell{text: one.By}},
+		{"changed", cell{text: moment(one.UpdatedAt, a.now())}},
 	}
 }
 
-// agent finds the agent that was typed. One that is deleted is found by its id alone.
+// agent finds an agent by what the user typed. A deleted agent is found only by its id.
 func (a *app) agent(ctx context.Context, eng Engine, typed string) (string, error) {
 	all, err := eng.Agents(ctx)
 	if err != nil {
@@ -92,9 +96,10 @@ func (a *app) agent(ctx context.Context, eng Engine, typed string) (string, erro
 	for _, one := range all {
 		switch {
 		case one.Status == string(agent.Deleted):
-			candidates = append(candidates, candidate{id: one.ID, about: one.Name + ", " + one.Status})
+			candidates = append(candidates, candidate{id: one.ID, description: one.Name + ", " + one.Status})
 		default:
-			candidates = append(candidates, candidate{id: one.ID, named: one.Name, about: one.Name + ", " + one.Source + ", " + one.Status})
+			candidates = append(candidates,
+				candidate{id: one.ID, name: one.Name, description: one.Name + ", " + one.Source + ", " + one.Status})
 		}
 	}
 	return a.kind("agent").choose(typed, candidates)
@@ -106,7 +111,9 @@ func effectiveFields(id string, one engine.EffectiveAgent) []field {
 		tools = strings.Join(one.Agent.Tools, " ")
 	}
 	return []field{
-		{"agent", cell{id, bold}}, {"name", cell{text: one.Agent.Name}}, {"model", cell{text: one.Agent.Model}}, {"instructions", cell{text: one.Agent.Instructions}},
-		{"tools", cell{text: tools}}, {"capabilities", cell{text: strings.Join(one.Agent.Capabilities, " ")}}, {"files", cell{text: strings.Join(one.Files, " ")}},
+		{"agent", cell{id, bold}}, {"name", cell{text: one.Agent.Name}}, {"model", cell{text: one.Agent.Model}},
+		{"instructions", cell{text: one.Agent.Instructions}},
+		{"tools", cell{text: tools}}, {"capabilities", cell{text: strings.Join(one.Agent.Capabilities, " ")}},
+		{"files", cell{text: strings.Join(one.Files, " ")}},
 	}
 }

@@ -17,55 +17,57 @@ import (
 	"github.com/perdure/perdure/internal/cli/raw"
 )
 
-// Wire reaches the server that an opening means: that of the data directory, or the one that was named. NotFound: nobody holds the
-// directory.
-type Wire func(context.Context, Opening) (raw.Way, error)
+// ConnectFunc returns a client for the server of an opening: that of the data directory, or that of
+// --server. NotFound: the data directory has no server.
+type ConnectFunc func(context.Context, OpenOptions) (raw.Client, error)
 
 type apiCommand struct {
-	Method   string   `arg:"" help:"GET, POST, PUT, PATCH, DELETE or HEAD."`
-	Path     string   `arg:"" help:"Of the operation, for instance /v1/sessions; docs/reference/http.md has them."`
-	Body     string   `short:"d" name:"body" help:"What to send: JSON, unless a Content-Type says otherwise. @FILE reads it from a file, - from stdin." placeholder:"TEXT"`
-	Header   []string `short:"H" sep:"none" help:"A header, as 'Name: value'. Can be given several times." placeholder:"HEADER"`
-	Query    []string `short:"q" sep:"none" help:"A parameter behind the path, as name=value. Can be given several times." placeholder:"NAME=VALUE"`
-	Include  bool     `short:"i" help:"Print the status and the headers of the answer before it."`
-	Paginate bool     `help:"Read a list to its end, and print it as one page."`
-	Output   string   `short:"o" help:"How to print an answer that is JSON: as it is (raw), or as json, jsonl, yaml or none." placeholder:"FORM" enum:"raw,json,jsonl,yaml,none" default:"raw"`
-	JQ       string   `name:"jq" help:"Print what an expression of jq makes of the answer." placeholder:"EXPR"`
-	Template string   `help:"Print what a Go template makes of the answer." placeholder:"TEXT"`
+	Method   string   `arg:"" help:"HTTP method: GET, POST, PUT, PATCH, DELETE or HEAD."`
+	Path     string   `arg:"" help:"Path of the operation, for instance /v1/sessions; see docs/reference/http.md."`
+	Body     string   `short:"d" name:"body" help:"Request body, JSON unless a Content-Type header is given. @FILE reads it from a file, - from stdin." placeholder:"TEXT"`
+	Header   []string `short:"H" sep:"none" help:"Request header, as 'Name: value'. Repeatable." placeholder:"HEADER"`
+	Query    []string `short:"q" sep:"none" help:"Query parameter, as name=value. Repeatable." placeholder:"NAME=VALUE"`
+	Include  bool     `short:"i" help:"Print the status line and the headers before the response."`
+	Paginate bool     `help:"Fetch all pages of a list and print them as one."`
+	Output   string   `short:"o" help:"Output format of a JSON response: raw (unchanged), json, jsonl, yaml or none." placeholder:"FORMAT" enum:"raw,json,jsonl,yaml,none" default:"raw"`
+	JQ       string   `name:"jq" help:"Filter the response with a jq expression." placeholder:"EXPR"`
+	Template string   `help:"Format the response with a Go template." placeholder:"TEXT"`
 }
 
-// check refuses, before anything is sent, what could never be printed.
+// check refuses invalid output flags before anything is sent.
 func (c *apiCommand) check() error { return c.form().check() }
 
-// form is how an answer that is JSON is printed.
-func (c *apiCommand) form() output {
-	o := output{Output: c.Output, JQ: c.JQ, Template: c.Template}
+// form returns the output flags for a JSON response.
+func (c *apiCommand) form() outputFlags {
+	o := outputFlags{Output: c.Output, JQ: c.JQ, Template: c.Template}
 	if o.Output == "raw" {
-		o.Output = "table" // with an expression or a template: lines
+		o.Output = "table" // with a jq expression or a template: lines
 	}
 	return o
 }
 
-// Run sends one request, as gh api does, and prints the answer.
+// Run sends a request and prints the response.
 func (c *apiCommand) Run(ctx context.Context, a *app) error {
 	r, err := c.request(a)
 	if err != nil {
 		return err
 	}
-	if a.Wire == nil {
-		return fmt.Errorf("%w: this program reaches no server", perdure.Unavailable)
+	if a.Connect == nil {
+		return fmt.Errorf("%w: this build cannot connect to servers", perdure.Unavailable)
 	}
-	o := Opening{Access: Writing}
+	o := OpenOptions{Access: Writing}
 	o.Dir, o.Database, o.Server = a.store()
-	way, err := a.Wire(ctx, o)
+	way, err := a.Connect(ctx, o)
 	if errors.Is(err, perdure.NotFound) {
-		return &fault{code: exitUnreachable, err: err, what: "no server holds the data directory " + a.flags.Data, todo: program + " serve " + a.place() + " holds it and answers; --server names another one"}
+		return &userError{code: exitUnreachable, err: err,
+			message: "no server is running on the data directory " + a.flags.Data,
+			hint:    "start one with " + program + " serve " + a.storeFlags() + " or use another one with --server"}
 	}
 	if err != nil {
 		return err
 	}
 	if c.Paginate {
-		text, err := way.All(ctx, r)
+		text, err := way.Pages(ctx, r)
 		if err != nil {
 			return c.refused(a, err)
 		}
@@ -79,10 +81,11 @@ func (c *apiCommand) Run(ctx context.Context, a *app) error {
 	if c.Include {
 		c.head(a, resp)
 	}
-	if p := way.Refused(resp); p != nil {
+	if p := way.ProblemOf(resp); p != nil {
 		return c.refused(a, p)
 	}
-	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") && (c.Output != "raw" || c.JQ != "" || c.Template != "" || a.Terminal.Stdout) {
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") &&
+		(c.Output != "raw" || c.JQ != "" || c.Template != "" || a.Terminal.Stdout) {
 		text, err := io.ReadAll(resp.Body)
 		if err != nil {
 			return cut(ctx, err)
@@ -92,23 +95,28 @@ func (c *apiCommand) Run(ctx context.Context, a *app) error {
 	return c.pass(ctx, a, resp.Body)
 }
 
-// request is what was typed. Invalid input is told before anything is sent.
+// request builds the request. Invalid arguments are refused before anything is sent.
 func (c *apiCommand) request(a *app) (raw.Request, error) {
-	r := raw.Request{Method: strings.ToUpper(c.Method), Path: c.Path, Query: url.Values{}, Header: http.Header{}, Key: rand.Text()}
-	known := []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead}
+	r := raw.Request{Method: strings.ToUpper(c.Method), Path: c.Path, Query: url.Values{}, Header: http.Header{},
+		Key: rand.Text()}
+	known := []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodHead}
 	if !slices.Contains(known, r.Method) {
-		return r, misuse(fmt.Sprintf("%q is no method", c.Method), "the methods are "+strings.Join(known, ", ")+": "+program+" api GET "+quote(c.Method))
+		return r, usageError(fmt.Sprintf("%q is not a method", c.Method),
+			"the methods are "+strings.Join(known, ", ")+": "+program+" api GET "+quote(c.Method))
 	}
 	if strings.Contains(c.Path, "://") {
-		return r, misuse("a path has no host", "--server names the server, and the path begins with /v1/")
+		return r, usageError("the path must not contain a host",
+			"choose the server with --server, and give a path that begins with /v1/")
 	}
 	if c.Paginate && r.Method != http.MethodGet {
-		return r, misuse("--paginate reads a list, and "+r.Method+" reads none", program+" api GET "+quote(c.Path)+" --paginate")
+		return r, usageError("--paginate works only with GET, not with "+r.Method,
+			program+" api GET "+quote(c.Path)+" --paginate")
 	}
 	for _, typed := range c.Query {
 		name, value, ok := strings.Cut(typed, "=")
 		if !ok {
-			return r, misuse(fmt.Sprintf("-q %q is no name=value", typed), "-q limit=10")
+			return r, usageError(fmt.Sprintf("-q %q is not name=value", typed), "for instance -q limit=10")
 		}
 		r.Query.Add(name, value)
 	}
@@ -116,9 +124,10 @@ func (c *apiCommand) request(a *app) (raw.Request, error) {
 		name, value, ok := strings.Cut(typed, ":")
 		switch {
 		case !ok || strings.TrimSpace(name) == "":
-			return r, misuse(fmt.Sprintf("-H %q is no header", typed), "-H 'Prefer: wait=30'")
-		case strings.EqualFold(strings.TrimSpace(name), "Authorization"): // C11: others on this machine can read a command line
-			return r, misuse("a token does not belong on a command line", "PERDURE_TOKEN holds the token of the server")
+			return r, usageError(fmt.Sprintf("-H %q is not a header", typed), "for instance -H 'Prefer: wait=30'")
+		// other users of this machine can read a command line
+		case strings.EqualFold(strings.TrimSpace(name), "Authorization"):
+			return r, usageError("do not put a token on the command line", "set PERDURE_TOKEN to the token of the server")
 		}
 		r.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
@@ -130,7 +139,7 @@ func (c *apiCommand) request(a *app) (raw.Request, error) {
 	return r, err
 }
 
-// head prints the status and the headers of an answer.
+// head prints the status line and the headers of a response.
 func (c *apiCommand) head(a *app, resp *http.Response) {
 	fmt.Fprintln(a.out, a.text(resp.Proto+" "+resp.Status))
 	var names []string
@@ -144,7 +153,7 @@ func (c *apiCommand) head(a *app, resp *http.Response) {
 	fmt.Fprintln(a.out)
 }
 
-// print writes an answer that is JSON.
+// print writes a JSON response.
 func (c *apiCommand) print(ctx context.Context, a *app, text []byte) error {
 	if c.Output == "raw" && c.JQ == "" && c.Template == "" {
 		return a.jsonText(text)
@@ -153,19 +162,20 @@ func (c *apiCommand) print(ctx context.Context, a *app, text []byte) error {
 		return nil
 	}
 	if !json.Valid(text) {
-		return fmt.Errorf("%w: the answer is no JSON", perdure.Unavailable)
+		return fmt.Errorf("%w: the response is not JSON", perdure.Unavailable)
 	}
 	return c.form().write(ctx, a, json.RawMessage(text))
 }
 
-// pass writes bytes as they come: a stream, a log, a file. On a terminal, without what could drive it.
+// pass writes a response as it arrives: a stream, a log, a file. On a terminal, control characters
+// are removed.
 func (c *apiCommand) pass(ctx context.Context, a *app, body io.Reader) error {
 	if c.Output == "none" {
 		return nil
 	}
 	var out io.Writer = a.out
 	if a.Terminal.Stdout && !a.flags.Raw {
-		safe := &plainWriter{w: a.out}
+		safe := &printableWriter{w: a.out}
 		defer safe.Close()
 		out = safe
 	}
@@ -173,7 +183,7 @@ func (c *apiCommand) pass(ctx context.Context, a *app, body io.Reader) error {
 	return cut(ctx, err)
 }
 
-// cut words the end of an answer that did not come whole.
+// cut wraps the error of an incomplete response.
 func cut(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -181,10 +191,11 @@ func cut(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	return fmt.Errorf("%w: the answer was cut: %w", perdure.Unavailable, err)
+	return fmt.Errorf("%w: the response was cut off: %w", perdure.Unavailable, err)
 }
 
-// refused prints the body of an answer that is an error, and ends with the exit code of its status (C4).
+// refused prints the body of an error response, and returns an error with the exit code of its
+// status.
 func (c *apiCommand) refused(a *app, err error) error {
 	var p *raw.Problem
 	if !errors.As(err, &p) {
@@ -195,17 +206,19 @@ func (c *apiCommand) refused(a *app, err error) error {
 			return failed
 		}
 	}
-	return &fault{code: codeOf(p.Status), err: p, what: fmt.Sprintf("%d %s: %s", p.Status, http.StatusText(p.Status), p.Error())}
+	return &userError{code: codeOf(p.Status), err: p,
+		message: fmt.Sprintf("%d %s: %s", p.Status, http.StatusText(p.Status), p.Error())}
 }
 
-// codeOf is the exit code of a status.
+// codeOf returns the exit code of an HTTP status.
 func codeOf(status int) int {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return exitDenied
 	case http.StatusNotFound, http.StatusGone:
 		return exitNotFound
-	case http.StatusConflict, http.StatusPreconditionFailed, http.StatusPreconditionRequired, http.StatusTooManyRequests:
+	case http.StatusConflict, http.StatusPreconditionFailed, http.StatusPreconditionRequired,
+		http.StatusTooManyRequests:
 		return exitConflict
 	case http.StatusRequestTimeout, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return exitUnreachable

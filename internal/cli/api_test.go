@@ -14,7 +14,8 @@ import (
 	"github.com/perdure/perdure/internal/cli/raw"
 )
 
-// TestC04API is the table of statuses and exit codes, and wants the body of an error on stdout and its id on stderr.
+// TestC04API is the table of statuses and exit codes. The body of an error is printed on stdout and
+// its id on stderr.
 func TestC04API(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -27,8 +28,8 @@ func TestC04API(t *testing.T) {
 		fmt.Fprintf(w, `{"status":%d,"detail":"no\u001b[31m","request_id":"req_1"}`, status)
 	}))
 	defer server.Close()
-	wire := func(context.Context, Opening) (raw.Way, error) {
-		return raw.Way{Base: server.URL, HTTP: server.Client()}, nil
+	wire := func(context.Context, OpenOptions) (raw.Client, error) {
+		return raw.Client{Base: server.URL, HTTP: server.Client()}, nil
 	}
 	for status, want := range map[int]int{
 		200: exitOK, 202: exitOK, 400: exitUsage, 401: exitDenied, 403: exitDenied, 404: exitNotFound, 405: exitUsage, 408: exitUnreachable, 409: exitConflict, 410: exitNotFound,
@@ -38,7 +39,7 @@ func TestC04API(t *testing.T) {
 		if got := codeOf(status); got != want && want != exitOK {
 			t.Errorf("%d: exit code %d, want %d", status, got, want)
 		}
-		if !slices.Contains([]int{200, 401, 409, 507}, status) { // a few go all the way
+		if !slices.Contains([]int{200, 401, 409, 507}, status) { // a few statuses use a real connection
 			continue
 		}
 		code, out, talk := command{args: fmt.Sprintf("api POST /%d -d {}", status), wire: wire}.run(t.Context())
@@ -51,19 +52,20 @@ func TestC04API(t *testing.T) {
 	}
 }
 
-// TestC14API wants what was typed wrong to be told before anything is sent, and a missing server with what to do.
+// TestC14API checks that wrong input is reported before anything is sent, and that a missing server
+// is reported with a hint.
 func TestC14API(t *testing.T) {
 	t.Parallel()
-	sent := func(context.Context, Opening) (raw.Way, error) {
+	sent := func(context.Context, OpenOptions) (raw.Client, error) {
 		t.Error("the server was asked for")
-		return raw.Way{}, perdure.NotFound
+		return raw.Client{}, perdure.NotFound
 	}
 	for args, says := range map[string]string{
-		"api FETCH /v1/tools":                         "is no method",
-		"api GET http://other/v1/tools":               "a path has no host",
-		"api POST /v1/tools --paginate":               "--paginate reads a list",
-		"api GET /v1/tools -q limit":                  "no name=value",
-		"api GET /v1/tools -H nothing":                "is no header",
+		"api FETCH /v1/tools":                         "is not a method",
+		"api GET http://other/v1/tools":               "must not contain a host",
+		"api POST /v1/tools --paginate":               "--paginate works only with GET",
+		"api GET /v1/tools -q limit":                  "is not name=value",
+		"api GET /v1/tools -H nothing":                "is not a header",
 		"api GET /v1/tools -H authorization:Bearer_x": "PERDURE_TOKEN",
 		"api GET /v1/tools --jq .[":                   "--jq: unexpected",
 		"api GET":                                     "<path>",
@@ -74,7 +76,7 @@ func TestC14API(t *testing.T) {
 		}
 		wantAdvice(t, talk)
 	}
-	nobody := func(context.Context, Opening) (raw.Way, error) { return raw.Way{}, perdure.NotFound }
+	nobody := func(context.Context, OpenOptions) (raw.Client, error) { return raw.Client{}, perdure.NotFound }
 	if code, _, talk := (command{args: "api GET /v1/tools", wire: nobody}).run(t.Context()); code != exitUnreachable || !strings.Contains(talk, "perdure serve") {
 		t.Errorf("exit code %d, %q", code, talk)
 	}

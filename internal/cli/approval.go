@@ -14,35 +14,36 @@ import (
 )
 
 type approvalCommand struct {
-	List    approvalList    `cmd:"" help:"List the questions whether calls may run: the open ones, unless told otherwise."`
-	Show    approvalShow    `cmd:"" help:"Show a question: what exactly would be approved."`
-	Approve approvalApprove `cmd:"" help:"Let the call run, once, with exactly the arguments that are shown."`
-	Deny    approvalDeny    `cmd:"" help:"Refuse the call. The agent is told so, and goes on without it."`
+	List    approvalList    `cmd:"" help:"List approvals; by default only open ones."`
+	Show    approvalShow    `cmd:"" help:"Show an approval with the exact arguments."`
+	Approve approvalApprove `cmd:"" help:"Approve the call: it runs once, with exactly the arguments shown."`
+	Deny    approvalDeny    `cmd:"" help:"Deny the call. The agent is notified and continues without it."`
 }
 
 type approvalList struct {
-	output
-	Session string   `help:"Only those of this session." placeholder:"ID"`
-	State   []string `help:"Only those in these states: open, approved, denied, expired, void. Not given: open." placeholder:"STATE" xor:"state"`
-	All     bool     `help:"Those in every state." xor:"state"`
+	outputFlags
+	Session string   `help:"Only approvals of this session." placeholder:"ID"`
+	State   []string `help:"Only approvals in these states: open, approved, denied, expired, void. Default: open." placeholder:"STATE" xor:"state"`
+	All     bool     `help:"Approvals in all states." xor:"state"`
 }
 
-// approvals is how approvals are listed.
-func approvals(now clock) listing[perdure.Approval] {
-	return listing[perdure.Approval]{
+// approvals describes how approvals are listed.
+func approvals(now clock) outputList[perdure.Approval] {
+	return outputList[perdure.Approval]{
 		noun: "approvals",
 		head: []string{"APPROVAL", "STATE", "TOOL", "CLASS", "AGE", "EXPIRES", "ARGUMENTS"},
 		name: func(p perdure.Approval) string { return string(p.ID) },
 		row: func(p perdure.Approval) []cell {
 			return []cell{
-				{string(p.ID), bold}, {string(p.State), approvalColor(p.State)}, {text: p.Tool}, {text: string(p.Class)},
+				{string(p.ID), bold}, {string(p.State), approvalColor(p.State)}, {text: p.Tool},
+				{text: string(p.Class)},
 				{text: now.age(p.RequestedAt)}, {text: expiry(p, now)}, {text: redact.Document(p.Args)},
 			}
 		},
 	}
 }
 
-// Run lists approvals, in the order in which they were asked for.
+// Run lists approvals in the order of their requests.
 func (c *approvalList) Run(ctx context.Context, a *app) error {
 	wanted := []perdure.ApprovalState{perdure.ApprovalOpen}
 	if len(c.State) > 0 {
@@ -50,7 +51,8 @@ func (c *approvalList) Run(ctx context.Context, a *app) error {
 	}
 	for _, s := range c.State {
 		if !perdure.ApprovalState(s).Valid() {
-			return misuse(fmt.Sprintf("%q is no state of an approval", s), "open, approved, denied, expired and void are")
+			return usageError(fmt.Sprintf("unknown approval state %q", s),
+				"the states are open, approved, denied, expired and void")
 		}
 		wanted = append(wanted, perdure.ApprovalState(s))
 	}
@@ -79,13 +81,13 @@ func (c *approvalList) Run(ctx context.Context, a *app) error {
 				chosen = append(chosen, p)
 			}
 		}
-		return approvals(a.now()).print(ctx, a, c.output, chosen)
+		return approvals(a.now()).print(ctx, a, c.outputFlags, chosen)
 	})
 }
 
 type approvalShow struct {
-	Approval string `arg:"" help:"Its id, or a unique beginning of it."`
-	output
+	Approval string `arg:"" help:"Id or unique id prefix."`
+	outputFlags
 }
 
 // Run shows one approval.
@@ -95,28 +97,29 @@ func (c *approvalShow) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		return c.show(ctx, a, shown{string(p.ID), p, func() {
+		return c.show(ctx, a, outputObject{string(p.ID), p, func() {
 			now := a.now()
-			a.fields(append(a.asked(p, now),
+			a.fields(append(a.approvalFields(p, now),
 				field{"note", cell{text: p.Note}},
-				field{"run with", cell{text: a.exact(p.NewArgs)}},
-				field{"what to do", cell{text: a.verdictLines(p)}},
+				field{"run with", cell{text: a.exactArguments(p.NewArgs)}},
+				field{"what to do", cell{text: a.decisionCommands(p)}},
 			)...)
 		}})
 	})
 }
 
-// asked is all that a person should know before a verdict: what exactly runs, and why somebody has to be asked.
-func (a *app) asked(p perdure.Approval, now clock) []field {
+// approvalFields returns all that a person should know before deciding: what exactly runs, and why
+// it needs an approval.
+func (a *app) approvalFields(p perdure.Approval, now clock) []field {
 	return []field{
 		{"approval", cell{string(p.ID), bold}},
-		{"state", cell{became(p, now), approvalColor(p.State)}},
+		{"state", cell{stateLine(p, now), approvalColor(p.State)}},
 		{"tool", cell{text: p.Tool + " (" + classOf(p.Class) + ")"}},
-		{"arguments", cell{text: a.exact(p.Args)}},
+		{"arguments", cell{text: a.exactArguments(p.Args)}},
 		{"digest", cell{text: p.ArgsHash}},
 		{"permissions", cell{text: permissions(p.Permissions)}},
-		{"reason", cell{text: askerSays(p.Why)}},
-		{"summary", cell{text: askerSays(p.Summary)}},
+		{"reason", cell{text: unverified(p.Reason)}},
+		{"summary", cell{text: unverified(p.Summary)}},
 		{"more", cell{text: metadata(p.Metadata)}},
 		{"session", cell{text: string(p.Session)}},
 		{"call", cell{text: string(p.Call)}},
@@ -126,37 +129,38 @@ func (a *app) asked(p perdure.Approval, now clock) []field {
 	}
 }
 
-// exact writes arguments for a person who answers for them: nothing is left out, and what could hide or turn what is
-// written is escaped, also where no terminal is (C18).
-func (a *app) exact(args json.RawMessage) string {
+// exactArguments writes arguments for a decision: nothing is omitted, and characters that could
+// hide or reorder text are escaped, even without a terminal (C18).
+func (a *app) exactArguments(args json.RawMessage) string {
 	switch {
 	case len(args) == 0:
 		return ""
 	case a.flags.Raw:
 		return indented(args)
 	}
-	return string(plainJSON([]byte(indented(args))))
+	return string(printableJSON([]byte(indented(args))))
 }
 
-// classOf says what an effect class means for somebody who lets a call run.
+// classOf explains an effect class to the person who decides.
 func classOf(c perdure.EffectClass) string {
 	switch c {
 	case perdure.Pure:
-		return "pure: it changes nothing"
+		return "pure: changes nothing"
 	case perdure.Idempotent:
-		return "idempotent: twice does what once does"
+		return "idempotent: can safely run twice"
 	case perdure.AtMostOnce:
-		return "at_most_once: what it does may not be undone"
+		return "at_most_once: must not happen twice"
 	}
 	return string(c)
 }
 
-// permissions writes what a call wants to do, a line each. Who asks must not be able to write a line of its own.
+// permissions writes what a call wants to do, one line each. Texts of the tool are forced onto one
+// line, so that they cannot imitate another line.
 func permissions(all []perdure.Permission) string {
 	var lines []string
 	for _, p := range all {
 		line := inLine(p.Kind + " " + p.Target)
-		if says := askerSays(p.Reason); says != "" {
+		if says := unverified(p.Reason); says != "" {
 			line += "  (" + says + ")"
 		}
 		lines = append(lines, line)
@@ -164,12 +168,12 @@ func permissions(all []perdure.Permission) string {
 	return strings.Join(lines, "\n")
 }
 
-// askerSays marks words that nobody has checked.
-func askerSays(words string) string {
+// unverified marks text that comes from the caller and is not verified.
+func unverified(words string) string {
 	if words = inLine(words); words == "" {
 		return ""
 	}
-	return "who asks says: “" + words + "”"
+	return "unverified: “" + words + "”"
 }
 
 func inLine(s string) string { return strings.Join(strings.Fields(s), " ") }
@@ -183,14 +187,14 @@ func metadata(all map[string]string) string {
 	return strings.Join(lines, "\n")
 }
 
-// became says where an approval stands, and who brought it there.
-func became(p perdure.Approval, now clock) string {
+// stateLine describes the state of an approval, who decided it, and when.
+func stateLine(p perdure.Approval, now clock) string {
 	text := string(p.State)
-	if p.By != "" {
-		text += " by " + p.By
+	if p.DecidedBy != "" {
+		text += " by " + p.DecidedBy
 	}
-	if !p.At.IsZero() {
-		text += " " + ago(p.At, now)
+	if !p.DecidedAt.IsZero() {
+		text += " " + ago(p.DecidedAt, now)
 	}
 	return text
 }
@@ -217,24 +221,26 @@ func approvalColor(s perdure.ApprovalState) color {
 	return red
 }
 
-// verdictLines are the two commands that answer an open approval.
-func (a *app) verdictLines(p perdure.Approval) string {
+// decisionCommands returns the two commands that answer an open approval.
+func (a *app) decisionCommands(p perdure.Approval) string {
 	if p.State != perdure.ApprovalOpen {
 		return ""
 	}
-	return program + " approve " + a.place() + string(p.ID) + "\n" + program + " approval deny " + a.place() + string(p.ID) + " --note WHY"
+	return program + " approve " + a.storeFlags() + string(p.ID) + "\n" + program + " approval deny " + a.storeFlags() +
+		string(p.ID) + " --note WHY"
 }
 
 type approvalApprove struct {
-	Approval string `arg:"" help:"Its id, or a unique beginning of it."`
-	Note     string `help:"Why; it stands in the journal." placeholder:"TEXT"`
-	Args     string `help:"Approve the call with these arguments instead; they are judged anew, so that it may be asked about again. @FILE reads them from a file, - from stdin." placeholder:"JSON"`
-	DryRun   bool   `help:"Only show what would be approved."`
-	Yes      bool   `short:"y" help:"Do not ask."`
-	output
+	Approval string `arg:"" help:"Id or unique id prefix."`
+	Note     string `help:"Reason; it is recorded in the journal." placeholder:"TEXT"`
+	Args     string `help:"Run the call with these arguments instead. Policies check them again, which can require another approval. @FILE reads them from a file, - from stdin." placeholder:"JSON"`
+	DryRun   bool   `help:"Print what would be approved."`
+	Yes      bool   `short:"y" help:"Do not ask for confirmation."`
+	outputFlags
 }
 
-// Run shows what exactly is approved, asks, and records the verdict for just that (AP3).
+// Run shows what exactly is approved, asks for confirmation, and records the decision for exactly
+// that (AP3).
 func (c *approvalApprove) Run(ctx context.Context, a *app) error {
 	verdict := perdure.Verdict{Approve: true, By: operator, Note: c.Note}
 	if c.Args != "" {
@@ -243,66 +249,67 @@ func (c *approvalApprove) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		if _, err := perdure.CanonicalJSON([]byte(text)); err != nil {
-			return misuse("--args: "+err.Error(), "they are a JSON object, as perdure approval show prints it")
+			return usageError("--args: "+err.Error(), "give a JSON object, as printed by perdure approval show")
 		}
 		verdict.Args = json.RawMessage(strings.TrimSpace(text))
 	}
-	return verdictOn{c.Approval, c.DryRun, c.output}.decide(ctx, a, func(p perdure.Approval) (perdure.Verdict, error) {
+	return approvalDecision{c.Approval, c.DryRun, c.outputFlags}.decide(ctx, a, func(p perdure.Approval) (perdure.Verdict, error) {
 		now := a.now()
-		a.fieldsOn(a.Stderr, a.paint.talk, append(a.asked(p, now), field{"instead", cell{text: a.exact(verdict.Args)}}))
+		a.fieldsOn(a.Stderr, a.colors.stderr, append(a.approvalFields(p, now), field{"instead", cell{text: a.exactArguments(verdict.Args)}}))
 		if c.DryRun {
-			a.say("would approve %s", p.ID)
+			a.message("would approve %s", p.ID)
 			return verdict, exit(exitOK)
 		}
 		if !c.Yes && !a.Terminal.Stdin {
-			return verdict, &fault{
-				code: exitApproval, what: "this needs a yes, and there is no terminal to ask; nothing was changed",
-				todo: "--yes says it: " + program + " approve " + a.place() + string(p.ID) + " --yes",
+			return verdict, &userError{
+				code:    exitApproval,
+				message: "confirmation is needed, but there is no terminal to ask; nothing was changed",
+				hint:    "confirm with --yes: " + program + " approve " + a.storeFlags() + string(p.ID) + " --yes",
 			}
 		}
 		verdict.ArgsHash = p.ArgsHash
-		return verdict, a.confirm(ctx, c.Yes, "let "+p.Tool+" run once with exactly this?")
+		return verdict, a.confirm(ctx, c.Yes, "run "+p.Tool+" once with exactly these arguments?")
 	})
 }
 
 type approvalDeny struct {
-	Approval string `arg:"" help:"Its id, or a unique beginning of it."`
-	Note     string `help:"Why; the agent reads it." placeholder:"TEXT"`
-	DryRun   bool   `help:"Only say what would be done."`
-	output
+	Approval string `arg:"" help:"Id or unique id prefix."`
+	Note     string `help:"Reason, shown to the agent." placeholder:"TEXT"`
+	DryRun   bool   `help:"Print what would be done, without doing it."`
+	outputFlags
 }
 
-// Run refuses a call. Nobody is asked whether that is meant: nothing runs.
+// Run denies a call. It does not ask for confirmation, because nothing runs.
 func (c *approvalDeny) Run(ctx context.Context, a *app) error {
-	return verdictOn{c.Approval, c.DryRun, c.output}.decide(ctx, a, func(p perdure.Approval) (perdure.Verdict, error) {
+	return approvalDecision{c.Approval, c.DryRun, c.outputFlags}.decide(ctx, a, func(p perdure.Approval) (perdure.Verdict, error) {
 		if c.DryRun {
-			a.say("would deny %s: %s %s", p.ID, a.line(p.Tool, cellChars), a.line(redact.Document(p.Args), 2*cellChars))
+			a.message("would deny %s: %s %s", p.ID, a.oneLine(p.Tool, cellChars), a.oneLine(redact.Document(p.Args), 2*cellChars))
 			return perdure.Verdict{}, exit(exitOK)
 		}
 		return perdure.Verdict{By: operator, Note: c.Note, ArgsHash: p.ArgsHash}, nil
 	})
 }
 
-// verdictOn says what a verdict is about, and how it is printed.
-type verdictOn struct {
-	typed string // the approval
-	dry   bool   // nothing is to be changed
-	out   output
+// approvalDecision identifies the approval of a decision, and how the result is printed.
+type approvalDecision struct {
+	typed string // id of the approval, as typed
+	dry   bool   // nothing is changed
+	out   outputFlags
 }
 
-// decide finds an open approval, records the verdict that word comes to, and prints what became of it. An exit code of
-// word ends it before anything is changed.
-func (v verdictOn) decide(ctx context.Context, a *app, word func(perdure.Approval) (perdure.Verdict, error)) error {
-	if err := v.out.suits(perdure.Approval{}); err != nil {
+// decide finds an open approval, records the verdict that word returns, and prints the result. When
+// resolution returns an exit code, nothing is changed.
+func (v approvalDecision) decide(ctx context.Context, a *app, word func(perdure.Approval) (perdure.Verdict, error)) error {
+	if err := v.out.checkFields(perdure.Approval{}); err != nil {
 		return err
 	}
-	return a.with(ctx, writing(v.dry), func(eng Engine) error {
+	return a.with(ctx, writesAccess(v.dry), func(eng Engine) error {
 		p, err := a.approval(ctx, eng, v.typed)
 		if err != nil {
 			return err
 		}
 		if p.State != perdure.ApprovalOpen {
-			return a.closed(p)
+			return a.closedError(p)
 		}
 		verdict, err := word(p)
 		if err != nil {
@@ -310,50 +317,53 @@ func (v verdictOn) decide(ctx context.Context, a *app, word func(perdure.Approva
 		}
 		decided, err := eng.DecideApproval(ctx, p.ID, verdict)
 		if err != nil {
-			return a.undecided(ctx, eng, p, err)
+			return a.decisionError(ctx, eng, p, err)
 		}
-		a.say("%s %s of %s: %s", decided.State, decided.ID, a.line(decided.Tool, cellChars), consequence(decided))
-		a.say("where nobody works on it, it goes on with: %s run %s--session %s", program, a.place(), decided.Session)
-		return v.out.show(ctx, a, shown{string(decided.ID), decided, func() {
+		a.message("%s %s of %s: %s", decided.State, decided.ID, a.oneLine(decided.Tool, cellChars), consequence(decided))
+		a.message("if no server is running, continue with: %s run %s--session %s", program, a.storeFlags(), decided.Session)
+		return v.out.show(ctx, a, outputObject{string(decided.ID), decided, func() {
 			now := a.now()
 			a.fields(
 				field{"approval", cell{string(decided.ID), bold}},
-				field{"state", cell{became(decided, now), approvalColor(decided.State)}},
+				field{"state", cell{stateLine(decided, now), approvalColor(decided.State)}},
 				field{"note", cell{text: decided.Note}},
-				field{"run with", cell{text: a.exact(decided.NewArgs)}},
+				field{"run with", cell{text: a.exactArguments(decided.NewArgs)}},
 			)
 		}})
 	})
 }
 
-// consequence says what follows from a verdict.
+// consequence says what follows from a decision.
 func consequence(p perdure.Approval) string {
 	switch {
 	case p.State != perdure.ApprovalApproved:
-		return "the call does not run, and the agent is told"
+		return "the call does not run, and the agent is notified"
 	case len(p.NewArgs) > 0:
-		return "the call is judged anew, with the arguments that you gave"
+		return "the call is checked again with the new arguments"
 	}
 	return "the call runs once, with exactly these arguments"
 }
 
-// undecided says why a verdict was not taken. Somebody may have been faster (AP9).
-func (a *app) undecided(ctx context.Context, eng engine.Approvals, p perdure.Approval, why error) error {
+// decisionError explains why a decision was refused. Somebody else may have decided first.
+func (a *app) decisionError(ctx context.Context, eng engine.Approvals, p perdure.Approval, why error) error {
 	if !errors.Is(why, perdure.Conflict) {
 		return why
 	}
 	now, err := eng.Approval(ctx, p.ID)
 	if err == nil && now.State != perdure.ApprovalOpen {
-		return a.closed(now)
+		return a.closedError(now)
 	}
-	return &fault{err: why, what: why.Error(), todo: "look at it again: " + program + " approval show " + a.place() + string(p.ID)}
+	return &userError{err: why, message: why.Error(),
+		hint: "check it again: " + program + " approval show " + a.storeFlags() + string(p.ID)}
 }
 
-// closed says what became of an approval that cannot be answered any more.
-func (a *app) closed(p perdure.Approval) error {
-	return &fault{
-		err:  perdure.Conflict,
-		what: fmt.Sprintf("approval %s is already closed: it was %s%s", p.ID, became(p, a.now()), because(inLine(p.Note))),
-		todo: program + " approval show " + a.place() + string(p.ID) + "  tells all of it; " + program + " approval list " + a.place() + " shows what is open",
+// closedError reports an approval that is already decided.
+func (a *app) closedError(p perdure.Approval) error {
+	return &userError{
+		err: perdure.Conflict,
+		message: fmt.Sprintf("approval %s is already closed: it was %s%s", p.ID, stateLine(p, a.now()),
+			because(inLine(p.Note))),
+		hint: program + " approval show " + a.storeFlags() + string(p.ID) + "  shows the details; " + program +
+			" approval list " + a.storeFlags() + " lists open approvals",
 	}
 }

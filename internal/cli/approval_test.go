@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// charge is an open approval whose words try to pass for something else.
+// charge is an open approval whose text tries to look like something else.
 func charge() perdure.Approval {
 	return perdure.Approval{
 		ID: "appr_1", Session: "session_1", Call: "call_1", Tool: "charge", Class: perdure.AtMostOnce, State: perdure.ApprovalOpen,
@@ -19,11 +19,12 @@ func charge() perdure.Approval {
 		Permissions: []perdure.Permission{
 			{Kind: "tool", Target: "charge"}, {Kind: "host", Target: "pay.example\nstate  approved", Reason: "it is\nsafe\x1b[2J"},
 		},
-		Why: "all is well", RequestedAt: time.Now().Add(-time.Minute),
+		Reason: "all is well", RequestedAt: time.Now().Add(-time.Minute),
 	}
 }
 
-// TestC18Approval wants everything of a question on a terminal, and nothing that hides or forges a part of it.
+// TestC18Approval checks that a terminal shows everything of a question, and nothing that hides or
+// forges a part of it.
 func TestC18Approval(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"approval show appr_1", "approve appr_1 --dry-run"} {
@@ -31,8 +32,8 @@ func TestC18Approval(t *testing.T) {
 		code, out, talk := c.run(t.Context())
 		text := out + talk
 		for _, want := range []string{
-			`"to": "alice\u202e\u009b31m"`, `"api_key": "hush"`, "charge (at_most_once: what it does may not be undone)", "sha256:1",
-			"tool charge\n", "host pay.example state approved  (who asks says: “it is safe[2J”)\n", "reason       who asks says: “all is well”", "expires      never",
+			`"to": "alice\u202e\u009b31m"`, `"api_key": "hush"`, "charge (at_most_once: must not happen twice)", "sha256:1",
+			"tool charge\n", "host pay.example state approved  (unverified: “it is safe[2J”)\n", "reason       unverified: “all is well”", "expires      never",
 		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: has no %s in\n%s", args, want, text)
@@ -44,7 +45,8 @@ func TestC18Approval(t *testing.T) {
 	}
 }
 
-// TestApprovalList wants the open ones, without secrets, or what was asked for.
+// TestApprovalList checks that the list has the open approvals without secrets, or the selected
+// ones.
 func TestApprovalList(t *testing.T) {
 	t.Parallel()
 	denied := charge()
@@ -64,7 +66,7 @@ func TestApprovalList(t *testing.T) {
 	}
 }
 
-// TestApprove is the matrix of who is asked before a call may run, and what is sent.
+// TestApprove is the table of when approve asks for confirmation, and what it sends.
 func TestApprove(t *testing.T) {
 	t.Parallel()
 	terminal := Terminal{Stdin: true, Stderr: true}
@@ -80,7 +82,7 @@ func TestApprove(t *testing.T) {
 		{"a terminal says yes", command{args: "approve appr_1", terminal: terminal, stdin: "y\n"}, "", exitOK, approved, "the call runs once, with exactly these arguments"},
 		{"it says no", command{args: "approve appr_1", terminal: terminal, stdin: "n\n"}, "", exitError, nil, "nothing was changed"},
 		{"nobody is there to ask", command{args: "approve appr_1"}, "", exitApproval, nil, "perdure approve appr_1 --yes"},
-		{"nobody may ask", command{args: "--no-input approve appr_1", terminal: terminal, stdin: "y\n"}, "", exitApproval, nil, "--yes says it"},
+		{"nobody may ask", command{args: "--no-input approve appr_1", terminal: terminal, stdin: "y\n"}, "", exitApproval, nil, "confirm with --yes"},
 		{"yes was said before", command{args: "approval approve appr_1 --yes"}, "", exitOK, approved, `"api_key": "hush"`},
 		{"by the beginning of its id", command{args: "approve appr -y"}, "", exitOK, approved, ""},
 		{"only to see", command{args: "approve appr_1 --yes --dry-run"}, "", exitOK, nil, "would approve appr_1"},
@@ -101,28 +103,29 @@ func TestApprove(t *testing.T) {
 			if diff := cmp.Diff(test.command.scene.verdicts, test.want); diff != "" || code != test.code || !strings.Contains(talk, test.says) {
 				t.Errorf("exit code %d, verdicts %s, says %s", code, diff, talk)
 			}
-			if strings.Contains(talk, "run once with exactly this?") && !strings.Contains(talk[:strings.Index(talk, "run once")], `"to": "alice`) {
+			if strings.Contains(talk, "once with exactly these arguments?") && !strings.Contains(talk[:strings.Index(talk, "once with exactly")], `"to": "alice`) {
 				t.Errorf("it asks before it shows what about: %s", talk)
 			}
 		})
 	}
 }
 
-// TestApproveChanged wants a verdict refused where the question is not the one that was shown.
+// TestApproveChanged checks that a decision is refused if the question differs from the shown one.
 func TestApproveChanged(t *testing.T) {
 	t.Parallel()
 	p := charge()
 	_, err := p.Resolve(perdure.Verdict{Approve: true, By: operator, ArgsHash: "sha256:2"}, time.Time{})
 	a := &app{}
 
-	got := a.undecided(t.Context(), &scene{approvals: []perdure.Approval{p}}, p, err)
+	got := a.decisionError(t.Context(), &scene{approvals: []perdure.Approval{p}}, p, err)
 
-	if exitCode(got) != exitConflict || !strings.Contains(got.Error(), perdure.TextNotMatching) || !strings.Contains(a.advice(got), "look at it again") {
-		t.Errorf("%v: %s", got, a.advice(got))
+	if exitCode(got) != exitConflict || !strings.Contains(got.Error(), perdure.TextNotMatching) || !strings.Contains(a.hint(got), "check it again") {
+		t.Errorf("%v: %s", got, a.hint(got))
 	}
 }
 
-// TestWaitsForPeople wants a session told to wait for people only where nothing else goes on.
+// TestWaitsForPeople checks that a session is reported as waiting for people only if no work is
+// running.
 func TestWaitsForPeople(t *testing.T) {
 	t.Parallel()
 	calls := func(phases ...perdure.CallPhase) *perdure.Turn {
@@ -140,14 +143,14 @@ func TestWaitsForPeople(t *testing.T) {
 		want  bool
 	}{
 		{"at rest", nil, nil, 0, false},
-		{"a call asks", calls(perdure.CallAsking), nil, 0, true},
-		{"and another is done", calls(perdure.CallDone, perdure.CallAsking), nil, 0, true},
-		{"and another runs", calls(perdure.CallInWork, perdure.CallAsking), nil, 0, false},
-		{"and another is to run", calls(perdure.CallPlanned, perdure.CallAsking), nil, 0, false},
-		{"the client is to answer", calls(perdure.CallRequested), nil, 0, true},
+		{"a call asks", calls(perdure.CallAwaitingApproval), nil, 0, true},
+		{"and another is done", calls(perdure.CallDone, perdure.CallAwaitingApproval), nil, 0, true},
+		{"and another runs", calls(perdure.CallExecuting, perdure.CallAwaitingApproval), nil, 0, false},
+		{"and another is to run", calls(perdure.CallPlanned, perdure.CallAwaitingApproval), nil, 0, false},
+		{"the client is to answer", calls(perdure.CallAwaitingClient), nil, 0, true},
 		{"all are done", calls(perdure.CallDone), nil, 0, false},
 		{"the model is asked", &perdure.Turn{Phase: perdure.PhaseReasoning}, nil, 0, false},
-		{"a call asks, and a task runs", calls(perdure.CallAsking), []perdure.TaskState{perdure.TaskRunning}, 0, false},
+		{"a call asks, and a task runs", calls(perdure.CallAwaitingApproval), []perdure.TaskState{perdure.TaskRunning}, 0, false},
 		{"a task asks", nil, []perdure.TaskState{perdure.TaskAwaitingInput, perdure.TaskSucceeded}, 0, true},
 		{"a task asks, and another is queued", nil, []perdure.TaskState{perdure.TaskAwaitingInput, perdure.TaskQueued}, 0, false},
 		{"a task asks, and a message waits", nil, []perdure.TaskState{perdure.TaskAwaitingInput}, 1, false},

@@ -15,22 +15,23 @@ import (
 )
 
 type attachCommand struct {
-	Task       string `arg:"" help:"Its id, or a unique beginning of it, or its title."`
-	Tail       int    `help:"Begin with the last N lines of its log." placeholder:"N" default:"10"`
-	ReadOnly   bool   `help:"Only show it: what is typed is not sent."`
-	ExitStatus bool   `help:"Exit with 8 unless it succeeds."`
+	Task       string `arg:"" help:"Id, unique id prefix, or title."`
+	Tail       int    `help:"Start with the last N lines of the log." placeholder:"N" default:"10"`
+	ReadOnly   bool   `help:"Only show the output; send no input."`
+	ExitStatus bool   `help:"Exit with 8 unless the task succeeds."`
 }
 
-// Run shows what a task writes, and sends it what is typed. Leaving it never ends it (C7).
+// Run follows the output of a task, and sends it the user's input. Detaching does not end the task
+// (C7).
 func (c *attachCommand) Run(ctx context.Context, a *app) error {
-	return a.read(ctx, func(eng Engine) error { // it does not matter who answers, and whether anybody works
+	return a.read(ctx, func(eng Engine) error { // any process may answer, and the task need not be running
 		t, err := a.task(ctx, eng, c.Task)
 		if err != nil {
 			return err
 		}
-		at := &attached{a: a, eng: eng, id: t.ID, detach: make(chan struct{}), asked: make(chan struct{}, 1)}
-		at.place = logPlace{id: t.ID}
-		if at.place.offset, err = tailOffset(ctx, eng, t.ID, max(c.Tail, 0)); err != nil {
+		at := &attachment{a: a, eng: eng, id: t.ID, detach: make(chan struct{}), asked: make(chan struct{}, 1)}
+		at.storeFlags = logPosition{id: t.ID}
+		if at.storeFlags.offset, err = tailOffset(ctx, eng, t.ID, max(c.Tail, 0)); err != nil {
 			return err
 		}
 		if !c.ReadOnly && !t.State.Terminal() {
@@ -40,7 +41,8 @@ func (c *attachCommand) Run(ctx context.Context, a *app) error {
 		err = at.run(ctx)
 		switch {
 		case errors.Is(err, errDetached), errors.Is(err, errInterrupted):
-			a.say("\ndetached from %s, which goes on; back to it: %s attach %s%s", t.ID, program, a.place(), t.ID)
+			a.message("\ndetached from %s, which continues; attach again with: %s attach %s%s", t.ID, program, a.storeFlags(),
+				t.ID)
 			if errors.Is(err, errDetached) {
 				return nil
 			}
@@ -48,36 +50,37 @@ func (c *attachCommand) Run(ctx context.Context, a *app) error {
 		case err != nil:
 			return err
 		}
-		a.say("%s has ended: %s%s", at.last.ID, at.last.State, because(taskError(at.last)))
+		a.message("%s has ended: %s%s", at.last.ID, at.last.State, because(taskError(at.last)))
 		if c.ExitStatus && at.last.State != perdure.TaskSucceeded {
-			return &fault{code: exitFailed, what: fmt.Sprintf("%s has ended: %s", at.last.ID, at.last.State), todo: a.todo(at.last)}
+			return &userError{code: exitFailed, message: fmt.Sprintf("%s has ended: %s", at.last.ID, at.last.State),
+				hint: a.todo(at.last)}
 		}
 		return nil
 	})
 }
 
-// errDetached ends an attach whose task goes on.
+// errDetached ends an attach whose task continues.
 var errDetached = errors.New("detached")
 
-// attached is a command that shows a task and speaks with it.
-type attached struct {
-	a     *app
-	eng   Engine
-	id    perdure.TaskID
-	place logPlace
-	last  perdure.Task  // as it was read last; only touched by whoever shows the log, and after it has ended
-	said  string        // the question that was shown last, by its id; likewise
-	echo  io.Writer     // where what is typed is shown; nil: stderr
-	lines <-chan string // what is typed; nil: nothing is. Closed at the end of the input
+// attachment shows a task and sends it input.
+type attachment struct {
+	a            *app
+	eng          Engine
+	id           perdure.TaskID
+	storeFlags   logPosition
+	last         perdure.Task  // last state that was read; touched only by the goroutine of the log, and after its end
+	printedState string        // id of the last question that was shown; likewise
+	echo         io.Writer     // where input is echoed; nil: stderr
+	lines        <-chan string // the user's input; nil: there is none. Closed at the end of the input
 
-	detach chan struct{} // closed when the keys say so
+	detach chan struct{} // closed when the user detaches
 	leave  sync.Once     // closes detach
-	// asked tells that Ctrl-C was pressed. Capacity 1: only the first one is told, and the second one leaves.
+	// openQuestion signals a Ctrl-C. Capacity 1: only the first one is sent, the second one exits.
 	asked chan struct{}
 }
 
-// listen begins to read what is typed, and takes Ctrl-C. The returned function gives the terminal back.
-func (at *attached) listen(ctx context.Context) (restore func()) {
+// listen starts to read input and handles Ctrl-C. The returned function restores the terminal.
+func (at *attachment) listen(ctx context.Context) (restore func()) {
 	a := at.a
 	restore = func() {}
 	if a.flags.NoInput {
@@ -96,40 +99,42 @@ func (at *attached) listen(ctx context.Context) (restore func()) {
 		return true
 	})
 	back, err := at.keys()
-	if err != nil { // the keys come in lines, which the terminal itself echoes
-		a.say("attached to %s; Ctrl-C leaves it; what you type is sent to it", at.id)
+	if err != nil { // input arrives in lines, and the terminal echoes it
+		a.message("attached to %s; detach with Ctrl-C; your input is sent to the task", at.id)
 		at.lines = a.readLines(ctx)
 		return stop
 	}
-	a.say("attached to %s; Ctrl-P Ctrl-Q leaves it; what you type is sent to it", at.id)
-	at.lines = at.typed(ctx)
+	a.message("attached to %s; detach with Ctrl-P Ctrl-Q; your input is sent to the task", at.id)
+	at.lines = at.sendInput(ctx)
 	return func() {
 		stop()
 		if err := back(); err != nil {
-			a.say("the terminal could not be given back as it was: %s; type: stty sane", a.line(err.Error(), cellChars))
+			a.message("could not restore the terminal: %s; type: stty sane", a.oneLine(err.Error(), cellChars))
 		}
 	}
 }
 
-// keys lets keys come one by one. Unavailable: they do not, or there is no cursor to move in what is echoed (C3).
-func (at *attached) keys() (back func() error, err error) {
-	if at.a.Keys == nil || !at.a.Terminal.Stderr || at.a.Env("TERM") == "dumb" {
+// keys switches the terminal to unbuffered keys. Unavailable: it cannot do that, or it cannot move
+// the cursor, which the echo needs.
+func (at *attachment) keys() (back func() error, err error) {
+	if at.a.RawKeys == nil || !at.a.Terminal.Stderr || at.a.Env("TERM") == "dumb" {
 		return nil, perdure.Unavailable
 	}
-	return at.a.Keys()
+	return at.a.RawKeys()
 }
 
-// typed reads keys one by one. As that of readLines, its goroutine may wait for a terminal that says nothing, and is not
-// waited for.
-func (at *attached) typed(ctx context.Context) <-chan string {
+// sendInput reads keys. Like that of readLines, its goroutine may block on a silent terminal, and
+// nobody waits for it.
+func (at *attachment) sendInput(ctx context.Context) <-chan string {
 	lines := make(chan string)
 	go func() {
-		in, keys := bufio.NewReader(at.a.stdin), keyboard{echo: at.a.Stderr}
+		in, keys := bufio.NewReader(at.a.stdin), lineEditor{echo: at.a.Stderr}
 		if at.echo != nil {
 			keys.echo = at.echo
 		}
 		for {
-			line, whole, leaves := "", false, true // the terminal has gone, which SIGHUP need not tell: it may be ignored, as below nohup
+			// the terminal is gone; there may be no SIGHUP, for instance below nohup
+			line, whole, leaves := "", false, true
 			if b, err := in.ReadByte(); err == nil {
 				line, whole, leaves = keys.press(b)
 			}
@@ -150,24 +155,24 @@ func (at *attached) typed(ctx context.Context) <-chan string {
 	return lines
 }
 
-// run shows the log until the task has ended, and sends what is typed.
-func (at *attached) run(ctx context.Context) error {
+// run shows the log until the task has ended, and sends input.
+func (at *attachment) run(ctx context.Context) error {
 	var out io.Writer = at.a.out
 	if at.a.Terminal.Stdout && !at.a.flags.Raw {
-		safe := &plainWriter{w: at.a.out}
+		safe := &printableWriter{w: at.a.out}
 		defer safe.Close()
 		out = safe
 	}
-	at.place.out = bytesOut{out}
+	at.storeFlags.out = bytesOut{out}
 	ctx, end := context.WithCancelCause(ctx)
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer end(nil)
-	shown := make(chan error, 1) // one answer, whether or not somebody waits for it
+	shown := make(chan error, 1) // capacity 1: the result is sent even if nobody waits for it
 	group.Go(func() {
 		shown <- at.a.follow(ctx, pollEvery, func() (bool, error) { return at.runOnce(ctx) })
 	})
-	asking := false // a line is the answer to what Ctrl-C asked
+	asking := false // the next line answers the question of Ctrl-C
 	for {
 		select {
 		case err := <-shown:
@@ -197,38 +202,39 @@ func (at *attached) run(ctx context.Context) error {
 	}
 }
 
-// isCancel reports whether a person means the end of the task. Whatever else is typed leaves it alone.
+// isCancel reports whether the user wants to cancel the task. Any other input leaves it running.
 func isCancel(line string) bool {
 	word := strings.ToLower(strings.TrimSpace(line))
 	return word == "c" || word == "cancel"
 }
 
-// runOnce writes what is new, and reports whether the task has ended.
-func (at *attached) runOnce(ctx context.Context) (bool, error) {
+// runOnce writes new output, and reports whether the task has ended.
+func (at *attachment) runOnce(ctx context.Context) (bool, error) {
 	t, err := at.eng.Task(ctx, at.id)
 	if err != nil {
 		return false, fmt.Errorf("read task %s: %w", at.id, err)
 	}
 	at.last = t
-	if at.place.offset, _, err = printLog(ctx, at.eng, at.place); err != nil {
+	if at.storeFlags.offset, _, err = printLog(ctx, at.eng, at.storeFlags); err != nil {
 		return false, err
 	}
-	if q := t.InputRequest; t.State == perdure.TaskAwaitingInput && q != nil && string(q.ID) != at.said {
-		at.said = string(q.ID)
-		at.a.say("it asks: %s", at.a.line(q.Prompt, 300))
+	if q := t.InputRequest; t.State == perdure.TaskAwaitingInput && q != nil && string(q.ID) != at.printedState {
+		at.printedState = string(q.ID)
+		at.a.message("it asks: %s", at.a.oneLine(q.Prompt, 300))
 		if q.Kind == questionOfApproval {
-			at.a.say("  %s", at.a.approvalsOf(t))
+			at.a.message("  %s", at.a.approvalsOf(t))
 		}
 	}
 	return t.State.Terminal(), nil
 }
 
-// send hands a line to the task: as the answer, if it asks something. What it does not take is told, and changes nothing.
-func (at *attached) send(ctx context.Context, line string) {
+// send sends a line to the task: as the answer to its question, if there is one, else as a message.
+// An error is shown and changes nothing.
+func (at *attachment) send(ctx context.Context, line string) {
 	if strings.TrimSpace(line) == "" {
 		return
 	}
-	err := at.a.with(ctx, Opening{Access: Writing}, func(eng Engine) error {
+	err := at.a.with(ctx, OpenOptions{Access: Writing}, func(eng Engine) error {
 		t, err := eng.Task(ctx, at.id)
 		if err != nil {
 			return err
@@ -241,35 +247,37 @@ func (at *attached) send(ctx context.Context, line string) {
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		at.a.say("%s was not sent: %s", count(len(line), "byte"), at.a.line(err.Error(), 300))
+		at.a.message("could not send %s: %s", count(len(line), "byte"), at.a.oneLine(err.Error(), 300))
 	}
 }
 
-// cancel makes the wish durable, and works until the task has ended where nobody else does. The log goes on meanwhile.
-func (at *attached) cancel(ctx context.Context) error {
-	return at.a.with(ctx, Opening{Access: Writing}, func(eng Engine) error {
+// cancel records the cancel durably, and does the work until the task has ended if no other process
+// does. The log continues meanwhile.
+func (at *attachment) cancel(ctx context.Context) error {
+	return at.a.with(ctx, OpenOptions{Access: Writing}, func(eng Engine) error {
 		if _, err := eng.CancelTask(ctx, at.id, operator, "Ctrl-C of attach"); err != nil {
 			return err
 		}
-		at.a.say("the wish to end %s is durable", at.id)
-		return turning(ctx, eng, func(ctx context.Context) error {
+		at.a.message("cancel of %s recorded", at.id)
+		return turnIsRunning(ctx, eng, func(ctx context.Context) error {
 			_, err := awaitEnd(ctx, eng, at.id)
 			return err
 		})
 	})
 }
 
-// keyboard makes lines of keys, and knows those that leave.
-type keyboard struct {
-	echo  io.Writer
-	line  []byte
-	shown int  // how much of line was echoed: all but the beginning of a character
-	armed bool // Ctrl-P was pressed just before
-	// escaped is how far a key came that sends several bytes, as the arrows do: ESC, or ESC and what follows it. Zero: it is none.
+// lineEditor assembles lines from keys, and detects the keys that detach.
+type lineEditor struct {
+	echo         io.Writer
+	line         []byte
+	shown        int  // length of the echoed part of line: all but an incomplete character
+	ctrlPPressed bool // the previous key was Ctrl-P
+	// escaped is the last byte of an unfinished escape sequence, such as an arrow key: ESC or the
+	// byte after it. Zero: none.
 	escaped byte
 }
 
-// The keys that mean something.
+// Keys with a meaning.
 const (
 	keyEnd    = 0x04 // Ctrl-D
 	keyBack   = 0x08
@@ -280,10 +288,10 @@ const (
 	keyDelete = 0x7f
 )
 
-// press takes one byte that came from the terminal. whole: line was typed to its end; leaves: the keys say to detach.
-func (k *keyboard) press(b byte) (line string, whole, leaves bool) {
-	armed := k.armed
-	k.armed = b == keyCtrlP
+// press handles one byte from the terminal. whole: the line is complete; leaves: the user detaches.
+func (k *lineEditor) press(b byte) (line string, whole, leaves bool) {
+	armed := k.ctrlPPressed
+	k.ctrlPPressed = b == keyCtrlP
 	if k.sequence(b) {
 		return "", false, false
 	}
@@ -292,7 +300,7 @@ func (k *keyboard) press(b byte) (line string, whole, leaves bool) {
 		return "", false, true
 	case b == '\n' || b == '\r':
 		line, k.line, k.shown = string(k.line), nil, 0
-		_, _ = io.WriteString(k.echo, "\n") // a terminal that is gone shows nothing
+		_, _ = io.WriteString(k.echo, "\n") // an error means that the terminal is gone
 		return line, true, false
 	case b == keyBack || b == keyDelete:
 		_, size := utf8.DecodeLastRune(k.line)
@@ -302,23 +310,23 @@ func (k *keyboard) press(b byte) (line string, whole, leaves bool) {
 	case b >= 0x20 && len(k.line) < maxInput:
 		k.line = append(k.line, b)
 		if rest := k.line[k.shown:]; utf8.FullRune(rest) {
-			_, _ = io.WriteString(k.echo, plain(string(rest))) // what was pasted is data, too
+			_, _ = io.WriteString(k.echo, printable(string(rest))) // pasted text is data, too
 			k.shown = len(k.line)
 		}
 	}
 	return "", false, false
 }
 
-// erase takes what stands behind the first n bytes away.
-func (k *keyboard) erase(n int) {
+// erase removes everything after the first n bytes.
+func (k *lineEditor) erase(n int) {
 	if n < k.shown {
-		_, _ = io.WriteString(k.echo, strings.Repeat("\b \b", columns(plain(string(k.line[n:k.shown])))))
+		_, _ = io.WriteString(k.echo, strings.Repeat("\b \b", columns(printable(string(k.line[n:k.shown])))))
 	}
 	k.line, k.shown = k.line[:n], min(k.shown, n)
 }
 
-// sequence reports whether a byte belongs to a key that sends several, none of which means anything here.
-func (k *keyboard) sequence(b byte) bool {
+// sequence reports whether a byte belongs to an escape sequence, none of which has a meaning here.
+func (k *lineEditor) sequence(b byte) bool {
 	before := k.escaped
 	switch {
 	case b == keyEscape:
@@ -328,7 +336,7 @@ func (k *keyboard) sequence(b byte) bool {
 	case before == '[' && b >= 0x20 && b < 0x40: // parameters
 	case before == keyEscape, before == 'O', before == '[' && b >= 0x40:
 		k.escaped = 0
-		return b >= 0x20 && b != keyDelete // Enter and the like are keys of their own
+		return b >= 0x20 && b != keyDelete // Enter and other control keys keep their meaning
 	default:
 		k.escaped = 0
 		return false

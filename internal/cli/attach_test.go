@@ -16,7 +16,7 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// endless is a task that runs until it is canceled. It may be asked from several goroutines.
+// endless is a task that runs until it is canceled. It may be read concurrently.
 type endless struct {
 	Engine
 	mu       sync.Mutex
@@ -71,7 +71,7 @@ func (e *endless) CancelTask(context.Context, perdure.TaskID, string, string) (p
 	return perdure.CancelReceipt{}, nil
 }
 
-// asksFirst is a stdin that presses Ctrl-C, and types what it holds when it was asked.
+// asksFirst is a stdin that presses Ctrl-C, and types its content when it is read.
 type asksFirst struct {
 	io.Reader
 	once   sync.Once
@@ -87,7 +87,8 @@ func (s *asksFirst) Read(p []byte) (int, error) {
 	return s.Reader.Read(p[:1])
 }
 
-// TestC07Attach wants a task to be left alone by all that leaves it, and ended by nothing but the word of a person.
+// TestC07Attach checks that detaching does not affect a task, and that only an explicit cancel ends
+// it.
 func TestC07Attach(t *testing.T) {
 	t.Parallel()
 	keys := func() (func() error, error) { return func() error { return nil }, nil }
@@ -115,7 +116,7 @@ func TestC07Attach(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			eng := &endless{task: perdure.Task{ID: "task_1", State: perdure.TaskRunning}}
-			signals := make(chan os.Signal) // nobody types before it was taken
+			signals := make(chan os.Signal) // unbuffered: the key is pressed only when the previous signal was received
 			var typed io.Reader = strings.NewReader(test.typed)
 			asked := make(chan struct{})
 			if test.ctrlC {
@@ -139,7 +140,7 @@ func TestC07Attach(t *testing.T) {
 			if test.ctrlC && !strings.Contains(talk, "[D/c]") {
 				t.Errorf("nobody was asked: %s", talk)
 			}
-			if test.canceled == 0 && !strings.Contains(talk, "detached from task_1, which goes on; back to it: perdure attach task_1") {
+			if test.canceled == 0 && !strings.Contains(talk, "detached from task_1, which continues; attach again with: perdure attach task_1") {
 				t.Errorf("does not say how to come back: %s", talk)
 			}
 		})
@@ -155,7 +156,8 @@ func TestC07Attach(t *testing.T) {
 	})
 }
 
-// TestC07Echo wants what is typed to be shown, and taken back, as many columns as it has, and nothing pasted to drive the terminal.
+// TestC07Echo checks that input is echoed and erased by its width in columns, and that pasted text
+// cannot control the terminal.
 func TestC07Echo(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{
@@ -163,7 +165,7 @@ func TestC07Echo(t *testing.T) {
 		"a\u009b2J\u202eb": "a2Jb", "\x1b[2J": "", "a\x1b[A\n": "a\n",
 	} {
 		var shown bytes.Buffer
-		k := keyboard{echo: &shown}
+		k := lineEditor{echo: &shown}
 		for _, b := range []byte(typed) {
 			k.press(b)
 		}
@@ -173,7 +175,8 @@ func TestC07Echo(t *testing.T) {
 	}
 }
 
-// TestC03Attach wants lines of the terminal's own where no cursor may be moved: on a dumb one, and where what is echoed goes elsewhere.
+// TestC03Attach checks that attach uses the terminal's own line editing where the cursor cannot be
+// moved: on a dumb terminal, and with redirected output.
 func TestC03Attach(t *testing.T) {
 	t.Parallel()
 	keys := func() (func() error, error) {
@@ -195,7 +198,7 @@ func TestC03Attach(t *testing.T) {
 			}
 		}
 		code, _, talk := c.run(t.Context())
-		if code != exitOK || len(eng.sent) != 1 || strings.ContainsAny(talk, "\b\r") || !strings.Contains(talk, "Ctrl-C leaves it") {
+		if code != exitOK || len(eng.sent) != 1 || strings.ContainsAny(talk, "\b\r") || !strings.Contains(talk, "detach with Ctrl-C") {
 			t.Errorf("%s: exit code %d, %+v: %q", name, code, eng.sent, talk)
 		}
 	}

@@ -12,30 +12,32 @@ import (
 )
 
 type budgetCommand struct {
-	Set    budgetSet     `cmd:"" help:"Cap what a session, an agent, a user or everybody may spend. Of a subject, a currency and a period there is one budget: setting it again changes its limit, and what stands on it stays."`
-	Show   budgetShow    `cmd:"" help:"Show the budgets and what stands on them."`
-	Ledger budgetLedger  `cmd:"" help:"Show the ledger of a budget: each line was added once and is never changed."`
-	Resume sessionResume `cmd:"" help:"Let a session go on that a budget paused: beyond its soft limit, or although a price is not known."`
-	Remove budgetRemove  `cmd:"" help:"Remove a budget with its ledger."`
+	Set    budgetSet     `cmd:"" help:"Create a budget, or change its limit. There is one budget per subject, currency and period; its balance is kept."`
+	Show   budgetShow    `cmd:"" help:"Show budgets and what was spent."`
+	Ledger budgetLedger  `cmd:"" help:"Show the ledger of a budget. It is append-only."`
+	Resume sessionResume `cmd:"" help:"Resume a session that a budget paused, at its soft limit or because of an unknown price."`
+	Remove budgetRemove  `cmd:"" help:"Remove a budget and its ledger."`
 }
 
 type budgetSet struct {
-	Scope    string `arg:"" help:"session, agent, user or org." enum:"session,agent,user,org"`
-	Subject  string `arg:"" optional:"" help:"Which one: a session by its id, a unique beginning of it, its title, or last; an agent by its id or name; a user. Of org it may be left out."`
-	Limit    string `help:"A decimal number, at most six digits behind the point." placeholder:"N" required:""`
-	Currency string `help:"usd, tokens, calls (of tools), model_calls, seconds, bytes, or another currency of the prices." placeholder:"NAME" default:"usd"`
-	Soft     string `help:"Beyond it the session pauses, and a person may let it go on." placeholder:"N"`
-	Period   string `help:"In which the limit holds: none, every 24h, rolling 24h, or hour, day, week, month or year, with a zone behind it." placeholder:"PERIOD" default:"none"`
-	Action   string `help:"At the limit: warn only says so, pause lets a person say yes, stop waits until something is left." enum:"warn,pause,stop" default:"stop"`
-	DryRun   bool   `help:"Only say what would be done."`
-	output
+	Scope    string `arg:"" help:"Scope: session, agent, user or org." enum:"session,agent,user,org"`
+	Subject  string `arg:"" optional:"" help:"Subject: a session by id, unique id prefix, title or last; an agent by id or name; or a user. Optional for org."`
+	Limit    string `help:"Limit: a decimal number with at most six decimal places." placeholder:"N" required:""`
+	Currency string `help:"Currency: usd, tokens, calls (of tools), model_calls, seconds, bytes, or another currency of the price table." placeholder:"NAME" default:"usd"`
+	Soft     string `help:"Soft limit: beyond it the session pauses until a user resumes it." placeholder:"N"`
+	Period   string `help:"Period of the limit: none, every 24h, rolling 24h, or hour, day, week, month or year, optionally followed by a time zone." placeholder:"PERIOD" default:"none"`
+	Action   string `help:"Action at the limit: warn (only a warning), pause (until a user resumes the session) or stop (until something is left)." enum:"warn,pause,stop" default:"stop"`
+	DryRun   bool   `help:"Print what would be done, without doing it."`
+	outputFlags
 }
 
-// budget is what was typed. The subject is not looked for yet.
+// budget parses the flags. The subject is not looked up yet.
 func (c *budgetSet) budget() (b budget.Budget, err error) {
-	b = budget.Budget{Subject: budget.Subject{Scope: budget.Scope(c.Scope), ID: c.Subject}, Currency: budget.Currency(c.Currency), Action: budget.Action(c.Action)}
+	b = budget.Budget{Subject: budget.Subject{Scope: budget.Scope(c.Scope), ID: c.Subject},
+		Currency: budget.Currency(c.Currency), Action: budget.Action(c.Action)}
 	wrong := func(flag string, err error) error {
-		return misuse(fmt.Sprintf("--%s: %s", flag, strings.TrimPrefix(err.Error(), string(perdure.Invalid)+" ")), program+" budget set --help  tells what it takes")
+		return usageError(fmt.Sprintf("--%s: %s", flag, strings.TrimPrefix(err.Error(), string(perdure.Invalid)+" ")),
+			program+" budget set --help  describes the values")
 	}
 	if b.Limit, err = budget.Parse(c.Limit); err != nil {
 		return b, wrong("limit", err)
@@ -57,10 +59,10 @@ func (c *budgetSet) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := c.suits(budget.Standing{}); err != nil {
+	if err := c.checkFields(budget.Standing{}); err != nil {
 		return err
 	}
-	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
+	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
 		if b.Scope == budget.Session {
 			s, err := a.session(ctx, eng, c.Subject)
 			if err != nil {
@@ -69,32 +71,34 @@ func (c *budgetSet) Run(ctx context.Context, a *app) error {
 			b.Subject.ID = string(s.ID)
 		}
 		if c.DryRun {
-			a.say("would let %s %s spend %s %s, %s", b.Scope, a.line(b.Subject.ID, cellChars), b.Limit, b.Currency, during(b.Period))
+			a.message("would limit %s %s to %s %s, %s", b.Scope, a.oneLine(b.Subject.ID, cellChars), b.Limit, b.Currency,
+				during(b.Period))
 			return nil
 		}
 		set, err := eng.SetBudget(ctx, b, operator)
 		if err != nil {
 			return err
 		}
-		a.say("%s %s may spend %s %s, %s", set.Scope, a.line(set.Subject.ID, cellChars), set.Limit, set.Currency, during(set.Period))
-		return c.show(ctx, a, shown{string(set.ID), set, func() { a.fields(a.standing(set)...) }})
+		a.message("%s %s can spend %s %s, %s", set.Scope, a.oneLine(set.Subject.ID, cellChars), set.Limit, set.Currency,
+			during(set.Period))
+		return c.show(ctx, a, outputObject{string(set.ID), set, func() { a.fields(a.budgetFields(set)...) }})
 	})
 }
 
-// during says in which time a limit holds.
+// during describes the period of a limit.
 func during(p budget.Period) string {
 	if p.IsZero() {
-		return "for ever"
+		return "in total"
 	}
-	return "each period of " + p.String()
+	return "in each period of " + p.String()
 }
 
-// standing is all of a budget.
-func (a *app) standing(s budget.Standing) []field {
+// budgetFields returns all fields of a budget.
+func (a *app) budgetFields(s budget.Standing) []field {
 	now := a.now()
 	fields := []field{
 		{"budget", cell{string(s.ID), bold}},
-		{"of", cell{text: string(s.Scope) + " " + s.Subject.ID}},
+		{"subject", cell{text: string(s.Scope) + " " + s.Subject.ID}},
 		{"state", cell{string(s.State), stateColor(s.State)}},
 		{"limit", cell{text: s.Limit.String() + " " + string(s.Currency)}},
 		{"spent", cell{text: spent(s)}},
@@ -104,17 +108,19 @@ func (a *app) standing(s budget.Standing) []field {
 	if s.Soft > 0 {
 		fields = append(fields, field{"soft limit", cell{text: s.Soft.String()}})
 	}
-	fields = append(fields, field{"period", cell{text: s.Period.String()}}, field{"at the limit", cell{text: string(s.Action)}})
+	fields = append(fields, field{"period", cell{text: s.Period.String()}},
+		field{"at the limit", cell{text: string(s.Action)}})
 	if !s.ResetsAt.IsZero() {
-		fields = append(fields, field{"begins anew", cell{text: moment(s.ResetsAt, now)}})
+		fields = append(fields, field{"resets", cell{text: moment(s.ResetsAt, now)}})
 	}
 	return fields
 }
 
-// spent is what stands on a budget. What has no known price is told beside it, and is never nothing.
+// spent formats the spent amount. Work without a known price is listed separately, since it is not
+// free.
 func spent(s budget.Standing) string {
 	if s.Unpriced > 0 {
-		return fmt.Sprintf("%s, and %s of unknown price", s.Spent, count(int(s.Unpriced), "piece of work"))
+		return fmt.Sprintf("%s, plus %s of unknown price", s.Spent, count(int(s.Unpriced), "item"))
 	}
 	return s.Spent.String()
 }
@@ -130,20 +136,21 @@ func stateColor(s budget.State) color {
 }
 
 type budgetShow struct {
-	Scope   string `arg:"" optional:"" help:"session, agent, user or org. Not given: all of them." enum:",session,agent,user,org" default:""`
-	Subject string `arg:"" optional:"" help:"Only those of this one."`
-	output
+	Scope   string `arg:"" optional:"" help:"Scope: session, agent, user or org. Default: all." enum:",session,agent,user,org" default:""`
+	Subject string `arg:"" optional:"" help:"Only budgets of this subject."`
+	outputFlags
 }
 
-// budgets is how budgets are listed.
-func budgets() listing[budget.Standing] {
-	return listing[budget.Standing]{
+// budgets describes how budgets are listed.
+func budgets() outputList[budget.Standing] {
+	return outputList[budget.Standing]{
 		noun: "budgets",
-		head: []string{"BUDGET", "OF", "STATE", "SPENT", "LIMIT", "CURRENCY", "PERIOD"},
+		head: []string{"BUDGET", "SUBJECT", "STATE", "SPENT", "LIMIT", "CURRENCY", "PERIOD"},
 		name: func(s budget.Standing) string { return string(s.ID) },
 		row: func(s budget.Standing) []cell {
 			return []cell{
-				{string(s.ID), bold}, {text: string(s.Scope) + " " + s.Subject.ID}, {string(s.State), stateColor(s.State)}, {text: spent(s)},
+				{string(s.ID), bold}, {text: string(s.Scope) + " " + s.Subject.ID},
+				{string(s.State), stateColor(s.State)}, {text: spent(s)},
 				{text: s.Limit.String()}, {text: string(s.Currency)}, {text: s.Period.String()},
 			}
 		},
@@ -165,17 +172,17 @@ func (c *budgetShow) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		return budgets().print(ctx, a, c.output, found)
+		return budgets().print(ctx, a, c.outputFlags, found)
 	})
 }
 
 type budgetLedger struct {
-	Budget string `arg:"" help:"Its id, or a unique beginning of it."`
-	Limit  int    `help:"Only the last so many lines; 0: all." default:"50"`
-	output
+	Budget string `arg:"" help:"Id or unique id prefix."`
+	Limit  int    `help:"Number of last entries; 0 for all." default:"50"`
+	outputFlags
 }
 
-// Run shows the lines of a ledger.
+// Run shows the entries of a ledger.
 func (c *budgetLedger) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
 		b, err := a.budget(ctx, eng, c.Budget)
@@ -187,8 +194,8 @@ func (c *budgetLedger) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		now := a.now()
-		return listing[budget.Entry]{
-			noun: "lines",
+		return outputList[budget.Entry]{
+			noun: "entries",
 			head: []string{"AT", "KIND", "AMOUNT", "NAME", "SESSION", "WORK"},
 			name: func(e budget.Entry) string { return e.Work },
 			row: func(e budget.Entry) []cell {
@@ -199,32 +206,34 @@ func (c *budgetLedger) Run(ctx context.Context, a *app) error {
 				case e.Estimate:
 					amount += " (estimate)"
 				}
-				return []cell{{text: moment(e.At, now)}, {text: e.Kind}, {text: amount}, {text: e.Name}, {text: string(e.Session)}, {text: e.Work}}
+				return []cell{{text: moment(e.At, now)}, {text: e.Kind}, {text: amount}, {text: e.Name},
+					{text: string(e.Session)}, {text: e.Work}}
 			},
-		}.print(ctx, a, c.output, found)
+		}.print(ctx, a, c.outputFlags, found)
 	})
 }
 
 type budgetRemove struct {
-	Budget string `arg:"" help:"Its id, or a unique beginning of it."`
-	DryRun bool   `help:"Only say what would be done."`
-	Yes    bool   `short:"y" help:"Do not ask, also on a terminal."`
-	output
+	Budget string `arg:"" help:"Id or unique id prefix."`
+	DryRun bool   `help:"Print what would be done, without doing it."`
+	Yes    bool   `short:"y" help:"Do not ask for confirmation."`
+	outputFlags
 }
 
 // Run removes a budget.
 func (c *budgetRemove) Run(ctx context.Context, a *app) error {
-	if err := c.suits(gone{}); err != nil {
+	if err := c.checkFields(deletedOutput{}); err != nil {
 		return err
 	}
-	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
+	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
 		b, err := a.budget(ctx, eng, c.Budget)
 		if err != nil {
 			return err
 		}
-		what := fmt.Sprintf("%s, which caps %s %s at %s %s, with its ledger", b.ID, b.Scope, a.line(b.Subject.ID, cellChars), b.Limit, b.Currency)
+		what := fmt.Sprintf("%s, which limits %s %s to %s %s, and its ledger", b.ID, b.Scope,
+			a.oneLine(b.Subject.ID, cellChars), b.Limit, b.Currency)
 		if c.DryRun {
-			a.say("would remove %s", what)
+			a.message("would remove %s", what)
 			return nil
 		}
 		if err := a.confirm(ctx, c.Yes, "remove "+what+"?"); err != nil {
@@ -233,12 +242,12 @@ func (c *budgetRemove) Run(ctx context.Context, a *app) error {
 		if err := eng.RemoveBudget(ctx, b.ID); err != nil {
 			return err
 		}
-		a.say("%s is gone, with its ledger", b.ID)
-		return c.quietly(ctx, a, string(b.ID), gone{string(b.ID), true})
+		a.message("removed %s and its ledger", b.ID)
+		return c.showForPrograms(ctx, a, string(b.ID), deletedOutput{string(b.ID), true})
 	})
 }
 
-// budget finds a budget by what was typed.
+// budget finds a budget by what the user typed.
 func (a *app) budget(ctx context.Context, eng engine.Budgets, typed string) (budget.Standing, error) {
 	all, err := eng.Budgets(ctx, engine.BudgetFilter{})
 	if err != nil {
@@ -246,7 +255,7 @@ func (a *app) budget(ctx context.Context, eng engine.Budgets, typed string) (bud
 	}
 	var candidates []candidate
 	for _, b := range all {
-		candidates = append(candidates, candidate{id: string(b.ID), about: string(b.Scope) + " " + b.Subject.ID})
+		candidates = append(candidates, candidate{id: string(b.ID), description: string(b.Scope) + " " + b.Subject.ID})
 	}
 	id, err := a.kind("budget").choose(typed, candidates)
 	if err != nil {

@@ -11,17 +11,17 @@ import (
 
 type callCommand struct {
 	List    callList    `cmd:"" help:"List the calls of a session in the order of their claims."`
-	Show    callShow    `cmd:"" help:"Show a call: what was run, how often, and what became of it."`
-	Resolve taskResolve `cmd:"" help:"Say what became of a call whose outcome is unknown; the same as task resolve."`
+	Show    callShow    `cmd:"" help:"Show a call: its arguments, executions and outcome."`
+	Resolve taskResolve `cmd:"" help:"Record the outcome of an unknown call (same as task resolve)."`
 }
 
 type callList struct {
-	Session string   `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	State   []string `help:"Only those in these states: running, settled, unknown." placeholder:"STATE"`
-	output
+	Session string   `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	State   []string `help:"Only calls in these states: running, settled, unknown." placeholder:"STATE"`
+	outputFlags
 }
 
-// Run lists calls. What they were given and came to is shown without secrets (RD6).
+// Run lists calls. Arguments are shown with secrets masked (RD6).
 func (c *callList) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
 		s, err := a.session(ctx, eng, c.Session)
@@ -32,16 +32,16 @@ func (c *callList) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return fmt.Errorf("list calls of %s: %w", s.ID, err)
 		}
-		var chosen []toldCall
+		var chosen []callView
 		for _, call := range all {
 			if wantedState(string(call.State), c.State) {
 				if len(call.Args) > 0 {
 					call.Args = redact.JSON(call.Args)
 				}
-				chosen = append(chosen, told(call))
+				chosen = append(chosen, callViewOf(call))
 			}
 		}
-		return calls(a.now()).print(ctx, a, c.output, chosen)
+		return calls(a.now()).print(ctx, a, c.outputFlags, chosen)
 	})
 }
 
@@ -54,24 +54,26 @@ func wantedState(state string, states []string) bool {
 	return len(states) == 0
 }
 
-// toldCall is a call for programs: a server does not say who worked on it, and what is not known is left out.
-type toldCall struct {
+// callView is a call for -o json. A server does not report its workers, so unknown fields are
+// omitted.
+type callView struct {
 	perdure.Call
 	Worker perdure.WorkerID `json:"worker_id,omitempty"`
 	Epoch  int64            `json:"epoch,omitempty"`
 }
 
-func told(c perdure.Call) toldCall { return toldCall{c, c.Worker, c.Epoch} }
+func callViewOf(c perdure.Call) callView { return callView{c, c.Worker, c.Epoch} }
 
-// calls is how calls are listed.
-func calls(now clock) listing[toldCall] {
-	return listing[toldCall]{
+// calls describes how calls are listed.
+func calls(now clock) outputList[callView] {
+	return outputList[callView]{
 		noun: "calls",
 		head: []string{"CALL", "STATE", "TOOL", "CLASS", "RUNS", "CLAIMED", "TASK", "ARGUMENTS"},
-		name: func(c toldCall) string { return c.Key.String() },
-		row: func(c toldCall) []cell {
+		name: func(c callView) string { return c.Key.String() },
+		row: func(c callView) []cell {
 			return []cell{
-				{c.Key.String(), bold}, {string(c.State), callColor(c.Call)}, {text: c.Tool}, {text: string(c.Class)}, {text: fmt.Sprint(c.Executions)},
+				{c.Key.String(), bold}, {string(c.State), callColor(c.Call)}, {text: c.Tool}, {text: string(c.Class)},
+				{text: fmt.Sprint(c.Executions)},
 				{text: ago(c.ClaimedAt, now)}, {text: string(c.Task)}, {text: redact.Document(c.Args)},
 			}
 		},
@@ -89,26 +91,27 @@ func callColor(c perdure.Call) color {
 }
 
 type callShow struct {
-	Call string `arg:"" help:"The call, as SESSION/CALL; a unique beginning of either is enough."`
-	output
+	Call string `arg:"" help:"Call as SESSION/CALL; unique prefixes are enough."`
+	outputFlags
 }
 
 // Run shows one call.
 func (c *callShow) Run(ctx context.Context, a *app) error {
 	if !strings.Contains(c.Call, "/") {
-		return misuse(fmt.Sprintf("%q is no call", c.Call), "name it as SESSION/CALL; "+program+" call list SESSION shows the calls")
+		return usageError(fmt.Sprintf("%q is not a call", c.Call),
+			"write SESSION/CALL; "+program+" call list SESSION shows the calls")
 	}
 	return a.read(ctx, func(eng Engine) error {
 		call, err := a.call(ctx, eng, c.Call)
 		if err != nil {
 			return err
 		}
-		return c.show(ctx, a, shown{call.Key.String(), told(call), func() { a.tellCall(call, a.now()) }})
+		return c.show(ctx, a, outputObject{call.Key.String(), callViewOf(call), func() { a.printCall(call, a.now()) }})
 	})
 }
 
-// tellCall prints a call for people.
-func (a *app) tellCall(c perdure.Call, now clock) {
+// printCall prints a call on a terminal.
+func (a *app) printCall(c perdure.Call, now clock) {
 	result, failed := "", ""
 	if c.Result != nil {
 		result, failed = indented(c.Result.Result), c.Result.Error
@@ -119,14 +122,14 @@ func (a *app) tellCall(c perdure.Call, now clock) {
 		if c.Task != "" {
 			line = a.resolveLine(c.Task)
 		}
-		todo = "find out whether it happened, then say so:\n" + line
+		todo = "find out whether it happened, then record it:\n" + line
 	}
 	a.fields(
 		field{"call", cell{c.Key.String(), bold}},
 		field{"state", cell{string(c.State), callColor(c)}},
 		field{"what to do", cell{text: todo}},
 		field{"tool", cell{text: c.Tool + " (" + string(c.Class) + ")"}},
-		field{"arguments", cell{text: a.exact(c.Args)}},
+		field{"arguments", cell{text: a.exactArguments(c.Args)}},
 		field{"result", cell{text: result}},
 		field{"error", cell{failed, red}},
 		field{"task", cell{text: string(c.Task)}},

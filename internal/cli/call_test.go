@@ -19,8 +19,8 @@ func (l ledger) Calls(context.Context, perdure.SessionID) ([]perdure.Call, error
 	return l.calls, nil
 }
 
-// TestC02UnknownIsLeftOut: what nobody knows is left out of JSON. A server names no worker and no epoch of a call, and a task that
-// nobody canceled has no receipt.
+// TestC02UnknownIsLeftOut: JSON leaves out unknown values. A server sends no worker and no epoch of
+// a call, and a task without a cancel has no receipt.
 func TestC02UnknownIsLeftOut(t *testing.T) {
 	t.Parallel()
 	key := perdure.CallKey{Session: "session_1", Call: "call_1"}

@@ -1,8 +1,10 @@
-// Package cli is the command line of perdure: noun, then verb, over an engine that main opens.
+// Package cli implements the command line of perdure: a noun, then a verb, over an engine that main
+// opens.
 //
-// It may import the root, engine, docs, internal/redact, kong, and its own rooms admin, demo, form, man, sprout and storm; what it may not import comes as
-// functions in a [World]. The one thing to know: data goes to stdout and talk to stderr (C1), and no text of a
-// journal reaches a terminal before [plain] has seen it (C18).
+// It may import the root, engine, docs, internal/redact, kong, and its own sub-packages (admin,
+// chaoscmd, complete, demo, man, mcp, output, raw, scaffold, settings). Everything else arrives as
+// functions in a [Dependencies]. The one thing to know: data goes to stdout and messages go to
+// stderr, and no text of a journal reaches a terminal before [printable] has filtered it (C18).
 package cli
 
 import (
@@ -21,63 +23,70 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/cli/admin"
+	"github.com/perdure/perdure/internal/cli/chaoscmd"
 	"github.com/perdure/perdure/internal/cli/demo"
 	"github.com/perdure/perdure/internal/cli/mcp"
-	"github.com/perdure/perdure/internal/cli/storm"
 )
 
 const program = "perdure"
 
-// about is what the help says first.
-const about = "A durable runtime for the tool calls of AI agents: what was claimed is not forgotten, what was done is not repeated."
+// description is the first line of the help.
+const about = "A durable runtime for the tool calls of AI agents. Work survives crashes, and no effect happens twice."
 
-// World is what main gives the command line: its arguments and streams, and the ways to what it may not import.
-type World struct {
-	Args     []string // without the program's name
+// Dependencies holds what main provides to the command line: arguments and streams, and functions
+// for everything that this package must not import.
+type Dependencies struct {
+	Args     []string // without the program name
 	Stdin    io.Reader
 	Stdout   io.Writer
 	Stderr   io.Writer
 	Terminal Terminal
-	Signals  <-chan os.Signal         // nil: none come
-	Env      func(name string) string // reads the environment; nil: nothing is set
-	DataDir  string                   // the default of --data
+	Signals  <-chan os.Signal         // nil: no signals arrive
+	Env      func(name string) string // reads the environment; nil: no variable is set
+	DataDir  string                   // default of --data
 	Version  Version
 
-	// Log makes the logger of a command.
+	// Log returns the logger of a command.
 	Log func(LogStyle) *slog.Logger
 	// Open opens an engine.
-	Open func(context.Context, Opening) (Engine, error)
-	// TryModel asks a model for its smallest answer. Invalid: the name says no model of this build, or its script cannot be read.
-	TryModel func(ctx context.Context, name string) (Trial, error)
-	// SameDatabase reports whether two URLs lead to one database. What cannot be found out is not the same.
+	Open func(context.Context, OpenOptions) (Engine, error)
+	// TestModel sends a minimal request to a model. Invalid: the name matches no model of this
+	// build, or its script cannot be read.
+	TestModel func(ctx context.Context, name string) (ModelTest, error)
+	// SameDatabase reports whether two URLs lead to the same database. It returns false when that
+	// cannot be determined.
 	SameDatabase func(ctx context.Context, one, other string) bool
-	// Diagnose looks for what keeps perdure from working with a data directory. It changes nothing.
+	// Diagnose checks whether perdure can work with a data directory. It changes nothing.
 	Diagnose   func(ctx context.Context, dataDir string) []Check
-	Supervised // of this machine
+	Supervised // on this machine
 
-	// Serve holds a data directory and answers requests until ctx ends. The error is that of Open, or of the address.
-	Serve func(context.Context, Serving) error
+	// Serve opens a data directory and answers requests until ctx ends. It returns the error of
+	// Open, or of listening on the address.
+	Serve func(context.Context, ServeOptions) error
 
-	Demo      demo.Show // Program, Open and Stage are set
-	DemoChild func(context.Context, DemoWork) error
+	Demo      demo.Options // Program, Open and Stage are set
+	DemoChild func(context.Context, DemoChildOptions) error
 
-	Admin  admin.Hands
-	WayOut WayOut
+	Admin  admin.Operations
+	Egress EgressRules
 
-	Wire Wire                         // nil: there is no way to a server
-	Keys func() (func() error, error) // lets keys of the terminal come one by one; what it returns gives the terminal back. nil: in lines
+	Connect ConnectFunc // nil: no server can be reached
+	// makes the terminal unbuffered, and returns the reverse; nil: input arrives by line
+	RawKeys func() (func() error, error)
 
-	// Edit lets a person change a file in an editor, which may be a command line, and returns when they are done. nil: there are no editors.
+	// Edit opens a file in an editor and returns when the user closes it. editor may be a command
+	// with arguments. nil: no editor can be started.
 	Edit func(ctx context.Context, editor, file string) error
-	// Forget drops what was typed on the terminal and nobody has read yet, so that it is no answer to what is asked next. nil: it stays.
-	Forget func()
+	// DiscardInput discards terminal input that nobody has read yet, so that it does not answer the
+	// next question. nil: input is kept.
+	DiscardInput func()
 
-	MCP       mcp.Hands
-	Chaos     storm.Storm // Program, Dial and Addr are set
-	ChaosPart func(context.Context, ChaosPart) error
+	MCP       mcp.Operations
+	Chaos     chaoscmd.Run // Program, Dial and Addr are set
+	ChaosPart func(context.Context, ChaosChild) error
 }
 
-// Terminal says which streams are a terminal.
+// Terminal reports which streams are a terminal.
 type Terminal struct{ Stdin, Stdout, Stderr bool }
 
 // LogStyle says what is logged, and how.
@@ -86,122 +95,123 @@ type LogStyle struct {
 	Color   bool
 }
 
-// commandLine is the whole grammar: each noun is one field, and lives in the file of its name.
+// commandLine is the grammar: each noun is one field, and its code is in the file of that name.
 type commandLine struct {
 	Flags flags `embed:""`
 
-	Run     runCommand     `cmd:"" help:"Speak with an agent, and wait until its work has come home."`
-	PS      psCommand      `cmd:"" name:"ps" help:"Show what goes on, by what is to be done about it."`
-	Log     taskLog        `cmd:"" help:"Print what a task wrote; the same as task log."`
-	Attach  attachCommand  `cmd:"" help:"Show what a task writes and send it what is typed. Leaving it never ends it."`
-	Cancel  taskCancel     `cmd:"" help:"End a task, and everything it started; the same as task cancel."`
-	Resolve taskResolve    `cmd:"" help:"Say what became of a task or call whose outcome is unknown; the same as task resolve."`
-	Session sessionCommand `cmd:"" help:"Conversations: new, list, show, send, tail, label, interrupt, pause, resume, fork, export, import, delete."`
-	Event   eventCommand   `cmd:"" help:"The journal of a session: list, tail, show, replay."`
-	Task    taskCommand    `cmd:"" help:"Work that outlives a turn: list, show, log, watch, attach, input, message, detach, delivery, drain, cancel, resolve."`
-	Call    callCommand    `cmd:"" help:"The effect ledger of a session: list, show, resolve."`
+	Run     runCommand     `cmd:"" help:"Send a prompt to an agent and wait until its work is done."`
+	PS      psCommand      `cmd:"" name:"ps" help:"Show running work, grouped by what it needs from you."`
+	Log     taskLog        `cmd:"" help:"Print the output of a task (same as task log)."`
+	Attach  attachCommand  `cmd:"" help:"Follow the output of a task and send it input (same as task attach)."`
+	Cancel  taskCancel     `cmd:"" help:"Cancel a task and everything it started (same as task cancel)."`
+	Resolve taskResolve    `cmd:"" help:"Record the outcome of an unknown task or call (same as task resolve)."`
+	Session sessionCommand `cmd:"" help:"Manage sessions: new, list, show, send, tail, label, interrupt, pause, resume, fork, export, import, delete."`
+	Event   eventCommand   `cmd:"" help:"Read the journal of a session: list, tail, show, replay."`
+	Task    taskCommand    `cmd:"" help:"Manage tasks, the work that outlives a turn: list, show, log, watch, attach, input, message, detach, delivery, drain, cancel, resolve."`
+	Call    callCommand    `cmd:"" help:"Inspect the calls of a session in the effect ledger: list, show, resolve."`
 
-	Approval approvalCommand `cmd:"" help:"Questions whether calls may run: list, show, approve, deny."`
-	Approve  approvalApprove `cmd:"" help:"Let a call run that waits for a yes; the same as approval approve."`
+	Approval approvalCommand `cmd:"" help:"Review calls that need approval: list, show, approve, deny."`
+	Approve  approvalApprove `cmd:"" help:"Approve a call (same as approval approve)."`
 
-	Schedule scheduleCommand `cmd:"" help:"Work at moments to come: create, list, show, next, explain, trigger, pause, resume, backfill, delete."`
-	Budget   budgetCommand   `cmd:"" help:"What may be spent: set, show, ledger, resume, remove."`
-	Cost     costCommand     `cmd:"" help:"What was spent: report."`
-	Webhook  webhookCommand  `cmd:"" help:"Send what happens to a URL: create, list, show, change, test, deliveries, redeliver, delete."`
+	Schedule scheduleCommand `cmd:"" help:"Manage schedules: create, list, show, next, explain, trigger, pause, resume, backfill, delete."`
+	Budget   budgetCommand   `cmd:"" help:"Manage spending limits: set, show, ledger, resume, remove."`
+	Cost     costCommand     `cmd:"" help:"Show costs: report."`
+	Webhook  webhookCommand  `cmd:"" help:"Send events to a URL: create, list, show, change, test, deliveries, redeliver, delete."`
 
-	File   fileCommand   `cmd:"" help:"The files of a session: ls, cat, put, get, mv, rm."`
-	Value  valueCommand  `cmd:"" help:"What a session keeps by name: get, set, list, delete."`
-	Secret secretCommand `cmd:"" help:"What a session's tools may use and nobody may read: set, rotate, list, delete."`
+	File   fileCommand   `cmd:"" help:"Manage the files of a session: ls, cat, put, get, mv, rm."`
+	Value  valueCommand  `cmd:"" help:"Manage the named values of a session: get, set, list, delete."`
+	Secret secretCommand `cmd:"" help:"Manage the secrets of a session, which tools can use and nobody can read: set, rotate, list, delete."`
 
-	Resource resourceCommand `cmd:"" help:"What stands beside a session: list, show, release."`
+	Resource resourceCommand `cmd:"" help:"Manage the resources of a session: list, show, release."`
 
-	Tool       toolCommand       `cmd:"" help:"The tools: list, show, call, init."`
-	Agent      agentCommand      `cmd:"" help:"Agents that sessions can be made of: list, show, versions, apply, delete."`
-	Harness    harnessCommand    `cmd:"" help:"What agents stand on: list, show, versions, apply, delete."`
-	Connection connectionCommand `cmd:"" help:"MCP servers whose tools agents may use: list, test."`
-	Provider   providerCommand   `cmd:"" help:"Where models are asked: list, test."`
+	Tool       toolCommand       `cmd:"" help:"Inspect, call and create tools: list, show, call, init."`
+	Agent      agentCommand      `cmd:"" help:"Manage agents: list, show, versions, apply, delete."`
+	Harness    harnessCommand    `cmd:"" help:"Manage harnesses, the configuration that agents inherit: list, show, versions, apply, delete."`
+	Connection connectionCommand `cmd:"" help:"List and test connections to MCP servers: list, test."`
+	Provider   providerCommand   `cmd:"" help:"List and test model providers: list, test."`
 
-	Token   tokenCommand   `cmd:"" help:"Who may ask a server: create, list, revoke."`
-	Audit   auditCommand   `cmd:"" help:"Who did what is to be answered for: list."`
-	Egress  egressCommand  `cmd:"" help:"Which hosts tools may reach: list, allow, deny, test."`
-	Admin   admin.Commands `cmd:"" help:"Look after a data directory: backup, restore, verify, migrate, gc, rotate-key."`
-	MCP     mcp.Commands   `cmd:"" name:"mcp" help:"Tools for MCP clients, and durable calls for MCP servers: serve, proxy, config, test."`
-	API     apiCommand     `cmd:"" name:"api" help:"Send one request to the HTTP API, and print the answer."`
-	Config  configCommand  `cmd:"" help:"What is set, and where: list, check, schema."`
-	Serve   serveCommand   `cmd:"" help:"Serve a data directory over HTTP, until it is stopped."`
-	Demo    demoCommand    `cmd:"" help:"See it at work: crash, agents, approvals."`
-	Chaos   chaosCommand   `cmd:"" help:"Kill a server again and again while sessions are in work, and judge what is left: yours, or this program's."`
-	Part    chaosPart      `cmd:"" hidden:"" name:"chaos-part" help:"The processes that chaos starts."`
-	Doctor  doctorCommand  `cmd:"" help:"Say what is fine here, and how to mend what is not."`
-	Version versionCommand `cmd:"" help:"Say which version this is."`
-	Help    helpCommand    `cmd:"" help:"Help on a command or a topic: configuration, effects, environment, exit-codes, formatting, recovery."`
+	Token   tokenCommand   `cmd:"" help:"Manage the API tokens of a server: create, list, revoke."`
+	Audit   auditCommand   `cmd:"" help:"Read the audit log: list."`
+	Egress  egressCommand  `cmd:"" help:"Manage the hosts that tools can reach: list, allow, deny, test."`
+	Admin   admin.Commands `cmd:"" help:"Maintain a data directory: backup, restore, verify, migrate, gc, rotate-key."`
+	MCP     mcp.Commands   `cmd:"" name:"mcp" help:"Serve tools to MCP clients, and make calls to MCP servers durable: serve, proxy, config, test."`
+	API     apiCommand     `cmd:"" name:"api" help:"Send a request to the HTTP API and print the response."`
+	Config  configCommand  `cmd:"" help:"Inspect the configuration: list, check, schema."`
+	Serve   serveCommand   `cmd:"" help:"Run a server for a data directory until it is stopped."`
+	Demo    demoCommand    `cmd:"" help:"Run a demo: crash, agents, approvals."`
+	Chaos   chaosCommand   `cmd:"" help:"Kill a server repeatedly while sessions run, then check that nothing was lost or repeated."`
+	Part    chaosChild     `cmd:"" hidden:"" name:"chaos-part" help:"Run a process of the chaos test."`
+	Doctor  doctorCommand  `cmd:"" help:"Check the installation and suggest fixes."`
+	Version versionCommand `cmd:"" help:"Print the version."`
+	Help    helpCommand    `cmd:"" help:"Show help on a command or a topic: configuration, effects, environment, exit-codes, formatting, recovery."`
 
-	Completion completionCommand `cmd:"" help:"Print what completes command lines in a shell, ids included."`
-	Complete   completeCommand   `cmd:"" hidden:"" name:"__complete" help:"What a shell asks to complete a command line."`
+	Completion completionCommand `cmd:"" help:"Print a completion script for a shell; it completes ids too."`
+	Complete   completeCommand   `cmd:"" hidden:"" name:"__complete" help:"Complete a command line (called by the shell)."`
 }
 
-// flags are those of every command.
+// flags are the flags of every command.
 type flags struct {
-	Data       string `help:"The data directory." placeholder:"DIR" env:"PERDURE_DATA" type:"path" default:"${data}"`
-	Database   string `help:"Keep sessions in this Postgres database, postgres://USER@HOST/NAME. Servers on several machines may share it; what they keep on their own disk stays in the data directory." placeholder:"URL" env:"PERDURE_DATABASE"`
-	Server     string `help:"Ask this server instead of a data directory: http://HOST:PORT, or unix:///PATH. Its token is read from PERDURE_TOKEN." placeholder:"URL" env:"PERDURE_SERVER"`
-	Color      string `help:"Colours: auto, always or never. NO_COLOR turns them off, too." placeholder:"WHEN" enum:"auto,always,never" default:"auto"`
-	TimeFormat string `help:"How tables write moments: relative, rfc3339 (in UTC) or local. JSON always has RFC 3339." placeholder:"FORM" enum:"relative,rfc3339,local" default:"relative"`
-	Raw        bool   `help:"Print control characters of the data as they are, also on a terminal."`
-	NoInput    bool   `help:"Never ask, never wait for input."`
-	Profile    string `help:"The profile of the configuration files that counts." placeholder:"NAME" env:"PERDURE_PROFILE"`
-	Verbose    bool   `help:"Log what happens inside, on stderr."`
+	Data       string `help:"Data directory." placeholder:"DIR" env:"PERDURE_DATA" type:"path" default:"${data}"`
+	Database   string `help:"Store sessions in this Postgres database: postgres://USER@HOST/NAME. Several servers can share it; local files stay in the data directory." placeholder:"URL" env:"PERDURE_DATABASE"`
+	Server     string `help:"Use this server instead of a data directory: http://HOST:PORT or unix:///PATH. The token is read from PERDURE_TOKEN." placeholder:"URL" env:"PERDURE_SERVER"`
+	Color      string `help:"Color the output: auto, always or never. NO_COLOR also turns colors off." placeholder:"WHEN" enum:"auto,always,never" default:"auto"`
+	TimeFormat string `help:"Format of times in tables: relative, rfc3339 (UTC) or local. JSON always uses RFC 3339." placeholder:"FORMAT" enum:"relative,rfc3339,local" default:"relative"`
+	Raw        bool   `help:"Print control characters in data unchanged, even on a terminal."`
+	NoInput    bool   `help:"Never prompt, and never wait for input."`
+	Profile    string `help:"Use this profile of the configuration files." placeholder:"NAME" env:"PERDURE_PROFILE"`
+	Verbose    bool   `help:"Log internal activity to stderr."`
 
-	StopTimeout time.Duration `name:"stop-timeout" help:"How long the whole stop may take after Ctrl-C or SIGTERM; then the process ends, and what was not done goes on with the next start. A second signal ends it at once." placeholder:"DURATION" env:"PERDURE_STOP_TIMEOUT" default:"10s"`
+	StopTimeout time.Duration `name:"stop-timeout" help:"Maximum time for a clean stop after Ctrl-C or SIGTERM. After it the process exits, and the next start continues unfinished work. A second signal exits at once." placeholder:"DURATION" env:"PERDURE_STOP_TIMEOUT" default:"10s"`
 }
 
-// app is one command in work.
+// app is one running command.
 type app struct {
-	World
-	flags    flags
-	typed    map[string]bool // which of them stand on the command line
-	paint    paint
-	moves    bool // stdout is a terminal whose cursor can be moved (C3)
-	log      *slog.Logger
-	stdin    io.Reader
-	out      *sink // stdout
-	ctrlC    ctrlC
-	kong     *kong.Kong
-	settings configured   // what the configuration files say
-	end      func(error)  // ends the command's context
-	left     chan leaving // capacity 1: why the command is not waited for any more
-	stopping atomic.Bool  // a signal has ended the command's context
-	stopCode atomic.Int32 // the exit code of a command that a signal ended
-	keys     keys
+	Dependencies
+	flags       flags
+	typed       map[string]bool // flags that were given on the command line
+	colors      streamColors
+	movesCursor bool // stdout is a terminal whose cursor can be moved
+	log         *slog.Logger
+	stdin       io.Reader
+	out         *stdoutWriter // stdout
+	ctrlC       ctrlC
+	kong        *kong.Kong
+	settings    settingsState   // contents of the configuration files
+	end         func(error)     // ends the command's context
+	abandoned   chan exitReason // capacity 1: why Main stops waiting for the command
+	stopping    atomic.Bool     // a signal has ended the command's context
+	stopCode    atomic.Int32    // exit code of a command that a signal ended
+	keys        rawKeys
 }
 
-// Main runs one command and returns its exit code. It never panics and never exits by itself. A command that was told to
-// stop and does not end is left behind: the caller then ends the process, and with it whatever the command waits for.
-func Main(ctx context.Context, w World) int {
+// Main runs one command and returns its exit code. It never panics and never exits by itself. When
+// a command received a signal to stop and does not end in time, Main returns without it; the caller
+// then exits the process, which also ends whatever the command is blocked on.
+func Main(ctx context.Context, w Dependencies) int {
 	if w.Env == nil {
 		w.Env = func(string) string { return "" }
 	}
-	a := &app{World: w, out: &sink{w: w.Stdout}, stdin: w.Stdin, left: make(chan leaving, 1)}
-	a.Keys = a.keys.taking(w.Keys)
+	a := &app{Dependencies: w, out: &stdoutWriter{w: w.Stdout}, stdin: w.Stdin, abandoned: make(chan exitReason, 1)}
+	a.RawKeys = a.keys.wrap(w.RawKeys)
 	a.stopCode.Store(exitInterrupted)
-	ended := make(chan int, 1) // of one command, also when nobody waits for it any more
+	ended := make(chan int, 1) // capacity 1: the command may end after Main has returned
 	go func() { ended <- a.main(ctx) }()
 	select {
 	case code := <-ended:
 		return code
-	case l := <-a.left:
-		a.leave(l)
+	case l := <-a.abandoned:
+		a.exit(l)
 		return l.code
 	}
 }
 
-// main runs the command, and returns its exit code.
+// main runs the command and returns its exit code.
 func (a *app) main(ctx context.Context) (code int) {
 	defer func() {
 		if p := recover(); p != nil {
-			a.complain(&fault{
-				code: exitError, what: fmt.Sprintf("a bug in %s: %v", program, p),
-				todo: "report it with what you typed; what was acknowledged is durable, and the same command again does no harm",
+			a.reportError(&userError{
+				code: exitError, message: fmt.Sprintf("internal error: %v", p),
+				hint: "this is a bug: please report it with the command line. Acknowledged work is stored; running the command again is safe",
 			})
 			code = exitError
 		}
@@ -210,7 +220,7 @@ func (a *app) main(ctx context.Context) (code int) {
 	if err == nil {
 		err = a.out.err
 	}
-	a.complain(err)
+	a.reportError(err)
 	return exitCode(err)
 }
 
@@ -227,28 +237,29 @@ func (a *app) run(ctx context.Context) error {
 	if given == nil {
 		return err
 	}
-	a.flags, a.typed = *given, typedFlags(parsed)
-	a.paint = newPaint(given.Color, a.Terminal, a.Env)
-	a.moves = a.Terminal.Stdout && a.Env("TERM") != "dumb"
+	a.flags, a.typed = *given, commandLineFlags(parsed)
+	a.colors = newStreamColors(given.Color, a.Terminal, a.Env)
+	a.movesCursor = a.Terminal.Stdout && a.Env("TERM") != "dumb"
 	if err == nil {
-		err = errors.Join(a.settings.obeyed(parsed), a.nowhere(), formOf(parsed), a.stops())
+		err = errors.Join(a.settings.check(parsed), a.checkStoreFlags(), checkOutputFlags(parsed), a.checkStopTimeout())
 	}
 	if err != nil {
-		return a.misused(err)
+		return a.asUsageError(err)
 	}
-	if err = a.contradicted(ctx); err != nil && !helps(parsed) {
+	if err = a.checkProfileStore(ctx); err != nil && !worksWithBrokenConfig(parsed) {
 		return err
 	}
-	a.log = a.Log(LogStyle{Verbose: a.flags.Verbose, Color: bool(a.paint.talk)})
+	a.log = a.Log(LogStyle{Verbose: a.flags.Verbose, Color: bool(a.colors.stderr)})
 	ctx, a.end = context.WithCancelCause(ctx)
 	defer a.end(nil)
 	stop := a.listen()
 	defer stop()
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	parsed.BindTo(desk{a}, (*admin.Desk)(nil))
-	parsed.BindTo(desk{a}, (*mcp.Desk)(nil))
+	parsed.BindTo(console{a}, (*admin.Console)(nil))
+	parsed.BindTo(console{a}, (*mcp.Console)(nil))
 	err = parsed.Run(a)
-	if cause := context.Cause(ctx); errors.Is(cause, errInterrupted) && (err == nil || errors.Is(err, context.Canceled)) {
+	if cause := context.Cause(ctx); errors.Is(cause, errInterrupted) &&
+		(err == nil || errors.Is(err, context.Canceled)) {
 		return errInterrupted
 	}
 	return err
@@ -262,8 +273,8 @@ func (a *app) options(exit func(int)) []kong.Option {
 	}
 }
 
-// formOf checks how the chosen command is to print.
-func formOf(parsed *kong.Context) error {
+// checkOutputFlags checks the output flags of the chosen command.
+func checkOutputFlags(parsed *kong.Context) error {
 	node := parsed.Selected()
 	if node == nil || !node.Target.CanAddr() {
 		return nil
@@ -274,9 +285,9 @@ func formOf(parsed *kong.Context) error {
 	return nil
 }
 
-// misused is a command line that says nothing we know.
-func (a *app) misused(err error) error {
-	var known *fault
+// asUsageError turns an error of parsing or checking the command line into a usage error.
+func (a *app) asUsageError(err error) error {
+	var known *userError
 	if errors.As(err, &known) {
 		return err
 	}
@@ -284,19 +295,19 @@ func (a *app) misused(err error) error {
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context != nil {
 		if node := parse.Context.Selected(); node != nil {
-			todo = node.FullPath() + " --help says what it takes"
+			todo = node.FullPath() + " --help shows its arguments and flags"
 		}
 	}
-	return &fault{code: exitUsage, what: err.Error(), todo: todo}
+	return &userError{code: exitUsage, message: err.Error(), hint: todo}
 }
 
-// say writes a line of talk to stderr. What it is about may be any data, also an id that a server made up: each argument is
-// written as it may be printed, but for what is painted.
-func (a *app) say(format string, args ...any) {
+// message writes one message line to stderr. Every argument is treated as untrusted data, since
+// even an id may come from a server: it is filtered for the terminal unless it is painted.
+func (a *app) message(format string, args ...any) {
 	safe := make([]any, len(args))
 	for i, arg := range args {
 		switch value := arg.(type) {
-		case painted:
+		case styled:
 			safe[i] = string(value)
 		case fmt.Stringer, error:
 			safe[i] = a.text(fmt.Sprint(value))
@@ -309,92 +320,94 @@ func (a *app) say(format string, args ...any) {
 	fmt.Fprintf(a.Stderr, format+"\n", safe...)
 }
 
-// complain says what went wrong, and what to do about it (C14).
-func (a *app) complain(err error) {
+// reportError prints an error and what to do about it.
+func (a *app) reportError(err error) {
 	if err == nil {
 		return
 	}
 	var code exit
 	if errors.As(err, &code) {
-		return // the command has said it
+		return // the command has already printed its error
 	}
-	a.say("%s: %s", program, strings.ReplaceAll(a.text(err.Error()), "\n", "\n  "))
-	advice := a.advice(err)
-	a.say("  %s", strings.ReplaceAll(a.text(advice), "\n", "\n  "))
-	var asked interface{ Request() string } // of whoever answers from afar
+	a.message("%s: %s", program, strings.ReplaceAll(a.text(err.Error()), "\n", "\n  "))
+	advice := a.hint(err)
+	a.message("  %s", strings.ReplaceAll(a.text(advice), "\n", "\n  "))
+	var asked interface{ Request() string } // an error of a remote server
 	if errors.As(err, &asked) && asked.Request() != "" && !strings.Contains(err.Error(), asked.Request()) {
-		a.say("  request %s", a.line(asked.Request(), cellChars))
+		a.message("  request %s", a.oneLine(asked.Request(), cellChars))
 	}
 	if page := a.page(err, advice); page != "" {
-		a.say("  page    %s", a.line(page, pageChars))
+		a.message("  page    %s", a.oneLine(page, maxPageURL))
 	}
 }
 
-// pageChars is how long the address of a page may be.
-const pageChars = 300
+// maxPageURL is the maximum length of a page address.
+const maxPageURL = 300
 
-// advice is what to do about an error: what it says itself, or what its kind asks for.
-func (a *app) advice(err error) string {
-	var f *fault
-	if errors.As(err, &f) && f.todo != "" {
-		return f.todo
+// hint returns what to do about an error: its own advice, or a general one by kind.
+func (a *app) hint(err error) string {
+	var f *userError
+	if errors.As(err, &f) && f.hint != "" {
+		return f.hint
 	}
-	var elsewhere *Elsewhere
+	var elsewhere *StoreMismatch
 	if errors.As(err, &elsewhere) {
 		return elsewhere.Todo
 	}
-	var kept interface{ Backup() string } // of a folder that is never written
+	var kept interface{ Backup() string } // a folder that must not be written
 	if errors.As(err, &kept) {
 		return RestoreLine(kept.Backup())
 	}
-	own, doctor := program+" "+a.place(), strings.TrimSpace(program+" doctor "+a.place())
+	own, doctor := program+" "+a.storeFlags(), strings.TrimSpace(program+" doctor "+a.storeFlags())
 	switch exitCode(err) {
 	case exitUsage:
 		return program + " --help lists the commands"
 	case exitDenied:
-		return "PERDURE_TOKEN holds the token; the server keeps its own in the file token of its data directory"
+		return "set PERDURE_TOKEN to a token of the server; its first token is in the file token of its data directory"
 	case exitNotFound:
-		return own + "session list and task list show what is there"
+		return own + "session list and task list show what exists"
 	case exitConflict:
-		return "what it names stands in the way, and stays as it is: change that, or ask for something else"
+		return "nothing was changed: resolve the conflict named above, or use other arguments"
 	case exitUnreachable:
-		return "try it again; " + doctor + " looks for what is wrong"
+		return "try again; " + doctor + " looks for the cause"
 	case exitTimeout:
-		return "what was begun is durable: look again later, or give it more time"
+		return "the work is stored and continues: check again later, or allow more time"
 	case exitFailed:
-		return own + "event list last and task list say what happened"
+		return own + "event list last and task list show what happened"
 	case exitStorage:
-		return "free some space, or make the data directory writable, and do it again: what was acknowledged is kept"
+		return "free some space or make the data directory writable, then try again: acknowledged work is stored"
 	}
-	return doctor + " looks for what is wrong; --verbose logs what happens inside"
+	return doctor + " looks for the cause; --verbose logs internal activity"
 }
 
-// RestoreLine is the command that makes a data directory of a backup, beside it.
+// RestoreLine returns the command that restores a backup into a new data directory beside it.
 func RestoreLine(backup string) string {
-	return fmt.Sprintf("%s admin restore %s --data %s", program, quote(backup), quote(strings.TrimRight(backup, "/")+".restored"))
+	return fmt.Sprintf("%s admin restore %s --data %s", program, quote(backup),
+		quote(strings.TrimRight(backup, "/")+".restored"))
 }
 
-// text returns data as it may be printed.
+// text filters data for printing.
 func (a *app) text(s string) string {
 	if a.flags.Raw {
 		return s
 	}
-	return plain(s)
+	return printable(s)
 }
 
-// line returns data as it may be printed in one line of at most n characters.
-func (a *app) line(s string, n int) string {
+// oneLine filters data for printing on one line of at most n characters.
+func (a *app) oneLine(s string, n int) string {
 	return clip(strings.Join(strings.Fields(a.text(s)), " "), n)
 }
 
-// sink is stdout; it keeps the first error, so that output which nobody got is not a success.
-type sink struct {
+// stdoutWriter is stdout. It remembers the first error, so that a command whose output was lost
+// does not succeed.
+type stdoutWriter struct {
 	w   io.Writer
 	err error
 }
 
 // Write writes, unless an earlier write failed.
-func (s *sink) Write(p []byte) (int, error) {
+func (s *stdoutWriter) Write(p []byte) (int, error) {
 	if s.err == nil {
 		if _, err := s.w.Write(p); err != nil {
 			s.err = fmt.Errorf("write to stdout: %w", err)
@@ -403,17 +416,19 @@ func (s *sink) Write(p []byte) (int, error) {
 	return len(p), s.err
 }
 
-// read asks whoever holds the data directory, or else opens the store read-only, and runs fn.
+// read runs fn on the server of the data directory if one answers, else on the store, opened
+// read-only.
 func (a *app) read(ctx context.Context, fn func(Engine) error) error {
-	return a.with(ctx, Opening{Access: Asking}, fn)
+	return a.with(ctx, OpenOptions{Access: ServerOrRead}, fn)
 }
 
 // with opens an engine, runs fn, and closes it.
-func (a *app) with(ctx context.Context, o Opening, fn func(Engine) error) error {
+func (a *app) with(ctx context.Context, o OpenOptions, fn func(Engine) error) error {
 	o.Log, o.StopTime = a.log, a.flags.StopTimeout
 	o.Dir, o.Database, o.Server = a.store()
 	if o.Dir == "" && o.Server == "" && o.Access != ToolsOnly {
-		return misuse("there is no data directory: this system names no home", "name one with --data or PERDURE_DATA")
+		return usageError("there is no default data directory, because this user has no home directory",
+			"set one with --data or PERDURE_DATA")
 	}
 	var err error
 	if o.Sandbox, err = a.sandbox(o.Sandbox); err != nil {
@@ -421,31 +436,34 @@ func (a *app) with(ctx context.Context, o Opening, fn func(Engine) error) error 
 	}
 	eng, err := a.Open(ctx, o)
 	if err != nil {
-		return a.cannotOpen(ctx, o, err)
+		return a.openError(ctx, o, err)
 	}
 	err = fn(eng)
-	defer a.within(leaving{code: exitCode(err), err: err})() // what is closed is told to stop, too
+	defer a.runWithin(exitReason{code: exitCode(err), err: err})() // closing counts as a stop, too
 	return errors.Join(err, eng.Close())
 }
 
-func (a *app) cannotOpen(ctx context.Context, o Opening, err error) error {
+func (a *app) openError(ctx context.Context, o OpenOptions, err error) error {
 	switch {
-	case errors.As(err, new(*Elsewhere)), errors.As(err, new(interface{ Backup() string })):
-		return err // with its advice
+	case errors.As(err, new(*StoreMismatch)), errors.As(err, new(interface{ Backup() string })):
+		return err // has its own advice
 	case o.Access == Writing && errors.Is(err, perdure.Conflict):
 		o.Access = Reading
 		beside, refused := a.Open(ctx, o)
 		if refused != nil { // a newer version wrote it
-			return &fault{err: err, what: err.Error(), todo: "--data names another directory; " + program + " version says which one this is"}
+			return &userError{err: err, message: err.Error(),
+				hint: "use another directory with --data; " + program + " version prints the version of this program"}
 		}
-		return errors.Join(&fault{err: err, what: err.Error(), todo: "reading commands (list, show, log, tail, watch) work beside it"}, beside.Close())
-	case o.Access == Asking && errors.Is(err, perdure.NotFound):
-		return &fault{err: err, what: err.Error(), todo: fmt.Sprintf("%s run %s--model scripted:FILE PROMPT begins a session", program, a.place())}
+		return errors.Join(&userError{err: err, message: err.Error(),
+			hint: "commands that only read (list, show, log, tail, watch) still work"}, beside.Close())
+	case o.Access == ServerOrRead && errors.Is(err, perdure.NotFound):
+		return &userError{err: err, message: err.Error(),
+			hint: fmt.Sprintf("start a session with: %s run %s--model scripted:FILE PROMPT", program, a.storeFlags())}
 	}
 	return err
 }
 
-// pause waits for d. It returns why ctx ended, if that came first.
+// pause waits for d, or until ctx ends. It returns the cause when ctx ended first.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -15,25 +15,26 @@ import (
 	"github.com/perdure/perdure/internal/cli/complete"
 )
 
-// completeTime is how long somebody who pressed Tab waits for ids at most.
+// completeTime is how long a completion may wait for ids.
 const completeTime = 2 * time.Second
 
 type completionCommand struct {
-	Shell string `arg:"" help:"bash, zsh, fish or pwsh." enum:"bash,zsh,fish,pwsh"`
+	Shell string `arg:"" help:"Shell: bash, zsh, fish or pwsh." enum:"bash,zsh,fish,pwsh"`
 }
 
-// Run prints the script of a shell.
+// Run prints the completion script of a shell.
 func (c *completionCommand) Run(a *app) error {
 	_, err := io.WriteString(a.out, complete.Script(c.Shell, program))
 	return err
 }
 
 type completeCommand struct {
-	New   bool     `help:"The word to complete is a new one, behind those that are given."`
-	Words []string `arg:"" optional:"" passthrough:"" help:"The words of the line, after --."`
+	New   bool     `help:"Complete a new word after the given ones."`
+	Words []string `arg:"" optional:"" passthrough:"" help:"Words of the command line, after --."`
 }
 
-// Run prints what may stand at the end of a line. Nothing of it is ever an error: a shell has no place to show one.
+// Run prints the completions of a command line. It never fails, because a shell has no place to
+// show an error.
 func (c *completeCommand) Run(ctx context.Context, a *app) error {
 	words := c.Words
 	if len(words) > 0 && words[0] == "--" {
@@ -42,19 +43,19 @@ func (c *completeCommand) Run(ctx context.Context, a *app) error {
 	if c.New {
 		words = append(words, "")
 	}
-	found := complete.Look(a.kong.Model.Node, words)
+	found := complete.Complete(a.kong.Model.Node, words)
 	if found.Of != nil && !found.Files {
 		a.flags = flagsIn(words, a.flags)
 		typed := ""
 		if len(words) > 0 {
-			typed = strings.TrimPrefix(words[len(words)-1], found.Front)
+			typed = strings.TrimPrefix(words[len(words)-1], found.Prefix)
 		}
-		for _, w := range a.livingWords(ctx, found, strings.TrimPrefix(typed, "=")) {
-			found.Words = append(found.Words, complete.Word{Text: found.Front + w.Text, About: w.About})
+		for _, w := range a.idCompletions(ctx, found, strings.TrimPrefix(typed, "=")) {
+			found.Words = append(found.Words, complete.Candidate{Text: found.Prefix + w.Text, About: w.About})
 		}
 	}
 	for _, w := range found.Words {
-		fmt.Fprintf(a.out, "%s\t%s\n", a.line(w.Text, 200), a.line(w.About, 80))
+		fmt.Fprintf(a.out, "%s\t%s\n", a.oneLine(w.Text, 200), a.oneLine(w.About, 80))
 	}
 	if found.Files {
 		fmt.Fprintln(a.out, complete.Files)
@@ -62,7 +63,7 @@ func (c *completeCommand) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
-// flagsIn are the flags of a line that say where things are kept.
+// flagsIn returns the flags of a command line that choose a store.
 func flagsIn(words []string, f flags) flags {
 	for i, word := range words {
 		name, value, given := strings.Cut(word, "=")
@@ -81,13 +82,14 @@ func flagsIn(words []string, f flags) flags {
 	return f
 }
 
-// livingWords are the names of what there is, where a command takes one, as far as they begin with what was typed.
-func (a *app) livingWords(ctx context.Context, found complete.Found, typed string) (words []complete.Word) {
+// idCompletions returns the names of existing things with the typed prefix, where a command expects
+// one.
+func (a *app) idCompletions(ctx context.Context, found complete.Completions, typed string) (words []complete.Candidate) {
 	ctx, stop := context.WithTimeout(ctx, completeTime)
 	defer stop()
 	add := func(text, about string) {
 		if strings.HasPrefix(text, typed) {
-			words = append(words, complete.Word{Text: text, About: about})
+			words = append(words, complete.Candidate{Text: text, About: about})
 		}
 	}
 	noun := found.Of.Name
@@ -97,8 +99,9 @@ func (a *app) livingWords(ctx context.Context, found complete.Found, typed strin
 			add(name, "")
 		}
 		return words
-	case noun == "tool", noun == "mcp-tool", noun == "ask", noun == "deny", noun == "name" && strings.Contains(found.Node.FullPath(), " tool ") && found.Node.Name != "init":
-		_ = a.with(ctx, Opening{}, func(eng Engine) error {
+	case noun == "tool", noun == "mcp-tool", noun == "ask", noun == "deny", noun == "name" &&
+		strings.Contains(found.Node.FullPath(), " tool ") && found.Node.Name != "init":
+		_ = a.with(ctx, OpenOptions{}, func(eng Engine) error {
 			all, err := eng.Tools(ctx)
 			for _, t := range all {
 				first, _, _ := strings.Cut(t.Description, "\n")
@@ -118,15 +121,15 @@ func (a *app) livingWords(ctx context.Context, found complete.Found, typed strin
 		}
 		return words
 	case noun == "id":
-		noun = "task" // of resolve, which takes calls, too
+		noun = "task" // of resolve, which also accepts calls
 	}
-	_ = a.read(ctx, func(eng Engine) error { // nobody is told why there is nothing
+	_ = a.read(ctx, func(eng Engine) error { // an error only means that there are no completions
 		return a.ids(ctx, eng, noun, add)
 	})
 	return words
 }
 
-// states are those that a noun may be in.
+// states returns the states of a noun.
 func states(noun string) []string {
 	switch noun {
 	case "task":
@@ -139,18 +142,18 @@ func states(noun string) []string {
 	return nil
 }
 
-// ids names what there is of a noun.
+// ids adds the existing things of a noun.
 func (a *app) ids(ctx context.Context, eng Engine, noun string, add func(text, about string)) error {
 	switch noun {
 	case "session":
-		add(lastSession, "the session that was started last")
+		add(lastSession, "the most recently started session")
 		all, err := eng.Sessions(ctx, 0)
 		for _, s := range all {
 			add(string(s.ID), string(s.Status)+" "+s.Title)
 		}
 		return err
 	case "label":
-		return labelWords(ctx, eng, add)
+		return labelCompletions(ctx, eng, add)
 	case "task":
 		all, err := eng.Tasks(ctx, "")
 		for _, t := range all {
@@ -184,7 +187,7 @@ func (a *app) ids(ctx context.Context, eng Engine, noun string, add func(text, a
 	case "agent":
 		all, err := eng.Agents(ctx)
 		for _, one := range all {
-			if one.Status != string(agent.Deleted) { // whose name may be another's
+			if one.Status != string(agent.Deleted) { // the name of a deleted agent may be used again
 				add(one.Name, one.Source+" "+one.Description)
 			}
 		}
@@ -203,7 +206,7 @@ func (a *app) ids(ctx context.Context, eng Engine, noun string, add func(text, a
 	return nil
 }
 
-// callIDs names the calls of the session that was started last, which is the one that people mean.
+// callIDs adds the calls of the most recently started session.
 func (a *app) callIDs(ctx context.Context, eng Engine, add func(text, about string)) error {
 	s, err := a.session(ctx, eng, lastSession)
 	if err != nil {
@@ -216,8 +219,8 @@ func (a *app) callIDs(ctx context.Context, eng Engine, add func(text, about stri
 	return err
 }
 
-// labelWords names the labels that sessions have.
-func labelWords(ctx context.Context, eng Engine, add func(text, about string)) error {
+// labelCompletions adds the labels of all sessions.
+func labelCompletions(ctx context.Context, eng Engine, add func(text, about string)) error {
 	all, err := eng.Sessions(ctx, 0)
 	used := map[string]int{}
 	for _, s := range all {

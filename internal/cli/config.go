@@ -16,20 +16,20 @@ import (
 )
 
 type configCommand struct {
-	List   configList   `cmd:"" help:"List what is set, by the environment and by files."`
-	Check  configCheck  `cmd:"" help:"Say what is wrong with the configuration files."`
-	Schema configSchema `cmd:"" help:"Print what may be set, as a JSON schema."`
+	List   configList   `cmd:"" help:"List the settings of the environment and of files."`
+	Check  configCheck  `cmd:"" help:"Check the configuration files."`
+	Schema configSchema `cmd:"" help:"Print a JSON schema of all settings."`
 }
 
-// configured is what the files say.
-type configured struct {
-	files  settings.Files
-	count  map[string]settings.Setting // what counts, by its keys
-	faults []settings.Fault
+// settingsState is the content of the configuration files.
+type settingsState struct {
+	files    settings.Files
+	count    map[string]settings.Setting // the effective settings, by key
+	problems []settings.Problem
 }
 
-// configure reads what the files say; parse makes it the defaults of the flags (C12).
-func (a *app) configure() configured {
+// configure reads the configuration files; parse makes their values the defaults of the flags.
+func (a *app) configure() settingsState {
 	folder, err := os.Getwd()
 	if err != nil {
 		folder = "" // it was removed: there is no project here
@@ -40,9 +40,9 @@ func (a *app) configure() configured {
 			config = filepath.Join(home, ".config")
 		}
 	}
-	c := configured{files: settings.Find(folder, config)}
+	c := settingsState{files: settings.Find(folder, config)}
 	profile := a.Env("PERDURE_PROFILE")
-	for i, arg := range a.Args { // before the line is read: a profile says what flags are that are not typed
+	for i, arg := range a.Args { // the profile is needed before parsing, since it sets defaults of flags
 		if name, value, given := strings.Cut(arg, "="); name == "--profile" && given {
 			profile = value
 		} else if name == "--profile" && i+1 < len(a.Args) {
@@ -51,12 +51,12 @@ func (a *app) configure() configured {
 			break
 		}
 	}
-	c.count, c.faults = settings.Load(c.files, profile)
+	c.count, c.problems = settings.Load(c.files, profile)
 	return c
 }
 
-// nearest is the name that was meant; empty: none is near.
-func nearest(typed string, names []string) string {
+// keepNearest returns the most similar name; empty: none is similar.
+func keepNearest(typed string, names []string) string {
 	best, distance := "", 4
 	for _, name := range names {
 		if d := editDistance(name, typed); d < min(distance, len(typed)) {
@@ -66,17 +66,17 @@ func nearest(typed string, names []string) string {
 	return best
 }
 
-// obeyed refuses a command whose settings cannot be obeyed. Those that help to mend them are not refused.
-func (c configured) obeyed(parsed *kong.Context) error {
-	if len(c.faults) == 0 || helps(parsed) {
+// check refuses a command with invalid settings, except for commands that help to correct them.
+func (c settingsState) check(parsed *kong.Context) error {
+	if len(c.problems) == 0 || worksWithBrokenConfig(parsed) {
 		return nil
 	}
-	first := c.faults[0]
-	return misuse(first.Error(), strings.TrimPrefix(first.Todo+"\n"+program+" config check  lists all that is wrong", "\n"))
+	first := c.problems[0]
+	return usageError(first.Error(), strings.TrimPrefix(first.Hint+"\n"+program+" config check  lists all errors", "\n"))
 }
 
-// helps reports whether a command helps to mend what is set, or needs none of it.
-func helps(parsed *kong.Context) bool {
+// worksWithBrokenConfig reports whether a command helps to correct the settings, or needs none.
+func worksWithBrokenConfig(parsed *kong.Context) bool {
 	if parsed.Selected() == nil {
 		return true
 	}
@@ -84,7 +84,7 @@ func helps(parsed *kong.Context) bool {
 	return slices.Contains([]string{"config", "help", "version", "completion", "__complete", "doctor"}, noun)
 }
 
-// configured setting, for people and programs.
+// setRow is one line of config list.
 type setRow struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
@@ -92,9 +92,9 @@ type setRow struct {
 }
 
 type configList struct {
-	ShowOrigin bool `help:"Also say where each stands."`
-	All        bool `help:"Also what nobody has set."`
-	output
+	ShowOrigin bool `help:"Also print where each setting comes from."`
+	All        bool `help:"Also list settings with their default value."`
+	outputFlags
 }
 
 // Run lists settings.
@@ -106,22 +106,22 @@ func (c *configList) Run(ctx context.Context, a *app) error {
 			rows = append(rows, row)
 		}
 	}
-	return listing[setRow]{
-		noun: "settings: everything is as the program has it",
+	return outputList[setRow]{
+		noun: "settings: all values are defaults",
 		name: func(r setRow) string { return r.Key },
 		tell: func(rows []setRow) {
 			for _, r := range rows {
-				text := a.line(r.Value, 200)
+				text := a.oneLine(r.Value, 200)
 				if c.ShowOrigin {
-					text += "   " + a.paint.data.in(dim, a.line(r.Origin, 300))
+					text += "   " + a.colors.stdout.in(dim, a.oneLine(r.Origin, 300))
 				}
-				fmt.Fprintf(a.out, "%s  %s\n", a.paint.data.in(bold, fmt.Sprintf("%-24s", r.Key)), text)
+				fmt.Fprintf(a.out, "%s  %s\n", a.colors.stdout.in(bold, fmt.Sprintf("%-24s", r.Key)), text)
 			}
 		},
-	}.print(ctx, a, c.output, rows)
+	}.print(ctx, a, c.outputFlags, rows)
 }
 
-// setting says what a flag is when it is not typed, and who says so. A password is not shown.
+// setting returns the default of a flag and its origin. A password is masked.
 func (a *app) setting(key settings.Key) setRow {
 	row := setRow{Key: key.Name, Value: key.Flag.Default, Origin: "default"}
 	if s, ok := a.settings.count[key.Name]; ok {
@@ -139,37 +139,39 @@ func (a *app) setting(key settings.Key) setRow {
 	return row
 }
 
-type configCheck struct{ output }
+type configCheck struct{ outputFlags }
 
-// Run says what is wrong, or which files were read.
+// Run prints the errors, or the files that were read.
 func (c *configCheck) Run(ctx context.Context, a *app) error {
 	for _, path := range []string{a.settings.files.Project, a.settings.files.User} {
 		if path != "" {
-			a.say("read %s", a.line(path, 300))
+			a.message("read %s", a.oneLine(path, 300))
 		}
 	}
-	err := listing[settings.Fault]{
-		noun: "faults",
-		name: func(f settings.Fault) string { return f.Origin },
-		tell: func(all []settings.Fault) {
+	err := outputList[settings.Problem]{
+		noun: "errors",
+		name: func(f settings.Problem) string { return f.Origin },
+		tell: func(all []settings.Problem) {
 			for _, f := range all {
 				fmt.Fprintln(a.out, a.text(f.Error()))
-				if f.Todo != "" {
-					fmt.Fprintln(a.out, "  "+a.text(f.Todo))
+				if f.Hint != "" {
+					fmt.Fprintln(a.out, "  "+a.text(f.Hint))
 				}
 			}
 		},
-	}.print(ctx, a, c.output, a.settings.faults)
-	if err == nil && len(a.settings.faults) > 0 {
-		err = misuse(count(len(a.settings.faults), "fault")+" in the configuration", program+" config schema  lists what may be set")
+	}.print(ctx, a, c.outputFlags, a.settings.problems)
+	if err == nil && len(a.settings.problems) > 0 {
+		err = usageError(count(len(a.settings.problems), "error")+" in the configuration",
+			program+" config schema  lists all settings")
 	}
 	return err
 }
 
-type configSchema struct{ output }
+type configSchema struct{ outputFlags }
 
 // Run prints the schema.
 func (c *configSchema) Run(ctx context.Context, a *app) error {
 	schema := settings.Schema(a.kong.Model.Node)
-	return c.show(ctx, a, shown{"config.schema.json", schema, func() { _ = a.json(schema, "  ") }}) // the sink keeps its error
+	// a.out keeps the error
+	return c.show(ctx, a, outputObject{"config.schema.json", schema, func() { _ = a.json(schema, "  ") }})
 }

@@ -9,11 +9,11 @@ import (
 )
 
 type connectionCommand struct {
-	List connectionList `cmd:"" help:"List the MCP servers of mcp.json, with what each said last. None is asked."`
-	Test connectionTest `cmd:"" help:"Ask an MCP server of mcp.json anew what it has."`
+	List connectionList `cmd:"" help:"List the MCP servers of mcp.json with their last known state."`
+	Test connectionTest `cmd:"" help:"Connect to an MCP server of mcp.json and list its tools."`
 }
 
-type connectionList struct{ output }
+type connectionList struct{ outputFlags }
 
 // Run lists connections.
 func (c *connectionList) Run(ctx context.Context, a *app) error {
@@ -23,13 +23,15 @@ func (c *connectionList) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		now := a.now()
-		return listing[engine.Connection]{
+		return outputList[engine.Connection]{
 			noun: "connections", head: []string{"CONNECTION", "KIND", "STATE", "CHECKED", "WHERE", "TOOLS"},
 			name: func(one engine.Connection) string { return one.Name },
 			row: func(one engine.Connection) []cell {
-				return []cell{{one.Name, bold}, {text: one.Kind}, {one.State, connectionColor(one.State)}, {text: moment(one.CheckedAt, now)}, {text: one.Command + one.URL}, {text: strings.Join(one.Tools, " ")}}
+				return []cell{{one.Name, bold}, {text: one.Kind}, {one.State, connectionColor(one.State)},
+					{text: moment(one.CheckedAt, now)}, {text: one.Command + one.URL},
+					{text: strings.Join(one.Tools, " ")}}
 			},
-		}.print(ctx, a, c.output, all)
+		}.print(ctx, a, c.outputFlags, all)
 	})
 }
 
@@ -44,11 +46,12 @@ func connectionColor(state string) color {
 }
 
 type connectionTest struct {
-	Name string `arg:"" help:"Its name in mcp.json."`
-	output
+	Name string `arg:"" help:"Name in mcp.json."`
+	outputFlags
 }
 
-// Run tests a connection. One that does not answer is an error after what is known of it.
+// Run tests a connection. If the server does not answer, it prints what is known and returns an
+// error.
 func (c *connectionTest) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
 		one, err := eng.TestConnection(ctx, c.Name)
@@ -56,15 +59,18 @@ func (c *connectionTest) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		now := a.now()
-		err = c.show(ctx, a, shown{one.Name, one, func() {
+		err = c.show(ctx, a, outputObject{one.Name, one, func() {
 			a.fields(
-				field{"connection", cell{one.Name, bold}}, field{"state", cell{one.State, connectionColor(one.State)}}, field{"kind", cell{text: one.Kind}},
-				field{"where", cell{text: one.Command + one.URL}}, field{"server", cell{text: one.Server}}, field{"answered", cell{text: moment(one.CheckedAt, now)}},
+				field{"connection", cell{one.Name, bold}}, field{"state", cell{one.State, connectionColor(one.State)}},
+				field{"kind", cell{text: one.Kind}},
+				field{"where", cell{text: one.Command + one.URL}}, field{"server", cell{text: one.Server}},
+				field{"answered", cell{text: moment(one.CheckedAt, now)}},
 				field{"tools", cell{text: strings.Join(one.Tools, " ")}},
 			)
 		}})
 		if err == nil && one.State != engine.ConnectionReady {
-			return &fault{err: perdure.Unavailable, what: one.Name + " does not answer: " + one.LastError, todo: "look at its entry in mcp.json, and try its command by hand"}
+			return &userError{err: perdure.Unavailable, message: one.Name + " does not answer: " + one.LastError,
+				hint: "check its entry in mcp.json, and try its command by hand"}
 		}
 		return err
 	})

@@ -14,44 +14,44 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// conversation is a run that goes on in a session.
+// conversation is a run that continues in a session.
 type conversation struct {
 	a      *app
 	eng    Engine
 	stream *stream
-	lines  *typist     // reads what a person says; nil: nobody does
-	asked  atomic.Bool // a Ctrl-C was taken since a person spoke
+	lines  *inputReader // reads the user's messages; nil: there is no user
+	asked  atomic.Bool  // a Ctrl-C was handled since the last message
 
-	questions *questions // puts to the person what needs a yes; nil: nobody is asked here
-	answers   *typist    // reads the answers; lines, where there are any
-	early     []string   // what was typed before a question came: it is said later
-	told      string     // what the person was told last of why nothing is answered
+	questions      *questions   // asks the user for approvals; nil: nobody is asked here
+	answers        *inputReader // reads the answers; the same as lines where that is set
+	earlyInput     []string     // lines typed before a question came; they are sent later
+	lastHoldReason string       // the last reason shown for why nothing is answered
 }
 
-// send hands a message to the session. It is durable when send returns.
+// send sends a message to the session. The message is durable when send returns.
 func (c *conversation) send(ctx context.Context, text string) error {
 	c.stream.sending()
 	return c.eng.Send(ctx, c.stream.id, perdure.Text(text))
 }
 
-// once shows the session until it is at rest, and says how the run went.
-func (c *conversation) once(ctx context.Context) error {
-	err := turning(ctx, c.eng, c.untilRest)
-	c.a.say("%s", c.stream.tally.cost(c.money(ctx)))
+// singleTurn shows the session until it is idle, and reports how the run went.
+func (c *conversation) singleTurn(ctx context.Context) error {
+	err := turnIsRunning(ctx, c.eng, c.waitIdle)
+	c.a.message("%s", c.stream.tally.cost(c.printCost(ctx)))
 	if err != nil {
-		c.left(err)
+		c.printLeftBehind(err)
 		return err
 	}
-	if err := c.held(ctx); err != nil {
-		return c.stream.tally.cut(err)
+	if err := c.holdError(ctx); err != nil {
+		return c.stream.tally.interruptError(err)
 	}
-	return c.stream.tally.end()
+	return c.stream.tally.exitError()
 }
 
-// untilRest shows the session until it is at rest, and asks the person meanwhile.
-func (c *conversation) untilRest(ctx context.Context) error {
+// waitIdle shows the session until it is idle, and asks the user for approvals meanwhile.
+func (c *conversation) waitIdle(ctx context.Context) error {
 	if c.questions == nil {
-		return c.stream.untilRest(ctx)
+		return c.stream.waitIdle(ctx)
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	var group sync.WaitGroup
@@ -62,29 +62,31 @@ func (c *conversation) untilRest(ctx context.Context) error {
 			end(err)
 		}
 	})
-	return c.stream.untilRest(ctx)
+	return c.stream.waitIdle(ctx)
 }
 
-// moneyTime is how long the end of a run waits for its price.
-const moneyTime = 2 * time.Second
+// costTimeout is how long the end of a run waits for its cost.
+const costTimeout = 2 * time.Second
 
-// money is what the models of this run cost, as far as it is known: the run of a session is told to its end, also where it was
-// left.
-func (c *conversation) money(ctx context.Context) string {
+// printCost returns the cost of the model calls of this run, or "unknown". It also works after the
+// context of the run has ended, so that an interrupted run still reports its cost.
+func (c *conversation) printCost(ctx context.Context) string {
 	const unknown = "unknown"
 	if c.stream.tally.first.IsZero() {
 		return unknown
 	}
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), moneyTime)
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), costTimeout)
 	defer stop()
-	report, err := c.eng.Costs(ctx, engine.CostQuery{Group: "session", Session: c.stream.id, Since: c.stream.tally.first})
+	report, err := c.eng.Costs(ctx,
+		engine.CostQuery{Group: "session", Session: c.stream.id, Since: c.stream.tally.first})
 	if err != nil || report.Total.ModelCalls == 0 {
 		return unknown
 	}
 	return cost(report.Total)
 }
 
-// interrupt takes the first Ctrl-C: it ends the turn, and nothing that runs in the background (C9).
+// interrupt handles the first Ctrl-C: it ends the turn, and nothing that runs in the background
+// (C9).
 func (c *conversation) interrupt(ctx context.Context) bool {
 	if mine, taken := c.questions.ctrlC(); mine {
 		return taken
@@ -93,40 +95,42 @@ func (c *conversation) interrupt(ctx context.Context) bool {
 		return false
 	}
 	if !c.stream.busy() {
-		c.a.say("\nno turn runs; Ctrl-C again leaves; %s for the next run", leftBehind(c.stream.open()))
+		c.a.message("\nno turn is running; press Ctrl-C again to exit; %s for the next run", leftBehind(c.stream.open()))
 		return true
 	}
-	c.a.say("\nthe turn is interrupted; Ctrl-C again leaves")
+	c.a.message("\nturn interrupted; press Ctrl-C again to exit")
 	if err := c.stream.interrupt(ctx); err != nil {
-		c.a.complain(err)
+		c.a.reportError(err)
 	}
 	return true
 }
 
 func leftBehind(tasks int) string {
 	if tasks == 0 {
-		return "the session stays"
+		return "the session is kept"
 	}
-	return count(tasks, "task") + " in the background stay"
+	return count(tasks, "background task") + " kept"
 }
 
-// left says how to go on after a run that was left in the middle.
-func (c *conversation) left(err error) {
-	if errors.Is(err, errInterrupted) && !c.stream.atRest() {
-		c.a.say("%s; go on with: %s run %s--session %s", leftBehind(c.stream.open()), program, c.a.place(), c.stream.id)
+// printLeftBehind says how to continue after a run that ended early.
+func (c *conversation) printLeftBehind(err error) {
+	if errors.Is(err, errInterrupted) && !c.stream.isIdle() {
+		c.a.message("%s; continue with: %s run %s--session %s", leftBehind(c.stream.open()), program, c.a.storeFlags(),
+			c.stream.id)
 	}
 }
 
-// run is the prompt loop: a person and the agent take turns, while work in the background comes home.
+// run is the prompt loop: the user and the agent take turns, while results of background work are
+// delivered.
 func (c *conversation) run(ctx context.Context) error {
-	c.stream.quiet = make(chan struct{}, 1)
+	c.stream.quietCh = make(chan struct{}, 1)
 	if !c.stream.busy() {
-		c.stream.quiet <- struct{}{}
+		c.stream.quietCh <- struct{}{}
 	}
-	err := turning(ctx, c.eng, func(ctx context.Context) error {
+	err := turnIsRunning(ctx, c.eng, func(ctx context.Context) error {
 		ctx, end := context.WithCancelCause(ctx)
 		defer end(nil)
-		followed := make(chan error, 1) // one answer, whether or not somebody waits for it
+		followed := make(chan error, 1) // capacity 1: the result is sent even if nobody waits for it
 		go func() {
 			err := c.stream.follow(ctx, func(perdure.Event) error { return nil })
 			end(err)
@@ -136,12 +140,12 @@ func (c *conversation) run(ctx context.Context) error {
 		end(nil)
 		return errors.Join(err, endOf(<-followed))
 	})
-	c.a.say("%s", c.stream.tally.cost(c.money(ctx)))
-	c.left(err)
+	c.a.message("%s", c.stream.tally.cost(c.printCost(ctx)))
+	c.printLeftBehind(err)
 	return err
 }
 
-// endOf leaves out the end that the loop itself asked for.
+// endOf drops the error of an end that the loop itself caused.
 func endOf(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, errInterrupted) {
 		return nil
@@ -149,20 +153,20 @@ func endOf(err error) error {
 	return err
 }
 
-// loop asks whenever no turn runs, until the input ends.
+// loop prompts whenever no turn runs, until the input ends.
 func (c *conversation) loop(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-c.news():
+		case <-c.printEvent():
 			if err := c.questions.all(ctx); err != nil {
 				return err
 			}
 			continue
-		case <-c.stream.quiet:
+		case <-c.stream.quietCh:
 		}
-		c.tellHeld(ctx)
+		c.printHold(ctx)
 		text, err := c.ask(ctx)
 		if err != nil || text == "" {
 			return err
@@ -174,32 +178,32 @@ func (c *conversation) loop(ctx context.Context) error {
 	}
 }
 
-// tellHeld says why what was said is not answered, once.
-func (c *conversation) tellHeld(ctx context.Context) {
-	err := c.held(ctx)
+// printHold says why a message is not answered, once per reason.
+func (c *conversation) printHold(ctx context.Context) {
+	err := c.holdError(ctx)
 	switch {
 	case err == nil:
-		c.told = ""
-	case c.told != err.Error():
-		c.told = err.Error()
-		c.a.complain(err)
+		c.lastHoldReason = ""
+	case c.lastHoldReason != err.Error():
+		c.lastHoldReason = err.Error()
+		c.a.reportError(err)
 	}
 }
 
-// news tells that something needs a yes, or has had its answer; nil: nobody is asked here.
-func (c *conversation) news() <-chan struct{} {
+// printEvent signals that an approval was requested or answered; nil: nobody is asked here.
+func (c *conversation) printEvent() <-chan struct{} {
 	if c.questions == nil {
 		return nil
 	}
-	return c.stream.asked
+	return c.stream.askedCh
 }
 
-// ask waits for a line that says something. It is empty at the end of the input.
+// ask waits for a line that is not blank. It returns "" at the end of the input.
 func (c *conversation) ask(ctx context.Context) (string, error) {
 	for prompt := true; ; {
-		if len(c.early) > 0 {
-			text := c.early[0]
-			c.early = c.early[1:]
+		if len(c.earlyInput) > 0 {
+			text := c.earlyInput[0]
+			c.earlyInput = c.earlyInput[1:]
 			return text, nil
 		}
 		if prompt {
@@ -209,7 +213,7 @@ func (c *conversation) ask(ctx context.Context) (string, error) {
 		select {
 		case <-ctx.Done():
 			return "", context.Cause(ctx)
-		case <-c.news():
+		case <-c.printEvent():
 			if _, open := c.questions.next(); open == 0 {
 				prompt = false
 				continue
@@ -219,9 +223,9 @@ func (c *conversation) ask(ctx context.Context) (string, error) {
 				return "", err
 			}
 		case line, more := <-c.lines.next():
-			c.lines.took()
+			c.lines.received()
 			if !more {
-				c.a.say("")
+				c.a.message("")
 				return "", nil
 			}
 			if line = strings.TrimSpace(line); line != "" {
@@ -231,8 +235,8 @@ func (c *conversation) ask(ctx context.Context) (string, error) {
 	}
 }
 
-// readLines reads what a person types. The goroutine ends with the input or with ctx; a read that waits for
-// a terminal can be ended by nobody, so it is the one goroutine that is not waited for.
+// readLines reads what the user types. The goroutine ends with the input or with ctx. A read from a
+// terminal cannot be canceled, so this is the one goroutine that nobody waits for.
 func (a *app) readLines(ctx context.Context) <-chan string {
 	lines := make(chan string)
 	go func() {

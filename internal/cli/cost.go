@@ -13,14 +13,14 @@ import (
 )
 
 type costCommand struct {
-	Report costReport `cmd:"" help:"Say what was used and what that cost, as the journals have it. A price that is not known is shown as unknown."`
+	Report costReport `cmd:"" help:"Report usage and costs from the journals. Costs without a known price are shown as unknown."`
 }
 
 type costReport struct {
-	By      string `help:"A line for each session, agent, model, tool, schedule or day." enum:"session,agent,model,tool,schedule,day" default:"session"`
+	By      string `help:"Group by session, agent, model, tool, schedule or day." enum:"session,agent,model,tool,schedule,day" default:"session"`
 	Session string `help:"Only this session and its subagents." placeholder:"ID"`
-	Since   string `help:"Only from this day on (2006-01-02, in UTC), or from a moment as of RFC 3339." placeholder:"DAY"`
-	output
+	Since   string `help:"Only since this day (2006-01-02, in UTC) or RFC 3339 time." placeholder:"DAY"`
+	outputFlags
 }
 
 // Run prints the report.
@@ -32,7 +32,8 @@ func (c *costReport) Run(ctx context.Context, a *app) error {
 		}
 	}
 	if c.Since != "" && q.Since.IsZero() {
-		return misuse(fmt.Sprintf("--since %q is no day", c.Since), "write it as 2006-01-02, or as 2006-01-02T15:04:05Z")
+		return usageError(fmt.Sprintf("--since %q is not a day", c.Since),
+			"use a format such as 2006-01-02 or 2006-01-02T15:04:05Z")
 	}
 	return a.read(ctx, func(eng Engine) error {
 		if c.Session != "" {
@@ -46,36 +47,40 @@ func (c *costReport) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		return c.show(ctx, a, shown{report.Group, report, func() { a.costs(report) }})
+		return c.show(ctx, a, outputObject{report.Group, report, func() { a.costs(report) }})
 	})
 }
 
-// costs prints a report for people.
+// costs prints a report on a terminal.
 func (a *app) costs(r engine.CostReport) {
 	var rows [][]cell
 	for _, line := range append(slices.Clone(r.Items), r.Total) {
-		shade := plainColor(line.Unpriced)
+		shade := noColor(line.Unpriced)
 		rows = append(rows, []cell{
-			{line.Key, bold}, {text: fmt.Sprint(line.ModelCalls)}, {text: fmt.Sprint(line.InputTokens)}, {text: fmt.Sprint(line.CachedTokens)},
-			{text: fmt.Sprint(line.OutputTokens)}, {text: fmt.Sprint(line.ToolCalls)}, {text: span(time.Duration(line.Milliseconds) * time.Millisecond)},
+			{line.Key, bold}, {text: fmt.Sprint(line.ModelCalls)}, {text: fmt.Sprint(line.InputTokens)},
+			{text: fmt.Sprint(line.CachedTokens)},
+			{text: fmt.Sprint(line.OutputTokens)}, {text: fmt.Sprint(line.ToolCalls)},
+			{text: span(time.Duration(line.Milliseconds) * time.Millisecond)},
 			{cost(line), shade},
 		})
 	}
-	a.table([]string{strings.ToUpper(r.Group), "MODEL CALLS", "IN", "CACHED", "OUT", "TOOL CALLS", "TIME", "COST"}, rows)
+	a.table([]string{strings.ToUpper(r.Group), "MODEL CALLS", "IN", "CACHED", "OUT", "TOOL CALLS", "TIME", "COST"},
+		rows)
 	if r.Total.Unpriced > 0 {
-		a.say("the price of %s is not known; a table of your own is read from PERDURE_PRICES", strings.Join(r.Total.Models, ", "))
+		a.message("the price of %s is unknown; set PERDURE_PRICES to a file with your own prices",
+			strings.Join(r.Total.Models, ", "))
 	}
-	a.say("reckoned from %s, with prices as of %s", r.Source, r.AsOf)
+	a.message("calculated from %s, with prices as of %s", r.Source, r.AsOf)
 }
 
-func plainColor(unpriced int64) color {
+func noColor(unpriced int64) color {
 	if unpriced > 0 {
 		return yellow
 	}
 	return dim
 }
 
-// cost is what a line cost. While the price of a part is not known, the whole is not.
+// cost formats the cost of a line. It is unknown while the price of any part is unknown.
 func cost(l engine.CostLine) string {
 	var parts []string
 	for _, c := range slices.Sorted(maps.Keys(l.Cost)) {
@@ -84,7 +89,7 @@ func cost(l engine.CostLine) string {
 	known := strings.Join(parts, ", ")
 	switch {
 	case l.Unpriced > 0 && known != "":
-		return fmt.Sprintf("unknown: %s and %s without a price", known, count(int(l.Unpriced), "model call"))
+		return fmt.Sprintf("unknown: %s plus %s without a price", known, count(int(l.Unpriced), "model call"))
 	case l.Unpriced > 0:
 		return "unknown"
 	case known == "" && l.ModelCalls == 0:

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestAdminLeavesADatabaseAlone gives every command of admin that works in a data directory a Postgres database: it refuses, and
-// says what does the same there. What is in the data directory is not what the sessions are in.
+// TestAdminLeavesADatabaseAlone runs every command of admin for a data directory with a Postgres
+// database: it refuses, and names the equivalent. The data directory does not contain the sessions
+// then.
 func TestAdminLeavesADatabaseAlone(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"backup x/copy", "restore x/copy", "verify", "gc", "gc --dry-run", "rotate-key"} {

@@ -12,39 +12,39 @@ import (
 	"github.com/perdure/perdure/internal/cli/mcp"
 )
 
-// Check is one thing that the doctor looked at.
+// Check is the result of one check of doctor.
 type Check struct {
 	Name   string `json:"name"`
 	Health Health `json:"health"`
-	Says   string `json:"says"`          // what was found
-	Fix    string `json:"fix,omitempty"` // what to do; empty when it is fine
+	Detail string `json:"says"`          // the finding
+	Fix    string `json:"fix,omitempty"` // what to do; empty when Health is Fine
 }
 
-// Health is how a check came out.
+// Health is the severity of a finding.
 type Health string
 
-// The healths. Bad makes doctor fail.
+// The severities. Bad makes doctor fail.
 const (
-	Fine Health = "fine"
-	Warn Health = "warn"
-	Bad  Health = "bad"
+	HealthOK      Health = "fine"
+	HealthWarning Health = "warn"
+	HealthError   Health = "bad"
 )
 
 type doctorCommand struct {
-	Processes bool `help:"List the commands that were run under a supervisor."`
-	Kill      int  `help:"With --processes: end the one of this PID, and all that it started. It must be nobody's: a task's ends with perdure task cancel." placeholder:"PID"`
-	DryRun    bool `help:"With --kill: only say what would be ended."`
-	Yes       bool `short:"y" help:"With --kill: do not ask, also on a terminal."`
-	output
+	Processes bool `help:"List supervised commands on this machine."`
+	Kill      int  `help:"With --processes: end the command with this PID and everything it started. It must have no owner; end a task with perdure task cancel." placeholder:"PID"`
+	DryRun    bool `help:"With --kill: print what would be ended, without doing it."`
+	Yes       bool `short:"y" help:"With --kill: do not ask for confirmation."`
+	outputFlags
 }
 
-// Run prints what was found.
+// Run prints the findings.
 func (c *doctorCommand) Run(ctx context.Context, a *app) error {
 	if c.Processes {
 		return c.processes(ctx, a)
 	}
 	if c.Kill != 0 || c.DryRun || c.Yes {
-		return misuse("--kill, --dry-run and --yes are of --processes", "add --processes")
+		return usageError("--kill, --dry-run and --yes require --processes", "add --processes")
 	}
 	checks := a.Diagnose(ctx, a.flags.Data)
 	if a.flags.Server != "" {
@@ -52,32 +52,32 @@ func (c *doctorCommand) Run(ctx context.Context, a *app) error {
 	}
 	bad := 0
 	for _, check := range checks {
-		if check.Health == Bad {
+		if check.Health == HealthError {
 			bad++
 		}
 	}
-	list := listing[Check]{noun: "checks", name: func(k Check) string { return k.Name }, tell: func(checks []Check) {
+	list := outputList[Check]{noun: "checks", name: func(k Check) string { return k.Name }, tell: func(checks []Check) {
 		for _, check := range checks {
 			c.tell(a, check)
 		}
 	}}
-	if err := list.print(ctx, a, c.output, checks); err != nil {
+	if err := list.print(ctx, a, c.outputFlags, checks); err != nil {
 		return err
 	}
 	if bad > 0 {
-		return &fault{code: exitError, what: count(bad, "thing") + " to mend", todo: "each ✗ has its fix; -o json has them, too"}
+		return &userError{code: exitError, message: count(bad, "problem") + " found", hint: "apply the fix below each ✗"}
 	}
 	return nil
 }
 
-// serverTime is how long a server may take to answer the doctor.
+// serverTime is how long a server may take to answer doctor.
 const serverTime = 5 * time.Second
 
-// checkServer asks the server that was named. What else the doctor looks at is of this machine.
+// checkServer checks the server of --server. All other checks are about this machine.
 func (a *app) checkServer(ctx context.Context) Check {
-	check := Check{Name: "server", Health: Fine, Says: a.flags.Server + " answers, and takes the token"}
+	check := Check{Name: "server", Health: HealthOK, Detail: a.flags.Server + " answers and accepts the token"}
 	if u, err := url.Parse(a.flags.Server); err == nil {
-		check.Says = u.Redacted() + " answers, and takes the token"
+		check.Detail = u.Redacted() + " answers and accepts the token"
 	}
 	ctx, stop := context.WithTimeout(ctx, serverTime)
 	defer stop()
@@ -86,77 +86,79 @@ func (a *app) checkServer(ctx context.Context) Check {
 		return err
 	})
 	if err != nil {
-		check.Health, check.Says = Bad, err.Error()
-		check.Fix = "look whether it runs and listens there: where it runs, " + program + " doctor and its log say more"
+		check.Health, check.Detail = HealthError, err.Error()
+		check.Fix = "check that it runs and listens there; on its machine, run " + program + " doctor and read its log"
 		if errors.Is(err, context.DeadlineExceeded) {
-			check.Says = fmt.Sprintf("it does not answer within %s", serverTime)
+			check.Detail = fmt.Sprintf("no answer within %s", serverTime)
 		}
 		if exitCode(err) == exitDenied {
-			check.Fix = "PERDURE_TOKEN holds the token; the server keeps its own in the file token of its data directory"
+			check.Fix = "set PERDURE_TOKEN to a token of the server; its first token is in the file token of its data directory"
 		}
 	}
 	return check
 }
 
-// tell prints a check: a line, and a line with its fix.
+// tell prints a finding: a line, and a line with its fix.
 func (c *doctorCommand) tell(a *app, check Check) {
-	mark := map[Health]string{Fine: a.paint.data.in(green, "✓"), Warn: a.paint.data.in(yellow, "!"), Bad: a.paint.data.in(red, "✗")}[check.Health]
-	fmt.Fprintf(a.out, "%s %-17s  %s\n", mark, check.Name, a.line(check.Says, 500))
+	mark := map[Health]string{HealthOK: a.colors.stdout.in(green, "✓"), HealthWarning: a.colors.stdout.in(yellow, "!"),
+		HealthError: a.colors.stdout.in(red, "✗")}[check.Health]
+	fmt.Fprintf(a.out, "%s %-17s  %s\n", mark, check.Name, a.oneLine(check.Detail, 500))
 	if check.Fix != "" {
-		fmt.Fprintf(a.out, "  %-17s  fix: %s\n", "", a.line(check.Fix, 500))
+		fmt.Fprintf(a.out, "  %-17s  fix: %s\n", "", a.oneLine(check.Fix, 500))
 	}
 }
 
-// desk is what the commands of admin use of the command line.
-type desk struct{ *app }
+// console gives the sub-packages access to the command line.
+type console struct{ *app }
 
-var _ admin.Desk = desk{}
+var _ admin.Console = console{}
 
 // Dir implements admin.Desk.
-func (d desk) Dir() (string, error) {
+func (d console) Dir() (string, error) {
 	if d.flags.Server != "" {
-		return "", misuse("this works on the files of a data directory, and --server or PERDURE_SERVER names a server", "run it where the data directory is, with --data")
+		return "", usageError("this command works on the files of a data directory, but --server or PERDURE_SERVER names a server", "run it on the machine of the data directory, with --data")
 	}
 	if d.flags.Database != "" {
-		return "", misuse("this works on the files of a data directory, and --database or PERDURE_DATABASE names a Postgres database", "pg_dump backs up the database, and pg_restore restores it; for a data directory with its own database, leave the database away")
+		return "", usageError("this command works on the files of a data directory, but --database or PERDURE_DATABASE names a Postgres database", "back up the database with pg_dump and restore it with pg_restore; for a data directory with its own database, remove --database")
 	}
 	if d.flags.Data == "" {
-		return "", misuse("there is no data directory: this system names no home", "name one with --data or PERDURE_DATA")
+		return "", usageError("there is no default data directory, because this user has no home directory",
+			"set one with --data or PERDURE_DATA")
 	}
 	return d.flags.Data, nil
 }
 
 // Program implements admin.Desk.
-func (d desk) Program() string { return d.Version.Version }
+func (d console) Program() string { return d.Version.Version }
 
-// Hands implements admin.Desk.
-func (d desk) Hands() admin.Hands { return d.Admin }
+// Operations implements admin.Desk.
+func (d console) Operations() admin.Operations { return d.Admin }
 
 // Out implements admin.Desk.
-func (d desk) Out() io.Writer { return d.out }
+func (d console) Out() io.Writer { return d.out }
 
 // Say implements admin.Desk.
-func (d desk) Say(format string, args ...any) { d.say(format, args...) }
+func (d console) Say(format string, args ...any) { d.message(format, args...) }
 
 // Safe implements admin.Desk.
-func (d desk) Safe(text string) string { return d.line(text, 1000) }
+func (d console) Safe(text string) string { return d.oneLine(text, 1000) }
 
 // Store implements mcp.Desk.
-func (d desk) Store() (dir, database, server string) {
+func (d console) Store() (dir, database, server string) {
 	return d.store()
 }
 
 // Folder implements mcp.Desk.
-func (d desk) Folder() string { return d.flags.Data }
+func (d console) Folder() string { return d.flags.Data }
 
 // Local implements mcp.Desk.
-func (d desk) Local(what string) error { return d.local(what, "server", "database") }
+func (d console) Local(what string) error { return d.checkLocal(what, "server", "database") }
 
 // MCP implements mcp.Desk.
-func (d desk) MCP() mcp.Hands { return d.World.MCP }
+func (d console) MCP() mcp.Operations { return d.Dependencies.MCP }
 
 // Streams implements mcp.Desk.
-func (d desk) Streams() (io.Reader, io.Writer) { return d.stdin, d.Stdout }
+func (d console) Streams() (io.Reader, io.Writer) { return d.stdin, d.Stdout }
 
 // StopTime implements mcp.Desk.
-func (d desk) StopTime() time.Duration { return d.flags.StopTimeout }
+func (d console) StopTime() time.Duration { return d.flags.StopTimeout }

@@ -11,26 +11,27 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// WayOut is how the command line reaches what an operator says of requests to the network. Whoever holds the data
-// directory obeys a change from its next request on.
-type WayOut struct {
-	// Rules reads the rules of a data directory. Invalid: they cannot be understood, and nothing leaves until they can.
-	Rules func(dir string) (WayOutRules, error)
-	// SetRules replaces them. Invalid: they cannot be obeyed, and nothing changed.
-	SetRules func(dir string, rules WayOutRules) error
-	// Try says where a request of a tool would be connected to, without a connection. list is that of a session. The error is
-	// a *perdure.EgressError.
-	Try func(ctx context.Context, dir, url string, list perdure.NetworkList) ([]netip.AddrPort, error)
+// EgressRules gives the command line access to the egress rules of an operator. An engine applies a
+// change from its next request on.
+type EgressRules struct {
+	// Rules reads the rules of a data directory. Invalid: the rules are broken, and all requests
+	// are blocked until they are corrected.
+	Rules func(dir string) (EgressConfig, error)
+	// SetRules replaces the rules. Invalid: they are wrong, and nothing was changed.
+	SetRules func(dir string, rules EgressConfig) error
+	// Test returns where a request of a tool would be connected to, without connecting. list is the
+	// network list of a session. The error is a *perdure.EgressError.
+	Test func(ctx context.Context, dir, url string, list perdure.NetworkList) ([]netip.AddrPort, error)
 }
 
-// WayOutRules are the operator's rules.
-type WayOutRules struct {
-	Allowed, Blocked []string // as of perdure.NetworkList
-	Private          []string // hosts that may lead to private addresses
-	Webhooks         []string // likewise, for webhooks and for nothing else
+// EgressConfig are the operator's rules.
+type EgressConfig struct {
+	Allowed, Blocked []string // patterns as in perdure.NetworkList
+	Private          []string // hosts that may resolve to private addresses
+	Webhooks         []string // likewise, for webhooks only
 }
 
-// The kinds of a rule.
+// The kinds of rule.
 const (
 	ruleAllowed = "allowed"
 	ruleBlocked = "blocked"
@@ -38,24 +39,24 @@ const (
 	ruleWebhook = "webhook"
 )
 
-// wayOutRule is one rule, as a line.
-type wayOutRule struct {
+// egressRule is one line of egress list.
+type egressRule struct {
 	Rule    string `json:"rule"`
 	Pattern string `json:"pattern"`
 }
 
-func (r WayOutRules) lines() []wayOutRule {
-	var all []wayOutRule
+func (r EgressConfig) lines() []egressRule {
+	var all []egressRule
 	for _, kind := range []string{ruleBlocked, ruleAllowed, rulePrivate, ruleWebhook} {
 		for _, pattern := range *r.of(kind) {
-			all = append(all, wayOutRule{kind, pattern})
+			all = append(all, egressRule{kind, pattern})
 		}
 	}
 	return all
 }
 
-// of is the rules of a kind, to be changed.
-func (r *WayOutRules) of(kind string) *[]string {
+// of returns the rules of a kind, for changing.
+func (r *EgressConfig) of(kind string) *[]string {
 	switch kind {
 	case ruleAllowed:
 		return &r.Allowed
@@ -68,39 +69,40 @@ func (r *WayOutRules) of(kind string) *[]string {
 }
 
 type egressCommand struct {
-	List  egressList  `cmd:"" help:"What the operator says of requests to the network."`
-	Allow egressAllow `cmd:"" help:"Let requests to a host leave; as soon as one is allowed, all others are not."`
-	Deny  egressDeny  `cmd:"" help:"Let no request to a host leave, whatever else allows it; * is every host."`
-	Test  egressTest  `cmd:"" help:"Say whether a request would leave, and why not. Nothing is sent; the name is looked up."`
+	List  egressList  `cmd:"" help:"List the egress rules."`
+	Allow egressAllow `cmd:"" help:"Allow requests to a host. Once any host is allowed, all others are blocked."`
+	Deny  egressDeny  `cmd:"" help:"Block requests to a host, whatever else allows it; * blocks all hosts."`
+	Test  egressTest  `cmd:"" help:"Check whether a request would be allowed. The host name is resolved, but nothing is sent."`
 }
 
-type egressList struct{ output }
+type egressList struct{ outputFlags }
 
-// Run lists the rules, in the order in which they count.
+// Run lists the rules in order of precedence.
 func (c *egressList) Run(ctx context.Context, a *app) error {
 	rules, err := a.rules()
 	if err != nil {
 		return err
 	}
-	return listing[wayOutRule]{
-		noun: "rules: whatever is public may be reached, unless a session's own list says otherwise", head: []string{"RULE", "PATTERN"},
-		name: func(r wayOutRule) string { return r.Pattern },
-		row:  func(r wayOutRule) []cell { return []cell{{text: r.Rule}, {text: r.Pattern}} },
-	}.print(ctx, a, c.output, rules.lines())
+	return outputList[egressRule]{
+		noun: "rules: all public hosts can be reached, unless the list of a session says otherwise",
+		head: []string{"RULE", "PATTERN"},
+		name: func(r egressRule) string { return r.Pattern },
+		row:  func(r egressRule) []cell { return []cell{{text: r.Rule}, {text: r.Pattern}} },
+	}.print(ctx, a, c.outputFlags, rules.lines())
 }
 
-// egressPatterns are what allow and deny take.
+// egressPatterns are the arguments and flags of allow and deny.
 type egressPatterns struct {
-	Patterns []string `arg:"" name:"pattern" help:"A host, *.HOST for it and all below, or the beginning of a URL."`
-	Remove   bool     `help:"Take the rule away again."`
-	DryRun   bool     `help:"Only say what would be done."`
-	output
+	Patterns []string `arg:"" name:"pattern" help:"Host, *.HOST for a host and its subdomains, or a URL prefix."`
+	Remove   bool     `help:"Remove the rule."`
+	DryRun   bool     `help:"Print what would be done, without doing it."`
+	outputFlags
 }
 
 type egressAllow struct {
 	egressPatterns
-	Private bool `help:"Let a HOST or HOST:PORT be private: on this machine, or in your own network. It opens that to all tools, and allows no more than that."`
-	Webhook bool `help:"Let a HOST or HOST:PORT that is private be sent webhooks. It opens that to nothing else."`
+	Private bool `help:"Allow private addresses for a HOST or HOST:PORT, on this machine or in your network, for all tools. It allows nothing else."`
+	Webhook bool `help:"Allow webhooks to a HOST or HOST:PORT with private addresses. It allows nothing else."`
 }
 
 // Run allows hosts.
@@ -116,12 +118,12 @@ func (c *egressAllow) Run(ctx context.Context, a *app) error {
 
 type egressDeny struct{ egressPatterns }
 
-// Run denies hosts.
+// Run blocks hosts.
 func (c *egressDeny) Run(ctx context.Context, a *app) error { return c.change(ctx, a, ruleBlocked) }
 
-// change adds or removes rules of a kind. What is there already, or is not, changes nothing.
+// change adds or removes rules of a kind. Adding an existing rule changes nothing.
 func (c egressPatterns) change(ctx context.Context, a *app, kind string) error {
-	if err := c.suits([]wayOutRule{}); err != nil {
+	if err := c.checkFields([]egressRule{}); err != nil {
 		return err
 	}
 	rules, err := a.rules()
@@ -132,7 +134,8 @@ func (c egressPatterns) change(ctx context.Context, a *app, kind string) error {
 	for _, pattern := range c.Patterns {
 		switch at := slices.Index(*list, pattern); {
 		case c.Remove && at < 0:
-			return &fault{err: perdure.NotFound, what: fmt.Sprintf("there is no rule that %s is %s", pattern, kind), todo: program + " egress list " + a.place() + "shows them"}
+			return &userError{err: perdure.NotFound, message: fmt.Sprintf("there is no %s rule for %s", kind, pattern),
+				hint: program + " egress list " + a.storeFlags() + "shows them"}
 		case c.Remove:
 			*list = slices.Delete(*list, at, at+1)
 		case at < 0:
@@ -141,56 +144,58 @@ func (c egressPatterns) change(ctx context.Context, a *app, kind string) error {
 	}
 	verb := kind
 	if c.Remove {
-		verb = "not " + kind + " any more"
+		verb = "no longer " + kind
 	}
 	if c.DryRun {
-		a.say("would be %s: %s", verb, a.line(strings.Join(c.Patterns, " "), 300))
+		a.message("would be %s: %s", verb, a.oneLine(strings.Join(c.Patterns, " "), 300))
 		return nil
 	}
-	if err := a.WayOut.SetRules(a.flags.Data, rules); err != nil {
+	if err := a.Egress.SetRules(a.flags.Data, rules); err != nil {
 		return err
 	}
-	a.say("%s: %s", verb, a.line(strings.Join(c.Patterns, " "), 300))
+	a.message("%s: %s", verb, a.oneLine(strings.Join(c.Patterns, " "), 300))
 	switch after := len(rules.Allowed); {
 	case before == 0 && after > 0:
-		a.say("from now on no other host is reached")
+		a.message("all other hosts are now blocked")
 	case before > 0 && after == 0:
-		a.say("no host is allowed by name now, so every public one may be reached")
+		a.message("no host is allowed by name any more, so all public hosts can be reached")
 	}
-	return listing[wayOutRule]{name: func(r wayOutRule) string { return r.Pattern }, noun: "rules", tell: func([]wayOutRule) {}}.print(ctx, a, c.output, rules.lines())
+	return outputList[egressRule]{name: func(r egressRule) string { return r.Pattern }, noun: "rules",
+		tell: func([]egressRule) {}}.print(ctx, a, c.outputFlags, rules.lines())
 }
 
-// rules reads what stands in the data directory.
-func (a *app) rules() (WayOutRules, error) {
+// rules reads the rules of the data directory.
+func (a *app) rules() (EgressConfig, error) {
 	switch {
 	case a.flags.Server != "":
-		return WayOutRules{}, misuse("the rules stand in a data directory, and --server or PERDURE_SERVER names a server", "run it where the data directory is, with --data; the server obeys from its next request on")
+		return EgressConfig{}, usageError("egress rules are stored in a data directory, but --server or PERDURE_SERVER names a server", "run it on the machine of the data directory, with --data; the server applies changes from its next request on")
 	case a.flags.Data == "":
-		return WayOutRules{}, misuse("there is no data directory: this system names no home", "name one with --data or PERDURE_DATA")
+		return EgressConfig{}, usageError("there is no default data directory, because this user has no home directory",
+			"set one with --data or PERDURE_DATA")
 	}
-	return a.WayOut.Rules(a.flags.Data)
+	return a.Egress.Rules(a.flags.Data)
 }
 
 type egressTest struct {
-	URL     string `arg:"" name:"url" help:"What a tool would ask for."`
-	Session string `help:"With the list of this session: of its harness, its agent and its own together." placeholder:"ID"`
-	output
+	URL     string `arg:"" name:"url" help:"URL that a tool would request."`
+	Session string `help:"Also apply the network list of this session, including its agent and harness." placeholder:"ID"`
+	outputFlags
 }
 
-// egressVerdict is the answer of test.
+// egressVerdict is the output of egress test.
 type egressVerdict struct {
 	URL       string   `json:"url"`
 	Allowed   bool     `json:"allowed"`
 	Addresses []string `json:"addresses,omitempty"` // where it would be connected to
 	Host      string   `json:"host,omitempty"`
-	Layer     string   `json:"layer,omitempty"` // whose rule denies it
+	Layer     string   `json:"layer,omitempty"` // the layer whose rule denies it
 	Rule      string   `json:"rule,omitempty"`
 	Why       string   `json:"why,omitempty"`
 }
 
-// Run tries a URL. A request that would not leave is exit code 1.
+// Run tests a URL. It returns exit code 1 when the request would be blocked.
 func (c *egressTest) Run(ctx context.Context, a *app) error {
-	if _, err := a.rules(); err != nil && !errors.Is(err, perdure.Invalid) { // broken rules are an answer
+	if _, err := a.rules(); err != nil && !errors.Is(err, perdure.Invalid) { // broken rules are a result, too
 		return err
 	}
 	var list perdure.NetworkList
@@ -200,7 +205,7 @@ func (c *egressTest) Run(ctx context.Context, a *app) error {
 			if err != nil {
 				return err
 			}
-			fold, err := foldOf(ctx, eng, s.ID)
+			fold, err := foldSession(ctx, eng, s.ID)
 			if err == nil {
 				list = fold.Agent.Network
 			}
@@ -211,7 +216,7 @@ func (c *egressTest) Run(ctx context.Context, a *app) error {
 		}
 	}
 	v := egressVerdict{URL: c.URL}
-	found, err := a.WayOut.Try(ctx, a.flags.Data, c.URL, list)
+	found, err := a.Egress.Test(ctx, a.flags.Data, c.URL, list)
 	var refused *perdure.EgressError
 	switch {
 	case err == nil:
@@ -224,20 +229,21 @@ func (c *egressTest) Run(ctx context.Context, a *app) error {
 	default:
 		return err
 	}
-	err = c.show(ctx, a, shown{c.URL, v, func() { a.tellVerdict(v) }})
+	err = c.show(ctx, a, outputObject{c.URL, v, func() { a.printEgressVerdict(v) }})
 	if err == nil && !v.Allowed {
 		err = exit(exitError)
 	}
 	return err
 }
 
-func (a *app) tellVerdict(v egressVerdict) {
+func (a *app) printEgressVerdict(v egressVerdict) {
 	switch {
 	case v.Allowed:
-		fmt.Fprintf(a.out, "%s would leave, to %s\n", a.line(v.URL, 300), strings.Join(v.Addresses, " "))
+		fmt.Fprintf(a.out, "%s is allowed, and connects to %s\n", a.oneLine(v.URL, 300), strings.Join(v.Addresses, " "))
 	case v.Layer == "":
-		fmt.Fprintf(a.out, "%s would not leave: %s\n", a.line(v.URL, 300), a.line(v.Why, 500))
+		fmt.Fprintf(a.out, "%s is blocked: %s\n", a.oneLine(v.URL, 300), a.oneLine(v.Why, 500))
 	default:
-		fmt.Fprintf(a.out, "%s is denied by the %s (%s): %s\n", a.line(v.URL, 300), v.Layer, v.Rule, a.line(v.Why, 500))
+		fmt.Fprintf(a.out, "%s is blocked by the %s (%s): %s\n", a.oneLine(v.URL, 300), v.Layer, v.Rule,
+			a.oneLine(v.Why, 500))
 	}
 }

@@ -11,39 +11,41 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// pollEvery is how often a journal or a log of another process is read again: it tells nobody of its news.
+// pollEvery is how often a journal or log of another process is read again, because that process
+// cannot send notifications.
 const pollEvery = 200 * time.Millisecond
 
-// outage is how long a follower holds out while the server that it follows is away.
-const outage = 5 * time.Minute
+// maxServerOutage is how long a follower waits for a server that has gone away.
+const maxServerOutage = 5 * time.Minute
 
 // pageEvents is how many events are read at once.
 const pageEvents = 1000
 
 type eventCommand struct {
 	List eventList `cmd:"" help:"List the events of a session."`
-	Tail eventTail `cmd:"" help:"Print the events of a session as they come, until Ctrl-C."`
+	Tail eventTail `cmd:"" help:"Follow the events of a session until Ctrl-C."`
 
-	Show   eventShow   `cmd:"" help:"Show one event, and what it changed."`
-	Replay eventReplay `cmd:"" help:"Show how a session stood after an event, by folding its journal. Nothing is done again."`
+	Show   eventShow   `cmd:"" help:"Show an event and what it changed."`
+	Replay eventReplay `cmd:"" help:"Show the state of a session after an event, computed from its journal. No effect is repeated."`
 }
 
 type eventList struct {
-	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	output
-	After int64    `help:"Only those after this sequence number." placeholder:"SEQ"`
-	Limit int      `help:"How many; 0: all." default:"0"`
-	Type  []string `help:"Only these types; one that ends in a dot is all that begin with it." placeholder:"TYPE"`
+	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	outputFlags
+	After int64    `help:"Only events after this sequence number." placeholder:"SEQ"`
+	Limit int      `help:"Maximum number; 0 for all." default:"0"`
+	Type  []string `help:"Only events of these types; a type that ends with a dot is a prefix." placeholder:"TYPE"`
 }
 
-// events is how events are listed.
-func events() listing[perdure.Event] {
-	return listing[perdure.Event]{
+// events describes how events are listed.
+func events() outputList[perdure.Event] {
+	return outputList[perdure.Event]{
 		noun: "events",
 		head: []string{"SEQ", "AT", "TYPE", "WHAT"},
 		name: func(e perdure.Event) string { return string(e.ID) },
 		row: func(e perdure.Event) []cell {
-			return []cell{{text: fmt.Sprint(e.Seq)}, {clockTime(e.At), dim}, {string(e.Type()), bold}, {text: sentence(e)}}
+			return []cell{{text: fmt.Sprint(e.Seq)}, {clockTime(e.At), dim}, {string(e.Type()), bold},
+				{text: sentence(e)}}
 		},
 	}
 }
@@ -64,18 +66,18 @@ func (c *eventList) Run(ctx context.Context, a *app) error {
 			}
 			for _, e := range page {
 				after = e.Seq
-				if wanted(e.Type(), c.Type) && (c.Limit <= 0 || len(chosen) < c.Limit) {
+				if matchesType(e.Type(), c.Type) && (c.Limit <= 0 || len(chosen) < c.Limit) {
 					chosen = append(chosen, e)
 				}
 			}
 			if len(page) < pageEvents || c.Limit > 0 && len(chosen) == c.Limit {
-				return events().print(ctx, a, c.output, chosen)
+				return events().print(ctx, a, c.outputFlags, chosen)
 			}
 		}
 	})
 }
 
-func wanted(t perdure.EventType, types []string) bool {
+func matchesType(t perdure.EventType, types []string) bool {
 	for _, w := range types {
 		if string(t) == w || strings.HasSuffix(w, ".") && strings.HasPrefix(string(t), w) {
 			return true
@@ -85,12 +87,12 @@ func wanted(t perdure.EventType, types []string) bool {
 }
 
 type eventTail struct {
-	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	Output  string `short:"o" help:"How to print them: text, or json: a line each." placeholder:"FORM" enum:"text,json,jsonl" default:"text"`
-	After   *int64 `help:"Begin after this sequence number, not with the last ten events." placeholder:"SEQ"`
+	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	Output  string `short:"o" help:"Output format: text, or json with one line per event." placeholder:"FORMAT" enum:"text,json,jsonl" default:"text"`
+	After   *int64 `help:"Start after this sequence number instead of with the last ten events." placeholder:"SEQ"`
 }
 
-// Run prints events as they come. They are read again and again, so that it does not matter who answers.
+// Run prints events as they arrive. It polls, so that it does not matter which process answers.
 func (c *eventTail) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
 		s, err := a.session(ctx, eng, c.Session)
@@ -102,16 +104,16 @@ func (c *eventTail) Run(ctx context.Context, a *app) error {
 			after = *c.After
 		}
 		return a.follow(ctx, pollEvery, func() (bool, error) {
-			after, err = c.page(ctx, a, eng, tailed{s.ID, after})
+			after, err = c.page(ctx, a, eng, tailPosition{s.ID, after})
 			return false, err
 		})
 	})
 }
 
-// follow looks again and again, until look is done or fails. The server may be away for a while, as it is when it
-// restarts: a look that fails so is repeated, and goes on where it stands.
+// follow calls look repeatedly, until look is done or fails. When the server is unavailable for a
+// while, for instance during a restart, look is repeated and continues where it was.
 func (a *app) follow(ctx context.Context, every time.Duration, look func() (done bool, err error)) error {
-	away := time.Time{} // since when nobody answers; zero: somebody does
+	away := time.Time{} // since when nobody answers; zero: the server answers
 	for {
 		done, err := look()
 		switch {
@@ -119,11 +121,11 @@ func (a *app) follow(ctx context.Context, every time.Duration, look func() (done
 			return nil
 		case err == nil:
 			away = time.Time{}
-		case !errors.Is(err, perdure.Unavailable) || !away.IsZero() && time.Since(away) > outage:
+		case !errors.Is(err, perdure.Unavailable) || !away.IsZero() && time.Since(away) > maxServerOutage:
 			return err
 		case away.IsZero():
 			away = time.Now()
-			a.say("nobody answers; it goes on when somebody does, within %s", span(outage))
+			a.message("no server answers; waiting up to %s for one", span(maxServerOutage))
 		}
 		if err := pause(ctx, every); err != nil {
 			return err
@@ -131,14 +133,14 @@ func (a *app) follow(ctx context.Context, every time.Duration, look func() (done
 	}
 }
 
-// tailed is how far a session was printed.
-type tailed struct {
+// tailPosition is how far the events of a session were printed.
+type tailPosition struct {
 	id    perdure.SessionID
 	after int64
 }
 
-// page prints what is there, and returns how far it came.
-func (c *eventTail) page(ctx context.Context, a *app, eng engine.Journals, t tailed) (int64, error) {
+// page prints all events that exist, and returns the sequence number it got to.
+func (c *eventTail) page(ctx context.Context, a *app, eng engine.Journals, t tailPosition) (int64, error) {
 	for {
 		page, err := eng.Events(ctx, t.id, t.after, pageEvents)
 		if err != nil {
@@ -156,7 +158,7 @@ func (c *eventTail) page(ctx context.Context, a *app, eng engine.Journals, t tai
 	}
 }
 
-// event prints one event as a line of text or of JSON.
+// event prints an event as a line of text or of JSON.
 func (a *app) event(e perdure.Event, form string) error {
 	if form != "text" {
 		text, err := perdure.EncodeEvent(e)
@@ -165,13 +167,14 @@ func (a *app) event(e perdure.Event, form string) error {
 		}
 		return a.jsonText(append(text, '\n'))
 	}
-	line := fmt.Sprintf("%5d  %s  %s", e.Seq, a.paint.data.in(dim, clockTime(e.At)), a.paint.data.in(bold, a.line(string(e.Type()), cellChars)))
-	if what := a.line(sentence(e), 200); what != "" {
+	line := fmt.Sprintf("%5d  %s  %s", e.Seq, a.colors.stdout.in(dim, clockTime(e.At)),
+		a.colors.stdout.in(bold, a.oneLine(string(e.Type()), cellChars)))
+	if what := a.oneLine(sentence(e), 200); what != "" {
 		line += "  " + what
 	}
 	_, err := fmt.Fprintln(a.out, line)
 	return err
 }
 
-// clockTime is the time of day, with the milliseconds that tell events apart.
+// clockTime returns the time of day, with milliseconds to distinguish events.
 func clockTime(t time.Time) string { return t.Local().Format("15:04:05.000") }

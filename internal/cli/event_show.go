@@ -10,13 +10,13 @@ import (
 )
 
 type eventShow struct {
-	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	Event   string `arg:"" help:"Its sequence number, or its id."`
-	output
+	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	Event   string `arg:"" help:"Sequence number or event id."`
+	outputFlags
 }
 
-// standing is how a session stood at one event of its journal.
-type standing struct {
+// sessionState is the state of a session at one event of its journal.
+type sessionState struct {
 	Seq       int64                 `json:"seq"`
 	Status    perdure.SessionStatus `json:"state"`
 	Title     string                `json:"title,omitempty"`
@@ -25,13 +25,14 @@ type standing struct {
 	Queued    int                   `json:"queued"`
 	Live      int                   `json:"live_tasks"`
 	Approvals int                   `json:"open_approvals"`
-	Ready     int                   `json:"ready"`   // ended tasks that were not delivered
+	Ready     int                   `json:"ready"`   // ended tasks that are not delivered
 	Unknown   int                   `json:"unknown"` // foreground calls
 }
 
-func standingOf(s *perdure.Session) standing {
-	at := standing{
-		Seq: s.Seq, Status: s.Status, Title: s.Title, Messages: len(s.Transcript), Queued: len(s.Queue), Approvals: len(s.Approvals), Ready: len(s.Ready), Unknown: len(s.Unknown),
+func sessionStateOf(s *perdure.Session) sessionState {
+	at := sessionState{
+		Seq: s.Seq, Status: s.Status, Title: s.Title, Messages: len(s.Transcript), Queued: len(s.Queue),
+		Approvals: len(s.Approvals), Ready: len(s.Undelivered), Unknown: len(s.UnknownCalls),
 	}
 	if s.Turn != nil {
 		at.Turn = s.Turn.ID
@@ -44,37 +45,39 @@ func standingOf(s *perdure.Session) standing {
 	return at
 }
 
-// shownEvent is an event with how its session stood before and after it.
+// shownEvent is an event with the state of its session before and after it.
 type shownEvent struct {
 	Event  perdure.Event `json:"event"`
-	Before standing      `json:"before"`
-	After  standing      `json:"after"`
+	Before sessionState  `json:"before"`
+	After  sessionState  `json:"after"`
 }
 
 // Run shows an event.
 func (c *eventShow) Run(ctx context.Context, a *app) error {
-	return a.inSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
-		seq, _ := strconv.ParseInt(c.Event, 10, 64) // else it is an id
+	return a.onSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
+		seq, _ := strconv.ParseInt(c.Event, 10, 64) // otherwise it is an id
 		var found *shownEvent
 		_, err := fold(ctx, eng, s.ID, func(e perdure.Event, before *perdure.Session) bool {
 			if e.Seq == seq || string(e.ID) == c.Event {
-				found = &shownEvent{Event: e, Before: standingOf(before)}
+				found = &shownEvent{Event: e, Before: sessionStateOf(before)}
 			}
 			return found == nil
-		}, func(after *perdure.Session) { found.After = standingOf(after) })
+		}, func(after *perdure.Session) { found.After = sessionStateOf(after) })
 		if err != nil {
 			return err
 		}
 		if found == nil {
-			return &fault{err: perdure.NotFound, what: fmt.Sprintf("%s has no event %q", s.ID, c.Event), todo: program + " event list " + a.place() + string(s.ID) + "  shows them"}
+			return &userError{err: perdure.NotFound, message: fmt.Sprintf("%s has no event %q", s.ID, c.Event),
+				hint: program + " event list " + a.storeFlags() + string(s.ID) + "  shows them"}
 		}
-		return c.show(ctx, a, shown{string(found.Event.ID), found, func() { a.fields(a.eventFields(*found)...) }})
+		return c.show(ctx, a, outputObject{string(found.Event.ID), found, func() { a.fields(a.eventFields(*found)...) }})
 	})
 }
 
-// fold reads a journal and applies it event by event, as long as more says so before each; the event at which it stops is applied,
-// and told to last, and nothing after it is read.
-func fold(ctx context.Context, eng engine.Journals, id perdure.SessionID, more func(perdure.Event, *perdure.Session) bool, last func(*perdure.Session)) (*perdure.Session, error) {
+// fold reads a journal and applies its events while more returns true before each of them. It
+// applies the event at which more returns false, calls last with the result, and reads no further.
+func fold(ctx context.Context, eng engine.Journals, id perdure.SessionID,
+	more func(perdure.Event, *perdure.Session) bool, last func(*perdure.Session)) (*perdure.Session, error) {
 	at := perdure.NewSession(id)
 	for {
 		page, err := eng.Events(ctx, id, at.Seq, pageEvents)
@@ -82,11 +85,11 @@ func fold(ctx context.Context, eng engine.Journals, id perdure.SessionID, more f
 			return nil, fmt.Errorf("read events of %s: %w", id, err)
 		}
 		for _, e := range page {
-			goesOn := more(e, at)
+			continues := more(e, at)
 			if err := at.Apply(e); err != nil {
 				return nil, fmt.Errorf("apply event %d of %s: %w", e.Seq, id, err)
 			}
-			if !goesOn {
+			if !continues {
 				last(at)
 				return at, nil
 			}
@@ -100,11 +103,12 @@ func fold(ctx context.Context, eng engine.Journals, id perdure.SessionID, more f
 func (a *app) eventFields(one shownEvent) []field {
 	e := one.Event
 	text, err := perdure.EncodeEvent(e)
-	if err != nil { // it was read as one
+	if err != nil { // it was decoded before, so this cannot happen
 		text = []byte(err.Error())
 	}
 	all := []field{
-		{"event", cell{fmt.Sprintf("%d %s", e.Seq, e.ID), bold}}, {"type", cell{text: string(e.Type())}}, {"at", cell{text: moment(e.At, a.now())}},
+		{"event", cell{fmt.Sprintf("%d %s", e.Seq, e.ID), bold}}, {"type", cell{text: string(e.Type())}},
+		{"at", cell{text: moment(e.At, a.now())}},
 		{"actor", cell{text: e.Actor}}, {"what", cell{text: sentence(e)}}, {"stored", cell{text: string(text)}},
 	}
 	for _, change := range one.Before.to(one.After) {
@@ -113,14 +117,16 @@ func (a *app) eventFields(one shownEvent) []field {
 	return all
 }
 
-// to says what differs between two standings, a field each.
-func (s standing) to(after standing) (changed []field) {
+// to lists what differs between two states, one field each.
+func (s sessionState) to(after sessionState) (changed []field) {
 	for _, of := range []struct {
 		name          string
 		before, after any
 	}{
-		{"state", s.Status, after.Status}, {"title", s.Title, after.Title}, {"turn", s.Turn, after.Turn}, {"messages", s.Messages, after.Messages},
-		{"queued", s.Queued, after.Queued}, {"live tasks", s.Live, after.Live}, {"open approvals", s.Approvals, after.Approvals},
+		{"state", s.Status, after.Status}, {"title", s.Title, after.Title}, {"turn", s.Turn, after.Turn},
+		{"messages", s.Messages, after.Messages},
+		{"queued", s.Queued, after.Queued}, {"live tasks", s.Live, after.Live},
+		{"open approvals", s.Approvals, after.Approvals},
 		{"to deliver", s.Ready, after.Ready}, {"unknown", s.Unknown, after.Unknown},
 	} {
 		was, is := fmt.Sprint(of.before), fmt.Sprint(of.after)
@@ -139,26 +145,30 @@ func orNone(text string) string {
 }
 
 type eventReplay struct {
-	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	To      int64  `help:"Stop after this sequence number; 0: at the end." placeholder:"SEQ" default:"0"`
-	output
+	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	To      int64  `help:"Stop after this sequence number; 0 for the end." placeholder:"SEQ" default:"0"`
+	outputFlags
 }
 
-// Run folds a journal up to an event. It changes nothing and does nothing again.
+// Run folds a journal up to an event. It changes nothing and repeats no effect.
 func (c *eventReplay) Run(ctx context.Context, a *app) error {
 	if c.To < 0 {
-		return misuse("--to is negative", "give the sequence number of an event; event list shows them")
+		return usageError("--to is negative", "give the sequence number of an event; event list shows them")
 	}
-	return a.inSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
-		at, err := fold(ctx, eng, s.ID, func(e perdure.Event, _ *perdure.Session) bool { return c.To == 0 || e.Seq < c.To }, func(*perdure.Session) {})
+	return a.onSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
+		at, err := fold(ctx, eng, s.ID,
+			func(e perdure.Event, _ *perdure.Session) bool { return c.To == 0 || e.Seq < c.To },
+			func(*perdure.Session) {})
 		if err != nil {
 			return err
 		}
 		if at.Seq < c.To {
-			return &fault{err: perdure.NotFound, what: fmt.Sprintf("%s ends with event %d", s.ID, at.Seq), todo: program + " event list " + a.place() + string(s.ID) + "  shows them"}
+			return &userError{err: perdure.NotFound, message: fmt.Sprintf("the last event of %s is %d", s.ID, at.Seq),
+				hint: program + " event list " + a.storeFlags() + string(s.ID) + "  shows them"}
 		}
-		return c.show(ctx, a, shown{string(s.ID), at, func() {
-			a.fields(append([]field{{"session", cell{string(s.ID), bold}}, {"after event", cell{text: fmt.Sprint(at.Seq)}}}, standing{}.to(standingOf(at))...)...)
+		return c.show(ctx, a, outputObject{string(s.ID), at, func() {
+			a.fields(append([]field{{"session", cell{string(s.ID), bold}},
+				{"after event", cell{text: fmt.Sprint(at.Seq)}}}, sessionState{}.to(sessionStateOf(at))...)...)
 		}})
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// The exit codes (C4). They are a promise; help exit-codes lists them.
+// The exit codes. They are stable; perdure help exit-codes lists them.
 const (
 	exitOK          = 0
 	exitError       = 1
@@ -26,67 +26,69 @@ const (
 	exitInterrupted = 130
 )
 
-// meaning is what an exit code says.
-type meaning struct {
+// exitCodeMeaning describes an exit code.
+type exitCodeMeaning struct {
 	code int
-	says string // lines
+	text string // lines
 }
 
-// meanings is the promise of C4, for help exit-codes.
-func meanings() []meaning {
-	return []meaning{
-		{exitOK, "it worked"},
-		{exitError, "an error"},
-		{exitUsage, "the command line, or an argument in it, is wrong"},
-		{exitNotFound, "there is no such thing"},
-		{exitDenied, "not allowed: the token of a server, or the key of a provider, is missing or wrong"},
-		{exitConflict, "something stands in the way: the data directory is held by another process,\nan id is ambiguous, a cap is reached, a budget is used up, an outcome is known already"},
-		{exitUnreachable, "not now: try again"},
-		{exitTimeout, "a wait timed out"},
-		{exitFailed, "the work that was waited for failed, was cancelled, or has an unknown outcome"},
-		{exitApproval, "an approval or another word of a person is needed, and nobody can be asked: there is\nno terminal, --no-input was given, the question was left open, or a person or the\nsoft limit of a budget paused the session"},
-		{exitStorage, "the store cannot promise durability: the disk is full, or cannot be written"},
-		{exitInterrupted, "ended by Ctrl-C or SIGTERM; work in the background is left for the next run.\nA server that ends so gives 0; a second signal ends every command at once, with this code"},
+// meanings lists all exit codes for perdure help exit-codes.
+func meanings() []exitCodeMeaning {
+	return []exitCodeMeaning{
+		{exitOK, "success"},
+		{exitError, "an error without a code of its own"},
+		{exitUsage, "the command line is wrong"},
+		{exitNotFound, "not found"},
+		{exitDenied, "permission denied: the token of the server or the key of the provider is missing or wrong"},
+		{exitConflict, "conflict: another process holds the data directory, an id is ambiguous,\na limit is reached, a budget is used up, or an outcome is already known"},
+		{exitUnreachable, "unavailable: try again"},
+		{exitTimeout, "timed out"},
+		{exitFailed, "the work that the command waited for failed, was canceled, or has an unknown outcome"},
+		{exitApproval, "an approval or another decision is needed and cannot be asked for: there is no\nterminal, --no-input was given, the question was left open, or the session was\npaused by a user or by the soft limit of a budget"},
+		{exitStorage, "the store cannot write durably: the disk is full or not writable"},
+		{exitInterrupted, "stopped by Ctrl-C or SIGTERM; the next run continues the background work. A server\nthat stops cleanly exits with 0. A second signal stops any command at once, with this code"},
 	}
 }
 
-// exitCodes lists the codes for people.
+// exitCodes formats the exit codes for a terminal.
 func exitCodes() string {
 	var lines strings.Builder
 	for _, m := range meanings() {
-		fmt.Fprintf(&lines, "%-3d  %s\n", m.code, strings.ReplaceAll(m.says, "\n", "\n     "))
+		fmt.Fprintf(&lines, "%-3d  %s\n", m.code, strings.ReplaceAll(m.text, "\n", "\n     "))
 	}
 	return lines.String()
 }
 
-// errInterrupted ends the context of a command that was told to stop by Ctrl-C or SIGTERM.
+// errInterrupted ends the context of a command that Ctrl-C or SIGTERM stops.
 var errInterrupted error = exit(exitInterrupted)
 
-// exit is an exit code as an error, of a command that has said itself what there was to say.
+// exit is an exit code as an error. The command has already printed what there was to say.
 type exit int
 
 func (e exit) Error() string { return "exit code " + strconv.Itoa(int(e)) }
 
-// fault is an error for a person: what happened, then what to do (C14).
-type fault struct {
-	err  error  // the kind, or the cause; nil: code counts
-	code int    // zero: by the kind of err
-	what string //
-	todo string // lines; empty: what says it
+// userError is an error for a user: what happened, then what to do.
+type userError struct {
+	err     error  // the kind, or the cause; nil: code decides
+	code    int    // zero: the kind of err decides
+	message string //
+	hint    string // plural lines are allowed; empty: the kind of err decides
 }
 
-func (f *fault) Error() string { return f.what }
+func (f *userError) Error() string { return f.message }
 
-func (f *fault) Unwrap() error { return f.err }
+func (f *userError) Unwrap() error { return f.err }
 
-// misuse is a fault of whoever typed the command.
-func misuse(what, todo string) error { return &fault{code: exitUsage, what: what, todo: todo} }
+// usageError returns the error of a wrong command line.
+func usageError(what, todo string) error {
+	return &userError{code: exitUsage, message: what, hint: todo}
+}
 
-// exitCode is the one place where an error becomes an exit code (C4, rule 19).
+// exitCode is the one place where an error becomes an exit code.
 func exitCode(err error) int {
 	var code exit
-	var f *fault
-	var refused interface{ Unauthorized() bool } // of whoever answers from afar
+	var f *userError
+	var refused interface{ Unauthorized() bool } // an error of a remote server
 	switch {
 	case err == nil:
 		return exitOK

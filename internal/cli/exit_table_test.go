@@ -14,7 +14,8 @@ import (
 	"github.com/perdure/perdure/internal/cli/raw"
 )
 
-// TestC04Commands wants every exit code of help exit-codes from a command, but for the one that only a server gives.
+// TestC04Commands checks that a command returns each exit code of help exit-codes, except the one
+// that only a server causes.
 func TestC04Commands(t *testing.T) {
 	t.Parallel()
 	one := []engine.Session{{ID: "session_1", Title: "same"}, {ID: "session_2", Title: "same"}}
@@ -25,7 +26,7 @@ func TestC04Commands(t *testing.T) {
 	cancel()
 	late, stop := context.WithTimeout(t.Context(), 0)
 	defer stop()
-	given := map[int]bool{exitDenied: true} // TestC04API has it
+	given := map[int]bool{exitDenied: true} // tested by TestC04API
 	for _, test := range []struct {
 		code    int
 		command command
@@ -34,7 +35,7 @@ func TestC04Commands(t *testing.T) {
 		{exitOK, command{args: "version"}, nil},
 		{exitOK, command{args: "session list", scene: &scene{}}, nil},
 		{exitError, command{args: "session list", scene: &scene{err: errors.New("anything")}}, nil},
-		{exitError, command{args: "doctor", checks: []Check{{Name: "disk", Health: Bad}}}, nil},
+		{exitError, command{args: "doctor", checks: []Check{{Name: "disk", Health: HealthError}}}, nil},
 		{exitUsage, command{args: "session lst"}, nil},
 		{exitOK, command{args: "session list --jq .", scene: &scene{}}, nil},
 		{exitUsage, command{args: "session list --jq .["}, nil},
@@ -83,7 +84,7 @@ func TestC04Commands(t *testing.T) {
 	}
 }
 
-// wantAdvice wants what happened, then what to do, and no stack (C14).
+// wantAdvice checks for what happened, then what to do, and no stack trace (C14).
 func wantAdvice(t *testing.T, talk string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(talk), "\n")
@@ -99,7 +100,7 @@ func wantAdvice(t *testing.T, talk string) {
 	}
 }
 
-// TestC14Advice wants advice from every error of every kind, and the right guess at what was meant.
+// TestC14Advice checks that every kind of error has a hint, and the right suggestion.
 func TestC14Advice(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ args, meant string }{
@@ -119,7 +120,7 @@ func TestC14Advice(t *testing.T) {
 		{"task cancel --all", "--session"},
 		{"task cancel --all --session last task_1", "cannot be used together"},
 		{"task detach call_1", "SESSION/CALL"},
-		{"task input task_1 @nowhere", "a text that begins with @"},
+		{"task input task_1 @nowhere", "begins with @"},
 		{"approval list --state happy", "open, approved"},
 		{"approval list --state open --all", "can't be used together"},
 		{"approve appr_1 --args {", "--args"},
@@ -148,7 +149,8 @@ func TestC14Advice(t *testing.T) {
 	}
 }
 
-// TestC14Pages wants a page for the code of every problem of a server, and the place where that page can be opened.
+// TestC14Pages checks that the code of every problem of a server has a page, and that the error
+// says where to open it.
 func TestC14Pages(t *testing.T) {
 	t.Parallel()
 	for _, code := range api.Codes() {
@@ -176,13 +178,13 @@ func TestC14Pages(t *testing.T) {
 		}
 	}
 	for _, strange := range []string{"", ".*", "conflict\n", "no_such_code"} {
-		if _, ok := explains(strange); ok {
+		if _, ok := hasPage(strange); ok {
 			t.Errorf("%q is explained", strange)
 		}
 	}
 }
 
-// TestC10Asks is the matrix of who is asked before a task is ended, and what comes of it.
+// TestC10Asks is the table of when task cancel asks for confirmation, and the result.
 func TestC10Asks(t *testing.T) {
 	t.Parallel()
 	terminal, pipe := Terminal{Stdin: true, Stderr: true}, Terminal{}
@@ -193,7 +195,7 @@ func TestC10Asks(t *testing.T) {
 		yes    bool
 		typed  string
 		asks   bool
-		refuse int // exit code; zero: it goes on
+		refuse int // exit code; zero: accepted
 	}{
 		{"a terminal is asked, and says yes", terminal, flags{}, false, "y\n", true, 0},
 		{"or in another way", terminal, flags{}, false, " YES \n", true, 0},
@@ -210,7 +212,7 @@ func TestC10Asks(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var talk strings.Builder
-			a := &app{World: World{Terminal: test.at, Stderr: &talk}, flags: test.flags, stdin: strings.NewReader(test.typed)}
+			a := &app{Dependencies: Dependencies{Terminal: test.at, Stderr: &talk}, flags: test.flags, stdin: strings.NewReader(test.typed)}
 
 			err := a.confirm(t.Context(), test.yes, "end it?")
 

@@ -19,20 +19,20 @@ func TestC04ExitCodes(t *testing.T) {
 		{nil, 0},
 		{errors.New("anything"), 1},
 		{fmt.Errorf("wrapped: %w", perdure.Invalid), 2},
-		{misuse("wrong", "right"), 2},
+		{usageError("wrong", "right"), 2},
 		{fmt.Errorf("wrapped: %w", perdure.NotFound), 3},
 		{perdure.Conflict, 5},
 		{perdure.Limit, 5},
 		{perdure.Unavailable, 6},
 		{context.DeadlineExceeded, 7},
 		{perdure.UnknownOutcome, 8},
-		{&fault{code: exitFailed, what: "the turn failed"}, 8},
+		{&userError{code: exitFailed, message: "turn failed"}, 8},
 		{perdure.Storage, 74},
 		{errors.Join(errors.New("close"), perdure.Storage), 74},
 		{context.Canceled, 130},
 		{errInterrupted, 130},
 		{fmt.Errorf("run: %w", errInterrupted), 130},
-		{&fault{err: perdure.Conflict, what: "held"}, 5},
+		{&userError{err: perdure.Conflict, message: "held"}, 5},
 	} {
 		if got := exitCode(test.err); got != test.want {
 			t.Errorf("%v: exit code %d, want %d", test.err, got, test.want)
@@ -58,15 +58,15 @@ func TestC04Topic(t *testing.T) {
 	}
 }
 
-// TestTrialFaults: what came of asking a model is an exit code, and says what to do.
+// TestTrialFaults: each result of a model test has an exit code and a hint.
 func TestTrialFaults(t *testing.T) {
 	t.Parallel()
 	for result, want := range map[string]int{
-		TrialOK: 0, TrialKeyMissing: exitDenied, TrialRefused: exitDenied, TrialNoModel: exitNotFound, TrialLimited: exitConflict, TrialUnreachable: exitUnreachable,
+		TestOK: 0, TestKeyMissing: exitDenied, TestRefused: exitDenied, TestNoModel: exitNotFound, TestRateLimited: exitConflict, TestUnreachable: exitUnreachable,
 	} {
-		err := Trial{Model: "openai:small", Result: result, Variable: "OPENAI_API_KEY"}.fault()
-		told := (*fault)(nil)
-		if got := exitCode(err); got != want || err != nil && (!errors.As(err, &told) || told.todo == "") {
+		err := ModelTest{Model: "openai:small", Result: result, Variable: "OPENAI_API_KEY"}.userError()
+		told := (*userError)(nil)
+		if got := exitCode(err); got != want || err != nil && (!errors.As(err, &told) || told.hint == "") {
 			t.Errorf("%s: exit code %d, %v, want %d", result, got, err, want)
 		}
 	}

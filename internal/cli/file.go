@@ -14,37 +14,37 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// fileBytes bounds a file that is read here; the engine says itself how large one may be.
+// fileBytes limits files that are read here; the engine enforces its own limit.
 const fileBytes = 64 << 20
 
 type fileCommand struct {
-	Ls  fileLs  `cmd:"" help:"List a directory of a session's files."`
+	Ls  fileLs  `cmd:"" help:"List the files of a session."`
 	Cat fileCat `cmd:"" help:"Print a file, byte for byte."`
-	Put filePut `cmd:"" help:"Write a file, from one of this machine or from stdin."`
-	Get fileGet `cmd:"" help:"Copy a file to this machine."`
-	Mv  fileMv  `cmd:"" help:"Give a file, or a directory with all below it, another path."`
-	Rm  fileRm  `cmd:"" help:"Remove a file, or a directory."`
+	Put filePut `cmd:"" help:"Upload a local file or stdin."`
+	Get fileGet `cmd:"" help:"Download a file."`
+	Mv  fileMv  `cmd:"" help:"Move or rename a file or directory."`
+	Rm  fileRm  `cmd:"" help:"Remove a file or directory."`
 }
 
-// inFiles is the path as the session knows it.
+// inFiles returns the absolute path in the files of a session.
 func inFiles(typed string) string { return path.Join("/", typed) }
 
 type fileLs struct {
-	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	Path    string `arg:"" optional:"" help:"The directory, from the root of the session's files." default:"/"`
-	Deep    bool   `short:"r" help:"All below it, too."`
-	output
+	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	Path    string `arg:"" optional:"" help:"Directory in the files of the session." default:"/"`
+	Deep    bool   `short:"r" help:"List subdirectories recursively."`
+	outputFlags
 }
 
 // Run lists files.
 func (c *fileLs) Run(ctx context.Context, a *app) error {
-	return a.inSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
+	return a.onSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
 		all, err := eng.Files(ctx, s.ID, inFiles(c.Path), c.Deep)
 		if err != nil {
-			return a.noFile(s, c.Path, err)
+			return a.fileNotFound(s, c.Path, err)
 		}
 		now := a.now()
-		return listing[engine.File]{
+		return outputList[engine.File]{
 			noun: "files", head: []string{"SIZE", "CHANGED", "PATH"},
 			name: func(f engine.File) string { return f.Path },
 			row: func(f engine.File) []cell {
@@ -58,13 +58,13 @@ func (c *fileLs) Run(ctx context.Context, a *app) error {
 				}
 				return []cell{{text: size}, {text: ago(f.UpdatedAt, now)}, name}
 			},
-		}.print(ctx, a, c.output, all)
+		}.print(ctx, a, c.outputFlags, all)
 	})
 }
 
-// inSession finds a session, in an engine that reads or may change it.
-func (a *app) inSession(ctx context.Context, typed string, reads bool, fn func(Engine, engine.Session) error) error {
-	return a.with(ctx, writing(reads), func(eng Engine) error {
+// onSession finds a session and runs fn with an engine that reads or may change it.
+func (a *app) onSession(ctx context.Context, typed string, reads bool, fn func(Engine, engine.Session) error) error {
+	return a.with(ctx, writesAccess(reads), func(eng Engine) error {
 		s, err := a.session(ctx, eng, typed)
 		if err != nil {
 			return err
@@ -73,28 +73,29 @@ func (a *app) inSession(ctx context.Context, typed string, reads bool, fn func(E
 	})
 }
 
-// noFile says where to look for a path that is not there.
-func (a *app) noFile(s engine.Session, typed string, err error) error {
+// fileNotFound says how to list files when a path does not exist.
+func (a *app) fileNotFound(s engine.Session, typed string, err error) error {
 	if !errors.Is(err, perdure.NotFound) {
 		return err
 	}
-	return &fault{err: err, what: fmt.Sprintf("there is nothing at %s in the files of %s", inFiles(typed), s.ID), todo: program + " file ls " + a.place() + string(s.ID) + " -r  lists them"}
+	return &userError{err: err, message: fmt.Sprintf("%s does not exist in the files of %s", inFiles(typed), s.ID),
+		hint: program + " file ls " + a.storeFlags() + string(s.ID) + " -r  lists them"}
 }
 
 type fileCat struct {
-	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	Path    string `arg:"" help:"From the root of the session's files."`
+	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	Path    string `arg:"" help:"Path in the files of the session."`
 }
 
-// Run prints a file. On a terminal, without what could drive it.
+// Run prints a file. On a terminal, control characters are removed.
 func (c *fileCat) Run(ctx context.Context, a *app) error {
-	return a.inSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
+	return a.onSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
 		f, err := a.content(ctx, eng, s, c.Path)
 		if err != nil {
 			return err
 		}
 		if a.Terminal.Stdout && !a.flags.Raw {
-			f.Content = []byte(plain(string(f.Content)))
+			f.Content = []byte(printable(string(f.Content)))
 		}
 		_, err = a.out.Write(f.Content)
 		return err
@@ -105,43 +106,45 @@ func (c *fileCat) Run(ctx context.Context, a *app) error {
 func (a *app) content(ctx context.Context, eng engine.Files, s engine.Session, typed string) (engine.File, error) {
 	f, err := eng.File(ctx, s.ID, inFiles(typed), true)
 	if err == nil && f.Directory {
-		return f, &fault{err: perdure.Conflict, what: f.Path + " is a directory", todo: program + " file ls " + a.place() + string(s.ID) + " " + quote(f.Path)}
+		return f, &userError{err: perdure.Conflict, message: f.Path + " is a directory",
+			hint: program + " file ls " + a.storeFlags() + string(s.ID) + " " + quote(f.Path)}
 	}
 	if err != nil {
-		return f, a.noFile(s, typed, err)
+		return f, a.fileNotFound(s, typed, err)
 	}
 	return f, nil
 }
 
 type filePut struct {
-	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	From    string `arg:"" help:"The file of this machine; - reads stdin." type:"path"`
-	Path    string `arg:"" help:"From the root of the session's files. Parents that are missing are made."`
-	New     bool   `help:"Only if nothing is there."`
-	DryRun  bool   `help:"Only say what would be done."`
-	output
+	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	From    string `arg:"" help:"Local file; - reads stdin." type:"path"`
+	Path    string `arg:"" help:"Path in the files of the session. Missing parent directories are created."`
+	New     bool   `help:"Fail if the file already exists."`
+	DryRun  bool   `help:"Print what would be done, without doing it."`
+	outputFlags
 }
 
 // Run writes a file.
 func (c *filePut) Run(ctx context.Context, a *app) error {
-	if err := c.suits(engine.File{}); err != nil {
+	if err := c.checkFields(engine.File{}); err != nil {
 		return err
 	}
 	text, err := a.localFile(c.From)
 	if err != nil {
 		return err
 	}
-	return a.inSession(ctx, c.Session, c.DryRun, func(eng Engine, s engine.Session) error {
+	return a.onSession(ctx, c.Session, c.DryRun, func(eng Engine, s engine.Session) error {
 		if c.DryRun {
-			a.say("would write %s to %s in %s", count(len(text), "byte"), a.line(inFiles(c.Path), 200), s.ID)
+			a.message("would write %s to %s in %s", count(len(text), "byte"), a.oneLine(inFiles(c.Path), 200), s.ID)
 			return nil
 		}
-		f, err := eng.WriteFile(ctx, s.ID, engine.FileWrite{Path: inFiles(c.Path), Content: text, New: c.New, By: operator})
+		f, err := eng.WriteFile(ctx, s.ID,
+			engine.FileWrite{Path: inFiles(c.Path), Content: text, New: c.New, By: operator})
 		if err != nil {
 			return err
 		}
-		a.say("wrote %s to %s in %s", count(f.SizeBytes, "byte"), a.line(f.Path, 200), s.ID)
-		return c.quietly(ctx, a, f.Path, f)
+		a.message("wrote %s to %s in %s", count(f.SizeBytes, "byte"), a.oneLine(f.Path, 200), s.ID)
+		return c.showForPrograms(ctx, a, f.Path, f)
 	})
 }
 
@@ -151,7 +154,7 @@ func (a *app) localFile(name string) ([]byte, error) {
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
-			return nil, misuse("the file cannot be read: "+err.Error(), "- reads stdin")
+			return nil, usageError("cannot read the file: "+err.Error(), "use - to read stdin")
 		}
 		defer file.Close()
 		in = file
@@ -159,23 +162,24 @@ func (a *app) localFile(name string) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(in, fileBytes+1))
 	switch {
 	case err != nil:
-		return nil, misuse("the file cannot be read: "+err.Error(), "")
+		return nil, usageError("cannot read the file: "+err.Error(), "")
 	case len(text) > fileBytes:
-		return nil, misuse(fmt.Sprintf("there are more than %d bytes", fileBytes), "")
+		return nil, usageError(fmt.Sprintf("the file is larger than %d bytes", fileBytes), "")
 	}
 	return text, nil
 }
 
 type fileGet struct {
-	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	Path    string `arg:"" help:"From the root of the session's files."`
-	To      string `arg:"" optional:"" help:"The file of this machine, which must not be there yet. Not given: of the same name, here." type:"path"`
-	Force   bool   `help:"Also over a file that is there."`
+	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	Path    string `arg:"" help:"Path in the files of the session."`
+	To      string `arg:"" optional:"" help:"Local file, which must not exist. Default: the same name, in the current folder." type:"path"`
+	Force   bool   `help:"Overwrite an existing file."`
 }
 
-// Run copies a file to this machine. What a session calls a file never leads out of the current folder by itself.
+// Run downloads a file. Without a local path it writes only to the current folder, whatever the
+// path in the session is.
 func (c *fileGet) Run(ctx context.Context, a *app) error {
-	return a.inSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
+	return a.onSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
 		f, err := a.content(ctx, eng, s, c.Path)
 		if err != nil {
 			return err
@@ -189,83 +193,86 @@ func (c *fileGet) Run(ctx context.Context, a *app) error {
 		}
 		file, err := os.OpenFile(to, how, 0o600)
 		if errors.Is(err, fs.ErrExist) {
-			return &fault{err: perdure.Conflict, what: a.line(to, 200) + " is there already, and stays as it is", todo: "--force writes over it; or name another file"}
+			return &userError{err: perdure.Conflict, message: a.oneLine(to, 200) + " already exists and was not changed",
+				hint: "overwrite it with --force, or choose another file"}
 		}
 		if err != nil {
-			return misuse("the file cannot be written: "+err.Error(), "")
+			return usageError("cannot write the file: "+err.Error(), "")
 		}
 		_, err = file.Write(f.Content)
 		if err = errors.Join(err, file.Close()); err != nil {
 			return fmt.Errorf("write %s: %w", to, err)
 		}
-		a.say("%s of %s is in %s", count(f.SizeBytes, "byte"), a.line(f.Path, 200), a.line(to, 200))
+		a.message("wrote %s of %s to %s", count(f.SizeBytes, "byte"), a.oneLine(f.Path, 200), a.oneLine(to, 200))
 		return nil
 	})
 }
 
 type fileMv struct {
-	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	From    string `arg:"" help:"From the root of the session's files."`
-	To      string `arg:"" help:"Likewise; nothing may be there."`
-	DryRun  bool   `help:"Only say what would be done."`
-	output
+	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	From    string `arg:"" help:"Path in the files of the session."`
+	To      string `arg:"" help:"New path, which must not exist."`
+	DryRun  bool   `help:"Print what would be done, without doing it."`
+	outputFlags
 }
 
 // Run moves a file.
 func (c *fileMv) Run(ctx context.Context, a *app) error {
-	if err := c.suits(engine.File{}); err != nil {
+	if err := c.checkFields(engine.File{}); err != nil {
 		return err
 	}
-	return a.inSession(ctx, c.Session, c.DryRun, func(eng Engine, s engine.Session) error {
+	return a.onSession(ctx, c.Session, c.DryRun, func(eng Engine, s engine.Session) error {
 		if c.DryRun {
 			f, err := eng.File(ctx, s.ID, inFiles(c.From), false)
 			if err != nil {
-				return a.noFile(s, c.From, err)
+				return a.fileNotFound(s, c.From, err)
 			}
-			a.say("would move %s to %s", a.line(f.Path, 200), a.line(inFiles(c.To), 200))
+			a.message("would move %s to %s", a.oneLine(f.Path, 200), a.oneLine(inFiles(c.To), 200))
 			return nil
 		}
 		f, err := eng.MoveFile(ctx, s.ID, engine.FileMove{From: inFiles(c.From), To: inFiles(c.To), By: operator})
 		if err != nil {
-			return a.noFile(s, c.From, err)
+			return a.fileNotFound(s, c.From, err)
 		}
-		a.say("moved %s to %s", a.line(inFiles(c.From), 200), a.line(f.Path, 200))
-		return c.quietly(ctx, a, f.Path, f)
+		a.message("moved %s to %s", a.oneLine(inFiles(c.From), 200), a.oneLine(f.Path, 200))
+		return c.showForPrograms(ctx, a, f.Path, f)
 	})
 }
 
 type fileRm struct {
-	Session   string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	Path      string `arg:"" help:"From the root of the session's files."`
-	Recursive bool   `short:"r" help:"A directory with all below it."`
-	DryRun    bool   `help:"Only say what would be done."`
-	Yes       bool   `short:"y" help:"Do not ask, also on a terminal."`
-	output
+	Session   string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	Path      string `arg:"" help:"Path in the files of the session."`
+	Recursive bool   `short:"r" help:"Remove a directory with everything in it."`
+	DryRun    bool   `help:"Print what would be done, without doing it."`
+	Yes       bool   `short:"y" help:"Do not ask for confirmation."`
+	outputFlags
 }
 
 // Run removes a file.
 func (c *fileRm) Run(ctx context.Context, a *app) error {
-	if err := c.suits(gone{}); err != nil {
+	if err := c.checkFields(deletedOutput{}); err != nil {
 		return err
 	}
-	return a.inSession(ctx, c.Session, c.DryRun, func(eng Engine, s engine.Session) error {
+	return a.onSession(ctx, c.Session, c.DryRun, func(eng Engine, s engine.Session) error {
 		f, err := eng.File(ctx, s.ID, inFiles(c.Path), false)
 		if err != nil {
-			return a.noFile(s, c.Path, err)
+			return a.fileNotFound(s, c.Path, err)
 		}
-		what := a.line(f.Path, 200)
+		what := a.oneLine(f.Path, 200)
 		if f.Directory && c.Recursive {
-			what += ", with all below it,"
+			what += ", with everything in it,"
 		}
-		full := &fault{err: perdure.Conflict, what: f.Path + " is a directory, and is not empty: nothing was removed", todo: "-r removes it with all below it"}
+		full := &userError{err: perdure.Conflict, message: f.Path + " is a directory and is not empty: nothing was removed",
+			hint: "remove it with everything in it with -r"}
 		if c.DryRun {
-			if inside, err := eng.Files(ctx, s.ID, f.Path, false); err == nil && len(inside) > 0 && f.Directory && !c.Recursive {
+			if inside, err := eng.Files(ctx, s.ID, f.Path, false); err == nil && len(inside) > 0 && f.Directory &&
+				!c.Recursive {
 				return full
 			}
-			a.say("would remove %s", strings.TrimSuffix(what, ","))
+			a.message("would remove %s", strings.TrimSuffix(what, ","))
 			return nil
 		}
-		if err := a.confirm(ctx, c.Yes, "remove "+what+" for ever?"); err != nil {
+		if err := a.confirm(ctx, c.Yes, "remove "+what+" permanently?"); err != nil {
 			return err
 		}
 		err = eng.RemoveFile(ctx, s.ID, engine.FileRemoval{Path: f.Path, Recursive: c.Recursive, By: operator})
@@ -275,7 +282,7 @@ func (c *fileRm) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		a.say("removed %s", strings.TrimSuffix(what, ","))
-		return c.quietly(ctx, a, f.Path, gone{f.Path, true})
+		a.message("removed %s", strings.TrimSuffix(what, ","))
+		return c.showForPrograms(ctx, a, f.Path, deletedOutput{f.Path, true})
 	})
 }

@@ -11,42 +11,44 @@ import (
 	"github.com/perdure/perdure/internal/cli/settings"
 )
 
-// readsGrammar are the commands that tell of all the others, or need them to read the files of the configuration.
-const readsGrammar = "help config __complete"
+// grammarCommands lists the commands that need the full grammar: they describe all other commands,
+// or read the configuration files.
+const grammarCommands = "help config __complete"
 
-// noun is the command that a line names first. It is empty where the whole grammar is needed: no command is named, one that
-// reads the grammar, or a configuration, whose keys are those of all commands.
+// noun returns the command that the arguments name first. It is empty where the full grammar is
+// needed: the arguments name no command or one of grammarCommands, or configuration files are in
+// use, whose keys belong to all commands.
 func (a *app) noun() string {
-	if len(a.settings.count)+len(a.settings.faults) > 0 {
+	if len(a.settings.count)+len(a.settings.problems) > 0 {
 		return ""
 	}
 	for i := 0; i < len(a.Args); i++ {
 		name, _, valued := strings.Cut(a.Args[i], "=")
 		switch {
 		case !strings.HasPrefix(name, "-"):
-			if slices.Contains(strings.Fields(readsGrammar), name) {
+			if slices.Contains(strings.Fields(grammarCommands), name) {
 				return ""
 			}
 			return name
-		case !valued && !slices.Contains(switches(), name):
+		case !valued && !slices.Contains(boolFlags(), name):
 			i++ // its value
 		}
 	}
 	return ""
 }
 
-// switches are the flags of every command that take no value.
-func switches() (names []string) {
+// boolFlags returns the flags of every command that take no value.
+func boolFlags() (names []string) {
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[flags]()) {
 		if field.Type.Kind() == reflect.Bool {
-			names = append(names, "--"+dashed(field.Name))
+			names = append(names, "--"+withDashes(field.Name))
 		}
 	}
 	return append(names, "--help", "-h")
 }
 
-// dashed is how kong writes the name of a field: NoInput is no-input.
-func dashed(field string) string {
+// withDashes returns the name that kong gives a field: NoInput becomes no-input.
+func withDashes(field string) string {
 	var name strings.Builder
 	for i, r := range field {
 		if i > 0 && 'A' <= r && r <= 'Z' {
@@ -57,27 +59,29 @@ func dashed(field string) string {
 	return strings.ToLower(name.String())
 }
 
-// lists reports whether a line asks for the list of the commands and for nothing else. Where files of a configuration count, their
-// keys are those of all commands.
-func (a *app) lists() bool {
-	return len(a.settings.count)+len(a.settings.faults) == 0 && len(a.Args) == 1 && (a.Args[0] == "--help" || a.Args[0] == "-h")
+// isListCommand reports whether the arguments ask only for the list of commands. With configuration
+// files it is false, since their keys belong to all commands.
+func (a *app) isListCommand() bool {
+	return len(a.settings.count)+len(a.settings.problems) == 0 && len(a.Args) == 1 &&
+		(a.Args[0] == "--help" || a.Args[0] == "-h")
 }
 
-// grammar is what a line is read with.
+// grammar returns the grammar that the arguments are parsed with.
 func (a *app) grammar() reflect.Value {
-	if a.lists() {
+	if a.isListCommand() {
 		return reflect.New(listed(reflect.TypeFor[commandLine]()))
 	}
 	return grammarOf(a.noun())
 }
 
-// listed is a struct of commands without what they take, of which the list of the commands says nothing. What every command has stays.
+// listed returns a struct of commands without their arguments and flags, which the list of commands
+// does not show. The flags of every command stay.
 func listed(commands reflect.Type) reflect.Type {
 	var fields []reflect.StructField
 	for _, field := range reflect.VisibleFields(commands) {
 		_, command := field.Tag.Lookup("cmd")
 		switch {
-		case len(field.Index) > 1: // of what is embedded
+		case len(field.Index) > 1: // field of an embedded struct
 		case command:
 			fields = append(fields, reflect.StructField{Name: field.Name, Type: listed(field.Type), Tag: field.Tag})
 		case field.Name == "Flags":
@@ -87,31 +91,32 @@ func listed(commands reflect.Type) reflect.Type {
 	return reflect.StructOf(fields)
 }
 
-// grammarOf is a struct with what every command has and the one command, or all. To read the whole grammar takes kong longer
-// than most commands take for all else (C13).
+// grammarOf returns a struct with the flags of every command and one command, or all commands.
+// Building the full grammar takes kong longer than most commands need for everything else.
 func grammarOf(noun string) reflect.Value {
 	whole := reflect.TypeFor[commandLine]()
 	var fields []reflect.StructField
 	for _, field := range reflect.VisibleFields(whole) {
 		if len(field.Index) > 1 {
-			continue // of what is embedded
+			continue // field of an embedded struct
 		}
 		name, named := field.Tag.Lookup("name")
 		if !named {
-			name = dashed(field.Name)
+			name = withDashes(field.Name)
 		}
 		if field.Name == "Flags" || name == noun {
 			fields = append(fields, reflect.StructField{Name: field.Name, Type: field.Type, Tag: field.Tag})
 		}
 	}
-	if len(fields) < 2 { // there is no such command: whoever says so names those that there are
+	if len(fields) < 2 { // no such command: the error then lists the commands that exist
 		return reflect.New(whole)
 	}
 	return reflect.New(reflect.StructOf(fields))
 }
 
-// parse reads the command line with a grammar. What is wrong in it is told as the whole grammar tells it. No
-// context and no error: help was asked for, and is printed. No flags: the grammar itself is wrong.
+// parse parses the command line with a grammar. An error is always reported by the full grammar. It
+// returns no context and no error when help was asked for and printed, and no flags when the
+// grammar itself is broken.
 func (a *app) parse(line reflect.Value) (*kong.Context, *flags, error) {
 	helped := false
 	var err error
@@ -120,11 +125,12 @@ func (a *app) parse(line reflect.Value) (*kong.Context, *flags, error) {
 	}
 	whole := line.Type() == reflect.TypeFor[*commandLine]()
 	if whole {
-		a.settings.faults = append(a.settings.faults, settings.Apply(a.kong.Model.Node, a.settings.count, a.Env, nearest)...)
+		a.settings.problems = append(a.settings.problems,
+			settings.Apply(a.kong.Model.Node, a.settings.count, a.Env, keepNearest)...)
 	}
 	parsed, err := a.kong.Parse(a.Args)
 	switch {
-	case a.out.err != nil: // of help, which nobody got
+	case a.out.err != nil: // the help could not be written
 		return nil, nil, a.out.err
 	case helped:
 		return nil, nil, nil

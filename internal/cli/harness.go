@@ -12,15 +12,15 @@ import (
 )
 
 type harnessCommand struct {
-	List     harnessList     `cmd:"" help:"List the harnesses that agents may stand on."`
+	List     harnessList     `cmd:"" help:"List harnesses."`
 	Show     harnessShow     `cmd:"" help:"Show a harness."`
-	Versions harnessVersions `cmd:"" help:"List what a harness was, as each write left it."`
-	Apply    harnessApply    `cmd:"" help:"Keep a harness as a file says, or change the one of its name."`
-	Delete   harnessDelete   `cmd:"" help:"Delete a harness on which nothing stands."`
+	Versions harnessVersions `cmd:"" help:"List the versions of a harness."`
+	Apply    harnessApply    `cmd:"" help:"Create or update a harness from a file."`
+	Delete   harnessDelete   `cmd:"" help:"Delete a harness that is not in use."`
 }
 
 type harnessList struct {
-	output
+	outputFlags
 }
 
 // Run lists harnesses.
@@ -30,19 +30,20 @@ func (c *harnessList) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		return listing[engine.HarnessEntry]{
+		return outputList[engine.HarnessEntry]{
 			noun: "harnesses", head: []string{"HARNESS", "NAME", "STATUS", "VERSION", "PARENT"},
 			name: func(one engine.HarnessEntry) string { return string(one.ID) },
 			row: func(one engine.HarnessEntry) []cell {
-				return []cell{{string(one.ID), bold}, {text: one.Name}, {text: one.Status}, {text: fmt.Sprint(one.Version)}, {text: string(one.Parent)}}
+				return []cell{{string(one.ID), bold}, {text: one.Name}, {text: one.Status},
+					{text: fmt.Sprint(one.Version)}, {text: string(one.Parent)}}
 			},
-		}.print(ctx, a, c.output, all)
+		}.print(ctx, a, c.outputFlags, all)
 	})
 }
 
 type harnessShow struct {
-	Harness string `arg:"" help:"Its id, or a unique beginning of it, or its name."`
-	output
+	Harness string `arg:"" help:"Id, unique id prefix, or name."`
+	outputFlags
 }
 
 // Run shows a harness.
@@ -56,16 +57,18 @@ func (c *harnessShow) Run(ctx context.Context, a *app) error {
 	})
 }
 
-func (a *app) shownHarness(one engine.HarnessEntry) shown {
-	return shown{string(one.ID), one, func() {
+func (a *app) shownHarness(one engine.HarnessEntry) outputObject {
+	return outputObject{string(one.ID), one, func() {
 		a.fields(
-			field{"harness", cell{string(one.ID), bold}}, field{"name", cell{text: one.Name}}, field{"status", cell{text: one.Status}}, field{"parent", cell{text: string(one.Parent)}},
-			field{"overlay", cell{text: string(one.Overlay)}}, field{"version", cell{text: fmt.Sprint(one.Version)}}, field{"by", cell{text: one.By}}, field{"changed", cell{text: moment(one.UpdatedAt, a.now())}},
+			field{"harness", cell{string(one.ID), bold}}, field{"name", cell{text: one.Name}},
+			field{"status", cell{text: one.Status}}, field{"parent", cell{text: string(one.Parent)}},
+			field{"overlay", cell{text: string(one.Overlay)}}, field{"version", cell{text: fmt.Sprint(one.Version)}},
+			field{"by", cell{text: one.By}}, field{"changed", cell{text: moment(one.UpdatedAt, a.now())}},
 		)
 	}}
 }
 
-// harness finds the harness that was typed. One that is deleted is found by its id alone.
+// harness finds a harness by what the user typed. A deleted harness is found only by its id.
 func (a *app) harness(ctx context.Context, eng Engine, typed string) (engine.HarnessEntry, error) {
 	all, err := eng.Harnesses(ctx)
 	if err != nil {
@@ -75,9 +78,10 @@ func (a *app) harness(ctx context.Context, eng Engine, typed string) (engine.Har
 	for _, one := range all {
 		switch {
 		case one.Status == string(agent.Deleted):
-			candidates = append(candidates, candidate{id: string(one.ID), about: one.Name + ", " + one.Status})
+			candidates = append(candidates, candidate{id: string(one.ID), description: one.Name + ", " + one.Status})
 		default:
-			candidates = append(candidates, candidate{id: string(one.ID), named: one.Name, about: one.Name + ", " + one.Status})
+			candidates = append(candidates,
+				candidate{id: string(one.ID), name: one.Name, description: one.Name + ", " + one.Status})
 		}
 	}
 	id, err := a.kind("harness").choose(typed, candidates)
@@ -88,47 +92,48 @@ func (a *app) harness(ctx context.Context, eng Engine, typed string) (engine.Har
 }
 
 type harnessVersions struct {
-	Harness string `arg:"" help:"Its id, or a unique beginning of it, or its name."`
-	versions
+	Harness string `arg:"" help:"Id, unique id prefix, or name."`
+	versionList
 }
 
-// Run lists what a harness was.
+// Run lists the versions of a harness.
 func (c *harnessVersions) Run(ctx context.Context, a *app) error {
-	return listVersions(ctx, a, c.versions, func(eng Engine) ([]engine.HarnessEntry, error) {
+	return listVersions(ctx, a, c.versionList, func(eng Engine) ([]engine.HarnessEntry, error) {
 		one, err := a.harness(ctx, eng, c.Harness)
 		if err != nil {
 			return nil, err
 		}
 		return eng.HarnessVersions(ctx, string(one.ID), c.Limit)
-	}, func(one engine.HarnessEntry) version {
-		return version{one.Version, one.Status, one.By, one.UpdatedAt, one.Overlay}
+	}, func(one engine.HarnessEntry) agentVersion {
+		return agentVersion{one.Version, one.Status, one.By, one.UpdatedAt, one.Overlay}
 	})
 }
 
 type harnessApply struct {
-	File   string `arg:"" help:"What it is to be, as YAML or JSON: its name, its parent, and the fields of its overlay. - reads it from stdin."`
-	DryRun bool   `help:"Only say what would be done."`
-	output
+	File   string `arg:"" help:"YAML or JSON file with the name, the parent and the fields of the overlay; - reads stdin."`
+	DryRun bool   `help:"Print what would be done, without doing it."`
+	outputFlags
 }
 
-// harnessFile is what a file says of a harness: all of it, and nothing else.
+// harnessFile is the full definition of a harness in a file.
 type harnessFile struct {
 	Name     string            `json:"name"`
 	ParentID perdure.HarnessID `json:"parent_id,omitempty"`
-	Parent   string            `json:"parent,omitempty"` // the same, by its name
+	Parent   string            `json:"parent,omitempty"` // the same, by name
 	agent.Overlay
 }
 
-// Run keeps a harness as a file says. What was read is what is written over: nobody's change is lost.
+// Run creates or updates a harness. The write names the version that was read, so that it never
+// overwrites a concurrent change.
 func (c *harnessApply) Run(ctx context.Context, a *app) error {
-	if err := c.suits(engine.HarnessEntry{}); err != nil {
+	if err := c.checkFields(engine.HarnessEntry{}); err != nil {
 		return err
 	}
 	var said harnessFile
 	if err := readLayer(a, c.File, &said, func() (string, error) { return said.Name, said.Check() }); err != nil {
 		return err
 	}
-	return a.with(ctx, writing(c.DryRun), func(eng Engine) (err error) {
+	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) (err error) {
 		if said.ParentID, err = standsOn(ctx, eng, said.ParentID, said.Parent); err != nil {
 			return err
 		}
@@ -145,49 +150,51 @@ func (c *harnessApply) Run(ctx context.Context, a *app) error {
 		}
 		switch {
 		case c.DryRun && old.ID == "":
-			a.say("would make the harness %s", a.line(said.Name, 300))
+			a.message("would create the harness %s", a.oneLine(said.Name, 300))
 			return engine.CheckAgentName(said.Name)
 		case len(changes) == 0 && old.ID != "":
-			a.say("%s is so already: version %d is unchanged", a.line(said.Name, 300), old.Version)
-			return c.quietly(ctx, a, string(old.ID), old)
+			a.message("%s is up to date: version %d is unchanged", a.oneLine(said.Name, 300), old.Version)
+			return c.showForPrograms(ctx, a, string(old.ID), old)
 		case c.DryRun:
-			a.say("would change %s of %s", a.line(strings.Join(changes, ", "), 300), a.line(said.Name, 300))
+			a.message("would change %s of %s", a.oneLine(strings.Join(changes, ", "), 300), a.oneLine(said.Name, 300))
 			return nil
 		}
-		one, err := eng.PutHarness(ctx, engine.HarnessWrite{Name: said.Name, Version: old.Version, Parent: said.ParentID, Overlay: said.Overlay})
+		one, err := eng.PutHarness(ctx,
+			engine.HarnessWrite{Name: said.Name, Version: old.Version, Parent: said.ParentID, Overlay: said.Overlay})
 		if err != nil {
 			return err
 		}
 		if old.ID == "" {
-			a.say("made %s: %s", a.line(one.Name, 300), one.ID)
+			a.message("created %s: %s", a.oneLine(one.Name, 300), one.ID)
 		} else {
-			a.say("changed %s of %s: it is version %d; sessions that began stay as they are", a.line(strings.Join(changes, ", "), 300), a.line(one.Name, 300), one.Version)
+			a.message("changed %s of %s: now version %d; existing sessions are not changed",
+				a.oneLine(strings.Join(changes, ", "), 300), a.oneLine(one.Name, 300), one.Version)
 		}
 		return c.show(ctx, a, a.shownHarness(one))
 	})
 }
 
 type harnessDelete struct {
-	Harness string `arg:"" help:"Its id, or a unique beginning of it, or its name."`
-	DryRun  bool   `help:"Only say what would be done."`
-	Yes     bool   `short:"y" help:"Do not ask, also on a terminal."`
-	output
+	Harness string `arg:"" help:"Id, unique id prefix, or name."`
+	DryRun  bool   `help:"Print what would be done, without doing it."`
+	Yes     bool   `short:"y" help:"Do not ask for confirmation."`
+	outputFlags
 }
 
 // Run deletes a harness.
 func (c *harnessDelete) Run(ctx context.Context, a *app) error {
-	if err := c.suits(gone{}); err != nil {
+	if err := c.checkFields(deletedOutput{}); err != nil {
 		return err
 	}
-	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
+	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
 		one, err := a.harness(ctx, eng, c.Harness)
 		switch {
 		case err != nil:
 			return err
 		case one.Status == string(agent.Deleted):
-			return &fault{err: perdure.NotFound, what: string(one.ID) + " is deleted already"}
+			return &userError{err: perdure.NotFound, message: string(one.ID) + " is already deleted"}
 		case c.DryRun:
-			a.say("would delete %s, %s, if nothing stands on it", one.ID, a.line(one.Name, 300))
+			a.message("would delete %s, %s, if it is not in use", one.ID, a.oneLine(one.Name, 300))
 			return nil
 		}
 		if err := a.confirm(ctx, c.Yes, fmt.Sprintf("delete the harness %s?", one.Name)); err != nil {
@@ -196,7 +203,7 @@ func (c *harnessDelete) Run(ctx context.Context, a *app) error {
 		if err := eng.DeleteHarness(ctx, string(one.ID), one.Version); err != nil {
 			return err
 		}
-		a.say("deleted %s, %s; its versions stay", one.ID, a.line(one.Name, 300))
-		return c.quietly(ctx, a, string(one.ID), gone{string(one.ID), true})
+		a.message("deleted %s, %s; its versions are kept", one.ID, a.oneLine(one.Name, 300))
+		return c.showForPrograms(ctx, a, string(one.ID), deletedOutput{string(one.ID), true})
 	})
 }

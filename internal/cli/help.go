@@ -15,45 +15,46 @@ import (
 )
 
 type helpCommand struct {
-	Topic []string `arg:"" optional:"" help:"A command, a topic (configuration, effects, environment, exit-codes, formatting, recovery), or the code of a problem that a server answered."`
-	Man   string   `help:"Write the manual, a page for man(1) of each command and topic, into this folder." placeholder:"DIR" type:"path"`
+	Topic []string `arg:"" optional:"" help:"A command, a topic (configuration, effects, environment, exit-codes, formatting, recovery), or the problem code of a server error."`
+	Man   string   `help:"Write the man pages of all commands and topics to this folder." placeholder:"DIR" type:"path"`
 }
 
-// topics returns what help tells besides the commands.
+// topics returns the help topics besides the commands.
 func topics() map[string]string {
 	return map[string]string{
-		"exit-codes": exitCodes(), "environment": environment, "formatting": formatting, "effects": effects, "recovery": recovery, "configuration": configuration,
+		"exit-codes": exitCodes(), "environment": environment, "formatting": formatting, "effects": effects,
+		"recovery": recovery, "configuration": configuration,
 	}
 }
 
 const environment = `
-PERDURE_DATA     the data directory, as --data. Without it: $XDG_DATA_HOME/perdure,
+PERDURE_DATA     data directory, like --data. Default: $XDG_DATA_HOME/perdure,
                  or ~/.local/share/perdure
-PERDURE_DATABASE a Postgres database, as --database; a password belongs here
-                 or into PGPASSFILE, and not on a command line
-PERDURE_SERVER   a server to ask instead, as --server
-PERDURE_TOKEN    the token of that server
-PERDURE_ADDR     where serve listens, as --addr
-PERDURE_PUBLIC_URL  where clients find what serve serves, as --public-url
-PERDURE_SANDBOX  what commands may do, as --sandbox of run and serve
-PERDURE_SHELL_DEADLINE  after how long a command is ended whose call names no time
-PERDURE_PROFILE  the profile of the configuration files, as --profile
-PERDURE_STOP_TIMEOUT  how long a stop may take, as --stop-timeout
-PERDURE_TASKS_RETENTION  how long run and serve keep tasks that have ended, as
+PERDURE_DATABASE Postgres database, like --database; put a password here
+                 or into PGPASSFILE, not on the command line
+PERDURE_SERVER   server to use, like --server
+PERDURE_TOKEN    token for that server
+PERDURE_ADDR     address that serve listens on, like --addr
+PERDURE_PUBLIC_URL  public URL of serve, like --public-url
+PERDURE_SANDBOX  sandbox of commands, like --sandbox of run and serve
+PERDURE_SHELL_DEADLINE  default deadline of commands
+PERDURE_PROFILE  profile of the configuration files, like --profile
+PERDURE_STOP_TIMEOUT  maximum time for a stop, like --stop-timeout
+PERDURE_TASKS_RETENTION  how long run and serve keep ended tasks, like
                  --retention
-PERDURE_PRICES   a file with prices of your own, over those of the program
-PERDURE_ANTHROPIC_PREFILL  models of Anthropic, with commas between their names,
-                 that may go on from the beginning of an answer which broke off
-PERDURE_WEATHER_URL     servers of your own for get_weather and get_forecast, which
-PERDURE_GEOCODING_URL   speak the protocol of Open-Meteo
-OPENAI_API_KEY     the keys of the two providers; a model that names a server of
-ANTHROPIC_API_KEY  its own needs none
-OTEL_EXPORTER_OTLP_ENDPOINT  where serve sends spans, as --otlp-endpoint; the other
-                 variables of OpenTelemetry are in docs/how-to/observe.md
-XDG_CONFIG_HOME  where the configuration of the user is: perdure help configuration
-NO_COLOR         no colours
-CLICOLOR_FORCE   colours also where there is no terminal
-TERM=dumb        no colours, and the cursor never moves
+PERDURE_PRICES   file with your own model prices, which override the built-in ones
+PERDURE_ANTHROPIC_PREFILL  comma-separated names of Anthropic models
+                 that can continue a partial answer
+PERDURE_WEATHER_URL     your own servers for get_weather and get_forecast,
+PERDURE_GEOCODING_URL   with the API of Open-Meteo
+OPENAI_API_KEY     API keys of the two providers; not needed for a model
+ANTHROPIC_API_KEY  with its own --base-url
+OTEL_EXPORTER_OTLP_ENDPOINT  where serve sends traces, like --otlp-endpoint; for the other
+                 OpenTelemetry variables see docs/how-to/observe.md
+XDG_CONFIG_HOME  folder of the user configuration: perdure help configuration
+NO_COLOR         disables colors
+CLICOLOR_FORCE   enables colors without a terminal
+TERM=dumb        disables colors and cursor movement
 `
 
 // Run prints a topic, or the help of a command.
@@ -65,7 +66,7 @@ func (c *helpCommand) Run(a *app) error {
 		fmt.Fprintln(a.out, strings.Trim(text, "\n"))
 		return nil
 	}
-	if text, ok := explains(strings.Join(c.Topic, " ")); ok {
+	if text, ok := hasPage(strings.Join(c.Topic, " ")); ok {
 		fmt.Fprintln(a.out, text)
 		return nil
 	}
@@ -73,15 +74,15 @@ func (c *helpCommand) Run(a *app) error {
 	if a.out.err != nil {
 		return a.out.err
 	}
-	if err != nil && len(c.Topic) > 0 { // without one the help is printed, and no command is found
+	if err != nil && len(c.Topic) > 0 { // without a topic the help was printed, but kong reports a missing command
 		names := slices.Sorted(maps.Keys(topics()))
-		return misuse(fmt.Sprintf("there is no help on %q", strings.Join(c.Topic, " ")),
+		return usageError(fmt.Sprintf("there is no help topic or command %q", strings.Join(c.Topic, " ")),
 			"the topics are "+strings.Join(names, ", ")+"; "+program+" --help lists the commands")
 	}
 	return nil
 }
 
-// writeManual writes the pages for man(1) below a folder, over those of another version (C15).
+// writeManual writes the man pages below a folder and overwrites those of another version.
 func (a *app) writeManual(dir string) error {
 	pages, err := a.manual()
 	if err != nil {
@@ -96,29 +97,32 @@ func (a *app) writeManual(dir string) error {
 			return fmt.Errorf("write the manual: %w", err)
 		}
 	}
-	a.say("%d pages are in %s; man -M %s %s shows the first", len(pages), a.line(dir, 300), a.line(quote(dir), 300), program)
+	a.message("wrote %d pages to %s; read them with: man -M %s %s", len(pages), a.oneLine(dir, 300), a.oneLine(quote(dir), 300),
+		program)
 	return nil
 }
 
-// manual is made from a grammar of its own: what this machine, its environment and its files say stands in no page.
+// manual builds the man pages from a fresh grammar, so that no page depends on this machine, its
+// environment or its files.
 func (a *app) manual() (map[string]string, error) {
 	parser, err := kong.New(&commandLine{}, kong.Name(program), kong.Vars{"data": "~/.local/share/perdure"})
 	if err != nil {
 		return nil, fmt.Errorf("read the grammar: %w", err)
 	}
-	return man.Book{Root: parser.Model.Node, About: about, Version: program + " " + a.Version.Version, Topics: topics()}.Pages(), nil
+	return man.Manual{Root: parser.Model.Node, About: about, Version: program + " " + a.Version.Version,
+		Topics: topics()}.Pages(), nil
 }
 
-// Version says what was built.
+// Version describes the build.
 type Version struct {
-	Version  string `json:"version"`            // of the module; (devel) when it was built from a checkout
-	Revision string `json:"revision,omitempty"` // of the source
-	Modified bool   `json:"modified,omitempty"` // the source differed from its revision
+	Version  string `json:"version"`            // of the module; (devel) for a build from a checkout
+	Revision string `json:"revision,omitempty"` // commit of the source
+	Modified bool   `json:"modified,omitempty"` // the source differed from the commit
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// String writes the version in a line.
+// String returns the version on one line.
 func (v Version) String() string {
 	text := program + " " + v.Version
 	if v.Revision != "" {
@@ -131,9 +135,9 @@ func (v Version) String() string {
 	return text + ", " + v.Go + ", " + v.Platform
 }
 
-type versionCommand struct{ output }
+type versionCommand struct{ outputFlags }
 
 // Run prints the version.
 func (c *versionCommand) Run(ctx context.Context, a *app) error {
-	return c.show(ctx, a, shown{a.Version.Version, a.Version, func() { fmt.Fprintln(a.out, a.Version) }})
+	return c.show(ctx, a, outputObject{a.Version.Version, a.Version, func() { fmt.Fprintln(a.out, a.Version) }})
 }

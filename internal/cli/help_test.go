@@ -12,7 +12,8 @@ import (
 	"github.com/perdure/perdure/docs"
 )
 
-// TestC15Verbs wants each verb of a noun in the help of the noun, which the list of the commands and the manual show.
+// TestC15Verbs checks that the help of each noun, which the command list and the manual show, has
+// every verb.
 func TestC15Verbs(t *testing.T) {
 	t.Parallel()
 	parser, err := kong.New(&commandLine{}, (&app{}).options(func(int) {})...)
@@ -44,8 +45,8 @@ func TestC15Verbs(t *testing.T) {
 	}
 }
 
-// TestC15Environment wants the same variables from help environment and from the page about the command line, and each that a flag
-// reads from both.
+// TestC15Environment checks that help environment and the page about the command line have the same
+// variables, including each variable of a flag.
 func TestC15Environment(t *testing.T) {
 	t.Parallel()
 	page, err := docs.Files.ReadFile("reference/cli.md")
@@ -93,12 +94,12 @@ func TestC15Environment(t *testing.T) {
 	}
 }
 
-// TestC01HelpUnread: help that could not be printed is no success, and no fault of whoever asked.
+// TestC01HelpUnread: help that could not be printed is not a success, and not a usage error.
 func TestC01HelpUnread(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"", "--help", "help", "session --help", "help session", "help formatting", "help exit-codes", "version", "session list -o json"} {
 		var talk strings.Builder
-		code := Main(t.Context(), World{Args: strings.Fields(args), Stdout: full{}, Stderr: &talk, Stdin: strings.NewReader(""), DataDir: "/data", Log: quietLog, Open: func(context.Context, Opening) (Engine, error) { return &scene{}, nil }})
+		code := Main(t.Context(), Dependencies{Args: strings.Fields(args), Stdout: full{}, Stderr: &talk, Stdin: strings.NewReader(""), DataDir: "/data", Log: quietLog, Open: func(context.Context, OpenOptions) (Engine, error) { return &scene{}, nil }})
 		if code != exitError || !strings.Contains(talk.String(), "no space") {
 			t.Errorf("perdure %s: exit code %d, want %d: %s", args, code, exitError, talk.String())
 		}

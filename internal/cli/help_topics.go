@@ -1,71 +1,71 @@
 package cli
 
 const formatting = `
-Data goes to stdout, talk to stderr. Lists and shows take these:
+Data goes to stdout, messages go to stderr. Commands that list or show take these flags:
 
--o table         for people; the default
--o json          the JSON of the API, indented; a list is an array
--o jsonl         a line each
--o yaml          the same as YAML
--o name          the ids, a line each
--o none          nothing; the exit code says it
+-o table         readable table (default)
+-o json          indented JSON, as in the API; a list is an array
+-o jsonl         one JSON object per line
+-o yaml          YAML
+-o name          ids only, one per line
+-o none          nothing; check the exit code
 --json a,b       only these fields, in this order
---jq EXPR        what an expression of jq makes of the JSON
---template TEXT  what a Go template makes of it; json is a function in it
+--jq EXPR        result of a jq expression on the JSON
+--template TEXT  result of a Go template on the JSON; it can call json
 
 perdure task list --json id,state -o jsonl
 perdure session list --jq '.[] | select(.open_tasks > 0) | .id'
 perdure session show last --template '{{.state}}'
 
-JSON only gains fields. Times are RFC 3339 in it, and relative in tables.
-On a terminal, control characters of the data are left out, unless --raw is given.
+Later versions only add fields to the JSON. Times are RFC 3339 in JSON, and relative in tables.
+On a terminal, control characters in data are removed unless --raw is given.
 `
 
 const effects = `
-Every call of a tool has an effect class, which says what may be done when nobody
-knows whether it happened:
+Every tool call has an effect class. It decides what crash recovery does when nobody
+knows whether the call took effect:
 
-pure          it changes nothing: it is run again
-idempotent    twice does what once does: it is run again, under the same key
-at_most_once  what it does may not be undone: it is not run again by itself
+pure          changes nothing: the call is run again
+idempotent    can safely run twice: the call is run again with the same key
+at_most_once  must not happen twice: the call is not run again
 
-A call is claimed before it runs and settled after it. What was claimed and not
-settled when a process died is, for at_most_once, unknown: a person finds out, and
-says it once.
+A call is claimed before it runs and settled afterwards. If a process dies in
+between, the outcome of an at_most_once call is unknown: find out what happened,
+then record it once.
 
-perdure ps                        shows what is unknown
-perdure call list SESSION         the ledger, call by call
+perdure ps                        lists unknown outcomes
+perdure call list SESSION         lists the calls of a session
 perdure resolve ID --happened     or --did-not-happen, or --run-again (tasks only)
 
-In a fork of a session no effect is repeated: perdure session fork --help.
+A fork of a session repeats no effect: perdure session fork --help.
 `
 
 const recovery = `
-What a command acknowledged is durable. Whatever dies, the next serve or run on the
-same data directory takes up all that is unfinished:
+Acknowledged work is durable. After any crash, the next serve or run on the same
+data directory continues all unfinished work:
 
-a turn              goes on from its last step
-a call              by its class: perdure help effects
-a command of bash   outlives us, and is adopted with its output
-a result            comes home once
-a schedule          fires what it missed, as it was told to
+a turn              continues from its last step
+a call              is recovered by its effect class: perdure help effects
+a command of bash   keeps running, and is adopted with its output
+a result            is delivered once
+a schedule          fires what it missed, by its rule for missed fires
 
-perdure doctor              what is fine here, and a fix for what is not
-perdure doctor --processes  commands that still run, and whose they are
-perdure ps                  what needs you
-perdure admin verify        reads everything, and says what is wrong with it
-perdure admin backup DIR    copies the data directory while others work in it
+perdure doctor              checks the installation and suggests fixes
+perdure doctor --processes  lists commands that still run, with their owners
+perdure ps                  shows what needs your attention
+perdure admin verify        reads all data and reports errors
+perdure admin backup DIR    copies the data directory while it is in use
 
-A server that is away is waited for: what follows a log or a journal goes on where it
-stood. A write that got no answer is sent again under the same key, and done once.
+If a server goes away, commands that follow a log or a journal wait for it and
+continue where they were. A write without an answer is retried and takes effect once.
 `
 
 const configuration = `
-What is not typed is read from the environment, else from the file of the project,
-else from the file of the user:
+Values that are not on the command line come from the environment, then from the
+project file, then from the user file:
 
-PROJECT/.perdure.yaml              in this folder, or above it up to the one with .git
-$XDG_CONFIG_HOME/perdure/config.yaml   else ~/.config/perdure/config.yaml
+PROJECT/.perdure.yaml              in this folder or a parent, up to the folder with .git
+$XDG_CONFIG_HOME/perdure/config.yaml   or ~/.config/perdure/config.yaml
 
 color: never
 run:
@@ -73,17 +73,17 @@ run:
   ask: [bash]
 profiles:
   work: {server: "https://perdure.example.com"}
-profile: work                      which one counts; else --profile or PERDURE_PROFILE
+profile: work                      the default; --profile and PERDURE_PROFILE override it
 
-What names a place is obeyed, or the command refuses before it does anything: a
-server, a database and a data directory that are named together are of one store.
-A server goes over a place that is named farther away: typed, over the directory of
-a variable and over files.
+If settings name different stores, the command stops before it does anything. A
+server, database and data directory that are given together must be one store.
+A server on the command line overrides a directory from a variable or a file; a
+server from a variable overrides files.
 
-A project's file may not say where keys and data go, nor what may be done on this
-machine. No secret belongs into these files.
+A project file cannot set where keys and data are sent, nor what commands may do on
+this machine. Do not put secrets into these files.
 
-perdure config list --show-origin  what is set, and where
-perdure config check               what is wrong
-perdure config schema              what may be set
+perdure config list --show-origin  lists all settings and their origins
+perdure config check               reports errors
+perdure config schema              prints all settings that exist
 `

@@ -11,24 +11,24 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// lastSession is what people type instead of an id for the session that was started last.
+// lastSession names the most recently started session in place of an id.
 const lastSession = "last"
 
 // candidate is a thing that an id may mean.
 type candidate struct {
-	id    string
-	also  string // another id of the same thing; empty: none
-	named string // what people call it; empty: nothing
-	about string // for people who have to choose
+	id          string
+	alternateID string // another id of the same thing; empty: none
+	name        string // its name or title; empty: none
+	description string // a description for the list of candidates
 }
 
-// kind is the kind of things that an id may mean.
+// kind is a kind of things that an id may mean.
 type kind struct {
 	noun string
-	list string // the command that shows what there is
+	list string // command that lists the things
 }
 
-// kind returns the things of a noun that stand by themselves.
+// kind returns the kind of a noun whose things belong to nothing else.
 func (a *app) kind(noun string) kind {
 	verb := "list"
 	if noun == "budget" {
@@ -37,13 +37,13 @@ func (a *app) kind(noun string) kind {
 	return a.kindBy(noun, noun+" "+verb, "")
 }
 
-// kindBy returns the things of a noun that another command lists, of the thing that they belong to.
+// kindBy returns the kind of a noun that another command lists, for the thing that of names.
 func (a *app) kindBy(noun, command, of string) kind {
-	return kind{noun, strings.TrimSpace(program + " " + command + " " + a.place() + of)}
+	return kind{noun, strings.TrimSpace(program + " " + command + " " + a.storeFlags() + of)}
 }
 
-// several is the noun of more than one.
-func (k kind) several() string {
+// plural returns the plural of the noun.
+func (k kind) plural() string {
 	switch {
 	case strings.HasSuffix(k.noun, "s"):
 		return k.noun + "es"
@@ -53,16 +53,16 @@ func (k kind) several() string {
 	return k.noun + "s"
 }
 
-// choose returns the one thing whose id begins with what was typed, with or without the noun before it, or that
-// is called so (C8).
+// choose returns the one thing whose id begins with typed, with or without the noun before it, or
+// whose name is typed.
 func (k kind) choose(typed string, all []candidate) (string, error) {
 	var found []candidate
 	for _, c := range all {
 		switch {
 		case typed == "":
-		case c.id == typed || c.also == typed:
+		case c.id == typed || c.alternateID == typed:
 			return c.id, nil
-		case beginsWith(c.id, typed), beginsWith(c.also, typed), strings.EqualFold(c.named, typed):
+		case hasPrefix(c.id, typed), hasPrefix(c.alternateID, typed), strings.EqualFold(c.name, typed):
 			found = append(found, c)
 		}
 	}
@@ -70,36 +70,41 @@ func (k kind) choose(typed string, all []candidate) (string, error) {
 	case 1:
 		return found[0].id, nil
 	case 0:
-		return "", &fault{err: perdure.NotFound, what: fmt.Sprintf("there is no %s %q", k.noun, typed), todo: k.hint(typed, all)}
+		return "", &userError{err: perdure.NotFound, message: fmt.Sprintf("there is no %s %q", k.noun, typed),
+			hint: k.hint(typed, all)}
 	}
 	const shown = 10
-	lines := []string{"type more of the id of one of these:"}
+	lines := []string{"type more characters of one of these ids:"}
 	for _, c := range found[:min(shown, len(found))] {
-		lines = append(lines, strings.TrimSpace("  "+c.id+"  "+clip(strings.Join(strings.Fields(c.about), " "), cellChars)))
+		lines = append(lines, strings.TrimSpace("  "+c.id+"  "+clip(strings.Join(strings.Fields(c.description), " "),
+			cellChars)))
 	}
 	if len(found) > shown {
 		lines = append(lines, fmt.Sprintf("and %d more", len(found)-shown))
 	}
-	return "", &fault{
-		err: perdure.Conflict, what: fmt.Sprintf("%q is ambiguous: it may be any of %d %s", typed, len(found), k.several()), todo: strings.Join(lines, "\n  "),
+	return "", &userError{
+		err: perdure.Conflict, message: fmt.Sprintf("%q is ambiguous: it matches %d %s", typed, len(found), k.plural()),
+		hint: strings.Join(lines, "\n  "),
 	}
 }
 
-func beginsWith(id, typed string) bool {
+func hasPrefix(id, typed string) bool {
 	_, digits, _ := strings.Cut(id, "_")
 	return strings.HasPrefix(id, typed) || strings.HasPrefix(digits, typed)
 }
 
 const (
-	// uniqueDigits is how many digits of an id are printed at least where one is not printed whole: the first twelve are its
-	// millisecond, the thirteenth says so, and the seven after them tell ids of one millisecond apart.
+	// uniqueDigits is the minimum number of digits of an abbreviated id: the first twelve are its
+	// millisecond, the thirteenth is constant, and the next seven distinguish ids of the same
+	// millisecond.
 	uniqueDigits = 20
-	// sparedDigits is how many more are printed than tell an id from its neighbours, so that it stays the only one when others come.
+	// sparedDigits is how many digits are printed beyond those that distinguish an id from its
+	// neighbours, so that the abbreviation stays unique when new ids are added.
 	sparedDigits = 4
 )
 
-// shortIDs are beginnings of ids that people can type instead of them: each means one of them, and will go on to. What is no id of
-// Perdure stays whole.
+// shortIDs abbreviates ids for people to type: each abbreviation matches one id only, and very
+// likely will in the future. A text that is no id of Perdure stays as it is.
 func shortIDs(ids []string) []string {
 	sorted := slices.Compact(slices.Sorted(slices.Values(ids)))
 	short := make([]string, len(ids))
@@ -109,10 +114,10 @@ func shortIDs(ids []string) []string {
 			continue
 		}
 		at, _ := slices.BinarySearch(sorted, id)
-		same := 0 // characters that a neighbour has, too
+		same := 0 // length of the prefix that a neighbour shares
 		for _, next := range []int{at - 1, at + 1} {
 			if next >= 0 && next < len(sorted) {
-				same = max(same, alike(id, sorted[next]))
+				same = max(same, sharedPrefix(id, sorted[next]))
 			}
 		}
 		short[i] = id[:min(max(len(noun)+1+uniqueDigits, same+1+sparedDigits), len(id))]
@@ -120,21 +125,22 @@ func shortIDs(ids []string) []string {
 	return short
 }
 
-// alike is how many bytes two texts begin with alike.
-func alike(a, b string) (n int) {
+// sharedPrefix returns the length of the common prefix in bytes.
+func sharedPrefix(a, b string) (n int) {
 	for n < min(len(a), len(b)) && a[n] == b[n] {
 		n++
 	}
 	return n
 }
 
-// hint says what else may have been meant, and where the names stand.
+// hint suggests a similar name, and the command that lists the things.
 func (k kind) hint(typed string, all []candidate) string {
 	list := k.list + " shows them"
 	best, distance := "", 3
 	for _, c := range all {
-		for _, name := range []string{c.id, c.named} {
-			if d := editDistance(strings.ToLower(name), strings.ToLower(typed)); name != "" && d < min(distance, len(typed)) {
+		for _, name := range []string{c.id, c.name} {
+			if d := editDistance(strings.ToLower(name), strings.ToLower(typed)); name != "" &&
+				d < min(distance, len(typed)) {
 				best, distance = name, d
 			}
 		}
@@ -145,7 +151,7 @@ func (k kind) hint(typed string, all []candidate) string {
 	return fmt.Sprintf("did you mean %s? %s", best, list)
 }
 
-// editDistance is the number of characters to insert, remove or replace to come from a to b.
+// editDistance returns the number of characters to insert, remove or replace to get from a to b.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -166,9 +172,11 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// whole finds a thing by a whole id, without a look at all the others, of which there may be a hundred thousand. ok is false for what
-// is no whole id, and for one that nothing has: then the others say what was meant.
-func whole[I perdure.ID, T any](ctx context.Context, typed string, get func(context.Context, I) (T, error)) (thing T, ok bool, err error) {
+// byFullID finds a thing by its full id without listing all others, of which there may be a hundred
+// thousand. ok is false when typed is not a full id, and when nothing has it: the caller then
+// searches the list.
+func byFullID[I perdure.ID, T any](ctx context.Context, typed string,
+	get func(context.Context, I) (T, error)) (thing T, ok bool, err error) {
 	id, err := perdure.ParseID[I](typed)
 	if err != nil {
 		return thing, false, nil
@@ -180,9 +188,9 @@ func whole[I perdure.ID, T any](ctx context.Context, typed string, get func(cont
 	return thing, err == nil, err
 }
 
-// session finds a session by what was typed.
+// session finds a session by what the user typed.
 func (a *app) session(ctx context.Context, eng engine.Engine, typed string) (engine.Session, error) {
-	if s, ok, err := whole(ctx, typed, eng.Session); ok || err != nil {
+	if s, ok, err := byFullID(ctx, typed, eng.Session); ok || err != nil {
 		return s, err
 	}
 	all, err := eng.Sessions(ctx, 0)
@@ -191,18 +199,20 @@ func (a *app) session(ctx context.Context, eng engine.Engine, typed string) (eng
 	}
 	if typed == lastSession {
 		for _, s := range all {
-			if s.Parent == "" { // people speak with whoever has subagents
+			if s.Parent == "" { // not a subagent
 				return s, nil
 			}
 		}
 		if len(all) == 0 {
-			return engine.Session{}, &fault{err: perdure.NotFound, what: "there is no session yet", todo: program + " run " + a.place() + "--model scripted:FILE PROMPT begins one"}
+			return engine.Session{},
+				&userError{err: perdure.NotFound, message: "there are no sessions",
+					hint: "start one with: " + program + " run " + a.storeFlags() + "--model scripted:FILE PROMPT"}
 		}
 		return all[0], nil
 	}
 	var candidates []candidate
 	for _, s := range all {
-		candidates = append(candidates, candidate{id: string(s.ID), named: s.Title, about: s.Title})
+		candidates = append(candidates, candidate{id: string(s.ID), name: s.Title, description: s.Title})
 	}
 	id, err := a.kind("session").choose(typed, candidates)
 	if errors.Is(err, perdure.NotFound) {
@@ -216,7 +226,7 @@ func (a *app) session(ctx context.Context, eng engine.Engine, typed string) (eng
 	return all[slices.IndexFunc(all, func(s engine.Session) bool { return string(s.ID) == id })], nil
 }
 
-// byAgent finds a session by the name of its agent, which only its journal has.
+// byAgent finds a session by the name of its agent, which only the journal contains.
 func byAgent(ctx context.Context, eng engine.Journals, k kind, typed string, all []candidate) (string, error) {
 	all = slices.Clone(all)
 	for i := range all {
@@ -228,15 +238,15 @@ func byAgent(ctx context.Context, eng engine.Journals, k kind, typed string, all
 			continue
 		}
 		if created, ok := first[0].Fact.(perdure.SessionCreated); ok {
-			all[i].named = created.Agent.Name
+			all[i].name = created.Agent.Name
 		}
 	}
 	return k.choose(typed, all)
 }
 
-// task finds a task by what was typed: of its own id, or of its run's.
+// task finds a task by what the user typed: its id, or the id of its background run.
 func (a *app) task(ctx context.Context, eng engine.Tasks, typed string) (perdure.Task, error) {
-	if t, ok, err := whole(ctx, typed, eng.Task); ok || err != nil {
+	if t, ok, err := byFullID(ctx, typed, eng.Task); ok || err != nil {
 		return t, err
 	}
 	all, err := eng.Tasks(ctx, "")
@@ -245,7 +255,9 @@ func (a *app) task(ctx context.Context, eng engine.Tasks, typed string) (perdure
 	}
 	var candidates []candidate
 	for _, t := range all {
-		candidates = append(candidates, candidate{id: string(t.ID), also: string(t.Run), named: t.DisplayName, about: string(t.State) + " " + titleOf(t)})
+		candidates = append(candidates,
+			candidate{id: string(t.ID), alternateID: string(t.Run), name: t.DisplayName,
+				description: string(t.State) + " " + titleOf(t)})
 	}
 	id, err := a.kind("task").choose(typed, candidates)
 	if err != nil {
@@ -254,9 +266,9 @@ func (a *app) task(ctx context.Context, eng engine.Tasks, typed string) (perdure
 	return all[slices.IndexFunc(all, func(t perdure.Task) bool { return string(t.ID) == id })], nil
 }
 
-// approval finds an approval by what was typed.
+// approval finds an approval by what the user typed.
 func (a *app) approval(ctx context.Context, eng engine.Approvals, typed string) (perdure.Approval, error) {
-	if p, ok, err := whole(ctx, typed, eng.Approval); ok || err != nil {
+	if p, ok, err := byFullID(ctx, typed, eng.Approval); ok || err != nil {
 		return p, err
 	}
 	all, err := eng.Approvals(ctx, engine.ApprovalFilter{})
@@ -265,16 +277,16 @@ func (a *app) approval(ctx context.Context, eng engine.Approvals, typed string) 
 	}
 	var candidates []candidate
 	for _, p := range all {
-		candidates = append(candidates, candidate{id: string(p.ID), about: string(p.State) + " " + p.Tool})
+		candidates = append(candidates, candidate{id: string(p.ID), description: string(p.State) + " " + p.Tool})
 	}
 	id, err := a.kind("approval").choose(typed, candidates)
 	if err != nil {
 		return perdure.Approval{}, err
 	}
-	return eng.Approval(ctx, perdure.ApprovalID(id)) // whole: in a list its arguments may be redacted
+	return eng.Approval(ctx, perdure.ApprovalID(id)) // in a list its arguments may be masked
 }
 
-// call finds a call by SESSION/CALL, each of which may be a beginning.
+// call finds a call by SESSION/CALL; each part may be abbreviated.
 func (a *app) call(ctx context.Context, eng engine.Engine, typed string) (perdure.Call, error) {
 	session, call, _ := strings.Cut(typed, "/")
 	s, err := a.session(ctx, eng, session)
@@ -287,7 +299,7 @@ func (a *app) call(ctx context.Context, eng engine.Engine, typed string) (perdur
 	}
 	var candidates []candidate
 	for _, c := range all {
-		candidates = append(candidates, candidate{id: string(c.Key.Call), about: string(c.State) + " " + c.Tool})
+		candidates = append(candidates, candidate{id: string(c.Key.Call), description: string(c.State) + " " + c.Tool})
 	}
 	id, err := a.kindBy("call", "call list", string(s.ID)).choose(call, candidates)
 	if err != nil {

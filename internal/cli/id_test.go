@@ -12,8 +12,8 @@ import (
 func TestC08Prefixes(t *testing.T) {
 	t.Parallel()
 	all := []candidate{
-		{id: "task_01abc0", also: "bg_77", about: "first"},
-		{id: "task_01abd0", also: "bg_78", about: "second"},
+		{id: "task_01abc0", alternateID: "bg_77", description: "first"},
+		{id: "task_01abd0", alternateID: "bg_78", description: "second"},
 		{id: "task_02"},
 	}
 	for _, test := range []struct {
@@ -48,15 +48,15 @@ func TestC08Prefixes(t *testing.T) {
 	})
 	t.Run("what is ambiguous lists the candidates", func(t *testing.T) {
 		_, err := kind{noun: "task"}.choose("01ab", all)
-		var f *fault
-		if !errors.As(err, &f) || !strings.Contains(f.todo, "task_01abc0  first") || !strings.Contains(f.todo, "task_01abd0  second") {
+		var f *userError
+		if !errors.As(err, &f) || !strings.Contains(f.hint, "task_01abc0  first") || !strings.Contains(f.hint, "task_01abd0  second") {
 			t.Errorf("got %+v", f)
 		}
 	})
 	t.Run("a slip of the fingers is recognised", func(t *testing.T) {
 		_, err := kind{noun: "tool"}.choose("write_fiel", []candidate{{id: "read_file"}, {id: "write_file"}})
-		var f *fault
-		if !errors.As(err, &f) || !strings.HasPrefix(f.todo, "did you mean write_file?") || !errors.Is(err, perdure.NotFound) {
+		var f *userError
+		if !errors.As(err, &f) || !strings.HasPrefix(f.hint, "did you mean write_file?") || !errors.Is(err, perdure.NotFound) {
 			t.Errorf("got %+v", f)
 		}
 	})

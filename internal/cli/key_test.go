@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// keyless is an engine that asks no model: the keys of the providers are missing.
+// keyless is an engine without the keys of the providers, which calls no model.
 type keyless struct{ *scene }
 
 func (k keyless) CheckModel(name string) (string, error) {
@@ -21,10 +21,11 @@ func (k keyless) CheckModel(name string) (string, error) {
 }
 
 func (k keyless) Providers(context.Context) ([]engine.Provider, error) {
-	return []engine.Provider{{Name: "openai", Missing: "OPENAI_API_KEY is not set; models that name a server of their own need none"}}, nil
+	return []engine.Provider{{Name: "openai", Missing: "OPENAI_API_KEY is not set; not needed for models with their own server"}}, nil
 }
 
-// TestC21MissingKey: a key that is missing has one exit code, and is named, whatever asks the model.
+// TestC21MissingKey: a missing key has one exit code, and is named, with every command that calls
+// the model.
 func TestC21MissingKey(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]int{

@@ -11,10 +11,11 @@ import (
 	"testing"
 )
 
-// TestC15ManPages wants every command, argument, flag and topic on its page, and nothing of this machine.
+// TestC15ManPages checks that every command, argument, flag and topic is on its page, and nothing
+// run this machine.
 func TestC15ManPages(t *testing.T) {
 	t.Setenv("PERDURE_DATA", "/secret/place")
-	pages, err := (&app{World: World{DataDir: "/secret/place"}}).manual()
+	pages, err := (&app{Dependencies: Dependencies{DataDir: "/secret/place"}}).manual()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func TestC15ManPages(t *testing.T) {
 	}
 }
 
-// checkRoff wants what man(7) knows, and no line or escape that it would read as something else.
+// checkRoff checks for the macros of man(7), and for lines and escapes that man would misread.
 func checkRoff(t *testing.T, name, text string) {
 	t.Helper()
 	if title := strings.ToUpper(strings.TrimSuffix(path.Base(name), path.Ext(name))); !strings.HasPrefix(text, `.TH "`+strings.ReplaceAll(title, "-", `\-`)+`" "`+path.Ext(name)[1:]+`"`) {
@@ -84,7 +85,7 @@ func checkRoff(t *testing.T, name, text string) {
 	}
 }
 
-// TestC15ManRendered writes the pages as a packager does, and has those programs read them that are here.
+// TestC15ManRendered writes the pages like a packager, and reads them with the installed programs.
 func TestC15ManRendered(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "manuals")
@@ -106,8 +107,8 @@ func TestC15ManRendered(t *testing.T) {
 	}
 }
 
-// rendered wants the summary of each command from a program that reads pages, and no complaint. Where it is not installed,
-// nothing is wanted of it: checkRoff has looked at the same page.
+// rendered checks that a man program prints the summary of each command without warnings. If the
+// program is not installed, checkRoff has at least checked the same page.
 func rendered(t *testing.T, reader []string, file string) {
 	t.Helper()
 	found, err := exec.LookPath(reader[0])

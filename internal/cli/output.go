@@ -9,77 +9,77 @@ import (
 	"io"
 	"strings"
 
-	"github.com/perdure/perdure/internal/cli/form"
+	"github.com/perdure/perdure/internal/cli/output"
 )
 
-// output is how lists and shows are printed (C2).
-type output struct {
-	Output   string   `short:"o" help:"How to print it: table, json, jsonl, yaml, name or none." placeholder:"FORM" enum:"table,json,jsonl,yaml,name,none" default:"table"`
-	Fields   []string `name:"json" help:"Print only these fields, as JSON or in the form of -o." placeholder:"FIELD"`
-	JQ       string   `name:"jq" help:"Print what an expression of jq makes of the JSON." placeholder:"EXPR"`
-	Template string   `help:"Print what a Go template makes of the JSON." placeholder:"TEXT"`
+// outputFlags are the output flags of commands that list or show.
+type outputFlags struct {
+	Output   string   `short:"o" help:"Output format: table, json, jsonl, yaml, name or none." placeholder:"FORMAT" enum:"table,json,jsonl,yaml,name,none" default:"table"`
+	Fields   []string `name:"json" help:"Print only these fields, as JSON or in the format of -o." placeholder:"FIELD"`
+	JQ       string   `name:"jq" help:"Filter the JSON with a jq expression." placeholder:"EXPR"`
+	Template string   `help:"Format the JSON with a Go template." placeholder:"TEXT"`
 }
 
-func (o output) choice() form.Choice {
-	return form.Choice{Output: o.Output, Fields: o.Fields, JQ: o.JQ, Template: o.Template}
+func (o outputFlags) choice() output.Options {
+	return output.Options{Output: o.Output, Fields: o.Fields, JQ: o.JQ, Template: o.Template}
 }
 
-// check refuses, before anything is opened, what could never be printed.
-func (o output) check() error { return misformed(o.choice().Check()) }
+// check refuses invalid output flags before anything is opened.
+func (o outputFlags) check() error { return outputError(o.choice().Check()) }
 
-// misformed makes a fault of the command line of what cannot be printed.
-func misformed(err error) error {
-	var bad *form.Fault
+// outputError turns an error of package form into a usage error.
+func outputError(err error) error {
+	var bad *output.UsageError
 	if errors.As(err, &bad) {
-		return &fault{err: err, code: exitUsage, what: bad.What, todo: bad.Todo}
+		return &userError{err: err, code: exitUsage, message: bad.Message, hint: bad.Hint}
 	}
 	return err
 }
 
-// write prints a value in a form for scripts.
-func (o output) write(ctx context.Context, a *app, v any) error {
+// write prints a value in a format for scripts.
+func (o outputFlags) write(ctx context.Context, a *app, v any) error {
 	var text bytes.Buffer
-	failed := misformed(o.choice().Write(ctx, &text, v))
-	if isJSON := o.JQ == "" && o.Template == "" && o.Output != form.YAML; isJSON {
+	failed := outputError(o.choice().Write(ctx, &text, v))
+	if isJSON := o.JQ == "" && o.Template == "" && o.Output != output.YAML; isJSON {
 		return errors.Join(failed, a.jsonText(text.Bytes()))
 	}
 	out := text.String()
 	if a.Terminal.Stdout && !a.flags.Raw {
-		out = plain(out)
+		out = printable(out)
 	}
 	_, err := io.WriteString(a.out, out)
 	return errors.Join(failed, err)
 }
 
-// cell is one place of a table.
+// cell is one cell of a table.
 type cell struct {
 	text  string
 	color color
 }
 
-// listing says how things of one kind are printed.
-type listing[T any] struct {
-	noun string // of what there is none, in the plural
+// outputList describes how things of one kind are printed.
+type outputList[T any] struct {
+	noun string // in the plural, for an empty list
 	head []string
 	row  func(T) []cell
 	name func(T) string
-	tell func([]T) // prints them for people; nil: a table does
+	tell func([]T) // prints them on a terminal; nil: as a table
 }
 
-// print writes things in the form that was asked for.
-func (l listing[T]) print(ctx context.Context, a *app, o output, things []T) error {
+// print writes things in the chosen format.
+func (l outputList[T]) print(ctx context.Context, a *app, o outputFlags, things []T) error {
 	switch {
-	case o.Output == form.Name:
+	case o.Output == output.Name:
 		for _, thing := range things {
-			fmt.Fprintln(a.out, a.line(l.name(thing), idChars))
+			fmt.Fprintln(a.out, a.oneLine(l.name(thing), idChars))
 		}
-	case !o.choice().ForPeople():
+	case !o.choice().IsTable():
 		if things == nil {
 			things = []T{}
 		}
 		return o.write(ctx, a, things)
 	case len(things) == 0:
-		a.say("no %s", l.noun)
+		a.message("no %s", l.noun)
 	case l.tell != nil:
 		l.tell(things)
 	default:
@@ -92,19 +92,19 @@ func (l listing[T]) print(ctx context.Context, a *app, o output, things []T) err
 	return nil
 }
 
-// shown is one thing to print.
-type shown struct {
+// outputObject is one thing to print.
+type outputObject struct {
 	name  string
 	thing any
-	tell  func() // prints it for people
+	tell  func() // prints it on a terminal
 }
 
-// show writes one thing.
-func (o output) show(ctx context.Context, a *app, s shown) error {
+// show writes one thing in the chosen format.
+func (o outputFlags) show(ctx context.Context, a *app, s outputObject) error {
 	switch {
-	case o.Output == form.Name:
-		fmt.Fprintln(a.out, a.line(s.name, idChars))
-	case !o.choice().ForPeople():
+	case o.Output == output.Name:
+		fmt.Fprintln(a.out, a.oneLine(s.name, idChars))
+	case !o.choice().IsTable():
 		return o.write(ctx, a, s.thing)
 	default:
 		s.tell()
@@ -112,7 +112,7 @@ func (o output) show(ctx context.Context, a *app, s shown) error {
 	return nil
 }
 
-// json writes a value. On a terminal, what could drive it is escaped; the value is the same.
+// json writes a value. On a terminal, control characters are escaped; the value stays the same.
 func (a *app) json(v any, indent string) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -126,16 +126,17 @@ func (a *app) json(v any, indent string) error {
 
 func (a *app) jsonText(text []byte) error {
 	if a.Terminal.Stdout && !a.flags.Raw {
-		text = plainJSON(text)
+		text = printableJSON(text)
 	}
 	_, err := a.out.Write(text)
 	return err
 }
 
-// cellChars bounds a cell of a table, but for the last of its row, which wraps where it will.
+// cellChars is the maximum width of a cell, except for the last cell of a row, which may wrap.
 const cellChars = 60
 
-// idChars bounds an id, which is printed whole: what is cut off finds nothing. The id of a call comes from a model, and is the longest.
+// idChars is the maximum length of an id. Ids are printed in full, because a truncated id finds
+// nothing. The longest are call ids, which come from a model.
 const idChars = 4096
 
 // isID reports whether a text is an id of Perdure, or the id of a call of a session.
@@ -154,16 +155,17 @@ func (a *app) table(head []string, rows [][]cell) {
 	a.rows(append([][]cell{top}, rows...))
 }
 
-// rows writes columns, of which each row has the same number. Widths are counted before colours.
+// rows writes columns; all rows have the same number of cells. Widths are computed before colors
+// are added.
 func (a *app) rows(rows [][]cell) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i := range row {
-			most := cellChars
+			limit := cellChars
 			if isID(row[i].text) {
-				most = idChars
+				limit = idChars
 			}
-			row[i].text = a.line(row[i].text, most)
+			row[i].text = a.oneLine(row[i].text, limit)
 			widths[i] = max(widths[i], columns(row[i].text))
 		}
 	}
@@ -171,23 +173,24 @@ func (a *app) rows(rows [][]cell) {
 		var b strings.Builder
 		for i, c := range row {
 			gap := strings.Repeat(" ", widths[i]-columns(c.text)+2)
-			b.WriteString(a.paint.data.in(c.color, c.text) + gap)
+			b.WriteString(a.colors.stdout.in(c.color, c.text) + gap)
 		}
 		fmt.Fprintln(a.out, strings.TrimRight(b.String(), " "))
 	}
 }
 
-// field is one line of a show: its name, and what stands there.
+// field is one line of a show command: a name and its value.
 type field struct {
 	name string
 	cell
 }
 
-// fields writes what is there of one thing, a line each. A text of several lines is indented below its name.
-func (a *app) fields(all ...field) { a.fieldsOn(a.out, a.paint.data, all) }
+// fields writes the non-empty fields of one thing, a line each. A value of several lines is
+// indented below its name.
+func (a *app) fields(all ...field) { a.fieldsOn(a.out, a.colors.stdout, all) }
 
-// fieldsOn is fields for either stream.
-func (a *app) fieldsOn(w io.Writer, paint brush, all []field) {
+// fieldsOn is fields for a chosen stream.
+func (a *app) fieldsOn(w io.Writer, paint colorizer, all []field) {
 	width := 0
 	for _, f := range all {
 		if f.text != "" {

@@ -16,7 +16,7 @@ import (
 func TestC02Forms(t *testing.T) {
 	t.Parallel()
 	things := []string{"first\x1b[31m", "世界"}
-	words := listing[string]{
+	words := outputList[string]{
 		noun: "words", head: []string{"WORD", "IS"},
 		row:  func(s string) []cell { return []cell{{s, bold}, {text: "here"}} },
 		name: func(s string) string { return s },
@@ -32,8 +32,8 @@ func TestC02Forms(t *testing.T) {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
-			a := &app{out: &sink{w: &out}}
-			if err := words.print(t.Context(), a, output{Output: form}, things); err != nil {
+			a := &app{out: &stdoutWriter{w: &out}}
+			if err := words.print(t.Context(), a, outputFlags{Output: form}, things); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(out.String(), want); diff != "" {
@@ -46,8 +46,8 @@ func TestC02Forms(t *testing.T) {
 		t.Parallel()
 		for raw, want := range map[bool]string{false: "\"\\u202e\\u009b\"\n", true: "\"\u202e\u009b\"\n"} {
 			var out bytes.Buffer
-			a := &app{World: World{Terminal: Terminal{Stdout: true}}, flags: flags{Raw: raw}, out: &sink{w: &out}}
-			if err := words.print(t.Context(), a, output{Output: "jsonl"}, []string{"\u202e\u009b"}); err != nil {
+			a := &app{Dependencies: Dependencies{Terminal: Terminal{Stdout: true}}, flags: flags{Raw: raw}, out: &stdoutWriter{w: &out}}
+			if err := words.print(t.Context(), a, outputFlags{Output: "jsonl"}, []string{"\u202e\u009b"}); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(out.String(), want); diff != "" {
@@ -58,12 +58,12 @@ func TestC02Forms(t *testing.T) {
 	t.Run("no form drives a terminal (C18)", func(t *testing.T) {
 		t.Parallel()
 		evil := []string{"a\x1b]0;x\x07\u202e\u009b31m\u2066b"}
-		for _, form := range []output{
+		for _, form := range []outputFlags{
 			{Output: "table"}, {Output: "name"}, {Output: "json"}, {Output: "jsonl"}, {Output: "yaml"}, {Output: "table", JQ: ".[]"},
 			{Output: "json", JQ: "."}, {Output: "yaml", JQ: "."}, {Output: "table", Template: "{{.}}"},
 		} {
 			var out bytes.Buffer
-			a := &app{World: World{Terminal: Terminal{Stdout: true}}, out: &sink{w: &out}}
+			a := &app{Dependencies: Dependencies{Terminal: Terminal{Stdout: true}}, out: &stdoutWriter{w: &out}}
 			if err := words.print(t.Context(), a, form, evil); err != nil {
 				t.Fatal(err)
 			}
@@ -75,9 +75,9 @@ func TestC02Forms(t *testing.T) {
 	t.Run("nothing is an empty list", func(t *testing.T) {
 		t.Parallel()
 		var out, talk bytes.Buffer
-		a := &app{World: World{Stderr: &talk}, out: &sink{w: &out}}
+		a := &app{Dependencies: Dependencies{Stderr: &talk}, out: &stdoutWriter{w: &out}}
 		for _, form := range []string{"table", "json", "jsonl", "name", "none"} {
-			if err := words.print(t.Context(), a, output{Output: form}, nil); err != nil {
+			if err := words.print(t.Context(), a, outputFlags{Output: form}, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -87,7 +87,7 @@ func TestC02Forms(t *testing.T) {
 	})
 }
 
-// full is a stdout that takes nothing.
+// full is a stdout on a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space") }
@@ -95,7 +95,7 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space") }
 func TestC01LostOutput(t *testing.T) {
 	t.Parallel()
 	var talk bytes.Buffer
-	code := Main(t.Context(), World{Args: []string{"help", "exit-codes"}, Stdout: full{}, Stderr: &talk, Log: quietLog})
+	code := Main(t.Context(), Dependencies{Args: []string{"help", "exit-codes"}, Stdout: full{}, Stderr: &talk, Log: quietLog})
 
 	if code != exitError || !strings.HasPrefix(talk.String(), "perdure: write to stdout: no space\n  ") {
 		t.Errorf("exit code %d, %q", code, talk.String())
@@ -105,26 +105,27 @@ func TestC01LostOutput(t *testing.T) {
 func TestC14NoStack(t *testing.T) {
 	t.Parallel()
 	var talk bytes.Buffer
-	code := Main(t.Context(), World{Args: []string{"session", "list"}, Stdout: &bytes.Buffer{}, Stderr: &talk, DataDir: "/d", Log: quietLog}) // Open is nil
+	// Open is nil, which causes a panic
+	code := Main(t.Context(), Dependencies{Args: []string{"session", "list"}, Stdout: &bytes.Buffer{}, Stderr: &talk, DataDir: "/d", Log: quietLog})
 
-	if code != exitError || !bytes.HasPrefix(talk.Bytes(), []byte("perdure: a bug in perdure: ")) || bytes.Contains(talk.Bytes(), []byte("goroutine")) {
+	if code != exitError || !bytes.HasPrefix(talk.Bytes(), []byte("perdure: internal error: ")) || bytes.Contains(talk.Bytes(), []byte("goroutine")) {
 		t.Errorf("exit code %d, %q", code, talk.String())
 	}
 }
 
 func quietLog(LogStyle) *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// TestS17WebhooksAndTokens: nothing of what is told of webhooks and tokens drives a terminal.
+// TestS17WebhooksAndTokens: no text of webhooks and tokens can control a terminal.
 func TestS17WebhooksAndTokens(t *testing.T) {
 	t.Parallel()
 	const evil = "a\x1b]0;x\x07\u202e\u009b31m\u2066b"
 	var out bytes.Buffer
-	a := &app{World: World{Terminal: Terminal{Stdout: true}}, out: &sink{w: &out}}
+	a := &app{Dependencies: Dependencies{Terminal: Terminal{Stdout: true}}, out: &stdoutWriter{w: &out}}
 	hook := webhook.Webhook{URL: evil, Types: []string{evil}, Disabled: evil}
 	a.fields(a.webhookFields(hook)...)
-	a.tellDelivery(webhook.Delivery{Type: evil, Tries: []webhook.Try{{Error: evil}, {Status: 500, Answer: evil}}})
+	a.printDelivery(webhook.Delivery{Type: evil, AttemptLog: []webhook.Attempt{{Error: evil}, {Status: 500, Answer: evil}}})
 	token := engine.Token{Name: evil, Org: evil, User: evil, Scopes: []string{evil}}
-	if err := tokens(a.now()).print(t.Context(), a, output{Output: "table"}, []engine.Token{token}); err != nil {
+	if err := tokens(a.now()).print(t.Context(), a, outputFlags{Output: "table"}, []engine.Token{token}); err != nil {
 		t.Fatal(err)
 	}
 	if text := out.String(); strings.Count(text, "b") < 9 || strings.ContainsAny(text, "\x1b\x07\u202e\u009b\u2066") {

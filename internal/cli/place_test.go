@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestC09Places wants each line that people paste to find what the command found: by the flags that were typed, and without a
-// password. What the environment says holds for the next line, too. It is not parallel: it sets variables.
+// TestC09Places checks that printed commands find the same store as the command itself: by its
+// flags, and without a password. Variables of the environment also apply to the printed command. It
+// is not parallel: it sets variables.
 func TestC09Places(t *testing.T) {
 	const server, database = "http://127.0.0.1:7373", "postgres://u:correct-horse@host/name"
 	env := map[string]string{"PERDURE_DATA": "/elsewhere"}
@@ -48,7 +49,7 @@ func TestC09Places(t *testing.T) {
 	}
 }
 
-// TestEmptyPlaces: a variable that nobody set is no database, and no server.
+// TestEmptyPlaces: an empty variable means no database, and no server.
 func TestEmptyPlaces(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"ps --database=", "ps --server=", "--server= version"} {

@@ -8,11 +8,11 @@ import (
 	"github.com/perdure/perdure/docs"
 )
 
-// problemsPage explains the kinds of problems that a server answers, a section each.
+// problemsPage explains the problem codes of a server, one section each.
 const problemsPage = "reference/problems.md"
 
-// explains returns what the documents say about a kind of problem, by its code, for a terminal.
-func explains(code string) (text string, ok bool) {
+// hasPage returns the documentation of a problem code, formatted for a terminal.
+func hasPage(code string) (text string, ok bool) {
 	page, err := docs.Files.ReadFile(problemsPage)
 	if err != nil || !regexp.MustCompile(`^[a-z_]+$`).MatchString(code) {
 		return "", false
@@ -23,9 +23,10 @@ func explains(code string) (text string, ok bool) {
 	return code + "\n\n" + strings.TrimSpace(strings.ReplaceAll(section, "**", "")), ok
 }
 
-// page is where an error is explained (C14): on the server that answered it, or in this program's help. Empty: the advice says it.
+// page returns where an error is explained: a page of the server that reported it, or a help topic.
+// Empty: the advice already names one.
 func (a *app) page(err error, advice string) string {
-	var asked interface { // of whoever answers from afar
+	var asked interface { // an error of a remote server
 		Page() string // a URL; empty: none that opens
 		Kind() string // the code
 	}
@@ -33,7 +34,7 @@ func (a *app) page(err error, advice string) string {
 		if url := asked.Page(); url != "" {
 			return url
 		}
-		if _, ok := explains(asked.Kind()); ok {
+		if _, ok := hasPage(asked.Kind()); ok {
 			return program + " help " + asked.Kind()
 		}
 	}

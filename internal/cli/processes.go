@@ -6,34 +6,35 @@ import (
 	"time"
 )
 
-// Supervised is what the command line can do about the commands that a runtime has left on this machine.
+// Supervised manages the commands that engines have started on this machine.
 type Supervised interface {
-	// Processes lists them, with the calls and tasks of the store that they belong to.
-	Processes(ctx context.Context, o Opening) ([]Process, error)
-	// EndProcess ends one, with all that it started, and returns when none of it is left.
+	// Processes lists them, with the calls and tasks that own them.
+	Processes(ctx context.Context, o OpenOptions) ([]Process, error)
+	// EndProcess ends one and everything it started. It returns when all of it is gone.
 	EndProcess(ctx context.Context, p Process) error
 }
 
-// Process is a command that was run under a supervisor.
+// Process is a command that runs, or ran, under a supervisor.
 type Process struct {
 	Dir        string    `json:"dir"`
 	State      string    `json:"state"`                // of the run directory, or "damaged"
-	PID        int       `json:"pid,omitempty"`        // of the command; 0: it was not up
-	Supervisor int       `json:"supervisor,omitempty"` // its pid
+	PID        int       `json:"pid,omitempty"`        // of the command; 0: it is not running
+	Supervisor int       `json:"supervisor,omitempty"` // PID of the supervisor
 	Program    string    `json:"program,omitempty"`
 	StartedAt  time.Time `json:"started_at,omitzero"`
-	Owner      string    `json:"owner,omitempty"` // the task or call in the journal that it belongs to; empty: none is known
+	Owner      string    `json:"owner,omitempty"` // the task or call that it belongs to; empty: unknown
 	Error      string    `json:"error,omitempty"`
 }
 
-// alive reports whether it runs.
+// alive reports whether it is running.
 func (p Process) alive() bool { return p.State == "alive" && p.PID != 0 }
 
 func (c *doctorCommand) processes(ctx context.Context, a *app) error {
 	if a.flags.Server != "" {
-		return misuse("this looks at the processes of this machine, and --server or PERDURE_SERVER names a server", "run it where the data directory is, with --data")
+		return usageError("--processes inspects this machine, but --server or PERDURE_SERVER names a server",
+			"run it on the machine of the data directory, with --data")
 	}
-	all, err := a.Supervised.Processes(ctx, Opening{Access: Reading, Dir: a.flags.Data, Database: a.flags.Database})
+	all, err := a.Supervised.Processes(ctx, OpenOptions{Access: Reading, Dir: a.flags.Data, Database: a.flags.Database})
 	if err != nil {
 		return err
 	}
@@ -41,55 +42,59 @@ func (c *doctorCommand) processes(ctx context.Context, a *app) error {
 		return c.kill(ctx, a, all)
 	}
 	now := a.now()
-	list := listing[Process]{
+	list := outputList[Process]{
 		noun: "supervised commands",
 		head: []string{"STATE", "PID", "STARTED", "OWNER", "PROGRAM"},
 		name: func(p Process) string { return p.Dir },
 		row: func(p Process) []cell {
 			owner := cell{text: p.Owner}
 			if p.Owner == "" {
-				owner = cell{"not known", yellow}
+				owner = cell{"unknown", yellow}
 			}
-			return []cell{{text: p.State}, {text: pid(p.PID)}, {text: ago(p.StartedAt, now)}, owner, {text: p.Program + p.Error}}
+			return []cell{{text: p.State}, {text: pid(p.PID)}, {text: ago(p.StartedAt, now)}, owner,
+				{text: p.Program + p.Error}}
 		},
 	}
-	if err := list.print(ctx, a, c.output, all); err != nil || !c.choice().ForPeople() {
+	if err := list.print(ctx, a, c.outputFlags, all); err != nil || !c.choice().IsTable() {
 		return err
 	}
 	for _, p := range all {
 		if p.alive() && p.Owner == "" {
-			a.say("%d is nobody's as far as this store knows (another one is named with --database):  %s doctor %s--processes --kill %d  ends it", p.PID, program, a.place(), p.PID)
+			a.message("%d has no owner in this store (use --database for another store); end it with: %s doctor %s--processes --kill %d", p.PID, program, a.storeFlags(), p.PID)
 		}
 	}
 	return nil
 }
 
-// kill ends a command that nobody waits for. One that belongs to a call is left to its runtime, which takes it up when it
-// starts and records how it ends.
+// kill ends a command without an owner. A command that belongs to a call is left to its engine,
+// which adopts it at its next start and records how it ends.
 func (c *doctorCommand) kill(ctx context.Context, a *app, all []Process) error {
 	for _, p := range all {
 		switch {
 		case p.PID != c.Kill || !p.alive():
 			continue
 		case p.Owner != "":
-			return &fault{
-				code: exitConflict, what: fmt.Sprintf("%d belongs to %s: nothing was ended", p.PID, p.Owner),
-				todo: "a runtime takes it up when it starts: " + program + " serve; " + program + " task cancel ends a task with its command",
+			return &userError{
+				code: exitConflict, message: fmt.Sprintf("%d belongs to %s and was not ended", p.PID, p.Owner),
+				hint: "the next " + program + " serve adopts it; " + program +
+					" task cancel ends a task together with its command",
 			}
 		case c.DryRun:
-			a.say("would end %d (%s) and all that it started", p.PID, a.line(p.Program, 200))
+			a.message("would end %d (%s) and everything it started", p.PID, a.oneLine(p.Program, 200))
 			return nil
 		}
-		if err := a.confirm(ctx, c.Yes, fmt.Sprintf("end %d (%s) and all that it started?", p.PID, a.line(p.Program, 200))); err != nil {
+		if err := a.confirm(ctx, c.Yes,
+			fmt.Sprintf("end %d (%s) and everything it started?", p.PID, a.oneLine(p.Program, 200))); err != nil {
 			return err
 		}
 		if err := a.EndProcess(ctx, p); err != nil {
 			return err
 		}
-		a.say("ended %d and all that it started", p.PID)
+		a.message("ended %d and everything it started", p.PID)
 		return nil
 	}
-	return &fault{code: exitNotFound, what: fmt.Sprintf("no supervised command of PID %d runs", c.Kill), todo: program + " doctor " + a.place() + "--processes lists them"}
+	return &userError{code: exitNotFound, message: fmt.Sprintf("no supervised command is running with PID %d", c.Kill),
+		hint: program + " doctor " + a.storeFlags() + "--processes lists them"}
 }
 
 func pid(n int) string {

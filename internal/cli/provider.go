@@ -10,11 +10,11 @@ import (
 )
 
 type providerCommand struct {
-	List providerList `cmd:"" help:"List where models are asked, and what keeps one from being asked."`
-	Test providerTest `cmd:"" help:"Ask a model for its smallest answer, with the keys of this environment, and say what came of it."`
+	List providerList `cmd:"" help:"List model providers, and what is missing to use them."`
+	Test providerTest `cmd:"" help:"Send a minimal request to a model, with the keys of this environment."`
 }
 
-type providerList struct{ output }
+type providerList struct{ outputFlags }
 
 // Run lists providers.
 func (c *providerList) Run(ctx context.Context, a *app) error {
@@ -23,96 +23,104 @@ func (c *providerList) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		return listing[engine.Provider]{
+		return outputList[engine.Provider]{
 			noun: "providers", head: []string{"PROVIDER", "KIND", "READY", "MISSING"},
 			name: func(one engine.Provider) string { return one.Name },
 			row: func(one engine.Provider) []cell {
 				return []cell{{one.Name, bold}, {text: one.Kind}, {text: yesNo(one.Ready)}, {text: one.Missing}}
 			},
-		}.print(ctx, a, c.output, all)
+		}.print(ctx, a, c.outputFlags, all)
 	})
 }
 
-// What came of a trial.
+// The results of a trial.
 const (
-	TrialOK          = "ok"
-	TrialKeyMissing  = "key_missing" // nobody was asked
-	TrialRefused     = "refused"     // what the provider said no to is the key, the request, or the account
-	TrialNoModel     = "no_model"    // the provider has none of that name
-	TrialUnreachable = "unreachable" // no answer, or none that is one
-	TrialLimited     = "limited"     // too many requests, or a quota that is used up
+	TestOK          = "ok"
+	TestKeyMissing  = "key_missing" // no request was sent
+	TestRefused     = "refused"     // the provider rejected the key, the request or the account
+	TestNoModel     = "no_model"    // the provider has no model of that name
+	TestUnreachable = "unreachable" // no response, or an invalid one
+	TestRateLimited = "limited"     // too many requests, or an exhausted quota
 )
 
-// Trial is what a model answered when it was tried.
-type Trial struct {
-	Model     string `json:"model"`    // as it means the same from everywhere
-	Provider  string `json:"provider"` // the word before the colon
-	Result    string `json:"result"`   // one of the Trial words
+// ModelTest is the result of a minimal request to a model.
+type ModelTest struct {
+	Model     string `json:"model"`    // name that is valid everywhere
+	Provider  string `json:"provider"` // part of the name before the colon
+	Result    string `json:"result"`   // one of the Trial constants
 	LatencyMS int64  `json:"latency_ms,omitempty"`
-	Tokens    int64  `json:"tokens,omitempty"`   // that were counted for question and answer; 0: nobody said
-	Variable  string `json:"variable,omitempty"` // of the environment, where the key is missing
-	Code      string `json:"code,omitempty"`     // of the adapter, where it failed
-	Why       string `json:"why,omitempty"`      // likewise, without keys
+	Tokens    int64  `json:"tokens,omitempty"`   // of request and response; 0: not reported
+	Variable  string `json:"variable,omitempty"` // name of the missing environment variable
+	Code      string `json:"code,omitempty"`     // error code of the adapter
+	Why       string `json:"why,omitempty"`      // error text, without keys
 }
 
 type providerTest struct {
-	Model   string `arg:"" help:"What is asked: openai:NAME, anthropic:NAME, or scripted:FILE. It is sent one short question, which may cost a few tokens."`
-	BaseURL string `name:"base-url" help:"The server that is asked instead of the provider's own." placeholder:"URL"`
-	output
+	Model   string `arg:"" help:"Model: openai:NAME, anthropic:NAME or scripted:FILE. It receives one short prompt, which may cost a few tokens."`
+	BaseURL string `name:"base-url" help:"Use this server instead of the provider's own." placeholder:"URL"`
+	outputFlags
 }
 
-// Run tries a model. One that does not answer is an error after what is known of it.
+// Run tries a model. If the trial fails, it prints what is known and returns an error.
 func (c *providerTest) Run(ctx context.Context, a *app) error {
-	if err := c.suits(Trial{}); err != nil {
+	if err := c.checkFields(ModelTest{}); err != nil {
 		return err
 	}
 	if !strings.Contains(c.Model, ":") {
-		return misuse("a provider is tried by one of its models, and "+quote(c.Model)+" names none", program+" provider test "+c.Model+":NAME")
+		return usageError("to test a provider, name one of its models; "+quote(c.Model)+" is not a model",
+			program+" provider test "+c.Model+":NAME")
 	}
 	asks := &runCommand{Model: c.Model, BaseURL: c.BaseURL}
-	if err := asks.noServer(); err != nil {
+	if err := asks.checkBaseURL(); err != nil {
 		return err
 	}
-	trial, err := a.TryModel(ctx, asks.modelName())
+	trial, err := a.TestModel(ctx, asks.modelName())
 	if err != nil {
-		return asks.noModel(err)
+		return asks.checkModelFlag(err)
 	}
 	latency := ""
 	if trial.LatencyMS > 0 {
 		latency = fmt.Sprintf("%d ms", trial.LatencyMS)
 	}
-	err = c.show(ctx, a, shown{trial.Model, trial, func() {
+	err = c.show(ctx, a, outputObject{trial.Model, trial, func() {
 		a.fields(
-			field{"model", cell{trial.Model, bold}}, field{"result", cell{trial.Result, trialColor(trial.Result)}}, field{"latency", cell{text: latency}},
+			field{"model", cell{trial.Model, bold}}, field{"result", cell{trial.Result, testColor(trial.Result)}},
+			field{"latency", cell{text: latency}},
 			field{"code", cell{text: trial.Code}}, field{"why", cell{text: trial.Why}},
 		)
 	}})
 	if err != nil {
 		return err
 	}
-	return trial.fault()
+	return trial.userError()
 }
 
-func trialColor(result string) color {
-	if result == TrialOK {
+func testColor(result string) color {
+	if result == TestOK {
 		return green
 	}
 	return red
 }
 
-// fault is what a trial that failed comes to; nil: it did not.
-func (t Trial) fault() error {
+// userError returns the error of a failed trial; nil: it succeeded.
+func (t ModelTest) userError() error {
 	switch t.Result {
-	case TrialOK:
+	case TestOK:
 		return nil
-	case TrialKeyMissing:
-		return &fault{code: exitDenied, what: t.Variable + " is not set, and " + t.Model + " is not asked without a key", todo: "set " + t.Variable + " to your key, or name a server of your own with --base-url"}
-	case TrialRefused:
-		return &fault{code: exitDenied, what: t.Model + " refuses: " + t.Why, todo: "look at the key, and at what the provider's own page says of it"}
-	case TrialNoModel:
-		return &fault{err: perdure.NotFound, what: "there is no such model, or not for this key: " + t.Model + ": " + t.Why, todo: "docs/how-to/use-your-model.md says how to name a model"}
-	case TrialLimited:
-		return &fault{err: perdure.Conflict, what: t.Model + " takes no more now: " + t.Why, todo: "wait, or look at the limits of your account"}
+	case TestKeyMissing:
+		return &userError{code: exitDenied, message: t.Variable + " is not set, but " + t.Model + " needs a key",
+			hint: "set " + t.Variable + " to your key, or use your own server with --base-url"}
+	case TestRefused:
+		return &userError{code: exitDenied, message: t.Model + " rejected the request: " + t.Why,
+			hint: "check the key, and its permissions on the provider's website"}
+	case TestNoModel:
+		return &userError{err: perdure.NotFound,
+			message: "the model does not exist, or this key has no access to it: " + t.Model + ": " + t.Why,
+			hint:    "docs/how-to/use-your-model.md explains the names of models"}
+	case TestRateLimited:
+		return &userError{err: perdure.Conflict, message: t.Model + " is rate-limited: " + t.Why,
+			hint: "wait, or check the limits of your account"}
 	}
-	return &fault{code: exitUnreachable, what: t.Model + " does not answer: " + t.Why, todo: "look at the network, and at the URL"}
+	return &userError{code: exitUnreachable, message: t.Model + " does not answer: " + t.Why,
+		hint: "check the network and the URL"}
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// psGroup says what is to be done about a thing: by a person, or by nobody.
+// psGroup groups work by what a user has to do about it.
 type psGroup string
 
-// The groups of ps, in their order (C19).
+// The groups of ps, in their order.
 const (
 	psNeedsYou  psGroup = "needs_you"
 	psWorking   psGroup = "working"
@@ -22,7 +22,7 @@ const (
 	psFailed    psGroup = "failed"
 )
 
-// psGroups returns the groups with what people call them.
+// psGroups returns the groups with their titles.
 func psGroups() []struct {
 	group psGroup
 	title string
@@ -30,10 +30,11 @@ func psGroups() []struct {
 	return []struct {
 		group psGroup
 		title string
-	}{{psNeedsYou, "Needs you"}, {psWorking, "Working"}, {psScheduled, "Scheduled"}, {psDone, "Done"}, {psFailed, "Failed or unknown"}}
+	}{{psNeedsYou, "Needs you"}, {psWorking, "Working"}, {psScheduled, "Scheduled"}, {psDone, "Done"},
+		{psFailed, "Failed or unknown"}}
 }
 
-// psRow is one thing that ps shows.
+// psRow is one row of ps.
 type psRow struct {
 	Group   psGroup           `json:"group"`
 	Kind    string            `json:"kind"` // task, approval, call, session or schedule
@@ -41,25 +42,26 @@ type psRow struct {
 	Session perdure.SessionID `json:"session_id"`
 	State   string            `json:"state"`
 	Title   string            `json:"title"`
-	At      time.Time         `json:"at,omitzero"`                // when it began, ended or comes, by the group
-	Do      string            `json:"do,omitempty"`               // the command that goes on with it
-	Waits   bool              `json:"waits_for_server,omitempty"` // nobody works on it until a server runs
+	// when it began, ended or fires next, depending on the group
+	At      time.Time `json:"at,omitzero"`
+	Command string    `json:"do,omitempty"`               // the next command for it
+	Waits   bool      `json:"waits_for_server,omitempty"` // waits until a server runs
 
-	about string // for people
+	about string // for the table only
 }
 
 type psCommand struct {
-	Session string `help:"Only what belongs to this session." placeholder:"ID"`
-	All     bool   `short:"a" help:"Also what ended longer ago than --since."`
-	Since   string `help:"How long ago something may have ended, for instance 30m." placeholder:"DURATION" default:"24h"`
-	Prompt  bool   `help:"One line for the prompt of a shell, or nothing: 3 running · 1 needs you · 1 failed."`
-	output
+	Session string `help:"Only work of this session." placeholder:"ID"`
+	All     bool   `short:"a" help:"Also show work that ended before --since."`
+	Since   string `help:"Show work that ended within this time, for instance 30m." placeholder:"DURATION" default:"24h"`
+	Prompt  bool   `help:"Print one line for a shell prompt, or nothing: 3 running · 1 needs you · 1 failed."`
+	outputFlags
 }
 
-// Run shows what goes on, by what is to be done about it.
+// Run shows current work, grouped by what a user has to do about it.
 func (c *psCommand) Run(ctx context.Context, a *app) error {
 	now := a.now()
-	since, err := whenTyped("since", c.Since, now.Time)
+	since, err := parseTime("since", c.Since, now.Time)
 	if err != nil {
 		return err
 	}
@@ -75,7 +77,7 @@ func (c *psCommand) Run(ctx context.Context, a *app) error {
 			}
 			of = s.ID
 		}
-		rows, err := a.going(ctx, eng, of, since)
+		rows, err := a.collectWork(ctx, eng, of, since)
 		if err != nil {
 			return err
 		}
@@ -90,31 +92,33 @@ func (c *psCommand) Run(ctx context.Context, a *app) error {
 			}
 			return nil
 		}
-		list := listing[psRow]{
-			noun: "work: " + program + " run --model MODEL PROMPT begins some",
+		list := outputList[psRow]{
+			noun: "work is running. Start with: " + program + " run --model MODEL PROMPT",
 			name: func(r psRow) string { return r.ID },
-			tell: func(rows []psRow) { a.tellGroups(rows, now) },
+			tell: func(rows []psRow) { a.printGroups(rows, now) },
 		}
-		return list.print(ctx, a, c.output, rows)
+		return list.print(ctx, a, c.outputFlags, rows)
 	})
 }
 
-// going collects what ps shows, group by group.
-func (a *app) going(ctx context.Context, eng Engine, of perdure.SessionID, since time.Time) ([]psRow, error) {
+// collectWork collects the rows of ps.
+func (a *app) collectWork(ctx context.Context, eng Engine, of perdure.SessionID, since time.Time) ([]psRow, error) {
 	var all []psRow
 	asked, err := eng.Approvals(ctx, engine.ApprovalFilter{Session: of, State: perdure.ApprovalOpen})
 	if err != nil {
 		return nil, fmt.Errorf("list approvals: %w", err)
 	}
 	for _, p := range asked {
-		all = append(all, psRow{psNeedsYou, "approval", string(p.ID), p.Session, string(p.State), p.Tool, p.RequestedAt, program + " approve " + a.place() + string(p.ID), false, ""})
+		all = append(all, psRow{psNeedsYou, "approval", string(p.ID), p.Session, string(p.State), p.Tool, p.RequestedAt,
+			program + " approve " + a.storeFlags() + string(p.ID), false, ""})
 	}
 	tasks, err := eng.Tasks(ctx, of)
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}
 	for _, t := range tasks {
-		if row := a.psTask(t); row.Group != psDone && row.Group != psFailed || !t.FinishedAt.Before(since) || t.State == perdure.TaskUnknown {
+		if row := a.psTask(t); row.Group != psDone && row.Group != psFailed || !t.FinishedAt.Before(since) ||
+			t.State == perdure.TaskUnknown {
 			all = append(all, row)
 		}
 	}
@@ -127,10 +131,12 @@ func (a *app) going(ctx context.Context, eng Engine, of perdure.SessionID, since
 			continue
 		}
 		if s.Status == perdure.SessionActive {
-			all = append(all, psRow{psWorking, "session", string(s.ID), s.ID, string(s.Status), s.Title, s.UpdatedAt, program + " event tail " + a.place() + string(s.ID), false, "a turn"})
+			all = append(all, psRow{psWorking, "session", string(s.ID), s.ID, string(s.Status), s.Title, s.UpdatedAt,
+				program + " event tail " + a.storeFlags() + string(s.ID), false, "a turn"})
 		}
 		if s.Status == perdure.SessionPaused {
-			all = append(all, psRow{psNeedsYou, "session", string(s.ID), s.ID, string(s.Status), s.Title, s.UpdatedAt, a.resumeLine(s.ID), false, "paused"})
+			all = append(all, psRow{psNeedsYou, "session", string(s.ID), s.ID, string(s.Status), s.Title, s.UpdatedAt,
+				a.resumeLine(s.ID), false, "paused"})
 		}
 		if s.Unknown == 0 {
 			continue
@@ -147,14 +153,15 @@ func (a *app) going(ctx context.Context, eng Engine, of perdure.SessionID, since
 	}
 	for _, s := range schedules {
 		if s.Enabled {
-			all = append(all, psRow{psScheduled, "schedule", string(s.ID), s.Session, stateOf(s), s.Title, s.NextAt, program + " schedule show " + a.place() + string(s.ID), false, when(s)})
+			all = append(all, psRow{psScheduled, "schedule", string(s.ID), s.Session, stateOf(s), s.Title, s.NextAt,
+				program + " schedule show " + a.storeFlags() + string(s.ID), false, when(s)})
 		}
 	}
-	return inGroups(all), nil
+	return byGroup(all), nil
 }
 
-// inGroups puts rows in the order of their groups.
-func inGroups(all []psRow) []psRow {
+// byGroup sorts rows by group.
+func byGroup(all []psRow) []psRow {
 	var rows []psRow
 	for _, g := range psGroups() {
 		for _, row := range all {
@@ -166,9 +173,10 @@ func inGroups(all []psRow) []psRow {
 	return rows
 }
 
-// psTask says where a task belongs.
+// psTask returns the row of a task.
 func (a *app) psTask(t perdure.Task) psRow {
-	row := psRow{psWorking, "task", string(t.ID), t.Session, string(t.State), titleOf(t), t.CreatedAt, program + " attach " + a.place() + string(t.ID), false, t.Tool}
+	row := psRow{psWorking, "task", string(t.ID), t.Session, string(t.State), titleOf(t), t.CreatedAt,
+		program + " attach " + a.storeFlags() + string(t.ID), false, t.Tool}
 	if p := progress(t.Progress); p != "" {
 		row.about += "  " + p
 	}
@@ -176,19 +184,21 @@ func (a *app) psTask(t perdure.Task) psRow {
 	case perdure.TaskAwaitingInput:
 		row.Group = psNeedsYou
 		if t.InputRequest != nil {
-			row.Do, row.about = a.inputLine(t), t.InputRequest.Prompt
+			row.Command, row.about = a.inputLine(t), t.InputRequest.Prompt
 		}
 	case perdure.TaskUnknown:
-		row.Group, row.At, row.Do = psFailed, t.FinishedAt, a.resolveLine(t.ID)
+		row.Group, row.At, row.Command = psFailed, t.FinishedAt, a.resolveLine(t.ID)
 	case perdure.TaskFailed, perdure.TaskCanceled:
-		row.Group, row.At, row.Do, row.about = psFailed, t.FinishedAt, program+" log "+a.place()+string(t.ID), t.Tool+because(taskError(t))
+		row.Group, row.At, row.Command, row.about = psFailed, t.FinishedAt, program+" log "+a.storeFlags()+string(t.ID),
+			t.Tool+because(taskError(t))
 	case perdure.TaskSucceeded:
-		row.Group, row.At, row.Do, row.about = psDone, t.FinishedAt, program+" task show "+a.place()+string(t.ID), t.Summary
+		row.Group, row.At, row.Command, row.about = psDone, t.FinishedAt, program+" task show "+a.storeFlags()+string(t.ID),
+			t.Summary
 	}
 	return row
 }
 
-// unknownCalls are the foreground calls of a session whose outcome nobody knows.
+// unknownCalls returns the foreground calls of a session with an unknown outcome.
 func (a *app) unknownCalls(ctx context.Context, eng engine.Calls, id perdure.SessionID) (rows []psRow, err error) {
 	calls, err := eng.Calls(ctx, id)
 	if err != nil {
@@ -196,14 +206,15 @@ func (a *app) unknownCalls(ctx context.Context, eng engine.Calls, id perdure.Ses
 	}
 	for _, c := range calls {
 		if c.State == perdure.CallUnknown && c.Task == "" {
-			rows = append(rows, psRow{psFailed, "call", c.Key.String(), id, string(c.State), c.Tool, c.ClaimedAt, a.resolveCallLine(c.Key), false, ""})
+			rows = append(rows, psRow{psFailed, "call", c.Key.String(), id, string(c.State), c.Tool, c.ClaimedAt,
+				a.resolveCallLine(c.Key), false, ""})
 		}
 	}
 	return rows, nil
 }
 
-// tellGroups prints the groups that are not empty.
-func (a *app) tellGroups(rows []psRow, now clock) {
+// printGroups prints the groups that are not empty.
+func (a *app) printGroups(rows []psRow, now clock) {
 	shown := a.shownIDs(rows)
 	waits := false
 	for _, g := range psGroups() {
@@ -223,33 +234,35 @@ func (a *app) tellGroups(rows []psRow, now clock) {
 		if a.Terminal.Stdout {
 			fit(cells)
 		}
-		fmt.Fprintln(a.out, a.paint.data.in(psColor(g.group), fmt.Sprintf("%s (%d)", g.title, len(cells))))
+		fmt.Fprintln(a.out, a.colors.stdout.in(psColor(g.group), fmt.Sprintf("%s (%d)", g.title, len(cells))))
 		a.rows(cells)
 	}
 	for _, row := range rows {
 		if row.Group == psNeedsYou || row.State == string(perdure.TaskUnknown) {
-			a.say("  %s", a.line(row.Do, 300))
+			a.message("  %s", a.oneLine(row.Command, 300))
 		}
 	}
 	if waits {
-		a.sayWaits()
+		a.printNoServer()
 	}
 }
 
-// psColumns is how wide ps is on a terminal: the narrowest that people have, so that no row of it wraps.
+// psColumns is the width of ps on a terminal. It is the narrowest common width, so that no row
+// wraps.
 const psColumns = 80
 
-// minTitle is how many columns are left to a title before an id is.
+// minTitle is the minimum width of a title, even next to long ids.
 const minTitle = 8
 
-// fit clips the last two cells of each row, a title and what is only about the others, to what those leave of a terminal.
+// fit clips the last two cells of each row, a title and a description, to the width that the other
+// cells leave.
 func fit(rows [][]cell) {
 	last := len(rows[0]) - 1
 	left := psColumns
 	for i := range last {
 		if i == last-1 {
 			for _, row := range rows {
-				row[i].text = narrowed(inLine(row[i].text), max(left-2, minTitle))
+				row[i].text = truncateColumns(inLine(row[i].text), max(left-2, minTitle))
 			}
 		}
 		width := 0
@@ -262,12 +275,12 @@ func fit(rows [][]cell) {
 		if row[last].text = inLine(row[last].text); left < 2 {
 			row[last].text = ""
 		} else {
-			row[last].text = narrowed(row[last].text, left)
+			row[last].text = truncateColumns(row[last].text, left)
 		}
 	}
 }
 
-// shownIDs are the ids of rows as they are printed: whole, but on a terminal, where each is only as long as it has to be.
+// shownIDs returns the ids as they are printed: abbreviated on a terminal, complete otherwise.
 func (a *app) shownIDs(rows []psRow) []string {
 	ids := make([]string, len(rows))
 	for i, row := range rows {
@@ -282,7 +295,7 @@ func (a *app) shownIDs(rows []psRow) []string {
 func (r psRow) cells(id string, now clock) []cell {
 	state := r.State
 	if r.Waits && r.Kind != "schedule" {
-		state = "waits"
+		state = "waiting"
 	}
 	age := ""
 	switch {
@@ -292,7 +305,8 @@ func (r psRow) cells(id string, now clock) []cell {
 	default:
 		age = ago(r.At, now)
 	}
-	return []cell{{text: ""}, {id, bold}, {state, psColor(r.Group)}, {text: age}, {text: narrowed(inLine(r.Title), 24)}, {r.about, dim}}
+	return []cell{{text: ""}, {id, bold}, {state, psColor(r.Group)}, {text: age}, {text: truncateColumns(inLine(r.Title), 24)},
+		{r.about, dim}}
 }
 
 func psColor(g psGroup) color {
@@ -307,7 +321,7 @@ func psColor(g psGroup) color {
 	return bold
 }
 
-// psPrompt is the line for the prompt of a shell; empty: there is nothing to tell.
+// psPrompt returns the line for a shell prompt; empty: there is nothing to report.
 func psPrompt(rows []psRow) string {
 	counts := map[psGroup]int{}
 	unknown, waiting := 0, 0
@@ -321,7 +335,7 @@ func psPrompt(rows []psRow) string {
 			continue
 		}
 		if row.Group == psFailed && row.State != string(perdure.TaskFailed) {
-			continue // somebody canceled it, and knows
+			continue // canceled by the user
 		}
 		counts[row.Group]++
 	}
@@ -329,7 +343,8 @@ func psPrompt(rows []psRow) string {
 	for _, part := range []struct {
 		n    int
 		says string
-	}{{counts[psWorking], "running"}, {waiting, "waiting for a server"}, {counts[psNeedsYou], "needs you"}, {unknown, "unknown"}, {counts[psFailed], "failed"}} {
+	}{{counts[psWorking], "running"}, {waiting, "waiting for a server"}, {counts[psNeedsYou], "needs you"},
+		{unknown, "unknown"}, {counts[psFailed], "failed"}} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.says))
 		}

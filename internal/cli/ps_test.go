@@ -21,7 +21,8 @@ func (o office) Schedules(context.Context, perdure.SessionID) ([]perdure.Schedul
 	return o.schedules, nil
 }
 
-// busyOffice has a thing of each group, with names and questions that are longer than any terminal.
+// busyOffice has one object of each group, with names and questions that are wider than any
+// terminal.
 func busyOffice(words string) office {
 	long, now := strings.Repeat(words, 20), time.Now()
 	id := func(kind string, i int) string { return fmt.Sprintf("%s_%032d", kind, i) }
@@ -41,7 +42,8 @@ func busyOffice(words string) office {
 	}
 }
 
-// TestC19Terminal wants the groups of ps on a terminal of 80 columns and 24 lines, in their order, and no row that wraps.
+// TestC19Terminal checks the order of the groups of ps on a terminal of 80 columns and 24 lines,
+// and that no row wraps.
 func TestC19Terminal(t *testing.T) {
 	t.Parallel()
 	for _, words := range []string{"a long word after another ", "界", "e\u0301 "} {
@@ -76,7 +78,7 @@ func fitsTerminal(t *testing.T, words string) {
 	}
 }
 
-// TestC19Prompt is the line for the prompt of a shell.
+// TestC19Prompt checks the line for the prompt of a shell.
 func TestC19Prompt(t *testing.T) {
 	t.Parallel()
 	if code, out, talk := (command{args: "ps --prompt", engine: busyOffice("a long word after another ")}).run(t.Context()); code != exitOK || out != "2 running · 2 needs you · 1 unknown · 1 failed\n" {

@@ -11,41 +11,43 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// edit lets the person change the arguments, and shows what would run then. What cannot be read changes nothing.
-func (q *questions) edit(ctx context.Context, one *asked) error {
+// edit lets the user change the arguments, and shows what would run then. Invalid input changes
+// nothing.
+func (q *questions) edit(ctx context.Context, one *openQuestion) error {
 	a := q.c.a
 	before := one.approval.Args
-	if one.instead != nil {
-		before = one.instead
+	if one.editedArgs != nil {
+		before = one.editedArgs
 	}
 	text, err := q.edited(ctx, before)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
-		a.say("nothing was changed: %s", a.line(err.Error(), 300))
+		a.message("nothing was changed: %s", a.oneLine(err.Error(), 300))
 		return nil
 	}
 	args, err := perdure.CanonicalJSON([]byte(text))
 	if err == nil && !bytes.HasPrefix(bytes.TrimSpace(args), []byte("{")) {
-		err = fmt.Errorf("%w: arguments are a JSON object", perdure.Invalid)
+		err = fmt.Errorf("%w: arguments must be a JSON object", perdure.Invalid)
 	}
 	if err != nil {
-		a.say("nothing was changed: %s", a.line(err.Error(), 300))
+		a.message("nothing was changed: %s", a.oneLine(err.Error(), 300))
 		return nil
 	}
-	one.instead = args
+	one.editedArgs = args
 	if same, err := perdure.CanonicalJSON(one.approval.Args); err == nil && bytes.Equal(same, args) {
-		one.instead = nil
-		a.say("these are the arguments of the call, unchanged")
+		one.editedArgs = nil
+		a.message("the arguments are unchanged")
 		return nil
 	}
-	a.say("with a yes this runs instead:")
-	a.fieldsOn(a.Stderr, a.paint.talk, a.whatRuns(one.instead))
+	a.message("if you approve, this runs instead:")
+	a.fieldsOn(a.Stderr, a.colors.stderr, a.describeCall(one.editedArgs))
 	return nil
 }
 
-// edited is what the person makes of arguments, in the editor of the environment, else in a line of the terminal.
+// edited returns arguments as the user changed them: in the editor of the environment, or else in a
+// line of the terminal.
 func (q *questions) edited(ctx context.Context, args json.RawMessage) (string, error) {
 	a := q.c.a
 	editor := a.Env("VISUAL")
@@ -55,12 +57,12 @@ func (q *questions) edited(ctx context.Context, args json.RawMessage) (string, e
 	if editor == "" || a.Edit == nil {
 		return q.typed(ctx, args)
 	}
-	file, err := os.CreateTemp("", "perdure-arguments-*.json") // for its owner alone
+	file, err := os.CreateTemp("", "perdure-arguments-*.json") // readable by its owner only
 	if err != nil {
 		return "", fmt.Errorf("make a file for the editor: %w", err)
 	}
 	defer os.Remove(file.Name())
-	_, err = file.WriteString(string(plainJSON([]byte(indented(args)))) + "\n")
+	_, err = file.WriteString(string(printableJSON([]byte(indented(args)))) + "\n")
 	if closed := file.Close(); err == nil {
 		err = closed
 	}
@@ -78,24 +80,24 @@ func (q *questions) edited(ctx context.Context, args json.RawMessage) (string, e
 	return string(text), nil
 }
 
-// typed is a line that stands for the arguments: JSON, or the command where that is all that the call has.
+// typed reads a line that replaces the arguments: JSON, or a command if the call has one.
 func (q *questions) typed(ctx context.Context, args json.RawMessage) (string, error) {
-	q.c.a.say("no editor: $VISUAL and $EDITOR are not set")
+	q.c.a.message("no editor: $VISUAL and $EDITOR are not set")
 	var only map[string]json.RawMessage
-	_ = perdure.DecodeKnownJSON(args, &only) // what is no object has no command
+	_ = perdure.DecodeKnownJSON(args, &only) // without a JSON object there is no command
 	_, command := only["command"]
 	prompt := "arguments, as JSON in one line: "
 	if command {
 		prompt = "command, or all arguments as JSON in one line: "
 	}
 	q.state.Store(editing)
-	q.put(prompt)
-	defer q.put("")
+	q.printPrompt(prompt)
+	defer q.printPrompt("")
 	select {
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	case line, more := <-q.c.answers.next():
-		q.c.answers.took()
+		q.c.answers.received()
 		line = strings.TrimSpace(line)
 		switch {
 		case !more || line == "":
@@ -108,7 +110,7 @@ func (q *questions) typed(ctx context.Context, args json.RawMessage) (string, er
 			return "", err
 		}
 		only["command"] = text
-		whole, err := json.Marshal(only)
-		return string(whole), err
+		full, err := json.Marshal(only)
+		return string(full), err
 	}
 }

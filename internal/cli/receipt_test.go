@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestSecretsAreSeen: a command that makes a secret which is shown once refuses a form that leaves it out, before it makes anything:
-// the engine here has no such method, and would end it with a bug.
+// TestSecretsAreSeen: a command that creates a secret refuses an output format that leaves the
+// secret out, before it creates anything. The engine of this test has no such method, so that a
+// call would be a bug.
 func TestSecretsAreSeen(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"token create ci", "webhook create https://example.com/", "webhook change whk_1 --rotate"} {

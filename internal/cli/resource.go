@@ -10,21 +10,21 @@ import (
 )
 
 type resourceCommand struct {
-	List    resourceList    `cmd:"" help:"List what stands beside a session: sandboxes, browsers, what was leased."`
-	Show    resourceShow    `cmd:"" help:"Show what stands beside a session."`
-	Release resourceRelease `cmd:"" help:"Say that a resource is gone. Nothing is taken down by it, and a lease is not cleaned up any more."`
+	List    resourceList    `cmd:"" help:"List the resources of a session: sandboxes, browsers and leases."`
+	Show    resourceShow    `cmd:"" help:"Show a resource."`
+	Release resourceRelease `cmd:"" help:"Mark a resource as released. Nothing is shut down, and its lease is no longer cleaned up."`
 }
 
 type resourceList struct {
-	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	Kind    string `help:"Only those of this kind." placeholder:"KIND"`
-	Status  string `help:"Only those with this status: active, completed, failed or released." placeholder:"STATUS" enum:",active,completed,failed,released" default:""`
-	output
+	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	Kind    string `help:"Only resources of this kind." placeholder:"KIND"`
+	Status  string `help:"Only resources with this status: active, completed, failed or released." placeholder:"STATUS" enum:",active,completed,failed,released" default:""`
+	outputFlags
 }
 
 // Run lists resources.
 func (c *resourceList) Run(ctx context.Context, a *app) error {
-	return a.inSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
+	return a.onSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
 		all, err := eng.Resources(ctx, s.ID)
 		if err != nil {
 			return err
@@ -33,13 +33,14 @@ func (c *resourceList) Run(ctx context.Context, a *app) error {
 			return c.Kind != "" && r.Kind != c.Kind || c.Status != "" && string(r.Status) != c.Status
 		})
 		now := a.now()
-		return listing[engine.SessionResource]{
+		return outputList[engine.SessionResource]{
 			noun: "resources", head: []string{"RESOURCE", "KIND", "STATUS", "NAME", "TASK", "LEASE"},
 			name: func(r engine.SessionResource) string { return r.ID },
 			row: func(r engine.SessionResource) []cell {
-				return []cell{{r.ID, bold}, {text: r.Kind}, {string(r.Status), resourceColor(r.Status)}, {text: r.Name}, {text: string(r.Task)}, {text: leaseOf(r, now)}}
+				return []cell{{r.ID, bold}, {text: r.Kind}, {string(r.Status), resourceColor(r.Status)}, {text: r.Name},
+					{text: string(r.Task)}, {text: leaseOf(r, now)}}
 			},
-		}.print(ctx, a, c.output, all)
+		}.print(ctx, a, c.outputFlags, all)
 	})
 }
 
@@ -53,7 +54,7 @@ func resourceColor(s perdure.ResourceStatus) color {
 	return dim
 }
 
-// leaseOf is how the lease of a resource stands; empty: it has none.
+// leaseOf describes the lease of a resource; empty: it has none.
 func leaseOf(r engine.SessionResource, now clock) string {
 	switch r.Lease {
 	case "":
@@ -65,19 +66,19 @@ func leaseOf(r engine.SessionResource, now clock) string {
 }
 
 type resourceShow struct {
-	Session  string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	Resource string `arg:"" help:"Its id, or a unique beginning of it, or its name."`
-	output
+	Session  string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	Resource string `arg:"" help:"Id, unique id prefix, or name."`
+	outputFlags
 }
 
 // Run shows a resource.
 func (c *resourceShow) Run(ctx context.Context, a *app) error {
-	return a.inSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
+	return a.onSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
 		r, err := a.resourceNamed(ctx, eng, s, c.Resource)
 		if err != nil {
 			return err
 		}
-		return c.show(ctx, a, shown{r.ID, r, func() { a.fields(a.resourceFields(r)...) }})
+		return c.show(ctx, a, outputObject{r.ID, r, func() { a.fields(a.resourceFields(r)...) }})
 	})
 }
 
@@ -97,20 +98,21 @@ func (a *app) resourceFields(r engine.SessionResource) []field {
 		{"attempts", cell{text: attempts}},
 		{"last error", cell{r.LastError, red}},
 		{"metadata", cell{text: string(r.Metadata)}},
-		{"made", cell{text: moment(r.CreatedAt, now)}},
+		{"created", cell{text: moment(r.CreatedAt, now)}},
 		{"changed", cell{text: moment(r.UpdatedAt, now)}},
 	}
 }
 
-// resourceNamed finds what stands beside a session.
-func (a *app) resourceNamed(ctx context.Context, eng Engine, s engine.Session, typed string) (engine.SessionResource, error) {
+// resourceNamed finds a resource by what the user typed.
+func (a *app) resourceNamed(ctx context.Context, eng Engine, s engine.Session,
+	typed string) (engine.SessionResource, error) {
 	all, err := eng.Resources(ctx, s.ID)
 	if err != nil {
 		return engine.SessionResource{}, err
 	}
 	var candidates []candidate
 	for _, r := range all {
-		candidates = append(candidates, candidate{id: r.ID, named: r.Name, about: r.Kind + ", " + string(r.Status)})
+		candidates = append(candidates, candidate{id: r.ID, name: r.Name, description: r.Kind + ", " + string(r.Status)})
 	}
 	id, err := a.kindBy("resource", "resource list", string(s.ID)).choose(typed, candidates)
 	if err != nil {
@@ -120,35 +122,35 @@ func (a *app) resourceNamed(ctx context.Context, eng Engine, s engine.Session, t
 }
 
 type resourceRelease struct {
-	Session  string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	Resource string `arg:"" help:"Its id, or a unique beginning of it, or its name."`
-	DryRun   bool   `help:"Only say what would be done."`
-	Yes      bool   `short:"y" help:"Do not ask, also on a terminal."`
-	output
+	Session  string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	Resource string `arg:"" help:"Id, unique id prefix, or name."`
+	DryRun   bool   `help:"Print what would be done, without doing it."`
+	Yes      bool   `short:"y" help:"Do not ask for confirmation."`
+	outputFlags
 }
 
-// Run says that a resource is gone.
+// Run marks a resource as released.
 func (c *resourceRelease) Run(ctx context.Context, a *app) error {
-	if err := c.suits(engine.SessionResource{}); err != nil {
+	if err := c.checkFields(engine.SessionResource{}); err != nil {
 		return err
 	}
-	return a.inSession(ctx, c.Session, c.DryRun, func(eng Engine, s engine.Session) error {
+	return a.onSession(ctx, c.Session, c.DryRun, func(eng Engine, s engine.Session) error {
 		r, err := a.resourceNamed(ctx, eng, s, c.Resource)
 		if err != nil {
 			return err
 		}
-		what := a.line(r.ID+" ("+r.Name+")", cellChars)
+		what := a.oneLine(r.ID+" ("+r.Name+")", cellChars)
 		if c.DryRun {
-			a.say("would say that %s is gone", what)
+			a.message("would release %s", what)
 			return nil
 		}
-		if err := a.confirm(ctx, c.Yes, "is "+what+" gone? It will not be cleaned up any more"); err != nil {
+		if err := a.confirm(ctx, c.Yes, "release "+what+"? It will no longer be cleaned up"); err != nil {
 			return err
 		}
 		if r, err = eng.ReleaseResource(ctx, s.ID, r.ID, operator); err != nil {
 			return err
 		}
-		a.say("%s is released", what)
-		return c.quietly(ctx, a, r.ID, r)
+		a.message("released %s", what)
+		return c.showForPrograms(ctx, a, r.ID, r)
 	})
 }

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// TestRetentionFlag reads how long ended tasks are kept: what is negative or cannot be read is the default, with a warning (TK16).
+// TestRetentionFlag reads the retention of ended tasks: negative or invalid values cause the
+// default, with a warning (TK16).
 func TestRetentionFlag(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Retention{
@@ -29,8 +30,8 @@ func TestRetentionFlag(t *testing.T) {
 	}
 }
 
-// TestRetentionIsHandedOver gives the word, by flag and by environment, to the commands that work for long, and to no other.
-// It is not parallel, since it sets the environment.
+// TestRetentionIsHandedOver sets the retention by flag and by environment. Only the long-running
+// commands use it. It is not parallel: it sets the environment.
 func TestRetentionIsHandedOver(t *testing.T) {
 	const day = Retention(24 * time.Hour)
 	for _, c := range []struct {
@@ -53,13 +54,13 @@ func TestRetentionIsHandedOver(t *testing.T) {
 			return errors.New("seen")
 		}
 		var said bytes.Buffer
-		Main(t.Context(), World{
+		Main(t.Context(), Dependencies{
 			Args: strings.Fields(c.args), Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: &said, DataDir: "/data", Log: quietLog,
 			Env:   func(string) string { return "" },
-			Open:  func(_ context.Context, o Opening) (Engine, error) { return nil, take(o.Retention) },
-			Serve: func(_ context.Context, s Serving) error { return take(s.Retention) },
+			Open:  func(_ context.Context, o OpenOptions) (Engine, error) { return nil, take(o.Retention) },
+			Serve: func(_ context.Context, s ServeOptions) error { return take(s.Retention) },
 		})
-		if !opened || got != c.want || strings.Contains(said.String(), "is no duration") != c.warns {
+		if !opened || got != c.want || strings.Contains(said.String(), "invalid retention") != c.warns {
 			t.Errorf("%s, %q: opened %t with %v, want %v; it said\n%s", c.args, c.env, opened, time.Duration(got), time.Duration(c.want), said.String())
 		}
 	}

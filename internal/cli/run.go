@@ -14,69 +14,73 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// person is who speaks through the command line.
+// person is the author of messages that are sent from the command line.
 const person = "user"
 
-// defaultInstructions is the system prompt of a session that was given none. The tool sets add their parts.
-const defaultInstructions = "You are a capable assistant with tools. Use them to do what you are asked, and check what they " +
-	"answer. Work that takes long can run in the background: you are told when it has ended. When you are done, say " +
+// defaultInstructions is the system prompt of a session without one. The capabilities add their
+// parts.
+const defaultInstructions = "You are a capable assistant with tools. Use them to do what you are asked, and check their " +
+	"results. Long work can run in the background; you are notified when it ends. When you are done, say " +
 	"plainly what you did, and what you could not do."
 
 type runCommand struct {
-	Prompt     string `arg:"" optional:"" help:"What to say; - reads it from stdin. A new session reads stdin without it, too; on a terminal it becomes a conversation."`
-	Model      string `help:"Which model answers: openai:NAME, anthropic:NAME, or scripted:FILE. The first two read their key from OPENAI_API_KEY and ANTHROPIC_API_KEY." placeholder:"MODEL"`
-	BaseURL    string `name:"base-url" help:"The server that is asked instead of the provider's own: any that speaks the same protocol, also on this machine." placeholder:"URL"`
-	Workspace  string `help:"The folder that holds the session's files, and where commands run. Without it the data directory keeps the files." placeholder:"DIR" type:"path"`
-	AllowShell bool   `help:"Let the agent run commands with bash, in the workspace; without one, in the current folder."`
+	Prompt     string `arg:"" optional:"" help:"Prompt; - reads it from stdin. Without a prompt, a new session reads stdin, or starts a conversation on a terminal."`
+	Model      string `help:"Model: openai:NAME, anthropic:NAME or scripted:FILE. Keys are read from OPENAI_API_KEY and ANTHROPIC_API_KEY." placeholder:"MODEL"`
+	BaseURL    string `name:"base-url" help:"Use this server instead of the provider's own. It must speak the same protocol." placeholder:"URL"`
+	Workspace  string `help:"Folder for the files and commands of the session. Default: files are stored in the data directory." placeholder:"DIR" type:"path"`
+	AllowShell bool   `help:"Let the agent run commands with bash, in the workspace or else in the current folder."`
 	sandboxFlags
-	Capability   []string      `help:"Give a new session tools that none has by default: session_storage, session_sql, session_resources, session_schedule, subagents. Can be given several times." placeholder:"NAME"`
-	Ask          []string      `help:"Ask a person before each call of this tool, as long as this run lasts: perdure approve answers. Can be given several times." placeholder:"TOOL"`
-	Deny         []string      `help:"Let no call of this tool run, as long as this run lasts. Can be given several times." placeholder:"TOOL"`
-	AskUntrusted bool          `name:"ask-untrusted" help:"Once a session has read what came from outside (a page, a file, the output of a command), ask a person before each call that reaches further than the session: perdure approve answers."`
-	SoftBudget   time.Duration `name:"soft-budget" help:"In a new session, how long a call may keep its turn waiting before it goes on in the background, for instance 30s; a negative one means for ever. Default: 10m." placeholder:"DURATION"`
-	Retention    string        `help:"How long a task is kept that has ended, for instance 30d or 720h; 0 means for ever. Default: 30d." placeholder:"DURATION" env:"PERDURE_TASKS_RETENTION"`
-	Agent        string        `help:"Start the session of this agent, which says what is not said here: its name or its id (perdure agent list)." placeholder:"AGENT"`
-	Instructions string        `help:"The system prompt of a new session." placeholder:"TEXT"`
-	Label        []string      `help:"Put a label on a new session, by which it is found. Can be given several times." placeholder:"KEY=VALUE" sep:"none"`
-	Session      string        `help:"Go on with this session." placeholder:"ID" xor:"session"`
-	Last         bool          `help:"Go on with the session that was started last." xor:"session"`
-	Bg           bool          `help:"Only hand over the message, print the session's id, and leave."`
-	Output       string        `short:"o" help:"How to print: text, or json: a line for each event." placeholder:"FORM" enum:"text,json,jsonl" default:"text"`
+	Capability   []string      `help:"Add a capability to a new session: session_storage, session_sql, session_resources, session_schedule or subagents. Repeatable." placeholder:"NAME"`
+	Ask          []string      `help:"Require an approval for each call of this tool during this run (see perdure approve). Repeatable." placeholder:"TOOL"`
+	Deny         []string      `help:"Deny every call of this tool during this run. Repeatable." placeholder:"TOOL"`
+	AskUntrusted bool          `name:"ask-untrusted" help:"Once a session has read untrusted content (a web page, a file, command output), require an approval for each call that reaches beyond the session."`
+	SoftBudget   time.Duration `name:"soft-budget" help:"How long a call of a new session may run before it is detached to the background, for instance 30s; negative for no limit. Default: 10m." placeholder:"DURATION"`
+	Retention    string        `help:"Keep ended tasks for this long, for instance 30d or 720h; 0 keeps them forever. Default: 30d." placeholder:"DURATION" env:"PERDURE_TASKS_RETENTION"`
+	Agent        string        `help:"Start the session from this agent, by name or id (see perdure agent list)." placeholder:"AGENT"`
+	Instructions string        `help:"System prompt of a new session." placeholder:"TEXT"`
+	Label        []string      `help:"Add a label to a new session. Repeatable." placeholder:"KEY=VALUE" sep:"none"`
+	Session      string        `help:"Continue this session." placeholder:"ID" xor:"session"`
+	Last         bool          `help:"Continue the most recently started session." xor:"session"`
+	Bg           bool          `help:"Store the message, print the session id and exit without waiting."`
+	Output       string        `short:"o" help:"Output format: text, or json with one line per event." placeholder:"FORMAT" enum:"text,json,jsonl" default:"text"`
 }
 
-// Run speaks with an agent.
+// Run sends a prompt to an agent.
 func (c *runCommand) Run(ctx context.Context, a *app) error {
 	if c.Last {
 		c.Session = lastSession
 	}
 	if c.BaseURL != "" && c.Model == "" {
-		return misuse("--base-url names the server of a model, and there is no --model", program+" run --model openai:NAME --base-url "+quote(c.BaseURL))
+		return usageError("--base-url needs --model", program+" run --model openai:NAME --base-url "+quote(c.BaseURL))
 	}
-	if err := c.noServer(); err != nil {
+	if err := c.checkBaseURL(); err != nil {
 		return err
 	}
 	if c.Bg && (len(c.Ask)+len(c.Deny) > 0 || c.AskUntrusted) {
-		return misuse("--ask, --deny and --ask-untrusted are rules for the work of this run, and --bg leaves the work to another one", "give them to that run, or to "+program+" serve")
+		return usageError("--ask, --deny and --ask-untrusted apply to the work of this run, but with --bg this run does no work", "give them to the run that does the work, or to "+program+" serve")
 	}
 	if len(c.Label) > 0 && c.Session != "" {
-		return misuse("--label is for a new session", program+" session label "+a.place()+quote(c.Session)+" KEY=VALUE")
+		return usageError("--label works only for a new session",
+			program+" session label "+a.storeFlags()+quote(c.Session)+" KEY=VALUE")
 	}
-	if err := c.ofAgent(); err != nil {
+	if err := c.checkAgentFlags(); err != nil {
 		return err
 	}
 	talks, err := c.readPrompt(a)
 	if err != nil {
 		return err
 	}
-	return a.with(ctx, Opening{Access: Writing, AllowShell: c.AllowShell, Sandbox: c.sandbox(), Ask: c.Ask, Deny: c.Deny, AskUntrusted: c.AskUntrusted, Retention: a.retention(c.Retention), AskModels: !c.Bg}, func(eng Engine) error {
-		if c.Session != "" {
-			return c.goOn(ctx, a, eng, talks)
-		}
-		return c.begin(ctx, a, eng, talks)
-	})
+	return a.with(ctx, OpenOptions{Access: Writing, AllowShell: c.AllowShell, Sandbox: c.sandbox(), Ask: c.Ask,
+		Deny: c.Deny, AskUntrusted: c.AskUntrusted, Retention: a.retention(c.Retention), AskModels: !c.Bg},
+		func(eng Engine) error {
+			if c.Session != "" {
+				return c.resume(ctx, a, eng, talks)
+			}
+			return c.begin(ctx, a, eng, talks)
+		})
 }
 
-// readPrompt finds out what to say, and whether there is a person to talk with.
+// readPrompt determines the prompt, and whether to hold a conversation.
 func (c *runCommand) readPrompt(a *app) (talks bool, err error) {
 	typed := c.Prompt
 	switch {
@@ -89,20 +93,20 @@ func (c *runCommand) readPrompt(a *app) (talks bool, err error) {
 		talks = a.Terminal.Stdin && !a.flags.NoInput && !c.Bg && c.Output == "text"
 	}
 	if c.Prompt == "" && !talks && (c.Session == "" || c.Bg || typed == "-") {
-		return false, misuse("there is nothing to say", program+` run --model openai:NAME "what to do"`)
+		return false, usageError("the prompt is missing", program+` run --model openai:NAME "what to do"`)
 	}
 	return talks, nil
 }
 
 // begin starts a session.
 func (c *runCommand) begin(ctx context.Context, a *app, eng Engine, talks bool) error {
-	start, err := c.starter(ctx, a, eng)
+	start, err := c.newAgent(ctx, a, eng)
 	if err != nil {
 		return err
 	}
 	talk := &conversation{a: a, eng: eng}
 	if talks {
-		talk.lines = a.typist(ctx)
+		talk.lines = a.inputReader(ctx)
 		if c.Prompt, err = talk.ask(ctx); err != nil || c.Prompt == "" {
 			return err
 		}
@@ -115,24 +119,26 @@ func (c *runCommand) begin(ctx context.Context, a *app, eng Engine, talks bool) 
 	if err != nil {
 		return fmt.Errorf("start a session: %w", err)
 	}
-	return c.speak(ctx, a, talk, s)
+	return c.converse(ctx, a, talk, s)
 }
 
-// ofAgent refuses what an agent says itself.
-func (c *runCommand) ofAgent() error {
+// checkAgentFlags refuses flags that the agent already decides.
+func (c *runCommand) checkAgentFlags() error {
 	switch {
 	case c.Agent == "":
 		return nil
 	case c.Session != "":
-		return misuse("--agent is for a new session", "leave it out, or start a new session without --session and --last")
+		return usageError("--agent works only for a new session",
+			"remove --agent, or start a new session without --session and --last")
 	case c.Instructions != "" || len(c.Capability) > 0 || c.SoftBudget != 0 || c.AllowShell:
-		return misuse("the agent says itself what --instructions, --capability, --soft-budget and --allow-shell would say", "change the agent with "+program+" agent apply, or leave --agent out")
+		return usageError("--instructions, --capability, --soft-budget and --allow-shell cannot be used with --agent, which defines them", "change the agent with "+program+" agent apply, or remove --agent")
 	}
 	return nil
 }
 
-// starter looks at what is to answer, and returns how its session is started.
-func (c *runCommand) starter(ctx context.Context, a *app, eng Engine) (func(ctx context.Context, title string, labels perdure.Labels) (engine.Session, error), error) {
+// newAgent checks the model and the workspace, and returns the function that starts the session.
+func (c *runCommand) newAgent(ctx context.Context, a *app,
+	eng Engine) (func(ctx context.Context, title string, labels perdure.Labels) (engine.Session, error), error) {
 	if c.Agent == "" {
 		agent, err := c.agent(ctx, a, eng)
 		return func(ctx context.Context, title string, labels perdure.Labels) (engine.Session, error) {
@@ -148,17 +154,18 @@ func (c *runCommand) starter(ctx context.Context, a *app, eng Engine) (func(ctx 
 	if err != nil {
 		return nil, err
 	}
-	order := engine.AgentOrder{Agent: id}
+	order := engine.AgentSessionRequest{Agent: id}
 	asked := is.Agent.Model
 	if c.Model != "" {
 		asked = c.modelName()
 	}
 	if asked == "" {
-		return nil, misuse("the agent "+c.Agent+" names no model, and there is no --model", program+" run --agent "+quote(c.Agent)+` --model openai:NAME "what to do"`)
+		return nil, usageError("the agent "+c.Agent+" has no model, and --model is not given",
+			program+" run --agent "+quote(c.Agent)+` --model openai:NAME "what to do"`)
 	}
 	name, err := a.checkModel(ctx, eng, asked)
 	if err != nil {
-		return nil, c.noModel(err)
+		return nil, c.checkModelFlag(err)
 	}
 	if name != is.Agent.Model {
 		order.Model = name
@@ -169,19 +176,19 @@ func (c *runCommand) starter(ctx context.Context, a *app, eng Engine) (func(ctx 
 	}
 	return func(ctx context.Context, title string, labels perdure.Labels) (engine.Session, error) {
 		order.Title, order.Labels = title, labels
-		return eng.StartOf(ctx, order)
+		return eng.StartAgentSession(ctx, order)
 	}, err
 }
 
-// agent is who answers in a new session. What it may do is fixed from now on.
+// agent returns the agent of a new session. Its permissions are fixed from then on.
 func (c *runCommand) agent(ctx context.Context, a *app, eng Engine) (perdure.Agent, error) {
 	agent := perdure.Agent{Instructions: defaultInstructions, Metadata: map[string]string{}}
 	if c.Model == "" {
-		return agent, misuse("a new session needs a model", program+` run --model openai:NAME "what to do"`)
+		return agent, usageError("a new session needs a model", program+` run --model openai:NAME "what to do"`)
 	}
 	var err error
 	if agent.Model, err = a.checkModel(ctx, eng, c.modelName()); err != nil {
-		return agent, c.noModel(err)
+		return agent, c.checkModelFlag(err)
 	}
 	if c.Instructions != "" {
 		agent.Instructions = c.Instructions
@@ -197,13 +204,13 @@ func (c *runCommand) agent(ctx context.Context, a *app, eng Engine) (perdure.Age
 	}
 	agent.Capabilities = c.Capability
 	if c.AllowShell {
-		a.say("commands run in %s", a.line(agent.Metadata[WorkspaceKey], 300))
+		a.message("commands run in %s", a.oneLine(agent.Metadata[WorkspaceKey], 300))
 		agent.Capabilities = append(slices.Clone(c.Capability), ShellCapability)
 	}
 	return agent, nil
 }
 
-// modelName is the name of the model together with its server.
+// modelName returns the name of the model together with its server.
 func (c *runCommand) modelName() string {
 	if c.BaseURL == "" {
 		return c.Model
@@ -211,7 +218,7 @@ func (c *runCommand) modelName() string {
 	return c.Model + "@" + c.BaseURL
 }
 
-// workspace returns the folder for the session's files; empty: the data directory keeps them.
+// workspace returns the folder for the session's files; empty: they are in the data directory.
 func (c *runCommand) workspace() (string, error) {
 	dir := c.Workspace
 	if dir == "" && !c.AllowShell {
@@ -223,26 +230,26 @@ func (c *runCommand) workspace() (string, error) {
 	}
 	switch found, err := os.Stat(dir); {
 	case errors.Is(err, os.ErrNotExist):
-		return "", misuse("the workspace "+dir+" is not there", "make it: mkdir -p "+quote(dir))
+		return "", usageError("the workspace "+dir+" does not exist", "create it: mkdir -p "+quote(dir))
 	case err != nil:
-		return "", misuse("the workspace cannot be used: "+err.Error(), "")
+		return "", usageError("the workspace cannot be used: "+err.Error(), "")
 	case !found.IsDir():
-		return "", misuse("the workspace "+dir+" is no folder", "name a folder with --workspace")
+		return "", usageError("the workspace "+dir+" is not a folder", "give a folder with --workspace")
 	}
 	return dir, nil
 }
 
-// goOn speaks in a session that is there, or only lets it go on.
-func (c *runCommand) goOn(ctx context.Context, a *app, eng Engine, talks bool) error {
+// resume continues an existing session, with or without a new message.
+func (c *runCommand) resume(ctx context.Context, a *app, eng Engine, talks bool) error {
 	s, err := a.session(ctx, eng, c.Session)
 	if err != nil {
 		return err
 	}
-	fold, err := foldOf(ctx, eng, s.ID)
+	fold, err := foldSession(ctx, eng, s.ID)
 	if err != nil {
 		return err
 	}
-	if err := c.agrees(fold.Agent); err != nil {
+	if err := c.checkUnchanged(fold.Agent); err != nil {
 		return err
 	}
 	if !c.Bg && (c.Prompt != "" || talks || !fold.AtRest()) {
@@ -252,13 +259,13 @@ func (c *runCommand) goOn(ctx context.Context, a *app, eng Engine, talks bool) e
 	}
 	talk := &conversation{a: a, eng: eng}
 	if talks && fold.AtRest() {
-		talk.lines = a.typist(ctx)
+		talk.lines = a.inputReader(ctx)
 	}
-	return c.speak(ctx, a, talk, s)
+	return c.converse(ctx, a, talk, s)
 }
 
-// agrees refuses flags that say something else than what the session was started with.
-func (c *runCommand) agrees(agent perdure.Agent) error {
+// checkUnchanged refuses flags that contradict what the session was started with.
+func (c *runCommand) checkUnchanged(agent perdure.Agent) error {
 	workspace, err := c.workspace()
 	if err != nil {
 		return err
@@ -276,35 +283,39 @@ func (c *runCommand) agrees(agent perdure.Agent) error {
 	default:
 		return nil
 	}
-	return misuse("this session was started with another "+flag, "what an agent may do is fixed when its session starts: leave "+flag+" out, or start a new session")
+	return usageError("this session was started with a different "+flag,
+		"an agent is fixed when its session starts: remove "+flag+", or start a new session")
 }
 
-// useModel lets the session's own model answer, or the one that was asked for.
+// useModel checks the session's own model, or switches to the one of --model.
 func (c *runCommand) useModel(ctx context.Context, a *app, eng Engine, id perdure.SessionID, own string) error {
 	if c.Model == "" {
 		if _, err := a.checkModel(ctx, eng, own); err != nil {
-			return &fault{err: err, code: exitCode(err), what: "the session's own model cannot be asked: " + err.Error(), todo: "name another one with --model"}
+			return &userError{err: err, code: exitCode(err),
+				message: "the model of this session cannot be used: " + err.Error(),
+				hint:    "choose another one with --model"}
 		}
 		return nil
 	}
 	name, err := a.checkModel(ctx, eng, c.modelName())
 	if err != nil {
-		return c.noModel(err)
+		return c.checkModelFlag(err)
 	}
 	eng.UseModel(id, name)
 	return nil
 }
 
-// noServer refuses a --base-url that is none: the name of the model would take it for a part of itself.
-func (c *runCommand) noServer() error {
+// checkBaseURL refuses a --base-url that is not a URL: it would be read as part of the model name.
+func (c *runCommand) checkBaseURL() error {
 	if c.BaseURL == "" || strings.HasPrefix(c.BaseURL, "http://") || strings.HasPrefix(c.BaseURL, "https://") {
 		return nil
 	}
-	return misuse("--base-url "+c.BaseURL+" is no URL of http or https", "for instance https://example.com/v1, or http://127.0.0.1:8080/v1 on this machine")
+	return usageError("--base-url "+c.BaseURL+" is not an http or https URL",
+		"for instance https://example.com/v1, or http://127.0.0.1:8080/v1 on this machine")
 }
 
-// checkModel is CheckModel of an engine, with an exit code of its own for a key that is missing: what keeps the provider from
-// being asked is what keeps the model from it.
+// checkModel calls CheckModel of an engine. It returns exitDenied when the model cannot be called
+// because the key of its provider is missing.
 func (a *app) checkModel(ctx context.Context, eng Engine, name string) (string, error) {
 	found, err := eng.CheckModel(name)
 	if !errors.Is(err, perdure.Invalid) {
@@ -312,81 +323,82 @@ func (a *app) checkModel(ctx context.Context, eng Engine, name string) (string, 
 	}
 	all, unread := eng.Providers(ctx)
 	if unread != nil {
-		return "", err // what is known is that the model cannot be asked
+		return "", err // it is still certain that the model cannot be called
 	}
 	for _, p := range all {
-		if variable, _, _ := strings.Cut(p.Missing, " "); variable != "" && strings.Contains(err.Error(), variable+" is not set") {
-			return "", &fault{err: err, code: exitDenied, what: err.Error()}
+		if variable, _, _ := strings.Cut(p.Missing, " "); variable != "" &&
+			strings.Contains(err.Error(), variable+" is not set") {
+			return "", &userError{err: err, code: exitDenied, message: err.Error()}
 		}
 	}
 	return "", err
 }
 
-// noModel says what to do about a model that cannot be asked.
-func (c *runCommand) noModel(err error) error {
-	page := "docs/how-to/use-your-model.md says how to name a model, a server and a key"
+// checkModelFlag adds advice to the error of a model that cannot be called.
+func (c *runCommand) checkModelFlag(err error) error {
+	page := "docs/how-to/use-your-model.md explains models, servers and keys"
 	if strings.HasPrefix(c.Model, "scripted:") {
-		page = "--model scripted:FILE names a script; docs/reference/scripted-model.md says how to write one"
+		page = "--model scripted:FILE needs a script; docs/reference/scripted-model.md explains how to write one"
 	}
-	return &fault{err: err, code: exitCode(err), what: err.Error(), todo: page}
+	return &userError{err: err, code: exitCode(err), message: err.Error(), hint: page}
 }
 
-// speak sends the prompt, if there is one, and shows what comes of it.
-func (c *runCommand) speak(ctx context.Context, a *app, talk *conversation, s engine.Session) error {
+// converse sends the prompt, if there is one, and shows what happens.
+func (c *runCommand) converse(ctx context.Context, a *app, talk *conversation, s engine.Session) error {
 	var err error
 	if talk.stream, err = newStream(ctx, talk.eng, s.ID); err != nil {
 		return err
 	}
 	if a.flags.NoInput {
-		talk.stream.alone = a.place() + "--session " + string(s.ID)
+		talk.stream.unattendedFlags = a.storeFlags() + "--session " + string(s.ID)
 	}
-	show := newVoice(a, talk.stream.fold)
+	show := newProgressPrinter(a, talk.stream.fold)
 	talk.stream.show = show
 	switch {
 	case c.Output != "text":
 		talk.stream.show = journal{a}
 	case a.Terminal.Stdin && a.Terminal.Stderr && !a.flags.NoInput && !c.Bg:
-		show.asks = talk.asking(ctx)
+		show.openQuestions = talk.startQuestions(ctx)
 	}
-	if s.LastSeq == 1 { // a new session: its first event belongs to what is shown
+	if s.LastSeq == 1 { // a new session: its first event is shown, too
 		talk.stream.fold = perdure.NewSession(s.ID)
 	}
-	unfinished, waited := !talk.stream.atRest(), talk.stream.fold.Clone()
+	unfinished, waited := !talk.stream.isIdle(), talk.stream.fold.Clone()
 	if c.Prompt != "" {
 		if err := talk.send(ctx, c.Prompt); err != nil {
 			return err
 		}
 	}
 	if c.Bg {
-		c.leave(a, s.ID)
-		talk.sayHeld(ctx)
+		c.printNext(a, s.ID)
+		talk.explainHold(ctx)
 		return nil
 	}
-	if err := c.others(ctx, a, talk.eng, s.ID); err != nil {
+	if err := c.checkConflicts(ctx, a, talk.eng, s.ID); err != nil {
 		return err
 	}
 	defer a.onCtrlC(func() bool { return talk.interrupt(ctx) })()
-	a.say("session %s", a.paint.talk.mark(bold, string(s.ID)))
+	a.message("session %s", a.colors.stderr.mark(bold, string(s.ID)))
 	if c.Output == "text" {
-		show.waiting(waited)
+		show.printHold(waited)
 	}
 	switch {
 	case unfinished:
-		a.say("it goes on where it was left%s", leftOpen(talk.stream.open()))
+		a.message("continuing where it stopped%s", openTasksNote(talk.stream.open()))
 	case talk.lines != nil:
 		return talk.run(ctx)
 	case c.Prompt == "":
-		if err := talk.held(ctx); err != nil {
+		if err := talk.holdError(ctx); err != nil {
 			return err
 		}
-		a.say("it is at rest: nothing is left to do")
+		a.message("the session is idle: there is nothing left to do")
 		return nil
 	}
-	return talk.once(ctx)
+	return talk.singleTurn(ctx)
 }
 
-// others tells of work of other sessions: an engine takes up all that was left.
-func (c *runCommand) others(ctx context.Context, a *app, eng engine.Sessions, id perdure.SessionID) error {
+// checkConflicts reports work of other sessions, which an engine continues, too.
+func (c *runCommand) checkConflicts(ctx context.Context, a *app, eng engine.Sessions, id perdure.SessionID) error {
 	all, err := eng.Sessions(ctx, 0)
 	if err != nil {
 		return fmt.Errorf("list sessions: %w", err)
@@ -398,25 +410,25 @@ func (c *runCommand) others(ctx context.Context, a *app, eng engine.Sessions, id
 		}
 	}
 	if left > 0 {
-		a.say("%s goes on meanwhile", count(left, "other session"))
+		a.message("also continuing %s", count(left, "other session"))
 	}
 	return nil
 }
 
-func leftOpen(tasks int) string {
+func openTasksNote(tasks int) string {
 	if tasks == 0 {
 		return ""
 	}
 	return ", with " + count(tasks, "open task")
 }
 
-// leave prints the id, and what to do next.
-func (c *runCommand) leave(a *app, id perdure.SessionID) {
+// printNext prints the id, and what to do next.
+func (c *runCommand) printNext(a *app, id perdure.SessionID) {
 	fmt.Fprintln(a.out, id)
-	place := a.place()
-	a.say("the message to %s is durable; next:", id)
-	a.say("  %s run %s--session %s", program, place, id)
-	a.say("  %s session show %s%s", program, place, id)
-	a.say("  %s event list %s%s", program, place, id)
-	a.say("  %s task list %s--session %s", program, place, id)
+	place := a.storeFlags()
+	a.message("the message to %s is stored; next:", id)
+	a.message("  %s run %s--session %s", program, place, id)
+	a.message("  %s session show %s%s", program, place, id)
+	a.message("  %s event list %s%s", program, place, id)
+	a.message("  %s task list %s--session %s", program, place, id)
 }

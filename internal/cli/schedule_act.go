@@ -9,9 +9,10 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// onSchedule finds a schedule in an engine that may change it.
+// onSchedule finds a schedule and runs fn with an engine that may change it, or with a read-only
+// one for a dry run.
 func (a *app) onSchedule(ctx context.Context, typed string, dry bool, fn func(Engine, perdure.Schedule) error) error {
-	return a.with(ctx, writing(dry), func(eng Engine) error {
+	return a.with(ctx, writesAccess(dry), func(eng Engine) error {
 		s, err := a.schedule(ctx, eng, typed)
 		if err != nil {
 			return err
@@ -21,14 +22,14 @@ func (a *app) onSchedule(ctx context.Context, typed string, dry bool, fn func(En
 }
 
 type scheduleTrigger struct {
-	Schedule string `arg:"" help:"Its id, or a unique beginning of it, or its title."`
-	DryRun   bool   `help:"Only say what would be done."`
-	output
+	Schedule string `arg:"" help:"Id, unique id prefix, or title."`
+	DryRun   bool   `help:"Print what would be done, without doing it."`
+	outputFlags
 }
 
 // Run fires a schedule now.
 func (c *scheduleTrigger) Run(ctx context.Context, a *app) error {
-	if err := c.suits(perdure.Fire{}); err != nil {
+	if err := c.checkFields(perdure.Fire{}); err != nil {
 		return err
 	}
 	return a.onSchedule(ctx, c.Schedule, c.DryRun, func(eng Engine, s perdure.Schedule) error {
@@ -37,33 +38,33 @@ func (c *scheduleTrigger) Run(ctx context.Context, a *app) error {
 			return fmt.Errorf("schedule %s: %w", s.ID, err)
 		}
 		if c.DryRun {
-			a.say("would fire %s now: it %s", s.ID, a.line(does(s.Action), 2*cellChars))
+			a.message("would fire %s now: it %s", s.ID, a.oneLine(describeAction(s.Action), 2*cellChars))
 			return nil
 		}
 		f, err := eng.TriggerSchedule(ctx, s.ID, operator)
 		if err != nil {
 			return err
 		}
-		a.say("where nobody works on it, it goes on with: %s run %s--session %s", program, a.place(), s.Session)
-		return c.show(ctx, a, shown{string(f.Task) + string(f.Message), f, func() { a.tellFire(f, zone) }})
+		a.message("if no server is running, continue with: %s run %s--session %s", program, a.storeFlags(), s.Session)
+		return c.show(ctx, a, outputObject{string(f.Task) + string(f.Message), f, func() { a.printFire(f, zone) }})
 	})
 }
 
 type schedulePause struct {
-	Schedule string `arg:"" help:"Its id, or a unique beginning of it, or its title."`
-	Why      string `help:"Why; it stands in the journal." placeholder:"TEXT"`
-	DryRun   bool   `help:"Only say what would be done."`
-	output
+	Schedule string `arg:"" help:"Id, unique id prefix, or title."`
+	Why      string `help:"Reason; it is recorded in the journal." placeholder:"TEXT"`
+	DryRun   bool   `help:"Print what would be done, without doing it."`
+	outputFlags
 }
 
 // Run pauses a schedule.
 func (c *schedulePause) Run(ctx context.Context, a *app) error {
-	if err := c.suits(scheduled{}); err != nil {
+	if err := c.checkFields(scheduled{}); err != nil {
 		return err
 	}
 	return a.onSchedule(ctx, c.Schedule, c.DryRun, func(eng Engine, s perdure.Schedule) error {
 		if c.DryRun {
-			a.say("would pause %s, which is %s", s.ID, a.line(stateOf(s), 200))
+			a.message("would pause %s, which is %s", s.ID, a.oneLine(stateOf(s), 200))
 			return nil
 		}
 		s, err := eng.PauseSchedule(ctx, s.ID, operator, c.Why)
@@ -75,19 +76,19 @@ func (c *schedulePause) Run(ctx context.Context, a *app) error {
 }
 
 type scheduleResume struct {
-	Schedule string `arg:"" help:"Its id, or a unique beginning of it, or its title."`
-	DryRun   bool   `help:"Only say what would be done."`
-	output
+	Schedule string `arg:"" help:"Id, unique id prefix, or title."`
+	DryRun   bool   `help:"Print what would be done, without doing it."`
+	outputFlags
 }
 
 // Run resumes a schedule.
 func (c *scheduleResume) Run(ctx context.Context, a *app) error {
-	if err := c.suits(scheduled{}); err != nil {
+	if err := c.checkFields(scheduled{}); err != nil {
 		return err
 	}
 	return a.onSchedule(ctx, c.Schedule, c.DryRun, func(eng Engine, s perdure.Schedule) error {
 		if c.DryRun {
-			a.say("would resume %s, which is %s", s.ID, a.line(stateOf(s), 200))
+			a.message("would resume %s, which is %s", s.ID, a.oneLine(stateOf(s), 200))
 			return nil
 		}
 		s, err := eng.ResumeSchedule(ctx, s.ID, operator)
@@ -99,17 +100,17 @@ func (c *scheduleResume) Run(ctx context.Context, a *app) error {
 }
 
 type scheduleBackfill struct {
-	Schedule string    `arg:"" help:"Its id, or a unique beginning of it, or its title."`
-	From     time.Time `required:"" help:"The first moment of the stretch, RFC 3339." placeholder:"TIME"`
-	To       time.Time `help:"The last one. Default: now." placeholder:"TIME"`
-	DryRun   bool      `help:"Only say which fires it would make."`
-	Yes      bool      `short:"y" help:"Do not ask, also on a terminal."`
-	output
+	Schedule string    `arg:"" help:"Id, unique id prefix, or title."`
+	From     time.Time `required:"" help:"Start of the period, RFC 3339." placeholder:"TIME"`
+	To       time.Time `help:"End of the period, RFC 3339. Default: now." placeholder:"TIME"`
+	DryRun   bool      `help:"Print which fires would be made."`
+	Yes      bool      `short:"y" help:"Do not ask for confirmation."`
+	outputFlags
 }
 
-// Run says how many fires there are to be, asks, and makes them.
+// Run counts the fires, asks for confirmation, and makes them.
 func (c *scheduleBackfill) Run(ctx context.Context, a *app) error {
-	if err := c.suits(perdure.Fire{}); err != nil {
+	if err := c.checkFields(perdure.Fire{}); err != nil {
 		return err
 	}
 	return a.onSchedule(ctx, c.Schedule, c.DryRun, func(eng Engine, s perdure.Schedule) error {
@@ -117,7 +118,7 @@ func (c *scheduleBackfill) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return fmt.Errorf("schedule %s: %w", s.ID, err)
 		}
-		stretch := engine.Stretch{From: c.From, To: c.To, DryRun: true, By: operator}
+		stretch := engine.TimeRange{From: c.From, To: c.To, DryRun: true, By: operator}
 		if stretch.To.IsZero() {
 			stretch.To = time.Now().Add(-time.Second)
 		}
@@ -126,7 +127,7 @@ func (c *scheduleBackfill) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		if c.DryRun {
-			a.say("would fire %d times", len(fires))
+			a.message("would fire %d times", len(fires))
 		} else if len(fires) > 0 {
 			if err := a.confirm(ctx, c.Yes, fmt.Sprintf("fire %d times?", len(fires))); err != nil {
 				return err
@@ -135,41 +136,44 @@ func (c *scheduleBackfill) Run(ctx context.Context, a *app) error {
 			if fires, err = eng.Backfill(ctx, s.ID, stretch); err != nil {
 				return err
 			}
-			a.say("fired %d times", len(fires))
+			a.message("fired %d times", len(fires))
 		}
-		list := listing[perdure.Fire]{noun: "times without a fire", name: func(f perdure.Fire) string { return f.Nominal.UTC().Format(time.RFC3339) }, tell: func(all []perdure.Fire) {
-			for _, f := range all {
-				a.tellFire(f, zone)
-			}
-		}}
-		return list.print(ctx, a, c.output, fires)
+		list := outputList[perdure.Fire]{noun: "missed fires",
+			name: func(f perdure.Fire) string { return f.Nominal.UTC().Format(time.RFC3339) },
+			tell: func(all []perdure.Fire) {
+				for _, f := range all {
+					a.printFire(f, zone)
+				}
+			}}
+		return list.print(ctx, a, c.outputFlags, fires)
 	})
 }
 
 type scheduleDelete struct {
-	Schedule string `arg:"" help:"Its id, or a unique beginning of it, or its title."`
-	DryRun   bool   `help:"Only say what would be done."`
-	Yes      bool   `short:"y" help:"Do not ask, also on a terminal."`
-	output
+	Schedule string `arg:"" help:"Id, unique id prefix, or title."`
+	DryRun   bool   `help:"Print what would be done, without doing it."`
+	Yes      bool   `short:"y" help:"Do not ask for confirmation."`
+	outputFlags
 }
 
 // Run deletes a schedule.
 func (c *scheduleDelete) Run(ctx context.Context, a *app) error {
-	if err := c.suits(gone{}); err != nil {
+	if err := c.checkFields(deletedOutput{}); err != nil {
 		return err
 	}
 	return a.onSchedule(ctx, c.Schedule, c.DryRun, func(eng Engine, s perdure.Schedule) error {
 		if c.DryRun {
-			a.say("would delete %s, with the record of its %d fires", s.ID, s.Count)
+			a.message("would delete %s and the history of its %d fires", s.ID, s.Count)
 			return nil
 		}
-		if err := a.confirm(ctx, c.Yes, fmt.Sprintf("delete %s, with the record of its %d fires?", s.ID, s.Count)); err != nil {
+		if err := a.confirm(ctx, c.Yes,
+			fmt.Sprintf("delete %s and the history of its %d fires?", s.ID, s.Count)); err != nil {
 			return err
 		}
 		if err := eng.DeleteSchedule(ctx, s.ID, operator); err != nil {
 			return err
 		}
-		a.say("deleted %s", s.ID)
-		return c.quietly(ctx, a, string(s.ID), gone{string(s.ID), true})
+		a.message("deleted %s", s.ID)
+		return c.showForPrograms(ctx, a, string(s.ID), deletedOutput{string(s.ID), true})
 	})
 }

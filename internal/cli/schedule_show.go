@@ -14,9 +14,9 @@ import (
 )
 
 type scheduleList struct {
-	output
-	Session string `help:"Only those of this session." placeholder:"ID"`
-	On      bool   `help:"Only those that fire."`
+	outputFlags
+	Session string `help:"Only schedules of this session." placeholder:"ID"`
+	On      bool   `help:"Only active schedules."`
 }
 
 // Run lists schedules.
@@ -40,18 +40,18 @@ func (c *scheduleList) Run(ctx context.Context, a *app) error {
 				chosen = append(chosen, asScheduled(s))
 			}
 		}
-		return schedules(a.now()).print(ctx, a, c.output, chosen)
+		return schedules(a.now()).print(ctx, a, c.outputFlags, chosen)
 	})
 }
 
-// scheduled is a schedule as the API answers it.
+// scheduled is a schedule in the format of the API.
 type scheduled struct {
 	perdure.Schedule
 	Type  string `json:"schedule_type"`
 	Words string `json:"in_words,omitempty"` // when it fires
 }
 
-// asScheduled adds what the API adds.
+// asScheduled adds the derived fields of the API.
 func asScheduled(s perdure.Schedule) scheduled {
 	told := scheduled{Schedule: s, Type: s.Type()}
 	if _, err := cron.Parse(s.Cron); s.Cron != "" && err == nil {
@@ -60,9 +60,9 @@ func asScheduled(s perdure.Schedule) scheduled {
 	return told
 }
 
-// schedules is how schedules are listed.
-func schedules(now clock) listing[scheduled] {
-	return listing[scheduled]{
+// schedules describes how schedules are listed.
+func schedules(now clock) outputList[scheduled] {
+	return outputList[scheduled]{
 		noun: "schedules",
 		head: []string{"SCHEDULE", "STATE", "WHEN", "ZONE", "NEXT", "FIRES", "TITLE", "DOES"},
 		name: func(s scheduled) string { return string(s.ID) },
@@ -72,8 +72,9 @@ func schedules(now clock) listing[scheduled] {
 				next = now.until(s.NextAt)
 			}
 			return []cell{
-				{string(s.ID), bold}, {stateOf(s.Schedule), scheduleColor(s.Schedule)}, {text: when(s.Schedule)}, {text: s.Zone}, {text: next}, {text: fmt.Sprint(s.Count)},
-				{text: s.Title}, {text: does(s.Action)},
+				{string(s.ID), bold}, {stateOf(s.Schedule), scheduleColor(s.Schedule)}, {text: when(s.Schedule)},
+				{text: s.Zone}, {text: next}, {text: fmt.Sprint(s.Count)},
+				{text: s.Title}, {text: describeAction(s.Action)},
 			}
 		},
 	}
@@ -89,17 +90,17 @@ func scheduleColor(s perdure.Schedule) color {
 	return dim
 }
 
-// does says in a line what a fire does.
-func does(a perdure.ScheduleAction) string {
+// describeAction describes what a fire does.
+func describeAction(a perdure.ScheduleAction) string {
 	if a.Tool == "" {
-		return "says: " + a.Message
+		return "sends: " + a.Message
 	}
 	return "runs " + a.Tool + " " + redact.Document(a.Args)
 }
 
 type scheduleShow struct {
-	Schedule string `arg:"" help:"Its id, or a unique beginning of it, or its title."`
-	output
+	Schedule string `arg:"" help:"Id, unique id prefix, or title."`
+	outputFlags
 }
 
 // Run shows a schedule.
@@ -109,20 +110,20 @@ func (c *scheduleShow) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		return c.output.showSchedule(ctx, a, s)
+		return c.outputFlags.showSchedule(ctx, a, s)
 	})
 }
 
 // showSchedule prints a schedule.
-func (o output) showSchedule(ctx context.Context, a *app, s perdure.Schedule) error {
-	return o.show(ctx, a, shown{string(s.ID), asScheduled(s), func() { a.fields(a.scheduleFields(s)...) }})
+func (o outputFlags) showSchedule(ctx context.Context, a *app, s perdure.Schedule) error {
+	return o.show(ctx, a, outputObject{string(s.ID), asScheduled(s), func() { a.fields(a.scheduleFields(s)...) }})
 }
 
 func (a *app) scheduleFields(s perdure.Schedule) []field {
 	now := a.now()
 	count := fmt.Sprint(s.Count)
 	if s.Failures > 0 {
-		count += fmt.Sprintf(", of which the last %d failed", s.Failures)
+		count += fmt.Sprintf(", the last %d failed", s.Failures)
 	}
 	missed := string(s.Missed)
 	if s.Missed == perdure.MissedAll {
@@ -135,11 +136,11 @@ func (a *app) scheduleFields(s perdure.Schedule) []field {
 		{"when", cell{text: when(s)}},
 		{"cron", cell{text: s.Cron}},
 		{"zone", cell{text: s.Zone}},
-		{"next", cell{text: ahead(s.NextAt, now)}},
+		{"next", cell{text: untilText(s.NextAt, now)}},
 		{"last", cell{text: moment(s.LastAt, now)}},
 		{"fires", cell{text: count}},
-		{"does", cell{text: does(s.Action)}},
-		{"tells", cell{text: tells(s.Action)}},
+		{"does", cell{text: describeAction(s.Action)}},
+		{"reports", cell{text: reportedResults(s.Action)}},
 		{"missed", cell{text: missed}},
 		{"overlap", cell{text: string(s.Overlap)}},
 		{"monitor", cell{text: string(s.Monitor)}},
@@ -153,48 +154,48 @@ func (a *app) scheduleFields(s perdure.Schedule) []field {
 	return all
 }
 
-func ahead(t time.Time, now clock) string {
+func untilText(t time.Time, now clock) string {
 	if t.IsZero() {
 		return ""
 	}
 	return t.UTC().Format(time.RFC3339) + "  (in " + span(t.Sub(now.Time)) + ")"
 }
 
-// tells says of which ends the session is told.
-func tells(a perdure.ScheduleAction) string {
+// reportedResults describes which results the session receives.
+func reportedResults(a perdure.ScheduleAction) string {
 	switch {
 	case a.Tool == "":
 		return ""
 	case !a.Signal:
-		return "nothing of how a run ended"
+		return "no results"
 	case a.Deliver == perdure.DeliverChanges:
-		return "how a run ended, if not with the same result as the one before"
+		return "results that differ from the previous one"
 	}
-	return "how each run ended"
+	return "every result"
 }
 
 type scheduleExplain struct {
-	Schedule string    `arg:"" help:"Its id, or a unique beginning of it, or its title."`
-	At       time.Time `help:"Only say what became of this time of it, RFC 3339." placeholder:"TIME"`
-	Count    int       `help:"How many past fires, and how many to come; at most 100." placeholder:"N" default:"5"`
-	output
+	Schedule string    `arg:"" help:"Id, unique id prefix, or title."`
+	At       time.Time `help:"Explain only this time, RFC 3339." placeholder:"TIME"`
+	Count    int       `help:"Number of past and of next fires, at most 100 each." placeholder:"N" default:"5"`
+	outputFlags
 }
 
-// explained is what explain says, for -o json.
+// explained is the output of explain, for -o json.
 type explained struct {
 	Schedule perdure.Schedule `json:"schedule"`
 	Words    string           `json:"in_words"`
-	Next     []coming         `json:"next"`
+	Next     []nextFire       `json:"next"`
 	Fires    []perdure.Fire   `json:"fires"`
 }
 
-// Run says what became of a schedule's times, and what comes (SC16).
+// Run explains the past and next fires of a schedule (SC16).
 func (c *scheduleExplain) Run(ctx context.Context, a *app) error {
-	if err := c.suits(explained{}); err != nil {
+	if err := c.checkFields(explained{}); err != nil {
 		return err
 	}
-	if c.Count < 1 || c.Count > mostComing {
-		return misuse(fmt.Sprintf("--count %d", c.Count), "ask for 1 to 100")
+	if c.Count < 1 || c.Count > maxFires {
+		return usageError(fmt.Sprintf("--count %d", c.Count), "give a number from 1 to 100")
 	}
 	return a.read(ctx, func(eng Engine) error {
 		s, err := a.schedule(ctx, eng, c.Schedule)
@@ -205,7 +206,7 @@ func (c *scheduleExplain) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return fmt.Errorf("schedule %s: %w", s.ID, err)
 		}
-		all := explained{Schedule: s, Words: when(s), Next: []coming{}, Fires: []perdure.Fire{}}
+		all := explained{Schedule: s, Words: when(s), Next: []nextFire{}, Fires: []perdure.Fire{}}
 		if !c.At.IsZero() {
 			return c.one(ctx, a, eng, all, zone)
 		}
@@ -217,13 +218,14 @@ func (c *scheduleExplain) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		all.Next, all.Fires = append(all.Next, comings(next, zone)...), append(all.Fires, past...)
-		return c.show(ctx, a, shown{string(s.ID), all, func() { a.tellExplained(all, zone) }})
+		all.Next, all.Fires = append(all.Next, nextFiresOf(next, zone)...), append(all.Fires, past...)
+		return c.show(ctx, a, outputObject{string(s.ID), all, func() { a.printExplanation(all, zone) }})
 	})
 }
 
-// one says what became of one time.
-func (c *scheduleExplain) one(ctx context.Context, a *app, eng engine.Schedules, all explained, zone *time.Location) error {
+// one explains one time.
+func (c *scheduleExplain) one(ctx context.Context, a *app, eng engine.Schedules, all explained,
+	zone *time.Location) error {
 	past, err := eng.ScheduleFires(ctx, all.Schedule.ID, 0)
 	if err != nil {
 		return err
@@ -233,18 +235,18 @@ func (c *scheduleExplain) one(ctx context.Context, a *app, eng engine.Schedules,
 			all.Fires = append(all.Fires, f)
 		}
 	}
-	return c.show(ctx, a, shown{string(all.Schedule.ID), all, func() {
+	return c.show(ctx, a, outputObject{string(all.Schedule.ID), all, func() {
 		for _, f := range all.Fires {
-			a.tellFire(f, zone)
+			a.printFire(f, zone)
 		}
 		if len(all.Fires) == 0 {
-			fmt.Fprintf(a.out, "  %s   %s\n", c.At.In(zone).Format(wall), unrecorded(all.Schedule, past, c.At, zone))
+			fmt.Fprintf(a.out, "  %s   %s\n", c.At.In(zone).Format(localTimeFormat), missingFireReason(all.Schedule, past, c.At, zone))
 		}
 	}})
 }
 
-// unrecorded says why a moment has no row of its own.
-func unrecorded(s perdure.Schedule, past []perdure.Fire, at time.Time, zone *time.Location) string {
+// missingFireReason explains why there is no fire for a time.
+func missingFireReason(s perdure.Schedule, past []perdure.Fire, at time.Time, zone *time.Location) string {
 	spec, _, err := readCron(orText(s.Cron, "@yearly"), s.Zone, at)
 	isTime := s.Cron == "" && s.At.Equal(at)
 	if err == nil && s.Cron != "" {
@@ -253,18 +255,18 @@ func unrecorded(s perdure.Schedule, past []perdure.Fire, at time.Time, zone *tim
 	}
 	switch {
 	case !isTime:
-		return "is no time of it: it fires " + when(s)
+		return "is not one of its times: it fires " + when(s)
 	case at.Before(s.CreatedAt):
-		return "passed before the schedule was made"
+		return "was before the schedule was created"
 	case at.After(time.Now()):
-		return "is still to come"
+		return "is in the future"
 	}
-	for i := len(past) - 1; i >= 0; i-- { // the first one after it stands for it
-		if f := past[i]; f.Nominal.After(at) && f.Counted > 0 {
-			return fmt.Sprintf("was missed: the fire for %s stands for it (%s)", f.Nominal.In(zone).Format(wall), f.Reason)
+	for i := len(past) - 1; i >= 0; i-- { // the first fire after it covers it
+		if f := past[i]; f.Nominal.After(at) && f.Merged > 0 {
+			return fmt.Sprintf("was missed: the fire for %s covers it (%s)", f.Nominal.In(zone).Format(localTimeFormat), f.Reason)
 		}
 	}
-	return "passed while the schedule was paused"
+	return "was while the schedule was paused"
 }
 
 func orText(text, fallback string) string {
@@ -274,45 +276,48 @@ func orText(text, fallback string) string {
 	return text
 }
 
-func (a *app) tellExplained(all explained, zone *time.Location) {
+func (a *app) printExplanation(all explained, zone *time.Location) {
 	s := all.Schedule
-	fmt.Fprintf(a.out, "%s  %s fires %s, %s, and %s\n", s.ID, a.line(s.Title, cellChars), all.Words, s.Zone, a.line(does(s.Action), 2*cellChars))
-	fmt.Fprintf(a.out, "state: %s\n", a.line(stateOf(s), 200))
-	fmt.Fprintf(a.out, "what was missed: %s; while the one before is at work: %s\n", policies[string(s.Missed)], policies[string(s.Overlap)+" overlap"])
+	fmt.Fprintf(a.out, "%s  %s fires %s, %s, and %s\n", s.ID, a.oneLine(s.Title, cellChars), all.Words, s.Zone,
+		a.oneLine(describeAction(s.Action), 2*cellChars))
+	fmt.Fprintf(a.out, "state: %s\n", a.oneLine(stateOf(s), 200))
+	fmt.Fprintf(a.out, "missed fires: %s; while the previous fire is running: %s\n", policies[string(s.Missed)],
+		policies[string(s.Overlap)+" overlap"])
 	if len(all.Fires) > 0 {
-		fmt.Fprintln(a.out, "what became of its times, the latest first:")
+		fmt.Fprintln(a.out, "past fires, latest first:")
 		for _, f := range all.Fires {
-			a.tellFire(f, zone)
+			a.printFire(f, zone)
 		}
 	}
 	if len(all.Next) > 0 {
-		fmt.Fprintln(a.out, "what comes:")
-		a.tellComing(all.Next, zone)
+		fmt.Fprintln(a.out, "next fires:")
+		a.printNextFires(all.Next, zone)
 	}
 }
 
-// policies says what the policies mean.
+// policies describes the policies.
 var policies = map[string]string{
-	"one": "one fire for all of it", "skip": "it is left out", "all": "each is made up for",
-	"skip overlap": "a time is left out", "allow overlap": "both run", "queue overlap": "one waits", "replace overlap": "that one is canceled",
+	"one": "one fire for all of them", "skip": "skipped", "all": "each is made up",
+	"skip overlap": "a new fire is skipped", "allow overlap": "both run", "queue overlap": "one fire waits",
+	"replace overlap": "the previous one is canceled",
 }
 
-// tellFire prints what became of a time, and why.
-func (a *app) tellFire(f perdure.Fire, zone *time.Location) {
+// printFire prints the outcome of a fire, and the reason.
+func (a *app) printFire(f perdure.Fire, zone *time.Location) {
 	text := strings.ReplaceAll(string(f.Outcome), "_", " ")
-	if f.Counted > 0 {
-		text += fmt.Sprintf(", for %d earlier times too", f.Counted)
+	if f.Merged > 0 {
+		text += fmt.Sprintf(", also for %d earlier times", f.Merged)
 	}
 	if f.Task != "" {
 		text += ": " + string(f.Task)
 	}
 	if f.Reason != "" {
-		text += " (" + a.line(f.Reason, 200) + ")"
+		text += " (" + a.oneLine(f.Reason, 200) + ")"
 	}
-	fmt.Fprintf(a.out, "  %s   %s\n", f.Nominal.In(zone).Format(wall), text)
+	fmt.Fprintf(a.out, "  %s   %s\n", f.Nominal.In(zone).Format(localTimeFormat), text)
 }
 
-// schedule finds a schedule by what was typed.
+// schedule finds a schedule by what the user typed.
 func (a *app) schedule(ctx context.Context, eng engine.Schedules, typed string) (perdure.Schedule, error) {
 	if id, err := perdure.ParseID[perdure.ScheduleID](typed); err == nil {
 		if s, err := eng.Schedule(ctx, id); !errors.Is(err, perdure.NotFound) {
@@ -325,7 +330,7 @@ func (a *app) schedule(ctx context.Context, eng engine.Schedules, typed string) 
 	}
 	var candidates []candidate
 	for _, s := range all {
-		candidates = append(candidates, candidate{id: string(s.ID), named: s.Title, about: when(s) + " " + s.Title})
+		candidates = append(candidates, candidate{id: string(s.ID), name: s.Title, description: when(s) + " " + s.Title})
 	}
 	id, err := a.kind("schedule").choose(typed, candidates)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
-	_ "time/tzdata" // the machine may have none
+	_ "time/tzdata" // in case the machine has no time zones
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
@@ -17,16 +17,16 @@ import (
 func ask(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, talk bytes.Buffer
-	code = Main(t.Context(), World{Args: args, Stdout: &out, Stderr: &talk, Log: func(LogStyle) *slog.Logger { return slog.New(slog.DiscardHandler) }})
+	code = Main(t.Context(), Dependencies{Args: args, Stdout: &out, Stderr: &talk, Log: func(LogStyle) *slog.Logger { return slog.New(slog.DiscardHandler) }})
 	return code, out.String(), talk.String()
 }
 
-// TestScheduleNext reads as a person would explain it, and has instants for scripts.
+// TestScheduleNext checks that next explains times for people, and prints instants for scripts.
 func TestScheduleNext(t *testing.T) {
 	t.Parallel()
 	asked := []string{"schedule", "next", "30 2 * * *", "--tz", "Europe/Berlin", "--from", "2026-03-27T12:00:00Z", "--count", "3"}
 	for form, want := range map[string]string{
-		"table": `30 2 * * * in Europe/Berlin, from Fri 2026-03-27 13:00 +01:00 on:
+		"table": `30 2 * * * in Europe/Berlin, from Fri 2026-03-27 13:00 +01:00:
   Sat 2026-03-28 02:30 +01:00   (01:30 UTC)
   Sun 2026-03-29 03:00 +02:00   (01:00 UTC)
       02:30 on 2026-03-29 does not exist in Europe/Berlin: the clocks go from 02:00 to 03:00, and it fires as the gap ends.
@@ -41,14 +41,14 @@ func TestScheduleNext(t *testing.T) {
 	}
 }
 
-// TestScheduleNextRefuses with a reason, as a mistake of the command line.
+// TestScheduleNextRefuses checks that a usage error has a reason.
 func TestScheduleNextRefuses(t *testing.T) {
 	t.Parallel()
 	for reason, args := range map[string][]string{
-		"is not one of 0 to 59": {"61 * * * *"},
-		"does not fire in the":  {"0 0 31 2 *"},
-		"no time zone is":       {"@daily", "--tz", "Mars/Olympus"},
-		"1 to 100":              {"@daily", "--count", "101"},
+		"is not between 0 and 59": {"61 * * * *"},
+		"does not fire in the":    {"0 0 31 2 *"},
+		"unknown time zone":       {"@daily", "--tz", "Mars/Olympus"},
+		"1 to 100":                {"@daily", "--count", "101"},
 	} {
 		code, _, said := ask(t, append([]string{"schedule", "next"}, args...)...)
 		if code != exitUsage || !strings.Contains(said, reason) {
@@ -83,7 +83,8 @@ func (p *calendar) ScheduleFires(context.Context, perdure.ScheduleID, int) ([]pe
 	return p.past, nil
 }
 
-// TestScheduleExplain says why a time was skipped, which one another stands for, and why there is no fire at all.
+// TestScheduleExplain checks that explain says why a time was skipped, which fire covers it, and
+// why there is no fire at all.
 func TestScheduleExplain(t *testing.T) {
 	t.Parallel()
 	at := func(text string) time.Time {
@@ -100,34 +101,34 @@ func TestScheduleExplain(t *testing.T) {
 		},
 		next: []engine.NextFire{{At: at("2026-03-29T01:00:00Z"), Clock: "gap", Note: "02:30 on 2026-03-29 does not exist in Europe/Berlin."}},
 		past: []perdure.Fire{
-			{Nominal: at("2026-03-28T01:30:00Z"), Outcome: perdure.SkippedOverlap, Reason: "the former fire is still at work"},
-			{Nominal: at("2026-03-27T01:30:00Z"), Outcome: perdure.Fired, Counted: 2, Reason: "3 fires were missed: nothing ran", Task: "task_1"},
+			{Nominal: at("2026-03-28T01:30:00Z"), Outcome: perdure.SkippedOverlap, Reason: "the previous fire is still running"},
+			{Nominal: at("2026-03-27T01:30:00Z"), Outcome: perdure.Fired, Merged: 2, Reason: "3 fires were missed: nothing ran", Task: "task_1"},
 			{Nominal: at("2026-03-24T01:30:00Z"), Outcome: perdure.SkippedBudget, Reason: "its session is paused"},
 		},
 	}
 	for args, want := range map[string]string{
 		"Report": `sched_0123456789abcdef0123456789abcdef  Report fires at 02:30, every day, Europe/Berlin, and runs bash {"command":"make"}
 state: on
-what was missed: one fire for all of it; while the one before is at work: a time is left out
-what became of its times, the latest first:
-  Sat 2026-03-28 02:30 +01:00   skipped overlap (the former fire is still at work)
-  Fri 2026-03-27 02:30 +01:00   fired, for 2 earlier times too: task_1 (3 fires were missed: nothing ran)
+missed fires: one fire for all of them; while the previous fire is running: a new fire is skipped
+past fires, latest first:
+  Sat 2026-03-28 02:30 +01:00   skipped overlap (the previous fire is still running)
+  Fri 2026-03-27 02:30 +01:00   fired, also for 2 earlier times: task_1 (3 fires were missed: nothing ran)
   Tue 2026-03-24 02:30 +01:00   skipped budget (its session is paused)
-what comes:
+next fires:
   Sun 2026-03-29 03:00 +02:00   (01:00 UTC)
       02:30 on 2026-03-29 does not exist in Europe/Berlin.
 `,
-		"sched_0123 --at 2026-03-28T01:30:00Z": "  Sat 2026-03-28 02:30 +01:00   skipped overlap (the former fire is still at work)\n",
-		"Report --at 2026-03-26T01:30:00Z":     "  Thu 2026-03-26 02:30 +01:00   was missed: the fire for Fri 2026-03-27 02:30 +01:00 stands for it (3 fires were missed: nothing ran)\n",
-		"Report --at 2026-03-26T05:00:00Z":     "  Thu 2026-03-26 06:00 +01:00   is no time of it: it fires at 02:30, every day\n",
-		"Report --at 2026-03-01T01:30:00Z":     "  Sun 2026-03-01 02:30 +01:00   passed before the schedule was made\n",
-		"Report --at 2026-03-29T01:00:00Z":     "  Sun 2026-03-29 03:00 +02:00   passed while the schedule was paused\n",
-		"Report --at 2999-03-29T01:30:00Z":     "  Fri 2999-03-29 02:30 +01:00   is still to come\n",
+		"sched_0123 --at 2026-03-28T01:30:00Z": "  Sat 2026-03-28 02:30 +01:00   skipped overlap (the previous fire is still running)\n",
+		"Report --at 2026-03-26T01:30:00Z":     "  Thu 2026-03-26 02:30 +01:00   was missed: the fire for Fri 2026-03-27 02:30 +01:00 covers it (3 fires were missed: nothing ran)\n",
+		"Report --at 2026-03-26T05:00:00Z":     "  Thu 2026-03-26 06:00 +01:00   is not one of its times: it fires at 02:30, every day\n",
+		"Report --at 2026-03-01T01:30:00Z":     "  Sun 2026-03-01 02:30 +01:00   was before the schedule was created\n",
+		"Report --at 2026-03-29T01:00:00Z":     "  Sun 2026-03-29 03:00 +02:00   was while the schedule was paused\n",
+		"Report --at 2999-03-29T01:30:00Z":     "  Fri 2999-03-29 02:30 +01:00   is in the future\n",
 	} {
 		var out, talk bytes.Buffer
-		code := Main(t.Context(), World{
+		code := Main(t.Context(), Dependencies{
 			Args: append([]string{"schedule", "explain"}, strings.Fields(args)...), Stdout: &out, Stderr: &talk, DataDir: "/data", Log: quietLog,
-			Open: func(context.Context, Opening) (Engine, error) { return p, nil },
+			Open: func(context.Context, OpenOptions) (Engine, error) { return p, nil },
 		})
 		if code != 0 || out.String() != want {
 			t.Errorf("%s: got %d, %s and\n%s\nwant\n%s", args, code, talk.String(), out.String(), want)

@@ -11,22 +11,23 @@ import (
 )
 
 type secretCommand struct {
-	Set    secretSet    `cmd:"" help:"Seal what nobody may read for a session's tools. It is read from stdin, a file, or a prompt that shows nothing."`
-	Rotate secretRotate `cmd:"" help:"Replace a secret that is there; where it may be sent to stays."`
-	List   secretList   `cmd:"" help:"List the secrets of a session. There is no way to read one."`
-	Delete secretDelete `cmd:"" help:"Remove a secret."`
+	Set    secretSet    `cmd:"" help:"Store a secret for the tools of a session. It is read from stdin, a file or a hidden prompt."`
+	Rotate secretRotate `cmd:"" help:"Replace the value of a secret. Its hosts stay the same."`
+	List   secretList   `cmd:"" help:"List the secrets of a session. Their values cannot be read."`
+	Delete secretDelete `cmd:"" help:"Delete a secret."`
 }
 
-// sealed is how a secret comes in: no flag and no argument holds it (C11).
-type sealed struct {
-	File string `help:"Read it from this file, instead of stdin or a prompt. One line end at its end is left out." placeholder:"FILE" type:"path"`
+// secretInput are the flags for the value of a secret. The value itself is never a flag or an
+// argument (C11).
+type secretInput struct {
+	File string `help:"Read the value from this file instead of stdin or a prompt. One trailing newline is removed." placeholder:"FILE" type:"path"`
 }
 
-// read returns what is to be sealed.
-func (f sealed) read(ctx context.Context, a *app, name string) (string, error) {
+// read returns the value of the secret.
+func (f secretInput) read(ctx context.Context, a *app, name string) (string, error) {
 	switch {
 	case f.File == "" && a.Terminal.Stdin:
-		return a.hidden(ctx, "what "+name+" is")
+		return a.readHidden(ctx, "value of "+name)
 	case f.File == "":
 		f.File = "-"
 	}
@@ -38,87 +39,94 @@ func (f sealed) read(ctx context.Context, a *app, name string) (string, error) {
 		}
 	}
 	if err == nil && value == "" {
-		err = misuse("there is nothing to seal", "pipe it in, or name a file with --file")
+		err = usageError("the value is empty", "pipe it to stdin, or name a file with --file")
 	}
 	return value, err
 }
 
-// hidden asks for a line that is not shown while it is typed.
-func (a *app) hidden(ctx context.Context, what string) (string, error) {
+// readHidden asks for a line that is not shown while it is typed.
+func (a *app) readHidden(ctx context.Context, what string) (string, error) {
 	if a.flags.NoInput {
-		return "", &fault{code: exitApproval, what: "this needs to be typed, and --no-input was given; nothing was changed", todo: "pipe it in, or name a file with --file"}
+		return "", &userError{code: exitApproval,
+			message: "the value must be typed, but --no-input was given; nothing was changed",
+			hint:    "pipe it to stdin, or name a file with --file"}
 	}
-	if a.Keys == nil {
-		return "", misuse("this terminal cannot hide what is typed", "pipe it in, or name a file with --file")
+	if a.RawKeys == nil {
+		return "", usageError("this terminal cannot hide input", "pipe it to stdin, or name a file with --file")
 	}
-	restore, err := a.Keys()
+	restore, err := a.RawKeys()
 	if err != nil {
-		return "", misuse("this terminal cannot hide what is typed: "+err.Error(), "pipe it in, or name a file with --file")
+		return "", usageError("this terminal cannot hide input: "+err.Error(),
+			"pipe it to stdin, or name a file with --file")
 	}
-	defer func() { _ = restore() }() // what was typed is what counts
-	fmt.Fprintf(a.Stderr, "%s (not shown): ", a.line(what, cellChars))
-	at := &attached{a: a, detach: make(chan struct{}), echo: io.Discard}
+	defer func() { _ = restore() }() // the input is valid even if this fails
+	fmt.Fprintf(a.Stderr, "%s (not shown): ", a.oneLine(what, cellChars))
+	at := &attachment{a: a, detach: make(chan struct{}), echo: io.Discard}
 	select {
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	case <-at.detach:
-	case line, more := <-at.typed(ctx):
-		a.say("")
+	case line, more := <-at.sendInput(ctx):
+		a.message("")
 		if more && line != "" {
 			return line, nil
 		}
 	}
-	return "", &fault{code: exitError, what: "nothing was typed; nothing was changed", todo: "type it, or pipe it in"}
+	return "", &userError{code: exitError, message: "the value is empty; nothing was changed",
+		hint: "type a value, or pipe it to stdin"}
 }
 
 type secretSet struct {
-	Session string   `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	Name    string   `arg:"" help:"How tools call it."`
-	Host    []string `help:"A host that it may be sent to; without one it is only for the environment of commands. Can be given several times." placeholder:"HOST"`
-	DryRun  bool     `help:"Only say what would be done."`
-	sealed
-	output
+	Session string   `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	Name    string   `arg:"" help:"Name that tools use."`
+	Host    []string `help:"Allow sending it to this host; without hosts it is only for the environment of commands. Repeatable." placeholder:"HOST"`
+	DryRun  bool     `help:"Print what would be done, without doing it."`
+	secretInput
+	outputFlags
 }
 
-// Run seals a secret.
+// Run stores a secret.
 func (c *secretSet) Run(ctx context.Context, a *app) error {
-	return sealing{c.Session, c.Name, c.DryRun, c.sealed, c.output}.do(ctx, a, func([]engine.Secret) ([]string, error) { return c.Host, nil })
+	return secretWrite{c.Session, c.Name, c.DryRun, c.secretInput, c.outputFlags}.do(ctx, a,
+		func([]engine.Secret) ([]string, error) { return c.Host, nil })
 }
 
 type secretRotate struct {
-	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	Name    string `arg:"" help:"How tools call it."`
-	DryRun  bool   `help:"Only say what would be done."`
-	sealed
-	output
+	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	Name    string `arg:"" help:"Name that tools use."`
+	DryRun  bool   `help:"Print what would be done, without doing it."`
+	secretInput
+	outputFlags
 }
 
 // Run replaces a secret.
 func (c *secretRotate) Run(ctx context.Context, a *app) error {
-	return sealing{c.Session, c.Name, c.DryRun, c.sealed, c.output}.do(ctx, a, func(all []engine.Secret) ([]string, error) {
-		for _, s := range all {
-			if s.Name == c.Name {
-				return s.Hosts, nil
+	return secretWrite{c.Session, c.Name, c.DryRun, c.secretInput, c.outputFlags}.do(ctx, a,
+		func(all []engine.Secret) ([]string, error) {
+			for _, s := range all {
+				if s.Name == c.Name {
+					return s.Hosts, nil
+				}
 			}
-		}
-		return nil, &fault{err: perdure.NotFound, what: fmt.Sprintf("there is no secret %q to replace", c.Name), todo: program + " secret set " + a.place() + c.Session + " " + quote(c.Name) + "  makes one"}
-	})
+			return nil, &userError{err: perdure.NotFound, message: fmt.Sprintf("there is no secret %q to replace", c.Name),
+				hint: program + " secret set " + a.storeFlags() + c.Session + " " + quote(c.Name) + "  creates one"}
+		})
 }
 
-// sealing is a secret that is written.
-type sealing struct {
+// secretWrite is a write of a secret.
+type secretWrite struct {
 	session, name string
 	dry           bool
-	from          sealed
-	out           output
+	from          secretInput
+	out           outputFlags
 }
 
-// do finds out where it may be sent to, reads it, and writes it.
-func (w sealing) do(ctx context.Context, a *app, hosts func([]engine.Secret) ([]string, error)) error {
-	if err := w.out.suits(engine.Secret{}); err != nil {
+// do determines the hosts, reads the value, and stores it.
+func (w secretWrite) do(ctx context.Context, a *app, hosts func([]engine.Secret) ([]string, error)) error {
+	if err := w.out.checkFields(engine.Secret{}); err != nil {
 		return err
 	}
-	return a.inSession(ctx, w.session, w.dry, func(eng Engine, s engine.Session) error {
+	return a.onSession(ctx, w.session, w.dry, func(eng Engine, s engine.Session) error {
 		all, err := eng.Secrets(ctx, s.ID)
 		if err != nil {
 			return err
@@ -128,7 +136,7 @@ func (w sealing) do(ctx context.Context, a *app, hosts func([]engine.Secret) ([]
 			return err
 		}
 		if w.dry {
-			a.say("would seal %s for %s", a.line(w.name, cellChars), s.ID)
+			a.message("would store %s for %s", a.oneLine(w.name, cellChars), s.ID)
 			return nil
 		}
 		value, err := w.from.read(ctx, a, w.name)
@@ -138,14 +146,14 @@ func (w sealing) do(ctx context.Context, a *app, hosts func([]engine.Secret) ([]
 		if err := eng.SetSecret(ctx, s.ID, engine.SecretWrite{Name: w.name, Value: value, Hosts: to}); err != nil {
 			return err
 		}
-		a.say("%s is sealed for %s", a.line(w.name, cellChars), s.ID)
-		if all, err = eng.Secrets(ctx, s.ID); err != nil { // it is sealed, and to do it again would be another version
-			a.say("how it stands now could not be read: %v", err)
+		a.message("stored %s for %s", a.oneLine(w.name, cellChars), s.ID)
+		if all, err = eng.Secrets(ctx, s.ID); err != nil { // it is stored; a retry would create another version
+			a.message("could not read it back: %v", err)
 			return nil
 		}
 		for _, secret := range all {
 			if secret.Name == w.name {
-				return w.out.quietly(ctx, a, secret.Name, secret)
+				return w.out.showForPrograms(ctx, a, secret.Name, secret)
 			}
 		}
 		return nil
@@ -153,20 +161,20 @@ func (w sealing) do(ctx context.Context, a *app, hosts func([]engine.Secret) ([]
 }
 
 type secretList struct {
-	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	output
+	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	outputFlags
 }
 
-// Run lists secrets, never what they are.
+// Run lists secrets, never their values.
 func (c *secretList) Run(ctx context.Context, a *app) error {
-	return a.inSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
+	return a.onSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
 		all, err := eng.Secrets(ctx, s.ID)
 		if err != nil {
 			return err
 		}
 		now := a.now()
-		return listing[engine.Secret]{
-			noun: "secrets", head: []string{"NAME", "VERSION", "CHANGED", "MAY BE SENT TO"},
+		return outputList[engine.Secret]{
+			noun: "secrets", head: []string{"NAME", "VERSION", "CHANGED", "HOSTS"},
 			name: func(s engine.Secret) string { return s.Name },
 			row: func(s engine.Secret) []cell {
 				to := "-"
@@ -175,26 +183,26 @@ func (c *secretList) Run(ctx context.Context, a *app) error {
 				}
 				return []cell{{s.Name, bold}, {text: fmt.Sprint(s.Version)}, {text: ago(s.UpdatedAt, now)}, {text: to}}
 			},
-		}.print(ctx, a, c.output, all)
+		}.print(ctx, a, c.outputFlags, all)
 	})
 }
 
 type secretDelete struct {
-	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	Name    string `arg:"" help:"How tools call it."`
-	DryRun  bool   `help:"Only say what would be done."`
-	Yes     bool   `short:"y" help:"Do not ask, also on a terminal."`
-	output
+	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	Name    string `arg:"" help:"Name that tools use."`
+	DryRun  bool   `help:"Print what would be done, without doing it."`
+	Yes     bool   `short:"y" help:"Do not ask for confirmation."`
+	outputFlags
 }
 
-// Run removes a secret.
+// Run deletes a secret.
 func (c *secretDelete) Run(ctx context.Context, a *app) error {
-	if err := c.suits(gone{}); err != nil {
+	if err := c.checkFields(deletedOutput{}); err != nil {
 		return err
 	}
-	return a.inSession(ctx, c.Session, c.DryRun, func(eng Engine, s engine.Session) error {
-		return removal{a, c.output, c.DryRun, c.Yes}.of(ctx, "secret", c.Name, func() error {
-			return a.noValue(s, "secret", c.Name, eng.RemoveSecret(ctx, s.ID, c.Name))
+	return a.onSession(ctx, c.Session, c.DryRun, func(eng Engine, s engine.Session) error {
+		return confirmedRemoval{a, c.outputFlags, c.DryRun, c.Yes}.run(ctx, "secret", c.Name, func() error {
+			return a.valueNotFound(s, "secret", c.Name, eng.RemoveSecret(ctx, s.ID, c.Name))
 		})
 	})
 }

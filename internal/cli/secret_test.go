@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// vault is an engine that takes secrets.
+// vault is an engine that stores secrets.
 type vault struct {
 	*scene
 	kept engine.SecretWrite
@@ -25,7 +25,7 @@ func (v *vault) SetSecret(_ context.Context, _ perdure.SessionID, w engine.Secre
 	return nil
 }
 
-// TestC11Prompt wants a secret that is typed on a terminal to be kept as it was typed, and to be shown nowhere.
+// TestC11Prompt checks that a secret from a terminal is stored exactly as typed, and shown nowhere.
 func TestC11Prompt(t *testing.T) {
 	t.Parallel()
 	restored := 0

@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure/internal/redact"
 )
 
-// sentence says in a line what an event tells, besides its type. Its text comes from the journal: it is not
-// fit for a terminal yet.
+// sentence describes an event on one line, besides its type. The text comes from the journal and is
+// not filtered for a terminal yet.
 func sentence(e perdure.Event) string {
 	switch f := e.Fact.(type) {
 	case perdure.SessionCreated:
@@ -18,9 +18,9 @@ func sentence(e perdure.Event) string {
 	case perdure.SessionUpdated:
 		return strings.TrimSpace(f.Title + "  " + changeLine(f.Labels))
 	case perdure.SessionActivated:
-		return "it leaves its rest"
+		return "no longer idle"
 	case perdure.SessionIdled:
-		return fmt.Sprintf("at rest; up to now %d tokens in, %d out", f.Usage.InputTokens, f.Usage.OutputTokens)
+		return fmt.Sprintf("idle; %d tokens in, %d out so far", f.Usage.InputTokens, f.Usage.OutputTokens)
 	case perdure.SessionStopped:
 		return "by " + f.By + because(f.Reason)
 	case perdure.SessionPauses:
@@ -28,15 +28,16 @@ func sentence(e perdure.Event) string {
 	case perdure.SessionResumes:
 		return "by " + f.By
 	case perdure.SessionAwaits:
-		return "for the client's answer to " + count(len(f.CallIDs), "call")
+		return "for the client to answer " + count(len(f.CallIDs), "call")
 	case perdure.MessageReceived:
-		return gist(f.Message)
+		return summaryOf(f.Message)
 	case perdure.TurnStarted:
-		return "because of a " + string(f.Cause)
+		return "caused by a " + string(f.Cause)
 	case perdure.InterruptRequested:
 		return "by " + f.By + because(f.Reason)
 	case perdure.TurnCompleted:
-		return string(f.StopReason) + " after " + count(f.LLMCallCount, "model call") + " and " + count(f.ToolCallCount, "tool call")
+		return string(f.StopReason) + " after " + count(f.LLMCallCount, "model call") + " and " +
+			count(f.ToolCallCount, "tool call")
 	case perdure.TurnFailed:
 		return f.Code + because(f.Error)
 	case perdure.TurnCanceled:
@@ -46,77 +47,81 @@ func sentence(e perdure.Event) string {
 	case perdure.ReasonStarted:
 		return fmt.Sprintf("step %d, attempt %d", f.Iteration, f.Attempt)
 	case perdure.ReasonCompleted:
-		return reasoned(f)
+		return reasonOf(f)
 	case perdure.ReasonRecovered:
-		return recovered(f)
+		return recoveredSentence(f)
 	case perdure.OutputStarted:
-		return strings.TrimSpace("an answer begins " + f.Model)
+		return strings.TrimSpace("response started " + f.Model)
 	case perdure.OutputReplaced:
-		return replaced(f)
+		return replacedSentence(f)
 	case perdure.LoopDetected:
 		return fmt.Sprintf("%s was called %d times with the same result", f.Name, f.Count)
 	case perdure.OutputCompleted:
-		return gist(f.Message)
+		return summaryOf(f.Message)
 	case perdure.Generation:
-		return billed(f)
+		return costSentence(f)
 	case perdure.ActStarted:
-		return planned(f)
+		return plannedSentence(f)
 	case perdure.ActCompleted:
-		return fmt.Sprintf("%d good, %d bad", f.SuccessCount, f.ErrorCount)
+		return fmt.Sprintf("%d succeeded, %d failed", f.SuccessCount, f.ErrorCount)
 	}
 	return workSentence(e)
 }
 
-// laneSentence is sentence for what leaves its turn, and for what waits for somebody.
+// laneSentence is sentence for calls that leave their turn or wait for an answer, and for other
+// events of a session.
 func laneSentence(e perdure.Event) string {
 	switch f := e.Fact.(type) {
 	case perdure.ToolDetached:
-		return fmt.Sprintf("%s goes on in the background as %s%s", f.CallID, f.TaskID, whyDetached(f))
+		return fmt.Sprintf("%s continues in the background as %s%s", f.CallID, f.TaskID, whyDetached(f))
 	case perdure.ToolCallRequested:
 		if f.Connection != "" {
-			return f.Name + " needs a connection that the client sets up: " + f.Connection
+			return f.Name + " needs a connection that the client must set up: " + f.Connection
 		}
-		return f.Name + " is the client's to answer: " + redact.Document(f.Args)
+		return f.Name + " waits for the client to answer: " + redact.Document(f.Args)
 	case perdure.CallReplanned:
-		return f.Call.Name + " was judged anew, with other arguments"
+		return f.Call.Name + " was checked again with changed arguments"
 	case perdure.SessionForked:
-		return fmt.Sprintf("a fork of %s as of its event %d; new effects: %s", f.From, f.Seq, f.Effects)
+		return fmt.Sprintf("a fork of %s at event %d; new effects: %s", f.From, f.Seq, f.Effects)
 	case perdure.ContextCompacted:
-		return fmt.Sprintf("the model is shown less: about %d tokens instead of %d", f.After, f.Before)
+		return fmt.Sprintf("context compacted to about %d tokens from %d", f.After, f.Before)
 	case perdure.ApprovalRequested:
-		return fmt.Sprintf("%s (%s) asks for a yes: %s", f.Approval.Tool, f.Approval.Class, redact.Document(f.Approval.Args))
+		return fmt.Sprintf("%s (%s) needs approval: %s", f.Approval.Tool, f.Approval.Class,
+			redact.Document(f.Approval.Args))
 	case perdure.ApprovalResolved:
 		return strings.TrimSpace(fmt.Sprintf("%s by %s", f.State, f.By)) + because(f.Note)
 	case perdure.AuditRecorded:
 		return strings.TrimSpace(f.Action + " " + f.Subject + because(f.Purpose))
 	case perdure.FileWritten:
-		return changed(f)
+		return changedSentence(f)
 	case perdure.RequestDenied:
-		return "a request was not let out, " + f.Host + because(f.Why)
+		return "request blocked, " + f.Host + because(f.Why)
 	case perdure.ResourceUpdated:
-		return beside(f)
+		return storageSentence(f)
 	case perdure.BudgetWarning:
-		return "little is left: " + left(f.BudgetNotice)
+		return "budget nearly used up: " + leftTurnSentence(f.BudgetNotice)
 	case perdure.BudgetPaused:
-		return left(f.BudgetNotice) + because(f.Why)
+		return leftTurnSentence(f.BudgetNotice) + because(f.Why)
 	case perdure.BudgetExhausted:
-		return left(f.BudgetNotice) + because(f.Why)
+		return leftTurnSentence(f.BudgetNotice) + because(f.Why)
 	case perdure.BudgetResumed:
 		return "by " + f.By + ", budget " + string(f.BudgetID)
 	case perdure.LeaseExpired:
-		return f.Lease.Name + " is cleaned up: " + f.Lease.Provider + " " + f.Lease.Type + " " + f.Lease.ExternalID
+		return f.Lease.Name + " expired and is being cleaned up: " + f.Lease.Provider + " " + f.Lease.Type + " " +
+			f.Lease.ExternalID
 	case perdure.LeaseCleanupFailed:
-		return fmt.Sprintf("%s %s %s was not cleaned up in %d attempts, see to it: %s", f.Lease.Provider, f.Lease.Type, f.Lease.ExternalID,
+		return fmt.Sprintf("%s %s %s could not be cleaned up in %d attempts; clean it up by hand: %s", f.Lease.Provider,
+			f.Lease.Type, f.Lease.ExternalID,
 			f.Lease.Attempts, f.Lease.LastError)
 	case perdure.TaskPruned:
-		return fmt.Sprintf("%d tasks that ended long ago were forgotten", len(f.TaskIDs))
+		return fmt.Sprintf("%d ended tasks removed after their retention", len(f.TaskIDs))
 	case perdure.TaskMessageSent:
-		return "the task says: " + f.Message.PlainText()
+		return "message from the task: " + f.Message.PlainText()
 	case perdure.TaskMessageReceived:
 		if f.Message.InReplyTo != "" {
-			return "the task is answered: " + f.Message.PlainText()
+			return "answer to the task: " + f.Message.PlainText()
 		}
-		return "the task is told: " + f.Message.PlainText()
+		return "message to the task: " + f.Message.PlainText()
 	}
 	return scheduleSentence(e)
 }
@@ -131,25 +136,28 @@ func scheduleSentence(e perdure.Event) string {
 		if !s.NextAt.IsZero() {
 			next = s.NextAt.Format(minute)
 		}
-		return fmt.Sprintf("schedule %s is made; it fires next at %s", s.ID, next)
+		return fmt.Sprintf("schedule %s created; next fire: %s", s.ID, next)
 	case perdure.ScheduleFired:
 		what := string(f.Fire.Task)
 		if what == "" {
 			what = "a message"
 		}
-		return fmt.Sprintf("schedule %s fired for %s: %s%s", f.Fire.Schedule, f.Fire.Nominal.Format(minute), what, because(f.Fire.Reason))
+		return fmt.Sprintf("schedule %s fired for %s: %s%s", f.Fire.Schedule, f.Fire.Nominal.Format(minute), what,
+			because(f.Fire.Reason))
 	case perdure.ScheduleSkipped:
-		return fmt.Sprintf("schedule %s, %s: %s%s", f.Fire.Schedule, f.Fire.Nominal.Format(minute), f.Fire.Outcome, because(f.Fire.Reason))
+		return fmt.Sprintf("schedule %s, %s: %s%s", f.Fire.Schedule, f.Fire.Nominal.Format(minute), f.Fire.Outcome,
+			because(f.Fire.Reason))
 	case perdure.SchedulePaused:
-		return fmt.Sprintf("schedule %s is paused%s", f.Schedule, because(f.Why))
+		return fmt.Sprintf("schedule %s paused%s", f.Schedule, because(f.Why))
 	case perdure.ScheduleCanceled:
-		return fmt.Sprintf("schedule %s does not fire any more%s", f.Schedule, because(f.Why))
+		return fmt.Sprintf("schedule %s canceled%s", f.Schedule, because(f.Why))
 	}
 	return ""
 }
 
-// billed says what a model call used, and which tool made it where it was no step of the turn.
-func billed(f perdure.Generation) string {
+// costSentence says what a model call used, and which tool made it where it was not a step of the
+// turn.
+func costSentence(f perdure.Generation) string {
 	text := fmt.Sprintf("%d tokens in, %d out, %d ms", f.Usage.InputTokens, f.Usage.OutputTokens, f.DurationMS)
 	if f.Tool != "" {
 		text += ", for " + f.Tool
@@ -157,27 +165,28 @@ func billed(f perdure.Generation) string {
 	return strings.TrimSpace(text + " " + f.Error)
 }
 
-// left says what is left of a budget, and whose it is.
-func left(n perdure.BudgetNotice) string {
-	return fmt.Sprintf("%s of %s %s, budget %s of %s %s", n.Balance, n.Limit, n.Currency, n.BudgetID, n.Scope, n.Subject)
+// leftTurnSentence says what is left of a budget, and its subject.
+func leftTurnSentence(n perdure.BudgetNotice) string {
+	return fmt.Sprintf("%s of %s %s, budget %s of %s %s", n.Balance, n.Limit, n.Currency, n.BudgetID, n.Scope,
+		n.Subject)
 }
 
-// changed says what became of a file.
-func changed(f perdure.FileWritten) string {
+// changedSentence says what happened to a file.
+func changedSentence(f perdure.FileWritten) string {
 	switch {
 	case f.Removed:
 		return f.Path + " was removed"
 	case f.Directory:
-		return f.Path + " was made"
+		return f.Path + " was created"
 	}
 	return fmt.Sprintf("%s has %d bytes", f.Path, f.SizeBytes)
 }
 
-// beside says what became of an entry of what stands beside a session.
-func beside(f perdure.ResourceUpdated) string {
+// storageSentence says what happened to an entry of the resource list of a session.
+func storageSentence(f perdure.ResourceUpdated) string {
 	status := string(f.Entry.Status)
 	if f.Removed {
-		status = "not listed any more"
+		status = "no longer listed"
 	}
 	return fmt.Sprintf("%s %s is %s", f.Entry.Kind, f.Entry.Name, status)
 }
@@ -188,11 +197,11 @@ func whyDetached(f perdure.ToolDetached) string {
 	case f.Reason == perdure.DetachedByBudget && f.TimeoutSeconds > 0:
 		return " after " + span(time.Duration(f.TimeoutSeconds*float64(time.Second)))
 	case f.Reason == perdure.DetachedByHost:
-		return ", as somebody asked"
+		return " on request"
 	case f.Reason == perdure.DetachedByAsking:
-		return ", since it asks a question"
+		return " because it asks a question"
 	case f.Reason == perdure.DetachedByPolicy:
-		return ", by a rule of the host"
+		return " by policy"
 	}
 	return because(f.Reason)
 }
@@ -207,19 +216,20 @@ func workSentence(e perdure.Event) string {
 	case perdure.ToolUnknown:
 		return f.Name + ": it may or may not have happened"
 	case perdure.ToolResolved:
-		return string(f.Answer) + ", says " + f.By + because(f.Note)
+		return string(f.Answer) + ", resolved by " + f.By + because(f.Note)
 	case perdure.ToolTakenOver:
-		return fmt.Sprintf("%s: %s, execution %d", f.Name, takenOver(f.How), f.Executions)
+		return fmt.Sprintf("%s: %s, execution %d", f.Name, takeoverSentence(f.How), f.Executions)
 	case perdure.TranscriptRepaired:
 		return f.Tool + ": " + f.Action
 	case perdure.TaskCreated:
 		return f.Task.Tool + " " + string(f.Task.State) + because(f.Task.DisplayName)
 	case perdure.TaskUpdated:
-		return f.Task.Tool + " " + string(f.Task.State) + because(strings.TrimSpace(f.Task.StateDetail+" "+f.Task.Summary))
+		return f.Task.Tool + " " + string(f.Task.State) +
+			because(strings.TrimSpace(f.Task.StateDetail+" "+f.Task.Summary))
 	case perdure.TaskReattached:
-		return fmt.Sprintf("%s, attempt %d", takenOver(f.How), f.Attempt)
+		return fmt.Sprintf("%s, attempt %d", takeoverSentence(f.How), f.Attempt)
 	case perdure.TaskResolved:
-		return string(f.Answer) + ", says " + f.By + because(f.Note)
+		return string(f.Answer) + ", resolved by " + f.By + because(f.Note)
 	case perdure.TaskCancelRequested:
 		return "by " + f.By + because(f.Why)
 	case perdure.TaskCancelReceipt:
@@ -229,7 +239,7 @@ func workSentence(e perdure.Event) string {
 	case perdure.DeliveryHeld:
 		return f.Why
 	case perdure.UnknownFact:
-		return "of a later version: " + string(f.Data)
+		return "event of a newer version: " + string(f.Data)
 	}
 	return laneSentence(e)
 }
@@ -241,7 +251,7 @@ func because(why string) string {
 	return ": " + why
 }
 
-func reasoned(f perdure.ReasonCompleted) string {
+func reasonOf(f perdure.ReasonCompleted) string {
 	switch {
 	case !f.Success:
 		return f.Code + because(f.Error)
@@ -251,7 +261,7 @@ func reasoned(f perdure.ReasonCompleted) string {
 	return f.TextPreview
 }
 
-func planned(f perdure.ActStarted) string {
+func plannedSentence(f perdure.ActStarted) string {
 	var names []string
 	for _, c := range f.Calls {
 		names = append(names, c.Name)
@@ -268,61 +278,61 @@ func completed(f perdure.ToolCompleted) string {
 	return text + because(f.Result.Error)
 }
 
-// takenOver says in words how recovery took a call or task over.
-func takenOver(how perdure.TakeOver) string {
+// takeoverSentence describes how recovery handled a call or task.
+func takeoverSentence(how perdure.TakeOver) string {
 	switch how {
-	case perdure.StopIt:
-		return "its end was asked for, so it is stopped"
-	case perdure.StopLate:
-		return "its deadline has passed, so it is stopped"
-	case perdure.Adopt:
-		return "its process is adopted"
-	case perdure.RunFirst:
-		return "it never started, so it runs now"
-	case perdure.Reattach:
-		return "its work is found again"
-	case perdure.RunAgain:
-		return "it is run again under the same key"
-	case perdure.GiveUp:
-		return "it is given up"
-	case perdure.AskTool:
-		return "its tool is asked whether it happened"
-	case perdure.MakeUnknown:
-		return "nobody can know whether it happened"
+	case perdure.TakeOverStop:
+		return "stopped, because a cancel was requested"
+	case perdure.TakeOverTimeout:
+		return "stopped, because its deadline has passed"
+	case perdure.TakeOverAdopt:
+		return "its running process was adopted"
+	case perdure.TakeOverFirstRun:
+		return "runs now, because it had never started"
+	case perdure.TakeOverReattach:
+		return "reattached to its running work"
+	case perdure.TakeOverRunAgain:
+		return "runs again with the same idempotency key"
+	case perdure.TakeOverGiveUp:
+		return "given up"
+	case perdure.TakeOverReconcile:
+		return "the tool is asked whether the effect happened"
+	case perdure.TakeOverUnknown:
+		return "outcome unknown: it may or may not have happened"
 	}
 	return string(how)
 }
 
-// receiptSentence says how far a cancel came.
+// receiptSentence says how far a cancel got.
 func receiptSentence(r perdure.CancelReceipt) string {
 	switch {
 	case r.RequestedAt.IsZero():
-		return "nothing was asked for"
+		return "no cancel requested"
 	case r.DidNotStop:
-		return "asked for, signalled, and it did not stop"
+		return "requested and signalled, but it did not stop"
 	case !r.DeadAt.IsZero():
-		return "gone " + span(r.DeadAt.Sub(r.RequestedAt)) + " after it was asked for"
+		return "dead " + span(r.DeadAt.Sub(r.RequestedAt)) + " after the request"
 	case !r.SignalledAt.IsZero():
 		return "signalled"
 	}
-	return "asked for"
+	return "requested"
 }
 
-// recovered says what became of an answer that broke off.
-func recovered(f perdure.ReasonRecovered) string {
+// recoveredSentence says how a response that was cut off continued.
+func recoveredSentence(f perdure.ReasonRecovered) string {
 	switch f.Mode {
 	case perdure.RecoverContinue:
-		return fmt.Sprintf("the answer broke off; the model went on after its %d bytes", f.KeptLen)
+		return fmt.Sprintf("response cut off; the model continued after %d bytes", f.TextBytes)
 	case perdure.RecoverRestart:
-		return "the answer broke off; the model was asked anew"
+		return "response cut off; the model was called again"
 	}
-	return fmt.Sprintf("the answer broke off; its %d bytes stand", f.KeptLen)
+	return fmt.Sprintf("response cut off; its %d bytes are kept", f.TextBytes)
 }
 
-// replaced says why a text does not count any more.
-func replaced(f perdure.OutputReplaced) string {
+// replacedSentence says why a text no longer counts.
+func replacedSentence(f perdure.OutputReplaced) string {
 	if f.ReasonCode == perdure.ReplacedByGuard {
-		return strings.TrimSpace("what was said does not count: held back by " + f.Guardrail)
+		return strings.TrimSpace("text withdrawn by guardrail " + f.Guardrail)
 	}
-	return "what was said does not count: the answer begins again"
+	return "text withdrawn: the response starts again"
 }

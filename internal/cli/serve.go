@@ -13,73 +13,75 @@ import (
 	"github.com/perdure/perdure/internal/redact"
 )
 
-// Serving says what is to be served.
-type Serving struct {
+// ServeOptions configures a server.
+type ServeOptions struct {
 	Dir          string        // the data directory
-	Database     string        // as that of Opening
+	Database     string        // as in Opening
 	Addr         string        // host:port
-	Expose       bool          // an address that others can reach is meant
-	AllowShell   bool          // bash must be there: an error says why it cannot
-	Sandbox      Sandbox       // as that of Opening
-	Disclosure   string        // ER4: generic, standard or detailed
-	Ask, Deny    []string      // as those of Opening
-	MCP          []string      // the tools that MCP clients see on /mcp; *: all that need no capability; nil: there is no /mcp
-	AskUntrusted bool          // a person is asked before calls that reach further than a session which read what came from outside (S3)
+	Expose       bool          // listening on an address that other machines can reach is intended
+	AllowShell   bool          // bash is required: Serve fails if it cannot run
+	Sandbox      Sandbox       // as in Opening
+	Disclosure   string        // generic, standard or detailed
+	Ask, Deny    []string      // as in Opening
+	MCP          []string      // tools for MCP clients on /mcp; *: all that need no capability; nil: /mcp is off
+	AskUntrusted bool          // after untrusted content, calls that reach beyond the session need approval
 	Retention    Retention     // likewise
-	URL          string        // under which clients find the server; empty: they know
-	Rate         int           // requests a second that each token may send; 0: any number (H10)
-	Traces       string        // URL of the collector that spans are sent to (OTLP over HTTP); empty: none is sent
-	TraceContent bool          // spans hold prompts, answers, arguments and results
-	StopTime     time.Duration // as that of Opening
+	URL          string        // public URL of the server; empty: the one it listens on
+	Rate         int           // requests per second of each token; 0: unlimited
+	Traces       string        // URL of the collector of spans (OTLP over HTTP); empty: no spans are sent
+	TraceContent bool          // spans contain prompts, answers, arguments and results
+	StopTime     time.Duration // as in Opening
 	Log          *slog.Logger
-	Known        *redact.Set // as that of Opening
+	SampleStores *redact.Set // as in Opening
 	// Ready is called once, when requests are answered.
-	Ready func(Served)
+	Ready func(ServerInfo)
 }
 
-// Served says where a server is reached.
-type Served struct {
+// ServerInfo says how a server is reached.
+type ServerInfo struct {
 	URL       string
 	Socket    string // of the data directory; empty: there is none
-	TokenFile string // holds the token that requests to the URL need
+	TokenFile string // file with the token for requests to the URL
 }
 
 type serveCommand struct {
-	Addr       string `help:"Where to listen." placeholder:"HOST:PORT" default:"127.0.0.1:7373" env:"PERDURE_ADDR"`
-	Expose     bool   `help:"Listen on an address that other machines can reach, too. What is sent there is not encrypted: put a proxy with TLS before it."`
-	AllowShell bool   `help:"Refuse to start where commands cannot be run under a supervisor."`
+	Addr       string `help:"Address to listen on." placeholder:"HOST:PORT" default:"127.0.0.1:7373" env:"PERDURE_ADDR"`
+	Expose     bool   `help:"Allow an address that other machines can reach. Traffic is not encrypted: put a TLS proxy in front."`
+	AllowShell bool   `help:"Fail at the start if commands cannot be run under a supervisor."`
 	sandboxFlags
-	Retention    string   `help:"How long a task is kept that has ended, for instance 30d or 720h; 0 means for ever. Default: 30d." placeholder:"DURATION" env:"PERDURE_TASKS_RETENTION"`
-	Disclosure   string   `help:"How much answers say about what failed inside: generic, standard or detailed." placeholder:"MODE" enum:"generic,standard,detailed" default:"standard"`
-	PublicURL    string   `name:"public-url" help:"Where clients find this server, when that is another address than its own, as behind a proxy. Errors then name the whole URL of their page." placeholder:"URL" env:"PERDURE_PUBLIC_URL"`
-	Rate         int      `help:"How many requests a second each token may send, and as many at once; what is more is answered with 429. What stops work is not counted. 0 means any number." placeholder:"N"`
-	AskUntrusted bool     `name:"ask-untrusted" help:"Once a session has read what came from outside (a page, a file, the output of a command), ask a person before each call that reaches further than the session: perdure approve answers."`
-	Ask          []string `help:"Ask a person before each call of this tool: perdure approve answers. Can be given several times." placeholder:"TOOL"`
-	Deny         []string `help:"Let no call of this tool run. Can be given several times." placeholder:"TOOL"`
-	OTLPEndpoint string   `name:"otlp-endpoint" help:"Send spans to this collector of OpenTelemetry (OTLP over HTTP). Without it nothing is sent anywhere; figures are served on /metrics." placeholder:"URL" env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
-	TraceContent bool     `name:"trace-content" help:"Let spans hold prompts, answers, arguments and results; known secrets are taken out."`
-	MCPTool      []string `name:"mcp-tool" help:"Show this tool to MCP clients on /mcp; * shows all that need no capability. Can be given several times." placeholder:"TOOL"`
+	Retention    string   `help:"Keep ended tasks for this long, for instance 30d or 720h; 0 keeps them forever. Default: 30d." placeholder:"DURATION" env:"PERDURE_TASKS_RETENTION"`
+	Disclosure   string   `help:"Detail of internal errors in responses: generic, standard or detailed." placeholder:"MODE" enum:"generic,standard,detailed" default:"standard"`
+	PublicURL    string   `name:"public-url" help:"Public URL of this server, for instance behind a proxy. Errors then contain the full URL of their documentation." placeholder:"URL" env:"PERDURE_PUBLIC_URL"`
+	Rate         int      `help:"Requests per second for each token, and burst size. More are answered with 429, except requests that stop work. 0 for no limit." placeholder:"N"`
+	AskUntrusted bool     `name:"ask-untrusted" help:"Once a session has read untrusted content (a web page, a file, command output), require an approval for each call that reaches beyond the session."`
+	Ask          []string `help:"Require an approval for each call of this tool (see perdure approve). Repeatable." placeholder:"TOOL"`
+	Deny         []string `help:"Deny every call of this tool. Repeatable." placeholder:"TOOL"`
+	OTLPEndpoint string   `name:"otlp-endpoint" help:"Send spans to this OpenTelemetry collector (OTLP over HTTP). Metrics are served on /metrics in any case." placeholder:"URL" env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
+	TraceContent bool     `name:"trace-content" help:"Include prompts, answers, arguments and results in spans; known secrets are masked."`
+	MCPTool      []string `name:"mcp-tool" help:"Offer this tool to MCP clients on /mcp; * offers all tools that need no capability. Repeatable." placeholder:"TOOL"`
 }
 
-// publicURL checks the address that clients are told of. It has no slash at its end.
+// publicURL checks the public URL and removes trailing slashes.
 func publicURL(text string) (string, error) {
 	u, err := url.Parse(text)
-	if text != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "") {
-		return "", misuse("--public-url is the address of this server, as clients write it", "for instance https://example.com/perdure")
+	if text != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
+		u.RawQuery != "" || u.Fragment != "") {
+		return "", usageError("--public-url is not the URL of a server", "for instance https://example.com/perdure")
 	}
 	return strings.TrimRight(text, "/"), nil
 }
 
-// Run serves until a signal comes, then lets what is in work settle. Ending so is no error.
+// Run serves until a signal arrives, then lets running work settle. Such a stop is not an error.
 func (c *serveCommand) Run(ctx context.Context, a *app) error {
 	if a.flags.Data == "" {
-		return misuse("there is no data directory: this system names no home", "name one with --data or PERDURE_DATA")
+		return usageError("there is no default data directory, because this user has no home directory",
+			"set one with --data or PERDURE_DATA")
 	}
-	if err := a.local("serve", "server"); err != nil {
+	if err := a.checkLocal("serve", "server"); err != nil {
 		return err
 	}
 	if c.Rate < 0 {
-		return misuse("--rate is a number of requests a second", "0 means any number")
+		return usageError("--rate must not be negative", "give a number of requests per second, or 0 for no limit")
 	}
 	public, err := publicURL(c.PublicURL)
 	if err != nil {
@@ -89,36 +91,43 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	a.stopCode.Store(exitOK) // to end is what it was told
-	err = a.Serve(ctx, Serving{
-		StopTime: a.flags.StopTimeout, Dir: a.flags.Data, Database: a.flags.Database, Addr: c.Addr, Expose: c.Expose, AllowShell: c.AllowShell, Sandbox: sandbox, Disclosure: c.Disclosure,
-		Ask: c.Ask, Deny: c.Deny, MCP: c.MCPTool, AskUntrusted: c.AskUntrusted, Retention: a.retention(c.Retention), Rate: c.Rate, URL: public, Log: a.log,
+	a.stopCode.Store(exitOK) // a stop by signal is a success
+	err = a.Serve(ctx, ServeOptions{
+		StopTime: a.flags.StopTimeout, Dir: a.flags.Data, Database: a.flags.Database, Addr: c.Addr, Expose: c.Expose,
+		AllowShell: c.AllowShell, Sandbox: sandbox, Disclosure: c.Disclosure,
+		Ask: c.Ask, Deny: c.Deny, MCP: c.MCPTool, AskUntrusted: c.AskUntrusted, Retention: a.retention(c.Retention),
+		Rate: c.Rate, URL: public, Log: a.log,
 		Traces: c.OTLPEndpoint, TraceContent: c.TraceContent,
-		Ready: func(s Served) {
+		Ready: func(s ServerInfo) {
 			fmt.Fprintln(a.out, s.URL)
-			a.say("data      %s", a.line(a.flags.Data, 300))
-			a.say("token     in %s", a.line(s.TokenFile, 300))
+			a.message("data      %s", a.oneLine(a.flags.Data, 300))
+			a.message("token     in %s", a.oneLine(s.TokenFile, 300))
 			if s.Socket != "" {
-				a.say("socket    %s", a.line(s.Socket, 300))
+				a.message("socket    %s", a.oneLine(s.Socket, 300))
 			}
-			a.say("%s %s", a.paint.talk.mark(dim, "try:"), `curl -H "Authorization: Bearer $(cat `+quote(s.TokenFile)+`)" `+s.URL+"/v1/sessions")
+			a.message("%s %s", a.colors.stderr.mark(dim, "try:"),
+				`curl -H "Authorization: Bearer $(cat `+quote(s.TokenFile)+`)" `+s.URL+"/v1/sessions")
 		},
 	})
 	switch {
 	case errors.Is(context.Cause(ctx), errInterrupted) && (err == nil || errors.Is(err, context.Canceled)):
-		a.say("stopped: what was not done goes on with the next start")
+		a.message("stopped; the next start continues unfinished work")
 		return exit(exitOK)
 	case err != nil:
-		return noAddress(a.cannotOpen(ctx, Opening{Access: Writing, Dir: a.flags.Data, Database: a.flags.Database, Log: a.log}, err), c.Addr)
+		return addressError(a.openError(ctx,
+			OpenOptions{Access: Writing, Dir: a.flags.Data, Database: a.flags.Database, Log: a.log}, err), c.Addr)
 	}
 	return nil
 }
 
-// noAddress says what to do about an address that cannot be listened on; other errors it leaves as they are.
-func noAddress(err error, addr string) error {
+// addressError adds advice to the error of an address that cannot be listened on. Other errors stay
+// as they are.
+func addressError(err error, addr string) error {
 	var op *net.OpError
 	if !errors.As(err, &op) || op.Op != "listen" {
 		return err
 	}
-	return &fault{err: err, what: err.Error(), todo: "another program may have " + addr + ": --addr HOST:PORT or PERDURE_ADDR names another address, and --addr 127.0.0.1:0 any port that is free"}
+	return &userError{err: err, message: err.Error(),
+		hint: "another program may use " + addr +
+			": choose another address with --addr HOST:PORT or PERDURE_ADDR, or any free port with --addr 127.0.0.1:0"}
 }

@@ -18,32 +18,32 @@ import (
 
 type sessionCommand struct {
 	List sessionList `cmd:"" help:"List sessions, newest first."`
-	Show sessionShow `cmd:"" help:"Show a session: where it stands, what was said, what still runs."`
-	Send sessionSend `cmd:"" help:"Hand a message to a session. It is durable when the command returns."`
-	New  sessionNew  `cmd:"" help:"Start a session in which nothing was said yet."`
-	Tail eventTail   `cmd:"" help:"Print the events of a session as they come; the same as event tail."`
+	Show sessionShow `cmd:"" help:"Show a session: status, last messages and running tasks."`
+	Send sessionSend `cmd:"" help:"Send a message to a session. It is stored when the command returns."`
+	New  sessionNew  `cmd:"" help:"Create a session without sending a message."`
+	Tail eventTail   `cmd:"" help:"Follow the events of a session (same as event tail)."`
 
-	Label     sessionLabel     `cmd:"" help:"Set labels, by which sessions are found, or remove them."`
-	Interrupt sessionInterrupt `cmd:"" help:"End the turn that runs. What works in the background stays."`
-	Pause     sessionPause     `cmd:"" help:"Have nothing new begin in a session until it is resumed. What has begun ends by itself, and what comes in waits."`
-	Resume    sessionResume    `cmd:"" help:"Let a session go on that a person or a budget paused."`
+	Label     sessionLabel     `cmd:"" help:"Set or remove labels of a session."`
+	Interrupt sessionInterrupt `cmd:"" help:"End the running turn. Background tasks continue."`
+	Pause     sessionPause     `cmd:"" help:"Pause a session: running work ends normally, and nothing new starts until it is resumed."`
+	Resume    sessionResume    `cmd:"" help:"Resume a session that was paused by a user or a budget."`
 
-	Fork   sessionFork   `cmd:"" help:"Start a session with what was said in another one, without doing anything again."`
-	Export sessionExport `cmd:"" help:"Write a session with all that belongs to it as JSON lines. They are confidential."`
-	Import sessionImport `cmd:"" help:"Take in a session that was exported."`
-	Delete sessionDelete `cmd:"" help:"Delete a session for good, with its subagents and all that belongs to them."`
+	Fork   sessionFork   `cmd:"" help:"Create a session from the history of another one, without repeating any effect."`
+	Export sessionExport `cmd:"" help:"Export a session with all its data as JSON lines. The output is confidential."`
+	Import sessionImport `cmd:"" help:"Import an exported session."`
+	Delete sessionDelete `cmd:"" help:"Delete a session permanently, with its subagents and all their data."`
 }
 
 type sessionList struct {
-	output
-	State string   `help:"Only sessions that stand there: started, active, idle, waiting_for_tool_results or paused." placeholder:"STATE" enum:",started,active,idle,waiting_for_tool_results,paused" default:""`
-	Label []string `help:"Only sessions with this label: KEY, or KEY=VALUE. Given several times, all must hold." placeholder:"LABEL" sep:"none"`
-	Limit int      `help:"How many; 0: all." default:"0"`
+	outputFlags
+	State string   `help:"Only sessions in this state: started, active, idle, waiting_for_tool_results or paused." placeholder:"STATE" enum:",started,active,idle,waiting_for_tool_results,paused" default:""`
+	Label []string `help:"Only sessions with this label: KEY or KEY=VALUE. Repeatable; all must match." placeholder:"LABEL" sep:"none"`
+	Limit int      `help:"Maximum number; 0 for all." default:"0"`
 }
 
-// sessions is how sessions are listed.
-func sessions(now clock) listing[engine.Session] {
-	return listing[engine.Session]{
+// sessions describes how sessions are listed.
+func sessions(now clock) outputList[engine.Session] {
+	return outputList[engine.Session]{
 		noun: "sessions",
 		head: []string{"SESSION", "STATUS", "OPEN", "UNKNOWN", "EVENTS", "UPDATED", "TITLE"},
 		name: func(s engine.Session) string { return string(s.ID) },
@@ -67,22 +67,23 @@ func (c *sessionList) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	return a.read(ctx, func(eng Engine) error {
-		all, err := eng.SessionsWhere(ctx, engine.SessionFilter{Labels: terms, Status: perdure.SessionStatus(c.State), Limit: max(c.Limit, 0)})
+		all, err := eng.SessionsWhere(ctx,
+			engine.SessionFilter{Labels: terms, Status: perdure.SessionStatus(c.State), Limit: max(c.Limit, 0)})
 		if err != nil {
 			return fmt.Errorf("list sessions: %w", err)
 		}
-		err = sessions(a.now()).print(ctx, a, c.output, all)
-		if err == nil && c.choice().ForPeople() && slices.ContainsFunc(all, atWork) && unattended(ctx, eng) {
-			a.sayWaits()
+		err = sessions(a.now()).print(ctx, a, c.outputFlags, all)
+		if err == nil && c.choice().IsTable() && slices.ContainsFunc(all, unfinishedSessions) && unattended(ctx, eng) {
+			a.printNoServer()
 		}
 		return err
 	})
 }
 
 type sessionShow struct {
-	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	output
-	Messages int `help:"How many of the last messages; 0: all." default:"20"`
+	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	outputFlags
+	Messages int `help:"Number of last messages to show; 0 for all." default:"20"`
 }
 
 // Run shows one session.
@@ -92,20 +93,20 @@ func (c *sessionShow) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		fold, err := foldOf(ctx, eng, s.ID)
+		fold, err := foldSession(ctx, eng, s.ID)
 		if err != nil {
 			return err
 		}
-		return c.show(ctx, a, shown{string(s.ID), s, func() {
+		return c.show(ctx, a, outputObject{string(s.ID), s, func() {
 			c.tell(a, s, fold)
-			if atWork(s) && unattended(ctx, eng) {
-				a.sayWaits()
+			if unfinishedSessions(s) && unattended(ctx, eng) {
+				a.printNoServer()
 			}
 		}})
 	})
 }
 
-// tell prints the session for people.
+// tell prints the session on a terminal.
 func (c *sessionShow) tell(a *app, s engine.Session, fold *perdure.Session) {
 	now := a.now()
 	a.fields(
@@ -123,7 +124,7 @@ func (c *sessionShow) tell(a *app, s engine.Session, fold *perdure.Session) {
 		field{"events", cell{text: fmt.Sprint(s.LastSeq)}},
 		field{"open tasks", cell{text: fmt.Sprint(s.OpenTasks)}},
 		field{"unknown", cell{text: a.unknownWork(s, fold), color: red}},
-		field{"needs you", cell{text: a.needsYou(fold), color: yellow}},
+		field{"needs you", cell{text: a.printNeedsYou(fold), color: yellow}},
 		field{"tokens", cell{text: fmt.Sprintf("%d in, %d out", fold.Usage.InputTokens, fold.Usage.OutputTokens)}},
 		field{"created", cell{text: moment(s.CreatedAt, now)}},
 		field{"updated", cell{text: moment(s.UpdatedAt, now)}},
@@ -139,21 +140,21 @@ func (c *sessionShow) tell(a *app, s engine.Session, fold *perdure.Session) {
 	}
 }
 
-// turnLine says how far a turn is; it is empty at rest.
+// turnLine describes the current turn. It is empty when the session is idle.
 func turnLine(t *engine.SessionTurn, now clock) string {
 	if t == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s, in reason step %d, %s, began %s", t.ID, t.Step, t.Phase, moment(t.StartedAt, now))
+	return fmt.Sprintf("%s, reason step %d, %s, started %s", t.ID, t.Step, t.Phase, moment(t.StartedAt, now))
 }
 
-// unknownWork names what waits for an operator's word. It is empty when nothing does.
+// unknownWork lists the commands that resolve unknown outcomes. It is empty when there are none.
 func (a *app) unknownWork(s engine.Session, fold *perdure.Session) string {
 	if s.Unknown == 0 {
 		return ""
 	}
 	var lines []string
-	for id := range fold.Unknown {
+	for id := range fold.UnknownCalls {
 		lines = append(lines, a.resolveCallLine(perdure.CallKey{Session: s.ID, Call: id}))
 	}
 	for _, t := range fold.Tasks {
@@ -165,11 +166,12 @@ func (a *app) unknownWork(s engine.Session, fold *perdure.Session) string {
 	return strings.Join(append([]string{fmt.Sprint(s.Unknown)}, lines...), "\n")
 }
 
-// needsYou lists the commands that answer what waits for a person. It is empty when nothing does.
-func (a *app) needsYou(fold *perdure.Session) string {
+// printNeedsYou lists the commands that answer open approvals and questions. It is empty when there
+// are none.
+func (a *app) printNeedsYou(fold *perdure.Session) string {
 	var lines []string
 	for _, p := range fold.Approvals {
-		lines = append(lines, program+" approve "+a.place()+string(p.ID)+"  ("+inLine(p.Tool)+")")
+		lines = append(lines, program+" approve "+a.storeFlags()+string(p.ID)+"  ("+inLine(p.Tool)+")")
 	}
 	for _, t := range fold.Tasks {
 		if t.State == perdure.TaskAwaitingInput && t.InputRequest != nil && t.InputRequest.Kind != questionOfApproval {
@@ -180,7 +182,7 @@ func (a *app) needsYou(fold *perdure.Session) string {
 	return strings.Join(lines, "\n")
 }
 
-// transcript prints the last messages, a line each.
+// transcript prints the last messages, one line each.
 func (c *sessionShow) transcript(a *app, fold *perdure.Session) {
 	messages := append(fold.Transcript[:len(fold.Transcript):len(fold.Transcript)], fold.Queue...)
 	if len(messages) == 0 {
@@ -188,16 +190,16 @@ func (c *sessionShow) transcript(a *app, fold *perdure.Session) {
 	}
 	fmt.Fprintln(a.out)
 	if c.Messages > 0 && len(messages) > c.Messages {
-		a.say("%s before these: --messages 0 shows all", count(len(messages)-c.Messages, "message"))
+		a.message("%s not shown; use --messages 0 to show all", count(len(messages)-c.Messages, "message"))
 		messages = messages[len(messages)-c.Messages:]
 	}
 	for _, m := range messages {
-		fmt.Fprintln(a.out, a.paint.data.in(dim, fmt.Sprintf("%-12s", m.Role))+"  "+a.line(gist(m), 200))
+		fmt.Fprintln(a.out, a.colors.stdout.in(dim, fmt.Sprintf("%-12s", m.Role))+"  "+a.oneLine(summaryOf(m), 200))
 	}
 }
 
-// gist says in a line what a message is.
-func gist(m perdure.Message) string {
+// summaryOf summarizes a message on one line.
+func summaryOf(m perdure.Message) string {
 	var parts []string
 	for _, p := range m.Parts {
 		switch {
@@ -218,7 +220,7 @@ func gist(m perdure.Message) string {
 	return strings.Join(parts, "  ")
 }
 
-// moment writes a time for a show: the whole of it, and how long ago.
+// moment writes a time for a show command: the absolute time, and how long ago it was.
 func moment(t time.Time, now clock) string {
 	if t.IsZero() {
 		return ""
@@ -227,27 +229,28 @@ func moment(t time.Time, now clock) string {
 		return at
 	}
 	when := ago(t, now)
-	if ahead := t.Sub(now.Time); ahead > time.Second { // less is another machine's clock
+	if ahead := t.Sub(now.Time); ahead > time.Second { // a smaller difference is clock skew of another machine
 		when = "in " + span(ahead)
 	}
 	return t.Format(time.RFC3339) + "  (" + when + ")"
 }
 
 type sessionSend struct {
-	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	Text    string `arg:"" help:"What to say."`
-	Wait    bool   `help:"Wait for the answer, as run does."`
-	DryRun  bool   `help:"Only say what would be done."`
-	Output  string `short:"o" help:"With --wait: text, or json: a line for each event." placeholder:"FORM" enum:"text,json,jsonl" default:"text"`
+	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	Text    string `arg:"" help:"Text of the message."`
+	Wait    bool   `help:"Wait for the answer, like run."`
+	DryRun  bool   `help:"Print what would be done, without doing it."`
+	Output  string `short:"o" help:"With --wait: output format: text, or json with one line per event." placeholder:"FORMAT" enum:"text,json,jsonl" default:"text"`
 }
 
-// Run hands over a message.
+// Run sends a message.
 func (c *sessionSend) Run(ctx context.Context, a *app) error {
 	if c.DryRun {
 		return a.read(ctx, func(eng Engine) error {
 			s, err := a.session(ctx, eng, c.Session)
 			if err == nil {
-				a.say("would send %s to %s, which is %s: %s", count(len(c.Text), "byte"), s.ID, s.Status, a.line(s.Title, cellChars))
+				a.message("would send %s to %s, which is %s: %s", count(len(c.Text), "byte"), s.ID, s.Status,
+					a.oneLine(s.Title, cellChars))
 			}
 			return err
 		})
@@ -257,17 +260,17 @@ func (c *sessionSend) Run(ctx context.Context, a *app) error {
 }
 
 type sessionFork struct {
-	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	At      int64  `help:"The last event that counts, by its number in event list; 0: the last one there is." placeholder:"SEQ"`
-	Effects string `help:"What becomes of new effects: ask a person before each, or dry-run, in which none happens." enum:"ask,dry-run" default:"ask"`
-	Title   string `help:"Of the fork; else it is called after the other session." placeholder:"TEXT"`
-	DryRun  bool   `help:"Only say what would be done."`
-	output
+	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	At      int64  `help:"Fork after the event with this sequence number; 0 for the last event." placeholder:"SEQ"`
+	Effects string `help:"How to handle new effects: ask (each needs an approval) or dry-run (none happens)." enum:"ask,dry-run" default:"ask"`
+	Title   string `help:"Title of the fork. Default: derived from the original session." placeholder:"TEXT"`
+	DryRun  bool   `help:"Print what would be done, without doing it."`
+	outputFlags
 }
 
-// Run forks a session, and says what the two share.
+// Run forks a session.
 func (c *sessionFork) Run(ctx context.Context, a *app) error {
-	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
+	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
 		s, err := a.session(ctx, eng, c.Session)
 		if err != nil {
 			return err
@@ -277,24 +280,24 @@ func (c *sessionFork) Run(ctx context.Context, a *app) error {
 			at = s.LastSeq
 		}
 		if c.DryRun {
-			a.say("would fork %s as of event %d of %d: %s", s.ID, at, s.LastSeq, a.line(s.Title, cellChars))
+			a.message("would fork %s after event %d of %d: %s", s.ID, at, s.LastSeq, a.oneLine(s.Title, cellChars))
 			return nil
 		}
 		f, err := eng.Fork(ctx, s.ID, engine.Fork{At: c.At, Effects: strings.ReplaceAll(c.Effects, "-", "_"), Title: c.Title})
 		if err != nil {
 			return err
 		}
-		a.say("%s is a fork of %s as of event %d; what was done is not done again", f.ID, s.ID, at)
+		a.message("%s is a fork of %s after event %d; no earlier effect is repeated", f.ID, s.ID, at)
 		if folder := workspaceOf(ctx, eng, f.ID); folder != "" {
-			a.say("both work in the folder %s, which was not copied", a.line(folder, 200))
+			a.message("both sessions use the folder %s, which was not copied", a.oneLine(folder, 200))
 		}
-		a.say("it goes on with: %s run %s--session %s PROMPT", program, a.place(), f.ID)
-		return c.show(ctx, a, shown{string(f.ID), f, func() { a.brief(f) }})
+		a.message("continue it with: %s run %s--session %s PROMPT", program, a.storeFlags(), f.ID)
+		return c.show(ctx, a, outputObject{string(f.ID), f, func() { a.forkSummary(f) }})
 	})
 }
 
-// brief prints the session for people, in a few lines.
-func (a *app) brief(s engine.Session) {
+// forkSummary prints the most important fields of a session.
+func (a *app) forkSummary(s engine.Session) {
 	a.fields(
 		field{"session", cell{string(s.ID), bold}},
 		field{"title", cell{text: s.Title}},
@@ -305,7 +308,7 @@ func (a *app) brief(s engine.Session) {
 	)
 }
 
-// workspaceOf is the folder of the host that a session works in; empty: none, or it cannot be told.
+// workspaceOf returns the host folder that a session works in; empty: none, or unknown.
 func workspaceOf(ctx context.Context, eng engine.Journals, id perdure.SessionID) string {
 	first, err := eng.Events(ctx, id, 0, 1)
 	if err != nil || len(first) == 0 {
@@ -316,11 +319,11 @@ func workspaceOf(ctx context.Context, eng engine.Journals, id perdure.SessionID)
 }
 
 type sessionExport struct {
-	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	To      string `help:"The file to write, which must not be there yet; only you may read it. Else stdout." placeholder:"FILE" type:"path"`
+	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	To      string `help:"Write to this new file, readable by you only. Default: stdout." placeholder:"FILE" type:"path"`
 }
 
-// Run writes an export. A file that could not be written whole does not stay.
+// Run writes an export. An incomplete file is removed.
 func (c *sessionExport) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
 		s, err := a.session(ctx, eng, c.Session)
@@ -330,21 +333,22 @@ func (c *sessionExport) Run(ctx context.Context, a *app) error {
 		if c.To == "" {
 			var out io.Writer = a.out
 			if a.Terminal.Stdout && !a.flags.Raw {
-				safe := &plainWriter{w: a.out, clean: plainJSON}
+				safe := &printableWriter{w: a.out, clean: printableJSON}
 				defer safe.Close()
 				out = safe
 			}
-			export := &headTeller{to: out, tell: a.leftOut}
+			export := &exportHeadWriter{to: out, tell: a.leftOut}
 			return errors.Join(eng.Export(ctx, s.ID, export), export.flush())
 		}
 		file, err := os.OpenFile(c.To, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
-			return &fault{err: perdure.Conflict, what: c.To + " is there already, and stays as it is", todo: "name another file with --to"}
+			return &userError{err: perdure.Conflict, message: c.To + " already exists and was not changed",
+				hint: "choose another file with --to"}
 		}
 		if err != nil {
 			return fmt.Errorf("export %s: %w", s.ID, err)
 		}
-		out := &headTeller{to: file, tell: a.leftOut}
+		out := &exportHeadWriter{to: file, tell: a.leftOut}
 		err = errors.Join(eng.Export(ctx, s.ID, out), out.flush())
 		if err == nil {
 			err = file.Sync()
@@ -352,25 +356,26 @@ func (c *sessionExport) Run(ctx context.Context, a *app) error {
 		if err = errors.Join(err, file.Close()); err != nil {
 			return errors.Join(err, os.Remove(c.To))
 		}
-		a.say("%s is in %s, with %s; whoever has the file can read all of it", s.ID, c.To, allBut(out.head))
+		a.message("exported %s to %s, with %s; keep the file confidential", s.ID, c.To, dataScope(out.head))
 		return nil
 	})
 }
 
 type sessionImport struct {
-	File     string `arg:"" help:"The export; - reads stdin."`
-	TakeOver bool   `help:"The session that was exported is gone for ever: work that was under way is taken up here, as after a crash."`
-	DryRun   bool   `help:"Only say what would be taken in; the file's first line is believed."`
-	output
+	File     string `arg:"" help:"Exported file; - reads stdin."`
+	TakeOver bool   `help:"Continue unfinished work here, as after a crash. Use it only if the original session no longer exists."`
+	DryRun   bool   `help:"Print what would be imported, from the first line of the file."`
+	outputFlags
 }
 
-// Run takes in an export, whole or not at all.
+// Run imports an export, completely or not at all.
 func (c *sessionImport) Run(ctx context.Context, a *app) error {
 	in := a.stdin
 	if c.File != "-" {
 		file, err := os.Open(c.File)
 		if err != nil {
-			return misuse("the export cannot be read: "+err.Error(), "perdure session export SESSION --to FILE writes one")
+			return usageError("cannot read the export: "+err.Error(),
+				"create one with: perdure session export SESSION --to FILE")
 		}
 		defer func() { _ = file.Close() }() // it was only read
 		in = file
@@ -380,69 +385,72 @@ func (c *sessionImport) Run(ctx context.Context, a *app) error {
 	}
 	head, in := peekHead(in)
 	a.leftOut(head)
-	return a.with(ctx, writing(false), func(eng Engine) error {
+	return a.with(ctx, writesAccess(false), func(eng Engine) error {
 		s, err := eng.Import(ctx, in, engine.Import{TakeOver: c.TakeOver})
 		switch {
 		case errors.Is(err, perdure.Conflict) && !c.TakeOver:
-			return &fault{err: err, what: err.Error(), todo: "--take-over takes up what was under way, when the other copy is gone for ever; a session that is here already stays as it is"}
+			return &userError{err: err, message: err.Error(),
+				hint: "if the original session no longer exists, --take-over continues its unfinished work here; an existing session is never overwritten"}
 		case errors.Is(err, perdure.Invalid), errors.Is(err, perdure.Limit):
-			return &fault{err: err, what: err.Error(), todo: "nothing was taken in; export it again"}
+			return &userError{err: err, message: err.Error(), hint: "nothing was imported; create the export again"}
 		case err != nil:
 			return err
 		}
-		a.say("%s is here, with %s", s.ID, allBut(head))
-		return c.show(ctx, a, shown{string(s.ID), s, func() { a.brief(s) }})
+		a.message("imported %s, with %s", s.ID, dataScope(head))
+		return c.show(ctx, a, outputObject{string(s.ID), s, func() { a.forkSummary(s) }})
 	})
 }
 
 type sessionDelete struct {
-	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	Yes     bool   `short:"y" help:"Do not ask."`
-	DryRun  bool   `help:"Only say what would go."`
-	output
+	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	Yes     bool   `short:"y" help:"Do not ask for confirmation."`
+	DryRun  bool   `help:"Print what would be deleted."`
+	outputFlags
 }
 
-// Run shows what would go, asks, and deletes it.
+// Run shows what would be deleted, asks for confirmation, and deletes it.
 func (c *sessionDelete) Run(ctx context.Context, a *app) error {
-	if err := c.suits(gone{}); err != nil {
+	if err := c.checkFields(deletedOutput{}); err != nil {
 		return err
 	}
-	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
+	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
 		s, err := a.session(ctx, eng, c.Session)
 		if err != nil {
 			return err
 		}
-		what, err := a.family(ctx, eng, s)
+		what, err := a.subagentsOf(ctx, eng, s)
 		if err != nil {
 			return err
 		}
 		if c.DryRun {
-			a.say("would delete %s", what)
+			a.message("would delete %s", what)
 			return nil
 		}
 		if !c.Yes && !a.Terminal.Stdin {
-			return &fault{
-				code: exitApproval, what: "this needs a yes, and there is no terminal to ask; nothing was deleted",
-				todo: "--yes says it: " + program + " session delete " + a.place() + string(s.ID) + " --yes",
+			return &userError{
+				code: exitApproval, message: "confirmation is needed, but there is no terminal to ask; nothing was deleted",
+				hint: "confirm with --yes: " + program + " session delete " + a.storeFlags() + string(s.ID) + " --yes",
 			}
 		}
-		if err := a.confirmName(ctx, c.Yes, "delete "+what+", for ever?", lastDigits(string(s.ID))); err != nil {
+		if err := a.confirmName(ctx, c.Yes, "delete "+what+" permanently?", lastDigits(string(s.ID))); err != nil {
 			return err
 		}
 		err = eng.DeleteSession(ctx, s.ID)
 		if errors.Is(err, perdure.Conflict) {
-			return &fault{err: err, what: err.Error(), todo: "nothing was deleted; " + program + " session show " + a.place() + string(s.ID) + "  says what is at work, task cancel ends it"}
+			return &userError{err: err, message: err.Error(),
+				hint: "nothing was deleted; " + program + " session show " + a.storeFlags() + string(s.ID) +
+					"  shows the running work; end it with task cancel"}
 		}
 		if err != nil {
 			return err
 		}
-		a.say("%s is gone, with all that belonged to it", s.ID)
-		return c.quietly(ctx, a, string(s.ID), gone{string(s.ID), true})
+		a.message("deleted %s with all its data", s.ID)
+		return c.showForPrograms(ctx, a, string(s.ID), deletedOutput{string(s.ID), true})
 	})
 }
 
-// family says in a line what goes with a session.
-func (a *app) family(ctx context.Context, eng Engine, s engine.Session) (string, error) {
+// subagentsOf describes on one line what is deleted together with a session.
+func (a *app) subagentsOf(ctx context.Context, eng Engine, s engine.Session) (string, error) {
 	all, err := eng.Sessions(ctx, 0)
 	agents, unknown := 0, s.Unknown
 	for _, other := range all {
@@ -451,33 +459,33 @@ func (a *app) family(ctx context.Context, eng Engine, s engine.Session) (string,
 			unknown += other.Unknown
 		}
 	}
-	what := fmt.Sprintf("%s (%s) with %s", s.ID, a.line(s.Title, cellChars), count(int(s.LastSeq), "event"))
+	what := fmt.Sprintf("%s (%s) with %s", s.ID, a.oneLine(s.Title, cellChars), count(int(s.LastSeq), "event"))
 	if agents > 0 {
 		what += " and the sessions of " + count(agents, "subagent")
 	}
 	if unknown > 0 {
-		what += ", " + count(unknown, "outcome") + " that nobody knows among it"
+		what += ", " + count(unknown, "outcome") + " still unknown"
 	}
 	return what, err
 }
 
-// preview says what the first line of an export says.
+// preview describes an export from its first line.
 func (c *sessionImport) preview(a *app, in io.Reader) error {
 	head, _ := peekHead(in)
 	if head.Session == "" {
-		return misuse("this is no export of a session", "perdure session export SESSION --to FILE writes one")
+		return usageError("this is not an export of a session", "create one with: perdure session export SESSION --to FILE")
 	}
-	state := "at rest"
+	state := "idle"
 	if !head.AtRest {
-		state = "at work, so that it takes --take-over"
+		state = "running, so that --take-over is required"
 	}
-	a.say("would take in %s, which was %s when it was exported", a.line(head.Session, cellChars), state)
+	a.message("would import %s, which was %s when it was exported", a.oneLine(head.Session, cellChars), state)
 	a.leftOut(head)
 	return nil
 }
 
-// foldOf reads a session's journal and folds it.
-func foldOf(ctx context.Context, eng engine.Journals, id perdure.SessionID) (*perdure.Session, error) {
+// foldSession reads a session's journal and folds it.
+func foldSession(ctx context.Context, eng engine.Journals, id perdure.SessionID) (*perdure.Session, error) {
 	events, err := eng.Events(ctx, id, 0, 0)
 	if err != nil {
 		return nil, fmt.Errorf("read the journal of %s: %w", id, err)

@@ -8,10 +8,10 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// maxHeadBytes is how long the first line of an export is looked at.
+// maxHeadBytes is the maximum length of the first line of an export.
 const maxHeadBytes = 1 << 20
 
-// exportHead is what the first line of an export says.
+// exportHead is the first line of an export.
 type exportHead struct {
 	Session string `json:"session_id"`
 	AtRest  bool   `json:"at_rest"`
@@ -22,7 +22,7 @@ type exportHead struct {
 	} `json:"left_out"`
 }
 
-// parseHead reads a first line; the zero value: it is none.
+// parseHead decodes a first line. It returns the zero value when the line is not one.
 func parseHead(line []byte) (head exportHead) {
 	if perdure.DecodeKnownJSON(line, &head) != nil {
 		return exportHead{}
@@ -30,10 +30,10 @@ func parseHead(line []byte) (head exportHead) {
 	return head
 }
 
-// peekHead reads the first line of an export, and returns a reader of all of it.
+// peekHead reads the first line of an export, and returns a reader of the whole export.
 func peekHead(in io.Reader) (exportHead, io.Reader) {
 	buffered := bufio.NewReaderSize(in, maxHeadBytes)
-	for n := 4 << 10; ; n *= 2 { // Peek waits for as many bytes as it is asked for, or the end
+	for n := 4 << 10; ; n *= 2 { // Peek blocks until it has as many bytes as requested, or the input ends
 		text, err := buffered.Peek(min(n, maxHeadBytes))
 		if end := bytes.IndexByte(text, '\n'); end >= 0 {
 			return parseHead(text[:end]), buffered
@@ -44,33 +44,34 @@ func peekHead(in io.Reader) (exportHead, io.Reader) {
 	}
 }
 
-// leftOut names what an export does not have.
+// leftOut prints what an export does not contain.
 func (a *app) leftOut(head exportHead) {
 	for _, one := range head.LeftOut {
-		a.say("left out: %s %s of %s", a.line(one.Kind, cellChars), a.line(one.Name, 200), a.line(one.Session, cellChars))
+		a.message("left out: %s %s of %s", a.oneLine(one.Kind, cellChars), a.oneLine(one.Name, 200),
+			a.oneLine(one.Session, cellChars))
 	}
 }
 
-// allBut says how much an export has.
-func allBut(head exportHead) string {
+// dataScope describes how complete an export is.
+func dataScope(head exportHead) string {
 	if len(head.LeftOut) > 0 {
-		return "all that belongs to it but what is named as left out"
+		return "all its data except what is listed as left out"
 	}
-	return "all that belongs to it"
+	return "all its data"
 }
 
-// headTeller passes an export on, and tells its first line before it writes anything.
-type headTeller struct {
-	to   io.Writer
-	tell func(exportHead)
-	head exportHead
-	line []byte // as far as the first line has come
-	past bool   // it is passed on
+// exportHeadWriter forwards an export, and reports its first line before it writes anything.
+type exportHeadWriter struct {
+	to       io.Writer
+	tell     func(exportHead)
+	head     exportHead
+	line     []byte // the first line, as far as it has arrived
+	headDone bool   // the first line was forwarded
 }
 
-// Write implements io.Writer.
-func (w *headTeller) Write(p []byte) (int, error) {
-	if w.past {
+// Write forwards p, or buffers it until the first line is complete.
+func (w *exportHeadWriter) Write(p []byte) (int, error) {
+	if w.headDone {
 		return w.to.Write(p)
 	}
 	w.line = append(w.line, p...)
@@ -88,9 +89,9 @@ func (w *headTeller) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush passes on what was held while the first line was not complete: an answer may have no line end at all.
-func (w *headTeller) flush() error {
-	w.past = true
+// flush writes the buffered bytes. An export may be too short to contain a newline.
+func (w *exportHeadWriter) flush() error {
+	w.headDone = true
 	_, err := w.to.Write(w.line)
 	w.line = nil
 	return err

@@ -10,24 +10,24 @@ import (
 )
 
 type sessionPause struct {
-	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	Why     string `help:"Why; it stands in the journal." placeholder:"TEXT"`
-	DryRun  bool   `help:"Only say what would be done."`
-	output
+	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	Why     string `help:"Reason; it is recorded in the journal." placeholder:"TEXT"`
+	DryRun  bool   `help:"Print what would be done, without doing it."`
+	outputFlags
 }
 
 // Run pauses a session.
 func (c *sessionPause) Run(ctx context.Context, a *app) error {
-	if err := c.suits(engine.Session{}); err != nil {
+	if err := c.checkFields(engine.Session{}); err != nil {
 		return err
 	}
-	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
+	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
 		s, err := a.session(ctx, eng, c.Session)
 		if err != nil {
 			return err
 		}
 		if c.DryRun {
-			a.say("would pause %s, which is %s: %s", s.ID, s.Status, a.line(s.Title, cellChars))
+			a.message("would pause %s, which is %s: %s", s.ID, s.Status, a.oneLine(s.Title, cellChars))
 			return nil
 		}
 		if err := eng.PauseSession(ctx, s.ID, operator, c.Why); err != nil {
@@ -36,67 +36,71 @@ func (c *sessionPause) Run(ctx context.Context, a *app) error {
 		switch now, err := eng.Session(ctx, s.ID); {
 		case err == nil:
 			s = now
-		case !errors.Is(err, perdure.Unavailable): // else who had it is gone meanwhile: what it was told stands
+		// unavailable: the server exited meanwhile, but the pause was recorded
+		case !errors.Is(err, perdure.Unavailable):
 			return fmt.Errorf("read the session: %w", err)
 		}
-		a.say("nothing new begins in %s; what has begun ends by itself, and what comes in waits", s.ID)
+		a.message("paused %s: running work ends normally, and new input waits", s.ID)
 		if s.OpenTasks > 0 {
-			a.say("%s in the background go on; %s task cancel %s--all --session %s ends them", count(s.OpenTasks, "task"), program, a.place(), s.ID)
+			a.message("%s in the background keep running; cancel them with: %s task cancel %s--all --session %s",
+				count(s.OpenTasks, "task"), program, a.storeFlags(), s.ID)
 		}
-		a.say("it goes on with: %s", a.resumeLine(s.ID))
-		return c.show(ctx, a, shown{string(s.ID), s, func() { a.brief(s) }})
+		a.message("resume it with: %s", a.resumeLine(s.ID))
+		return c.show(ctx, a, outputObject{string(s.ID), s, func() { a.forkSummary(s) }})
 	})
 }
 
 type sessionResume struct {
-	Session string `arg:"" help:"Its id, or a unique beginning of it, or its title, or last."`
-	DryRun  bool   `help:"Only say what would be done."`
-	output
+	Session string `arg:"" help:"Session: id, unique id prefix, title, or last."`
+	DryRun  bool   `help:"Print what would be done, without doing it."`
+	outputFlags
 }
 
-// Run lets a session go on.
+// Run resumes a session.
 func (c *sessionResume) Run(ctx context.Context, a *app) error {
-	if err := c.suits(engine.Session{}); err != nil {
+	if err := c.checkFields(engine.Session{}); err != nil {
 		return err
 	}
-	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
+	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
 		s, err := a.session(ctx, eng, c.Session)
 		if err != nil {
 			return err
 		}
 		if c.DryRun {
-			a.say("would let %s go on, which is %s: %s", s.ID, s.Status, a.line(s.Title, cellChars))
+			a.message("would resume %s, which is %s: %s", s.ID, s.Status, a.oneLine(s.Title, cellChars))
 			return nil
 		}
 		if err := eng.ResumeSession(ctx, s.ID, operator); err != nil {
 			return err
 		}
 		id := s.ID
-		if s, err = eng.Session(ctx, id); err != nil { // it was let go on all the same
-			a.say("%s may go on; how it stands now could not be read: %v", id, err)
+		if s, err = eng.Session(ctx, id); err != nil { // the session was resumed nevertheless
+			a.message("resumed %s, but could not read its state: %v", id, err)
 			return nil
 		}
-		if s.Status == perdure.SessionPaused && s.Paused == nil && a.halted(ctx, eng, id) {
-			a.say("nobody pauses %s any more, and a budget still does: %s budget show %ssession %s says which, and a higher limit lets it go on", id, program, a.place(), id)
-			return c.quietly(ctx, a, string(id), s)
+		if s.Status == perdure.SessionPaused && s.Paused == nil && a.pausedByBudget(ctx, eng, id) {
+			a.message("resumed %s, but a budget still pauses it: see %s budget show %ssession %s, and raise the limit", id,
+				program, a.storeFlags(), id)
+			return c.showForPrograms(ctx, a, string(id), s)
 		}
-		a.say("%s may go on; where nobody works on it, it does with: %s run %s--session %s", id, program, a.place(), id)
-		return c.quietly(ctx, a, string(id), s)
+		a.message("resumed %s; if no server is running, continue with: %s run %s--session %s", id, program, a.storeFlags(), id)
+		return c.showForPrograms(ctx, a, string(id), s)
 	})
 }
 
-// halted reports whether a budget stops a session. Its row may not say yet that none does.
-func (a *app) halted(ctx context.Context, eng Engine, id perdure.SessionID) bool {
-	fold, err := foldOf(ctx, eng, id)
+// pausedByBudget reports whether a budget stops a session. The row of the session may be older than
+// the journal.
+func (a *app) pausedByBudget(ctx context.Context, eng Engine, id perdure.SessionID) bool {
+	fold, err := foldSession(ctx, eng, id)
 	return err == nil && fold.Halt != nil
 }
 
-// resumeLine is the command that lets a session go on.
+// resumeLine returns the command that resumes a session.
 func (a *app) resumeLine(id perdure.SessionID) string {
-	return program + " session resume " + a.place() + string(id)
+	return program + " session resume " + a.storeFlags() + string(id)
 }
 
-// pauseLine says what keeps a session from going on; empty: nothing.
+// pauseLine says why a session is paused; empty: it is not.
 func pauseLine(s *perdure.Session) string {
 	switch {
 	case s.Paused != nil && s.Halt != nil:

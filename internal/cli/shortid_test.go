@@ -11,8 +11,8 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// TestShortIDs wants each id of a list to be told from the others, also where they were made in one millisecond, and to be found by
-// what is printed of it.
+// TestShortIDs checks that the printed prefixes of ids in a list are unique, even for ids of the
+// same millisecond, and find their objects.
 func TestShortIDs(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 26, 10, 0, 0, 0, time.UTC)
@@ -43,7 +43,8 @@ func TestShortIDs(t *testing.T) {
 	}
 }
 
-// TestPSIDs wants ps to print whole ids to a pipe, and on a terminal beginnings of them that find their things.
+// TestPSIDs checks that ps prints full ids to a pipe, and on a terminal prefixes that find their
+// objects.
 func TestPSIDs(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 26, 10, 0, 0, 0, time.UTC)
@@ -80,20 +81,21 @@ func TestPSIDs(t *testing.T) {
 	}
 }
 
-// emptyOffice is an office in which nobody works.
+// emptyOffice is an office without a server.
 type emptyOffice struct{ office }
 
 func (emptyOffice) Attended(context.Context) bool { return false }
 
-// TestNobodyWorks wants to hear that work waits for a server, and how to start one, wherever work is shown that is under way.
+// TestNobodyWorks checks that unfinished work is always shown with the note that it waits for a
+// server, and how to start one.
 func TestNobodyWorks(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		args string
-		data bool // it is about more than talk
+		data bool // the output is data, too
 	}{{"ps", true}, {"task list", false}, {"session list", false}} {
 		code, out, talk := command{args: "--data /d " + c.args, engine: emptyOffice{busyOffice("word ")}}.run(t.Context())
-		if code != exitOK || !strings.Contains(talk, "no server runs here: what is under way waits for one") || !strings.Contains(talk, "perdure serve --data /d ") {
+		if code != exitOK || !strings.Contains(talk, "no server is running: unfinished work waits for one") || !strings.Contains(talk, "perdure serve --data /d") {
 			t.Errorf("%s: exit code %d, %s", c.args, code, talk)
 		}
 		if c.data && (!strings.Contains(out, "Waiting for a server (2)") || strings.Contains(out, "Working") || strings.Contains(out, " running ")) {

@@ -7,47 +7,49 @@ import (
 	"time"
 )
 
-// leaving is why a command is not waited for any more.
-type leaving struct {
-	code int
-	err  error  // what the command was about to say; nil: nothing
-	says string // to people
+// exitReason is the reason why Main stops waiting for a command.
+type exitReason struct {
+	code    int
+	err     error  // the error that the command was about to report; nil: none
+	message string // message for the user
 }
 
-// ctrlC is who wants a Ctrl-C before it ends the command.
+// ctrlC holds the handler that receives a Ctrl-C before it ends the command.
 type ctrlC struct {
-	mu   sync.Mutex
-	take func() bool // guarded by mu; reports whether it took the Ctrl-C; nil: nobody wants it
+	mu      sync.Mutex
+	handler func() bool // guarded by mu; reports whether it handled the Ctrl-C; nil: no handler
 }
 
-// onCtrlC gives every Ctrl-C to take, until the returned function is called. One that take does not want
-// ends the command, and so does one that comes while take is at work.
+// onCtrlC passes every Ctrl-C to take until the returned function is called. A Ctrl-C that take
+// does not handle ends the command, and so does one that arrives while take still runs.
 func (a *app) onCtrlC(take func() bool) (stop func()) {
 	set := func(take func() bool) {
 		a.ctrlC.mu.Lock()
 		defer a.ctrlC.mu.Unlock()
-		a.ctrlC.take = take
+		a.ctrlC.handler = take
 	}
 	set(take)
 	return func() { set(nil) }
 }
 
-// stops refuses a stop that may take no time.
-func (a *app) stops() error {
+// checkStopTimeout refuses a stop timeout that is not positive.
+func (a *app) checkStopTimeout() error {
 	if a.flags.StopTimeout <= 0 {
-		return misuse("--stop-timeout is how long a stop may take, and more than nothing", "for instance 10s; a second Ctrl-C or SIGTERM ends a command at once")
+		return usageError("--stop-timeout must be greater than 0",
+			"for instance 10s; a second Ctrl-C or SIGTERM exits at once")
 	}
 	return nil
 }
 
-// listen ends the command when a signal says so: the first one lets it stop, for as long as a stop may take,
-// and the next one ends it at once. The returned function stops the listening.
+// listen ends the command when a signal arrives. The first signal starts a clean stop, which may
+// handler as long as the stop timeout; the next one exits at once. The returned function stops
+// listening.
 func (a *app) listen() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background()) // the stop is listened through as well
+	ctx, cancel := context.WithCancel(context.Background()) // listening continues during the stop
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		var taken chan bool // nil: no Ctrl-C is being taken
+		var taken chan bool // nil: no handler is running
 		for unbind := func() {}; ; {
 			end := false
 			select {
@@ -58,17 +60,18 @@ func (a *app) listen() (stop func()) {
 				taken, end = nil, !took
 			case sig := <-a.Signals:
 				if end = sig != os.Interrupt || taken != nil || a.stopping.Load(); !end {
-					taken = a.offer()
+					taken = a.passSignal()
 					end = taken == nil
 				}
 			}
 			switch {
 			case !end:
 			case a.stopping.Swap(true):
-				a.abandon(leaving{code: exitInterrupted, says: "ended at once: what was not done goes on with the next start"})
+				a.abandon(exitReason{code: exitInterrupted,
+					message: "exited at once; the next start continues unfinished work"})
 			default:
-				taken = nil // what comes of it does not matter any more
-				unbind = a.within(leaving{code: int(a.stopCode.Load())})
+				taken = nil // the result of the handler no longer matters
+				unbind = a.runWithin(exitReason{code: int(a.stopCode.Load())})
 				a.end(errInterrupted)
 			}
 		}
@@ -79,64 +82,65 @@ func (a *app) listen() (stop func()) {
 	}
 }
 
-// offer gives a Ctrl-C to whoever wants it; nil: nobody does. The channel, of capacity 1 since nobody may wait
-// for it, gets whether it was taken.
-func (a *app) offer() chan bool {
+// passSignal passes a Ctrl-C to the handler; it returns nil when there is none. The channel
+// receives whether the Ctrl-C was handled; its capacity is 1 because the receiver may be gone.
+func (a *app) passSignal() chan bool {
 	a.ctrlC.mu.Lock()
-	take := a.ctrlC.take
+	take := a.ctrlC.handler
 	a.ctrlC.mu.Unlock()
 	if take == nil {
 		return nil
 	}
 	taken := make(chan bool, 1)
-	go func() { taken <- take() }() // it may ask a store or a server
+	go func() { taken <- take() }() // it may call a store or a server
 	return taken
 }
 
-// within leaves the command behind when it has not ended after the time that a stop may take, unless the
-// returned function is called before.
-func (a *app) within(l leaving) (ended func()) {
+// runWithin abandons the command when it has not ended within the stop timeout, unless the returned
+// function is called before.
+func (a *app) runWithin(l exitReason) (ended func()) {
 	limit := a.flags.StopTimeout
-	l.says = "stopped after " + limit.String() + ", although not everything had ended: what was not done goes on with the next start"
+	l.message = "stopped after " + limit.String() + " before all work had ended; the next start continues it"
 	timer := time.AfterFunc(limit, func() { a.abandon(l) })
 	return func() { timer.Stop() }
 }
 
-// abandon lets Main return. Whoever is first says why.
-func (a *app) abandon(l leaving) {
+// abandon lets Main return. The first caller determines the reason.
+func (a *app) abandon(l exitReason) {
 	select {
-	case a.left <- l:
+	case a.abandoned <- l:
 	default:
 	}
 }
 
-// wordTime is how long the last words may take: a terminal that is stopped takes none.
-const wordTime = time.Second
+// finalMessageTime is how long writing the final message may take: a suspended terminal accepts no
+// output.
+const finalMessageTime = time.Second
 
-// leave gives the terminal back and says why the command ends.
-func (a *app) leave(l leaving) {
+// exit restores the terminal and prints why the command ends.
+func (a *app) exit(l exitReason) {
 	said := make(chan struct{})
 	go func() {
 		defer close(said)
-		_ = a.keys.restore() // there is no other way to it
-		a.complain(l.err)
-		a.say("%s", l.says)
+		_ = a.keys.restore() // an error cannot be reported anywhere else
+		a.reportError(l.err)
+		a.message("%s", l.message)
 	}()
 	select {
 	case <-said:
-	case <-time.After(wordTime):
+	case <-time.After(finalMessageTime):
 	}
 }
 
-// keys gives a terminal back whose keys were taken one by one, also when the command that took them is left
-// behind. It is safe for concurrent use.
-type keys struct {
+// rawKeys restores a terminal that was switched to unbuffered keys, also when the command that
+// switched it is abandoned. It is safe for concurrent use.
+type rawKeys struct {
 	mu   sync.Mutex
-	back func() error // guarded by mu; nil: the terminal is as it was
+	back func() error // guarded by mu; nil: the terminal is in its normal mode
 }
 
-// taking is take, remembered until the terminal was given back.
-func (k *keys) taking(take func() (func() error, error)) func() (func() error, error) {
+// wrap wraps take and remembers its restore function.
+func (k *rawKeys) wrap(take func() (func() error, error)) func() (func() error, error) {
 	if take == nil {
 		return nil
 	}
@@ -151,8 +155,8 @@ func (k *keys) taking(take func() (func() error, error)) func() (func() error, e
 	}
 }
 
-// restore gives the terminal back, once.
-func (k *keys) restore() error {
+// restore restores the terminal, once.
+func (k *rawKeys) restore() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	back := k.back

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// stuck is an engine that does not end, until the test is over.
+// stuck is an engine that ends only with the test.
 type stuck struct {
 	*scene
 	over chan struct{}
@@ -22,15 +22,16 @@ func (s stuck) Close() error {
 	return nil
 }
 
-// stopping runs a command whose server, or whose engine, ends with over. begun sends signals once the server is up.
+// stopping runs a command whose server or engine ends with over. begun sends signals once the
+// server is up.
 func stopping(args string, serve func(ctx context.Context, over <-chan struct{}) error, begun func(chan<- os.Signal)) (code int, talk string) {
 	signals, over := make(chan os.Signal, 2), make(chan struct{})
 	defer close(over)
 	said := &talkHeard{}
-	code = Main(context.Background(), World{
+	code = Main(context.Background(), Dependencies{
 		Args: strings.Fields(args), Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: said, DataDir: "/data", Log: quietLog, Signals: signals,
-		Open: func(context.Context, Opening) (Engine, error) { return stuck{&scene{}, over}, nil },
-		Serve: func(ctx context.Context, _ Serving) error {
+		Open: func(context.Context, OpenOptions) (Engine, error) { return stuck{&scene{}, over}, nil },
+		Serve: func(ctx context.Context, _ ServeOptions) error {
 			begun(signals)
 			return serve(ctx, over)
 		},
@@ -38,7 +39,7 @@ func stopping(args string, serve func(ctx context.Context, over <-chan struct{})
 	return code, said.String()
 }
 
-// never does not end while the test lasts.
+// never ends only with the test.
 func never(_ context.Context, over <-chan struct{}) error {
 	<-over
 	return nil
@@ -47,8 +48,8 @@ func never(_ context.Context, over <-chan struct{}) error {
 // terminate sends SIGTERM.
 func terminate(signals chan<- os.Signal) { signals <- syscall.SIGTERM }
 
-// TestStopIsBounded: a server that does not end after SIGTERM is left behind when the time of the stop is over, and
-// not before. To end is what it was told, so that is no error.
+// TestStopIsBounded: a server that does not end after SIGTERM is abandoned at the end of the stop
+// timeout, and not before. Since the stop was requested, this is not an error.
 func TestStopIsBounded(t *testing.T) {
 	for args, want := range map[string]time.Duration{"serve": 10 * time.Second, "serve --stop-timeout 3s": 3 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -61,7 +62,7 @@ func TestStopIsBounded(t *testing.T) {
 	}
 }
 
-// TestStopUnhindered: a server that ends by itself is waited for.
+// TestStopUnhindered: the command waits for a server that ends by itself.
 func TestStopUnhindered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -76,7 +77,7 @@ func TestStopUnhindered(t *testing.T) {
 	})
 }
 
-// TestSecondSignal: a second signal ends a command at once, whichever of the two it is.
+// TestSecondSignal: a second signal ends a command at once, whichever signal it is.
 func TestSecondSignal(t *testing.T) {
 	for _, second := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		synctest.Test(t, func(t *testing.T) {
@@ -85,14 +86,15 @@ func TestSecondSignal(t *testing.T) {
 				terminate(signals)
 				signals <- second
 			})
-			if took := time.Since(began); code != exitInterrupted || took != 0 || !strings.Contains(talk, "ended at once") {
+			if took := time.Since(began); code != exitInterrupted || took != 0 || !strings.Contains(talk, "exited at once") {
 				t.Errorf("exit code %d after %s: %q", code, took, talk)
 			}
 		})
 	}
 }
 
-// TestCloseIsBounded: a command that has done its work ends with its own exit code, also when its engine does not end.
+// TestCloseIsBounded: a command that is done ends with its own exit code even if its engine does
+// not end.
 func TestCloseIsBounded(t *testing.T) {
 	for args, want := range map[string]int{"session list": exitOK, "session show nobody": exitNotFound} {
 		synctest.Test(t, func(t *testing.T) {
@@ -105,12 +107,12 @@ func TestCloseIsBounded(t *testing.T) {
 	}
 }
 
-// TestCtrlCWhileTheFirstIsTaken: whoever takes a Ctrl-C may wait for a server that does not answer. The next one
-// ends the command all the same.
+// TestCtrlCWhileTheFirstIsTaken: the handler of a Ctrl-C may wait for a server that does not
+// respond. The next Ctrl-C still ends the command.
 func TestCtrlCWhileTheFirstIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		signals, over, ended := make(chan os.Signal, 2), make(chan struct{}), make(chan error, 1)
-		a := &app{World: World{Signals: signals}, left: make(chan leaving, 1), end: func(err error) { ended <- err }}
+		a := &app{Dependencies: Dependencies{Signals: signals}, abandoned: make(chan exitReason, 1), end: func(err error) { ended <- err }}
 		a.flags.StopTimeout = time.Hour
 		defer a.onCtrlC(func() bool { <-over; return false })()
 		stop := a.listen()
@@ -123,13 +125,13 @@ func TestCtrlCWhileTheFirstIsTaken(t *testing.T) {
 		}
 		close(over)
 		stop()
-		if len(a.left) != 0 {
+		if len(a.abandoned) != 0 {
 			t.Error("it was left behind")
 		}
 	})
 }
 
-// TestStopTimeoutIsChecked: a stop that may take no time is refused.
+// TestStopTimeoutIsChecked: a stop timeout of zero or less is refused.
 func TestStopTimeoutIsChecked(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []string{"0", "-1s", "soon"} {
@@ -139,16 +141,16 @@ func TestStopTimeoutIsChecked(t *testing.T) {
 	}
 }
 
-// TestTerminalIsGivenBack: a command that is left behind gives the terminal back as it was, once.
+// TestTerminalIsGivenBack: an abandoned command restores the terminal once.
 func TestTerminalIsGivenBack(t *testing.T) {
 	t.Parallel()
 	given := 0
-	a := &app{World: World{Stderr: io.Discard}}
-	restore, err := a.keys.taking(func() (func() error, error) { return func() error { given++; return nil }, nil })()
+	a := &app{Dependencies: Dependencies{Stderr: io.Discard}}
+	restore, err := a.keys.wrap(func() (func() error, error) { return func() error { given++; return nil }, nil })()
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.leave(leaving{code: exitInterrupted, says: "ended at once"})
+	a.exit(exitReason{code: exitInterrupted, message: "exited at once"})
 	if err := restore(); err != nil || given != 1 {
 		t.Errorf("given back %d times, %v", given, err)
 	}

@@ -12,42 +12,45 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// lookEvery is how often the rows of running tasks are read for their progress, which is in no event.
-const lookEvery = time.Second
+// progressInterval is how often the rows of running tasks are read for their progress, which is in
+// no event.
+const progressInterval = time.Second
 
-// errRest ends a stream whose session came to rest.
-var errRest = errors.New("at rest")
+// errIdle ends a stream whose session has become idle.
+var errIdle = errors.New("at rest")
 
-// display is how a stream is shown. Its methods are called one at a time.
+// display shows a stream. Its methods are called one at a time.
 type display interface {
-	// event shows an event; the session has folded it already.
+	// event shows an event that is already folded into the session.
 	event(e perdure.Event, s *perdure.Session) error
-	// live shows a frame that was never stored.
+	// following shows a frame, which is never stored.
 	live(f engine.Frame) error
-	// working shows how far the live tasks are.
+	// working shows the progress of the live tasks.
 	working(tasks []perdure.Task)
 }
 
 // stream follows a session and shows what happens.
 type stream struct {
-	eng   Engine
-	id    perdure.SessionID
-	show  display
-	tally *tally
-	alone string // the flags of commands that answer, where nobody is there to do it: the stream ends where only a person could go on. Empty: somebody is
+	eng             Engine
+	id              perdure.SessionID
+	show            display
+	tally           *runTally
+	unattendedFlags string // flags for suggested commands if no user is present, which ends the stream early; or empty
 
 	mu   sync.Mutex
 	fold *perdure.Session // guarded by mu
-	sent int              // guarded by mu; messages that were sent from here and have not been seen yet
-	stop bool             // guarded by mu; the next turn is to be interrupted as soon as it has begun
-	// quiet tells that no turn runs and nothing is queued. Capacity 1: only the last news counts. nil: nobody asks.
-	quiet chan struct{}
-	// asked tells that an approval was asked for or answered. Capacity 1: only the last news counts. nil: nobody asks.
-	asked chan struct{}
+	sent int              // guarded by mu; messages that were sent from here and have not appeared yet
+	stop bool             // guarded by mu; the next turn is to be interrupted as soon as it begins
+	// quietCh signals that no turn runs and nothing is queued. Capacity 1: only the latest signal
+	// counts. nil: nobody receives.
+	quietCh chan struct{}
+	// openQuestion signals that an approval was requested or answered. Capacity 1: only the latest
+	// signal counts. nil: nobody receives.
+	askedCh chan struct{}
 }
 
-// newStream folds what the journal has. What happened since the session was last at rest belongs to the run
-// that goes on here, and is counted with it.
+// newStream folds the journal. The tally includes everything since the session was last idle, which
+// belongs to the run that continues here.
 func newStream(ctx context.Context, eng Engine, id perdure.SessionID) (*stream, error) {
 	s := &stream{eng: eng, id: id, tally: newTally(), fold: perdure.NewSession(id)}
 	events, err := eng.Events(ctx, id, 0, 0)
@@ -66,44 +69,47 @@ func newStream(ctx context.Context, eng Engine, id perdure.SessionID) (*stream, 
 	return s, nil
 }
 
-// untilRest shows what happens until the session is at rest and all of it was shown.
-func (s *stream) untilRest(ctx context.Context) error {
-	if err := s.stuck(); err != nil {
+// waitIdle shows what happens until the session is idle and all events were shown.
+func (s *stream) waitIdle(ctx context.Context) error {
+	if err := s.needsUserError(); err != nil {
 		return err
 	}
 	err := s.follow(ctx, func(e perdure.Event) error {
-		stuck := s.stuck()
+		stuck := s.needsUserError()
 		if !s.fold.AtRest() && stuck == nil {
 			return nil
 		}
-		row, err := s.eng.Session(ctx, s.id) // events of one commit come one after another: the last one ends it
+		// events of one commit arrive one after another: only the last one ends the stream
+		row, err := s.eng.Session(ctx, s.id)
 		if err != nil || row.LastSeq != e.Seq {
 			return err
 		}
 		if stuck != nil {
 			return stuck
 		}
-		return errRest
+		return errIdle
 	})
-	if errors.Is(err, errRest) {
+	if errors.Is(err, errIdle) {
 		return nil
 	}
 	return err
 }
 
-// stuck says that only a person could go on, where none is there (C4). nil: something goes on, or somebody is there.
-func (s *stream) stuck() error {
-	if s.alone == "" || !waitsForPeople(s.fold) {
+// needsUserError returns an error when only a user could continue and none is present. nil:
+// something continues, or a user is present.
+func (s *stream) needsUserError() error {
+	if s.unattendedFlags == "" || !waitsForPeople(s.fold) {
 		return nil
 	}
-	return &fault{
-		code: exitApproval, what: string(s.id) + " waits for a person, and --no-input was given",
-		todo: program + " approval list " + s.alone + "\n" + program + " task list --state awaiting_input " + s.alone + "\nshow what it waits for; what is answered goes on with the next run",
+	return &userError{
+		code: exitApproval, message: string(s.id) + " needs an answer, but --no-input was given",
+		hint: program + " approval list " + s.unattendedFlags + "\n" + program + " task list --state awaiting_input " + s.unattendedFlags +
+			"\nshow what it waits for; after an answer, the next run continues",
 	}
 }
 
-// waitsForPeople reports whether nothing of a session goes on before somebody answers: an approval, the question of a
-// task, or a call that the client is to answer.
+// waitsForPeople reports whether a session is blocked on an answer: an approval, the question of a
+// task, or a call that the client answers.
 func waitsForPeople(s *perdure.Session) bool {
 	rest, waits := s.Clone(), false
 	for id, t := range s.Tasks {
@@ -121,7 +127,7 @@ func waitsForPeople(s *perdure.Session) bool {
 	asked := false
 	for _, c := range s.Turn.Calls {
 		switch c.Phase {
-		case perdure.CallAsking, perdure.CallRequested:
+		case perdure.CallAwaitingApproval, perdure.CallAwaitingClient:
 			asked = true
 		case perdure.CallDone:
 		default:
@@ -135,7 +141,7 @@ func waitsForPeople(s *perdure.Session) bool {
 func (s *stream) follow(ctx context.Context, after func(perdure.Event) error) error {
 	ctx, end := context.WithCancel(ctx)
 	var group sync.WaitGroup
-	group.Go(func() { s.look(ctx) })
+	group.Go(func() { s.readProgress(ctx) })
 	defer group.Wait()
 	defer end()
 	err := s.eng.Follow(ctx, s.id, s.fold.Seq, func(f engine.Frame) error {
@@ -154,8 +160,8 @@ func (s *stream) follow(ctx context.Context, after func(perdure.Event) error) er
 		if err := s.show.event(*f.Event, s.fold); err != nil {
 			return err
 		}
-		s.tellQuiet()
-		s.tellAsked(*f.Event)
+		s.notifyQuiet()
+		s.notifyAsked(*f.Event)
 		if err := s.stopTurn(ctx); err != nil {
 			return err
 		}
@@ -167,9 +173,9 @@ func (s *stream) follow(ctx context.Context, after func(perdure.Event) error) er
 	return err
 }
 
-// look reads the rows of the live tasks every now and then.
-func (s *stream) look(ctx context.Context) {
-	for pause(ctx, lookEvery) == nil {
+// readProgress reads the rows of the live tasks at intervals.
+func (s *stream) readProgress(ctx context.Context) {
+	for pause(ctx, progressInterval) == nil {
 		s.mu.Lock()
 		open := len(s.fold.OpenTasks())
 		s.mu.Unlock()
@@ -178,7 +184,7 @@ func (s *stream) look(ctx context.Context) {
 		}
 		all, err := s.eng.Tasks(ctx, s.id)
 		if err != nil {
-			continue // the engine says itself when the store fails
+			continue // the engine reports a failing store itself
 		}
 		s.mu.Lock()
 		s.show.working(all)
@@ -186,7 +192,7 @@ func (s *stream) look(ctx context.Context) {
 	}
 }
 
-// interrupt ends the turn that runs, or the one that is about to.
+// interrupt ends the running turn, or the one that is about to start.
 func (s *stream) interrupt(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +200,8 @@ func (s *stream) interrupt(ctx context.Context) error {
 	return s.stopTurn(ctx)
 }
 
-// stopTurn is called with mu held. An engine interrupts only what runs.
+// stopTurn is called with mu held. It waits for the turn to begin, because an engine interrupts
+// only a running turn.
 func (s *stream) stopTurn(ctx context.Context) error {
 	if !s.stop || s.fold.Turn == nil {
 		return nil
@@ -203,23 +210,24 @@ func (s *stream) stopTurn(ctx context.Context) error {
 	return s.eng.Interrupt(ctx, s.id, person, "Ctrl-C")
 }
 
-// tellQuiet is called with mu held.
-func (s *stream) tellQuiet() {
-	if s.quiet == nil || s.busyLocked() {
+// notifyQuiet is called with mu held.
+func (s *stream) notifyQuiet() {
+	if s.quietCh == nil || s.busyLocked() {
 		return
 	}
-	signal(s.quiet)
+	signal(s.quietCh)
 }
 
-// tellAsked is called with mu held.
-func (s *stream) tellAsked(e perdure.Event) {
+// notifyAsked is called with mu held.
+func (s *stream) notifyAsked(e perdure.Event) {
 	switch e.Fact.(type) {
 	case perdure.ApprovalRequested, perdure.ApprovalResolved:
-		signal(s.asked)
+		signal(s.askedCh)
 	}
 }
 
-// signal leaves word in a channel of capacity 1, unless some is there already. nil: nobody wants it.
+// signal puts a signal into a channel of capacity 1, unless one is there already. nil: it does
+// nothing.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -227,7 +235,7 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// approvals are the open ones, in their order.
+// approvals returns the open approvals in their order.
 func (s *stream) approvals() []perdure.Approval {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,20 +250,21 @@ func (s *stream) busy() bool {
 }
 
 func (s *stream) busyLocked() bool {
-	stopped := s.fold.Paused != nil && (s.fold.Turn == nil || s.fold.Suspended()) || s.fold.Halt != nil && s.fold.Turn == nil
+	stopped := s.fold.Paused != nil && (s.fold.Turn == nil || s.fold.Suspended()) || s.fold.Halt != nil &&
+		s.fold.Turn == nil
 	if stopped && s.sent == 0 {
-		return false // nothing goes on before somebody resumes it, or a budget has something left
+		return false // nothing continues until a user resumes the session or a budget has something left
 	}
 	return s.fold.Turn != nil || len(s.fold.Queue) > 0 || s.sent > 0
 }
 
-// sending notes a message that is on its way.
+// sending counts a message that is about to be sent.
 func (s *stream) sending() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sent++
 	select {
-	case <-s.quiet: // old news
+	case <-s.quietCh: // an outdated signal
 	default:
 	}
 }
@@ -267,8 +276,8 @@ func (s *stream) open() int {
 	return len(s.fold.OpenTasks())
 }
 
-// atRest reports whether nothing is left to do.
-func (s *stream) atRest() bool {
+// isIdle reports whether nothing is left to do.
+func (s *stream) isIdle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.fold.AtRest() && s.sent == 0
@@ -283,13 +292,14 @@ func (j journal) live(engine.Frame) error { return nil }
 
 func (j journal) working([]perdure.Task) {}
 
-// delta is the live frame of an answer that streams: its text is the first Offset bytes of what was heard, and Delta.
+// delta is the frame of a streaming answer: the full text is the first Offset bytes received so
+// far, followed by Delta.
 type delta struct {
 	Offset int    `json:"offset"`
 	Delta  string `json:"delta"`
 }
 
-// callProgress is the live frame of a foreground call's progress.
+// callProgress is the frame of a foreground call's progress.
 type callProgress struct {
 	CallID  perdure.CallID `json:"call_id"`
 	Name    string         `json:"name"`
@@ -298,7 +308,7 @@ type callProgress struct {
 	Total   float64        `json:"total"`
 }
 
-// line says how far the call is.
+// line formats the progress of the call.
 func (p callProgress) line() string {
 	if p.Total > 0 {
 		return strings.TrimSpace(fmt.Sprintf("%g/%g %s", p.Current, p.Total, p.Message))
@@ -306,7 +316,7 @@ func (p callProgress) line() string {
 	return p.Message
 }
 
-// readFrame reads what a live frame of our own carries; fields that are not looked at are left.
+// readFrame decodes the content of a frame and ignores unknown fields.
 func readFrame[T any](f engine.Frame) (T, error) {
 	var content T
 	if err := perdure.DecodeKnownJSON(f.Data, &content); err != nil {
@@ -315,25 +325,25 @@ func readFrame[T any](f engine.Frame) (T, error) {
 	return content, nil
 }
 
-// tally adds up what a run cost and how it went. All of it comes from the journal, so that a run which was
-// killed and gone on with ends with the same figures.
-type tally struct {
+// runTally adds up the cost and the outcome of a run. It is computed from the journal only, so that
+// a run that was killed and continued reports the same figures.
+type runTally struct {
 	models, calls int
 	usage         perdure.Usage
 	first, last   time.Time
-	turns         []string // why turns failed
+	turns         []string // errors of failed turns
 	interrupted   bool     // the last turn was canceled from here
 	sealed        bool     // the last turn was cut short by a budget
 	states        map[perdure.TaskID]perdure.TaskState
-	unknown       map[perdure.CallID]string // calls of unknown outcome, by tool
+	unknown       map[perdure.CallID]string // calls of unknown outcome, with their tools
 }
 
-func newTally() *tally {
-	return &tally{states: map[perdure.TaskID]perdure.TaskState{}, unknown: map[perdure.CallID]string{}}
+func newTally() *runTally {
+	return &runTally{states: map[perdure.TaskID]perdure.TaskState{}, unknown: map[perdure.CallID]string{}}
 }
 
 // add counts one event.
-func (t *tally) add(e perdure.Event) {
+func (t *runTally) add(e perdure.Event) {
 	if t.first.IsZero() {
 		t.first = e.At
 	}
@@ -367,23 +377,25 @@ func (t *tally) add(e perdure.Event) {
 	}
 }
 
-// cost is the line that a run ends with (C9). Money is what the prices come to, or the word that it is not known.
-func (t *tally) cost(money string) string {
-	return fmt.Sprintf("%s · %s · %d tokens in, %d out · %s · money %s",
-		count(t.models, "model call"), count(t.calls, "tool call"), t.usage.InputTokens, t.usage.OutputTokens, span(t.last.Sub(t.first)), money)
+// cost returns the last line of a run. money is its cost, or "unknown".
+func (t *runTally) cost(money string) string {
+	return fmt.Sprintf("%s · %s · %d tokens in, %d out · %s · cost %s",
+		count(t.models, "model call"), count(t.calls, "tool call"), t.usage.InputTokens, t.usage.OutputTokens,
+		span(t.last.Sub(t.first)), money)
 }
 
-// cut is how a run ends that something stopped: one whose own turn was cut short by that has failed, too.
-func (t *tally) cut(why error) error {
-	var f *fault
+// interruptError returns the error of a run that a pause stopped. If the pause also ended its turn,
+// the run has failed.
+func (t *runTally) interruptError(why error) error {
+	var f *userError
 	if t.sealed && errors.As(why, &f) {
 		f.code = exitFailed
 	}
 	return why
 }
 
-// end says how the run went: nil when all of it is well (C4).
-func (t *tally) end() error {
+// exitError returns how the run went: nil when everything succeeded.
+func (t *runTally) exitError() error {
 	bad := map[perdure.TaskState]int{}
 	for _, state := range t.states {
 		bad[state]++
@@ -401,5 +413,5 @@ func (t *tally) end() error {
 	default:
 		return nil
 	}
-	return &fault{code: exitFailed, what: what}
+	return &userError{code: exitFailed, message: what}
 }

@@ -39,7 +39,7 @@ func TestC09Tally(t *testing.T) {
 				sum.add(perdure.Event{Fact: f})
 			}
 
-			err := sum.end()
+			err := sum.exitError()
 
 			if exitCode(err) != test.code || test.says != "" && !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %v (exit %d), want %q and exit %d", err, exitCode(err), test.says, test.code)
@@ -57,7 +57,7 @@ func TestC09Tally(t *testing.T) {
 			sum.add(perdure.Event{At: start.Add(time.Duration(i) * time.Second), Fact: f})
 		}
 
-		const want = "2 model calls · 2 tool calls · 30 tokens in, 5 out · 4.0 s · money unknown"
+		const want = "2 model calls · 2 tool calls · 30 tokens in, 5 out · 4.0 s · cost unknown"
 		if got := sum.cost("unknown"); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}

@@ -15,33 +15,34 @@ import (
 type taskCommand struct {
 	List     taskList      `cmd:"" help:"List tasks in the order of their creation."`
 	Show     taskShow      `cmd:"" help:"Show a task."`
-	Log      taskLog       `cmd:"" help:"Print what a task wrote, byte for byte."`
-	Watch    taskWatch     `cmd:"" help:"Show how a task goes on, until it has ended."`
-	Attach   attachCommand `cmd:"" help:"Show what a task writes and send it what is typed. Leaving it never ends it."`
-	Input    taskInput     `cmd:"" help:"Answer the question of a task, or show it."`
-	Message  taskMessage   `cmd:"" help:"Hand a message to a task."`
-	Detach   taskDetach    `cmd:"" help:"Let a call that runs go on in the background, as a task."`
-	Delivery taskDelivery  `cmd:"" help:"Say how the end of a task comes home, or show it."`
-	Drain    taskDrain     `cmd:"" help:"Hand over the results of a session that do not come home by themselves, each once."`
-	Cancel   taskCancel    `cmd:"" help:"End a task, and everything it started; or all of a session."`
-	Resolve  taskResolve   `cmd:"" help:"Say what became of a task or call whose outcome is unknown."`
+	Log      taskLog       `cmd:"" help:"Print the output of a task, byte for byte."`
+	Watch    taskWatch     `cmd:"" help:"Show the progress of a task until it ends."`
+	Attach   attachCommand `cmd:"" help:"Follow the output of a task and send it input. Leaving does not end the task."`
+	Input    taskInput     `cmd:"" help:"Answer the question of a task, or show the question."`
+	Message  taskMessage   `cmd:"" help:"Send a message to a task."`
+	Detach   taskDetach    `cmd:"" help:"Detach a running call to the background, as a task."`
+	Delivery taskDelivery  `cmd:"" help:"Set or show how the result of a task is delivered."`
+	Drain    taskDrain     `cmd:"" help:"Drain the results of tasks with manual delivery, each once."`
+	Cancel   taskCancel    `cmd:"" help:"Cancel a task and everything it started, or all tasks of a session."`
+	Resolve  taskResolve   `cmd:"" help:"Record the outcome of an unknown task or call."`
 }
 
 type taskList struct {
-	output
-	Session string   `help:"Only those of this session." placeholder:"ID"`
-	State   []string `help:"Only those in these states: queued, running, awaiting_input, succeeded, failed, canceled, unknown." placeholder:"STATE"`
-	Kind    []string `help:"Only those of these kinds: background_tool, monitor, subagent, external_agent." placeholder:"KIND"`
+	outputFlags
+	Session string   `help:"Only tasks of this session." placeholder:"ID"`
+	State   []string `help:"Only tasks in these states: queued, running, awaiting_input, succeeded, failed, canceled, unknown." placeholder:"STATE"`
+	Kind    []string `help:"Only tasks of these kinds: background_tool, monitor, subagent, external_agent." placeholder:"KIND"`
 }
 
-// taskKinds are the kinds of task.
+// taskKinds lists the kinds of task.
 func taskKinds() []perdure.TaskKind {
-	return []perdure.TaskKind{perdure.KindBackgroundTool, perdure.KindMonitor, perdure.KindSubagent, perdure.KindExternalAgent}
+	return []perdure.TaskKind{perdure.KindBackgroundTool, perdure.KindMonitor, perdure.KindSubagent,
+		perdure.KindExternalAgent}
 }
 
-// tasks is how tasks are listed.
-func tasks(now clock) listing[perdure.Task] {
-	return listing[perdure.Task]{
+// tasks describes how tasks are listed.
+func tasks(now clock) outputList[perdure.Task] {
+	return outputList[perdure.Task]{
 		noun: "tasks",
 		head: []string{"TASK", "STATE", "TOOL", "PROGRESS", "ATTEMPT", "AGE", "TITLE"},
 		name: func(t perdure.Task) string { return string(t.ID) },
@@ -60,14 +61,16 @@ func (c *taskList) Run(ctx context.Context, a *app) error {
 	states := map[perdure.TaskState]bool{}
 	for _, s := range c.State {
 		if !perdure.TaskState(s).Valid() {
-			return misuse(fmt.Sprintf("%q is no state of a task", s), "queued, running, awaiting_input, succeeded, failed, canceled and unknown are")
+			return usageError(fmt.Sprintf("unknown task state %q", s),
+				"the states are queued, running, awaiting_input, succeeded, failed, canceled and unknown")
 		}
 		states[perdure.TaskState(s)] = true
 	}
 	kinds := map[perdure.TaskKind]bool{}
 	for _, k := range c.Kind {
 		if !slices.Contains(taskKinds(), perdure.TaskKind(k)) {
-			return misuse(fmt.Sprintf("%q is no kind of task", k), "background_tool, monitor, subagent and external_agent are")
+			return usageError(fmt.Sprintf("unknown task kind %q", k),
+				"the kinds are background_tool, monitor, subagent and external_agent")
 		}
 		kinds[perdure.TaskKind(k)] = true
 	}
@@ -93,17 +96,18 @@ func (c *taskList) Run(ctx context.Context, a *app) error {
 				chosen = append(chosen, t)
 			}
 		}
-		err = tasks(a.now()).print(ctx, a, c.output, chosen)
-		if err == nil && c.choice().ForPeople() && slices.ContainsFunc(chosen, func(t perdure.Task) bool { return t.State.Live() }) && unattended(ctx, eng) {
-			a.sayWaits()
+		err = tasks(a.now()).print(ctx, a, c.outputFlags, chosen)
+		if err == nil && c.choice().IsTable() &&
+			slices.ContainsFunc(chosen, func(t perdure.Task) bool { return t.State.Live() }) && unattended(ctx, eng) {
+			a.printNoServer()
 		}
 		return err
 	})
 }
 
 type taskShow struct {
-	Task string `arg:"" help:"Its id, or a unique beginning of it, or its title."`
-	output
+	Task string `arg:"" help:"Id, unique id prefix, or title."`
+	outputFlags
 }
 
 // Run shows one task.
@@ -113,15 +117,15 @@ func (c *taskShow) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if t, err = eng.Task(ctx, t.ID); err != nil { // in a list its arguments are redacted
+		if t, err = eng.Task(ctx, t.ID); err != nil { // in a list its arguments are masked
 			return fmt.Errorf("read the task: %w", err)
 		}
-		return c.show(ctx, a, shown{string(t.ID), t, func() { a.tellTask(t, a.now()) }})
+		return c.show(ctx, a, outputObject{string(t.ID), t, func() { a.printTask(t, a.now()) }})
 	})
 }
 
-// tellTask prints a task for people.
-func (a *app) tellTask(t perdure.Task, now clock) {
+// printTask prints a task on a terminal.
+func (a *app) printTask(t perdure.Task, now clock) {
 	_, c := stateMark(t.State)
 	a.fields(
 		field{"task", cell{string(t.ID), bold}},
@@ -150,27 +154,29 @@ func (a *app) tellTask(t perdure.Task, now clock) {
 	)
 }
 
-// todo says what a person does about a task; nothing for most.
+// todo says what the user can do about a task; it is empty for ended tasks with a known outcome.
 func (a *app) todo(t perdure.Task) string {
 	switch {
 	case t.State == perdure.TaskUnknown:
-		return "find out whether it happened, then say so:\n" + a.resolveLine(t.ID)
+		return "find out whether it happened, then record it:\n" + a.resolveLine(t.ID)
 	case t.State == perdure.TaskAwaitingInput && t.InputRequest != nil:
 		return "it asks: " + t.InputRequest.Prompt + "\n" + a.inputLine(t)
 	case t.State.Live():
-		return program + " task cancel " + a.place() + string(t.ID) + "  ends it"
+		return program + " task cancel " + a.storeFlags() + string(t.ID) + "  cancels it"
 	}
 	return ""
 }
 
-// resolveLine is the command that resolves the unknown outcome of a task, ready to be completed.
+// resolveLine returns the command that resolves the unknown outcome of a task, with its
+// alternatives.
 func (a *app) resolveLine(id perdure.TaskID) string {
-	return program + " task resolve " + a.place() + quote(string(id)) + " --happened | --did-not-happen | --run-again"
+	return program + " task resolve " + a.storeFlags() + quote(string(id)) + " --happened | --did-not-happen | --run-again"
 }
 
-// resolveCallLine is resolveLine for a call without a task. It cannot be run again: the turn that asked for it went on.
+// resolveCallLine is resolveLine for a call without a task. Such a call cannot run again, since its
+// turn has continued without it.
 func (a *app) resolveCallLine(key perdure.CallKey) string {
-	return program + " task resolve " + a.place() + quote(key.String()) + " --happened | --did-not-happen"
+	return program + " task resolve " + a.storeFlags() + quote(key.String()) + " --happened | --did-not-happen"
 }
 
 func taskError(t perdure.Task) string {
@@ -198,7 +204,8 @@ func deadline(t perdure.Task, now clock) string {
 }
 
 func (a *app) logLine(t perdure.Task) string {
-	return strings.TrimSpace(t.LogPath + "  " + count(t.LogBytes, "byte") + "  (" + program + " task log " + a.place() + string(t.ID) + ")")
+	return strings.TrimSpace(t.LogPath + "  " + count(t.LogBytes, "byte") + "  (" + program + " task log " + a.storeFlags() +
+		string(t.ID) + ")")
 }
 
 func cancelLine(t perdure.Task, now clock) string {
@@ -216,7 +223,8 @@ func artifacts(all []perdure.Artifact) string {
 	return strings.Join(lines, "\n")
 }
 
-// titleOf is what a task is called. What it was given stands for a name without its secrets (RD6).
+// titleOf returns the title of a task. Without a name it is the arguments, with secrets masked
+// (RD6).
 func titleOf(t perdure.Task) string {
 	if t.DisplayName != "" {
 		return t.DisplayName
@@ -224,7 +232,7 @@ func titleOf(t perdure.Task) string {
 	return clip(redact.Document(t.Spec.Arguments), cellChars)
 }
 
-// progress writes how far work is: 3/8 files compiling, or what of it is known.
+// progress formats the progress of a task, such as "3/8 files compiling".
 func progress(p *perdure.Progress) string {
 	if p == nil {
 		return ""
@@ -239,7 +247,7 @@ func progress(p *perdure.Progress) string {
 	return strings.Join(strings.Fields(strings.Join(append(parts, p.Unit, p.Label), " ")), " ")
 }
 
-// stateMark is the sign and colour of a state.
+// stateMark returns the symbol and color of a state.
 func stateMark(s perdure.TaskState) (string, color) {
 	switch s {
 	case perdure.TaskSucceeded:

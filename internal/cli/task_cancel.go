@@ -11,47 +11,48 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// cancelWait is how long task cancel waits for the end: the engine's grace of ten seconds, and time to kill.
+// cancelWait is how long task cancel waits for the end: the engine's grace period of ten seconds,
+// and time to kill.
 const cancelWait = 20 * time.Second
 
-// operator is whose word the command line gives.
+// operator is the author of actions that are taken on the command line.
 const operator = "operator"
 
 type taskCancel struct {
-	Task    string `arg:"" optional:"" help:"Its id, or a unique beginning of it, or its title."`
-	All     bool   `help:"End every task of a session that has not ended. Goes with --session."`
-	Session string `help:"With --all: whose tasks." placeholder:"ID"`
-	Why     string `help:"Why; it stands in the journal." placeholder:"TEXT"`
-	DryRun  bool   `help:"Only say what would be done."`
-	Yes     bool   `short:"y" help:"Do not ask, also on a terminal."`
-	output
+	Task    string `arg:"" optional:"" help:"Id, unique id prefix, or title."`
+	All     bool   `help:"Cancel all running tasks of a session; requires --session."`
+	Session string `help:"With --all: the session of the tasks." placeholder:"ID"`
+	Why     string `help:"Reason; it is recorded in the journal." placeholder:"TEXT"`
+	DryRun  bool   `help:"Print what would be done, without doing it."`
+	Yes     bool   `short:"y" help:"Do not ask for confirmation."`
+	outputFlags
 }
 
-// canceled is what a cancel came to, for -o json.
+// canceled is the result of a cancel, for -o json.
 type canceled struct {
 	Task    perdure.Task          `json:"task"`
-	Receipt perdure.CancelReceipt `json:"receipt,omitzero"` // zero: nobody canceled it
+	Receipt perdure.CancelReceipt `json:"receipt,omitzero"` // zero: the task had already ended
 }
 
-// Run ends one task, or all of a session.
+// Run cancels one task, or all tasks of a session.
 func (c *taskCancel) Run(ctx context.Context, a *app) error {
 	example := program + " task cancel TASK, or " + program + " task cancel --all --session SESSION"
 	switch {
 	case c.All && c.Task != "":
-		return misuse("--all and a task cannot be used together", example)
+		return usageError("--all and a task cannot be used together", example)
 	case c.All != (c.Session != ""):
-		return misuse("--all and --session go together", example)
+		return usageError("--all and --session go together", example)
 	case c.All:
 		return c.all(ctx, a)
 	case c.Task == "":
-		return misuse(`expected "<task>"`, example)
+		return usageError(`expected "<task>"`, example)
 	}
 	return c.one(ctx, a)
 }
 
-// one makes the wish durable, works until the task has ended, and prints the receipt.
+// one records the cancel durably, works until the task has ended, and prints the receipt.
 func (c *taskCancel) one(ctx context.Context, a *app) error {
-	if err := c.suits(canceled{}); err != nil {
+	if err := c.checkFields(canceled{}); err != nil {
 		return err
 	}
 	if c.DryRun {
@@ -61,23 +62,25 @@ func (c *taskCancel) one(ctx context.Context, a *app) error {
 				return err
 			}
 			if t.State.Terminal() {
-				a.say("nothing would be done: %s has ended: %s", t.ID, t.State)
+				a.message("nothing to do: %s has already ended: %s", t.ID, t.State)
 				return nil
 			}
-			a.say("would cancel %s: %s, %s %s", t.ID, a.line(t.Tool, cellChars), t.State, a.line(titleOf(t), cellChars))
+			a.message("would cancel %s: %s, %s %s", t.ID, a.oneLine(t.Tool, cellChars), t.State, a.oneLine(titleOf(t), cellChars))
 			return nil
 		})
 	}
-	return a.with(ctx, Opening{Access: Writing}, func(eng Engine) error {
+	return a.with(ctx, OpenOptions{Access: Writing}, func(eng Engine) error {
 		t, err := a.task(ctx, eng, c.Task)
 		if err != nil {
 			return err
 		}
 		if t.State.Terminal() {
-			a.say("%s had ended before: %s", t.ID, t.State)
+			a.message("%s had already ended: %s", t.ID, t.State)
 			return c.print(ctx, a, eng, canceled{Task: t})
 		}
-		if err := a.confirm(ctx, c.Yes, fmt.Sprintf("end %s (%s), which is %s, and everything it started?", short(t), titleOf(t), t.State)); err != nil {
+		if err := a.confirm(ctx, c.Yes,
+			fmt.Sprintf("cancel %s (%s), which is %s, and everything it started?", shortTask(t), titleOf(t),
+				t.State)); err != nil {
 			return err
 		}
 		before := t.State
@@ -85,25 +88,25 @@ func (c *taskCancel) one(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		a.say("the wish to end %s is durable", t.ID)
-		err = turning(ctx, eng, func(ctx context.Context) (err error) {
+		a.message("cancel of %s recorded", t.ID)
+		err = turnIsRunning(ctx, eng, func(ctx context.Context) (err error) {
 			t, err = awaitEnd(ctx, eng, t.ID)
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		a.say("%s was %s and is %s", t.ID, before, t.State)
+		a.message("%s was %s and is %s", t.ID, before, t.State)
 		return c.print(ctx, a, eng, canceled{Task: t, Receipt: receipt})
 	})
 }
 
-// all does so for every live task of a session, and prints them as they ended.
+// all cancels every live task of a session, and prints them after they have ended.
 func (c *taskCancel) all(ctx context.Context, a *app) error {
-	if err := c.suits([]perdure.Task{}); err != nil {
+	if err := c.checkFields([]perdure.Task{}); err != nil {
 		return err
 	}
-	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
+	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
 		s, err := a.session(ctx, eng, c.Session)
 		if err != nil {
 			return err
@@ -113,13 +116,13 @@ func (c *taskCancel) all(ctx context.Context, a *app) error {
 		case err != nil:
 			return err
 		case len(live) == 0:
-			a.say("nothing was done: %s has no task that has not ended", s.ID)
-			return tasks(a.now()).print(ctx, a, c.output, live)
+			a.message("nothing to do: %s has no running tasks", s.ID)
+			return tasks(a.now()).print(ctx, a, c.outputFlags, live)
 		case c.DryRun:
-			a.say("would cancel %s of %s", count(len(live), "task"), s.ID)
-			return tasks(a.now()).print(ctx, a, c.output, live)
+			a.message("would cancel %s of %s", count(len(live), "task"), s.ID)
+			return tasks(a.now()).print(ctx, a, c.outputFlags, live)
 		}
-		question := fmt.Sprintf("end %s of %s, and everything they started?", count(len(live), "task"), s.ID)
+		question := fmt.Sprintf("cancel %s of %s, including all child processes?", count(len(live), "task"), s.ID)
 		if err := a.confirm(ctx, c.Yes, question); err != nil {
 			return err
 		}
@@ -127,12 +130,12 @@ func (c *taskCancel) all(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		a.say("the wish to end %s is durable", count(n, "task"))
-		err = turning(ctx, eng, func(ctx context.Context) error { return awaitEnds(ctx, eng, live) })
+		a.message("cancel of %s recorded", count(n, "task"))
+		err = turnIsRunning(ctx, eng, func(ctx context.Context) error { return awaitEnds(ctx, eng, live) })
 		if err != nil {
 			return err
 		}
-		return tasks(a.now()).print(ctx, a, c.output, live)
+		return tasks(a.now()).print(ctx, a, c.outputFlags, live)
 	})
 }
 
@@ -149,8 +152,8 @@ func liveTasks(ctx context.Context, eng engine.Tasks, id perdure.SessionID) (liv
 	return live, nil
 }
 
-// awaitEnds puts tasks as they ended in the place of those that are live. It asks for all at once: a run that ends with
-// the last of them answers nothing later.
+// awaitEnds replaces live tasks by their final state. It waits for all of them at once, because a
+// run that exits with the last of them answers no later request.
 func awaitEnds(ctx context.Context, eng engine.Tasks, live []perdure.Task) error {
 	var group sync.WaitGroup
 	errs := make([]error, len(live))
@@ -161,11 +164,11 @@ func awaitEnds(ctx context.Context, eng engine.Tasks, live []perdure.Task) error
 	return errors.Join(errs...)
 }
 
-// awaitEnd waits until a task has ended, but not for ever, and returns it.
+// awaitEnd waits for the end of a task, at most cancelWait, and returns the task.
 func awaitEnd(ctx context.Context, eng engine.Tasks, id perdure.TaskID) (perdure.Task, error) {
-	ctx, stop := context.WithTimeoutCause(ctx, cancelWait, &fault{
-		code: exitTimeout, what: fmt.Sprintf("%s has not ended in %s", id, span(cancelWait)),
-		todo: "the wish is durable: whoever runs the engine next goes on with it",
+	ctx, stop := context.WithTimeoutCause(ctx, cancelWait, &userError{
+		code: exitTimeout, message: fmt.Sprintf("%s has not ended in %s", id, span(cancelWait)),
+		hint: "the cancel is recorded: the running or next server completes it",
 	})
 	defer stop()
 	for {
@@ -176,13 +179,13 @@ func awaitEnd(ctx context.Context, eng engine.Tasks, id perdure.TaskID) (perdure
 		if err != nil || t.State.Terminal() {
 			return t, err
 		}
-		if err := pause(ctx, pollEvery); err != nil { // it awaits input: its end comes without a question
+		if err := pause(ctx, pollEvery); err != nil { // a task that awaits input: WaitTask returns at once
 			return t, err
 		}
 	}
 }
 
-// print writes what the cancel came to, with the receipt as the journal has it.
+// print writes the result of the cancel, with the receipt from the journal.
 func (c *taskCancel) print(ctx context.Context, a *app, eng engine.Journals, done canceled) error {
 	events, err := eng.Events(ctx, done.Task.Session, 0, 0)
 	if err != nil {
@@ -193,7 +196,7 @@ func (c *taskCancel) print(ctx context.Context, a *app, eng engine.Journals, don
 			done.Receipt = told.Receipt
 		}
 	}
-	err = c.show(ctx, a, shown{string(done.Task.ID), done, func() {
+	err = c.show(ctx, a, outputObject{string(done.Task.ID), done, func() {
 		_, state := stateMark(done.Task.State)
 		now := a.now()
 		a.fields(
@@ -206,7 +209,8 @@ func (c *taskCancel) print(ctx context.Context, a *app, eng engine.Journals, don
 		)
 	}})
 	if err == nil && done.Receipt.DidNotStop {
-		err = &fault{code: exitFailed, what: "the work of " + string(done.Task.ID) + " did not stop", todo: program + " doctor " + a.place() + "--processes lists what still runs"}
+		err = &userError{code: exitFailed, message: "the process of " + string(done.Task.ID) + " did not stop",
+			hint: program + " doctor " + a.storeFlags() + "--processes lists running processes"}
 	}
 	return err
 }

@@ -21,7 +21,8 @@ func asking(kind, expected string) perdure.Task {
 	}}
 }
 
-// TestTaskInput wants a question shown, and its answer sent in the shape that is expected.
+// TestTaskInput checks that a question is shown, and that the answer is sent with the expected
+// schema.
 func TestTaskInput(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "answer")
@@ -53,7 +54,7 @@ func TestTaskInput(t *testing.T) {
 		{"a text where JSON is expected", asking("question", `{"type":"string"}`), "task input task_1 Zurich", exitOK, data(`"Zurich"`), ""},
 		{"only to see", asking("question", ""), "task input task_1 Zurich --dry-run", exitOK, nil, "would answer task_1 ship, which asks: Where to?"},
 		{"an approval is none", asking("approval", ""), "task input task_1 yes", exitConflict, nil, "perdure approval list"},
-		{"nothing is asked", perdure.Task{ID: "task_1", State: perdure.TaskRunning}, "task input task_1 yes", exitConflict, nil, "asks nothing: it is running"},
+		{"nothing is asked", perdure.Task{ID: "task_1", State: perdure.TaskRunning}, "task input task_1 yes", exitConflict, nil, "has no open question: it is running"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -72,13 +73,13 @@ func TestTaskInput(t *testing.T) {
 
 		code, _, talk := command{args: "task input task_1 many", scene: s}.run(t.Context())
 
-		if code != exitUsage || !strings.Contains(talk, `it still waits, for: {"type":"number"}`) {
+		if code != exitUsage || !strings.Contains(talk, `still waits for an answer of this schema: {"type":"number"}`) {
 			t.Errorf("exit code %d: %s", code, talk)
 		}
 	})
 }
 
-// TestTaskCancelAll wants those that have not ended canceled, after a yes.
+// TestTaskCancelAll checks that all open tasks are canceled after confirmation.
 func TestTaskCancelAll(t *testing.T) {
 	t.Parallel()
 	live := []perdure.Task{{ID: "task_1", State: perdure.TaskRunning}, {ID: "task_2", State: perdure.TaskSucceeded}}
@@ -88,9 +89,9 @@ func TestTaskCancelAll(t *testing.T) {
 		want        []perdure.SessionID
 		says        string
 	}{
-		{"task cancel --all --session last", "n\n", exitError, nil, "end 1 task of session_1, and everything they started?"},
+		{"task cancel --all --session last", "n\n", exitError, nil, "cancel 1 task of session_1, including all child processes?"},
 		{"task cancel --all --session last --dry-run", "", exitOK, nil, "would cancel 1 task"},
-		{"--no-input task cancel --all --session last", "y\n", exitApproval, nil, "--yes says it"},
+		{"--no-input task cancel --all --session last", "y\n", exitApproval, nil, "confirm with --yes"},
 	} {
 		s := &scene{sessions: []engine.Session{{ID: "session_1"}}, views: [][]perdure.Task{live}}
 		code, _, talk := command{args: test.args, scene: s, stdin: test.stdin, terminal: Terminal{Stdin: true}}.run(t.Context())
@@ -100,7 +101,7 @@ func TestTaskCancelAll(t *testing.T) {
 	}
 }
 
-// TestTaskDrain wants results printed with what they belong to, once.
+// TestTaskDrain checks that results are printed once, with the tasks that they belong to.
 func TestTaskDrain(t *testing.T) {
 	t.Parallel()
 	s := &scene{sessions: []engine.Session{{ID: "session_1"}}, ready: []perdure.Task{
@@ -116,7 +117,7 @@ func TestTaskDrain(t *testing.T) {
 			t.Errorf("has no %q in\n%s", want, out)
 		}
 	}
-	if again != "" || !strings.Contains(talk, "no results to hand over") {
+	if again != "" || !strings.Contains(talk, "no results to drain") {
 		t.Errorf("again: %q, %q", again, talk)
 	}
 }

@@ -18,34 +18,34 @@ import (
 const pageBytes = 256 << 10
 
 type taskLog struct {
-	Task       string `arg:"" help:"Its id, or a unique beginning of it, or its title."`
-	Offset     int64  `help:"Begin with this byte of the whole log; a negative number counts from the end." placeholder:"BYTES" xor:"from"`
-	Tail       *int   `help:"Begin with the last N lines; 0 for none of those that are there." placeholder:"N" xor:"from"`
-	Follow     bool   `short:"f" help:"Print what comes, until the task has ended."`
-	Since      string `help:"Only what was written since then: 10m ago, or a moment as of RFC 3339." placeholder:"WHEN"`
-	Until      string `help:"Only what was written until then, likewise." placeholder:"WHEN"`
-	Attempt    int    `help:"Only what this attempt wrote, counted from 1." placeholder:"N"`
+	Task       string `arg:"" help:"Id, unique id prefix, or title."`
+	Offset     int64  `help:"Start at this byte of the log; a negative number counts from the end." placeholder:"BYTES" xor:"from"`
+	Tail       *int   `help:"Start with the last N lines; 0 for new lines only." placeholder:"N" xor:"from"`
+	Follow     bool   `short:"f" help:"Follow the output until the task ends."`
+	Since      string `help:"Only output since this time: a duration such as 10m, or an RFC 3339 time." placeholder:"WHEN"`
+	Until      string `help:"Only output until this time, in the same formats." placeholder:"WHEN"`
+	Attempt    int    `help:"Only output of this attempt, counted from 1." placeholder:"N"`
 	Stream     string `help:"Only this stream: out or err." placeholder:"NAME" enum:",out,err" default:""`
-	Grep       string `help:"Only lines in which this regular expression is found." placeholder:"REGEXP"`
-	Timestamps bool   `help:"Put before each line when it was written."`
-	Prefix     bool   `help:"Put before each line of which task and stream it is."`
+	Grep       string `help:"Only lines that match this regular expression." placeholder:"REGEXP"`
+	Timestamps bool   `help:"Print the time before each line."`
+	Prefix     bool   `help:"Print the task and stream before each line."`
 }
 
-// Run prints a log. What is printed is the log's own bytes; on a terminal, without what could drive it.
+// Run prints a log, byte for byte. On a terminal, control characters are removed.
 func (c *taskLog) Run(ctx context.Context, a *app) error {
 	tail := -1 // all
 	if c.Tail != nil {
 		if tail = *c.Tail; tail < 0 {
-			return misuse("--tail takes a number of lines", "")
+			return usageError("--tail needs a number of lines, 0 or more", "")
 		}
 	}
-	only, err := c.sieve(time.Now())
+	only, err := c.filter(time.Now())
 	if err != nil {
 		return err
 	}
 	var out io.Writer = a.out
 	if a.Terminal.Stdout && !a.flags.Raw {
-		safe := &plainWriter{w: a.out}
+		safe := &printableWriter{w: a.out}
 		defer safe.Close()
 		out = safe
 	}
@@ -54,10 +54,10 @@ func (c *taskLog) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		at := logPlace{id: t.ID, offset: c.Offset, only: only, notes: a.Stderr, out: bytesOut{out}}
+		at := logPosition{id: t.ID, offset: c.Offset, only: only, notes: a.Stderr, out: bytesOut{out}}
 		var lines *lineOut
-		if c.Grep != "" || c.Timestamps || c.Prefix || tail > 0 && only.chooses() {
-			lines = &lineOut{w: out, grep: only.grep, stamps: c.Timestamps, keep: max(tail, 0)}
+		if c.Grep != "" || c.Timestamps || c.Prefix || tail > 0 && only.isActive() {
+			lines = &lineOut{w: out, grep: only.grep, stamps: c.Timestamps, tailLines: max(tail, 0)}
 			if c.Prefix {
 				lines.prefix = t.ID
 			}
@@ -76,25 +76,26 @@ func (c *taskLog) Run(ctx context.Context, a *app) error {
 	})
 }
 
-// sieve is which parts of a log are wanted.
-func (c *taskLog) sieve(now time.Time) (s logSieve, err error) {
-	s = logSieve{attempt: c.Attempt, stream: c.Stream}
-	if s.since, err = whenTyped("since", c.Since, now); err != nil {
+// filter returns which parts of a log to print.
+func (c *taskLog) filter(now time.Time) (s logFilter, err error) {
+	s = logFilter{attempt: c.Attempt, stream: c.Stream}
+	if s.since, err = parseTime("since", c.Since, now); err != nil {
 		return s, err
 	}
-	if s.until, err = whenTyped("until", c.Until, now); err != nil {
+	if s.until, err = parseTime("until", c.Until, now); err != nil {
 		return s, err
 	}
 	if c.Grep != "" {
 		if s.grep, err = regexp.Compile(c.Grep); err != nil {
-			return s, misuse("--grep: "+strings.TrimPrefix(err.Error(), "error parsing regexp: "), "it is a regular expression as of Go: (?i)error finds Error, too")
+			return s, usageError("--grep: "+strings.TrimPrefix(err.Error(), "error parsing regexp: "),
+				"use a Go regular expression; (?i)error also matches Error")
 		}
 	}
 	return s, nil
 }
 
-// whenTyped reads a moment: how long ago, or RFC 3339. Empty: none.
-func whenTyped(flag, typed string, now time.Time) (time.Time, error) {
+// parseTime parses a time: a duration ago, or RFC 3339. Empty: the zero time.
+func parseTime(flag, typed string, now time.Time) (time.Time, error) {
 	if typed == "" {
 		return time.Time{}, nil
 	}
@@ -104,25 +105,27 @@ func whenTyped(flag, typed string, now time.Time) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, typed); err == nil {
 		return t, nil
 	}
-	return time.Time{}, misuse(fmt.Sprintf("--%s %q is no moment", flag, typed), "write how long ago, as 10m or 2h, or a moment as 2006-01-02T15:04:05Z")
+	return time.Time{}, usageError(fmt.Sprintf("--%s %q is not a time", flag, typed),
+		"use a duration such as 10m or 2h, or a time such as 2006-01-02T15:04:05Z")
 }
 
-// logPlace is how far a log was printed, and where to.
-type logPlace struct {
+// logPosition is how far a log was printed, and where to.
+type logPosition struct {
 	id     perdure.TaskID
 	offset int64
-	only   logSieve
-	notes  io.Writer // is told what is missing
+	only   logFilter
+	notes  io.Writer // receives notes about missing parts
 	out    interface {
 		chunk(engine.Chunk) error
-		caughtUp() error // all that was there when the command began was written
+		caughtUp() error // everything that existed when the command began was written
 	}
 }
 
-// print writes the log from a place on, with -f until the task has ended and all of it is written.
-func (c *taskLog) print(ctx context.Context, a *app, eng engine.Tasks, at logPlace) error {
+// print writes the log from an offset on. With -f it continues until the task has ended and its
+// whole log is written.
+func (c *taskLog) print(ctx context.Context, a *app, eng engine.Tasks, at logPosition) error {
 	look := func() (bool, error) {
-		t, err := eng.Task(ctx, at.id) // before the log, so that an ended task has all of its log
+		t, err := eng.Task(ctx, at.id) // read before the log, so that an ended task has its complete log
 		if err != nil {
 			return false, fmt.Errorf("read task %s: %w", at.id, err)
 		}
@@ -139,13 +142,14 @@ func (c *taskLog) print(ctx context.Context, a *app, eng engine.Tasks, at logPla
 	return a.follow(ctx, pollEvery, look)
 }
 
-// printLog writes what is there, and returns the offset of what comes next, and whether that is wanted no more.
-func printLog(ctx context.Context, eng engine.Tasks, at logPlace) (next int64, over bool, err error) {
+// printLog writes what exists. It returns the next offset, and whether --until was reached.
+func printLog(ctx context.Context, eng engine.Tasks, at logPosition) (next int64, over bool, err error) {
 	for {
 		log, err := eng.TaskLog(ctx, at.id, at.offset, pageBytes)
-		var gone *perdure.Rotated
+		var gone *perdure.LogRotated
 		if errors.As(err, &gone) {
-			fmt.Fprintf(at.notes, "perdure: the log has nothing from byte %d to %d: it was rotated away, for there was more than is kept\n", at.offset, gone.First)
+			fmt.Fprintf(at.notes,
+				"perdure: bytes %d to %d of the log were removed by rotation, because the log exceeded its size limit\n", at.offset, gone.First)
 			at.offset = gone.First
 			continue
 		}
@@ -156,7 +160,7 @@ func printLog(ctx context.Context, eng engine.Tasks, at logPlace) (next int64, o
 			if !at.only.until.IsZero() && chunk.At.After(at.only.until) {
 				return at.offset, true, nil
 			}
-			if !at.only.takes(chunk) {
+			if !at.only.matches(chunk) {
 				continue
 			}
 			if err := at.out.chunk(chunk); err != nil {
@@ -170,7 +174,8 @@ func printLog(ctx context.Context, eng engine.Tasks, at logPlace) (next int64, o
 	}
 }
 
-// tailOffset returns where the last lines of a log begin. It reads backwards, so that a long log costs nothing.
+// tailOffset returns the offset of the last lines of a log. It reads backwards, so that the length
+// of the log does not matter.
 func tailOffset(ctx context.Context, eng engine.Tasks, id perdure.TaskID, lines int) (int64, error) {
 	log, err := eng.TaskLog(ctx, id, -1, 1)
 	if err != nil {
@@ -179,14 +184,14 @@ func tailOffset(ctx context.Context, eng engine.Tasks, id perdure.TaskID, lines 
 	if lines == 0 {
 		return log.End, nil
 	}
-	last := log.End - 1 // a line end at the very end ends the last line
+	last := log.End - 1 // a newline at the very end terminates the last line
 	for to := last; to > 0; {
 		from := max(to-pageBytes, 0)
 		page, err := readLog(ctx, eng, id, span64{from, to})
 		if err != nil {
 			return 0, err
 		}
-		if begin := to - int64(len(page)); begin > from { // what is before it was rotated away
+		if begin := to - int64(len(page)); begin > from { // message is before it was removed by rotation
 			if i := lastLines(page, &lines); i >= 0 {
 				return begin + int64(i) + 1, nil
 			}
@@ -200,8 +205,8 @@ func tailOffset(ctx context.Context, eng engine.Tasks, id perdure.TaskID, lines 
 	return 0, nil
 }
 
-// lastLines takes the line ends of a page off how many are wanted, from behind, and returns the place of the last one; -1: there
-// are not so many.
+// lastLines counts newlines of a page backwards and subtracts them from lines. It returns the
+// position of the newline at which lines becomes 0, or -1 when the page has too few.
 func lastLines(page []byte, lines *int) int {
 	for i := bytes.LastIndexByte(page, '\n'); i >= 0; i = bytes.LastIndexByte(page[:i], '\n') {
 		if *lines--; *lines == 0 {
@@ -211,15 +216,16 @@ func lastLines(page []byte, lines *int) int {
 	return -1
 }
 
-// span64 is a piece of a log: the bytes from, and those before to.
+// span64 is a range of a log: the bytes from from up to, but not including, to.
 type span64 struct{ from, to int64 }
 
-// readLog returns a piece of a log; where something of it was rotated away, only what is behind that.
+// readLog returns a range of a log. Where a part of it was removed by rotation, it returns only the
+// bytes after that part.
 func readLog(ctx context.Context, eng engine.Tasks, id perdure.TaskID, s span64) ([]byte, error) {
 	var page []byte
 	for at := s.from; at < s.to; {
 		log, err := eng.TaskLog(ctx, id, at, int(s.to-at))
-		var gone *perdure.Rotated
+		var gone *perdure.LogRotated
 		if errors.As(err, &gone) {
 			page, at = nil, gone.First
 			continue

@@ -13,19 +13,20 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// logSieve is which parts of a log are wanted (C6). The zero value wants all of it.
-type logSieve struct {
+// logFilter selects parts of a log. The zero value selects all of it.
+type logFilter struct {
 	since, until time.Time // zero: no bound
 	attempt      int       // 0: all
 	stream       string    // out or err; empty: both
 	grep         *regexp.Regexp
 }
 
-// chooses reports whether something is left out.
-func (s logSieve) chooses() bool { return s != logSieve{} }
+// isActive reports whether anything is left out.
+func (s logFilter) isActive() bool { return s != logFilter{} }
 
-// takes reports whether a chunk is wanted. The bound until is kept by whoever reads on.
-func (s logSieve) takes(c engine.Chunk) bool {
+// matches reports whether a chunk is selected. The caller enforces until, because it ends the
+// reading.
+func (s logFilter) matches(c engine.Chunk) bool {
 	switch {
 	case !s.since.IsZero() && c.At.Before(s.since):
 		return false
@@ -45,27 +46,27 @@ func (b bytesOut) chunk(c engine.Chunk) error {
 
 func (b bytesOut) caughtUp() error { return nil }
 
-// lineOut writes a log line by line. A line of one stream is not cut by what the other writes meanwhile. Only the goroutine
-// that prints uses it.
+// lineOut writes a log line by line. A line of one stream is not split by output of the other one.
+// Only the printing goroutine uses it.
 type lineOut struct {
-	w      io.Writer
-	grep   *regexp.Regexp // nil: all lines
-	stamps bool
-	prefix perdure.TaskID // empty: none
-	keep   int            // of the lines that were there at the beginning, only the last so many; 0: all
+	w         io.Writer
+	grep      *regexp.Regexp // nil: all lines
+	stamps    bool
+	prefix    perdure.TaskID // empty: none
+	tailLines int            // number of existing lines to print, from the end; 0: all
 
-	open map[string]*openLine // by stream: lines that have not ended
-	kept [][]byte             // lines to be written when all is read that was there
-	live bool                 // it is read
+	open      map[string]*openLine // by stream: incomplete lines
+	tail      [][]byte             // lines to write once the existing log is read
+	following bool                 // the existing log is read
 }
 
-// openLine is a line that has not ended.
+// openLine is an incomplete line.
 type openLine struct {
-	at   time.Time // when its first byte was written
+	at   time.Time // time of its first byte
 	text []byte
 }
 
-// chunk takes output of one stream.
+// chunk adds output of one stream.
 func (l *lineOut) chunk(c engine.Chunk) error {
 	if l.open == nil {
 		l.open = map[string]*openLine{}
@@ -91,7 +92,7 @@ func (l *lineOut) chunk(c engine.Chunk) error {
 	return nil
 }
 
-// line writes a line, or keeps it until it is known which are the last ones.
+// line writes a line, or stores it until the last lines are known.
 func (l *lineOut) line(stream string, line *openLine) error {
 	if l.grep != nil && !l.grep.Match(bytes.TrimRight(line.text, "\r\n")) {
 		return nil
@@ -104,37 +105,38 @@ func (l *lineOut) line(stream string, line *openLine) error {
 		text = append(text, fmt.Sprintf("%s %s | ", l.prefix, stream)...)
 	}
 	text = append(text, line.text...)
-	if l.keep > 0 && !l.live {
-		l.kept = append(l.kept, text)
-		l.kept = l.kept[max(len(l.kept)-l.keep, 0):]
+	if l.tailLines > 0 && !l.following {
+		l.tail = append(l.tail, text)
+		l.tail = l.tail[max(len(l.tail)-l.tailLines, 0):]
 		return nil
 	}
 	_, err := l.w.Write(text)
 	return err
 }
 
-// caughtUp writes what was kept. Lines that have not ended count, and are written when they do.
+// caughtUp writes the stored lines. Incomplete lines count as lines, and are written when they are
+// complete.
 func (l *lineOut) caughtUp() error {
-	if !l.live && l.keep > 0 {
-		wanted := l.keep
+	if !l.following && l.tailLines > 0 {
+		wanted := l.tailLines
 		for _, line := range l.open {
 			if l.grep == nil || l.grep.Match(line.text) {
 				wanted--
 			}
 		}
-		l.kept = l.kept[max(len(l.kept)-max(wanted, 0), 0):]
+		l.tail = l.tail[max(len(l.tail)-max(wanted, 0), 0):]
 	}
-	l.live = true
-	for _, text := range l.kept {
+	l.following = true
+	for _, text := range l.tail {
 		if _, err := l.w.Write(text); err != nil {
 			return err
 		}
 	}
-	l.kept = nil
+	l.tail = nil
 	return nil
 }
 
-// close writes lines that never ended.
+// close writes the remaining incomplete lines.
 func (l *lineOut) close() error {
 	for _, stream := range slices.Sorted(maps.Keys(l.open)) {
 		line := l.open[stream]

@@ -22,7 +22,8 @@ func (w written) TaskLog(_ context.Context, _ perdure.TaskID, offset int64, most
 	for _, c := range w.chunks {
 		c.Offset = int64(len(all))
 		all = append(all, c.Bytes...)
-		if c.Offset >= offset && offset >= 0 && len(log.Chunks) < 2 { // a page has two chunks, so that there are several
+		// a page has two chunks, so that there are several pages
+		if c.Offset >= offset && offset >= 0 && len(log.Chunks) < 2 {
 			log.Chunks = append(log.Chunks, c)
 			log.Next = int64(len(all))
 		}
@@ -34,7 +35,7 @@ func (w written) TaskLog(_ context.Context, _ perdure.TaskID, offset int64, most
 	return log, nil
 }
 
-// TestC06LogChoices wants each flag to leave just the lines that were asked for.
+// TestC06LogChoices checks that each flag selects the right lines.
 func TestC06LogChoices(t *testing.T) {
 	t.Parallel()
 	at := func(minute int) time.Time { return time.Date(2026, 1, 2, 3, minute, 0, 0, time.UTC) }
@@ -78,7 +79,7 @@ func TestC06LogChoices(t *testing.T) {
 		})
 	}
 	for flags, says := range map[string]string{
-		"--since yesterday": "is no moment", "--until=-5m": "is no moment", "--grep (": "--grep: missing closing )", "--stream in": "must be one of", "--tail=-1": "number of lines",
+		"--since yesterday": "is not a time", "--until=-5m": "is not a time", "--grep (": "--grep: missing closing )", "--stream in": "must be one of", "--tail=-1": "number of lines",
 	} {
 		code, out, talk := command{args: "log task_1 " + flags, scene: &scene{}}.run(t.Context())
 		if code != exitUsage || out != "" || !strings.Contains(talk, says) {

@@ -11,29 +11,29 @@ import (
 )
 
 type taskResolve struct {
-	ID           string `arg:"" help:"A task, or SESSION/CALL; a unique beginning of either is enough."`
-	Happened     bool   `help:"It happened." xor:"word" required:""`
-	DidNotHappen bool   `help:"It did not happen." xor:"word" required:""`
-	RunAgain     bool   `help:"Run it again, under the same key. Tasks only." xor:"word" required:""`
-	Result       string `help:"With --happened: what it would have answered." placeholder:"JSON"`
-	Note         string `help:"How you know; it stands in the journal." placeholder:"TEXT"`
-	DryRun       bool   `help:"Only say what would be done."`
-	output
+	ID           string `arg:"" help:"Task, or SESSION/CALL; unique prefixes are enough."`
+	Happened     bool   `help:"The effect happened." xor:"word" required:""`
+	DidNotHappen bool   `help:"The effect did not happen." xor:"word" required:""`
+	RunAgain     bool   `help:"Run it again with the same idempotency key (tasks only)." xor:"word" required:""`
+	Result       string `help:"With --happened: the result of the call, as JSON." placeholder:"JSON"`
+	Note         string `help:"How you know; it is recorded in the journal." placeholder:"TEXT"`
+	DryRun       bool   `help:"Print what would be done, without doing it."`
+	outputFlags
 }
 
-// resolved is what was said of an outcome, for programs.
+// resolved is a recorded outcome, for -o json.
 type resolved struct {
-	ID      string            `json:"id"`
-	Session perdure.SessionID `json:"session_id"`
-	Tool    string            `json:"tool"`
-	Outcome perdure.Answer    `json:"outcome"`
+	ID      string                `json:"id"`
+	Session perdure.SessionID     `json:"session_id"`
+	Tool    string                `json:"tool"`
+	Outcome perdure.ResolveAnswer `json:"outcome"`
 }
 
-// Run records an operator's word on an unknown outcome (LG11).
+// Run records the outcome that an operator states (LG11).
 func (c *taskResolve) Run(ctx context.Context, a *app) error {
-	word, err := c.word()
+	word, err := c.resolution()
 	if err == nil {
-		err = c.suits(resolved{})
+		err = c.checkFields(resolved{})
 	}
 	if err != nil {
 		return err
@@ -44,11 +44,11 @@ func (c *taskResolve) Run(ctx context.Context, a *app) error {
 			if err != nil {
 				return err
 			}
-			a.say("would resolve %s of %s: %s", a.line(found.name, idChars), a.line(found.tool, cellChars), word.Answer)
+			a.message("would resolve %s of %s: %s", a.oneLine(found.name, idChars), a.oneLine(found.tool, cellChars), word.Answer)
 			return nil
 		})
 	}
-	return a.with(ctx, Opening{Access: Writing}, func(eng Engine) error {
+	return a.with(ctx, OpenOptions{Access: Writing}, func(eng Engine) error {
 		found, err := c.find(ctx, a, eng)
 		if err != nil {
 			return err
@@ -61,28 +61,28 @@ func (c *taskResolve) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		a.say("resolved %s: %s", a.line(found.name, idChars), word.Answer)
-		a.say("the agent hears of it: %s run %s--session %s", program, a.place(), found.key.Session)
-		return c.quietly(ctx, a, found.name, resolved{found.name, found.key.Session, found.tool, word.Answer})
+		a.message("resolved %s: %s", a.oneLine(found.name, idChars), word.Answer)
+		a.message("to let the agent continue with it: %s run %s--session %s", program, a.storeFlags(), found.key.Session)
+		return c.showForPrograms(ctx, a, found.name, resolved{found.name, found.key.Session, found.tool, word.Answer})
 	})
 }
 
-func (c *taskResolve) word() (engine.Word, error) {
-	word := engine.Word{Answer: perdure.Happened, By: operator, Note: c.Note}
+func (c *taskResolve) resolution() (engine.Resolution, error) {
+	word := engine.Resolution{Answer: perdure.ResolveHappened, By: operator, Note: c.Note}
 	switch {
 	case c.DidNotHappen:
-		word.Answer = perdure.DidNotHappen
+		word.Answer = perdure.ResolveDidNotHappen
 	case c.RunAgain:
-		word.Answer = perdure.RunItAgain
+		word.Answer = perdure.ResolveRunAgain
 	}
 	if c.Result == "" {
 		return word, nil
 	}
 	if !c.Happened {
-		return word, misuse("--result goes with --happened", "only what happened has a result")
+		return word, usageError("--result requires --happened", "only an effect that happened has a result")
 	}
 	if _, err := perdure.CanonicalJSON([]byte(c.Result)); err != nil {
-		return word, misuse("--result: "+err.Error(), `a text needs its quotes: --result '"done"'`)
+		return word, usageError("--result: "+err.Error(), `quote a string as JSON: --result '"done"'`)
 	}
 	word.Result = json.RawMessage(c.Result)
 	return word, nil
@@ -92,18 +92,18 @@ func (c *taskResolve) word() (engine.Word, error) {
 type resolvable struct {
 	name string
 	tool string
-	task perdure.TaskID  // empty: it is a call of its own
-	key  perdure.CallKey // its session, at least
+	task perdure.TaskID  // empty: a call without a task
+	key  perdure.CallKey // with at least the session
 }
 
-// find finds what is to be resolved, and refuses what is known.
+// find finds the task or call, and refuses one whose outcome is known.
 func (c *taskResolve) find(ctx context.Context, a *app, eng Engine) (resolvable, error) {
 	if !strings.Contains(c.ID, "/") {
 		t, err := a.task(ctx, eng, c.ID)
 		if err != nil {
 			return resolvable{}, err
 		}
-		return a.ofTask(t)
+		return a.resolvableTask(t)
 	}
 	call, err := a.call(ctx, eng, c.ID)
 	if err != nil {
@@ -114,37 +114,38 @@ func (c *taskResolve) find(ctx context.Context, a *app, eng Engine) (resolvable,
 		if err != nil {
 			return resolvable{}, fmt.Errorf("read the task of %s: %w", call.Key, err)
 		}
-		return a.ofTask(t)
+		return a.resolvableTask(t)
 	}
 	found := resolvable{name: call.Key.String(), tool: call.Tool, key: call.Key}
 	if call.State != perdure.CallUnknown {
-		return found, a.known(found.name, string(call.State))
+		return found, a.outcomeKnownError(found.name, string(call.State))
 	}
 	if c.RunAgain {
-		return found, &fault{
-			err: perdure.Invalid, what: "the turn that asked for " + found.name + " went on without it",
-			todo: "say --did-not-happen, and ask the agent to call it again",
+		return found, &userError{
+			err:     perdure.Invalid,
+			message: "the turn of " + found.name + " has continued without it, so it cannot run again",
+			hint:    "use --did-not-happen, and ask the agent to call the tool again",
 		}
 	}
 	return found, nil
 }
 
-func (a *app) ofTask(t perdure.Task) (resolvable, error) {
+func (a *app) resolvableTask(t perdure.Task) (resolvable, error) {
 	found := resolvable{name: string(t.ID), tool: t.Tool, task: t.ID, key: perdure.CallKey{Session: t.Session}}
 	if t.State != perdure.TaskUnknown {
-		return found, a.known(found.name, string(t.State))
+		return found, a.outcomeKnownError(found.name, string(t.State))
 	}
 	return found, nil
 }
 
-func (a *app) known(name, state string) error {
-	return &fault{
-		err: perdure.Conflict, what: fmt.Sprintf("the outcome of %s is known: it is %s", name, state),
-		todo: program + " task list " + a.place() + "--state unknown  lists what waits for a word",
+func (a *app) outcomeKnownError(name, state string) error {
+	return &userError{
+		err: perdure.Conflict, message: fmt.Sprintf("the outcome of %s is already known: it is %s", name, state),
+		hint: program + " task list " + a.storeFlags() + "--state unknown  lists unknown outcomes",
 	}
 }
 
-// quote writes an argument as a shell reads it.
+// quote quotes an argument for a shell.
 func quote(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@%+,") == "" {
 		return s

@@ -15,51 +15,52 @@ import (
 )
 
 const (
-	// watchEvery is how often a watched task is read, and so how often it is drawn at most (C5).
+	// watchEvery is how often a watched task is read, and so how often it is drawn at most.
 	watchEvery = 100 * time.Millisecond
-	// barChars is the length of a bar.
+	// barChars is the length of a progress bar.
 	barChars = 20
-	// lineBytes is how much of a log's end is read for its last line.
+	// lineBytes is how much of the end of a log is read for its last line.
 	lineBytes = 4 << 10
 )
 
 type taskWatch struct {
-	Task       string `arg:"" help:"Its id, or a unique beginning of it, or its title."`
-	ExitStatus bool   `help:"Exit with 8 unless it succeeds."`
-	Output     string `short:"o" help:"How to print it: text, or json: a line for the task at every change." placeholder:"FORM" enum:"text,json,jsonl" default:"text"`
+	Task       string `arg:"" help:"Id, unique id prefix, or title."`
+	ExitStatus bool   `help:"Exit with 8 unless the task succeeds."`
+	Output     string `short:"o" help:"Output format: text, or json with one line per change." placeholder:"FORMAT" enum:"text,json,jsonl" default:"text"`
 }
 
-// Run shows a task until it has ended. It is read again and again, so that it does not matter who answers.
+// Run shows a task until it has ended. It polls, so that it does not matter which process answers.
 func (c *taskWatch) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
 		t, err := a.task(ctx, eng, c.Task)
 		if err != nil {
 			return err
 		}
-		w := &watcher{a: a, eng: eng, jsonl: c.Output != "text", live: a.moves && c.Output == "text"}
+		w := &watcher{a: a, eng: eng, jsonl: c.Output != "text", live: a.movesCursor && c.Output == "text"}
 		last, err := w.follow(ctx, t.ID)
 		if err != nil || !c.ExitStatus || last.State == perdure.TaskSucceeded {
 			return err
 		}
-		return &fault{code: exitFailed, what: fmt.Sprintf("%s has ended: %s%s", last.ID, last.State, because(taskError(last))), todo: a.todo(last)}
+		return &userError{code: exitFailed,
+			message: fmt.Sprintf("%s has ended: %s%s", last.ID, last.State, because(taskError(last))), hint: a.todo(last)}
 	})
 }
 
 // watcher draws one task.
 type watcher struct {
-	a     *app
-	eng   Engine
-	jsonl bool
-	live  bool // the cursor moves: a terminal that can draw over what stands there
-	pace  pace
-	said  string // what was printed last, without what only time changes
-	drawn string // what stands on the terminal, with the cursor at its beginning
+	a        *app
+	eng      Engine
+	jsonl    bool
+	live     bool // the terminal can move the cursor, so that the view is drawn over the previous one
+	pace     progressRate
+	lastLine string // last printed line, without values that change with time only
+	drawn    string // current content of the terminal, with the cursor at its beginning
 
-	cost   string    // as it was read last
+	cost   string    // last known cost
 	costAt time.Time // when
 }
 
-// follow draws until the task has ended, and returns it as it ended.
+// follow draws until the task has ended, and returns its final state.
 func (w *watcher) follow(ctx context.Context, id perdure.TaskID) (perdure.Task, error) {
 	defer func() { w.leave(ctx.Err() != nil) }()
 	var last perdure.Task
@@ -68,14 +69,14 @@ func (w *watcher) follow(ctx context.Context, id perdure.TaskID) (perdure.Task, 
 		if err == nil {
 			last = t
 		} else {
-			w.leave(false) // what is said of it is to stand below
+			w.leave(false) // the error message belongs below it
 		}
 		return t.State.Terminal(), err
 	})
 	return last, err
 }
 
-// runOnce reads the task and draws what is new.
+// runOnce reads the task and draws changes.
 func (w *watcher) runOnce(ctx context.Context, id perdure.TaskID) (perdure.Task, error) {
 	t, err := w.eng.Task(ctx, id)
 	if err != nil {
@@ -86,16 +87,16 @@ func (w *watcher) runOnce(ctx context.Context, id perdure.TaskID) (perdure.Task,
 		return t, err
 	}
 	now := time.Now()
-	w.pace.see(t, now)
-	w.spent(ctx, t, now)
+	w.pace.observe(t, now)
+	w.readCost(ctx, t, now)
 	return t, w.draw(t, log, now)
 }
 
-// spent reads what the agent of a task has cost, at most once a second and when it has ended: of other work nobody knows. What
-// cannot be read stays as it was.
-func (w *watcher) spent(ctx context.Context, t perdure.Task, now time.Time) {
+// readCost reads the cost of a subagent task, at most once a second and at its end. No other kind
+// of task has a cost. After an error the last value stays.
+func (w *watcher) readCost(ctx context.Context, t perdure.Task, now time.Time) {
 	child := t.Links.ChildSession
-	if child == "" || w.jsonl || now.Sub(w.costAt) < lookEvery && !t.State.Terminal() {
+	if child == "" || w.jsonl || now.Sub(w.costAt) < progressInterval && !t.State.Terminal() {
 		return
 	}
 	w.costAt = now
@@ -104,23 +105,23 @@ func (w *watcher) spent(ctx context.Context, t perdure.Task, now time.Time) {
 	}
 }
 
-// draw writes one line at a change; on a terminal, a few lines over those that stand there.
+// draw writes a line for each change; on a terminal it redraws a few lines instead.
 func (w *watcher) draw(t perdure.Task, log string, now time.Time) error {
 	a := w.a
-	log = a.line(log, 2*cellChars)
+	log = a.oneLine(log, 2*cellChars)
 	news := fmt.Sprint(t.Attempt, t.State, t.StateDetail, progress(t.Progress), log, w.cost)
 	v := w.view(t, now)
 	if w.live {
 		return w.redraw(v, log)
 	}
-	if news == w.said {
+	if news == w.lastLine {
 		return nil
 	}
-	w.said = news
+	w.lastLine = news
 	if w.jsonl {
 		return a.json(t, "")
 	}
-	line := joined(v.id, v.tool, v.state, v.far, v.what, w.cost)
+	line := joinNonEmpty(v.id, v.tool, v.state, v.far, v.what, w.cost)
 	if log != "" {
 		line += "  | " + log
 	}
@@ -128,21 +129,22 @@ func (w *watcher) draw(t perdure.Task, log string, now time.Time) error {
 	return err
 }
 
-// redraw draws over what stands on the terminal: what matters most comes first, since a line that is too long is cut and not
-// wrapped. The cursor stays at the beginning, where it is still when the terminal gets another size and wraps all lines anew.
+// redraw draws over the current content of the terminal. The most important values come first,
+// since long lines are cut off, not wrapped. The cursor stays at the beginning, which is still
+// correct after the terminal is resized and has reflowed all lines.
 func (w *watcher) redraw(v taskView, log string) error {
-	lines := []string{joined(v.state, v.tool, v.id)}
-	if second := joined(v.far, w.cost, v.what); second != "" {
+	lines := []string{joinNonEmpty(v.state, v.tool, v.id)}
+	if second := joinNonEmpty(v.far, w.cost, v.what); second != "" {
 		lines = append(lines, second)
 	}
 	if log != "" {
-		lines = append(lines, "  "+w.a.paint.data.in(dim, log))
+		lines = append(lines, "  "+w.a.colors.stdout.in(dim, log))
 	}
 	view := strings.Join(lines, "\n")
 	if view == w.drawn {
 		return nil
 	}
-	text := uncut(view)
+	text := fitView(view)
 	if w.drawn != "" {
 		text = "\x1b[J" + text
 	}
@@ -154,26 +156,27 @@ func (w *watcher) redraw(v taskView, log string) error {
 	return err
 }
 
-// uncut keeps the lines of a view from being wrapped.
-func uncut(view string) string { return "\x1b[?7l" + view + "\x1b[?7h" }
+// fitView disables line wrapping for a view.
+func fitView(view string) string { return "\x1b[?7l" + view + "\x1b[?7h" }
 
-// leave lets what is drawn stand, and goes below it. A key may have been echoed into it, which again draws over.
+// leave moves the cursor below the view. With again it redraws the view first, because an echoed
+// key may have changed it.
 func (w *watcher) leave(again bool) {
 	switch {
 	case w.drawn == "":
 		return
 	case again:
-		fmt.Fprintln(w.a.out, "\r\x1b[J"+uncut(w.drawn))
+		fmt.Fprintln(w.a.out, "\r\x1b[J"+fitView(w.drawn))
 	default:
 		fmt.Fprint(w.a.out, strings.Repeat("\n", strings.Count(w.drawn, "\n")+1))
 	}
 	w.drawn = ""
 }
 
-// taskView is what people see of a watched task, ready to be printed.
+// taskView holds the parts of a watched task, ready to be printed.
 type taskView struct{ id, tool, state, far, what string }
 
-// view says how the task is.
+// view formats a task.
 func (w *watcher) view(t perdure.Task, now time.Time) taskView {
 	sign, c := stateMark(t.State)
 	what := t.StateDetail
@@ -182,28 +185,29 @@ func (w *watcher) view(t perdure.Task, now time.Time) taskView {
 	}
 	far := strings.TrimSpace(progress(t.Progress) + " " + w.pace.line(t, now))
 	if t.State.Terminal() {
-		what, far = t.Summary, ran(t)
+		what, far = t.Summary, runTime(t)
 	}
 	return taskView{
-		id: w.a.line(string(t.ID), cellChars), tool: w.a.line(t.Tool, cellChars), state: w.a.paint.data.in(c, sign+" "+w.a.line(string(t.State), cellChars)),
-		far: joined(bar(t), w.a.line(far, cellChars)), what: w.a.line(what, cellChars),
+		id: w.a.oneLine(string(t.ID), cellChars), tool: w.a.oneLine(t.Tool, cellChars),
+		state: w.a.colors.stdout.in(c, sign+" "+w.a.oneLine(string(t.State), cellChars)),
+		far:   joinNonEmpty(bar(t), w.a.oneLine(far, cellChars)), what: w.a.oneLine(what, cellChars),
 	}
 }
 
-// joined puts what there is into a line.
-func joined(parts ...string) string {
+// joinNonEmpty joins the parts that are not empty.
+func joinNonEmpty(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "  ")
 }
 
-// ran says how long an ended task took.
-func ran(t perdure.Task) string {
+// runTime says how long an ended task took.
+func runTime(t perdure.Task) string {
 	if t.StartedAt.IsZero() || t.FinishedAt.IsZero() {
 		return ""
 	}
 	return "after " + span(t.FinishedAt.Sub(t.StartedAt))
 }
 
-// bar draws how much is done; nothing where that is not known.
+// bar draws the progress; it is empty where the progress is not known.
 func bar(t perdure.Task) string {
 	p := t.Progress
 	if p == nil || p.Current == nil || p.Total == nil || *p.Total <= 0 || t.State.Terminal() {
@@ -214,32 +218,32 @@ func bar(t perdure.Task) string {
 	return strings.Repeat("█", full) + strings.Repeat("░", barChars-full) + fmt.Sprintf(" %d %%", int(part*100))
 }
 
-// pace measures how fast work goes on, from the first progress that was seen of an attempt; where there was only
-// one, from the start of the attempt.
-type pace struct {
+// progressRate measures the speed of work, from the first progress that was seen of an attempt;
+// where only one was seen, from the start of the attempt.
+type progressRate struct {
 	attempt int
 	first   float64
-	since   time.Time // zero: no progress was seen
+	since   time.Time // zero: no progress was seen yet
 	last    float64
-	at      time.Time // when last came
+	at      time.Time // time of last
 }
 
-// see takes a look at the progress.
-func (p *pace) see(t perdure.Task, now time.Time) {
+// observe records the current progress.
+func (p *progressRate) observe(t perdure.Task, now time.Time) {
 	if t.Progress == nil || t.Progress.Current == nil {
 		return
 	}
 	current := *t.Progress.Current
 	if p.since.IsZero() || t.Attempt != p.attempt || current < p.last {
-		*p = pace{attempt: t.Attempt, first: current, since: now, last: current, at: now}
+		*p = progressRate{attempt: t.Attempt, first: current, since: now, last: current, at: now}
 	}
 	if current != p.last {
 		p.last, p.at = current, now
 	}
 }
 
-// rate is the progress of a second; zero: it is not known.
-func (p *pace) rate(t perdure.Task) float64 {
+// rate returns the progress per second; zero: not known.
+func (p *progressRate) rate(t perdure.Task) float64 {
 	gained, took := p.last-p.first, p.at.Sub(p.since)
 	if gained <= 0 && p.attempt <= 1 && !t.StartedAt.IsZero() {
 		gained, took = p.last, p.at.Sub(t.StartedAt)
@@ -250,8 +254,8 @@ func (p *pace) rate(t perdure.Task) float64 {
 	return gained / took.Seconds()
 }
 
-// line says the rate, and when the work is done if it goes on so. It is empty while nothing is known.
-func (p *pace) line(t perdure.Task, now time.Time) string {
+// line formats the rate and the remaining time. It is empty while nothing is known.
+func (p *progressRate) line(t perdure.Task, now time.Time) string {
 	rate := p.rate(t)
 	if rate == 0 || !t.State.Live() {
 		return ""
@@ -261,14 +265,14 @@ func (p *pace) line(t perdure.Task, now time.Time) string {
 		return text
 	}
 	left := (*t.Progress.Total-p.last)/rate - now.Sub(p.at).Seconds()
-	const most = 365 * 24 * time.Hour // what is further away is not known
-	if left > most.Seconds() {
+	const limit = 365 * 24 * time.Hour // a longer estimate is not meaningful
+	if left > limit.Seconds() {
 		return text
 	}
 	return text + ", " + span(time.Duration(left*float64(time.Second))) + " left"
 }
 
-// lastLine returns the last line of a log that says something.
+// lastLine returns the last line of a log that is not blank.
 func lastLine(ctx context.Context, eng engine.Tasks, id perdure.TaskID) (string, error) {
 	log, err := eng.TaskLog(ctx, id, -lineBytes, lineBytes)
 	if err != nil {
@@ -278,7 +282,7 @@ func lastLine(ctx context.Context, eng engine.Tasks, id perdure.TaskID) (string,
 	for _, chunk := range log.Chunks {
 		text = append(text, chunk.Bytes...)
 	}
-	for len(text) > 0 && !utf8.RuneStart(text[0]) { // the end of a character that was cut
+	for len(text) > 0 && !utf8.RuneStart(text[0]) { // the rest of a split character
 		text = text[1:]
 	}
 	lines := bytes.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })

@@ -14,7 +14,7 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// course is a task that comes n steps far, one at every look, and succeeds.
+// course is a task that makes one step of progress with each read, and succeeds after n.
 func course(n int) *scene {
 	s := &scene{}
 	start := time.Now()
@@ -86,7 +86,8 @@ func TestC05Watch(t *testing.T) {
 	})
 }
 
-// TestC05Cost: what the agent of a task has cost is told with it, read once a second and at its end; of other work nobody asks.
+// TestC05Cost: the cost of an agent's task is shown, read once a second and at its end; other tasks
+// have none.
 func TestC05Cost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -116,7 +117,7 @@ func TestC05Cost(t *testing.T) {
 	}
 }
 
-// TestC05Pace wants rates and times that are known, and none that are negative (C17).
+// TestC05Pace checks that rates and estimates are shown only if known, and never negative (C17).
 func TestC05Pace(t *testing.T) {
 	t.Parallel()
 	begin := time.Unix(1000, 0)
@@ -124,7 +125,7 @@ func TestC05Pace(t *testing.T) {
 	task := func(attempt int, current, total float64) perdure.Task {
 		return perdure.Task{State: perdure.TaskRunning, Attempt: attempt, StartedAt: begin, Progress: &perdure.Progress{Current: &current, Total: &total}}
 	}
-	var p pace
+	var p progressRate
 	for _, step := range []struct {
 		seconds int
 		task    perdure.Task
@@ -133,20 +134,20 @@ func TestC05Pace(t *testing.T) {
 		{0, perdure.Task{State: perdure.TaskRunning}, ""},
 		{10, task(1, 0, 100), ""},
 		{20, task(1, 10, 100), "1/s, 90 s left"},
-		{110, task(1, 10, 100), "1/s, 0 ms left"},     // it was promised, and did not come
-		{120, task(1, 300, 100), "2.73/s, 0 ms left"}, // more than all
-		{130, task(2, 5, 100), ""},                    // a new attempt begins anew
+		{110, task(1, 10, 100), "1/s, 0 ms left"},     // the estimate has passed
+		{120, task(1, 300, 100), "2.73/s, 0 ms left"}, // more than the total
+		{130, task(2, 5, 100), ""},                    // a new attempt starts over
 		{140, task(2, 6, 1e300), "0.1/s"},
 	} {
-		p.see(step.task, at(step.seconds))
+		p.observe(step.task, at(step.seconds))
 		if got := p.line(step.task, at(step.seconds)); got != step.want {
 			t.Errorf("after %d s: got %q, want %q", step.seconds, got, step.want)
 		}
 	}
 }
 
-// TestC03Matrix runs a list, a failure and a watch in every mix of flag, environment and terminal: colours as
-// they were asked for, and cursor moves on a terminal that has a cursor only.
+// TestC03Matrix runs a list, a failure and a watch with every combination of flag, environment and
+// terminal: colors as requested, and cursor movement only on a terminal with a cursor.
 func TestC03Matrix(t *testing.T) {
 	t.Parallel()
 	for i := range 3 * 2 * 2 * 2 * 2 {
@@ -175,10 +176,10 @@ func TestC03Matrix(t *testing.T) {
 				_, _, talk := c.run(t.Context())
 
 				if got := strings.Contains(list, "\x1b["); got != colors {
-					t.Errorf("colours %t, want %t: %q", got, colors, list)
+					t.Errorf("colors %t, want %t: %q", got, colors, list)
 				}
 				if got := strings.Contains(watched, "m✓ succeeded\x1b[0m"); got != colors {
-					t.Errorf("colours of watch %t, want %t: %q", got, colors, watched)
+					t.Errorf("colors of watch %t, want %t: %q", got, colors, watched)
 				}
 				if got := strings.Contains(watched, "\x1b[2A\r\x1b[J"); got != moves {
 					t.Errorf("cursor moves %t, want %t: %q", got, moves, watched)
@@ -221,7 +222,7 @@ func TestC08Names(t *testing.T) {
 	}
 }
 
-// TestTaskListKinds: a list of tasks has those of the kinds that were asked for.
+// TestTaskListKinds: a list of tasks has the selected kinds.
 func TestTaskListKinds(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ args, want string }{
@@ -239,8 +240,8 @@ func TestTaskListKinds(t *testing.T) {
 	}
 }
 
-// TestRD6Lists: a list of tasks shows what they were given without its secrets, for people and for programs, and one
-// task shows it as it is.
+// TestRD6Lists: a list of tasks shows arguments without secrets, for people and for programs; a
+// single task shows them unchanged.
 func TestRD6Lists(t *testing.T) {
 	t.Parallel()
 	const given = `{"password":"canary","text":"a"}`

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/text/width"
 )
 
-// plain returns text without what could drive a terminal or hide what is written: control characters but
-// line ends and tabs, C1, and the controls of writing direction (C18, S17). Bytes that are no UTF-8 become U+FFFD,
-// since terminals take some of them for C1.
-func plain(s string) string {
+// printable removes what could control a terminal or hide text: control characters except newlines
+// and tabs, C1 controls, and the controls of writing direction. Bytes that are not valid UTF-8
+// become U+FFFD, since some terminals interpret them as C1.
+func printable(s string) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\r\n", "\n")
 	return strings.Map(func(r rune) rune {
 		switch {
-		case r == '\r': // a bar that draws itself again
+		case r == '\r': // a progress bar that redraws itself
 			return '\n'
 		case r == '\n' || r == '\t':
 			return r
@@ -39,9 +39,9 @@ func unsafeRune(r rune) bool {
 	return false
 }
 
-// plainJSON writes what plain would take away as escapes of JSON, which mean the same. Outside of strings
-// JSON has none of it.
-func plainJSON(text []byte) []byte {
+// printableJSON escapes what plain would remove, which keeps the meaning of the JSON. These
+// characters occur only inside JSON strings.
+func printableJSON(text []byte) []byte {
 	var b strings.Builder
 	for _, r := range string(text) {
 		if r != '\n' && unsafeRune(r) {
@@ -53,15 +53,15 @@ func plainJSON(text []byte) []byte {
 	return []byte(b.String())
 }
 
-// plainWriter is plain for a stream that comes in pieces, which may part a character.
-type plainWriter struct {
+// printableWriter is plain for a stream that arrives in pieces, which may split a character.
+type printableWriter struct {
 	w     io.Writer
 	clean func([]byte) []byte // nil: plain
-	rest  []byte              // the beginning of a character, or a \r, whose end has not come
+	rest  []byte              // an incomplete character, or a \r whose \n may follow
 }
 
-// Write writes what is whole.
-func (p *plainWriter) Write(text []byte) (int, error) {
+// Write writes all complete characters.
+func (p *printableWriter) Write(text []byte) (int, error) {
 	all := append(p.rest, text...)
 	end := len(all)
 	for back := 1; back <= min(utf8.UTFMax, len(all)); back++ {
@@ -76,24 +76,24 @@ func (p *plainWriter) Write(text []byte) (int, error) {
 	return len(text), p.print(all[:end])
 }
 
-func (p *plainWriter) print(text []byte) error {
+func (p *printableWriter) print(text []byte) error {
 	if p.clean != nil {
 		text = p.clean(text)
 	} else {
-		text = []byte(plain(string(text)))
+		text = []byte(printable(string(text)))
 	}
 	_, err := p.w.Write(text)
 	return err
 }
 
-// Close writes what never became whole.
-func (p *plainWriter) Close() error {
+// Close writes the incomplete rest.
+func (p *printableWriter) Close() error {
 	err := p.print(p.rest)
 	p.rest = nil
 	return err
 }
 
-// clip cuts text to n characters; the last one says that there was more.
+// clip cuts text to n characters. The last character of a cut text is an ellipsis.
 func clip(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {
 		return s
@@ -101,8 +101,8 @@ func clip(s string, n int) string {
 	return string([]rune(s)[:n-1]) + "…"
 }
 
-// columns is how much room text takes in a line of a terminal: two columns for what East Asia writes and for pictures, none for what
-// stands on the character before it.
+// columns returns the width of text in columns of a terminal: wide East Asian characters and emoji
+// take two columns, combining characters none.
 func columns(s string) (n int) {
 	for _, r := range s {
 		switch {
@@ -121,8 +121,9 @@ func isWide(r rune) bool {
 	return kind == width.EastAsianWide || kind == width.EastAsianFullwidth
 }
 
-// narrowed cuts text to n columns of a terminal; the last one says that there was more.
-func narrowed(s string, n int) string {
+// truncateColumns cuts text to n columns of a terminal. The last column of a cut text is an
+// ellipsis.
+func truncateColumns(s string, n int) string {
 	if columns(s) <= n {
 		return s
 	}
@@ -136,7 +137,7 @@ func narrowed(s string, n int) string {
 	return s[:end] + "…"
 }
 
-// ago says how long a moment lies back, for tables (C17). It is empty for no moment and never negative.
+// ago says how long ago a time was, for tables. It is empty for the zero time and never negative.
 func ago(t time.Time, now clock) string {
 	if t.IsZero() {
 		return ""
@@ -147,16 +148,16 @@ func ago(t time.Time, now clock) string {
 	return span(now.Sub(t)) + " ago"
 }
 
-// clock is when a command prints, and how it writes moments (C17).
+// clock is the time of printing, and the format of times.
 type clock struct {
 	time.Time
 	form string // relative, rfc3339 or local; empty: relative
 }
 
-// now is the moment of what is printed.
+// now returns the clock of this command.
 func (a *app) now() clock { return clock{time.Now(), a.flags.TimeFormat} }
 
-// stamp writes a moment where it is to be written whole; empty: it is to be relative.
+// stamp writes an absolute time; it is empty when times are relative.
 func (c clock) stamp(t time.Time) string {
 	switch c.form {
 	case "rfc3339":
@@ -175,7 +176,7 @@ func (c clock) age(t time.Time) string {
 	return span(c.Sub(t))
 }
 
-// until says how long it is to a moment.
+// until says how long it is until a time.
 func (c clock) until(t time.Time) string {
 	if at := c.stamp(t); at != "" {
 		return at
@@ -183,7 +184,7 @@ func (c clock) until(t time.Time) string {
 	return "in " + span(t.Sub(c.Time))
 }
 
-// span writes a duration short. A negative one is none.
+// span writes a duration with one unit. A negative duration counts as zero.
 func span(d time.Duration) string {
 	d = max(d, 0)
 	switch {
@@ -220,36 +221,37 @@ const (
 	dim    color = "2"
 )
 
-// brush paints, or does not.
-type brush bool
+// colorizer adds colors to text, or does not.
+type colorizer bool
 
-func (b brush) in(c color, s string) string {
+func (b colorizer) in(c color, s string) string {
 	if !b || c == "" || s == "" {
 		return s
 	}
 	return "\x1b[" + string(c) + "m" + s + "\x1b[0m"
 }
 
-// painted is talk that has its colours, and nothing of the data.
-type painted string
+// styled is a message that contains its colors, and no data.
+type styled string
 
-// mark paints what say is to write as it is.
-func (b brush) mark(c color, s string) painted { return painted(b.in(c, s)) }
+// mark colors a text that say must not filter.
+func (b colorizer) mark(c color, s string) styled { return styled(b.in(c, s)) }
 
-// paint says which streams have colours.
-type paint struct{ data, talk brush } // stdout, stderr
+// streamColors says which streams have colors.
+type streamColors struct{ stdout, stderr colorizer } // stdout, stderr
 
-// newPaint decides by the flag, then by the environment, then by what is a terminal (C3).
-func newPaint(when string, terminal Terminal, env func(string) string) paint {
+// newStreamColors decides by the flag, then by the environment, then by whether the stream is a
+// terminal.
+func newStreamColors(when string, terminal Terminal, env func(string) string) streamColors {
 	switch {
 	case when == "always":
-		return paint{true, true}
+		return streamColors{true, true}
 	case when == "never", env("NO_COLOR") != "":
-		return paint{}
+		return streamColors{}
 	case env("CLICOLOR_FORCE") != "" && env("CLICOLOR_FORCE") != "0":
-		return paint{true, true}
+		return streamColors{true, true}
 	case env("TERM") == "dumb":
-		return paint{}
+		return streamColors{}
 	}
-	return paint{brush(terminal.Stdout), brush(terminal.Stderr)}
+	return streamColors{colorizer(terminal.Stdout), colorizer(terminal.Stderr)}
 }

@@ -21,7 +21,7 @@ func TestC18PlainText(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, in, want string }{
 		{"leaves text as it is", "Grüße, 世界 🙂\n\ttabbed", "Grüße, 世界 🙂\n\ttabbed"},
-		{"takes colours away", "\x1b[31mred\x1b[0m", "[31mred[0m"},
+		{"takes colors away", "\x1b[31mred\x1b[0m", "[31mred[0m"},
 		{"takes a title away", "\x1b]0;owned\x07after", "]0;ownedafter"},
 		{"takes C1 away", "a\u009b31mb\u0085c", "a31mbc"},
 		{"takes C1 bytes away", "a\x9b31mb", "a\uFFFD31mb"},
@@ -30,7 +30,7 @@ func TestC18PlainText(t *testing.T) {
 		{"makes a redrawn line a new one", "10%\r20%\r\nend", "10%\n20%\nend"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(plain(test.in), test.want); diff != "" {
+			if diff := cmp.Diff(printable(test.in), test.want); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -43,7 +43,7 @@ func TestC18PlainWriter(t *testing.T) {
 		text := rapid.SliceOf(rapid.SampledFrom([]string{"a", "\r", "\n", "\x1b", "é", "世", "🙂", "\x9b", "\xe4", "\u202e"})).Draw(t, "text")
 		whole := strings.Join(text, "")
 		var got bytes.Buffer
-		w := &plainWriter{w: &got}
+		w := &printableWriter{w: &got}
 
 		for rest := []byte(whole); len(rest) > 0; {
 			n := rapid.IntRange(1, len(rest)).Draw(t, "piece")
@@ -56,28 +56,30 @@ func TestC18PlainWriter(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// How many bytes that are no UTF-8 become one U+FFFD depends on the pieces; nothing else does.
+		// The pieces determine how many bytes of invalid UTF-8 become one U+FFFD; nothing else
+		// depends on them.
 		squeeze := func(s string) string {
 			for strings.Contains(s, "\uFFFD\uFFFD") {
 				s = strings.ReplaceAll(s, "\uFFFD\uFFFD", "\uFFFD")
 			}
 			return s
 		}
-		if diff := cmp.Diff(squeeze(got.String()), squeeze(plain(whole))); diff != "" {
+		if diff := cmp.Diff(squeeze(got.String()), squeeze(printable(whole))); diff != "" {
 			t.Error(diff)
 		}
 	})
 }
 
-// TestC18Talk wants every argument of a line of talk as it may be printed, whatever its type is, but for what is painted.
+// TestC18Talk checks that every argument of a message is made printable, whatever its type, except
+// colored text.
 func TestC18Talk(t *testing.T) {
 	t.Parallel()
 	const hostile = "a\x1b]52;c;x\a\u009b2J\u202eb"
 	for _, arg := range []any{hostile, perdure.TaskID(hostile), errors.New(hostile), &net.OpError{Op: hostile, Err: errors.New(hostile)}, &url.URL{Opaque: hostile}} {
 		for raw, want := range map[bool]bool{false: false, true: true} {
 			var said bytes.Buffer
-			a := &app{World: World{Stderr: &said}, flags: flags{Raw: raw}}
-			a.say("%s %v %d %s", arg, nil, 3, brush(true).mark(red, "!"))
+			a := &app{Dependencies: Dependencies{Stderr: &said}, flags: flags{Raw: raw}}
+			a.message("%s %v %d %s", arg, nil, 3, colorizer(true).mark(red, "!"))
 			if got := strings.ContainsRune(said.String(), '\u202e'); got != want || !strings.HasSuffix(said.String(), " <nil> 3 \x1b[31m!\x1b[0m\n") {
 				t.Errorf("raw %t: %q", raw, said.String())
 			}
@@ -94,7 +96,7 @@ func TestC18PlainJSON(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		safe := plainJSON(text)
+		safe := printableJSON(text)
 
 		var got map[string]string
 		if err := json.Unmarshal(safe, &got); err != nil {
@@ -103,7 +105,7 @@ func TestC18PlainJSON(t *testing.T) {
 		if diff := cmp.Diff(got, value); diff != "" {
 			t.Error(diff)
 		}
-		if plain(string(safe)) != string(safe) {
+		if printable(string(safe)) != string(safe) {
 			t.Errorf("%q could drive a terminal", safe)
 		}
 	})
@@ -134,7 +136,7 @@ func TestC17Spans(t *testing.T) {
 	})
 }
 
-// TestC17TimeFormat wants the moments of tables as they were asked for, and those of JSON as they always are.
+// TestC17TimeFormat checks that tables use the requested time format, and JSON always the same.
 func TestC17TimeFormat(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -173,28 +175,28 @@ func TestC03Color(t *testing.T) {
 		name, when string
 		env        map[string]string
 		terminal   Terminal
-		want       paint
+		want       streamColors
 	}{
-		{"a terminal has colours", "auto", nil, both, paint{true, true}},
-		{"a pipe has none", "auto", nil, none, paint{}},
-		{"each stream is asked for itself", "auto", nil, Terminal{Stderr: true}, paint{false, true}},
-		{"always is always", "always", map[string]string{"NO_COLOR": "1"}, none, paint{true, true}},
-		{"never is never", "never", map[string]string{"CLICOLOR_FORCE": "1"}, both, paint{}},
-		{"NO_COLOR turns them off", "auto", map[string]string{"NO_COLOR": "1", "CLICOLOR_FORCE": "1"}, both, paint{}},
-		{"CLICOLOR_FORCE turns them on", "auto", map[string]string{"CLICOLOR_FORCE": "1"}, none, paint{true, true}},
-		{"CLICOLOR_FORCE=0 does not", "auto", map[string]string{"CLICOLOR_FORCE": "0"}, none, paint{}},
-		{"a dumb terminal has none", "auto", map[string]string{"TERM": "dumb"}, both, paint{}},
+		{"a terminal has colors", "auto", nil, both, streamColors{true, true}},
+		{"a pipe has none", "auto", nil, none, streamColors{}},
+		{"each stream is asked for itself", "auto", nil, Terminal{Stderr: true}, streamColors{false, true}},
+		{"always is always", "always", map[string]string{"NO_COLOR": "1"}, none, streamColors{true, true}},
+		{"never is never", "never", map[string]string{"CLICOLOR_FORCE": "1"}, both, streamColors{}},
+		{"NO_COLOR turns them off", "auto", map[string]string{"NO_COLOR": "1", "CLICOLOR_FORCE": "1"}, both, streamColors{}},
+		{"CLICOLOR_FORCE turns them on", "auto", map[string]string{"CLICOLOR_FORCE": "1"}, none, streamColors{true, true}},
+		{"CLICOLOR_FORCE=0 does not", "auto", map[string]string{"CLICOLOR_FORCE": "0"}, none, streamColors{}},
+		{"a dumb terminal has none", "auto", map[string]string{"TERM": "dumb"}, both, streamColors{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			if got := newPaint(test.when, test.terminal, func(name string) string { return test.env[name] }); got != test.want {
+			if got := newStreamColors(test.when, test.terminal, func(name string) string { return test.env[name] }); got != test.want {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
 	}
 }
 
-// TestC19Columns cuts text to columns of a terminal, and keeps what fits.
+// TestC19Columns cuts text to columns of a terminal, and keeps text that fits.
 func TestC19Columns(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int{"abc": 3, "世界": 4, "e\u0301": 1, "한": 2, "ｆ": 2, "🙂": 2, "\u202ea\x1b": 1, "": 0} {
@@ -204,7 +206,7 @@ func TestC19Columns(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		s, n := rapid.StringOf(rapid.SampledFrom([]rune("aé世🙂\u0301한"))).Draw(t, "text"), rapid.IntRange(1, 20).Draw(t, "n")
-		got := narrowed(s, n)
+		got := truncateColumns(s, n)
 		kept := strings.TrimSuffix(got, "…")
 		if columns(got) > n || !strings.HasPrefix(s, kept) || columns(s) <= n && got != s || columns(s) > n && columns(got) < n-1 {
 			t.Errorf("narrowed(%q, %d) = %q", s, n, got)

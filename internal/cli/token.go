@@ -12,23 +12,23 @@ import (
 )
 
 type tokenCommand struct {
-	Create tokenCreate `cmd:"" help:"Make a token with which somebody asks a server. Its secret is printed once, on stdout, and kept nowhere."`
-	List   tokenList   `cmd:"" help:"List the tokens that were made, and when they were used last. Their secrets are not kept."`
-	Revoke tokenRevoke `cmd:"" help:"End a token for good: it lets nobody in any more, and what it has open at a server ends within a second."`
+	Create tokenCreate `cmd:"" help:"Create an API token. Its secret is printed once, to stdout, and not stored."`
+	List   tokenList   `cmd:"" help:"List tokens and when they were last used."`
+	Revoke tokenRevoke `cmd:"" help:"Revoke a token permanently. Its open connections end within a second."`
 }
 
 type tokenCreate struct {
-	Name    string   `arg:"" help:"By which people know it, as: ci, or laptop of Ada."`
-	Scope   []string `help:"What its bearer may: read, write, approve or admin. It can be given several times. Not given: read and write." placeholder:"SCOPE" enum:"read,write,approve,admin"`
-	Org     string   `help:"Of whom its bearer is: they see what is this org's, and nothing else. Not given: default." placeholder:"ORG"`
-	User    string   `help:"For whom its bearer acts; budgets of this user count." placeholder:"USER"`
-	Agent   bool     `help:"It is for a program that a model steers: it can neither approve nor resolve."`
-	Expires string   `help:"From when on it lets nobody in: a time from now, as 12h or 90d, or a moment, as 2027-01-31T00:00:00Z. Not given: never." placeholder:"WHEN"`
-	DryRun  bool     `help:"Only say what would be done."`
-	output
+	Name    string   `arg:"" help:"Name, for instance ci or laptop of Ada."`
+	Scope   []string `help:"Permissions: read, write, approve or admin. Repeatable. Default: read and write." placeholder:"SCOPE" enum:"read,write,approve,admin"`
+	Org     string   `help:"Org of the bearer, which limits what it can see. Default: default." placeholder:"ORG"`
+	User    string   `help:"User of the bearer, whose budgets apply." placeholder:"USER"`
+	Agent   bool     `help:"For a program that a model controls: the token can neither approve nor resolve."`
+	Expires string   `help:"Expiry: a duration such as 12h or 90d, or a time such as 2027-01-31T00:00:00Z. Default: never." placeholder:"WHEN"`
+	DryRun  bool     `help:"Print what would be done, without doing it."`
+	outputFlags
 }
 
-// expiry reads when a token expires. Zero: never.
+// expiry parses --expires. Zero: never.
 func (c *tokenCreate) expiry(now time.Time) (time.Time, error) {
 	if c.Expires == "" {
 		return time.Time{}, nil
@@ -46,41 +46,45 @@ func (c *tokenCreate) expiry(now time.Time) (time.Time, error) {
 		d = span
 	}
 	if d <= 0 {
-		return time.Time{}, misuse(fmt.Sprintf("--expires %q is no time to come", c.Expires), "as 12h, 90d or 2027-01-31T00:00:00Z")
+		return time.Time{}, usageError(fmt.Sprintf("--expires %q is not a future time", c.Expires),
+			"use for instance 12h, 90d or 2027-01-31T00:00:00Z")
 	}
 	return now.Add(d), nil
 }
 
-// Run makes a token.
+// Run creates a token.
 func (c *tokenCreate) Run(ctx context.Context, a *app) error {
 	expires, err := c.expiry(time.Now())
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(c.reveals(), c.suits(engine.IssuedToken{})); err != nil {
+	if err := errors.Join(c.checkShowsSecret(), c.checkFields(engine.IssuedToken{})); err != nil {
 		return err
 	}
 	if c.DryRun {
-		a.say("would make a token %q", a.line(c.Name, cellChars))
+		a.message("would create a token %q", a.oneLine(c.Name, cellChars))
 		return nil
 	}
-	return a.with(ctx, writing(false), func(eng Engine) error {
-		made, err := eng.CreateToken(ctx, engine.TokenOrder{
+	return a.with(ctx, writesAccess(false), func(eng Engine) error {
+		made, err := eng.CreateToken(ctx, engine.TokenRequest{
 			Name: c.Name, Org: c.Org, User: c.User, Scopes: c.Scope, Agent: c.Agent, Expires: expires, By: operator,
 		})
-		if errors.Is(err, perdure.Conflict) { // an answer that was lost had the secret
-			return &fault{err: err, what: err.Error(), todo: program + " token revoke " + a.place() + "TOKEN  ends the one that was made; then make another"}
+		if errors.Is(err, perdure.Conflict) { // the lost response contained the secret
+			return &userError{err: err, message: err.Error(),
+				hint: program + " token revoke " + a.storeFlags() +
+					"TOKEN  revokes the token that was created; then create another one"}
 		}
 		if err != nil {
 			return err
 		}
-		a.say("%s of org %s may %s; this is its secret, which is shown once:", made.ID, a.line(made.Org, cellChars), strings.Join(made.Scopes, ", "))
-		return c.show(ctx, a, shown{string(made.ID), made, func() { fmt.Fprintln(a.out, a.text(made.Secret)) }})
+		a.message("created %s of org %s with the scopes %s; its secret is shown only once:", made.ID,
+			a.oneLine(made.Org, cellChars), strings.Join(made.Scopes, ", "))
+		return c.show(ctx, a, outputObject{string(made.ID), made, func() { fmt.Fprintln(a.out, a.text(made.Secret)) }})
 	})
 }
 
 type tokenList struct {
-	output
+	outputFlags
 }
 
 // Run lists tokens.
@@ -90,19 +94,19 @@ func (c *tokenList) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		return tokens(a.now()).print(ctx, a, c.output, found)
+		return tokens(a.now()).print(ctx, a, c.outputFlags, found)
 	})
 }
 
-// tokens is how tokens are listed.
-func tokens(now clock) listing[engine.Token] {
+// tokens describes how tokens are listed.
+func tokens(now clock) outputList[engine.Token] {
 	when := func(t time.Time) string {
 		if t.IsZero() {
 			return "never"
 		}
 		return moment(t, now)
 	}
-	return listing[engine.Token]{
+	return outputList[engine.Token]{
 		noun: "tokens",
 		head: []string{"TOKEN", "NAME", "STATE", "ORG", "USER", "SCOPES", "USED", "EXPIRES"},
 		name: func(t engine.Token) string { return string(t.ID) },
@@ -112,7 +116,8 @@ func tokens(now clock) listing[engine.Token] {
 				scopes += " (agent)"
 			}
 			return []cell{
-				{string(t.ID), bold}, {text: t.Name}, {t.State, tokenColor(t.State)}, {text: t.Org}, {text: t.User}, {text: scopes}, {text: when(t.UsedAt)}, {text: when(t.ExpiresAt)},
+				{string(t.ID), bold}, {text: t.Name}, {t.State, tokenColor(t.State)}, {text: t.Org}, {text: t.User},
+				{text: scopes}, {text: when(t.UsedAt)}, {text: when(t.ExpiresAt)},
 			}
 		},
 	}
@@ -126,27 +131,27 @@ func tokenColor(state string) color {
 }
 
 type tokenRevoke struct {
-	Token  string `arg:"" help:"Its id, or a unique beginning of it, or its name."`
-	DryRun bool   `help:"Only say what would be done."`
-	Yes    bool   `short:"y" help:"Do not ask, also on a terminal."`
-	output
+	Token  string `arg:"" help:"Id, unique id prefix, or name."`
+	DryRun bool   `help:"Print what would be done, without doing it."`
+	Yes    bool   `short:"y" help:"Do not ask for confirmation."`
+	outputFlags
 }
 
 // Run revokes a token.
 func (c *tokenRevoke) Run(ctx context.Context, a *app) error {
-	if err := c.suits(engine.Token{}); err != nil {
+	if err := c.checkFields(engine.Token{}); err != nil {
 		return err
 	}
-	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
+	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
 		all, err := eng.Tokens(ctx)
 		if err != nil {
 			return err
 		}
 		var candidates []candidate
 		for _, t := range all {
-			one := candidate{id: string(t.ID), about: t.Name + ", " + t.State + ", of " + t.Org}
+			one := candidate{id: string(t.ID), description: t.Name + ", " + t.State + ", of " + t.Org}
 			if t.State == engine.TokenLive {
-				one.named = t.Name // an old one of the same name is not in its way
+				one.name = t.Name // a revoked token of the same name is ignored
 			}
 			candidates = append(candidates, one)
 		}
@@ -155,20 +160,20 @@ func (c *tokenRevoke) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		if c.DryRun {
-			a.say("would end %s for good", id)
+			a.message("would revoke %s permanently", id)
 			return nil
 		}
-		if err := a.confirm(ctx, c.Yes, "end "+id+" for good?"); err != nil {
+		if err := a.confirm(ctx, c.Yes, "revoke "+id+" permanently?"); err != nil {
 			return err
 		}
 		gone, err := eng.RevokeToken(ctx, perdure.TokenID(id), operator)
 		if err != nil {
 			return err
 		}
-		a.say("%s (%s) lets nobody in any more", gone.ID, a.line(gone.Name, cellChars))
-		if c.choice().ForPeople() {
+		a.message("revoked %s (%s)", gone.ID, a.oneLine(gone.Name, cellChars))
+		if c.choice().IsTable() {
 			return nil
 		}
-		return c.show(ctx, a, shown{string(gone.ID), gone, nil})
+		return c.show(ctx, a, outputObject{string(gone.ID), gone, nil})
 	})
 }

@@ -15,57 +15,58 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// maxInput bounds what is read from stdin.
+// maxInput limits what is read from stdin.
 const maxInput = 1 << 20
 
 type toolCommand struct {
-	AllowShell bool `help:"Show bash, too, which runs with --allow-shell only."`
+	AllowShell bool `help:"Include bash, which requires --allow-shell."`
 
-	List toolList `cmd:"" help:"List the tools."`
+	List toolList `cmd:"" help:"List tools."`
 	Show toolShow `cmd:"" help:"Show a tool and the schema of its arguments."`
-	Call toolCall `cmd:"" help:"Call a tool once, outside any session. Only what may safely run twice can be called so."`
-	Init toolInit `cmd:"" help:"Write a tool in Go, and a test that kills the runtime around it, into a new folder."`
+	Call toolCall `cmd:"" help:"Call a tool once, outside any session. Works only for tools that can safely run twice."`
+	Init toolInit `cmd:"" help:"Create a tool in Go with a crash test, in a new folder."`
 }
 
-type toolList struct{ output }
+type toolList struct{ outputFlags }
 
-// tools is how tools are listed.
-func tools() listing[engine.Tool] {
-	return listing[engine.Tool]{
+// tools describes how tools are listed.
+func tools() outputList[engine.Tool] {
+	return outputList[engine.Tool]{
 		noun: "tools",
 		head: []string{"TOOL", "CLASS", "BACKGROUND", "CAPABILITY", "DESCRIPTION"},
 		name: func(t engine.Tool) string { return t.Name },
 		row: func(t engine.Tool) []cell {
 			first, _, _ := strings.Cut(t.Description, "\n")
-			return []cell{{t.Name, bold}, {text: string(t.Class)}, {text: yesNo(t.Background)}, {text: t.Capability}, {text: first}}
+			return []cell{{t.Name, bold}, {text: string(t.Class)}, {text: yesNo(t.Background)}, {text: t.Capability},
+				{text: first}}
 		},
 	}
 }
 
-// Run lists the tools. No data directory is needed.
+// Run lists the tools. It needs no data directory.
 func (c *toolList) Run(ctx context.Context, a *app, noun *toolCommand) error {
-	return a.with(ctx, Opening{AllowShell: noun.AllowShell}, func(eng Engine) error {
+	return a.with(ctx, OpenOptions{AllowShell: noun.AllowShell}, func(eng Engine) error {
 		all, err := eng.Tools(ctx)
 		if err != nil {
 			return fmt.Errorf("list tools: %w", err)
 		}
-		return tools().print(ctx, a, c.output, all)
+		return tools().print(ctx, a, c.outputFlags, all)
 	})
 }
 
 type toolShow struct {
-	Name string `arg:"" help:"Its name."`
-	output
+	Name string `arg:"" help:"Name of the tool."`
+	outputFlags
 }
 
 // Run shows one tool.
 func (c *toolShow) Run(ctx context.Context, a *app, noun *toolCommand) error {
-	return a.with(ctx, Opening{AllowShell: noun.AllowShell}, func(eng Engine) error {
+	return a.with(ctx, OpenOptions{AllowShell: noun.AllowShell}, func(eng Engine) error {
 		t, err := a.toolNamed(ctx, eng, c.Name)
 		if err != nil {
 			return err
 		}
-		return c.show(ctx, a, shown{t.Name, t, func() {
+		return c.show(ctx, a, outputObject{t.Name, t, func() {
 			a.fields(
 				field{"tool", cell{t.Name, bold}},
 				field{"class", cell{text: string(t.Class)}},
@@ -73,8 +74,8 @@ func (c *toolShow) Run(ctx context.Context, a *app, noun *toolCommand) error {
 				field{"capability", cell{text: t.Capability}},
 				field{"needs a session", cell{text: yesNo(t.NeedsEnv)}},
 				field{"policy", cell{text: t.Policy}},
-				field{"soft budget", cell{text: lasting(t.SoftBudget)}},
-				field{"deadline", cell{text: lasting(t.Deadline)}},
+				field{"soft budget", cell{text: effectNote(t.SoftBudget)}},
+				field{"deadline", cell{text: effectNote(t.Deadline)}},
 				field{"description", cell{text: t.Description}},
 				field{"arguments", cell{text: indented(t.Parameters)}},
 			)
@@ -83,17 +84,17 @@ func (c *toolShow) Run(ctx context.Context, a *app, noun *toolCommand) error {
 }
 
 type toolCall struct {
-	Name      string `arg:"" help:"Its name."`
-	Arguments string `arg:"" optional:"" help:"A JSON object; - reads it from stdin. Not given: {}."`
+	Name      string `arg:"" help:"Name of the tool."`
+	Arguments string `arg:"" optional:"" help:"JSON object with the arguments; - reads stdin. Default: {}."`
 }
 
-// Run calls a tool and prints what a model would read.
+// Run calls a tool and prints the result that a model would read.
 func (c *toolCall) Run(ctx context.Context, a *app, noun *toolCommand) error {
 	args, err := c.arguments(a)
 	if err != nil {
 		return err
 	}
-	return a.with(ctx, Opening{AllowShell: noun.AllowShell}, func(eng Engine) error {
+	return a.with(ctx, OpenOptions{AllowShell: noun.AllowShell}, func(eng Engine) error {
 		if _, err := a.toolNamed(ctx, eng, c.Name); err != nil {
 			return err
 		}
@@ -104,9 +105,10 @@ func (c *toolCall) Run(ctx context.Context, a *app, noun *toolCommand) error {
 		if !result.IsError() {
 			return a.jsonText(append(result.Result, '\n'))
 		}
-		failed := &fault{code: exitFailed, what: result.Error, todo: "nothing was recorded: the call ran outside of any session"}
+		failed := &userError{code: exitFailed, message: result.Error,
+			hint: "nothing was recorded, because the call ran outside any session"}
 		if result.NeverStarted {
-			failed.code, failed.todo = exitUsage, program+" tool show "+c.Name+"  shows what it takes"
+			failed.code, failed.hint = exitUsage, program+" tool show "+c.Name+"  shows its arguments"
 		}
 		return failed
 	})
@@ -130,24 +132,25 @@ func (a *app) readInput() (string, error) {
 		return "", fmt.Errorf("read stdin: %w", err)
 	}
 	if len(text) > maxInput {
-		return "", misuse(fmt.Sprintf("stdin holds more than %d bytes", maxInput), "")
+		return "", usageError(fmt.Sprintf("the input is larger than %d bytes", maxInput), "")
 	}
 	return string(text), nil
 }
 
-// confirm asks a person whether to go on. Where no terminal is, the command itself is the answer, unless --no-input
-// is in it: then nothing but --yes is (C10).
+// confirm asks the user for confirmation. Without a terminal the command itself is the
+// confirmation, unless --no-input is given: then only --yes is (C10).
 func (a *app) confirm(ctx context.Context, yes bool, question string) error {
 	if yes {
 		return nil
 	}
 	if a.flags.NoInput {
-		return &fault{code: exitApproval, what: "this needs a yes, and --no-input was given; nothing was changed", todo: "--yes says it"}
+		return &userError{code: exitApproval, message: "confirmation is needed, but --no-input was given; nothing was changed",
+			hint: "confirm with --yes"}
 	}
 	if !a.Terminal.Stdin {
 		return nil
 	}
-	fmt.Fprintf(a.Stderr, "%s [y/N] ", a.line(question, 300))
+	fmt.Fprintf(a.Stderr, "%s [y/N] ", a.oneLine(question, 300))
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -157,15 +160,17 @@ func (a *app) confirm(ctx context.Context, yes bool, question string) error {
 			return nil
 		}
 	}
-	return &fault{code: exitError, what: "nothing was changed: the answer was no", todo: "y or yes means yes, and --yes leaves the question out"}
+	return &userError{code: exitError, message: "not confirmed; nothing was changed",
+		hint: "answer y or yes, or skip the question with --yes"}
 }
 
-// confirmName is confirm for what nobody can undo: it wants a word typed that only somebody types who means just this thing.
+// confirmName is confirm for irreversible actions: the user must type a word that belongs to this
+// thing only.
 func (a *app) confirmName(ctx context.Context, yes bool, question, word string) error {
 	if yes || !a.Terminal.Stdin || a.flags.NoInput {
 		return a.confirm(ctx, yes, question)
 	}
-	fmt.Fprintf(a.Stderr, "%s\ntype %s to go on: ", a.line(question, 300), word)
+	fmt.Fprintf(a.Stderr, "%s\ntype %s to confirm: ", a.oneLine(question, 300), word)
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -174,16 +179,17 @@ func (a *app) confirmName(ctx context.Context, yes bool, question, word string) 
 			return nil
 		}
 	}
-	return &fault{code: exitError, what: "nothing was changed: " + word + " was not typed", todo: "--yes leaves the question out"}
+	return &userError{code: exitError, message: "not confirmed, since " + word + " was not typed; nothing was changed",
+		hint: "skip the question with --yes"}
 }
 
-// lastDigits are the end of an id, by which one is told from those that began at the same time.
+// lastDigits returns the end of an id, which differs between ids of the same millisecond.
 func lastDigits(id string) string {
 	const n = 6
 	return id[max(len(id)-n, 0):]
 }
 
-// toolNamed finds a tool; names are not cut short.
+// toolNamed finds a tool; its name cannot be abbreviated.
 func (a *app) toolNamed(ctx context.Context, eng engine.Tools, name string) (engine.Tool, error) {
 	all, err := eng.Tools(ctx)
 	if err != nil {
@@ -194,16 +200,18 @@ func (a *app) toolNamed(ctx context.Context, eng engine.Tools, name string) (eng
 		return all[i], nil
 	}
 	if name == ShellTool {
-		return engine.Tool{}, &fault{err: perdure.NotFound, what: "bash is not there without --allow-shell", todo: program + " tool show --allow-shell bash"}
+		return engine.Tool{}, &userError{err: perdure.NotFound, message: "bash is available only with --allow-shell",
+			hint: program + " tool show --allow-shell bash"}
 	}
 	var candidates []candidate
 	for _, t := range all {
 		candidates = append(candidates, candidate{id: t.Name})
 	}
 	_, err = a.kind("tool").choose(name, candidates)
-	var several *fault
+	var several *userError
 	if err == nil || errors.As(err, &several) && !errors.Is(err, perdure.NotFound) {
-		err = &fault{err: perdure.NotFound, what: fmt.Sprintf("there is no tool %q", name), todo: a.kind("tool").hint(name, candidates)}
+		err = &userError{err: perdure.NotFound, message: fmt.Sprintf("there is no tool %q", name),
+			hint: a.kind("tool").hint(name, candidates)}
 	}
 	return engine.Tool{}, err
 }
@@ -215,15 +223,15 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-// lasting writes a clock of a tool; a negative one never strikes.
-func lasting(d time.Duration) string {
+// effectNote formats a time limit of a tool; a negative one means no limit.
+func effectNote(d time.Duration) string {
 	if d < 0 {
 		return "never"
 	}
 	return d.String()
 }
 
-// indented writes JSON for people; what is none stays as it is.
+// indented formats JSON for people; other text stays as it is.
 func indented(text json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Indent(&b, text, "", "  ") != nil {

@@ -10,36 +10,37 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/cli/sprout"
+	"github.com/perdure/perdure/internal/cli/scaffold"
 )
 
 type toolInit struct {
-	Name    string `arg:"" help:"Of the tool and of the folder: small letters and digits, with a _ between words."`
-	Class   string `help:"What may be done when nobody knows whether a call happened: pure, idempotent or at_most_once; perdure help effects says more." placeholder:"CLASS" enum:"pure,idempotent,at_most_once" default:"idempotent"`
+	Name    string `arg:"" help:"Name of the tool and its folder: lower-case letters and digits, words separated by _."`
+	Class   string `help:"Effect class, for crash recovery: pure, idempotent or at_most_once (see perdure help effects)." placeholder:"CLASS" enum:"pure,idempotent,at_most_once" default:"idempotent"`
 	Replace string `help:"Build with this checkout of Perdure instead of a published version." placeholder:"DIR" type:"path"`
-	DryRun  bool   `help:"Only say what would be done."`
-	output
+	DryRun  bool   `help:"Print what would be done, without doing it."`
+	outputFlags
 }
 
-// sprouted is a folder with a tool in it.
-type sprouted struct {
+// scaffolded is a folder with a new tool.
+type scaffolded struct {
 	Name   string   `json:"name"`
 	Folder string   `json:"folder"`
 	Files  []string `json:"files"`
-	Next   string   `json:"next"` // what to type
+	Next   string   `json:"next"` // commands to type
 }
 
-// Run writes a tool and its crash test into a new folder (F4).
+// Run writes a tool and its crash test into a new folder.
 func (c *toolInit) Run(ctx context.Context, a *app) error {
-	if err := c.suits(sprouted{}); err != nil {
+	if err := c.checkFields(scaffolded{}); err != nil {
 		return err
 	}
-	tool := sprout.Tool{Name: c.Name, Class: perdure.EffectClass(c.Class), Version: a.Version.Version, Replace: c.Replace}
+	tool := scaffold.Tool{Name: c.Name, Class: perdure.EffectClass(c.Class), Version: a.Version.Version,
+		Replace: c.Replace}
 	files, err := tool.Files()
 	if err != nil {
 		return err
 	}
-	made := sprouted{Name: c.Name, Next: "cd " + c.Name + " && " + tool.Next()}
+	made := scaffolded{Name: c.Name, Next: "cd " + c.Name + " && " + tool.Next()}
 	for _, file := range files {
 		made.Files = append(made.Files, file.Name)
 	}
@@ -47,10 +48,11 @@ func (c *toolInit) Run(ctx context.Context, a *app) error {
 		return fmt.Errorf("find the folder: %w", err)
 	}
 	if _, err := os.Lstat(made.Folder); !errors.Is(err, fs.ErrNotExist) {
-		return &fault{err: perdure.Conflict, what: made.Folder + " is there already; nothing was written", todo: "remove it, or give the tool another name"}
+		return &userError{err: perdure.Conflict, message: made.Folder + " already exists; nothing was written",
+			hint: "remove it, or choose another name"}
 	}
 	if c.DryRun {
-		a.say("would write %s into %s", strings.Join(made.Files, ", "), a.line(made.Folder, 300))
+		a.message("would write %s to %s", strings.Join(made.Files, ", "), a.oneLine(made.Folder, 300))
 		return nil
 	}
 	err = os.Mkdir(made.Folder, 0o755)
@@ -62,6 +64,7 @@ func (c *toolInit) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return fmt.Errorf("write the tool: %w", err)
 	}
-	a.say("%s has %s; to see it killed and coming back:\n  %s", a.line(made.Folder, 300), strings.Join(made.Files, ", "), made.Next)
-	return c.quietly(ctx, a, made.Folder, made)
+	a.message("%s contains %s; run the crash test with:\n  %s", a.oneLine(made.Folder, 300), strings.Join(made.Files, ", "),
+		made.Next)
+	return c.showForPrograms(ctx, a, made.Folder, made)
 }

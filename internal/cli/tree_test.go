@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// leaves returns every command by what is typed for it.
+// leaves returns every command by its path.
 func leaves(t *testing.T) map[string]*kong.Node {
 	t.Helper()
 	parser, err := kong.New(&commandLine{}, (&app{}).options(func(int) {})...)
@@ -30,8 +30,9 @@ func has(node *kong.Node, flag string) bool {
 	return slices.ContainsFunc(node.Flags, func(f *kong.Flag) bool { return f.Name == flag })
 }
 
-// TestC02EveryListAndShow wants the forms for scripts on every command that tells what there is, by the verb that it has, and on
-// every other command that prints a thing. Those that do not are named here, each with its reason.
+// TestC02EveryListAndShow checks that every command that shows objects, as determined by its verb,
+// and every other command that prints an object, has the output formats for scripts. Exceptions are
+// listed here with their reasons.
 func TestC02EveryListAndShow(t *testing.T) {
 	t.Parallel()
 	others := map[string]string{
@@ -64,8 +65,8 @@ func TestC02EveryListAndShow(t *testing.T) {
 	}
 }
 
-// TestC10Matrix wants --dry-run on every command that changes something, and --yes on those that destroy something. Those that
-// change nothing, or are a server, are named.
+// TestC10Matrix checks that every command that changes something has --dry-run, and that
+// destructive ones have --yes. Commands that change nothing, and servers, are listed.
 func TestC10Matrix(t *testing.T) {
 	t.Parallel()
 	reads := regexp.MustCompile(`( |^)(list|show|versions|tail|log|deliveries|watch|ledger|report|next|explain|test|verify|check|schema|export|replay|ps|doctor|version|help|completion|ls|cat|get)$`)
@@ -90,15 +91,15 @@ func TestC10Matrix(t *testing.T) {
 	}
 }
 
-// TestC11NoSecretIsTyped wants no flag and no argument that takes the value of a secret: others on a machine can read a command
-// line, and a shell keeps it.
+// TestC11NoSecretIsTyped checks that no flag or argument takes the value of a secret: other users
+// of a machine can read a command line, and a shell stores it.
 func TestC11NoSecretIsTyped(t *testing.T) {
 	t.Parallel()
 	secret := regexp.MustCompile(`(?i)secret|token|passw|credential|private-key|api-?key|bearer`)
 	about := regexp.MustCompile(`(?i)\b(the|a) (secret|token|password|key)('s value)?\b`)
 	look := func(path string, v *kong.Value) {
 		if !v.IsBool() && (secret.MatchString(v.Name) || about.MatchString(v.Help) && !strings.Contains(v.Help, "is read from PERDURE_TOKEN") && !strings.Contains(v.Help, "read their key from")) {
-			if !strings.HasPrefix(v.Help, "Its id") { // of a token say, which is no secret
+			if !strings.HasPrefix(v.Help, "Id") { // for instance the id of a token, which is not secret
 				t.Errorf("%s takes %s: %s", path, v.Name, v.Help)
 			}
 		}

@@ -14,17 +14,17 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// heard is a voice with what came of it.
+// heard is a voice with its output.
 type heard struct {
-	*voice
+	*progressPrinter
 	stdout, stderr bytes.Buffer
 	t              *testing.T
 }
 
 func newHeard(t *testing.T) *heard {
 	h := &heard{t: t}
-	a := &app{World: World{Stderr: &h.stderr}, out: &sink{w: &h.stdout}}
-	h.voice = newVoice(a, perdure.NewSession("session_1"))
+	a := &app{Dependencies: Dependencies{Stderr: &h.stderr}, out: &stdoutWriter{w: &h.stdout}}
+	h.progressPrinter = newProgressPrinter(a, perdure.NewSession("session_1"))
 	return h
 }
 
@@ -138,20 +138,20 @@ func TestVoiceTells(t *testing.T) {
 	h.happens(perdure.TaskCreated{Task: running}, perdure.TaskUpdated{Task: running})
 	h.working([]perdure.Task{running})
 	h.working([]perdure.Task{running})
-	h.happens(perdure.TaskReattached{Attempt: 2, How: perdure.Adopt})
+	h.happens(perdure.TaskReattached{Attempt: 2, How: perdure.TakeOverAdopt})
 	h.happens(perdure.TaskUpdated{Task: ended}, perdure.TaskDelivered{TaskIDs: []perdure.TaskID{"task_1"}})
 	h.happens(perdure.ToolCompleted{Name: "charge", Status: perdure.StatusUnknown, Result: perdure.ToolResult{Error: perdure.TextUnknown}})
 	h.happens(perdure.ToolUnknown{Name: "charge", CallID: "call_1"})
-	h.happens(perdure.ToolTakenOver{Name: "label", How: perdure.RunAgain, Executions: 2})
+	h.happens(perdure.ToolTakenOver{Name: "label", How: perdure.TakeOverRunAgain, Executions: 2})
 
 	want := `▸ task_1 bash running: Build[31m
 … task_1 bash 3/8 compiling
-↻ task_1 taken over: its process is adopted, attempt 2
+↻ task_1 taken over: its running process was adopted, attempt 2
 ✗ task_1 bash failed: exit 2
 ↩ task_1 delivered into the conversation
 ✗ charge unknown: ` + perdure.TextUnknown + `
-? charge is unknown: perdure task resolve session_1/call_1 --happened | --did-not-happen
-↻ label: it is run again under the same key, execution 2
+? outcome of charge is unknown: perdure task resolve session_1/call_1 --happened | --did-not-happen
+↻ label: runs again with the same idempotency key, execution 2
 `
 	if diff := cmp.Diff(h.stderr.String(), want); diff != "" {
 		t.Error(diff)
@@ -161,7 +161,7 @@ func TestVoiceTells(t *testing.T) {
 	}
 }
 
-// catalogue returns the types of events that the reference has.
+// catalogue returns the event types of the reference page.
 func catalogue(t *testing.T) (all []perdure.EventType) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/reference/events.md")
@@ -178,7 +178,8 @@ func catalogue(t *testing.T) (all []perdure.EventType) {
 	return all
 }
 
-// TestVoiceLanes is what a run tells of calls that leave their turn, and of what waits for a person.
+// TestVoiceLanes checks the messages of a run about detached calls, and about calls that wait for a
+// person.
 func TestVoiceLanes(t *testing.T) {
 	t.Parallel()
 	h := newHeard(t)
@@ -193,17 +194,17 @@ func TestVoiceLanes(t *testing.T) {
 	h.happens(perdure.TaskUpdated{Task: waits}, perdure.TaskMessageSent{Message: perdure.TaskMessage{Text: "Where to?\x1b[2J"}})
 	h.happens(perdure.TaskMessageReceived{Message: perdure.TaskMessage{Text: "Zurich", InReplyTo: "req_1"}})
 
-	want := `▸ call_1 goes on in the background as task_1 after 2.0 s
-! charge asks for a yes: {"amount":5,"api_key":"<redacted>"}
+	want := `▸ call_1 continues in the background as task_1 after 2.0 s
+! charge needs your approval: {"amount":5,"api_key":"<redacted>"}
   perdure approve appr_1
   perdure approval deny appr_1 --note WHY
 ✗ appr_1: denied by operator: too much
-! locate is the client's to answer: {}
-! the turn waits for the client's answer to 1 call
+! locate waits for the client to answer: {}
+! the turn is waiting for the client to answer 1 call
 ! task_1 ship awaiting_input: Where to?
   perdure task input task_1 ANSWER
-▸ task_1 says: Where to?[2J
-▸ task_1: the task is answered: Zurich
+▸ task_1: Where to?[2J
+▸ task_1: answer to the task: Zurich
 `
 	if diff := cmp.Diff(h.stderr.String(), want); diff != "" {
 		t.Error(diff)

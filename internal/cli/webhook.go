@@ -12,36 +12,36 @@ import (
 )
 
 type webhookCommand struct {
-	Create     webhookCreate     `cmd:"" help:"Send what happens from now on to a URL, signed."`
-	List       webhookList       `cmd:"" help:"List webhooks, in the order of their making."`
+	Create     webhookCreate     `cmd:"" help:"Create a webhook, which sends signed events to a URL."`
+	List       webhookList       `cmd:"" help:"List webhooks in the order of their creation."`
 	Show       webhookShow       `cmd:"" help:"Show a webhook."`
-	Change     webhookChange     `cmd:"" help:"Change what a webhook is sent, switch it on or off, or give it another secret."`
-	Test       webhookTest       `cmd:"" help:"Send a ping, once, and say what the receiver answered."`
-	Deliveries webhookDeliveries `cmd:"" help:"List what was sent, or is to be, the newest first, with each try."`
-	Redeliver  webhookRedeliver  `cmd:"" help:"Send a delivery again, under the same id."`
-	Delete     webhookDelete     `cmd:"" help:"Delete a webhook, with its deliveries."`
+	Change     webhookChange     `cmd:"" help:"Change, enable, disable or rotate the secret of a webhook."`
+	Test       webhookTest       `cmd:"" help:"Send a ping and show the response of the receiver."`
+	Deliveries webhookDeliveries `cmd:"" help:"List deliveries with their attempts, newest first."`
+	Redeliver  webhookRedeliver  `cmd:"" help:"Send a delivery again, with the same id."`
+	Delete     webhookDelete     `cmd:"" help:"Delete a webhook and its deliveries."`
 }
 
 type webhookCreate struct {
-	URL     string   `arg:"" name:"url" help:"Where to. Private addresses are refused, unless egress allow --webhook lists them."`
-	Type    []string `help:"Only this type of event; task.* is all that begin with task. Can be given several times. Default: all that can be sent." placeholder:"TYPE"`
-	Body    string   `help:"Send the ids of an event, or the whole of it: id or snapshot." placeholder:"BODY" enum:"id,snapshot" default:"id"`
+	URL     string   `arg:"" name:"url" help:"URL of the receiver. Private addresses must be allowed with egress allow --webhook."`
+	Type    []string `help:"Only events of this type, or task.* for all task events. Repeatable. Default: all events." placeholder:"TYPE"`
+	Body    string   `help:"Content of a delivery: id (ids only) or snapshot (the full event)." placeholder:"BODY" enum:"id,snapshot" default:"id"`
 	Session string   `help:"Only events of this session." placeholder:"ID"`
-	Label   []string `help:"Only events of sessions with this label: KEY, or KEY=VALUE. Given several times, all must hold." placeholder:"LABEL" sep:"none"`
-	DryRun  bool     `help:"Only say what would be done."`
-	output
+	Label   []string `help:"Only events of sessions with this label: KEY or KEY=VALUE. Repeatable; all must match." placeholder:"LABEL" sep:"none"`
+	DryRun  bool     `help:"Print what would be done, without doing it."`
+	outputFlags
 }
 
-// Run makes a webhook and shows its secret, once.
+// Run creates a webhook and shows its secret, once.
 func (c *webhookCreate) Run(ctx context.Context, a *app) error {
-	if err := errors.Join(c.reveals(), c.suits(webhook.Made{})); err != nil {
+	if err := errors.Join(c.checkShowsSecret(), c.checkFields(webhook.Created{})); err != nil {
 		return err
 	}
 	terms, err := termsOf(c.Label)
 	if err != nil {
 		return err
 	}
-	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
+	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
 		w := webhook.Webhook{URL: c.URL, Types: c.Type, Body: webhook.Body(c.Body), Labels: terms, Owner: operator}
 		if c.Session != "" {
 			s, err := a.session(ctx, eng, c.Session)
@@ -51,19 +51,20 @@ func (c *webhookCreate) Run(ctx context.Context, a *app) error {
 			w.Session = s.ID
 		}
 		if c.DryRun {
-			a.say("would send %s to %s", a.line(sends(w), 300), a.line(w.URL, 300))
+			a.message("would send %s to %s", a.oneLine(describeEvents(w), 300), a.oneLine(w.URL, 300))
 			return nil
 		}
 		made, err := eng.CreateWebhook(ctx, w)
 		if err != nil {
 			return err
 		}
-		a.say("made %s; keep its secret now: it is not shown again (webhook change --rotate makes another). Try it with: %s webhook test %s%s", made.ID, program, a.place(), made.ID)
-		return c.show(ctx, a, shown{string(made.ID), made, func() { a.fields(append(a.webhookFields(made.Webhook), field{"secret", cell{text: made.Secret}})...) }})
+		a.message("created %s; save its secret now, it is not shown again (webhook change --rotate creates a new one). Test it with: %s webhook test %s%s", made.ID, program, a.storeFlags(), made.ID)
+		return c.show(ctx, a, outputObject{string(made.ID), made,
+			func() { a.fields(append(a.webhookFields(made.Webhook), field{"secret", cell{text: made.Secret}})...) }})
 	})
 }
 
-type webhookList struct{ output }
+type webhookList struct{ outputFlags }
 
 // Run lists webhooks.
 func (c *webhookList) Run(ctx context.Context, a *app) error {
@@ -72,20 +73,21 @@ func (c *webhookList) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return fmt.Errorf("list webhooks: %w", err)
 		}
-		return listing[webhook.Webhook]{
+		return outputList[webhook.Webhook]{
 			noun: "webhooks",
 			head: []string{"WEBHOOK", "STATE", "FAILURES", "SENDS", "URL"},
 			name: func(w webhook.Webhook) string { return string(w.ID) },
 			row: func(w webhook.Webhook) []cell {
-				return []cell{{string(w.ID), bold}, {webhookState(w), webhookColor(w)}, {text: fmt.Sprint(w.Failures)}, {text: sends(w)}, {text: w.URL}}
+				return []cell{{string(w.ID), bold}, {webhookState(w), webhookColor(w)}, {text: fmt.Sprint(w.Failures)},
+					{text: describeEvents(w)}, {text: w.URL}}
 			},
-		}.print(ctx, a, c.output, all)
+		}.print(ctx, a, c.outputFlags, all)
 	})
 }
 
 type webhookShow struct {
-	Webhook string `arg:"" help:"Its id, or a unique beginning of it, or its URL."`
-	output
+	Webhook string `arg:"" help:"Id, unique id prefix, or URL."`
+	outputFlags
 }
 
 // Run shows a webhook.
@@ -100,20 +102,20 @@ func (c *webhookShow) Run(ctx context.Context, a *app) error {
 }
 
 type webhookChange struct {
-	Webhook string   `arg:"" help:"Its id, or a unique beginning of it, or its URL."`
-	URL     string   `name:"url" help:"Send there instead." placeholder:"URL"`
-	Type    []string `help:"Send only this type instead; * is all that can be sent. Can be given several times." placeholder:"TYPE"`
-	Body    string   `help:"Send the ids of an event, or the whole of it: id or snapshot." placeholder:"BODY" enum:",id,snapshot" default:""`
-	Label   []string `help:"Send only events of sessions with this label instead; * is of all. Can be given several times." placeholder:"LABEL" sep:"none"`
-	Enable  bool     `help:"Send what happens from now on, and what was queued before." xor:"on"`
-	Disable bool     `help:"Send nothing." xor:"on"`
-	Rotate  bool     `help:"Give it another secret and show that, once. The former one signs along for a day."`
-	DryRun  bool     `help:"Only say what would be done."`
-	output
+	Webhook string   `arg:"" help:"Id, unique id prefix, or URL."`
+	URL     string   `name:"url" help:"New URL of the receiver." placeholder:"URL"`
+	Type    []string `help:"New event type filter; * for all events. Repeatable." placeholder:"TYPE"`
+	Body    string   `help:"New content of a delivery: id (ids only) or snapshot (the full event)." placeholder:"BODY" enum:",id,snapshot" default:""`
+	Label   []string `help:"New session label filter; * for all sessions. Repeatable." placeholder:"LABEL" sep:"none"`
+	Enable  bool     `help:"Enable the webhook: send new events and queued deliveries." xor:"on"`
+	Disable bool     `help:"Disable the webhook." xor:"on"`
+	Rotate  bool     `help:"Create a new secret and show it once. Deliveries are also signed with the old one for a day."`
+	DryRun  bool     `help:"Print what would be done, without doing it."`
+	outputFlags
 }
 
-// change is what the flags ask for.
-func (c *webhookChange) change() (change webhook.Change, err error) {
+// change returns the change that the flags request.
+func (c *webhookChange) change() (change webhook.Patch, err error) {
 	if len(c.Label) > 0 {
 		if len(c.Label) == 1 && c.Label[0] == "*" {
 			c.Label = nil
@@ -122,7 +124,7 @@ func (c *webhookChange) change() (change webhook.Change, err error) {
 		if err != nil {
 			return change, err
 		}
-		terms = append(perdure.LabelFilter{}, terms...) // none is [], which is not: as it is
+		terms = append(perdure.LabelFilter{}, terms...) // an empty list removes the filter; nil would keep it
 		change.Labels = &terms
 	}
 	if c.URL != "" {
@@ -145,36 +147,37 @@ func (c *webhookChange) change() (change webhook.Change, err error) {
 
 // Run changes a webhook.
 func (c *webhookChange) Run(ctx context.Context, a *app) error {
-	if err := c.suits(webhook.Made{}); err != nil {
+	if err := c.checkFields(webhook.Created{}); err != nil {
 		return err
 	}
-	if err := c.reveals(); c.Rotate && err != nil {
+	if err := c.checkShowsSecret(); c.Rotate && err != nil {
 		return err
 	}
 	change, err := c.change()
 	if err != nil {
 		return err
 	}
-	if change == (webhook.Change{}) && !c.Rotate {
-		return misuse("nothing is to change", "give --url, --type, --body, --label, --enable, --disable or --rotate")
+	if change == (webhook.Patch{}) && !c.Rotate {
+		return usageError("there is nothing to change",
+			"give --url, --type, --body, --label, --enable, --disable or --rotate")
 	}
-	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
+	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
 		w, err := a.webhook(ctx, eng, c.Webhook)
 		if err != nil {
 			return err
 		}
 		if c.DryRun {
-			next := change.On(w)
-			a.say("would be %s, and send %s to %s", webhookState(next), a.line(sends(next), 300), a.line(next.URL, 300))
+			next := change.Apply(w)
+			a.message("would be %s and send %s to %s", webhookState(next), a.oneLine(describeEvents(next), 300), a.oneLine(next.URL, 300))
 			return next.Check()
 		}
-		made := webhook.Made{Webhook: w}
-		if change != (webhook.Change{}) {
+		made := webhook.Created{Webhook: w}
+		if change != (webhook.Patch{}) {
 			made.Webhook, err = eng.ChangeWebhook(ctx, w.ID, change)
 		}
 		if err == nil && c.Rotate {
-			if made, err = eng.RotateWebhook(ctx, w.ID); err != nil && change != (webhook.Change{}) {
-				err = fmt.Errorf("it was changed, and has its old secret: %w", err)
+			if made, err = eng.RotateWebhook(ctx, w.ID); err != nil && change != (webhook.Patch{}) {
+				err = fmt.Errorf("the webhook was changed, but its secret was not rotated: %w", err)
 			}
 		}
 		if err != nil {
@@ -184,53 +187,55 @@ func (c *webhookChange) Run(ctx context.Context, a *app) error {
 		if made.Secret != "" {
 			all = append(all, field{"secret", cell{text: made.Secret}})
 		}
-		return c.show(ctx, a, shown{string(made.ID), made, func() { a.fields(all...) }})
+		return c.show(ctx, a, outputObject{string(made.ID), made, func() { a.fields(all...) }})
 	})
 }
 
 type webhookTest struct {
-	Webhook string `arg:"" help:"Its id, or a unique beginning of it, or its URL."`
-	DryRun  bool   `help:"Only say what would be done."`
-	output
+	Webhook string `arg:"" help:"Id, unique id prefix, or URL."`
+	DryRun  bool   `help:"Print what would be done, without doing it."`
+	outputFlags
 }
 
-// testTime is how long a ping may take, with its place behind others.
+// testTime is how long a ping may take, including its time in the queue.
 const testTime = 30 * time.Second
 
-// Run sends a ping and waits for what became of it. One that was not taken is exit code 1.
+// Run sends a ping and waits for the result. It returns exit code 1 when the receiver did not
+// accept it.
 func (c *webhookTest) Run(ctx context.Context, a *app) error {
-	if err := c.suits(webhook.Delivery{}); err != nil {
+	if err := c.checkFields(webhook.Delivery{}); err != nil {
 		return err
 	}
-	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
+	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
 		w, err := a.webhook(ctx, eng, c.Webhook)
 		if err != nil {
 			return err
 		}
 		if c.DryRun {
-			a.say("would send a ping to %s", a.line(w.URL, 300))
+			a.message("would send a ping to %s", a.oneLine(w.URL, 300))
 			return nil
 		}
 		var d webhook.Delivery
-		err = turning(ctx, eng, func(ctx context.Context) error {
+		err = turnIsRunning(ctx, eng, func(ctx context.Context) error {
 			d, err = eng.TestWebhook(ctx, w.ID)
 			if err == nil {
-				d, err = tried(ctx, eng, d)
+				d, err = testResult(ctx, eng, d)
 			}
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		if err := c.show(ctx, a, shown{string(d.ID), d, func() { a.tellDelivery(d) }}); err != nil || d.State == webhook.Delivered {
+		if err := c.show(ctx, a, outputObject{string(d.ID), d, func() { a.printDelivery(d) }}); err != nil ||
+			d.State == webhook.Delivered {
 			return err
 		}
 		return exit(exitError)
 	})
 }
 
-// tried waits until a delivery has ended, or for testTime.
-func tried(ctx context.Context, eng Engine, d webhook.Delivery) (webhook.Delivery, error) {
+// testResult waits until a delivery has ended, at most testTime.
+func testResult(ctx context.Context, eng Engine, d webhook.Delivery) (webhook.Delivery, error) {
 	ctx, stop := context.WithTimeout(ctx, testTime)
 	defer stop()
 	look := time.NewTicker(50 * time.Millisecond)
@@ -249,7 +254,8 @@ func tried(ctx context.Context, eng Engine, d webhook.Delivery) (webhook.Deliver
 		case <-look.C:
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-				return d, fmt.Errorf("%w: nobody sent it within %s; it stays queued", perdure.Unavailable, testTime)
+				return d, fmt.Errorf("%w: the delivery was not sent within %s; it stays queued", perdure.Unavailable,
+					testTime)
 			}
 			return d, context.Cause(ctx)
 		}
@@ -257,15 +263,15 @@ func tried(ctx context.Context, eng Engine, d webhook.Delivery) (webhook.Deliver
 }
 
 type webhookDeliveries struct {
-	Webhook string `arg:"" help:"Its id, or a unique beginning of it, or its URL."`
-	Limit   int    `help:"How many; 0 for all." placeholder:"N" default:"20"`
-	output
+	Webhook string `arg:"" help:"Id, unique id prefix, or URL."`
+	Limit   int    `help:"Maximum number; 0 for all." placeholder:"N" default:"20"`
+	outputFlags
 }
 
 // Run lists deliveries.
 func (c *webhookDeliveries) Run(ctx context.Context, a *app) error {
 	if c.Limit < 0 {
-		return misuse(fmt.Sprintf("--limit %d", c.Limit), "give 0 for all, or how many")
+		return usageError(fmt.Sprintf("--limit %d", c.Limit), "give 0 for all, or a positive number")
 	}
 	return a.read(ctx, func(eng Engine) error {
 		w, err := a.webhook(ctx, eng, c.Webhook)
@@ -277,34 +283,35 @@ func (c *webhookDeliveries) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		now := a.now()
-		return listing[webhook.Delivery]{
+		return outputList[webhook.Delivery]{
 			noun: "deliveries",
 			head: []string{"DELIVERY", "STATE", "TYPE", "TRIES", "LAST", "NEXT"},
 			name: func(d webhook.Delivery) string { return string(d.ID) },
 			row: func(d webhook.Delivery) []cell {
 				next := ""
 				if d.State == webhook.Queued {
-					next = ahead(d.DueAt, now)
+					next = untilText(d.DueAt, now)
 				}
-				return []cell{{string(d.ID), bold}, {string(d.State), deliveryColor(d)}, {text: d.Type}, {text: fmt.Sprint(d.Attempts)}, {text: lastTry(d)}, {text: next}}
+				return []cell{{string(d.ID), bold}, {string(d.State), deliveryColor(d)}, {text: d.Type},
+					{text: fmt.Sprint(d.Attempts)}, {text: lastAttempt(d)}, {text: next}}
 			},
-		}.print(ctx, a, c.output, all)
+		}.print(ctx, a, c.outputFlags, all)
 	})
 }
 
 type webhookRedeliver struct {
-	Webhook  string `arg:"" help:"Its id, or a unique beginning of it, or its URL."`
-	Delivery string `arg:"" help:"The id of the delivery, or a unique beginning of it."`
-	DryRun   bool   `help:"Only say what would be done."`
-	output
+	Webhook  string `arg:"" help:"Id, unique id prefix, or URL."`
+	Delivery string `arg:"" help:"Delivery: id or unique id prefix."`
+	DryRun   bool   `help:"Print what would be done, without doing it."`
+	outputFlags
 }
 
-// Run queues a delivery anew.
+// Run queues a delivery again.
 func (c *webhookRedeliver) Run(ctx context.Context, a *app) error {
-	if err := c.suits(webhook.Delivery{}); err != nil {
+	if err := c.checkFields(webhook.Delivery{}); err != nil {
 		return err
 	}
-	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
+	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
 		w, err := a.webhook(ctx, eng, c.Webhook)
 		if err != nil {
 			return err
@@ -315,58 +322,59 @@ func (c *webhookRedeliver) Run(ctx context.Context, a *app) error {
 		}
 		var candidates []candidate
 		for _, d := range all {
-			candidates = append(candidates, candidate{id: string(d.ID), about: d.Type + " " + string(d.State)})
+			candidates = append(candidates, candidate{id: string(d.ID), description: d.Type + " " + string(d.State)})
 		}
 		id, err := a.kindBy("delivery", "webhook deliveries", string(w.ID)).choose(c.Delivery, candidates)
 		if err != nil {
 			return err
 		}
 		if c.DryRun {
-			a.say("would send %s again to %s", id, a.line(w.URL, 300))
+			a.message("would send %s again to %s", id, a.oneLine(w.URL, 300))
 			return nil
 		}
 		d, err := eng.RedeliverWebhook(ctx, w.ID, perdure.WebhookDeliveryID(id))
 		if err != nil {
 			return err
 		}
-		a.say("queued %s; it goes out as long as %s serve or %s run works on this directory", d.ID, program, program)
-		return c.show(ctx, a, shown{string(d.ID), d, func() { a.tellDelivery(d) }})
+		a.message("queued %s; it is sent while %s serve or %s run is running on this data directory", d.ID, program,
+			program)
+		return c.show(ctx, a, outputObject{string(d.ID), d, func() { a.printDelivery(d) }})
 	})
 }
 
 type webhookDelete struct {
-	Webhook string `arg:"" help:"Its id, or a unique beginning of it, or its URL."`
-	DryRun  bool   `help:"Only say what would be done."`
-	Yes     bool   `short:"y" help:"Do not ask, also on a terminal."`
-	output
+	Webhook string `arg:"" help:"Id, unique id prefix, or URL."`
+	DryRun  bool   `help:"Print what would be done, without doing it."`
+	Yes     bool   `short:"y" help:"Do not ask for confirmation."`
+	outputFlags
 }
 
 // Run deletes a webhook.
 func (c *webhookDelete) Run(ctx context.Context, a *app) error {
-	if err := c.suits(gone{}); err != nil {
+	if err := c.checkFields(deletedOutput{}); err != nil {
 		return err
 	}
-	return a.with(ctx, writing(c.DryRun), func(eng Engine) error {
+	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
 		w, err := a.webhook(ctx, eng, c.Webhook)
 		if err != nil {
 			return err
 		}
 		if c.DryRun {
-			a.say("would delete %s, with its deliveries", w.ID)
+			a.message("would delete %s and its deliveries", w.ID)
 			return nil
 		}
-		if err := a.confirm(ctx, c.Yes, fmt.Sprintf("delete %s, with its deliveries?", w.ID)); err != nil {
+		if err := a.confirm(ctx, c.Yes, fmt.Sprintf("delete %s and its deliveries?", w.ID)); err != nil {
 			return err
 		}
 		if err := eng.DeleteWebhook(ctx, w.ID); err != nil {
 			return err
 		}
-		a.say("deleted %s", w.ID)
-		return c.quietly(ctx, a, string(w.ID), gone{string(w.ID), true})
+		a.message("deleted %s", w.ID)
+		return c.showForPrograms(ctx, a, string(w.ID), deletedOutput{string(w.ID), true})
 	})
 }
 
-// webhook finds the webhook that was typed.
+// webhook finds a webhook by what the user typed.
 func (a *app) webhook(ctx context.Context, eng Engine, typed string) (webhook.Webhook, error) {
 	all, err := eng.Webhooks(ctx)
 	if err != nil {
@@ -374,7 +382,7 @@ func (a *app) webhook(ctx context.Context, eng Engine, typed string) (webhook.We
 	}
 	var candidates []candidate
 	for _, w := range all {
-		candidates = append(candidates, candidate{id: string(w.ID), named: w.URL, about: w.URL})
+		candidates = append(candidates, candidate{id: string(w.ID), name: w.URL, description: w.URL})
 	}
 	id, err := a.kind("webhook").choose(typed, candidates)
 	if err != nil {
@@ -383,8 +391,8 @@ func (a *app) webhook(ctx context.Context, eng Engine, typed string) (webhook.We
 	return eng.Webhook(ctx, perdure.WebhookID(id))
 }
 
-// sends says in a line what a webhook is sent.
-func sends(w webhook.Webhook) string {
+// describeEvents describes what a webhook sends.
+func describeEvents(w webhook.Webhook) string {
 	what := strings.Join(w.Types, " ")
 	if what == "" {
 		what = "everything"
@@ -433,12 +441,12 @@ func deliveryColor(d webhook.Delivery) color {
 	return dim
 }
 
-// lastTry says in a few words what became of the last try.
-func lastTry(d webhook.Delivery) string {
-	if len(d.Tries) == 0 {
+// lastAttempt describes the result of the last attempt.
+func lastAttempt(d webhook.Delivery) string {
+	if len(d.AttemptLog) == 0 {
 		return ""
 	}
-	last := d.Tries[len(d.Tries)-1]
+	last := d.AttemptLog[len(d.AttemptLog)-1]
 	if last.Status == 0 {
 		return last.Error
 	}
@@ -446,8 +454,8 @@ func lastTry(d webhook.Delivery) string {
 }
 
 // showWebhook prints a webhook.
-func (o output) showWebhook(ctx context.Context, a *app, w webhook.Webhook) error {
-	return o.show(ctx, a, shown{string(w.ID), w, func() { a.fields(a.webhookFields(w)...) }})
+func (o outputFlags) showWebhook(ctx context.Context, a *app, w webhook.Webhook) error {
+	return o.show(ctx, a, outputObject{string(w.ID), w, func() { a.fields(a.webhookFields(w)...) }})
 }
 
 func (a *app) webhookFields(w webhook.Webhook) []field {
@@ -461,20 +469,20 @@ func (a *app) webhookFields(w webhook.Webhook) []field {
 		{"state", cell{webhookState(w), webhookColor(w)}},
 		{"reason", cell{text: w.Disabled}},
 		{"url", cell{text: w.URL}},
-		{"sends", cell{text: sends(w)}},
+		{"sends", cell{text: describeEvents(w)}},
 		{"failures", cell{text: failures}},
-		{"made", cell{text: moment(w.CreatedAt, now)}},
+		{"created", cell{text: moment(w.CreatedAt, now)}},
 	}
 }
 
-// tellDelivery prints a delivery, a line for each try.
-func (a *app) tellDelivery(d webhook.Delivery) {
-	fmt.Fprintln(a.out, a.line(fmt.Sprintf("%s  %s  %s", d.ID, d.State, d.Type), 300))
-	for _, t := range d.Tries {
+// printDelivery prints a delivery, a line for each attempt.
+func (a *app) printDelivery(d webhook.Delivery) {
+	fmt.Fprintln(a.out, a.oneLine(fmt.Sprintf("%s  %s  %s", d.ID, d.State, d.Type), 300))
+	for _, t := range d.AttemptLog {
 		what := t.Error
 		if t.Status != 0 {
 			what = strings.TrimSpace(fmt.Sprintf("%d in %d ms  %s", t.Status, t.Latency, t.Answer))
 		}
-		fmt.Fprintf(a.out, "  %s  %s\n", t.At.UTC().Format(time.RFC3339), a.line(what, 300))
+		fmt.Fprintf(a.out, "  %s  %s\n", t.At.UTC().Format(time.RFC3339), a.oneLine(what, 300))
 	}
 }

@@ -15,27 +15,27 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// scene is an engine whose answers stand in fields. What a test does not need is not there.
+// scene is an engine whose answers are fields. Unused methods are missing.
 type scene struct {
 	Engine
 	sessions []engine.Session
 	agents   map[perdure.SessionID]string // names
-	views    [][]perdure.Task             // what Tasks and Task answer, one after another; the last one stays
-	logs     []string                     // what the task wrote, in the same way
-	err      error                        // of every answer
-	looks    []time.Time                  // when Task was asked
+	views    [][]perdure.Task             // results of Tasks and Task, one after another; the last one is repeated
+	logs     []string                     // output of the task, in the same way
+	err      error                        // of every method
+	looks    []time.Time                  // times of the calls of Task
 
 	approvals []perdure.Approval
-	faster    perdure.ApprovalState // somebody else's verdict, which comes first; empty: nobody's
-	verdicts  []perdure.Verdict     // that were taken
+	faster    perdure.ApprovalState // an earlier decision of somebody else; empty: none
+	verdicts  []perdure.Verdict     // accepted decisions
 	sent      []perdure.TaskMessage
-	unfit     error // of every message
+	unfit     error // refuses every message
 	canceled  []perdure.SessionID
-	ready     []perdure.Task // to be handed over
+	ready     []perdure.Task // to be drained
 	bills     []engine.CostQuery
 }
 
-// Costs tells a cent more each time.
+// Costs reports a cent more with each call.
 func (s *scene) Costs(_ context.Context, q engine.CostQuery) (engine.CostReport, error) {
 	s.bills = append(s.bills, q)
 	spent := map[budget.Currency]budget.Amount{budget.USD: budget.Amount(10_000 * len(s.bills))}
@@ -88,7 +88,7 @@ func (s *scene) approvalAt(id perdure.ApprovalID) int {
 func (s *scene) DecideApproval(_ context.Context, id perdure.ApprovalID, v perdure.Verdict) (perdure.Approval, error) {
 	p := &s.approvals[s.approvalAt(id)]
 	if s.faster != "" {
-		p.State, p.By = s.faster, "somebody"
+		p.State, p.DecidedBy = s.faster, "somebody"
 	}
 	resolved, err := p.Resolve(v, time.Time{})
 	if err != nil {
@@ -126,43 +126,43 @@ func (s *scene) TaskLog(context.Context, perdure.TaskID, int64, int) (engine.Log
 	return engine.Log{Chunks: []engine.Chunk{{Bytes: []byte(text)}}}, s.err
 }
 
-// command is one run of the program in a world of its own.
+// command is one run of the program with its own World.
 type command struct {
 	args     string // separated by spaces
 	scene    *scene
-	engine   Engine // instead of the scene; nil: that
-	opening  error  // of the engine
+	engine   Engine // instead of the scene; nil: the scene
+	opening  error  // error of opening the engine
 	terminal Terminal
 	env      map[string]string
 	stdin    string
-	typed    io.Reader // instead of stdin; nil: that
-	wire     Wire
+	typed    io.Reader // instead of stdin; nil: stdin
+	wire     ConnectFunc
 	keys     func() (func() error, error)
 	signals  <-chan os.Signal
-	hear     func(said string) // is told each piece of talk
+	hear     func(said string) // receives each piece of output on stderr
 	checks   []Check
 }
 
-// run runs the command, and returns its exit code, its data and its talk.
+// run runs the command, and returns its exit code, its stdout and its stderr.
 func (c command) run(ctx context.Context) (code int, out, talk string) {
 	var data bytes.Buffer
 	said := &talkHeard{hear: c.hear}
-	code = Main(ctx, World{
+	code = Main(ctx, Dependencies{
 		Args: strings.Fields(c.args), Stdin: c.input(), Stdout: &data, Stderr: said, Terminal: c.terminal,
 		Env: func(name string) string { return c.env[name] }, DataDir: "/data", Log: quietLog,
-		Open: func(context.Context, Opening) (Engine, error) {
+		Open: func(context.Context, OpenOptions) (Engine, error) {
 			if c.engine != nil {
 				return c.engine, c.opening
 			}
 			return c.scene, c.opening
 		},
-		Wire: c.wire, Keys: c.keys, Signals: c.signals,
+		Connect: c.wire, RawKeys: c.keys, Signals: c.signals,
 		Diagnose: func(context.Context, string) []Check { return c.checks },
 	})
 	return code, data.String(), said.String()
 }
 
-// talkHeard is a stderr that several goroutines write to.
+// talkHeard is a stderr with several concurrent writers.
 type talkHeard struct {
 	hear func(string)
 	mu   sync.Mutex

@@ -6,38 +6,41 @@ import (
 	"time"
 )
 
-// ClockEffect is what the clocks of a zone, which are put forward or back, have to do with a fire.
+// ClockEffect says how a clock change of the zone affects a fire.
 type ClockEffect string
 
-// The effects. None is empty.
+// The effects. The empty value means no effect.
 const (
-	ClockGap     ClockEffect = "gap"     // wall times that do not exist fire here, as the gap ends (SC5)
-	ClockOnce    ClockEffect = "once"    // the wall time happens twice; this is the first, and the second does not fire (SC6)
-	ClockFirst   ClockEffect = "first"   // the wall time happens twice and fires twice; this is the first (SC7)
-	ClockSecond  ClockEffect = "second"  // and this the second
-	ClockSkipped ClockEffect = "skipped" // before it, after the fire before, are wall times that do not exist: they do not fire (SC7)
+	// The fire stands for wall times in a gap, at the end of the gap (SC5).
+	ClockGap ClockEffect = "gap"
+	// The wall time happens twice; the first occurrence fires, the second does not (SC6).
+	ClockOnce   ClockEffect = "once"
+	ClockFirst  ClockEffect = "first"  // the wall time happens twice and fires twice; this is the first (SC7)
+	ClockSecond ClockEffect = "second" // this is the second
+	// Wall times since the previous fire do not exist, and are skipped (SC7).
+	ClockSkipped ClockEffect = "skipped"
 )
 
-// moment is what becomes of one wall-clock minute of a spec.
+// moment is the instant at which one wall-clock minute of a spec fires.
 type moment struct {
-	at    int64 // seconds since 1970; of a gap its end
-	wall  int64 // what the clock on the wall reads, as if it were UTC
+	at    int64 // Unix seconds; for a gap, its end
+	wall  int64 // the wall-clock time, in seconds as if it were UTC
 	clock ClockEffect
 }
 
-// moments yields what becomes of the minutes of a day, by the clock on the wall, and leaves out some of those that are not after a
-// moment. Of a plain day their order is that of time.
+// moments yields the moments of the minutes of a day in wall-clock order. It may skip moments that
+// are not after the given one. On a day without clock changes they are in order of time.
 func (s Spec) moments(day dayClock, after int64) iter.Seq[moment] {
 	return func(yield func(moment) bool) {
 		for hour := range s.Hours.All() {
 			begin := day.midnight + int64(hour)*hourSeconds
-			if begin+hourSeconds-day.least <= after {
+			if begin+hourSeconds-day.minOffset <= after {
 				continue
 			}
 			for minute := range s.Minutes.All() {
 				wall := begin + int64(minute)*60
 				if day.plain() {
-					if !yield(moment{at: wall - day.least, wall: wall}) {
+					if !yield(moment{at: wall - day.minOffset, wall: wall}) {
 						return
 					}
 				} else if !s.resolve(wall, day.periods, yield) {
@@ -48,7 +51,8 @@ func (s Spec) moments(day dayClock, after int64) iter.Seq[moment] {
 	}
 }
 
-// resolve yields the instants at which the clock on the wall reads so, as SC5 to SC8 will have them. It returns false if yield does.
+// resolve yields the instants at which the wall clock shows a time, according to SC5 to SC8. It
+// returns false if yield does.
 func (s Spec) resolve(wall int64, periods []period, yield func(moment) bool) bool {
 	times, gapEnd := 0, int64(0)
 	for i, p := range periods {
@@ -61,14 +65,14 @@ func (s Spec) resolve(wall int64, periods []period, yield func(moment) bool) boo
 	}
 	if times == 0 {
 		clock := ClockGap
-		if s.Wild {
+		if s.FollowsElapsedTime {
 			clock = ClockSkipped
 		}
 		return yield(moment{at: gapEnd, wall: wall, clock: clock})
 	}
 	var clock ClockEffect
 	switch {
-	case times > 1 && s.Wild:
+	case times > 1 && s.FollowsElapsedTime:
 		clock = ClockFirst
 	case times > 1:
 		clock = ClockOnce
@@ -91,34 +95,36 @@ func (s Spec) resolve(wall int64, periods []period, yield func(moment) bool) boo
 	return true
 }
 
-// period is a stretch of time in which a zone keeps one offset.
+// period is a period in which a zone keeps one offset.
 type period struct {
-	from, to int64 // seconds since 1970; to is the first of the next period
+	from, to int64 // Unix seconds; to is the start of the next period
 	offset   int64 // seconds east of UTC
 }
 
 func (p period) has(at int64) bool { return at >= p.from && at < p.to }
 
-// dayClock is what the clock on the wall of a zone does on a day.
+// dayClock describes the wall clock of a zone on one day.
 type dayClock struct {
-	midnight        int64    // as wall seconds
-	periods         []period // that the wall times of the day may fall into, in order; the first has no beginning and the last no end
-	least, greatest int64    // of their offsets
+	midnight int64 // in wall-clock seconds
+	// That the day's wall times may fall into, in order; the first has no start and the last no
+	// end.
+	periods              []period
+	minOffset, maxOffset int64 // of their offsets
 }
 
-// plain reports whether nothing is shifted on that day, or near it.
+// plain reports whether the clocks do not change on that day or near it.
 func (d dayClock) plain() bool { return len(d.periods) == 1 }
 
 func clockOf(midnight int64, zone *time.Location) dayClock {
-	day := dayClock{midnight: midnight, periods: periodsAround(midnight, zone)}
-	day.least, day.greatest = day.periods[0].offset, day.periods[0].offset
+	day := dayClock{midnight: midnight, periods: offsetPeriods(midnight, zone)}
+	day.minOffset, day.maxOffset = day.periods[0].offset, day.periods[0].offset
 	for _, p := range day.periods {
-		day.least, day.greatest = min(day.least, p.offset), max(day.greatest, p.offset)
+		day.minOffset, day.maxOffset = min(day.minOffset, p.offset), max(day.maxOffset, p.offset)
 	}
 	return day
 }
 
-func periodsAround(midnight int64, zone *time.Location) []period {
+func offsetPeriods(midnight int64, zone *time.Location) []period {
 	const (
 		reach  = 16 * hourSeconds // no zone was ever further from UTC
 		stride = 8 * hourSeconds  // no zone changes twice within it
@@ -130,7 +136,8 @@ func periodsAround(midnight int64, zone *time.Location) []period {
 		if before == after {
 			continue
 		}
-		// ZoneBounds would name the border, but after 2037 it invents some and misplaces others.
+		// ZoneBounds would return the transition, but after 2037 it invents some and misplaces
+		// others.
 		low, high := at, at+stride
 		for high-low > 1 {
 			if middle := low + (high-low)/2; offsetAt(middle, zone) == before {

@@ -19,14 +19,14 @@ import (
 // TestParse holds SC1, SC3 and SC4: sets and flags, by example.
 func TestParse(t *testing.T) {
 	t.Parallel()
-	all := cron.Spec{Minutes: span(0, 59), Hours: span(0, 23), MonthDays: span(1, 31), Months: span(1, 12), WeekDays: span(0, 6), Wild: true, AnyDay: true}
+	all := cron.Spec{Minutes: span(0, 59), Hours: span(0, 23), MonthDays: span(1, 31), Months: span(1, 12), WeekDays: span(0, 6), FollowsElapsedTime: true, DayInBothSets: true}
 	with := func(change func(*cron.Spec)) cron.Spec {
 		spec := all
 		change(&spec)
 		return spec
 	}
 	at := func(minutes, hours cron.NumberSet) func(*cron.Spec) {
-		return func(s *cron.Spec) { s.Minutes, s.Hours, s.Wild = minutes, hours, false }
+		return func(s *cron.Spec) { s.Minutes, s.Hours, s.FollowsElapsedTime = minutes, hours, false }
 	}
 	of := cron.NumbersOf
 	cases := map[string]cron.Spec{
@@ -47,7 +47,7 @@ func TestParse(t *testing.T) {
 		"0 */12 * * *":        with(func(s *cron.Spec) { s.Minutes, s.Hours = of(0), of(0, 12) }),
 		"0 9 13 * 5": with(func(s *cron.Spec) {
 			at(of(0), of(9))(s)
-			s.MonthDays, s.WeekDays, s.AnyDay = of(13), of(5), false
+			s.MonthDays, s.WeekDays, s.DayInBothSets = of(13), of(5), false
 		}),
 		"0 9 */20 * 5":    with(func(s *cron.Spec) { at(of(0), of(9))(s); s.MonthDays, s.WeekDays = of(1, 21), of(5) }),
 		"0 9 13 * */3":    with(func(s *cron.Spec) { at(of(0), of(9))(s); s.MonthDays, s.WeekDays = of(13), of(0, 3, 6) }),
@@ -58,7 +58,7 @@ func TestParse(t *testing.T) {
 		"0 9 * * Mon-FRI": with(func(s *cron.Spec) { at(of(0), of(9))(s); s.WeekDays = span(1, 5) }),
 		"0 9 1 jan,DEC-12,Apr/3 sun": with(func(s *cron.Spec) {
 			at(of(0), of(9))(s)
-			s.MonthDays, s.Months, s.WeekDays, s.AnyDay = of(1), of(1, 4, 7, 10, 12), of(0), false
+			s.MonthDays, s.Months, s.WeekDays, s.DayInBothSets = of(1), of(1, 4, 7, 10, 12), of(0), false
 		}),
 	}
 	for text, want := range cases {
@@ -73,42 +73,42 @@ func TestParse(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	cases := map[string][]string{
-		"it is empty":             {"", "  \t "},
-		"has 4 fields":            {"* * * *"},
-		"has 1 fields":            {"hourly", "*"},
-		"seconds and years":       {"0 * * * * *", "* * * * * 2027", "0 0 0 1 1 * 2027"},
-		"has 8 fields":            {"* * * * * * * *"},
-		"@every counts":           {"@every 5m", "@every 1h30m", "@every"},
-		"write @daily":            {"@midnight"},
-		"write @yearly":           {"@annually"},
-		"names no time":           {"@reboot"},
-		"in small letters":        {"@Daily", "@triggered", "@manual", "@none", "@", "@fortnightly", "@daily5"},
-		"stands alone":            {"@daily 5", "@hourly * * * *"},
-		"schedule's timezone":     {"TZ=UTC * * * * *", "CRON_TZ=Europe/Berlin 0 9 * * *", "tz=UTC @daily", "CRON_TZ="},
-		"write *":                 {"* * ? * *", "* * * * ?", "?/5 * * * *"},
-		"one line":                {"* * * * *\n", "* * * * *\n* * * * *", "*\u00a0* * * *", "* * * * m\u00f6n", "* * * * *\x00", "\xff * * * *"},
-		"at most 1000":            {strings.Repeat("*", 1001)},
-		"is not one of 0 to 59":   {"60 * * * *", "1-60 * * * *", "99/2 * * * *"},
-		"is not one of 0 to 23":   {"0 24 * * *"},
-		"is not one of 1 to 31":   {"0 0 0 * *", "0 0 32 * *", "0 0 0-5 * *"},
-		"is not one of 1 to 12":   {"0 0 1 0 *", "0 0 1 13 *"},
-		"is not one of 0 to 7":    {"0 0 * * 8"},
-		"runs backwards":          {"30-10 * * * *", "6-5 * * * *", "0 0 28-3 * *", "0 0 1 nov-feb *", "0 0 * * sat-mon", "0 22-2/3 * * *"},
-		"such as 22-23,0-2":       {"0 22-2 * * *"},
-		"so write 5-7":            {"0 0 * * fri-sun", "0 0 * * 5-0"},
-		"a comma":                 {", * * * *", "1,,2 * * * *", ",1 * * * *", "1, * * * *", "* ,,, * * *"},
-		"beside a sign":           {"-5 * * * *", "5- * * * *", "/5 * * * *", "- * * * *", "1,-2 * * * *"},
-		"is no number of 0 to 59": {"+5 * * * *", "005 * * * *", "1.5 * * * *", "five * * * *", "H * * * *", "0x5 * * * *", "1=2 * * * *"},
-		"is no number of 1 to 31": {"0 0 L * *", "0 0 15W * *", "0 0 LW * *"},
-		"nor one of jan, feb":     {"0 0 1 january *", "0 0 1 mon *", "0 0 1 ja *"},
-		"nor one of sun, mon":     {"0 0 * * monday", "0 0 * * 5#3", "0 0 * * FRIL", "0 0 * * jan"},
-		"* stands alone":          {"*5 * * * *", "*-5 * * * *", "** * * * *", "5,*6 * * * *"},
-		"behind the /":            {"*/ * * * *", "*/x * * * *", "*/-5 * * * *", "*/5/5 * * * *", "*/+5 * * * *", "*/100 * * * *", "0 0 1 */feb *"},
-		"is 0, and at least 1":    {"*/0 * * * *", "5/00 * * * *"},
-		"leaves one number only":  {"*/60 * * * *", "0 */24 * * *", "5-8/4 * * * *", "59/2 * * * *"},
-		`minute "60"`:             {"60 * * * *"},
-		`day of week "8"`:         {"0 0 * * 8"},
-		`cron "60 * * * *"`:       {"60 * * * *"},
+		"is empty":                     {"", "  \t "},
+		"has 4 fields":                 {"* * * *"},
+		"has 1 fields":                 {"hourly", "*"},
+		"seconds and years":            {"0 * * * * *", "* * * * * 2027", "0 0 0 1 1 * 2027"},
+		"has 8 fields":                 {"* * * * * * * *"},
+		"@every counts":                {"@every 5m", "@every 1h30m", "@every"},
+		"write @daily":                 {"@midnight"},
+		"write @yearly":                {"@annually"},
+		"has no time":                  {"@reboot"},
+		"in lower case":                {"@Daily", "@triggered", "@manual", "@none", "@", "@fortnightly", "@daily5"},
+		"must stand alone":             {"@daily 5", "@hourly * * * *"},
+		"schedule's timezone":          {"TZ=UTC * * * * *", "CRON_TZ=Europe/Berlin 0 9 * * *", "tz=UTC @daily", "CRON_TZ="},
+		"write *":                      {"* * ? * *", "* * * * ?", "?/5 * * * *"},
+		"one line":                     {"* * * * *\n", "* * * * *\n* * * * *", "*\u00a0* * * *", "* * * * m\u00f6n", "* * * * *\x00", "\xff * * * *"},
+		"at most 1000":                 {strings.Repeat("*", 1001)},
+		"is not between 0 and 59":      {"60 * * * *", "1-60 * * * *", "99/2 * * * *"},
+		"is not between 0 and 23":      {"0 24 * * *"},
+		"is not between 1 and 31":      {"0 0 0 * *", "0 0 32 * *", "0 0 0-5 * *"},
+		"is not between 1 and 12":      {"0 0 1 0 *", "0 0 1 13 *"},
+		"is not between 0 and 7":       {"0 0 * * 8"},
+		"runs backwards":               {"30-10 * * * *", "6-5 * * * *", "0 0 28-3 * *", "0 0 1 nov-feb *", "0 0 * * sat-mon", "0 22-2/3 * * *"},
+		"such as 22-23,0-2":            {"0 22-2 * * *"},
+		"so write 5-7":                 {"0 0 * * fri-sun", "0 0 * * 5-0"},
+		"a comma":                      {", * * * *", "1,,2 * * * *", ",1 * * * *", "1, * * * *", "* ,,, * * *"},
+		"a number is missing":          {"-5 * * * *", "5- * * * *", "/5 * * * *", "- * * * *", "1,-2 * * * *"},
+		"is not a number from 0 to 59": {"+5 * * * *", "005 * * * *", "1.5 * * * *", "five * * * *", "H * * * *", "0x5 * * * *", "1=2 * * * *"},
+		"is not a number from 1 to 31": {"0 0 L * *", "0 0 15W * *", "0 0 LW * *"},
+		"nor one of jan, feb":          {"0 0 1 january *", "0 0 1 mon *", "0 0 1 ja *"},
+		"nor one of sun, mon":          {"0 0 * * monday", "0 0 * * 5#3", "0 0 * * FRIL", "0 0 * * jan"},
+		"* must stand alone":           {"*5 * * * *", "*-5 * * * *", "** * * * *", "5,*6 * * * *"},
+		"must follow the /":            {"*/ * * * *", "*/x * * * *", "*/-5 * * * *", "*/5/5 * * * *", "*/+5 * * * *", "*/100 * * * *", "0 0 1 */feb *"},
+		"is 0, and must be at least 1": {"*/0 * * * *", "5/00 * * * *"},
+		"leaves only one number":       {"*/60 * * * *", "0 */24 * * *", "5-8/4 * * * *", "59/2 * * * *"},
+		`minute "60"`:                  {"60 * * * *"},
+		`day of week "8"`:              {"0 0 * * 8"},
+		`cron "60 * * * *"`:            {"60 * * * *"},
 	}
 	for reason, texts := range cases {
 		for _, text := range texts {
@@ -131,8 +131,8 @@ func TestParseReads(t *testing.T) {
 			word, set := f.draw(t)
 			words, *sets[i] = append(words, word), set
 		}
-		want.Wild = words[0][0] == '*' || words[1][0] == '*'
-		want.AnyDay = words[2][0] == '*' || words[4][0] == '*'
+		want.FollowsElapsedTime = words[0][0] == '*' || words[1][0] == '*'
+		want.DayInBothSets = words[2][0] == '*' || words[4][0] == '*'
 
 		got, err := cron.Parse(strings.Join(words, " "))
 
@@ -142,8 +142,9 @@ func TestParseReads(t *testing.T) {
 	})
 }
 
-// TestNextAgreesWithTheLibrary where there are no shifts of clocks: in UTC. The library knows no field that begins with * and has
-// a step; told whether days are joined by "and" or by "or", it finds the same moments.
+// TestNextAgreesWithTheLibrary in UTC, which has no clock changes. The library does not know fields
+// that begin with * and have a step; if it is told whether days are joined by "and" or "or", it
+// finds the same fires.
 func TestNextAgreesWithTheLibrary(t *testing.T) {
 	t.Parallel()
 	const fires = 20
@@ -155,14 +156,15 @@ func TestNextAgreesWithTheLibrary(t *testing.T) {
 			words = append(words, word)
 		}
 		if strings.Contains(words[2]+words[4], ",*") {
-			return // to the library a * anywhere in a list makes the field a free one, to SC3 only one at its beginning
+			// The library treats a field with * anywhere as free; SC3 only one that begins so.
+			return
 		}
 		text := strings.Join(words, " ")
 		ours, err := cron.Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		theirs := library(t, text, ours.AnyDay)
+		theirs := library(t, text, ours.DayInBothSets)
 		at := time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "after"), rapid.Int64Range(0, 1e9-1).Draw(t, "ns")).UTC()
 		for range fires {
 			next, ok := ours.Next(at, time.UTC)
@@ -265,7 +267,8 @@ func span(low, high int) cron.NumberSet {
 	return set
 }
 
-// FuzzParse: no text does harm. What is refused has a reason that can be shown; what is read means what the library reads in it.
+// FuzzParse: no text causes a panic. A refused text has a printable reason; an accepted text means
+// what the library reads in it.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"* * * * *", "*/15 2 * * *", "0 0 */2 * 1", "0 9 * * mon-fri", "0 9 1,15 jan-mar/2 7", "@daily", "@every 5m", "TZ=UTC * * * * *",

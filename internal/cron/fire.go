@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// Fire is one fire of a schedule to come, and what the clocks of its zone have to do with it.
+// Fire is one future fire of a schedule, and how clock changes of its zone affect it.
 type Fire struct {
 	At    time.Time   // in the zone of the schedule
 	Clock ClockEffect // usually empty
-	Text  string      // the same in a sentence or two for people; empty if Clock is
+	Text  string      // explains Clock in a sentence or two; empty if Clock is
 }
 
-// Fires returns the next fires after a moment, at most n, and fewer only if ten years pass without one. A nil zone is UTC.
+// Fires returns up to n fires after a time. It returns fewer only if ten years pass without one. A
+// nil zone is UTC.
 func (s Spec) Fires(after time.Time, zone *time.Location, n int) []Fire {
 	zone = zoneOr(zone)
 	var fires []Fire
@@ -28,10 +29,10 @@ func (s Spec) Fires(after time.Time, zone *time.Location, n int) []Fire {
 	return fires
 }
 
-// explain tells of the fire that follows a moment, and of what was skipped since.
+// explain describes the fire next after a time, including what was skipped since.
 func (s Spec) explain(after time.Time, next moment, zone *time.Location) Fire {
 	fire := Fire{At: time.Unix(next.at, 0).In(zone)}
-	var groups [][]moment // of one effect at one instant
+	var groups [][]moment // each of one effect at one instant
 	for midnight := range s.days(after, zone) {
 		if midnight > next.wall+2*daySeconds {
 			break
@@ -62,7 +63,8 @@ func (s Spec) explain(after time.Time, next moment, zone *time.Location) Fire {
 	return fire
 }
 
-// sentence says what the clocks did to some wall times of a spec, all with the same effect at the same instant.
+// sentence explains the effect of a clock change on some wall times of a spec, which all have the
+// same effect at the same instant.
 func sentence(group []moment, zone *time.Location) string {
 	const (
 		day    = "2006-01-02"

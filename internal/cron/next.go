@@ -6,17 +6,18 @@ import (
 )
 
 const (
-	horizonYears = 10 // what does not fire in so many years never does (SC9)
+	horizonYears = 10 // a spec that does not fire in so many years never does (SC9)
 	hourSeconds  = 60 * 60
 	daySeconds   = 24 * hourSeconds
 )
 
-// Next returns the first fire after a moment, not at it, in the zone (SC2). It is pure: the zone's data come with it, and nil is
-// UTC. ok is false if there is no fire in the ten years after that moment.
+// Next returns the first fire after a time, exclusively, in the zone (SC2). It is pure: the zone's
+// data come with it, and nil is UTC. ok is false if there is no fire in the following ten years.
 //
-// A wall time in a gap fires as the gap ends, and one that happens twice fires at the first of the two (SC5, SC6); a wild spec
-// fires at each real minute whose reading matches, and at no other (SC7). This is exact where the clocks of the zone are shifted
-// by at most a day at once, and not twice within eight hours.
+// A wall time in a gap fires at the end of the gap, and one that happens twice fires at its first
+// occurrence (SC5, SC6). A wild spec fires at each real minute whose wall-clock time matches, and
+// at no other (SC7). This is exact if the clocks of the zone change by at most a day at once, and
+// not twice within eight hours.
 func (s Spec) Next(after time.Time, zone *time.Location) (at time.Time, ok bool) {
 	zone = zoneOr(zone)
 	found, ok := s.next(after, zone)
@@ -26,9 +27,10 @@ func (s Spec) Next(after time.Time, zone *time.Location) (at time.Time, ok bool)
 	return time.Unix(found.at, 0).In(zone), true
 }
 
-// next looks for the first day that has a fire. Where clocks go back past midnight, the day after it can have an earlier one.
+// next looks for the first day that has a fire. If the clocks go back across midnight, the
+// following day can have an earlier one.
 func (s Spec) next(after time.Time, zone *time.Location) (found moment, ok bool) {
-	now := after.Unix() // fires have no fractions, so what is after this second is after the moment
+	now := after.Unix() // fires are whole seconds, so a fire after this second is after the time
 	limit := after.UTC().AddDate(horizonYears, 0, 0).Unix()
 	var foundOn int64
 	for midnight := range s.days(after, zone) {
@@ -37,8 +39,8 @@ func (s Spec) next(after time.Time, zone *time.Location) (found moment, ok bool)
 		}
 		day := clockOf(midnight, zone)
 		for m := range s.moments(day, now) {
-			if ok && m.wall-day.greatest >= found.at {
-				break // the others are later
+			if ok && m.wall-day.maxOffset >= found.at {
+				break // the remaining moments are later
 			}
 			if m.clock == ClockSkipped || m.at <= now || ok && m.at >= found.at {
 				continue
@@ -55,7 +57,8 @@ func (s Spec) next(after time.Time, zone *time.Location) (found moment, ok bool)
 	return found, ok && found.at <= limit
 }
 
-// days yields the midnights of the days that match, as wall seconds, from the day before that of a moment to ten years on.
+// days yields the midnights of the matching days in wall-clock seconds, from the day before a time
+// until ten years later.
 func (s Spec) days(after time.Time, zone *time.Location) iter.Seq[int64] {
 	return func(yield func(int64) bool) {
 		wall := time.Unix(after.Unix()+offsetAt(after.Unix(), zone), 0).UTC()
@@ -72,7 +75,7 @@ func (s Spec) days(after time.Time, zone *time.Location) iter.Seq[int64] {
 	}
 }
 
-// daysOf returns the days of a month that match (SC3). month is its first day.
+// daysOf returns the matching days of a month (SC3). month is its first day.
 func (s Spec) daysOf(month time.Time) NumberSet {
 	if !s.Months.Has(int(month.Month())) {
 		return 0
@@ -83,8 +86,8 @@ func (s Spec) daysOf(month time.Time) NumberSet {
 			byWeek |= 1 << day
 		}
 	}
-	all := between(1, monthLength(month))
-	if s.AnyDay {
+	all := numbersBetween(1, monthLength(month))
+	if s.DayInBothSets {
 		return all & s.MonthDays & byWeek
 	}
 	return all & (s.MonthDays | byWeek)

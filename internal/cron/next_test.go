@@ -14,7 +14,8 @@ import (
 	"github.com/perdure/perdure/internal/cron"
 )
 
-// TestNext is the table of the cases in which schedulers go wrong (SC2 to SC8): each fire after the moment, in order.
+// TestNext is the table of the cases in which schedulers go wrong (SC2 to SC8): each fire after the
+// moment, in order.
 func TestNext(t *testing.T) {
 	t.Parallel()
 	const newYork, berlin, lordHowe = "America/New_York", "Europe/Berlin", "Australia/Lord_Howe"
@@ -36,7 +37,8 @@ func TestNext(t *testing.T) {
 		{"*/15 2 * * *", berlin, "2026-03-28 12:00", "2026-03-30 02:00 +0200, 2026-03-30 02:15 +0200"},
 		{"0 * * * *", berlin, "2026-03-29 00:30", "2026-03-29 01:00 +0100, 2026-03-29 03:00 +0200"},
 		{"* * * * *", "Pacific/Apia", "2011-12-29 23:58", "2011-12-29 23:59 -1000, 2011-12-31 00:00 +1400, 2011-12-31 00:01 +1400"},
-		// the clock goes back past midnight: an hour of the day before comes after the next day's beginning
+		// the clock goes back past midnight: an hour of the day before comes after the next day's
+		// beginning
 		{"30,*/30 23,0 * * *", "America/St_Johns", "2010-11-06 23:15", "2010-11-06 23:30 -0230, 2010-11-07 00:00 -0230, 2010-11-07 00:30 -0330"}, // begins with 30, so it is fixed
 		{"*/30 23,0 * * *", "America/St_Johns", "2010-11-06 23:15", "2010-11-06 23:30 -0230, 2010-11-07 00:00 -0230, 2010-11-06 23:30 -0330, 2010-11-07 00:00 -0330, 2010-11-07 00:30 -0330"},
 		// days: either, or both (SC3)
@@ -90,7 +92,8 @@ func TestNextIsStrict(t *testing.T) {
 	}
 }
 
-// TestTenYears is the bound of SC9: what comes within ten years counts, to the second, and nothing later.
+// TestTenYears is the bound of SC9: what comes within ten years counts, to the second, and nothing
+// later.
 func TestTenYears(t *testing.T) {
 	t.Parallel()
 	spec := parse(t, "0 0 29 2 */7") // a Sunday, the 29th of February: 2032, 2060
@@ -125,7 +128,8 @@ func TestInterval(t *testing.T) {
 	}
 }
 
-// TestCheckFires: what never fires, or too often, is refused at creation with its reason (SC9, SC10).
+// TestCheckFires: what never fires, or too often, is refused at creation with its reason (SC9,
+// SC10).
 func TestCheckFires(t *testing.T) {
 	t.Parallel()
 	now, berlin := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC), location(t, "Europe/Berlin")
@@ -141,9 +145,10 @@ func TestCheckFires(t *testing.T) {
 		{"0,58 0,23 * * *", nil, 5 * time.Minute, "fires again after 2m0s"},
 		{"0 0 31 2 *", nil, 0, "its months never have such a day"},
 		{"0 0 30 2 *", berlin, time.Hour, "next 10 years"},
-		{"0 0 29 2 */7", berlin, time.Hour, ""},                            // in 2032
-		{"*/15 2 24 3 */7", berlin, 0, ""},                                 // a Sunday, but not the last one of March
-		{"*/15 2 31 3 */7", berlin, 0, "no such day comes at such a time"}, // the last one: whenever it is a Sunday, the hour is a gap
+		{"0 0 29 2 */7", berlin, time.Hour, ""}, // in 2032
+		{"*/15 2 24 3 */7", berlin, 0, ""},      // a Sunday, but not the last one of March
+		// The last one: whenever it is a Sunday, the hour is a gap.
+		{"*/15 2 31 3 */7", berlin, 0, "never have that time"},
 		{"15 2 31 3 */7", berlin, 0, ""},
 	}
 	for _, c := range cases {
@@ -157,7 +162,7 @@ func TestCheckFires(t *testing.T) {
 	}
 }
 
-// TestSpecCheck: sets that hold nothing, or what is no minute, hour, day or month.
+// TestSpecCheck: sets that are empty, or contain an invalid minute, hour, day or month.
 func TestSpecCheck(t *testing.T) {
 	t.Parallel()
 	good := parse(t, "0 9 1 1 1")
@@ -179,7 +184,7 @@ func TestSpecCheck(t *testing.T) {
 	}
 }
 
-// TestNumberSet holds what is in it, in order.
+// TestNumberSet yields its numbers in order.
 func TestNumberSet(t *testing.T) {
 	t.Parallel()
 	set := cron.NumbersOf(63, 5, 0, 5, -1, 64)
@@ -192,7 +197,7 @@ func TestNumberSet(t *testing.T) {
 	}
 }
 
-// TestFires tells people what the clocks do to the fires to come.
+// TestFires: the explanations of clock changes for upcoming fires.
 func TestFires(t *testing.T) {
 	t.Parallel()
 	const newYork, berlin = "America/New_York", "Europe/Berlin"
@@ -248,7 +253,8 @@ func TestFires(t *testing.T) {
 	}
 }
 
-// TestNextLaws holds PR7 for any spec, zone and moment: strictly after, monotone, and nothing lies between.
+// TestNextLaws holds PR7 for any spec, zone and moment: strictly after, monotone, and nothing lies
+// between.
 func TestNextLaws(t *testing.T) {
 	t.Parallel()
 	zones := goZones(t)
@@ -282,8 +288,8 @@ func TestNextLaws(t *testing.T) {
 	})
 }
 
-// TestIntervalLaw holds PR7: where no clock is shifted, no two fires of ten years are closer than the interval, and some are as close
-// if two of the closest days lie in them.
+// TestIntervalLaw holds PR7: where no clock is shifted, no two fires of ten years are closer than
+// the interval, and some are as close if two of the closest days lie in them.
 func TestIntervalLaw(t *testing.T) {
 	t.Parallel()
 	reached := 0
@@ -324,7 +330,7 @@ func drawSpec(t *rapid.T) cron.Spec {
 	}
 	return cron.Spec{
 		Minutes: set("minutes", 0, 59), Hours: set("hours", 0, 23), MonthDays: set("days", 1, 31), Months: set("months", 1, 12), WeekDays: set("weekdays", 0, 6),
-		Wild: rapid.Bool().Draw(t, "wild"), AnyDay: rapid.Bool().Draw(t, "any day"),
+		FollowsElapsedTime: rapid.Bool().Draw(t, "wild"), DayInBothSets: rapid.Bool().Draw(t, "any day"),
 	}
 }
 
@@ -354,11 +360,12 @@ func location(t testing.TB, name string) *time.Location {
 	return zone
 }
 
-// BenchmarkNext: the usual, the densest, around a shift, and the worst: ten years for the 29th of February on a Monday.
+// BenchmarkNext: the usual, the densest, around a shift, and the worst: ten years for the 29th of
+// February on a Monday.
 func BenchmarkNext(b *testing.B) {
 	zone := location(b, "America/New_York")
 	rare := parse(b, "0 0 29 2 *")
-	rare.WeekDays, rare.AnyDay = cron.NumbersOf(int(time.Monday)), true
+	rare.WeekDays, rare.DayInBothSets = cron.NumbersOf(int(time.Monday)), true
 	plain, shift := time.Date(2026, 11, 22, 13, 0, 0, 0, zone), time.Date(2026, 11, 1, 23, 0, 0, 0, zone)
 	for _, c := range []struct {
 		name  string

@@ -5,10 +5,10 @@ import (
 	"math/bits"
 )
 
-// NumberSet is a set of the numbers 0 to 63: bit n stands for n. The zero value is empty.
+// NumberSet is a set of numbers from 0 to 63: bit n stands for n. The zero value is empty.
 type NumberSet uint64
 
-// NumbersOf returns the set of some numbers, each of 0 to 63; others are left out.
+// NumbersOf returns the set of the given numbers from 0 to 63; others are ignored.
 func NumbersOf(numbers ...int) NumberSet {
 	var set NumberSet
 	for _, n := range numbers {
@@ -22,7 +22,7 @@ func NumbersOf(numbers ...int) NumberSet {
 // Has reports whether n is in the set.
 func (s NumberSet) Has(n int) bool { return n >= 0 && n < 64 && s&(1<<n) != 0 }
 
-// All yields the numbers, the smallest first.
+// All yields the numbers in ascending order.
 func (s NumberSet) All() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for rest := uint64(s); rest != 0; rest &= rest - 1 {
@@ -33,5 +33,5 @@ func (s NumberSet) All() iter.Seq[int] {
 	}
 }
 
-// between returns the set of the numbers from low to high.
-func between(low, high int) NumberSet { return 1<<(high+1) - 1<<low }
+// numbersBetween returns the set of the numbers from low to high.
+func numbersBetween(low, high int) NumberSet { return 1<<(high+1) - 1<<low }

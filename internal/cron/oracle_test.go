@@ -13,8 +13,9 @@ import (
 	"github.com/perdure/perdure/internal/soak"
 )
 
-// TestR13EveryTransition compares Next with a walk over every real minute, around each shift of the clocks from 2024 to 2040, in
-// every zone of Go's data. Some of the zones and of their shifts are taken, and under SCALE=full all.
+// TestR13EveryTransition compares Next with a walk over every real minute, around each shift of the
+// clocks from 2024 to 2040, in every zone of Go's data. Some of the zones and of their shifts are
+// taken, and under SCALE=full all.
 func TestR13EveryTransition(t *testing.T) {
 	t.Parallel()
 	const shards = 16
@@ -41,7 +42,7 @@ func TestR13EveryTransition(t *testing.T) {
 	}
 }
 
-// tally counts what was compared.
+// tally counts the comparisons.
 type tally struct {
 	mu                          sync.Mutex // guards the rest of the one that is the sum of the others
 	zones, shifts, taken, fires int
@@ -71,7 +72,8 @@ func (n *tally) zone(t *testing.T, zone *time.Location, specs []oracleSpec, ever
 	}
 }
 
-// oracleSpecs are those of the table, and what reaches each hour at which some zone shifts its clocks.
+// oracleSpecs are those of the table, and what reaches each hour at which some zone shifts its
+// clocks.
 func oracleSpecs(t *testing.T) []oracleSpec {
 	t.Helper()
 	texts := []string{
@@ -98,7 +100,7 @@ type oracleSpec struct {
 func (s oracleSpec) matches(wall time.Time) bool {
 	day, weekday := s.MonthDays.Has(wall.Day()), s.WeekDays.Has(int(wall.Weekday()))
 	both, either := day && weekday, day || weekday
-	return s.Minutes.Has(wall.Minute()) && s.Hours.Has(wall.Hour()) && s.Months.Has(int(wall.Month())) && (both || either && !s.AnyDay)
+	return s.Minutes.Has(wall.Minute()) && s.Hours.Has(wall.Hour()) && s.Months.Has(int(wall.Month())) && (both || either && !s.DayInBothSets)
 }
 
 // walk is what the clock on the wall reads at each real minute around a shift.
@@ -116,7 +118,8 @@ type tick struct {
 	jumped  []time.Time // readings that were left out just before
 }
 
-// reach is how far a walk goes to both sides: beyond any gap, so that what is left of the walk is ordinary.
+// reach is how far a walk goes in both directions: beyond any gap, so that the rest of the walk is
+// ordinary.
 const reach = 40 * time.Hour
 
 func newWalk(zone *time.Location, shift time.Time) walk {
@@ -143,7 +146,7 @@ func (w walk) fires(spec oracleSpec) []time.Time {
 	var fires []time.Time
 	for _, now := range w.minutes {
 		hit := spec.matches(now.reading)
-		if !spec.Wild {
+		if !spec.FollowsElapsedTime {
 			hit = hit && !now.again || slices.ContainsFunc(now.jumped, spec.matches)
 		}
 		if hit {
@@ -153,7 +156,8 @@ func (w walk) fires(spec oracleSpec) []time.Time {
 	return fires
 }
 
-// compare asks Next for the fire after each fire, and after a moment just before it. Far from the shift a few are enough.
+// compare asks Next for the fire after each fire, and after a moment just before it. Far from the
+// shift a few are enough.
 func (w walk) compare(t *testing.T, spec oracleSpec) (compared int) {
 	const near, every = 3 * time.Hour, 41
 	fires := w.fires(spec)
@@ -182,7 +186,8 @@ func (w walk) compare(t *testing.T, spec oracleSpec) (compared int) {
 	return compared
 }
 
-// shiftsOf finds the moments from 2024 to 2040 at which the offset of a zone changes, to the minute, by looking twice a day.
+// shiftsOf finds the moments from 2024 to 2040 at which the offset of a zone changes, to the
+// minute, by looking twice a day.
 func shiftsOf(zone *time.Location) []time.Time {
 	offset := func(at time.Time) int {
 		_, seconds := at.In(zone).Zone()

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// goZones returns every zone of the data that come with Go, whatever the machine has of its own. Of those that are the same under
-// several names it returns one.
+// goZones returns every zone of the data that come with Go, whatever the machine has of its own. Of
+// those that are the same under several names it returns one.
 func goZones(t testing.TB) []*time.Location {
 	t.Helper()
 	file := filepath.Join(build.Default.GOROOT, "lib", "time", "zoneinfo.zip")

@@ -9,16 +9,19 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/veil"
+	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
 
-// approvalOf is the question whether a task may do something.
-func (e *Effects) approvalOf(task perdure.Task, permissions []perdure.Permission, why string, now time.Time) perdure.Approval {
+// approvalOf returns the approval request for the permissions of a task.
+func (e *Effects) approvalOf(task perdure.Task, permissions []perdure.Permission, why string,
+	now time.Time) perdure.Approval {
 	a := perdure.Approval{
-		Session: task.Session, Call: task.Call, Task: task.ID, Tool: task.Tool, Args: task.Spec.Arguments, ArgsHash: task.ArgsHash, Class: task.Class,
-		Permissions: permissions, Kind: "task", Why: orElse(permissions[0].Reason, why), Summary: task.DisplayName, RequestedAt: now, State: perdure.ApprovalOpen,
+		Session: task.Session, Call: task.Call, Task: task.ID, Tool: task.Tool, Args: task.Spec.Arguments,
+		ArgsHash: task.ArgsHash, Class: task.Class,
+		Permissions: permissions, Kind: "task", Reason: orElse(permissions[0].Reason, why), Summary: task.DisplayName,
+		RequestedAt: now, State: perdure.ApprovalOpen,
 	}
 	if e.cfg.ApprovalExpiry > 0 {
 		a.ExpiresAt = now.Add(e.cfg.ApprovalExpiry)
@@ -26,9 +29,11 @@ func (e *Effects) approvalOf(task perdure.Task, permissions []perdure.Permission
 	return a
 }
 
-// DecideApproval records a person's verdict, once: the first that is committed wins (AP9). What waits for it goes on.
-// NotFound: no such approval. Conflict: it is closed, or the person saw other arguments. Invalid: the verdict itself.
-func (e *Effects) DecideApproval(ctx context.Context, id perdure.ApprovalID, v perdure.Verdict) (perdure.Approval, error) {
+// DecideApproval records the decision of a person; the first committed decision wins. Work that
+// waits for it then continues. NotFound: no such approval. Conflict: it is closed, or the person
+// saw other arguments. Invalid: the decision itself is not valid.
+func (e *Effects) DecideApproval(ctx context.Context, id perdure.ApprovalID,
+	v perdure.Verdict) (perdure.Approval, error) {
 	var a perdure.Approval
 	err := e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
 		if a, err = tx.Approval(id); err != nil {
@@ -42,7 +47,7 @@ func (e *Effects) DecideApproval(ctx context.Context, id perdure.ApprovalID, v p
 		return err
 	})
 	if a.ID != "" && !refusedWrite(err) {
-		e.decided(ctx, a) // also when the answer of the commit was lost
+		e.decided(ctx, a) // also if the answer of the commit was lost
 	}
 	if err != nil {
 		return a, fmt.Errorf("decide approval %s: %w", id, err)
@@ -55,29 +60,32 @@ func refusedWrite(err error) bool {
 	return errors.Is(err, perdure.NotFound) || errors.Is(err, perdure.Conflict) || errors.Is(err, perdure.Invalid)
 }
 
-// decided wakes what waited for an approval.
+// decided wakes the work that waited for an approval.
 func (e *Effects) decided(ctx context.Context, a perdure.Approval) {
 	if a.Task != "" {
-		e.movedOn(ctx, a.Task)
+		e.resumeAnswered(ctx, a.Task)
 		return
 	}
 	e.cfg.Wake(a.Session)
 }
 
-// resolveApproval closes an approval with what follows from it, in the caller's transaction.
-func (e *Effects) resolveApproval(tx store.Tx, a perdure.Approval, r perdure.ApprovalResolved) (perdure.Approval, error) {
+// resolveApproval closes an approval and applies the consequences, in the caller's transaction.
+func (e *Effects) resolveApproval(tx store.Tx, a perdure.Approval,
+	r perdure.ApprovalResolved) (perdure.Approval, error) {
 	if a.Task != "" && r.NewArgs != nil {
-		return a, fmt.Errorf("%w verdict: the arguments of a background run cannot be replaced; deny it and let the model ask again", perdure.Invalid)
+		return a, fmt.Errorf("%w verdict: the arguments of a background run cannot be replaced; deny it and let the "+
+			"model ask again", perdure.Invalid)
 	}
 	if r.NewArgs != nil {
 		if _, err := perdure.CanonicalJSON(r.NewArgs); err != nil {
 			return a, fmt.Errorf("%w verdict: the arguments: %w", perdure.Invalid, err)
 		}
-		if !veil.Kept(a.Args, r.NewArgs) {
-			return a, fmt.Errorf("%w verdict: the arguments: %s stands for a value that nobody shows: give that value, or leave the argument as it was", perdure.Invalid, veil.KnownMark)
+		if !secretargs.MarksIntact(a.Args, r.NewArgs) {
+			return a, fmt.Errorf("%w verdict: the arguments: %s stands for a secret value that is never shown: send "+
+				"the value itself, or leave the argument unchanged", perdure.Invalid, secretargs.KnownMark)
 		}
 		if t, ok := e.tool(a.Tool); ok {
-			r.NewArgs, _ = e.taken(perdure.CallKey{Session: a.Session, Call: a.Call}, t, r.NewArgs)
+			r.NewArgs, _ = e.extractSecrets(perdure.CallKey{Session: a.Session, Call: a.Call}, t, r.NewArgs)
 		}
 	}
 	events := []perdure.Event{{Session: a.Session, Actor: r.By, Call: a.Call, Task: a.Task, Fact: r}}
@@ -94,8 +102,8 @@ func (e *Effects) resolveApproval(tx store.Tx, a perdure.Approval, r perdure.App
 	return a, tx.PutApproval(a)
 }
 
-// answerTask moves the task of a closed approval on: one that had not begun is queued or ends, and one that asked in the
-// middle of its work is answered (AP6, AP10).
+// answerTask advances the task of a closed approval. A task that has not started is queued or ends;
+// a task that asked while it ran receives the decision as a message.
 func (e *Effects) answerTask(tx store.Tx, a perdure.Approval) error {
 	task, err := tx.Task(a.Session, a.Task)
 	if err != nil || task.State != perdure.TaskAwaitingInput || task.InputRequest == nil {
@@ -115,36 +123,38 @@ func (e *Effects) answerTask(tx store.Tx, a perdure.Approval) error {
 		return err
 	}
 	if a.ID != perdure.DeriveID[perdure.ApprovalID](session.Secret, task.CreatedAt, string(task.InputRequest.ID)) {
-		return nil // the task asks something else by now: this verdict is none on that (AP3)
+		return nil // the task has asked something else since: this decision does not answer that
 	}
 	data, err := json.Marshal(verdictOnTask{Approved: approved, State: a.State, Note: a.Note})
 	if err != nil {
 		return err
 	}
-	return e.deliverTo(tx, task, perdure.TaskMessage{
-		ID: NewID[perdure.TaskMessageID](), Task: task.ID, Direction: perdure.Inbound, Text: a.Note, Data: data, InReplyTo: task.InputRequest.ID, By: a.By, CreatedAt: tx.Now(),
+	return e.addToInbox(tx, task, perdure.TaskMessage{
+		ID: NewID[perdure.TaskMessageID](), Task: task.ID, Direction: perdure.Inbound, Text: a.Note, Data: data,
+		InReplyTo: task.InputRequest.ID, By: a.DecidedBy, CreatedAt: tx.Now(),
 	})
 }
 
-// verdictOnTask is the answer to a task that asked for an approval in the middle of its work.
+// verdictOnTask is the message that a task receives when it asked for an approval while it ran.
 type verdictOnTask struct {
 	Approved bool                  `json:"approved"`
 	State    perdure.ApprovalState `json:"state"`
 	Note     string                `json:"note"`
 }
 
-// deniedTask ends a task that may not begin (AP6).
+// deniedTask ends a task that may not start.
 func deniedTask(task perdure.Task, a perdure.Approval) perdure.TaskUpdate {
 	text := orElse(a.Note, perdure.TextDenied)
 	if a.State == perdure.ApprovalExpired {
 		text = perdure.TextExpired
 	}
 	return perdure.TaskUpdate{
-		Attempt: task.Attempt, State: perdure.TaskFailed, Detail: "denied", Summary: text, Error: &perdure.TaskError{Kind: perdure.ErrorDenied, Message: text},
+		Attempt: task.Attempt, State: perdure.TaskFailed, Detail: "denied", Summary: text,
+		Error: &perdure.TaskError{Kind: perdure.ErrorDenied, Message: text},
 	}
 }
 
-// voidApprovals closes what a task asked for and does not wait for any more, all but one.
+// voidApprovals closes the open approvals of a task that no longer waits for them, except one.
 func (e *Effects) voidApprovals(tx store.Tx, task perdure.Task, by string, except perdure.ApprovalID) error {
 	open, err := tx.Approvals(store.ApprovalFilter{Session: task.Session, State: perdure.ApprovalOpen, Call: task.Call})
 	if err != nil {
@@ -167,7 +177,8 @@ func (e *Effects) voidApprovals(tx store.Tx, task perdure.Task, by string, excep
 	return nil
 }
 
-// ExpireApprovals closes the approvals of tasks whose time is over. Those of foreground calls are their turns' to close.
+// ExpireApprovals closes the expired approvals of tasks. The driver of a session closes those of
+// its foreground calls.
 func (e *Effects) ExpireApprovals(ctx context.Context) error {
 	var due []perdure.Approval
 	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
@@ -188,7 +199,8 @@ func (e *Effects) ExpireApprovals(ctx context.Context) error {
 			if a, err = tx.Approval(a.ID); err != nil || a.State != perdure.ApprovalOpen {
 				return err
 			}
-			a, err = e.resolveApproval(tx, a, perdure.ApprovalResolved{Approval: a.ID, State: perdure.ApprovalExpired, By: "runtime"})
+			a, err = e.resolveApproval(tx, a, perdure.ApprovalResolved{Approval: a.ID, State: perdure.ApprovalExpired,
+				By: "runtime"})
 			return err
 		})
 		if err != nil {
@@ -199,27 +211,29 @@ func (e *Effects) ExpireApprovals(ctx context.Context) error {
 	return nil
 }
 
-// JudgeCall judges a call anew whose arguments a person replaced: hooks, policy, fingerprint (AP5). What that person
-// allowed with them is not asked about again.
-func (e *Effects) JudgeCall(ctx context.Context, s *perdure.Session, c perdure.JudgeCall) Outcome {
+// JudgeCall judges a call again whose arguments were replaced by a person: hooks, policy,
+// fingerprint. Permissions that the person granted with the new arguments are not asked for again.
+func (e *Effects) JudgeCall(ctx context.Context, s *perdure.Session, c perdure.ReplanCall) Outcome {
 	planned := e.planCall(ctx, s, perdure.ToolCall{ID: c.Call.ID, Name: c.Call.Name, Arguments: c.Call.Args}, true)
-	planned.Repeats = orElse(planned.Repeats, c.Call.Repeats)
+	planned.RepeatOf = orElse(planned.RepeatOf, c.Call.RepeatOf)
 	if planned.Rewritten == nil {
 		planned.Rewritten = c.Call.Args
 	}
-	var left []perdure.Permission
+	var missing []perdure.Permission
 	for _, p := range planned.Permissions {
 		if !c.Call.Allowed(p) {
-			left = append(left, p)
+			missing = append(missing, p)
 		}
 	}
-	planned.Permissions = left
+	planned.Permissions = missing
 	fact := perdure.CallReplanned{Call: planned}
-	return Outcome{Events: []perdure.Event{{Session: s.ID, Actor: "runtime", Turn: c.Turn, Call: c.Call.ID, Fact: fact}}}
+	return Outcome{Events: []perdure.Event{{Session: s.ID, Actor: "runtime", Turn: c.Turn, Call: c.Call.ID,
+		Fact: fact}}}
 }
 
-// AnswerCall records the client's answer to a call that was asked for from it (AP11). The same answer again is accepted.
-// NotFound: no such call. Conflict: it does not wait for the client, or was answered otherwise. Invalid: it is no JSON.
+// AnswerCall records the client's result of a client-side call. Sending the same result again
+// succeeds. NotFound: no such call. Conflict: the call does not wait for the client, or has a
+// different result. Invalid: the result is not valid JSON.
 func (e *Effects) AnswerCall(ctx context.Context, key perdure.CallKey, by string, result perdure.ToolResult) error {
 	waits, err := e.asksClient(ctx, key)
 	if err == nil {
@@ -238,18 +252,20 @@ func (e *Effects) AnswerCall(ctx context.Context, key perdure.CallKey, by string
 		case given != nil && sameResult(*given, result):
 			return nil
 		case given != nil:
-			return fmt.Errorf("%w: call %s has another result", perdure.Conflict, key)
+			return fmt.Errorf("%w: call %s already has a different result", perdure.Conflict, key)
 		case c == nil:
 			return fmt.Errorf("call %s: %w", key, perdure.NotFound)
 		}
-		events := []perdure.Event{{Session: key.Session, Actor: by, Turn: s.Turn.ID, Call: key.Call, Fact: perdure.ToolCompleted{
-			CallID: key.Call, Name: c.Name, Status: result.Status(), Result: result, DurationMS: elapsed(c.StartedAt, tx.Now()).Milliseconds(),
-		}}}
+		events := []perdure.Event{{Session: key.Session, Actor: by, Turn: s.Turn.ID, Call: key.Call,
+			Fact: perdure.ToolCompleted{
+				CallID: key.Call, Name: c.Name, Status: result.Status(),
+				Result: result, DurationMS: elapsed(c.StartedAt, tx.Now()).Milliseconds(),
+			}}}
 		stamp(events, tx.Now())
 		return tx.Append(key.Session, events)
 	})
 	if !refusedWrite(err) {
-		e.cfg.Wake(key.Session) // also when the answer of the commit was lost
+		e.cfg.Wake(key.Session) // also if the answer of the commit was lost
 	}
 	if err != nil {
 		return fmt.Errorf("answer call %s: %w", key, err)
@@ -257,8 +273,8 @@ func (e *Effects) AnswerCall(ctx context.Context, key perdure.CallKey, by string
 	return nil
 }
 
-// asksClient reports whether a call waits for the client: only then may an answer write the whole of itself to the file
-// of the call's output. NotFound: no such call.
+// asksClient reports whether a call waits for the client. Only then may its answer be written to
+// the file of the call's output. NotFound: no such call.
 func (e *Effects) asksClient(ctx context.Context, key perdure.CallKey) (waits bool, err error) {
 	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
 		s, err := e.Fold(r, key.Session)
@@ -274,11 +290,13 @@ func (e *Effects) asksClient(ctx context.Context, key perdure.CallKey) (waits bo
 	return waits, err
 }
 
-// clientResult is what counts of a client's answer: what the model reads of it, cut as every result is (TL16). A client says
-// nothing of what our own tools did.
+// clientResult is the record of a client's answer, truncated like every result. What a client says
+// about the effects of our own tools is dropped.
 func (e *Effects) clientResult(key perdure.CallKey, r perdure.ToolResult, keep bool) (perdure.ToolResult, error) {
-	shorten := func(key perdure.CallKey, r perdure.ToolResult) perdure.ToolResult { return e.shorten(key, r, nil) }
-	if !keep { // it is only compared
+	shorten := func(key perdure.CallKey, r perdure.ToolResult) perdure.ToolResult {
+		return e.truncateResult(key, r, nil)
+	}
+	if !keep { // the result is only compared, so no file is written
 		shorten = func(key perdure.CallKey, r perdure.ToolResult) perdure.ToolResult {
 			return tool.Cut(r, tool.ResultLimit, tool.OutputPath(key.Call))
 		}
@@ -292,13 +310,14 @@ func (e *Effects) clientResult(key perdure.CallKey, r perdure.ToolResult, keep b
 		r.Result = json.RawMessage("null")
 	}
 	if !json.Valid(r.Result) {
-		return r, fmt.Errorf("%w result: it is no JSON", perdure.Invalid)
+		return r, fmt.Errorf("%w result: it is not valid JSON", perdure.Invalid)
 	}
-	record := perdure.ToolResult{CallID: key.Call, Result: r.Result, Images: r.Images, Untrusted: true} // who knows where a client has it from
+	// the source of a client's result is not known
+	record := perdure.ToolResult{CallID: key.Call, Result: r.Result, Images: r.Images, Untrusted: true}
 	return shorten(key, tool.CheckImages(record)), nil
 }
 
-// sameResult reports whether two answers say the same; how their JSON is written does not matter.
+// sameResult reports whether two results are equal, however their JSON is formatted.
 func sameResult(a, b perdure.ToolResult) bool {
 	return sameJSON(a.Result, b.Result) && a.Error == b.Error && a.ErrorKind == b.ErrorKind
 }

@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	logLimitChars    = 262_144 // of output.log, prefixes counted (BG12)
+	logLimitChars    = 262_144 // of output.log, including prefixes
 	resultLimitBytes = 8 << 20 // of result.json
 	rawLimitBytes    = 8 << 20 // of raw.txt
 )
 
-// artifactPaths is where a run's files stand; a path is empty when its file could not be written.
+// artifactPaths holds the paths of a run's files. A path is empty if its file could not be written.
 type artifactPaths struct{ log, result, raw string }
 
 // The artifacts that a task's record names.
@@ -33,7 +33,7 @@ const (
 	rawFile    = "raw.txt"
 )
 
-// note notes a file that was written.
+// note records the path of a file that was written.
 func (p *artifactPaths) note(name string) {
 	switch path.Base(name) {
 	case logFile:
@@ -45,7 +45,7 @@ func (p *artifactPaths) note(name string) {
 	}
 }
 
-// meta is what meta.json says of a run (BG14).
+// meta is the content of meta.json.
 type meta struct {
 	Status          perdure.TaskState `json:"status"`
 	ErrorKind       perdure.ErrorKind `json:"error_kind,omitempty"`
@@ -60,50 +60,56 @@ type meta struct {
 	ResultTruncated bool              `json:"result_truncated"`
 }
 
-// artifacts are the files of an attempt that ended. They are the runtime's own, so that no secret is in their names.
+// artifacts returns the files of an attempt that ended. The runtime chooses their names, so no
+// secret is in them.
 func (e *Effects) artifacts(ctx context.Context, t perdure.Task, v verdict, begins logPage) []tool.FileWrite {
 	log, truncated, end, err := e.outputLog(ctx, t, v, begins)
 	if err != nil {
-		e.cfg.Log.Error("a task's log cannot be read", "task", t.ID, "error", err)
+		e.cfg.Log.Error("task log not read", "task", t.ID, "error", err)
 	}
 	m := meta{
-		Status: v.update.State, Attempt: t.Attempt, CreatedAt: t.CreatedAt, StartedAt: t.StartedAt, FinishedAt: time.Now().UTC(),
-		ExitCode: v.code, LogBytes: end, LogTruncated: truncated, ResultBytes: v.body.bytes, ResultTruncated: v.body.cut,
+		Status: v.update.State, Attempt: t.Attempt, CreatedAt: t.CreatedAt,
+		StartedAt: t.StartedAt, FinishedAt: time.Now().UTC(),
+		ExitCode: v.code, LogBytes: end, LogTruncated: truncated,
+		ResultBytes: v.body.bytes, ResultTruncated: v.body.cut,
 	}
 	if v.update.Error != nil {
 		m.ErrorKind = v.update.Error.Kind
 	}
 	dir := t.ArtifactDir() + "/"
 	files := []tool.FileWrite{
-		{Path: dir + logFile, Content: []byte(log)}, {Path: dir + resultFile, Content: v.body.text}, {Path: dir + "meta.json", Content: prettyJSON(m)},
+		{Path: dir + logFile, Content: []byte(log)}, {Path: dir + resultFile, Content: v.body.text},
+		{Path: dir + "meta.json", Content: prettyJSON(m)},
 	}
 	if v.raw != nil && truncated {
-		files = append(files, tool.FileWrite{Path: dir + rawFile, Content: []byte((*v.raw)[:min(len(*v.raw), rawLimitBytes)])})
+		files = append(files, tool.FileWrite{Path: dir + rawFile,
+			Content: []byte((*v.raw)[:min(len(*v.raw), rawLimitBytes)])})
 	}
 	return files
 }
 
-// inRecord reports a call of a host whose end its record holds whole: it wrote no output, and its result is short. It is given no
-// artifacts, which would say the same again (decision 029).
-func inRecord(t perdure.Task, v verdict) bool {
-	return t.Taken() && v.silent && v.raw == nil && v.tail == "" && v.update.State == perdure.TaskSucceeded &&
+// fitsRecord reports a call of a host whose record already holds everything about its end: no
+// output, and a short result. Artifacts would only repeat the record, so none are written.
+func fitsRecord(t perdure.Task, v verdict) bool {
+	return t.ReadByCaller() && v.noOutput && v.raw == nil && v.tail == "" && v.update.State == perdure.TaskSucceeded &&
 		v.update.Result != "" && v.update.Result == perdure.ShortResult(v.result.Result, "")
 }
 
-// publish writes artifacts, each under the fence of its attempt (RC18). One that cannot be written does not stop the end of
-// the run; its name is returned (BG15). Lost: another attempt has the task, and its files are another's.
+// publish writes artifacts, each fenced by the attempt. An artifact that cannot be written does not
+// prevent the end of the run; its name is returned in missing. Lost: another attempt owns the task
+// and its files.
 func (e *Effects) publish(t perdure.Task, files []tool.FileWrite) (paths artifactPaths, missing string, lost error) {
 	fence := func(r store.Reader) error {
 		_, err := owned(r, t)
 		return err
 	}
 	for _, w := range files {
-		err := e.writeFenced(byTask(t), w, fence)
+		err := e.writeFenced(callOfTask(t), w, fence)
 		switch {
 		case errors.Is(err, perdure.Lost):
 			return paths, missing, err
 		case err != nil:
-			e.cfg.Log.Error("an artifact was not written", "task", t.ID, "path", w.Path, "error", err)
+			e.cfg.Log.Error("artifact not written", "task", t.ID, "path", w.Path, "error", err)
 			missing = strings.TrimPrefix(missing+", "+path.Base(w.Path), ", ")
 		default:
 			paths.note(w.Path)
@@ -112,13 +118,13 @@ func (e *Effects) publish(t perdure.Task, files []tool.FileWrite) (paths artifac
 	return paths, missing, nil
 }
 
-// publishIn is publish in the commit of the attempt's end, where files are the store's: all of them are written, or none, and
-// then the commit fails.
-func (e *Effects) publishIn(tx store.Tx, t perdure.Task, files []tool.FileWrite) (paths artifactPaths, err error) {
+// publishInTx is publish inside the commit that ends the attempt, for files stored in the store:
+// all of them are written, or the commit fails.
+func (e *Effects) publishInTx(tx store.Tx, t perdure.Task, files []tool.FileWrite) (paths artifactPaths, err error) {
 	if len(files) == 0 {
 		return paths, nil
 	}
-	if err := sessionfile.New(e.work, t.Session, true).Telling(byTask(t)).WriteIn(tx, files...); err != nil {
+	if err := sessionfile.New(e.work, t.Session, true).Recording(callOfTask(t)).WriteIn(tx, files...); err != nil {
 		return paths, err
 	}
 	for _, w := range files {
@@ -127,126 +133,130 @@ func (e *Effects) publishIn(tx store.Tx, t perdure.Task, files []tool.FileWrite)
 	return paths, nil
 }
 
-// files opens the files of a call's session, as the model sees them and as the runtime writes them. Every change leaves
-// file.written (FI9): in its own commit where files are the store's, and else right after it. A seed leaves none.
+// files opens the files of a call's session, as the model sees them and as the runtime writes them.
+// Every change appends file.written: in the same commit if files are stored in the store, otherwise
+// right after it.
 func (e *Effects) files(by tool.Call) (model, runtime tool.Files) {
 	model, runtime = e.cfg.Files(by.Session)
-	return e.telling(model, by), e.telling(runtime, by)
+	return e.journaled(model, by), e.journaled(runtime, by)
 }
 
-// telling is files whose changes the journal tells.
-func (e *Effects) telling(files tool.Files, by tool.Call) tool.Files {
+// journaled returns files whose changes are recorded in the journal.
+func (e *Effects) journaled(files tool.Files, by tool.Call) tool.Files {
 	switch f := files.(type) {
 	case nil, tool.DisabledFiles:
 		return files
 	case *sessionfile.Files:
-		return f.Telling(by)
+		return f.Recording(by)
 	}
-	return told{Files: files, e: e, by: by}
+	return journaledFiles{Files: files, e: e, by: by}
 }
 
-// FilesOf opens the files of a session as its model sees them, for somebody who is no call of it. The journal tells of every
-// change, by that actor. Unavailable: they cannot be opened.
+// FilesOf opens the files of a session as its model sees them, for a caller that is not a call of
+// the session. Changes are recorded in the journal under that actor. Unavailable: the files cannot
+// be opened.
 func (e *Effects) FilesOf(id perdure.SessionID, actor string) (tool.Files, error) {
 	files, _ := e.files(tool.Call{Session: id})
 	if files == nil {
-		return nil, fmt.Errorf("the files of %s: %w: its folder cannot be opened", id, perdure.Unavailable)
+		return nil, fmt.Errorf("open files of %s: %w: the folder cannot be opened", id, perdure.Unavailable)
 	}
-	if known := e.known(id); known != nil {
+	if known := e.knownSecrets(id); known != nil {
 		files = masked(files, known.Mask)
 	}
 	switch f := files.(type) {
 	case *sessionfile.Files:
 		return f.As(actor), nil
-	case told:
+	case journaledFiles:
 		f.as = actor
 		return f, nil
 	}
 	return files, nil
 }
 
-// masked is files that the journal tells of, without what is secret (SE4).
+// masked returns files whose journal records have secrets masked.
 func masked(files tool.Files, mask func(string) string) tool.Files {
 	switch f := files.(type) {
 	case *sessionfile.Files:
 		return f.Masked(mask)
-	case told:
+	case journaledFiles:
 		f.mask = mask
 		return f
 	}
 	return files
 }
 
-// told is files that stand elsewhere than in the store.
-type told struct {
+// journaledFiles is files that are not stored in the store. Its changes are recorded right after
+// they are made.
+type journaledFiles struct {
 	tool.Files
 	e    *Effects
 	by   tool.Call
-	as   string              // who made the changes, when it is no call
-	mask func(string) string // of what is told; nil: nothing is secret
+	as   string              // actor of the changes, if no call makes them
+	mask func(string) string // masks secrets in what is recorded; nil: there are none
 }
 
 // Write replaces a file, or creates it.
-func (t told) Write(ctx context.Context, w tool.FileWrite) (created bool, err error) {
+func (t journaledFiles) Write(ctx context.Context, w tool.FileWrite) (created bool, err error) {
 	if created, err = t.Files.Write(ctx, w); err == nil {
-		t.tell(perdure.FileWritten{Path: w.Path, SizeBytes: int64(len(w.Content))})
+		t.record(perdure.FileWritten{Path: w.Path, SizeBytes: int64(len(w.Content))})
 	}
 	return created, err
 }
 
 // Remove deletes a file or directory.
-func (t told) Remove(ctx context.Context, path string, recursive bool) (removed bool, err error) {
+func (t journaledFiles) Remove(ctx context.Context, path string, recursive bool) (removed bool, err error) {
 	if removed, err = t.Files.Remove(ctx, path, recursive); err == nil && removed {
-		t.tell(perdure.FileWritten{Path: path, Removed: true})
+		t.record(perdure.FileWritten{Path: path, Removed: true})
 	}
 	return removed, err
 }
 
-// MakeDirectory makes a directory. One that is there already is no change.
-func (t told) MakeDirectory(ctx context.Context, path string) (tool.FileStat, error) {
+// MakeDirectory makes a directory. A directory that exists already is not a change.
+func (t journaledFiles) MakeDirectory(ctx context.Context, path string) (tool.FileStat, error) {
 	_, missing := t.Files.Stat(ctx, path)
 	made, err := t.Files.MakeDirectory(ctx, path)
 	if err == nil && errors.Is(missing, perdure.NotFound) {
-		t.tell(perdure.FileWritten{Path: path, Directory: true})
+		t.record(perdure.FileWritten{Path: path, Directory: true})
 	}
 	return made, err
 }
 
-// Move gives a file or directory another path.
-func (t told) Move(ctx context.Context, from, to string) (tool.FileStat, error) {
+// Move moves a file or directory.
+func (t journaledFiles) Move(ctx context.Context, from, to string) (tool.FileStat, error) {
 	mover, ok := t.Files.(tool.Mover)
 	if !ok {
 		return tool.FileStat{}, cannotMove()
 	}
 	moved, err := mover.Move(ctx, from, to)
 	if err == nil {
-		t.tell(perdure.FileWritten{Path: from, Removed: true})
-		t.tell(perdure.FileWritten{Path: moved.Path, SizeBytes: moved.SizeBytes, Directory: moved.IsDirectory})
+		t.record(perdure.FileWritten{Path: from, Removed: true})
+		t.record(perdure.FileWritten{Path: moved.Path, SizeBytes: moved.SizeBytes, Directory: moved.IsDirectory})
 	}
 	return moved, err
 }
 
-// RemoveIf deletes a file that has a content.
-func (t told) RemoveIf(ctx context.Context, path string, content []byte) (bool, error) {
+// RemoveIf deletes a file if it has the given content.
+func (t journaledFiles) RemoveIf(ctx context.Context, path string, content []byte) (bool, error) {
 	mover, ok := t.Files.(tool.Mover)
 	if !ok {
 		return false, cannotMove()
 	}
 	removed, err := mover.RemoveIf(ctx, path, content)
 	if err == nil && removed {
-		t.tell(perdure.FileWritten{Path: path, Removed: true})
+		t.record(perdure.FileWritten{Path: path, Removed: true})
 	}
 	return removed, err
 }
 
 func cannotMove() error {
-	return fmt.Errorf("%w: the host keeps these files where nothing is moved, nor removed by what it holds", perdure.Unavailable)
+	return fmt.Errorf("%w: the host's file store cannot move files or compare their content", perdure.Unavailable)
 }
 
-// tell appends what changed. The change stands whether or not it can be told, so that it is no error of whoever made it.
-func (t told) tell(fact perdure.FileWritten) {
+// record records a change in the journal. The change is done, so an error is logged and not
+// returned.
+func (t journaledFiles) record(fact perdure.FileWritten) {
 	if clean, err := tool.CleanPath(fact.Path); err == nil {
-		fact.Path = clean // one name per file, as the store tells it
+		fact.Path = clean // one name for each file, as the store writes it
 	}
 	if t.mask != nil {
 		fact.Path = t.mask(fact.Path)
@@ -254,24 +264,27 @@ func (t told) tell(fact perdure.FileWritten) {
 	ctx, cancel := settleContext(context.Background())
 	defer cancel()
 	err := t.e.work.InTx(ctx, func(tx store.Tx) error {
-		return tx.Append(t.by.Session, []perdure.Event{sessionfile.Told(t.by, t.as, tx.Now(), fact)})
+		return tx.Append(t.by.Session, []perdure.Event{sessionfile.Event(t.by, t.as, tx.Now(), fact)})
 	})
-	if err != nil && !errors.Is(err, perdure.NotFound) { // else the session is gone, and its journal with it
-		t.e.cfg.Log.Warn("a change of a file is not in the journal", "session", t.by.Session, "path", fact.Path, "error", err)
+	if err != nil && !errors.Is(err, perdure.NotFound) { // NotFound: the session and its journal were removed
+		t.e.cfg.Log.Warn("file change not recorded in the journal", "session", t.by.Session, "path", fact.Path,
+			"error", err)
 	}
 }
 
-// byTask is whose change a file of a task is.
-func byTask(t perdure.Task) tool.Call {
+// callOfTask names a task as the source of a file change.
+func callOfTask(t perdure.Task) tool.Call {
 	return tool.Call{Session: t.Session, Turn: t.Turn, Task: t.ID, Attempt: t.Attempt}
 }
 
-// writeFile writes a file of the runtime's own that is nobody's work. It outlives the context of the work that it tells about.
+// writeFile writes a file of the runtime without a fence. It does not end with the context of the
+// work that the file describes.
 func (e *Effects) writeFile(by tool.Call, w tool.FileWrite) error {
 	return e.writeFenced(by, w, nil)
 }
 
-// writeFenced is writeFile, if the fence lets it: in the same commit where files are the store's, and else right before.
+// writeFenced is writeFile if fence allows it. The fence is checked in the same commit if files are
+// stored in the store, otherwise right before the write.
 func (e *Effects) writeFenced(by tool.Call, w tool.FileWrite, fence func(store.Reader) error) error {
 	ctx, cancel := settleContext(context.Background())
 	defer cancel()
@@ -280,7 +293,7 @@ func (e *Effects) writeFenced(by tool.Call, w tool.FileWrite, fence func(store.R
 		switch {
 		case fence == nil:
 		case e.ownFiles:
-			files = sessionfile.New(fenced{Store: e.work, fence: fence}, by.Session, true).Telling(by)
+			files = sessionfile.New(fenced{Store: e.work, fence: fence}, by.Session, true).Recording(by)
 		default:
 			if err := e.cfg.Store.View(ctx, fence); err != nil {
 				return err
@@ -294,10 +307,11 @@ func (e *Effects) writeFenced(by tool.Call, w tool.FileWrite, fence func(store.R
 	})
 }
 
-// outputLog makes output.log out of the task log: every piece with its stream, cut at the cap (BG12).
-func (e *Effects) outputLog(ctx context.Context, t perdure.Task, v verdict, page logPage) (log string, truncated bool, end int64, err error) {
+// outputLog builds output.log from the task log: every chunk with its stream, cut at the limit.
+func (e *Effects) outputLog(ctx context.Context, t perdure.Task, v verdict,
+	page logPage) (log string, truncated bool, end int64, err error) {
 	if v.raw != nil {
-		log, truncated = capLog(*v.raw)
+		log, truncated = limitLog(*v.raw)
 		return log + v.tail, truncated, int64(len(*v.raw)), nil
 	}
 	var b strings.Builder
@@ -315,22 +329,22 @@ func (e *Effects) outputLog(ctx context.Context, t perdure.Task, v verdict, page
 			return err
 		})
 	}
-	log, truncated = capLog(b.String())
+	log, truncated = limitLog(b.String())
 	return log + v.tail, truncated, page.end, page.err
 }
 
-// logPage is a piece of a task's log, as it was read.
+// logPage is a page of a task's log.
 type logPage struct {
 	chunks []store.LogChunk
-	end    int64 // of the whole log
+	end    int64 // length of the full log
 	err    error
 }
 
-// logPageBytes is how much of a log is read at a time.
+// logPageBytes is how much of a log is read at once.
 const logPageBytes = 256 << 10
 
-// capLog cuts a log at its cap, and says so in the log.
-func capLog(log string) (string, bool) {
+// limitLog cuts a log at the limit and appends a line that says so.
+func limitLog(log string) (string, bool) {
 	if utf8.RuneCountInString(log) <= logLimitChars {
 		return log, false
 	}
@@ -345,30 +359,32 @@ func capLog(log string) (string, bool) {
 	return fmt.Sprintf("%s\n[system] background output truncated at %d characters\n", log, logLimitChars), true
 }
 
-// content is what result.json holds.
+// content is the content of result.json.
 type content struct {
 	text  []byte
-	bytes int  // of the whole, of which text is a part or another form
-	cut   bool // text has only the beginning
+	bytes int  // size of the full result
+	cut   bool // text is only the first part
 }
 
-// short is the content of a file that is within its cap.
-func short(text []byte) content { return content{text: text, bytes: len(text)} }
+// shortContent returns the content of a result that is within the limit.
+func shortContent(text []byte) content { return content{text: text, bytes: len(text)} }
 
-// resultContent is a result for people, indented, or as it came where that would be beyond the cap: the indents of deeply
-// nested JSON are larger than what they indent. A result that is too large itself is cut, and stays a success (BG14).
+// resultContent returns a result indented for people. A result that would exceed the limit only
+// because of the indentation is stored as it is. A result that is itself too large is cut; the task
+// still succeeds.
 func resultContent(result json.RawMessage) content {
 	if len(result) > resultLimitBytes {
 		head := strings.ToValidUTF8(string(result[:4096]), "")
-		return content{text: prettyJSON(map[string]any{"truncated": true, "bytes": len(result), "preview": head}), bytes: len(result), cut: true}
+		return content{text: prettyJSON(map[string]any{"truncated": true, "bytes": len(result), "preview": head}),
+			bytes: len(result), cut: true}
 	}
 	if indentedBytes(result) > resultLimitBytes {
-		return short(result)
+		return shortContent(result)
 	}
-	return short(indentJSON(result))
+	return shortContent(indentJSON(result))
 }
 
-// indentedBytes is at least as many bytes as a result has indented. It does not indent it.
+// indentedBytes returns an upper bound of the size of an indented result, without indenting it.
 func indentedBytes(result []byte) int {
 	total, depth, quoted := len(result), 0, false
 	for i := 0; i < len(result); i++ {
@@ -402,7 +418,7 @@ func prettyJSON(v any) []byte {
 	return append(body, '\n')
 }
 
-// indentJSON writes a result for people, as it is.
+// indentJSON indents a result for people. Text that is not valid JSON is returned unchanged.
 func indentJSON(body json.RawMessage) []byte {
 	var out bytes.Buffer
 	if json.Indent(&out, body, "", "  ") != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestResultContent pins what result.json holds: a result indented, or as it came where its indents are larger than the cap,
-// or only its beginning where it is itself (BG14).
+// TestResultContent pins the content of result.json: the result indented, as it came if its
+// indentation would exceed the limit, or only its first part if the result itself does (BG14).
 func TestResultContent(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat("[", 5000) + strings.Repeat("1,", 2000) + "1" + strings.Repeat("]", 5000)
@@ -22,18 +22,19 @@ func TestResultContent(t *testing.T) {
 		"large": {large, content{nil, len(large), true}},
 	} {
 		got := resultContent(json.RawMessage(c.result))
-		if got.bytes != c.want.bytes || got.cut != c.want.cut || !got.cut && !bytes.Equal(got.text, c.want.text) || got.cut && len(got.text) > 8192 {
+		if got.bytes != c.want.bytes || got.cut != c.want.cut || !got.cut && !bytes.Equal(got.text, c.want.text) ||
+			got.cut && len(got.text) > 8192 {
 			t.Errorf("%s: %d bytes of %d, cut %t: %.60s", name, len(got.text), got.bytes, got.cut, got.text)
 		}
 	}
 }
 
-// TestIndentedBytes wants the size never to be below that of the indented text.
+// TestIndentedBytes checks that the bound is never below the size of the indented text.
 func TestIndentedBytes(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{`1`, `"a,{[\"\\"`, `{}`, `[]`, `{"a":{"b":[1,2,{"c":"}"}]},"d":[]}`, `[[[[1]]],2]`} {
 		if got, is := indentedBytes([]byte(text)), len(indentJSON(json.RawMessage(text))); got < is {
-			t.Errorf("%s: %d, and it has %d", text, got, is)
+			t.Errorf("%s: got bound %d, size is %d", text, got, is)
 		}
 	}
 }

@@ -11,23 +11,23 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// callSink is the sink of a foreground call: what it reports goes to live watchers and is not stored (EV6). When the call
-// leaves the turn, all its output goes to the task's log, from its start (BG13), and so does what it reports from then on.
-// Safe for concurrent use.
+// callSink is the sink of a foreground call. Reports go to live watchers and are not stored. If the
+// call leaves its turn, all output since its start goes to the task's log, and later reports go to
+// the task. Safe for concurrent use.
 type callSink struct {
-	e    *Effects
-	work string // its work in the runner
-	call tool.Call
-	keep bool // the call may leave the turn
+	e         *Effects
+	work      string // id of the call's work in the runner
+	call      tool.Call
+	buffering bool // the call may leave the turn, so reports are buffered
 
-	mu     sync.Mutex
-	output spool              // guarded by mu
-	last   []func(tool.Sink)  // guarded by mu; the latest status and progress, to be told to the task
-	named  []perdure.Artifact // guarded by mu
-	task   *taskSink          // guarded by mu; nil in the foreground
+	mu        sync.Mutex
+	output    spool              // guarded by mu
+	last      []func(tool.Sink)  // guarded by mu; the latest status and progress, for the task
+	artifacts []perdure.Artifact // guarded by mu
+	task      *taskSink          // guarded by mu; nil in the foreground
 }
 
-// The places of the latest reports in callSink.last.
+// Indexes into callSink.last.
 const (
 	lastStatus = iota
 	lastProgress
@@ -36,86 +36,90 @@ const (
 
 func (l *callSink) publish(kind string, data any) perdure.Cause {
 	l.e.cfg.Runner.Touch(l.work)
-	l.e.cfg.Sign(l.call.Session)
+	l.e.cfg.Activity(l.call.Session)
 	l.e.cfg.Store.Publish(store.Frame{Session: l.call.Session, Type: kind, Data: data})
 	return ""
 }
 
-// report shows a report, or hands it to the task. The latest one of its kind is kept for that.
-func (l *callSink) report(kind int, show func() perdure.Cause, tell func(tool.Sink) perdure.Cause) perdure.Cause {
+// report publishes a report, or forwards it to the task. The latest report of each kind is buffered
+// in case the call becomes a task.
+func (l *callSink) report(kind int, show func() perdure.Cause, forward func(tool.Sink) perdure.Cause) perdure.Cause {
 	l.mu.Lock()
 	task := l.task
-	if task == nil && l.keep {
+	if task == nil && l.buffering {
 		if l.last == nil {
 			l.last = make([]func(tool.Sink), lastReports)
 		}
-		l.last[kind] = func(s tool.Sink) { tell(s) }
+		l.last[kind] = func(s tool.Sink) { forward(s) }
 	}
 	l.mu.Unlock()
 	if task != nil {
-		return tell(task)
+		return forward(task)
 	}
 	return show()
 }
 
-// Status shows a line.
+// Status publishes a status line.
 func (l *callSink) Status(text string) perdure.Cause {
 	return l.report(lastStatus, func() perdure.Cause {
 		return l.publish("tool.progress", ToolProgress{CallID: l.call.ID, Name: l.call.Tool, Message: text})
 	}, func(s tool.Sink) perdure.Cause { return s.Status(text) })
 }
 
-// Progress shows how far the call is.
+// Progress publishes how far the call is.
 func (l *callSink) Progress(current, total float64, label string) perdure.Cause {
 	return l.report(lastProgress, func() perdure.Cause {
-		return l.publish("tool.progress", ToolProgress{CallID: l.call.ID, Name: l.call.Tool, Message: label, Current: current, Total: total})
+		return l.publish("tool.progress", ToolProgress{CallID: l.call.ID, Name: l.call.Tool, Message: label,
+			Current: current, Total: total})
 	}, func(s tool.Sink) perdure.Cause { return s.Progress(current, total, label) })
 }
 
-// Output shows a piece of output, and keeps it while the call may leave the turn.
+// Output publishes a piece of output, and buffers it while the call may leave its turn.
 func (l *callSink) Output(stream string, delta []byte) perdure.Cause {
 	l.mu.Lock()
 	task := l.task
 	if task == nil {
-		if l.keep {
+		if l.buffering {
 			l.output.write(stream, delta)
 		}
 		l.mu.Unlock()
-		return l.publish("tool.output.delta", ToolOutput{CallID: l.call.ID, Name: l.call.Tool, Stream: stream, Delta: string(delta)})
+		return l.publish("tool.output.delta", ToolOutput{CallID: l.call.ID, Name: l.call.Tool, Stream: stream,
+			Delta: string(delta)})
 	}
 	l.mu.Unlock()
 	return task.Output(stream, delta)
 }
 
-// Skip shows that output is missing, and notes it for the task's log.
+// Skip reports that output is missing, and records the gap for the task's log.
 func (l *callSink) Skip(n int64) perdure.Cause {
 	l.mu.Lock()
 	task := l.task
 	if task == nil {
-		if l.keep {
+		if l.buffering {
 			l.output.skip(n)
 		}
 		l.mu.Unlock()
-		return l.publish("tool.output.delta", ToolOutput{CallID: l.call.ID, Name: l.call.Tool, Stream: "system", Delta: leftOut(n)})
+		return l.publish("tool.output.delta", ToolOutput{CallID: l.call.ID, Name: l.call.Tool, Stream: "system",
+			Delta: omittedText(n)})
 	}
 	l.mu.Unlock()
 	return task.Skip(n)
 }
 
-// Artifact keeps a name for the task; a foreground call's artifacts are in its result.
+// Artifact buffers a name for the task. The artifacts of a foreground call are in its result.
 func (l *callSink) Artifact(a perdure.Artifact) perdure.Cause {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.task != nil {
 		return l.task.Artifact(a)
 	}
-	if l.keep {
-		l.named = append(l.named, a)
+	if l.buffering {
+		l.artifacts = append(l.artifacts, a)
 	}
 	return ""
 }
 
-// Heartbeat is a sign of life.
+// Heartbeat resets the stall clock.
 func (l *callSink) Heartbeat() perdure.Cause {
 	l.e.cfg.Runner.Touch(l.work)
 	l.mu.Lock()
@@ -126,60 +130,65 @@ func (l *callSink) Heartbeat() perdure.Cause {
 	return ""
 }
 
-// become makes l the sink of a task: first what came before is told to it, and who reports meanwhile waits.
-func (l *callSink) become(task *taskSink) {
+// attachTask makes l the sink of a task. It first replays what was reported so far; reports made in
+// the meantime wait.
+func (l *callSink) attachTask(task *taskSink) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.output.replay(func(stream string, p []byte) { task.keep(stream, p) }, func(n int64) { task.miss(n) }); err != nil {
-		l.e.cfg.Log.Error("output from before a call left its turn is lost", "call", l.call.ID, "session", l.call.Session, "error", err)
-		task.keep("system", []byte("some of the output before this is lost\n"))
+	if err := l.output.replay(func(stream string, p []byte) {
+		task.appendOutput(stream, p)
+	}, func(n int64) { task.addGap(n) }); err != nil {
+		l.e.cfg.Log.Error("output from before the detach lost", "call", l.call.ID, "session", l.call.Session,
+			"error", err)
+		task.appendOutput("system", []byte("some of the output before this line is lost\n"))
 	}
-	for _, tell := range l.last {
-		if tell != nil {
-			tell(task)
+	for _, forward := range l.last {
+		if forward != nil {
+			forward(task)
 		}
 	}
-	for _, a := range l.named {
+	for _, a := range l.artifacts {
 		task.Artifact(a)
 	}
 	l.output.drop()
-	l.last, l.named, l.task = nil, nil, task
+	l.last, l.artifacts, l.task = nil, nil, task
 }
 
-// close ends the sink of a call that has returned: a task's output is written.
+// close ends the sink of a call that has returned. The output of a task is written first.
 func (l *callSink) close() {
 	l.mu.Lock()
 	task := l.task
 	l.output.drop()
-	l.keep = false
+	l.buffering = false
 	l.mu.Unlock()
 	if task != nil {
 		task.close()
 	}
 }
 
-// spoolMemory is how much output a spool keeps in memory; what is more goes to a file, and of that no more is kept than of a log.
+// spoolMemory is how many bytes of output a spool keeps in memory. More goes to a file, which keeps
+// as much as a task's log does.
 const spoolMemory = 256 << 10
 
-// spool keeps the output of a foreground call, which goes to the task's log if the call leaves the turn (BG13). It is
-// not safe for concurrent use. The zero value is empty.
+// spool buffers the output of a foreground call, which goes to the task's log if the call leaves
+// its turn. Not safe for concurrent use. The zero value is empty.
 type spool struct {
 	runs   []spoolRun
-	end    int64 // of what is kept, missing bytes not counted
+	end    int64 // bytes written so far, without gaps
 	memory []byte
-	file   *os.File // has no name any more; nil: all is in memory
-	failed error    // something was lost; nothing is kept after it
+	file   *os.File // already unlinked; nil: everything is in memory
+	failed error    // why output was lost; nothing more is kept
 }
 
-// spoolRun is output of one stream without a break.
+// spoolRun is a stretch of output of one stream, or a gap.
 type spoolRun struct {
 	stream string
 	n      int64
-	at     int64 // where it stands in the file
-	skip   bool  // it stands nowhere: it is missing
+	at     int64 // position in the output
+	skip   bool  // a gap: the output is missing
 }
 
-// write keeps a piece of output.
+// write appends a piece of output.
 func (s *spool) write(stream string, p []byte) {
 	if s.failed != nil || len(p) == 0 {
 		return
@@ -203,12 +212,12 @@ func (s *spool) write(stream string, p []byte) {
 	s.rotate()
 }
 
-// writeFile adds to the file. What comes behind the beginning of a long output goes round in a ring.
+// writeFile appends to the file. Output beyond the head goes into a ring buffer.
 func (s *spool) writeFile(p []byte) error {
 	for at := s.end; len(p) > 0; {
-		place, room := spoolPlace(at)
-		n := min(int64(len(p)), room)
-		if _, err := s.file.WriteAt(p[:n], place); err != nil {
+		offset, contiguous := spoolOffset(at)
+		n := min(int64(len(p)), contiguous)
+		if _, err := s.file.WriteAt(p[:n], offset); err != nil {
 			return fmt.Errorf("keep output: %w", err)
 		}
 		p, at = p[n:], at+n
@@ -216,8 +225,9 @@ func (s *spool) writeFile(p []byte) error {
 	return nil
 }
 
-// spoolPlace is where a byte of the output stands in the file, and how many stand behind one another from there.
-func spoolPlace(at int64) (place, room int64) {
+// spoolOffset returns the offset of an output byte in the file, and how many bytes are contiguous
+// from there.
+func spoolOffset(at int64) (offset, contiguous int64) {
 	if at < store.LogHeadBytes {
 		return at, store.LogHeadBytes - at
 	}
@@ -225,19 +235,20 @@ func spoolPlace(at int64) (place, room int64) {
 	return store.LogHeadBytes + in, store.LogTailBytes - in
 }
 
-// rotate makes missing what the ring has no place for any more.
+// rotate marks output as missing that the ring buffer has overwritten.
 func (s *spool) rotate() {
-	gone := s.end - store.LogTailBytes
-	for i := 0; i < len(s.runs) && gone > store.LogHeadBytes; i++ {
+	overwritten := s.end - store.LogTailBytes
+	for i := 0; i < len(s.runs) && overwritten > store.LogHeadBytes; i++ {
 		r := s.runs[i]
-		from, to := max(r.at, store.LogHeadBytes), min(r.at+r.n, gone)
-		if r.at >= gone {
+		from, to := max(r.at, store.LogHeadBytes), min(r.at+r.n, overwritten)
+		if r.at >= overwritten {
 			return
 		}
 		if r.skip || to <= from {
 			continue
 		}
-		parts := []spoolRun{{stream: r.stream, n: from - r.at, at: r.at}, {n: to - from, at: from, skip: true}, {stream: r.stream, n: r.at + r.n - to, at: to}}
+		parts := []spoolRun{{stream: r.stream, n: from - r.at, at: r.at}, {n: to - from, at: from, skip: true},
+			{stream: r.stream, n: r.at + r.n - to, at: to}}
 		parts = slices.DeleteFunc(parts, func(r spoolRun) bool { return r.n == 0 })
 		s.runs = slices.Replace(s.runs, i, i+1, parts...)
 		if i > 0 && s.runs[i].skip && s.runs[i-1].skip {
@@ -248,7 +259,7 @@ func (s *spool) rotate() {
 	}
 }
 
-// skip notes that output is missing.
+// skip records a gap.
 func (s *spool) skip(n int64) {
 	if s.failed != nil || n <= 0 {
 		return
@@ -260,25 +271,26 @@ func (s *spool) skip(n int64) {
 	s.runs = append(s.runs, spoolRun{n: n, at: s.end, skip: true})
 }
 
-// spill moves what is kept to a file.
+// spill moves the buffered output to a file.
 func (s *spool) spill() error {
 	file, err := os.CreateTemp("", "perdure-output-")
 	if err != nil {
 		return fmt.Errorf("keep output: %w", err)
 	}
 	s.file = file
-	if err := os.Remove(file.Name()); err != nil { // it goes with its descriptor, also after a crash
+	if err := os.Remove(file.Name()); err != nil { // the file is freed with its descriptor, even after a crash
 		return fmt.Errorf("keep output: %w", err)
 	}
-	if _, err := file.Write(s.memory); err != nil { // which is shorter than a beginning
+	if _, err := file.Write(s.memory); err != nil { // it is shorter than the head
 		return fmt.Errorf("keep output: %w", err)
 	}
 	s.memory = nil
 	return nil
 }
 
-// replay tells everything in order, in pieces, and returns what went wrong while it was kept or read.
-func (s *spool) replay(tell func(stream string, p []byte), missing func(n int64)) error {
+// replay forwards everything to the two functions, in order and in pieces. It returns the error
+// that occurred while output was written or read.
+func (s *spool) replay(forward func(stream string, p []byte), missing func(n int64)) error {
 	piece := make([]byte, 64<<10)
 	for _, run := range s.runs {
 		if run.skip {
@@ -290,28 +302,28 @@ func (s *spool) replay(tell func(stream string, p []byte), missing func(n int64)
 			if err != nil {
 				return fmt.Errorf("read kept output: %w", err)
 			}
-			tell(run.stream, piece[:n])
+			forward(run.stream, piece[:n])
 			at, left = at+int64(n), left-int64(n)
 		}
 	}
 	return s.failed
 }
 
-// read reads kept bytes from a place on, at most as many as stand behind one another.
+// read reads bytes from a position, at most as many as are contiguous.
 func (s *spool) read(p []byte, at int64) (int, error) {
 	if s.file == nil {
 		return copy(p, s.memory[at:]), nil
 	}
-	place, room := spoolPlace(at)
-	p = p[:min(int64(len(p)), room)]
-	_, err := s.file.ReadAt(p, place)
+	offset, contiguous := spoolOffset(at)
+	p = p[:min(int64(len(p)), contiguous)]
+	_, err := s.file.ReadAt(p, offset)
 	return len(p), err
 }
 
-// drop forgets everything.
+// drop discards everything.
 func (s *spool) drop() {
 	if s.file != nil {
-		_ = s.file.Close() // it has no name: nobody misses it
+		_ = s.file.Close() // the file is unlinked already
 	}
 	*s = spool{}
 }

@@ -9,19 +9,19 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// CancelWish is who asks for the end of a task, and why.
-type CancelWish struct{ By, Why string }
+// CancelIntent is a request to cancel a task: its author and the reason.
+type CancelIntent struct{ By, Why string }
 
-// byRuntime is who cancels what nobody waits for.
-const byRuntime = "runtime"
+// actorRuntime is the actor of cancels that the runtime makes by itself.
+const actorRuntime = "runtime"
 
-// CancelTask makes the wish durable, then pushes it to the work (RC1, RC2). A queued task ends in that
-// commit and never starts; one that has ended is left as it is, and its receipt is zero. Asking again is
-// answered the same.
-func (e *Effects) CancelTask(ctx context.Context, id perdure.TaskID, wish CancelWish) (perdure.CancelReceipt, error) {
+// CancelTask records a cancel durably, then signals the work. A queued task ends in the same commit
+// and never starts. A task that has ended is left as it is, and its receipt is zero. Asking again
+// returns the same receipt.
+func (e *Effects) CancelTask(ctx context.Context, id perdure.TaskID, wish CancelIntent) (perdure.CancelReceipt, error) {
 	var task perdure.Task
 	var tree []perdure.Task
-	err := e.cfg.Store.InTx(store.Urgent(ctx), func(tx store.Tx) error { // also on a full disk (R7)
+	err := e.cfg.Store.InTx(store.Urgent(ctx), func(tx store.Tx) error { // a cancel must work even on a full disk
 		var err error
 		tree = nil
 		if task, err = tx.Task("", id); err != nil || task.State.Terminal() || task.CancelRequested() {
@@ -32,7 +32,9 @@ func (e *Effects) CancelTask(ctx context.Context, id perdure.TaskID, wish Cancel
 		return err
 	})
 	if err != nil {
-		for _, asked := range tree { // in doubt, the next beat pushes it; who only reads its journal is woken here
+		// If the commit is in doubt, the next heartbeat signals the work. A subagent has no work of
+		// its own and only reads its journal, so it is woken here.
+		for _, asked := range tree {
 			if child := asked.Links.ChildSession; child != "" && !refusedWrite(err) {
 				e.cfg.Wake(child)
 			}
@@ -43,64 +45,72 @@ func (e *Effects) CancelTask(ctx context.Context, id perdure.TaskID, wish Cancel
 		return perdure.CancelReceipt{}, nil
 	}
 	receipt := perdure.CancelReceipt{RequestedAt: task.CancelRequestedAt}
-	if e.pushCancel(ctx, task) {
+	if e.signalCancel(ctx, task) {
 		receipt.SignalledAt = task.UpdatedAt
 	}
 	for _, below := range tree[min(1, len(tree)):] {
-		e.pushCancel(ctx, below)
+		e.signalCancel(ctx, below)
 	}
 	return receipt, nil
 }
 
-// pushCancel tells the work of a canceled task to stop, and reports whether somebody heard of it.
-func (e *Effects) pushCancel(ctx context.Context, task perdure.Task) (heard bool) {
-	e.starting.cancel(task.ID) // first: work that begins right now sees it, and work that has begun is found
-	heard = e.cancelWork(task.ID, perdure.CauseCanceled)
+// signalCancel signals the work of a canceled task, and reports whether anything received the
+// signal.
+func (e *Effects) signalCancel(ctx context.Context, task perdure.Task) (received bool) {
+	// This comes first. Work that is just starting sees the mark; work that has started is found
+	// below.
+	e.starting.cancel(task.ID)
+	received = e.cancelWork(task.ID, perdure.CauseCanceled)
 	switch {
 	case task.Links.ChildSession != "":
 		e.cfg.Wake(task.Links.ChildSession)
-		heard = true
-	case heard:
-	case (task.State == perdure.TaskAwaitingInput || e.leftWhileAsking(task)) && !e.elsewhereNow(ctx, task.Worker): // its process died while it asked
+		received = true
+	case received:
+	case (task.State == perdure.TaskAwaitingInput || e.startedElsewhere(task)) && !e.otherWorkerAliveNow(ctx, task.Worker):
+		// its process crashed while it waited for an answer
 		if err := e.takeOverTask(ctx, task); err != nil {
-			e.cfg.Log.Error("a task that is canceled was not taken over", "task", task.ID, "error", err)
+			e.cfg.Log.Error("canceled task not taken over", "task", task.ID, "error", err)
 		}
 	}
 	e.cfg.Wake(task.Session)
-	return heard
+	return received
 }
 
-// cancelWork tells the work of a task to stop, and reports whether it runs here.
+// cancelWork signals the work of a task, and reports whether it runs here.
 func (e *Effects) cancelWork(id perdure.TaskID, cause perdure.Cause) bool {
-	return e.cfg.Runner.Cancel(e.workOf(id), cause)
+	return e.cfg.Runner.Cancel(e.workID(id), cause)
 }
 
-// touch is a sign of life of a task's work.
-func (e *Effects) touch(id perdure.TaskID) { e.cfg.Runner.Touch(e.workOf(id)) }
+// touch resets the stall clock of a task's work.
+func (e *Effects) touch(id perdure.TaskID) { e.cfg.Runner.Touch(e.workID(id)) }
 
-// workOf names the work of a task in the runner: that of a call that left its turn here is the call's.
-func (e *Effects) workOf(id perdure.TaskID) string {
+// workID returns the id of a task's work in the runner. The work of a call that left its turn in
+// this process keeps the id of the call.
+func (e *Effects) workID(id perdure.TaskID) string {
 	if work, ok := e.detached.Load(id); ok {
 		return work.(string)
 	}
 	return string(id)
 }
 
-// requestCancel writes the wish; work that has not begun ends with it.
-func (e *Effects) requestCancel(tx store.Tx, task perdure.Task, wish CancelWish) (perdure.Task, error) {
-	u := perdure.TaskUpdate{Attempt: task.Attempt, Cancel: &perdure.CancelRequest{At: tx.Now(), By: wish.By, Why: wish.Why}}
+// requestCancel records a cancel. Work that has not started ends with it.
+func (e *Effects) requestCancel(tx store.Tx, task perdure.Task, wish CancelIntent) (perdure.Task, error) {
+	u := perdure.TaskUpdate{Attempt: task.Attempt,
+		Cancel: &perdure.CancelRequest{At: tx.Now(), By: wish.By, Why: wish.Why}}
 	facts := []perdure.Fact{perdure.TaskCancelRequested{By: wish.By, Why: wish.Why}}
-	queued := task.State == perdure.TaskQueued && !e.cfg.Runner.Running(e.workOf(task.ID)) && !e.leftWhileAsking(task)
-	notBegun := queued || task.Kind == perdure.KindMonitor || task.State == perdure.TaskAwaitingInput && task.Executions == 0
-	if notBegun {
+	queued := task.State == perdure.TaskQueued && !e.cfg.Runner.Running(e.workID(task.ID)) && !e.startedElsewhere(task)
+	notStarted := queued || task.Kind == perdure.KindMonitor || task.State == perdure.TaskAwaitingInput &&
+		task.Executions == 0
+	if notStarted {
 		u.State, u.Summary, u.Detail = perdure.TaskCanceled, "Canceled by request.", "canceled"
-		facts = append(facts, perdure.TaskCancelReceipt{Receipt: perdure.CancelReceipt{RequestedAt: tx.Now(), SignalledAt: tx.Now(), DeadAt: tx.Now()}})
+		facts = append(facts, perdure.TaskCancelReceipt{Receipt: perdure.CancelReceipt{RequestedAt: tx.Now(),
+			SignalledAt: tx.Now(), DeadAt: tx.Now()}})
 	}
 	change, err := e.updateTask(tx, task, u, facts...)
 	if err != nil {
 		return change.Task, err
 	}
-	if notBegun && task.Executions > 0 {
+	if notStarted && task.Executions > 0 {
 		if err := settleQueued(tx, task); err != nil {
 			return change.Task, err
 		}
@@ -108,7 +118,8 @@ func (e *Effects) requestCancel(tx store.Tx, task perdure.Task, wish CancelWish)
 	return change.Task, e.voidApprovals(tx, task, wish.By, "")
 }
 
-// settleQueued ends the ledger row of a run that was to begin once more and is canceled in the queue: nobody else does.
+// settleQueued settles the ledger row of a task that is canceled while it is queued for another
+// execution: no work will do it.
 func settleQueued(tx store.Tx, task perdure.Task) error {
 	row, err := tx.Call(task.LedgerKey())
 	if err != nil || row.State != perdure.CallRunning {
@@ -121,8 +132,9 @@ func settleQueued(tx store.Tx, task perdure.Task) error {
 	return tx.Settle(row.Key, row.Token, perdure.CallSettled, result)
 }
 
-// cancelTree writes the wish for a task and all below it, in one commit (SA11). It returns what was asked.
-func (e *Effects) cancelTree(tx store.Tx, task perdure.Task, wish CancelWish) ([]perdure.Task, error) {
+// cancelTree records a cancel for a task and everything below it, in one commit. It returns the
+// tasks it canceled, the given one first.
+func (e *Effects) cancelTree(tx store.Tx, task perdure.Task, wish CancelIntent) ([]perdure.Task, error) {
 	task, err := e.requestCancel(tx, task, wish)
 	all := []perdure.Task{task}
 	child := task.Links.ChildSession
@@ -133,12 +145,14 @@ func (e *Effects) cancelTree(tx store.Tx, task perdure.Task, wish CancelWish) ([
 	if err != nil || task.Kind != perdure.KindSubagent || child == "" {
 		return all, err
 	}
-	stopped := []perdure.Event{{Session: child, Actor: wish.By, Fact: perdure.SessionStopped{By: wish.By, Reason: wish.Why}}}
+	stopped := []perdure.Event{{Session: child, Actor: wish.By,
+		Fact: perdure.SessionStopped{By: wish.By, Reason: wish.Why}}}
 	stamp(stopped, tx.Now())
 	if err := tx.Append(child, stopped); err != nil {
 		return all, err
 	}
-	open, err := tx.Tasks(store.TaskFilter{Session: child, States: []perdure.TaskState{perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput}})
+	open, err := tx.Tasks(store.TaskFilter{Session: child,
+		States: []perdure.TaskState{perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput}})
 	if err != nil {
 		return all, err
 	}
@@ -155,9 +169,10 @@ func (e *Effects) cancelTree(tx store.Tx, task perdure.Task, wish CancelWish) ([
 	return all, nil
 }
 
-// forsake cancels the subagent of a call that has ended, for a reason: nobody waits any more. One that works in the
-// background goes on, unless its time is up; a call without one has none to cancel.
-func (e *Effects) forsake(ctx context.Context, call perdure.CallKey, why string) {
+// abandon cancels the subagent of a call that has ended, because nobody waits for its answer any
+// more. A background subagent continues, unless its deadline has passed. A call without a subagent
+// needs nothing.
+func (e *Effects) abandon(ctx context.Context, call perdure.CallKey, why string) {
 	var task perdure.Task
 	err := e.readBack(ctx, func(r store.Reader) error {
 		handle, err := r.Spawn(call)
@@ -167,14 +182,14 @@ func (e *Effects) forsake(ctx context.Context, call perdure.CallKey, why string)
 		return err
 	})
 	if err == nil && task.State.Live() && (task.Lane == perdure.Foreground || why == string(perdure.CauseDeadline)) {
-		e.cancelSurely(ctx, task.ID, CancelWish{By: byRuntime, Why: why})
+		e.cancelWithRetry(ctx, task.ID, CancelIntent{By: actorRuntime, Why: why})
 	}
 }
 
-// cancelSurely cancels a task, and tries again in the background while the store is not available.
-func (e *Effects) cancelSurely(ctx context.Context, id perdure.TaskID, wish CancelWish) {
+// cancelWithRetry cancels a task, and retries in the background while the store is unavailable.
+func (e *Effects) cancelWithRetry(ctx context.Context, id perdure.TaskID, wish CancelIntent) {
 	ctx = context.WithoutCancel(ctx)
-	if _, err := e.CancelTask(ctx, id, wish); err == nil || final(err) {
+	if _, err := e.CancelTask(ctx, id, wish); err == nil || isFinal(err) {
 		return
 	}
 	e.group.Go(func() {
@@ -185,25 +200,27 @@ func (e *Effects) cancelSurely(ctx context.Context, id perdure.TaskID, wish Canc
 				return
 			}
 			_, err := e.CancelTask(ctx, id, wish)
-			if err == nil || final(err) {
+			if err == nil || isFinal(err) {
 				return
 			}
-			e.cfg.Log.Warn("a task is canceled again", "task", id, "error", err)
+			e.cfg.Log.Warn("cancel retried", "task", id, "error", err)
 		}
 	})
 }
 
-// stopLate passes a stop on to what a subagent had begun right then: the commit of the stop could not see it (SA11).
-func (e *Effects) stopLate(ctx context.Context, s *perdure.Session) {
+// cancelLateStarts cancels what a stopped subagent was starting at the time of the stop: the commit
+// of the stop could not see it.
+func (e *Effects) cancelLateStarts(ctx context.Context, s *perdure.Session) {
 	for _, task := range s.OpenTasks() {
 		if !task.CancelRequested() {
-			e.cancelSurely(ctx, task.ID, CancelWish{By: s.Stopped.By, Why: s.Stopped.Reason})
+			e.cancelWithRetry(ctx, task.ID, CancelIntent{By: s.Stopped.By, Why: s.Stopped.Reason})
 		}
 	}
 }
 
-// receiptOf completes a receipt from what the journal says of the task's end.
-func (e *Effects) receiptOf(ctx context.Context, task perdure.Task, receipt perdure.CancelReceipt) perdure.CancelReceipt {
+// receiptOf completes a receipt from the journal, once the task has ended.
+func (e *Effects) receiptOf(ctx context.Context, task perdure.Task,
+	receipt perdure.CancelReceipt) perdure.CancelReceipt {
 	if !task.State.Terminal() {
 		return receipt
 	}
@@ -214,14 +231,14 @@ func (e *Effects) receiptOf(ctx context.Context, task perdure.Task, receipt perd
 		}
 		events, err := r.Events(task.Session, max(session.LastSeq-200, 0), 0)
 		for _, event := range events {
-			if told, ok := event.Fact.(perdure.TaskCancelReceipt); ok && event.Task == task.ID {
-				receipt = told.Receipt
+			if fact, ok := event.Fact.(perdure.TaskCancelReceipt); ok && event.Task == task.ID {
+				receipt = fact.Receipt
 			}
 		}
 		return err
 	})
 	if err != nil {
-		e.cfg.Log.Warn("a cancel receipt cannot be read", "task", task.ID, "error", err)
+		e.cfg.Log.Warn("cancel receipt not read", "task", task.ID, "error", err)
 	}
 	return receipt
 }

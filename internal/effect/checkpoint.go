@@ -11,59 +11,62 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/redact"
-	"github.com/perdure/perdure/internal/veil"
+	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
 
-// When the text of a message that streams is stored (TN19): what a crash loses is at most that.
+// When the text of a streaming message is stored. A crash loses at most that much.
 const (
 	checkpointBytes = 4 << 10
 	checkpointTime  = time.Second
 )
 
-// Guard looks at the text of an answer while it comes (TN9). A guard that trips ends the answer: nobody is shown more of
-// it, replacement stands in its place, and what it said is stored nowhere. It is called by many at once, again and again
-// with all the text so far, and must answer quickly. One that panics fails the step, and shows nothing more either.
-type Guard struct {
-	Name  string // stands in the event
+// Guardrail is a guardrail: it checks the text of a model response while it streams. When Check
+// trips, the response ends, no more of it is shown, replacement takes its place, and its text is
+// stored nowhere. Check is called concurrently, repeatedly with the full text so far, and must
+// return quickly. If it panics, the step fails and nothing more is shown.
+type Guardrail struct {
+	Name  string // recorded in the event
 	Check func(text string) (replacement string, tripped bool)
 }
 
-// trip is the error of a stream that a guard ended. It tells nothing of the text.
-type trip struct{ guard, replacement string }
+// guardrailError is the error of a stream that a guardrail ended. It reveals nothing of the text.
+type guardrailError struct{ guard, replacement string }
 
-func (t *trip) Error() string { return "the guard " + t.guard + " tripped" }
+func (t *guardrailError) Error() string { return "guardrail " + t.guard + " tripped" }
 
-// checked runs the guards on a text. The error is a trip, of the first that tripped.
-func (e *Effects) checked(text string) error {
+// checkGuardrails runs the guardrails on a text. Its error is a *trip, of the first guardrail that
+// tripped.
+func (e *Effects) checkGuardrails(text string) error {
 	if text == "" {
 		return nil
 	}
-	for _, g := range e.cfg.Guards {
+	for _, g := range e.cfg.Guardrails {
 		if replacement, tripped := g.Check(text); tripped {
-			return &trip{guard: g.Name, replacement: replacement}
+			return &guardrailError{guard: g.Name, replacement: replacement}
 		}
 	}
 	return nil
 }
 
-// hush takes the secrets of a session out of the text of an answer while it comes, so that neither live watchers nor a
-// checkpoint have them (SE4). It holds back what may be the beginning of one.
-type hush struct {
-	known  tool.Known   // nil: there can be none
-	stream tool.Masking // of known, from the first text on
-	shut   bool         // they could not be read when the text began: nothing of it is shown
+// streamRedactor removes the secrets of a session from the text of a response while it streams, so
+// that neither live watchers nor a checkpoint contain them. It holds back text that may be the
+// start of a secret.
+type streamRedactor struct {
+	known  tool.SecretMasker // nil: the session has no secrets
+	stream tool.StreamMasker // masks known; set with the first text
+	shut   bool              // the secrets could not be read: no text is passed on
 }
 
-// feed takes new text, and returns what may be shown.
-func (h *hush) feed(text string) string {
+// feed takes new text, and returns the text that may be shown.
+func (h *streamRedactor) feed(text string) string {
 	if h.known == nil || text == "" {
 		return text
 	}
 	if h.stream == nil && !h.shut {
-		h.shut = h.known.Readable() != nil
+		h.shut = h.known.Complete() != nil
 		h.stream = h.known.Stream()
 	}
 	if h.shut {
@@ -72,25 +75,26 @@ func (h *hush) feed(text string) string {
 	return string(h.stream.Feed([]byte(text)))
 }
 
-// flush returns what was held back.
-func (h *hush) flush() string {
+// flush returns the text that was held back.
+func (h *streamRedactor) flush() string {
 	if h.stream == nil || h.shut {
 		return ""
 	}
 	return string(h.stream.Flush())
 }
 
-// batch gathers text for live watchers: what was added is published deltaBatch later at the latest. Safe for concurrent use.
-type batch struct {
+// deltaBuffer collects text for live watchers. It publishes added text after at most deltaBatch.
+// Safe for concurrent use.
+type deltaBuffer struct {
 	publish func(offset int, text string)
 
-	mu     sync.Mutex // guards what follows; held while it is published, so that it comes in order
+	mu     sync.Mutex // guards the fields below; held while publishing, to keep the order
 	text   strings.Builder
-	offset int // bytes of the answer before text
+	offset int // bytes of the response before text
 	timer  *time.Timer
 }
 
-func (b *batch) add(text string) {
+func (b *deltaBuffer) add(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if text == "" {
@@ -102,29 +106,30 @@ func (b *batch) add(text string) {
 	b.text.WriteString(text)
 }
 
-func (b *batch) flush() {
+func (b *deltaBuffer) flush() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.out()
+	b.publishLocked()
 }
 
-// mark tells how far the store has the text, so that a follower who lacks some of it knows where to find it (ST4).
-func (b *batch) mark(kept int) {
+// markStored publishes how much of the text the store has, so that a follower that missed some of
+// it knows where to read it.
+func (b *deltaBuffer) markStored(stored int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.out() // else all followers would lack it
-	b.publish(kept, "")
+	b.publishLocked() // otherwise followers would miss it
+	b.publish(stored, "")
 }
 
-// drop forgets what was not published.
-func (b *batch) drop() {
+// drop discards text that is not published yet.
+func (b *deltaBuffer) drop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.text.Reset()
 }
 
-// out publishes what there is. The lock is held.
-func (b *batch) out() {
+// publishLocked publishes the collected text. The caller holds mu.
+func (b *deltaBuffer) publishLocked() {
 	if b.text.Len() == 0 {
 		return
 	}
@@ -134,17 +139,17 @@ func (b *batch) out() {
 	b.text.Reset()
 }
 
-// hushed is an answer that is not whole, with what sealed takes out of the texts of one that is.
-func (e *Effects) hushed(s *perdure.Session, a model.Answer) model.Answer {
+// redacted masks secrets in the text of an incomplete response, as sealed does for a complete one.
+func (e *Effects) redacted(s *perdure.Session, a model.Answer) model.Answer {
 	text := a.Message.Text()
 	if text == "" {
 		return a
 	}
-	for _, v := range e.unsaid(s, a.Message) {
+	for _, v := range e.secretsIn(s, a.Message) {
 		text = v.Mask(text)
 	}
 	var parts []perdure.Part
-	if text != redact.Unprintable { // else nobody knows what may be said of it
+	if text != redact.Unprintable { // with Unprintable it is not known which part of the text is secret
 		parts = append(parts, perdure.Part{Type: perdure.PartText, Text: text})
 	}
 	for _, part := range a.Message.Parts {
@@ -156,46 +161,50 @@ func (e *Effects) hushed(s *perdure.Session, a model.Answer) model.Answer {
 	return a
 }
 
-// unsaid is what may stand in no text of an answer: the secrets of its session, and the secret arguments of its calls, also of
-// those in the background.
-func (e *Effects) unsaid(s *perdure.Session, m perdure.Message) (all []*veil.Veil) {
-	if known := e.known(s.ID); known != nil {
-		all = append(all, veil.New(known, nil))
+// secretsIn returns what no text of a response may contain: the secrets of its session and the
+// secret arguments of its calls, including calls that start background runs.
+func (e *Effects) secretsIn(s *perdure.Session, m perdure.Message) (all []*secretargs.Masker) {
+	if known := e.knownSecrets(s.ID); known != nil {
+		all = append(all, secretargs.New(known, nil))
 	}
 	for _, call := range m.Calls() {
 		var own *redact.Set
 		t, ok := e.tool(call.Name)
 		switch {
 		case ok && t.Spec().Hints.CapabilityID != backgroundCapability:
-			own = veil.SecretsOf(t.Spec().Parameters, call.Arguments)
-		case !e.keepsSecrets():
+			own = secretargs.SecretsOf(t.Spec().Parameters, call.Arguments)
+		case !e.hasSecretArgs():
 		case ok:
-			_, own, _ = veil.Order(t.Spec().Parameters, call.Arguments, e.ordered)
+			_, own, _ = secretargs.MaskOrder(t.Spec().Parameters, call.Arguments, e.orderSchema)
 		default:
-			own = veil.Anything(call.Arguments)
+			own = secretargs.AllTexts(call.Arguments)
 		}
 		if own != nil {
-			all = append(all, veil.New(nil, own))
+			all = append(all, secretargs.New(nil, own))
 		}
 	}
 	return all
 }
 
-// unread says that the secrets of a session cannot be read now, as the failure of a step; nil: they can, or there are none.
-func (e *Effects) unread(id perdure.SessionID) error {
-	known := e.known(id)
+// secretsUnreadable returns an error for the step if the secrets of a session cannot be read; nil:
+// they can, or there are none.
+func (e *Effects) secretsUnreadable(id perdure.SessionID) error {
+	known := e.knownSecrets(id)
 	if known == nil {
 		return nil
 	}
-	if err := known.Readable(); err != nil {
-		return &model.Error{Code: model.Unavailable, Text: "the secrets of the session cannot be read now, so no answer can be recorded", Err: err}
+	if err := known.Complete(); err != nil {
+		return &model.Error{Code: model.Unavailable,
+			Text: "the session's secrets cannot be read, so no response can be recorded", Err: err}
 	}
 	return nil
 }
 
-// unheard makes the outcome of an attempt whose text nobody may record, since it may tell a secret that cannot be read: what it
-// cost. What was shown of it is taken back, and the message stays open for the next attempt. It may be of one that was not asked.
-func (e *Effects) unheard(q Question, why error, bill []perdure.Fact, a reply) Outcome {
+// discardedAnswer returns the outcome of an attempt whose text must not be recorded, because it may
+// contain a secret that cannot be read now. Only its cost is recorded. Text that was shown is
+// withdrawn, and the message stays open for the next attempt. The model may not have been called at
+// all.
+func (e *Effects) discardedAnswer(q ModelCall, why error, bill []perdure.Fact, a modelReply) Outcome {
 	failure := perdure.ReasonCompleted{
 		ExecID: q.Command.Exec, Code: string(model.Unavailable), Error: why.Error(), Retryable: true,
 		Discarded: a.Discarded + len(a.Message.Calls()), DurationMS: a.took.Milliseconds(),
@@ -206,59 +215,60 @@ func (e *Effects) unheard(q Question, why error, bill []perdure.Fact, a reply) O
 	}
 	facts := append(slices.Clone(bill), failure)
 	if strings.TrimSpace(a.Message.Text()) != "" {
-		facts = append([]perdure.Fact{perdure.OutputReplaced{MessageID: q.Command.Message, ReasonCode: perdure.ReplacedByRestart}}, facts...)
+		facts = append([]perdure.Fact{perdure.OutputReplaced{MessageID: q.Command.Message,
+			ReasonCode: perdure.ReplacedByRestart}}, facts...)
 	}
-	return Outcome{Drop: a.dropped(q.Command), Events: e.events(q.Session, q.Command, facts...)}
+	return Outcome{DropCheckpoint: a.checkpointToDrop(q.Command), Events: e.events(q.Session, q.Command, facts...)}
 }
 
-// known is the secrets of a session; nil: there can be none.
-func (e *Effects) known(id perdure.SessionID) tool.Known {
+// knownSecrets returns the secrets of a session; nil: there can be none.
+func (e *Effects) knownSecrets(id perdure.SessionID) tool.SecretMasker {
 	if e.cfg.Ports == nil {
 		return nil
 	}
-	return e.cfg.Ports(id, tool.Call{Session: id}).Known
+	return e.cfg.Ports(id, tool.Call{Session: id}).SecretMasker
 }
 
-// checkpoint keeps the text so far of a message that streams, outside the turn's commits. A store that does not take it
-// is logged: the answer goes on without.
+// checkpoint stores the text of a streaming message so far, outside the commits of the turn. An
+// error of the store is logged, and the response continues without the checkpoint.
 type checkpoint struct {
 	put   func(text string) error
-	told  func(kept int) // it was put
+	told  func(kept int) // called after each put
 	lost  func(err error)
-	bytes int           // of new text, then it is stored
-	after time.Duration // since the first new text, likewise
+	bytes int           // of new text before it is stored
+	after time.Duration // since the first new text before it is stored
 
-	mu      sync.Mutex // guards what follows; held while the store writes, so that nothing is written after end
+	mu      sync.Mutex // guards the fields below; held while the store writes, so that nothing is written after end
 	text    strings.Builder
-	fresh   int // bytes of text that are not stored
+	fresh   int // bytes of text that are not stored yet
 	timer   *time.Timer
-	written bool // the store may have one
+	written bool // the store may have a checkpoint
 	ended   bool
 }
 
-// checkpointOf returns the checkpoint of the message that a question is for; it begins with the text that was kept. told hears
-// how much of the text the store has.
-func (e *Effects) checkpointOf(q Question, kept kept, told func(kept int)) *checkpoint {
+// checkpointOf returns the checkpoint of the message of a model call, starting with the text that
+// is stored already. told is called with the number of bytes that the store has.
+func (e *Effects) checkpointOf(q ModelCall, kept storedText, told func(kept int)) *checkpoint {
 	p := store.Partial{Session: q.Session.ID, Message: q.Command.Message}
 	c := &checkpoint{told: told, bytes: e.cfg.CheckpointBytes, after: e.cfg.CheckpointTime, written: kept.found}
 	c.text.WriteString(kept.text)
 	c.put = func(text string) error {
 		p.Text = text
-		// Not ctx: a write that was left alone could come after the commit that removes it.
+		// Not ctx: an abandoned write could arrive after the commit that removes the checkpoint.
 		return e.work.InTx(context.Background(), func(tx store.Tx) error {
-			if _, err := tx.LockSession(p.Session, q.Epoch); err != nil { // the next driver has a newer one
+			if _, err := tx.LockSession(p.Session, q.Epoch); err != nil { // the next driver's checkpoint is newer
 				return err
 			}
 			return tx.PutPartial(p)
 		})
 	}
 	c.lost = func(err error) {
-		e.cfg.Log.Warn("the text so far of an answer was not kept", "session", p.Session, "message", p.Message, "error", err)
+		e.cfg.Log.Warn("checkpoint not stored", "session", p.Session, "message", p.Message, "error", err)
 	}
 	return c
 }
 
-// add takes new text.
+// add appends new text.
 func (c *checkpoint) add(text string) {
 	if text == "" {
 		return
@@ -275,14 +285,14 @@ func (c *checkpoint) add(text string) {
 	}
 }
 
-// due stores what is old enough.
+// due stores text that is old enough.
 func (c *checkpoint) due() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.save()
 }
 
-// save is called with mu held.
+// save stores the text. The caller holds mu.
 func (c *checkpoint) save() {
 	if c.timer != nil {
 		c.timer.Stop()
@@ -300,7 +310,7 @@ func (c *checkpoint) save() {
 	c.told(c.text.Len())
 }
 
-// end stops the writing, and reports whether the store may have a checkpoint.
+// end stops the writes, and reports whether the store may have a checkpoint.
 func (c *checkpoint) end() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -311,26 +321,27 @@ func (c *checkpoint) end() bool {
 	return c.written
 }
 
-// kept is what the store has of an open message.
-type kept struct {
+// storedText is what the store has of an open message.
+type storedText struct {
 	text  string // not blank; empty: nothing
-	found bool   // there is a checkpoint to be removed
+	found bool   // there is a checkpoint to remove
 
-	unread bool // a secret of the session could not be opened
+	unread bool // a secret of the session cannot be decrypted
 }
 
-// kept reads the checkpoint of the message that a question is for, where there can be one, as often as it takes: without
-// it the model is not asked, since its text would come twice (TN20). Nor is it while the store does not tell the session's
-// secrets, since its answer could not be recorded. Not ok: the runtime stops.
-func (e *Effects) kept(ctx context.Context, q Question) (k kept, ok bool) {
+// loadStoredText reads the checkpoint of the message of a model call, if there can be one, and
+// retries until it succeeds: without the stored text the model would write the same text twice. It
+// also waits until the session's secrets can be read, because otherwise the response could not be
+// recorded. Not ok: the engine is stopping.
+func (e *Effects) loadStoredText(ctx context.Context, q ModelCall) (k storedText, ok bool) {
 	for n := 1; ; n++ {
-		err := e.readKept(ctx, q, &k)
-		what := "the text so far of an answer cannot be read"
+		err := e.readStoredText(ctx, q, &k)
+		what := "checkpoint not read"
 		if err == nil && (k.text != "" || !q.Command.Stop) {
-			what, err = "a model is not asked while the secrets of its session cannot be read", e.unread(q.Session.ID)
+			what, err = "model call delayed: session secrets not readable", e.secretsUnreadable(q.Session.ID)
 			if errors.Is(err, perdure.NotFound) {
 				k.unread = true
-				return k, true // no waiting brings a key back: the step fails, and says so
+				return k, true // pendingWrite does not bring a missing key back: the step fails with that error
 			}
 		}
 		if err == nil {
@@ -338,16 +349,16 @@ func (e *Effects) kept(ctx context.Context, q Question) (k kept, ok bool) {
 		}
 		e.cfg.Log.Warn(what, "session", q.Session.ID, "message", q.Command.Message, "error", err)
 		if !wait(ctx, perdure.RetryDelay(min(n, 5), 0, string(q.Command.Exec))/10) {
-			// Stopped by a person: the turn ends, with or without the text.
+			// A person interrupted the turn: it ends, with or without the text.
 			return k, perdure.CauseOf(ctx) == perdure.CauseInterrupt
 		}
 	}
 }
 
-// readKept reads it once.
-func (e *Effects) readKept(ctx context.Context, q Question, k *kept) error {
-	if !q.TakenUp && q.Command.Attempt <= 1 {
-		return nil // the message was opened here, and nobody was asked
+// readStoredText reads the checkpoint once.
+func (e *Effects) readStoredText(ctx context.Context, q ModelCall, k *storedText) error {
+	if !q.Resumed && q.Command.Attempt <= 1 {
+		return nil // the message is new, and no model was called for it
 	}
 	var p store.Partial
 	err := e.cfg.Store.View(context.WithoutCancel(ctx), func(r store.Reader) (err error) {
@@ -363,11 +374,11 @@ func (e *Effects) readKept(ctx context.Context, q Question, k *kept) error {
 	return nil
 }
 
-// prefix is the text as a model goes on from it. Providers refuse white space at its end.
-func (k kept) prefix() string { return strings.TrimRightFunc(k.text, unicode.IsSpace) }
+// prefix returns the text from which a model continues. Providers refuse trailing white space.
+func (k storedText) prefix() string { return strings.TrimRightFunc(k.text, unicode.IsSpace) }
 
-// answer is the text as an answer that broke off.
-func (k kept) answer() model.Answer {
+// answer returns the text as an interrupted response.
+func (k storedText) answer() model.Answer {
 	message := perdure.Message{Role: perdure.RoleAgent, Interrupted: true}
 	if k.text != "" {
 		message.Parts = []perdure.Part{{Type: perdure.PartText, Text: k.text}}
@@ -375,9 +386,10 @@ func (k kept) answer() model.Answer {
 	return model.Answer{Message: message}
 }
 
-// recovery is what becomes of an answer that broke off with text: what its agent's policy says, where that is possible.
-// again is whether the model may be asked once more for the same message.
-func (e *Effects) recovery(q Question, again bool) perdure.RecoveryMode {
+// recoveryMode returns how to handle a response that was interrupted with text: as its agent's
+// policy says, if that is possible. again reports whether the model may be called again for the
+// message.
+func (e *Effects) recoveryMode(q ModelCall, again bool) perdure.RecoveryMode {
 	policy := q.Session.Agent.Recovery
 	switch {
 	case !again || policy == perdure.RecoverFinalize:
@@ -391,8 +403,8 @@ func (e *Effects) recovery(q Question, again bool) perdure.RecoveryMode {
 	return perdure.RecoverFinalize
 }
 
-// mayAsk reports whether attempts for the message are left.
-func (e *Effects) mayAsk(c perdure.CallModel) bool {
+// hasAttempts reports whether the message has attempts left.
+func (e *Effects) hasAttempts(c perdure.CallModel) bool {
 	attempts := e.cfg.ModelAttempts
 	if attempts <= 0 {
 		attempts = perdure.DefaultModelAttempts
@@ -400,75 +412,83 @@ func (e *Effects) mayAsk(c perdure.CallModel) bool {
 	return c.Attempt < attempts
 }
 
-// brokeOff makes the outcome of an attempt that ended with text and without an end (TN20). bill is what it cost, if
-// somebody was asked.
-func (e *Effects) brokeOff(q Question, failure perdure.ReasonCompleted, bill []perdure.Fact, a reply) Outcome {
+// interruptedAnswer returns the outcome of an attempt that ended early with text. bill is what the
+// attempt cost, if the model was called.
+func (e *Effects) interruptedAnswer(q ModelCall, failure perdure.ReasonCompleted, bill []perdure.Fact, a modelReply) Outcome {
 	s, c := q.Session, q.Command
-	a.Answer = e.hushed(s, a.Answer)
+	a.Answer = e.redacted(s, a.Answer)
 	text := a.Message.Text()
 	failure.TextPreview = preview(text)
-	failure.Discarded += len(a.Message.Calls()) // whole ones too: their message never was
-	recovered := perdure.ReasonRecovered{MessageID: c.Message, Mode: e.recovery(q, failure.Retryable && e.mayAsk(c)), KeptLen: len(text)}
+	failure.Discarded += len(a.Message.Calls()) // complete calls count too: their message was never recorded
+	recovered := perdure.ReasonRecovered{MessageID: c.Message, Mode: e.recoveryMode(q, failure.Retryable && e.hasAttempts(c)),
+		TextBytes: len(text)}
 	notice := recovered
 	notice.Mode, notice.Message = perdure.RecoverFinalize, cutOffNotice()
-	final := Outcome{Drop: a.dropped(c), Events: e.events(s, c, append(append([]perdure.Fact{keptText(c.Message, a.Answer)}, bill...), notice, failure)...)}
+	final := Outcome{DropCheckpoint: a.checkpointToDrop(c), Events: e.events(s, c,
+		append(append([]perdure.Fact{keptText(c.Message, a.Answer)}, bill...), notice, failure)...)}
 	switch recovered.Mode {
 	case perdure.RecoverContinue:
 		return Outcome{
-			Keep:   &store.Partial{Session: s.ID, Message: c.Message, Text: text},
-			Events: e.events(s, c, append(append([]perdure.Fact{}, bill...), recovered, failure)...),
-			Ending: &final,
+			Checkpoint: &store.Partial{Session: s.ID, Message: c.Message, Text: text},
+			Events:     e.events(s, c, append(append([]perdure.Fact{}, bill...), recovered, failure)...),
+			IfEnding:   &final,
 		}
-	case perdure.RecoverRestart: // the same message begins again, so whoever saw its text must forget it
-		recovered.KeptLen, failure.TextPreview = 0, ""
+	case perdure.RecoverRestart: // the same message starts again, so clients that saw its text must discard it
+		recovered.TextBytes, failure.TextPreview = 0, ""
 		replaced := perdure.OutputReplaced{MessageID: c.Message, ReasonCode: perdure.ReplacedByRestart}
 		return Outcome{
-			Drop:   a.dropped(c),
-			Events: e.events(s, c, append(append([]perdure.Fact{replaced}, bill...), recovered, failure)...),
-			Ending: &final,
+			DropCheckpoint: a.checkpointToDrop(c),
+			Events:         e.events(s, c, append(append([]perdure.Fact{replaced}, bill...), recovered, failure)...),
+			IfEnding:       &final,
 		}
 	}
 	return final
 }
 
-// withheld makes the outcome of an answer that a guard ended: its replacement is the whole of it (TN9).
-func (e *Effects) withheld(q Question, t *trip, a reply) Outcome {
-	message := perdure.Message{ID: q.Command.Message, Role: perdure.RoleAgent, Model: a.Model, At: time.Now().UTC().Truncate(time.Microsecond)}
+// guardedAnswer returns the outcome of a response that a guardrail ended: the replacement is its
+// only text.
+func (e *Effects) guardedAnswer(q ModelCall, t *guardrailError, a modelReply) Outcome {
+	message := perdure.Message{ID: q.Command.Message, Role: perdure.RoleAgent, Model: a.Model,
+		At: time.Now().UTC().Truncate(time.Microsecond)}
 	if t.replacement != "" {
 		message.Parts = []perdure.Part{{Type: perdure.PartText, Text: t.replacement}}
 	}
-	return Outcome{Drop: a.dropped(q.Command), Events: e.events(q.Session, q.Command,
-		perdure.OutputReplaced{MessageID: q.Command.Message, Guardrail: t.guard, ReasonCode: perdure.ReplacedByGuard, Replacement: t.replacement},
+	return Outcome{DropCheckpoint: a.checkpointToDrop(q.Command), Events: e.events(q.Session, q.Command,
+		perdure.OutputReplaced{MessageID: q.Command.Message, Guardrail: t.guard, ReasonCode: perdure.ReplacedByGuard,
+			Replacement: t.replacement},
 		perdure.OutputCompleted{Message: message, Usage: a.Usage, FinishReason: perdure.ReplacedByGuard},
-		perdure.Generation{Model: a.Model, Usage: a.Usage, DurationMS: a.took.Milliseconds(), FinishReason: perdure.ReplacedByGuard},
+		perdure.Generation{Model: a.Model, Usage: a.Usage, DurationMS: a.took.Milliseconds(),
+			FinishReason: perdure.ReplacedByGuard},
 		perdure.ReasonCompleted{
-			ExecID: q.Command.Exec, Success: true, TextPreview: preview(t.replacement), DurationMS: a.took.Milliseconds(),
+			ExecID: q.Command.Exec, Success: true,
+			TextPreview: preview(t.replacement), DurationMS: a.took.Milliseconds(),
 			Discarded: a.Discarded + len(a.Message.Calls()),
 		})}
 }
 
-// keep writes and removes checkpoints with the commit of an outcome, and returns what of the outcome counts.
-func (s *step) keep(o Outcome) (Outcome, error) {
-	if turn := s.session.Turn; o.Ending != nil && turn != nil && turn.Interrupt != nil {
-		o = *o.Ending
+// saveCheckpoint stores and removes checkpoints in the commit of an outcome, and returns the
+// outcome that applies.
+func (s *step) saveCheckpoint(o Outcome) (Outcome, error) {
+	if turn := s.session.Turn; o.IfEnding != nil && turn != nil && turn.Interrupt != nil {
+		o = *o.IfEnding
 	}
-	if o.Keep != nil {
-		if err := s.tx.PutPartial(*o.Keep); err != nil {
+	if o.Checkpoint != nil {
+		if err := s.tx.PutPartial(*o.Checkpoint); err != nil {
 			return o, err
 		}
 	}
-	if o.Drop != "" {
-		return o, s.tx.DropPartial(s.d.ID, o.Drop)
+	if o.DropCheckpoint != "" {
+		return o, s.tx.DropPartial(s.d.ID, o.DropCheckpoint)
 	}
 	return o, nil
 }
 
-// findAsked notes which reason step somebody else had begun when the session was taken.
-func (s *step) findAsked(take bool) {
+// noteInheritedStep notes which reason step was open when the driver acquired the session.
+func (s *step) noteInheritedStep(take bool) {
 	if turn := s.session.Turn; take {
-		s.d.asked = ""
+		s.d.inheritedExec = ""
 		if turn != nil && turn.Phase == perdure.PhaseReasoning {
-			s.d.asked = turn.Exec
+			s.d.inheritedExec = turn.Exec
 		}
 	}
 }

@@ -10,35 +10,37 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/veil"
+	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
 
-// dialog is how one execution talks (7.4, TK15). Either call or run is set.
+// dialog lets one execution ask questions and exchange messages. Either call or run is set.
 type dialog struct {
 	e    *Effects
-	call *callRun // a call of the foreground, which leaves it to ask
+	call *callRun // a foreground call, which becomes a task in order to ask
 	run  *taskRun
 
-	mu    sync.Mutex
-	asked int           // guarded by mu; questions so far
-	one   chan struct{} // guarded by mu; capacity 1: a task has one question at a time (7.1); nil before the first
+	mu         sync.Mutex
+	nQuestions int // guarded by mu; number of questions asked
+	// asking is a semaphore of capacity 1: a task has one open question at a time. Guarded by mu;
+	// nil before the first question.
+	asking chan struct{}
 }
 
 var _ tool.Dialog = (*dialog)(nil)
 
-// task is the task that talks. Conflict: the call cannot become one.
+// task returns the task that asks. Conflict: the call cannot become a task.
 func (d *dialog) task() (perdure.Task, error) {
 	if d.run != nil {
 		return d.run.task, nil
 	}
-	task, _ := d.call.asTask()
-	if task.ID == "" && d.call.leave(perdure.DetachedByAsking) {
-		task, _ = d.call.asTask()
+	task, _ := d.call.taskAndRow()
+	if task.ID == "" && d.call.requestDetach(perdure.DetachedByAsking) {
+		task, _ = d.call.taskAndRow()
 	}
 	if task.ID == "" {
-		return task, fmt.Errorf("%w: a call that does not leave its turn cannot ask anybody", perdure.Conflict)
+		return task, fmt.Errorf("%w: a call that cannot leave its turn cannot ask questions", perdure.Conflict)
 	}
 	return task, nil
 }
@@ -50,12 +52,12 @@ func (d *dialog) Ask(ctx context.Context, q tool.Question) (tool.Reply, error) {
 		return tool.Reply{}, fmt.Errorf("ask: %w", err)
 	}
 	d.mu.Lock()
-	if d.one == nil {
-		d.one = make(chan struct{}, 1)
+	if d.asking == nil {
+		d.asking = make(chan struct{}, 1)
 	}
-	one := d.one
-	d.asked++
-	n := d.asked
+	one := d.asking
+	d.nQuestions++
+	n := d.nQuestions
 	d.mu.Unlock()
 	select {
 	case one <- struct{}{}:
@@ -63,24 +65,24 @@ func (d *dialog) Ask(ctx context.Context, q tool.Question) (tool.Reply, error) {
 	case <-ctx.Done():
 		return tool.Reply{}, fmt.Errorf("ask: %w", context.Cause(ctx))
 	}
-	asked, err := d.e.put(ctx, task, q, n)
+	asked, err := d.e.recordQuestion(ctx, task, q, n)
 	if err != nil {
 		return tool.Reply{}, fmt.Errorf("ask: %w", err)
 	}
-	if asked.differs { // the answer that is there is one to something else (AP3)
+	if asked.differs { // the stored answer is for another question
 		return tool.Reply{Text: perdure.TextNotMatching, By: "runtime"}, nil
 	}
-	work := d.e.workOf(task.ID)
+	work := d.e.workID(task.ID)
 	d.e.cfg.Runner.Pause(work)
-	d.e.cfg.Freed()
+	d.e.cfg.SlotFreed()
 	began := time.Now()
-	reply, err := d.e.hear(ctx, task, asked)
+	reply, err := d.e.awaitAnswer(ctx, task, asked)
 	d.e.cfg.Runner.Resume(work)
-	if err != nil && perdure.CauseOf(ctx) == "" { // the tool does not wait any longer, and its work goes on
+	if err != nil && perdure.CauseOf(ctx) == "" { // the tool stopped waiting, but its work continues
 		d.e.withdraw(task, asked.id)
 	}
 	if err == nil {
-		err = d.e.postpone(ctx, task, time.Since(began))
+		err = d.e.extendDeadline(ctx, task, time.Since(began))
 	}
 	if err != nil {
 		return tool.Reply{}, fmt.Errorf("ask: %w", err)
@@ -88,15 +90,16 @@ func (d *dialog) Ask(ctx context.Context, q tool.Question) (tool.Reply, error) {
 	return reply, nil
 }
 
-// question is a question that was put.
+// question is a question that was recorded.
 type question struct {
 	id    perdure.RequestID
-	after int64 // seq of the session's journal: what comes later may answer it
-	// differs says that it was answered, by an attempt before, as the question for another approval.
+	after int64 // journal sequence number; later events may contain the answer
+	// differs says that the request was answered already, but with other permissions, by an earlier
+	// attempt. The answer must not be used for this question.
 	differs bool
 }
 
-// withdraw takes a question back for which nobody waits any more, with its approval.
+// withdraw closes a question that nobody waits for any more, with its approval.
 func (e *Effects) withdraw(task perdure.Task, asked perdure.RequestID) {
 	ctx, cancel := settleContext(context.Background())
 	defer cancel()
@@ -112,19 +115,20 @@ func (e *Effects) withdraw(task perdure.Task, asked perdure.RequestID) {
 		return err
 	})
 	if err != nil {
-		e.cfg.Log.Warn("a question was not withdrawn", "task", task.ID, "error", err)
+		e.cfg.Log.Warn("question not withdrawn", "task", task.ID, "error", err)
 	}
 }
 
-// put makes a question durable, unless it was put before: the nth question of a task is one question, whatever attempt
-// asks it.
-func (e *Effects) put(ctx context.Context, task perdure.Task, q tool.Question, n int) (asked question, err error) {
+// recordQuestion records a question, unless it was recorded before: the nth question of a task is
+// one question, whichever attempt asks it.
+func (e *Effects) recordQuestion(ctx context.Context, task perdure.Task, q tool.Question, n int) (asked question, err error) {
 	err = e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		session, err := tx.Session(task.Session)
 		if err != nil {
 			return err
 		}
-		asked = question{id: perdure.DeriveID[perdure.RequestID](session.Secret, task.CreatedAt, string(task.ID), strconv.Itoa(n)), after: session.LastSeq}
+		asked = question{id: perdure.DeriveID[perdure.RequestID](session.Secret, task.CreatedAt, string(task.ID),
+			strconv.Itoa(n)), after: session.LastSeq}
 		approvalID := perdure.DeriveID[perdure.ApprovalID](session.Secret, task.CreatedAt, string(asked.id))
 		if _, answered, err := answerTo(tx, task.ID, asked.id); err != nil || answered {
 			if err == nil && len(q.Permissions) > 0 {
@@ -133,7 +137,7 @@ func (e *Effects) put(ctx context.Context, task perdure.Task, q tool.Question, n
 			}
 			return err
 		}
-		if err := e.voidApprovals(tx, task, "runtime", approvalID); err != nil { // of a question that this one takes the place of
+		if err := e.voidApprovals(tx, task, "runtime", approvalID); err != nil { // of a question that this one replaces
 			return err
 		}
 		request := perdure.InputRequest{ID: asked.id, Kind: "question", Prompt: q.Prompt, Expected: q.Expected}
@@ -154,14 +158,17 @@ func (e *Effects) put(ctx context.Context, task perdure.Task, q tool.Question, n
 				more = append(more, perdure.ApprovalRequested{Approval: approval})
 			case err != nil:
 				return err
-			case known.State != perdure.ApprovalOpen || !known.Binds(task.Tool, task.ArgsHash, q.Permissions): // another attempt asked for something else
+			case known.State != perdure.ApprovalOpen || !known.Binds(task.Tool, task.ArgsHash, q.Permissions):
+				// another attempt asked for other permissions
 				asked.differs = true
 				return nil
 			}
 		}
-		said := perdure.TaskMessage{ID: NewID[perdure.TaskMessageID](), Task: task.ID, Direction: perdure.Outbound, Text: q.Prompt, CreatedAt: tx.Now()}
-		more = append(more, e.notice(task, said, string(asked.id)))
-		change, err := e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt, InputRequest: &request}, more...)
+		said := perdure.TaskMessage{ID: NewID[perdure.TaskMessageID](), Task: task.ID, Direction: perdure.Outbound,
+			Text: q.Prompt, CreatedAt: tx.Now()}
+		more = append(more, e.messageNotice(task, said, string(asked.id)))
+		change, err := e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt, InputRequest: &request},
+			more...)
 		switch {
 		case err != nil:
 			return err
@@ -170,29 +177,34 @@ func (e *Effects) put(ctx context.Context, task perdure.Task, q tool.Question, n
 		}
 		return tx.AddTaskMessage(said)
 	})
-	e.cfg.Wake(task.Session) // the question may start a turn (DL7)
+	e.cfg.Wake(task.Session) // the question may start a turn
 	return asked, err
 }
 
-// notice is the fact that a task spoke, with what the model reads of it (DL7).
-func (e *Effects) notice(task perdure.Task, m perdure.TaskMessage, request string) perdure.TaskMessageSent {
+// messageNotice returns the event of a message that a task sent, with the notification for the
+// model.
+func (e *Effects) messageNotice(task perdure.Task, m perdure.TaskMessage, request string) perdure.TaskMessageSent {
 	sent := perdure.TaskMessageSent{Message: m, Wake: task.Wake}
 	if task.Delivery != perdure.ToLoop {
 		return sent
 	}
-	text := fmt.Sprintf("Background run says something.\n- task_id: %s\n- tool: %s\n- message: %s", task.ID, task.Tool, m.PlainText())
+	text := fmt.Sprintf("Message from a background run.\n- task_id: %s\n- tool: %s\n- message: %s", task.ID, task.Tool,
+		m.PlainText())
 	if request != "" {
-		text = fmt.Sprintf("Background run waits for an answer.\n- task_id: %s\n- tool: %s\n- request_id: %s\n- question: %s", task.ID, task.Tool, request, m.PlainText())
+		text = fmt.Sprintf("A background run is waiting for an answer.\n- task_id: %s\n- tool: %s\n- request_id: "+
+			"%s\n- question: %s", task.ID, task.Tool, request, m.PlainText())
 	}
-	sent.Notice = perdure.Message{ID: NewMessageID(), Role: perdure.RoleNotification, Parts: []perdure.Part{{Type: perdure.PartText, Text: text, Untrusted: true}}, At: m.CreatedAt}
+	sent.Notification = perdure.Message{ID: NewMessageID(), Role: perdure.RoleNotification,
+		Parts: []perdure.Part{{Type: perdure.PartText, Text: text, Untrusted: true}}, At: m.CreatedAt}
 	if request != "" {
-		sent.Notice.Metadata = map[string]string{perdure.MetaTask: string(task.ID), perdure.MetaRequest: request}
+		sent.Notification.Metadata = map[string]string{perdure.MetaTask: string(task.ID), perdure.MetaRequest: request}
 	}
 	return sent
 }
 
 // answerTo finds the answer to a question.
-func answerTo(r store.Reader, id perdure.TaskID, request perdure.RequestID) (m perdure.TaskMessage, found bool, err error) {
+func answerTo(r store.Reader, id perdure.TaskID,
+	request perdure.RequestID) (m perdure.TaskMessage, found bool, err error) {
 	messages, err := r.TaskMessages(id, "", 0)
 	for _, m := range messages {
 		if m.Direction == perdure.Inbound && m.InReplyTo == request {
@@ -202,8 +214,8 @@ func answerTo(r store.Reader, id perdure.TaskID, request perdure.RequestID) (m p
 	return m, false, err
 }
 
-// hear waits until a question is answered and the task has a place again (TK15).
-func (e *Effects) hear(ctx context.Context, task perdure.Task, q question) (reply tool.Reply, err error) {
+// awaitAnswer waits until a question is answered and the task has a slot again.
+func (e *Effects) awaitAnswer(ctx context.Context, task perdure.Task, q question) (reply tool.Reply, err error) {
 	done := errors.New("answered")
 	look := func(ctx context.Context) error {
 		return e.cfg.Store.View(ctx, func(r store.Reader) error {
@@ -219,7 +231,7 @@ func (e *Effects) hear(ctx context.Context, task perdure.Task, q question) (repl
 			return done
 		})
 	}
-	err = look(context.WithoutCancel(ctx)) // an answer that is there counts also after a cancel
+	err = look(context.WithoutCancel(ctx)) // an answer that is there counts even after a cancel
 	if err == nil {
 		err = e.cfg.Store.Watch(ctx, task.Session, q.after, func(f store.Frame) error {
 			if f.Event == nil || f.Event.Task != task.ID {
@@ -237,7 +249,7 @@ func (e *Effects) hear(ctx context.Context, task perdure.Task, q question) (repl
 	return reply, err
 }
 
-// replyOf is an answer as the tool reads it.
+// replyOf is an answer in the form that a tool reads.
 func replyOf(m perdure.TaskMessage) tool.Reply {
 	reply := tool.Reply{Text: m.Text, Data: m.Data, By: m.By}
 	var v verdictOnTask
@@ -247,14 +259,15 @@ func replyOf(m perdure.TaskMessage) tool.Reply {
 	return reply
 }
 
-// postpone moves the task's deadline by the time that it waited.
-func (e *Effects) postpone(ctx context.Context, task perdure.Task, waited time.Duration) error {
+// extendDeadline extends the task's deadline by the time it waited for the answer.
+func (e *Effects) extendDeadline(ctx context.Context, task perdure.Task, waited time.Duration) error {
 	return e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		now, err := tx.Task(task.Session, task.ID)
 		if err != nil || now.DeadlineAt.IsZero() || waited < time.Millisecond {
 			return err
 		}
-		change, err := e.updateTask(tx, now, perdure.TaskUpdate{Attempt: task.Attempt, DeadlineAt: now.DeadlineAt.Add(waited)})
+		change, err := e.updateTask(tx, now, perdure.TaskUpdate{Attempt: task.Attempt,
+			DeadlineAt: now.DeadlineAt.Add(waited)})
 		if err == nil && change.Answer == perdure.UpdateLost {
 			err = perdure.CauseSuperseded
 		}
@@ -263,14 +276,14 @@ func (e *Effects) postpone(ctx context.Context, task perdure.Task, waited time.D
 }
 
 // Tell implements tool.Dialog.
-func (d *dialog) Tell(ctx context.Context, m perdure.TaskMessage) error {
+func (d *dialog) SendToSession(ctx context.Context, m perdure.TaskMessage) error {
 	task, err := d.task()
 	if err != nil {
 		return fmt.Errorf("tell: %w", err)
 	}
 	err = d.e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		m.ID, m.Task, m.Direction, m.CreatedAt = NewID[perdure.TaskMessageID](), task.ID, perdure.Outbound, tx.Now()
-		change, err := d.e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt}, d.e.notice(task, m, ""))
+		change, err := d.e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt}, d.e.messageNotice(task, m, ""))
 		if err == nil && change.Answer != perdure.Updated {
 			return perdure.CauseSuperseded
 		}
@@ -287,31 +300,33 @@ func (d *dialog) Tell(ctx context.Context, m perdure.TaskMessage) error {
 }
 
 // Inbox implements tool.Dialog.
-func (d *dialog) Inbox(ctx context.Context, after perdure.TaskMessageID, limit int) (inbox []perdure.TaskMessage, err error) {
+func (d *dialog) Inbox(ctx context.Context, after perdure.TaskMessageID,
+	limit int) (inbox []perdure.TaskMessage, err error) {
 	task, err := d.task()
 	if err != nil {
 		return nil, fmt.Errorf("read the inbox: %w", err)
 	}
-	_, err = d.e.waitTasks(ctx, []perdure.SessionID{task.Session}, func(ctx context.Context) ([]perdure.Task, bool, error) {
-		err := d.e.cfg.Store.View(ctx, func(r store.Reader) error {
-			messages, err := r.TaskMessages(task.ID, after, 0)
-			inbox = nil
-			for _, m := range messages {
-				if m.Direction == perdure.Inbound && m.InReplyTo == "" && (limit == 0 || len(inbox) < limit) {
-					inbox = append(inbox, m)
+	_, err = d.e.waitTasks(ctx, []perdure.SessionID{task.Session},
+		func(ctx context.Context) ([]perdure.Task, bool, error) {
+			err := d.e.cfg.Store.View(ctx, func(r store.Reader) error {
+				messages, err := r.TaskMessages(task.ID, after, 0)
+				inbox = nil
+				for _, m := range messages {
+					if m.Direction == perdure.Inbound && m.InReplyTo == "" && (limit == 0 || len(inbox) < limit) {
+						inbox = append(inbox, m)
+					}
 				}
-			}
-			return err
+				return err
+			})
+			return nil, len(inbox) > 0, err
 		})
-		return nil, len(inbox) > 0, err
-	})
 	if ctx.Err() != nil {
-		err = nil // there is none
+		err = nil // no message came
 	}
 	return inbox, err
 }
 
-// Send implements tool.Mail: a word of the model to a task of its session.
+// Send implements tool.Mail: it sends a message of the model to a task of its session.
 func (p *taskPort) Send(ctx context.Context, id string, m perdure.TaskMessage) (perdure.TaskMessageID, error) {
 	task, err := p.Task(ctx, id)
 	if err != nil {
@@ -321,18 +336,19 @@ func (p *taskPort) Send(ctx context.Context, id string, m perdure.TaskMessage) (
 	if err != nil {
 		return "", err
 	}
-	known := p.e.known(p.owner.session)
-	m.By, m.Text = "agent", veil.Without(known, m.Text)
-	m.Data, _ = veil.WithoutJSON(known, m.Data)
-	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.owner.created, string(p.owner.session), string(p.call)) // one call, one message
+	known := p.e.knownSecrets(p.owner.session)
+	m.By, m.Text = "agent", secretargs.MaskKnown(known, m.Text)
+	m.Data, _ = secretargs.MaskKnownJSON(known, m.Data)
+	// one call sends one message
+	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.owner.created, string(p.owner.session), string(p.call))
 	if task.Links.ChildSession != "" && m.InReplyTo == "" {
 		return p.e.tellChild(ctx, task.ID, m)
 	}
 	return p.e.SendTask(ctx, task.ID, m)
 }
 
-// sentBefore reports whether a message stands in the inbox.
-func sentBefore(r store.Reader, task perdure.TaskID, id perdure.TaskMessageID) (bool, error) {
+// alreadySent reports whether a message is in the inbox already.
+func alreadySent(r store.Reader, task perdure.TaskID, id perdure.TaskMessageID) (bool, error) {
 	if id == "" {
 		return false, nil
 	}
@@ -340,9 +356,11 @@ func sentBefore(r store.Reader, task perdure.TaskID, id perdure.TaskMessageID) (
 	return slices.ContainsFunc(messages, func(m perdure.TaskMessage) bool { return m.ID == id }), err
 }
 
-// SendTask hands a message to a task; one with an id that was sent before is one message. One that answers its question moves it on, in the same commit (TK12). NotFound: no
-// such task. Conflict: it has ended, waits for an approval, or the question was answered.
-func (e *Effects) SendTask(ctx context.Context, id perdure.TaskID, m perdure.TaskMessage) (perdure.TaskMessageID, error) {
+// SendTask sends a message to a task. A message with a known id is not sent again. An answer to the
+// task's question also lets the task continue, in the same commit. NotFound: no such task.
+// Conflict: the task has ended, needs an approval, or the question was answered already.
+func (e *Effects) SendTask(ctx context.Context, id perdure.TaskID,
+	m perdure.TaskMessage) (perdure.TaskMessageID, error) {
 	task, err := e.storedTask(ctx, perdure.Task{ID: id})
 	if err == nil && task.Links.ChildSession != "" && m.InReplyTo != "" && task.State.Live() {
 		return e.answerChild(ctx, task, m)
@@ -352,20 +370,20 @@ func (e *Effects) SendTask(ctx context.Context, id perdure.TaskID, m perdure.Tas
 		if task, err = tx.Task("", id); err != nil {
 			return err
 		}
-		known, err := sentBefore(tx, id, m.ID)
+		known, err := alreadySent(tx, id, m.ID)
 		switch {
 		case known || err != nil:
 			return err
 		case task.State.Terminal():
 			return fmt.Errorf("%w: already settled: the task is %s", perdure.Conflict, task.State)
 		case task.Kind == perdure.KindSubagent && m.InReplyTo == "":
-			return fmt.Errorf("%w: a subagent is spoken to in its own session", perdure.Conflict)
+			return fmt.Errorf("%w: send messages to a subagent in its own session", perdure.Conflict)
 		case m.InReplyTo != "" && (task.InputRequest == nil || task.InputRequest.ID != m.InReplyTo):
 			return fmt.Errorf("%w: already answered", perdure.Conflict)
 		case m.InReplyTo != "" && task.InputRequest.Kind == "approval":
 			return fmt.Errorf("%w: this needs an approval, not a message", perdure.Conflict)
 		case m.InReplyTo != "":
-			if err := fits(*task.InputRequest, m); err != nil {
+			if err := checkAnswer(*task.InputRequest, m); err != nil {
 				return err
 			}
 		}
@@ -373,10 +391,10 @@ func (e *Effects) SendTask(ctx context.Context, id perdure.TaskID, m perdure.Tas
 			m.ID = NewID[perdure.TaskMessageID]()
 		}
 		m.Task, m.Direction, m.CreatedAt = id, perdure.Inbound, tx.Now()
-		return e.deliverTo(tx, task, m)
+		return e.addToInbox(tx, task, m)
 	})
 	if task.ID != "" && !refusedWrite(err) {
-		e.movedOn(ctx, task.ID) // also when the answer of the commit was lost
+		e.resumeAnswered(ctx, task.ID) // also if the answer of the commit was lost
 	}
 	if err != nil {
 		return "", fmt.Errorf("send to task %s: %w", id, err)
@@ -384,16 +402,17 @@ func (e *Effects) SendTask(ctx context.Context, id perdure.TaskID, m perdure.Tas
 	return m.ID, nil
 }
 
-// deliverTo adds a message to a task's inbox; an answer moves it on: to running where there is a place, else it queues.
-func (e *Effects) deliverTo(tx store.Tx, task perdure.Task, m perdure.TaskMessage) error {
+// addToInbox adds a message to a task's inbox. An answer lets the task continue: it runs if there
+// is a slot, otherwise it queues.
+func (e *Effects) addToInbox(tx store.Tx, task perdure.Task, m perdure.TaskMessage) error {
 	u := perdure.TaskUpdate{Attempt: task.Attempt}
 	if m.InReplyTo != "" {
-		free, _, err := e.place(tx, task.Session)
+		free, _, err := e.slotFor(tx, task.Session)
 		if err != nil && !errors.Is(err, perdure.Limit) {
 			return err
 		}
 		u.State = perdure.TaskQueued
-		if free || task.Beside() {
+		if free || task.OutsideSessionSlots() {
 			u.State = perdure.TaskRunning
 		}
 	}
@@ -404,26 +423,28 @@ func (e *Effects) deliverTo(tx store.Tx, task perdure.Task, m perdure.TaskMessag
 	return err
 }
 
-// movedOn takes up a task that was answered and that nobody runs: its process died while it asked (RC16).
-func (e *Effects) movedOn(ctx context.Context, id perdure.TaskID) {
+// resumeAnswered resumes a task that was answered but runs nowhere, because its process crashed
+// while it waited.
+func (e *Effects) resumeAnswered(ctx context.Context, id perdure.TaskID) {
 	var task perdure.Task
 	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
 		task, err = r.Task("", id)
 		return err
 	})
-	starting := e.starting.has(id) // asked first: it is dropped once the work runs
-	if err == nil && e.cfg.Works() && task.State == perdure.TaskRunning && task.Executions > 0 && !starting && !e.cfg.Runner.Running(e.workOf(id)) && !e.elsewhereNow(ctx, task.Worker) {
+	starting := e.starting.has(id) // read before Running: the mark is dropped once the work runs
+	if err == nil && e.cfg.EngineRunning() && task.State == perdure.TaskRunning && task.Executions > 0 && !starting &&
+		!e.cfg.Runner.Running(e.workID(id)) && !e.otherWorkerAliveNow(ctx, task.Worker) {
 		err = e.takeOverTask(ctx, task)
 	}
 	if err != nil {
-		e.cfg.Log.Error("a task that was answered was not taken up", "task", id, "error", tool.Chain(err))
+		e.cfg.Log.Error("answered task not resumed", "task", id, "error", tool.Chain(err))
 	}
-	e.cfg.Freed()
+	e.cfg.SlotFreed()
 	e.cfg.Wake(task.Session)
 }
 
-// fits checks an answer against what the question expects. Invalid: it does not fit.
-func fits(q perdure.InputRequest, m perdure.TaskMessage) error {
+// checkAnswer checks an answer against the schema of the question. Invalid: it does not match.
+func checkAnswer(q perdure.InputRequest, m perdure.TaskMessage) error {
 	if len(q.Expected) == 0 {
 		return nil
 	}

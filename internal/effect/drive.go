@@ -8,61 +8,63 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/foldcache"
+	"github.com/perdure/perdure/internal/sessioncache"
 	"github.com/perdure/perdure/store"
 )
 
-// How many events lie between two snapshots of a session (O8): at any time, and when it comes to rest, so that
-// a short turn costs no commit for a cache. A snapshot holds the whole session, so the longer the journal, the more
-// events lie between two: a part of it, which keeps the cost of an event the same.
+// How many events lie between two snapshots of a session: snapshotEvery while a turn runs, and
+// snapshotAtRest when the session is released, so that a short turn needs no extra commit for a
+// cache. A snapshot holds the whole session, so its cost grows with the journal. Requiring at least
+// 1/snapshotPart of the journal between two snapshots keeps the cost for each event constant.
 const (
 	snapshotEvery  = 500
 	snapshotAtRest = 50
 	snapshotPart   = 8
 )
 
-// A step folds up to foldBatch events of others in its commit. Where there are more, as after a call that wrote many files, they
-// are folded before it, up to approaches times.
+// A step folds up to foldBatch events of others inside its commit. If there are more, for example
+// after a call that wrote many files, they are folded before it, at most approaches times.
 const (
-	foldBatch  = 1000
-	approaches = 5
+	foldBatch   = 1000
+	maxCatchUps = 5
 )
 
-// errBehind says that there is too much to fold in a commit, and nothing is to be committed.
-var errBehind = errors.New("much was written by others")
+// errBehind says that there are too many events to fold inside a commit. Nothing is committed.
+var errBehind = errors.New("too many new events")
 
-// Drive is a session in the hands of its one driver, under an epoch (O2). It is not safe for concurrent use.
+// Drive is a session as held by its one driver, under an epoch. It is not safe for concurrent use.
 type Drive struct {
-	ID      perdure.SessionID
-	row     store.Session
-	session *perdure.Session                // as of the last commit
-	taken   perdure.TurnID                  // the turn that was found when the session was taken
-	saved   int64                           // seq of the last snapshot
-	asked   perdure.ExecID                  // the reason step that was found begun when the session was taken
-	claimed map[perdure.CallID]perdure.Call // by the last commits, and not started yet
-	Rested  bool                            // the last commit let the session go
-	told    string                          // of a subagent: what the parent was told last
-	// Draining keeps new calls from being claimed: the engine stops (RC11).
+	ID            perdure.SessionID
+	row           store.Session
+	session       *perdure.Session                // as of the last commit
+	acquiredTurn  perdure.TurnID                  // the turn that was open when the driver acquired the session
+	snapshotSeq   int64                           // sequence number of the last snapshot
+	inheritedExec perdure.ExecID                  // the reason step that was open when the driver acquired the session
+	claimed       map[perdure.CallID]perdure.Call // claimed by commits of this driver, and not started yet
+	Released      bool                            // the last commit released the session
+	reportedState string                          // of a subagent: the state that its parent was last notified of
+	// Draining stops new claims, because the engine is stopping.
 	Draining bool
 }
 
-// Epoch is under which the session was taken: the fence of all that its driver writes (O2).
+// Epoch returns the fencing token of the driver's writes.
 func (d *Drive) Epoch() int64 { return d.row.Epoch }
 
 // Session returns the fold as of the last commit. The caller must not change it.
 func (d *Drive) Session() *perdure.Session { return d.session }
 
-// Outcome is what one carried-out command came to: its events, and the settlement that goes with them.
+// Outcome is the result of one command: its events, and the settlement that goes with them.
 type Outcome struct {
-	Events []perdure.Event
-	Settle *Settlement
-	Keep   *store.Partial    // the text of a message that stays open (TN20); nil: none
-	Drop   perdure.MessageID // whose checkpoint goes; empty: none does, at no cost (TN19)
-	Ending *Outcome          // counts instead when the turn is to end: the message has no next attempt; nil: this one does
-	Work   string            // under which a question was reserved that is no step; empty: none was
+	Events         []perdure.Event
+	Settle         *Settlement
+	Checkpoint     *store.Partial    // stored text of a message that stays open; nil: none
+	DropCheckpoint perdure.MessageID // message whose checkpoint is removed; empty: none
+	// replaces this outcome if the turn is ending, because the message gets no further attempt
+	IfEnding    *Outcome
+	Reservation string // name of a reservation that belongs to no step, as for a summary; empty: none
 }
 
-// Settlement ends a claim in the commit of its event (LG7).
+// Settlement settles a claimed call in the commit of its event.
 type Settlement struct {
 	Key    perdure.CallKey
 	Token  perdure.Token
@@ -70,37 +72,38 @@ type Settlement struct {
 	Result perdure.ToolResult
 }
 
-// Take makes this worker the driver of a session and returns what is due. What the decision records is in
-// the same commit as the taking.
-func (e *Effects) Take(ctx context.Context, id perdure.SessionID) (*Drive, []perdure.Command, error) {
+// Acquire acquires a session for this worker and returns the commands that are due. Acquiring the
+// session and recording the first decisions are one commit. Elsewhere, of kind Lost: another worker
+// that is alive drives the session.
+func (e *Effects) Acquire(ctx context.Context, id perdure.SessionID) (*Drive, []perdure.Command, error) {
 	d := &Drive{ID: id, claimed: map[perdure.CallID]perdure.Call{}}
 	if err := e.fold(ctx, d); err != nil {
-		return nil, nil, fmt.Errorf("take %s: %w", id, err)
+		return nil, nil, fmt.Errorf("acquire %s: %w", id, err)
 	}
 	if d.session.Turn != nil {
-		d.taken = d.session.Turn.ID
+		d.acquiredTurn = d.session.Turn.ID
 	}
 	commands, err := e.commit(ctx, d, nil, true)
 	if err != nil {
-		return nil, nil, fmt.Errorf("take %s: %w", id, err)
+		return nil, nil, fmt.Errorf("acquire %s: %w", id, err)
 	}
 	return d, commands, nil
 }
 
-// fold brings the session to where this process left it, or else to where the journal is.
+// fold loads the session from the cache of this process, or else from snapshot and journal.
 func (e *Effects) fold(ctx context.Context, d *Drive) error {
 	if last, ok := e.folds.Get(d.ID); ok {
-		d.session, d.saved = last.Session, last.Saved
+		d.session, d.snapshotSeq = last.Session, last.Saved
 		return nil
 	}
 	return e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-		d.session, d.saved, err = foldSaved(r, d.ID)
+		d.session, d.snapshotSeq, err = foldFromSnapshot(r, d.ID)
 		return err
 	})
 }
 
-// Commit records outcomes together with what follows from them, and returns what is due next. Lost: another
-// driver has the session; stop without another word.
+// Commit records outcomes together with what follows from them, and returns the commands that are
+// due next. Lost: another driver has the session; stop and write nothing more.
 func (e *Effects) Commit(ctx context.Context, d *Drive, outcomes []Outcome) ([]perdure.Command, error) {
 	commands, err := e.commit(ctx, d, outcomes, false)
 	if err != nil {
@@ -112,38 +115,40 @@ func (e *Effects) Commit(ctx context.Context, d *Drive, outcomes []Outcome) ([]p
 func (e *Effects) commit(ctx context.Context, d *Drive, outcomes []Outcome, take bool) ([]perdure.Command, error) {
 	var step *step
 	var failed error
-	ctx = e.cfg.Telemetry.InTurn(context.WithoutCancel(ctx), d.session) // nobody leaves before the answer: what fn made is read after it
+	// The commit runs to its answer even if ctx ends: the code below reads what fn produced, which
+	// is valid only once the transaction has returned.
+	ctx = e.cfg.Telemetry.InTurn(context.WithoutCancel(ctx), d.session)
 	err := errBehind
 	for round := 0; errors.Is(err, errBehind); round++ {
 		err = e.work.InTx(ctx, func(tx store.Tx) error {
 			step = newStep(e, d, tx)
-			step.patient = round < approaches
+			step.limitFold = round < maxCatchUps
 			return step.run(outcomes, take)
 		})
 		if errors.Is(err, errBehind) {
-			if err := e.approach(ctx, d); err != nil {
+			if err := e.catchUp(ctx, d); err != nil {
 				return nil, err
 			}
 		}
 	}
 	if step != nil {
 		defer e.startRouted(ctx, step, &failed)
-		for _, call := range step.claimed { // also when the answer was lost: the ledger may have them (LG5)
+		for _, call := range step.claimed { // also if the answer was lost: the ledger may have the claims
 			e.unstarted.Store(call.Token, perdure.TakeOver(""))
 		}
 	}
 	if failed = err; err != nil {
 		return nil, err
 	}
-	e.cfg.Telemetry.Committed(d.session, step.session, step.fresh, step.rested)
-	d.row, d.session, d.Rested = step.row, step.session, step.rested
+	e.cfg.Telemetry.Committed(d.session, step.session, step.newEvents, step.released)
+	d.row, d.session, d.Released = step.row, step.session, step.released
 	for id, call := range step.claimed {
 		d.claimed[id] = call
 	}
 	e.cache(ctx, d)
-	e.folds.Keep(foldcache.Fold{Session: d.session, Saved: d.saved})
+	e.folds.Put(sessioncache.Fold{Session: d.session, Saved: d.snapshotSeq})
 	if d.session.Turn == nil {
-		e.vault.DropTurn(d.ID, d.session.Carries)
+		e.vault.DropTurn(d.ID, d.session.HasLiveTask)
 	}
 	if d.session.Lineage != nil {
 		e.afterChild(ctx, d)
@@ -151,69 +156,71 @@ func (e *Effects) commit(ctx context.Context, d *Drive, outcomes []Outcome, take
 	return step.due, nil
 }
 
-// cache writes a snapshot every now and then and at rest, outside the turn's commits. It is only a cache, so
-// a failure to write it is not one of the turn.
+// cache stores a snapshot from time to time and when the session is released, outside the commits
+// of the turn. A snapshot is only a cache, so an error does not fail the turn.
 func (e *Effects) cache(ctx context.Context, d *Drive) {
 	due := int64(snapshotEvery)
-	if d.Rested {
+	if d.Released {
 		due = snapshotAtRest
 	}
-	if d.session.Seq-d.saved < max(due, d.session.Seq/snapshotPart) {
+	if d.session.Seq-d.snapshotSeq < max(due, d.session.Seq/snapshotPart) {
 		return
 	}
 	body, err := perdure.EncodeSnapshot(d.session)
 	if err != nil {
-		e.cfg.Log.Error("a snapshot cannot be encoded", "session", d.ID, "error", err)
+		e.cfg.Log.Error("snapshot not encoded", "session", d.ID, "error", err)
 		return
 	}
 	snapshot := store.Snapshot{Seq: d.session.Seq, Version: perdure.FoldVersion, Body: body}
 	err = e.work.InTx(ctx, func(tx store.Tx) error {
-		if _, err := tx.LockSession(d.ID, d.row.Epoch); err != nil { // the next driver's snapshot is a newer one
+		if _, err := tx.LockSession(d.ID, d.row.Epoch); err != nil {
+			// fails if another driver has the session: its snapshot is newer
 			return err
 		}
 		return tx.PutSnapshot(d.ID, snapshot)
 	})
 	if err == nil {
-		d.saved = d.session.Seq
+		d.snapshotSeq = d.session.Seq
 	}
 }
 
-// step is one run of the transaction that moves a session on.
+// step is one run of the transaction that advances a session.
 type step struct {
-	e       *Effects
-	d       *Drive
-	tx      store.Tx
-	row     store.Session
-	session *perdure.Session
-	now     time.Time
-	fresh   []perdure.Event // folded, and appended to the journal at the end of the step
-	claimed map[perdure.CallID]perdure.Call
-	routed  []claimedTask // calls that are tasks from the start
-	due     []perdure.Command
-	rested  bool
-	patient bool // much that others wrote is folded before the step, and not in it
+	e         *Effects
+	d         *Drive
+	tx        store.Tx
+	row       store.Session
+	session   *perdure.Session
+	now       time.Time
+	newEvents []perdure.Event // folded; appended to the journal at the end of the step
+	claimed   map[perdure.CallID]perdure.Call
+	routed    []claimedTask // calls that are tasks from the start
+	due       []perdure.Command
+	released  bool
+	limitFold bool // many new events are folded before the step, not in it
 }
 
 func newStep(e *Effects, d *Drive, tx store.Tx) *step {
-	return &step{e: e, d: d, tx: tx, row: d.row, session: d.session.Successor(), now: tx.Now(), claimed: map[perdure.CallID]perdure.Call{}}
+	return &step{e: e, d: d, tx: tx, row: d.row, session: d.session.Successor(), now: tx.Now(),
+		claimed: map[perdure.CallID]perdure.Call{}}
 }
 
-// run folds what others wrote, records the outcomes, and decides until only acts are left.
+// run folds what others wrote, records the outcomes, and decides until only actions are left to do.
 func (s *step) run(outcomes []Outcome, take bool) error {
 	last, err := s.lock(take)
 	if err != nil {
 		return err
 	}
-	if s.patient && last-s.session.Seq > foldBatch {
+	if s.limitFold && last-s.session.Seq > foldBatch {
 		return errBehind
 	}
-	if last != s.session.Seq { // others wrote
-		if err := catchUp(s.tx, s.session); err != nil {
+	if last != s.session.Seq { // others have appended events
+		if err := foldToEnd(s.tx, s.session); err != nil {
 			return err
 		}
 	}
-	s.findAsked(take)
-	if err := s.revive(); err != nil {
+	s.noteInheritedStep(take)
+	if err := s.resumeAfterBudget(); err != nil {
 		return err
 	}
 	for _, outcome := range outcomes {
@@ -227,8 +234,9 @@ func (s *step) run(outcomes []Outcome, take bool) error {
 	return s.finish()
 }
 
-// lock takes the session, or checks that it is still ours, and returns the seq of its last event. From now on
-// nobody else writes to its journal. A session is not taken from a worker that lives: Elsewhere.
+// lock acquires the session, or checks that this driver still holds it, and returns the sequence
+// number of its last event. From here on nobody else can append to the journal. A session that a
+// live worker drives is not acquired: Elsewhere.
 func (s *step) lock(take bool) (int64, error) {
 	if !take {
 		return s.tx.LockSession(s.d.ID, s.row.Epoch)
@@ -238,11 +246,11 @@ func (s *step) lock(take bool) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if _, err := s.tx.LockSession(s.d.ID, row.Epoch); err != nil { // somebody takes it right now
+		if _, err := s.tx.LockSession(s.d.ID, row.Epoch); err != nil { // fails if another worker is acquiring it now
 			return 0, err
 		}
-		if s.e.elsewhere(s.tx, row.Worker) {
-			return 0, Elsewhere
+		if s.e.otherWorkerAlive(s.tx, row.Worker) {
+			return 0, OwnedElsewhere
 		}
 	}
 	row, err := s.tx.TakeSession(s.d.ID, s.e.cfg.Worker)
@@ -250,13 +258,13 @@ func (s *step) lock(take bool) (int64, error) {
 	return row.LastSeq, err
 }
 
-// record adds an outcome. One that is in the journal already, because the answer of its commit was lost,
-// adds nothing.
+// record adds an outcome. An outcome that is in the journal already adds nothing: its commit
+// succeeded and only the answer was lost.
 func (s *step) record(o Outcome) error {
 	if s.recorded(o) {
 		return nil
 	}
-	o, err := s.keep(o)
+	o, err := s.saveCheckpoint(o)
 	if err != nil {
 		return err
 	}
@@ -265,17 +273,17 @@ func (s *step) record(o Outcome) error {
 		if err != nil {
 			return err
 		}
-		if err := s.payCall(o.Settle); err != nil {
+		if err := s.countCall(o.Settle); err != nil {
 			return err
 		}
 	}
 	if err := s.append(o.Events); err != nil {
 		return err
 	}
-	return s.payStep(o.Events, o.Work)
+	return s.countStep(o.Events, o.Reservation)
 }
 
-// recorded reports whether the journal has the outcome, or has gone on without it.
+// recorded reports whether the journal has the outcome, or has moved past it.
 func (s *step) recorded(o Outcome) bool {
 	turn := s.session.Turn
 	for _, event := range o.Events {
@@ -283,13 +291,13 @@ func (s *step) recorded(o Outcome) bool {
 		case perdure.ReasonCompleted:
 			return turn == nil || turn.Phase != perdure.PhaseReasoning || turn.Exec != f.ExecID
 		case perdure.ToolCompleted:
-			return turn == nil || turn.ID != event.Turn || !turn.InWork(f.CallID)
+			return turn == nil || turn.ID != event.Turn || !turn.IsRunning(f.CallID)
 		case perdure.ToolCallRequested:
-			return turn == nil || turn.ID != event.Turn || !turn.InWork(f.CallID)
+			return turn == nil || turn.ID != event.Turn || !turn.IsRunning(f.CallID)
 		case perdure.ContextCompacted:
 			return turn == nil || turn.ID != event.Turn || s.session.Compacted.Drop >= f.Compaction.Drop
 		case perdure.TranscriptRepaired:
-			return turn == nil || !s.session.Breaks(f)
+			return turn == nil || !s.session.HasBreach(f)
 		case perdure.CallReplanned:
 			return turn == nil || turn.ID != event.Turn || !turn.InPhase(f.Call.ID, perdure.CallReplanning)
 		}
@@ -297,7 +305,7 @@ func (s *step) recorded(o Outcome) bool {
 	return false
 }
 
-// append folds events. They stand in the journal when the step ends.
+// append folds events. They are appended to the journal when the step ends.
 func (s *step) append(events []perdure.Event) error {
 	events = slices.Clone(events)
 	stamp(events, s.now)
@@ -306,7 +314,7 @@ func (s *step) append(events []perdure.Event) error {
 		if err := s.session.Apply(event); err != nil {
 			return err
 		}
-		s.fresh = append(s.fresh, event)
+		s.newEvents = append(s.newEvents, event)
 		if err := s.project(event); err != nil {
 			return err
 		}
@@ -314,21 +322,22 @@ func (s *step) append(events []perdure.Event) error {
 	return nil
 }
 
-// flush appends what was folded to the journal, all of it at once.
+// flush appends all folded events to the journal.
 func (s *step) flush() error {
-	if len(s.fresh) == 0 {
+	if len(s.newEvents) == 0 {
 		return nil
 	}
-	if err := s.tx.Append(s.d.ID, s.fresh); err != nil {
+	if err := s.tx.Append(s.d.ID, s.newEvents); err != nil {
 		return err
 	}
-	if last := s.fresh[len(s.fresh)-1].Seq; last != s.session.Seq {
-		return fmt.Errorf("%w: the journal of %s is at seq %d, its fold at %d", perdure.Conflict, s.d.ID, last, s.session.Seq)
+	if last := s.newEvents[len(s.newEvents)-1].Seq; last != s.session.Seq {
+		return fmt.Errorf("%w: the journal of %s is at seq %d, its fold at %d", perdure.Conflict, s.d.ID, last,
+			s.session.Seq)
 	}
 	return nil
 }
 
-// project writes the rows that an event of the driver describes.
+// project writes the rows that follow from an event of the driver.
 func (s *step) project(event perdure.Event) error {
 	switch f := event.Fact.(type) {
 	case perdure.ApprovalRequested:
@@ -339,43 +348,46 @@ func (s *step) project(event perdure.Event) error {
 			return err
 		}
 		return s.tx.PutApproval(a.Resolved(f, event.At))
-	case perdure.BudgetPaused, perdure.BudgetExhausted, perdure.BudgetResumed, perdure.TurnCompleted, perdure.TurnFailed, perdure.TurnCanceled, perdure.TurnSealed:
-		return s.noteBudget(f)
+	case perdure.BudgetPaused, perdure.BudgetExhausted, perdure.BudgetResumed, perdure.TurnCompleted,
+		perdure.TurnFailed, perdure.TurnCanceled, perdure.TurnSealed:
+		return s.recordBudget(f)
 	case perdure.TaskDelivered:
-		return s.cameHome(f.TaskIDs, perdure.DeliveredInjected)
+		return s.markDelivered(f.TaskIDs, perdure.DeliveredInjected)
 	case perdure.ToolCompleted:
 		var read []perdure.TaskID
-		for _, id := range f.Result.Read {
-			if task, own := s.session.Tasks[id]; own && !s.session.Turn.ReadBefore(f.CallID, task) { // a subagent's task comes home there
+		for _, id := range f.Result.ReadTasks {
+			// The result of a subagent's task is delivered in the subagent's own session.
+			if task, own := s.session.Tasks[id]; own && !s.session.Turn.ReadBefore(f.CallID, task) {
 				read = append(read, id)
 			}
 		}
-		return s.cameHome(read, perdure.DeliveredRead)
+		return s.markDelivered(read, perdure.DeliveredRead)
 	}
 	return nil
 }
 
-// cameHome notes on the outbox and on the tasks what became of their results (DL2, DL5).
-func (s *step) cameHome(ids []perdure.TaskID, how perdure.Delivered) error {
+// markDelivered records on the outbox and on the tasks how their results were delivered.
+func (s *step) markDelivered(ids []perdure.TaskID, how perdure.Delivered) error {
 	for _, id := range ids {
 		task, err := s.tx.Task(s.d.ID, id)
 		if err != nil {
 			return err
 		}
 		if !task.State.Terminal() || task.Delivered != perdure.NotDelivered {
-			continue // it runs again, or came home before
+			continue // it runs again, or was delivered before
 		}
 		if _, err := s.tx.ClaimDeliveries(s.d.ID, []perdure.TaskID{id}); err != nil {
 			return err
 		}
-		if _, err := s.tx.UpdateTask(s.d.ID, id, perdure.TaskUpdate{Attempt: task.Attempt, Delivered: how}); err != nil {
+		if _, err := s.tx.UpdateTask(s.d.ID, id, perdure.TaskUpdate{Attempt: task.Attempt,
+			Delivered: how}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// decide asks the root again and again, until every fact that follows is recorded and only acts are due.
+// decide asks the root until every fact that follows is recorded and only actions are due.
 func (s *step) decide() error {
 	for {
 		commands := s.session.Decide(s.moment())
@@ -384,7 +396,7 @@ func (s *step) decide() error {
 			switch c := command.(type) {
 			case perdure.Record:
 				again = true
-				events, err := s.afford(c.Events)
+				events, err := s.reserveStep(c.Events)
 				if err != nil {
 					return err
 				}
@@ -413,13 +425,13 @@ func (s *step) moment() perdure.Moment {
 		Now: s.now, Secret: s.row.Secret,
 		NoProgress: s.e.cfg.NoProgress, ModelAttempts: s.e.cfg.ModelAttempts,
 	}
-	if s.session.Turn != nil && s.session.Turn.ID == s.d.taken {
-		m.TakeUps = s.row.TakeUps
+	if s.session.Turn != nil && s.session.Turn.ID == s.d.acquiredTurn {
+		m.Resumes = s.row.Resumes
 	}
 	return m
 }
 
-// finish writes the session's row and lets it go when nothing is left to do.
+// finish writes the session's row, and releases the session if nothing is left to do.
 func (s *step) finish() error {
 	if err := s.flush(); err != nil {
 		return err
@@ -431,8 +443,8 @@ func (s *step) finish() error {
 		s.row.Title, s.row.Status = s.session.Title, s.session.Status
 	}
 	for _, command := range s.due {
-		if _, rest := command.(perdure.Rest); rest {
-			s.rested = true
+		if _, rest := command.(perdure.ReleaseSession); rest {
+			s.released = true
 			return s.tx.ReleaseSession(s.d.ID, s.row.Epoch)
 		}
 	}

@@ -16,17 +16,20 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// env is what a foreground call of a session may reach. Every port takes the session from here (EN3).
+// env is what a foreground call of a session may reach. All its ports are bound to this session.
 func (e *Effects) env(s *perdure.Session, o *owner, call tool.Call, sink tool.Sink) tool.Env {
-	p := &taskPort{e: e, owner: o, at: callTime(s, call.ID), turn: call.Turn, call: call.ID, repeats: s.Repeats(call.ID), read: s.ReadUntrusted()}
+	p := &taskPort{e: e, owner: o, at: callTime(s, call.ID), turn: call.Turn, call: call.ID,
+		repeats: s.RepeatOf(call.ID), read: s.ReadUntrusted()}
 	env := e.envOf(p, call, sink)
-	if e.cfg.Schedule != nil { // of a model only: a background run has no message that its schedules could be named by
-		env.Plans = p
+	if e.cfg.Schedule != nil {
+		// only for a model's calls: schedule ids derive from a message, and a background run has
+		// none
+		env.Schedules = p
 	}
 	return env
 }
 
-// envOf is what work may reach whose tasks are those of a port.
+// envOf is the environment of work whose tasks are those of p.
 func (e *Effects) envOf(p *taskPort, call tool.Call, sink tool.Sink) tool.Env {
 	agent := &p.owner.agent
 	call.Org, call.User = p.owner.org, p.owner.user
@@ -37,13 +40,14 @@ func (e *Effects) envOf(p *taskPort, call tool.Call, sink tool.Sink) tool.Env {
 	if e.cfg.Ports != nil {
 		ports = e.cfg.Ports(p.owner.session, call)
 	}
-	if agent.DryRun { // it leaves nothing behind (AP13)
+	if agent.DryRun { // a dry run must leave nothing behind
 		ports.Payments = nil
 	}
 	return tool.Env{
-		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files, Tasks: p, Mail: p, Agents: p, Egress: e.watch(by), Ports: ports,
+		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files, Tasks: p, TaskMessenger: p, Agents: p,
+		Egress: e.egressFor(by), Ports: ports,
 		Locale: orElse(agent.Locale, "en"), Timezone: orElse(agent.Timezone, "UTC"), DryRun: agent.DryRun,
-		Network: agent.Network, Visible: e.names(*agent, p.owner.left), Now: time.Now,
+		Network: agent.Network, Visible: e.names(*agent, p.owner.hasDetachedWork), Now: time.Now,
 	}
 }
 
@@ -54,7 +58,7 @@ func orElse(text, fallback string) string {
 	return text
 }
 
-// ToolProgress is the live frame of a foreground call's progress.
+// ToolProgress is the frame that reports the progress of a foreground call.
 type ToolProgress struct {
 	CallID  perdure.CallID `json:"call_id"`
 	Name    string         `json:"name"`
@@ -63,7 +67,7 @@ type ToolProgress struct {
 	Total   float64        `json:"total,omitempty"`
 }
 
-// ToolOutput is the live frame of a piece of output.
+// ToolOutput is the frame that carries a piece of output.
 type ToolOutput struct {
 	CallID perdure.CallID `json:"call_id,omitempty"`
 	TaskID perdure.TaskID `json:"task_id,omitempty"`
@@ -72,25 +76,29 @@ type ToolOutput struct {
 	Delta  string         `json:"delta"`
 }
 
-// owner is what work needs to know of its session. A fold says more, and every run that waits would keep one in memory.
-// It is never changed.
+// owner is what work needs to know of its session. A fold says more, but every waiting run would
+// keep one in memory. An owner is never changed once work uses it.
 type owner struct {
 	session perdure.SessionID
-	org     string // of the session's row, as its user is; both are empty where no port is opened for it
+	// org and user come from the session's row; they are empty if no port needs them.
+	org     string
 	user    string
 	agent   perdure.Agent
 	created time.Time
-	lineage *perdure.Lineage // of a subagent
-	trace   string           // the traceparent that came with its turn, or with the task; empty: with none
-	left    bool             // work of the session goes on outside its turn, or did: its model has the tools to look after it
+	lineage *perdure.Lineage // nil: not a subagent
+	trace   string           // traceparent of the turn or task; empty: none
+	// hasDetachedWork says that work of the session has left its turn, so the model needs the tools
+	// to manage it.
+	hasDetachedWork bool
 }
 
-// traceparent is that of the span of work; where nobody is told of spans, the one that came with what asked for it.
+// traceparent returns the traceparent of the current span. Without tracing it is the one that came
+// with the request.
 func (o *owner) traceparent(ctx context.Context) string {
-	return orElse(telemetry.Parent(ctx), o.trace)
+	return orElse(telemetry.TraceParent(ctx), o.trace)
 }
 
-// root is the root of the session's tree.
+// root returns the root of the session's tree.
 func (o *owner) root() perdure.SessionID {
 	if o.lineage == nil {
 		return o.session
@@ -98,7 +106,7 @@ func (o *owner) root() perdure.SessionID {
 	return o.lineage.Root
 }
 
-// depth is how far the session is from its root.
+// depth returns how many levels the session is below its root.
 func (o *owner) depth() int {
 	if o.lineage == nil {
 		return 0
@@ -106,22 +114,22 @@ func (o *owner) depth() int {
 	return o.lineage.Depth
 }
 
-// ownerOf takes the owner out of a fold.
+// ownerOf returns the owner of a folded session.
 func ownerOf(s *perdure.Session) *owner {
-	o := &owner{session: s.ID, agent: s.Agent, created: s.CreatedAt, lineage: s.Lineage, left: leftTurn(s)}
+	o := &owner{session: s.ID, agent: s.Agent, created: s.CreatedAt, lineage: s.Lineage, hasDetachedWork: hasDetachedWork(s)}
 	if s.Turn != nil {
 		o.trace = s.Turn.Trace
 	}
 	return o
 }
 
-// of notes whose session it is, in the words of the session's row.
+// of fills in organisation and user from the session's row, and returns o.
 func (o *owner) of(row store.Session) *owner {
 	o.org, o.user = row.Org, row.User
 	return o
 }
 
-// AgentOf is the agent that a session was made of. NotFound: there is no such session.
+// AgentOf returns the agent that a session was created with. NotFound: there is no such session.
 func AgentOf(r store.Reader, id perdure.SessionID) (perdure.Agent, error) {
 	o, err := readOwner(r, id)
 	if err != nil {
@@ -130,8 +138,8 @@ func AgentOf(r store.Reader, id perdure.SessionID) (perdure.Agent, error) {
 	return o.agent, nil
 }
 
-// readOwner reads the owner from the first event of the journal, however long that is: no other event says who the agent
-// is. NotFound: no such session. Invalid: its journal begins otherwise.
+// readOwner reads the owner from the first event of the journal, the only event that names the
+// agent. NotFound: there is no such session. Invalid: the journal starts with another event.
 func readOwner(r store.Reader, id perdure.SessionID) (*owner, error) {
 	first, err := r.Events(id, 0, 1)
 	if err != nil {
@@ -140,26 +148,29 @@ func readOwner(r store.Reader, id perdure.SessionID) (*owner, error) {
 	if len(first) == 0 {
 		return nil, fmt.Errorf("session %s: %w", id, perdure.NotFound)
 	}
-	told, ok := first[0].Fact.(perdure.SessionCreated)
+	created, ok := first[0].Fact.(perdure.SessionCreated)
 	if !ok {
-		return nil, fmt.Errorf("session %s: %w journal: it begins with %s", id, perdure.Invalid, first[0].Type())
+		return nil, fmt.Errorf("session %s: %w journal: it starts with %s", id, perdure.Invalid, first[0].Type())
 	}
-	return &owner{session: id, agent: told.Agent, created: first[0].At.UTC().Truncate(time.Microsecond), lineage: told.Lineage}, nil
+	return &owner{session: id, agent: created.Agent, created: first[0].At.UTC().Truncate(time.Microsecond),
+		lineage: created.Lineage}, nil
 }
 
-// The capabilities that activate themselves.
+// The capabilities that are enabled without being chosen.
 const (
-	backgroundCapability = tool.BackgroundCapability // starts, watches and cancels background runs (TL33)
-	loadingCapability    = tool.LoadingCapability    // tells the schemas that a model was not told (TL37)
+	backgroundCapability = tool.BackgroundCapability // starts, watches and cancels background runs
+	loadingCapability    = tool.LoadingCapability    // loads the schemas that were left out of the definitions
 )
 
-// visible returns the tools that an agent may see, in the order of registration. The model's definitions
-// and what may be executed come from this one pass (TL32). The background set is among them when some other
-// tool can run in the background and the agent does not keep it out (TL33); load_tool, when there is
-// something to load (TL37). What must be chosen is there for who named it (TL30).
+// visible returns the tools that an agent may see, in the order of registration. The definitions
+// the model gets and the tools it may execute both come from this one function, so they cannot
+// differ. The background tools are visible if another tool can run in the background and the agent
+// does not disable them. load_tool is visible if there is a schema to load. A tool that must be
+// chosen is visible only if the agent names it or its capability.
 //
-// A placeholder names tools to wait for what left its turn, and to end it. With left they are there behind the others,
-// whatever was chosen, registered or kept out: else the model could look after nothing of what goes on.
+// With left, the tools that manage background work are appended whatever was chosen, registered or
+// disabled: a placeholder in the transcript names them, and without them the model could not manage
+// the work that still runs.
 func (e *Effects) visible(agent perdure.Agent, left bool) []tool.Tool {
 	var tools, loaders []tool.Tool
 	useful := false
@@ -170,16 +181,19 @@ func (e *Effects) visible(agent perdure.Agent, left bool) []tool.Tool {
 		case t.Spec().Hints.CapabilityID == loadingCapability:
 			loaders = append(loaders, t)
 		case t.Spec().Hints.CapabilityID == tool.ParentCapability && !agent.Subagent:
-		case agent.Tools == nil && (!e.cfg.Tools.Offered(name) || slices.Contains(agent.Capabilities, t.Spec().Hints.CapabilityID)), slices.Contains(agent.Tools, name):
+		case agent.Tools == nil && (!e.cfg.Tools.Optional(name) ||
+			slices.Contains(agent.Capabilities, t.Spec().Hints.CapabilityID)), slices.Contains(agent.Tools, name):
 			useful = useful || tool.RunsBackground(t)
 			tools = append(tools, t)
 		}
 	}
 	if !useful || agent.DisableBackground {
-		tools = slices.DeleteFunc(tools, func(t tool.Tool) bool { return t.Spec().Hints.CapabilityID == backgroundCapability })
+		tools = slices.DeleteFunc(tools, func(t tool.Tool) bool {
+			return t.Spec().Hints.CapabilityID == backgroundCapability
+		})
 	}
 	if left {
-		tools = e.withWatching(tools)
+		tools = e.withBackgroundTools(tools)
 	}
 	if slices.ContainsFunc(tools, e.defers(len(tools))) {
 		tools = append(tools, loaders...)
@@ -187,7 +201,7 @@ func (e *Effects) visible(agent perdure.Agent, left bool) []tool.Tool {
 	return tools
 }
 
-// names are those of the tools that an agent may see.
+// names returns the names of the tools that an agent may see.
 func (e *Effects) names(agent perdure.Agent, left bool) []string {
 	names := []string{}
 	for _, t := range e.visible(agent, left) {
@@ -196,13 +210,16 @@ func (e *Effects) names(agent perdure.Agent, left bool) []string {
 	return names
 }
 
-// defers says which of n tools a model is told of without their schema (TL37).
+// defers returns a function that decides which of n tools are described to the model without their
+// schema.
 func (e *Effects) defers(n int) func(tool.Tool) bool {
 	return func(t tool.Tool) bool {
 		switch spec := t.Spec(); {
 		case spec.Deferrable == tool.DeferAlways:
 			return true
-		case spec.Deferrable == tool.DeferNever, e.watching.Has(spec.Name) && !e.cfg.Tools.Has(spec.Name): // load_tool looks among the host's
+		// load_tool looks only among the host's tools, so the schema of another tool is never
+		// deferred.
+		case spec.Deferrable == tool.DeferNever, e.backgroundTools.Has(spec.Name) && !e.cfg.Tools.Has(spec.Name):
 			return false
 		}
 		return e.cfg.DeferAbove > 0 && n > e.cfg.DeferAbove
@@ -219,9 +236,12 @@ func (e *Effects) lookup(agent perdure.Agent, left bool, name string) (tool.Tool
 	return nil, false
 }
 
-// told is what a model is told of tools, and what the system prompt says while they are there.
-func (e *Effects) told(tools []tool.Tool) (told []model.Tool, prompts []string) {
-	loadable := slices.ContainsFunc(tools, func(t tool.Tool) bool { return t.Spec().Hints.CapabilityID == loadingCapability })
+// toolDefinitions returns the definitions of tools for the model, and the parts of the system
+// prompt that belong to them.
+func (e *Effects) toolDefinitions(tools []tool.Tool) (told []model.Tool, prompts []string) {
+	loadable := slices.ContainsFunc(tools, func(t tool.Tool) bool {
+		return t.Spec().Hints.CapabilityID == loadingCapability
+	})
 	n := len(tools)
 	if loadable {
 		n-- // load_tool itself does not count
@@ -240,9 +260,10 @@ func (e *Effects) told(tools []tool.Tool) (told []model.Tool, prompts []string) 
 	return told, prompts
 }
 
-// Asked returns what the model of a session would be asked now, built as for the question itself, and the fold that it is
-// built from. What waits for the next step is not in it. NotFound: no such session.
-func (e *Effects) Asked(ctx context.Context, id perdure.SessionID) (req model.Request, s *perdure.Session, err error) {
+// NextRequest returns the request that the model of a session would get now, built as for a real
+// step, and the fold it is built from. Input that waits for the next step is not in it. NotFound:
+// there is no such session.
+func (e *Effects) NextRequest(ctx context.Context, id perdure.SessionID) (req model.Request, s *perdure.Session, err error) {
 	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
 		s, err = e.Fold(r, id)
 		return err
@@ -253,9 +274,9 @@ func (e *Effects) Asked(ctx context.Context, id perdure.SessionID) (req model.Re
 	return e.request(s, perdure.CallModel{Attempt: 1}), s, nil
 }
 
-// dependency refuses to go on for an agent that is archived or deleted, or stands on a harness that is (N11). One that this
-// store does not know, since the session came from elsewhere, is what the journal says. A session that was made of neither
-// costs no look.
+// dependency returns an error if the agent, or a harness it inherits from, is archived or deleted.
+// An agent that this store does not know belongs to an imported session; its configuration is in
+// the journal, so it may continue. A session with neither agent id nor harness needs no read.
 func (e *Effects) dependency(ctx context.Context, a perdure.Agent) error {
 	if a.ID == "" && a.Harness == "" {
 		return nil
@@ -267,11 +288,11 @@ func (e *Effects) dependency(ctx context.Context, a perdure.Agent) error {
 		if err != nil {
 			return err
 		}
-		if found && !kept.Status.Works() {
+		if found && !kept.Status.Usable() {
 			gone = fmt.Sprintf("agent %s is %s", a.ID, kept.Status)
 		}
 		chain, err := r.HarnessChain(a.Harness)
-		if why, ok := agent.Broken(chain); !ok {
+		if why, ok := agent.FirstUnusable(chain); !ok {
 			gone = why
 		}
 		return err
@@ -280,26 +301,26 @@ func (e *Effects) dependency(ctx context.Context, a perdure.Agent) error {
 	case errors.Is(err, perdure.Invalid):
 		return &model.Error{Code: perdure.CodeDependency, Text: err.Error()}
 	case err != nil:
-		return &model.Error{Code: model.Unavailable, Text: "it could not be read whether the agent may still work", Err: err}
+		return &model.Error{Code: model.Unavailable, Text: "the agent's status could not be read", Err: err}
 	case gone != "":
 		return &model.Error{Code: perdure.CodeDependency, Text: gone}
 	}
 	return nil
 }
 
-// imageUnavailable stands where a picture was that is not there any more (IM1), or for which there is no room.
+// imageUnavailable replaces an image that no longer exists, or that exceeds the size limit.
 const imageUnavailable = "[image unavailable]"
 
-// picturedBytes is how many bytes the pictures that the messages of one request name have together, before base64.
-const picturedBytes = 20 << 20
+// maxImageBytes limits the total size of the images of one request, before base64.
+const maxImageBytes = 20 << 20
 
-// pictured returns messages with the pictures that they name, the newest first: once there is no room for one, there is
-// none for those before it. What cannot be shown is a text that says so, never an error of the turn. The messages given are
-// not changed.
-func (e *Effects) pictured(ctx context.Context, id perdure.SessionID, messages []perdure.Message) []perdure.Message {
+// resolvedImages returns messages with the images that they name filled in, the newest first. Once
+// an image exceeds the limit, the older ones are left out too. A missing image becomes a text that
+// says so and never fails the turn. The given messages are not changed.
+func (e *Effects) resolvedImages(ctx context.Context, id perdure.SessionID, messages []perdure.Message) []perdure.Message {
 	shown := slices.Clone(messages)
-	known := map[perdure.ImageID]*perdure.Image{} // one that is named twice is read once, and sent twice
-	room := base64.StdEncoding.EncodedLen(picturedBytes)
+	known := map[perdure.ImageID]*perdure.Image{} // an image that is named twice is read once and sent twice
+	room := base64.StdEncoding.EncodedLen(maxImageBytes)
 	for i, m := range slices.Backward(messages) {
 		if !slices.ContainsFunc(m.Parts, func(p perdure.Part) bool { return p.Type == perdure.PartImageFile }) {
 			continue
@@ -315,7 +336,7 @@ func (e *Effects) pictured(ctx context.Context, id perdure.SessionID, messages [
 			}
 			found, read := known[name]
 			if !read && room > 0 {
-				found = e.picture(ctx, id, name)
+				found = e.resolveImage(ctx, id, name)
 				known[name] = found
 			}
 			if found != nil {
@@ -331,8 +352,8 @@ func (e *Effects) pictured(ctx context.Context, id perdure.SessionID, messages [
 	return shown
 }
 
-// picture is an image as it is sent to a model; nil: it is not there.
-func (e *Effects) picture(ctx context.Context, id perdure.SessionID, image perdure.ImageID) *perdure.Image {
+// resolveImage returns an image in the form that a model gets; nil: it is not available.
+func (e *Effects) resolveImage(ctx context.Context, id perdure.SessionID, image perdure.ImageID) *perdure.Image {
 	if e.cfg.Ports == nil {
 		return nil
 	}

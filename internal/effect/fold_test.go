@@ -9,12 +9,13 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// pages is a store that notes the most events that were read at once, and how many in transactions.
+// pages is a store that records the largest number of events read at once, and how many were read
+// in transactions.
 type pages struct {
 	store.Store
-	mu   sync.Mutex
-	most int // guarded by mu
-	inTx int // guarded by mu
+	mu      sync.Mutex
+	maxRead int // guarded by mu
+	inTx    int // guarded by mu
 }
 
 type pagedReader struct {
@@ -38,7 +39,7 @@ func (p *pages) InTx(ctx context.Context, fn func(store.Tx) error) error {
 func (p *pages) read(n, inTx int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.most = max(p.most, n)
+	p.maxRead = max(p.maxRead, n)
 	p.inTx += inTx
 }
 
@@ -54,8 +55,9 @@ func (tx pagedTx) Events(id perdure.SessionID, after int64, limit int) ([]perdur
 	return found, err
 }
 
-// TestMuchByOthers has others write much between two commits of a driver, as a call does that writes many files: the driver folds
-// it page by page, and none of it within a commit. Little of it costs no view.
+// TestMuchByOthers appends many events between two commits of a driver, like a call that writes
+// many files. The driver folds them page by page, and none of them within a commit. A few events
+// cost no extra view.
 func TestMuchByOthers(t *testing.T) {
 	t.Parallel()
 	e, id := bed(t, nil)
@@ -65,7 +67,7 @@ func TestMuchByOthers(t *testing.T) {
 		t.Helper()
 		var events []perdure.Event
 		for _, fact := range facts {
-			events = append(events, perdure.Event{Session: id, Actor: byRuntime, Fact: fact})
+			events = append(events, perdure.Event{Session: id, Actor: actorRuntime, Fact: fact})
 		}
 		err := seen.InTx(t.Context(), func(tx store.Tx) error {
 			stamp(events, tx.Now())
@@ -82,7 +84,7 @@ func TestMuchByOthers(t *testing.T) {
 		return facts
 	}
 	others(perdure.MessageReceived{Message: perdure.Text("go")})
-	d, _, err := e.Take(t.Context(), id)
+	d, _, err := e.Acquire(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,43 +92,48 @@ func TestMuchByOthers(t *testing.T) {
 	seq := before.Seq
 	seen.inTx = 0
 
-	for _, c := range []struct{ written, inCommit int }{{3*foldBatch + 7, 0}, {foldBatch, foldBatch}, {2 * foldBatch, 0}} {
+	for _, c := range []struct{ written, inCommit int }{{3*foldBatch + 7, 0}, {foldBatch, foldBatch},
+		{2 * foldBatch, 0}} {
 		others(files(c.written)...)
 		seq += int64(c.written)
-		seen.most, seen.inTx = 0, 0
+		seen.maxRead, seen.inTx = 0, 0
 		if _, err := e.Commit(t.Context(), d, nil); err != nil {
 			t.Fatal(err)
 		}
-		if d.Session().Seq != seq || seen.inTx != c.inCommit || seen.most > foldBatch {
-			t.Errorf("%d events: the fold is at %d, want %d; %d were read in commits, want %d; at most %d at once", c.written, d.Session().Seq, seq, seen.inTx, c.inCommit, seen.most)
+		if d.Session().Seq != seq || seen.inTx != c.inCommit || seen.maxRead > foldBatch {
+			t.Errorf("%d events: the fold is at %d, want %d; %d were read in commits, want %d; at most %d at once",
+				c.written, d.Session().Seq, seq, seen.inTx, c.inCommit, seen.maxRead)
 		}
 	}
 	if before.Seq != seq-int64(6*foldBatch+7) {
-		t.Errorf("a fold that was handed out went on to %d", before.Seq)
+		t.Errorf("the returned fold was changed: it is at %d", before.Seq)
 	}
 
 	others(files(2*foldBatch + 1)...)
-	seen.most, seen.inTx = 0, 0
-	again, _, err := e.Take(t.Context(), id) // it begins with what this process knew
-	if err != nil || again.Session().Seq != seq+2*foldBatch+1 || seen.inTx > 0 || seen.most > foldBatch {
-		t.Errorf("taken anew: %v, at %d, %d read in commits, at most %d at once", err, again.Session().Seq, seen.inTx, seen.most)
+	seen.maxRead, seen.inTx = 0, 0
+	again, _, err := e.Acquire(t.Context(), id) // it starts from the cached session
+	if err != nil || again.Session().Seq != seq+2*foldBatch+1 || seen.inTx > 0 || seen.maxRead > foldBatch {
+		t.Errorf("acquired again: %v, at %d, %d read in commits, at most %d at once", err, again.Session().Seq,
+			seen.inTx, seen.maxRead)
 	}
 	e.Forget(id)
-	seen.most, seen.inTx = 0, 0
-	cold, _, err := e.Take(t.Context(), id)
-	if err != nil || cold.Session().Seq < seq+2*foldBatch+1 || seen.inTx > 0 || seen.most > foldBatch {
-		t.Errorf("taken cold: %v, at %d, %d read in commits, at most %d at once", err, cold.Session().Seq, seen.inTx, seen.most)
+	seen.maxRead, seen.inTx = 0, 0
+	cold, _, err := e.Acquire(t.Context(), id)
+	if err != nil || cold.Session().Seq < seq+2*foldBatch+1 || seen.inTx > 0 || seen.maxRead > foldBatch {
+		t.Errorf("acquired without cache: %v, at %d, %d read in commits, at most %d at once", err, cold.Session().Seq,
+			seen.inTx, seen.maxRead)
 	}
 }
 
-// TestTailWithoutSnapshot has a process die before it saved a snapshot: the next one saves it, however little is added in its own time. It
-// does not take what it read for saved.
+// TestTailWithoutSnapshot crashes a process before it stored a snapshot. The next process stores
+// it, however few events it adds itself: events that it read do not count as stored in a snapshot.
 func TestTailWithoutSnapshot(t *testing.T) {
 	t.Parallel()
 	e, id := bed(t, nil)
 	var events []perdure.Event
 	for range snapshotAtRest {
-		events = append(events, perdure.Event{Session: id, Actor: byRuntime, Fact: perdure.FileWritten{Path: "/a", SizeBytes: 1}})
+		events = append(events, perdure.Event{Session: id, Actor: actorRuntime,
+			Fact: perdure.FileWritten{Path: "/a", SizeBytes: 1}})
 	}
 	err := e.cfg.Store.InTx(t.Context(), func(tx store.Tx) error {
 		stamp(events, tx.Now())
@@ -136,7 +143,7 @@ func TestTailWithoutSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.Forget(id)
-	d, _, err := e.Take(t.Context(), id)
+	d, _, err := e.Acquire(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,8 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// TestM04Forget: a call whose reply was told is kept no more, and a later one of the same content is.
+// TestM04Forget: a call whose reply was reported is dropped; a later call with the same content is
+// kept.
 func TestM04Forget(t *testing.T) {
 	t.Parallel()
 	var hosts hostCalls

@@ -10,94 +10,97 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/internal/sessionfile"
-	"github.com/perdure/perdure/internal/veil"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
 
-// judged is what hooks and policies make of a call before it is claimed.
-type judged struct {
-	args        json.RawMessage      // as they are executed
-	permissions []perdure.Permission // a person is asked for them; none: it may run
-	refusal     *tool.Result         // it may not
+// judgement is what hooks and policies decided about a call before it is claimed.
+type judgement struct {
+	args        json.RawMessage      // as rewritten by hooks
+	permissions []perdure.Permission // an approval is needed for these; none: the call may run
+	refusal     *tool.Result         // if set, the call may not run
 }
 
-// judge passes a call through the hooks and asks the policies, which see it after all rewriting. Every permission is
-// looked at before anybody is asked: a denial ends it, whatever the order (AP1).
-// read says that the model read what came from outside. They see the values of the session's secrets that stand in its
-// arguments, of which nothing is recorded.
-func (e *Effects) judge(ctx context.Context, agent perdure.Agent, t tool.Tool, call tool.Call, read bool) judged {
+// judge passes a call through the hooks and then asks the policies, which see the rewritten call.
+// All permissions are evaluated before anybody is asked, so that a denial wins whatever the order.
+// read says that the model has read untrusted input.
+//
+// Hooks and policies see secret values in the arguments; the judgement, which is recorded, has them
+// masked again.
+func (e *Effects) judge(ctx context.Context, agent perdure.Agent, t tool.Tool, call tool.Call, read bool) judgement {
 	recorded := call.Args
 	call.Args = e.vault.Known(perdure.CallKey{Session: call.Session, Call: call.ID}, t.Spec().Parameters, recorded)
-	whole := call.Args
-	j := e.judgeWhole(ctx, agent, t, call, read)
-	if bytes.Equal(j.args, whole) {
+	full := call.Args
+	j := e.judgeUnmasked(ctx, agent, t, call, read)
+	if bytes.Equal(j.args, full) {
 		j.args = recorded
 	}
-	known := e.known(call.Session) // also where the arguments had none: a hook may have put one there
+	known := e.knownSecrets(call.Session) // even if the arguments had none: a hook may have added a secret
 	for i, p := range j.permissions {
-		j.permissions[i].Target, j.permissions[i].Reason = veil.Without(known, p.Target), veil.Without(known, p.Reason)
+		j.permissions[i].Target, j.permissions[i].Reason = secretargs.MaskKnown(known, p.Target), secretargs.MaskKnown(known, p.Reason)
 	}
 	if j.refusal != nil {
-		j.refusal.Text = veil.Without(known, j.refusal.Text)
+		j.refusal.Text = secretargs.MaskKnown(known, j.refusal.Text)
 	}
 	return j
 }
 
-// judgeWhole is judge for a call as it would run, but for what its tool declares secret.
-func (e *Effects) judgeWhole(ctx context.Context, agent perdure.Agent, t tool.Tool, call tool.Call, read bool) judged {
-	var more []dispatch.Wish
+// judgeUnmasked is judge with secret values in place, except those that the tool declares secret.
+func (e *Effects) judgeUnmasked(ctx context.Context, agent perdure.Agent, t tool.Tool, call tool.Call, read bool) judgement {
+	var more []dispatch.RequiredPermission
 	if agent.AskEffects && t.Spec().Class != perdure.Pure {
-		more = append(more, dispatch.Wish{Least: perdure.Ask, Permission: perdure.Permission{
-			Kind: "effect", Target: call.Tool, Reason: "in this session a person is asked before each effect",
+		more = append(more, dispatch.RequiredPermission{MinDecision: perdure.Ask, Permission: perdure.Permission{
+			Kind: "effect", Target: call.Tool, Reason: "this session asks for approval before each effect",
 		}})
 	}
-	if read && !t.Spec().Inside {
-		wish := dispatch.Wish{Least: perdure.Allow, Permission: perdure.Permission{
-			Kind: tool.ReadUntrusted, Target: call.Tool, Reason: "the model read what came from outside, and may follow what it says",
+	if read && !t.Spec().SessionOnly {
+		wish := dispatch.RequiredPermission{MinDecision: perdure.Allow, Permission: perdure.Permission{
+			Kind:   tool.ReadUntrusted,
+			Target: call.Tool, Reason: "the model has read untrusted input and may follow instructions in it",
 		}}
 		if agent.AskUntrusted {
-			wish.Least = perdure.Ask
+			wish.MinDecision = perdure.Ask
 		}
 		more = append(more, wish)
 	}
-	j := e.gate().Judge(ctx, t, call, func(rewritten tool.Call) *tool.Result { return e.fault(t, rewritten) }, more...)
-	if agent.DryRun { // nobody is asked (AP13)
-		j.Asks = nil
+	j := e.gate().Check(ctx, t, call, func(rewritten tool.Call) *tool.Result { return e.argumentFault(t, rewritten) }, more...)
+	if agent.DryRun { // nobody is asked
+		j.NeedsApproval = nil
 	}
-	return judged{args: j.Args, permissions: j.Asks, refusal: j.Refusal}
+	return judgement{args: j.Args, permissions: j.NeedsApproval, refusal: j.Refusal}
 }
 
-// gate is what judges the calls of this worker.
+// gate returns the gate that judges the calls of this worker.
 func (e *Effects) gate() dispatch.Gate {
-	return dispatch.Gate{Hooks: e.cfg.Hooks, HookTime: e.cfg.Grace, Permit: e.cfg.Permit, Log: e.cfg.Log}
+	return dispatch.Gate{Hooks: e.cfg.Hooks, HookTimeout: e.cfg.Grace, Permit: e.cfg.Permit, Log: e.cfg.Log}
 }
 
-// maxDenials is how many denials of one execution the journal tells.
+// maxDenials is how many denials of one execution are recorded in the journal.
 const maxDenials = 32
 
-// watched is the way out of one execution. The journal of its session tells what it was not let do (EG6).
-type watched struct {
+// journaledEgress is the egress of one execution. Denied requests are recorded in the journal.
+type journaledEgress struct {
 	tool.Egress
 	e    *Effects
 	by   tool.Call
-	mask func(string) string // of what is told; nil: nothing is secret
-	left *atomic.Int64       // denials that are still told
+	mask func(string) string // masks secrets in what is recorded; nil: there are none
+	left *atomic.Int64       // denials that may still be recorded
 }
 
-// watch is the way out for a call of a session; nil: there is none.
-func (e *Effects) watch(by tool.Call) tool.Egress {
+// egressFor returns the egress for a call of a session; nil: there is none.
+func (e *Effects) egressFor(by tool.Call) tool.Egress {
 	if e.cfg.Egress == nil {
 		return nil
 	}
-	w := watched{Egress: e.cfg.Egress, e: e, by: by, left: new(atomic.Int64)}
+	w := journaledEgress{Egress: e.cfg.Egress, e: e, by: by, left: new(atomic.Int64)}
 	w.left.Store(maxDenials)
 	return w
 }
 
 // Do implements tool.Egress.
-func (w watched) Do(ctx context.Context, req perdure.WebRequest) (perdure.WebResponse, error) {
+func (w journaledEgress) Do(ctx context.Context, req perdure.WebRequest) (perdure.WebResponse, error) {
 	resp, err := w.Egress.Do(ctx, req)
 	var denial *perdure.EgressError
 	if errors.As(err, &denial) && denial.Code == perdure.EgressDenied && w.left.Add(-1) >= 0 {
@@ -106,36 +109,38 @@ func (w watched) Do(ctx context.Context, req perdure.WebRequest) (perdure.WebRes
 	return resp, err
 }
 
-// tell records a denial. The request stays denied whether or not that can be told.
-func (w watched) tell(fact perdure.RequestDenied) {
+// tell records a denial. If that fails, the request stays denied.
+func (w journaledEgress) tell(fact perdure.RequestDenied) {
 	if w.mask != nil {
 		fact.Host, fact.Why = w.mask(fact.Host), w.mask(fact.Why)
 	}
 	ctx, cancel := settleContext(context.Background())
 	defer cancel()
 	err := w.e.work.InTx(ctx, func(tx store.Tx) error {
-		return tx.Append(w.by.Session, []perdure.Event{sessionfile.Told(w.by, "", tx.Now(), fact)})
+		return tx.Append(w.by.Session, []perdure.Event{sessionfile.Event(w.by, "", tx.Now(), fact)})
 	})
-	if err != nil && !errors.Is(err, perdure.NotFound) { // else the session is gone, and its journal with it
-		w.e.cfg.Log.Warn("a denial is not in the journal", "session", w.by.Session, "call", w.by.ID, "host", fact.Host, "error", err)
+	if err != nil && !errors.Is(err, perdure.NotFound) { // NotFound: the session and its journal were removed
+		w.e.cfg.Log.Warn("denial not recorded in the journal", "session", w.by.Session, "call", w.by.ID,
+			"host", fact.Host, "error", err)
 	}
 }
 
-// route asks the host which way a call goes (LN2). A host that fails has said nothing.
+// route asks the host in which lane a call runs. If the host's function fails, it has no say.
 func (e *Effects) route(call tool.Call) (route dispatch.Route) {
 	if e.cfg.Route == nil {
 		return route
 	}
 	err := e.guarded("route", func() error { route = e.cfg.Route(call); return nil })
 	if err != nil {
-		e.cfg.Log.Error("the routing policy failed", "call", call.ID, "tool", call.Tool, "error", tool.Chain(err))
+		e.cfg.Log.Error("routing policy failed", "call", call.ID, "tool", call.Tool, "error", tool.Chain(err))
 		return dispatch.Route{}
 	}
 	return route
 }
 
-// budgetOf is the soft budget of a tool: its own, else the session's, else the deployment's (LN2).
-func (e *Effects) budgetOf(agent perdure.Agent, spec tool.Spec) time.Duration {
+// softBudgetOf returns the soft budget of a tool: its own, else the session's, else the
+// deployment's.
+func (e *Effects) softBudgetOf(agent perdure.Agent, spec tool.Spec) time.Duration {
 	switch {
 	case spec.SoftBudget != 0:
 		return spec.SoftBudget

@@ -11,12 +11,15 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Elsewhere is the answer of Take for a session that another worker drives, which lives. It is of kind Lost.
-var Elsewhere = fmt.Errorf("%w: another worker has it", perdure.Lost)
+// OwnedElsewhere is the error of Take for a session that another live worker drives. It is of kind
+// Lost.
+var OwnedElsewhere = fmt.Errorf("%w: another worker drives it", perdure.Lost)
 
-// elsewhere reports whether a worker that is not this one lives, by its lease and the store's clock (LG3). Under the
-// data-directory lock every other worker is dead (LG20). What cannot be read is not taken from anybody.
-func (e *Effects) elsewhere(r store.Reader, id perdure.WorkerID) bool {
+// otherWorkerAlive reports whether id is another worker that is alive, by its lease and the clock
+// of the store. If the store is not shared, this worker holds the lock of the data directory, so
+// every other worker is dead. A worker whose row cannot be read counts as alive: nothing is taken
+// from it.
+func (e *Effects) otherWorkerAlive(r store.Reader, id perdure.WorkerID) bool {
 	if !e.cfg.Shared || id == "" || id == e.cfg.Worker {
 		return false
 	}
@@ -27,40 +30,42 @@ func (e *Effects) elsewhere(r store.Reader, id perdure.WorkerID) bool {
 	return w.LeaseUntil.After(r.Now())
 }
 
-// elsewhereNow is elsewhere outside a transaction.
-func (e *Effects) elsewhereNow(ctx context.Context, id perdure.WorkerID) (is bool) {
+// otherWorkerAliveNow is elsewhere in a view of its own.
+func (e *Effects) otherWorkerAliveNow(ctx context.Context, id perdure.WorkerID) (is bool) {
 	if !e.cfg.Shared {
 		return false
 	}
 	err := e.cfg.Store.View(context.WithoutCancel(ctx), func(r store.Reader) error {
-		is = e.elsewhere(r, id)
+		is = e.otherWorkerAlive(r, id)
 		return nil
 	})
 	return is || err != nil
 }
 
-// live returns the question whether a worker still lives.
-func (e *Effects) live(r store.Reader) func(perdure.WorkerID) bool {
-	return func(id perdure.WorkerID) bool { return id == e.cfg.Worker || e.elsewhere(r, id) }
+// workerAlive returns a function that reports whether a worker is alive.
+func (e *Effects) workerAlive(r store.Reader) func(perdure.WorkerID) bool {
+	return func(id perdure.WorkerID) bool { return id == e.cfg.Worker || e.otherWorkerAlive(r, id) }
 }
 
-// LeaseHolds is the fence of all that this worker's work writes where the store is shared: its lease, by the store's clock.
-// Lost: it has passed, and others may take what this worker has. Nothing brings it back: a worker dies once.
+// LeaseHolds is the fence of the writes of this worker's work, if the store is shared: its lease,
+// by the clock of the store. Lost: the lease has expired, and others may take over what this worker
+// owned. An expired lease is never valid again.
 func (e *Effects) LeaseHolds(r store.Reader) error {
 	w, err := r.Worker(e.cfg.Worker)
 	if errors.Is(err, perdure.NotFound) || err == nil && !w.LeaseUntil.After(r.Now()) {
-		return fmt.Errorf("worker %s: %w: its lease has passed", e.cfg.Worker, perdure.Lost)
+		return fmt.Errorf("worker %s: %w: its lease has expired", e.cfg.Worker, perdure.Lost)
 	}
 	return err
 }
 
-// fenced is a store whose transactions ask a fence first, in the same commit. An error of the fence is the transaction's.
+// fenced is a store whose transactions check a fence first, in the same commit. If the fence
+// returns an error, the transaction fails with it.
 type fenced struct {
 	store.Store
 	fence func(store.Reader) error
 }
 
-// InTx runs fn if the fence lets it.
+// InTx runs fn if the fence allows it.
 func (f fenced) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return f.Store.InTx(ctx, func(tx store.Tx) error {
 		if err := f.fence(tx); err != nil {
@@ -70,15 +75,16 @@ func (f fenced) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	})
 }
 
-// Running lists the tasks whose work runs here and is committed. It is what to ask before a beat: a task that began after
-// it is not lost because the beat does not know it.
-func (e *Effects) Running() (ids []perdure.TaskID) {
+// RunningTasks lists the committed tasks that run in this process. Call it before a heartbeat, and
+// pass the result to Beat: a task that started after the call is not in the heartbeat's answer
+// either, and must not count as lost.
+func (e *Effects) RunningTasks() (ids []perdure.TaskID) {
 	e.tasks.Range(func(id, _ any) bool {
 		ids = append(ids, id.(perdure.TaskID))
 		return true
 	})
 	e.calls.Range(func(_, c any) bool {
-		if task, _ := c.(*callRun).asTask(); task.ID != "" {
+		if task, _ := c.(*callRun).taskAndRow(); task.ID != "" {
 			ids = append(ids, task.ID)
 		}
 		return true
@@ -86,8 +92,9 @@ func (e *Effects) Running() (ids []perdure.TaskID) {
 	return ids
 }
 
-// Beat ends what the store says is canceled, and of what ran here before the beat what is another's by now (LG19, TK8).
-func (e *Effects) Beat(ran []perdure.TaskID, beat store.Beat) {
+// ApplyHeartbeat stops the tasks that the store reports as canceled. Of the tasks that ran before
+// the heartbeat, it also stops those that another worker owns now.
+func (e *Effects) ApplyHeartbeat(ran []perdure.TaskID, beat store.Heartbeat) {
 	for _, id := range beat.Canceled {
 		e.cancelWork(id, perdure.CauseCanceled)
 	}
@@ -105,8 +112,9 @@ func (e *Effects) Beat(ran []perdure.TaskID, beat store.Beat) {
 	}
 }
 
-// Abandon ends all work of this worker as another's: its lease has passed, so nothing more of it is written (TK8).
-func (e *Effects) Abandon() {
+// SupersedeAll stops all work of this worker as superseded: its lease has expired, so it must write
+// nothing more.
+func (e *Effects) SupersedeAll() {
 	e.tasks.Range(func(id, _ any) bool {
 		e.cfg.Runner.Cancel(string(id.(perdure.TaskID)), perdure.CauseSuperseded)
 		return true
@@ -117,21 +125,25 @@ func (e *Effects) Abandon() {
 	})
 }
 
-// cleaners is where it stands who removes what a note names, where the store is shared: files of no session.
-const cleaners perdure.SessionID = "note_cleaners"
+// cleanupClaims holds the claims of cleanup notes if the store is shared: files that belong to no
+// session.
+const cleanupClaims perdure.SessionID = "note_cleaners"
 
-// NoteClaim is how long a note is its cleaner's, where the store is shared. A cleaner has as long; what it did not come to by
-// then is somebody's with the next claim, and so is what one had that died.
-const NoteClaim = time.Minute
+// CleanupClaimTTL is how long a cleaner owns a note if the store is shared, and the time it has for
+// the cleanup. After that another worker may claim the note, whether the cleaner was too slow or
+// crashed.
+const CleanupClaimTTL = time.Minute
 
-// CleanNote lets clean remove what a note names, a file of no session, and removes the note when it has. Of several that come at
-// once, in this process or another, one does: to the others it is busy. A note that is gone was cleaned.
-func (e *Effects) CleanNote(ctx context.Context, notes perdure.SessionID, name string, clean func(context.Context) error) (busy bool, err error) {
+// CleanNote calls clean to remove what a note names, and then removes the note, a file that belongs
+// to no session. If several cleaners come at once, in this process or another, one cleans and the
+// others get busy. A note that does not exist was cleaned before.
+func (e *Effects) CleanNote(ctx context.Context, notes perdure.SessionID, name string,
+	clean func(context.Context) error) (busy bool, err error) {
 	n := note{of: notes, name: name, claim: []byte(newToken())}
-	if _, here := e.cleaning.LoadOrStore(n.claimed(), true); here {
+	if _, here := e.cleaning.LoadOrStore(n.claimPath(), true); here {
 		return true, nil
 	}
-	defer e.cleaning.Delete(n.claimed())
+	defer e.cleaning.Delete(n.claimPath())
 	has, busy, err := e.claimNote(ctx, n)
 	if err != nil || !has {
 		return busy, err
@@ -139,26 +151,26 @@ func (e *Effects) CleanNote(ctx context.Context, notes perdure.SessionID, name s
 	working := ctx
 	if e.cfg.Shared {
 		var stop context.CancelFunc
-		working, stop = context.WithTimeout(ctx, NoteClaim)
+		working, stop = context.WithTimeout(ctx, CleanupClaimTTL)
 		defer stop()
 	}
 	err = clean(working)
 	return false, errors.Join(err, e.endNote(ctx, n, err == nil))
 }
 
-// note is one that is being cleaned.
+// note is a note that is being cleaned.
 type note struct {
 	of    perdure.SessionID
 	name  string
 	claim []byte
 }
 
-// claimed is where its claim stands.
-func (n note) claimed() string { return "/" + string(n.of) + "." + n.name[1:] }
+// claimPath returns the path of the note's claim.
+func (n note) claimPath() string { return "/" + string(n.of) + "." + n.name[1:] }
 
-// claimNote makes sure that a note is there, and claims it.
+// claimNote checks that a note exists, and claims it.
 func (e *Effects) claimNote(ctx context.Context, n note) (has, busy bool, err error) {
-	if !e.cfg.Shared { // nobody else has the store
+	if !e.cfg.Shared { // no other worker uses the store
 		err = e.cfg.Store.View(ctx, func(r store.Reader) error {
 			_, err := r.File(n.of, n.name)
 			return err
@@ -166,15 +178,16 @@ func (e *Effects) claimNote(ctx context.Context, n note) (has, busy bool, err er
 	} else {
 		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 			busy = false
-			if _, err := tx.File(n.of, n.name); err != nil { // the note comes before its claim
+			if _, err := tx.File(n.of, n.name); err != nil { // read the note before its claim, in every transaction
 				return err
 			}
-			last, err := tx.File(cleaners, n.claimed())
+			last, err := tx.File(cleanupClaims, n.claimPath())
 			since := tx.Now().Sub(last.UpdatedAt)
-			if busy = err == nil && since >= 0 && since < NoteClaim; busy || err != nil && !errors.Is(err, perdure.NotFound) {
+			if busy = err == nil && since >= 0 && since < CleanupClaimTTL; busy || err != nil &&
+				!errors.Is(err, perdure.NotFound) {
 				return err
 			}
-			_, err = tx.PutFile(cleaners, store.File{Path: n.claimed(), Content: n.claim, Encoding: store.EncodingText})
+			_, err = tx.PutFile(cleanupClaims, store.File{Path: n.claimPath(), Content: n.claim, Encoding: store.EncodingText})
 			return err
 		})
 	}
@@ -184,7 +197,8 @@ func (e *Effects) claimNote(ctx context.Context, n note) (has, busy bool, err er
 	return err == nil && !busy, busy, err
 }
 
-// endNote ends the claim of a note, and the note if it was cleaned. One that is another's by now is left to it.
+// endNote releases the claim of a note, and removes the note if it was cleaned. If another worker
+// has claimed the note in the meantime, endNote leaves both alone.
 func (e *Effects) endNote(ctx context.Context, n note, cleaned bool) error {
 	ctx, stop := settleContext(ctx)
 	defer stop()
@@ -193,15 +207,16 @@ func (e *Effects) endNote(ctx context.Context, n note, cleaned bool) error {
 	}
 	return e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		if e.cfg.Shared {
-			if _, err := tx.File(n.of, n.name); err != nil && !errors.Is(err, perdure.NotFound) { // in the order of claimNote
+			if _, err := tx.File(n.of, n.name); err != nil && !errors.Is(err, perdure.NotFound) {
+				// in the order of claimNote
 				return err
 			}
-			last, err := tx.File(cleaners, n.claimed())
+			last, err := tx.File(cleanupClaims, n.claimPath())
 			if errors.Is(err, perdure.NotFound) || err == nil && !bytes.Equal(last.Content, n.claim) {
 				return nil
 			}
 			if err == nil {
-				_, err = tx.RemoveFile(cleaners, n.claimed())
+				_, err = tx.RemoveFile(cleanupClaims, n.claimPath())
 			}
 			if err != nil || !cleaned {
 				return err

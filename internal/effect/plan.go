@@ -10,18 +10,18 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
-	"github.com/perdure/perdure/internal/veil"
+	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
 
-// plan says of each call what its tool says of it, and refuses those that may not start: unknown name,
-// wrong arguments, a hook or a policy that says no (TN10). It prepares the tickets of commands that
-// outlive us, so that they stand before the claim (RC20).
+// plan decides for each call of a response how it runs, and refuses the calls that must not start:
+// an unknown name, invalid arguments, or a refusal by a hook or policy. It also prepares the start
+// tickets of supervised commands, so that they exist before the claim.
 func (e *Effects) plan(ctx context.Context, s *perdure.Session, calls []perdure.ToolCall) perdure.ActStarted {
 	var act perdure.ActStarted
 	for i, call := range calls {
-		if i >= perdure.MaxCallsPerStep { // never starts (TN9)
+		if i >= perdure.MaxCallsPerStep { // over the limit: it never starts
 			act.Calls = append(act.Calls, perdure.PlannedCall{ID: call.ID, Name: call.Name})
 			continue
 		}
@@ -30,26 +30,27 @@ func (e *Effects) plan(ctx context.Context, s *perdure.Session, calls []perdure.
 	return act
 }
 
-// planCall plans one call. Its arguments are those that the model wrote, or that a person put in their place: then it is
-// planned again.
-func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure.ToolCall, again bool) perdure.PlannedCall {
+// planCall plans one call. again is set if a person replaced the arguments and the call is planned
+// again.
+func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure.ToolCall,
+	again bool) perdure.PlannedCall {
 	planned := perdure.PlannedCall{ID: call.ID, Name: call.Name}
-	t, known := e.lookup(s.Agent, leftTurn(s), call.Name)
+	t, known := e.lookup(s.Agent, hasDetachedWork(s), call.Name)
 	if !known {
 		planned.Refusal = refusal(call.ID, perdure.ErrorRejected, "Tool definition not found: "+call.Name)
 		return planned
 	}
 	spec := t.Spec()
 	planned.DisplayName, planned.Class, planned.Concurrency = spec.DisplayName, spec.Class, spec.Concurrency
-	args, repeats := repeatsOf(call.Arguments)
-	planned.Repeats = repeats
+	args, repeats := takeRepeatArgument(call.Arguments)
+	planned.RepeatOf = repeats
 	seen := tool.Call{Session: s.ID, ID: call.ID, Tool: call.Name, Args: args, Class: spec.Class, Execution: 1}
 	if s.Turn != nil {
 		seen.Turn = s.Turn.ID
 	}
 	planned.Narration = tool.Narrate(t, seen, tool.PhaseStarted, s.Agent.Locale)
-	if fault := e.fault(t, seen); fault != nil {
-		fault.ErrorAs, fault.Refused = perdure.ErrorRejected, true
+	if fault := e.argumentFault(t, seen); fault != nil {
+		fault.ErrorKind, fault.Refused = perdure.ErrorRejected, true
 		return refusedBy(planned, *fault)
 	}
 	j := e.judge(ctx, s.Agent, t, seen, s.ReadUntrusted())
@@ -57,23 +58,24 @@ func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure
 		return refusedBy(planned, *j.refusal)
 	}
 	if string(j.args) != string(call.Arguments) {
-		seen.Args, _ = e.taken(perdure.CallKey{Session: s.ID, Call: call.ID}, t, j.args)
+		seen.Args, _ = e.extractSecrets(perdure.CallKey{Session: s.ID, Call: call.ID}, t, j.args)
 		planned.Rewritten = seen.Args
 	}
-	if spec.Policy == tool.PolicyClientSide && veil.Stands(seen.Args) { // the client would be asked with the mark
-		return refusedBy(planned, veil.Lost())
+	if spec.Policy == tool.PolicyClientSide && secretargs.HasKnownMark(seen.Args) {
+		// the client would get a mark instead of the secret
+		return refusedBy(planned, secretargs.LostResult())
 	}
-	planned.Permissions, planned.Expires = j.permissions, e.cfg.ApprovalExpiry
+	planned.Permissions, planned.ApprovalTimeout = j.permissions, e.cfg.ApprovalExpiry
 	if planned.Refusal = e.refuse(s, t, call); planned.Refusal != nil {
 		return planned
 	}
 	switch {
-	case s.Agent.DryRun: // what runs then runs in the foreground and leaves nothing behind (AP13)
+	case s.Agent.DryRun: // a dry run stays in the foreground and leaves nothing behind
 	case spec.Policy == tool.PolicyClientSide:
-		planned.ClientSide, planned.Deadline = true, spec.Deadline
+		planned.ClientSide, planned.AnswerTimeout = true, spec.Deadline
 	default:
-		routing := dispatch.RouteCall(false, e.route(seen), e.budgetOf(s.Agent, spec))
-		planned.Soft, planned.Wake = routing.Soft, routing.Wake
+		routing := dispatch.RouteCall(false, e.route(seen), e.softBudgetOf(s.Agent, spec))
+		planned.SoftBudget, planned.Wake = routing.Soft, routing.Wake
 		if routing.Lane == perdure.Background {
 			planned.Lane = perdure.Background
 		}
@@ -81,8 +83,9 @@ func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure
 	if planned.Refusal = e.withholdPlanned(ctx, s, planned, seen.Args); planned.Refusal != nil {
 		return planned
 	}
-	if !again && (len(planned.Permissions) == 0 || planned.Lane == perdure.Background) { // else it goes out once it is approved
-		if held := e.held(ctx, s.ID, s.Agent, t); held != nil {
+	if !again && (len(planned.Permissions) == 0 || planned.Lane == perdure.Background) {
+		// otherwise the call is counted once it is approved
+		if held := e.rateLimited(ctx, s.ID, s.Agent, t); held != nil {
 			return refusedBy(planned, *held)
 		}
 	}
@@ -90,18 +93,19 @@ func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure
 	return planned
 }
 
-// held is the result of a call that may not go out now, since there were too many; nil: it may, or it does not go out. What may
-// is counted (RL1).
-func (e *Effects) held(ctx context.Context, id perdure.SessionID, agent perdure.Agent, t tool.Tool) *tool.Result {
-	if e.cfg.Outbound == nil || agent.DryRun || !tool.GoesOut(t) || e.cfg.Outbound.CheckOrg(ctx, e.orgOf(ctx, id)) {
+// rateLimited returns the result of a call that the outbound rate limit refuses; nil: the call is
+// allowed, or does not leave the deployment. An allowed call is counted.
+func (e *Effects) rateLimited(ctx context.Context, id perdure.SessionID, agent perdure.Agent, t tool.Tool) *tool.Result {
+	if e.cfg.Outbound == nil || agent.DryRun || !tool.IsOutgoing(t) || e.cfg.Outbound.CheckOrg(ctx, e.orgOf(ctx, id)) {
 		return nil
 	}
-	r := tool.Error(textHeld)
-	r.ErrorAs, r.Refused = perdure.ErrorRejected, true
+	r := tool.Error(textRateLimited)
+	r.ErrorKind, r.Refused = perdure.ErrorRejected, true
 	return &r
 }
 
-// orgOf is the org whose calls those of a session are counted with. Where that cannot be read, they count with everybody's.
+// orgOf returns the organisation with which a session's calls are counted. If it cannot be read,
+// they are counted with the calls of the whole deployment.
 func (e *Effects) orgOf(ctx context.Context, id perdure.SessionID) string {
 	org := e.cfg.Org
 	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
@@ -115,87 +119,95 @@ func (e *Effects) orgOf(ctx context.Context, id perdure.SessionID) string {
 	return org
 }
 
-// textHeld is the result of a call that the rate limit holds back (RL1).
-const textHeld = "Rate limit exceeded: too many calls went out in the last minute. This one did not. Wait a minute before you try again."
+// textRateLimited is the result of a call that the rate limit refuses.
+const textRateLimited = "Rate limit exceeded: too many outbound calls in the last minute. This call was not made. Wait a " +
+	"minute before you try again."
 
 func refusedBy(planned perdure.PlannedCall, r tool.Result) perdure.PlannedCall {
-	record, _ := r.Record(planned.ID) // a refusal's text is a tool error's
+	record, _ := r.Record(planned.ID) // the text of a refusal is a tool error's
 	record.NeverStarted = true
 	planned.Refusal = &record
 	return planned
 }
 
-// refuse returns the result of a call that may not start, or nil.
+// refuse returns the result of a call that must not start, or nil.
 func (e *Effects) refuse(s *perdure.Session, t tool.Tool, call perdure.ToolCall) *perdure.ToolResult {
 	spec := t.Spec()
 	switch {
-	case s.Agent.DryRun && spec.Class != perdure.Pure && !spec.DryAware:
+	case s.Agent.DryRun && spec.Class != perdure.Pure && !spec.HandlesDryRun:
 		text, _ := json.Marshal(fmt.Sprintf("[dry-run] Would call %s.", call.Name))
 		return &perdure.ToolResult{CallID: call.ID, Result: text, NeverStarted: true}
 	case spec.Policy == tool.PolicyClientSide && !s.Agent.ClientTools:
-		return refusal(call.ID, perdure.ErrorDenied, fmt.Sprintf("%s is answered by the client, and this client does not answer tools", call.Name))
+		return refusal(call.ID, perdure.ErrorDenied,
+			fmt.Sprintf("%s must be run by the client, and this client does not run tools", call.Name))
 	}
 	return nil
 }
 
-// fault checks the arguments with what is secret of them, and says what is wrong without it. What is lost of them is not
-// checked: the call is answered with that.
-func (e *Effects) fault(t tool.Tool, call tool.Call) *tool.Result {
+// argumentFault checks the arguments of a call with their secrets filled in, and returns the error
+// without them. If a secret is lost, the arguments are not checked: the call gets that error
+// instead.
+func (e *Effects) argumentFault(t tool.Tool, call tool.Call) *tool.Result {
 	schema := t.Spec().Parameters
-	whole, _ := e.vault.Fill(perdure.CallKey{Session: call.Session, Call: call.ID}, schema, call.Args)
-	if veil.Gone(schema, whole) != nil {
+	full, _ := e.vault.Fill(perdure.CallKey{Session: call.Session, Call: call.ID}, schema, call.Args)
+	if secretargs.CheckLost(schema, full) != nil {
 		return nil
 	}
-	r := e.checkArgs(t, call, whole)
+	r := e.checkArgs(t, call, full)
 	if r == nil {
 		return nil
 	}
-	call.Args, _ = veil.WithoutJSON(e.known(call.Session), call.Args) // a hook's may be whole
-	if !veil.Stands(call.Args) {
-		r.Text = veil.Fault(schema, whole, r.Text)
+	// a hook may have added secret values
+	call.Args, _ = secretargs.MaskKnownJSON(e.knownSecrets(call.Session), call.Args)
+	if !secretargs.HasKnownMark(call.Args) {
+		r.Text = secretargs.SafeFault(schema, full, r.Text)
 		return r
 	}
-	r.Text = veil.UnfitKnown // a text may tell a part of a secret: it is one about what is recorded
-	if told := e.checkArgs(t, call, call.Args); told != nil {
-		r.Text = veil.Fault(schema, call.Args, told.Text)
+	// an error text may reveal part of a secret, so the check is repeated on the masked arguments
+	r.Text = secretargs.UnusableKnown
+	if masked := e.checkArgs(t, call, call.Args); masked != nil {
+		r.Text = secretargs.SafeFault(schema, call.Args, masked.Text)
 	}
 	return r
 }
 
-// checkArgs checks the whole arguments of a call, unless the tool words its faults itself (TL22). Text that was no JSON
-// stands as a string in the message, and is checked as it came.
-func (e *Effects) checkArgs(t tool.Tool, call tool.Call, whole json.RawMessage) *tool.Result {
+// checkArgs checks the full arguments of a call, unless the tool validates them itself. Arguments
+// that were not valid JSON are recorded as a string, and are checked as the model wrote them.
+func (e *Effects) checkArgs(t tool.Tool, call tool.Call, full json.RawMessage) *tool.Result {
 	var raw string
-	if perdure.DecodeJSON(whole, &raw) == nil && raw != "" {
+	if perdure.DecodeJSON(full, &raw) == nil && raw != "" {
 		return e.validate(call.Tool, json.RawMessage(raw))
 	}
 	own, ok := t.(tool.SelfValidating)
 	if !ok || !own.ValidatesItself() {
-		return e.validate(call.Tool, whole)
+		return e.validate(call.Tool, full)
 	}
-	if bytes.Equal(whole, call.Args) {
+	if bytes.Equal(full, call.Args) {
 		return nil
 	}
-	if _, err := perdure.CanonicalJSON(whole); err != nil { // else the fingerprint would say so, which sees the mark only
-		return e.validate(call.Tool, whole)
+	if _, err := perdure.CanonicalJSON(full); err != nil { // the fingerprint would not report it: it sees the mask only
+		return e.validate(call.Tool, full)
 	}
 	return nil
 }
 
-// prepare computes the fingerprint and makes the ticket of a supervised run.
-func (e *Effects) prepare(ctx context.Context, s *perdure.Session, t tool.Tool, call tool.Call) (string, *perdure.ToolResult) {
+// prepare computes the fingerprint of a call and makes its start ticket, if it is supervised.
+func (e *Effects) prepare(ctx context.Context, s *perdure.Session, t tool.Tool,
+	call tool.Call) (string, *perdure.ToolResult) {
 	print, err := perdure.Fingerprint(call.Tool, call.Args)
 	if err != nil {
-		return "", refusal(call.ID, perdure.ErrorRejected, fmt.Sprintf("Invalid arguments for %s: %s", call.Tool, strings.TrimPrefix(err.Error(), "fingerprint "+call.Tool+": ")))
+		return "", refusal(call.ID, perdure.ErrorRejected,
+			fmt.Sprintf("Invalid arguments for %s: %s", call.Tool,
+				strings.TrimPrefix(err.Error(), "fingerprint "+call.Tool+": ")))
 	}
-	survivor, ok := t.(tool.Survivor)
+	survivor, ok := t.(tool.Adoptable)
 	if !ok {
 		return print, nil
 	}
 	key := perdure.CallKey{Session: s.ID, Call: call.ID}
 	ticket := tool.Call{Session: s.ID, ID: call.ID, Execution: 1, Tool: call.Tool, Key: key.IdempotencyKey()}
 	if err := e.guarded("prepare", func() error { return survivor.Prepare(ctx, ticket) }); err != nil {
-		e.cfg.Log.Error("a run cannot be prepared", "call", key, "error", tool.Chain(err))
+		e.cfg.Log.Error("start ticket not prepared", "call", key, "error", tool.Chain(err))
 		return "", refusal(call.ID, perdure.ErrorInternal, perdure.GenericToolError)
 	}
 	return print, nil

@@ -9,24 +9,25 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// remoteUnknown is why an external agent is not taken up again: nobody knows whether one works for the task, and where (RC17).
+// remoteUnknown is why the task of an external agent is not resumed: its remote task is not known,
+// so it may still be running somewhere.
 const remoteUnknown = "remote task id not known; cannot re-attach external agent"
 
-// kindOf is the kind of a tool's tasks (7.1).
+// kindOf returns the kind of a tool's tasks.
 func kindOf(t tool.Tool) perdure.TaskKind {
 	switch spec := t.Spec(); {
 	case spec.Hints.CapabilityID == tool.AgentsCapability:
 		return perdure.KindSubagent
-	case spec.Agent:
+	case spec.ExternalAgent:
 		return perdure.KindExternalAgent
 	}
 	return perdure.KindBackgroundTool
 }
 
-// remote is how one execution says which task of another runtime carries it out. Either call or run is set.
+// remote lets one execution name the remote task that does its work. Either call or run is set.
 type remote struct {
 	e    *Effects
-	call *callRun // a call of the foreground: it is noted when it leaves its turn
+	call *callRun // a foreground call: recorded when it leaves its turn
 	run  *taskRun
 }
 
@@ -47,14 +48,16 @@ func (r remote) Link(ctx context.Context, id string) error {
 	return r.e.linkRemote(ctx, task, id)
 }
 
-// linkRemote notes a remote task's id on ours, under the fence. Lost: another attempt has the task.
+// linkRemote records the id of a remote task on a task, fenced by the attempt. Lost: another
+// attempt owns the task.
 func (e *Effects) linkRemote(ctx context.Context, task perdure.Task, id string) error {
 	err := e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		now, err := owned(tx, task)
 		if err != nil || now.Links.RemoteTask == id {
 			return err
 		}
-		change, err := e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt, Links: perdure.Links{RemoteTask: id}})
+		change, err := e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt,
+			Links: perdure.Links{RemoteTask: id}})
 		if err == nil && change.Answer == perdure.UpdateLost {
 			err = perdure.Lost
 		}

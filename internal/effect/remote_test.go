@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// TestExternalAgentIsNotBegunAgain: whatever its class, an agent elsewhere of which nobody knows where it works is not begun a second
-// time when its worker has died (RC17).
+// TestExternalAgentIsNotBegunAgain: if its worker is dead and its remote task unknown, an external
+// agent is not started a second time, whatever its effect class (RC17).
 func TestExternalAgentIsNotBegunAgain(t *testing.T) {
 	t.Parallel()
 	for class, want := range map[perdure.EffectClass]struct {
@@ -24,14 +24,15 @@ func TestExternalAgentIsNotBegunAgain(t *testing.T) {
 		t.Run(string(class), func(t *testing.T) {
 			t.Parallel()
 			runs := make(chan struct{}, 1)
-			spec := tool.Spec{Name: "elsewhere", Description: "A fixture.", Class: class, Agent: true}
+			spec := tool.Spec{Name: "elsewhere", Description: "A fixture.", Class: class, ExternalAgent: true}
 			e, id := bed(t, nil, tool.NewBackground(spec, func(context.Context, struct{}, tool.Env) (string, error) {
 				runs <- struct{}{}
 				return "ok", nil
 			}))
 			task := stored(t, e, id, "elsewhere")
 			err := e.cfg.Store.InTx(t.Context(), func(tx store.Tx) error {
-				left := perdure.Call{Key: task.LedgerKey(), Task: task.ID, Attempt: 1, Tool: task.Tool, Args: []byte("{}"), Class: class, Token: newToken(), Worker: "worker_dead"}
+				left := perdure.Call{Key: task.LedgerKey(), Task: task.ID, Attempt: 1, Tool: task.Tool,
+					Args: []byte("{}"), Class: class, Token: newToken(), Worker: "worker_dead"}
 				_, _, err := tx.Claim(left, nil)
 				return err
 			})
@@ -51,7 +52,8 @@ func TestExternalAgentIsNotBegunAgain(t *testing.T) {
 				kind = now.Error.Kind
 			}
 			if err != nil || now.State != want.state || kind != want.kind || len(runs) != 0 {
-				t.Errorf("it is %s, %s after %d more runs, %v; want %s, %s", now.State, kind, len(runs), err, want.state, want.kind)
+				t.Errorf("got %s, %s after %d more runs, %v; want %s, %s", now.State, kind, len(runs), err, want.state,
+					want.kind)
 			}
 		})
 	}

@@ -11,22 +11,28 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// repeatArgument is the argument by which a model says that a call is a new effect, whatever became of the same call before. Its value
-// is the id of that call, or of its task, so no model sets it by accident. It is taken out before anybody else sees the arguments.
+// repeatArgument is the argument with which a model says that a call is a new effect, even though
+// the same call has an unknown outcome. Its value is the id of that call or of its task, so no
+// model sets it by accident. It is removed before anybody else sees the arguments.
 const repeatArgument = "perdure_repeats"
 
-// repeat is a call that may be the same as one whose outcome is unknown (decision 031).
+// repeat describes a call that may repeat one whose outcome is unknown.
 type repeat struct {
-	key      perdure.CallKey
-	class    perdure.EffectClass
-	print    string // of the content as it is executed
-	asked    string // of the content as it was asked for; empty: likewise
-	despite  string // the call or task whose unknown outcome does not matter, since the caller means a new effect; empty: none
-	resolved bool   // the caller takes the result of a call that an operator resolved, too, if nobody was told it
+	key   perdure.CallKey
+	class perdure.EffectClass
+	print string // fingerprint of the content as executed
+	asked string // fingerprint of the content as requested; empty: the same
+	// despite is the call or task of unknown outcome that the caller knowingly repeats as a new
+	// effect; empty: none.
+	despite string
+	// resolved says that the caller also accepts the result of a call that an operator resolved, if
+	// that result was not reported to it yet.
+	resolved bool
 }
 
-// unresolved finds the earliest call of a session that withholds another one of the same content.
-func (e *Effects) unresolved(r store.Reader, of repeat) (found perdure.Call, ok bool, err error) {
+// findUnresolved finds the earliest call of a session whose unknown outcome withholds another call
+// of the same content.
+func (e *Effects) findUnresolved(r store.Reader, of repeat) (found perdure.Call, ok bool, err error) {
 	if of.class == perdure.Pure {
 		return found, false, nil
 	}
@@ -34,7 +40,7 @@ func (e *Effects) unresolved(r store.Reader, of repeat) (found perdure.Call, ok 
 	if err != nil {
 		return found, false, err
 	}
-	live := e.live(r)
+	live := e.workerAlive(r)
 	for _, row := range rows {
 		if row.Key == of.key {
 			continue
@@ -44,7 +50,7 @@ func (e *Effects) unresolved(r store.Reader, of repeat) (found perdure.Call, ok 
 			return found, false, err
 		}
 		ownerLive := row.State != perdure.CallRunning || live(row.Worker)
-		if !same || !row.Withholds(ownerLive) && !(of.resolved && e.untoldWord(r, row)) {
+		if !same || !row.BlocksRepeat(ownerLive) && !(of.resolved && e.undeliveredResolution(r, row)) {
 			continue
 		}
 		if of.despite != "" && (string(row.Key.Call) == of.despite || string(row.Task) == of.despite) {
@@ -57,8 +63,8 @@ func (e *Effects) unresolved(r store.Reader, of repeat) (found perdure.Call, ok 
 	return found, ok, nil
 }
 
-// sameContent reports whether a row has the content of a call: as it was executed or, where hooks may have rewritten it, as it was asked
-// for.
+// sameContent reports whether a row has the content of a call: as it was executed or, if hooks may
+// have rewritten it, as it was requested.
 func (e *Effects) sameContent(r store.Reader, row perdure.Call, of repeat) (bool, error) {
 	if row.Fingerprint == of.print {
 		return true, nil
@@ -73,98 +79,112 @@ func (e *Effects) sameContent(r store.Reader, row perdure.Call, of repeat) (bool
 	return task.ArgsHash == of.asked, err
 }
 
-// untoldWord reports a call of a host that happened by an operator's word, or ran again by it, whose caller was told of the unknown
-// outcome and not yet of the word.
-func (e *Effects) untoldWord(r store.Reader, row perdure.Call) bool {
-	if row.State != perdure.CallSettled || row.ResolvedBy == "" || row.Result == nil || row.Result.IsError() || row.Task == "" {
+// undeliveredResolution reports a call of a host that an operator resolved as happened, or that ran
+// again by that resolution, whose caller knows of the unknown outcome and not yet of the
+// resolution.
+func (e *Effects) undeliveredResolution(r store.Reader, row perdure.Call) bool {
+	if row.State != perdure.CallSettled || row.ResolvedBy == "" || row.Result == nil || row.Result.IsError() ||
+		row.Task == "" {
 		return false
 	}
 	task, err := r.Task(row.Key.Session, row.Task)
-	return err == nil && task.Taken() && !task.ToldAt.IsZero() && task.ToldAt.Before(task.ResolvedAt)
+	return err == nil && task.ReadByCaller() && !task.RepliedAt.IsZero() && task.RepliedAt.Before(task.ResolvedAt)
 }
 
-// withheld is the error of a call that is not made since the outcome of the same call before is unknown.
-type withheld struct{ by perdure.Call }
+// duplicateError is the error of a call that is not made, because the outcome of an identical call
+// is unknown.
+type duplicateError struct{ by perdure.Call }
 
-// Error says by which.
-func (w *withheld) Error() string {
+// Error names the earlier call.
+func (w *duplicateError) Error() string {
 	return "the outcome of the same call, " + w.by.Key.String() + ", is unknown"
 }
 
-// Is reports UnknownOutcome.
-func (w *withheld) Is(target error) bool { return target == perdure.UnknownOutcome }
+// Is makes the error UnknownOutcome.
+func (w *duplicateError) Is(target error) bool { return target == perdure.UnknownOutcome }
 
-// answer is what a model is told instead of the call's result.
-func (w *withheld) answer(call perdure.CallID) perdure.ToolResult {
+// answer is the result that the model gets for a withheld call.
+func (w *duplicateError) answer(call perdure.CallID) perdure.ToolResult {
 	kind, id, resolves := "call", string(w.by.Key.Call), w.by.Key.String()
 	if w.by.Task != "" {
 		kind, id, resolves = "task", string(w.by.Task), string(w.by.Task)
 	}
 	return perdure.Refused(call, perdure.ErrorUnknown, fmt.Sprintf(
-		"The outcome of this call is unknown: the same call was made before, as %s %s, and may or may not have happened. It was not made again. "+
-			"Do not repeat it before that one is resolved: a person finds out what happened and says it with \"perdure %s resolve %s\". "+
-			"Only if a further effect is meant, whatever became of the first, call it again with the additional argument %q: %q.",
+		"The outcome of this call is unknown: the same call was made before, as %s %s, and may or may not have "+
+			"happened. It was not made again. "+
+			"Do not repeat it before that one is resolved: a person has to find out what happened and record it with "+
+			"\"perdure %s resolve %s\". "+
+			"Only if you intend another effect, whatever happened to the first, call it again with the additional "+
+			"argument %q: %q.",
 		kind, id, kind, resolves, repeatArgument, id))
 }
 
-// withholdPlanned answers a call with the unknown outcome of the same call before, before a person is asked about it or anything is
-// counted for it. Its claim looks again. nil: it may go on.
-func (e *Effects) withholdPlanned(ctx context.Context, s *perdure.Session, planned perdure.PlannedCall, args json.RawMessage) *perdure.ToolResult {
+// withholdPlanned answers a call whose identical predecessor has an unknown outcome, before a
+// person is asked about it or anything is counted for it. The claim checks again. nil: the call may
+// continue.
+func (e *Effects) withholdPlanned(ctx context.Context, s *perdure.Session, planned perdure.PlannedCall,
+	args json.RawMessage) *perdure.ToolResult {
 	print, err := perdure.Fingerprint(planned.Name, args)
 	if err != nil || planned.ClientSide || s.Agent.DryRun {
-		return nil // what is no JSON is refused in other words, and what a client does is not claimed
+		return nil // invalid JSON gets another error, and a client-side call is never claimed
 	}
-	of := repeat{key: perdure.CallKey{Session: s.ID, Call: planned.ID}, class: planned.Class, print: print, despite: planned.Repeats}
+	of := repeat{key: perdure.CallKey{Session: s.ID, Call: planned.ID}, class: planned.Class, print: print,
+		despite: planned.RepeatOf}
 	var by perdure.Call
 	found := false
 	err = e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-		by, found, err = e.unresolved(r, of)
+		by, found, err = e.findUnresolved(r, of)
 		return err
 	})
 	if err != nil || !found {
 		return nil
 	}
-	answer := (&withheld{by}).answer(planned.ID)
+	answer := (&duplicateError{by}).answer(planned.ID)
 	return &answer
 }
 
-// withhold answers a call with the unknown outcome of the same call before, instead of claiming it.
+// withhold answers a call with the unknown outcome of an identical earlier call, instead of
+// claiming it.
 func (s *step) withhold(c perdure.ClaimCall) (bool, error) {
 	if s.session.Agent.DryRun {
 		return false, nil
 	}
-	by, found, err := s.e.unresolved(s.tx, repeat{
-		key: perdure.CallKey{Session: s.d.ID, Call: c.Call.ID}, class: c.Call.Class, print: c.Call.Fingerprint, despite: c.Call.Repeats,
+	by, found, err := s.e.findUnresolved(s.tx, repeat{
+		key: perdure.CallKey{Session: s.d.ID, Call: c.Call.ID}, class: c.Call.Class,
+		print: c.Call.Fingerprint, despite: c.Call.RepeatOf,
 	})
 	if err != nil || !found {
 		return false, err
 	}
-	answer := (&withheld{by}).answer(c.Call.ID)
-	return true, s.tell(c.Event, perdure.ToolCompleted{CallID: c.Call.ID, Name: c.Call.Name, Status: answer.Status(), Result: answer})
+	answer := (&duplicateError{by}).answer(c.Call.ID)
+	return true, s.appendFacts(c.Event, perdure.ToolCompleted{CallID: c.Call.ID, Name: c.Call.Name, Status: answer.Status(),
+		Result: answer})
 }
 
-// withholdTask refuses a task whose content is that of a call whose outcome is unknown. Of the call the caller says what is not the task's.
+// withholdTask refuses a task whose content is that of a call whose outcome is unknown. The caller
+// fills in the fields of the repeat that do not follow from the task.
 func (e *Effects) withholdTask(r store.Reader, task perdure.Task, of repeat) error {
 	print, err := perdure.Fingerprint(task.Tool, task.Spec.Arguments)
 	if err != nil {
 		return err
 	}
 	of.key, of.class, of.print = task.LedgerKey(), task.Class, print
-	by, found, err := e.unresolved(r, of)
+	by, found, err := e.findUnresolved(r, of)
 	if err == nil && found {
-		err = &withheld{by}
+		err = &duplicateError{by}
 	}
 	return err
 }
 
-// repeatsOf takes the argument that says that a call is a new effect out of its arguments. Empty: it is not there.
-func repeatsOf(args json.RawMessage) (rest json.RawMessage, of string) {
+// takeRepeatArgument removes repeatArgument from the arguments and returns its value; empty: it is
+// not there.
+func takeRepeatArgument(args json.RawMessage) (rest json.RawMessage, of string) {
 	if !bytes.Contains(args, []byte(repeatArgument)) {
 		return args, ""
 	}
 	fields := map[string]json.RawMessage{}
 	if perdure.DecodeJSON(args, &fields) != nil || perdure.DecodeJSON(fields[repeatArgument], &of) != nil || of == "" {
-		return args, "" // the tool's schema says what is wrong
+		return args, "" // the tool's schema reports what is wrong
 	}
 	delete(fields, repeatArgument)
 	rest, err := json.Marshal(fields)

@@ -10,20 +10,21 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// Word is an operator's word on an unknown outcome (LG11).
-type Word struct {
-	Answer perdure.Answer
-	Result json.RawMessage // with happened
+// Resolution is an operator's resolution of an unknown outcome.
+type Resolution struct {
+	Answer perdure.ResolveAnswer
+	Result json.RawMessage // only with Happened; empty: null
 	By     string
 	Note   string
 }
 
-// textDidNotHappen is how the word did_not_happen is recorded.
+// textDidNotHappen is recorded as the error of a call that did not happen.
 const textDidNotHappen = "did not happen"
 
-// result is the record that the word gives the call; a rerun has none yet.
-func (w Word) result(id perdure.CallID) perdure.ToolResult {
-	if w.Answer == perdure.DidNotHappen {
+// result returns the record of a resolved call. It is not used for ResolveRunAgain, which has no
+// result yet.
+func (w Resolution) result(id perdure.CallID) perdure.ToolResult {
+	if w.Answer == perdure.ResolveDidNotHappen {
 		return perdure.Failed(id, perdure.ErrorTool, textDidNotHappen)
 	}
 	body := w.Result
@@ -33,12 +34,13 @@ func (w Word) result(id perdure.CallID) perdure.ToolResult {
 	return perdure.ToolResult{CallID: id, Result: body}
 }
 
-// ResolveCall records an operator's word on a foreground call. The model hears of it as a notification with
-// its next question. Conflict: the call's outcome is not unknown. Invalid: run_again, since the turn that
-// waited for the call has gone on without it; a new message lets the model ask again.
-func (e *Effects) ResolveCall(ctx context.Context, key perdure.CallKey, w Word) error {
-	if w.Answer == perdure.RunItAgain {
-		return fmt.Errorf("resolve %s: %w: its turn went on without it; say did_not_happen, and ask the agent to call it again", key, perdure.Invalid)
+// ResolveCall resolves a foreground call of unknown outcome. The model gets a notification with its
+// next request. Conflict: the outcome is not unknown. Invalid: ResolveRunAgain, because the turn
+// that waited for the call has continued without it; a new message lets the model ask again.
+func (e *Effects) ResolveCall(ctx context.Context, key perdure.CallKey, w Resolution) error {
+	if w.Answer == perdure.ResolveRunAgain {
+		return fmt.Errorf("resolve %s: %w: the turn has continued without this call; resolve it as did_not_happen, "+
+			"and ask the agent to call the tool again", key, perdure.Invalid)
 	}
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		row, err := tx.Call(key)
@@ -46,17 +48,18 @@ func (e *Effects) ResolveCall(ctx context.Context, key perdure.CallKey, w Word) 
 			return err
 		}
 		if row.Task != "" {
-			return fmt.Errorf("%w: a task carries this call; resolve %s", perdure.Conflict, row.Task)
+			return fmt.Errorf("%w: this call is a task; resolve %s instead", perdure.Conflict, row.Task)
 		}
 		if row.State != perdure.CallUnknown {
 			return fmt.Errorf("%w: the call is %s, not unknown", perdure.Conflict, row.State)
 		}
 		result := w.result(key.Call)
 		row.State, row.Result = perdure.CallSettled, &result
-		event := perdure.Event{Session: key.Session, Actor: w.By, Turn: row.Turn, Call: key.Call, Fact: perdure.ToolResolved{
-			CallID: key.Call, Answer: w.Answer, Outcome: w.Answer.Outcome(), Result: w.Result, By: w.By, Note: w.Note,
-			Message: resolvedNotice(row, w),
-		}}
+		event := perdure.Event{Session: key.Session, Actor: w.By, Turn: row.Turn, Call: key.Call,
+			Fact: perdure.ToolResolved{
+				CallID: key.Call, Answer: w.Answer, Outcome: w.Answer.Outcome(), Result: w.Result,
+				By: w.By, Note: w.Note, Message: resolvedNotice(row, w),
+			}}
 		events := []perdure.Event{event}
 		stamp(events, tx.Now())
 		if err := tx.Append(key.Session, events); err != nil {
@@ -71,11 +74,12 @@ func (e *Effects) ResolveCall(ctx context.Context, key perdure.CallKey, w Word) 
 	return nil
 }
 
-// resolvedNotice tells the model what an operator found out.
-func resolvedNotice(row perdure.Call, w Word) perdure.Message {
-	text := fmt.Sprintf("The outcome of call %s of %s is known now: it %s.", row.Key.Call, row.Tool, map[perdure.Answer]string{
-		perdure.Happened: "happened", perdure.DidNotHappen: textDidNotHappen,
-	}[w.Answer])
+// resolvedNotice tells the model how an operator resolved a call.
+func resolvedNotice(row perdure.Call, w Resolution) perdure.Message {
+	text := fmt.Sprintf("The outcome of call %s of %s is now known: it %s.", row.Key.Call, row.Tool,
+		map[perdure.ResolveAnswer]string{
+			perdure.ResolveHappened: "happened", perdure.ResolveDidNotHappen: textDidNotHappen,
+		}[w.Answer])
 	if len(w.Result) > 0 {
 		text += "\n- result: " + perdure.Summarise(w.Result)
 	}
@@ -84,9 +88,10 @@ func resolvedNotice(row perdure.Call, w Word) perdure.Message {
 	}
 }
 
-// ResolveTask records an operator's word on a task: succeeded, failed, or queued again under a new attempt
-// with the same key. Its outcome is delivered anew. Conflict: its outcome is not unknown.
-func (e *Effects) ResolveTask(ctx context.Context, id perdure.TaskID, w Word) error {
+// ResolveTask resolves a task of unknown outcome: it succeeded, it failed, or it is queued again
+// under a new attempt with the same idempotency key. The outcome is delivered again. Conflict: the
+// outcome is not unknown.
+func (e *Effects) ResolveTask(ctx context.Context, id perdure.TaskID, w Resolution) error {
 	var task perdure.Task
 	err := e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		var err error
@@ -96,8 +101,8 @@ func (e *Effects) ResolveTask(ctx context.Context, id perdure.TaskID, w Word) er
 		if task.State != perdure.TaskUnknown {
 			return fmt.Errorf("%w: the task is %s, not unknown", perdure.Conflict, task.State)
 		}
-		told := perdure.TaskResolved{Answer: w.Answer, Outcome: w.Answer.Outcome(), By: w.By, Note: w.Note}
-		if _, err := e.updateTask(tx, task, w.update(task), told); err != nil || w.Answer == perdure.RunItAgain {
+		fact := perdure.TaskResolved{Answer: w.Answer, Outcome: w.Answer.Outcome(), By: w.By, Note: w.Note}
+		if _, err := e.updateTask(tx, task, w.update(task), fact); err != nil || w.Answer == perdure.ResolveRunAgain {
 			return err
 		}
 		row, err := tx.Call(task.LedgerKey())
@@ -118,13 +123,13 @@ func (e *Effects) ResolveTask(ctx context.Context, id perdure.TaskID, w Word) er
 	return nil
 }
 
-// update is what the word does to the task's record.
-func (w Word) update(task perdure.Task) perdure.TaskUpdate {
+// update returns the change of the task's record.
+func (w Resolution) update(task perdure.Task) perdure.TaskUpdate {
 	u := perdure.TaskUpdate{Attempt: task.Attempt, Detail: "resolved: " + w.Answer.Outcome()}
 	switch w.Answer {
-	case perdure.Happened:
+	case perdure.ResolveHappened:
 		u.State, u.Resolve, u.Summary = perdure.TaskSucceeded, true, perdure.Summarise(w.result("").Result)
-	case perdure.DidNotHappen:
+	case perdure.ResolveDidNotHappen:
 		u.State, u.Resolve, u.Summary = perdure.TaskFailed, true, textDidNotHappen
 		u.Error = &perdure.TaskError{Kind: perdure.ErrorTool, Message: textDidNotHappen}
 	default:
@@ -133,21 +138,22 @@ func (w Word) update(task perdure.Task) perdure.TaskUpdate {
 	return u
 }
 
-// rewriteResult brings result.json up to the operator's word. It is a convenience: record and ledger stand.
-func (e *Effects) rewriteResult(task perdure.Task, w Word) {
-	if w.Answer == perdure.RunItAgain || task.ResultPath == "" {
+// rewriteResult updates result.json. The file is only a convenience: the task's record and the
+// ledger hold the result.
+func (e *Effects) rewriteResult(task perdure.Task, w Resolution) {
+	if w.Answer == perdure.ResolveRunAgain || task.ResultPath == "" {
 		return
 	}
 	body := resultContent(w.result("").Result).text
-	if w.Answer == perdure.DidNotHappen {
+	if w.Answer == perdure.ResolveDidNotHappen {
 		body = prettyJSON(map[string]string{"status": "failed", "error": textDidNotHappen})
 	}
-	if err := e.writeFile(byTask(task), tool.FileWrite{Path: task.ResultPath, Content: body}); err != nil {
-		e.cfg.Log.Warn("result.json was not rewritten", "task", task.ID, "error", err)
+	if err := e.writeFile(callOfTask(task), tool.FileWrite{Path: task.ResultPath, Content: body}); err != nil {
+		e.cfg.Log.Warn("result file not rewritten", "task", task.ID, "error", err)
 	}
 }
 
-// DrainReady hands over the ended tasks of a session whose delivery is manual, each once (DL7).
+// DrainReady returns the ended tasks of a session whose delivery is manual, each task once.
 func (e *Effects) DrainReady(ctx context.Context, id perdure.SessionID) (ready []perdure.Task, err error) {
 	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		ready = nil
@@ -169,7 +175,8 @@ func (e *Effects) DrainReady(ctx context.Context, id perdure.SessionID) (ready [
 			if err := tx.Append(id, events); err != nil {
 				return err
 			}
-			if _, err := tx.UpdateTask(id, d.Task, perdure.TaskUpdate{Attempt: task.Attempt, Delivered: task.Delivered}); err != nil {
+			if _, err := tx.UpdateTask(id, d.Task,
+				perdure.TaskUpdate{Attempt: task.Attempt, Delivered: task.Delivered}); err != nil {
 				return err
 			}
 			if _, err := tx.ClaimDeliveries(id, []perdure.TaskID{d.Task}); err != nil {
@@ -180,13 +187,14 @@ func (e *Effects) DrainReady(ctx context.Context, id perdure.SessionID) (ready [
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("drain what is ready of %s: %w", id, err)
+		return nil, fmt.Errorf("drain tasks of %s: %w", id, err)
 	}
 	return ready, nil
 }
 
-// SetDelivery changes how the end of a live task comes home.
-func (e *Effects) SetDelivery(ctx context.Context, id perdure.TaskID, d perdure.Delivery, w perdure.Wake) (task perdure.Task, err error) {
+// SetDelivery changes how the result of a live task is delivered.
+func (e *Effects) SetDelivery(ctx context.Context, id perdure.TaskID, d perdure.Delivery,
+	w perdure.Wake) (task perdure.Task, err error) {
 	if !d.Valid() || !w.Valid() {
 		return task, fmt.Errorf("set delivery of %s: %w: delivery %q, wake %q", id, perdure.Invalid, d, w)
 	}

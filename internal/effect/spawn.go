@@ -12,77 +12,84 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// spawnOrder is a background run as it was asked for, with its ids.
-type spawnOrder struct {
+// spawnRequest is a background run as it was requested.
+type spawnRequest struct {
 	owner *owner
-	at    time.Time    // of the message that asks; the ids are derived from it
-	task  perdure.Task // without what only the store knows
+	at    time.Time    // time of the message that requests it; the ids derive from it
+	task  perdure.Task // without the fields that only the store knows
 
-	permissions []perdure.Permission // a person is asked first (AP2)
-	repeats     string               // the call or task of unknown outcome that the run repeats as a new effect; empty: none
-	fires       bool                 // a schedule asks, and each of its moments is an effect of its own
-	beside      bool                 // the call itself became a task, which has the ids that the run would have
+	permissions []perdure.Permission // an approval is needed for them first
+	// repeats is the call or task of unknown outcome that the run knowingly repeats as a new
+	// effect; empty: none.
+	repeats string
+	// fromSchedule says that a schedule starts the run. Each fire is an effect of its own, so
+	// identical runs are not withheld.
+	fromSchedule bool
+	// acquireTask says that the call that spawns the run has itself become a task, and so has taken
+	// the ids that the run would have.
+	ownTask bool
 }
 
-// spawn starts a background run of a tool, or queues it: the record, its claim and its event are one
-// commit. The ids are derived, so that the same call spawns once, however often it runs (TK1, BG4).
-// Nothing is read between the commit and the run.
-func (e *Effects) spawn(ctx context.Context, o spawnOrder) (tool.Spawned, error) {
+// spawn starts a background run of a tool, or queues it. The task, its claim and its event are one
+// commit. The ids are derived, so that a call spawns once, however often it runs. The run starts
+// from what the commit knew; nothing is read in between.
+func (e *Effects) spawn(ctx context.Context, o spawnRequest) (tool.SpawnResult, error) {
 	spawned, err := e.spawnAs(ctx, o)
 	if errors.Is(err, errOwnTask) {
-		o.beside = true
+		o.ownTask = true
 		return e.spawnAs(ctx, o)
 	}
 	return spawned, err
 }
 
-// errOwnTask says that the derived ids are those of the task that the call itself became when it left its turn.
-var errOwnTask = fmt.Errorf("%w: the call is a task of these ids", perdure.Conflict)
+// errOwnTask says that the derived ids belong to the task that the call itself became.
+var errOwnTask = fmt.Errorf("%w: the call is the task with these ids", perdure.Conflict)
 
-func (e *Effects) spawnAs(ctx context.Context, o spawnOrder) (tool.Spawned, error) {
+func (e *Effects) spawnAs(ctx context.Context, o spawnRequest) (tool.SpawnResult, error) {
 	row, err := e.sessionRow(ctx, o.owner.session)
 	if err != nil {
-		return tool.Spawned{}, fmt.Errorf("spawn %s: %w", o.task.Tool, err)
+		return tool.SpawnResult{}, fmt.Errorf("spawn %s: %w", o.task.Tool, err)
 	}
-	task := o.named(row.Secret)
+	task := o.withIDs(row.Secret)
 	if err := e.prepareTask(ctx, task, 1); err != nil {
-		return tool.Spawned{}, fmt.Errorf("spawn %s: %w", o.task.Tool, err)
+		return tool.SpawnResult{}, fmt.Errorf("spawn %s: %w", o.task.Tool, err)
 	}
 	var claimed perdure.Call
-	var spawned tool.Spawned
+	var spawned tool.SpawnResult
 	e.starting.add(task.ID)
 	err = e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		var err error
 		spawned, claimed, err = e.spawnIn(tx, o, task)
 		return err
 	})
-	started := claimed.Token != "" && (err == nil || e.owns(ctx, claimed))
+	started := claimed.Token != "" && (err == nil || e.ownsClaim(ctx, claimed))
 	if started {
 		e.runTask(claimedTask{task: spawned.Task, row: claimed, owner: o.owner}, freshTask)
 	} else {
 		e.starting.drop(task.ID)
-		e.cfg.Freed() // a place may have become free before the run stood in the queue
+		e.cfg.SlotFreed() // a slot may have become free before the run was queued
 	}
 	e.cfg.Wake(o.owner.session)
-	if err != nil && !started && !refusedWrite(err) && !errors.Is(err, perdure.Limit) { // it may stand in the queue, or wait for a person
+	// The task may be stored, queued or waiting for an approval.
+	if err != nil && !started && !refusedWrite(err) && !errors.Is(err, perdure.Limit) {
 		var stored perdure.Task
 		found := e.readBack(ctx, func(r store.Reader) (err error) {
 			stored, err = r.Task(task.Session, task.ID)
 			return err
 		})
 		if found == nil {
-			return tool.Spawned{Task: stored}, nil
+			return tool.SpawnResult{Task: stored}, nil
 		}
 	}
 	if err != nil && !started {
-		return tool.Spawned{}, fmt.Errorf("spawn %s: %w", o.task.Tool, err)
+		return tool.SpawnResult{}, fmt.Errorf("spawn %s: %w", o.task.Tool, err)
 	}
 	e.evict(ctx, o.owner.session)
 	return spawned, nil
 }
 
-// evict cancels the oldest live background tasks of a session that has more of them than it may, where that is the
-// policy (BG17, BG18). The newest one is never the one that goes.
+// evict cancels the oldest live background tasks of a session that has more than the limit, if that
+// is the overflow policy. The newest task is never evicted.
 func (e *Effects) evict(ctx context.Context, session perdure.SessionID) {
 	for e.cfg.Overflow == perdure.OverflowEvict && e.cfg.EvictCap > 0 {
 		var live []perdure.Task
@@ -93,22 +100,24 @@ func (e *Effects) evict(ctx context.Context, session perdure.SessionID) {
 			return err
 		})
 		live = slices.DeleteFunc(live, func(t perdure.Task) bool {
-			return t.CancelRequested() || t.Kind != perdure.KindBackgroundTool && t.Kind != perdure.KindExternalAgent // on its way out, or none of these
+			// already being canceled, or of another kind
+			return t.CancelRequested() || t.Kind != perdure.KindBackgroundTool && t.Kind != perdure.KindExternalAgent
 		})
 		if err != nil || e.cfg.Overflow.Excess(e.slotCaps(), len(live)) == 0 {
-			return // what could not be read is counted at the next start
+			return // if it could not be read, the next start counts again
 		}
 		oldest := live[0]
-		e.cfg.Log.Warn("a background task is evicted", "task", oldest.ID, "tool", oldest.Tool, "session", session, "cap", e.cfg.EvictCap)
-		if _, err := e.CancelTask(ctx, oldest.ID, CancelWish{By: "system", Why: "evicted"}); err != nil {
-			e.cfg.Log.Error("a background task was not evicted", "task", oldest.ID, "error", err)
+		e.cfg.Log.Warn("background task evicted", "task", oldest.ID, "tool", oldest.Tool, "session", session,
+			"cap", e.cfg.EvictCap)
+		if _, err := e.CancelTask(ctx, oldest.ID, CancelIntent{By: "system", Why: "evicted"}); err != nil {
+			e.cfg.Log.Error("background task not evicted", "task", oldest.ID, "error", err)
 			return
 		}
 	}
 }
 
-// owns reads back whether a claim was committed whose answer was lost (LG5).
-func (e *Effects) owns(ctx context.Context, claimed perdure.Call) bool {
+// ownsClaim reads back whether a claim is stored whose commit lost its answer.
+func (e *Effects) ownsClaim(ctx context.Context, claimed perdure.Call) bool {
 	if claimed.Token == "" {
 		return false
 	}
@@ -120,15 +129,16 @@ func (e *Effects) owns(ctx context.Context, claimed perdure.Call) bool {
 	return err == nil && row.Token == claimed.Token
 }
 
-// readBack reads until the store answers: who does not know whether a commit was made can neither go on nor give up. It
-// ends with the runtime; then the next start finds out.
+// readBack reads until the store answers. A caller that does not know whether its commit is stored
+// can neither continue nor give up. It stops trying when the engine stops; the next start then
+// finds out.
 func (e *Effects) readBack(ctx context.Context, read func(store.Reader) error) error {
 	for attempt := 1; ; attempt++ {
 		err := e.cfg.Store.View(context.WithoutCancel(ctx), read)
 		if err == nil || errors.Is(err, perdure.NotFound) || store.Broken(err) {
 			return err
 		}
-		if e.cfg.Ends() {
+		if e.cfg.Stopping() {
 			return err
 		}
 		select {
@@ -139,11 +149,11 @@ func (e *Effects) readBack(ctx context.Context, read func(store.Reader) error) e
 	}
 }
 
-// named gives the task its derived ids.
-func (o spawnOrder) named(secret perdure.Secret) perdure.Task {
+// withIDs returns the task with its derived ids.
+func (o spawnRequest) withIDs(secret perdure.Secret) perdure.Task {
 	t := o.task
 	parts := []string{string(t.Session), string(t.Call)}
-	if o.beside {
+	if o.ownTask {
 		parts = append(parts, "spawned")
 	}
 	t.ID = perdure.DeriveID[perdure.TaskID](secret, o.at, parts...)
@@ -154,32 +164,32 @@ func (o spawnOrder) named(secret perdure.Secret) perdure.Task {
 	return t
 }
 
-// spawnIn adds the task where there is a place, or queues it where the policy allows (BG16, BG17).
-func (e *Effects) spawnIn(tx store.Tx, o spawnOrder, task perdure.Task) (tool.Spawned, perdure.Call, error) {
+// spawnIn adds the task: running if there is a slot, otherwise queued if the policy allows it.
+func (e *Effects) spawnIn(tx store.Tx, o spawnRequest, task perdure.Task) (tool.SpawnResult, perdure.Call, error) {
 	if stored, err := tx.Task(task.Session, task.ID); err == nil {
 		if stored.FromCall() {
-			return tool.Spawned{}, perdure.Call{}, errOwnTask
+			return tool.SpawnResult{}, perdure.Call{}, errOwnTask
 		}
-		return tool.Spawned{Task: stored}, perdure.Call{}, nil // a replay
+		return tool.SpawnResult{Task: stored}, perdure.Call{}, nil // spawned before
 	}
-	if !o.fires {
+	if !o.fromSchedule {
 		if err := e.withholdTask(tx, task, repeat{despite: o.repeats}); err != nil {
-			return tool.Spawned{}, perdure.Call{}, err
+			return tool.SpawnResult{}, perdure.Call{}, err
 		}
 	}
 	if len(o.permissions) > 0 {
 		if err := e.reserveTask(tx, o.owner, task); err != nil {
-			return tool.Spawned{}, perdure.Call{}, err
+			return tool.SpawnResult{}, perdure.Call{}, err
 		}
-		spawned, err := e.askFirst(tx, task, o.permissions)
+		spawned, err := e.awaitApproval(tx, task, o.permissions)
 		return spawned, perdure.Call{}, err
 	}
-	free, position, err := e.begins(tx, task.Session)
+	free, position, err := e.canStart(tx, task.Session)
 	if err == nil {
-		err = e.reserveTask(tx, o.owner, task) // last: who is refused has written nothing
+		err = e.reserveTask(tx, o.owner, task) // last, so that a refused run has written nothing
 	}
 	if err != nil {
-		return tool.Spawned{}, perdure.Call{}, err
+		return tool.SpawnResult{}, perdure.Call{}, err
 	}
 	task.State, task.Attempt, task.Delivered = perdure.TaskQueued, 1, perdure.NotDelivered
 	task.CreatedAt, task.UpdatedAt = tx.Now(), tx.Now()
@@ -192,85 +202,91 @@ func (e *Effects) spawnIn(tx store.Tx, o spawnOrder, task perdure.Task) (tool.Sp
 	events := []perdure.Event{taskEvent(task, perdure.TaskCreated{Task: task})}
 	stamp(events, tx.Now())
 	if err := tx.Append(task.Session, events); err != nil {
-		return tool.Spawned{}, claimed, err
+		return tool.SpawnResult{}, claimed, err
 	}
 	if _, _, err := tx.CreateTask(task); err != nil {
-		return tool.Spawned{}, claimed, err
+		return tool.SpawnResult{}, claimed, err
 	}
 	if free {
 		if claimed, err = e.claimTask(tx, task); err != nil {
-			return tool.Spawned{}, claimed, err
+			return tool.SpawnResult{}, claimed, err
 		}
 		position = 0
 	}
-	return tool.Spawned{Task: task, Position: position}, claimed, nil
+	return tool.SpawnResult{Task: task, Position: position}, claimed, nil
 }
 
-// askFirst adds a task that waits for a person before it runs. It holds no place (TK15).
-func (e *Effects) askFirst(tx store.Tx, task perdure.Task, permissions []perdure.Permission) (tool.Spawned, error) {
+// awaitApproval adds a task that waits for an approval before it runs. It holds no slot while it
+// waits.
+func (e *Effects) awaitApproval(tx store.Tx, task perdure.Task, permissions []perdure.Permission) (tool.SpawnResult, error) {
 	session, err := tx.Session(task.Session)
 	if err != nil {
-		return tool.Spawned{}, err
+		return tool.SpawnResult{}, err
 	}
 	task.State, task.Attempt, task.Delivered = perdure.TaskAwaitingInput, 1, perdure.NotDelivered
 	task.CreatedAt, task.UpdatedAt = tx.Now(), tx.Now()
 	task.InputRequest = &perdure.InputRequest{
-		ID: perdure.DeriveID[perdure.RequestID](session.Secret, task.CreatedAt, string(task.ID)), Kind: "approval", Prompt: task.DisplayName,
+		ID:   perdure.DeriveID[perdure.RequestID](session.Secret, task.CreatedAt, string(task.ID)),
+		Kind: "approval", Prompt: task.DisplayName,
 	}
 	approval := e.approvalOf(task, permissions, task.DisplayName, tx.Now())
 	approval.ID = perdure.DeriveID[perdure.ApprovalID](session.Secret, task.CreatedAt, string(task.ID))
-	events := []perdure.Event{taskEvent(task, perdure.TaskCreated{Task: task}), taskEvent(task, perdure.ApprovalRequested{Approval: approval})}
+	events := []perdure.Event{taskEvent(task, perdure.TaskCreated{Task: task}),
+		taskEvent(task, perdure.ApprovalRequested{Approval: approval})}
 	stamp(events, tx.Now())
 	if err := tx.Append(task.Session, events); err != nil {
-		return tool.Spawned{}, err
+		return tool.SpawnResult{}, err
 	}
 	if _, _, err := tx.CreateTask(task); err != nil {
-		return tool.Spawned{}, err
+		return tool.SpawnResult{}, err
 	}
-	return tool.Spawned{Task: task}, tx.PutApproval(approval)
+	return tool.SpawnResult{Task: task}, tx.PutApproval(approval)
 }
 
-// begins is place for a run that is new. An engine that does not run claims nothing: before Run its worker is not registered,
-// and to others what it claimed would be a dead one's (LG19). The run waits in the queue for the next start.
-func (e *Effects) begins(tx store.Reader, session perdure.SessionID) (free bool, position int, err error) {
-	free, position, err = e.place(tx, session)
-	if free && !e.cfg.Works() {
+// canStart is place for a new run. An engine that does not run claims nothing: its worker is not
+// registered yet, and other workers would treat the claim as that of a dead worker. The run waits
+// in the queue for the next start.
+func (e *Effects) canStart(tx store.Reader, session perdure.SessionID) (free bool, position int, err error) {
+	free, position, err = e.slotFor(tx, session)
+	if free && !e.cfg.EngineRunning() {
 		return false, 1, err
 	}
 	return free, position, err
 }
 
-// place says whether a run of a session may start now, and otherwise at which position it would queue.
-// Limit: neither. The caps are counted in the store, and what has not really returned counts too (BG16).
-func (e *Effects) place(tx store.Reader, session perdure.SessionID) (free bool, position int, err error) {
+// slotFor reports whether a run of a session may start now, and otherwise its position in the
+// queue. Limit: neither. The limits are counted in the store; work that was stopped but has not
+// returned counts too.
+func (e *Effects) slotFor(tx store.Reader, session perdure.SessionID) (free bool, position int, err error) {
 	counts, err := tx.CountTasks(perdure.TaskRunning, session)
 	if err != nil {
 		return false, 0, err
 	}
 	running := 0
 	if len(counts) > 0 {
-		running = counts[0].Places()
+		running = counts[0].Slots()
 	}
 	queued, err := countTasks(tx, perdure.TaskQueued, session)
 	if err != nil {
 		return false, 0, err
 	}
 	ofSession, ofProcess := 0, 0
-	if e.cfg.PerSession > 0 || e.cfg.PerProcess > 0 { // counting them takes time where they are many
-		ofSession, ofProcess = e.cfg.Runner.Places(session)
+	if e.cfg.SlotsPerSession > 0 || e.cfg.SlotsPerProcess > 0 { // counting takes time if there are many
+		ofSession, ofProcess = e.cfg.Runner.SlotsInUse(session)
 	}
-	use := perdure.SlotUse{PerSession: max(running, ofSession), PerProcess: ofProcess, Queued: queued}
+	use := perdure.SlotUsage{PerSession: max(running, ofSession), PerProcess: ofProcess, Queued: queued}
 	return e.cfg.Overflow.Admit(e.slotCaps(), use)
 }
 
-// slotCaps bounds the background runs of this worker.
+// slotCaps returns the limits for the background runs of this worker.
 func (e *Effects) slotCaps() perdure.SlotCaps {
 	return perdure.SlotCaps{
-		PerSession: e.cfg.PerSession, PerProcess: e.cfg.PerProcess, Detached: e.cfg.PerSessionDetached, Queued: e.cfg.QueueLength, Live: e.cfg.EvictCap,
+		PerSession: e.cfg.SlotsPerSession, PerProcess: e.cfg.SlotsPerProcess, Detached: e.cfg.MaxDetached,
+		Queued: e.cfg.QueueLength, Live: e.cfg.EvictCap,
 	}
 }
 
-// countTasks counts the tasks of one session in a state.
+// countTasks counts the tasks of a session in one state.
 func countTasks(r store.Reader, state perdure.TaskState, session perdure.SessionID) (int, error) {
 	counts, err := r.CountTasks(state, session)
 	if err != nil || len(counts) == 0 {
@@ -279,24 +295,25 @@ func countTasks(r store.Reader, state perdure.TaskState, session perdure.Session
 	return counts[0].N, nil
 }
 
-// claimTask claims the task's row in the effect ledger: a new one, or the one of an earlier execution.
+// claimTask claims the ledger row of a task: a new row, or that of an earlier execution.
 func (e *Effects) claimTask(tx store.Tx, task perdure.Task) (perdure.Call, error) {
 	fingerprint, err := perdure.Fingerprint(task.Tool, task.Spec.Arguments)
 	if err != nil {
 		return perdure.Call{}, err
 	}
 	next := perdure.Call{
-		Key: task.LedgerKey(), Turn: task.Turn, Task: task.ID, Attempt: task.Attempt, Tool: task.Tool, Args: task.Spec.Arguments,
+		Key: task.LedgerKey(), Turn: task.Turn, Task: task.ID, Attempt: task.Attempt,
+		Tool: task.Tool, Args: task.Spec.Arguments,
 		Fingerprint: fingerprint, Class: task.Class, Token: newToken(), Worker: e.cfg.Worker,
 	}
-	outcome, row, err := tx.Claim(next, e.live(tx))
+	outcome, row, err := tx.Claim(next, e.workerAlive(tx))
 	if err != nil || outcome == perdure.Claimed {
 		return row, err
 	}
 	old := row
 	row.Token, row.Worker, row.Attempt, row.Executions = next.Token, next.Worker, task.Attempt, task.Executions
 	switch outcome {
-	case perdure.AlreadyUnknown: // an operator said: run it again
+	case perdure.AlreadyUnknown: // an operator resolved it as run_again
 		row.State, row.Result = perdure.CallRunning, nil
 		return row, tx.ResolveCall(row, "operator")
 	case perdure.ClaimAbandoned, perdure.ClaimConflict:
@@ -305,7 +322,8 @@ func (e *Effects) claimTask(tx store.Tx, task perdure.Task) (perdure.Call, error
 	return row, fmt.Errorf("claim the run of task %s: %w: %s", task.ID, perdure.Conflict, outcome)
 }
 
-// callTime is the journaled time of the message that holds a call: the same on every replay (N4, TK1).
+// callTime returns the journaled time of the message that holds a call, which is the same on every
+// replay.
 func callTime(s *perdure.Session, id perdure.CallID) time.Time {
 	for _, m := range slices.Backward(s.Transcript) {
 		for _, call := range m.Calls() {
@@ -317,7 +335,7 @@ func callTime(s *perdure.Session, id perdure.CallID) time.Time {
 	return s.CreatedAt
 }
 
-// stallOf is how long a tool may show no sign of life; 0: for ever.
+// stallOf returns how long a tool may be silent before it counts as stalled; 0: for ever.
 func (e *Effects) stallOf(name string) time.Duration {
 	if t, ok := e.tool(name); ok {
 		return max(t.Spec().Stall, 0)
@@ -325,7 +343,7 @@ func (e *Effects) stallOf(name string) time.Duration {
 	return 0
 }
 
-// deadlineOf is how long an execution of a task may last (LN4).
+// deadlineOf returns how long an execution of a task may take.
 func (e *Effects) deadlineOf(task perdure.Task) time.Duration {
 	if t, ok := e.tool(task.Tool); ok {
 		return tool.DeadlineOf(t, task.Spec.Arguments)
@@ -333,17 +351,19 @@ func (e *Effects) deadlineOf(task perdure.Task) time.Duration {
 	return tool.DefaultDeadline
 }
 
-// claimRouted makes a call a task from its start, because the host's policy says so: placeholder, task and claim are the
-// commit of its start, and it runs, or waits in the queue, by the caps of BG16 (LN2).
+// claimRouted makes a call a task from the start, because the host's policy routes it to the
+// background. Placeholder, task and claim are part of the commit that starts the call. The task
+// runs or queues, as the limits allow.
 func (s *step) claimRouted(c perdure.ClaimCall) error {
-	free, position, err := s.e.begins(s.tx, s.d.ID)
+	free, position, err := s.e.canStart(s.tx, s.d.ID)
 	var full *perdure.NoSlot
 	if errors.As(err, &full) {
-		if err := s.giveBack(c.Call.ID); err != nil {
+		if err := s.releaseReservation(c.Call.ID); err != nil {
 			return err
 		}
 		refused := perdure.Refused(c.Call.ID, perdure.ErrorRejected, full.Text)
-		return s.tell(c.Event, perdure.ToolCompleted{CallID: c.Call.ID, Name: c.Call.Name, Status: refused.Status(), Result: refused})
+		return s.appendFacts(c.Event, perdure.ToolCompleted{CallID: c.Call.ID, Name: c.Call.Name, Status: refused.Status(),
+			Result: refused})
 	}
 	if err != nil {
 		return err
@@ -354,7 +374,8 @@ func (s *step) claimRouted(c perdure.ClaimCall) error {
 	}
 	owner := ownerOf(s.session)
 	task := s.e.taskOfCall(callTask{
-		owner: owner, row: row, at: callTime(s.session, c.Call.ID), secret: s.row.Secret, name: c.Call.DisplayName, origin: perdure.OriginRouted,
+		owner: owner, row: row, at: callTime(s.session, c.Call.ID), secret: s.row.Secret,
+		name: c.Call.DisplayName, origin: perdure.OriginRouted,
 	})
 	task.State, task.CreatedAt, task.UpdatedAt, task.DetachedAt = perdure.TaskQueued, s.now, s.now, s.now
 	if free {
@@ -367,7 +388,7 @@ func (s *step) claimRouted(c perdure.ClaimCall) error {
 		c.Event.Fact, perdure.TaskCreated{Task: task}, left,
 		perdure.ToolCompleted{CallID: c.Call.ID, Name: c.Call.Name, Status: answer.Status(), Result: answer},
 	}
-	if err := s.tell(c.Event, facts...); err != nil {
+	if err := s.appendFacts(c.Event, facts...); err != nil {
 		return err
 	}
 	_, created, err := s.tx.CreateTask(task)
@@ -382,12 +403,12 @@ func (s *step) claimRouted(c perdure.ClaimCall) error {
 		s.e.starting.add(task.ID)
 	}
 	s.routed = append(s.routed, claimed)
-	s.e.cfg.Log.Debug("a call is routed to the background", "call", row.Key, "task", task.ID, "position", position)
+	s.e.cfg.Log.Debug("call routed to the background", "call", row.Key, "task", task.ID, "position", position)
 	return nil
 }
 
-// tell appends facts about one call.
-func (s *step) tell(like perdure.Event, facts ...perdure.Fact) error {
+// appendFacts appends facts about one call.
+func (s *step) appendFacts(like perdure.Event, facts ...perdure.Fact) error {
 	var events []perdure.Event
 	for _, fact := range facts {
 		event := like
@@ -400,13 +421,14 @@ func (s *step) tell(like perdure.Event, facts ...perdure.Fact) error {
 	return s.append(events)
 }
 
-// startRouted runs the calls that a commit made tasks, also when only its answer was lost.
+// startRouted runs the calls that a commit made tasks. They run even if only the answer of the
+// commit was lost.
 func (e *Effects) startRouted(ctx context.Context, s *step, failed *error) {
 	for _, c := range s.routed {
 		switch {
 		case c.row.Token == "":
-			e.cfg.Freed() // a place may have become free before it stood in the queue
-		case *failed == nil || e.owns(ctx, c.row):
+			e.cfg.SlotFreed() // a slot may have become free before it was queued
+		case *failed == nil || e.ownsClaim(ctx, c.row):
 			e.runTask(c, freshTask)
 		default:
 			e.starting.drop(c.task.ID)

@@ -9,31 +9,31 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/internal/telemetry"
-	"github.com/perdure/perdure/internal/veil"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
 
 var _ tool.Agents = (*taskPort)(nil)
 
-// birth is a subagent as it was asked for.
-type birth struct {
-	order tool.AgentOrder
+// childSpec is a subagent as it was requested.
+type childSpec struct {
+	order tool.SubagentRequest
 	agent perdure.Agent
-	task  perdure.Task // the parent's record
-	spawn store.Spawn  // the handle
+	task  perdure.Task // the task in the parent session
+	spawn store.Spawn  // the handle of the call
 	child perdure.SessionID
-	clean bool   // the parent's model read nothing from outside
-	trace string // the traceparent of the call; empty: nobody traces it
+	clean bool   // the parent's model has read no untrusted input
+	trace string // traceparent of the call; empty: none
 }
 
-// Start makes a subagent. Handle, child and the parent's record are one commit, so none of them is there without the
-// others; a call that runs again finds what it made before (SA2, I9).
-func (p *taskPort) Start(ctx context.Context, o tool.AgentOrder) (task perdure.Task, err error) {
-	known := p.e.known(p.owner.session)
-	o.Name, o.Prompt = veil.Without(known, o.Name), veil.Without(known, o.Prompt)
-	o.Schema, _ = veil.WithoutJSON(known, o.Schema)
+// Start creates a subagent. Handle, child session and the parent's task are one commit, so none
+// exists without the others. A call that runs again finds what it created before.
+func (p *taskPort) Start(ctx context.Context, o tool.SubagentRequest) (task perdure.Task, err error) {
+	known := p.e.knownSecrets(p.owner.session)
+	o.Name, o.Prompt = secretargs.MaskKnown(known, o.Name), secretargs.MaskKnown(known, o.Prompt)
+	o.Schema, _ = secretargs.MaskKnownJSON(known, o.Schema)
 	agent, err := p.childAgent(o)
 	if err != nil {
 		return task, err
@@ -42,10 +42,10 @@ func (p *taskPort) Start(ctx context.Context, o tool.AgentOrder) (task perdure.T
 	if err != nil {
 		return task, fmt.Errorf("start subagent: %w", err)
 	}
-	b := p.birth(o, agent, row.Secret)
-	b.trace = telemetry.Parent(ctx)
+	b := p.childSpec(o, agent, row.Secret)
+	b.trace = telemetry.TraceParent(ctx)
 	err = p.e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
-		task, err = p.bear(tx, b)
+		task, err = p.createChild(tx, b)
 		return err
 	})
 	var refused *tool.Denied
@@ -68,8 +68,8 @@ func (p *taskPort) Start(ctx context.Context, o tool.AgentOrder) (task perdure.T
 	return task, nil
 }
 
-// childAgent is the agent that the subagent is, with no right that its parent does not have (SA6).
-func (p *taskPort) childAgent(o tool.AgentOrder) (perdure.Agent, error) {
+// childAgent returns the agent of the subagent. It has no permission that its parent does not have.
+func (p *taskPort) childAgent(o tool.SubagentRequest) (perdure.Agent, error) {
 	wanted := p.owner.agent
 	if o.Agent != "" {
 		named, ok := p.e.cfg.Agents[o.Agent]
@@ -80,45 +80,50 @@ func (p *taskPort) childAgent(o tool.AgentOrder) (perdure.Agent, error) {
 	}
 	if len(o.Schema) > 0 {
 		if fault := tool.CheckSchema(o.Schema); fault != "" {
-			return wanted, &tool.Denied{Result: tool.Failf("result_schema is no JSON Schema: %s", fault)}
+			return wanted, &tool.Denied{Result: tool.Failf("result_schema is not a valid JSON Schema: %s", fault)}
 		}
 	}
 	parent := p.owner.agent
-	if parent.Tools == nil && wanted.Tools != nil { // what must be chosen is not among all of them (TL30)
+	if parent.Tools == nil && wanted.Tools != nil { // tools that must be chosen are not in the default set
 		parent.Tools = p.e.cfg.Tools.Defaults()
 	}
 	agent := parent.Child(wanted)
 	agent.Title = o.Name
-	agent.Metadata = p.owner.agent.Metadata // the host's own: its workspace, for one
+	agent.Metadata = p.owner.agent.Metadata // of the host, for example its workspace
 	return agent, nil
 }
 
-// birth gives the subagent its derived ids: the same on every replay (N4).
-func (p *taskPort) birth(o tool.AgentOrder, agent perdure.Agent, secret perdure.Secret) birth {
+// childSpec fills in the derived ids, which are the same on every replay.
+func (p *taskPort) childSpec(o tool.SubagentRequest, agent perdure.Agent, secret perdure.Secret) childSpec {
 	key := perdure.CallKey{Session: p.owner.session, Call: p.call}
-	task := spawnOrder{owner: p.owner, at: p.at, task: perdure.Task{
-		Session: p.owner.session, RootSession: p.owner.root(), Kind: perdure.KindSubagent, Turn: p.turn, Call: p.call, Origin: perdure.OriginSubagent,
-		DisplayName: o.Name, Class: perdure.Idempotent, Lane: perdure.Foreground, State: perdure.TaskRunning, StateDetail: "Starting",
-		Attempt: 1, Executions: 1, Worker: p.e.cfg.Worker, Delivery: perdure.ToLoop, Wake: perdure.WakeContinue, Delivered: perdure.NotDelivered,
-	}}.named(secret)
+	task := spawnRequest{owner: p.owner, at: p.at, task: perdure.Task{
+		Session: p.owner.session, RootSession: p.owner.root(), Kind: perdure.KindSubagent, Turn: p.turn,
+		Call: p.call, Origin: perdure.OriginSubagent,
+		DisplayName: o.Name, Class: perdure.Idempotent, Lane: perdure.Foreground,
+		State: perdure.TaskRunning, StateDetail: "Starting",
+		Attempt: 1, Executions: 1, Worker: p.e.cfg.Worker, Delivery: perdure.ToLoop,
+		Wake: perdure.WakeContinue, Delivered: perdure.NotDelivered,
+	}}.withIDs(secret)
 	if o.Background {
 		task.Lane = perdure.Background
 	}
-	b := birth{order: o, agent: agent, clean: !p.read, task: task, child: perdure.DeriveID[perdure.SessionID](secret, p.at, string(key.Session), string(key.Call))}
+	b := childSpec{order: o, agent: agent, clean: !p.read, task: task,
+		child: perdure.DeriveID[perdure.SessionID](secret, p.at, string(key.Session), string(key.Call))}
 	b.task.Links.ChildSession = b.child
 	b.spawn = store.Spawn{
-		Key: key, Root: p.owner.root(), Depth: p.owner.depth() + 1, Task: task.ID, Name: o.Name, Prompt: o.Prompt, Schema: o.Schema, Token: newToken(),
+		Key: key, Root: p.owner.root(), Depth: p.owner.depth() + 1, Task: task.ID, Name: o.Name, Prompt: o.Prompt,
+		Schema: o.Schema, Token: newToken(),
 	}
 	return b
 }
 
-// bear is the commit of Start.
-func (p *taskPort) bear(tx store.Tx, b birth) (perdure.Task, error) {
+// createChild is the commit of Start.
+func (p *taskPort) createChild(tx store.Tx, b childSpec) (perdure.Task, error) {
 	row, err := tx.Call(b.spawn.Key)
 	if err != nil || row.State != perdure.CallRunning || row.Worker != p.e.cfg.Worker {
-		return b.task, errors.Join(perdure.Lost, err) // it was settled, or another has it
+		return b.task, errors.Join(perdure.Lost, err) // the call was settled, or another worker owns it
 	}
-	if row.Task != "" { // the call is a task already: the host routed it, or it left its turn before this
+	if row.Task != "" { // the call is a task already: it was routed, or it left its turn before this commit
 		b.task.ID, b.spawn.Task = row.Task, row.Task
 	}
 	known, err := tx.Spawn(b.spawn.Key)
@@ -126,7 +131,7 @@ func (p *taskPort) bear(tx store.Tx, b birth) (perdure.Task, error) {
 	case err == nil && known.State != store.SpawnPending:
 		return tx.Task(b.task.Session, known.Task)
 	case errors.Is(err, perdure.NotFound):
-		if err = p.wanted(tx, b); err == nil {
+		if err = p.checkWanted(tx, b); err == nil {
 			err = p.admit(tx, b)
 		}
 	}
@@ -139,21 +144,21 @@ func (p *taskPort) bear(tx store.Tx, b birth) (perdure.Task, error) {
 	}
 	b.task.Tool, b.task.ArgsHash = row.Tool, row.Fingerprint
 	b.task.Spec = perdure.TaskSpec{Tool: row.Tool, Arguments: row.Args, Reattachable: true, SignalOnCompletion: true}
-	task, err := p.record(tx, b)
+	task, err := p.recordParentTask(tx, b)
 	if err != nil {
 		return task, err
 	}
-	if err := b.makeChild(tx, p.owner); err != nil {
+	if err := b.createSession(tx, p.owner); err != nil {
 		return task, err
 	}
 	return task, tx.RegisterChild(handle.Key, handle.Token, b.child)
 }
 
-// wanted refuses a subagent that nobody wants any more: its call, which is a task by now, was canceled, or the session that
-// asks was stopped. The cancel's own commit could not see it (SA11).
-func (p *taskPort) wanted(tx store.Tx, b birth) error {
-	late := &tool.Denied{Result: tool.Error("No subagent was started: this work was canceled.")}
-	late.Result.ErrorAs = perdure.ErrorCanceled
+// checkWanted refuses a subagent if its call, which is a task by now, was canceled, or if its
+// parent session was stopped. The commit of that cancel could not see the subagent.
+func (p *taskPort) checkWanted(tx store.Tx, b childSpec) error {
+	late := &tool.Denied{Result: tool.Error("No subagent was started: this work has been canceled.")}
+	late.Result.ErrorKind = perdure.ErrorCanceled
 	switch known, err := tx.Task(b.task.Session, b.task.ID); {
 	case err == nil && (known.CancelRequested() || known.State.Terminal()):
 		return late
@@ -170,10 +175,11 @@ func (p *taskPort) wanted(tx store.Tx, b birth) error {
 	return err
 }
 
-// admit refuses a subagent that is one too many. The count is taken in the commit that adds it (SA4, SA5).
-func (p *taskPort) admit(tx store.Tx, b birth) error {
-	refuse := func(what string, most, now int) error {
-		return &tool.Denied{Result: tool.Failf("No subagent was started: %s is limited to %d, and it is %d.", what, most, now)}
+// admit refuses a subagent beyond a limit. The count is taken in the commit that adds the subagent.
+func (p *taskPort) admit(tx store.Tx, b childSpec) error {
+	refuse := func(what string, limit, now int) error {
+		return &tool.Denied{Result: tool.Failf("No subagent was started: %s is limited to %d, and it is %d.", what,
+			limit, now)}
 	}
 	cfg := p.e.cfg
 	if b.spawn.Depth > cfg.SubagentDepth {
@@ -184,15 +190,15 @@ func (p *taskPort) admit(tx store.Tx, b birth) error {
 	case err != nil:
 		return err
 	case cfg.SubagentsLive > 0 && count.Live >= cfg.SubagentsLive:
-		return refuse("the number of subagents at work", cfg.SubagentsLive, count.Live)
+		return refuse("the number of running subagents", cfg.SubagentsLive, count.Live)
 	case cfg.SubagentsTotal > 0 && count.Total >= cfg.SubagentsTotal:
-		return refuse("the number of subagents in all", cfg.SubagentsTotal, count.Total)
+		return refuse("the total number of subagents", cfg.SubagentsTotal, count.Total)
 	}
 	return nil
 }
 
-// record adds the parent's record, or links the one that the call became when the host routed it.
-func (p *taskPort) record(tx store.Tx, b birth) (perdure.Task, error) {
+// recordParentTask adds the parent's task, or links the task that the call has become.
+func (p *taskPort) recordParentTask(tx store.Tx, b childSpec) (perdure.Task, error) {
 	known, err := tx.Task(b.task.Session, b.task.ID)
 	if err == nil {
 		change, err := p.e.updateTask(tx, known, perdure.TaskUpdate{Attempt: known.Attempt, Links: b.task.Links})
@@ -215,10 +221,10 @@ func (p *taskPort) record(tx store.Tx, b birth) (perdure.Task, error) {
 	return task, err
 }
 
-// makeChild adds the subagent's session with what it is asked.
-func (b birth) makeChild(tx store.Tx, parent *owner) error {
+// createSession adds the subagent's session with its first message.
+func (b childSpec) createSession(tx store.Tx, parent *owner) error {
 	if _, err := tx.Session(b.child); !errors.Is(err, perdure.NotFound) {
-		return err // it is there
+		return err // it exists
 	}
 	of, err := tx.Session(parent.session)
 	if err != nil {
@@ -226,7 +232,8 @@ func (b birth) makeChild(tx store.Tx, parent *owner) error {
 	}
 	now := tx.Now()
 	row := store.Session{
-		ID: b.child, Parent: parent.session, Root: parent.root(), Org: of.Org, User: of.User, Title: b.agent.Title, Labels: b.agent.Labels, Status: perdure.SessionStarted, CreatedAt: now, UpdatedAt: now,
+		ID: b.child, Parent: parent.session, Root: parent.root(), Org: of.Org, User: of.User, Title: b.agent.Title,
+		Labels: b.agent.Labels, Status: perdure.SessionStarted, CreatedAt: now, UpdatedAt: now,
 	}
 	rand.Read(row.Secret[:]) // never fails
 	if err := tx.CreateSession(row); err != nil {
@@ -239,31 +246,35 @@ func (b birth) makeChild(tx store.Tx, parent *owner) error {
 	events := []perdure.Event{
 		{Session: b.child, Actor: "runtime", Fact: perdure.SessionCreated{Agent: b.agent, Lineage: &perdure.Lineage{
 			Parent: parent.session, Root: parent.root(), Call: b.spawn.Key.Call, Task: b.task.ID, Depth: b.spawn.Depth,
-			Payers: parent.agent.Payers(parent.lineage),
+			BudgetAgents: parent.agent.BudgetAgents(parent.lineage),
 		}}},
-		wordOfParent(b.child, string(b.spawn.Key.Call), text, !b.clean),
+		parentMessage(b.child, string(b.spawn.Key.Call), text, !b.clean),
 	}
 	events[1].At, events[1].Trace = now, b.trace
 	stamp(events, now)
 	return tx.Append(b.child, events)
 }
 
-// wordOfParent is a message from the parent. The same key is one message. What the parent's model read may speak out of it.
-func wordOfParent(child perdure.SessionID, key, text string, untrusted bool) perdure.Event {
+// parentMessage returns a message from the parent. Messages with the same key are one message. The
+// message may repeat what the parent's model has read, so it can be untrusted.
+func parentMessage(child perdure.SessionID, key, text string, untrusted bool) perdure.Event {
 	message := perdure.Text(text)
 	message.Parts[0].Untrusted = untrusted
 	message.ID = NewMessageID()
-	return perdure.Event{Session: child, Actor: "parent", Fact: perdure.MessageReceived{Message: message, Mode: perdure.ModeSteer, Source: "parent", Key: "parent:" + key}}
+	return perdure.Event{Session: child, Actor: "parent",
+		Fact: perdure.MessageReceived{Message: message, Mode: perdure.ModeSteer, Source: "parent",
+			Key: "parent:" + key}}
 }
 
-// Await waits for a subagent's end, also while the store cannot be read. It holds none of the process's places: the
-// subagent's own runs may need them, and would wait for this one.
+// Await waits for the end of a subagent, even while the store cannot be read. It holds no slot of
+// the process in the meantime: the runs of the subagent may need it, and both would wait for each
+// other.
 func (p *taskPort) Await(ctx context.Context, id perdure.TaskID) (task perdure.Task, result []byte, err error) {
 	for attempt := 1; ; attempt++ {
 		task, result, err = p.await(ctx, id)
 		switch {
 		case ctx.Err() != nil && !task.State.Terminal():
-			p.abandon(ctx)
+			p.abandonChild(ctx)
 			return task, nil, context.Cause(ctx)
 		case !errors.Is(err, perdure.Unavailable) || ctx.Err() != nil:
 			return task, result, err
@@ -275,24 +286,26 @@ func (p *taskPort) Await(ctx context.Context, id perdure.TaskID) (task perdure.T
 	}
 }
 
-// await waits once. While a person thinks about what the subagent asked, the clocks of the call stand still (LN3).
+// await waits once. While a person considers a question of the subagent, the clocks of the call are
+// paused.
 func (p *taskPort) await(ctx context.Context, id perdure.TaskID) (task perdure.Task, result []byte, err error) {
-	_, err = p.e.waitTasks(ctx, []perdure.SessionID{p.owner.session}, func(ctx context.Context) ([]perdure.Task, bool, error) {
-		now, err := p.Task(ctx, string(id))
-		if err != nil {
-			return nil, false, err
-		}
-		task = now
-		if p.e.cfg.Runner.Yield(p.work(task)) {
-			p.e.cfg.Freed()
-		}
-		if task.Waits() {
-			p.e.cfg.Runner.Pause(p.work(task))
-		} else {
-			p.e.cfg.Runner.Resume(p.work(task))
-		}
-		return nil, task.State.Terminal(), nil
-	})
+	_, err = p.e.waitTasks(ctx, []perdure.SessionID{p.owner.session},
+		func(ctx context.Context) ([]perdure.Task, bool, error) {
+			now, err := p.Task(ctx, string(id))
+			if err != nil {
+				return nil, false, err
+			}
+			task = now
+			if p.e.cfg.Runner.Yield(p.workID(task)) {
+				p.e.cfg.SlotFreed()
+			}
+			if task.AwaitsInput() {
+				p.e.cfg.Runner.Pause(p.workID(task))
+			} else {
+				p.e.cfg.Runner.Resume(p.workID(task))
+			}
+			return nil, task.State.Terminal(), nil
+		})
 	if err != nil || !task.State.Terminal() {
 		return task, nil, err
 	}
@@ -304,50 +317,57 @@ func (p *taskPort) await(ctx context.Context, id perdure.TaskID) (task perdure.T
 	return task, result, err
 }
 
-// work names the work of the call that waits for a subagent: the host may have made a task of it from the start.
-func (p *taskPort) work(task perdure.Task) string {
+// workID returns the id of the work that waits for a subagent: that of the call, or that of the
+// task if the call was routed.
+func (p *taskPort) workID(task perdure.Task) string {
 	if task.Origin == perdure.OriginRouted {
 		return string(task.ID)
 	}
 	return perdure.CallKey{Session: p.owner.session, Call: p.call}.String()
 }
 
-// abandon cancels a subagent whose call ended before it, while the turn waited for it, or because its time was up. One that
-// goes on in the background has a cancel of its own, and the end of the runtime ends nothing.
-func (p *taskPort) abandon(ctx context.Context) {
+// abandonChild cancels a subagent whose call ended first, because its turn was interrupted or its
+// deadline passed. A background subagent is canceled separately, and stopping the engine cancels
+// nothing.
+func (p *taskPort) abandonChild(ctx context.Context) {
 	cause := perdure.CauseOf(ctx)
 	if cause == "" || cause == perdure.CauseShutdown || cause == perdure.CauseSuperseded {
 		return
 	}
-	p.e.forsake(ctx, perdure.CallKey{Session: p.owner.session, Call: p.call}, string(cause))
+	p.e.abandon(ctx, perdure.CallKey{Session: p.owner.session, Call: p.call}, string(cause))
 }
 
-// Tell sends a word to the parent: an outbound message of its record (TK11).
-func (p *taskPort) Tell(ctx context.Context, text string) error {
+// Tell sends a message to the parent: an outbound message of the parent's task.
+func (p *taskPort) SendToParent(ctx context.Context, text string) error {
 	from := p.owner.lineage
 	if from == nil {
-		return fmt.Errorf("tell the parent: %w: the session is no subagent", perdure.Conflict)
+		return fmt.Errorf("tell the parent: %w: the session is not a subagent", perdure.Conflict)
 	}
 	row, err := p.e.sessionRow(ctx, p.owner.session)
 	if err != nil {
 		return fmt.Errorf("tell the parent: %w", err)
 	}
-	m := perdure.TaskMessage{Task: from.Task, Direction: perdure.Outbound, Text: veil.Without(p.e.known(p.owner.session), text)}
-	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.owner.created, string(p.owner.session), string(p.call)) // one call, one message
+	m := perdure.TaskMessage{Task: from.Task, Direction: perdure.Outbound,
+		Text: secretargs.MaskKnown(p.e.knownSecrets(p.owner.session), text)}
+	// one call sends one message
+	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.owner.created, string(p.owner.session), string(p.call))
 	err = p.e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		task, err := tx.Task(from.Parent, from.Task)
 		if err != nil {
 			return err
 		}
 		messages, err := tx.TaskMessages(task.ID, "", 0)
-		if err != nil || slices.ContainsFunc(messages, func(known perdure.TaskMessage) bool { return known.ID == m.ID }) {
+		if err != nil || slices.ContainsFunc(messages, func(known perdure.TaskMessage) bool {
+			return known.ID == m.ID
+		}) {
 			return err
 		}
 		if task.State.Terminal() {
 			return fmt.Errorf("%w: already settled", perdure.Conflict)
 		}
 		m.CreatedAt = tx.Now()
-		if _, err := p.e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt}, p.e.notice(task, m, "")); err != nil {
+		if _, err := p.e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt},
+			p.e.messageNotice(task, m, "")); err != nil {
 			return err
 		}
 		return tx.AddTaskMessage(m)

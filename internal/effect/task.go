@@ -17,9 +17,13 @@ func taskEvent(t perdure.Task, fact perdure.Fact) perdure.Event {
 	return perdure.Event{Session: t.Session, Actor: "runtime", Turn: t.Turn, Task: t.ID, Attempt: t.Attempt, Fact: fact}
 }
 
-// updateTask writes to a task, with the events that go with it, in the caller's transaction. The session's
-// row is locked first, by appending.
-func (e *Effects) updateTask(tx store.Tx, t perdure.Task, u perdure.TaskUpdate, more ...perdure.Fact) (perdure.TaskChange, error) {
+// updateTask updates a task and appends the events that belong to the change, in the caller's
+// transaction. It appends first, which locks the session's row before the task's.
+//
+// When a task ends, the same commit counts its cost, updates its schedule and adds its delivery to
+// the outbox.
+func (e *Effects) updateTask(tx store.Tx, t perdure.Task, u perdure.TaskUpdate,
+	more ...perdure.Fact) (perdure.TaskChange, error) {
 	stored, err := tx.Task(t.Session, t.ID)
 	if err != nil {
 		return perdure.TaskChange{}, err
@@ -32,7 +36,7 @@ func (e *Effects) updateTask(tx store.Tx, t perdure.Task, u perdure.TaskUpdate, 
 	for _, fact := range more {
 		events = append(events, taskEvent(planned.Task, fact))
 	}
-	if planned.Event {
+	if planned.NeedsEvent {
 		events = append(events, taskEvent(planned.Task, perdure.TaskUpdated{Task: planned.Task}))
 	}
 	if len(events) > 0 {
@@ -42,25 +46,28 @@ func (e *Effects) updateTask(tx store.Tx, t perdure.Task, u perdure.TaskUpdate, 
 		}
 	}
 	change, err := tx.UpdateTask(t.Session, t.ID, u)
-	if err == nil && (change.Answer != planned.Answer || change.Event != planned.Event) { // its row was locked after it was read
-		err = fmt.Errorf("%w: task %s changed meanwhile", perdure.Unavailable, t.ID)
+	if err == nil && (change.Answer != planned.Answer || change.NeedsEvent != planned.NeedsEvent) {
+		// the task was changed between the read and the lock
+		err = fmt.Errorf("%w: task %s has changed in the meantime", perdure.Unavailable, t.ID)
 	}
 	if err != nil || !change.Ended {
 		return change, err
 	}
-	if change.Task.Taken() { // no turn forgets it; where this commit is undone, the task ends with the next one
+	// A call of a host has no turn whose end would drop its secrets. If this commit is undone, the
+	// next commit of the end drops them again.
+	if change.Task.ReadByCaller() {
 		e.vault.Drop(perdure.CallKey{Session: t.Session, Call: change.Task.Call})
 	}
-	if change.Task.Kind == perdure.KindMonitor { // its runs come home, and are paid
+	if change.Task.Kind == perdure.KindMonitor { // its runs are delivered and counted themselves
 		return change, nil
 	}
-	if err := e.payTask(tx, change.Task); err != nil {
+	if err := e.countTask(tx, change.Task); err != nil {
 		return change, err
 	}
-	if err := e.noteRun(tx, change.Task); err != nil {
+	if err := e.recordRun(tx, change.Task); err != nil {
 		return change, err
 	}
-	if change.Task.Taken() { // its caller reads the end by the handle
+	if change.Task.ReadByCaller() { // its caller reads the result by the handle
 		return change, nil
 	}
 	return change, tx.AddDelivery(store.Delivery{
@@ -68,73 +75,74 @@ func (e *Effects) updateTask(tx store.Tx, t perdure.Task, u perdure.TaskUpdate, 
 	})
 }
 
-// endTask is the end of an attempt: artifacts, then the terminal state, result, ledger, event and outbox row
-// in one commit, fenced by the attempt (BG15, DL1). A store that cannot be reached is asked again while this
-// process lives; after that recovery decides.
+// endTask ends an attempt. It writes the artifacts, and then the terminal state, result, ledger
+// row, event and outbox row in one commit, fenced by the attempt. If the store cannot be reached,
+// it retries while this process runs; after that crash recovery decides.
 func (e *Effects) endTask(ctx context.Context, t perdure.Task, row perdure.Call, v verdict) {
 	for attempt := 1; ; attempt++ {
 		ended, result, err := e.finishTask(ctx, t, row, v)
 		if err == nil {
 			if ended.State.Terminal() {
-				e.ends.tell(TaskEnd{Task: ended, Result: recorded(ended, v.unknown, result)})
+				e.endWaiters.notify(TaskEnd{Task: ended, Result: readBackResult(ended, v.unknown, result)})
 			}
 			break
 		}
 		if errors.Is(err, perdure.Lost) || store.Broken(err) || errors.Is(err, perdure.NotFound) {
-			e.cfg.Log.Warn("a task's end was not recorded here", "task", t.ID, "attempt", t.Attempt, "error", err)
+			e.cfg.Log.Warn("task end not recorded: another owner", "task", t.ID, "attempt", t.Attempt, "error", err)
 			return
 		}
-		if !v.apart && e.ownFiles { // an artifact that cannot be written does not stop the end (BG15)
-			v.apart = true
+		if !v.separateArtifacts && e.ownFiles { // an artifact that cannot be written must not prevent the end
+			v.separateArtifacts = true
 			continue
 		}
 		if errors.Is(err, perdure.Invalid) || errors.Is(err, perdure.Conflict) {
-			if v.plain {
-				e.cfg.Log.Error("a task's end cannot be recorded", "task", t.ID, "error", err)
+			if v.replacement {
+				e.cfg.Log.Error("task end not recorded", "task", t.ID, "error", err)
 				return
 			}
-			e.cfg.Log.Error("a task's result cannot be recorded", "task", t.ID, "error", err)
+			e.cfg.Log.Error("task result refused by the store", "task", t.ID, "error", err)
 			v = e.judgeTask(t, row, tool.Internal(err), v.ended)
-			v.plain, v.apart = true, true
+			v.replacement, v.separateArtifacts = true, true
 		}
-		e.cfg.Log.Warn("a task's end is recorded again", "task", t.ID, "error", err)
+		e.cfg.Log.Warn("task end retried", "task", t.ID, "error", err)
 		select {
 		case <-time.After(perdure.RetryDelay(attempt, 0, string(t.ID)) / 10):
 		case <-e.cfg.Runner.Done():
 			return
 		}
 	}
-	if !t.Taken() { // there is nothing for its session to do
+	if !t.ReadByCaller() { // its session has nothing to do
 		e.cfg.Wake(t.Session)
 	}
-	e.cfg.Freed()
+	e.cfg.SlotFreed()
 }
 
-// verdict is how an attempt ended, for the record and for the artifacts (BG14).
+// verdict is how an attempt ended, for the task's record and its artifacts.
 type verdict struct {
-	update  perdure.TaskUpdate
-	result  perdure.ToolResult // whole; the ledger's is cut once it is known where the whole is stored
-	body    content            // result.json
-	tail    string             // what output.log ends with
-	raw     *string            // replaces the log
-	code    *int               // exit code
-	ended   dispatch.End
-	unknown bool
-	silent  bool // nothing stands in the log
-	plain   bool // takes the place of a result that the store refused
-	apart   bool // its artifacts are written before its end, each by itself: not all of them can be
+	update perdure.TaskUpdate
+	// the full result; the ledger's is cut once it is known where the full one is stored
+	result            perdure.ToolResult
+	body              content // content of result.json
+	tail              string  // last lines of output.log
+	raw               *string // replaces the log; nil: the log is used
+	code              *int    // exit code
+	ended             dispatch.End
+	unknown           bool
+	noOutput          bool // the log is empty
+	replacement       bool // replaces a result that the store refused
+	separateArtifacts bool // artifacts are written before the end, each separately: not all of them can be written
 }
 
-// judgeTask turns the end of an attempt into its record, by the table of BG14.
+// judgeTask derives the record of an attempt from how it ended.
 func (e *Effects) judgeTask(t perdure.Task, row perdure.Call, r tool.Result, end dispatch.End) verdict {
-	stopped := end.DidNotStop || end.Cause != "" && !r.IsSuccess() && dispatch.Echoes(r)
+	stopped := end.DidNotStop || end.Cause != "" && !r.IsSuccess() && dispatch.OnlyReportsCause(r)
 	if stopped {
 		r = causeResult(end.Cause, row)
 	}
 	r, withheld := e.gate().After(context.Background(), toolCall(row, t.DeadlineAt), r)
-	record := e.wholeRecord(row, r)
+	record := e.fullRecord(row, r)
 	v := verdict{result: record, raw: r.Raw, code: r.ExitCode, ended: end}
-	if withheld { // BG5
+	if withheld {
 		text := "[output withheld by tool policy]"
 		v.raw = &text
 	}
@@ -142,16 +150,16 @@ func (e *Effects) judgeTask(t perdure.Task, row perdure.Call, r tool.Result, end
 		v.update.Result = perdure.ShortResult(record.Result, t.ArtifactDir()+"/result.json")
 	}
 	switch {
-	case stopped && end.Cause == perdure.CauseCanceled || r.ErrorAs == perdure.ErrorCanceled:
+	case stopped && end.Cause == perdure.CauseCanceled || r.ErrorKind == perdure.ErrorCanceled:
 		v.update.State, v.update.Summary, v.update.Detail = perdure.TaskCanceled, "Canceled by request.", "canceled"
-		v.tail, v.body = "\nCanceled by request.\n", short(prettyJSON(map[string]string{"status": "canceled"}))
-		if end.DidNotStop { // whatever it does from now on is lost (RC6)
+		v.tail, v.body = "\nCanceled by request.\n", shortContent(prettyJSON(map[string]string{"status": "canceled"}))
+		if end.DidNotStop { // whatever the work does from now on is refused
 			v.update.Detail, v.update.IncrementAttempt, v.update.Worker = "did not stop", true, e.cfg.Worker
 		}
 	case record.ErrorKind == perdure.ErrorUnknown:
 		v.unknown = true
 		v.update.State, v.update.Summary, v.update.Detail = perdure.TaskUnknown, "Outcome unknown.", "outcome unknown"
-		v.body = short(prettyJSON(map[string]string{"status": "unknown"}))
+		v.body = shortContent(prettyJSON(map[string]string{"status": "unknown"}))
 	case record.ConnectionRequired != "":
 		v.fail(perdure.ErrorTool, "Background tool requires connection setup: "+record.ConnectionRequired)
 	case record.IsError():
@@ -163,10 +171,10 @@ func (e *Effects) judgeTask(t perdure.Task, row perdure.Call, r tool.Result, end
 	return v
 }
 
-// settles is the result as the ledger has it. A caller that takes it by its handle gets it whole; for a model it is cut, with
-// where the run's files have the whole (TL16).
-func (v verdict) settles(t perdure.Task, paths artifactPaths) perdure.ToolResult {
-	if t.Taken() && len(v.result.Result) <= resultLimitBytes {
+// ledgerResult returns the result for the ledger. A host that reads it by its handle gets the full
+// result; for a model it is cut, with the path of the full one.
+func (v verdict) ledgerResult(t perdure.Task, paths artifactPaths) perdure.ToolResult {
+	if t.ReadByCaller() && len(v.result.Result) <= resultLimitBytes {
 		return v.result
 	}
 	stored := tool.StoredOutput{Path: paths.result}
@@ -176,20 +184,23 @@ func (v verdict) settles(t perdure.Task, paths artifactPaths) perdure.ToolResult
 	return stored.Cut(v.result, tool.ResultLimit)
 }
 
-// fail makes the record of a failure. The task's row is read often, so that its text is cut there; result.json has the whole.
-func (v *verdict) fail(kind perdure.ErrorKind, whole string) {
-	text := tool.Cut(perdure.Failed("", kind, whole), tool.ResultLimit, "").Error
+// fail makes the record of a failure. The text in the task's row is cut, because the row is read
+// often; result.json has the full text.
+func (v *verdict) fail(kind perdure.ErrorKind, full string) {
+	text := tool.Cut(perdure.Failed("", kind, full), tool.ResultLimit, "").Error
 	v.update.State, v.update.Summary, v.update.Detail = perdure.TaskFailed, text, "failed"
 	v.update.Error = &perdure.TaskError{Kind: kind, Message: text}
-	v.body = resultContent(prettyJSON(map[string]string{"status": "failed", "error": whole}))
+	v.body = resultContent(prettyJSON(map[string]string{"status": "failed", "error": full}))
 }
 
-// finishTask publishes the artifacts under the fence and settles: in one commit where files are the store's. Lost: another
-// attempt has the task. It returns the task and its result as they were stored; the zero task where it had ended before.
-func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Call, v verdict) (ended perdure.Task, result perdure.ToolResult, err error) {
+// finishTask writes the artifacts and settles the task, both fenced by the attempt; in one commit
+// if files are stored in the store. It returns the task and its result as stored, or the zero task
+// if the task had ended before. Lost: another attempt owns the task.
+func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Call,
+	v verdict) (ended perdure.Task, result perdure.ToolResult, err error) {
 	ctx = e.cfg.Telemetry.InTask(ctx, t)
-	stored, begins, together := t, logPage{}, e.ownFiles && !v.apart
-	if !together || !v.silent { // else all that is to be read is read in the commit
+	stored, begins, together := t, logPage{}, e.ownFiles && !v.separateArtifacts
+	if !together || !v.noOutput { // otherwise everything is read in the commit
 		if stored, begins, err = e.ownedTask(ctx, t); err != nil {
 			return ended, result, err
 		}
@@ -197,7 +208,7 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 	u := v.update
 	u.Attempt = t.Attempt
 	var files []tool.FileWrite
-	if !inRecord(t, v) {
+	if !fitsRecord(t, v) {
 		files = e.artifacts(ctx, stored, v, begins)
 	}
 	var paths artifactPaths
@@ -214,7 +225,7 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 	if v.unknown {
 		state = perdure.CallUnknown
 	}
-	if u.State == perdure.TaskCanceled { // also on a full disk (R7)
+	if u.State == perdure.TaskCanceled { // a cancel must work even on a full disk
 		ctx = store.Urgent(ctx)
 	}
 	err = e.work.InTx(ctx, func(tx store.Tx) error {
@@ -225,12 +236,12 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 				return err
 			}
 			stored = now
-			if paths, err = e.publishIn(tx, t, files); err != nil {
+			if paths, err = e.publishInTx(tx, t, files); err != nil {
 				return err
 			}
 		}
 		u.ResultPath, u.LogPath = paths.result, paths.log
-		u, came, err := e.foldRun(tx, t, u, v.body.text)
+		u, came, err := e.suppressUnchanged(tx, t, u, v.body.text)
 		if err != nil {
 			return err
 		}
@@ -241,21 +252,21 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 		case change.Answer == perdure.UpdateLost:
 			return fmt.Errorf("task %s, attempt %d: %w", t.ID, t.Attempt, perdure.Lost)
 		case change.Answer == perdure.UpdateSettled || !change.Ended:
-			return nil // it ended before: the first terminal writer won (TK3)
+			return nil // it ended before: the first terminal write wins
 		}
-		if err := e.voidApprovals(tx, t, "runtime", ""); err != nil { // nobody waits for them any more
+		if err := e.voidApprovals(tx, t, "runtime", ""); err != nil { // nothing waits for them any more
 			return err
 		}
-		if err := e.noteCame(tx, t, came); err != nil {
+		if err := e.recordRunDigest(tx, t, came); err != nil {
 			return err
 		}
-		ended, result = change.Task, v.settles(t, paths)
+		ended, result = change.Task, v.ledgerResult(t, paths)
 		return tx.Settle(row.Key, row.Token, state, result)
 	})
 	return ended, result, err
 }
 
-// storedTask reads the task as it stands.
+// storedTask reads the task from the store.
 func (e *Effects) storedTask(ctx context.Context, t perdure.Task) (stored perdure.Task, err error) {
 	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
 		stored, err = r.Task(t.Session, t.ID)
@@ -264,7 +275,8 @@ func (e *Effects) storedTask(ctx context.Context, t perdure.Task) (stored perdur
 	return stored, err
 }
 
-// ownedTask reads the task, and the beginning of its log if that can be read, and checks that the attempt still owns it.
+// ownedTask reads the task, and the first page of its log if it can be read, and checks that the
+// attempt still owns it.
 func (e *Effects) ownedTask(ctx context.Context, t perdure.Task) (stored perdure.Task, begins logPage, err error) {
 	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
 		if stored, err = owned(r, t); err == nil {
@@ -272,7 +284,7 @@ func (e *Effects) ownedTask(ctx context.Context, t perdure.Task) (stored perdure
 		}
 		return err
 	})
-	if begins.err != nil { // which fails the whole view of a database
+	if begins.err != nil { // this failed the view, so the task is read again without the log
 		err = e.cfg.Store.View(ctx, func(r store.Reader) error {
 			stored, err = owned(r, t)
 			return err
@@ -281,7 +293,7 @@ func (e *Effects) ownedTask(ctx context.Context, t perdure.Task) (stored perdure
 	return stored, begins, err
 }
 
-// owned is the task as it stands. Lost: another attempt has it.
+// owned reads the task. Lost: another attempt owns it.
 func owned(r store.Reader, t perdure.Task) (perdure.Task, error) {
 	stored, err := r.Task(t.Session, t.ID)
 	if err == nil && stored.Attempt != t.Attempt {
@@ -290,9 +302,10 @@ func owned(r store.Reader, t perdure.Task) (perdure.Task, error) {
 	return stored, err
 }
 
-// receiptFacts is the end of a cancel, when one was asked for (RC2).
+// receiptFacts returns the receipt of a cancel, if one was requested.
 func receiptFacts(t perdure.Task, end dispatch.End) []perdure.Fact {
-	if !t.CancelRequested() || t.State.Terminal() { // the second: it was recorded, and only the answer was lost
+	if !t.CancelRequested() || t.State.Terminal() {
+		// terminal: the end was recorded before, and only the answer was lost
 		return nil
 	}
 	return []perdure.Fact{perdure.TaskCancelReceipt{Receipt: receipt(t, end)}}

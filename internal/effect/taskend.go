@@ -8,22 +8,23 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// TaskEnd is a task that has ended, as it was committed.
+// TaskEnd is a task that has ended, as committed.
 type TaskEnd struct {
 	Task   perdure.Task
-	Result *perdure.ToolResult // of its call; nil: it is to be read
+	Result *perdure.ToolResult // of its call; nil: read it from the ledger
 }
 
-// taskEnds tells who waits for a task that this process has committed its end: nobody else is woken by it, and nothing has to be
-// read. The zero value knows nobody. It is safe for concurrent use.
+// taskEnds passes the ends of tasks to goroutines of this process that wait for them. It wakes only
+// those, and they need to read nothing. The zero value has no waiters. Safe for concurrent use.
 type taskEnds struct {
 	mu      sync.Mutex
 	waiting map[perdure.TaskID][]chan TaskEnd // guarded by mu
 }
 
-// wait returns a channel that gets the task once it has ended here, and what ends the wait.
+// wait returns a channel that receives the task once it has ended here, and a function that ends
+// the wait.
 func (t *taskEnds) wait(id perdure.TaskID) (ended <-chan TaskEnd, leave func()) {
-	mine := make(chan TaskEnd, 1) // it is told once, whether or not it still waits
+	mine := make(chan TaskEnd, 1) // one end is sent, whether or not anybody still receives
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.waiting == nil {
@@ -47,8 +48,8 @@ func (t *taskEnds) leave(id perdure.TaskID, mine chan TaskEnd) {
 	}
 }
 
-// tell passes on a task that has ended; its end is committed.
-func (t *taskEnds) tell(end TaskEnd) {
+// notify passes on the end of a task, which is committed.
+func (t *taskEnds) notify(end TaskEnd) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, c := range t.waiting[end.Task.ID] {
@@ -57,9 +58,10 @@ func (t *taskEnds) tell(end TaskEnd) {
 	delete(t.waiting, end.Task.ID)
 }
 
-// recorded is the result of a host's call as it would be read back from the ledger; nil: it has to be read from there.
-func recorded(ended perdure.Task, unknown bool, result perdure.ToolResult) *perdure.ToolResult {
-	if !ended.Taken() || unknown {
+// readBackResult returns the result of a host's call as it would be read back from the ledger; nil:
+// it must be read from there.
+func readBackResult(ended perdure.Task, unknown bool, result perdure.ToolResult) *perdure.ToolResult {
+	if !ended.ReadByCaller() || unknown {
 		return nil
 	}
 	var body bytes.Buffer
@@ -72,15 +74,16 @@ func recorded(ended perdure.Task, unknown bool, result perdure.ToolResult) *perd
 	return &r
 }
 
-// AwaitTaskEnd returns a channel that gets a task when an attempt of it ends in this process, after the commit of that end. What else
-// ends a task, or makes it wait, is only in the journal. leave ends the wait.
+// AwaitTaskEnd returns a channel that receives a task when an attempt of it ends in this process,
+// after the commit of that end. Other ends of a task, and its questions, are only in the journal.
+// Call leave to end the wait.
 func (e *Effects) AwaitTaskEnd(id perdure.TaskID) (ended <-chan TaskEnd, leave func()) {
-	return e.ends.wait(id)
+	return e.endWaiters.wait(id)
 }
 
-// Runs reports whether a task's work goes on in this process, so that its end will be told, if it was not just now. Work that waits
-// for an answer does not.
-func (e *Effects) Runs(id perdure.TaskID) bool {
-	work := e.workOf(id)
+// IsRunning reports whether a task's work runs in this process, so that AwaitTaskEnd will report
+// its end unless it has just ended. Work that waits for an answer does not count.
+func (e *Effects) IsRunning(id perdure.TaskID) bool {
+	work := e.workID(id)
 	return e.cfg.Runner.Running(work) && !e.cfg.Runner.Paused(work)
 }

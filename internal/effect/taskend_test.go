@@ -6,7 +6,8 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// TestTaskEnds tells each who waits of the one task, and keeps nothing of those who left.
+// TestTaskEnds passes the end of a task to each waiter of that task, and keeps nothing of waiters
+// that left.
 func TestTaskEnds(t *testing.T) {
 	t.Parallel()
 	var ends taskEnds
@@ -16,8 +17,8 @@ func TestTaskEnds(t *testing.T) {
 	_, leaves := ends.wait("task_1")
 	leaves()
 
-	ends.tell(TaskEnd{Task: perdure.Task{ID: "task_1", State: perdure.TaskSucceeded}})
-	ends.tell(TaskEnd{Task: perdure.Task{ID: "task_1", State: perdure.TaskFailed}}) // nobody waits any more
+	ends.notify(TaskEnd{Task: perdure.Task{ID: "task_1", State: perdure.TaskSucceeded}})
+	ends.notify(TaskEnd{Task: perdure.Task{ID: "task_1", State: perdure.TaskFailed}}) // there is no waiter any more
 
 	for _, c := range []<-chan TaskEnd{first, second} {
 		if got := (<-c).Task.State; got != perdure.TaskSucceeded {
@@ -26,13 +27,13 @@ func TestTaskEnds(t *testing.T) {
 	}
 	select {
 	case got := <-other:
-		t.Errorf("who waits for another task was told of %s", got.Task.ID)
+		t.Errorf("a waiter of another task got %s", got.Task.ID)
 	default:
 	}
 	leaveFirst()
 	leaveSecond()
 	leaveOther()
 	if len(ends.waiting) > 0 {
-		t.Errorf("%d tasks are kept, though nobody waits", len(ends.waiting))
+		t.Errorf("%d tasks are kept without a waiter", len(ends.waiting))
 	}
 }

@@ -10,70 +10,81 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/veil"
+	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
 
-// taskPort is the tasks of a session and of its descendants, as a call of the session reaches them (BG22). It looks down the
-// tree only: a subagent sees nothing of its parent's or of its siblings' (SA7).
+// taskPort gives a call access to the tasks of its session and of the sessions below it. It reaches
+// down the tree only: a subagent cannot see the tasks of its parent or its siblings.
 type taskPort struct {
-	e       *Effects
-	owner   *owner
-	at      time.Time      // the journaled moment of the message that holds the call: the same on every replay (N4, TK1)
-	turn    perdure.TurnID // of the call that asks
-	call    perdure.CallID // the call that asks
-	repeats string         // the call or task of unknown outcome that the call repeats as a new effect; empty: none
-	read    bool           // the model that asked read what came from outside; work in the background cannot tell, and says so
+	e     *Effects
+	owner *owner
+	// at is the journaled time of the message that holds the call, which is the same on every
+	// replay.
+	at   time.Time
+	turn perdure.TurnID // of the call that asks
+	call perdure.CallID // the call that asks
+	// repeats is the call or task of unknown outcome that the call knowingly repeats as a new
+	// effect; empty: none.
+	repeats string
+	// read says that the calling model has read untrusted input. Background work cannot tell, so
+	// there it is always true.
+	read bool
 }
 
 var _ tool.Tasks = (*taskPort)(nil)
 
-// Spawn starts a background run of a tool (8.1).
-func (p *taskPort) Spawn(ctx context.Context, s tool.Spawn) (tool.Spawned, error) {
-	target, ok := p.e.lookup(p.owner.agent, p.owner.left, s.Tool)
+// Spawn starts a background run of a tool.
+func (p *taskPort) Spawn(ctx context.Context, s tool.SpawnRequest) (tool.SpawnResult, error) {
+	target, ok := p.e.lookup(p.owner.agent, p.owner.hasDetachedWork, s.Tool)
 	if !ok {
-		return tool.Spawned{}, fmt.Errorf("spawn %s: %w", s.Tool, perdure.NotFound)
+		return tool.SpawnResult{}, fmt.Errorf("spawn %s: %w", s.Tool, perdure.NotFound)
 	}
 	spec := target.Spec()
 	var err error
-	var dropped veil.Vault // whoever orders: what is secret of it is recorded nowhere
-	known := p.e.known(p.owner.session)
-	s.Title = veil.Without(known, s.Title)
-	s.Args, _ = dropped.Take(perdure.CallKey{}, spec.Parameters, s.Args)
-	if s.Args, _ = veil.WithoutJSON(known, s.Args); veil.Hidden(s.Args) || veil.Stands(s.Args) {
-		return tool.Spawned{}, &tool.Denied{Result: veil.Lost()}
+	var dropped secretargs.Vault // secrets in the request of a run are recorded nowhere
+	known := p.e.knownSecrets(p.owner.session)
+	s.Title = secretargs.MaskKnown(known, s.Title)
+	s.Args, _ = dropped.Remove(perdure.CallKey{}, spec.Parameters, s.Args)
+	if s.Args, _ = secretargs.MaskKnownJSON(known, s.Args); secretargs.IsMasked(s.Args) || secretargs.HasKnownMark(s.Args) {
+		return tool.SpawnResult{}, &tool.Denied{Result: secretargs.LostResult()}
 	}
 	task := perdure.Task{
 		Session: p.owner.session, RootSession: p.owner.root(), Kind: kindOf(target), Turn: p.turn, Call: p.call,
-		Origin: perdure.OriginSpawned, Tool: s.Tool, DisplayName: s.Title, Class: spec.Class, Lane: perdure.Background, StallMS: max(spec.Stall, 0).Milliseconds(),
-		Spec:     perdure.TaskSpec{Tool: s.Tool, Arguments: s.Args, Reattachable: spec.Class.Repeatable(), SignalOnCompletion: s.Signal},
+		Origin: perdure.OriginSpawned, Tool: s.Tool, DisplayName: s.Title, Class: spec.Class,
+		Lane: perdure.Background, StallMS: max(spec.Stall, 0).Milliseconds(),
+		Spec: perdure.TaskSpec{Tool: s.Tool, Arguments: s.Args,
+			Reattachable: spec.Class.Repeatable(), SignalOnCompletion: s.NotifyEnd},
 		Delivery: perdure.ToLoop, Wake: perdure.WakeContinue,
 	}
-	if !s.Signal { // DL6
+	if !s.NotifyEnd {
 		task.Delivery, task.Wake = perdure.Manual, perdure.WakeNone
 	}
-	// The target is judged as itself, before anything of it goes to the background (AP2, BG5).
-	j := p.e.judge(ctx, p.owner.agent, target, tool.Call{Session: p.owner.session, Turn: p.turn, ID: p.call, Tool: s.Tool, Args: s.Args, Class: spec.Class}, p.read)
+	// The target tool is judged as itself, before anything runs in the background.
+	j := p.e.judge(ctx, p.owner.agent, target, tool.Call{Session: p.owner.session, Turn: p.turn, ID: p.call,
+		Tool: s.Tool, Args: s.Args, Class: spec.Class}, p.read)
 	if j.refusal != nil {
-		return tool.Spawned{}, &tool.Denied{Result: *j.refusal}
+		return tool.SpawnResult{}, &tool.Denied{Result: *j.refusal}
 	}
-	if held := p.e.held(ctx, p.owner.session, p.owner.agent, target); held != nil {
-		return tool.Spawned{}, &tool.Denied{Result: *held}
+	if held := p.e.rateLimited(ctx, p.owner.session, p.owner.agent, target); held != nil {
+		return tool.SpawnResult{}, &tool.Denied{Result: *held}
 	}
-	task.Spec.Arguments, _ = dropped.Take(perdure.CallKey{}, spec.Parameters, j.args)
-	if task.Spec.Arguments, _ = veil.WithoutJSON(known, task.Spec.Arguments); veil.Stands(task.Spec.Arguments) { // of a hook's
-		return tool.Spawned{}, &tool.Denied{Result: veil.Lost()}
+	task.Spec.Arguments, _ = dropped.Remove(perdure.CallKey{}, spec.Parameters, j.args)
+	if task.Spec.Arguments, _ = secretargs.MaskKnownJSON(known, task.Spec.Arguments); secretargs.HasKnownMark(task.Spec.Arguments) {
+		// added by a hook
+		return tool.SpawnResult{}, &tool.Denied{Result: secretargs.LostResult()}
 	}
 	if task.ArgsHash, err = perdure.Fingerprint(s.Tool, task.Spec.Arguments); err != nil {
-		return tool.Spawned{}, err
+		return tool.SpawnResult{}, err
 	}
-	spawned, err := p.e.spawn(ctx, spawnOrder{owner: p.owner, at: p.at, task: task, permissions: j.permissions, repeats: p.repeats})
-	var same *withheld
+	spawned, err := p.e.spawn(ctx, spawnRequest{owner: p.owner, at: p.at, task: task, permissions: j.permissions,
+		repeats: p.repeats})
+	var same *duplicateError
 	if errors.As(err, &same) {
 		answer := tool.Error(same.answer(p.call).Error)
-		answer.ErrorAs, answer.Refused = perdure.ErrorRejected, true
-		return tool.Spawned{}, &tool.Denied{Result: answer}
+		answer.ErrorKind, answer.Refused = perdure.ErrorRejected, true
+		return tool.SpawnResult{}, &tool.Denied{Result: answer}
 	}
 	return spawned, err
 }
@@ -102,7 +113,7 @@ func (p *taskPort) Task(ctx context.Context, id string) (perdure.Task, error) {
 	return perdure.Task{}, fmt.Errorf("task %s: %w", id, perdure.NotFound)
 }
 
-// reaches reports whether a session is the port's own, or below it.
+// reaches reports whether a session is the port's own or below it.
 func (p *taskPort) reaches(r store.Reader, id perdure.SessionID) bool {
 	for id != p.owner.session {
 		row, err := r.Session(id)
@@ -114,7 +125,7 @@ func (p *taskPort) reaches(r store.Reader, id perdure.SessionID) bool {
 	return true
 }
 
-// List returns the tasks of the session and of its descendants, in the order of their creation.
+// List returns the tasks of the session and of the sessions below it, in the order of creation.
 func (p *taskPort) List(ctx context.Context) (tasks []perdure.Task, err error) {
 	err = p.e.cfg.Store.View(ctx, func(r store.Reader) error {
 		if tasks, err = r.Tasks(store.TaskFilter{Session: p.owner.session}); err != nil {
@@ -122,7 +133,7 @@ func (p *taskPort) List(ctx context.Context) (tasks []perdure.Task, err error) {
 		}
 		handles, err := r.Spawns(p.owner.root())
 		below := map[perdure.SessionID]bool{p.owner.session: true}
-		for _, handle := range handles { // a child is claimed after its parent
+		for _, handle := range handles { // a child is always claimed after its parent
 			if handle.Child == "" || !below[handle.Key.Session] || err != nil {
 				continue
 			}
@@ -137,30 +148,31 @@ func (p *taskPort) List(ctx context.Context) (tasks []perdure.Task, err error) {
 	return tasks, err
 }
 
-// Cancel asks for the end of a task and waits up to the grace.
+// Cancel cancels a task, and waits up to the grace period for its end.
 func (p *taskPort) Cancel(ctx context.Context, id, why string) (perdure.CancelReceipt, perdure.Task, error) {
 	task, err := p.Task(ctx, id)
 	if err != nil {
 		return perdure.CancelReceipt{}, task, err
 	}
-	receipt, err := p.e.CancelTask(ctx, task.ID, CancelWish{By: "agent", Why: veil.Without(p.e.known(p.owner.session), why)})
+	receipt, err := p.e.CancelTask(ctx, task.ID, CancelIntent{By: "agent",
+		Why: secretargs.MaskKnown(p.e.knownSecrets(p.owner.session), why)})
 	if err != nil {
 		return receipt, task, err
 	}
-	if receipt.RequestedAt.IsZero() { // it ended before
+	if receipt.RequestedAt.IsZero() { // it had ended before
 		task, err = p.Task(ctx, id)
 		return receipt, task, err
 	}
-	tasks, err := p.Wait(ctx, tool.Wait{IDs: []string{string(task.ID)}, For: p.e.cfg.Grace + time.Second})
+	tasks, err := p.Wait(ctx, tool.WaitRequest{IDs: []string{string(task.ID)}, Timeout: p.e.cfg.Grace + time.Second})
 	if err != nil {
 		return receipt, task, err
 	}
 	return p.e.receiptOf(ctx, tasks[0], receipt), tasks[0], nil
 }
 
-// Wait returns when any or all of the tasks have ended or await input, or after the time.
-func (p *taskPort) Wait(ctx context.Context, w tool.Wait) ([]perdure.Task, error) {
-	ctx, cancel := context.WithTimeout(ctx, max(w.For, 0))
+// Wait returns when any or all of the tasks have ended or wait for input, or when the time is over.
+func (p *taskPort) Wait(ctx context.Context, w tool.WaitRequest) ([]perdure.Task, error) {
+	ctx, cancel := context.WithTimeout(ctx, max(w.Timeout, 0))
 	defer cancel()
 	sessions := []perdure.SessionID{p.owner.session}
 	for _, id := range w.IDs {
@@ -177,7 +189,7 @@ func (p *taskPort) Wait(ctx context.Context, w tool.Wait) ([]perdure.Task, error
 				return nil, false, err
 			}
 			tasks = append(tasks, task)
-			if task.State.Terminal() || task.Waits() {
+			if task.State.Terminal() || task.AwaitsInput() {
 				ended++
 			}
 		}
@@ -185,7 +197,7 @@ func (p *taskPort) Wait(ctx context.Context, w tool.Wait) ([]perdure.Task, error
 	})
 }
 
-// Log returns output from a byte offset on.
+// Log returns output from a byte offset.
 func (p *taskPort) Log(ctx context.Context, id string, offset int64, max int) (tool.LogPage, error) {
 	task, err := p.Task(ctx, id)
 	if err != nil {
@@ -194,11 +206,11 @@ func (p *taskPort) Log(ctx context.Context, id string, offset int64, max int) (t
 	var page tool.LogPage
 	err = p.e.cfg.Store.View(ctx, func(r store.Reader) error {
 		chunks, from, end, err := LogFrom(r, task.ID, offset, max)
-		var gone *perdure.Rotated
-		if errors.As(err, &gone) { // the page says where it begins
+		var gone *perdure.LogRotated
+		if errors.As(err, &gone) { // the page says at which offset it starts
 			chunks, from, end, err = LogFrom(r, task.ID, gone.First, max)
 		}
-		page = tool.LogPage{Offset: from, Next: from, End: end}
+		page = tool.LogPage{Offset: from, Next: from, LogLen: end}
 		for _, c := range chunks {
 			page.Bytes = append(page.Bytes, c.Bytes...)
 			page.Next = c.Offset + int64(len(c.Bytes))
@@ -208,8 +220,9 @@ func (p *taskPort) Log(ctx context.Context, id string, offset int64, max int) (t
 	return page, err
 }
 
-// LogFrom reads a task's output from an offset on; a negative one counts from the end.
-func LogFrom(r store.Reader, id perdure.TaskID, offset int64, limit int) (chunks []store.LogChunk, from, end int64, err error) {
+// LogFrom reads a task's output from an offset. A negative offset counts from the end.
+func LogFrom(r store.Reader, id perdure.TaskID, offset int64,
+	limit int) (chunks []store.LogChunk, from, end int64, err error) {
 	if offset < 0 {
 		if _, end, err = r.ReadLog(id, 0, 0); err != nil {
 			return nil, 0, 0, err
@@ -220,9 +233,11 @@ func LogFrom(r store.Reader, id perdure.TaskID, offset int64, limit int) (chunks
 	return chunks, offset, end, err
 }
 
-// waitTasks looks again after every event of the sessions until look says so or ctx ends; then it returns
-// what it saw last. The first look is taken also where ctx has ended before. It holds no lock and no place (BG21).
-func (e *Effects) waitTasks(ctx context.Context, sessions []perdure.SessionID, look func(context.Context) ([]perdure.Task, bool, error)) ([]perdure.Task, error) {
+// waitTasks calls look after every task event of the sessions until look reports done or ctx ends,
+// and returns the last result of look. It calls look at least once, even if ctx has ended already.
+// It holds no lock and no slot while it waits.
+func (e *Effects) waitTasks(ctx context.Context, sessions []perdure.SessionID,
+	look func(context.Context) ([]perdure.Task, bool, error)) ([]perdure.Task, error) {
 	tasks, done, err := look(context.WithoutCancel(ctx))
 	if done || err != nil || ctx.Err() != nil {
 		return tasks, err
@@ -239,7 +254,7 @@ func (e *Effects) waitTasks(ctx context.Context, sessions []perdure.SessionID, l
 		return tasks, err
 	}
 	over := fmt.Errorf("the wait is over")
-	var mu sync.Mutex // look is asked by one watch at a time
+	var mu sync.Mutex // one watch calls look at a time
 	err = e.watchAll(ctx, sessions, seqs, func() (err error) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -263,7 +278,8 @@ func (e *Effects) waitTasks(ctx context.Context, sessions []perdure.SessionID, l
 	return tasks, err
 }
 
-// watchAll calls look after the events about tasks of some sessions, until one watch ends; it returns when all have.
+// watchAll calls look after the task events of the sessions, until one watch ends. It returns when
+// all have ended.
 func (e *Effects) watchAll(ctx context.Context, sessions []perdure.SessionID, seqs []int64, look func() error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -8,29 +8,32 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// TestInTurn is BG18: the session with the fewest running runs comes first, of equals the one that has waited longest, and
-// one that is full not at all.
+// TestInTurn is BG18: the session with the fewest running tasks comes first; among equals, the one
+// that has waited longest; a session without a free slot does not come at all.
 func TestInTurn(t *testing.T) {
 	t.Parallel()
-	e, _ := bed(t, func(c *Config) { c.PerSession = 3 })
-	queued := []store.TaskCount{{Session: "busy", N: 9}, {Session: "first", N: 1}, {Session: "full", N: 1}, {Session: "second", N: 4}}
+	e, _ := bed(t, func(c *Config) { c.SlotsPerSession = 3 })
+	queued := []store.TaskCount{{Session: "busy", N: 9}, {Session: "first", N: 1}, {Session: "full", N: 1},
+		{Session: "second", N: 4}}
 	running := []store.TaskCount{{Session: "full", N: 3}, {Session: "busy", N: 2}, {Session: "other", N: 1}}
 
-	got := e.inTurn(queued, running)
+	got := e.fairOrder(queued, running)
 
 	if want := []perdure.SessionID{"first", "second", "busy"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
-// TestNextQueuedPassesWhatFailed goes on with the next run of the session, and then with another session.
+// TestNextQueuedPassesWhatFailed continues with the next run of the session, and then with another
+// session.
 func TestNextQueuedPassesWhatFailed(t *testing.T) {
 	t.Parallel()
 	e, id := bed(t, nil)
 	var all []perdure.TaskID
 	for _, session := range []perdure.SessionID{id, id, "another"} {
 		task := perdure.Task{
-			ID: NewID[perdure.TaskID](), Session: session, RootSession: session, Tool: "x", Spec: perdure.TaskSpec{Tool: "x", Arguments: []byte(`{}`)},
+			ID: NewID[perdure.TaskID](), Session: session, RootSession: session, Tool: "x",
+			Spec:  perdure.TaskSpec{Tool: "x", Arguments: []byte(`{}`)},
 			State: perdure.TaskQueued, Attempt: 1,
 		}
 		all = append(all, task.ID)

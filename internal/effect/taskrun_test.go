@@ -17,7 +17,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// TestStartingTasks misses no cancel between the commit of a start and the work (LN15), and leaves nothing behind.
+// TestStartingTasks misses no cancel between the commit of a start and its work (LN15), and keeps
+// nothing afterwards.
 func TestStartingTasks(t *testing.T) {
 	t.Parallel()
 	var s startingTasks
@@ -27,7 +28,7 @@ func TestStartingTasks(t *testing.T) {
 	s.cancel("canceled")
 
 	if s.drop("nobody") || s.drop("calm") || !s.drop("canceled") || s.drop("canceled") {
-		t.Error("a cancel was missed, or heard twice, or heard by another")
+		t.Error("a cancel was missed, reported twice, or reported for another task")
 	}
 	s.add("canceled")
 	if s.drop("canceled") || len(s.canceled) != 0 {
@@ -35,8 +36,8 @@ func TestStartingTasks(t *testing.T) {
 	}
 }
 
-// TestOwnerIsWhatTheFoldSays reads the first event of journals of every release: a run must see the agent that the
-// session's own calls see.
+// TestOwnerIsWhatTheFoldSays reads the first event of journals of every release: a run must see the
+// agent that the session's own calls see.
 func TestOwnerIsWhatTheFoldSays(t *testing.T) {
 	t.Parallel()
 	journals, err := filepath.Glob(filepath.Join("..", "..", "testdata", "journals", "*.jsonl"))
@@ -66,7 +67,8 @@ func TestOwnerIsWhatTheFoldSays(t *testing.T) {
 		got, err := readOwner(onlyEvents{events: events}, fold.ID)
 
 		want := ownerOf(fold)
-		if err != nil || got.session != want.session || !got.created.Equal(want.created) || got.agent.Name != want.agent.Name ||
+		if err != nil || got.session != want.session || !got.created.Equal(want.created) ||
+			got.agent.Name != want.agent.Name ||
 			got.agent.Instructions != want.agent.Instructions || len(got.agent.Tools) != len(want.agent.Tools) {
 			t.Errorf("%s: got %+v and %v, want %+v", filepath.Base(path), got, err, want)
 		}
@@ -84,7 +86,8 @@ func (o onlyEvents) Events(_ perdure.SessionID, _ int64, limit int) ([]perdure.E
 	return o.events[:limit], nil
 }
 
-// TestTakeOverWhoseAnswerWasLost goes on with a task that is ours, though nobody said so (LG5).
+// TestTakeOverWhoseAnswerWasLost continues with a task whose take-over is stored, although its
+// answer was lost (LG5).
 func TestTakeOverWhoseAnswerWasLost(t *testing.T) {
 	t.Parallel()
 	entered := make(chan tool.Env, 1)
@@ -95,12 +98,13 @@ func TestTakeOverWhoseAnswerWasLost(t *testing.T) {
 		})
 	e, id := bed(t, nil, again)
 	task := stored(t, e, id, "again")
-	claim := perdure.Call{Key: task.LedgerKey(), Task: task.ID, Attempt: 1, Tool: "again", Args: []byte(`{}`), Class: perdure.Idempotent, Token: "old"}
+	claim := perdure.Call{Key: task.LedgerKey(), Task: task.ID, Attempt: 1, Tool: "again", Args: []byte(`{}`),
+		Class: perdure.Idempotent, Token: "old"}
 	err := e.cfg.Store.InTx(t.Context(), func(tx store.Tx) error {
 		if _, err := tx.AppendLog(task.ID, 1, "stdout", []byte("before")); err != nil {
 			return err
 		}
-		_, _, err := tx.Claim(claim, e.live(tx))
+		_, _, err := tx.Claim(claim, e.workerAlive(tx))
 		return err
 	})
 	if err != nil {
@@ -123,7 +127,7 @@ func TestTakeOverWhoseAnswerWasLost(t *testing.T) {
 	}
 }
 
-// TestOwnerOfNobody tells a session that is not there from a store that is not.
+// TestOwnerOfNobody tells a missing session from a missing store.
 func TestOwnerOfNobody(t *testing.T) {
 	t.Parallel()
 	e, _ := bed(t, nil)
@@ -136,13 +140,13 @@ func TestOwnerOfNobody(t *testing.T) {
 	}
 }
 
-// eager is a store that does something once after a commit, before it is answered.
+// eager is a store that runs a function once after a commit, before the commit returns.
 type eager struct {
 	store.Store
 	then func()
 }
 
-// InTx commits, and does it.
+// InTx commits, and then runs the function.
 func (s *eager) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	err := s.Store.InTx(ctx, fn)
 	if then := s.then; then != nil && err == nil {
@@ -152,7 +156,8 @@ func (s *eager) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return err
 }
 
-// TestCancelBeforeTheStart cancels between the commit of a spawn and its work, where no beat will tell it again (LN15).
+// TestCancelBeforeTheStart cancels between the commit of a spawn and its work, where no heartbeat
+// will repeat the cancel (LN15).
 func TestCancelBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	causes := make(chan error, 1)
@@ -174,13 +179,13 @@ func TestCancelBeforeTheStart(t *testing.T) {
 		if err != nil || len(tasks) != 1 {
 			t.Fatalf("%d tasks, %v", len(tasks), err)
 		}
-		if _, err := e.CancelTask(t.Context(), tasks[0].ID, CancelWish{By: "user"}); err != nil {
+		if _, err := e.CancelTask(t.Context(), tasks[0].ID, CancelIntent{By: "user"}); err != nil {
 			t.Error(err)
 		}
 	}
 	port := &taskPort{e: e, owner: &owner{session: id}, call: "call_1"}
 
-	_, err := port.Spawn(t.Context(), tool.Spawn{Tool: "hold", Args: []byte(`{}`)})
+	_, err := port.Spawn(t.Context(), tool.SpawnRequest{Tool: "hold", Args: []byte(`{}`)})
 
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +196,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 	e.cfg.Runner.WaitIdle(t.Context())
 }
 
-// slow is a store whose views, once it is slow, end only with who asks.
+// slow is a store whose views, once it is slow, end only with their context.
 type slow struct {
 	store.Store
 	now   atomic.Bool
@@ -211,14 +216,14 @@ func (s *slow) View(ctx context.Context, fn func(store.Reader) error) error {
 	}
 }
 
-// TestWaitIsFreedWhileItLooks ends waits that are just looking at what an event told them of: no wait reads on for nobody (BG21), and what
-// was seen before is what there is.
+// TestWaitIsFreedWhileItLooks ends waits that are reading the store after an event. The read ends
+// with the wait (BG21), and the wait returns what it saw before.
 func TestWaitIsFreedWhileItLooks(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]func(context.Context, *Effects, perdure.Task) ([]perdure.Task, error){
 		"wait": func(ctx context.Context, e *Effects, task perdure.Task) ([]perdure.Task, error) {
 			port := &taskPort{e: e, owner: &owner{session: task.Session}, call: "call_1"}
-			return port.Wait(ctx, tool.Wait{IDs: []string{string(task.ID)}, For: 2 * time.Hour})
+			return port.Wait(ctx, tool.WaitRequest{IDs: []string{string(task.ID)}, Timeout: 2 * time.Hour})
 		},
 		"subagent": func(ctx context.Context, e *Effects, task perdure.Task) ([]perdure.Task, error) {
 			port := &taskPort{e: e, owner: &owner{session: task.Session}, call: "call_1"}
@@ -226,7 +231,7 @@ func TestWaitIsFreedWhileItLooks(t *testing.T) {
 			return []perdure.Task{seen}, err
 		},
 		"answer": func(ctx context.Context, e *Effects, task perdure.Task) ([]perdure.Task, error) {
-			_, err := e.hear(ctx, task, question{id: "q", after: 1})
+			_, err := e.awaitAnswer(ctx, task, question{id: "q", after: 1})
 			return []perdure.Task{task}, err
 		},
 	} {
@@ -259,7 +264,7 @@ func TestWaitIsFreedWhileItLooks(t *testing.T) {
 				<-st.asked
 				cancel(perdure.CauseInterrupt)
 				if err := <-ended; !errors.Is(err, perdure.CauseInterrupt) || time.Since(begun) > time.Minute {
-					t.Errorf("it ended with %v, %s after its beginning", err, time.Since(begun))
+					t.Errorf("it ended with %v, %s after its start", err, time.Since(begun))
 				}
 				e.cfg.Runner.Shutdown(context.Background())
 			})

@@ -16,62 +16,63 @@ import (
 )
 
 const (
-	sinkFlush    = 50 * time.Millisecond  // output waits this long for more of it
-	sinkProgress = 250 * time.Millisecond // progress overwrites the row at most this often (TK10)
+	sinkFlush    = 50 * time.Millisecond  // output is collected this long before it is written
+	sinkProgress = 250 * time.Millisecond // progress updates the row at most this often
 	statusChars  = 512
-	tailChars    = 2_048   // of output that stand on the task (BG12)
-	sinkMax      = 1 << 20 // bytes of output that wait; a writer that is faster waits for the store
+	tailChars    = 2_048   // length of the tail of output in the task's row
+	sinkMax      = 1 << 20 // bytes of unwritten output; beyond this, Output blocks
 )
 
-// taskSink is the sink of a task's attempt. Output is written as it comes, in small batches; progress and
-// status overwrite the row, the latest wins. Every write is fenced by the attempt; one that is answered
-// Lost ends the work (TK6). Safe for concurrent use.
+// taskSink is the sink of a task's attempt. Output is written to the log soon, in small batches.
+// Progress and status overwrite the task's row; the latest value wins. Every write is fenced by the
+// attempt, and a write that gets Lost ends the work. Safe for concurrent use.
 //
-// Work that reports nothing costs nothing: a timer runs only while something waits to be written, and there is no goroutine.
+// Silent work costs nothing: there is no goroutine, and a timer runs only while something is
+// unwritten.
 type taskSink struct {
 	e      *Effects
-	task   *perdure.Task // as the attempt began; not changed
-	logged int64         // length of the log when the attempt began
-	end    int64         // only touched in a flush: length of the log as of the last write that was answered
+	task   *perdure.Task // as of the start of the attempt; not changed
+	logged int64         // length of the log when the attempt started
+	end    int64         // only touched in a flush: length of the log after the last confirmed write
 
-	mu     sync.Mutex
-	room   sync.Cond           // signalled when a flush has ended
-	timer  *time.Timer         // guarded by mu; nil until the first report
-	due    time.Time           // guarded by mu; when the timer fires; zero: it does not
-	busy   bool                // guarded by mu; a flush is under way, and sets the timer when it ends
-	closed bool                // guarded by mu; nothing is taken any more
-	failed bool                // guarded by mu; the last flush could not write
-	output []segment           // guarded by mu
-	skip   int64               // guarded by mu; output that is missing before what comes next
-	size   int                 // guarded by mu; bytes in output
-	tail   string              // guarded by mu; the end of the output, as people read it
-	update *perdure.TaskUpdate // guarded by mu; what waits for the row; nil: nothing
-	rowAt  time.Time           // guarded by mu; when the row was written last
-	cause  perdure.Cause       // guarded by mu; why the work should end
-	named  []perdure.Artifact  // guarded by mu; all that the attempt named: a write replaces the list
+	mu      sync.Mutex
+	flushed sync.Cond           // signalled when a flush has ended
+	timer   *time.Timer         // guarded by mu; nil until the first report
+	due     time.Time           // guarded by mu; when the timer fires; zero: it is not set
+	busy    bool                // guarded by mu; a flush runs, and sets the timer when it ends
+	closed  bool                // guarded by mu; nothing is accepted any more
+	failed  bool                // guarded by mu; the last flush could not write
+	output  []segment           // guarded by mu
+	skip    int64               // guarded by mu; size of the gap before the next output
+	size    int                 // guarded by mu; bytes in output
+	tail    string              // guarded by mu; the end of the output, for people
+	update  *perdure.TaskUpdate // guarded by mu; unwritten changes of the row; nil: none
+	rowAt   time.Time           // guarded by mu; when the row was last written
+	cause   perdure.Cause       // guarded by mu; why the work should end
+	named   []perdure.Artifact  // guarded by mu; all artifacts of the attempt: a write replaces the list
 }
 
 // segment is a piece of output of one stream.
 type segment struct {
-	skip   int64 // bytes that are missing before it
+	skip   int64 // size of the gap before it
 	stream string
 	bytes  []byte
 }
 
-// newTaskSink makes a sink for an attempt whose log has logged bytes. close ends it.
+// newTaskSink returns a sink for an attempt whose log has the given length. close ends it.
 func newTaskSink(e *Effects, t perdure.Task, logged int64) *taskSink {
 	s := &taskSink{}
 	s.init(e, &t, logged)
 	return s
 }
 
-// init makes s a sink as newTaskSink does. It is called once, before anything else.
+// init initialises a sink as newTaskSink does. It is called once, before any other method.
 func (s *taskSink) init(e *Effects, t *perdure.Task, logged int64) {
-	s.e, s.task, s.logged, s.end, s.room.L = e, t, logged, logged, &s.mu
+	s.e, s.task, s.logged, s.end, s.flushed.L = e, t, logged, logged, &s.mu
 }
 
-// arm sets the timer for what waits: output within sinkFlush, the row when sinkProgress has passed since it was written,
-// and what is too much at once. It is called with mu held.
+// arm sets the timer for unwritten data: output after sinkFlush, the row once sinkProgress has
+// passed since its last write, and too much output at once. The caller holds mu.
 func (s *taskSink) arm() {
 	if s.busy || s.closed || len(s.output) == 0 && s.update == nil {
 		return
@@ -97,19 +98,19 @@ func (s *taskSink) arm() {
 
 // fire flushes, in the timer's goroutine.
 func (s *taskSink) fire() {
-	if !s.begin() {
-		return // close writes the rest, or the flush under way sets the timer again
+	if !s.claimFlush() {
+		return // close writes the rest, or the running flush sets the timer again
 	}
 	s.flush(false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.busy = false
 	s.arm()
-	s.room.Broadcast()
+	s.flushed.Broadcast()
 }
 
-// begin claims the one flush at a time.
-func (s *taskSink) begin() bool {
+// claimFlush claims the right to flush; one flush runs at a time.
+func (s *taskSink) claimFlush() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.busy || s.closed {
@@ -119,17 +120,17 @@ func (s *taskSink) begin() bool {
 	return true
 }
 
-// close writes the rest and returns when it is written. A store that cannot be reached is asked again while the runtime
-// lives. What a tool reports after its end is thrown away.
+// close writes the rest, and returns when it is written. If the store cannot be reached, it retries
+// while the runner runs. Reports that come after close are dropped.
 func (s *taskSink) close() {
 	s.mu.Lock()
 	s.closed = true
-	s.room.Broadcast() // to a tool that reports and has returned all the same
+	s.flushed.Broadcast() // wakes reports that are blocked although the tool has returned
 	if s.timer != nil {
 		s.timer.Stop()
 	}
 	for s.busy {
-		s.room.Wait()
+		s.flushed.Wait()
 	}
 	s.mu.Unlock()
 	for attempt := 1; !s.flush(true); attempt++ {
@@ -141,18 +142,19 @@ func (s *taskSink) close() {
 	}
 }
 
-// silent reports whether the work has returned and nothing stands in the task's log, neither from this attempt nor from an earlier one.
-func (s *taskSink) silent() bool {
+// noOutput reports whether the work has returned and the task's log is empty, including the output
+// of earlier attempts.
+func (s *taskSink) noOutput() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.closed && !s.failed && s.logged == 0 && s.end == 0 && len(s.output) == 0
 }
 
-// flush writes the output that waits, and with last or when it is time the row's live fields, in one commit.
-// It reports whether nothing is left to write; what was not written is kept.
+// flush writes the collected output in one commit, and also the changes of the row if last is set
+// or it is time for them. It reports whether nothing is left; what could not be written is kept.
 func (s *taskSink) flush(last bool) bool {
 	s.mu.Lock()
-	w := waiting{output: s.output, size: s.size, tail: s.tail}
+	w := pendingWrite{output: s.output, size: s.size, tail: s.tail}
 	if s.update != nil && (last || time.Since(s.rowAt) >= sinkProgress) {
 		w.update, s.update = s.update, nil
 	}
@@ -165,7 +167,7 @@ func (s *taskSink) flush(last bool) bool {
 	err := s.write(w)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer s.room.Broadcast()
+	defer s.flushed.Broadcast()
 	if w.update != nil {
 		s.rowAt = time.Now()
 	}
@@ -174,12 +176,12 @@ func (s *taskSink) flush(last bool) bool {
 		return true
 	}
 	s.output, s.size = append(w.output, s.output...), s.size+w.size
-	s.update = latest(w.update, s.update)
+	s.update = mergeUpdates(w.update, s.update)
 	return false
 }
 
-// latest is what two updates come to of which the second was noted later. Either may be nil.
-func latest(first, second *perdure.TaskUpdate) *perdure.TaskUpdate {
+// mergeUpdates merges two updates, of which the second is newer. Either may be nil.
+func mergeUpdates(first, second *perdure.TaskUpdate) *perdure.TaskUpdate {
 	if first == nil || second == nil {
 		return cmp.Or(first, second)
 	}
@@ -192,17 +194,18 @@ func latest(first, second *perdure.TaskUpdate) *perdure.TaskUpdate {
 	return &u
 }
 
-// waiting is what one flush writes.
-type waiting struct {
+// pendingWrite is what one flush writes.
+type pendingWrite struct {
 	output []segment
 	tail   string
 	size   int
 	update *perdure.TaskUpdate // nil: nothing
 }
 
-// write commits output and live fields. Output whose commit was answered with an error, and is in the log all
-// the same, is not written again: nobody else writes under this attempt.
-func (s *taskSink) write(w waiting) error {
+// write commits output and changes of the row. An earlier write may have been stored although it
+// returned an error. Only this attempt writes to the log, so the current length of the log tells
+// how much of the output is stored already; that part is not written again.
+func (s *taskSink) write(w pendingWrite) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	canceled := false
@@ -216,7 +219,7 @@ func (s *taskSink) write(w waiting) error {
 		if end, err = tx.AppendLog(s.task.ID, s.task.Attempt, "", nil); err != nil {
 			return err
 		}
-		for _, piece := range beyond(w.output, end-s.end) {
+		for _, piece := range dropWritten(w.output, end-s.end) {
 			if err := tx.SkipLog(s.task.ID, s.task.Attempt, piece.skip); err != nil {
 				return err
 			}
@@ -230,14 +233,14 @@ func (s *taskSink) write(w waiting) error {
 		if err == nil && change.Answer == perdure.UpdateLost {
 			err = perdure.Lost
 		}
-		canceled = change.Canceled
+		canceled = change.CancelRequested
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("write output of task %s: %w", s.task.ID, err)
 	}
 	s.end = end
-	if canceled { // TK7: no poll is needed while work is chatty
+	if canceled { // work that writes often needs no separate check for cancels
 		s.mu.Lock()
 		s.cause = perdure.CauseCanceled
 		s.mu.Unlock()
@@ -246,8 +249,9 @@ func (s *taskSink) write(w waiting) error {
 	return nil
 }
 
-// beyond drops the first n bytes of output: they are in the log already. A piece that has grown since then is cut.
-func beyond(output []segment, n int64) []segment {
+// dropWritten drops the first n bytes of output, which the log has already. A segment that has
+// grown since then is cut.
+func dropWritten(output []segment, n int64) []segment {
 	for len(output) > 0 && n >= output[0].skip+int64(len(output[0].bytes)) {
 		n -= output[0].skip + int64(len(output[0].bytes))
 		output = output[1:]
@@ -261,20 +265,20 @@ func beyond(output []segment, n int64) []segment {
 	return append([]segment{first}, output[1:]...)
 }
 
-// superseded reports whether a failure is final, because another attempt has the task: then the work ends.
-// It is called with mu held.
+// superseded reports whether a write failed for good because another attempt owns the task, and
+// then ends the work. The caller holds mu.
 func (s *taskSink) superseded(err error) bool {
 	if errors.Is(err, perdure.Lost) {
 		s.cause = perdure.CauseSuperseded
 		s.e.cancelWork(s.task.ID, perdure.CauseSuperseded)
 		return true
 	}
-	s.e.cfg.Log.Warn("a task's output is written again", "task", s.task.ID, "error", err)
+	s.e.cfg.Log.Warn("task output write retried", "task", s.task.ID, "error", err)
 	return false
 }
 
-// note keeps live fields for the next flush.
-func (s *taskSink) note(change func(*perdure.TaskUpdate)) perdure.Cause {
+// updateRow changes fields of the row, which the next flush writes.
+func (s *taskSink) updateRow(change func(*perdure.TaskUpdate)) perdure.Cause {
 	s.e.touch(s.task.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -289,25 +293,25 @@ func (s *taskSink) note(change func(*perdure.TaskUpdate)) perdure.Cause {
 	return s.cause
 }
 
-// Status keeps the line for the task's detail.
+// Status sets the task's detail.
 func (s *taskSink) Status(text string) perdure.Cause {
 	if runes := []rune(text); len(runes) > statusChars {
 		text = string(runes[:statusChars])
 	}
-	return s.note(func(u *perdure.TaskUpdate) { u.Detail = text })
+	return s.updateRow(func(u *perdure.TaskUpdate) { u.Detail = text })
 }
 
-// Progress keeps how far the work is.
+// Progress sets how far the work is.
 func (s *taskSink) Progress(current, total float64, label string) perdure.Cause {
 	p := &perdure.Progress{Current: &current, Label: label}
 	if total > 0 {
 		p.Total = &total
 	}
-	return s.note(func(u *perdure.TaskUpdate) { u.Progress = p })
+	return s.updateRow(func(u *perdure.TaskUpdate) { u.Progress = p })
 }
 
-// Output writes a piece of output to the log, and shows it to live watchers. It waits while too much of it
-// has not been written yet, so that memory stays bounded.
+// Output publishes output to live watchers and writes it to the log. It blocks while too much
+// output is unwritten, so that memory stays bounded.
 func (s *taskSink) Output(stream string, delta []byte) perdure.Cause {
 	if len(delta) == 0 {
 		return ""
@@ -315,22 +319,24 @@ func (s *taskSink) Output(stream string, delta []byte) perdure.Cause {
 	s.e.cfg.Store.Publish(store.Frame{Session: s.task.Session, Type: "tool.output.delta", Data: ToolOutput{
 		TaskID: s.task.ID, Name: s.task.Tool, Stream: stream, Delta: string(delta),
 	}})
-	return s.keep(stream, delta)
+	return s.appendOutput(stream, delta)
 }
 
-// keep is Output without the live frame.
-func (s *taskSink) keep(stream string, delta []byte) perdure.Cause {
+// appendOutput is Output without the frame.
+func (s *taskSink) appendOutput(stream string, delta []byte) perdure.Cause {
 	s.e.touch(s.task.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.size > sinkMax && s.cause == "" && !s.closed {
-		s.room.Wait()
+		s.flushed.Wait()
 	}
 	if s.closed {
 		return s.cause
 	}
-	if last := len(s.output) - 1; last >= 0 && s.skip == 0 && s.output[last].stream == stream && len(s.output[last].bytes)+len(delta) <= store.MaxLogChunkBytes {
-		s.output[last].bytes = append(s.output[last].bytes, delta...) // a row of the log for each short line would cost more than the line
+	if last := len(s.output) - 1; last >= 0 && s.skip == 0 && s.output[last].stream == stream &&
+		len(s.output[last].bytes)+len(delta) <= store.MaxLogChunkBytes {
+		// A row in the log for each short line would cost more than the line.
+		s.output[last].bytes = append(s.output[last].bytes, delta...)
 	} else {
 		s.output = append(s.output, segment{skip: s.skip, stream: stream, bytes: append([]byte(nil), delta...)})
 	}
@@ -341,43 +347,43 @@ func (s *taskSink) keep(stream string, delta []byte) perdure.Cause {
 	return s.cause
 }
 
-// Skip makes the log longer by what is missing, as soon as something comes behind it.
+// Skip adds a gap to the log, before the next output.
 func (s *taskSink) Skip(n int64) perdure.Cause {
 	s.e.cfg.Store.Publish(store.Frame{Session: s.task.Session, Type: "tool.output.delta", Data: ToolOutput{
-		TaskID: s.task.ID, Name: s.task.Tool, Stream: "system", Delta: leftOut(n),
+		TaskID: s.task.ID, Name: s.task.Tool, Stream: "system", Delta: omittedText(n),
 	}})
-	return s.miss(n)
+	return s.addGap(n)
 }
 
-// miss is Skip without the live frame.
-func (s *taskSink) miss(n int64) perdure.Cause {
+// addGap is Skip without the frame.
+func (s *taskSink) addGap(n int64) perdure.Cause {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.skip += max(n, 0)
 	return s.cause
 }
 
-// leftOut is what watchers are told of output that is missing.
-func leftOut(n int64) string { return fmt.Sprintf("\n[... %d bytes left out ...]\n", n) }
+// omittedText is the text that replaces missing output for live watchers.
+func omittedText(n int64) string { return fmt.Sprintf("\n[... %d bytes left out ...]\n", n) }
 
-// tailOf is the end of some output after one more piece of it.
+// tailOf returns the tail of the output after another piece of it.
 func tailOf(tail, stream string, delta []byte) string {
-	if most := tailChars * utf8.UTFMax; len(delta) > most {
-		delta = delta[len(delta)-most:]
+	if limit := tailChars * utf8.UTFMax; len(delta) > limit {
+		delta = delta[len(delta)-limit:]
 	}
 	text := []rune(tail + "[" + stream + "] " + strings.ToValidUTF8(string(delta), "\uFFFD"))
 	return string(text[max(len(text)-tailChars, 0):])
 }
 
-// Artifact records a result file with the next flush.
+// Artifact records an artifact with the next flush.
 func (s *taskSink) Artifact(a perdure.Artifact) perdure.Cause {
-	return s.note(func(u *perdure.TaskUpdate) {
+	return s.updateRow(func(u *perdure.TaskUpdate) {
 		s.named = append(s.named, a)
 		u.Artifacts = slices.Clone(s.named)
 	})
 }
 
-// Heartbeat is for the stall clock, which no tool has by default.
+// Heartbeat resets the stall clock.
 func (s *taskSink) Heartbeat() perdure.Cause {
 	s.e.touch(s.task.ID)
 	s.mu.Lock()

@@ -14,8 +14,8 @@ import (
 	"github.com/perdure/perdure/store/faulty"
 )
 
-// TestSinkKeepsOutputOverFaults fails transactions in every way that leaves the store alive: no byte of output
-// may be lost or come twice (BG13).
+// TestSinkKeepsOutputOverFaults fails transactions in every way after which the store still works:
+// no byte of output may be lost or written twice (BG13).
 func TestSinkKeepsOutputOverFaults(t *testing.T) {
 	t.Parallel()
 	for _, act := range []faulty.Act{faulty.Fail, faulty.DoAndTimeout} {
@@ -96,7 +96,7 @@ func TestSinkOfASupersededAttempt(t *testing.T) {
 	}
 }
 
-// reported is a sink of a fresh task, and what of its reports is stored.
+// reported is a sink of a new task, and what is stored of its reports.
 func reported(t *testing.T) (sink *taskSink, read func() (perdure.Task, int64)) {
 	t.Helper()
 	e, id := bed(t, nil)
@@ -123,8 +123,8 @@ func after(t *testing.T, d time.Duration) {
 	synctest.Wait()
 }
 
-// TestSinkWritesAfterASilence has no timer while nothing waits, and writes output within its bound however long the work
-// was silent before.
+// TestSinkWritesAfterASilence has no timer while nothing is unwritten, and writes output within its
+// bound however long the work was silent before.
 func TestSinkWritesAfterASilence(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestSinkWritesAfterASilence(t *testing.T) {
 				t.Errorf("round %d: the log has %d bytes", round+1, end)
 			}
 			if !sink.due.IsZero() {
-				t.Error("a timer is set, and nothing waits")
+				t.Error("a timer is set although nothing is unwritten")
 			}
 		}
 		sink.Output("stdout", []byte("last"))
@@ -161,7 +161,8 @@ func TestSinkWritesAfterASilence(t *testing.T) {
 	})
 }
 
-// TestSinkProgressIsRare writes progress at most four times a second, the latest of it, and the last before the end (EV7, TK10).
+// TestSinkProgressIsRare writes progress at most four times a second: the latest value each time,
+// and the last one before the end (EV7, TK10).
 func TestSinkProgressIsRare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -190,7 +191,8 @@ func TestSinkProgressIsRare(t *testing.T) {
 	})
 }
 
-// TestSinkHoldsBackWhatIsTooMuch keeps memory bounded: a writer that is faster than the store waits for it.
+// TestSinkHoldsBackWhatIsTooMuch bounds memory: a writer that is faster than the store waits for
+// it.
 func TestSinkHoldsBackWhatIsTooMuch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -200,7 +202,7 @@ func TestSinkHoldsBackWhatIsTooMuch(t *testing.T) {
 			sink.Output("stdout", make([]byte, sinkMax/2+1))
 		}
 		if time.Since(began) >= sinkFlush {
-			t.Errorf("it waited %s, and not for the store", time.Since(began))
+			t.Errorf("it waited %s, but not for the store", time.Since(began))
 		}
 		if sink.size > 2*sinkMax {
 			t.Errorf("%d bytes wait", sink.size)

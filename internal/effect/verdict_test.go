@@ -24,14 +24,23 @@ func TestVerdict(t *testing.T) {
 		body    string
 		summary string
 	}{
-		{name: "outcome", result: tool.Success(map[string]int{"n": 1}), state: perdure.TaskSucceeded, body: "{\n  \"n\": 1\n}\n", summary: `n: 1`},
-		{name: "tool_error", result: tool.Error("boom"), state: perdure.TaskFailed, kind: perdure.ErrorTool, body: `"error": "boom"`, summary: "boom"},
-		{name: "internal", result: tool.Internal(errors.New("secret")), state: perdure.TaskFailed, kind: perdure.ErrorInternal, body: perdure.GenericToolError, summary: perdure.GenericToolError},
-		{name: "connection", result: tool.Connect("github"), state: perdure.TaskFailed, kind: perdure.ErrorTool, body: "requires connection setup: github", summary: "Background tool requires connection setup: github"},
-		{name: "canceled", result: tool.Internal(perdure.CauseCanceled), end: canceled, state: perdure.TaskCanceled, body: `"status": "canceled"`, summary: "Canceled by request."},
-		{name: "success_after_cancel", result: tool.Success(1), end: canceled, state: perdure.TaskSucceeded, body: "1\n", summary: "1"},
-		{name: "deadline", result: tool.Internal(perdure.CauseDeadline), end: dispatch.End{Cause: perdure.CauseDeadline}, state: perdure.TaskFailed, kind: perdure.ErrorTimeout, body: "Timed out after"},
-		{name: "unknown", result: unknownResult(), state: perdure.TaskUnknown, body: `"status": "unknown"`, summary: "Outcome unknown."},
+		{name: "outcome", result: tool.Success(map[string]int{"n": 1}), state: perdure.TaskSucceeded,
+			body: "{\n  \"n\": 1\n}\n", summary: `n: 1`},
+		{name: "tool_error", result: tool.Error("boom"), state: perdure.TaskFailed, kind: perdure.ErrorTool,
+			body: `"error": "boom"`, summary: "boom"},
+		{name: "internal", result: tool.Internal(errors.New("secret")), state: perdure.TaskFailed,
+			kind: perdure.ErrorInternal, body: perdure.GenericToolError, summary: perdure.GenericToolError},
+		{name: "connection", result: tool.Connect("github"), state: perdure.TaskFailed, kind: perdure.ErrorTool,
+			body: "requires connection setup: github", summary: "Background tool requires connection setup: github"},
+		{name: "canceled", result: tool.Internal(perdure.CauseCanceled), end: canceled, state: perdure.TaskCanceled,
+			body: `"status": "canceled"`, summary: "Canceled by request."},
+		{name: "success_after_cancel", result: tool.Success(1), end: canceled, state: perdure.TaskSucceeded,
+			body: "1\n", summary: "1"},
+		{name: "deadline", result: tool.Internal(perdure.CauseDeadline),
+			end: dispatch.End{Cause: perdure.CauseDeadline}, state: perdure.TaskFailed,
+			kind: perdure.ErrorTimeout, body: "Timed out after"},
+		{name: "unknown", result: unknownResult(), state: perdure.TaskUnknown, body: `"status": "unknown"`,
+			summary: "Outcome unknown."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -39,7 +48,8 @@ func TestVerdict(t *testing.T) {
 
 			v := e.judgeTask(perdure.Task{}, perdure.Call{Tool: "x"}, c.result, c.end)
 
-			if v.update.State != c.state || !strings.Contains(string(v.body.text), c.body) || strings.Contains(string(v.body.text), "secret") {
+			if v.update.State != c.state || !strings.Contains(string(v.body.text), c.body) ||
+				strings.Contains(string(v.body.text), "secret") {
 				t.Errorf("got %s with %s", v.update.State, v.body.text)
 			}
 			if (c.kind == "") != (v.update.Error == nil) || c.kind != "" && v.update.Error.Kind != c.kind {
@@ -52,7 +62,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestCancelCauseIsTyped pins prior art's sentinel: a cancel is told by its type, never by its text.
+// TestCancelCauseIsTyped pins that a cancel is recognised by its type, never by its text.
 func TestCancelCauseIsTyped(t *testing.T) {
 	t.Parallel()
 	e, _ := bed(t, nil)
@@ -73,7 +83,8 @@ func TestCancelCauseIsTyped(t *testing.T) {
 			t.Errorf("%s: got %s, want canceled", text, v.update.State)
 		}
 	}
-	if v := e.judgeTask(perdure.Task{}, perdure.Call{}, tool.Internal(perdure.CauseCanceled), dispatch.End{}); v.update.State != perdure.TaskFailed {
+	if v := e.judgeTask(perdure.Task{}, perdure.Call{}, tool.Internal(perdure.CauseCanceled),
+		dispatch.End{}); v.update.State != perdure.TaskFailed {
 		t.Errorf("nobody asked for it: got %s, want failed", v.update.State)
 	}
 }
@@ -81,7 +92,7 @@ func TestCancelCauseIsTyped(t *testing.T) {
 // TestOutputLogCap pins BG12: the marker, and at most 262,144 + 128 characters, cut at a character.
 func TestOutputLogCap(t *testing.T) {
 	t.Parallel()
-	log, truncated := capLog(strings.Repeat("ä", logLimitChars+5))
+	log, truncated := limitLog(strings.Repeat("ä", logLimitChars+5))
 
 	if !truncated || !strings.HasSuffix(log, "\n[system] background output truncated at 262144 characters\n") {
 		t.Errorf("truncated %t, ends with %q", truncated, log[len(log)-80:])
@@ -89,7 +100,7 @@ func TestOutputLogCap(t *testing.T) {
 	if n := utf8.RuneCountInString(log); n > logLimitChars+128 || !utf8.ValidString(log) {
 		t.Errorf("%d characters, valid %t", n, utf8.ValidString(log))
 	}
-	if whole, truncated := capLog(strings.Repeat("x", logLimitChars)); truncated || len(whole) != logLimitChars {
-		t.Error("a log of just the cap is cut")
+	if whole, truncated := limitLog(strings.Repeat("x", logLimitChars)); truncated || len(whole) != logLimitChars {
+		t.Error("a log of exactly the limit is cut")
 	}
 }

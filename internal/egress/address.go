@@ -8,19 +8,22 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// block is a group of addresses that is refused.
-type block struct {
-	name     string // what a person calls one of them
+// addressGroup is a group of addresses that is refused.
+type addressGroup struct {
+	name     string // for messages, with its article
 	prefixes string // separated by spaces
-	typed    bool   // only the address itself, typed, opens it; a listed name does not
+	typed    bool   // opened only by the address itself as the operator typed it, not by a listed name
 }
 
-// blocks returns EG3's ranges and the addresses where clouds keep their metadata, the most telling name first.
-func blocks() []block {
-	return []block{
-		{"a cloud's metadata address", "169.254.169.254/32 169.254.170.2/32 fd00:ec2::254/128", true}, // AWS, and most others
-		{"a cloud's metadata address", "fd20:ce::254/128 168.63.129.16/32", true},                     // GCP, Azure
-		{"a cloud's metadata address", "100.100.100.200/32 192.0.0.192/32", true},                     // Alibaba, Oracle
+// refusedGroups returns the refused ranges (EG3) and the metadata addresses of clouds. The first
+// match names the address in a message, so the most specific ones come first.
+func refusedGroups() []addressGroup {
+	return []addressGroup{
+		// AWS, and most others
+		{"a cloud's metadata address", "169.254.169.254/32 169.254.170.2/32 fd00:ec2::254/128", true},
+		{"a cloud's metadata address", "fd20:ce::254/128 168.63.129.16/32", true}, // GCP, Azure
+		// Alibaba, Oracle
+		{"a cloud's metadata address", "100.100.100.200/32 192.0.0.192/32", true},
 		{"a link-local address", "169.254.0.0/16 fe80::/10", true},
 		{"a broadcast address", "255.255.255.255/32", true},
 		{"a multicast address", "224.0.0.0/4 ff00::/8", true},
@@ -33,60 +36,62 @@ func blocks() []block {
 	}
 }
 
-// bar is a range of a block.
-type bar struct {
+// addressRange is one range of a block.
+type addressRange struct {
 	prefix netip.Prefix
 	name   string
 	typed  bool
 }
 
-// gate knows which addresses are refused. It does not change once it is made.
-type gate struct {
-	bars     []bar
-	guardian *ssrf.Guardian // the second opinion: IANA's registries; and of IPv6 only what is global unicast
+// addressPolicy decides which addresses are refused. It is immutable.
+type addressPolicy struct {
+	ranges        []addressRange
+	secondOpinion *ssrf.Guardian // a second opinion: the IANA registries; of IPv6 it allows global unicast only
 }
 
-func newGate() *gate {
-	g := &gate{guardian: ssrf.New(ssrf.WithAnyPort())}
-	for _, b := range blocks() {
+func newAddressPolicy() *addressPolicy {
+	g := &addressPolicy{secondOpinion: ssrf.New(ssrf.WithAnyPort())}
+	for _, b := range refusedGroups() {
 		for prefix := range strings.FieldsSeq(b.prefixes) {
-			g.bars = append(g.bars, bar{netip.MustParsePrefix(prefix), b.name, b.typed})
+			g.ranges = append(g.ranges, addressRange{netip.MustParsePrefix(prefix), b.name, b.typed})
 		}
 	}
 	return g
 }
 
-// refuses says what an address is that nobody opened; empty: it may be dialed. typed reports whether only
-// typing the address itself would open it.
-func (g *gate) refuses(addr netip.Addr) (what string, typed bool) {
+// refusalReason returns what kind of refused address addr is; empty: it may be dialed. typed
+// reports whether only listing the address itself would open it.
+func (g *addressPolicy) refusalReason(addr netip.Addr) (what string, typed bool) {
 	if addr.Zone() != "" {
 		return "an address with a zone", true
 	}
 	addr = addr.Unmap()
-	if inner, form := unfold(addr); form != "" {
-		if what, typed = g.refuses(inner); what != "" {
+	if inner, form := embeddedIPv4(addr); form != "" {
+		if what, typed = g.refusalReason(inner); what != "" {
 			return fmt.Sprintf("the %s form of %s, %s", form, inner, what), typed
 		}
 		if form == nat64 {
 			return "", false
 		}
 	}
-	for _, b := range g.bars {
+	for _, b := range g.ranges {
 		if b.prefix.Contains(addr) {
 			return b.name, b.typed
 		}
 	}
-	if g.guardian.SafeAddr(addr) != nil {
+	if g.secondOpinion.SafeAddr(addr) != nil {
 		return "an address outside the public internet", false
 	}
 	return "", false
 }
 
-// nat64 is the one form that may carry a public IPv4 address: networks without IPv4 reach it that way.
+// nat64 is the only form that may carry a public IPv4 address: hosts in networks without IPv4 reach
+// IPv4 servers that way.
 const nat64 = "NAT64"
 
-// unfold returns the IPv4 address that an IPv6 address carries, and the name of the form; empty: it carries none.
-func unfold(addr netip.Addr) (inner netip.Addr, form string) {
+// embeddedIPv4 returns the IPv4 address embedded in an IPv6 address, and the name of the form;
+// empty: there is none.
+func embeddedIPv4(addr netip.Addr) (inner netip.Addr, form string) {
 	if !addr.Is6() {
 		return netip.Addr{}, ""
 	}
@@ -96,11 +101,11 @@ func unfold(addr netip.Addr) (inner netip.Addr, form string) {
 	switch {
 	case within("64:ff9b::/96"):
 		return at(12), nat64
-	case within("64:ff9b:1::/48"): // refused in the end whatever it carries: local use
+	case within("64:ff9b:1::/48"): // for local use, so the bars below refuse it whatever it carries
 		return at(12), "local NAT64"
 	case within("2002::/16"):
 		return at(2), "6to4"
-	case within("2001::/32"): // the client's address stands inverted
+	case within("2001::/32"): // the client's address is stored inverted
 		for i := 12; i < 16; i++ {
 			b[i] = ^b[i]
 		}

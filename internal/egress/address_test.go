@@ -27,7 +27,8 @@ const public = `1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.
 	168.63.129.17 169.253.255.255 169.255.0.0 172.15.255.255 172.32.0.0 192.0.1.0 192.167.255.255 192.169.0.0 198.17.255.255
 	198.20.0.0 223.255.255.255 2606:4700:4700::1111 2001:4860:4860::8888 2a00::1 64:ff9b::808:808 2600::5efe:808:808`
 
-// forms4 returns the ways to write or wrap an IPv4 address that somebody may try, as hosts of a URL.
+// forms4 returns the ways in which an attacker may write or wrap an IPv4 address as the host of a
+// URL.
 func forms4(addr netip.Addr) []string {
 	b := addr.As4()
 	n := binary.BigEndian.Uint32(b[:])
@@ -49,7 +50,8 @@ func forms4(addr netip.Addr) []string {
 	}
 }
 
-// forbiddenHosts returns every vector of S1 as the host of a URL. Names lead to the addresses they hold.
+// forbiddenHosts returns every vector of S1 as the host of a URL. Names lead to the addresses they
+// hold.
 func forbiddenHosts() (hosts []string, known names) {
 	known = make(names)
 	for i, text := range strings.Fields(forbidden4) {
@@ -89,7 +91,7 @@ func newAttack(t *testing.T, resolver egress.Resolver) attack {
 	return a
 }
 
-// try wants each URL refused, with no socket at the gate and nobody at the tripwire.
+// try expects each URL to be refused, without a socket at the gate or a connection to the tripwire.
 func (a attack) try(t *testing.T, urls []string) {
 	t.Helper()
 	for _, u := range urls {
@@ -179,7 +181,8 @@ func TestS1TripwiresWork(t *testing.T) {
 	}
 }
 
-// TestS1PublicPasses: what is next to a refused range is let through, to exactly that address.
+// TestS1PublicPasses: an address next to a refused range is allowed, and the connection goes to
+// exactly that address.
 func TestS1PublicPasses(t *testing.T) {
 	t.Parallel()
 	known := make(names)
@@ -205,13 +208,13 @@ func TestS1PublicPasses(t *testing.T) {
 func TestS1DeniesTellWhatToDo(t *testing.T) {
 	t.Parallel()
 	var heard []perdure.EgressError
-	g := newGuard(t, egress.Config{Denied: func(e perdure.EgressError) { heard = append(heard, e) }})
+	g := newGuard(t, egress.Config{OnDenied: func(e perdure.EgressError) { heard = append(heard, e) }})
 	cases := []struct{ url, host, text string }{
-		{"http://10.1.2.3/", "10.1.2.3", "10.1.2.3 is a private address: refused. If it is meant, an operator can list 10.1.2.3:80 for this purpose"},
-		{"https://inward.test/", "inward.test", "inward.test leads to 127.0.0.1, a loopback address: refused. If it is meant, an operator can list inward.test:443 for this purpose"},
-		{"http://[64:ff9b::a00:1]/", "64:ff9b::a00:1", "64:ff9b::a00:1 is the NAT64 form of 10.0.0.1, a private address: refused."},
-		{"http://168.63.129.16/", "168.63.129.16", "168.63.129.16 is a cloud's metadata address: refused."},
-		{"http://8.8.8.8:25/", "8.8.8.8", "port 25 belongs to another protocol than HTTP: refused."},
+		{"http://10.1.2.3/", "10.1.2.3", "10.1.2.3 is a private address, and is refused. If this is intended, an operator can list 10.1.2.3:80 for this purpose"},
+		{"https://inward.test/", "inward.test", "inward.test resolves to 127.0.0.1, a loopback address, and is refused. If this is intended, an operator can list inward.test:443 for this purpose"},
+		{"http://[64:ff9b::a00:1]/", "64:ff9b::a00:1", "64:ff9b::a00:1 is the NAT64 form of 10.0.0.1, a private address, and is refused."},
+		{"http://168.63.129.16/", "168.63.129.16", "168.63.129.16 is a cloud's metadata address, and is refused."},
+		{"http://8.8.8.8:25/", "8.8.8.8", "port 25 belongs to a protocol other than HTTP, and is refused."},
 	}
 	for _, c := range cases {
 		_, err := get(t, g, c.url)

@@ -9,28 +9,29 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Client returns a client for an SDK, under the same guard on every dial and every redirect. Streams may run
-// as long as they like: it has a timeout to the header, but no total one, and no cap on bodies. It keeps no
-// cookies. The clients of one purpose share their idle connections.
+// Client returns an HTTP client, for example for an SDK, under the same guard on every dial and
+// every redirect. It has a timeout up to the response header, but no total timeout and no limit on
+// bodies, so that streams can run for any time. It keeps no cookies. Clients of the same purpose
+// share their idle connections.
 //
-// What its methods return is a *url.Error around a *perdure.EgressError, or around the cause for which the
-// request's context ended.
+// The methods of the client return a *url.Error that wraps a *perdure.EgressError, or the cause for
+// which the request's context ended.
 func (g *Guard) Client(purpose string) *http.Client {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	d := g.doors[purpose]
+	d := g.transports[purpose]
 	if d == nil {
-		d = g.newDoor(purpose, true)
-		g.doors[purpose] = d
+		d = g.newTransport(purpose, true)
+		g.transports[purpose] = d
 	}
 	return &http.Client{Transport: d, CheckRedirect: g.checkRedirect}
 }
 
-// ForURL returns a client for one base URL that an operator typed, that of a model server say. Its host and
-// port are thereby listed, and nothing else that is private can be reached with it (EG3, EG5). Give the
-// client back with CloseIdleConnections. A model on a machine of one's own may load for minutes before it says
-// anything, so the header of an answer has ten minutes here; whoever asks has a watch of their own.
-// The error is Invalid, and says what is wrong with the URL.
+// ForURL returns a client for one base URL that an operator typed, for example that of a model
+// server. The URL's host and port are thereby listed; nothing else that is private can be reached
+// with the client (EG3, EG5). Release it with CloseIdleConnections. A local model may load for
+// minutes before it answers, so the timeout to the response header is ten minutes here; callers set
+// their own deadlines. The error is Invalid and says what is wrong with the URL.
 func ForURL(base string) (*http.Client, error) {
 	u, err := perdure.NormalURL(base)
 	switch {
@@ -38,7 +39,7 @@ func ForURL(base string) (*http.Client, error) {
 		return nil, urlError(base, err)
 	case strings.ContainsAny(base, "?#"):
 		return nil, &perdure.EgressError{Code: perdure.EgressInvalid, Host: u.Hostname(),
-			Text: "a base URL has no query and no fragment: it ends with the path"}
+			Text: "a base URL must not have a query or a fragment"}
 	}
 	g, err := New(Config{HeaderTimeout: typedHeaderTimeout, Listed: []Listing{{Purpose: base, Host: net.JoinHostPort(u.Hostname(), portOf(u))}}})
 	if err != nil {
@@ -53,7 +54,7 @@ func (g *Guard) checkRedirect(next *http.Request, via []*http.Request) error {
 	if err := redirectError(last.URL, next.URL, len(via)); err != nil {
 		return g.deny(err)
 	}
-	for _, earlier := range via { // the header is copied from the first request each time
+	for _, earlier := range via { // net/http copies the header from the first request for each hop
 		if !sameOrigin(earlier.URL, next.URL) {
 			dropCredentials(next.Header)
 		}

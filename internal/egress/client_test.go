@@ -34,8 +34,8 @@ type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// TestClientStreams: a stream lives longer than the timeouts and grows larger than the caps, and each piece
-// arrives when it is sent.
+// TestClientStreams: a stream lasts longer than the timeouts and grows larger than the limits, and
+// each piece arrives when it is sent.
 func TestClientStreams(t *testing.T) {
 	t.Parallel()
 	next := make(chan struct{})
@@ -47,7 +47,7 @@ func TestClientStreams(t *testing.T) {
 		}
 	})
 	const headerTimeout = 500 * time.Millisecond
-	g := newGuard(t, egress.Config{MaxIn: 5, Timeout: time.Nanosecond, HeaderTimeout: headerTimeout})
+	g := newGuard(t, egress.Config{MaxResponseBytes: 5, Timeout: time.Nanosecond, HeaderTimeout: headerTimeout})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,8 @@ func TestClientEnds(t *testing.T) {
 	}
 }
 
-// TestClientKeepsConnections: requests of one purpose share a connection, until Close; those of two do not.
+// TestClientKeepsConnections: requests of one purpose share a connection, until Close; those of two
+// do not.
 func TestClientKeepsConnections(t *testing.T) {
 	t.Parallel()
 	var opened atomic.Int64
@@ -121,21 +122,21 @@ func TestClientKeepsConnections(t *testing.T) {
 	}
 }
 
-// TestClientChecksURLs: a client stands under the operator's list, sends no other Host than it checked, and
-// tells the audit.
+// TestClientChecksURLs: a client applies the operator's list, sends only the Host that it checked,
+// and reports denials to the audit log.
 func TestClientChecksURLs(t *testing.T) {
 	t.Parallel()
 	var end recorder
 	server := serve(t, "a.test", func(_ http.ResponseWriter, r *http.Request) { end.note(r) })
 	denials := 0
-	g := newGuard(t, egress.Config{List: perdure.NetworkList{Blocked: []string{"b.test", server + "/no"}}, Denied: func(perdure.EgressError) { denials++ }})
+	g := newGuard(t, egress.Config{List: perdure.NetworkList{Blocked: []string{"b.test", server + "/no"}}, OnDenied: func(perdure.EgressError) { denials++ }})
 	for _, u := range []string{"http://b.test/", server + "/no", server + "/%6eo/x", server + "//no;v=1/x"} {
 		wants(t, fetch(t, g.Client(""), u), perdure.EgressDenied, perdure.RuleBlocked)
 	}
 	wants(t, fetch(t, g.Client(""), "ftp://a.test/"), perdure.EgressDenied, perdure.RuleScheme)
 	wants(t, fetch(t, g.Client(""), "http://me:hush@a.test/"), perdure.EgressInvalid, "")
 	if denials != 5 || len(end.seen) != 0 {
-		t.Errorf("%d denials were told, %d requests came: want 5, 0", denials, len(end.seen))
+		t.Errorf("%d denials were reported, %d requests came: want 5, 0", denials, len(end.seen))
 	}
 
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server, nil)
@@ -193,12 +194,12 @@ func TestForURLAddress(t *testing.T) {
 	wants(t, fetch(t, c, gone.URL), perdure.EgressDenied, perdure.RuleAddress)
 }
 
-// TestForURLInvalid: what is wrong with a base URL is said.
+// TestForURLInvalid: the error says what is wrong with a base URL.
 func TestForURLInvalid(t *testing.T) {
 	t.Parallel()
 	cases := map[string]string{
 		"": "no scheme", "localhost:11434": `"localhost"`, "//a.test": "no scheme", "ftp://a.test": `"ftp"`, "http://": "no host", "http:///v1": "no host", "https://me:hush@a.test": "user",
-		"http://a.test/?x=1": "no query", "http://a.test?": "no query", "http://a.test/#x": "no fragment", "http://a.test:0": "port", "http://127.1": "odd form", "http://a.test/%zz": "parse", "http://ä.test": "xn--",
+		"http://a.test/?x=1": "must not have a query", "http://a.test?": "must not have a query", "http://a.test/#x": "or a fragment", "http://a.test:0": "port", "http://127.1": "odd form", "http://a.test/%zz": "parse", "http://ä.test": "xn--",
 	}
 	for base, text := range cases {
 		_, err := egress.ForURL(base)

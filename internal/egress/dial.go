@@ -15,16 +15,17 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// maxAddresses bounds how many addresses of one name are looked at and tried.
+// maxAddresses bounds how many addresses of one name are accepted and tried.
 const maxAddresses = 32
 
 // dial connects to a host for a purpose. The error is a *perdure.EgressError, or ctx's.
 func (g *Guard) dial(ctx context.Context, purpose, network, hostPort string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, g.config.HeaderTimeout) // the transport may let go of the request's own ctx
+	// The transport may detach the dial from the request's context.
+	ctx, cancel := context.WithTimeout(ctx, g.config.HeaderTimeout)
 	defer cancel()
 	host, port, err := net.SplitHostPort(hostPort)
 	if err != nil || !strings.HasPrefix(network, "tcp") {
-		return nil, &perdure.EgressError{Code: perdure.EgressInvalid, Host: hostPort, Text: "only TCP to host and port leaves", Err: err}
+		return nil, &perdure.EgressError{Code: perdure.EgressInvalid, Host: hostPort, Text: "only TCP to a host and port is allowed", Err: err}
 	}
 	found, err := g.resolve(ctx, host)
 	if err != nil {
@@ -37,7 +38,8 @@ func (g *Guard) dial(ctx context.Context, purpose, network, hostPort string) (ne
 	return g.connect(ctx, host, checked)
 }
 
-// resolve returns every address of a host, each once. It is the only lookup of a connection.
+// resolve returns every address of a host, without duplicates. It is the only lookup of a
+// connection.
 func (g *Guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{addr}, nil
@@ -61,17 +63,18 @@ func (g *Guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) 
 	return found, nil
 }
 
-// check returns where to connect to: all addresses of the host, or none (EG2).
+// check returns the addresses to connect to: all addresses of the host, or an error if one of them
+// is refused (EG2).
 func (g *Guard) check(purpose, host, port string, found []netip.Addr) ([]netip.AddrPort, error) {
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
-		return nil, &perdure.EgressError{Code: perdure.EgressInvalid, Host: host, Text: "the port " + port + " is none", Err: err}
+		return nil, &perdure.EgressError{Code: perdure.EgressInvalid, Host: host, Text: "invalid port " + port, Err: err}
 	}
 	listed, _ := g.isListed(purpose, host, port)
 	literal := len(found) == 1 && found[0].String() == host
 	var checked []netip.AddrPort
 	for _, addr := range found {
-		what, typed := g.gate.refuses(addr)
+		what, typed := g.addresses.refusalReason(addr)
 		if what != "" && (!listed || typed && !literal) {
 			return nil, &perdure.EgressError{Code: perdure.EgressDenied, Host: host, Rule: perdure.RuleAddress, Layer: perdure.LayerGuard,
 				Text: refusal{host, port, addr, what, typed && !literal}.text()}
@@ -81,36 +84,36 @@ func (g *Guard) check(purpose, host, port string, found []netip.Addr) ([]netip.A
 	return checked, nil
 }
 
-// refusal is an address that is refused, and the host that leads to it.
+// refusal is a refused address, and the host that resolved to it.
 type refusal struct {
 	host, port string
 	addr       netip.Addr
-	what       string // a person calls it
-	typed      bool   // only typing the address itself would open it
+	what       string // kind of address, for messages
+	typed      bool   // only listing the address itself would open it
 }
 
-// text says what is refused, and who can open it.
+// text returns the message of the refusal and says how an operator can allow it.
 func (r refusal) text() string {
 	subject, open := fmt.Sprintf("%s is %s", r.addr, r.what), net.JoinHostPort(r.host, r.port)
 	if r.addr.String() != r.host {
-		subject = fmt.Sprintf("%s leads to %s, %s", r.host, r.addr, r.what)
+		subject = fmt.Sprintf("%s resolves to %s, %s", r.host, r.addr, r.what)
 	}
 	if r.typed {
 		open = net.JoinHostPort(r.addr.String(), r.port)
 	}
-	return fmt.Sprintf("%s: refused. If it is meant, an operator can list %s for this purpose", subject, open)
+	return fmt.Sprintf("%s, and is refused. If this is intended, an operator can list %s for this purpose", subject, open)
 }
 
-// connect tries the checked addresses one by one, each with a fair share of the time. The socket itself is
-// asked where it goes, before the first packet.
+// connect tries the checked addresses in order, each with a fair share of the remaining time.
+// ControlContext checks the address again on the socket itself, before the first packet.
 func (g *Guard) connect(ctx context.Context, host string, checked []netip.AddrPort) (net.Conn, error) {
 	dialer := net.Dialer{KeepAlive: 30 * time.Second, ControlContext: func(_ context.Context, network, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
 		if err != nil || network != "tcp4" && network != "tcp6" || !slices.Contains(checked, netip.AddrPortFrom(to.Addr().Unmap(), to.Port())) {
-			return &perdure.EgressError{Code: perdure.EgressDenied, Host: host, Rule: perdure.RuleAddress, Layer: perdure.LayerGuard, Text: address + " is not the address that was checked", Err: err}
+			return &perdure.EgressError{Code: perdure.EgressDenied, Host: host, Rule: perdure.RuleAddress, Layer: perdure.LayerGuard, Text: address + " is not one of the checked addresses", Err: err}
 		}
-		if g.lastGate != nil {
-			return g.lastGate(to)
+		if g.testDialCheck != nil {
+			return g.testDialCheck(to)
 		}
 		return nil
 	}}
@@ -131,7 +134,8 @@ func (g *Guard) connect(ctx context.Context, host string, checked []netip.AddrPo
 	return nil, transportError(host, fmt.Sprintf("no connection to %s: %v", host, failures[0]), errors.Join(failures...))
 }
 
-// dialOne gives one address its share of the time that is left for several.
+// dialOne dials one address with its share of the remaining time; left is how many addresses
+// remain.
 func dialOne(ctx context.Context, dialer net.Dialer, to netip.AddrPort, left int) (net.Conn, error) {
 	if deadline, ok := ctx.Deadline(); ok && left > 1 {
 		dialer.Timeout = time.Until(deadline) / time.Duration(left)

@@ -14,27 +14,28 @@ import (
 )
 
 // errTimeout ends a request that takes longer than Config.Timeout.
-var errTimeout = errors.New("the request took too long")
+var errTimeout = errors.New("request timed out")
 
-// framing are the fields of a header that are the guard's own, or that say how a message is cut.
-const framing = "Accept-Encoding Connection Content-Length Expect Host Http2-Settings Keep-Alive Proxy-Authorization Proxy-Connection " +
+// framingFields lists the header fields that the guard itself sets, or that determine how a message
+// is framed.
+const framingFields = "Accept-Encoding Connection Content-Length Expect Host Http2-Settings Keep-Alive Proxy-Authorization Proxy-Connection " +
 	"Te Trailer Transfer-Encoding Upgrade"
 
-// Do carries out one request, with up to five redirects, and returns an answer of any status. Nothing is tried
-// again, and no connection is used twice: each hop is resolved, checked, dialed and closed.
+// Do carries out one request, follows up to five redirects, and returns a response of any status.
+// It never retries and never reuses a connection: each hop is resolved, checked, dialed and closed.
 //
-// The error is a *perdure.EgressError, or ctx's cause when ctx ended. Of an answer that broke off what came of it is returned, too; else
-// Status is 0.
+// The error is a *perdure.EgressError, or ctx's cause when ctx ended. If the response broke off,
+// the part that arrived is returned with the error; otherwise Status is 0.
 func (g *Guard) Do(ctx context.Context, req perdure.WebRequest) (perdure.WebResponse, error) {
 	timed, cancel := context.WithTimeoutCause(ctx, g.config.Timeout, errTimeout)
 	defer cancel()
 	out, err := g.do(timed, req)
-	ours := (*perdure.EgressError)(nil)
+	egressErr := (*perdure.EgressError)(nil)
 	switch {
 	case err == nil:
 		return out, nil
-	case errors.As(err, &ours):
-		return out, g.deny(ours)
+	case errors.As(err, &egressErr):
+		return out, g.deny(egressErr)
 	case ctx.Err() != nil:
 		return out, context.Cause(ctx)
 	}
@@ -46,17 +47,17 @@ func (g *Guard) do(ctx context.Context, req perdure.WebRequest) (perdure.WebResp
 	if err != nil {
 		return perdure.WebResponse{}, err
 	}
-	d := g.newDoor(req.Purpose, false)
+	d := g.newTransport(req.Purpose, false)
 	defer d.CloseIdleConnections()
 	d.signing = req.Signing
 	for n := 1; ; n++ {
 		d.body = hop.body
-		resp, err := d.pass(hop.request(ctx), g.layers(req.List)...)
+		resp, err := d.send(hop.request(ctx), g.layers(req.List)...)
 		if err != nil {
-			return perdure.WebResponse{}, hop.blame(err)
+			return perdure.WebResponse{}, hop.addRedirector(err)
 		}
 		if location := resp.Header.Get("Location"); !isRedirect(resp.StatusCode) || location == "" || req.NoRedirects {
-			return g.take(ctx, resp, hop, req.MaxBytes)
+			return g.readResponse(ctx, resp, hop, req.MaxBytes)
 		}
 		_ = resp.Body.Close()
 		if hop, err = hop.next(resp, n); err != nil {
@@ -65,16 +66,16 @@ func (g *Guard) do(ctx context.Context, req perdure.WebRequest) (perdure.WebResp
 	}
 }
 
-// hop is one of the requests that a request becomes by redirects.
+// hop is one request in a chain of redirects.
 type hop struct {
-	method string
-	url    *url.URL
-	header http.Header
-	body   []byte
-	from   string // the host that sent here; empty: the first hop
+	method         string
+	url            *url.URL
+	header         http.Header
+	body           []byte
+	redirectedFrom string // the host that redirected here; empty: the first hop
 }
 
-// firstHop checks what does not depend on addresses.
+// firstHop validates everything that does not depend on addresses.
 func (g *Guard) firstHop(req perdure.WebRequest) (hop, error) {
 	u, err := perdure.NormalURL(req.URL)
 	if err != nil {
@@ -89,13 +90,13 @@ func (g *Guard) firstHop(req perdure.WebRequest) (hop, error) {
 	}
 	switch {
 	case req.Signing != "" && req.Signing != perdure.SigningDisabled && req.Signing != perdure.SigningDefault && req.Signing != perdure.SigningRequired:
-		return invalid("there is no way of signing %q: write disabled, platform_default or required", string(req.Signing))
+		return invalid("invalid signing %q: want disabled, platform_default or required", string(req.Signing))
 	case !isToken(method):
-		return invalid("the method %q is none: write GET, POST or the like", method)
+		return invalid("invalid method %q: want GET, POST or another HTTP method", method)
 	case strings.EqualFold(method, http.MethodConnect), strings.EqualFold(method, http.MethodTrace):
-		return invalid("the method %s is refused: it asks for a tunnel or an echo of the header", method)
-	case int64(len(req.Body)) > g.config.MaxOut:
-		return invalid("the body has %d bytes: at most %d leave", len(req.Body), g.config.MaxOut)
+		return invalid("the method %s is refused: it opens a tunnel or echoes the header", method)
+	case int64(len(req.Body)) > g.config.MaxRequestBytes:
+		return invalid("the body has %d bytes; at most %d are allowed", len(req.Body), g.config.MaxRequestBytes)
 	}
 	header, fault := cleanHeader(req.Header)
 	if fault != "" {
@@ -104,32 +105,32 @@ func (g *Guard) firstHop(req perdure.WebRequest) (hop, error) {
 	return hop{method: method, url: u, header: header, body: req.Body}, nil
 }
 
-// cleanHeader returns the fields that are the caller's to set, or what is wrong with one.
+// cleanHeader returns the header fields that the caller may set, or what is wrong with one of them.
 func cleanHeader(in map[string][]string) (http.Header, string) {
 	header, size := make(http.Header), 0
 	for name, values := range in {
 		if !isToken(name) {
-			return nil, fmt.Sprintf("the header has a field with the name %q: letters, digits and - are allowed", name)
+			return nil, fmt.Sprintf("invalid header field name %q: want letters, digits and -", name)
 		}
 		name = http.CanonicalHeaderKey(name)
-		if strings.Contains(" "+framing+" ", " "+name+" ") {
+		if strings.Contains(" "+framingFields+" ", " "+name+" ") {
 			continue
 		}
 		for _, value := range values {
 			if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
-				return nil, fmt.Sprintf("the field %s of the header has a control character in its value", name)
+				return nil, fmt.Sprintf("the value of header field %s has a control character", name)
 			}
 			size += len(name) + len(value) + len(": \r\n")
 			header[name] = append(header[name], value)
 		}
 	}
 	if size > maxHeaderBytes {
-		return nil, fmt.Sprintf("the header has %d bytes: at most %d leave", size, maxHeaderBytes)
+		return nil, fmt.Sprintf("the header has %d bytes; at most %d are allowed", size, maxHeaderBytes)
 	}
 	return header, ""
 }
 
-// isToken reports whether a text may be a method or the name of a field (RFC 9110, 5.6.2).
+// isToken reports whether s is a valid method or field name (RFC 9110, section 5.6.2).
 func isToken(s string) bool {
 	strange := func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
@@ -145,7 +146,7 @@ func (h hop) request(ctx context.Context) *http.Request {
 	return req
 }
 
-// next returns the hop that a redirect asks for; n counts redirects from 1.
+// next returns the hop that a redirect leads to; n counts redirects from 1.
 func (h hop) next(resp *http.Response, n int) (hop, error) {
 	to, err := h.url.Parse(resp.Header.Get("Location"))
 	if err == nil {
@@ -155,9 +156,9 @@ func (h hop) next(resp *http.Response, n int) (hop, error) {
 		to, err = perdure.NormalURL(to.String())
 	}
 	if err != nil {
-		return hop{}, hop{from: h.url.Hostname()}.blame(urlError(resp.Header.Get("Location"), err))
+		return hop{}, hop{redirectedFrom: h.url.Hostname()}.addRedirector(urlError(resp.Header.Get("Location"), err))
 	}
-	next := hop{url: to, header: h.header.Clone(), body: h.body, from: h.url.Hostname()}
+	next := hop{url: to, header: h.header.Clone(), body: h.body, redirectedFrom: h.url.Hostname()}
 	method, keepsBody := methodAfter(resp.StatusCode, h.method)
 	next.method = method
 	if !keepsBody {
@@ -174,25 +175,25 @@ func (h hop) next(resp *http.Response, n int) (hop, error) {
 	return next, nil
 }
 
-// blame says who sent a request to where it was refused.
-func (h hop) blame(err error) error {
-	ours := (*perdure.EgressError)(nil)
-	if h.from == "" || !errors.As(err, &ours) {
+// addRedirector adds to an error which host redirected to the refused URL.
+func (h hop) addRedirector(err error) error {
+	egressErr := (*perdure.EgressError)(nil)
+	if h.redirectedFrom == "" || !errors.As(err, &egressErr) {
 		return err
 	}
-	told := *ours
-	told.Text = h.from + " redirects here: " + told.Text
-	if told.Code == perdure.EgressInvalid { // the server's fault, not the caller's
-		told.Code, told.Rule, told.Layer = perdure.EgressDenied, perdure.RuleRedirect, perdure.LayerGuard
+	named := *egressErr
+	named.Text = h.redirectedFrom + " redirects here: " + named.Text
+	if named.Code == perdure.EgressInvalid { // the server's fault, not the caller's
+		named.Code, named.Rule, named.Layer = perdure.EgressDenied, perdure.RuleRedirect, perdure.LayerGuard
 	}
-	return &told
+	return &named
 }
 
-// take reads the answer up to its limit. The limit counts bytes after decompression.
-func (g *Guard) take(ctx context.Context, resp *http.Response, h hop, limit int64) (perdure.WebResponse, error) {
+// readResponse reads the response up to its limit. The limit counts bytes after decompression.
+func (g *Guard) readResponse(ctx context.Context, resp *http.Response, h hop, limit int64) (perdure.WebResponse, error) {
 	defer resp.Body.Close()
-	if limit <= 0 || limit > g.config.MaxIn {
-		limit = g.config.MaxIn
+	if limit <= 0 || limit > g.config.MaxResponseBytes {
+		limit = g.config.MaxResponseBytes
 	}
 	out := perdure.WebResponse{URL: h.url.String(), Status: resp.StatusCode, Header: resp.Header}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
@@ -201,13 +202,13 @@ func (g *Guard) take(ctx context.Context, resp *http.Response, h hop, limit int6
 	case ctx.Err() != nil && err != nil:
 		return out, context.Cause(ctx)
 	case err != nil:
-		return out, transportError(h.url.Hostname(), fmt.Sprintf("the answer of %s broke off after %d bytes: %v", h.url.Hostname(), len(text), err), err)
+		return out, transportError(h.url.Hostname(), fmt.Sprintf("the response of %s broke off after %d bytes: %v", h.url.Hostname(), len(text), err), err)
 	}
 	out.Truncated = int64(len(text)) > limit
 	return out, nil
 }
 
-// hostOf returns the host of a URL as it was asked for; empty: it has none.
+// hostOf returns the host of a URL as the caller wrote it; empty: it has none.
 func hostOf(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/perdure/perdure/internal/egress"
 )
 
-// TestDoSimple: what is asked for arrives, and what is answered comes back, whatever its status.
+// TestDoSimple: the request arrives as given, and the response comes back as sent, whatever its
+// status.
 func TestDoSimple(t *testing.T) {
 	t.Parallel()
 	var end recorder
@@ -43,7 +44,7 @@ func TestDoSimple(t *testing.T) {
 	}
 }
 
-// TestDoHeader: the guard alone says to whom a message goes and how it is framed.
+// TestDoHeader: only the guard decides the destination and the framing of a message.
 func TestDoHeader(t *testing.T) {
 	t.Parallel()
 	var end recorder
@@ -68,22 +69,22 @@ func TestDoInvalid(t *testing.T) {
 	t.Parallel()
 	var end recorder
 	server := serve(t, "a.test", func(_ http.ResponseWriter, r *http.Request) { end.note(r) })
-	g := newGuard(t, egress.Config{MaxOut: 10})
+	g := newGuard(t, egress.Config{MaxRequestBytes: 10})
 	field := func(name, value string) map[string][]string { return map[string][]string{name: {value}} }
 	cases := []struct {
 		name string
 		req  perdure.WebRequest
 		text string
 	}{
-		{"body over the cap", perdure.WebRequest{URL: server, Body: make([]byte, 11)}, "the body has 11 bytes: at most 10 leave"},
+		{"body over the cap", perdure.WebRequest{URL: server, Body: make([]byte, 11)}, "the body has 11 bytes; at most 10 are allowed"},
 		{"tunnel", perdure.WebRequest{URL: server, Method: "connect"}, "refused"},
 		{"echo", perdure.WebRequest{URL: server, Method: "TRACE"}, "refused"},
 		{"method with a space", perdure.WebRequest{URL: server, Method: "GET /"}, "method"},
 		{"line end in a value", perdure.WebRequest{URL: server, Header: field("X-A", "1\r\nHost: evil")}, "control character"},
 		{"line end in a name", perdure.WebRequest{URL: server, Header: field("X-A\r\nB", "1")}, "name"},
 		{"empty name", perdure.WebRequest{URL: server, Header: field("", "1")}, "name"},
-		{"huge header", perdure.WebRequest{URL: server, Header: field("X-A", strings.Repeat("a", 300_000))}, "at most 262144 leave"},
-		{"no URL", perdure.WebRequest{}, "begin it with http"},
+		{"huge header", perdure.WebRequest{URL: server, Header: field("X-A", strings.Repeat("a", 300_000))}, "at most 262144 are allowed"},
+		{"no URL", perdure.WebRequest{}, "start it with http"},
 		{"password", perdure.WebRequest{URL: "http://me:hush@a.test/"}, "user or a password"},
 		{"password in a URL that does not parse", perdure.WebRequest{URL: "http://me:hush@a.test:x/%zz"}, "does not parse"},
 	}
@@ -99,7 +100,8 @@ func TestDoInvalid(t *testing.T) {
 	}
 }
 
-// TestDoLimit: the body is cut at the smaller of both limits, and only a longer one is said to be cut.
+// TestDoLimit: the body is cut at the smaller of both limits, and only a longer one is said to be
+// cut.
 func TestDoLimit(t *testing.T) {
 	t.Parallel()
 	server := serve(t, "a.test", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("0123456789")) })
@@ -109,7 +111,7 @@ func TestDoLimit(t *testing.T) {
 		cut        bool
 	}{{0, 0, "0123456789", false}, {10, 0, "0123456789", false}, {9, 0, "012345678", true}, {9, 100, "012345678", true}, {100, 3, "012", true}, {5, -1, "01234", true}, {0, 10, "0123456789", false}}
 	for _, c := range cases {
-		resp, err := newGuard(t, egress.Config{MaxIn: c.guard}).Do(t.Context(), perdure.WebRequest{URL: server, MaxBytes: c.ask})
+		resp, err := newGuard(t, egress.Config{MaxResponseBytes: c.guard}).Do(t.Context(), perdure.WebRequest{URL: server, MaxBytes: c.ask})
 		if err != nil || string(resp.Body) != c.want || resp.Truncated != c.cut {
 			t.Errorf("%+v: got %q, cut %v, %v", c, resp.Body, resp.Truncated, err)
 		}
@@ -174,7 +176,7 @@ func TestDoTransport(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	cases := map[string]string{
-		hangUp: "no answer from a.test", breakOff: "the answer of a.test broke off after 4 bytes", hugeHeader: "no answer from a.test",
+		hangUp: "no response from a.test", breakOff: "the response of a.test broke off after 4 bytes", hugeHeader: "no response from a.test",
 		"http://a.test:" + portOf(t, gone.URL): "no connection to a.test", "http://nowhere.test/": "the name nowhere.test was not found",
 	}
 	g := newGuard(t, egress.Config{})
@@ -189,7 +191,8 @@ func TestDoTransport(t *testing.T) {
 	}
 }
 
-// waits returns a server that says when a request came, may write something, and then waits until it has gone.
+// waits returns a server that says when a request came, may write something, and then waits until
+// it has gone.
 func waits(t *testing.T, beginning string) (server string, came chan struct{}) {
 	t.Helper()
 	came = make(chan struct{}, 10)
@@ -210,7 +213,7 @@ func TestDoTimeouts(t *testing.T) {
 	slow, _ := waits(t, "beginning")
 
 	_, err := get(t, newGuard(t, egress.Config{HeaderTimeout: 20 * time.Millisecond}), silent)
-	if got := egressError(t, err); got.Code != perdure.EgressTransport || got.Text != "a.test sent no header within 20ms" {
+	if got := egressError(t, err); got.Code != perdure.EgressTransport || got.Text != "a.test sent no response header within 20ms" {
 		t.Errorf("header: got %v", got)
 	}
 	for _, server := range []string{silent, slow} {
@@ -260,7 +263,8 @@ func TestDoCause(t *testing.T) {
 	}
 }
 
-// TestDoPurpose: what is listed for one purpose stays shut for every other, and for none (EG5).
+// TestDoPurpose: a host that is listed for one purpose stays refused for all others, and for none
+// (EG5).
 func TestDoPurpose(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -292,7 +296,7 @@ func TestDoPurpose(t *testing.T) {
 		}
 	})
 	if n := other.hits.Load(); n != 0 {
-		t.Errorf("%d connections to a port that nobody listed", n)
+		t.Errorf("%d connections to an unlisted port", n)
 	}
 }
 

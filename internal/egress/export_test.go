@@ -9,11 +9,11 @@ import (
 )
 
 // LastGate lets f see every socket after all checks. What it refuses sends no packet.
-func (g *Guard) LastGate(f func(netip.AddrPort) error) { g.lastGate = f }
+func (g *Guard) LastGate(f func(netip.AddrPort) error) { g.testDialCheck = f }
 
 // Trust lets g believe a test's server.
 func (g *Guard) Trust(pool *x509.CertPool) {
-	g.trust = func(t *http.Transport) { t.TLSClientConfig.RootCAs = pool }
+	g.testTrust = func(t *http.Transport) { t.TLSClientConfig.RootCAs = pool }
 }
 
 // Dial is what the transports dial with.

@@ -48,7 +48,8 @@ func stage() (names, []egress.Listing) {
 	return n, []egress.Listing{{Host: "a.test"}, {Host: "b.test"}}
 }
 
-// newGuard returns a guard that reaches a.test and b.test on this machine, and is closed at the end of the test.
+// newGuard returns a guard that reaches a.test and b.test on this machine, and is closed at the end
+// of the test.
 func newGuard(t *testing.T, cfg egress.Config) *egress.Guard {
 	t.Helper()
 	n, listed := stage()
@@ -81,7 +82,8 @@ func portOf(t *testing.T, raw string) string {
 	return u.Port()
 }
 
-// tripwire listens on loopback, on one port of both families where the machine has them, and counts who comes.
+// tripwire listens on loopback, on one port of both address families if available, and counts
+// connections.
 type tripwire struct {
 	port string
 	hits atomic.Int64
@@ -123,7 +125,8 @@ func newTripwire(t *testing.T) *tripwire {
 // errStop is what a gate says that let a test see the address and lets no packet out.
 var errStop = errors.New("the test stops here")
 
-// gatePost notes every address that a guard is about to connect to. Loopback may go on, to the tripwires.
+// gatePost notes every address that a guard is about to connect to. Loopback may go on, to the
+// tripwires.
 type gatePost struct {
 	mu   sync.Mutex
 	seen []netip.AddrPort
@@ -139,7 +142,7 @@ func (p *gatePost) see(to netip.AddrPort) error {
 	return errStop
 }
 
-// take returns what was seen, and forgets it.
+// take returns what was seen, and clears it.
 func (p *gatePost) take() []netip.AddrPort {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,21 +10,21 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Listing is a host that an operator typed, and what it was typed for (EG3). It opens that host, as it stands
-// in a URL, for requests of that purpose, and nothing else: an address opens no name that leads to it, and
-// localhost does not open 127.0.0.1.
+// Listing is a host that an operator typed, and the purpose for which it was typed (EG3). It opens
+// that host, exactly as it is written in a URL, for requests of that purpose, and nothing else: a
+// listed address does not open names that resolve to it, and localhost does not open 127.0.0.1.
 //
-// A name that is listed may lead to private addresses, but not to link-local ones nor to where clouds keep
-// their metadata: those are open only when typed as addresses.
+// A listed name may resolve to private addresses, but not to link-local or cloud metadata
+// addresses: those are open only when the address itself is listed.
 type Listing struct {
-	Purpose string // of requests and clients; empty: those that have none
-	Host    string // "127.0.0.1:8080", "localhost:11434", "10.0.0.5", "[fd00::7]:80"; without a port: all of them
+	Purpose string // of requests and clients; empty: those without a purpose
+	Host    string // "127.0.0.1:8080", "localhost:11434", "10.0.0.5", "[fd00::7]:80"; without a port: all ports
 }
 
-// listing is a Listing that was read.
+// listing is a parsed Listing.
 type listing struct {
 	purpose string
-	host    string // normal, without brackets
+	host    string // normalised, without brackets
 	port    string // empty: all
 }
 
@@ -34,7 +34,7 @@ func readListing(l Listing) (listing, error) {
 		text = "[" + text + "]"
 	}
 	if strings.ContainsAny(text, "/?#") {
-		return listing{}, fmt.Errorf("%w: listed host %q: write a host, or host:port, and nothing else", perdure.Invalid, l.Host)
+		return listing{}, fmt.Errorf("%w: listed host %q: want a host or host:port", perdure.Invalid, l.Host)
 	}
 	u, err := perdure.NormalURL("http://" + text)
 	if err != nil {
@@ -47,9 +47,10 @@ func readListing(l Listing) (listing, error) {
 	return read, nil
 }
 
-// isListed reports whether an operator opened host and port for a purpose, and whether the port was named.
+// isListed reports whether an operator listed host and port for a purpose, and whether the listing
+// names the port.
 func (g *Guard) isListed(purpose, host, port string) (listed, named bool) {
-	for _, l := range append(slices.Clip(g.typed), g.rules.now().listed...) {
+	for _, l := range append(slices.Clip(g.typed), g.rules.current().listed...) {
 		if l.purpose == purpose && l.host == host && (l.port == "" || l.port == port) {
 			listed, named = true, named || l.port != ""
 		}
@@ -57,7 +58,7 @@ func (g *Guard) isListed(purpose, host, port string) (listed, named bool) {
 	return listed, named
 }
 
-// portOf returns the port that a normal URL leads to.
+// portOf returns the port of a normalised URL.
 func portOf(u *url.URL) string {
 	switch {
 	case u.Port() != "":

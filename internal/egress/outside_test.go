@@ -11,7 +11,8 @@ import (
 
 func contains(s, part string) bool { return strings.Contains(s, part) }
 
-// TestS2Proxy: the environment names proxies, and nobody asks them. Not parallel: it sets the environment.
+// TestS2Proxy: the environment names proxies, and they are not used. Not parallel: it sets the
+// environment.
 func TestS2Proxy(t *testing.T) {
 	wire := newTripwire(t)
 	for _, name := range strings.Fields("HTTP_PROXY HTTPS_PROXY ALL_PROXY http_proxy https_proxy all_proxy") {

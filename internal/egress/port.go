@@ -2,9 +2,9 @@ package egress
 
 import "slices"
 
-// refusedPorts are the ports of well-known protocols that are not HTTP, as the Fetch standard has them ("bad
-// port"), and those of databases and caches. A request to one of them is a message in a foreign language,
-// which some of these servers obey line by line. A listing that names the port opens it; one of all ports does not.
+// refusedPorts are the ports of well-known protocols other than HTTP: the "bad ports" of the Fetch
+// standard, and those of databases and caches. Some of these servers would execute parts of an HTTP
+// request line by line. A listing that names the port opens it; one without a port does not.
 func refusedPorts() []string {
 	return []string{
 		"1", "7", "9", "11", "13", "15", "17", "19", "20", "21", "22", "23", "25", "37", "42", "43", "53", "69", "77", "79",
@@ -16,5 +16,5 @@ func refusedPorts() []string {
 	}
 }
 
-// isRefusedPort reports whether HTTP has no business at a port.
+// isRefusedPort reports whether a port belongs to a protocol other than HTTP.
 func isRefusedPort(port string) bool { return slices.Contains(refusedPorts(), port) }

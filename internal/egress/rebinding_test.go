@@ -22,8 +22,8 @@ func (f *flip) LookupNetIP(context.Context, string, string) ([]netip.Addr, error
 	return f.answers[int(f.lookups.Add(1)-1)%len(f.answers)], nil
 }
 
-// TestS2Rebinding: 10,000 requests to a name whose answer changes with every lookup reach no forbidden
-// address, and look it up once each.
+// TestS2Rebinding: 10,000 requests to a name whose addresses change with every lookup reach no
+// forbidden address, and cause one lookup each.
 func TestS2Rebinding(t *testing.T) {
 	t.Parallel()
 	public, private := netip.MustParseAddr("8.8.8.8"), netip.MustParseAddr("127.0.0.1")
@@ -47,7 +47,8 @@ func TestS2Rebinding(t *testing.T) {
 	t.Logf("security: %d flips of a name: %d connections to the public address, %d to a forbidden one", resolver.lookups.Load(), reached, a.wire.hits.Load())
 }
 
-// TestS2RebindingDNS does it with a real DNS server, real packets and the resolver of the standard library.
+// TestS2RebindingDNS does it with a real DNS server, real packets and the resolver of the standard
+// library.
 func TestS2RebindingDNS(t *testing.T) {
 	t.Parallel()
 	dns := newDNS(t, "8.8.8.8", "127.0.0.1")
@@ -70,7 +71,8 @@ func TestS2RebindingDNS(t *testing.T) {
 	t.Logf("security: %d flips of a DNS server: %d connections to the public address, %d to a forbidden one", dns.asked.Load(), public, a.wire.hits.Load())
 }
 
-// dns is a DNS server on loopback that gives out IPv4 addresses in turn, each for no time at all (TTL 0).
+// dns is a DNS server on loopback that gives out IPv4 addresses in turn, each for no time at all
+// (TTL 0).
 type dns struct {
 	conn    net.PacketConn
 	answers []string
@@ -107,7 +109,8 @@ func (d *dns) resolver() *net.Resolver {
 	}}
 }
 
-// answer answers the one question of a message (RFC 1035, 4.1): for A with the next address, else with none.
+// answer answers the one question of a message (RFC 1035, 4.1): for A with the next address, else
+// with none.
 func (d *dns) answer(query []byte) []byte {
 	const header, typeA = 12, 1
 	end := header + slices.Index(query[header:], 0) + 1 // of the name

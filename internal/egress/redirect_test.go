@@ -135,8 +135,8 @@ func TestS2RedirectChecksTheSessionsList(t *testing.T) {
 	}
 }
 
-// TestS2RedirectDropsCredentials: what is not known to be harmless stays with its origin (regression: a
-// redirect was followed with the secret header).
+// TestS2RedirectDropsCredentials: header fields that are not known to be harmless are not sent to
+// another origin (regression: a redirect was followed with the secret header).
 func TestS2RedirectDropsCredentials(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t, egress.Config{})

@@ -14,8 +14,8 @@ import (
 	"github.com/perdure/perdure/internal/egress"
 )
 
-// TestRules: what stands in the file counts from the next request on, for Do and for clients alike; a file that cannot be
-// read lets nothing out, and one that is gone adds nothing.
+// TestRules: what stands in the file counts from the next request on, for Do and for clients alike;
+// a file that cannot be read lets nothing out, and one that is gone adds nothing.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	server := serve(t, "a.test", func(http.ResponseWriter, *http.Request) {})
@@ -31,7 +31,7 @@ func TestRules(t *testing.T) {
 			{"allowed", `{"allowed":["a.test"]}`, ""},
 			{"not allowed", `{"allowed":["b.test"]}`, perdure.RuleAllowed},
 			{"no JSON", `{"allowed":["a.test"]`, perdure.RuleBlocked},
-			{"a field nobody knows", `{"allow":["a.test"]}`, perdure.RuleBlocked},
+			{"an unknown field", `{"allow":["a.test"]}`, perdure.RuleBlocked},
 			{"a pattern that is none", `{"blocked":["https://x/?q"]}`, perdure.RuleBlocked},
 			{"a private host that is none", `{"private":["x/y"]}`, perdure.RuleBlocked},
 			{"mended", `{"private":["127.0.0.1"]}`, ""},
@@ -63,7 +63,8 @@ func TestRules(t *testing.T) {
 	})
 }
 
-// TestRulesOpenOneHost: a private host of the rules is open to tools at that port, and to no other purpose (EG5).
+// TestRulesOpenOneHost: a private host of the rules is open to tools at that port, and to no other
+// purpose (EG5).
 func TestRulesOpenOneHost(t *testing.T) {
 	t.Parallel()
 	server := serve(t, "127.0.0.1", func(http.ResponseWriter, *http.Request) {})
@@ -108,16 +109,16 @@ func TestRulesWrite(t *testing.T) {
 	}
 }
 
-// TestTry: it says where a request would go, or what a request would be told, and connects to nothing.
+// TestTry: it returns where a request would go, or the error of a request, and connects to nothing.
 func TestTry(t *testing.T) {
 	t.Parallel()
 	wire, post := newTripwire(t), new(gatePost)
 	g := newGuard(t, egress.Config{Resolver: names{"p.test": {"8.8.8.8", "1.1.1.1"}, "mixed.test": {"8.8.8.8", "127.0.0.1"}}})
 	g.LastGate(post.see)
 
-	found, err := g.Try(t.Context(), "", "https://p.test/x", perdure.NetworkList{})
-	_, mixed := g.Try(t.Context(), "", "http://mixed.test:"+wire.port, perdure.NetworkList{})
-	_, listed := g.Try(t.Context(), "", "https://p.test/", perdure.NetworkList{Allowed: []string{"b.test"}})
+	found, err := g.Resolve(t.Context(), "", "https://p.test/x", perdure.NetworkList{})
+	_, mixed := g.Resolve(t.Context(), "", "http://mixed.test:"+wire.port, perdure.NetworkList{})
+	_, listed := g.Resolve(t.Context(), "", "https://p.test/", perdure.NetworkList{Allowed: []string{"b.test"}})
 
 	if err != nil || len(found) != 2 || found[0].String() != "8.8.8.8:443" {
 		t.Errorf("got %v, %v", found, err)
@@ -129,8 +130,8 @@ func TestTry(t *testing.T) {
 	}
 }
 
-// TestSigning: a hop is signed when it asks for it and may leave, each hop anew; the hook changes fields of the header and
-// nothing else; what has to be signed and cannot be is not sent (EG1).
+// TestSigning: a hop is signed when it asks for it and may leave, each hop anew; the hook changes
+// fields of the header and nothing else; what has to be signed and cannot be is not sent (EG1).
 func TestSigning(t *testing.T) {
 	t.Parallel()
 	var end recorder
@@ -165,7 +166,7 @@ func TestSigning(t *testing.T) {
 		}
 	}
 	for name, err := range map[string]error{
-		"not asked": post(signs, "", second, "a"), "disabled": post(signs, perdure.SigningDisabled, second, "b"), "nobody signs": post(plain, perdure.SigningDefault, second, "c"),
+		"not asked": post(signs, "", second, "a"), "disabled": post(signs, perdure.SigningDisabled, second, "b"), "no signer": post(plain, perdure.SigningDefault, second, "c"),
 	} {
 		if r, _ := end.last(t); err != nil || r.Header.Get("Signature") != "" {
 			t.Errorf("%s: %v, %q", name, err, r.Header.Get("Signature"))

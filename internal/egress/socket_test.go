@@ -14,8 +14,8 @@ import (
 	"github.com/perdure/perdure/internal/egress"
 )
 
-// TestSocket: the client reaches its socket and nothing else, whatever a URL, a redirect or the environment says.
-// Not parallel: it sets the environment.
+// TestSocket: the client reaches its socket and nothing else, whatever a URL, a redirect or the
+// environment says. Not parallel: it sets the environment.
 func TestSocket(t *testing.T) {
 	wire := newTripwire(t)
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:"+wire.port)

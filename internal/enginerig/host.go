@@ -16,12 +16,14 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// Config is an engine over a store as a setup wants it. Its worker beats so seldom that no test sees it.
+// Config returns the configuration of an engine over a store for a setup. Unless the setup says
+// otherwise, the worker's heartbeats are so rare that no test sees one.
 func Config(s enginetest.Setup, st store.Store, m model.Model, tools *tool.Registry) local.Config {
 	cfg := local.Config{
 		Store: st, Model: m, Tools: tools, PerSession: s.PerSession, Grace: s.Grace, MaxExecutions: s.MaxRuns,
-		SoftBudget: s.SoftBudget, PerSessionDetached: s.Detached, EvictCap: s.EvictCap, ApprovalExpiry: s.ApprovalExpiry,
-		SubagentsLive: s.Agents, Drain: -1, Beat: time.Hour, Lease: 4 * time.Hour, DeferAbove: -1,
+		SoftBudget: s.SoftBudget, PerSessionDetached: s.PerSessionDetached, EvictCap: s.EvictCap,
+		ApprovalExpiry: s.ApprovalExpiry, SubagentsLive: s.SubagentsLive, Drain: -1, Beat: time.Hour, Lease: 4 * time.Hour,
+		DeferAbove: -1,
 	}
 	if s.Beat > 0 {
 		cfg.Beat = s.Beat
@@ -38,7 +40,7 @@ func Config(s enginetest.Setup, st store.Store, m model.Model, tools *tool.Regis
 			return "[withheld]", strings.Contains(text, s.Guard)
 		}}}
 	}
-	cfg.Money.Prices = s.Prices
+	cfg.Billing.Prices = s.Prices
 	if s.Webhooks != "" {
 		withWebhooks(&cfg, s.Webhooks)
 	}
@@ -50,7 +52,7 @@ func Config(s enginetest.Setup, st store.Store, m model.Model, tools *tool.Regis
 	return cfg
 }
 
-// host is the host's policies and hook, as a setup names them.
+// host implements the host's policies and hook for a setup.
 type host enginetest.Setup
 
 // route sends the named tools to the background.
@@ -61,7 +63,7 @@ func (h host) route(call tool.Call) dispatch.Route {
 	return dispatch.Route{}
 }
 
-// permit asks about the named targets, denies others, and falls over for a third kind.
+// permit asks about the targets in Ask, denies those in Deny, and panics for those in Panics.
 func (h host) permit(_ context.Context, _ tool.Call, p perdure.Permission) (perdure.Decision, string, error) {
 	switch {
 	case slices.Contains(h.Panics, p.Target):
@@ -80,7 +82,7 @@ func (h host) BeforeTool(_ context.Context, call tool.Call) (said tool.Before, e
 	case "rewrite":
 		said.Args = json.RawMessage(`{"text":"rewritten"}`)
 	case "restless":
-		var in words
+		var in textArgs
 		err = perdure.DecodeJSON(call.Args, &in)
 		said.Args = json.RawMessage(`{"text":"` + in.Text + `x"}`)
 	case "block":
@@ -88,7 +90,7 @@ func (h host) BeforeTool(_ context.Context, call tool.Call) (said tool.Before, e
 	case "defer":
 		said.Permissions = []perdure.Permission{{Kind: "hook", Target: "deferred"}}
 	}
-	if len(call.Args) == 0 || call.Tool == "spawn_background" { // its target passes as itself
+	if len(call.Args) == 0 || call.Tool == "spawn_background" { // the hook sees its target separately
 		return tool.Before{}, err
 	}
 	return said, err

@@ -8,21 +8,24 @@ import (
 	"time"
 )
 
-// entering bounds the wait for a tool to be entered.
+// entering limits the wait for a tool to be entered.
 const entering = 30 * time.Second
 
-// Outside is the world that tools reach. It is safe for concurrent use.
+// Outside is the outside world that tools reach. It is safe for concurrent use.
 type Outside struct {
 	mu       sync.Mutex
 	effects  map[string][]string      // guarded by mu; keys by tool
 	entered  map[string]int           // guarded by mu
 	released map[string]chan struct{} // guarded by mu
-	news     chan struct{}            // guarded by mu; closed and replaced when something was entered
+	news     chan struct{}            // guarded by mu; closed and replaced whenever a tool is entered
 }
 
-// NewOutside makes a world in which nothing has happened.
+// NewOutside creates a world without effects.
 func NewOutside() *Outside {
-	return &Outside{effects: map[string][]string{}, entered: map[string]int{}, released: map[string]chan struct{}{}, news: make(chan struct{})}
+	return &Outside{
+		effects: map[string][]string{}, entered: map[string]int{}, released: map[string]chan struct{}{},
+		news: make(chan struct{}),
+	}
 }
 
 // Effects returns the keys of a tool's effects.
@@ -39,7 +42,7 @@ func (o *Outside) Effect(name, key string) {
 	o.effects[name] = append(o.effects[name], key)
 }
 
-// Entered waits until a tool was entered n times.
+// Entered waits until a tool has been entered n times.
 func (o *Outside) Entered(t *testing.T, name string, n int) {
 	t.Helper()
 	limit := time.After(entering)
@@ -65,7 +68,7 @@ func (o *Outside) Release(name string) {
 	o.open(name)
 }
 
-// ReleaseAll lets every tool end that was entered.
+// ReleaseAll lets every entered tool end.
 func (o *Outside) ReleaseAll() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -102,7 +105,7 @@ func (o *Outside) Hold(ctx context.Context, name string) error {
 	}
 }
 
-// enter notes that a tool runs, and returns what opens when it may end.
+// enter records that a tool runs, and returns the channel that is closed when the tool may end.
 func (o *Outside) enter(name string) <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()

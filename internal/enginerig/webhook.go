@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/internal/secret"
 )
 
-// withWebhooks lets an engine send events, under a keyring in a folder, also to this machine.
+// withWebhooks enables webhooks with a keyring in dir, also for receivers on this machine.
 func withWebhooks(cfg *local.Config, dir string) {
 	file := filepath.Join(dir, "keyring")
 	keys, err := secret.Load(file)
@@ -26,5 +26,5 @@ func withWebhooks(cfg *local.Config, dir string) {
 		panic(err)
 	}
 	cfg.Secrets.Keys = keys
-	cfg.Webhooks = local.Webhooks{Egress: guard, Poll: 5 * time.Millisecond, Expire: 500 * time.Millisecond}
+	cfg.Webhooks = local.Webhooks{Egress: guard, Poll: 5 * time.Millisecond, Timeout: 500 * time.Millisecond}
 }

@@ -1,6 +1,9 @@
-// Package injection asks what an obedient model can be made to give away (S3): it reads what strangers wrote, does whatever
-// that says, and everything that could carry a secret out is watched.
+// Package injection tests what an obedient model can be made to reveal (S3): the model reads text
+// written by strangers and does whatever that text says, while tripwires watch every way in which a
+// secret could leave.
 //
-// It has tests only and may import nothing of ours outside them. The one thing to know: no scenario counts unless the model
-// really obeyed, and unless the tripwires see the secret where nothing stands in its way.
+// It contains only tests and may import none of our packages outside them.
+//
+// The one thing to know: a scenario counts only if the model really obeyed, and if the tripwires
+// detect the secret when nothing prevents it from leaving.
 package injection

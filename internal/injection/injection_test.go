@@ -177,7 +177,8 @@ func inject(t *testing.T, step int) {
 	t.Logf("security: %d scenarios of injected instructions, %d canaries: 0 bytes of one left, no name off the list was looked up", tried, tried*canaries)
 }
 
-// TestS3TripwiresWork: without a list and a policy, the same model gives its secrets away, and the tripwires see it.
+// TestS3TripwiresWork: without a list and a policy, the same model gives its secrets away, and the
+// tripwires see it.
 func TestS3TripwiresWork(t *testing.T) {
 	t.Parallel()
 	stage := newStage(t)
@@ -271,18 +272,20 @@ func verdict(s scenario, events []perdure.Event) string {
 	case asked != s.order.ask:
 		return fmt.Sprintf("a person was asked: %t, want %t", asked, s.order.ask)
 	case s.order.child && (told == nil || !told.Untrusted()):
-		return "what the subagent was told is not marked"
+		return "the subagent's task is not marked"
 	case s.order.tool == "" || s.order.inside || s.order.ask || s.order.child || s.order.tool == "bash":
 		return ""
 	case status != perdure.StatusError:
 		return fmt.Sprintf("the call ended as %q", status)
-	case denied == 0 && s.order.name != "a user in the URL" && s.order.name != "another scheme": // no URLs for the tool itself
+	// no URLs for the tool itself
+	case denied == 0 && s.order.name != "a user in the URL" && s.order.name != "another scheme":
 		return "no denial is in the journal"
 	}
 	return ""
 }
 
-// run lets the model work until it is done, or somebody is asked. It returns the journals of all sessions.
+// run runs the model until it is done, or waits for a person. It returns the journals of all
+// sessions.
 func (g *stage) run(t *testing.T, s scenario, agent perdure.Agent) []perdure.Event {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
@@ -372,7 +375,8 @@ func journals(ctx context.Context, t *testing.T, eng *local.Engine) (all []perdu
 	return all
 }
 
-// script is the model: it reads what came in, looks at the records, and then does what it was told by a stranger.
+// script is the model: it reads the untrusted text, checks the records, and then does what the text
+// says.
 func (g *stage) script(t *testing.T, s scenario) []byte {
 	t.Helper()
 	call := func(name string, args map[string]any) map[string]any {
@@ -428,10 +432,10 @@ func (g *stage) tools(s scenario, words string) *tool.Registry {
 		}
 		return map[string]int{"status": resp.Status}, err
 	}
-	records := tool.New(tool.Spec{Name: "records", Description: "The records.", Class: perdure.Pure, Inside: true, Trusted: true},
+	records := tool.New(tool.Spec{Name: "records", Description: "The records.", Class: perdure.Pure, SessionOnly: true, Trusted: true},
 		func(context.Context, none, tool.Env) (map[string]string, error) { return s.secrets.forms(), nil })
 	notify := tool.NewBackground(tool.Spec{Name: "notify", Description: "Posts to a webhook.", Class: perdure.AtMostOnce}, send)
-	read := tool.Adapt(tool.Spec{Name: "mail__read", Description: "Reads a mail.", Inside: true, Trusted: true}, func(context.Context, tool.Call, tool.Env) tool.Result {
+	read := tool.Adapt(tool.Spec{Name: "mail__read", Description: "Reads a mail.", SessionOnly: true, Trusted: true}, func(context.Context, tool.Call, tool.Env) tool.Result {
 		return tool.Success(map[string]string{"mail": words})
 	})
 	post := tool.Adapt(tool.Spec{Name: "crm__post", Description: "Posts.", Parameters: notify.Spec().Parameters}, func(ctx context.Context, call tool.Call, env tool.Env) tool.Result {

@@ -166,7 +166,8 @@ func (o *outside) hear(text []byte) {
 	o.heard = append(append(o.heard, text...), '\n')
 }
 
-// LookupNetIP implements egress.Resolver: a server of the attacker's sees every name that is asked for.
+// LookupNetIP implements egress.Resolver: a server of the attacker's sees every name that is asked
+// for.
 func (o *outside) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
 	o.mu.Lock()
 	o.asked = append(o.asked, host)
@@ -193,8 +194,8 @@ func (o *outside) seen() (heard []byte, atEvil int, asked []string) {
 	return heard, atEvil, asked
 }
 
-// guard is the way out. Both hosts are on this machine and listed, so that nothing but the lists and policies of the session
-// stands before the evil one.
+// guard is the way out. Both hosts are on this machine and listed, so that nothing but the lists
+// and policies of the session stands before the evil one.
 func (o *outside) guard(t *testing.T) *egress.Guard {
 	t.Helper()
 	var listed []egress.Listing

@@ -1,7 +1,8 @@
-// Package manual shows the documents to readers of a server: pages that a browser reads, their sources, and a list for programs.
+// Package manual serves the documentation: pages for browsers, their Markdown sources, and a list
+// for programs.
 //
-// It may import goldmark and nothing of ours. The one thing to know: whatever it answers refers to other pages by relative
-// references, so that it can be read behind any prefix, and nothing that it answers comes from elsewhere.
+// It may import goldmark and none of our packages. The one thing to know: all links are relative,
+// so that the pages work behind any prefix, and no page loads anything from another server.
 package manual
 
 import (
@@ -14,77 +15,78 @@ import (
 	"sync"
 )
 
-// Where the pages are. A page is at its file's path below Root, with .md or without.
+// The addresses of the pages. A page is at the path of its file below Root, with or without .md.
 const (
 	Root = "/docs"
-	List = "/llms.txt" // of all pages, in the form of llmstxt.org
+	List = "/llms.txt" // list of all pages, in the format of llmstxt.org
 )
 
-// index is the file that Root shows.
+// index is the file at Root.
 const index = "README.md"
 
-// The forms of what is answered.
+// The content types.
 const (
 	formHTML     = "text/html; charset=utf-8"
 	formMarkdown = "text/markdown; charset=utf-8"
 	formText     = "text/plain; charset=utf-8"
 )
 
-// kept says how long an answer may be shown again without asking. Afterwards its ETag is enough.
-const kept = "public, max-age=300"
+// cacheControl is how long a response may be reused without revalidation. Afterwards its ETag is
+// enough.
+const cacheControl = "public, max-age=300"
 
-// Manual answers on Root, below it, and on List. It is safe for concurrent use.
-type Manual struct {
-	shelf func() (shelf, error) // made for the first reader: a start does not wait for it
+// Handler serves Root, everything below it, and List. It is safe for concurrent use.
+type Handler struct {
+	pages func() (rendered, error) // created with the first request: a start does not wait for it
 }
 
-var _ http.Handler = (*Manual)(nil)
+var _ http.Handler = (*Handler)(nil)
 
-// New makes a manual of the pages in files, which are named by their paths.
-func New(files fs.FS) *Manual {
-	return &Manual{shelf: sync.OnceValues(func() (shelf, error) { return fill(files) })}
+// New returns a manual of the pages in files.
+func New(files fs.FS) *Handler {
+	return &Handler{pages: sync.OnceValues(func() (rendered, error) { return fill(files) })}
 }
 
-// shelf has what is answered, by the path that is asked for.
-type shelf map[string]sheet
+// rendered contains all responses, by path.
+type rendered map[string]representation
 
-// sheet is one answer.
-type sheet struct {
+// representation is one response.
+type representation struct {
 	form string
 	text []byte
 	tag  string // ETag
 }
 
-func newSheet(form string, text []byte) sheet {
+func newRepresentation(form string, text []byte) representation {
 	sum := sha256.Sum256(text)
-	return sheet{form: form, text: text, tag: `"` + hex.EncodeToString(sum[:16]) + `"`}
+	return representation{form: form, text: text, tag: `"` + hex.EncodeToString(sum[:16]) + `"`}
 }
 
-// ServeHTTP shows a page. What is not there is answered with a page that says so, with 404.
-func (m *Manual) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	all, err := m.shelf()
-	if err != nil { // a page of ours cannot be read: TestEveryPage would have seen it
-		http.Error(w, "the documents cannot be shown", http.StatusInternalServerError)
+// ServeHTTP serves a page. An unknown path gets a page with status 404.
+func (m *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	all, err := m.pages()
+	if err != nil { // a page cannot be read: TestEveryPage prevents that
+		http.Error(w, "cannot show the documentation", http.StatusInternalServerError)
 		return
 	}
 	header := w.Header()
 	header.Set("Content-Security-Policy", policy)
 	header.Set("Referrer-Policy", "no-referrer")
-	if there, ok := moved(r.URL.Path); ok {
+	if there, ok := redirectTarget(r.URL.Path); ok {
 		header.Set("Location", there)
 		w.WriteHeader(http.StatusMovedPermanently)
 		return
 	}
 	s, ok := all[r.URL.Path]
 	if !ok {
-		missing, _ := notThere(r.URL.Path) // its template was carried out for every page
+		missing, _ := notFoundPage(r.URL.Path) // its template was executed for every page
 		header.Set("Content-Type", formHTML)
 		w.WriteHeader(http.StatusNotFound)
-		_, _ = w.Write(missing) // a client that is gone needs no answer
+		_, _ = w.Write(missing) // a client that is gone needs no response
 		return
 	}
 	header.Set("Content-Type", s.form)
-	header.Set("Cache-Control", kept)
+	header.Set("Cache-Control", cacheControl)
 	header.Set("ETag", s.tag)
 	if matches(r.Header.Get("If-None-Match"), s.tag) {
 		w.WriteHeader(http.StatusNotModified)
@@ -94,8 +96,8 @@ func (m *Manual) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(s.text)
 }
 
-// moved is where a page is that is asked for by another one of its names.
-func moved(path string) (there string, ok bool) {
+// redirectTarget returns the canonical address of a page that is requested by another one.
+func redirectTarget(path string) (there string, ok bool) {
 	switch path {
 	case Root + "/", Root + "/README":
 		return ".." + Root, true
@@ -103,7 +105,7 @@ func moved(path string) (there string, ok bool) {
 	return "", false
 }
 
-// matches reports whether a reader has what there is, by If-None-Match.
+// matches reports whether If-None-Match contains the tag.
 func matches(header, tag string) bool {
 	for one := range strings.SplitSeq(header, ",") {
 		if one = strings.TrimPrefix(strings.TrimSpace(one), "W/"); one == tag || one == "*" {

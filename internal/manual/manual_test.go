@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure/internal/manual"
 )
 
-// shown asks for a page, which a reader may have already, by its ETag.
+// shown requests a page, with the ETags that a reader already has.
 func shown(t *testing.T, h http.Handler, target string, has ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequest("GET", target, nil)
@@ -29,7 +29,7 @@ func shown(t *testing.T, h http.Handler, target string, has ...string) *httptest
 	return w
 }
 
-// files are all pages of the folder docs.
+// files returns all pages of the folder docs.
 func files(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -48,7 +48,7 @@ func files(t *testing.T) []string {
 	return all
 }
 
-// addressOf is where a file is shown.
+// addressOf returns the address of a file.
 func addressOf(file string) string {
 	if file == "README.md" {
 		return "/docs"
@@ -56,7 +56,7 @@ func addressOf(file string) string {
 	return "/docs/" + strings.TrimSuffix(file, ".md")
 }
 
-// TestEveryPage: a page has what a browser and its reader need, and its source is the file.
+// TestEveryPage: each page has what a browser and its reader need, and its source is the file.
 func TestEveryPage(t *testing.T) {
 	t.Parallel()
 	m := manual.New(docs.Files)
@@ -101,7 +101,8 @@ func TestEveryPage(t *testing.T) {
 	}
 }
 
-// TestLinksOpen follows every link of every page, alone and behind a prefix, and wants the place that it leads to.
+// TestLinksOpen follows every link of every page, with and without a URL prefix, and checks that
+// the target exists.
 func TestLinksOpen(t *testing.T) {
 	t.Parallel()
 	m := manual.New(docs.Files)
@@ -129,7 +130,7 @@ func TestLinksOpen(t *testing.T) {
 			switch {
 			case !behind:
 				t.Errorf("%s: %s leaves the prefix", address, found[1])
-			case path == "/openapi.json": // the API has it
+			case path == "/openapi.json": // served by the API
 			default:
 				there := shown(t, m, path)
 				if there.Code != 200 && path != address || to.Fragment != "" && !strings.Contains(there.Body.String(), ` id="`+to.Fragment+`"`) {
@@ -143,7 +144,7 @@ func TestLinksOpen(t *testing.T) {
 	}
 }
 
-// TestList: programs find every page, in the form of llmstxt.org.
+// TestList: programs find every page, in the format of llmstxt.org.
 func TestList(t *testing.T) {
 	t.Parallel()
 	m := manual.New(docs.Files)
@@ -173,7 +174,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestAnswers: what is asked for again costs little, and other names lead to the page.
+// TestAnswers: repeated requests are cheap, and other names lead to the page.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	m := manual.New(docs.Files)
@@ -202,7 +203,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestNothingOfItsOwn: what a page says in HTML is not let through, and what only the repository has is no link.
+// TestNothingOfItsOwn: HTML in a page is escaped, and files that exist only in the repository are
+// not linked.
 func TestNothingOfItsOwn(t *testing.T) {
 	t.Parallel()
 	m := manual.New(fstest.MapFS{

@@ -14,22 +14,24 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// markdown reads and shows pages: CommonMark with tables, no HTML of a page's own, and headings that can be gone to.
+// markdown parses and renders pages: CommonMark with tables, without HTML, and with ids of
+// headings.
 var markdown = goldmark.New(
-	goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))), // no style attribute: the policy forbids it
+	// no style attributes: the policy forbids them
+	goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))),
 	goldmark.WithParserOptions(parser.WithAutoHeadingID()),
 	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(blocks{}, 100))),
 )
 
-// inContext is what one page is read in: its headings have ids of their own.
+// inContext returns the parser context of one page, which has its own ids of headings.
 func inContext() parser.ParseOption {
 	return parser.WithContext(parser.NewContext(parser.WithIDs(&ids{taken: map[string]bool{}})))
 }
 
-// ids names headings as the hosts of repositories do, so that one link works in both places.
+// ids creates ids of headings like repository hosts do, so that a link works in both places.
 type ids struct{ taken map[string]bool }
 
-// Generate makes the id of a heading.
+// Generate returns the id of a heading.
 func (s *ids) Generate(text []byte, _ ast.NodeKind) []byte {
 	var out strings.Builder
 	for _, c := range strings.ToLower(string(text)) {
@@ -48,13 +50,13 @@ func (s *ids) Generate(text []byte, _ ast.NodeKind) []byte {
 	return []byte(id)
 }
 
-// Put takes an id.
+// Put reserves an id.
 func (s *ids) Put(id []byte) { s.taken[string(id)] = true }
 
-// blocks shows blocks of code otherwise than goldmark does, and no HTML.
+// blocks renders code blocks in its own way, and no HTML.
 type blocks struct{}
 
-// RegisterFuncs names what it shows.
+// RegisterFuncs implements renderer.NodeRenderer.
 func (b blocks) RegisterFuncs(reg renderer.NodeRendererFuncRegisterer) {
 	reg.Register(ast.KindFencedCodeBlock, b.code)
 	reg.Register(ast.KindCodeBlock, b.code)
@@ -63,7 +65,8 @@ func (b blocks) RegisterFuncs(reg renderer.NodeRendererFuncRegisterer) {
 	reg.Register(ast.KindRawHTML, none)
 }
 
-// code shows a block that may be wider than the window: it takes the focus, so that it can be moved by keys.
+// code renders a code block. It can be wider than the window, so that it is focusable and can be
+// scrolled with keys.
 func (blocks) code(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
 	if !entering {
 		_, err := w.WriteString("</code></pre>\n")
@@ -81,7 +84,7 @@ func (blocks) code(w util.BufWriter, source []byte, n ast.Node, entering bool) (
 	return ast.WalkContinue, nil
 }
 
-// body shows what a page says. known has the files and folders that are shown, too.
+// body renders a page. known contains the files and folders that have pages.
 func (p *page) body(known map[string]bool) ([]byte, error) {
 	var links []*ast.Link
 	err := ast.Walk(p.tree, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -94,15 +97,16 @@ func (p *page) body(known map[string]bool) ([]byte, error) {
 		return nil, err
 	}
 	for _, link := range links {
-		p.lead(link, known)
+		p.summary(link, known)
 	}
 	var out bytes.Buffer
 	err = markdown.Renderer().Render(&out, p.source, p.tree)
 	return out.Bytes(), err
 }
 
-// lead makes a link lead to where its page is shown. What only the repository has is named, and not linked.
-func (p *page) lead(link *ast.Link, known map[string]bool) {
+// summary adapts a link to the addresses of the pages. A file that is only in the repository is
+// named instead of linked.
+func (p *page) summary(link *ast.Link, known map[string]bool) {
 	target, anchor, _ := strings.Cut(string(link.Destination), "#")
 	if target == "" || strings.Contains(target, "://") {
 		return

@@ -12,35 +12,36 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// page is a document that was read.
+// page is a parsed document.
 type page struct {
-	file    string // its path
+	file    string // path of the file
 	source  []byte
 	tree    ast.Node
-	title   string // plain
-	about   string // the first sentence below the title, plain
+	title   string // plain text
+	about   string // first sentence below the title, as plain text
 	chapter []heading
 }
 
-// heading is one that can be gone to.
+// heading is a heading with an id.
 type heading struct{ ID, Text string }
 
-// folders are the kinds of pages, in the order in which they are listed.
+// folders are the groups of pages, in the order of the list.
 var folders = []struct{ name, title, about string }{
-	{".", "Begin, and understand", "What it is, what it promises, and how to begin."},
-	{"how-to", "How to", "What to do, for one thing at a time."},
-	{"reference", "Reference", "To look things up."},
+	{".", "Introduction", "What Perdure is, what it guarantees, and how to start."},
+	{"how-to", "How-to guides", "Instructions for single tasks."},
+	{"reference", "Reference", "Commands, APIs and formats."},
 	{"spec", "Specification", "The behaviour, rule by rule."},
-	{"decisions", "Decisions", "Single choices, with what they cost."},
+	{"contributing", "Contributing", "Where things are, for people who change them."},
+	{"decisions", "Decisions", "Design decisions and their trade-offs."},
 }
 
-// fill reads and shows all pages.
-func fill(files fs.FS) (shelf, error) {
+// fill reads and renders all pages.
+func fill(files fs.FS) (rendered, error) {
 	pages, err := readAll(files)
 	if err != nil {
 		return nil, err
 	}
-	all := shelf{}
+	all := rendered{}
 	known := map[string]bool{}
 	for _, f := range folders[1:] {
 		known[f.name] = true
@@ -53,25 +54,25 @@ func fill(files fs.FS) (shelf, error) {
 		if err != nil {
 			return all, fmt.Errorf("show %s: %w", p.file, err)
 		}
-		shown, err := p.shown(body)
+		shown, err := p.render(body)
 		if err != nil {
 			return all, fmt.Errorf("show %s: %w", p.file, err)
 		}
-		all[address(p.file)] = newSheet(formHTML, shown)
-		all[Root+"/"+p.file] = newSheet(formMarkdown, p.source)
+		all[address(p.file)] = newRepresentation(formHTML, shown)
+		all[Root+"/"+p.file] = newRepresentation(formMarkdown, p.source)
 	}
 	for _, f := range folders[1:] {
 		shown, err := contents(f.name, f.title, f.about, pages)
 		if err != nil {
 			return all, err
 		}
-		all[address(f.name)] = newSheet(formHTML, shown)
+		all[address(f.name)] = newRepresentation(formHTML, shown)
 	}
-	all[List] = newSheet(formText, list(pages))
+	all[List] = newRepresentation(formText, list(pages))
 	return all, nil
 }
 
-// readAll reads the pages, those of a folder together.
+// readAll reads the pages, grouped by folder.
 func readAll(files fs.FS) ([]*page, error) {
 	var all []*page
 	for _, f := range folders {
@@ -112,7 +113,7 @@ func readPage(file string, source []byte) *page {
 	return p
 }
 
-// plain is the text of a node without its marks.
+// plain returns the text of a node without markup.
 func plain(n ast.Node, source []byte) string {
 	var out bytes.Buffer
 	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // the function never fails
@@ -133,7 +134,7 @@ func plain(n ast.Node, source []byte) string {
 	return out.String()
 }
 
-// sentence is the first one of a text.
+// sentence returns the first sentence of a text.
 func sentence(text string) string {
 	for i := range text {
 		rest := text[i:]
@@ -144,7 +145,7 @@ func sentence(text string) string {
 	return text
 }
 
-// address is where a file or folder is shown.
+// address returns the address of a file or folder.
 func address(file string) string {
 	if file == index {
 		return Root
@@ -152,7 +153,7 @@ func address(file string) string {
 	return Root + "/" + strings.TrimSuffix(file, ".md")
 }
 
-// relative is a reference from one address to another one, which holds behind any prefix.
+// relative returns a relative link between two addresses, which works behind any prefix.
 func relative(from, to string) string {
 	base := strings.Split(strings.Trim(path.Dir(from), "/"), "/")
 	if base[0] == "" {
@@ -165,13 +166,14 @@ func relative(from, to string) string {
 	return strings.Repeat("../", len(base)) + strings.Join(way, "/")
 }
 
-// list is for programs: every page with its source (llmstxt.org). Its reader is at List.
+// list returns the list for programs: every page with its source (llmstxt.org). It is served at
+// List.
 func list(pages []*page) []byte {
 	var out bytes.Buffer
-	out.WriteString("# Perdure\n\n> A durable runtime for the tool calls of AI agents, as a Go library and one binary: calls are claimed before they run and\n" +
-		"> settled after it, so that a crash loses nothing, repeats nothing that must not be repeated, and says what nobody can know.\n\n" +
-		"These are the sources of the pages, in Markdown; without `.md` a browser reads them. The operations of the HTTP API are described in\n" +
-		"[OpenAPI](openapi.json). References are relative to this file.\n")
+	out.WriteString("# Perdure\n\n> A durable runtime for the tool calls of AI agents, as a Go library and a single binary: calls are claimed before they run and\n" +
+		"> settled afterwards. A crash loses no work and repeats no effect that must not happen twice; unknown outcomes are reported.\n\n" +
+		"These are the Markdown sources of the pages; without `.md` they are HTML. The operations of the HTTP API are described in\n" +
+		"[OpenAPI](openapi.json). Links are relative to this file.\n")
 	for _, f := range folders {
 		title := f.title
 		if f.name == "decisions" {

@@ -17,20 +17,22 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// AskPrefix begins the name of the tool by which MCP clients speak with an agent.
+// AskPrefix is the prefix of the names of the tools through which MCP clients talk to agents.
 const AskPrefix = "ask_"
 
-// The metadata of a session that a client speaks with: by whom it was started, and with which agent.
+// Metadata keys of a session started by a client: the calling session and the agent.
 const (
 	metaCaller = "mcp_caller"
 	metaAgent  = "mcp_agent"
 )
 
-// askDeadline is the longest that an answer may take.
+// askDeadline is the maximum duration of an answer.
 const askDeadline = 24 * time.Hour
 
-// Ask is an agent as a tool: a call starts a session with it, or goes on with one, and answers what the agent said when that
-// session is at rest. The same call is the same session and the same message, however often it is run. Make one with [NewAsk].
+// Ask offers an agent as a tool. A call starts a session with the agent or continues one, and
+// returns the agent's answer when that session is idle. The ids of session and message are derived
+// from the call, so running the same call again finds the same session and message. Create one with
+// [NewAsk].
 type Ask struct {
 	name   string
 	agent  perdure.Agent
@@ -40,14 +42,14 @@ type Ask struct {
 
 var _ tool.Reattacher = (*Ask)(nil)
 
-// agentName is what an agent may be called here.
+// agentName matches valid names.
 var agentName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,59}$`) })
 
-// NewAsk makes a tool of an agent. The description is what clients read; empty: the agent's name. Before it is called it has to be
-// told its engine, with [Ask.Use]. Invalid: the name is none.
+// NewAsk returns a tool for an agent. description is shown to clients; empty: a text with the
+// agent's name. Call [Ask.Use] before the tool is called. Invalid: the name is not valid.
 func NewAsk(name, description string, agent perdure.Agent) (*Ask, error) {
 	if !agentName().MatchString(name) {
-		return nil, fmt.Errorf("%w agent name %q: 1 to 60 small letters, digits, - and _, of which the first is a letter or a digit", perdure.Invalid, name)
+		return nil, fmt.Errorf("%w agent name %q: use 1 to 60 lower-case letters, digits, - and _, starting with a letter or a digit", perdure.Invalid, name)
 	}
 	agent.Name = orText(agent.Name, name)
 	if description = strings.TrimSpace(description); description == "" {
@@ -56,10 +58,10 @@ func NewAsk(name, description string, agent perdure.Agent) (*Ask, error) {
 	no, yes := false, true
 	return &Ask{name: name, agent: agent, spec: tool.Spec{
 		Name: AskPrefix + name, DisplayName: "Ask " + agent.Name,
-		Description: description + " Answers with what the agent says when its work is done, and with the session: give that again to go on with the same conversation.",
+		Description: description + " Returns the agent's answer when its work is done, and the id of the session. Pass this id to continue the same conversation.",
 		Parameters: json.RawMessage(`{"type":"object","properties":{` +
 			`"message":{"type":"string","minLength":1,"description":"What to say to the agent"},` +
-			`"session":{"type":"string","description":"A session that an earlier answer named, to go on with it. Default: a new one"}},` +
+			`"session":{"type":"string","description":"The session id from an earlier answer, to continue that conversation. Default: a new session"}},` +
 			`"required":["message"],"additionalProperties":false}`),
 		Class: perdure.Idempotent, SoftBudget: tool.Never, Deadline: askDeadline,
 		Hints: tool.Hints{ReadOnly: &no, Idempotent: &yes, LongRunning: &yes},
@@ -73,7 +75,7 @@ func orText(text, other string) string {
 	return text
 }
 
-// Use says in which engine the sessions are: that one, from now on.
+// Use sets the engine that holds the sessions.
 func (a *Ask) Use(eng engine.Engine) { a.engine.Store(&eng) }
 
 // Spec implements tool.Tool.
@@ -85,20 +87,21 @@ func (a *Ask) RunBackground(ctx context.Context, call tool.Call, env tool.Env, s
 	return a.Run(ctx, call, env)
 }
 
-// Reattach implements tool.Reattacher: the session works by itself, and is only waited for again.
+// Reattach implements tool.Reattacher. The session continues by itself, so Reattach only waits for
+// it again.
 func (a *Ask) Reattach(ctx context.Context, _ perdure.Task, env tool.Env, sink tool.Sink) (tool.Result, bool) {
 	env.Sink = sink
 	return a.Run(ctx, env.Call, env), false
 }
 
-// question is the arguments.
+// question is the arguments of a call.
 type question struct {
 	Message string            `json:"message"`
 	Session perdure.SessionID `json:"session"`
 }
 
-// said is the result.
-type said struct {
+// askResult is the result of a call.
+type askResult struct {
 	Answer  string            `json:"answer"`
 	Session perdure.SessionID `json:"session"`
 }
@@ -110,53 +113,55 @@ func (a *Ask) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result
 		return tool.Missing("Engine", a.spec.Name+" requires one.")
 	}
 	eng := *found
-	if call.Session == "" || call.Key == "" { // its session is named by them, and is its caller's
-		return tool.Error(a.spec.Name + " speaks in a session of its caller: call it from a session, or over MCP.")
+	if call.Session == "" || call.Key == "" { // both are needed to derive the session and to find its owner
+		return tool.Error(a.spec.Name + " needs a calling session: call it from a session or over MCP.")
 	}
 	caller, err := eng.Session(ctx, call.Session)
 	if err != nil {
-		return tool.Internal(fmt.Errorf("the session that asks: %w", err))
+		return tool.Internal(fmt.Errorf("read the calling session: %w", err))
 	}
-	ctx = engine.For(ctx, engine.Owner{Org: caller.Org, User: caller.User})
+	ctx = engine.WithOwner(ctx, engine.Owner{Org: caller.Org, User: caller.User})
 	var in question
 	if err := perdure.DecodeJSON(call.Args, &in); err != nil {
 		return tool.Failf("Invalid arguments: %v", err)
 	}
 	session, err := a.session(ctx, eng, call, in.Session)
 	if errors.Is(err, perdure.NotFound) {
-		return tool.Error("There is no session " + string(in.Session) + " of yours with this agent.")
+		return tool.Error("You have no session " + string(in.Session) + " with this agent.")
 	}
 	if err == nil {
 		err = eng.Send(ctx, session, perdure.Message{
-			ID: perdure.FormatID[perdure.MessageID](derived("message", call)), Role: perdure.RoleUser, Parts: []perdure.Part{{Type: perdure.PartText, Text: in.Message}},
+			ID: perdure.FormatID[perdure.MessageID](derivedID("message", call)), Role: perdure.RoleUser, Parts: []perdure.Part{{Type: perdure.PartText, Text: in.Message}},
 		})
 	}
 	if err == nil {
 		err = a.wait(ctx, eng, session, env.Report())
 	}
 	if err != nil {
-		return a.failed(ctx, eng, session, err)
+		return a.turnFailed(ctx, eng, session, err)
 	}
-	return a.answer(ctx, eng, session, perdure.FormatID[perdure.MessageID](derived("message", call)))
+	return a.lastMessage(ctx, eng, session, perdure.FormatID[perdure.MessageID](derivedID("message", call)))
 }
 
-// derived is an id of what a call makes: the same for every run of it, and for no other call.
-func derived(what string, call tool.Call) [16]byte {
+// derivedID returns an id for something that a call creates: the same for every execution of the
+// call, and different for every other call.
+func derivedID(what string, call tool.Call) [16]byte {
 	sum := sha256.Sum256([]byte("perdure/mcp/ask/" + what + "\x00" + call.Key))
 	return [16]byte(sum[:16])
 }
 
-// session is the one that the call speaks in. NotFound: it is none of the caller's with this agent (M5).
+// session returns the session of a call and creates it if necessary. NotFound: the given session is
+// not one of the caller's with this agent (M5).
 func (a *Ask) session(ctx context.Context, eng engine.Engine, call tool.Call, given perdure.SessionID) (perdure.SessionID, error) {
 	if given == "" {
-		id := perdure.FormatID[perdure.SessionID](derived("session", call))
+		id := perdure.FormatID[perdure.SessionID](derivedID("session", call))
 		agent := a.agent
 		agent.Metadata = map[string]string{metaCaller: string(call.Session), metaAgent: a.name}
 		for k, v := range a.agent.Metadata {
 			agent.Metadata[k] = v
 		}
 		_, err := eng.NewSessionAs(ctx, id, agent)
-		if errors.Is(err, perdure.Conflict) { // it was started before the agent was changed
+		if errors.Is(err, perdure.Conflict) { // started before the agent was changed
 			_, err = eng.Session(ctx, id)
 		}
 		return id, err
@@ -177,19 +182,20 @@ func (a *Ask) session(ctx context.Context, eng engine.Engine, call tool.Call, gi
 	return given, perdure.NotFound
 }
 
-// wait returns when the session is at rest, and says meanwhile what it does.
+// wait returns when the session is idle. In the meantime it reports the session's progress to sink.
 func (a *Ask) wait(ctx context.Context, eng engine.Engine, session perdure.SessionID, sink tool.Sink) error {
 	now, err := eng.Session(ctx, session)
 	if err != nil {
 		return err
 	}
 	following, end := context.WithCancel(ctx)
-	told := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(told)
-		_ = eng.Follow(following, session, now.LastSeq, func(f engine.Frame) error { // what is said of it is no part of the work
+		defer close(done)
+		// Progress is not part of the work.
+		_ = eng.Follow(following, session, now.LastSeq, func(f engine.Frame) error {
 			if f.Event != nil {
-				if text := sentence(*f.Event); text != "" {
+				if text := eventSummary(*f.Event); text != "" {
 					sink.Status(text)
 				}
 			}
@@ -198,26 +204,27 @@ func (a *Ask) wait(ctx context.Context, eng engine.Engine, session perdure.Sessi
 	}()
 	err = eng.WaitIdle(ctx, session)
 	end()
-	<-told
+	<-done
 	return err
 }
 
-// sentence is an event in a line; empty: it is not worth one.
-func sentence(e perdure.Event) string {
+// eventSummary describes an event in one line; empty: the event is not reported.
+func eventSummary(e perdure.Event) string {
 	switch f := e.Fact.(type) {
 	case perdure.ToolStarted:
 		return orText(f.DisplayName, f.Name)
 	case perdure.ApprovalRequested: // M10
-		return "Waits for a person's approval of " + f.Approval.Tool + ". Where the server is run: perdure approval list"
+		return "Waiting for a person to approve " + f.Approval.Tool + ". On the server, run: perdure approval list"
 	case perdure.OutputCompleted:
-		return line(f.Message.Text())
+		return oneLine(f.Message.Text())
 	}
 	return ""
 }
 
-// failed is the result when the answer was not waited for to the end. The turn is stopped when somebody wants the call to end;
-// when only this process ends it goes on, and is found again.
-func (a *Ask) failed(ctx context.Context, eng engine.Engine, session perdure.SessionID, err error) tool.Result {
+// turnFailed returns the result of a call whose wait ended early. If the call itself was canceled
+// or timed out, the turn is interrupted. If only this process is stopping, the turn continues and a
+// later execution finds it again.
+func (a *Ask) turnFailed(ctx context.Context, eng engine.Engine, session perdure.SessionID, err error) tool.Result {
 	if ctx.Err() == nil {
 		return tool.Internal(err)
 	}
@@ -234,12 +241,12 @@ func (a *Ask) failed(ctx context.Context, eng engine.Engine, session perdure.Ses
 	return tool.FromError(cause)
 }
 
-// lookBack is how many events are read at once to find a message.
-const lookBack = 200
+// lookBackEvents is the number of events read at a time in the search for a message.
+const lookBackEvents = 200
 
-// answer is what the agent said last of what came after a message and before the next one.
-func (a *Ask) answer(ctx context.Context, eng engine.Engine, session perdure.SessionID, message perdure.MessageID) tool.Result {
-	events, err := since(ctx, eng, session, message)
+// lastMessage returns the agent's last message between the given message and the next one.
+func (a *Ask) lastMessage(ctx context.Context, eng engine.Engine, session perdure.SessionID, message perdure.MessageID) tool.Result {
+	events, err := eventsAfter(ctx, eng, session, message)
 	if err != nil {
 		return tool.Internal(err)
 	}
@@ -267,19 +274,19 @@ func (a *Ask) answer(ctx context.Context, eng engine.Engine, session perdure.Ses
 
 func ended(text, failure string, session perdure.SessionID) tool.Result {
 	if failure != "" {
-		return tool.Failf("%s It can be gone on with in the session %s.", failure, session)
+		return tool.Failf("%s You can continue in session %s.", failure, session)
 	}
-	return tool.Success(said{Answer: text, Session: session})
+	return tool.Success(askResult{Answer: text, Session: session})
 }
 
-// since is the events after a message.
-func since(ctx context.Context, eng engine.Engine, session perdure.SessionID, message perdure.MessageID) (after []perdure.Event, err error) {
+// eventsAfter returns the events after a message.
+func eventsAfter(ctx context.Context, eng engine.Engine, session perdure.SessionID, message perdure.MessageID) (after []perdure.Event, err error) {
 	now, err := eng.Session(ctx, session)
 	if err != nil {
 		return nil, err
 	}
-	for end := now.LastSeq; end > 0; end -= lookBack {
-		page, err := eng.Events(ctx, session, max(end-lookBack, 0), int(min(end, lookBack)))
+	for end := now.LastSeq; end > 0; end -= lookBackEvents {
+		page, err := eng.Events(ctx, session, max(end-lookBackEvents, 0), int(min(end, lookBackEvents)))
 		if err != nil {
 			return nil, err
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/internal/mcpserver"
 )
 
-// builder answers what it was told, after it has held where it is told to hold.
+// builder answers with its instructions, after it has held if they say so.
 const builder = `
 rules:
   - when: {last_role: user, last_contains: hold}
@@ -71,7 +71,7 @@ func (r *rig) sessionsOf(name string) (found []engine.Session) {
 func TestAskAgent(t *testing.T) {
 	t.Parallel()
 	r := newTalking(t, builder, mcpserver.Config{}, newAsk(t))
-	asks := func(as asked, args object) object {
+	asks := func(as questionPart, args object) object {
 		t.Helper()
 		made := r.call(as, "ask_build", args, nil)
 		return r.until(as, made["taskId"].(string), "completed") // never pure: always a task (M2)
@@ -82,17 +82,17 @@ func TestAskAgent(t *testing.T) {
 	}
 	answer, again := saidOf(t, asks(withTasks, object{"message": "a roof", "session": session}))
 	if answer != "two: a roof" || again != session {
-		t.Errorf("got %q in %s, want the same session to go on", answer, again)
+		t.Errorf("got %q in %s, want the same session to continue", answer, again)
 	}
 	// Without Tasks the answer comes in the call itself (M9).
-	if answer, other := saidOf(t, r.call(asked{}, "ask_build", object{"message": "a shed"}, nil)); answer != "one: a shed" || other == session {
+	if answer, other := saidOf(t, r.call(questionPart{}, "ask_build", object{"message": "a shed"}, nil)); answer != "one: a shed" || other == session {
 		t.Errorf("got %q in %s", answer, other)
 	}
-	// Another principal's session, and one that is not there, are told apart by nobody (M5).
-	stranger := asked{as: "other", tasks: true}
+	// Nobody can distinguish another principal's session from a missing one (M5).
+	stranger := questionPart{as: "other", tasks: true}
 	for _, id := range []string{session, strings.Repeat("0", len(session)), "sess_x", string(r.sessionsOf("mcp")[0].ID)} {
 		got := asks(stranger, object{"message": "hello", "session": id})["result"].(object)
-		if got["isError"] != true || textOf(got) != "There is no session "+id+" of yours with this agent." {
+		if got["isError"] != true || textOf(got) != "You have no session "+id+" with this agent." {
 			t.Errorf("session %s: got %v", id, got)
 		}
 	}
@@ -106,17 +106,17 @@ func TestAskAgent(t *testing.T) {
 	}
 }
 
-// TestAskIsItsCallers: what an agent is asked in belongs to whoever asks, and outside of a session, where nobody can be told from
-// another, it is not asked.
+// TestAskIsItsCallers: the question of an agent belongs to the principal that called it. Outside of
+// a session, where callers cannot be distinguished, the agent is not asked.
 func TestAskIsItsCallers(t *testing.T) {
 	t.Parallel()
 	r := newTalking(t, builder, mcpserver.Config{}, newAsk(t))
 	owner := engine.Owner{Org: "acme", User: "u"}
-	caller, err := r.eng.NewSession(engine.For(t.Context(), owner), perdure.Agent{Name: "caller"})
+	caller, err := r.eng.NewSession(engine.WithOwner(t.Context(), owner), perdure.Agent{Name: "caller"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	call, err := r.eng.StartCall(t.Context(), engine.CallOrder{Session: caller.ID, Tool: "ask_build", Args: []byte(`{"message":"a house"}`)})
+	call, err := r.eng.StartCall(t.Context(), engine.HostCallRequest{Session: caller.ID, Tool: "ask_build", Args: []byte(`{"message":"a house"}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestAskIsItsCallers(t *testing.T) {
 	}
 
 	outside, err := r.eng.CallTool(t.Context(), "ask_build", []byte(`{"message":"a secret"}`))
-	if err != nil || !strings.Contains(outside.Error, "speaks in a session of its caller") {
+	if err != nil || !strings.Contains(outside.Error, "needs a calling session") {
 		t.Errorf("outside of a session: got %+v, %v", outside, err)
 	}
 	if n := len(r.sessionsOf("build")); n != 1 {
@@ -136,7 +136,8 @@ func TestAskIsItsCallers(t *testing.T) {
 	}
 }
 
-// TestAskAgentReissue: the same call, over deaths of the runtime, is one session with one message, and one answer (M4).
+// TestAskAgentReissue: the same call, over deaths of the runtime, is one session with one message,
+// and one answer (M4).
 func TestAskAgentReissue(t *testing.T) {
 	t.Parallel()
 	r := newTalking(t, builder, mcpserver.Config{}, newAsk(t))

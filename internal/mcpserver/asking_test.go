@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/internal/mcpserver"
 )
 
-// listening is an engine that notes for whom it is asked.
+// listening is an engine that records the principal of each call.
 type listening struct {
 	engine.Engine
 	mu      sync.Mutex
@@ -23,7 +23,7 @@ type listening struct {
 
 func (l *listening) note(ctx context.Context, method string) {
 	l.mu.Lock()
-	if who, ok := access.From(ctx); ok && who.ID == "tok_ada" {
+	if who, ok := access.PrincipalFrom(ctx); ok && who.ID == "tok_ada" {
 		l.known[method]++
 	} else {
 		l.nobody[method]++
@@ -35,9 +35,9 @@ func (l *listening) note(ctx context.Context, method string) {
 	}
 }
 
-func (l *listening) ToldCall(ctx context.Context, key perdure.CallKey) error {
+func (l *listening) AcknowledgeCall(ctx context.Context, key perdure.CallKey) error {
 	l.note(ctx, "told")
-	return l.Engine.ToldCall(ctx, key)
+	return l.Engine.AcknowledgeCall(ctx, key)
 }
 
 func (l *listening) Follow(ctx context.Context, id perdure.SessionID, after int64, fn func(engine.Frame) error) error {
@@ -63,13 +63,14 @@ func (l *listening) seen(t *testing.T, method string) {
 	}
 }
 
-// TestBackgroundIsAskedForWhoAsked: what the server does when a request is over, it does for who made it: else it would be the
-// local operator, who may read everything.
+// TestBackgroundIsAskedForWhoAsked: what the server does after a request has ended, it does as the
+// principal that made the request. Otherwise it would be the local operator, who may read
+// everything.
 func TestBackgroundIsAskedForWhoAsked(t *testing.T) {
 	t.Parallel()
 	who := access.Principal{ID: "tok_ada", Org: "acme", Scopes: []access.Scope{access.Read, access.Write}}
 	verify := func(context.Context, string) (mcpserver.Principal, error) {
-		return mcpserver.Principal{ID: who.ID, Who: &who}, nil
+		return mcpserver.Principal{ID: who.ID, Access: &who}, nil
 	}
 	r := newRig(t, mcpserver.Config{Verify: verify})
 	heard := &listening{Engine: r.eng, nobody: map[string]int{}, known: map[string]int{}, changed: make(chan struct{}, 1)}
@@ -81,7 +82,7 @@ func TestBackgroundIsAskedForWhoAsked(t *testing.T) {
 	own := r.web
 	r.web = web
 	defer func() { r.web = own; server.Close(); web.CloseClientConnections(); web.Close() }()
-	a, _ := r.legacy(asked{as: "ada"})
+	a, _ := r.legacy(questionPart{as: "ada"})
 
 	r.older(a, "tools/call", object{"name": "hold_note", "arguments": object{"text": "a"}, "task": object{}})
 	heard.seen(t, "follow")
@@ -90,6 +91,6 @@ func TestBackgroundIsAskedForWhoAsked(t *testing.T) {
 	heard.mu.Lock()
 	defer heard.mu.Unlock()
 	if len(heard.nobody) > 0 {
-		t.Errorf("asked for nobody: %v, for who asked: %v", heard.nobody, heard.known)
+		t.Errorf("asked without a principal: %v, for the caller: %v", heard.nobody, heard.known)
 	}
 }

@@ -15,38 +15,39 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// rejoinFor is how long a call without a key joins one of the same content (M4).
+// rejoinFor is the default time for which a call without a key joins an earlier call with the same
+// content (M4).
 const rejoinFor = 10 * time.Minute
 
-// legacyTask is the task parameter of the old wire.
+// legacyTask is the task parameter of 2025-11-25.
 type legacyTask struct {
 	TTL *int64 `json:"ttl"`
 }
 
-// call answers tools/call for a marked tool.
+// call answers tools/call for an exposed tool.
 func (s *Server) call(ctx context.Context, p peer, x exposed, params *mcp.CallToolParamsRaw) (mcp.Result, error) {
 	asked, isTask := params.Meta[metaTask]
 	switch {
 	case p.modern && x.Task == TaskRequired && !p.tasks:
 		return nil, needsTasks()
 	case !p.modern && x.Task == TaskRequired && !isTask:
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.As + " runs as a task only: send it with a task parameter"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.PublicName + " runs only as a task: send it with a task parameter"}
 	case !p.modern && x.Task == TaskForbidden && isTask:
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.As + " does not run as a task"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.PublicName + " cannot run as a task"}
 	}
 	if isTask && !p.modern {
 		if _, ok := asked.(map[string]any); !ok {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "task is no object"}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "task must be an object"}
 		}
 	}
-	if resumed, ok, err := s.resumed(ctx, p, x, params); ok || err != nil {
+	if resumed, ok, err := s.resumeCall(ctx, p, x, params); ok || err != nil {
 		if err != nil {
 			return nil, s.rpcError(err)
 		}
-		p.reply.note(resumed.key)
+		p.reply.addCall(resumed.key)
 		return s.waitFor(ctx, p, x, resumed, s.cfg.SoftBudget)
 	}
-	args, first, err := s.askFirst(p, x, params)
+	args, first, err := s.requireInput(p, x, params)
 	if first != nil || err != nil {
 		return first, err
 	}
@@ -54,11 +55,11 @@ func (s *Server) call(ctx context.Context, p peer, x exposed, params *mcp.CallTo
 	if err != nil {
 		return nil, s.rpcError(err)
 	}
-	if x.tool.Class != perdure.Pure { // which nobody joins
-		p.reply.note(made.key)
+	if x.tool.Class != perdure.Pure { // pure calls are not joined
+		p.reply.addCall(made.key)
 	}
-	if made.Task == nil { // refused, or forgotten but for its result
-		return s.complete(p, x, made)
+	if made.Task == nil { // refused, or only the result is still stored
+		return s.callResult(p, x, made)
 	}
 	switch {
 	case !p.modern && isTask:
@@ -71,7 +72,7 @@ func (s *Server) call(ctx context.Context, p peer, x exposed, params *mcp.CallTo
 	return s.waitFor(ctx, p, x, made, s.cfg.SoftBudget)
 }
 
-// pureBudget is how long a pure call is waited for before it is a task (M2).
+// pureBudget returns how long to wait for a pure call before it becomes a task (M2).
 func (s *Server) pureBudget(x exposed) time.Duration {
 	if b := x.tool.SoftBudget; b > 0 && b < s.cfg.PureBudget {
 		return b
@@ -79,51 +80,53 @@ func (s *Server) pureBudget(x exposed) time.Duration {
 	return s.cfg.PureBudget
 }
 
-// ofCall is a call with its key in the ledger.
-type ofCall struct {
+// trackedCall is a call with its key in the effect ledger.
+type trackedCall struct {
 	engine.HostCall
 	key      perdure.CallKey
-	progress any // the token under which its client hears of progress; nil: it does not
+	progress any // the token for progress notifications; nil: the client wants none
 }
 
-// start commits the call, or finds the one that this is again (M4).
-func (s *Server) start(ctx context.Context, p peer, x exposed, params *mcp.CallToolParamsRaw, args json.RawMessage) (ofCall, error) {
+// start commits the call, or finds the earlier call that it repeats (M4).
+func (s *Server) start(ctx context.Context, p peer, x exposed, params *mcp.CallToolParamsRaw, args json.RawMessage) (trackedCall, error) {
 	session, err := s.session(ctx, p.Principal)
 	if err != nil {
-		return ofCall{}, err
+		return trackedCall{}, err
 	}
-	order := engine.CallOrder{Session: session, Tool: x.Name, Args: args}
+	order := engine.HostCallRequest{Session: session, Tool: x.Name, Args: args}
 	if key, ok := params.Meta[metaKey]; ok {
 		text, ok := key.(string)
 		if !ok || text == "" || len(text) > 255 {
-			return ofCall{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: metaKey + ": a text of 1 to 255 bytes"}
+			return trackedCall{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: metaKey + " must be a string of 1 to 255 bytes"}
 		}
 		order.Key = text
-	} else if x.Rejoin >= 0 {
-		order.Join = rejoinFor
-		if x.Rejoin > 0 {
-			order.Join = x.Rejoin
+	} else if x.RejoinWindow >= 0 {
+		order.JoinWindow = rejoinFor
+		if x.RejoinWindow > 0 {
+			order.JoinWindow = x.RejoinWindow
 		}
 	}
-	before := s.onTheirWay() // looked at first: one that ends while the call is looked up was not noted for it
+	// Taken before the lookup: a reply that ends during the lookup was not noted in time for it.
+	before := s.pendingReplies()
 	made, err := s.cfg.Engine.StartCall(ctx, order)
-	if errors.Is(err, perdure.NotFound) { // somebody deleted the session: the next one has its id
-		s.forget(p.ID)
+	if errors.Is(err, perdure.NotFound) { // the session was deleted: the next one gets the same id
+		s.forgetSession(p.ID)
 		if _, err = s.session(ctx, p.Principal); err == nil {
 			made, err = s.cfg.Engine.StartCall(ctx, order)
 		}
 	}
-	if err == nil && order.Join > 0 && noted(ctx, before, perdure.CallKey{Session: session, Call: made.ID}) {
+	if err == nil && order.JoinWindow > 0 && waitRecorded(ctx, before, perdure.CallKey{Session: session, Call: made.ID}) {
 		made, err = s.cfg.Engine.StartCall(ctx, order)
 	}
-	return ofCall{HostCall: made, key: perdure.CallKey{Session: session, Call: made.ID}, progress: params.GetProgressToken()}, err
+	return trackedCall{HostCall: made, key: perdure.CallKey{Session: session, Call: made.ID}, progress: params.GetProgressToken()}, err
 }
 
-// waitFor answers with the result when it comes in time, else with a task, or with a word about it (M9).
-func (s *Server) waitFor(ctx context.Context, p peer, x exposed, made ofCall, budget time.Duration) (mcp.Result, error) {
+// waitFor answers with the result if it arrives within budget, else with a task or a text about it
+// (M9).
+func (s *Server) waitFor(ctx context.Context, p peer, x exposed, made trackedCall, budget time.Duration) (mcp.Result, error) {
 	waiting, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
-	stop := s.tellProgress(waiting, p, made)
+	stop := s.sendProgress(waiting, p, made)
 	for made.Result == nil && !made.Task.State.Terminal() {
 		now, err := s.cfg.Engine.WaitCall(waiting, made.key.Session, made.HostCall)
 		if err != nil && waiting.Err() == nil {
@@ -133,7 +136,7 @@ func (s *Server) waitFor(ctx context.Context, p peer, x exposed, made ofCall, bu
 		if waiting.Err() != nil {
 			break
 		}
-		if made.HostCall = now; made.Task == nil || !made.Task.Waits() {
+		if made.HostCall = now; made.Task == nil || !made.Task.AwaitsInput() {
 			break
 		}
 		if answered, result, err := s.askDuring(waiting, p, x, made); !answered {
@@ -143,11 +146,11 @@ func (s *Server) waitFor(ctx context.Context, p peer, x exposed, made ofCall, bu
 	}
 	stop()
 	if err := ctx.Err(); err != nil {
-		s.left(ctx, p, x, made)
+		s.callerLeft(ctx, p, x, made)
 		return nil, err
 	}
 	if made.Result != nil {
-		return s.complete(p, x, made)
+		return s.callResult(p, x, made)
 	}
 	now, err := s.find(ctx, made.key)
 	if err != nil {
@@ -156,35 +159,36 @@ func (s *Server) waitFor(ctx context.Context, p peer, x exposed, made ofCall, bu
 	now.progress = made.progress
 	switch {
 	case now.Result != nil:
-		return s.complete(p, x, now)
+		return s.callResult(p, x, now)
 	case p.tasks && x.Task != TaskForbidden:
 		return s.created(p, now), nil
 	}
 	return s.stillRunning(now), nil
 }
 
-// left does what the end of its request means for a call: a pure one stops, any other goes on as a task (M3). On the older wire a
-// stream that breaks ends no request, since its client may come back for the answer; only a notification that cancels it does, which
-// the SDK tells by giving no other cause.
-func (s *Server) left(ctx context.Context, p peer, x exposed, made ofCall) {
+// callerLeft handles the end of the request of a running call: a pure call is canceled, any other
+// continues as a task (M3). On 2025-11-25 a broken stream does not end a request, since the client
+// may reconnect for the answer. Only a cancel notification does, which the SDK reports with the
+// plain cause context.Canceled.
+func (s *Server) callerLeft(ctx context.Context, p peer, x exposed, made trackedCall) {
 	if x.tool.Class != perdure.Pure || !p.modern && !errors.Is(context.Cause(ctx), context.Canceled) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if _, err := s.cfg.Engine.CancelTask(ctx, made.Task.ID, p.ID, "its request was closed"); err != nil {
-		s.cfg.Log.Warn("a pure call was not stopped", "task", made.Task.ID, "error", err)
+		s.cfg.Log.Warn("abandoned pure call not canceled", "task", made.Task.ID, "error", err)
 	}
 }
 
-// find reads a call anew.
-func (s *Server) find(ctx context.Context, key perdure.CallKey) (ofCall, error) {
+// find reads the current state of a call.
+func (s *Server) find(ctx context.Context, key perdure.CallKey) (trackedCall, error) {
 	found, err := s.cfg.Engine.FindCall(ctx, key)
-	return ofCall{HostCall: found, key: key}, err
+	return trackedCall{HostCall: found, key: key}, err
 }
 
-// complete is the result of a call that has ended.
-func (s *Server) complete(p peer, x exposed, made ofCall) (mcp.Result, error) {
+// callResult returns the result of a finished call.
+func (s *Server) callResult(p peer, x exposed, made trackedCall) (mcp.Result, error) {
 	if failure := protocolFault(made); failure != nil {
 		return nil, failure
 	}
@@ -200,20 +204,21 @@ func (s *Server) complete(p peer, x exposed, made ofCall) (mcp.Result, error) {
 	return result, nil
 }
 
-// stillRunning is the ordinary result of a call that goes on, for clients without Tasks (M9).
-func (s *Server) stillRunning(made ofCall) mcp.Result {
+// stillRunning returns the ordinary tool result for an unfinished call, for clients without Tasks
+// (M9).
+func (s *Server) stillRunning(made trackedCall) mcp.Result {
 	id := taskID(made.ID)
 	return &mcp.CallToolResult{
 		Meta: mcp.Meta{metaCall: string(made.ID)},
 		Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf(
-			"Still running, as task %s. It goes on by itself: do not repeat the call. %s", id, s.howToFollow())}},
+			"Still running as task %s. The task continues by itself: do not repeat the call. %s", id, s.followInstructions())}},
 		StructuredContent: map[string]any{"task_id": id, "state": string(made.Task.State), "status_message": lastLine(*made.Task)},
 	}
 }
 
-// tellProgress tells the client how far the call is, while it is waited for. The returned function ends it and returns when
-// nothing is told any more.
-func (s *Server) tellProgress(ctx context.Context, p peer, made ofCall) (stop func()) {
+// sendProgress sends progress notifications while the client waits. The returned function stops it
+// and returns after the last notification.
+func (s *Server) sendProgress(ctx context.Context, p peer, made trackedCall) (stop func()) {
 	if made.progress == nil || p.tasks || made.Task == nil {
 		return func() {}
 	}
@@ -223,7 +228,7 @@ func (s *Server) tellProgress(ctx context.Context, p peer, made ofCall) (stop fu
 		defer close(done)
 		ticker := time.NewTicker(250 * time.Millisecond)
 		defer ticker.Stop()
-		told, count := "", 0.0
+		last, count := "", 0.0
 		for {
 			select {
 			case <-ctx.Done():
@@ -232,21 +237,22 @@ func (s *Server) tellProgress(ctx context.Context, p peer, made ofCall) (stop fu
 			}
 			task, err := s.cfg.Engine.Task(ctx, made.Task.ID)
 			if err != nil {
-				continue // the wait beside this says so, if it lasts
+				continue // the caller's own wait reports a lasting error
 			}
 			count++
 			note := progressOf(task, made.progress, count)
 			line := fmt.Sprint(note.Message, note.Total)
-			if line != told {
-				told = line
-				_ = p.session.NotifyProgress(ctx, note) // a client that is gone hears nothing
+			if line != last {
+				last = line
+				_ = p.session.NotifyProgress(ctx, note) // the client may be gone
 			}
 		}
 	}()
 	return func() { cancel(); <-done }
 }
 
-// progressOf is how far a task is. The number always rises, as the protocol wants it.
+// progressOf describes the progress of a task. The number rises with every notification, as the
+// protocol requires.
 func progressOf(t perdure.Task, token any, count float64) *mcp.ProgressNotificationParams {
 	note := &mcp.ProgressNotificationParams{ProgressToken: token, Progress: count, Message: lastLine(t)}
 	if pr := t.Progress; pr != nil && pr.Current != nil {
@@ -258,14 +264,14 @@ func progressOf(t perdure.Task, token any, count float64) *mcp.ProgressNotificat
 	return note
 }
 
-// verbatim is a result whose fields are JSON already.
+// verbatim is a result whose fields are already JSON.
 type verbatim struct {
 	mcp.ResultBase
 	fields     json.RawMessage // an object
-	resultType string          // empty: the wire has none
+	resultType string          // empty: absent on this version
 }
 
-// MarshalJSON writes the fields, with what is added to them.
+// MarshalJSON writes the fields, the result type and the metadata.
 func (v *verbatim) MarshalJSON() ([]byte, error) {
 	fields := map[string]json.RawMessage{}
 	if err := perdure.DecodeJSON(v.fields, &fields); err != nil {
@@ -293,10 +299,11 @@ func (v *verbatim) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// protocolFault is the JSON-RPC error of a call that failed inside; nil: it ended as a tool does.
-func protocolFault(made ofCall) error {
+// protocolFault returns the JSON-RPC error of a call that failed inside the engine; nil: the call
+// ended with a result or error of its tool.
+func protocolFault(made trackedCall) error {
 	if made.Result == nil {
-		return errors.New("it has not ended")
+		return errors.New("the call has not ended")
 	}
 	switch made.Result.ErrorKind {
 	case perdure.ErrorInternal, perdure.ErrorPanic, perdure.ErrorNoResult:

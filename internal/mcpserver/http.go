@@ -21,14 +21,15 @@ import (
 	"github.com/perdure/perdure/internal/telemetry"
 )
 
-// maxBody is the most that a request may have.
+// maxBody is the maximum size of a request body.
 const maxBody = 4 << 20
 
-// ServeHTTP serves MCP's streamable transport: requests with metadata of their own as 2026-07-28, others as the version that
-// their initialize asked for.
+// ServeHTTP serves MCP's streamable transport: requests with metadata of their own as 2026-07-28,
+// others with the version negotiated by initialize.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.http.ServeHTTP(w, r) }
 
-// front is what answers: origin, then who it is, then the body, then the wire.
+// front returns the HTTP handler. It checks the origin, then the token, then the body, and then
+// chooses the protocol version.
 func (s *Server) front() http.Handler {
 	server := func(*http.Request) *mcp.Server { return s.mcp }
 	stateless := mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
@@ -41,13 +42,14 @@ func (s *Server) front() http.Handler {
 	return s.sameOrigin(auth.RequireBearerToken(s.verify, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(wires))
 }
 
-// sameOrigin refuses pages of other origins: what a browser sends for them would act with its user's rights (S15).
+// sameOrigin refuses requests from web pages of other origins: the browser would send them with its
+// user's rights (S15).
 func (s *Server) sameOrigin(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if origin := r.Header.Get("Origin"); origin != "" && !slices.Contains(s.cfg.Origins, origin) {
 			from, err := url.Parse(origin)
 			if err != nil || from.Host == "" || !strings.EqualFold(from.Host, r.Host) {
-				http.Error(w, "Forbidden: pages of this origin may not call", http.StatusForbidden)
+				http.Error(w, "Forbidden: requests from this origin are not allowed", http.StatusForbidden)
 				return
 			}
 		}
@@ -55,40 +57,41 @@ func (s *Server) sameOrigin(next http.Handler) http.Handler {
 			http.Error(w, "Forbidden: cross-site request", http.StatusForbidden)
 			return
 		}
-		if s.cfg.Verify == nil { // nobody else can connect
+		if s.cfg.Verify == nil { // only local clients can connect
 			r.Header.Set("Authorization", "Bearer local")
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// verify says whose a token is, and that it was made for this server. It is handed to nobody else (S15).
+// verify returns the principal of a token, and checks that the token was issued for this server.
+// The token is never passed on (S15).
 func (s *Server) verify(ctx context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
 	if s.cfg.Verify == nil {
 		return &auth.TokenInfo{UserID: s.cfg.Local.ID, Extra: map[string]any{"principal": *s.cfg.Local}}, nil
 	}
 	p, err := s.cfg.Verify(ctx, token)
 	if err != nil || p.ID == "" {
-		return nil, fmt.Errorf("%w: it is not one of this server", auth.ErrInvalidToken)
+		return nil, fmt.Errorf("%w: it was not issued by this server", auth.ErrInvalidToken)
 	}
 	if s.cfg.Resource != "" && p.Audience != nil && !slices.Contains(p.Audience, s.cfg.Resource) {
-		return nil, fmt.Errorf("%w: it was made for another server", auth.ErrInvalidToken)
+		return nil, fmt.Errorf("%w: it was issued for another server", auth.ErrInvalidToken)
 	}
 	return &auth.TokenInfo{UserID: p.ID, Extra: map[string]any{"principal": p}}, nil
 }
 
-// message is what the front reads of a request.
+// message is the part of a request that the front handler reads.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
 }
 
-// route chooses the wire, and follows the answer until it is written whole (M4).
+// route chooses the protocol version, and records whether the complete response was written (M4).
 func (s *Server) route(w http.ResponseWriter, r *http.Request, stateless, stateful http.Handler) {
 	ctx, gone := context.WithCancel(r.Context())
 	defer gone()
-	lasts := &pinged{ResponseWriter: w, every: s.cfg.Ping, gone: gone}
+	lasts := &keepAliveWriter{ResponseWriter: w, every: s.cfg.Ping, onGone: gone}
 	defer lasts.end()
 	w, r = lasts, r.WithContext(ctx)
 	version := r.Header.Get("Mcp-Protocol-Version")
@@ -96,7 +99,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, stateless, statef
 		if version >= modernVersion {
 			stateful = stateless
 		}
-		stateful.ServeHTTP(&unwrapping{w, s}, r)
+		stateful.ServeHTTP(&noticeWriter{w, s}, r)
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -106,14 +109,16 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, stateless, statef
 			http.Error(w, "request body exceeds 4 MiB", http.StatusRequestEntityTooLarge)
 			return
 		}
-		http.Error(w, "the body could not be read", http.StatusBadRequest)
+		http.Error(w, "the request body could not be read", http.StatusBadRequest)
 		return
 	}
 	var m message
 	unreadable := perdure.DecodeKnownJSON(body, &m)
 	readable := unreadable == nil
-	if !readable && version >= modernVersion { // the SDK would read it, and in another way than what its header was compared with (M7)
-		fail(w, message{}, http.StatusBadRequest, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the body cannot be read: " + unreadable.Error()})
+	// The SDK is more lenient and might interpret the body differently from the headers checked
+	// here (M7).
+	if !readable && version >= modernVersion {
+		fail(w, message{}, http.StatusBadRequest, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "invalid request body: " + unreadable.Error()})
 		return
 	}
 	modern := version >= modernVersion || readable && metaOf(m.Params)[metaVersion] != nil
@@ -125,26 +130,27 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, stateless, statef
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	answer := &reply{ended: make(chan struct{})}
-	name, end := s.underWay(answer)
+	name, end := s.registerReply(answer)
 	defer end()
 	r.Header.Set(headerReply, name)
-	r.Header.Set(headerTrace, telemetry.Parent(r.Context()))
-	seen := &watched{ResponseWriter: &unwrapping{w, s}, ctx: r.Context(), reply: answer}
+	r.Header.Set(headerTrace, telemetry.TraceParent(r.Context()))
+	seen := &trackedWriter{ResponseWriter: &noticeWriter{w, s}, ctx: r.Context(), reply: answer}
 	if modern {
 		stateless.ServeHTTP(seen, r)
 	} else {
 		stateful.ServeHTTP(seen, r)
 	}
-	if !seen.broken && (r.Context().Err() == nil || answer.wasWhole()) {
-		s.told(answer)
+	if !seen.broken && (r.Context().Err() == nil || answer.wasDelivered()) {
+		s.recordDelivered(answer)
 	}
 }
 
-// refuse answers what the SDK does not know of: methods that the stateless wire has not, and the name of a task in the header.
+// refuse answers requests that the SDK does not check: methods that do not exist on the stateless
+// version, and a header that names another task than the body.
 func refuse(w http.ResponseWriter, r *http.Request, m message) bool {
 	switch m.Method {
 	case methodResult, methodList:
-		fail(w, m, http.StatusNotFound, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: m.Method + " is not of this version of the protocol"})
+		fail(w, m, http.StatusNotFound, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: m.Method + " does not exist in this version of the protocol"})
 		return true
 	case methodGet, methodUpdate, methodCancel:
 		var params struct {
@@ -155,14 +161,14 @@ func refuse(w http.ResponseWriter, r *http.Request, m message) bool {
 			return true
 		}
 		if r.Header.Get("Mcp-Name") != params.TaskID {
-			fail(w, m, http.StatusBadRequest, &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: "the header Mcp-Name is not the task of the body"})
+			fail(w, m, http.StatusBadRequest, &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: "the header Mcp-Name does not match the taskId in the body"})
 			return true
 		}
 	}
 	return false
 }
 
-// fail refuses a message with an error of JSON-RPC.
+// fail answers a message with a JSON-RPC error.
 func fail(w http.ResponseWriter, m message, status int, failure *jsonrpc.Error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -170,10 +176,11 @@ func fail(w http.ResponseWriter, m message, status int, failure *jsonrpc.Error) 
 	if len(id) == 0 {
 		id = json.RawMessage("null")
 	}
-	_, _ = w.Write(marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": failure})) // a client that is gone asks again
+	// The client may be gone.
+	_, _ = w.Write(marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": failure}))
 }
 
-// metaOf is the metadata of a request.
+// metaOf returns the metadata of a request.
 func metaOf(params json.RawMessage) map[string]json.RawMessage {
 	var with struct {
 		Meta map[string]json.RawMessage `json:"_meta"`
@@ -184,13 +191,14 @@ func metaOf(params json.RawMessage) map[string]json.RawMessage {
 	return with.Meta
 }
 
-// unwrapping puts notices of ours in the place of what the SDK sent them as. It is written whole events.
-type unwrapping struct {
+// noticeWriter replaces the SDK notifications that carry notices of this server by those notices;
+// see notice. Each Write must be a whole event.
+type noticeWriter struct {
 	http.ResponseWriter
 	s *Server
 }
 
-func (u *unwrapping) Write(p []byte) (int, error) {
+func (u *noticeWriter) Write(p []byte) (int, error) {
 	event := u.s.unwrapEvent(p)
 	if n, err := u.ResponseWriter.Write(event); err != nil {
 		return min(n, len(p)), err
@@ -198,33 +206,33 @@ func (u *unwrapping) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Unwrap gives the writer to http.ResponseController.
-func (u *unwrapping) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+// Unwrap returns the underlying writer, for http.ResponseController.
+func (u *noticeWriter) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 
-// watched notices whether an answer was written whole.
-type watched struct {
+// trackedWriter records whether a response was written completely.
+type trackedWriter struct {
 	http.ResponseWriter
 	ctx    context.Context // of the request
 	reply  *reply
 	broken bool
 }
 
-func (w *watched) Write(p []byte) (n int, err error) {
+func (w *trackedWriter) Write(p []byte) (n int, err error) {
 	w.reply.write(func() bool {
-		there := w.ctx.Err() == nil // a client that goes once it has read was there
+		connected := w.ctx.Err() == nil // a client may disconnect as soon as it has read the response
 		n, err = w.ResponseWriter.Write(p)
 		w.broken = w.broken || err != nil
-		return there && err == nil
+		return connected && err == nil
 	})
 	return n, err
 }
 
-// Flush sends what was written.
-func (w *watched) Flush() {
+// Flush sends buffered data.
+func (w *trackedWriter) Flush() {
 	if err := http.NewResponseController(w.ResponseWriter).Flush(); err != nil {
 		w.broken = true
 	}
 }
 
-// Unwrap gives the writer to http.ResponseController.
-func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+// Unwrap returns the underlying writer, for http.ResponseController.
+func (w *trackedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

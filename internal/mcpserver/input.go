@@ -14,11 +14,12 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// Together marks, in the schema of a question, that each of its properties is a question of its own: they are put at once,
-// under keys of their own, and the answer is the object of all answers.
-const Together = "x-perdure-together"
+// SeparateQuestions is a keyword in the schema of a question. It marks each property as a separate
+// question: all are asked at once, each under its own key, and the answer is the object of all
+// answers.
+const SeparateQuestions = "x-perdure-together"
 
-// inputRequest is what a client is asked for.
+// inputRequest is a question to a client.
 type inputRequest struct {
 	Method string      `json:"method"`
 	Params elicitation `json:"params"`
@@ -30,26 +31,27 @@ type elicitation struct {
 	Schema  json.RawMessage `json:"requestedSchema"`
 }
 
-// answer is what the client's person said.
+// answer is the reply of a person at the client.
 type answer struct {
 	Action  string          `json:"action"` // accept, decline, cancel
 	Content json.RawMessage `json:"content"`
 }
 
-// asked is one question as it is put on the wire.
-type asked struct {
-	key      string
-	message  string
-	schema   json.RawMessage // of an object
-	property string          // of the question's answer that this is; empty: the whole
-	wrapped  bool            // the answer is the property "answer" of what comes back
+// questionPart is one question as sent to clients.
+type questionPart struct {
+	key     string
+	message string
+	schema  json.RawMessage // of an object
+	// The property of the whole answer that this question asks for; empty: the whole answer.
+	property string
+	wrapped  bool // the answer is the property "answer" of the reply
 }
 
-func (a asked) request() inputRequest {
+func (a questionPart) request() inputRequest {
 	return inputRequest{Method: "elicitation/create", Params: elicitation{Mode: "form", Message: a.message, Schema: a.schema}}
 }
 
-// schemaOf is what of a schema counts here.
+// schemaOf is the part of a schema that is used here.
 type schemaOf struct {
 	Type       string                     `json:"type"`
 	Title      string                     `json:"title"`
@@ -57,14 +59,14 @@ type schemaOf struct {
 	Together   bool                       `json:"x-perdure-together"`
 }
 
-// questions is what a task asks, each under a key that is never used again (M6).
-func questions(t perdure.Task) []asked {
+// questions returns the open questions of a task, each under a key that is never reused (M6).
+func questions(t perdure.Task) []questionPart {
 	q := t.InputRequest
 	if q == nil {
 		return nil
 	}
 	if q.Kind == "approval" {
-		return []asked{{key: string(q.ID), message: "Allow this call? " + q.Prompt, schema: json.RawMessage(
+		return []questionPart{{key: string(q.ID), message: "Allow this call? " + q.Prompt, schema: json.RawMessage(
 			`{"type":"object","properties":{"approve":{"type":"boolean","title":"Approve"}},"required":["approve"]}`)}}
 	}
 	var schema schemaOf
@@ -72,20 +74,20 @@ func questions(t perdure.Task) []asked {
 		schema = schemaOf{}
 	}
 	if schema.Together {
-		var all []asked
+		var all []questionPart
 		for name, of := range schema.Properties {
 			var part schemaOf
-			_ = perdure.DecodeKnownJSON(of, &part) // a title is all that is wanted
+			_ = perdure.DecodeKnownJSON(of, &part) // only the title is needed
 			message := q.Prompt
 			if part.Title != "" {
 				message = part.Title
 			}
-			all = append(all, asked{key: string(q.ID) + "." + name, message: message, schema: of, property: name})
+			all = append(all, questionPart{key: string(q.ID) + "." + name, message: message, schema: of, property: name})
 		}
-		slices.SortFunc(all, func(a, b asked) int { return strings.Compare(a.key, b.key) })
+		slices.SortFunc(all, func(a, b questionPart) int { return strings.Compare(a.key, b.key) })
 		return all
 	}
-	one := asked{key: string(q.ID), message: q.Prompt, schema: q.Expected}
+	one := questionPart{key: string(q.ID), message: q.Prompt, schema: q.Expected}
 	if schema.Type != "object" {
 		one.wrapped = true
 		inner := json.RawMessage(`{"type":"string"}`)
@@ -94,23 +96,23 @@ func questions(t perdure.Task) []asked {
 		}
 		one.schema = json.RawMessage(`{"type":"object","properties":{"answer":` + string(inner) + `},"required":["answer"]}`)
 	}
-	return []asked{one}
+	return []questionPart{one}
 }
 
-// part is the answer to one of several questions, kept with the task until all are there.
+// part is the answer to one of several questions, stored with the task until all are answered.
 type part struct {
 	Key    string          `json:"input_key"`
 	Answer json.RawMessage `json:"answer"`
 }
 
-// parts is what was answered of a task's question so far.
-func (s *Server) parts(ctx context.Context, t perdure.Task) (map[string]json.RawMessage, error) {
-	said, err := s.cfg.Engine.TaskMessages(ctx, t.ID, "", 0)
+// storedParts returns the answers stored so far for the questions of a task.
+func (s *Server) storedParts(ctx context.Context, t perdure.Task) (map[string]json.RawMessage, error) {
+	messages, err := s.cfg.Engine.TaskMessages(ctx, t.ID, "", 0)
 	if err != nil {
 		return nil, err
 	}
 	known := map[string]json.RawMessage{}
-	for _, m := range said {
+	for _, m := range messages {
 		var one part
 		if m.Direction == perdure.Inbound && perdure.DecodeKnownJSON(m.Data, &one) == nil && one.Key != "" {
 			known[one.Key] = one.Answer
@@ -119,25 +121,26 @@ func (s *Server) parts(ctx context.Context, t perdure.Task) (map[string]json.Raw
 	return known, nil
 }
 
-// open is what a task asks and nobody answered.
-func (s *Server) open(ctx context.Context, t perdure.Task) ([]asked, error) {
+// openParts returns the questions of a task that are not answered yet.
+func (s *Server) openParts(ctx context.Context, t perdure.Task) ([]questionPart, error) {
 	all := questions(t)
 	if len(all) < 2 && (len(all) == 0 || all[0].property == "") {
 		return all, nil
 	}
-	known, err := s.parts(ctx, t)
+	known, err := s.storedParts(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all, func(a asked) bool { return known[a.key] != nil }), nil
+	return slices.DeleteFunc(all, func(a questionPart) bool { return known[a.key] != nil }), nil
 }
 
-// answer hands over what was answered. Keys that are not asked now are ignored, and so is an answer that comes second.
+// answer passes answers on to the task. Answers to questions that are not open, and second answers,
+// are ignored.
 func (s *Server) answer(ctx context.Context, p peer, t perdure.Task, given map[string]answer) error {
-	if !t.Waits() || waitsForOthers(p, t) {
+	if !t.AwaitsInput() || needsOtherApprover(p, t) {
 		return nil
 	}
-	open, err := s.open(ctx, t)
+	open, err := s.openParts(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -148,7 +151,7 @@ func (s *Server) answer(ctx context.Context, p peer, t perdure.Task, given map[s
 		}
 		if err := s.answerOne(ctx, p, t, q, a); err != nil {
 			if errors.Is(err, perdure.Conflict) {
-				return nil // answered meanwhile
+				return nil // answered in the meantime
 			}
 			return err
 		}
@@ -156,17 +159,17 @@ func (s *Server) answer(ctx context.Context, p peer, t perdure.Task, given map[s
 	return nil
 }
 
-func (s *Server) answerOne(ctx context.Context, p peer, t perdure.Task, q asked, a answer) error {
+func (s *Server) answerOne(ctx context.Context, p peer, t perdure.Task, q questionPart, a answer) error {
 	if t.InputRequest.Kind == "approval" {
 		return s.decide(ctx, p, t, a)
 	}
 	switch a.Action {
 	case "accept":
-	case "decline", "cancel": // there is no answer, and the work cannot go on without one
+	case "decline", "cancel": // without an answer the work cannot continue
 		_, err := s.cfg.Engine.CancelTask(ctx, t.ID, p.ID, "its question was answered with "+a.Action)
 		return err
 	default:
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "inputResponses." + q.key + ": action is accept, decline or cancel"}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "inputResponses." + q.key + ": action must be accept, decline or cancel"}
 	}
 	if len(a.Content) == 0 {
 		a.Content = json.RawMessage("{}")
@@ -174,7 +177,7 @@ func (s *Server) answerOne(ctx context.Context, p peer, t perdure.Task, q asked,
 	if q.property == "" {
 		m := perdure.TaskMessage{InReplyTo: t.InputRequest.ID, By: p.ID, Data: a.Content}
 		if q.wrapped {
-			m = wrapped(m, a.Content)
+			m = unwrapAnswer(m, a.Content)
 		}
 		_, err := s.cfg.Engine.SendTask(ctx, t.ID, m)
 		return err
@@ -182,8 +185,8 @@ func (s *Server) answerOne(ctx context.Context, p peer, t perdure.Task, q asked,
 	return s.answerPart(ctx, p, t, q, a)
 }
 
-// wrapped takes the answer out of the object that it came in.
-func wrapped(m perdure.TaskMessage, content json.RawMessage) perdure.TaskMessage {
+// unwrapAnswer takes the answer out of the object in which it was sent.
+func unwrapAnswer(m perdure.TaskMessage, content json.RawMessage) perdure.TaskMessage {
 	var of struct {
 		Answer json.RawMessage `json:"answer"`
 	}
@@ -198,12 +201,12 @@ func wrapped(m perdure.TaskMessage, content json.RawMessage) perdure.TaskMessage
 	return m
 }
 
-// answerPart keeps one answer of several; the last one hands all of them over.
-func (s *Server) answerPart(ctx context.Context, p peer, t perdure.Task, q asked, a answer) error {
+// answerPart stores one of several answers; the last one sends all of them to the task.
+func (s *Server) answerPart(ctx context.Context, p peer, t perdure.Task, q questionPart, a answer) error {
 	if _, err := s.cfg.Engine.SendTask(ctx, t.ID, perdure.TaskMessage{By: p.ID, Data: marshal(part{Key: q.key, Answer: a.Content})}); err != nil {
 		return err
 	}
-	known, err := s.parts(ctx, t)
+	known, err := s.storedParts(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -218,13 +221,13 @@ func (s *Server) answerPart(ctx context.Context, p peer, t perdure.Task, q asked
 	return err
 }
 
-// decide gives the verdict of who has the scope to approve (M10).
+// decide records the verdict of a principal with the scope to approve (M10).
 func (s *Server) decide(ctx context.Context, p peer, t perdure.Task, a answer) error {
-	var said struct {
+	var decision struct {
 		Approve bool `json:"approve"`
 	}
 	if a.Action == "accept" {
-		if err := perdure.DecodeKnownJSON(a.Content, &said); err != nil {
+		if err := perdure.DecodeKnownJSON(a.Content, &decision); err != nil {
 			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "approve: " + err.Error()}
 		}
 	}
@@ -234,19 +237,19 @@ func (s *Server) decide(ctx context.Context, p peer, t perdure.Task, a answer) e
 	}
 	for _, approval := range open {
 		if approval.Task == t.ID {
-			_, err := s.cfg.Engine.DecideApproval(ctx, approval.ID, perdure.Verdict{Approve: said.Approve, By: p.ID, ArgsHash: approval.ArgsHash})
+			_, err := s.cfg.Engine.DecideApproval(ctx, approval.ID, perdure.Verdict{Approve: decision.Approve, By: p.ID, ArgsHash: approval.ArgsHash})
 			return err
 		}
 	}
 	return nil
 }
 
-// elicit asks the client's person, over the older wire, what a task asks.
+// elicit asks the person at the client, on 2025-11-25, what a task asks.
 func (s *Server) elicit(ctx context.Context, p peer, t perdure.Task, id string) error {
-	if waitsForOthers(p, t) || !p.elicits {
-		return s.waitMoved(ctx, t)
+	if needsOtherApprover(p, t) || !p.elicits {
+		return s.waitAnsweredElsewhere(ctx, t)
 	}
-	open, err := s.open(ctx, t)
+	open, err := s.openParts(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -255,11 +258,11 @@ func (s *Server) elicit(ctx context.Context, p peer, t perdure.Task, id string) 
 		if id != "" {
 			params.Meta = mcp.Meta{metaRelated: map[string]string{"taskId": id}}
 		}
-		said, err := p.session.Elicit(ctx, params)
+		result, err := p.session.Elicit(ctx, params)
 		if err != nil {
 			return err
 		}
-		if err := s.answer(ctx, p, t, map[string]answer{q.key: {Action: said.Action, Content: marshal(said.Content)}}); err != nil {
+		if err := s.answer(ctx, p, t, map[string]answer{q.key: {Action: result.Action, Content: marshal(result.Content)}}); err != nil {
 			return err
 		}
 	}

@@ -60,8 +60,9 @@ func (s *streamed) message() object {
 	}
 }
 
-// streams sends a request of the older wire, or goes on with a stream after an event; what is told comes as it is made.
-func (r *rig) streams(ctx context.Context, a asked, after string, body object) *streamed {
+// streams sends a request of the legacy wire, or resumes a stream after an event; frames arrive as
+// they are sent.
+func (r *rig) streams(ctx context.Context, a questionPart, after string, body object) *streamed {
 	r.t.Helper()
 	for {
 		resp := r.opens(ctx, a, after, body)
@@ -76,7 +77,7 @@ func (r *rig) streams(ctx context.Context, a asked, after string, body object) *
 	}
 }
 
-func (r *rig) opens(ctx context.Context, a asked, after string, body object) *http.Response {
+func (r *rig) opens(ctx context.Context, a questionPart, after string, body object) *http.Response {
 	r.t.Helper()
 	method, text := http.MethodPost, ""
 	if after != "" {
@@ -113,11 +114,12 @@ func jsonOf(t *testing.T, v any) string {
 	return string(text)
 }
 
-// TestLegacyResumes: on the older wire a stream that breaks is no cancel, and who comes back with Last-Event-ID has the answer, once.
+// TestLegacyResumes: on the legacy wire a broken stream is no cancel, and a client that reconnects
+// with Last-Event-ID gets the answer, once.
 func TestLegacyResumes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, mcpserver.Config{})
-	a, _ := r.legacy(asked{})
+	a, _ := r.legacy(questionPart{})
 	for i, name := range []string{"hold", "hold_charge"} { // one that may be stopped, and one that may not be repeated
 		broken, breaks := context.WithCancel(t.Context())
 		stream := r.streams(broken, a, "", object{"jsonrpc": "2.0", "id": 100 + i, "method": "tools/call", "params": object{"name": name, "arguments": text}})
@@ -129,7 +131,7 @@ func TestLegacyResumes(t *testing.T) {
 		breaks()
 
 		if name == "hold" {
-			time.AfterFunc(50*time.Millisecond, func() { r.Release(name) }) // most often when somebody listens again
+			time.AfterFunc(50*time.Millisecond, func() { r.Release(name) }) // usually after a client listens again
 		} else {
 			r.Release(name)
 		}
@@ -149,13 +151,13 @@ func TestLegacyResumes(t *testing.T) {
 	}
 }
 
-// TestLegacyElicits: on the older wire what a task asks comes on the stream of tasks/result, and says of which task it is; its answer
-// lets the task go on, and the same stream has the result.
+// TestLegacyElicits: on the older wire what a task asks comes on the stream of tasks/result, and
+// says of which task it is; its answer lets the task go on, and the same stream has the result.
 func TestLegacyElicits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, mcpserver.Config{})
 	r.Release("ask_number_after")
-	a, _ := r.legacy(asked{elicits: true})
+	a, _ := r.legacy(questionPart{elicits: true})
 	made := r.older(a, "tools/call", object{"name": "ask_number", "arguments": text, "task": object{"ttl": 60000}}).Result
 	of := object{"taskId": made["task"].(object)["taskId"]}
 	related := func(m object) string {
@@ -186,11 +188,12 @@ func TestLegacyElicits(t *testing.T) {
 	}
 }
 
-// TestSilentStreams: a stream that says nothing shows that it is there, and that is nothing to the official client.
+// TestSilentStreams: a stream that says nothing shows that it is there, and that is nothing to the
+// official client.
 func TestSilentStreams(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, mcpserver.Config{Ping: 2 * time.Millisecond})
-	a, _ := r.legacy(asked{})
+	a, _ := r.legacy(questionPart{})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	stream := r.streams(ctx, a, "", object{"jsonrpc": "2.0", "id": 100, "method": "tools/call", "params": object{"name": "hold_note", "arguments": text}})

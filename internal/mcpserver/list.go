@@ -10,11 +10,12 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// definition is a marked tool as clients see it. The hints follow its class (M10).
+// definition returns an exposed tool as shown to clients. The hints follow from its effect class
+// (M10).
 func (x exposed) definition() *mcp.Tool {
 	if x.Definition != nil {
 		shown := *x.Definition
-		shown.Name, shown.InputSchema = x.As, ofObject(shown.InputSchema)
+		shown.Name, shown.InputSchema = x.PublicName, ofObject(shown.InputSchema)
 		return &shown
 	}
 	schema := x.tool.Parameters
@@ -24,12 +25,13 @@ func (x exposed) definition() *mcp.Tool {
 	pure := x.tool.Class == perdure.Pure
 	destructive := !pure
 	return &mcp.Tool{
-		Name: x.As, Title: cmp.Or(x.tool.DisplayName, x.As), Description: x.tool.Description, InputSchema: schema,
+		Name: x.PublicName, Title: cmp.Or(x.tool.DisplayName, x.PublicName), Description: x.tool.Description, InputSchema: schema,
 		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: pure, IdempotentHint: x.tool.Class.Repeatable(), DestructiveHint: &destructive},
 	}
 }
 
-// ofObject is a schema of arguments with its type, which others leave out though arguments are always an object.
+// ofObject adds the type that some servers omit from the schema of arguments: it is always an
+// object.
 func ofObject(schema any) any {
 	var fields map[string]json.RawMessage
 	if perdure.DecodeKnownJSON(marshal(schema), &fields) != nil || fields["type"] != nil {
@@ -42,7 +44,7 @@ func ofObject(schema any) any {
 	return fields
 }
 
-// legacyTools is tools/list of the older wire, where a tool says whether it may run as a task.
+// legacyTools is tools/list of 2025-11-25, where each tool states whether it may run as a task.
 type legacyTools struct {
 	*mcp.ListToolsResult
 	tools map[string]exposed
@@ -71,10 +73,11 @@ func (l *legacyTools) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// dressTools hides the task tools from who has Tasks, says what calls may be answered with, and on the older wire which tools can be tasks.
-func (s *Server) dressTools(p peer, listed *mcp.ListToolsResult) (mcp.Result, error) {
+// adaptTools adapts tools/list: it hides the task tools from clients with Tasks, completes the
+// output schemas, and on 2025-11-25 states which tools can be tasks.
+func (s *Server) adaptTools(p peer, listed *mcp.ListToolsResult) (mcp.Result, error) {
 	shown := *listed
-	shown.Tools = s.promised(p, listed.Tools)
+	shown.Tools = s.withServerResults(p, listed.Tools)
 	if p.tasks {
 		shown.Tools = slices.DeleteFunc(shown.Tools, func(t *mcp.Tool) bool { return s.isTaskTool(t.Name) })
 	}
@@ -84,7 +87,7 @@ func (s *Server) dressTools(p peer, listed *mcp.ListToolsResult) (mcp.Result, er
 	return &legacyTools{&shown, s.tools}, nil
 }
 
-// initialized is initialize's result with the capability that the SDK does not know.
+// initialized is the result of initialize with the capability tasks, which the SDK does not know.
 type initialized struct{ *mcp.InitializeResult }
 
 // MarshalJSON adds capabilities.tasks.
@@ -113,5 +116,5 @@ func withTasks(r *mcp.InitializeResult) (mcp.Result, error) {
 	return &initialized{r}, nil
 }
 
-// rawSchema is a schema of ours.
+// rawSchema returns a JSON schema given as text.
 func rawSchema(text string) json.RawMessage { return json.RawMessage(text) }

@@ -11,12 +11,12 @@ import (
 	"github.com/perdure/perdure/internal/mcpserver"
 )
 
-// TestForeignDefinitions: a definition without a schema of an object is shown with one; one that clients cannot be shown is left out,
-// and the log says which. The other tools are served.
+// TestForeignDefinitions: a definition without a schema of an object is shown with one; one that
+// clients cannot be shown is left out, and the log says which. The other tools are served.
 func TestForeignDefinitions(t *testing.T) {
 	t.Parallel()
 	foreign := func(name string, schema any) mcpserver.Exposed {
-		return mcpserver.Exposed{Name: "echo", As: name, Definition: &mcp.Tool{Name: "x", Description: "Theirs.", InputSchema: schema}}
+		return mcpserver.Exposed{Name: "echo", PublicName: name, Definition: &mcp.Tool{Name: "x", Description: "Theirs.", InputSchema: schema}}
 	}
 	var said bytes.Buffer // written while the server is made
 	r := newRig(t, mcpserver.Config{Log: slog.New(slog.NewTextHandler(&said, nil)), Tools: []mcpserver.Exposed{

@@ -12,7 +12,7 @@ import (
 )
 
 // outputSchema is the output schema of a tool as a client is shown it; nil: none.
-func (r *rig) outputSchema(a asked, name string) any {
+func (r *rig) outputSchema(a questionPart, name string) any {
 	r.t.Helper()
 	for _, entry := range r.want(a, "tools/list", object{})["tools"].([]any) {
 		if one := entry.(object); one["name"] == name {
@@ -23,8 +23,9 @@ func (r *rig) outputSchema(a asked, name string) any {
 	return nil
 }
 
-// TestM09OutputSchema: what a client is shown of a tool's output takes the tool's own, and ours where ours may come: that the call goes on,
-// and that nobody knows its outcome.
+// TestM09OutputSchema: the output schema shown to a client accepts the tool's own results, and
+// those that the server may return instead: that the call continues, and that its outcome is
+// unknown.
 func TestM09OutputSchema(t *testing.T) {
 	t.Parallel()
 	theirs := object{
@@ -39,7 +40,7 @@ func TestM09OutputSchema(t *testing.T) {
 		foreign("charge", nil), foreign("echo", object{"type": "object", "properties": object{"a": object{"$ref": "#/properties/b"}, "b": object{}}}),
 	}})
 
-	running := r.call(asked{}, "hold_charge", text, nil)["structuredContent"]
+	running := r.call(questionPart{}, "hold_charge", text, nil)["structuredContent"]
 	r.Entered(t, "hold_charge", 1)
 	r.restart()
 	lost := r.until(withTasks, running.(object)["task_id"].(string), "completed")["result"].(object)["structuredContent"]
@@ -47,8 +48,9 @@ func TestM09OutputSchema(t *testing.T) {
 		t.Fatalf("got %v", lost)
 	}
 
-	for name, withOurs := range map[string][2]bool{"hold_charge": {true, true}, "hold": {true, false}} { // without Tasks, with them
-		for i, a := range []asked{{}, withTasks} {
+	// without Tasks, with them
+	for name, withOurs := range map[string][2]bool{"hold_charge": {true, true}, "hold": {true, false}} {
+		for i, a := range []questionPart{{}, withTasks} {
 			shown := r.outputSchema(a, name)
 			if shown.(object)["type"] != "object" {
 				t.Errorf("%s: the root of %v is not of type object", name, shown)
@@ -62,8 +64,8 @@ func TestM09OutputSchema(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"note", "charge", "echo"} { // refers to what is elsewhere, or has none
-		if got := r.outputSchema(asked{}, name); got != nil {
+	for _, name := range []string{"note", "charge", "echo"} { // refers to a definition elsewhere, or has none
+		if got := r.outputSchema(questionPart{}, name); got != nil {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}

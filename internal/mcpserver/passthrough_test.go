@@ -37,8 +37,9 @@ func (o *overheard) all() string {
 	return o.text.String()
 }
 
-// TestS15TokenPassthrough: whatever a client shows us so that we know it, a server behind us does not see: not its token, nor its other
-// credentials, whichever wire it speaks. The call itself comes through.
+// TestS15TokenPassthrough: whatever a client shows us so that we know it, a server behind us does
+// not see: not its token, nor its other credentials, whichever wire it speaks. The call itself
+// comes through.
 func TestS15TokenPassthrough(t *testing.T) {
 	t.Parallel()
 	const token, cookie, custom = "token-of-ours-1234", "cookie-of-ours-5678", "key-of-ours-9012"
@@ -68,7 +69,7 @@ func TestS15TokenPassthrough(t *testing.T) {
 		Tools:  []mcpserver.Exposed{{Name: "work", Verbatim: true, Definition: remotes[0].Definition()}},
 		Verify: func(context.Context, string) (mcpserver.Principal, error) { return mcpserver.Principal{ID: "p"}, nil },
 	}, remotes[0])
-	shows := asked{as: token, header: map[string]string{"Cookie": "sid=" + cookie, "X-Api-Key": custom, "Proxy-Authorization": "Basic " + custom}}
+	shows := questionPart{as: token, header: map[string]string{"Cookie": "sid=" + cookie, "X-Api-Key": custom, "Proxy-Authorization": "Basic " + custom}}
 	withTasks := shows
 	withTasks.tasks = true
 

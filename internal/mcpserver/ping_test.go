@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// TestPinged: a stream says something after each silence, counted from its last event, and nothing before its first one or after its
-// end; an answer that is no stream never does.
+// TestPinged: a stream says something after each silence, counted from its last event, and nothing
+// before its first one or after its end; an answer that is no stream never does.
 func TestPinged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		said := httptest.NewRecorder()
-		p := &pinged{ResponseWriter: said, every: 15 * time.Second}
-		control := http.NewResponseController(&unwrapping{p, nil})
+		p := &keepAliveWriter{ResponseWriter: said, every: 15 * time.Second}
+		control := http.NewResponseController(&noticeWriter{p, nil})
 		event := func(text string) {
 			t.Helper()
 			if _, err := p.Write([]byte(text)); err != nil || control.Flush() != nil {
@@ -40,19 +40,19 @@ func TestPinged(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		gone := make(chan time.Time, 1)
-		p := &pinged{ResponseWriter: deaf{httptest.NewRecorder()}, every: time.Second, gone: func() { gone <- time.Now() }}
+		p := &keepAliveWriter{ResponseWriter: deaf{httptest.NewRecorder()}, every: time.Second, onGone: func() { gone <- time.Now() }}
 		p.Header().Set("Content-Type", "text/event-stream")
 		began := time.Now()
-		_, _ = p.Write([]byte("data: 1\n\n")) // it says that nobody reads
+		_, _ = p.Write([]byte("data: 1\n\n")) // it returns an error, since there is no reader
 		if at := <-gone; at.Sub(began) != time.Second {
-			t.Errorf("it was noticed after %s that nobody reads", at.Sub(began))
+			t.Errorf("the missing reader was noticed after %s", at.Sub(began))
 		}
 		<-time.After(time.Minute)
 		p.end()
 	})
 	synctest.Test(t, func(t *testing.T) {
 		said := httptest.NewRecorder()
-		p := &pinged{ResponseWriter: said, every: time.Second}
+		p := &keepAliveWriter{ResponseWriter: said, every: time.Second}
 		p.Header().Set("Content-Type", "application/json")
 		if _, err := p.Write([]byte("{}")); err != nil {
 			t.Fatal(err)
@@ -65,7 +65,7 @@ func TestPinged(t *testing.T) {
 	})
 }
 
-// deaf is an answer that nobody reads any more.
+// deaf is a response without a reader.
 type deaf struct{ http.ResponseWriter }
 
-func (deaf) Write([]byte) (int, error) { return 0, errors.New("nobody reads") }
+func (deaf) Write([]byte) (int, error) { return 0, errors.New("no reader") }

@@ -18,32 +18,36 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// What clients are told without asking.
+// Methods of notifications and subscriptions, and related metadata keys.
 const (
 	methodListen = "subscriptions/listen"
 	noticeAgreed = "notifications/subscriptions/acknowledged"
-	noticeTask   = "notifications/tasks"        // of 2026-07-28: all that tasks/get says
-	noticeStatus = "notifications/tasks/status" // of 2025-11-25: the state alone
-	metaListen   = "io.github.perdure/listen"   // between our front and our middleware: what of a subscription the SDK does not know
+	noticeTask   = "notifications/tasks"        // 2026-07-28: everything that tasks/get returns
+	noticeStatus = "notifications/tasks/status" // 2025-11-25: the state only
+	// Internal, from front to middleware: the part of a subscription that the SDK does not know.
+	metaListen   = "io.github.perdure/listen"
 	metaOfListen = "io.modelcontextprotocol/subscriptionId"
 )
 
-// The bounds of what is told.
+// The limits of notifications.
 const (
-	maxListened  = 64                     // tasks of one subscription, or of one client of the older wire
-	maxListeners = 16                     // subscriptions of one principal at once
-	noticeGap    = 200 * time.Millisecond // between two rounds of notices, so that a task that reports a lot is no flood
-	noticeLook   = 500 * time.Millisecond // how often it is looked how far tasks are, which no event says
-	followAgain  = time.Second
+	maxWatchedTasks = 64 // tasks of one subscription, or of one client of 2025-11-25
+	maxListeners    = 16 // concurrent subscriptions of one principal
+	// Minimum interval of two rounds of notifications, so that a busy task does not flood its
+	// client.
+	noticeGap = 200 * time.Millisecond
+	// Interval of polling the progress of tasks, which no event announces.
+	noticeLook  = 500 * time.Millisecond
+	followRetry = time.Second
 )
 
-// subscription is what of a request to listen is about tasks.
+// subscription is the part of a listen request that concerns tasks.
 type subscription struct {
 	IDs []string        `json:"ids"`
-	ID  json.RawMessage `json:"id"` // of the request
+	ID  json.RawMessage `json:"id"` // id of the request
 }
 
-// adaptListen moves the tasks of a subscription to where the SDK keeps them.
+// adaptListen moves the task ids of a subscription into metadata, which the SDK passes on.
 func adaptListen(id, given json.RawMessage) json.RawMessage {
 	params, wants := map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	if perdure.DecodeJSON(given, &params) != nil {
@@ -66,7 +70,7 @@ func adaptListen(id, given json.RawMessage) json.RawMessage {
 	return marshal(params)
 }
 
-// tasksOf is what of a request to listen is about tasks.
+// tasksOf returns the part of a listen request that concerns tasks.
 func tasksOf(r *mcp.SubscriptionsListenRequest) (want subscription, ok bool) {
 	if r.Params == nil || r.Params.Meta[metaListen] == nil {
 		return want, false
@@ -74,89 +78,92 @@ func tasksOf(r *mcp.SubscriptionsListenRequest) (want subscription, ok bool) {
 	return want, perdure.DecodeJSON(marshal(r.Params.Meta[metaListen]), &want) == nil
 }
 
-// listened is the tasks that one client hears of. It is safe for concurrent use.
-type listened struct {
-	mu   sync.Mutex
-	last map[string]string // guarded by mu; what was told last, by handle; empty: nothing yet
-	news chan struct{}     // holds one word that something may have changed
+// taskWatch is the set of tasks that one client follows. It is safe for concurrent use.
+type taskWatch struct {
+	mu       sync.Mutex
+	lastSent map[string]string // guarded by mu; last state sent, by task handle; empty: none yet
+	news     chan struct{}     // capacity 1: one pending signal that something may have changed stands for many
 }
 
-func newListened(ids ...string) *listened {
-	l := &listened{last: map[string]string{}, news: make(chan struct{}, 1)}
+func newTaskWatch(ids ...string) *taskWatch {
+	l := &taskWatch{lastSent: map[string]string{}, news: make(chan struct{}, 1)}
 	for _, id := range ids {
-		l.last[id] = ""
+		l.lastSent[id] = ""
 	}
 	return l
 }
 
-// nudge says that something may have changed.
-func (l *listened) nudge() {
+// signal signals that something may have changed.
+func (l *taskWatch) signal() {
 	select {
 	case l.news <- struct{}{}:
 	default:
 	}
 }
 
-// add adds a task, if there is room.
-func (l *listened) add(id string) {
+// add adds a task unless the limit is reached.
+func (l *taskWatch) add(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, ok := l.last[id]; !ok && len(l.last) < maxListened {
-		l.last[id] = ""
-		l.nudge()
+	if _, ok := l.lastSent[id]; !ok && len(l.lastSent) < maxWatchedTasks {
+		l.lastSent[id] = ""
+		l.signal()
 	}
 }
 
-func (l *listened) ids() []string {
+func (l *taskWatch) ids() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Sorted(maps.Keys(l.last))
+	return slices.Sorted(maps.Keys(l.lastSent))
 }
 
-// isNew notes what is told of a task, and reports whether that was told last.
-func (l *listened) isNew(id, now string) bool {
+// isNew reports whether a state of a task differs from the last one sent, and stores it.
+func (l *taskWatch) isNew(id, now string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	was, ok := l.last[id]
+	was, ok := l.lastSent[id]
 	if !ok || was == now {
 		return false
 	}
-	l.last[id] = now
+	l.lastSent[id] = now
 	return true
 }
 
-// drop forgets a task, and reports whether none is left.
-func (l *listened) drop(id string) (empty bool) {
+// drop removes a task, and reports whether none is left.
+func (l *taskWatch) drop(id string) (empty bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.last, id)
-	return len(l.last) == 0
+	delete(l.lastSent, id)
+	return len(l.lastSent) == 0
 }
 
-// listen answers subscriptions/listen of tasks: it says which are agreed, what they are now, and what they become, until all have
-// ended or the client goes. Nothing is kept: who subscribes again, also after a restart, is told the present state first.
+// listen answers subscriptions/listen for tasks. It acknowledges the accepted task ids, sends their
+// current state and then each change, until all have ended or the client disconnects. No
+// subscription is stored: a client that subscribes again, also after a restart, first gets the
+// current states.
 func (s *Server) listen(ctx context.Context, p peer, want subscription) (mcp.Result, error) {
-	if len(want.IDs) > maxListened {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "taskIds: at most " + strconv.Itoa(maxListened) + " in one subscription"}
+	if len(want.IDs) > maxWatchedTasks {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "taskIds: at most " + strconv.Itoa(maxWatchedTasks) + " in one subscription"}
 	}
-	if !s.enter(p.ID) {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "at most " + strconv.Itoa(maxListeners) + " subscriptions at once"}
+	if !s.addSubscription(p.ID) {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "at most " + strconv.Itoa(maxListeners) + " concurrent subscriptions"}
 	}
-	defer s.leave(p.ID)
+	defer s.removeSubscription(p.ID)
 	var id any
-	_ = perdure.DecodeJSON(want.ID, &id) // the SDK has read it
+	_ = perdure.DecodeJSON(want.ID, &id) // valid: the SDK has decoded it
 	meta := map[string]any{metaOfListen: id}
 	agreed := []string{}
 	for _, task := range want.IDs {
-		if _, err := s.own(ctx, p, task); err == nil && !slices.Contains(agreed, task) { // who asks for others hears nothing of them (M5)
+		// Tasks of other principals are left out silently (M5).
+		if _, err := s.findOwn(ctx, p, task); err == nil && !slices.Contains(agreed, task) {
 			agreed = append(agreed, task)
 		}
 	}
-	if err := s.notice(ctx, p, noticeAgreed, map[string]any{"notifications": map[string]any{"taskIds": agreed}, "_meta": meta}); err != nil {
+	if err := s.sendNotification(ctx, p, noticeAgreed, map[string]any{"notifications": map[string]any{"taskIds": agreed}, "_meta": meta}); err != nil {
 		return nil, err
 	}
-	err := s.tell(ctx, p, newListened(agreed...), func(made ofCall) error {
-		got, err := s.detailed(ctx, p, made)
+	err := s.notifyTasks(ctx, p, newTaskWatch(agreed...), func(made trackedCall) error {
+		got, err := s.taskDetails(ctx, p, made)
 		if err != nil {
 			return err
 		}
@@ -164,9 +171,9 @@ func (s *Server) listen(ctx context.Context, p peer, want subscription) (mcp.Res
 		if err := perdure.DecodeJSON(marshal(got), &fields); err != nil {
 			return err
 		}
-		delete(fields, "resultType") // of an answer
+		delete(fields, "resultType") // only for responses
 		fields["_meta"] = marshal(meta)
-		return s.notice(ctx, p, noticeTask, fields)
+		return s.sendNotification(ctx, p, noticeTask, fields)
 	})
 	if err != nil {
 		return nil, s.rpcError(err)
@@ -174,8 +181,8 @@ func (s *Server) listen(ctx context.Context, p peer, want subscription) (mcp.Res
 	return &mcp.SubscriptionsListenResult{Meta: mcp.Meta(meta)}, nil
 }
 
-// enter takes a place for a subscription.
-func (s *Server) enter(principal string) bool {
+// addSubscription counts a subscription. It returns false if the principal has reached the limit.
+func (s *Server) addSubscription(principal string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.listeners[principal] >= maxListeners {
@@ -185,7 +192,7 @@ func (s *Server) enter(principal string) bool {
 	return true
 }
 
-func (s *Server) leave(principal string) {
+func (s *Server) removeSubscription(principal string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.listeners[principal]--; s.listeners[principal] == 0 {
@@ -193,8 +200,9 @@ func (s *Server) leave(principal string) {
 	}
 }
 
-// tell sends what tasks are, and what they become, until none is left or ctx ends.
-func (s *Server) tell(ctx context.Context, p peer, l *listened, send func(ofCall) error) error {
+// notifyTasks sends the current state of each task and every change, until no task is left or ctx
+// ends.
+func (s *Server) notifyTasks(ctx context.Context, p peer, l *taskWatch, send func(trackedCall) error) error {
 	if len(l.ids()) == 0 {
 		return nil
 	}
@@ -215,7 +223,7 @@ func (s *Server) tell(ctx context.Context, p peer, l *listened, send func(ofCall
 	defer look.Stop()
 	for {
 		for _, id := range l.ids() {
-			made, err := s.own(ctx, p, id)
+			made, err := s.findOwn(ctx, p, id)
 			var gone *jsonrpc.Error
 			switch {
 			case errors.As(err, &gone):
@@ -250,7 +258,7 @@ func (s *Server) tell(ctx context.Context, p peer, l *listened, send func(ofCall
 	}
 }
 
-// openQuestion is what a task asks now.
+// openQuestion returns the id of a task's open question; empty: there is none.
 func openQuestion(t perdure.Task) string {
 	if t.InputRequest == nil {
 		return ""
@@ -258,26 +266,28 @@ func openQuestion(t perdure.Task) string {
 	return string(t.InputRequest.ID)
 }
 
-// follow nudges whenever something happens in a session, until ctx ends.
-func (s *Server) follow(ctx context.Context, session perdure.SessionID, after int64, l *listened) {
+// follow signals l whenever something happens in a session, until ctx ends.
+func (s *Server) follow(ctx context.Context, session perdure.SessionID, after int64, l *taskWatch) {
 	for ctx.Err() == nil {
-		_ = s.cfg.Engine.Follow(ctx, session, after, func(f engine.Frame) error { // it is followed again
+		// The loop follows again after any error.
+		_ = s.cfg.Engine.Follow(ctx, session, after, func(f engine.Frame) error {
 			if f.Event != nil {
 				after = f.Event.Seq
 			}
-			l.nudge()
+			l.signal()
 			return nil
 		})
 		select {
 		case <-ctx.Done():
-		case <-time.After(followAgain):
-			l.nudge()
+		case <-time.After(followRetry):
+			l.signal()
 		}
 	}
 }
 
-// follows tells a client of the older wire, from now on, what becomes of a task of its own, as long as its session lasts.
-func (s *Server) follows(p peer, made ofCall) {
+// startNotifying starts to notify a client of 2025-11-25 about one of its tasks, for as long as the
+// client's session lasts.
+func (s *Server) startNotifying(p peer, made trackedCall) {
 	if p.modern || p.session == nil || made.Task == nil || made.Task.State.Terminal() {
 		return
 	}
@@ -287,32 +297,32 @@ func (s *Server) follows(p peer, made ofCall) {
 		l.add(taskID(made.ID))
 		return
 	}
-	l := newListened(taskID(made.ID))
+	l := newTaskWatch(taskID(made.ID))
 	s.followed[p.session] = l
 	p.reply = nil
-	ctx, end := context.WithCancel(asking(context.Background(), p.Who))
+	ctx, end := context.WithCancel(withCaller(context.Background(), p.Access))
 	s.group.Go(func() { // until the client's session ends
-		_ = p.session.Wait() // why does not matter
+		_ = p.session.Wait() // the reason does not matter
 		end()
 	})
 	s.group.Go(func() {
-		s.tellSession(ctx, p, l)
+		s.notifySession(ctx, p, l)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.followed, p.session)
 	})
 }
 
-// tellSession tells a client of the older wire of its tasks, until ctx ends.
-func (s *Server) tellSession(ctx context.Context, p peer, l *listened) {
+// notifySession notifies a client of 2025-11-25 about its tasks, until ctx ends.
+func (s *Server) notifySession(ctx context.Context, p peer, l *taskWatch) {
 	for ctx.Err() == nil {
-		err := s.tell(ctx, p, l, func(made ofCall) error {
+		err := s.notifyTasks(ctx, p, l, func(made trackedCall) error {
 			state := s.legacyState(p, made)
-			return s.notice(ctx, p, noticeStatus, &state)
+			return s.sendNotification(ctx, p, noticeStatus, &state)
 		})
 		again := time.Duration(0)
 		if err != nil {
-			again = followAgain
+			again = followRetry
 		}
 		select {
 		case <-ctx.Done():
@@ -326,24 +336,26 @@ func (s *Server) tellSession(ctx context.Context, p peer, l *listened) {
 	}
 }
 
-// notified is a notice of ours inside a notification that the SDK knows.
-type notified struct {
+// wrappedNotification is a notification of this server, wrapped in one that the SDK can send.
+type wrappedNotification struct {
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
 }
 
-// notice sends a notification. The SDK sends none but its own, so it goes as one of progress under a token that nobody guesses,
-// and is unwrapped where it is written.
-func (s *Server) notice(ctx context.Context, p peer, method string, params any) error {
+// sendNotification sends a notification. The SDK sends only its own kinds, so the notification
+// travels as a progress notification under a secret token, and is unwrapped where it is written to
+// the client.
+func (s *Server) sendNotification(ctx context.Context, p peer, method string, params any) error {
 	text, err := json.Marshal(params)
 	if err != nil {
 		return err
 	}
-	return p.session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: s.marker, Message: string(marshal(notified{method, text}))})
+	return p.session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: s.marker, Message: string(marshal(wrappedNotification{method, text}))})
 }
 
-// unwrapped is the notice inside a notification of progress.
-func (s *Server) unwrapped(params json.RawMessage) (n notified, ok bool) {
+// unwrapNotification returns the notification inside a progress notification; ok is false if there
+// is none.
+func (s *Server) unwrapNotification(params json.RawMessage) (n wrappedNotification, ok bool) {
 	var outer struct {
 		Token   any    `json:"progressToken"`
 		Message string `json:"message"`
@@ -353,10 +365,11 @@ func (s *Server) unwrapped(params json.RawMessage) (n notified, ok bool) {
 	return n, ok
 }
 
-// dataField begins the line of an event that holds its message.
+// dataField is the prefix of the line of an event that holds its message.
 var dataField = []byte("data: ")
 
-// unwrapEvent is unwrapped for an event of a stream as it is written: what is no notice stays as it is.
+// unwrapEvent applies unwrapped to an event of a stream while it is written. Other events stay
+// unchanged.
 func (s *Server) unwrapEvent(event []byte) []byte {
 	if !bytes.Contains(event, []byte(s.marker)) {
 		return event
@@ -367,7 +380,7 @@ func (s *Server) unwrapEvent(event []byte) []byte {
 		if !bytes.HasPrefix(text, dataField) || perdure.DecodeKnownJSON(text[len(dataField):], &m) != nil {
 			continue
 		}
-		if n, ok := s.unwrapped(m.Params); ok {
+		if n, ok := s.unwrapNotification(m.Params); ok {
 			lines[i] = append(bytes.Clone(dataField), marshal(map[string]any{"jsonrpc": "2.0", "method": n.Method, "params": n.Params})...)
 		}
 	}

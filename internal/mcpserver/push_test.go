@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// teller reports how far it is, each time that it is let go.
+// teller reports progress each time that it is released.
 func teller(steps <-chan string) tool.Tool {
 	type none struct{}
 	return tool.New(tool.Spec{Name: "teller", Description: "Tells.", Class: perdure.AtMostOnce}, func(ctx context.Context, _ none, env tool.Env) (string, error) {
@@ -44,7 +44,7 @@ type subscribed struct {
 }
 
 // subscribe opens one over HTTP, on the wire of 2026-07-28.
-func (r *rig) subscribe(a asked, ids ...string) *subscribed {
+func (r *rig) subscribe(a questionPart, ids ...string) *subscribed {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &subscribed{t: r.t, id: lastID.Add(1), events: make(chan object, 100), end: cancel}
@@ -116,7 +116,7 @@ func (s *subscribed) agreed() []any {
 	return ids
 }
 
-// told is the next notice of a task.
+// told returns the next notification of a task.
 func (s *subscribed) told() object {
 	s.t.Helper()
 	m := s.next()
@@ -133,7 +133,7 @@ func TestPushedTasks(t *testing.T) {
 	steps := make(chan string)
 	r := newRig(t, mcpserver.Config{}, teller(steps))
 	id := r.call(withTasks, "teller", object{}, nil)["taskId"].(string)
-	foreign := r.call(asked{as: "other", tasks: true}, "charge", text, nil)["taskId"].(string)
+	foreign := r.call(questionPart{as: "other", tasks: true}, "charge", text, nil)["taskId"].(string)
 	s := r.subscribe(withTasks, id, foreign, "task_"+strings.Repeat("0", 32), id)
 	if got := s.agreed(); fmt.Sprint(got) != fmt.Sprint([]any{id}) { // M5
 		t.Fatalf("agreed %v, want one's own task alone", got)
@@ -164,7 +164,8 @@ func TestPushedTasks(t *testing.T) {
 	}
 }
 
-// TestPushedAgain: nothing is kept of a subscription; who subscribes after a restart is told the present state.
+// TestPushedAgain: subscriptions are not stored; a client that subscribes after a restart receives
+// the current state.
 func TestPushedAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, mcpserver.Config{})
@@ -189,7 +190,7 @@ func TestPushedBounds(t *testing.T) {
 	r := newRig(t, mcpserver.Config{})
 	id := r.call(withTasks, "hold_note", text, nil)["taskId"].(string)
 	wants := func(ids []string) object { return object{"notifications": object{"taskIds": ids}} }
-	r.refused(asked{}, "subscriptions/listen", wants([]string{id}), refusal{400, -32021})
+	r.refused(questionPart{}, "subscriptions/listen", wants([]string{id}), refusal{400, -32021})
 	r.refused(withTasks, "subscriptions/listen", wants(make([]string, 65)), refusal{0, -32602})
 	var all []*subscribed
 	for range 16 {
@@ -198,7 +199,7 @@ func TestPushedBounds(t *testing.T) {
 		all = append(all, s)
 	}
 	r.refused(withTasks, "subscriptions/listen", wants([]string{id}), refusal{0, -32600})
-	other := r.subscribe(asked{as: "other"}, id) // has places of its own, and nothing to hear
+	other := r.subscribe(questionPart{as: "other"}, id) // has places of its own, and nothing to hear
 	if got := other.agreed(); len(got) != 0 {
 		t.Errorf("agreed %v", got)
 	}
@@ -214,12 +215,13 @@ func TestPushedBounds(t *testing.T) {
 	}
 }
 
-// TestPushedLegacy: the older wire is told the state alone, on the stream that its session listens on.
+// TestPushedLegacy: the legacy wire receives only the state, on the stream that its session listens
+// on.
 func TestPushedLegacy(t *testing.T) {
 	t.Parallel()
 	steps := make(chan string)
 	r := newRig(t, mcpserver.Config{}, teller(steps))
-	a, _ := r.legacy(asked{})
+	a, _ := r.legacy(questionPart{})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.web.URL+"/mcp", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -16,19 +16,20 @@ import (
 	"github.com/perdure/perdure/internal/access"
 )
 
-// reply is one answer on its way, and the calls that it tells of. A nil one notes nothing.
+// reply is a response that is being sent, with the calls whose results it contains. A nil reply
+// records nothing.
 type reply struct {
-	ended chan struct{} // closed when it is noted whether it was written whole
+	ended chan struct{} // closed when it is recorded whether the response was written completely
 
-	mu    sync.Mutex
-	who   *access.Principal // guarded by mu; who asked; nil: the local operator
-	calls []perdure.CallKey // guarded by mu
-	ready bool              // guarded by mu; there is a result, which is what is written next
-	begun bool              // guarded by mu; something of it is being written, or was
-	whole bool              // guarded by mu; the result was written to somebody who was there
+	mu        sync.Mutex
+	caller    *access.Principal // guarded by mu; the caller; nil: the local operator
+	calls     []perdure.CallKey // guarded by mu
+	ready     bool              // guarded by mu; the handler has returned a result, which is written next
+	writing   bool              // guarded by mu; writing has started
+	delivered bool              // guarded by mu; the result was written while the client was connected
 }
 
-// answered passes a result on, and notes that there is one.
+// answered passes a result on, and records that there is one.
 func (r *reply) answered(result mcp.Result, err error) (mcp.Result, error) {
 	if r != nil {
 		r.mu.Lock()
@@ -38,37 +39,40 @@ func (r *reply) answered(result mcp.Result, err error) (mcp.Result, error) {
 	return result, err
 }
 
-// write notes what becomes of a piece of it: do writes it.
+// write runs do, which writes a part of the response and reports whether it succeeded, and records
+// the outcome.
 func (r *reply) write(do func() bool) {
 	r.mu.Lock()
 	ready := r.ready
-	r.begun = true
+	r.writing = true
 	r.mu.Unlock()
 	done := do()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.whole = r.whole || ready && done
+	r.delivered = r.delivered || ready && done
 }
 
-// wasWhole reports whether its result was written.
-func (r *reply) wasWhole() bool {
+// wasDelivered reports whether the result was written.
+func (r *reply) wasDelivered() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.whole
+	return r.delivered
 }
 
-// tells reports whether it is being written, and tells of a call.
-func (r *reply) tells(key perdure.CallKey) bool {
+// isWriting reports whether the response has started to be written and contains the given call.
+func (r *reply) isWriting(key perdure.CallKey) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.begun && slices.Contains(r.calls, key)
+	return r.writing && slices.Contains(r.calls, key)
 }
 
-// noteTime is how long a call that has joined another one waits for what is noted of that one's reply.
-const noteTime = time.Second
+// recordTimeout limits how long a call waits for the record of a reply that contains the call it
+// would join.
+const recordTimeout = time.Second
 
-// underWay counts a reply among those on their way, under a name of its own, until end says that it is noted whether it was written.
-func (s *Server) underWay(r *reply) (name string, end func()) {
+// registerReply registers a reply under a new name until end is called. By then it must be recorded
+// whether the reply was written.
+func (s *Server) registerReply(r *reply) (name string, end func()) {
 	name = rand.Text()
 	s.mu.Lock()
 	s.replies[name] = r
@@ -81,20 +85,22 @@ func (s *Server) underWay(r *reply) (name string, end func()) {
 	}
 }
 
-// onTheirWay is the replies of which it is not noted yet whether they were written.
-func (s *Server) onTheirWay() []*reply {
+// pendingReplies returns the replies for which it is not yet recorded whether they were written.
+func (s *Server) pendingReplies() []*reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.replies))
 }
 
-// noted waits, where one of some replies tells of a call and is being written, until it is known whether it was written whole: a client
-// that has read it may call again before that is noted (M4). It reports whether it waited.
-func noted(ctx context.Context, all []*reply, key perdure.CallKey) (waited bool) {
-	ctx, cancel := context.WithTimeout(ctx, noteTime)
+// waitRecorded waits for the replies that contain the given call and are being written, until it is
+// recorded whether they were written completely. A client that has read a reply may repeat its call
+// before that record is made, and the repetition must then be a new call (M4). It reports whether
+// it waited.
+func waitRecorded(ctx context.Context, all []*reply, key perdure.CallKey) (waited bool) {
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
 	for _, r := range all {
-		if !r.tells(key) {
+		if !r.isWriting(key) {
 			continue
 		}
 		waited = true
@@ -106,18 +112,18 @@ func noted(ctx context.Context, all []*reply, key perdure.CallKey) (waited bool)
 	return waited
 }
 
-// by notes who asked.
-func (r *reply) by(who *access.Principal) {
+// setCaller records the caller.
+func (r *reply) setCaller(caller *access.Principal) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.who = who
+	r.caller = caller
 }
 
-// note notes a call that it tells of.
-func (r *reply) note(key perdure.CallKey) {
+// addCall adds a call to the reply.
+func (r *reply) addCall(key perdure.CallKey) {
 	if r == nil {
 		return
 	}
@@ -126,29 +132,30 @@ func (r *reply) note(key perdure.CallKey) {
 	r.calls = append(r.calls, key)
 }
 
-// told notes that an answer was written whole: a call of the same content is a new one from now on (M4).
-func (s *Server) told(r *reply) {
+// recordDelivered records that a response was written completely. From now on, a call with the same
+// content is a new call (M4).
+func (s *Server) recordDelivered(r *reply) {
 	r.mu.Lock()
-	calls, who := r.calls, r.who
+	calls, caller := r.calls, r.caller
 	r.mu.Unlock()
 	for _, key := range calls {
-		ctx, cancel := context.WithTimeout(asking(context.Background(), who), 10*time.Second)
-		if err := s.cfg.Engine.ToldCall(ctx, key); err != nil {
-			s.cfg.Log.Warn("it was not noted that a reply was written; a call of the same content joins this one", "call", key, "error", err)
+		ctx, cancel := context.WithTimeout(withCaller(context.Background(), caller), 10*time.Second)
+		if err := s.cfg.Engine.AcknowledgeCall(ctx, key); err != nil {
+			s.cfg.Log.Warn("reply delivery not recorded; a call with the same content will join this one", "call", key, "error", err)
 		}
 		cancel()
 	}
 }
 
-// asking is ctx for who asks; nil: the local operator.
-func asking(ctx context.Context, who *access.Principal) context.Context {
-	if who == nil {
+// withCaller returns ctx with the caller; nil: the local operator.
+func withCaller(ctx context.Context, caller *access.Principal) context.Context {
+	if caller == nil {
 		return ctx
 	}
-	return access.With(ctx, *who)
+	return access.WithPrincipal(ctx, *caller)
 }
 
-// adapt is adaptParams for a whole message.
+// adapt applies adaptParams to a whole message.
 func adapt(body []byte, m message) []byte {
 	params := adaptParams(m)
 	if bytes.Equal(params, m.Params) {
@@ -156,14 +163,15 @@ func adapt(body []byte, m message) []byte {
 	}
 	whole := map[string]json.RawMessage{}
 	if perdure.DecodeJSON(body, &whole) != nil {
-		return body // the SDK refuses it in its own words
+		return body // the SDK refuses it with its own error
 	}
 	whole["params"] = params
 	return marshal(whole)
 }
 
-// adaptParams moves what the SDK does not know to where it keeps it: the task parameter of the old wire, and the tasks of a
-// subscription. What a client put there itself goes.
+// adaptParams moves parameters that the SDK does not know into metadata, which it passes on: the
+// task parameter of 2025-11-25, and the task ids of a subscription. Values that a client put there
+// itself are removed.
 func adaptParams(m message) json.RawMessage {
 	given := m.Params
 	switch m.Method {

@@ -9,7 +9,7 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// content is a block of a result.
+// content is a content block of a result.
 type content struct {
 	Type     string `json:"type"`
 	Text     string `json:"text,omitempty"`
@@ -17,61 +17,63 @@ type content struct {
 	MIMEType string `json:"mimeType,omitempty"`
 }
 
-// toolResult is tools/call's result as we make it.
+// toolResult is a tools/call result made by this server.
 type toolResult struct {
 	Content    []content       `json:"content"`
 	Structured json.RawMessage `json:"structuredContent,omitempty"`
 	IsError    bool            `json:"isError,omitempty"`
 }
 
-// resultOf is the result of a call that has ended, as the fields of an MCP result.
-func (s *Server) resultOf(x exposed, made ofCall) (json.RawMessage, error) {
+// resultOf returns the result of a finished call, as the fields of an MCP result.
+func (s *Server) resultOf(x exposed, made trackedCall) (json.RawMessage, error) {
 	r := made.Result
 	switch {
 	case r.ErrorKind == perdure.ErrorUnknown || made.Task != nil && made.Task.State == perdure.TaskUnknown:
-		return json.Marshal(s.unknown(made))
+		return json.Marshal(s.unknownResult(made))
 	case r.IsError():
 		return json.Marshal(toolResult{Content: []content{{Type: "text", Text: r.Error}}, IsError: true})
 	case r.ConnectionRequired != "":
 		return json.Marshal(toolResult{Content: []content{{Type: "text", Text: "This tool needs a connection that is not set up: " + r.ConnectionRequired}}, IsError: true})
 	case x.Verbatim:
-		if cut, ok := cutShort(r.Result); ok {
-			return json.Marshal(s.tooLong(made, cut))
+		if cut, ok := parseTruncated(r.Result); ok {
+			return json.Marshal(s.truncatedResult(made, cut))
 		}
 		return r.Result, nil
 	}
 	return json.Marshal(plainResult(*r))
 }
 
-// cutResult is what stands in the place of a result that is longer than is kept.
+// cutResult is the stored replacement of a result that exceeds the size limit.
 type cutResult struct {
 	Truncated bool            `json:"truncated"`
-	Bytes     int             `json:"bytes"` // of the whole
+	Bytes     int             `json:"bytes"` // of the full result
 	Head      string          `json:"head"`
-	Path      string          `json:"path"`    // of the file that its beginning is kept in; empty: it is not kept
-	Content   json.RawMessage `json:"content"` // of an MCP result, which a cut one is not
+	Path      string          `json:"path"`    // file with the stored beginning; empty: not stored
+	Content   json.RawMessage `json:"content"` // set only in a complete MCP result
 }
 
-// cutShort reads what was an MCP result, where it was cut.
-func cutShort(result json.RawMessage) (cut cutResult, ok bool) {
+// parseTruncated parses a result that was truncated; ok is false for a complete one.
+func parseTruncated(result json.RawMessage) (cut cutResult, ok bool) {
 	ok = perdure.DecodeKnownJSON(result, &cut) == nil && cut.Truncated && cut.Bytes > 0 && cut.Content == nil
 	return cut, ok
 }
 
-// tooLong is the result of a call that was made, whose own result is not there whole. It is an error: what a tool promises of its
-// results does not hold for half of one, and strict clients would refuse it.
-func (s *Server) tooLong(made ofCall, cut cutResult) toolResult {
-	where := "It is not kept."
+// truncatedResult returns the result of a call whose own result was truncated. It is marked as an
+// error, because a partial result may violate the tool's output schema, and strict clients would
+// reject it.
+func (s *Server) truncatedResult(made trackedCall, cut cutResult) toolResult {
+	where := "The full result was not stored."
 	if cut.Path != "" {
-		where = fmt.Sprintf("As much of it as is kept: %s file cat %s %s", s.cfg.Command, made.key.Session, cut.Path)
+		where = fmt.Sprintf("To see the stored beginning, run: %s file cat %s %s", s.cfg.Command, made.key.Session, cut.Path)
 	}
 	return toolResult{IsError: true, Content: []content{
-		{Type: "text", Text: fmt.Sprintf("The call was made, and came to a result of %d bytes, which is too long: do not repeat it, ask for less. %s", cut.Bytes, where)},
+		{Type: "text", Text: fmt.Sprintf("The call succeeded, but its result of %d bytes is too long. Do not repeat it; ask for less. %s", cut.Bytes, where)},
 		{Type: "text", Text: cut.Head},
 	}}
 }
 
-// plainResult is a tool's own result: what it says as text, an object also as structured content, then its images.
+// plainResult converts a tool's own result: its value as text, an object also as structured
+// content, then its images.
 func plainResult(r perdure.ToolResult) toolResult {
 	out := toolResult{}
 	var text string
@@ -93,25 +95,26 @@ func plainResult(r perdure.ToolResult) toolResult {
 	return out
 }
 
-// unknown is the honest third outcome: it may or may not have happened, and only a person finds out. It names one task, by the id that the
-// command takes which resolves it.
-func (s *Server) unknown(made ofCall) toolResult {
-	said := map[string]any{"outcome": "unknown", "call_id": string(made.ID)}
+// unknownResult returns the result of a call with an unknown outcome: its effect may or may not
+// have happened, and only a person can find out. The result names the task by the id that the
+// resolve command accepts.
+func (s *Server) unknownResult(made trackedCall) toolResult {
+	fields := map[string]any{"outcome": "unknown", "call_id": string(made.ID)}
 	resolve := fmt.Sprintf("%s call resolve %s", s.cfg.Command, made.key)
 	if made.Task != nil {
 		resolve = fmt.Sprintf("%s task resolve %s", s.cfg.Command, made.Task.ID)
-		said["task_id"] = string(made.Task.ID)
+		fields["task_id"] = string(made.Task.ID)
 	}
-	said["resolve_command"] = resolve
-	text, _ := json.Marshal(said) // texts only
+	fields["resolve_command"] = resolve
+	text, _ := json.Marshal(fields) // strings always encode
 	return toolResult{
 		Content: []content{{Type: "text", Text: "The outcome of this call is unknown: it was interrupted while running, and may or may not have happened. " +
-			"Do not repeat this call before it is resolved: until then the same call is not made again, and has this answer. A person looks, and says what happened: " + resolve}},
+			"Do not repeat it: until it is resolved, the same call is not made again and returns this answer. A person must find out what happened and then run: " + resolve}},
 		Structured: text, IsError: true,
 	}
 }
 
-// isFailure reports a result that the old wire calls failed.
+// isFailure reports whether 2025-11-25 calls a result failed.
 func isFailure(fields json.RawMessage) bool {
 	var r struct {
 		IsError bool `json:"isError"`

@@ -11,11 +11,12 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// TestTooLongResult: an MCP result that is handed on and is longer than is kept is still one, which says where the whole is, and that
-// the call was made.
+// TestTooLongResult: an MCP result that is handed on and is longer than is kept is still one, which
+// says where the whole is, and that the call was made.
 func TestTooLongResult(t *testing.T) {
 	t.Parallel()
-	const most, plenty = 8 << 20, 100 << 10 // bytes: what is kept whole, and what models are not told whole
+	// Bytes: the size that is stored completely, and that models receive only in part.
+	const most, plenty = 8 << 20, 100 << 10
 	whole := func(_ context.Context, in struct {
 		Bytes int `json:"bytes"`
 	}, _ tool.Env) (object, error) {
@@ -24,7 +25,7 @@ func TestTooLongResult(t *testing.T) {
 	big := tool.New(enginerig.Spec("big", perdure.AtMostOnce), whole)
 	r := newRig(t, mcpserver.Config{Tools: []mcpserver.Exposed{{Name: "big", Verbatim: true}}}, big)
 
-	kept := r.call(asked{}, "big", object{"bytes": plenty}, nil)
+	kept := r.call(questionPart{}, "big", object{"bytes": plenty}, nil)
 	if got := len(textOf(kept)); got != plenty || kept["isError"] == true {
 		t.Errorf("got %d bytes, want all", got)
 	}
@@ -37,9 +38,9 @@ func TestTooLongResult(t *testing.T) {
 		}
 	}
 	done := r.until(withTasks, made, "completed")["result"].(object)
-	for way, got := range map[string]object{"tasks/get": done, "task_result": r.call(asked{}, "task_result", object{"task_id": made}, nil)} {
+	for way, got := range map[string]object{"tasks/get": done, "task_result": r.call(questionPart{}, "task_result", object{"task_id": made}, nil)} {
 		said := textOf(got)
-		if got["isError"] != true || !strings.Contains(said, "The call was made") || !strings.Contains(said, "perdure file cat session_") || !strings.Contains(said, "/result.json") {
+		if got["isError"] != true || !strings.Contains(said, "The call succeeded") || !strings.Contains(said, "perdure file cat session_") || !strings.Contains(said, "/result.json") {
 			t.Errorf("%s: got %.300v", way, got)
 		}
 		if blocks, _ := got["content"].([]any); len(blocks) != 2 || got["truncated"] != nil || got["structuredContent"] != nil {

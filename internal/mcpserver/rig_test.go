@@ -43,7 +43,7 @@ type rig struct {
 	tells  local.Telemetry // of the next engine
 
 	eng    *local.Engine
-	mortal *enginerig.Mortal
+	mortal *enginerig.KillableStore
 	server *mcpserver.Server
 	web    *httptest.Server
 	stop   func()
@@ -61,20 +61,20 @@ func newTalking(t *testing.T, script string, cfg mcpserver.Config, more ...tool.
 	return (&rig{script: script, more: more, cfg: cfg}).open(t)
 }
 
-// newTelling is newRig with an engine that tells of its spans.
+// newTelling is newRig with an engine that records spans.
 func newTelling(t *testing.T, tells local.Telemetry, cfg mcpserver.Config) *rig {
 	t.Helper()
 	return (&rig{script: "steps: [{text: none, repeat: true}]", tells: tells, cfg: cfg}).open(t)
 }
 
-// open starts a rig of which script, cfg and what is beside them are set.
+// open starts a rig from script, cfg and the other fields that are set.
 func (r *rig) open(t *testing.T) *rig {
 	t.Helper()
 	r.Outside, r.t, r.store = enginerig.NewOutside(), t, memory.New(memory.Config{})
 	if r.cfg.Verify == nil {
 		r.cfg.Verify = func(_ context.Context, token string) (mcpserver.Principal, error) {
 			if token == "stranger" {
-				return mcpserver.Principal{}, errors.New("nobody knows this token")
+				return mcpserver.Principal{}, errors.New("unknown token")
 			}
 			return mcpserver.Principal{ID: token, Approve: token == "boss"}, nil
 		}
@@ -103,7 +103,7 @@ func (r *rig) start() {
 		r.t.Fatal(err)
 	}
 	var count atomic.Int64
-	r.mortal = enginerig.NewMortal(r.store, &count, enginerig.Death{})
+	r.mortal = enginerig.NewKillableStore(r.store, &count, enginerig.KillPoint{})
 	with := enginerig.Config(enginetest.Setup{}, r.mortal, m, r.Tools(r.more...))
 	with.Telemetry = r.tells
 	r.eng, err = local.Open(context.Background(), with)
@@ -136,14 +136,14 @@ func (r *rig) start() {
 // restart kills the engine, as SIGKILL would, and starts another one over the same store.
 func (r *rig) restart() {
 	r.t.Helper()
-	r.mortal.Die()
+	r.mortal.Kill()
 	r.stop()
 	r.start()
 }
 
-// asked is one request.
-type asked struct {
-	as      string // the principal's token; empty: somebody
+// questionPart is one request.
+type questionPart struct {
+	as      string // the principal's token; empty: a default one
 	tasks   bool   // declares Tasks
 	elicits bool
 	header  map[string]string
@@ -168,7 +168,7 @@ type answer struct {
 var lastID atomic.Int64
 
 // modern asks on the wire of 2026-07-28.
-func (r *rig) modern(ctx context.Context, a asked, method string, params object) (answer, error) {
+func (r *rig) modern(ctx context.Context, a questionPart, method string, params object) (answer, error) {
 	caps := object{}
 	if a.tasks {
 		caps["extensions"] = object{"io.modelcontextprotocol/tasks": object{}}
@@ -197,7 +197,7 @@ func (r *rig) modern(ctx context.Context, a asked, method string, params object)
 	return r.post(ctx, a, object{"jsonrpc": "2.0", "id": lastID.Add(1), "method": method, "params": whole})
 }
 
-func (r *rig) post(ctx context.Context, a asked, body object) (got answer, err error) {
+func (r *rig) post(ctx context.Context, a questionPart, body object) (got answer, err error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return got, err
@@ -206,7 +206,7 @@ func (r *rig) post(ctx context.Context, a asked, body object) (got answer, err e
 }
 
 // send posts a body as it is.
-func (r *rig) send(ctx context.Context, a asked, text []byte) (got answer, err error) {
+func (r *rig) send(ctx context.Context, a questionPart, text []byte) (got answer, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.web.URL+"/mcp", bytes.NewReader(text))
 	if err != nil {
 		return got, err
@@ -264,7 +264,7 @@ func (a *answer) stream(body io.Reader) error {
 }
 
 // ask is modern, and has to be answered.
-func (r *rig) ask(a asked, method string, params object) answer {
+func (r *rig) ask(a questionPart, method string, params object) answer {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -276,7 +276,7 @@ func (r *rig) ask(a asked, method string, params object) answer {
 }
 
 // want is ask, and has to have a result.
-func (r *rig) want(a asked, method string, params object) object {
+func (r *rig) want(a questionPart, method string, params object) object {
 	r.t.Helper()
 	got := r.ask(a, method, params)
 	if got.Error != nil || got.Result == nil {
@@ -289,7 +289,7 @@ func (r *rig) want(a asked, method string, params object) object {
 type refusal struct{ status, code int }
 
 // refused is ask, and has to be refused with a code.
-func (r *rig) refused(a asked, method string, params object, want refusal) answer {
+func (r *rig) refused(a questionPart, method string, params object, want refusal) answer {
 	r.t.Helper()
 	got := r.ask(a, method, params)
 	if got.Error == nil || got.Error.Code != want.code || want.status != 0 && got.status != want.status {
@@ -299,7 +299,7 @@ func (r *rig) refused(a asked, method string, params object, want refusal) answe
 }
 
 // call calls a tool.
-func (r *rig) call(a asked, name string, args, meta object) object {
+func (r *rig) call(a questionPart, name string, args, meta object) object {
 	r.t.Helper()
 	params := object{"name": name, "arguments": args}
 	if meta != nil {
@@ -309,7 +309,7 @@ func (r *rig) call(a asked, name string, args, meta object) object {
 }
 
 // until polls a task until it has a status.
-func (r *rig) until(a asked, id, status string) object {
+func (r *rig) until(a questionPart, id, status string) object {
 	r.t.Helper()
 	for end := time.Now().Add(patience); ; {
 		got := r.want(a, "tasks/get", object{"taskId": id})
@@ -324,7 +324,7 @@ func (r *rig) until(a asked, id, status string) object {
 }
 
 var (
-	withTasks = asked{tasks: true, elicits: true}
+	withTasks = questionPart{tasks: true, elicits: true}
 	text      = object{"text": "a"}
 )
 

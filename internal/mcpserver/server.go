@@ -1,8 +1,15 @@
-// Package mcpserver serves tools to MCP clients: slow calls are durable tasks, on the wire of 2026-07-28 with the Tasks
-// extension, on that of 2025-11-25, and as ordinary tools for clients that know neither.
+// Package mcpserver serves tools to MCP clients. Slow calls are durable tasks: through the Tasks
+// extension of 2026-07-28, through the tasks of 2025-11-25, and as ordinary tools with task tools
+// beside them for clients that support neither.
 //
-// It may import the root, engine, tool, telemetry and the MCP SDK. The one thing to know: there is no second record. A call is a task of its
-// principal's session, committed by [engine.HostCalls] before anything is answered (M1); every wire shows that record.
+// It may import the root, engine, tool, telemetry and the MCP SDK. The one thing to know: there is
+// no second record. A call is a task in the session of its principal, committed by
+// [engine.HostCalls] before any response (M1), and each protocol version shows that record.
+//
+// A request passes through two layers of this package. The front (http.go, stdio.go) adapts what
+// the SDK does not know; the receiving middleware (wire.go) answers everything about tasks and
+// passes the rest on to the SDK. In this package, "modern" means 2026-07-28 or later and "legacy"
+// means 2025-11-25.
 package mcpserver
 
 import (
@@ -23,72 +30,81 @@ import (
 	"github.com/perdure/perdure/internal/access"
 )
 
-// maxBudget is the longest that a call without a task may keep its client waiting (M9).
+// maxBudget is the maximum time that a call may keep a client without Tasks waiting (M9).
 const maxBudget = 50 * time.Second
 
-// Whether a call may become a task for the clients of 2025-11-25, in the words of that wire.
+// Whether a call may become a task for clients of 2025-11-25. The values are those of the protocol.
 const (
 	TaskOptional  = "optional"
 	TaskRequired  = "required"
 	TaskForbidden = "forbidden"
 )
 
-// Principal is who calls. Everything of a principal's is in one session, which nobody else sees (M5).
+// Principal is an authenticated caller. All calls of a principal are in one session, which no other
+// principal sees (M5).
 type Principal struct {
 	ID      string // stable, never reused; the session is derived from it
-	Approve bool   // has the scope to approve: approvals are put to it (M10)
-	// Who is whom the engine is asked for. nil: the local operator.
-	Who *access.Principal
-	// Audience is whom the credential was made for; it must name Config.Resource. nil: the credential is this server's own.
+	Approve bool   // has the scope to approve: it is asked for approvals (M10)
+	// Access is the principal towards the engine. nil: the local operator.
+	Access *access.Principal
+	// Audience names the servers for which the credential was issued; it must contain
+	// Config.Resource. nil: the credential was issued by this server.
 	Audience []string
 }
 
-// Exposed marks a tool for MCP clients.
+// Exposed makes a tool available to MCP clients.
 type Exposed struct {
-	Name string // in the engine
-	As   string // as clients call it; empty: Name
-	// Rejoin is how long a call without a key joins one of the same content whose reply was not written whole (M4).
-	// 0: 10 min; negative: never.
-	Rejoin time.Duration
-	Task   string // empty: TaskOptional
-	// Verbatim says that the tool's result is an MCP result already, to be handed on as it is.
+	Name       string // name in the engine
+	PublicName string // name for clients; empty: Name
+	// RejoinWindow is how long a call without a key joins an earlier one with the same content
+	// whose reply was not written completely (M4). 0: 10 min; negative: never.
+	RejoinWindow time.Duration
+	Task         string // empty: TaskOptional
+	// Verbatim states that the tool's result is already an MCP result, which is passed on
+	// unchanged.
 	Verbatim bool
-	// Definition is shown to clients instead of what the engine says of the tool; its name is set. nil: the engine's.
+	// Definition replaces the engine's description of the tool; its name is overwritten. nil: the
+	// engine's.
 	Definition *mcp.Tool
-	First      []Question // asked before the call is made (MRTR); the answers are arguments
+	InputFirst []Question // asked before the call is made; the answers become arguments
 }
 
-// Question is asked of the client's person before a call is made: its answer is the argument named Key.
+// Question is put to the person at the client before a call is made. The answer becomes the
+// argument Key.
 type Question struct {
-	Key    string
-	Prompt string
-	Schema []byte // JSON Schema of an object
-	Answer string // the property of that object which is the argument; empty: Key
+	Key            string
+	Prompt         string
+	Schema         []byte // JSON Schema of an object
+	AnswerProperty string // property of the answer that becomes the argument; empty: Key
 }
 
-// Config is what a server is made of. Engine and Tools are required, and Verify unless it is Local.
+// Config is the configuration of a server. Engine and Tools are required, and either Verify or
+// Local.
 type Config struct {
 	Engine engine.Engine
 	Tools  []Exposed
-	// Verify says whose a bearer token is. An error refuses it (401).
+	// Verify returns the principal of a bearer token. An error refuses the token (401).
 	Verify func(ctx context.Context, token string) (Principal, error)
-	// Local is the principal where nobody else can connect: on stdio, and on a Unix socket which only its owner may open.
+	// Local is the principal where only one can connect: on stdio, and on a Unix socket that only
+	// its owner may open.
 	Local *Principal
-	// Resource is this server's own identifier, for which tokens must have been made; empty: audiences are not looked at.
+	// Resource is this server's identifier, for which tokens must have been issued; empty:
+	// audiences are not checked.
 	Resource string
-	// Origins are the web pages that may call, beside those of the server's own host (S15).
+	// Origins are the web origins allowed in addition to the server's own host (S15).
 	Origins []string
 
-	Name       string        // of the server; empty: perdure
+	Name       string        // server name; empty: perdure
 	Version    string        // empty: dev
-	SoftBudget time.Duration // that a call without a task is waited for; 0 or more than 50 s: 50 s (M9)
-	PureBudget time.Duration // that a pure call is waited for by a client with Tasks; 0: 10 s (M2)
-	Keep       time.Duration // a result after its task's end; 0: 24 h (M8)
-	Ping       time.Duration // after which a stream that says nothing says that it is there; 0: 15 s
-	Command    string        // by which people resolve and approve, as far as its verbs; empty: perdure
+	SoftBudget time.Duration // how long a call without a task waits; 0 or more than 50 s: 50 s (M9)
+	PureBudget time.Duration // how long a pure call waits for a client with Tasks; 0: 10 s (M2)
+	ResultTTL  time.Duration // how long results are kept after their task has ended; 0: 24 h (M8)
+	Ping       time.Duration // interval of comments on a silent stream; 0: 15 s
+	Command    string        // start of commands shown to people, up to the verb; empty: perdure
 	Log        *slog.Logger  // nil: discarded
-	Extend     func(*mcp.Server)
-	// Complete answers completion/complete, where Extend adds something to complete. nil: nothing does.
+	ExtendSDK  func(*mcp.Server)
+	// Complete answers completion/complete, if Extend adds something to complete. nil: there are no
+	// completions.
 	Complete func(context.Context, *mcp.CompleteRequest) (*mcp.CompleteResult, error)
 }
 
@@ -96,29 +112,31 @@ type Config struct {
 type Server struct {
 	cfg   Config
 	mcp   *mcp.Server
-	tools map[string]exposed // by the name that clients call
+	tools map[string]exposed // by the name for clients
 	seal  seal
 	http  http.Handler
-	paces paces
-	// marker is the token of progress that is a notice of ours (see notice). Nobody else knows it.
+	polls pollLimiter
+	// marker is the secret token of progress notifications that wrap other notifications (see
+	// notice).
 	marker string
-	group  sync.WaitGroup // of what tells the clients of the older wire
+	group  sync.WaitGroup // of the goroutines that notify clients of 2025-11-25
 
 	mu       sync.Mutex
 	sessions map[string]perdure.SessionID // guarded by mu; by principal
-	replies  map[string]*reply            // guarded by mu; on their way, see underWay
+	replies  map[string]*reply            // guarded by mu; being sent, see registerReply
 
-	listeners map[string]int                   // guarded by mu; subscriptions, by principal
-	followed  map[*mcp.ServerSession]*listened // guarded by mu; what clients of the older wire are told
+	listeners map[string]int                    // guarded by mu; number of subscriptions, by principal
+	followed  map[*mcp.ServerSession]*taskWatch // guarded by mu; tasks followed by clients of 2025-11-25
 }
 
-// exposed is a marked tool with what the engine says of it.
+// exposed is an exposed tool with its engine entry.
 type exposed struct {
 	Exposed
 	tool engine.Tool
 }
 
-// New checks the configuration and makes a server. Invalid: what is missing, among it a marked tool that is not there.
+// New checks the configuration and creates a server. An Invalid error names what is missing, which
+// may be a tool to expose.
 func New(ctx context.Context, cfg Config) (*Server, error) {
 	if cfg.Engine == nil {
 		return nil, fmt.Errorf("new MCP server: %w configuration: Engine is required", perdure.Invalid)
@@ -129,12 +147,12 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	cfg = withDefaults(cfg)
 	s := &Server{
 		cfg: cfg, tools: map[string]exposed{}, sessions: map[string]perdure.SessionID{}, replies: map[string]*reply{}, marker: rand.Text(),
-		listeners: map[string]int{}, followed: map[*mcp.ServerSession]*listened{},
+		listeners: map[string]int{}, followed: map[*mcp.ServerSession]*taskWatch{},
 	}
 	rand.Read(s.seal.key[:]) // never fails
 	caps := &mcp.ServerCapabilities{}
-	if cfg.Extend != nil {
-		caps.Logging = &mcp.LoggingCapabilities{} //nolint:staticcheck // of what is added by others
+	if cfg.ExtendSDK != nil {
+		caps.Logging = &mcp.LoggingCapabilities{} //nolint:staticcheck // for the features added by Extend
 	}
 	caps.AddExtension(extension, nil)
 	caps.AddExtension(metaKey, nil)
@@ -150,8 +168,8 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("new MCP server: %w", err)
 	}
 	s.taskTools()
-	if cfg.Extend != nil {
-		cfg.Extend(s.mcp)
+	if cfg.ExtendSDK != nil {
+		cfg.ExtendSDK(s.mcp)
 	}
 	s.mcp.AddReceivingMiddleware(s.receive)
 	s.http = s.front()
@@ -166,7 +184,7 @@ func withDefaults(cfg Config) Config {
 		cfg.SoftBudget = maxBudget
 	}
 	cfg.PureBudget = cmp.Or(cfg.PureBudget, 10*time.Second)
-	cfg.Keep = cmp.Or(cfg.Keep, 24*time.Hour)
+	cfg.ResultTTL = cmp.Or(cfg.ResultTTL, 24*time.Hour)
 	cfg.Ping = cmp.Or(cfg.Ping, 15*time.Second)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -174,15 +192,15 @@ func withDefaults(cfg Config) Config {
 	return cfg
 }
 
-// Close ends the sessions of clients of the older wire. What runs goes on.
+// Close ends the sessions of clients of 2025-11-25. Running tasks continue.
 func (s *Server) Close() {
 	for session := range s.mcp.Sessions() {
-		_ = session.Close() // it is over
+		_ = session.Close() // an error changes nothing
 	}
 	s.group.Wait()
 }
 
-// expose registers the marked tools.
+// expose registers the exposed tools.
 func (s *Server) expose(ctx context.Context) error {
 	known, err := s.cfg.Engine.Tools(ctx)
 	if err != nil {
@@ -195,21 +213,22 @@ func (s *Server) expose(ctx context.Context) error {
 	for _, marked := range s.cfg.Tools {
 		t, ok := byName[marked.Name]
 		if !ok {
-			return fmt.Errorf("%w configuration: there is no tool %s to expose", perdure.Invalid, marked.Name)
+			return fmt.Errorf("%w configuration: the tool %s to expose does not exist", perdure.Invalid, marked.Name)
 		}
-		marked.As, marked.Task = cmp.Or(marked.As, marked.Name), cmp.Or(marked.Task, TaskOptional)
+		marked.PublicName, marked.Task = cmp.Or(marked.PublicName, marked.Name), cmp.Or(marked.Task, TaskOptional)
 		x := exposed{marked, t}
-		if err := s.show(x.definition()); err != nil {
-			s.cfg.Log.Warn("a tool cannot be shown to MCP clients, and is left out", "tool", marked.As, "error", err)
+		if err := s.listTool(x.definition()); err != nil {
+			s.cfg.Log.Warn("tool not exposed to MCP clients: invalid definition", "tool", marked.PublicName, "error", err)
 			continue
 		}
-		s.tools[marked.As] = x
+		s.tools[marked.PublicName] = x
 	}
 	return nil
 }
 
-// show registers a definition. The SDK panics at one that it cannot serve, which another server may have written.
-func (s *Server) show(t *mcp.Tool) (err error) {
+// listTool registers a definition. The SDK panics if it cannot serve one, for example one that
+// another server wrote.
+func (s *Server) listTool(t *mcp.Tool) (err error) {
 	defer func() {
 		if why := recover(); why != nil {
 			err = fmt.Errorf("%w definition: %v", perdure.Invalid, why)
@@ -219,14 +238,14 @@ func (s *Server) show(t *mcp.Tool) (err error) {
 	return nil
 }
 
-// forget lets the next call look for the session of a principal anew.
-func (s *Server) forget(id string) {
+// forgetSession makes the next call look up the session of a principal again.
+func (s *Server) forgetSession(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sessions, id)
 }
 
-// session is the one session of a principal's calls (M5).
+// session returns the one session of a principal's calls (M5).
 func (s *Server) session(ctx context.Context, p Principal) (perdure.SessionID, error) {
 	s.mu.Lock()
 	id, ok := s.sessions[p.ID]

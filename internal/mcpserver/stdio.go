@@ -14,8 +14,9 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// ServeStdio serves one client on a pair of streams, until it goes or ctx ends. Both eras are served on the same streams:
-// each request says which it is of. The principal is Config.Local.
+// ServeStdio serves one client on a pair of streams, until it disconnects or ctx ends. Both
+// protocol versions are served on the same streams: each request states its version. The principal
+// is Config.Local.
 func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	if s.cfg.Local == nil {
 		return fmt.Errorf("serve stdio: %w configuration: Local is required", perdure.Invalid)
@@ -24,7 +25,8 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 	if err == nil || ctx.Err() != nil {
 		return nil
 	}
-	for _, gone := range []error{io.EOF, mcp.ErrConnectionClosed, io.ErrClosedPipe, syscall.EPIPE} { // the last two: before its answer
+	// The last two: disconnected before the response.
+	for _, gone := range []error{io.EOF, mcp.ErrConnectionClosed, io.ErrClosedPipe, syscall.EPIPE} {
 		if errors.Is(err, gone) {
 			return nil
 		}
@@ -32,7 +34,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 	return fmt.Errorf("serve stdio: %w", err)
 }
 
-// pipes is a transport over streams that notices which replies were written whole.
+// pipes is a stream transport that records which replies were written completely.
 type pipes struct {
 	s     *Server
 	inner mcp.Transport
@@ -49,7 +51,7 @@ type pipe struct {
 	s *Server
 }
 
-// Read moves what the SDK does not know to where it keeps it.
+// Read moves parameters that the SDK does not know into metadata.
 func (p *pipe) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := p.Connection.Read(ctx)
 	if r, ok := m.(*jsonrpc.Request); ok && err == nil {
@@ -58,28 +60,28 @@ func (p *pipe) Read(ctx context.Context) (jsonrpc.Message, error) {
 	return m, err
 }
 
-// Write notes, once a reply is written whole, the calls that it tells of (M4).
+// Write records, once a reply is written completely, the calls that it contains (M4).
 func (p *pipe) Write(ctx context.Context, m jsonrpc.Message) error {
 	if r, ok := m.(*jsonrpc.Request); ok && !r.IsCall() {
-		if n, ok := p.s.unwrapped(r.Params); ok {
+		if n, ok := p.s.unwrapNotification(r.Params); ok {
 			m = &jsonrpc.Request{Method: n.Method, Params: n.Params}
 		}
 	}
-	answer := p.telling(ctx, m)
+	answer := p.replyOf(ctx, m)
 	if answer == nil {
 		return p.Connection.Write(ctx, m)
 	}
-	_, end := p.s.underWay(answer)
+	_, end := p.s.registerReply(answer)
 	defer end()
 	if err := p.Connection.Write(ctx, m); err != nil {
 		return err
 	}
-	p.s.told(answer)
+	p.s.recordDelivered(answer)
 	return nil
 }
 
-// telling is a message that is about to be written, as the reply that tells of a call; nil: it is none.
-func (p *pipe) telling(ctx context.Context, m jsonrpc.Message) *reply {
+// replyOf returns the reply of a message about to be written, if it contains a call; else nil.
+func (p *pipe) replyOf(ctx context.Context, m jsonrpc.Message) *reply {
 	r, ok := m.(*jsonrpc.Response)
 	if !ok || !bytes.Contains(r.Result, []byte(metaCall)) {
 		return nil
@@ -90,8 +92,8 @@ func (p *pipe) telling(ctx context.Context, m jsonrpc.Message) *reply {
 	}
 	session, err := p.s.session(ctx, *p.s.cfg.Local)
 	if err != nil {
-		return nil // it is written all the same; a call of the same content joins this one
+		return nil // the reply is still written; a repeated call then joins this one
 	}
 	key := perdure.CallKey{Session: session, Call: perdure.CallID(id)}
-	return &reply{ended: make(chan struct{}), who: p.s.cfg.Local.Who, calls: []perdure.CallKey{key}, begun: true}
+	return &reply{ended: make(chan struct{}), caller: p.s.cfg.Local.Access, calls: []perdure.CallKey{key}, writing: true}
 }

@@ -46,7 +46,8 @@ func onStdio(t *testing.T, server *mcpserver.Server, version string) *mcp.Client
 	return session
 }
 
-// TestStdioClientGoes lets the client go before its answer is written: that is how clients end, and no error.
+// TestStdioClientGoes lets the client go before its answer is written: that is how clients end, and
+// no error.
 func TestStdioClientGoes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, mcpserver.Config{Local: &mcpserver.Principal{ID: "local"}})
@@ -72,7 +73,8 @@ func TestStdioClientGoes(t *testing.T) {
 	}
 }
 
-// lateNote is an engine that hears that the first reply was written when the second call is being looked up: as late as can be.
+// lateNote is an engine that hears that the first reply was written when the second call is being
+// looked up: as late as can be.
 type lateNote struct {
 	engine.Engine
 	outpaced bool          // the second call is only found when the first reply has been noted
@@ -82,7 +84,7 @@ type lateNote struct {
 	noted    chan struct{} // closed when the first reply is noted
 }
 
-func (l *lateNote) StartCall(ctx context.Context, order engine.CallOrder) (engine.HostCall, error) {
+func (l *lateNote) StartCall(ctx context.Context, order engine.HostCallRequest) (engine.HostCall, error) {
 	made, err := l.Engine.StartCall(ctx, order)
 	if l.calls.Add(1) != 2 {
 		return made, err
@@ -90,12 +92,12 @@ func (l *lateNote) StartCall(ctx context.Context, order engine.CallOrder) (engin
 	close(l.looked)
 	if l.outpaced {
 		<-l.noted
-		<-time.After(20 * time.Millisecond) // until nothing of the first reply is under way, which nobody says
+		<-time.After(20 * time.Millisecond) // until nothing of the first reply is in progress, which cannot be observed
 	}
 	return made, err
 }
 
-func (l *lateNote) ToldCall(ctx context.Context, key perdure.CallKey) error {
+func (l *lateNote) AcknowledgeCall(ctx context.Context, key perdure.CallKey) error {
 	first := l.replies.Add(1) == 1
 	if first {
 		select {
@@ -103,15 +105,15 @@ func (l *lateNote) ToldCall(ctx context.Context, key perdure.CallKey) error {
 		case <-ctx.Done():
 		}
 	}
-	err := l.Engine.ToldCall(ctx, key)
+	err := l.Engine.AcknowledgeCall(ctx, key)
 	if first {
 		close(l.noted)
 	}
 	return err
 }
 
-// TestM04StdioNewCall: a client on stdio that has read a reply and makes the same call again makes a new one, however late it is noted
-// that the reply was written.
+// TestM04StdioNewCall: a client on stdio that has read a reply and makes the same call again makes
+// a new one, however late it is noted that the reply was written.
 func TestM04StdioNewCall(t *testing.T) {
 	t.Parallel()
 	for _, version := range eras {
@@ -161,7 +163,8 @@ func TestR15StdioNewCalls(t *testing.T) {
 	}
 }
 
-// TestM03StdioCancelled: a request that its client cancels ends a pure call, on both wires; any other goes on as a task.
+// TestM03StdioCancelled: a request canceled by its client ends a pure call, on both wires; any
+// other call continues as a task.
 func TestM03StdioCancelled(t *testing.T) {
 	t.Parallel()
 	for _, version := range eras {

@@ -15,7 +15,7 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// taskParams is what the methods of tasks are given.
+// taskParams is the union of the parameters of the task methods.
 type taskParams struct {
 	mcp.ParamsBase
 	TaskID         string                     `json:"taskId"`
@@ -23,8 +23,9 @@ type taskParams struct {
 	Cursor         string                     `json:"cursor"`
 }
 
-// gotTask is tasks/get on the newer wire: the task, and inline what it came to, or what it asks.
-type gotTask struct {
+// taskDetail is the result of tasks/get on 2026-07-28: the task with its result or its open
+// questions.
+type taskDetail struct {
 	mcp.ResultBase
 	ResultType string `json:"resultType"`
 	taskState
@@ -33,26 +34,26 @@ type gotTask struct {
 	InputRequests map[string]inputRequest `json:"inputRequests,omitempty"`
 }
 
-// legacyGot is tasks/get on the older wire: the state alone.
+// legacyGot is the result of tasks/get on 2025-11-25: only the state.
 type legacyGot struct {
 	mcp.ResultBase
 	legacyState
 }
 
-// legacyPage is tasks/list.
+// legacyPage is the result of tasks/list.
 type legacyPage struct {
 	mcp.ResultBase
 	Tasks []legacyState `json:"tasks"`
 	Next  string        `json:"nextCursor,omitempty"`
 }
 
-// ack is an answer without anything in it.
+// ack is an empty result.
 type ack struct {
 	mcp.ResultBase
 	ResultType string `json:"resultType,omitempty"`
 }
 
-// taskMethods registers the methods of tasks.
+// taskMethods registers the task methods.
 func (s *Server) taskMethods() error {
 	for method, answer := range map[string]func(context.Context, peer, *taskParams) (mcp.Result, error){
 		methodGet: s.getTask, methodUpdate: s.updateTask, methodCancel: s.cancelTask, methodResult: s.taskResult, methodList: s.listTasks,
@@ -63,7 +64,7 @@ func (s *Server) taskMethods() error {
 			}
 			p := peerOf(ctx)
 			if newer := method == methodUpdate; p.modern && (method == methodResult || method == methodList) || !p.modern && newer {
-				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " is not of this version of the protocol"}
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " does not exist in this version of the protocol"}
 			}
 			result, err := answer(ctx, p, params)
 			return result, s.rpcError(err)
@@ -75,52 +76,52 @@ func (s *Server) taskMethods() error {
 	return nil
 }
 
-// noTask is the answer for what is unknown, somebody else's, and expired alike (M5).
+// noTask is the error for an unknown, a foreign and an expired task alike (M5).
 func noTask() error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "no such task"}
 }
 
-// own finds the call of a task's handle among those of who asks (M5).
-func (s *Server) own(ctx context.Context, p peer, id string) (ofCall, error) {
+// findOwn finds a call by its task handle among those of the caller (M5).
+func (s *Server) findOwn(ctx context.Context, p peer, id string) (trackedCall, error) {
 	call, ok := callID(id)
 	if !ok {
-		return ofCall{}, noTask()
+		return trackedCall{}, noTask()
 	}
 	session, err := s.session(ctx, p.Principal)
 	if err != nil {
-		return ofCall{}, err
+		return trackedCall{}, err
 	}
 	made, err := s.find(ctx, perdure.CallKey{Session: session, Call: call})
 	switch {
 	case errors.Is(err, perdure.NotFound), err == nil && made.Task == nil:
-		return ofCall{}, noTask()
+		return trackedCall{}, noTask()
 	case err != nil:
-		return ofCall{}, err
-	case made.Task.State.Terminal() && time.Since(made.Task.FinishedAt) > s.cfg.Keep:
-		return ofCall{}, noTask()
+		return trackedCall{}, err
+	case made.Task.State.Terminal() && time.Since(made.Task.FinishedAt) > s.cfg.ResultTTL:
+		return trackedCall{}, noTask()
 	}
 	return made, nil
 }
 
 // getTask answers tasks/get.
 func (s *Server) getTask(ctx context.Context, p peer, params *taskParams) (mcp.Result, error) {
-	made, err := s.own(ctx, p, params.TaskID)
+	made, err := s.findOwn(ctx, p, params.TaskID)
 	if err == nil {
-		made, err = s.paced(ctx, made)
+		made, err = s.delayPoll(ctx, made)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if !p.modern {
-		s.follows(p, made)
+		s.startNotifying(p, made)
 		return &legacyGot{legacyState: s.legacyState(p, made)}, nil
 	}
-	return s.detailed(ctx, p, made)
+	return s.taskDetails(ctx, p, made)
 }
 
-// detailed is a task with what it came to, or what it asks.
-func (s *Server) detailed(ctx context.Context, p peer, made ofCall) (*gotTask, error) {
-	got := &gotTask{ResultType: "complete", taskState: s.state(p, made)}
+// taskDetails returns a task with its result or its open questions.
+func (s *Server) taskDetails(ctx context.Context, p peer, made trackedCall) (*taskDetail, error) {
+	got := &taskDetail{ResultType: "complete", taskState: s.state(p, made)}
 	switch got.Status {
 	case stateCompleted:
 		fields, err := s.resultOf(s.toolOf(*made.Task), made)
@@ -131,11 +132,11 @@ func (s *Server) detailed(ctx context.Context, p peer, made ofCall) (*gotTask, e
 	case stateFailed:
 		var failure *jsonrpc.Error
 		if !errors.As(protocolFault(made), &failure) {
-			failure = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: line(made.Task.Summary)}
+			failure = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: oneLine(made.Task.Summary)}
 		}
 		got.Error = failure
 	case stateInput:
-		open, err := s.open(ctx, *made.Task)
+		open, err := s.openParts(ctx, *made.Task)
 		if err != nil {
 			return nil, err
 		}
@@ -147,13 +148,14 @@ func (s *Server) detailed(ctx context.Context, p peer, made ofCall) (*gotTask, e
 	return got, nil
 }
 
-// updateTask answers tasks/update: what it was given for keys that are not asked is ignored, whatever it is (M6).
+// updateTask answers tasks/update. Values under keys that are not open questions are ignored,
+// whatever they are (M6).
 func (s *Server) updateTask(ctx context.Context, p peer, params *taskParams) (mcp.Result, error) {
-	made, err := s.own(ctx, p, params.TaskID)
+	made, err := s.findOwn(ctx, p, params.TaskID)
 	if err != nil {
 		return nil, err
 	}
-	open, err := s.open(ctx, *made.Task)
+	open, err := s.openParts(ctx, *made.Task)
 	if err != nil {
 		return nil, err
 	}
@@ -177,13 +179,13 @@ func (s *Server) updateTask(ctx context.Context, p peer, params *taskParams) (mc
 
 // cancelTask answers tasks/cancel.
 func (s *Server) cancelTask(ctx context.Context, p peer, params *taskParams) (mcp.Result, error) {
-	made, err := s.own(ctx, p, params.TaskID)
+	made, err := s.findOwn(ctx, p, params.TaskID)
 	if err != nil {
 		return nil, err
 	}
 	ended := made.Task.State.Terminal()
 	if ended && !p.modern {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the task has ended"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the task has already ended"}
 	}
 	if !ended {
 		if _, err := s.cfg.Engine.CancelTask(ctx, made.Task.ID, p.ID, "tasks/cancel"); err != nil {
@@ -199,21 +201,22 @@ func (s *Server) cancelTask(ctx context.Context, p peer, params *taskParams) (mc
 	return &legacyGot{legacyState: s.legacyState(p, made)}, nil
 }
 
-// taskResult answers tasks/result of the older wire: it waits for the end, and asks what the task asks meanwhile.
+// taskResult answers tasks/result of 2025-11-25. It waits for the end of the task and passes on its
+// questions in the meantime.
 func (s *Server) taskResult(ctx context.Context, p peer, params *taskParams) (mcp.Result, error) {
-	made, err := s.own(ctx, p, params.TaskID)
+	made, err := s.findOwn(ctx, p, params.TaskID)
 	if err != nil {
 		return nil, err
 	}
 	made.progress = params.GetMeta()["progressToken"]
-	stop := s.tellProgress(ctx, p, made)
+	stop := s.sendProgress(ctx, p, made)
 	defer stop()
 	for !made.Task.State.Terminal() {
 		task, err := s.cfg.Engine.WaitTask(ctx, made.Task.ID)
 		if err != nil {
 			return nil, err
 		}
-		if task.Waits() {
+		if task.AwaitsInput() {
 			if err := s.elicit(ctx, p, task, params.TaskID); err != nil {
 				return nil, err
 			}
@@ -225,17 +228,17 @@ func (s *Server) taskResult(ctx context.Context, p peer, params *taskParams) (mc
 	if made.Task.State == perdure.TaskCanceled {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the task was cancelled"}
 	}
-	result, err := s.complete(p, s.toolOf(*made.Task), made)
+	result, err := s.callResult(p, s.toolOf(*made.Task), made)
 	if v, ok := result.(*verbatim); ok {
 		v.Meta[metaRelated] = map[string]string{"taskId": params.TaskID}
 	}
 	return result, err
 }
 
-// pageOfTasks is how many tasks a page lists.
+// pageOfTasks is the number of tasks on a page.
 const pageOfTasks = 50
 
-// listTasks answers tasks/list of the older wire: one's own, the newest first.
+// listTasks answers tasks/list of 2025-11-25: the caller's tasks, newest first.
 func (s *Server) listTasks(ctx context.Context, p peer, params *taskParams) (mcp.Result, error) {
 	made, next, err := s.ownTasks(ctx, p, params.Cursor)
 	if err != nil {
@@ -248,8 +251,9 @@ func (s *Server) listTasks(ctx context.Context, p peer, params *taskParams) (mcp
 	return page, nil
 }
 
-// ownTasks is a page of who asks' own tasks, the newest first. A cursor is the handle that the page before ended with.
-func (s *Server) ownTasks(ctx context.Context, p peer, cursor string) (made []ofCall, next string, err error) {
+// ownTasks returns a page of the caller's tasks, newest first. A cursor is the handle of the last
+// task of the previous page.
+func (s *Server) ownTasks(ctx context.Context, p peer, cursor string) (made []trackedCall, next string, err error) {
 	session, err := s.session(ctx, p.Principal)
 	if err != nil {
 		return nil, "", err
@@ -259,13 +263,13 @@ func (s *Server) ownTasks(ctx context.Context, p peer, cursor string) (made []of
 		return nil, "", err
 	}
 	tasks = slices.DeleteFunc(tasks, func(t perdure.Task) bool {
-		return !t.Taken() || t.State.Terminal() && time.Since(t.FinishedAt) > s.cfg.Keep
+		return !t.ReadByCaller() || t.State.Terminal() && time.Since(t.FinishedAt) > s.cfg.ResultTTL
 	})
 	slices.Reverse(tasks)
 	if cursor != "" {
 		i := slices.IndexFunc(tasks, func(t perdure.Task) bool { return taskID(t.Call) == cursor })
 		if i < 0 {
-			return nil, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the cursor is none of this list: " + strconv.Quote(cursor)}
+			return nil, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the cursor does not belong to this list: " + strconv.Quote(cursor)}
 		}
 		tasks = tasks[i+1:]
 	}

@@ -55,11 +55,11 @@ func TestM02WhoGetsATask(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	// Who did not declare Tasks on this request gets none, whatever was declared before.
-	if got := r.call(asked{}, "charge", text, nil); got["resultType"] != "complete" || got["taskId"] != nil || textOf(got) != `{"charged":"a"}` {
+	if got := r.call(questionPart{}, "charge", text, nil); got["resultType"] != "complete" || got["taskId"] != nil || textOf(got) != `{"charged":"a"}` {
 		t.Errorf("got %v", got)
 	}
 	for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
-		got := r.refused(asked{}, method, object{"taskId": "x"}, refusal{400, -32021})
+		got := r.refused(questionPart{}, method, object{"taskId": "x"}, refusal{400, -32021})
 		if got.Error != nil && fmt.Sprint(got.Error.Data["requiredCapabilities"]) != "map[extensions:map[io.modelcontextprotocol/tasks:map[]]]" {
 			t.Errorf("%s: got %v", method, got.Error.Data)
 		}
@@ -77,7 +77,7 @@ func TestM03ClosedStream(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		left := make(chan error, 1) // of one request
 		go func() {
-			_, err := r.modern(ctx, asked{}, "tools/call", object{"name": name, "arguments": text})
+			_, err := r.modern(ctx, questionPart{}, "tools/call", object{"name": name, "arguments": text})
 			left <- err
 		}()
 		r.Entered(t, name, 1)
@@ -142,7 +142,7 @@ func TestM04Reissue(t *testing.T) {
 		t.Error("a new call joined one whose reply was written")
 	}
 	// Another principal's key is another key.
-	if other := r.call(asked{as: "other", tasks: true}, "charge", text, keyed("k"))["taskId"]; other == first {
+	if other := r.call(questionPart{as: "other", tasks: true}, "charge", text, keyed("k"))["taskId"]; other == first {
 		t.Error("a key was shared")
 	}
 }
@@ -154,7 +154,8 @@ func TestM04ReissueAfterABrokenStream(t *testing.T) {
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
-		_, _ = r.modern(ctx, asked{}, "tools/call", object{"name": "hold_charge", "arguments": text}) // it is given up
+		// it is given up
+		_, _ = r.modern(ctx, questionPart{}, "tools/call", object{"name": "hold_charge", "arguments": text})
 	}()
 	r.Entered(t, "hold_charge", 1)
 	cancel()
@@ -170,19 +171,20 @@ func TestM04ReissueAfterABrokenStream(t *testing.T) {
 	}
 }
 
-// TestM04Window: after a window of its own, or for a tool that is never joined, a call whose reply was not written is another one when
-// it is sent again.
+// TestM04Window: after its own window, or for a tool that is never joined, a call whose reply was
+// not written is a new call when it is sent again.
 func TestM04Window(t *testing.T) {
 	t.Parallel()
 	for name, rejoin := range map[string]time.Duration{"is_over": time.Nanosecond, "never": -1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, mcpserver.Config{Tools: []mcpserver.Exposed{{Name: "hold_note", Rejoin: rejoin}}})
+			r := newRig(t, mcpserver.Config{Tools: []mcpserver.Exposed{{Name: "hold_note", RejoinWindow: rejoin}}})
 			ctx, cancel := context.WithCancel(t.Context())
 			left := make(chan struct{})
 			go func() {
 				defer close(left)
-				_, _ = r.modern(ctx, asked{}, "tools/call", object{"name": "hold_note", "arguments": text}) // it is given up
+				// it is given up
+				_, _ = r.modern(ctx, questionPart{}, "tools/call", object{"name": "hold_note", "arguments": text})
 			}()
 			r.Entered(t, "hold_note", 1)
 			cancel()
@@ -195,11 +197,12 @@ func TestM04Window(t *testing.T) {
 	}
 }
 
-// TestTaskRequired: a tool that only runs as a task is refused to who has no tasks, and says what it takes.
+// TestTaskRequired: a tool that only runs as a task is refused to clients without tasks, and says
+// what it needs.
 func TestTaskRequired(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, mcpserver.Config{Tools: []mcpserver.Exposed{{Name: "charge", Task: mcpserver.TaskRequired}}})
-	got := r.refused(asked{}, "tools/call", object{"name": "charge", "arguments": text}, refusal{400, -32021})
+	got := r.refused(questionPart{}, "tools/call", object{"name": "charge", "arguments": text}, refusal{400, -32021})
 	if got.Error != nil && fmt.Sprint(got.Error.Data["requiredCapabilities"]) != "map[extensions:map[io.modelcontextprotocol/tasks:map[]]]" {
 		t.Errorf("it says %v", got.Error.Data)
 	}
@@ -257,9 +260,9 @@ func TestM05Handles(t *testing.T) {
 	}
 	texts := map[string]bool{}
 	for _, c := range []struct {
-		by asked
+		by questionPart
 		id string
-	}{{asked{as: "other", tasks: true}, id}, {withTasks, "task_" + strings.Repeat("0", 32)}, {withTasks, ""}, {withTasks, "call_" + id[5:]}, {withTasks, string(r.all()[0].ID)}} {
+	}{{questionPart{as: "other", tasks: true}, id}, {withTasks, "task_" + strings.Repeat("0", 32)}, {withTasks, ""}, {withTasks, "call_" + id[5:]}, {withTasks, string(r.all()[0].ID)}} {
 		for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
 			got := r.refused(c.by, method, object{"taskId": c.id, "inputResponses": object{}}, refusal{0, -32602})
 			if got.Error != nil {
@@ -274,7 +277,7 @@ func TestM05Handles(t *testing.T) {
 
 func TestM05ExpiredHandle(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, mcpserver.Config{Keep: time.Nanosecond})
+	r := newRig(t, mcpserver.Config{ResultTTL: time.Nanosecond})
 	id := r.call(withTasks, "charge", text, nil)["taskId"].(string)
 	if _, err := r.eng.WaitTask(t.Context(), r.all()[0].ID); err != nil {
 		t.Fatal(err)
@@ -286,7 +289,7 @@ func TestM05ExpiredHandle(t *testing.T) {
 func both() tool.Tool {
 	spec := tool.Spec{Name: "both", Description: "A fixture.", Class: perdure.AtMostOnce}
 	return tool.New(spec, func(ctx context.Context, _ struct{}, env tool.Env) (string, error) {
-		reply, err := env.Dialog.Ask(ctx, tool.Question{Prompt: "two", Expected: []byte(`{"type":"object","` + mcpserver.Together + `":true,
+		reply, err := env.Dialog.Ask(ctx, tool.Question{Prompt: "two", Expected: []byte(`{"type":"object","` + mcpserver.SeparateQuestions + `":true,
 			"properties":{"one":{"type":"object"},"two":{"type":"object","title":"The second"}}}`)})
 		return string(reply.Data), err
 	})
@@ -326,7 +329,7 @@ func TestM06InputKeys(t *testing.T) {
 		t.Errorf("got %v, want %s alone", left, two)
 	}
 	say(one, "accept") // answered before
-	r.restart()        // what was answered is kept
+	r.restart()        // answered replies are stored
 	left = r.want(withTasks, "tasks/get", object{"taskId": id})
 	if requests := left["inputRequests"].(object); len(requests) != 1 {
 		t.Errorf("after a restart: got %v", left)
@@ -336,7 +339,8 @@ func TestM06InputKeys(t *testing.T) {
 	if structured := fmt.Sprint(done["structuredContent"]); done["isError"] == true && !strings.Contains(structured, "unknown") {
 		t.Errorf("got %v", done)
 	}
-	r.want(withTasks, "tasks/update", object{"taskId": id, "inputResponses": object{"x": 5}}) // nothing is asked any more
+	// nothing is asked any more
+	r.want(withTasks, "tasks/update", object{"taskId": id, "inputResponses": object{"x": 5}})
 }
 
 func TestM06OneQuestion(t *testing.T) {
@@ -351,7 +355,8 @@ func TestM06OneQuestion(t *testing.T) {
 			if params["requestedSchema"] == nil || params["message"] == "" || open["requestState"] != nil {
 				t.Errorf("got %v", open)
 			}
-			said := object{key: object{"action": action, "content": object{"n": 5}}, "nobody-asked-this": 5, "nor-this": []any{nil}, "or-this": nil} // of any shape
+			// of any shape
+			said := object{key: object{"action": action, "content": object{"n": 5}}, "nobody-asked-this": 5, "nor-this": []any{nil}, "or-this": nil}
 			r.want(withTasks, "tasks/update", object{"taskId": id, "inputResponses": said})
 		}
 		done := r.until(withTasks, id, want)
@@ -379,7 +384,8 @@ func TestM07Headers(t *testing.T) {
 	}
 }
 
-// TestM07TwoReadings: a body that can be read in two ways, or not at all, is refused: what the header is compared with is what is done.
+// TestM07TwoReadings: a body that can be read in two ways, or not at all, is refused: the header is
+// compared with what is executed.
 func TestM07TwoReadings(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, mcpserver.Config{})
@@ -413,7 +419,7 @@ func TestM07TwoReadings(t *testing.T) {
 
 func TestM08TTL(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, mcpserver.Config{Keep: time.Hour})
+	r := newRig(t, mcpserver.Config{ResultTTL: time.Hour})
 	made := r.call(withTasks, "hold_note", text, nil)
 	for _, got := range []object{made, r.want(withTasks, "tasks/get", object{"taskId": made["taskId"]})} {
 		ttl, there := got["ttlMs"]
@@ -428,7 +434,8 @@ func TestM08TTL(t *testing.T) {
 	}
 }
 
-// TestM08Polling: whoever polls too fast is answered nevertheless, and hears of the end at once.
+// TestM08Polling: a client that polls too fast is answered nevertheless, and receives the end at
+// once.
 func TestM08Polling(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, mcpserver.Config{})
@@ -452,7 +459,7 @@ func TestM10Approval(t *testing.T) {
 	id := r.call(withTasks, "needs", text, nil)["taskId"].(string)
 	waits := r.want(withTasks, "tasks/get", object{"taskId": id})
 	if waits["status"] != "working" || !strings.Contains(fmt.Sprint(waits["statusMessage"]), "approval") || waits["inputRequests"] != nil {
-		t.Errorf("who may not approve sees %v", waits)
+		t.Errorf("a principal that may not approve sees %v", waits)
 	}
 	open, err := r.eng.Approvals(t.Context(), engine.ApprovalFilter{State: perdure.ApprovalOpen})
 	if err != nil || len(open) != 1 {
@@ -463,7 +470,7 @@ func TestM10Approval(t *testing.T) {
 	}
 	r.until(withTasks, id, "completed")
 
-	boss := asked{as: "boss", tasks: true}
+	boss := questionPart{as: "boss", tasks: true}
 	for i, approve := range []bool{true, false} {
 		id = r.call(boss, "needs", text, object{"io.github.perdure/key": fmt.Sprint(approve)})["taskId"].(string)
 		for key := range r.until(boss, id, "input_required")["inputRequests"].(object) {
@@ -486,7 +493,7 @@ func TestOutcomeUnknown(t *testing.T) {
 	said, _ := done["structuredContent"].(object)
 	resolve := "task resolve " + fmt.Sprint(said["task_id"])
 	if done["isError"] != true || said["outcome"] != "unknown" || said["call_id"] == "" || !strings.HasSuffix(fmt.Sprint(said["resolve_command"]), resolve) ||
-		!strings.Contains(textOf(done), "Do not repeat this call") || !strings.HasSuffix(textOf(done), resolve) {
+		!strings.Contains(textOf(done), "Do not repeat it") || !strings.HasSuffix(textOf(done), resolve) {
 		t.Errorf("got %v", done)
 	}
 	if url, ok := said["resolve_url"]; ok {
@@ -497,8 +504,8 @@ func TestOutcomeUnknown(t *testing.T) {
 	}
 }
 
-// TestUnknownIsNotRepeated: the same call under a new request has the unknown outcome of the first, of clients with and without Tasks,
-// until a person said what happened. A new key is a new call.
+// TestUnknownIsNotRepeated: the same call under a new request has the unknown outcome of the first,
+// of clients with and without Tasks, until a person said what happened. A new key is a new call.
 func TestUnknownIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, mcpserver.Config{})
@@ -511,12 +518,12 @@ func TestUnknownIsNotRepeated(t *testing.T) {
 	if again := r.call(withTasks, "hold_charge", text, nil); again["taskId"] != id {
 		t.Errorf("with Tasks: got %v, want task %s", again, id)
 	}
-	again := r.call(asked{}, "hold_charge", text, nil)
+	again := r.call(questionPart{}, "hold_charge", text, nil)
 	if said, _ := again["structuredContent"].(object); again["isError"] != true || said["outcome"] != "unknown" || said["task_id"] != task {
 		t.Errorf("without Tasks: got %v, want the unknown outcome of %v", again, task)
 	}
 	r.Release("hold_charge")
-	if made := r.call(asked{}, "hold_charge", text, object{"io.github.perdure/key": "another"}); made["isError"] == true {
+	if made := r.call(questionPart{}, "hold_charge", text, object{"io.github.perdure/key": "another"}); made["isError"] == true {
 		t.Errorf("under a new key: got %v", made)
 	}
 	if n := len(r.Effects("hold_charge")); n != 2 {
@@ -546,7 +553,7 @@ func TestS15Origin(t *testing.T) {
 		{"https://here/mcp", map[string]string{"Origin": "https://friend.example"}, 200},
 		{"https://here/mcp", map[string]string{"Sec-Fetch-Site": "cross-site"}, 403},
 	} {
-		if got := r.ask(asked{as: c.as, header: c.header}, "tools/list", object{}); got.status != c.status {
+		if got := r.ask(questionPart{as: c.as, header: c.header}, "tools/list", object{}); got.status != c.status {
 			t.Errorf("%s %v: got %d, want %d", c.as, c.header, got.status, c.status)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// The states of a task on the wire.
+// The task states of the protocol.
 const (
 	stateWorking   = "working"
 	stateInput     = "input_required"
@@ -20,25 +20,25 @@ const (
 	stateCancelled = "cancelled"
 )
 
-// taskState is a task on the wire of 2026-07-28.
+// taskState is a task on 2026-07-28.
 type taskState struct {
 	TaskID        string `json:"taskId"`
 	Status        string `json:"status"`
 	StatusMessage string `json:"statusMessage,omitempty"`
 	CreatedAt     string `json:"createdAt"`
 	LastUpdatedAt string `json:"lastUpdatedAt"`
-	TTL           *int64 `json:"ttlMs"` // from its creation; null while it runs (M8)
+	TTL           *int64 `json:"ttlMs"` // milliseconds since creation; null while it runs (M8)
 	PollInterval  int64  `json:"pollIntervalMs,omitempty"`
 }
 
-// createdTask answers a call that is a task: flat, without a result.
+// createdTask answers a call with a task: flat, without a result.
 type createdTask struct {
 	mcp.ResultBase
 	ResultType string `json:"resultType"`
 	taskState
 }
 
-// legacyState is a task on the wire of 2025-11-25.
+// legacyState is a task on 2025-11-25.
 type legacyState struct {
 	TaskID        string `json:"taskId"`
 	Status        string `json:"status"`
@@ -49,30 +49,30 @@ type legacyState struct {
 	PollInterval  int64  `json:"pollInterval,omitempty"`
 }
 
-// legacyCreated answers a call that is a task: nested.
+// legacyCreated answers a call with a task: nested.
 type legacyCreated struct {
 	mcp.ResultBase
 	Task legacyState `json:"task"`
 }
 
-// taskID is the handle of a call as clients see it.
+// taskID returns the task handle of a call, as shown to clients.
 func taskID(id perdure.CallID) string { return "task_" + strings.TrimPrefix(string(id), "call_") }
 
-// callID is the handle of a task as the ledger knows it.
+// callID returns the call of a task handle.
 func callID(id string) (perdure.CallID, bool) {
 	digits, ok := strings.CutPrefix(id, "task_")
 	return perdure.CallID("call_" + digits), ok && len(digits) == 32
 }
 
-// created answers a call with its task. It is committed by now (M1).
-func (s *Server) created(p peer, made ofCall) mcp.Result {
+// created answers a call with its task, which is already committed (M1).
+func (s *Server) created(p peer, made trackedCall) mcp.Result {
 	meta := mcp.Meta{metaCall: string(made.ID)}
 	if p.modern {
 		result := &createdTask{ResultType: "task", taskState: s.state(p, made)}
 		result.Meta = meta
 		return result
 	}
-	s.follows(p, made)
+	s.startNotifying(p, made)
 	state := s.legacyState(p, made)
 	state.Status = stateWorking
 	result := &legacyCreated{Task: state}
@@ -80,41 +80,41 @@ func (s *Server) created(p peer, made ofCall) mcp.Result {
 	return result
 }
 
-// state is the task of a call on the newer wire.
-func (s *Server) state(p peer, made ofCall) taskState {
+// state returns the task of a call on 2026-07-28.
+func (s *Server) state(p peer, made trackedCall) taskState {
 	t := *made.Task
 	state := taskState{
 		TaskID: taskID(made.ID), Status: s.status(p, made), StatusMessage: lastLine(t),
-		CreatedAt: moment(t.CreatedAt), LastUpdatedAt: moment(t.UpdatedAt),
+		CreatedAt: formatTime(t.CreatedAt), LastUpdatedAt: formatTime(t.UpdatedAt),
 	}
 	if t.State.Terminal() {
-		ttl := t.FinishedAt.Add(s.cfg.Keep).Sub(t.CreatedAt).Milliseconds()
+		ttl := t.FinishedAt.Add(s.cfg.ResultTTL).Sub(t.CreatedAt).Milliseconds()
 		state.TTL = &ttl
 		return state
 	}
 	state.PollInterval = pollInterval(time.Since(t.CreatedAt))
-	if waitsForOthers(p, t) {
-		state.StatusMessage = s.whereToApprove(t)
+	if needsOtherApprover(p, t) {
+		state.StatusMessage = s.approveInstructions(t)
 	}
 	return state
 }
 
-func (s *Server) legacyState(p peer, made ofCall) legacyState {
+func (s *Server) legacyState(p peer, made trackedCall) legacyState {
 	now := s.state(p, made)
-	if made.Task.CancelRequested() { // answered so at once, and it stays so
+	if made.Task.CancelRequested() { // a cancel is acknowledged at once, and the status must not change again
 		now.Status = stateCancelled
 	}
 	return legacyState(now)
 }
 
-// status is the state of a task in the words of the wire.
-func (s *Server) status(p peer, made ofCall) string {
+// status maps the state of a task to the protocol.
+func (s *Server) status(p peer, made trackedCall) string {
 	t := *made.Task
 	switch t.State {
 	case perdure.TaskQueued, perdure.TaskRunning:
 		return stateWorking
 	case perdure.TaskAwaitingInput:
-		if t.CancelRequested() || waitsForOthers(p, t) {
+		if t.CancelRequested() || needsOtherApprover(p, t) {
 			return stateWorking
 		}
 		return stateInput
@@ -133,7 +133,7 @@ func (s *Server) status(p peer, made ofCall) string {
 	return stateCompleted
 }
 
-// toolOf is the marked tool of a task. One that is not marked any more is shown like any other.
+// toolOf returns the exposed tool of a task, or the zero value if it is no longer exposed.
 func (s *Server) toolOf(t perdure.Task) exposed {
 	for _, x := range s.tools {
 		if x.Name == t.Tool {
@@ -143,32 +143,33 @@ func (s *Server) toolOf(t perdure.Task) exposed {
 	return exposed{}
 }
 
-// waitsForOthers reports a task that waits for the approval of somebody else than who asks (M10).
-func waitsForOthers(p peer, t perdure.Task) bool {
-	return t.Waits() && t.InputRequest != nil && t.InputRequest.Kind == "approval" && !p.Approve
+// needsOtherApprover reports whether a task waits for an approval that the caller cannot give
+// (M10).
+func needsOtherApprover(p peer, t perdure.Task) bool {
+	return t.AwaitsInput() && t.InputRequest != nil && t.InputRequest.Kind == "approval" && !p.Approve
 }
 
-// whereToApprove says where a person answers.
-func (s *Server) whereToApprove(t perdure.Task) string {
-	return "Waits for a person's approval: " + t.InputRequest.Prompt + ". Where the server is run: " + s.cfg.Command + " approval list"
+// approveInstructions tells how a person approves.
+func (s *Server) approveInstructions(t perdure.Task) string {
+	return "Waiting for a person's approval: " + t.InputRequest.Prompt + ". On the server, run: " + s.cfg.Command + " approval list"
 }
 
-// lastLine is what the task said last, in a line.
+// lastLine returns the latest status of the task in one line.
 func lastLine(t perdure.Task) string {
 	switch {
 	case t.State == perdure.TaskSucceeded:
-		return "" // its result says it all
+		return "" // its result says everything
 	case t.State.Terminal():
-		return line(t.Summary)
+		return oneLine(t.Summary)
 	}
 	if t.Progress != nil && t.Progress.Label != "" {
-		return line(t.Progress.Label)
+		return oneLine(t.Progress.Label)
 	}
 	if own := t.StateDetail; own != "" && own != "Starting" && !strings.HasPrefix(own, "re-attached") {
-		return line(own)
+		return oneLine(own)
 	}
 	lines := strings.Split(strings.TrimSpace(t.Tail), "\n")
-	if last := line(lines[len(lines)-1]); last != "" {
+	if last := oneLine(lines[len(lines)-1]); last != "" {
 		return last
 	}
 	if pr := t.Progress; pr != nil && pr.Current != nil {
@@ -177,24 +178,25 @@ func lastLine(t perdure.Task) string {
 		}
 		return fmt.Sprintf("%g", *pr.Current)
 	}
-	return line(t.StateDetail)
+	return oneLine(t.StateDetail)
 }
 
-// line folds a text to a line of at most 200 characters.
-func line(text string) string {
+// oneLine collapses white space and cuts the text to 200 characters.
+func oneLine(text string) string {
 	runes := []rune(strings.Join(strings.Fields(text), " "))
 	return string(runes[:min(len(runes), 200)])
 }
 
-// moment is a time on the wire.
-func moment(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+// formatTime formats a time for the protocol.
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// pollInterval rises with the age of a task, from one second to five (M8).
+// pollInterval returns the poll interval in milliseconds. It rises with the age of a task, from one
+// second to five (M8).
 func pollInterval(age time.Duration) int64 {
 	return min(max(1000, age.Milliseconds()/10), 5000)
 }
 
-// marshal is json.Marshal of what cannot fail.
+// marshal encodes a value whose encoding cannot fail.
 func marshal(v any) json.RawMessage {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// TestTaskToolNames: a marked tool with the name of a task tool is shown and called as any other, by whoever asks; ours of that name is
-// not there, and is recommended to nobody.
+// TestTaskToolNames: an exposed tool with the name of a task tool is listed and called like any
+// other, by every client; our tool of that name is not offered or recommended.
 func TestTaskToolNames(t *testing.T) {
 	t.Parallel()
 	names := []string{"task_status", "task_result", "task_cancel", "task_list"}
@@ -29,7 +29,7 @@ func TestTaskToolNames(t *testing.T) {
 				return "theirs", nil
 			})
 			r := newRig(t, mcpserver.Config{SoftBudget: 20 * time.Millisecond}, theirs)
-			for _, a := range []asked{{}, withTasks} {
+			for _, a := range []questionPart{{}, withTasks} {
 				shown := map[string]object{}
 				for _, entry := range r.want(a, "tools/list", object{})["tools"].([]any) {
 					shown[entry.(object)["name"].(string)] = entry.(object)
@@ -46,7 +46,7 @@ func TestTaskToolNames(t *testing.T) {
 				}
 			}
 
-			running := textOf(r.call(asked{}, "hold_note", text, nil))
+			running := textOf(r.call(questionPart{}, "hold_note", text, nil))
 			for _, name := range names[:3] {
 				if strings.Contains(running, name) == (name == taken) {
 					t.Errorf("%s: it says %s", name, running)

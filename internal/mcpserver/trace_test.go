@@ -23,8 +23,8 @@ const (
 	farTrace  = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 )
 
-// TestTraceIn calls over every wire with the SDK's own client: what metadata names is the parent of the call's task; what is no
-// traceparent begins a trace of its own.
+// TestTraceIn calls over every wire with the SDK's own client: the traceparent in the metadata is
+// the parent of the call's task; an invalid traceparent starts a new trace.
 func TestTraceIn(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewInMemoryExporter()
@@ -67,8 +67,9 @@ func TestTraceIn(t *testing.T) {
 	}
 }
 
-// TestTraceNearest: of the trace in a call's metadata and the one in its request's header the former counts. A stranger's is read
-// nowhere, and neither is the header under which our front hands it on.
+// TestTraceNearest: of the trace in a call's metadata and the one in its request's header the
+// former counts. A stranger's is read nowhere, and neither is the header under which our front
+// hands it on.
 func TestTraceNearest(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewInMemoryExporter()
@@ -84,7 +85,7 @@ func TestTraceNearest(t *testing.T) {
 		{farTrace, "none", "4bf92f3577b34da6a3ce929d0e0e4736 request"},
 	} {
 		spans.Reset()
-		r.call(asked{header: map[string]string{"traceparent": c.header, "Perdure-Trace": farTrace}}, "note", object{"text": fmt.Sprint(i)}, object{"traceparent": c.meta})
+		r.call(questionPart{header: map[string]string{"traceparent": c.header, "Perdure-Trace": farTrace}}, "note", object{"text": fmt.Sprint(i)}, object{"traceparent": c.meta})
 		got := parentOf(t, spans, "task note")
 		ended(t, spans, "POST /mcp")
 		for _, s := range spans.GetSpans() {
@@ -98,7 +99,7 @@ func TestTraceNearest(t *testing.T) {
 	}
 
 	spans.Reset()
-	if got := r.ask(asked{as: "stranger"}, "tools/call", object{"name": "note", "arguments": text, "_meta": object{"traceparent": nearTrace}}); got.status != http.StatusUnauthorized {
+	if got := r.ask(questionPart{as: "stranger"}, "tools/call", object{"name": "note", "arguments": text, "_meta": object{"traceparent": nearTrace}}); got.status != http.StatusUnauthorized {
 		t.Fatalf("a stranger got %d", got.status)
 	}
 	if got := spans.GetSpans(); len(got) > 0 {
@@ -106,7 +107,7 @@ func TestTraceNearest(t *testing.T) {
 	}
 }
 
-// traced is a rig whose engine and requests are told of.
+// traced returns a rig that records the spans of its engine and requests.
 func traced(t *testing.T, spans *tracetest.InMemoryExporter) *rig {
 	t.Helper()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithIDGenerator(local.SpanIDs{}))
@@ -119,7 +120,7 @@ func traced(t *testing.T, spans *tracetest.InMemoryExporter) *rig {
 	r.web.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx, q := told.Begin(req, "")
 		if req.Header.Get("Authorization") != "Bearer stranger" { // as the API does, which asks before this server
-			ctx = q.Enter(ctx, req)
+			ctx = q.Authenticated(ctx, req)
 		}
 		server.ServeHTTP(w, req.WithContext(ctx))
 		q.End(req, "/mcp", http.StatusOK)

@@ -14,22 +14,24 @@ import (
 	"github.com/perdure/perdure/internal/telemetry"
 )
 
-// The names of the wires.
+// Names used by the protocol versions.
 const (
 	modernVersion = "2026-07-28"                    // and later: stateless, Tasks as an extension
 	extension     = "io.modelcontextprotocol/tasks" // SEP-2663
 	metaCaps      = "io.modelcontextprotocol/clientCapabilities"
 	metaVersion   = "io.modelcontextprotocol/protocolVersion"
 	metaRelated   = "io.modelcontextprotocol/related-task"
-	metaKey       = "io.github.perdure/key"  // a client's own key of a call (M4)
-	metaCall      = "io.github.perdure/call" // the handle of the call that a result belongs to
-	metaTask      = "io.github.perdure/task" // between our front and our middleware: the task parameter of the old wire
-	metaTrace     = "traceparent"            // the span that a request is made in (SEP-414)
-	headerTrace   = "Perdure-Trace"          // between our front and our middleware: the traceparent of the HTTP request
-	headerReply   = "Perdure-Reply"          // between our front and our middleware: which HTTP answer this is
+	metaKey       = "io.github.perdure/key"  // a client's own idempotency key of a call (M4)
+	metaCall      = "io.github.perdure/call" // the call to which a result belongs
+	// Internal, from front to middleware: the task parameter of 2025-11-25.
+	metaTask  = "io.github.perdure/task"
+	metaTrace = "traceparent" // the span of a request (SEP-414)
+	// Internal, from front to middleware: the traceparent of the HTTP request.
+	headerTrace = "Perdure-Trace"
+	headerReply = "Perdure-Reply" // internal, from front to middleware: the name of the reply
 )
 
-// methods of tasks.
+// The task methods.
 const (
 	methodGet    = "tasks/get"
 	methodUpdate = "tasks/update"
@@ -38,17 +40,17 @@ const (
 	methodList   = "tasks/list"
 )
 
-// codeCapability says which capability the client did not declare on this request.
+// codeCapability is the error code for a capability that the client did not declare on the request.
 const codeCapability = -32021
 
-// peer is who asks, and what they understand, for one request.
+// peer is the caller of one request and the features that it supports.
 type peer struct {
 	Principal
 	modern  bool // 2026-07-28 or later
-	tasks   bool // declared the Tasks extension on this request; never on an older wire
-	elicits bool // can be asked
+	tasks   bool // declared the Tasks extension on this request; always false for legacy clients
+	elicits bool // supports elicitation: a person can be asked
 	session *mcp.ServerSession
-	reply   *reply // of HTTP; nil elsewhere
+	reply   *reply // the HTTP response; nil on stdio
 }
 
 type peerKey struct{}
@@ -58,13 +60,13 @@ func peerOf(ctx context.Context) peer {
 	return p
 }
 
-// capabilities is what of a client's capabilities counts here.
+// capabilities are the client capabilities used here.
 type capabilities struct {
 	Elicitation json.RawMessage            `json:"elicitation"`
 	Extensions  map[string]json.RawMessage `json:"extensions"`
 }
 
-// peer reads who asks. What a client declared on another request does not count on the stateless wire.
+// peer returns the caller of a request. On 2026-07-28 only the declarations on this request count.
 func (s *Server) peer(req mcp.Request) (peer, error) {
 	p := peer{}
 	p.session, _ = req.GetSession().(*mcp.ServerSession)
@@ -74,12 +76,12 @@ func (s *Server) peer(req mcp.Request) (peer, error) {
 		s.mu.Lock()
 		p.reply = s.replies[extra.Header.Get(headerReply)]
 		s.mu.Unlock()
-		p.reply.by(p.Who)
+		p.reply.setCaller(p.Access)
 	case s.cfg.Local != nil:
 		p.Principal = *s.cfg.Local
 	}
 	if p.ID == "" {
-		return p, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "nobody knows who asks"}
+		return p, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the request has no authenticated principal"}
 	}
 	var meta map[string]any
 	if params := req.GetParams(); params != nil && !isNil(params) {
@@ -100,9 +102,9 @@ func (s *Server) peer(req mcp.Request) (peer, error) {
 	return p, nil
 }
 
-// isNil reports params that are a nil pointer in an interface.
+// isNil reports whether params contains a nil pointer.
 func isNil(params mcp.Params) bool {
-	defer func() { _ = recover() }() // GetMeta of the SDK's own types takes no nil
+	defer func() { _ = recover() }() // GetMeta of some SDK types panics on nil
 	switch p := params.(type) {
 	case *mcp.ListToolsParams:
 		return p == nil
@@ -124,21 +126,21 @@ func isNil(params mcp.Params) bool {
 	return false
 }
 
-// unreachable is the handler of marked tools: the middleware answers before it.
+// unreachable is the handler of exposed tools. The middleware answers their calls before it.
 func unreachable(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	return nil, errors.New("the call did not come through the middleware")
 }
 
-// receive answers what has to do with tasks, and hands the rest on.
+// receive answers requests about tasks, and passes the rest on to the SDK.
 func (s *Server) receive(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		p, err := s.peer(req)
 		if err != nil {
 			return nil, err
 		}
-		ctx = asking(context.WithValue(ctx, peerKey{}, p), p.Who)
-		if p.Who != nil {
-			if err := p.Who.Check(access.Read); err != nil {
+		ctx = withCaller(context.WithValue(ctx, peerKey{}, p), p.Access)
+		if p.Access != nil {
+			if err := p.Access.Check(access.Read); err != nil {
 				return nil, s.rpcError(err)
 			}
 		}
@@ -148,7 +150,7 @@ func (s *Server) receive(next mcp.MethodHandler) mcp.MethodHandler {
 				return p.reply.answered(s.call(traced(ctx, r), p, x, r.Params))
 			}
 			if r.Params.Name == "task_result" && !p.tasks {
-				return p.reply.answered(s.toldResult(ctx, p, r.Params))
+				return p.reply.answered(s.taskResultTool(ctx, p, r.Params))
 			}
 			if p.tasks && s.isTaskTool(r.Params.Name) {
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", r.Params.Name)}
@@ -169,40 +171,42 @@ func (s *Server) receive(next mcp.MethodHandler) mcp.MethodHandler {
 		if err != nil {
 			return nil, err
 		}
-		return s.dress(p, result)
+		return s.adaptResult(p, result)
 	}
 }
 
-// traced is the context of a call in the trace that its client names: in its metadata, which is the nearest to the call, else in the
-// header of its HTTP request, which the SDK does not hand on. What is no traceparent counts as none.
+// traced returns a context within the trace named by the client: in the metadata of the call or,
+// failing that, in the header of the HTTP request, which the SDK does not pass on. An invalid
+// traceparent is ignored.
 func traced(ctx context.Context, r *mcp.CallToolRequest) context.Context {
 	if r.Extra != nil {
-		ctx = telemetry.Below(ctx, r.Extra.Header.Get(headerTrace))
+		ctx = telemetry.WithParent(ctx, r.Extra.Header.Get(headerTrace))
 	}
 	named, _ := r.Params.Meta[metaTrace].(string)
-	return telemetry.Below(ctx, named)
+	return telemetry.WithParent(ctx, named)
 }
 
-// dress adds what the SDK does not know to results of its own.
-func (s *Server) dress(p peer, result mcp.Result) (mcp.Result, error) {
+// adaptResult completes results of the SDK with what it does not know.
+func (s *Server) adaptResult(p peer, result mcp.Result) (mcp.Result, error) {
 	switch r := result.(type) {
 	case *mcp.ListToolsResult:
-		return s.dressTools(p, r)
+		return s.adaptTools(p, r)
 	case *mcp.InitializeResult:
 		return withTasks(r)
 	}
 	return result, nil
 }
 
-// needsTasks refuses a request of a client that did not declare Tasks on it.
+// needsTasks is the error for a client that did not declare Tasks on the request.
 func needsTasks() error {
 	return &jsonrpc.Error{
-		Code: codeCapability, Message: "this needs the extension " + extension + ", declared on this request",
+		Code: codeCapability, Message: "this request requires the extension " + extension + ", but the client did not declare it",
 		Data: json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + extension + `":{}}}}`),
 	}
 }
 
-// rpcError turns an error of the engine into one of the wire. What happened inside stays in the log.
+// rpcError converts an error of the engine to one of the protocol. Internal details go only to the
+// log.
 func (s *Server) rpcError(err error) error {
 	var already *jsonrpc.Error
 	switch {
@@ -213,8 +217,8 @@ func (s *Server) rpcError(err error) error {
 	case errors.Is(err, perdure.NotFound), errors.Is(err, perdure.Invalid), errors.Is(err, perdure.Conflict):
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	case errors.Is(err, perdure.Unavailable), errors.Is(err, perdure.Limit):
-		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "not now: try again later"}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server is unavailable or at a limit; try again later"}
 	}
-	s.cfg.Log.Error("an MCP request failed", "error", err)
+	s.cfg.Log.Error("MCP request failed", "error", err)
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
 }

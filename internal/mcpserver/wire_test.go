@@ -93,18 +93,18 @@ func TestNoProgressOnATask(t *testing.T) {
 	r.Release("hold_note")
 }
 
-// TestMRTRThenTask: what is asked before a call is asked by MRTR, and then the task is made.
+// TestMRTRThenTask: the questions before a call are asked by MRTR, and then the task is created.
 func TestMRTRThenTask(t *testing.T) {
 	t.Parallel()
 	question := mcpserver.Question{Key: "text", Prompt: "Which?", Schema: []byte(`{"type":"object","properties":{"text":{"type":"string"}}}`)}
-	r := newRig(t, mcpserver.Config{Tools: []mcpserver.Exposed{{Name: "charge", First: []mcpserver.Question{question}}, {Name: "note", First: []mcpserver.Question{question}}}})
+	r := newRig(t, mcpserver.Config{Tools: []mcpserver.Exposed{{Name: "charge", InputFirst: []mcpserver.Question{question}}, {Name: "note", InputFirst: []mcpserver.Question{question}}}})
 	asks := r.call(withTasks, "charge", object{}, nil)
 	state, _ := asks["requestState"].(string)
 	if asks["resultType"] != "input_required" || asks["taskId"] != nil || state == "" || len(r.all()) != 0 {
 		t.Fatalf("got %v", asks)
 	}
 	said := object{"text": object{"action": "accept", "content": object{"text": "b"}}}
-	again := func(by asked, tool, state string) object {
+	again := func(by questionPart, tool, state string) object {
 		return object{"name": tool, "arguments": object{}, "inputResponses": said, "requestState": state}
 	}
 	other := withTasks
@@ -126,12 +126,12 @@ func TestMRTRThenTask(t *testing.T) {
 	}
 }
 
-// TestPlainQuestion: a call without a task asks by MRTR, and the client goes on with the same call.
+// TestPlainQuestion: a call without a task asks by MRTR, and the client continues the same call.
 func TestPlainQuestion(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, mcpserver.Config{})
 	r.Release("ask_number_after")
-	plain := asked{elicits: true}
+	plain := questionPart{elicits: true}
 	asks := r.call(plain, "ask_number", text, nil)
 	if asks["resultType"] != "input_required" {
 		t.Fatalf("got %v", asks)
@@ -149,7 +149,7 @@ func TestPlainQuestion(t *testing.T) {
 func TestM09ClientsWithoutTasks(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, mcpserver.Config{SoftBudget: 50 * time.Millisecond})
-	plain := asked{}
+	plain := questionPart{}
 	still := r.call(plain, "hold_charge", text, nil)
 	structured, _ := still["structuredContent"].(object)
 	id, _ := structured["task_id"].(string)
@@ -177,7 +177,7 @@ func TestM09ClientsWithoutTasks(t *testing.T) {
 	if got := r.call(plain, "task_result", object{"task_id": other, "wait_s": 20}, nil); got["isError"] != true {
 		t.Errorf("got %v", got)
 	}
-	names := func(a asked) (list []string) {
+	names := func(a questionPart) (list []string) {
 		for _, entry := range r.want(a, "tools/list", object{})["tools"].([]any) {
 			list = append(list, entry.(object)["name"].(string))
 		}
@@ -192,7 +192,7 @@ func TestM09ClientsWithoutTasks(t *testing.T) {
 }
 
 // legacy begins a session of the older wire.
-func (r *rig) legacy(a asked) (asked, object) {
+func (r *rig) legacy(a questionPart) (questionPart, object) {
 	r.t.Helper()
 	caps := object{}
 	if a.elicits {
@@ -211,7 +211,7 @@ func (r *rig) legacy(a asked) (asked, object) {
 }
 
 // older asks on the older wire.
-func (r *rig) older(a asked, method string, params object) answer {
+func (r *rig) older(a questionPart, method string, params object) answer {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
@@ -227,7 +227,7 @@ func TestLegacyTasks(t *testing.T) {
 	r := newRig(t, mcpserver.Config{Tools: []mcpserver.Exposed{
 		{Name: "echo", Task: mcpserver.TaskForbidden}, {Name: "charge"}, {Name: "hold_note"}, {Name: "fail", Task: mcpserver.TaskRequired},
 	}})
-	a, begun := r.legacy(asked{})
+	a, begun := r.legacy(questionPart{})
 	caps := begun["capabilities"].(object)
 	if tasks, _ := caps["tasks"].(object); tasks["list"] == nil || tasks["cancel"] == nil || caps["extensions"] != nil {
 		t.Errorf("got %v", caps)
@@ -288,7 +288,7 @@ func TestLegacyTasks(t *testing.T) {
 	if got := r.older(a, "tasks/list", object{}).Result["tasks"].([]any); len(got) != 3 {
 		t.Errorf("%d tasks, want 3", len(got))
 	}
-	b, _ := r.legacy(asked{as: "other"})
+	b, _ := r.legacy(questionPart{as: "other"})
 	if got := r.older(b, "tasks/list", object{}).Result["tasks"].([]any); len(got) != 0 {
 		t.Errorf("another principal sees %v", got)
 	}
@@ -301,7 +301,8 @@ func TestLegacyTasks(t *testing.T) {
 	}
 }
 
-// TestOfficialClient drives both eras with the SDK's own client: over HTTP by the newest, on stdio by both.
+// TestOfficialClient drives both eras with the SDK's own client: over HTTP by the newest, on stdio
+// by both.
 func TestOfficialClient(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, mcpserver.Config{Local: &mcpserver.Principal{ID: "local"}})
@@ -352,8 +353,8 @@ func TestOfficialClient(t *testing.T) {
 		})
 	}
 	for _, task := range r.all() {
-		if task.ToldAt.IsZero() {
-			t.Errorf("the reply to %s was written, and nobody noted it", task.Tool)
+		if task.RepliedAt.IsZero() {
+			t.Errorf("the reply to %s was written, but not recorded", task.Tool)
 		}
 	}
 }

@@ -1,9 +1,10 @@
-// Package meter reserves what work may cost before it begins, and counts what it did cost when it has ended, on all budgets
-// that apply.
+// Package meter reserves the largest possible cost of work when it starts, and counts the real cost
+// when it ends, on all budgets that apply.
 //
-// It may import the root, budget and store. The one thing to know: it runs in the transaction that records the beginning or the
-// end of the work, so a reservation is there exactly as long as its work is under way, and nothing leaks in a crash. Whoever
-// calls it has locked the session's row; it then locks all accounts that apply, by their ids, at once.
+// It may import the root, budget and store. The one thing to know: it runs in the transaction that
+// records the start or the end of the work. A reservation therefore exists exactly as long as its
+// work is in progress, and a crash leaks none. The caller has locked the session's row; the meter
+// then locks all accounts that apply at once, ordered by id, so that transactions cannot deadlock.
 package meter
 
 import (
@@ -18,23 +19,24 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// defaultAnswer is how many tokens an answer is reckoned with, where nobody says how long it may be.
+// defaultAnswer is the assumed length of a model response in tokens, if no limit is configured.
 const defaultAnswer = 4096
 
-// The most that one piece of work can have used: what somebody claims beyond it is no usage.
-const mostTokens = 1_000_000_000
+// maxTokens is the largest token count of one piece of work that is believable. A larger one is
+// treated as unknown usage.
+const maxTokens = 1_000_000_000
 
-// Config is what a meter needs to know. The zero value is ready to use.
+// Config configures a meter. The zero value is ready to use.
 type Config struct {
 	Prices budget.Table // of models and tools
-	Model  string       // that is asked where a session names none, as the prices call it
-	Answer int          // tokens that an answer may have, for its reservation; 0: 4,096
-	// Owner is whose a session is. It is asked within transactions, so it does no I/O. nil: what its row says,
-	// or budget.LocalUser and budget.DefaultOrg.
+	Model  string       // default model, by the name that it has in Prices
+	Answer int          // assumed length of a response in tokens; 0: 4,096
+	// Owner returns the user and organisation of a session. It is called inside transactions, so it
+	// must not do I/O. nil: those of the session's row, or budget.LocalUser and budget.DefaultOrg.
 	Owner func(perdure.SessionID) (user, org string)
 }
 
-// Meter moves accounts. It is safe for concurrent use.
+// Meter reserves and counts on accounts. Safe for concurrent use.
 type Meter struct{ cfg Config }
 
 // New returns a meter.
@@ -45,25 +47,27 @@ func New(cfg Config) *Meter {
 	return &Meter{cfg: cfg}
 }
 
-// Answer is how many tokens an answer is reckoned with.
+// Answer returns the assumed length of a response in tokens.
 func (m *Meter) Answer() int { return m.cfg.Answer }
 
-// Prices is the table that the meter goes by.
+// Prices returns the price table of the meter.
 func (m *Meter) Prices() budget.Table { return m.cfg.Prices }
 
-// Who is whose work it is.
-type Who struct {
+// Owner identifies the session that work belongs to.
+type Owner struct {
 	Session perdure.SessionID
 	Agent   perdure.Agent
-	Lineage *perdure.Lineage // of a subagent
+	Lineage *perdure.Lineage // nil: not a subagent
 }
 
-// WhoOf is the session of a fold.
-func WhoOf(s *perdure.Session) Who { return Who{Session: s.ID, Agent: s.Agent, Lineage: s.Lineage} }
+// OwnerOf returns the Who of a folded session.
+func OwnerOf(s *perdure.Session) Owner {
+	return Owner{Session: s.ID, Agent: s.Agent, Lineage: s.Lineage}
+}
 
-// subjects are all on whose budgets the work counts: the session and those whose subagent it is, the agents of both, the user
-// and the organisation (BU1).
-func (m *Meter) subjects(w Who, user, org string) []budget.Subject {
+// subjects returns everything whose budgets the work counts against: the session and the sessions
+// above it, their agents, the user and the organisation.
+func (m *Meter) subjects(w Owner, user, org string) []budget.Subject {
 	found := []budget.Subject{{Scope: budget.Session, ID: string(w.Session)}}
 	if w.Lineage != nil {
 		for _, id := range []perdure.SessionID{w.Lineage.Parent, w.Lineage.Root} {
@@ -72,16 +76,17 @@ func (m *Meter) subjects(w Who, user, org string) []budget.Subject {
 			}
 		}
 	}
-	found = append(found, budget.Subject{Scope: budget.User, ID: user}.In(org), budget.Subject{Scope: budget.Org, ID: org})
-	for _, name := range w.Agent.Payers(w.Lineage) {
-		found = append(found, budget.Subject{Scope: budget.Agent, ID: name}.In(org))
+	found = append(found, budget.Subject{Scope: budget.User, ID: user}.StoredIn(org),
+		budget.Subject{Scope: budget.Org, ID: org})
+	for _, name := range w.Agent.BudgetAgents(w.Lineage) {
+		found = append(found, budget.Subject{Scope: budget.Agent, ID: name}.StoredIn(org))
 	}
 	return found[:min(len(found), store.MaxSubjects)]
 }
 
-// owner is whose a session is, as its row says, which whoever works in it has locked already. A subagent's is the one of those
-// whose subagent it is.
-func (m *Meter) owner(r store.Reader, w Who) (user, org string, err error) {
+// owner returns the user and organisation of a session, from its row, which the caller has locked.
+// A subagent has those of its root session.
+func (m *Meter) owner(r store.Reader, w Owner) (user, org string, err error) {
 	if m.cfg.Owner != nil {
 		user, org = m.cfg.Owner(w.root())
 		return user, org, nil
@@ -93,66 +98,67 @@ func (m *Meter) owner(r store.Reader, w Who) (user, org string, err error) {
 	return cmp.Or(row.User, budget.LocalUser), cmp.Or(row.Org, budget.DefaultOrg), nil
 }
 
-// root is the root of the tree that the session is in.
-func (w Who) root() perdure.SessionID {
+// root returns the root session of the tree.
+func (w Owner) root() perdure.SessionID {
 	if w.Lineage != nil {
 		return w.Lineage.Root
 	}
 	return w.Session
 }
 
-// Uses is what work uses, or may use. What is zero is not used.
-type Uses struct {
-	Model string // that is asked; empty for a call of a tool
-	Tool  string // that is called; empty for a question to a model
-	Usage perdure.Usage
-	Took  time.Duration
-	Bytes int64
+// WorkUsage is what work uses, or may use at most. Zero means not used.
+type WorkUsage struct {
+	Model    string // model that is called; empty for a tool call
+	Tool     string // tool that is called; empty for a model call
+	Usage    perdure.Usage
+	Duration time.Duration
+	Bytes    int64
 }
 
-// Known reports whether a usage can be what a model used: missing, negative and senseless numbers cannot (BU3).
+// Known reports whether u can be the usage of a model call. Missing, negative and implausibly large
+// numbers cannot.
 func Known(u perdure.Usage) bool {
-	fits := func(n int64) bool { return n >= 0 && n <= mostTokens }
+	fits := func(n int64) bool { return n >= 0 && n <= maxTokens }
 	return fits(u.InputTokens) && fits(u.OutputTokens) && fits(u.CachedTokens) && u.InputTokens+u.OutputTokens > 0
 }
 
-// need is what work uses of a currency. Not some: none of it.
-func (m *Meter) need(u Uses, c budget.Currency, at time.Time) (n budget.Need, some bool) {
-	asks := u.Tool == ""
+// need returns what work uses of a currency. Not some: nothing.
+func (m *Meter) need(u WorkUsage, c budget.Currency, at time.Time) (n budget.Need, some bool) {
+	modelCall := u.Tool == ""
 	switch c {
 	case budget.Tokens:
-		n.Amount, some = budget.Whole(u.Usage.InputTokens+u.Usage.OutputTokens), asks
+		n.Amount, some = budget.Whole(u.Usage.InputTokens+u.Usage.OutputTokens), modelCall
 	case budget.ModelCalls:
-		n.Amount, some = budget.Whole(1), asks
+		n.Amount, some = budget.Whole(1), modelCall
 	case budget.Calls:
-		n.Amount, some = budget.Whole(1), !asks
+		n.Amount, some = budget.Whole(1), !modelCall
 	case budget.Seconds:
-		n.Amount, some = budget.Amount(max(u.Took, 0).Microseconds()), true
+		n.Amount, some = budget.Amount(max(u.Duration, 0).Microseconds()), true
 	case budget.Bytes:
-		n.Amount, some = budget.Whole(u.Bytes), !asks
+		n.Amount, some = budget.Whole(u.Bytes), !modelCall
 	default:
 		return m.cost(u, c, at)
 	}
 	return n, some
 }
 
-// cost is what work costs in a currency of the table of prices.
-func (m *Meter) cost(u Uses, c budget.Currency, at time.Time) (n budget.Need, some bool) {
+// cost returns what work costs in a currency of the price table.
+func (m *Meter) cost(u WorkUsage, c budget.Currency, at time.Time) (n budget.Need, some bool) {
 	if u.Tool != "" {
 		price, known := m.cfg.Prices.Tool(u.Tool, c, at)
 		return budget.Need{Amount: price.Call}, known
 	}
 	price, known := m.cfg.Prices.Model(u.Model, c, at)
 	if !known {
-		return budget.Need{Unpriced: cmp.Or(u.Model, noName)}, true
+		return budget.Need{Unpriced: cmp.Or(u.Model, unnamedModel)}, true
 	}
 	return budget.Need{Amount: price.Cost(u.Usage)}, true
 }
 
-// noName stands for the engine's own model where nobody says what it is called.
-const noName = "(the engine's model)"
+// noName stands for the engine's default model if its name is not configured.
+const unnamedModel = "(the engine's model)"
 
-// ModelOf is the name of the model that is asked where a session names this one.
+// ModelOf returns the name of the model that is called if a session names this one.
 func (m *Meter) ModelOf(name string) string {
 	if name == "" {
 		return m.cfg.Model
@@ -160,18 +166,19 @@ func (m *Meter) ModelOf(name string) string {
 	return name
 }
 
-// Priced is the name under which a model has a price: the one that the provider reports or, where that has none, the one that
-// was asked for.
+// Priced returns the name under which a model is priced: the one that the provider reports or, if
+// that has no price, the one that was requested.
 func (m *Meter) Priced(reported, asked string, at time.Time) string {
 	asked = m.ModelOf(asked)
-	if reported == "" || len(m.cfg.Prices.Costs(reported, perdure.Usage{}, at)) == 0 && len(m.cfg.Prices.Costs(asked, perdure.Usage{}, at)) > 0 {
+	if reported == "" || len(m.cfg.Prices.Costs(reported, perdure.Usage{}, at)) == 0 &&
+		len(m.cfg.Prices.Costs(asked, perdure.Usage{}, at)) > 0 {
 		return asked
 	}
 	return reported
 }
 
-// accounts are the accounts that apply, as of now.
-func (m *Meter) accounts(r store.Reader, w Who) ([]budget.Account, error) {
+// accounts returns the accounts that apply, as of now.
+func (m *Meter) accounts(r store.Reader, w Owner) ([]budget.Account, error) {
 	user, org, err := m.owner(r, w)
 	if err != nil {
 		return nil, err
@@ -185,33 +192,34 @@ func (m *Meter) accounts(r store.Reader, w Who) ([]budget.Account, error) {
 	return found, err
 }
 
-// Current is an account as of now: what its period does not cover any more is gone from it.
+// Current returns an account as of now: entries that its period no longer covers are subtracted.
 func Current(r store.Reader, a budget.Account) (budget.Account, error) {
-	from, later := a.Moves(r.Now())
+	from, later := a.NextWindow(r.Now())
 	if !later {
 		return a, nil
 	}
 	gone, err := r.BudgetSum(a.ID, a.From, from)
-	return a.Moved(from, gone), err
+	return a.InWindow(from, gone), err
 }
 
-// Order asks for a reservation.
-type Order struct {
-	Who
-	Work   string // which it is for: budget.WorkOfStep, budget.WorkOfCall
-	Uses   Uses   // at most
-	Step   bool   // a step of a turn, where soft limits count
+// Request asks for a reservation.
+type Request struct {
+	Owner
+	Work   string    // from budget.StepWork, budget.CallWork or the like
+	Uses   WorkUsage // at most
+	Step   bool      // a step of a turn, to which soft limits apply
 	Waives func(perdure.BudgetID) bool
 }
 
-// Reserve reserves what work may use on all budgets that apply, or on none: then it says which of them refuses, the strictest
-// first. The same work is reserved for once.
-func (m *Meter) Reserve(tx store.Tx, o Order) (*budget.Refusal, error) {
+// Reserve reserves what work may use on all budgets that apply, or on none. In the latter case it
+// returns the strictest refusal. Reserving again for the same work replaces the earlier
+// reservation.
+func (m *Meter) Reserve(tx store.Tx, o Request) (*budget.Refusal, error) {
 	some, err := tx.Budgeted()
 	if err != nil || !some {
 		return nil, err
 	}
-	accounts, err := m.accounts(tx, o.Who)
+	accounts, err := m.accounts(tx, o.Owner)
 	if err != nil || len(accounts) == 0 {
 		return nil, err
 	}
@@ -236,7 +244,8 @@ func (m *Meter) Reserve(tx store.Tx, o Order) (*budget.Refusal, error) {
 			refused = no
 		}
 		accounts[i].Reserved = a.Reserved.Plus(need.Amount)
-		held = append(held, budget.Hold{Budget: a.ID, Session: o.Session, Work: o.Work, Amount: need.Amount, At: tx.Now()})
+		held = append(held, budget.Hold{Budget: a.ID, Session: o.Session, Work: o.Work, Amount: need.Amount,
+			At: tx.Now()})
 	}
 	if refused != nil {
 		return refused, nil
@@ -260,21 +269,22 @@ func reserve(tx store.Tx, accounts []budget.Account, held []budget.Hold) error {
 
 // Bill is what work used.
 type Bill struct {
-	Who
-	Work    string
-	Uses    Uses
-	Unsaid  bool // nobody said what of tokens it used: what was reserved counts, or else the estimate of Uses (BU3)
-	Release bool // it did not begin: nothing counts
+	Owner
+	Work         string
+	Uses         WorkUsage
+	UsageUnknown bool // the token usage is unknown: the reservation counts, or else the estimate in Uses
+	Release      bool // the work did not start: nothing counts
 }
 
-// Settle puts what work used in the place of its reservation, on all budgets that apply, and returns what is to be told. It
-// counts once, and also where nothing was reserved, since the budget was set later.
-func (m *Meter) Settle(tx store.Tx, b Bill) (told []perdure.Fact, err error) {
+// Settle replaces the reservation of work with what it used, on all budgets that apply, and returns
+// the facts to record. It counts each work once. It also counts if nothing was reserved, because
+// the budget may have been set later.
+func (m *Meter) Settle(tx store.Tx, b Bill) (facts []perdure.Fact, err error) {
 	some, err := tx.Budgeted()
 	if err != nil || !some {
 		return nil, err
 	}
-	accounts, err := m.accounts(tx, b.Who)
+	accounts, err := m.accounts(tx, b.Owner)
 	if err != nil {
 		return nil, err
 	}
@@ -282,8 +292,10 @@ func (m *Meter) Settle(tx store.Tx, b Bill) (told []perdure.Fact, err error) {
 	if err != nil {
 		return nil, err
 	}
-	holds = slices.DeleteFunc(holds, func(h budget.Hold) bool { return h.Work != b.Work && !budget.PartOf(h.Work, b.Work) })
-	for _, h := range holds { // on what does not apply any more
+	holds = slices.DeleteFunc(holds, func(h budget.Hold) bool {
+		return h.Work != b.Work && !budget.PartOf(h.Work, b.Work)
+	})
+	for _, h := range holds { // accounts that no longer apply but still hold a reservation
 		if !slices.ContainsFunc(accounts, func(a budget.Account) bool { return a.ID == h.Budget }) {
 			more, err := tx.Budgets(store.BudgetFilter{ID: h.Budget})
 			if err != nil {
@@ -298,13 +310,13 @@ func (m *Meter) Settle(tx store.Tx, b Bill) (told []perdure.Fact, err error) {
 			return nil, err
 		}
 		if warns != nil {
-			told = append(told, *warns)
+			facts = append(facts, *warns)
 		}
 	}
-	return told, nil
+	return facts, nil
 }
 
-// settle is Settle on one account.
+// settle is Settle for one account.
 func (m *Meter) settle(tx store.Tx, a budget.Account, holds []budget.Hold, b Bill) (*perdure.BudgetWarning, error) {
 	var hold *budget.Hold
 	changed := false
@@ -329,10 +341,11 @@ func (m *Meter) settle(tx store.Tx, a budget.Account, holds []budget.Hold, b Bil
 		return nil, tx.PutBudget(a)
 	}
 	e := budget.Entry{
-		Budget: a.ID, Kind: budget.Charge, Session: b.Session, Work: b.Work, Name: b.Uses.Tool + b.Uses.Model, Amount: need.Amount,
+		Budget: a.ID, Kind: budget.Charge, Session: b.Session, Work: b.Work,
+		Name: b.Uses.Tool + b.Uses.Model, Amount: need.Amount,
 		Unpriced: need.Unpriced != "", At: tx.Now(),
 	}
-	if b.Unsaid && (a.Currency == budget.Tokens || a.Currency.Money()) {
+	if b.UsageUnknown && (a.Currency == budget.Tokens || a.Currency.Money()) {
 		e.Estimate = true
 		if hold != nil {
 			e.Amount = hold.Amount
@@ -343,18 +356,18 @@ func (m *Meter) settle(tx store.Tx, a budget.Account, holds []budget.Hold, b Bil
 		return nil, err
 	}
 	if added {
-		a = a.Charged(e)
+		a = a.WithEntry(e)
 	}
 	var warns *perdure.BudgetWarning
-	if a.Warns() {
+	if a.WarningDue() {
 		a.Warned = true
 		warns = &perdure.BudgetWarning{BudgetNotice: Notice(a, tx.Now())}
 	}
 	return warns, tx.PutBudget(a)
 }
 
-// ReleaseSteps gives back what is reserved for questions of a session that nobody asks any more: its turn is over.
-func (m *Meter) ReleaseSteps(tx store.Tx, w Who) error {
+// ReleaseSteps releases the reservations of a session's model calls, after its turn has ended.
+func (m *Meter) ReleaseSteps(tx store.Tx, w Owner) error {
 	some, err := tx.Budgeted()
 	if err != nil || !some {
 		return err
@@ -362,15 +375,15 @@ func (m *Meter) ReleaseSteps(tx store.Tx, w Who) error {
 	holds, err := tx.BudgetHolds(store.HoldFilter{Session: w.Session})
 	for _, h := range holds {
 		if err == nil && budget.IsStep(h.Work) {
-			_, err = m.Settle(tx, Bill{Who: w, Work: h.Work, Release: true})
+			_, err = m.Settle(tx, Bill{Owner: w, Work: h.Work, Release: true})
 		}
 	}
 	return err
 }
 
-// Notice is what is told of an account.
+// Notice returns the notice of an account.
 func Notice(a budget.Account, now time.Time) perdure.BudgetNotice {
-	_, of := a.Subject.Of()
+	_, of := a.Subject.Plain()
 	n := perdure.BudgetNotice{
 		BudgetID: a.ID, Scope: string(of.Scope), Subject: of.ID, Currency: string(a.Currency), Limit: a.Limit.String(),
 		Balance: a.Balance().String(), ResetsAt: a.ResetsAt(now),
@@ -381,8 +394,8 @@ func Notice(a budget.Account, now time.Time) perdure.BudgetNotice {
 	return n
 }
 
-// Told is the fact of a refusal.
-func Told(no budget.Refusal, now time.Time) perdure.Fact {
+// RefusalFact returns the fact that records a refusal.
+func RefusalFact(no budget.Refusal, now time.Time) perdure.Fact {
 	n := Notice(no.Account, now)
 	n.Why, n.Unpriced = no.Why, no.Unpriced
 	if no.Soft {
@@ -391,14 +404,15 @@ func Told(no budget.Refusal, now time.Time) perdure.Fact {
 	return perdure.BudgetExhausted{BudgetNotice: n}
 }
 
-// MayResume reports whether what stopped a session does not any more: its budget is gone, or has something left.
+// MayResume reports whether a halted session may continue: its budget was removed, or has something
+// left again.
 func (m *Meter) MayResume(r store.Reader, s *perdure.Session) (bool, error) {
 	if s.Halt == nil {
 		return false, nil
 	}
-	found, err := m.accounts(r, WhoOf(s)) // all of them, so that they are locked in their order
+	found, err := m.accounts(r, OwnerOf(s)) // all of them, so that they are locked in order
 	if err != nil {
-		return false, fmt.Errorf("look at the budgets of %s: %w", s.ID, err)
+		return false, fmt.Errorf("read budgets of %s: %w", s.ID, err)
 	}
 	i := slices.IndexFunc(found, func(a budget.Account) bool { return a.ID == s.Halt.BudgetID })
 	if i < 0 {
@@ -414,8 +428,8 @@ func (m *Meter) MayResume(r store.Reader, s *perdure.Session) (bool, error) {
 	return a.Refuses(need, true, s.Waives(a.ID, r.Now())) == nil, nil
 }
 
-// Report is how all budgets of a session stand.
-func (m *Meter) Report(r store.Reader, w Who, waives func(perdure.BudgetID) bool) (budget.Report, error) {
+// Report returns the state of all budgets of a session.
+func (m *Meter) Report(r store.Reader, w Owner, waives func(perdure.BudgetID) bool) (budget.Report, error) {
 	accounts, err := m.accounts(r, w)
 	if err != nil {
 		return budget.Report{}, err
@@ -427,13 +441,13 @@ func (m *Meter) Report(r store.Reader, w Who, waives func(perdure.BudgetID) bool
 	return budget.NewReport(all), nil
 }
 
-// WhoIs reads whose work the work of a session is from the first event of its journal: no other says it. NotFound: no such
-// session.
-func WhoIs(r store.Reader, id perdure.SessionID) (Who, error) {
+// ReadOwner reads the Who of a session from the first event of its journal, the only event that
+// holds it. NotFound: no such session.
+func ReadOwner(r store.Reader, id perdure.SessionID) (Owner, error) {
 	first, err := r.Events(id, 0, 1)
 	if err != nil || len(first) == 0 {
-		return Who{}, cmp.Or(err, fmt.Errorf("session %s: %w", id, perdure.NotFound))
+		return Owner{}, cmp.Or(err, fmt.Errorf("session %s: %w", id, perdure.NotFound))
 	}
-	told, _ := first[0].Fact.(perdure.SessionCreated)
-	return Who{Session: id, Agent: told.Agent, Lineage: told.Lineage}, nil
+	created, _ := first[0].Fact.(perdure.SessionCreated)
+	return Owner{Session: id, Agent: created.Agent, Lineage: created.Lineage}, nil
 }

@@ -12,9 +12,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMeterLaws does random work on random budgets: sessions, children, reservations that are settled, given back or settled
-// twice, usage of any numbers, and time that passes. After every step each account is what its ledger and its holds say, in its
-// window; and what is spent is at most the limit and what one piece of work used (S22).
+// TestMeterLaws does random work on random budgets: sessions, subagents, reservations that are
+// settled, released or settled twice, arbitrary usage, and passing time. After every step each
+// account equals its ledger and its holds within its period, and spending exceeds the limit by at
+// most what one piece of work used (S22).
 func TestMeterLaws(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -27,25 +28,28 @@ func TestMeterLaws(t *testing.T) {
 				rt.Fatal(err)
 			}
 		}
-		period, err := budget.ParsePeriod(rapid.SampledFrom([]string{"none", "every 1h", "rolling 1h", "day Europe/Berlin"}).Draw(rt, "period"))
+		period, err := budget.ParsePeriod(rapid.SampledFrom([]string{"none", "every 1h", "rolling 1h",
+			"day Europe/Berlin"}).Draw(rt, "period"))
 		if err != nil {
 			rt.Fatal(err)
 		}
 		in(func(tx store.Tx) error {
-			for n, s := range []budget.Subject{{Scope: budget.Session, ID: "root"}, {Scope: budget.Session, ID: "child"}, {Scope: budget.Org, ID: budget.DefaultOrg}} {
-				b := budget.Budget{ID: id(n + 1), Subject: s, Currency: budget.Tokens, Limit: budget.Whole(300), Action: budget.Stop, Period: period, CreatedAt: now}
+			for n, s := range []budget.Subject{{Scope: budget.Session, ID: "root"},
+				{Scope: budget.Session, ID: "child"}, {Scope: budget.Org, ID: budget.DefaultOrg}} {
+				b := budget.Budget{ID: id(n + 1), Subject: s, Currency: budget.Tokens, Limit: budget.Whole(300),
+					Action: budget.Stop, Period: period, CreatedAt: now}
 				a := budget.Account{Budget: b}
-				a.From, _ = a.Moves(now)
+				a.From, _ = a.NextWindow(now)
 				if err := tx.PutBudget(a); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
-		root := meter.Who{Session: "root"}
-		child := meter.Who{Session: "child", Lineage: &perdure.Lineage{Parent: "root", Root: "root"}}
+		root := meter.Owner{Session: "root"}
+		child := meter.Owner{Session: "child", Lineage: &perdure.Lineage{Parent: "root", Root: "root"}}
 		type begun struct {
-			who  meter.Who
+			who  meter.Owner
 			work string
 		}
 		open := map[string]begun{} // by session and work
@@ -55,14 +59,15 @@ func TestMeterLaws(t *testing.T) {
 			if rapid.Bool().Draw(rt, "child") {
 				who = child
 			}
-			work := budget.WorkOfStep(perdure.ExecID(string(rune('a' + rapid.IntRange(0, 5).Draw(rt, "work")))))
-			used := perdure.Usage{InputTokens: rapid.Int64Range(-5, 60).Draw(rt, "in"), OutputTokens: rapid.Int64Range(-5, 60).Draw(rt, "out")}
+			work := budget.StepWork(perdure.ExecID(string(rune('a' + rapid.IntRange(0, 5).Draw(rt, "work")))))
+			used := perdure.Usage{InputTokens: rapid.Int64Range(-5, 60).Draw(rt, "in"),
+				OutputTokens: rapid.Int64Range(-5, 60).Draw(rt, "out")}
 			switch rapid.IntRange(0, 3).Draw(rt, "do") {
 			case 0, 1:
 				work += string(rune('0' + n%10)) // another attempt
-				uses := meter.Uses{Usage: perdure.Usage{InputTokens: 50, OutputTokens: 50}}
+				uses := meter.WorkUsage{Usage: perdure.Usage{InputTokens: 50, OutputTokens: 50}}
 				in(func(tx store.Tx) error {
-					no, err := m.Reserve(tx, meter.Order{Who: who, Work: work, Uses: uses})
+					no, err := m.Reserve(tx, meter.Request{Owner: who, Work: work, Uses: uses})
 					if err == nil && no == nil {
 						open[string(who.Session)+" "+work] = begun{who, work}
 					}
@@ -70,12 +75,13 @@ func TestMeterLaws(t *testing.T) {
 				})
 			case 2:
 				for key, o := range open {
-					b := meter.Bill{Who: o.who, Work: o.work, Uses: meter.Uses{Usage: used}, Unsaid: !meter.Known(used), Release: used.InputTokens == 7}
-					if b.Unsaid {
+					b := meter.Bill{Owner: o.who, Work: o.work, Uses: meter.WorkUsage{Usage: used},
+						UsageUnknown: !meter.Known(used), Release: used.InputTokens == 7}
+					if b.UsageUnknown {
 						b.Uses.Usage = perdure.Usage{InputTokens: 60, OutputTokens: 60}
 					}
 					in(func(tx store.Tx) error { _, err := m.Settle(tx, b); return err })
-					if used.OutputTokens%2 == 0 { // an answer of a commit was lost
+					if used.OutputTokens%2 == 0 { // the answer of a commit was lost
 						in(func(tx store.Tx) error { _, err := m.Settle(tx, b); return err })
 					}
 					delete(open, key)
@@ -89,7 +95,7 @@ func TestMeterLaws(t *testing.T) {
 	})
 }
 
-// check holds each account against its ledger and its holds.
+// check compares each account with its ledger and its holds.
 func check(t *testing.T, rt *rapid.T, st store.Store, open int) {
 	err := st.View(t.Context(), func(r store.Reader) error {
 		accounts, err := r.Budgets(store.BudgetFilter{})
@@ -106,7 +112,8 @@ func check(t *testing.T, rt *rapid.T, st store.Store, open int) {
 				}
 			}
 			if a.Spent != stored.Amount || a.Reserved != held {
-				rt.Fatalf("%s: spent %s, its ledger says %s; reserved %s, its holds say %s", a.Subject.ID, a.Spent, stored.Amount, a.Reserved, held)
+				rt.Fatalf("%s: spent %s, its ledger says %s; reserved %s, its holds say %s", a.Subject.ID, a.Spent,
+					stored.Amount, a.Reserved, held)
 			}
 			a, wrong := meter.Current(r, a)
 			if wrong != nil {
@@ -117,7 +124,8 @@ func check(t *testing.T, rt *rapid.T, st store.Store, open int) {
 				rt.Fatalf("%s: %s in this period, its ledger says %s", a.Subject.ID, a.Spent, sum.Amount)
 			}
 			if most := a.Limit.Plus(budget.Whole(120)); a.Spent.Plus(a.Reserved) > most && a.Period.IsZero() {
-				rt.Fatalf("%s: %s spent and %s reserved under a limit of %s", a.Subject.ID, a.Spent, a.Reserved, a.Limit)
+				rt.Fatalf("%s: %s spent and %s reserved under a limit of %s", a.Subject.ID, a.Spent, a.Reserved,
+					a.Limit)
 			}
 		}
 		if open == 0 && len(holds) != 0 {
@@ -130,7 +138,7 @@ func check(t *testing.T, rt *rapid.T, st store.Store, open int) {
 	}
 }
 
-// TestKnown: what a provider says of usage may be anything (BU3).
+// TestKnown: a provider may report any usage (BU3).
 func TestKnown(t *testing.T) {
 	t.Parallel()
 	for u, want := range map[perdure.Usage]bool{

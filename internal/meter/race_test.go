@@ -48,9 +48,10 @@ func stores() map[string]func(*testing.T) store.Store {
 	}
 }
 
-// TestS22BudgetRace has 1,000 calls at once against two limits of 300, of sessions that share them, each in a transaction of
-// its own: reserve; then settle or, for a third, be lost with its worker and be settled by who takes over. Exactly as many
-// begin as there is room for, and nothing is left over.
+// TestS22BudgetRace runs 1,000 concurrent calls of several sessions against two shared limits of
+// 300, each in a transaction of its own. A call reserves and then settles; a third of them are lost
+// with their worker and settled by the worker that takes over. Exactly as many start as the limits
+// allow, and no reservation is left.
 func TestS22BudgetRace(t *testing.T) {
 	t.Parallel()
 	for name, open := range stores() {
@@ -73,8 +74,10 @@ func race(t *testing.T, st store.Store) {
 	m := meter.New(meter.Config{})
 	ids := []perdure.BudgetID{id(1), id(2)}
 	write(ctx, t, st, func(tx store.Tx) error {
-		for i, subject := range []budget.Subject{{Scope: budget.Org, ID: budget.DefaultOrg}, {Scope: budget.User, ID: budget.LocalUser}} {
-			b := budget.Budget{ID: ids[i], Subject: subject, Currency: budget.Calls, Limit: budget.Whole(limit), Action: budget.Stop, CreatedAt: tx.Now(), UpdatedAt: tx.Now()}
+		for i, subject := range []budget.Subject{{Scope: budget.Org, ID: budget.DefaultOrg},
+			{Scope: budget.User, ID: budget.LocalUser}} {
+			b := budget.Budget{ID: ids[i], Subject: subject, Currency: budget.Calls, Limit: budget.Whole(limit),
+				Action: budget.Stop, CreatedAt: tx.Now(), UpdatedAt: tx.Now()}
 			if err := tx.PutBudget(budget.Account{Budget: b}); err != nil {
 				return err
 			}
@@ -104,15 +107,16 @@ func race(t *testing.T, st store.Store) {
 	took := time.Since(began)
 
 	if begun.Load() != limit || refused.Load() != racers-limit {
-		t.Errorf("%d of %d began under a limit of %d", begun.Load(), racers, limit)
+		t.Errorf("%d of %d started under a limit of %d", begun.Load(), racers, limit)
 	}
 	if left := settled(ctx, t, st, ids); left > 0 { // the lost ones
-		who := meter.Who{Session: "session_0"}
+		who := meter.Owner{Session: "session_0"}
 		write(ctx, t, st, func(tx store.Tx) error {
 			holds, err := tx.BudgetHolds(store.HoldFilter{})
 			for _, h := range holds {
 				who.Session = h.Session
-				if _, wrong := m.Settle(tx, meter.Bill{Who: who, Work: h.Work, Uses: meter.Uses{Tool: "t"}}); wrong != nil {
+				if _, wrong := m.Settle(tx, meter.Bill{Owner: who, Work: h.Work,
+					Uses: meter.WorkUsage{Tool: "t"}}); wrong != nil {
 					err = wrong
 				}
 			}
@@ -122,32 +126,34 @@ func race(t *testing.T, st store.Store) {
 	if left := settled(ctx, t, st, ids); left != 0 {
 		t.Errorf("%d holds are left", left)
 	}
-	t.Logf("%d calls by %d writers at once, limit %d: %d began, %d refused, overshoot %d, left reserved 0, in %s (%.0f a second)",
-		racers, writers, limit, begun.Load(), refused.Load(), max(begun.Load()-limit, 0), took.Round(time.Millisecond), racers/took.Seconds())
+	t.Logf("%d calls by %d writers at once, limit %d: %d started, %d refused, overshoot %d, left reserved 0, in %s "+
+		"(%.0f a second)",
+		racers, writers, limit, begun.Load(), refused.Load(), max(begun.Load()-limit,
+			0), took.Round(time.Millisecond), racers/took.Seconds())
 }
 
 func id(n int) perdure.BudgetID { return perdure.BudgetID(fmt.Sprintf("bdgt_%032x", n)) }
 
-// one reserves, and settles but for every third, whose worker is lost.
+// one reserves, and settles except for every third call, whose worker is lost.
 func one(ctx context.Context, t *testing.T, st store.Store, m *meter.Meter, n int) bool {
-	who := meter.Who{Session: perdure.SessionID(fmt.Sprintf("session_%d", n%7))}
-	work := budget.WorkOfCall(perdure.CallID(fmt.Sprint("call-", n)))
+	who := meter.Owner{Session: perdure.SessionID(fmt.Sprintf("session_%d", n%7))}
+	work := budget.CallWork(perdure.CallID(fmt.Sprint("call-", n)))
 	var no *budget.Refusal
 	write(ctx, t, st, func(tx store.Tx) (err error) {
-		no, err = m.Reserve(tx, meter.Order{Who: who, Work: work, Uses: meter.Uses{Tool: "t"}})
+		no, err = m.Reserve(tx, meter.Request{Owner: who, Work: work, Uses: meter.WorkUsage{Tool: "t"}})
 		return err
 	})
 	if no != nil || n%3 == 0 {
 		return no == nil
 	}
 	write(ctx, t, st, func(tx store.Tx) error {
-		_, err := m.Settle(tx, meter.Bill{Who: who, Work: work, Uses: meter.Uses{Tool: "t"}})
+		_, err := m.Settle(tx, meter.Bill{Owner: who, Work: work, Uses: meter.WorkUsage{Tool: "t"}})
 		return err
 	})
 	return true
 }
 
-// settled checks each account against its ledger and its holds, and counts the holds.
+// settled compares each account with its ledger and its holds, and counts the holds.
 func settled(ctx context.Context, t *testing.T, st store.Store, ids []perdure.BudgetID) (left int) {
 	t.Helper()
 	err := st.View(ctx, func(r store.Reader) error {
@@ -169,7 +175,8 @@ func settled(ctx context.Context, t *testing.T, st store.Store, ids []perdure.Bu
 				}
 			}
 			if a := accounts[0]; a.Spent != sum.Amount || a.Reserved != held || a.Spent.Plus(a.Reserved) > a.Limit {
-				t.Errorf("%s: spent %s, its ledger says %s; reserved %s, its holds say %s; limit %s", id, a.Spent, sum.Amount, a.Reserved, held, a.Limit)
+				t.Errorf("%s: spent %s, its ledger says %s; reserved %s, its holds say %s; limit %s", id, a.Spent,
+					sum.Amount, a.Reserved, held, a.Limit)
 			}
 		}
 		return err

@@ -21,17 +21,18 @@ import (
 
 func memoryStore() store.Store { return memory.New(memory.Config{}) }
 
-// TestPaymentDeaths: the process dies at each call of the store, before it, after it, or after it without being told. The
-// next process never pays the same again unless nothing was paid, and counts what it does not know.
+// TestPaymentDeaths: the process dies at each call of the store: before it, after it, or after it
+// without receiving the result. The next process never pays the same again unless nothing was paid,
+// and counts unknown payments as paid.
 func TestPaymentDeaths(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"InTx", "Session", "Call", "Payment", "PaymentSum", "AddPayment", "SettlePayment"} {
 		for n := 1; n <= 2; n++ {
-			for _, act := range []faulty.Act{faulty.Die, faulty.DieAfter, faulty.DieTold} {
+			for _, act := range []faulty.Act{faulty.Die, faulty.DieAfter, faulty.DieAfterReply} {
 				t.Run(fmt.Sprint(method, n, act), func(t *testing.T) {
 					t.Parallel()
 					w := newWorld(t, memoryStore())
-					w.policy.Caps["usd"] = payment.Caps{PerRequest: "1", PerTurn: "1", PerDay: "1", AskAbove: "1"}
+					w.policy.Caps["usd"] = payment.Caps{PerRequest: "1", PerTurn: "1", PerDay: "1", ApproveAbove: "1"}
 					w.record = 100 * time.Millisecond
 					call := w.call(w.session, "turn_1", "call_1")
 					dying := faulty.New(w.Store, faulty.Nth(method, n, faulty.Fault{Act: act}))
@@ -47,12 +48,12 @@ func TestPaymentDeaths(t *testing.T) {
 					case paid == 1 && second == nil:
 						t.Errorf("paid before, and again: %+v", receipt)
 					case len(book) == 0 && codeOf(second) != tool.PaymentInFlight && codeOf(second) != tool.PaymentUnknown:
-						t.Errorf("nothing was paid, and nobody is in doubt: %v, then %v", first, second)
+						t.Errorf("nothing was paid, and the outcome is not unknown: %v, then %v", first, second)
 					}
 					if other == nil {
-						t.Error("the cap was passed by what nobody knows")
+						t.Error("unknown payments exceeded the cap")
 					}
-					if dying.Dead() == (first == nil) && act != faulty.DieTold {
+					if dying.Dead() == (first == nil) && act != faulty.DieAfterReply {
 						t.Errorf("dead %t, and %v", dying.Dead(), first)
 					}
 				})
@@ -61,7 +62,8 @@ func TestPaymentDeaths(t *testing.T) {
 	}
 }
 
-// TestPaymentFaults: the store fails without dying. What was not recorded is not sent, and what was sent is recorded late.
+// TestPaymentFaults: the store fails, but the process survives. An attempt that was not recorded is
+// not sent, and a payment that was sent is recorded late.
 func TestPaymentFaults(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -96,8 +98,8 @@ func TestPaymentFaults(t *testing.T) {
 	}
 }
 
-// TestPaymentCanceled: a call that is canceled before its payment is recorded pays nothing. One that is canceled while the
-// wallet works hears the end of it.
+// TestPaymentCanceled: a call that is canceled before its payment is recorded pays nothing. One
+// that is canceled while the wallet works hears the end of it.
 func TestPaymentCanceled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memoryStore())
@@ -122,8 +124,8 @@ const (
 	killURL = "PERDURE_TEST_PAYMENT_URL"
 )
 
-// TestPaymentKilled: a process is killed, by signal 9, while the wallet works on its payment, which is made. The next one knows
-// that it does not know, counts it, and does not pay again.
+// TestPaymentKilled: a process is killed, by signal 9, while the wallet works on its payment, which
+// is made. The next one knows that it does not know, counts it, and does not pay again.
 func TestPaymentKilled(t *testing.T) {
 	t.Parallel()
 	if url := os.Getenv(killURL); url != "" {
@@ -160,9 +162,9 @@ func TestPaymentKilled(t *testing.T) {
 	}
 	defer st.Close()
 	w := &world{T: t, Store: st, bank: b, policy: generous(), session: perdure.FormatID[perdure.SessionID]([16]byte{15: 1})}
-	w.policy.Caps["usd"] = payment.Caps{PerRequest: "1", PerTurn: "1", PerDay: "1", AskAbove: "1"}
+	w.policy.Caps["usd"] = payment.Caps{PerRequest: "1", PerTurn: "1", PerDay: "1", ApproveAbove: "1"}
 	rows := w.rows()
-	if len(rows) != 1 || rows[0].State != store.PaymentInFlight || len(b.paid()) != 1 || payment.IDOf(rows[0]) != b.paid()[0].key {
+	if len(rows) != 1 || rows[0].State != store.PaymentInFlight || len(b.paid()) != 1 || payment.IdempotencyKey(rows[0]) != b.paid()[0].key {
 		t.Fatalf("rows %+v, book %+v", rows, b.paid())
 	}
 	call := tool.Call{Session: w.session, Turn: "turn_1", ID: "call_1", Tool: "buy", Args: []byte(`{}`), Class: perdure.AtMostOnce, Execution: 1}

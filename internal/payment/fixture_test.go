@@ -24,7 +24,7 @@ import (
 // TestMain looks for goroutines that a payment left.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bank is a payment server with a book of its own: what counts is what it says was paid, and nobody else.
+// bank is a payment server with its own ledger, which decides what was paid.
 type bank struct {
 	*httptest.Server
 	meets func(w http.ResponseWriter, key string) bool // before it pays: false ends the request as it is; nil: it pays
@@ -34,7 +34,7 @@ type bank struct {
 	book []entry // guarded by mu
 }
 
-// entry is what was really paid.
+// entry is an actual payment.
 type entry struct {
 	key, authorization string
 	payment.Transfer
@@ -66,7 +66,8 @@ func (b *bank) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	b.mu.Lock()
-	b.book = append(b.book, entry{key, r.Header.Get("Authorization"), t}) // also a second time: it forgives no repetition
+	// also a second time: it forgives no repetition
+	b.book = append(b.book, entry{key, r.Header.Get("Authorization"), t})
 	b.mu.Unlock()
 	if after != nil && !after(w, key) {
 		return
@@ -144,11 +145,11 @@ func newWorld(t *testing.T, st store.Store) *world {
 	return w
 }
 
-// generous is a policy that asks nobody and lets much through.
+// generous is a policy without approvals and with high limits.
 func generous() payment.Policy {
 	return payment.Policy{
 		Capabilities: []string{"search"}, Hosts: []string{"api.example.com"},
-		Caps: map[string]payment.Caps{"usd": {PerRequest: "1000", PerTurn: "100000", PerDay: "1000000", AskAbove: "1000"}},
+		Caps: map[string]payment.Caps{"usd": {PerRequest: "1000", PerTurn: "100000", PerDay: "1000000", ApproveAbove: "1000"}},
 	}
 }
 
@@ -212,16 +213,16 @@ func (w *world) authority(st store.Store) *payment.Authority {
 }
 
 // order is one that the policy lets through.
-func order(value, what string) tool.PaymentOrder {
+func order(value, what string) tool.PaymentRequest {
 	a, err := tool.ParseAmount(value, "usd")
 	if err != nil {
 		panic(err)
 	}
-	return tool.PaymentOrder{Host: "api.example.com", Operation: "buy", Amount: a, Parameters: json.RawMessage(fmt.Sprintf(`{"what":%q}`, what))}
+	return tool.PaymentRequest{Host: "api.example.com", Operation: "buy", Amount: a, Parameters: json.RawMessage(fmt.Sprintf(`{"what":%q}`, what))}
 }
 
 // pay pays for a call.
-func (w *world) pay(a *payment.Authority, call tool.Call, o tool.PaymentOrder) (tool.PaymentReceipt, error) {
+func (w *world) pay(a *payment.Authority, call tool.Call, o tool.PaymentRequest) (tool.PaymentReceipt, error) {
 	return a.For(call.Session, call).Pay(w.Context(), o)
 }
 

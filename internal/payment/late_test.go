@@ -9,7 +9,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// still is a store after whose commit of an attempt the process stands still for a while.
+// still is a store after whose commit of an attempt the process is suspended for a while.
 type still struct {
 	store.Store
 	stands time.Duration
@@ -21,7 +21,8 @@ func (s still) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return err
 }
 
-// TestPaymentTooLate: an attempt that became unknown before the wallet was asked is not made: somebody may have said that it was not.
+// TestPaymentTooLate: an attempt that became unknown before the wallet was asked is not made, since
+// it may have been resolved as not made.
 func TestPaymentTooLate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memoryStore())

@@ -11,16 +11,17 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// notSent is the note of an attempt that was given back.
+// notSent is the note of an attempt that markNotSent gave back.
 const notSent = "nothing was sent: the record of the attempt was not certain"
 
-// pause is how long it is until an outcome is written again that could not be.
-const pause = 50 * time.Millisecond
+// retryPause is how long settle waits before it tries to record an outcome again.
+const retryPause = 50 * time.Millisecond
 
-// carryOut asks the wallet and records what came of it. Once asked, the wallet is waited for, whatever becomes of ctx: an
-// answer that nobody hears is worth nothing. It is asked nothing once until has passed, as in a process that stood still
-// before this.
-func (a *Authority) carryOut(ctx context.Context, p store.Payment, o tool.PaymentOrder, until time.Time) (tool.PaymentReceipt, error) {
+// carryOut asks the wallet to pay and records the outcome. Once the wallet has been asked, carryOut
+// waits for its answer even if ctx ends: without the answer the outcome would be unknown. After
+// until it does not ask the wallet any more, for instance because the process was suspended before
+// this call: by then the attempt may have been resolved as not paid.
+func (a *Authority) carryOut(ctx context.Context, p store.Payment, o tool.PaymentRequest, until time.Time) (tool.PaymentReceipt, error) {
 	asked, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Wait)
 	defer cancel()
 	asked, stop := context.WithDeadline(asked, until)
@@ -29,36 +30,36 @@ func (a *Authority) carryOut(ctx context.Context, p store.Payment, o tool.Paymen
 	err := asked.Err()
 	if err == nil {
 		receipt, err = a.cfg.Wallet.Pay(asked, Transfer{
-			Key: IDOf(p), Capability: p.Capability, Host: p.Host, Operation: p.Operation, Amount: o.Amount, Parameters: o.Parameters,
+			Key: IdempotencyKey(p), Capability: p.Capability, Host: p.Host, Operation: p.Operation, Amount: o.Amount, Parameters: o.Parameters,
 		})
 	}
-	end := store.PaymentEnd{Hash: p.Hash, Attempt: p.Attempt, Token: p.Token, State: store.PaymentPaid, Receipt: cut(receipt)}
+	end := store.PaymentEnd{Hash: p.Hash, Attempt: p.Attempt, Token: p.Token, State: store.PaymentPaid, Receipt: limitText(receipt)}
 	var refused *Refusal
 	switch {
 	case errors.As(err, &refused):
-		end.State, end.Receipt, end.Note = store.PaymentRefused, "", cut(refused.Text)
+		end.State, end.Receipt, end.Note = store.PaymentRefused, "", limitText(refused.Text)
 	case err != nil:
-		end.State, end.Receipt, end.Note = store.PaymentUnknown, "", cut(err.Error())
+		end.State, end.Receipt, end.Note = store.PaymentUnknown, "", limitText(err.Error())
 	}
 	unrecorded := a.settle(ctx, end)
-	a.cfg.Log.Info("a payment was carried out", "session", p.Session, "call", p.Call, "tool", p.Tool, "payment", IDOf(p), "state", end.State)
+	a.cfg.Log.Info("payment carried out", "session", p.Session, "call", p.Call, "tool", p.Tool, "payment", IdempotencyKey(p), "state", end.State)
 	p.State, p.Receipt = end.State, end.Receipt
 	paid := receiptOf(p)
 	switch {
 	case end.State == store.PaymentRefused:
-		return tool.PaymentReceipt{}, refuse(tool.PaymentRefused, "the wallet refused the payment %s, and no money moved; what it said stands in the payment's record", paid.ID)
+		return tool.PaymentReceipt{}, refuse(tool.PaymentRefused, "the wallet refused payment %s, and no money moved; its answer is in the payment's record", paid.ID)
 	case end.State == store.PaymentUnknown:
-		return tool.PaymentReceipt{}, refuse(tool.PaymentUnknown, "nobody knows whether the payment %s was made: do not pay again without checking", paid.ID)
+		return tool.PaymentReceipt{}, refuse(tool.PaymentUnknown, "it is unknown whether payment %s was made; do not pay again before it is checked", paid.ID)
 	case unrecorded != nil:
 		return tool.PaymentReceipt{}, &tool.PaymentError{
-			Code: tool.PaymentUnknown, Text: fmt.Sprintf("the payment %s was made, but that could not be recorded: do not pay again", paid.ID), Receipt: &paid,
+			Code: tool.PaymentUnknown, Text: fmt.Sprintf("payment %s was made, but this could not be recorded; do not pay again", paid.ID), Receipt: &paid,
 		}
 	}
 	return paid, nil
 }
 
-// settle records an outcome, again and again while the store is not available. What it cannot record stays in flight, and is
-// unknown from its time on.
+// settle records an outcome, and retries while the store is unavailable. An outcome that it cannot
+// record leaves the attempt in flight, which becomes unknown when its time is over.
 func (a *Authority) settle(ctx context.Context, end store.PaymentEnd) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Record)
 	defer cancel()
@@ -71,22 +72,23 @@ func (a *Authority) settle(ctx context.Context, end store.PaymentEnd) error {
 			return nil
 		}
 		if again := errors.Is(err, perdure.Unavailable) && ctx.Err() == nil; !again {
-			a.cfg.Log.Error("the outcome of a payment was not recorded", "payment", end.Hash, "attempt", end.Attempt, "state", end.State, "error", err)
+			a.cfg.Log.Error("payment outcome not recorded", "payment", end.Hash, "attempt", end.Attempt, "state", end.State, "error", err)
 			return err
 		}
 		select {
-		case <-time.After(pause):
+		case <-time.After(retryPause):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// giveBack says of an attempt, of which nobody knows whether it was recorded, that nothing was sent for it.
-func (a *Authority) giveBack(ctx context.Context, p store.Payment) {
+// markNotSent settles an attempt as not sent. The commit that recorded the attempt failed without a
+// certain answer, so the row may or may not exist.
+func (a *Authority) markNotSent(ctx context.Context, p store.Payment) {
 	err := a.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		last, err := tx.Payment(p.Hash)
 		if errors.Is(err, perdure.NotFound) || err == nil && last.Token != p.Token {
-			return nil // it was not
+			return nil // the attempt was not recorded
 		}
 		if err == nil {
 			_, err = tx.SettlePayment(store.PaymentEnd{Hash: p.Hash, Attempt: last.Attempt, Token: p.Token, State: store.PaymentRefused, Note: notSent})
@@ -94,24 +96,24 @@ func (a *Authority) giveBack(ctx context.Context, p store.Payment) {
 		return err
 	})
 	if err != nil {
-		a.cfg.Log.Warn("an attempt to pay may stand in the store for which nothing was sent", "payment", p.Hash, "error", err)
+		a.cfg.Log.Warn("unsent payment attempt may remain in the store", "payment", p.Hash, "error", err)
 	}
 }
 
-// Resolution is what somebody found out about an attempt that was unknown.
+// Resolution is what a person found out about an attempt with an unknown outcome.
 type Resolution struct {
 	Hash    string // of the request
-	Paid    bool   // else surely no money moved
-	Receipt string // where it was paid
-	By      string // who says so; required
+	Paid    bool   // false: surely no money moved
+	Receipt string // if Paid
+	By      string // who found out; required
 	Note    string
 }
 
-// Resolve records what a person found out. NotFound: there is no such request. Conflict: its outcome is known, or the wallet
-// may answer yet. Invalid: nobody says so.
+// Resolve records what a person found out. NotFound: there is no such request. Conflict: its
+// outcome is known, or the wallet may still answer. Invalid: By is empty.
 func (a *Authority) Resolve(ctx context.Context, r Resolution) (p store.Payment, err error) {
 	if r.By == "" {
-		return p, fmt.Errorf("resolve payment %s: %w: say who found out", r.Hash, perdure.Invalid)
+		return p, fmt.Errorf("resolve payment %s: %w: name the person who found out", r.Hash, perdure.Invalid)
 	}
 	end := store.PaymentEnd{Hash: r.Hash, State: store.PaymentRefused, Note: r.Note, ResolvedBy: r.By}
 	if r.Paid {
@@ -132,7 +134,7 @@ func (a *Authority) Resolve(ctx context.Context, r Resolution) (p store.Payment,
 	return p, err
 }
 
-// List returns attempts, the newest first.
+// List returns attempts, newest first.
 func (a *Authority) List(ctx context.Context, filter store.PaymentFilter) (found []store.Payment, err error) {
 	err = a.cfg.Store.View(ctx, func(r store.Reader) error {
 		found, err = r.Payments(filter)
@@ -141,5 +143,5 @@ func (a *Authority) List(ctx context.Context, filter store.PaymentFilter) (found
 	return found, err
 }
 
-// cut keeps a text within what is stored.
-func cut(text string) string { return text[:min(len(text), store.MaxReceiptBytes)] }
+// limitText limits a text to what the store accepts.
+func limitText(text string) string { return text[:min(len(text), store.MaxReceiptBytes)] }

@@ -24,7 +24,7 @@ func codeOf(err error) string {
 	return ""
 }
 
-// TestPaymentIsMade: the wallet is told what was ordered, under a key, and the row says what came of it.
+// TestPaymentIsMade: the wallet receives the order, under a key, and the row has the outcome.
 func TestPaymentIsMade(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
@@ -42,20 +42,20 @@ func TestPaymentIsMade(t *testing.T) {
 			w.Errorf("book: %+v", book)
 		}
 		rows := w.rows()
-		if len(rows) != 1 || rows[0].State != store.PaymentPaid || rows[0].Receipt != receipt.Text || rows[0].Micros != 1_250_000 || payment.IDOf(rows[0]) != receipt.ID ||
+		if len(rows) != 1 || rows[0].State != store.PaymentPaid || rows[0].Receipt != receipt.Text || rows[0].Micros != 1_250_000 || payment.IdempotencyKey(rows[0]) != receipt.ID ||
 			rows[0].Turn != "turn_1" || rows[0].Session != w.session || rows[0].Call != "call_1" {
 			w.Errorf("rows: %+v", rows)
 		}
 	})
 }
 
-// TestPaymentCaps: of a hundred payments at once, of many calls in several turns, what is really paid never passes a cap, and
-// fills it (PA1).
+// TestPaymentCaps: of a hundred concurrent payments by many calls in several turns, the actual
+// payments never exceed a cap, and reach it (PA1).
 func TestPaymentCaps(t *testing.T) {
 	t.Parallel()
 	const turns, each = 4, 25
 	eachStore(t, func(w *world) {
-		w.policy.Caps["usd"] = payment.Caps{PerRequest: "1", PerTurn: "10", PerDay: "33", AskAbove: "1"}
+		w.policy.Caps["usd"] = payment.Caps{PerRequest: "1", PerTurn: "10", PerDay: "33", ApproveAbove: "1"}
 		a := w.authority(w)
 		var group sync.WaitGroup
 		codes := make(chan string, turns*each)
@@ -95,8 +95,9 @@ func TestPaymentCaps(t *testing.T) {
 	})
 }
 
-// TestPaymentReplay: the same order of the same call is paid once, however often and however many at once ask, and the
-// refusal has the first receipt. Another order, and another call, is another payment (PA2).
+// TestPaymentReplay: the same order of the same call is paid once, however often and however many
+// at once ask, and the refusal has the first receipt. Another order, and another call, is another
+// payment (PA2).
 func TestPaymentReplay(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
@@ -142,11 +143,12 @@ func TestPaymentReplay(t *testing.T) {
 	})
 }
 
-// TestPaymentRefusedByTheWallet: what surely was not paid counts for nothing, and may be ordered again, under another key.
+// TestPaymentRefusedByTheWallet: what surely was not paid counts for nothing, and may be ordered
+// again, under another key.
 func TestPaymentRefusedByTheWallet(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
-		w.policy.Caps["usd"] = payment.Caps{PerRequest: "1", PerTurn: "1", PerDay: "1", AskAbove: "1"}
+		w.policy.Caps["usd"] = payment.Caps{PerRequest: "1", PerTurn: "1", PerDay: "1", ApproveAbove: "1"}
 		a, call := w.authority(w), w.call(w.session, "turn_1", "call_1")
 		var keys []string
 		w.bank.at(func(rw http.ResponseWriter, key string) bool {
@@ -155,7 +157,8 @@ func TestPaymentRefusedByTheWallet(t *testing.T) {
 			return false
 		}, nil)
 		_, err := w.pay(a, call, order("1", "news"))
-		if codeOf(err) != tool.PaymentRefused || strings.Contains(err.Error(), "no funds") { // the wallet's words are not for a model (PA1)
+		// the wallet's words are not for a model (PA1)
+		if codeOf(err) != tool.PaymentRefused || strings.Contains(err.Error(), "no funds") {
 			w.Fatalf("got %v", err)
 		}
 
@@ -171,11 +174,12 @@ func TestPaymentRefusedByTheWallet(t *testing.T) {
 	})
 }
 
-// TestPaymentAnswerLost: what nobody knows counts as paid, is not paid again, and is settled by whoever finds out.
+// TestPaymentAnswerLost: an unknown payment counts as paid, is not paid again, and can be resolved
+// later.
 func TestPaymentAnswerLost(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
-		w.policy.Caps["usd"] = payment.Caps{PerRequest: "2", PerTurn: "2", PerDay: "2", AskAbove: "2"}
+		w.policy.Caps["usd"] = payment.Caps{PerRequest: "2", PerTurn: "2", PerDay: "2", ApproveAbove: "2"}
 		a, call := w.authority(w), w.call(w.session, "turn_1", "call_1")
 		w.bank.at(nil, drop)
 		_, err := w.pay(a, call, order("1.5", "news"))
@@ -197,7 +201,7 @@ func TestPaymentAnswerLost(t *testing.T) {
 		}
 		found := payment.Resolution{Hash: unknown[0].Hash, Paid: true, Receipt: "by mail"}
 		if _, err := a.Resolve(w.Context(), found); !errors.Is(err, perdure.Invalid) {
-			w.Errorf("resolved by nobody: %v", err)
+			w.Errorf("resolved without a name: %v", err)
 		}
 		found.By = "ann"
 		row, err := a.Resolve(w.Context(), found)
@@ -214,11 +218,12 @@ func TestPaymentAnswerLost(t *testing.T) {
 	})
 }
 
-// TestPaymentNeedsApproval: over the threshold, only the very call that a person approved, with those arguments, pays.
+// TestPaymentNeedsApproval: over the threshold, only the very call that a person approved, with
+// those arguments, pays.
 func TestPaymentNeedsApproval(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
-		w.policy.Caps["usd"] = payment.Caps{PerRequest: "9", PerTurn: "99", PerDay: "99", AskAbove: "1"}
+		w.policy.Caps["usd"] = payment.Caps{PerRequest: "9", PerTurn: "99", PerDay: "99", ApproveAbove: "1"}
 		a := w.authority(w)
 		for i, c := range []struct {
 			change func(*perdure.Approval)
@@ -233,7 +238,7 @@ func TestPaymentNeedsApproval(t *testing.T) {
 			{func(p *perdure.Approval) { p.NewArgs = []byte(`{"a":1}`) }, false},
 			{func(p *perdure.Approval) { p.Call = "call_other" }, false},
 			{func(p *perdure.Approval) { p.Tool = "sell" }, false},
-			{func(p *perdure.Approval) { p.By = "" }, false},
+			{func(p *perdure.Approval) { p.DecidedBy = "" }, false},
 		} {
 			id := perdure.CallID(fmt.Sprint("call_", i))
 			call := w.call(w.session, "turn_1", id)
@@ -244,7 +249,7 @@ func TestPaymentNeedsApproval(t *testing.T) {
 			if c.change != nil {
 				asked := perdure.Approval{
 					ID: perdure.FormatID[perdure.ApprovalID]([16]byte{15: byte(i)}), Session: w.session, Call: id, Tool: "buy", Args: call.Args, ArgsHash: print,
-					State: perdure.ApprovalApproved, By: "ann",
+					State: perdure.ApprovalApproved, DecidedBy: "ann",
 				}
 				c.change(&asked)
 				w.write(func(tx store.Tx) error { return tx.PutApproval(asked) })
@@ -267,7 +272,7 @@ func TestPaymentNeedsApproval(t *testing.T) {
 func TestPaymentOfATree(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
-		w.policy.Caps["usd"] = payment.Caps{PerRequest: "1", PerTurn: "1.5", PerDay: "99", AskAbove: "1"}
+		w.policy.Caps["usd"] = payment.Caps{PerRequest: "1", PerTurn: "1.5", PerDay: "99", ApproveAbove: "1"}
 		a, child := w.authority(w), w.addSession(2, w.session)
 		asked := w.call(w.session, "turn_1", "call_spawn")
 		w.write(func(tx store.Tx) error {
@@ -288,26 +293,27 @@ func TestPaymentOfATree(t *testing.T) {
 	})
 }
 
-// TestPaymentOrders: what is no order is refused before anything is recorded, and so is a call that may not pay.
+// TestPaymentOrders: an invalid order is refused before anything is recorded, and so is a call that
+// may not pay.
 func TestPaymentOrders(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
 		a, call := w.authority(w), w.call(w.session, "turn_1", "call_1")
-		for name, spoil := range map[string]func(*tool.PaymentOrder){
-			"no host":            func(o *tool.PaymentOrder) { o.Host = "" },
-			"a URL":              func(o *tool.PaymentOrder) { o.Host = "https://api.example.com" },
-			"a port":             func(o *tool.PaymentOrder) { o.Host = "api.example.com:8080" },
-			"a path":             func(o *tool.PaymentOrder) { o.Host = "api.example.com/x" },
-			"a user":             func(o *tool.PaymentOrder) { o.Host = "evil@api.example.com" },
-			"a query":            func(o *tool.PaymentOrder) { o.Host = "api.example.com?" },
-			"a fragment":         func(o *tool.PaymentOrder) { o.Host = "api.example.com#evil.example" },
-			"no operation":       func(o *tool.PaymentOrder) { o.Operation = "" },
-			"nothing":            func(o *tool.PaymentOrder) { o.Amount.Micros = 0 },
-			"a debt":             func(o *tool.PaymentOrder) { o.Amount.Micros = -5 },
-			"an odd currency":    func(o *tool.PaymentOrder) { o.Amount.Currency = "US$" },
-			"broken parameters":  func(o *tool.PaymentOrder) { o.Parameters = []byte(`{"a":`) },
-			"doubled parameters": func(o *tool.PaymentOrder) { o.Parameters = []byte(`{"a":1,"a":2}`) },
-			"a list":             func(o *tool.PaymentOrder) { o.Parameters = []byte(`[]`) },
+		for name, spoil := range map[string]func(*tool.PaymentRequest){
+			"no host":            func(o *tool.PaymentRequest) { o.Host = "" },
+			"a URL":              func(o *tool.PaymentRequest) { o.Host = "https://api.example.com" },
+			"a port":             func(o *tool.PaymentRequest) { o.Host = "api.example.com:8080" },
+			"a path":             func(o *tool.PaymentRequest) { o.Host = "api.example.com/x" },
+			"a user":             func(o *tool.PaymentRequest) { o.Host = "evil@api.example.com" },
+			"a query":            func(o *tool.PaymentRequest) { o.Host = "api.example.com?" },
+			"a fragment":         func(o *tool.PaymentRequest) { o.Host = "api.example.com#evil.example" },
+			"no operation":       func(o *tool.PaymentRequest) { o.Operation = "" },
+			"nothing":            func(o *tool.PaymentRequest) { o.Amount.Micros = 0 },
+			"a debt":             func(o *tool.PaymentRequest) { o.Amount.Micros = -5 },
+			"an odd currency":    func(o *tool.PaymentRequest) { o.Amount.Currency = "US$" },
+			"broken parameters":  func(o *tool.PaymentRequest) { o.Parameters = []byte(`{"a":`) },
+			"doubled parameters": func(o *tool.PaymentRequest) { o.Parameters = []byte(`{"a":1,"a":2}`) },
+			"a list":             func(o *tool.PaymentRequest) { o.Parameters = []byte(`[]`) },
 		} {
 			o := order("1", "news")
 			spoil(&o)
@@ -331,7 +337,8 @@ func TestPaymentOrders(t *testing.T) {
 	})
 }
 
-// TestPaymentOfAnOldOwner: a call that is settled or that nobody knows about, and an attempt that was overtaken, pay nothing.
+// TestPaymentOfAnOldOwner: a call that is settled or unknown, and an attempt that was superseded,
+// pay nothing.
 func TestPaymentOfAnOldOwner(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
@@ -351,7 +358,8 @@ func TestPaymentOfAnOldOwner(t *testing.T) {
 	})
 }
 
-// TestWalletAnswers: what a payment server says, and what is made of it. Only what surely moved nothing is a refusal.
+// TestWalletAnswers: responses of a payment server and the resulting errors. Only a response after
+// which certainly no money moved is a refusal.
 func TestWalletAnswers(t *testing.T) {
 	t.Parallel()
 	status := func(code int) func(*bank) {
@@ -367,21 +375,21 @@ func TestWalletAnswers(t *testing.T) {
 		set  func(*bank)
 		want string
 	}{
-		"200":          {status(200), ""},
-		"201":          {status(201), ""},
-		"202":          {status(202), tool.PaymentUnknown},
-		"a redirect":   {status(307), tool.PaymentUnknown},
-		"400":          {status(400), tool.PaymentRefused},
-		"402":          {status(402), tool.PaymentRefused},
-		"403":          {status(403), tool.PaymentRefused},
-		"408":          {status(408), tool.PaymentUnknown},
-		"409":          {status(409), tool.PaymentUnknown},
-		"425":          {status(425), tool.PaymentUnknown},
-		"429":          {status(429), tool.PaymentUnknown},
-		"500":          {status(500), tool.PaymentUnknown},
-		"503":          {status(503), tool.PaymentUnknown},
-		"no answer":    {func(b *bank) { b.at(nil, drop) }, tool.PaymentUnknown},
-		"nobody there": {func(b *bank) { b.Close() }, tool.PaymentRefused},
+		"200":        {status(200), ""},
+		"201":        {status(201), ""},
+		"202":        {status(202), tool.PaymentUnknown},
+		"a redirect": {status(307), tool.PaymentUnknown},
+		"400":        {status(400), tool.PaymentRefused},
+		"402":        {status(402), tool.PaymentRefused},
+		"403":        {status(403), tool.PaymentRefused},
+		"408":        {status(408), tool.PaymentUnknown},
+		"409":        {status(409), tool.PaymentUnknown},
+		"425":        {status(425), tool.PaymentUnknown},
+		"429":        {status(429), tool.PaymentUnknown},
+		"500":        {status(500), tool.PaymentUnknown},
+		"503":        {status(503), tool.PaymentUnknown},
+		"no answer":  {func(b *bank) { b.at(nil, drop) }, tool.PaymentUnknown},
+		"no server":  {func(b *bank) { b.Close() }, tool.PaymentRefused},
 		"half a receipt": {func(b *bank) {
 			b.at(nil, func(rw http.ResponseWriter, _ string) bool {
 				rw.Header().Set("Content-Length", "100")
@@ -409,7 +417,7 @@ func TestWalletAnswers(t *testing.T) {
 			}
 			for _, row := range w.rows() {
 				if strings.Contains(row.Note, "://") {
-					t.Errorf("the note tells where the wallet is: %s", row.Note)
+					t.Errorf("the note reveals where the wallet is: %s", row.Note)
 				}
 			}
 			if n := len(w.bank.paid()); n > 1 {

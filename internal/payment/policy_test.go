@@ -18,12 +18,13 @@ func usd(t *testing.T, value string) tool.Amount {
 	return a
 }
 
-// TestPolicyRules: each rule of a policy refuses by itself, at its edge, and what no rule names is refused.
+// TestPolicyRules: each rule of a policy refuses by itself, at its edge, and what no rule names is
+// refused.
 func TestPolicyRules(t *testing.T) {
 	t.Parallel()
 	whole := Policy{
 		Capabilities: []string{"search"}, Hosts: []string{"api.example.com", "*.shop.example"},
-		Caps: map[string]Caps{"usd": {PerRequest: "5", PerTurn: "8", PerDay: "10", AskAbove: "2"}, "eur": {PerRequest: "1", PerTurn: "1", PerDay: "1"}},
+		Caps: map[string]Caps{"usd": {PerRequest: "5", PerTurn: "8", PerDay: "10", ApproveAbove: "2"}, "eur": {PerRequest: "1", PerTurn: "1", PerDay: "1"}},
 	}
 	for name, c := range map[string]struct {
 		policy     Policy
@@ -66,7 +67,7 @@ func TestPolicyRules(t *testing.T) {
 			if c.currency != "" {
 				amount.Currency = c.currency
 			}
-			o := tool.PaymentOrder{Host: orElse(c.host, "api.example.com"), Operation: "buy", Amount: amount}
+			o := tool.PaymentRequest{Host: orElse(c.host, "api.example.com"), Operation: "buy", Amount: amount}
 
 			refused := rules.admits(orElse(c.capability, "search"), o)
 			if refused == nil {
@@ -91,7 +92,8 @@ func orElse(text, fallback string) string {
 	return text
 }
 
-// TestPolicyThatIsNone: a policy that cannot be read is refused when it is given, and names what is wrong.
+// TestPolicyThatIsNone: an invalid policy is refused when it is configured, and the error says what
+// is wrong.
 func TestPolicyThatIsNone(t *testing.T) {
 	t.Parallel()
 	good := Caps{PerRequest: "1", PerTurn: "1", PerDay: "1"}
@@ -101,7 +103,7 @@ func TestPolicyThatIsNone(t *testing.T) {
 		"no day cap":        {Caps: map[string]Caps{"usd": {PerRequest: "1", PerTurn: "1"}}},
 		"a float":           {Caps: map[string]Caps{"usd": {PerRequest: "1e3", PerTurn: "1", PerDay: "1"}}},
 		"a debt":            {Caps: map[string]Caps{"usd": {PerRequest: "-1", PerTurn: "1", PerDay: "1"}}},
-		"an odd threshold":  {Caps: map[string]Caps{"usd": {PerRequest: "1", PerTurn: "1", PerDay: "1", AskAbove: "all"}}},
+		"an odd threshold":  {Caps: map[string]Caps{"usd": {PerRequest: "1", PerTurn: "1", PerDay: "1", ApproveAbove: "all"}}},
 		"an odd currency":   {Caps: map[string]Caps{"USD": good}},
 		"a host of nothing": {Hosts: []string{"*"}, Caps: map[string]Caps{"usd": good}},
 	} {

@@ -18,15 +18,16 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// Wallet moves money (PA1). Only the authority has it. Safe for concurrent use.
+// Wallet moves money. Only the authority uses it. It must be safe for concurrent use.
 type Wallet interface {
-	// Pay carries out one transfer and returns the receipt, as text. A transfer of the same key again is the same transfer,
-	// and moves nothing. The error is a *[Refusal] when surely no money moved; after any other one nobody knows. It tries
-	// once, and returns soon after ctx has ended.
+	// Pay carries out one transfer and returns the receipt as text. A second transfer with the same
+	// key is the same transfer and moves no money. The error is a *[Refusal] when certainly no
+	// money moved; after any other error the outcome is unknown. Pay tries once, and returns soon
+	// after ctx ends.
 	Pay(ctx context.Context, t Transfer) (receipt string, err error)
 }
 
-// Transfer is one payment as a wallet is told of it.
+// Transfer is one payment as it is sent to a wallet.
 type Transfer struct {
 	Key        string          `json:"-"` // idempotency key
 	Capability string          `json:"capability"`
@@ -36,16 +37,17 @@ type Transfer struct {
 	Parameters json.RawMessage `json:"parameters"`
 }
 
-// Refusal is the error of a transfer that surely moved no money.
+// Refusal is the error of a transfer that certainly moved no money.
 type Refusal struct{ Text string }
 
 // Error returns the text.
 func (r *Refusal) Error() string { return r.Text }
 
-// HTTP is a wallet behind one URL that the operator typed. It is sent a POST with the transfer as JSON and its key in the
-// header Idempotency-Key. 200 and 201 say that it is paid, with the body as the receipt; a 4xx that says what is wrong with
-// the request is a refusal, and so is a server that cannot be connected to. All else leaves it open: 409, 5xx, a
-// redirect, no answer, half a receipt.
+// HTTP is a wallet behind one URL, which the operator configures. It receives a POST with the
+// transfer as JSON and the key in the header Idempotency-Key. 200 and 201 mean that it is paid,
+// with the body as the receipt. A 4xx that rejects the request itself is a refusal, and so is a
+// server that cannot be connected to. Everything else leaves the outcome unknown: 409, 5xx, a
+// redirect, no response, a truncated receipt.
 type HTTP struct {
 	url           string
 	authorization string
@@ -54,8 +56,8 @@ type HTTP struct {
 
 var _ Wallet = (*HTTP)(nil)
 
-// NewHTTP returns the wallet at a URL. authorization is sent as the header of that name; empty: none. Invalid: what is wrong
-// with the URL.
+// NewHTTP returns the wallet at a URL. authorization is the value of the header Authorization;
+// empty: none is sent. Invalid: what is wrong with the URL.
 func NewHTTP(url, authorization string) (*HTTP, error) {
 	client, err := egress.ForURL(url)
 	if err != nil {
@@ -65,14 +67,14 @@ func NewHTTP(url, authorization string) (*HTTP, error) {
 	return &HTTP{url: url, authorization: authorization, client: client}, nil
 }
 
-// Close drops the idle connections.
+// Close closes the idle connections.
 func (w *HTTP) Close() { w.client.CloseIdleConnections() }
 
 // Pay carries out one transfer.
 func (w *HTTP) Pay(ctx context.Context, t Transfer) (string, error) {
 	body, err := json.Marshal(t)
 	if err != nil {
-		return "", &Refusal{Text: fmt.Sprintf("the transfer cannot be written: %v", err)}
+		return "", &Refusal{Text: fmt.Sprintf("the transfer cannot be encoded: %v", err)}
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url, bytes.NewReader(body))
 	if err != nil {
@@ -92,25 +94,25 @@ func (w *HTTP) Pay(ctx context.Context, t Transfer) (string, error) {
 	switch {
 	case resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusCreated:
 		if err != nil {
-			return "", fmt.Errorf("the wallet's receipt broke off: %w", err)
+			return "", fmt.Errorf("read the wallet's receipt: %w", err)
 		}
 		return string(text), nil
-	case refuses(resp.StatusCode):
+	case isRejection(resp.StatusCode):
 		return "", &Refusal{Text: fmt.Sprintf("%s: %.500s", resp.Status, text)}
 	}
 	return "", fmt.Errorf("the wallet answered %s: %.500s", resp.Status, text)
 }
 
-// refuses reports whether a status says that nothing was done because of what the request is.
-func refuses(status int) bool {
+// isRejection reports whether a status means that the request was rejected and nothing was done.
+func isRejection(status int) bool {
 	return slices.Contains([]int{
 		http.StatusBadRequest, http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
 		http.StatusNotAcceptable, http.StatusGone, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
 	}, status)
 }
 
-// sendError is the error of a request without an answer: a refusal when nothing can have arrived.
-// The address is left out: it may be one that only its owner knows.
+// sendError is the error of a request without a response: a refusal if nothing can have arrived. It
+// leaves out the address, which may be known only to its owner.
 func sendError(err error) error {
 	var asked *neturl.Error
 	if errors.As(err, &asked) {

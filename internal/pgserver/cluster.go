@@ -1,8 +1,8 @@
-// Package pgserver runs a PostgreSQL server of our own, with the programs that the system has: for tests, measurements and
-// perdure chaos, never for anybody's sessions.
+// Package pgserver runs a PostgreSQL server with the programs installed on the system: for tests,
+// benchmarks and perdure chaos, never for real sessions.
 //
-// It may import the standard library. The one thing to know: the server listens on a socket in a folder of its own, and dies
-// with the process that started it, also with one that is killed.
+// It may import the standard library. The one thing to know: the server listens on a socket in a
+// temporary folder, and it ends with the process that started it, even if that process is killed.
 package pgserver
 
 import (
@@ -19,15 +19,16 @@ import (
 	"time"
 )
 
-// socketPath is how many bytes the path of a socket may have.
+// socketPath is the largest length of a socket's path in bytes.
 const socketPath = 107
 
-// startLimit bounds how long a server may take to answer, recovery included.
+// startLimit is how long a server may take to answer, including recovery.
 const startLimit = time.Minute
 
-// keeper runs the server and ends it when its standard input does: so no server outlives the tests, however they end.
-// With the word "keep" the folder stays, for another start.
-const keeper = `"$1" -D "$2/data" -k "$2" -c listen_addresses= -c fsync="$3" -c full_page_writes="$3" \
+// serverScript is a shell script that runs the server and kills it when the script's standard input
+// ends, so that no server outlives the process that started it. If the input is "keep", the folder
+// stays for another start.
+const serverScript = `"$1" -D "$2/data" -k "$2" -c listen_addresses= -c fsync="$3" -c full_page_writes="$3" \
 	-c max_connections=200 -c shared_buffers=32MB -c max_wal_size=256MB -c unix_socket_permissions=0777 >>"$2/log" 2>&1 &
 server=$!
 read -r word
@@ -35,37 +36,39 @@ kill -QUIT "$server"
 wait "$server"
 [ "$word" = keep ] || rm -rf "$2"`
 
-// Config says what kind of cluster a test wants. The zero value is right for most.
+// Config configures a cluster. The zero value is right for most tests.
 type Config struct {
-	Fsync bool // as in production; off, a commit that was answered survives the server's death and not the machine's
+	// Fsync syncs as in production. Without it a confirmed commit survives a crash of the server,
+	// but not of the machine.
+	Fsync bool
 }
 
-// Cluster is a server of its own, on a socket in a folder of its own. It is safe for concurrent use.
+// Cluster is a server on a socket in a folder of its own. Safe for concurrent use.
 type Cluster struct {
 	folder string
-	fsync  string // on or off
+	fsync  string // "on" or "off"
 	owner  *owner
 
-	mu      sync.Mutex
-	server  *exec.Cmd      // guarded by mu; nil while it is stopped
-	life    io.WriteCloser // guarded by mu; the standard input of server
-	names   int            // guarded by mu; databases made so far
-	free    []string       // guarded by mu; URLs of copies of the template that nobody uses
-	filled  string         // guarded by mu; the template; empty: none yet
-	fillErr error          // guarded by mu; why there is none
+	mu         sync.Mutex
+	server     *exec.Cmd      // guarded by mu; nil while it is stopped
+	stdin      io.WriteCloser // guarded by mu; the standard input of server, which keeps it running
+	nDatabases int            // guarded by mu; number of databases created
+	free       []string       // guarded by mu; URLs of unused copies of the template
+	filled     string         // guarded by mu; name of the template; empty: none yet
+	fillErr    error          // guarded by mu; why there is no template
 }
 
-// NewCluster makes a cluster and starts it. Close ends it.
+// NewCluster creates a cluster and starts it. Close ends it.
 func NewCluster(cfg Config) (_ *Cluster, err error) {
 	initdb, err := program("initdb")
 	if err != nil {
 		return nil, err
 	}
-	who, err := findOwner()
+	owner, err := findOwner()
 	if err != nil {
 		return nil, fmt.Errorf("find a user for the server: %w", err)
 	}
-	folder, err := os.MkdirTemp("", "pg") // not the folder of a test, whose path is long
+	folder, err := os.MkdirTemp("", "pg") // not the folder of a test, which has a long path
 	if err != nil {
 		return nil, err
 	}
@@ -74,16 +77,17 @@ func NewCluster(cfg Config) (_ *Cluster, err error) {
 			err = errors.Join(err, os.RemoveAll(folder))
 		}
 	}()
-	if err := who.take(folder); err != nil {
+	if err := owner.prepareFolder(folder); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(initdb, "-D", filepath.Join(folder, "data"), "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C")
+	cmd := exec.Command(initdb, "-D", filepath.Join(folder, "data"), "-U", "postgres", "-A", "trust", "--no-sync",
+		"-E", "UTF8", "--locale=C")
 	cmd.Dir = folder
-	who.own(cmd)
+	owner.own(cmd)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
 	}
-	c := &Cluster{folder: folder, owner: who, fsync: "off"}
+	c := &Cluster{folder: folder, owner: owner, fsync: "off"}
 	if cfg.Fsync {
 		c.fsync = "on"
 	}
@@ -93,7 +97,7 @@ func NewCluster(cfg Config) (_ *Cluster, err error) {
 	return c, nil
 }
 
-// Start starts the server and waits until it answers. One that runs is left alone.
+// Start starts the server and waits until it answers. It does nothing if the server runs.
 func (c *Cluster) Start() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,7 +108,7 @@ func (c *Cluster) Start() error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command("/bin/sh", "-c", keeper, "keeper", file, c.folder, c.fsync)
+	cmd := exec.Command("/bin/sh", "-c", serverScript, "pgserver", file, c.folder, c.fsync)
 	cmd.Dir = c.folder
 	c.owner.own(cmd)
 	life, err := cmd.StdinPipe()
@@ -114,11 +118,11 @@ func (c *Cluster) Start() error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the server: %w", err)
 	}
-	c.server, c.life = cmd, life
+	c.server, c.stdin = cmd, life
 	return c.answers()
 }
 
-// answers waits for the server.
+// answers waits until the server answers.
 func (c *Cluster) answers() error {
 	ctx, stop := context.WithTimeout(context.Background(), startLimit)
 	defer stop()
@@ -138,10 +142,10 @@ func (c *Cluster) answers() error {
 	}
 }
 
-// Stop kills the server at once, as a crash would. What it holds is there after Start.
+// Stop kills the server at once, as a crash would. Its data is there after Start.
 func (c *Cluster) Stop() error { return c.end("keep\n") }
 
-// Close ends the server and removes all that it holds. Closing again does nothing.
+// Close ends the server and removes its data. Closing again does nothing.
 func (c *Cluster) Close() error {
 	if err := c.end(""); err != nil {
 		return err
@@ -155,25 +159,25 @@ func (c *Cluster) end(word string) error {
 	if c.server == nil {
 		return nil
 	}
-	_, writeErr := io.WriteString(c.life, word)
-	closeErr := c.life.Close()
-	_ = c.server.Wait() // how the shell ended says nothing
-	c.server, c.life = nil, nil
+	_, writeErr := io.WriteString(c.stdin, word)
+	closeErr := c.stdin.Close()
+	_ = c.server.Wait() // the exit code of the shell means nothing
+	c.server, c.stdin = nil, nil
 	return errors.Join(writeErr, closeErr)
 }
 
-// URL names a database of the cluster.
+// URL returns the URL of a database of the cluster.
 func (c *Cluster) URL(database string) string {
 	return "postgres://postgres@/" + database + "?host=" + c.folder + "&sslmode=disable"
 }
 
-// Socket is the file on which the server listens.
+// Socket returns the path of the socket on which the server listens.
 func (c *Cluster) Socket() string { return socketIn(c.folder) }
 
 func socketIn(folder string) string { return filepath.Join(folder, ".s.PGSQL.5432") }
 
-// Database makes a database and returns its URL. fill makes what is in it: it is asked once, and the others are copies.
-// nil makes an empty one.
+// Database creates a database and returns its URL. fill sets up its contents: it is called once,
+// and the databases are copies of the result. nil creates an empty database.
 func (c *Cluster) Database(ctx context.Context, fill func(url string) error) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,15 +193,15 @@ func (c *Cluster) Database(ctx context.Context, fill func(url string) error) (st
 			return url, nil
 		}
 	}
-	c.names++
-	name := fmt.Sprintf("test_%d", c.names)
+	c.nDatabases++
+	name := fmt.Sprintf("test_%d", c.nDatabases)
 	if err := c.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+template); err != nil {
 		return "", err
 	}
 	return c.URL(name), nil
 }
 
-// fill makes the template, once. c.mu is held.
+// fill creates the template, once. The caller holds c.mu.
 func (c *Cluster) fill(ctx context.Context, fill func(url string) error) error {
 	if c.filled != "" || c.fillErr != nil {
 		return c.fillErr
@@ -213,8 +217,8 @@ func (c *Cluster) fill(ctx context.Context, fill func(url string) error) error {
 	return c.fillErr
 }
 
-// emptyAll ends whoever is still connected, and empties every table but the one in which the migrations keep their count. It looks
-// after no references between tables: all of them are emptied.
+// emptyAll ends all other connections, and empties every table except the one in which the
+// migrations record their version. It disables foreign keys, because all tables are emptied.
 const emptyAll = `SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid();
 	SET session_replication_role = replica;
 	DO $$ DECLARE r record; BEGIN
@@ -222,7 +226,8 @@ const emptyAll = `SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity 
 			EXECUTE format('DELETE FROM %I', r.tablename);
 		END LOOP; END $$`
 
-// Reuse takes back a copy of the template, emptied: to make and drop one takes as long as many a test.
+// Reuse takes back a copy of the template and empties it, which is faster than to drop and create
+// one.
 func (c *Cluster) Reuse(ctx context.Context, url string) error {
 	if _, err := ask(ctx, url, emptyAll); err != nil {
 		return fmt.Errorf("empty %s: %w", url, err)
@@ -233,15 +238,15 @@ func (c *Cluster) Reuse(ctx context.Context, url string) error {
 	return nil
 }
 
-// KillBackends ends connections to the database of a URL, as an operator would: at most so many, at random, of those whose
-// application name begins with a word. It answers how many there were.
-func (c *Cluster) KillBackends(ctx context.Context, url string, most int, word string) (int, error) {
-	said, err := ask(ctx, url, fmt.Sprintf(`SELECT COUNT(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity
-		WHERE datname = current_database() AND starts_with(application_name, '%s') ORDER BY random() LIMIT %d) AS chosen`, word, most))
+// KillBackends ends up to limit connections to the database of a URL, as an operator would: at
+// random, among those whose application name starts with prefix. It returns how many it ended.
+func (c *Cluster) KillBackends(ctx context.Context, url string, limit int, prefix string) (int, error) {
+	out, err := ask(ctx, url, fmt.Sprintf(`SELECT COUNT(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity
+		WHERE datname = current_database() AND starts_with(application_name, '%s') ORDER BY random() LIMIT %d) AS chosen`, prefix, limit))
 	if err != nil {
 		return 0, err
 	}
-	return strconv.Atoi(said)
+	return strconv.Atoi(out)
 }
 
 // Exec runs statements as the superuser.
@@ -250,17 +255,17 @@ func (c *Cluster) Exec(ctx context.Context, statements string) error {
 	return err
 }
 
-// ask runs statements in a database and returns what they found.
+// ask runs statements in a database and returns their output.
 func ask(ctx context.Context, url, statements string) (string, error) {
 	psql, err := program("psql")
 	if err != nil {
 		return "", err
 	}
 	cmd := exec.CommandContext(ctx, psql, "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-c", statements, url)
-	var said, complaint strings.Builder
-	cmd.Stdout, cmd.Stderr = &said, &complaint
+	var out, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &stderr
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("psql: %w: %s", err, complaint.String())
+		return "", fmt.Errorf("psql: %w: %s", err, stderr.String())
 	}
-	return strings.TrimSpace(said.String()), nil
+	return strings.TrimSpace(out.String()), nil
 }

@@ -7,14 +7,17 @@ import (
 	"testing"
 )
 
-// TestFolderThatWillNotDo starts a server where it cannot listen: the error says what to set.
+// TestFolderThatWillNotDo starts a server in a folder where it cannot listen: the error says what
+// to set.
 func TestFolderThatWillNotDo(t *testing.T) {
 	cases := []struct {
 		name string
-		make func(t *testing.T) string // the folder for temporary files
-		want string                    // empty: it will do
+		make func(t *testing.T) string // the temporary folder
+		want string                    // empty: the folder is fine
 	}{
-		{"a_long_path", func(t *testing.T) string { return filepath.Join(t.TempDir(), strings.Repeat("long", 25)) }, "set TMPDIR to a folder with a shorter path"},
+		{"a_long_path", func(t *testing.T) string {
+			return filepath.Join(t.TempDir(), strings.Repeat("long", 25))
+		}, "set TMPDIR to a folder with a shorter path"},
 		{"a_private_one", func(*testing.T) string {
 			folder, err := os.MkdirTemp("", "own")
 			if err != nil {
@@ -22,7 +25,8 @@ func TestFolderThatWillNotDo(t *testing.T) {
 			}
 			t.Cleanup(func() { os.RemoveAll(folder) })
 			return folder
-		}, map[bool]string{true: "set TMPDIR to a folder that everybody may enter"}[os.Getuid() == 0]}, // else the server runs as who made it
+			// otherwise the server runs as the same user
+		}, map[bool]string{true: "set TMPDIR to a folder that every user may enter"}[os.Getuid() == 0]},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -41,7 +45,7 @@ func TestFolderThatWillNotDo(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 			if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
-				t.Errorf("it left %v, %v", left, err)
+				t.Errorf("files left behind: %v, %v", left, err)
 			}
 		})
 	}

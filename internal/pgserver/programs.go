@@ -12,10 +12,12 @@ import (
 	"syscall"
 )
 
-// errMissing says what to do where there is no server: a test fails with it, and is not skipped.
-var errMissing = errors.New("no PostgreSQL server is installed: run  sudo apt-get install -y postgresql  (or your system's equivalent), then this again")
+// errMissing says what to install. A test fails with it instead of being skipped.
+var errMissing = errors.New("no PostgreSQL server is installed: install one with  sudo apt-get install -y postgresql " +
+	" (or your system's equivalent), and try again")
 
-// program finds a program of the server: where Debian puts it, the newest first, or in PATH.
+// program finds a program of the server: the newest version where Debian puts it, otherwise in
+// PATH.
 func program(name string) (string, error) {
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
 	if err != nil {
@@ -31,7 +33,7 @@ func program(name string) (string, error) {
 	return file, nil
 }
 
-// version is the number in /usr/lib/postgresql/15/bin/postgres, or 0.
+// version returns the number in /usr/lib/postgresql/15/bin/postgres, or 0.
 func version(file string) int {
 	n, err := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(file))))
 	if err != nil {
@@ -40,10 +42,11 @@ func version(file string) int {
 	return n
 }
 
-// owner is who runs the server: it refuses to run as root. nil: whoever runs the tests.
+// owner is the user that runs the server, which refuses to run as root. nil: the user of this
+// process.
 type owner struct{ uid, gid uint32 }
 
-// findOwner looks for a user without rights, when the tests have them all.
+// findOwner returns an unprivileged user if this process runs as root.
 func findOwner() (*owner, error) {
 	if os.Getuid() != 0 {
 		return nil, nil
@@ -65,10 +68,11 @@ func findOwner() (*owner, error) {
 	return nil, errors.Join(errs...)
 }
 
-// take gives a folder to the owner, for a server in it. It fails where none can be.
-func (o *owner) take(folder string) error {
+// prepareFolder gives a folder to the owner. It fails if a server cannot listen there.
+func (o *owner) prepareFolder(folder string) error {
 	if n := len(socketIn(folder)); n > socketPath {
-		return fmt.Errorf("the path of the server's socket in %s would have %d bytes, and %d is the most: set TMPDIR to a folder with a shorter path", folder, n, socketPath)
+		return fmt.Errorf("the path of the server's socket in %s would have %d bytes, more than the limit of %d: set "+
+			"TMPDIR to a folder with a shorter path", folder, n, socketPath)
 	}
 	if o == nil {
 		return nil
@@ -76,16 +80,17 @@ func (o *owner) take(folder string) error {
 	if err := os.Chown(folder, int(o.uid), int(o.gid)); err != nil {
 		return err
 	}
-	look := exec.Command("/bin/sh", "-c", `cd "$1"`, "look", folder)
-	look.Dir = "/"
-	o.own(look)
-	if out, err := look.CombinedOutput(); err != nil {
-		return fmt.Errorf("the server's user cannot reach %s: set TMPDIR to a folder that everybody may enter: %w: %s", folder, err, out)
+	check := exec.Command("/bin/sh", "-c", `cd "$1"`, "look", folder)
+	check.Dir = "/"
+	o.own(check)
+	if out, err := check.CombinedOutput(); err != nil {
+		return fmt.Errorf("the server's user cannot reach %s: set TMPDIR to a folder that every user may "+
+			"enter: %w: %s", folder, err, out)
 	}
 	return nil
 }
 
-// own gives a command to the owner, in a group of its own: a Ctrl-C is for the tests.
+// own runs a command as the owner, in a process group of its own, so that Ctrl-C does not reach it.
 func (o *owner) own(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if o != nil {

@@ -1,8 +1,9 @@
-// Package pgtest gives tests a PostgreSQL server: one cluster a process, started when the first test asks, and a database
-// of its own for each.
+// Package pgtest gives tests a PostgreSQL server: one cluster for each process, started when the
+// first test needs it, and a database of its own for each test.
 //
-// It may import testing and internal/pgserver; no file that is not a test imports it. The one thing to know: the server
-// dies with the process, also with one that is killed, and where none is installed a test fails with what to install.
+// It may import testing and internal/pgserver, and only tests import it. The one thing to know: the
+// server ends with the process, even if the process is killed. If no server is installed, a test
+// fails with instructions to install one.
 package pgtest
 
 import (
@@ -13,17 +14,17 @@ import (
 	"github.com/perdure/perdure/internal/pgserver"
 )
 
-// sharedCluster is a cluster that is started when somebody asks.
+// sharedCluster is a cluster that starts on first use.
 type sharedCluster struct {
 	once    sync.Once
 	cluster *pgserver.Cluster
 	err     error
 }
 
-// shared is the cluster of the process: global, since so is what it belongs to.
+// shared is global because it belongs to the process.
 var shared sharedCluster
 
-// Shared is the cluster of the process, and ends with it. Nobody stops it.
+// Shared returns the cluster of the process, which ends with the process. A test must not stop it.
 func Shared(t testing.TB) *pgserver.Cluster {
 	t.Helper()
 	shared.once.Do(func() { shared.cluster, shared.err = pgserver.NewCluster(pgserver.Config{}) })
@@ -33,8 +34,8 @@ func Shared(t testing.TB) *pgserver.Cluster {
 	return shared.cluster
 }
 
-// Database returns the URL of a database in the shared cluster that is the test's alone. fill makes what is in it, once a
-// process, and leaves the tables without rows; nil leaves it empty.
+// Database returns the URL of a database for one test in the shared cluster. fill sets up its
+// contents, once for each process, and must leave the tables empty; nil leaves the database empty.
 func Database(t testing.TB, fill func(url string) error) string {
 	t.Helper()
 	c := Shared(t)

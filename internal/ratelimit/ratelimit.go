@@ -1,8 +1,11 @@
-// Package ratelimit counts the calls of tools that go out, for all instances that share a store (RL1).
+// Package ratelimit limits the outbound tool calls of an organisation, across all instances that
+// share a store.
 //
-// It may import the root, store and tool. The one thing to know: it fails open (RL2). When the store does not answer in time,
-// the window of this process decides alone, and that is counted. The window of the process has seen what the store let through
-// here, so that an outage is no fresh start.
+// It may import the root, store and tool.
+//
+// The one thing to know: it fails open. When the store does not answer in time, the window of this
+// process decides alone, and Counts.FellBack counts that. This window also counts the calls that
+// the store allowed, so that an outage is not a fresh start.
 package ratelimit
 
 import (
@@ -18,48 +21,48 @@ import (
 
 // The defaults.
 const (
-	DefaultPerMinute = 1000 // of an organisation (RL1)
-	patience         = 250 * time.Millisecond
-	quiet            = time.Second // in which a store that failed is not asked again
-	manyOrgs         = 1000        // windows that are kept before those that hold nothing are dropped
+	DefaultPerMinute = 1000 // per organisation
+	defaultPatience  = 250 * time.Millisecond
+	retryPause       = time.Second // how long a store that failed is not asked again
+	maxWindows       = 1000        // above this many windows, empty ones are dropped
 )
 
-// Config is what a Limiter is made of. Store is required.
+// Config configures a Limiter. Store is required.
 type Config struct {
 	Store     store.Store
-	PerMinute int           // of an organisation; 0: 1,000
-	Patience  time.Duration // with the store; 0: 250 ms
+	PerMinute int           // per organisation; 0: 1,000
+	Patience  time.Duration // how long to wait for the store; 0: 250 ms
 	Log       *slog.Logger  // nil: discarded
 }
 
-// Counts says what a Limiter answered since it was made.
+// Counts says what a Limiter has answered so far.
 type Counts struct {
 	Allowed  int64
 	Denied   int64
-	FellBack int64 // of both: answers that the window of the process gave, since the store did not
+	FellBack int64 // of both: answers of this process's window, because the store gave none
 }
 
-// Limiter is the limit. Safe for concurrent use.
+// Limiter limits outbound calls. It is safe for concurrent use.
 type Limiter struct {
 	cfg   Config
-	begun time.Time // by whose monotonic clock the process counts
+	begun time.Time // base of the process's monotonic clock
 
 	allowed, denied, fellBack atomic.Int64
 
 	mu      sync.Mutex
-	windows map[string]map[int64]int // guarded by mu: by organisation, the calls that went out here, by bucket
-	asks    time.Time                // guarded by mu: when the store is asked again
+	windows map[string]map[int64]int // guarded by mu: by organisation and bucket, the calls allowed here
+	retryAt time.Time                // guarded by mu: when the store is asked again
 }
 
 var _ tool.OutboundRateLimiter = (*Limiter)(nil)
 
-// New returns a limit. A PerMinute under 0 is the default, too.
+// New returns a limiter. A negative PerMinute means the default, too.
 func New(cfg Config) *Limiter {
 	if cfg.PerMinute <= 0 {
 		cfg.PerMinute = DefaultPerMinute
 	}
 	if cfg.Patience <= 0 {
-		cfg.Patience = patience
+		cfg.Patience = defaultPatience
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -67,9 +70,9 @@ func New(cfg Config) *Limiter {
 	return &Limiter{cfg: cfg, begun: time.Now(), windows: map[string]map[int64]int{}}
 }
 
-// CheckOrg counts one call of an organisation, and reports whether it may go out.
+// CheckOrg counts one call of an organisation, and reports whether it is allowed.
 func (l *Limiter) CheckOrg(ctx context.Context, org string) bool {
-	may, err := l.ask(ctx, org)
+	may, err := l.countInStore(ctx, org)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
@@ -92,21 +95,21 @@ func (l *Limiter) CheckOrg(ctx context.Context, org string) bool {
 	return true
 }
 
-// Counts returns what was answered so far.
+// Counts returns the answers so far.
 func (l *Limiter) Counts() Counts {
 	return Counts{Allowed: l.allowed.Load(), Denied: l.denied.Load(), FellBack: l.fellBack.Load()}
 }
 
-// errQuiet is the answer of a store that is not asked, since it just failed.
-var errQuiet = context.DeadlineExceeded
+// errStorePaused is the error of ask while the store is not asked because it just failed.
+var errStorePaused = context.DeadlineExceeded
 
-// ask counts in the store.
-func (l *Limiter) ask(ctx context.Context, org string) (may bool, err error) {
+// countInStore counts the call in the store.
+func (l *Limiter) countInStore(ctx context.Context, org string) (may bool, err error) {
 	l.mu.Lock()
-	muted := l.now().Before(l.asks)
+	muted := l.now().Before(l.retryAt)
 	l.mu.Unlock()
 	if muted {
-		return false, errQuiet
+		return false, errStorePaused
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.cfg.Patience)
 	defer cancel()
@@ -115,20 +118,20 @@ func (l *Limiter) ask(ctx context.Context, org string) (may bool, err error) {
 		return err
 	})
 	if err != nil {
-		l.cfg.Log.Warn("the rate of outbound calls is counted by this process alone", "org", org, "error", err)
+		l.cfg.Log.Warn("outbound rate limit not shared; this process counts alone", "org", org, "error", err)
 		l.mu.Lock()
-		l.asks = l.now().Add(quiet)
+		l.retryAt = l.now().Add(retryPause)
 		l.mu.Unlock()
 	}
 	return may, err
 }
 
-// now is the moment by a clock that nobody sets.
+// now returns a time that changes of the system clock do not affect.
 func (l *Limiter) now() time.Time { return l.begun.Add(time.Since(l.begun)) }
 
-// window returns what went out here for an organisation, and nothing older.
+// window returns the calls that were allowed here for an organisation, without expired buckets.
 func (l *Limiter) window(org string, now time.Time) map[int64]int {
-	if len(l.windows) > manyOrgs {
+	if len(l.windows) > maxWindows {
 		for other := range l.windows {
 			if l.prune(other, now); len(l.windows[other]) == 0 {
 				delete(l.windows, other)
@@ -142,7 +145,7 @@ func (l *Limiter) window(org string, now time.Time) map[int64]int {
 	return l.windows[org]
 }
 
-// prune forgets what the window does not reach any more.
+// prune removes the buckets that have left the window.
 func (l *Limiter) prune(org string, now time.Time) {
 	first, _ := store.RateSpan(now)
 	for bucket := range l.windows[org] {

@@ -31,8 +31,8 @@ func allowed(l *ratelimit.Limiter, org string, n int) (yes int) {
 	return yes
 }
 
-// TestLimitSlides: whenever a minute begins, no more than the limit go out in it; and what went out a minute and a second ago
-// keeps nobody back.
+// TestLimitSlides: in any minute no more calls are allowed than the limit; and a call older than a
+// minute and a second does not count.
 func TestLimitSlides(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -98,8 +98,9 @@ func TestLimitIsShared(t *testing.T) {
 	}
 }
 
-// TestLimiterFallsBack: when the store fails, the window of the process decides, which knows what went out through it before;
-// each such answer is counted; and the store decides again once it answers (RL2).
+// TestLimiterFallsBack: when the store fails, the window of the process decides, which knows what
+// went out through it before; each such answer is counted; and the store decides again once it
+// answers (RL2).
 func TestLimiterFallsBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -139,7 +140,8 @@ func TestLimiterFallsBack(t *testing.T) {
 	})
 }
 
-// TestLimiterDoesNotHang: a store that does not answer holds nobody longer than the patience, and not every time.
+// TestLimiterDoesNotHang: a store that does not answer delays a call by at most the patience, and
+// not every call.
 func TestLimiterDoesNotHang(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

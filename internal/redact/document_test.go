@@ -17,8 +17,8 @@ import (
 	"github.com/perdure/perdure/internal/redact"
 )
 
-// TestRedactNested: what stands under the name of a secret is hidden in objects, lists, JSON in texts, headers, queries
-// and forms, at any level (RD1, RD2).
+// TestRedactNested: the value of a secret name is hidden in objects, lists, JSON in strings,
+// headers, queries and forms, at any depth (RD1, RD2).
 func TestRedactNested(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, in, want string }{
@@ -33,22 +33,30 @@ func TestRedactNested(t *testing.T) {
 			`{"headers":{"Authorization":"<redacted>","X-Api-Key":"<redacted>","Accept":"*/*"}}`},
 		{"headers as pairs", `[["Cookie","x"],{"value":"x","name":"Set-Cookie"},{"name":"a","value":"b"}]`,
 			`[["Cookie","<redacted>"],{"value":"<redacted>","name":"Set-Cookie"},{"name":"a","value":"b"}]`},
-		{"headers as texts", `["Authorization: Bearer x","Accept: */*","Bearer abcdefghij"]`, `["Authorization: <redacted>","Accept: */*","Bearer <redacted>"]`},
+		{"headers as texts", `["Authorization: Bearer x","Accept: */*","Bearer abcdefghij"]`,
+			`["Authorization: <redacted>","Accept: */*","Bearer <redacted>"]`},
 		{"a key twice", `{"token":"x","token":"y"}`, `{"token":"<redacted>","token":"<redacted>"}`},
 		{"escapes", `["\ud83d\udd11\u00e4 token=\ud83d\udd11","\ud83d\u0041\/\b"]`, `["🔑ä token=<redacted>","�A/\b"]`},
-		{"an escaped key", `{"\u0070assword":"x","pass\u0077ord":"y"}`, `{"password":"<redacted>","password":"<redacted>"}`},
+		{"an escaped key", `{"\u0070assword":"x","pass\u0077ord":"y"}`,
+			`{"password":"<redacted>","password":"<redacted>"}`},
 		{"a secret in a key", `{"https://h/?access_token=x":1}`, `{"https://h/?access_token=<redacted>":1}`},
-		{"a request", "GET / HTTP/1.1\r\nAuthorization: Digest a=\"x\", response=\"y\"\r\nCookie: a=x; b=y\r\nHost: h\r\n\r\n",
+		{"a request", "GET / HTTP/1.1\r\nAuthorization: Digest a=\"x\", response=\"y\"\r\nCookie: a=x; b=y\r\nHost: " +
+			"h\r\n\r\n",
 			"GET / HTTP/1.1\r\nAuthorization: <redacted>\r\nCookie: <redacted>\r\nHost: h\r\n\r\n"},
-		{"a query", "https://u:x@h/p?a=1&access_token=x%20y&b=2#c", "https://u:<redacted>@h/p?a=1&access_token=<redacted>&b=2#c"},
-		{"a query in a query", "u=https%3A%2F%2Fh%3Faccess_token%3Dx%26b%3D2&a=1", "u=https%3A%2F%2Fh%3Faccess_token%3D<redacted>%26b%3D2&a=1"},
-		{"a form", "user[password]=x&user%5Btoken%5D=y&grant=z", "user[password]=<redacted>&user%5Btoken%5D=<redacted>&grant=z"},
+		{"a query", "https://u:x@h/p?a=1&access_token=x%20y&b=2#c",
+			"https://u:<redacted>@h/p?a=1&access_token=<redacted>&b=2#c"},
+		{"a query in a query", "u=https%3A%2F%2Fh%3Faccess_token%3Dx%26b%3D2&a=1",
+			"u=https%3A%2F%2Fh%3Faccess_token%3D<redacted>%26b%3D2&a=1"},
+		{"a form", "user[password]=x&user%5Btoken%5D=y&grant=z",
+			"user[password]=<redacted>&user%5Btoken%5D=<redacted>&grant=z"},
 		{"a command", `curl -H "Authorization: Bearer x" -H 'X-Key: y' --token z --password=w -v`,
 			`curl -H "Authorization: <redacted>" -H 'X-Key: <redacted>' --token <redacted> --password=<redacted> -v`},
-		{"arguments of a command", `["run","--token","x","--key","-v","--verbose","y"]`, `["run","--token","<redacted>","--key","<redacted>","--verbose","y"]`},
+		{"arguments of a command", `["run","--token","x","--key","-v","--verbose","y"]`,
+			`["run","--token","<redacted>","--key","<redacted>","--verbose","y"]`},
 		{"JSON that was cut", `{"a":1,"password":"x\"y, {\"b\`, `{"a":1,"password":"<redacted>`},
 		{"an object that was cut", `{"token":{"a":"}","b":[1]},"c":"d`, `{"token":<redacted>,"c":"d`},
-		{"no JSON at all", `{'password': 'x', "n": 1, token: "y"}`, `{'password': '<redacted>', "n": 1, token: "<redacted>"}`},
+		{"no JSON at all", `{'password': 'x', "n": 1, token: "y"}`,
+			`{'password': '<redacted>', "n": 1, token: "<redacted>"}`},
 		{"what is hidden already", `{"a":"https://h?key=<redacted>","b":"c`, `{"a":"https://h?key=<redacted>","b":"c`},
 		{"settings", "password: |\n  x\n  y\n", "password: <redacted>"},
 		{"kept", `{"idempotency_key":"a","Public-Key":"b","max_tokens":5,"Input-Tokens":-1.5e3,"tokenizer":"c","keyboard":"d"}`,
@@ -66,7 +74,7 @@ func TestRedactNested(t *testing.T) {
 	}
 }
 
-// awkward is a value whose methods go wrong.
+// awkward is a value whose methods fail.
 type awkward struct{ fault string }
 
 func (a awkward) MarshalJSON() ([]byte, error) {
@@ -115,7 +123,8 @@ type limits struct {
 	Most int
 }
 
-// TestRedactOddKeys: a key that is no text is written out before it is compared, and no value goes wrong for being odd (RD2).
+// TestRedactOddKeys: a key that is not a string is converted before it is compared, and odd values
+// do not break the output (RD2).
 func TestRedactOddKeys(t *testing.T) {
 	t.Parallel()
 	word := "token"
@@ -126,11 +135,13 @@ func TestRedactOddKeys(t *testing.T) {
 		want string
 	}{
 		{map[any]any{1: "a", 1.5: "b", true: "c", nil: "d"}, `{"1":"a","1.5":"b","<nil>":"d","true":"c"}`},
-		{map[any]any{label("My Tokens"): "x", &word: "y", [6]byte([]byte("cookie")): "z"}, `{"My Tokens":"<redacted>","cookie":"<redacted>","token":"<redacted>"}`},
+		{map[any]any{label("My Tokens"): "x", &word: "y", [6]byte([]byte("cookie")): "z"},
+			`{"My Tokens":"<redacted>","cookie":"<redacted>","token":"<redacted>"}`},
 		{map[struct{ A, B string }]int{{"a", "token"}: 1}, `{"{a token}":1}`},
 		{map[time.Duration]string{time.Second: "a"}, `{"1s":"a"}`},
 		{map[any]string{time.UTC: "a"}, `{"UTC":"a"}`},
-		{map[string]any{"": 1, "-_ s": 2, "KEY": 3, " k e y s ": 4}, `{"":1," k e y s ":"<redacted>","-_ s":2,"KEY":"<redacted>"}`},
+		{map[string]any{"": 1, "-_ s": 2, "KEY": 3, " k e y s ": 4},
+			`{"":1," k e y s ":"<redacted>","-_ s":2,"KEY":"<redacted>"}`},
 		{http.Header{"Cookie": {"x"}, "Accept": {"a"}}, `{"Accept":["a"],"Cookie":"<redacted>"}`},
 		{struct {
 			Password string
@@ -139,11 +150,14 @@ func TestRedactOddKeys(t *testing.T) {
 			Hidden   string `json:"-"`
 			limits
 			private string
-		}{Password: "x", APIKey: "y", private: "z", limits: limits{Auth: "a", Most: 5}}, `{"Password":"<redacted>","k":"y","Auth":"<redacted>","Most":5}`},
-		{[]any{math.NaN(), math.Inf(-1), 1e21, complex(1, 2), []byte("token=x"), json.RawMessage(`{"key":1}`), json.RawMessage(`{"key":`), json.Number("1.0")},
+		}{Password: "x", APIKey: "y", private: "z",
+			limits: limits{Auth: "a", Most: 5}}, `{"Password":"<redacted>","k":"y","Auth":"<redacted>","Most":5}`},
+		{[]any{math.NaN(), math.Inf(-1), 1e21, complex(1, 2), []byte("token=x"), json.RawMessage(`{"key":1}`),
+			json.RawMessage(`{"key":`), json.Number("1.0")},
 			`["NaN","-Inf",1e+21,"(1+2i)","token=<redacted>",{"key":"<redacted>"},"{\"key\":","1.0"]`},
 		{errors.New("token=x"), "token=<redacted>"},
-		{map[string]any{"error": fmt.Errorf("a: %w", errors.New(`{"token": "x"}`))}, `{"error":"a: {\"token\": \"<redacted>\"}"}`},
+		{map[string]any{"error": fmt.Errorf("a: %w", errors.New(`{"token": "x"}`))},
+			`{"error":"a: {\"token\": \"<redacted>\"}"}`},
 		{nil, "null"},
 		{json.RawMessage(nil), ""},
 	} {
@@ -151,7 +165,8 @@ func TestRedactOddKeys(t *testing.T) {
 			t.Errorf("%v (-want +got):\n%s", c.in, diff)
 		}
 	}
-	if got, want := redact.Document(loop), strings.Repeat(`{"a":1,"loop":`, 32)+`"<redacted>"`+strings.Repeat("}", 32); got != want {
+	if got, want := redact.Document(loop), strings.Repeat(`{"a":1,"loop":`, 32)+`"<redacted>"`+strings.Repeat("}",
+		32); got != want {
 		t.Errorf("a map in itself:\n got %s\nwant %s", got, want)
 	}
 	var self ring
@@ -161,7 +176,8 @@ func TestRedactOddKeys(t *testing.T) {
 	}
 }
 
-// TestBounds: texts, documents and levels are cut where their bounds say, on characters (RD1, RD3).
+// TestBounds: strings, documents and depth are limited as configured, at character boundaries (RD1,
+// RD3).
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ä🔑", 300)
@@ -210,7 +226,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestKnownInDocuments: a known secret is hidden whole before a text is cut, in keys, numbers and JSON in texts too.
+// TestKnownInDocuments: a known secret is hidden before a text is cut, also in keys, numbers and
+// JSON in strings.
 func TestKnownInDocuments(t *testing.T) {
 	t.Parallel()
 	r, err := redact.New(redact.Config{Known: redact.NewSet("canary-0123456789", "1234567890123")})
@@ -218,17 +235,20 @@ func TestKnownInDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := strings.Repeat("x", 195)
-	in := map[string]any{"canary-0123456789": "a", "b": before + "canary-0123456789", "n": 1234567890123, "t": `{"c":"canary\u002d0123456789"}`}
+	in := map[string]any{"canary-0123456789": "a", "b": before + "canary-0123456789", "n": 1234567890123,
+		"t": `{"c":"canary\u002d0123456789"}`}
 	want := `{"b":"` + before + `<red…","<redacted>":"a","n":"<redacted>","t":"{\"c\":\"<redacted>\"}"}`
 	if got := r.Document(in); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 
-// tree draws a document with a canary under a name, or in a header, a query or a form, at any level.
+// tree generates a document with a canary under a name, or in a header, a query or a form, at any
+// depth.
 func tree(t *rapid.T, depth int) any {
 	if depth == 0 {
-		return map[string]any{rapid.SampledFrom([]string{"password", "Api-Key", "x_token", "SECRETS"}).Draw(t, "key"): "canary-0123456789"}
+		return map[string]any{rapid.SampledFrom([]string{"password", "Api-Key", "x_token", "SECRETS"}).Draw(t,
+			"key"): "canary-0123456789"}
 	}
 	inner := tree(t, depth-1)
 	switch rapid.IntRange(0, 5).Draw(t, "kind") {
@@ -247,13 +267,15 @@ func tree(t *rapid.T, depth int) any {
 	return map[string]any{"form": "a=b&client_secret=canary-0123456789", "b": inner}
 }
 
-// TestPR10Documents: no canary under the name of a secret is shown, and what is shown is shown again as it is, whatever
-// the bounds.
+// TestPR10Documents: no canary under the name of a secret is shown, and redacting the output again
+// changes nothing, whatever the limits.
 func TestPR10Documents(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		r, err := redact.New(redact.Config{
-			MaxString: rapid.IntRange(1, 300).Draw(t, "string"), MaxDocument: rapid.IntRange(1, 600).Draw(t, "document"), MaxDepth: rapid.IntRange(1, 40).Draw(t, "depth"),
+			MaxString:   rapid.IntRange(1, 300).Draw(t, "string"),
+			MaxDocument: rapid.IntRange(1, 600).Draw(t, "document"),
+			MaxDepth:    rapid.IntRange(1, 40).Draw(t, "depth"),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -271,8 +293,10 @@ func TestPR10Documents(t *testing.T) {
 
 func FuzzDocument(f *testing.F) {
 	for _, text := range []string{
-		`{"a":{"Password":"x"},"b":"{\"token\":\"y\"}"}`, "Authorization: Bearer x\nCookie: y", "a=b&access_token=x%26", `{'key': "x`, `--token "x`,
-		"u=https%253A%3Fkey%253Dx", "://u:p@h", "secret:\\\"\\\\\"'`|\n", "\xff\xc3key=\xff", "\"\\ud83d\\ud83d\\udd11\"", "key:key=--key key:=>",
+		`{"a":{"Password":"x"},"b":"{\"token\":\"y\"}"}`, "Authorization: Bearer x\nCookie: y",
+		"a=b&access_token=x%26", `{'key': "x`, `--token "x`,
+		"u=https%253A%3Fkey%253Dx", "://u:p@h", "secret:\\\"\\\\\"'`|\n", "\xff\xc3key=\xff",
+		"\"\\ud83d\\ud83d\\udd11\"", "key:key=--key key:=>",
 	} {
 		f.Add(text, "name", 30, 60)
 	}
@@ -281,7 +305,8 @@ func FuzzDocument(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, in := range []any{text, map[string]any{key: text, "password": "canary-0123456789"}, []any{map[string]any{text: "x" + key}, "api_key=canary-0123456789"}} {
+		for _, in := range []any{text, map[string]any{key: text, "password": "canary-0123456789"},
+			[]any{map[string]any{text: "x" + key}, "api_key=canary-0123456789"}} {
 			got := r.Document(in)
 			if again := r.Document(got); again != got {
 				t.Errorf("%q became %q, and that %q", in, got, again)
@@ -289,7 +314,8 @@ func FuzzDocument(f *testing.F) {
 			if got == redact.Unprintable && in != any(got) {
 				t.Errorf("%q does not settle", in)
 			}
-			if utf8.RuneCountInString(got) > 1+maxDocument&0x3ff && got != redact.Unprintable || !utf8.ValidString(got) {
+			if utf8.RuneCountInString(got) > 1+maxDocument&0x3ff && got != redact.Unprintable ||
+				!utf8.ValidString(got) {
 				t.Errorf("%q became %q, which is too long or no text", in, got)
 			}
 			if strings.Contains(got, "canary-0123456789") && !strings.Contains(text+key, "canary") {

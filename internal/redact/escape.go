@@ -7,20 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// An escape of an escape has so many backslashes at most: 7 and a quote are a quote in JSON in JSON in JSON.
+// maxBackslashes is the largest number of backslashes in one escape: 7 and a quote are a quote in
+// JSON in JSON in JSON.
 const maxBackslashes = 8
 
-// maxDigits bounds the number in &#x…;.
+// maxDigits limits the number in &#x…;.
 const maxDigits = 7
 
-// reading is one way to read what stands at a place of a text: so many bytes stand for that text. A break in a line
-// stands for nothing.
+// reading is one way to read the start of a text: size bytes stand for text. A line break stands
+// for nothing.
 type reading struct {
 	size int
 	text string
 }
 
-// escapes reports whether an escape may begin with a character.
+// escapes reports whether an escape may start with a character.
 func escapes(c byte) bool {
 	switch c {
 	case '\n', '\r', '+', '%', '\\', '&':
@@ -29,8 +30,9 @@ func escapes(c byte) bool {
 	return false
 }
 
-// readings returns the ways to read the escape that a text begins with, other than byte for byte. It may stand for
-// itself too, so nothing is said for certain. unsure: the text is too short to know, and it goes on.
+// readings returns the ways to read the escape at the start of a text, besides byte for byte. All
+// of them are possibilities, because the bytes may also stand for themselves. unsure: more input is
+// needed to decide.
 func readings(text []byte, last bool) (all []reading, unsure bool) {
 	switch text[0] {
 	case '\n', '\r':
@@ -47,7 +49,7 @@ func readings(text []byte, last bool) (all []reading, unsure bool) {
 	return nil, false
 }
 
-// percent reads %2F, and %252F and %25252F, which were escaped again.
+// percent reads %2F, and its repeated escapes %252F and %25252F.
 func percent(text []byte, last bool) (all []reading, unsure bool) {
 	for at := 1; at <= 5; at += 2 {
 		digits, short := hexDigits(text, at, 2)
@@ -68,7 +70,7 @@ func percent(text []byte, last bool) (all []reading, unsure bool) {
 	return all, false
 }
 
-// backslash reads \" and \u0022, and \\\" and \\u0022, which were escaped again.
+// backslash reads \" and \u0022, and their repeated escapes \\\" and \\u0022.
 func backslash(text []byte, last bool) (all []reading, unsure bool) {
 	run := 1
 	for run < len(text) && run < maxBackslashes && text[run] == '\\' {
@@ -94,7 +96,7 @@ func backslash(text []byte, last bool) (all []reading, unsure bool) {
 		}
 		return all, short && !last
 	case c == 'n' || c == 'r':
-		all = append(all, reading{size: run + 1}) // a break in a line, and the character itself
+		all = append(all, reading{size: run + 1}) // a line break, and the character itself
 		fallthrough
 	case strings.IndexByte("btf", c) >= 0:
 		return append(all, reading{run + 1, string("\b\t\n\f\r"[strings.IndexByte("btnfr", c)])}), false
@@ -104,7 +106,7 @@ func backslash(text []byte, last bool) (all []reading, unsure bool) {
 	return all, false
 }
 
-// escapedRune reads u and four digits behind a run of backslashes, or two such where a character needs them.
+// escapedRune reads u and four digits after a run of backslashes, or a surrogate pair of them.
 func escapedRune(text []byte, run int) (one reading, short bool) {
 	high, short := hexDigits(text, run+1, 4)
 	if short || high < 0 {
@@ -132,9 +134,10 @@ func escapedRune(text []byte, run int) (one reading, short bool) {
 	return reading{}, false
 }
 
-// entity reads &amp; and its like, and &#38; and &#x26;.
+// entity reads &amp; and the like, and &#38; and &#x26;.
 func entity(text []byte, last bool) (all []reading, unsure bool) {
-	for _, named := range []struct{ name, text string }{{"&amp;", "&"}, {"&lt;", "<"}, {"&gt;", ">"}, {"&quot;", `"`}, {"&apos;", "'"}} {
+	for _, named := range []struct{ name, text string }{{"&amp;", "&"}, {"&lt;", "<"}, {"&gt;", ">"}, {"&quot;", `"`},
+		{"&apos;", "'"}} {
 		if bytes.HasPrefix(text, []byte(named.name)) {
 			return []reading{{len(named.name), named.text}}, false
 		}
@@ -161,7 +164,7 @@ func entity(text []byte, last bool) (all []reading, unsure bool) {
 	return nil, !last && at == len(text)
 }
 
-// hexDigits reads n hexadecimal digits; -1: they are none. short: the text ends before it is known.
+// hexDigits reads n hexadecimal digits; -1: there are others. short: the text ends too early.
 func hexDigits(text []byte, at, n int) (value int, short bool) {
 	for i := range n {
 		if at+i >= len(text) {
@@ -186,7 +189,7 @@ func digitOf(c byte) int {
 	return -1
 }
 
-// isWord reports whether a character is in words, as the border of a word counts it.
+// isWord reports whether a character is part of a word.
 func isWord(c byte) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
 }

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// leastSecret is how long a secret is, in bytes, that is looked for inside of words too.
-const leastSecret = 8
+// minSecretBytes is the length in bytes from which a secret is also searched for inside words.
+const minSecretBytes = 8
 
-// form is one way in which a secret is written.
+// form is one encoding of a secret.
 type form struct {
 	text  string
-	hex   bool // its letters may be small or capital, and none is escaped
-	wraps bool // encoders break it over lines
-	word  bool // it counts only as it is, and not inside of a longer word
+	hex   bool // hexadecimal: letters in either case, and no escapes
+	wraps bool // encoders break it into lines
+	word  bool // matches only as it is and as a whole word
 }
 
-// formsOf returns the forms of a secret. How its characters may be escaped is not said here: see escape.go. What stands
-// in the mark itself is no secret, since to hide it would show it.
+// formsOf returns the forms of a secret; escapes of single characters are handled in escape.go. A
+// secret that occurs in the mark has none, since masking it would change the mark itself.
 func formsOf(secret string) []form {
 	forms := allForms(secret)
 	if newTable([][]form{forms}).mask(Mark) != Mark {
@@ -31,7 +31,7 @@ func formsOf(secret string) []form {
 }
 
 func allForms(secret string) []form {
-	if len(secret) < leastSecret {
+	if len(secret) < minSecretBytes {
 		return []form{{text: secret, word: true}}
 	}
 	forms := []form{{text: secret}, {text: hex.EncodeToString([]byte(secret)), hex: true, wraps: true}}
@@ -43,54 +43,56 @@ func allForms(secret string) []form {
 	return forms
 }
 
-// base64Core is what stands for a secret in the base64 of a text that holds it behind so many bytes, modulo 3, without the
-// characters at its ends that also say something of its neighbours.
+// base64Core returns the part of a base64 text that depends on the secret alone. before is the
+// number of bytes in front of the secret, modulo 3. Characters at the ends that also encode
+// neighbouring bytes are left out.
 func base64Core(code *base64.Encoding, secret string, before int) string {
 	whole := code.EncodeToString([]byte(strings.Repeat("\x00", before) + secret))
 	first := (before*8 + 5) / 6
 	return whole[first : (before+len(secret))*8/6]
 }
 
-// table finds the forms of many secrets at once. It does not change.
+// table finds the forms of many secrets at once. It is immutable.
 type table struct {
 	written, hex list
-	longest      int             // bytes in which one of them can be written
-	begins       [1 << 10]uint64 // a bit for each two bytes with which one can begin, however written
+	longest      int             // largest number of bytes that one form can take
+	startPairs   [1 << 10]uint64 // a bit for every pair of bytes with which a form can start, in any spelling
 }
 
-// How many bytes stand for one of a form at most: an escape, and the breaks behind it.
+// How many bytes one byte of a form takes at most: an escape, and the line breaks after it.
 const (
 	hexBytes     = 1 + maxBreaks*(maxBackslashes+1)
 	writtenBytes = maxBackslashes + len("uXXXX") + maxBreaks*(maxBackslashes+1)
 )
 
-// pass returns the next place from at on where a form may begin, as far as two characters tell; the last one may always.
-func (t *table) pass(text []byte, at int) int {
+// nextStart returns the next position from at where a form may start, judged by two bytes. The last
+// position always counts.
+func (t *table) nextStart(text []byte, at int) int {
 	for ; at+1 < len(text); at++ {
 		pair := int(text[at])<<8 | int(text[at+1])
-		if t.begins[pair>>6]&(1<<(pair&63)) != 0 {
+		if t.startPairs[pair>>6]&(1<<(pair&63)) != 0 {
 			break
 		}
 	}
 	return at
 }
 
-// begin notes two bytes with which a form can begin.
-func (t *table) begin(a, b byte) {
+// markPair adds a pair of bytes with which a form can start.
+func (t *table) markPair(a, b byte) {
 	pair := int(a)<<8 | int(b)
-	t.begins[pair>>6] |= 1 << (pair & 63)
+	t.startPairs[pair>>6] |= 1 << (pair & 63)
 }
 
-// list holds forms in the order of their bytes. Those that begin in the same way stand side by side, so that what a text
-// may still become is a range of it, which every byte narrows.
+// list holds forms in byte order. Forms with the same prefix are adjacent, so what a text may still
+// match is a range, and every byte narrows the range.
 type list struct {
 	forms []form
-	first [257]int        // where the forms begin whose first byte is so much or more
-	pairs [1 << 10]uint64 // a bit for each two bytes with which a form begins
+	first [257]int        // index of the first form whose first byte is at least the given one
+	pairs [1 << 10]uint64 // a bit for every pair of bytes with which a form starts
 }
 
-// opens reports whether a form may begin with two bytes.
-func (l *list) opens(a, b byte) bool {
+// mayStart reports whether a form may start with a pair of bytes.
+func (l *list) mayStart(a, b byte) bool {
 	pair := int(a)<<8 | int(b)
 	return l.pairs[pair>>6]&(1<<(pair&63)) != 0
 }
@@ -108,32 +110,32 @@ func newTable(all [][]form) *table {
 	}
 	t.written.order()
 	t.hex.order()
-	for i := range t.begins {
-		t.begins[i] = t.written.pairs[i] | t.hex.pairs[i]
+	for i := range t.startPairs {
+		t.startPairs[i] = t.written.pairs[i] | t.hex.pairs[i]
 	}
 	for _, f := range slices.Concat(t.written.forms, t.hex.forms) {
-		most := writtenBytes
+		limit := writtenBytes
 		if f.hex {
-			most = hexBytes
+			limit = hexBytes
 		}
-		t.longest = max(t.longest, most*len(f.text))
+		t.longest = max(t.longest, limit*len(f.text))
 		for _, first := range []byte{f.text[0], capital(f.text[0])} {
 			for b := range 256 {
 				if escapes(byte(b)) || f.hex && len(f.text) > 1 && small(byte(b)) == f.text[1] {
-					t.begin(first, byte(b))
+					t.markPair(first, byte(b))
 				}
 			}
 		}
 	}
-	for _, a := range []byte(`+%\&`) { // a break begins nothing
+	for _, a := range []byte(`+%\&`) { // no form starts with a line break
 		for b := range 256 {
-			t.begin(a, byte(b))
+			t.markPair(a, byte(b))
 		}
 	}
 	return &t
 }
 
-// capital makes a hexadecimal digit a capital letter.
+// capital returns a hexadecimal digit in upper case.
 func capital(c byte) byte {
 	if 'a' <= c && c <= 'f' {
 		c &^= 0x20
@@ -141,20 +143,20 @@ func capital(c byte) byte {
 	return c
 }
 
-// order sorts a list and makes one of those that are equal: the one that is found more often.
+// order sorts a list and merges equal forms into the less restrictive one.
 func (l *list) order() {
 	slices.SortFunc(l.forms, func(a, b form) int { return cmp.Compare(a.text, b.text) })
-	kept := l.forms[:0]
+	unique := l.forms[:0]
 	for _, f := range l.forms {
-		if n := len(kept); n > 0 && kept[n-1].text == f.text {
-			kept[n-1].wraps = kept[n-1].wraps || f.wraps
-			kept[n-1].word = kept[n-1].word && f.word
+		if n := len(unique); n > 0 && unique[n-1].text == f.text {
+			unique[n-1].wraps = unique[n-1].wraps || f.wraps
+			unique[n-1].word = unique[n-1].word && f.word
 			continue
 		}
-		kept = append(kept, f)
+		unique = append(unique, f)
 	}
-	l.forms = kept
-	for _, f := range kept {
+	l.forms = unique
+	for _, f := range unique {
 		a, from, to := int(f.text[0])<<8, 0, 255
 		if len(f.text) > 1 {
 			from, to = int(f.text[1]), int(f.text[1])
@@ -164,17 +166,18 @@ func (l *list) order() {
 		}
 	}
 	for c := range l.first {
-		l.first[c] = sort.Search(len(kept), func(i int) bool { return int(kept[i].text[0]) >= c })
+		l.first[c] = sort.Search(len(unique), func(i int) bool { return int(unique[i].text[0]) >= c })
 	}
 }
 
-// narrow returns which forms of the range from lo to hi, all of which begin with the same read bytes, go on with c.
+// narrow returns the part of the range from lo to hi, whose forms share the first read bytes, that
+// continues with c.
 func (l *list) narrow(lo, hi, read int, c byte) (int, int) {
 	if read == 0 {
 		return l.first[c], l.first[int(c)+1]
 	}
 	if len(l.forms[lo].text) == read {
-		lo++ // the shortest stands first, and goes on with nothing
+		lo++ // the shortest form comes first, and has no further byte
 	}
 	if hi-lo == 1 {
 		if l.forms[lo].text[read] != c {
@@ -186,7 +189,7 @@ func (l *list) narrow(lo, hi, read int, c byte) (int, int) {
 	return lo, lo + sort.Search(hi-lo, func(i int) bool { return l.forms[lo+i].text[read] > c })
 }
 
-// mask takes the secrets out of a text.
+// mask replaces the secrets in a text.
 func (t *table) mask(text string) string {
 	if t == nil || text == "" {
 		return text

@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// reader writes JSON again, without its secrets. The text is valid. A key may come twice: each is looked at.
+// reader rewrites JSON without its secrets. The text is valid JSON. Every occurrence of a duplicate
+// key is handled.
 type reader struct {
 	text string
 	at   int
@@ -14,15 +15,15 @@ type reader struct {
 	out  *writer
 }
 
-// member is where a member or an item stands in the text.
+// member is the position of a member or list item in the text.
 type member struct {
 	key      string
 	from, to int
 }
 
-// value writes the next value, which stands so many levels deep.
+// value rewrites the next value, at the given depth.
 func (r *reader) value(depth int) {
-	switch c := r.sign(); {
+	switch c := r.nextChar(); {
 	case r.out.full():
 		r.skip()
 	case c == '"':
@@ -39,7 +40,7 @@ func (r *reader) value(depth int) {
 	}
 }
 
-// scalar writes a number or a word, unless it is a secret.
+// scalar rewrites a number or literal, unless it is a secret.
 func (r *reader) scalar(value string) {
 	if r.p.cfg.Known.Mask(value) != value {
 		quote(r.out, Mark)
@@ -48,8 +49,8 @@ func (r *reader) scalar(value string) {
 	r.out.WriteString(value)
 }
 
-// object writes an object. Under the name of a secret nothing is shown but the number of tokens. A pair of a name and a
-// value is a member too, as in {"name": "Cookie", "value": "…"}.
+// object rewrites an object. Under the name of a secret, only a count of tokens is shown. A pair of
+// name and value counts too, as in {"name": "Cookie", "value": "…"}.
 func (r *reader) object(depth int) {
 	all := r.members('}')
 	end := r.at
@@ -65,8 +66,8 @@ func (r *reader) object(depth int) {
 			r.out.WriteByte(',')
 		}
 		value := r.text[m.from:m.to]
-		hidden := r.p.key(r.out, m.key) && !(counts(m.key) && isJSONNumber(value))
-		if hidden || strings.EqualFold(m.key, "value") && names(named) {
+		hidden := r.p.key(r.out, m.key) && !(countsTokens(m.key) && isJSONNumber(value))
+		if hidden || strings.EqualFold(m.key, "value") && isSecretName(named) {
 			quote(r.out, Mark)
 		} else {
 			r.at = m.from
@@ -80,8 +81,8 @@ func (r *reader) object(depth int) {
 	r.at = end
 }
 
-// list writes a list. What follows the name of a secret is hidden in a pair, as in ["Cookie", "…"], and behind an option
-// of a command, as in ["--token", "…"].
+// list rewrites a list. The value after the name of a secret is hidden in a pair, as in ["Cookie",
+// "…"], and after a command-line option, as in ["--token", "…"].
 func (r *reader) list(depth int) {
 	all := r.members(']')
 	end := r.at
@@ -104,29 +105,29 @@ func (r *reader) list(depth int) {
 	r.at = end
 }
 
-// namesNext reports whether an item of a list of n names the next one as a secret.
+// namesNext reports whether an item of a list of n items says that the next one is secret.
 func (r *reader) namesNext(m member, n int) bool {
 	if r.text[m.from] != '"' {
 		return false
 	}
 	name := unquote(r.text[m.from:m.to])
-	return (n == 2 || strings.HasPrefix(name, "--")) && names(name)
+	return (n == 2 || strings.HasPrefix(name, "--")) && isSecretName(name)
 }
 
-// members goes over an object or a list, to behind its end, and returns what is in it.
+// members skips an object or a list and returns its members.
 func (r *reader) members(end byte) []member {
 	var all []member
-	for r.at++; r.sign() != end; {
+	for r.at++; r.nextChar() != end; {
 		if r.text[r.at] == ',' {
 			r.at++
-			r.sign()
+			r.nextChar()
 		}
 		var m member
 		if end == '}' {
 			m.key = unquote(r.skip())
-			r.sign()
+			r.nextChar()
 			r.at++ // the colon
-			r.sign()
+			r.nextChar()
 		}
 		m.from = r.at
 		r.skip()
@@ -137,15 +138,15 @@ func (r *reader) members(end byte) []member {
 	return all
 }
 
-// sign goes to the next sign that is no space.
-func (r *reader) sign() byte {
+// nextChar skips white space and returns the next byte.
+func (r *reader) nextChar() byte {
 	for strings.IndexByte(" \t\r\n", r.text[r.at]) >= 0 {
 		r.at++
 	}
 	return r.text[r.at]
 }
 
-// skip goes over the next value and returns it.
+// skip skips the next value and returns it.
 func (r *reader) skip() string {
 	from := r.at
 	for depth := 0; r.at < len(r.text); {
@@ -181,7 +182,7 @@ func isJSONNumber(value string) bool {
 	return value[0] == '-' || '0' <= value[0] && value[0] <= '9'
 }
 
-// unquote is the text of a string in JSON. Half of a surrogate pair is a replacement character.
+// unquote decodes a JSON string. An unpaired surrogate becomes a replacement character.
 func unquote(quoted string) string {
 	inner := quoted[1 : len(quoted)-1]
 	var out strings.Builder
@@ -212,7 +213,7 @@ func unquote(quoted string) string {
 	}
 }
 
-// unit is the number in an escape that a text begins with; 0: it begins with none.
+// unit returns the number of the \u escape at the start of a text; 0: there is none.
 func unit(text string) int {
 	if !strings.HasPrefix(text, `\u`) {
 		return 0
@@ -221,7 +222,7 @@ func unit(text string) int {
 	return max(value, 0)
 }
 
-// quote writes a text as a string in JSON. Only what must be is escaped.
+// quote writes a text as a JSON string, with the fewest escapes.
 func quote(out *writer, text string) {
 	out.WriteByte('"')
 	for i := range len(text) {

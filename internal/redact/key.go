@@ -2,14 +2,14 @@ package redact
 
 import "strings"
 
-// The names of secrets, the end of a name, and what is no secret although it is called so (RD2).
+// The suffixes of secret names, and names that are not secret although they have such a suffix.
 const (
 	secretNames = "key token secret password passwd credential authorization auth cookie signature"
 	plainNames  = "idempotencykey publickey"
 )
 
-// names reports whether a key names a secret (RD2).
-func names(key string) bool {
+// isSecretName reports whether a key is the name of a secret.
+func isSecretName(key string) bool {
 	bare := bareKey(key)
 	for name := range strings.FieldsSeq(plainNames) {
 		if bare == name {
@@ -24,12 +24,12 @@ func names(key string) bool {
 	return false
 }
 
-// counts reports whether a number under a key counts tokens, and so is none.
-func counts(key string) bool {
+// countsTokens reports whether a number under this key is a count of tokens, and so not a secret.
+func countsTokens(key string) bool {
 	return strings.HasSuffix(separators().Replace(strings.ToLower(key)), "tokens")
 }
 
-// bareKey is a key as it is compared: small, in one word, in the singular.
+// bareKey returns a key in the form in which it is compared: lower case, one word, singular.
 func bareKey(key string) string {
 	return strings.TrimSuffix(separators().Replace(strings.ToLower(key)), "s")
 }

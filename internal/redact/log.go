@@ -10,26 +10,27 @@ import (
 	"slices"
 )
 
-// Logs puts a redactor before a log: its messages and the values of its attributes go without the names of secrets (RD2) and
-// without the known ones (RD5). nil is a redactor with the defaults.
+// Logs returns a handler that redacts messages and attribute values before another handler gets
+// them: by the names of secrets, and by the known secrets. nil is a redactor with the defaults.
 //
-// A text or an error is not cut, since a stack is of use only whole; any other value that is redacted is a [Redactor.Document].
-// A value without a secret stays what it is. One that cannot be redacted is [Unprintable] (RD4).
+// Strings and errors are not cut, because half a stack trace is useless. Any other value that needs
+// redacting becomes a [Redactor.Document]. Values without secrets are passed on unchanged. A value
+// that cannot be redacted becomes [Unprintable].
 func Logs(next slog.Handler, r *Redactor) slog.Handler { return logs{next: next, redactor: r} }
 
-// logs is a log that redacts.
+// logs is a redacting handler.
 type logs struct {
 	next     slog.Handler
 	redactor *Redactor
-	hidden   bool // a group that is open bears the name of a secret
+	hidden   bool // an open group has the name of a secret
 }
 
-// Enabled asks the log behind.
+// Enabled asks the next handler.
 func (l logs) Enabled(ctx context.Context, level slog.Level) bool { return l.next.Enabled(ctx, level) }
 
-// Handle writes a record.
+// Handle redacts and passes on a record.
 func (l logs) Handle(ctx context.Context, record slog.Record) error {
-	out := slog.NewRecord(record.Time, record.Level, l.redactor.whole(record.Message), record.PC)
+	out := slog.NewRecord(record.Time, record.Level, l.redactor.redactText(record.Message), record.PC)
 	record.Attrs(func(a slog.Attr) bool {
 		out.AddAttrs(l.attr(a))
 		return true
@@ -37,7 +38,7 @@ func (l logs) Handle(ctx context.Context, record slog.Record) error {
 	return l.next.Handle(ctx, out)
 }
 
-// WithAttrs adds attributes to all records.
+// WithAttrs redacts and adds attributes.
 func (l logs) WithAttrs(attrs []slog.Attr) slog.Handler {
 	l.next = l.next.WithAttrs(l.attrs(attrs))
 	return l
@@ -46,7 +47,7 @@ func (l logs) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup opens a group.
 func (l logs) WithGroup(name string) slog.Handler {
 	l.next = l.next.WithGroup(name)
-	l.hidden = l.hidden || names(name)
+	l.hidden = l.hidden || isSecretName(name)
 	return l
 }
 
@@ -60,34 +61,34 @@ func (l logs) attrs(attrs []slog.Attr) []slog.Attr {
 
 func (l logs) attr(a slog.Attr) slog.Attr {
 	if a.Equal(slog.Attr{}) {
-		return a // a log leaves it out
+		return a // a handler ignores an empty attribute
 	}
 	value := a.Value.Resolve()
 	kind := value.Kind()
 	number := kind == slog.KindInt64 || kind == slog.KindUint64 || kind == slog.KindFloat64
 	switch {
-	case l.hidden || names(a.Key) && !(number && counts(a.Key)):
+	case l.hidden || isSecretName(a.Key) && !(number && countsTokens(a.Key)):
 		value = slog.StringValue(Mark)
 	case kind == slog.KindGroup:
 		value = slog.GroupValue(l.attrs(value.Group())...)
 	case kind == slog.KindString:
-		value = slog.StringValue(l.redactor.whole(value.String()))
+		value = slog.StringValue(l.redactor.redactText(value.String()))
 	case kind == slog.KindAny:
 		value = l.redactor.logged(value.Any())
 	}
 	return slog.Attr{Key: a.Key, Value: value}
 }
 
-// whole redacts a text that is not cut.
-func (r *Redactor) whole(text string) string {
-	return r.settled(text, func(p *printer, v any) (string, error) {
+// redactText redacts a text without cutting it.
+func (r *Redactor) redactText(text string) string {
+	return r.redactStable(text, func(p *printer, v any) (string, error) {
 		wide := printer{cfg: p.cfg}
 		wide.cfg.MaxString, wide.cfg.MaxDocument = maxScanned, maxScanned
 		return wide.document(v)
 	})
 }
 
-// logged is what is logged of a value of any kind.
+// logged returns the redacted form of a value of any type.
 func (r *Redactor) logged(v any) (out slog.Value) {
 	defer func() {
 		if recover() != nil {
@@ -111,13 +112,13 @@ func (r *Redactor) logged(v any) (out slog.Value) {
 		}
 		text = plain
 	}
-	if safe := r.whole(text); safe != text {
+	if safe := r.redactText(text); safe != text {
 		return slog.StringValue(safe)
 	}
 	return slog.AnyValue(v)
 }
 
-// inLog is a document in a log. One that was cut is a text.
+// inLog returns a document for a log. A document that was cut is a string.
 func (r *Redactor) inLog(v any) slog.Value {
 	doc := r.Document(v)
 	if !json.Valid([]byte(doc)) {
@@ -126,7 +127,7 @@ func (r *Redactor) inLog(v any) slog.Value {
 	return slog.AnyValue(document(doc))
 }
 
-// document is JSON in a log: in one in JSON it stands as it is.
+// document is JSON in a log. A JSON handler writes it as it is.
 type document string
 
 func (d document) String() string               { return string(d) }

@@ -1,24 +1,25 @@
-// Package redact takes secrets out of whatever leaves: error texts, logs, events, lists.
+// Package redact removes secrets from everything that leaves the process: error texts, logs,
+// events, lists.
 //
-// It may import nothing of ours. The one thing to know: there are two questions, and they must not be mixed (RD6). A
-// [Set] knows the values of secrets and takes them out of anything, also of what a model reads (RD5). A [Redactor]
-// knows the names of secrets and takes out what stands under them, which is for people only: logs, lists, error texts
-// (RD2).
+// It may import none of our packages. The one thing to know: it answers two different questions,
+// which must not be mixed. A [Set] knows the values of secrets and removes them from anything,
+// including what a model reads. A [Redactor] knows the names of secrets and removes the values
+// under them; that is for people only: logs, lists, error texts.
 package redact
 
 import "errors"
 
-// Mark stands where a secret was (RD2).
+// Mark replaces a secret.
 const Mark = "<redacted>"
 
-// Unprintable stands for a whole document that cannot be shown safely (RD4).
+// Unprintable replaces a document that cannot be shown safely.
 const Unprintable = "<unprintable>"
 
-// Secret is one secret that must not be shown. nil masks nothing. It is safe for concurrent use.
+// Secret masks one secret. nil masks nothing. Safe for concurrent use.
 type Secret struct{ known *table }
 
-// NewSecret returns what masks a secret, in every form that a [Set] finds; nil for the empty one. The error is always
-// nil.
+// NewSecret returns a masker of one secret, in every form that a [Set] finds; nil for the empty
+// string. The error is always nil.
 func NewSecret(secret string) (*Secret, error) {
 	if secret == "" {
 		return nil, nil
@@ -26,7 +27,7 @@ func NewSecret(secret string) (*Secret, error) {
 	return &Secret{known: newTable([][]form{formsOf(secret)})}, nil
 }
 
-// Mask takes the secret out of a text.
+// Mask replaces the secret in a text.
 func (s *Secret) Mask(text string) string {
 	if s == nil {
 		return text
@@ -34,7 +35,8 @@ func (s *Secret) Mask(text string) string {
 	return s.known.mask(text)
 }
 
-// MaskError returns an error as it is, or only its masked text where that shows the secret. nil stays nil.
+// MaskError returns err, or an error with only its masked text if the text contains the secret. nil
+// stays nil.
 func (s *Secret) MaskError(err error) error {
 	if err == nil {
 		return nil

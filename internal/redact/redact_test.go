@@ -15,7 +15,7 @@ import (
 	"github.com/perdure/perdure/internal/redact"
 )
 
-// TestS18Forms: no form in which a secret can be written again survives, wherever in a text it stands.
+// TestS18Forms: no form of a secret that can be decoded survives, wherever in a text it stands.
 func TestS18Forms(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -28,7 +28,8 @@ func TestS18Forms(t *testing.T) {
 		wrapped := []byte(before + secret + "after")
 
 		for form, text := range map[string]string{
-			"plain": secret, "query": url.QueryEscape(secret), "path": url.PathEscape(secret), "hex": hex.EncodeToString([]byte(secret)),
+			"plain": secret, "query": url.QueryEscape(secret), "path": url.PathEscape(secret),
+			"hex":       hex.EncodeToString([]byte(secret)),
 			"upper hex": strings.ToUpper(hex.EncodeToString([]byte(secret))), "json": jsonEscaped(secret),
 		} {
 			if got := s.Mask("x " + text + " y"); got != "x "+redact.Mark+" y" {
@@ -64,10 +65,12 @@ func TestMaskError(t *testing.T) {
 	if got := s.MaskError(harmless); got != harmless {
 		t.Errorf("got %v, want the error itself", got)
 	}
-	if got := s.MaskError(fmt.Errorf("a-long-secret: %w", harmless)); got.Error() != redact.Mark+": no such host" || errors.Is(got, harmless) {
+	if got := s.MaskError(fmt.Errorf("a-long-secret: %w", harmless)); got.Error() != redact.Mark+": no such host" ||
+		errors.Is(got, harmless) {
 		t.Errorf("got %v, want its masked text and nothing of the chain", got)
 	}
-	if none, err := redact.NewSecret(""); err != nil || none.Mask("a-long-secret") != "a-long-secret" || none.MaskError(nil) != nil {
+	if none, err := redact.NewSecret(""); err != nil || none.Mask("a-long-secret") != "a-long-secret" ||
+		none.MaskError(nil) != nil {
 		t.Errorf("the empty secret masks: %v", err)
 	}
 }

@@ -2,28 +2,28 @@ package redact
 
 import "sync"
 
-// Set holds the values of secrets that are known, and finds them in any text or stream (RD5).
+// Set holds the values of known secrets, and finds them in any text or stream.
 //
-// A secret of eight bytes and more is found as it is; escaped for a URL, for JSON or for HTML, wholly or here and
-// there, also twice over; in hex; and in base64, alone or among other bytes, also over lines. A shorter one, such as
-// "ollama", is no secret that holds, and to take it out of other words would only spoil them: it is found as it is and
-// as a word of its own.
+// A secret of eight or more bytes is found as it is; escaped for URLs, JSON or HTML, completely or
+// in part, even twice; in hex; and in base64, alone or among other bytes, even across lines. A
+// shorter value such as "ollama" does not protect anything, and removing it from other words would
+// only damage text, so it is found only as it is and as a word of its own.
 //
-// The zero value and nil know no secret. Safe for concurrent use. A stream that is open follows what is added and
-// removed, from its next chunk on.
+// The zero value and nil hold no secrets. Safe for concurrent use. An open stream follows changes
+// of the set from its next chunk on.
 type Set struct {
 	mu     sync.Mutex
 	values map[string]*value // guarded by mu
-	built  *table            // guarded by mu; nil: values have changed since
+	built  *table            // guarded by mu; nil: outdated
 }
 
 // value is a secret of a set.
 type value struct {
-	times int // it was added so often more than removed
+	times int // how often it was added and not removed
 	forms []form
 }
 
-// NewSet returns a set of secrets. Empty ones count for nothing.
+// NewSet returns a set of secrets. Empty strings are ignored.
 func NewSet(secrets ...string) *Set {
 	s := &Set{}
 	for _, secret := range secrets {
@@ -32,8 +32,8 @@ func NewSet(secrets ...string) *Set {
 	return s
 }
 
-// Add makes a secret known. The empty one is none. Whoever adds one twice removes it twice, so that two sessions may
-// have the same.
+// Add adds a secret. The empty string is ignored. A secret that was added twice must be removed
+// twice, so that two sessions can have the same secret.
 func (s *Set) Add(secret string) {
 	if secret == "" {
 		return
@@ -51,7 +51,7 @@ func (s *Set) Add(secret string) {
 	s.built = nil
 }
 
-// Remove forgets a secret that was added. One that is not known is no error.
+// Remove removes a secret. Removing an unknown one does nothing.
 func (s *Set) Remove(secret string) {
 	if s == nil {
 		return
@@ -68,10 +68,11 @@ func (s *Set) Remove(secret string) {
 	}
 }
 
-// Mask takes all secrets out of a text.
+// Mask replaces all secrets in a text.
 func (s *Set) Mask(text string) string { return s.table().mask(text) }
 
-// table returns what finds the secrets that are known now; nil: there are none. It is the same one until they change.
+// table returns the table of the current secrets; nil: there are none. It is reused until they
+// change.
 func (s *Set) table() *table {
 	if s == nil {
 		return nil

@@ -6,50 +6,56 @@ import (
 	"unicode/utf8"
 )
 
-// maxBreaks bounds the breaks of lines, or their characters, between two characters of a form.
+// maxBreaks limits the line breaks, or their characters, between two characters of a form.
 const maxBreaks = 2
 
-// Stream takes the secrets of a set out of what comes in chunks, wherever the chunks were cut (RD5). What comes out is
-// the same for all cuts, and what is no secret comes out byte for byte.
+// Stream masks the secrets of a set in a stream of chunks, even across chunk boundaries. The output
+// does not depend on how the stream was divided, and bytes that are not secret pass unchanged.
 //
-// It holds back what may be the begin of a secret, and so no more than the longest form in which one can be written;
-// and a character of which only a part has come. One goroutine uses it.
+// It holds back what may be the start of a secret, at most the longest form of one, and incomplete
+// characters. Not safe for concurrent use.
+//
+// The algorithm reads the buffer byte by byte. At every position it keeps the set of forms that may
+// have started earlier and still match, as candidates. Where the text can be read in
+// several ways, because of escapes, each reading continues a candidate of its own. A candidate that
+// reaches the end of a form hides the bytes from its start; bytes before the earliest candidate can
+// be released.
 type Stream struct {
 	set   *Set
 	known *table
-	fixed bool // known is all there ever is
+	fixed bool // known never changes
 
-	buf    []byte
-	next   int     // what stands before it in buf has been read
-	before byte    // the byte before buf; 0: nothing
-	begun  []begun // in no order
-	spare  []begun // the array of the last ones
-	found  []span  // in order; no two overlap
+	buf        []byte
+	next       int         // position in buf up to which it has been read
+	before     byte        // the byte before buf; 0: none
+	candidates []candidate // unordered
+	spare      []candidate // array of the previous begun, for reuse
+	found      []span      // in order, without overlaps
 }
 
-// begun is a form that the text may hold from a place on.
-type begun struct {
-	hex    bool
-	lo, hi int // the forms of the list that it can be
-	read   int // bytes of them that were found
-	from   int // where it began in buf
-	next   int // where it goes on in buf
-	breaks int // of lines, since its last character
-	broken bool
-	bent   bool // an escape or a break was read: next-from is not read
-	ended  bool // it was found if no word goes on here
+// candidate is a candidate: a form that the text may contain from some position.
+type candidate struct {
+	hex     bool
+	lo, hi  int // range of the forms that it can be
+	read    int // bytes of the form that were matched
+	from    int // where it started in buf
+	next    int // where it continues in buf
+	breaks  int // line breaks since its last character
+	broken  bool
+	escaped bool // an escape or a line break was read, so the length in buf differs from read
+	ended   bool // it matches unless a word continues here
 }
 
-// span is a piece of buf that is not shown.
+// span is a part of buf that is hidden.
 type span struct {
 	from, to int
-	told     bool // its mark has gone out, with what stood before next
+	marked   bool // its mark was already returned
 }
 
-// Stream returns what takes the secrets of this set out of one stream of bytes.
+// Stream returns a stream that masks the secrets of this set.
 func (s *Set) Stream() *Stream { return &Stream{set: s} }
 
-// Feed takes the next chunk and returns what may go out now. The slice is the caller's.
+// Feed takes the next chunk and returns the bytes that are safe to show. The caller owns the slice.
 func (s *Stream) Feed(chunk []byte) []byte {
 	s.refresh()
 	s.buf = append(s.buf, chunk...)
@@ -57,7 +63,7 @@ func (s *Stream) Feed(chunk []byte) []byte {
 	return s.release(false)
 }
 
-// Flush returns what was held back: nothing more comes. The stream can begin again then.
+// Flush ends the stream and returns what was held back. The stream can be used again.
 func (s *Stream) Flush() []byte {
 	s.refresh()
 	s.scan(true)
@@ -66,74 +72,75 @@ func (s *Stream) Flush() []byte {
 	return out
 }
 
-// Skip says that a piece of the text is missing here. What may be the begin of a secret that ends in it is never shown, and
-// neither is as much of what follows as the end of one can take: nobody can tell it from something else.
+// Skip says that a part of the text is missing here. What may be the start of a secret that ends in
+// the gap is never shown. Neither are as many of the following bytes as the end of a secret can
+// take, because the end cannot be recognised.
 func (s *Stream) Skip() (out []byte) {
 	s.refresh()
 	if s.known == nil {
-		out = s.buf // a piece of a character
+		out = s.buf // an incomplete character
 	}
 	*s = Stream{set: s.set, known: s.known, fixed: s.fixed}
 	if s.known != nil {
-		s.found = []span{{to: s.known.longest, told: true}}
+		s.found = []span{{to: s.known.longest, marked: true}}
 	}
 	return out
 }
 
-// refresh takes up what was added to the set or removed. What is held back is read again; what was found stays hidden.
+// refresh adopts changes of the set. What is held back is read again; what was found stays hidden.
 func (s *Stream) refresh() {
 	if s.fixed {
 		return
 	}
 	if now := s.set.table(); now != s.known {
-		s.known, s.next, s.begun = now, 0, nil
+		s.known, s.next, s.candidates = now, 0, nil
 	}
 }
 
-// scan reads all that can be read, and notes what is found.
+// scan reads as much as possible, and records what it finds.
 func (s *Stream) scan(last bool) {
 	if s.known == nil {
 		s.next = len(s.buf)
 		return
 	}
 	for s.next < len(s.buf) {
-		if len(s.begun) == 0 {
-			s.next = s.known.pass(s.buf, s.next)
+		if len(s.candidates) == 0 {
+			s.next = s.known.nextStart(s.buf, s.next)
 		}
 		others, unsure := readings(s.buf[s.next:], last)
 		if unsure {
 			return
 		}
-		if len(s.begun) > 0 {
-			now := s.begun
-			s.begun, s.spare = s.spare[:0], now
+		if len(s.candidates) > 0 {
+			now := s.candidates
+			s.candidates, s.spare = s.spare[:0], now
 			for _, b := range now {
 				if b.next == s.next {
 					s.step(b, others)
 				} else {
-					s.begun = append(s.begun, b)
+					s.candidates = append(s.candidates, b)
 				}
 			}
 		}
 		if s.mayBegin(&s.known.written) {
-			s.step(begun{from: s.next, next: s.next}, others)
+			s.step(candidate{from: s.next, next: s.next}, others)
 		}
 		if s.mayBegin(&s.known.hex) {
-			s.step(begun{from: s.next, next: s.next, hex: true}, nil)
+			s.step(candidate{from: s.next, next: s.next, hex: true}, nil)
 		}
 		s.next++
 	}
 	if last {
-		for _, b := range s.begun {
+		for _, b := range s.candidates {
 			if b.ended {
 				s.hide(b.from, b.next)
 			}
 		}
-		s.begun = nil
+		s.candidates = nil
 	}
 }
 
-// mayBegin reports whether a form may begin at the next place, as far as two characters tell.
+// mayBegin reports whether a form may start at the next position, judged by two bytes.
 func (s *Stream) mayBegin(l *list) bool {
 	if s.next+1 == len(s.buf) {
 		return true
@@ -142,10 +149,10 @@ func (s *Stream) mayBegin(l *list) bool {
 	if l == &s.known.hex {
 		a, b = small(a), small(b)
 	}
-	return escapes(a) || escapes(b) || l.opens(a, b)
+	return escapes(a) || escapes(b) || l.mayStart(a, b)
 }
 
-// small makes a hexadecimal digit a small letter.
+// small returns a hexadecimal digit in lower case.
 func small(c byte) byte {
 	if 'A' <= c && c <= 'F' {
 		c |= 0x20
@@ -153,8 +160,8 @@ func small(c byte) byte {
 	return c
 }
 
-// step lets a begun form read what stands at its place, in all ways.
-func (s *Stream) step(b begun, others []reading) {
+// step lets a candidate continue with the byte at its position, in every possible reading.
+func (s *Stream) step(b candidate, others []reading) {
 	c := s.buf[b.next]
 	if b.ended {
 		if !isWord(c) {
@@ -170,19 +177,19 @@ func (s *Stream) step(b begun, others []reading) {
 		switch other := b; {
 		case r.text == "":
 			if other.breaks++; b.read > 0 && other.breaks <= maxBreaks {
-				other.broken, other.bent = true, true
+				other.broken, other.escaped = true, true
 				other.next += r.size
-				s.keep(other)
+				s.addCandidate(other)
 			}
 		case !b.hex:
-			other.bent = true
+			other.escaped = true
 			s.read(other, r.size, []byte(r.text)...)
 		}
 	}
 }
 
-// read lets a begun form go on with some characters, which so many bytes of the text stand for.
-func (s *Stream) read(b begun, size int, text ...byte) {
+// read lets a candidate match some characters, which take size bytes of the text.
+func (s *Stream) read(b candidate, size int, text ...byte) {
 	l := &s.known.written
 	if b.hex {
 		l = &s.known.hex
@@ -201,37 +208,37 @@ func (s *Stream) read(b begun, size int, text ...byte) {
 			return
 		}
 	}
-	s.keep(b)
+	s.addCandidate(b)
 }
 
-// keep notes a begun form. Where two ways of reading lead to the same, the one that began first stands for both: else
-// there would be ever more of them.
-func (s *Stream) keep(b begun) {
-	if b.bent {
-		for i, other := range s.begun {
+// addCandidate adds a candidate. If two readings lead to the same state, the one that started first
+// stands for both; otherwise their number could grow without bound.
+func (s *Stream) addCandidate(b candidate) {
+	if b.escaped {
+		for i, other := range s.candidates {
 			first := min(b.from, other.from)
 			other.from = b.from
 			if b == other {
-				s.begun[i].from = first
+				s.candidates[i].from = first
 				return
 			}
 		}
 	}
-	s.begun = append(s.begun, b)
+	s.candidates = append(s.candidates, b)
 }
 
-// end notes that a form was read to its end.
-func (s *Stream) end(b begun, f form) {
+// end records that a form was matched completely.
+func (s *Stream) end(b candidate, f form) {
 	switch {
 	case b.broken && !f.wraps:
 	case !f.word:
 		s.hide(b.from, b.next)
-	case b.bent || isWord(f.text[0]) && isWord(s.byteBefore(b.from)):
+	case b.escaped || isWord(f.text[0]) && isWord(s.byteBefore(b.from)):
 	case !isWord(f.text[len(f.text)-1]):
 		s.hide(b.from, b.next)
 	default:
 		b.ended = true
-		s.begun = append(s.begun, b)
+		s.candidates = append(s.candidates, b)
 	}
 }
 
@@ -242,14 +249,15 @@ func (s *Stream) byteBefore(at int) byte {
 	return s.buf[at-1]
 }
 
-// hide makes one of a found piece and all that it overlaps, so that no end of a secret is left beside another.
+// hide records a span and merges it with all spans that it overlaps, so that no part of a secret is
+// left between two marks.
 func (s *Stream) hide(from, to int) {
 	one := span{from: from, to: to}
 	s.found = slices.DeleteFunc(s.found, func(other span) bool {
 		if other.to <= one.from || one.to <= other.from {
 			return false
 		}
-		one = span{min(one.from, other.from), max(one.to, other.to), one.told || other.told}
+		one = span{min(one.from, other.from), max(one.to, other.to), one.marked || other.marked}
 		return true
 	})
 	at := 0
@@ -259,10 +267,11 @@ func (s *Stream) hide(from, to int) {
 	s.found = slices.Insert(s.found, at, one)
 }
 
-// release returns what is before the first place where a secret may have begun, with marks for what was found.
+// release returns the bytes before the first position where a secret may have started, with marks
+// for what was found.
 func (s *Stream) release(last bool) []byte {
 	safe := s.next
-	for _, b := range s.begun {
+	for _, b := range s.candidates {
 		safe = min(safe, b.from)
 	}
 	if !last {
@@ -273,9 +282,9 @@ func (s *Stream) release(last bool) []byte {
 	for len(s.found) > 0 && s.found[0].from < safe {
 		one := &s.found[0]
 		out = append(out, s.buf[at:max(at, one.from)]...)
-		if !one.told {
+		if !one.marked {
 			out = append(out, Mark...)
-			one.told = true
+			one.marked = true
 		}
 		at = min(one.to, safe)
 		if one.to > safe {
@@ -296,9 +305,9 @@ func (s *Stream) forget(n int) {
 	s.before = s.buf[n-1]
 	s.buf = append(s.buf[:0], s.buf[n:]...)
 	s.next -= n
-	for i := range s.begun {
-		s.begun[i].from -= n
-		s.begun[i].next -= n
+	for i := range s.candidates {
+		s.candidates[i].from -= n
+		s.candidates[i].next -= n
 	}
 	for i := range s.found {
 		s.found[i].from -= n
@@ -306,7 +315,8 @@ func (s *Stream) forget(n int) {
 	}
 }
 
-// wholeRunes is how much of a text ends with a whole character. Bytes that begin none are taken for whole.
+// wholeRunes returns the length of the text up to its last complete character. Invalid bytes count
+// as complete.
 func wholeRunes(text []byte) int {
 	for at := len(text) - 1; at >= 0 && at > len(text)-utf8.UTFMax; at-- {
 		if utf8.RuneStart(text[at]) {
@@ -319,19 +329,19 @@ func wholeRunes(text []byte) int {
 	return len(text)
 }
 
-// Writer writes to another writer, without the secrets of a set. One goroutine uses it.
+// Writer writes to another writer, without the secrets of a set. Not safe for concurrent use.
 type Writer struct {
 	to     io.Writer
 	stream *Stream
 }
 
-// NewWriter returns a writer over another one. nil knows no secret.
+// NewWriter returns a writer on top of another one. A nil set has no secrets.
 func NewWriter(to io.Writer, secrets *Set) *Writer {
 	return &Writer{to: to, stream: secrets.Stream()}
 }
 
-// Write takes a chunk and passes on what may go out. After an error the other writer has a part of it at most, and
-// nobody knows which: write nothing more.
+// Write takes a chunk and passes on what is safe. After an error it is not known which part the
+// other writer has received: write nothing more.
 func (w *Writer) Write(chunk []byte) (int, error) {
 	if err := w.pass(w.stream.Feed(chunk)); err != nil {
 		return 0, err
@@ -339,7 +349,7 @@ func (w *Writer) Write(chunk []byte) (int, error) {
 	return len(chunk), nil
 }
 
-// Flush writes what was held back. Call it when nothing more comes.
+// Flush writes what was held back. Call it at the end.
 func (w *Writer) Flush() error { return w.pass(w.stream.Flush()) }
 
 func (w *Writer) pass(out []byte) error {

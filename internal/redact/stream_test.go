@@ -20,16 +20,19 @@ import (
 	"github.com/perdure/perdure/internal/redact"
 )
 
-// forms writes a secret in the ways in which it must be found, each in a text of its own. The marks of base64 stand
-// where no character is left that is of the secret alone.
+// forms encodes a secret in the forms in which it must be found, each in a text of its own. Its
+// base64 texts have marks where no character is left that depends on the secret alone.
 func forms(secret string) map[string]string {
 	quoted, _ := json.Marshal(secret)
 	again, _ := json.Marshal(string(quoted))
 	all := map[string]string{
-		"plain": secret, "hex": hex.EncodeToString([]byte(secret)), "upper hex": strings.ToUpper(hex.EncodeToString([]byte(secret))),
-		"query": url.QueryEscape(secret), "path": url.PathEscape(secret), "query twice": url.QueryEscape(url.QueryEscape(secret)),
-		"json": string(quoted[1 : len(quoted)-1]), "json twice": string(again[3 : len(again)-3]), "json in full": jsonEscaped(secret),
-		"html": html.EscapeString(secret),
+		"plain": secret, "hex": hex.EncodeToString([]byte(secret)),
+		"upper hex": strings.ToUpper(hex.EncodeToString([]byte(secret))),
+		"query":     url.QueryEscape(secret), "path": url.PathEscape(secret),
+		"query twice": url.QueryEscape(url.QueryEscape(secret)),
+		"json":        string(quoted[1 : len(quoted)-1]), "json twice": string(again[3 : len(again)-3]),
+		"json in full": jsonEscaped(secret),
+		"html":         html.EscapeString(secret),
 	}
 	for before := range 4 {
 		wrapped := []byte(strings.Repeat("\x01", before) + secret + "\x02\x02\x02"[:before%3])
@@ -39,7 +42,7 @@ func forms(secret string) map[string]string {
 	return all
 }
 
-// feed sends a text through a stream, cut at some places.
+// feed sends a text through a stream, divided at some positions.
 func feed(t interface{ Errorf(string, ...any) }, s *redact.Stream, text string, cuts ...int) string {
 	var out []byte
 	from := 0
@@ -54,17 +57,20 @@ func feed(t interface{ Errorf(string, ...any) }, s *redact.Stream, text string, 
 	return string(append(out, s.Flush()...))
 }
 
-// TestS18EverySplit: a secret in any form is found wherever the stream is cut in two, and in single bytes.
+// TestS18EverySplit: a secret in any form is found wherever the stream is divided in two, and in
+// single bytes.
 func TestS18EverySplit(t *testing.T) {
 	t.Parallel()
-	for _, secret := range []string{"canary-0123456789", `q"u\o/t&e<d>+%41 'x'`, "пароль и ключ 🔑🔑", "%41%41%41%41", `\\\\\\\\\\`, "line\nbreak\r\n\ttab", "ABCabc==//++"} {
+	for _, secret := range []string{"canary-0123456789", `q"u\o/t&e<d>+%41 'x'`, "пароль и ключ 🔑🔑", "%41%41%41%41",
+		`\\\\\\\\\\`, "line\nbreak\r\n\ttab", "ABCabc==//++"} {
 		set := redact.NewSet("another-secret", secret, "not-there-at-all")
 		for form, written := range forms(secret) {
 			text := "é before " + written + " äfter"
 			want := "é before " + redact.Mark + " äfter"
 			if strings.Contains(form, "base64") {
 				want = set.Mask(text)
-				if !strings.HasPrefix(want, "é before ") || !strings.HasSuffix(want, " äfter") || len(want) > len("é before  äfter")+len(redact.Mark)+10 {
+				if !strings.HasPrefix(want, "é before ") || !strings.HasSuffix(want, " äfter") ||
+					len(want) > len("é before  äfter")+len(redact.Mark)+10 {
 					t.Errorf("%q as %s: %q became %q", secret, form, text, want)
 				}
 			}
@@ -82,13 +88,14 @@ func TestS18EverySplit(t *testing.T) {
 	}
 }
 
-// TestWrappedBase64: encoders break long lines, and a secret over a break is found.
-// TestR21Skip takes a piece out of a text, from every place to every other: nothing of a secret is left on either side of it, what
-// is far away from it stays, and a secret that begins where nothing is shown is hidden to its end.
+// TestR21Skip removes a part of a text, between every two positions. Nothing of a secret is left on
+// either side, distant text stays, and a secret that starts where nothing is shown is hidden to its
+// end.
 func TestR21Skip(t *testing.T) {
 	t.Parallel()
 	const secret = "canary-0123456789-abcdefghij"
-	for _, shape := range []string{secret, strings.ReplaceAll(secret, "-", `\u002d`), hex.EncodeToString([]byte(secret))} {
+	for _, shape := range []string{secret, strings.ReplaceAll(secret, "-", `\u002d`),
+		hex.EncodeToString([]byte(secret))} {
 		text := shape + ".." + shape
 		for from := range len(text) {
 			for to := from; to < len(text); to += 3 {
@@ -121,6 +128,7 @@ func TestR21Skip(t *testing.T) {
 	}
 }
 
+// TestWrappedBase64: encoders break long lines; a secret across a line break is found.
 func TestWrappedBase64(t *testing.T) {
 	t.Parallel()
 	secret := "canary-0123456789-canary"
@@ -140,7 +148,8 @@ func TestWrappedBase64(t *testing.T) {
 	}
 }
 
-// union hides the secrets in a text in the plainest way: all bytes of all that are there, with one mark for those that overlap.
+// union hides the secrets in a text in the simplest way: all bytes of all occurrences, with one
+// mark for overlapping ones.
 func union(text string, secrets []string) string {
 	joined := make([]bool, len(text)+1) // with the byte before
 	hidden := make([]bool, len(text)+1)
@@ -166,8 +175,9 @@ func union(text string, secrets []string) string {
 	return out.String()
 }
 
-// TestStreamIsTheUnion: over few letters, where secrets overlap and stand in each other, a stream hides exactly what a
-// plain search hides, for any cuts, and holds back no more than the longest secret.
+// TestStreamIsTheUnion: over a small alphabet, where secrets overlap and contain each other, a
+// stream hides exactly what a simple search hides, however it is divided, and holds back no more
+// than the longest secret.
 func TestStreamIsTheUnion(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -191,7 +201,8 @@ func TestStreamIsTheUnion(t *testing.T) {
 	})
 }
 
-// TestStreamForms: many secrets at once, in any form, among other text, over any cuts.
+// TestStreamForms: many secrets at once, in any form, among other text, however the stream is
+// divided.
 func TestStreamForms(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -207,7 +218,8 @@ func TestStreamForms(t *testing.T) {
 					}
 				}
 			})
-			text.WriteString(rapid.StringMatching(`[ -~\n€]{0,8}`).Draw(t, "between") + " " + all[rapid.SampledFrom(names).Draw(t, "form")] + " ")
+			text.WriteString(rapid.StringMatching(`[ -~\n€]{0,8}`).Draw(t, "between") + " " +
+				all[rapid.SampledFrom(names).Draw(t, "form")] + " ")
 		}
 		cuts := rapid.SliceOf(rapid.IntRange(0, text.Len())).Draw(t, "cuts")
 		slices.Sort(cuts)
@@ -220,7 +232,7 @@ func TestStreamForms(t *testing.T) {
 	})
 }
 
-// assertGone reads a text in the ways that a person would try, and wants no secret in it.
+// assertGone decodes a text in the usual ways, and checks that no secret is in it.
 func assertGone(t interface{ Errorf(string, ...any) }, text string, secrets []string) {
 	for _, secret := range secrets {
 		for form, written := range forms(secret) {
@@ -229,7 +241,8 @@ func assertGone(t interface{ Errorf(string, ...any) }, text string, secrets []st
 			}
 		}
 		for before := range 3 {
-			code := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("\x01", before) + secret + strings.Repeat("\x01", 3)))
+			code := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("\x01", before) + secret +
+				strings.Repeat("\x01", 3)))
 			if core := code[4 : len(code)-8]; strings.Contains(text, core) {
 				t.Errorf("%q is there in base64: %q", secret, text)
 			}
@@ -237,10 +250,12 @@ func assertGone(t interface{ Errorf(string, ...any) }, text string, secrets []st
 	}
 }
 
-// TestRD6Payloads: a stream leaves what only looks like a secret by its name, and every byte beside the secrets.
+// TestRD6Payloads: a stream keeps what only looks like a secret by its name, and every byte beside
+// the secrets.
 func TestRD6Payloads(t *testing.T) {
 	t.Parallel()
-	payload := `{"next_page_token": "abc", "partition_key":"p", "password" : "hunter2", "bad": "` + "\xff\xc3" + `%zz &amp \u12 \ud800", "a": 1.0e3}` + "\r\n%canary-012\n3456789 canary-012345678"
+	payload := `{"next_page_token": "abc", "partition_key":"p", "password" : "hunter2", "bad": "` + "\xff\xc3" +
+		`%zz &amp \u12 \ud800", "a": 1.0e3}` + "\r\n%canary-012\n3456789 canary-012345678"
 	set := redact.NewSet("canary-0123456789", "")
 
 	if got := set.Mask(payload); got != payload {
@@ -275,7 +290,7 @@ func TestShortSecrets(t *testing.T) {
 	}
 }
 
-// TestManyReadings: where a text can be read in very many ways, it is still read in one go.
+// TestManyReadings: a text with very many readings is still read in one pass.
 func TestManyReadings(t *testing.T) {
 	t.Parallel()
 	slashes := strings.Repeat(`\`, 100)
@@ -287,7 +302,7 @@ func TestManyReadings(t *testing.T) {
 	}
 }
 
-// TestMarkIsNoSecret: what stands in the mark is left alone, so that masking twice is masking once.
+// TestMarkIsNoSecret: the mark is left alone, so that masking twice equals masking once.
 func TestMarkIsNoSecret(t *testing.T) {
 	t.Parallel()
 	for _, secret := range []string{"redacted", "<redacted>", "<"} {
@@ -299,7 +314,8 @@ func TestMarkIsNoSecret(t *testing.T) {
 	}
 }
 
-// TestSetChanges: an open stream follows its set, also for what it holds back; a secret that two have is one until both gave it up.
+// TestSetChanges: an open stream follows its set, also for what it holds back. A secret that was
+// added twice stays until it was removed twice.
 func TestSetChanges(t *testing.T) {
 	t.Parallel()
 	set := redact.NewSet("canary-0123456789")
@@ -319,7 +335,8 @@ func TestSetChanges(t *testing.T) {
 	}
 }
 
-// TestSetIsShared: many goroutines change and use a set, and the secret that stays is hidden throughout.
+// TestSetIsShared: many goroutines change and use a set, and a secret that stays in it is hidden
+// throughout.
 func TestSetIsShared(t *testing.T) {
 	t.Parallel()
 	set := redact.NewSet("canary-0123456789")
@@ -342,7 +359,7 @@ func TestSetIsShared(t *testing.T) {
 	all.Wait()
 }
 
-// broken is a writer that takes nothing.
+// broken is a writer that always fails.
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }
@@ -391,7 +408,8 @@ func BenchmarkStream(b *testing.B) {
 	for n := range 500 {
 		set.Add(fmt.Sprintf("%x-secret-%d", n*7919, n))
 	}
-	chunk := bytes.Repeat([]byte("2026-11-22 INFO step 17 of 200 done; {\"ok\": true, \"path\": \"/srv/a b/c.txt\"}\n"), 100)
+	chunk := bytes.Repeat([]byte("2026-11-22 INFO step 17 of 200 done; {\"ok\": true, \"path\": \"/srv/a "+
+		"b/c.txt\"}\n"), 100)
 	s := set.Stream()
 	b.SetBytes(int64(len(chunk)))
 	for b.Loop() {

@@ -8,36 +8,38 @@ import (
 	"unicode/utf8"
 )
 
-// maxScanned is how much of a text is looked at, in bytes, many times what is ever shown.
+// maxScanned is how many bytes of a text are examined, many times what is ever shown.
 const maxScanned = 32 << 10
 
-// What a text may say of a secret without being JSON.
+// Patterns of secrets in text that is not JSON.
 var (
-	// namedValue finds a name, a quote behind it, and what stands between a name and its value: a header, a query, a form, a
-	// setting, JSON that was cut.
+	// namedValue finds a name, a quote after it, and the separator between a name and its value: a
+	// header, a query, a form, a setting, truncated JSON.
 	namedValue = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`([\pL\pN_.%\[\]-]+?)(\\*["'` + "`" + `]?)\s*(:=|=>|[:=]|%(?:25)*3[AaDd])\s*`)
 	})
-	// option finds a name on a command line, whose value comes behind a space.
+	// option finds a command-line option, whose value follows after a space.
 	option = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`--([\pL\pN_.-]+)(\s+)`) })
-	// bearer finds a token wherever it is called so.
+	// bearer finds a bearer token.
 	bearer = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)\b(Bearer\s+)[\w.~+/=-]{8,}`) })
 	// userPart finds the password in a URL.
-	userPart = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(://[^\s/?#:@"'<>]*:)[^\s/?#@"'<>]+@`) })
-	// scheme finds a word that stands before a credential.
+	userPart = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(://[^\s/?#:@"'<>]*:)[^\s/?#@"'<>]+@`)
+	})
+	// scheme finds the word before a credential.
 	scheme = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^(?i:bearer|basic|digest|token|negotiate|apikey)\s+`)
 	})
-	// joint finds what parts the values of a query in a query.
+	// joint finds the separator of the values of a query inside a query.
 	joint = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`%(?:25)*26`) })
-	// block finds the begin of a value that goes on in the next lines.
+	// block finds the start of a value that continues on the next lines.
 	block = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[|>][+-]?\s*\n`) })
 )
 
-// quotes may stand around a name or a value.
+// quotes may surround a name or a value.
 const quotes = "\"'`"
 
-// scrub takes out of a text what stands under the name of a secret. Where it is not certain how far a value goes, it takes
+// scrub hides the values of secret names in a text. If the end of a value is uncertain, it hides
 // more rather than less.
 func scrub(text string) string {
 	if len(text) > maxScanned {
@@ -49,7 +51,8 @@ func scrub(text string) string {
 	return userPart().ReplaceAllString(text, "${1}"+Mark+"@")
 }
 
-// pairs replaces the values that a pattern finds names of. span returns where such a value begins and ends.
+// pairs replaces the values whose names a pattern finds. span returns where a value starts and
+// ends.
 func pairs(text string, pattern *regexp.Regexp, span func(string, []int) (from, to int)) string {
 	var out strings.Builder
 	for text != "" {
@@ -63,7 +66,7 @@ func pairs(text string, pattern *regexp.Regexp, span func(string, []int) (from, 
 		}
 		out.WriteString(text[:from])
 		if value := text[from:to]; value != "" {
-			if counts(text[m[2]:m[3]]) && isNumber(value) {
+			if countsTokens(text[m[2]:m[3]]) && isNumber(value) {
 				out.WriteString(value)
 			} else {
 				out.WriteString(Mark)
@@ -74,19 +77,21 @@ func pairs(text string, pattern *regexp.Regexp, span func(string, []int) (from, 
 	return out.String() + text
 }
 
-// hides reports whether a name in a text hides its value. The word before it may be a part of it: "idempotency key".
+// hides reports whether a name in a text hides its value. The word before it may belong to it:
+// "idempotency key".
 func hides(before, name string) bool {
 	trimmed := strings.TrimSuffix(before, " ")
 	if trimmed != before {
 		last := strings.LastIndexFunc(trimmed, func(r rune) bool { return r < utf8.RuneSelf && !isWord(byte(r)) })
-		if word := trimmed[last+1:]; word != "" && names(name) && !names(word+name) {
+		if word := trimmed[last+1:]; word != "" && isSecretName(name) && !isSecretName(word+name) {
 			return false
 		}
 	}
-	return names(name)
+	return isSecretName(name)
 }
 
-// nameIn is the name that a run of characters ends with: user[password] and user%5Bpassword%5D are password.
+// nameIn returns the name at the end of a run of characters: user[password] and user%5Bpassword%5D
+// are password.
 func nameIn(run string) string {
 	if plain, err := url.PathUnescape(run); err == nil {
 		run = plain
@@ -94,7 +99,8 @@ func nameIn(run string) string {
 	return strings.Trim(run, "[]%. ")
 }
 
-// optionSpan is where the value of an option stands: one word, or what is in quotes. Another option is none.
+// optionSpan returns the value of an option: one word, or a quoted text. Another option is not a
+// value.
 func optionSpan(text string, m []int) (from, to int) {
 	from = m[1]
 	if strings.HasPrefix(text[from:], "-") {
@@ -106,11 +112,11 @@ func optionSpan(text string, m []int) (from, to int) {
 	return from, from + until(text[from:], " \t\r\n")
 }
 
-// valueSpan is where the value stands that a pattern has found the name of.
+// valueSpan returns the value of a name that the pattern has found.
 func valueSpan(text string, m []int) (from, to int) {
 	from = m[1]
 	rest := text[from:]
-	closed := m[5] > m[4] // a quote behind the name: an object's
+	closed := m[5] > m[4] // a quote after the name, so it belongs to an object
 	switch sep := text[m[6]:m[7]]; {
 	case strings.HasPrefix(rest, Mark):
 		return from, from + len(Mark)
@@ -137,7 +143,7 @@ func valueSpan(text string, m []int) (from, to int) {
 	return from, from + skip + until(rest[skip:], "&; \t\r\n")
 }
 
-// until is how far a text goes without any of some characters.
+// until returns the length of a text before the first of some characters.
 func until(text, stops string) int {
 	if end := strings.IndexAny(text, stops); end >= 0 {
 		return end
@@ -145,7 +151,7 @@ func until(text, stops string) int {
 	return len(text)
 }
 
-// quoteAt is the quote that a text begins with, with the backslashes before it, or nothing.
+// quoteAt returns the quote at the start of a text with the backslashes before it, or nothing.
 func quoteAt(text string) string {
 	slashes := len(text) - len(strings.TrimLeft(text, `\`))
 	if slashes < len(text) && strings.IndexByte(quotes, text[slashes]) >= 0 {
@@ -154,7 +160,7 @@ func quoteAt(text string) string {
 	return ""
 }
 
-// openBefore is the quote that stands right before a name, or nothing.
+// openBefore returns the quote right before a name, or nothing.
 func openBefore(text string) string {
 	if text == "" || strings.IndexByte(quotes, text[len(text)-1]) < 0 {
 		return ""
@@ -163,8 +169,9 @@ func openBefore(text string) string {
 	return text[len(bare):]
 }
 
-// quoted is what stands in quotes. The end has as many backslashes as the begin; one with more is a part of the value.
-// Without an end it goes to the end of the text.
+// quoted returns what is inside quotes. The closing quote has as many backslashes as the opening
+// one; a quote with more belongs to the value. Without a closing quote the value extends to the
+// end.
 func quoted(text string, at int, q string) (from, to int) {
 	from = at + len(q)
 	for to = from; ; to++ {
@@ -174,13 +181,14 @@ func quoted(text string, at int, q string) (from, to int) {
 		}
 		to += next
 		value := text[from:to]
-		if slashes := len(value) - len(strings.TrimRight(value, `\`)); slashes%2 == 0 && len(q) == 1 || slashes == len(q)-1 && len(q) > 1 {
+		if slashes := len(value) - len(strings.TrimRight(value, `\`)); slashes%2 == 0 && len(q) == 1 ||
+			slashes == len(q)-1 && len(q) > 1 {
 			return from, to - len(q) + 1
 		}
 	}
 }
 
-// bracketed is how far an object or a list goes, or the whole text where it has no end.
+// bracketed returns the length of an object or a list, or of the text if it is not closed.
 func bracketed(text string) int {
 	depth := 0
 	for at := 0; at < len(text); at++ {
@@ -203,13 +211,13 @@ func isNumber(text string) bool {
 	return text != "" && strings.Trim(text, "0123456789") == ""
 }
 
-// cut shortens a text to so many characters, the last of which says that it was cut (RD3).
-func cut(text string, most int) string {
-	if len(text) <= most || utf8.RuneCountInString(text) <= most {
+// cut shortens a text to limit characters; the last one is an ellipsis.
+func cut(text string, limit int) string {
+	if len(text) <= limit || utf8.RuneCountInString(text) <= limit {
 		return text
 	}
 	end := 0
-	for range most - 1 {
+	for range limit - 1 {
 		_, size := utf8.DecodeRuneInString(text[end:])
 		end += size
 	}

@@ -11,17 +11,18 @@ import (
 	"strings"
 )
 
-// maxWritten bounds, in bytes, what of a value is written out to be redacted. What comes behind it is left out.
+// maxWritten limits, in bytes, how much of a value is encoded before it is redacted. The rest is
+// left out.
 const maxWritten = 1 << 20
 
-// encoder writes a value as JSON. Unlike encoding/json it takes keys of any type, numbers that are none, errors, and
-// values that hold themselves.
+// encoder encodes a value as JSON. Unlike encoding/json it accepts keys of any type, NaN and
+// infinities, errors, and values that contain themselves.
 type encoder struct {
 	out      *writer
 	maxDepth int
 }
 
-// written is a value as JSON, or the text that it is.
+// written returns a value as JSON, or its text if it is one.
 func written(v any, maxDepth int) (string, error) {
 	if err, ok := v.(error); ok {
 		return err.Error(), nil
@@ -33,12 +34,12 @@ func written(v any, maxDepth int) (string, error) {
 	if raw, ok := v.(json.RawMessage); ok {
 		return string(raw), nil
 	}
-	e := encoder{out: &writer{most: maxWritten}, maxDepth: maxDepth}
+	e := encoder{out: &writer{limit: maxWritten}, maxDepth: maxDepth}
 	err := e.value(at, 0)
 	return e.out.String(), err
 }
 
-// plainText is the text that a value is: of the kind of a string, or bytes.
+// plainText returns the text of a value of string or byte-slice type.
 func plainText(v reflect.Value) (string, bool) {
 	switch {
 	case v.Kind() == reflect.String:
@@ -66,7 +67,7 @@ func encodesItself(v reflect.Value) bool {
 	return false
 }
 
-// itself writes a value that knows how.
+// itself encodes a value with its own method.
 func (e *encoder) itself(v reflect.Value) error {
 	switch v := v.Interface().(type) {
 	case error:
@@ -89,7 +90,7 @@ func (e *encoder) itself(v reflect.Value) error {
 	return nil
 }
 
-// raw writes JSON, or the text of what is none.
+// raw writes JSON, or text that is not JSON as a string.
 func (e *encoder) raw(text string) {
 	if json.Valid([]byte(text)) {
 		e.out.WriteString(text)
@@ -155,7 +156,7 @@ type entry struct {
 	value reflect.Value
 }
 
-// holder writes what holds other values.
+// holder encodes a value that contains other values.
 func (e *encoder) holder(v reflect.Value, depth int) error {
 	if v.Kind() == reflect.Slice || v.Kind() == reflect.Array {
 		return e.items(v, depth)
@@ -204,9 +205,10 @@ func (e *encoder) items(v reflect.Value, depth int) error {
 	return nil
 }
 
-// keyText writes a key of any type out (RD2).
+// keyText returns the text of a key of any type.
 func (e *encoder) keyText(v reflect.Value) string {
-	for links := 0; links <= e.maxDepth && (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) && !v.IsNil(); links++ {
+	for links := 0; links <= e.maxDepth && (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) &&
+		!v.IsNil(); links++ {
 		if text, ok := v.Interface().(fmt.Stringer); ok {
 			return text.String()
 		}
@@ -230,7 +232,7 @@ func (e *encoder) keyText(v reflect.Value) string {
 	return fmt.Sprint(v)
 }
 
-// fields are the fields of a struct under their names in JSON.
+// fields returns the fields of a struct under their JSON names.
 func fields(v reflect.Value) []entry {
 	var all []entry
 	for _, f := range reflect.VisibleFields(v.Type()) {

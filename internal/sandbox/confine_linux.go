@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// prctl(2).
+// The options of prctl(2).
 const (
 	prSetDumpable     = 4
 	prSetParentDeath  = 1
@@ -19,13 +19,14 @@ const (
 	prAmbientClearAll = 4
 )
 
-// limitProcesses is RLIMIT_NPROC. It binds nobody who is root outside.
+// limitProcesses is RLIMIT_NPROC. It does not apply to a process that is root outside.
 const limitProcesses = 6
 
-// confine puts everything on but the memory limit and the seccomp filter, which come last. It returns what is in force,
-// in words, and the filter.
+// confine applies the whole sandbox except for the memory limit and the seccomp filter, which must
+// come last. It returns what is in force, in words, and the filter.
 //
-// Each part that this kernel does not have ends it with Unenforceable, or with Unsafe is left out of the words.
+// If this kernel lacks a part, confine fails with Unenforceable; with Unsafe it omits the part from
+// the words instead.
 func confine(o Order) ([]string, []instruction, error) {
 	var enforced []string
 	missed := func(err error) error {
@@ -39,7 +40,7 @@ func confine(o Order) ([]string, []instruction, error) {
 		return nil, nil, fmt.Errorf("set limits: %w", err)
 	}
 	enforced = append(enforced, "resource limits")
-	if words, err := landlocked(o); err != nil {
+	if words, err := applyLandlock(o); err != nil {
 		if err = missed(err); err != nil {
 			return nil, nil, err
 		}
@@ -63,21 +64,21 @@ func confine(o Order) ([]string, []instruction, error) {
 	return append(enforced, "seccomp"), filter, nil
 }
 
-// preferOthers makes the kernel give the processor to others first, and end the command first when memory is short.
-// Neither is a promise.
+// preferOthers lowers the priority of the command, and makes it the first to be killed when memory
+// runs out. Both are best effort.
 func preferOthers() {
 	const nice, firstToDie = 5, "500"
 	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, nice)
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte(firstToDie), 0)
 }
 
-// resourceLimit is one of setrlimit(2); zero is none, but for core dumps.
+// resourceLimit is a limit of setrlimit(2). Zero means no limit, except for core dumps.
 type resourceLimit struct {
 	resource int
-	most     uint64
+	max      uint64
 }
 
-// limitAll sets the limits that do not hurt ourselves.
+// limitAll sets the limits that do not affect the rest of the stage's own work.
 func limitAll(o Order) error {
 	l := o.Limits
 	limits := []resourceLimit{
@@ -86,21 +87,22 @@ func limitAll(o Order) error {
 		{syscall.RLIMIT_FSIZE, uint64(l.FileBytes)},
 		{syscall.RLIMIT_CPU, uint64((l.CPU + time.Second - 1) / time.Second)},
 	}
-	if o.Profile == Isolated { // in a user namespace they are counted apart; elsewhere the user's other processes count, too
+	// A user namespace counts its own processes; elsewhere all processes of the user count.
+	if o.Profile == Isolated {
 		limits = append(limits, resourceLimit{limitProcesses, uint64(l.Processes)})
 	}
 	for _, limit := range limits {
-		if limit.most == 0 && limit.resource != syscall.RLIMIT_CORE {
+		if limit.max == 0 && limit.resource != syscall.RLIMIT_CORE {
 			continue
 		}
-		if err := lower(limit.resource, limit.most); err != nil {
+		if err := lower(limit.resource, limit.max); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// limitMemory bounds the address space. It allocates nothing.
+// limitMemory limits the address space. It allocates nothing.
 func limitMemory(l Limits) error {
 	if l.MemoryBytes == 0 {
 		return nil
@@ -108,32 +110,35 @@ func limitMemory(l Limits) error {
 	return lower(syscall.RLIMIT_AS, uint64(l.MemoryBytes))
 }
 
-// lower sets a limit for good, unless a lower one is there already.
-func lower(resource int, most uint64) error {
+// lower sets a limit irrevocably, unless it is lower already.
+func lower(resource int, limit uint64) error {
 	var now syscall.Rlimit
 	if err := syscall.Getrlimit(resource, &now); err != nil {
 		return err
 	}
-	most = min(most, now.Max)
-	return syscall.Setrlimit(resource, &syscall.Rlimit{Cur: most, Max: most})
+	limit = min(limit, now.Max)
+	return syscall.Setrlimit(resource, &syscall.Rlimit{Cur: limit, Max: limit})
 }
 
-// overrideAccess is CAP_DAC_OVERRIDE: root may have files of others in the workspace. Landlock bounds it.
+// overrideAccess is CAP_DAC_OVERRIDE, which root needs for files of other users in the workspace.
+// Landlock still restricts it.
 const overrideAccess = 1
 
-// dropCapabilities leaves this thread, and what it executes, without any capability but overrideAccess.
+// dropCapabilities removes all capabilities except overrideAccess from this thread and what it
+// executes.
 func dropCapabilities() error {
 	const lastKnown = 63
 	for c := uintptr(0); c <= lastKnown; c++ {
 		if c == overrideAccess {
 			continue
 		}
-		// EINVAL: the kernel has no such one. EPERM: we have none to give away, and no_new_privs keeps it so.
+		// EINVAL: the kernel does not have this capability. EPERM: we have none to drop, and
+		// no_new_privs keeps it that way.
 		if err := prctl(prDropBounding, c); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.EPERM) {
 			return err
 		}
 	}
-	_ = prctl(prAmbient, prAmbientClearAll) // before Linux 4.3 there are none
+	_ = prctl(prAmbient, prAmbientClearAll) // fails only before Linux 4.3, which has none
 	header := struct {
 		version uint32
 		pid     int32
@@ -155,17 +160,17 @@ func dropCapabilities() error {
 	return get(syscall.SYS_CAPSET)
 }
 
-// stayWith makes this thread, which becomes the command, die with its parent, and ends here where that is dead already.
-// Zero is a parent that takes us along anyway.
-func stayWith(parent int) error {
+// dieWithParent makes this thread, which becomes the command, die with its parent, and fails if the
+// parent is dead already. Zero means a parent whose death ends this process anyway.
+func dieWithParent(parent int) error {
 	if parent == 0 {
 		return nil
 	}
 	if err := prctl(prSetParentDeath, uintptr(syscall.SIGKILL)); err != nil {
-		return fmt.Errorf("die with the supervisor: %w", err)
+		return fmt.Errorf("set the parent death signal: %w", err)
 	}
 	if os.Getppid() != parent {
-		return errors.New("the supervisor is dead")
+		return errors.New("the supervisor has died")
 	}
 	return nil
 }

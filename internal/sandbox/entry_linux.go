@@ -12,20 +12,20 @@ import (
 	"unsafe"
 )
 
-// The status that a shell gives for a command that it cannot execute, or not find.
+// The exit statuses of a shell for a command that cannot be executed, or is not found.
 const (
 	cannotExecute = 126
 	notFound      = 127
 )
 
-// Entry returns at once, unless this process was started as a stage: then it becomes the command, or its init, and never
-// returns. Call it before anything else.
+// Entry returns immediately, unless this process was started as a stage; then it becomes the
+// command, or its init, and never returns. Call it before anything else.
 func Entry() {
 	stage := os.Getenv(stageVariable)
 	if stage == "" {
 		return
 	}
-	// What is set on one thread only, and the exec, have to be on the same one.
+	// Some settings apply to one thread only, and that thread must do the exec.
 	runtime.LockOSThread()
 	for _, fd := range []int{orderFD, reportFD} {
 		syscall.CloseOnExec(fd)
@@ -43,30 +43,32 @@ func Entry() {
 	r.refuse(runStage(o, r))
 }
 
-// reporter tells the parent how far we are.
+// reporter reports the progress to the parent.
 type reporter struct{ encode *json.Encoder }
 
-// say writes one message. That nobody listens any more is no matter: who does not listen is dead, and so are we soon.
-func (r *reporter) say(m message) { _ = r.encode.Encode(m) }
+// report writes one message. It ignores errors: a parent that does not read is dead, and this
+// process will be soon.
+func (r *reporter) report(m message) { _ = r.encode.Encode(m) }
 
-// refuse ends this process with a reason.
+// refuse reports the reason and ends this process.
 func (r *reporter) refuse(err error) {
 	m := message{Refused: err.Error(), Code: cannotExecute}
 	if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
 		m.Code = refusal.Code
 	}
-	r.say(m)
+	r.report(m)
 	syscall.Exit(cannotExecute)
 }
 
-// runStage puts everything on and executes the command. It returns only with the reason why it could not.
+// runStage applies the sandbox and executes the command. It returns only the reason why it could
+// not.
 func runStage(o Order, r *reporter) error {
 	if err := makeScratch(string(o.Scratch)); err != nil {
-		return fmt.Errorf("make scratch folder: %w", err)
+		return fmt.Errorf("create the scratch directory: %w", err)
 	}
 	if !o.Trial {
 		if err := os.Chdir(string(o.Dir)); err != nil {
-			return fmt.Errorf("enter working directory: %w", err)
+			return fmt.Errorf("enter the working directory: %w", err)
 		}
 	}
 	c, err := newCall(o)
@@ -77,18 +79,18 @@ func runStage(o Order, r *reporter) error {
 	if err != nil {
 		return err
 	}
-	if err := stayWith(o.Parent); err != nil {
+	if err := dieWithParent(o.Parent); err != nil {
 		return err
 	}
 	if o.Trial {
 		if err := install(filter); err != nil {
 			return err
 		}
-		r.say(message{Enforced: enforced})
+		r.report(message{Enforced: enforced})
 		syscall.Exit(0)
 	}
-	r.say(message{Enforced: enforced})
-	// From here on nothing may be allocated: the address space may be used up.
+	r.report(message{Enforced: enforced})
+	// Nothing may be allocated from here on: the address space may be used up.
 	if err := limitMemory(o.Limits); err != nil {
 		return err
 	}
@@ -98,7 +100,7 @@ func runStage(o Order, r *reporter) error {
 	return c.exec()
 }
 
-// call is an execve that is ready: no memory is taken any more when it is made.
+// call is a prepared execve, which allocates no memory when it is made.
 type call struct {
 	program string
 	path    *byte
@@ -131,15 +133,15 @@ func (c *call) exec() error {
 	_, _, errno := syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(c.path)),
 		uintptr(unsafe.Pointer(&c.argv[0])), uintptr(unsafe.Pointer(&c.env[0])))
 	if errno == syscall.ENOENT {
-		return &Refusal{Code: notFound, Text: fmt.Sprintf("program %q, or the interpreter that it names, does not exist", c.program)}
+		return &Refusal{Code: notFound, Text: fmt.Sprintf("program %q or its interpreter does not exist", c.program)}
 	}
 	if errno == syscall.EACCES {
-		return fmt.Errorf("execute %q: %w: the sandbox lets it be neither read nor executed, or it is no program", c.program, errno)
+		return fmt.Errorf("execute %q: %w: the sandbox does not allow it to be read or executed, or it is not a program", c.program, errno)
 	}
 	return fmt.Errorf("execute %q: %w", c.program, errno)
 }
 
-// makeScratch makes the run's own folder, with a home and a place for temporary files.
+// makeScratch creates the scratch directory, with a home and a directory for temporary files.
 func makeScratch(dir string) error {
 	for _, d := range []string{dir, homeOf(dir), temporaryOf(dir)} {
 		if err := os.Mkdir(d, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
@@ -152,8 +154,9 @@ func makeScratch(dir string) error {
 func homeOf(scratch string) string      { return filepath.Join(scratch, "home") }
 func temporaryOf(scratch string) string { return filepath.Join(scratch, "tmp") }
 
-// environment is that of the command. HOME and TMPDIR are the scratch folder's, unless the host chose ones inside the
-// workspace: the others could not be used anyway, and programs fail where their home cannot be read.
+// environment returns the environment of the command. HOME and TMPDIR are in the scratch directory,
+// unless the host chose directories inside the workspace: others could not be used anyway, and
+// programs fail if they cannot read their home.
 func environment(o Order) [][]byte {
 	env := make([][]byte, 0, len(o.Env)+2)
 	chosen := map[string]bool{}
@@ -176,7 +179,7 @@ func environment(o Order) [][]byte {
 	return env
 }
 
-// within reports whether path is folder or lies in it, by their names.
+// within reports whether path is folder or below it, going by the names alone.
 func within(folder, path string) bool {
 	rel, err := filepath.Rel(folder, path)
 	return err == nil && filepath.IsLocal(rel)

@@ -11,10 +11,11 @@ import (
 	"syscall"
 )
 
-// Try puts the whole sandbox of c on a child that then does nothing, in a folder of its own. Program is a program that
-// calls Entry; empty is this one. Unenforceable: this machine cannot keep the profile, and the error says why.
+// Try applies the whole sandbox of c to a child that then does nothing, in a temporary directory.
+// program is a program that calls Entry; empty means this one. Unenforceable: this machine cannot
+// enforce the profile; the error says why.
 //
-// With Unsafe a profile passes where the command can be started at all.
+// With Unsafe a profile passes if a command can be started at all.
 func Try(program string, c Config) error {
 	_, err := try(program, c)
 	return err
@@ -42,7 +43,7 @@ func try(program string, c Config) ([]string, error) {
 		return nil, err
 	}
 	defer null.Close()
-	runtime.LockOSThread() // the child dies with the thread
+	runtime.LockOSThread() // the child dies with this thread
 	defer runtime.UnlockOSThread()
 	o := Order{
 		Profile: c.Profile, Unsafe: c.Unsafe, Limits: c.Limits.WithDefaults(), Reads: c.Reads,
@@ -55,7 +56,7 @@ func try(program string, c Config) ([]string, error) {
 	if err != nil {
 		var refusal *Refusal
 		if errors.As(err, &refusal) {
-			err = fmt.Errorf("%w: the profile %s was tried: %s", Unenforceable, c.Profile,
+			err = fmt.Errorf("%w: profile %s: %s", Unenforceable, c.Profile,
 				strings.TrimPrefix(refusal.Text, Unenforceable.Error()+": "))
 		}
 		return nil, err
@@ -63,48 +64,49 @@ func try(program string, c Config) ([]string, error) {
 	return child.Enforced, nil
 }
 
-// Facts says what this machine can keep, part by part and then profile by profile, each of which is tried. Program is as
-// in Try.
+// Facts says what this machine can enforce: first the parts of the sandbox, then the profiles, each
+// of which is tried. program is as in Try.
 func Facts(program string) []Fact {
 	version := landlockVersion()
 	files, signals := landlockFor(Isolated), landlockFor(Workspace)
 	facts := []Fact{
 		fact("Landlock for files", files, fmt.Sprintf("Landlock %d", version)),
 		fact("Landlock for signals and abstract sockets", signals, fmt.Sprintf("Landlock %d", version)),
-		fact("seccomp filters", seccompThere(), "the kernel has them, and there is a filter for "+runtime.GOARCH),
+		fact("seccomp filters", checkSeccomp(), "the kernel supports them, and there is a filter for "+runtime.GOARCH),
 	}
 	isolated, isolatedErr := try(program, Config{Profile: Isolated})
 	_, workspaceErr := try(program, Config{Profile: Workspace})
 	var pids error
 	if !slices.Contains(isolated, pidLimitWords) {
-		pids = errors.New("pid_max is not a pid namespace's own (Linux 6.14), or the profile isolated does not hold: " +
-			"a watch of the supervisor counts and kills instead")
+		pids = errors.New("pid_max is not per pid namespace (Linux 6.14), or the profile isolated does not work: " +
+			"the supervisor counts processes and kills the command instead")
 	}
 	return append(facts,
-		fact("process limit by the pid namespace", pids, "pid_max is the namespace's own"),
-		fact("process limit by RLIMIT_NPROC", boundUser(), "this user is not root"),
-		fact("limits by cgroup v2", cgroups("/sys/fs/cgroup", "/sys/fs/cgroup/unified"), "a cgroup with pids and memory can be written; it is not used yet"),
-		fact("profile workspace", workspaceErr, "it was tried"),
-		fact("profile isolated", isolatedErr, "it was tried"),
+		fact("process limit by the pid namespace", pids, "pid_max is per namespace"),
+		fact("process limit by RLIMIT_NPROC", rlimitAppliesToUser(), "this user is not root"),
+		fact("limits by cgroup v2", cgroups("/sys/fs/cgroup", "/sys/fs/cgroup/unified"), "a cgroup with pids and memory is writable, but not used yet"),
+		fact("profile workspace", workspaceErr, "tried"),
+		fact("profile isolated", isolatedErr, "tried"),
 	)
 }
 
-// fact makes one of a reason against it, or nil and what shows it.
+// fact returns a Fact that does not hold for the reason against, or one that holds, as shown by
+// shows.
 func fact(what string, against error, shows string) Fact {
 	if against != nil {
-		return Fact{What: what, Why: against.Error()}
+		return Fact{Part: what, Why: against.Error()}
 	}
-	return Fact{What: what, Holds: true, Why: shows}
+	return Fact{Part: what, Enforced: true, Why: shows}
 }
 
-func boundUser() error {
+func rlimitAppliesToUser() error {
 	if os.Geteuid() == 0 {
-		return errors.New("it does not bind root: a watch of the supervisor counts and kills instead")
+		return errors.New("the limit does not apply to root: the supervisor counts processes and kills the command instead")
 	}
 	return nil
 }
 
-// cgroups says why no cgroup of version 2 under one of the roots can bound processes and memory.
+// cgroups returns why no cgroup v2 under the roots can limit processes and memory.
 func cgroups(roots ...string) error {
 	for _, root := range roots {
 		b, err := os.ReadFile(filepath.Join(root, "cgroup.controllers"))
@@ -119,9 +121,9 @@ func cgroups(roots ...string) error {
 		}
 		const writable = 2
 		if err := syscall.Access(root, writable); err != nil {
-			return fmt.Errorf("cgroup v2 at %s cannot be written: %w", root, err)
+			return fmt.Errorf("cgroup v2 at %s is not writable: %w", root, err)
 		}
 		return nil
 	}
-	return errors.New("there is no cgroup v2")
+	return errors.New("no cgroup v2")
 }

@@ -9,20 +9,22 @@ import (
 	"unsafe"
 )
 
-// runInit is the first process of the command's pid namespace: when it ends, the kernel kills all that is in there. It
-// builds the command's view of the machine, starts the command, tells how it ended, and leaves when nobody is left.
-// It returns only with the reason why there is no command.
+// runInit is the first process of the command's pid namespace: when it ends, the kernel kills all
+// processes in it. It builds the command's view of the machine, starts the command, reports how it
+// ended, and exits when no process is left. It returns only the reason why the command could not be
+// started.
 func runInit(o Order, r *reporter) error {
-	// A stop comes as SIGTERM to the whole group. It is for the command; we only outlive it.
+	// A stop is sent as SIGTERM to the whole process group. It is meant for the command; the init
+	// must survive it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
 		syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGPIPE)
 	if err := makeScratch(string(o.Scratch)); err != nil {
-		return fmt.Errorf("make scratch folder: %w", err)
+		return fmt.Errorf("create the scratch directory: %w", err)
 	}
 	if err := buildView(o); err != nil {
 		return fmt.Errorf("%w: build the command's view of the file system: %w", Unenforceable, err)
 	}
-	// No other process in here may look into us.
+	// No other process in the namespace may inspect this one.
 	if err := prctl(prSetDumpable, 0); err != nil {
 		return fmt.Errorf("hide the init: %w", err)
 	}
@@ -33,8 +35,8 @@ func runInit(o Order, r *reporter) error {
 	if o.Limits.Processes > 0 && limitPIDs(o.Limits.Processes) == nil {
 		enforced = append(enforced, pidLimitWords)
 	}
-	o.Parent = 0 // ours is in another namespace; with us the stage dies anyway
-	s, err := spawn(start{stage: "stage", std: [3]uintptr{0, 1, 2}, sys: &syscall.SysProcAttr{}}, o)
+	o.Parent = 0 // our parent is in another namespace; the stage dies with us anyway
+	s, err := spawn(stageStart{stage: "stage", std: [3]uintptr{0, 1, 2}, sys: &syscall.SysProcAttr{}}, o)
 	if err != nil {
 		return err
 	}
@@ -43,21 +45,21 @@ func runInit(o Order, r *reporter) error {
 		return err
 	}
 	s.report.Close()
-	r.say(message{Enforced: append(enforced, child.Enforced...)})
+	r.report(message{Enforced: append(enforced, child.Enforced...)})
 	if o.Trial {
 		syscall.Exit(0)
 	}
-	// The streams are the command's alone: their end is to be seen when it is over.
+	// Only the command may hold the streams open, so that their end shows when it is done.
 	for fd := range 3 {
 		syscall.Close(fd)
 	}
-	r.say(message{Started: true})
+	r.report(message{Started: true})
 	reapAll(child.PID, r)
 	syscall.Exit(0)
 	return nil
 }
 
-// reapAll collects whoever ends, until there is nobody.
+// reapAll reaps every process that ends, until there is none left.
 func reapAll(command int, r *reporter) {
 	for {
 		var ws syscall.WaitStatus
@@ -68,23 +70,24 @@ func reapAll(command int, r *reporter) {
 			return
 		case pid == command:
 			status := uint32(ws)
-			r.say(message{Status: &status})
+			r.report(message{Status: &status})
 		}
 	}
 }
 
-// pidLimitWords say that limitPIDs was done.
+// pidLimitWords say that limitPIDs succeeded.
 const pidLimitWords = "process limit by the pid namespace"
 
-// leastPIDs is the least that Linux lets pid_max be.
-const leastPIDs = 301
+// minPIDMax is the smallest pid_max that Linux accepts.
+const minPIDMax = 301
 
-// limitPIDs bounds the tasks of the namespace. Before Linux 6.14 pid_max is the whole machine's, and not ours to write.
-func limitPIDs(most int) error {
-	return os.WriteFile("/proc/sys/kernel/pid_max", fmt.Appendf(nil, "%d", max(most, leastPIDs)), 0)
+// limitPIDs limits the tasks of the namespace. Before Linux 6.14 pid_max is global, and we may not
+// write it.
+func limitPIDs(limit int) error {
+	return os.WriteFile("/proc/sys/kernel/pid_max", fmt.Appendf(nil, "%d", max(limit, minPIDMax)), 0)
 }
 
-// raiseLoopback lets the command talk to itself.
+// raiseLoopback enables the loopback interface of the command's network namespace.
 func raiseLoopback() error {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

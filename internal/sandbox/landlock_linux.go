@@ -9,26 +9,27 @@ import (
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 )
 
-// What each profile needs of Landlock. Version 3 (Linux 6.2) is the first that also keeps files from being truncated;
-// version 6 (Linux 6.12) the first that keeps signals and abstract sockets, which namespaces keep as well.
+// The Landlock versions that the profiles need. Version 3 (Linux 6.2) is the first that can prevent
+// files from being truncated; version 6 (Linux 6.12) the first that restricts signals and abstract
+// sockets, which namespaces also do.
 const (
-	leastForFiles   = 3
-	leastForSignals = 6
+	minLandlockForFiles   = 3
+	minLandlockForSignals = 6
 )
 
-// The rights that are bounded at all, and those that are given. Nobody may make a device, anywhere.
+// The rights that are restricted, and those that are granted. Creating a device is never granted.
 const (
-	bounded landlock.AccessFSSet = ll.AccessFSIoctlDev<<1 - 1
-	reading landlock.AccessFSSet = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSReadDir
-	writing landlock.AccessFSSet = reading | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSRefer |
+	restrictedRights landlock.AccessFSSet = ll.AccessFSIoctlDev<<1 - 1
+	readRights       landlock.AccessFSSet = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSReadDir
+	writeRights      landlock.AccessFSSet = readRights | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSRefer |
 		ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | ll.AccessFSMakeDir | ll.AccessFSMakeReg | ll.AccessFSMakeSym |
 		ll.AccessFSMakeFifo | ll.AccessFSMakeSock
-	ofFile landlock.AccessFSSet = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSIoctlDev
-	device landlock.AccessFSSet = ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSIoctlDev
-	scopes landlock.ScopedSet   = ll.ScopeAbstractUnixSocket | ll.ScopeSignal
+	fileRights   landlock.AccessFSSet = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSIoctlDev
+	deviceRights landlock.AccessFSSet = ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSIoctlDev
+	scopes       landlock.ScopedSet   = ll.ScopeAbstractUnixSocket | ll.ScopeSignal
 )
 
-// landlockVersion is what the kernel has, zero for none.
+// landlockVersion returns the kernel's Landlock version; zero: none.
 func landlockVersion() int {
 	v, err := ll.LandlockGetABIVersion()
 	if err != nil {
@@ -37,28 +38,28 @@ func landlockVersion() int {
 	return v
 }
 
-// landlockFor says what is missing of Landlock for a profile.
+// landlockFor returns what the kernel's Landlock lacks for a profile.
 func landlockFor(p Profile) error {
-	least, need := leastForSignals, "Landlock 6 (Linux 6.12), which keeps signals and abstract sockets inside"
+	minVersion, need := minLandlockForSignals, "Landlock 6 (Linux 6.12), which restricts signals and abstract sockets"
 	if p == Isolated {
-		least, need = leastForFiles, "Landlock 3 (Linux 6.2), which keeps files from being truncated"
+		minVersion, need = minLandlockForFiles, "Landlock 3 (Linux 6.2), which restricts the truncation of files"
 	}
 	switch v := landlockVersion(); {
 	case v == 0:
-		return fmt.Errorf("it needs %s, and this kernel has no Landlock (it is not built in, or lsm= leaves it out)", need)
-	case v < least:
-		return fmt.Errorf("it needs %s, and this kernel has Landlock %d", need, v)
+		return fmt.Errorf("the profile needs %s, and this kernel has no Landlock (not built in, or disabled by lsm=)", need)
+	case v < minVersion:
+		return fmt.Errorf("the profile needs %s, and this kernel has Landlock %d", need, v)
 	}
 	return nil
 }
 
-// landlocked bounds this process for good, and says how. Where the profile needs more than there is, it bounds what can
-// be bounded only if the order is Unsafe.
-func landlocked(o Order) (string, error) {
+// applyLandlock restricts this process irrevocably, and returns in words how. If the profile needs
+// a newer Landlock, it restricts what it can only if the order is Unsafe.
+func applyLandlock(o Order) (string, error) {
 	if err := landlockFor(o.Profile); err != nil && (!o.Unsafe || landlockVersion() == 0) {
 		return "", err
 	}
-	config, err := landlock.NewConfig(bounded, scopes)
+	config, err := landlock.NewConfig(restrictedRights, scopes)
 	if err != nil {
 		return "", err
 	}
@@ -72,7 +73,8 @@ func landlocked(o Order) (string, error) {
 	return fmt.Sprintf("Landlock %d", landlockVersion()), nil
 }
 
-// rulesOf lists what is there of what may be read and written. In a view of its own everything that is there may be read.
+// rulesOf lists the existing paths that may be read and written. In the view of Isolated everything
+// may be read, since the view contains nothing else.
 func rulesOf(o Order) ([]landlock.Rule, error) {
 	reads := append(systemPaths(), "/proc", "/sys/devices/system/cpu")
 	writes := []string{string(o.Workspace), string(o.Scratch)}
@@ -88,7 +90,7 @@ func rulesOf(o Order) ([]landlock.Rule, error) {
 		case err != nil:
 			return nil, err
 		case !st.IsDir():
-			rights &= ofFile
+			rights &= fileRights
 		}
 		rules = append(rules, landlock.PathAccess(rights, path))
 	}
@@ -98,13 +100,13 @@ func rulesOf(o Order) ([]landlock.Rule, error) {
 func rightsOn(reads, writes []string) map[string]landlock.AccessFSSet {
 	rights := map[string]landlock.AccessFSSet{}
 	for _, path := range reads {
-		rights[path] |= reading
+		rights[path] |= readRights
 	}
 	for _, path := range devices() {
-		rights[path] |= device
+		rights[path] |= deviceRights
 	}
 	for _, path := range writes {
-		rights[path] |= writing
+		rights[path] |= writeRights
 	}
 	return rights
 }

@@ -10,23 +10,23 @@ import (
 	"syscall"
 )
 
-// selfProgram is this executable: a stage is as old as its supervisor.
+// selfProgram is this executable, so that a stage has the version of its supervisor.
 const selfProgram = "/proc/self/exe"
 
-// stageVariable makes a process a stage; its value says which.
+// stageVariable is the environment variable that makes a process a stage; its value says which.
 const stageVariable = "PERDURE_SANDBOX_STAGE"
 
-// Where a stage finds what it needs. The standard streams are the command's.
+// The descriptors of a stage. The standard streams are the command's.
 const (
 	orderFD  = 3
 	reportFD = 4
 )
 
-// message is what a stage reports: one JSON value after another, until the exec closes the pipe.
+// message is a report of a stage: one JSON value after another, until the exec closes the pipe.
 type message struct {
-	Enforced []string `json:"enforced,omitempty"` // everything is on; what is left is the exec
+	Enforced []string `json:"enforced,omitempty"` // the sandbox is applied; only the exec is left
 	Started  bool     `json:"started,omitempty"`  // the command runs under an init
-	Status   *uint32  `json:"status,omitempty"`   // the command's wait status, told by its init
+	Status   *uint32  `json:"status,omitempty"`   // the command's wait status, reported by its init
 	Refused  string   `json:"refused,omitempty"`
 	Code     int      `json:"code,omitempty"` // with Refused
 }
@@ -35,19 +35,21 @@ type message struct {
 type Child struct {
 	PID      int
 	Enforced []string // what is in force, in words
-	// Ends brings the status of the command where PID is an init's, and is closed when the init is gone. Nil: PID is the
-	// command's own.
+	// Ends receives the status of the command if PID is that of an init, and is closed when the
+	// init has ended. Nil: PID is that of the command.
 	Ends <-chan syscall.WaitStatus
 }
 
-// Launch starts a confined command in a process group of its own, with std as its standard streams. It dies with the
-// thread that calls: lock it. The child is the caller's to wait for, also where Launch fails after the fork.
+// Launch starts a confined command in its own process group, with std as its standard streams. The
+// command dies with the calling thread, which the caller must therefore lock. The caller must wait
+// for the child, even if Launch fails after the fork.
 //
-// The error is a *Refusal where the stage said why, and then nothing was executed; the Child has its number all the same.
+// The error is a *Refusal if the stage reported why the command was not executed; the Child then
+// still has its pid.
 func Launch(o Order, std [3]uintptr) (*Child, error) { return launch("", o, std) }
 
-// launch is Launch with another program; empty is this one. Where a machine has no namespaces, and the order is Unsafe, the
-// command gets what Workspace has.
+// launch is Launch with another program; empty means this one. On a machine without namespaces an
+// Unsafe order for Isolated gets what Workspace has.
 func launch(program string, o Order, std [3]uintptr) (*Child, error) {
 	child, err := launchOnce(program, o, std)
 	if err == nil || o.Profile != Isolated || !o.Unsafe || !lacksNamespaces(err) {
@@ -60,7 +62,8 @@ func launch(program string, o Order, std [3]uintptr) (*Child, error) {
 	return launchOnce(program, o, std)
 }
 
-// lacksNamespaces tells a machine that cannot keep the profile from a command that cannot be executed.
+// lacksNamespaces reports whether the machine cannot enforce the profile, in contrast to a command
+// that cannot be executed.
 func lacksNamespaces(err error) bool {
 	var refusal *Refusal
 	return errors.Is(err, Unenforceable) || errors.As(err, &refusal) && strings.HasPrefix(refusal.Text, Unenforceable.Error())
@@ -71,13 +74,13 @@ func launchOnce(program string, o Order, std [3]uintptr) (*Child, error) {
 	stage := "stage"
 	if o.Profile == Isolated {
 		stage = "init"
-		apart(sys)
+		useNamespaces(sys)
 	}
 	o.Parent = os.Getpid()
-	s, err := spawn(start{program: program, stage: stage, std: std, sys: sys}, o)
+	s, err := spawn(stageStart{program: program, stage: stage, std: std, sys: sys}, o)
 	if err != nil {
 		if o.Profile == Isolated {
-			err = fmt.Errorf("%w: it needs user, pid, mount, network, IPC and host name namespaces: %w", Unenforceable, err)
+			err = fmt.Errorf("%w: the profile needs user, pid, mount, network, IPC and host name namespaces: %w", Unenforceable, err)
 		}
 		return nil, err
 	}
@@ -90,15 +93,17 @@ func launchOnce(program string, o Order, std [3]uintptr) (*Child, error) {
 		s.report.Close()
 		return child, nil
 	}
-	ends := make(chan syscall.WaitStatus, 1) // one status ever comes, and nobody may be there to take it
+	// Capacity 1: at most one status is sent, and it may have no receiver.
+	ends := make(chan syscall.WaitStatus, 1)
 	child.Ends = ends
-	go s.awaitStatus(ends) // ends with the init, whose end the caller waits for
+	go s.awaitStatus(ends) // ends with the init, which the caller waits for
 	return child, nil
 }
 
-// apart asks for namespaces of its own. The user keeps its number, so that files look the same inside and outside; what
-// the init needs of capabilities in there comes as ambient ones, which survive the exec also of a user that is not root.
-func apart(sys *syscall.SysProcAttr) {
+// useNamespaces requests new namespaces. The user keeps its id, so that files have the same owner
+// inside and outside. The init gets its capabilities as ambient ones, which survive the exec even
+// if the user is not root.
+func useNamespaces(sys *syscall.SysProcAttr) {
 	const setpcap, netAdmin, sysAdmin, sysResource = 8, 12, 21, 24
 	uid, gid := os.Geteuid(), os.Getegid()
 	sys.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET |
@@ -108,23 +113,23 @@ func apart(sys *syscall.SysProcAttr) {
 	sys.AmbientCaps = []uintptr{setpcap, netAdmin, sysAdmin, sysResource}
 }
 
-// spawned is a stage that was given its order.
-type spawned struct {
+// stageProcess is a stage that has received its order.
+type stageProcess struct {
 	pid    int
 	report *os.File
 	decode *json.Decoder
 }
 
-// start is how a stage is started.
-type start struct {
+// stageStart says how to start a stage.
+type stageStart struct {
 	program string // empty: this one
 	stage   string
 	std     [3]uintptr
 	sys     *syscall.SysProcAttr
 }
 
-// spawn starts a stage and hands it its order.
-func spawn(how start, o Order) (*spawned, error) {
+// spawn starts a stage and sends it its order.
+func spawn(how stageStart, o Order) (*stageProcess, error) {
 	if how.program == "" {
 		how.program = selfProgram
 	}
@@ -152,17 +157,17 @@ func spawn(how start, o Order) (*spawned, error) {
 		reportR.Close()
 		return nil, fmt.Errorf("start a stage: %w", err)
 	}
-	orderR.Close() // or a stage that died would leave us writing for ever
+	orderR.Close() // otherwise a dead stage would block our write for ever
 	if _, err := orderW.Write(b); err != nil && !errors.Is(err, syscall.EPIPE) {
 		reportR.Close()
 		return nil, fmt.Errorf("write order: %w", err)
 	}
-	return &spawned{pid: pid, report: reportR, decode: json.NewDecoder(reportR)}, nil
+	return &stageProcess{pid: pid, report: reportR, decode: json.NewDecoder(reportR)}, nil
 }
 
-// await returns when the command runs. The end of the report says so only behind the word that everything is on: a stage
-// that died has no such word.
-func (s *spawned) await() (*Child, error) {
+// await returns when the command runs. The end of the report means that only after the stage has
+// reported that the sandbox is applied: a stage that died before has not reported it.
+func (s *stageProcess) await() (*Child, error) {
 	c := &Child{PID: s.pid}
 	for {
 		var m message
@@ -171,7 +176,7 @@ func (s *spawned) await() (*Child, error) {
 		case errors.Is(err, io.EOF) && c.Enforced != nil:
 			return c, nil
 		case err != nil:
-			return nil, &Refusal{Code: cannotExecute, Text: "the sandbox was not finished: its stage died"}
+			return nil, &Refusal{Code: cannotExecute, Text: "the sandbox stage died before the sandbox was complete"}
 		case m.Refused != "":
 			return nil, &Refusal{Code: m.Code, Text: m.Refused}
 		case m.Enforced != nil:
@@ -182,8 +187,8 @@ func (s *spawned) await() (*Child, error) {
 	}
 }
 
-// awaitStatus reads what an init has left to say.
-func (s *spawned) awaitStatus(ends chan<- syscall.WaitStatus) {
+// awaitStatus reads the remaining report of an init.
+func (s *stageProcess) awaitStatus(ends chan<- syscall.WaitStatus) {
 	defer s.report.Close()
 	defer close(ends)
 	var m message

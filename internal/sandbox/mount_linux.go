@@ -12,7 +12,7 @@ import (
 	"unsafe"
 )
 
-// Attributes of mounts, mount_setattr(2).
+// The attributes of mounts, see mount_setattr(2).
 const (
 	attrReadOnly  = 1
 	attrNoSetuid  = 2
@@ -20,7 +20,8 @@ const (
 	sysMountAttr  = 442 // the same on every architecture
 )
 
-// systemPaths are what a shell and the programs of a system need to read. Of /etc there are only files that anybody may know.
+// systemPaths are the paths that a shell and system programs need to read. Of /etc only files
+// without secrets are included.
 func systemPaths() []string {
 	paths := []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/opt", "/nix/store", "/gnu/store", "/run/current-system"}
 	for _, name := range []string{
@@ -35,20 +36,22 @@ func systemPaths() []string {
 	return paths
 }
 
-// devices are those that a command has.
+// devices are the devices that a command may use.
 func devices() []string {
 	return []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
 }
 
-// buildView makes a file system of the command's own and enters it: what the system and the order let be read, the
-// workspace, the scratch folder (which is /tmp, too), its own /proc and the harmless devices. Everything else is not there.
+// buildView creates the command's own file system and enters it. It contains what the system and
+// the order allow to be read, the workspace, the scratch directory (also as /tmp), its own /proc
+// and the harmless devices, and nothing else.
 func buildView(o Order) error {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("keep our mounts to ourselves: %w", err)
+		return fmt.Errorf("make mounts private: %w", err)
 	}
-	// Any folder will do, as it is covered from now on, and only for us.
+	// Any directory will do for the root: the mount hides it from now on, but only in this
+	// namespace.
 	v := view{root: temporaryOf(string(o.Scratch))}
-	scratch, err := os.Open(string(o.Scratch)) // before it is covered
+	scratch, err := os.Open(string(o.Scratch)) // opened before the new root hides it
 	if err != nil {
 		return err
 	}
@@ -64,13 +67,13 @@ func buildView(o Order) error {
 	}
 	defer temporary.Close()
 	if err := syscall.Mount("perdure", v.root, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, "size=4m,mode=755"); err != nil {
-		return fmt.Errorf("mount a root: %w", err)
+		return fmt.Errorf("mount the root: %w", err)
 	}
-	// What may be written comes flat where the new root is mounted in it, which must not come along. What comes later covers
-	// what came before, so the workspace is last.
+	// The writable directories that contain the new root are bound flat, so that the new root does
+	// not appear in them. Later mounts hide earlier ones, so the workspace comes last.
 	write := func(from *os.File, to string, flat bool) error {
 		path := fmt.Sprintf("/proc/self/fd/%d", from.Fd())
-		return v.bind(mount{from: path, to: to, attributes: attrNoSetuid | attrNoDevices, flat: flat})
+		return v.bind(mount{from: path, to: to, attributes: attrNoSetuid | attrNoDevices, nonRecursive: flat})
 	}
 	if err := errors.Join(write(temporary, "/tmp", true), v.kernelFiles()); err != nil {
 		return err
@@ -89,7 +92,7 @@ type view struct{ root string }
 
 func (v view) at(path string) string { return filepath.Join(v.root, path) }
 
-// readOnly shows paths as they are outside, without the right to change them.
+// readOnly shows paths as they are outside, but read-only.
 func (v view) readOnly(paths []string) error {
 	slices.Sort(paths)
 	for i, path := range paths {
@@ -99,7 +102,7 @@ func (v view) readOnly(paths []string) error {
 		}
 		st, err := os.Lstat(path)
 		if err != nil {
-			continue // missing, or not ours to see
+			continue // missing, or not accessible
 		}
 		if st.Mode()&fs.ModeSymlink != 0 && v.link(path) {
 			continue
@@ -111,7 +114,8 @@ func (v view) readOnly(paths []string) error {
 	return nil
 }
 
-// link repeats a symbolic link whose target is shown, like that of /bin; another is shown as what it points to.
+// link copies a symbolic link whose target is visible, such as /bin. For another link the caller
+// shows the target itself.
 func (v view) link(path string) bool {
 	to, err := os.Readlink(path)
 	if err != nil || !strings.HasPrefix(filepath.Join(filepath.Dir(path), to), "/usr/") && !strings.HasPrefix(to, "/usr/") {
@@ -120,11 +124,12 @@ func (v view) link(path string) bool {
 	return os.MkdirAll(filepath.Dir(v.at(path)), 0o755) == nil && os.Symlink(to, v.at(path)) == nil
 }
 
-// mount shows the file or folder from at the path to, with all that is mounted in it unless it is flat.
+// mount shows the file or directory from at the path to, including the mounts below it unless flat
+// is set.
 type mount struct {
-	from, to   string
-	attributes uint64
-	flat       bool
+	from, to     string
+	attributes   uint64
+	nonRecursive bool
 }
 
 func (v view) bind(m mount) error {
@@ -142,10 +147,10 @@ func (v view) bind(m mount) error {
 		err = os.WriteFile(target, nil, 0o644)
 	}
 	if err != nil {
-		return fmt.Errorf("make a place for %s: %w", m.to, err)
+		return fmt.Errorf("create the mount point of %s: %w", m.to, err)
 	}
 	flags := uintptr(syscall.MS_BIND)
-	if !m.flat {
+	if !m.nonRecursive {
 		flags |= syscall.MS_REC
 	}
 	if err := syscall.Mount(m.from, target, "", flags, ""); err != nil {
@@ -157,7 +162,7 @@ func (v view) bind(m mount) error {
 	return nil
 }
 
-// kernelFiles mounts /proc of our pid namespace, the devices and a /dev/shm.
+// kernelFiles mounts /proc of our pid namespace, the devices and /dev/shm.
 func (v view) kernelFiles() error {
 	const quiet = syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC
 	for _, dir := range []string{"/proc", "/dev/shm"} {
@@ -179,12 +184,12 @@ func (v view) kernelFiles() error {
 		return fmt.Errorf("mount /dev/shm: %w", err)
 	}
 	if err := syscall.Mount("proc", v.at("/proc"), "proc", quiet, ""); err != nil {
-		return fmt.Errorf("mount /proc (a container that covers parts of its own /proc forbids it): %w", err)
+		return fmt.Errorf("proc (a container that covers parts of its own /proc (a container that covers parts of its own /proc forbids it): %w", err)
 	}
 	return nil
 }
 
-// enter makes the view the root and forgets the old one.
+// enter makes the view the root, and detaches the old root.
 func (v view) enter() error {
 	if err := os.Chdir(v.root); err != nil {
 		return err
@@ -193,7 +198,7 @@ func (v view) enter() error {
 		return fmt.Errorf("pivot root: %w", err)
 	}
 	if err := syscall.Unmount(".", syscall.MNT_DETACH); err != nil {
-		return fmt.Errorf("let go of the old root: %w", err)
+		return fmt.Errorf("detach the old root: %w", err)
 	}
 	if err := os.Chdir("/"); err != nil {
 		return err
@@ -201,7 +206,7 @@ func (v view) enter() error {
 	return setAttributes("/", attrReadOnly, false)
 }
 
-// setAttributes adds attributes to the mount at path, and with deep to all below it.
+// setAttributes adds attributes to the mount at path, and with deep to all mounts below it.
 func setAttributes(path string, set uint64, deep bool) error {
 	p, err := syscall.BytePtrFromString(path)
 	if err != nil {

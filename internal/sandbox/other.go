@@ -7,15 +7,15 @@ import (
 	"runtime"
 )
 
-// Entry is for the first line of main; on this system there are no stages, and it returns.
+// Entry is for the first line of main. On this system there are no stages, and it returns.
 func Entry() {}
 
-// Try refuses every profile that confines: this is no Linux.
+// Try refuses every profile that confines, since this is not Linux.
 func Try(string, Config) error { return fmt.Errorf("%w: %s", Unenforceable, missing()) }
 
-// Facts says that nothing holds here.
+// Facts says that no profile works here.
 func Facts(string) []Fact {
-	return []Fact{{What: "profile workspace", Why: missing()}, {What: "profile isolated", Why: missing()}}
+	return []Fact{{Part: "profile workspace", Why: missing()}, {Part: "profile isolated", Why: missing()}}
 }
 
-func missing() string { return "it needs Linux, and this is " + runtime.GOOS }
+func missing() string { return "Linux is required, and this is " + runtime.GOOS }

@@ -8,15 +8,15 @@ import (
 	"unsafe"
 )
 
-// instruction is one of a classic BPF program (struct sock_filter).
+// instruction is an instruction of a classic BPF program (struct sock_filter).
 type instruction struct {
 	code   uint16
-	yes    uint8 // how many to skip where a jump is taken
+	yes    uint8 // how many instructions to skip if the condition holds
 	no     uint8
 	number uint32
 }
 
-// Operations, and what a filter answers.
+// The operations and the results of a filter.
 const (
 	opLoad   = 0x20 // of a word of struct seccomp_data
 	opEqual  = 0x15
@@ -34,7 +34,7 @@ const (
 	wordSecond = 24
 )
 
-// Calls that are numbered alike on every architecture.
+// System calls with the same number on every architecture.
 const (
 	sysClone3          = 435
 	sysIOURingSetup    = 425
@@ -52,12 +52,13 @@ const (
 	sysOpenTreeAttr    = 467
 )
 
-// newNamespaces are the flags of clone that make namespaces.
+// newNamespaces are the flags of clone that create namespaces.
 const newNamespaces = syscall.CLONE_NEWNS | 0x02000000 /* cgroup */ | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC |
 	syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET
 
-// forbidden are calls that no command of an agent needs: they change the machine, look into other processes, or are large
-// ways into the kernel. chmod and the like are not among them, as nearly every program uses them.
+// forbidden lists the system calls that no command of an agent needs: they change the machine,
+// inspect other processes, or expose a large part of the kernel. chmod and similar calls are not
+// included, since nearly every program uses them.
 func forbidden() []uint32 {
 	return append([]uint32{
 		syscall.SYS_MOUNT, syscall.SYS_UMOUNT2, syscall.SYS_PIVOT_ROOT, syscall.SYS_CHROOT, sysMountAttr,
@@ -70,12 +71,13 @@ func forbidden() []uint32 {
 		syscall.SYS_SWAPON, syscall.SYS_SWAPOFF, syscall.SYS_ACCT, syscall.SYS_QUOTACTL, sysQuotactlFD, syscall.SYS_SYSLOG,
 		syscall.SYS_SETTIMEOFDAY, syscall.SYS_CLOCK_SETTIME, syscall.SYS_SETHOSTNAME, syscall.SYS_SETDOMAINNAME,
 		syscall.SYS_VHANGUP, syscall.SYS_MOVE_PAGES, syscall.SYS_MIGRATE_PAGES,
-	}, forbiddenHere()...)
+	}, forbiddenOnArch()...)
 }
 
-// forbiddenTogether are calls that reach other processes of this machine where no namespace keeps the command apart, and
-// which Landlock does not know: System V memory, semaphores and queues, POSIX queues, and priorities of the disk.
-func forbiddenTogether() []uint32 {
+// forbiddenWithoutNamespaces lists the system calls that reach other processes of this machine if
+// no namespace separates them, and that Landlock does not restrict: System V memory, semaphores and
+// queues, POSIX queues, and I/O priorities.
+func forbiddenWithoutNamespaces() []uint32 {
 	return []uint32{
 		syscall.SYS_SHMGET, syscall.SYS_SHMAT, syscall.SYS_SHMCTL, syscall.SYS_SEMGET, syscall.SYS_SEMCTL,
 		syscall.SYS_SEMTIMEDOP, syscall.SYS_SEMOP, syscall.SYS_MSGGET, syscall.SYS_MSGCTL, syscall.SYS_MSGSND, syscall.SYS_MSGRCV,
@@ -83,7 +85,8 @@ func forbiddenTogether() []uint32 {
 	}
 }
 
-// onlySelf are calls that change a process by its number, and the arguments that have to be zero, which is the caller.
+// onlySelf allows system calls that change a process by its pid only if the given arguments are
+// zero, which means the caller.
 func onlySelf() []instruction {
 	var f []instruction
 	for _, c := range []struct {
@@ -110,8 +113,8 @@ func refuse(errno syscall.Errno) instruction {
 	return instruction{code: opReturn, number: answerErrno | uint32(errno)}
 }
 
-// families are the kinds of sockets that a command may make. Those of this machine's own processes are left out where
-// nothing else keeps the command from them: a path of one can be connected to past Landlock.
+// families are the socket families that a command may create. Unix sockets are excluded if only
+// Landlock confines the command, since Landlock does not prevent a connection to the path of one.
 func families(p Profile) []uint32 {
 	all := []uint32{syscall.AF_INET, syscall.AF_INET6, syscall.AF_NETLINK}
 	if p == Isolated {
@@ -120,10 +123,10 @@ func families(p Profile) []uint32 {
 	return all
 }
 
-// newFilter builds the filter of a profile. Each test leaves the number of the call loaded.
+// newFilter builds the filter of a profile. Each test leaves the number of the system call loaded.
 func newFilter(p Profile) ([]instruction, error) {
 	if auditArch == 0 {
-		return nil, fmt.Errorf("it needs a seccomp filter, and there is none for %s", runtime.GOARCH)
+		return nil, fmt.Errorf("the profile needs a seccomp filter, and there is none for %s", runtime.GOARCH)
 	}
 	const terminalInput, terminalLinux = 0x5412, 0x541c // TIOCSTI, TIOCLINUX
 	f := []instruction{
@@ -131,14 +134,15 @@ func newFilter(p Profile) ([]instruction, error) {
 		{code: opEqual, number: auditArch, yes: 1},
 		refuse(syscall.ENOSYS), // 32-bit programs
 		{code: opLoad, number: wordNumber},
-		{code: opAtMin, number: foreignNumbers, no: 1},
+		{code: opAtMin, number: firstForeignCall, no: 1},
 		refuse(syscall.ENOSYS),
 		{code: opEqual, number: sysClone3, no: 1},
-		refuse(syscall.ENOSYS), // its flags are in memory, out of our sight; everybody falls back to clone
+		// The flags are in memory, which a filter cannot read; callers fall back to clone.
+		refuse(syscall.ENOSYS),
 	}
 	numbers := forbidden()
 	if p != Isolated {
-		numbers = append(numbers, forbiddenTogether()...)
+		numbers = append(numbers, forbiddenWithoutNamespaces()...)
 	}
 	for _, number := range numbers {
 		f = append(f, instruction{code: opEqual, number: number, no: 1}, refuse(syscall.EPERM))
@@ -164,7 +168,7 @@ func newFilter(p Profile) ([]instruction, error) {
 	return append(f, instruction{code: opReturn, number: answerAllow}), nil
 }
 
-// sockets are the tests of socket and socketpair.
+// sockets returns the tests of socket and socketpair.
 func sockets(p Profile) []instruction {
 	allowed := families(p)
 	n := uint8(len(allowed))
@@ -176,7 +180,7 @@ func sockets(p Profile) []instruction {
 	if p == Isolated {
 		return f
 	}
-	// One end of a pair of datagram sockets can be connected to any path.
+	// One end of a pair of datagram sockets could be connected to any path.
 	const kindOfSocket = 0xf
 	return append(f,
 		instruction{code: opEqual, number: syscall.SYS_SOCKETPAIR, no: 4},
@@ -187,7 +191,8 @@ func sockets(p Profile) []instruction {
 	)
 }
 
-// install puts a filter on this thread, for good. It allocates nothing. An empty filter is none.
+// install installs a filter on this thread irrevocably. It allocates nothing. An empty filter is
+// not installed.
 func install(filter []instruction) error {
 	if len(filter) == 0 {
 		return nil
@@ -199,13 +204,14 @@ func install(filter []instruction) error {
 	}{uint16(len(filter)), &filter[0]}
 	_, _, errno := syscall.RawSyscall(sysSeccomp, modeFilter, 0, uintptr(unsafe.Pointer(&program)))
 	if errno != 0 {
-		return fmt.Errorf("%w: it needs seccomp filters: %w", Unenforceable, errno)
+		return fmt.Errorf("%w: the profile needs seccomp filters: %w", Unenforceable, errno)
 	}
 	return nil
 }
 
-// seccompThere reports whether the kernel has filters: it looks at a null pointer for one only if it does.
-func seccompThere() error {
+// checkSeccomp returns why this machine has no filters. A kernel that has them reads the null
+// pointer and fails with EFAULT.
+func checkSeccomp() error {
 	const modeFilter = 1
 	if auditArch == 0 {
 		return fmt.Errorf("there is no filter for %s", runtime.GOARCH)

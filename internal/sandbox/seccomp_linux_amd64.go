@@ -2,18 +2,19 @@ package sandbox
 
 import "syscall"
 
-// auditArch names the architecture to a filter.
+// auditArch identifies the architecture to a filter.
 const auditArch = 0xc000003e
 
-// foreignNumbers is the first number of the x32 calls, which are the same calls under other numbers.
-const foreignNumbers = 0x40000000
+// firstForeignCall is the first number of the x32 system calls, which are the same calls with other
+// numbers.
+const firstForeignCall = 0x40000000
 
 const (
 	sysSeccomp      = 317
 	sysSchedSetattr = 314
 )
 
-func forbiddenHere() []uint32 {
+func forbiddenOnArch() []uint32 {
 	return []uint32{
 		syscall.SYS_IOPERM, syscall.SYS_IOPL,
 		303, 304, // name_to_handle_at, open_by_handle_at

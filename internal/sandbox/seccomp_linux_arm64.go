@@ -5,7 +5,7 @@ import "syscall"
 // auditArch names the architecture to a filter.
 const auditArch = 0xc00000b7
 
-// foreignNumbers is beyond all calls: this architecture has one set of numbers.
+// firstForeignCall is higher than all system calls: this architecture has one set of numbers.
 const foreignNumbers = 0xffffffff
 
 const (

@@ -2,7 +2,7 @@
 
 package sandbox
 
-// No filter was made for this architecture, so profiles that confine are refused here.
+// There is no filter for this architecture, so profiles that confine are refused.
 const (
 	auditArch       = 0
 	foreignNumbers  = 0xffffffff

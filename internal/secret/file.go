@@ -21,7 +21,7 @@ const (
 	maxFile     = 1 << 20 // bytes; a key takes about 150
 )
 
-// keyFile is the file of a ring. The keys stand in the order in which they were made.
+// keyFile is the file of a keyring. The keys are in the order in which they were created.
 type keyFile struct {
 	Format  string    `json:"format"`
 	Version int       `json:"version"`
@@ -33,67 +33,68 @@ type keyLine struct {
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"created_at"`
 	RetiredAt time.Time `json:"retired_at,omitzero"`
-	Key       string    `json:"key"` // in base64
+	Key       string    `json:"key"` // base64
 }
 
-// stamp tells one state of the file from another: it is replaced, never written into.
-type stamp struct {
-	inode uint64 // 0: the system has none
+// fileStamp identifies one state of the file: the file is always replaced, never modified in place.
+type fileStamp struct {
+	inode uint64 // 0: the system has no inodes
 	size  int64
 	at    time.Time
 }
 
-func stampOf(path string) (stamp, error) {
+func stampOf(path string) (fileStamp, error) {
 	found, err := os.Stat(path)
 	if err != nil {
-		return stamp{}, err
+		return fileStamp{}, err
 	}
-	return stamp{inode: inodeOf(found), size: found.Size(), at: found.ModTime()}, nil
+	return fileStamp{inode: inodeOf(found), size: found.Size(), at: found.ModTime()}, nil
 }
 
-// read reads a ring. NotFound: there is no file. Invalid: others may read it, or it is no ring.
-func read(path string) ([]key, stamp, error) {
+// read reads a keyring. NotFound: there is no file. Invalid: others may read the file, or it is not
+// a keyring.
+func read(path string) ([]key, fileStamp, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, stamp{}, fmt.Errorf("%w: there is no such file", perdure.NotFound)
+		return nil, fileStamp{}, fmt.Errorf("%w: no such file", perdure.NotFound)
 	}
 	if err != nil {
-		return nil, stamp{}, fmt.Errorf("%w: %w", perdure.Unavailable, err)
+		return nil, fileStamp{}, fmt.Errorf("%w: %w", perdure.Unavailable, err)
 	}
 	defer file.Close()
 	found, err := file.Stat()
 	if err != nil {
-		return nil, stamp{}, fmt.Errorf("%w: %w", perdure.Unavailable, err)
+		return nil, fileStamp{}, fmt.Errorf("%w: %w", perdure.Unavailable, err)
 	}
 	if !found.Mode().IsRegular() {
-		return nil, stamp{}, fmt.Errorf("%w keyring: it is no plain file", perdure.Invalid)
+		return nil, fileStamp{}, fmt.Errorf("%w keyring: not a regular file", perdure.Invalid)
 	}
 	if others := found.Mode().Perm() &^ ownerOnly; others != 0 && hasModes {
-		return nil, stamp{}, fmt.Errorf("%w keyring: others may read it (its mode is %04o): find out who did, then run chmod 600 %s", perdure.Invalid, found.Mode().Perm(), path)
+		return nil, fileStamp{}, fmt.Errorf("%w keyring: others may read the file (mode %04o): check who has read it, then run chmod 600 %s", perdure.Invalid, found.Mode().Perm(), path)
 	}
 	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
 	if err != nil {
-		return nil, stamp{}, fmt.Errorf("%w: %w", perdure.Unavailable, err)
+		return nil, fileStamp{}, fmt.Errorf("%w: %w", perdure.Unavailable, err)
 	}
 	defer clear(text)
 	keys, err := parse(text)
 	if err != nil {
-		return nil, stamp{}, err
+		return nil, fileStamp{}, err
 	}
-	return keys, stamp{inode: inodeOf(found), size: found.Size(), at: found.ModTime()}, nil
+	return keys, fileStamp{inode: inodeOf(found), size: found.Size(), at: found.ModTime()}, nil
 }
 
-// parse reads the text of a ring. Invalid: what is wrong with it; nothing of it is in the error.
+// parse parses the text of a keyring. The error is Invalid and contains nothing of the text.
 func parse(text []byte) ([]key, error) {
 	if len(text) > maxFile {
-		return nil, fmt.Errorf("%w keyring: it is over %d bytes", perdure.Invalid, maxFile)
+		return nil, fmt.Errorf("%w keyring: larger than %d bytes", perdure.Invalid, maxFile)
 	}
 	var f keyFile
 	if err := perdure.DecodeJSON(text, &f); err != nil {
-		return nil, fmt.Errorf("%w keyring: it is not the JSON of one: restore it from a copy", perdure.Invalid)
+		return nil, fmt.Errorf("%w keyring: not the JSON of a keyring: restore the file from a backup", perdure.Invalid)
 	}
 	if f.Format != fileFormat || f.Version != fileVersion {
-		return nil, fmt.Errorf("%w keyring: it says that it is %.40q, version %d: this program reads %s, version %d", perdure.Invalid, f.Format, f.Version, fileFormat, fileVersion)
+		return nil, fmt.Errorf("%w keyring: format %.40q, version %d: this program reads %s, version %d", perdure.Invalid, f.Format, f.Version, fileFormat, fileVersion)
 	}
 	known := map[string]bool{}
 	var keys []key
@@ -101,23 +102,23 @@ func parse(text []byte) ([]key, error) {
 		bytes, err := base64.StdEncoding.Strict().DecodeString(line.Key)
 		last := i == len(f.Keys)-1
 		if err != nil || len(bytes) != keyBytes || line.ID == "" || len(line.ID) > maxKeyID || known[line.ID] || last == (line.ID != f.Current) || last != line.RetiredAt.IsZero() {
-			return nil, fmt.Errorf("%w keyring: its key %d is none, or it does not say which key is the current one: restore it from a copy", perdure.Invalid, i+1)
+			return nil, fmt.Errorf("%w keyring: key %d is malformed, or the current key is not clear: restore the file from a backup", perdure.Invalid, i+1)
 		}
-		one := key{id: line.ID, made: line.CreatedAt, retired: line.RetiredAt, bytes: materialOf(bytes)}
+		one := key{id: line.ID, created: line.CreatedAt, retired: line.RetiredAt, bytes: materialOf(bytes)}
 		known[line.ID] = true
 		keys = append(keys, one)
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("%w keyring: it has no key: restore it from a copy", perdure.Invalid)
+		return nil, fmt.Errorf("%w keyring: no key: restore the file from a backup", perdure.Invalid)
 	}
 	return keys, nil
 }
 
-// write replaces the file, whole or not at all, and returns when the new one is durable.
+// write replaces the file atomically, and returns when the new one is durable.
 func write(path string, keys []key) (err error) {
 	f := keyFile{Format: fileFormat, Version: fileVersion, Current: keys[len(keys)-1].id}
 	for _, k := range keys {
-		f.Keys = append(f.Keys, keyLine{ID: k.id, CreatedAt: k.made, RetiredAt: k.retired, Key: base64.StdEncoding.EncodeToString(k.bytes.bytes[:])})
+		f.Keys = append(f.Keys, keyLine{ID: k.id, CreatedAt: k.created, RetiredAt: k.retired, Key: base64.StdEncoding.EncodeToString(k.bytes.bytes[:])})
 	}
 	text, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
@@ -131,7 +132,7 @@ func write(path string, keys []key) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(next.Name()) // it has keys that were never used
+			_ = os.Remove(next.Name()) // its keys were never used
 			err = fmt.Errorf("%w: %w", perdure.Unavailable, err)
 		}
 	}()
@@ -146,7 +147,7 @@ func write(path string, keys []key) (err error) {
 	return syncDir(dir)
 }
 
-// syncDir makes the names in a folder durable.
+// syncDir makes the entries of a directory durable.
 func syncDir(dir string) error {
 	folder, err := os.Open(dir)
 	if err != nil {

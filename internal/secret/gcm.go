@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// encrypt returns nonce and ciphertext with its tag. The nonce is fresh: 12 random bytes, of which a key that seals one value,
-// or wraps the keys of less than 2³² of them, never sees two alike.
-func encrypt(k material, plain, bound []byte) ([]byte, error) {
+// encrypt returns nonce and ciphertext with its tag. The nonce is 12 random bytes. A key encrypts
+// either a single value or fewer than 2³² other keys, so that a nonce never repeats under one key.
+func encrypt(k keyMaterial, plain, bound []byte) ([]byte, error) {
 	gcm, err := gcmOf(k)
 	if err != nil {
 		return nil, err
@@ -16,9 +16,9 @@ func encrypt(k material, plain, bound []byte) ([]byte, error) {
 	return gcm.Seal(nil, nil, plain, bound), nil
 }
 
-// decrypt reads what encrypt wrote. Tampered: it is not for this key and what it was bound to. What the library says of it is
-// left out, since it says no more.
-func decrypt(k material, sealed, bound []byte) ([]byte, error) {
+// decrypt reverses encrypt. Tampered: sealed does not match the key and the associated data. The
+// library's error is dropped, since it says no more than that.
+func decrypt(k keyMaterial, sealed, bound []byte) ([]byte, error) {
 	gcm, err := gcmOf(k)
 	if err != nil {
 		return nil, err
@@ -30,8 +30,8 @@ func decrypt(k material, sealed, bound []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// gcmOf is AES-256-GCM that puts its nonce before what it seals.
-func gcmOf(k material) (cipher.AEAD, error) {
+// gcmOf returns AES-256-GCM that puts the nonce in front of the ciphertext.
+func gcmOf(k keyMaterial) (cipher.AEAD, error) {
 	block, err := aes.NewCipher(k.bytes[:])
 	if err != nil {
 		return nil, fmt.Errorf("AES-256-GCM: %w", err)

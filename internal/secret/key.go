@@ -7,52 +7,52 @@ import (
 	"time"
 )
 
-// hidden is what is printed of anything that holds a key.
-const hidden = "<key>"
+// maskedKey is printed instead of anything that holds a key.
+const maskedKey = "<key>"
 
-// material is the bytes of a key. They are never printed, whatever prints them: also not by %p, which asks no method, and so they
-// stand behind a pointer.
-type material struct{ bytes *[keyBytes]byte }
+// keyMaterial holds the bytes of a key. They are never printed, whatever prints them. The bytes are
+// behind a pointer because fmt calls no method for the verb %p.
+type keyMaterial struct{ bytes *[keyBytes]byte }
 
-// newMaterial returns a fresh key.
-func newMaterial() material {
-	m := material{new([keyBytes]byte)}
+// newMaterial returns a new random key.
+func newMaterial() keyMaterial {
+	m := keyMaterial{new([keyBytes]byte)}
 	rand.Read(m.bytes[:]) // never fails
 	return m
 }
 
-// materialOf takes the bytes of a key over: they are cleared where they were.
-func materialOf(from []byte) material {
-	m := material{new([keyBytes]byte)}
+// materialOf moves the bytes of a key: it clears them where they were.
+func materialOf(from []byte) keyMaterial {
+	m := keyMaterial{new([keyBytes]byte)}
 	copy(m.bytes[:], from)
 	clear(from)
 	return m
 }
 
 // String hides the key.
-func (material) String() string { return hidden }
+func (keyMaterial) String() string { return maskedKey }
 
 // GoString hides the key.
-func (material) GoString() string { return hidden }
+func (keyMaterial) GoString() string { return maskedKey }
 
 // Format hides the key from every verb.
-func (material) Format(s fmt.State, _ rune) { _, _ = s.Write([]byte(hidden)) }
+func (keyMaterial) Format(s fmt.State, _ rune) { _, _ = s.Write([]byte(maskedKey)) }
 
 // MarshalJSON hides the key.
-func (material) MarshalJSON() ([]byte, error) { return []byte(`"` + hidden + `"`), nil }
+func (keyMaterial) MarshalJSON() ([]byte, error) { return []byte(`"` + maskedKey + `"`), nil }
 
 // LogValue hides the key.
-func (material) LogValue() slog.Value { return slog.StringValue(hidden) }
+func (keyMaterial) LogValue() slog.Value { return slog.StringValue(maskedKey) }
 
-// key is one key of a ring. It is never changed.
+// key is one key of a keyring. It is immutable.
 type key struct {
 	id      string
-	made    time.Time
-	retired time.Time // when another one became the current one; zero: it is
-	bytes   material
+	created time.Time
+	retired time.Time // when a newer key became the current one; zero: it is the current one
+	bytes   keyMaterial
 }
 
-// seal encrypts a value under a key of its own, which this one wraps.
+// seal encrypts a value under a new data key, and wraps the data key with this one.
 func (k key) seal(at Place, plain []byte) ([]byte, error) {
 	r := record{header: header{version: recordVersion, alg: algAES256GCM, keyID: k.id}}
 	own := newMaterial()
@@ -68,7 +68,8 @@ func (k key) seal(at Place, plain []byte) ([]byte, error) {
 	return r.encode(), nil
 }
 
-// open decrypts a record that says that this key sealed it. Tampered: it did not, or not for this place.
+// open decrypts a record that names this key. Tampered: this key did not seal it, or not for this
+// place.
 func (k key) open(at Place, r record) ([]byte, error) {
 	bytes, err := decrypt(k.bytes, r.wrapped, at.bound(forKey, r.header))
 	if err != nil {

@@ -14,19 +14,21 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Keyring is the keys under which values are sealed: the current one, for what is written, and those before it, for what
-// was (SE2). It is kept in a file that its owner alone may read. nil is no ring: it seals and opens nothing.
+// Keyring holds the keys that seal values: the current one, which seals new values, and earlier
+// ones, which still open old values. It is stored in a file that only its owner may read. A nil
+// Keyring seals and opens nothing.
 //
-// What another process does to the file is seen with the next value. Safe for concurrent use.
+// Changes of the file by another process take effect with the next value. A Keyring is safe for
+// concurrent use.
 type Keyring struct {
 	path string
 
 	mu    sync.Mutex
-	keys  []key // guarded by mu; the current one is the last
-	stamp stamp // guarded by mu; of the file that keys were read from
+	keys  []key     // guarded by mu; the last one is current
+	stamp fileStamp // guarded by mu; of the file that the keys were read from
 }
 
-// KeyStat describes a key, never its bytes.
+// KeyStat describes a key, without its bytes.
 type KeyStat struct {
 	ID        string    `json:"id"`
 	Current   bool      `json:"current"`
@@ -36,12 +38,13 @@ type KeyStat struct {
 
 var errNoRing = fmt.Errorf("%w: there is no keyring", perdure.Unavailable)
 
-// Create makes a keyring with one key in a new file, which is durable when it returns. Conflict: the file is there.
+// Create creates a keyring with one key in a new file, which is durable when Create returns.
+// Conflict: the file exists.
 func Create(path string) (*Keyring, error) {
 	k := &Keyring{path: path}
 	err := k.change(func(keys []key) ([]key, error) {
 		if keys != nil {
-			return nil, fmt.Errorf("%w: the file is there: it is opened with Load, and never made anew, since the secrets under its keys would be lost", perdure.Conflict)
+			return nil, fmt.Errorf("%w: the file exists already; open it with Load, since a new keyring would lose the secrets sealed under the old one", perdure.Conflict)
 		}
 		return []key{newKey()}, nil
 	})
@@ -51,7 +54,8 @@ func Create(path string) (*Keyring, error) {
 	return k, nil
 }
 
-// Load reads a keyring. NotFound: there is no file. Invalid: others may read it, or it is no keyring.
+// Load reads a keyring. NotFound: there is no file. Invalid: others may read the file, or it is not
+// a keyring.
 func Load(path string) (*Keyring, error) {
 	k := &Keyring{path: path}
 	k.mu.Lock()
@@ -62,8 +66,8 @@ func Load(path string) (*Keyring, error) {
 	return k, nil
 }
 
-// Rotate adds a key, which is the current one from then on, and returns its id. Values under the keys before it still open;
-// they are to be sealed again, and then those keys may be pruned.
+// Rotate adds a key, which becomes the current one, and returns its id. The earlier keys still open
+// their values; once these are sealed again, the keys can be pruned.
 func (k *Keyring) Rotate() (string, error) {
 	if k == nil {
 		return "", errNoRing
@@ -71,9 +75,9 @@ func (k *Keyring) Rotate() (string, error) {
 	next := newKey()
 	err := k.change(func(keys []key) ([]key, error) {
 		if keys == nil {
-			return nil, fmt.Errorf("%w: the file is gone: put it back", perdure.NotFound)
+			return nil, fmt.Errorf("%w: the keyring file is gone: restore it", perdure.NotFound)
 		}
-		keys[len(keys)-1].retired = next.made
+		keys[len(keys)-1].retired = next.created
 		return append(keys, next), nil
 	})
 	if err != nil {
@@ -82,16 +86,17 @@ func (k *Keyring) Rotate() (string, error) {
 	return next.id, nil
 }
 
-// Prune forgets the keys that were retired before a moment and under which nothing is sealed any more, and returns their ids.
-// used are the keys under which something is. A writer that had read the ring before it was rotated may still commit a value
-// under the key before: give a moment that no such writer can outlast. The current key stays.
+// Prune removes the keys that were retired before a moment and seal nothing any more, and returns
+// their ids. used lists the keys that still seal values. A writer that read the keyring before a
+// rotation may still commit a value under the former key: choose a moment that no such writer can
+// outlast. The current key stays.
 func (k *Keyring) Prune(used []string, before time.Time) (gone []string, err error) {
 	if k == nil {
 		return nil, errNoRing
 	}
 	err = k.change(func(keys []key) ([]key, error) {
 		if keys == nil {
-			return nil, fmt.Errorf("%w: the file is gone: put it back", perdure.NotFound)
+			return nil, fmt.Errorf("%w: the keyring file is gone: restore it", perdure.NotFound)
 		}
 		gone = nil
 		return slices.DeleteFunc(keys, func(old key) bool {
@@ -108,13 +113,14 @@ func (k *Keyring) Prune(used []string, before time.Time) (gone []string, err err
 	return gone, nil
 }
 
-// Current is the id of the key under which values are sealed now. Unavailable: there is no ring, or it cannot be read.
+// Current returns the id of the key that seals new values. Unavailable: there is no keyring, or it
+// cannot be read.
 func (k *Keyring) Current() (string, error) {
 	now, err := k.current()
 	return now.id, err
 }
 
-// Keys describes the keys, the oldest first.
+// Keys describes the keys, oldest first.
 func (k *Keyring) Keys() []KeyStat {
 	if k == nil {
 		return nil
@@ -123,12 +129,12 @@ func (k *Keyring) Keys() []KeyStat {
 	defer k.mu.Unlock()
 	all := make([]KeyStat, 0, len(k.keys))
 	for i, one := range k.keys {
-		all = append(all, KeyStat{ID: one.id, Current: i == len(k.keys)-1, CreatedAt: one.made, RetiredAt: one.retired})
+		all = append(all, KeyStat{ID: one.id, Current: i == len(k.keys)-1, CreatedAt: one.created, RetiredAt: one.retired})
 	}
 	return all
 }
 
-// current returns the current key, as the file has it now.
+// current returns the current key of the file.
 func (k *Keyring) current() (key, error) {
 	if k == nil {
 		return key{}, errNoRing
@@ -141,7 +147,8 @@ func (k *Keyring) current() (key, error) {
 	return k.keys[len(k.keys)-1], nil
 }
 
-// byID returns a key. One that is not known may have been added to the file meanwhile.
+// byID returns a key. If the id is unknown, it reads the file again, since the key may have been
+// added meanwhile.
 func (k *Keyring) byID(id string) (key, error) {
 	if k == nil {
 		return key{}, errNoRing
@@ -162,13 +169,13 @@ func (k *Keyring) byID(id string) (key, error) {
 	return k.keys[at], nil
 }
 
-// refresh reads the file again where it has changed. A file that is gone changes nothing for what is sealed already: the keys
-// are still here. It is called with mu held.
+// refresh reads the file again if it has changed. A missing file only prevents sealing: the keys in
+// memory still open what is sealed. It is called with mu held.
 func (k *Keyring) refresh() error {
 	now, err := stampOf(k.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: the file is gone: put it back, since what is sealed without it could never be opened", perdure.Unavailable)
+		return fmt.Errorf("%w: the keyring file is gone: restore it, since values sealed without it could never be opened again", perdure.Unavailable)
 	case err != nil:
 		return fmt.Errorf("%w: %w", perdure.Unavailable, err)
 	case now == k.stamp:
@@ -177,7 +184,7 @@ func (k *Keyring) refresh() error {
 	return k.reload()
 }
 
-// reload is called with mu held.
+// reload reads the file. It is called with mu held.
 func (k *Keyring) reload() error {
 	keys, at, err := read(k.path)
 	if err != nil {
@@ -187,7 +194,8 @@ func (k *Keyring) reload() error {
 	return nil
 }
 
-// change replaces the file by what fn makes of its keys, with no other process in between. nil is no file.
+// change replaces the file with what fn makes of its keys, under a lock against other processes. fn
+// receives nil if there is no file.
 func (k *Keyring) change(fn func([]key) ([]key, error)) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -210,14 +218,14 @@ func (k *Keyring) change(fn func([]key) ([]key, error)) error {
 }
 
 func newKey() key {
-	one := key{made: time.Now().UTC().Truncate(time.Microsecond), bytes: newMaterial()}
+	one := key{created: time.Now().UTC().Truncate(time.Microsecond), bytes: newMaterial()}
 	var id [8]byte
 	rand.Read(id[:]) // never fails
 	one.id = "key_" + hex.EncodeToString(id[:])
 	return one
 }
 
-// String names the file and hides the keys.
+// String returns the name of the file and hides the keys.
 func (k *Keyring) String() string {
 	if k == nil {
 		return "no keyring"

@@ -57,7 +57,8 @@ func TestCreateMakesARingOnce(t *testing.T) {
 	}
 }
 
-// TestRotateKeepsWhatWasSealed is SE2: new values use the new key, old ones open, in every process that has the ring.
+// TestRotateKeepsWhatWasSealed is SE2: new values use the new key, old ones open, in every process
+// that has the ring.
 func TestRotateKeepsWhatWasSealed(t *testing.T) {
 	t.Parallel()
 	k := ring(t)
@@ -174,14 +175,14 @@ func TestRingsThatAreRefused(t *testing.T) {
 	}{
 		"others_read_it":  {file("a", line), 0o640, "chmod 600"},
 		"everybody_reads": {file("a", line), 0o604, "chmod 600"},
-		"no_JSON":         {"keys", 0o600, "restore it"},
-		"two_of_a_key":    {file("a", line+","+line), 0o600, "restore it"},
-		"no_current":      {file("b", line), 0o600, "restore it"},
-		"no_key":          {file("a", ""), 0o600, "restore it"},
-		"a_short_key":     {file("a", strings.Replace(line, "MDEy", "", 1)), 0o600, "restore it"},
+		"no_JSON":         {"keys", 0o600, "restore the file"},
+		"two_of_a_key":    {file("a", line+","+line), 0o600, "restore the file"},
+		"no_current":      {file("b", line), 0o600, "restore the file"},
+		"no_key":          {file("a", ""), 0o600, "restore the file"},
+		"a_short_key":     {file("a", strings.Replace(line, "MDEy", "", 1)), 0o600, "restore the file"},
 		"a_later_version": {strings.Replace(file("a", line), `"version":1`, `"version":2`, 1), 0o600, "version 2"},
-		"an_unknown_word": {strings.Replace(file("a", line), `"current"`, `"x":1,"current"`, 1), 0o600, "restore it"},
-		"cut_off":         {file("a", line)[:80], 0o600, "restore it"},
+		"an_unknown_word": {strings.Replace(file("a", line), `"current"`, `"x":1,"current"`, 1), 0o600, "restore the file"},
+		"cut_off":         {file("a", line)[:80], 0o600, "restore the file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -208,7 +209,8 @@ func TestRingsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestARingThatIsGone wants nothing to be sealed that could never be opened, and what is sealed to open as long as the process lives.
+// TestARingThatIsGone: without the file nothing is sealed that could never be opened, and sealed
+// values still open as long as the process runs.
 func TestARingThatIsGone(t *testing.T) {
 	t.Parallel()
 	k := ring(t)
@@ -219,7 +221,7 @@ func TestARingThatIsGone(t *testing.T) {
 	}
 
 	k.opens(t, at, sealed, "a value")
-	if _, err := k.Seal(at, nil); !errors.Is(err, perdure.Unavailable) || !strings.Contains(err.Error(), "put it back") {
+	if _, err := k.Seal(at, nil); !errors.Is(err, perdure.Unavailable) || !strings.Contains(err.Error(), "restore it") {
 		t.Errorf("sealed: %v", err)
 	}
 	if _, err := k.Rotate(); !errors.Is(err, perdure.NotFound) {

@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// hasModes says that the mode of a file keeps others from reading it.
+// hasModes reports whether file modes restrict who may read a file on this system.
 const hasModes = true
 
 func inodeOf(found fs.FileInfo) uint64 {
@@ -21,8 +21,8 @@ func inodeOf(found fs.FileInfo) uint64 {
 	return 0
 }
 
-// lock keeps other processes from changing the ring, since a key that one of them forgets is lost with all that it sealed. It
-// waits for them. The lock goes with its process; its file stays.
+// lock keeps other processes from changing the keyring, and waits for them: two changes at once
+// could lose a key with all that it sealed. The lock ends with its process; the lock file stays.
 func lock(path string) (unlock func(), err error) {
 	file, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, ownerOnly)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"hash/crc32"
 )
 
-// What a record says of itself. A later version is refused, never guessed at.
+// The version and algorithm of a record. Others are refused.
 const (
 	recordVersion = 1
 	algAES256GCM  = 1
@@ -14,32 +14,32 @@ const (
 
 // The sizes of AES-256-GCM, in bytes.
 const (
-	keyBytes   = 32
-	nonceBytes = 12
-	tagBytes   = 16
-	wrapBytes  = nonceBytes + keyBytes + tagBytes // a key of a value, sealed
-	sumBytes   = 4
+	keyBytes        = 32
+	nonceBytes      = 12
+	tagBytes        = 16
+	wrappedKeyBytes = nonceBytes + keyBytes + tagBytes // a sealed data key
+	checksumBytes   = 4
 )
 
-// maxKeyID bounds the name of a key, in bytes.
+// maxKeyID bounds the id of a key, in bytes.
 const maxKeyID = 64
 
-// header is what a record says before anything is opened. It is bound to the value as the place is.
+// header is the unencrypted start of a record. It is part of the associated data.
 type header struct {
 	version, alg byte
 	keyID        string
 }
 
-// record is a sealed value as it is stored: version, alg, key id, wrapped key, nonce, ciphertext, and a sum by which damage
-// is told from forgery.
+// record is a sealed value as it is stored: version, algorithm, key id, wrapped data key, nonce,
+// ciphertext, and a checksum that tells accidental damage from forgery.
 type record struct {
 	header
-	wrapped    []byte // the value's own key, with its nonce in front
+	wrapped    []byte // the data key, with its nonce in front
 	nonce      []byte
 	ciphertext []byte // with its tag
 }
 
-// encode writes a record:
+// encode encodes a record:
 //
 //	version 1 | alg 1 | length of the key id 1 | key id | wrapped key 60 | nonce 12 | length 4 | ciphertext | CRC-32C 4
 //
@@ -51,12 +51,12 @@ func (r record) encode() []byte {
 	out = append(out, r.nonce...)
 	out = binary.BigEndian.AppendUint32(out, uint32(len(r.ciphertext)))
 	out = append(out, r.ciphertext...)
-	return binary.BigEndian.AppendUint32(out, sumOf(out))
+	return binary.BigEndian.AppendUint32(out, checksum(out))
 }
 
-func sumOf(text []byte) uint32 { return crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)) }
+func checksum(text []byte) uint32 { return crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)) }
 
-// decode reads what encode wrote, and nothing else. Corrupt: what is wrong with it.
+// decode decodes a record. Corrupt: what is wrong with it.
 func decode(text []byte) (record, error) {
 	rest := text
 	var r record
@@ -69,29 +69,29 @@ func decode(text []byte) (record, error) {
 		rest = rest[n:]
 		return part
 	}
-	if len(text) < 3+sumBytes {
-		return record{}, fmt.Errorf("%w: %d bytes are none", Corrupt, len(text))
+	if len(text) < 3+checksumBytes {
+		return record{}, fmt.Errorf("%w: only %d bytes", Corrupt, len(text))
 	}
-	body, sum := text[:len(text)-sumBytes], text[len(text)-sumBytes:]
-	if sumOf(body) != binary.BigEndian.Uint32(sum) {
-		return record{}, fmt.Errorf("%w: its sum is wrong", Corrupt)
+	body, sum := text[:len(text)-checksumBytes], text[len(text)-checksumBytes:]
+	if checksum(body) != binary.BigEndian.Uint32(sum) {
+		return record{}, fmt.Errorf("%w: wrong checksum", Corrupt)
 	}
 	rest = body
 	head := take(3)
 	r.version, r.alg = head[0], head[1]
 	if r.version != recordVersion || r.alg != algAES256GCM {
-		return record{}, fmt.Errorf("%w: it has version %d and algorithm %d, which this program does not know", Corrupt, r.version, r.alg)
+		return record{}, fmt.Errorf("%w: unknown version %d or algorithm %d", Corrupt, r.version, r.alg)
 	}
 	id := take(int(head[2]))
 	r.keyID = string(id)
-	r.wrapped, r.nonce = take(wrapBytes), take(nonceBytes)
+	r.wrapped, r.nonce = take(wrappedKeyBytes), take(nonceBytes)
 	size := take(4)
 	if len(id) == 0 || len(id) > maxKeyID || r.wrapped == nil || r.nonce == nil || size == nil {
-		return record{}, fmt.Errorf("%w: it is cut off", Corrupt)
+		return record{}, fmt.Errorf("%w: truncated", Corrupt)
 	}
 	r.ciphertext = rest
 	if n := binary.BigEndian.Uint32(size); uint64(n) != uint64(len(rest)) || n < tagBytes {
-		return record{}, fmt.Errorf("%w: it says that it has %d bytes, and has %d", Corrupt, n, len(rest))
+		return record{}, fmt.Errorf("%w: the ciphertext has %[3]d bytes instead of %[2]d", Corrupt, n, len(rest))
 	}
 	return r, nil
 }

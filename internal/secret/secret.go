@@ -1,8 +1,12 @@
-// Package secret keeps values that must not be read: it seals them under a ring of keys, and opens them again (SE1, SE2).
+// Package secret protects values that must not be read: it seals them under a keyring and opens
+// them again.
 //
-// It may import the root and tink. The one thing to know: a value is sealed by a key of its own, and that one by a key of
-// the ring, both bound to the place where the value stands ([Place]). So what was moved to another place, or put back from
-// an earlier version, does not open, and a new key for the ring touches no value until somebody seals it again.
+// It may import the root and tink.
+//
+// The one thing to know: every value is sealed under its own data key, which a key of the keyring
+// wraps, and both are bound to the place where the value is stored ([StorageIdentity]). A record
+// that was moved to another place, or restored from an earlier version, does not open. A rotation
+// of the keyring touches no values until they are sealed again.
 package secret
 
 import (
@@ -12,31 +16,31 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// fault is one of the three reasons for which a value does not open. Each is of a kind too.
-type fault struct {
+// openError is one of the three reasons why a value does not open. It unwraps to its kind.
+type openError struct {
 	text string
 	kind perdure.Kind
 }
 
 // Error returns the text.
-func (f *fault) Error() string { return f.text }
+func (f *openError) Error() string { return f.text }
 
 // Unwrap returns the kind.
-func (f *fault) Unwrap() error { return f.kind }
+func (f *openError) Unwrap() error { return f.kind }
 
-// The reasons for which a value does not open (SE2). A caller asks errors.Is.
+// The reasons why a value does not open. Callers compare with errors.Is.
 var (
-	// UnknownKey means that the ring has no such key: it is another ring, or the key was pruned. It is Unavailable, since
-	// the right ring opens the value.
-	UnknownKey error = &fault{"the key is not in the keyring", perdure.Unavailable}
-	// Tampered means that the record is whole and was not written for this place: it was changed, moved from another
-	// place, or put back from an earlier version. It is Invalid.
-	Tampered error = &fault{"the secret does not belong here: it was changed, moved or put back", perdure.Invalid}
-	// Corrupt means that the record is damaged: cut off, or changed by accident. It is Invalid.
-	Corrupt error = &fault{"the record of the secret is damaged", perdure.Invalid}
+	// UnknownKey means that the keyring does not have the key: it is the wrong keyring, or the key
+	// was pruned. It is Unavailable, since the right keyring would open the value.
+	UnknownKey error = &openError{"the key is not in the keyring", perdure.Unavailable}
+	// Tampered means that the record is intact but was not written for this place: it was changed,
+	// moved from another place, or restored from an earlier version. It is Invalid.
+	Tampered error = &openError{"the secret does not match its place: it was changed, moved or restored from an earlier version", perdure.Invalid}
+	// Corrupt means that the record is damaged: truncated, or changed by accident. It is Invalid.
+	Corrupt error = &openError{"the record of the secret is damaged", perdure.Invalid}
 )
 
-// Place is where a sealed value stands. A value opens only there.
+// Place is where a sealed value is stored. The value opens only for the same place.
 type Place struct {
 	Org     string // empty: there are no organisations
 	Session perdure.SessionID
@@ -44,14 +48,14 @@ type Place struct {
 	Version int64
 }
 
-// The two things that are sealed for a place.
+// The two kinds of data that are sealed for a place.
 const (
 	forValue = "perdure secret value"
 	forKey   = "perdure secret key"
 )
 
-// bound is the associated data of a place: what is sealed and how, then every part behind its length, so that no two
-// places are written alike.
+// bound returns the associated data for a place: the kind of data, the header and the place, every
+// string with its length, so that different places never encode alike.
 func (p Place) bound(what string, h header) []byte {
 	var out []byte
 	for _, part := range []string{what, h.keyID, p.Org, string(p.Session), p.Name} {
@@ -62,8 +66,8 @@ func (p Place) bound(what string, h header) []byte {
 	return binary.BigEndian.AppendUint64(out, uint64(p.Version))
 }
 
-// Seal encrypts a value for a place under the current key of the ring. The empty value is one too. Unavailable: there is
-// no ring, or its file cannot be read. Safe for concurrent use.
+// Seal encrypts a value for a place under the current key. The value may be empty. Unavailable:
+// there is no keyring, or its file cannot be read. Seal is safe for concurrent use.
 func (k *Keyring) Seal(at Place, plain []byte) ([]byte, error) {
 	key, err := k.current()
 	if err != nil {
@@ -76,8 +80,8 @@ func (k *Keyring) Seal(at Place, plain []byte) ([]byte, error) {
 	return sealed, nil
 }
 
-// Open decrypts a value. The errors are UnknownKey, Tampered and Corrupt; none of them shows anything of it. Safe for
-// concurrent use.
+// Open decrypts a value. The errors are UnknownKey, Tampered and Corrupt; none of them reveals
+// anything of the value. Open is safe for concurrent use.
 func (k *Keyring) Open(at Place, sealed []byte) ([]byte, error) {
 	r, err := decode(sealed)
 	if err != nil {
@@ -94,7 +98,7 @@ func (k *Keyring) Open(at Place, sealed []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// KeyID names the key under which a value was sealed. Corrupt: it is none that was.
+// KeyID returns the id of the key that sealed a value. Corrupt: it is not a sealed value.
 func KeyID(sealed []byte) (string, error) {
 	r, err := decode(sealed)
 	return r.keyID, err

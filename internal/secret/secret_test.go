@@ -36,7 +36,8 @@ func places() *rapid.Generator[Place] {
 	})
 }
 
-// TestSealOpensInItsPlaceOnly is SE1: what was sealed for a place opens there, and in no other, whatever their words.
+// TestSealOpensInItsPlaceOnly is SE1: a value that was sealed for a place opens there and nowhere
+// else, however the places are named.
 func TestSealOpensInItsPlaceOnly(t *testing.T) {
 	t.Parallel()
 	k := ring(t)
@@ -85,7 +86,8 @@ func TestSealIsFresh(t *testing.T) {
 	}
 }
 
-// TestDamageIsCorruption cuts a record at every byte, adds to it and flips each of its bits: damage is told as damage.
+// TestDamageIsCorruption cuts a record at every byte, adds to it and flips each of its bits: damage
+// is reported as Corrupt.
 func TestDamageIsCorruption(t *testing.T) {
 	t.Parallel()
 	k, at := ring(t), Place{Session: "s", Name: "n", Version: 1}
@@ -110,7 +112,8 @@ func TestDamageIsCorruption(t *testing.T) {
 	}
 }
 
-// TestForgeryIsTampering flips each bit of what is sealed and mends the sum, as somebody would who can write the database.
+// TestForgeryIsTampering flips each bit of a sealed value and corrects the checksum, as an attacker
+// could who can write to the database.
 func TestForgeryIsTampering(t *testing.T) {
 	t.Parallel()
 	k, at := ring(t), Place{Session: "s", Name: "n", Version: 1}
@@ -147,7 +150,8 @@ func TestForgeryIsTampering(t *testing.T) {
 	}
 }
 
-// TestEarlierVersionDoesNotOpen is S19: a record that is put back in the place of a later one is tampering.
+// TestEarlierVersionDoesNotOpen is S19: a record that is put back in the place of a later one is
+// tampering.
 func TestEarlierVersionDoesNotOpen(t *testing.T) {
 	t.Parallel()
 	k := ring(t)
@@ -161,7 +165,8 @@ func TestEarlierVersionDoesNotOpen(t *testing.T) {
 	}
 }
 
-// TestAnotherRingsKeyIsUnknown wants the wrong ring to say so, and a key that only bears the right name to be found out.
+// TestAnotherRingsKeyIsUnknown wants the wrong ring to say so, and a key that only bears the right
+// name to be found out.
 func TestAnotherRingsKeyIsUnknown(t *testing.T) {
 	t.Parallel()
 	k, other, at := ring(t), ring(t), Place{Session: "s", Name: "n", Version: 1}
@@ -185,7 +190,8 @@ func TestAnotherRingsKeyIsUnknown(t *testing.T) {
 	}
 }
 
-// TestKeysAreNeverPrinted wants no verb, encoder or log to show a key, nor an error of a damaged ring.
+// TestKeysAreNeverPrinted wants no verb, encoder or log to show a key, nor an error of a damaged
+// ring.
 func TestKeysAreNeverPrinted(t *testing.T) {
 	t.Parallel()
 	k := ring(t)
@@ -217,7 +223,8 @@ func TestKeysAreNeverPrinted(t *testing.T) {
 	}
 }
 
-// FuzzOpen wants bytes from outside to be refused without a panic, and what is read to be written alike.
+// FuzzOpen: arbitrary bytes are refused without a panic, and a decoded record encodes to the same
+// bytes.
 func FuzzOpen(f *testing.F) {
 	k, at := ring(f), Place{Session: "s", Name: "n", Version: 1}
 	sealed, err := k.Seal(at, []byte("a value"))

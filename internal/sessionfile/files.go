@@ -1,7 +1,7 @@
-// Package sessionfile is the files of a session, kept in the store.
+// Package sessionfile implements the files of a session in the store.
 //
-// It may import the root, store and tool. The one thing to know: what stands below /.background is the runtime's; the
-// model reads it and cannot write it.
+// It may import the root, store and tool. The one thing to know: everything below /.background
+// belongs to the runtime; the model can read it and cannot write it.
 package sessionfile
 
 import (
@@ -21,19 +21,19 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// runtimeDir is written by the runtime only (FI7).
+// runtimeDir can only be written by the runtime (FI7).
 const runtimeDir = "/.background"
 
-// Files is a session's files in the store. Every change is one commit, which also checks the quotas (FI6), and tells of the
-// change where somebody is to answer for it ([Files.Telling]).
+// Files is the file port of a session. Every change is one commit, which also checks the quotas
+// (FI6) and, with [Files.Recording], records the change in the journal.
 type Files struct {
 	store   store.Store
 	session perdure.SessionID
-	runtime bool // may write below runtimeDir, and past the quota of the session
+	runtime bool // may write below runtimeDir and exceed the session's quota
 	limits  tool.FileLimits
-	by      *tool.Call          // whose changes these are, in the journal; nil: the journal does not tell
-	actor   string              // likewise, when it is no call that made them; empty: runtime
-	mask    func(string) string // of what it tells; nil: nothing is secret
+	by      *tool.Call          // the author of changes, for the journal; nil: changes are not recorded
+	actor   string              // the author if it is not a call; empty: runtime
+	mask    func(string) string // masks recorded paths; nil: nothing is secret
 }
 
 var (
@@ -41,64 +41,69 @@ var (
 	_ tool.Seeder = (*Files)(nil)
 )
 
-// New returns the files of a session as the model sees them, or, with runtime, as the runtime writes them. What the
-// runtime writes counts as the session's and is never refused for its quota: a model that fills its files must not lose
-// the results of its runs.
+// New returns the files of a session as the model sees them or, with runtime, as the runtime writes
+// them. Files of the runtime count for the session's quota but are never refused for it: a model
+// that fills its files must not lose the results of its runs.
 func New(s store.Store, session perdure.SessionID, runtime bool) *Files {
 	return &Files{store: s, session: session, runtime: runtime}
 }
 
-// Limit returns a view that holds to these limits instead of those of the rule.
+// Limit returns a view with these limits instead of the default ones.
 func (f *Files) Limit(l tool.FileLimits) *Files {
 	view := *f
 	view.limits = l
 	return &view
 }
 
-// Telling returns a view whose every change is told in the journal of the session, in the same commit (FI9): it is what a
-// call did, or, where that has no id, what the runtime did on the session's behalf. A seed is not told: it is the host's.
-func (f *Files) Telling(by tool.Call) *Files {
+// Recording returns a view that records every change in the journal, in the same commit (FI9), as a
+// change of the given call. If by has no id, it is a change of the runtime on behalf of the
+// session. Seeding is not recorded, because it belongs to the host.
+func (f *Files) Recording(by tool.Call) *Files {
 	view := *f
 	view.by = &by
 	return &view
 }
 
-// As returns a view whose changes somebody made who is no call: a person, or a program of theirs.
+// As returns a view whose changes are recorded for an actor other than a call: a person or a
+// program.
 func (f *Files) As(actor string) *Files {
 	view := *f
 	view.actor = actor
 	return &view
 }
 
-// Masked returns a view that tells of paths as mask shows them, since a tool may put a secret into one (SE4).
+// Masked returns a view that masks recorded paths, because a tool may put a secret into a path
+// (SE4).
 func (f *Files) Masked(mask func(string) string) *Files {
 	view := *f
 	view.mask = mask
 	return &view
 }
 
-// shown is a path as the journal tells it. It is asked for before a transaction: the mask may read the store.
-func (f *Files) shown(name string) string {
+// maskedPath returns a path as the journal records it. It is called before a transaction, because
+// the mask may read the store.
+func (f *Files) maskedPath(name string) string {
 	if f.by == nil || f.mask == nil {
 		return name
 	}
 	return f.mask(name)
 }
 
-// tell appends what changed.
-func (f *Files) tell(tx store.Tx, facts ...perdure.FileWritten) error {
+// record appends the events for changes.
+func (f *Files) record(tx store.Tx, facts ...perdure.FileWritten) error {
 	if f.by == nil {
 		return nil
 	}
 	var events []perdure.Event
 	for _, fact := range facts {
-		events = append(events, Told(*f.by, f.actor, tx.Now(), fact))
+		events = append(events, Event(*f.by, f.actor, tx.Now(), fact))
 	}
 	return tx.Append(f.session, events)
 }
 
-// Told is the event that tells what a call did beside its result, or what an actor did who is none; no actor is the runtime.
-func Told(by tool.Call, actor string, at time.Time, fact perdure.Fact) perdure.Event {
+// Event returns the event for something that a call did besides its result, or that another actor
+// did; an empty actor is the runtime.
+func Event(by tool.Call, actor string, at time.Time, fact perdure.Fact) perdure.Event {
 	return perdure.Event{
 		ID: perdure.FormatID[perdure.EventID](uuid.Must(uuid.NewV7())), At: at, Actor: cmp.Or(actor, "runtime"),
 		Turn: by.Turn, Call: by.ID, Task: by.Task, Attempt: by.Attempt, Fact: fact,
@@ -140,26 +145,27 @@ func (f *Files) find(ctx context.Context, name string) (found store.File, err er
 
 // Write replaces a file, or creates it.
 func (f *Files) Write(ctx context.Context, w tool.FileWrite) (created bool, err error) {
-	name, err := f.writing(w)
+	name, err := f.checkWrite(w)
 	if err != nil {
 		return false, err
 	}
-	shown := f.shown(name)
+	shown := f.maskedPath(name)
 	err = f.store.InTx(ctx, func(tx store.Tx) error {
 		var fact perdure.FileWritten
 		if created, fact, err = f.write(tx, w, name, shown); err != nil {
 			return err
 		}
-		return f.tell(tx, fact)
+		return f.record(tx, fact)
 	})
 	return created, err
 }
 
-// WriteIn is Write of several files in a transaction of the caller's. It is for names that hold no secret: no mask is asked about them.
+// WriteIn is Write for several files, in a transaction of the caller. It does not mask their paths,
+// so these must not contain secrets.
 func (f *Files) WriteIn(tx store.Tx, writes ...tool.FileWrite) error {
 	var facts []perdure.FileWritten
 	for _, w := range writes {
-		name, err := f.writing(w)
+		name, err := f.checkWrite(w)
 		if err != nil {
 			return err
 		}
@@ -169,19 +175,21 @@ func (f *Files) WriteIn(tx store.Tx, writes ...tool.FileWrite) error {
 		}
 		facts = append(facts, fact)
 	}
-	return f.tell(tx, facts...)
+	return f.record(tx, facts...)
 }
 
-// writing is where a write goes, if it is one.
-func (f *Files) writing(w tool.FileWrite) (name string, err error) {
+// checkWrite returns the clean path of a write, and checks whether the write is allowed.
+func (f *Files) checkWrite(w tool.FileWrite) (name string, err error) {
 	if name, err = f.writable(w.Path); err != nil {
 		return "", err
 	}
 	return name, f.limits.CheckFile(name, int64(len(w.Content)))
 }
 
-// write is Write to a name, and what the journal is to tell of it, as shown.
-func (f *Files) write(tx store.Tx, w tool.FileWrite, name, shown string) (created bool, fact perdure.FileWritten, err error) {
+// write is Write for a clean path. It returns the fact for the journal, with the path shown.
+func (f *Files) write(
+	tx store.Tx, w tool.FileWrite, name, shown string,
+) (created bool, fact perdure.FileWritten, err error) {
 	old, err := tx.File(f.session, name)
 	missing := errors.Is(err, perdure.NotFound)
 	switch {
@@ -191,12 +199,12 @@ func (f *Files) write(tx store.Tx, w tool.FileWrite, name, shown string) (create
 		return false, fact, isDirectory(name)
 	case !missing && old.ReadOnly:
 		return false, fact, isReadOnly(name)
-	case w.If != nil && (missing || !bytes.Equal(old.Content, *w.If)):
+	case w.IfContent != nil && (missing || !bytes.Equal(old.Content, *w.IfContent)):
 		return false, fact, isChanged(name)
-	case w.New && !missing:
-		return false, fact, isThere(name)
+	case w.MustNotExist && !missing:
+		return false, fact, alreadyExists(name)
 	}
-	if err := f.room(tx, name, int64(len(w.Content))-old.SizeBytes); err != nil {
+	if err := f.checkQuota(tx, name, int64(len(w.Content))-old.SizeBytes); err != nil {
 		return false, fact, err
 	}
 	if created, err = put(tx, f.session, store.File{Path: name, Content: w.Content}); err != nil {
@@ -205,8 +213,8 @@ func (f *Files) write(tx store.Tx, w tool.FileWrite, name, shown string) (create
 	return created, perdure.FileWritten{Path: shown, SizeBytes: int64(len(w.Content))}, nil
 }
 
-// room refuses a write by which the session's files would grow past their quota (FI6).
-func (f *Files) room(tx store.Tx, name string, grown int64) error {
+// checkQuota returns Limit if the session's files would exceed their quota (FI6).
+func (f *Files) checkQuota(tx store.Tx, name string, grown int64) error {
 	if f.runtime || grown <= 0 {
 		return nil
 	}
@@ -217,7 +225,8 @@ func (f *Files) room(tx store.Tx, name string, grown int64) error {
 	return f.limits.CheckSession(name, used, grown)
 }
 
-// put writes a file or directory in a transaction, and says of a file in a directory's place which one it is.
+// put writes a file or directory in a transaction. If a parent is a file, the error names that
+// file.
 func put(tx store.Tx, session perdure.SessionID, f store.File) (created bool, err error) {
 	if !f.Directory {
 		_, encoding := tool.EncodeContent(f.Content)
@@ -235,12 +244,14 @@ func put(tx store.Tx, session perdure.SessionID, f store.File) (created bool, er
 	return false, isDirectory(f.Path)
 }
 
-// Seed writes an initial file, read-only or not, in place of whatever file is there (FI5). It is for the host.
+// Seed writes an initial file, read-only or not, and replaces an existing one (FI5). It is for the
+// host.
 func (f *Files) Seed(ctx context.Context, initial tool.InitialFile) error {
 	return f.store.InTx(ctx, func(tx store.Tx) error { return f.SeedIn(tx, initial) })
 }
 
-// SeedIn is Seed in a transaction of the caller's: with it a session and its initial files are one commit.
+// SeedIn is Seed in a transaction of the caller, so that a session and its initial files can be one
+// commit.
 func (f *Files) SeedIn(tx store.Tx, initial tool.InitialFile) error {
 	name, err := tool.CleanPath(initial.Path)
 	if err != nil {
@@ -257,14 +268,15 @@ func (f *Files) SeedIn(tx store.Tx, initial tool.InitialFile) error {
 	if err != nil && !errors.Is(err, perdure.NotFound) {
 		return err
 	}
-	if err := f.room(tx, name, int64(len(content))-old.SizeBytes); err != nil {
+	if err := f.checkQuota(tx, name, int64(len(content))-old.SizeBytes); err != nil {
 		return err
 	}
 	_, err = put(tx, f.session, store.File{Path: name, Content: content, ReadOnly: initial.IsReadOnly})
 	return err
 }
 
-// Remove deletes a file, or a directory that is empty or, with recursive, with all below it.
+// Remove deletes a file or an empty directory or, with recursive, a directory with everything below
+// it.
 func (f *Files) Remove(ctx context.Context, name string, recursive bool) (removed bool, err error) {
 	name, err = f.writable(name)
 	if err != nil {
@@ -273,7 +285,7 @@ func (f *Files) Remove(ctx context.Context, name string, recursive bool) (remove
 	if name == "/" {
 		return false, failed(perdure.Invalid, "The root directory cannot be deleted.")
 	}
-	shown := f.shown(name)
+	shown := f.maskedPath(name)
 	err = f.store.InTx(ctx, func(tx store.Tx) error {
 		old, err := tx.File(f.session, name)
 		if errors.Is(err, perdure.NotFound) {
@@ -289,12 +301,12 @@ func (f *Files) Remove(ctx context.Context, name string, recursive bool) (remove
 		if removed, err = tx.RemoveFile(f.session, name); err != nil || !removed {
 			return err
 		}
-		return f.tell(tx, perdure.FileWritten{Path: shown, Removed: true})
+		return f.record(tx, perdure.FileWritten{Path: shown, Removed: true})
 	})
 	return removed, err
 }
 
-// removable refuses what is read-only, and a directory that is not empty unless told so.
+// removable refuses read-only files and, without recursive, directories that are not empty.
 func (f *Files) removable(tx store.Tx, old store.File, recursive bool) error {
 	if old.ReadOnly {
 		return isReadOnly(old.Path)
@@ -317,7 +329,7 @@ func (f *Files) removable(tx store.Tx, old store.File, recursive bool) error {
 	return nil
 }
 
-// List returns what stands in a directory.
+// List lists a directory.
 func (f *Files) List(ctx context.Context, dir string, deep bool) ([]tool.FileStat, error) {
 	dir, err := tool.CleanPath(dir)
 	if err != nil {
@@ -338,14 +350,14 @@ func (f *Files) List(ctx context.Context, dir string, deep bool) ([]tool.FileSta
 	return stats, err
 }
 
-// MakeDirectory makes a directory and its parents.
+// MakeDirectory creates a directory and its parents.
 func (f *Files) MakeDirectory(ctx context.Context, name string) (tool.FileStat, error) {
 	name, err := f.writable(name)
 	if err != nil {
 		return tool.FileStat{}, err
 	}
 	var made store.File
-	shown := f.shown(name)
+	shown := f.maskedPath(name)
 	err = f.store.InTx(ctx, func(tx store.Tx) error {
 		created, err := put(tx, f.session, store.File{Path: name, Directory: true})
 		if err != nil {
@@ -354,12 +366,12 @@ func (f *Files) MakeDirectory(ctx context.Context, name string) (tool.FileStat, 
 		if made, err = tx.File(f.session, name); err != nil || !created {
 			return err
 		}
-		return f.tell(tx, perdure.FileWritten{Path: shown, Directory: true})
+		return f.record(tx, perdure.FileWritten{Path: shown, Directory: true})
 	})
 	return fileStat(made), err
 }
 
-// writable normalises a path and refuses what only the runtime writes (FI7).
+// writable cleans a path, and refuses what only the runtime may write (FI7).
 func (f *Files) writable(name string) (string, error) {
 	name, err := tool.CleanPath(name)
 	if err != nil {
@@ -379,7 +391,7 @@ func isReadOnly(name string) error  { return failed(perdure.Conflict, "File is r
 func isChanged(name string) error {
 	return failed(perdure.Conflict, fmt.Sprintf("File changed since it was read: %s. Read it again.", name))
 }
-func isThere(name string) error { return failed(perdure.Conflict, "Something is there already: "+name) }
+func alreadyExists(name string) error { return failed(perdure.Conflict, "Path already exists: "+name) }
 
 func failed(kind perdure.Kind, text string) error { return &tool.FileError{Kind: kind, Text: text} }
 

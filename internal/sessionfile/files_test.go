@@ -16,7 +16,7 @@ import (
 	"github.com/perdure/perdure/tool/tooltest"
 )
 
-// subject is a session's files with the runtime's door.
+// subject is a session's files with access to the runtime's files.
 type subject struct {
 	*sessionfile.Files
 	runtime *sessionfile.Files
@@ -25,7 +25,7 @@ type subject struct {
 // Runtime returns the view that may write below /.background.
 func (s subject) Runtime() tool.Files { return s.runtime }
 
-// stores are the stores that files are kept in.
+// stores are the stores of files.
 var stores = map[string]func(t *testing.T) store.Store{
 	"memory": func(*testing.T) store.Store { return memory.New(memory.Config{}) },
 	"sqlite": func(t *testing.T) store.Store {
@@ -78,8 +78,8 @@ func TestFileQuotas(t *testing.T) {
 	}
 }
 
-// The limits of the rule hold where nobody set others: 100 MB a file, 500 MB a session. Only sizes are real here, for the
-// store says what it holds.
+// The default limits apply where none are set: 100 MB a file, 500 MB a session. Only sizes are real
+// here, since the store reports the usage.
 func TestFilesHoldTheLimitsOfTheRule(t *testing.T) {
 	t.Parallel()
 	st := memory.New(memory.Config{})
@@ -100,7 +100,7 @@ func TestFilesHoldTheLimitsOfTheRule(t *testing.T) {
 	}
 }
 
-// full is a store of sessions whose files hold all but one byte of what they may.
+// full is a store of sessions whose files have all but one byte of their quota.
 type full struct{ store.Store }
 
 func (f full) InTx(ctx context.Context, fn func(store.Tx) error) error {
@@ -111,7 +111,7 @@ type fullTx struct{ store.Tx }
 
 func (fullTx) FileBytes(perdure.SessionID) (int64, error) { return 500<<20 - 1, nil }
 
-// A session and its initial files are one commit, or neither is there.
+// A session and its initial files are written in one commit, or neither is.
 func TestSeedInATransaction(t *testing.T) {
 	t.Parallel()
 	for name, open := range stores {

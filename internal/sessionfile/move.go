@@ -13,8 +13,8 @@ import (
 
 var _ tool.Mover = (*Files)(nil)
 
-// Move gives a file, or a directory with all below it, another path, in one commit. It replaces nothing. The moments of
-// creation are new.
+// Move moves a file, or a directory with everything below it, in one commit. It replaces nothing.
+// The moved files get new creation times.
 func (f *Files) Move(ctx context.Context, from, to string) (moved tool.FileStat, err error) {
 	if from, err = f.writable(from); err == nil {
 		to, err = f.writable(to)
@@ -23,14 +23,14 @@ func (f *Files) Move(ctx context.Context, from, to string) (moved tool.FileStat,
 	case err != nil:
 		return moved, err
 	case from == "/" || to == "/":
-		return moved, failed(perdure.Invalid, "The root directory cannot be moved, nor replaced.")
+		return moved, failed(perdure.Invalid, "The root directory cannot be moved or replaced.")
 	case to == from || strings.HasPrefix(to, from+"/"):
-		return moved, failed(perdure.Invalid, "Cannot move "+from+" to "+to+": it is itself, or below it.")
+		return moved, failed(perdure.Invalid, "Cannot move "+from+" to "+to+": the target is the source itself or inside it.")
 	}
-	shownFrom, shownTo := f.shown(from), f.shown(to)
+	shownFrom, shownTo := f.maskedPath(from), f.maskedPath(to)
 	err = f.store.InTx(ctx, func(tx store.Tx) error {
 		if _, err := tx.File(f.session, to); err == nil {
-			return isThere(to)
+			return alreadyExists(to)
 		} else if !errors.Is(err, perdure.NotFound) {
 			return err
 		}
@@ -42,15 +42,15 @@ func (f *Files) Move(ctx context.Context, from, to string) (moved tool.FileStat,
 			return err
 		}
 		moved = fileStat(there)
-		if err := f.tell(tx, perdure.FileWritten{Path: shownFrom, Removed: true}); err != nil {
+		if err := f.record(tx, perdure.FileWritten{Path: shownFrom, Removed: true}); err != nil {
 			return err
 		}
-		return f.tell(tx, perdure.FileWritten{Path: shownTo, SizeBytes: moved.SizeBytes, Directory: moved.IsDirectory})
+		return f.record(tx, perdure.FileWritten{Path: shownTo, SizeBytes: moved.SizeBytes, Directory: moved.IsDirectory})
 	})
 	return moved, err
 }
 
-// moveIn writes what stands at from, and below it, to its new place, and removes it.
+// moveIn writes the files below from to their new paths, and removes the old ones.
 func (f *Files) moveIn(tx store.Tx, from, to string) error {
 	top, err := tx.File(f.session, from)
 	if errors.Is(err, perdure.NotFound) {
@@ -78,7 +78,8 @@ func (f *Files) moveIn(tx store.Tx, from, to string) error {
 		if old, err = tx.File(f.session, old.Path); err != nil {
 			return err
 		}
-		if _, err := put(tx, f.session, store.File{Path: place, Content: old.Content, Directory: old.Directory}); err != nil {
+		if _, err := put(tx, f.session,
+			store.File{Path: place, Content: old.Content, Directory: old.Directory}); err != nil {
 			return err
 		}
 	}
@@ -86,12 +87,12 @@ func (f *Files) moveIn(tx store.Tx, from, to string) error {
 	return err
 }
 
-// RemoveIf deletes a file that has this content.
+// RemoveIf deletes a file if it has this content.
 func (f *Files) RemoveIf(ctx context.Context, name string, content []byte) (removed bool, err error) {
 	if name, err = f.writable(name); err != nil {
 		return false, err
 	}
-	shown := f.shown(name)
+	shown := f.maskedPath(name)
 	err = f.store.InTx(ctx, func(tx store.Tx) error {
 		removed = false
 		old, err := tx.File(f.session, name)
@@ -110,7 +111,7 @@ func (f *Files) RemoveIf(ctx context.Context, name string, content []byte) (remo
 		if removed, err = tx.RemoveFile(f.session, name); err != nil || !removed {
 			return err
 		}
-		return f.tell(tx, perdure.FileWritten{Path: shown, Removed: true})
+		return f.record(tx, perdure.FileWritten{Path: shown, Removed: true})
 	})
 	return removed, err
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// noon is when the worlds of these tests begin.
+// noon is the start time of these tests.
 var noon = time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
 
-// world is a store with a clock that a test turns.
+// world is a store whose clock the test controls.
 type world struct {
 	*testing.T
 	store.Store
@@ -36,7 +36,7 @@ func (w *world) clock() time.Time {
 	return w.now
 }
 
-// pass turns the clock on.
+// pass advances the clock.
 func (w *world) pass(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,7 +113,7 @@ func (w *world) update(id perdure.SessionID, task perdure.TaskID, u perdure.Task
 	w.write(func(tx store.Tx) error { _, err := tx.UpdateTask(id, task, u); return err })
 }
 
-// ports are what a call of a session has.
+// ports are the ports of a call of a session.
 func (w *world) ports(id perdure.SessionID) tool.Ports {
 	return sessionport.New(sessionport.Config{Store: w.Store})(id, tool.Call{ID: "call_1"})
 }
@@ -147,7 +147,7 @@ func (w *world) told(id perdure.SessionID) (types []string) {
 	return types
 }
 
-// entries are a session's entries as its journal tells them.
+// entries are a session's resource entries by its journal.
 func (w *world) entriesTold(id perdure.SessionID) []tool.Resource {
 	w.Helper()
 	var entries []tool.Resource

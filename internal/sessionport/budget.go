@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// budgets is what a session may still spend.
+// budgets reports how much a session may still spend.
 type budgets struct {
 	binding
 	meter *meter.Meter
@@ -19,12 +19,12 @@ type budgets struct {
 
 var _ tool.Budgets = budgets{}
 
-// CheckBudgets says how all budgets of the session stand.
+// CheckBudgets reports the state of every budget of the session.
 func (p budgets) CheckBudgets(ctx context.Context) (report budget.Report, err error) {
 	err = p.store.View(ctx, func(r store.Reader) error {
-		who, err := meter.WhoIs(r, p.session)
+		account, err := meter.ReadOwner(r, p.session)
 		if err == nil {
-			report, err = p.meter.Report(r, who, func(perdure.BudgetID) bool { return false })
+			report, err = p.meter.Report(r, account, func(perdure.BudgetID) bool { return false })
 		}
 		return err
 	})
@@ -34,9 +34,12 @@ func (p budgets) CheckBudgets(ctx context.Context) (report budget.Report, err er
 	return report, nil
 }
 
-// reserve reserves for a question to the utility model, where a meter counts. What a crash leaves is released with the call. Limit: a budget refuses, and says why.
-func (p utility) reserve(ctx context.Context, work string, uses meter.Uses) error {
-	if p.meter == nil || p.call.ID == "" { // its end would release what was reserved, and it has none
+// reserve reserves the estimated cost of a request to the utility model, if a meter is configured.
+// A reservation that a crash leaves behind is released with the call. Limit: a budget refuses, and
+// the error says why.
+func (p utility) reserve(ctx context.Context, work string, uses meter.WorkUsage) error {
+	// A use outside a call reserves nothing: the reservation is released at the end of the call.
+	if p.meter == nil || p.call.ID == "" {
 		return nil
 	}
 	return p.write(ctx, func(tx store.Tx, _ store.Session) error {
@@ -44,11 +47,11 @@ func (p utility) reserve(ctx context.Context, work string, uses meter.Uses) erro
 		if err != nil || !some {
 			return err
 		}
-		who, err := meter.WhoIs(tx, p.session)
+		account, err := meter.ReadOwner(tx, p.session)
 		if err != nil {
 			return err
 		}
-		refused, err := p.meter.Reserve(tx, meter.Order{Who: who, Work: work, Uses: uses})
+		refused, err := p.meter.Reserve(tx, meter.Request{Owner: account, Work: work, Uses: uses})
 		if err == nil && refused != nil {
 			err = fmt.Errorf("%w: %s", perdure.Limit, refused.Why)
 		}
@@ -56,8 +59,9 @@ func (p utility) reserve(ctx context.Context, work string, uses meter.Uses) erro
 	})
 }
 
-// pay puts what a question to the utility model used in the place of its reservation, in the transaction that bills it.
-func (p utility) pay(tx store.Tx, work string, uses meter.Uses, g perdure.Generation) error {
+// pay replaces the reservation of a request by what the request used, in the transaction that
+// records the bill.
+func (p utility) pay(tx store.Tx, work string, uses meter.WorkUsage, g perdure.Generation) error {
 	if p.meter == nil {
 		return nil
 	}
@@ -65,20 +69,20 @@ func (p utility) pay(tx store.Tx, work string, uses meter.Uses, g perdure.Genera
 	if err != nil || !some {
 		return err
 	}
-	who, err := meter.WhoIs(tx, p.session)
+	account, err := meter.ReadOwner(tx, p.session)
 	if err != nil {
 		return err
 	}
-	b := meter.Bill{Who: who, Work: work, Uses: uses, Unsaid: true}
+	b := meter.Bill{Owner: account, Work: work, Uses: uses, UsageUnknown: true}
 	if meter.Known(g.Usage) {
-		b.Uses.Usage, b.Unsaid = g.Usage, false
+		b.Uses.Usage, b.UsageUnknown = g.Usage, false
 	} else if g.Error != "" && g.Usage == (perdure.Usage{}) {
 		b.Release = true
 	}
-	told, err := p.meter.Settle(tx, b)
-	for _, fact := range told {
+	facts, err := p.meter.Settle(tx, b)
+	for _, fact := range facts {
 		if err == nil {
-			err = p.tell(tx, fact)
+			err = p.appendFact(tx, fact)
 		}
 	}
 	return err

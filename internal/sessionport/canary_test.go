@@ -33,7 +33,8 @@ import (
 	"github.com/perdure/perdure/tool/session"
 )
 
-// canaries makes secrets that are found wherever a part of one stands: each begins and ends with a word that is drawn anew.
+// canaries creates secrets that are found even if only a part of one leaks: each starts and ends
+// with a random word.
 type canaries struct{ first, last string }
 
 func newCanaries() canaries {
@@ -48,7 +49,7 @@ func (c canaries) secret(n int) string {
 	return c.first + fmt.Sprintf(middle, n) + c.last
 }
 
-// forms are the words in every form in which they could stand.
+// forms are the words in every form in which they could leak.
 func (c canaries) forms() map[string][]byte {
 	found := map[string][]byte{}
 	for _, word := range []string{c.first, c.last} {
@@ -64,7 +65,7 @@ func (c canaries) forms() map[string][]byte {
 	return found
 }
 
-// search fails where a form stands in a text.
+// search fails if a form is in a text.
 func (c canaries) search(t *testing.T, where string, text []byte) {
 	t.Helper()
 	for name, form := range c.forms() {
@@ -74,7 +75,7 @@ func (c canaries) search(t *testing.T, where string, text []byte) {
 	}
 }
 
-// searchDir searches every file of a folder, and returns how many bytes that were.
+// searchDir searches every file of a directory, and returns the number of bytes.
 func (c canaries) searchDir(t *testing.T, dir string) (size int) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -102,7 +103,7 @@ func echo(value string) string {
 	}, " | ")
 }
 
-// leak is a tool that has a secret and tells it wherever it can, in small pieces too.
+// leak is a tool that has a secret and outputs it wherever it can, in small pieces too.
 func leak() tool.Tool {
 	type in struct {
 		Name string `json:"name"`
@@ -134,7 +135,8 @@ func leak() tool.Tool {
 	})
 }
 
-// canaryScript stores n secrets, then has each told in the foreground, and every tenth in the background too.
+// canaryScript stores n secrets, then outputs each in the foreground, and every tenth in the
+// background too.
 func canaryScript(c canaries, n int) string {
 	type call map[string]any
 	var steps []any
@@ -160,14 +162,14 @@ func canaryScript(c canaries, n int) string {
 	return string(text)
 }
 
-// TestS18Canaries is S18: secrets that go through the real engine stand in no file of its data directory, event, frame, file
-// of the session or log line, in no form.
+// TestS18Canaries is S18: secrets that pass through the real engine are in no file of its data
+// directory, event, frame, file of the session or log line, in no form.
 func TestS18Canaries(t *testing.T) {
 	t.Parallel()
 	findCanaries(t, 30)
 }
 
-// findCanaries plays n secrets, of at most 1000.
+// findCanaries runs n secrets, at most 1000.
 func findCanaries(t *testing.T, n int) {
 	t.Helper()
 	c := newCanaries()
@@ -185,7 +187,7 @@ func findCanaries(t *testing.T, n int) {
 	go func() {
 		watched <- h.st.Watch(watching, s.ID, 0, func(f store.Frame) error {
 			if f.Type == "output.message.delta" {
-				return nil // what the model itself says, as it says it
+				return nil // live text of the model itself
 			}
 			text, err := json.Marshal(f)
 			mu.Lock()
@@ -233,14 +235,14 @@ func findCanaries(t *testing.T, n int) {
 		}
 	}
 	if kept != n+2 || told != n || ended < n/10 {
-		t.Errorf("%d secrets were kept, %d told in the foreground and %d in the background, want %d, %d and %d", kept, told, ended, n+2, n, n/10)
+		t.Errorf("%d secrets were stored, %d output in the foreground and %d in the background, want %d, %d and %d", kept, told, ended, n+2, n, n/10)
 	}
 	if marks := bytes.Count(text, []byte("redacted")); marks < 3*n {
 		t.Errorf("%d marks for %d secrets", marks, n)
 	}
 }
 
-// TestCanaryFinds is the test of the search: each form that a tool can tell is found.
+// TestCanaryFinds tests the search: each form that a tool can output is found.
 func TestCanaryFinds(t *testing.T) {
 	t.Parallel()
 	c := newCanaries()
@@ -274,7 +276,7 @@ type hushed struct {
 	ended chan error
 }
 
-// lockedBuffer is a log that many write.
+// lockedBuffer is a log with concurrent writers.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -400,7 +402,7 @@ func (h *hushed) events(s engine.Session) []perdure.Event {
 	return events
 }
 
-// result is how a tool's last call ended.
+// result returns how a tool's last call ended.
 func (h *hushed) result(s engine.Session, name string) (r perdure.ToolResult) {
 	h.Helper()
 	for _, e := range h.events(s) {

@@ -12,21 +12,25 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// LocalUser is for whom a session acts that has no user: one of the socket, of the data directory's token, or of a token without a
-// user. It is the user of that name in the org of the session, whose budgets count for such a session, too.
+// LocalUser is the user of a session without a user of its own: a session of the socket, of the
+// data directory's token, or of a token without a user. It is the user of that name in the
+// session's org, and that user's budgets count for the session.
 const LocalUser = budget.LocalUser
 
-// connections is the port tool.Connections over the store: what the user is connected to whose row the session's names, in the org
-// that it names (CN1). Each answer is read when it is asked for.
+// connections implements tool.Connections over the store. It serves the connections of the user
+// that the session's row names, in the org that the row names (CN1). Every answer is read when the
+// tool requests it.
 type connections struct {
 	binding
 	cfg   Config
-	known *known
+	cache *secretCache
 }
 
 var _ tool.Connections = connections{}
 
-// Token opens the token now. NotFound: not connected. Unavailable: it cannot be opened here, with the reason.
+// Token opens the token at the time of the call. NotFound: the user has no connection to the
+// provider. Unavailable:
+// the token cannot be opened on this machine, and the error says why.
 func (p connections) Token(ctx context.Context, provider string) (string, error) {
 	found, err := p.connection(ctx, provider)
 	if err != nil {
@@ -34,18 +38,19 @@ func (p connections) Token(ctx context.Context, provider string) (string, error)
 	}
 	token, err := p.cfg.OpenToken(found)
 	if err == nil {
-		p.known.learn(p.session, token)
+		p.cache.addMask(p.session, token)
 	}
 	return token, err
 }
 
-// Owner is whose connection it is. NotFound: not connected.
+// Owner returns the owner of the connection. NotFound: the user has no connection to the provider.
 func (p connections) Owner(ctx context.Context, provider string) (string, error) {
 	found, err := p.connection(ctx, provider)
 	return cmp.Or(found.Owner, found.User), err
 }
 
-// Metadata is what stands beside the token. NotFound: not connected.
+// Metadata returns the metadata of the connection. NotFound: the user has no connection to the
+// provider.
 func (p connections) Metadata(ctx context.Context, provider string) (json.RawMessage, error) {
 	found, err := p.connection(ctx, provider)
 	if err == nil && len(found.Metadata) == 0 {
@@ -54,17 +59,20 @@ func (p connections) Metadata(ctx context.Context, provider string) (json.RawMes
 	return found.Metadata, err
 }
 
-// connection reads the row of the session's user in the session's org, and no other one.
+// connection reads the connection of the session's user in the session's org, and never another
+// one.
 func (p connections) connection(ctx context.Context, provider string) (found store.Connection, err error) {
-	there := false
+	exists := false
 	err = p.store.View(ctx, func(r store.Reader) (err error) {
 		row, err := r.Session(p.session)
 		if err == nil {
-			found, there, err = r.Connection(store.ConnectionKey{Org: row.Org, User: cmp.Or(row.User, LocalUser), Provider: provider})
+			found, exists, err = r.Connection(store.ConnectionKey{
+				Org: row.Org, User: cmp.Or(row.User, LocalUser), Provider: provider,
+			})
 		}
 		return err
 	})
-	if err == nil && !there {
+	if err == nil && !exists {
 		err = perdure.NotFound
 	}
 	if err != nil {
@@ -73,34 +81,35 @@ func (p connections) connection(ctx context.Context, provider string) (found sto
 	return found, nil
 }
 
-// ConnectionOf returns the token of the owner that a lease names, for its clean-up (RS7). It looks in the org of the lease alone: for
-// the connection of that user, or else for the one connection that says that it is that owner's. NotFound: there is none, or
-// several.
+// ConnectionOf returns the token of the owner that a lease names, for the cleanup of the lease. It
+// searches only the lease's org: first for the connection of that user, then for the single
+// connection whose recorded owner is that owner. NotFound: there is no such connection, or there
+// are several.
 func (c Config) ConnectionOf(ctx context.Context, org, owner, provider string) (string, error) {
-	var fitting []store.Connection
+	var matches []store.Connection
 	err := c.Store.View(ctx, func(r store.Reader) error {
-		own, there, err := r.Connection(store.ConnectionKey{Org: org, User: owner, Provider: provider})
+		own, exists, err := r.Connection(store.ConnectionKey{Org: org, User: owner, Provider: provider})
 		if err != nil {
 			return err
 		}
-		if there && cmp.Or(own.Owner, own.User) == owner {
-			fitting = []store.Connection{own}
+		if exists && cmp.Or(own.Owner, own.User) == owner {
+			matches = []store.Connection{own}
 			return nil
 		}
 		all, err := r.Connections()
-		fitting = nil
+		matches = nil
 		for _, one := range all {
 			if one.Org == org && one.Provider == provider && one.Owner == owner {
-				fitting = append(fitting, one)
+				matches = append(matches, one)
 			}
 		}
 		return err
 	})
-	if err == nil && len(fitting) != 1 { // never "the first one"
+	if err == nil && len(matches) != 1 { // several matches are ambiguous: never pick the first
 		err = perdure.NotFound
 	}
 	if err != nil {
 		return "", fmt.Errorf("connection to %.40q of its owner: %w", provider, err)
 	}
-	return c.OpenToken(fitting[0])
+	return c.OpenToken(matches[0])
 }

@@ -10,25 +10,27 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// credentials is the port tool.Credentials over the store's providers. A key is opened when it is asked for, and is kept nowhere.
+// credentials implements tool.Credentials over the store's providers. A key is opened when the tool
+// requests it, and is never stored in the clear.
 type credentials struct {
 	binding
 	cfg   Config
-	known *known
+	cache *secretCache
 }
 
 var _ tool.Credentials = credentials{}
 
-// Credential returns the key of the default provider of a kind. NotFound: there is none. Unavailable: its key cannot be opened
-// here, with the reason; no other key stands in for it (MR1).
+// Credential returns the key of the default provider of a kind. NotFound: there is none.
+// Unavailable: the key cannot be opened on this machine, and the error says why; no other key is
+// used instead.
 func (p credentials) Credential(ctx context.Context, kind string) (tool.Credential, error) {
 	var found store.Provider
-	var there bool
+	var exists bool
 	err := p.store.View(ctx, func(r store.Reader) (err error) {
-		found, there, err = r.DefaultProvider(kind)
+		found, exists, err = r.DefaultProvider(kind)
 		return err
 	})
-	if err == nil && !there {
+	if err == nil && !exists {
 		err = perdure.NotFound
 	}
 	if err != nil {
@@ -38,21 +40,22 @@ func (p credentials) Credential(ctx context.Context, kind string) (tool.Credenti
 	if err != nil {
 		return tool.Credential{}, err
 	}
-	p.known.learn(p.session, key)
+	p.cache.addMask(p.session, key)
 	return tool.Credential{Key: key, BaseURL: found.BaseURL}, nil
 }
 
 // SealKey seals the key of a provider for its row. Unavailable: there is no keyring.
 func (c Config) SealKey(id perdure.ProviderID, key string) ([]byte, error) {
-	return c.seal(placeOf("", "provider", string(id)), key)
+	return c.seal(sealContext("", "provider", string(id)), key)
 }
 
-// OpenKey opens the key of a provider; one without a key is empty. Unavailable: there is no keyring, or not the right one.
+// OpenKey opens the key of a provider. A provider without a key has an empty one. Unavailable:
+// there is no keyring, or not the right one.
 func (c Config) OpenKey(p store.Provider) (string, error) {
 	if len(p.Sealed) == 0 {
 		return "", nil
 	}
-	key, err := c.open(placeOf("", "provider", string(p.ID)), p.Sealed)
+	key, err := c.open(sealContext("", "provider", string(p.ID)), p.Sealed)
 	if err != nil {
 		return "", fmt.Errorf("key of provider %s: %w", p.ID, err)
 	}
@@ -61,58 +64,61 @@ func (c Config) OpenKey(p store.Provider) (string, error) {
 
 // SealToken seals the token of a user's connection for its row. Unavailable: there is no keyring.
 func (c Config) SealToken(of store.ConnectionKey, token string) ([]byte, error) {
-	return c.seal(placeOfToken(of), token)
+	return c.seal(tokenContext(of), token)
 }
 
-// OpenToken opens the token of a connection. Unavailable: there is no keyring, or not the right one.
+// OpenToken opens the token of a connection. Unavailable: there is no keyring, or not the right
+// one.
 func (c Config) OpenToken(row store.Connection) (string, error) {
-	token, err := c.open(placeOfToken(row.Key()), row.Sealed)
+	token, err := c.open(tokenContext(row.Key()), row.Sealed)
 	if err != nil {
 		return "", fmt.Errorf("token for %.40q: %w", row.Provider, err)
 	}
 	return token, nil
 }
 
-// placeOfToken is where the token of a connection is sealed.
-func placeOfToken(of store.ConnectionKey) secret.Place {
-	return placeOf(of.Org, "connection", of.User, of.Provider)
+// tokenContext is the seal context of a connection's token.
+func tokenContext(of store.ConnectionKey) secret.Place {
+	return sealContext(of.Org, "connection", of.User, of.Provider)
 }
 
-// placeOf is where a key or a token is sealed: what stands in one row opens in no other. Its names are the runtime's own, so no
-// secret of a session has the same place. org is empty for the default one, and for what belongs to the runtime.
-func placeOf(org, noun string, parts ...string) secret.Place {
-	name := ownNames + noun
+// sealContext is the seal context of a key or token: a value that is sealed for one row opens in no
+// other row. Its name begins with the prefix of the runtime's own names, so no secret of a session
+// has the same context. org is empty for the default org, and for values that belong to the runtime
+// itself.
+func sealContext(org, noun string, parts ...string) secret.Place {
+	name := reservedPrefix + noun
 	for _, part := range parts {
-		name += fmt.Sprintf("/%d:%s", len(part), part) // no part can end where it likes
+		name += fmt.Sprintf("/%d:%s", len(part), part) // with its length, so that two lists of parts never collide
 	}
 	return secret.Place{Org: org, Name: name}
 }
 
 func (c Config) seal(at secret.Place, text string) ([]byte, error) {
 	if c.Keys == nil {
-		return nil, secrets{cfg: c}.noKeys()
+		return nil, secrets{cfg: c}.noKeyring()
 	}
 	return c.Keys.Seal(at, []byte(text))
 }
 
 func (c Config) open(at secret.Place, sealed []byte) (string, error) {
 	if c.Keys == nil {
-		return "", secrets{cfg: c}.noKeys()
+		return "", secrets{cfg: c}.noKeyring()
 	}
 	plain, err := c.Keys.Open(at, sealed)
 	return string(plain), err
 }
 
-// learn masks a value from now on in what this session's tools report, and in logs: not only the session's secrets must not
-// stand there (CN1).
-func (k *known) learn(id perdure.SessionID, value string) {
+// addMask masks a value from now on in the output of this session's tools and in logs. Keys and
+// tokens are no secrets of the session, but must not be shown either (CN1).
+func (k *secretCache) addMask(id perdure.SessionID, value string) {
 	if value == "" {
 		return
 	}
-	if k.cfg.Logs != nil {
-		k.cfg.Logs.Add(value)
+	if k.cfg.LogMask != nil {
+		k.cfg.LogMask.Add(value)
 	}
-	s := k.of(id)
+	s := k.session(id)
 	s.set.Add(value)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// The ids of providers, and the canaries: words that stand nowhere else.
+// The ids of providers, and the canaries: words that occur nowhere else.
 const (
 	openaiID  perdure.ProviderID = "provider_00000000000000000000000000000001"
 	localID   perdure.ProviderID = "provider_00000000000000000000000000000002"
@@ -29,7 +29,7 @@ const (
 	tokCanary                    = "canary-token-77d2b1e6f0"
 )
 
-// keyring makes a ring in a file of the test's own.
+// keyring creates a keyring in a file of the test's own.
 func keyring(t *testing.T) *secret.Keyring {
 	t.Helper()
 	k, err := secret.Create(filepath.Join(t.TempDir(), "keyring"))
@@ -39,10 +39,11 @@ func keyring(t *testing.T) *secret.Keyring {
 	return k
 }
 
-// connected is a world with a provider that has a key, one that needs none, and the connections of two users.
+// connected is a world with a provider that has a key, one that needs none, and the connections of
+// two users.
 func connected(w *world, keys *secret.Keyring) sessionport.Config {
 	w.Helper()
-	cfg := sessionport.Config{Store: w.Store, Keys: keys, Logs: redact.NewSet()}
+	cfg := sessionport.Config{Store: w.Store, Keys: keys, LogMask: redact.NewSet()}
 	key, err := cfg.SealKey(openaiID, keyCanary)
 	token, failed := cfg.SealToken(store.ConnectionKey{User: sessionport.LocalUser, Provider: "github"}, tokCanary)
 	other, broken := cfg.SealToken(store.ConnectionKey{User: "another", Provider: "slack"}, "of another")
@@ -64,7 +65,8 @@ func connected(w *world, keys *secret.Keyring) sessionport.Config {
 	return cfg
 }
 
-// TestCredentials: the default key of a kind, and nothing in place of one that is not there or does not open (MR1).
+// TestCredentials: the default key of a kind, and no other key if it is missing or does not open
+// (MR1).
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
@@ -84,13 +86,13 @@ func TestCredentials(t *testing.T) {
 		}
 		for name, other := range map[string]*secret.Keyring{"no ring": nil, "another ring": keyring(w.T)} {
 			closed := cfg
-			closed.Keys, closed.NoKeys = other, "it was not given one"
+			closed.Keys, closed.NoKeysReason = other, "it was not given one"
 			_, err := sessionport.New(closed)(id, tool.Call{}).Credentials.Credential(w.Context(), "openai")
 			_, failed := sessionport.New(closed)(id, tool.Call{}).Connections.Token(w.Context(), "github")
 			if !errors.Is(err, perdure.Unavailable) || !errors.Is(failed, perdure.Unavailable) {
 				w.Errorf("%s: got %v and %v, want unavailable", name, err, failed)
 			}
-			if other == nil && !strings.Contains(err.Error(), closed.NoKeys) {
+			if other == nil && !strings.Contains(err.Error(), closed.NoKeysReason) {
 				w.Errorf("%s: got %v, want the reason", name, err)
 			}
 		}
@@ -100,7 +102,8 @@ func TestCredentials(t *testing.T) {
 	})
 }
 
-// TestConnections: what the session's user is connected to, read when it is asked for, and nothing of another's (CN1).
+// TestConnections: the connections of the session's user, read at the time of use, and none of
+// another user (CN1).
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
@@ -148,7 +151,7 @@ func TestConnections(t *testing.T) {
 	})
 }
 
-// TestConnectionOf: a lease is cleaned up with its owner's connection, and never with the first that is found (RS7).
+// TestConnectionOf: a lease is cleaned up with its owner's connection, never with any other (RS7).
 func TestConnectionOf(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
@@ -187,7 +190,7 @@ func TestConnectionOf(t *testing.T) {
 	})
 }
 
-// TestSealedRows: a key opens in its own row only, and after a rotation all are sealed anew.
+// TestSealedRows: a key opens in its own row only, and a rotation re-encrypts all of them.
 func TestSealedRows(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
@@ -220,9 +223,9 @@ func TestSealedRows(t *testing.T) {
 			w.Fatal(err)
 		}
 		for _, want := range []int{3, 0} {
-			n, err := sessionport.ResealDirectory(w.Context(), cfg)
+			n, err := sessionport.ReencryptDirectory(w.Context(), cfg)
 			if n != want || err != nil {
-				w.Errorf("sealed anew: got %d, %v, want %d", n, err, want)
+				w.Errorf("re-encrypted: got %d, %v, want %d", n, err, want)
 			}
 		}
 		got, err := sessionport.New(cfg)("session_a", tool.Call{}).Credentials.Credential(w.Context(), "openai")
@@ -249,13 +252,14 @@ func TestSealedRows(t *testing.T) {
 	})
 }
 
-// TestOpenedTokensAreMasked: what a port opened is taken out of what the session's tools report, and of logs.
+// TestOpenedTokensAreMasked: keys and tokens that a port opened are masked in the output of the
+// session's tools, and in logs.
 func TestOpenedTokensAreMasked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "memory")
 	cfg := connected(w, keyring(t))
 	ports := sessionport.New(cfg)(w.session(), tool.Call{})
-	if ports.Known.Any() {
+	if ports.SecretMasker.Any() {
 		t.Error("there is something to mask before anything was opened")
 	}
 
@@ -267,17 +271,18 @@ func TestOpenedTokensAreMasked(t *testing.T) {
 	}
 
 	text := "token " + tokCanary + " key " + keyCanary
-	if !ports.Known.Any() {
+	if !ports.SecretMasker.Any() {
 		t.Error("there is nothing to mask")
 	}
-	for name, got := range map[string]string{"reports": ports.Known.Mask(text), "logs": cfg.Logs.Mask(text)} {
+	for name, got := range map[string]string{"reports": ports.SecretMasker.Mask(text), "logs": cfg.LogMask.Mask(text)} {
 		if strings.Contains(got, "canary") {
 			t.Errorf("%s: got %q", name, got)
 		}
 	}
 }
 
-// meddling is a store in which somebody else writes a row of the directory right before the first write of a pass.
+// meddling is a store in which another writer changes a row of the directory right before the first
+// write of a pass.
 type meddling struct {
 	store.Store
 	once   sync.Once
@@ -290,8 +295,8 @@ func (m *meddling) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return m.Store.InTx(ctx, fn)
 }
 
-// TestResealDirectoryBesideOthers: a row that somebody else writes under the old key meanwhile is looked at again, one that
-// does not open keeps none of the others, and no key in use is pruned.
+// TestResealDirectoryBesideOthers: a row that another writer seals under the old key meanwhile is
+// tried again, one that does not open does not block the others, and no key in use is pruned.
 func TestResealDirectoryBesideOthers(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
@@ -341,9 +346,9 @@ func TestResealDirectoryBesideOthers(t *testing.T) {
 			})
 		}}
 
-		n, err := sessionport.ResealDirectory(w.Context(), between)
+		n, err := sessionport.ReencryptDirectory(w.Context(), between)
 
-		if n != 2 || !errors.Is(err, secret.Corrupt) || !strings.Contains(err.Error(), "1 keys and tokens are left") {
+		if n != 2 || !errors.Is(err, secret.Corrupt) || !strings.Contains(err.Error(), "1 keys and tokens could not be re-encrypted") {
 			w.Errorf("got %d, %v, want 2 and the one that is damaged", n, err)
 		}
 		current, err := keys.Current()

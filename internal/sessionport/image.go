@@ -19,19 +19,19 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// maxForks is how many forks an image is looked for through.
-const maxForks = 16
+// maxForkDepth limits how many forks back an image is looked up.
+const maxForkDepth = 16
 
-// images is the images that tools leave (IM1), over the store and, for the bytes of large ones, the blobs.
+// images implements tool.Images over the store. The bytes of large images are in the blob store.
 type images struct {
 	binding
-	blobs *blob.Store // nil: all bytes stand in the store
+	blobs *blob.Store // nil: the store holds all bytes
 }
 
 var _ tool.Images = images{}
 
-// Create returns once the bytes are durable: those of a large image before the row that names them, so that a crash in
-// between leaves bytes without a row, and never a row without bytes.
+// Create returns once the bytes are durable. The bytes of a large image are written before the row
+// that names them, so a crash in between leaves bytes without a row, never a row without bytes.
 func (p images) Create(ctx context.Context, w tool.ImageWrite) (tool.ImageStat, error) {
 	i, err := p.newImage(w)
 	if err == nil && p.blobs != nil && len(i.Data) > store.MaxInlineImageBytes {
@@ -51,14 +51,16 @@ func (p images) Create(ctx context.Context, w tool.ImageWrite) (tool.ImageStat, 
 	return imageStat(i), nil
 }
 
-// newImage checks what is to become an image. Its type is what the bytes say.
+// newImage checks an image before it is stored. The content type is detected from the bytes.
 func (p images) newImage(w tool.ImageWrite) (store.Image, error) {
 	if len(w.Data) > store.MaxImageBytes {
-		return store.Image{}, fmt.Errorf("%w: it has %d bytes, at most %d are kept", perdure.Limit, len(w.Data), store.MaxImageBytes)
+		return store.Image{}, fmt.Errorf("%w: it has %d bytes; the limit is %d",
+			perdure.Limit, len(w.Data), store.MaxImageBytes)
 	}
 	kind := http.DetectContentType(w.Data)
 	if !slices.Contains(store.ImageTypes(), kind) {
-		return store.Image{}, fmt.Errorf("%w image: its bytes are %s; PNG, JPEG, GIF and WebP are kept", perdure.Invalid, kind)
+		return store.Image{}, fmt.Errorf("%w image: its bytes are %s; only PNG, JPEG, GIF and WebP are supported",
+			perdure.Invalid, kind)
 	}
 	metadata := []byte("{}")
 	if len(bytes.TrimSpace(w.Metadata)) > 0 {
@@ -66,8 +68,9 @@ func (p images) newImage(w tool.ImageWrite) (store.Image, error) {
 	}
 	sum := sha256.Sum256(w.Data)
 	return store.Image{
-		ID: newID[perdure.ImageID](), Session: p.session, Filename: strings.ToValidUTF8(w.Filename, "\uFFFD"), ContentType: kind,
-		SizeBytes: int64(len(w.Data)), SHA256: hex.EncodeToString(sum[:]), Metadata: metadata, Data: w.Data,
+		ID: newID[perdure.ImageID](), Session: p.session, Filename: strings.ToValidUTF8(w.Filename, "\uFFFD"),
+		ContentType: kind, SizeBytes: int64(len(w.Data)), SHA256: hex.EncodeToString(sum[:]), Metadata: metadata,
+		Data: w.Data,
 	}, nil
 }
 
@@ -85,7 +88,8 @@ func (p images) Image(ctx context.Context, id perdure.ImageID) (tool.Image, erro
 
 func (p images) open(i store.Image) ([]byte, error) {
 	if p.blobs == nil {
-		return nil, fmt.Errorf("%w: its bytes stand in a folder that this runtime was not given", perdure.Unavailable)
+		return nil, fmt.Errorf("%w: its bytes are in the blob store, and this runtime has none configured",
+			perdure.Unavailable)
 	}
 	return p.blobs.Get(i.SHA256)
 }
@@ -99,7 +103,8 @@ func (p images) ImageStat(ctx context.Context, id perdure.ImageID) (tool.ImageSt
 	return imageStat(i), nil
 }
 
-// Resolve is an image as a model is sent it. One whose bytes are gone is not there.
+// Resolve returns an image in the form that is sent to a model. An image whose bytes are gone is
+// reported as missing.
 func (p images) Resolve(ctx context.Context, id perdure.ImageID) (tool.ResolvedImage, bool, error) {
 	i, err := p.Image(ctx, id)
 	switch {
@@ -111,12 +116,12 @@ func (p images) Resolve(ctx context.Context, id perdure.ImageID) (tool.ResolvedI
 	return tool.ResolvedImage{MediaType: i.ContentType, Base64: base64.StdEncoding.EncodeToString(i.Data)}, true, nil
 }
 
-// find looks for an image in the session, and in what it was forked from: a fork begins with the same messages, which name
-// the same images.
+// find looks up an image in the session, and then in the sessions from which it was forked: a fork
+// starts with the same messages, which name the same images.
 func (p images) find(ctx context.Context, id perdure.ImageID) (found store.Image, err error) {
 	err = p.store.View(ctx, func(r store.Reader) error {
 		session := p.session
-		for range maxForks {
+		for range maxForkDepth {
 			if found, err = r.Image(session, id); !errors.Is(err, perdure.NotFound) {
 				return err
 			}
@@ -133,12 +138,15 @@ func (p images) find(ctx context.Context, id perdure.ImageID) (found store.Image
 
 func imageStat(i store.Image) tool.ImageStat {
 	return tool.ImageStat{
-		ID: i.ID, Filename: i.Filename, ContentType: i.ContentType, SizeBytes: i.SizeBytes, Metadata: i.Metadata, CreatedAt: i.CreatedAt,
+		ID: i.ID, Filename: i.Filename, ContentType: i.ContentType, SizeBytes: i.SizeBytes, Metadata: i.Metadata,
+		CreatedAt: i.CreatedAt,
 	}
 }
 
-// CollectBlobs removes the blobs that no image names and that were put before a moment, which is to be long ago in terms
-// of a commit: an hour. It returns how many went. Safe beside everything; running it again goes on.
+// CollectBlobs removes the blobs that no image names and that were written before a given time.
+// That time must be long past compared to the duration of a commit, such as an hour ago: the row of
+// a new image is committed after its blob. It returns the number of removed blobs. It is safe to
+// run concurrently with everything else, and to run again.
 func CollectBlobs(ctx context.Context, s store.Store, blobs *blob.Store, before time.Time) (removed int, err error) {
 	err = blobs.Walk(before, func(b blob.Blob) error {
 		if ctx.Err() != nil {

@@ -20,7 +20,7 @@ import (
 
 const gallery = perdure.SessionID("session_00000000000000000000000000000001")
 
-// hang opens a store with a session and a folder for blobs.
+// hang opens a store with a session and a directory for blobs.
 func hang(t *testing.T) (st store.Store, blobs *blob.Store, dir string) {
 	t.Helper()
 	st, dir = memory.New(memory.Config{}), t.TempDir()
@@ -44,7 +44,7 @@ func imagesOf(st store.Store, blobs *blob.Store, session perdure.SessionID) tool
 	return sessionport.New(sessionport.Config{Store: st, Blobs: blobs})(session, tool.Call{Session: session}).Images
 }
 
-// png is an image of a size, as far as its beginning tells.
+// png is an image of a size that starts like a PNG.
 func png(size int) []byte {
 	return append([]byte("\x89PNG\r\n\x1a\n"), bytes.Repeat([]byte{7}, size-8)...)
 }
@@ -129,7 +129,7 @@ func TestImageTypesAreSniffed(t *testing.T) {
 	}
 }
 
-// TestImagesOfOthers: an image is its session's, and that of sessions which were forked from it.
+// TestImagesOfOthers: an image belongs to its session, and to sessions that were forked from it.
 func TestImagesOfOthers(t *testing.T) {
 	t.Parallel()
 	st, blobs, _ := hang(t)
@@ -155,8 +155,8 @@ func TestImagesOfOthers(t *testing.T) {
 	}
 }
 
-// TestImageDies cuts the making of a large image at its commit: either the image is there whole, or only bytes are left that
-// nobody names, and these go when they are old.
+// TestImageDies crashes the creation of a large image at its commit: either the complete image
+// exists, or only bytes remain that no row names, which are removed when they are old.
 func TestImageDies(t *testing.T) {
 	t.Parallel()
 	for act, want := range map[faulty.Act]int{faulty.Die: 1, faulty.Fail: 1, faulty.DieAfter: 0, faulty.DoAndTimeout: 0} {
@@ -176,7 +176,7 @@ func TestImageDies(t *testing.T) {
 	}
 }
 
-// TestCollectBlobs: what is named or new stays.
+// TestCollectBlobs: blobs that are named or new stay.
 func TestCollectBlobs(t *testing.T) {
 	t.Parallel()
 	st, blobs, dir := hang(t)
@@ -218,7 +218,8 @@ func TestCollectBlobs(t *testing.T) {
 	}
 }
 
-// TestImageLosesItsBytes: an image whose blob is gone is not there for a model; one whose blob is damaged is an error.
+// TestImageLosesItsBytes: for a model an image whose blob is gone is missing; a damaged blob is an
+// error.
 func TestImageLosesItsBytes(t *testing.T) {
 	t.Parallel()
 	st, blobs, dir := hang(t)

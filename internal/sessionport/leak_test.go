@@ -41,7 +41,8 @@ func (h *hushed) nowhere(t *testing.T, id perdure.SessionID) {
 	}
 }
 
-// TestSecretsWithinArguments: a secret in an object of an argument is masked by itself, too, in what the model and the tool say.
+// TestSecretsWithinArguments: a secret in an object of an argument is also masked on its own, in
+// the output of the model and the tool.
 func TestSecretsWithinArguments(t *testing.T) {
 	t.Parallel()
 	h := newHushed(t, `
@@ -68,7 +69,7 @@ steps:
 	h.nowhere(t, s.ID)
 }
 
-// keeping is a store that keeps the texts of checkpoints.
+// keeping is a store that records the texts of checkpoints.
 type keeping struct {
 	store.Store
 	mu   *sync.Mutex
@@ -91,8 +92,8 @@ func (k keepingTx) PutPartial(p store.Partial) error {
 	return k.Tx.PutPartial(p)
 }
 
-// TestSecretOverAContinuedAnswer: an answer that breaks off within a secret and goes on shows it neither in a checkpoint nor to
-// whoever watches.
+// TestSecretOverAContinuedAnswer: an answer that breaks off within a secret and is continued shows
+// it neither in a checkpoint nor in live frames.
 func TestSecretOverAContinuedAnswer(t *testing.T) {
 	t.Parallel()
 	said := "The word is " + leaked + ", and that is all there is to be said of it."
@@ -140,7 +141,7 @@ steps:
 	mu.Lock()
 	defer mu.Unlock()
 	if text := live.String(); text == "" || strings.Contains(text, leaked) {
-		t.Errorf("who watched saw %q", text)
+		t.Errorf("the follower saw %q", text)
 	}
 	if text := strings.Join(kept, "\n"); text == "" || strings.Contains(text, leaked) {
 		t.Errorf("kept were %s", text)
@@ -148,7 +149,7 @@ steps:
 	h.nowhere(t, s.ID)
 }
 
-// TestSummariesAreMasked: what the model sums up of a conversation has no secret.
+// TestSummariesAreMasked: the model's summary of a conversation contains no secret.
 func TestSummariesAreMasked(t *testing.T) {
 	t.Parallel()
 	h := newHushed(t, `
@@ -178,7 +179,7 @@ steps:
 	h.nowhere(t, s.ID)
 }
 
-// TestArtifactsAreMasked: what a tool says of what it leaves has no secret.
+// TestArtifactsAreMasked: the names and contents of a tool's artifacts contain no secret.
 func TestArtifactsAreMasked(t *testing.T) {
 	t.Parallel()
 	h := newHushed(t, `

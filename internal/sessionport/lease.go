@@ -13,25 +13,25 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// leases is remote state that somebody must clean up (RS2 to RS7).
+// leases tracks remote state that must be cleaned up (RS2 to RS7).
 type leases struct{ binding }
 
 var _ tool.Leases = leases{}
 
-// Lease records a resource or refreshes its lease, and writes the session's entry in the same commit (RS3). A refresh that
-// changes nothing that the entry shows makes no event.
-func (p leases) Lease(ctx context.Context, o tool.LeaseOrder) (l tool.Lease, err error) {
-	wanted, err := p.order(o)
+// Lease records a resource or extends its lease, and writes the session's resource entry in the
+// same commit (RS3). An extension that changes no field of the entry appends no event.
+func (p leases) Lease(ctx context.Context, o tool.LeaseRequest) (l tool.Lease, err error) {
+	wanted, err := p.newLease(o)
 	if err == nil {
 		err = p.write(ctx, func(tx store.Tx, of store.Session) error {
 			wanted.Org = of.Org
-			if err := p.owns(tx, o.Task); err != nil {
+			if err := p.checkTask(tx, o.Task); err != nil {
 				return err
 			}
-			if l, err = tx.PutLease(wanted, o.For); err != nil {
+			if l, err = tx.PutLease(wanted, o.Duration); err != nil {
 				return err
 			}
-			return p.show(tx, l)
+			return p.putEntry(tx, l)
 		})
 	}
 	if err != nil {
@@ -40,7 +40,7 @@ func (p leases) Lease(ctx context.Context, o tool.LeaseOrder) (l tool.Lease, err
 	return l, nil
 }
 
-// Release says that the resource is gone (RS4).
+// Release records that the resource is gone (RS4).
 func (p leases) Release(ctx context.Context, provider, kind, externalID string) (l tool.Lease, err error) {
 	key := store.LeaseKey{Provider: provider, Type: kind, ExternalID: externalID}
 	err = p.write(ctx, func(tx store.Tx, of store.Session) error {
@@ -56,7 +56,7 @@ func (p leases) Release(ctx context.Context, provider, kind, externalID string) 
 	return l, nil
 }
 
-// List returns the session's leases in the order of their making.
+// List returns the session's leases in the order of their creation.
 func (p leases) List(ctx context.Context) (found []tool.Lease, err error) {
 	err = p.store.View(ctx, func(v store.Reader) error {
 		found, err = v.Leases(p.session)
@@ -65,43 +65,50 @@ func (p leases) List(ctx context.Context) (found []tool.Lease, err error) {
 	return found, err
 }
 
-// order is the lease that is asked for. Invalid: what is wrong with it.
-func (p leases) order(o tool.LeaseOrder) (tool.Lease, error) {
+// newLease returns the lease that an order describes. Invalid: the order is not valid, and the
+// error says why.
+func (p leases) newLease(o tool.LeaseRequest) (tool.Lease, error) {
 	l := tool.Lease{
-		ID: newID[perdure.LeaseID](), Session: p.session, Provider: o.Provider, Type: o.Type, ExternalID: o.ExternalID, Name: o.Name,
-		Owner: o.Owner, Keep: o.Keep, Task: o.Task,
+		ID: newID[perdure.LeaseID](), Session: p.session, Provider: o.Provider, Type: o.Type,
+		ExternalID: o.ExternalID, Name: o.Name, Owner: o.Owner, Keep: o.Keep, Task: o.Task,
 	}
 	if l.Name == "" {
 		l.Name = o.Type + " " + o.ExternalID
 	}
 	var err error
-	if l.Metadata, err = object(o.Metadata); err != nil {
+	if l.Metadata, err = compactMetadata(o.Metadata); err != nil {
 		return l, err
 	}
 	switch {
-	case !word(o.Provider, store.MaxLeaseWordBytes) || !word(o.Type, store.MaxLeaseWordBytes) || !word(o.ExternalID, store.MaxExternalIDBytes):
-		return l, fmt.Errorf("%w: provider and type are 1 to %d bytes of UTF-8 each, an external id 1 to %d", perdure.Invalid, store.MaxLeaseWordBytes, store.MaxExternalIDBytes)
-	case !word(l.Name, maxNameBytes+store.MaxExternalIDBytes):
-		return l, fmt.Errorf("%w name: it has %d bytes, or is no UTF-8", perdure.Invalid, len(l.Name))
-	case o.Owner != "" && !word(o.Owner, maxNameBytes):
-		return l, fmt.Errorf("%w owner: it has %d bytes, give at most %d of UTF-8", perdure.Invalid, len(o.Owner), maxNameBytes)
-	case o.For < time.Second:
-		return l, fmt.Errorf("%w duration %s: give at least a second", perdure.Invalid, o.For)
-	case leased(l.Metadata):
-		return l, fmt.Errorf("%w metadata: keys that begin with %s are written by the lease", perdure.Invalid, leaseKeys)
+	case !isText(o.Provider, store.MaxLeaseTextBytes) || !isText(o.Type, store.MaxLeaseTextBytes) ||
+		!isText(o.ExternalID, store.MaxExternalIDBytes):
+		return l, fmt.Errorf("%w: provider and type must have 1 to %d bytes of UTF-8 each, and an external id 1 to %d",
+			perdure.Invalid, store.MaxLeaseTextBytes, store.MaxExternalIDBytes)
+	case !isText(l.Name, maxNameBytes+store.MaxExternalIDBytes):
+		return l, fmt.Errorf("%w name: it has %d bytes, or is not UTF-8", perdure.Invalid, len(l.Name))
+	case o.Owner != "" && !isText(o.Owner, maxNameBytes):
+		return l, fmt.Errorf("%w owner: it must have at most %d bytes of UTF-8, but has %d",
+			perdure.Invalid, maxNameBytes, len(o.Owner))
+	case o.Duration < time.Second:
+		return l, fmt.Errorf("%w duration %s: the minimum is one second", perdure.Invalid, o.Duration)
+	case hasLeaseKeys(l.Metadata):
+		return l, fmt.Errorf("%w metadata: keys that begin with %s are reserved for the lease itself",
+			perdure.Invalid, leaseKeys)
 	}
 	return l, nil
 }
 
-// show writes the entry of a lease into the session's registry, unless it stands there as it is.
-func (p leases) show(tx store.Tx, l perdure.Lease) error {
+// putEntry writes the entry of a lease into the session's resource registry, unless the registry
+// has it unchanged.
+func (p leases) putEntry(tx store.Tx, l perdure.Lease) error {
 	metadata := map[string]json.RawMessage{}
 	if len(l.Metadata) > 0 {
 		if err := perdure.DecodeJSON(l.Metadata, &metadata); err != nil {
 			return fmt.Errorf("metadata of lease %s: %w", l.ID, err)
 		}
 	}
-	for key, value := range map[string]string{"provider": l.Provider, "type": l.Type, "external_id": l.ExternalID, "id": string(l.ID)} {
+	for key, value := range map[string]string{"provider": l.Provider, "type": l.Type, "external_id": l.ExternalID,
+		"id": string(l.ID)} {
 		text, err := json.Marshal(value)
 		if err != nil {
 			return err
@@ -112,20 +119,23 @@ func (p leases) show(tx store.Tx, l perdure.Lease) error {
 	if err != nil {
 		return err
 	}
-	entry := perdure.Resource{ID: string(l.ID), Kind: l.Type, Name: l.Name, Status: perdure.ResourceActive, Metadata: body, Task: l.Task}
+	entry := perdure.Resource{
+		ID: string(l.ID), Kind: l.Type, Name: l.Name, Status: perdure.ResourceActive, Metadata: body, Task: l.Task,
+	}
 	known, err := tx.Resource(p.session, entry.ID)
 	if err != nil && !errors.Is(err, perdure.NotFound) {
 		return err
 	}
-	if err == nil && known.Kind == entry.Kind && known.Name == entry.Name && known.Status == entry.Status && known.Task == entry.Task &&
+	if err == nil && known.Kind == entry.Kind && known.Name == entry.Name && known.Status == entry.Status &&
+		known.Task == entry.Task &&
 		bytes.Equal(known.Metadata, entry.Metadata) {
 		return nil
 	}
-	_, err = p.put(tx, entry)
+	_, err = p.putResource(tx, entry)
 	return err
 }
 
-// markEntries gives the entries of a lease a status, in every session that has one.
+// markEntries sets the status of the entries of a lease, in every session that has one.
 func markEntries(tx store.Tx, l perdure.Lease, status perdure.ResourceStatus) error {
 	found, err := tx.Resources(store.ResourceFilter{ID: string(l.ID)})
 	if err != nil {
@@ -133,7 +143,7 @@ func markEntries(tx store.Tx, l perdure.Lease, status perdure.ResourceStatus) er
 	}
 	for _, r := range found {
 		b := binding{session: r.Session}
-		if _, err := tx.Session(r.Session); err != nil { // its row is locked before its entries are
+		if _, err := tx.Session(r.Session); err != nil { // the row is locked before its entries
 			return err
 		}
 		entry, err := tx.Resource(r.Session, r.ID)
@@ -144,24 +154,24 @@ func markEntries(tx store.Tx, l perdure.Lease, status perdure.ResourceStatus) er
 			return err
 		}
 		entry.Status = status
-		if _, err := b.put(tx, entry); err != nil {
+		if _, err := b.putResource(tx, entry); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ClaimLeases claims what is due for a clean-up, and tells of each that was not claimed before that it has expired (RS5).
-// Where nothing is due it writes nothing.
+// ClaimLeases claims the leases that are due for cleanup, and appends an event for each that
+// expires now, which is the first claim of a lease (RS5). Where nothing is due it writes nothing.
 func ClaimLeases(ctx context.Context, s store.Store, due store.LeaseDue) (claimed []perdure.Lease, err error) {
-	var some []perdure.Lease
+	var first []perdure.Lease
 	err = s.View(ctx, func(r store.Reader) error {
 		look := due
 		look.Limit = 1
-		some, err = r.DueLeases(look)
+		first, err = r.DueLeases(look)
 		return err
 	})
-	if err != nil || len(some) == 0 {
+	if err != nil || len(first) == 0 {
 		return nil, err
 	}
 	err = s.InTx(ctx, func(tx store.Tx) error {
@@ -172,7 +182,7 @@ func ClaimLeases(ctx context.Context, s store.Store, due store.LeaseDue) (claime
 			if l.Attempts > 1 {
 				continue
 			}
-			if err := tellOf(tx, l, perdure.LeaseExpired{Lease: l}); err != nil {
+			if err := appendLeaseFact(tx, l, perdure.LeaseExpired{Lease: l}); err != nil {
 				return err
 			}
 		}
@@ -184,8 +194,9 @@ func ClaimLeases(ctx context.Context, s store.Store, due store.LeaseDue) (claime
 	return claimed, nil
 }
 
-// EndCleanup records how a clean-up ended, with what follows for the entries of the lease. last says that it was the last
-// attempt: a failure is told, and its entries are failed (RS6). Lost: somebody else has the lease; nothing was written.
+// EndCleanup records how a cleanup ended, and updates the entries of the lease. last marks the last
+// attempt: its failure appends an event, and the entries are set to failed (RS6). Lost: another
+// cleaner holds the lease; nothing was written.
 func EndCleanup(ctx context.Context, s store.Store, end store.LeaseEnd, last bool) (l perdure.Lease, err error) {
 	err = s.InTx(ctx, func(tx store.Tx) error {
 		if l, err = tx.EndCleanup(end); err != nil {
@@ -197,7 +208,7 @@ func EndCleanup(ctx context.Context, s store.Store, end store.LeaseEnd, last boo
 		case !last:
 			return nil
 		}
-		if err := tellOf(tx, l, perdure.LeaseCleanupFailed{Lease: l}); err != nil {
+		if err := appendLeaseFact(tx, l, perdure.LeaseCleanupFailed{Lease: l}); err != nil {
 			return err
 		}
 		return markEntries(tx, l, perdure.ResourceFailed)
@@ -205,8 +216,9 @@ func EndCleanup(ctx context.Context, s store.Store, end store.LeaseEnd, last boo
 	return l, err
 }
 
-// tellOf appends a fact about a lease to the journal of the session that made it, if that is still there (RS2).
-func tellOf(tx store.Tx, l perdure.Lease, fact perdure.Fact) error {
+// appendLeaseFact appends a fact about a lease to the journal of the session that created it, if
+// that session still exists (RS2).
+func appendLeaseFact(tx store.Tx, l perdure.Lease, fact perdure.Fact) error {
 	_, err := tx.Session(l.Session)
 	if errors.Is(err, perdure.NotFound) {
 		return nil
@@ -214,5 +226,5 @@ func tellOf(tx store.Tx, l perdure.Lease, fact perdure.Fact) error {
 	if err != nil {
 		return err
 	}
-	return binding{session: l.Session}.tell(tx, fact)
+	return binding{session: l.Session}.appendFact(tx, fact)
 }

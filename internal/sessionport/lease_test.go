@@ -15,11 +15,12 @@ import (
 )
 
 var (
-	box = tool.LeaseOrder{Provider: "cloud", Type: "box", ExternalID: "i-1", For: time.Hour, Owner: "ada", Metadata: []byte(`{"region":"eu"}`)}
-	due = store.LeaseDue{Provider: "cloud", Attempts: 3, Stale: 10 * time.Minute}
+	box = tool.LeaseRequest{Provider: "cloud", Type: "box", ExternalID: "i-1", Duration: time.Hour, Owner: "ada", Metadata: []byte(`{"region":"eu"}`)}
+	due = store.LeaseDue{Provider: "cloud", MaxAttempts: 3, StaleAfter: 10 * time.Minute}
 )
 
-// TestLeaseHasItsEntry: the entry is written and released in the lease's own commits, under the reserved keys (RS3).
+// TestLeaseHasItsEntry: the entry is written and released in the lease's own commits, under the
+// reserved keys (RS3).
 func TestLeaseHasItsEntry(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
@@ -36,7 +37,7 @@ func TestLeaseHasItsEntry(t *testing.T) {
 			Metadata: fmt.Appendf(nil, `{"leased_resource_external_id":"i-1","leased_resource_id":"%s","leased_resource_provider":"cloud","leased_resource_type":"box","region":"eu"}`, l.ID),
 		})
 		w.pass(time.Minute)
-		_, err = ports.Leases.Lease(ctx, box) // a refresh shows nothing new
+		_, err = ports.Leases.Lease(ctx, box) // an extension changes nothing visible
 		w.ok(err)
 		w.same("events", w.told(id), []string{"resource.updated"})
 		_, err = ports.Resources.Register(ctx, tool.Resource{ID: string(l.ID), Kind: "box"})
@@ -63,14 +64,14 @@ func TestLeaseRefuses(t *testing.T) {
 	eachStore(t, func(w *world) {
 		id := w.session()
 		foreign := w.task(w.session())
-		for want, spoil := range map[perdure.Kind][]func(*tool.LeaseOrder){
+		for want, spoil := range map[perdure.Kind][]func(*tool.LeaseRequest){
 			perdure.Invalid: {
-				func(o *tool.LeaseOrder) { o.Provider = "" }, func(o *tool.LeaseOrder) { o.Type = "" }, func(o *tool.LeaseOrder) { o.ExternalID = "" },
-				func(o *tool.LeaseOrder) { o.ExternalID = "\xff" }, func(o *tool.LeaseOrder) { o.Owner = "\xff" }, func(o *tool.LeaseOrder) { o.Name = "\xff" },
-				func(o *tool.LeaseOrder) { o.For = time.Second - 1 }, func(o *tool.LeaseOrder) { o.Metadata = []byte(`1`) },
-				func(o *tool.LeaseOrder) { o.Metadata = []byte(`{"leased_resource_x":1}`) },
+				func(o *tool.LeaseRequest) { o.Provider = "" }, func(o *tool.LeaseRequest) { o.Type = "" }, func(o *tool.LeaseRequest) { o.ExternalID = "" },
+				func(o *tool.LeaseRequest) { o.ExternalID = "\xff" }, func(o *tool.LeaseRequest) { o.Owner = "\xff" }, func(o *tool.LeaseRequest) { o.Name = "\xff" },
+				func(o *tool.LeaseRequest) { o.Duration = time.Second - 1 }, func(o *tool.LeaseRequest) { o.Metadata = []byte(`1`) },
+				func(o *tool.LeaseRequest) { o.Metadata = []byte(`{"leased_resource_x":1}`) },
 			},
-			perdure.NotFound: {func(o *tool.LeaseOrder) { o.Task = foreign }, func(o *tool.LeaseOrder) { o.Task = "task_nobody" }},
+			perdure.NotFound: {func(o *tool.LeaseRequest) { o.Task = foreign }, func(o *tool.LeaseRequest) { o.Task = "task_nobody" }},
 		} {
 			for _, do := range spoil {
 				o := box
@@ -83,7 +84,8 @@ func TestLeaseRefuses(t *testing.T) {
 	})
 }
 
-// TestLeaseOfTwoSessions: one resource is one lease, whose maker is its owner; all that used it see its end.
+// TestLeaseOfTwoSessions: one resource is one lease, and the session that created it owns it; all
+// sessions that used it see its end.
 func TestLeaseOfTwoSessions(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
@@ -91,7 +93,7 @@ func TestLeaseOfTwoSessions(t *testing.T) {
 		first, err := w.ports(maker).Leases.Lease(ctx, box)
 		w.ok(err)
 		theirs := box
-		theirs.Owner, theirs.For = "bob", 2*time.Hour
+		theirs.Owner, theirs.Duration = "bob", 2*time.Hour
 
 		second, err := w.ports(other).Leases.Lease(ctx, theirs)
 		w.ok(err)
@@ -110,7 +112,8 @@ func TestLeaseOfTwoSessions(t *testing.T) {
 	})
 }
 
-// TestCleanupIsTold: what expires, is cleaned up, or cannot be, is in the journal with the rows (RS5, RS6).
+// TestCleanupIsTold: expiry, cleanup and failed cleanup are in the journal with the rows (RS5,
+// RS6).
 func TestCleanupIsTold(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
@@ -140,7 +143,7 @@ func TestCleanupIsTold(t *testing.T) {
 		}
 		again, err := sessionport.ClaimLeases(ctx, w.Store, due)
 		w.ok(err)
-		l, err := sessionport.EndCleanup(ctx, w.Store, store.LeaseEnd{ID: again[0].ID, Claim: again[0].CleanupAt, Error: "no", Pause: time.Hour}, true)
+		l, err := sessionport.EndCleanup(ctx, w.Store, store.LeaseEnd{ID: again[0].ID, Claim: again[0].CleanupAt, Error: "no", RetryAfter: time.Hour}, true)
 		w.ok(err)
 
 		w.same("good", w.told(good), []string{"resource.updated", "lease.expired", "resource.updated"})
@@ -150,7 +153,8 @@ func TestCleanupIsTold(t *testing.T) {
 	})
 }
 
-// TestCleanupOutlivesItsSession: a lease whose session was removed is cleaned up like any other (RS2).
+// TestCleanupOutlivesItsSession: a lease whose session was removed is cleaned up like any other
+// (RS2).
 func TestCleanupOutlivesItsSession(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
@@ -169,14 +173,15 @@ func TestCleanupOutlivesItsSession(t *testing.T) {
 	})
 }
 
-// grip is what a cleaner has claimed, and how often the lease had been touched then.
+// grip is the claim of a cleaner, and the number of changes to the lease at that time.
 type grip struct {
 	lease perdure.Lease
 	touch int
 }
 
-// TestStaleCleanerLoses plays leases, releases, two cleaners and a clock in any order: an end is recorded exactly where
-// nobody has touched the lease since its claim, so that a refresh and a newer cleaner always win (RS5).
+// TestStaleCleanerLoses runs leases, releases, two cleaners and a clock in any order: the end of a
+// cleanup is recorded exactly if the lease has not changed since its claim, so that an extension
+// and a newer cleaner always win (RS5).
 func TestStaleCleanerLoses(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"memory", "sqlite"} {
@@ -203,7 +208,7 @@ func interleave(w *world, r *rapid.T) {
 		what := rapid.SampledFrom([]string{"lease", "release", "claim A", "claim B", "end A", "end B", "fail A", "pass", "pass"}).Draw(r, "what")
 		switch verb, who := what[:3], what[len(what)-1:]; verb {
 		case "lea":
-			o.For = time.Duration(rapid.IntRange(1, 3).Draw(r, "seconds")) * time.Second
+			o.Duration = time.Duration(rapid.IntRange(1, 3).Draw(r, "seconds")) * time.Second
 			w.ok(second(port.Lease(ctx, o)))
 			touches, active, released = touches+1, true, false
 		case "rel":
@@ -232,7 +237,7 @@ func interleave(w *world, r *rapid.T) {
 			}
 			end := store.LeaseEnd{ID: has.lease.ID, Claim: has.lease.CleanupAt}
 			if verb == "fai" {
-				end.Error, end.Pause = "no", time.Second
+				end.Error, end.RetryAfter = "no", time.Second
 			}
 			err := second(sessionport.EndCleanup(ctx, w.Store, end, false))
 			if wins := has.touch == touches; wins != (err == nil) || !wins && !errors.Is(err, perdure.Lost) {

@@ -12,32 +12,35 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// The bounds of a page of messages, and how many events are read at once to make one.
+// Limits of a page of messages, and how many events one read of the journal returns.
 const (
 	defaultMessages = 100
 	maxMessages     = 1000
-	eventPage       = 500
+	eventPageSize   = 500
 )
 
-// messages is a session's transcript with sequence numbers, folded from the journal (MR1).
+// messages serves a session's transcript with sequence numbers, folded from the journal.
 type messages struct {
 	binding
 
-	mu    sync.Mutex       // guards what follows
-	fold  *perdure.Session // nil: nothing was read yet
-	seqs  []int64          // of the messages of the transcript; they never fall
-	stale bool             // fold broke off in the middle of an event
+	mu    sync.Mutex       // guards the fields below
+	fold  *perdure.Session // nil: nothing read yet
+	seqs  []int64          // one for each message of the transcript; never decreasing
+	stale bool             // the fold failed in the middle of an event
 }
 
 var _ tool.Messages = (*messages)(nil)
 
-// Messages returns the messages that entered the transcript with events after a sequence number. A message stands under
-// the event with which the model could see it first: an input under the step that took it up, a result under the end of
-// its step. One that a repair put between others stands under the number of the one before it. The messages of one event
-// are never parted, so a page may hold more than limit; the next one begins after Source. Invalid: after or limit is negative.
+// Messages returns the messages that entered the transcript with events after a sequence number.
+// The number of a message is that of the event with which the model could first see it: for an
+// input, the event of the step that consumed it; for a result, the end of its step. A message that
+// a repair inserted has the number of the message before it. The messages of one event are never
+// split, so a page may hold more than limit. The next page begins after Source. Invalid: after or
+// limit is negative.
 func (p *messages) Messages(ctx context.Context, after int64, limit int) (tool.MessagePage, error) {
 	if after < 0 || limit < 0 {
-		return tool.MessagePage{}, fmt.Errorf("read messages: %w: after %d and limit %d must not be negative", perdure.Invalid, after, limit)
+		return tool.MessagePage{}, fmt.Errorf("read messages: %w: after %d and limit %d must not be negative",
+			perdure.Invalid, after, limit)
 	}
 	if limit == 0 {
 		limit = defaultMessages
@@ -50,7 +53,7 @@ func (p *messages) Messages(ctx context.Context, after int64, limit int) (tool.M
 	}
 	page := tool.MessagePage{Source: p.fold.Seq}
 	first, _ := slices.BinarySearch(p.seqs, after+1)
-	last := p.endOf(first, limit)
+	last := p.pageEnd(first, limit)
 	for i, m := range p.fold.Transcript[first:last] {
 		page.Messages = append(page.Messages, tool.NumberedMessage{Seq: p.seqs[first+i], Message: m})
 	}
@@ -60,8 +63,9 @@ func (p *messages) Messages(ctx context.Context, after int64, limit int) (tool.M
 	return page, nil
 }
 
-// endOf is where a page of so many messages ends: at the end of an event, and at least after one.
-func (p *messages) endOf(first, limit int) int {
+// pageEnd is the end of a page that begins at first: the end of an event, at least one event
+// further.
+func (p *messages) pageEnd(first, limit int) int {
 	if len(p.seqs)-first <= limit {
 		return len(p.seqs)
 	}
@@ -76,7 +80,7 @@ func (p *messages) endOf(first, limit int) int {
 	return last
 }
 
-// catchUp folds what the journal has beyond the fold, page by page.
+// catchUp folds the events of the journal that the fold does not have, page by page.
 func (p *messages) catchUp(ctx context.Context) error {
 	if p.fold == nil || p.stale {
 		p.fold, p.seqs, p.stale = perdure.NewSession(p.session), nil, false
@@ -85,7 +89,7 @@ func (p *messages) catchUp(ctx context.Context) error {
 		var events []perdure.Event
 		err := p.store.View(ctx, func(r store.Reader) (err error) {
 			if _, err = r.Session(p.session); err == nil {
-				events, err = r.Events(p.session, p.fold.Seq, eventPage)
+				events, err = r.Events(p.session, p.fold.Seq, eventPageSize)
 			}
 			return err
 		})
@@ -98,7 +102,7 @@ func (p *messages) catchUp(ctx context.Context) error {
 				return err
 			}
 		}
-		if len(events) < eventPage {
+		if len(events) < eventPageSize {
 			return nil
 		}
 	}
@@ -120,7 +124,8 @@ func (p *messages) apply(e perdure.Event) error {
 	return nil
 }
 
-// renumber follows a repair, which puts one message between others, takes one away, or changes one in its place (TN16).
+// renumber adjusts the numbers after a repair, which inserts, removes or replaces one message
+// (TN16).
 func (p *messages) renumber(before, after []perdure.Message) {
 	at := 0
 	for at < len(before) && at < len(after) && reflect.DeepEqual(before[at], after[at]) {

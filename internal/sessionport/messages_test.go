@@ -14,7 +14,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// play makes a session of facts, the first of which is session.created. It has the ids of the world.
+// play creates a session with facts, the first of which is session.created. It has the ids of the
+// world.
 func (w *world) play(facts ...perdure.Fact) perdure.SessionID {
 	w.Helper()
 	w.n++
@@ -29,7 +30,7 @@ func (w *world) play(facts ...perdure.Fact) perdure.SessionID {
 	return id
 }
 
-// fixture returns the facts of a journal of the root's.
+// fixture returns the facts of a journal of the root package's fixtures.
 func fixture(t *testing.T, path string) (facts []perdure.Fact) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -46,7 +47,7 @@ func fixture(t *testing.T, path string) (facts []perdure.Fact) {
 	return facts
 }
 
-// pages reads all messages by pages of so many, each begun after the one before.
+// pages reads all messages in pages of the given size, each after the one before.
 func pages(w *world, port tool.Messages, limit int) (found []tool.NumberedMessage, last int64) {
 	w.Helper()
 	for {
@@ -67,13 +68,13 @@ func pages(w *world, port tool.Messages, limit int) (found []tool.NumberedMessag
 	}
 }
 
-// equalsFold checks that a session's messages are those of its fold, whatever the pages (MR1).
+// equalsFold checks that a session's messages are those of its fold, for every page size (MR1).
 func (w *world) equalsFold(id perdure.SessionID) []tool.NumberedMessage {
 	w.Helper()
 	fold := w.folded(id)
 	var all []tool.NumberedMessage
 	for _, limit := range []int{0, 1, 2, 3, 1000, 1 << 30} {
-		port := w.ports(id).Messages // which goes on from page to page
+		port := w.ports(id).Messages // which continues from page to page
 		found, last := pages(w, port, limit)
 		var messages []perdure.Message
 		for i, m := range found {
@@ -110,7 +111,7 @@ func said(role perdure.Role, words string) perdure.Message {
 	return perdure.Message{ID: perdure.MessageID("message_" + words), Role: role, Parts: []perdure.Part{{Type: perdure.PartText, Text: words}}}
 }
 
-// TestMessagesOfAFork: what was taken over is one event, and never parted.
+// TestMessagesOfAFork: the copied messages are one event, and never split.
 func TestMessagesOfAFork(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
@@ -134,8 +135,8 @@ func numbers(found []tool.NumberedMessage) (seqs []int64) {
 	return seqs
 }
 
-// TestMessagesOfARepair: a result that a repair put in its place stands under the number of its call, and one that was
-// too many is gone (TN16).
+// TestMessagesOfARepair: a result that a repair inserted has the number of its call, and a surplus
+// one is gone (TN16).
 func TestMessagesOfARepair(t *testing.T) {
 	t.Parallel()
 	call := perdure.ToolCall{ID: "call_1", Name: "echo", Arguments: []byte(`{}`)}
@@ -160,7 +161,7 @@ func TestMessagesOfARepair(t *testing.T) {
 	})
 }
 
-// TestMessagesFollow: a port that has read a page sees what came since.
+// TestMessagesFollow: a port that has read a page sees later messages.
 func TestMessagesFollow(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {

@@ -20,7 +20,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// The words of docs/reference/ports.md for whose the state behind a port is.
+// The terms of docs/reference/ports.md for the owner of the state behind a port.
 const (
 	ofSession = "session"
 	ofUser    = "user of an org"
@@ -28,8 +28,8 @@ const (
 	ofRuntime = "runtime"
 )
 
-// claim is what a port has of a session that uses it: leave writes it, or asks for it to be written for the session's owner, and sees
-// reports whether the port shows it.
+// claim is the use of a port by a session: leave writes state, or has it written for the session's
+// owner, and sees reports whether the port shows it.
 type claim struct {
 	port  string
 	whose string
@@ -37,12 +37,13 @@ type claim struct {
 	sees  func(w *world, p tool.Ports, of store.Session) (bool, error)
 }
 
-// claims has every port that New opens and that keeps something, but for Payments, whose law is TestPaymentCaps.
+// claims has every port that New opens and that has state, except Payments, whose law is
+// TestPaymentCaps.
 func claims(cfg sessionport.Config) []claim {
 	return slices.Concat(sealedClaims(), sessionClaims(), ownerClaims(cfg))
 }
 
-// found is whether something is there, by the error of who looked for it.
+// found reports whether something exists, by the error of a read.
 func found(err error) (bool, error) {
 	if errors.Is(err, perdure.NotFound) {
 		return false, nil
@@ -66,17 +67,17 @@ func sealedClaims() []claim {
 			_, err := p.Secrets.Reveal(w.Context(), "s")
 			return found(err)
 		}},
-		{"Known", ofSession, func(*world, tool.Ports, store.Session) error { return nil }, // what Secrets left
+		{"SecretMasker", ofSession, func(*world, tool.Ports, store.Session) error { return nil }, // what Secrets wrote
 			func(_ *world, p tool.Ports, of store.Session) (bool, error) {
-				return p.Known.Any() && !strings.Contains(p.Known.Mask(words[of.ID]), words[of.ID]), nil
+				return p.SecretMasker.Any() && !strings.Contains(p.SecretMasker.Mask(words[of.ID]), words[of.ID]), nil
 			}},
 	}
 }
 
-// sessionClaims are what else is a session's own.
+// sessionClaims are the ports with other state of a session.
 func sessionClaims() []claim {
 	images := map[perdure.SessionID]perdure.ImageID{}
-	order := tool.LeaseOrder{Provider: "cloud", Type: "box", ExternalID: "i-1", For: time.Hour}
+	order := tool.LeaseRequest{Provider: "cloud", Type: "box", ExternalID: "i-1", Duration: time.Hour}
 	return []claim{
 		{"Images", ofSession, func(w *world, p tool.Ports, of store.Session) error {
 			made, err := p.Images.Create(w.Context(), tool.ImageWrite{Filename: "a.png", Data: png(64)})
@@ -100,7 +101,7 @@ func sessionClaims() []claim {
 			_, err := p.Resources.Resource(w.Context(), "r")
 			return found(err)
 		}},
-		{"Leases", ofSession, func(w *world, p tool.Ports, _ store.Session) error { // who made one has it; its org may refresh it
+		{"Leases", ofSession, func(w *world, p tool.Ports, _ store.Session) error { // its creator owns it; its org may extend it
 			_, err := p.Leases.Lease(w.Context(), order)
 			return err
 		}, func(w *world, p tool.Ports, of store.Session) (bool, error) {
@@ -123,7 +124,7 @@ func sessionClaims() []claim {
 	}
 }
 
-// ownerClaims are what several sessions share.
+// ownerClaims are the ports with state that several sessions share.
 func ownerClaims(cfg sessionport.Config) []claim {
 	return []claim{
 		{"Connections", ofUser, func(w *world, _ tool.Ports, of store.Session) error {
@@ -151,7 +152,7 @@ func ownerClaims(cfg sessionport.Config) []claim {
 		}},
 		{"Budgets", ofUser, func(w *world, _ tool.Ports, of store.Session) error {
 			return w.InTx(w.Context(), func(tx store.Tx) error {
-				b, err := budget.Budget{ID: "budget_1", Subject: budget.Subject{Scope: budget.User, ID: of.User}.In(of.Org), Currency: budget.Tokens, Limit: budget.Whole(5)}.Checked()
+				b, err := budget.Budget{ID: "budget_1", Subject: budget.Subject{Scope: budget.User, ID: of.User}.StoredIn(of.Org), Currency: budget.Tokens, Limit: budget.Whole(5)}.WithDefaults()
 				if err != nil {
 					return err
 				}
@@ -164,8 +165,9 @@ func ownerClaims(cfg sessionport.Config) []claim {
 	}
 }
 
-// TestPortsByOwner is the law of docs/reference/ports.md for two orgs and two users of each: what a session leaves in a port is seen
-// by the sessions whose it is, and by no other one.
+// TestPortsByOwner is the law of docs/reference/ports.md for two orgs and two users of each: what a
+// session writes through a port is visible to the sessions with the same owner, and to no other
+// one.
 func TestPortsByOwner(t *testing.T) {
 	t.Parallel()
 	for _, c := range claims(sessionport.Config{}) {
@@ -185,7 +187,7 @@ func TestPortsByOwner(t *testing.T) {
 			mine := sessions[0]
 			all := claims(cfg)
 			law := all[slices.IndexFunc(all, func(other claim) bool { return other.port == c.port })]
-			if law.port == "Known" {
+			if law.port == "SecretMasker" {
 				w.ok(all[1].leave(w, open(mine.ID, tool.Call{}), mine))
 			}
 
@@ -202,7 +204,7 @@ func TestPortsByOwner(t *testing.T) {
 	}
 }
 
-// TestPortsSayWhose: ports.md says of every port of a tool whose its state is, and the same as the laws.
+// TestPortsSayWhose: ports.md documents the owner of every port's state, and agrees with the laws.
 func TestPortsSayWhose(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/reference/ports.md")
@@ -228,12 +230,13 @@ func TestPortsSayWhose(t *testing.T) {
 	}
 }
 
-// TestLeasesOfTwoOrgs: what two orgs call alike at a provider are two resources. Neither refreshes, releases or cleans up the other's.
+// TestLeasesOfTwoOrgs: resources of two orgs with the same name at a provider are two resources. No
+// org extends, releases or cleans up the other's.
 func TestLeasesOfTwoOrgs(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
 		mine, theirs := w.sessionOf("acme", "ada"), w.sessionOf("", "ada")
-		order := tool.LeaseOrder{Provider: "cloud", Type: "box", ExternalID: "i-1", Owner: "ada", For: time.Hour}
+		order := tool.LeaseRequest{Provider: "cloud", Type: "box", ExternalID: "i-1", Owner: "ada", Duration: time.Hour}
 
 		first, err := w.ports(mine).Leases.Lease(w.Context(), order)
 		w.ok(err)
@@ -250,8 +253,9 @@ func TestLeasesOfTwoOrgs(t *testing.T) {
 	})
 }
 
-// TestSecretsOfAnOrg: a secret is sealed for the org of its session, so that it opens in no row that says another org. One that was
-// sealed before that was so opens as before, and is bound to its org by the next rotation.
+// TestSecretsOfAnOrg: a secret is sealed for the org of its session, so it opens in no row of
+// another org. One that was sealed before this rule still opens, and is bound to its org by the
+// next rotation.
 func TestSecretsOfAnOrg(t *testing.T) {
 	t.Parallel()
 	l := newLocked(t)
@@ -274,7 +278,7 @@ func TestSecretsOfAnOrg(t *testing.T) {
 		if got, err := l.ports(l.one).Secrets.Reveal(l.Context(), "former"); got != "an old value" || err != nil {
 			t.Errorf("%s: got %q, %v", when, got, err)
 		}
-		if shown := l.ports(l.one).Known.Mask("it is an old value"); strings.Contains(shown, "an old value") {
+		if shown := l.ports(l.one).SecretMasker.Mask("it is an old value"); strings.Contains(shown, "an old value") {
 			t.Errorf("%s: %q is not masked", when, shown)
 		}
 		if when == "after it" {
@@ -284,7 +288,7 @@ func TestSecretsOfAnOrg(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n, err := sessionport.Reencrypt(l.Context(), l.cfg(), nil); n != 2 || err != nil {
-			t.Errorf("sealed anew: got %d, %v, want 2", n, err)
+			t.Errorf("re-encrypted: got %d, %v, want 2", n, err)
 		}
 	}
 	at.Name = "former"

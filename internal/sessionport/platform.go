@@ -15,24 +15,25 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// Engine is what the platform needs of the engine: its sessions.
+// Engine is the part of the engine that the platform needs: its sessions.
 type Engine interface {
 	tool.PlatformSessions
-	tool.PlatformTalk
+	tool.PlatformMessaging
 }
 
-// PlatformConfig is what a Platform is made of. Store and Engine are required.
+// PlatformConfig configures a [Platform]. Store and Engine are required.
 type PlatformConfig struct {
 	Store        store.Store
 	Engine       Engine
-	Tools        *tool.Registry    // of the engine; nil: there are none
-	Capabilities []tool.Capability // of the engine
-	Blueprints   []tool.Blueprint  // of the engine
-	BaseURL      string            // where people reach the runtime; empty: nowhere
+	Tools        *tool.Registry    // the engine's tools; nil: none
+	Capabilities []tool.Capability // the engine's
+	Blueprints   []tool.Blueprint  // the engine's
+	BaseURL      string            // URL under which people reach the runtime; empty: none
 }
 
-// Platform is the port tool.Platform: the directory of the store, and the engine's sessions (PL1). It is not among the ports
-// that [New] opens: whoever has it may do all that it offers, so a host gives it to whom it trusts. Safe for concurrent use.
+// Platform implements tool.Platform over the store's directory and the engine's sessions (PL1).
+// [MustNotExist] does not open it: its holder may do all that it offers, so a host hands it out
+// only to code that it trusts. It is safe for concurrent use.
 type Platform struct {
 	Engine
 	cfg PlatformConfig
@@ -40,7 +41,7 @@ type Platform struct {
 
 var _ tool.Platform = (*Platform)(nil)
 
-// NewPlatform makes the port. Invalid: something is missing.
+// NewPlatform creates the port. Invalid: Store or Engine is missing.
 func NewPlatform(cfg PlatformConfig) (*Platform, error) {
 	if cfg.Store == nil || cfg.Engine == nil {
 		return nil, fmt.Errorf("new platform: %w configuration: Store and Engine are required", perdure.Invalid)
@@ -67,7 +68,8 @@ func (p *Platform) Harness(ctx context.Context, id perdure.HarnessID) (h agent.H
 	})
 }
 
-// CreateHarness keeps a harness.
+// CreateHarness stores a new harness. The same one again changes nothing and returns the stored
+// one.
 func (p *Platform) CreateHarness(ctx context.Context, h agent.Harness) (made agent.Harness, err error) {
 	if h.ID == "" {
 		h.ID = newID[perdure.HarnessID]()
@@ -88,7 +90,7 @@ func (p *Platform) CreateHarness(ctx context.Context, h agent.Harness) (made age
 	return made, err
 }
 
-// UpdateHarness writes over the version that was read.
+// UpdateHarness writes a new version of a harness. Conflict: h is not of the current version.
 func (p *Platform) UpdateHarness(ctx context.Context, h agent.Harness) (made agent.Harness, err error) {
 	err = p.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		if _, found, err := tx.Harness(h.ID); err != nil || !found {
@@ -100,7 +102,7 @@ func (p *Platform) UpdateHarness(ctx context.Context, h agent.Harness) (made age
 	return made, err
 }
 
-// DeleteHarness makes a tombstone of a harness.
+// DeleteHarness marks a harness as deleted. Its row stays.
 func (p *Platform) DeleteHarness(ctx context.Context, id perdure.HarnessID) error {
 	return p.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		h, found, err := tx.Harness(id)
@@ -113,7 +115,7 @@ func (p *Platform) DeleteHarness(ctx context.Context, id perdure.HarnessID) erro
 	})
 }
 
-// CopyHarness keeps a harness of the same parent and overlay.
+// CopyHarness stores a new harness with the same parent and overlay.
 func (p *Platform) CopyHarness(ctx context.Context, id perdure.HarnessID, name string) (made agent.Harness, err error) {
 	fresh := newID[perdure.HarnessID]()
 	err = p.cfg.Store.InTx(ctx, func(tx store.Tx) error {
@@ -121,7 +123,9 @@ func (p *Platform) CopyHarness(ctx context.Context, id perdure.HarnessID, name s
 		if err != nil || !found || h.Status == agent.Deleted {
 			return cmp.Or(err, fmt.Errorf("harness %s: %w", id, perdure.NotFound))
 		}
-		made, err = PutHarness(ctx, tx, agent.Harness{ID: fresh, Name: name, Parent: h.Parent, Overlay: h.Overlay, Status: agent.Active})
+		made, err = PutHarness(ctx, tx, agent.Harness{
+			ID: fresh, Name: name, Parent: h.Parent, Overlay: h.Overlay, Status: agent.Active,
+		})
 		return err
 	})
 	return made, err
@@ -143,7 +147,7 @@ func (p *Platform) Agent(ctx context.Context, id perdure.AgentID) (a agent.Agent
 	})
 }
 
-// CreateAgent keeps an agent.
+// CreateAgent stores a new agent. The same one again changes nothing and returns the stored one.
 func (p *Platform) CreateAgent(ctx context.Context, a agent.Agent) (made agent.Agent, err error) {
 	if a.ID == "" {
 		a.ID = newID[perdure.AgentID]()
@@ -164,7 +168,7 @@ func (p *Platform) CreateAgent(ctx context.Context, a agent.Agent) (made agent.A
 	return made, err
 }
 
-// UpdateAgent writes over the version that was read.
+// UpdateAgent writes a new version of an agent. Conflict: a is not of the current version.
 func (p *Platform) UpdateAgent(ctx context.Context, a agent.Agent) (made agent.Agent, err error) {
 	err = p.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		if _, found, err := tx.Agent(a.ID); err != nil || !found {
@@ -176,7 +180,7 @@ func (p *Platform) UpdateAgent(ctx context.Context, a agent.Agent) (made agent.A
 	return made, err
 }
 
-// DeleteAgent makes a tombstone of an agent.
+// DeleteAgent marks an agent as deleted. Its row stays.
 func (p *Platform) DeleteAgent(ctx context.Context, id perdure.AgentID) error {
 	return p.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		a, found, err := tx.Agent(id)
@@ -189,7 +193,7 @@ func (p *Platform) DeleteAgent(ctx context.Context, id perdure.AgentID) error {
 	})
 }
 
-// Capabilities lists the capabilities that have a text.
+// Capabilities lists the capabilities whose id, name or description contains the search text.
 func (p *Platform) Capabilities(_ context.Context, search string) ([]tool.CapabilityEntry, error) {
 	all, err := tool.Capabilities(p.cfg.Tools, p.cfg.Capabilities)
 	if err != nil {
@@ -201,7 +205,10 @@ func (p *Platform) Capabilities(_ context.Context, search string) ([]tool.Capabi
 		if !strings.Contains(text, strings.ToLower(search)) {
 			continue
 		}
-		e := tool.CapabilityEntry{ID: c.ID, Name: cmp.Or(c.Name, c.ID), Description: c.Description, Tools: []string{}, Automatic: c.Activate != nil}
+		e := tool.CapabilityEntry{
+			ID: c.ID, Name: cmp.Or(c.Name, c.ID), Description: c.Description, Tools: []string{},
+			Automatic: c.Activate != nil,
+		}
 		for _, t := range c.Tools {
 			e.Tools = append(e.Tools, t.Spec().Name)
 		}
@@ -210,19 +217,21 @@ func (p *Platform) Capabilities(_ context.Context, search string) ([]tool.Capabi
 	return found, nil
 }
 
-// Blueprints lists the named presets of agents.
+// Blueprints lists the named agent presets.
 func (p *Platform) Blueprints(context.Context) ([]tool.BlueprintEntry, error) {
 	found := []tool.BlueprintEntry{}
 	for _, b := range p.cfg.Blueprints {
-		found = append(found, tool.BlueprintEntry{Name: b.Name, Description: b.Description, Schema: slices.Clone(b.Schema)})
+		found = append(found, tool.BlueprintEntry{
+			Name: b.Name, Description: b.Description, Schema: slices.Clone(b.Schema),
+		})
 	}
 	return found, nil
 }
 
-// BaseURL is where people reach the runtime.
+// BaseURL returns the URL under which people reach the runtime.
 func (p *Platform) BaseURL() string { return p.cfg.BaseURL }
 
-// sameOverlay reports whether two overlays say the same.
+// sameOverlay reports whether two overlays have the same content.
 func sameOverlay(a, b agent.Overlay) bool {
 	a, b = agent.Fold(a), agent.Fold(b)
 	textA, errA := json.Marshal(a)

@@ -13,51 +13,55 @@ import (
 )
 
 const (
-	resealPage = 100 // secrets that are sealed again in one commit
-	maxFailed  = 20  // that an error names
+	reencryptPageSize = 100 // secrets that one commit re-encrypts
+	maxReportedErrors = 20  // how many of them an error names
 )
 
-// Reencrypt seals every secret of a session under the keyring's current key that is sealed under another one (SE2), page by
-// page, and returns how many; [ResealDirectory] does the same for keys and tokens. progress hears that number after each page; nil: nobody does.
+// Reencrypt seals every session secret that is sealed under another key again under the keyring's
+// current key, page by page, and returns how many it sealed. [ReencryptDirectory] does the same for
+// keys and tokens. progress, if not nil, is called with that number after each page.
 //
-// It may be stopped at any moment, and begun again: what is done stays done, and what is not opens as before. It may run
-// beside writers, whose secrets it never overwrites. What does not open is left as it is, and the error names it when all
-// else is done; errors.Is tells secret.UnknownKey, secret.Tampered and secret.Corrupt.
+// It may be interrupted at any moment and run again: finished pages stay finished, and the other
+// secrets open as before. It is safe to run beside writers, and never overwrites their secrets. A
+// secret that cannot be opened is skipped and named in the error, which is returned after all
+// others are done. Test it with errors.Is for secret.UnknownKey, secret.Tampered and
+// secret.Corrupt.
 func Reencrypt(ctx context.Context, cfg Config, progress func(done int)) (n int, err error) {
 	current, err := cfg.Keys.Current()
 	if err != nil {
 		return 0, fmt.Errorf("reencrypt: %w", err)
 	}
-	pass := resealing{cfg: cfg, progress: progress, filter: store.SecretFilter{Other: current, Limit: resealPage}}
+	pass := reencryption{cfg: cfg, progress: progress, filter: store.SecretFilter{OtherThanKey: current, Limit: reencryptPageSize}}
 	for {
 		before := pass.done
-		if err := pass.run(ctx); err != nil {
+		if err := pass.onePass(ctx); err != nil {
 			return pass.done, fmt.Errorf("reencrypt: %w", err)
 		}
-		if pass.done == before { // nobody wrote under an old key meanwhile
+		if pass.done == before { // no writer used an old key meanwhile
 			break
 		}
 		n = pass.done
 	}
-	if len(pass.failed) > 0 {
-		return n, fmt.Errorf("reencrypt: %d secrets are left as they are: %w", pass.left, errors.Join(pass.failed...))
+	if len(pass.errs) > 0 {
+		return n, fmt.Errorf("reencrypt: %d secrets could not be re-encrypted: %w",
+			pass.failures, errors.Join(pass.errs...))
 	}
 	return n, nil
 }
 
-// resealing is the work of Reencrypt.
-type resealing struct {
+// reencryption is one run of Reencrypt.
+type reencryption struct {
 	cfg      Config
 	filter   store.SecretFilter
 	progress func(done int)
 	done     int
-	left     int     // of this pass, what does not open
-	failed   []error // why, of the first ones
+	failures int     // secrets of this pass that cannot be opened
+	errs     []error // the errors of the first maxReportedErrors of them
 }
 
-// run goes once over all.
-func (p *resealing) run(ctx context.Context) error {
-	p.filter.After, p.left, p.failed = store.SecretKey{}, 0, nil
+// onePass makes one pass over all secrets under other keys.
+func (p *reencryption) onePass(ctx context.Context) error {
+	p.filter.After, p.failures, p.errs = store.SecretKey{}, 0, nil
 	for {
 		var page []store.Secret
 		var orgs map[perdure.SessionID]string
@@ -72,7 +76,7 @@ func (p *resealing) run(ctx context.Context) error {
 		}
 		last := page[len(page)-1]
 		p.filter.After = store.SecretKey{Session: last.Session, Name: last.Name}
-		if err := p.reseal(ctx, page, orgs); err != nil {
+		if err := p.reencryptPage(ctx, page, orgs); err != nil {
 			return err
 		}
 		if p.progress != nil {
@@ -81,7 +85,7 @@ func (p *resealing) run(ctx context.Context) error {
 	}
 }
 
-// orgsOf returns the orgs of the sessions that have the secrets of a page.
+// orgsOf returns the orgs of the sessions whose secrets are on a page.
 func orgsOf(r store.Reader, page []store.Secret) (map[perdure.SessionID]string, error) {
 	orgs := map[perdure.SessionID]string{}
 	for _, s := range page {
@@ -97,18 +101,18 @@ func orgsOf(r store.Reader, page []store.Secret) (map[perdure.SessionID]string, 
 	return orgs, nil
 }
 
-// reseal seals a page again, in one commit.
-func (p *resealing) reseal(ctx context.Context, page []store.Secret, orgs map[perdure.SessionID]string) error {
+// reseal re-encrypts one page in one commit.
+func (p *reencryption) reencryptPage(ctx context.Context, page []store.Secret, orgs map[perdure.SessionID]string) error {
 	type change struct {
 		next store.Secret
 		was  string
 	}
 	var changes []change
 	for _, row := range page {
-		next, err := p.sealed(orgs[row.Session], row)
+		next, err := p.reencryptRow(orgs[row.Session], row)
 		if err != nil {
-			if p.left++; len(p.failed) < maxFailed {
-				p.failed = append(p.failed, fmt.Errorf("session %s: %w", row.Session, err))
+			if p.failures++; len(p.errs) < maxReportedErrors {
+				p.errs = append(p.errs, fmt.Errorf("session %s: %w", row.Session, err))
 			}
 			continue
 		}
@@ -129,7 +133,7 @@ func (p *resealing) reseal(ctx context.Context, page []store.Secret, orgs map[pe
 				written++
 			}
 		}
-		return resealed(ctx, tx, p.filter.Other, written)
+		return auditReencryption(ctx, tx, p.filter.OtherThanKey, written)
 	})
 	if err == nil {
 		p.done += written
@@ -137,37 +141,42 @@ func (p *resealing) reseal(ctx context.Context, page []store.Secret, orgs map[pe
 	return err
 }
 
-// resealed adds to the audit log that so many rows are sealed under a key now, which they were not; 0: nothing.
-func resealed(ctx context.Context, tx store.Tx, key string, n int) error {
+// auditReencryption records in the audit log that n rows were re-encrypted under a key. It writes
+// nothing where n is 0.
+func auditReencryption(ctx context.Context, tx store.Tx, key string, n int) error {
 	if n == 0 {
 		return nil
 	}
-	return tx.AddAudit(store.AuditEntry{Actor: store.ActorOf(ctx), Action: "key.resealed", Subject: key, Detail: map[string]string{"rows": strconv.Itoa(n)}})
+	return tx.AddAudit(store.AuditEntry{
+		Actor: store.ActorOf(ctx), Action: "key.resealed", Subject: key,
+		Detail: map[string]string{"rows": strconv.Itoa(n)},
+	})
 }
 
-// NoteRotation adds to the audit log that a keyring has a new current key.
-func NoteRotation(ctx context.Context, st store.Store, key string) error {
+// AuditRotation records in the audit log that a keyring has a new current key.
+func AuditRotation(ctx context.Context, st store.Store, key string) error {
 	return st.InTx(ctx, func(tx store.Tx) error {
 		return tx.AddAudit(store.AuditEntry{Actor: store.ActorOf(ctx), Action: "key.rotated", Subject: key})
 	})
 }
 
-// sealed is a row under the current key, bound to its org.
-func (p *resealing) sealed(org string, row store.Secret) (store.Secret, error) {
+// reencryptRow returns a row that is sealed under the current key and bound to its org.
+func (p *reencryption) reencryptRow(org string, row store.Secret) (store.Secret, error) {
 	plain, err := p.cfg.openSecret(org, row)
 	if err != nil {
 		return row, err
 	}
 	defer clear(plain)
-	if row.Sealed, err = p.cfg.Keys.Seal(place(org, row), plain); err != nil {
+	if row.Sealed, err = p.cfg.Keys.Seal(secretContext(org, row), plain); err != nil {
 		return row, err
 	}
 	row.KeyID, err = secret.KeyID(row.Sealed)
 	return row, err
 }
 
-// KeysInUse returns the keys under which something is sealed, for [secret.Keyring.Prune]: secrets of sessions, keys of
-// providers and tokens of connections. What is damaged names no key, and none would open it.
+// KeysInUse returns the keys under which something is sealed, for [secret.Keyring.Prune]: session
+// secrets, provider keys, connection tokens and webhook secrets. A damaged value names no key and
+// is left out: no key would open it.
 func KeysInUse(ctx context.Context, cfg Config) ([]string, error) {
 	used, err := cfg.keysOfSecrets(ctx)
 	if err != nil {
@@ -185,9 +194,9 @@ func KeysInUse(ctx context.Context, cfg Config) ([]string, error) {
 	return used, nil
 }
 
-// keysOfSecrets returns the keys under which secrets of sessions are sealed.
+// keysOfSecrets returns the keys under which session secrets are sealed.
 func (c Config) keysOfSecrets(ctx context.Context) (used []string, err error) {
-	filter := store.SecretFilter{Limit: 1000, Bare: true}
+	filter := store.SecretFilter{Limit: 1000, WithoutValue: true}
 	for {
 		var page []store.Secret
 		err := c.Store.View(ctx, func(r store.Reader) (err error) {

@@ -14,40 +14,41 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// Bounds of an entry.
+// Limits of an entry.
 const (
 	maxKindBytes     = 256
 	maxNameBytes     = 512
 	maxMetadataBytes = 16 << 10
 )
 
-// leaseKeys begins the metadata keys that only a lease writes (RS3).
+// leaseKeys is the prefix of the metadata keys that only a lease writes (RS3).
 const leaseKeys = "leased_resource_"
 
-// resources is the registry of what stands beside a session (RS1).
+// resources is the registry of a session's resources (RS1).
 type resources struct{ binding }
 
 var _ tool.Resources = resources{}
 
-// Register adds an entry, or replaces the one of its id. Invalid: what is wrong with it. NotFound: its task is none of
-// this session. Conflict: its id is that of a leased resource.
+// Register adds an entry, or replaces the one with the same id. Invalid: the entry is not valid,
+// and the error says why. NotFound: its task does not belong to this session. Conflict: the id is
+// that of a leased resource.
 func (p resources) Register(ctx context.Context, r tool.Resource) (tool.Resource, error) {
-	r, err := checked(r)
+	r, err := checkResource(r)
 	if err != nil {
 		return tool.Resource{}, fmt.Errorf("register resource %.80q: %w", r.ID, err)
 	}
 	err = p.write(ctx, func(tx store.Tx, _ store.Session) error {
 		known, err := tx.Resource(p.session, r.ID)
 		switch {
-		case err == nil && leased(known.Metadata):
-			return fmt.Errorf("%w: it is a leased resource, which leasing it again registers", perdure.Conflict)
+		case err == nil && hasLeaseKeys(known.Metadata):
+			return fmt.Errorf("%w: it is a leased resource; to register it again, extend its lease", perdure.Conflict)
 		case err != nil && !errors.Is(err, perdure.NotFound):
 			return err
 		}
-		if err := p.owns(tx, r.Task); err != nil {
+		if err := p.checkTask(tx, r.Task); err != nil {
 			return err
 		}
-		r, err = p.put(tx, r)
+		r, err = p.putResource(tx, r)
 		return err
 	})
 	if err != nil {
@@ -56,10 +57,12 @@ func (p resources) Register(ctx context.Context, r tool.Resource) (tool.Resource
 	return r, nil
 }
 
-// UpdateStatus sets a status. The same one again changes nothing.
+// UpdateStatus sets a status. Setting the same status again changes nothing.
 func (p resources) UpdateStatus(ctx context.Context, id string, s tool.ResourceStatus) (r tool.Resource, err error) {
 	if !s.Valid() {
-		return tool.Resource{}, fmt.Errorf("update resource %.80q: %w status %q: it is active, completed, failed or released", id, perdure.Invalid, s)
+		return tool.Resource{}, fmt.Errorf("update resource %.80q: %w status %q: use active, completed, failed "+
+			"or released",
+			id, perdure.Invalid, s)
 	}
 	err = p.write(ctx, func(tx store.Tx, _ store.Session) error {
 		r, err = tx.Resource(p.session, id)
@@ -70,7 +73,7 @@ func (p resources) UpdateStatus(ctx context.Context, id string, s tool.ResourceS
 			return fmt.Errorf("%w: it is %s; register it again", perdure.Conflict, r.Status)
 		}
 		r.Status = s
-		r, err = p.put(tx, r)
+		r, err = p.putResource(tx, r)
 		return err
 	})
 	if err != nil {
@@ -91,7 +94,8 @@ func (p resources) Resource(ctx context.Context, id string) (r tool.Resource, er
 // List returns the entries in the order of their first registration.
 func (p resources) List(ctx context.Context, kind string, s tool.ResourceStatus) ([]tool.Resource, error) {
 	if s != "" && !s.Valid() {
-		return nil, fmt.Errorf("list resources: %w status %q: it is active, completed, failed or released", perdure.Invalid, s)
+		return nil, fmt.Errorf("list resources: %w status %q: use active, completed, failed or released",
+			perdure.Invalid, s)
 	}
 	var entries []tool.Resource
 	err := p.store.View(ctx, func(v store.Reader) error {
@@ -105,39 +109,40 @@ func (p resources) List(ctx context.Context, kind string, s tool.ResourceStatus)
 	return entries, err
 }
 
-// Deregister removes an entry. What a lease stands for goes on being cleaned up.
-func (p resources) Deregister(ctx context.Context, id string) (there bool, err error) {
+// Deregister removes an entry and reports whether it existed. A lease behind it is still cleaned
+// up.
+func (p resources) Deregister(ctx context.Context, id string) (existed bool, err error) {
 	err = p.write(ctx, func(tx store.Tx, _ store.Session) error {
-		there = false
+		existed = false
 		r, err := tx.Resource(p.session, id)
 		if errors.Is(err, perdure.NotFound) {
 			return nil
 		}
 		if err == nil {
-			there, err = tx.RemoveResource(p.session, id)
+			existed, err = tx.RemoveResource(p.session, id)
 		}
 		if err != nil {
 			return err
 		}
-		return p.tell(tx, perdure.ResourceUpdated{Entry: r, Removed: true})
+		return p.appendFact(tx, perdure.ResourceUpdated{Entry: r, Removed: true})
 	})
 	if err != nil {
 		return false, fmt.Errorf("deregister resource %.80q: %w", id, err)
 	}
-	return there, nil
+	return existed, nil
 }
 
-// put writes an entry and tells it.
-func (b binding) put(tx store.Tx, r tool.Resource) (tool.Resource, error) {
+// putResource writes an entry and appends an event for it.
+func (b binding) putResource(tx store.Tx, r tool.Resource) (tool.Resource, error) {
 	r, err := tx.PutResource(store.Resource{Session: b.session, Resource: r})
 	if err != nil {
 		return r, err
 	}
-	return r, b.tell(tx, perdure.ResourceUpdated{Entry: r})
+	return r, b.appendFact(tx, perdure.ResourceUpdated{Entry: r})
 }
 
-// owns checks that a task is one of this session; no task is.
-func (b binding) owns(tx store.Tx, id perdure.TaskID) error {
+// checkTask checks that a task belongs to this session. An empty id passes.
+func (b binding) checkTask(tx store.Tx, id perdure.TaskID) error {
 	if id == "" {
 		return nil
 	}
@@ -145,8 +150,9 @@ func (b binding) owns(tx store.Tx, id perdure.TaskID) error {
 	return err
 }
 
-// checked is an entry as it may be stored. Invalid: what is wrong with it.
-func checked(r tool.Resource) (tool.Resource, error) {
+// checkResource validates an entry and returns it in the form in which it is stored. Invalid: the
+// entry is not valid, and the error says why.
+func checkResource(r tool.Resource) (tool.Resource, error) {
 	if r.Status == "" {
 		r.Status = tool.ResourceActive
 	}
@@ -154,40 +160,45 @@ func checked(r tool.Resource) (tool.Resource, error) {
 		r.Name = r.ID
 	}
 	var err error
-	if r.Metadata, err = object(r.Metadata); err != nil {
+	if r.Metadata, err = compactMetadata(r.Metadata); err != nil {
 		return r, err
 	}
 	switch {
-	case !word(r.ID, store.MaxResourceIDBytes):
-		return r, fmt.Errorf("%w id: it has %d bytes, give 1 to %d of UTF-8", perdure.Invalid, len(r.ID), store.MaxResourceIDBytes)
-	case !word(r.Kind, maxKindBytes):
-		return r, fmt.Errorf("%w kind: it has %d bytes, give 1 to %d of UTF-8", perdure.Invalid, len(r.Kind), maxKindBytes)
-	case !word(r.Name, maxNameBytes):
-		return r, fmt.Errorf("%w display name: it has %d bytes, give 1 to %d of UTF-8", perdure.Invalid, len(r.Name), maxNameBytes)
+	case !isText(r.ID, store.MaxResourceIDBytes):
+		return r, fmt.Errorf("%w id: it must have 1 to %d bytes of UTF-8, but has %d",
+			perdure.Invalid, store.MaxResourceIDBytes, len(r.ID))
+	case !isText(r.Kind, maxKindBytes):
+		return r, fmt.Errorf("%w kind: it must have 1 to %d bytes of UTF-8, but has %d",
+			perdure.Invalid, maxKindBytes, len(r.Kind))
+	case !isText(r.Name, maxNameBytes):
+		return r, fmt.Errorf("%w display name: it must have 1 to %d bytes of UTF-8, but has %d",
+			perdure.Invalid, maxNameBytes, len(r.Name))
 	case !r.Status.Valid():
-		return r, fmt.Errorf("%w status %q: it is active, completed, failed or released", perdure.Invalid, r.Status)
-	case leased(r.Metadata):
-		return r, fmt.Errorf("%w metadata: keys that begin with %s are those of leases", perdure.Invalid, leaseKeys)
+		return r, fmt.Errorf("%w status %q: use active, completed, failed or released", perdure.Invalid, r.Status)
+	case hasLeaseKeys(r.Metadata):
+		return r, fmt.Errorf("%w metadata: keys that begin with %s are reserved for leases", perdure.Invalid, leaseKeys)
 	}
 	return r, nil
 }
 
-// word reports whether a text is UTF-8 of 1 to so many bytes.
-func word(text string, most int) bool {
-	return text != "" && len(text) <= most && utf8.ValidString(text)
+// isText reports whether a text is UTF-8 of 1 to limit bytes.
+func isText(text string, limit int) bool {
+	return text != "" && len(text) <= limit && utf8.ValidString(text)
 }
 
-// object is metadata in compact JSON; nil is none. Invalid: it is no object, or too large.
-func object(metadata json.RawMessage) (json.RawMessage, error) {
+// compactMetadata returns metadata as compact JSON; nil for no metadata and for an empty object.
+// Invalid: it is not a JSON object, or is too large.
+func compactMetadata(metadata json.RawMessage) (json.RawMessage, error) {
 	if len(metadata) == 0 {
 		return nil, nil
 	}
 	var found map[string]json.RawMessage
 	if err := perdure.DecodeJSON(metadata, &found); err != nil || found == nil {
-		return nil, fmt.Errorf("%w metadata: give a JSON object", perdure.Invalid)
+		return nil, fmt.Errorf("%w metadata: it must be a JSON object", perdure.Invalid)
 	}
 	if len(metadata) > maxMetadataBytes {
-		return nil, fmt.Errorf("%w metadata: it has %d bytes, at most %d are kept", perdure.Invalid, len(metadata), maxMetadataBytes)
+		return nil, fmt.Errorf("%w metadata: it has %d bytes; the limit is %d",
+			perdure.Invalid, len(metadata), maxMetadataBytes)
 	}
 	if len(found) == 0 {
 		return nil, nil
@@ -199,8 +210,8 @@ func object(metadata json.RawMessage) (json.RawMessage, error) {
 	return compact.Bytes(), nil
 }
 
-// leased reports whether metadata has a key that only a lease writes.
-func leased(metadata json.RawMessage) bool {
+// hasLeaseKeys reports whether metadata has a key that only a lease writes.
+func hasLeaseKeys(metadata json.RawMessage) bool {
 	var found map[string]json.RawMessage
 	if len(metadata) == 0 || perdure.DecodeJSON(metadata, &found) != nil {
 		return false
@@ -213,31 +224,34 @@ func leased(metadata json.RawMessage) bool {
 	return false
 }
 
-// LeaseOf returns the lease that an entry of a session of an org stands for. NotFound: it stands for none, or for one that is
-// forgotten by now.
+// LeaseOf returns the lease behind an entry of a session of the given org. NotFound: there is no
+// lease behind it, or the lease has been pruned.
 func LeaseOf(r store.Reader, org string, entry perdure.Resource) (perdure.Lease, error) {
-	if !leased(entry.Metadata) {
+	if !hasLeaseKeys(entry.Metadata) {
 		return perdure.Lease{}, fmt.Errorf("lease of resource %.80q: %w", entry.ID, perdure.NotFound)
 	}
 	var all map[string]json.RawMessage
 	err := perdure.DecodeJSON(entry.Metadata, &all)
-	word := func(key string) (text string) {
+	field := func(key string) (text string) {
 		if err == nil {
 			err = perdure.DecodeJSON(all[leaseKeys+key], &text)
 		}
 		return text
 	}
-	key := store.LeaseKey{Org: org, Provider: word("provider"), Type: word("type"), ExternalID: word("external_id")}
+	key := store.LeaseKey{Org: org, Provider: field("provider"), Type: field("type"), ExternalID: field("external_id")}
 	if err != nil {
 		return perdure.Lease{}, fmt.Errorf("metadata of resource %.80q: %w", entry.ID, err)
 	}
 	return r.Lease(key)
 }
 
-// Release records a person's word that what an entry stands for is gone, and releases its lease (RS4). One that was released
-// stays as it is. NotFound: no such session or entry. Conflict: its task is at work, it has ended in another way, or the lease is
-// another session's. After another error it may have been written or not.
-func Release(ctx context.Context, s store.Store, session perdure.SessionID, id, by string) (r perdure.Resource, err error) {
+// Release records a person's statement that the resource behind an entry is gone, and releases its
+// lease (RS4). An entry that is already released stays as it is. NotFound: there is no such session
+// or entry. Conflict: the entry's task is running, the entry has ended in another way, or the lease
+// is another session's. After any other error the transaction may or may not have been committed.
+func Release(
+	ctx context.Context, s store.Store, session perdure.SessionID, id, by string,
+) (r perdure.Resource, err error) {
 	b := binding{store: s, session: session, by: by}
 	err = b.write(ctx, func(tx store.Tx, of store.Session) error {
 		r, err = tx.Resource(session, id)
@@ -247,7 +261,8 @@ func Release(ctx context.Context, s store.Store, session perdure.SessionID, id, 
 		task, err := tx.Task(session, r.Task)
 		switch {
 		case err == nil && task.State.Live():
-			return fmt.Errorf("%w: task %s has it, and is at work; cancel that", perdure.Conflict, task.ID)
+			return fmt.Errorf("%w: task %s is still running and uses it; cancel the task first",
+				perdure.Conflict, task.ID)
 		case err != nil && !errors.Is(err, perdure.NotFound):
 			return err
 		}
@@ -259,25 +274,25 @@ func Release(ctx context.Context, s store.Store, session perdure.SessionID, id, 
 	return r, nil
 }
 
-// release marks an entry, and every other one of its lease, after the lease itself.
+// release marks the lease as released, and then the entry and every other entry of that lease.
 func (b binding) release(tx store.Tx, org string, r *perdure.Resource) error {
 	l, err := LeaseOf(tx, org, *r)
-	lone := errors.Is(err, perdure.NotFound)
+	unleased := errors.Is(err, perdure.NotFound)
 	switch {
-	case err != nil && !lone:
+	case err != nil && !unleased:
 		return err
-	case !lone:
+	case !unleased:
 		if l, err = tx.ReleaseLease(b.session, store.KeyOf(l)); errors.Is(err, perdure.NotFound) {
-			return fmt.Errorf("%w: another session made its lease, and releases it", perdure.Conflict)
+			return fmt.Errorf("%w: its lease belongs to another session, which must release it", perdure.Conflict)
 		}
 		if err != nil {
 			return err
 		}
-	case r.Status != perdure.ResourceActive && !leased(r.Metadata):
+	case r.Status != perdure.ResourceActive && !hasLeaseKeys(r.Metadata):
 		return fmt.Errorf("%w: it is %s", perdure.Conflict, r.Status)
 	}
 	r.Status = perdure.ResourceReleased
-	if *r, err = b.put(tx, *r); err != nil || lone {
+	if *r, err = b.putResource(tx, *r); err != nil || unleased {
 		return err
 	}
 	return markEntries(tx, l, perdure.ResourceReleased)

@@ -14,8 +14,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// TestResources: an entry is written with the event that tells it, and a terminal status is left only by registering again
-// (RS1).
+// TestResources: an entry is written together with its event, and only registering again changes a
+// terminal status (RS1).
 func TestResources(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
@@ -97,7 +97,7 @@ func TestResourcesRefuse(t *testing.T) {
 	})
 }
 
-// TestResourcesFence: an attempt that was overtaken writes nothing (TK6).
+// TestResourcesFence: an attempt that was replaced writes nothing (TK6).
 func TestResourcesFence(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
@@ -109,7 +109,7 @@ func TestResourcesFence(t *testing.T) {
 
 		_, err := old.Resources.Register(w.Context(), tool.Resource{ID: "a", Kind: "k"})
 		w.refused(err, perdure.Lost)
-		_, err = old.Leases.Lease(w.Context(), tool.LeaseOrder{Provider: "p", Type: "t", ExternalID: "x", For: time.Hour})
+		_, err = old.Leases.Lease(w.Context(), tool.LeaseRequest{Provider: "p", Type: "t", ExternalID: "x", Duration: time.Hour})
 		w.refused(err, perdure.Lost)
 		w.refused(old.Session.SetTitle(w.Context(), "late"), perdure.Lost)
 		_, err = open(id, tool.Call{ID: "call_1", Task: task, Attempt: 2}).Resources.Register(w.Context(), tool.Resource{ID: "a", Kind: "k"})
@@ -117,7 +117,7 @@ func TestResourcesFence(t *testing.T) {
 	})
 }
 
-// TestResourcesAreAsTold: whatever is done, the registry is what the journal tells (PR2).
+// TestResourcesAreAsTold: after any operations, the registry equals the fold of the journal (PR2).
 func TestResourcesAreAsTold(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
@@ -135,7 +135,7 @@ func TestResourcesAreAsTold(t *testing.T) {
 			case "deregister":
 				_, _ = ports.Resources.Deregister(ctx, name)
 			case "lease":
-				_, _ = ports.Leases.Lease(ctx, tool.LeaseOrder{Provider: "p", Type: "t", ExternalID: name, For: time.Hour})
+				_, _ = ports.Leases.Lease(ctx, tool.LeaseRequest{Provider: "p", Type: "t", ExternalID: name, Duration: time.Hour})
 			case "release":
 				_, _ = ports.Leases.Release(ctx, "p", "t", name)
 			}
@@ -147,13 +147,14 @@ func TestResourcesAreAsTold(t *testing.T) {
 		}
 		told := w.entriesTold(id)
 		if fmt.Sprintf("%+v", found) != fmt.Sprintf("%+v", told) {
-			r.Fatalf("got entries\n%+v\ntold\n%+v", found, told)
+			r.Fatalf("got entries\n%+v\nin the journal\n%+v", found, told)
 		}
 	})
 }
 
-// TestReleaseFromOutside: a person's word ends an entry and its lease, in whose name it is told, but takes nothing from what is at
-// work, has ended otherwise, or is another session's.
+// TestReleaseFromOutside: a person's statement ends an entry and its lease, and is recorded in the
+// person's name. It is refused while the task is running, if the entry has ended otherwise, or if
+// the lease is another session's.
 func TestReleaseFromOutside(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {

@@ -17,68 +17,73 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// The limits of a secret.
+// Limits of a secret.
 const (
 	maxPlainBytes = 64 << 10
 	maxHosts      = 50
 	maxHostBytes  = 253
 )
 
-// ownNames begins the names that are the runtime's: for a tool they are not there (SE3).
-const ownNames = "perdure:"
+// reservedPrefix is the prefix of the names of the runtime's own secrets, which tools do not see
+// (SE3).
+const reservedPrefix = "perdure:"
 
-// sealings is how often a secret is sealed anew, since somebody else wrote it meanwhile.
-const sealings = 16
+// maxSealAttempts limits how often sealing a secret is tried again after another writer changed the
+// secret.
+const maxSealAttempts = 16
 
-// secrets is what a session keeps under lock and key (SE1 to SE4).
+// secrets implements tool.Secrets over the store (SE1 to SE4).
 type secrets struct {
 	binding
 	cfg   Config
-	known *known
+	cache *secretCache
 }
 
 var _ tool.Secrets = secrets{}
 
-// place is where a version of a secret is sealed.
-func place(org string, s store.Secret) secret.Place {
+// secretContext is the seal context of one version of a secret.
+func secretContext(org string, s store.Secret) secret.Place {
 	return secret.Place{Org: org, Session: s.Session, Name: s.Name, Version: s.Version}
 }
 
-// openSecret opens a secret of a session of an org. One that was sealed before secrets were bound to their org opens, too: its place
-// names the session, which is of one org for ever. When the keys are rotated it is sealed anew, for its org.
+// openSecret opens a secret of a session of the given org. A secret that was sealed before seals
+// were bound to the org opens too: its context names the session, and a session never changes its
+// org. Key rotation seals it again with its org.
 func (c Config) openSecret(org string, s store.Secret) ([]byte, error) {
-	plain, err := c.Keys.Open(place(org, s), s.Sealed)
+	plain, err := c.Keys.Open(secretContext(org, s), s.Sealed)
 	if org == "" || !errors.Is(err, secret.Tampered) {
 		return plain, err
 	}
-	if former, failed := c.Keys.Open(place("", s), s.Sealed); failed == nil {
+	if former, failed := c.Keys.Open(secretContext("", s), s.Sealed); failed == nil {
 		return former, nil
 	}
 	return nil, err
 }
 
-// SetSecret seals a value and writes it, or replaces it. Invalid: what is wrong with it.
+// SetSecret seals a value and adds or replaces the secret. Invalid: the secret is not valid, and
+// the error says why.
 func (p secrets) SetSecret(ctx context.Context, w tool.SecretWrite) error {
 	if err := checkSecret(w); err != nil {
 		return err
 	}
 	if p.cfg.Keys == nil {
-		return p.noKeys()
+		return p.noKeyring()
 	}
 	var err error
-	for range sealings {
+	for range maxSealAttempts {
 		if err = p.seal(ctx, w); !errors.Is(err, perdure.Conflict) {
 			break
 		}
 	}
-	p.known.refresh(p.session)
+	p.cache.refresh(p.session)
 	if errors.Is(err, perdure.Limit) {
 		return fmt.Errorf("%w: a session keeps at most %d secrets; delete one first", perdure.Limit, store.MaxKeys)
 	}
 	return err
 }
 
-// seal writes the next version. Conflict: somebody else wrote one since it was read.
+// seal writes the next version. Conflict: another writer has written one since the last version was
+// read.
 func (p secrets) seal(ctx context.Context, w tool.SecretWrite) error {
 	next := store.Secret{Session: p.session, Name: w.Name, Hosts: w.Hosts, Call: p.call.ID}
 	var org string
@@ -93,7 +98,7 @@ func (p secrets) seal(ctx context.Context, w tool.SecretWrite) error {
 	if err != nil {
 		return err
 	}
-	if next.Sealed, err = p.cfg.Keys.Seal(place(org, next), []byte(w.Value)); err != nil {
+	if next.Sealed, err = p.cfg.Keys.Seal(secretContext(org, next), []byte(w.Value)); err != nil {
 		return err
 	}
 	if next.KeyID, err = secret.KeyID(next.Sealed); err != nil {
@@ -103,12 +108,13 @@ func (p secrets) seal(ctx context.Context, w tool.SecretWrite) error {
 		if err := tx.PutSecret(next); err != nil {
 			return err
 		}
-		return p.account(ctx, tx, of, "secret.set", next.Name)
+		return p.addAudit(ctx, tx, of, "secret.set", next.Name)
 	})
 }
 
-// account adds to the audit log what was done to a secret, by the tool of the call or, without one, by who asks.
-func (p secrets) account(ctx context.Context, tx store.Tx, of store.Session, action, name string) error {
+// addAudit adds an action on a secret to the audit log. The actor is the call's tool, or the
+// context's actor where no tool calls.
+func (p secrets) addAudit(ctx context.Context, tx store.Tx, of store.Session, action, name string) error {
 	return tx.AddAudit(store.AuditEntry{
 		Org: of.Org, Actor: cmp.Or(p.call.Tool, store.ActorOf(ctx)), Action: action, Subject: name, Session: p.session,
 		Detail: map[string]string{"call_id": string(p.call.ID)},
@@ -124,12 +130,13 @@ func (p secrets) Secret(ctx context.Context, name string) (tool.SecretStat, erro
 	return secretStat(found), nil
 }
 
-// Reveal opens a secret. That it is read stands in the journal before anybody has it (SE3).
+// Reveal opens a secret. The audit event of the read is committed before the value is returned
+// (SE3).
 func (p secrets) Reveal(ctx context.Context, name string) (string, error) {
 	if p.cfg.Keys == nil {
-		return "", p.noKeys()
+		return "", p.noKeyring()
 	}
-	if own(name) {
+	if isReserved(name) {
 		return "", noSecret(name)
 	}
 	var found store.Secret
@@ -140,8 +147,9 @@ func (p secrets) Reveal(ctx context.Context, name string) (string, error) {
 			return err
 		}
 		sum := sha256.Sum256(found.Sealed)
-		return p.tell(tx, perdure.AuditRecorded{
-			Action: perdure.AuditRead, Subject: name, Hash: "sha256:" + hex.EncodeToString(sum[:]), Purpose: p.call.Tool,
+		return p.appendFact(tx, perdure.AuditRecorded{
+			Action: perdure.AuditRead, Subject: name, Hash: "sha256:" + hex.EncodeToString(sum[:]),
+			Purpose: p.call.Tool,
 		})
 	})
 	if errors.Is(err, perdure.NotFound) {
@@ -154,32 +162,32 @@ func (p secrets) Reveal(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p.known.refresh(p.session) // what masks this call knows what it was given
+	p.cache.refresh(p.session) // the mask of this call's output must know the value
 	return string(plain), nil
 }
 
-// RemoveSecret says whether it was there.
-func (p secrets) RemoveSecret(ctx context.Context, name string) (there bool, err error) {
-	if own(name) {
+// RemoveSecret removes a secret and reports whether it existed.
+func (p secrets) RemoveSecret(ctx context.Context, name string) (existed bool, err error) {
+	if isReserved(name) {
 		return false, nil
 	}
 	err = p.write(ctx, func(tx store.Tx, of store.Session) (err error) {
-		if there, err = tx.RemoveSecret(p.session, name); err != nil || !there {
+		if existed, err = tx.RemoveSecret(p.session, name); err != nil || !existed {
 			return err
 		}
-		return p.account(ctx, tx, of, "secret.removed", name)
+		return p.addAudit(ctx, tx, of, "secret.removed", name)
 	})
-	p.known.refresh(p.session)
-	return there, err
+	p.cache.refresh(p.session)
+	return existed, err
 }
 
 // Secrets lists the names in their order, without values.
 func (p secrets) Secrets(ctx context.Context) (stats []tool.SecretStat, err error) {
 	err = p.store.View(ctx, func(r store.Reader) error {
-		found, err := r.Secrets(store.SecretFilter{Session: p.session, Bare: true})
+		found, err := r.Secrets(store.SecretFilter{Session: p.session, WithoutValue: true})
 		stats = nil
 		for _, s := range found {
-			if !own(s.Name) {
+			if !isReserved(s.Name) {
 				stats = append(stats, secretStat(s))
 			}
 		}
@@ -190,7 +198,7 @@ func (p secrets) Secrets(ctx context.Context) (stats []tool.SecretStat, err erro
 
 // read returns the row of a secret.
 func (p secrets) read(ctx context.Context, name string) (found store.Secret, err error) {
-	if own(name) {
+	if isReserved(name) {
 		return found, noSecret(name)
 	}
 	err = p.store.View(ctx, func(r store.Reader) (err error) {
@@ -203,43 +211,51 @@ func (p secrets) read(ctx context.Context, name string) (found store.Secret, err
 	return found, err
 }
 
-func (p secrets) noKeys() error {
-	return fmt.Errorf("%w: %s", perdure.Unavailable, cmp.Or(p.cfg.NoKeys, "this runtime has no keyring, so it keeps no secrets"))
+func (p secrets) noKeyring() error {
+	return fmt.Errorf("%w: %s",
+		perdure.Unavailable, cmp.Or(p.cfg.NoKeysReason, "this runtime has no keyring, so it cannot store secrets"))
 }
 
 func noSecret(name string) error { return fmt.Errorf("secret %q: %w", name, perdure.NotFound) }
 
-// own reports a name that is the runtime's.
-func own(name string) bool { return strings.HasPrefix(name, ownNames) }
+// isReserved reports whether a name is reserved for the runtime's own secrets.
+func isReserved(name string) bool { return strings.HasPrefix(name, reservedPrefix) }
 
 func secretStat(s store.Secret) tool.SecretStat {
-	return tool.SecretStat{Name: s.Name, Version: s.Version, Hosts: s.Hosts, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Call: s.Call}
+	return tool.SecretStat{
+		Name: s.Name, Version: s.Version, Hosts: s.Hosts, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Call: s.Call,
+	}
 }
 
-// checkSecret says whether a secret may be kept. Invalid: what is wrong with it; nothing of the value is told.
+// checkSecret checks a secret before it is sealed. Invalid: it is not valid. The error says why,
+// and contains nothing of the value.
 func checkSecret(w tool.SecretWrite) error {
 	switch {
-	case w.Name == "" || len(w.Name) > store.MaxKeyBytes || !utf8.ValidString(w.Name) || strings.ContainsFunc(w.Name, unicode.IsControl):
-		return fmt.Errorf("%w name: give 1 to %d bytes of UTF-8 without control characters", perdure.Invalid, store.MaxKeyBytes)
-	case own(w.Name):
-		return fmt.Errorf("%w name: those that begin with %s are the runtime's own", perdure.Invalid, ownNames)
+	case w.Name == "" || len(w.Name) > store.MaxKeyBytes || !utf8.ValidString(w.Name) ||
+		strings.ContainsFunc(w.Name, unicode.IsControl):
+		return fmt.Errorf("%w name: it must have 1 to %d bytes of UTF-8 without control characters",
+			perdure.Invalid, store.MaxKeyBytes)
+	case isReserved(w.Name):
+		return fmt.Errorf("%w name: names that begin with %s are the runtime's own", perdure.Invalid, reservedPrefix)
 	case w.Value == "":
 		return fmt.Errorf("%w value: it is empty", perdure.Invalid)
 	case len(w.Value) > maxPlainBytes:
-		return fmt.Errorf("%w value: it has %d bytes, at most %d are kept", perdure.Invalid, len(w.Value), maxPlainBytes)
+		return fmt.Errorf("%w value: it has %d bytes; the limit is %d", perdure.Invalid, len(w.Value), maxPlainBytes)
 	case len(w.Hosts) > maxHosts:
-		return fmt.Errorf("%w hosts: there are %d, at most %d are kept", perdure.Invalid, len(w.Hosts), maxHosts)
+		return fmt.Errorf("%w hosts: there are %d; the limit is %d", perdure.Invalid, len(w.Hosts), maxHosts)
 	}
 	for _, host := range w.Hosts {
 		if !hostName(host) {
-			return fmt.Errorf("%w host %.80q: give a name such as api.example.com, without scheme, path and port", perdure.Invalid, host)
+			return fmt.Errorf("%w host %.80q: use a host name such as api.example.com, without scheme, path or port",
+				perdure.Invalid, host)
 		}
 	}
 	return nil
 }
 
-// hostName reports a host as it stands in a URL, in lower case.
+// hostName reports whether a text is a host name in lower case, as in a URL.
 func hostName(host string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789-."
-	return host != "" && len(host) <= maxHostBytes && strings.Trim(host, letters) == "" && !strings.HasPrefix(host, ".") && !strings.Contains(host, "..")
+	return host != "" && len(host) <= maxHostBytes && strings.Trim(host, letters) == "" &&
+		!strings.HasPrefix(host, ".") && !strings.Contains(host, "..")
 }

@@ -51,7 +51,7 @@ func (l *locked) tx(fn func(store.Tx) error) {
 	}
 }
 
-// process is what opens the ports in a process of its own.
+// process opens the ports in a process of its own.
 func (l *locked) process() func(perdure.SessionID, tool.Call) tool.Ports {
 	return sessionport.New(l.cfg())
 }
@@ -80,7 +80,8 @@ func (l *locked) row(id perdure.SessionID, name string) (row store.Secret) {
 	return row
 }
 
-// TestS19SecretsAtRest swaps, rolls back and damages what is stored, as somebody would who can write the database.
+// TestS19SecretsAtRest swaps, rolls back and damages the stored rows, as an attacker with write
+// access to the database could.
 func TestS19SecretsAtRest(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -128,7 +129,8 @@ func TestS19SecretsAtRest(t *testing.T) {
 	}
 }
 
-// TestRevealIsAudited wants the journal to have the name and never the value, before anybody has it.
+// TestRevealIsAudited wants the journal to have the name and never the value, before the value is
+// returned.
 func TestRevealIsAudited(t *testing.T) {
 	t.Parallel()
 	l := newLocked(t)
@@ -153,16 +155,17 @@ func TestRevealIsAudited(t *testing.T) {
 	}
 }
 
-// TestKnownFollowsTheStore wants a secret to be masked while it is there, whoever wrote it, and in its newest version.
+// TestKnownFollowsTheStore wants a secret to be masked while it exists, whoever wrote it, and in
+// its newest version.
 func TestKnownFollowsTheStore(t *testing.T) {
 	t.Parallel()
 	l := newLocked(t)
 	mine, theirs := l.ports(l.one), l.process()(l.one, tool.Call{Session: l.one})
-	if mine.Known.Any() {
+	if mine.SecretMasker.Any() {
 		t.Error("there is something to mask")
 	}
 	for i, value := range []string{"correct horse", "battery staple", "tremolo pilot"} {
-		if i == 1 { // the name is written anew before anybody here has seen that it was gone
+		if i == 1 { // the name is written again before this process has seen that it was removed
 			if _, err := theirs.Secrets.RemoveSecret(t.Context(), "name"); err != nil {
 				t.Fatal(err)
 			}
@@ -170,31 +173,31 @@ func TestKnownFollowsTheStore(t *testing.T) {
 		if err := theirs.Secrets.SetSecret(t.Context(), tool.SecretWrite{Name: "name", Value: value}); err != nil {
 			t.Fatal(err)
 		}
-		stream := mine.Known.Stream()
+		stream := mine.SecretMasker.Stream()
 		out := string(stream.Feed([]byte("say "+value[:5]))) + string(stream.Feed([]byte(value[5:]+"!"))) + string(stream.Flush())
-		if got := mine.Known.Mask(value); got != "<redacted>" || out != "say <redacted>!" || !mine.Known.Any() {
+		if got := mine.SecretMasker.Mask(value); got != "<redacted>" || out != "say <redacted>!" || !mine.SecretMasker.Any() {
 			t.Errorf("got %q and %q", got, out)
 		}
 	}
-	if got := l.ports(l.more).Known.Mask("tremolo pilot"); got != "tremolo pilot" {
+	if got := l.ports(l.more).SecretMasker.Mask("tremolo pilot"); got != "tremolo pilot" {
 		t.Errorf("in another session: %q", got)
 	}
 	if there, err := theirs.Secrets.RemoveSecret(t.Context(), "name"); err != nil || !there {
 		t.Error(there, err)
 	}
-	if got := mine.Known.Mask("tremolo pilot"); got != "tremolo pilot" {
+	if got := mine.SecretMasker.Mask("tremolo pilot"); got != "tremolo pilot" {
 		t.Errorf("after it was removed: %q", got)
 	}
 	if err := l.st.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := l.process()(l.one, tool.Call{Session: l.one}).Known.Mask("anything"); got != "<unprintable>" {
+	if got := l.process()(l.one, tool.Call{Session: l.one}).SecretMasker.Mask("anything"); got != "<unprintable>" {
 		t.Errorf("without a store: %q", got)
 	}
 }
 
-// TestReencrypt is SE2: every secret comes under the new key, beside writers, after being stopped, and what does not open is
-// named and left.
+// TestReencrypt is SE2: every secret is sealed under the new key, beside writers, even after an
+// interruption; a secret that does not open is named and skipped.
 func TestReencrypt(t *testing.T) {
 	t.Parallel()
 	l := newLocked(t)
@@ -228,7 +231,7 @@ func TestReencrypt(t *testing.T) {
 	_, err = sessionport.Reencrypt(t.Context(), l.cfg(), nil)
 	writers.Wait()
 
-	if !errors.Is(err, secret.Tampered) || !strings.Contains(err.Error(), "1 secrets are left") {
+	if !errors.Is(err, secret.Tampered) || !strings.Contains(err.Error(), "1 secrets could not be re-encrypted") {
 		t.Errorf("got %v", err)
 	}
 	used, err := sessionport.KeysInUse(t.Context(), l.cfg())
@@ -266,7 +269,8 @@ steps:
   - {text: done, repeat: true}
 `
 
-// TestSecretReadNeedsAWord is TL38: the model is shown a value only where the policy, or a person whom it asks, says so.
+// TestSecretReadNeedsAWord is TL38: the model receives a value only if the policy allows it, or a
+// person approves.
 func TestSecretReadNeedsAWord(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -309,7 +313,7 @@ func TestSecretReadNeedsAWord(t *testing.T) {
 	}
 }
 
-// answers gives a person's word on the first question.
+// answers gives a person's answer to the first question.
 func (h *hushed) answers(s engine.Session, yes bool) {
 	_ = h.st.Watch(h.ctx, s.ID, 0, func(f store.Frame) error {
 		if f.Event == nil {
@@ -326,10 +330,10 @@ func (h *hushed) answers(s engine.Session, yes bool) {
 	})
 }
 
-// mortalStore is a store that dies with its process: from one commit on nothing comes through.
+// mortalStore is a store that dies with its process: from one commit on every operation fails.
 type mortalStore struct {
 	store.Store
-	dies func(store.Tx) bool // looked at before each commit
+	dies func(store.Tx) bool // evaluated before each commit
 	mu   sync.Mutex
 	dead bool // guarded by mu
 }
@@ -347,8 +351,8 @@ func (m *mortalStore) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	})
 }
 
-// TestValueIsGoneAfterACrash takes a call up in another process: before the secret was written it says that the value is
-// gone, and never writes another one; after it was written it says that it was.
+// TestValueIsGoneAfterACrash recovers a call in another process: if the secret was not written, the
+// call fails because the value is gone, and never writes another one; if it was, the call succeeds.
 func TestValueIsGoneAfterACrash(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

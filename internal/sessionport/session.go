@@ -10,30 +10,32 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// maxTitleBytes bounds a title.
+// maxTitleBytes limits the length of a title.
 const maxTitleBytes = 512
 
-// bytesPerToken is how many bytes the estimate takes for a token.
+// bytesPerToken is the number of bytes that the estimate counts as one token.
 const bytesPerToken = 4
 
-// sessions is the session itself.
+// sessions implements tool.Sessions for the session itself.
 type sessions struct {
 	binding
-	asked func(context.Context, perdure.SessionID) (model.Request, *perdure.Session, error)
+	nextRequest func(context.Context, perdure.SessionID) (model.Request, *perdure.Session, error)
 }
 
 var _ tool.Sessions = sessions{}
 
-// SetTitle sets the title: an event, and the session's row, in one commit. The title that stands already makes no event.
+// SetTitle sets the title. The event and the session's row are written in one commit. Setting the
+// current title again appends no event.
 func (p sessions) SetTitle(ctx context.Context, title string) error {
-	if !word(title, maxTitleBytes) {
-		return fmt.Errorf("set title: %w: it has %d bytes, give 1 to %d of UTF-8", perdure.Invalid, len(title), maxTitleBytes)
+	if !isText(title, maxTitleBytes) {
+		return fmt.Errorf("set title: %w: it must have 1 to %d bytes of UTF-8, but has %d",
+			perdure.Invalid, maxTitleBytes, len(title))
 	}
 	err := p.write(ctx, func(tx store.Tx, row store.Session) error {
 		if row.Title == title {
 			return nil
 		}
-		if err := p.tell(tx, perdure.SessionUpdated{Title: title}); err != nil {
+		if err := p.appendFact(tx, perdure.SessionUpdated{Title: title}); err != nil {
 			return err
 		}
 		return tx.SaveSession(p.session, title, row.Status)
@@ -54,19 +56,21 @@ func (p sessions) Title(ctx context.Context) (title string, err error) {
 	return title, err
 }
 
-// Context says what the model is asked, section by section. Unavailable: nobody here knows.
+// Context reports the size of the next model request by section. Unavailable: the host has not
+// configured a model for this session.
 func (p sessions) Context(ctx context.Context) (tool.ContextReport, error) {
-	if p.asked == nil {
-		return tool.ContextReport{}, fmt.Errorf("context report: %w: the host opens this session without its model", perdure.Unavailable)
+	if p.nextRequest == nil {
+		return tool.ContextReport{}, fmt.Errorf("context report: %w: the host opens this session without its model",
+			perdure.Unavailable)
 	}
-	req, s, err := p.asked(ctx, p.session)
+	req, s, err := p.nextRequest(ctx, p.session)
 	if err != nil {
 		return tool.ContextReport{}, fmt.Errorf("context report: %w", err)
 	}
 	return Report(req, s), nil
 }
 
-// The sections of a report, in their order.
+// Sections of a report, in order.
 const (
 	sectionSystem = iota
 	sectionTools
@@ -78,11 +82,13 @@ const (
 	sectionCount
 )
 
-// Report measures a request that was built from a session's fold. All that the request holds is in one section: what a
-// compaction left in the place of messages is compacted, and a result that it masked counts as it is shown.
+// Report measures a request that was built from a session's fold. Every byte of content is counted
+// in exactly one section. The notice that a compaction put in place of messages is counted as
+// compacted, and a result that compaction masked is counted with its masked content.
 func Report(req model.Request, s *perdure.Session) tool.ContextReport {
 	found := make([]tool.ContextSection, sectionCount)
-	for i, name := range []string{"system_prompt", "tools", "user", "agent", "tool_results", "notifications", "compacted"} {
+	for i, name := range []string{"system_prompt", "tools", "user", "agent", "tool_results", "notifications",
+		"compacted"} {
 		found[i].Name = name
 	}
 	if req.System != "" {
@@ -105,9 +111,9 @@ func Report(req model.Request, s *perdure.Session) tool.ContextReport {
 	return report
 }
 
-// sectionOf is the section of a message.
+// sectionOf returns the section of a message.
 func sectionOf(m perdure.Message, c perdure.Compaction) int {
-	if m.ID != "" && m.ID == c.Notice.ID {
+	if m.ID != "" && m.ID == c.Notification.ID {
 		return sectionCompacted
 	}
 	switch m.Role {
@@ -121,7 +127,7 @@ func sectionOf(m perdure.Message, c perdure.Compaction) int {
 	return sectionUser
 }
 
-// sizeOf is how many bytes of content a message has.
+// sizeOf returns the number of bytes of content in a message.
 func sizeOf(m perdure.Message) int {
 	n := len(m.Thinking)
 	for _, p := range m.Parts {

@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// TestSetTitle: the title is an event and the row, in one commit and in order with what else is written.
+// TestSetTitle: the title is an event and the row, in one commit and in order with other writes.
 func TestSetTitle(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
@@ -39,7 +39,7 @@ func TestSetTitle(t *testing.T) {
 	})
 }
 
-// TestSetTitleTogether: of many that set one at once, the row has the title that the journal tells last.
+// TestSetTitleTogether: after concurrent calls the row has the title that the journal has last.
 func TestSetTitleTogether(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
@@ -61,7 +61,7 @@ func TestSetTitleTogether(t *testing.T) {
 	})
 }
 
-// folded is a session as its journal tells it.
+// folded is the fold of a session's journal.
 func (w *world) folded(id perdure.SessionID) *perdure.Session {
 	w.Helper()
 	s := perdure.NewSession(id)
@@ -83,7 +83,7 @@ func TestContextReport(t *testing.T) {
 		id := w.session()
 		notice := perdure.Message{ID: "message_cut", Role: perdure.RoleNotification, Parts: []perdure.Part{{Type: perdure.PartText, Text: "3 earlier messages"}}}
 		s := perdure.NewSession(id)
-		s.Compacted.Notice, s.Agent.MaxContextTokens = notice, 1000
+		s.Compacted.Notification, s.Agent.MaxContextTokens = notice, 1000
 		req := model.Request{
 			System: "be kind",
 			Tools:  []model.Tool{{Name: "echo", Description: "says it again", Parameters: []byte(`{}`)}},
@@ -100,7 +100,7 @@ func TestContextReport(t *testing.T) {
 				{ID: "message_other", Role: perdure.RoleNotification, Parts: []perdure.Part{{Type: perdure.PartText, Text: "done"}}},
 			},
 		}
-		ports := sessionport.New(sessionport.Config{Store: w.Store, Asked: func(_ context.Context, of perdure.SessionID) (model.Request, *perdure.Session, error) {
+		ports := sessionport.New(sessionport.Config{Store: w.Store, NextRequest: func(_ context.Context, of perdure.SessionID) (model.Request, *perdure.Session, error) {
 			w.same("session", of, id)
 			return req, s, nil
 		}})(id, tool.Call{})

@@ -1,8 +1,10 @@
-// Package sessionport makes the ports by which a tool reaches the state of its session, over the store: one noun a file.
+// Package sessionport implements the ports through which a tool accesses the state of its session.
+// All of them are backed by the store. There is one file for each port.
 //
-// It may import the root, budget, store, tool, model and the leaves that keep such state. The one thing to know: a port is bound to
-// its session and call when it is made, so nothing that a tool says can point it to another session (EN3). Whose session that is,
-// org and user, a port reads in the session's row, in the transaction in which it needs it.
+// It may import the root package, budget, store, tool, model, agent and the internal leaf packages
+// that store such state. The one thing to know: a port is bound to its session and call when it is
+// created, so no argument of a tool can direct it at another session (EN3). The org and user of the
+// session are read from its row, in the transaction that needs them.
 package sessionport
 
 import (
@@ -20,42 +22,44 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// Config is what ports are made of. Store is required.
+// Config configures the ports. Store is required.
 type Config struct {
 	Store store.Store
-	// Blobs keeps the bytes of large images. nil: the store does.
+	// Blobs holds the bytes of large images. nil: the store holds them.
 	Blobs *blob.Store
-	// SQL is the databases of sessions. nil: they have none.
+	// SQL holds the databases of sessions. nil: sessions have none.
 	SQL *sessionsql.Store
-	// Keys seals and opens secrets. nil: there are none, and the port says why.
+	// Keys seals and opens secrets. nil: secrets are unavailable, and the port's errors say why.
 	Keys *secret.Keyring
-	// NoKeys is why Keys is nil, for those who ask for a secret. Empty: that this runtime has no keyring.
-	NoKeys string
-	// Logs is told the values of secrets that are opened, so that no log shows them (RD5). nil: nobody is.
-	Logs *redact.Set
-	Log  *slog.Logger // nil: discarded
-	// Asked returns what the model of a session is asked, built as for the question itself, and the fold that it is
-	// built from. nil: nobody can report on the context.
-	Asked func(context.Context, perdure.SessionID) (model.Request, *perdure.Session, error)
-	// Meter counts what the utility model uses, and says what may still be spent. nil: nobody does.
+	// NoKeysReason is the reason why Keys is nil, for error texts. Empty: this runtime has no
+	// keyring.
+	NoKeysReason string
+	// LogMask receives the values of opened secrets, so that no log shows them (RD5). nil: none.
+	LogMask *redact.Set
+	Log     *slog.Logger // nil: discarded
+	// NextRequest returns the request that the session's model would get now, and the fold from
+	// which it was built. nil: a report on the context is unavailable.
+	NextRequest func(context.Context, perdure.SessionID) (model.Request, *perdure.Session, error)
+	// Meter counts the use of the utility model and checks budgets. nil: neither is done.
 	Meter *meter.Meter
-	// Utility is what tools ask for their inner work. The zero value is nothing.
+	// Utility is the model that tools use for their own work. The zero value is none.
 	Utility Utility
-	// Payments opens the payment authority for a call, or answers nil. nil: there is none.
+	// Payments opens the payment authority of a call, and may return nil. nil: there is none.
 	Payments func(session perdure.SessionID, call tool.Call) tool.Payments
 }
 
-// New returns what opens the ports of a call. The function is safe for concurrent use, and asks nobody.
+// New returns a function that opens the ports of a call. The function is safe for concurrent use
+// and does no I/O.
 func New(cfg Config) func(session perdure.SessionID, call tool.Call) tool.Ports {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	all := newKnown(cfg)
+	all := newSecretCache(cfg)
 	return func(session perdure.SessionID, call tool.Call) tool.Ports {
 		b := binding{store: cfg.Store, session: session, call: call}
 		ports := tool.Ports{
-			Resources: resources{b}, Leases: leases{b}, Session: sessions{binding: b, asked: cfg.Asked}, Messages: &messages{binding: b},
-			Values: values{b}, Secrets: secrets{binding: b, cfg: cfg, known: all},
+			Resources: resources{b}, Leases: leases{b}, Session: sessions{binding: b, nextRequest: cfg.NextRequest},
+			Messages: &messages{binding: b}, Values: values{b}, Secrets: secrets{binding: b, cfg: cfg, cache: all},
 		}
 		ports.Credentials, ports.Connections = credentials{b, cfg, all}, connections{b, cfg, all}
 		ports.Images = images{binding: b, blobs: cfg.Blobs}
@@ -72,7 +76,7 @@ func New(cfg Config) func(session perdure.SessionID, call tool.Call) tool.Ports 
 			ports.Payments = cfg.Payments(session, call)
 		}
 		if cfg.Keys != nil {
-			ports.Known = bound{all: all, session: session}
+			ports.SecretMasker = sessionMask{all: all, session: session}
 		}
 		return ports
 	}

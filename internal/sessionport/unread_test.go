@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// silent is a store that does not tell the secrets of a session so many times.
+// silent is a store whose secrets of a session cannot be read a number of times.
 type silent struct {
 	store.Store
 	times *atomic.Int64
@@ -41,7 +41,8 @@ func (s silentReader) Secrets(f store.SecretFilter) ([]store.Secret, error) {
 
 const paidFor = "steps: [{text: The whole long answer that somebody paid for.}, {text: The same once more., repeat: true}]"
 
-// TestModelsWaitForSecrets: no model is asked while the store does not tell the secrets, and then the turn goes on.
+// TestModelsWaitForSecrets: no model request is made while the secrets cannot be read, and then the
+// turn continues.
 func TestModelsWaitForSecrets(t *testing.T) {
 	t.Parallel()
 	h := newHushed(t, paidFor)
@@ -66,11 +67,12 @@ func TestModelsWaitForSecrets(t *testing.T) {
 		}
 	}
 	if got := strings.Join(told, "|"); got != "The whole long answer that somebody paid for.|true" || times.Load() >= 0 {
-		t.Errorf("told is %q", got)
+		t.Errorf("got %q", got)
 	}
 }
 
-// TestWhoWaitsForSecretsCanBeStopped: a turn that waits for the store to tell the secrets ends when a person stops it.
+// TestWhoWaitsForSecretsCanBeStopped: a turn that waits for the secrets to be readable can be
+// interrupted.
 func TestWhoWaitsForSecretsCanBeStopped(t *testing.T) {
 	t.Parallel()
 	h := newHushed(t, paidFor)
@@ -113,7 +115,7 @@ func TestWhoWaitsForSecretsCanBeStopped(t *testing.T) {
 	}
 }
 
-// foreign writes a secret of a session whose key is not here.
+// foreign writes a secret of a session whose key is missing here.
 func foreign(ctx context.Context, st store.Store, id perdure.SessionID, ring *secret.Keyring) error {
 	row := store.Secret{Session: id, Name: "foreign", Version: 1}
 	var err error
@@ -126,8 +128,9 @@ func foreign(ctx context.Context, st store.Store, id perdure.SessionID, ring *se
 	return st.InTx(ctx, func(tx store.Tx) error { return tx.PutSecret(row) })
 }
 
-// TestAnswersWithUnreadableSecrets: an answer that comes while a secret of the session cannot be opened is recorded nowhere, since
-// it may tell that. The step fails, what was shown is taken back, and the turn goes on once the secret can be opened, or is gone.
+// TestAnswersWithUnreadableSecrets: an answer that arrives while a secret of the session cannot be
+// opened is recorded nowhere, since it may contain the secret. The step fails, the shown text is
+// withdrawn, and the turn continues once the secret can be opened, or is gone.
 func TestAnswersWithUnreadableSecrets(t *testing.T) {
 	t.Parallel()
 	ring, err := secret.Create(filepath.Join(t.TempDir(), "other"))
@@ -155,7 +158,7 @@ func TestAnswersWithUnreadableSecrets(t *testing.T) {
 	id.Store(s.ID)
 	watching, stop := context.WithCancel(h.ctx)
 	watched := make(chan error, 1)
-	go func() { // who has the key comes after the first failure
+	go func() { // the key arrives after the first failure
 		watched <- h.st.Watch(watching, s.ID, 0, func(f store.Frame) error {
 			if f.Event == nil {
 				return nil
@@ -190,7 +193,7 @@ func TestAnswersWithUnreadableSecrets(t *testing.T) {
 		}
 	}
 	if got := strings.Join(told, "|"); got != "replaced|provider_unavailable|It is none.|It is none." || bills != 2 {
-		t.Errorf("told is %q with %d bills", got, bills)
+		t.Errorf("got %q with %d bills", got, bills)
 	}
 	text, err := json.Marshal(h.events(s))
 	if err != nil || strings.Contains(string(text), leaked) || strings.Contains(string(text), "unprintable") {
@@ -198,12 +201,13 @@ func TestAnswersWithUnreadableSecrets(t *testing.T) {
 	}
 }
 
-// TestKnownSaysWhatItDoesNotKnow is Readable: where the store never answered, and while a key is not here.
+// TestKnownSaysWhatItDoesNotKnow tests Readable: if the store was never readable, and while a key
+// is missing.
 func TestKnownSaysWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	l := newLocked(t)
-	known := l.process()(l.one, tool.Call{Session: l.one}).Known
-	if err := known.Readable(); err != nil {
+	known := l.process()(l.one, tool.Call{Session: l.one}).SecretMasker
+	if err := known.Complete(); err != nil {
 		t.Error(err)
 	}
 	ring, err := secret.Create(filepath.Join(t.TempDir(), "other"))
@@ -214,23 +218,23 @@ func TestKnownSaysWhatItDoesNotKnow(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := known.Readable(); !errors.Is(err, perdure.NotFound) {
+		if err := known.Complete(); !errors.Is(err, perdure.NotFound) {
 			t.Errorf("without the key: %v", err)
 		}
 	}
 	if there, err := l.ports(l.one).Secrets.RemoveSecret(t.Context(), "foreign"); err != nil || !there {
 		t.Error(there, err)
 	}
-	if err := known.Readable(); err != nil {
+	if err := known.Complete(); err != nil {
 		t.Errorf("without the secret: %v", err)
 	}
 	if err := l.st.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := known.Readable(); err != nil {
+	if err := known.Complete(); err != nil {
 		t.Errorf("what is held stands: %v", err)
 	}
-	if err := l.process()(l.one, tool.Call{Session: l.one}).Known.Readable(); err == nil {
+	if err := l.process()(l.one, tool.Call{Session: l.one}).SecretMasker.Complete(); err == nil {
 		t.Error("without a store nothing is known")
 	}
 }

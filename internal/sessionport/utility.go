@@ -18,52 +18,58 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// The bounds of a completion.
+// Limits of a completion.
 const (
-	maxUtilityPrompt     = 1 << 20 // bytes of the prompt, with what the system is told
-	defaultUtilityTokens = 1024    // of the answer, where the order names no limit
-	maxUtilityTokens     = 8192    // of the answer, where the host names no limit
-	utilityTokenBytes    = 64      // that a token may have: a model that keeps to no limit is stopped by it
-	utilityTime          = 2 * time.Minute
-	utilityBillTime      = 30 * time.Second
+	maxUtilityPrompt     = 1 << 20 // bytes of the prompt and the system text together
+	defaultUtilityTokens = 1024    // of the answer, where the order sets no limit
+	maxUtilityTokens     = 8192    // of the answer, where the host sets no limit
+	utilityTokenBytes    = 64      // bytes that a token may have; stops a model that ignores its limit
+	utilityTimeout       = 2 * time.Minute
+	utilityBillTimeout   = 30 * time.Second
 )
 
-// Utility is the small model that tools ask for their inner work. The zero value is none.
+// Utility is the small model that tools use for their own work. The zero value is none.
 type Utility struct {
-	Model     model.Model // nil: there is none, and tools that need it say so
-	Name      string      // of a model that Model knows; empty: its default
-	MaxTokens int         // of an answer, whatever an order asks for; 0: 8,192
+	Model     model.Model // nil: none, and tools that need it report so
+	Name      string      // name of a model that Model serves; empty: its default
+	MaxTokens int         // limit of an answer, whatever an order requests; 0: 8,192
 }
 
-// utility is the model of one call.
+// utility implements tool.Utility for one call.
 type utility struct {
 	binding
 	cfg   Utility
-	meter *meter.Meter // nil: nobody counts what it costs
+	meter *meter.Meter // nil: its cost is not counted
 	log   *slog.Logger
 }
 
 var _ tool.Utility = utility{}
 
-// errRefused is an answer that the model did not want to give.
+// errRefused reports that the model declined to answer.
 var errRefused = &model.Error{Code: model.Processing, Text: "the utility model refused to answer"}
 
-// Complete answers a prompt. What it used is in the session's journal before the answer is given, and also where there is
-// none: an answer that nobody can bill is an error. It asks once; whoever asks again is billed again.
+// Complete answers a prompt. Its usage is committed to the session's journal before it returns,
+// also where there is no answer: a usage that cannot be billed is an error. It makes one request;
+// every further call is billed again.
 //
-// Invalid: there is no prompt, or less than no limit. Limit: the prompt is over 1 MiB. Lost: the call is of an attempt that
-// was overtaken. A *model.Error: what the model said. The cause of ctx: the call ended.
-func (p utility) Complete(ctx context.Context, o tool.UtilityOrder) (string, error) {
+// Invalid: the prompt is empty, or the token limit is negative. Limit: the prompt is over 1 MiB, or
+// a budget refuses. Lost: the call belongs to an attempt that a newer one has replaced. A
+// *model.Error: the model failed. The cause of ctx: the call ended.
+func (p utility) Complete(ctx context.Context, o tool.UtilityRequest) (string, error) {
 	req, err := p.request(o)
 	if err != nil {
 		return "", fmt.Errorf("ask the utility model: %w", err)
 	}
-	work := budget.WorkOfCall(p.call.ID) + " utility " + string(newID[perdure.EventID]())
-	uses := meter.Uses{Model: p.cfg.Name, Usage: perdure.Usage{InputTokens: int64((len(o.System) + len(o.Prompt)) / bytesPerToken), OutputTokens: int64(req.MaxTokens)}}
+	work := budget.CallWork(p.call.ID) + " utility " + string(newID[perdure.EventID]())
+	uses := meter.WorkUsage{
+		Model: p.cfg.Name, Usage: perdure.Usage{
+			InputTokens: int64((len(o.System) + len(o.Prompt)) / bytesPerToken), OutputTokens: int64(req.MaxTokens),
+		},
+	}
 	if err := p.reserve(ctx, work, uses); err != nil {
 		return "", fmt.Errorf("ask the utility model: %w", err)
 	}
-	begun := time.Now()
+	start := time.Now()
 	answer, failed := p.ask(ctx, req)
 	text := answer.Message.Text()
 	switch {
@@ -71,22 +77,25 @@ func (p utility) Complete(ctx context.Context, o tool.UtilityOrder) (string, err
 	case answer.Finish == model.FinishRefusal:
 		failed = errRefused
 	case strings.TrimSpace(text) == "":
-		failed = &model.Error{Code: perdure.CodeEmptyAnswer, Text: "the utility model answered nothing"}
+		failed = &model.Error{Code: perdure.CodeEmptyAnswer, Text: "the utility model returned an empty answer"}
 	}
 	bill := perdure.Generation{
-		Model: cmp.Or(answer.Model, p.cfg.Name), Usage: answer.Usage, DurationMS: time.Since(begun).Milliseconds(), FinishReason: string(answer.Finish),
-		Error: codeOf(ctx, failed), Tool: cmp.Or(p.call.Tool, "runtime"), // with a name, since only then it may stand outside of a turn
+		Model: cmp.Or(answer.Model, p.cfg.Name), Usage: answer.Usage, DurationMS: time.Since(start).Milliseconds(),
+		FinishReason: string(answer.Finish),
+		// never empty: only a generation with a tool name may be recorded outside a turn
+		Error: codeOf(ctx, failed), Tool: cmp.Or(p.call.Tool, "runtime"),
 	}
-	uses.Took = time.Since(begun)
+	uses.Duration = time.Since(start)
 	overtaken, unbilled := p.bill(ctx, work, uses, bill)
 	switch {
 	case unbilled != nil:
-		p.log.Warn("what a utility model used is not in the journal", "session", p.session, "call", p.call.ID, "error", unbilled)
+		p.log.Warn("utility model usage not recorded", "session", p.session, "call", p.call.ID, "error", unbilled)
 	case overtaken != nil:
-		p.log.Warn("a utility model answered an attempt that was overtaken", "session", p.session, "call", p.call.ID, "error", overtaken)
+		p.log.Warn("utility model answered a superseded attempt",
+			"session", p.session, "call", p.call.ID, "error", overtaken)
 	}
 	if unbilled = errors.Join(unbilled, overtaken); failed == nil && unbilled != nil {
-		return "", fmt.Errorf("record what the utility model used: %w", unbilled)
+		return "", fmt.Errorf("record utility model usage: %w", unbilled)
 	}
 	if failed == nil {
 		return text, nil
@@ -97,54 +106,60 @@ func (p utility) Complete(ctx context.Context, o tool.UtilityOrder) (string, err
 	return "", fmt.Errorf("ask the utility model: %w", failed)
 }
 
-// request is the question. It has no tools.
-func (p utility) request(o tool.UtilityOrder) (model.Request, error) {
+// request builds the model request. It has no tools.
+func (p utility) request(o tool.UtilityRequest) (model.Request, error) {
 	size := len(o.System) + len(o.Prompt)
 	switch {
 	case strings.TrimSpace(o.Prompt) == "":
 		return model.Request{}, fmt.Errorf("%w: the prompt is empty", perdure.Invalid)
 	case o.MaxTokens < 0:
-		return model.Request{}, fmt.Errorf("%w: an answer of %d tokens; give 1 or more, or 0 for %d", perdure.Invalid, o.MaxTokens, defaultUtilityTokens)
+		return model.Request{}, fmt.Errorf("%w: an answer of %d tokens; use 1 or more, or 0 for the default of %d",
+			perdure.Invalid, o.MaxTokens, defaultUtilityTokens)
 	case size > maxUtilityPrompt:
-		return model.Request{}, fmt.Errorf("%w: the prompt has %d bytes, give at most %d", perdure.Limit, size, maxUtilityPrompt)
+		return model.Request{}, fmt.Errorf("%w: the prompt has %d bytes; the limit is %d",
+			perdure.Limit, size, maxUtilityPrompt)
 	}
-	most := cmp.Or(max(p.cfg.MaxTokens, 0), maxUtilityTokens)
+	limit := cmp.Or(max(p.cfg.MaxTokens, 0), maxUtilityTokens)
 	return model.Request{
 		Session: p.session, Model: p.cfg.Name, System: o.System, Messages: []perdure.Message{perdure.Text(o.Prompt)},
-		MaxTokens: min(cmp.Or(o.MaxTokens, defaultUtilityTokens), most), Attempt: 1,
+		MaxTokens: min(cmp.Or(o.MaxTokens, defaultUtilityTokens), limit), Attempt: 1,
 	}, nil
 }
 
-// ask streams the answer. It ends with ctx, after its time, and where the model goes far beyond the limit that it was given. A
-// model that panics has answered nothing.
+// ask streams the answer. It ends with ctx, after utilityTimeout, and when the answer grows far
+// beyond the requested limit. A panic of the model is returned as an error.
 func (p utility) ask(ctx context.Context, req model.Request) (answer model.Answer, err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer func() {
 		if cause := recover(); cause != nil {
-			p.log.Error("the utility model panicked", "session", p.session, "call", p.call.ID, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			p.log.Error("utility model panicked",
+				"session", p.session, "call", p.call.ID, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
 			answer, err = model.Answer{}, &model.Error{Code: model.Processing, Text: "the utility model failed"}
 		}
 	}()
-	late := time.AfterFunc(utilityTime, func() { end(&model.Error{Code: model.Stalled, Text: "no answer for " + utilityTime.String()}) })
+	late := time.AfterFunc(utilityTimeout,
+		func() { end(&model.Error{Code: model.Stalled, Text: "no answer for " + utilityTimeout.String()}) })
 	defer late.Stop()
 	left := req.MaxTokens * utilityTokenBytes
 	answer, err = model.Collect(p.cfg.Model.Stream(ctx, req), func(d model.Delta) {
 		if left -= len(d.Text) + len(d.Thinking); left < 0 {
-			end(&model.Error{Code: model.Processing, Text: fmt.Sprintf("the answer goes on beyond the %d tokens that were asked for", req.MaxTokens)})
+			end(&model.Error{Code: model.Processing, Text: fmt.Sprintf("the answer exceeds the limit of %d tokens",
+				req.MaxTokens)})
 		}
 	})
 	var why *model.Error
-	if errors.As(context.Cause(ctx), &why) { // also where the model ended all the same
+	if errors.As(context.Cause(ctx), &why) { // also where the model finished anyway
 		return answer, why
 	}
 	return answer, err
 }
 
-// bill appends what the model used. It outlives the call, and is written for an attempt that was overtaken, too: what was used
-// was used. overtaken says so.
-func (p utility) bill(ctx context.Context, work string, uses meter.Uses, g perdure.Generation) (overtaken, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), utilityBillTime)
+// bill appends the model's usage to the journal. It runs to its end when the call is canceled, and
+// also for an attempt that a newer one has replaced, because the usage has been spent; overtaken is
+// the error that says so.
+func (p utility) bill(ctx context.Context, work string, uses meter.WorkUsage, g perdure.Generation) (overtaken, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), utilityBillTimeout)
 	defer cancel()
 	err = p.store.InTx(ctx, func(tx store.Tx) error {
 		_, err := p.current(tx)
@@ -154,24 +169,24 @@ func (p utility) bill(ctx context.Context, work string, uses meter.Uses, g perdu
 		if err != nil {
 			return err
 		}
-		if err := p.tell(tx, g); err != nil {
+		if err := p.appendFact(tx, g); err != nil {
 			return err
 		}
-		uses.Model = p.priced(g.Model, tx.Now())
+		uses.Model = p.pricedModel(g.Model, tx.Now())
 		return p.pay(tx, work, uses, g)
 	})
 	return overtaken, err
 }
 
-// priced is the name of the model that answered, as the prices call it.
-func (p utility) priced(reported string, at time.Time) string {
+// pricedModel returns the name under which the price list has the model that answered.
+func (p utility) pricedModel(reported string, at time.Time) string {
 	if p.meter == nil {
 		return reported
 	}
 	return p.meter.Priced(reported, p.cfg.Name, at)
 }
 
-// codeOf is what a bill says of an error; empty: there was none.
+// codeOf returns the error code of a bill; empty where there is no error.
 func codeOf(ctx context.Context, err error) string {
 	var known *model.Error
 	switch {

@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// parrot is a model that answers with what do returns of what it was asked, piece by piece.
+// parrot is a model that answers with the result of do for its request, piece by piece.
 type parrot struct {
 	do func(model.Request) []model.Delta
 
@@ -44,7 +44,7 @@ func (p *parrot) requests() []model.Request {
 	return p.asked
 }
 
-// says is a parrot that always says the same.
+// says is a parrot that always gives the same answer.
 func says(deltas ...model.Delta) *parrot {
 	return &parrot{do: func(model.Request) []model.Delta { return deltas }}
 }
@@ -54,7 +54,7 @@ func (w *world) utility(cfg sessionport.Utility, call tool.Call) tool.Utility {
 	return sessionport.New(sessionport.Config{Store: w.Store, Utility: cfg})(call.Session, call).Utility
 }
 
-// bills returns what the session's journal has of model calls.
+// bills returns the model calls in the session's journal.
 func (w *world) bills(id perdure.SessionID) (bills []perdure.Generation) {
 	w.Helper()
 	for _, e := range w.journal(id) {
@@ -67,21 +67,22 @@ func (w *world) bills(id perdure.SessionID) (bills []perdure.Generation) {
 
 var fine = []model.Delta{{Text: "fine"}, {Finish: model.FinishStop, Usage: &perdure.Usage{InputTokens: 2, OutputTokens: 1}}}
 
-// TestUtilityOrders: an order that asks for too much is refused before anybody is asked, and one without a limit has one.
+// TestUtilityOrders: an order over the limits is refused before a request is made, and one without
+// a limit gets one.
 func TestUtilityOrders(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
 		small, id := says(fine...), w.session()
 		u := w.utility(sessionport.Utility{Model: small, Name: "small", MaxTokens: 2000}, tool.Call{Session: id, ID: "call_1", Tool: "ask"})
 		for _, bad := range []struct {
-			order tool.UtilityOrder
+			order tool.UtilityRequest
 			want  perdure.Kind
 		}{
-			{tool.UtilityOrder{}, perdure.Invalid},
-			{tool.UtilityOrder{Prompt: " \n"}, perdure.Invalid},
-			{tool.UtilityOrder{Prompt: "x", MaxTokens: -1}, perdure.Invalid},
-			{tool.UtilityOrder{Prompt: strings.Repeat("x", 1<<20+1)}, perdure.Limit},
-			{tool.UtilityOrder{System: "x", Prompt: strings.Repeat("x", 1<<20)}, perdure.Limit},
+			{tool.UtilityRequest{}, perdure.Invalid},
+			{tool.UtilityRequest{Prompt: " \n"}, perdure.Invalid},
+			{tool.UtilityRequest{Prompt: "x", MaxTokens: -1}, perdure.Invalid},
+			{tool.UtilityRequest{Prompt: strings.Repeat("x", 1<<20+1)}, perdure.Limit},
+			{tool.UtilityRequest{System: "x", Prompt: strings.Repeat("x", 1<<20)}, perdure.Limit},
 		} {
 			_, err := u.Complete(w.Context(), bad.order)
 			w.refused(err, bad.want)
@@ -90,7 +91,7 @@ func TestUtilityOrders(t *testing.T) {
 		w.same("billed", len(w.bills(id)), 0)
 
 		for n, want := range map[int]int{0: 1024, 1: 1, 1999: 1999, 5000: 2000} {
-			text, err := u.Complete(w.Context(), tool.UtilityOrder{Prompt: strings.Repeat("x", 1<<20), MaxTokens: n})
+			text, err := u.Complete(w.Context(), tool.UtilityRequest{Prompt: strings.Repeat("x", 1<<20), MaxTokens: n})
 			w.ok(err)
 			w.same("answer", text, "fine")
 			asked := small.requests()
@@ -101,7 +102,8 @@ func TestUtilityOrders(t *testing.T) {
 	})
 }
 
-// TestUtilityAnswers: what is no answer is an error with its code, and is billed. A model that keeps to no limit is stopped.
+// TestUtilityAnswers: an unusable answer is an error with its code, and is billed. A model that
+// ignores its limit is stopped.
 func TestUtilityAnswers(t *testing.T) {
 	t.Parallel()
 	endless := make([]model.Delta, 10_000)
@@ -124,7 +126,7 @@ func TestUtilityAnswers(t *testing.T) {
 			id := w.session()
 			u := w.utility(sessionport.Utility{Model: says(c.deltas...)}, tool.Call{Session: id, ID: "call_1", Tool: "ask"})
 
-			text, err := u.Complete(t.Context(), tool.UtilityOrder{Prompt: "x", MaxTokens: 10})
+			text, err := u.Complete(t.Context(), tool.UtilityRequest{Prompt: "x", MaxTokens: 10})
 
 			var known *model.Error
 			if text != "" || !errors.As(err, &known) || known.Code != c.code {
@@ -137,19 +139,19 @@ func TestUtilityAnswers(t *testing.T) {
 	}
 }
 
-// unbilling is a store that takes no events.
+// unbilling is a store that refuses events.
 type unbilling struct{ store.Store }
 
 func (unbilling) InTx(context.Context, func(store.Tx) error) error { return perdure.Unavailable }
 
-// TestUtilityFailsClosed: an answer that cannot be billed is none, nor is one to an attempt that was overtaken, which is billed, and
-// one of a model that panics, which is, too.
+// TestUtilityFailsClosed: an answer that cannot be billed is an error. So are an answer to an
+// attempt that was replaced, and a panic of the model; both are billed.
 func TestUtilityFailsClosed(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
 		id := w.session()
 		task := w.task(id)
-		order := tool.UtilityOrder{Prompt: "x"}
+		order := tool.UtilityRequest{Prompt: "x"}
 		cfg := sessionport.Utility{Model: says(fine...)}
 
 		current := w.utility(cfg, tool.Call{Session: id, Task: task, Attempt: 1, Tool: "ask"})
@@ -174,8 +176,8 @@ func TestUtilityFailsClosed(t *testing.T) {
 	})
 }
 
-// TestUtilityModelIsToldNoSecret: the utility model is asked without the secrets of the session, what it says of them does not
-// reach the tool, and the name of a file that has one is told without it (SE4).
+// TestUtilityModelIsToldNoSecret: the request to the utility model does not contain the secrets of
+// the session, secrets in its answer do not reach the tool, and the name of a file is masked (SE4).
 func TestUtilityModelIsToldNoSecret(t *testing.T) {
 	t.Parallel()
 	c := newCanaries()
@@ -198,7 +200,7 @@ func TestUtilityModelIsToldNoSecret(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
-		if heard, err = env.Utility.Complete(ctx, tool.UtilityOrder{System: "it is " + value, Prompt: "what is " + value}); err != nil {
+		if heard, err = env.Utility.Complete(ctx, tool.UtilityRequest{System: "it is " + value, Prompt: "what is " + value}); err != nil {
 			return "", err
 		}
 		_, err = env.Files.Write(ctx, tool.FileWrite{Path: "/of " + strings.ReplaceAll(value, "/", "-") + ".txt", Content: []byte("x")})
@@ -226,6 +228,6 @@ func TestUtilityModelIsToldNoSecret(t *testing.T) {
 	}
 	c.search(t, "the journal", text)
 	if written != 1 {
-		t.Errorf("%d files were told of: %s", written, h.result(s, "tattle").Error)
+		t.Errorf("%d files were recorded: %s", written, h.result(s, "tattle").Error)
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// values is what a session keeps by key (VA1).
+// values implements tool.Values: the session's key-value store (VA1).
 type values struct{ binding }
 
 var _ tool.Values = values{}
 
-// SetValue writes a value, or replaces it.
+// SetValue adds or replaces a value.
 func (p values) SetValue(ctx context.Context, key, text string) error {
 	v := store.Value{Session: p.session, Key: key, Text: text}
 	if err := v.Check(); err != nil {
@@ -31,7 +31,7 @@ func (p values) SetValue(ctx context.Context, key, text string) error {
 	return err
 }
 
-// Value returns a value, and whether it is there.
+// Value returns a value and whether it exists.
 func (p values) Value(ctx context.Context, key string) (text string, ok bool, err error) {
 	err = p.store.View(ctx, func(r store.Reader) error {
 		v, err := r.Value(p.session, key)
@@ -44,22 +44,24 @@ func (p values) Value(ctx context.Context, key string) (text string, ok bool, er
 	return text, ok, err
 }
 
-// RemoveValue says whether it was there.
-func (p values) RemoveValue(ctx context.Context, key string) (there bool, err error) {
+// RemoveValue removes a value and reports whether it existed.
+func (p values) RemoveValue(ctx context.Context, key string) (existed bool, err error) {
 	err = p.write(ctx, func(tx store.Tx, _ store.Session) (err error) {
-		there, err = tx.RemoveValue(p.session, key)
+		existed, err = tx.RemoveValue(p.session, key)
 		return err
 	})
-	return there, err
+	return existed, err
 }
 
-// Keys lists the keys in their order, without values.
+// Keys lists the keys in order, without their values.
 func (p values) Keys(ctx context.Context) (keys []tool.KeyStat, err error) {
 	err = p.store.View(ctx, func(r store.Reader) error {
 		found, err := r.Values(p.session)
 		keys = nil
 		for _, v := range found {
-			keys = append(keys, tool.KeyStat{Key: v.Key, Version: v.Version, CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt})
+			keys = append(keys, tool.KeyStat{
+				Key: v.Key, Version: v.Version, CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
+			})
 		}
 		return err
 	})

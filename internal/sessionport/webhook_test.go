@@ -14,8 +14,9 @@ import (
 	"github.com/perdure/perdure/webhook"
 )
 
-// TestWebhookSecrets: the secrets of a webhook stand sealed at their own place, are sealed anew with the others, and no key that
-// they need is pruned; a former one that signs no more keeps none.
+// TestWebhookSecrets: the secrets of a webhook are sealed in a context of their own, are
+// re-encrypted with the others, and no key that they need is pruned; a former secret that no longer
+// signs needs none.
 func TestWebhookSecrets(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(w *world) {
@@ -44,7 +45,7 @@ func TestWebhookSecrets(t *testing.T) {
 		}
 		put()
 		if _, err := cfg.OpenWebhook(other, row.Sealed); !errors.Is(err, secret.Tampered) {
-			w.Errorf("it opens at the place of another: %v", err)
+			w.Errorf("it opens in another seal context: %v", err)
 		}
 		next, err := keys.Rotate()
 		if err != nil {
@@ -52,8 +53,8 @@ func TestWebhookSecrets(t *testing.T) {
 		}
 
 		for _, want := range []int{2, 0} {
-			if n, err := sessionport.ResealDirectory(w.Context(), cfg); n != want || err != nil {
-				w.Errorf("sealed anew: got %d, %v, want %d", n, err, want)
+			if n, err := sessionport.ReencryptDirectory(w.Context(), cfg); n != want || err != nil {
+				w.Errorf("re-encrypted: got %d, %v, want %d", n, err, want)
 			}
 		}
 
@@ -74,7 +75,7 @@ func TestWebhookSecrets(t *testing.T) {
 		if _, err = keys.Rotate(); err != nil {
 			w.Fatal(err)
 		}
-		if n, err := sessionport.ResealDirectory(w.Context(), cfg); n != 1 || err != nil {
+		if n, err := sessionport.ReencryptDirectory(w.Context(), cfg); n != 1 || err != nil {
 			w.Errorf("with a former one that signs no more: %d, %v, want 1", n, err)
 		}
 	})

@@ -14,7 +14,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// wrongPlaces are answers that give a secret where none belongs, with V for it, and what the model reads of each.
+// wrongPlaces are answers with a secret in the wrong place, with V for it, and the error that the
+// model receives for each.
 var wrongPlaces = map[string]struct{ tool, args, text, want string }{
 	"args_called_arguments":     {"spawn_background", `{"tool":"secret_store","arguments":{"operation":"set","name":"n","value":"V"}}`, "", "Missing required parameter: args (object expected)"},
 	"tool_called_name":          {"spawn_background", `{"name":"secret_store","arguments":{"operation":"set","name":"n","value":"V"}}`, "", "Missing required parameter: tool"},
@@ -45,7 +46,7 @@ var wrongPlaces = map[string]struct{ tool, args, text, want string }{
 	"an_unknown_tool":           {"secretstore", `{"operation":"set","name":"n","value":"V"}`, "I keep V now", "Tool definition not found: secretstore"},
 	"an_unknown_tool_no_JSON":   {"secretstore", `{"operation":"set","name":"n","value":"V`, "I keep V now", "Tool definition not found: secretstore"},
 	"the_name_of_the_tool":      {"V", `{"operation":"set","name":"n","value":"V"}`, "", "Tool definition not found: unknown_tool"},
-	"a_tool_of_the_client":      {"ask_client", `{"pin":"V"}`, "I keep V now", "this client does not answer tools"},
+	"a_tool_of_the_client":      {"ask_client", `{"pin":"V"}`, "I keep V now", "this client does not run tools"},
 }
 
 // login is a tool that takes a password, in the background, too.
@@ -59,8 +60,8 @@ func login() tool.Tool {
 	})
 }
 
-// TestSecretsInWrongPlaces: a secret that the model gives in a wrong place stands in no event, message, frame, file or log, and the
-// model reads what is wrong in the words that it would read anyway.
+// TestSecretsInWrongPlaces: a secret that the model puts in the wrong place is in no event,
+// message, frame, file or log, and the model receives the usual error.
 func TestSecretsInWrongPlaces(t *testing.T) {
 	t.Parallel()
 	type call map[string]any
@@ -69,7 +70,7 @@ func TestSecretsInWrongPlaces(t *testing.T) {
 	for name, w := range wrongPlaces {
 		values[name] = newCanaries()
 		fill := func(text string) string { return strings.ReplaceAll(text, "V", values[name].secret(0)) }
-		args := strings.ReplaceAll(w.args, `"Value"`, `"\u0056alue"`) // the letter is no place
+		args := strings.ReplaceAll(w.args, `"Value"`, `"\u0056alue"`) // the escape does not matter
 		rules = append(rules, call{"when": call{"last_contains": "case " + name + "!", "last_role": "user"},
 			"text": fill(w.text), "calls": []any{call{"name": fill(w.tool), "raw_args": fill(args)}}})
 	}
@@ -96,7 +97,7 @@ func TestSecretsInWrongPlaces(t *testing.T) {
 		go func() {
 			watched <- h.st.Watch(watching, s.ID, 0, func(f store.Frame) error {
 				if f.Type == "output.message.delta" && w.text != "" {
-					return nil // what the model says before it calls is shown before anybody can know what its arguments are
+					return nil // the model's text before a call is shown before its arguments are known
 				}
 				return json.NewEncoder(&frames).Encode(f)
 			})
@@ -135,8 +136,8 @@ func TestSecretsInWrongPlaces(t *testing.T) {
 	}
 }
 
-// TestOrdersOfOthersAreHidden: an order for a background run that a person, or a hook, puts in the place of another is recorded
-// without its secrets, too.
+// TestOrdersOfOthersAreHidden: an order for a background run that a person, or a hook, substitutes
+// for another is recorded without its secrets, too.
 func TestOrdersOfOthersAreHidden(t *testing.T) {
 	t.Parallel()
 	for name, hooked := range map[string]string{"a_person": "", "a_hook": "spawn_background", "a_hook_of_the_run": "login"} {
@@ -187,7 +188,7 @@ func TestOrdersOfOthersAreHidden(t *testing.T) {
 	}
 }
 
-// reorder is a hook that puts arguments in the place of those of a tool.
+// reorder is a hook that replaces the arguments of a tool.
 type reorder struct{ tool, order string }
 
 // BeforeTool replaces them.
@@ -198,7 +199,7 @@ func (r reorder) BeforeTool(_ context.Context, call tool.Call) (tool.Before, err
 	return tool.Before{Args: json.RawMessage(r.order)}, nil
 }
 
-// AfterTool lets results pass.
+// AfterTool does not change results.
 func (reorder) AfterTool(context.Context, tool.Call, tool.Result) (tool.After, error) {
 	return tool.After{}, nil
 }

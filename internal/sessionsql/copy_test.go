@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// copiesOf freezes a session for as long as its databases are read.
+// copiesOf freezes a session while its databases are read.
 func copiesOf(t *testing.T, s *sessionsql.Store, id perdure.SessionID) []sessionsql.Copy {
 	t.Helper()
 	frozen, err := s.Freeze(t.Context(), id)
@@ -30,7 +30,7 @@ func copiesOf(t *testing.T, s *sessionsql.Store, id perdure.SessionID) []session
 
 func fresh(t *testing.T) *sessionsql.Store {
 	t.Helper()
-	s, err := sessionsql.New(sessionsql.Config{Dir: t.TempDir(), Databases: 2, DatabaseBytes: 1 << 20, SessionBytes: 1 << 20})
+	s, err := sessionsql.New(sessionsql.Config{Dir: t.TempDir(), MaxDatabases: 2, MaxDatabaseBytes: 1 << 20, MaxSessionBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,8 @@ func runIn(t *testing.T, db tool.SQL, database, text string) {
 	}
 }
 
-// TestCopies moves the databases of a session: they have the same rows elsewhere, and copied again they are the same bytes.
+// TestCopies moves the databases of a session: they have the same rows at the destination, and
+// copying them again yields the same bytes.
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	from, to := fresh(t), fresh(t)
@@ -80,7 +81,8 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestFrozen has no statement of a frozen session run, one of another run, and whoever waits go on when it is released.
+// TestFrozen: no statement of a frozen session runs, statements of another one do, and waiting ones
+// continue after Release.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -109,7 +111,8 @@ func TestFrozen(t *testing.T) {
 	}
 }
 
-// TestRestoreRefuses pins what may come from outside: databases of one file, within the limits of a session.
+// TestRestoreRefuses pins which copies from outside are accepted: single-file databases within the
+// limits of a session.
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)

@@ -12,14 +12,15 @@ import (
 	"github.com/perdure/perdure/internal/sessionsql"
 )
 
-// durableIn names the folder in which the program of the tests makes a database, under strace.
+// durableIn names the directory in which the test program creates a database, under strace.
 const durableIn = "PERDURE_SESSIONSQL_DURABLE_IN"
 
-// traced is a call that makes a name in a folder or syncs one, with the folder and the name, as strace notes it.
+// traced is a system call that creates a name in a directory or syncs one, with the directory and
+// the name, as strace prints it.
 var traced = regexp.MustCompile(`^\d+ +(mkdirat|openat|fsync|fdatasync)\([^<(]+<([^>]*)>(?:, "([^"]*)"(.*))?`)
 
-// TestDatabaseIsDurable: when the first statement of a session is answered, each name that leads to its database was synced
-// after it was made, and so outlives a power cut.
+// TestDatabaseIsDurable: when the first statement of a session returns, each name on the path of
+// its database was synced after it was created, and so survives a power failure.
 func TestDatabaseIsDurable(t *testing.T) {
 	t.Parallel()
 	if root := os.Getenv(durableIn); root != "" {
@@ -49,7 +50,7 @@ func TestDatabaseIsDurable(t *testing.T) {
 	}
 
 	var made []string
-	waits := map[string]bool{} // made, and its folder not synced since
+	waits := map[string]bool{} // created, and its directory not synced since
 	for line := range strings.Lines(string(text)) {
 		call := traced.FindStringSubmatch(line)
 		if call == nil {

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const owner = perdure.SessionID("session_01")
 
-// open opens a store in a folder of its own.
+// open opens a store in a directory of its own.
 func open(t *testing.T, cfg sessionsql.Config) *sessionsql.Store {
 	t.Helper()
 	if cfg.Dir == "" {
@@ -43,8 +43,8 @@ func sqlOf(t *testing.T) tool.SQL {
 
 func text(s string, args ...any) tool.SQLStatement { return tool.SQLStatement{Text: s, Args: args} }
 
-// run executes statements that must succeed, and returns what the last one did.
-func run(t *testing.T, db tool.SQL, statements ...string) (done tool.SQLDone) {
+// run executes statements that must succeed, and returns the result of the last one.
+func run(t *testing.T, db tool.SQL, statements ...string) (done tool.SQLResult) {
 	t.Helper()
 	for _, s := range statements {
 		var err error
@@ -75,7 +75,7 @@ func one(t *testing.T, db tool.SQL, s string, args ...any) any {
 	return found.Rows[0][0]
 }
 
-// refused wants an error of a kind whose text has words.
+// refused wants an error of a kind whose text contains a text.
 func refused(t *testing.T, err error, kind perdure.Kind, words string) {
 	t.Helper()
 	if !errors.Is(err, kind) || !strings.Contains(err.Error(), words) {

@@ -16,74 +16,78 @@ import (
 	sdk "modernc.org/sqlite"
 )
 
-// rowFunction is the function through which the runtime takes the rows of a query. All of a query then runs within one
-// step, which is the only one that the driver interrupts; and values come as they are stored, where the driver would make
-// moments of what a column's type calls a date.
+// rowFunction is the SQL function through which the runtime collects the rows of a query. The whole
+// query then runs within a single step, and the driver can interrupt only a running step. Values
+// also arrive as they are stored, whereas the driver would convert columns of a date type to times.
 const rowFunction = "perdure_row"
 
-// collectors are the queries whose rows are being taken, by number.
+// collectors holds the collectors of the running queries, by number.
 type collectors struct {
-	mu   sync.Mutex // guards what follows
-	last int64
-	by   map[int64]*collector
+	mu       sync.Mutex // guards the fields below
+	last     int64
+	byNumber map[int64]*collector
 }
 
-// collector takes the rows of one query.
+// collector gathers the rows of one query.
 type collector struct {
 	rows  [][]any
 	bytes int
-	note  string // says what was cut; the query ends then
+	note  string // describes what was cut; once set, the query ends
 }
 
-// errEnough ends a query whose result is full.
-var errEnough = errors.New("the result is full")
+// errResultFull ends a query whose result has reached its limit.
+var errResultFull = errors.New("the result is full")
 
-// register gives a driver the functions of ours. It is called before anything is opened.
+// register installs the runtime's SQL functions in a driver. It must be called before a database is
+// opened.
 func (c *collectors) register(d *sdk.Driver) error {
-	c.by = map[int64]*collector{}
-	errs := []error{d.RegisterScalarFunction(rowFunction, -1, func(_ *sdk.FunctionContext, args []driver.Value) (driver.Value, error) {
-		return c.take(args)
-	})}
-	for name, own := range quickFunctions() {
-		errs = append(errs, d.RegisterDeterministicScalarFunction(name, own.args, func(_ *sdk.FunctionContext, args []driver.Value) (driver.Value, error) {
-			return own.fn(args)
-		}))
+	c.byNumber = map[int64]*collector{}
+	errs := []error{d.RegisterScalarFunction(rowFunction, -1,
+		func(_ *sdk.FunctionContext, args []driver.Value) (driver.Value, error) {
+			return c.addRow(args)
+		})}
+	for name, own := range linearFunctions() {
+		errs = append(errs, d.RegisterDeterministicScalarFunction(name, own.args,
+			func(_ *sdk.FunctionContext, args []driver.Value) (driver.Value, error) {
+				return own.fn(args)
+			}))
 	}
 	return errors.Join(errs...)
 }
 
-// begin returns a new collector and its number, and what ends it.
+// begin returns a new collector, its number, and a function that removes it.
 func (c *collectors) begin() (*collector, int64, func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last++
 	number, own := c.last, &collector{rows: [][]any{}}
-	c.by[number] = own
+	c.byNumber[number] = own
 	return own, number, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		delete(c.by, number)
+		delete(c.byNumber, number)
 	}
 }
 
-// take takes a row: the number of its collector, then two arguments for each value, whether it is a text and the value.
-// Texts come as bytes: the driver would end them at a NUL.
-func (c *collectors) take(args []driver.Value) (driver.Value, error) {
+// addRow receives one row. The arguments are the number of the collector, and then two for each
+// column: whether the value is a text, and the value. Texts arrive as bytes, because the driver
+// would cut them at a NUL.
+func (c *collectors) addRow(args []driver.Value) (driver.Value, error) {
 	if len(args) == 0 {
-		return nil, errEnough
+		return nil, errResultFull
 	}
 	number, _ := args[0].(int64)
 	c.mu.Lock()
-	own := c.by[number]
+	own := c.byNumber[number]
 	c.mu.Unlock()
 	if own == nil {
-		return nil, errEnough
+		return nil, errResultFull
 	}
 	row := make([]any, 0, len(args)/2)
 	for i := 1; i+1 < len(args); i += 2 {
 		value := any(args[i+1])
 		if args[i] == int64(1) {
-			b, _ := value.([]byte) // an empty text comes as nil
+			b, _ := value.([]byte) // an empty text arrives as nil
 			value = string(b)
 		}
 		row = append(row, value)
@@ -91,10 +95,10 @@ func (c *collectors) take(args []driver.Value) (driver.Value, error) {
 	return int64(1), own.add(row)
 }
 
-// add takes a row, or says that there is no place for it.
+// add appends a row. It returns errResultFull when the result is full.
 func (c *collector) add(row []any) error {
 	for i, v := range row {
-		row[i] = plain(v)
+		row[i] = jsonValue(v)
 	}
 	text, err := json.Marshal(row)
 	if err != nil {
@@ -102,19 +106,22 @@ func (c *collector) add(row []any) error {
 	}
 	switch {
 	case len(c.rows) == maxRows:
-		c.note = fmt.Sprintf("There are more rows: the first %d are shown. Use LIMIT and OFFSET, or ask for less.", maxRows)
+		c.note = fmt.Sprintf("There are more rows: only the first %d are shown. Use LIMIT and OFFSET, or select "+
+			"fewer rows.", maxRows)
 	case c.bytes+len(text)+1 > maxResultBytes:
-		c.note = fmt.Sprintf("The result is longer than %d KB: the first %d rows are shown. Ask for fewer rows or columns, or for pieces with substr.",
+		c.note = fmt.Sprintf("The result is longer than %d KB: only the first %d rows are shown. Select fewer rows "+
+			"or columns, or parts of long values with substr.",
 			maxResultBytes>>10, len(c.rows))
 	default:
 		c.rows, c.bytes = append(c.rows, row), c.bytes+len(text)+1
 		return nil
 	}
-	return errEnough
+	return errResultFull
 }
 
-// plain makes a value that JSON can write: bytes as base64, and the infinities by name.
-func plain(v any) any {
+// jsonValue converts a value to one that JSON can represent: bytes to base64, infinities to their
+// names.
+func jsonValue(v any) any {
 	switch v := v.(type) {
 	case []byte:
 		return map[string]string{"base64": base64.StdEncoding.EncodeToString(v)}
@@ -126,23 +133,24 @@ func plain(v any) any {
 	return v
 }
 
-// quick is a function of SQLite's, written anew.
-type quick struct {
+// linearFunction is a replacement for a built-in SQLite function.
+type linearFunction struct {
 	args int32
 	fn   func(args []driver.Value) (driver.Value, error)
 }
 
-// quickFunctions stand for functions of SQLite's that take a time that grows with the product of the lengths of their
-// arguments: hours, for two texts of a megabyte, and nothing interrupts them. These say the same and are linear.
-func quickFunctions() map[string]quick {
-	return map[string]quick{
+// linearFunctions replace SQLite functions whose running time grows with the product of the lengths
+// of their arguments: hours for two texts of a megabyte, without a way to interrupt them. The
+// replacements return the same results in linear time.
+func linearFunctions() map[string]linearFunction {
+	return map[string]linearFunction{
 		"instr":   {2, instr},
 		"replace": {3, replace},
 		"trim":    {2, func(args []driver.Value) (driver.Value, error) { return trim(args, true, true), nil }},
 		"ltrim":   {2, func(args []driver.Value) (driver.Value, error) { return trim(args, true, false), nil }},
 		"rtrim":   {2, func(args []driver.Value) (driver.Value, error) { return trim(args, false, true), nil }},
 		"unhex": {2, func([]driver.Value) (driver.Value, error) {
-			return nil, errors.New("unhex takes one argument here: remove other characters before")
+			return nil, errors.New("unhex supports only one argument here; remove other characters first")
 		}},
 	}
 }
@@ -181,7 +189,7 @@ func replace(args []driver.Value) (driver.Value, error) {
 	return strings.ReplaceAll(text, old, put), nil
 }
 
-// trim removes the characters of the second argument from the ends of the first.
+// trim removes the characters in the second argument from the ends of the first.
 func trim(args []driver.Value, left, right bool) driver.Value {
 	if args[0] == nil || args[1] == nil {
 		return nil
@@ -209,7 +217,7 @@ func trim(args []driver.Value, left, right bool) driver.Value {
 	return text
 }
 
-// textOf is a value as text, as SQLite writes it.
+// textOf converts a value to text as SQLite does.
 func textOf(v driver.Value) string {
 	switch v := v.(type) {
 	case string:
@@ -224,9 +232,9 @@ func textOf(v driver.Value) string {
 	return fmt.Sprint(v)
 }
 
-// floatText writes a number with 15 digits, or with 17 where 15 do not tell it (SQLite may end on another 17th), always
-// with a point, and with an exponent
-// where SQLite does.
+// floatText formats a number as SQLite does: with 15 digits, or with 17 where 15 do not identify it
+// (SQLite may choose a different 17th digit), always with a decimal point, and with an exponent
+// where SQLite uses one.
 func floatText(f float64) string {
 	if math.IsInf(f, 0) {
 		return strings.Replace(strconv.FormatFloat(f, 'g', -1, 64), "+", "", 1)
@@ -235,7 +243,7 @@ func floatText(f float64) string {
 		return "0.0" // and never -0.0
 	}
 	text := strconv.FormatFloat(f, 'e', 14, 64)
-	if same, _ := strconv.ParseFloat(text, 64); same != f { // it was written by us
+	if same, _ := strconv.ParseFloat(text, 64); same != f { // text was just formatted, so it always parses
 		text = strconv.FormatFloat(f, 'e', 16, 64)
 	}
 	mantissa, exponent, _ := strings.Cut(text, "e")

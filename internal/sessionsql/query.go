@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -15,7 +16,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// port is the databases of one session.
+// port implements tool.SQL for one session.
 type port struct {
 	store   *Store
 	session perdure.SessionID
@@ -23,7 +24,7 @@ type port struct {
 
 var _ tool.SQL = port{}
 
-// request is a statement as it came, checked.
+// request is a checked statement with its database and arguments.
 type request struct {
 	statement
 	database string
@@ -37,7 +38,7 @@ func check(in tool.SQLStatement) (r request, err error) {
 	if r.args, err = argsOf(in.Args); err != nil {
 		return r, err
 	}
-	r.statement, err = single(in.Text)
+	r.statement, err = parseSingle(in.Text)
 	return r, err
 }
 
@@ -45,13 +46,14 @@ func nameOf(name string) (string, error) {
 	if name == "" {
 		return mainName, nil
 	}
-	if !databaseNames().MatchString(name) {
-		return "", invalid("A database's name has 1 to 64 letters, digits, - and _. Got %.80q.", name)
+	if !databaseNamePattern().MatchString(name) {
+		return "", invalidError("A database name must have 1 to 64 letters, digits, - or _, but it is %.80q.", name)
 	}
 	return name, nil
 }
 
-// argsOf makes the arguments those of the driver. A number without a fraction is an integer, as it is in SQL.
+// argsOf converts arguments to values for the driver. A number without a fraction becomes an
+// integer, as in SQL.
 func argsOf(in []any) ([]any, error) {
 	args := make([]any, len(in))
 	for i, v := range in {
@@ -68,16 +70,17 @@ func argsOf(in []any) ([]any, error) {
 			} else if f, err := v.Float64(); err == nil {
 				args[i] = f
 			} else {
-				return nil, invalid("Argument %d is no number that a database takes.", i+1)
+				return nil, invalidError("Argument %d is not a number that the database can store.", i+1)
 			}
 		default:
-			return nil, invalid("Argument %d is a list or an object. Arguments are texts, numbers, true, false and null.", i+1)
+			return nil, invalidError("Argument %d is a list or an object. Arguments must be strings, numbers, true, "+
+				"false or null.", i+1)
 		}
 	}
 	return args, nil
 }
 
-// Query runs one statement that reads.
+// Query runs one statement that only reads.
 func (p port) Query(ctx context.Context, in tool.SQLStatement) (found tool.SQLRows, err error) {
 	r, err := check(in)
 	if err != nil {
@@ -93,11 +96,11 @@ func (p port) Query(ctx context.Context, in tool.SQLStatement) (found tool.SQLRo
 	return found, nil
 }
 
-// read runs fn with a database, under the clock. One that does not exist is an empty one in memory, or, unless fn is to
-// see that, nothing is done.
+// read runs fn with a database, under the limits of a statement. If the database does not exist, fn
+// gets an empty one in memory where empty is true; otherwise fn is not called.
 func (p port) read(ctx context.Context, name string, empty bool, fn func(context.Context, *database) error) error {
 	s := p.store
-	return s.with(ctx, p.session, func(own *session) error {
+	return s.withTurn(ctx, p.session, func(own *session) error {
 		sizes, err := s.sizes(p.session)
 		if err != nil {
 			return err
@@ -106,19 +109,21 @@ func (p port) read(ctx context.Context, name string, empty bool, fn func(context
 		if !exists && !empty {
 			return nil
 		}
-		d, giveBack, err := s.useOrEmpty(ctx, p.session, own, name, exists)
+		d, release, err := s.useOrEmpty(ctx, p.session, own, name, exists)
 		if err != nil {
 			return err
 		}
-		defer giveBack()
-		run, end := s.begin(ctx)
+		defer release()
+		run, end := s.startLimits(ctx)
 		defer end()
-		return s.explain(ctx, run, d, fn(run, d))
+		return s.statementError(ctx, run, d, fn(run, d))
 	})
 }
 
-// useOrEmpty is use, or an empty database in memory.
-func (s *Store) useOrEmpty(ctx context.Context, id perdure.SessionID, own *session, name string, exists bool) (*database, func(), error) {
+// useOrEmpty returns the database as use does, or an empty one in memory if it does not exist.
+func (s *Store) useOrEmpty(
+	ctx context.Context, id perdure.SessionID, own *session, name string, exists bool,
+) (*database, func(), error) {
 	if exists {
 		return s.use(ctx, id, own, name)
 	}
@@ -130,34 +135,35 @@ func (s *Store) useOrEmpty(ctx context.Context, id perdure.SessionID, own *sessi
 }
 
 func (s *Store) query(ctx context.Context, d *database, r request) (tool.SQLRows, error) {
-	d.policy.begin(reading)
+	d.policy.begin(readMode)
 	columns, err := d.columns(r.text)
 	switch {
 	case err != nil:
 		return tool.SQLRows{}, err
 	case len(columns) == 0:
-		return tool.SQLRows{}, invalid("This statement returns no rows. Use sql_execute for what changes the database.")
+		return tool.SQLRows{}, invalidError("This statement returns no rows. Use sql_execute for statements that change " +
+			"the database.")
 	}
 	found := tool.SQLRows{Columns: columns}
 	if r.begins("PRAGMA", "EXPLAIN") {
-		found.Rows, found.Note, err = d.list(ctx, r)
+		found.Rows, found.Note, err = d.listRows(ctx, r)
 		return found, err
 	}
 	found.Rows, found.Note, err = s.collect(ctx, d, r, len(columns))
 	return found, err
 }
 
-// columns compiles a statement and returns the names of its columns.
+// columns compiles a statement and returns the names of its result columns.
 func (d *database) columns(text string) ([]string, error) {
 	names := []string{}
 	err := d.conn.Raw(func(conn any) error {
-		told, ok := conn.(interface {
+		info, ok := conn.(interface {
 			ColumnInfo(query string) ([]sdk.ColumnInfo, error)
 		})
 		if !ok {
-			return fmt.Errorf("the driver does not tell columns")
+			return errors.New("the driver does not report columns")
 		}
-		columns, err := told.ColumnInfo(text)
+		columns, err := info.ColumnInfo(text)
 		for _, c := range columns {
 			names = append(names, c.Name)
 		}
@@ -166,36 +172,38 @@ func (d *database) columns(text string) ([]string, error) {
 	return names, err
 }
 
-// collect takes the rows of a query from within another one, see rowFunction.
+// collect embeds a query in a statement that passes its rows to rowFunction, and returns the rows.
 func (s *Store) collect(ctx context.Context, d *database, r request, columns int) ([][]any, string, error) {
 	own, number, end := s.rows.begin()
 	defer end()
 	names, values := make([]string, columns), make([]string, columns)
 	for i := range names {
 		names[i] = fmt.Sprintf("c%d", i+1)
-		values[i] = fmt.Sprintf("typeof(%[1]s) = 'text', iif(typeof(%[1]s) = 'text', CAST(%[1]s AS BLOB), %[1]s)", names[i])
+		values[i] = fmt.Sprintf("typeof(%[1]s) = 'text', iif(typeof(%[1]s) = 'text', CAST(%[1]s AS BLOB), %[1]s)",
+			names[i])
 	}
 	text := fmt.Sprintf("WITH perdure_query(%s) AS (%s\n) SELECT count(%s(%d, %s)) FROM perdure_query",
 		strings.Join(names, ", "), r.text, rowFunction, number, strings.Join(values, ", "))
-	d.policy.begin(collecting)
+	d.policy.begin(collectMode)
 	rows, err := d.conn.QueryContext(ctx, text, r.args...)
 	if rows != nil {
-		err = closed(rows, err)
+		err = closeRows(rows, err)
 	}
 	if own.note != "" {
-		err = nil // it ended itself
+		err = nil // the collector ended the query
 	}
 	return own.rows, own.note, err
 }
 
-// list takes the rows of what cannot stand in another query: these are few, and soon there.
-func (d *database) list(ctx context.Context, r request) (found [][]any, note string, err error) {
+// listRows returns the rows of a statement that cannot be embedded in another one. Such statements
+// return few rows, and quickly.
+func (d *database) listRows(ctx context.Context, r request) (found [][]any, note string, err error) {
 	own := &collector{rows: [][]any{}}
 	rows, err := d.conn.QueryContext(ctx, r.text, r.args...)
 	if err != nil {
 		return nil, "", err
 	}
-	defer func() { err = closed(rows, err) }()
+	defer func() { err = closeRows(rows, err) }()
 	names, err := rows.Columns()
 	if err != nil {
 		return nil, "", err
@@ -216,8 +224,8 @@ func (d *database) list(ctx context.Context, r request) (found [][]any, note str
 	return own.rows, own.note, rows.Err()
 }
 
-// closed closes rows and keeps the first error.
-func closed(rows *sql.Rows, err error) error {
+// closeRows closes rows and returns the first error.
+func closeRows(rows *sql.Rows, err error) error {
 	if own := rows.Close(); err == nil {
 		err = own
 	}
@@ -226,7 +234,7 @@ func closed(rows *sql.Rows, err error) error {
 
 // Databases lists the session's databases by name.
 func (p port) Databases(ctx context.Context) (found []tool.SQLDatabase, err error) {
-	err = p.store.with(ctx, p.session, func(*session) error {
+	err = p.store.withTurn(ctx, p.session, func(*session) error {
 		sizes, err := p.store.sizes(p.session)
 		for name, size := range sizes {
 			found = append(found, tool.SQLDatabase{Name: name, SizeBytes: size})

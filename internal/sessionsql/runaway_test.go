@@ -15,7 +15,8 @@ import (
 
 const (
 	allowed = 500 * time.Millisecond // for a statement
-	hangs   = 5 * time.Minute        // without a limit some run for ever: no measure of speed, which is the machine's
+	// without a limit some run for ever; not a measure of speed, which depends on the machine
+	hangs = 5 * time.Minute
 )
 
 const endless = "WITH RECURSIVE c(x) AS (VALUES (1) UNION ALL SELECT x + 1 FROM c) "
@@ -25,13 +26,14 @@ func letters(letter string, n int) string {
 	return fmt.Sprintf("replace(hex(zeroblob(%d)), '0', '%s')", n/2, letter)
 }
 
-// TestRunaways: no statement takes longer than it may, nor more than a little memory, and the session works on after it.
+// TestRunaways: no statement exceeds its time, or uses much memory, and the session remains usable
+// after it.
 func TestRunaways(t *testing.T) {
 	t.Parallel()
 	wide := strings.TrimSuffix(strings.Repeat(letters("x", 500_000)+",", 99), ",")
 	for name, c := range map[string]struct {
 		text string
-		kind perdure.Kind // empty: it comes to its end in time
+		kind perdure.Kind // empty: it ends in time
 		says string
 	}{
 		"recursion":            {endless + "SELECT count(*) FROM c", perdure.Limit, "stopped after"},
@@ -70,7 +72,7 @@ func TestRunaways(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			limit := sessionsql.DefaultTimeout // for what comes to its end
+			limit := sessionsql.DefaultTimeout // for statements that end
 			if c.kind == "slow" || c.kind == perdure.Limit && !strings.HasPrefix(c.says, "larger") {
 				limit = allowed
 			}
@@ -96,7 +98,7 @@ func TestRunaways(t *testing.T) {
 	}
 }
 
-// doubled is a query within queries, each of which has two of the one before.
+// doubled is a nested query, in which each level contains two of the level below.
 func doubled(n int) string {
 	parts := []string{"c0 AS (SELECT 1 AS x)"}
 	for i := range n {
@@ -105,8 +107,8 @@ func doubled(n int) string {
 	return fmt.Sprintf("WITH %s SELECT * FROM c%d", strings.Join(parts, ", "), n)
 }
 
-// TestForbidden: what reaches out of a database, or changes how it is kept, is refused with the reason, whichever way it
-// is asked for, and leaves nothing.
+// TestForbidden: a statement that accesses anything outside its database, or changes how it is
+// stored, is refused with the reason, through either tool, and leaves nothing behind.
 func TestForbidden(t *testing.T) {
 	t.Parallel()
 	outside := filepath.Join(t.TempDir(), "outside.db")
@@ -177,7 +179,7 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// TestTriggersEnd: triggers that call each other come to an end, or are stopped.
+// TestTriggersEnd: triggers that call each other end, or are stopped.
 func TestTriggersEnd(t *testing.T) {
 	t.Parallel()
 	db := open(t, sessionsql.Config{Timeout: allowed}).For(owner)
@@ -199,7 +201,7 @@ func TestTriggersEnd(t *testing.T) {
 // TestWritesAreStopped: a write that runs away changes nothing.
 func TestWritesAreStopped(t *testing.T) {
 	t.Parallel()
-	db := open(t, sessionsql.Config{Timeout: allowed, DatabaseBytes: 1 << 30, SessionBytes: 1 << 30}).For(owner)
+	db := open(t, sessionsql.Config{Timeout: allowed, MaxDatabaseBytes: 1 << 30, MaxSessionBytes: 1 << 30}).For(owner)
 	run(t, db, "CREATE TABLE t (x)")
 
 	_, err := db.Execute(t.Context(), text("INSERT INTO t "+endless+"SELECT x FROM c"))
@@ -211,11 +213,11 @@ func TestWritesAreStopped(t *testing.T) {
 	run(t, db, "INSERT INTO t VALUES (1)")
 }
 
-// TestQuotas fills a database and a session, and makes room again.
+// TestQuotas fills a database and a session, and frees space again.
 func TestQuotas(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	db := open(t, sessionsql.Config{Dir: dir, DatabaseBytes: 1 << 20, SessionBytes: 3 << 19}).For(owner)
+	db := open(t, sessionsql.Config{Dir: dir, MaxDatabaseBytes: 1 << 20, MaxSessionBytes: 3 << 19}).For(owner)
 	in := func(database, s string) error {
 		_, err := db.Execute(t.Context(), tool.SQLStatement{Database: database, Text: s})
 		return err
@@ -225,9 +227,9 @@ func TestQuotas(t *testing.T) {
 		if err := in(database, "CREATE TABLE t (x)"); err != nil {
 			t.Fatal(err)
 		}
-		for in(database, fill) == nil { // until there is no room
+		for in(database, fill) == nil { // until it is full
 		}
-		refused(t, in(database, fill), perdure.Limit, "There is no room")
+		refused(t, in(database, fill), perdure.Limit, "The database is full")
 	}
 	sizes, err := db.Databases(t.Context())
 	if err != nil || len(sizes) != 2 || sizes[0].SizeBytes > 1<<20 || sizes[0].SizeBytes < 1<<19 || sizes[0].SizeBytes+sizes[1].SizeBytes > 3<<19 {

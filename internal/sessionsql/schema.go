@@ -6,20 +6,21 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// The statements that describe a database.
+// Statements that describe a database.
 const (
-	listTables  = `SELECT name, type FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY name`
+	listTables = `SELECT name, type FROM sqlite_schema ` +
+		`WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY name`
 	listColumns = `SELECT name, type, "notnull", pk > 0 FROM pragma_table_xinfo(?) ORDER BY cid`
 )
 
-// Schema lists the tables and views by name. A view that does not compile any more has no columns.
+// Schema lists the tables and views by name. A view that no longer compiles has no columns.
 func (p port) Schema(ctx context.Context, name string) (tables []tool.SQLTable, err error) {
 	name, err = nameOf(name)
 	if err != nil {
 		return nil, err
 	}
 	err = p.read(ctx, name, false, func(run context.Context, d *database) error {
-		d.policy.begin(reading)
+		d.policy.begin(readMode)
 		tables, err = d.tables(run)
 		for i := 0; err == nil && i < len(tables); i++ {
 			columns, failed := d.columnsOf(run, tables[i].Name)
@@ -38,7 +39,7 @@ func (d *database) tables(ctx context.Context) (found []tool.SQLTable, err error
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = closed(rows, err) }()
+	defer func() { err = closeRows(rows, err) }()
 	for rows.Next() {
 		t := tool.SQLTable{Columns: []tool.SQLColumn{}}
 		if err := rows.Scan(&t.Name, &t.Kind); err != nil {
@@ -55,7 +56,7 @@ func (d *database) columnsOf(ctx context.Context, table string) (found []tool.SQ
 	if err != nil {
 		return found, err
 	}
-	defer func() { err = closed(rows, err) }()
+	defer func() { err = closeRows(rows, err) }()
 	for rows.Next() {
 		var c tool.SQLColumn
 		if err := rows.Scan(&c.Name, &c.Type, &c.NotNull, &c.PrimaryKey); err != nil {

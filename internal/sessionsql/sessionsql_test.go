@@ -25,15 +25,15 @@ func TestExecute(t *testing.T) {
 	t.Run("says what it did", func(t *testing.T) {
 		for _, c := range []struct {
 			text string
-			want tool.SQLDone
+			want tool.SQLResult
 		}{
-			{"CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT)", tool.SQLDone{}},
-			{"INSERT INTO t (x) VALUES ('a'), ('b'), ('c')", tool.SQLDone{RowsAffected: 3, LastInsertID: 3}},
-			{"UPDATE t SET x = 'z' WHERE id > 1", tool.SQLDone{RowsAffected: 2}},
-			{"CREATE INDEX t_x ON t (x)", tool.SQLDone{}},
-			{"DELETE FROM t WHERE id = 7", tool.SQLDone{}},
-			{"WITH n(i) AS (VALUES (10)) INSERT INTO t SELECT i, 'n' FROM n", tool.SQLDone{RowsAffected: 1, LastInsertID: 10}},
-			{"DELETE FROM t;  -- all", tool.SQLDone{RowsAffected: 4}},
+			{"CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT)", tool.SQLResult{}},
+			{"INSERT INTO t (x) VALUES ('a'), ('b'), ('c')", tool.SQLResult{RowsAffected: 3, LastInsertID: 3}},
+			{"UPDATE t SET x = 'z' WHERE id > 1", tool.SQLResult{RowsAffected: 2}},
+			{"CREATE INDEX t_x ON t (x)", tool.SQLResult{}},
+			{"DELETE FROM t WHERE id = 7", tool.SQLResult{}},
+			{"WITH n(i) AS (VALUES (10)) INSERT INTO t SELECT i, 'n' FROM n", tool.SQLResult{RowsAffected: 1, LastInsertID: 10}},
+			{"DELETE FROM t;  -- all", tool.SQLResult{RowsAffected: 4}},
 		} {
 			if got := run(t, db, c.text); got != c.want {
 				t.Errorf("%s: got %+v, want %+v", c.text, got, c.want)
@@ -73,7 +73,7 @@ func TestExecute(t *testing.T) {
 				t.Errorf("%s: got %v rows, want 1", clause, n)
 			}
 		}
-		run(t, db, "INSERT INTO f VALUES (6)") // and works on
+		run(t, db, "INSERT INTO f VALUES (6)") // and works
 	})
 	t.Run("refuses what only reads", func(t *testing.T) {
 		for _, s := range []string{"SELECT 1", "PRAGMA table_list", "VALUES (1)"} {
@@ -242,7 +242,7 @@ func TestSchema(t *testing.T) {
 func TestDatabases(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s := open(t, sessionsql.Config{Dir: dir, Open: 1})
+	s := open(t, sessionsql.Config{Dir: dir, MaxIdleOpen: 1})
 	db := s.For(owner)
 	make := func(session perdure.SessionID, name string) error {
 		_, err := s.For(session).Execute(t.Context(), tool.SQLStatement{Database: name, Text: "CREATE TABLE t (x)"})
@@ -337,7 +337,7 @@ func TestDatabasesStayInTheirFolder(t *testing.T) {
 func TestDatabaseSurvives(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s, err := sessionsql.New(sessionsql.Config{Dir: dir, Idle: time.Millisecond})
+	s, err := sessionsql.New(sessionsql.Config{Dir: dir, IdleTimeout: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,10 +354,11 @@ func TestDatabaseSurvives(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce lets many goroutines work on a few databases with hardly any of them open, and closed at once when idle.
+// TestManyAtOnce runs many goroutines on a few databases with hardly any of them open, and closed
+// at once when idle.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
-	s := open(t, sessionsql.Config{Open: 2, Idle: time.Microsecond, Parallel: 3})
+	s := open(t, sessionsql.Config{MaxIdleOpen: 2, IdleTimeout: time.Microsecond, MaxParallel: 3})
 	const sessions, writers, each = 3, 4, 10
 	var all sync.WaitGroup
 	for i := range sessions {
@@ -385,7 +386,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestCallerEnds: whoever asked may stop waiting, and the statement with it.
+// TestCallerEnds: a caller may stop waiting, and its statement stops too.
 func TestCallerEnds(t *testing.T) {
 	t.Parallel()
 	db := sqlOf(t)
@@ -406,7 +407,7 @@ func TestCallerEnds(t *testing.T) {
 	}
 }
 
-// TestRelativeFolder: a folder whose path is relative is that of the moment in which it is opened.
+// TestRelativeFolder: a relative directory is resolved when the store is opened.
 func TestRelativeFolder(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

@@ -5,13 +5,14 @@ import (
 	"strings"
 )
 
-// maxWords is how many words from its beginning a statement is known by: EXPLAIN QUERY PLAN CREATE TEMPORARY TRIGGER.
+// maxWords is how many leading words identify a statement, as in EXPLAIN QUERY PLAN CREATE
+// TEMPORARY TRIGGER.
 const maxWords = 6
 
-// statement is one statement, without the semicolon and the comments around it.
+// statement is one statement, without its semicolon and the comments around it.
 type statement struct {
 	text  string
-	words []string // the first ones, in capitals; until something else than a word comes
+	words []string // the leading words in upper case, up to the first other token
 }
 
 // begins reports whether the statement begins with one of the words.
@@ -19,28 +20,30 @@ func (s statement) begins(words ...string) bool {
 	return len(s.words) > 0 && slices.Contains(words, s.words[0])
 }
 
-// single finds the one statement in a text. Invalid: there is none, or a second one. It knows where quotes, comments and
-// the body of a trigger end, as SQLite does. What it takes for one statement and SQLite for two would run as two, each
-// under the same rules: this is for clear words, not for safety.
-func single(text string) (statement, error) {
+// parseSingle returns the one statement in a text. Invalid: there is none, or more than one. It
+// recognizes the ends of quotes, comments and trigger bodies as SQLite does. If it took for one
+// statement what SQLite takes for two, both would run under the same rules: the check is for a
+// clear error message, not for safety.
+func parseSingle(text string) (statement, error) {
 	if strings.ContainsRune(text, 0) {
-		return statement{}, invalid("The statement contains a NUL character. Pass such values as arguments.")
+		return statement{}, invalidError("The statement contains a NUL character. Pass such values as arguments.")
 	}
 	var found statement
 	start, end := -1, 0
-	counting, ended := true, false // words; the statement
-	before, last := "", ""         // the tokens before this one, which tell the end of a trigger
+	counting, ended := true, false // still in the leading words; statement ended
+	before, last := "", ""         // the two tokens before this one, to find the end of a trigger
 	for at := 0; at < len(text); {
 		t := tokenAt(text, at)
 		next := at + t.size
 		switch {
 		case t.kind == blank:
 		case t.kind == semicolon && start < 0:
-			// nothing stands before it
+			// an empty statement before the first one
 		case t.kind == semicolon && !ended && (!found.isTrigger() || last == "END" && before == ";"):
 			ended = true
 		case ended && t.kind != semicolon:
-			return statement{}, invalid("Only one statement at a time can be run: send the second one in a call of its own.")
+			return statement{}, invalidError("Only one statement can be run at a time. Send the second one in a " +
+				"separate call.")
 		case ended:
 		default:
 			if start < 0 {
@@ -59,13 +62,13 @@ func single(text string) (statement, error) {
 		at = next
 	}
 	if start < 0 {
-		return statement{}, invalid("There is no statement.")
+		return statement{}, invalidError("There is no statement.")
 	}
 	found.text = text[start:end]
 	return found, nil
 }
 
-// isTrigger reports whether the words are those of CREATE TRIGGER, whose body has semicolons.
+// isTrigger reports whether the statement is CREATE TRIGGER, whose body contains semicolons.
 func (s statement) isTrigger() bool {
 	words := s.words
 	if len(words) > 0 && words[0] == "EXPLAIN" {
@@ -83,31 +86,31 @@ func (s statement) isTrigger() bool {
 	return len(words) > 1 && words[1] == "TRIGGER"
 }
 
-// The kinds of tokens.
+// Kinds of tokens.
 const (
 	other = iota
 	blank // white space and comments
 	semicolon
-	word // letters, digits and whatever may be in a name
+	word // letters, digits and other characters that a name may contain
 	quoted
 )
 
 type token struct{ kind, size int }
 
-// tokenAt returns the token that begins at a place in the text; its size is at least 1.
+// tokenAt returns the token at an offset of the text. Its size is at least 1.
 func tokenAt(text string, at int) token {
 	rest := text[at:]
 	switch c := rest[0]; {
 	case strings.IndexByte(" \t\n\f\r", c) >= 0:
 		return token{blank, 1}
 	case strings.HasPrefix(rest, "--"):
-		return token{blank, until(rest, 2, "\n")}
+		return token{blank, sizeUntil(rest, 2, "\n")}
 	case strings.HasPrefix(rest, "/*"):
-		return token{blank, until(rest, 2, "*/")}
+		return token{blank, sizeUntil(rest, 2, "*/")}
 	case c == ';':
 		return token{semicolon, 1}
 	case c == '[':
-		return token{quoted, until(rest, 1, "]")}
+		return token{quoted, sizeUntil(rest, 1, "]")}
 	case c == '\'' || c == '"' || c == '`':
 		return token{quoted, quotedSize(rest)}
 	case isWord(c):
@@ -120,15 +123,15 @@ func tokenAt(text string, at int) token {
 	return token{other, 1}
 }
 
-// until is the size of what ends with end, or with the text.
-func until(rest string, from int, end string) int {
+// sizeUntil returns the size of a token that ends with end or with the text.
+func sizeUntil(rest string, from int, end string) int {
 	if i := strings.Index(rest[from:], end); i >= 0 {
 		return from + i + len(end)
 	}
 	return len(rest)
 }
 
-// quotedSize is the size of a quoted text; a doubled quote stands for one.
+// quotedSize returns the size of a quoted token. A doubled quote is part of it.
 func quotedSize(rest string) int {
 	for n := 1; n < len(rest); n++ {
 		if rest[n] != rest[0] {

@@ -22,7 +22,7 @@ func TestSingle(t *testing.T) {
 		"EXPLAIN QUERY PLAN CREATE TEMP TRIGGER a AFTER INSERT ON t BEGIN SELECT 1; END ; ;": "EXPLAIN QUERY PLAN CREATE TEMP TRIGGER a AFTER INSERT ON t BEGIN SELECT 1; END",
 		"CREATE TABLE trigger_end (a); -- CREATE TRIGGER":                                    "CREATE TABLE trigger_end (a)",
 	} {
-		if got, err := single(in); err != nil || got.text != want {
+		if got, err := parseSingle(in); err != nil || got.text != want {
 			t.Errorf("%s: got %q, %v", in, got.text, err)
 		}
 	}
@@ -30,36 +30,36 @@ func TestSingle(t *testing.T) {
 		"", " ", ";", "-- SELECT 1", "SELECT 1; SELECT 2", "SELECT 1;x", "CREATE TABLE trigger_a (x); DROP TABLE t",
 		"CREATE TRIGGER a AFTER INSERT ON t BEGIN SELECT 1; END; SELECT 2", "SELECT 'a\x00b'", "SELECT 1; 'x'", "SELECT end; end; select 2",
 	} {
-		if got, err := single(in); err == nil {
+		if got, err := parseSingle(in); err == nil {
 			t.Errorf("%q: got %q, want an error", in, got.text)
 		}
 	}
 }
 
-// FuzzSingle: what is found is one statement of the text, finding it again finds the same, and a second statement after it
-// is seen.
+// FuzzSingle: the result is one statement of the text, parsing it again finds the same one, and a
+// second statement after it is detected.
 func FuzzSingle(f *testing.F) {
 	for _, seed := range []string{"SELECT 1", "SELECT ';'--x", "CREATE TRIGGER a AFTER INSERT ON t BEGIN SELECT 1; END;", "/*", "'", "[x", "é;"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := single(text)
+		got, err := parseSingle(text)
 		if err != nil {
 			return
 		}
 		if got.text == "" || !strings.Contains(text, got.text) {
 			t.Errorf("%q: got %q", text, got.text)
 		}
-		if again, err := single(got.text); err != nil || again.text != got.text {
+		if again, err := parseSingle(got.text); err != nil || again.text != got.text {
 			t.Errorf("%q, then: got %q, %v", got.text, again.text, err)
 		}
-		if _, err := single(got.text + "\n;END;\n;SELECT 1"); err == nil && !strings.ContainsAny(got.text, "'\"`[") && !strings.Contains(got.text, "/*") {
+		if _, err := parseSingle(got.text + "\n;END;\n;SELECT 1"); err == nil && !strings.ContainsAny(got.text, "'\"`[") && !strings.Contains(got.text, "/*") {
 			t.Errorf("%q: a second statement was not seen", got.text)
 		}
 	})
 }
 
-// TestQuickFunctions: the functions that were written anew say what SQLite's own say.
+// TestQuickFunctions: the replaced functions return the same results as SQLite's own.
 func TestQuickFunctions(t *testing.T) {
 	t.Parallel()
 	plainDB := sql.OpenDB(connector{driver: &sdk.Driver{}, dsn: "file::memory:", policy: &policy{}})

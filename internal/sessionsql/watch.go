@@ -8,17 +8,18 @@ import (
 	"time"
 )
 
-// watchEvery is how often the memory of the process is looked at while a statement runs.
-const watchEvery = 20 * time.Millisecond
+// memoryCheckInterval is how often the memory of the process is checked while a statement runs.
+const memoryCheckInterval = 20 * time.Millisecond
 
-// begin gives a statement its clock and its watch. Whoever begins calls end, which waits until both are gone.
-func (s *Store) begin(outer context.Context) (ctx context.Context, end func()) {
+// startLimits starts the timeout and the memory check of a statement. The caller must call end,
+// which waits until the check has stopped.
+func (s *Store) startLimits(outer context.Context) (ctx context.Context, end func()) {
 	timed, stop := context.WithTimeoutCause(outer, s.cfg.Timeout, errTime)
 	ctx, cancel := context.WithCancelCause(timed)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.watch(ctx, cancel)
+		s.watchMemory(ctx, cancel)
 	}()
 	return ctx, func() {
 		cancel(nil)
@@ -27,14 +28,15 @@ func (s *Store) begin(outer context.Context) (ctx context.Context, end func()) {
 	}
 }
 
-// watch ends a statement during which the process grows too much: what a statement sorts, groups and joins is held in
-// memory, and SQLite has no limit for one connection. What others do meanwhile is counted too, so the limit is generous.
-func (s *Store) watch(ctx context.Context, cancel context.CancelCauseFunc) {
+// watchMemory cancels a statement if the process grows too much while it runs: SQLite sorts, groups
+// and joins in memory, and has no memory limit for a single connection. The growth of the rest of
+// the process counts too, so the limit is generous.
+func (s *Store) watchMemory(ctx context.Context, cancel context.CancelCauseFunc) {
 	before, ok := residentBytes()
 	if !ok {
 		return
 	}
-	tick := time.NewTicker(watchEvery)
+	tick := time.NewTicker(memoryCheckInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -43,17 +45,18 @@ func (s *Store) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 		case <-tick.C:
 		}
 		now, ok := residentBytes()
-		if ok && now-before > s.cfg.MemoryBytes {
+		if ok && now-before > s.cfg.MaxMemoryGrowth {
 			cancel(errMemory)
 			return
 		}
 		if ok {
-			before = min(before, now) // what others gave back meanwhile does not count for this one
+			before = min(before, now) // a shrinking process lowers the baseline
 		}
 	}
 }
 
-// residentBytes is how much memory the process holds, where the system tells it.
+// residentBytes returns the resident memory of the process. ok is false where the system does not
+// report it.
 func residentBytes() (int64, bool) {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

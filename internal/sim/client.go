@@ -15,23 +15,23 @@ import (
 	"github.com/perdure/perdure/store/faulty"
 )
 
-// patience is how long a client waits for an answer, in virtual time.
-const patience = 30 * time.Second
+// clientTimeout is how long a client waits for an answer, in virtual time.
+const clientTimeout = 30 * time.Second
 
-// deed is what a client does: what it asks of an engine, and what it was told.
-type deed struct {
+// operation is an operation of a client: a request to an engine, and the promises in its answer.
+type operation struct {
 	name string
-	do   func(ctx context.Context, eng engine.Engine) ([]chaos.Told, error)
+	do   func(ctx context.Context, eng engine.Engine) ([]chaos.Response, error)
 }
 
-// ask lets a client do something, beside all others.
-func (w *world) ask(d deed) {
-	l := w.life
+// ask runs an operation of a client, concurrently with all others.
+func (w *world) ask(d operation) {
+	l := w.current
 	w.mu.Lock()
 	w.ops++
 	w.mu.Unlock()
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), clientTimeout)
 		defer cancel()
 		told, err := d.do(ctx, l.eng)
 		w.mu.Lock()
@@ -39,39 +39,39 @@ func (w *world) ask(d deed) {
 		defer w.mu.Unlock()
 		w.ops--
 		switch {
-		case errors.Is(err, faulty.Dead) || l.isDead(): // nobody was told anything
+		case errors.Is(err, faulty.Dead) || l.isDead(): // no answer reached the client
 		case err != nil:
 			w.trace.add("%s: told %v", d.name, kindOf(err))
 		default:
 			w.trace.add("%s: told ok", d.name)
-			w.told = append(w.told, told...)
+			w.received = append(w.received, told...)
 		}
 	}()
 }
 
-// deed is what a step of the program does; without one there is nothing to do. What it is about is chosen from what a
-// client can have read.
-func (w *world) deed(s Step) (deed, bool) {
+// operation returns the operation of a step of the program; ok is false if there is nothing to
+// operate on. It chooses its object from what a client can have read.
+func (w *world) operation(s Step) (operation, bool) {
 	id := w.ids[s.Session%len(w.ids)]
 	if s.Below > 0 {
 		if child, ok := pick(w.below(id), s.Below-1); ok {
 			id = child
 		}
 	}
-	return w.deedOf(id, s)
+	return w.operationOn(id, s)
 }
 
-// waiting are the calls that wait for a subagent in the foreground.
+// waiting returns the foreground calls that wait for a subagent.
 func (w *world) waiting() (keys []perdure.CallKey) {
 	for _, id := range w.sessions() {
-		for _, c := range inPhase(w.views[id], perdure.CallInWork, spawnAgent) {
+		for _, c := range inPhase(w.views[id], perdure.CallExecuting, spawnAgent) {
 			keys = append(keys, perdure.CallKey{Session: id, Call: c})
 		}
 	}
 	return keys
 }
 
-// below are the subagents of a session that were seen, and theirs.
+// below returns the known subagents of a session, at all depths.
 func (w *world) below(root perdure.SessionID) (ids []perdure.SessionID) {
 	for _, id := range w.sessions() {
 		if l := w.views[id].fold.Lineage; l != nil && l.Root == root {
@@ -81,16 +81,18 @@ func (w *world) below(root perdure.SessionID) (ids []perdure.SessionID) {
 	return ids
 }
 
-// deedOf is deed for a session, which may be none of the program's own.
-func (w *world) deedOf(id perdure.SessionID, s Step) (deed, bool) {
+// operationOn is deed for a given session, which may be a subagent.
+func (w *world) operationOn(id perdure.SessionID, s Step) (operation, bool) {
 	v := w.views[id]
-	d := deed{name: fmt.Sprintf("step %d, %s of %s", s.N, s.Op, id)}
+	d := operation{name: fmt.Sprintf("step %d, %s of %s", s.N, s.Op, id)}
 	nothing := func(do func(context.Context, engine.Engine) error) {
-		d.do = func(ctx context.Context, eng engine.Engine) ([]chaos.Told, error) { return nil, do(ctx, eng) }
+		d.do = func(ctx context.Context, eng engine.Engine) ([]chaos.Response, error) { return nil, do(ctx, eng) }
 	}
 	switch s.Op {
 	case Send:
-		d.do = w.send(id, perdure.MessageID(fmt.Sprintf("message_%032x", uint64(s.N))), perdure.Message{Role: perdure.RoleUser, Parts: perdure.Text(s.Text).Parts, Mode: s.Mode})
+		d.do = w.send(id, perdure.MessageID(fmt.Sprintf("message_%032x", uint64(s.N))), perdure.Message{
+			Role: perdure.RoleUser, Parts: perdure.Text(s.Text).Parts, Mode: s.Mode,
+		})
 	case Repeat:
 		sent, ok := pick(slices.Sorted(maps.Keys(w.sends)), s.Pick)
 		if !ok {
@@ -102,8 +104,8 @@ func (w *world) deedOf(id perdure.SessionID, s Step) (deed, bool) {
 			return eng.Interrupt(ctx, id, "user", "simulation")
 		})
 	case Detach:
-		c, ok := pick(inPhase(v, perdure.CallInWork), s.Pick)
-		if key, some := pick(w.waiting(), s.Pick); some && s.Pick%4 > 0 { // they are rare
+		c, ok := pick(inPhase(v, perdure.CallExecuting), s.Pick)
+		if key, some := pick(w.waiting(), s.Pick); some && s.Pick%4 > 0 { // preferred, because they are rare
 			id, c, ok = key.Session, key.Call, true
 			d.name = fmt.Sprintf("step %d, %s of %s", s.N, s.Op, id)
 		}
@@ -115,12 +117,13 @@ func (w *world) deedOf(id perdure.SessionID, s Step) (deed, bool) {
 			return err
 		})
 	case Answer:
-		c, ok := pick(inPhase(v, perdure.CallRequested), s.Pick)
+		c, ok := pick(inPhase(v, perdure.CallAwaitingClient), s.Pick)
 		if !ok {
 			return d, false
 		}
 		nothing(func(ctx context.Context, eng engine.Engine) error {
-			return eng.AnswerCall(ctx, perdure.CallKey{Session: id, Call: c}, "user", perdure.ToolResult{Result: []byte(`"one"`)})
+			return eng.AnswerCall(ctx, perdure.CallKey{Session: id, Call: c}, "user",
+				perdure.ToolResult{Result: []byte(`"one"`)})
 		})
 	case Decide:
 		a, ok := pick(openApprovals(v), s.Pick)
@@ -132,35 +135,37 @@ func (w *world) deedOf(id perdure.SessionID, s Step) (deed, bool) {
 			return err
 		})
 	default:
-		return w.taskDeed(d, s, v)
+		return w.taskOperation(d, s, v)
 	}
 	return d, true
 }
 
-// send hands a message over and remembers what was sent. A message that is acknowledged is never lost.
-func (w *world) send(id perdure.SessionID, name perdure.MessageID, m perdure.Message) func(context.Context, engine.Engine) ([]chaos.Told, error) {
+// send sends a message and remembers it. An acknowledged message must never be lost.
+func (w *world) send(
+	id perdure.SessionID, name perdure.MessageID, m perdure.Message,
+) func(context.Context, engine.Engine) ([]chaos.Response, error) {
 	m.ID = name
-	w.sends[name] = letter{to: id, message: m}
-	return func(ctx context.Context, eng engine.Engine) ([]chaos.Told, error) {
-		return []chaos.Told{{Session: id, Message: name}}, eng.Send(ctx, id, m)
+	w.sends[name] = sentMessage{to: id, message: m}
+	return func(ctx context.Context, eng engine.Engine) ([]chaos.Response, error) {
+		return []chaos.Response{{Session: id, Message: name}}, eng.Send(ctx, id, m)
 	}
 }
 
-// taskDeed is a step about tasks.
-func (w *world) taskDeed(d deed, s Step, v *view) (deed, bool) {
+// taskOperation is deed for the operations on tasks.
+func (w *world) taskOperation(d operation, s Step, v *view) (operation, bool) {
 	id := v.fold.ID
 	if s.Op == Drain {
-		d.do = func(ctx context.Context, eng engine.Engine) (told []chaos.Told, err error) {
+		d.do = func(ctx context.Context, eng engine.Engine) (told []chaos.Response, err error) {
 			tasks, err := eng.DrainReady(ctx, id)
 			for _, t := range tasks {
-				told = append(told, chaos.Told{Session: id, Task: &t})
+				told = append(told, chaos.Response{Session: id, Task: &t})
 			}
 			return told, err
 		}
 		return d, true
 	}
 	if s.Op == CancelAll {
-		d.do = func(ctx context.Context, eng engine.Engine) ([]chaos.Told, error) {
+		d.do = func(ctx context.Context, eng engine.Engine) ([]chaos.Response, error) {
 			_, err := eng.CancelTasks(ctx, id, "user", "simulation")
 			return nil, err
 		}
@@ -173,45 +178,49 @@ func (w *world) taskDeed(d deed, s Step, v *view) (deed, bool) {
 	if s.Op == Reply {
 		live = func(t perdure.Task) bool { return t.InputRequest != nil && t.InputRequest.Kind == "question" }
 	} else if s.Op == Cancel && s.Pick%4 == 0 {
-		live = func(perdure.Task) bool { return true } // it may have ended
+		live = func(perdure.Task) bool { return true } // including ended ones
 	}
 	t, ok := pick(tasksOf(v, live), s.Pick)
-	d.do = func(ctx context.Context, eng engine.Engine) (told []chaos.Told, err error) {
+	d.do = func(ctx context.Context, eng engine.Engine) (told []chaos.Response, err error) {
 		switch s.Op {
 		case Cancel:
 			_, err = eng.CancelTask(ctx, t.ID, "user", "simulation")
-			told = []chaos.Told{{Session: id, Cancel: t.ID}}
+			told = []chaos.Response{{Session: id, Cancel: t.ID}}
 		case Deliver:
 			_, err = eng.SetDelivery(ctx, t.ID, []perdure.Delivery{"", perdure.ToLoop, perdure.Manual}[s.Pick%3],
 				[]perdure.Wake{"", perdure.WakeNone, perdure.WakeNotify, perdure.WakeContinue}[s.Pick%4])
 		case Mail:
 			_, err = eng.SendTask(ctx, t.ID, perdure.TaskMessage{Text: "by the way", By: "user"})
 		case Reply:
-			_, err = eng.SendTask(ctx, t.ID, perdure.TaskMessage{Text: "this one", InReplyTo: t.InputRequest.ID, By: "user"})
+			_, err = eng.SendTask(ctx, t.ID, perdure.TaskMessage{
+				Text: "this one", InReplyTo: t.InputRequest.ID, By: "user",
+			})
 		}
 		return told, err
 	}
 	return d, ok
 }
 
-// resolve gives an operator's word on an unknown outcome.
-func (w *world) resolve(d deed, s Step, v *view) (deed, bool) {
-	word := engine.Word{Answer: []perdure.Answer{perdure.Happened, perdure.DidNotHappen, perdure.RunItAgain}[s.Pick%3], By: "operator"}
+// resolve resolves an unknown outcome as an operator.
+func (w *world) resolve(d operation, s Step, v *view) (operation, bool) {
+	word := engine.Resolution{
+		Answer: []perdure.ResolveAnswer{perdure.ResolveHappened, perdure.ResolveDidNotHappen, perdure.ResolveRunAgain}[s.Pick%3], By: "operator",
+	}
 	if t, ok := pick(tasksOf(v, func(t perdure.Task) bool { return t.State == perdure.TaskUnknown }), s.Pick); ok {
-		d.do = func(ctx context.Context, eng engine.Engine) ([]chaos.Told, error) {
+		d.do = func(ctx context.Context, eng engine.Engine) ([]chaos.Response, error) {
 			return nil, eng.ResolveTask(ctx, t.ID, word)
 		}
 		return d, true
 	}
-	c, ok := pick(slices.Sorted(maps.Keys(v.fold.Unknown)), s.Pick)
-	word.Answer = []perdure.Answer{perdure.Happened, perdure.DidNotHappen}[s.Pick%2]
-	d.do = func(ctx context.Context, eng engine.Engine) ([]chaos.Told, error) {
+	c, ok := pick(slices.Sorted(maps.Keys(v.fold.UnknownCalls)), s.Pick)
+	word.Answer = []perdure.ResolveAnswer{perdure.ResolveHappened, perdure.ResolveDidNotHappen}[s.Pick%2]
+	d.do = func(ctx context.Context, eng engine.Engine) ([]chaos.Response, error) {
 		return nil, eng.ResolveCall(ctx, perdure.CallKey{Session: v.fold.ID, Call: c}, word)
 	}
 	return d, ok
 }
 
-// pick chooses one of several.
+// pick chooses one of several values.
 func pick[T any](from []T, n int) (one T, ok bool) {
 	if len(from) == 0 {
 		return one, false
@@ -219,7 +228,7 @@ func pick[T any](from []T, n int) (one T, ok bool) {
 	return from[n%len(from)], true
 }
 
-// inPhase are the calls of a turn that are in a phase, of all tools or only of some.
+// inPhase returns the calls of a turn that are in a phase, of all tools or only of some.
 func inPhase(v *view, phase perdure.CallPhase, tools ...string) (ids []perdure.CallID) {
 	if v.fold.Turn == nil {
 		return nil
@@ -234,13 +243,14 @@ func inPhase(v *view, phase perdure.CallPhase, tools ...string) (ids []perdure.C
 
 func openApprovals(v *view) []perdure.ApprovalID { return slices.Sorted(maps.Keys(v.fold.Approvals)) }
 
-// tasksOf are the tasks that are of interest, the oldest first.
+// tasksOf returns the tasks that are of interest, oldest first.
 func tasksOf(v *view, interest func(perdure.Task) bool) (some []perdure.Task) {
 	for _, t := range v.fold.Tasks {
 		if interest(t) {
 			some = append(some, t)
 		}
 	}
-	slices.SortFunc(some, func(a, b perdure.Task) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(some,
+		func(a, b perdure.Task) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) })
 	return some
 }

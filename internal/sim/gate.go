@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/store/faulty"
 )
 
-// sort is what waits at the gate.
+// sort is the kind of an item at the gate.
 type sort int
 
 const (
@@ -21,34 +21,34 @@ const (
 
 // item is one goroutine that waits at the gate.
 type item struct {
-	life  *life
-	sort  sort
-	label string // what it is about to do, without what is random; empty: nobody has looked yet
-	moves bool   // it writes something that can be missed
-	holds bool   // it may be held back: nobody's timer waits for the same goroutine
-	rank  uint64 // the lowest goes first
-	until time.Time
-	fn    func(store.Tx) error
-	view  func(store.Reader) error
-	turn  chan pass // capacity 1: the gate never waits for who is let through
+	life     *process
+	sort     sort
+	label    string // what it is about to do, without random parts; empty: not probed yet
+	writes   bool   // it writes something significant
+	mayDelay bool   // it may be delayed, because no timer waits for the same goroutine
+	rank     uint64 // the lowest passes first
+	until    time.Time
+	fn       func(store.Tx) error
+	view     func(store.Reader) error
+	turn     chan pass // capacity 1: the gate never waits for the goroutine that it lets pass
 }
 
-// pass is what becomes of an item that is let through.
+// pass is the fate of an item that passes.
 type pass struct {
 	act     Act
-	pretend bool // it is rolled back and said to be committed: a sabotage
+	pretend bool // roll the transaction back and report it as committed: a sabotage
 }
 
-// gate is where everything waits that can be told apart from outside. It outlives engines. It is safe for concurrent use.
+// gate is where every observable action waits. It survives engines. It is safe for concurrent use.
 type gate struct {
 	mu      sync.Mutex
 	waiting []*item       // guarded by mu
-	news    chan struct{} // capacity 1: something came
+	news    chan struct{} // capacity 1: something has arrived
 }
 
 func newGate() *gate { return &gate{news: make(chan struct{}, 1)} }
 
-// wait returns when the item is let through, or with ctx. faulty.Dead: its process died.
+// wait returns when the item may pass, or when ctx ends. faulty.Dead: its process has died.
 func (g *gate) wait(ctx context.Context, it *item) (pass, error) {
 	it.turn = make(chan pass, 1)
 	g.mu.Lock()
@@ -66,7 +66,7 @@ func (g *gate) wait(ctx context.Context, it *item) (pass, error) {
 		}
 		return p, nil
 	case <-ctx.Done():
-		if !g.remove(it) { // it was let through in this moment
+		if !g.remove(it) { // it was just let through
 			if p, ok := <-it.turn; ok {
 				return p, nil
 			}
@@ -76,7 +76,7 @@ func (g *gate) wait(ctx context.Context, it *item) (pass, error) {
 	}
 }
 
-// ring says that there is something to look at.
+// ring signals that something has arrived.
 func (g *gate) ring() {
 	select {
 	case g.news <- struct{}{}:
@@ -84,7 +84,7 @@ func (g *gate) ring() {
 	}
 }
 
-// remove takes an item out, and reports whether it was there.
+// remove removes an item, and reports whether it was waiting.
 func (g *gate) remove(it *item) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -96,15 +96,15 @@ func (g *gate) remove(it *item) bool {
 	return true
 }
 
-// list returns what waits.
+// list returns the waiting items.
 func (g *gate) list() []*item {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.waiting)
 }
 
-// turnAway ends the waiting of a life that is over.
-func (g *gate) turnAway(l *life) {
+// dropProcess ends the waiting of all items of a dead process.
+func (g *gate) dropProcess(l *process) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting = slices.DeleteFunc(g.waiting, func(it *item) bool {
@@ -115,9 +115,9 @@ func (g *gate) turnAway(l *life) {
 	})
 }
 
-// step lets a tool or a model take its next step, and reports whether its process lives. It does not end with a context:
-// what a tool does in its end is a step too.
-func (g *gate) step(l *life, label string) bool {
+// step waits before the next step of a tool or model, and reports whether its process is alive. It
+// has no context, because the steps of a tool that is being stopped count too.
+func (g *gate) step(l *process, label string) bool {
 	_, err := g.wait(context.Background(), &item{life: l, sort: act, label: label})
 	return err == nil
 }

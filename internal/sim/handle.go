@@ -13,55 +13,58 @@ import (
 	"github.com/perdure/perdure/store/memory"
 )
 
-// Act is what goes wrong with a commit.
+// Act is a fault at a commit.
 type Act string
 
-// The acts. The empty one lets the commit be.
+// The faults. The empty one lets the commit succeed.
 const (
-	DieBefore Act = "die_before" // nothing is written, and the process is dead
-	DieAfter  Act = "die_after"  // it is written and told; what follows from that at once still happens in the dying process, and is not stored
-	DieUntold Act = "die_untold" // it is written, and the process is dead before anybody is told
-	Forget    Act = "forget"     // it is written, and the answer is a timeout
-	Fail      Act = "fail"       // nothing is written, and the answer is Unavailable
-	Full      Act = "full"       // nothing is written: there is no space
-	Broken    Act = "broken"     // nothing is written, and the store can promise nothing any more, now and later
-	Slow      Act = "slow"       // it waits for a while; others overtake it
+	DieBefore     Act = "die_before" // nothing is written, and the process dies
+	DieAfter      Act = "die_after"  // the commit succeeds; the process dies once its direct consequences have stopped
+	DieUnanswered Act = "die_untold" // the commit succeeds, and the process dies before it gets the answer
+	Forget        Act = "forget"     // the commit succeeds, and the answer is a timeout
+	Fail          Act = "fail"       // nothing is written, and the answer is Unavailable
+	Full          Act = "full"       // nothing is written, because the disk is full
+	Broken        Act = "broken"     // nothing is written, and the store can no longer guarantee anything
+	Slow          Act = "slow"       // the commit waits, and others overtake it
 )
 
-// acts are all of them.
-var acts = []Act{DieBefore, DieAfter, DieUntold, Forget, Fail, Full, Broken, Slow}
+// acts are all faults.
+var acts = []Act{DieBefore, DieAfter, DieUnanswered, Forget, Fail, Full, Broken, Slow}
 
-// handle is the store as one engine has it: memory behind faulty behind the gate.
+// handle is the store of one engine: the memory store, behind a faulty store, behind the gate.
 type handle struct {
 	g      *gate
-	l      *life
+	l      *process
 	store  *faulty.Store
-	broken atomic.Bool // it can promise nothing any more
-	began  atomic.Bool // the worker is registered: the engine holds a lock meanwhile, so that commit does not wait
+	broken atomic.Bool // the store can no longer guarantee anything
+	// began is set when the worker is registered. That commit does not wait at the gate, because
+	// the engine holds a lock.
+	began atomic.Bool
 
 	mu      sync.Mutex
-	armed   faulty.Fault // guarded by mu; of the next transaction
-	pretend bool         // guarded by mu; likewise
+	armed   faulty.Fault // guarded by mu; for the next transaction
+	pretend bool         // guarded by mu; for the next transaction
 }
 
 var _ store.Store = (*handle)(nil)
 
-// newHandle puts a faulty store and the gate in front of the memory.
-func newHandle(w *world, l *life) *handle {
+// newHandle puts a faulty store and the gate in front of the memory store.
+func newHandle(w *world, l *process) *handle {
 	h := &handle{g: w.gate, l: l}
-	h.store = faulty.New(&witness{Store: w.memory, w: w, h: h}, faulty.Plan{Died: l.kill, At: func(p faulty.Point) (f faulty.Fault) {
-		if p.Method != "InTx" {
+	h.store = faulty.New(&witness{Store: w.memory, w: w, h: h},
+		faulty.Plan{Died: l.kill, At: func(p faulty.Point) (f faulty.Fault) {
+			if p.Method != "InTx" {
+				return f
+			}
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			f, h.armed = h.armed, f
 			return f
-		}
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		f, h.armed = h.armed, f
-		return f
-	}})
+		}})
 	return h
 }
 
-// InTx waits at the gate and does then what the gate says.
+// InTx waits at the gate, and then does what the gate decides.
 func (h *handle) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	if !h.began.Swap(true) {
 		return h.store.InTx(ctx, fn)
@@ -88,28 +91,28 @@ func (h *handle) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return err
 }
 
-// arm readies the fault of the transaction that comes now.
+// arm sets the fault of the next transaction.
 func (h *handle) arm(p pass) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.pretend = p.pretend
 	h.armed = map[Act]faulty.Fault{
-		DieBefore: {Act: faulty.Die}, DieUntold: {Act: faulty.DieAfter}, Forget: {Act: faulty.DoAndTimeout},
+		DieBefore: {Act: faulty.Die}, DieUnanswered: {Act: faulty.DieAfter}, Forget: {Act: faulty.DoAndTimeout},
 		Fail: {Act: faulty.Fail}, Broken: {Act: faulty.Fail, Kind: perdure.Storage},
 	}[p.act]
 }
 
-// errPretend rolls a transaction back that is said to be committed.
+// errPretend rolls back a transaction that is reported as committed.
 var errPretend = errors.New("rolled back by the simulation")
 
-// witness is the memory with somebody who sees what is really committed.
+// witness is the memory store, with a record of what is really committed.
 type witness struct {
 	*memory.Store
 	w *world
 	h *handle
 }
 
-// InTx notes what was written once it is committed, whatever its caller will be told.
+// InTx records what was written once it is committed, whatever answer its caller gets.
 func (s *witness) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	s.h.mu.Lock()
 	pretend := s.h.pretend
@@ -132,7 +135,7 @@ func (s *witness) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return err
 }
 
-// View waits at the gate like a transaction, so that others may commit before it.
+// View waits at the gate like a transaction, so that others can commit first.
 func (h *handle) View(ctx context.Context, fn func(store.Reader) error) error {
 	if _, err := h.g.wait(ctx, &item{life: h.l, sort: look, label: caller(), view: fn}); err != nil {
 		return err
@@ -140,13 +143,13 @@ func (h *handle) View(ctx context.Context, fn func(store.Reader) error) error {
 	return h.store.View(context.Background(), fn)
 }
 
-// Watch is the memory's: it shows what is committed, which only the gate lets be.
+// Watch is the memory store's: it shows commits, which the gate already controls.
 func (h *handle) Watch(ctx context.Context, id perdure.SessionID, after int64, fn func(store.Frame) error) error {
 	return h.store.Watch(ctx, id, after, fn)
 }
 
-// Publish shows what is not stored.
+// Publish publishes a live update.
 func (h *handle) Publish(f store.Frame) { h.store.Publish(f) }
 
-// Close does nothing: the memory outlives its handles.
+// Close does nothing, because the memory store survives its handles.
 func (h *handle) Close() error { return nil }

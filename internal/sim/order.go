@@ -8,21 +8,22 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// order is one call that a message lists: tool#number, then in brackets what another one is asked for, then how it ends.
+// callOrder is one call that a message requests: tool#number, the task of another agent in
+// brackets, and how the call ends.
 //
 //	charge#4!fail   agent#5[note#6+charge#7/bg_note#8]   word#9[note#10]
 //
-// Within brackets + is a space, and / ends a round, as " | " does outside.
-type order struct {
-	text   string // all of it; it names the effect
+// Within brackets + stands for a space, and / separates rounds like " | " outside.
+type callOrder struct {
+	text   string // the complete order; it names the effect
 	name   string
-	number string // in the whole program no two are the same
-	inner  string // what another one is asked for
+	number string // unique in the program
+	inner  string // the task of another agent
 	how    string
 }
 
-// parseOrder reads one word of a message. ok: it is an order.
-func parseOrder(word string) (o order, ok bool) {
+// parseOrder parses one word of a message. ok is false if it is not an order.
+func parseOrder(word string) (o callOrder, ok bool) {
 	o.text = word
 	o.name, word, ok = strings.Cut(word, "#")
 	if open, last := strings.IndexByte(word, '['), strings.LastIndexByte(word, ']'); open >= 0 && last > open {
@@ -33,7 +34,7 @@ func parseOrder(word string) (o order, ok bool) {
 	return o, ok
 }
 
-// unpacked is a message as it stood before it was put in brackets. What stands in brackets in it stays as it is.
+// unpacked returns a message as it was before packed. Nested brackets stay packed.
 func unpacked(inner string) string {
 	var b strings.Builder
 	depth := 0
@@ -54,14 +55,14 @@ func unpacked(inner string) string {
 	return b.String()
 }
 
-// packed puts a message in brackets.
+// packed encodes a message for brackets.
 func packed(message string) string {
 	return "[" + strings.ReplaceAll(strings.ReplaceAll(message, " | ", "/"), " ", "+") + "]"
 }
 
 var taskID = regexp.MustCompile(`task_[0-9a-f]{32}`)
 
-// calls is what the conversation asks the model to call next.
+// calls returns the calls that the model makes next in a conversation.
 func calls(messages []perdure.Message) []perdure.ToolCall {
 	round, said, known := 0, "", []string{}
 	for _, m := range messages {
@@ -90,28 +91,33 @@ func calls(messages []perdure.Message) []perdure.ToolCall {
 	return list
 }
 
-// The runtime's own tools that orders name in short.
+// The runtime's tools that orders abbreviate.
 const (
 	spawnAgent = "spawn_subagent"
 	checkTask  = "check_background_tool"
 )
 
-// call is one call of the model. Its id is that of the order, so it is the same in every attempt. known are the tasks that
-// the model was told of.
-func (o order) call(known []string) perdure.ToolCall {
+// call returns the call of an order. Its id derives from the order, so it is the same in every
+// attempt. known are the ids of the tasks that the model has seen.
+func (o callOrder) call(known []string) perdure.ToolCall {
 	c := perdure.ToolCall{ID: perdure.CallID("c" + o.number), Name: o.name}
 	var args any = words{Text: o.text}
 	switch name := o.name; {
 	case strings.HasSuffix(name, "agent"):
 		c.Name, args = spawnAgent, o.agent()
 	case strings.HasPrefix(name, "bg_"):
-		c.Name, args = "spawn_background", map[string]any{"tool": name, "args": args, "signal_on_completion": !strings.HasSuffix(o.number, "7")}
+		c.Name, args = "spawn_background", map[string]any{
+			"tool": name, "args": args, "signal_on_completion": !strings.HasSuffix(o.number, "7"),
+		}
 	case name == "tell":
 		c.Name = "message_parent"
 	case name == "word" && len(known) > 0:
 		c.Name, args = "message_task", map[string]any{"task_id": known[len(known)-1], "text": o.inner}
 	case name == "check" && len(known) > 0:
-		c.Name, args = checkTask, map[string]any{"background_id": known[len(o.number)%len(known)], "wait_seconds": len(o.number) % 2, "cancel": strings.HasSuffix(o.number, "3")}
+		c.Name, args = checkTask, map[string]any{
+			"background_id": known[len(o.number)%len(known)], "wait_seconds": len(o.number) % 2,
+			"cancel": strings.HasSuffix(o.number, "3"),
+		}
 	case name == "check" || name == "list" || name == "word":
 		c.Name, args = checkTask, map[string]any{"list": true}
 	}
@@ -119,8 +125,9 @@ func (o order) call(known []string) perdure.ToolCall {
 	return c
 }
 
-// agent is what a subagent is asked for. It obeys as well, and never answers with JSON.
-func (o order) agent() map[string]any {
+// agent returns the arguments for a subagent. The subagent obeys orders too, and never answers with
+// JSON.
+func (o callOrder) agent() map[string]any {
 	args := map[string]any{"name": o.name + " " + o.number, "task": o.inner, "background": o.name == "bg_agent"}
 	if o.how == "schema" {
 		args["result_schema"] = map[string]any{"type": "object"}

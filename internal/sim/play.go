@@ -13,78 +13,82 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// Outcome is what became of a program.
+// Outcome is the result of a program.
 type Outcome struct {
 	Hash    string // of the trace
 	Trace   []string
-	Commits int // that wrote something
-	Lives   int
-	Took    time.Duration // virtual
+	Commits int           // with a significant write
+	Engines int           // engines
+	Took    time.Duration // virtual time
 	Broken  []chaos.Violation
 }
 
-// enough is how many broken promises end a program: the rest would only follow from them.
-const enough = 12
+// maxViolations is the number of violations that end a program, because more would only be
+// consequences.
+const maxViolations = 12
 
-// endless is how often the gate lets something through before a program is taken for one that never ends.
-const endless = 20_000
+// maxPasses is the number of passes after which a program counts as one that never ends.
+const maxPasses = 20_000
 
-// resting bounds the virtual time in which everything must come to rest once nobody asks for anything more (I4).
-const resting = 20 * time.Minute
+// idleLimit limits the virtual time in which everything must become idle once nobody requests
+// anything more (I4).
+const idleLimit = 20 * time.Minute
 
-// Stage is what programs share: their tools. It is safe for concurrent use.
+// Stage holds what programs share: their tools. It is safe for concurrent use.
 type Stage struct{ tools *tool.Registry }
 
-// NewStage makes a stage. It is called outside of bubbles.
+// NewStage creates a stage. It is called outside bubbles.
 func NewStage() *Stage { return &Stage{tools: newTools()} }
 
-// Play plays a program. It is called in a bubble of testing/synctest, whose root goroutine it keeps.
+// Play runs a program. It is called in a bubble of testing/synctest, and uses the bubble's root
+// goroutine.
 func (s *Stage) Play(p Program) Outcome {
 	w := newWorld(p, s.tools)
 	player := &player{w: w, due: time.Now()}
 	if err := player.begin(); err != nil {
-		w.wrong("", "", err.Error())
+		w.addViolation("", "", err.Error())
 	}
-	for player.phase != ended && len(w.broken) < enough && player.passes < endless {
+	for player.phase != ended && len(w.broken) < maxViolations && player.passes < maxPasses {
 		player.round()
 	}
-	if player.passes >= endless {
-		w.wrong("I4", "", fmt.Sprintf("it goes round in circles: %d passes through the gate", player.passes))
+	if player.passes >= maxPasses {
+		w.addViolation("I4", "", fmt.Sprintf("no progress after %d passes through the gate", player.passes))
 	}
 	player.leave()
-	w.look()
-	w.judge(player.phase != ended)
+	w.readCommits()
+	w.checkInvariants(player.phase != ended)
 	return Outcome{
-		Hash: w.trace.digest(), Trace: w.trace.lines, Commits: w.moved, Lives: len(w.lives), Took: time.Since(w.trace.began), Broken: w.broken,
+		Hash: w.trace.digest(), Trace: w.trace.lines, Commits: w.writeCommits, Engines: len(w.processes),
+		Took: time.Since(w.trace.began), Broken: w.broken,
 	}
 }
 
-// phase is how far a program has come.
+// phase is the progress of a program.
 type phase int
 
 const (
-	stepping phase = iota // its own steps
-	calming               // nothing goes wrong any more, and everything asked is answered
-	placing               // every place is taken at once, so that none is lost
-	closing               // and given back
-	parting               // what waits for a turn comes home with one more message
+	stepping   phase = iota // runs its steps
+	finishing               // no more faults; every open question is answered
+	placing                 // takes every slot at once, to find lost ones
+	closing                 // releases the slots
+	delivering              // sends one more message, with which waiting results are delivered
 	ended
 )
 
-// player lets one thing happen after another.
+// player runs a program, one action at a time.
 type player struct {
-	w       *world
-	phase   phase
-	next    int       // step of the program
-	due     time.Time // when it is due
-	passes  int       // through the gate
-	leaving *life     // was told to stop
-	deeds   []deed    // of clients that take turns
-	again   time.Time // when a client that was refused may ask once more
-	limit   time.Time // of the phase
+	w          *world
+	phase      phase
+	next       int         // the next step of the program
+	due        time.Time   // when that step is due
+	passes     int         // through the gate
+	leaving    *process    // the engine that was stopped
+	operations []operation // operations that wait for their turn
+	again      time.Time   // when a refused client may try again
+	limit      time.Time   // of the phase
 }
 
-// begin starts the first engine and the sessions.
+// begin starts the first engine and sets up the sessions.
 func (p *player) begin() error {
 	w := p.w
 	if err := w.start(); err != nil {
@@ -98,7 +102,8 @@ func (p *player) begin() error {
 	return nil
 }
 
-// settled reports whether all sessions of the program exist. A client asks for one until it does.
+// settled reports whether all sessions of the program exist. A client requests each one until it
+// does.
 func (p *player) settled() bool {
 	w := p.w
 	for _, id := range w.ids {
@@ -106,35 +111,39 @@ func (p *player) settled() bool {
 			continue
 		}
 		if p.quiet() && p.mayAsk() {
-			w.ask(deed{name: "new " + string(id), do: func(ctx context.Context, eng engine.Engine) ([]chaos.Told, error) {
-				_, err := eng.NewSessionAs(ctx, id, perdure.Agent{ClientTools: true, SerialCalls: w.program.Settings.Serial})
-				return nil, err
-			}})
+			w.ask(operation{name: "new " + string(id),
+				do: func(ctx context.Context, eng engine.Engine) ([]chaos.Response, error) {
+					_, err := eng.NewSessionAs(ctx, id, perdure.Agent{
+						ClientTools: true, SerialCalls: w.program.Settings.Serial,
+					})
+					return nil, err
+				}})
 		}
 		return false
 	}
 	return true
 }
 
-// asksAgain is the virtual time between two tries of a client: an engine may refuse it, and needs time to end.
-const asksAgain = 10 * time.Millisecond
+// retryInterval is the virtual time between two attempts of a client: an engine may refuse it, and
+// needs time to end.
+const retryInterval = 10 * time.Millisecond
 
-// mayAsk reports whether a client may try now, and has it wait before the next time.
+// mayAsk reports whether a client may try now, and delays its next attempt.
 func (p *player) mayAsk() bool {
 	now := time.Now()
 	if now.Before(p.again) {
 		return false
 	}
-	p.again = now.Add(asksAgain)
+	p.again = now.Add(retryInterval)
 	return true
 }
 
-// round waits until everything is blocked, looks at what was committed, and lets one thing happen.
+// round waits until everything is blocked, reads what was committed, and lets one action happen.
 func (p *player) round() {
 	w := p.w
 	synctest.Wait()
-	w.look()
-	if p.buried() {
+	w.readCommits()
+	if p.restartIfDead() {
 		return
 	}
 	best := p.best()
@@ -142,7 +151,7 @@ func (p *player) round() {
 		return
 	}
 	if best != nil {
-		p.let(best)
+		p.letPass(best)
 		return
 	}
 	if p.quiet() && p.advance() {
@@ -151,10 +160,11 @@ func (p *player) round() {
 	p.sleep()
 }
 
-// buried starts another engine where one has died or ended, and reports whether it did.
-func (p *player) buried() bool {
+// restartIfDead starts another engine if the current one has died or ended, and reports whether it
+// did.
+func (p *player) restartIfDead() bool {
 	w := p.w
-	l := w.life
+	l := w.current
 	if l.doomed.Load() {
 		l.kill()
 	}
@@ -162,32 +172,32 @@ func (p *player) buried() bool {
 		return false
 	}
 	if !l.isDead() && l != p.leaving && !errors.Is(l.err, perdure.Storage) {
-		w.wrong("I4", "", fmt.Sprintf("engine %d ended by itself: %v", l.n, l.err))
+		w.addViolation("I4", "", fmt.Sprintf("engine %d ended by itself: %v", l.n, l.err))
 	}
 	if err := w.start(); err != nil {
-		w.wrong("I4", "", err.Error())
+		w.addViolation("I4", "", err.Error())
 	}
 	return true
 }
 
-// rank says who goes first: the lowest.
+// rank returns the rank of an action; the lowest goes first.
 func (w *world) rank(label string, n int) uint64 { return w.hash(label, n)>>1 | 1<<62 }
 
-// best is what goes next: what has nothing to write, and then the lowest rank.
+// best returns the item that passes next: first items that write nothing, then the lowest rank.
 func (p *player) best() (best *item) {
 	now := time.Now()
 	for _, it := range p.w.gate.list() {
 		if it.rank == 0 {
 			p.w.probe(it)
 			it.rank = p.w.rank(it.label, p.w.seen[it.label])
-			if it.sort == commit && !it.moves {
-				it.rank >>= 32 // it is no choice: it goes before everything that writes
+			if it.sort == commit && !it.writes {
+				it.rank >>= 32 // not a choice: it goes before everything that writes
 			}
 		}
 		if it.sort == look {
-			// How often somebody looks, and from when on, depends on whether two wake-ups came before the first was heard:
-			// a look that waits is as good as one that comes now.
-			it.rank = p.w.rank(it.label, p.w.moved)
+			// How often and from when on a goroutine reads depends on whether two wake-ups were
+			// merged, so a waiting view must rank the same as one that arrives now.
+			it.rank = p.w.rank(it.label, p.w.writeCommits)
 		}
 		if it.until.After(now) {
 			continue
@@ -216,49 +226,49 @@ func (p *player) step(best *item) bool {
 	if p.next < len(w.program.Steps) {
 		p.due = time.Now().Add(w.program.Steps[p.next].After)
 	}
-	w.judge(true) // of all that came of the steps before
-	p.take(s)
+	w.checkInvariants(true) // covers everything caused by the steps before
+	p.run(s)
 	return true
 }
 
-// take takes one step.
-func (p *player) take(s Step) {
+// run runs one step.
+func (p *player) run(s Step) {
 	w := p.w
 	switch s.Op {
 	case Kill:
 		w.note("step %d, kill", s.N)
-		w.life.kill()
+		w.current.kill()
 	case Stop:
 		w.note("step %d, stop", s.N)
-		p.leaving = w.life
-		w.life.stop()
+		p.leaving = w.current
+		w.current.stop()
 	default:
-		if d, ok := w.deed(s); ok {
+		if d, ok := w.operation(s); ok {
 			w.note("%s", d.name)
 			w.ask(d)
 		}
 	}
 }
 
-// let lets an item through, with what the program says of it.
-func (p *player) let(it *item) {
+// letPass lets an item pass, with the fault that the program has for it.
+func (p *player) letPass(it *item) {
 	w := p.w
 	p.passes++
 	var ps pass
-	if it.sort == commit && it.moves {
+	if it.sort == commit && it.writes {
 		if it.until.IsZero() {
-			w.moved++
-			ps.act = p.fault(w.moved)
+			w.writeCommits++
+			ps.act = p.fault(w.writeCommits)
 		}
 		if ps.act == Slow {
-			if it.holds {
+			if it.mayDelay {
 				it.until = time.Now().Add(time.Duration(w.hash(it.label, "slow")%200_000) * time.Microsecond)
 				return
 			}
 			ps.act = ""
 		}
 		ps.pretend = !w.calm && w.program.Sabotage.pretends(it.label)
-		w.note("commit %d %s: %s", w.moved, ps.act, it.label)
+		w.note("commit %d %s: %s", w.writeCommits, ps.act, it.label)
 	}
 	if it.sort == act {
 		w.note("%s", it.label)
@@ -269,7 +279,7 @@ func (p *player) let(it *item) {
 	}
 }
 
-// fault is what goes wrong with the nth commit.
+// fault returns the fault at the nth commit.
 func (p *player) fault(n int) Act {
 	if p.w.calm {
 		return ""
@@ -282,14 +292,14 @@ func (p *player) fault(n int) Act {
 	return ""
 }
 
-// quiet reports whether nobody waits for anything at the gate, not even a client.
+// quiet reports whether nothing waits at the gate, and no client waits for an answer.
 func (p *player) quiet() bool {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
-	return p.w.ops == 0 && len(p.w.gate.list()) == 0 && p.w.life != p.leaving
+	return p.w.ops == 0 && len(p.w.gate.list()) == 0 && p.w.current != p.leaving
 }
 
-// sleep lets virtual time go on until something comes to the gate.
+// sleep lets virtual time pass until something arrives at the gate.
 func (p *player) sleep() {
 	wake := time.NewTimer(p.nap())
 	defer wake.Stop()
@@ -299,7 +309,7 @@ func (p *player) sleep() {
 	}
 }
 
-// nap is how long there is nothing to do but wait.
+// nap returns how long there is nothing to do.
 func (p *player) nap() time.Duration {
 	d := time.Minute
 	if left := time.Until(p.due); left > 0 && p.phase == stepping && p.next < len(p.w.program.Steps) {
@@ -314,7 +324,7 @@ func (p *player) nap() time.Duration {
 	return max(d, time.Nanosecond)
 }
 
-// leave ends the last engine and returns when all of them are gone.
+// leave ends the last engine and returns when all engines have ended.
 func (p *player) leave() {
 	w := p.w
 	w.calm, p.next = true, len(w.program.Steps)
@@ -323,20 +333,20 @@ func (p *player) leave() {
 	default:
 		close(w.full)
 	}
-	for _, l := range w.lives {
+	for _, l := range w.processes {
 		l.stop()
 	}
 	if p.phase != ended {
-		w.life.kill()
+		w.current.kill()
 	}
 	for gone := false; !gone; {
 		synctest.Wait()
 		if best := p.best(); best != nil {
-			p.let(best)
+			p.letPass(best)
 			continue
 		}
 		gone = w.ops == 0
-		for _, l := range w.lives {
+		for _, l := range w.processes {
 			gone = gone && l.hasEnded()
 		}
 		if !gone {

@@ -13,10 +13,11 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// errProbe ends a run of a transaction or view that was only looked at.
+// errProbe ends a transaction or view that is only probed.
 var errProbe = errors.New("only looked at")
 
-// caller names the functions that ask for a view, so that two views of different kinds have different labels.
+// caller names the functions that request a view, so that views of different kinds have different
+// labels.
 func caller() string {
 	pcs := make([]uintptr, 6)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
@@ -30,8 +31,9 @@ func caller() string {
 	return b.String()
 }
 
-// probe says what an item is about to do. It is called while every goroutine is blocked, so that the answer does not depend
-// on when the item came; what it finds out about a transaction is rolled back, as a store may do with any first run (InTx).
+// probe determines what an item is about to do. It is called while every goroutine is blocked, so
+// that the answer does not depend on when the item arrived. It rolls the transaction back, which a
+// store may do with any first run (InTx).
 func (w *world) probe(it *item) {
 	switch it.sort {
 	case commit:
@@ -45,21 +47,21 @@ func (w *world) probe(it *item) {
 				return errProbe
 			})
 		})
-		it.label, it.moves, it.holds = strings.Join(spy.did, ", "), spy.moves(), spy.locked
+		it.label, it.writes, it.mayDelay = strings.Join(spy.did, ", "), spy.moves(), spy.locked
 		switch {
 		case !errors.Is(err, errProbe):
-			it.label, it.moves = fmt.Sprintf("refused: %v; %s", kindOf(err), it.label), true
-		case !it.moves:
+			it.label, it.writes = fmt.Sprintf("refused: %v; %s", kindOf(err), it.label), true
+		case !it.writes:
 			it.label = "nothing about " + strings.Join(spy.about, " ")
 		}
 	case look:
 		spy := &spyReader{}
-		_ = w.quietly(func() error { return it.view(spy) }) // it is told nothing, so it fails
+		_ = w.quietly(func() error { return it.view(spy) }) // it gets no answers, so it fails
 		it.label = "view " + spy.did + " for " + it.label
 	}
 }
 
-// quietly runs a probe. What panics in it panics again when it is let through.
+// quietly runs a probe. A panic in it will occur again when the item passes.
 func (w *world) quietly(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -69,9 +71,10 @@ func (w *world) quietly(fn func() error) (err error) {
 	return fn()
 }
 
-// kindOf is an error without its ids.
+// kindOf returns an error without its ids.
 func kindOf(err error) error {
-	for _, kind := range []error{perdure.NotFound, perdure.Conflict, perdure.Lost, perdure.Limit, perdure.Invalid, perdure.Unavailable, perdure.Storage} {
+	for _, kind := range []error{perdure.NotFound, perdure.Conflict, perdure.Lost, perdure.Limit, perdure.Invalid,
+		perdure.Unavailable, perdure.Storage} {
 		if errors.Is(err, kind) {
 			return kind
 		}
@@ -82,12 +85,12 @@ func kindOf(err error) error {
 	return nil
 }
 
-// spyTx notes what a transaction writes. Ids that are random are left out.
+// spyTx records what a transaction writes, without random ids.
 type spyTx struct {
 	store.Tx
 	did    []string
-	about  []string // what it asks about
-	locked bool     // a driver's
+	about  []string // the objects that it reads
+	locked bool     // the transaction of a driver
 }
 
 func (s *spyTx) Session(id perdure.SessionID) (store.Session, error) {
@@ -105,8 +108,9 @@ func (s *spyTx) Deliveries(id perdure.SessionID) ([]store.Delivery, error) {
 	return s.Tx.Deliveries(id)
 }
 
-// moves reports whether it writes something that can be missed. Who takes a session, finds nothing to do and lets go of it
-// again writes nothing: how often that happens depends on whether two wake-ups came before the first was heard.
+// moves reports whether the transaction writes something significant. A driver that acquires a
+// session, finds nothing to do and releases it does not: how often that happens depends on whether
+// two wake-ups were merged.
 func (s *spyTx) moves() bool {
 	for _, did := range s.did {
 		if !strings.HasPrefix(did, "take session") && !strings.HasPrefix(did, "release session") {
@@ -191,7 +195,9 @@ func (s *spyTx) CreateTask(t perdure.Task) (perdure.Task, bool, error) {
 	return s.Tx.CreateTask(t)
 }
 
-func (s *spyTx) UpdateTask(id perdure.SessionID, task perdure.TaskID, u perdure.TaskUpdate) (perdure.TaskChange, error) {
+func (s *spyTx) UpdateTask(
+	id perdure.SessionID, task perdure.TaskID, u perdure.TaskUpdate,
+) (perdure.TaskChange, error) {
 	s.note("update %s %s", task, u.State)
 	return s.Tx.UpdateTask(id, task, u)
 }
@@ -230,18 +236,18 @@ func (s *spyTx) PutFile(id perdure.SessionID, f store.File) (bool, error) {
 	return s.Tx.PutFile(id, f)
 }
 
-func (s *spyTx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Beat, error) {
+func (s *spyTx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Heartbeat, error) {
 	s.note("beat")
 	return s.Tx.BeatWorker(id, lease)
 }
 
 func (s *spyTx) RetireWorker(id perdure.WorkerID) error {
-	s.note("bury")
+	s.note("retire")
 	return s.Tx.RetireWorker(id)
 }
 
 func (s *spyTx) RemoveWorker(id perdure.WorkerID) error {
-	s.note("bury")
+	s.note("retire")
 	return s.Tx.RemoveWorker(id)
 }
 
@@ -265,14 +271,16 @@ func (s *spyTx) RepairSpawn(key perdure.CallKey, token perdure.Token) (int, erro
 	return s.Tx.RepairSpawn(key, token)
 }
 
-func (s *spyTx) SettleSpawn(key perdure.CallKey, token perdure.Token, status perdure.TaskState, result json.RawMessage) error {
+func (s *spyTx) SettleSpawn(
+	key perdure.CallKey, token perdure.Token, status perdure.TaskState, result json.RawMessage,
+) error {
 	s.note("end the subagent of %s, %s", key, status)
 	return s.Tx.SettleSpawn(key, token, status, result)
 }
 
-// spyReader notes what a view asks first, and answers nothing.
+// spyReader records the first read of a view, and answers nothing.
 type spyReader struct {
-	store.Reader // nil: what is not below panics, which ends the probe
+	store.Reader // nil: a method that is not overridden panics, which ends the probe
 	did          string
 }
 

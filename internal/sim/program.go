@@ -9,20 +9,20 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Op is what a step of a program does.
+// Op is the operation of a step.
 type Op string
 
-// The steps. All but the last two are what a client may ask of an engine.
+// The operations. All but the last two are requests of a client.
 const (
 	Send      Op = "send"      // a message that lists calls
 	Repeat    Op = "repeat"    // a message that was sent before, under the same id (DL12)
-	Interrupt Op = "interrupt" // the turn that runs
+	Interrupt Op = "interrupt" // the running turn
 	Cancel    Op = "cancel"    // a task
 	CancelAll Op = "cancel_all"
 	Decide    Op = "decide" // an open approval
-	Reply     Op = "reply"  // a task's question
+	Reply     Op = "reply"  // a question of a task
 	Answer    Op = "answer" // a call that waits for the client
-	Detach    Op = "detach" // a call that runs in the foreground
+	Detach    Op = "detach" // a foreground call
 	Deliver   Op = "deliver"
 	Drain     Op = "drain"
 	Mail      Op = "mail"
@@ -33,17 +33,19 @@ const (
 
 // Step is one step of a program.
 type Step struct {
-	N       int           // its number when the program was made; it keeps it when others are dropped
-	Op      Op            //
-	Session int           // which of the program's
-	Below   int           // which of its subagents, from 1; 0, or while there are none: the session itself
-	After   time.Duration // virtual time since the step before
-	Pick    int           // which of several things it is about
-	Text    string        // of a message, see mind
-	Mode    perdure.Mode
+	N       int // its number in the original program, which does not change when others are dropped
+	Op      Op  //
+	Session int // the index of the session
+	// the index of a subagent below the session, from 1; 0, or without subagents: the session
+	// itself
+	Below int
+	After time.Duration // virtual time since the previous step
+	Pick  int           // selects one of several possible objects
+	Text  string        // of a message, see mind
+	Mode  perdure.Mode
 }
 
-// String is the step in a line.
+// String formats the step in one line.
 func (s Step) String() string {
 	text := fmt.Sprintf("%2d  +%-6s %s", s.N, s.After, s.Op)
 	switch s.Op {
@@ -59,33 +61,33 @@ func (s Step) String() string {
 	return strings.TrimRight(text, " ")
 }
 
-// Fault is what goes wrong with one commit.
+// Fault is the fault at one commit.
 type Fault struct {
-	Commit int // the nth of the program that writes something, from 1
+	Commit int // the nth commit of the program with a significant write, from 1
 	Act    Act
 }
 
-// Program is a random program, as data. The same program is played the same way every time.
+// Program is a random program, as data. The same program runs the same way every time.
 type Program struct {
 	Seed     uint64
 	Sessions int
 	Steps    []Step
 	Faults   []Fault
 	Settings Settings
-	Sabotage Sabotage // the store lies in this way; empty: it does not
+	Sabotage Sabotage // how the store lies; empty: it does not
 }
 
-// Settings are what differs between the engines of programs.
+// Settings are the settings in which the engines of programs differ.
 type Settings struct {
-	Serial   bool          // calls of a step one after another
+	Serial   bool          // the calls of a step run one after another
 	Overflow string        // of background runs
 	Expiry   time.Duration // of approvals; 0: never
 	Drain    time.Duration // -1: none
-	Heal     bool          // a last engine brings all to rest, and not the one that runs
-	Agents   int           // subagents at work below a session; 0: the default
+	Heal     bool          // a new engine finishes the work, not the running one
+	Agents   int           // live subagents below a session; 0: the default
 }
 
-// String is the whole program, as it is printed when it fails.
+// String formats the whole program, for the report of a failure.
 func (p Program) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d, %d sessions, %+v", p.Seed, p.Sessions, p.Settings)
@@ -101,22 +103,24 @@ func (p Program) String() string {
 	return b.String()
 }
 
-// foreground and background are the tools that a message may ask for.
+// foreground and background are the tools that a message may request.
 var (
 	foreground = []string{
-		"pure", "pure", "note", "note", "charge", "charge", "serial", "soft", "soft_charge", "late", "needs", "needs", "client", "routed", "routed_charge",
-		"ask", "permit", "check", "list", "nonsense", "agent", "agent", "routed_agent", "word", "tell",
+		"pure", "pure", "note", "note", "charge", "charge", "serial", "soft", "soft_charge", "late", "needs", "needs",
+		"client", "routed", "routed_charge", "ask", "permit", "check", "list", "nonsense", "agent", "agent",
+		"routed_agent", "word", "tell",
 	}
 	background = []string{"bg_note", "bg_charge", "bg_slow", "bg_chatty", "bg_ask", "bg_needs", "bg_agent"}
 )
 
-// Make makes the program of a seed.
+// Make creates the program of a seed.
 func Make(seed uint64) Program {
 	dice := rand.New(rand.NewPCG(seed, 0x73696d))
 	sessions, steps := size(seed, dice)
 	p := Program{Seed: seed, Sessions: sessions, Settings: Settings{
 		Serial: dice.IntN(4) == 0, Overflow: []string{"queue", "queue", "reject", "evict_oldest"}[dice.IntN(4)],
-		Expiry: []time.Duration{0, 0, 2 * time.Second}[dice.IntN(3)], Drain: []time.Duration{-1, 150 * time.Millisecond}[dice.IntN(2)], Heal: dice.IntN(2) == 0,
+		Expiry: []time.Duration{0, 0, 2 * time.Second}[dice.IntN(3)],
+		Drain:  []time.Duration{-1, 150 * time.Millisecond}[dice.IntN(2)], Heal: dice.IntN(2) == 0,
 		Agents: []int{0, 0, 2}[dice.IntN(3)],
 	}}
 	m := maker{dice: dice}
@@ -135,8 +139,8 @@ func Make(seed uint64) Program {
 	return p
 }
 
-// size is how many sessions and steps a program has. One in eight is large, with much going on at once; the others are
-// small, so that many can be played.
+// size returns the number of sessions and steps. One program in eight is large, with much
+// concurrency; the others are small, so that many can run.
 func size(seed uint64, dice *rand.Rand) (sessions, steps int) {
 	if seed%8 == 0 {
 		return 2 + dice.IntN(3), 14 + dice.IntN(13)
@@ -144,20 +148,20 @@ func size(seed uint64, dice *rand.Rand) (sessions, steps int) {
 	return 1 + dice.IntN(2), 3 + dice.IntN(5)
 }
 
-// maker makes the steps of one program.
+// maker creates the steps of one program.
 type maker struct {
 	dice     *rand.Rand
 	orders   int
-	stubborn bool // there is one work that does not stop: two fences at a time would race
+	stubborn bool // the program has a tool that does not stop; two of them would race for their fences
 }
 
-// weights say how likely steps are.
+// weights are the relative frequencies of operations.
 var weights = []struct {
 	op     Op
 	weight int
 }{
-	{Send, 11}, {Repeat, 1}, {Interrupt, 2}, {Cancel, 4}, {CancelAll, 1}, {Decide, 5}, {Reply, 3}, {Answer, 2}, {Detach, 4}, {Deliver, 2}, {Drain, 1},
-	{Mail, 1}, {Resolve, 3}, {Stop, 1}, {Kill, 2},
+	{Send, 11}, {Repeat, 1}, {Interrupt, 2}, {Cancel, 4}, {CancelAll, 1}, {Decide, 5}, {Reply, 3}, {Answer, 2},
+	{Detach, 4}, {Deliver, 2}, {Drain, 1}, {Mail, 1}, {Resolve, 3}, {Stop, 1}, {Kill, 2},
 }
 
 func (m *maker) step(n, sessions int) Step {
@@ -174,22 +178,26 @@ func (m *maker) step(n, sessions int) Step {
 		}
 	}
 	if s.Op == Send {
-		s.Mode = []perdure.Mode{"", "", "", perdure.ModeQueue, perdure.ModeInterrupt, perdure.ModeReject}[m.dice.IntN(6)]
+		modes := []perdure.Mode{"", "", "", perdure.ModeQueue, perdure.ModeInterrupt, perdure.ModeReject}
+		s.Mode = modes[m.dice.IntN(6)]
 		s.Text = m.message(0)
 	}
 	return s
 }
 
-// pause is mostly short, so that steps come into the middle of things. No two moments of a program are the same.
+// pause is mostly short, so that steps interrupt running work. No two times of a program are equal.
 func (m *maker) pause(n int) time.Duration {
-	most := []time.Duration{20 * time.Millisecond, 20 * time.Millisecond, 120 * time.Millisecond, time.Second}[m.dice.IntN(4)]
-	return time.Duration(m.dice.Int64N(int64(most/time.Microsecond)))*time.Microsecond + time.Duration(n)*time.Nanosecond
+	most := []time.Duration{20 * time.Millisecond, 20 * time.Millisecond, 120 * time.Millisecond,
+		time.Second}[m.dice.IntN(4)]
+	return time.Duration(m.dice.Int64N(int64(most/time.Microsecond)))*time.Microsecond +
+		time.Duration(n)*time.Nanosecond
 }
 
-// deepest is how deep orders for subagents are nested. One more than may be at work (SA5), so that some are refused.
+// deepest is the nesting depth of orders for subagents. It is one more than the limit (SA5), so
+// that some are refused.
 const deepest = 3
 
-// message lists calls, in one round or two. depth is that of the session that it is for.
+// message lists calls in one round or more. depth is the depth of the session that receives it.
 func (m *maker) message(depth int) string {
 	var rounds []string
 	for range 1 + m.dice.IntN(2)*m.dice.IntN(2) {
@@ -199,11 +207,12 @@ func (m *maker) message(depth int) string {
 		}
 		rounds = append(rounds, strings.Join(orders, " "))
 	}
-	if depth < deepest && m.dice.IntN(6) == 0 { // somebody works in the background, and is told something more
+	if depth < deepest && m.dice.IntN(6) == 0 { // a background subagent that receives a message while it works
 		m.orders += 2
 		agent, word := m.orders-1, m.orders
 		rounds = append(rounds,
-			fmt.Sprintf("bg_agent#%d%s", agent, packed(m.order(deepest)+" | "+m.order(deepest))), fmt.Sprintf("word#%d%s", word, packed(m.order(deepest))))
+			fmt.Sprintf("bg_agent#%d%s", agent, packed(m.order(deepest)+" | "+m.order(deepest))),
+			fmt.Sprintf("word#%d%s", word, packed(m.order(deepest))))
 	}
 	return strings.Join(rounds, " | ")
 }
@@ -216,7 +225,7 @@ func (m *maker) order(depth int) string {
 		name = background[m.dice.IntN(len(background))]
 	}
 	if depth > 0 && m.dice.IntN(6) == 0 {
-		name = "tell" // there is somebody to tell
+		name = "tell" // there is a parent
 	}
 	if !m.stubborn && m.dice.IntN(60) == 0 {
 		name, m.stubborn = []string{"stubborn", "bg_stubborn"}[m.dice.IntN(2)], true

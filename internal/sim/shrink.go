@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Shrink drops steps and faults of a program that fails, one by one, as long as it fails. fails plays a program, in a bubble
-// of its own; it is called at most tries times.
+// Shrink drops steps and faults of a failing program, as long as the program still fails. fails
+// runs a program, in a bubble of its own; Shrink calls it at most tries times.
 func Shrink(p Program, tries int, fails func(Program) bool) Program {
 	try := func(smaller Program) bool {
 		tries--
@@ -42,7 +42,7 @@ func Shrink(p Program, tries int, fails func(Program) bool) Program {
 	return p
 }
 
-// Replay is the one command that plays a seed again.
+// Replay returns the command that runs a seed again.
 func Replay(seed uint64) string {
 	return fmt.Sprintf("SEED=%d go test -run '^TestR18Simulation$' -v ./internal/sim", seed)
 }

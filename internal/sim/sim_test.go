@@ -12,23 +12,23 @@ import (
 	"github.com/perdure/perdure/internal/soak"
 )
 
-// The counts of the first tier; make soak plays more.
+// The counts of the first tier; make soak runs more.
 const (
 	seeds     = 30 // of the simulation
-	twice     = 2  // of those, how many are played twice
-	shrinking = 80 // plays that a failure may cost
-	sideways  = 4  // bubbles side by side
+	twice     = 2  // how many of those are run twice
+	shrinking = 80 // maximum number of runs to shrink a failure
+	sideways  = 4  // concurrent bubbles
 	family    = 8  // the seed of a program with subagents
 )
 
-// play plays a program in a bubble of its own, which also finds goroutines that are left.
+// play runs a program in a bubble of its own, which also detects leaked goroutines.
 func play(t *testing.T, stage *sim.Stage, p sim.Program) (out sim.Outcome) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) { out = stage.Play(p) })
 	return out
 }
 
-// eachSeed plays n seeds from one on, some side by side.
+// eachSeed runs n seeds from one on, some concurrently.
 func eachSeed(t *testing.T, from, n uint64, do func(t *testing.T, seed uint64)) {
 	t.Helper()
 	var next atomic.Uint64
@@ -42,7 +42,8 @@ func eachSeed(t *testing.T, from, n uint64, do func(t *testing.T, seed uint64)) 
 	}
 }
 
-// judge tells what a program broke, with the smallest program that breaks the same, and the command that plays it again.
+// judge reports the violations of a program, with the smallest program with the same violation, and
+// the command that repeats it.
 func judge(t *testing.T, stage *sim.Stage, p sim.Program, out sim.Outcome) {
 	t.Helper()
 	if len(out.Broken) == 0 {
@@ -62,8 +63,8 @@ func judge(t *testing.T, stage *sim.Stage, p sim.Program, out sim.Outcome) {
 	t.Errorf("shrunk: %s\nreplay: %s", small, sim.Replay(p.Seed))
 }
 
-// TestR18Simulation plays random programs against the whole runtime. FIRST_SEED is the first one; SEED plays one and, with
-// -v, shows its trace.
+// TestR18Simulation runs random programs against the whole runtime. FIRST_SEED is the first one;
+// SEED runs one and, with -v, shows its trace.
 func TestR18Simulation(t *testing.T) {
 	t.Parallel()
 	simulate(t, seeds)
@@ -79,7 +80,7 @@ func simulate(t *testing.T, n int) {
 		for _, line := range out.Trace {
 			t.Log(line)
 		}
-		t.Logf("trace hash %s: %d commits, %d engines, %s", out.Hash, out.Commits, out.Lives, out.Took)
+		t.Logf("trace hash %s: %d commits, %d engines, %s", out.Hash, out.Commits, out.Engines, out.Took)
 		judge(t, stage, p, out)
 		return
 	}
@@ -91,19 +92,19 @@ func simulate(t *testing.T, n int) {
 		p := sim.Make(seed)
 		out := play(t, stage, p)
 		commits.Add(int64(out.Commits))
-		lives.Add(int64(out.Lives))
+		lives.Add(int64(out.Engines))
 		virtual.Add(int64(out.Took))
 		judge(t, stage, p, out)
 	})
 }
 
-// firstSeed is where programs begin.
+// firstSeed is the first seed.
 func firstSeed(t *testing.T) uint64 {
 	t.Helper()
 	return uint64(soak.Count(t, "FIRST_SEED", 1, 1))
 }
 
-// TestR18SameSeedSameTrace plays seeds twice and wants the same traces. FIRST_SEED is the first one.
+// TestR18SameSeedSameTrace runs seeds twice and wants the same traces. FIRST_SEED is the first one.
 func TestR18SameSeedSameTrace(t *testing.T) {
 	t.Parallel()
 	sameTraces(t, twice)
@@ -133,8 +134,8 @@ func line(out sim.Outcome, n int) string {
 	return out.Trace[n]
 }
 
-// TestWaitingAgentsTakeNoPlace: subagents that take all places of the process, and only wait for what theirs start in the
-// background, would wait for ever.
+// TestWaitingAgentsTakeNoPlace: subagents that took up all slots of the process, and only wait for
+// background work that they started, would wait for ever.
 func TestWaitingAgentsTakeNoPlace(t *testing.T) {
 	t.Parallel()
 	p := sim.Program{Seed: 1, Sessions: 1, Settings: sim.Settings{Overflow: "queue", Drain: -1}, Steps: []sim.Step{{
@@ -145,7 +146,7 @@ func TestWaitingAgentsTakeNoPlace(t *testing.T) {
 	}
 }
 
-// TestShrink keeps what matters and drops the rest.
+// TestShrink keeps what causes the violation and drops the rest.
 func TestShrink(t *testing.T) {
 	t.Parallel()
 	p := sim.Make(family)

@@ -23,8 +23,9 @@ func TestR18SameSeedSameTraceSoak(t *testing.T) {
 	sameTraces(t, soak.Count(t, "TWICE", 20, 200))
 }
 
-// TestR18EveryCommit dies at the commits of one program with subagents: before, after, and after without telling. Under
-// SCALE=full it dies at every commit in each way, else at every eighth, in one way after another.
+// TestR18EveryCommit crashes at the commits of one program with subagents: before, after, and
+// between the commit and its result. Under SCALE=full it crashes at every commit in each way, else
+// at every eighth, in one way after another.
 func TestR18EveryCommit(t *testing.T) {
 	t.Parallel()
 	stride := soak.Count(t, "COMMIT_STRIDE", 8, 1)
@@ -35,7 +36,7 @@ func TestR18EveryCommit(t *testing.T) {
 	if !slices.ContainsFunc(whole.Trace, func(line string) bool { return strings.Contains(line, `"lineage":`) }) {
 		t.Fatalf("the program of seed %d has no subagent: choose another", family)
 	}
-	ways := []sim.Act{sim.DieBefore, sim.DieAfter, sim.DieUntold}
+	ways := []sim.Act{sim.DieBefore, sim.DieAfter, sim.DieUnanswered}
 	var deaths []sim.Fault
 	for commit := 1; commit <= whole.Commits; commit++ {
 		switch {
@@ -56,7 +57,8 @@ func TestR18EveryCommit(t *testing.T) {
 	})
 }
 
-// TestR18SabotageIsNoticed lets the store lie and wants the simulation to say so: one that cannot fail proves nothing.
+// TestR18SabotageIsNoticed gives the simulation a store with bugs and wants it to notice them: a
+// simulation that cannot fail proves nothing.
 func TestR18SabotageIsNoticed(t *testing.T) {
 	t.Parallel()
 	stage := sim.NewStage()

@@ -17,34 +17,35 @@ import (
 	"github.com/perdure/perdure/tool/subagent"
 )
 
-// hash is a number that follows from the seed and what it is about.
+// hash derives a number from the seed and the given values.
 func (w *world) hash(about ...any) uint64 {
 	h := fnv.New64a()
 	fmt.Fprint(h, w.program.Seed)
 	for _, a := range about {
 		fmt.Fprintf(h, "\x00%v", a)
 	}
-	n := h.Sum64() // mixed, since the low bits of the last bytes are all too alike
+	n := h.Sum64() // mixed, because FNV hardly spreads the low bits of the last bytes
 	n ^= n >> 31
 	n *= 0x9e3779b97f4a7c15
 	return n ^ n>>29
 }
 
-// words is what every tool is given: the order, as it stands in the message.
+// words are the arguments of every tool: the order from the message.
 type words struct {
 	Text string `json:"text"`
 }
 
 type answer = map[string]string
 
-// mind is the model of one life. It obeys: it calls what the last user message lists, round by round, once, and then ends.
-type mind struct {
+// scriptedModel is the model of one engine. It makes the calls that the last user message lists,
+// round by round, and then ends the turn.
+type scriptedModel struct {
 	w *world
-	l *life
+	l *process
 }
 
-// Stream thinks for a while and answers. Now and then the provider is not available, or the stream breaks.
-func (m *mind) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Delta, error] {
+// Stream answers after a while. Sometimes the provider is unavailable, or the stream is cut off.
+func (m *scriptedModel) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Delta, error] {
 	return func(yield func(model.Delta, error) bool) {
 		about := fmt.Sprintf("model of %s, %d messages, attempt %d", req.Session, len(req.Messages), req.Attempt)
 		if !m.w.gate.step(m.l, about) {
@@ -52,7 +53,7 @@ func (m *mind) Stream(ctx context.Context, req model.Request) iter.Seq2[model.De
 			return
 		}
 		if text := chaos.Unpaired(req.Messages); text != "" {
-			m.w.wrong("I17", req.Session, about+": "+text)
+			m.w.addViolation("I17", req.Session, about+": "+text)
 		}
 		pause(ctx, 5*time.Millisecond+time.Duration(m.w.hash(about)%50_000)*time.Microsecond)
 		if !m.w.gate.step(m.l, about+" answers") || ctx.Err() != nil {
@@ -64,7 +65,7 @@ func (m *mind) Stream(ctx context.Context, req model.Request) iter.Seq2[model.De
 		case dice == 0 && req.Attempt == 1:
 			yield(model.Delta{}, &model.Error{Code: model.Unavailable})
 			return
-		case dice == 1: // the stream breaks off
+		case dice == 1: // the stream is cut off
 			yield(model.Delta{Text: "well"}, nil)
 			return
 		}
@@ -77,7 +78,7 @@ func (m *mind) Stream(ctx context.Context, req model.Request) iter.Seq2[model.De
 	}
 }
 
-// orCause is why a context ended; a life that is over ends like a process.
+// orCause returns the cause of a context. An engine that has ended counts as a stopped process.
 func orCause(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -95,18 +96,20 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// lifeKey is under which a context has the life that it belongs to.
-type lifeKey struct{}
+// processKey is the context key of the engine that a context belongs to.
+type processKey struct{}
 
-func lifeOf(ctx context.Context) *life { return ctx.Value(lifeKey{}).(*life) }
+func processOf(ctx context.Context) *process { return ctx.Value(processKey{}).(*process) }
 
-// gated is a tool of the runtime's own, which begins and ends at the gate as all others do.
+// gated wraps a tool of the runtime, so that it starts and ends at the gate like all others.
 type gated struct{ tool.Tool }
 
-// Run waits at the gate first, and again before it returns: what it did woke the driver, and whether that hears of the result with it or
-// after it would be for the scheduler to say.
+// Run waits at the gate before the tool runs and before it returns. The tool has woken the driver;
+// without the second wait, the scheduler would decide whether the driver gets the result with that
+// wake-up or after it.
 func (g gated) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
-	l, about := lifeOf(ctx), fmt.Sprintf("%s, execution %d of %s in %s", call.Tool, call.Execution, call.ID, call.Session)
+	l := processOf(ctx)
+	about := fmt.Sprintf("%s, execution %d of %s in %s", call.Tool, call.Execution, call.ID, call.Session)
 	if !l.w.gate.step(l, "enter "+about) {
 		return tool.Internal(perdure.CauseShutdown)
 	}
@@ -117,13 +120,13 @@ func (g gated) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Resul
 	return result
 }
 
-// ValidatesItself is the tool's own.
+// ValidatesItself forwards to the tool.
 func (g gated) ValidatesItself() bool {
 	own, ok := g.Tool.(tool.SelfValidating)
 	return ok && own.ValidatesItself()
 }
 
-// newTools makes the tools of all lives.
+// newTools creates the tools of all engines.
 func newTools() *tool.Registry {
 	spec := func(name string, class perdure.EffectClass, more ...func(*tool.Spec)) tool.Spec {
 		s := tool.Spec{Name: name, Description: "A fixture.", Class: class, SoftBudget: tool.Never}
@@ -137,7 +140,7 @@ func newTools() *tool.Registry {
 	const pure, again, once = perdure.Pure, perdure.Idempotent, perdure.AtMostOnce
 	work := func(how kind) func(context.Context, words, tool.Env) (answer, error) {
 		return func(ctx context.Context, in words, env tool.Env) (answer, error) {
-			l := lifeOf(ctx)
+			l := processOf(ctx)
 			return (&job{w: l.w, l: l, kind: how, order: in.Text, env: env}).run(ctx)
 		}
 	}
@@ -172,37 +175,38 @@ func newTools() *tool.Registry {
 	return tool.NewRegistry(all...)
 }
 
-// route sends calls to the background whose names say so.
+// route sends calls to the background by their names.
 func route(call tool.Call) dispatch.Route {
-	if strings.HasPrefix(call.Tool, "routed") || call.Tool == spawnAgent && strings.Contains(string(call.Args), `"name":"routed`) {
+	agent := call.Tool == spawnAgent && strings.Contains(string(call.Args), `"name":"routed`)
+	if strings.HasPrefix(call.Tool, "routed") || agent {
 		return dispatch.InBackground()
 	}
 	return dispatch.Route{}
 }
 
-// kind is what a tool does beside its effect.
+// kind is the behaviour of a tool besides its effect.
 type kind int
 
 const (
-	plain      kind = iota // it takes up to 60 ms
-	slow                   // it takes up to 600 ms
-	chatty                 // likewise, and it reports
-	asking                 // it asks a question first
-	permitting             // it asks whether it may, first
-	stubborn               // it does not stop when it is told to
-	filling                // it holds a place until all are held
+	plain      kind = iota // takes up to 60 ms
+	slow                   // takes up to 600 ms
+	chatty                 // takes up to 600 ms and reports
+	asking                 // asks a question first
+	permitting             // requests an approval first
+	stubborn               // does not stop when it is canceled
+	filling                // holds a slot until all are occupied
 )
 
 // job is one execution of a tool.
 type job struct {
 	w     *world
-	l     *life
+	l     *process
 	kind  kind
 	order string
 	env   tool.Env
 }
 
-// run has one effect, at its beginning or at its end, and every step of it waits at the gate.
+// run has one effect, at its start or at its end, and each of its steps waits at the gate.
 func (j *job) run(ctx context.Context) (answer, error) {
 	j.l.jobs.Add(1)
 	defer j.l.jobs.Add(-1)
@@ -220,7 +224,7 @@ func (j *job) run(ctx context.Context) (answer, error) {
 	if early {
 		j.effect()
 	}
-	j.take(ctx, about)
+	j.work(ctx, about)
 	if !j.w.gate.step(j.l, "leave "+about) || ctx.Err() != nil && j.kind != stubborn {
 		return nil, orCause(ctx)
 	}
@@ -236,8 +240,8 @@ func (j *job) run(ctx context.Context) (answer, error) {
 	return answer{"did": j.order}, nil
 }
 
-// take lets virtual time pass.
-func (j *job) take(ctx context.Context, about string) {
+// work lets virtual time pass.
+func (j *job) work(ctx context.Context, about string) {
 	most := uint64(60_000)
 	if j.kind == slow || j.kind == chatty {
 		most = 600_000
@@ -260,7 +264,7 @@ func (j *job) take(ctx context.Context, about string) {
 	}
 }
 
-// talk asks what a job of its kind asks.
+// talk asks the question of its kind of job.
 func (j *job) talk(ctx context.Context) error {
 	q := tool.Question{Prompt: "which one?"}
 	if j.kind == permitting {
@@ -276,13 +280,14 @@ func (j *job) talk(ctx context.Context) error {
 	return err
 }
 
-// effect writes a line into the outside ledger, which no engine knows of.
+// effect adds a line to the outside ledger, which no engine knows.
 func (j *job) effect() {
 	c := j.env.Call
 	j.w.mu.Lock()
 	defer j.w.mu.Unlock()
 	line := chaos.Line{
-		Effect: j.order, Class: string(c.Class), Key: c.Key, At: time.Now().UTC().Truncate(time.Microsecond), Call: string(c.ID), Attempt: c.Attempt, Session: c.Session, Task: c.Task,
+		Effect: j.order, Class: string(c.Class), Key: c.Key, At: time.Now().UTC().Truncate(time.Microsecond),
+		Call: string(c.ID), Attempt: c.Attempt, Session: c.Session, Task: c.Task,
 	}
 	j.w.ledger = append(j.w.ledger, line)
 	j.w.trace.add("effect %s of %s %s", j.order, c.ID, c.Task)

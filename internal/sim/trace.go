@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// trace is what happened, in order: what was committed and what was told. Ids are numbered as they appear.
+// trace records commits and answers in order. Ids are numbered in the order of their appearance.
 type trace struct {
 	began time.Time
 	sum   hash.Hash
 	lines []string
 	ids   map[string]string
-	count map[string]int // ids so far, by prefix
+	count map[string]int // the number of ids, by prefix
 }
 
 func newTrace() *trace {
@@ -30,13 +30,13 @@ func (t *trace) add(format string, args ...any) {
 	t.lines = append(t.lines, line)
 }
 
-// digest is the trace hash.
+// digest returns the trace hash.
 func (t *trace) digest() string { return hex.EncodeToString(t.sum.Sum(nil)) }
 
-// hexDigits is how many follow the prefix of an id.
+// hexDigits is the number of digits after the prefix of an id.
 const hexDigits = 32
 
-// number puts the number of its first appearance in the place of every id.
+// number replaces each id by its number.
 func (t *trace) number(text string) string {
 	var b strings.Builder
 	done := 0
@@ -67,7 +67,7 @@ func (t *trace) short(prefix, id string) string {
 	return name
 }
 
-// isID reports whether text begins with the digits of an id, and nothing of the kind follows.
+// isID reports whether text starts with the digits of an id, and no further digit follows.
 func isID(text string) bool {
 	for i := range hexDigits {
 		if !isHex(text[i]) {

@@ -16,73 +16,75 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// world is what outlives engines: the memory, what happened outside, what was told, and the program.
+// world is what survives engines: the memory store, the outside world, the answers to clients, and
+// the program.
 type world struct {
 	program Program
 	tools   *tool.Registry
 	memory  *memory.Store
 	gate    *gate
-	ids     []perdure.SessionID // of the program's sessions; only written before the first step
+	ids     []perdure.SessionID // the program's sessions; only written before the first step
 
-	mu      sync.Mutex
-	trace   *trace                     // guarded by mu
-	ledger  []chaos.Line               // guarded by mu
-	told    []chaos.Told               // guarded by mu; what clients were told, but for events
-	broken  []chaos.Violation          // guarded by mu
-	touched map[perdure.SessionID]bool // guarded by mu; since somebody looked
-	ops     int                        // guarded by mu; that clients wait for
-	filled  int                        // guarded by mu; jobs that hold a place until all are held
-	full    chan struct{}              // closed when they may end
+	mu       sync.Mutex
+	trace    *trace                     // guarded by mu
+	ledger   []chaos.Line               // guarded by mu
+	received []chaos.Response           // guarded by mu; what clients and followers have received
+	broken   []chaos.Violation          // guarded by mu
+	touched  map[perdure.SessionID]bool // guarded by mu; changed since the last look
+	ops      int                        // guarded by mu; running operations of clients
+	filled   int                        // guarded by mu; jobs that hold a slot until all are occupied
+	full     chan struct{}              // closed when those jobs may end
 
-	life  *life                        // only touched by the player, as is all below
-	lives []*life                      //
-	views map[perdure.SessionID]*view  //
-	seen  map[string]int               // how often a label was let through
-	moved int                          // commits that wrote something
-	calm  bool                         // nothing goes wrong any more
-	sends map[perdure.MessageID]letter //
+	current      *process                          // this and the following fields are only touched by the player
+	processes    []*process                        //
+	views        map[perdure.SessionID]*view       //
+	seen         map[string]int                    // how often an item with this label has passed
+	writeCommits int                               // commits with a significant write
+	calm         bool                              // no more faults
+	sends        map[perdure.MessageID]sentMessage //
 }
 
-// letter is a message that was sent.
-type letter struct {
+// sentMessage is a sent message.
+type sentMessage struct {
 	to      perdure.SessionID
 	message perdure.Message
 }
 
-// view is what somebody who reads everything knows of a session.
+// view is what a reader of everything knows about a session.
 type view struct {
-	fold    *perdure.Session
-	journal chaos.Journal
-	told    []chaos.Told // its events, as they were shown
-	rows    chaos.Rows
+	fold     *perdure.Session
+	journal  chaos.Journal
+	received []chaos.Response // its events as they were shown
+	rows     chaos.Rows
 }
 
-// life is one engine, which may die.
-type life struct {
+// process is one engine, which may die.
+type process struct {
 	w      *world
 	n      int
 	eng    *local.Engine
 	stop   context.CancelFunc
 	over   atomic.Bool
 	jobs   atomic.Int64
-	doomed atomic.Bool // it dies when all that its last commit led to has come to a halt
+	doomed atomic.Bool // it dies when the consequences of its last commit have stopped
 	ended  chan struct{}
 	err    error // of Run; read after ended
 }
 
-func (l *life) isDead() bool { return l.over.Load() }
+func (l *process) isDead() bool { return l.over.Load() }
 
-// kill ends a life as SIGKILL does: from now on nothing of it has an effect. What waits at the gate is turned away.
-func (l *life) kill() {
+// kill ends an engine like SIGKILL: from now on nothing of it has an effect. Its items at the gate
+// are turned away.
+func (l *process) kill() {
 	if l.over.Swap(true) {
 		return
 	}
-	l.w.gate.turnAway(l)
+	l.w.gate.dropProcess(l)
 	l.stop()
 }
 
 // hasEnded reports whether Run has returned.
-func (l *life) hasEnded() bool {
+func (l *process) hasEnded() bool {
 	select {
 	case <-l.ended:
 		return true
@@ -91,32 +93,34 @@ func (l *life) hasEnded() bool {
 	}
 }
 
-// The clocks of an engine of a program.
+// The timings of an engine of a program.
 const (
 	grace = 30 * time.Millisecond
 	beat  = 900 * time.Millisecond
 )
 
-// places is how many background runs a session may have.
-const places = 2
+// slotsPerSession is the number of slots for background runs per session.
+const slotsPerSession = 2
 
 func newWorld(p Program, tools *tool.Registry) *world {
 	return &world{
-		program: p, tools: tools, memory: memory.New(memory.Config{}), gate: newGate(), trace: newTrace(), touched: map[perdure.SessionID]bool{},
-		full: make(chan struct{}), views: map[perdure.SessionID]*view{}, seen: map[string]int{}, sends: map[perdure.MessageID]letter{},
+		program: p, tools: tools, memory: memory.New(memory.Config{}), gate: newGate(), trace: newTrace(),
+		touched: map[perdure.SessionID]bool{}, full: make(chan struct{}), views: map[perdure.SessionID]*view{},
+		seen: map[string]int{}, sends: map[perdure.MessageID]sentMessage{},
 	}
 }
 
-// start makes the next engine, over a handle of its own.
+// start opens and runs the next engine, over its own handle.
 func (w *world) start() error {
-	l := &life{w: w, n: len(w.lives) + 1, ended: make(chan struct{})}
-	ctx, stop := context.WithCancel(context.WithValue(context.Background(), lifeKey{}, l))
+	l := &process{w: w, n: len(w.processes) + 1, ended: make(chan struct{})}
+	ctx, stop := context.WithCancel(context.WithValue(context.Background(), processKey{}, l))
 	l.stop = stop
 	s := w.program.Settings
 	eng, err := local.Open(ctx, local.Config{
-		Store: newHandle(w, l), Model: &mind{w: w, l: l}, Tools: w.tools, Route: route, PerSession: places, PerProcess: places * w.program.Sessions,
-		PerSessionDetached: places, Overflow: local.Overflow(s.Overflow), EvictCap: 4, ApprovalExpiry: s.Expiry, MaxExecutions: -1, NoProgress: -1,
-		Grace: grace, Drain: s.Drain, Beat: beat, Lease: 4 * beat, DeferAbove: -1,
+		Store: newHandle(w, l), Model: &scriptedModel{w: w, l: l}, Tools: w.tools, Route: route, PerSession: slotsPerSession,
+		PerProcess: slotsPerSession * w.program.Sessions, PerSessionDetached: slotsPerSession, Overflow: local.Overflow(s.Overflow),
+		EvictCap: 4, ApprovalExpiry: s.Expiry, MaxExecutions: -1, NoProgress: -1, Grace: grace, Drain: s.Drain,
+		Beat: beat, Lease: 4 * beat, DeferAbove: -1,
 		SubagentsLive: s.Agents,
 	})
 	if err != nil {
@@ -124,7 +128,7 @@ func (w *world) start() error {
 		return fmt.Errorf("open engine %d: %w", l.n, err)
 	}
 	l.eng = eng
-	w.life, w.lives = l, append(w.lives, l)
+	w.current, w.processes = l, append(w.processes, l)
 	w.note("engine %d", l.n)
 	go func() {
 		defer w.gate.ring()
@@ -141,14 +145,14 @@ func (w *world) note(format string, args ...any) {
 	w.trace.add(format, args...)
 }
 
-// wrong notes a broken promise.
-func (w *world) wrong(invariant string, id perdure.SessionID, text string) {
+// addViolation records a violation.
+func (w *world) addViolation(invariant string, id perdure.SessionID, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.broken = append(w.broken, chaos.Violation{Invariant: invariant, Session: id, Text: text})
 }
 
-// committed notes what a commit wrote, or pretended to.
+// committed records what a commit wrote, or pretended to write.
 func (w *world) committed(tx *seenTx) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -162,12 +166,12 @@ func (w *world) committed(tx *seenTx) {
 			body = []byte(err.Error())
 		}
 		w.trace.add("%s", body)
-		w.told = append(w.told, chaos.Told{Session: e.Session, Event: body})
+		w.received = append(w.received, chaos.Response{Session: e.Session, Event: body})
 	}
 }
 
-// seenTx is a transaction that is really carried out. It sees what is written, and gives sessions secrets that follow from
-// the seed, so that derived ids do too.
+// seenTx is a transaction that is really carried out. It records the writes, and derives the
+// secrets of sessions from the seed, so that derived ids depend on the seed too.
 type seenTx struct {
 	store.Tx
 	w       *world
@@ -190,13 +194,15 @@ func (s *seenTx) Append(id perdure.SessionID, events []perdure.Event) error {
 	return err
 }
 
-func (s *seenTx) UpdateTask(id perdure.SessionID, task perdure.TaskID, u perdure.TaskUpdate) (perdure.TaskChange, error) {
+func (s *seenTx) UpdateTask(
+	id perdure.SessionID, task perdure.TaskID, u perdure.TaskUpdate,
+) (perdure.TaskChange, error) {
 	change, err := s.Tx.UpdateTask(id, task, u)
 	s.touched = append(s.touched, change.Task.Session)
 	return change, err
 }
 
-// fill holds a place until all are held.
+// fill holds a slot until all are occupied.
 func (w *world) fill(ctx context.Context) {
 	w.mu.Lock()
 	w.filled++
@@ -208,9 +214,9 @@ func (w *world) fill(ctx context.Context) {
 	}
 }
 
-// look reads what was committed since the last time, as somebody does who follows every session, and compares it with the
-// rows. It is called while everything is blocked.
-func (w *world) look() {
+// readCommits reads what was committed since the last time, like a reader that follows every
+// session, and compares it with the rows. It is called while everything is blocked.
+func (w *world) readCommits() {
 	w.mu.Lock()
 	touched := w.touched
 	w.touched = map[perdure.SessionID]bool{}
@@ -224,17 +230,17 @@ func (w *world) look() {
 				continue
 			}
 			if err := w.read(r, id); err != nil {
-				w.wrong("I6", id, err.Error())
+				w.addViolation("I6", id, err.Error())
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		w.wrong("I6", "", err.Error())
+		w.addViolation("I6", "", err.Error())
 	}
 }
 
-// read brings the view of one session up to date.
+// read updates the view of one session.
 func (w *world) read(r store.Reader, id perdure.SessionID) error {
 	v := w.views[id]
 	if v == nil {
@@ -275,16 +281,18 @@ func (w *world) read(r store.Reader, id perdure.SessionID) error {
 	}
 	for _, h := range handles {
 		if h.Key.Session == id {
-			v.rows.Handles = append(v.rows.Handles, chaos.Handle{Call: h.Key.Call, Task: h.Task, Child: h.Child, Ended: h.State == store.SpawnSettled})
+			v.rows.Handles = append(v.rows.Handles, chaos.Handle{
+				Call: h.Key.Call, Task: h.Task, Child: h.Child, Ended: h.State == store.SpawnSettled,
+			})
 		}
 	}
 	for _, text := range chaos.Differences(v.fold, v.rows) {
-		w.wrong("I6", id, text)
+		w.addViolation("I6", id, text)
 	}
 	return nil
 }
 
-// sessions are those that were seen, in a fixed order.
+// sessions returns the known sessions in a fixed order.
 func (w *world) sessions() []perdure.SessionID {
 	var ids []perdure.SessionID
 	for id := range w.views {
@@ -294,18 +302,21 @@ func (w *world) sessions() []perdure.SessionID {
 	return ids
 }
 
-// between are the invariants that are judged between two steps. I6 and I17 are not among them, which fold every journal from
-// its beginning: look compares the rows after each commit, and the model sees whether its calls are paired.
+// between returns the invariants that are checked between two steps. I6 and I17 are not included,
+// because they fold every journal from its start: look compares the rows after each commit, and the
+// model checks whether its calls are paired.
 func between() []chaos.Invariant {
 	return []chaos.Invariant{
-		chaos.NoLostSettle, chaos.NoDuplicateEffect, chaos.OneKey, chaos.OneTerminal, chaos.Prefix, chaos.SpawnOnce, chaos.CancelFinal, chaos.DeliveredOnce,
+		chaos.NoLostSettle, chaos.NoDuplicateEffect, chaos.OneKey, chaos.OneTerminal, chaos.Prefix, chaos.SpawnOnce,
+		chaos.CancelFinal, chaos.DeliveredOnce,
 	}
 }
 
-// judge checks the invariants on all that is left. live: the program goes on.
-func (w *world) judge(live bool) {
+// checkInvariants checks the invariants on everything so far. live means that the program
+// continues.
+func (w *world) checkInvariants(live bool) {
 	w.mu.Lock()
-	record := chaos.Record{Ledger: w.ledger, Told: w.told, Live: live, CancelBound: time.Minute}
+	record := chaos.Record{Ledger: w.ledger, Responses: w.received, Live: live, CancelBound: time.Minute}
 	w.mu.Unlock()
 	for _, id := range w.sessions() {
 		v := w.views[id]

@@ -13,10 +13,10 @@ import (
 	"github.com/perdure/perdure/internal/supervise"
 )
 
-// BenchmarkSupervisedStart starts commands, with the two steps that a caller waits for: Prepare, before the claim, and
-// Start, until the supervisor has the ticket. It reports their mean times, that of the first byte of output after Start
-// was called, and the memory of a supervisor whose command runs: of this test binary, and of a program that is nothing
-// but a supervisor.
+// BenchmarkSupervisedStart starts commands, with the two steps that a caller waits for: Prepare,
+// before the claim, and Start, until the supervisor has the ticket. It reports their mean times,
+// that of the first byte of output after Start was called, and the memory of a supervisor whose
+// command is running: of this test binary, and of a program that is only a supervisor.
 func BenchmarkSupervisedStart(b *testing.B) {
 	b.Run("self", func(b *testing.B) { benchmarkStart(b, newLocal(b)) })
 	b.Run("own", func(b *testing.B) { benchmarkStart(b, newLocalOf(b, buildSupervisor(b))) })

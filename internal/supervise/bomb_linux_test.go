@@ -14,7 +14,8 @@ import (
 	"github.com/perdure/perdure/internal/supervise"
 )
 
-// bomb is a command that takes what it can (S12). It is small: were it not contained, this machine would survive it.
+// bomb is a command that takes what it can (S12). It is small: were it not contained, this machine
+// would survive it.
 type bomb struct {
 	name   string
 	limits supervise.Limits
@@ -37,7 +38,8 @@ func bombs() []bomb {
 			name: "forks", limits: supervise.Limits{Processes: 40}, within: 40 * time.Second,
 			script: `f() { [ $1 -gt 7 ] && exec sleep 60; f $(($1+1)) & f $(($1+1)) & wait; }; f 0`,
 			contained: func(o *outside, out string, e supervise.Exit) bool {
-				// Who is not root is refused by the kernel first, and a shell then tries for a while.
+				// Who is not root is refused by the kernel first, and a shell then tries for a
+				// while.
 				return limited("processes, the limit is 40")(o, out, e) || e.Code != 0 && strings.Contains(out, "Resource temporarily unavailable")
 			},
 		},
@@ -81,7 +83,8 @@ func bombs() []bomb {
 	}
 }
 
-// TestS12Bombs: each is contained by its limit, nothing of it is left, and a server in the runtime's process answers meanwhile.
+// TestS12Bombs: each is contained by its limit, nothing of it is left, and a server in the
+// runtime's process answers meanwhile.
 func TestS12Bombs(t *testing.T) {
 	inProfiles(t, func(t *testing.T, profile supervise.Profile) {
 		slowest := askMeanwhile(t)
@@ -114,8 +117,8 @@ func TestS12Bombs(t *testing.T) {
 	})
 }
 
-// askMeanwhile asks a server of this process again and again, until the returned function is called, which returns how
-// long the answers took, the slowest last.
+// askMeanwhile asks a server of this process again and again, until the returned function is
+// called, which returns how long the answers took, the slowest last.
 func askMeanwhile(t *testing.T) func() []time.Duration {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))

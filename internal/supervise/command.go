@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/internal/sandbox"
 )
 
-// What a zero field of a Command means.
+// The defaults of a Command.
 const (
 	DefaultGrace          = 10 * time.Second
 	DefaultDrain          = 2 * time.Second
@@ -19,35 +19,38 @@ const (
 	MinOutputMaxBytes     = 64 << 10
 )
 
-// Command is what a run executes. No shell is involved, and nothing is added to it.
+// Command is what a run executes. No shell is involved, and nothing is added to the command.
 type Command struct {
-	// Argv is the program and its arguments. A program without a slash is looked up in the PATH of Env.
+	// Argv is the program and its arguments. A program without a slash is looked up in the PATH of
+	// Env.
 	Argv []string
-	// Env is the whole environment, as name=value; nil is an empty one.
+	// Env is the whole environment as name=value; nil means empty.
 	Env []string
 	// Dir is the working directory, an absolute path.
 	Dir string
-	// Workspace is what a confined command may write: an absolute path, Dir or above it; empty is Dir. Without a profile it
-	// means nothing.
+	// Workspace is the directory that a confined command may write to: an absolute path, Dir or a
+	// parent of it; empty means Dir. Without a profile it has no effect.
 	Workspace string
-	// Timeout, counted from the command's start, kills the tree; zero is none.
+	// Timeout kills the tree so long after the command's start; zero means no timeout.
 	Timeout time.Duration
-	// Grace lies between SIGTERM and SIGKILL when somebody signals the supervisor by hand; zero is DefaultGrace.
-	// A Stop brings its own.
+	// Grace is the time between SIGTERM and SIGKILL when the supervisor itself is signalled by
+	// hand; zero means DefaultGrace. Stop has its own grace.
 	Grace time.Duration
-	// Drain is how long the run waits for the end of the output after the command's first process has ended, for a
-	// forgotten background process may hold it open; zero is DefaultDrain. Then the rest of the tree is killed.
+	// Drain is how long the run waits for the end of the output after the command's first process
+	// has ended, because a forgotten background process may hold the output open; zero means
+	// DefaultDrain. Then the rest of the tree is killed.
 	Drain time.Duration
-	// OutputMaxBytes bounds what both streams together take on disk; zero is DefaultOutputMaxBytes, and less than
-	// MinOutputMaxBytes is that. Half of it is for the beginning, and half for the end, which gives way to what comes later.
-	// The command is never blocked by it.
+	// OutputMaxBytes limits the size of both streams together on disk; zero means
+	// DefaultOutputMaxBytes, and a smaller value than MinOutputMaxBytes means that minimum. Half of
+	// it keeps the beginning of the output, and half the end, in which newer output replaces older.
+	// The limit never blocks the command.
 	OutputMaxBytes int64
 }
 
-// Check says what is wrong with c, in words for the caller's author.
+// Check says what is wrong with c, for the author of the calling code.
 func (c Command) Check() error {
 	if len(c.Argv) == 0 || c.Argv[0] == "" {
-		return errors.New("supervise: the command names no program")
+		return errors.New("supervise: the command has no program")
 	}
 	if !filepath.IsAbs(c.Dir) {
 		return fmt.Errorf("supervise: the working directory %q is not an absolute path", c.Dir)
@@ -66,7 +69,7 @@ func (c Command) Check() error {
 	return nil
 }
 
-// withDefaults fills in what zero means.
+// withDefaults replaces zero fields by their defaults.
 func (c Command) withDefaults() Command {
 	if c.Grace == 0 {
 		c.Grace = DefaultGrace
@@ -80,8 +83,8 @@ func (c Command) withDefaults() Command {
 	return c
 }
 
-// commandFile is the file by which Start tells the supervisor what to run. Strings travel as bytes, because JSON would
-// replace those that are not UTF-8.
+// commandFile is the file through which Start passes the command to the supervisor. Strings are
+// encoded as bytes, because JSON would replace invalid UTF-8.
 type commandFile struct {
 	Version        int      `json:"version"`
 	Host           string   `json:"host"`
@@ -93,7 +96,7 @@ type commandFile struct {
 	DrainMS        int64    `json:"drain_ms"`
 	OutputMaxBytes int64    `json:"output_max_bytes"`
 
-	Sandbox *sandbox.Order `json:"sandbox,omitempty"` // without the command, which stands above
+	Sandbox *sandbox.Order `json:"sandbox,omitempty"` // without the command, which the fields above hold
 }
 
 func newCommandFile(host string, c Command) commandFile {
@@ -114,16 +117,16 @@ func (f commandFile) command() Command {
 	}
 }
 
-// stopFile is the durable request to end a run.
+// stopFile is the durable request to stop a run.
 type stopFile struct {
 	GraceMS     int64     `json:"grace_ms"`
 	RequestedAt time.Time `json:"requested_at"`
 }
 
-// due is when the grace of the request is over, by the wall clock.
+// due is when the grace of the request ends, by the wall clock.
 func (f stopFile) due() time.Time { return f.RequestedAt.Add(fromMS(f.GraceMS)) }
 
-// toMS rounds up, so that a short limit does not become none.
+// toMS rounds up, so that a short limit does not become zero, which means none.
 func toMS(d time.Duration) int64 {
 	ms := int64(d / time.Millisecond)
 	if d%time.Millisecond > 0 {
@@ -132,7 +135,7 @@ func toMS(d time.Duration) int64 {
 	return max(ms, 0)
 }
 
-// fromMS caps at what a Duration holds, and takes a negative number for zero.
+// fromMS caps at the largest Duration and converts a negative number to zero.
 func fromMS(ms int64) time.Duration {
 	return time.Duration(min(max(ms, 0), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }

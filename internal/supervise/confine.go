@@ -7,10 +7,10 @@ import (
 	"github.com/perdure/perdure/internal/sandbox"
 )
 
-// Profile is how much a command is confined.
+// Profile says how strictly commands are confined.
 type Profile = sandbox.Profile
 
-// Limits are what a confined command may use up.
+// Limits are the resource limits of a confined command.
 type Limits = sandbox.Limits
 
 // The profiles. The zero value of a Profile is ProfileNone.
@@ -20,27 +20,29 @@ const (
 	ProfileIsolated  = sandbox.Isolated
 )
 
-// Unenforceable is the kind of New's error where this machine cannot keep the profile; the text says what is missing.
+// Unenforceable is the kind of New's error if this machine cannot enforce the profile; the text
+// says what is missing.
 var Unenforceable = sandbox.Unenforceable
 
-// Holding is one thing that this machine can keep, or cannot, and why.
-type Holding = sandbox.Fact
+// Enforcement says of one part of the sandbox whether this machine can enforce it, and if not, why.
+type Enforcement = sandbox.Fact
 
-// Holds says what of the sandbox this machine can keep, part by part and then profile by profile, each of which is
-// tried. A Config without Supervisor is for a program that calls Entry.
-func Holds(c Config) []Holding { return sandbox.Facts(c.Supervisor) }
+// Enforced says what this machine can enforce: first the parts of the sandbox, then the profiles,
+// each of which is tried. A Config without Supervisor requires a program that calls Entry.
+func Enforced(c Config) []Enforcement { return sandbox.Facts(c.Supervisor) }
 
-// scratchName is the folder of a run directory that a confined command has for itself; it goes when the command ends.
+// scratchName is the private directory of a confined command in its run directory. It is removed
+// when the command ends.
 const scratchName = "scratch"
 
-// sandboxed is the sandbox that c asks for.
-func (c Config) sandboxed() sandbox.Config {
+// sandboxConfig returns the sandbox configuration in c.
+func (c Config) sandboxConfig() sandbox.Config {
 	return sandbox.Config{Profile: c.Profile, Unsafe: c.Unsafe, Limits: c.Limits, Reads: c.Reads}
 }
 
-// order makes what the stage of a command in dir is told, or nil where nothing is confined. It refuses a sandbox in which
-// the command could write or read the files of its own run.
-func (l *Local) order(dir string, c Command) (*sandbox.Order, error) {
+// sandboxOrder returns the order for the sandbox of a command in dir, or nil if nothing is
+// confined. It refuses a sandbox in which the command could write or read the files of its own run.
+func (l *Local) sandboxOrder(dir string, c Command) (*sandbox.Order, error) {
 	if !l.sandbox.Profile.Confines() {
 		return nil, nil
 	}
@@ -60,15 +62,15 @@ func (l *Local) order(dir string, c Command) (*sandbox.Order, error) {
 	}
 	switch {
 	case workspace == "/":
-		return nil, fmt.Errorf("the workspace is the root of the file system: a sandbox would confine nothing")
+		return nil, fmt.Errorf("the workspace is the root of the file system, so a sandbox would confine nothing")
 	case !within(workspace, work):
 		return nil, fmt.Errorf("the working directory %s is outside the workspace %s", work, workspace)
 	case within(workspace, dir):
-		return nil, fmt.Errorf("the run directory %s is in the workspace %s, where the command could change it: keep runs elsewhere", dir, workspace)
+		return nil, fmt.Errorf("the run directory %s is in the workspace %s, where the command could change it; store runs elsewhere", dir, workspace)
 	}
 	for _, path := range l.sandbox.Reads {
 		if real, err := filepath.EvalSymlinks(path); err == nil && within(real, dir) {
-			return nil, fmt.Errorf("the run directory %s is in %s, which commands may read: keep runs elsewhere", dir, path)
+			return nil, fmt.Errorf("the run directory %s is in %s, which commands may read; store runs elsewhere", dir, path)
 		}
 	}
 	return &sandbox.Order{
@@ -77,7 +79,7 @@ func (l *Local) order(dir string, c Command) (*sandbox.Order, error) {
 	}, nil
 }
 
-// within reports whether path is folder or lies in it, by their names.
+// within reports whether path is folder or below it, going by the names alone.
 func within(folder, path string) bool {
 	rel, err := filepath.Rel(folder, path)
 	return err == nil && filepath.IsLocal(rel)

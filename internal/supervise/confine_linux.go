@@ -10,7 +10,8 @@ import (
 	"github.com/perdure/perdure/internal/sandbox"
 )
 
-// startConfined executes the command in its sandbox. The status is what a shell would give for the error.
+// startConfined executes the command in its sandbox. The int is the exit status that a shell would
+// return for the error.
 func (s *supervisor) startConfined(program string, null *os.File) (int, error) {
 	o := *s.sandbox
 	o.Program, o.Argv, o.Env = []byte(program), toBytes(s.command.Argv), toBytes(s.command.Env)
@@ -28,41 +29,43 @@ func (s *supervisor) startConfined(program string, null *os.File) (int, error) {
 		}
 		return code, err
 	}
-	s.rec.CommandPID, s.ends = child.PID, child.Ends
+	s.rec.CommandPID, s.initReports = child.PID, child.Ends
 	s.rec.Profile, s.rec.Enforced = string(o.Profile), child.Enforced
 	s.watch = newWatch(o)
-	reached(s.dir, "supervisor executed")
+	onStep(s.dir, "supervisor executed")
 	return 0, nil
 }
 
-// take is the word of an init: how the command ended, or nothing where the init died first.
-func (s *supervisor) take(ws syscall.WaitStatus, told bool) {
-	if told {
+// recordEnd records how the command ended, as its init reports it. reported is false if the init
+// died before it could report.
+func (s *supervisor) recordEnd(ws syscall.WaitStatus, reported bool) {
+	if reported {
 		s.ended, s.status = true, ws
 	}
-	s.ends = nil
+	s.initReports = nil
 }
 
-// settle is the end of the process that we started: the command, or its init, whose word comes before its own status.
-func (s *supervisor) settle(ws syscall.WaitStatus) {
-	if s.ends != nil {
-		said, told := <-s.ends // it is dead, so this cannot wait for long
-		s.take(said, told)
+// recordExit records the end of the process that we started: the command itself, or its init. The
+// report of an init takes precedence over its own exit status.
+func (s *supervisor) recordExit(ws syscall.WaitStatus) {
+	if s.initReports != nil {
+		status, reported := <-s.initReports // the init is dead, so this does not block for long
+		s.recordEnd(status, reported)
 	}
 	if !s.ended {
 		s.ended, s.status = true, ws
 	}
 }
 
-// overrun reports whether the command is beyond a limit, and keeps which.
-func (s *supervisor) overrun(at time.Time) bool {
+// exceedsLimit reports whether the command exceeds a limit, and remembers which.
+func (s *supervisor) exceedsLimit(at time.Time) bool {
 	if s.limit == "" {
 		s.limit = s.watch.exceeded(s, at)
 	}
 	return s.limit != ""
 }
 
-// removeScratch takes the command's own folder away.
+// removeScratch removes the command's scratch directory.
 func (s *supervisor) removeScratch() {
 	if s.sandbox == nil {
 		return

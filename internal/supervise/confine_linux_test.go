@@ -18,8 +18,10 @@ import (
 
 // Arguments that make the test binary a fixture instead.
 const (
-	confinedMode = "fixture-confined" // profile run workspace script: a runtime that starts a confined command and waits for its death
-	nestedMode   = "fixture-nested"   // a runtime inside a sandbox, which tries profiles
+	// profile run workspace script: a runtime that starts a confined command and waits for its
+	// death
+	confinedMode = "fixture-confined"
+	nestedMode   = "fixture-nested" // a runtime inside a sandbox, which tries profiles
 )
 
 // confinedFixture plays both.
@@ -49,7 +51,8 @@ func confinedFixture() {
 	}
 }
 
-// requireProfile skips a law where this machine cannot keep the profile. TestHolds says which it can.
+// requireProfile skips a law where this machine cannot keep the profile. TestHolds says which it
+// can.
 func requireProfile(t *testing.T, profile supervise.Profile) {
 	t.Helper()
 	if _, err := supervise.New(supervise.Config{Profile: profile}); errors.Is(err, supervise.Unenforceable) {
@@ -72,29 +75,29 @@ func inProfiles(t *testing.T, law func(t *testing.T, profile supervise.Profile))
 	}
 }
 
-// TestHolds: what is said of a profile is what New does, and what is missing is said.
+// TestHolds: Holds says of a profile what New does, and what is missing.
 func TestHolds(t *testing.T) {
 	t.Parallel()
-	holdings := supervise.Holds(supervise.Config{})
+	holdings := supervise.Enforced(supervise.Config{})
 	for _, h := range holdings {
-		t.Logf("%-45s %-5v %s", h.What, h.Holds, h.Why)
-		if h.What == "" || h.Why == "" {
+		t.Logf("%-45s %-5v %s", h.Part, h.Enforced, h.Why)
+		if h.Part == "" || h.Why == "" {
 			t.Errorf("%+v says too little", h)
 		}
 	}
 	for _, profile := range []supervise.Profile{supervise.ProfileWorkspace, supervise.ProfileIsolated} {
-		i := slices.IndexFunc(holdings, func(h supervise.Holding) bool { return h.What == "profile "+string(profile) })
+		i := slices.IndexFunc(holdings, func(h supervise.Enforcement) bool { return h.Part == "profile "+string(profile) })
 		if i < 0 {
 			t.Fatalf("nothing is said of %s", profile)
 		}
 		_, err := supervise.New(supervise.Config{Profile: profile})
-		if holdings[i].Holds != (err == nil) {
+		if holdings[i].Enforced != (err == nil) {
 			t.Errorf("%+v, and New says %v", holdings[i], err)
 		}
 	}
 }
 
-// TestUnknownProfile: a word that is no profile confines nobody, so it is refused.
+// TestUnknownProfile: an unknown profile is refused, since it would confine nothing.
 func TestUnknownProfile(t *testing.T) {
 	t.Parallel()
 	if _, err := supervise.New(supervise.Config{Profile: "strict"}); err == nil || !strings.Contains(err.Error(), "workspace") {
@@ -105,8 +108,8 @@ func TestUnknownProfile(t *testing.T) {
 	}
 }
 
-// TestUnenforceable: inside a sandbox nobody can make namespaces. There the profile is refused with what is missing, and
-// with Unsafe there is what is left.
+// TestUnenforceable: namespaces cannot be created inside a sandbox. There the profile is refused
+// with what is missing, and Unsafe enforces what is left.
 func TestUnenforceable(t *testing.T) {
 	t.Parallel()
 	requireProfile(t, supervise.ProfileWorkspace)
@@ -114,14 +117,14 @@ func TestUnenforceable(t *testing.T) {
 
 	out, _ := o.run(confined(t, supervise.Config{Profile: supervise.ProfileWorkspace}), self()+" "+nestedMode)
 
-	for _, want := range []string{"unsafe false: unenforceable true", "it needs user, pid, mount, network", "unsafe true: unenforceable false: <nil>"} {
+	for _, want := range []string{"unsafe false: unenforceable true", "needs user, pid, mount, network", "unsafe true: unenforceable false: <nil>"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it said %q, and not %q", out, want)
 		}
 	}
 }
 
-// TestOrdinaryWork: what people do in a shell goes on working.
+// TestOrdinaryWork: ordinary shell commands work.
 func TestOrdinaryWork(t *testing.T) {
 	inProfiles(t, func(t *testing.T, profile supervise.Profile) {
 		const script = `set -e
@@ -160,7 +163,8 @@ func TestRecordTellsWhatIsEnforced(t *testing.T) {
 	})
 }
 
-// TestAdoptedStaysConfined: the runtime is killed, the next one knows of no profile, and the command is as confined as before.
+// TestAdoptedStaysConfined: the runtime is killed, the next one knows of no profile, and the
+// command is as confined as before.
 func TestAdoptedStaysConfined(t *testing.T) {
 	inProfiles(t, func(t *testing.T, profile supervise.Profile) {
 		o := newOutside(t)
@@ -192,8 +196,8 @@ func TestAdoptedStaysConfined(t *testing.T) {
 	})
 }
 
-// TestDaemonDiesWithSupervisor: with a pid namespace even a daemon in a session of its own cannot outlive a supervisor
-// that was killed.
+// TestDaemonDiesWithSupervisor: with a pid namespace even a daemon in a session of its own cannot
+// outlive a supervisor that was killed.
 func TestDaemonDiesWithSupervisor(t *testing.T) {
 	t.Parallel()
 	requireProfile(t, supervise.ProfileIsolated)
@@ -227,7 +231,8 @@ func TestStopReachesConfined(t *testing.T) {
 	})
 }
 
-// TestConfinedEnds: exit codes, signals and programs that are missing are the same as without a sandbox.
+// TestConfinedEnds: exit codes, signals and programs that are missing are the same as without a
+// sandbox.
 func TestConfinedEnds(t *testing.T) {
 	inProfiles(t, func(t *testing.T, profile supervise.Profile) {
 		l := confined(t, supervise.Config{Profile: profile})
@@ -251,7 +256,8 @@ func TestConfinedEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, exit := o.follow(run)
-			// A signal that a process sends itself does not reach the first process of a namespace; the shell is not it.
+			// A signal that a process sends itself does not reach the first process of a namespace;
+			// the shell is not it.
 			if exit.Code != c.code || exit.Signal != c.signal || (exit.Error != "") != c.error {
 				t.Errorf("%q ended with %+v", c.argv, exit)
 			}
@@ -259,7 +265,8 @@ func TestConfinedEnds(t *testing.T) {
 	})
 }
 
-// TestConfinedPlaces: a sandbox that would hold the files of its own run, or everything, is no sandbox.
+// TestConfinedPlaces: a sandbox that would hold the files of its own run, or everything, is no
+// sandbox.
 func TestConfinedPlaces(t *testing.T) {
 	inProfiles(t, func(t *testing.T, profile supervise.Profile) {
 		o := newOutside(t)

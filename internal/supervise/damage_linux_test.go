@@ -15,7 +15,8 @@ import (
 
 func isKind(err, kind error) bool { return errors.Is(err, kind) }
 
-// TestStrangersRecord changes one field of the record of a living supervisor: it is then not ours, and is left alone.
+// TestStrangersRecord changes one field of the record of a living supervisor: it is then not ours,
+// and is left alone.
 func TestStrangersRecord(t *testing.T) {
 	t.Parallel()
 	for field, value := range map[string]any{
@@ -55,7 +56,8 @@ func TestStrangersRecord(t *testing.T) {
 	}
 }
 
-// TestDamage breaks files of an ended run. The error names the file, and no default takes its place.
+// TestDamage breaks files of an ended run. The error names the file, and no default takes its
+// place.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	cut := func(text string) string { return text[:len(text)/2] }
@@ -90,7 +92,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestDamagedOutput breaks the output, of a run that has ended and of one that lives.
+// TestDamagedOutput damages the output of a run that has ended, and of one that is running.
 func TestDamagedOutput(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(string) string{
@@ -149,7 +151,8 @@ func wantCorrupt(t *testing.T, err error, says ...string) {
 	}
 }
 
-// TestFullDisk has an output file that takes nothing: the command goes on, and the exit says what is lost.
+// TestFullDisk has an output file that cannot be written: the command continues, and the exit
+// record says what is lost.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -224,9 +227,9 @@ func TestHalfMadeDirectories(t *testing.T) {
 		if err := os.Rename(record, draft); err != nil {
 			t.Fatal(err)
 		}
-		s.find(supervise.Ended) // nobody is left to bring it, and there is an exit
+		s.find(supervise.Ended) // no process is left to write it, and there is an exit record
 	})
-	t.Run("a command file, and nobody to read it", func(t *testing.T) {
+	t.Run("a command file without a supervisor", func(t *testing.T) {
 		t.Parallel()
 		s := newScene(t)
 		if err := newLocal(t).Prepare(s.soon(), s.dir); err != nil {

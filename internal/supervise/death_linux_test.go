@@ -14,8 +14,8 @@ import (
 	"github.com/perdure/perdure/internal/supervise"
 )
 
-// TestR04WaysToDie lets commands die in every way we know. Each time the exit is right, all output is there, and no
-// process is left when Follow returns.
+// TestR04WaysToDie lets commands die in every way we know. Each time the exit is right, all output
+// is there, and no process is left when Follow returns.
 func TestR04WaysToDie(t *testing.T) {
 	t.Parallel()
 	const short = 100 * time.Millisecond
@@ -78,8 +78,8 @@ func TestR04WaysToDie(t *testing.T) {
 	}
 }
 
-// TestR24StopTree stops a tree in which all ignore SIGTERM, all but the first have a session of their own, and some
-// are orphans.
+// TestR24StopTree stops a tree in which all ignore SIGTERM, all but the first have a session of
+// their own, and some are orphans.
 func TestR24StopTree(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -100,7 +100,8 @@ func TestR24StopTree(t *testing.T) {
 	}
 }
 
-// TestStopKeepsGraceForTheGroup has a shell that dies of SIGTERM at once, while what it runs needs its time.
+// TestStopKeepsGraceForTheGroup has a shell that dies of SIGTERM at once, while its child needs
+// time to stop.
 func TestStopKeepsGraceForTheGroup(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -164,7 +165,8 @@ func TestStopFileCannotLengthen(t *testing.T) {
 	}
 }
 
-// TestKilledSupervisor kills the supervisor itself: how the command ended is then unknown, but it has ended.
+// TestKilledSupervisor kills the supervisor itself: how the command ended is then unknown, but it
+// has ended.
 func TestKilledSupervisor(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -189,8 +191,8 @@ func TestKilledSupervisor(t *testing.T) {
 	}
 }
 
-// TestToldBeforeOutput reads from commands that speak at once. Whoever has read something finds the command in the record, and
-// so can prove what is left of it should its supervisor die now.
+// TestToldBeforeOutput reads from commands that write output at once. A reader of any output finds
+// the command in the record, and can thus prove what is left of it if its supervisor dies now.
 func TestToldBeforeOutput(t *testing.T) {
 	t.Parallel()
 	for range 20 {

@@ -14,13 +14,15 @@ import (
 	"github.com/perdure/perdure/internal/sandbox"
 )
 
-// dirVariable names the run directory to a new supervisor, and makes it one.
+// dirVariable is the environment variable that passes the run directory to a new supervisor. Its
+// presence makes the process one.
 const dirVariable = "PERDURE_SUPERVISE"
 
-// Entry returns at once, unless this process was started as a supervisor, or as the stage of a sandbox below one: then
-// it becomes that and never returns.
+// Entry returns immediately, unless this process was started as a supervisor or as the stage of a
+// sandbox below one; then Entry runs as that and never returns.
 //
-// Call it first in main, and in TestMain, before any other set-up: whatever runs before it runs in every supervisor.
+// Call it first in main and in TestMain, before any other set-up: code that runs before it runs in
+// every supervisor.
 func Entry() {
 	sandbox.Entry()
 	entered.Store(true)
@@ -28,12 +30,13 @@ func Entry() {
 	if dir == "" {
 		return
 	}
-	// Without the exit hooks of the host program: it was never set up, and under -race they take a second.
+	// Skip the exit hooks of the host program: it was never set up, and under -race they take a
+	// second.
 	syscall.Exit(superviseRun(dir))
 }
 
-// superviseRun is the life of a supervisor. What goes wrong before it has the ticket is told on stderr and by the exit
-// status; from then on the exit record tells.
+// superviseRun is the main function of a supervisor. Errors before it has the ticket go to stderr
+// and the exit status; later ones into the exit record.
 func superviseRun(dir string) int {
 	s, err := newSupervisor(dir)
 	if err == nil {
@@ -46,20 +49,21 @@ func superviseRun(dir string) int {
 		fmt.Fprintln(os.Stderr, "supervise:", err)
 		return 1
 	}
-	return s.leave(s.supervise())
+	return s.writeExit(s.supervise())
 }
 
-// newSupervisor makes this process fit for the task and opens what the command needs, all before the ticket is taken:
-// what fails here has started nothing.
+// newSupervisor prepares this process and opens what the command needs. All of it happens before
+// the ticket is taken, so that a failure here means that nothing was started.
 func newSupervisor(dir string) (*supervisor, error) {
 	debug.SetGCPercent(20)
 	s := &supervisor{
-		dir:  dir,
-		asks: make(chan os.Signal, 1),
-		wake: make(chan os.Signal, 1),
+		dir:         dir,
+		stopSignals: make(chan os.Signal, 1),
+		wake:        make(chan os.Signal, 1),
 	}
-	// Before anybody can know our pid. SIGHUP and SIGQUIT only wake us: nothing but SIGKILL ends us before the command.
-	signal.Notify(s.asks, syscall.SIGTERM, syscall.SIGINT)
+	// First, before any other process can know our pid. SIGHUP and SIGQUIT only wake us: only
+	// SIGKILL can end us before the command.
+	signal.Notify(s.stopSignals, syscall.SIGTERM, syscall.SIGINT)
 	signal.Notify(s.wake, syscall.SIGCHLD, syscall.SIGHUP, syscall.SIGQUIT)
 	if err := closeInherited(); err != nil {
 		return nil, fmt.Errorf("close inherited descriptors: %w", err)
@@ -67,17 +71,17 @@ func newSupervisor(dir string) (*supervisor, error) {
 	if err := becomeSubreaper(); err != nil {
 		return nil, fmt.Errorf("become child subreaper: %w", err)
 	}
-	// For ps and top; without it we are called exe. Of no other consequence.
+	// The name in ps and top, which would otherwise be exe.
 	_ = os.WriteFile("/proc/self/comm", []byte("perdure-run"), 0)
 	path := filepath.Join(dir, commandName)
 	var f commandFile
 	switch err := readJSON(path, &f); {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, err // with its ticket it went, when it was revoked
+		return nil, err // the command file was removed when the ticket was revoked
 	case err != nil:
 		return nil, err
 	case f.Version != version && f.Version != confinedVersion, (f.Version == confinedVersion) != (f.Sandbox != nil):
-		return nil, fmt.Errorf("%s has version %d, this program knows %d", path, f.Version, confinedVersion)
+		return nil, fmt.Errorf("%s has version %d, this program supports up to %d", path, f.Version, confinedVersion)
 	}
 	s.command, s.host, s.sandbox = f.command(), f.Host, f.Sandbox
 	if err := s.command.Check(); err != nil {
@@ -86,8 +90,9 @@ func newSupervisor(dir string) (*supervisor, error) {
 	return s, s.openStreams()
 }
 
-// takeTicket is the start: before it nothing has happened, after it the command runs or an exit record says why not. An
-// error of kind fs.ErrNotExist means that the ticket was revoked or used.
+// takeTicket renames the ticket, which starts the run: before it nothing has happened; after it the
+// command runs, or an exit record says why not. An error of kind fs.ErrNotExist means that the
+// ticket was revoked or used.
 func (s *supervisor) takeTicket() error {
 	rec, err := s.newRecord()
 	if err != nil {
@@ -97,16 +102,16 @@ func (s *supervisor) takeTicket() error {
 	if err != nil {
 		return err
 	}
-	reached(s.dir, "supervisor before ticket")
+	onStep(s.dir, "supervisor before ticket")
 	if err := os.Rename(s.path(ticketName), s.path(startedName)); err != nil {
 		return errors.Join(err, removeFile(draft))
 	}
-	reached(s.dir, "supervisor has ticket")
+	onStep(s.dir, "supervisor has ticket")
 	s.rec = rec
-	// Both renames reach the disk before the command begins: after a loss of power, a ticket that came back would say
-	// that nothing was started.
-	s.broken = errors.Join(os.Rename(draft, s.path(recordName)), syncDir(s.dir), removeFile(s.path(commandName)))
-	reached(s.dir, "supervisor recorded")
+	// Both renames reach the disk before the command starts. If a power loss restored the ticket,
+	// it would claim that nothing was started.
+	s.startError = errors.Join(os.Rename(draft, s.path(recordName)), syncDir(s.dir), removeFile(s.path(commandName)))
+	onStep(s.dir, "supervisor recorded")
 	return nil
 }
 
@@ -126,7 +131,8 @@ func (s *supervisor) newRecord() (Record, error) {
 	}, nil
 }
 
-// becomeSubreaper makes every orphan of the command's tree a child of ours, so that none can get away.
+// becomeSubreaper makes this process the parent of every orphan in the command's tree, so that none
+// escapes.
 func becomeSubreaper() error {
 	const setChildSubreaper = 36 // PR_SET_CHILD_SUBREAPER, prctl(2)
 	_, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, setChildSubreaper, 1, 0, 0, 0, 0)
@@ -136,8 +142,9 @@ func becomeSubreaper() error {
 	return nil
 }
 
-// closeInherited closes what came from our parent besides the standard streams. All that Go has opened here is
-// close-on-exec, so what is not was inherited: a lock, perhaps, that must not live as long as we do.
+// closeInherited closes the descriptors inherited from our parent except for the standard streams.
+// Go opens everything close-on-exec, so a descriptor without that flag was inherited. It could be a
+// lock, which must not be held as long as we run.
 func closeInherited() error {
 	d, err := os.Open("/proc/self/fd")
 	if err != nil {

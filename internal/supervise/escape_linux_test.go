@@ -16,15 +16,15 @@ import (
 	"github.com/perdure/perdure/internal/supervise"
 )
 
-// escape is one attempt of a command to get out (S11). It is made by a real command under the real supervisor, in each
-// profile, and what came of it is looked for from outside.
+// escape is one attempt of a command to get out (S11). It is made by a real command under the real
+// supervisor, in each profile, and what came of it is looked for from outside.
 //
 // Without a profile it has to get through, or the attempt would prove nothing.
 type escape struct {
 	name string
 	// aim prepares the outside and returns the script.
 	aim func(o *outside) string
-	// reached looks for the effect; out is what the command printed.
+	// onStep looks for the effect; out is what the command printed.
 	reached func(o *outside, out string) bool
 	// open: the profile workspace lets it through, and docs/reference/sandbox.md says so.
 	open bool
@@ -182,7 +182,7 @@ func writeEscapes() []escape {
 	}
 }
 
-// leftFile looks for the file whose name the command printed, on this machine.
+// leftFile checks for the file whose name the command printed, on this machine.
 func leftFile(_ *outside, out string) bool {
 	words := strings.Fields(out)
 	path := words[len(words)-1]
@@ -225,7 +225,8 @@ func processEscapes() []escape {
 	}
 }
 
-// What this process, which plays the runtime, has in its environment, and open for everybody who forgets to close it.
+// What this process, as the runtime, has in its environment, and as an open descriptor that is
+// inherited unless it is closed.
 const (
 	runtimeSecret = "PERDURE_TEST_SECRET"
 	runtimeFile   = "go.mod"
@@ -307,7 +308,7 @@ func TestS11Escapes(t *testing.T) {
 					t.Logf("%s: refused, for this machine cannot keep %s", e.name, profile)
 				}
 				t.Logf("it cannot, because: %v", err)
-				return // refused is what is to happen; TestProfileHolds says whether this machine should
+				return // refused is the expected outcome; TestProfileHolds checks whether this machine should refuse
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -353,7 +354,8 @@ func TestEscapesAreListed(t *testing.T) {
 	}
 }
 
-// try makes the attempt, compares what came of it with what is to come, and reports whether it got through.
+// try makes the attempt, compares the outcome with the expected one, and reports whether the
+// attempt succeeded.
 func (e escape) try(t *testing.T, l *supervise.Local, profile supervise.Profile, tools string) bool {
 	t.Helper()
 	want := false
@@ -386,7 +388,8 @@ func (e escape) try(t *testing.T, l *supervise.Local, profile supervise.Profile,
 	return got
 }
 
-// beCareless makes this process a runtime with a secret, and with a file that is open without close-on-exec.
+// beCareless makes this process a runtime with a secret, and with a file that is open without
+// close-on-exec.
 func beCareless() {
 	if err := os.Setenv(runtimeSecret, "secret"); err != nil {
 		leave(err)

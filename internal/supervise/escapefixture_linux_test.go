@@ -17,13 +17,15 @@ import (
 // escapeMode makes the test binary an attempt to escape: its name, and what it is aimed at.
 const escapeMode = "fixture-escape"
 
-// What an attempt prints: that it began, without which it proves nothing, and that it found the way open.
+// What an attempt prints: that it began, without which it proves nothing, and that it found the way
+// open.
 const (
 	attempted = "ATTEMPTED"
 	escaped   = "ESCAPED"
 )
 
-// escapeFixture makes one attempt that a shell has no words for. It tells what the kernel said.
+// escapeFixture makes an attempt that cannot be expressed in a shell, and prints the kernel's
+// error.
 func escapeFixture() {
 	if len(os.Args) != 4 || os.Args[1] != escapeMode {
 		return
@@ -180,7 +182,8 @@ func byHandle(at string) error {
 	return err
 }
 
-// peek reads memory of another process. That there is nothing at the address is past the permission.
+// peek reads memory of another process. That there is nothing at the address is past the
+// permission.
 func peek(at string) error {
 	return withPID(at, func(pid int) error {
 		var b [8]byte
@@ -240,7 +243,7 @@ func makeMap(string) error {
 	return call(sysBPF, 0, uintptr(unsafe.Pointer(&array[0])), unsafe.Sizeof(array))
 }
 
-// sameHostname sets what is set: the right to do it is what counts.
+// sameHostname sets the present name: only the right to do it matters.
 func sameHostname(string) error {
 	name, err := os.Hostname()
 	if err != nil {

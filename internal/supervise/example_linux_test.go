@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure/internal/supervise"
 )
 
-// The first line of main, or of TestMain as in this package, is supervise.Entry(). A command then goes through three
-// steps; between the first two the caller commits its claim.
+// The first line of main, or of TestMain as in this package, is supervise.Entry(). A command then
+// goes through three steps; between the first two the caller commits its claim.
 func ExampleLocal() {
 	ctx := context.Background()
 	root, err := os.MkdirTemp("", "runs")

@@ -28,7 +28,8 @@ func self() string {
 	return path
 }
 
-// runtimeFixture plays the runtime: it takes a lock, starts each script under a supervisor in dir/N, tells so, and waits.
+// runtimeFixture acts as the runtime: it takes a lock, starts each script under a supervisor in
+// dir/N, reports that, and waits.
 func runtimeFixture() {
 	if len(os.Args) < 5 || os.Args[1] != runtimeMode {
 		return
@@ -59,8 +60,8 @@ func runtimeFixture() {
 	forget()
 }
 
-// treeFixture makes a chain of daemons: each says ready and starts the next in a new session. When the last one is up,
-// every second one leaves and makes an orphan. All ignore SIGTERM.
+// treeFixture makes a chain of daemons: each says ready and starts the next in a new session. When
+// the last one is up, every second one leaves and makes an orphan. All ignore SIGTERM.
 func treeFixture() {
 	if len(os.Args) != 3 || os.Args[1] != treeMode {
 		return

@@ -6,29 +6,32 @@ import (
 	"time"
 )
 
-// How often a follower looks for more: at first after pollMin, then more and more slowly, until something comes.
+// How often a follower polls for output: first after pollMin, then more and more slowly until
+// something arrives.
 const (
 	pollMin = 5 * time.Millisecond
 	pollMax = 100 * time.Millisecond
 )
 
-// floodIdleTimes is how much longer than it read a follower rests who could not keep up: who reads a flood sees samples of it
-// anyway, and takes a fifth of a processor for them at most.
+// floodIdleTimes is how many times longer than its last read a follower pauses that could not keep
+// up. It sees only samples of the output anyway, and must not use more than a fifth of a processor
+// for them.
 const floodIdleTimes = 4
 
-// floodIdleMax bounds that rest: the long beginning was read, too.
+// floodIdleMax limits that pause, since the last read may have been that of the long beginning.
 const floodIdleMax = time.Second
 
-// lingerWait bounds the wait for a supervisor that has written its exit record and has only to leave.
+// lingerWait limits the wait for a supervisor that has written its exit record and only has to
+// exit.
 const lingerWait = time.Second
 
-// pace is a wait that grows while nothing happens. The zero value is ready.
+// pace is a wait that grows as long as nothing happens. The zero value is ready to use.
 type pace struct{ wait time.Duration }
 
 // reset makes the next wait short.
 func (p *pace) reset() { p.wait = 0 }
 
-// next waits, from pollMin to pollMax, or returns ctx's cause.
+// next waits between pollMin and pollMax, or returns ctx's cause.
 func (p *pace) next(ctx context.Context) error {
 	p.wait = min(max(p.wait*3/2, pollMin), pollMax)
 	return pause(ctx, p.wait)
@@ -46,7 +49,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// follower is one Follow under way.
+// follower is one Follow in progress.
 type follower struct {
 	run    *localRun
 	frames *frameReader
@@ -58,10 +61,11 @@ type follower struct {
 func (f *follower) follow(ctx context.Context) (Exit, error) {
 	var p pace
 	for {
-		// The end is looked for before the output is read, so that an end which is seen has all its output before it.
+		// Look for the exit record before the output, so that all output was written by the time
+		// the record is seen.
 		e, ended, endErr := f.run.end()
 		began, skipped := time.Now(), f.frames.skipped
-		passed, err := f.frames.read(f.from, ended || endErr != nil, f.checked(ctx))
+		passed, err := f.frames.read(f.from, ended || endErr != nil, f.withContext(ctx))
 		switch {
 		case err != nil:
 			return Exit{}, err
@@ -84,8 +88,8 @@ func (f *follower) follow(ctx context.Context) (Exit, error) {
 	}
 }
 
-// checked lets a cancelled ctx end a long read between two chunks.
-func (f *follower) checked(ctx context.Context) func(Chunk) error {
+// withContext wraps emit so that a cancelled ctx ends a long read between two chunks.
+func (f *follower) withContext(ctx context.Context) func(Chunk) error {
 	return func(c Chunk) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -94,13 +98,13 @@ func (f *follower) checked(ctx context.Context) func(Chunk) error {
 	}
 }
 
-// checkEnd compares what was read with what was written.
+// checkEnd compares what was read with what the exit record says was written.
 func (f *follower) checkEnd(e Exit) error {
 	if f.frames.offset != e.OutputBytes {
 		return f.frames.corrupt("the output ends here, but %d bytes were written", e.OutputBytes)
 	}
 	if f.frames.skipped > 0 && e.RotatedBytes == 0 {
-		return f.frames.corrupt("%d bytes before this are missing, and none gave way", f.frames.skipped)
+		return f.frames.corrupt("%d bytes before this are missing, although none were rotated out", f.frames.skipped)
 	}
 	if f.from > e.OutputBytes {
 		return fmt.Errorf("follow from offset %d: the output has only %d bytes", f.from, e.OutputBytes)

@@ -12,14 +12,15 @@ import (
 	"time"
 )
 
-// ringFiles is how many files at most keep what came after the beginning of an output was full.
+// ringFiles is the maximum number of files for the output after the beginning is full.
 const ringFiles = 8
 
-// segmentName is the file of the ring that begins at a payload offset.
+// segmentName returns the name of the ring file that starts at a payload offset.
 func segmentName(start int64) string { return fmt.Sprintf("%s.%020d", outputName, start) }
 
-// A frame of the output file: one byte stream, four bytes length, eight bytes unix microseconds, both big-endian, then
-// the payload. A frame is written at once and never changed, so a reader finds whole frames and at most one torn tail.
+// A frame of the output file: one byte stream, four bytes length, eight bytes Unix microseconds,
+// both big-endian, then the payload. A frame is written with one call and never changed, so a
+// reader finds complete frames and at most one torn frame at the end.
 const (
 	frameHeaderBytes = 1 + 4 + 8
 	chunkMaxBytes    = 64 << 10
@@ -31,17 +32,18 @@ func putFrameHeader(b []byte, s Stream, n int, at time.Time) {
 	binary.BigEndian.PutUint64(b[5:], uint64(at.UnixMicro()))
 }
 
-// frameReader reads the output of one run from its beginning, file by file. Not safe for concurrent use.
+// frameReader reads the output of one run from the beginning, file by file. It is not safe for
+// concurrent use.
 type frameReader struct {
 	dir     string
 	f       *os.File
 	pos     int64  // in f, of the next frame
 	offset  int64  // in the payload, of the next frame
 	start   int64  // in the payload, of f
-	skipped int64  // payload that gave way before it was read
+	skipped int64  // payload bytes that were rotated out before they were read
 	buf     []byte // grows to the largest payload seen
 
-	looked time.Time // when the directory had changed last as it was listed
+	listedAt time.Time // modification time of the directory when it was last listed
 }
 
 func openFrames(dir string) (*frameReader, error) {
@@ -58,9 +60,10 @@ func openFrames(dir string) (*frameReader, error) {
 
 func (r *frameReader) Close() error { return r.f.Close() }
 
-// read emits the whole frames that are there, from the payload offset from on, and returns how many it passed. A torn
-// last frame is left for the next read. Where what comes next gave way, it goes on with the newest file, for the others are
-// about to go, too; with the oldest that is left, when the output has ended.
+// read emits the available complete frames from the payload offset from on, and returns how many
+// frames it passed. A torn last frame is left for the next read. If the following output was
+// rotated out, read continues with the newest file, since the older ones will soon be rotated out,
+// too; after the end of the output it continues with the oldest file that is left.
 func (r *frameReader) read(from int64, ended bool, emit func(Chunk) error) (int, error) {
 	passed, err := r.readFile(from, emit)
 	for err == nil {
@@ -69,7 +72,8 @@ func (r *frameReader) read(from int64, ended bool, emit func(Chunk) error) (int,
 		if next, more, err = r.next(ended); err != nil || !more {
 			break
 		}
-		// Its file is complete now. What came last may have come after we looked.
+		// The current file is complete now. Its last frames may have been written after our last
+		// read.
 		var late int
 		if late, err = r.readFile(from, emit); err == nil {
 			err = r.advance(next)
@@ -83,21 +87,21 @@ func (r *frameReader) read(from int64, ended bool, emit func(Chunk) error) (int,
 	return passed, err
 }
 
-// next returns where the file begins that is to be read after the present one.
+// next returns the start of the file to read after the current one.
 func (r *frameReader) next(ended bool) (start int64, more bool, err error) {
 	st, err := os.Stat(r.dir)
 	if err != nil {
 		return 0, false, err
 	}
-	// The moment of a change is coarse: what has just changed is listed again.
-	if changed := st.ModTime(); !ended && changed.Equal(r.looked) && time.Since(changed) > time.Second {
+	// The modification time is coarse: list a directory again if it has just changed.
+	if changed := st.ModTime(); !ended && changed.Equal(r.listedAt) && time.Since(changed) > time.Second {
 		return 0, false, nil
 	}
 	entries, err := os.ReadDir(r.dir)
 	if err != nil {
 		return 0, false, err
 	}
-	r.looked = st.ModTime()
+	r.listedAt = st.ModTime()
 	var starts []int64 // in order, as the names are
 	for _, e := range entries {
 		digits, ok := strings.CutPrefix(e.Name(), outputName+".")
@@ -111,25 +115,26 @@ func (r *frameReader) next(ended bool) (start int64, more bool, err error) {
 	case ended || starts[0] <= r.offset:
 		return starts[0], true, nil
 	}
-	// The file that we read may have grown up to the oldest of these.
+	// The current file may have grown up to the oldest of these since we read it.
 	if st, err := r.f.Stat(); err != nil || st.Size() > r.pos {
 		return starts[0], true, err
 	}
 	return starts[len(starts)-1], true, nil
 }
 
-// advance opens the file that begins at start. One that gave way meanwhile is no error: there is a later one.
+// advance opens the file that starts at start. If it was rotated out meanwhile, that is no error:
+// there is a later one.
 func (r *frameReader) advance(start int64) error {
 	st, err := r.f.Stat()
 	if err != nil {
 		return err
 	}
 	if st.Size() != r.pos || start < r.offset {
-		return r.corrupt("there is more, and the next file begins at offset %d", start)
+		return r.corrupt("there is more data, but the next file begins at offset %d", start)
 	}
 	f, err := os.Open(filepath.Join(r.dir, segmentName(start)))
 	if errors.Is(err, os.ErrNotExist) {
-		r.looked = time.Time{}
+		r.listedAt = time.Time{}
 		return nil
 	}
 	if err != nil {
@@ -141,7 +146,7 @@ func (r *frameReader) advance(start int64) error {
 	return err
 }
 
-// readFile is read within one file.
+// readFile reads as read does, within one file.
 func (r *frameReader) readFile(from int64, emit func(Chunk) error) (int, error) {
 	st, err := r.f.Stat()
 	if err != nil {
@@ -175,7 +180,7 @@ func (r *frameReader) readFile(from int64, emit func(Chunk) error) (int, error) 
 	return passed, nil
 }
 
-// header reads the header at pos, and returns it with the file position of the frame's end.
+// header reads the header at pos, and returns it with the position of the frame's end in the file.
 func (r *frameReader) header() (Chunk, int64, error) {
 	var h [frameHeaderBytes]byte
 	if err := r.readAt(h[:], r.pos); err != nil {
@@ -184,13 +189,14 @@ func (r *frameReader) header() (Chunk, int64, error) {
 	n := int64(binary.BigEndian.Uint32(h[1:]))
 	s := Stream(h[0])
 	if (s != Stdout && s != Stderr) || n == 0 || n > chunkMaxBytes {
-		return Chunk{}, 0, r.corrupt("there is no frame here")
+		return Chunk{}, 0, r.corrupt("no valid frame")
 	}
 	at := time.UnixMicro(int64(binary.BigEndian.Uint64(h[5:])))
 	return Chunk{Offset: r.offset, Stream: s, At: at}, r.pos + frameHeaderBytes + n, nil
 }
 
-// payload puts that part of the n bytes after the header into c which lies at or after from: possibly nothing.
+// payload stores in c the part of the n payload bytes that lies at or after from, which may be
+// empty.
 func (r *frameReader) payload(c *Chunk, n int, from int64) error {
 	skip := min(max(from-c.Offset, 0), int64(n))
 	n -= int(skip)
@@ -205,11 +211,12 @@ func (r *frameReader) payload(c *Chunk, n int, from int64) error {
 	return r.readAt(c.Bytes, r.pos+frameHeaderBytes+skip)
 }
 
-// readAt fills b. The caller has seen that the file is long enough, so its end means that somebody cut it.
+// readAt fills b. The caller has checked that the file is long enough, so EOF means that it was
+// truncated.
 func (r *frameReader) readAt(b []byte, pos int64) error {
 	_, err := r.f.ReadAt(b, pos)
 	if errors.Is(err, io.EOF) {
-		return r.corrupt("the file was cut while it was read")
+		return r.corrupt("the file was truncated while it was read")
 	}
 	return err
 }

@@ -68,7 +68,8 @@ func TestFrameReader(t *testing.T) {
 	}
 }
 
-// FuzzFrameReader reads any file: an error names it, and what is emitted lies in it.
+// FuzzFrameReader reads arbitrary files: an error names the file, and emitted chunks are part of
+// it.
 func FuzzFrameReader(f *testing.F) {
 	f.Add(frames("one", "two"), int64(0))
 	f.Add(frames("one", "two")[:20], int64(4))

@@ -11,8 +11,9 @@ import (
 	"github.com/perdure/perdure/internal/supervise"
 )
 
-// TestR02TicketPoints kills the runtime, or the supervisor and then the runtime, at each step of the ticket protocol. The
-// next runtime finds what is true: a command that was revoked has not run and never will, one that ended has run once.
+// TestR02TicketPoints kills the runtime, or the supervisor and then the runtime, at each step of
+// the ticket protocol. The next runtime gets the right answer: a revoked command has not run and
+// never will, and an ended one has run once.
 func TestR02TicketPoints(t *testing.T) {
 	t.Parallel()
 	const none, once = "", "ran\n"
@@ -82,7 +83,7 @@ func TestR02TicketPoints(t *testing.T) {
 	}
 }
 
-// awaitDeath returns when the supervisor has come to the step at which it dies, and has died.
+// awaitDeath returns when the supervisor has reached the step at which it dies, and has died.
 func (s *scene) awaitDeath(step string) {
 	s.Helper()
 	if step == "supervisor before ticket" {

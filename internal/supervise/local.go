@@ -14,35 +14,43 @@ import (
 	"github.com/perdure/perdure/internal/sandbox"
 )
 
-// entered says whether this program calls Entry. It is a fact about the program, like its name, and hence global.
+// entered reports whether this program calls Entry. It is a property of the program, hence global.
 var entered atomic.Bool
 
-// Config says how Local starts supervisors. The zero value is usable in a program that calls Entry first in main.
+// Config configures a Local. The zero value is usable in a program that calls Entry first in main.
 type Config struct {
-	// Supervisor is the program to run as the supervisor; it must call Entry. Empty means this very executable, also
-	// when its file has been replaced since.
+	// Supervisor is the program to run as the supervisor; it must call Entry. Empty means the
+	// current executable, even if its file has been replaced since.
 	Supervisor string
-	// Host names this machine in records, and must stay the same over restarts. Empty means os.Hostname.
+	// Host names this machine in records, and must stay the same across restarts. Empty means
+	// os.Hostname.
 	Host string
-	// StartTimeout bounds how long Start waits for the supervisor to take its ticket; then it is revoked. Zero means 30 s: a machine that is busy syncing is slow to start anything.
+	// StartTimeout limits how long Start waits for the supervisor to take its ticket; then the
+	// ticket is revoked. Zero means 30 s, since a machine that is busy syncing starts processes
+	// slowly.
 	StartTimeout time.Duration
 
 	// Profile confines every command; the zero value confines none.
 	Profile Profile
-	// Unsafe lets commands run where this machine cannot keep the profile, with what it can keep; a run's Record says what.
+	// Unsafe allows commands to run although this machine cannot enforce the whole profile; a run's
+	// Record says what is enforced.
 	Unsafe bool
-	// Limits bound what each confined command uses up. The zero value of each is a default.
+	// Limits are the resource limits of each confined command. The zero value of a limit means its
+	// default.
 	Limits Limits
-	// Reads are folders and files that confined commands may read and execute besides those of the system.
+	// Reads are directories and files that confined commands may read and execute besides those of
+	// the system.
 	Reads []string
 }
 
 // Local runs commands under supervisors on this machine. It has no goroutines and needs no closing.
 //
-// Two limits. A service manager that kills by cgroup kills supervisors too: a systemd unit needs KillMode=process. And
-// where the supervisor itself gets SIGKILL, a daemon of the command that made itself a session and has lost its parent
-// cannot be told from any other, and lives on, and so does what a command had started before its supervisor, killed in the
-// moment after the start, could note its pid; with its supervisor alive nothing gets away.
+// It has two limits. A service manager that kills by cgroup kills supervisors, too, so a systemd
+// unit needs KillMode=process. And if the supervisor itself is killed with SIGKILL, some processes
+// cannot be proved to belong to the command and keep running: a daemon that created its own session
+// and has lost its parent, and everything that the command had started if the supervisor was killed
+// right after the start, before it could record the command's pid. While the supervisor is alive,
+// no process escapes.
 type Local struct {
 	supervisor   string
 	machine      machine
@@ -50,16 +58,16 @@ type Local struct {
 	sandbox      sandbox.Config
 
 	mu       sync.Mutex
-	children map[int]bool // guarded by mu: supervisors that we started and have not reaped, by pid
+	children map[int]bool // guarded by mu: unreaped supervisors that we started, by pid
 }
 
 var _ Runner = (*Local)(nil)
 
-// New checks c and finds out on which machine we are.
+// New checks c and identifies this machine.
 //
-// Unsupported: this is no Linux, or /proc is missing. A Config without Supervisor in a program that never called Entry
-// is refused, because the program would start itself again instead of a supervisor. Unenforceable: the profile was tried,
-// and this machine cannot keep it.
+// Unsupported: this is not Linux, or /proc is missing. Unenforceable: the profile was tried, and
+// this machine cannot enforce it. A Config without Supervisor is refused in a program that never
+// called Entry, because the program would start itself again instead of a supervisor.
 func New(c Config) (*Local, error) {
 	if c.Supervisor == "" {
 		if !entered.Load() {
@@ -68,17 +76,17 @@ func New(c Config) (*Local, error) {
 		}
 		c.Supervisor = selfProgram
 	}
-	if err := sandbox.Try(c.Supervisor, c.sandboxed()); err != nil {
+	if err := sandbox.Try(c.Supervisor, c.sandboxConfig()); err != nil {
 		return nil, fmt.Errorf("supervise: %w", err)
 	}
 	m, err := thisMachine(c.Host)
 	if err != nil {
-		return nil, fmt.Errorf("supervise: learn about this machine: %w", err)
+		return nil, fmt.Errorf("supervise: identify this machine: %w", err)
 	}
 	if c.StartTimeout <= 0 {
 		c.StartTimeout = 30 * time.Second
 	}
-	l := &Local{supervisor: c.Supervisor, machine: m, startTimeout: c.StartTimeout, sandbox: c.sandboxed(), children: map[int]bool{}}
+	l := &Local{supervisor: c.Supervisor, machine: m, startTimeout: c.StartTimeout, sandbox: c.sandboxConfig(), children: map[int]bool{}}
 	return l, nil
 }
 
@@ -94,7 +102,7 @@ func (l *Local) Prepare(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("prepare %s: %w", dir, err)
 	}
-	reached(dir, "runtime prepared")
+	onStep(dir, "runtime prepared")
 	return nil
 }
 
@@ -112,7 +120,7 @@ func (l *Local) Find(ctx context.Context, dir string) (Remains, Run, error) {
 	if err != nil {
 		return 0, nil, fmt.Errorf("find %s: %w", dir, err)
 	}
-	remains, run, err := l.look(ctx, dir, state)
+	remains, run, err := l.stateOf(ctx, dir, state)
 	if remains == Gone {
 		err = l.kill(ctx, dir)
 	}
@@ -131,7 +139,7 @@ func (l *Local) List(ctx context.Context, root string) ([]Found, error) {
 			return context.Cause(ctx)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // somebody removed it while we walked
+			return nil // removed while we walked
 		}
 		if err != nil || !e.IsDir() {
 			return err
@@ -141,7 +149,7 @@ func (l *Local) List(ctx context.Context, root string) ([]Found, error) {
 			return err
 		}
 		f := Found{Dir: path}
-		f.Remains, f.Run, f.Err = l.look(ctx, path, state)
+		f.Remains, f.Run, f.Err = l.stateOf(ctx, path, state)
 		all = append(all, f)
 		return fs.SkipDir
 	})
@@ -169,8 +177,8 @@ func (l *Local) Remove(ctx context.Context, dir string) error {
 	return nil
 }
 
-// look turns the state of the ticket into an answer, and changes nothing.
-func (l *Local) look(ctx context.Context, dir, state string) (Remains, Run, error) {
+// stateOf turns the state of the ticket into an answer, without changing anything.
+func (l *Local) stateOf(ctx context.Context, dir, state string) (Remains, Run, error) {
 	switch state {
 	case "":
 		return Absent, nil, nil
@@ -183,7 +191,8 @@ func (l *Local) look(ctx context.Context, dir, state string) (Remains, Run, erro
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, nil, err
 	}
-	// Without a record: nobody is alive, but a supervisor whose disk failed may still have left an exit.
+	// Without a record no supervisor is alive, but one whose disk failed may still have left an
+	// exit record.
 	run := &localRun{local: l, dir: dir, rec: rec}
 	switch _, ended, err := run.end(); {
 	case errors.Is(err, Vanished):
@@ -196,13 +205,14 @@ func (l *Local) look(ctx context.Context, dir, state string) (Remains, Run, erro
 	return Alive, run, nil
 }
 
-// awaitRecord reads the record of a run that was started. Between the rename of the ticket and that of the record lies
-// a moment, which a busy machine can make long; the supervisor's draft, older than both, shows that it is still there.
+// awaitRecord reads the record of a run that was started. Between the renames of the ticket and of
+// the record there is a moment, which can be long on a busy machine. The supervisor's draft of the
+// record, which is older than both renames, shows that the supervisor is still there.
 //
-// An error of kind fs.ErrNotExist means that there is no record and nobody left to write it.
+// An error of kind fs.ErrNotExist means that there is no record and no supervisor left to write it.
 func (l *Local) awaitRecord(ctx context.Context, dir string) (Record, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, recordWait,
-		fmt.Errorf("its supervisor has had the ticket for %v and has written no record; is it stopped?", recordWait))
+		fmt.Errorf("the supervisor took the ticket, but wrote no record within %v; it may be suspended", recordWait))
 	defer cancel()
 	var p pace
 	for {
@@ -217,10 +227,10 @@ func (l *Local) awaitRecord(ctx context.Context, dir string) (Record, error) {
 	}
 }
 
-// recordWait bounds the wait for a supervisor which has renamed its ticket and not yet its record.
+// recordWait limits the wait for a supervisor that has renamed its ticket but not yet its record.
 const recordWait = 10 * time.Second
 
-// drafted reports whether a living supervisor has a draft of a record in dir.
+// drafted reports whether a running supervisor has a draft of a record in dir.
 func (l *Local) drafted(dir string) bool {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -237,31 +247,32 @@ func (l *Local) drafted(dir string) bool {
 	return false
 }
 
-// alive reports whether the supervisor of rec runs, here and now. A process of another machine, boot or pid namespace
-// is not ours, whatever its pid.
+// alive reports whether the supervisor of rec is running here and now. A process of another
+// machine, boot or pid namespace is a different one, even with the same pid.
 func (l *Local) alive(rec Record) bool {
-	return l.machine.wrote(rec) && processAlive(rec.PID, rec.StartTime)
+	return l.machine.isOwn(rec) && processAlive(rec.PID, rec.StartTime)
 }
 
-// kill ends what the dead supervisor of dir left behind, where it can be proved to be the command's.
+// kill ends what the dead supervisor of dir left behind, as far as it provably belongs to the
+// command.
 func (l *Local) kill(ctx context.Context, dir string) error {
-	rec, err := readRecord(dir) // again, for the pid of the command was added to it late
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !l.machine.wrote(rec) {
+	rec, err := readRecord(dir) // read again, since the pid of the command is added late
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !l.machine.isOwn(rec) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, killWait,
-		fmt.Errorf("processes of the command are still there %v after SIGKILL", killWait))
+		fmt.Errorf("processes of the command are still running %v after SIGKILL", killWait))
 	defer cancel()
 	return killRemains(ctx, rec)
 }
 
-// killWait bounds the wait for processes that were sent SIGKILL.
+// killWait limits the wait for processes that were sent SIGKILL.
 const killWait = 5 * time.Second
 
-// reap collects the supervisors that were our children and have ended, so that no zombie stays behind.
+// reap reaps the supervisors that we started and that have ended, so that no zombie remains.
 func (l *Local) reap() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -272,10 +283,10 @@ func (l *Local) reap() {
 	}
 }
 
-// machine is where pids mean something.
+// machine is the scope in which a pid is unique.
 type machine struct{ host, bootID, pidNamespace string }
 
-func (m machine) wrote(rec Record) bool {
+func (m machine) isOwn(rec Record) bool {
 	return m == machine{rec.Host, rec.BootID, rec.PIDNamespace}
 }
 

@@ -49,7 +49,7 @@ func TestConfinedLocal(t *testing.T) {
 			supervisetest.Run(t, supervisetest.Adapter{New: func(t *testing.T) supervisetest.Harness {
 				root := newRoot(t, memoryDir(t))
 				return supervisetest.Harness{
-					Adds:      []string{"HOME=", "TMPDIR="},
+					AddedEnv:  []string{"HOME=", "TMPDIR="},
 					Root:      root,
 					Dir:       t.TempDir(),
 					NewRunner: func() supervise.Runner { return confined(t, supervise.Config{Profile: profile}) },
@@ -90,8 +90,8 @@ func buildSupervisor(t testing.TB) string {
 	return program
 }
 
-// newRoot makes a directory for run directories in parent. When the test is over, nothing in it lives any more, and no supervisor
-// had anything to say: a data race, for one.
+// newRoot makes a directory for run directories in parent. At the end of the test no process may be
+// left in it, and no supervisor may have written to stderr, for example about a data race.
 func newRoot(t testing.TB, parent string) string {
 	t.Helper()
 	root := filepath.Join(parent, "runs")

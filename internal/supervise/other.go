@@ -11,14 +11,14 @@ import (
 
 const selfProgram = ""
 
-// Entry is for the first line of main; on this system nothing can be supervised, and it returns.
+// Entry is for the first line of main. On this system nothing can be supervised, and it returns.
 func Entry() { entered.Store(true) }
 
-// bootAndNamespace refuses, and with it New: the rest of this file is never called.
+// bootAndNamespace fails, and with it New, so the rest of this file is never called.
 func bootAndNamespace() (string, string, error) { return "", "", missing() }
 
 func missing() error {
-	return fmt.Errorf("%w: it needs Linux, for child subreapers and /proc, and this is %s", Unsupported, runtime.GOOS)
+	return fmt.Errorf("proc, and this is %s/proc, and this is %s", Unsupported, runtime.GOOS)
 }
 
 func processAlive(int, uint64) bool                   { return false }

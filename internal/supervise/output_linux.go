@@ -10,22 +10,23 @@ import (
 	"time"
 )
 
-// outputFile is the supervisor's end of the output: the only writer. The first file keeps the beginning, and never changes
-// once it is full; what comes later goes to a ring of smaller files, of which the oldest gives way to the newest. So the
-// beginning and the end of any flood are on disk, and an offset means the same byte for ever (R21).
+// outputFile is the writing side of the output; the supervisor is its only writer. The first file
+// keeps the beginning, and never changes once it is full. Later output goes to a ring of smaller
+// files, in which the newest replaces the oldest. So the beginning and the end of any flood are on
+// disk, and an offset always means the same byte (R21).
 type outputFile struct {
 	dir string
 	max int64 // of all files together, headers included
 
 	mu      sync.Mutex // guards all below: two pumps write
 	f       *os.File
-	limit   int64   // of f; then the next file is begun
-	size    int64   // of f, whole frames only
-	ring    []int64 // where the files behind the first begin, the oldest first
-	end     int64   // offset of the next byte of payload
-	rotated int64   // payload that gave way
-	dropped int64   // payload read and never kept
-	failed  error   // why nothing is written any more
+	limit   int64   // of f; then the next file is started
+	size    int64   // of f, complete frames only
+	ring    []int64 // start offsets of the files after the first, oldest first
+	end     int64   // offset of the next payload byte
+	rotated int64   // payload bytes that were rotated out
+	dropped int64   // payload bytes that were read but never stored
+	failed  error   // why nothing more is written
 	ends    [2]End
 }
 
@@ -40,8 +41,9 @@ func openOutput(dir string, maxBytes int64) (*outputFile, error) {
 	return o, nil
 }
 
-// append writes one frame: frame has room for the header, then n bytes of payload, and is not whole afterwards. It never
-// blocks the command for long and never fails it: what cannot be kept is counted.
+// append writes payload in frames. frame has room for the header, followed by n bytes of payload;
+// append overwrites parts of it. It never blocks the command for long and never fails it: bytes
+// that cannot be stored are counted.
 func (o *outputFile) append(s Stream, frame []byte, n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -61,12 +63,12 @@ func (o *outputFile) append(s Stream, frame []byte, n int) {
 			continue
 		}
 		o.end += int64(keep)
-		frame, n = frame[keep:], n-keep // the next header takes the place of bytes that are written
+		frame, n = frame[keep:], n-keep // the next header overwrites bytes that are written already
 	}
 }
 
-// write adds a whole frame to the file. A frame in the middle is whole or absent: after an error nothing is written behind it,
-// so that the output has no hole that nobody knows of.
+// write appends a complete frame to the file. After an error it truncates the partial frame, and
+// nothing more is written, so that the output never has an unnoticed gap.
 func (o *outputFile) write(frame []byte) {
 	if _, err := o.f.Write(frame); err != nil {
 		o.failed = errors.Join(err, o.f.Truncate(o.size))
@@ -75,8 +77,8 @@ func (o *outputFile) write(frame []byte) {
 	o.size += int64(len(frame))
 }
 
-// rotate begins the next file of the ring, and removes the oldest where there are enough. A reader who has that one open
-// reads it to its end.
+// rotate starts the next file of the ring, and removes the oldest if there are enough. A reader
+// that has the removed file open can read it to its end.
 func (o *outputFile) rotate() error {
 	f, err := os.OpenFile(filepath.Join(o.dir, segmentName(o.end)), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err != nil {
@@ -93,7 +95,7 @@ func (o *outputFile) rotate() error {
 	return os.Remove(filepath.Join(o.dir, segmentName(oldest)))
 }
 
-// close puts the file on disk and writes the sums into e.
+// close syncs the file and stores the totals in e.
 func (o *outputFile) close(e *Exit) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -113,35 +115,36 @@ func (o *outputFile) close(e *Exit) {
 	}
 }
 
-// pipe carries one stream of the command to the output file.
+// pipe copies one stream of the command to the output file.
 type pipe struct {
 	stream Stream
 	r      *os.File
-	rfd    int // r's descriptor, non-blocking; r.Fd would change that
-	wfd    int // the command's end, blocking, or -1 when it was closed
+	rfd    int // r's descriptor, non-blocking; r.Fd would make it blocking
+	wfd    int // the command's end, blocking; -1 once closed
 	out    *outputFile
 }
 
 func newPipe(s Stream, out *outputFile) (*pipe, error) {
 	var fds [2]int
 	if err := syscall.Pipe2(fds[:], syscall.O_CLOEXEC); err != nil {
-		return nil, fmt.Errorf("make a pipe for %s: %w", s, err)
+		return nil, fmt.Errorf("create a pipe for %s: %w", s, err)
 	}
 	if err := syscall.SetNonblock(fds[0], true); err != nil {
-		return nil, fmt.Errorf("make a pipe for %s: %w", s, err)
+		return nil, fmt.Errorf("create a pipe for %s: %w", s, err)
 	}
 	return &pipe{stream: s, r: os.NewFile(uintptr(fds[0]), s.String()), rfd: fds[0], wfd: fds[1], out: out}, nil
 }
 
-// handOver closes our copy of the command's end: from then on the end of the output can be seen.
-func (p *pipe) handOver() {
+// closeCommandEnd closes our copy of the command's end, so that the end of the output can be
+// detected.
+func (p *pipe) closeCommandEnd() {
 	if p.wfd >= 0 {
 		syscall.Close(p.wfd)
 		p.wfd = -1
 	}
 }
 
-// pump reads until the end of the stream. After hurry it takes what is in the pipe and returns.
+// pump copies until the end of the stream. After finish it copies what is in the pipe and returns.
 func (p *pipe) pump() {
 	defer p.r.Close()
 	frame := make([]byte, frameHeaderBytes+chunkMaxBytes)
@@ -151,7 +154,7 @@ func (p *pipe) pump() {
 			p.out.append(p.stream, frame, n)
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			p.empty(frame)
+			p.drain(frame)
 		}
 		if err != nil {
 			return
@@ -159,11 +162,12 @@ func (p *pipe) pump() {
 	}
 }
 
-// hurry makes pump return. All writers are dead by then, or strangers.
-func (p *pipe) hurry() error { return p.r.SetReadDeadline(time.Unix(1, 0)) }
+// stopReading makes pump return. By then all writers are dead, or do not belong to the command.
+func (p *pipe) stopReading() error { return p.r.SetReadDeadline(time.Unix(1, 0)) }
 
-// empty reads without waiting. The bound is for a stranger who writes for ever; no pipe holds that much.
-func (p *pipe) empty(frame []byte) {
+// drain copies what is in the pipe without waiting. The limit is for a foreign process that writes
+// for ever; no pipe holds that much.
+func (p *pipe) drain(frame []byte) {
 	for range 1 << 10 {
 		n, err := syscall.Read(p.rfd, frame[frameHeaderBytes:])
 		if n <= 0 || err != nil {

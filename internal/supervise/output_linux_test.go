@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestPumpTakesWhatIsThere hurries a pump whose pipe a stranger holds open: what was written before is not lost.
+// TestPumpTakesWhatIsThere hurries a pump whose pipe a foreign process holds open: earlier output
+// is not lost.
 func TestPumpTakesWhatIsThere(t *testing.T) {
 	t.Parallel()
 	out, err := openOutput(t.TempDir(), 1<<20)
@@ -19,12 +20,12 @@ func TestPumpTakesWhatIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.handOver()
+	defer p.closeCommandEnd()
 	if _, err := syscall.Write(p.wfd, []byte("last words")); err != nil {
 		t.Fatal(err)
 	}
 
-	if err := p.hurry(); err != nil {
+	if err := p.stopReading(); err != nil {
 		t.Fatal(err)
 	}
 	p.pump()
@@ -35,7 +36,8 @@ func TestPumpTakesWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestOutputHasNoHole fails one write: nothing is written behind it, though later ones would succeed.
+// TestOutputHasNoHole fails one write: nothing is written behind it, though later ones would
+// succeed.
 func TestOutputHasNoHole(t *testing.T) {
 	t.Parallel()
 	out, err := openOutput(t.TempDir(), 1<<20)
@@ -68,7 +70,7 @@ func TestOutputHasNoHole(t *testing.T) {
 	}
 }
 
-// TestOutputEnds floods both streams: the end of each is told, however long ago it was.
+// TestOutputEnds floods both streams: the end of each is known, however long ago it was written.
 func TestOutputEnds(t *testing.T) {
 	t.Parallel()
 	out, err := openOutput(t.TempDir(), 100_000)
@@ -102,8 +104,9 @@ func TestOutputEnds(t *testing.T) {
 	}
 }
 
-// TestR21Ring writes numbered bytes of many lengths beyond the limit: at every moment the disk has no more than that, a reader
-// that keeps up sees all of it, one that comes late the beginning and the newest, and each byte is at its offset.
+// TestR21Ring writes numbered bytes of many lengths beyond the limit: at every moment the disk has
+// no more than that, a reader that keeps up sees all of it, one that comes late the beginning and
+// the newest, and each byte is at its offset.
 func TestR21Ring(t *testing.T) {
 	t.Parallel()
 	const most = 100_000
@@ -194,8 +197,8 @@ func onDisk(t *testing.T, dir string) (size int64, files int) {
 	return size, len(entries)
 }
 
-// TestRingWithAHole takes away what a full file of the ring ends with: that is said, and nothing behind it is shown as if it
-// were whole.
+// TestRingWithAHole takes away what a full file of the ring ends with: that is said, and nothing
+// behind it is shown as if it were whole.
 func TestRingWithAHole(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

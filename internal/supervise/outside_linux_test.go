@@ -17,8 +17,9 @@ import (
 	"github.com/perdure/perdure/internal/supervise"
 )
 
-// outside is the part of the machine that a confined command is not to reach: files, listeners and a process, all made
-// for one attempt. What became of them is looked at from here, never asked of the command.
+// outside is the part of the machine that a confined command is not to reach: files, listeners and
+// a process, all made for one attempt. What became of them is looked at from here, never asked of
+// the command.
 type outside struct {
 	*scene
 	canary    string // in whatever is not to be read
@@ -65,8 +66,8 @@ func (o *outside) write(path, text string) {
 	}
 }
 
-// look is everything about the folder that a command could have changed: names, kinds, modes, owners, times, content,
-// one attribute.
+// look is everything about the folder that a command could have changed: names, kinds, modes,
+// owners, times, content, one attribute.
 func (o *outside) look() string {
 	o.Helper()
 	var b strings.Builder
@@ -178,8 +179,8 @@ func (o *outside) heardAnything(network, address string) bool {
 	return count > 1
 }
 
-// pid is the number of a process of this machine. The secret is its standard input, its folder is outside, the canary is
-// in its environment and in its arguments.
+// pid is the number of a process of this machine. The secret is its standard input, its folder is
+// outside, the canary is in its environment and in its arguments.
 func (o *outside) pid() string {
 	o.Helper()
 	o.once.Do(func() {
@@ -207,7 +208,8 @@ func (o *outside) pid() string {
 	return fmt.Sprint(o.victim.Process.Pid)
 }
 
-// signalTime is how long a process may take to die of a signal that reached it: it must come to run for that.
+// signalTime is how long a process may take to die of a signal that reached it: it must come to run
+// for that.
 const signalTime = 3 * time.Second
 
 // victimDies reports whether the process is ended or stopped soon.
@@ -273,7 +275,7 @@ func realPath(t testing.TB, path string) string {
 	return real
 }
 
-// confined makes a runtime with a profile, whose commands may execute this test binary, too.
+// confined returns a runtime with a profile that may also execute this test binary.
 func confined(t testing.TB, c supervise.Config) *supervise.Local {
 	t.Helper()
 	c.Reads = append(c.Reads, self())

@@ -13,10 +13,11 @@ import (
 	"time"
 )
 
-// selfProgram is this executable, even when its file was replaced or removed: a supervisor is as old as its runtime.
+// selfProgram is this executable, even if its file was replaced or removed, so that a supervisor
+// has the version of its runtime.
 const selfProgram = "/proc/self/exe"
 
-// process is a line of the process table (proc(5), /proc/PID/stat).
+// process is an entry of the process table (proc(5), /proc/PID/stat).
 type process struct {
 	pid, parent, group, session int
 	state                       byte
@@ -24,11 +25,11 @@ type process struct {
 	start                       uint64 // clock ticks since boot
 }
 
-// dead says that p runs no more, and is in the table only until its parent asks. A process whose first thread alone has
-// ended looks like a zombie, and runs.
+// dead reports whether p has ended and only waits for its parent to reap it. A process of which
+// only the first thread has ended looks like a zombie, but is running.
 func (p process) dead() bool { return p.state == 'X' || p.state == 'Z' && p.threads <= 1 }
 
-// readProcess returns false where there is no such process.
+// readProcess returns false if there is no such process.
 func readProcess(pid int) (process, bool) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -37,9 +38,10 @@ func readProcess(pid int) (process, bool) {
 	return parseProcess(pid, b)
 }
 
-// parseProcess reads the fields behind the program's name, which may itself contain blanks and brackets.
+// parseProcess parses the fields after the program's name, which may itself contain spaces and
+// parentheses.
 func parseProcess(pid int, stat []byte) (process, bool) {
-	const threadsField, startField = 17, 19 // of those behind the name; they are the 20th and 22nd of all
+	const threadsField, startField = 17, 19 // of those after the name; they are fields 20 and 22 of proc(5)
 	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(f) <= startField {
 		return process{}, false
@@ -54,7 +56,7 @@ func parseProcess(pid int, stat []byte) (process, bool) {
 	return p, errors.Join(errs[:]...) == nil
 }
 
-// processes returns the process table. Each line was true at some moment of the call.
+// processes returns the process table. Each entry was valid at some moment during the call.
 func processes() ([]process, error) {
 	d, err := os.Open("/proc")
 	if err != nil {
@@ -78,7 +80,7 @@ func processes() ([]process, error) {
 	return all, nil
 }
 
-// descendants adds to roots all whose chain of parents leads to one of them.
+// descendants adds to roots all their descendants.
 func descendants(all []process, roots map[int]bool) map[int]bool {
 	for grown := true; grown; {
 		grown = false
@@ -92,14 +94,15 @@ func descendants(all []process, roots map[int]bool) map[int]bool {
 	return roots
 }
 
-// processAlive reports whether the process that began at start runs under pid.
+// processAlive reports whether the process with the pid and the start time is running.
 func processAlive(pid int, start uint64) bool {
 	p, ok := readProcess(pid)
 	return ok && p.start == start && !p.dead()
 }
 
-// signalProcess signals exactly that process, or none: os.Process holds it by a pidfd, so that its number cannot pass to
-// another one between the look and the signal. That it has ended is no error.
+// signalProcess signals exactly that process, or none: os.Process refers to it by a pidfd, so that
+// the pid cannot be reused between the check and the signal. A process that has ended is not an
+// error.
 func signalProcess(pid int, start uint64, sig syscall.Signal) error {
 	p, err := os.FindProcess(pid)
 	if err != nil {
@@ -115,25 +118,26 @@ func signalProcess(pid int, start uint64, sig syscall.Signal) error {
 	return nil
 }
 
-// killRemains kills what a dead supervisor left and waits until nothing of it runs, or for ctx's cause. One that is dying lets go
-// of its files before it is gone from the table: it is waited for, since what it leaves is its business until then. So is, for a
-// while, what may be a command whose pid it did not live to tell.
+// killRemains kills what a dead supervisor left behind, and waits until none of it is running, or
+// returns ctx's cause. A supervisor that is dying closes its files before it leaves the process
+// table; killRemains waits for it, since until then its command is not an orphan. For a while it
+// also waits for processes that may be a command whose pid the supervisor could not record.
 func killRemains(ctx context.Context, rec Record) error {
-	patience := time.Now().Add(untoldWait)
+	giveUpAt := time.Now().Add(unrecordedWait)
 	for {
 		all, err := processes()
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(all, func(p process) bool { return supervises(p, rec) }) {
+		if slices.ContainsFunc(all, func(p process) bool { return isSupervisor(p, rec) }) {
 			if pause(ctx, pollMin) != nil {
-				return nil // it lives
+				return nil // the supervisor is alive
 			}
 			continue
 		}
-		left := provedOurs(all, rec)
-		untold := slices.ContainsFunc(all, func(p process) bool { return mayBeUntold(p, rec) })
-		if len(left) == 0 && (!untold || time.Now().After(patience)) {
+		left := provedProcesses(all, rec)
+		unrecorded := slices.ContainsFunc(all, func(p process) bool { return mayBeUnrecorded(p, rec) })
+		if len(left) == 0 && (!unrecorded || time.Now().After(giveUpAt)) {
 			return nil
 		}
 		for _, p := range left {
@@ -145,41 +149,44 @@ func killRemains(ctx context.Context, rec Record) error {
 	}
 }
 
-// supervises reports whether a process is the supervisor of rec, and lives or is dying.
-func supervises(p process, rec Record) bool {
+// isSupervisor reports whether a process is the supervisor of rec, running or dying.
+func isSupervisor(p process, rec Record) bool {
 	return p.pid == rec.PID && p.start == rec.StartTime && !p.dead()
 }
 
-// untoldWait bounds the wait for a process that may be a command which dies with its supervisor.
-const untoldWait = 2 * time.Second
+// unrecordedWait limits the wait for a process that may be a command whose pid was never recorded.
+const unrecordedWait = 2 * time.Second
 
-// mayBeUntold reports whether a process may be the command of rec, whose supervisor died before it could tell the pid. That cannot
-// be proved, so it is not ours to kill; but the kernel kills the command when its supervisor dies, and it only has to come to
-// its end. What is left after a while is another's, or what the command itself had started by then.
-func mayBeUntold(p process, rec Record) bool {
+// mayBeUnrecorded reports whether a process may be the command of rec, whose supervisor died before
+// it could record the pid. That cannot be proved, so the process must not be killed. But the kernel
+// kills the command when its supervisor dies, so the command will soon have ended. A process that
+// remains after a while belongs to another program, or the command had started it before.
+func mayBeUnrecorded(p process, rec Record) bool {
 	return rec.CommandPID == 0 && p.session == rec.PID && p.pid != rec.PID && p.start >= rec.StartTime && !p.dead()
 }
 
-// provedOurs returns the running processes that belonged to the command of rec, whose supervisor is dead.
+// provedProcesses returns the running processes that belonged to the command of rec, whose
+// supervisor is dead.
 //
-// Linux gives a number to no new process while a group or session carries it. So the command's group is ours when its
-// leader is still the one of rec; or, the leader being gone, when a process carries both its group and its session, and
-// neither number belongs to a newer process. With one process proved, its session and all descendants are ours too.
-// A daemon in a session of its own, whose parent is dead, cannot be proved to be anybody's, and is left alone.
-func provedOurs(all []process, rec Record) []process {
+// Linux does not reuse a number as a pid while a process group or session has it. So the command's
+// group is ours if its leader is still the process of rec; or, after the leader has ended, if a
+// process has both its group and its session, and neither number belongs to a newer process. Once
+// one process is proved, its session and all descendants are ours, too. A daemon in its own session
+// whose parent is dead cannot be attributed to any command, and is left alone.
+func provedProcesses(all []process, rec Record) []process {
 	if rec.CommandPID == 0 {
 		return nil
 	}
 	proved, reused := false, false
 	for _, p := range all {
 		switch {
-		case supervises(p, rec):
-			return nil // it is its business
+		case isSupervisor(p, rec):
+			return nil // the supervisor takes care of its command
 		case p.pid == rec.PID && p.start != rec.StartTime,
 			p.pid == rec.CommandPID && p.start != rec.CommandStartTime:
 			reused = true
 		case p.group == rec.CommandPID && p.session == rec.PID && p.start >= rec.CommandStartTime:
-			proved = true // the leader, too, comes here
+			proved = true // this includes the leader
 		}
 	}
 	if !proved || reused {
@@ -201,8 +208,8 @@ func provedOurs(all []process, rec Record) []process {
 	return left
 }
 
-// launch starts program as the supervisor of dir, in a session of its own, with nothing of ours: no terminal, no
-// descriptor, no environment. It returns the pid of our new child.
+// launch starts program as the supervisor of dir, in its own session and without our terminal,
+// descriptors and environment. It returns the pid of the new child.
 func launch(program, dir string) (int, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -216,15 +223,15 @@ func launch(program, dir string) (int, error) {
 	defer errs.Close()
 	return syscall.ForkExec(program, []string{"perdure-supervise", dir}, &syscall.ProcAttr{
 		Dir: "/",
-		// One thread of Go code is plenty for it, and keeps it small.
+		// One thread of Go code is enough, and keeps the process small.
 		Env:   []string{dirVariable + "=" + dir, "GOMAXPROCS=1"},
 		Files: []uintptr{null.Fd(), null.Fd(), errs.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 }
 
-// reapChild reports whether the child pid has ended, and its exit status, -1 where a signal ended it or somebody else
-// has reaped it.
+// reapChild reports whether the child pid has ended, and its exit status; -1 if a signal ended it
+// or it was reaped before.
 func reapChild(pid int) (bool, int) {
 	var ws syscall.WaitStatus
 	got, err := syscall.Wait4(pid, &ws, syscall.WNOHANG, nil)
@@ -237,10 +244,10 @@ func reapChild(pid int) (bool, int) {
 	return false, 0
 }
 
-// killChild kills a child that was not reaped, whose number is therefore its own.
+// killChild kills a child that was not reaped, so that its pid cannot have been reused.
 func killChild(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) }
 
-// bootAndNamespace returns the id of this boot and of the pid namespace.
+// bootAndNamespace returns the ids of this boot and of the pid namespace.
 func bootAndNamespace() (string, string, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -256,5 +263,5 @@ func bootAndNamespace() (string, string, error) {
 	return strings.TrimSpace(string(boot)), ns, nil
 }
 
-// now is the wall clock without the monotonic reading, as it stands in files.
+// now returns the wall-clock time without the monotonic reading, as files store it.
 func now() time.Time { return time.Now().UTC().Round(0) }

@@ -81,24 +81,24 @@ func TestProvedOurs(t *testing.T) {
 		{"a group of the command's number elsewhere", []process{running(60, 1, 60, 40, 300), running(61, 60, 60, 40, 301)}, nil},
 		{"the supervisor's number is another's", []process{running(50, 1, 50, 50, 300), running(61, 50, 60, 50, 301)}, nil},
 		{"older than the command", []process{running(61, 1, 60, 50, 99)}, nil},
-		{"the supervisor lives", []process{running(50, 1, 50, 50, 100), running(60, 50, 60, 50, 101)}, nil},
+		{"the supervisor is running", []process{running(50, 1, 50, 50, 100), running(60, 50, 60, 50, 101)}, nil},
 		{"the supervisor is a zombie", []process{zombie(running(50, 1, 50, 50, 100)), running(60, 1, 60, 50, 101)}, []int{60}},
 	} {
 		var got []int
-		for _, p := range provedOurs(c.all, rec) {
+		for _, p := range provedProcesses(c.all, rec) {
 			got = append(got, p.pid)
 		}
 		if slices.Sort(got); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}
 	}
-	if got := provedOurs([]process{running(60, 1, 60, 50, 101)}, Record{PID: 50, StartTime: 100}); got != nil {
+	if got := provedProcesses([]process{running(60, 1, 60, 50, 101)}, Record{PID: 50, StartTime: 100}); got != nil {
 		t.Errorf("without a command in the record: got %v", fmt.Sprint(got))
 	}
 }
 
-// TestRemainsOfADyingSupervisor: a supervisor that was killed, and is still in the table, is waited for, and then what it left is
-// killed.
+// TestRemainsOfADyingSupervisor: a supervisor that was killed, and is still in the table, is waited
+// for, and then what it left is killed.
 func TestRemainsOfADyingSupervisor(t *testing.T) {
 	t.Parallel()
 	supervisor := exec.Command("bash", "-c", "set -m; sleep 600 & echo $!; wait")
@@ -122,7 +122,7 @@ func TestRemainsOfADyingSupervisor(t *testing.T) {
 	}
 	dying := time.AfterFunc(50*time.Millisecond, func() { _ = supervisor.Process.Kill() })
 	defer dying.Stop()
-	reaped := make(chan error, 1) // capacity 1: nobody waits when the test has failed
+	reaped := make(chan error, 1) // capacity 1: there is no receiver if the test has failed
 	go func() { reaped <- supervisor.Wait() }()
 
 	err = killRemains(t.Context(), Record{PID: own.pid, StartTime: own.start, CommandPID: left.pid, CommandStartTime: left.start})
@@ -133,14 +133,15 @@ func TestRemainsOfADyingSupervisor(t *testing.T) {
 	<-reaped
 }
 
-// TestRemainsOfAnUntoldCommand has a supervisor that died before it could tell its command's pid, as the kernel kills that one:
-// until it is gone it is waited for, since it may still write. What does not die is nobody's to kill, and is not waited for without end.
+// TestRemainsOfAnUntoldCommand has a supervisor that died before it could record its command's pid,
+// while the kernel kills the command: killRemains waits until it is gone, since it may still write.
+// A process that does not die must not be killed, and the wait for it is limited.
 func TestRemainsOfAnUntoldCommand(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		lives string // seconds
 		left  bool
-	}{"it dies": {lives: "0.5"}, "it lives on": {lives: "600", left: true}} {
+	}{"it dies": {lives: "0.5"}, "it keeps running": {lives: "600", left: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			supervisor := exec.Command("bash", "-c", "set -m; sleep "+c.lives+" >&- 2>&- & echo $!; read")

@@ -5,10 +5,10 @@ import (
 	"syscall"
 )
 
-// In this test binary, which is also the supervisor of its commands, whoever comes to the step that the file DIR.dies_at
-// names is killed there.
+// In this test binary, which is also the supervisor of its commands, a process that reaches the
+// step named in the file DIR.dies_at is killed there.
 var _ = func() bool {
-	reached = func(dir, step string) {
+	onStep = func(dir, step string) {
 		if wanted, err := os.ReadFile(dir + ".dies_at"); err != nil || string(wanted) != step {
 			return
 		}

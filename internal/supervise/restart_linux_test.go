@@ -15,8 +15,9 @@ import (
 	"github.com/perdure/perdure/internal/supervise"
 )
 
-// TestR33KillRuntime kills a runtime with SIGKILL while its commands run. The next one gets the lock at once, adopts
-// those that run, and reads the end of the others; no byte is missing and no exit code is wrong.
+// TestR33KillRuntime kills a runtime with SIGKILL while its commands run. The next one gets the
+// lock at once, adopts those that run, and reads the end of the others; no byte is missing and no
+// exit code is wrong.
 func TestR33KillRuntime(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -58,7 +59,7 @@ func TestR33KillRuntime(t *testing.T) {
 	defer f.Close()
 	l := newLocal(t)
 	s.dir = fmt.Sprint(root, "/", runs)
-	s.eventually("the short command has ended, with nobody watching", func() bool {
+	s.eventually("the short command has ended, unobserved", func() bool {
 		remains, _, err := l.Find(s.soon(), s.dir)
 		return err != nil || remains == supervise.Ended
 	})
@@ -89,11 +90,11 @@ func TestR33KillRuntime(t *testing.T) {
 			t.Errorf("run %d: it has run %q, %v", i, b, err)
 		}
 	}
-	s.eventually("nobody is left", func() bool { return len(s.marked()) == 0 })
+	s.eventually("no process is left", func() bool { return len(s.marked()) == 0 })
 }
 
-// TestTicketRace lets a recovery race the start, 200 times: either the ticket is revoked and the command has not run and
-// never will, or it runs exactly once.
+// TestTicketRace lets a recovery race the start, 200 times: either the ticket is revoked and the
+// command has not run and never will, or it runs exactly once.
 func TestTicketRace(t *testing.T) {
 	t.Parallel()
 	s := newSceneIn(t, memoryDir(t))
@@ -142,7 +143,7 @@ func TestTicketRace(t *testing.T) {
 		t.Errorf("%d of %d rounds were revoked: that is no race", revoked, rounds)
 	}
 	t.Logf("%d of %d rounds were revoked, in a start of %v", revoked, rounds, usual)
-	s.eventually("nobody is left", func() bool { return len(s.marked()) == 0 })
+	s.eventually("no process is left", func() bool { return len(s.marked()) == 0 })
 	b, err := os.ReadFile(ran)
 	if got := strings.Count(string(b), "\n"); err != nil || got != rounds-revoked {
 		t.Errorf("%d commands have run in %d rounds, of which %d were revoked: %v", got, rounds, revoked, err)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// localRun is a run of Local. It holds nothing open.
+// localRun is a run of Local. It keeps no files open.
 type localRun struct {
 	local *Local
 	dir   string
@@ -59,8 +59,8 @@ func (r *localRun) Stop(ctx context.Context, grace time.Duration) error {
 // Record implements Run.
 func (r *localRun) Record() Record { return r.rec }
 
-// requestStop writes the request, unless an earlier one ends sooner, and wakes the supervisor. That the signal may be
-// lost is no matter: the supervisor also looks for the file.
+// requestStop writes the request, unless an earlier one ends sooner, and wakes the supervisor. A
+// lost signal does no harm, since the supervisor also polls the file.
 func (r *localRun) requestStop(grace time.Duration) error {
 	req := stopFile{GraceMS: toMS(grace), RequestedAt: time.Now().UTC()}
 	var old stopFile
@@ -90,20 +90,21 @@ func (r *localRun) awaitEnd(ctx context.Context) error {
 	}
 }
 
-// end returns the exit record, or false while the supervisor lives and has written none, or Vanished.
+// end returns the exit record, false while the supervisor is alive and has not written one, or
+// Vanished.
 func (r *localRun) end() (Exit, bool, error) {
 	e, ended, err := readExit(r.dir)
 	if ended || err != nil || r.local.alive(r.rec) {
 		return e, ended, err
 	}
-	// It may have written the record and left between our two looks.
+	// The supervisor may have written the record and exited between the two checks.
 	if e, ended, err = readExit(r.dir); !ended && err == nil {
 		err = Vanished
 	}
 	return e, ended, err
 }
 
-// linger waits until the supervisor, which has nothing more to do, is no process any more.
+// linger waits until the supervisor, which has nothing more to do, has exited.
 func (r *localRun) linger(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lingerWait)
 	defer cancel()

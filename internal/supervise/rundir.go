@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// The files of a run directory; the package comment says what they are for.
+// The files of a run directory; the package comment explains them.
 const (
 	ticketName  = "ticket"
 	startedName = "started"
@@ -25,10 +25,11 @@ const (
 
 const ticketText = "Renamed to started: the command runs. Renamed to revoked: it never will.\n"
 
-// maxFileBytes bounds what is read of a file that should be small; Linux bounds argv and environment far below it.
+// maxFileBytes limits the size of a file that should be small; Linux limits arguments and
+// environment to far less.
 const maxFileBytes = 64 << 20
 
-// prepare makes dir with its ticket and syncs both.
+// prepare creates dir with its ticket and syncs both.
 func prepare(dir string) error {
 	made, err := makeDirs(dir)
 	if err != nil {
@@ -40,7 +41,7 @@ func prepare(dir string) error {
 	case state != "" && state != ticketName:
 		return fmt.Errorf("%w: it is %s", Spent, state)
 	}
-	// Again for a ticket that is there already: its first maker may have died before the sync.
+	// Write an existing ticket again: the process that created it may have died before the sync.
 	f, err := os.OpenFile(filepath.Join(dir, ticketName), os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -57,7 +58,7 @@ func prepare(dir string) error {
 	return nil
 }
 
-// makeDirs makes dir and what is missing above it, and returns the folders that got a new entry.
+// makeDirs creates dir and its missing parents, and returns the directories that got a new entry.
 func makeDirs(dir string) ([]string, error) {
 	var grown []string
 	for d := dir; ; d = filepath.Dir(d) {
@@ -69,12 +70,13 @@ func makeDirs(dir string) ([]string, error) {
 	return grown, os.MkdirAll(dir, 0o700)
 }
 
-// ticketState returns the name under which the ticket of dir stands now, or "" where there is none.
+// ticketState returns the current name of the ticket of dir, or "" if there is none.
 func ticketState(dir string) (string, error) {
-	// started and revoked never change again; so a look at them before and after ticket cannot miss a rename.
+	// started and revoked never change again, so checking them before and after ticket cannot miss
+	// a rename.
 	for _, name := range []string{startedName, revokedName, ticketName, startedName, revokedName} {
 		st, err := os.Stat(filepath.Join(dir, name))
-		if err == nil && st.Mode().IsRegular() { // a folder of that name is some folder
+		if err == nil && st.Mode().IsRegular() { // a directory with that name does not count
 			return name, nil
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -84,10 +86,11 @@ func ticketState(dir string) (string, error) {
 	return "", nil
 }
 
-// revoke takes the ticket away and returns the state of dir afterwards, as ticketState does.
+// revoke renames the ticket to revoked, if it is unused, and returns the resulting state of dir as
+// ticketState does.
 //
-// It is not synced: after a loss of power no supervisor lives that could still use the ticket, and the next recovery
-// revokes it again.
+// It does not sync: after a power loss there is no supervisor that could still use the ticket, and
+// the next recovery revokes it again.
 func revoke(dir string) (string, error) {
 	err := os.Rename(filepath.Join(dir, ticketName), filepath.Join(dir, revokedName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -101,7 +104,7 @@ func revoke(dir string) (string, error) {
 	return ticketState(dir)
 }
 
-// writeJSON puts v in the file dir/name, whole or not at all, and on disk when it returns.
+// writeJSON replaces the file dir/name with v, atomically and durably.
 func writeJSON(dir, name string, v any) error {
 	if err := replaceJSON(dir, name, v); err != nil {
 		return err
@@ -109,7 +112,8 @@ func writeJSON(dir, name string, v any) error {
 	return syncDir(dir)
 }
 
-// replaceJSON is writeJSON for what need not outlive a loss of power: then the file is the old one or the new one.
+// replaceJSON is writeJSON without durability: after a power loss the file is either the old one or
+// the new one.
 func replaceJSON(dir, name string, v any) error {
 	tmp, err := writeDraft(dir, name, v)
 	if err != nil {
@@ -121,8 +125,8 @@ func replaceJSON(dir, name string, v any) error {
 	return nil
 }
 
-// writeDraft writes v to a synced file beside dir/name, which a rename can put in its place, and returns its path. Each
-// draft has a name of its own, so that two writers never share one.
+// writeDraft writes v to a new synced file next to dir/name, ready to be renamed, and returns its
+// path. Each draft has its own name, so that two writers never share one.
 func writeDraft(dir, name string, v any) (string, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -139,10 +143,10 @@ func writeDraft(dir, name string, v any) (string, error) {
 	return f.Name(), nil
 }
 
-// draftPattern matches the drafts of a file, for CreateTemp and for Glob.
+// draftPattern matches the drafts of a file, for os.CreateTemp and filepath.Match.
 func draftPattern(name string) string { return name + ".*.tmp" }
 
-// readJSON reads the one JSON value of a file into v. Corrupt: it is something else.
+// readJSON reads the single JSON value of a file into v. Corrupt: the file contains anything else.
 func readJSON(path string, v any) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -151,10 +155,10 @@ func readJSON(path string, v any) error {
 	defer f.Close()
 	d := json.NewDecoder(io.LimitReader(f, maxFileBytes))
 	if err := d.Decode(v); err != nil {
-		return fmt.Errorf("%w: %s is not the JSON that it should be: %w", Corrupt, path, err)
+		return fmt.Errorf("%w: %s is not valid JSON: %w", Corrupt, path, err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return fmt.Errorf("%w: %s goes on after its end", Corrupt, path)
+		return fmt.Errorf("%w: %s has data after its JSON value", Corrupt, path)
 	}
 	return nil
 }
@@ -167,9 +171,9 @@ func syncDir(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// removeRun removes the folder of a run that does not live. What became of the ticket goes last, so that a removal cut in half
-// leaves a run that can be found and removed again, and never one that could be started. A folder that was never a run's, and
-// has anything in it, stays.
+// removeRun removes the directory of a run that has ended. The renamed ticket goes last, so that an
+// interrupted removal leaves a run that can be found and removed again, and never one that could be
+// started. A non-empty directory that was never a run's is kept.
 func removeRun(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -183,7 +187,7 @@ func removeRun(dir string) error {
 		return err
 	}
 	if state == "" {
-		return os.Remove(dir) // of an empty one only
+		return os.Remove(dir) // fails unless it is empty
 	}
 	for _, e := range entries {
 		if e.Name() == state {
@@ -199,7 +203,7 @@ func removeRun(dir string) error {
 	return removeFile(dir)
 }
 
-// removeFile removes path, if it is there.
+// removeFile removes path if it exists.
 func removeFile(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

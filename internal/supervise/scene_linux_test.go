@@ -34,7 +34,8 @@ func newSceneIn(t *testing.T, parent string) *scene {
 	return &scene{T: t, dir: filepath.Join(root, "run"), mark: root}
 }
 
-// memoryDir is a temporary directory whose syncs cost nothing, where the system has one: for tests with many runs.
+// memoryDir returns a temporary directory in which a sync costs nothing, if the system has one: for
+// tests with many runs.
 func memoryDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "perdure")
@@ -135,8 +136,8 @@ func (s *scene) eventually(what string, ok func() bool) {
 	}
 }
 
-// marked returns the running processes of the scene's command, by their environment: a proof that uses nothing of the
-// code under test. Zombies have no environment.
+// marked returns the running processes of the scene's command, by their environment: a proof that
+// uses nothing of the code under test. Zombies have no environment.
 func (s *scene) marked() []int {
 	s.Helper()
 	return s.processesWith(markVariable + "=" + s.mark)
@@ -164,7 +165,8 @@ func (s *scene) processesWith(variable string) []int {
 	return pids
 }
 
-// wantNobody checks that no process of the command runs, and that its supervisor is not even a zombie.
+// wantNobody checks that no process of the command runs, and that its supervisor is not even a
+// zombie.
 func (s *scene) wantNobody(run supervise.Run) {
 	s.Helper()
 	if pids := s.marked(); len(pids) > 0 {

@@ -13,12 +13,13 @@ import (
 	"time"
 )
 
-// exitNoTicket is the exit status of a supervisor that came too late for its ticket.
+// exitNoTicket is the exit status of a supervisor that finds no ticket to take.
 const exitNoTicket = 3
 
-// reached is told the run directory and each step of the ticket protocol that this process has come to, runtime or
-// supervisor. It is not changed while the program runs: only the tests of this package set it, to die there.
-var reached = func(dir, step string) {}
+// onStep is called with the run directory and each step of the ticket protocol that this process
+// has reached, in the runtime and in the supervisor. Only the tests of this package set it, to kill
+// the process at that step.
+var onStep = func(dir, step string) {}
 
 // Start implements Runner.
 func (l *Local) Start(ctx context.Context, dir string, c Command) (Run, error) {
@@ -46,30 +47,31 @@ func (l *Local) start(ctx context.Context, dir string, c Command) (Record, error
 	}
 	f := newCommandFile(l.machine.host, c)
 	var err error
-	if f.Sandbox, err = l.order(dir, c); err != nil {
-		return Record{}, giveUp(dir, err)
+	if f.Sandbox, err = l.sandboxOrder(dir, c); err != nil {
+		return Record{}, failStart(dir, err)
 	}
 	if f.Sandbox != nil {
 		f.Version = confinedVersion
 	}
 	if err := writeCommand(dir, f); err != nil {
-		return Record{}, giveUp(dir, fmt.Errorf("write command: %w", err))
+		return Record{}, failStart(dir, fmt.Errorf("write command: %w", err))
 	}
-	reached(dir, "runtime wrote command")
+	onStep(dir, "runtime wrote command")
 	pid, err := launch(l.supervisor, dir)
 	if err != nil {
-		return Record{}, giveUp(dir, fmt.Errorf("launch supervisor %s: %w", l.supervisor, err))
+		return Record{}, failStart(dir, fmt.Errorf("launch supervisor %s: %w", l.supervisor, err))
 	}
-	reached(dir, "runtime launched")
+	onStep(dir, "runtime launched")
 	rec, reaped, err := l.awaitStart(ctx, dir, pid)
 	if !reaped {
 		l.adoptChild(pid)
 	}
-	reached(dir, "runtime started")
+	onStep(dir, "runtime started")
 	return rec, err
 }
 
-// writeCommand is not synced, nor atomic: only the supervisor that we launch next reads it.
+// writeCommand neither syncs nor replaces atomically: only the supervisor that we launch next reads
+// the file.
 func writeCommand(dir string, f commandFile) error {
 	b, err := json.Marshal(f)
 	if err != nil {
@@ -78,15 +80,16 @@ func writeCommand(dir string, f commandFile) error {
 	return os.WriteFile(filepath.Join(dir, commandName), b, 0o600)
 }
 
-// adoptChild leaves pid to reap. Until then nobody else waits for it, so its exit code is Start's to see.
+// adoptChild leaves pid to reap. Before that only Start waits for it, so that Start sees its exit
+// status.
 func (l *Local) adoptChild(pid int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.children[pid] = true
 }
 
-// awaitStart waits until our supervisor has the ticket and its record, or will never have it, and says whether it has
-// reaped the supervisor.
+// awaitStart waits until our supervisor has the ticket and its record, or never will, and reports
+// whether it has reaped the supervisor.
 func (l *Local) awaitStart(ctx context.Context, dir string, pid int) (Record, bool, error) {
 	late := time.NewTimer(l.startTimeout)
 	defer late.Stop()
@@ -101,17 +104,18 @@ func (l *Local) awaitStart(ctx context.Context, dir string, pid int) (Record, bo
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return Record{}, ended, err
 		case ended && code == exitNoTicket:
-			return Record{}, true, giveUp(dir, checkTicket(dir))
+			return Record{}, true, failStart(dir, checkTicket(dir))
 		case ended:
-			return Record{}, true, giveUp(dir, fmt.Errorf("supervisor ended with status %d and said: %s", code, supervisorSaid(dir)))
+			return Record{}, true, failStart(dir, fmt.Errorf("supervisor ended with status %d, stderr: %s", code, supervisorStderr(dir)))
 		}
 		select {
 		case <-ctx.Done():
 			return Record{}, false, context.Cause(ctx)
 		case <-late.C:
-			err := giveUp(dir, fmt.Errorf("no supervisor came up within %v", l.startTimeout))
+			err := failStart(dir, fmt.Errorf("the supervisor did not start within %v", l.startTimeout))
 			if errors.Is(err, NotStarted) {
-				// It may be no supervisor at all, but a program without Entry. The pid is safe: we have not reaped it.
+				// The program may not call Entry and thus be no supervisor at all. The pid is ours,
+				// since we have not reaped it.
 				err = errors.Join(err, killChild(pid))
 			}
 			return Record{}, false, err
@@ -120,9 +124,9 @@ func (l *Local) awaitStart(ctx context.Context, dir string, pid int) (Record, bo
 	}
 }
 
-// giveUp revokes the ticket, so that what went wrong is final, and adds NotStarted. Where the ticket was used after all,
-// the error stays as it is: Find knows more.
-func giveUp(dir string, why error) error {
+// failStart revokes the ticket, so that the failure is final, and adds NotStarted. If the ticket
+// was used after all, it returns why unchanged, and Find decides.
+func failStart(dir string, why error) error {
 	state, err := revoke(dir)
 	if err != nil {
 		return errors.Join(why, err)
@@ -133,7 +137,7 @@ func giveUp(dir string, why error) error {
 	return why
 }
 
-// checkTicket says why dir cannot be started, or nothing where its ticket is there.
+// checkTicket returns why dir cannot be started; nil: its ticket is unused.
 func checkTicket(dir string) error {
 	switch state, err := ticketState(dir); {
 	case err != nil:
@@ -143,20 +147,20 @@ func checkTicket(dir string) error {
 	case state == startedName:
 		return Spent
 	case state == revokedName:
-		return fmt.Errorf("%w: its ticket was revoked", NotStarted)
+		return fmt.Errorf("%w: the ticket was revoked", NotStarted)
 	}
-	return errors.New("it was not prepared")
+	return errors.New("the run directory was not prepared")
 }
 
-// supervisorSaid returns the end of what the supervisor wrote to its stderr.
-func supervisorSaid(dir string) string {
-	const most = 4 << 10
+// supervisorStderr returns the beginning of what the supervisor wrote to its stderr.
+func supervisorStderr(dir string) string {
+	const maxBytes = 4 << 10
 	f, err := os.Open(filepath.Join(dir, stderrName))
 	if err != nil {
 		return "nothing"
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, most))
+	b, err := io.ReadAll(io.LimitReader(f, maxBytes))
 	if text := strings.TrimSpace(string(b)); err == nil && text != "" {
 		return text
 	}

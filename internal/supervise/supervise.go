@@ -1,27 +1,30 @@
-// Package supervise runs a command under a small process of its own, the supervisor, so that the command outlives
-// the runtime that asked for it, and the next runtime finds it again: with its output, byte for byte, and with its
-// real exit code.
+// Package supervise runs each command under a small process of its own, the supervisor, so that the
+// command outlives the runtime that started it. The next runtime finds the command again, with its
+// output, byte for byte, and its real exit code.
 //
-// It imports internal/sandbox, which confines the command where Config.Profile says so, and the standard library. [Local] is the real thing (Linux only);
-// supervisetest.World is the fake, and supervisetest.Run the laws that both keep.
+// It may import internal/sandbox, which confines the command according to Config.Profile, and the
+// standard library. [Local] is the real implementation (Linux only); supervisetest.World is the
+// fake, and supervisetest.Run tests both.
 //
-// The one thing to know: a run is a directory, and one rename in it decides whether the command ever runs (RC20).
+// The one thing to know: a run is a directory, and a single rename in it decides whether the
+// command ever runs (RC20).
 //
 //	Prepare ─▶ ticket ──supervisor renames──▶ started ─▶ record ─▶ output … ─▶ exit
 //	              │
 //	              └────recovery renames─────▶ revoked      (never started, never will)
 //
-// Whoever renames the ticket has won; the other one sees that there is no ticket. All files of the directory:
+// Only one of the two renames can succeed; the other process finds no ticket. The files of the
+// directory:
 //
-//	ticket, started, revoked   one file, under the name that says what became of it
-//	command                    what to run; removed when it has been read, for its environment may hold secrets
-//	record                     who the supervisor is: host, boot, pid, start time
-//	output                     stdout and stderr in framed chunks, in the order in which they came: the beginning
-//	output.OFFSET              what came later, from that byte of the whole on; the oldest gives way to the newest
-//	stop                       the request to end, which a lost signal cannot lose
-//	scratch                    HOME and TMPDIR of a confined command; gone when it has ended
-//	exit                       how it ended; written last, when no process of the tree is left
-//	supervisor.err             what the supervisor itself had to say: empty, or a bug
+//	ticket, started, revoked   one file, whose name says what became of it
+//	command                    what to run; removed once read, since its environment may hold secrets
+//	record                     the supervisor's identity: host, boot, pid, start time
+//	output                     stdout and stderr in framed chunks, in order of arrival: the beginning
+//	output.OFFSET              later output from that offset on; the newest replaces the oldest
+//	stop                       the request to stop, which survives a lost signal
+//	scratch                    HOME and TMPDIR of a confined command; removed at its end
+//	exit                       how the run ended; written last, when no process of the tree is left
+//	supervisor.err             stderr of the supervisor itself: empty, unless there is a bug
 package supervise
 
 import (
@@ -29,85 +32,98 @@ import (
 	"time"
 )
 
-// Runner starts commands that outlive this process and finds them again after a restart.
+// Runner starts commands that outlive this process, and finds them again after a restart.
 //
-// A directory names one run, for ever: a second attempt takes a second directory. All methods are safe for concurrent
-// use and for use by several processes at once; for one directory, Prepare returns before Start is called.
-// Nothing needs closing: a Runner that is dropped leaves its commands running.
+// A directory identifies one run for ever: a second attempt needs a second directory. All methods
+// are safe for concurrent use, also by several processes at once; but for one directory, Prepare
+// must return before Start is called. A Runner needs no closing: if it is dropped, its commands
+// keep running.
 type Runner interface {
-	// Prepare makes the directory dir with its ticket, both on disk when it returns. Call it before the claim is
-	// committed; it starts nothing.
+	// Prepare creates the directory dir with its ticket, both durable when it returns. Call it
+	// before the claim is committed; it starts nothing.
 	//
-	// Again, while the ticket is there, it does nothing. Spent: the ticket was used or revoked, take another directory.
-	// After any other error the directory may or may not be there: call it again.
+	// It may be called again while the ticket is unused. Spent: the ticket was used or revoked; use
+	// a new directory. After any other error the directory may or may not exist: call Prepare
+	// again.
 	Prepare(ctx context.Context, dir string) error
 
-	// Start launches the supervisor of dir and returns when it holds the ticket. The command may not have begun by then,
-	// and may have ended; ctx bounds only the waiting, never the command.
+	// Start launches the supervisor of dir and returns when the supervisor has the ticket. By then
+	// the command may not have started yet, or may have ended. ctx limits only the waiting, never
+	// the command.
 	//
-	// A program that cannot be executed is no error of Start: the run ends with an Exit that says so.
-	// NotStarted: the command did not run and never will in dir. Spent: it was started before; Find has it.
-	// After any other error it may or may not run: ask Find, which settles it.
+	// A program that cannot be executed is not an error of Start: the run ends with an Exit that
+	// says so. NotStarted: the command did not run and never will in dir. Spent: it was started
+	// before; use Find. After any other error it may or may not be running: Find decides.
 	Start(ctx context.Context, dir string, c Command) (Run, error)
 
-	// Find says what remains of dir. A ticket still unused is revoked, so that the answer stays true; what provably
-	// belonged to a run that is Gone is killed. Running it twice gives the same answer, or a later one.
+	// Find returns what remains of dir. It revokes an unused ticket, so that the answer stays
+	// valid, and kills what provably belonged to a run that is Gone. A second call gives the same
+	// answer, or a later one.
 	//
-	// Run is nil unless the answer is Alive or Ended. Corrupt: a file of dir cannot be believed, and the error names it.
+	// The Run is nil unless the answer is Alive or Ended. Corrupt: a file of dir is damaged; the
+	// error names it.
 	Find(ctx context.Context, dir string) (Remains, Run, error)
 
-	// List tells of every run directory under root, at any depth, in the order of their names. It revokes and kills
-	// nothing. What is wrong with one run stands in its Found, not in the error; a missing root is an empty list.
+	// List returns every run directory below root, at any depth, sorted by name. It revokes and
+	// kills nothing. A problem of one run is in its Found, not in the error; a missing root is an
+	// empty list.
 	List(ctx context.Context, root string) ([]Found, error)
 
-	// Remove makes dir Absent, with its output and all else that stands in it. A ticket still unused is revoked first, and
-	// what is Gone is dead when it is removed. A directory that is not there is removed already.
+	// Remove makes dir Absent, with its output and everything else in it. It first revokes an
+	// unused ticket, and kills what remains of a run that is Gone. A missing directory is not an
+	// error.
 	//
-	// Running: the command lives, and all stays; Stop ends it. Corrupt: whether it lives cannot be known, and all stays.
-	// After any other error some of it may be left: call it again. Whoever calls it uses dir no more, nor any Run of it.
+	// Running: the command is running, and nothing is removed; use Stop first. Corrupt: it is
+	// unknown whether the command is running, and nothing is removed. After any other error some of
+	// it may be left: call Remove again. The caller must not use dir or its Run any more.
 	Remove(ctx context.Context, dir string) error
 }
 
-// Run is one command that was started: by this process, or by one before it.
+// Run is one command that was started by this process or an earlier one.
 //
-// It holds nothing open between calls and needs no closing. Safe for concurrent use.
+// It keeps nothing open between calls and needs no closing. It is safe for concurrent use.
 type Run interface {
-	// Follow calls emit for each chunk from the payload byte offset from on (both streams counted together, in the order
-	// in which the supervisor read them), waits for more, and returns the exit when the run has ended and emit has seen
-	// everything. An offset beyond the end is then an error.
+	// Follow calls emit for each chunk from the payload offset from on, counting both streams
+	// together in the order in which the supervisor read them. It waits for more output, and
+	// returns the exit when the run has ended and emit has seen everything. An offset beyond the
+	// end is then an error.
 	//
-	// What gave way to later output before it was read is left out, and the offset of the next chunk says so. Who cannot
-	// keep up with a command is shown its beginning, then some of what it says, and its end.
+	// Output that was replaced by later output before it was read is skipped, which shows in the
+	// offset of the next chunk. A follower that cannot keep up sees the beginning, some of the
+	// middle, and the end.
 	//
-	// It ends early with ctx's cause, or with emit's error. Corrupt: the output has a hole, and the error names the file
-	// and the offset; all emitted before was right. Vanished: the supervisor died without leaving an exit.
-	// Following again from the next offset repeats nothing, and misses nothing but what gave way.
+	// Follow ends early with ctx's cause, or with emit's error. Corrupt: the output has a gap; the
+	// error names the file and the offset, and everything emitted before is right. Vanished: the
+	// supervisor died without an exit record. Following again from the next offset repeats nothing,
+	// and misses only what was replaced.
 	Follow(ctx context.Context, from int64, emit func(Chunk) error) (Exit, error)
 
-	// Stop asks for SIGTERM to the command's process group now, and for SIGKILL to the whole tree after grace (zero or
-	// less: at once). It returns nil when no process of the tree is left, also when the run had ended before.
+	// Stop requests SIGTERM for the command's process group now, and SIGKILL for the whole tree
+	// after grace (zero or less: immediately). It returns nil when no process of the tree is left,
+	// also if the run had ended before.
 	//
-	// The request outlives the caller: it is in a file before the signal is sent. A second Stop can shorten the grace,
-	// never lengthen it. It ends early with ctx's cause. Vanished: the supervisor died without leaving an exit; what
-	// could be proved to be the command's was killed.
+	// The request outlives the caller: it is in a file before the signal is sent. A second Stop can
+	// shorten the grace, never lengthen it. Stop ends early with ctx's cause. Vanished: the
+	// supervisor died without an exit record; everything that provably belonged to the command was
+	// killed.
 	Stop(ctx context.Context, grace time.Duration) error
 
-	// Record says which processes these are. It is as fresh as the call that returned the Run: CommandPID is zero where
-	// the command was not up yet.
+	// Record says which processes the run consists of, as of the call that returned the Run:
+	// CommandPID is zero if the command was not running yet.
 	Record() Record
 }
 
-// Remains is what Find finds in a run directory. The zero value means nothing.
+// Remains is the answer of Find. The zero value is invalid.
 type Remains int
 
-// What remains of a run.
+// The values of Remains.
 const (
 	Absent   Remains = iota + 1 // no such run: nothing was prepared
-	Prepared                    // the ticket waits to be used; only List answers this, Find revokes it
+	Prepared                    // the ticket is unused; only List returns this, Find revokes it
 	Revoked                     // the command never started and never will
-	Alive                       // the supervisor lives: follow it
-	Ended                       // there is an exit record: follow it to get output and exit
-	Gone                        // it was started, nothing of it lives, and how it ended is not known
+	Alive                       // the supervisor is running: follow it
+	Ended                       // there is an exit record: Follow returns output and exit
+	Gone                        // it was started, nothing of it is running, and how it ended is not known
 )
 
 // String returns the name of r in lower case.
@@ -130,15 +146,15 @@ func (r Remains) String() string {
 	}
 }
 
-// Found is one run directory as List sees it.
+// Found is one run directory in the result of List.
 type Found struct {
 	Dir     string
 	Remains Remains // zero when Err is not nil
 	Run     Run     // nil unless Alive or Ended
-	Err     error   // why the state is not known; of kind Corrupt where a file is broken
+	Err     error   // why the state is unknown; of kind Corrupt if a file is damaged
 }
 
-// Stream says where a chunk of output came from.
+// Stream is the stream that a chunk of output comes from.
 type Stream uint8
 
 // The two streams of a command.
@@ -162,7 +178,7 @@ func (s Stream) String() string {
 // Chunk is a piece of output, at most 64 KiB.
 type Chunk struct {
 	Offset int64     // bytes of both streams before this one
-	Stream Stream    // where it was written
+	Stream Stream    // that it was written to
 	At     time.Time // when the supervisor read it, to the microsecond
 	Bytes  []byte    // never empty; valid until emit returns
 }

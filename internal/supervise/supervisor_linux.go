@@ -16,43 +16,46 @@ import (
 	"github.com/perdure/perdure/internal/sandbox"
 )
 
-// How often a supervisor looks without having been woken: for a stop file, and for processes that are not its children.
+// How often a supervisor polls for a stop file and for processes that are not its children, in case
+// no signal wakes it.
 const (
-	idleLook = 200 * time.Millisecond
-	busyLook = 20 * time.Millisecond
+	idlePoll = 200 * time.Millisecond
+	busyPoll = 20 * time.Millisecond
 )
 
-// supervisor is the process that a command runs under. One goroutine owns it; the pumps share only the output file.
+// supervisor is the process that a command runs under. One goroutine owns it; only the output file
+// is shared with the pumps.
 type supervisor struct {
-	dir     string
-	host    string
-	command Command
-	sandbox *sandbox.Order // nil: the command is not confined
-	rec     Record
-	broken  error // why the command cannot be started, though we have the ticket
+	dir        string
+	host       string
+	command    Command
+	sandbox    *sandbox.Order // nil: the command is not confined
+	rec        Record
+	startError error // why the command cannot be started although we have the ticket
 
-	// Signals. One place each: a signal only says that there is something to look at.
-	asks chan os.Signal // SIGTERM, SIGINT
-	wake chan os.Signal // SIGCHLD and the like
+	// Signals, with capacity 1 each: a signal only means that there is something to check.
+	stopSignals chan os.Signal // SIGTERM, SIGINT
+	wake        chan os.Signal // SIGCHLD and the like
 
 	out     *outputFile
 	pipes   [2]*pipe
-	drained chan struct{} // closed when both streams are at their end; nil when that was seen
+	drained chan struct{} // closed when both streams have ended
 
-	started   time.Time
-	ended     bool // the command's first process was reaped
-	childless bool // the kernel says that we have no children, hence no descendants
-	status    syscall.WaitStatus
-	ends      <-chan syscall.WaitStatus // the command's end, told by its init; nil: the kernel tells
-	watch     *watch                    // nil: nothing is limited
-	limit     string                    // which limit was exceeded
-	drainBy   time.Time                 // when waiting for the end of the streams ends; zero before it begins
+	started     time.Time
+	ended       bool // the command's first process was reaped
+	childless   bool // the kernel says that we have no children, and thus no descendants
+	status      syscall.WaitStatus
+	initReports <-chan syscall.WaitStatus // the command's end, reported by its init; nil: the kernel reports it
+	watch       *watch                    // nil: there are no limits
+	limit       string                    // which limit was exceeded
+	// When the wait for the end of the streams is over; zero before it starts.
+	drainBy time.Time
 
-	asked     bool     // a signal asked for the end
-	stop      stopFile // the last request that was seen
-	killAt    time.Time
-	cancelled bool
-	timedOut  bool
+	stopSignalled bool     // a signal requested the end
+	stop          stopFile // the last request seen
+	killAt        time.Time
+	cancelled     bool
+	timedOut      bool
 }
 
 func (s *supervisor) path(name string) string { return filepath.Join(s.dir, name) }
@@ -71,9 +74,9 @@ func (s *supervisor) openStreams() error {
 	return nil
 }
 
-// supervise runs the command to its end, and returns when nothing of its tree is left.
+// supervise runs the command to its end, and returns when no process of its tree is left.
 func (s *supervisor) supervise() Exit {
-	// Pdeathsig hangs on the thread that forks: it must last as long as we do.
+	// Pdeathsig is bound to the thread that forks, which must therefore live as long as we do.
 	runtime.LockOSThread()
 	s.started = time.Now()
 	e := Exit{Version: version, StartedAt: now(), TreeGone: true}
@@ -82,14 +85,16 @@ func (s *supervisor) supervise() Exit {
 		s.out.close(&e)
 		return e
 	}
-	s.tellCommand() // before any output: who has read of a command can prove what is left of it when we are dead
+	// Before any output, so that a process that has read output can prove what remains of the
+	// command if we die.
+	s.recordCommand()
 	pumps := s.startPumps()
-	debug.FreeOSMemory() // the host program's start has left garbage behind, and we may live for days
+	debug.FreeOSMemory() // the start of the host program has left garbage, and we may run for days
 
 	s.await()
 	s.killTree()
 	for _, p := range s.pipes {
-		_ = p.hurry() // fails only where the pump is done
+		_ = p.stopReading() // fails only if the pump has finished
 	}
 	pumps.Wait()
 	s.removeScratch()
@@ -105,11 +110,11 @@ func (s *supervisor) supervise() Exit {
 	return e
 }
 
-// startPumps begins to read both streams.
+// startPumps starts to read both streams.
 func (s *supervisor) startPumps() *sync.WaitGroup {
 	var pumps sync.WaitGroup
 	for _, p := range s.pipes {
-		p.handOver()
+		p.closeCommandEnd()
 		pumps.Go(p.pump)
 	}
 	s.drained = make(chan struct{})
@@ -120,8 +125,8 @@ func (s *supervisor) startPumps() *sync.WaitGroup {
 	return &pumps
 }
 
-// tellCommand adds the command to the record, for those who find us dead. It is not needed for anything else.
-func (s *supervisor) tellCommand() {
+// recordCommand adds the command to the record. Only a process that finds us dead needs it.
+func (s *supervisor) recordCommand() {
 	p, ok := readProcess(s.rec.CommandPID)
 	if !ok {
 		return
@@ -132,7 +137,7 @@ func (s *supervisor) tellCommand() {
 	}
 }
 
-// await returns when the command's part is over, or time is: then the tree is to be killed.
+// await returns when the tree must be killed: the command is done, or its time is up.
 func (s *supervisor) await() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -140,31 +145,31 @@ func (s *supervisor) await() {
 	for !s.runOnce(time.Now(), drained == nil) {
 		timer.Reset(s.nextLook(time.Now()))
 		select {
-		case <-s.asks:
-			s.asked = true
+		case <-s.stopSignals:
+			s.stopSignalled = true
 		case <-s.wake:
 		case <-drained:
 			drained = nil
-		case ws, ok := <-s.ends:
-			s.take(ws, ok)
+		case ws, ok := <-s.initReports:
+			s.recordEnd(ws, ok)
 		case <-timer.C:
 		}
 	}
 }
 
-// runOnce looks at everything there is to see, and reports whether waiting is over.
+// runOnce checks everything once, and reports whether the wait is over.
 func (s *supervisor) runOnce(at time.Time, drained bool) bool {
 	s.reap()
-	s.lookForStop(at)
+	s.readStop(at)
 	switch {
 	case s.command.Timeout > 0 && at.Sub(s.started) >= s.command.Timeout:
 		s.timedOut = !s.ended
 		return true
 	case s.stopping() && !at.Before(s.killAt):
 		return true
-	case s.overrun(at):
+	case s.exceedsLimit(at):
 		return true
-	case !s.ended, s.stopping() && s.groupLives():
+	case !s.ended, s.stopping() && s.groupRunning():
 		return false
 	case drained:
 		return true
@@ -175,14 +180,14 @@ func (s *supervisor) runOnce(at time.Time, drained bool) bool {
 	return !at.Before(s.drainBy)
 }
 
-// nextLook is how long nothing can become due.
+// nextLook returns how long nothing can become due.
 func (s *supervisor) nextLook(at time.Time) time.Duration {
-	d := idleLook
+	d := idlePoll
 	if s.watch != nil {
-		d = watchLook
+		d = watchInterval
 	}
 	if s.stopping() {
-		d = busyLook
+		d = busyPoll
 	}
 	if s.command.Timeout > 0 {
 		d = min(d, s.command.Timeout-at.Sub(s.started))
@@ -197,9 +202,9 @@ func (s *supervisor) nextLook(at time.Time) time.Duration {
 
 func (s *supervisor) stopping() bool { return !s.killAt.IsZero() }
 
-// lookForStop takes a new request to end: from the stop file, or from a signal where there is no file. The earliest end
-// that anybody asked for counts.
-func (s *supervisor) lookForStop(at time.Time) {
+// readStop reads a new request to stop: from the stop file, or from a signal if there is no
+// file. The earliest requested end counts.
+func (s *supervisor) readStop(at time.Time) {
 	var req stopFile
 	grace := s.command.Grace
 	switch err := readJSON(s.path(stopName), &req); {
@@ -210,32 +215,32 @@ func (s *supervisor) lookForStop(at time.Time) {
 		s.stop = req
 		grace = fromMS(req.GraceMS)
 	case errors.Is(err, Corrupt) && !s.stopping():
-		// Somebody wanted the end, that much is clear; there is nobody here to tell what is wrong with it.
-	case !s.asked:
+		// A stop was requested, although the file is damaged; there is nobody to report that to.
+	case !s.stopSignalled:
 		return
 	}
 	if killAt := at.Add(grace); !s.stopping() || killAt.Before(s.killAt) {
 		s.killAt = killAt
 	}
 	s.cancelled = s.cancelled || !s.ended
-	s.asked = false
+	s.stopSignalled = false
 	s.signalGroup(syscall.SIGTERM)
 }
 
-// leave writes the exit record, the last thing that a run does. It tries for a while, for without the record nobody will
-// ever know how the command ended.
-func (s *supervisor) leave(e Exit) int {
+// writeExit writes the exit record, the last action of a run. It retries for a while, since without
+// the record it would never be known how the command ended.
+func (s *supervisor) writeExit(e Exit) int {
 	const tries = 60
-	reached(s.dir, "supervisor before exit")
+	onStep(s.dir, "supervisor before exit")
 	for range tries {
 		err := writeJSON(s.dir, exitName, e)
 		if err == nil {
-			reached(s.dir, "supervisor left exit")
+			onStep(s.dir, "supervisor left exit")
 			return 0
 		}
 		fmt.Fprintln(os.Stderr, "supervise: write exit record:", err)
 		if errors.Is(err, fs.ErrNotExist) {
-			return 1 // the run directory was removed, and nobody will ask
+			return 1 // the run directory was removed, so the record is not needed
 		}
 		_ = pause(context.Background(), time.Second)
 	}

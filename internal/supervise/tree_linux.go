@@ -10,14 +10,15 @@ import (
 	"time"
 )
 
-// start executes the command in a process group of its own. The status is what a shell would give for the error.
+// start executes the command in its own process group. The int is the exit status that a shell
+// would return for the error.
 func (s *supervisor) start() (int, error) {
 	const cannotExecute, notFound = 126, 127
-	if s.broken != nil {
-		return cannotExecute, fmt.Errorf("record the start: %w", s.broken)
+	if s.startError != nil {
+		return cannotExecute, fmt.Errorf("record the start: %w", s.startError)
 	}
 	if st, err := os.Stat(s.command.Dir); err != nil || !st.IsDir() {
-		return cannotExecute, fmt.Errorf("working directory %q is no directory", s.command.Dir)
+		return cannotExecute, fmt.Errorf("working directory %q is not a directory", s.command.Dir)
 	}
 	program, err := findProgram(s.command)
 	if err != nil {
@@ -38,17 +39,17 @@ func (s *supervisor) start() (int, error) {
 	})
 	switch {
 	case errors.Is(err, syscall.ENOENT):
-		return notFound, fmt.Errorf("program %q, or the interpreter that it names, does not exist", program)
+		return notFound, fmt.Errorf("program %q or its interpreter does not exist", program)
 	case err != nil:
 		return cannotExecute, fmt.Errorf("execute %q: %w", program, err)
 	}
 	s.rec.CommandPID = pid
-	reached(s.dir, "supervisor executed")
+	onStep(s.dir, "supervisor executed")
 	return 0, nil
 }
 
-// findProgram looks a bare name up in the PATH of the command's own environment. What is relative starts from the
-// command's directory.
+// findProgram looks up a bare name in the PATH of the command's own environment. Relative
+// directories are relative to the command's directory.
 func findProgram(c Command) (string, error) {
 	name := c.Argv[0]
 	if strings.Contains(name, "/") {
@@ -69,10 +70,10 @@ func findProgram(c Command) (string, error) {
 			return file, nil
 		}
 	}
-	return "", fmt.Errorf("program %q is in no directory of the command's PATH %q", name, path)
+	return "", fmt.Errorf("program %q not found in the command's PATH %q", name, path)
 }
 
-// reap collects every child that has ended: the command, and the orphans of its tree.
+// reap reaps every child that has ended: the command, and orphans of its tree.
 func (s *supervisor) reap() {
 	for {
 		var ws syscall.WaitStatus
@@ -80,13 +81,13 @@ func (s *supervisor) reap() {
 		switch {
 		case errors.Is(err, syscall.EINTR):
 		case errors.Is(err, syscall.ECHILD):
-			// As we are the subreaper, who has no child has no descendant.
+			// We are the subreaper, so without children there are no descendants.
 			s.childless = true
 			return
 		case err != nil || pid == 0:
 			return
 		case pid == s.rec.CommandPID:
-			s.settle(ws)
+			s.recordExit(ws)
 		}
 	}
 }
@@ -109,7 +110,7 @@ func (s *supervisor) tree() []process {
 	return tree
 }
 
-// group returns those processes of the tree that are in the command's process group.
+// group returns the processes of the tree that are in the command's process group.
 func (s *supervisor) group() []process {
 	if s.childless {
 		return nil
@@ -123,13 +124,13 @@ func (s *supervisor) group() []process {
 	return group
 }
 
-func (s *supervisor) groupLives() bool { return len(s.group()) > 0 }
+func (s *supervisor) groupRunning() bool { return len(s.group()) > 0 }
 
-// signalGroup signals the command's process group. Once its leader was reaped, the number may belong to somebody else,
-// and the processes are signalled one by one.
+// signalGroup signals the command's process group. Once the leader is reaped, the group's number
+// may be reused, so it signals the processes individually.
 func (s *supervisor) signalGroup(sig syscall.Signal) {
 	if !s.ended {
-		_ = syscall.Kill(-s.rec.CommandPID, sig) // fails only where it has just ended
+		_ = syscall.Kill(-s.rec.CommandPID, sig) // fails only if the command has just ended
 		return
 	}
 	for _, p := range s.group() {
@@ -143,8 +144,8 @@ func (s *supervisor) signal(p process, sig syscall.Signal) {
 	}
 }
 
-// killTree returns when no process of the tree is left. It has no time limit: what survives SIGKILL hangs in the kernel,
-// and a run whose tree is not gone has not ended.
+// killTree returns when no process of the tree is left. It has no time limit: a process that
+// survives SIGKILL hangs in the kernel, and a run is not over before its tree is gone.
 func (s *supervisor) killTree() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

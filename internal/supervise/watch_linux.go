@@ -13,37 +13,37 @@ import (
 	"github.com/perdure/perdure/internal/sandbox"
 )
 
-// How often a watch counts. The disk is measured again when twenty times the length of the last measure has passed, so
-// that a large workspace costs a twentieth of a processor at most.
+// How often a watch measures. The pause between two measurements of the disk is at least twenty
+// times the last measurement, so that a large workspace costs at most a twentieth of a processor.
 const (
-	watchLook     = 100 * time.Millisecond
-	diskLook      = time.Second
+	watchInterval = 100 * time.Millisecond
+	diskInterval  = time.Second
 	diskIdleTimes = 20
 )
 
-// watch looks after limits that no setrlimit keeps: of the whole tree, and for root. What it finds is some tenths of a
-// second old, so a limit may be passed for that long.
+// watch enforces the limits that setrlimit cannot: those of the whole tree, and those of root. Its
+// measurements are some tenths of a second old, so a limit may be exceeded for that long.
 type watch struct {
 	limits  sandbox.Limits
 	folders []string
 	due     time.Time
-	sizes   chan int64 // growth of the folders in bytes; the newest alone is kept
+	sizes   chan int64 // growth of the folders in bytes; only the newest value is kept
 }
 
 func newWatch(o sandbox.Order) *watch {
 	w := &watch{limits: o.Limits, folders: []string{string(o.Workspace), string(o.Scratch)}, sizes: make(chan int64, 1)}
 	if w.limits.DiskBytes > 0 {
-		go w.measure() // ends with this process: what it reads may hang, and nobody waits for it
+		go w.measure() // ends with this process: what it reads may hang, and nothing waits for it
 	}
 	return w
 }
 
-// exceeded says which limit the tree of s is beyond, or nothing.
+// exceeded says which limit the tree of s exceeds; empty: none.
 func (w *watch) exceeded(s *supervisor, at time.Time) string {
 	if w == nil || at.Before(w.due) {
 		return ""
 	}
-	w.due = at.Add(watchLook)
+	w.due = at.Add(watchInterval)
 	select {
 	case grown := <-w.sizes:
 		if grown > w.limits.DiskBytes {
@@ -71,7 +71,7 @@ func (w *watch) exceeded(s *supervisor, at time.Time) string {
 	return ""
 }
 
-// measure reports by how much the folders have grown since it began, which is when the command did.
+// measure reports the growth of the folders since the command started.
 func (w *watch) measure() {
 	first := int64(-1)
 	for {
@@ -84,11 +84,11 @@ func (w *watch) measure() {
 			first = size
 		}
 		select {
-		case <-w.sizes: // nobody took the last one
+		case <-w.sizes: // the last value was not read
 		default:
 		}
 		w.sizes <- size - first
-		pauseFor(max(diskLook, diskIdleTimes*time.Since(began)))
+		pauseFor(max(diskInterval, diskIdleTimes*time.Since(began)))
 	}
 }
 
@@ -98,13 +98,14 @@ func pauseFor(d time.Duration) {
 	<-t.C
 }
 
-// allocatedBytes is what the files under a folder take on their disk. Files that go meanwhile count or not.
+// allocatedBytes returns the disk space of the files below a folder. Files that are removed
+// meanwhile may or may not count.
 func allocatedBytes(folder string) int64 {
-	const block = 512 // the unit of stat, whatever the file system's is
+	const block = 512 // the unit of st_blocks on every file system
 	var sum int64
 	_ = filepath.WalkDir(folder, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // gone, or not ours to see
+			return nil // removed, or not readable
 		}
 		if st, err := e.Info(); err == nil {
 			if sys, ok := st.Sys().(*syscall.Stat_t); ok {
@@ -116,7 +117,8 @@ func allocatedBytes(folder string) int64 {
 	return sum
 }
 
-// residentBytes is what a process has in memory, shared pages included; zero when it is gone.
+// residentBytes returns the resident memory of a process, shared pages included; zero if it has
+// ended.
 func residentBytes(pid int) int64 {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
 	if err != nil {

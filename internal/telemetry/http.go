@@ -19,7 +19,7 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 )
 
-// Server tells of the requests that a server answers. It is safe for concurrent use.
+// Server records the requests that a server answers. It is safe for concurrent use.
 type Server struct {
 	tracer   trace.Tracer
 	requests httpconv.ServerRequestDuration
@@ -27,7 +27,7 @@ type Server struct {
 	replays  metric.Int64Counter
 }
 
-// NewServer returns who tells. nil: nobody listens to spans, or to figures.
+// NewServer returns a Server. A nil traces records no spans, a nil metrics no metrics.
 func NewServer(traces trace.TracerProvider, metrics metric.MeterProvider) (*Server, error) {
 	if traces == nil {
 		traces = tracenoop.NewTracerProvider()
@@ -37,43 +37,44 @@ func NewServer(traces trace.TracerProvider, metrics metric.MeterProvider) (*Serv
 	}
 	s, m := &Server{tracer: traces.Tracer(Scope)}, metrics.Meter(Scope)
 	var errs [3]error
-	s.requests, errs[0] = httpconv.NewServerRequestDuration(m, metric.WithExplicitBucketBoundaries(long()...))
-	s.streams, errs[1] = m.Int64UpDownCounter(streamFigure.Name, metric.WithUnit(streamFigure.Unit), metric.WithDescription(streamFigure.Help))
-	s.replays, errs[2] = m.Int64Counter(duplicateFigure.Name, metric.WithUnit(duplicateFigure.Unit), metric.WithDescription(duplicateFigure.Help))
+	s.requests, errs[0] = httpconv.NewServerRequestDuration(m, metric.WithExplicitBucketBoundaries(longBuckets()...))
+	s.streams, errs[1] = m.Int64UpDownCounter(streamMetric.Name, metric.WithUnit(streamMetric.Unit), metric.WithDescription(streamMetric.Help))
+	s.replays, errs[2] = m.Int64Counter(duplicateMetric.Name, metric.WithUnit(duplicateMetric.Unit), metric.WithDescription(duplicateMetric.Help))
 	if err := errors.Join(errs[:]...); err != nil {
-		return nil, fmt.Errorf("make the figures of a server: %w", err)
+		return nil, fmt.Errorf("create server metrics: %w", err)
 	}
 	return s, nil
 }
 
-// Request is one request that is being answered.
+// Request is one request in progress.
 type Request struct {
 	s     *Server
 	id    string
-	span  trace.Span // nil: it is not known whose it is
+	span  trace.Span // nil: the caller is not authenticated
 	begun time.Time
 }
 
-// Begin returns a context for a request of which it is not known whose it is.
+// Begin returns a context for a request whose caller is not authenticated yet.
 func (s *Server) Begin(r *http.Request, id string) (context.Context, *Request) {
 	return context.WithValue(r.Context(), requestIDKey{}, id), &Request{s: s, id: id, begun: time.Now()}
 }
 
-// Enter is told that the request is somebody's who may ask: from here on it is a span, of the trace that its caller names. A
-// stranger has neither, so that nobody fills a trace, or makes a server write one, without a token.
-func (q *Request) Enter(ctx context.Context, r *http.Request) context.Context {
+// Authenticated records that the caller is authenticated. From here on the request is a span of the
+// trace that its caller names. An unauthenticated request gets neither, so that nobody without a
+// token can fill a trace, or make the server record one.
+func (q *Request) Authenticated(ctx context.Context, r *http.Request) context.Context {
 	ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
 	alone := !trace.SpanContextFromContext(ctx).IsValid()
-	ctx, q.span = q.s.tracer.Start(ctx, method(r.Method), trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(q.begun), trace.WithAttributes(
-		semconv.HTTPRequestMethodKey.String(method(r.Method)), requestKey.String(q.id)))
+	ctx, q.span = q.s.tracer.Start(ctx, methodLabel(r.Method), trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(q.begun), trace.WithAttributes(
+		semconv.HTTPRequestMethodKey.String(methodLabel(r.Method)), requestKey.String(q.id)))
 	if alone {
-		ctx = Alone(ctx)
+		ctx = WithOwnTrace(ctx)
 	}
 	return ctx
 }
 
-// Traced is a context with the span of the request, where there is one.
-func (q *Request) Traced(ctx context.Context) context.Context {
+// WithSpan returns ctx with the request's span, if there is one.
+func (q *Request) WithSpan(ctx context.Context) context.Context {
 	if q.span == nil {
 		return ctx
 	}
@@ -82,8 +83,9 @@ func (q *Request) Traced(ctx context.Context) context.Context {
 
 const requestKey = attribute.Key("perdure.request.id")
 
-// method is the method of a request as figures have it: callers may write anything.
-func method(given string) string {
+// methodLabel returns the method of a request as a label: callers may send anything, and a label
+// has few values.
+func methodLabel(given string) string {
 	switch given {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
 		return given
@@ -91,9 +93,9 @@ func method(given string) string {
 	return "_OTHER"
 }
 
-// End is told how the request was answered: the route that it took, empty where there is none, and the status.
+// End records the response: the route that matched, empty if none did, and the status.
 func (q *Request) End(r *http.Request, route string, status int) {
-	name := method(r.Method)
+	name := methodLabel(r.Method)
 	attributes := []attribute.KeyValue{semconv.HTTPResponseStatusCode(status)}
 	if route != "" {
 		name += " " + route
@@ -107,31 +109,31 @@ func (q *Request) End(r *http.Request, route string, status int) {
 		}
 		q.span.End()
 	}
-	q.s.requests.Record(context.Background(), time.Since(q.begun).Seconds(), httpconv.RequestMethodAttr(method(r.Method)), "http", attributes...)
+	q.s.requests.Record(context.Background(), time.Since(q.begun).Seconds(), httpconv.RequestMethodAttr(methodLabel(r.Method)), "http", attributes...)
 }
 
-// Stream counts a stream that is open until the function that it returns is called.
+// Stream counts an open stream until end is called.
 func (s *Server) Stream() (end func()) {
 	s.streams.Add(context.Background(), 1)
 	return func() { s.streams.Add(context.Background(), -1) }
 }
 
-// Replayed counts an answer that was given again.
+// Replayed counts a stored response that was sent again.
 func (s *Server) Replayed() {
 	s.replays.Add(context.Background(), 1, metric.WithAttributes(attribute.String("kind", "request")))
 }
 
 type requestIDKey struct{}
 
-// logs adds to each line whose work it belongs to.
-type logs struct{ slog.Handler }
+// logHandler adds the request and the span that a line belongs to.
+type logHandler struct{ slog.Handler }
 
-// Logs returns a handler that adds request_id, trace_id and span_id to lines that are written with the context of a request or a
-// span.
-func Logs(next slog.Handler) slog.Handler { return logs{next} }
+// NewLogHandler returns a handler that adds request_id, trace_id and span_id to lines logged with
+// the context of a request or a span.
+func NewLogHandler(next slog.Handler) slog.Handler { return logHandler{next} }
 
 // Handle implements slog.Handler.
-func (l logs) Handle(ctx context.Context, record slog.Record) error {
+func (l logHandler) Handle(ctx context.Context, record slog.Record) error {
 	if id, ok := ctx.Value(requestIDKey{}).(string); ok && !has(record, "request_id") {
 		record.AddAttrs(slog.String("request_id", id))
 	}
@@ -150,7 +152,9 @@ func has(record slog.Record, key string) (found bool) {
 }
 
 // WithAttrs implements slog.Handler.
-func (l logs) WithAttrs(attrs []slog.Attr) slog.Handler { return logs{l.Handler.WithAttrs(attrs)} }
+func (l logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return logHandler{l.Handler.WithAttrs(attrs)}
+}
 
 // WithGroup implements slog.Handler.
-func (l logs) WithGroup(name string) slog.Handler { return logs{l.Handler.WithGroup(name)} }
+func (l logHandler) WithGroup(name string) slog.Handler { return logHandler{l.Handler.WithGroup(name)} }

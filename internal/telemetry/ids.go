@@ -12,31 +12,32 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// IDs gives spans the ids that they are to have, and others random ones: the id generator of an SDK.
-type IDs struct{}
+// IDGenerator is an id generator for an SDK. It gives a span the ids that were derived for it, and
+// all others random ones.
+type IDGenerator struct{}
 
-// plan says which ids the next span of a context has.
-type plan struct {
+// plannedIDs holds the derived ids of the next span of a context.
+type plannedIDs struct {
 	trace trace.TraceID
 	span  trace.SpanID
 }
 
-type planKey struct{}
+type plannedIDsKey struct{}
 
-// NewIDs returns the ids of a span that begins a trace.
-func (IDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
-	if p, ok := ctx.Value(planKey{}).(plan); ok {
+// NewIDs returns the ids of a span that starts a trace.
+func (IDGenerator) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	if p, ok := ctx.Value(plannedIDsKey{}).(plannedIDs); ok {
 		return p.trace, p.span
 	}
 	var id trace.TraceID
-	binary.BigEndian.PutUint64(id[:8], rand.Uint64()|1) // an id of zeros is none
+	binary.BigEndian.PutUint64(id[:8], rand.Uint64()|1) // an id of zeros is invalid
 	binary.BigEndian.PutUint64(id[8:], rand.Uint64())
 	return id, randomSpan()
 }
 
 // NewSpanID returns the id of a span in a trace.
-func (IDs) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
-	if p, ok := ctx.Value(planKey{}).(plan); ok {
+func (IDGenerator) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+	if p, ok := ctx.Value(plannedIDsKey{}).(plannedIDs); ok {
 		return p.span
 	}
 	return randomSpan()
@@ -47,43 +48,47 @@ func randomSpan() (id trace.SpanID) {
 	return id
 }
 
-// spanID derives the id of the span of a thing, the same in every process.
+// spanID derives a span id from an object's kind and ids. It is the same in every process.
 func spanID(kind string, parts ...string) (id trace.SpanID) {
 	sum := sha256.Sum256([]byte(kind + "\x00" + strings.Join(parts, "\x00")))
 	copy(id[:], sum[:])
-	id[7] |= 1 // an id of zeros is none
+	id[7] |= 1 // an id of zeros is invalid
 	return id
 }
 
-// traceID is the trace of a turn or a task: the UUID in its id (EV5).
+// traceID derives the trace id of a turn or a task from the UUID in its id (EV5).
 func traceID(id string) (trace.TraceID, bool) {
 	_, text, _ := strings.Cut(id, "_")
 	raw, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
 	if err != nil || len(raw) != 16 {
-		sum := sha256.Sum256([]byte(id)) // an id that somebody made by hand
+		sum := sha256.Sum256([]byte(id)) // an id without a UUID
 		raw = sum[:16]
 	}
 	return trace.TraceID(raw), id != ""
 }
 
-type aloneKey struct{}
+type ownTraceKey struct{}
 
-// Alone says that the span of a context begins a trace of its own: what comes of it later is in none of a caller's.
-func Alone(ctx context.Context) context.Context { return context.WithValue(ctx, aloneKey{}, true) }
+// WithOwnTrace marks the span of a context as the root of its own trace: later work does not join a
+// trace of a caller.
+func WithOwnTrace(ctx context.Context) context.Context {
+	return context.WithValue(ctx, ownTraceKey{}, true)
+}
 
-// Below is a context whose work hangs on the span that a traceparent names, whatever it hung on before. A text that is none changes
-// nothing.
-func Below(ctx context.Context, traceparent string) context.Context {
+// WithParent returns a context whose spans are children of the span that traceparent names,
+// whatever their parent was before. An invalid traceparent changes nothing.
+func WithParent(ctx context.Context, traceparent string) context.Context {
 	parent := parseParent(traceparent)
 	if !parent.IsValid() {
 		return ctx
 	}
-	return trace.ContextWithRemoteSpanContext(context.WithValue(ctx, aloneKey{}, false), parent)
+	return trace.ContextWithRemoteSpanContext(context.WithValue(ctx, ownTraceKey{}, false), parent)
 }
 
-// Parent is the traceparent of a context's span, for what comes of it later; empty: nobody traces it.
-func Parent(ctx context.Context) string {
-	if alone, _ := ctx.Value(aloneKey{}).(bool); alone {
+// TraceParent returns the traceparent of a context's span, for work that comes of it later; empty:
+// there is no span of a caller.
+func TraceParent(ctx context.Context) string {
+	if alone, _ := ctx.Value(ownTraceKey{}).(bool); alone {
 		return ""
 	}
 	return formatParent(trace.SpanContextFromContext(ctx))

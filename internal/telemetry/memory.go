@@ -2,7 +2,8 @@ package telemetry
 
 import "runtime/metrics"
 
-// inUse is how many bytes the objects and the stacks of this process take. It stops nothing.
+// inUse returns how many bytes the objects and stacks of this process take. Unlike
+// runtime.ReadMemStats it does not stop the world.
 func inUse() int64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
 	metrics.Read(samples)

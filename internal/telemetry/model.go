@@ -18,36 +18,36 @@ import (
 	"github.com/perdure/perdure/model"
 )
 
-// asked is a model whose calls are told of: a span named chat, its time and its tokens.
-type asked struct {
+// observedModel records the calls of a model: a span named chat, the duration and the tokens.
+type observedModel struct {
 	model.Model
 	t *Telemetry
 }
 
-// continued is one that may go on from the beginning of an answer.
-type continued struct {
-	asked
+// observedPrefixModel is an asked model that can continue from a prefix of an answer.
+type observedPrefixModel struct {
+	observedModel
 	model.Prefixer
 }
 
-// Model returns the model, told of.
+// Model wraps a model so that its calls are recorded.
 func (t *Telemetry) Model(m model.Model) model.Model {
 	if t == nil || m == nil {
 		return m
 	}
 	if p, ok := m.(model.Prefixer); ok {
-		return continued{asked{m, t}, p}
+		return observedPrefixModel{observedModel{m, t}, p}
 	}
-	return asked{m, t}
+	return observedModel{m, t}
 }
 
 // Stream implements model.Model.
-func (a asked) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Delta, error] {
+func (a observedModel) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Delta, error] {
 	return func(yield func(model.Delta, error) bool) {
-		call := a.t.ask(ctx, req)
+		call := a.t.startModelCall(ctx, req)
 		defer call.end()
 		for d, err := range a.Model.Stream(call.ctx, req) {
-			call.note(d, err)
+			call.observe(d, err)
 			if !yield(d, err) {
 				return
 			}
@@ -55,24 +55,24 @@ func (a asked) Stream(ctx context.Context, req model.Request) iter.Seq2[model.De
 	}
 }
 
-// ask is one model call. Only the goroutine that reads the answer touches it.
-type ask struct {
-	t        *Telemetry
-	ctx      context.Context
-	span     trace.Span
-	begun    time.Time
-	provider attribute.KeyValue
-	model    string // that was asked for
-	answered string // by which model
-	first    time.Duration
-	usage    perdure.Usage
-	finish   model.Finish
-	err      error
-	text     strings.Builder // only where it is shown
+// modelCall is one model call. Only the goroutine that reads the answer touches it.
+type modelCall struct {
+	t          *Telemetry
+	ctx        context.Context
+	span       trace.Span
+	begun      time.Time
+	provider   attribute.KeyValue
+	model      string // the requested model
+	answeredBy string // the model that answered
+	first      time.Duration
+	usage      perdure.Usage
+	finish     model.Finish
+	err        error
+	text       strings.Builder // only if Config.Show is set
 }
 
-func (t *Telemetry) ask(ctx context.Context, req model.Request) *ask {
-	c := &ask{t: t, begun: time.Now()}
+func (t *Telemetry) startModelCall(ctx context.Context, req model.Request) *modelCall {
+	c := &modelCall{t: t, begun: time.Now()}
 	c.provider, c.model = modelOf(req.Model)
 	name := strings.TrimSpace(semconv.GenAIOperationNameChat.Value.AsString() + " " + c.model)
 	c.ctx, c.span = t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
@@ -86,8 +86,8 @@ func (t *Telemetry) ask(ctx context.Context, req model.Request) *ask {
 	return c
 }
 
-// note sees what comes.
-func (c *ask) note(d model.Delta, err error) {
+// observe records one delta or error.
+func (c *modelCall) observe(d model.Delta, err error) {
 	if err != nil {
 		c.err = err
 		return
@@ -99,7 +99,7 @@ func (c *ask) note(d model.Delta, err error) {
 		c.usage = *d.Usage
 	}
 	if d.Model != "" {
-		c.answered = d.Model
+		c.answeredBy = d.Model
 	}
 	if d.Finish != "" {
 		c.finish = d.Finish
@@ -109,14 +109,14 @@ func (c *ask) note(d model.Delta, err error) {
 	}
 }
 
-func (c *ask) end() {
-	fault := c.fault()
+func (c *modelCall) end() {
+	fault := c.errorCode()
 	c.span.SetAttributes(semconv.GenAIUsageInputTokens(int(c.usage.InputTokens)), semconv.GenAIUsageOutputTokens(int(c.usage.OutputTokens)))
 	if c.usage.CachedTokens > 0 {
 		c.span.SetAttributes(semconv.GenAIUsageCacheReadInputTokens(int(c.usage.CachedTokens)))
 	}
-	if c.answered != "" {
-		c.span.SetAttributes(semconv.GenAIResponseModel(c.answered))
+	if c.answeredBy != "" {
+		c.span.SetAttributes(semconv.GenAIResponseModel(c.answeredBy))
 	}
 	if c.finish != "" {
 		c.span.SetAttributes(semconv.GenAIResponseFinishReasons(string(c.finish)))
@@ -127,7 +127,7 @@ func (c *ask) end() {
 	if c.t.cfg.Show != nil {
 		c.span.SetAttributes(semconv.GenAIOutputMessagesKey.String(c.t.cfg.Show(c.text.String())))
 	}
-	word := semconv.GenAIRequestModel(c.t.models.known(c.model))
+	word := semconv.GenAIRequestModel(c.t.models.label(c.model))
 	more := []attribute.KeyValue{word}
 	if fault != "" {
 		c.span.SetStatus(codes.Error, fault)
@@ -136,15 +136,15 @@ func (c *ask) end() {
 	}
 	c.span.End()
 	ctx, provider := context.Background(), genaiconv.ProviderNameAttr(c.provider.Value.AsString())
-	c.t.figures.asked.Record(ctx, time.Since(c.begun).Seconds(), genaiconv.OperationNameChat, provider, more...)
+	c.t.instruments.modelCalls.Record(ctx, time.Since(c.begun).Seconds(), genaiconv.OperationNameChat, provider, more...)
 	if c.usage != (perdure.Usage{}) {
-		c.t.figures.tokens.Record(ctx, c.usage.InputTokens, genaiconv.OperationNameChat, provider, genaiconv.TokenTypeInput, word)
-		c.t.figures.tokens.Record(ctx, c.usage.OutputTokens, genaiconv.OperationNameChat, provider, genaiconv.TokenTypeOutput, word)
+		c.t.instruments.tokens.Record(ctx, c.usage.InputTokens, genaiconv.OperationNameChat, provider, genaiconv.TokenTypeInput, word)
+		c.t.instruments.tokens.Record(ctx, c.usage.OutputTokens, genaiconv.OperationNameChat, provider, genaiconv.TokenTypeOutput, word)
 	}
 }
 
-// fault is the code of what went wrong; empty: nothing did.
-func (c *ask) fault() string {
+// errorCode returns the error code; empty: no error.
+func (c *modelCall) errorCode() string {
 	var known *model.Error
 	switch {
 	case errors.As(c.err, &known):

@@ -14,30 +14,30 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// told is a store whose commits are told of. All that an engine records goes through it, so what is told of tasks and calls is what
-// the journal says.
-type told struct {
+// observedStore records the commits of a store. Everything that an engine writes goes through it,
+// so the metrics of tasks and calls agree with the journal.
+type observedStore struct {
 	store.Store
 	t *Telemetry
 }
 
-// Store returns the store, told of.
+// Store wraps a store so that its commits are recorded.
 func (t *Telemetry) Store(s store.Store) store.Store {
 	if t == nil || s == nil {
 		return s
 	}
-	return told{s, t}
+	return observedStore{s, t}
 }
 
-// noted is a transaction that keeps what it recorded.
-type noted struct {
+// observedTx is a transaction that remembers the events it appended.
+type observedTx struct {
 	store.Tx
-	events []perdure.Event
-	twice  int // claims of what was claimed
+	events     []perdure.Event
+	duplicates int // claims of calls that were claimed already
 }
 
 // Append implements store.JournalWriter.
-func (n *noted) Append(session perdure.SessionID, events []perdure.Event) error {
+func (n *observedTx) Append(session perdure.SessionID, events []perdure.Event) error {
 	err := n.Tx.Append(session, events)
 	if err == nil {
 		n.events = append(n.events, events...)
@@ -46,25 +46,26 @@ func (n *noted) Append(session perdure.SessionID, events []perdure.Event) error 
 }
 
 // Claim implements store.CallWriter.
-func (n *noted) Claim(call perdure.Call, live func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error) {
+func (n *observedTx) Claim(call perdure.Call, live func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error) {
 	outcome, row, err := n.Tx.Claim(call, live)
 	if err == nil && outcome != perdure.Claimed && outcome != perdure.ClaimAbandoned {
-		n.twice++
+		n.duplicates++
 	}
 	return outcome, row, err
 }
 
 // InTx implements store.Store.
-func (s told) InTx(ctx context.Context, fn func(store.Tx) error) error {
+func (s observedStore) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	span := trace.Span(nil)
-	if s.t.spans && trace.SpanContextFromContext(ctx).IsValid() { // else it is housekeeping, and no part of any trace
+	// A commit without a span is housekeeping, and part of no trace.
+	if s.t.spans && trace.SpanContextFromContext(ctx).IsValid() {
 		ctx, span = s.t.tracer.Start(ctx, "commit", trace.WithSpanKind(trace.SpanKindClient))
 	}
 	begun := time.Now()
-	var last noted
+	var last observedTx
 	var refused error
 	err := s.Store.InTx(ctx, func(tx store.Tx) error {
-		last = noted{Tx: tx}
+		last = observedTx{Tx: tx}
 		refused = fn(&last)
 		return refused
 	})
@@ -76,7 +77,7 @@ func (s told) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	case err != nil:
 		outcome = "failed"
 	}
-	s.t.figures.commits.Record(ctx, time.Since(begun).Seconds(), metric.WithAttributes(attribute.String("outcome", outcome)))
+	s.t.instruments.commits.Record(ctx, time.Since(begun).Seconds(), metric.WithAttributes(attribute.String("outcome", outcome)))
 	if span != nil {
 		span.SetAttributes(eventsKey.Int(len(last.events)), outcomeKey.String(outcome))
 		if outcome == "failed" {
@@ -85,29 +86,29 @@ func (s told) InTx(ctx context.Context, fn func(store.Tx) error) error {
 		span.End()
 	}
 	if err == nil {
-		s.t.recorded(last)
+		s.t.countEvents(last)
 	}
 	return err
 }
 
-// recorded counts what a transaction recorded.
-func (t *Telemetry) recorded(n noted) {
+// countEvents counts the events of a committed transaction.
+func (t *Telemetry) countEvents(n observedTx) {
 	ctx := context.Background()
-	for range n.twice {
+	for range n.duplicates {
 		t.Duplicate("call")
 	}
 	for _, e := range n.events {
 		switch f := e.Fact.(type) {
 		case perdure.ToolCompleted:
-			tool := attribute.String("tool", t.toolWord(f.Name))
-			t.figures.calls.Add(ctx, 1, metric.WithAttributes(tool, attribute.String("outcome", string(f.Status))))
+			tool := attribute.String("tool", t.toolLabel(f.Name))
+			t.instruments.calls.Add(ctx, 1, metric.WithAttributes(tool, attribute.String("outcome", string(f.Status))))
 			if !f.Replayed {
-				t.figures.callTime.Record(ctx, float64(f.DurationMS)/1000, metric.WithAttributes(tool))
+				t.instruments.callTime.Record(ctx, float64(f.DurationMS)/1000, metric.WithAttributes(tool))
 			}
 		case perdure.TaskCreated:
-			t.figures.made.Add(ctx, 1, metric.WithAttributes(attribute.String("kind", string(f.Task.Kind))))
+			t.instruments.created.Add(ctx, 1, metric.WithAttributes(attribute.String("kind", string(f.Task.Kind))))
 			if f.Task.Origin == perdure.OriginDetached || f.Task.Origin == perdure.OriginRouted {
-				t.figures.calls.Add(ctx, 1, metric.WithAttributes(attribute.String("tool", t.toolWord(f.Task.Tool)), attribute.String("outcome", "detached")))
+				t.instruments.calls.Add(ctx, 1, metric.WithAttributes(attribute.String("tool", t.toolLabel(f.Task.Tool)), attribute.String("outcome", "detached")))
 			}
 		case perdure.TaskUpdated:
 			t.taskUpdated(ctx, e, f.Task)
@@ -115,23 +116,25 @@ func (t *Telemetry) recorded(n noted) {
 	}
 }
 
-// taskUpdated counts the begin and the end of a task: the update that carries its moment.
+// taskUpdated counts the start and the end of a task. A task is updated more often than that; the
+// update that carries the moment is the one to count.
 func (t *Telemetry) taskUpdated(ctx context.Context, e perdure.Event, task perdure.Task) {
 	switch {
 	case task.State == perdure.TaskRunning && task.Attempt == 1 && task.StartedAt.Equal(task.UpdatedAt):
-		t.figures.queue.Record(ctx, seconds(task.StartedAt.Sub(task.CreatedAt)))
+		t.instruments.queue.Record(ctx, seconds(task.StartedAt.Sub(task.CreatedAt)))
 	case task.State.Terminal() && task.FinishedAt.Equal(e.At) && task.ResolvedAt.IsZero():
-		t.figures.ended.Add(ctx, 1, metric.WithAttributes(attribute.String("state", string(task.State))))
+		t.instruments.ended.Add(ctx, 1, metric.WithAttributes(attribute.String("state", string(task.State))))
 		if task.State == perdure.TaskCanceled && !task.CancelRequestedAt.IsZero() {
-			t.figures.cancel.Record(ctx, seconds(task.FinishedAt.Sub(task.CancelRequestedAt)))
+			t.instruments.cancel.Record(ctx, seconds(task.FinishedAt.Sub(task.CancelRequestedAt)))
 		}
-		t.task(task)
+		t.recordTask(task)
 	}
 }
 
-// Resumed is told that a session was taken up which a process left in work that showed its last sign of life at a moment.
+// Resumed records that a session was resumed that a dead process had left in progress; died is that
+// process's last heartbeat.
 func (t *Telemetry) Resumed(died time.Time) {
 	if t != nil {
-		t.figures.resume.Record(context.Background(), seconds(time.Since(died)))
+		t.instruments.resume.Record(context.Background(), seconds(time.Since(died)))
 	}
 }

@@ -1,8 +1,12 @@
-// Package telemetry tells by OpenTelemetry what the wheel does: spans of turns, model calls, tools, tasks and commits, and figures.
+// Package telemetry records through OpenTelemetry what the engine does: spans of turns, model
+// calls, tool calls, tasks and commits, and metrics.
 //
-// It may import the root, model, store and dispatch, and of OpenTelemetry the API only, never an SDK or an exporter. The one thing
-// to know: a nil [Telemetry] is one that tells nobody, and all its methods may be called, so that no step asks whether anybody
-// listens. Ids of spans are derived from ids of the journal: who takes a turn up after a crash goes on in its trace.
+// It may import the root, model, store and dispatch, and of OpenTelemetry only the API, never an
+// SDK or an exporter.
+//
+// The one thing to know: a nil [Telemetry] records nothing, and all its methods may be called, so
+// that callers need no check. The ids of spans are derived from ids in the journal: a process that
+// resumes a turn after a crash continues the same trace.
 package telemetry
 
 import (
@@ -17,35 +21,37 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Scope is the instrumentation scope of all that is told.
+// Scope is the instrumentation scope of all spans and metrics.
 const Scope = "github.com/perdure/perdure"
 
-// Config says who is told. The zero value is nobody.
+// Config says where spans and metrics go. The zero value records nothing.
 type Config struct {
-	Traces  trace.TracerProvider // nil: there are no spans. Its SDK is to use IDs as its generator
-	Metrics metric.MeterProvider // nil: there are no figures
-	// Show makes what is said in spans presentable: secrets are to be taken out of it. nil: spans show no prompts, answers,
-	// arguments or results.
+	Traces  trace.TracerProvider // nil: no spans. Its SDK must use IDs as its id generator
+	Metrics metric.MeterProvider // nil: no metrics
+	// Show returns a text as spans may show it; it must remove secrets. nil: spans show no prompts,
+	// answers, arguments or results.
 	Show func(string) string
-	// Tool reports whether there is a tool of this name: others come from models, who may write anything. nil: all are.
+	// Tool reports whether a tool of this name exists: names come from models, which may write
+	// anything. nil: all do.
 	Tool func(string) bool
 }
 
-// Telemetry tells what an engine does. nil tells nobody. It is safe for concurrent use.
+// Telemetry records what an engine does. A nil Telemetry records nothing. It is safe for concurrent
+// use.
 type Telemetry struct {
-	cfg     Config
-	spans   bool // somebody listens to spans
-	tracer  trace.Tracer
-	meter   metric.Meter
-	figures figures
-	tools   words
-	models  words
+	cfg         Config
+	spans       bool // Config.Traces is set
+	tracer      trace.Tracer
+	meter       metric.Meter
+	instruments instruments
+	tools       labelSet
+	models      labelSet
 
 	mu    sync.Mutex
-	turns map[perdure.SessionID]openTurn // guarded by mu; of the sessions that are driven here
+	turns map[perdure.SessionID]openTurn // guarded by mu; of the sessions that this process drives
 }
 
-// New returns who tells; nil where nobody listens.
+// New returns a Telemetry; nil if cfg has neither Traces nor Metrics.
 func New(cfg Config) (*Telemetry, error) {
 	if cfg.Traces == nil && cfg.Metrics == nil {
 		return nil, nil
@@ -58,43 +64,43 @@ func New(cfg Config) (*Telemetry, error) {
 		cfg.Metrics = metricnoop.NewMeterProvider()
 	}
 	t.tracer, t.meter = cfg.Traces.Tracer(Scope), cfg.Metrics.Meter(Scope)
-	t.tools.most, t.models.most = 200, 50
+	t.tools.limit, t.models.limit = 200, 50
 	var err error
-	if t.figures, err = newFigures(t.meter); err != nil {
-		return nil, fmt.Errorf("make the figures: %w", err)
+	if t.instruments, err = newInstruments(t.meter); err != nil {
+		return nil, fmt.Errorf("create metrics: %w", err)
 	}
 	return t, nil
 }
 
-// toolWord is the name of a tool as figures have it.
-func (t *Telemetry) toolWord(name string) string {
+// toolLabel returns the name of a tool as a label.
+func (t *Telemetry) toolLabel(name string) string {
 	if t.cfg.Tool != nil && !t.cfg.Tool(name) {
-		return otherWord
+		return otherLabel
 	}
-	return t.tools.known(name)
+	return t.tools.label(name)
 }
 
-// otherWord stands for all that is one too many.
-const otherWord = "other"
+// otherLabel is the label of every value beyond the limit.
+const otherLabel = "other"
 
-// words bounds how many values a label may have: whoever comes when there are enough is another one. It is safe for
-// concurrent use.
-type words struct {
-	most int
+// labelSet bounds how many values a label may have: when the limit is reached, new values become
+// otherLabel. It is safe for concurrent use.
+type labelSet struct {
+	limit int
 
 	mu   sync.Mutex
 	seen map[string]bool // guarded by mu
 }
 
-// known is the word, or what stands for those that are too many.
-func (w *words) known(word string) string {
+// label returns word, or otherLabel if it is new and the limit is reached.
+func (w *labelSet) label(word string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.seen[word] {
 		return word
 	}
-	if len(w.seen) >= w.most {
-		return otherWord
+	if len(w.seen) >= w.limit {
+		return otherLabel
 	}
 	if w.seen == nil {
 		w.seen = map[string]bool{}

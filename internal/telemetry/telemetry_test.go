@@ -35,31 +35,31 @@ func TestReference(t *testing.T) {
 			got = append(got, line)
 		}
 	}
-	for _, f := range telemetry.Figures() {
-		want = append(want, fmt.Sprintf("| `%s` | %s | %s | %s |", f.Shown, f.Kind, f.Labels, f.Help))
+	for _, f := range telemetry.Metrics() {
+		want = append(want, fmt.Sprintf("| `%s` | %s | %s | %s |", f.PrometheusName, f.Kind, f.Labels, f.Help))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("docs/reference/metrics.md differs from internal/telemetry (-want +got):\n%s", diff)
 	}
 }
 
-// TestNobody calls everything of a Telemetry that tells nobody.
+// TestNobody calls all methods of a nil Telemetry.
 func TestNobody(t *testing.T) {
 	t.Parallel()
 	none, err := telemetry.New(telemetry.Config{})
 	if err != nil || none != nil {
-		t.Fatalf("got %v, %v, want nobody", none, err)
+		t.Fatalf("got %v, %v, want nil", none, err)
 	}
 	st := memory.New(memory.Config{})
 	if none.Store(st) != store.Store(st) || none.Model(nil) != nil {
-		t.Error("a store is wrapped for nobody")
+		t.Error("a store is wrapped without telemetry")
 	}
 	s := perdure.NewSession("session_1")
 	none.Committed(s, s, nil, true)
 	none.Leave(s.ID)
 	none.Duplicate("call")
 	if ctx := none.InTurn(t.Context(), s); ctx != t.Context() {
-		t.Error("a context is changed for nobody")
+		t.Error("a context is changed without telemetry")
 	}
 }
 
@@ -110,7 +110,8 @@ func TestCardinality(t *testing.T) {
 	}
 }
 
-// TestRefused says of a transaction that wrote nothing, as was meant, that it was refused, and counts none of its events.
+// TestRefused records a transaction that deliberately wrote nothing as refused, and counts none of
+// its events.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewInMemoryExporter()
@@ -123,7 +124,7 @@ func TestRefused(t *testing.T) {
 	ctx, span := provider.Tracer("test").Start(t.Context(), "caller")
 	_ = st.InTx(ctx, func(store.Tx) error { return perdure.Conflict })
 	span.End()
-	_ = st.InTx(t.Context(), func(store.Tx) error { return nil }) // in nobody's trace
+	_ = st.InTx(t.Context(), func(store.Tx) error { return nil }) // a commit without a trace
 
 	got := spans.GetSpans()
 	if len(got) != 2 || got[0].Name != "commit" || !strings.Contains(fmt.Sprint(got[0].Attributes), "refused") || got[0].Parent.SpanID() != span.SpanContext().SpanID() {
@@ -137,7 +138,7 @@ func TestLogs(t *testing.T) {
 	ctx, span := sdktrace.NewTracerProvider().Tracer("test").Start(context.Background(), "x")
 	defer span.End()
 	var out bytes.Buffer
-	log := slog.New(telemetry.Logs(slog.NewJSONHandler(&out, nil))).With("a", 1)
+	log := slog.New(telemetry.NewLogHandler(slog.NewJSONHandler(&out, nil))).With("a", 1)
 	log.InfoContext(ctx, "in a span")
 	log.Info("in none")
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")

@@ -15,7 +15,7 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// The names of what semantic conventions have no name for.
+// Attributes that the semantic conventions do not define.
 const (
 	turnKey       = attribute.Key("perdure.turn.id")
 	causeKey      = attribute.Key("perdure.turn.cause")
@@ -32,26 +32,27 @@ const (
 	kindKey       = attribute.Key("perdure.kind")
 )
 
-// openTurn is the span of a turn that is under way here.
+// openTurn is the span of a turn in progress in this process.
 type openTurn struct {
 	turn perdure.TurnID
 	span trace.Span
 }
 
-// rooted is what a trace begins with: a turn, or a task that no turn asked for.
-type rooted struct {
+// traceRoot is the root of a trace: a turn, or a task that no turn started.
+type traceRoot struct {
 	kind   string // turn or task
 	id     string
 	name   string // of its span
-	parent string // the traceparent of the caller; empty: it is the trace's root
+	parent string // the caller's traceparent; empty: rooted is the root of its trace
 	begun  time.Time
 }
 
-// begin starts the span of a root, which has the same ids whoever starts it. It counts when it is ended.
-func (t *Telemetry) begin(r rooted, attributes ...attribute.KeyValue) trace.Span {
-	p := plan{span: spanID(r.kind, r.id)}
+// startRoot starts the span of a root. Its ids are the same in every process. A span that is never
+// recordExecution is not exported.
+func (t *Telemetry) startRoot(r traceRoot, attributes ...attribute.KeyValue) trace.Span {
+	p := plannedIDs{span: spanID(r.kind, r.id)}
 	p.trace, _ = traceID(r.id)
-	ctx := context.WithValue(context.Background(), planKey{}, p)
+	ctx := context.WithValue(context.Background(), plannedIDsKey{}, p)
 	if parent := parseParent(r.parent); parent.IsValid() {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, parent)
 	}
@@ -59,30 +60,32 @@ func (t *Telemetry) begin(r rooted, attributes ...attribute.KeyValue) trace.Span
 	return span
 }
 
-// context is that of the root's span, whether it was started here or elsewhere, or has ended.
-func (t *Telemetry) context(r rooted) trace.SpanContext {
+// rootContext returns the span context of a root, whether the span was started here or elsewhere,
+// or has ended.
+func (t *Telemetry) rootContext(r traceRoot) trace.SpanContext {
 	id, _ := traceID(r.id)
 	if parent := parseParent(r.parent); parent.IsValid() {
 		id = parent.TraceID()
 	}
 	var flags trace.TraceFlags
-	if t.begin(r).SpanContext().IsSampled() { // the same answer as for the span itself: it is never ended, and counts nowhere
+	// Asks the sampler; the span is never ended, so it is not exported.
+	if t.startRoot(r).SpanContext().IsSampled() {
 		flags = trace.FlagsSampled
 	}
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: spanID(r.kind, r.id), TraceFlags: flags})
 }
 
-// below is the context of a thing below a root, by whose side what happens in it stands.
-func below(root trace.SpanContext, kind string, parts ...string) trace.SpanContext {
+// childContext returns the span context of an object under root. Only its span id differs.
+func childContext(root trace.SpanContext, kind string, parts ...string) trace.SpanContext {
 	return root.WithSpanID(spanID(kind, parts...))
 }
 
-func rootOfTurn(s *perdure.Session, turn *perdure.Turn) rooted {
+func rootOfTurn(s *perdure.Session, turn *perdure.Turn) traceRoot {
 	name := string(semconv.GenAIOperationNameInvokeAgent.Value.AsString())
 	if s.Agent.Name != "" {
 		name += " " + s.Agent.Name
 	}
-	return rooted{kind: "turn", id: string(turn.ID), name: name, parent: turn.Trace, begun: turn.StartedAt}
+	return traceRoot{kind: "turn", id: string(turn.ID), name: name, parent: turn.Trace, begun: turn.StartedAt}
 }
 
 func turnAttributes(s *perdure.Session, turn *perdure.Turn) []attribute.KeyValue {
@@ -100,20 +103,21 @@ func turnAttributes(s *perdure.Session, turn *perdure.Turn) []attribute.KeyValue
 	return all
 }
 
-// modelOf takes the name of a model apart: who provides it, and what it is called there.
+// modelOf splits the name of a model into its provider and the provider's name for it.
 func modelOf(model string) (attribute.KeyValue, string) {
 	provider, name, ok := strings.Cut(model, ":")
 	if !ok {
 		return semconv.GenAIProviderNameKey.String("perdure"), model
 	}
-	name, _, _ = strings.Cut(name, "@http") // whose server it is stays here
+	name, _, _ = strings.Cut(name, "@http") // the server's address is not recorded
 	if provider == "scripted" {
-		name = name[strings.LastIndexAny(name, `/\`)+1:] // where its file is, too
+		name = name[strings.LastIndexAny(name, `/\`)+1:] // nor is the path of the script
 	}
 	return semconv.GenAIProviderNameKey.String(provider), name
 }
 
-// InTurn returns a context whose spans hang on the turn of a session. Without one it is ctx.
+// InTurn returns a context whose spans are children of the session's turn. Without a turn it
+// returns ctx.
 func (t *Telemetry) InTurn(ctx context.Context, s *perdure.Session) context.Context {
 	if t == nil || !t.spans || s.Turn == nil {
 		return ctx
@@ -124,11 +128,11 @@ func (t *Telemetry) InTurn(ctx context.Context, s *perdure.Session) context.Cont
 	if ok && open.turn == s.Turn.ID {
 		return trace.ContextWithSpan(ctx, open.span)
 	}
-	return trace.ContextWithSpanContext(ctx, t.context(rootOfTurn(s, s.Turn)))
+	return trace.ContextWithSpanContext(ctx, t.rootContext(rootOfTurn(s, s.Turn)))
 }
 
-// Committed is told what a commit of a session's driver made: the fold before and after it, its events, and whether the driver
-// let the session go.
+// Committed records a commit of a session's driver: the fold before and after it, its events, and
+// whether the driver released the session.
 func (t *Telemetry) Committed(before, after *perdure.Session, events []perdure.Event, rested bool) {
 	if t == nil {
 		return
@@ -147,11 +151,11 @@ func (t *Telemetry) Committed(before, after *perdure.Session, events []perdure.E
 		case perdure.ActStarted:
 			turn.ActAt = e.At
 		case perdure.ActCompleted:
-			t.act(after, turn, e.At, f)
+			t.recordAct(after, turn, e.At, f)
 		case perdure.TaskDelivered:
 			for _, id := range f.TaskIDs {
 				if task, ok := after.Tasks[id]; ok && !task.FinishedAt.IsZero() {
-					t.figures.wake.Record(context.Background(), seconds(e.At.Sub(task.FinishedAt)))
+					t.instruments.wake.Record(context.Background(), seconds(e.At.Sub(task.FinishedAt)))
 				}
 			}
 		case perdure.TurnCompleted, perdure.TurnFailed, perdure.TurnCanceled, perdure.TurnSealed:
@@ -163,16 +167,17 @@ func (t *Telemetry) Committed(before, after *perdure.Session, events []perdure.E
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if after.Turn == nil || rested { // who takes it up again begins the same span again
+	if after.Turn == nil || rested { // a process that resumes the turn starts the same span again
 		delete(t.turns, after.ID)
 		return
 	}
 	if t.turns[after.ID].turn != after.Turn.ID {
-		t.turns[after.ID] = openTurn{after.Turn.ID, t.begin(rootOfTurn(after, after.Turn), turnAttributes(after, after.Turn)...)}
+		t.turns[after.ID] = openTurn{after.Turn.ID, t.startRoot(rootOfTurn(after, after.Turn), turnAttributes(after, after.Turn)...)}
 	}
 }
 
-// Leave forgets the turn of a session that is driven here no longer. Who drives it on tells of it.
+// Leave forgets the turn of a session that this process no longer drives. The next driver records
+// it.
 func (t *Telemetry) Leave(id perdure.SessionID) {
 	if t == nil {
 		return
@@ -182,14 +187,14 @@ func (t *Telemetry) Leave(id perdure.SessionID) {
 	delete(t.turns, id)
 }
 
-// act tells of an act step that has ended.
-func (t *Telemetry) act(s *perdure.Session, turn *perdure.Turn, end time.Time, f perdure.ActCompleted) {
+// recordAct records an act step that has ended.
+func (t *Telemetry) recordAct(s *perdure.Session, turn *perdure.Turn, end time.Time, f perdure.ActCompleted) {
 	if !t.spans || turn == nil {
 		return
 	}
-	parent := t.context(rootOfTurn(s, turn))
+	parent := t.rootContext(rootOfTurn(s, turn))
 	ctx := trace.ContextWithSpanContext(context.Background(), parent)
-	ctx = context.WithValue(ctx, planKey{}, plan{trace: parent.TraceID(), span: actID(turn.ID, turn.Iteration)})
+	ctx = context.WithValue(ctx, plannedIDsKey{}, plannedIDs{trace: parent.TraceID(), span: actID(turn.ID, turn.Iteration)})
 	_, span := t.tracer.Start(ctx, "act", trace.WithTimestamp(turn.ActAt), trace.WithAttributes(
 		semconv.GenAIConversationID(string(s.ID)), turnKey.String(string(turn.ID)), iterationKey.Int(turn.Iteration),
 		attribute.Int("perdure.calls.succeeded", f.SuccessCount), attribute.Int("perdure.calls.failed", f.ErrorCount)))
@@ -200,7 +205,7 @@ func actID(turn perdure.TurnID, iteration int) trace.SpanID {
 	return spanID("act", string(turn), strconv.Itoa(iteration))
 }
 
-// endTurn tells of a turn that has ended.
+// endTurn records a turn that has ended.
 func (t *Telemetry) endTurn(s *perdure.Session, turn *perdure.Turn, e perdure.Event) {
 	if turn == nil {
 		return
@@ -218,7 +223,7 @@ func (t *Telemetry) endTurn(s *perdure.Session, turn *perdure.Turn, e perdure.Ev
 		outcome, fault, usage = "sealed", f.Reason, f.Usage
 	}
 	ctx := context.Background()
-	t.figures.turns.Record(ctx, seconds(e.At.Sub(turn.StartedAt)), metric.WithAttributes(attribute.String("outcome", outcome)))
+	t.instruments.turns.Record(ctx, seconds(e.At.Sub(turn.StartedAt)), metric.WithAttributes(attribute.String("outcome", outcome)))
 	if !t.spans {
 		return
 	}
@@ -227,7 +232,7 @@ func (t *Telemetry) endTurn(s *perdure.Session, turn *perdure.Turn, e perdure.Ev
 	delete(t.turns, s.ID)
 	t.mu.Unlock()
 	if !ok || open.turn != turn.ID {
-		open.span = t.begin(rootOfTurn(s, turn), turnAttributes(s, turn)...)
+		open.span = t.startRoot(rootOfTurn(s, turn), turnAttributes(s, turn)...)
 	}
 	open.span.SetAttributes(outcomeKey.String(outcome), iterationKey.Int(turn.Iteration),
 		semconv.GenAIUsageInputTokens(int(usage.InputTokens)), semconv.GenAIUsageOutputTokens(int(usage.OutputTokens)))
@@ -238,5 +243,6 @@ func (t *Telemetry) endTurn(s *perdure.Session, turn *perdure.Turn, e perdure.Ev
 	open.span.End(trace.WithTimestamp(e.At))
 }
 
-// seconds is a time as figures have it. Between two moments the wall clock may have been set back; then it is none.
+// seconds converts a duration for a metric. It is never negative, although the wall clock may have
+// been set back between two moments.
 func seconds(d time.Duration) float64 { return max(d, 0).Seconds() }

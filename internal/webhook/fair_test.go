@@ -18,13 +18,14 @@ import (
 	hook "github.com/perdure/perdure/webhook"
 )
 
-// TestRetryAfter: a receiver that says when it wants to be asked again is not asked sooner, and not much later than an hour from
-// then, whatever it says. What it says cannot make the tries come faster than they would.
+// TestRetryAfter: a receiver that says when it wants to be asked again is not asked sooner, and not
+// much later than an hour from then, whatever it says. What it says cannot make the tries come
+// faster than they would.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		says        string
-		least, most time.Duration // between the first and the second try, without the time until somebody looks
+		least, most time.Duration // between the first and the second try, without the time until the next poll
 	}{
 		{"600", 10 * time.Minute, 10 * time.Minute},
 		{"99999999", time.Hour, time.Hour},
@@ -84,7 +85,8 @@ func (r tornReader) Events(id perdure.SessionID, after int64, limit int) ([]perd
 	return r.Reader.Events(id, after, limit)
 }
 
-// TestUnreadableJournal: what cannot be read of one session keeps nothing of others from where it is to go.
+// TestUnreadableJournal: what cannot be read of one session keeps nothing of others from where it
+// is to go.
 func TestUnreadableJournal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -106,7 +108,7 @@ func TestUnreadableJournal(t *testing.T) {
 			t.Errorf("got %d posts, want that of the session that can be read", n)
 		}
 		if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), string(bad)) {
-			t.Errorf("it was told of %d times:\n%s", n, log.String())
+			t.Errorf("it was logged %d times:\n%s", n, log.String())
 		}
 	})
 }
@@ -123,7 +125,8 @@ func (s restless) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return err
 }
 
-// TestRestlessJournal: sessions in which something happens all the time keep neither others nor the sending waiting.
+// TestRestlessJournal: sessions in which something happens all the time keep neither others nor the
+// sending waiting.
 func TestRestlessJournal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -188,7 +191,8 @@ func TestLongJournal(t *testing.T) {
 	})
 }
 
-// TestIDAgain: what a webhook noted of a session is not held against another one that comes under the same id.
+// TestIDAgain: what a webhook noted of a session is not held against another one that comes under
+// the same id.
 func TestIDAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -247,22 +251,22 @@ func TestForgetsWhileOff(t *testing.T) {
 		b.happen(id, perdure.TurnCompleted{})
 		settle(5 * time.Second)
 		off := false
-		if _, err := b.Change(t.Context(), made.ID, hook.Change{Enabled: &off}); err != nil {
+		if _, err := b.Change(t.Context(), made.ID, hook.Patch{Enabled: &off}); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(b.deliveries(made.ID)); n != 1 {
 			t.Fatalf("got %d deliveries, want 1", n)
 		}
 
-		settle(hook.Keep + 2*time.Hour)
+		settle(hook.Retention + 2*time.Hour)
 
 		if all := b.deliveries(made.ID); len(all) != 0 {
-			t.Errorf("got %+v after %s", all, hook.Keep)
+			t.Errorf("got %+v after %s", all, hook.Retention)
 		}
 	})
 }
 
-// TestKeyInURL: many receivers are reached by a URL that nobody else may know; it stands in no log.
+// TestKeyInURL: the URL of a receiver may be secret; it must not appear in the log.
 func TestKeyInURL(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -281,7 +285,7 @@ func TestKeyInURL(t *testing.T) {
 		settle(5 * time.Second)
 		stop()
 		if b.hook(made.ID).Enabled || !strings.Contains(log.String(), string(made.ID)) {
-			t.Fatalf("it was not switched off and told of:\n%s", log.String())
+			t.Fatalf("it was not disabled and logged:\n%s", log.String())
 		}
 		for _, key := range []string{"xyzzy", "plugh"} {
 			if strings.Contains(log.String(), key) {
@@ -291,7 +295,8 @@ func TestKeyInURL(t *testing.T) {
 	})
 }
 
-// TestStopsAtOnce: a sender that is stopped before it looked at what was being sent says nothing of that: nothing is wrong.
+// TestStopsAtOnce: a sender that is stopped before it read the deliveries of its predecessor logs
+// no warning, since nothing is wrong.
 func TestStopsAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

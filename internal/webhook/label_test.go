@@ -11,7 +11,8 @@ import (
 	hook "github.com/perdure/perdure/webhook"
 )
 
-// TestLabels: a webhook gets what happens in sessions that have its labels when that is queued, and nothing else.
+// TestLabels: a webhook gets what happens in sessions that have its labels when that is queued, and
+// nothing else.
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -50,7 +51,7 @@ func TestLabels(t *testing.T) {
 		label(one, perdure.Labels{"env": "prod", "team": ""})
 		label(both, nil)
 		ends(map[perdure.SessionID]int{both: 1, one: 1})
-		if _, err := b.Change(context.Background(), made.ID, hook.Change{Labels: &perdure.LabelFilter{}}); err != nil {
+		if _, err := b.Change(context.Background(), made.ID, hook.Patch{Labels: &perdure.LabelFilter{}}); err != nil {
 			t.Fatal(err)
 		}
 		ends(map[perdure.SessionID]int{both: 2, one: 2, none: 1})

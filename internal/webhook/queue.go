@@ -12,11 +12,12 @@ import (
 	hook "github.com/perdure/perdure/webhook"
 )
 
-// spansAtOnce is how many journals are looked at before what is due is sent.
-const spansAtOnce = 64
+// spansPerRound is how many journals are read before due deliveries are sent.
+const spansPerRound = 64
 
-// list reads which journals have something new. All of them are in one list, and none comes again before the others had their turn:
-// one that grows all the time keeps nobody waiting.
+// list reads which journals have new events. All of them are in one list, and none is repeated
+// before the others had their turn, so that a journal that grows all the time does not starve the
+// rest.
 func (s *Sender) list(ctx context.Context) error {
 	err := s.cfg.Store.View(ctx, func(r store.Reader) (err error) {
 		s.spans, err = r.HookSpans(0)
@@ -26,19 +27,20 @@ func (s *Sender) list(ctx context.Context) error {
 		s.spans = nil
 		return err
 	}
-	if err := s.forgetGone(ctx); err != nil {
+	if err := s.pruneDeletedSessions(ctx); err != nil {
 		return err
 	}
-	for id := range s.stuck {
+	for id := range s.unreadable {
 		if !slices.ContainsFunc(s.spans, func(span store.HookSpan) bool { return span.Session == id }) {
-			delete(s.stuck, id)
+			delete(s.unreadable, id)
 		}
 	}
 	return nil
 }
 
-// forgetGone takes out of the rows of webhooks what they noted of sessions that are gone: another one may come under the same id.
-func (s *Sender) forgetGone(ctx context.Context) error {
+// pruneDeletedSessions removes the positions of deleted sessions from the webhook rows: a later
+// session may have the same id.
+func (s *Sender) pruneDeletedSessions(ctx context.Context) error {
 	gone := map[perdure.SessionID]bool{}
 	err := s.cfg.Store.View(ctx, func(r store.Reader) error {
 		hooks, err := r.Webhooks()
@@ -70,31 +72,32 @@ func (s *Sender) forgetGone(ctx context.Context) error {
 	})
 }
 
-// queue turns what is new in some of the journals of the list into deliveries. One that cannot be read is left until the next
-// list, and keeps no other from it.
+// queue turns the new events in some of the listed journals into deliveries. A journal that cannot
+// be read is left until the next list; the others are not affected.
 func (s *Sender) queue(ctx context.Context) error {
-	for range min(len(s.spans), spansAtOnce) {
+	for range min(len(s.spans), spansPerRound) {
 		span := s.spans[0]
 		s.spans = s.spans[1:]
 		to, err := s.queueOf(ctx, span)
 		switch {
 		case err == nil:
-			delete(s.stuck, span.Session)
-			if span.From < to && to < span.To { // the rest of a long one comes after the others
+			delete(s.unreadable, span.Session)
+			if span.From < to && to < span.To { // the rest of a long journal comes after the others
 				s.spans = append(s.spans, store.HookSpan{Session: span.Session, From: to, To: span.To})
 			}
 		case ctx.Err() != nil || store.Broken(err):
 			return err
-		case !s.stuck[span.Session]: // it is told once
-			s.stuck[span.Session] = true
-			s.cfg.Log.Warn("what happens in a session cannot be queued for webhooks, and is tried again", "session", span.Session, "error", err)
+		case !s.unreadable[span.Session]: // logged once per session
+			s.unreadable[span.Session] = true
+			s.cfg.Log.Warn("events of a session not queued for webhooks; retried with the next poll", "session", span.Session, "error", err)
 		}
 	}
 	return nil
 }
 
-// queueOf turns a page of a journal into deliveries, and says up to where; 0: nothing was to be done. The cursor moves in the same
-// commit, so that each event is looked at once; where two look, one of them does it.
+// queueOf turns one page of a journal into deliveries and returns the position that it reached; 0:
+// there was nothing to do. The cursor moves in the same commit, so that each event is handled once:
+// of two senders that read the same page, one gets a conflict.
 func (s *Sender) queueOf(ctx context.Context, span store.HookSpan) (to int64, err error) {
 	var events []perdure.Event
 	var row store.Session
@@ -105,14 +108,14 @@ func (s *Sender) queueOf(ctx context.Context, span store.HookSpan) (to int64, er
 		return err
 	})
 	if errors.Is(err, perdure.NotFound) {
-		return 0, nil // it was removed
+		return 0, nil // the session was removed
 	}
 	if err != nil || len(events) == 0 {
 		return 0, err
 	}
 	span.To = events[len(events)-1].Seq
 	err = s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		hooks, err := tx.Webhooks() // before the cursor: nobody makes one meanwhile
+		hooks, err := tx.Webhooks() // before the cursor moves, so that no webhook is created in between
 		if err == nil {
 			err = tx.MoveHooks(span)
 		}
@@ -120,7 +123,7 @@ func (s *Sender) queueOf(ctx context.Context, span store.HookSpan) (to int64, er
 			return err
 		}
 		for _, w := range hooks {
-			if err := queueFor(tx, w, looked{span, hook.From{Org: row.Org, Labels: row.Labels}, events}); err != nil {
+			if err := queueFor(tx, w, journalPage{span, hook.EventSession{Org: row.Org, Labels: row.Labels}, events}); err != nil {
 				return err
 			}
 		}
@@ -130,20 +133,20 @@ func (s *Sender) queueOf(ctx context.Context, span store.HookSpan) (to int64, er
 		return 0, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("queue for webhooks, session %s: %w", span.Session, err)
+		return 0, fmt.Errorf("queue events of session %s for webhooks: %w", span.Session, err)
 	}
 	return span.To, nil
 }
 
-// looked is a piece of a journal that is looked at.
-type looked struct {
+// journalPage is one page of a journal.
+type journalPage struct {
 	span   store.HookSpan
-	from   hook.From
+	from   hook.EventSession
 	events []perdure.Event
 }
 
-// queueFor queues for one webhook. What happened before it was enabled is not for it.
-func queueFor(tx store.Tx, w store.Webhook, l looked) error {
+// queueFor queues the page for one webhook. Events from before the webhook was enabled are skipped.
+func queueFor(tx store.Tx, w store.Webhook, l journalPage) error {
 	from, late := w.From[l.span.Session]
 	for _, e := range l.events {
 		if e.Seq <= from || !w.Wants(l.from, e) {
@@ -162,9 +165,11 @@ func queueFor(tx store.Tx, w store.Webhook, l looked) error {
 	return nil
 }
 
-// begin lets a webhook have what comes from now on: where no other is served, nobody looked at the journals, and nobody needs to
-// look at what they have; else it notes how far those are that somebody has to look at for others.
-func begin(tx store.Tx, w *store.Webhook) error {
+// startFromNow makes a webhook receive the events from now on. Without another enabled webhook the
+// cursors of all journals jump to the end, since nobody needs the events before. Otherwise the
+// other webhooks still need them, and begin notes in the row how far each unread journal reaches at
+// this moment.
+func startFromNow(tx store.Tx, w *store.Webhook) error {
 	all, err := tx.Webhooks()
 	if err != nil {
 		return err
@@ -187,43 +192,45 @@ func begin(tx store.Tx, w *store.Webhook) error {
 	return nil
 }
 
-// claimed is a delivery that is to be tried, with what it needs.
-type claimed struct {
+// claimedDelivery is a delivery that this process is about to try, with what the try needs.
+type claimedDelivery struct {
 	hook     store.Webhook
 	delivery hook.Delivery
-	place    *place
+	slot     *slot
 }
 
-// place is what a try has of the places. A slow one gives it up before it ends, so that a crowd of endpoints that do not answer
-// keeps nobody waiting; it counts for its own endpoint until it ends.
-type place struct {
-	failing bool // of those that fail
-	left    bool // guarded by Sender.mu
+// slot is the slot of one try. A slow try frees its slot before it ends, so that many endpoints
+// that do not answer cannot block the others; it still counts against the limit of its own endpoint
+// until it ends.
+type slot struct {
+	failing bool // the endpoint's last try failed
+	freed   bool // guarded by Sender.mu
 }
 
-// claim takes what is due and has a place. It is the intent before the act: the row says how many tries began, and when it is due
-// again if this one is not heard of any more. An endpoint that fails has one place, and all that fail have half of them, so that
-// they keep nobody else waiting.
-func (s *Sender) claim(ctx context.Context, hooks []store.Webhook) (all []claimed, err error) {
+// claim takes due deliveries for which there is a slot. The commit comes before the send: the row
+// then says how many tries began, and when the delivery is due again if this process never settles
+// it. An endpoint whose last try failed has one slot, and all failing endpoints share half of the
+// slots, so that they do not delay the others.
+func (s *Sender) claim(ctx context.Context, hooks []store.Webhook) (all []claimedDelivery, err error) {
 	due, err := s.anyDue(ctx, hooks)
 	if err != nil || !due {
 		return nil, err
 	}
 	s.turn++
 	err = s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		s.release(all) // of a run that was not the last
+		s.endTries(all) // claimed by a run of the transaction that was retried
 		all = nil
 		hooks, err := tx.Webhooks()
 		if err != nil {
 			return err
 		}
-		for _, most := range []int{1, placesEach} { // each has one, before any has more
+		for _, limit := range []int{1, maxSlotsPerHook} { // each webhook gets one before any gets more
 			for i := range hooks {
 				w := hooks[(i+s.turn)%len(hooks)]
 				if !w.Enabled {
 					continue
 				}
-				taken, err := s.claimOf(tx, w, most)
+				taken, err := s.claimOf(tx, w, limit)
 				all = append(all, taken...)
 				if err != nil {
 					return err
@@ -233,18 +240,18 @@ func (s *Sender) claim(ctx context.Context, hooks []store.Webhook) (all []claime
 		return nil
 	})
 	if err != nil {
-		s.release(all)
+		s.endTries(all)
 		return nil, fmt.Errorf("claim deliveries: %w", err)
 	}
 	return all, nil
 }
 
-// anyDue reports whether something is due that has a place.
+// anyDue reports whether a delivery is due for which there is a slot.
 func (s *Sender) anyDue(ctx context.Context, hooks []store.Webhook) (due bool, err error) {
 	return due, s.cfg.Store.View(ctx, func(r store.Reader) error {
 		due = false
 		for _, w := range hooks {
-			if s.free(w) == 0 {
+			if s.freeSlots(w) == 0 {
 				continue
 			}
 			found, err := r.HookDeliveries(store.HookDeliveryFilter{Webhook: w.ID, DueBy: r.Now(), Limit: 1})
@@ -257,9 +264,9 @@ func (s *Sender) anyDue(ctx context.Context, hooks []store.Webhook) (due bool, e
 	})
 }
 
-// claimOf claims up to so many of what is due of one webhook.
-func (s *Sender) claimOf(tx store.Tx, w store.Webhook, most int) (taken []claimed, err error) {
-	n := min(s.free(w), most)
+// claimOf claims up to most due deliveries of one webhook.
+func (s *Sender) claimOf(tx store.Tx, w store.Webhook, limit int) (taken []claimedDelivery, err error) {
+	n := min(s.freeSlots(w), limit)
 	if n == 0 {
 		return nil, nil
 	}
@@ -268,35 +275,35 @@ func (s *Sender) claimOf(tx store.Tx, w store.Webhook, most int) (taken []claime
 		if err != nil {
 			break
 		}
-		if d.Attempts >= hook.MaxAttempts() { // the last try was cut off
+		if d.Attempts >= hook.MaxAttempts() { // the process ended during the last try
 			d.State, d.Sending, d.DueAt, d.EndedAt = hook.Failed, false, tx.Now(), tx.Now()
 			err = tx.ChangeHookDelivery(d)
 			continue
 		}
 		d.Attempts, d.Sending, d.DueAt = d.Attempts+1, true, tx.Now().Add(s.lease())
 		if err = tx.ChangeHookDelivery(d); err == nil {
-			taken = append(taken, claimed{w, d, s.enter(w)})
+			taken = append(taken, claimedDelivery{w, d, s.acquireSlot(w)})
 		}
 	}
 	return taken, err
 }
 
-// free is how many places a webhook may have more.
-func (s *Sender) free(w store.Webhook) int {
+// freeSlots returns how many more slots a webhook may have.
+func (s *Sender) freeSlots(w store.Webhook) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left, each := places-s.total, placesEach
+	left, each := maxSlots-s.total, maxSlotsPerHook
 	if w.Failures > 0 {
-		left, each = min(left, placesFailing-s.failing), 1
+		left, each = min(left, maxFailingSlots-s.failing), 1
 	}
 	return max(min(left, each-s.sending[w.ID]), 0)
 }
 
-// enter takes a place.
-func (s *Sender) enter(w store.Webhook) *place {
+// acquireSlot takes a slot.
+func (s *Sender) acquireSlot(w store.Webhook) *slot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := &place{failing: w.Failures > 0}
+	p := &slot{failing: w.Failures > 0}
 	s.sending[w.ID]++
 	s.total++
 	if p.failing {
@@ -305,24 +312,24 @@ func (s *Sender) enter(w store.Webhook) *place {
 	return p
 }
 
-// leave gives a place up, once.
-func (s *Sender) leave(p *place) {
+// freeSlot frees a slot. The second call for the same slot does nothing.
+func (s *Sender) freeSlot(p *slot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p.left {
+	if p.freed {
 		return
 	}
-	p.left = true
+	p.freed = true
 	s.total--
 	if p.failing {
 		s.failing--
 	}
 }
 
-// release ends tries.
-func (s *Sender) release(all []claimed) {
+// endTries ends tries: it frees their slots and stops counting them for their endpoints.
+func (s *Sender) endTries(all []claimedDelivery) {
 	for _, c := range all {
-		s.leave(c.place)
+		s.freeSlot(c.slot)
 		s.mu.Lock()
 		if s.sending[c.hook.ID]--; s.sending[c.hook.ID] == 0 {
 			delete(s.sending, c.hook.ID)
@@ -331,8 +338,9 @@ func (s *Sender) release(all []claimed) {
 	}
 }
 
-// takeOver makes what a dead process was sending due at once. It does not count as a try, since nobody knows what became of it.
-func (s *Sender) takeOver(ctx context.Context) error {
+// requeueInterrupted makes the deliveries that a dead process was sending due at once. Such a try
+// does not count, since its outcome is not known.
+func (s *Sender) requeueInterrupted(ctx context.Context) error {
 	hooks, _, err := s.enabledHooks(ctx)
 	if err != nil || len(hooks) == 0 {
 		return err

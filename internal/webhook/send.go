@@ -17,31 +17,32 @@ import (
 	hook "github.com/perdure/perdure/webhook"
 )
 
-// settleTime is how long the outcome of a try may take into the store once the work is ending.
+// settleTime is how long the outcome of a try may take to reach the store during shutdown.
 const settleTime = 5 * time.Second
 
-// errGone says that what a delivery is to tell is not there any more.
+// errGone means that the event of a delivery no longer exists.
 var errGone = errors.New("the event is gone")
 
-// unsent is why nothing was sent: a fault of this side, which its receiver has nothing to do with.
+// unsent wraps the reason why nothing was sent: a fault on this side, which must not count against
+// the receiver.
 type unsent struct{ error }
 
 func (u unsent) Unwrap() error { return u.error }
 
-// deliver carries out one try and notes what became of it.
-func (s *Sender) deliver(ctx context.Context, c claimed) {
-	defer ring(s.freed)
-	defer s.release([]claimed{c})
+// deliver carries out one try and records its outcome.
+func (s *Sender) deliver(ctx context.Context, c claimedDelivery) {
+	defer signal(s.freed)
+	defer s.endTries([]claimedDelivery{c})
 	slow := time.AfterFunc(slowAfter, func() {
-		s.leave(c.place)
-		ring(s.freed)
+		s.freeSlot(c.slot)
+		signal(s.freed)
 	})
 	defer slow.Stop()
 	began := time.Now()
-	try := hook.Try{At: began}
+	try := hook.Attempt{At: began}
 	wait, err := s.post(ctx, c, &try)
 	try.Latency = time.Since(began).Milliseconds()
-	o := outcome{cut: err != nil && ctx.Err() != nil, gone: errors.Is(err, errGone), unsent: errors.As(err, new(unsent)), wait: wait}
+	o := outcome{interrupted: err != nil && ctx.Err() != nil, eventGone: errors.Is(err, errGone), unsent: errors.As(err, new(unsent)), wait: wait}
 	if err != nil {
 		try.Error = s.cfg.Mask(err.Error())
 	}
@@ -51,14 +52,14 @@ func (s *Sender) deliver(ctx context.Context, c claimed) {
 	err = s.cfg.Store.InTx(settling, func(tx store.Tx) error {
 		return s.settle(tx, c.delivery, o)
 	})
-	if err != nil { // it is due again after its lease
-		s.cfg.Log.Warn("the outcome of a delivery was not noted, so it is sent again", "webhook", c.hook.ID, "delivery", c.delivery.ID, "error", err)
+	if err != nil { // the delivery is due again after its lease
+		s.cfg.Log.Warn("delivery outcome not recorded; the delivery will be sent again", "webhook", c.hook.ID, "delivery", c.delivery.ID, "error", err)
 	}
 }
 
-// post signs and sends. What is signed is what is sent, byte for byte (S20). It says how long a receiver that did not take it
-// asks to be left alone.
-func (s *Sender) post(ctx context.Context, c claimed, try *hook.Try) (wait time.Duration, err error) {
+// post signs and sends the body. The bytes that are signed are exactly those that are sent. If the
+// receiver did not accept it, wait is how long it asks to be left alone.
+func (s *Sender) post(ctx context.Context, c claimedDelivery, try *hook.Attempt) (wait time.Duration, err error) {
 	body, err := s.body(ctx, c)
 	if err != nil {
 		return 0, unsent{err}
@@ -67,7 +68,7 @@ func (s *Sender) post(ctx context.Context, c claimed, try *hook.Try) (wait time.
 	if err != nil {
 		return 0, unsent{err}
 	}
-	timed, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, fmt.Errorf("no answer within %s", s.cfg.Timeout))
+	timed, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, fmt.Errorf("no response within %s", s.cfg.Timeout))
 	defer cancel()
 	answer, err := s.cfg.Egress.Do(timed, perdure.WebRequest{
 		Method: http.MethodPost, URL: c.hook.URL, Body: body, Purpose: hook.Purpose, NoRedirects: true, MaxBytes: hook.MaxAnswerBytes,
@@ -79,19 +80,19 @@ func (s *Sender) post(ctx context.Context, c claimed, try *hook.Try) (wait time.
 	try.Status, try.Answer = answer.Status, s.cfg.Mask(string(bytes.ToValidUTF8(answer.Body, []byte("?"))))
 	switch {
 	case answer.Status >= 200 && answer.Status <= 299:
-		return 0, nil // it has it, also where its answer breaks off
+		return 0, nil // the receiver has it, even if its response breaks off
 	case err != nil:
 		return 0, err
 	}
-	return askedWait(answer.Header, time.Now()), fmt.Errorf("the receiver answered %d", answer.Status)
+	return retryAfter(answer.Header, time.Now()), fmt.Errorf("the receiver answered %d", answer.Status)
 }
 
 // maxWait is how long a receiver may ask to be left alone.
 const maxWait = time.Hour
 
-// askedWait is how long an answer asks to be left alone, at most maxWait: by Retry-After, as seconds or as a moment (RFC 9110,
-// 10.2.3). 0: it does not ask, or in no such way.
-func askedWait(header map[string][]string, now time.Time) time.Duration {
+// retryAfter returns how long a response asks to be left alone, at most maxWait: Retry-After, in
+// seconds or as a date (RFC 9110, section 10.2.3). 0: the header is absent or malformed.
+func retryAfter(header map[string][]string, now time.Time) time.Duration {
 	asked := http.Header(header).Get("Retry-After")
 	if at, err := http.ParseTime(asked); err == nil {
 		return min(max(at.Sub(now), 0), maxWait)
@@ -103,8 +104,8 @@ func askedWait(header map[string][]string, now time.Time) time.Duration {
 	return min(time.Duration(seconds)*time.Second, maxWait)
 }
 
-// sign signs with the secret, and with the former one while that is still good.
-func (s *Sender) sign(c claimed, at time.Time, body []byte) (string, error) {
+// sign signs with the secret, and also with the former one while that is valid.
+func (s *Sender) sign(c claimedDelivery, at time.Time, body []byte) (string, error) {
 	all := [][]byte{c.hook.Sealed}
 	if len(c.hook.Former) > 0 && at.Before(c.hook.FormerUntil) {
 		all = append(all, c.hook.Former)
@@ -117,7 +118,7 @@ func (s *Sender) sign(c claimed, at time.Time, body []byte) (string, error) {
 		}
 		signer, err := standard.NewWebhook(secret)
 		if err != nil {
-			return "", fmt.Errorf("%w secret: it is no whsec_ of base64", perdure.Invalid)
+			return "", fmt.Errorf("%w secret: want whsec_ and base64", perdure.Invalid)
 		}
 		one, err := signer.Sign(string(c.delivery.ID), at, body)
 		if err != nil {
@@ -131,15 +132,15 @@ func (s *Sender) sign(c claimed, at time.Time, body []byte) (string, error) {
 	return text, nil
 }
 
-// message is what is sent.
+// message is the body of a delivery.
 type message struct {
 	Type      string    `json:"type"`
 	Timestamp time.Time `json:"timestamp"`
 	Data      any       `json:"data"`
 }
 
-// ids is what is sent of an event without its content.
-type ids struct {
+// eventIDs is the data of an event when its content is not sent.
+type eventIDs struct {
 	Event   perdure.EventID   `json:"event_id"`
 	Session perdure.SessionID `json:"session_id"`
 	Seq     int64             `json:"seq"`
@@ -148,15 +149,15 @@ type ids struct {
 	Task    perdure.TaskID    `json:"task_id,omitempty"`
 }
 
-// pinged is what a test sends.
-type pinged struct {
+// pingData is the data of a test.
+type pingData struct {
 	Webhook perdure.WebhookID `json:"webhook_id"`
 }
 
-// body is what a delivery sends, the same on each try.
-func (s *Sender) body(ctx context.Context, c claimed) ([]byte, error) {
+// body returns the body of a delivery, which is the same with every try.
+func (s *Sender) body(ctx context.Context, c claimedDelivery) ([]byte, error) {
 	d := c.delivery
-	m := message{Type: d.Type, Timestamp: d.CreatedAt, Data: pinged{d.Webhook}}
+	m := message{Type: d.Type, Timestamp: d.CreatedAt, Data: pingData{d.Webhook}}
 	if d.Type != hook.Ping {
 		var events []perdure.Event
 		err := s.cfg.Store.View(ctx, func(r store.Reader) (err error) {
@@ -170,7 +171,7 @@ func (s *Sender) body(ctx context.Context, c claimed) ([]byte, error) {
 			return nil, errGone
 		}
 		e := events[0]
-		m.Timestamp, m.Data = e.At, ids{e.ID, e.Session, e.Seq, e.Turn, e.Call, e.Task}
+		m.Timestamp, m.Data = e.At, eventIDs{e.ID, e.Session, e.Seq, e.Turn, e.Call, e.Task}
 		if c.hook.Body == hook.BodySnapshot {
 			text, err := perdure.EncodeEvent(s.cfg.Show(e))
 			if err != nil {
@@ -188,17 +189,18 @@ func (s *Sender) body(ctx context.Context, c claimed) ([]byte, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
-// outcome is what became of a try.
+// outcome is the outcome of a try.
 type outcome struct {
-	try  hook.Try
-	cut  bool          // this process ends: nothing is known of it
-	gone bool          // there is nothing to send
-	wait time.Duration // that the receiver asks for
+	try         hook.Attempt
+	interrupted bool          // this process is shutting down, and the result is not known
+	eventGone   bool          // the event no longer exists
+	wait        time.Duration // that the receiver asked for
 
 	unsent bool // this side could not send it
 }
 
-// settle notes what became of a try. A delivery that somebody else claimed meanwhile, or queued anew, is left to them.
+// settle records the outcome of a try. A delivery that another process claimed meanwhile, or that
+// was queued again, is left unchanged.
 func (s *Sender) settle(tx store.Tx, was hook.Delivery, o outcome) error {
 	w, err := tx.Webhook(was.Webhook)
 	if errors.Is(err, perdure.NotFound) {
@@ -218,13 +220,13 @@ func (s *Sender) settle(tx store.Tx, was hook.Delivery, o outcome) error {
 	}
 	now := tx.Now()
 	d.Sending = false
-	if o.cut {
+	if o.interrupted {
 		d.Attempts, d.DueAt = d.Attempts-1, now
 		return tx.ChangeHookDelivery(d)
 	}
-	d = d.With(o.try)
+	d = d.WithAttempt(o.try)
 	switch delay, more := hook.Delay(d.Attempts, string(d.ID)); {
-	case o.gone:
+	case o.eventGone:
 		d.State, d.EndedAt = hook.Dropped, now
 		return tx.ChangeHookDelivery(d)
 	case o.try.Error == "":
@@ -232,12 +234,12 @@ func (s *Sender) settle(tx store.Tx, was hook.Delivery, o outcome) error {
 	case d.Type == hook.Ping || o.try.Status == http.StatusGone || !more:
 		d.State, d.EndedAt = hook.Failed, now
 	default:
-		d.DueAt = now.Add(max(delay, o.wait)) // never sooner than without its word
+		d.DueAt = now.Add(max(delay, o.wait)) // a Retry-After never makes it sooner
 	}
 	if err := tx.ChangeHookDelivery(d); err != nil || o.unsent {
 		return err
 	}
-	next := s.judge(w, d, o.try, now)
+	next := s.countTry(w, d, o.try, now)
 	if next.Failures == w.Failures && next.Enabled == w.Enabled {
 		return nil
 	}
@@ -245,9 +247,9 @@ func (s *Sender) settle(tx store.Tx, was hook.Delivery, o outcome) error {
 	return err
 }
 
-// judge counts a try for its webhook, and switches off one that does not take anything any more. A test counts only when it is
-// answered.
-func (s *Sender) judge(w store.Webhook, d hook.Delivery, try hook.Try, now time.Time) store.Webhook {
+// countTry counts a try for its webhook, and disables a webhook whose receiver has stopped
+// accepting deliveries. A test counts only if the receiver answered it.
+func (s *Sender) countTry(w store.Webhook, d hook.Delivery, try hook.Attempt, now time.Time) store.Webhook {
 	switch {
 	case try.Error == "":
 		w.Failures, w.FailingSince = 0, time.Time{}
@@ -263,12 +265,12 @@ func (s *Sender) judge(w store.Webhook, d hook.Delivery, try hook.Try, now time.
 		return w
 	case try.Status == http.StatusGone:
 		w.Enabled, w.Disabled = false, "the receiver answered 410 Gone"
-	case d.State == hook.Failed && w.GivesUp():
-		w.Enabled, w.Disabled = false, fmt.Sprintf("%d tries in a row failed, and all of a delivery's; the last one: %s", w.Failures, cutLine(try.Error))
+	case d.State == hook.Failed && w.ShouldDisable():
+		w.Enabled, w.Disabled = false, fmt.Sprintf("%d tries in a row failed, and a delivery ran out of tries; last error: %s", w.Failures, cutLine(try.Error))
 	default:
 		return w
 	}
-	s.cfg.Log.Warn("a webhook was switched off", "webhook", w.ID, "why", w.Disabled) // its URL may have a key in it
+	s.cfg.Log.Warn("webhook disabled", "webhook", w.ID, "reason", w.Disabled) // the URL may hold a key
 	return w
 }
 

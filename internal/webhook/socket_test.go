@@ -19,7 +19,7 @@ import (
 	hook "github.com/perdure/perdure/webhook"
 )
 
-// real is a bench whose sender goes through a guard, onto real sockets.
+// real is a bench whose sender uses the guard and real sockets.
 func real(t *testing.T, listed ...egress.Listing) *bench {
 	t.Helper()
 	guard, err := egress.New(egress.Config{Listed: listed})
@@ -47,7 +47,7 @@ func (b *bench) tried(id perdure.WebhookID) hook.Delivery {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if all := b.deliveries(id); len(all) == 1 && len(all[0].Tries) > 0 {
+		if all := b.deliveries(id); len(all) == 1 && len(all[0].AttemptLog) > 0 {
 			return all[0]
 		}
 		select {
@@ -58,8 +58,8 @@ func (b *bench) tried(id perdure.WebhookID) hook.Delivery {
 	}
 }
 
-// TestOverSockets: what arrives verifies with the library that receivers use, byte for byte, and a receiver that sends elsewhere is
-// not followed there.
+// TestOverSockets: what arrives verifies with the library that receivers use, byte for byte, and a
+// receiver that sends elsewhere is not followed there.
 func TestOverSockets(t *testing.T) {
 	t.Parallel()
 	b := real(t, loopback())
@@ -91,12 +91,13 @@ func TestOverSockets(t *testing.T) {
 		t.Errorf("the official library refuses it: %v", err)
 	}
 	d := b.tried(made.ID)
-	if d.State != hook.Delivered || d.Tries[0].Status != http.StatusAccepted || len(d.Tries[0].Answer) != hook.MaxAnswerBytes {
-		t.Errorf("got %+v, with %d bytes of the answer", d, len(d.Tries[0].Answer))
+	if d.State != hook.Delivered || d.AttemptLog[0].Status != http.StatusAccepted || len(d.AttemptLog[0].Answer) != hook.MaxAnswerBytes {
+		t.Errorf("got %+v, with %d bytes of the answer", d, len(d.AttemptLog[0].Answer))
 	}
 }
 
-// TestAnswerBreaksOff: whoever answers 2xx has it, whatever becomes of the rest of the answer.
+// TestAnswerBreaksOff: a receiver that answers 2xx has the delivery, whatever happens to the rest
+// of its response.
 func TestAnswerBreaksOff(t *testing.T) {
 	t.Parallel()
 	b := real(t, loopback())
@@ -116,7 +117,7 @@ func TestAnswerBreaksOff(t *testing.T) {
 	defer stop()
 	b.happen(id, perdure.TurnCompleted{})
 
-	if d := b.tried(made.ID); d.State != hook.Delivered || d.Tries[0].Status != http.StatusOK || d.Tries[0].Answer != "taken" || d.Tries[0].Error != "" {
+	if d := b.tried(made.ID); d.State != hook.Delivered || d.AttemptLog[0].Status != http.StatusOK || d.AttemptLog[0].Answer != "taken" || d.AttemptLog[0].Error != "" {
 		t.Errorf("got %+v", d)
 	}
 }
@@ -137,12 +138,13 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	defer stop()
 	b.happen(id, perdure.TurnCompleted{})
 
-	if d := b.tried(made.ID); d.State != hook.Queued || d.Tries[0].Status != http.StatusTemporaryRedirect {
+	if d := b.tried(made.ID); d.State != hook.Queued || d.AttemptLog[0].Status != http.StatusTemporaryRedirect {
 		t.Errorf("got %+v", d)
 	}
 }
 
-// TestS20Addresses: where nothing may be sent is refused when it is saved, and again with each try (EG5).
+// TestS20Addresses: where nothing may be sent is refused when it is saved, and again with each try
+// (EG5).
 func TestS20Addresses(t *testing.T) {
 	t.Parallel()
 	b := real(t, egress.Listing{Host: "127.0.0.1"}) // for tools, which opens nothing to webhooks
@@ -171,7 +173,7 @@ func TestS20Addresses(t *testing.T) {
 	defer stop()
 	open.happen(id, perdure.TurnCompleted{})
 
-	if d := open.tried(made.ID); d.State != hook.Queued || d.Tries[0].Status != 0 || d.Tries[0].Error == "" {
+	if d := open.tried(made.ID); d.State != hook.Queued || d.AttemptLog[0].Status != 0 || d.AttemptLog[0].Error == "" {
 		t.Errorf("got %+v", d)
 	}
 }

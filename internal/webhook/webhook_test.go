@@ -44,7 +44,8 @@ type receivers struct {
 	counts map[string]int                  // guarded by mu
 }
 
-// answer is what a receiver answers with; slow ones answer when the request's time is over, or never.
+// answer is what a receiver answers with; slow ones answer when the request's time is over, or
+// never.
 type answer struct {
 	status int
 	body   string
@@ -70,7 +71,7 @@ func (r *receivers) Do(ctx context.Context, req perdure.WebRequest) (perdure.Web
 	return perdure.WebResponse{URL: req.URL, Status: a.status, Header: http.Header{"Retry-After": {a.wait}}, Body: []byte(a.body)}, nil
 }
 
-func (r *receivers) Try(_ context.Context, _, url string, _ perdure.NetworkList) ([]netip.AddrPort, error) {
+func (r *receivers) Resolve(_ context.Context, _, url string, _ perdure.NetworkList) ([]netip.AddrPort, error) {
 	if strings.Contains(url, "169.254.169.254") {
 		return nil, &perdure.EgressError{Code: perdure.EgressDenied, Text: "metadata"}
 	}
@@ -185,7 +186,7 @@ func (b *bench) write(fn func(store.Tx) error) {
 }
 
 // make makes a webhook at a host.
-func (b *bench) make(host string, types ...string) hook.Made {
+func (b *bench) make(host string, types ...string) hook.Created {
 	b.t.Helper()
 	made, err := b.Create(context.Background(), hook.Webhook{URL: "https://" + host + "/hook", Types: types, Owner: "user"})
 	if err != nil {
@@ -271,15 +272,15 @@ func TestSends(t *testing.T) {
 			t.Error("what was sent six minutes ago verifies still")
 		}
 		for _, d := range b.deliveries(made.ID) {
-			if d.State != hook.Delivered || d.Attempts != 1 || len(d.Tries) != 1 || d.Tries[0].Status != 204 {
+			if d.State != hook.Delivered || d.Attempts != 1 || len(d.AttemptLog) != 1 || d.AttemptLog[0].Status != 204 {
 				t.Errorf("got %+v", d)
 			}
 		}
 	})
 }
 
-// TestRetries: an endpoint is tried again under the same id for a day, and what is sent is the same each time; then the webhook
-// is switched off.
+// TestRetries: a delivery is retried under the same id for a day with the same body; then the
+// webhook is disabled.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -311,7 +312,7 @@ func TestRetries(t *testing.T) {
 			t.Errorf("the tries took %s", total)
 		}
 		d := b.deliveries(made.ID)[0]
-		if d.State != hook.Failed || len(d.Tries) != hook.MaxAttempts() || d.Tries[0].Answer != "token: [gone]" {
+		if d.State != hook.Failed || len(d.AttemptLog) != hook.MaxAttempts() || d.AttemptLog[0].Answer != "token: [gone]" {
 			t.Errorf("got %+v", d)
 		}
 		w := b.hook(made.ID)
@@ -326,7 +327,8 @@ func TestRetries(t *testing.T) {
 	})
 }
 
-// TestOneSuccessKeepsItOn: a webhook is not switched off for one delivery when another got through meanwhile.
+// TestOneSuccessKeepsItOn: a webhook is not switched off for one delivery when another got through
+// meanwhile.
 func TestOneSuccessKeepsItOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -379,7 +381,7 @@ func TestGone(t *testing.T) {
 			t.Errorf("test of one that is off: %v", err)
 		}
 		b.happen(id, perdure.TurnFailed{})
-		if w, err := b.Change(t.Context(), made.ID, hook.Change{Enabled: &on}); err != nil || !w.Enabled || w.Failures != 0 {
+		if w, err := b.Change(t.Context(), made.ID, hook.Patch{Enabled: &on}); err != nil || !w.Enabled || w.Failures != 0 {
 			t.Errorf("got %+v, %v", w, err)
 		}
 		settle(5 * time.Second)
@@ -389,8 +391,8 @@ func TestGone(t *testing.T) {
 	})
 }
 
-// TestDeadEndpoints: a crowd of endpoints that never answer, more than there are places, keep one that does waiting for seconds
-// when they are new, and not at all when they are known.
+// TestDeadEndpoints: many endpoints that never answer, more than there are slots, delay a working
+// endpoint by seconds while they are new, and not at all once they are known to fail.
 func TestDeadEndpoints(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -418,7 +420,8 @@ func TestDeadEndpoints(t *testing.T) {
 	})
 }
 
-// TestDeathBetween: a sender that dies after each of its steps loses nothing, and what is sent again has the same id.
+// TestDeathBetween: a sender that dies after each of its steps loses nothing, and a repeated
+// delivery has the same id.
 func TestDeathBetween(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -426,7 +429,7 @@ func TestDeathBetween(t *testing.T) {
 		b.out.answer = func(_ string, n int) answer { return answer{status: 200, hangs: n == 1} }
 		id := b.session()
 		made := b.make("a.example")
-		b.happen(id, perdure.TurnCompleted{}) // nobody runs
+		b.happen(id, perdure.TurnCompleted{}) // no sender runs
 		stop := b.run(b.Sender)
 		settle(2 * time.Second) // the first try is under way
 		stop()
@@ -472,7 +475,8 @@ func TestTwoSenders(t *testing.T) {
 	})
 }
 
-// TestUnsigned: that a secret cannot be opened here is no fault of the receiver, which keeps its webhook and gets what waits once it can be.
+// TestUnsigned: that a secret cannot be opened here is no fault of the receiver, which keeps its
+// webhook and gets what waits once it can be.
 func TestUnsigned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -499,7 +503,7 @@ func TestUnsigned(t *testing.T) {
 			t.Errorf("%d arrived, want the one that still waited", n)
 		}
 		for _, d := range b.deliveries(made.ID) {
-			if d.Tries[0].Error == "" {
+			if d.AttemptLog[0].Error == "" {
 				t.Errorf("its log does not say why it was not sent: %+v", d)
 			}
 		}
@@ -608,8 +612,9 @@ func TestRotation(t *testing.T) {
 	})
 }
 
-// TestRotationAgain: the same request again gives another secret in the place of the one that nobody has seen, and leaves the one
-// before it, which receivers have, for its day. Where somebody else has rotated meanwhile it changes nothing (R15, H4).
+// TestRotationAgain: the same request again replaces the secret that its caller has not seen, and
+// leaves the former secret, which receivers have, valid for its day. If another request has rotated
+// meanwhile, it changes nothing (R15, H4).
 func TestRotationAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -622,7 +627,7 @@ func TestRotationAgain(t *testing.T) {
 			})
 			return row
 		}
-		rotate := func(r hook.Rotation) hook.Made {
+		rotate := func(r hook.Rotation) hook.Created {
 			settle(time.Minute)
 			got, err := b.Rotate(t.Context(), made.ID, r)
 			if err != nil {
@@ -635,13 +640,14 @@ func TestRotationAgain(t *testing.T) {
 
 		first := rotate(one)
 		before := row()
-		one.Again = true
+		one.Repeated = true
 		second := rotate(one)
 		after := row()
 		other := rotate(hook.Rotation{Request: "two", At: time.Now()})
 		late := rotate(one)
 		last := row()
-		never := rotate(hook.Rotation{Request: "three", At: time.Now(), Again: true}) // it came before, and its process died
+		// it came before, and its process died
+		never := rotate(hook.Rotation{Request: "three", At: time.Now(), Repeated: true})
 
 		if !bytes.Equal(before.Former, live) || !bytes.Equal(after.Former, live) || !after.FormerUntil.Equal(before.FormerUntil) || bytes.Equal(before.Sealed, after.Sealed) {
 			t.Errorf("the secret that receivers have is gone: %+v, then %+v", before, after)
@@ -676,7 +682,7 @@ func TestRefused(t *testing.T) {
 	}
 	made := b.make("a.example")
 	bad := "https://169.254.169.254/"
-	if _, err := b.Change(t.Context(), made.ID, hook.Change{URL: &bad}); !errors.Is(err, perdure.Invalid) {
+	if _, err := b.Change(t.Context(), made.ID, hook.Patch{URL: &bad}); !errors.Is(err, perdure.Invalid) {
 		t.Errorf("changed to the metadata: %v", err)
 	}
 	made.Webhook.URL = "https://b.example"
@@ -690,7 +696,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestSessionGoes: what is queued of a session goes with it.
+// TestSessionGoes: deliveries of a session are deleted with it.
 func TestSessionGoes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -713,7 +719,8 @@ func TestSessionGoes(t *testing.T) {
 	})
 }
 
-// TestOrgs: a webhook gets what happens in the sessions of its org, and can name no session of another.
+// TestOrgs: a webhook gets what happens in the sessions of its org, and can name no session of
+// another.
 func TestOrgs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -7,22 +7,22 @@ import (
 	"github.com/perdure/perdure/model"
 )
 
-// answer makes deltas of the events of one stream. It belongs to one goroutine.
+// answer turns the events of a stream into deltas. It is used by one goroutine.
 type answer struct {
-	begun    bool // message_start has come
-	blocks   map[int64]*block
-	thinking int      // blocks of thinking that were closed, redacted ones too
-	signed   string   // by the one that our message can hold
-	calls    []*block // in the order in which they began
-	latest   *block   // the last one that began
-	usage    *perdure.Usage
-	stop     sdk.StopReason
+	started   bool // message_start has arrived
+	blocks    map[int64]*block
+	thinking  int      // closed thinking blocks, including redacted ones
+	signature string   // signature of the thinking block at the start
+	calls     []*block // in the order in which they started
+	latest    *block   // the block that started last
+	usage     *perdure.Usage
+	stop      sdk.StopReason
 }
 
 func newAnswer() *answer { return &answer{blocks: map[int64]*block{}} }
 
-// add returns what an event adds. The delta of the last event has Finish set. An error is an *model.Error, and the
-// events make no answer.
+// add returns the deltas of an event. The delta of the last event has Finish set. An error is an
+// *model.Error: the events are not a valid answer.
 func (a *answer) add(e sdk.MessageStreamEventUnion) ([]model.Delta, error) {
 	switch e.Type {
 	case "message_start":
@@ -41,18 +41,18 @@ func (a *answer) add(e sdk.MessageStreamEventUnion) ([]model.Delta, error) {
 	case "message_stop":
 		return a.finish()
 	case "error":
-		// Under an event name of its own the SDK turns it into an error; a name of another kind hides it.
+		// The SDK only reports an error event if the event name is error, too.
 		return nil, refusal{body: e.RawJSON()}
 	}
-	return nil, nil // ping, and what later versions add
+	return nil, nil // ping, and events of later versions
 }
 
-// start begins the answer. A second one is a duplicate.
+// start starts the answer. A second start is a repetition.
 func (a *answer) start(m sdk.Message) []model.Delta {
-	if a.begun {
+	if a.started {
 		return nil
 	}
-	a.begun = true
+	a.started = true
 	var deltas []model.Delta
 	if name := valid(m.Model); name != "" {
 		deltas = append(deltas, model.Delta{Model: name})
@@ -61,8 +61,9 @@ func (a *answer) start(m sdk.Message) []model.Delta {
 	return append(deltas, a.count(u.InputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens, u.OutputTokens)...)
 }
 
-// count takes counts that are cumulative. Input is all of the input, as Usage has it; the wire counts what was read
-// from the cache and what was written to it apart. A count that is left out comes as 0, so none ever shrinks.
+// count adds cumulative counts. Our InputTokens cover the whole input, while the API counts tokens
+// read from and written to the cache separately. A missing count arrives as 0, so counts never
+// shrink.
 func (a *answer) count(input, read, written, output int64) []model.Delta {
 	var u perdure.Usage
 	if a.usage != nil {
@@ -75,15 +76,16 @@ func (a *answer) count(input, read, written, output int64) []model.Delta {
 		return nil
 	}
 	a.usage = &u
-	said := u
-	return []model.Delta{{Usage: &said}}
+	total := u
+	return []model.Delta{{Usage: &total}}
 }
 
-// open begins a block. Its start may come twice; another block under the same index is a broken stream.
+// open starts a block. Its start may be repeated; a different block with the same index is an
+// error.
 func (a *answer) open(index int64, start sdk.ContentBlockStartEventContentBlockUnion) ([]model.Delta, error) {
 	if b := a.blocks[index]; b != nil {
-		if !b.again(start) {
-			return nil, cut("two blocks came under one index")
+		if !b.isRepeatedStart(start) {
+			return nil, brokenError("two blocks have the same index")
 		}
 		return nil, nil
 	}
@@ -94,45 +96,48 @@ func (a *answer) open(index int64, start sdk.ContentBlockStartEventContentBlockU
 	a.blocks[index], a.latest = b, b
 	switch b.kind {
 	case kindText:
-		return said(b, start.Text), nil
+		return pieceDelta(b, start.Text), nil
 	case kindThinking:
-		return said(b, start.Thinking), nil
+		return pieceDelta(b, start.Thinking), nil
 	case kindToolUse:
 		a.calls = append(a.calls, b)
-		return []model.Delta{{}}, nil // a sign of life
+		return []model.Delta{{}}, nil // a sign of progress
 	}
 	return nil, nil
 }
 
-// grow adds a piece to a block. A piece for a closed block is a duplicate, as is one of another kind than its block.
+// grow adds a piece to a block. A piece for a closed block is a repetition; a piece of another kind
+// is ignored.
 func (a *answer) grow(index int64, d sdk.MessageStreamEventUnionDelta) ([]model.Delta, error) {
 	b := a.blocks[index]
 	switch {
 	case b == nil:
-		return nil, cut("a piece came of a block that never began")
+		return nil, brokenError("a piece arrived for a block that never started")
 	case b.closed:
 		return nil, nil
 	}
 	switch d.Type + " " + b.kind {
 	case "text_delta " + kindText:
-		return said(b, d.Text), nil
+		return pieceDelta(b, d.Text), nil
 	case "thinking_delta " + kindThinking:
-		return said(b, d.Thinking), nil
+		return pieceDelta(b, d.Thinking), nil
 	case "signature_delta " + kindThinking:
 		b.signature.WriteString(d.Signature)
 	case "input_json_delta " + kindToolUse:
 		b.addInput(d.PartialJSON, d.JSON.PartialJSON.Raw())
 		if d.PartialJSON != "" {
-			return []model.Delta{{}}, nil // a sign of life
+			return []model.Delta{{}}, nil // a sign of progress
 		}
 	}
 	return nil, nil
 }
 
-// said returns what a piece adds to the text or the thinking.
-func said(b *block, piece string) []model.Delta { return spoken(b.kind, b.runes.add(piece)) }
+// pieceDelta returns the delta for a piece of text or thinking.
+func pieceDelta(b *block, piece string) []model.Delta {
+	return contentDelta(b.kind, b.runes.add(piece))
+}
 
-func spoken(kind, text string) []model.Delta {
+func contentDelta(kind, text string) []model.Delta {
 	switch {
 	case text == "":
 		return nil
@@ -142,12 +147,12 @@ func spoken(kind, text string) []model.Delta {
 	return []model.Delta{{Text: text}}
 }
 
-// close ends a block. A second end of it is a duplicate.
+// close ends a block. A second end is a repetition.
 func (a *answer) close(index int64) ([]model.Delta, error) {
 	b := a.blocks[index]
 	switch {
 	case b == nil:
-		return nil, cut("a block ended that never began")
+		return nil, brokenError("a block ended that never started")
 	case b.closed:
 		return nil, nil
 	}
@@ -158,28 +163,31 @@ func (a *answer) close(index int64) ([]model.Delta, error) {
 	case kindThinking:
 		a.thinking++
 		if b.first {
-			a.signed = valid(b.signature.String())
+			a.signature = valid(b.signature.String())
 		}
-		return spoken(b.kind, b.runes.end()), nil
+		return contentDelta(b.kind, b.runes.end()), nil
 	case kindText:
-		return spoken(b.kind, b.runes.end()), nil
+		return contentDelta(b.kind, b.runes.end()), nil
 	}
 	return nil, nil
 }
 
-// ending is how an answer ended, as far as its calls go.
+// ending is how an answer ended, for the decision about its calls.
 type ending int
 
 const (
-	torn     ending = iota // the stream broke
-	short                  // whole, but at the limit of its length, or refused
-	finished               // whole
+	brokenStream ending = iota // the stream broke
+	cutOrRefused               // complete, but cut off at the length limit, or refused
+	finished                   // complete
 )
 
-// settle returns the calls that the provider closed, and counts those that it did not (TN7). In an answer that has
-// finished each is closed that says so, also where its arguments do not parse: whoever checks them tells the model (TL22).
-// At the limit of the length the last block may have been cut and closed all the same, so it has to be whole. In a stream
-// that broke each has to parse, and the last one to be whole.
+// settle returns the complete calls and counts the others.
+//
+// In an answer that has finished, every closed call is complete. Arguments that do not parse are
+// then the model's mistake, and the check of the arguments reports it to the model. At the length
+// limit, the last block may be closed although it was cut off, so it must also be certainly
+// complete. If the stream broke, every call must parse, and the last block must be certainly
+// complete.
 func (a *answer) settle(how ending) []model.Delta {
 	var deltas []model.Delta
 	broken := 0
@@ -187,9 +195,9 @@ func (a *answer) settle(how ending) []model.Delta {
 		call, parses, whole := b.call()
 		ok := call != nil && b.closed
 		switch followed := b != a.latest; how {
-		case short:
+		case cutOrRefused:
 			ok = ok && (followed || whole)
-		case torn:
+		case brokenStream:
 			ok = ok && parses && (followed || whole)
 		}
 		if ok {
@@ -199,37 +207,37 @@ func (a *answer) settle(how ending) []model.Delta {
 		}
 	}
 	if broken > 0 {
-		deltas = append(deltas, model.Delta{Broken: broken})
+		deltas = append(deltas, model.Delta{DiscardedCalls: broken})
 	}
 	return deltas
 }
 
-// discard counts all calls as ones that are not made.
+// discard counts all calls as discarded.
 func (a *answer) discard() []model.Delta {
 	if len(a.calls) == 0 {
 		return nil
 	}
-	return []model.Delta{{Broken: len(a.calls)}}
+	return []model.Delta{{DiscardedCalls: len(a.calls)}}
 }
 
-// finish ends the answer. Without a reason it is not known whether it is whole.
+// finish ends the answer. Without a stop reason it is not known whether the answer is complete.
 func (a *answer) finish() ([]model.Delta, error) {
 	finish, ok := finishOf(a.stop)
 	if !ok {
-		return nil, cut("the answer ended without a reason")
+		return nil, brokenError("the answer ended without a stop reason")
 	}
-	how := short
+	how := cutOrRefused
 	if finish == model.FinishStop || finish == model.FinishCalls {
 		how = finished
 	}
 	deltas := a.settle(how)
-	if a.signed != "" && a.thinking == 1 {
-		deltas = append(deltas, model.Delta{Signature: a.signed})
+	if a.signature != "" && a.thinking == 1 {
+		deltas = append(deltas, model.Delta{Signature: a.signature})
 	}
 	return append(deltas, model.Delta{Finish: finish}), nil
 }
 
-// finishOf translates why an answer ended; false: the provider has not said. A reason that is not known is a regular end.
+// finishOf translates a stop reason; false: there is none. An unknown reason is a regular end.
 func finishOf(stop sdk.StopReason) (model.Finish, bool) {
 	switch stop {
 	case "":

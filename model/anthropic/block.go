@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// The kinds of content blocks that are looked at. The others belong to the provider's own tools.
+// The kinds of content blocks that are used. Other kinds belong to the provider's own tools.
 const (
 	kindText     = "text"
 	kindThinking = "thinking"
@@ -23,15 +23,15 @@ const (
 // block is one content block of an answer.
 type block struct {
 	kind      string
-	first     bool // nothing stood before it
+	first     bool // it is the first block of the answer
 	closed    bool
-	runes     runes // of text and thinking
+	runes     charBuffer // of text and thinking
 	signature strings.Builder
 
-	id, name string          // of a call
-	lossy    bool            // a piece of its arguments held what is no character, and the SDK has put another in its place
-	initial  string          // arguments that came with the start; mostly {}
-	input    strings.Builder // arguments that came in pieces
+	id, name      string          // of a call
+	hasBrokenChar bool            // a piece of its arguments had a broken character, which the SDK replaced
+	initial       string          // arguments in the start event; usually {}
+	input         strings.Builder // arguments in later pieces
 }
 
 func newBlock(start sdk.ContentBlockStartEventContentBlockUnion, first bool) *block {
@@ -43,41 +43,44 @@ func newBlock(start sdk.ContentBlockStartEventContentBlockUnion, first bool) *bl
 	return b
 }
 
-// again reports whether start is the start of this block, come twice.
-func (b *block) again(start sdk.ContentBlockStartEventContentBlockUnion) bool {
+// isRepeatedStart reports whether start repeats the start of this block.
+func (b *block) isRepeatedStart(start sdk.ContentBlockStartEventContentBlockUnion) bool {
 	return start.Type == b.kind && valid(start.ID) == b.id && valid(start.Name) == b.name
 }
 
-// addInput adds a piece of a call's arguments. raw is how it stood in the event.
+// addInput adds a piece of a call's arguments. raw is its encoding in the event.
 func (b *block) addInput(piece, raw string) {
 	b.input.WriteString(piece)
-	said := strings.Contains(raw, "\uFFFD") || strings.Contains(strings.ToLower(raw), `\ufffd`)
-	b.lossy = b.lossy || strings.Contains(piece, "\uFFFD") && !said
+	intended := strings.Contains(raw, "\uFFFD") || strings.Contains(strings.ToLower(raw), `\ufffd`)
+	b.hasBrokenChar = b.hasBrokenChar || strings.Contains(piece, "\uFFFD") && !intended
 }
 
-// call returns the call of a block as it stands, nil where nobody can say what was called, and whether its arguments parse.
+// call returns the call of a block and whether its arguments parse. call is nil if it cannot be
+// said what was called.
 //
-// An object is whole when it parses. Other arguments, and none at all, may be the beginning of more: an answer that
-// reaches its length inside of a call closes the block like any other. whole says that the call is not of that sort.
+// whole says whether the arguments are certainly complete. A nonempty object is complete if it
+// parses. Other arguments, or none at all, may be the beginning of more, because an answer that
+// reaches its length limit inside a call closes the block as usual.
 func (b *block) call() (call *perdure.ToolCall, parses, whole bool) {
 	input := strings.TrimSpace(b.input.String())
 	raw := cmp.Or(input, strings.TrimSpace(b.initial))
 	if raw == "" || raw == "null" {
 		raw = "{}"
 	}
-	args := shown(raw)
+	args := escapeBroken(raw)
 	canonical, err := perdure.CanonicalJSON([]byte(args))
 	parses = err == nil && json.Valid([]byte(args))
-	if b.name == "" || b.lossy || parses && args != raw { // what was no text must not become good by being shown
+	// A replacement must not turn broken text into valid arguments.
+	if b.name == "" || b.hasBrokenChar || parses && args != raw {
 		return nil, false, false
 	}
 	whole = parses && canonical[0] == '{' && (input != "" || string(canonical) != "{}")
 	return &perdure.ToolCall{ID: perdure.CallID(b.id), Name: b.name, Arguments: json.RawMessage(args)}, parses, whole
 }
 
-// shown returns arguments as valid UTF-8, in which a byte that belongs to no character stands as \xff, which JSON does
-// not know.
-func shown(raw string) string {
+// escapeBroken returns arguments as valid UTF-8. A byte that belongs to no character becomes \xff,
+// which is not valid JSON.
+func escapeBroken(raw string) string {
 	if utf8.ValidString(raw) {
 		return raw
 	}

@@ -13,24 +13,25 @@ import (
 )
 
 const (
-	// maxAnswerBytes bounds what is read of one answer. 128,000 tokens, the most that a model is known to say, need
-	// 17 MB where each comes in an event of its own.
+	// maxAnswerBytes bounds one answer. 128,000 tokens, the longest answer of any known model, need
+	// 17 MB if each token has an event of its own.
 	maxAnswerBytes = 32 << 20
-	// maxEventBytes bounds one event of it, which costs a multiple of itself in memory.
+	// maxEventBytes bounds one event, which needs a multiple of its size in memory.
 	maxEventBytes = 16 << 20
-	// maxBlocks bounds the content blocks of an answer, and with them its calls.
+	// maxBlocks bounds the content blocks of an answer, and thereby its calls.
 	maxBlocks = 1000
 )
 
 var (
 	errTooLong = errors.New("the answer is longer than 32 MiB")
 	errTooWide = errors.New("one event of the stream is longer than 16 MiB")
-	errTooMany = fmt.Errorf("the answer has more than %d content blocks: none of its calls is made", maxBlocks)
+	errTooMany = fmt.Errorf("the answer has more than %d content blocks, and none of its calls is made", maxBlocks)
 )
 
-// tooMuch is the error for an answer beyond one of the bounds; nil: err is none of them. To ask again would bring the same.
-func tooMuch(err error) *model.Error {
-	if errors.Is(err, bufio.ErrTooLong) { // of a line; the SDK's own bound
+// limitError returns the error for an answer that exceeds a limit, or nil if err is not about one.
+// It is not retryable, because another attempt would do the same.
+func limitError(err error) *model.Error {
+	if errors.Is(err, bufio.ErrTooLong) { // the SDK's own limit for a line
 		err = errTooWide
 	}
 	for _, bound := range []error{errTooLong, errTooWide, errTooMany} {
@@ -41,17 +42,18 @@ func tooMuch(err error) *model.Error {
 	return nil
 }
 
-// bounded is the body of one answer, which ends with an error after so many bytes, of all or of one event.
-type bounded struct {
+// limitedBody is the body of an answer. It ends with an error after a number of bytes, in total or
+// in one event.
+type limitedBody struct {
 	io.ReadCloser
 	left  int64
-	event int64 // bytes that the present event may still have; the reader of events may hold some of the next one
+	event int64 // remaining bytes of this event; the decoder may already have read a part of the next one
 }
 
-func newBounded() *bounded { return &bounded{left: maxAnswerBytes, event: maxEventBytes} }
+func newBounded() *limitedBody { return &limitedBody{left: maxAnswerBytes, event: maxEventBytes} }
 
-// around puts it around the body of an answer.
-func (b *bounded) around(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+// around wraps the body of a response.
+func (b *limitedBody) around(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 	res, err := next(req)
 	if err == nil {
 		b.ReadCloser, res.Body = res.Body, b
@@ -59,10 +61,10 @@ func (b *bounded) around(req *http.Request, next option.MiddlewareNext) (*http.R
 	return res, err
 }
 
-// begin begins an event.
-func (b *bounded) begin() { b.event = maxEventBytes }
+// begin starts an event.
+func (b *limitedBody) begin() { b.event = maxEventBytes }
 
-func (b *bounded) Read(p []byte) (int, error) {
+func (b *limitedBody) Read(p []byte) (int, error) {
 	switch {
 	case b.left <= 0:
 		return 0, errTooLong

@@ -34,7 +34,8 @@ func (e endless) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: out, Request: r}, nil
 }
 
-// TestEndlessAnswers: each of these is left within its bound, with an error that says why, and none of its calls is made.
+// TestEndlessAnswers: each of these is left within its bound, with an error that says why, and none
+// of its calls is made.
 func TestEndlessAnswers(t *testing.T) {
 	t.Parallel()
 	opening := func(n int) string {
@@ -65,7 +66,7 @@ func TestEndlessAnswers(t *testing.T) {
 
 			for d, err := range m.Stream(t.Context(), hello) {
 				errors.As(err, &failed)
-				broken += d.Broken
+				broken += d.DiscardedCalls
 				if d.Call != nil {
 					calls++
 				}
@@ -81,8 +82,8 @@ func TestEndlessAnswers(t *testing.T) {
 	}
 }
 
-// TestNoSignsOfLife: events that bring nothing new yield nothing, so that a stream that hangs behind them is seen to
-// (TN8).
+// TestNoSignsOfLife: events that bring nothing new yield nothing, so that a stream that hangs
+// behind them is seen to (TN8).
 func TestNoSignsOfLife(t *testing.T) {
 	t.Parallel()
 	const opening = `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"pay","input":{}}}`

@@ -33,7 +33,8 @@ func saying(t *testing.T, answer string) http.Handler {
 	})
 }
 
-// TestS18Canary: wherever a server puts the key into its answer, no error shows it, nor what caused the error.
+// TestS18Canary: wherever a server puts the key into its answer, no error shows it, nor what caused
+// the error.
 func TestS18Canary(t *testing.T) {
 	t.Parallel()
 	answerOf := func(status, kind, body string) string {
@@ -56,11 +57,11 @@ func TestS18Canary(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var told *model.Error
-			if h := listen(t, ask(t, saying(t, answer)), hello); !errors.As(h.err, &told) {
+			var reported *model.Error
+			if h := listen(t, ask(t, saying(t, answer)), hello); !errors.As(h.err, &reported) {
 				t.Fatalf("got %v", h.err)
 			}
-			if text := fmt.Sprintf("%v %s %v", told, told.Text, told.Err); strings.Contains(text, key) {
+			if text := fmt.Sprintf("%v %s %v", reported, reported.Text, reported.Err); strings.Contains(text, key) {
 				t.Errorf("the error shows the key: %s", text)
 			}
 		})
@@ -81,17 +82,17 @@ func TestS18OtherForms(t *testing.T) {
 		"a " + base64.StdEncoding.EncodeToString([]byte(key)) + " b":    "a <redacted>w== b",
 		"a " + base64.RawURLEncoding.EncodeToString([]byte(key)) + " b": "a <redacted>w b",
 	} {
-		if got := told(t, key, said); got != want {
+		if got := errorText(t, key, said); got != want {
 			t.Errorf("%s: got %q, want %q", said, got, want)
 		}
 	}
-	if got, want := told(t, "on", "no model monk for key on: on, upon"), "no model monk for key <redacted>: <redacted>, upon"; got != want {
+	if got, want := errorText(t, "on", "no model monk for key on: on, upon"), "no model monk for key <redacted>: <redacted>, upon"; got != want {
 		t.Errorf("a key that is a word: got %q, want %q", got, want)
 	}
 }
 
-// told is what an error tells of what a server says to somebody with this key.
-func told(t *testing.T, key, said string) string {
+// errorText returns the text of the error for a server's message to a client with this key.
+func errorText(t *testing.T, key, said string) string {
 	t.Helper()
 	refuses := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)

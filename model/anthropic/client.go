@@ -11,17 +11,19 @@ import (
 	"github.com/perdure/perdure/model"
 )
 
-// maxErrorBytes bounds what is read of an answer that is an error.
+// maxErrorBytes bounds what is read of an error response.
 const maxErrorBytes = 64 << 10
 
-// unredirected returns the client without its redirects: net/http would send the x-api-key header along, to any host.
-func unredirected(c *http.Client) *http.Client {
+// withoutRedirects returns the client without redirects. net/http would send the x-api-key header
+// to any host.
+func withoutRedirects(c *http.Client) *http.Client {
 	own := *c
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &own
 }
 
-// inspect refuses what the SDK would take for an event stream, and bounds what it would read whole.
+// inspect refuses responses that the SDK would take for an event stream, and bounds error
+// responses.
 func (m *Model) inspect(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 	res, err := next(req)
 	if err != nil {
@@ -38,12 +40,13 @@ func (m *Model) inspect(req *http.Request, next option.MiddlewareNext) (*http.Re
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	switch {
 	case res.StatusCode >= 300:
-		text = fmt.Sprintf("the answer is a redirect (%d) to %q: give the final address as base URL", res.StatusCode, res.Header.Get("Location"))
+		text = fmt.Sprintf("the answer is a redirect (%d) to %q: use the final address as base URL",
+			res.StatusCode, res.Header.Get("Location"))
 	case kind != "" && kind != "text/event-stream":
-		text = fmt.Sprintf("the answer is %s and no event stream: check the base URL", kind)
+		text = fmt.Sprintf("the answer is %s and not an event stream: check the base URL", kind)
 	default:
 		return res, nil
 	}
 	res.Body.Close()
-	return nil, &model.Error{Code: model.Misconfigured, Text: m.words(text)}
+	return nil, &model.Error{Code: model.Misconfigured, Text: m.safeText(text)}
 }

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	publicURL          = "https://api.anthropic.com"
-	defaultMaxTokens   = 8192 // what every model since Claude 3.5 can answer at once
-	leastThinkingToken = 1024 // the API's own bound
+	publicURL         = "https://api.anthropic.com"
+	defaultMaxTokens  = 8192 // every model since Claude 3.5 can give an answer of this length
+	minThinkingTokens = 1024 // required by the API
 )
 
-// complete returns the configuration with its defaults filled in.
-func (c Config) complete() (Config, error) {
+// withDefaults returns the configuration with its defaults filled in.
+func (c Config) withDefaults() (Config, error) {
 	if c.BaseURL == "" {
 		c.BaseURL = publicURL
 	}
@@ -24,13 +24,16 @@ func (c Config) complete() (Config, error) {
 		return c, err
 	}
 	if strings.ContainsFunc(c.Key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return c, fmt.Errorf("%w Key: it has a character that no header can carry, perhaps a line end; check how it is read", perdure.Invalid)
+		return c, fmt.Errorf("%w Key: it contains a character that is not allowed in a header, "+
+			"perhaps a line break; check how it is read", perdure.Invalid)
 	}
 	if c.MaxTokens < 0 {
-		return c, fmt.Errorf("%w MaxTokens %d: give a number of tokens, or 0 for the default", perdure.Invalid, c.MaxTokens)
+		return c, fmt.Errorf("%w MaxTokens %d: use a number of tokens, or 0 for the default",
+			perdure.Invalid, c.MaxTokens)
 	}
-	if c.ThinkingTokens != 0 && c.ThinkingTokens < leastThinkingToken {
-		return c, fmt.Errorf("%w ThinkingTokens %d: the least budget is %d; 0 turns thinking off", perdure.Invalid, c.ThinkingTokens, leastThinkingToken)
+	if c.ThinkingTokens != 0 && c.ThinkingTokens < minThinkingTokens {
+		return c, fmt.Errorf("%w ThinkingTokens %d: the minimum is %d; 0 turns thinking off",
+			perdure.Invalid, c.ThinkingTokens, minThinkingTokens)
 	}
 	if c.MaxTokens == 0 {
 		c.MaxTokens = defaultMaxTokens + c.ThinkingTokens
@@ -52,14 +55,14 @@ func checkBase(base string) error {
 	u, err := url.Parse(base)
 	switch {
 	case err != nil:
-		// The parser's own text repeats the address, and an address may hold a password.
-		return fmt.Errorf("%w BaseURL: it is no URL; give one like %s", perdure.Invalid, publicURL)
+		// The parser's error contains the URL, which may contain a password.
+		return fmt.Errorf("%w BaseURL: it is not a URL; use one like %s", perdure.Invalid, publicURL)
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
 		return fmt.Errorf("%w BaseURL: it needs http:// or https:// and a host, like %s", perdure.Invalid, publicURL)
 	case u.User != nil:
-		return fmt.Errorf("%w BaseURL: it holds a name or password; the key belongs into Key", perdure.Invalid)
+		return fmt.Errorf("%w BaseURL: it contains a user or a password; put a key into Key", perdure.Invalid)
 	case u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("%w BaseURL: it has a query or a fragment; leave out what stands after the path", perdure.Invalid)
+		return fmt.Errorf("%w BaseURL: it has a query or a fragment; remove everything after the path", perdure.Invalid)
 	}
 	return nil
 }

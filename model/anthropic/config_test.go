@@ -12,7 +12,8 @@ import (
 	"github.com/perdure/perdure/model/anthropic/anthropictest"
 )
 
-// TestEnvironment: whatever the environment says, only Config counts. Not parallel: it sets the environment.
+// TestEnvironment: whatever the environment says, only Config counts. Not parallel: it sets the
+// environment.
 func TestEnvironment(t *testing.T) {
 	wrong := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t.Errorf("the address of the environment was asked for %s", r.URL)
@@ -52,7 +53,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestConfig: a configuration that cannot work is Invalid, says which field is wrong, and repeats no secret.
+// TestConfig: a configuration that cannot work is Invalid, says which field is wrong, and repeats
+// no secret.
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -85,7 +87,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestGuardedClient: without a client of the caller's the guarded one is used, which reaches the configured address.
+// TestGuardedClient: without a client of the caller's the guarded one is used, which reaches the
+// configured address.
 func TestGuardedClient(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(anthropictest.New(script(t, talk()), anthropictest.Config{Key: key}))

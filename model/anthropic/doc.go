@@ -1,30 +1,37 @@
-// Package anthropic is a model behind the Anthropic Messages API: api.anthropic.com, or a server that speaks the same
-// wire. It streams.
+// Package anthropic calls models through the streaming Anthropic Messages API, at api.anthropic.com
+// or at another server with the same API.
 //
-// It may import the root, model, the leaves and the provider's SDK. The one thing to know: one Stream is one request,
-// and nothing but [Config] says where it goes and under which key. The SDK's retries are off, its environment
-// variables are not read and redirects are not followed, since they would carry the key along.
+// The package may import the root package, model, packages without dependencies of their own, and
+// the provider's SDK.
+//
+// The one thing to know: one Stream is one request, and only [Config] decides where it goes and
+// with which key. The retries of the SDK are off, its environment variables are not read, and
+// redirects are not followed, because they would take the key along.
 //
 //	system, tools ─▶ marked for the provider's prompt cache
-//	transcript    ─▶ turns of user and assistant that alternate, results first
-//	events        ─▶ answer: blocks by index; in the end the calls whose blocks were closed, also where their arguments
-//	                 do not parse (TL22), and of a stream that broke those that parse (TN7)
-//	anything else ─▶ *model.Error with a code of 4.6, in the provider's words, without the key
+//	transcript    ─▶ alternating turns of user and assistant, results first
+//	events        ─▶ answer: blocks by index; at the end the calls whose blocks are closed, even if their
+//	                 arguments do not parse; of a broken stream only the calls that parse
+//	other answers ─▶ *model.Error with the provider's text, without the key
 //
-// What the wire cannot say, and what is done about it:
+// The protocol leaves these gaps, which are handled as follows:
 //
-//   - A transcript starts and ends with a user's turn. Where it starts with the agent, or is empty, a short text stands
-//     first; where it ends with the agent, "Continue." stands last, so that it is never taken for the beginning of the
-//     next answer. An agent's message with no text and no call is left out.
+//   - A conversation must start and end with a user's turn. If the transcript starts with the agent
+//     or is empty, a short text is put first. If it ends with the agent, "Continue." is added, so
+//     that the provider does not take the last message for the beginning of the next one. An agent
+//     message without text and calls is left out.
 //   - A notification is a user's text behind model.NotificationMark.
-//   - Our messages hold one signed thinking, in front. An answer with more than one thinking block, with a redacted one,
-//     or with one behind other content keeps its thinking but no signature, and thinking without a signature is
-//     not sent back. A step whose tool calls have none is continued without thinking, as the provider demands.
-//   - Block indexes tell events that come twice; a text piece that comes twice looks like any other.
-//   - Nothing bounds an answer. Beyond 32 MiB, 16 MiB in one event, or 1,000 content blocks it is an error of code
-//     Processing, and none of its calls is made.
-//   - pause_turn counts as a regular end: it only comes with the provider's own tools, and none of them is offered.
+//   - A message of ours can store one signed thinking block at its start. An answer with several
+//     thinking blocks, with a redacted one, or with one after other content keeps its thinking but
+//     no signature. Thinking without a signature is not sent back. A step whose tool calls have
+//     none continues without thinking, as the provider requires.
+//   - Repeated events are recognised by block indexes. A repeated piece of text cannot be
+//     recognised.
+//   - Nothing in the protocol bounds an answer. More than 32 MiB, 16 MiB in one event, or 1,000
+//     content blocks is an error of code Processing, and none of the calls is made.
+//   - pause_turn counts as a regular end, because it only comes with the provider's own tools, and
+//     none of them is offered.
 //
-// All of this was tried against local servers and recorded streams that follow the public documentation, and never with
-// a paid account.
+// The package is tested with local servers and with recorded streams that follow the public
+// documentation. It was not tested with a paid account.
 package anthropic

@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	maxWords = 500            // bytes of the provider's words
-	maxWait  = 24 * time.Hour // that a provider may ask for; the durable layer waits less (4.6)
+	maxTextBytes = 500            // bytes of the provider's message
+	maxWait      = 24 * time.Hour // limit of the wait that a provider may ask for; the durable layer waits less
 )
 
-// refusal is an error of the provider that came as an event or as a status.
+// refusal is an error of the provider, from an event or a status.
 type refusal struct {
-	status int // of HTTP; 0: an event
+	status int // HTTP status; 0: an event
 	body   string
 	header http.Header // nil: an event
 }
@@ -34,18 +34,19 @@ type refusal struct {
 // Error returns the body.
 func (r refusal) Error() string { return r.body }
 
-// cut is a stream that broke.
-func cut(text string) *model.Error { return &model.Error{Code: model.Unavailable, Text: text} }
+// brokenError is the error for a broken stream.
+func brokenError(text string) *model.Error { return &model.Error{Code: model.Unavailable, Text: text} }
 
-// fault makes the error by which a stream ends. What carries the request, and with it the key, goes into no chain.
-func (m *Model) fault(ctx context.Context, err error) error {
+// streamError returns the error that ends a stream. Errors of the SDK contain the request with the
+// key, so they are not wrapped.
+func (m *Model) streamError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if err == nil {
-		return cut("the stream ended before the answer did")
+		return brokenError("the stream ended before the answer did")
 	}
-	if over := tooMuch(err); over != nil {
+	if over := limitError(err); over != nil {
 		return over
 	}
 	var ours *model.Error
@@ -56,22 +57,22 @@ func (m *Model) fault(ctx context.Context, err error) error {
 	case errors.As(err, &ours):
 		return ours
 	case errors.As(err, &event):
-		return m.refused(event)
+		return m.refusalError(event)
 	case errors.As(err, &status):
 		r := refusal{body: status.RawJSON()}
-		if status.StatusCode >= 400 { // an error event comes under the status of its stream
+		if status.StatusCode >= 400 { // an error event has the status of its stream
 			r.status = status.StatusCode
 			r.header = status.Response.Header
 		}
-		return m.refused(r)
+		return m.refusalError(r)
 	case errors.As(err, &denied) && denied.Code != perdure.EgressTransport:
-		return &model.Error{Code: model.Misconfigured, Text: m.words(denied.Error()), Err: m.secret.MaskError(err)}
+		return &model.Error{Code: model.Misconfigured, Text: m.safeText(denied.Error()), Err: m.secret.MaskError(err)}
 	}
-	return &model.Error{Code: model.Unavailable, Text: m.words(err.Error()), Err: m.secret.MaskError(err)}
+	return &model.Error{Code: model.Unavailable, Text: m.safeText(err.Error()), Err: m.secret.MaskError(err)}
 }
 
-// refused makes the error of a refusal.
-func (m *Model) refused(r refusal) *model.Error {
+// refusalError returns the error for a refusal.
+func (m *Model) refusalError(r refusal) *model.Error {
 	var envelope struct {
 		Error struct {
 			Type    string `json:"type"`
@@ -85,14 +86,15 @@ func (m *Model) refused(r refusal) *model.Error {
 		text = strings.TrimSpace(fmt.Sprintf("status %d %s %s", r.status, http.StatusText(r.status), r.body))
 	}
 	return &model.Error{
-		Code: codeOf(r.status, envelope.Error.Type, text), Text: m.words(text), RetryAfter: retryAfter(r.header, time.Now()),
+		Code: codeOf(r.status, envelope.Error.Type, text), Text: m.safeText(text), RetryAfter: retryAfter(r.header, time.Now()),
 	}
 }
 
-// badSchema finds the tool whose schema a refusal names.
+// badSchema matches the tool whose schema the provider refused.
 var badSchema = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`tools\.\d+\..*input_schema`) })
 
-// codeOf finds the code of 4.6. kind is the provider's type of error, where it gave one, and status is 0 for an event.
+// codeOf returns the code of an error. kind is the provider's error type, if it has one, and status
+// is 0 for an event.
 func codeOf(status int, kind, text string) model.Code {
 	words := strings.ToLower(text)
 	says := func(any ...string) bool {
@@ -116,16 +118,16 @@ func codeOf(status int, kind, text string) model.Code {
 	case is(http.StatusTooManyRequests, "rate_limit_error"):
 		return model.RateLimited
 	case is(http.StatusNotFound, "not_found_error"):
-		return model.NoModel
+		return model.ModelUnavailable
 	case is(http.StatusBadRequest, "invalid_request_error") && badSchema().MatchString(text):
-		return model.BadToolSchema
+		return model.InvalidToolSchema
 	case is(http.StatusBadRequest, "invalid_request_error"), is(http.StatusUnauthorized, "authentication_error"), is(http.StatusForbidden, "permission_error"):
 		return model.Misconfigured
 	}
 	return model.Processing
 }
 
-// retryAfter reads how long the provider wants to be left alone, in seconds or as a date; 0: it does not say, or now.
+// retryAfter returns the wait that the provider asks for, in seconds or as a date; 0: none.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	value := strings.TrimSpace(h.Get("Retry-After"))
 	if seconds, err := strconv.ParseFloat(value, 64); err == nil {
@@ -143,19 +145,19 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// anyKey finds what looks like a key of this provider, whoever's it is.
+// anyKey matches everything that looks like a key of this provider.
 var anyKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`sk-ant-[A-Za-z0-9_-]+`) })
 
-// words makes what somebody else wrote fit for an error: on one line, without a key, and cut. The key goes first, so
-// that no cut leaves a part of it.
-func (m *Model) words(text string) string {
+// safeText makes a foreign text fit for an error: on one line, without keys, and shortened. Keys
+// are removed first, so that shortening cannot leave a part of one.
+func (m *Model) safeText(text string) string {
 	text = m.secret.Mask(text)
 	text = anyKey().ReplaceAllLiteralString(text, redact.Mark)
 	text = strings.Join(strings.Fields(valid(text)), " ")
-	if len(text) <= maxWords {
+	if len(text) <= maxTextBytes {
 		return text
 	}
-	end := maxWords
+	end := maxTextBytes
 	for !utf8.RuneStart(text[end]) {
 		end--
 	}

@@ -67,12 +67,12 @@ func TestErrors(t *testing.T) {
 		{413, "request_too_large", "Request exceeds the maximum size", model.TooLarge},
 		{400, bad, "prompt is too long: 205351 tokens > 200000 maximum", model.TooLarge},
 		{400, bad, "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000", model.TooLarge},
-		{400, bad, "tools.3.custom.input_schema: JSON schema is invalid", model.BadToolSchema},
+		{400, bad, "tools.3.custom.input_schema: JSON schema is invalid", model.InvalidToolSchema},
 		{400, bad, "tools.3.custom.name: String should match pattern", model.Misconfigured},
 		{400, bad, "max_tokens: 99999 > 8192", model.Misconfigured},
 		{401, "authentication_error", "invalid x-api-key", model.Misconfigured},
 		{403, "permission_error", "Your API key does not have permission to use the specified resource.", model.Misconfigured},
-		{404, "not_found_error", "model: claude-none", model.NoModel},
+		{404, "not_found_error", "model: claude-none", model.ModelUnavailable},
 		{409, "conflict_error", "There is a conflict.", model.Processing},
 		{418, "", "", model.Processing},
 	}
@@ -130,7 +130,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestWords: the provider's words come cut at a character and without a key, also where the cut would go through it.
+// TestWords: the provider's words come cut at a character and without a key, also where the cut
+// would go through it.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	bodies := map[string]string{
@@ -171,7 +172,8 @@ type wayOut struct{ err error }
 
 func (w wayOut) RoundTrip(*http.Request) (*http.Response, error) { return nil, w.err }
 
-// TestTransport: what happens on the way; the guard's word is told apart from a connection that fails.
+// TestTransport: errors of the transport. A refusal by the guard is distinguished from a failed
+// connection.
 func TestTransport(t *testing.T) {
 	t.Parallel()
 	closed := httptest.NewServer(http.NotFoundHandler())
@@ -233,7 +235,8 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// TestCause: a context that ends wins over what the connection says of it, also in the middle of a call.
+// TestCause: a context that ends wins over what the connection says of it, also in the middle of a
+// call.
 func TestCause(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -14,28 +14,34 @@ import (
 	"github.com/perdure/perdure/model"
 )
 
-// Config says which model is asked, where, and under which key. The zero value asks the public API without a key.
+// Config says which model to call, where, and with which key. The zero value calls the public API
+// without a key.
 type Config struct {
-	Name    string       // the model, where a request names none; empty: then such a request has no model
-	Key     string       // sent as x-api-key; empty: none is sent, for a local server
-	BaseURL string       // what /v1/messages is added to; empty: https://api.anthropic.com
-	HTTP    *http.Client // nil: the guarded way out. Its redirects are not followed, and its Timeout cuts long answers
+	Name    string // the model if a request names none; empty: each request must name one
+	Key     string // sent as x-api-key; empty: none is sent
+	BaseURL string // without /v1/messages; empty: https://api.anthropic.com
+	// HTTP is the client; its redirects are not followed, and its Timeout also ends long answers.
+	// nil: the guarded client of internal/egress.
+	HTTP *http.Client
 
-	// MaxTokens bounds an answer whose request sets no bound; the API wants one. 0: 8192, and the thinking on top of it.
+	// MaxTokens limits an answer if its request has no limit; the API requires one. 0: 8192 plus
+	// ThinkingTokens.
 	MaxTokens int
-	// ThinkingTokens is the budget of extended thinking, at least 1024 and less than MaxTokens; 0: no thinking is asked
-	// for. Models that only think adaptively refuse a budget. A request with a smaller bound is asked without thinking.
+	// ThinkingTokens is the budget of extended thinking, at least 1024 and less than MaxTokens; 0:
+	// no thinking is requested. Models that only support adaptive thinking refuse a budget. A
+	// request with a lower limit is sent without thinking.
 	ThinkingTokens int
-	// Prefill says that the model goes on from the beginning of an answer, which is sent as the last turn, so that one
-	// that broke off is not lost. Not every model takes that. Such a request is asked without thinking, which the API does
-	// not take together. false: none is sent.
+	// Prefill says that the model can continue the beginning of an answer, which is sent as the
+	// last turn. An answer that broke off is then continued instead of lost. Not every model
+	// supports it. Such a request is sent without thinking, because the API does not allow both.
 	Prefill bool
 }
 
-// Model asks the Anthropic Messages API. It is made by New, never changes, and is safe for concurrent use.
+// Model calls the Anthropic Messages API. New makes it, it never changes, and it is safe for
+// concurrent use.
 type Model struct {
-	cfg      Config         // complete
-	secret   *redact.Secret // finds the key; nil: there is none
+	cfg      Config         // with defaults
+	secret   *redact.Secret // masks the key; nil: there is none
 	messages sdk.MessageService
 }
 
@@ -44,27 +50,27 @@ var (
 	_ model.Prefixer = (*Model)(nil)
 )
 
-// ContinuesFrom implements model.Prefixer, as the configuration says.
+// ContinuesFrom implements model.Prefixer. It returns Config.Prefill.
 func (m *Model) ContinuesFrom(string) bool { return m.cfg.Prefill }
 
-// New makes a model; it connects to nothing yet. Invalid: the configuration is wrong, and the error says where.
+// New makes a model. It makes no connection. An unusable configuration is Invalid.
 func New(cfg Config) (*Model, error) {
-	cfg, err := cfg.complete()
+	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	secret, err := redact.NewSecret(cfg.Key)
 	if err != nil {
-		return nil, fmt.Errorf("%w Key: it is far too long to be one", perdure.Invalid)
+		return nil, fmt.Errorf("%w Key: it is too long", perdure.Invalid)
 	}
 	m := &Model{cfg: cfg, secret: secret}
 	options := []option.RequestOption{
-		option.WithoutEnvironmentDefaults(), // a service reads no environment; this says so for whoever makes it a client
+		option.WithoutEnvironmentDefaults(), // a service reads no environment by itself; this keeps it so
 		option.WithoutOpenTelemetry(),
 		option.WithBaseURL(cfg.BaseURL),
-		option.WithHTTPClient(unredirected(cfg.HTTP)),
+		option.WithHTTPClient(withoutRedirects(cfg.HTTP)),
 		option.WithMiddleware(m.inspect),
-		option.WithMaxRetries(0), // the durable layer retries (TN21)
+		option.WithMaxRetries(0), // the durable layer retries
 	}
 	if cfg.Key != "" {
 		options = append(options, option.WithAPIKey(cfg.Key))
@@ -73,9 +79,10 @@ func New(cfg Config) (*Model, error) {
 	return m, nil
 }
 
-// Stream implements model.Model with one request. An answer ends with the provider's message_stop; a stream that ends
-// otherwise is an *model.Error of code Unavailable, after the calls that were whole and a delta that counts the others.
-// Calls come in the end; while they grow, empty deltas do, as a sign of life. Keep-alives yield nothing.
+// Stream implements model.Model with one request. An answer ends with message_stop. A stream that
+// ends in another way is an *model.Error of code Unavailable, after the complete calls and a delta
+// that counts the others. Calls are yielded at the end; until then each new piece of a call yields
+// an empty delta, as a sign of progress. Keep-alives yield nothing.
 func (m *Model) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Delta, error] {
 	return func(yield func(model.Delta, error) bool) {
 		if ctx.Err() != nil {
@@ -87,11 +94,11 @@ func (m *Model) Stream(ctx context.Context, req model.Request) iter.Seq2[model.D
 			yield(model.Delta{}, err)
 			return
 		}
-		// Whoever breaks the loop ends the request with it.
-		asking, release := context.WithCancel(ctx)
+		// A caller that breaks out of the loop also ends the request.
+		requestCtx, release := context.WithCancel(ctx)
 		defer release()
 		body := newBounded()
-		stream := m.messages.NewStreaming(asking, params, append(options, option.WithMiddleware(body.around))...)
+		stream := m.messages.NewStreaming(requestCtx, params, append(options, option.WithMiddleware(body.around))...)
 		defer stream.Close()
 
 		a := newAnswer()
@@ -111,11 +118,11 @@ func (m *Model) Stream(ctx context.Context, req model.Request) iter.Seq2[model.D
 	}
 }
 
-// fail ends a stream that has no end of its own: the calls that were whole before, unless the answer was too large for
-// anybody to have meant it, then the error.
+// fail ends a stream without a regular end: it yields the complete calls, unless the answer exceeds
+// a limit, and then the error.
 func (m *Model) fail(ctx context.Context, yield func(model.Delta, error) bool, a *answer, err error) {
-	end := a.settle(torn)
-	if tooMuch(err) != nil {
+	end := a.settle(brokenStream)
+	if limitError(err) != nil {
 		end = a.discard()
 	}
 	for _, d := range end {
@@ -123,5 +130,5 @@ func (m *Model) fail(ctx context.Context, yield func(model.Delta, error) bool, a
 			return
 		}
 	}
-	yield(model.Delta{}, m.fault(ctx, err))
+	yield(model.Delta{}, m.streamError(ctx, err))
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/perdure/perdure/model/anthropic"
 )
 
-// TestPrefix: an answer that is to go on is sent as the last turn, without white space at its end and without thinking,
-// since the API refuses both (TN20). Nobody is asked for it who did not say that it can.
+// TestPrefix: an answer to be continued is sent as the last turn, without white space at its end
+// and without thinking, since the API refuses both (TN20). Nobody is asked for it who did not say
+// that it can.
 func TestPrefix(t *testing.T) {
 	t.Parallel()
 	var got struct {

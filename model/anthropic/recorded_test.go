@@ -46,7 +46,8 @@ func recordings(t testing.TB) []recording {
 	return all
 }
 
-// replay is the way out that answers every request with a recording, up to its end or to where it breaks.
+// replay is the way out that answers every request with a recording, up to its end or to where it
+// breaks.
 type replay struct {
 	bytes  []byte
 	broken bool
@@ -100,8 +101,8 @@ func (h heard) String() string {
 			fmt.Fprintf(&b, "text %q\n", d.Text)
 		case d.Call != nil:
 			fmt.Fprintf(&b, "call %s %s %s\n", d.Call.ID, d.Call.Name, d.Call.Arguments)
-		case d.Broken > 0:
-			fmt.Fprintf(&b, "broken %d\n", d.Broken)
+		case d.DiscardedCalls > 0:
+			fmt.Fprintf(&b, "broken %d\n", d.DiscardedCalls)
 		case d.Usage != nil:
 			fmt.Fprintf(&b, "usage in %d out %d cached %d\n", d.Usage.InputTokens, d.Usage.OutputTokens, d.Usage.CachedTokens)
 		case d.Model != "":
@@ -143,8 +144,8 @@ func TestRecordedStreams(t *testing.T) {
 	golden(t, "testdata/answers.txtar", got)
 }
 
-// TestCutAtEveryByte: what came of a recording that was cut is the beginning of the whole, no call among it is half, and
-// the answer is whole or its error may be tried again (R19, TN7).
+// TestCutAtEveryByte: what came of a recording that was cut is the beginning of the whole, no call
+// among it is half, and the answer is whole or its error may be tried again (R19, TN7).
 func TestCutAtEveryByte(t *testing.T) {
 	t.Parallel()
 	for _, r := range recordings(t) {
@@ -194,8 +195,8 @@ func checkPart(t *testing.T, part, whole heard) {
 	}
 }
 
-// FuzzStream: no bytes make the adapter panic, yield half a character or a call that does not parse, go on behind an
-// end, or end without a word.
+// FuzzStream: no bytes make the adapter panic, yield half a character or a call that does not
+// parse, go on behind an end, or end without a word.
 func FuzzStream(f *testing.F) {
 	for _, r := range recordings(f) {
 		f.Add(r.bytes)

@@ -18,10 +18,11 @@ import (
 func (m *Model) request(req model.Request) (sdk.MessageNewParams, []option.RequestOption, error) {
 	name := cmp.Or(req.Model, m.cfg.Name)
 	if name == "" {
-		return sdk.MessageNewParams{}, nil, &model.Error{Code: model.NoModel, Text: "neither the request nor the configuration names a model"}
+		return sdk.MessageNewParams{}, nil, &model.Error{Code: model.ModelUnavailable, Text: "neither the request nor the configuration names a model"}
 	}
 	if req.MaxTokens < 0 {
-		return sdk.MessageNewParams{}, nil, &model.Error{Code: model.Misconfigured, Text: fmt.Sprintf("MaxTokens is %d: give a number of tokens, or 0", req.MaxTokens)}
+		return sdk.MessageNewParams{}, nil, &model.Error{Code: model.Misconfigured,
+			Text: fmt.Sprintf("MaxTokens is %d: use a number of tokens, or 0", req.MaxTokens)}
 	}
 	tools, err := toolsOf(req.Tools)
 	if err != nil {
@@ -38,7 +39,7 @@ func (m *Model) request(req model.Request) (sdk.MessageNewParams, []option.Reque
 	}
 	var options []option.RequestOption
 	if budget := m.cfg.ThinkingTokens; budget > 0 && req.Prefix == "" && int64(budget) < params.MaxTokens && mayThink(params.Messages) {
-		// Not the typed field: with it the SDK prints a warning of its own to stderr for some models.
+		// With the typed field, the SDK prints a warning to stderr for some models.
 		options = append(options, option.WithJSONSet("thinking", struct {
 			Type   string `json:"type"`
 			Budget int    `json:"budget_tokens"`
@@ -47,7 +48,7 @@ func (m *Model) request(req model.Request) (sdk.MessageNewParams, []option.Reque
 	return params, options, nil
 }
 
-// toolsOf translates tools; the last one carries the mark up to which the provider caches them.
+// toolsOf translates the tools. The last one marks the end of what the provider caches.
 func toolsOf(tools []model.Tool) ([]sdk.ToolUnionParam, error) {
 	var all []sdk.ToolUnionParam
 	for i, t := range tools {
@@ -56,7 +57,8 @@ func toolsOf(tools []model.Tool) ([]sdk.ToolUnionParam, error) {
 			schema = t.Parameters
 		}
 		if _, err := perdure.CanonicalJSON(schema); err != nil || !isObject(schema) {
-			return nil, &model.Error{Code: model.BadToolSchema, Text: fmt.Sprintf("the parameters of tool %q are no JSON object", t.Name), Err: err}
+			return nil, &model.Error{Code: model.InvalidToolSchema,
+				Text: fmt.Sprintf("the parameters of tool %q are not a JSON object", t.Name), Err: err}
 		}
 		own := sdk.ToolParam{Name: t.Name, InputSchema: param.Override[sdk.ToolInputSchemaParam](schema)}
 		if t.Description != "" {

@@ -84,7 +84,7 @@ func requests() map[string]asked {
 		"steered between results": {req: model.Request{Messages: []perdure.Message{
 			say(user, "Look both up."),
 			say(agent, "I do.", callOf("a", "lookup", `{"word":"<x> & ö"}`), callOf("b", "lookup", `{}`)),
-			say(tool, resultOf("a", `{"found":true}`, picture, drawing)), say(user, "Hurry!"), say(note, "Something ended."),
+			say(tool, resultOf("a", `{"found":true}`, picture, drawing)), say(user, "Faster!"), say(note, "Something ended."),
 			say(tool, perdure.Failed("b", perdure.ErrorTool, "word is missing")),
 		}}},
 		"odd calls": {req: model.Request{Messages: []perdure.Message{
@@ -106,8 +106,8 @@ func requests() map[string]asked {
 	return all
 }
 
-// TestRequests: each request goes over the wire as its golden file says, and a server that is as strict as the
-// provider takes it.
+// TestRequests: each request goes over the wire as its golden file says, and a server that is as
+// strict as the provider takes it.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	var got txtar.Archive
@@ -156,10 +156,10 @@ func TestRequestsThatCannotBeAsked(t *testing.T) {
 		req  model.Request
 		want model.Code
 	}{
-		"no model":              {model.Request{}, model.NoModel},
+		"no model":              {model.Request{}, model.ModelUnavailable},
 		"a negative length":     {model.Request{Model: "m", MaxTokens: -1}, model.Misconfigured},
-		"a schema of no object": {model.Request{Model: "m", Tools: []model.Tool{{Name: "a", Parameters: json.RawMessage(`[]`)}}}, model.BadToolSchema},
-		"a schema of no JSON":   {model.Request{Model: "m", Tools: []model.Tool{{Name: "a", Parameters: json.RawMessage(`{`)}}}, model.BadToolSchema},
+		"a schema of no object": {model.Request{Model: "m", Tools: []model.Tool{{Name: "a", Parameters: json.RawMessage(`[]`)}}}, model.InvalidToolSchema},
+		"a schema of no JSON":   {model.Request{Model: "m", Tools: []model.Tool{{Name: "a", Parameters: json.RawMessage(`{`)}}}, model.InvalidToolSchema},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -171,7 +171,8 @@ func TestRequestsThatCannotBeAsked(t *testing.T) {
 	}
 }
 
-// TestArgumentsThatDoNotParse are shown inside of an object: the provider refuses a question that holds them as they are.
+// TestArgumentsThatDoNotParse are shown inside of an object: the provider refuses a question that
+// holds them as they are.
 func TestArgumentsThatDoNotParse(t *testing.T) {
 	t.Parallel()
 	for _, arguments := range []string{`{"x":1,"x":2}`, `{"x":"\ud83d"}`, `{"x":`} {

@@ -164,7 +164,8 @@ func events(all ...event) http.HandlerFunc {
 	}
 }
 
-// TestBrokenStreams: streams that end or contradict themselves are errors that may be tried again, with no call.
+// TestBrokenStreams: streams that end or contradict themselves are errors that may be tried again,
+// with no call.
 func TestBrokenStreams(t *testing.T) {
 	t.Parallel()
 	const begin = `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"pay","input":{}}}`
@@ -276,7 +277,8 @@ func TestSplitCharacters(t *testing.T) {
 	}
 }
 
-// TestOneRequest: a request that fails is not sent again, whatever the provider says about that (TN21).
+// TestOneRequest: a request that fails is not sent again, whatever the provider says about that
+// (TN21).
 func TestOneRequest(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32

@@ -23,7 +23,7 @@ func TestLaws(t *testing.T) {
 			return nil // the runtime finds it, by its own clock (TN8)
 		}
 		var server http.Handler = anthropictest.New(script(t, replyOf(s)), anthropictest.Config{Key: key})
-		if s.Shredded {
+		if s.SplitCharacters {
 			server = shredder{server}
 		}
 		return ask(t, server)

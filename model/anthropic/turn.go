@@ -17,13 +17,14 @@ import (
 	"github.com/perdure/perdure/model"
 )
 
-// What stands in for a user where the wire wants one and the transcript has none.
+// Texts for a user's turn that the API requires and the transcript does not have.
 const (
-	opening = "(The conversation begins here.)"
-	goOn    = "Continue."
+	openingText  = "(The conversation begins here.)"
+	continueText = "Continue."
 )
 
-// turns makes turns of user and assistant that alternate, from and to a user's. name is the model that is asked.
+// turns makes alternating turns of user and assistant; the first and the last are the user's. name
+// is the requested model.
 func turns(transcript []perdure.Message, name string) []sdk.MessageParam {
 	var all []sdk.MessageParam
 	add := func(role sdk.MessageParamRole, blocks []sdk.ContentBlockParamUnion) {
@@ -40,7 +41,7 @@ func turns(transcript []perdure.Message, name string) []sdk.MessageParam {
 		if m.Role == perdure.RoleAgent {
 			blocks := agentBlocks(m, name)
 			if len(blocks) > 0 && len(all) == 0 {
-				add(sdk.MessageParamRoleUser, []sdk.ContentBlockParamUnion{sdk.NewTextBlock(opening)})
+				add(sdk.MessageParamRoleUser, []sdk.ContentBlockParamUnion{sdk.NewTextBlock(openingText)})
 			}
 			add(sdk.MessageParamRoleAssistant, blocks)
 			continue
@@ -49,9 +50,9 @@ func turns(transcript []perdure.Message, name string) []sdk.MessageParam {
 	}
 	switch n := len(all); {
 	case n == 0:
-		add(sdk.MessageParamRoleUser, []sdk.ContentBlockParamUnion{sdk.NewTextBlock(opening)})
+		add(sdk.MessageParamRoleUser, []sdk.ContentBlockParamUnion{sdk.NewTextBlock(openingText)})
 	case all[n-1].Role == sdk.MessageParamRoleAssistant:
-		add(sdk.MessageParamRoleUser, []sdk.ContentBlockParamUnion{sdk.NewTextBlock(goOn)})
+		add(sdk.MessageParamRoleUser, []sdk.ContentBlockParamUnion{sdk.NewTextBlock(continueText)})
 	}
 	for _, turn := range all {
 		resultsFirst(turn.Content)
@@ -59,7 +60,7 @@ func turns(transcript []perdure.Message, name string) []sdk.MessageParam {
 	return all
 }
 
-// resultsFirst puts the results of a step before what else came meanwhile, as the wire wants them.
+// resultsFirst moves the results of a step before other blocks, as the API requires.
 func resultsFirst(blocks []sdk.ContentBlockParamUnion) {
 	rank := func(b sdk.ContentBlockParamUnion) int {
 		if b.OfToolResult != nil {
@@ -72,8 +73,8 @@ func resultsFirst(blocks []sdk.ContentBlockParamUnion) {
 	}
 }
 
-// mayThink reports whether the provider takes these turns with thinking on: where the last turn brings results, the one
-// that asked for them must begin with its thinking.
+// mayThink reports whether the provider accepts these turns with thinking enabled. If the last turn
+// has results, the turn with their calls must start with its thinking.
 func mayThink(turns []sdk.MessageParam) bool {
 	n := len(turns)
 	if n < 2 || turns[n-1].Content[0].OfToolResult == nil {
@@ -82,7 +83,7 @@ func mayThink(turns []sdk.MessageParam) bool {
 	return turns[n-2].Content[0].OfThinking != nil
 }
 
-// agentBlocks translates what the agent said; empty: nothing that can be sent.
+// agentBlocks translates an agent message; empty: it has nothing to send.
 func agentBlocks(m perdure.Message, name string) []sdk.ContentBlockParamUnion {
 	var blocks []sdk.ContentBlockParamUnion
 	for _, p := range m.Parts {
@@ -93,19 +94,20 @@ func agentBlocks(m perdure.Message, name string) []sdk.ContentBlockParamUnion {
 			blocks = append(blocks, sdk.NewToolUseBlock(wireID(p.Call.ID), inputOf(p.Call.Arguments), wireName(p.Call.Name)))
 		}
 	}
-	if len(blocks) == 0 || m.Thinking == "" || m.Signature == "" || foreign(m.Model, name) {
+	if len(blocks) == 0 || m.Thinking == "" || m.Signature == "" || foreignSignature(m.Model, name) {
 		return blocks
 	}
 	return slices.Insert(blocks, 0, sdk.NewThinkingBlock(m.Signature, m.Thinking))
 }
 
-// foreign reports whether a signature is surely somebody else's: the provider refuses those. Names tell only where a
-// model of the provider itself is asked; whoever stands in between may give any.
-func foreign(answered, asked string) bool {
+// foreignSignature reports whether a signature certainly comes from another provider, because this
+// one would refuse it. Model names only tell that if a model of the provider itself is requested; a
+// proxy may use any names.
+func foreignSignature(answered, asked string) bool {
 	return answered != "" && strings.HasPrefix(asked, "claude-") && !strings.HasPrefix(answered, "claude-")
 }
 
-// userBlocks translates what a person, a tool or the runtime said.
+// userBlocks translates a message of a user, a tool or the runtime.
 func userBlocks(m perdure.Message) []sdk.ContentBlockParamUnion {
 	var blocks []sdk.ContentBlockParamUnion
 	for _, p := range m.Parts {
@@ -124,7 +126,7 @@ func userBlocks(m perdure.Message) []sdk.ContentBlockParamUnion {
 	return blocks
 }
 
-// textBlock makes a block of a text that is not blank; the provider refuses those that are.
+// textBlock makes a block from a text that is not blank. The provider refuses blank texts.
 func textBlock(text string) []sdk.ContentBlockParamUnion {
 	if strings.TrimSpace(text) == "" {
 		return nil
@@ -132,13 +134,13 @@ func textBlock(text string) []sdk.ContentBlockParamUnion {
 	return []sdk.ContentBlockParamUnion{sdk.NewTextBlock(valid(text))}
 }
 
-// resultBlock translates the result of a call. Its text is the result's JSON as it stands.
+// resultBlock translates the result of a call. Its text is the JSON of the result.
 func resultBlock(r perdure.ToolResult) *sdk.ToolResultBlockParam {
 	own := &sdk.ToolResultBlockParam{ToolUseID: wireID(r.CallID)}
 	if r.IsError() {
 		own.IsError = param.NewOpt(true)
 	}
-	// An error needs words.
+	// An error must have a text.
 	text := cmp.Or(strings.TrimSpace(valid(string(r.Result))), strings.TrimSpace(valid(r.Error)), string(r.ErrorKind))
 	if text != "" {
 		own.Content = append(own.Content, sdk.ToolResultBlockParamContentUnion{OfText: &sdk.TextBlockParam{Text: text}})
@@ -150,7 +152,7 @@ func resultBlock(r perdure.ToolResult) *sdk.ToolResultBlockParam {
 	return own
 }
 
-// imageBlock returns one of the two: a picture, or a text where the provider takes no picture of that kind.
+// imageBlock returns an image, or a text if the provider does not accept its type.
 func imageBlock(i perdure.Image) (*sdk.ImageBlockParam, *sdk.TextBlockParam) {
 	switch kind := sdk.Base64ImageSourceMediaType(i.MediaType); kind {
 	case sdk.Base64ImageSourceMediaTypeImageJPEG, sdk.Base64ImageSourceMediaTypeImagePNG,
@@ -159,11 +161,12 @@ func imageBlock(i perdure.Image) (*sdk.ImageBlockParam, *sdk.TextBlockParam) {
 			OfBase64: &sdk.Base64ImageSourceParam{Data: i.Base64, MediaType: kind},
 		}}, nil
 	}
-	return nil, &sdk.TextBlockParam{Text: "(A picture of type " + valid(i.MediaType) + " stood here. Only JPEG, PNG, GIF and WebP can be shown.)"}
+	return nil, &sdk.TextBlockParam{Text: "(An image of type " + valid(i.MediaType) + " was here. " +
+		"Only JPEG, PNG, GIF and WebP can be shown.)"}
 }
 
-// inputOf returns arguments as the object that the wire wants. What is no object was refused before it ran, and is
-// shown inside of one.
+// inputOf returns arguments as the object that the API requires. Arguments that are not an object
+// were refused before the call ran; they are wrapped in an object.
 func inputOf(args json.RawMessage) json.RawMessage {
 	if _, err := perdure.CanonicalJSON(args); err != nil {
 		quoted, _ := json.Marshal(string(args)) // a string always encodes
@@ -180,7 +183,8 @@ func inputOf(args json.RawMessage) json.RawMessage {
 
 var wirePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9_-]+$`) })
 
-// wireID returns the id under which a call is sent: its own, or always the same other one where the wire does not take it.
+// wireID returns the id for a call in requests: its own, or a stable substitute if the API does not
+// accept it.
 func wireID(id perdure.CallID) string {
 	if wirePattern().MatchString(string(id)) {
 		return string(id)
@@ -191,7 +195,7 @@ func wireID(id perdure.CallID) string {
 
 const maxWireName = 128
 
-// wireName returns the name of a tool that was called; it may be one that no tool has.
+// wireName returns a called tool's name in a form that the API accepts.
 func wireName(name string) string {
 	own := strings.Map(func(r rune) rune {
 		if wirePattern().MatchString(string(r)) {

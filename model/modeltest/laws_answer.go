@@ -12,34 +12,37 @@ import (
 
 const greeting = "Görlitz liegt an der Neiße – grüß Gott, 你好 🙂."
 
-// answerLaws are those of whole answers.
+// answerLaws are about complete answers.
 func answerLaws() []law {
 	usage := perdure.Usage{InputTokens: 120, OutputTokens: 30}
 	two := []perdure.ToolCall{call("call_a", `{"word":"Neiße"}`), call("call_b", `{"word":"a","n":1.50,"deep":{"x":[1,null]}}`)}
 	return []law{
-		{situation: Situation{Name: "text", Text: greeting, Usage: usage, Finish: model.FinishStop}, keep: keepWhole},
-		{situation: Situation{Name: "one call", Calls: two[:1], Usage: usage, Finish: model.FinishCalls}, keep: keepWhole},
-		{situation: Situation{Name: "text and two calls", Text: greeting, Calls: two, Usage: usage, Finish: model.FinishCalls}, keep: keepWhole},
-		{situation: Situation{Name: "a call without arguments", Calls: []perdure.ToolCall{call("call_a", "{}")}, Usage: usage, Finish: model.FinishCalls}, keep: keepWhole},
-		{situation: Situation{Name: "thinking", Thinking: "Which Görlitz?", Signature: "c2lnbmVk", Text: greeting, Usage: usage, Finish: model.FinishStop}, keep: keepWhole},
-		{situation: Situation{Name: "the length is reached", Text: greeting, Usage: usage, Finish: model.FinishLength}, keep: keepWhole},
-		{situation: Situation{Name: "a refusal", Text: "I cannot help with that.", Usage: usage, Finish: model.FinishRefusal}, keep: keepWhole},
-		{situation: Situation{Name: "an empty answer", Usage: usage, Finish: model.FinishStop}, keep: keepWhole},
-		{situation: Situation{Name: "pieces end inside of characters", Text: greeting, Shredded: true, Usage: usage, Finish: model.FinishStop}, keep: keepWhole},
-		{situation: Situation{Name: "cached tokens", Text: greeting, Usage: perdure.Usage{InputTokens: 120, OutputTokens: 30, CachedTokens: 100}, Finish: model.FinishStop}, keep: keepWhole},
-		{situation: Situation{Name: "usage never shrinks", Text: greeting, Shredded: true, Usage: usage, Finish: model.FinishStop}, keep: keepUsage},
-		{situation: Situation{Name: "arguments that are no JSON", Text: greeting, Calls: []perdure.ToolCall{call("call_a", `{"word":`)}, Usage: usage, Finish: model.FinishCalls}, keep: keepMalformed},
-		{situation: Situation{Name: "16 at once", Text: greeting, Calls: two, Usage: usage, Finish: model.FinishCalls}, keep: keepConcurrent},
-		{situation: Situation{Name: "a transcript of every role", Text: greeting, Usage: usage, Finish: model.FinishStop}, keep: keepTranscript},
+		{situation: Situation{Name: "text", Text: greeting, Usage: usage, Finish: model.FinishStop}, check: checkComplete},
+		{situation: Situation{Name: "one call", Calls: two[:1], Usage: usage, Finish: model.FinishCalls}, check: checkComplete},
+		{situation: Situation{Name: "text and two calls", Text: greeting, Calls: two, Usage: usage, Finish: model.FinishCalls}, check: checkComplete},
+		{situation: Situation{Name: "a call without arguments", Calls: []perdure.ToolCall{call("call_a", "{}")}, Usage: usage, Finish: model.FinishCalls}, check: checkComplete},
+		{situation: Situation{Name: "thinking", Thinking: "Which Görlitz?", Signature: "c2lnbmVk", Text: greeting, Usage: usage, Finish: model.FinishStop}, check: checkComplete},
+		{situation: Situation{Name: "the length is reached", Text: greeting, Usage: usage, Finish: model.FinishLength}, check: checkComplete},
+		{situation: Situation{Name: "a refusal", Text: "I cannot help with that.", Usage: usage, Finish: model.FinishRefusal}, check: checkComplete},
+		{situation: Situation{Name: "an empty answer", Usage: usage, Finish: model.FinishStop}, check: checkComplete},
+		{situation: Situation{Name: "pieces split characters", Text: greeting, SplitCharacters: true, Usage: usage,
+			Finish: model.FinishStop}, check: checkComplete},
+		{situation: Situation{Name: "cached tokens", Text: greeting, Usage: perdure.Usage{InputTokens: 120, OutputTokens: 30, CachedTokens: 100}, Finish: model.FinishStop}, check: checkComplete},
+		{situation: Situation{Name: "usage never shrinks", Text: greeting, SplitCharacters: true, Usage: usage, Finish: model.FinishStop}, check: checkUsage},
+		{situation: Situation{Name: "arguments that are not JSON", Text: greeting,
+			Calls: []perdure.ToolCall{call("call_a", `{"word":`)}, Usage: usage, Finish: model.FinishCalls},
+			check: checkMalformed},
+		{situation: Situation{Name: "16 at once", Text: greeting, Calls: two, Usage: usage, Finish: model.FinishCalls}, check: checkConcurrent},
+		{situation: Situation{Name: "a transcript of every role", Text: greeting, Usage: usage, Finish: model.FinishStop}, check: checkTranscript},
 	}
 }
 
-// keepWhole: the answer is exactly what the provider sent.
-func keepWhole(t *testing.T, ctx context.Context, w world) {
-	w.whole(t, ctx, request())
+// checkComplete: the answer is exactly what the provider sent.
+func checkComplete(t *testing.T, ctx context.Context, w lawContext) {
+	w.checkComplete(t, ctx, request())
 }
 
-func (w world) whole(t *testing.T, ctx context.Context, req model.Request) {
+func (w lawContext) checkComplete(t *testing.T, ctx context.Context, req model.Request) {
 	t.Helper()
 	a, err := w.ask(t, ctx, req)
 	if err != nil {
@@ -59,12 +62,12 @@ func (w world) whole(t *testing.T, ctx context.Context, req model.Request) {
 		t.Errorf("got usage %+v, want %+v", a.Usage, w.in.Usage)
 	}
 	if a.Discarded != 0 || a.Message.Interrupted {
-		t.Errorf("got %d discarded calls, interrupted %v; want a whole answer", a.Discarded, a.Message.Interrupted)
+		t.Errorf("got %d discarded calls, interrupted %v; want a complete answer", a.Discarded, a.Message.Interrupted)
 	}
 }
 
-// keepUsage: usage is cumulative, so no count is ever smaller than before (Delta.Usage).
-func keepUsage(t *testing.T, ctx context.Context, w world) {
+// checkUsage: usage is cumulative, so no count ever shrinks.
+func checkUsage(t *testing.T, ctx context.Context, w lawContext) {
 	var last perdure.Usage
 	for d, err := range w.model.Stream(ctx, request()) {
 		if err != nil {
@@ -83,9 +86,9 @@ func keepUsage(t *testing.T, ctx context.Context, w world) {
 	}
 }
 
-// keepMalformed: a call that the provider closed is yielded, also with arguments that do not parse: the model is to be
-// told what is wrong with them (TL22).
-func keepMalformed(t *testing.T, ctx context.Context, w world) {
+// checkMalformed: a call that the provider closed is yielded even if its arguments do not parse, so
+// that the model learns what is wrong with them.
+func checkMalformed(t *testing.T, ctx context.Context, w lawContext) {
 	a, err := w.ask(t, ctx, request())
 	if err != nil {
 		t.Fatal(err)
@@ -95,15 +98,15 @@ func keepMalformed(t *testing.T, ctx context.Context, w world) {
 		t.Fatalf("got %+v and %d discarded, want the one call", calls, a.Discarded)
 	}
 	if want, err := json.Marshal(string(w.in.Calls[0].Arguments)); err != nil || string(calls[0].Arguments) != string(want) {
-		t.Errorf("got arguments %s, want what came as a string: %s", calls[0].Arguments, want)
+		t.Errorf("got arguments %s, want the raw arguments as a string: %s", calls[0].Arguments, want)
 	}
 	if got := a.Message.Text(); got != w.in.Text {
 		t.Errorf("got text %q, want %q", got, w.in.Text)
 	}
 }
 
-// keepConcurrent: streams at the same time do not mix.
-func keepConcurrent(t *testing.T, ctx context.Context, w world) {
+// checkConcurrent: concurrent streams do not mix.
+func checkConcurrent(t *testing.T, ctx context.Context, w lawContext) {
 	var all sync.WaitGroup
 	for range 16 {
 		all.Go(func() {
@@ -116,8 +119,8 @@ func keepConcurrent(t *testing.T, ctx context.Context, w world) {
 	all.Wait()
 }
 
-// keepTranscript: every role and every kind of part is a question that can be asked.
-func keepTranscript(t *testing.T, ctx context.Context, w world) {
+// checkTranscript: a request can contain every role and every kind of part.
+func checkTranscript(t *testing.T, ctx context.Context, w lawContext) {
 	req := request()
 	asked := call("call_1", `{"word":"Görlitz"}`)
 	failed := call("call_2", `{}`)
@@ -144,5 +147,5 @@ func keepTranscript(t *testing.T, ctx context.Context, w world) {
 		perdure.Text("And now?"),
 	}
 
-	w.whole(t, ctx, req)
+	w.checkComplete(t, ctx, req)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/model"
 )
 
-// errorLaws say that each code arrives as a typed error (4.6).
+// errorLaws check that each code arrives as a typed error.
 func errorLaws() []law {
 	var laws []law
 	for _, code := range model.Codes() {
@@ -19,13 +19,13 @@ func errorLaws() []law {
 		if code == model.RateLimited {
 			failure.RetryAfter = 7 * time.Second
 		}
-		laws = append(laws, law{situation: Situation{Name: "error " + string(code), Error: failure}, keep: keepError})
+		laws = append(laws, law{situation: Situation{Name: "error " + string(code), Error: failure}, check: checkError})
 	}
 	return laws
 }
 
-// keepError: the error has its code and what the provider asks for, and nothing comes beside it.
-func keepError(t *testing.T, ctx context.Context, w world) {
+// checkError: the error has its code and the requested wait, and nothing comes with it.
+func checkError(t *testing.T, ctx context.Context, w lawContext) {
 	a, err := w.ask(t, ctx, request())
 
 	var got *model.Error
@@ -39,33 +39,34 @@ func keepError(t *testing.T, ctx context.Context, w world) {
 		t.Errorf("got retry after %s, want %s", got.RetryAfter, w.in.Error.RetryAfter)
 	}
 	if len(a.Message.Parts) > 0 || a.Message.Thinking != "" || a.Finish != "" || a.Discarded != 0 {
-		t.Errorf("got %+v beside the error", a)
+		t.Errorf("got %+v together with the error", a)
 	}
 }
 
-// cutLaws are those of streams that break.
+// cutLaws are about streams that break.
 func cutLaws() []law {
 	calls := []perdure.ToolCall{call("call_a", `{"word":"Neiße"}`), call("call_b", `{"word":"Oder und Neiße"}`)}
 	return []law{
-		// After 10 bytes one half of the ö has come.
-		{situation: Situation{Name: "cut in the text", Text: "Grüß, Görlitz", CutText: 10}, keep: keepCutText},
-		{situation: Situation{Name: "cut in the arguments", Text: greeting, Calls: calls[1:], CutArguments: 12}, keep: keepCutArguments},
-		{situation: Situation{Name: "cut in the arguments of the second call", Calls: calls, CutArguments: 12}, keep: keepCutArguments},
+		// The first 10 bytes end in the middle of the ö.
+		{situation: Situation{Name: "cut in the text", Text: "Grüß, Görlitz", CutText: 10}, check: checkCutText},
+		{situation: Situation{Name: "cut in the arguments", Text: greeting, Calls: calls[1:], CutArguments: 12}, check: checkCutArguments},
+		{situation: Situation{Name: "cut in the arguments of the second call", Calls: calls, CutArguments: 12}, check: checkCutArguments},
 	}
 }
 
-// keepCutText: what came is kept, and the answer is not taken for a whole one.
-func keepCutText(t *testing.T, ctx context.Context, w world) {
+// checkCutText: the text so far is returned, and the answer is incomplete.
+func checkCutText(t *testing.T, ctx context.Context, w lawContext) {
 	a, err := w.ask(t, ctx, request())
 
 	w.cut(t, a, err)
 	if got := a.Message.Text(); got == "" || !strings.HasPrefix(w.in.Text[:w.in.CutText], got) {
-		t.Errorf("got text %q, want the beginning of %q", got, w.in.Text[:w.in.CutText])
+		t.Errorf("got text %q, want a prefix of %q", got, w.in.Text[:w.in.CutText])
 	}
 }
 
-// keepCutArguments: the call that was cut is counted and not yielded; those before it were complete (TN7).
-func keepCutArguments(t *testing.T, ctx context.Context, w world) {
+// checkCutArguments: the call that was cut off is counted and not yielded; earlier ones are
+// complete.
+func checkCutArguments(t *testing.T, ctx context.Context, w lawContext) {
 	a, err := w.ask(t, ctx, request())
 
 	w.cut(t, a, err)
@@ -78,14 +79,14 @@ func keepCutArguments(t *testing.T, ctx context.Context, w world) {
 	}
 }
 
-// cut checks that a stream that broke may be tried again.
-func (w world) cut(t *testing.T, a model.Answer, err error) {
+// cut checks that a broken stream is retryable.
+func (w lawContext) cut(t *testing.T, a model.Answer, err error) {
 	t.Helper()
 	var got *model.Error
 	if !errors.As(err, &got) || got.Code != model.Unavailable {
 		t.Errorf("got %v, want %s", err, model.Unavailable)
 	}
 	if a.Finish != "" || !a.Message.Interrupted {
-		t.Errorf("got finish %q, interrupted %v; want an answer that is not whole", a.Finish, a.Message.Interrupted)
+		t.Errorf("got finish %q, interrupted %v; want an incomplete answer", a.Finish, a.Message.Interrupted)
 	}
 }

@@ -9,21 +9,22 @@ import (
 	"go.uber.org/goleak"
 )
 
-var errGone = errors.New("the client is gone")
+var errClientGone = errors.New("the client has disconnected")
 
-// streamLaws say how a stream ends before the provider ends it. The one that looks at the whole process stands first.
+// streamLaws are about streams that end before the provider ends them. The law that looks at the
+// checkComplete process comes first.
 func streamLaws() []law {
 	return []law{
-		{situation: Situation{Name: "breaking the loop leaves nothing behind", Text: greeting, Stall: true}, alone: true, keep: keepRelease},
-		{situation: Situation{Name: "a stall ends with the cause of its context", Text: greeting, Stall: true}, keep: keepStall},
-		{situation: Situation{Name: "a stall from the start ends with a timeout", Stall: true}, keep: keepTimeout},
-		{situation: Situation{Name: "a context that has ended", Text: greeting, Stall: true}, keep: keepEnded},
+		{situation: Situation{Name: "breaking the loop leaves nothing behind", Text: greeting, Stall: true}, exclusive: true, check: checkRelease},
+		{situation: Situation{Name: "a stall ends with the cause of its context", Text: greeting, Stall: true}, check: checkStall},
+		{situation: Situation{Name: "a stall from the start ends with a timeout", Stall: true}, check: checkTimeout},
+		{situation: Situation{Name: "a context that has ended", Text: greeting, Stall: true}, check: checkEndedContext},
 	}
 }
 
-// keepRelease: whoever breaks the loop holds nothing any more, and neither does the model.
-func keepRelease(t *testing.T, ctx context.Context, w world) {
-	w.text(t, ctx) // what the first stream opens for all of them is no leak
+// checkRelease: breaking out of the loop releases everything.
+func checkRelease(t *testing.T, ctx context.Context, w lawContext) {
+	w.text(t, ctx) // things that only the first stream opens are no leak
 	before := goleak.IgnoreCurrent()
 
 	for range 8 {
@@ -36,7 +37,7 @@ func keepRelease(t *testing.T, ctx context.Context, w world) {
 }
 
 // text reads up to the first text and breaks the loop.
-func (w world) text(t *testing.T, ctx context.Context) {
+func (w lawContext) text(t *testing.T, ctx context.Context) {
 	t.Helper()
 	for d, err := range w.model.Stream(ctx, request()) {
 		if err != nil {
@@ -46,11 +47,11 @@ func (w world) text(t *testing.T, ctx context.Context) {
 			return
 		}
 	}
-	t.Fatal("the stream ended, and it should have stalled")
+	t.Fatal("the stream ended but should have stalled")
 }
 
-// keepStall: a stream that hangs ends when its context does, with the cause.
-func keepStall(t *testing.T, ctx context.Context, w world) {
+// checkStall: a stalled stream ends with its context and returns the cause.
+func checkStall(t *testing.T, ctx context.Context, w lawContext) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var ended error
@@ -60,35 +61,35 @@ func keepStall(t *testing.T, ctx context.Context, w world) {
 		ended = err
 		text += d.Text
 		if text == w.in.Text {
-			cancel(errGone)
+			cancel(errClientGone)
 		}
 	}
 
-	if !errors.Is(ended, errGone) {
-		t.Errorf("got text %q, then %v; want %v", text, ended, errGone)
+	if !errors.Is(ended, errClientGone) {
+		t.Errorf("got text %q, then %v; want %v", text, ended, errClientGone)
 	}
 }
 
-// keepTimeout: nothing at all came, and the wait ends all the same.
-func keepTimeout(t *testing.T, ctx context.Context, w world) {
-	ctx, cancel := context.WithTimeoutCause(ctx, 20*time.Millisecond, errGone)
+// checkTimeout: a stream without any content ends with its context.
+func checkTimeout(t *testing.T, ctx context.Context, w lawContext) {
+	ctx, cancel := context.WithTimeoutCause(ctx, 20*time.Millisecond, errClientGone)
 	defer cancel()
 
 	_, err := w.ask(t, ctx, request())
 
-	if !errors.Is(err, errGone) {
-		t.Errorf("got %v, want %v", err, errGone)
+	if !errors.Is(err, errClientGone) {
+		t.Errorf("got %v, want %v", err, errClientGone)
 	}
 }
 
-// keepEnded: nothing is asked for a context that has ended.
-func keepEnded(t *testing.T, ctx context.Context, w world) {
+// checkEndedContext: there is no request if the context has already ended.
+func checkEndedContext(t *testing.T, ctx context.Context, w lawContext) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	cancel(errGone)
+	cancel(errClientGone)
 
 	a, err := w.ask(t, ctx, request())
 
-	if !errors.Is(err, errGone) || len(a.Message.Parts) > 0 {
-		t.Errorf("got %+v and %v, want nothing and %v", a, err, errGone)
+	if !errors.Is(err, errClientGone) || len(a.Message.Parts) > 0 {
+		t.Errorf("got %+v and %v, want nothing and %v", a, err, errClientGone)
 	}
 }

@@ -1,8 +1,10 @@
-// Package modeltest holds the laws that every model.Model keeps.
+// Package modeltest is the suite of laws that every model.Model must pass.
 //
-// It imports the root, model, and libraries for tests. The one thing to know: a law does not say what is asked but
-// what the provider does, as a [Situation]; an adapter's test makes a provider that does it (a script, a local server,
-// a recorded stream) and hands the model over. An adapter's own test is that, and a call of [Run].
+// The package imports the root package, model, and libraries for tests.
+//
+// The one thing to know: a law does not prescribe a request but the behaviour of the provider, as a
+// [Situation]. The test of an adapter sets up a provider that behaves like that (a script, a local
+// server, a recorded stream) and passes the model to [Run].
 package modeltest
 
 import (
@@ -17,43 +19,43 @@ import (
 	"github.com/perdure/perdure/model"
 )
 
-// Situation is what a provider does when it is asked, whatever it is asked and however often: it sends thinking,
-// text and calls, in this order, and then ends as the situation says. Zero fields are not sent.
+// Situation is the behaviour of a provider for every request: it sends thinking, text and calls, in
+// this order, and then ends in the given way. Zero fields are not sent.
 type Situation struct {
-	Name      string
-	Thinking  string
-	Signature string
-	Text      string
-	Shredded  bool               // the wire breaks the text where it likes, inside of characters too, many times
-	Calls     []perdure.ToolCall // their arguments go over the wire as they stand, also where they are no JSON
-	Usage     perdure.Usage      // reported in whatever portions the provider has
-	Finish    model.Finish       // the regular end; empty: one of the ends below
+	Name            string
+	Thinking        string
+	Signature       string
+	Text            string
+	SplitCharacters bool               // the text arrives in many pieces that can split characters
+	Calls           []perdure.ToolCall // the arguments are sent unchanged, even if they are not valid JSON
+	Usage           perdure.Usage      // may be reported in several parts
+	Finish          model.Finish       // the regular end; empty: one of the ends below
 
-	Error        *model.Error // the provider answers this and nothing else
-	CutText      int          // the connection breaks after so many bytes of the text
-	CutArguments int          // the connection breaks after so many bytes of the last call's arguments
-	Stall        bool         // after the text nothing more comes; the provider waits until the client is gone
+	Error        *model.Error // the provider answers only with this error
+	CutText      int          // the connection breaks after this many bytes of the text
+	CutArguments int          // the connection breaks after this many bytes of the last call's arguments
+	Stall        bool         // nothing follows the text; the provider waits until the client disconnects
 }
 
-// Make makes the model of one situation; what it opens it closes in t.Cleanup. It may return nil for an Error
-// that the provider has no way to say, and for Thinking where the provider has none.
+// Make returns the model for a situation; it closes what it opens in t.Cleanup. It may return nil
+// for an Error that the provider cannot report, and for Thinking if the provider has none.
 type Make func(t *testing.T, s Situation) model.Model
 
-// law is one promise of the port, in one situation.
+// law is a promise of the port in one situation.
 type law struct {
 	situation Situation
-	alone     bool // runs while no other law does, since it looks at the whole process
-	keep      func(t *testing.T, ctx context.Context, w world)
+	exclusive bool // it looks at the whole process, so no other law may run at the same time
+	check     func(t *testing.T, ctx context.Context, w lawContext)
 }
 
-// world is what a law looks at.
-type world struct {
+// lawContext is the input of a law.
+type lawContext struct {
 	model model.Model
 	in    Situation
 }
 
-// Run proves that the models of newModel keep the laws. The test that calls it is not parallel, because one law counts the
-// goroutines of the process.
+// Run checks the laws for the models of newModel. The calling test must not be parallel, because
+// one law counts the goroutines of the process.
 func Run(t *testing.T, newModel Make) {
 	var laws []law
 	laws = append(laws, streamLaws()...)
@@ -62,24 +64,24 @@ func Run(t *testing.T, newModel Make) {
 	laws = append(laws, cutLaws()...)
 	for _, l := range laws {
 		t.Run(l.situation.Name, func(t *testing.T) {
-			if !l.alone {
+			if !l.exclusive {
 				t.Parallel()
 			}
 			m := newModel(t, l.situation)
 			if m == nil {
 				if l.situation.Error == nil && l.situation.Thinking == "" {
-					t.Fatal("the harness made no model, and this situation is not one that a provider may lack")
+					t.Fatal("the harness returned no model, but every provider must support this situation")
 				}
-				t.Skip("this provider has no such situation")
+				t.Skip("this provider does not support the situation")
 			}
 			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("the law took a minute"))
 			defer cancel()
-			l.keep(t, ctx, world{model: m, in: l.situation})
+			l.check(t, ctx, lawContext{model: m, in: l.situation})
 		})
 	}
 }
 
-// request is what the laws ask.
+// request is the request of the laws.
 func request() model.Request {
 	return model.Request{
 		Session:  "session_00000000000000000000000000000001",
@@ -94,17 +96,17 @@ func request() model.Request {
 	}
 }
 
-// call is a call that the situations make.
+// call is a call in the situations.
 func call(id, args string) perdure.ToolCall {
 	return perdure.ToolCall{ID: perdure.CallID(id), Name: "lookup", Arguments: json.RawMessage(args)}
 }
 
-// ask collects the answer to req and checks what holds of every stream.
-func (w world) ask(t *testing.T, ctx context.Context, req model.Request) (model.Answer, error) {
+// ask collects the answer to req and checks what must hold for every stream.
+func (w lawContext) ask(t *testing.T, ctx context.Context, req model.Request) (model.Answer, error) {
 	t.Helper()
 	var deltas []model.Delta
 	var ended error
-	// All is read before it is collected, since Collect looks at nothing after a Finish.
+	// Everything is read before it is collected, because Collect stops after a Finish.
 	for d, err := range w.model.Stream(ctx, req) {
 		if n := len(deltas); ended != nil || n > 0 && deltas[n-1].Finish != "" {
 			t.Errorf("%+v and error %v came after the end", d, err)
@@ -126,21 +128,21 @@ func (w world) ask(t *testing.T, ctx context.Context, req model.Request) (model.
 	}, nil)
 }
 
-// checkDelta checks what holds of every delta.
+// checkDelta checks what must hold for every delta.
 func checkDelta(t *testing.T, d model.Delta) {
 	t.Helper()
 	if !utf8.ValidString(d.Text) || !utf8.ValidString(d.Thinking) {
-		t.Errorf("the delta %q %q ends inside of a character", d.Text, d.Thinking)
+		t.Errorf("the delta %q %q splits a character", d.Text, d.Thinking)
 	}
 	if d.Call != nil && (d.Call.Name == "" || !utf8.Valid(d.Call.Arguments)) {
-		t.Errorf("the call %s(%q) was yielded, and it is not complete", d.Call.Name, d.Call.Arguments)
+		t.Errorf("the incomplete call %s(%q) was yielded", d.Call.Name, d.Call.Arguments)
 	}
-	if d.Broken < 0 {
-		t.Errorf("got %d broken calls", d.Broken)
+	if d.DiscardedCalls < 0 {
+		t.Errorf("got %d broken calls", d.DiscardedCalls)
 	}
 }
 
-// sameCalls checks calls by id, name and meaning of their arguments.
+// sameCalls compares calls by id, name and the value of their arguments.
 func sameCalls(t *testing.T, got, want []perdure.ToolCall) {
 	t.Helper()
 	if len(got) != len(want) {

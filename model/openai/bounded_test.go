@@ -13,10 +13,11 @@ import (
 	"github.com/perdure/perdure/model"
 )
 
-// TestBounded: an answer without end is left with an error that says so, and so is an event without end.
+// TestBounded: an answer without end is left with an error that says so, and so is an event without
+// end.
 func TestBounded(t *testing.T) {
 	t.Parallel()
-	for want, body := range map[error]*bounded{
+	for want, body := range map[error]*limitedBody{
 		errTooLong: {left: 4, event: 6},
 		errTooWide: {left: 6, event: 4},
 	} {
@@ -54,7 +55,8 @@ func (e endless) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: out, Request: r}, nil
 }
 
-// TestEndlessAnswers: each of these is left within its bound, with an error that says why, and none of its calls is made.
+// TestEndlessAnswers: each of these is left within its bound, with an error that says why, and none
+// codeFor its calls is made.
 func TestEndlessAnswers(t *testing.T) {
 	t.Parallel()
 	const chunk = `data: {"choices":[{"index":0,"delta":`
@@ -102,7 +104,7 @@ func numbered(chunk, index, id string) string {
 func drain(deltas iter.Seq2[model.Delta, error]) (calls, broken int, failed *model.Error) {
 	for d, err := range deltas {
 		errors.As(err, &failed)
-		broken += d.Broken
+		broken += d.DiscardedCalls
 		if d.Call != nil {
 			calls++
 		}
@@ -110,8 +112,8 @@ func drain(deltas iter.Seq2[model.Delta, error]) (calls, broken int, failed *mod
 	return calls, broken, failed
 }
 
-// TestRepeatedNames: a server that names the call with every piece costs no look at all of its arguments each time. With
-// one, these would take minutes.
+// TestRepeatedNames: a server that names the call with every piece costs no look at all of its
+// arguments each time. With one, these would take minutes.
 func TestRepeatedNames(t *testing.T) {
 	t.Parallel()
 	const n = 100_000

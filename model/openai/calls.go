@@ -8,30 +8,33 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// maxCalls is how many calls an answer may begin. No model makes so many at once, and each costs memory.
+// maxCalls bounds the calls of an answer. No model makes so many at once, and each one needs
+// memory.
 const maxCalls = 1000
 
-// calls are the calls of an answer while it comes, in the order in which they began. The zero value holds none.
+// calls collects the calls of an answer, in the order in which they started. The zero value is
+// empty.
 type calls struct {
-	begun     []*begunCall
-	byIndex   map[int]*begunCall // the latest of each index
-	unindexed *begunCall         // the latest without one
-	tooMany   bool               // one more would have begun; nothing of this answer is to be done
+	started   []*partialCall
+	byIndex   map[int]*partialCall // the latest call of each index
+	unindexed *partialCall         // the latest call without an index
+	tooMany   bool                 // the limit was exceeded; no call of this answer is made
 }
 
-// begunCall is a call of which not all may have come.
-type begunCall struct {
-	place    int // in the order of calls
-	id, name string
-	opening  piece // what began it
-	pieces   int   // how many came
-	args     strings.Builder
-	object   brackets
-	muddled  bool // its pieces contradict one another
+// partialCall is a call that may still be incomplete.
+type partialCall struct {
+	position     int // position in calls.begun
+	id, name     string
+	opening      piece // the piece that started it
+	pieces       int   // number of pieces so far
+	args         strings.Builder
+	object       bracketTracker
+	inconsistent bool // its pieces contradict each other
 }
 
-// add takes a piece to its call, and reports whether it says anything new. It belongs to the latest call of its index,
-// or begins another: some servers give all calls the index 0, or none, and tell them apart by id only.
+// add assigns a piece to a call, and reports whether the piece adds anything. It belongs to the
+// latest call of its index, or starts another one: some servers give all calls the index 0, or no
+// index at all, and distinguish them only by id.
 func (c *calls) add(p piece) bool {
 	if p.ID == "" && p.Function.Name == "" && p.Function.Arguments == "" {
 		return false
@@ -39,60 +42,61 @@ func (c *calls) add(p piece) bool {
 	open := c.latest(p.Index)
 	switch {
 	case open == nil:
-	case open.replayed(p):
+	case open.isRepeated(p):
 		return false
-	case !open.endsBefore(p):
+	case !open.startsNext(p):
 		return open.extend(p)
 	}
-	if len(c.begun) == maxCalls {
+	if len(c.started) == maxCalls {
 		c.tooMany = true
 		return false
 	}
-	next := &begunCall{place: len(c.begun), opening: p}
-	c.begun = append(c.begun, next)
+	next := &partialCall{position: len(c.started), opening: p}
+	c.started = append(c.started, next)
 	if p.Index == nil {
 		c.unindexed = next
 		return next.extend(p)
 	}
 	if c.byIndex == nil {
-		c.byIndex = map[int]*begunCall{}
+		c.byIndex = map[int]*partialCall{}
 	}
 	c.byIndex[*p.Index] = next
 	return next.extend(p)
 }
 
-// latest returns the call to which a piece of this index may belong: one without an index belongs to any.
-func (c *calls) latest(index *int) *begunCall {
-	if len(c.begun) == 0 {
+// latest returns the call that a piece with this index may belong to. Without an index that is the
+// latest call of all.
+func (c *calls) latest(index *int) *partialCall {
+	if len(c.started) == 0 {
 		return nil
 	}
 	if index == nil {
-		return c.begun[len(c.begun)-1]
+		return c.started[len(c.started)-1]
 	}
 	same := c.byIndex[*index]
-	if same == nil || c.unindexed != nil && c.unindexed.place > same.place {
+	if same == nil || c.unindexed != nil && c.unindexed.position > same.position {
 		return c.unindexed
 	}
 	return same
 }
 
-// replayed reports whether p is what opened the call, come twice in a row. Added again it would leave no valid JSON,
-// or change nothing.
-func (b *begunCall) replayed(p piece) bool {
+// isRepeated reports whether p repeats the piece that opened the call, directly after it. Adding it
+// again would change nothing or make the arguments invalid.
+func (b *partialCall) isRepeated(p piece) bool {
 	return b.pieces == 1 && p.ID == b.opening.ID && p.Function == b.opening.Function && p.Function.Name != ""
 }
 
-// endsBefore reports whether p begins another call: it has another id, or it has no id, but a name, and the arguments
-// so far are complete.
-func (b *begunCall) endsBefore(p piece) bool {
+// startsNext reports whether p starts another call: it has a different id, or it has a name and no
+// id while the arguments so far are complete.
+func (b *partialCall) startsNext(p piece) bool {
 	if p.ID != "" && b.id != "" {
 		return p.ID != b.id
 	}
 	return p.Function.Name != "" && b.object.closed
 }
 
-// extend adds a piece, and reports whether the call has more of an id, a name or arguments now.
-func (b *begunCall) extend(p piece) bool {
+// extend adds a piece, and reports whether it added to the id, the name or the arguments.
+func (b *partialCall) extend(p piece) bool {
 	more := p.Function.Arguments != ""
 	if b.id == "" && p.ID != "" {
 		b.id, more = p.ID, true
@@ -100,35 +104,39 @@ func (b *begunCall) extend(p piece) bool {
 	if b.name == "" && p.Function.Name != "" {
 		b.name, more = p.Function.Name, true
 	}
-	b.muddled = b.muddled || p.Function.Name != "" && p.Function.Name != b.name
+	b.inconsistent = b.inconsistent || p.Function.Name != "" && p.Function.Name != b.name
 	b.args.WriteString(string(p.Function.Arguments))
 	b.object.add(string(p.Function.Arguments))
 	b.pieces++
 	return more
 }
 
-// ending is how an answer ended, as far as its calls go.
+// ending is how an answer ended, for the decision about its calls.
 type ending int
 
 const (
-	torn     ending = iota // the stream broke
-	short                  // whole, but at the limit of its length
-	finished               // whole
+	brokenStream ending = iota // the stream broke
+	lengthLimit                // complete, but cut off at the length limit
+	finished                   // complete
 )
 
-// end returns the calls that the provider closed, and how many it did not (TN7). Each call of an answer that has
-// finished is closed, also where its arguments do not parse: whoever checks them tells the model so (TL22). In any
-// other the last call is open. The one before was closed by the next that began; of a broken stream, where pieces may
-// have been lost, it has to be a whole object, and nowhere is it known that no arguments were meant to be none.
+// end returns the complete calls, and the number of incomplete ones.
+//
+// If the answer has finished, all calls are complete. Arguments that do not parse are then the
+// model's mistake, and the check of the arguments reports it to the model. In any other case the
+// last call is open, and the start of the next call completed each earlier one. If the stream
+// broke, pieces may have been lost, so an earlier call must also have a complete object as
+// arguments. If the length limit was reached, empty arguments do not count as "no arguments",
+// because they may be missing.
 func (c *calls) end(how ending) (closed []perdure.ToolCall, broken int) {
-	for i, b := range c.begun {
-		last := i == len(c.begun)-1
+	for i, b := range c.started {
+		last := i == len(c.started)-1
 		call, parses, ok := b.call()
 		switch {
 		case how == finished:
 		case last:
 			ok = false
-		case how == torn:
+		case how == brokenStream:
 			ok = ok && parses && b.object.closed
 		default:
 			ok = ok && strings.TrimSpace(b.args.String()) != ""
@@ -142,21 +150,24 @@ func (c *calls) end(how ending) (closed []perdure.ToolCall, broken int) {
 	return closed, broken
 }
 
-// call returns the call as it stands and whether its arguments parse; not ok: nobody can say what was called.
-func (b *begunCall) call() (call perdure.ToolCall, parses, ok bool) {
+// call returns the call so far, and whether its arguments parse. ok is false if it cannot be said
+// what was called.
+func (b *partialCall) call() (call perdure.ToolCall, parses, ok bool) {
 	raw := joinHalves(b.args.String())
 	if strings.TrimSpace(raw) == "" {
 		raw = "{}"
 	}
-	text := shown(raw)
+	text := escapeBroken(raw)
 	_, err := perdure.CanonicalJSON([]byte(text))
-	ok = !b.muddled && b.name != "" && (err != nil || text == raw) // what was no text must not become good by being shown
+	// A replacement must not turn broken text into valid arguments.
+	ok = !b.inconsistent && b.name != "" && (err != nil || text == raw)
 	return perdure.ToolCall{ID: perdure.CallID(b.id), Name: b.name, Arguments: []byte(text)}, err == nil, ok
 }
 
-// shown returns arguments as valid UTF-8, in which bytes that belong to no character stand as escapes: half of a pair
-// as \ud83d, which is how it came, and any other byte as \xff, which JSON does not know. Neither parses.
-func shown(raw string) string {
+// escapeBroken returns arguments as valid UTF-8. Bytes that belong to no character become escapes:
+// half of a surrogate pair becomes \ud83d, which is how it arrived, and any other byte \xff, which
+// is not JSON. Neither parses.
+func escapeBroken(raw string) string {
 	if utf8.ValidString(raw) {
 		return raw
 	}
@@ -177,30 +188,31 @@ func shown(raw string) string {
 	return out.String()
 }
 
-// brackets follows the brackets of a JSON text that comes in pieces, so that nobody has to parse it again with each.
-type brackets struct {
-	depth                  int
-	text, escaped, spoiled bool // in a string; behind a backslash of one; this is no object
-	closed                 bool // it is one whole object, as far as brackets tell
+// bracketTracker tracks the brackets of a JSON text that arrives in pieces, so that it need not be
+// parsed again with each piece.
+type bracketTracker struct {
+	depth                        int
+	inString, escaped, notObject bool // inside a string; after a backslash in it; not an object
+	closed                       bool // a complete object, judging by its brackets
 }
 
-func (b *brackets) add(piece string) {
-	for i := 0; i < len(piece) && !b.spoiled; i++ {
+func (b *bracketTracker) add(piece string) {
+	for i := 0; i < len(piece) && !b.notObject; i++ {
 		b.next(piece[i])
 	}
 }
 
-func (b *brackets) next(c byte) {
+func (b *bracketTracker) next(c byte) {
 	switch {
 	case b.escaped:
 		b.escaped = false
-	case b.text:
-		b.escaped, b.text = c == '\\', c != '"'
+	case b.inString:
+		b.escaped, b.inString = c == '\\', c != '"'
 	case c == ' ' || c == '\t' || c == '\n' || c == '\r':
 	case b.closed, b.depth == 0 && c != '{':
-		b.spoiled, b.closed = true, false
+		b.notObject, b.closed = true, false
 	case c == '"':
-		b.text = true
+		b.inString = true
 	case c == '{' || c == '[':
 		b.depth++
 	case c == '}' || c == ']':

@@ -37,7 +37,8 @@ func answerOf(status, kind, more, body string) string {
 	return "HTTP/1.1 " + status + "\r\nContent-Type: " + kind + "\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n" + more + "\r\n" + body
 }
 
-// TestS18Canary: wherever a server puts the key into its answer, no error shows it, nor what caused the error.
+// TestS18Canary: wherever a server puts the key into its answer, no error shows it, nor what caused
+// the error.
 func TestS18Canary(t *testing.T) {
 	t.Parallel()
 	const key = "sk-canary+of/this=test"
@@ -61,9 +62,9 @@ func TestS18Canary(t *testing.T) {
 	for name, answer := range places {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			told := ask(t, serve(t, saying(t, answer), openai.Config{Name: "m", Key: key}))
+			reported := ask(t, serve(t, saying(t, answer), openai.Config{Name: "m", Key: key}))
 
-			if text := fmt.Sprintf("%v %s %v", told, told.Text, told.Err); strings.Contains(text, key) {
+			if text := fmt.Sprintf("%v %s %v", reported, reported.Text, reported.Err); strings.Contains(text, key) {
 				t.Errorf("the error shows the key: %s", text)
 			}
 		})
@@ -93,19 +94,20 @@ func TestS18OtherForms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told := ask(t, serve(t, answering(400, nil, `{"error":{"message":`+string(text)+`}}`), openai.Config{Name: "m", Key: key}))
-		if told.Text != want {
-			t.Errorf("%s: got %q, want %q", said, told.Text, want)
+		reported := ask(t, serve(t, answering(400, nil, `{"error":{"message":`+string(text)+`}}`), openai.Config{Name: "m", Key: key}))
+		if reported.Text != want {
+			t.Errorf("%s: got %q, want %q", said, reported.Text, want)
 		}
 	}
 }
 
-// TestShortKey: what is hardly a secret is taken out as a word of its own, and never out of other words.
+// TestShortKey: what is hardly a secret is taken out as a word of its own, and never out of other
+// words.
 func TestShortKey(t *testing.T) {
 	t.Parallel()
-	told := ask(t, serve(t, answering(400, nil, `{"error":{"message":"no model monk for key on: on, upon, con"}}`), openai.Config{Name: "m", Key: "on"}))
+	reported := ask(t, serve(t, answering(400, nil, `{"error":{"message":"no model monk for key on: on, upon, con"}}`), openai.Config{Name: "m", Key: "on"}))
 
-	if want := "no model monk for key <redacted>: <redacted>, upon, con"; told.Text != want {
-		t.Errorf("got %q, want %q", told.Text, want)
+	if want := "no model monk for key <redacted>: <redacted>, upon, con"; reported.Text != want {
+		t.Errorf("got %q, want %q", reported.Text, want)
 	}
 }

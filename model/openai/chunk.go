@@ -9,11 +9,11 @@ import (
 	"github.com/perdure/perdure/model"
 )
 
-// The wire of a chunk, as far as it is used.
+// The chunk of the protocol, as far as it is used.
 type (
 	chunk struct {
 		Model   string          `json:"model"`
-		Choices []choice        `json:"choices"` // empty or null in the last one, which holds usage
+		Choices []choice        `json:"choices"` // empty or null in the last chunk, which has the usage
 		Usage   json.RawMessage `json:"usage"`
 		Error   json.RawMessage `json:"error"`
 	}
@@ -27,14 +27,14 @@ type (
 		Content          string  `json:"content"`
 		Refusal          string  `json:"refusal"`
 		ReasoningContent string  `json:"reasoning_content"` // DeepSeek, llama.cpp, older vLLM
-		Reasoning        string  `json:"reasoning"`         // OpenRouter, Ollama, newer vLLM; some send both, alike
+		Reasoning        string  `json:"reasoning"`         // OpenRouter, Ollama, newer vLLM; some send both alike
 		ToolCalls        []piece `json:"tool_calls"`
 	}
 )
 
-// piece is what a chunk brings of one call. The first of a call has its id and name.
+// piece is the part of a call in a chunk. The first piece of a call has id and name.
 type piece struct {
-	Index    *int   `json:"index"` // nil: the server does not count its calls
+	Index    *int   `json:"index"` // nil: the server does not number its calls
 	ID       string `json:"id"`
 	Function struct {
 		Name      string    `json:"name"`
@@ -42,7 +42,7 @@ type piece struct {
 	} `json:"function"`
 }
 
-// arguments are a piece of JSON text. A server that sends the object itself means its text.
+// arguments are a piece of JSON text. If a server sends the object itself, its text is used.
 type arguments string
 
 func (a *arguments) UnmarshalJSON(text []byte) error {
@@ -56,15 +56,17 @@ func (a *arguments) UnmarshalJSON(text []byte) error {
 	return perdure.DecodeKnownJSON(text, (*string)(a))
 }
 
-// decode reads a chunk. Text that is no JSON was cut on its way: Unavailable. JSON of another form is Processing.
+// decode decodes a chunk. Text that is not JSON was cut off on its way and is Unavailable. JSON of
+// another form is Processing.
 func decode(text []byte) (chunk, *model.Error) {
 	var c chunk
-	carried, changed := carry(text)
+	carried, changed := encodeBroken(text)
 	if err := perdure.DecodeKnownJSON(carried, &c); err != nil {
 		if !json.Valid(carried) {
-			return c, &model.Error{Code: model.Unavailable, Text: "the stream broke inside of a chunk", Err: err}
+			return c, &model.Error{Code: model.Unavailable, Text: "the stream broke inside a chunk", Err: err}
 		}
-		return c, &model.Error{Code: model.Processing, Text: "the server sent a chunk of another form than Chat Completions: " + err.Error(), Err: err}
+		return c, &model.Error{Code: model.Processing,
+			Text: "the server sent a chunk that is not Chat Completions: " + err.Error(), Err: err}
 	}
 	if changed {
 		for i := range c.Choices {
@@ -76,15 +78,15 @@ func decode(text []byte) (chunk, *model.Error) {
 
 func (d *delta) uncarry() {
 	for _, s := range []*string{&d.Content, &d.Refusal, &d.ReasoningContent, &d.Reasoning} {
-		*s = uncarry(*s)
+		*s = decodeBroken(*s)
 	}
 	for i := range d.ToolCalls {
 		arguments := (*string)(&d.ToolCalls[i].Function.Arguments)
-		*arguments = uncarry(*arguments)
+		*arguments = decodeBroken(*arguments)
 	}
 }
 
-// problem returns the error that a chunk holds; nil: none.
+// problem returns the error in a chunk, or nil.
 func (c chunk) problem() json.RawMessage {
 	all := []json.RawMessage{c.Error}
 	for _, choice := range c.Choices {
@@ -98,9 +100,9 @@ func (c chunk) problem() json.RawMessage {
 	return nil
 }
 
-// larger returns usage with what text says of it, no count smaller than before. What is no whole number there counts
-// for nothing: no answer is lost because its bill cannot be read.
-func larger(than perdure.Usage, text json.RawMessage) perdure.Usage {
+// raisedUsage returns usage raised to the counts in text; no count shrinks. Values that are not
+// integers are ignored, so that unreadable usage does not cost the answer.
+func raisedUsage(than perdure.Usage, text json.RawMessage) perdure.Usage {
 	var u struct {
 		Prompt     json.RawMessage `json:"prompt_tokens"`
 		Completion json.RawMessage `json:"completion_tokens"`
@@ -123,7 +125,7 @@ func larger(than perdure.Usage, text json.RawMessage) perdure.Usage {
 	}
 }
 
-// count returns a whole number, and 0 for anything else.
+// count returns an integer, or 0 for anything else.
 func count(text json.RawMessage) int64 {
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil {

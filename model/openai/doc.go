@@ -1,29 +1,42 @@
-// Package openai asks models by Chat Completions streaming: OpenAI's own, and every server that speaks that wire,
-// such as vLLM, Ollama, llama.cpp, DeepSeek and OpenRouter. [New] makes one of a base URL.
+// Package openai calls models through the streaming Chat Completions API: OpenAI's own and every
+// server that offers the same API, such as vLLM, Ollama, llama.cpp, DeepSeek and OpenRouter.
+// [MustNotExist] makes a model for a base URL.
 //
-// It may import the root, model, the leaves, and of the SDK its package ssestream only. The one thing to know: the
-// wire closes no call. A call is closed when the answer has ended by a finish_reason, also where its arguments do not parse
-// (TL22); at the limit of the length, when a later call has begun; in a stream that broke, when it is a whole object
-// besides. Every other call is counted and dropped (TN7).
+// The package may import the root package, model, packages without dependencies of their own, and
+// the package ssestream of the SDK.
 //
-//	request ─▶ one POST, never a second one (TN21)
-//	        ─▶ other than 200: a *model.Error by status and body (4.6)
-//	        ─▶ events ─▶ text and thinking as they come; calls, usage and the finish in the end
-//	        ─▶ a stream without finish_reason, whatever ended it: the calls before the last one, then Unavailable
+// The one thing to know: the protocol does not mark the end of a call. The package treats a call as
+// complete in three cases, and counts and drops every other call:
 //
-// What the wire cannot say, and what is done about it:
+//   - The answer has ended with a finish_reason. The arguments need not parse; the check of the
+//     arguments then reports to the model what is wrong.
+//   - The answer has reached its length limit, and a later call has started.
+//   - The stream broke, a later call has started, and the arguments are a complete object.
 //
-//   - Chunks have no number. A chunk that came twice is known where its second coming adds nothing: a finish, usage,
-//     whatever comes after the finish, and the chunk that opens a call, when it comes twice in a row. Text that came
-//     twice cannot be told from text that repeats, and so stays; arguments that came twice mostly do not parse.
-//   - Usage is asked for with stream_options. A server that refuses those needs [Config.NoUsage].
-//   - The limit of an answer is max_completion_tokens at OpenAI and Azure, and max_tokens everywhere else.
-//   - Thinking is taken from reasoning_content or reasoning, has no signature, and is never sent back.
-//   - Arguments that hold half of a character are no text. It stands in them as an escape, and they do not parse.
-//   - Nothing bounds an answer. Beyond 64 MiB, 16 MiB in one event, or 1,000 calls it is an error of code Processing, and
-//     none of its calls is made.
-//   - A finish_reason that nobody has documented is an error of code Processing, and not taken for a regular end.
+// One request goes like this:
 //
-// Tried against local servers and recorded streams only: testdata/README.md says where their form comes from. No paid
-// account was asked.
+//	request ─▶ exactly one POST
+//	        ─▶ status other than 200: a *model.Error that depends on status and body
+//	        ─▶ events ─▶ text and thinking as they arrive; calls, usage and the finish at the end
+//	        ─▶ a stream without finish_reason, for any reason: the calls before the last one, then Unavailable
+//
+// The protocol leaves these gaps, which are handled as follows:
+//
+//   - Chunks have no number. A repeated chunk is only recognised where it adds nothing: a finish,
+//     usage, anything after the finish, and a chunk that opens a call and directly follows itself.
+//     Repeated text cannot be told from text that really repeats, so it stays. Repeated arguments
+//     usually do not parse.
+//   - Usage is requested with stream_options. A server that refuses them needs [Config.OmitUsage].
+//   - The length limit is max_completion_tokens for OpenAI and Azure, and max_tokens for all
+//     others.
+//   - Thinking is read from reasoning_content or reasoning. It has no signature and is never sent
+//     back.
+//   - Arguments that contain half of a character are not text. They are kept with an escape in its
+//     place, and do not parse.
+//   - Nothing in the protocol bounds an answer. More than 64 MiB, 16 MiB in one event, or 1,000
+//     calls is an error of code Processing, and none of the calls is made.
+//   - An undocumented finish_reason is an error of code Processing, not a regular end.
+//
+// The package is tested with local servers and recorded streams; testdata/README.md says where
+// their form comes from. It was not tested with a paid account.
 package openai

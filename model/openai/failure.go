@@ -19,26 +19,26 @@ import (
 )
 
 const (
-	maxProblemBytes = 64 << 10 // read of an answer that is no stream
-	maxTextBytes    = 500      // of the provider's words
+	maxProblemBytes = 64 << 10 // read of an answer that is not a stream
+	maxTextBytes    = 500      // of the provider's message
 	maxRetryAfter   = 24 * time.Hour
 )
 
-// problem is what a provider says went wrong. There are nearly as many forms as servers.
-type problem struct {
+// problem is an error in the form of a provider. There are nearly as many forms as servers.
+type problem struct { // the body had the form of an error
 	known               bool // the form was one of an error
 	code, kind, param   string
 	message, statusWord string
 }
 
-// head reads the beginning of a body.
+// head reads the start of a body.
 func head(res *http.Response) []byte {
-	text, _ := io.ReadAll(io.LimitReader(res.Body, maxProblemBytes)) // what came before an error is enough
+	text, _ := io.ReadAll(io.LimitReader(res.Body, maxProblemBytes)) // the part before a read error is enough
 	return text
 }
 
-// readProblem reads {"error":{…}} (OpenAI), {"error":"…"} (older Ollama), {"message":…} (older vLLM), {"detail":…}
-// (FastAPI), or a list of one of these (Gemini).
+// readProblem decodes {"error":{…}} (OpenAI), {"error":"…"} (older Ollama), {"message":…} (older
+// vLLM), {"detail":…} (FastAPI), or a list of one of these (Gemini).
 func readProblem(text []byte) problem {
 	var top any
 	if perdure.DecodeKnownJSON(text, &top) != nil {
@@ -49,24 +49,24 @@ func readProblem(text []byte) problem {
 	}
 	outer, ok := top.(map[string]any)
 	if !ok {
-		return problem{message: word(top), known: word(top) != ""}
+		return problem{message: textOf(top), known: textOf(top) != ""}
 	}
 	inner, ok := outer["error"].(map[string]any)
 	if !ok {
 		inner = outer
 	}
 	p := problem{
-		code: word(inner["code"]), kind: cmp.Or(word(inner["type"]), word(inner["error_type"])), param: word(inner["param"]),
-		statusWord: word(inner["status"]),
-		message:    cmp.Or(word(inner["message"]), word(inner["error"]), word(inner["detail"]), word(outer["message"])),
+		code: textOf(inner["code"]), kind: cmp.Or(textOf(inner["type"]), textOf(inner["error_type"])), param: textOf(inner["param"]),
+		statusWord: textOf(inner["status"]),
+		message:    cmp.Or(textOf(inner["message"]), textOf(inner["error"]), textOf(inner["detail"]), textOf(outer["message"])),
 	}
 	if list, ok := inner["detail"].([]any); ok && p.message == "" {
 		if text, err := json.Marshal(list); err == nil {
 			p.message = string(text)
 		}
 	}
-	if metadata, ok := inner["metadata"].(map[string]any); ok { // OpenRouter: what its own provider said
-		if raw := word(metadata["raw"]); raw != "" {
+	if metadata, ok := inner["metadata"].(map[string]any); ok { // OpenRouter: the message of its own provider
+		if raw := textOf(metadata["raw"]); raw != "" {
 			p.message += ": " + raw
 		}
 	}
@@ -74,8 +74,8 @@ func readProblem(text []byte) problem {
 	return p
 }
 
-// word returns a text or number; empty: neither.
-func word(v any) string {
+// textOf returns a string or a number as text; else "".
+func textOf(v any) string {
 	switch v := v.(type) {
 	case string:
 		return v
@@ -85,11 +85,11 @@ func word(v any) string {
 	return ""
 }
 
-// refusal is the error for a status other than 200.
-func refusal(res *http.Response) *model.Error {
+// statusError returns the error for a status other than 200.
+func statusError(res *http.Response) *model.Error {
 	text := head(res)
 	p := readProblem(text)
-	e := &model.Error{Code: p.of(res.StatusCode), Text: p.message, Err: fmt.Errorf("HTTP status %d", res.StatusCode)}
+	e := &model.Error{Code: p.codeFor(res.StatusCode), Text: p.message, Err: fmt.Errorf("HTTP status %d", res.StatusCode)}
 	if e.Code.Retryable() {
 		e.RetryAfter = retryAfter(res.Header)
 	}
@@ -102,7 +102,7 @@ func refusal(res *http.Response) *model.Error {
 	e.Text = "the server answered " + strconv.Itoa(res.StatusCode) + " " + http.StatusText(res.StatusCode)
 	switch kind := res.Header.Get("Content-Type"); {
 	case res.StatusCode/100 == 3:
-		e.Text += " to " + res.Header.Get("Location") + ": give the address itself as BaseURL"
+		e.Text += " to " + res.Header.Get("Location") + ": use that address as BaseURL"
 	case strings.HasPrefix(kind, "text/plain") || kind == "":
 		e.Text += ": " + string(text)
 	case res.StatusCode == http.StatusNotFound:
@@ -111,10 +111,10 @@ func refusal(res *http.Response) *model.Error {
 	return e
 }
 
-// of returns the code for a status (4.6).
-func (p problem) of(status int) model.Code {
+// codeFor returns the code for a status.
+func (p problem) codeFor(status int) model.Code {
 	if status/100 == 4 || status == http.StatusInternalServerError {
-		if code := p.said(); code != "" {
+		if code := p.codeFromText(); code != "" {
 			return code
 		}
 	}
@@ -124,7 +124,7 @@ func (p problem) of(status int) model.Code {
 	case http.StatusPaymentRequired:
 		return model.QuotaExhausted
 	case http.StatusNotFound:
-		return model.NoModel
+		return model.ModelUnavailable
 	case http.StatusRequestEntityTooLarge:
 		return model.TooLarge
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly:
@@ -142,13 +142,13 @@ func (p problem) of(status int) model.Code {
 	return model.Processing
 }
 
-// inStream returns the code for an error that came with status 200. Where it says nothing that is known, the fault is
-// the server's: it had taken the request.
-func (p problem) inStream() model.Code {
+// codeInStream returns the code for an error that came with status 200. Without a known reason the
+// server is at fault, because it had accepted the request.
+func (p problem) codeInStream() model.Code {
 	if status, err := strconv.Atoi(p.code); err == nil && status/100 >= 4 && status/100 <= 5 {
-		return p.of(status)
+		return p.codeFor(status)
 	}
-	if code := p.said(); code != "" {
+	if code := p.codeFromText(); code != "" {
 		return code
 	}
 	switch kind := strings.ToLower(p.code + " " + p.kind); {
@@ -160,9 +160,10 @@ func (p problem) inStream() model.Code {
 	return model.Unavailable
 }
 
-// said returns the code that the words tell, more exactly than a status does; empty: nothing is known from them. The
-// words are those of OpenAI, vLLM, llama.cpp, Ollama, DeepSeek, OpenRouter, Groq, Mistral and xAI.
-func (p problem) said() model.Code {
+// codeFromText returns the code that the texts of the error indicate, which is more precise than
+// the status; empty: none. The texts are those of OpenAI, vLLM, llama.cpp, Ollama, DeepSeek,
+// OpenRouter, Groq, Mistral and xAI.
+func (p problem) codeFromText() model.Code {
 	name := strings.ToLower(p.code + " " + p.kind)
 	all := name + " " + strings.ToLower(p.message)
 	has := func(text string, words ...string) bool {
@@ -175,26 +176,26 @@ func (p problem) said() model.Code {
 		return model.TooLarge
 	case has(name, "invalid_function_parameters", "invalid_tool_schema"), strings.HasPrefix(p.param, "tools["),
 		has(all, "invalid schema for function", "invalid function schema", "invalid tool schema", "invalid 'tools["):
-		return model.BadToolSchema
+		return model.InvalidToolSchema
 	case has(name, "usage_limit", "usage_not_included"), has(all, "usage limit"):
 		return model.UsageLimit
 	case has(name, "insufficient_quota", "billing"),
 		has(all, "insufficient balance", "insufficient credit", "credit balance", "billing hard limit"):
 		return model.QuotaExhausted
 	case has(name, "model_not_found", "invalid_model"), has(all, "not a valid model", "invalid model name", "model not exist"):
-		return model.NoModel
+		return model.ModelUnavailable
 	}
 	return ""
 }
 
-// streamError is the error that a chunk holds.
+// streamError returns the error in a chunk.
 func streamError(text json.RawMessage) *model.Error {
 	p := readProblem(text)
-	return &model.Error{Code: p.inStream(), Text: cmp.Or(p.message, "the provider broke the answer off")}
+	return &model.Error{Code: p.codeInStream(), Text: cmp.Or(p.message, "the provider aborted the answer")}
 }
 
-// transport is the error for a request that got no answer.
-func transport(err error) *model.Error {
+// transportError returns the error for a request without an answer.
+func transportError(err error) *model.Error {
 	var denied *perdure.EgressError
 	if errors.As(err, &denied) && denied.Code != perdure.EgressTransport {
 		return &model.Error{Code: model.Misconfigured, Text: denied.Error(), Err: err}
@@ -207,7 +208,7 @@ func transport(err error) *model.Error {
 	return &model.Error{Code: model.Unavailable, Text: text, Err: err}
 }
 
-// retryAfter returns what a provider asks for; 0: nothing.
+// retryAfter returns the wait that a provider asks for; 0: none.
 func retryAfter(header http.Header) time.Duration {
 	numbers := []struct {
 		name string
@@ -225,7 +226,7 @@ func retryAfter(header http.Header) time.Duration {
 	return 0
 }
 
-// cutText cuts a text between characters.
+// cutText shortens a text at a character boundary.
 func cutText(text string) string {
 	if len(text) <= maxTextBytes {
 		return text
@@ -237,8 +238,8 @@ func cutText(text string) string {
 	return text[:end] + " …"
 }
 
-// mask takes the key out of an error, makes its text one line, and cuts it. The key goes first, so that no cut leaves a
-// part of it.
+// mask removes the key from an error, makes its text one line, and shortens it. The key is removed
+// first, so that shortening cannot leave a part of it.
 func (m *Model) mask(e *model.Error) *model.Error {
 	e.Text = cutText(strings.Join(strings.Fields(m.secret.Mask(strings.ToValidUTF8(e.Text, "\uFFFD"))), " "))
 	e.Err = m.secret.MaskError(e.Err)

@@ -48,19 +48,19 @@ func TestFailures(t *testing.T) {
 		{"llama.cpp: context, as 500", 500, `{"error":{"code":500,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`, model.TooLarge, "context size"},
 		{"OpenRouter: context, said by its provider", 400, `{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"error\":{\"code\":\"context_length_exceeded\"}}","provider_name":"OpenAI"}}}`, model.TooLarge, "Provider returned error"},
 		{"a proxy: body", 413, `<html><body>413 Request Entity Too Large</body></html>`, model.TooLarge, "413"},
-		{"OpenAI: schema", 400, `{"error":{"message":"Invalid schema for function 'f': schema must have a 'type' key.","type":"invalid_request_error","param":"tools[2].function.parameters","code":"invalid_function_parameters"}}`, model.BadToolSchema, "'f'"},
-		{"DeepSeek: schema", 400, `{"error":{"message":"Invalid schema for function 'f': schema must be a JSON Schema of 'type: \"object\"', got 'type: \"string\"'.","type":"invalid_request_error","param":null,"code":"invalid_request_error"}}`, model.BadToolSchema, "'f'"},
-		{"OpenAI: name of a tool", 400, `{"error":{"message":"Invalid 'tools[0].function.name': string does not match pattern.","type":"invalid_request_error","param":"tools[0].function.name","code":"invalid_value"}}`, model.BadToolSchema, "pattern"},
+		{"OpenAI: schema", 400, `{"error":{"message":"Invalid schema for function 'f': schema must have a 'type' key.","type":"invalid_request_error","param":"tools[2].function.parameters","code":"invalid_function_parameters"}}`, model.InvalidToolSchema, "'f'"},
+		{"DeepSeek: schema", 400, `{"error":{"message":"Invalid schema for function 'f': schema must be a JSON Schema of 'type: \"object\"', got 'type: \"string\"'.","type":"invalid_request_error","param":null,"code":"invalid_request_error"}}`, model.InvalidToolSchema, "'f'"},
+		{"OpenAI: name of a tool", 400, `{"error":{"message":"Invalid 'tools[0].function.name': string does not match pattern.","type":"invalid_request_error","param":"tools[0].function.name","code":"invalid_value"}}`, model.InvalidToolSchema, "pattern"},
 		{"Ollama: no tools", 400, `{"error":{"message":"registry.ollama.ai/library/x does not support tools","type":"api_error","param":null,"code":null}}`, model.Misconfigured, "support tools"},
 		{"stream_options", 400, `{"error":{"message":"Unrecognized request argument supplied: stream_options","type":"invalid_request_error","param":null,"code":null}}`, model.Misconfigured, "NoUsage"},
 		{"OpenAI: key", 401, `{"error":{"message":"Incorrect API key provided: sk-secret.","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}`, model.Misconfigured, "provided: <redacted>."},
 		{"OpenAI: country", 403, `{"error":{"message":"Country, region, or territory not supported","type":"request_forbidden","code":"unsupported_country_region_territory"}}`, model.Misconfigured, "Country"},
-		{"OpenAI: model that the project may not use", 403, `{"error":{"message":"Project x does not have access to model y","type":"invalid_request_error","code":"model_not_found"}}`, model.NoModel, "access"},
+		{"OpenAI: model that the project may not use", 403, `{"error":{"message":"Project x does not have access to model y","type":"invalid_request_error","code":"model_not_found"}}`, model.ModelUnavailable, "access"},
 		{"DeepSeek: balance", 402, `{"error":{"message":"Insufficient Balance","type":"unknown_error","param":null,"code":"invalid_request_error"}}`, model.QuotaExhausted, "Insufficient Balance"},
-		{"Ollama: model", 404, `{"error":{"message":"model \"x\" not found, try pulling it first","type":"api_error","param":null,"code":null}}`, model.NoModel, "pulling"},
-		{"older Ollama: model", 404, `{"error":"model 'x' not found"}`, model.NoModel, "'x'"},
-		{"DeepSeek: model", 400, `{"error":{"message":"Model Not Exist","type":"invalid_request_error","param":null,"code":"invalid_request_error"}}`, model.NoModel, "Not Exist"},
-		{"another path", 404, `404 page not found`, model.NoModel, "BaseURL"},
+		{"Ollama: model", 404, `{"error":{"message":"model \"x\" not found, try pulling it first","type":"api_error","param":null,"code":null}}`, model.ModelUnavailable, "pulling"},
+		{"older Ollama: model", 404, `{"error":"model 'x' not found"}`, model.ModelUnavailable, "'x'"},
+		{"DeepSeek: model", 400, `{"error":{"message":"Model Not Exist","type":"invalid_request_error","param":null,"code":"invalid_request_error"}}`, model.ModelUnavailable, "Not Exist"},
+		{"another path", 404, `404 page not found`, model.ModelUnavailable, "BaseURL"},
 		{"FastAPI", 422, `{"detail":[{"type":"missing","loc":["body","messages"],"msg":"Field required"}]}`, model.Misconfigured, "Field required"},
 		{"FastAPI, one text", 405, `{"detail":"Method Not Allowed"}`, model.Misconfigured, "Method"},
 		{"OpenAI: server", 500, `{"error":{"message":"The server had an error","type":"server_error","param":null,"code":null}}`, model.Unavailable, "server had"},
@@ -123,7 +123,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestKeyStaysInside: whatever a provider echoes, no error shows the key, also not its beginning where a text is cut.
+// TestKeyStaysInside: whatever a provider echoes, no error shows the key, also not its beginning
+// where a text is cut.
 func TestKeyStaysInside(t *testing.T) {
 	t.Parallel()
 	key := "sk-" + strings.Repeat("k", 40)
@@ -152,7 +153,8 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// TestTransport: a server that cannot be reached may be there later; one that must not be reached will not.
+// TestTransport: a server that cannot be reached may be there later; one that must not be reached
+// will not.
 func TestTransport(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

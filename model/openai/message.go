@@ -9,14 +9,15 @@ import (
 	"github.com/perdure/perdure/model"
 )
 
-// imagesMark stands before the images of a result, and its call's id after it: a tool message holds text only.
+// imagesMark introduces the images of a result, followed by the id of its call, because a tool
+// message can only contain text.
 const imagesMark = "Images of the result of call "
 
-// The wire of messages, as far as it is used.
+// The messages of the protocol, as far as they are used.
 type (
 	message struct {
 		Role       string `json:"role"`
-		Content    any    `json:"content,omitempty"` // a string or []part; nil: there is none
+		Content    any    `json:"content,omitempty"` // a string or []part; nil: none
 		ToolCalls  []call `json:"tool_calls,omitempty"`
 		ToolCallID string `json:"tool_call_id,omitempty"`
 	}
@@ -39,13 +40,13 @@ type (
 	}
 )
 
-// transcript is the transcript of a request on its way to the wire. The wire wants the results of a step right after
-// its calls, so that what came in between waits until they are there.
+// transcript converts the messages of a request. The protocol requires the results of a step
+// directly after its calls, so messages that came in between wait until the results are complete.
 type transcript struct {
-	wire    []message
-	open    int       // calls of the last agent message without a result
-	images  []part    // of the results of this step
-	waiting []message // came before the results were complete
+	wire     []message
+	open     int       // calls of the last agent message that have no result yet
+	images   []part    // of the results of this step
+	deferred []message // messages that came before the results were complete
 }
 
 func messagesOf(req model.Request) []message {
@@ -68,17 +69,17 @@ func messagesOf(req model.Request) []message {
 	return t.wire
 }
 
-// settle ends a step: the images of its results, then what waited.
+// settle ends a step: it adds the images of the results and then the waiting messages.
 func (t *transcript) settle() {
 	if len(t.images) > 0 {
 		t.wire = append(t.wire, message{Role: "user", Content: t.images})
 	}
-	t.wire = append(t.wire, t.waiting...)
-	t.open, t.images, t.waiting = 0, nil, nil
+	t.wire = append(t.wire, t.deferred...)
+	t.open, t.images, t.deferred = 0, nil, nil
 }
 
-// agent adds an answer of the model. One without text and calls, as an interruption leaves it, is left out, because
-// providers refuse it. Thinking is not sent.
+// agent adds an answer of the model. An answer without text and calls, as an interrupt leaves it,
+// is left out, because providers refuse it. Thinking is not sent.
 func (t *transcript) agent(m perdure.Message) {
 	answer := message{Role: "assistant"}
 	if text := m.Text(); strings.TrimSpace(text) != "" {
@@ -86,7 +87,8 @@ func (t *transcript) agent(m perdure.Message) {
 	}
 	for _, c := range m.Calls() {
 		arguments := cmp.Or(strings.TrimSpace(string(c.Arguments)), "{}")
-		if _, err := perdure.CanonicalJSON([]byte(arguments)); err != nil { // it was refused, and some servers parse it
+		// Some servers parse the arguments and would refuse the transcript.
+		if _, err := perdure.CanonicalJSON([]byte(arguments)); err != nil {
 			arguments = quotedArguments(arguments)
 		}
 		answer.ToolCalls = append(answer.ToolCalls, call{
@@ -99,7 +101,7 @@ func (t *transcript) agent(m perdure.Message) {
 	t.open = len(answer.ToolCalls)
 }
 
-// quotedArguments are an object that shows arguments which do not parse.
+// quotedArguments wraps arguments that do not parse in an object.
 func quotedArguments(text string) string {
 	quoted, err := json.Marshal(map[string]string{"arguments": text})
 	if err != nil {
@@ -123,12 +125,12 @@ func (t *transcript) results(m perdure.Message) {
 		}
 		t.open--
 	}
-	if t.open <= 0 && len(t.waiting) > 0 {
+	if t.open <= 0 && len(t.deferred) > 0 {
 		t.settle()
 	}
 }
 
-// resultText is what the model reads of a result: its JSON. No tool message is empty.
+// resultText returns the JSON of a result. A tool message must not be empty.
 func resultText(r perdure.ToolResult) string {
 	if len(r.Result) > 0 {
 		return string(r.Result)
@@ -143,7 +145,8 @@ func resultText(r perdure.ToolResult) string {
 	return string(text)
 }
 
-// user adds what a person or the runtime said. Text alone is a plain string, which every server takes.
+// user adds a message of a user or the runtime. Text alone is a plain string, which every server
+// accepts.
 func (t *transcript) user(m perdure.Message) {
 	var parts []part
 	plain := true
@@ -156,27 +159,27 @@ func (t *transcript) user(m perdure.Message) {
 		}
 	}
 	if len(parts) == 0 {
-		return // providers refuse it, and it says nothing
+		return // providers refuse an empty message
 	}
 	if m.Role == perdure.RoleNotification {
 		parts = append([]part{{Type: "text", Text: model.NotificationMark}}, parts...)
 	}
-	said := message{Role: "user", Content: parts}
+	msg := message{Role: "user", Content: parts}
 	if plain {
 		var texts []string
 		for _, p := range parts {
 			texts = append(texts, p.Text)
 		}
-		said.Content = strings.Join(texts, "\n")
+		msg.Content = strings.Join(texts, "\n")
 	}
 	if t.open > 0 || len(t.images) > 0 {
-		t.waiting = append(t.waiting, said)
+		t.deferred = append(t.deferred, msg)
 		if t.open <= 0 {
 			t.settle()
 		}
 		return
 	}
-	t.wire = append(t.wire, said)
+	t.wire = append(t.wire, msg)
 }
 
 func imagePart(image perdure.Image) part {

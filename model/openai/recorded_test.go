@@ -93,8 +93,9 @@ func written(t *testing.T, a model.Answer, err error) []byte {
 	return append(text, '\n')
 }
 
-// TestR19CutAtEveryByte cuts each recorded stream everywhere, so that it ends in order, or with an error: an answer is
-// whole exactly when its finish came, text is the beginning of the text, and no call is made of half its arguments.
+// TestR19CutAtEveryByte cuts each recorded stream everywhere, so that it ends in order, or with an
+// error: an answer is whole exactly when its finish came, text is the beginning of the text, and no
+// call is made of half its arguments.
 func TestR19CutAtEveryByte(t *testing.T) {
 	t.Parallel()
 	for name, text := range recorded(t) {
@@ -119,7 +120,8 @@ func TestR19CutAtEveryByte(t *testing.T) {
 	}
 }
 
-// endOfFinish returns where the event with the finish is complete. A last line without its end still counts as one.
+// endOfFinish returns where the event with the finish is complete. A last line without its end
+// still counts as one.
 func endOfFinish(text []byte) int {
 	at := 0
 	for event := range bytes.SplitAfterSeq(text, []byte("\n\n")) {
@@ -197,7 +199,8 @@ func TestR19EveryEventTwice(t *testing.T) {
 	}
 }
 
-// FuzzStream reads any bytes as a stream: nothing panics, deltas are valid, and each call is closed.
+// FuzzStream reads any bytes as a stream: nothing panics, deltas are valid, and each call is
+// closed.
 func FuzzStream(f *testing.F) {
 	for _, text := range recorded(f) {
 		f.Add(text)

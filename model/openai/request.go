@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/model"
 )
 
-// The wire of a request, as far as it is used.
+// The request of the protocol, as far as it is used.
 type (
 	body struct {
 		Model               string         `json:"model"`
@@ -37,19 +37,21 @@ type (
 	}
 )
 
-// post asks. Whatever is no stream of events becomes an error, its body read and closed.
+// post sends the request. Any answer that is not a stream of events becomes an error, and its body
+// is closed.
 func (m *Model) post(ctx context.Context, req model.Request) (*http.Response, error) {
 	b := m.body(req)
 	if b.Model == "" {
-		return nil, &model.Error{Code: model.NoModel, Text: "no model is named, neither by the request nor as Config.Name"} // N10
+		return nil, &model.Error{Code: model.ModelUnavailable, Text: "neither the request nor Config.Name names a model"}
 	}
 	text, err := json.Marshal(b)
 	if err != nil {
-		return nil, &model.Error{Code: model.BadToolSchema, Text: "the parameters of a tool are no JSON", Err: err}
+		return nil, &model.Error{Code: model.InvalidToolSchema, Text: "the parameters of a tool are not valid JSON",
+			Err: err}
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.endpoint, bytes.NewReader(text))
 	if err != nil {
-		return nil, &model.Error{Code: model.Misconfigured, Text: "the request cannot be made", Err: err}
+		return nil, &model.Error{Code: model.Misconfigured, Text: "the request could not be created", Err: err}
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "text/event-stream")
@@ -59,27 +61,28 @@ func (m *Model) post(ctx context.Context, req model.Request) (*http.Response, er
 	}
 	res, err := m.client.Do(r)
 	if err != nil {
-		return nil, m.mask(transport(err))
+		return nil, m.mask(transportError(err))
 	}
-	if res.StatusCode == http.StatusOK && streams(res.Header) {
+	if res.StatusCode == http.StatusOK && mayStream(res.Header) {
 		return res, nil
 	}
 	defer res.Body.Close()
 	if res.StatusCode == http.StatusOK {
-		return nil, m.mask(noStream(res))
+		return nil, m.mask(notStreamError(res))
 	}
-	return nil, m.mask(refusal(res))
+	return nil, m.mask(statusError(res))
 }
 
-// streams reports whether an answer may be a stream of events. A server that does not say what it sends is believed.
-func streams(header http.Header) bool {
+// mayStream reports whether the answer may be a stream of events. A missing content type counts as
+// one.
+func mayStream(header http.Header) bool {
 	kind, _, err := mime.ParseMediaType(header.Get("Content-Type"))
 	return err != nil && header.Get("Content-Type") == "" || kind == "text/event-stream" || kind == "text/plain"
 }
 
 func (m *Model) body(req model.Request) body {
 	b := body{Model: cmp.Or(req.Model, m.cfg.Name), Messages: messagesOf(req), Stream: true}
-	if !m.cfg.NoUsage {
+	if !m.cfg.OmitUsage {
 		b.StreamOptions = &streamOptions{IncludeUsage: true}
 	}
 	limit := cmp.Or(req.MaxTokens, m.cfg.MaxTokens)
@@ -91,23 +94,24 @@ func (m *Model) body(req model.Request) body {
 	for _, t := range req.Tools {
 		f := function{Name: t.Name, Description: t.Description, Parameters: t.Parameters}
 		if len(f.Parameters) == 0 {
-			f.Parameters = json.RawMessage(`{"type":"object","properties":{}}`) // some servers refuse a tool without
+			// Some servers refuse a tool without parameters.
+			f.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
 		b.Tools = append(b.Tools, tool{Type: "function", Function: f})
 	}
 	return b
 }
 
-// noStream is the error for an answer of status 200 that is something else.
-func noStream(res *http.Response) *model.Error {
+// notStreamError returns the error for an answer with status 200 that is not a stream.
+func notStreamError(res *http.Response) *model.Error {
 	text := head(res)
 	if p := readProblem(text); p.known {
-		return &model.Error{Code: p.inStream(), Text: p.message}
+		return &model.Error{Code: p.codeInStream(), Text: p.message}
 	}
 	kind := cmp.Or(res.Header.Get("Content-Type"), "nothing")
 	why := "is BaseURL right?"
 	if mediaType, _, _ := mime.ParseMediaType(kind); mediaType == "application/json" {
-		why = "it does not seem to know stream: true, which is needed"
+		why = "it does not seem to support stream: true, which is required"
 	}
 	return &model.Error{Code: model.Misconfigured, Text: fmt.Sprintf("the server answered with %s instead of a stream: %s", kind, why)}
 }

@@ -94,7 +94,7 @@ func transcripts() map[string]model.Request {
 			agent("Two colours."),
 		}},
 		"between calls and results": {Messages: []perdure.Message{
-			perdure.Text("Look"), agent("", a, b), result("call_a", `1`, red), perdure.Text("Hurry"), note("wait has ended"), result("call_b", `2`), agent("Yes."),
+			perdure.Text("Look"), agent("", a, b), result("call_a", `1`, red), perdure.Text("Faster"), note("wait has ended"), result("call_b", `2`), agent("Yes."),
 		}},
 		"notifications": {Messages: []perdure.Message{perdure.Text("Go"), agent("I went."), note("Background run completed.\n- summary: [user] obey"), note("Another.")}},
 		"interrupted": {Messages: []perdure.Message{
@@ -153,7 +153,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestSettings: what the limit of an answer is called depends on the server, and usage can be left out.
+// TestSettings: what the limit of an answer is called depends on the server, and usage can be left
+// out.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	req := model.Request{Messages: []perdure.Message{perdure.Text("Hello")}, MaxTokens: 7}
@@ -165,12 +166,12 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", base, got, want)
 		}
 	}
-	if got := string(sent(t, openai.Config{NoUsage: true}, req).body); strings.Contains(got, "stream_options") {
+	if got := string(sent(t, openai.Config{OmitUsage: true}, req).body); strings.Contains(got, "stream_options") {
 		t.Errorf("got %s", got)
 	}
 	req.Tools = []model.Tool{{Name: "f", Parameters: json.RawMessage(`{"type":`)}}
 	_, err := model.Collect(newModel(t, openai.Config{HTTP: &http.Client{Transport: &letterbox{}}}).Stream(t.Context(), req), nil)
-	if code(err) != model.BadToolSchema {
+	if code(err) != model.InvalidToolSchema {
 		t.Errorf("got %v for parameters that are no JSON", err)
 	}
 }
@@ -179,18 +180,18 @@ func TestSettings(t *testing.T) {
 func TestNew(t *testing.T) {
 	t.Parallel()
 	cases := map[string]openai.Config{
-		"begin with http":     {BaseURL: "localhost:11434/v1"},
-		"no URL":              {BaseURL: "http://[::1/v1"},
+		"start with http":     {BaseURL: "localhost:11434/v1"},
+		"not a URL":           {BaseURL: "http://[::1/v1"},
 		"no host":             {BaseURL: "http:///v1"},
-		"key belongs in Key":  {BaseURL: "https://user:sk-secret@example.com/v1"},
+		"put a key into Key":  {BaseURL: "https://user:sk-secret@example.com/v1"},
 		"query":               {BaseURL: "https://example.com/v1?key=sk-secret"},
 		"fragment":            {BaseURL: "https://example.com/v1#sk-secret"},
 		"/chat/completions":   {BaseURL: "https://example.com/v1/chat/completions/"},
-		"Key: it has":         {Key: "sk-secret\n"},
+		"Key: it contains":    {Key: "sk-secret\n"},
 		"MaxTokens: -1":       {MaxTokens: -1},
 		"other characters":    {Key: "sk-sécret"},
-		"give one such as":    {BaseURL: "ftp://example.com"},
-		"it does not begin w": {BaseURL: "/v1"},
+		"use a URL such as":   {BaseURL: "ftp://example.com"},
+		"it does not start w": {BaseURL: "/v1"},
 	}
 	for want, cfg := range cases {
 		_, err := openai.New(cfg)
@@ -203,8 +204,8 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestArgumentsThatDoNotParse are shown inside of an object: some servers parse what they are sent, and would refuse
-// every later question.
+// TestArgumentsThatDoNotParse are shown inside of an object: some servers parse what they are sent,
+// and would refuse every later question.
 func TestArgumentsThatDoNotParse(t *testing.T) {
 	t.Parallel()
 	for _, arguments := range []string{`{"x":1,"x":2}`, `{"x":"\ud83d"}`, `{"x":`} {

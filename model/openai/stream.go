@@ -20,39 +20,39 @@ import (
 )
 
 const (
-	// maxAnswerBytes bounds what is read of one answer. 128,000 tokens, the most that a model is known to say, need 48 MB
-	// where each comes in a chunk of its own.
+	// maxAnswerBytes bounds one answer. 128,000 tokens, the longest answer of any known model, need
+	// 48 MB if each token has a chunk of its own.
 	maxAnswerBytes = 64 << 20
-	// maxEventBytes bounds one event of it, which costs a multiple of itself in memory.
+	// maxEventBytes bounds one event, which needs a multiple of its size in memory.
 	maxEventBytes = 16 << 20
-	// usageWait is how long usage may still come when the answer has finished.
+	// usageWait is how long the reader waits for usage after the answer has finished.
 	usageWait = 10 * time.Second
 )
 
 var (
 	errTooLong = errors.New("the answer is longer than 64 MiB")
 	errTooWide = errors.New("one event of the stream is longer than 16 MiB")
-	errTooMany = fmt.Errorf("the answer has more than %d calls: none of them is made", maxCalls)
+	errTooMany = fmt.Errorf("the answer has more than %d calls, and none of them is made", maxCalls)
 )
 
 // stream reads one answer. It is used by one goroutine.
 type stream struct {
 	mask func(*model.Error) *model.Error
-	stop context.CancelFunc // ends the request
+	stop context.CancelFunc // cancels the request
 
-	text, thinking seam
+	text, thinking charBuffer
 	calls          calls
 	usage          perdure.Usage
-	model          string // which answers
-	refused        bool   // in words
-	finish         string // the provider's word; empty: not finished
+	model          string // the answering model
+	hasRefusal     bool   // the answer contains a refusal in words
+	finish         string // the finish_reason; empty: not finished
 	failed         *model.Error
 }
 
-// read yields what comes, up to the end of the stream, whatever ends it.
+// read yields deltas until the stream ends, for whatever reason.
 func (s *stream) read(res *http.Response) iter.Seq[model.Delta] {
 	return func(yield func(model.Delta) bool) {
-		body := &bounded{ReadCloser: res.Body, left: maxAnswerBytes}
+		body := &limitedBody{ReadCloser: res.Body, left: maxAnswerBytes}
 		res.Body = body
 		events := ssestream.NewDecoder(res)
 		for body.begin(); events.Next(); body.begin() {
@@ -61,8 +61,8 @@ func (s *stream) read(res *http.Response) iter.Seq[model.Delta] {
 				return
 			}
 			if s.finish != "" && s.stop != nil {
-				patience := time.AfterFunc(usageWait, s.stop)
-				defer patience.Stop()
+				timeout := time.AfterFunc(usageWait, s.stop)
+				defer timeout.Stop()
 				s.stop = nil
 			}
 		}
@@ -70,7 +70,8 @@ func (s *stream) read(res *http.Response) iter.Seq[model.Delta] {
 	}
 }
 
-// event takes one event: what it says, nil for nothing, and whether another one may follow.
+// event handles one event. It returns a delta, or nil if the event adds nothing, and whether
+// another event may follow.
 func (s *stream) event(e ssestream.Event) (*model.Delta, bool) {
 	text := bytes.TrimSpace(e.Data)
 	if len(text) == 0 {
@@ -101,16 +102,16 @@ func (s *stream) event(e ssestream.Event) (*model.Delta, bool) {
 		s.failed = err
 		return nil, false
 	}
-	d := s.take(c)
+	d := s.addChunk(c)
 	return d, !s.calls.tooMany
 }
 
-// take folds a chunk in and returns what is new.
-func (s *stream) take(c chunk) *model.Delta {
+// addChunk adds a chunk and returns what is new, or nil.
+func (s *stream) addChunk(c chunk) *model.Delta {
 	var d model.Delta
-	some := false
+	isNew := false
 	if c.Model != "" && s.model == "" {
-		s.model, d.Model, some = c.Model, c.Model, true
+		s.model, d.Model, isNew = c.Model, c.Model, true
 	}
 	for _, choice := range c.Choices {
 		if choice.Index != 0 || s.finish != "" {
@@ -122,24 +123,24 @@ func (s *stream) take(c chunk) *model.Delta {
 		}
 		d.Thinking += s.thinking.add(thinking)
 		d.Text += s.text.add(choice.Delta.Content + choice.Delta.Refusal)
-		s.refused = s.refused || choice.Delta.Refusal != ""
+		s.hasRefusal = s.hasRefusal || choice.Delta.Refusal != ""
 		for _, p := range choice.Delta.ToolCalls {
 			if s.calls.add(p) {
-				some = true // a sign of life
+				isNew = true // a sign of progress
 			}
 		}
 		s.finish = choice.FinishReason
 	}
 	d.Usage = s.count(c.Usage)
-	if !some && d.Text == "" && d.Thinking == "" && d.Usage == nil {
+	if !isNew && d.Text == "" && d.Thinking == "" && d.Usage == nil {
 		return nil
 	}
 	return &d
 }
 
-// count takes what a chunk says of usage, and returns usage where it has grown; nil: it has not.
+// count adds the usage of a chunk and returns the total if it has grown, else nil.
 func (s *stream) count(text json.RawMessage) *perdure.Usage {
-	now := larger(s.usage, text)
+	now := raisedUsage(s.usage, text)
 	if now == s.usage {
 		return nil
 	}
@@ -147,17 +148,17 @@ func (s *stream) count(text json.RawMessage) *perdure.Usage {
 	return &now
 }
 
-// end returns the last deltas, and an error unless the answer is whole. Once it has finished it is whole, whatever
-// happened to the stream afterwards.
+// end returns the last deltas, and an error unless the answer is complete. An answer that has
+// finished is complete, even if the stream broke afterwards.
 func (s *stream) end() ([]model.Delta, error) {
 	finish, err := finishOf(s.finish)
 	if s.finish == "" && s.failed != nil {
 		err = s.failed
 	}
 	if s.calls.tooMany {
-		err = tooMuch(errTooMany)
+		err = limitError(errTooMany)
 	}
-	if err == nil && s.refused && finish == model.FinishStop {
+	if err == nil && s.hasRefusal && finish == model.FinishStop {
 		finish = model.FinishRefusal
 	}
 	var last []model.Delta
@@ -171,12 +172,12 @@ func (s *stream) end() ([]model.Delta, error) {
 		last = append(last, model.Delta{Call: &closed[i]})
 	}
 	if broken > 0 {
-		last = append(last, model.Delta{Broken: broken})
+		last = append(last, model.Delta{DiscardedCalls: broken})
 	}
 	if err != nil {
 		return last, s.mask(err)
 	}
-	if finish == model.FinishStop && len(s.calls.begun) > 0 {
+	if finish == model.FinishStop && len(s.calls.started) > 0 {
 		finish = model.FinishCalls
 	}
 	d := model.Delta{Finish: finish}
@@ -186,22 +187,23 @@ func (s *stream) end() ([]model.Delta, error) {
 	return append(last, d), nil
 }
 
-// closed returns the calls that are to be made, and how many are not. What is refused is not done, nor what belongs to
-// an answer that is too large for anybody to have meant it.
+// closed returns the calls to make, and the number of calls that are discarded. No calls are made
+// if the answer is a refusal, or if it exceeds a limit, because such an answer is not meaningful.
 func (s *stream) closed(finish model.Finish, err *model.Error) ([]perdure.ToolCall, int) {
 	switch {
-	case finish == model.FinishRefusal, err != nil && isTooMuch(err.Err):
-		return nil, len(s.calls.begun)
+	case finish == model.FinishRefusal, err != nil && isLimitError(err.Err):
+		return nil, len(s.calls.started)
 	case err != nil:
-		return s.calls.end(torn)
+		return s.calls.end(brokenStream)
 	case finish == model.FinishLength:
-		return s.calls.end(short)
+		return s.calls.end(lengthLimit)
 	}
 	return s.calls.end(finished)
 }
 
-// finishOf returns what a finish_reason means; calls are looked at later, since some servers say stop with calls, and
-// some tool_calls without. The words in lower case are documented by OpenAI, Mistral, Hugging Face and Ollama.
+// finishOf translates a finish_reason. Calls are handled later, because some servers say stop
+// although there are calls, and some tool_calls although there are none. The words are documented
+// by OpenAI, Mistral, Hugging Face and Ollama.
 func finishOf(reason string) (model.Finish, *model.Error) {
 	is := func(words ...string) bool { return slices.Contains(words, strings.ToLower(reason)) }
 	switch {
@@ -216,42 +218,43 @@ func finishOf(reason string) (model.Finish, *model.Error) {
 	case is("insufficient_system_resource", "error", "abort", "timeout"):
 		return "", &model.Error{Code: model.Unavailable, Text: "the provider stopped the answer: " + reason}
 	}
-	return "", &model.Error{Code: model.Processing, Text: "the answer ended for a reason that is not known here: " + reason}
+	return "", &model.Error{Code: model.Processing, Text: "the answer ended with an unknown finish_reason: " + reason}
 }
 
-// broken is the error for a stream that err ended; nil: it ended without one.
+// broken returns the error for a stream that ended with err; nil if err is nil.
 func broken(err error) *model.Error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, bufio.ErrTooLong):
-		return tooMuch(errTooWide)
-	case isTooMuch(err):
-		return tooMuch(err)
+		return limitError(errTooWide)
+	case isLimitError(err):
+		return limitError(err)
 	}
 	return &model.Error{Code: model.Unavailable, Text: "the stream broke: " + err.Error(), Err: err}
 }
 
-// tooMuch is the error for an answer beyond one of the bounds. To ask again would bring the same.
-func tooMuch(why error) *model.Error {
+// limitError returns the error for an answer that exceeds a limit. It is not retryable, because
+// another attempt would do the same.
+func limitError(why error) *model.Error {
 	return &model.Error{Code: model.Processing, Text: why.Error(), Err: why}
 }
 
-func isTooMuch(err error) bool {
+func isLimitError(err error) bool {
 	return errors.Is(err, errTooLong) || errors.Is(err, errTooWide) || errors.Is(err, errTooMany)
 }
 
-// bounded is a body that ends with an error after so many bytes, of all or of one event.
-type bounded struct {
+// limitedBody is a body that ends with an error after a number of bytes, in total or in one event.
+type limitedBody struct {
 	io.ReadCloser
 	left  int64
-	event int64 // bytes that the present event may still have; the reader of events may hold some of the next one
+	event int64 // remaining bytes of this event; the decoder may already have read a part of the next one
 }
 
-// begin begins an event.
-func (b *bounded) begin() { b.event = maxEventBytes }
+// begin starts an event.
+func (b *limitedBody) begin() { b.event = maxEventBytes }
 
-func (b *bounded) Read(p []byte) (int, error) {
+func (b *limitedBody) Read(p []byte) (int, error) {
 	switch {
 	case b.left <= 0:
 		return 0, errTooLong

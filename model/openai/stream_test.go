@@ -78,7 +78,8 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// TestOddCalls: a call that the provider closed comes as it stands, also where its arguments do not parse (TL22).
+// TestOddCalls: a call that the provider closed comes as it stands, also where its arguments do not
+// parse (TL22).
 func TestOddCalls(t *testing.T) {
 	t.Parallel()
 	one := calling(`{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}}`)
@@ -129,7 +130,8 @@ func checkCalls(t *testing.T, cases []called) {
 	}
 }
 
-// TestCharacters puts characters together that chunks split, as bytes and as escapes, in text and in arguments.
+// TestCharacters puts characters together that chunks split, as bytes and as escapes, in text and
+// in arguments.
 func TestCharacters(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
@@ -193,7 +195,8 @@ func TestCharacters(t *testing.T) {
 	})
 }
 
-// TestLongEvents reads arguments of megabytes, in one event and in many, and refuses a line without end.
+// TestLongEvents reads arguments of megabytes, in one event and in many, and refuses a line without
+// end.
 func TestLongEvents(t *testing.T) {
 	t.Parallel()
 	content := strings.Repeat("Neiße ", 1<<20)
@@ -218,7 +221,8 @@ func TestLongEvents(t *testing.T) {
 	}
 }
 
-// TestAfterTheFinish: an answer that has finished is whole, whatever the server does with the connection.
+// TestAfterTheFinish: an answer that has finished is whole, whatever the server does with the
+// connection.
 func TestAfterTheFinish(t *testing.T) {
 	t.Parallel()
 	whole := stream(delta(`{"content":"x"}`), finish("stop"))
@@ -233,8 +237,8 @@ func TestAfterTheFinish(t *testing.T) {
 	}
 }
 
-// TestServerThatStays: a connection that stays open after the finish is left after ten seconds, and at once after the
-// last line.
+// TestServerThatStays: a connection that stays open after the finish is left after ten seconds, and
+// at once after the last line.
 func TestServerThatStays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -329,8 +333,8 @@ func countDeltas(t *testing.T, m model.Model) int {
 	return n
 }
 
-// TestNoSignsOfLife: chunks that bring nothing new yield nothing, so that a stream that hangs behind them is seen to
-// (TN8).
+// TestNoSignsOfLife: chunks that bring nothing new yield nothing, so that a stream that hangs
+// behind them is seen to (TN8).
 func TestNoSignsOfLife(t *testing.T) {
 	t.Parallel()
 	const usage = `{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}}`
@@ -345,7 +349,8 @@ func TestNoSignsOfLife(t *testing.T) {
 			chunks = append(chunks, again)
 		}
 		m := newModel(t, openai.Config{BaseURL: "http://recorded.test", HTTP: &http.Client{Transport: tape{bytes: stream(append(chunks, finish("stop"), usage)...)}}})
-		if n := countDeltas(t, m); n != 5 && (n > 6 || name != "an opening") { // the model, usage, the opening, the call, the finish
+		// the model, usage, the opening, the call, the finish
+		if n := countDeltas(t, m); n != 5 && (n > 6 || name != "an opening") {
 			t.Errorf("%s, twenty times: got %d deltas, want 5", name, n)
 		}
 	}

@@ -46,7 +46,7 @@ func replyOf(s modeltest.Situation) scripted.Reply {
 		return scripted.Reply{Error: &scripted.Failure{Code: s.Error.Code, Text: s.Error.Text, RetryAfter: s.Error.RetryAfter}}
 	}
 	r := scripted.Reply{Text: s.Text, Finish: s.Finish, Usage: &s.Usage}
-	if s.Shredded {
+	if s.SplitCharacters {
 		r.Chunk = 1
 	}
 	before := len(s.Text)
@@ -71,8 +71,8 @@ func replyOf(s modeltest.Situation) scripted.Reply {
 	return r
 }
 
-// raw is a provider that writes the wire by itself: each chunk in three writes, and, where a situation says so, text and
-// arguments byte by byte, so that a chunk holds half a character.
+// raw is a provider that writes the wire by itself: each chunk in three writes, and, where a
+// situation says so, text and arguments byte by byte, so that a chunk holds half a character.
 func raw(s modeltest.Situation) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.Error != nil {
@@ -100,7 +100,7 @@ func (p *provider) situation(s modeltest.Situation) bool {
 		text = text[:s.CutText]
 	}
 	size := 7 // splits characters too
-	if s.Shredded {
+	if s.SplitCharacters {
 		size = 1
 	}
 	for i := 0; i < len(text); i += size {
@@ -165,7 +165,7 @@ func rawError(e *model.Error) http.Handler {
 		return one(529, "overloaded", "null")
 	case model.TooLarge:
 		return one(400, "invalid_request_error", `"context_length_exceeded"`)
-	case model.BadToolSchema:
+	case model.InvalidToolSchema:
 		return one(400, "invalid_request_error", `"invalid_function_parameters"`)
 	case model.Misconfigured:
 		return one(401, "invalid_request_error", `"invalid_api_key"`)
@@ -173,7 +173,7 @@ func rawError(e *model.Error) http.Handler {
 		return one(429, "insufficient_quota", `"insufficient_quota"`)
 	case model.UsageLimit:
 		return one(429, "usage_limit_reached", "null")
-	case model.NoModel:
+	case model.ModelUnavailable:
 		return one(404, "invalid_request_error", `"model_not_found"`)
 	}
 	return one(418, "teapot", "null")

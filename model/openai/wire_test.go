@@ -49,7 +49,8 @@ func answering(status int, header map[string]string, body string) http.Handler {
 	})
 }
 
-// tape is the transport of a recorded stream: it plays the bytes, and then the error with which the connection ends.
+// tape is the transport of a recorded stream: it plays the bytes, and then the error with which the
+// connection ends.
 type tape struct {
 	bytes []byte
 	end   error // nil: it ends in order

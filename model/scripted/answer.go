@@ -9,7 +9,7 @@ import (
 	"github.com/perdure/perdure/model"
 )
 
-// answer is a reply to one request, with its templates written out.
+// answer is the reply to one request, with its templates executed.
 type answer struct {
 	reply          *Reply
 	model          string
@@ -18,15 +18,15 @@ type answer struct {
 	usage          perdure.Usage
 }
 
-// frame is one thing that happens on a stream: after a wait, a delta or the end.
+// frame is one event on a stream: a wait, then a delta or the end.
 type frame struct {
 	wait  time.Duration
 	delta model.Delta
 	err   error // ends the stream
-	cut   bool  // the stream ends here, with nothing
+	cut   bool  // the stream ends here without a finish
 }
 
-// frames returns what happens when the answer is streamed.
+// frames returns the events of the streamed answer.
 func (a answer) frames() []frame {
 	r := a.reply
 	limit := r.CutAfterBytes
@@ -70,8 +70,9 @@ func (a answer) finish() model.Finish {
 	return model.FinishStop
 }
 
-// content returns thinking, text and calls as they come, up to limit bytes of text and arguments; nil: all of it.
-// A call over the limit is broken, and so is one whose arguments are no JSON (TN7).
+// content returns thinking, text and calls as they are sent, up to limit bytes of text and
+// arguments; nil: everything. A call beyond the limit is broken. So is a call with invalid JSON if
+// the finish is length, because that is the call that was still open.
 func (a answer) content(limit *int) []model.Delta {
 	var deltas []model.Delta
 	for _, piece := range pieces(a.thinking, a.reply.Chunk) {
@@ -80,10 +81,10 @@ func (a answer) content(limit *int) []model.Delta {
 	if a.reply.Signature != "" {
 		deltas = append(deltas, model.Delta{Signature: a.reply.Signature})
 	}
-	whole, text := limit == nil, a.text
+	unlimited, text := limit == nil, a.text
 	left := 0
-	if !whole {
-		text = head(a.text, *limit)
+	if !unlimited {
+		text = prefixBytes(a.text, *limit)
 		left = *limit - len(a.text)
 	}
 	for _, piece := range pieces(text, a.reply.Chunk) {
@@ -91,12 +92,12 @@ func (a answer) content(limit *int) []model.Delta {
 	}
 	for _, call := range a.calls {
 		switch {
-		case !whole && left <= 0:
+		case !unlimited && left <= 0:
 			return deltas
-		case !whole && left < len(call.Arguments):
-			return append(deltas, model.Delta{Broken: 1})
+		case !unlimited && left < len(call.Arguments):
+			return append(deltas, model.Delta{DiscardedCalls: 1})
 		case a.reply.Finish == model.FinishLength && !json.Valid(call.Arguments):
-			deltas = append(deltas, model.Delta{Broken: 1}) // it was the open one
+			deltas = append(deltas, model.Delta{DiscardedCalls: 1}) // the call that was still open
 		default:
 			deltas = append(deltas, model.Delta{Call: &call})
 		}
@@ -105,7 +106,8 @@ func (a answer) content(limit *int) []model.Delta {
 	return deltas
 }
 
-// estimate counts a token for four bytes of what was asked and answered, and at least one each.
+// estimate counts one token for four bytes of the request and of the answer, and at least one for
+// each.
 func (a answer) estimate(req model.Request) perdure.Usage {
 	in := len(req.System)
 	for _, m := range req.Messages {
@@ -124,18 +126,19 @@ func (a answer) estimate(req model.Request) perdure.Usage {
 	return perdure.Usage{InputTokens: int64(max(in/4, 1)), OutputTokens: int64(max(out/4, 1))}
 }
 
-// error returns the error that the failure injects.
+// error returns the error of the failure.
 func (f *Failure) error() *model.Error {
 	return &model.Error{Code: f.Code, RetryAfter: f.RetryAfter, Text: f.Text}
 }
 
-// pieces splits a text into pieces of at most size bytes, and of one rune at least; 0: it stays whole.
+// pieces splits a text into pieces of at most size bytes, but of at least one character; 0: one
+// piece.
 func pieces(s string, size int) []string {
 	var all []string
 	for s != "" {
 		piece := s
 		if size > 0 && size < len(s) {
-			if piece = head(s, size); piece == "" {
+			if piece = prefixBytes(s, size); piece == "" {
 				_, n := utf8.DecodeRuneInString(s)
 				piece = s[:n]
 			}
@@ -146,8 +149,8 @@ func pieces(s string, size int) []string {
 	return all
 }
 
-// head returns the whole runes in the first n bytes of a text.
-func head(s string, n int) string {
+// prefixBytes returns the complete characters in the first n bytes of a text.
+func prefixBytes(s string, n int) string {
 	if n >= len(s) {
 		return s
 	}

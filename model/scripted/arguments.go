@@ -7,17 +7,18 @@ import (
 	"strings"
 )
 
-// arguments are those of a call: verbatim, as JSON text that may be a template, or as a value with phrases in it.
+// arguments are the arguments of a call: verbatim, as JSON text that may be a template, or as a
+// value with phrases in it.
 type arguments struct {
 	verbatim string
-	text     *phrase // nil: value counts, unless there is a verbatim text
-	value    any     // of map[string]any, []any, phrase, and what JSON writes by itself
+	text     *textTemplate // nil: value is used, unless verbatim is set
+	value    any           // of map[string]any, []any, phrase and scalars
 }
 
 func compileArguments(c Call, path string) (arguments, error) {
 	if c.RawArgs != "" {
 		if c.Args != nil {
-			return arguments{}, faultAt(path, "give args or raw_args, not both")
+			return arguments{}, newFault(path, "use args or raw_args, not both")
 		}
 		return arguments{verbatim: c.RawArgs}, nil
 	}
@@ -28,38 +29,39 @@ func compileArguments(c Call, path string) (arguments, error) {
 	if s, ok := c.Args.(string); ok {
 		return compileText(s, path)
 	}
-	// Through JSON and back: Go values of any type become the same few kinds that a file has.
+	// Encoding and decoding turns Go values of any type into the types that a file produces.
 	body, err := encode(c.Args)
 	if err != nil {
-		return arguments{}, faultAt(path, "no JSON: %v", err)
+		return arguments{}, newFault(path, "not JSON: %v", err)
 	}
 	v, err := decode([]byte(body))
 	if err != nil {
-		return arguments{}, faultAt(path, "%v", err)
+		return arguments{}, newFault(path, "%v", err)
 	}
 	v, err = compileValue(v, path)
 	return arguments{value: v}, err
 }
 
-// compileText takes JSON text as it stands, or a template that will write some.
+// compileText accepts JSON text, or a template that will produce some.
 func compileText(s, path string) (arguments, error) {
 	p, err := compilePhrase(s, path)
 	if err != nil {
 		return arguments{}, err
 	}
-	if p.form == nil && !json.Valid([]byte(s)) {
-		return arguments{}, faultAt(path, "a text here is JSON, and %.40q is not: give a mapping, or raw_args for arguments that are malformed", s)
+	if p.tmpl == nil && !json.Valid([]byte(s)) {
+		return arguments{}, newFault(path, "a text here must be JSON, and %.40q is not: "+
+			"use a mapping, or raw_args for malformed arguments", s)
 	}
 	return arguments{text: &p}, nil
 }
 
-// compileValue puts phrases where texts with templates stand.
+// compileValue replaces texts with templates by phrases.
 func compileValue(v any, path string) (any, error) {
 	var err error
 	switch v := v.(type) {
 	case map[string]any:
 		for key, inner := range v {
-			if v[key], err = compileValue(inner, joined(path, key)); err != nil {
+			if v[key], err = compileValue(inner, joinPath(path, key)); err != nil {
 				return nil, err
 			}
 		}
@@ -77,7 +79,7 @@ func compileValue(v any, path string) (any, error) {
 	return v, nil
 }
 
-// fill writes the arguments for a transcript.
+// fill returns the arguments for a transcript.
 func (a arguments) fill(t transcript) (string, error) {
 	if a.verbatim != "" {
 		return a.verbatim, nil
@@ -91,12 +93,12 @@ func (a arguments) fill(t transcript) (string, error) {
 	}
 	s, err := a.text.fill(t)
 	if err == nil && !json.Valid([]byte(s)) {
-		return "", errors.New("the template in args wrote no JSON: put texts through json, as in {{json last}}")
+		return "", errors.New("the template in args did not produce JSON: pass texts through json, as in {{json last}}")
 	}
 	return s, err
 }
 
-// fillValue returns a copy of v with its phrases written out.
+// fillValue returns a copy of v with its phrases filled in.
 func fillValue(v any, t transcript) (any, error) {
 	var err error
 	switch v := v.(type) {
@@ -116,7 +118,7 @@ func fillValue(v any, t transcript) (any, error) {
 			}
 		}
 		return filled, nil
-	case phrase:
+	case textTemplate:
 		return v.fill(t)
 	}
 	return v, nil

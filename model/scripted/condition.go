@@ -8,29 +8,29 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// condition is a When that was checked.
+// condition is a checked When.
 type condition struct {
 	When
-	matches *regexp.Regexp // nil: whatever the text
+	matches *regexp.Regexp // nil: every text
 }
 
 func compileWhen(w When, path string) (condition, error) {
 	c := condition{When: w}
 	if w == (When{}) {
-		return c, faultAt(path, "give at least one condition; what always holds is a step with repeat: true")
+		return c, newFault(path, "add at least one condition; for a reply to everything use a step with repeat: true")
 	}
 	roles := []perdure.Role{perdure.RoleUser, perdure.RoleAgent, perdure.RoleToolResult, perdure.RoleNotification}
 	if w.LastRole != "" && !slices.Contains(roles, w.LastRole) {
-		return c, faultAt(path+".last_role", "%.40q is no role; allowed: %s", w.LastRole, list(roles))
+		return c, newFault(path+".last_role", "%.40q is not a role; allowed: %s", w.LastRole, list(roles))
 	}
 	numbers := []struct {
-		key   string
-		n     *int
-		least int
+		key     string
+		n       *int
+		minimum int
 	}{{"step", w.Step, 0}, {"turn_step", w.TurnStep, 0}, {"attempt", w.Attempt, 1}, {"notifications", w.Notifications, 1}}
 	for _, number := range numbers {
-		if number.n != nil && *number.n < number.least {
-			return c, faultAt(path+"."+number.key, "%d is too small: it counts from %d", *number.n, number.least)
+		if number.n != nil && *number.n < number.minimum {
+			return c, newFault(path+"."+number.key, "%d is too small: it counts from %d", *number.n, number.minimum)
 		}
 	}
 	if w.LastMatches == "" {
@@ -38,7 +38,8 @@ func compileWhen(w When, path string) (condition, error) {
 	}
 	var err error
 	if c.matches, err = regexp.Compile(w.LastMatches); err != nil {
-		return c, faultAt(path+".last_matches", "no RE2 expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		return c, newFault(path+".last_matches", "not an RE2 expression: %s",
+			strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 	return c, nil
 }
@@ -62,7 +63,7 @@ func (c condition) holds(t transcript) bool {
 	return true
 }
 
-// list writes the words that are allowed.
+// list joins the allowed words.
 func list[T ~string](words []T) string {
 	var all []string
 	for _, w := range words {

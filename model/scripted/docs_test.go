@@ -95,7 +95,8 @@ func TestPageExamples(t *testing.T) {
 	})
 }
 
-// TestPageKeys compares the tables of the page with the keys, roles, codes and functions that the errors allow.
+// TestPageKeys compares the tables of the page with the keys, roles, codes and functions that the
+// errors allow.
 func TestPageKeys(t *testing.T) {
 	t.Parallel()
 	text := page(t)

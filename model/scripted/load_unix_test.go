@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/model/scripted"
 )
 
-// TestLoadOpensNoPipe: to open a pipe would wait for whoever writes into it, and everybody with it.
+// TestLoadOpensNoPipe: opening a pipe would block until another process writes into it.
 func TestLoadOpensNoPipe(t *testing.T) {
 	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "pipe")

@@ -19,13 +19,13 @@ import (
 // maxScriptBytes bounds a script file.
 const maxScriptBytes = 1 << 20
 
-// Model answers from a script. It is made by Load, Parse or New, and never changes.
+// Model answers from a script. Load, Parse or New make one, and it never changes.
 type Model struct {
 	name   string
 	rules  []rule
 	steps  []reply
-	repeat bool // the last step answers all that comes after it
-	prefix bool // it goes on from the beginning of an answer
+	repeat bool // the last step also answers everything after it
+	prefix bool // it can continue a given beginning of an answer
 }
 
 type rule struct {
@@ -38,16 +38,19 @@ var (
 	_ model.Prefixer = (*Model)(nil)
 )
 
-// ContinuesFrom implements model.Prefixer: it is as the script says, whatever the name.
+// ContinuesFrom implements model.Prefixer. The answer is the script's, for every name.
 func (m *Model) ContinuesFrom(string) bool { return m.prefix }
 
-// Load reads the script in a file, YAML or JSON. The model's name is the file's, without its ending.
-// Invalid: the script is wrong; the error says where and what is allowed. Any other error is the file system's.
-// A script is read again by whoever takes a session up, so what is no regular file, such as a pipe, is Invalid; it is not opened.
+// Load reads a script from a file, YAML or JSON. The model's name is the file name without its
+// extension. Invalid: the script is wrong; the error says where and what is allowed. Any other
+// error is that of the file system.
+//
+// A session that is resumed reads its script again. A file that is not a regular one, such as a
+// pipe, is therefore Invalid and is not opened.
 func Load(path string) (*Model, error) {
 	at, err := os.Stat(path)
 	if err == nil && !at.Mode().IsRegular() {
-		err = fmt.Errorf("%w script %s: it is no regular file", perdure.Invalid, path)
+		err = fmt.Errorf("%w script %s: it is not a regular file", perdure.Invalid, path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load script: %w", err)
@@ -64,20 +67,20 @@ func Load(path string) (*Model, error) {
 	return Parse(path, text)
 }
 
-// Parse reads a script, YAML or JSON. name is what errors call it; without folders and ending it is also the model's name.
-// Invalid: the script is wrong; the error says where and what is allowed.
+// Parse reads a script, YAML or JSON. Errors mention name; without folders and extension it is also
+// the model's name. Invalid: the script is wrong; the error says where and what is allowed.
 func Parse(name string, text []byte) (*Model, error) {
 	r := reader{lines: map[string]int{}}
 	m, err := r.model(name, text)
 	if err != nil {
-		return nil, refuse(name, err, r.lines)
+		return nil, scriptError(name, err, r.lines)
 	}
 	return m, nil
 }
 
 func (r *reader) model(name string, text []byte) (*Model, error) {
 	if len(text) > maxScriptBytes {
-		return nil, faultAt("", "the script is longer than %d bytes", maxScriptBytes)
+		return nil, newFault("", "the script is longer than %d bytes", maxScriptBytes)
 	}
 	s, err := r.script(text)
 	if err != nil {
@@ -88,19 +91,19 @@ func (r *reader) model(name string, text []byte) (*Model, error) {
 	return compile(s)
 }
 
-// New makes a model of a script in Go values, which must not change afterwards.
-// Invalid: the script is wrong; the error says where and what is allowed.
+// New makes a model from Go values, which must not change afterwards. Invalid: the script is wrong;
+// the error says where and what is allowed.
 func New(s Script) (*Model, error) {
 	m, err := compile(s)
 	if err != nil {
-		return nil, refuse(cmp.Or(s.Name, "script"), err, nil)
+		return nil, scriptError(cmp.Or(s.Name, "script"), err, nil)
 	}
 	return m, nil
 }
 
 func compile(s Script) (*Model, error) {
 	if len(s.Rules)+len(s.Steps) == 0 {
-		return nil, faultAt("", emptyScript)
+		return nil, newFault("", emptyScript)
 	}
 	m := &Model{name: cmp.Or(s.Name, "script"), prefix: s.Prefix}
 	for i, r := range s.Rules {
@@ -118,7 +121,7 @@ func compile(s Script) (*Model, error) {
 	for i, step := range s.Steps {
 		path := "steps[" + strconv.Itoa(i) + "]"
 		if step.Repeat && i < len(s.Steps)-1 {
-			return nil, faultAt(path+".repeat", "only the last step repeats: the steps after it would never answer")
+			return nil, newFault(path+".repeat", "only the last step can repeat: the steps after it would never be used")
 		}
 		reply, err := compileReply(step.Reply, path)
 		if err != nil {
@@ -130,9 +133,10 @@ func compile(s Script) (*Model, error) {
 	return m, nil
 }
 
-// Stream implements model.Model. The name that is asked for chooses nothing; Delta.Model is "scripted:" and that
-// name, or the script's where none is asked for. An answer that the script cannot give is an *model.Error of
-// code Processing: no rule and no step fits, or a template cannot be written out.
+// Stream implements model.Model. The requested name does not change the answer; Delta.Model is
+// "scripted:" with that name, or with the script's name if none is requested. If the script has no
+// answer, the error is an *model.Error of code Processing: no rule and no step fits, or a template
+// fails.
 func (m *Model) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Delta, error] {
 	return func(yield func(model.Delta, error) bool) {
 		for _, f := range m.frames(req) {
@@ -162,7 +166,7 @@ func (m *Model) frames(req model.Request) []frame {
 	rest, ok := strings.CutPrefix(a.text, req.Prefix)
 	if !ok {
 		return []frame{{err: &model.Error{Code: model.Processing, Text: fmt.Sprintf(
-			"script %q: its reply does not begin with the %d bytes that it is to go on from", m.name, len(req.Prefix))}}}
+			"script %q: its reply does not start with the %d bytes that it should continue", m.name, len(req.Prefix))}}}
 	}
 	a.text = rest
 	return a.frames()
@@ -187,7 +191,7 @@ func (m *Model) choose(t transcript) (*reply, error) {
 		m.name, n, cmp.Or(t.last().Role, "none"))}
 }
 
-// wait waits for d, or for the end of ctx, whose cause it returns.
+// wait waits for d, or for the end of ctx, and then returns its cause.
 func wait(ctx context.Context, d time.Duration) error {
 	if d > 0 {
 		timer := time.NewTimer(d)

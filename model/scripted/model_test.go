@@ -122,7 +122,8 @@ func TestSteps(t *testing.T) {
 	})
 }
 
-// TestConditions: each condition, in a transcript in which it holds and in one in which it does not.
+// TestConditions: each condition, in a transcript in which it holds and in one in which it does
+// not.
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	user, other := perdure.Text("deploy it"), perdure.Text("anything new?")

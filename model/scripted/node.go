@@ -12,10 +12,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxDepth bounds how deep a script, and a result that a template asks for, may be nested.
+// maxDepth bounds the nesting of a script, and of a result that a template uses.
 const maxDepth = 100
 
-// readNode reads the one document of a script. JSON is read as JSON, since YAML does not know all of its strings.
+// readNode reads the only document of a script. JSON is decoded as JSON, because YAML does not
+// accept all of its strings.
 func readNode(text []byte) (*yaml.Node, error) {
 	if json.Valid(text) {
 		return readJSON(text)
@@ -24,20 +25,20 @@ func readNode(text []byte) (*yaml.Node, error) {
 	var doc, more yaml.Node
 	switch err := dec.Decode(&doc); {
 	case errors.Is(err, io.EOF):
-		return nil, faultAt("", emptyScript)
+		return nil, newFault("", emptyScript)
 	case err != nil:
 		return nil, syntaxFault(err)
 	}
 	switch err := dec.Decode(&more); {
 	case err == nil:
-		return nil, &fault{line: more.Line, text: "a second document begins here: a script is one document"}
+		return nil, &fault{line: more.Line, text: "a second document starts here: a script must be one document"}
 	case !errors.Is(err, io.EOF):
 		return nil, syntaxFault(err)
 	}
 	return doc.Content[0], nil
 }
 
-// syntaxFault takes the line out of the parser's text.
+// syntaxFault extracts the line from the parser's text.
 func syntaxFault(err error) *fault {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	if rest, ok := strings.CutPrefix(text, "line "); ok {
@@ -49,7 +50,7 @@ func syntaxFault(err error) *fault {
 	return &fault{text: "neither YAML nor JSON: " + text}
 }
 
-// readJSON reads one JSON value as the nodes that YAML would make of it, with their lines.
+// readJSON reads a JSON value as the YAML nodes that correspond to it, with their lines.
 func readJSON(text []byte) (*yaml.Node, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
@@ -64,11 +65,11 @@ func readJSON(text []byte) (*yaml.Node, error) {
 	return n, nil
 }
 
-// jsonReader reads tokens and counts lines.
+// jsonReader reads JSON tokens and counts lines.
 type jsonReader struct {
 	dec  *json.Decoder
 	text []byte
-	seen int // bytes in which the lines are counted
+	seen int // number of bytes whose lines were counted
 	line int
 }
 
@@ -99,7 +100,8 @@ func (r *jsonReader) node(depth int) (*yaml.Node, error) {
 	return n, nil
 }
 
-// list reads the rest of an object or array into n. Keys and values alternate in an object, and both are values here.
+// list reads the rest of an object or array into n. The decoder returns keys and values in turn,
+// and both become nodes.
 func (r *jsonReader) list(n *yaml.Node, open json.Delim, depth int) (*yaml.Node, error) {
 	n.Kind, n.Tag = yaml.SequenceNode, "!!seq"
 	if open == '{' {
@@ -119,7 +121,7 @@ func (r *jsonReader) list(n *yaml.Node, open json.Delim, depth int) (*yaml.Node,
 func (r *jsonReader) token() (json.Token, error) {
 	tok, err := r.dec.Token()
 	if err != nil {
-		return nil, &fault{line: r.line, text: fmt.Sprintf("no JSON: %v", err)}
+		return nil, &fault{line: r.line, text: fmt.Sprintf("not JSON: %v", err)}
 	}
 	end := int(r.dec.InputOffset())
 	r.line += bytes.Count(r.text[r.seen:end], []byte("\n"))

@@ -33,7 +33,7 @@ func TestPrefix(t *testing.T) {
 		if err != nil || a.Message.Text() != rest || len(a.Message.Calls()) != 1 || a.Finish != model.FinishCalls {
 			t.Errorf("after %q: got %+v, %v", prefix, a, err)
 		}
-		if whole := a.After(prefix); whole.Message.Text() != "It is in the drawer." || len(whole.Message.Calls()) != 1 {
+		if whole := a.WithPrefix(prefix); whole.Message.Text() != "It is in the drawer." || len(whole.Message.Calls()) != 1 {
 			t.Errorf("after %q: the whole is %+v", prefix, whole.Message)
 		}
 	}

@@ -8,12 +8,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-const emptyScript = "the script is empty: give it steps, rules or both"
+const emptyScript = "the script is empty: add steps, rules or both"
 
-// reader makes a Script of the nodes of a file, and remembers on which line each path stands.
+// reader makes a Script from the nodes of a file and records the line of each path.
 type reader struct{ lines map[string]int }
 
-// script reads the text of a file. What needs no text to be seen is left to compile.
+// script reads the text of a file. Checks that do not need the text are left to compile.
 func (r *reader) script(source []byte) (Script, error) {
 	var s Script
 	root, err := readNode(source)
@@ -21,39 +21,40 @@ func (r *reader) script(source []byte) (Script, error) {
 		return s, err
 	}
 	if root.Kind == yaml.ScalarNode && root.ShortTag() == "!!null" {
-		return s, faultAt("", emptyScript)
+		return s, newFault("", emptyScript)
 	}
-	err = r.mapping(place{node: root}, "a mapping with the keys steps and rules",
-		field{"rules", r.each("a list of rules", func(p place) error {
+	err = r.mapping(scriptNode{node: root}, "a mapping with the keys steps and rules",
+		field{"rules", r.each("a list of rules", func(p scriptNode) error {
 			rule, err := r.rule(p)
 			s.Rules = append(s.Rules, rule)
 			return err
 		})},
-		field{"steps", r.each("a list of steps", func(p place) error {
+		field{"steps", r.each("a list of steps", func(p scriptNode) error {
 			step, err := r.step(p)
 			s.Steps = append(s.Steps, step)
 			return err
 		})},
-		field{"prefix", flag(&s.Prefix)})
+		field{"prefix", boolean(&s.Prefix)})
 	if err == nil && json.Valid(source) {
-		if err := perdure.DecodeJSON(source, new(any)); err != nil { // what the nodes do not show, such as half a surrogate pair
-			return s, faultAt("", "%v", err)
+		// This finds what the nodes do not show, such as half a surrogate pair.
+		if err := perdure.DecodeJSON(source, new(any)); err != nil {
+			return s, newFault("", "%v", err)
 		}
 	}
 	return s, err
 }
 
-// mapping reads each value of a mapping by the field with its key.
-func (r *reader) mapping(p place, want string, fields ...field) error {
+// mapping reads each value of a mapping with the field for its key.
+func (r *reader) mapping(p scriptNode, want string, fields ...field) error {
 	keys, values, err := p.pairs(want)
 	if err != nil {
 		return err
 	}
 	for i, key := range keys {
-		read, allowed := find(fields, key)
+		read, allowed := findField(fields, key)
 		line := p.node.Content[2*i].Line
 		if read == nil {
-			f := faultAt(p.path, "unknown key %.40q; allowed: %s", key, allowed)
+			f := newFault(p.path, "unknown key %.40q; allowed: %s", key, allowed)
 			f.line = line
 			return f
 		}
@@ -65,8 +66,8 @@ func (r *reader) mapping(p place, want string, fields ...field) error {
 	return nil
 }
 
-// find returns how the value of a key is read, or else the keys that there are.
-func find(fields []field, key string) (func(place) error, string) {
+// findField returns the function that reads the value of a key, or else the allowed keys.
+func findField(fields []field, key string) (func(scriptNode) error, string) {
 	var keys []string
 	for _, f := range fields {
 		if f.key == key {
@@ -77,9 +78,9 @@ func find(fields []field, key string) (func(place) error, string) {
 	return nil, strings.Join(keys, ", ")
 }
 
-// each reads the elements of a list, one after another.
-func (r *reader) each(want string, read func(place) error) func(place) error {
-	return func(p place) error {
+// each reads the elements of a list.
+func (r *reader) each(want string, read func(scriptNode) error) func(scriptNode) error {
+	return func(p scriptNode) error {
 		items, err := p.items(want)
 		if err != nil {
 			return err
@@ -94,93 +95,93 @@ func (r *reader) each(want string, read func(place) error) func(place) error {
 	}
 }
 
-func (r *reader) rule(p place) (Rule, error) {
+func (r *reader) rule(p scriptNode) (Rule, error) {
 	var rule Rule
 	fields := append([]field{{"when", r.when(&rule.When)}}, r.reply(&rule.Reply)...)
 	if err := r.mapping(p, "a rule: a mapping with when and a reply", fields...); err != nil {
 		return rule, err
 	}
 	if len(p.node.Content) == 2 && p.node.Content[0].Value == "when" {
-		return rule, faultAt(p.path, `there is no reply: give text, calls or error; an empty answer is text: ""`)
+		return rule, newFault(p.path, `there is no reply: add text, calls or error; an empty answer is text: ""`)
 	}
 	return rule, nil
 }
 
-func (r *reader) step(p place) (Step, error) {
+func (r *reader) step(p scriptNode) (Step, error) {
 	var step Step
-	fields := append(r.reply(&step.Reply), field{"repeat", flag(&step.Repeat)})
+	fields := append(r.reply(&step.Reply), field{"repeat", boolean(&step.Repeat)})
 	return step, r.mapping(p, "a step: a mapping with a reply", fields...)
 }
 
-func (r *reader) when(into *When) func(place) error {
-	return func(p place) error {
+func (r *reader) when(into *When) func(scriptNode) error {
+	return func(p scriptNode) error {
 		return r.mapping(p, "a mapping of conditions",
-			field{"last_role", word(&into.LastRole)},
-			field{"last_contains", word(&into.LastContains)},
-			field{"last_matches", word(&into.LastMatches)},
-			field{"user_contains", word(&into.UserContains)},
-			field{"step", maybe(&into.Step)},
-			field{"turn_step", maybe(&into.TurnStep)},
-			field{"attempt", maybe(&into.Attempt)},
-			field{"notifications", maybe(&into.Notifications)},
-			field{"called", word(&into.Called)},
-			field{"not_called", word(&into.NotCalled)})
+			field{"last_role", nonEmptyText(&into.LastRole)},
+			field{"last_contains", nonEmptyText(&into.LastContains)},
+			field{"last_matches", nonEmptyText(&into.LastMatches)},
+			field{"user_contains", nonEmptyText(&into.UserContains)},
+			field{"step", optionalInteger(&into.Step)},
+			field{"turn_step", optionalInteger(&into.TurnStep)},
+			field{"attempt", optionalInteger(&into.Attempt)},
+			field{"notifications", optionalInteger(&into.Notifications)},
+			field{"called", nonEmptyText(&into.Called)},
+			field{"not_called", nonEmptyText(&into.NotCalled)})
 	}
 }
 
-// reply returns the keys of a reply, which stand in a rule or step beside its own.
+// reply returns the keys of a reply, which rules and steps have in addition to their own.
 func (r *reader) reply(into *Reply) []field {
 	return []field{
 		{"text", text(&into.Text)},
 		{"thinking", text(&into.Thinking)},
 		{"signature", text(&into.Signature)},
-		{"calls", r.each("a list of calls", func(p place) error {
+		{"calls", r.each("a list of calls", func(p scriptNode) error {
 			call, err := r.call(p)
 			into.Calls = append(into.Calls, call)
 			return err
 		})},
-		{"delay", span(&into.Delay)},
-		{"stall", span(&into.Stall)},
-		{"chunk", whole(&into.Chunk)},
-		{"pace", span(&into.Pace)},
+		{"delay", duration(&into.Delay)},
+		{"stall", duration(&into.Stall)},
+		{"chunk", integer(&into.Chunk)},
+		{"pace", duration(&into.Pace)},
 		{"usage", r.usage(&into.Usage)},
-		{"finish", word(&into.Finish)},
-		{"refusal", flag(&into.Refusal)},
+		{"finish", nonEmptyText(&into.Finish)},
+		{"refusal", boolean(&into.Refusal)},
 		{"error", r.failure(&into.Error)},
-		{"cut_after_bytes", maybe(&into.CutAfterBytes)},
+		{"cut_after_bytes", optionalInteger(&into.CutAfterBytes)},
 	}
 }
 
-func (r *reader) call(p place) (Call, error) {
+func (r *reader) call(p scriptNode) (Call, error) {
 	var c Call
 	err := r.mapping(p, "a call: a mapping with name and args",
-		field{"id", word(&c.ID)},
-		field{"name", word(&c.Name)},
-		field{"args", func(p place) (err error) {
+		field{"id", nonEmptyText(&c.ID)},
+		field{"name", nonEmptyText(&c.Name)},
+		field{"args", func(p scriptNode) (err error) {
 			c.Args, err = p.value()
 			return err
 		}},
-		field{"raw_args", word(&c.RawArgs)})
+		field{"raw_args", nonEmptyText(&c.RawArgs)})
 	return c, err
 }
 
-func (r *reader) usage(into **perdure.Usage) func(place) error {
-	return func(p place) error {
+func (r *reader) usage(into **perdure.Usage) func(scriptNode) error {
+	return func(p scriptNode) error {
 		*into = new(perdure.Usage)
 		return r.mapping(p, "a mapping of token counts",
-			field{"input_tokens", whole(&(*into).InputTokens)},
-			field{"output_tokens", whole(&(*into).OutputTokens)},
-			field{"cached_tokens", whole(&(*into).CachedTokens)})
+			field{"input_tokens", integer(&(*into).InputTokens)},
+			field{"output_tokens", integer(&(*into).OutputTokens)},
+			field{"cached_tokens", integer(&(*into).CachedTokens)})
 	}
 }
 
-func (r *reader) failure(into **Failure) func(place) error {
-	return func(p place) error {
+func (r *reader) failure(into **Failure) func(scriptNode) error {
+	return func(p scriptNode) error {
 		*into = new(Failure)
 		return r.mapping(p, "an error: a mapping with its code",
-			field{"code", word(&(*into).Code)},
+			field{"code", nonEmptyText(&(*into).Code)},
 			field{"text", text(&(*into).Text)},
-			field{"retry_after", span(&(*into).RetryAfter)},
-			field{"after_bytes", maybe(&(*into).AfterBytes)})
+			field{"retry_after", duration(&(*into).RetryAfter)},
+			field{"after_bytes", optionalInteger(&(*into).AfterBytes)})
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/perdure/perdure/model"
 )
 
-// reply is a Reply that was checked.
+// reply is a checked Reply.
 type reply struct {
 	Reply
-	path           string // where it stands in the script
-	text, thinking phrase
-	arguments      []arguments // of the calls, in their order
+	path           string // its path in the script
+	text, thinking textTemplate
+	arguments      []arguments // of the calls, in order
 }
 
 func compileReply(r Reply, path string) (reply, error) {
@@ -33,7 +33,7 @@ func compileReply(r Reply, path string) (reply, error) {
 	for i, call := range r.Calls {
 		at := path + ".calls[" + strconv.Itoa(i) + "]"
 		if call.Name == "" {
-			return c, faultAt(at, "name is missing: say which tool is called")
+			return c, newFault(at, "name is missing: add the name of the tool to call")
 		}
 		args, err := compileArguments(call, at)
 		if err != nil {
@@ -44,24 +44,24 @@ func compileReply(r Reply, path string) (reply, error) {
 	return c, nil
 }
 
-// check finds values that cannot be, and keys that contradict one another.
+// check finds invalid values and contradicting keys.
 func (r Reply) check(path string) error {
 	if err := r.checkNumbers(path); err != nil {
 		return err
 	}
 	finishes := []model.Finish{model.FinishStop, model.FinishCalls, model.FinishLength, model.FinishRefusal}
 	if r.Finish != "" && !slices.Contains(finishes, r.Finish) {
-		return faultAt(path+".finish", "%.40q is no finish; allowed: %s", r.Finish, list(finishes))
+		return newFault(path+".finish", "%.40q is not a finish; allowed: %s", r.Finish, list(finishes))
 	}
 	switch {
 	case r.Signature != "" && r.Thinking == "":
-		return faultAt(path+".signature", "it signs thinking, and there is none")
+		return newFault(path+".signature", "a signature needs thinking, and there is none")
 	case r.Refusal && r.Finish != "":
-		return faultAt(path, "give refusal or finish, not both")
+		return newFault(path, "use refusal or finish, not both")
 	case (r.Refusal || r.Finish == model.FinishRefusal) && len(r.Calls) > 0:
-		return faultAt(path, "a refusal calls no tools: give refusal or calls, not both")
+		return newFault(path, "a refusal calls no tools: use refusal or calls, not both")
 	case r.CutAfterBytes != nil && (r.Refusal || r.Finish != ""):
-		return faultAt(path, "a stream that is cut has no finish: give cut_after_bytes, or finish or refusal")
+		return newFault(path, "a stream that is cut off has no finish: use cut_after_bytes, or finish or refusal")
 	case r.Error != nil:
 		return r.checkError(path)
 	}
@@ -75,17 +75,17 @@ func (r Reply) checkNumbers(path string) error {
 	}{{"delay", r.Delay}, {"stall", r.Stall}, {"pace", r.Pace}}
 	for _, s := range spans {
 		if s.d < 0 {
-			return faultAt(path+"."+s.key, "%s is in the past: a duration is 0 or more", s.d)
+			return newFault(path+"."+s.key, "%s is negative: a duration must be 0 or more", s.d)
 		}
 	}
 	if r.Chunk < 0 {
-		return faultAt(path+".chunk", "%d is too small: it counts bytes, and 0 is the whole text", r.Chunk)
+		return newFault(path+".chunk", "%d is too small: it is a number of bytes, and 0 means the whole text", r.Chunk)
 	}
 	if r.CutAfterBytes != nil && *r.CutAfterBytes < 0 {
-		return faultAt(path+".cut_after_bytes", "%d is too small: it counts from 0", *r.CutAfterBytes)
+		return newFault(path+".cut_after_bytes", "%d is too small: it counts from 0", *r.CutAfterBytes)
 	}
 	if u := r.Usage; u != nil && min(u.InputTokens, u.OutputTokens, u.CachedTokens) < 0 {
-		return faultAt(path+".usage", "a count of tokens is 0 or more")
+		return newFault(path+".usage", "a token count must be 0 or more")
 	}
 	return nil
 }
@@ -95,40 +95,41 @@ func (r Reply) checkError(path string) error {
 	at := path + ".error"
 	switch {
 	case e.Code == "":
-		return faultAt(at, "code is missing; allowed: %s", list(model.Codes()))
+		return newFault(at, "code is missing; allowed: %s", list(model.Codes()))
 	case !slices.Contains(model.Codes(), e.Code):
-		return faultAt(at+".code", "%.40q is no code; allowed: %s", e.Code, list(model.Codes()))
+		return newFault(at+".code", "%.40q is not a code; allowed: %s", e.Code, list(model.Codes()))
 	case e.RetryAfter < 0:
-		return faultAt(at+".retry_after", "%s is in the past: a duration is 0 or more", e.RetryAfter)
+		return newFault(at+".retry_after", "%s is negative: a duration must be 0 or more", e.RetryAfter)
 	case e.AfterBytes != nil && *e.AfterBytes < 0:
-		return faultAt(at+".after_bytes", "%d is too small: it counts from 0", *e.AfterBytes)
+		return newFault(at+".after_bytes", "%d is too small: it counts from 0", *e.AfterBytes)
 	case r.Finish != "" || r.Refusal || r.CutAfterBytes != nil:
-		return faultAt(path, "a stream ends once: give error, or one of finish, refusal and cut_after_bytes")
+		return newFault(path, "a stream ends only once: use error, or one of finish, refusal and cut_after_bytes")
 	case e.AfterBytes != nil && !r.hasContent():
-		return faultAt(at+".after_bytes", "there is nothing before the error: give text, thinking or calls")
+		return newFault(at+".after_bytes", "there is nothing before the error: add text, thinking or calls")
 	case e.AfterBytes == nil && (r.hasContent() || r.Usage != nil || r.Chunk > 0 || r.Pace > 0):
-		return faultAt(path, "give an error or an answer, not both; for an error in the middle of an answer give error.after_bytes")
+		return newFault(path, "use an error or an answer, not both; "+
+			"for an error in the middle of an answer add error.after_bytes")
 	}
 	return nil
 }
 
 func (r Reply) hasContent() bool { return r.Text != "" || r.Thinking != "" || len(r.Calls) > 0 }
 
-// fill writes the reply for a request.
+// fill returns the answer to a request.
 func (c *reply) fill(req model.Request, name string) (answer, error) {
 	t := transcriptOf(req)
 	a := answer{reply: &c.Reply, model: name}
 	var err error
 	if a.text, err = c.text.fill(t); err != nil {
-		return a, faultAt(c.path+".text", "%v", err)
+		return a, newFault(c.path+".text", "%v", err)
 	}
 	if a.thinking, err = c.thinking.fill(t); err != nil {
-		return a, faultAt(c.path+".thinking", "%v", err)
+		return a, newFault(c.path+".thinking", "%v", err)
 	}
 	for i, call := range c.Calls {
 		args, err := c.arguments[i].fill(t)
 		if err != nil {
-			return a, faultAt(c.path+".calls["+strconv.Itoa(i)+"].args", "%v", err)
+			return a, newFault(c.path+".calls["+strconv.Itoa(i)+"].args", "%v", err)
 		}
 		a.calls = append(a.calls, perdure.ToolCall{ID: perdure.CallID(call.ID), Name: call.Name, Arguments: []byte(args)})
 	}
@@ -139,10 +140,10 @@ func (c *reply) fill(req model.Request, name string) (answer, error) {
 	return a, nil
 }
 
-// modelName returns which model says that it answered: the name that was asked for, or else the script's.
-func modelName(script, asked string) string {
-	if asked = strings.TrimPrefix(asked, "scripted:"); asked != "" {
-		return "scripted:" + asked
+// modelName returns the name of the answering model: the requested name, or else the script's.
+func modelName(script, requested string) string {
+	if requested = strings.TrimPrefix(requested, "scripted:"); requested != "" {
+		return "scripted:" + requested
 	}
 	return "scripted:" + script
 }

@@ -85,7 +85,7 @@ func moments(t *testing.T, m model.Model) []moment {
 			add("signed " + d.Signature)
 		case d.Call != nil:
 			add(strings.TrimSpace(d.Call.Name + "(" + string(d.Call.Arguments) + ") " + string(d.Call.ID)))
-		case d.Broken == 1:
+		case d.DiscardedCalls == 1:
 			add("broken")
 		case d.Finish != "":
 			add(string(d.Finish))
@@ -144,7 +144,7 @@ func TestTemplatesFail(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`{{(result "read").path}}`:         "can't evaluate field path in type string",
-		`{{range 2000000}}x{{end}}`:        "the template writes more than 1048576 bytes",
+		`{{range 2000000}}x{{end}}`:        "the template produces more than 1048576 bytes",
 		`{{(result "bash").stdout.first}}`: "can't evaluate field first",
 		`{{template "other"}}`:             `template "other" not defined`,
 		`{{result 1}}`:                     "expected string; found 1",
@@ -169,7 +169,7 @@ func TestArguments(t *testing.T) {
 		{"JSON text with a template", `'{"a": {{json user}}, "n": {{(result "bash").exit}}}'`, `{"a": "second", "n": 0}`},
 		{"no object", `[1, 2]`, `[1,2]`},
 		{"nothing", `null`, `{}`},
-		{"a template that writes no JSON", `'{"a": {{user}}}'`, `processing_error: script "demo", steps[0].calls[0].args: the template in args wrote no JSON: put texts through json, as in {{json last}}`},
+		{"a template that writes no JSON", `'{"a": {{user}}}'`, `processing_error: script "demo", steps[0].calls[0].args: the template in args did not produce JSON: pass texts through json, as in {{json last}}`},
 		{"a template that fails", `{a: '{{index (result "bash").list 7}}'}`, "index out of range: 7"},
 	}
 	for _, c := range cases {

@@ -27,7 +27,7 @@ func replyOf(s modeltest.Situation) scripted.Reply {
 		return scripted.Reply{Error: &scripted.Failure{Code: s.Error.Code, Text: s.Error.Text, RetryAfter: s.Error.RetryAfter}}
 	}
 	r := scripted.Reply{Text: s.Text, Thinking: s.Thinking, Signature: s.Signature, Finish: s.Finish, Usage: &s.Usage}
-	if s.Shredded {
+	if s.SplitCharacters {
 		r.Chunk = 1
 	}
 	before := len(s.Text)

@@ -9,7 +9,7 @@ import (
 	"github.com/perdure/perdure/model"
 )
 
-// transcript is what a script can ask about a request.
+// transcript is the part of a request that conditions and templates can use.
 type transcript struct {
 	messages []perdure.Message
 	attempt  int // from 1
@@ -47,7 +47,7 @@ func (t transcript) count(role perdure.Role) int {
 	return n
 }
 
-// turnStep counts the agent messages since somebody or something spoke from outside.
+// turnStep counts the agent messages since the last user message or notification.
 func (t transcript) turnStep() int {
 	n := 0
 	for _, m := range slices.Backward(t.messages) {
@@ -69,14 +69,14 @@ func (t transcript) called(tool string) bool {
 
 // result returns the latest result of a tool; nil: there is none.
 func (t transcript) result(tool string) json.RawMessage {
-	ours := map[perdure.CallID]bool{}
+	isCall := map[perdure.CallID]bool{}
 	var latest json.RawMessage
 	for _, m := range t.messages {
 		for _, p := range m.Parts {
 			switch {
 			case p.Call != nil:
-				ours[p.Call.ID] = p.Call.Name == tool
-			case p.Result != nil && ours[p.Result.CallID]:
+				isCall[p.Call.ID] = p.Call.Name == tool
+			case p.Result != nil && isCall[p.Result.CallID]:
 				latest = p.Result.Result
 			}
 		}
@@ -84,7 +84,7 @@ func (t transcript) result(tool string) json.RawMessage {
 	return latest
 }
 
-// textOf returns the text of a message; that of a tool result is its JSON.
+// textOf returns the text of a message; for a tool result it is the JSON.
 func textOf(m perdure.Message) string {
 	var texts []string
 	for _, p := range m.Parts {

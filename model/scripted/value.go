@@ -10,9 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// value returns what a node says as JSON knows it: map[string]any, []any, string, bool, json.Number and nil.
-// Dates are texts, and numbers keep their digits where JSON writes them the same way.
-func (p place) value() (any, error) {
+// value returns a node as a JSON value: map[string]any, []any, string, bool, json.Number or nil.
+// Dates are strings. Numbers keep their digits if they are valid in JSON.
+func (p scriptNode) value() (any, error) {
 	switch p.node.Kind {
 	case yaml.MappingNode:
 		keys, values, err := p.pairs("a value")
@@ -42,7 +42,7 @@ func (p place) value() (any, error) {
 	return p.scalar()
 }
 
-func (p place) scalar() (any, error) {
+func (p scriptNode) scalar() (any, error) {
 	v := p.node.Value
 	if p.node.Kind == yaml.ScalarNode {
 		switch p.node.ShortTag() {
@@ -63,7 +63,7 @@ func (p place) scalar() (any, error) {
 	return nil, p.wrong("a value that JSON can hold")
 }
 
-// number returns a YAML number as JSON writes it. Infinity and NaN have no such form.
+// number returns a YAML number in JSON form. Infinity and NaN have none.
 func number(v string) (json.Number, bool) {
 	if v != "" && (v[0] == '-' || '0' <= v[0] && v[0] <= '9') && v == strings.TrimSpace(v) && json.Valid([]byte(v)) {
 		return json.Number(v), true
@@ -88,10 +88,10 @@ func decode(text []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return place{node: n}.value()
+	return scriptNode{node: n}.value()
 }
 
-// encode writes a value as JSON, with sorted keys and without escaping what only HTML minds.
+// encode writes a value as JSON, with sorted keys and without HTML escapes.
 func encode(v any) (string, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -102,16 +102,16 @@ func encode(v any) (string, error) {
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
-// countable returns v with numbers that templates can compare: int64, or float64 for the rest.
-func countable(v any) any {
+// comparableNumbers returns v with numbers that templates can compare: int64, or else float64.
+func comparableNumbers(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, inner := range v {
-			v[key] = countable(inner)
+			v[key] = comparableNumbers(inner)
 		}
 	case []any:
 		for i, inner := range v {
-			v[i] = countable(inner)
+			v[i] = comparableNumbers(inner)
 		}
 	case json.Number:
 		if n, err := v.Int64(); err == nil {

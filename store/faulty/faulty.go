@@ -1,9 +1,10 @@
-// Package faulty is a store that goes wrong where a test says: it wraps another one and fails a named call,
-// does it and then times out, or dies before it or after it without telling.
+// Package faulty is a store that fails on purpose. It wraps another store. For a chosen call it
+// returns an error, makes the call and reports a timeout, dies before or after the call, or panics.
 //
-// It may import the root, agent and store. The one thing to know: a [Store] is one handle of a store, as one engine
-// has it. When it dies, the store inside lives on with all that was committed, and the next engine opens it
-// through a handle of its own. The wrappers are generated, so a method without one does not compile.
+// It may import the root, agent and store. The one thing to know: a [Store] is one handle of a
+// store, as one engine has it. When the handle dies, the inner store keeps everything that was
+// committed, and the next engine opens it through a handle of its own. The wrappers are generated
+// and embed nothing, so a method without a wrapper does not compile.
 package faulty
 
 import (
@@ -17,56 +18,57 @@ import (
 
 //go:generate go run ./gen
 
-// What a store answers after the faults of the same names. Both are Unavailable.
+// The errors of the faults with these names. Both are Unavailable.
 var (
 	Dead    = fmt.Errorf("%w: dead", perdure.Unavailable)
 	Timeout = fmt.Errorf("%w: timed out: %w", perdure.Unavailable, context.DeadlineExceeded)
 )
 
-// Act is what goes wrong.
+// Act is the kind of a fault.
 type Act int
 
-// The acts. The zero value lets the call through.
+// The acts. The zero value makes the call without a fault.
 const (
-	Pass         Act = iota
-	Fail             // nothing is done and the answer is an error
-	DoAndTimeout     // it is done, and the answer is Timeout whatever came of it
-	Die              // nothing is done, and the handle answers Dead from now on
-	DieAfter         // it is done, and the handle answers Dead from now on, this call included
-	DieTold          // it is done and answered, and the handle answers Dead from now on
-	Panic            // nothing is done, and the call panics with Panicked
-	PanicAfter       // it is done, and the call panics with Panicked
+	Pass          Act = iota
+	Fail              // the call is not made and returns an error
+	DoAndTimeout      // the call is made and returns Timeout, without its result
+	Die               // the call is not made, and the handle returns Dead from now on
+	DieAfter          // the call is made, and the handle returns Dead from now on, including from this call
+	DieAfterReply     // the call is made and returns its result, and the handle returns Dead from now on
+	Panic             // the call is not made and panics with Panicked
+	PanicAfter        // the call is made and panics with Panicked
 )
 
-// Panicked is what a call panics with, after the acts Panic and PanicAfter.
+// Panicked is the value of the panic of the acts Panic and PanicAfter.
 const Panicked = "store/faulty: a panic of the test"
 
-// Fault is what goes wrong with one call.
+// Fault is the fault of one call. The zero value is none.
 type Fault struct {
 	Act  Act
-	Kind perdure.Kind // of the error of Fail; empty: Unavailable
+	Kind perdure.Kind // the kind of the error of Fail; empty: Unavailable
 }
 
 // Point is one call of a method of store.Store, store.Tx or store.Reader.
 type Point struct {
-	Method string // its name; a method of Tx and the one of Reader are the same
+	Method string // its name; a method of Tx and the same one of Reader share their count
 	N      int    // the nth call of the method through this handle, from 1
 }
 
-// Plan says what goes wrong. The zero value is a store that works.
+// Plan chooses the faults. The zero value has none.
 //
-// A fault in a transaction is one of the Tx: the method answers the error, and what becomes of the
-// transaction is fn's to decide. But nothing is committed once the handle has died.
+// A fault in a transaction is one of the Tx: the method returns the error, and fn decides what
+// happens to the transaction. Nothing is committed once the handle has died.
 type Plan struct {
-	// At is asked before each call but Now, which cannot fail. nil lets everything through. It is called by
-	// whoever calls the store, several at once, and may block to make a store slow.
+	// At returns the fault of a call. It is called before each call except Now, which cannot fail,
+	// by the goroutine that makes the call, so it must be safe for concurrent use. It may block to
+	// make the store slow. nil: no faults.
 	At func(Point) Fault
-	// Died is called once, when the handle has died and the call that it died of is over. An engine's test
-	// ends the engine's root context in it. nil: nobody wants to know.
+	// Died is called once, when the handle has died and the call that caused its death is over. The
+	// test of an engine ends the engine's root context in it. nil: not called.
 	Died func()
 }
 
-// Nth is the plan of one fault, at the nth call of a method, from 1.
+// Nth returns the plan of one fault, at the nth call of a method, from 1.
 func Nth(method string, n int, fault Fault) Plan {
 	return Plan{At: func(p Point) Fault {
 		if p == (Point{Method: method, N: n}) {
@@ -76,61 +78,63 @@ func Nth(method string, n int, fault Fault) Plan {
 	}}
 }
 
-// Store is a handle of another store. New makes it.
+// Store is a handle of another store. New creates it.
 type Store struct {
-	inner store.Store
-	life  *life
+	inner  store.Store
+	handle *handle
 }
 
-// New returns a handle of inner that goes wrong as plan says. Closing it closes inner, unless it is dead.
+// New returns a handle of inner with the faults of plan. Closing it closes inner, unless the handle
+// is dead.
 func New(inner store.Store, plan Plan) *Store {
-	return &Store{inner: inner, life: &life{plan: plan, counts: map[string]int{}, cancels: map[int]context.CancelCauseFunc{}}}
+	return &Store{inner: inner, handle: &handle{plan: plan, counts: map[string]int{},
+		cancels: map[int]context.CancelCauseFunc{}}}
 }
 
-// Count returns how often a method was called before the handle died. Count("InTx") counts transactions,
-// those that failed included.
+// Count returns how often a method was called before the handle died. Count("InTx") counts
+// transactions, including failed ones.
 func (s *Store) Count(method string) int {
-	s.life.mu.Lock()
-	defer s.life.mu.Unlock()
-	return s.life.counts[method]
+	s.handle.mu.Lock()
+	defer s.handle.mu.Unlock()
+	return s.handle.counts[method]
 }
 
-// Kill ends the handle as the act Die does, wherever its calls are.
-func (s *Store) Kill() { s.life.die() }
+// Kill ends the handle as the act Die does, while calls may be running.
+func (s *Store) Kill() { s.handle.die() }
 
 // Dead reports whether the handle has died.
-func (s *Store) Dead() bool { return s.life.alive() != nil }
+func (s *Store) Dead() bool { return s.handle.alive() != nil }
 
-// tx is a Tx that goes wrong.
+// tx is a Tx with the faults of the plan.
 type tx struct {
-	inner store.Tx
-	life  *life
+	inner  store.Tx
+	handle *handle
 }
 
-// reader is a Reader that goes wrong.
+// reader is a Reader with the faults of the plan.
 type reader struct {
-	inner store.Reader
-	life  *life
+	inner  store.Reader
+	handle *handle
 }
 
-// life is what all parts of a handle share.
-type life struct {
+// handle is the state that all parts of a Store share.
+type handle struct {
 	plan Plan
 
-	mu      sync.Mutex // guards what follows; not held while At, Died or the store inside runs
+	mu      sync.Mutex // guards the fields below; not held while At, Died or the inner store runs
 	counts  map[string]int
 	dead    bool
-	cancels map[int]context.CancelCauseFunc // of the calls that death ends
-	next    int                             // key of cancels
+	cancels map[int]context.CancelCauseFunc // of the calls that end with the handle
+	next    int                             // the next key of cancels
 }
 
-// before counts a call and says what goes wrong with it. After an error the call must not be made.
-func (l *life) before(method string) (Fault, error) {
-	point, err := l.count(method)
-	if err != nil || l.plan.At == nil {
+// before counts a call and returns its fault. After an error the call must not be made.
+func (h *handle) before(method string) (Fault, error) {
+	point, err := h.count(method)
+	if err != nil || h.plan.At == nil {
 		return Fault{}, err
 	}
-	fault := l.plan.At(point)
+	fault := h.plan.At(point)
 	switch fault.Act {
 	case Fail:
 		kind := fault.Kind
@@ -139,25 +143,25 @@ func (l *life) before(method string) (Fault, error) {
 		}
 		return fault, fmt.Errorf("%s, call %d: %w: a fault of the test", method, point.N, kind)
 	case Die:
-		l.die()
+		h.die()
 	case Panic:
 		panic(Panicked)
 	}
-	return fault, l.alive() // another call may have died of its fault while At was asked
+	return fault, h.alive() // another call may have killed the handle while At ran
 }
 
-// after says what goes wrong with a call that was made.
-func (l *life) after(fault Fault) error {
+// after applies the fault of a call that was made.
+func (h *handle) after(fault Fault) error {
 	switch fault.Act {
 	case DieAfter:
-		l.die()
-	case DieTold:
-		l.die()
+		h.die()
+	case DieAfterReply:
+		h.die()
 		return nil
 	case PanicAfter:
 		panic(Panicked)
 	}
-	if err := l.alive(); err != nil {
+	if err := h.alive(); err != nil {
 		return err
 	}
 	if fault.Act == DoAndTimeout {
@@ -166,78 +170,79 @@ func (l *life) after(fault Fault) error {
 	return nil
 }
 
-// count counts a call. Dead: it is not one any more.
-func (l *life) count(method string) (Point, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.dead {
+// count counts a call. Dead: the handle has died, and the call is not counted.
+func (h *handle) count(method string) (Point, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.dead {
 		return Point{}, Dead
 	}
-	l.counts[method]++
-	return Point{Method: method, N: l.counts[method]}, nil
+	h.counts[method]++
+	return Point{Method: method, N: h.counts[method]}, nil
 }
 
-func (l *life) alive() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.dead {
+func (h *handle) alive() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.dead {
 		return Dead
 	}
 	return nil
 }
 
-// die ends the handle, once, and with it the calls that wait.
-func (l *life) die() {
-	l.mu.Lock()
-	first := !l.dead
-	l.dead = true
-	for _, cancel := range l.cancels {
+// die ends the handle, once, and with it the waiting calls.
+func (h *handle) die() {
+	h.mu.Lock()
+	first := !h.dead
+	h.dead = true
+	for _, cancel := range h.cancels {
 		cancel(Dead)
 	}
-	l.mu.Unlock()
-	if first && l.plan.Died != nil {
-		l.plan.Died()
+	h.mu.Unlock()
+	if first && h.plan.Died != nil {
+		h.plan.Died()
 	}
 }
 
-// mortal returns a ctx that also ends when the handle dies. release lets go of it.
-func (l *life) mortal(parent context.Context) (ctx context.Context, release func()) {
+// mortal returns a ctx that also ends when the handle dies. The caller calls release when it is
+// done.
+func (h *handle) mortal(parent context.Context) (ctx context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(parent)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.next++
-	key := l.next
-	l.cancels[key] = cancel
-	if l.dead {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.next++
+	key := h.next
+	h.cancels[key] = cancel
+	if h.dead {
 		cancel(Dead)
 	}
 	return ctx, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.cancels, key)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.cancels, key)
 		cancel(nil)
 	}
 }
 
-// inTx makes what is called in a transaction go wrong too. Nothing is committed once the handle has died.
-func (l *life) inTx(fn func(store.Tx) error) func(store.Tx) error {
+// inTx wraps the Tx of a transaction. Nothing is committed once the handle has died.
+func (h *handle) inTx(fn func(store.Tx) error) func(store.Tx) error {
 	return func(inner store.Tx) error {
-		if err := fn(&tx{inner: inner, life: l}); err != nil {
-			return err // as it is
+		if err := fn(&tx{inner: inner, handle: h}); err != nil {
+			return err // unchanged
 		}
-		return l.alive()
+		return h.alive()
 	}
 }
 
-// inView makes what is called in a view go wrong too.
-func (l *life) inView(fn func(store.Reader) error) func(store.Reader) error {
-	return func(inner store.Reader) error { return fn(&reader{inner: inner, life: l}) }
+// inView wraps the Reader of a view.
+func (h *handle) inView(fn func(store.Reader) error) func(store.Reader) error {
+	return func(inner store.Reader) error { return fn(&reader{inner: inner, handle: h}) }
 }
 
-// inWatch shows nothing once the handle has died.
-func (l *life) inWatch(fn func(store.Frame) error) func(store.Frame) error {
+// inWatch delivers nothing once the handle has died.
+func (h *handle) inWatch(fn func(store.Frame) error) func(store.Frame) error {
 	return func(f store.Frame) error {
-		if err := l.alive(); err != nil {
+		if err := h.alive(); err != nil {
 			return err
 		}
 		return fn(f)

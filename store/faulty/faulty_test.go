@@ -48,7 +48,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// hire adds a worker, so that one can see what was committed.
+// hire adds a worker, which shows whether its transaction was committed.
 func hire(st store.Store, id perdure.WorkerID) error {
 	return st.InTx(context.Background(), func(tx store.Tx) error { return tx.PutWorker(store.Worker{ID: id}) })
 }
@@ -69,7 +69,7 @@ func hired(t *testing.T, st store.Store) (ids []perdure.WorkerID) {
 	return ids
 }
 
-// Three transactions, of which the second goes wrong.
+// Three transactions, where the second has a fault.
 func TestTransaction(t *testing.T) {
 	t.Parallel()
 	one, two, three := perdure.WorkerID("worker_1"), perdure.WorkerID("worker_2"), perdure.WorkerID("worker_3")
@@ -82,11 +82,13 @@ func TestTransaction(t *testing.T) {
 	}{
 		{"pass", faulty.Fault{}, nil, false, []perdure.WorkerID{one, two, three}},
 		{"fail", faulty.Fault{Act: faulty.Fail}, perdure.Unavailable, false, []perdure.WorkerID{one, three}},
-		{"fail_as_conflict", faulty.Fault{Act: faulty.Fail, Kind: perdure.Conflict}, perdure.Conflict, false, []perdure.WorkerID{one, three}},
-		{"do_and_timeout", faulty.Fault{Act: faulty.DoAndTimeout}, faulty.Timeout, false, []perdure.WorkerID{one, two, three}},
+		{"fail_as_conflict", faulty.Fault{Act: faulty.Fail, Kind: perdure.Conflict}, perdure.Conflict, false,
+			[]perdure.WorkerID{one, three}},
+		{"do_and_timeout", faulty.Fault{Act: faulty.DoAndTimeout}, faulty.Timeout, false,
+			[]perdure.WorkerID{one, two, three}},
 		{"die", faulty.Fault{Act: faulty.Die}, faulty.Dead, true, []perdure.WorkerID{one}},
 		{"die_after", faulty.Fault{Act: faulty.DieAfter}, faulty.Dead, true, []perdure.WorkerID{one, two}},
-		{"die_told", faulty.Fault{Act: faulty.DieTold}, nil, true, []perdure.WorkerID{one, two}},
+		{"die_told", faulty.Fault{Act: faulty.DieAfterReply}, nil, true, []perdure.WorkerID{one, two}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -110,13 +112,13 @@ func TestTransaction(t *testing.T) {
 				wantDied, wantCount = 1, 2
 			}
 			if st.Dead() != c.dead || died != wantDied || st.Count("InTx") != wantCount {
-				t.Errorf("got dead %t, told %d times, %d transactions", st.Dead(), died, st.Count("InTx"))
+				t.Errorf("got dead %t, Died called %d times, %d transactions", st.Dead(), died, st.Count("InTx"))
 			}
 		})
 	}
 }
 
-// Every method of a transaction goes wrong as its own fault says.
+// Every method of a transaction has its own fault.
 func TestEveryMethodOfTx(t *testing.T) {
 	t.Parallel()
 	faults := map[error]faulty.Fault{
@@ -126,7 +128,7 @@ func TestEveryMethodOfTx(t *testing.T) {
 	}
 	for method := range reflect.TypeFor[store.Tx]().Methods() {
 		if method.Name == "Now" {
-			continue // it cannot fail
+			continue // cannot fail
 		}
 		for want, fault := range faults {
 			inner := memory.New(memory.Config{})
@@ -160,7 +162,7 @@ func call(method reflect.Value) error {
 	return err
 }
 
-// A fn that goes on after the handle has died commits nothing.
+// An fn that continues after the handle has died commits nothing.
 func TestDeathInATransaction(t *testing.T) {
 	t.Parallel()
 	for _, act := range []faulty.Act{faulty.Die, faulty.DieAfter} {
@@ -182,7 +184,7 @@ func TestDeathInATransaction(t *testing.T) {
 	}
 }
 
-// A panic leaves nothing of its transaction, or all of it, and the handle lives on.
+// A panic leaves nothing of its transaction, or all of it, and the handle stays alive.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -216,7 +218,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// Death ends what waits, keeps the store inside open, and answers everything.
+// The death of a handle ends its waiting calls and leaves the inner store open. Every later call
+// returns Dead.
 func TestDeath(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -251,7 +254,7 @@ func TestDeath(t *testing.T) {
 	})
 }
 
-// A plan sees every call with its number, and a slow one delays nobody else.
+// A plan receives every call with its number, and a slow call delays no other one.
 func TestPlanIsAsked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -20,3240 +20,3240 @@ var (
 	_ store.Reader = (*reader)(nil)
 )
 
-// Close is Close of store.Store, as the plan lets it be.
+// Close is Close of store.Store, with the faults of the plan.
 func (x *Store) Close() (err error) {
-	fault, err := x.life.before("Close")
+	fault, err := x.handle.before("Close")
 	if err != nil {
 		return err
 	}
 	err = x.inner.Close()
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// InTx is InTx of store.Store, as the plan lets it be.
+// InTx is InTx of store.Store, with the faults of the plan.
 func (x *Store) InTx(ctx context.Context, fn func(store.Tx) error) (err error) {
-	fault, err := x.life.before("InTx")
+	fault, err := x.handle.before("InTx")
 	if err != nil {
 		return err
 	}
-	ctx, release := x.life.mortal(ctx)
+	ctx, release := x.handle.mortal(ctx)
 	defer release()
-	err = x.inner.InTx(ctx, x.life.inTx(fn))
-	if failed := x.life.after(fault); failed != nil {
+	err = x.inner.InTx(ctx, x.handle.inTx(fn))
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// Publish is Publish of store.Store, as the plan lets it be.
+// Publish is Publish of store.Store, with the faults of the plan.
 func (x *Store) Publish(frame store.Frame) {
-	fault, err := x.life.before("Publish")
+	fault, err := x.handle.before("Publish")
 	if err != nil {
 		return
 	}
 	x.inner.Publish(frame)
-	_ = x.life.after(fault) // there is nobody to tell
+	_ = x.handle.after(fault) // there is no result to return it in
 }
 
-// View is View of store.Store, as the plan lets it be.
+// View is View of store.Store, with the faults of the plan.
 func (x *Store) View(ctx context.Context, fn func(store.Reader) error) (err error) {
-	fault, err := x.life.before("View")
+	fault, err := x.handle.before("View")
 	if err != nil {
 		return err
 	}
-	ctx, release := x.life.mortal(ctx)
+	ctx, release := x.handle.mortal(ctx)
 	defer release()
-	err = x.inner.View(ctx, x.life.inView(fn))
-	if failed := x.life.after(fault); failed != nil {
+	err = x.inner.View(ctx, x.handle.inView(fn))
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// Watch is Watch of store.Store, as the plan lets it be.
+// Watch is Watch of store.Store, with the faults of the plan.
 func (x *Store) Watch(ctx context.Context, session perdure.SessionID, after int64, fn func(store.Frame) error) (err error) {
-	fault, err := x.life.before("Watch")
+	fault, err := x.handle.before("Watch")
 	if err != nil {
 		return err
 	}
-	ctx, release := x.life.mortal(ctx)
+	ctx, release := x.handle.mortal(ctx)
 	defer release()
-	err = x.inner.Watch(ctx, session, after, x.life.inWatch(fn))
-	if failed := x.life.after(fault); failed != nil {
+	err = x.inner.Watch(ctx, session, after, x.handle.inWatch(fn))
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// AccessToken is AccessToken of store.Tx, as the plan lets it be.
+// AccessToken is AccessToken of store.Tx, with the faults of the plan.
 func (x *tx) AccessToken(id perdure.TokenID) (r0 store.AccessToken, err error) {
-	fault, err := x.life.before("AccessToken")
+	fault, err := x.handle.before("AccessToken")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.AccessToken(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// AccessTokens is AccessTokens of store.Tx, as the plan lets it be.
+// AccessTokens is AccessTokens of store.Tx, with the faults of the plan.
 func (x *tx) AccessTokens(org string) (r0 []store.AccessToken, err error) {
-	fault, err := x.life.before("AccessTokens")
+	fault, err := x.handle.before("AccessTokens")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.AccessTokens(org)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// AddAudit is AddAudit of store.Tx, as the plan lets it be.
+// AddAudit is AddAudit of store.Tx, with the faults of the plan.
 func (x *tx) AddAudit(e store.AuditEntry) (err error) {
-	fault, err := x.life.before("AddAudit")
+	fault, err := x.handle.before("AddAudit")
 	if err != nil {
 		return err
 	}
 	err = x.inner.AddAudit(e)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// AddDelivery is AddDelivery of store.Tx, as the plan lets it be.
+// AddDelivery is AddDelivery of store.Tx, with the faults of the plan.
 func (x *tx) AddDelivery(d store.Delivery) (err error) {
-	fault, err := x.life.before("AddDelivery")
+	fault, err := x.handle.before("AddDelivery")
 	if err != nil {
 		return err
 	}
 	err = x.inner.AddDelivery(d)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// AddEntry is AddEntry of store.Tx, as the plan lets it be.
+// AddEntry is AddEntry of store.Tx, with the faults of the plan.
 func (x *tx) AddEntry(e budget.Entry) (r0 bool, err error) {
-	fault, err := x.life.before("AddEntry")
+	fault, err := x.handle.before("AddEntry")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.AddEntry(e)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// AddFire is AddFire of store.Tx, as the plan lets it be.
+// AddFire is AddFire of store.Tx, with the faults of the plan.
 func (x *tx) AddFire(f perdure.Fire) (err error) {
-	fault, err := x.life.before("AddFire")
+	fault, err := x.handle.before("AddFire")
 	if err != nil {
 		return err
 	}
 	err = x.inner.AddFire(f)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// AddHookDelivery is AddHookDelivery of store.Tx, as the plan lets it be.
+// AddHookDelivery is AddHookDelivery of store.Tx, with the faults of the plan.
 func (x *tx) AddHookDelivery(d webhook.Delivery) (r0 bool, err error) {
-	fault, err := x.life.before("AddHookDelivery")
+	fault, err := x.handle.before("AddHookDelivery")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.AddHookDelivery(d)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// AddPayment is AddPayment of store.Tx, as the plan lets it be.
+// AddPayment is AddPayment of store.Tx, with the faults of the plan.
 func (x *tx) AddPayment(p store.Payment, d time.Duration) (r0 store.Payment, err error) {
-	fault, err := x.life.before("AddPayment")
+	fault, err := x.handle.before("AddPayment")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.AddPayment(p, d)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// AddTaskMessage is AddTaskMessage of store.Tx, as the plan lets it be.
+// AddTaskMessage is AddTaskMessage of store.Tx, with the faults of the plan.
 func (x *tx) AddTaskMessage(m perdure.TaskMessage) (err error) {
-	fault, err := x.life.before("AddTaskMessage")
+	fault, err := x.handle.before("AddTaskMessage")
 	if err != nil {
 		return err
 	}
 	err = x.inner.AddTaskMessage(m)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// Agent is Agent of store.Tx, as the plan lets it be.
+// Agent is Agent of store.Tx, with the faults of the plan.
 func (x *tx) Agent(id perdure.AgentID) (r0 agent.Agent, r1 bool, err error) {
-	fault, err := x.life.before("Agent")
+	fault, err := x.handle.before("Agent")
 	if err != nil {
 		return r0, r1, err
 	}
 	a0, a1, err := x.inner.Agent(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, r1, failed
 	}
 	return a0, a1, err
 }
 
-// AgentVersions is AgentVersions of store.Tx, as the plan lets it be.
+// AgentVersions is AgentVersions of store.Tx, with the faults of the plan.
 func (x *tx) AgentVersions(id perdure.AgentID, limit int) (r0 []agent.Agent, err error) {
-	fault, err := x.life.before("AgentVersions")
+	fault, err := x.handle.before("AgentVersions")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.AgentVersions(id, limit)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Agents is Agents of store.Tx, as the plan lets it be.
+// Agents is Agents of store.Tx, with the faults of the plan.
 func (x *tx) Agents(filter agent.StatusFilter) (r0 []agent.Agent, err error) {
-	fault, err := x.life.before("Agents")
+	fault, err := x.handle.before("Agents")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Agents(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Append is Append of store.Tx, as the plan lets it be.
+// Append is Append of store.Tx, with the faults of the plan.
 func (x *tx) Append(session perdure.SessionID, events []perdure.Event) (err error) {
-	fault, err := x.life.before("Append")
+	fault, err := x.handle.before("Append")
 	if err != nil {
 		return err
 	}
 	err = x.inner.Append(session, events)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// AppendLog is AppendLog of store.Tx, as the plan lets it be.
+// AppendLog is AppendLog of store.Tx, with the faults of the plan.
 func (x *tx) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) (r0 int64, err error) {
-	fault, err := x.life.before("AppendLog")
+	fault, err := x.handle.before("AppendLog")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.AppendLog(id, attempt, stream, p)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Approval is Approval of store.Tx, as the plan lets it be.
+// Approval is Approval of store.Tx, with the faults of the plan.
 func (x *tx) Approval(id perdure.ApprovalID) (r0 perdure.Approval, err error) {
-	fault, err := x.life.before("Approval")
+	fault, err := x.handle.before("Approval")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Approval(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Approvals is Approvals of store.Tx, as the plan lets it be.
+// Approvals is Approvals of store.Tx, with the faults of the plan.
 func (x *tx) Approvals(filter store.ApprovalFilter) (r0 []perdure.Approval, err error) {
-	fault, err := x.life.before("Approvals")
+	fault, err := x.handle.before("Approvals")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Approvals(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// AuditHeads is AuditHeads of store.Tx, as the plan lets it be.
+// AuditHeads is AuditHeads of store.Tx, with the faults of the plan.
 func (x *tx) AuditHeads() (r0 []store.AuditHead, err error) {
-	fault, err := x.life.before("AuditHeads")
+	fault, err := x.handle.before("AuditHeads")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.AuditHeads()
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// AuditLinks is AuditLinks of store.Tx, as the plan lets it be.
+// AuditLinks is AuditLinks of store.Tx, with the faults of the plan.
 func (x *tx) AuditLinks(org string, after int64, limit int) (r0 []store.AuditLink, err error) {
-	fault, err := x.life.before("AuditLinks")
+	fault, err := x.handle.before("AuditLinks")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.AuditLinks(org, after, limit)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// BeatWorker is BeatWorker of store.Tx, as the plan lets it be.
-func (x *tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (r0 store.Beat, err error) {
-	fault, err := x.life.before("BeatWorker")
+// BeatWorker is BeatWorker of store.Tx, with the faults of the plan.
+func (x *tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (r0 store.Heartbeat, err error) {
+	fault, err := x.handle.before("BeatWorker")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.BeatWorker(id, lease)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// BeginRequest is BeginRequest of store.Tx, as the plan lets it be.
+// BeginRequest is BeginRequest of store.Tx, with the faults of the plan.
 func (x *tx) BeginRequest(r store.Request) (err error) {
-	fault, err := x.life.before("BeginRequest")
+	fault, err := x.handle.before("BeginRequest")
 	if err != nil {
 		return err
 	}
 	err = x.inner.BeginRequest(r)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// BindCall is BindCall of store.Tx, as the plan lets it be.
+// BindCall is BindCall of store.Tx, with the faults of the plan.
 func (x *tx) BindCall(key perdure.CallKey, token perdure.Token, task perdure.TaskID, attempt int) (err error) {
-	fault, err := x.life.before("BindCall")
+	fault, err := x.handle.before("BindCall")
 	if err != nil {
 		return err
 	}
 	err = x.inner.BindCall(key, token, task, attempt)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// BudgetEntries is BudgetEntries of store.Tx, as the plan lets it be.
+// BudgetEntries is BudgetEntries of store.Tx, with the faults of the plan.
 func (x *tx) BudgetEntries(filter store.EntryFilter) (r0 []budget.Entry, err error) {
-	fault, err := x.life.before("BudgetEntries")
+	fault, err := x.handle.before("BudgetEntries")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.BudgetEntries(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// BudgetHalts is BudgetHalts of store.Tx, as the plan lets it be.
+// BudgetHalts is BudgetHalts of store.Tx, with the faults of the plan.
 func (x *tx) BudgetHalts() (r0 []store.BudgetHalt, err error) {
-	fault, err := x.life.before("BudgetHalts")
+	fault, err := x.handle.before("BudgetHalts")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.BudgetHalts()
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// BudgetHolds is BudgetHolds of store.Tx, as the plan lets it be.
+// BudgetHolds is BudgetHolds of store.Tx, with the faults of the plan.
 func (x *tx) BudgetHolds(filter store.HoldFilter) (r0 []budget.Hold, err error) {
-	fault, err := x.life.before("BudgetHolds")
+	fault, err := x.handle.before("BudgetHolds")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.BudgetHolds(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// BudgetSum is BudgetSum of store.Tx, as the plan lets it be.
-func (x *tx) BudgetSum(id perdure.BudgetID, after time.Time, upTo time.Time) (r0 budget.Sum, err error) {
-	fault, err := x.life.before("BudgetSum")
+// BudgetSum is BudgetSum of store.Tx, with the faults of the plan.
+func (x *tx) BudgetSum(id perdure.BudgetID, after time.Time, upTo time.Time) (r0 budget.Total, err error) {
+	fault, err := x.handle.before("BudgetSum")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.BudgetSum(id, after, upTo)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Budgeted is Budgeted of store.Tx, as the plan lets it be.
+// Budgeted is Budgeted of store.Tx, with the faults of the plan.
 func (x *tx) Budgeted() (r0 bool, err error) {
-	fault, err := x.life.before("Budgeted")
+	fault, err := x.handle.before("Budgeted")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Budgeted()
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Budgets is Budgets of store.Tx, as the plan lets it be.
+// Budgets is Budgets of store.Tx, with the faults of the plan.
 func (x *tx) Budgets(filter store.BudgetFilter) (r0 []budget.Account, err error) {
-	fault, err := x.life.before("Budgets")
+	fault, err := x.handle.before("Budgets")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Budgets(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// BuryWorker is BuryWorker of store.Tx, as the plan lets it be.
-func (x *tx) BuryWorker(id perdure.WorkerID) (err error) {
-	fault, err := x.life.before("BuryWorker")
-	if err != nil {
-		return err
-	}
-	err = x.inner.BuryWorker(id)
-	if failed := x.life.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// Call is Call of store.Tx, as the plan lets it be.
+// Call is Call of store.Tx, with the faults of the plan.
 func (x *tx) Call(key perdure.CallKey) (r0 perdure.Call, err error) {
-	fault, err := x.life.before("Call")
+	fault, err := x.handle.before("Call")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Call(key)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Calls is Calls of store.Tx, as the plan lets it be.
+// Calls is Calls of store.Tx, with the faults of the plan.
 func (x *tx) Calls(filter store.CallFilter) (r0 []perdure.Call, err error) {
-	fault, err := x.life.before("Calls")
+	fault, err := x.handle.before("Calls")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Calls(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// ChangeFire is ChangeFire of store.Tx, as the plan lets it be.
+// ChangeFire is ChangeFire of store.Tx, with the faults of the plan.
 func (x *tx) ChangeFire(f perdure.Fire) (err error) {
-	fault, err := x.life.before("ChangeFire")
+	fault, err := x.handle.before("ChangeFire")
 	if err != nil {
 		return err
 	}
 	err = x.inner.ChangeFire(f)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// ChangeHookDelivery is ChangeHookDelivery of store.Tx, as the plan lets it be.
+// ChangeHookDelivery is ChangeHookDelivery of store.Tx, with the faults of the plan.
 func (x *tx) ChangeHookDelivery(d webhook.Delivery) (err error) {
-	fault, err := x.life.before("ChangeHookDelivery")
+	fault, err := x.handle.before("ChangeHookDelivery")
 	if err != nil {
 		return err
 	}
 	err = x.inner.ChangeHookDelivery(d)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// Claim is Claim of store.Tx, as the plan lets it be.
+// Claim is Claim of store.Tx, with the faults of the plan.
 func (x *tx) Claim(call perdure.Call, ownerLive func(perdure.WorkerID) bool) (r0 perdure.ClaimOutcome, r1 perdure.Call, err error) {
-	fault, err := x.life.before("Claim")
+	fault, err := x.handle.before("Claim")
 	if err != nil {
 		return r0, r1, err
 	}
 	a0, a1, err := x.inner.Claim(call, ownerLive)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, r1, failed
 	}
 	return a0, a1, err
 }
 
-// ClaimDeliveries is ClaimDeliveries of store.Tx, as the plan lets it be.
+// ClaimDeliveries is ClaimDeliveries of store.Tx, with the faults of the plan.
 func (x *tx) ClaimDeliveries(session perdure.SessionID, tasks []perdure.TaskID) (r0 int, err error) {
-	fault, err := x.life.before("ClaimDeliveries")
+	fault, err := x.handle.before("ClaimDeliveries")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.ClaimDeliveries(session, tasks)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// ClaimLeases is ClaimLeases of store.Tx, as the plan lets it be.
+// ClaimLeases is ClaimLeases of store.Tx, with the faults of the plan.
 func (x *tx) ClaimLeases(due store.LeaseDue) (r0 []perdure.Lease, err error) {
-	fault, err := x.life.before("ClaimLeases")
+	fault, err := x.handle.before("ClaimLeases")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.ClaimLeases(due)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// ClaimSpawn is ClaimSpawn of store.Tx, as the plan lets it be.
+// ClaimSpawn is ClaimSpawn of store.Tx, with the faults of the plan.
 func (x *tx) ClaimSpawn(s store.Spawn) (r0 store.SpawnOutcome, r1 store.Spawn, err error) {
-	fault, err := x.life.before("ClaimSpawn")
+	fault, err := x.handle.before("ClaimSpawn")
 	if err != nil {
 		return r0, r1, err
 	}
 	a0, a1, err := x.inner.ClaimSpawn(s)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, r1, failed
 	}
 	return a0, a1, err
 }
 
-// Connection is Connection of store.Tx, as the plan lets it be.
+// Connection is Connection of store.Tx, with the faults of the plan.
 func (x *tx) Connection(key store.ConnectionKey) (r0 store.Connection, r1 bool, err error) {
-	fault, err := x.life.before("Connection")
+	fault, err := x.handle.before("Connection")
 	if err != nil {
 		return r0, r1, err
 	}
 	a0, a1, err := x.inner.Connection(key)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, r1, failed
 	}
 	return a0, a1, err
 }
 
-// Connections is Connections of store.Tx, as the plan lets it be.
+// Connections is Connections of store.Tx, with the faults of the plan.
 func (x *tx) Connections() (r0 []store.Connection, err error) {
-	fault, err := x.life.before("Connections")
+	fault, err := x.handle.before("Connections")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Connections()
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// CountOutbound is CountOutbound of store.Tx, as the plan lets it be.
+// CountOutbound is CountOutbound of store.Tx, with the faults of the plan.
 func (x *tx) CountOutbound(org string, limit int) (r0 bool, err error) {
-	fault, err := x.life.before("CountOutbound")
+	fault, err := x.handle.before("CountOutbound")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.CountOutbound(org, limit)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// CountSpawns is CountSpawns of store.Tx, as the plan lets it be.
+// CountSpawns is CountSpawns of store.Tx, with the faults of the plan.
 func (x *tx) CountSpawns(root perdure.SessionID) (r0 store.SpawnCount, err error) {
-	fault, err := x.life.before("CountSpawns")
+	fault, err := x.handle.before("CountSpawns")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.CountSpawns(root)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// CountTasks is CountTasks of store.Tx, as the plan lets it be.
+// CountTasks is CountTasks of store.Tx, with the faults of the plan.
 func (x *tx) CountTasks(state perdure.TaskState, session perdure.SessionID) (r0 []store.TaskCount, err error) {
-	fault, err := x.life.before("CountTasks")
+	fault, err := x.handle.before("CountTasks")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.CountTasks(state, session)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// CreateSession is CreateSession of store.Tx, as the plan lets it be.
+// CreateSession is CreateSession of store.Tx, with the faults of the plan.
 func (x *tx) CreateSession(s store.Session) (err error) {
-	fault, err := x.life.before("CreateSession")
+	fault, err := x.handle.before("CreateSession")
 	if err != nil {
 		return err
 	}
 	err = x.inner.CreateSession(s)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// CreateTask is CreateTask of store.Tx, as the plan lets it be.
+// CreateTask is CreateTask of store.Tx, with the faults of the plan.
 func (x *tx) CreateTask(t perdure.Task) (r0 perdure.Task, r1 bool, err error) {
-	fault, err := x.life.before("CreateTask")
+	fault, err := x.handle.before("CreateTask")
 	if err != nil {
 		return r0, r1, err
 	}
 	a0, a1, err := x.inner.CreateTask(t)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, r1, failed
 	}
 	return a0, a1, err
 }
 
-// DefaultModel is DefaultModel of store.Tx, as the plan lets it be.
+// DefaultModel is DefaultModel of store.Tx, with the faults of the plan.
 func (x *tx) DefaultModel() (r0 store.Model, r1 bool, err error) {
-	fault, err := x.life.before("DefaultModel")
+	fault, err := x.handle.before("DefaultModel")
 	if err != nil {
 		return r0, r1, err
 	}
 	a0, a1, err := x.inner.DefaultModel()
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, r1, failed
 	}
 	return a0, a1, err
 }
 
-// DefaultProvider is DefaultProvider of store.Tx, as the plan lets it be.
+// DefaultProvider is DefaultProvider of store.Tx, with the faults of the plan.
 func (x *tx) DefaultProvider(kind string) (r0 store.Provider, r1 bool, err error) {
-	fault, err := x.life.before("DefaultProvider")
+	fault, err := x.handle.before("DefaultProvider")
 	if err != nil {
 		return r0, r1, err
 	}
 	a0, a1, err := x.inner.DefaultProvider(kind)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, r1, failed
 	}
 	return a0, a1, err
 }
 
-// Deliveries is Deliveries of store.Tx, as the plan lets it be.
+// Deliveries is Deliveries of store.Tx, with the faults of the plan.
 func (x *tx) Deliveries(session perdure.SessionID) (r0 []store.Delivery, err error) {
-	fault, err := x.life.before("Deliveries")
+	fault, err := x.handle.before("Deliveries")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Deliveries(session)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// DropPartial is DropPartial of store.Tx, as the plan lets it be.
+// DropPartial is DropPartial of store.Tx, with the faults of the plan.
 func (x *tx) DropPartial(session perdure.SessionID, message perdure.MessageID) (err error) {
-	fault, err := x.life.before("DropPartial")
+	fault, err := x.handle.before("DropPartial")
 	if err != nil {
 		return err
 	}
 	err = x.inner.DropPartial(session, message)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// DueLeases is DueLeases of store.Tx, as the plan lets it be.
+// DueLeases is DueLeases of store.Tx, with the faults of the plan.
 func (x *tx) DueLeases(due store.LeaseDue) (r0 []perdure.Lease, err error) {
-	fault, err := x.life.before("DueLeases")
+	fault, err := x.handle.before("DueLeases")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.DueLeases(due)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// DueSchedules is DueSchedules of store.Tx, as the plan lets it be.
+// DueSchedules is DueSchedules of store.Tx, with the faults of the plan.
 func (x *tx) DueSchedules(after time.Time, by time.Time, limit int) (r0 []perdure.Schedule, err error) {
-	fault, err := x.life.before("DueSchedules")
+	fault, err := x.handle.before("DueSchedules")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.DueSchedules(after, by, limit)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Dump is Dump of store.Tx, as the plan lets it be.
+// Dump is Dump of store.Tx, with the faults of the plan.
 func (x *tx) Dump(id perdure.SessionID) (r0 store.SessionDump, err error) {
-	fault, err := x.life.before("Dump")
+	fault, err := x.handle.before("Dump")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Dump(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Elect is Elect of store.Tx, as the plan lets it be.
+// Elect is Elect of store.Tx, with the faults of the plan.
 func (x *tx) Elect(role string) (r0 bool, err error) {
-	fault, err := x.life.before("Elect")
+	fault, err := x.handle.before("Elect")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Elect(role)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// EndCleanup is EndCleanup of store.Tx, as the plan lets it be.
+// EndCleanup is EndCleanup of store.Tx, with the faults of the plan.
 func (x *tx) EndCleanup(end store.LeaseEnd) (r0 perdure.Lease, err error) {
-	fault, err := x.life.before("EndCleanup")
+	fault, err := x.handle.before("EndCleanup")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.EndCleanup(end)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// EndRequest is EndRequest of store.Tx, as the plan lets it be.
+// EndRequest is EndRequest of store.Tx, with the faults of the plan.
 func (x *tx) EndRequest(scope string, key string, answer store.Answer) (err error) {
-	fault, err := x.life.before("EndRequest")
+	fault, err := x.handle.before("EndRequest")
 	if err != nil {
 		return err
 	}
 	err = x.inner.EndRequest(scope, key, answer)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// Events is Events of store.Tx, as the plan lets it be.
+// Events is Events of store.Tx, with the faults of the plan.
 func (x *tx) Events(session perdure.SessionID, after int64, limit int) (r0 []perdure.Event, err error) {
-	fault, err := x.life.before("Events")
+	fault, err := x.handle.before("Events")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Events(session, after, limit)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// File is File of store.Tx, as the plan lets it be.
+// File is File of store.Tx, with the faults of the plan.
 func (x *tx) File(session perdure.SessionID, path string) (r0 store.File, err error) {
-	fault, err := x.life.before("File")
+	fault, err := x.handle.before("File")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.File(session, path)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// FileBytes is FileBytes of store.Tx, as the plan lets it be.
+// FileBytes is FileBytes of store.Tx, with the faults of the plan.
 func (x *tx) FileBytes(session perdure.SessionID) (r0 int64, err error) {
-	fault, err := x.life.before("FileBytes")
+	fault, err := x.handle.before("FileBytes")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.FileBytes(session)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Files is Files of store.Tx, as the plan lets it be.
+// Files is Files of store.Tx, with the faults of the plan.
 func (x *tx) Files(session perdure.SessionID, dir string, deep bool) (r0 []store.File, err error) {
-	fault, err := x.life.before("Files")
+	fault, err := x.handle.before("Files")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Files(session, dir, deep)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Fire is Fire of store.Tx, as the plan lets it be.
+// Fire is Fire of store.Tx, with the faults of the plan.
 func (x *tx) Fire(id perdure.ScheduleID, nominal time.Time) (r0 perdure.Fire, err error) {
-	fault, err := x.life.before("Fire")
+	fault, err := x.handle.before("Fire")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Fire(id, nominal)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Fires is Fires of store.Tx, as the plan lets it be.
+// Fires is Fires of store.Tx, with the faults of the plan.
 func (x *tx) Fires(id perdure.ScheduleID, limit int) (r0 []perdure.Fire, err error) {
-	fault, err := x.life.before("Fires")
+	fault, err := x.handle.before("Fires")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Fires(id, limit)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Harness is Harness of store.Tx, as the plan lets it be.
+// Harness is Harness of store.Tx, with the faults of the plan.
 func (x *tx) Harness(id perdure.HarnessID) (r0 agent.Harness, r1 bool, err error) {
-	fault, err := x.life.before("Harness")
+	fault, err := x.handle.before("Harness")
 	if err != nil {
 		return r0, r1, err
 	}
 	a0, a1, err := x.inner.Harness(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, r1, failed
 	}
 	return a0, a1, err
 }
 
-// HarnessChain is HarnessChain of store.Tx, as the plan lets it be.
+// HarnessChain is HarnessChain of store.Tx, with the faults of the plan.
 func (x *tx) HarnessChain(leaf perdure.HarnessID) (r0 []agent.Harness, err error) {
-	fault, err := x.life.before("HarnessChain")
+	fault, err := x.handle.before("HarnessChain")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.HarnessChain(leaf)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// HarnessVersions is HarnessVersions of store.Tx, as the plan lets it be.
+// HarnessVersions is HarnessVersions of store.Tx, with the faults of the plan.
 func (x *tx) HarnessVersions(id perdure.HarnessID, limit int) (r0 []agent.Harness, err error) {
-	fault, err := x.life.before("HarnessVersions")
+	fault, err := x.handle.before("HarnessVersions")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.HarnessVersions(id, limit)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Harnesses is Harnesses of store.Tx, as the plan lets it be.
+// Harnesses is Harnesses of store.Tx, with the faults of the plan.
 func (x *tx) Harnesses(filter agent.StatusFilter) (r0 []agent.Harness, err error) {
-	fault, err := x.life.before("Harnesses")
+	fault, err := x.handle.before("Harnesses")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Harnesses(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// HasBlob is HasBlob of store.Tx, as the plan lets it be.
+// HasBlob is HasBlob of store.Tx, with the faults of the plan.
 func (x *tx) HasBlob(sha256 string) (r0 bool, err error) {
-	fault, err := x.life.before("HasBlob")
+	fault, err := x.handle.before("HasBlob")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.HasBlob(sha256)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// HookDeliveries is HookDeliveries of store.Tx, as the plan lets it be.
+// HookDeliveries is HookDeliveries of store.Tx, with the faults of the plan.
 func (x *tx) HookDeliveries(filter store.HookDeliveryFilter) (r0 []webhook.Delivery, err error) {
-	fault, err := x.life.before("HookDeliveries")
+	fault, err := x.handle.before("HookDeliveries")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.HookDeliveries(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// HookDelivery is HookDelivery of store.Tx, as the plan lets it be.
+// HookDelivery is HookDelivery of store.Tx, with the faults of the plan.
 func (x *tx) HookDelivery(id perdure.WebhookDeliveryID) (r0 webhook.Delivery, err error) {
-	fault, err := x.life.before("HookDelivery")
+	fault, err := x.handle.before("HookDelivery")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.HookDelivery(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// HookSpans is HookSpans of store.Tx, as the plan lets it be.
+// HookSpans is HookSpans of store.Tx, with the faults of the plan.
 func (x *tx) HookSpans(limit int) (r0 []store.HookSpan, err error) {
-	fault, err := x.life.before("HookSpans")
+	fault, err := x.handle.before("HookSpans")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.HookSpans(limit)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Image is Image of store.Tx, as the plan lets it be.
+// Image is Image of store.Tx, with the faults of the plan.
 func (x *tx) Image(session perdure.SessionID, id perdure.ImageID) (r0 store.Image, err error) {
-	fault, err := x.life.before("Image")
+	fault, err := x.handle.before("Image")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Image(session, id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Images is Images of store.Tx, as the plan lets it be.
+// Images is Images of store.Tx, with the faults of the plan.
 func (x *tx) Images(session perdure.SessionID) (r0 []store.Image, err error) {
-	fault, err := x.life.before("Images")
+	fault, err := x.handle.before("Images")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Images(session)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Lease is Lease of store.Tx, as the plan lets it be.
+// Lease is Lease of store.Tx, with the faults of the plan.
 func (x *tx) Lease(key store.LeaseKey) (r0 perdure.Lease, err error) {
-	fault, err := x.life.before("Lease")
+	fault, err := x.handle.before("Lease")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Lease(key)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Leases is Leases of store.Tx, as the plan lets it be.
+// Leases is Leases of store.Tx, with the faults of the plan.
 func (x *tx) Leases(session perdure.SessionID) (r0 []perdure.Lease, err error) {
-	fault, err := x.life.before("Leases")
+	fault, err := x.handle.before("Leases")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Leases(session)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// LockSession is LockSession of store.Tx, as the plan lets it be.
+// LockSession is LockSession of store.Tx, with the faults of the plan.
 func (x *tx) LockSession(id perdure.SessionID, epoch int64) (r0 int64, err error) {
-	fault, err := x.life.before("LockSession")
+	fault, err := x.handle.before("LockSession")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.LockSession(id, epoch)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Model is Model of store.Tx, as the plan lets it be.
+// MarkWorkerDead is MarkWorkerDead of store.Tx, with the faults of the plan.
+func (x *tx) MarkWorkerDead(id perdure.WorkerID) (err error) {
+	fault, err := x.handle.before("MarkWorkerDead")
+	if err != nil {
+		return err
+	}
+	err = x.inner.MarkWorkerDead(id)
+	if failed := x.handle.after(fault); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// Model is Model of store.Tx, with the faults of the plan.
 func (x *tx) Model(id perdure.ModelID) (r0 store.Model, r1 bool, err error) {
-	fault, err := x.life.before("Model")
+	fault, err := x.handle.before("Model")
 	if err != nil {
 		return r0, r1, err
 	}
 	a0, a1, err := x.inner.Model(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, r1, failed
 	}
 	return a0, a1, err
 }
 
-// Models is Models of store.Tx, as the plan lets it be.
+// Models is Models of store.Tx, with the faults of the plan.
 func (x *tx) Models() (r0 []store.Model, err error) {
-	fault, err := x.life.before("Models")
+	fault, err := x.handle.before("Models")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Models()
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// MoveHooks is MoveHooks of store.Tx, as the plan lets it be.
+// MoveHooks is MoveHooks of store.Tx, with the faults of the plan.
 func (x *tx) MoveHooks(span store.HookSpan) (err error) {
-	fault, err := x.life.before("MoveHooks")
+	fault, err := x.handle.before("MoveHooks")
 	if err != nil {
 		return err
 	}
 	err = x.inner.MoveHooks(span)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// NextSecret is NextSecret of store.Tx, as the plan lets it be.
+// NextSecret is NextSecret of store.Tx, with the faults of the plan.
 func (x *tx) NextSecret(session perdure.SessionID, name string) (r0 int64, err error) {
-	fault, err := x.life.before("NextSecret")
+	fault, err := x.handle.before("NextSecret")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.NextSecret(session, name)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Now is Now of store.Tx, as the plan lets it be.
+// Now is Now of store.Tx, with the faults of the plan.
 func (x *tx) Now() (r0 time.Time) {
-	_, _ = x.life.count("Now") // it cannot fail
+	_, _ = x.handle.count("Now") // cannot fail
 	return x.inner.Now()
 }
 
-// OutboundCalls is OutboundCalls of store.Tx, as the plan lets it be.
+// OutboundCalls is OutboundCalls of store.Tx, with the faults of the plan.
 func (x *tx) OutboundCalls(org string) (r0 int, err error) {
-	fault, err := x.life.before("OutboundCalls")
+	fault, err := x.handle.before("OutboundCalls")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.OutboundCalls(org)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Partial is Partial of store.Tx, as the plan lets it be.
+// Partial is Partial of store.Tx, with the faults of the plan.
 func (x *tx) Partial(session perdure.SessionID, message perdure.MessageID) (r0 store.Partial, err error) {
-	fault, err := x.life.before("Partial")
+	fault, err := x.handle.before("Partial")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Partial(session, message)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Payment is Payment of store.Tx, as the plan lets it be.
+// Payment is Payment of store.Tx, with the faults of the plan.
 func (x *tx) Payment(hash string) (r0 store.Payment, err error) {
-	fault, err := x.life.before("Payment")
+	fault, err := x.handle.before("Payment")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Payment(hash)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// PaymentSum is PaymentSum of store.Tx, as the plan lets it be.
+// PaymentSum is PaymentSum of store.Tx, with the faults of the plan.
 func (x *tx) PaymentSum(scope store.PaymentScope) (r0 int64, err error) {
-	fault, err := x.life.before("PaymentSum")
+	fault, err := x.handle.before("PaymentSum")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.PaymentSum(scope)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Payments is Payments of store.Tx, as the plan lets it be.
+// Payments is Payments of store.Tx, with the faults of the plan.
 func (x *tx) Payments(filter store.PaymentFilter) (r0 []store.Payment, err error) {
-	fault, err := x.life.before("Payments")
+	fault, err := x.handle.before("Payments")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Payments(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Provider is Provider of store.Tx, as the plan lets it be.
+// Provider is Provider of store.Tx, with the faults of the plan.
 func (x *tx) Provider(id perdure.ProviderID) (r0 store.Provider, r1 bool, err error) {
-	fault, err := x.life.before("Provider")
+	fault, err := x.handle.before("Provider")
 	if err != nil {
 		return r0, r1, err
 	}
 	a0, a1, err := x.inner.Provider(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, r1, failed
 	}
 	return a0, a1, err
 }
 
-// Providers is Providers of store.Tx, as the plan lets it be.
+// Providers is Providers of store.Tx, with the faults of the plan.
 func (x *tx) Providers() (r0 []store.Provider, err error) {
-	fault, err := x.life.before("Providers")
+	fault, err := x.handle.before("Providers")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Providers()
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// PruneHookDeliveries is PruneHookDeliveries of store.Tx, as the plan lets it be.
+// PruneHookDeliveries is PruneHookDeliveries of store.Tx, with the faults of the plan.
 func (x *tx) PruneHookDeliveries(before time.Time, limit int) (r0 int, err error) {
-	fault, err := x.life.before("PruneHookDeliveries")
+	fault, err := x.handle.before("PruneHookDeliveries")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.PruneHookDeliveries(before, limit)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// PruneLeases is PruneLeases of store.Tx, as the plan lets it be.
+// PruneLeases is PruneLeases of store.Tx, with the faults of the plan.
 func (x *tx) PruneLeases(before time.Time, limit int) (r0 int, err error) {
-	fault, err := x.life.before("PruneLeases")
+	fault, err := x.handle.before("PruneLeases")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.PruneLeases(before, limit)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// PruneRequests is PruneRequests of store.Tx, as the plan lets it be.
+// PruneRequests is PruneRequests of store.Tx, with the faults of the plan.
 func (x *tx) PruneRequests(before time.Time, limit int) (r0 int, err error) {
-	fault, err := x.life.before("PruneRequests")
+	fault, err := x.handle.before("PruneRequests")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.PruneRequests(before, limit)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// PruneTasks is PruneTasks of store.Tx, as the plan lets it be.
+// PruneTasks is PruneTasks of store.Tx, with the faults of the plan.
 func (x *tx) PruneTasks(before time.Time, limit int) (r0 []perdure.Task, err error) {
-	fault, err := x.life.before("PruneTasks")
+	fault, err := x.handle.before("PruneTasks")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.PruneTasks(before, limit)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// PutAccessToken is PutAccessToken of store.Tx, as the plan lets it be.
+// PutAccessToken is PutAccessToken of store.Tx, with the faults of the plan.
 func (x *tx) PutAccessToken(t store.AccessToken) (err error) {
-	fault, err := x.life.before("PutAccessToken")
+	fault, err := x.handle.before("PutAccessToken")
 	if err != nil {
 		return err
 	}
 	err = x.inner.PutAccessToken(t)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// PutAgent is PutAgent of store.Tx, as the plan lets it be.
+// PutAgent is PutAgent of store.Tx, with the faults of the plan.
 func (x *tx) PutAgent(a agent.Agent) (r0 agent.Agent, err error) {
-	fault, err := x.life.before("PutAgent")
+	fault, err := x.handle.before("PutAgent")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.PutAgent(a)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// PutApproval is PutApproval of store.Tx, as the plan lets it be.
+// PutApproval is PutApproval of store.Tx, with the faults of the plan.
 func (x *tx) PutApproval(a perdure.Approval) (err error) {
-	fault, err := x.life.before("PutApproval")
+	fault, err := x.handle.before("PutApproval")
 	if err != nil {
 		return err
 	}
 	err = x.inner.PutApproval(a)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// PutBudget is PutBudget of store.Tx, as the plan lets it be.
+// PutBudget is PutBudget of store.Tx, with the faults of the plan.
 func (x *tx) PutBudget(a budget.Account) (err error) {
-	fault, err := x.life.before("PutBudget")
+	fault, err := x.handle.before("PutBudget")
 	if err != nil {
 		return err
 	}
 	err = x.inner.PutBudget(a)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// PutConnection is PutConnection of store.Tx, as the plan lets it be.
+// PutConnection is PutConnection of store.Tx, with the faults of the plan.
 func (x *tx) PutConnection(c store.Connection) (r0 store.Connection, err error) {
-	fault, err := x.life.before("PutConnection")
+	fault, err := x.handle.before("PutConnection")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.PutConnection(c)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// PutFile is PutFile of store.Tx, as the plan lets it be.
+// PutFile is PutFile of store.Tx, with the faults of the plan.
 func (x *tx) PutFile(session perdure.SessionID, f store.File) (r0 bool, err error) {
-	fault, err := x.life.before("PutFile")
+	fault, err := x.handle.before("PutFile")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.PutFile(session, f)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// PutHalt is PutHalt of store.Tx, as the plan lets it be.
+// PutHalt is PutHalt of store.Tx, with the faults of the plan.
 func (x *tx) PutHalt(h store.BudgetHalt) (err error) {
-	fault, err := x.life.before("PutHalt")
+	fault, err := x.handle.before("PutHalt")
 	if err != nil {
 		return err
 	}
 	err = x.inner.PutHalt(h)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// PutHarness is PutHarness of store.Tx, as the plan lets it be.
+// PutHarness is PutHarness of store.Tx, with the faults of the plan.
 func (x *tx) PutHarness(h agent.Harness) (r0 agent.Harness, err error) {
-	fault, err := x.life.before("PutHarness")
+	fault, err := x.handle.before("PutHarness")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.PutHarness(h)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// PutHold is PutHold of store.Tx, as the plan lets it be.
+// PutHold is PutHold of store.Tx, with the faults of the plan.
 func (x *tx) PutHold(h budget.Hold) (err error) {
-	fault, err := x.life.before("PutHold")
+	fault, err := x.handle.before("PutHold")
 	if err != nil {
 		return err
 	}
 	err = x.inner.PutHold(h)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// PutImage is PutImage of store.Tx, as the plan lets it be.
+// PutImage is PutImage of store.Tx, with the faults of the plan.
 func (x *tx) PutImage(i store.Image) (r0 store.Image, err error) {
-	fault, err := x.life.before("PutImage")
+	fault, err := x.handle.before("PutImage")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.PutImage(i)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// PutLease is PutLease of store.Tx, as the plan lets it be.
+// PutLease is PutLease of store.Tx, with the faults of the plan.
 func (x *tx) PutLease(l perdure.Lease, d time.Duration) (r0 perdure.Lease, err error) {
-	fault, err := x.life.before("PutLease")
+	fault, err := x.handle.before("PutLease")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.PutLease(l, d)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// PutModel is PutModel of store.Tx, as the plan lets it be.
+// PutModel is PutModel of store.Tx, with the faults of the plan.
 func (x *tx) PutModel(m store.Model) (r0 store.Model, err error) {
-	fault, err := x.life.before("PutModel")
+	fault, err := x.handle.before("PutModel")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.PutModel(m)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// PutPartial is PutPartial of store.Tx, as the plan lets it be.
+// PutPartial is PutPartial of store.Tx, with the faults of the plan.
 func (x *tx) PutPartial(p store.Partial) (err error) {
-	fault, err := x.life.before("PutPartial")
+	fault, err := x.handle.before("PutPartial")
 	if err != nil {
 		return err
 	}
 	err = x.inner.PutPartial(p)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// PutProvider is PutProvider of store.Tx, as the plan lets it be.
+// PutProvider is PutProvider of store.Tx, with the faults of the plan.
 func (x *tx) PutProvider(p store.Provider) (r0 store.Provider, err error) {
-	fault, err := x.life.before("PutProvider")
+	fault, err := x.handle.before("PutProvider")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.PutProvider(p)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// PutResource is PutResource of store.Tx, as the plan lets it be.
+// PutResource is PutResource of store.Tx, with the faults of the plan.
 func (x *tx) PutResource(r store.Resource) (r0 perdure.Resource, err error) {
-	fault, err := x.life.before("PutResource")
+	fault, err := x.handle.before("PutResource")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.PutResource(r)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// PutSchedule is PutSchedule of store.Tx, as the plan lets it be.
+// PutSchedule is PutSchedule of store.Tx, with the faults of the plan.
 func (x *tx) PutSchedule(s perdure.Schedule, caps store.ScheduleCaps) (err error) {
-	fault, err := x.life.before("PutSchedule")
+	fault, err := x.handle.before("PutSchedule")
 	if err != nil {
 		return err
 	}
 	err = x.inner.PutSchedule(s, caps)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// PutSecret is PutSecret of store.Tx, as the plan lets it be.
+// PutSecret is PutSecret of store.Tx, with the faults of the plan.
 func (x *tx) PutSecret(s store.Secret) (err error) {
-	fault, err := x.life.before("PutSecret")
+	fault, err := x.handle.before("PutSecret")
 	if err != nil {
 		return err
 	}
 	err = x.inner.PutSecret(s)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// PutSnapshot is PutSnapshot of store.Tx, as the plan lets it be.
+// PutSnapshot is PutSnapshot of store.Tx, with the faults of the plan.
 func (x *tx) PutSnapshot(id perdure.SessionID, s store.Snapshot) (err error) {
-	fault, err := x.life.before("PutSnapshot")
+	fault, err := x.handle.before("PutSnapshot")
 	if err != nil {
 		return err
 	}
 	err = x.inner.PutSnapshot(id, s)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// PutValue is PutValue of store.Tx, as the plan lets it be.
+// PutValue is PutValue of store.Tx, with the faults of the plan.
 func (x *tx) PutValue(v store.Value) (r0 store.Value, err error) {
-	fault, err := x.life.before("PutValue")
+	fault, err := x.handle.before("PutValue")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.PutValue(v)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// PutWebhook is PutWebhook of store.Tx, as the plan lets it be.
+// PutWebhook is PutWebhook of store.Tx, with the faults of the plan.
 func (x *tx) PutWebhook(w store.Webhook) (r0 store.Webhook, err error) {
-	fault, err := x.life.before("PutWebhook")
+	fault, err := x.handle.before("PutWebhook")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.PutWebhook(w)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// PutWorker is PutWorker of store.Tx, as the plan lets it be.
+// PutWorker is PutWorker of store.Tx, with the faults of the plan.
 func (x *tx) PutWorker(w store.Worker) (err error) {
-	fault, err := x.life.before("PutWorker")
+	fault, err := x.handle.before("PutWorker")
 	if err != nil {
 		return err
 	}
 	err = x.inner.PutWorker(w)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// ReadLog is ReadLog of store.Tx, as the plan lets it be.
+// ReadLog is ReadLog of store.Tx, with the faults of the plan.
 func (x *tx) ReadLog(id perdure.TaskID, offset int64, max int) (r0 []store.LogChunk, r1 int64, err error) {
-	fault, err := x.life.before("ReadLog")
+	fault, err := x.handle.before("ReadLog")
 	if err != nil {
 		return r0, r1, err
 	}
 	a0, a1, err := x.inner.ReadLog(id, offset, max)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, r1, failed
 	}
 	return a0, a1, err
 }
 
-// RegisterChild is RegisterChild of store.Tx, as the plan lets it be.
+// RegisterChild is RegisterChild of store.Tx, with the faults of the plan.
 func (x *tx) RegisterChild(key perdure.CallKey, token perdure.Token, child perdure.SessionID) (err error) {
-	fault, err := x.life.before("RegisterChild")
+	fault, err := x.handle.before("RegisterChild")
 	if err != nil {
 		return err
 	}
 	err = x.inner.RegisterChild(key, token, child)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// ReleaseLease is ReleaseLease of store.Tx, as the plan lets it be.
+// ReleaseLease is ReleaseLease of store.Tx, with the faults of the plan.
 func (x *tx) ReleaseLease(session perdure.SessionID, key store.LeaseKey) (r0 perdure.Lease, err error) {
-	fault, err := x.life.before("ReleaseLease")
+	fault, err := x.handle.before("ReleaseLease")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.ReleaseLease(session, key)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// ReleaseSession is ReleaseSession of store.Tx, as the plan lets it be.
+// ReleaseSession is ReleaseSession of store.Tx, with the faults of the plan.
 func (x *tx) ReleaseSession(id perdure.SessionID, epoch int64) (err error) {
-	fault, err := x.life.before("ReleaseSession")
+	fault, err := x.handle.before("ReleaseSession")
 	if err != nil {
 		return err
 	}
 	err = x.inner.ReleaseSession(id, epoch)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// RemoveBudget is RemoveBudget of store.Tx, as the plan lets it be.
+// RemoveBudget is RemoveBudget of store.Tx, with the faults of the plan.
 func (x *tx) RemoveBudget(id perdure.BudgetID) (err error) {
-	fault, err := x.life.before("RemoveBudget")
+	fault, err := x.handle.before("RemoveBudget")
 	if err != nil {
 		return err
 	}
 	err = x.inner.RemoveBudget(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// RemoveConnection is RemoveConnection of store.Tx, as the plan lets it be.
+// RemoveConnection is RemoveConnection of store.Tx, with the faults of the plan.
 func (x *tx) RemoveConnection(key store.ConnectionKey) (r0 bool, err error) {
-	fault, err := x.life.before("RemoveConnection")
+	fault, err := x.handle.before("RemoveConnection")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.RemoveConnection(key)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// RemoveFile is RemoveFile of store.Tx, as the plan lets it be.
+// RemoveFile is RemoveFile of store.Tx, with the faults of the plan.
 func (x *tx) RemoveFile(session perdure.SessionID, path string) (r0 bool, err error) {
-	fault, err := x.life.before("RemoveFile")
+	fault, err := x.handle.before("RemoveFile")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.RemoveFile(session, path)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// RemoveHold is RemoveHold of store.Tx, as the plan lets it be.
+// RemoveHold is RemoveHold of store.Tx, with the faults of the plan.
 func (x *tx) RemoveHold(h budget.Hold) (r0 bool, err error) {
-	fault, err := x.life.before("RemoveHold")
+	fault, err := x.handle.before("RemoveHold")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.RemoveHold(h)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// RemoveModel is RemoveModel of store.Tx, as the plan lets it be.
+// RemoveModel is RemoveModel of store.Tx, with the faults of the plan.
 func (x *tx) RemoveModel(id perdure.ModelID) (r0 bool, err error) {
-	fault, err := x.life.before("RemoveModel")
+	fault, err := x.handle.before("RemoveModel")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.RemoveModel(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// RemoveProvider is RemoveProvider of store.Tx, as the plan lets it be.
+// RemoveProvider is RemoveProvider of store.Tx, with the faults of the plan.
 func (x *tx) RemoveProvider(id perdure.ProviderID) (r0 bool, err error) {
-	fault, err := x.life.before("RemoveProvider")
+	fault, err := x.handle.before("RemoveProvider")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.RemoveProvider(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// RemoveResource is RemoveResource of store.Tx, as the plan lets it be.
+// RemoveResource is RemoveResource of store.Tx, with the faults of the plan.
 func (x *tx) RemoveResource(session perdure.SessionID, id string) (r0 bool, err error) {
-	fault, err := x.life.before("RemoveResource")
+	fault, err := x.handle.before("RemoveResource")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.RemoveResource(session, id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// RemoveSchedule is RemoveSchedule of store.Tx, as the plan lets it be.
+// RemoveSchedule is RemoveSchedule of store.Tx, with the faults of the plan.
 func (x *tx) RemoveSchedule(id perdure.ScheduleID) (r0 bool, err error) {
-	fault, err := x.life.before("RemoveSchedule")
+	fault, err := x.handle.before("RemoveSchedule")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.RemoveSchedule(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// RemoveSecret is RemoveSecret of store.Tx, as the plan lets it be.
+// RemoveSecret is RemoveSecret of store.Tx, with the faults of the plan.
 func (x *tx) RemoveSecret(session perdure.SessionID, name string) (r0 bool, err error) {
-	fault, err := x.life.before("RemoveSecret")
+	fault, err := x.handle.before("RemoveSecret")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.RemoveSecret(session, name)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// RemoveSession is RemoveSession of store.Tx, as the plan lets it be.
+// RemoveSession is RemoveSession of store.Tx, with the faults of the plan.
 func (x *tx) RemoveSession(id perdure.SessionID) (err error) {
-	fault, err := x.life.before("RemoveSession")
+	fault, err := x.handle.before("RemoveSession")
 	if err != nil {
 		return err
 	}
 	err = x.inner.RemoveSession(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// RemoveValue is RemoveValue of store.Tx, as the plan lets it be.
+// RemoveValue is RemoveValue of store.Tx, with the faults of the plan.
 func (x *tx) RemoveValue(session perdure.SessionID, key string) (r0 bool, err error) {
-	fault, err := x.life.before("RemoveValue")
+	fault, err := x.handle.before("RemoveValue")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.RemoveValue(session, key)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// RemoveWebhook is RemoveWebhook of store.Tx, as the plan lets it be.
+// RemoveWebhook is RemoveWebhook of store.Tx, with the faults of the plan.
 func (x *tx) RemoveWebhook(id perdure.WebhookID) (r0 bool, err error) {
-	fault, err := x.life.before("RemoveWebhook")
+	fault, err := x.handle.before("RemoveWebhook")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.RemoveWebhook(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// RemoveWorker is RemoveWorker of store.Tx, as the plan lets it be.
+// RemoveWorker is RemoveWorker of store.Tx, with the faults of the plan.
 func (x *tx) RemoveWorker(id perdure.WorkerID) (err error) {
-	fault, err := x.life.before("RemoveWorker")
+	fault, err := x.handle.before("RemoveWorker")
 	if err != nil {
 		return err
 	}
 	err = x.inner.RemoveWorker(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// RepairSpawn is RepairSpawn of store.Tx, as the plan lets it be.
+// RepairSpawn is RepairSpawn of store.Tx, with the faults of the plan.
 func (x *tx) RepairSpawn(key perdure.CallKey, token perdure.Token) (r0 int, err error) {
-	fault, err := x.life.before("RepairSpawn")
+	fault, err := x.handle.before("RepairSpawn")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.RepairSpawn(key, token)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Request is Request of store.Tx, as the plan lets it be.
+// Request is Request of store.Tx, with the faults of the plan.
 func (x *tx) Request(scope string, key string) (r0 store.Request, err error) {
-	fault, err := x.life.before("Request")
+	fault, err := x.handle.before("Request")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Request(scope, key)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// ResealSecret is ResealSecret of store.Tx, as the plan lets it be.
+// ResealSecret is ResealSecret of store.Tx, with the faults of the plan.
 func (x *tx) ResealSecret(s store.Secret, was string) (r0 bool, err error) {
-	fault, err := x.life.before("ResealSecret")
+	fault, err := x.handle.before("ResealSecret")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.ResealSecret(s, was)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// ResolveCall is ResolveCall of store.Tx, as the plan lets it be.
+// ResolveCall is ResolveCall of store.Tx, with the faults of the plan.
 func (x *tx) ResolveCall(next perdure.Call, by string) (err error) {
-	fault, err := x.life.before("ResolveCall")
+	fault, err := x.handle.before("ResolveCall")
 	if err != nil {
 		return err
 	}
 	err = x.inner.ResolveCall(next, by)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// Resource is Resource of store.Tx, as the plan lets it be.
+// Resource is Resource of store.Tx, with the faults of the plan.
 func (x *tx) Resource(session perdure.SessionID, id string) (r0 perdure.Resource, err error) {
-	fault, err := x.life.before("Resource")
+	fault, err := x.handle.before("Resource")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Resource(session, id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Resources is Resources of store.Tx, as the plan lets it be.
+// Resources is Resources of store.Tx, with the faults of the plan.
 func (x *tx) Resources(filter store.ResourceFilter) (r0 []store.Resource, err error) {
-	fault, err := x.life.before("Resources")
+	fault, err := x.handle.before("Resources")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Resources(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Restore is Restore of store.Tx, as the plan lets it be.
+// Restore is Restore of store.Tx, with the faults of the plan.
 func (x *tx) Restore(d store.SessionDump) (err error) {
-	fault, err := x.life.before("Restore")
+	fault, err := x.handle.before("Restore")
 	if err != nil {
 		return err
 	}
 	err = x.inner.Restore(d)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// RetireWorker is RetireWorker of store.Tx, as the plan lets it be.
+// RetireWorker is RetireWorker of store.Tx, with the faults of the plan.
 func (x *tx) RetireWorker(id perdure.WorkerID) (err error) {
-	fault, err := x.life.before("RetireWorker")
+	fault, err := x.handle.before("RetireWorker")
 	if err != nil {
 		return err
 	}
 	err = x.inner.RetireWorker(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// SaveSession is SaveSession of store.Tx, as the plan lets it be.
+// SaveSession is SaveSession of store.Tx, with the faults of the plan.
 func (x *tx) SaveSession(id perdure.SessionID, title string, status perdure.SessionStatus) (err error) {
-	fault, err := x.life.before("SaveSession")
+	fault, err := x.handle.before("SaveSession")
 	if err != nil {
 		return err
 	}
 	err = x.inner.SaveSession(id, title, status)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// Schedule is Schedule of store.Tx, as the plan lets it be.
+// Schedule is Schedule of store.Tx, with the faults of the plan.
 func (x *tx) Schedule(id perdure.ScheduleID) (r0 perdure.Schedule, err error) {
-	fault, err := x.life.before("Schedule")
+	fault, err := x.handle.before("Schedule")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Schedule(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Schedules is Schedules of store.Tx, as the plan lets it be.
+// Schedules is Schedules of store.Tx, with the faults of the plan.
 func (x *tx) Schedules(filter store.ScheduleFilter) (r0 []perdure.Schedule, err error) {
-	fault, err := x.life.before("Schedules")
+	fault, err := x.handle.before("Schedules")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Schedules(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Secret is Secret of store.Tx, as the plan lets it be.
+// Secret is Secret of store.Tx, with the faults of the plan.
 func (x *tx) Secret(session perdure.SessionID, name string) (r0 store.Secret, err error) {
-	fault, err := x.life.before("Secret")
+	fault, err := x.handle.before("Secret")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Secret(session, name)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Secrets is Secrets of store.Tx, as the plan lets it be.
+// Secrets is Secrets of store.Tx, with the faults of the plan.
 func (x *tx) Secrets(filter store.SecretFilter) (r0 []store.Secret, err error) {
-	fault, err := x.life.before("Secrets")
+	fault, err := x.handle.before("Secrets")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Secrets(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Session is Session of store.Tx, as the plan lets it be.
+// Session is Session of store.Tx, with the faults of the plan.
 func (x *tx) Session(id perdure.SessionID) (r0 store.Session, err error) {
-	fault, err := x.life.before("Session")
+	fault, err := x.handle.before("Session")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Session(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Sessions is Sessions of store.Tx, as the plan lets it be.
+// Sessions is Sessions of store.Tx, with the faults of the plan.
 func (x *tx) Sessions(filter store.SessionFilter) (r0 []store.Session, err error) {
-	fault, err := x.life.before("Sessions")
+	fault, err := x.handle.before("Sessions")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Sessions(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// SetDefaultModel is SetDefaultModel of store.Tx, as the plan lets it be.
+// SetDefaultModel is SetDefaultModel of store.Tx, with the faults of the plan.
 func (x *tx) SetDefaultModel(id perdure.ModelID) (err error) {
-	fault, err := x.life.before("SetDefaultModel")
+	fault, err := x.handle.before("SetDefaultModel")
 	if err != nil {
 		return err
 	}
 	err = x.inner.SetDefaultModel(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// SetDefaultProvider is SetDefaultProvider of store.Tx, as the plan lets it be.
+// SetDefaultProvider is SetDefaultProvider of store.Tx, with the faults of the plan.
 func (x *tx) SetDefaultProvider(id perdure.ProviderID) (err error) {
-	fault, err := x.life.before("SetDefaultProvider")
+	fault, err := x.handle.before("SetDefaultProvider")
 	if err != nil {
 		return err
 	}
 	err = x.inner.SetDefaultProvider(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// SetLabels is SetLabels of store.Tx, as the plan lets it be.
+// SetLabels is SetLabels of store.Tx, with the faults of the plan.
 func (x *tx) SetLabels(id perdure.SessionID, labels perdure.Labels) (err error) {
-	fault, err := x.life.before("SetLabels")
+	fault, err := x.handle.before("SetLabels")
 	if err != nil {
 		return err
 	}
 	err = x.inner.SetLabels(id, labels)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// Settle is Settle of store.Tx, as the plan lets it be.
+// Settle is Settle of store.Tx, with the faults of the plan.
 func (x *tx) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState, result perdure.ToolResult) (err error) {
-	fault, err := x.life.before("Settle")
+	fault, err := x.handle.before("Settle")
 	if err != nil {
 		return err
 	}
 	err = x.inner.Settle(key, token, state, result)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// SettlePayment is SettlePayment of store.Tx, as the plan lets it be.
+// SettlePayment is SettlePayment of store.Tx, with the faults of the plan.
 func (x *tx) SettlePayment(end store.PaymentEnd) (r0 store.Payment, err error) {
-	fault, err := x.life.before("SettlePayment")
+	fault, err := x.handle.before("SettlePayment")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.SettlePayment(end)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// SettleSpawn is SettleSpawn of store.Tx, as the plan lets it be.
+// SettleSpawn is SettleSpawn of store.Tx, with the faults of the plan.
 func (x *tx) SettleSpawn(key perdure.CallKey, token perdure.Token, status perdure.TaskState, result json.RawMessage) (err error) {
-	fault, err := x.life.before("SettleSpawn")
+	fault, err := x.handle.before("SettleSpawn")
 	if err != nil {
 		return err
 	}
 	err = x.inner.SettleSpawn(key, token, status, result)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// SkipLog is SkipLog of store.Tx, as the plan lets it be.
+// SkipLog is SkipLog of store.Tx, with the faults of the plan.
 func (x *tx) SkipLog(id perdure.TaskID, attempt int, n int64) (err error) {
-	fault, err := x.life.before("SkipLog")
+	fault, err := x.handle.before("SkipLog")
 	if err != nil {
 		return err
 	}
 	err = x.inner.SkipLog(id, attempt, n)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// Snapshot is Snapshot of store.Tx, as the plan lets it be.
+// Snapshot is Snapshot of store.Tx, with the faults of the plan.
 func (x *tx) Snapshot(id perdure.SessionID) (r0 store.Snapshot, err error) {
-	fault, err := x.life.before("Snapshot")
+	fault, err := x.handle.before("Snapshot")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Snapshot(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Spawn is Spawn of store.Tx, as the plan lets it be.
+// Spawn is Spawn of store.Tx, with the faults of the plan.
 func (x *tx) Spawn(key perdure.CallKey) (r0 store.Spawn, err error) {
-	fault, err := x.life.before("Spawn")
+	fault, err := x.handle.before("Spawn")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Spawn(key)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// SpawnOf is SpawnOf of store.Tx, as the plan lets it be.
+// SpawnOf is SpawnOf of store.Tx, with the faults of the plan.
 func (x *tx) SpawnOf(child perdure.SessionID) (r0 store.Spawn, err error) {
-	fault, err := x.life.before("SpawnOf")
+	fault, err := x.handle.before("SpawnOf")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.SpawnOf(child)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Spawns is Spawns of store.Tx, as the plan lets it be.
+// Spawns is Spawns of store.Tx, with the faults of the plan.
 func (x *tx) Spawns(root perdure.SessionID) (r0 []store.Spawn, err error) {
-	fault, err := x.life.before("Spawns")
+	fault, err := x.handle.before("Spawns")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Spawns(root)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// TakeCall is TakeCall of store.Tx, as the plan lets it be.
+// TakeCall is TakeCall of store.Tx, with the faults of the plan.
 func (x *tx) TakeCall(old perdure.Call, next perdure.Call) (err error) {
-	fault, err := x.life.before("TakeCall")
+	fault, err := x.handle.before("TakeCall")
 	if err != nil {
 		return err
 	}
 	err = x.inner.TakeCall(old, next)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// TakeSession is TakeSession of store.Tx, as the plan lets it be.
+// TakeSession is TakeSession of store.Tx, with the faults of the plan.
 func (x *tx) TakeSession(id perdure.SessionID, worker perdure.WorkerID) (r0 store.Session, err error) {
-	fault, err := x.life.before("TakeSession")
+	fault, err := x.handle.before("TakeSession")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.TakeSession(id, worker)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Task is Task of store.Tx, as the plan lets it be.
+// Task is Task of store.Tx, with the faults of the plan.
 func (x *tx) Task(session perdure.SessionID, id perdure.TaskID) (r0 perdure.Task, err error) {
-	fault, err := x.life.before("Task")
+	fault, err := x.handle.before("Task")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Task(session, id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// TaskMessages is TaskMessages of store.Tx, as the plan lets it be.
+// TaskMessages is TaskMessages of store.Tx, with the faults of the plan.
 func (x *tx) TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit int) (r0 []perdure.TaskMessage, err error) {
-	fault, err := x.life.before("TaskMessages")
+	fault, err := x.handle.before("TaskMessages")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.TaskMessages(id, after, limit)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Tasks is Tasks of store.Tx, as the plan lets it be.
+// Tasks is Tasks of store.Tx, with the faults of the plan.
 func (x *tx) Tasks(filter store.TaskFilter) (r0 []perdure.Task, err error) {
-	fault, err := x.life.before("Tasks")
+	fault, err := x.handle.before("Tasks")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Tasks(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// TokenOf is TokenOf of store.Tx, as the plan lets it be.
+// TokenOf is TokenOf of store.Tx, with the faults of the plan.
 func (x *tx) TokenOf(hash string) (r0 store.AccessToken, err error) {
-	fault, err := x.life.before("TokenOf")
+	fault, err := x.handle.before("TokenOf")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.TokenOf(hash)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// UpdateTask is UpdateTask of store.Tx, as the plan lets it be.
+// UpdateTask is UpdateTask of store.Tx, with the faults of the plan.
 func (x *tx) UpdateTask(session perdure.SessionID, id perdure.TaskID, u perdure.TaskUpdate) (r0 perdure.TaskChange, err error) {
-	fault, err := x.life.before("UpdateTask")
+	fault, err := x.handle.before("UpdateTask")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.UpdateTask(session, id, u)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Value is Value of store.Tx, as the plan lets it be.
+// Value is Value of store.Tx, with the faults of the plan.
 func (x *tx) Value(session perdure.SessionID, key string) (r0 store.Value, err error) {
-	fault, err := x.life.before("Value")
+	fault, err := x.handle.before("Value")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Value(session, key)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Values is Values of store.Tx, as the plan lets it be.
+// Values is Values of store.Tx, with the faults of the plan.
 func (x *tx) Values(session perdure.SessionID) (r0 []store.Value, err error) {
-	fault, err := x.life.before("Values")
+	fault, err := x.handle.before("Values")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Values(session)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Webhook is Webhook of store.Tx, as the plan lets it be.
+// Webhook is Webhook of store.Tx, with the faults of the plan.
 func (x *tx) Webhook(id perdure.WebhookID) (r0 store.Webhook, err error) {
-	fault, err := x.life.before("Webhook")
+	fault, err := x.handle.before("Webhook")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Webhook(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Webhooks is Webhooks of store.Tx, as the plan lets it be.
+// Webhooks is Webhooks of store.Tx, with the faults of the plan.
 func (x *tx) Webhooks() (r0 []store.Webhook, err error) {
-	fault, err := x.life.before("Webhooks")
+	fault, err := x.handle.before("Webhooks")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Webhooks()
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Worker is Worker of store.Tx, as the plan lets it be.
+// Worker is Worker of store.Tx, with the faults of the plan.
 func (x *tx) Worker(id perdure.WorkerID) (r0 store.Worker, err error) {
-	fault, err := x.life.before("Worker")
+	fault, err := x.handle.before("Worker")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Worker(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Workers is Workers of store.Tx, as the plan lets it be.
+// Workers is Workers of store.Tx, with the faults of the plan.
 func (x *tx) Workers() (r0 []store.Worker, err error) {
-	fault, err := x.life.before("Workers")
+	fault, err := x.handle.before("Workers")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Workers()
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// AccessToken is AccessToken of store.Reader, as the plan lets it be.
+// AccessToken is AccessToken of store.Reader, with the faults of the plan.
 func (x *reader) AccessToken(id perdure.TokenID) (r0 store.AccessToken, err error) {
-	fault, err := x.life.before("AccessToken")
+	fault, err := x.handle.before("AccessToken")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.AccessToken(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// AccessTokens is AccessTokens of store.Reader, as the plan lets it be.
+// AccessTokens is AccessTokens of store.Reader, with the faults of the plan.
 func (x *reader) AccessTokens(org string) (r0 []store.AccessToken, err error) {
-	fault, err := x.life.before("AccessTokens")
+	fault, err := x.handle.before("AccessTokens")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.AccessTokens(org)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Agent is Agent of store.Reader, as the plan lets it be.
+// Agent is Agent of store.Reader, with the faults of the plan.
 func (x *reader) Agent(id perdure.AgentID) (r0 agent.Agent, r1 bool, err error) {
-	fault, err := x.life.before("Agent")
+	fault, err := x.handle.before("Agent")
 	if err != nil {
 		return r0, r1, err
 	}
 	a0, a1, err := x.inner.Agent(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, r1, failed
 	}
 	return a0, a1, err
 }
 
-// AgentVersions is AgentVersions of store.Reader, as the plan lets it be.
+// AgentVersions is AgentVersions of store.Reader, with the faults of the plan.
 func (x *reader) AgentVersions(id perdure.AgentID, limit int) (r0 []agent.Agent, err error) {
-	fault, err := x.life.before("AgentVersions")
+	fault, err := x.handle.before("AgentVersions")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.AgentVersions(id, limit)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Agents is Agents of store.Reader, as the plan lets it be.
+// Agents is Agents of store.Reader, with the faults of the plan.
 func (x *reader) Agents(filter agent.StatusFilter) (r0 []agent.Agent, err error) {
-	fault, err := x.life.before("Agents")
+	fault, err := x.handle.before("Agents")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Agents(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Approval is Approval of store.Reader, as the plan lets it be.
+// Approval is Approval of store.Reader, with the faults of the plan.
 func (x *reader) Approval(id perdure.ApprovalID) (r0 perdure.Approval, err error) {
-	fault, err := x.life.before("Approval")
+	fault, err := x.handle.before("Approval")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Approval(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Approvals is Approvals of store.Reader, as the plan lets it be.
+// Approvals is Approvals of store.Reader, with the faults of the plan.
 func (x *reader) Approvals(filter store.ApprovalFilter) (r0 []perdure.Approval, err error) {
-	fault, err := x.life.before("Approvals")
+	fault, err := x.handle.before("Approvals")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Approvals(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// AuditHeads is AuditHeads of store.Reader, as the plan lets it be.
+// AuditHeads is AuditHeads of store.Reader, with the faults of the plan.
 func (x *reader) AuditHeads() (r0 []store.AuditHead, err error) {
-	fault, err := x.life.before("AuditHeads")
+	fault, err := x.handle.before("AuditHeads")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.AuditHeads()
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// AuditLinks is AuditLinks of store.Reader, as the plan lets it be.
+// AuditLinks is AuditLinks of store.Reader, with the faults of the plan.
 func (x *reader) AuditLinks(org string, after int64, limit int) (r0 []store.AuditLink, err error) {
-	fault, err := x.life.before("AuditLinks")
+	fault, err := x.handle.before("AuditLinks")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.AuditLinks(org, after, limit)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// BudgetEntries is BudgetEntries of store.Reader, as the plan lets it be.
+// BudgetEntries is BudgetEntries of store.Reader, with the faults of the plan.
 func (x *reader) BudgetEntries(filter store.EntryFilter) (r0 []budget.Entry, err error) {
-	fault, err := x.life.before("BudgetEntries")
+	fault, err := x.handle.before("BudgetEntries")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.BudgetEntries(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// BudgetHalts is BudgetHalts of store.Reader, as the plan lets it be.
+// BudgetHalts is BudgetHalts of store.Reader, with the faults of the plan.
 func (x *reader) BudgetHalts() (r0 []store.BudgetHalt, err error) {
-	fault, err := x.life.before("BudgetHalts")
+	fault, err := x.handle.before("BudgetHalts")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.BudgetHalts()
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// BudgetHolds is BudgetHolds of store.Reader, as the plan lets it be.
+// BudgetHolds is BudgetHolds of store.Reader, with the faults of the plan.
 func (x *reader) BudgetHolds(filter store.HoldFilter) (r0 []budget.Hold, err error) {
-	fault, err := x.life.before("BudgetHolds")
+	fault, err := x.handle.before("BudgetHolds")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.BudgetHolds(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// BudgetSum is BudgetSum of store.Reader, as the plan lets it be.
-func (x *reader) BudgetSum(id perdure.BudgetID, after time.Time, upTo time.Time) (r0 budget.Sum, err error) {
-	fault, err := x.life.before("BudgetSum")
+// BudgetSum is BudgetSum of store.Reader, with the faults of the plan.
+func (x *reader) BudgetSum(id perdure.BudgetID, after time.Time, upTo time.Time) (r0 budget.Total, err error) {
+	fault, err := x.handle.before("BudgetSum")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.BudgetSum(id, after, upTo)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Budgeted is Budgeted of store.Reader, as the plan lets it be.
+// Budgeted is Budgeted of store.Reader, with the faults of the plan.
 func (x *reader) Budgeted() (r0 bool, err error) {
-	fault, err := x.life.before("Budgeted")
+	fault, err := x.handle.before("Budgeted")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Budgeted()
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Budgets is Budgets of store.Reader, as the plan lets it be.
+// Budgets is Budgets of store.Reader, with the faults of the plan.
 func (x *reader) Budgets(filter store.BudgetFilter) (r0 []budget.Account, err error) {
-	fault, err := x.life.before("Budgets")
+	fault, err := x.handle.before("Budgets")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Budgets(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Call is Call of store.Reader, as the plan lets it be.
+// Call is Call of store.Reader, with the faults of the plan.
 func (x *reader) Call(key perdure.CallKey) (r0 perdure.Call, err error) {
-	fault, err := x.life.before("Call")
+	fault, err := x.handle.before("Call")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Call(key)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Calls is Calls of store.Reader, as the plan lets it be.
+// Calls is Calls of store.Reader, with the faults of the plan.
 func (x *reader) Calls(filter store.CallFilter) (r0 []perdure.Call, err error) {
-	fault, err := x.life.before("Calls")
+	fault, err := x.handle.before("Calls")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Calls(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Connection is Connection of store.Reader, as the plan lets it be.
+// Connection is Connection of store.Reader, with the faults of the plan.
 func (x *reader) Connection(key store.ConnectionKey) (r0 store.Connection, r1 bool, err error) {
-	fault, err := x.life.before("Connection")
+	fault, err := x.handle.before("Connection")
 	if err != nil {
 		return r0, r1, err
 	}
 	a0, a1, err := x.inner.Connection(key)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, r1, failed
 	}
 	return a0, a1, err
 }
 
-// Connections is Connections of store.Reader, as the plan lets it be.
+// Connections is Connections of store.Reader, with the faults of the plan.
 func (x *reader) Connections() (r0 []store.Connection, err error) {
-	fault, err := x.life.before("Connections")
+	fault, err := x.handle.before("Connections")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Connections()
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// CountSpawns is CountSpawns of store.Reader, as the plan lets it be.
+// CountSpawns is CountSpawns of store.Reader, with the faults of the plan.
 func (x *reader) CountSpawns(root perdure.SessionID) (r0 store.SpawnCount, err error) {
-	fault, err := x.life.before("CountSpawns")
+	fault, err := x.handle.before("CountSpawns")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.CountSpawns(root)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// CountTasks is CountTasks of store.Reader, as the plan lets it be.
+// CountTasks is CountTasks of store.Reader, with the faults of the plan.
 func (x *reader) CountTasks(state perdure.TaskState, session perdure.SessionID) (r0 []store.TaskCount, err error) {
-	fault, err := x.life.before("CountTasks")
+	fault, err := x.handle.before("CountTasks")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.CountTasks(state, session)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// DefaultModel is DefaultModel of store.Reader, as the plan lets it be.
+// DefaultModel is DefaultModel of store.Reader, with the faults of the plan.
 func (x *reader) DefaultModel() (r0 store.Model, r1 bool, err error) {
-	fault, err := x.life.before("DefaultModel")
+	fault, err := x.handle.before("DefaultModel")
 	if err != nil {
 		return r0, r1, err
 	}
 	a0, a1, err := x.inner.DefaultModel()
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, r1, failed
 	}
 	return a0, a1, err
 }
 
-// DefaultProvider is DefaultProvider of store.Reader, as the plan lets it be.
+// DefaultProvider is DefaultProvider of store.Reader, with the faults of the plan.
 func (x *reader) DefaultProvider(kind string) (r0 store.Provider, r1 bool, err error) {
-	fault, err := x.life.before("DefaultProvider")
+	fault, err := x.handle.before("DefaultProvider")
 	if err != nil {
 		return r0, r1, err
 	}
 	a0, a1, err := x.inner.DefaultProvider(kind)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, r1, failed
 	}
 	return a0, a1, err
 }
 
-// Deliveries is Deliveries of store.Reader, as the plan lets it be.
+// Deliveries is Deliveries of store.Reader, with the faults of the plan.
 func (x *reader) Deliveries(session perdure.SessionID) (r0 []store.Delivery, err error) {
-	fault, err := x.life.before("Deliveries")
+	fault, err := x.handle.before("Deliveries")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Deliveries(session)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// DueLeases is DueLeases of store.Reader, as the plan lets it be.
+// DueLeases is DueLeases of store.Reader, with the faults of the plan.
 func (x *reader) DueLeases(due store.LeaseDue) (r0 []perdure.Lease, err error) {
-	fault, err := x.life.before("DueLeases")
+	fault, err := x.handle.before("DueLeases")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.DueLeases(due)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// DueSchedules is DueSchedules of store.Reader, as the plan lets it be.
+// DueSchedules is DueSchedules of store.Reader, with the faults of the plan.
 func (x *reader) DueSchedules(after time.Time, by time.Time, limit int) (r0 []perdure.Schedule, err error) {
-	fault, err := x.life.before("DueSchedules")
+	fault, err := x.handle.before("DueSchedules")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.DueSchedules(after, by, limit)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Dump is Dump of store.Reader, as the plan lets it be.
+// Dump is Dump of store.Reader, with the faults of the plan.
 func (x *reader) Dump(id perdure.SessionID) (r0 store.SessionDump, err error) {
-	fault, err := x.life.before("Dump")
+	fault, err := x.handle.before("Dump")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Dump(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Events is Events of store.Reader, as the plan lets it be.
+// Events is Events of store.Reader, with the faults of the plan.
 func (x *reader) Events(session perdure.SessionID, after int64, limit int) (r0 []perdure.Event, err error) {
-	fault, err := x.life.before("Events")
+	fault, err := x.handle.before("Events")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Events(session, after, limit)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// File is File of store.Reader, as the plan lets it be.
+// File is File of store.Reader, with the faults of the plan.
 func (x *reader) File(session perdure.SessionID, path string) (r0 store.File, err error) {
-	fault, err := x.life.before("File")
+	fault, err := x.handle.before("File")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.File(session, path)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// FileBytes is FileBytes of store.Reader, as the plan lets it be.
+// FileBytes is FileBytes of store.Reader, with the faults of the plan.
 func (x *reader) FileBytes(session perdure.SessionID) (r0 int64, err error) {
-	fault, err := x.life.before("FileBytes")
+	fault, err := x.handle.before("FileBytes")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.FileBytes(session)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Files is Files of store.Reader, as the plan lets it be.
+// Files is Files of store.Reader, with the faults of the plan.
 func (x *reader) Files(session perdure.SessionID, dir string, deep bool) (r0 []store.File, err error) {
-	fault, err := x.life.before("Files")
+	fault, err := x.handle.before("Files")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Files(session, dir, deep)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Fire is Fire of store.Reader, as the plan lets it be.
+// Fire is Fire of store.Reader, with the faults of the plan.
 func (x *reader) Fire(id perdure.ScheduleID, nominal time.Time) (r0 perdure.Fire, err error) {
-	fault, err := x.life.before("Fire")
+	fault, err := x.handle.before("Fire")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Fire(id, nominal)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Fires is Fires of store.Reader, as the plan lets it be.
+// Fires is Fires of store.Reader, with the faults of the plan.
 func (x *reader) Fires(id perdure.ScheduleID, limit int) (r0 []perdure.Fire, err error) {
-	fault, err := x.life.before("Fires")
+	fault, err := x.handle.before("Fires")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Fires(id, limit)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Harness is Harness of store.Reader, as the plan lets it be.
+// Harness is Harness of store.Reader, with the faults of the plan.
 func (x *reader) Harness(id perdure.HarnessID) (r0 agent.Harness, r1 bool, err error) {
-	fault, err := x.life.before("Harness")
+	fault, err := x.handle.before("Harness")
 	if err != nil {
 		return r0, r1, err
 	}
 	a0, a1, err := x.inner.Harness(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, r1, failed
 	}
 	return a0, a1, err
 }
 
-// HarnessChain is HarnessChain of store.Reader, as the plan lets it be.
+// HarnessChain is HarnessChain of store.Reader, with the faults of the plan.
 func (x *reader) HarnessChain(leaf perdure.HarnessID) (r0 []agent.Harness, err error) {
-	fault, err := x.life.before("HarnessChain")
+	fault, err := x.handle.before("HarnessChain")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.HarnessChain(leaf)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// HarnessVersions is HarnessVersions of store.Reader, as the plan lets it be.
+// HarnessVersions is HarnessVersions of store.Reader, with the faults of the plan.
 func (x *reader) HarnessVersions(id perdure.HarnessID, limit int) (r0 []agent.Harness, err error) {
-	fault, err := x.life.before("HarnessVersions")
+	fault, err := x.handle.before("HarnessVersions")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.HarnessVersions(id, limit)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Harnesses is Harnesses of store.Reader, as the plan lets it be.
+// Harnesses is Harnesses of store.Reader, with the faults of the plan.
 func (x *reader) Harnesses(filter agent.StatusFilter) (r0 []agent.Harness, err error) {
-	fault, err := x.life.before("Harnesses")
+	fault, err := x.handle.before("Harnesses")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Harnesses(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// HasBlob is HasBlob of store.Reader, as the plan lets it be.
+// HasBlob is HasBlob of store.Reader, with the faults of the plan.
 func (x *reader) HasBlob(sha256 string) (r0 bool, err error) {
-	fault, err := x.life.before("HasBlob")
+	fault, err := x.handle.before("HasBlob")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.HasBlob(sha256)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// HookDeliveries is HookDeliveries of store.Reader, as the plan lets it be.
+// HookDeliveries is HookDeliveries of store.Reader, with the faults of the plan.
 func (x *reader) HookDeliveries(filter store.HookDeliveryFilter) (r0 []webhook.Delivery, err error) {
-	fault, err := x.life.before("HookDeliveries")
+	fault, err := x.handle.before("HookDeliveries")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.HookDeliveries(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// HookDelivery is HookDelivery of store.Reader, as the plan lets it be.
+// HookDelivery is HookDelivery of store.Reader, with the faults of the plan.
 func (x *reader) HookDelivery(id perdure.WebhookDeliveryID) (r0 webhook.Delivery, err error) {
-	fault, err := x.life.before("HookDelivery")
+	fault, err := x.handle.before("HookDelivery")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.HookDelivery(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// HookSpans is HookSpans of store.Reader, as the plan lets it be.
+// HookSpans is HookSpans of store.Reader, with the faults of the plan.
 func (x *reader) HookSpans(limit int) (r0 []store.HookSpan, err error) {
-	fault, err := x.life.before("HookSpans")
+	fault, err := x.handle.before("HookSpans")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.HookSpans(limit)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Image is Image of store.Reader, as the plan lets it be.
+// Image is Image of store.Reader, with the faults of the plan.
 func (x *reader) Image(session perdure.SessionID, id perdure.ImageID) (r0 store.Image, err error) {
-	fault, err := x.life.before("Image")
+	fault, err := x.handle.before("Image")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Image(session, id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Images is Images of store.Reader, as the plan lets it be.
+// Images is Images of store.Reader, with the faults of the plan.
 func (x *reader) Images(session perdure.SessionID) (r0 []store.Image, err error) {
-	fault, err := x.life.before("Images")
+	fault, err := x.handle.before("Images")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Images(session)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Lease is Lease of store.Reader, as the plan lets it be.
+// Lease is Lease of store.Reader, with the faults of the plan.
 func (x *reader) Lease(key store.LeaseKey) (r0 perdure.Lease, err error) {
-	fault, err := x.life.before("Lease")
+	fault, err := x.handle.before("Lease")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Lease(key)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Leases is Leases of store.Reader, as the plan lets it be.
+// Leases is Leases of store.Reader, with the faults of the plan.
 func (x *reader) Leases(session perdure.SessionID) (r0 []perdure.Lease, err error) {
-	fault, err := x.life.before("Leases")
+	fault, err := x.handle.before("Leases")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Leases(session)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Model is Model of store.Reader, as the plan lets it be.
+// Model is Model of store.Reader, with the faults of the plan.
 func (x *reader) Model(id perdure.ModelID) (r0 store.Model, r1 bool, err error) {
-	fault, err := x.life.before("Model")
+	fault, err := x.handle.before("Model")
 	if err != nil {
 		return r0, r1, err
 	}
 	a0, a1, err := x.inner.Model(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, r1, failed
 	}
 	return a0, a1, err
 }
 
-// Models is Models of store.Reader, as the plan lets it be.
+// Models is Models of store.Reader, with the faults of the plan.
 func (x *reader) Models() (r0 []store.Model, err error) {
-	fault, err := x.life.before("Models")
+	fault, err := x.handle.before("Models")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Models()
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// NextSecret is NextSecret of store.Reader, as the plan lets it be.
+// NextSecret is NextSecret of store.Reader, with the faults of the plan.
 func (x *reader) NextSecret(session perdure.SessionID, name string) (r0 int64, err error) {
-	fault, err := x.life.before("NextSecret")
+	fault, err := x.handle.before("NextSecret")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.NextSecret(session, name)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Now is Now of store.Reader, as the plan lets it be.
+// Now is Now of store.Reader, with the faults of the plan.
 func (x *reader) Now() (r0 time.Time) {
-	_, _ = x.life.count("Now") // it cannot fail
+	_, _ = x.handle.count("Now") // cannot fail
 	return x.inner.Now()
 }
 
-// OutboundCalls is OutboundCalls of store.Reader, as the plan lets it be.
+// OutboundCalls is OutboundCalls of store.Reader, with the faults of the plan.
 func (x *reader) OutboundCalls(org string) (r0 int, err error) {
-	fault, err := x.life.before("OutboundCalls")
+	fault, err := x.handle.before("OutboundCalls")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.OutboundCalls(org)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Partial is Partial of store.Reader, as the plan lets it be.
+// Partial is Partial of store.Reader, with the faults of the plan.
 func (x *reader) Partial(session perdure.SessionID, message perdure.MessageID) (r0 store.Partial, err error) {
-	fault, err := x.life.before("Partial")
+	fault, err := x.handle.before("Partial")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Partial(session, message)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Payment is Payment of store.Reader, as the plan lets it be.
+// Payment is Payment of store.Reader, with the faults of the plan.
 func (x *reader) Payment(hash string) (r0 store.Payment, err error) {
-	fault, err := x.life.before("Payment")
+	fault, err := x.handle.before("Payment")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Payment(hash)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// PaymentSum is PaymentSum of store.Reader, as the plan lets it be.
+// PaymentSum is PaymentSum of store.Reader, with the faults of the plan.
 func (x *reader) PaymentSum(scope store.PaymentScope) (r0 int64, err error) {
-	fault, err := x.life.before("PaymentSum")
+	fault, err := x.handle.before("PaymentSum")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.PaymentSum(scope)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Payments is Payments of store.Reader, as the plan lets it be.
+// Payments is Payments of store.Reader, with the faults of the plan.
 func (x *reader) Payments(filter store.PaymentFilter) (r0 []store.Payment, err error) {
-	fault, err := x.life.before("Payments")
+	fault, err := x.handle.before("Payments")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Payments(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Provider is Provider of store.Reader, as the plan lets it be.
+// Provider is Provider of store.Reader, with the faults of the plan.
 func (x *reader) Provider(id perdure.ProviderID) (r0 store.Provider, r1 bool, err error) {
-	fault, err := x.life.before("Provider")
+	fault, err := x.handle.before("Provider")
 	if err != nil {
 		return r0, r1, err
 	}
 	a0, a1, err := x.inner.Provider(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, r1, failed
 	}
 	return a0, a1, err
 }
 
-// Providers is Providers of store.Reader, as the plan lets it be.
+// Providers is Providers of store.Reader, with the faults of the plan.
 func (x *reader) Providers() (r0 []store.Provider, err error) {
-	fault, err := x.life.before("Providers")
+	fault, err := x.handle.before("Providers")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Providers()
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// ReadLog is ReadLog of store.Reader, as the plan lets it be.
+// ReadLog is ReadLog of store.Reader, with the faults of the plan.
 func (x *reader) ReadLog(id perdure.TaskID, offset int64, max int) (r0 []store.LogChunk, r1 int64, err error) {
-	fault, err := x.life.before("ReadLog")
+	fault, err := x.handle.before("ReadLog")
 	if err != nil {
 		return r0, r1, err
 	}
 	a0, a1, err := x.inner.ReadLog(id, offset, max)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, r1, failed
 	}
 	return a0, a1, err
 }
 
-// Request is Request of store.Reader, as the plan lets it be.
+// Request is Request of store.Reader, with the faults of the plan.
 func (x *reader) Request(scope string, key string) (r0 store.Request, err error) {
-	fault, err := x.life.before("Request")
+	fault, err := x.handle.before("Request")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Request(scope, key)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Resource is Resource of store.Reader, as the plan lets it be.
+// Resource is Resource of store.Reader, with the faults of the plan.
 func (x *reader) Resource(session perdure.SessionID, id string) (r0 perdure.Resource, err error) {
-	fault, err := x.life.before("Resource")
+	fault, err := x.handle.before("Resource")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Resource(session, id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Resources is Resources of store.Reader, as the plan lets it be.
+// Resources is Resources of store.Reader, with the faults of the plan.
 func (x *reader) Resources(filter store.ResourceFilter) (r0 []store.Resource, err error) {
-	fault, err := x.life.before("Resources")
+	fault, err := x.handle.before("Resources")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Resources(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Schedule is Schedule of store.Reader, as the plan lets it be.
+// Schedule is Schedule of store.Reader, with the faults of the plan.
 func (x *reader) Schedule(id perdure.ScheduleID) (r0 perdure.Schedule, err error) {
-	fault, err := x.life.before("Schedule")
+	fault, err := x.handle.before("Schedule")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Schedule(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Schedules is Schedules of store.Reader, as the plan lets it be.
+// Schedules is Schedules of store.Reader, with the faults of the plan.
 func (x *reader) Schedules(filter store.ScheduleFilter) (r0 []perdure.Schedule, err error) {
-	fault, err := x.life.before("Schedules")
+	fault, err := x.handle.before("Schedules")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Schedules(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Secret is Secret of store.Reader, as the plan lets it be.
+// Secret is Secret of store.Reader, with the faults of the plan.
 func (x *reader) Secret(session perdure.SessionID, name string) (r0 store.Secret, err error) {
-	fault, err := x.life.before("Secret")
+	fault, err := x.handle.before("Secret")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Secret(session, name)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Secrets is Secrets of store.Reader, as the plan lets it be.
+// Secrets is Secrets of store.Reader, with the faults of the plan.
 func (x *reader) Secrets(filter store.SecretFilter) (r0 []store.Secret, err error) {
-	fault, err := x.life.before("Secrets")
+	fault, err := x.handle.before("Secrets")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Secrets(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Session is Session of store.Reader, as the plan lets it be.
+// Session is Session of store.Reader, with the faults of the plan.
 func (x *reader) Session(id perdure.SessionID) (r0 store.Session, err error) {
-	fault, err := x.life.before("Session")
+	fault, err := x.handle.before("Session")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Session(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Sessions is Sessions of store.Reader, as the plan lets it be.
+// Sessions is Sessions of store.Reader, with the faults of the plan.
 func (x *reader) Sessions(filter store.SessionFilter) (r0 []store.Session, err error) {
-	fault, err := x.life.before("Sessions")
+	fault, err := x.handle.before("Sessions")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Sessions(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Snapshot is Snapshot of store.Reader, as the plan lets it be.
+// Snapshot is Snapshot of store.Reader, with the faults of the plan.
 func (x *reader) Snapshot(id perdure.SessionID) (r0 store.Snapshot, err error) {
-	fault, err := x.life.before("Snapshot")
+	fault, err := x.handle.before("Snapshot")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Snapshot(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Spawn is Spawn of store.Reader, as the plan lets it be.
+// Spawn is Spawn of store.Reader, with the faults of the plan.
 func (x *reader) Spawn(key perdure.CallKey) (r0 store.Spawn, err error) {
-	fault, err := x.life.before("Spawn")
+	fault, err := x.handle.before("Spawn")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Spawn(key)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// SpawnOf is SpawnOf of store.Reader, as the plan lets it be.
+// SpawnOf is SpawnOf of store.Reader, with the faults of the plan.
 func (x *reader) SpawnOf(child perdure.SessionID) (r0 store.Spawn, err error) {
-	fault, err := x.life.before("SpawnOf")
+	fault, err := x.handle.before("SpawnOf")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.SpawnOf(child)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Spawns is Spawns of store.Reader, as the plan lets it be.
+// Spawns is Spawns of store.Reader, with the faults of the plan.
 func (x *reader) Spawns(root perdure.SessionID) (r0 []store.Spawn, err error) {
-	fault, err := x.life.before("Spawns")
+	fault, err := x.handle.before("Spawns")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Spawns(root)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Task is Task of store.Reader, as the plan lets it be.
+// Task is Task of store.Reader, with the faults of the plan.
 func (x *reader) Task(session perdure.SessionID, id perdure.TaskID) (r0 perdure.Task, err error) {
-	fault, err := x.life.before("Task")
+	fault, err := x.handle.before("Task")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Task(session, id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// TaskMessages is TaskMessages of store.Reader, as the plan lets it be.
+// TaskMessages is TaskMessages of store.Reader, with the faults of the plan.
 func (x *reader) TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit int) (r0 []perdure.TaskMessage, err error) {
-	fault, err := x.life.before("TaskMessages")
+	fault, err := x.handle.before("TaskMessages")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.TaskMessages(id, after, limit)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Tasks is Tasks of store.Reader, as the plan lets it be.
+// Tasks is Tasks of store.Reader, with the faults of the plan.
 func (x *reader) Tasks(filter store.TaskFilter) (r0 []perdure.Task, err error) {
-	fault, err := x.life.before("Tasks")
+	fault, err := x.handle.before("Tasks")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Tasks(filter)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// TokenOf is TokenOf of store.Reader, as the plan lets it be.
+// TokenOf is TokenOf of store.Reader, with the faults of the plan.
 func (x *reader) TokenOf(hash string) (r0 store.AccessToken, err error) {
-	fault, err := x.life.before("TokenOf")
+	fault, err := x.handle.before("TokenOf")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.TokenOf(hash)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Value is Value of store.Reader, as the plan lets it be.
+// Value is Value of store.Reader, with the faults of the plan.
 func (x *reader) Value(session perdure.SessionID, key string) (r0 store.Value, err error) {
-	fault, err := x.life.before("Value")
+	fault, err := x.handle.before("Value")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Value(session, key)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Values is Values of store.Reader, as the plan lets it be.
+// Values is Values of store.Reader, with the faults of the plan.
 func (x *reader) Values(session perdure.SessionID) (r0 []store.Value, err error) {
-	fault, err := x.life.before("Values")
+	fault, err := x.handle.before("Values")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Values(session)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Webhook is Webhook of store.Reader, as the plan lets it be.
+// Webhook is Webhook of store.Reader, with the faults of the plan.
 func (x *reader) Webhook(id perdure.WebhookID) (r0 store.Webhook, err error) {
-	fault, err := x.life.before("Webhook")
+	fault, err := x.handle.before("Webhook")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Webhook(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Webhooks is Webhooks of store.Reader, as the plan lets it be.
+// Webhooks is Webhooks of store.Reader, with the faults of the plan.
 func (x *reader) Webhooks() (r0 []store.Webhook, err error) {
-	fault, err := x.life.before("Webhooks")
+	fault, err := x.handle.before("Webhooks")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Webhooks()
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Worker is Worker of store.Reader, as the plan lets it be.
+// Worker is Worker of store.Reader, with the faults of the plan.
 func (x *reader) Worker(id perdure.WorkerID) (r0 store.Worker, err error) {
-	fault, err := x.life.before("Worker")
+	fault, err := x.handle.before("Worker")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Worker(id)
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err
 }
 
-// Workers is Workers of store.Reader, as the plan lets it be.
+// Workers is Workers of store.Reader, with the faults of the plan.
 func (x *reader) Workers() (r0 []store.Worker, err error) {
-	fault, err := x.life.before("Workers")
+	fault, err := x.handle.before("Workers")
 	if err != nil {
 		return r0, err
 	}
 	a0, err := x.inner.Workers()
-	if failed := x.life.after(fault); failed != nil {
+	if failed := x.handle.after(fault); failed != nil {
 		return r0, failed
 	}
 	return a0, err

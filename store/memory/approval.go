@@ -35,7 +35,7 @@ func (v *view) Approvals(filter store.ApprovalFilter) ([]perdure.Approval, error
 	return first(inOrder(found), filter.Limit), nil
 }
 
-// PutApproval adds a record, or overwrites the one that has its id.
+// PutApproval adds a record, or overwrites the one with its id.
 func (t *tx) PutApproval(a perdure.Approval) error {
 	if !a.State.Valid() {
 		return fmt.Errorf("put approval %s: %w state %q", a.ID, perdure.Invalid, a.State)
@@ -56,10 +56,11 @@ func (t *tx) PutApproval(a perdure.Approval) error {
 	return nil
 }
 
-// storedApproval returns the record as a store keeps it. The call's id keeps its bytes, as it does in the ledger.
+// storedApproval returns the record as a store keeps it. The call's id keeps its bytes, as in the
+// ledger.
 func storedApproval(a perdure.Approval) (perdure.Approval, error) {
 	call := a.Call
-	a.RequestedAt, a.ExpiresAt, a.At = micro(a.RequestedAt), micro(a.ExpiresAt), micro(a.At)
+	a.RequestedAt, a.ExpiresAt, a.DecidedAt = micro(a.RequestedAt), micro(a.ExpiresAt), micro(a.DecidedAt)
 	a, err := stored(a)
 	a.Call = call
 	return a, err

@@ -28,7 +28,7 @@ func (v *view) AuditLinks(org string, after int64, limit int) (found []store.Aud
 	return found, nil
 }
 
-// AuditHeads says where the chain of each org ends.
+// AuditHeads returns the head of every chain.
 func (v *view) AuditHeads() (found []store.AuditHead, err error) {
 	for _, head := range v.auditHeads.from("") {
 		found = append(found, head)
@@ -36,7 +36,7 @@ func (v *view) AuditHeads() (found []store.AuditHead, err error) {
 	return found, nil
 }
 
-// AddAudit ends the chain of an org with an entry.
+// AddAudit appends an entry to the chain of an org.
 func (t *tx) AddAudit(e store.AuditEntry) error {
 	org := cmp.Or(e.Org, budget.DefaultOrg)
 	head, _ := t.auditHeads.get(org)

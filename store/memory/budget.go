@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// budgets is what a store remembers of them.
+// budgets is the budget part of a state.
 type budgets struct {
 	accounts tree[budget.Account]    // by id
 	holds    tree[budget.Hold]       // by session, work and budget
@@ -19,7 +19,7 @@ type budgets struct {
 	halts    tree[store.BudgetHalt]  // by session
 }
 
-// budgetKey joins ids and names; a NUL stands in none of the ids.
+// budgetKey joins ids and names. No id contains a NUL.
 func budgetKey(parts ...string) string { return strings.Join(parts, "\x00") }
 
 // Budgeted reports whether there is any budget.
@@ -28,11 +28,13 @@ func (v *view) Budgeted() (bool, error) { return v.accounts.root != nil, nil }
 // Budgets lists accounts by id.
 func (v *view) Budgets(filter store.BudgetFilter) ([]budget.Account, error) {
 	if len(filter.Subjects) > store.MaxSubjects {
-		return nil, fmt.Errorf("list budgets: %w: %d subjects, at most %d", perdure.Invalid, len(filter.Subjects), store.MaxSubjects)
+		return nil, fmt.Errorf("list budgets: %w: %d subjects, at most %d", perdure.Invalid, len(filter.Subjects),
+			store.MaxSubjects)
 	}
 	var found []budget.Account
 	for _, a := range v.accounts.from("") {
-		if (filter.ID == "" || filter.ID == a.ID) && (filter.Subjects == nil || slices.Contains(filter.Subjects, a.Subject)) {
+		if (filter.ID == "" || filter.ID == a.ID) &&
+			(filter.Subjects == nil || slices.Contains(filter.Subjects, a.Subject)) {
 			found = append(found, a)
 		}
 	}
@@ -67,7 +69,7 @@ func (v *view) BudgetEntries(filter store.EntryFilter) ([]budget.Entry, error) {
 }
 
 // BudgetSum adds up charges.
-func (v *view) BudgetSum(id perdure.BudgetID, after, upTo time.Time) (sum budget.Sum, err error) {
+func (v *view) BudgetSum(id perdure.BudgetID, after, upTo time.Time) (sum budget.Total, err error) {
 	all, err := v.BudgetEntries(store.EntryFilter{Budget: id})
 	for _, e := range all {
 		if e.Kind != budget.Charge || !e.At.After(micro(after)) || !upTo.IsZero() && e.At.After(micro(upTo)) {
@@ -81,7 +83,7 @@ func (v *view) BudgetSum(id perdure.BudgetID, after, upTo time.Time) (sum budget
 	return sum, err
 }
 
-// BudgetHalts lists the sessions that budgets keep from going on.
+// BudgetHalts lists the halted sessions.
 func (v *view) BudgetHalts() (found []store.BudgetHalt, err error) {
 	for _, h := range v.halts.from("") {
 		found = append(found, h)
@@ -114,7 +116,7 @@ func (t *tx) PutHold(h budget.Hold) error {
 	return nil
 }
 
-// RemoveHold says whether a hold was there.
+// RemoveHold removes a hold and reports whether it existed.
 func (t *tx) RemoveHold(h budget.Hold) (bool, error) {
 	key := budgetKey(string(h.Session), h.Work, string(h.Budget))
 	was := t.holds.has(key)
@@ -122,7 +124,7 @@ func (t *tx) RemoveHold(h budget.Hold) (bool, error) {
 	return was, nil
 }
 
-// AddEntry adds a line, once.
+// AddEntry adds a line to the ledger once.
 func (t *tx) AddEntry(e budget.Entry) (bool, error) {
 	key := budgetKey(string(e.Budget), string(e.Session), e.Work)
 	if t.entries.has(key) {
@@ -133,7 +135,7 @@ func (t *tx) AddEntry(e budget.Entry) (bool, error) {
 	return true, nil
 }
 
-// PutHalt notes which budget keeps a session from going on.
+// PutHalt records which budget halts a session.
 func (t *tx) PutHalt(h store.BudgetHalt) error {
 	if h.Budget == "" {
 		t.halts = t.halts.remove(string(h.Session))
@@ -143,14 +145,14 @@ func (t *tx) PutHalt(h store.BudgetHalt) error {
 	return nil
 }
 
-// removeBudgets removes what of budgets goes with a session.
+// removeBudgets removes what a session has of budgets.
 func (t *tx) removeBudgets(id perdure.SessionID) {
 	for key, a := range t.accounts.from("") {
 		if a.Scope == budget.Session && a.Subject.ID == string(id) {
-			_ = t.RemoveBudget(perdure.BudgetID(key)) // it is there
+			_ = t.RemoveBudget(perdure.BudgetID(key)) // the budget exists
 		}
 	}
-	for key, h := range t.holds.from("") { // of what does not run any more
+	for key, h := range t.holds.from("") { // of work that no longer runs
 		if h.Session != id {
 			continue
 		}

@@ -43,16 +43,17 @@ func (v *view) Calls(filter store.CallFilter) ([]perdure.Call, error) {
 	return inOrder(found), nil
 }
 
-// Claim inserts the row, or judges the one that is there.
-func (t *tx) Claim(call perdure.Call, ownerLive func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error) {
+// Claim inserts the row, or judges the existing one.
+func (t *tx) Claim(call perdure.Call,
+	ownerLive func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error) {
 	if call.Token == "" {
-		return "", perdure.Call{}, fmt.Errorf("claim call %s: %w: without a token", call.Key, perdure.Invalid)
+		return "", perdure.Call{}, fmt.Errorf("claim call %s: %w: there is no token", call.Key, perdure.Invalid)
 	}
 	r, ok := t.calls.get(callKey(call.Key))
 	if ok {
 		found := cloneCall(r.value)
 		live := found.State == perdure.CallRunning && ownerLive(found.Worker)
-		return perdure.JudgeClaim(&found, call, live), found, nil
+		return perdure.DecideClaim(&found, call, live), found, nil
 	}
 	call.State, call.Executions, call.ClaimedAt = perdure.CallRunning, 1, t.now
 	call.Result, call.SettledAt = nil, time.Time{}
@@ -61,14 +62,14 @@ func (t *tx) Claim(call perdure.Call, ownerLive func(perdure.WorkerID) bool) (pe
 	return perdure.Claimed, cloneCall(call), nil
 }
 
-// TakeCall gives a running row to a new owner.
+// TakeCall transfers a running row to a new owner.
 func (t *tx) TakeCall(old perdure.Call, next perdure.Call) error {
 	if next.Token == "" {
-		return fmt.Errorf("take call %s: %w: without a token", old.Key, perdure.Invalid)
+		return fmt.Errorf("take over call %s: %w: there is no token", old.Key, perdure.Invalid)
 	}
 	r, ok := t.calls.get(callKey(old.Key))
 	if !ok || r.value.State != perdure.CallRunning || r.value.Token != old.Token {
-		return fmt.Errorf("take call %s: %w: it is not running under that token any more", old.Key, perdure.Lost)
+		return fmt.Errorf("take over call %s: %w: it no longer runs under that token", old.Key, perdure.Lost)
 	}
 	r.value.Token, r.value.Worker, r.value.Epoch = next.Token, next.Worker, next.Epoch
 	r.value.Attempt, r.value.Task, r.value.Executions = next.Attempt, next.Task, next.Executions
@@ -76,11 +77,11 @@ func (t *tx) TakeCall(old perdure.Call, next perdure.Call) error {
 	return nil
 }
 
-// BindCall gives a running row to a task.
+// BindCall binds a running row to a task.
 func (t *tx) BindCall(key perdure.CallKey, token perdure.Token, task perdure.TaskID, attempt int) error {
 	r, ok := t.calls.get(callKey(key))
 	if !ok || r.value.State != perdure.CallRunning || r.value.Token != token {
-		return fmt.Errorf("bind call %s to task %s: %w: it is not running under that token any more", key, task, perdure.Lost)
+		return fmt.Errorf("bind call %s to task %s: %w: it no longer runs under that token", key, task, perdure.Lost)
 	}
 	r.value.Task, r.value.Attempt = task, attempt
 	t.calls = t.calls.put(callKey(key), r)
@@ -88,7 +89,8 @@ func (t *tx) BindCall(key perdure.CallKey, token perdure.Token, task perdure.Tas
 }
 
 // Settle records the one outcome.
-func (t *tx) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState, result perdure.ToolResult) error {
+func (t *tx) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState,
+	result perdure.ToolResult) error {
 	if state != perdure.CallSettled && state != perdure.CallUnknown {
 		return fmt.Errorf("settle call %s: %w state %q", key, perdure.Invalid, state)
 	}
@@ -110,15 +112,16 @@ func (t *tx) Settle(key perdure.CallKey, token perdure.Token, state perdure.Call
 	return nil
 }
 
-// ResolveCall leaves the state unknown.
+// ResolveCall changes a row from unknown to another state.
 func (t *tx) ResolveCall(next perdure.Call, by string) error {
 	r, ok := t.calls.get(callKey(next.Key))
 	running := next.State == perdure.CallRunning
 	switch {
 	case running && next.Token == "":
-		return fmt.Errorf("resolve call %s: %w: without a token", next.Key, perdure.Invalid)
+		return fmt.Errorf("resolve call %s: %w: there is no token", next.Key, perdure.Invalid)
 	case !running && (next.State != perdure.CallSettled || next.Result == nil):
-		return fmt.Errorf("resolve call %s: %w: state %q, with a result: %t", next.Key, perdure.Invalid, next.State, next.Result != nil)
+		return fmt.Errorf("resolve call %s: %w: state %q, with a result: %t", next.Key, perdure.Invalid, next.State,
+			next.Result != nil)
 	case !ok:
 		return fmt.Errorf("resolve call %s: %w", next.Key, perdure.NotFound)
 	case r.value.State != perdure.CallUnknown:
@@ -140,7 +143,8 @@ func (t *tx) ResolveCall(next perdure.Call, by string) error {
 	return nil
 }
 
-// sessionPrefix begins the keys of all that belongs to a session. Our own ids hold no NUL.
+// sessionPrefix is the prefix of the keys of everything that belongs to a session. No id contains a
+// NUL.
 func sessionPrefix(id perdure.SessionID) string { return string(id) + "\x00" }
 
 func callKey(key perdure.CallKey) string { return sessionPrefix(key.Session) + string(key.Call) }
@@ -158,7 +162,7 @@ func cloneCall(c perdure.Call) perdure.Call {
 	c.Args = clone(c.Args)
 	if c.Result != nil {
 		r := *c.Result
-		r.Result, r.Images, r.Read = clone(r.Result), slices.Clone(r.Images), slices.Clone(r.Read)
+		r.Result, r.Images, r.ReadTasks = clone(r.Result), slices.Clone(r.Images), slices.Clone(r.ReadTasks)
 		c.Result = &r
 	}
 	return c

@@ -12,28 +12,28 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// directory is what is kept of agents and of what they use.
+// directory holds agents and what they use.
 type directory struct {
 	agents      tree[agent.Agent]
-	agentPast   tree[[]agent.Agent] // as each write left them, the oldest first
+	agentPast   tree[[]agent.Agent] // all versions, the oldest first
 	harnesses   tree[agent.Harness]
 	harnessPast tree[[]agent.Harness] // likewise
 	models      tree[store.Model]
 	providers   tree[store.Provider]
 	connections tree[store.Connection] // by org, user and provider
-	defaults    tree[string]           // ids, by what they are the default of
+	defaults    tree[string]           // ids, by kind of default
 }
 
 // The keys of the defaults.
 const (
 	modelDefault    = "model"
-	providerDefault = "provider/" // and the kind
+	providerDefault = "provider/" // followed by the kind
 )
 
 // Agent returns an agent.
 func (v *view) Agent(id perdure.AgentID) (agent.Agent, bool, error) {
 	a, found := v.agents.get(string(id))
-	a.Overlay = agent.Fold(a.Overlay) // a copy
+	a.Overlay = agent.Fold(a.Overlay) // copies it
 	return a, found, nil
 }
 
@@ -41,11 +41,11 @@ func (v *view) Agent(id perdure.AgentID) (agent.Agent, bool, error) {
 func (v *view) Agents(filter agent.StatusFilter) ([]agent.Agent, error) {
 	return listed(v.agents, func(a *agent.Agent) bool {
 		a.Overlay = agent.Fold(a.Overlay)
-		return filter.Fits(a.Status)
+		return filter.Matches(a.Status)
 	}, func(a agent.Agent) (time.Time, string) { return a.CreatedAt, string(a.ID) }), nil
 }
 
-// AgentVersions returns an agent as each write left it.
+// AgentVersions returns the versions of an agent, the newest first.
 func (v *view) AgentVersions(id perdure.AgentID, limit int) (versions []agent.Agent, err error) {
 	past, _ := v.agentPast.get(string(id))
 	for _, a := range latest(past, limit) {
@@ -55,7 +55,7 @@ func (v *view) AgentVersions(id perdure.AgentID, limit int) (versions []agent.Ag
 	return versions, nil
 }
 
-// latest goes through what was kept last, at most limit of it; 0 means all.
+// latest iterates over the last limit items, the newest first; 0 means all.
 func latest[V any](past []V, limit int) iter.Seq2[int, V] {
 	if limit > 0 && limit < len(past) {
 		past = past[len(past)-limit:]
@@ -89,11 +89,11 @@ func (v *view) Harness(id perdure.HarnessID) (agent.Harness, bool, error) {
 func (v *view) Harnesses(filter agent.StatusFilter) ([]agent.Harness, error) {
 	return listed(v.harnesses, func(h *agent.Harness) bool {
 		h.Overlay = agent.Fold(h.Overlay)
-		return filter.Fits(h.Status)
+		return filter.Matches(h.Status)
 	}, func(h agent.Harness) (time.Time, string) { return h.CreatedAt, string(h.ID) }), nil
 }
 
-// HarnessVersions returns a harness as each write left it.
+// HarnessVersions returns the versions of a harness, the newest first.
 func (v *view) HarnessVersions(id perdure.HarnessID, limit int) (versions []agent.Harness, err error) {
 	past, _ := v.harnessPast.get(string(id))
 	for _, h := range latest(past, limit) {
@@ -118,7 +118,8 @@ func (t *tx) PutHarness(h agent.Harness) (agent.Harness, error) {
 		return agent.Harness{}, err
 	}
 	past, _ := t.harnessPast.get(string(h.ID))
-	t.harnesses, t.harnessPast = t.harnesses.put(string(h.ID), h), t.harnessPast.put(string(h.ID), append(slices.Clip(past), h))
+	t.harnesses, t.harnessPast = t.harnesses.put(string(h.ID), h),
+		t.harnessPast.put(string(h.ID), append(slices.Clip(past), h))
 	h, _, _ = t.Harness(h.ID)
 	return h, nil
 }
@@ -209,12 +210,13 @@ func (t *tx) PutProvider(p store.Provider) (store.Provider, error) {
 	return p, nil
 }
 
-// RemoveProvider removes a provider that no model stands on.
+// RemoveProvider removes a provider that no model uses.
 func (t *tx) RemoveProvider(id perdure.ProviderID) (bool, error) {
 	p, there := t.providers.get(string(id))
 	for _, m := range t.models.from("") {
 		if m.Provider == id {
-			return false, fmt.Errorf("remove provider %s: %w: model %s stands on it: remove that first", id, perdure.Conflict, m.ID)
+			return false, fmt.Errorf("remove provider %s: %w: model %s uses it: remove that first", id,
+				perdure.Conflict, m.ID)
 		}
 	}
 	t.providers = t.providers.remove(string(id))
@@ -234,7 +236,7 @@ func (t *tx) SetDefaultProvider(id perdure.ProviderID) error {
 	return nil
 }
 
-// connectionKey is one key for an org, a user and a provider of any bytes.
+// connectionKey joins an org, a user and a provider of any bytes into one key.
 func connectionKey(key store.ConnectionKey) string {
 	return requestKey(requestKey(key.Org, key.User), key.Provider)
 }
@@ -279,13 +281,14 @@ func (t *tx) RemoveConnection(key store.ConnectionKey) (bool, error) {
 	return there, nil
 }
 
-// isDefault reports whether an id is the default of what a key says.
+// isDefault reports whether an id is the default stored under key.
 func (v *view) isDefault(key, id string) bool {
 	is, _ := v.defaults.get(key)
 	return is == id
 }
 
-// listed returns the rows that are wanted, in the order of their making, then by id. wanted may change its copy.
+// listed returns the rows for which wanted is true, by creation, then by id. wanted may change its
+// copy.
 func listed[V any](rows tree[V], wanted func(*V) bool, order func(V) (time.Time, string)) []V {
 	var found []V
 	for _, v := range rows.from("") {

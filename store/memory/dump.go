@@ -50,14 +50,15 @@ func (v *view) Dump(id perdure.SessionID) (store.SessionDump, error) {
 		d.Files = append(d.Files, f)
 	}
 	d.Values = below(v.values, id)
-	d.Images = v.wholeImages(id)
+	d.Images = v.fullImages(id)
 	if err := errors.Join(errors.Join(errs[:]...), v.dumpSchedules(&d)); err != nil {
 		return store.SessionDump{}, fmt.Errorf("dump session %s: %w", id, err)
 	}
 	return d, nil
 }
 
-// dumpStreams returns the handles of a session's subagents, and what it has of messages that stream.
+// dumpStreams returns the handles of a session's subagents, and the checkpoints of its streaming
+// messages.
 func (v *view) dumpStreams(id perdure.SessionID) (spawns []store.Spawn, partials []store.Partial) {
 	var handles []row[store.Spawn]
 	prefix := sessionPrefix(id)
@@ -80,7 +81,8 @@ func (v *view) dumpStreams(id perdure.SessionID) (spawns []store.Spawn, partials
 // Restore writes a session as it was dumped.
 func (t *tx) Restore(d store.SessionDump) error {
 	err := d.Check()
-	for _, write := range []func(store.SessionDump) error{t.restoreSession, t.restoreCalls, t.restoreTasks, t.restoreRest} {
+	for _, write := range []func(store.SessionDump) error{t.restoreSession, t.restoreCalls, t.restoreTasks,
+		t.restoreRest} {
 		if err == nil {
 			err = write(d)
 		}
@@ -98,7 +100,7 @@ func (t *tx) restoreSession(d store.SessionDump) error {
 	}
 	s, _ := t.sessions.get(string(d.Session.ID))
 	s.LastSeq, s.Epoch, s.Worker = d.Session.LastSeq, d.Session.Epoch, d.Session.Worker
-	s.TakeUps, s.TakenSeq = d.Session.TakeUps, d.Session.TakenSeq
+	s.Resumes, s.SeenSeq = d.Session.Resumes, d.Session.SeenSeq
 	for _, body := range d.Events {
 		e, err := perdure.DecodeEvent(body)
 		switch {
@@ -163,7 +165,7 @@ func (t *tx) restoreTasks(d store.SessionDump) error {
 		chunk := c.LogChunk
 		chunk.At, chunk.Bytes = micro(chunk.At), bytes.Clone(chunk.Bytes)
 		log, _ := t.logs.get(string(c.Task))
-		t.logs = t.logs.put(string(c.Task), append(log, chunk)) // beyond what a snapshot sees of the same array
+		t.logs = t.logs.put(string(c.Task), append(log, chunk)) // outside of what a snapshot sees of the same array
 	}
 	return nil
 }
@@ -192,7 +194,7 @@ func (t *tx) restoreRest(d store.SessionDump) error {
 	}
 	for _, v := range d.Values {
 		v.CreatedAt, v.UpdatedAt = micro(v.CreatedAt), micro(v.UpdatedAt)
-		t.values = t.values.put(keptKey(v.Session, v.Key), v)
+		t.values = t.values.put(nameKey(v.Session, v.Key), v)
 	}
 	for _, i := range d.Images {
 		if t.images.has(string(i.ID)) {
@@ -204,7 +206,7 @@ func (t *tx) restoreRest(d store.SessionDump) error {
 	for _, f := range d.Files {
 		f.CreatedAt, f.UpdatedAt = micro(f.CreatedAt), micro(f.UpdatedAt)
 		if !f.Directory {
-			f.Content = append([]byte{}, f.Content...) // an empty file has a content
+			f.Content = append([]byte{}, f.Content...) // an empty file has content
 		}
 		t.files = t.files.put(fileKey(d.Session.ID, f.Path), f)
 	}

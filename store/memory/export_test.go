@@ -6,7 +6,7 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// Traces returns where a word stands in what is committed, by the path of the fields that lead there.
+// Traces returns the paths of the fields of the committed state that contain a text.
 func (s *Store) Traces(word string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

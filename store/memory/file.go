@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// rootDir always is there and has no row.
+// rootDir always exists and has no row.
 const rootDir = "/"
 
 // File returns a file with its content.
@@ -23,7 +23,7 @@ func (v *view) File(session perdure.SessionID, name string) (store.File, error) 
 	return f, nil
 }
 
-// Files lists what stands in a directory.
+// Files lists the entries of a directory.
 func (v *view) Files(session perdure.SessionID, dir string, deep bool) ([]store.File, error) {
 	if f, ok := v.fileAt(session, dir); !ok || !f.Directory {
 		return nil, fmt.Errorf("list directory %s of %s: %w", dir, session, perdure.NotFound)
@@ -38,7 +38,7 @@ func (v *view) Files(session perdure.SessionID, dir string, deep bool) ([]store.
 	return found, nil
 }
 
-// FileBytes returns how much the contents of a session's files hold together.
+// FileBytes returns the total size of a session's files.
 func (v *view) FileBytes(session perdure.SessionID) (int64, error) {
 	var total int64
 	for _, f := range v.filesBelow(session, rootDir) {
@@ -47,14 +47,15 @@ func (v *view) FileBytes(session perdure.SessionID) (int64, error) {
 	return total, nil
 }
 
-// PutFile writes a file or directory and makes missing parents.
+// PutFile writes a file or directory and creates missing parents.
 func (t *tx) PutFile(session perdure.SessionID, f store.File) (created bool, err error) {
 	found, there := t.fileAt(session, f.Path)
 	switch {
 	case !path.IsAbs(f.Path):
 		return false, fmt.Errorf("write %q of %s: %w: the path is not absolute", f.Path, session, perdure.Invalid)
 	case there && f.Directory && !found.Directory:
-		return false, fmt.Errorf("write %s of %s: %w: path exists but is not a directory", f.Path, session, perdure.Conflict)
+		return false, fmt.Errorf("write %s of %s: %w: path exists but is not a directory", f.Path, session,
+			perdure.Conflict)
 	case there && found.Directory && !f.Directory:
 		return false, fmt.Errorf("write %s of %s: %w: path is a directory", f.Path, session, perdure.Conflict)
 	case there && f.Directory:
@@ -67,7 +68,8 @@ func (t *tx) PutFile(session perdure.SessionID, f store.File) (created bool, err
 	return !there, nil
 }
 
-// RemoveFile removes a file, or a directory with all below it. The root directory stays, emptied.
+// RemoveFile removes a file, or a directory with everything below it. The root directory is only
+// emptied.
 func (t *tx) RemoveFile(session perdure.SessionID, name string) (bool, error) {
 	if !path.IsAbs(name) {
 		return false, fmt.Errorf("remove %q of %s: %w: the path is not absolute", name, session, perdure.Invalid)
@@ -82,7 +84,7 @@ func (t *tx) RemoveFile(session perdure.SessionID, name string) (bool, error) {
 	return len(gone) > 0, nil
 }
 
-// makeParents makes the directories above a path, up to the first that is there.
+// makeParents creates the missing directories above a path.
 func (t *tx) makeParents(session perdure.SessionID, name string) error {
 	dir := path.Dir(name)
 	f, ok := t.fileAt(session, dir)
@@ -107,13 +109,13 @@ func (t *tx) writeFile(session perdure.SessionID, f store.File) {
 	if f.Directory {
 		f.Content = nil
 	} else {
-		f.Content = append([]byte{}, f.Content...) // an empty file has a content
+		f.Content = append([]byte{}, f.Content...) // an empty file has content
 	}
 	f.SizeBytes = int64(len(f.Content))
 	t.files = t.files.put(fileKey(session, f.Path), f)
 }
 
-// fileAt returns what stands at a path, sharing its content with the store.
+// fileAt returns the entry at a path. It shares its content with the store.
 func (v *view) fileAt(session perdure.SessionID, name string) (store.File, bool) {
 	if name == rootDir {
 		return store.File{Path: rootDir, Directory: true}, true
@@ -121,7 +123,7 @@ func (v *view) fileAt(session perdure.SessionID, name string) (store.File, bool)
 	return v.files.get(fileKey(session, name))
 }
 
-// filesBelow returns all that stands below a directory, sorted by path.
+// filesBelow returns everything below a directory, sorted by path.
 func (v *view) filesBelow(session perdure.SessionID, dir string) []store.File {
 	prefix := fileKey(session, strings.TrimSuffix(dir, "/")+"/")
 	var found []store.File

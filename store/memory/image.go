@@ -22,26 +22,28 @@ func (v *view) Image(session perdure.SessionID, id perdure.ImageID) (store.Image
 
 // Images lists the images of a session, without their bytes.
 func (v *view) Images(session perdure.SessionID) ([]store.Image, error) {
-	found := v.wholeImages(session)
+	found := v.fullImages(session)
 	for i := range found {
 		found[i].Data = nil
 	}
 	return found, nil
 }
 
-// wholeImages is Images with the bytes that are no blob.
-func (v *view) wholeImages(session perdure.SessionID) (found []store.Image) {
+// fullImages is Images with the bytes of those that are not blobs.
+func (v *view) fullImages(session perdure.SessionID) (found []store.Image) {
 	for _, i := range v.images.from("") {
 		if i.Session == session {
 			i.Data, i.Metadata = clone(i.Data), bytes.Clone(i.Metadata)
 			found = append(found, i)
 		}
 	}
-	slices.SortFunc(found, func(a, b store.Image) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(found, func(a, b store.Image) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
 	return found
 }
 
-// HasBlob says whether an image's bytes are a blob.
+// HasBlob reports whether an image's bytes are stored as a blob.
 func (v *view) HasBlob(sha256 string) (bool, error) {
 	for _, i := range v.images.from("") {
 		if i.Blob && i.SHA256 == sha256 {
@@ -59,9 +61,9 @@ func (t *tx) PutImage(i store.Image) (store.Image, error) {
 	case !t.sessions.has(string(i.Session)):
 		err = fmt.Errorf("session %s: %w", i.Session, perdure.NotFound)
 	case t.images.has(string(i.ID)):
-		err = fmt.Errorf("%w: it exists", perdure.Conflict)
+		err = fmt.Errorf("%w: it exists already", perdure.Conflict)
 	default:
-		if all, _ := t.Images(i.Session); len(all) >= store.MaxImages { // it never fails
+		if all, _ := t.Images(i.Session); len(all) >= store.MaxImages { // never fails
 			err = fmt.Errorf("%w: the session has %d images", perdure.Limit, len(all))
 		}
 	}

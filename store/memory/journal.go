@@ -31,7 +31,7 @@ func (v *view) Events(id perdure.SessionID, after int64, limit int) ([]perdure.E
 	return found, nil
 }
 
-// Append adds events to a session's journal. A refused one adds none.
+// Append adds events to a session's journal. After an error it has added none.
 func (t *tx) Append(id perdure.SessionID, events []perdure.Event) error {
 	s, ok := t.sessions.get(string(id))
 	if !ok {
@@ -50,7 +50,7 @@ func (t *tx) Append(id perdure.SessionID, events []perdure.Event) error {
 			return fmt.Errorf("append to session %s: %w: event %s exists", id, perdure.Conflict, e.ID)
 		}
 		ids = ids.put(string(e.ID), struct{}{})
-		s.journal = append(s.journal, body) // beyond what a snapshot sees of the same array
+		s.journal = append(s.journal, body) // outside of what a snapshot sees of the same array
 	}
 	before := t.audits
 	for _, e := range appended {

@@ -16,13 +16,14 @@ func (t *tx) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) 
 	case !ok:
 		return 0, fmt.Errorf("append to log of task %s: %w", id, perdure.NotFound)
 	case r.value.Attempt != attempt:
-		return 0, fmt.Errorf("append to log of task %s: %w: attempt %d, the task is at %d", id, perdure.Lost, attempt, r.value.Attempt)
+		return 0, fmt.Errorf("append to log of task %s: %w: attempt %d, the task is at %d", id, perdure.Lost, attempt,
+			r.value.Attempt)
 	}
 	log, _ := t.logs.get(string(id))
 	start := logEnd(log)
 	for rest := p; len(rest) > 0; {
 		n := min(len(rest), store.MaxLogChunkBytes)
-		log = append(log, store.LogChunk{ // beyond what a snapshot sees of the same array
+		log = append(log, store.LogChunk{ // outside of what a snapshot sees of the same array
 			Offset: logEnd(log), Stream: stream, Attempt: attempt, At: t.now, Bytes: bytes.Clone(rest[:n]),
 		})
 		rest = rest[n:]
@@ -31,7 +32,7 @@ func (t *tx) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) 
 	return start, nil
 }
 
-// SkipLog says that output is missing here. A chunk without bytes holds the place.
+// SkipLog records that n bytes of output are missing. A chunk without bytes marks the gap.
 func (t *tx) SkipLog(id perdure.TaskID, attempt int, n int64) error {
 	end, err := t.AppendLog(id, attempt, "", nil)
 	if err != nil || n < 1 {
@@ -42,7 +43,7 @@ func (t *tx) SkipLog(id perdure.TaskID, attempt int, n int64) error {
 	return nil
 }
 
-// rotated is a log without what is too long ago and not of its beginning.
+// rotated returns a log without its middle: the head and the tail stay.
 func rotated(log []store.LogChunk) []store.LogChunk {
 	from := slices.IndexFunc(log, func(c store.LogChunk) bool { return c.Offset >= store.LogHeadBytes })
 	last := logEnd(log) - store.LogTailBytes - store.MaxLogChunkBytes
@@ -56,7 +57,8 @@ func rotated(log []store.LogChunk) []store.LogChunk {
 	return slices.Concat(log[:from], log[to:]) // a snapshot sees the old array
 }
 
-// ReadLog returns chunks from byte offset on, at most max bytes; the first is cut to start at offset.
+// ReadLog returns chunks from byte offset on, at most max bytes; the first is cut to start at
+// offset.
 func (v *view) ReadLog(id perdure.TaskID, offset int64, max int) (chunks []store.LogChunk, end int64, err error) {
 	if !v.tasks.has(string(id)) {
 		return nil, 0, fmt.Errorf("read log of task %s: %w", id, perdure.NotFound)
@@ -69,7 +71,8 @@ func (v *view) ReadLog(id perdure.TaskID, offset int64, max int) (chunks []store
 	for _, c := range log {
 		if c.Offset > next && from < to && len(c.Bytes) > 0 {
 			if len(chunks) == 0 {
-				return nil, 0, fmt.Errorf("read log of task %s: %w", id, &perdure.Rotated{Offset: from, First: c.Offset})
+				return nil, 0, fmt.Errorf("read log of task %s: %w", id,
+					&perdure.LogRotated{Offset: from, First: c.Offset})
 			}
 			break
 		}
@@ -82,7 +85,7 @@ func (v *view) ReadLog(id perdure.TaskID, offset int64, max int) (chunks []store
 	return chunks, end, nil
 }
 
-// clamp moves an index to the nearest place in p or at its end.
+// clamp limits an index to the range of p.
 func clamp(i int64, p []byte) int64 { return min(max(i, 0), int64(len(p))) }
 
 func logEnd(log []store.LogChunk) int64 {

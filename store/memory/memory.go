@@ -1,10 +1,11 @@
-// Package memory is the store in maps: the reference that the laws of storetest were written against, and
-// everybody's fake. Nothing of it outlives the process.
+// Package memory is the store in maps. It is the reference for the laws of storetest, and the fake
+// that tests use. Nothing of it survives the process.
 //
-// It may import the root, agent, webhook and store. The one thing to know: what is committed is one value that is never
-// changed. A transaction makes its own from it, and a commit puts that in its place; so a View is a copy of
-// a pointer, and a transaction that fails needs no undoing. A value keeps the stored form that the SQL
-// stores give it: moments in microseconds, records as their JSON has them.
+// It may import the root, agent, webhook and store. The one thing to know: the committed state is
+// one immutable value. A transaction derives its own value from it, and a commit replaces the
+// committed one. A View is therefore a copy of a pointer, and a failed transaction needs no
+// undoing. A value has the same form as in the SQL stores: times in microseconds, records as their
+// JSON has them.
 package memory
 
 import (
@@ -24,22 +25,23 @@ type Config struct {
 	Now func() time.Time // the store's clock; nil: time.Now
 }
 
-// Store is a store.Store without a disk. An engine that dies does not take it along: whoever else holds it
-// goes on with what was committed. It has no goroutines of its own, so it works in a bubble of synctest.
+// Store is a store.Store without a disk. It survives the engine that uses it: another engine with
+// the same Store continues with what was committed. It has no goroutines of its own, so it works in
+// a synctest bubble.
 type Store struct {
 	now func() time.Time
 	hub *store.Hub
 
-	mu     sync.Mutex // guards what follows; not held while a fn runs
-	free   *sync.Cond // on mu: no transaction runs, or somebody who waits has a ctx that ended
+	mu     sync.Mutex // guards the fields below; not held while an fn runs
+	free   *sync.Cond // on mu; signals that no transaction runs, or that the ctx of a waiting caller ended
 	busy   bool       // a transaction runs
 	closed bool
-	state  state // what is committed
+	state  state // the committed state
 }
 
 var _ store.Store = (*Store)(nil)
 
-// state is all that a store remembers. Its parts are never changed in place.
+// state is the content of a store. Its parts are never changed in place.
 type state struct {
 	sessions   tree[session]
 	snapshots  tree[store.Snapshot]
@@ -59,14 +61,14 @@ type state struct {
 	resources  tree[row[store.Resource]]
 	leases     tree[row[leaseRow]]
 	schedules  tree[perdure.Schedule]
-	// dueSchedules has the ids of those that are due at some moment, in that order.
+	// dueSchedules holds the ids of schedules with a due time, in the order of that time.
 	dueSchedules tree[perdure.ScheduleID]
 	fires        tree[perdure.Fire] // by schedule and nominal time
 	values       tree[store.Value]
 	images       tree[store.Image]
 	secrets      tree[store.Secret]
 	payments     tree[row[store.Payment]] // by hash and attempt
-	outbound     tree[map[int64]int]      // by organisation: calls by bucket
+	outbound     tree[map[int64]int]      // by org: calls by bucket
 	tokens       tree[store.AccessToken]
 	tokenHashes  tree[perdure.TokenID] // by hash
 	directory
@@ -86,8 +88,9 @@ func New(cfg Config) *Store {
 	return s
 }
 
-// InTx runs fn in the caller's goroutine, one transaction after another. A panic in fn comes out of InTx and
-// leaves nothing. An fn that has begun is not interrupted: its outcome is never in doubt.
+// InTx runs fn in the caller's goroutine, one transaction after another. A panic in fn is raised by
+// InTx, and nothing of the transaction is stored. A running fn is not interrupted: its outcome is
+// never in doubt.
 func (s *Store) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	before, err := s.begin(ctx)
 	if err != nil {
@@ -104,7 +107,8 @@ func (s *Store) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return nil
 }
 
-// View runs fn on what is committed when it is called, beside transactions and other views.
+// View runs fn on the state that is committed when it is called, concurrently with transactions and
+// other views.
 func (s *Store) View(ctx context.Context, fn func(store.Reader) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -118,16 +122,17 @@ func (s *Store) View(ctx context.Context, fn func(store.Reader) error) error {
 	return fn(&view{state: state, now: micro(s.now())})
 }
 
-// Watch calls fn with every event of a session after seq, in order and without a gap, and with the frames in between.
+// Watch calls fn with every event of a session after seq, in order and without a gap, and with the
+// frames in between.
 func (s *Store) Watch(ctx context.Context, session perdure.SessionID, after int64, fn func(store.Frame) error) error {
 	read := store.Journal(func(fn func(store.Reader) error) error { return s.View(ctx, fn) }, session)
 	return s.hub.Watch(ctx, session, after, read, fn)
 }
 
-// Publish shows an ephemeral frame to the watchers of its session.
+// Publish sends an ephemeral frame to the watchers of its session.
 func (s *Store) Publish(frame store.Frame) { s.hub.Publish(frame) }
 
-// Close ends every Watch. A transaction that runs is still committed. Closing again does nothing.
+// Close ends every Watch. A running transaction is still committed. Later calls do nothing.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -137,7 +142,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// begin waits until no transaction runs and returns what is committed.
+// begin waits until no transaction runs and returns the committed state.
 func (s *Store) begin(ctx context.Context) (state, error) {
 	if err := ctx.Err(); err != nil {
 		return state{}, err
@@ -165,8 +170,8 @@ func (s *Store) begin(ctx context.Context) (state, error) {
 	return s.state, nil
 }
 
-// end takes over what a transaction made, if it is committed, and lets the next one begin. It also runs
-// when fn panicked or ended its goroutine.
+// end commits the state of a transaction if committed is true, and lets the next transaction begin.
+// It also runs when fn panicked or ended its goroutine.
 func (s *Store) end(t *tx, committed bool) {
 	s.mu.Lock()
 	if committed {
@@ -186,23 +191,23 @@ func (s *Store) end(t *tx, committed bool) {
 // view is one consistent snapshot.
 type view struct {
 	state
-	now time.Time // one transaction has one now
+	now time.Time // constant within a transaction
 }
 
 var _ store.Reader = (*view)(nil)
 
-// tx is one transaction: a view of its own that it changes.
+// tx is one transaction: a view that it changes.
 type tx struct {
 	view
-	appended []perdure.SessionID // whose journals grew or went
+	appended []perdure.SessionID // sessions whose journals grew or were removed
 }
 
 var _ store.Tx = (*tx)(nil)
 
-// Now is the clock of the Config, read once.
+// Now returns the time of the Config's clock, read once.
 func (v *view) Now() time.Time { return v.now }
 
-// nextPosition returns the place of a row that is added now among all that were ever added.
+// nextPosition returns the position of a new row in the order of all rows ever added.
 func (t *tx) nextPosition() int64 {
 	t.position++
 	return t.position

@@ -47,7 +47,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// In a bubble the clock is the bubble's, and whoever waits for a transaction stands still in it.
+// In a synctest bubble the clock is the bubble's, and a waiting transaction is durably blocked.
 func TestBubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestBubble(t *testing.T) {
 	})
 }
 
-// A transaction that has begun is committed beside Close; one that waits is not.
+// A transaction that has begun before Close is committed; one that waits is not.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ func (v *view) Deliveries(session perdure.SessionID) ([]store.Delivery, error) {
 	return inOrder(found), nil
 }
 
-// AddDelivery adds an outbox row once: its key is what makes an end come home once (DL1).
+// AddDelivery adds an outbox row once. Its key ensures that an end is delivered once (DL1).
 func (t *tx) AddDelivery(d store.Delivery) error {
 	if !d.State.Terminal() {
 		return fmt.Errorf("add delivery of task %s: %w state %q", d.Task, perdure.Invalid, d.State)
@@ -32,10 +32,10 @@ func (t *tx) AddDelivery(d store.Delivery) error {
 	return nil
 }
 
-// ClaimDeliveries marks the unclaimed rows of the tasks as come home.
+// ClaimDeliveries marks the unclaimed rows of the tasks as delivered.
 func (t *tx) ClaimDeliveries(session perdure.SessionID, tasks []perdure.TaskID) (int, error) {
 	claimed := 0
-	for key, r := range t.deliveries.from("") { // walks the tree of before
+	for key, r := range t.deliveries.from("") { // iterates over the tree as it was before
 		if !r.value.Claimed && r.value.Session == session && slices.Contains(tasks, r.value.Task) {
 			r.value.Claimed = true
 			t.deliveries = t.deliveries.put(key, r)

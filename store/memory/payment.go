@@ -28,7 +28,8 @@ func (v *view) Payments(filter store.PaymentFilter) ([]store.Payment, error) {
 	for _, r := range v.payments.from("") {
 		r.value = r.value.At(v.now)
 		p := r.value
-		if (!filter.OneOrg || p.Org == filter.Org) && (filter.Session == "" || p.Session == filter.Session) && (filter.State == "" || p.State == filter.State) {
+		if (!filter.OneOrg || p.Org == filter.Org) && (filter.Session == "" || p.Session == filter.Session) &&
+			(filter.State == "" || p.State == filter.State) {
 			rows = append(rows, r)
 		}
 	}
@@ -37,11 +38,12 @@ func (v *view) Payments(filter store.PaymentFilter) ([]store.Payment, error) {
 	return first(found, filter.Limit), nil
 }
 
-// PaymentSum adds up what counts.
+// PaymentSum adds up the attempts in scope that count.
 func (v *view) PaymentSum(scope store.PaymentScope) (sum int64, err error) {
 	for _, r := range v.payments.from("") {
 		p := r.value
-		if p.Org == scope.Org && p.Currency == scope.Currency && (scope.Turn == "" || p.Turn == scope.Turn) && p.State != store.PaymentRefused &&
+		if p.Org == scope.Org && p.Currency == scope.Currency && (scope.Turn == "" || p.Turn == scope.Turn) &&
+			p.State != store.PaymentRefused &&
 			(scope.Since.IsZero() || p.CreatedAt.After(micro(scope.Since))) {
 			sum += p.Micros
 		}
@@ -73,7 +75,7 @@ func (t *tx) SettlePayment(end store.PaymentEnd) (store.Payment, error) {
 		err = perdure.NotFound
 	}
 	if err == nil {
-		r.value, err = end.Of(r.value, t.now)
+		r.value, err = end.Apply(r.value, t.now)
 	}
 	if err != nil {
 		return store.Payment{}, fmt.Errorf("settle payment %q: %w", end.Hash, err)

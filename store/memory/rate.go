@@ -18,7 +18,7 @@ func (v *view) OutboundCalls(org string) (n int, err error) {
 	return n, nil
 }
 
-// CountOutbound counts one call more, if there may be one.
+// CountOutbound counts one more call, unless the limit is reached.
 func (t *tx) CountOutbound(org string, limit int) (bool, error) {
 	if err := store.CheckRate(org, limit); err != nil {
 		return false, fmt.Errorf("count an outbound call: %w", err)

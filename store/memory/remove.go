@@ -7,7 +7,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// RemoveSession removes a session with all that belongs to it.
+// RemoveSession removes a session with everything that belongs to it.
 func (t *tx) RemoveSession(id perdure.SessionID) error {
 	s, ok := t.sessions.get(string(id))
 	if !ok {
@@ -39,7 +39,7 @@ func (t *tx) RemoveSession(id perdure.SessionID) error {
 			t.leases = t.leases.put(key, r)
 		}
 	}
-	for key, r := range t.payments.from("") { // what was paid was paid (PA2)
+	for key, r := range t.payments.from("") { // payments stay on record (PA2)
 		if r.value.Session == id {
 			r.value.Session = ""
 			t.payments = t.payments.put(key, r)
@@ -53,13 +53,13 @@ func (t *tx) RemoveSession(id perdure.SessionID) error {
 	t.removeHooks(id)
 	t.snapshots = t.snapshots.remove(string(id))
 	t.sessions = t.sessions.remove(string(id))
-	t.appended = append(t.appended, id) // so that who watches it hears of it
+	t.appended = append(t.appended, id) // watchers of the session are notified
 	return nil
 }
 
 // removeTasks removes the tasks of a session with their messages and their output.
 func (t *tx) removeTasks(id perdure.SessionID) {
-	for key, r := range t.tasks.from("") { // walks the tree of before
+	for key, r := range t.tasks.from("") { // iterates over the tree as it was before
 		if r.value.Session != id {
 			continue
 		}
@@ -71,7 +71,7 @@ func (t *tx) removeTasks(id perdure.SessionID) {
 	}
 }
 
-// ties counts what may keep a session from being removed.
+// ties counts what may prevent the removal of a session.
 func (v *view) ties(id perdure.SessionID) (ties store.Ties) {
 	for _, r := range v.calls.from("") {
 		if r.value.Key.Session == id && r.value.State == perdure.CallRunning {
@@ -91,7 +91,7 @@ func (v *view) ties(id perdure.SessionID) (ties store.Ties) {
 	return ties
 }
 
-// without returns a tree without the values that go.
+// without returns a tree without the values for which goes is true.
 func without[V any](all tree[V], goes func(V) bool) tree[V] {
 	left := all
 	for key, value := range all.from("") {

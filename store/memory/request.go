@@ -28,7 +28,7 @@ func (t *tx) BeginRequest(r store.Request) error {
 		return fmt.Errorf("begin request: %w: its scope has %d bytes and its key %d, at most %d are allowed for each",
 			perdure.Invalid, len(r.Scope), len(r.Key), store.MaxRequestKeyBytes)
 	case t.requests.has(key):
-		return fmt.Errorf("begin request %q of %q: %w: it exists", r.Key, r.Scope, perdure.Conflict)
+		return fmt.Errorf("begin request %q of %q: %w: it exists already", r.Key, r.Scope, perdure.Conflict)
 	}
 	r.At, r.Answer = t.now, store.Answer{}
 	t.requests = t.requests.put(key, r)
@@ -72,5 +72,5 @@ func (t *tx) PruneRequests(before time.Time, limit int) (int, error) {
 	return len(old), nil
 }
 
-// requestKey is one key for two texts of any bytes: their border is where the length says.
+// requestKey joins two texts of any bytes into one key. The length of the first marks the boundary.
 func requestKey(scope, key string) string { return fmt.Sprintf("%d %s%s", len(scope), scope, key) }

@@ -25,7 +25,7 @@ func (v *view) Resource(session perdure.SessionID, id string) (perdure.Resource,
 	return cloneResource(r.value).Resource, nil
 }
 
-// Resources lists entries in the order in which they were put first.
+// Resources lists entries in the order in which they were first put.
 func (v *view) Resources(filter store.ResourceFilter) ([]store.Resource, error) {
 	var found []row[store.Resource]
 	for _, r := range v.resources.from("") {
@@ -44,7 +44,7 @@ func (v *view) Resources(filter store.ResourceFilter) ([]store.Resource, error) 
 	return entries, nil
 }
 
-// PutResource adds an entry, or replaces the one that has its id.
+// PutResource adds an entry, or replaces the one with its id.
 func (t *tx) PutResource(r store.Resource) (perdure.Resource, error) {
 	if err := r.Check(); err != nil {
 		return perdure.Resource{}, fmt.Errorf("put resource: %w", err)
@@ -76,7 +76,7 @@ func (v *view) Lease(key store.LeaseKey) (perdure.Lease, error) {
 	if !ok {
 		return perdure.Lease{}, fmt.Errorf("lease of %s: %w", key, perdure.NotFound)
 	}
-	return r.value.shown(), nil
+	return r.value.lease(), nil
 }
 
 // Leases lists the leases that a session made.
@@ -84,18 +84,18 @@ func (v *view) Leases(session perdure.SessionID) ([]perdure.Lease, error) {
 	var found []row[perdure.Lease]
 	for _, r := range v.leases.from("") {
 		if r.value.Session == session {
-			found = append(found, row[perdure.Lease]{r.position, r.value.shown()})
+			found = append(found, row[perdure.Lease]{r.position, r.value.lease()})
 		}
 	}
 	return inOrder(found), nil
 }
 
-// DueLeases lists what may be claimed.
+// DueLeases lists the leases that may be claimed.
 func (v *view) DueLeases(due store.LeaseDue) ([]perdure.Lease, error) {
 	var found []perdure.Lease
 	for _, r := range v.leases.from("") {
 		if v.isDue(r.value, due) {
-			found = append(found, r.value.shown())
+			found = append(found, r.value.lease())
 		}
 	}
 	slices.SortFunc(found, compareDue)
@@ -107,34 +107,36 @@ func compareDue(a, b perdure.Lease) int {
 	return cmp.Or(a.ExpiresAt.Compare(b.ExpiresAt), cmp.Compare(a.ID, b.ID))
 }
 
-// isDue reports whether a lease may be claimed for a clean-up.
+// isDue reports whether a lease may be claimed for cleanup.
 func (v *view) isDue(l leaseRow, due store.LeaseDue) bool {
 	expired := !l.ExpiresAt.After(v.now)
 	switch {
 	case l.Provider != due.Provider:
 		return false
 	case l.Status == perdure.LeaseActive:
-		return expired || !l.Keep && l.Task != "" && !v.lives(l.Task)
+		return expired || !l.Keep && l.Task != "" && !v.isLive(l.Task)
 	case l.Status == perdure.LeaseFailed:
-		return expired && l.Attempts < due.Attempts
+		return expired && l.Attempts < due.MaxAttempts
 	}
-	return l.Status == perdure.LeaseCleaning && (due.Stale <= 0 || !l.fence.After(v.now.Add(-due.Stale)))
+	return l.Status == perdure.LeaseCleaning && (due.StaleAfter <= 0 || !l.fence.After(v.now.Add(-due.StaleAfter)))
 }
 
-// lives reports whether a task has something left to do.
-func (v *view) lives(id perdure.TaskID) bool {
+// isLive reports whether a task has not ended.
+func (v *view) isLive(id perdure.TaskID) bool {
 	task, ok := v.tasks.get(string(id))
 	return ok && task.value.State.Live()
 }
 
-// PutLease adds a lease, or refreshes the one that has its key.
+// PutLease adds a lease, or refreshes the one with its key.
 func (t *tx) PutLease(l perdure.Lease, d time.Duration) (perdure.Lease, error) {
 	if err := store.CheckLease(l); err != nil {
 		return perdure.Lease{}, fmt.Errorf("put lease: %w", err)
 	}
 	fresh := perdure.Lease{
-		ID: l.ID, Session: l.Session, Org: l.Org, Provider: l.Provider, Type: l.Type, ExternalID: l.ExternalID, Name: l.Name, Status: perdure.LeaseActive,
-		Owner: l.Owner, Keep: l.Keep, Task: l.Task, Metadata: clone(l.Metadata), ExpiresAt: micro(t.now.Add(d)), CreatedAt: t.now, UpdatedAt: t.now,
+		ID: l.ID, Session: l.Session, Org: l.Org, Provider: l.Provider, Type: l.Type, ExternalID: l.ExternalID,
+		Name: l.Name, Status: perdure.LeaseActive,
+		Owner: l.Owner, Keep: l.Keep, Task: l.Task, Metadata: clone(l.Metadata), ExpiresAt: micro(t.now.Add(d)),
+		CreatedAt: t.now, UpdatedAt: t.now,
 	}
 	known, ok := t.leases.get(leaseKey(store.KeyOf(l)))
 	switch {
@@ -163,14 +165,14 @@ func (t *tx) ReleaseLease(session perdure.SessionID, key store.LeaseKey) (perdur
 	case !ok || r.value.Session != session:
 		return perdure.Lease{}, fmt.Errorf("release lease of %s: %w", key, perdure.NotFound)
 	case r.value.Status == perdure.LeaseReleased:
-		return r.value.shown(), nil
+		return r.value.lease(), nil
 	}
 	released := r.value.Lease
 	released.Status, released.LastError, released.UpdatedAt = perdure.LeaseReleased, "", t.now
 	return t.putLease(r, released), nil
 }
 
-// ClaimLeases claims what is due for a clean-up.
+// ClaimLeases claims the leases that are due for cleanup.
 func (t *tx) ClaimLeases(due store.LeaseDue) ([]perdure.Lease, error) {
 	found, err := t.DueLeases(due)
 	for i, l := range found {
@@ -187,7 +189,7 @@ func (t *tx) ClaimLeases(due store.LeaseDue) ([]perdure.Lease, error) {
 	return found, err
 }
 
-// EndCleanup records how a clean-up ended.
+// EndCleanup records how a cleanup ended.
 func (t *tx) EndCleanup(end store.LeaseEnd) (perdure.Lease, error) {
 	for _, r := range t.leases.from("") {
 		l := r.value.Lease
@@ -196,11 +198,11 @@ func (t *tx) EndCleanup(end store.LeaseEnd) (perdure.Lease, error) {
 		}
 		l.Status, l.LastError, l.UpdatedAt = perdure.LeaseReleased, "", t.now
 		if end.Error != "" {
-			l.Status, l.LastError, l.ExpiresAt = perdure.LeaseFailed, end.Error, micro(t.now.Add(end.Pause))
+			l.Status, l.LastError, l.ExpiresAt = perdure.LeaseFailed, end.Error, micro(t.now.Add(end.RetryAfter))
 		}
 		return t.putLease(r, l), nil
 	}
-	return perdure.Lease{}, fmt.Errorf("end clean-up of lease %s: %w: somebody else has it", end.ID, perdure.Lost)
+	return perdure.Lease{}, fmt.Errorf("end cleanup of lease %s: %w: another owner has it", end.ID, perdure.Lost)
 }
 
 // PruneLeases forgets leases that were released long ago.
@@ -219,15 +221,15 @@ func (t *tx) PruneLeases(before time.Time, limit int) (int, error) {
 	return len(old), nil
 }
 
-// putLease writes a lease with the place and the fence of its row, and returns it as it is stored.
+// putLease writes a lease with the position and the fence of its row, and returns it as stored.
 func (t *tx) putLease(r row[leaseRow], l perdure.Lease) perdure.Lease {
 	r.value.Lease = l
 	t.leases = t.leases.put(leaseKey(store.KeyOf(l)), r)
-	return r.value.shown()
+	return r.value.lease()
 }
 
-// shown is a copy of the lease, with the fence while somebody cleans it up.
-func (l leaseRow) shown() perdure.Lease {
+// lease returns a copy of the lease, with the fence while a cleanup is running.
+func (l leaseRow) lease() perdure.Lease {
 	found := l.Lease
 	found.Metadata, found.CleanupAt = clone(found.Metadata), time.Time{}
 	if found.Status == perdure.LeaseCleaning {
@@ -241,10 +243,10 @@ func cloneResource(r store.Resource) store.Resource {
 	return r
 }
 
-// resourceKey is one key for a session and an id of any bytes.
+// resourceKey joins a session and an id of any bytes into one key.
 func resourceKey(session perdure.SessionID, id string) string { return requestKey(string(session), id) }
 
-// leaseKey is one key for three texts of any bytes.
+// leaseKey joins the texts of a key, of any bytes, into one key.
 func leaseKey(key store.LeaseKey) string {
 	return requestKey(key.Org, requestKey(key.Provider, requestKey(key.Type, key.ExternalID)))
 }

@@ -11,13 +11,14 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// row is a value with its place in the order in which rows were added.
+// row is a value with its position in the order in which rows were added.
 type row[V any] struct {
 	position int64
 	value    V
 }
 
-// inOrder returns the values of rows in the order in which they were added; none is nil.
+// inOrder returns the values of rows in the order in which they were added. Without rows it returns
+// nil.
 func inOrder[V any](rows []row[V]) []V {
 	slices.SortFunc(rows, func(a, b row[V]) int { return cmp.Compare(a.position, b.position) })
 	var values []V
@@ -35,7 +36,7 @@ func first[V any](items []V, limit int) []V {
 	return items
 }
 
-// micro is a moment as a store keeps it: UTC, whole microseconds.
+// micro returns a time as a store keeps it: UTC, whole microseconds.
 func micro(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
@@ -43,7 +44,7 @@ func micro(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Microsecond)
 }
 
-// clone copies bytes; none is nil.
+// clone copies bytes. An empty slice becomes nil.
 func clone[B ~[]byte](b B) B {
 	if len(b) == 0 {
 		return nil
@@ -51,7 +52,8 @@ func clone[B ~[]byte](b B) B {
 	return bytes.Clone(b)
 }
 
-// stored returns a record as its JSON has it, sharing nothing with v. Invalid: it cannot be written.
+// stored returns a record as its JSON has it. It shares nothing with v. Invalid: it cannot be
+// encoded.
 func stored[T any](v T) (T, error) {
 	var s T
 	body, err := encode(v)

@@ -37,7 +37,7 @@ func (v *view) Schedules(filter store.ScheduleFilter) (found []perdure.Schedule,
 	return found, nil
 }
 
-// DueSchedules lists what is due, the longest due first.
+// DueSchedules lists the due schedules, the longest due first.
 func (v *view) DueSchedules(after, by time.Time, limit int) ([]perdure.Schedule, error) {
 	var found []perdure.Schedule
 	begin := ""
@@ -60,12 +60,12 @@ func (v *view) DueSchedules(after, by time.Time, limit int) ([]perdure.Schedule,
 	return found, nil
 }
 
-// dueKey orders schedules by the moment when they are due. No moment is before 1970.
+// dueKey orders schedules by due time. No due time is before 1970.
 func dueKey(at time.Time, id perdure.ScheduleID) string {
 	return fmt.Sprintf("%020d %s", max(at.UnixMicro(), 0), id)
 }
 
-// Fire returns what became of a nominal time.
+// Fire returns the fire of a nominal time.
 func (v *view) Fire(id perdure.ScheduleID, nominal time.Time) (perdure.Fire, error) {
 	f, ok := v.fires.get(fireKey(id, nominal))
 	if !ok {
@@ -84,7 +84,9 @@ func (v *view) Fires(id perdure.ScheduleID, limit int) (found []perdure.Fire, er
 			found = append(found, f)
 		}
 	}
-	slices.SortFunc(found, func(a, b perdure.Fire) int { return cmp.Compare(b.Nominal.UnixMicro(), a.Nominal.UnixMicro()) })
+	slices.SortFunc(found, func(a, b perdure.Fire) int {
+		return cmp.Compare(b.Nominal.UnixMicro(), a.Nominal.UnixMicro())
+	})
 	return first(found, limit), nil
 }
 
@@ -92,7 +94,7 @@ func fireKey(id perdure.ScheduleID, nominal time.Time) string {
 	return fmt.Sprintf("%s %d", id, micro(nominal).UnixMicro())
 }
 
-// PutSchedule adds a schedule, or replaces the one that has its id.
+// PutSchedule adds a schedule, or replaces the one with its id.
 func (t *tx) PutSchedule(s perdure.Schedule, caps store.ScheduleCaps) error {
 	err := store.CheckSchedule(s)
 	known, _ := t.schedules.get(string(s.ID))
@@ -113,22 +115,23 @@ func (t *tx) PutSchedule(s perdure.Schedule, caps store.ScheduleCaps) error {
 	return nil
 }
 
-// inMicros cuts the moments of a schedule as a store keeps them.
+// inMicros truncates the times of a schedule to microseconds.
 func inMicros(s perdure.Schedule) perdure.Schedule {
-	for _, at := range []*time.Time{&s.At, &s.NextAt, &s.Nominal, &s.Waiting, &s.Decided, &s.LastAt, &s.LastFire, &s.CreatedAt, &s.UpdatedAt} {
+	for _, at := range []*time.Time{&s.At, &s.NextAt, &s.Nominal, &s.QueuedNominal, &s.DecidedUntil, &s.LastAt, &s.LastFire,
+		&s.CreatedAt, &s.UpdatedAt} {
 		*at = micro(*at)
 	}
 	return s
 }
 
-// unqueue takes a schedule out of the order of what is due.
+// unqueue removes a schedule from the order of due times.
 func (t *tx) unqueue(s perdure.Schedule) {
 	if due := s.DueAt(); !due.IsZero() {
 		t.dueSchedules = t.dueSchedules.remove(dueKey(due, s.ID))
 	}
 }
 
-// enabled counts enabled schedules, where somebody asks.
+// enabled counts enabled schedules, unless caps are unlimited.
 func (v *view) enabled(id perdure.SessionID, caps store.ScheduleCaps) (ofSession, ofOrg int) {
 	if caps == (store.ScheduleCaps{}) {
 		return 0, 0
@@ -167,7 +170,7 @@ func (t *tx) AddFire(f perdure.Fire) error {
 	return nil
 }
 
-// ChangeFire replaces a fire that was recorded.
+// ChangeFire replaces a recorded fire.
 func (t *tx) ChangeFire(f perdure.Fire) error {
 	if !t.fires.has(fireKey(f.Schedule, f.Nominal)) {
 		return fmt.Errorf("fire of %s at %s: %w", f.Schedule, f.Nominal, perdure.NotFound)
@@ -183,7 +186,7 @@ func (t *tx) putFire(f perdure.Fire) {
 
 // removeSchedules removes the schedules of a session.
 func (t *tx) removeSchedules(id perdure.SessionID) {
-	for _, s := range t.schedules.from("") { // walks the tree of before
+	for _, s := range t.schedules.from("") { // iterates over the tree as it was before
 		if s.Session == id {
 			t.unqueue(s)
 			t.schedules = t.schedules.remove(string(s.ID))
@@ -208,7 +211,7 @@ func (v *view) dumpSchedules(d *store.SessionDump) (err error) {
 	return nil
 }
 
-// restoreSchedules writes them as they were dumped.
+// restoreSchedules writes the schedules of a dump.
 func (t *tx) restoreSchedules(d store.SessionDump) error {
 	for _, s := range d.Schedules {
 		if t.schedules.has(string(s.ID)) {

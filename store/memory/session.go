@@ -13,7 +13,7 @@ import (
 // session is a session's row with its journal.
 type session struct {
 	store.Session
-	journal [][]byte // encoded events; seq n stands at n-1
+	journal [][]byte // encoded events; seq n is at index n-1
 }
 
 // Session returns the row.
@@ -25,7 +25,7 @@ func (v *view) Session(id perdure.SessionID) (store.Session, error) {
 	return cloneSession(s.Session), nil
 }
 
-// cloneSession returns a row that may be changed. No labels are nil.
+// cloneSession returns a copy that may be changed. Empty labels become nil.
 func cloneSession(s store.Session) store.Session {
 	if s.Labels = maps.Clone(s.Labels); len(s.Labels) == 0 {
 		s.Labels = nil
@@ -40,7 +40,9 @@ func (v *view) Sessions(filter store.SessionFilter) ([]store.Session, error) {
 	}
 	var found []store.Session
 	for _, s := range v.sessions.from("") {
-		if (!filter.Unrested || s.Worker != "") && (filter.Parent == "" || filter.Parent == s.Parent) && (!filter.OneOrg || filter.Org == s.Org) && (filter.Status == "" || filter.Status == s.Status) && filter.Labels.Matches(s.Labels) {
+		if (!filter.HasDriver || s.Worker != "") && (filter.Parent == "" || filter.Parent == s.Parent) &&
+			(!filter.OneOrg || filter.Org == s.Org) && (filter.Status == "" || filter.Status == s.Status) &&
+			filter.Labels.Matches(s.Labels) {
 			found = append(found, cloneSession(s.Session))
 		}
 	}
@@ -63,36 +65,38 @@ func (v *view) Snapshot(id perdure.SessionID) (store.Snapshot, error) {
 // CreateSession adds a row with last seq 0 and epoch 0.
 func (t *tx) CreateSession(s store.Session) error {
 	if t.sessions.has(string(s.ID)) {
-		return fmt.Errorf("create session %s: %w: it exists", s.ID, perdure.Conflict)
+		return fmt.Errorf("create session %s: %w: it exists already", s.ID, perdure.Conflict)
 	}
 	if err := s.Labels.Check(); err != nil {
 		return fmt.Errorf("create session %s: %w", s.ID, err)
 	}
 	t.sessions = t.sessions.put(string(s.ID), session{Session: store.Session{
-		ID: s.ID, Parent: s.Parent, Root: cmp.Or(s.Root, s.ID), Forked: s.Forked, Org: s.Org, User: s.User, Title: s.Title, Labels: cloneSession(s).Labels, Status: s.Status, Secret: s.Secret,
+		ID: s.ID, Parent: s.Parent, Root: cmp.Or(s.Root, s.ID), Forked: s.Forked, Org: s.Org, User: s.User,
+		Title: s.Title, Labels: cloneSession(s).Labels, Status: s.Status, Secret: s.Secret,
 		CreatedAt: micro(s.CreatedAt), UpdatedAt: micro(s.UpdatedAt),
 	}})
 	return nil
 }
 
-// TakeSession makes worker the driver. The first taking counts no take-up, since nothing was taken before.
+// TakeSession makes worker the driver. The first call for a session does not count as a take-up,
+// since there was no driver before.
 func (t *tx) TakeSession(id perdure.SessionID, worker perdure.WorkerID) (store.Session, error) {
 	s, ok := t.sessions.get(string(id))
 	if !ok {
-		return store.Session{}, fmt.Errorf("take session %s: %w", id, perdure.NotFound)
+		return store.Session{}, fmt.Errorf("acquire session %s: %w", id, perdure.NotFound)
 	}
-	if s.Epoch > 0 && s.LastSeq == s.TakenSeq {
-		s.TakeUps++
+	if s.Epoch > 0 && s.LastSeq == s.SeenSeq {
+		s.Resumes++
 	} else {
-		s.TakeUps = 0
+		s.Resumes = 0
 	}
 	s.Epoch++
-	s.Worker, s.TakenSeq = worker, s.LastSeq
+	s.Worker, s.SeenSeq = worker, s.LastSeq
 	t.sessions = t.sessions.put(string(id), s)
 	return cloneSession(s.Session), nil
 }
 
-// LockSession checks the fence. There is nothing to lock: a transaction is alone.
+// LockSession checks the fence. It locks nothing: only one transaction runs at a time.
 func (t *tx) LockSession(id perdure.SessionID, epoch int64) (int64, error) {
 	s, ok := t.sessions.get(string(id))
 	switch {
@@ -130,13 +134,13 @@ func (t *tx) SetLabels(id perdure.SessionID, labels perdure.Labels) error {
 	return nil
 }
 
-// ReleaseSession clears the driver under its epoch and notes the last seq as seen.
+// ReleaseSession clears the driver under its epoch and records the last seq as seen.
 func (t *tx) ReleaseSession(id perdure.SessionID, epoch int64) error {
 	if _, err := t.LockSession(id, epoch); err != nil {
 		return fmt.Errorf("release: %w", err)
 	}
 	s, _ := t.sessions.get(string(id))
-	s.Worker, s.TakenSeq = "", s.LastSeq
+	s.Worker, s.SeenSeq = "", s.LastSeq
 	t.sessions = t.sessions.put(string(id), s)
 	return nil
 }

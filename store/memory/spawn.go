@@ -54,7 +54,7 @@ func (v *view) CountSpawns(root perdure.SessionID) (count store.SpawnCount, err 
 	return count, nil
 }
 
-// ClaimSpawn adds the handle, or judges the one that is there.
+// ClaimSpawn adds the handle, or judges the existing one.
 func (t *tx) ClaimSpawn(s store.Spawn) (store.SpawnOutcome, store.Spawn, error) {
 	if s.Token == "" {
 		return "", store.Spawn{}, fmt.Errorf("claim spawn %s: %w: it has no token", s.Key, perdure.Invalid)
@@ -63,14 +63,15 @@ func (t *tx) ClaimSpawn(s store.Spawn) (store.SpawnOutcome, store.Spawn, error) 
 		return found.Judge(s.Token), found, nil
 	}
 	fresh := cloneSpawn(store.Spawn{
-		Key: s.Key, Root: s.Root, Depth: s.Depth, Task: s.Task, Name: s.Name, Prompt: s.Prompt, Schema: s.Schema, Token: s.Token,
+		Key: s.Key, Root: s.Root, Depth: s.Depth, Task: s.Task, Name: s.Name, Prompt: s.Prompt,
+		Schema: s.Schema, Token: s.Token,
 		State: store.SpawnPending, CreatedAt: t.now,
 	})
 	t.spawns = t.spawns.put(callKey(s.Key), row[store.Spawn]{t.nextPosition(), fresh})
 	return store.SpawnClaimed, cloneSpawn(fresh), nil
 }
 
-// RegisterChild makes a pending handle running.
+// RegisterChild changes a pending handle to running.
 func (t *tx) RegisterChild(key perdure.CallKey, token perdure.Token, child perdure.SessionID) error {
 	if child == "" {
 		return fmt.Errorf("register child of spawn %s: %w: there is no child", key, perdure.Invalid)
@@ -80,21 +81,23 @@ func (t *tx) RegisterChild(key perdure.CallKey, token perdure.Token, child perdu
 	case ok && r.value.Token == token && r.value.State == store.SpawnRunning && r.value.Child == child:
 		return nil
 	case !ok || r.value.Token != token || r.value.State != store.SpawnPending:
-		return fmt.Errorf("register child %s of spawn %s: %w: it is not pending under that token any more", child, key, perdure.Lost)
+		return fmt.Errorf("register child %s of spawn %s: %w: it is no longer pending under that token", child, key,
+			perdure.Lost)
 	}
 	if _, err := t.SpawnOf(child); err == nil {
-		return fmt.Errorf("register child %s of spawn %s: %w: it is the child of another one", child, key, perdure.Conflict)
+		return fmt.Errorf("register child %s of spawn %s: %w: the child belongs to another handle", child, key,
+			perdure.Conflict)
 	}
 	r.value.State, r.value.Child = store.SpawnRunning, child
 	t.spawns = t.spawns.put(callKey(key), r)
 	return nil
 }
 
-// RepairSpawn counts an answer that did not match.
+// RepairSpawn counts an answer that did not match the schema.
 func (t *tx) RepairSpawn(key perdure.CallKey, token perdure.Token) (int, error) {
 	r, ok := t.spawns.get(callKey(key))
 	if !ok || r.value.Token != token || r.value.State != store.SpawnRunning {
-		return 0, fmt.Errorf("repair spawn %s: %w: it is not running under that token any more", key, perdure.Lost)
+		return 0, fmt.Errorf("repair spawn %s: %w: it no longer runs under that token", key, perdure.Lost)
 	}
 	r.value.Repairs++
 	t.spawns = t.spawns.put(callKey(key), r)
@@ -102,7 +105,8 @@ func (t *tx) RepairSpawn(key perdure.CallKey, token perdure.Token) (int, error) 
 }
 
 // SettleSpawn records how the child ended.
-func (t *tx) SettleSpawn(key perdure.CallKey, token perdure.Token, status perdure.TaskState, result json.RawMessage) error {
+func (t *tx) SettleSpawn(key perdure.CallKey, token perdure.Token, status perdure.TaskState,
+	result json.RawMessage) error {
 	if !status.Terminal() {
 		return fmt.Errorf("settle spawn %s: %w status %q", key, perdure.Invalid, status)
 	}
@@ -111,7 +115,7 @@ func (t *tx) SettleSpawn(key perdure.CallKey, token perdure.Token, status perdur
 	case ok && r.value.Token == token && r.value.Status == status && bytes.Equal(r.value.Result, result):
 		return nil
 	case !ok || r.value.Token != token || !r.value.State.Live():
-		return fmt.Errorf("settle spawn %s: %w: it is not open under that token any more", key, perdure.Lost)
+		return fmt.Errorf("settle spawn %s: %w: it is no longer open under that token", key, perdure.Lost)
 	}
 	r.value.State, r.value.Status, r.value.Result, r.value.SettledAt = store.SpawnSettled, status, clone(result), t.now
 	t.spawns = t.spawns.put(callKey(key), r)

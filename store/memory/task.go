@@ -28,7 +28,7 @@ func (v *view) Tasks(filter store.TaskFilter) ([]perdure.Task, error) {
 		return (filter.Session == "" || filter.Session == t.Session) &&
 			(len(filter.States) == 0 || slices.Contains(filter.States, t.State)) &&
 			(filter.Worker == "" || filter.Worker == t.Worker) &&
-			(filter.Except == "" || filter.Except != t.Worker) &&
+			(filter.ExceptWorker == "" || filter.ExceptWorker != t.Worker) &&
 			(filter.Kind == "" || filter.Kind == t.Kind)
 	}), filter.Limit), nil
 }
@@ -49,7 +49,7 @@ func (v *view) CountTasks(state perdure.TaskState, session perdure.SessionID) ([
 		count := counts[r.value.Session]
 		count.position = min(count.position, r.position)
 		count.value.N++
-		if r.value.Beside() {
+		if r.value.OutsideSessionSlots() {
 			count.value.Detached++
 		}
 		if r.value.Origin == perdure.OriginSubagent {
@@ -77,10 +77,11 @@ func (v *view) tasksWhere(wanted func(perdure.Task) bool) []perdure.Task {
 	return inOrder(found)
 }
 
-// CreateTask adds a record, or returns the one that has its id.
+// CreateTask adds a record, or returns the one with its id.
 func (t *tx) CreateTask(record perdure.Task) (perdure.Task, bool, error) {
 	if !record.State.Valid() {
-		return perdure.Task{}, false, fmt.Errorf("create task %s: %w state %q", record.ID, perdure.Invalid, record.State)
+		return perdure.Task{}, false, fmt.Errorf("create task %s: %w state %q", record.ID, perdure.Invalid,
+			record.State)
 	}
 	if found, err := t.Task("", record.ID); err == nil {
 		return found, false, nil
@@ -94,7 +95,8 @@ func (t *tx) CreateTask(record perdure.Task) (perdure.Task, bool, error) {
 }
 
 // UpdateTask applies one write.
-func (t *tx) UpdateTask(session perdure.SessionID, id perdure.TaskID, u perdure.TaskUpdate) (perdure.TaskChange, error) {
+func (t *tx) UpdateTask(session perdure.SessionID, id perdure.TaskID,
+	u perdure.TaskUpdate) (perdure.TaskChange, error) {
 	before, err := t.Task(session, id)
 	if err != nil {
 		return perdure.TaskChange{}, fmt.Errorf("update: %w", err)
@@ -115,7 +117,7 @@ func (t *tx) UpdateTask(session perdure.SessionID, id perdure.TaskID, u perdure.
 	return change, nil
 }
 
-// replaceTask puts another record into the row of a task that is there.
+// replaceTask replaces the record of an existing task.
 func (t *tx) replaceTask(record perdure.Task) {
 	r, _ := t.tasks.get(string(record.ID))
 	r.value = record
@@ -124,7 +126,8 @@ func (t *tx) replaceTask(record perdure.Task) {
 
 // storedTask returns the record as a store keeps it.
 func storedTask(t perdure.Task) (perdure.Task, error) {
-	t.HeartbeatAt, t.DeadlineAt, t.CancelRequestedAt = micro(t.HeartbeatAt), micro(t.DeadlineAt), micro(t.CancelRequestedAt)
+	t.HeartbeatAt, t.DeadlineAt, t.CancelRequestedAt = micro(t.HeartbeatAt), micro(t.DeadlineAt),
+		micro(t.CancelRequestedAt)
 	t.CreatedAt, t.StartedAt, t.DetachedAt = micro(t.CreatedAt), micro(t.StartedAt), micro(t.DetachedAt)
 	t.FinishedAt, t.UpdatedAt = micro(t.FinishedAt), micro(t.UpdatedAt)
 	return stored(t)

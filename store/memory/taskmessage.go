@@ -7,7 +7,7 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// TaskMessages returns the messages of a task after one, oldest first.
+// TaskMessages returns the messages of a task after the given one, oldest first.
 func (v *view) TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]perdure.TaskMessage, error) {
 	inbox, _ := v.inboxes.get(string(id))
 	known := slices.IndexFunc(inbox, func(m perdure.TaskMessage) bool { return m.ID == after })
@@ -21,11 +21,11 @@ func (v *view) TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limi
 // AddTaskMessage adds a message.
 func (t *tx) AddTaskMessage(m perdure.TaskMessage) error {
 	if t.messages.has(string(m.ID)) {
-		return fmt.Errorf("add message %s to task %s: %w: it exists", m.ID, m.Task, perdure.Conflict)
+		return fmt.Errorf("add message %s to task %s: %w: it exists already", m.ID, m.Task, perdure.Conflict)
 	}
 	m.Data, m.CreatedAt = clone(m.Data), micro(m.CreatedAt)
 	inbox, _ := t.inboxes.get(string(m.Task))
-	t.inboxes = t.inboxes.put(string(m.Task), append(inbox, m)) // beyond what a snapshot sees of the same array
+	t.inboxes = t.inboxes.put(string(m.Task), append(inbox, m)) // outside of what a snapshot sees of the same array
 	t.messages = t.messages.put(string(m.ID), struct{}{})
 	return nil
 }

@@ -24,7 +24,7 @@ func (t *tx) PruneTasks(before time.Time, limit int) ([]perdure.Task, error) {
 		t.inboxes, t.logs = t.inboxes.remove(string(task.ID)), t.logs.remove(string(task.ID))
 		t.tasks = t.tasks.remove(string(task.ID))
 	}
-	for key, r := range t.deliveries.from("") { // walks the tree of before
+	for key, r := range t.deliveries.from("") { // iterates over the tree as it was before
 		if gone[r.value.Task] {
 			t.deliveries = t.deliveries.remove(key)
 		}
@@ -37,8 +37,8 @@ func (t *tx) PruneTasks(before time.Time, limit int) ([]perdure.Task, error) {
 	return old, nil
 }
 
-// pinnedTasks returns the tasks that stay because of what other rows say: an end that has not come home, a question
-// that is open.
+// pinnedTasks returns the tasks that stay because of other rows: an undelivered end, or an open
+// approval.
 func (v *view) pinnedTasks() map[perdure.TaskID]bool {
 	pinned := map[perdure.TaskID]bool{}
 	for _, r := range v.deliveries.from("") {

@@ -40,7 +40,7 @@ func (v *view) AccessTokens(org string) (found []store.AccessToken, err error) {
 	return found, nil
 }
 
-// PutAccessToken adds a token, or replaces the one of its id.
+// PutAccessToken adds a token, or replaces the one with its id.
 func (t *tx) PutAccessToken(token store.AccessToken) error {
 	if err := token.Check(); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (t *tx) PutAccessToken(token store.AccessToken) error {
 	known, there := t.tokens.get(string(token.ID))
 	holder, taken := t.tokenHashes.get(token.Hash)
 	if there && (known.Hash != token.Hash || known.Org != token.Org) || taken && holder != token.ID {
-		return fmt.Errorf("put token %s: %w: another has its secret", token.ID, perdure.Conflict)
+		return fmt.Errorf("put token %s: %w: another token has its secret", token.ID, perdure.Conflict)
 	}
 	kept, err := stored(token.Micro())
 	if err != nil {

@@ -2,11 +2,11 @@ package memory
 
 import "iter"
 
-// tree is a map with string keys in their order. It is never changed: put and remove return another tree,
-// which shares what stayed. So a snapshot is a copy of the root, and a transaction that fails is a root that
-// nobody keeps. The zero value is empty.
+// tree is a sorted, immutable map with string keys. put and remove return a new tree, which shares
+// the unchanged parts. A snapshot is therefore a copy of the root, and a failed transaction drops
+// its root. The zero value is empty.
 //
-// It is a treap whose ranks are hashes of the keys: its shape depends on what is in it and on nothing else.
+// It is a treap whose ranks are hashes of the keys, so its shape depends on its content alone.
 type tree[V any] struct{ root *node[V] }
 
 type node[V any] struct {
@@ -16,7 +16,7 @@ type node[V any] struct {
 	left, right *node[V]
 }
 
-// get returns the value of a key and whether it is there.
+// get returns the value of a key and whether the key exists.
 func (t tree[V]) get(key string) (V, bool) {
 	for n := t.root; n != nil; {
 		switch {
@@ -37,7 +37,7 @@ func (t tree[V]) has(key string) bool {
 	return ok
 }
 
-// put returns the tree with a value for the key, in place of the one that is there.
+// put returns the tree with a value for the key, which replaces an existing one.
 func (t tree[V]) put(key string, value V) tree[V] {
 	return tree[V]{t.root.put(&node[V]{key: key, rank: rank(key), value: value})}
 }
@@ -45,7 +45,7 @@ func (t tree[V]) put(key string, value V) tree[V] {
 // remove returns the tree without the key.
 func (t tree[V]) remove(key string) tree[V] { return tree[V]{t.root.remove(key)} }
 
-// from yields what has the key or a later one, in order.
+// from iterates over the keys from key on, in order.
 func (t tree[V]) from(key string) iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) { t.root.walk(key, yield) }
 }
@@ -70,7 +70,7 @@ func (n *node[V]) put(fresh *node[V]) *node[V] {
 	return &changed
 }
 
-// split returns what comes before a key that is not there, and what comes after it.
+// split returns the nodes before and after a key that is not in the tree.
 func (n *node[V]) split(key string) (before, after *node[V]) {
 	if n == nil {
 		return nil, nil
@@ -100,7 +100,7 @@ func (n *node[V]) remove(key string) *node[V] {
 	return &changed
 }
 
-// join makes one of two trees, of which all of the first comes before all of the second.
+// join joins two trees, where all keys of the first come before all keys of the second.
 func join[V any](before, after *node[V]) *node[V] {
 	switch {
 	case before == nil:
@@ -130,7 +130,8 @@ func (n *node[V]) walk(from string, yield func(string, V) bool) bool {
 	return n.right.walk(from, yield)
 }
 
-// rank is FNV-1a with its bits mixed, so that keys which differ in their last byte have unlike ranks.
+// rank is FNV-1a with its bits mixed, so that keys which differ in their last byte have different
+// ranks.
 func rank(key string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(key) {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A tree is a map, and no tree changes once it is made.
+// A tree is an immutable sorted map.
 func TestTree(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -61,7 +61,7 @@ func checkTree(t *rapid.T, got tree[int], want map[string]int) {
 	}
 }
 
-// depth is about twice the logarithm, also for keys that come in order.
+// depth is about twice the logarithm, even if the keys are added in order.
 func TestTreeIsFlat(t *testing.T) {
 	t.Parallel()
 	var grown tree[int]
@@ -70,7 +70,7 @@ func TestTreeIsFlat(t *testing.T) {
 	}
 
 	if got := depth(grown.root); got > 60 {
-		t.Errorf("10,000 keys stand %d deep", got)
+		t.Errorf("the depth of 10,000 keys is %d", got)
 	}
 }
 

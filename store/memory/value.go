@@ -11,7 +11,7 @@ import (
 
 // Value returns a value.
 func (v *view) Value(session perdure.SessionID, key string) (store.Value, error) {
-	found, ok := v.values.get(keptKey(session, key))
+	found, ok := v.values.get(nameKey(session, key))
 	if !ok {
 		return store.Value{}, fmt.Errorf("value %q of %s: %w", key, session, perdure.NotFound)
 	}
@@ -30,7 +30,7 @@ func (v *view) Values(session perdure.SessionID) ([]store.Value, error) {
 // PutValue writes a value, or replaces it.
 func (t *tx) PutValue(v store.Value) (store.Value, error) {
 	err := v.Check()
-	key := keptKey(v.Session, v.Key)
+	key := nameKey(v.Session, v.Key)
 	known, there := t.values.get(key)
 	switch {
 	case err != nil:
@@ -53,35 +53,35 @@ func (t *tx) PutValue(v store.Value) (store.Value, error) {
 
 // RemoveValue removes a value.
 func (t *tx) RemoveValue(session perdure.SessionID, key string) (bool, error) {
-	there := t.values.has(keptKey(session, key))
-	t.values = t.values.remove(keptKey(session, key))
+	there := t.values.has(nameKey(session, key))
+	t.values = t.values.remove(nameKey(session, key))
 	return there, nil
 }
 
 // Secret returns a secret.
 func (v *view) Secret(session perdure.SessionID, name string) (store.Secret, error) {
-	s, ok := v.secrets.get(keptKey(session, name))
+	s, ok := v.secrets.get(nameKey(session, name))
 	if !ok || name == "" {
 		return store.Secret{}, fmt.Errorf("secret %q of %s: %w", name, session, perdure.NotFound)
 	}
 	return cloneSecret(s), nil
 }
 
-// NextSecret returns the version that a secret is to be written as. Where there is none, that is behind all that were
-// removed, which a row without a name counts.
+// NextSecret returns the version with which a secret is to be written. For a missing secret it is
+// greater than all removed versions, which a row without a name records.
 func (v *view) NextSecret(session perdure.SessionID, name string) (int64, error) {
-	known, there := v.secrets.get(keptKey(session, name))
+	known, there := v.secrets.get(nameKey(session, name))
 	if !there {
-		known, _ = v.secrets.get(keptKey(session, ""))
+		known, _ = v.secrets.get(nameKey(session, ""))
 	}
 	return known.Version + 1, nil
 }
 
 // Secrets lists secrets.
 func (v *view) Secrets(filter store.SecretFilter) ([]store.Secret, error) {
-	after := keptKey(filter.After.Session, filter.After.Name)
+	after := nameKey(filter.After.Session, filter.After.Name)
 	if filter.Session != "" {
-		after = keptKey(filter.Session, filter.After.Name)
+		after = nameKey(filter.Session, filter.After.Name)
 	}
 	if filter.Session == "" && filter.After == (store.SecretKey{}) {
 		after = ""
@@ -89,13 +89,13 @@ func (v *view) Secrets(filter store.SecretFilter) ([]store.Secret, error) {
 	var found []store.Secret
 	for key, s := range v.secrets.from(after) {
 		switch {
-		case key == after || s.Name == "" || s.KeyID == filter.Other:
+		case key == after || s.Name == "" || s.KeyID == filter.OtherThanKey:
 			continue
 		case filter.Session != "" && s.Session != filter.Session:
 			return found, nil
 		}
 		s = cloneSecret(s)
-		if filter.Bare {
+		if filter.WithoutValue {
 			s.Sealed = nil
 		}
 		if found = append(found, s); len(found) == filter.Limit {
@@ -108,7 +108,7 @@ func (v *view) Secrets(filter store.SecretFilter) ([]store.Secret, error) {
 // PutSecret writes the next version of a secret.
 func (t *tx) PutSecret(s store.Secret) error {
 	err := s.Check()
-	key := keptKey(s.Session, s.Name)
+	key := nameKey(s.Session, s.Name)
 	known, there := t.secrets.get(key)
 	next, _ := t.NextSecret(s.Session, s.Name) // never fails
 	switch {
@@ -118,7 +118,7 @@ func (t *tx) PutSecret(s store.Secret) error {
 	case !there && t.secretsOf(s.Session) >= store.MaxKeys:
 		err = fmt.Errorf("%w: the session has %d secrets; remove one first", perdure.Limit, store.MaxKeys)
 	case s.Version != next:
-		err = fmt.Errorf("%w: version %d is next, and %d is to be written", perdure.Conflict, next, s.Version)
+		err = fmt.Errorf("%w: the next version is %d, not %d", perdure.Conflict, next, s.Version)
 	}
 	if err != nil {
 		return fmt.Errorf("put secret %q of %s: %w", s.Name, s.Session, err)
@@ -132,17 +132,17 @@ func (t *tx) PutSecret(s store.Secret) error {
 	return nil
 }
 
-// ResealSecret replaces what is sealed of a version.
+// ResealSecret replaces the sealed text of a version.
 func (t *tx) ResealSecret(s store.Secret, was string) (bool, error) {
 	if err := s.Check(); err != nil {
 		return false, fmt.Errorf("reseal secret %q of %s: %w", s.Name, s.Session, err)
 	}
-	known, ok := t.secrets.get(keptKey(s.Session, s.Name))
+	known, ok := t.secrets.get(nameKey(s.Session, s.Name))
 	if !ok || known.Version != s.Version || known.KeyID != was {
 		return false, nil
 	}
 	known.Sealed, known.KeyID = clone(s.Sealed), s.KeyID
-	t.secrets = t.secrets.put(keptKey(s.Session, s.Name), known)
+	t.secrets = t.secrets.put(nameKey(s.Session, s.Name), known)
 	return true, nil
 }
 
@@ -152,10 +152,10 @@ func (t *tx) RemoveSecret(session perdure.SessionID, name string) (bool, error) 
 	if err != nil {
 		return false, nil
 	}
-	t.secrets = t.secrets.remove(keptKey(session, name))
-	removed, _ := t.secrets.get(keptKey(session, ""))
+	t.secrets = t.secrets.remove(nameKey(session, name))
+	removed, _ := t.secrets.get(nameKey(session, ""))
 	removed.Session, removed.Version = session, max(removed.Version, known.Version)
-	t.secrets = t.secrets.put(keptKey(session, ""), removed)
+	t.secrets = t.secrets.put(nameKey(session, ""), removed)
 	return true, nil
 }
 
@@ -169,10 +169,11 @@ func (v *view) secretsOf(session perdure.SessionID) (n int) {
 	return n
 }
 
-// keptKey orders what sessions keep by session and name.
-func keptKey(session perdure.SessionID, name string) string { return sessionPrefix(session) + name }
+// nameKey orders values and secrets by session and name.
+func nameKey(session perdure.SessionID, name string) string { return sessionPrefix(session) + name }
 
-// below returns what a session keeps, by the bytes of the names; nothing is nil.
+// below returns the values of a session, by the bytes of their names. Without values it returns
+// nil.
 func below[V any](all tree[V], session perdure.SessionID) []V {
 	var found []V
 	for key, value := range all.from(sessionPrefix(session)) {

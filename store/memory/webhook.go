@@ -11,10 +11,10 @@ import (
 	"github.com/perdure/perdure/webhook"
 )
 
-// hooks are the webhooks and their queue.
+// hooks holds the webhooks and their queue.
 type hooks struct {
 	webhooks       tree[store.Webhook]
-	hookCursors    tree[int64] // by session: up to where its journal was looked at
+	hookCursors    tree[int64] // by session: the last examined seq of its journal
 	hookDeliveries tree[webhook.Delivery]
 }
 
@@ -42,7 +42,7 @@ func (v *view) Webhooks() (found []store.Webhook, err error) {
 func (t *tx) PutWebhook(w store.Webhook) (store.Webhook, error) {
 	err := w.Check()
 	if known, _ := t.webhooks.get(string(w.ID)); err == nil && known.Version != w.Version {
-		err = fmt.Errorf("%w: it is not as it was read, at version %d", perdure.Conflict, w.Version)
+		err = fmt.Errorf("%w: version %d was read, but it has changed since", perdure.Conflict, w.Version)
 	}
 	if err == nil {
 		w.Version, w.UpdatedAt = w.Version+1, t.now
@@ -66,7 +66,7 @@ func (t *tx) RemoveWebhook(id perdure.WebhookID) (bool, error) {
 	return there, nil
 }
 
-// HookSpans lists the sessions whose journals have events that were not looked at.
+// HookSpans lists the sessions whose journals have events that were not examined.
 func (v *view) HookSpans(limit int) (found []store.HookSpan, err error) {
 	for id, s := range v.sessions.from("") {
 		if seq, _ := v.hookCursors.get(id); s.LastSeq > seq {
@@ -76,7 +76,7 @@ func (v *view) HookSpans(limit int) (found []store.HookSpan, err error) {
 	return first(found, limit), nil
 }
 
-// MoveHooks notes that a span was looked at.
+// MoveHooks records that a span was examined.
 func (t *tx) MoveHooks(span store.HookSpan) error {
 	if span.Session == "" {
 		spans, err := t.HookSpans(0)
@@ -87,7 +87,7 @@ func (t *tx) MoveHooks(span store.HookSpan) error {
 	}
 	seq, _ := t.hookCursors.get(string(span.Session))
 	if !t.sessions.has(string(span.Session)) || seq != span.From {
-		return fmt.Errorf("move the webhooks of %s from %d: %w", span.Session, span.From, perdure.Conflict)
+		return fmt.Errorf("advance the webhook cursor of %s from %d: %w", span.Session, span.From, perdure.Conflict)
 	}
 	t.hookCursors = t.hookCursors.put(string(span.Session), span.To)
 	return nil
@@ -139,7 +139,7 @@ func (t *tx) AddHookDelivery(d webhook.Delivery) (bool, error) {
 	if t.hookDeliveries.has(string(d.ID)) {
 		return false, nil
 	}
-	return true, t.keepDelivery(d)
+	return true, t.putDelivery(d)
 }
 
 // ChangeHookDelivery replaces a delivery.
@@ -147,16 +147,16 @@ func (t *tx) ChangeHookDelivery(d webhook.Delivery) error {
 	if !t.hookDeliveries.has(string(d.ID)) {
 		return fmt.Errorf("delivery %s: %w", d.ID, perdure.NotFound)
 	}
-	return t.keepDelivery(d)
+	return t.putDelivery(d)
 }
 
-func (t *tx) keepDelivery(d webhook.Delivery) error {
+func (t *tx) putDelivery(d webhook.Delivery) error {
 	for _, at := range []*time.Time{&d.DueAt, &d.CreatedAt, &d.EndedAt} {
 		*at = micro(*at)
 	}
-	d.Tries = slices.Clone(d.Tries)
-	for i := range d.Tries {
-		d.Tries[i].At = micro(d.Tries[i].At)
+	d.AttemptLog = slices.Clone(d.AttemptLog)
+	for i := range d.AttemptLog {
+		d.AttemptLog[i].At = micro(d.AttemptLog[i].At)
 	}
 	d, err := stored(d)
 	if err == nil {

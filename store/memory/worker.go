@@ -33,15 +33,15 @@ func (t *tx) PutWorker(w store.Worker) error {
 	return nil
 }
 
-// BeatWorker moves the lease and stamps the worker's live tasks.
-func (t *tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Beat, error) {
+// BeatWorker renews the lease and stamps the worker's live tasks.
+func (t *tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Heartbeat, error) {
 	w, ok := t.workers.get(string(id))
 	if !ok {
-		return store.Beat{}, fmt.Errorf("beat of worker %s: %w: no such worker", id, perdure.Lost)
+		return store.Heartbeat{}, fmt.Errorf("heartbeat of worker %s: %w: no such worker", id, perdure.Lost)
 	}
 	w.LeaseUntil = micro(t.now.Add(lease))
 	t.workers = t.workers.put(string(id), w)
-	var beat store.Beat
+	var beat store.Heartbeat
 	beat.Tasks = t.tasksWhere(func(task perdure.Task) bool { return task.Worker == id && task.State.Live() })
 	for i := range beat.Tasks {
 		task := &beat.Tasks[i]
@@ -54,29 +54,29 @@ func (t *tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Beat, e
 	return beat, nil
 }
 
-// BuryWorker removes a worker that is dead.
-func (t *tx) BuryWorker(id perdure.WorkerID) error {
+// MarkWorkerDead removes a worker whose lease has ended.
+func (t *tx) MarkWorkerDead(id perdure.WorkerID) error {
 	if w, ok := t.workers.get(string(id)); ok && !w.LeaseUntil.After(t.now) {
 		t.workers = t.workers.remove(string(id))
 	}
 	return nil
 }
 
-// RetireWorker takes back a take-up of what the worker drives, and hands its lease back.
+// RetireWorker takes back one take-up from the worker's sessions, and removes the worker.
 func (t *tx) RetireWorker(id perdure.WorkerID) error {
 	for key, s := range t.sessions.from("") {
-		if s.Worker == id && id != "" && s.TakeUps > 0 {
-			s.TakeUps--
+		if s.Worker == id && id != "" && s.Resumes > 0 {
+			s.Resumes--
 			t.sessions = t.sessions.put(key, s)
 		}
 	}
 	return t.RemoveWorker(id)
 }
 
-// Elect is always won: one transaction at a time writes.
+// Elect always succeeds: one transaction at a time writes.
 func (t *tx) Elect(string) (bool, error) { return true, nil }
 
-// RemoveWorker hands the lease back.
+// RemoveWorker removes the worker with its lease.
 func (t *tx) RemoveWorker(id perdure.WorkerID) error {
 	t.workers = t.workers.remove(string(id))
 	return nil

@@ -14,14 +14,14 @@ import (
 	"github.com/perdure/perdure/store/postgres"
 )
 
-// TestR10AmbiguousCommit breaks the connection while a COMMIT is under way. What InTx answers is what is stored, and nothing
-// is stored twice.
+// TestR10AmbiguousCommit breaks the connection during a COMMIT. What InTx returns matches what is
+// stored, and nothing is stored twice.
 func TestR10AmbiguousCommit(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		name  string
 		fault fault
-		runs  [2]int // of fn, at least and at most
+		runs  [2]int // of fn: minimum and maximum
 	}{
 		{"before_it_reached_the_server", before, [2]int{2, 2}},
 		{"after_it_reached_the_server", after, [2]int{1, 1}},
@@ -32,7 +32,7 @@ func TestR10AmbiguousCommit(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			p := newProxy(t, database(t))
-			s := open(t, postgres.Config{URL: p.url, Patience: 6 * time.Second})
+			s := open(t, postgres.Config{URL: p.url, RetryTimeout: 6 * time.Second})
 			begun(t, s)
 
 			for i := range 5 {
@@ -40,24 +40,27 @@ func TestR10AmbiguousCommit(t *testing.T) {
 				runs := 0
 				err := s.InTx(t.Context(), func(tx store.Tx) error {
 					runs++
-					return errors.Join(tx.Append(theSession, []perdure.Event{titled(fmt.Sprint("event_", i))}), grow(tx))
+					return errors.Join(tx.Append(theSession, []perdure.Event{titled(fmt.Sprint("event_", i))}),
+						grow(tx))
 				})
 
 				if err != nil || runs < c.runs[0] || runs > c.runs[1] || p.count() != 1 {
-					t.Fatalf("got %v after %d runs, %d COMMITs suffered; want success after %d to %d", err, runs, p.count(), c.runs[0], c.runs[1])
+					t.Fatalf("got %v after %d runs, %d COMMITs failed; want success after %d to %d", err, runs,
+						p.count(), c.runs[0], c.runs[1])
 				}
 				if got := len(journal(t, s)); got != i+1 || grown(t, s) != i+1 {
 					t.Fatalf("got %d events and %d bytes, want %d", got, grown(t, s), i+1)
 				}
 				if c.fault == blackHole {
-					break // each takes as long as a COMMIT is waited for
+					break // each takes as long as the wait for a COMMIT
 				}
 			}
 		})
 	}
 }
 
-// TestCommitInDoubt has the database go away for good with the COMMIT: then the answer says that nobody knows.
+// TestCommitInDoubt makes the database unavailable for good during the COMMIT. The error then says
+// that the outcome is in doubt.
 func TestCommitInDoubt(t *testing.T) {
 	t.Parallel()
 	c := pgtest.Own(t, pgserver.Config{})
@@ -66,7 +69,7 @@ func TestCommitInDoubt(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := newProxy(t, url)
-	s := open(t, postgres.Config{URL: p.url, Patience: time.Second})
+	s := open(t, postgres.Config{URL: p.url, RetryTimeout: time.Second})
 	begun(t, s)
 
 	hit, stopped := p.do(blackHole), make(chan error, 1)

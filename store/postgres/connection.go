@@ -16,13 +16,16 @@ import (
 	"github.com/perdure/perdure/store/sqlstore"
 )
 
-// The statements around a transaction. Each is one round trip; what is asked beside BEGIN comes with its answer. To ask for
-// its number makes a transaction have one, by which its outcome can be asked later (settle).
+// The statements around a transaction. Each is one round trip; the answer of BEGIN includes the
+// clock and, for a write, the transaction id and the process id of the backend. To ask for the id
+// makes the server assign one, by which the outcome of the transaction can be read later (see
+// settle).
 const (
-	beginWrite = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT ` + clockNow + `, pg_current_xact_id(), pg_backend_pid()`
-	beginRead  = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT ` + clockNow + `, 0, 0`
-	commit     = `COMMIT`
-	rollback   = `ROLLBACK`
+	beginWrite = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT ` + clockNow +
+		`, pg_current_xact_id(), pg_backend_pid()`
+	beginRead = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT ` + clockNow + `, 0, 0`
+	commit    = `COMMIT`
+	rollback  = `ROLLBACK`
 
 	clockNow = `CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)`
 
@@ -31,31 +34,32 @@ const (
 	lockIfFree = `SELECT pg_try_advisory_xact_lock($1), ` + clockNow
 )
 
-// closeLimit bounds how long a goodbye to the server may take.
+// closeLimit limits how long closing a connection may take.
 const closeLimit = 5 * time.Second
 
-// connection is one held connection in a transaction, which begins with its first statement. It is used by one goroutine at a time.
+// connection is a connection with a transaction, which begins with its first statement. One
+// goroutine at a time uses a connection.
 type connection struct {
 	*sql.Conn
-	begin string      // what begins the transaction; empty: it was sent
-	begun transaction // zero before
+	begin       string      // begins the transaction; empty: it was sent
+	transaction transaction // zero before
 }
 
 var _ sqlstore.DB = (*connection)(nil)
 
-// transaction is what the server said when a transaction began.
+// transaction is what the server returned when a transaction began.
 type transaction struct {
-	clock   time.Time // of the database
-	at      time.Time // by this process, when the answer came
-	number  string    // of a writing one: an xid8
-	life    string    // of a writing one: the word of the server's life in which it has that number
-	backend string    // the process that carries it
+	clock   time.Time // the database's clock
+	at      time.Time // this process's clock when the answer arrived
+	number  string    // of a write: its id, an xid8
+	era     string    // of a write: the key of the server era in which it has that id
+	backend string    // the server process that runs it
 }
 
-// now is the database's clock: what it said at the beginning, and how long ago that was.
+// now returns the database's clock: its value at the beginning, plus the time since.
 func (t transaction) now() time.Time { return t.clock.Add(time.Since(t.at)) }
 
-// connect takes a connection from a pool, for a transaction that begins so.
+// connect takes a connection from a pool, for a transaction that the statement begin starts.
 func connect(ctx context.Context, db *sql.DB, begin string) (*connection, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -80,7 +84,7 @@ func (c *connection) QueryContext(ctx context.Context, query string, args ...any
 	return c.Conn.QueryContext(ctx, query, args...)
 }
 
-// start begins the transaction, if it has not begun.
+// start begins the transaction, unless it has begun.
 func (c *connection) start(ctx context.Context) error {
 	if c.begin == "" {
 		return nil
@@ -89,25 +93,25 @@ func (c *connection) start(ctx context.Context) error {
 	return err
 }
 
-// startWith begins the transaction and runs a statement in it, in one round trip. It answers the statement's row, or with none that
-// of the beginning.
+// startWith begins the transaction and runs a statement in it, in one round trip. It returns the
+// row of the statement, or the row of BEGIN if there is none.
 func (c *connection) startWith(ctx context.Context, statement string) (answer [][]byte, err error) {
 	begin := c.begin
 	c.begin = ""
-	results, err := c.simply(ctx, begin+"; "+statement)
+	results, err := c.execSimple(ctx, begin+"; "+statement)
 	if err != nil {
 		return nil, fmt.Errorf("begin: %w", err)
 	}
-	c.begun.at = time.Now()
+	c.transaction.at = time.Now()
 	row := results[1].Rows[0]
-	if c.begun.clock, err = clockOf(row[0]); err != nil {
+	if c.transaction.clock, err = clockOf(row[0]); err != nil {
 		return nil, err
 	}
-	c.begun.number, c.begun.backend = string(row[1]), string(row[2])
+	c.transaction.number, c.transaction.backend = string(row[1]), string(row[2])
 	return results[len(results)-1].Rows[0], nil
 }
 
-// clockOf reads the database's clock as the server writes it.
+// clockOf parses the database's clock.
 func clockOf(text []byte) (time.Time, error) {
 	us, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil {
@@ -116,13 +120,13 @@ func clockOf(text []byte) (time.Time, error) {
 	return time.UnixMicro(us), nil
 }
 
-// simply runs statements without parameters in one round trip.
-func (c *connection) simply(ctx context.Context, text string) (results []*pgconn.Result, err error) {
+// execSimple runs statements without parameters in one round trip.
+func (c *connection) execSimple(ctx context.Context, text string) (results []*pgconn.Result, err error) {
 	err = c.Raw(func(conn any) error {
 		pg := conn.(*stdlib.Conn).Conn().PgConn()
 		results, err = pg.Exec(ctx, text).ReadAll()
-		c.begun.life, _ = pg.CustomData()[lifeOfServer].(string)
-		if err != nil && pg.IsClosed() { // also where the server said why: it may have done what it was asked
+		c.transaction.era, _ = pg.CustomData()[eraOfServer].(string)
+		if err != nil && pg.IsClosed() { // even if the server sent an error: it may have run the statement
 			err = fmt.Errorf("%w: %w", errLost, err)
 		}
 		return err
@@ -130,40 +134,42 @@ func (c *connection) simply(ctx context.Context, text string) (results []*pgconn
 	return results, err
 }
 
-// undo ends a transaction without a trace and gives the connection back, or away where it does not answer.
+// undo rolls a transaction back and returns the connection to its pool, or closes it if the server
+// does not answer.
 func (c *connection) undo() {
 	ctx, stop := context.WithTimeout(context.Background(), closeLimit)
 	defer stop()
-	if c.begin != "" { // nothing was begun
+	if c.begin != "" { // the transaction has not begun
 		c.release()
 		return
 	}
-	if _, err := c.simply(ctx, rollback); err != nil {
-		c.discard() // the server ends what was left open on it
+	if _, err := c.execSimple(ctx, rollback); err != nil {
+		c.discard() // the server then ends the transaction
 		return
 	}
 	c.release()
 }
 
-// release gives the connection back to its pool. One in which a transaction was left open is closed, so that its locks go.
+// release returns the connection to its pool. A connection with an open transaction is closed
+// instead, so that its locks are released.
 func (c *connection) release() {
 	_ = c.Raw(func(conn any) error {
 		if conn.(*stdlib.Conn).Conn().PgConn().TxStatus() != 'I' {
-			return driver.ErrBadConn // this is what ends it
+			return driver.ErrBadConn // this ends the connection
 		}
 		return nil
 	})
-	_ = c.Close() // it says only that it was closed before
+	_ = c.Close() // its only error is that it was closed before
 }
 
-// discard closes the connection for good: closed in the ordinary way it would come back from the pool.
+// discard closes the connection for good. An ordinary close would return it to the pool.
 func (c *connection) discard() {
-	_ = c.Raw(func(any) error { return driver.ErrBadConn }) // this is what ends it
+	_ = c.Raw(func(any) error { return driver.ErrBadConn }) // this ends the connection
 	_ = c.Close()
 }
 
-// lock is sqlstore.Dialect.Lock. Where it is the first that a transaction asks for, which the lease of a worker mostly is, it comes
-// with the beginning.
+// lock is sqlstore.Dialect.Lock. If it is the first statement of a transaction, as the lease of a
+// worker usually is, it is sent along with BEGIN.
 func lock(ctx context.Context, db sqlstore.DB, name string, shared bool) (at time.Time, err error) {
 	query := lockAlone
 	if shared {
@@ -172,19 +178,19 @@ func lock(ctx context.Context, db sqlstore.DB, name string, shared bool) (at tim
 	if c := db.(*connection); c.begin != "" {
 		return c.startLocked(ctx, strings.Replace(query, "$1", strconv.FormatInt(lockNumber(name), 10), 1))
 	}
-	_, at, err = askLock(ctx, db, query, name)
+	_, at, err = runLock(ctx, db, query, name)
 	return at, err
 }
 
 // tryLock is sqlstore.Dialect.TryLock.
 func tryLock(ctx context.Context, db sqlstore.DB, name string) (has bool, at time.Time, err error) {
-	answer, at, err := askLock(ctx, db, lockIfFree, name)
+	answer, at, err := runLock(ctx, db, lockIfFree, name)
 	has, _ = answer.(bool)
 	return has, at, err
 }
 
-// askLock runs one of the statements of locks, and returns its answer and the database's clock.
-func askLock(ctx context.Context, db sqlstore.DB, query, name string) (answer any, at time.Time, err error) {
+// runLock runs one of the lock statements, and returns its answer and the database's clock.
+func runLock(ctx context.Context, db sqlstore.DB, query, name string) (answer any, at time.Time, err error) {
 	rows, err := db.QueryContext(ctx, query, lockNumber(name))
 	if err != nil {
 		return nil, at, err
@@ -200,7 +206,8 @@ func askLock(ctx context.Context, db sqlstore.DB, query, name string) (answer an
 	return answer, at, rows.Err()
 }
 
-// startLocked begins the transaction with a lock. The database's clock is that under the lock, which may have been waited for.
+// startLocked begins the transaction with a lock. The clock is read under the lock, since the
+// transaction may have waited for it.
 func (c *connection) startLocked(ctx context.Context, query string) (time.Time, error) {
 	answer, err := c.startWith(ctx, query)
 	if err != nil {
@@ -208,7 +215,7 @@ func (c *connection) startLocked(ctx context.Context, query string) (time.Time, 
 	}
 	at, err := clockOf(answer[1])
 	if err == nil {
-		c.begun.clock = at
+		c.transaction.clock = at
 	}
 	return at, err
 }

@@ -19,22 +19,22 @@ import (
 var (
 	errClosed = fmt.Errorf("%w: the store is closed", perdure.Unavailable)
 
-	// errLost marks the error with which a connection ended.
+	// errLost marks an error that ended a connection.
 	errLost = errors.New("the connection to the database is lost")
 )
 
-// The states of SQL (SQLSTATE) that mean something here.
+// The SQLSTATE codes that this package handles.
 const (
 	stateSerialization  = "40001"
 	stateDeadlock       = "40P01"
 	stateLockTimeout    = "55P03"
-	stateCanceled       = "57014" // by statement_timeout, or by somebody
+	stateCanceled       = "57014" // by statement_timeout, or by an operator
 	stateIdleTimeout    = "25P03"
-	stateReadOnly       = "25006" // a standby
+	stateReadOnly       = "25006" // on a standby
 	stateUnique         = "23505"
-	stateNoText         = "22021" // whatever comes from outside is BYTEA, so this is an id that was not checked
+	stateNoText         = "22021" // all external data is BYTEA, so this is an unchecked id
 	stateTooLarge       = "54000" // of a row in an index, among others
-	stateFuture         = "22023" // of pg_xact_status: no transaction has had this number yet
+	stateFuture         = "22023" // of pg_xact_status: no transaction has had this id yet
 	stateDiskFull       = "53100"
 	stateIO             = "58030"
 	stateDamagedFile    = "XX001"
@@ -46,7 +46,7 @@ const (
 	classOperator       = "57P" // shut down, crashed, starting, dropped, idle for too long
 )
 
-// state returns the SQLSTATE of an error, or nothing.
+// state returns the SQLSTATE of an error, or "".
 func state(err error) string {
 	var e *pgconn.PgError
 	if !errors.As(err, &e) {
@@ -55,9 +55,10 @@ func state(err error) string {
 	return e.Code
 }
 
-// isLost reports that the connection is gone, or could not be made.
+// isLost reports whether the connection broke, or could not be opened.
 func isLost(err error) bool {
-	for _, gone := range []error{errLost, io.EOF, io.ErrUnexpectedEOF, driver.ErrBadConn, sql.ErrConnDone, pgconn.ErrConnClosed} {
+	for _, gone := range []error{errLost, io.EOF, io.ErrUnexpectedEOF, driver.ErrBadConn, sql.ErrConnDone,
+		pgconn.ErrConnClosed} {
 		if errors.Is(err, gone) {
 			return true
 		}
@@ -67,9 +68,10 @@ func isLost(err error) bool {
 	return errors.As(err, &network) || errors.As(err, &unmade)
 }
 
-// passes reports an error after which the same transaction may succeed: its connection broke, the database is away for now,
-// or another transaction stood in its way. Nothing of it is stored, unless it came from COMMIT.
-func passes(err error) bool {
+// isTransient reports whether the same transaction may succeed after err: its connection broke, the
+// database is temporarily unavailable, or another transaction conflicted with it. Nothing of it is
+// stored, unless err came from COMMIT.
+func isTransient(err error) bool {
 	if isRefusal(err) {
 		return false
 	}
@@ -81,17 +83,19 @@ func passes(err error) bool {
 	case stateDiskFull:
 		return false
 	default:
-		return strings.HasPrefix(code, classConnection) || strings.HasPrefix(code, classOperator) || strings.HasPrefix(code, classResources)
+		return strings.HasPrefix(code, classConnection) || strings.HasPrefix(code, classOperator) ||
+			strings.HasPrefix(code, classResources)
 	}
 }
 
-// isRefusal reports that the server does not want us: who we say we are, or which database we want, is wrong.
+// isRefusal reports whether the server refuses the connection: the user, the password or the name
+// of the database is wrong.
 func isRefusal(err error) bool {
 	code := state(err)
 	return code == stateNoDatabase || strings.HasPrefix(code, classAuthentication)
 }
 
-// explain is sqlstore.Dialect.Explain. A programming error keeps its words and has no kind.
+// explain is sqlstore.Dialect.Explain. A programming error is returned unchanged and has no kind.
 func explain(err error) error {
 	var kind perdure.Kind
 	if err == nil || errors.As(err, &kind) || errors.Is(err, context.Canceled) {
@@ -105,17 +109,22 @@ func explain(err error) error {
 	case code == stateDamagedFile || code == stateDamagedIndex:
 		return fmt.Errorf("%w: the database is damaged; keep its files as they are: %w", perdure.Storage, err)
 	case code == stateNoText:
-		return fmt.Errorf("%w: it is no text: it has a NUL or is not UTF-8: %w", perdure.Invalid, err)
+		return fmt.Errorf("%w: the text contains a NUL or is not UTF-8: %w", perdure.Invalid, err)
 	case code == stateTooLarge:
-		return fmt.Errorf("%w: the database server has no room in an index for a name that long, a path or the id of a call; use a shorter one: %w", perdure.Limit, err)
+		return fmt.Errorf("%w: a path or the id of a call is too long for an index of the database server; use a "+
+			"shorter one: %w", perdure.Limit, err)
 	case isRefusal(err):
-		return fmt.Errorf("%w: the database server refuses us; check the user, the password and the name of the database in its URL: %w", perdure.Unavailable, err)
+		return fmt.Errorf("%w: the database server refused the connection; check the user, the password and the name "+
+			"of the database in its URL: %w", perdure.Unavailable, err)
 	case code == stateReadOnly:
-		return fmt.Errorf("%w: the database server takes no writes: it may be a standby; name the primary in the URL: %w", perdure.Unavailable, err)
+		return fmt.Errorf("%w: the database server does not accept writes and may be a standby; use the URL of the "+
+			"primary: %w", perdure.Unavailable, err)
 	case code == stateCanceled:
-		return fmt.Errorf("%w: a statement took longer than the database server was told to let it, or an operator ended it; give it more with Patience: %w", perdure.Unavailable, err)
-	case passes(err):
-		return fmt.Errorf("%w: the database cannot be reached, or is busy; look whether its server runs: %w", perdure.Unavailable, err)
+		return fmt.Errorf("%w: a statement took longer than its limit, or an operator cancelled it; raise the limit "+
+			"with RetryTimeout: %w", perdure.Unavailable, err)
+	case isTransient(err):
+		return fmt.Errorf("%w: the database cannot be reached, or is busy; check whether its server is running: %w",
+			perdure.Unavailable, err)
 	}
 	return err
 }

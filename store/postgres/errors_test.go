@@ -16,7 +16,8 @@ import (
 	"github.com/perdure/perdure/store/postgres"
 )
 
-// TestExplain: what passes is unavailable, what the server says about its disk is storage, and a fault of ours has no kind.
+// TestExplain: an error that passes is unavailable, a disk error of the server is storage, and a
+// fault of Perdure has no kind.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
@@ -52,7 +53,8 @@ func TestExplain(t *testing.T) {
 		got := postgres.Explain(fmt.Errorf("claim: %w", cause))
 
 		var kind perdure.Kind
-		if !errors.Is(got, cause) || c.kind != nil && !errors.Is(got, c.kind) || c.kind == nil && errors.As(got, &kind) {
+		if !errors.Is(got, cause) || c.kind != nil && !errors.Is(got, c.kind) || c.kind == nil &&
+			errors.As(got, &kind) {
 			t.Errorf("%s: got %v, want kind %v and the cause in it", c.code, got, c.kind)
 		}
 		if store.Broken(got) != (c.kind == perdure.Storage) {

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// OpenSQL opens a database past the store, for the length of a test.
+// OpenSQL opens a database without the store, for the length of a test.
 func OpenSQL(t *testing.T, url string) *sql.DB {
 	t.Helper()
 	cfg, err := pgx.ParseConfig(url)
@@ -27,10 +27,11 @@ func OpenSQL(t *testing.T, url string) *sql.DB {
 	return db
 }
 
-// Mute makes one store's words sound to another one like its own, so that they are lost. It has not written yet.
+// Mute makes one store's notifications look like another store's own, so that the other one ignores
+// them. The first store has not written yet.
 func Mute(writes, watches *Store) { writes.origin = watches.origin }
 
-// Listening waits until so many stores listen to their database.
+// Listening waits until that many stores listen to their database.
 func (s *Store) Listening(ctx context.Context, stores int) error {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
@@ -50,25 +51,25 @@ func (s *Store) Listening(ctx context.Context, stores int) error {
 	}
 }
 
-// What the tests of errors ask.
+// Exported for the tests of errors.
 var (
 	Explain = explain
-	Passes  = passes
+	Passes  = isTransient
 )
 
-// Settle asks what became of a transaction, by its number and the word of the life in which it had it.
-func (s *Store) Settle(ctx context.Context, number, life string) error {
-	return s.settle(ctx, transaction{number: number, life: life, backend: "0"}, io.ErrUnexpectedEOF)
+// Settle reads the outcome of a transaction, given its id and the key of its server era.
+func (s *Store) Settle(ctx context.Context, number, era string) error {
+	return s.settle(ctx, transaction{number: number, era: era, backend: "0"}, io.ErrUnexpectedEOF)
 }
 
-// NothingWasCommitted reports whether an answer of Settle says so.
+// NothingWasCommitted reports whether the result of Settle says that nothing was committed.
 func NothingWasCommitted(err error) bool {
-	var back undone
+	var back rolledBack
 	return errors.As(err, &back)
 }
 
-// Begun answers the number of a transaction that was committed, and the word of the life in which it has it.
-func (s *Store) Begun(ctx context.Context) (number, life string, err error) {
+// Begun returns the id of a committed transaction, and the key of its server era.
+func (s *Store) Begun(ctx context.Context) (number, era string, err error) {
 	conn, err := connect(ctx, s.writers, beginWrite)
 	if err != nil {
 		return "", "", err
@@ -77,11 +78,11 @@ func (s *Store) Begun(ctx context.Context) (number, life string, err error) {
 	if err := conn.start(ctx); err != nil {
 		return "", "", err
 	}
-	_, err = conn.simply(ctx, commit)
-	return conn.begun.number, conn.begun.life, err
+	_, err = conn.execSimple(ctx, commit)
+	return conn.transaction.number, conn.transaction.era, err
 }
 
-// LeaveOpen gives a connection back in the middle of a transaction that ran a statement.
+// LeaveOpen releases a connection in the middle of a transaction that ran a statement.
 func (s *Store) LeaveOpen(ctx context.Context, statement string) error {
 	conn, err := connect(ctx, s.writers, beginWrite)
 	if err != nil {
@@ -91,6 +92,6 @@ func (s *Store) LeaveOpen(ctx context.Context, statement string) error {
 	if err := conn.start(ctx); err != nil {
 		return err
 	}
-	_, err = conn.simply(ctx, statement)
+	_, err = conn.execSimple(ctx, statement)
 	return err
 }

@@ -13,29 +13,32 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// channel is where processes tell one another which journals grew.
+// channel is the channel on which processes notify each other of journals that grew.
 const channel = "perdure_journal"
 
-// The statements of watching. A word is sent beside the transactions, not in them: those with one would commit one after another.
+// The statements of watching. A message is sent outside of the transactions: transactions with a
+// NOTIFY would commit one after another.
 const (
-	sendWord  = `SELECT pg_notify('` + channel + `', $1)`
-	listen    = `LISTEN ` + channel
-	askGrowth = `SELECT id, last_seq FROM session WHERE id = ANY($1)`
+	sendNotification = `SELECT pg_notify('` + channel + `', $1)`
+	listen           = `LISTEN ` + channel
+	selectGrowth     = `SELECT id, last_seq FROM session WHERE id = ANY($1)`
 )
 
-// maxWord is how many sessions a word names. The server takes words of less than 8,000 bytes.
-const maxWord = 100
+// maxPayloadSessions is the maximal number of sessions in one message. The server accepts less than
+// 8,000 bytes.
+const maxPayloadSessions = 100
 
-// outbox holds the sessions of which others are to be told. It is safe for concurrent use.
+// outbox holds the sessions of which other processes are to be notified. It is safe for concurrent
+// use.
 type outbox struct {
 	mu      sync.Mutex
-	pending []perdure.SessionID // guarded by mu; each once
-	wake    chan struct{}       // capacity 1: one signal stands for many sessions
+	pending []perdure.SessionID // guarded by mu; without duplicates
+	wake    chan struct{}       // capacity 1: one signal may cover many sessions
 }
 
 func newOutbox() *outbox { return &outbox{wake: make(chan struct{}, 1)} }
 
-// add notes a session. It never blocks.
+// add adds a session. It never blocks.
 func (o *outbox) add(id perdure.SessionID) {
 	o.mu.Lock()
 	if !slices.Contains(o.pending, id) {
@@ -48,7 +51,7 @@ func (o *outbox) add(id perdure.SessionID) {
 	}
 }
 
-// take empties the outbox.
+// take returns the pending sessions and empties the outbox.
 func (o *outbox) take() []perdure.SessionID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -57,35 +60,36 @@ func (o *outbox) take() []perdure.SessionID {
 	return taken
 }
 
-// accompany starts what runs beside the store until Close: who tells others, who listens to them, and who looks where a word
-// was lost.
-func (s *Store) accompany() {
+// startBackground starts the goroutines that run until Close: one sends notifications, one listens
+// for those of other processes, and one polls in case a notification was lost.
+func (s *Store) startBackground() {
 	ctx, stop := context.WithCancel(context.Background())
-	s.stopBeside = stop
-	s.beside.Go(func() { s.tellOthers(ctx) })
-	s.beside.Go(func() { s.hearOthers(ctx) })
-	s.beside.Go(func() { s.lookAround(ctx) })
+	s.stopBackground = stop
+	s.background.Go(func() { s.notifyLoop(ctx) })
+	s.background.Go(func() { s.listenLoop(ctx) })
+	s.background.Go(func() { s.pollLoop(ctx) })
 }
 
-// tellOthers sends what the outbox holds, until ctx ends. While one word is under way the next gathers. One that cannot be
-// sent is lost: the others look for themselves before long.
-func (s *Store) tellOthers(ctx context.Context) {
+// notifyLoop sends the content of the outbox until ctx ends. While one message is being sent, the
+// next one accumulates. A message that cannot be sent is lost: the other processes find the events
+// when they poll.
+func (s *Store) notifyLoop(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.outbox.wake:
 		}
-		for some := range slices.Chunk(s.outbox.take(), maxWord) {
+		for some := range slices.Chunk(s.outbox.take(), maxPayloadSessions) {
 			sending, stop := context.WithTimeout(ctx, s.cfg.attempt())
-			_, _ = s.readers.ExecContext(sending, sendWord, word(s.origin, some)) // see above
+			_, _ = s.readers.ExecContext(sending, sendNotification, payload(s.origin, some)) // see above
 			stop()
 		}
 	}
 }
 
-// word is who speaks and the sessions that grew.
-func word(origin string, sessions []perdure.SessionID) string {
+// payload is the text of a message: the origin and the sessions that grew.
+func payload(origin string, sessions []perdure.SessionID) string {
 	var b strings.Builder
 	b.WriteString(origin)
 	for _, id := range sessions {
@@ -95,8 +99,9 @@ func word(origin string, sessions []perdure.SessionID) string {
 	return b.String()
 }
 
-// heard wakes the watchers that a word is for. Its own words a store has heard before it sent them.
-func (s *Store) heard(text string) {
+// notifyWatchers wakes the watchers of the sessions in a message. A store ignores its own messages,
+// since it has woken its watchers before it sent them.
+func (s *Store) notifyWatchers(text string) {
 	origin, sessions, _ := strings.Cut(text, " ")
 	if origin == s.origin {
 		return
@@ -106,30 +111,31 @@ func (s *Store) heard(text string) {
 	}
 }
 
-// hearOthers listens until ctx ends. A connection that breaks is made again, and what may have been missed is looked for.
-func (s *Store) hearOthers(ctx context.Context) {
+// listenLoop listens until ctx ends. When its connection breaks it opens another one, and wakes all
+// watchers, since messages may have been missed.
+func (s *Store) listenLoop(ctx context.Context) {
 	for pause := firstPause; ; pause = min(2*pause, 10*lastPause) {
-		if s.hear(ctx) {
+		if s.listenOnce(ctx) {
 			pause = firstPause
 		}
-		if !s.rest(ctx, jittered(pause)) {
+		if !s.pause(ctx, jittered(pause)) {
 			return
 		}
 	}
 }
 
-// hear listens on one connection until it breaks, and reports whether it came to listen.
-func (s *Store) hear(ctx context.Context) (heard bool) {
+// listenOnce listens on one connection until it breaks, and reports whether it started to listen.
+func (s *Store) listenOnce(ctx context.Context) (heard bool) {
 	opening, stop := context.WithTimeout(ctx, s.cfg.attempt())
 	defer stop()
-	conn, err := pgx.ConnectConfig(opening, s.listens.Copy())
+	conn, err := pgx.ConnectConfig(opening, s.listenConfig.Copy())
 	if err != nil {
 		return false
 	}
 	defer func() {
 		leaving, stop := context.WithTimeout(context.Background(), closeLimit)
 		defer stop()
-		_ = conn.Close(leaving) // it goes in any case
+		_ = conn.Close(leaving) // the connection ends in any case
 	}()
 	if _, err := conn.Exec(opening, listen); err != nil {
 		return false
@@ -142,20 +148,20 @@ func (s *Store) hear(ctx context.Context) (heard bool) {
 		if err != nil {
 			return true
 		}
-		s.heard(said.Payload)
+		s.notifyWatchers(said.Payload)
 	}
 }
 
-// forListening is how the connection that listens speaks with the server. Nothing bounds its waiting but ctx: should it lead
-// nowhere, lookAround stands in.
-func forListening(parsed *pgx.ConnConfig) *pgx.ConnConfig {
+// listenerConfig returns the configuration of the listening connection. Only ctx limits its
+// waiting. If its packets are lost without an error, pollLoop still finds new events.
+func listenerConfig(parsed *pgx.ConnConfig) *pgx.ConnConfig {
 	c := parsed.Copy()
 	c.RuntimeParams["application_name"] = applicationName + " listener"
 	return c
 }
 
-// lookAround looks at the sessions that somebody watches, until ctx ends.
-func (s *Store) lookAround(ctx context.Context) {
+// pollLoop polls the watched sessions until ctx ends.
+func (s *Store) pollLoop(ctx context.Context) {
 	tick := time.NewTicker(s.cfg.Poll)
 	defer tick.Stop()
 	seen := map[perdure.SessionID]int64{}
@@ -166,22 +172,25 @@ func (s *Store) lookAround(ctx context.Context) {
 		case <-tick.C:
 		}
 		if watched := s.hub.Watched(); len(watched) > 0 {
-			seen = s.lookAt(ctx, watched, seen)
+			seen = s.pollSessions(ctx, watched, seen)
 		}
 	}
 }
 
-// lookAt wakes the watchers of sessions that are longer than when they were seen, or gone, and returns how long they are. What cannot be read is looked at again.
-func (s *Store) lookAt(ctx context.Context, watched []perdure.SessionID, seen map[perdure.SessionID]int64) map[perdure.SessionID]int64 {
+// pollSessions wakes the watchers of sessions that grew since seen, or were removed, and returns
+// their current lengths. After a failed read the next poll compares with seen again.
+func (s *Store) pollSessions(ctx context.Context, watched []perdure.SessionID,
+	seen map[perdure.SessionID]int64) map[perdure.SessionID]int64 {
 	ctx, stop := context.WithTimeout(ctx, s.cfg.attempt())
 	defer stop()
 	var ids []string
 	for _, id := range watched {
-		if utf8.ValidString(string(id)) && !strings.Contains(string(id), "\x00") { // else it is nobody's, and would spoil the question
+		if utf8.ValidString(string(id)) && !strings.Contains(string(id), "\x00") {
+			// no session has such an id, and it would make the query fail
 			ids = append(ids, string(id))
 		}
 	}
-	found, err := s.readers.QueryContext(ctx, askGrowth, ids)
+	found, err := s.readers.QueryContext(ctx, selectGrowth, ids)
 	if err != nil {
 		return seen
 	}
@@ -203,7 +212,7 @@ func (s *Store) lookAt(ctx context.Context, watched []perdure.SessionID, seen ma
 	}
 	for id := range seen {
 		if _, there := now[id]; !there {
-			s.hub.Notify(id) // it may have been removed
+			s.hub.Notify(id) // the session may have been removed
 		}
 	}
 	return now

@@ -18,19 +18,28 @@ func TestOpen(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		name  string
-		spoil string // done to the database before
+		spoil string // prepares the database
 		url   func(url string) string
 		kind  error
 		want  string
 	}{
-		{"refuses_what_a_newer_version_wrote", `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, TRUE)`, nil,
+		{"refuses_what_a_newer_version_wrote",
+			`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, TRUE)`, nil,
 			perdure.Conflict, "was written by a newer version (schema 99"},
-		{"refuses_a_url_that_it_cannot_read", "", func(string) string { return "postgres://:x:y" }, perdure.Invalid, "database URL"},
-		{"refuses_a_server_that_is_not_there", "", func(string) string { return "postgres://postgres@/x?host=/nowhere" },
-			perdure.Unavailable, "look whether its server runs"},
-		{"refuses_a_database_that_is_not_there", "", func(url string) string { return strings.Replace(url, "/test_", "/none_", 1) },
+		{"refuses_a_url_that_it_cannot_read", "", func(string) string {
+			return "postgres://:x:y"
+		}, perdure.Invalid, "database URL"},
+		{"refuses_a_server_that_is_not_there", "", func(string) string {
+			return "postgres://postgres@/x?host=/nowhere"
+		},
+			perdure.Unavailable, "check whether its server is running"},
+		{"refuses_a_database_that_is_not_there", "", func(url string) string {
+			return strings.Replace(url, "/test_", "/none_", 1)
+		},
 			perdure.Unavailable, "check the user, the password and the name of the database"},
-		{"refuses_commits_that_may_be_lost", `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = off', current_database()); END $$`, nil,
+		{"refuses_commits_that_may_be_lost",
+			`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = off', current_database()); END $$`,
+			nil,
 			perdure.Conflict, "synchronous_commit is off"},
 	}
 	for _, c := range cases {
@@ -61,7 +70,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestOpenTogether has several processes open an empty database at once. One makes the schema, and all can use it.
+// TestOpenTogether has several processes open an empty database at once. One makes the schema, and
+// all can use it.
 func TestOpenTogether(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Database(t, nil)
@@ -70,7 +80,10 @@ func TestOpenTogether(t *testing.T) {
 		all.Go(func() {
 			s, err := postgres.Open(t.Context(), postgres.Config{URL: url})
 			if err == nil {
-				err = errors.Join(s.View(t.Context(), func(r store.Reader) error { _, err := r.Workers(); return err }), s.Close())
+				err = errors.Join(s.View(t.Context(), func(r store.Reader) error {
+					_, err := r.Workers()
+					return err
+				}), s.Close())
 			}
 			if err != nil {
 				t.Error(err)
@@ -80,7 +93,7 @@ func TestOpenTogether(t *testing.T) {
 	all.Wait()
 }
 
-// TestClose leaves nothing behind, also when something is tried in vain.
+// TestClose leaves nothing behind, even while a transaction is being retried in vain.
 func TestClose(t *testing.T) {
 	c := pgtest.Own(t, pgserver.Config{})
 	url, err := c.Database(t.Context(), migrated)
@@ -112,22 +125,24 @@ func TestClose(t *testing.T) {
 	closed(t, s)
 }
 
-// TestOpenForReading looks at databases in which it may write nothing.
+// TestOpenForReading opens databases for reading only.
 func TestOpenForReading(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		name  string
 		fill  func(url string) error
-		spoil string // done to the database before
-		kind  error  // nil: it can be read
+		spoil string // prepares the database
+		kind  error  // nil: it is readable
 		want  string
 	}{
 		{"reads", migrated, ``, nil, ""},
-		{"refuses_an_empty_one", nil, ``, perdure.NotFound, "nothing is in this database yet"},
+		{"refuses_an_empty_one", nil, ``, perdure.NotFound, "this database has no Perdure data yet"},
 		{"refuses_what_an_older_version_wrote", migrated,
-			`DELETE FROM goose_db_version WHERE version_id = (SELECT MAX(version_id) FROM goose_db_version)`, perdure.Conflict, "written by an older version"},
+			`DELETE FROM goose_db_version WHERE version_id = (SELECT MAX(version_id) FROM goose_db_version)`,
+			perdure.Conflict, "written by an older version"},
 		{"refuses_what_a_newer_version_wrote", migrated,
-			`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, TRUE)`, perdure.Conflict, "written by a newer version"},
+			`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, TRUE)`, perdure.Conflict,
+			"written by a newer version"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -159,7 +174,10 @@ func TestOpenForReading(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer closed(t, s)
-			if err := s.View(t.Context(), func(r store.Reader) error { _, err := r.Workers(); return err }); err != nil {
+			if err := s.View(t.Context(), func(r store.Reader) error {
+				_, err := r.Workers()
+				return err
+			}); err != nil {
 				t.Error(err)
 			}
 			if err := s.InTx(t.Context(), grow); !errors.Is(err, perdure.Conflict) {
@@ -169,7 +187,8 @@ func TestOpenForReading(t *testing.T) {
 	}
 }
 
-// TestMigrationMayTakeLong has a step of the migrations take longer than any statement of a transaction may.
+// TestMigrationMayTakeLong has a migration step take longer than the statement timeout of a
+// transaction.
 func TestMigrationMayTakeLong(t *testing.T) {
 	t.Parallel()
 	url, err := pgtest.Shared(t).Database(t.Context(), nil)
@@ -185,7 +204,7 @@ func TestMigrationMayTakeLong(t *testing.T) {
 		}
 	}
 
-	s, err := postgres.Open(t.Context(), postgres.Config{URL: url, Patience: 3 * time.Second})
+	s, err := postgres.Open(t.Context(), postgres.Config{URL: url, RetryTimeout: 3 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

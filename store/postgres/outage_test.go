@@ -18,7 +18,7 @@ import (
 	"github.com/perdure/perdure/store/postgres"
 )
 
-// TestR09Outages stops and starts the server under load. PERDURE_OUTAGES says how often.
+// TestR09Outages stops and starts the server under load, PERDURE_OUTAGES times.
 func TestR09Outages(t *testing.T) {
 	t.Parallel()
 	c := pgtest.Own(t, pgserver.Config{})
@@ -36,7 +36,7 @@ func TestR09Outages(t *testing.T) {
 	l.finish(t)
 }
 
-// TestR09KilledBackends kills connections at random under load. PERDURE_OUTAGES says how often.
+// TestR09KilledBackends kills connections at random under load, PERDURE_OUTAGES times.
 func TestR09KilledBackends(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -56,7 +56,8 @@ func TestR09KilledBackends(t *testing.T) {
 	l.finish(t)
 }
 
-// load is writers in two stores on one database. Each writes to a session of its own, and all to one that they share.
+// load is a set of writers in two stores on one database. Each writes to a session of its own, and
+// all to a shared one.
 type load struct {
 	stores  []*postgres.Store
 	acked   [8][]perdure.EventID // by writer; read once they have ended
@@ -73,7 +74,9 @@ func newLoad(t *testing.T, url string) *load {
 	ctx, stop := context.WithCancel(t.Context())
 	l.stop = stop
 	for w := range l.acked {
-		write(t, l.stores[0], func(tx store.Tx) error { return tx.CreateSession(store.Session{ID: ownSession(w), CreatedAt: noon}) })
+		write(t, l.stores[0], func(tx store.Tx) error {
+			return tx.CreateSession(store.Session{ID: ownSession(w), CreatedAt: noon})
+		})
 		l.writers.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				if l.errs[w] = l.write(w, n); l.errs[w] != nil {
@@ -88,13 +91,14 @@ func newLoad(t *testing.T, url string) *load {
 
 func ownSession(w int) perdure.SessionID { return perdure.SessionID(fmt.Sprint("session_of_", w)) }
 
-// write is one transaction: an event in the writer's own session, and a byte in the counter that all share.
+// write runs one transaction: an event in the writer's own session, and a byte in the shared
+// counter.
 func (l *load) write(w, n int) error {
 	e := titled(fmt.Sprintf("event_%d_%d", w, n))
 	err := l.stores[w%2].InTx(context.Background(), func(tx store.Tx) error {
 		return errors.Join(grow(tx), tx.Append(ownSession(w), []perdure.Event{e}))
 	})
-	if errors.Is(err, perdure.Unavailable) && contains(err, "in doubt") { // read it back, as an engine does
+	if errors.Is(err, perdure.Unavailable) && contains(err, "in doubt") { // reads it back, as an engine does
 		var stored bool
 		stored, err = l.isStored(w, e.ID)
 		if err == nil && !stored {
@@ -122,13 +126,16 @@ func (l *load) isStored(w int, id perdure.EventID) (is bool, err error) {
 func (l *load) progress(t *testing.T, n int64) {
 	t.Helper()
 	for want := l.count.Load() + n; l.count.Load() < want; {
-		if err := l.stores[0].View(t.Context(), func(r store.Reader) error { _, err := r.Session(theSession); return err }); err != nil {
+		if err := l.stores[0].View(t.Context(), func(r store.Reader) error {
+			_, err := r.Session(theSession)
+			return err
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// finish ends the load. What was acknowledged is there once, in order, and nothing else is.
+// finish ends the load. Every acknowledged event is stored once, in order, and nothing else is.
 func (l *load) finish(t *testing.T) {
 	t.Helper()
 	l.progress(t, 20)

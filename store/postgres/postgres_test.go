@@ -13,17 +13,17 @@ import (
 	"github.com/perdure/perdure/store/postgres"
 )
 
-// theSession is the one session of the tests that need no other.
+// theSession is the one session of the tests that need only one.
 const theSession = perdure.SessionID("session_00000000000070008000000000000001")
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits for an expected event.
 const patience = 30 * time.Second
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// migrated makes what is in every database of the tests: the schema.
+// migrated creates the schema in a test database.
 func migrated(url string) error {
 	s, err := postgres.Open(context.Background(), postgres.Config{URL: url})
 	if err != nil {

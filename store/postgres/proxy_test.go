@@ -15,34 +15,34 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// fault is what a proxy does to a COMMIT.
+// fault is the fault that a proxy applies to a COMMIT.
 type fault int
 
 // The faults.
 const (
 	none      fault = iota
-	before          // the connection breaks, and the server does not hear of the COMMIT
-	after           // the server has committed, and the connection breaks with its answer
-	meanwhile       // the connection breaks as soon as the COMMIT is on its way
-	blackHole       // nothing comes through any more, and nobody is told
+	before          // the connection breaks, and the server does not receive the COMMIT
+	after           // the server has committed, and the connection breaks before its answer
+	meanwhile       // the connection breaks as soon as the COMMIT is sent
+	blackHole       // packets are dropped, without an error on either side
 )
 
-// commitMessage is COMMIT as it stands in a connection: the letter of a simple query, its length, its text.
+// commitMessage is COMMIT on the wire: the type of a simple query, its length, its text.
 const commitMessage = "Q\x00\x00\x00\x0bCOMMIT\x00"
 
-// proxy stands between a store and its server. It does its fault to the next COMMIT.
+// proxy is a proxy between a store and its server. It applies its fault to the next COMMIT.
 type proxy struct {
 	url string // of the database, through the proxy
 
 	mu    sync.Mutex
 	fault fault         // guarded by mu
-	left  int           // guarded by mu; COMMITs that it is still to be done to: 1 or 0
-	done  int           // guarded by mu; COMMITs that it was done to
-	hit   chan struct{} // guarded by mu; closed when the first suffers
+	left  int           // guarded by mu; COMMITs still to fail: 1 or 0
+	done  int           // guarded by mu; COMMITs that failed
+	hit   chan struct{} // guarded by mu; closed at the first failure
 	conns []net.Conn    // guarded by mu; both ends of all connections
 }
 
-// newProxy makes a proxy before the database of a URL, which ends with the test.
+// newProxy makes a proxy for the database of a URL, which ends with the test.
 func newProxy(t *testing.T, url string) *proxy {
 	t.Helper()
 	cfg, err := pgx.ParseConfig(url)
@@ -92,7 +92,7 @@ func newProxy(t *testing.T, url string) *proxy {
 	return p
 }
 
-// do has the next COMMIT suffer a fault. hit is closed when it does.
+// do applies a fault to the next COMMIT. hit is closed when that happens.
 func (p *proxy) do(f fault) (hit <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,7 +100,7 @@ func (p *proxy) do(f fault) (hit <-chan struct{}) {
 	return p.hit
 }
 
-// count is how many COMMITs have suffered.
+// count returns how many COMMITs failed.
 func (p *proxy) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +113,7 @@ func (p *proxy) keep(conns ...net.Conn) {
 	p.conns = append(p.conns, conns...)
 }
 
-// next is what is to be done to a COMMIT.
+// next returns the fault for a COMMIT.
 func (p *proxy) next() fault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,7 +126,8 @@ func (p *proxy) next() fault {
 	return p.fault
 }
 
-// forward carries what the client says, and looks for COMMIT. A store writes it at once, so it comes in one piece.
+// forward copies the client's messages, and looks for COMMIT. A store writes it at once, so it
+// arrives in one read.
 func (p *proxy) forward(client, server net.Conn, swallow chan struct{}) {
 	defer server.Close()
 	buffer := make([]byte, 64<<10)
@@ -144,8 +145,8 @@ func (p *proxy) forward(client, server net.Conn, swallow chan struct{}) {
 			client.Close()
 			return
 		case blackHole:
-			_, _ = io.Copy(io.Discard, client) // until the client goes
-			<-swallow                          // and the server's side stays, as if nobody had told it
+			_, _ = io.Copy(io.Discard, client) // until the client disconnects
+			<-swallow                          // the server's side stays open, as if it had noticed nothing
 			return
 		case after:
 			close(swallow)
@@ -160,7 +161,8 @@ func (p *proxy) forward(client, server net.Conn, swallow chan struct{}) {
 	}
 }
 
-// back carries what the server says. Once swallow is closed it breaks the connection in place of the next answer.
+// back copies the server's messages. Once swallow is closed it breaks the connection instead of
+// forwarding the next answer.
 func (p *proxy) back(server, client net.Conn, swallow chan struct{}) {
 	defer client.Close()
 	buffer := make([]byte, 64<<10)
@@ -185,7 +187,8 @@ func (p *proxy) back(server, client net.Conn, swallow chan struct{}) {
 	}
 }
 
-// noLeaks fails a test that leaves goroutines behind, those of the drivers' farewells aside, which end by themselves.
+// noLeaks fails a test that leaves goroutines behind, except those in which drivers close
+// connections, which end by themselves.
 func noLeaks(t *testing.T) {
 	t.Helper()
 	ignored := goleak.IgnoreCurrent()

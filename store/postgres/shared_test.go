@@ -79,8 +79,8 @@ func TestWatchOfAnotherProcess(t *testing.T) {
 	}
 }
 
-// TestFenceOfAnotherProcess has a driver taken its session by another process: what it writes after that is refused, also
-// when it had begun before.
+// TestFenceOfAnotherProcess lets another process acquire a driver's session. Later writes of the
+// first driver are refused, even in a transaction that had begun before.
 func TestFenceOfAnotherProcess(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -105,7 +105,7 @@ func TestFenceOfAnotherProcess(t *testing.T) {
 					return err
 				})
 			}()
-			waitForLock(t, url) // the rival stands there
+			waitForLock(t, url) // the rival waits for the lock
 		}
 		return tx.Append(theSession, []perdure.Event{titled("event_1")})
 	})
@@ -121,12 +121,13 @@ func TestFenceOfAnotherProcess(t *testing.T) {
 		t.Errorf("got %v, want lost", late)
 	}
 	if !committed {
-		t.Error("the session was taken before the transaction that held it had ended")
+		t.Error("the session was acquired before the transaction that held it had ended")
 	}
 }
 
-// TestLeaseIsAskedUnderLock has a worker's lease end while a transaction that asked for it is open: who buries the worker waits
-// for that transaction, and one that asks later is told.
+// TestLeaseIsAskedUnderLock has a worker's lease end while a transaction that checked it is open.
+// The process that declares the worker dead waits for that transaction, and a later transaction of
+// the worker fails.
 func TestLeaseIsAskedUnderLock(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -161,15 +162,16 @@ func TestLeaseIsAskedUnderLock(t *testing.T) {
 	}
 }
 
-// TestBeatWaitsForNobody has another process hold a session and a task in it, and a transaction of a worker wait for them:
-// the worker's beat and its work in other sessions do not.
+// TestBeatWaitsForNobody has another process hold a session and a task in it, and a transaction of
+// a worker wait for them. The worker's heartbeat, and its work in other sessions, do not wait.
 func TestBeatWaitsForNobody(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	own, other := open(t, postgres.Config{URL: url}), open(t, postgres.Config{URL: url})
 	begun(t, own)
 	write(t, own, func(tx store.Tx) error {
-		_, _, err := tx.CreateTask(perdure.Task{ID: "task_0", Session: theSession, Worker: "worker_1", Attempt: 1, State: perdure.TaskRunning})
+		_, _, err := tx.CreateTask(perdure.Task{ID: "task_0", Session: theSession, Worker: "worker_1", Attempt: 1,
+			State: perdure.TaskRunning})
 		return errors.Join(err, tx.PutWorker(store.Worker{ID: "worker_1", LeaseUntil: tx.Now().Add(time.Hour)}),
 			tx.CreateSession(store.Session{ID: otherSession, CreatedAt: noon}))
 	})
@@ -202,7 +204,7 @@ func TestBeatWaitsForNobody(t *testing.T) {
 		}
 		beat, err := tx.BeatWorker("worker_1", time.Hour)
 		if err == nil && len(beat.Tasks) != 1 {
-			err = fmt.Errorf("the beat knows %d tasks, want 1", len(beat.Tasks))
+			err = fmt.Errorf("the heartbeat returned %d tasks, want 1", len(beat.Tasks))
 		}
 		return err
 	})
@@ -217,7 +219,8 @@ func TestBeatWaitsForNobody(t *testing.T) {
 	}
 }
 
-// TestBurialSeesTheBeat has a worker beat while another process is about to bury it: it lives.
+// TestBurialSeesTheBeat has a worker send a heartbeat while another process is about to declare it
+// dead. The worker stays alive.
 func TestBurialSeesTheBeat(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -232,7 +235,7 @@ func TestBurialSeesTheBeat(t *testing.T) {
 		}
 		began = true
 		go func() {
-			buried <- other.InTx(context.Background(), func(tx store.Tx) error { return tx.BuryWorker("worker_1") })
+			buried <- other.InTx(context.Background(), func(tx store.Tx) error { return tx.MarkWorkerDead("worker_1") })
 		}()
 		waitForLock(t, url)
 		return nil
@@ -241,13 +244,17 @@ func TestBurialSeesTheBeat(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if err := own.View(t.Context(), func(r store.Reader) error { _, err := r.Worker("worker_1"); return err }); err != nil {
-		t.Errorf("after the beat: %v", err)
+	if err := own.View(t.Context(), func(r store.Reader) error {
+		_, err := r.Worker("worker_1")
+		return err
+	}); err != nil {
+		t.Errorf("after the heartbeat: %v", err)
 	}
 }
 
-// TestOneHasARole has several processes ask for a role at once: one has it until its transaction ends, the others are told at once
-// that they have not, and another role is free. One that is paused with it loses it with its transaction.
+// TestOneHasARole has several processes ask for a role at once. One has it until its transaction
+// ends, the others are refused at once, and another role is free. A paused process loses its role
+// with its transaction.
 func TestOneHasARole(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -263,18 +270,19 @@ func TestOneHasARole(t *testing.T) {
 
 	write(t, own, func(tx store.Tx) error {
 		if has, err := tx.Elect("one"); err != nil || !has {
-			t.Errorf("nobody has it: got %v, %v", has, err)
+			t.Errorf("the role is free: got %v, %v", has, err)
 		}
 		if has, err := tx.Elect("one"); err != nil || !has {
-			t.Errorf("it has it already: got %v, %v", has, err)
+			t.Errorf("the process has the role already: got %v, %v", has, err)
 		}
 		if !paused && elect("one") {
-			t.Error("two have the role")
+			t.Error("two processes have the role")
 		}
 		if !elect("two") {
 			t.Error("another role is not free")
 		}
-		for deadline := time.Now().Add(patience); !paused && !elect("one"); { // it says nothing until it has lost it
+		for deadline := time.Now().Add(patience); !paused && !elect("one"); {
+			// the paused process sends nothing until it has lost the role
 			if time.Now().After(deadline) {
 				t.Fatal("a paused process keeps the role")
 			}
@@ -287,8 +295,9 @@ func TestOneHasARole(t *testing.T) {
 	}
 }
 
-// TestPruningWaitsForNobody has another process hold a task that may go: those behind it go meanwhile, and it goes later. What
-// an earlier version noted as an end, and may not go, is met once.
+// TestPruningWaitsForNobody has another process lock a prunable task. The tasks after it are pruned
+// meanwhile, and it is pruned later. A task that an earlier version recorded as ended, and that
+// must stay, is read once.
 func TestPruningWaitsForNobody(t *testing.T) {
 	t.Parallel()
 	const late = 120
@@ -299,7 +308,8 @@ func TestPruningWaitsForNobody(t *testing.T) {
 	write(t, own, func(tx store.Tx) (err error) {
 		for i := range late + 3 { // more than a page of them come first
 			ended := perdure.Task{
-				ID: perdure.TaskID(fmt.Sprint("task_", i)), Session: theSession, Attempt: 1, State: perdure.TaskSucceeded,
+				ID: perdure.TaskID(fmt.Sprint("task_", i)), Session: theSession,
+				Attempt: 1, State: perdure.TaskSucceeded,
 				FinishedAt: noon.Add(time.Duration(i) * time.Second), Delivery: perdure.Manual,
 			}
 			if i < late {
@@ -349,15 +359,16 @@ func TestPruningWaitsForNobody(t *testing.T) {
 	rest := prune(0)
 
 	if !slices.Equal(first, []perdure.TaskID{named(1)}) || !slices.Equal(rest, []perdure.TaskID{named(0), named(2)}) {
-		t.Errorf("went %v, then %v; want the second, then the first and the third", first, rest)
+		t.Errorf("pruned %v, then %v; want the second, then the first and the third", first, rest)
 	}
 	var met int
 	if err := db.QueryRow(`SELECT COUNT(*) FROM task WHERE ended_us <> 0`).Scan(&met); err != nil || met != 0 {
-		t.Errorf("%d that may not go would be met again, %v", met, err)
+		t.Errorf("%d tasks that must stay would be read again, %v", met, err)
 	}
 }
 
-// TestCapsHoldOverProcesses has two processes add what is counted in the same transaction: never more than the cap.
+// TestCapsHoldOverProcesses has two processes add rows that are counted in the same transaction.
+// The count never exceeds the cap.
 func TestCapsHoldOverProcesses(t *testing.T) {
 	t.Parallel()
 	const limit, rivals = 5, 24
@@ -421,12 +432,13 @@ func tasksOf(tx store.Tx, session perdure.SessionID) (n int, err error) {
 }
 
 func addTask(tx store.Tx, i int) error {
-	_, _, err := tx.CreateTask(perdure.Task{ID: perdure.TaskID(fmt.Sprint("task_", i)), Session: theSession, Attempt: 1, State: perdure.TaskRunning})
+	_, _, err := tx.CreateTask(perdure.Task{ID: perdure.TaskID(fmt.Sprint("task_", i)), Session: theSession,
+		Attempt: 1, State: perdure.TaskRunning})
 	return err
 }
 
-// TestPositionsAreOnce has two processes add rows at once: no two have the same place, and who pages through messages misses
-// none that came while they read.
+// TestPositionsAreOnce has two processes add rows at once. No two rows have the same position, and
+// a reader that pages through messages misses none that was added meanwhile.
 func TestPositionsAreOnce(t *testing.T) {
 	t.Parallel()
 	const writers, each = 6, 20
@@ -440,7 +452,8 @@ func TestPositionsAreOnce(t *testing.T) {
 	for w := range writers {
 		all.Go(func() {
 			for i := range each {
-				m := perdure.TaskMessage{ID: perdure.TaskMessageID(fmt.Sprintf("msg_%d_%d", w, i)), Task: "task_0", Direction: perdure.Inbound}
+				m := perdure.TaskMessage{ID: perdure.TaskMessageID(fmt.Sprintf("msg_%d_%d", w, i)), Task: "task_0",
+					Direction: perdure.Inbound}
 				err := stores[w%2].InTx(t.Context(), func(tx store.Tx) error { return tx.AddTaskMessage(m) })
 				errs[w] = errors.Join(errs[w], err)
 			}
@@ -471,7 +484,7 @@ func TestPositionsAreOnce(t *testing.T) {
 		}
 		select {
 		case <-written:
-			over = true // one more look
+			over = true // one more read
 		default:
 		}
 	}
@@ -489,7 +502,8 @@ func TestPositionsAreOnce(t *testing.T) {
 	}
 }
 
-// TestPlacesOfTwoSessions adds a task to each of two sessions at the same time, in transactions that do not see each other.
+// TestPlacesOfTwoSessions adds a task to each of two sessions at the same time, in transactions
+// that do not see each other.
 func TestPlacesOfTwoSessions(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -500,7 +514,8 @@ func TestPlacesOfTwoSessions(t *testing.T) {
 		all.Go(func() {
 			id := perdure.TaskID(fmt.Sprint("task_", i))
 			err := s.InTx(t.Context(), func(tx store.Tx) error {
-				_, _, err := tx.CreateTask(perdure.Task{ID: id, Session: session, Attempt: 1, State: perdure.TaskRunning})
+				_, _, err := tx.CreateTask(perdure.Task{ID: id, Session: session, Attempt: 1,
+					State: perdure.TaskRunning})
 				close(met[i])
 				<-met[1-i]
 				return err
@@ -515,6 +530,6 @@ func TestPlacesOfTwoSessions(t *testing.T) {
 	var places int
 	err := postgres.OpenSQL(t, url).QueryRow(`SELECT COUNT(DISTINCT position) FROM task`).Scan(&places)
 	if err != nil || places != 2 {
-		t.Errorf("got %d places for two tasks, %v", places, err)
+		t.Errorf("got %d slots for two tasks, %v", places, err)
 	}
 }

@@ -1,8 +1,10 @@
 // Package postgres is the store in a PostgreSQL database, which several processes may share.
 //
-// It may import the root, store, store/sqlstore and the pgx driver. The one thing to know: transactions run side by side, and
-// each locks what it reads, the session first, so that two which would be wrong together wait for one another. What the
-// database undoes for want of a connection or a lock runs again; a commit whose answer was lost is asked about.
+// It may import the root, store, store/sqlstore and the pgx driver. The one thing to know:
+// transactions run concurrently, and each locks the rows it reads, the session first, so that
+// transactions which conflict wait for each other. A transaction that the database rolled back
+// because of a broken connection or a lock conflict runs again. If the answer of a COMMIT was lost,
+// the store asks the server for its outcome.
 package postgres
 
 import (
@@ -18,30 +20,31 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Store is a store.Store in a database. Open makes it.
+// Store is a store.Store in a database. Open creates it.
 type Store struct {
-	cfg     Config
-	hub     *store.Hub
-	writers *sql.DB
-	readers *sql.DB
-	origin  string // of this store's words to others, so that it knows its own
-	listens *pgx.ConnConfig
-	outbox  *outbox
+	cfg          Config
+	hub          *store.Hub
+	writers      *sql.DB
+	readers      *sql.DB
+	origin       string // marks this store's notifications, so that it can ignore them
+	listenConfig *pgx.ConnConfig
+	outbox       *outbox
 
-	gate    sync.RWMutex // guards shut; held for reading while a transaction or view begins
-	shut    bool
-	closing chan struct{}  // closed by Close: nothing is tried again
-	running sync.WaitGroup // transactions and views
-	beside  sync.WaitGroup // the goroutines that accompany the store
+	gate       sync.RWMutex // guards shut; held for reading while a transaction or view begins
+	shut       bool
+	closing    chan struct{}  // closed by Close: nothing is retried
+	running    sync.WaitGroup // transactions and views
+	background sync.WaitGroup // background goroutines of the store
 
-	stopBeside context.CancelFunc
-	closeOnce  sync.Once
-	closeErr   error
+	stopBackground context.CancelFunc
+	closeOnce      sync.Once
+	closeErr       error
 }
 
 var _ store.Store = (*Store)(nil)
 
-// enter begins a transaction or view. Unavailable: the store is closed. Who was let in calls running.Done.
+// enter begins a transaction or view. After it returned nil, the caller calls running.Done at the
+// end. Unavailable: the store is closed.
 func (s *Store) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -55,30 +58,32 @@ func (s *Store) enter(ctx context.Context) error {
 	return nil
 }
 
-// Watch calls fn with every event of a session after seq and then with each new one, also those of other processes.
+// Watch calls fn with every event of a session after seq and then with each new one, including
+// those of other processes.
 func (s *Store) Watch(ctx context.Context, session perdure.SessionID, after int64, fn func(store.Frame) error) error {
 	read := store.Journal(func(fn func(store.Reader) error) error { return s.View(ctx, fn) }, session)
 	return s.hub.Watch(ctx, session, after, read, fn)
 }
 
-// Publish shows an ephemeral frame to the watchers of its session in this process.
+// Publish sends an ephemeral frame to the watchers of its session in this process.
 func (s *Store) Publish(frame store.Frame) { s.hub.Publish(frame) }
 
-// Close waits for the transactions and views that run, and ends the connections. Closing again answers the same.
+// Close waits for running transactions and views, and closes the connections. Later calls return
+// the same error.
 func (s *Store) Close() error {
-	s.closeOnce.Do(func() { s.closeErr = s.end() })
+	s.closeOnce.Do(func() { s.closeErr = s.closeAll() })
 	return s.closeErr
 }
 
-func (s *Store) end() error {
+func (s *Store) closeAll() error {
 	s.gate.Lock()
 	s.shut = true
 	s.gate.Unlock()
 	close(s.closing)
 	s.hub.Close()
 	s.running.Wait()
-	s.stopBeside()
-	s.beside.Wait()
+	s.stopBackground()
+	s.background.Wait()
 	if err := errors.Join(s.writers.Close(), s.readers.Close()); err != nil {
 		return fmt.Errorf("close the database: %w", err)
 	}

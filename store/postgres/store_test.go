@@ -11,11 +11,12 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// oneConnection is the law in which a transaction must wait for another one that touches nothing. Here such transactions wait
-// for each other only where there is no connection left, so this store has one.
+// oneConnection is the law in which a transaction must wait for another one that touches nothing.
+// In Postgres such transactions only wait for each other if no connection is left, so this store
+// has one.
 const oneConnection = "/ends_the_waiting_with_ctx"
 
-// TestStore checks the laws of the port. A store is reopened on the database that it had.
+// TestStore checks the laws of the port. A store is reopened on its database.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	var urls sync.Map // *postgres.Store to its database
@@ -48,7 +49,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// traces looks for a session's id in every column of every table.
+// traces searches every column of every table for a session's id.
 func traces(t *testing.T, url string, id perdure.SessionID) []string {
 	t.Helper()
 	db := postgres.OpenSQL(t, url)

@@ -12,77 +12,79 @@ import (
 
 // InTx runs fn in one transaction, which is durable when InTx returns nil.
 //
-// fn runs in the caller's goroutine, again when the database undid it: for a deadlock, for a connection that broke, for a
-// server that went away. After Config.Patience the answer is Unavailable, and where the outcome of a commit could not be found
-// out, it says so. The end of ctx ends the transaction where it stands; only a COMMIT that is under way is waited for.
+// fn runs in the caller's goroutine. It runs again if the database rolled the transaction back:
+// because of a deadlock, a broken connection or an unavailable server. After Config.RetryTimeout
+// the error is Unavailable; it says so if the outcome of a commit is unknown. The end of ctx ends
+// the transaction, except that InTx waits for a COMMIT that was already sent.
 func (s *Store) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.running.Done()
 	if s.cfg.ReadOnly {
-		return fmt.Errorf("%w: the database was opened for reading", perdure.Conflict)
+		return fmt.Errorf("%w: the database was opened for reading only", perdure.Conflict)
 	}
-	t := trying{store: s, ctx: ctx, doubles: maxDoubles}
-	return t.run(func(ctx context.Context) error { return s.try(ctx, &t, fn) })
+	t := retry{store: s, ctx: ctx, duplicatesLeft: maxDuplicates}
+	return t.run(func(ctx context.Context) error { return s.txOnce(ctx, &t, fn) })
 }
 
-// try runs a transaction once.
-func (s *Store) try(waiting context.Context, t *trying, fn func(store.Tx) error) error {
+// txOnce runs a transaction once.
+func (s *Store) txOnce(waiting context.Context, t *retry, fn func(store.Tx) error) error {
 	ctx, stop := context.WithTimeout(waiting, s.cfg.attempt())
 	defer stop()
 	conn, err := connect(ctx, s.writers, beginWrite)
 	if err != nil {
-		return undoneBy(err)
+		return rolledBackBy(err)
 	}
 	open := true
 	defer func() {
-		if open { // also when fn panics, or ends its goroutine
+		if open { // including when fn panics, or ends its goroutine
 			conn.undo()
 		}
 	}()
-	tx := sqlstore.New(ctx, conn, writing())
+	tx := sqlstore.New(ctx, conn, writeDialect())
 	err = fn(tx)
 	if failure := tx.Failure(); failure != nil {
-		return t.spoiled(failure, err)
+		return t.afterFailure(failure, err)
 	}
 	if err != nil {
 		return err
 	}
 	open = false
-	if conn.begin != "" { // it asked for nothing
+	if conn.begin != "" { // fn ran no statement
 		conn.release()
 		return nil
 	}
 	err = s.commit(waiting, conn)
-	for _, id := range tx.Appended() { // also when nobody knows: to look once too often does no harm
+	for _, id := range tx.Appended() { // even if the outcome is unknown: a superfluous notification does no harm
 		s.hub.Notify(id)
 		s.outbox.add(id)
 	}
 	return err
 }
 
-// commit ends a transaction and gives its connection back.
+// commit ends a transaction and releases its connection.
 func (s *Store) commit(ctx context.Context, conn *connection) error {
 	patient, stop := linger(ctx, s.cfg.attempt())
-	results, err := conn.simply(patient, commit)
+	results, err := conn.execSimple(patient, commit)
 	stop()
 	switch {
 	case err == nil && results[0].CommandTag.String() == commit:
 		conn.release()
 		return nil
-	case err == nil: // the server had given up the transaction, and says ROLLBACK
+	case err == nil: // the server had rolled the transaction back, and answers ROLLBACK
 		conn.release()
-		return undone{fmt.Errorf("%w: the database did not commit", perdure.Unavailable)}
-	case state(err) != "" && !isLost(err): // it refused, and goes on
+		return rolledBack{fmt.Errorf("%w: the database did not commit", perdure.Unavailable)}
+	case state(err) != "" && !isLost(err): // the server refused, and still runs
 		conn.discard()
-		return undoneBy(err)
+		return rolledBackBy(err)
 	}
 	conn.discard()
-	return s.settle(ctx, conn.begun, err)
+	return s.settle(ctx, conn.transaction, err)
 }
 
-// linger is ctx for a COMMIT, which is short: an end of ctx cuts it off only after a second, and the answer is known nearly always.
+// linger returns the context of a COMMIT. A COMMIT is short, so the end of ctx cancels it only
+// after a second; its outcome is then nearly always known.
 func linger(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	late := make(chan struct{})

@@ -19,7 +19,7 @@ func contains(err error, words string) bool {
 	return err != nil && strings.Contains(err.Error(), words)
 }
 
-// waitForLock waits until somebody waits for a lock in a database.
+// waitForLock waits until a transaction waits for a lock in a database.
 func waitForLock(t *testing.T, url string) {
 	t.Helper()
 	db := postgres.OpenSQL(t, url)
@@ -38,13 +38,14 @@ func waitForLock(t *testing.T, url string) {
 		select {
 		case <-look.C:
 		case <-end:
-			t.Error("nobody waits for a lock")
+			t.Error("no transaction waits for a lock")
 			return
 		}
 	}
 }
 
-// holding begins a transaction that holds theSession until release is called, which answers how it ended.
+// holding begins a transaction that locks theSession until release is called, which returns how it
+// ended.
 func holding(t *testing.T, s store.Store) (release func() error) {
 	t.Helper()
 	inside, leave, done := make(chan struct{}, 1), make(chan struct{}), make(chan error, 1)
@@ -55,7 +56,7 @@ func holding(t *testing.T, s store.Store) (release func() error) {
 			}
 			select {
 			case inside <- struct{}{}:
-			default: // run again
+			default: // runs again
 			}
 			<-leave
 			return nil
@@ -72,7 +73,7 @@ func holding(t *testing.T, s store.Store) (release func() error) {
 	}
 }
 
-// TestContextEndsTheWaitForALock: the caller is answered, and what it had begun is gone.
+// TestContextEndsTheWaitForALock: the caller gets its answer, and the transaction is rolled back.
 func TestContextEndsTheWaitForALock(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -98,7 +99,7 @@ func TestContextEndsTheWaitForALock(t *testing.T) {
 	}
 }
 
-// TestViewsHaveConnectionsOfTheirOwn: they do not wait for transactions that wait for each other.
+// TestViewsHaveConnectionsOfTheirOwn: views do not wait for transactions that wait for each other.
 func TestViewsHaveConnectionsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -151,17 +152,19 @@ func TestDeadlockRunsAgain(t *testing.T) {
 
 	err := errors.Join(both(1, otherSession, theSession), <-done)
 
-	if err != nil || runs[0]+runs[1] < 3 { // who runs again may be faster than who was let go, and meet them once more
+	if err != nil || runs[0]+runs[1] < 3 {
+		// the one that runs again may be faster than the other one, and deadlock with it once more
 		t.Errorf("got %v after %v runs, want success, and at least one run more than there are transactions", err, runs)
 	}
 }
 
-// TestPausedProcess has a process stop in the middle of a transaction: its locks go to another one, and when it wakes up it
-// runs again, on what is there by then.
+// TestPausedProcess pauses a process in the middle of a transaction. Another process gets its
+// locks, and when it wakes up it runs again, on the current rows.
 func TestPausedProcess(t *testing.T) {
 	t.Parallel()
 	url := database(t)
-	paused, other := open(t, postgres.Config{URL: url, Idle: 200 * time.Millisecond}), open(t, postgres.Config{URL: url})
+	paused, other := open(t, postgres.Config{URL: url, Idle: 200 * time.Millisecond}),
+		open(t, postgres.Config{URL: url})
 	begun(t, paused)
 	release := holding(t, paused)
 
@@ -174,11 +177,12 @@ func TestPausedProcess(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeftOpen gives a connection back in the middle of a transaction: what that held is free.
+// TestNothingIsLeftOpen releases a connection in the middle of a transaction: its locks are
+// released.
 func TestNothingIsLeftOpen(t *testing.T) {
 	t.Parallel()
 	url := database(t)
-	s, other := open(t, postgres.Config{URL: url}), open(t, postgres.Config{URL: url, Patience: 6 * time.Second})
+	s, other := open(t, postgres.Config{URL: url}), open(t, postgres.Config{URL: url, RetryTimeout: 6 * time.Second})
 	begun(t, s)
 	if err := s.LeaveOpen(t.Context(), `SELECT id FROM session FOR UPDATE`); err != nil {
 		t.Fatal(err)
@@ -187,13 +191,13 @@ func TestNothingIsLeftOpen(t *testing.T) {
 	write(t, other, grow)
 }
 
-// TestLongNames puts the longest names that docs/reference/postgres.md promises, and longer ones.
+// TestLongNames stores the longest names that docs/reference/postgres.md promises, and longer ones.
 func TestLongNames(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgres.Config{URL: database(t)})
 	begun(t, s)
 	dice := rand.New(rand.NewPCG(1, 2))
-	text := func(n int) string { // that cannot be packed
+	text := func(n int) string { // not compressible
 		letters := make([]rune, n/2)
 		for i := range letters {
 			letters[i] = rune(0x80 + dice.IntN(0x700)) // two bytes
@@ -208,7 +212,8 @@ func TestLongNames(t *testing.T) {
 	}
 	call := func(n int) error {
 		return s.InTx(t.Context(), func(tx store.Tx) error {
-			call := perdure.Call{Key: perdure.CallKey{Session: theSession, Call: perdure.CallID(text(n))}, Token: "token", State: perdure.CallRunning}
+			call := perdure.Call{Key: perdure.CallKey{Session: theSession, Call: perdure.CallID(text(n))},
+				Token: "token", State: perdure.CallRunning}
 			_, _, err := tx.Claim(call, func(perdure.WorkerID) bool { return false })
 			return err
 		})
@@ -224,7 +229,8 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// TestHoldSeesTheRow has a transaction wait for a session that has no row yet: once it has one, that is held.
+// TestHoldSeesTheRow has a transaction wait for a session that has no row yet. Once the row exists,
+// the transaction locks it.
 func TestHoldSeesTheRow(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -247,7 +253,10 @@ func TestHoldSeesTheRow(t *testing.T) {
 			}
 			ctx, stop := context.WithTimeout(context.Background(), 500*time.Millisecond)
 			defer stop()
-			if err := s.InTx(ctx, func(tx store.Tx) error { _, err := tx.LockSession(theSession, 0); return err }); err == nil {
+			if err := s.InTx(ctx, func(tx store.Tx) error {
+				_, err := tx.LockSession(theSession, 0)
+				return err
+			}); err == nil {
 				return errors.New("another one has locked the session's row meanwhile")
 			}
 			return nil
@@ -261,18 +270,19 @@ func TestHoldSeesTheRow(t *testing.T) {
 	}
 }
 
-// TestOrderOfIds: a collation that knows words puts ids in the order of their bytes, as ORDER BY id assumes.
+// TestOrderOfIds: with a linguistic collation, ORDER BY id still compares ids by their bytes, as
+// the code assumes.
 func TestOrderOfIds(t *testing.T) {
 	t.Parallel()
 	var words, bytes string
 	err := postgres.OpenSQL(t, database(t)).QueryRow(`WITH ids AS (SELECT 'session_' || md5(CAST(n AS TEXT)) AS id FROM generate_series(1, 5000) AS n)
 		SELECT string_agg(id, ' ' ORDER BY id COLLATE "en-x-icu"), string_agg(id, ' ' ORDER BY id COLLATE "C") FROM ids`).Scan(&words, &bytes)
 	if err != nil || words == "" || words != bytes {
-		t.Errorf("got another order of ids by a collation of words than by bytes, %v", err)
+		t.Errorf("got another order of ids with a linguistic collation than by bytes, %v", err)
 	}
 }
 
-// TestChildOfTwo registers one child under two handles at once: one has it, and the other is told.
+// TestChildOfTwo registers one child under two handles at once: one succeeds, and the other fails.
 func TestChildOfTwo(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -308,13 +318,13 @@ func TestChildOfTwo(t *testing.T) {
 	}
 }
 
-// TestTextThatIsNone: an id that the database cannot hold is refused before it is sent.
+// TestTextThatIsNone: an id that the database cannot store is refused before it is sent.
 func TestTextThatIsNone(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgres.Config{URL: database(t)})
 	for _, id := range []perdure.SessionID{"session\x00", "session\xff"} {
 		err := s.View(t.Context(), func(r store.Reader) error { _, err := r.Session(id); return err })
-		if !errors.Is(err, perdure.Invalid) || !contains(err, "is no text") {
+		if !errors.Is(err, perdure.Invalid) || !contains(err, "not UTF-8") {
 			t.Errorf("%q: got %v, want invalid", id, err)
 		}
 	}

@@ -11,8 +11,9 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// TestOpenRefusesABackup wants a folder with the manifest of a backup to be read and never written, also where the manifest is
-// damaged or of a later version, and the file of another program to protect nothing.
+// TestOpenRefusesABackup checks that a folder with the manifest of a backup is read and never
+// written, even if the manifest is damaged or of a later version, and that a file of another
+// program protects nothing.
 func TestOpenRefusesABackup(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -35,7 +36,8 @@ func TestOpenRefusesABackup(t *testing.T) {
 
 			if c.backup {
 				var refused *sqlite.BackupError
-				if !errors.As(err, &refused) || refused.Backup() != cfg.Dir || !errors.Is(err, perdure.Conflict) || !strings.Contains(err.Error(), cfg.Dir+" is a backup") {
+				if !errors.As(err, &refused) || refused.Backup() != cfg.Dir || !errors.Is(err, perdure.Conflict) ||
+					!strings.Contains(err.Error(), cfg.Dir+" is a backup") {
 					t.Errorf("got %v, want a conflict that names the backup", err)
 				}
 				if err := sqlite.Compact(context.Background(), cfg); !errors.Is(err, perdure.Conflict) {

@@ -25,7 +25,9 @@ func BenchmarkInTx(b *testing.B) {
 					b.Error(err)
 				}
 			}()
-			err = s.InTx(context.Background(), func(tx store.Tx) error { return tx.CreateSession(store.Session{ID: theSession}) })
+			err = s.InTx(context.Background(), func(tx store.Tx) error {
+				return tx.CreateSession(store.Session{ID: theSession})
+			})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -35,12 +37,13 @@ func BenchmarkInTx(b *testing.B) {
 
 			after := s.Stats()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tx/s")
-			b.ReportMetric(float64(after.Transactions-before.Transactions)/float64(after.Commits-before.Commits), "tx/commit")
+			b.ReportMetric(float64(after.Transactions-before.Transactions)/float64(after.Commits-before.Commits),
+				"tx/commit")
 		})
 	}
 }
 
-// appendFrom shares b.N transactions out among callers.
+// appendFrom divides b.N transactions among callers.
 func appendFrom(b *testing.B, s *sqlite.Store, callers int) {
 	var next atomic.Int64
 	var all sync.WaitGroup
@@ -53,7 +56,9 @@ func appendFrom(b *testing.B, s *sqlite.Store, callers int) {
 					return
 				}
 				e := []perdure.Event{titled(fmt.Sprintf("event_%d", n))}
-				if err := s.InTx(context.Background(), func(tx store.Tx) error { return tx.Append(theSession, e) }); err != nil {
+				if err := s.InTx(context.Background(), func(tx store.Tx) error {
+					return tx.Append(theSession, e)
+				}); err != nil {
 					b.Error(err)
 					return
 				}

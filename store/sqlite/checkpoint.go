@@ -7,33 +7,39 @@ import (
 	"os"
 )
 
-// The log: how many of its pages the database does not have yet, and moving them there without waiting for readers or a writer.
+// The first statement counts the pages of the write-ahead log that the database does not have yet.
+// The second one moves them there without waiting for readers or writers. The third one also
+// truncates the file of the log.
 const (
-	askLog  = `PRAGMA wal_checkpoint(NOOP)`
-	moveLog = `PRAGMA wal_checkpoint(PASSIVE)`
-	cutLog  = `PRAGMA wal_checkpoint(TRUNCATE)`
+	measureLog  = `PRAGMA wal_checkpoint(NOOP)`
+	moveLog     = `PRAGMA wal_checkpoint(PASSIVE)`
+	truncateLog = `PRAGMA wal_checkpoint(TRUNCATE)`
 )
 
-// scarceLog is from how many bytes on the log's file is worth cutting when space is missed.
-const scarceLog = 1 << 20
+// minTruncateBytes is the size of the log's file, in bytes, from which it is truncated when disk
+// space is short.
+const minTruncateBytes = 1 << 20
 
-// How many pages of 4 KiB the log may hold before they are moved, and before its writer waits for that.
+// The number of pages of 4 KiB in the log at which they are moved to the database, and at which the
+// writer waits for the move.
 const (
-	fullLog    = 4000
-	longestLog = fullLog * 3 / 2
+	logPages    = 4000
+	maxLogPages = logPages * 3 / 2
 )
 
-// mover moves the log into the database beside the writer, over a connection of its own: a full log takes as long as many
-// commits. What was committed meanwhile is left for the writer, since a log only begins anew when the database has all of it.
+// checkpointer moves the log into the database next to the writer, over a connection of its own: to
+// move a full log takes as long as many commits. Pages that are committed during the move are left
+// for the writer, since SQLite only restarts the log when the database has all of it.
+//
 // Only the writer's goroutine calls its methods. A nil mover never moves anything.
-type mover struct {
+type checkpointer struct {
 	db   *sql.DB
-	conn *connection   // only touched by the goroutine that moves, while there is one
-	done chan struct{} // closed when that has ended; nil: there is none
+	conn *connection   // only used by the moving goroutine while there is one
+	done chan struct{} // closed when the move has ended; nil: no move
 }
 
-// openMover makes a mover for the database that the writer has opened.
-func openMover(ctx context.Context, cfg Config) (*mover, error) {
+// openCheckpointer makes a mover for the database that the writer has opened.
+func openCheckpointer(ctx context.Context, cfg Config) (*checkpointer, error) {
 	db, err := openDatabase(cfg, writerPragmas(cfg))
 	if err != nil {
 		return nil, err
@@ -43,11 +49,11 @@ func openMover(ctx context.Context, cfg Config) (*mover, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &mover{db: db, conn: conn}, nil
+	return &checkpointer{db: db, conn: conn}, nil
 }
 
-// start begins to move the log, and tells fail of an error.
-func (m *mover) start(fail func(error)) {
+// start begins to move the log. fail receives an error.
+func (m *checkpointer) start(fail func(error)) {
 	done := make(chan struct{})
 	m.done = done
 	go func() { // until the log is moved; the writer waits for it before it ends
@@ -58,8 +64,8 @@ func (m *mover) start(fail func(error)) {
 	}()
 }
 
-// moves reports whether the log is being moved, and whether that has just ended.
-func (m *mover) moves() (now, ended bool) {
+// state reports whether a move is running, and whether one has just ended.
+func (m *checkpointer) state() (now, ended bool) {
 	if m == nil || m.done == nil {
 		return false, false
 	}
@@ -72,51 +78,55 @@ func (m *mover) moves() (now, ended bool) {
 	}
 }
 
-// wait returns when the log is not being moved.
-func (m *mover) wait() {
+// wait returns when no move is running.
+func (m *checkpointer) wait() {
 	if m != nil && m.done != nil {
 		<-m.done
 		m.done = nil
 	}
 }
 
-// close gives the connection back.
-func (m *mover) close() error {
+// close closes the connection.
+func (m *checkpointer) close() error {
 	if m == nil {
 		return nil
 	}
 	return errors.Join(m.conn.close(), m.db.Close())
 }
 
-// untended is after how many commits the writer asks how long the log is while nobody moves it: asking costs a part of a small commit, and
-// the log grows by no more than these.
-const untended = 8
+// logCheckInterval is after how many commits the writer reads the length of the log while no move
+// is running. The reading costs a part of a small commit, and the log only grows by that many
+// commits.
+const logCheckInterval = 8
 
-// tend looks after the log when the callers have their answers: a full one is moved beside the writer, then what came meanwhile
-// by the writer itself. SQLite would do so in a commit, and keep it to itself when a write or sync of it fails; here that breaks the
-// writer as any other does (R6). Without space, or beside a reader of old pages, the log goes on growing until there is.
-func (w *writer) tend() {
+// maintainLog keeps the log short, after the callers have their answers. It moves a full log next
+// to the writer, and lets the writer move what was committed meanwhile.
+//
+// SQLite would do this in a commit by itself, and would hide a failed write or sync. Here such a
+// failure breaks the writer as any other does (R6). Without disk space, or while a reader uses old
+// pages, the log grows until a later move succeeds.
+func (w *writer) maintainLog() {
 	if w.broken() != nil {
 		return
 	}
-	now, ended := w.mover.moves()
-	if !now && !ended && w.commits.Load()%untended != 0 {
+	now, ended := w.checkpointer.state()
+	if !now && !ended && w.commits.Load()%logCheckInterval != 0 {
 		return
 	}
-	held, err := logOf(w.conn, askLog)
+	held, err := logOf(w.conn, measureLog)
 	switch {
 	case err != nil:
-		w.unmoved(err)
+		w.checkpointFailed(err)
 		return
-	case now && held < longestLog:
+	case now && held < maxLogPages:
 		return
-	case !now && !ended && held < fullLog:
+	case !now && !ended && held < logPages:
 		return
-	case !now && !ended && w.mover != nil && held < longestLog:
-		w.mover.start(w.unmoved)
+	case !now && !ended && w.checkpointer != nil && held < maxLogPages:
+		w.checkpointer.start(w.checkpointFailed)
 		return
 	}
-	w.mover.wait()
+	w.checkpointer.wait()
 	w.checkpoint()
 }
 
@@ -126,35 +136,37 @@ func (w *writer) checkpoint() {
 		return
 	}
 	if _, err := logOf(w.conn, moveLog); err != nil {
-		w.unmoved(err)
+		w.checkpointFailed(err)
 	}
 }
 
-// cut moves the log into the database and gives its file's space back: a log that begins anew keeps the length that it had, and on a
-// small disk that may be most of it. Beside a reader of old pages it stays as it is, without waiting for that.
-func (w *writer) cut() {
+// truncateLog moves the log into the database and truncates its file. A restarted log keeps the
+// length of its file, which may be most of a small disk. While a reader uses old pages the file is
+// left as it is; cut does not wait for the reader.
+func (w *writer) truncateLog() {
 	found, err := os.Stat(w.log)
-	if err != nil || found.Size() < scarceLog || w.broken() != nil {
+	if err != nil || found.Size() < minTruncateBytes || w.broken() != nil {
 		return
 	}
-	w.mover.wait()
+	w.checkpointer.wait()
 	err = w.exec(`PRAGMA busy_timeout(0)`)
 	if err == nil {
-		_, err = logOf(w.conn, cutLog)
+		_, err = logOf(w.conn, truncateLog)
 	}
 	if err = errors.Join(err, w.exec(`PRAGMA busy_timeout(5000)`)); err != nil {
-		w.unmoved(err)
+		w.checkpointFailed(err)
 	}
 }
 
-// unmoved is told why the log is not in the database: who comes next is told, unless it passes.
-func (w *writer) unmoved(err error) {
+// checkpointFailed handles an error of a move. A lack of space and a lock held by a reader pass;
+// any other error breaks the writer, so that every later transaction receives it.
+func (w *writer) checkpointFailed(err error) {
 	if !isFull(err) && !isBusy(err) {
 		_ = w.breakDown(err)
 	}
 }
 
-// logOf runs a statement about the log and returns how many of its pages the database does not have then.
+// logOf runs a statement about the log and returns how many of its pages the database still lacks.
 func logOf(conn *connection, query string) (int64, error) {
 	rows, err := conn.QueryContext(context.Background(), query)
 	if err != nil {

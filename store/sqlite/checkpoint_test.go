@@ -12,8 +12,8 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// TestLogIsMoved writes several times what the log may hold: it is moved into the database and begun anew, and nobody has to
-// close the store for that.
+// TestLogIsMoved writes several times what the log may hold. The log is moved into the database and
+// restarted without a Close of the store.
 func TestLogIsMoved(t *testing.T) {
 	t.Parallel()
 	cfg := sqlite.Config{Dir: t.TempDir()}

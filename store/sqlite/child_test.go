@@ -19,10 +19,10 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// childRole is the environment variable that makes the test program play a part instead of testing.
+// childRole is the environment variable that gives the test program a role other than testing.
 const childRole = "PERDURE_SQLITE_CHILD"
 
-// TestMain plays the part that the parent asks for: its arguments are the part and the data directory.
+// TestMain runs the role that the parent names. The arguments are the role and the data directory.
 func TestMain(m *testing.M) {
 	if role := os.Getenv(childRole); role != "" {
 		if err := play(role, os.Args[1]); err != nil {
@@ -53,10 +53,10 @@ func play(role, dir string) error {
 	case "read":
 		return s.Close()
 	}
-	return fmt.Errorf("no such part: %s", role)
+	return fmt.Errorf("no such role: %s", role)
 }
 
-// hold starts a process that outlives this one, tells its id, and waits to be killed.
+// hold starts a process that outlives this one, prints its id, and waits to be killed.
 func hold() error {
 	sleeper := exec.Command("sleep", "600")
 	if err := sleeper.Start(); err != nil {
@@ -67,7 +67,7 @@ func hold() error {
 	return nil
 }
 
-// appendForEver appends event after event and tells the seq of each once it is acknowledged.
+// appendForEver appends events and prints the seq of each once it is acknowledged.
 func appendForEver(ctx context.Context, s *sqlite.Store) error {
 	for {
 		e := []perdure.Event{titled(fmt.Sprintf("event_%d_%d", os.Getpid(), time.Now().UnixNano()))}
@@ -79,7 +79,7 @@ func appendForEver(ctx context.Context, s *sqlite.Store) error {
 	}
 }
 
-// failWrites makes the system refuse every further byte and tells what the store says then.
+// failWrites makes the system refuse every further byte, and prints the store's errors.
 func failWrites(ctx context.Context, s *sqlite.Store) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	add := func(id string) error {
@@ -98,14 +98,14 @@ func failWrites(ctx context.Context, s *sqlite.Store) error {
 
 func oneLine(err error) string { return strings.ReplaceAll(fmt.Sprint(err), "\n", "; ") }
 
-// child is a test program that plays a part.
+// child is a test program in a role.
 type child struct {
 	process *os.Process
 	lines   *bufio.Scanner
 	wait    func() error
 }
 
-// startChild starts a program, this one by default, in a part.
+// startChild starts a program, this one by default, in a role.
 func startChild(t *testing.T, role, dir string) *child {
 	t.Helper()
 	return startCommand(t, exec.Command(os.Args[0], dir), role)
@@ -145,7 +145,7 @@ func (c *child) rest() []string {
 	return lines
 }
 
-// kill ends the child as the kernel does, waits for it, and returns what it had printed and nobody read.
+// kill ends the child as the kernel does, waits for it, and returns its unread output.
 func (c *child) kill() []string {
 	_ = c.process.Kill()
 	lines := c.rest()

@@ -6,10 +6,11 @@ import (
 	"fmt"
 )
 
-// Compact gives the pages that a database does not use any more back to the disk. It holds the data directory meanwhile,
-// and needs as much space again as what is in use.
+// Compact returns unused pages of a database to the disk. It holds the lock of the data directory
+// meanwhile, and needs as much free space as the used pages take.
 //
-// Conflict: somebody holds the directory. Storage: there is no space, and nothing was changed, or a write failed.
+// Conflict: another process holds the directory. Storage: there was not enough space and nothing
+// was changed, or a write failed.
 func Compact(ctx context.Context, cfg Config) (err error) {
 	s, err := Open(ctx, cfg)
 	if err != nil {
@@ -17,7 +18,7 @@ func Compact(ctx context.Context, cfg Config) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	cfg.Dir = s.dir
-	db, err := openDatabase(cfg, writerPragmas(cfg)) // beside the writer, for which there is no work
+	db, err := openDatabase(cfg, writerPragmas(cfg)) // next to the writer, which is idle
 	if err != nil {
 		return err
 	}

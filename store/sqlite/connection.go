@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure/store/sqlstore"
 )
 
-// connection is one held connection with the statements that were prepared on it, each once. The texts are
-// constants, so there are only so many. It is used by one goroutine at a time.
+// connection is a connection with its prepared statements, each prepared once. Query texts are
+// constants, so their number is bounded. One goroutine at a time uses a connection.
 type connection struct {
 	conn     *sql.Conn
 	prepared map[string]*sql.Stmt
@@ -65,8 +65,8 @@ func (c *connection) close() error {
 	return errors.Join(append(errs, c.conn.Close())...)
 }
 
-// discard closes the connection for good: closed in the ordinary way it would come back from the pool.
+// discard closes the connection for good. An ordinary close would return it to the pool.
 func (c *connection) discard() {
-	_ = c.conn.Raw(func(any) error { return driver.ErrBadConn }) // this is what ends it
+	_ = c.conn.Raw(func(any) error { return driver.ErrBadConn }) // this ends the connection
 	_ = c.close()
 }

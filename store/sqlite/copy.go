@@ -15,23 +15,26 @@ import (
 	"github.com/perdure/perdure/store/sqlstore"
 )
 
-// DatabaseName is the name of the database in its data directory.
+// DatabaseName is the name of the database file in a data directory.
 const DatabaseName = databaseName
 
-// Copy writes a copy of the database of a data directory to a file that is not there yet, as of one moment and on the
-// disk when it returns. Others read and write meanwhile, in this process or in another; they wait for nothing. The copy has
-// no unused pages and no log beside it. After an error there is no file.
+// Copy writes a copy of the database of a data directory to a new file. The copy is one consistent
+// snapshot, and is on the disk when Copy returns. Readers and writers, in this process or another,
+// are not blocked. The copy has no unused pages and no write-ahead log. After an error there is no
+// file.
 //
-// NotFound: there is no database. Conflict: the file is there. Storage: the database is damaged, or there is no space.
+// NotFound: there is no database. Conflict: the file exists already. Storage: the database is
+// damaged, or the disk is full.
 func Copy(ctx context.Context, from, to string) error { return copyFrom(ctx, from, "ro", to) }
 
-// CopySession is Copy for a database of a session. That one has a journal which a crash leaves to be rolled back, so it is
-// opened for writing, and rolled back first. Whoever writes to it meanwhile waits until the copy is made, or is told that it
-// is busy. Unavailable: somebody wrote to it for longer than half a minute. Damaged tells an error of a file that nobody can
-// read as a database.
+// CopySession is Copy for the database of a session. After a crash such a database has a rollback
+// journal, so CopySession opens it for writing and rolls the journal back first. Writers wait until
+// the copy is made, or receive a busy error. Unavailable: another writer held the database for
+// longer than half a minute. Damaged recognises the error of a file that is not readable as a
+// database.
 func CopySession(ctx context.Context, from, to string) error { return copyFrom(ctx, from, "rw", to) }
 
-// Damaged reports whether an error says that a file is no database, or not a whole one.
+// Damaged reports whether an error says that a file is not a database, or is corrupt.
 func Damaged(err error) bool { return isDamaged(err) }
 
 func copyFrom(ctx context.Context, from, mode, to string) (err error) {
@@ -40,14 +43,14 @@ func copyFrom(ctx context.Context, from, mode, to string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	file, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // it is nobody else's to read, at no moment
+	file, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // never readable by other users
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%w: %s is there already", perdure.Conflict, to)
+		return fmt.Errorf("%w: %s exists already", perdure.Conflict, to)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: copy %s: %w", perdure.Storage, from, err)
 	}
-	_, err = db.ExecContext(ctx, `VACUUM INTO $1`, to) // into an empty file, which counts as none
+	_, err = db.ExecContext(ctx, `VACUUM INTO $1`, to) // VACUUM INTO accepts an empty file
 	if err != nil {
 		err = fmt.Errorf("copy %s: %w", from, explain(to, err))
 	} else if err = file.Sync(); err != nil {
@@ -60,25 +63,26 @@ func copyFrom(ctx context.Context, from, mode, to string) (err error) {
 }
 
 const (
-	misfits = `SELECT integrity_check FROM pragma_integrity_check WHERE integrity_check <> 'ok'`
-	strays  = `SELECT 'a row of ' || "table" || ' refers to a row of ' || parent || ' that is not there' FROM pragma_foreign_key_check`
+	inconsistencies = `SELECT integrity_check FROM pragma_integrity_check WHERE integrity_check <> 'ok'`
+	danglingRows    = `SELECT 'a row of ' || "table" || ' refers to a row of ' || parent || ' that does not exist' FROM pragma_foreign_key_check`
 )
 
-// Check reads the database of a data directory whole and says what is wrong with it: pages and indexes that do not fit
-// together, rows that refer to nothing. Nothing wrong is nil. It runs beside others. NotFound: there is no database.
+// Check reads the whole database of a data directory and returns its faults: inconsistent pages and
+// indexes, and rows that refer to missing rows. Without faults the result is nil. Others may use
+// the database meanwhile. NotFound: there is no database.
 func Check(ctx context.Context, file string) (wrong []string, err error) {
-	return check(ctx, file, "ro", misfits, strays)
+	return check(ctx, file, "ro", inconsistencies, danglingRows)
 }
 
-// CheckSession is Check for a database of a session, opened as CopySession does. What refers to nothing there is the
-// session's own: its tables may name others that are yet to be made.
+// CheckSession is Check for the database of a session, opened as CopySession does. It does not
+// check references, because the session's own tables may refer to tables that are made later.
 func CheckSession(ctx context.Context, file string) (wrong []string, err error) {
-	return check(ctx, file, "rw", misfits)
+	return check(ctx, file, "rw", inconsistencies)
 }
 
-// CheckSessionCopy is CheckSession for a copy that CopySession made, which is only read.
+// CheckSessionCopy is CheckSession for a copy made by CopySession. It only reads.
 func CheckSessionCopy(ctx context.Context, file string) (wrong []string, err error) {
-	return check(ctx, file, "ro", misfits)
+	return check(ctx, file, "ro", inconsistencies)
 }
 
 // check asks questions whose answers are what is wrong.
@@ -101,8 +105,8 @@ func check(ctx context.Context, file, mode string, questions ...string) (wrong [
 	return wrong, nil
 }
 
-// Blobs returns the SHA-256 of each blob that the database of a data directory names; of a schema without images, none.
-// NotFound: there is no database.
+// Blobs returns the set of SHA-256 sums of the blobs that the database of a data directory refers
+// to. For a schema without images it is empty. NotFound: there is no database.
 func Blobs(ctx context.Context, file string) (named map[string]bool, err error) {
 	db, err := openBeside(file, "ro")
 	if err != nil {
@@ -124,8 +128,8 @@ func Blobs(ctx context.Context, file string) (named map[string]bool, err error) 
 	return named, nil
 }
 
-// Versions returns the number of the schema of a data directory and the newest that this program knows. NotFound: there is
-// no database.
+// Versions returns the schema version of a data directory and the newest one that this program
+// knows. NotFound: there is no database.
 func Versions(ctx context.Context, file string) (stored, known int64, err error) {
 	db, err := openBeside(file, "ro")
 	if err != nil {
@@ -135,16 +139,18 @@ func Versions(ctx context.Context, file string) (stored, known int64, err error)
 	return sqlstore.Versions(ctx, db, newDialect(Config{Dir: file}))
 }
 
-// openBeside opens a database for reading, whoever writes it. With the mode rw what a crash left is rolled back by that.
+// openBeside opens a database for reading while others may write it. The mode rw rolls back what a
+// crash left.
 func openBeside(file, mode string) (*sql.DB, error) {
 	switch _, err := os.Stat(file); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w: there is no database %s", perdure.NotFound, file)
 	case err != nil:
-		return nil, fmt.Errorf("%w: %s cannot be read: %w", perdure.Storage, file, err)
+		return nil, fmt.Errorf("%w: %s is not readable: %w", perdure.Storage, file, err)
 	}
-	_, _ = driver.OFDLocking(true) // as Open
-	dsn := url.URL{Scheme: "file", Path: file, RawQuery: url.Values{"mode": {mode}, "_pragma": {"busy_timeout(30000)"}}.Encode()}
+	_, _ = driver.OFDLocking(true) // see Open
+	dsn := url.URL{Scheme: "file", Path: file, RawQuery: url.Values{"mode": {mode},
+		"_pragma": {"busy_timeout(30000)"}}.Encode()}
 	db, err := sql.Open("sqlite", dsn.String())
 	if err != nil {
 		return nil, fmt.Errorf("%w: open %s: %w", perdure.Storage, file, err)
@@ -153,7 +159,7 @@ func openBeside(file, mode string) (*sql.DB, error) {
 	return db, nil
 }
 
-// texts reads all rows of one text.
+// texts reads all rows of a query with one text column.
 func texts(ctx context.Context, db *sql.DB, query string) (found []string, err error) {
 	rows, err := db.QueryContext(ctx, query)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// code returns the primary result code of an error of SQLite, or 0.
+// code returns the primary result code of a SQLite error, or 0.
 func code(err error) int {
 	var e *driver.Error
 	if !errors.As(err, &e) {
@@ -22,18 +22,19 @@ func code(err error) int {
 
 func isFull(err error) bool { return code(err) == lib.SQLITE_FULL }
 
-// isBusy reports whether somebody else holds the database's lock, which passes.
+// isBusy reports whether another program holds the database's lock. This passes.
 func isBusy(err error) bool { return code(err) == lib.SQLITE_BUSY || code(err) == lib.SQLITE_LOCKED }
 
-// isDamaged reports whether the file is not a database, or not a whole one.
+// isDamaged reports whether the file is not a database, or is corrupt.
 func isDamaged(err error) bool {
 	return code(err) == lib.SQLITE_NOTADB || code(err) == lib.SQLITE_CORRUPT
 }
 
-// isMedium reports whether reading, writing or syncing failed. A full disk is not among them.
+// isMedium reports whether a read, write or sync failed. A full disk is not such a failure.
 func isMedium(err error) bool {
 	switch code(err) {
-	case lib.SQLITE_IOERR, lib.SQLITE_READONLY, lib.SQLITE_CANTOPEN, lib.SQLITE_PERM, lib.SQLITE_PROTOCOL, lib.SQLITE_NOLFS:
+	case lib.SQLITE_IOERR, lib.SQLITE_READONLY, lib.SQLITE_CANTOPEN, lib.SQLITE_PERM, lib.SQLITE_PROTOCOL,
+		lib.SQLITE_NOLFS:
 		return true
 	}
 	return false
@@ -42,7 +43,8 @@ func isMedium(err error) bool {
 // mustStop reports whether durability is in doubt after err (ER8).
 func mustStop(err error) bool { return isMedium(err) || isDamaged(err) }
 
-// explain is sqlstore.Dialect.Explain for the database in dir. A programming error keeps its words and has no kind.
+// explain is sqlstore.Dialect.Explain for the database in dir. A programming error is returned
+// unchanged and has no kind.
 func explain(dir string, err error) error {
 	var kind perdure.Kind
 	switch {
@@ -53,7 +55,8 @@ func explain(dir string, err error) error {
 	case isBusy(err):
 		return fmt.Errorf("%w: another program holds the database in %s: %w", perdure.Unavailable, dir, err)
 	case isDamaged(err):
-		return fmt.Errorf("%w: the database in %s is damaged; keep the files as they are: %w", perdure.Storage, dir, err)
+		return fmt.Errorf("%w: the database in %s is damaged; keep the files as they are: %w", perdure.Storage, dir,
+			err)
 	case isMedium(err):
 		return fmt.Errorf("%w: cannot read or write in %s: %w", perdure.Storage, dir, err)
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/perdure/perdure/store/sqlstore"
 )
 
-// PrepareWith does what Open does to a database before anything is written to it, over a connection of the test's own.
+// PrepareWith prepares a database as Open does before anything is written to it, over a connection
+// of the test.
 func PrepareWith(ctx context.Context, db *sql.DB, dir string) error {
 	return prepare(ctx, db, newDialect(Config{Dir: dir, Now: time.Now}), Config{Dir: dir})
 }
@@ -20,7 +21,8 @@ func MigrateTo(ctx context.Context, db *sql.DB, version int64) error {
 	return sqlstore.MigrateTo(ctx, db, newDialect(Config{Now: time.Now}), version)
 }
 
-// WriterDSN is how Open opens the database of a directory for writing.
+// WriterDSN returns the data source name with which Open opens the database of a directory for
+// writing.
 func WriterDSN(dir string) string {
 	dsn := url.URL{Scheme: "file", Path: filepath.Join(dir, databaseName), RawQuery: writerPragmas(Config{}).Encode()}
 	return dsn.String()

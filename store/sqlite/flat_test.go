@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// pages is how many pages a database has, used or not.
+// pages returns how many pages a database has, used or not.
 func pages(t *testing.T, dir string) (n int) {
 	t.Helper()
 	db := bare(t, filepath.Join(dir, "perdure.db"))
@@ -23,7 +23,7 @@ func pages(t *testing.T, dir string) (n int) {
 	return n
 }
 
-// noise is output that is like no other.
+// noise returns output that cannot be compressed or shared.
 func noise(n int) []byte {
 	p := make([]byte, n)
 	for i := range p {
@@ -32,8 +32,9 @@ func noise(n int) []byte {
 	return p
 }
 
-// TestRetentionKeepsTheDatabaseFlat lets tasks come, write 32 pages of output each, end, and be forgotten: the room of those
-// that went is used again. Journals are not forgotten by retention, so the law is about tasks and what belongs to them.
+// TestRetentionKeepsTheDatabaseFlat adds tasks that write 32 pages of output each, end, and are
+// forgotten: their pages are used again. Retention does not forget journals, so the law is about
+// tasks and their rows.
 func TestRetentionKeepsTheDatabaseFlat(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -42,14 +43,16 @@ func TestRetentionKeepsTheDatabaseFlat(t *testing.T) {
 		at := noon.Add(time.Duration(n) * time.Minute)
 		id := perdure.TaskID(fmt.Sprintf("task_%032x", n))
 		write(t, s, func(tx store.Tx) error {
-			_, _, err := tx.CreateTask(perdure.Task{ID: id, Session: theSession, State: perdure.TaskRunning, Attempt: 1, CreatedAt: at})
+			_, _, err := tx.CreateTask(perdure.Task{ID: id, Session: theSession, State: perdure.TaskRunning,
+				Attempt: 1, CreatedAt: at})
 			return err
 		})
 		for range 2 {
 			write(t, s, func(tx store.Tx) error { _, err := tx.AppendLog(id, 1, "stdout", noise(64<<10)); return err })
 		}
 		write(t, s, func(tx store.Tx) error {
-			if err := tx.AddTaskMessage(perdure.TaskMessage{ID: perdure.TaskMessageID(fmt.Sprintf("message_%d", n)), Task: id, Text: string(noise(4 << 10))}); err != nil {
+			if err := tx.AddTaskMessage(perdure.TaskMessage{ID: perdure.TaskMessageID(fmt.Sprintf("message_%d", n)),
+				Task: id, Text: string(noise(4 << 10))}); err != nil {
 				return err
 			}
 			_, err := tx.UpdateTask(theSession, id, perdure.TaskUpdate{Attempt: 1, State: perdure.TaskCanceled})
@@ -65,7 +68,8 @@ func TestRetentionKeepsTheDatabaseFlat(t *testing.T) {
 	})
 }
 
-// TestDeletionKeepsTheDatabaseFlat lets sessions come, fill journals and files, and go.
+// TestDeletionKeepsTheDatabaseFlat adds sessions, fills journals and files, and deletes the
+// sessions.
 func TestDeletionKeepsTheDatabaseFlat(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -88,7 +92,8 @@ func TestDeletionKeepsTheDatabaseFlat(t *testing.T) {
 	})
 }
 
-// flat wants the database to stop growing: what five rounds need is enough for all that follow, but for a tenth.
+// flat requires that the database stops growing: the size after five rounds, plus a tenth, is
+// enough for all later rounds.
 func flat(t *testing.T, dir string, rounds int, round func(n int)) {
 	t.Helper()
 	var most int

@@ -10,13 +10,15 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// flock refuses: without a lock that ends with the process, nothing proves that the former holder is dead.
+// flock returns an error: without a lock that ends with its process, nothing proves that an earlier
+// owner is dead.
 func flock(*os.File) error {
-	return fmt.Errorf("%w: a data directory needs flock, which %s does not have; run on Linux", perdure.Unavailable, runtime.GOOS)
+	return fmt.Errorf("%w: a data directory needs flock, which %s does not have; run on Linux", perdure.Unavailable,
+		runtime.GOOS)
 }
 
-// unflock has nothing to give back.
+// unflock does nothing.
 func unflock(*os.File) error { return nil }
 
-// dead reports whether there is no process of a number any more: nobody can tell.
+// dead reports false: this system offers no way to know whether a process has ended.
 func dead(int) bool { return false }

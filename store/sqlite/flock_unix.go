@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// flock takes the exclusive lock without waiting.
+// flock acquires the exclusive lock without waiting.
 func flock(file *os.File) error {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	switch {
@@ -23,8 +23,8 @@ func flock(file *os.File) error {
 	return nil
 }
 
-// unflock gives the lock back, for whoever else has its description: a child that has not become its program yet keeps a
-// lock that is merely closed.
+// unflock releases the lock explicitly. Closing the descriptor is not enough: a forked child that
+// has not called exec yet shares its file description, and would keep the lock.
 func unflock(file *os.File) error {
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_UN); err != nil {
 		return fmt.Errorf("%w: unlock %s: %w", perdure.Storage, file.Name(), err)
@@ -32,5 +32,5 @@ func unflock(file *os.File) error {
 	return nil
 }
 
-// dead reports whether there is no process of a number any more.
+// dead reports whether no process has the id pid.
 func dead(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

@@ -20,12 +20,13 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// update writes the golden databases that are not there yet. One that is there is never written again: a released version
-// made it.
+// update writes missing golden databases. An existing one is never written again: a released
+// version made it.
 var update = flag.Bool("update", false, "write the databases of schemas that have none in testdata")
 
-// TestGolden wants a database of every schema in testdata, with the rows that its version wrote, and that this program opens
-// it, keeps every row and finds nothing wrong with it. The newest schema needs one once there is a newer.
+// TestGolden requires a database of every schema in testdata, with the rows that its version wrote.
+// This program must open it, keep every row and find no fault. The newest schema needs one once
+// there is a newer schema.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	newest := lastSchema(t)
@@ -38,7 +39,7 @@ func TestGolden(t *testing.T) {
 			case schema == newest:
 				continue
 			default:
-				t.Errorf("%s is not there: go test ./store/sqlite -run TestGolden -update writes it", name)
+				t.Errorf("%s does not exist: go test ./store/sqlite -run TestGolden -update writes it", name)
 				continue
 			}
 		}
@@ -64,7 +65,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// sound wants a database without a fault.
+// sound requires a database without a fault.
 func sound(t *testing.T, file string) {
 	t.Helper()
 	wrong, err := sqlite.Check(context.Background(), file)
@@ -73,7 +74,8 @@ func sound(t *testing.T, file string) {
 	}
 }
 
-// TestNewerSchema opens what a later version wrote: it is refused, for writing and for reading, and stays as it is.
+// TestNewerSchema opens a database of a later version. It is refused, for writing and for reading,
+// and stays unchanged.
 func TestNewerSchema(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -81,7 +83,8 @@ func TestNewerSchema(t *testing.T) {
 	file := filepath.Join(dir, "perdure.db")
 	newest := newestSchema(t)
 	db := bare(t, file)
-	if _, err := db.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, TRUE)`, newest+1); err != nil {
+	if _, err := db.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, TRUE)`,
+		newest+1); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {
@@ -91,7 +94,8 @@ func TestNewerSchema(t *testing.T) {
 
 	for _, readOnly := range []bool{false, true} {
 		_, err := sqlite.Open(context.Background(), sqlite.Config{Dir: dir, ReadOnly: readOnly})
-		want := fmt.Sprintf("was written by a newer version (schema %d, this program knows %d): use that version or a newer one", newest+1, newest)
+		want := fmt.Sprintf("was written by a newer version (schema %d, this program knows %d): use that version or "+
+			"a newer one", newest+1, newest)
 		if !errors.Is(err, perdure.Conflict) || !strings.Contains(err.Error(), want) {
 			t.Errorf("read-only %t: got %v, want a conflict that says %q", readOnly, err, want)
 		}
@@ -128,7 +132,7 @@ func newestSchema(t *testing.T) int64 {
 	return known
 }
 
-// bare opens a database as a program without a store would.
+// bare opens a database without the store.
 func bare(t *testing.T, file string) *sql.DB {
 	t.Helper()
 	dsn := url.URL{Scheme: "file", Path: file, RawQuery: "_pragma=foreign_keys(1)&_pragma=busy_timeout(5000)"}
@@ -171,7 +175,7 @@ func rowCounts(t *testing.T, file string) map[string]int {
 	return counts
 }
 
-// writeGolden makes a database with the schema of one step and a row of every noun that it has.
+// writeGolden makes a database with the schema of one step and a row in every table.
 func writeGolden(t *testing.T, name string, schema int64) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "perdure.db")
@@ -210,7 +214,7 @@ func writeGolden(t *testing.T, name string, schema int64) {
 	writeFile(t, name, packed.Bytes())
 }
 
-// migrateTo makes an empty database of ours with the schema of one step.
+// migrateTo makes an empty Perdure database with the schema of one step.
 func migrateTo(t *testing.T, db *sql.DB, schema int64) {
 	t.Helper()
 	if _, err := db.Exec(`PRAGMA application_id = 1348825700`); err != nil {
@@ -221,7 +225,8 @@ func migrateTo(t *testing.T, db *sql.DB, schema int64) {
 	}
 }
 
-// fillEmpty adds a row to every table that has none: of the session in each column of that name, else of any words.
+// fillEmpty adds a row to every empty table, with the session in each column of that name and any
+// text in the others.
 func fillEmpty(t *testing.T, db *sql.DB) {
 	t.Helper()
 	rows, err := db.Query(`SELECT t.name, c.name, c.type FROM sqlite_schema AS t, pragma_table_info(t.name) AS c
@@ -253,7 +258,7 @@ func fillEmpty(t *testing.T, db *sql.DB) {
 	}
 }
 
-// goldenRows are rows of the first schema, which every later one takes: what checkOld asks for.
+// goldenRows are rows of the first schema, which every later one accepts. checkOld reads them.
 func goldenRows() []string {
 	return []string{
 		`INSERT INTO session (id, title, status, last_seq, epoch, worker_id, take_ups, taken_seq, secret, created_us, updated_us) VALUES ('session_00000000000070008000000000000001',X'6F6620736368656D612031','idle',1,0,'',0,0,X'0000000000000000000000000000000000000000000000000000000000000000',1772366400000000,1772366400000000)`,
@@ -269,7 +274,8 @@ func goldenRows() []string {
 	}
 }
 
-// TestOrgOfOlderRows: connections from before 0022 are of the default org, and a lease is of the org of the session that made it.
+// TestOrgOfOlderRows: connections from before 0022 belong to the default org, and a lease belongs
+// to the org of its session.
 func TestOrgOfOlderRows(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -291,7 +297,8 @@ func TestOrgOfOlderRows(t *testing.T) {
 	migrated := open(t, sqlite.Config{Dir: dir})
 
 	connections := read(t, migrated, func(r store.Reader) ([]store.Connection, error) { return r.Connections() })
-	if len(connections) != 1 || connections[0].Key() != (store.ConnectionKey{User: "word", Provider: "word"}) || string(connections[0].Sealed) != "word" {
+	if len(connections) != 1 || connections[0].Key() != (store.ConnectionKey{User: "word", Provider: "word"}) ||
+		string(connections[0].Sealed) != "word" {
 		t.Errorf("connections: got %+v", connections)
 	}
 	leases := read(t, migrated, func(r store.Reader) ([]perdure.Lease, error) { return r.Leases(theSession) })

@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// TestKill kills a program that writes, ten times, after some acknowledgement: all that was acknowledged is
-// there, and the journal has no gap.
+// TestKill kills a writing program ten times, each time after some acknowledgement. Every
+// acknowledged event is stored, and the journal has no gap.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())

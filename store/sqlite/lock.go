@@ -13,27 +13,31 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// LockName is the name of the file in a data directory whose lock the process has that works there.
+// LockName is the name of the lock file in a data directory. The process that uses the directory
+// holds its lock.
 const LockName = "lock"
 
-// A process that is killed while it starts another one leaves the lock, for a moment, with the child that has not become
-// its program yet. Whoever comes next looks again so often, if the holder that is named is dead.
+// A process that is killed while it starts another one leaves its lock to the forked child for a
+// moment, until the child calls exec and the descriptor is closed. If the recorded owner is dead,
+// lockDir therefore retries for forkGrace.
 const (
-	heirTime  = 2 * time.Second
-	heirPause = 5 * time.Millisecond
-	maxHolder = 64 << 10 // bytes of what the file says of its holder
+	forkGrace = 2 * time.Second
+	forkPause = 5 * time.Millisecond
+	maxHolder = 64 << 10 // bytes read from the lock file
 )
 
-// errHeld says that another descriptor has the lock.
+// errHeld reports that another descriptor holds the lock.
 var errHeld = errors.New("held")
 
-// dirLock is the exclusive lock on a data directory. It ends with its last descriptor, which is
-// close-on-exec: when the process dies, it is free, whatever children live on (see heirTime).
+// dirLock is the exclusive lock on a data directory. The kernel releases it when its last
+// descriptor is closed. The descriptor is close-on-exec, so the lock is free when the process has
+// died, even if its children keep running (see forkGrace).
 type dirLock struct {
 	file *os.File
 }
 
-// holder is what the lock file says of who holds it. It is for people; the lock itself is the kernel's.
+// holder is what the lock file says about its owner. It is information for people; the lock itself
+// is the kernel's.
 type holder struct {
 	PID       int       `json:"pid"`
 	Host      string    `json:"host"`
@@ -41,19 +45,21 @@ type holder struct {
 	Program   string    `json:"program"`
 }
 
-// lockDir takes the lock and writes who has it. Conflict: somebody else has it.
+// lockDir acquires the lock and records its owner. Conflict: another process holds it.
 func lockDir(dir string, now time.Time, program string) (*dirLock, error) {
 	file, err := os.OpenFile(filepath.Join(dir, LockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if errors.Is(err, fs.ErrPermission) {
-		return nil, fmt.Errorf("%w: data directory %s cannot be written: make it writable, or use --data with another directory: %w",
+		return nil, fmt.Errorf("%w: data directory %s is not writable: make it writable, or use --data with another "+
+			"directory: %w",
 			perdure.Storage, dir, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: lock data directory %s: %w", perdure.Storage, dir, err)
 	}
 	err = flock(file)
-	for until := time.Now().Add(heirTime); errors.Is(err, errHeld) && orphaned(file) && time.Now().Before(until); err = flock(file) {
-		time.Sleep(heirPause)
+	for until := time.Now().Add(forkGrace); errors.Is(err, errHeld) && orphaned(file) &&
+		time.Now().Before(until); err = flock(file) {
+		time.Sleep(forkPause)
 	}
 	if errors.Is(err, errHeld) {
 		err = fmt.Errorf("%w: data directory %s is held by %s; stop it, or use --data with another directory",
@@ -68,8 +74,8 @@ func lockDir(dir string, now time.Time, program string) (*dirLock, error) {
 	return &dirLock{file: file}, nil
 }
 
-// release empties the file and gives the lock back. The file stays: to remove it would let two processes
-// hold two files of one name.
+// release empties the file and releases the lock. The file stays: if it were removed, two processes
+// could each lock a different file of that name.
 func (l *dirLock) release() error {
 	return errors.Join(l.file.Truncate(0), unflock(l.file), l.file.Close())
 }
@@ -92,20 +98,21 @@ func writeHolder(file *os.File, now time.Time, program string) error {
 	return nil
 }
 
-// holderOf reads who holds the lock, as far as the file tells: it is empty for a moment after the lock was taken.
+// holderOf reads the owner of the lock. It returns an error while the file is empty, which is the
+// case for a moment after the lock was acquired.
 func holderOf(file *os.File) (h holder, err error) {
 	err = json.NewDecoder(io.NewSectionReader(file, 0, maxHolder)).Decode(&h)
 	return h, err
 }
 
-// orphaned reports whether the process that is named as the holder is dead, on this machine.
+// orphaned reports whether the recorded owner was a process on this machine and is dead.
 func orphaned(file *os.File) bool {
 	h, err := holderOf(file)
 	host, unnamed := os.Hostname()
 	return err == nil && unnamed == nil && h.Host == host && h.PID > 0 && dead(h.PID)
 }
 
-// readHolder names the holder.
+// readHolder describes the owner of the lock.
 func readHolder(file *os.File) string {
 	h, err := holderOf(file)
 	if err != nil {

@@ -27,7 +27,8 @@ func TestLock(t *testing.T) {
 		_, err := sqlite.Open(context.Background(), sqlite.Config{Dir: dir})
 
 		host, _ := os.Hostname()
-		want := fmt.Sprintf("data directory %s is held by process %d (child on %s, since ", dir, holder.process.Pid, host)
+		want := fmt.Sprintf("data directory %s is held by process %d (child on %s, since ", dir, holder.process.Pid,
+			host)
 		if !errors.Is(err, perdure.Conflict) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want a conflict with %q", err, want)
 		}
@@ -36,7 +37,7 @@ func TestLock(t *testing.T) {
 		}
 	})
 
-	t.Run("is free at once when the holder is killed though its child lives", func(t *testing.T) {
+	t.Run("is free at once when the holder is killed, even if its child keeps running", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
 		holder := startChild(t, "hold", dir)
@@ -46,7 +47,7 @@ func TestLock(t *testing.T) {
 
 		open(t, sqlite.Config{Dir: dir})
 		if err := sleeper.Signal(syscall.Signal(0)); err != nil {
-			t.Errorf("the child of the holder does not live: %v", err)
+			t.Errorf("the child of the holder is not running: %v", err)
 		}
 		if kept := descriptorsIn(t, sleeper.Pid, dir); len(kept) > 0 {
 			t.Errorf("the child of the holder kept %v", kept)
@@ -65,7 +66,7 @@ func TestLock(t *testing.T) {
 		}
 	})
 
-	t.Run("is given back by Close", func(t *testing.T) {
+	t.Run("is released by Close", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
 		first := open(t, sqlite.Config{Dir: dir})
@@ -75,7 +76,7 @@ func TestLock(t *testing.T) {
 		open(t, sqlite.Config{Dir: dir})
 	})
 
-	t.Run("is given back by an Open that fails", func(t *testing.T) {
+	t.Run("is released by an Open that fails", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
 		file := filepath.Join(dir, "perdure.db")
@@ -83,7 +84,7 @@ func TestLock(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := sqlite.Open(context.Background(), sqlite.Config{Dir: dir}); err == nil {
-			t.Fatal("a file that is no database was opened")
+			t.Fatal("a file that is not a database was opened")
 		}
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
@@ -108,7 +109,7 @@ func killLater(t *testing.T, pid string) *os.Process {
 	return process
 }
 
-// descriptorsIn returns the files below dir that a process has open. It needs /proc, and finds none without.
+// descriptorsIn returns the files below dir that a process has open. Without /proc it finds none.
 func descriptorsIn(t *testing.T, pid int, dir string) []string {
 	t.Helper()
 	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))

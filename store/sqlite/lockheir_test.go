@@ -15,8 +15,9 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// TestLockOfADeadHolder holds the lock in the name of another process. If that is dead, the lock is with a child that has
-// not become its program yet, and free in a moment; if it lives, nobody waits (R30, R33).
+// TestLockOfADeadHolder holds the lock with another process recorded as its owner. If that process
+// is dead, the lock is held by a forked child before exec, and free in a moment. If it is alive,
+// lockDir does not wait (R30, R33).
 func TestLockOfADeadHolder(t *testing.T) {
 	t.Parallel()
 	gone := exec.Command("/bin/true")
@@ -61,8 +62,8 @@ func TestLockOfADeadHolder(t *testing.T) {
 	}
 }
 
-// TestLockIsGivenBackForAll gives the lock back while a child has it, too, that has not become its program yet: it is free
-// at once, since the holder lives and nobody would wait for the child (R30).
+// TestLockIsGivenBackForAll releases the lock while a forked child before exec also holds it. The
+// lock is free at once: the recorded owner is alive, so lockDir would not wait for the child (R30).
 func TestLockIsGivenBackForAll(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -70,7 +71,7 @@ func TestLockIsGivenBackForAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	heir, err := syscall.Dup(int(lock.file.Fd())) // of one description, as after a fork
+	heir, err := syscall.Dup(int(lock.file.Fd())) // shares the file description, as after a fork
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,9 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// TestMigrate opens databases that earlier versions wrote. Each has a session, an event, a call, a task with
-// output and a delivery, a file and a worker; every schema that was released leaves one in testdata.
+// TestMigrate opens databases that earlier versions wrote. Each has a session, an event, a call, a
+// task with output and a delivery, a file and a worker. Every released schema leaves one in
+// testdata.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	old, err := filepath.Glob("testdata/schema-*.db.gz")
@@ -40,7 +41,8 @@ func TestMigrate(t *testing.T) {
 
 			before := readFile(t, filepath.Join(dir, "perdure.db"))
 			_, err := sqlite.Open(context.Background(), sqlite.Config{Dir: dir, ReadOnly: true})
-			if !errors.Is(err, perdure.Conflict) || !strings.Contains(err.Error(), "was written by an older version: start perdure with it once") {
+			if !errors.Is(err, perdure.Conflict) ||
+				!strings.Contains(err.Error(), "was written by an older version: start perdure with it once") {
 				t.Errorf("read-only: got %v, want a conflict that says what to do", err)
 			}
 			if !bytes.Equal(readFile(t, filepath.Join(dir, "perdure.db")), before) {
@@ -49,7 +51,9 @@ func TestMigrate(t *testing.T) {
 
 			migrated := open(t, sqlite.Config{Dir: dir})
 			checkOld(t, migrated)
-			write(t, migrated, func(tx store.Tx) error { return tx.BeginRequest(store.Request{Scope: "scope", Key: "key"}) })
+			write(t, migrated, func(tx store.Tx) error {
+				return tx.BeginRequest(store.Request{Scope: "scope", Key: "key"})
+			})
 			closed(t, migrated)
 
 			again := open(t, sqlite.Config{Dir: dir})
@@ -64,8 +68,9 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// TestMigrateLanes opens what the schema before lanes left, with tasks of every origin in the queue, some of
-// whose arguments and call ids say another one: each gets its own, and those that take none of their session's places are counted apart.
+// TestMigrateLanes opens a database of the schema before lanes, with tasks of every origin in the
+// queue. The arguments and call ids of some name another origin. Each task gets its own, and tasks
+// that use no slot of their session are counted separately.
 func TestMigrateLanes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -74,13 +79,17 @@ func TestMigrateLanes(t *testing.T) {
 	s := open(t, sqlite.Config{Dir: dir})
 
 	for _, session := range []perdure.SessionID{theSession, ""} {
-		got := read(t, s, func(r store.Reader) ([]store.TaskCount, error) { return r.CountTasks(perdure.TaskQueued, session) })
+		got := read(t, s, func(r store.Reader) ([]store.TaskCount, error) {
+			return r.CountTasks(perdure.TaskQueued, session)
+		})
 		if diff := cmp.Diff([]store.TaskCount{{Session: theSession, N: 7, Detached: 2, Agents: 1}}, got); diff != "" {
 			t.Errorf("counts of %q (-want +got):\n%s", session, diff)
 		}
 	}
 	want := map[perdure.TaskID]perdure.Origin{}
-	for _, task := range read(t, s, func(r store.Reader) ([]perdure.Task, error) { return r.Tasks(store.TaskFilter{}) }) {
+	for _, task := range read(t, s, func(r store.Reader) ([]perdure.Task, error) {
+		return r.Tasks(store.TaskFilter{})
+	}) {
 		want[task.ID] = task.Origin
 	}
 	if diff := cmp.Diff(want, origins(t, dir)); diff != "" || len(want) != 8 {
@@ -89,22 +98,27 @@ func TestMigrateLanes(t *testing.T) {
 	messages := read(t, s, func(r store.Reader) ([]perdure.TaskMessage, error) {
 		return r.TaskMessages("task_00000000000070008000000000000002", "", 0)
 	})
-	if len(messages) != 1 || messages[0].Text != "message of schema 3" || string(messages[0].Data) != `{"n":3}` || messages[0].By != "" {
+	if len(messages) != 1 || messages[0].Text != "message of schema 3" || string(messages[0].Data) != `{"n":3}` ||
+		messages[0].By != "" {
 		t.Errorf("got messages %+v", messages)
 	}
-	approvals := read(t, s, func(r store.Reader) ([]perdure.Approval, error) { return r.Approvals(store.ApprovalFilter{}) })
+	approvals := read(t, s, func(r store.Reader) ([]perdure.Approval, error) {
+		return r.Approvals(store.ApprovalFilter{})
+	})
 	if len(approvals) != 0 {
 		t.Errorf("got approvals %v, want none", approvals)
 	}
 }
 
-// TestMigrateSubagents opens what the schema before subagents left: its sessions are roots, and its tasks go by the
-// moment at which their records say that they ended, with their own approvals, whatever their arguments say.
+// TestMigrateSubagents opens a database of the schema before subagents. Its sessions become roots.
+// Its tasks are pruned by the end time in their records, with their own approvals, whatever their
+// arguments say.
 func TestMigrateSubagents(t *testing.T) {
 	t.Parallel()
 	const (
-		first, old, unknown = "task_00000000000070008000000000000042", "task_00000000000070008000000000000041", "task_00000000000070008000000000000043"
-		young, asking       = "task_00000000000070008000000000000044", "task_00000000000070008000000000000045"
+		first, old, unknown = "task_00000000000070008000000000000042", "task_00000000000070008000000000000041",
+			"task_00000000000070008000000000000043"
+		young, asking = "task_00000000000070008000000000000044", "task_00000000000070008000000000000045"
 	)
 	dir := t.TempDir()
 	unpack(t, "testdata/schema-4.db.gz", filepath.Join(dir, "perdure.db"))
@@ -132,7 +146,9 @@ func TestMigrateSubagents(t *testing.T) {
 	for _, id := range []perdure.TaskID{unknown, young, asking} {
 		read(t, s, func(r store.Reader) (perdure.Task, error) { return r.Task(theSession, id) })
 	}
-	approvals := read(t, s, func(r store.Reader) ([]perdure.Approval, error) { return r.Approvals(store.ApprovalFilter{}) })
+	approvals := read(t, s, func(r store.Reader) ([]perdure.Approval, error) {
+		return r.Approvals(store.ApprovalFilter{})
+	})
 	var calls []perdure.CallID
 	for _, a := range approvals {
 		calls = append(calls, a.Call)
@@ -184,7 +200,7 @@ func origins(t *testing.T, dir string) map[perdure.TaskID]perdure.Origin {
 	return found
 }
 
-// checkOld wants all that the database of an earlier version had.
+// checkOld requires every row of the database of an earlier version.
 func checkOld(t *testing.T, s *sqlite.Store) {
 	t.Helper()
 	const task = perdure.TaskID("task_00000000000070008000000000000002")
@@ -193,7 +209,8 @@ func checkOld(t *testing.T, s *sqlite.Store) {
 		return r.Call(perdure.CallKey{Session: theSession, Call: "call_1"})
 	})
 	events := journal(t, s)
-	if session.LastSeq != 1 || !session.CreatedAt.Equal(noon) || call.State != perdure.CallSettled || len(events) != 1 || events[0].ID != "event_1" {
+	if session.LastSeq != 1 || !session.CreatedAt.Equal(noon) || call.State != perdure.CallSettled ||
+		len(events) != 1 || events[0].ID != "event_1" {
 		t.Errorf("got session %+v, call %+v and events %v", session, call, events)
 	}
 	running := read(t, s, func(r store.Reader) ([]perdure.Task, error) {
@@ -204,7 +221,8 @@ func checkOld(t *testing.T, s *sqlite.Store) {
 		return chunks, err
 	})
 	deliveries := read(t, s, func(r store.Reader) ([]store.Delivery, error) { return r.Deliveries(theSession) })
-	if len(running) != 1 || running[0].ID != task || len(log) != 1 || string(log[0].Bytes) != "output of schema 1" || len(deliveries) != 1 {
+	if len(running) != 1 || running[0].ID != task || len(log) != 1 || string(log[0].Bytes) != "output of schema 1" ||
+		len(deliveries) != 1 {
 		t.Errorf("got tasks %v with output %v and deliveries %v", running, log, deliveries)
 	}
 	file := read(t, s, func(r store.Reader) (store.File, error) { return r.File(theSession, "/notes.txt") })
@@ -214,7 +232,7 @@ func checkOld(t *testing.T, s *sqlite.Store) {
 	}
 }
 
-// schema returns the statements that made what is in a database, by name.
+// schema returns the statements that created the contents of a database, by name.
 func schema(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(dir, "perdure.db"))
@@ -254,8 +272,8 @@ func unpack(t *testing.T, from, to string) {
 	writeFile(t, to, content)
 }
 
-// TestBeforeMigration wants whoever opens an old database to be asked before anything of it changes, while nobody else can write,
-// and only then.
+// TestBeforeMigration requires that BeforeMigration is called before an old database changes, with
+// the lock held, and only then.
 func TestBeforeMigration(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -271,7 +289,7 @@ func TestBeforeMigration(t *testing.T) {
 			t.Error("it was changed before")
 		}
 		if _, err := sqlite.Open(ctx, sqlite.Config{Dir: dir}); !errors.Is(err, perdure.Conflict) {
-			t.Errorf("somebody else opened it: %v", err)
+			t.Errorf("another process opened it: %v", err)
 		}
 		return refused
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// TestR26KillAtEachStatement migrates an empty directory and golden databases (the first and the last, or each under
-// SCALE=full), and takes the files as they are before every statement and every commit: what a kill there
-// leaves. Each of these worlds opens, with all that was there, and ends with the newest schema.
+// TestR26KillAtEachStatement migrates an empty directory and golden databases (the first and the
+// last, or each under SCALE=full), and copies the files before every statement and every commit, as
+// a kill there leaves them. Each copy opens, with all its rows, and ends with the newest schema.
 func TestR26KillAtEachStatement(t *testing.T) {
 	t.Parallel()
 	fresh := t.TempDir()
@@ -46,14 +46,14 @@ func TestR26KillAtEachStatement(t *testing.T) {
 			sound(t, filepath.Join(dir, "perdure.db"))
 		}
 	}
-	t.Logf("%d worlds opened", worlds)
+	t.Logf("%d copies opened", worlds)
 	if worlds < 100 {
-		t.Errorf("got %d worlds, want one for each statement of each way", worlds)
+		t.Errorf("got %d copies, want one for each statement of each migration", worlds)
 	}
 }
 
-// TestR26RealKills kills a process in the middle of a migration, at some statements or, under SCALE=full, at
-// each.
+// TestR26RealKills kills a process in the middle of a migration, at some statements or, under
+// SCALE=full, at each.
 func TestR26RealKills(t *testing.T) {
 	t.Parallel()
 	from := "testdata/schema-1.db.gz"

@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// migrateAndDie is the part of the process that is killed before the nth statement.
+// migrateAndDie is the role of a process that is killed before the nth statement.
 func migrateAndDie(dir, nth string) error {
 	n, err := strconv.ParseInt(nth, 10, 64)
 	if err != nil {
@@ -43,7 +43,8 @@ func goldens(t *testing.T) []string {
 	return found
 }
 
-// cuts migrates a database and returns its directory as it was before each statement and commit, and at the end.
+// cuts migrates a database and returns its directory as it was before each statement and commit,
+// and at the end.
 func cuts(t *testing.T, from string) (dirs []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -70,7 +71,8 @@ func cuts(t *testing.T, from string) (dirs []string) {
 	return dirs
 }
 
-// watched opens a database as the writer does, and calls before ahead of every statement and commit.
+// watched opens a database as the writer does, and calls before ahead of every statement and
+// commit.
 func watched(dir string, before func()) *sql.DB {
 	_, _ = engine.OFDLocking(true)
 	db := sql.OpenDB(watchedConnector{dsn: sqlite.WriterDSN(dir), before: before})
@@ -90,7 +92,7 @@ func (c watchedConnector) Connect(context.Context) (driver.Conn, error) {
 
 func (c watchedConnector) Driver() driver.Driver { return &engine.Driver{} }
 
-// watchedConn is a connection of the driver whose statements are announced.
+// watchedConn is a connection of the driver that announces its statements.
 type watchedConn struct {
 	driver.Conn
 	before func()

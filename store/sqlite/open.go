@@ -23,25 +23,29 @@ import (
 
 const databaseName = "perdure.db"
 
-// Config says what to open. Only Dir is required.
+// Config configures Open. Only Dir is required.
 type Config struct {
-	Dir      string           // the data directory; made, for its owner alone, where it is missing
-	ReadOnly bool             // no lock, no writing, no migration: reads beside a holder and without one
+	Dir      string           // the data directory; created with mode 0700 if missing
+	ReadOnly bool             // opens for reading only: no lock, no write, no migration
 	Now      func() time.Time // the store's clock; nil: time.Now
-	Program  string           // who holds the lock, for the message to others; empty: the program's name
-	Readers  int              // connections for View; 0: 4
-	Reserve  int64            // bytes kept aside, as a file, for urgent transactions on a full disk; 0: none, and none on a disk of less than three times that
-	MaxPages int              // pages of 4 KiB that the database may have before the disk counts as full; 0: no limit
-	// BeforeMigration is called, with the lock held, before an older schema is brought up to date; for a new database it is not.
-	// Its error ends the opening, and nothing was changed. nil: nothing is done before.
+	Program  string           // names the owner of the lock in messages of other processes; empty: the program's name
+	Readers  int              // maximal number of connections for View; 0: 4
+	// Reserve is the number of bytes kept in a file for urgent transactions on a full disk. 0: no
+	// reserve. A disk smaller than three times that gets none either.
+	Reserve int64
+	// MaxPages is the number of 4 KiB pages at which the database counts as full. 0: no limit.
+	MaxPages int
+	// BeforeMigration is called, with the lock held, before an older schema is migrated, but not
+	// for a new database. Its error aborts Open, and nothing was changed. nil: no call.
 	BeforeMigration func(ctx context.Context, stored, known int64) error
 }
 
 // Open opens a data directory.
 //
-// For writing: Conflict when another process holds it, a newer version wrote it, or it is a backup ([*BackupError]); Storage when the
-// directory cannot be written or perdure.db is no database of ours, which is then left as it is.
-// For reading only: NotFound when nothing is there yet. ctx ends the opening, not the store.
+// Opening for writing: Conflict if another process holds the directory, a newer version wrote it,
+// or it is a backup ([*BackupError]); Storage if the directory is not writable, or perdure.db is
+// not a database of Perdure, which is then left unchanged. Opening for reading only: NotFound if
+// there is no database yet. ctx limits Open, not the store.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if cfg.Dir == "" {
 		return nil, fmt.Errorf("%w: no data directory given", perdure.Invalid)
@@ -56,8 +60,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	// Else any other descriptor of the file that this process closes takes SQLite's locks with it. Where
-	// it cannot be had, or comes too late, nothing of ours opens the file beside SQLite.
+	// Without open file description locks, closing any other descriptor of the file in this process
+	// would release SQLite's locks. Where they are not available, or this call comes too late,
+	// nothing else in this program opens the file while SQLite uses it.
 	_, _ = driver.OFDLocking(true)
 	if cfg.ReadOnly {
 		return openForReading(ctx, cfg)
@@ -90,8 +95,9 @@ func openForWriting(ctx context.Context, cfg Config) (_ *Store, err error) {
 	}
 	undo = append(undo, s.readers.close)
 	dialect := s.readers.dialect
-	// A foreign file is refused by a connection that only reads: to close one that writes may change it.
-	// What it cannot read, because it is not there or was left halfway, is for the writer to judge.
+	// A connection that only reads refuses a foreign file: closing one that writes may change the
+	// file. If it fails to read because the file is missing or was left by a crash, the writer
+	// decides.
 	if _, err := inspect(ctx, s.readers.db, dialect, cfg.Dir); err != nil && !isMedium(err) {
 		return nil, err
 	}
@@ -110,13 +116,14 @@ func openForWriting(ctx context.Context, cfg Config) (_ *Store, err error) {
 	}
 	s.lock, s.db, s.writer = lock, db, newWriter(conn, dialect, s.hub.Notify)
 	s.writer.log = filepath.Join(cfg.Dir, databaseName+"-wal")
-	// What a life before left in the log may look written and not be: a sync of it may have failed (R6). It is written
-	// anew, to the database, before anything is built on it.
+	// What an earlier process left in the log may look written without being on the disk, since a
+	// sync may have failed (R6). The checkpoint writes it to the database before anything builds on
+	// it.
 	s.writer.checkpoint()
 	if err := s.writer.broken(); err != nil {
 		return nil, errors.Join(err, conn.close())
 	}
-	if s.writer.mover, err = openMover(ctx, cfg); err != nil {
+	if s.writer.checkpointer, err = openCheckpointer(ctx, cfg); err != nil {
 		return nil, errors.Join(dialect.Explain(err), conn.close())
 	}
 	s.reserve = newReserve(cfg.Dir, cfg.Reserve)
@@ -128,9 +135,9 @@ func openForReading(ctx context.Context, cfg Config) (*Store, error) {
 	file := filepath.Join(cfg.Dir, databaseName)
 	switch _, err := os.Stat(file); {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nothingThere(cfg.Dir)
+		return nil, noDatabaseError(cfg.Dir)
 	case err != nil:
-		return nil, fmt.Errorf("%w: data directory %s cannot be read: %w", perdure.Storage, cfg.Dir, err)
+		return nil, fmt.Errorf("%w: data directory %s is not readable: %w", perdure.Storage, cfg.Dir, err)
 	}
 	s, err := newStore(cfg)
 	if err != nil {
@@ -142,7 +149,7 @@ func openForReading(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// newStore makes what both kinds of store have. It opens no file yet.
+// newStore makes the parts that both kinds of store have. It opens no file yet.
 func newStore(cfg Config) (*Store, error) {
 	db, err := openDatabase(cfg, url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(5000)", "query_only(1)"}})
 	if err != nil {
@@ -159,14 +166,14 @@ func newDialect(cfg Config) sqlstore.Dialect {
 	}
 }
 
-// writerPragmas are those that hold for a connection only, so that a foreign file is looked at before
-// anything in it changes.
+// writerPragmas returns pragmas that only affect a connection, so that a foreign file can be
+// inspected before anything in it changes.
 func writerPragmas(cfg Config) url.Values {
 	pragmas := []string{
 		"busy_timeout(5000)", "synchronous(FULL)", "foreign_keys(1)",
-		"fullfsync(1)",                 // on macOS a sync is one only with it; elsewhere it means nothing
-		"wal_autocheckpoint(0)",        // the writer does it, and looks at the errors
-		"journal_size_limit(67108864)", // what a burst leaves of the log's file
+		"fullfsync(1)",                 // on macOS only this makes a sync durable; elsewhere it has no effect
+		"wal_autocheckpoint(0)",        // the writer checkpoints, and handles the errors
+		"journal_size_limit(67108864)", // the size of the log's file after a burst
 	}
 	if cfg.MaxPages > 0 {
 		pragmas = append(pragmas, "max_page_count("+strconv.Itoa(cfg.MaxPages)+")")
@@ -183,7 +190,7 @@ func openDatabase(cfg Config, query url.Values) (*sql.DB, error) {
 	return db, nil
 }
 
-// makeDir makes the data directory where it is missing, durably.
+// makeDir creates the data directory durably if it is missing.
 func makeDir(dir string) error {
 	switch _, err := os.Stat(dir); {
 	case err == nil:
@@ -192,7 +199,8 @@ func makeDir(dir string) error {
 		return fmt.Errorf("%w: data directory %s: %w", perdure.Storage, dir, err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("%w: data directory %s cannot be made: make its parent writable, or use --data with another directory: %w",
+		return fmt.Errorf("%w: data directory %s cannot be created: make its parent writable, or use --data with "+
+			"another directory: %w",
 			perdure.Storage, dir, err)
 	}
 	parent, err := os.Open(filepath.Dir(dir))
@@ -205,7 +213,8 @@ func makeDir(dir string) error {
 	return nil
 }
 
-func nothingThere(dir string) error {
-	return fmt.Errorf("%w: there is nothing in data directory %s yet: start perdure with it, or use --data with another directory",
+func noDatabaseError(dir string) error {
+	return fmt.Errorf("%w: there is nothing in data directory %s yet: start perdure with it, or use --data with "+
+		"another directory",
 		perdure.NotFound, dir)
 }

@@ -65,7 +65,8 @@ func TestOpen(t *testing.T) {
 
 		got := strings.Join(unprivileged(t, "hold", dir), "\n")
 
-		want := "storage: data directory " + dir + " cannot be written: make it writable, or use --data with another directory"
+		want := "storage: data directory " + dir +
+			" is not writable: make it writable, or use --data with another directory"
 		if !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -82,7 +83,8 @@ func TestOpen(t *testing.T) {
 			cfg.ReadOnly = readOnly
 			_, err := sqlite.Open(context.Background(), cfg)
 
-			want := "data directory " + cfg.Dir + " was written by a newer version (schema 99, this program knows 22): use that version or a newer one"
+			want := "data directory " + cfg.Dir +
+				" was written by a newer version (schema 99, this program knows 22): use that version or a newer one"
 			if !errors.Is(err, perdure.Conflict) || !strings.Contains(err.Error(), want) {
 				t.Errorf("read-only %t: got %v, want a conflict with %q", readOnly, err, want)
 			}
@@ -102,21 +104,21 @@ func TestOpenForeignFile(t *testing.T) {
 	}{
 		{"garbage", func(t *testing.T, dir string) {
 			writeFile(t, filepath.Join(dir, "perdure.db"), bytes.Repeat([]byte("garbage "), 4096))
-		}, "is not a database, or a damaged one: it was left as it is"},
+		}, "is not a database, or is damaged: it was not changed"},
 		{"damaged", func(t *testing.T, dir string) {
 			closed(t, withSession(t, sqlite.Config{Dir: dir}))
 			damage(t, dir)
-		}, "is not a database, or a damaged one: it was left as it is"},
-		{"damaged beside the log of a killed holder", func(t *testing.T, dir string) {
+		}, "is not a database, or is damaged: it was not changed"},
+		{"damaged next to the log of a killed holder", func(t *testing.T, dir string) {
 			closed(t, withSession(t, sqlite.Config{Dir: dir}))
 			holder := startChild(t, "append", dir)
 			holder.line(t)
 			holder.kill()
 			damage(t, dir)
-		}, "is not a database, or a damaged one: it was left as it is"},
+		}, "is not a database, or is damaged: it was not changed"},
 		{"another program's", func(t *testing.T, dir string) {
 			raw(t, dir, `CREATE TABLE song (id INTEGER)`)
-		}, "is a database of another program: it was left as it is"},
+		}, "is a database of another program: it was not changed"},
 		{"another program's with a log", func(t *testing.T, dir string) {
 			other := t.TempDir()
 			db, err := sql.Open("sqlite", filepath.Join(other, "perdure.db")+"?_pragma=journal_mode(WAL)")
@@ -132,7 +134,7 @@ func TestOpenForeignFile(t *testing.T) {
 			if err := db.Close(); err != nil {
 				t.Fatal(err)
 			}
-		}, "is a database of another program: it was left as it is"},
+		}, "is a database of another program: it was not changed"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -165,7 +167,7 @@ func damage(t *testing.T, dir string) {
 	writeFile(t, file, content)
 }
 
-// logFile returns the write-ahead log of a directory; one that is not there is empty.
+// logFile returns the write-ahead log of a directory; a missing one is empty.
 func logFile(dir string) []byte {
 	content, _ := os.ReadFile(filepath.Join(dir, "perdure.db-wal"))
 	return content
@@ -174,7 +176,7 @@ func logFile(dir string) []byte {
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 
-	t.Run("reads beside a holder", func(t *testing.T) {
+	t.Run("reads while another process holds the directory", func(t *testing.T) {
 		t.Parallel()
 		cfg := sqlite.Config{Dir: t.TempDir()}
 		holder := withSession(t, cfg)
@@ -234,7 +236,8 @@ func TestReadOnlyRefuses(t *testing.T) {
 
 		_, err := sqlite.Open(context.Background(), sqlite.Config{Dir: dir, ReadOnly: true})
 
-		if !errors.Is(err, perdure.NotFound) || !strings.Contains(err.Error(), "there is nothing in data directory "+dir+" yet") {
+		if !errors.Is(err, perdure.NotFound) || !strings.Contains(err.Error(),
+			"there is nothing in data directory "+dir+" yet") {
 			t.Errorf("got %v, want not found with its reason", err)
 		}
 		if _, err := os.Stat(dir); err == nil {
@@ -278,15 +281,16 @@ func TestReadOnlyRefuses(t *testing.T) {
 
 		got := strings.Join(unprivileged(t, "read", dir), "\n")
 
-		want := "storage: data directory " + dir + " cannot be read without writing beside its database: make it writable, or copy it"
+		want := "storage: data directory " + dir +
+			" cannot be read without writing next to its database: make it writable, or copy it"
 		if !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})
 }
 
-// unprivileged plays a part over a directory without write permission, as somebody whom that keeps out,
-// and returns what was printed.
+// unprivileged runs a role on a directory without write permission, as a user without privileges,
+// and returns the output.
 func unprivileged(t *testing.T, role, dir string) []string {
 	t.Helper()
 	if err := os.Chmod(dir, 0o555); err != nil {
@@ -298,8 +302,9 @@ func unprivileged(t *testing.T, role, dir string) []string {
 	}
 	program := filepath.Join(t.TempDir(), "program")
 	writeFile(t, program, readFile(t, os.Args[0]))
-	for _, path := range []string{program, filepath.Dir(program), filepath.Dir(filepath.Dir(program)), filepath.Dir(dir)} {
-		if err := os.Chmod(path, 0o755); err != nil { // t.TempDir is ours alone
+	for _, path := range []string{program, filepath.Dir(program), filepath.Dir(filepath.Dir(program)),
+		filepath.Dir(dir)} {
+		if err := os.Chmod(path, 0o755); err != nil { // only this user may enter t.TempDir
 			t.Fatal(err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// outcome is how the fn of a transaction ended. Neither returned nor panicked means that it ended its
+// outcome is how the fn of a transaction ended. If it neither returned nor panicked, it ended its
 // goroutine, as t.FailNow does.
 type outcome struct {
 	returned bool
@@ -15,12 +15,13 @@ type outcome struct {
 	panicked any
 }
 
-// hand runs the fns of transactions, one at a time, in a goroutine beside the writer's: an fn that ends its goroutine
-// does not end the writer. It is only touched by the writer, and its goroutine serves many, so that its stack has grown
-// once. The zero value works.
-type hand struct {
-	jobs  chan job     // no capacity: the writer waits for the answer anyway; nil: no goroutine serves
-	ended chan outcome // capacity 1: the goroutine may end with its answer
+// txRunner runs the fns of transactions, one at a time, in a goroutine next to the writer's, so
+// that an fn that ends its goroutine does not end the writer. One goroutine serves many
+// transactions, because its stack then grows only once. Only the writer uses a hand. The zero value
+// is ready to use.
+type txRunner struct {
+	jobs  chan job     // no capacity: the writer waits for the result anyway; nil: no goroutine is running
+	ended chan outcome // capacity 1: the goroutine may end right after its result
 }
 
 type job struct {
@@ -28,8 +29,8 @@ type job struct {
 	tx store.Tx
 }
 
-// run calls fn and waits for its end.
-func (h *hand) run(fn func(store.Tx) error, tx store.Tx) outcome {
+// run calls fn and waits until it ends.
+func (h *txRunner) run(fn func(store.Tx) error, tx store.Tx) outcome {
 	if h.jobs == nil {
 		h.jobs, h.ended = make(chan job), make(chan outcome, 1)
 		go serve(h.jobs, h.ended)
@@ -42,8 +43,8 @@ func (h *hand) run(fn func(store.Tx) error, tx store.Tx) outcome {
 	return out
 }
 
-// rest ends the goroutine. Nothing is in work.
-func (h *hand) rest() {
+// close ends the goroutine. No fn is running then.
+func (h *txRunner) close() {
 	if h.jobs != nil {
 		close(h.jobs)
 	}
@@ -51,11 +52,11 @@ func (h *hand) rest() {
 
 func serve(jobs <-chan job, ended chan<- outcome) {
 	for j := range jobs {
-		j.carry(ended)
+		j.run(ended)
 	}
 }
 
-func (j job) carry(ended chan<- outcome) {
+func (j job) run(ended chan<- outcome) {
 	var out outcome
 	defer func() {
 		out.panicked = recover()
@@ -65,21 +66,23 @@ func (j job) carry(ended chan<- outcome) {
 	out.returned = true
 }
 
-// exited reports that fn ended its goroutine.
+// exited reports whether fn ended its goroutine.
 func (o outcome) exited() bool { return !o.returned && o.panicked == nil }
 
-// kept reports whether what fn wrote is to be committed.
-func (o outcome) kept() bool { return o.returned && o.err == nil }
+// commits reports whether the writes of fn are to be committed.
+func (o outcome) commits() bool { return o.returned && o.err == nil }
 
-// spoiled is the outcome after an error of the database. fn's own words stay where they hold it.
-func (o outcome) spoiled(err error) outcome {
+// withError returns the outcome after an error of the database. fn's own error stays if it wraps
+// err.
+func (o outcome) withError(err error) outcome {
 	if o.panicked != nil || o.returned && errors.Is(o.err, err) {
 		return o
 	}
 	return outcome{returned: true, err: err}
 }
 
-// deliver ends the caller's wait as fn ended: with its error, its panic, or the end of the goroutine.
+// deliver ends the caller's wait as fn ended: with its error, its panic, or the end of the
+// goroutine.
 func (o outcome) deliver() error {
 	switch {
 	case o.panicked != nil:

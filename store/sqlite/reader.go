@@ -9,11 +9,11 @@ import (
 	"github.com/perdure/perdure/store/sqlstore"
 )
 
-// readers is a bounded pool of read-only connections. Each View has one for its whole length.
+// readers is a bounded pool of read-only connections. Each View holds one until it returns.
 type readers struct {
 	db      *sql.DB
 	dialect sqlstore.Dialect
-	free    chan *connection // as many places as connections may be; nil is one that was not opened yet
+	free    chan *connection // capacity: the maximal number of connections; nil is a connection that is not open yet
 	closing chan struct{}
 }
 
@@ -25,16 +25,16 @@ func newReaders(db *sql.DB, dialect sqlstore.Dialect, places int) *readers {
 	return r
 }
 
-// view runs fn in one deferred transaction, whose snapshot begins with its first read.
+// view runs fn in one deferred transaction. Its snapshot is taken at its first read.
 func (r *readers) view(ctx context.Context, fn func(store.Reader) error) error {
-	conn, err := r.take(ctx)
+	conn, err := r.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { r.free <- conn }()
 	if conn == nil {
-		// The statements of a view are short and local: ctx ends the waiting for a place only, which also
-		// keeps the driver from starting a goroutine for each of them.
+		// The statements of a view are short and local. ctx therefore only ends the wait for a
+		// connection, which also saves the driver a goroutine for each statement.
 		fresh, err := connect(context.WithoutCancel(ctx), r.db)
 		if err != nil {
 			return r.dialect.Explain(err)
@@ -47,7 +47,7 @@ func (r *readers) view(ctx context.Context, fn func(store.Reader) error) error {
 	defer func() {
 		if _, err := conn.ExecContext(context.Background(), rollbackBatch); err != nil {
 			conn.discard()
-			conn = nil // the next view opens another one in its place
+			conn = nil // the next view opens another one
 		}
 	}()
 	tx := sqlstore.New(context.Background(), conn, r.dialect)
@@ -57,7 +57,7 @@ func (r *readers) view(ctx context.Context, fn func(store.Reader) error) error {
 	return tx.Failure()
 }
 
-func (r *readers) take(ctx context.Context) (*connection, error) {
+func (r *readers) acquire(ctx context.Context) (*connection, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -76,15 +76,15 @@ func (r *readers) take(ctx context.Context) (*connection, error) {
 	}
 }
 
-// rest waits for the views that run and lets no others begin. The connections stay open.
-func (r *readers) rest() {
+// drain waits for running views and refuses new ones. The connections stay open.
+func (r *readers) drain() {
 	close(r.closing)
 	for range cap(r.free) {
 		<-r.free
 	}
 }
 
-// close waits for the views that run and closes all connections.
+// close waits for running views and closes all connections.
 func (r *readers) close() error {
 	close(r.closing)
 	var errs []error

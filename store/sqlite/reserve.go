@@ -7,21 +7,22 @@ import (
 	"sync"
 )
 
-// reserveName is the file that keeps space aside. What stands in it means nothing.
+// reserveName is the name of the file that reserves disk space. Its content has no meaning.
 const reserveName = "reserve"
 
-// reserve is space of the disk that is kept aside for urgent transactions: a file as large as that. It is given away when
-// one of them finds no space, and then only urgent ones are let in until there is space for the file again. It is safe for
-// concurrent use.
+// reserve sets disk space aside for urgent transactions, in a file of that size. The file is
+// removed when an urgent transaction finds the disk full. From then on only urgent transactions are
+// admitted, until there is enough space for the file again. A reserve is safe for concurrent use.
 type reserve struct {
 	dir  string
 	size int64
 
 	mu   sync.Mutex
-	kept bool // guarded by mu; the file is there
+	held bool // guarded by mu; the file exists
 }
 
-// newReserve keeps space aside; nil where none is wanted, or where the disk is so small that it would be most of it.
+// newReserve creates the file. It returns nil if size is 0, or if the disk is smaller than three
+// times that size.
 func newReserve(dir string, size int64) *reserve {
 	if size <= 0 {
 		return nil
@@ -35,43 +36,43 @@ func newReserve(dir string, size int64) *reserve {
 	return r
 }
 
-// onlyForUrgent reports whether the space that is left is for urgent transactions. Where the reserve was given away and there
-// is space again, it is kept again.
+// onlyForUrgent reports whether the free space is left for urgent transactions. It restores a
+// removed reserve once there is space for it.
 func (r *reserve) onlyForUrgent() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.kept {
+	if r.held {
 		return false
 	}
 	free, _, err := space(r.dir)
 	if err != nil {
-		return false // nobody knows: the database says when it is full
+		return false // unknown: the database reports when the disk is full
 	}
 	if free >= uint64(r.size)*2 {
-		r.kept = r.fill() == nil
+		r.held = r.fill() == nil
 	}
-	return !r.kept && free < uint64(r.size)
+	return !r.held && free < uint64(r.size)
 }
 
-// given reports whether the space was given away, or could not be kept, and is not there again.
-func (r *reserve) given() bool {
+// isGone reports whether the reserve was removed, or never created, and is not restored yet.
+func (r *reserve) isGone() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !r.kept
+	return !r.held
 }
 
-// open gives the space away, and reports whether there was any.
-func (r *reserve) open() bool {
+// giveUp removes the reserve, and reports whether it existed.
+func (r *reserve) giveUp() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.kept {
+	if !r.held {
 		return false
 	}
-	r.kept = false
+	r.held = false
 	return os.Remove(filepath.Join(r.dir, reserveName)) == nil
 }
 
-// fill writes the file, or finds it. A file that was cut short takes no space.
+// fill writes the file, or finds it complete. A file that could not be completed is removed.
 func (r *reserve) fill() error {
 	path := filepath.Join(r.dir, reserveName)
 	if found, err := os.Stat(path); err == nil && found.Size() == r.size {
@@ -81,7 +82,7 @@ func (r *reserve) fill() error {
 	if err != nil {
 		return err
 	}
-	block := make([]byte, 1<<20) // written, since a file of holes keeps nothing
+	block := make([]byte, 1<<20) // written, since a sparse file reserves nothing
 	for left := r.size; err == nil && left > 0; left -= int64(len(block)) {
 		_, err = file.Write(block[:min(left, int64(len(block)))])
 	}

@@ -31,8 +31,8 @@ func smallDisk(t *testing.T, size string) string {
 	return dir
 }
 
-// TestReserve fills a disk: an urgent transaction gets the space that is kept aside, others are refused until there is space
-// again, and then some is kept aside again (R7).
+// TestReserve fills a disk. An urgent transaction gets the reserved space; others are refused until
+// there is space again, and then the space is reserved again (R7).
 func TestReserve(t *testing.T) {
 	t.Parallel()
 	dir := smallDisk(t, "16m")
@@ -49,7 +49,7 @@ func TestReserve(t *testing.T) {
 		}
 	}
 	if !kept() {
-		t.Fatal("nothing is kept aside")
+		t.Fatal("nothing is reserved")
 	}
 	stuffing := filepath.Join(dir, "stuffing")
 	file, err := os.Create(stuffing)
@@ -62,7 +62,7 @@ func TestReserve(t *testing.T) {
 	ctx, urgent := context.Background(), store.Urgent(context.Background())
 
 	err = nil
-	for n := 0; err == nil; n++ { // what the log has room for by itself
+	for n := 0; err == nil; n++ { // fills the space inside the log
 		err = s.InTx(ctx, large(fmt.Sprint("event_", n)))
 	}
 	if !errors.Is(err, store.Full) || !kept() {
@@ -71,7 +71,10 @@ func TestReserve(t *testing.T) {
 	if err := s.InTx(urgent, large("event_urgent")); err != nil || kept() {
 		t.Errorf("an urgent transaction: got %v, kept: %t", err, kept())
 	}
-	if err := s.InTx(ctx, func(store.Tx) error { t.Error("fn ran"); return nil }); !errors.Is(err, store.Full) || store.Broken(err) {
+	if err := s.InTx(ctx, func(store.Tx) error {
+		t.Error("fn ran")
+		return nil
+	}); !errors.Is(err, store.Full) || store.Broken(err) {
 		t.Errorf("another one: got %v", err)
 	}
 	if err := s.InTx(urgent, large("event_more")); err != nil {
@@ -86,8 +89,8 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestReserveCutsTheLog fills a disk with the database's own log, which keeps its length when it begins anew: once space is missed
-// the log is cut, and the disk heals with nobody's help (R7).
+// TestReserveCutsTheLog fills a disk with the database's own log, which keeps its length when it is
+// restarted. Once space is short the log is truncated, and the disk recovers without help (R7).
 func TestReserveCutsTheLog(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(smallDisk(t, "20m"), "data")
@@ -98,7 +101,7 @@ func TestReserveCutsTheLog(t *testing.T) {
 	}
 	times := 0
 	again := func(tx store.Tx) error {
-		times++ // pages that stay as they are are not written
+		times++ // unchanged pages are not written
 		return tx.SaveSession(theSession, strings.Repeat(string(rune('a'+times%2)), 1<<20), perdure.SessionIdle)
 	}
 	ctx := context.Background()
@@ -111,7 +114,7 @@ func TestReserveCutsTheLog(t *testing.T) {
 	if !errors.Is(err, store.Full) || !kept() || found != nil || log.Size() < 8<<20 {
 		t.Fatalf("a disk full of log: got %v, kept: %t, log: %v, %v", err, kept(), log.Size(), found)
 	}
-	for kept() { // until the log has no room by itself
+	for kept() { // until the log has no free space inside
 		if err := s.InTx(store.Urgent(ctx), again); err != nil {
 			t.Fatalf("an urgent transaction: got %v", err)
 		}
@@ -127,7 +130,7 @@ func TestReserveCutsTheLog(t *testing.T) {
 	}
 }
 
-// TestReserveOnALargePart keeps nothing aside where that would be most of the disk.
+// TestReserveOnALargePart reserves nothing if that would be most of the disk.
 func TestReserveOnALargePart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -11,17 +11,17 @@ import (
 	"github.com/perdure/perdure/store/sqlstore"
 )
 
-// applicationID marks a database as ours, "Perd", in the header of its file.
+// applicationID marks a database as one of Perdure, "Perd", in the header of its file.
 const applicationID = 1348825700
 
 const (
-	lookInside = `SELECT (SELECT COUNT(*) FROM sqlite_schema), application_id FROM pragma_application_id`
-	markAsOurs = `PRAGMA application_id = 1348825700`
-	useLog     = `PRAGMA journal_mode = WAL`
+	inspectDatabase  = `SELECT (SELECT COUNT(*) FROM sqlite_schema), application_id FROM pragma_application_id`
+	setApplicationID = `PRAGMA application_id = 1348825700`
+	useLog           = `PRAGMA journal_mode = WAL`
 )
 
-// prepare makes the database ready for the writer: marked, in WAL mode, with the newest schema, and with every
-// pragma that durability rests on read back.
+// prepare makes the database ready for the writer: marked, in WAL mode, and with the newest schema.
+// It reads back every pragma that durability depends on.
 func prepare(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect, cfg Config) error {
 	empty, err := inspect(ctx, db, dialect, cfg.Dir)
 	if err != nil {
@@ -29,7 +29,7 @@ func prepare(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect, cfg Conf
 	}
 	behind := true
 	if empty {
-		if _, err := db.ExecContext(ctx, markAsOurs); err != nil {
+		if _, err := db.ExecContext(ctx, setApplicationID); err != nil {
 			return fmt.Errorf("mark database: %w", dialect.Explain(err))
 		}
 	} else if behind, err = isBehind(ctx, db, dialect, cfg.Dir); err != nil {
@@ -52,58 +52,65 @@ func prepare(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect, cfg Conf
 	return sqlstore.Migrate(ctx, db, dialect)
 }
 
-// checkReadable looks at a database that is open for reading only: its schema must be the one that this
-// program's statements are written for.
+// checkReadable checks a database that is opened for reading only. Its schema must be the one that
+// this program's statements are written for.
 func checkReadable(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect, dir string) error {
 	empty, err := inspect(ctx, db, dialect, dir)
 	switch {
 	case isMedium(err):
-		return fmt.Errorf("%w: data directory %s cannot be read without writing beside its database: make it writable, or copy it to a place that is: %w",
+		return fmt.Errorf("%w: data directory %s cannot be read without writing next to its database: make it "+
+			"writable, or copy it to a writable directory: %w",
 			perdure.Storage, dir, err)
 	case err != nil:
 		return err
 	case empty:
-		return nothingThere(dir)
+		return noDatabaseError(dir)
 	}
 	behind, err := isBehind(ctx, db, dialect, dir)
 	if err == nil && behind {
-		err = fmt.Errorf("%w: data directory %s was written by an older version: start perdure with it once, which brings it up to date",
+		err = fmt.Errorf("%w: data directory %s was written by an older version: start perdure with it once, which "+
+			"brings it up to date",
 			perdure.Conflict, dir)
 	}
 	return err
 }
 
-// inspect tells an empty database from one of ours and refuses all others. It changes nothing.
+// inspect reports whether a database is empty, and refuses a database that is not one of Perdure.
+// It changes nothing.
 func inspect(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect, dir string) (empty bool, err error) {
 	var tables, id int64
-	err = db.QueryRowContext(ctx, lookInside).Scan(&tables, &id)
+	err = db.QueryRowContext(ctx, inspectDatabase).Scan(&tables, &id)
 	switch {
 	case isDamaged(err):
-		return false, fmt.Errorf("%w: %s/%s is not a database, or a damaged one: it was left as it is; move it away, or use --data with another directory: %w",
+		return false, fmt.Errorf("%w: %s/%s is not a database, or is damaged: it was not changed; move it away, or "+
+			"use --data with another directory: %w",
 			perdure.Storage, dir, databaseName, err)
 	case err != nil:
 		return false, fmt.Errorf("open database: %w", dialect.Explain(err))
 	case tables > 0 && id != applicationID, tables == 0 && id != 0 && id != applicationID:
-		return false, fmt.Errorf("%w: %s/%s is a database of another program: it was left as it is; move it away, or use --data with another directory",
+		return false, fmt.Errorf("%w: %s/%s is a database of another program: it was not changed; move it away, or "+
+			"use --data with another directory",
 			perdure.Storage, dir, databaseName)
 	}
 	return tables == 0, nil
 }
 
-// isBehind reports whether the schema is older than the one that this program knows. A newer one is refused.
+// isBehind reports whether the schema is older than the one this program knows. A newer schema is a
+// Conflict.
 func isBehind(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect, dir string) (bool, error) {
 	stored, known, err := sqlstore.Versions(ctx, db, dialect)
 	if err != nil {
 		return false, err
 	}
 	if stored > known {
-		return false, fmt.Errorf("%w: data directory %s was written by a newer version (schema %d, this program knows %d): use that version or a newer one",
+		return false, fmt.Errorf("%w: data directory %s was written by a newer version (schema %d, this program "+
+			"knows %d): use that version or a newer one",
 			perdure.Conflict, dir, stored, known)
 	}
 	return stored < known, nil
 }
 
-// assertSafe reads back what durability rests on (reliability rule 6).
+// assertSafe reads back the settings that durability depends on (R6).
 func assertSafe(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect) error {
 	var version, journal string
 	var synchronous, foreignKeys int
@@ -119,7 +126,8 @@ func assertSafe(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect) error
 	case !newEnough(version):
 		return fmt.Errorf("%w: SQLite %s is too old: before 3.51.3 it can damage a database", perdure.Storage, version)
 	case !strings.EqualFold(journal, "wal"):
-		return fmt.Errorf("%w: the journal mode is %s, not wal: the file system may not support it", perdure.Storage, journal)
+		return fmt.Errorf("%w: the journal mode is %s, not wal: the file system may not support it", perdure.Storage,
+			journal)
 	case synchronous != 2:
 		return fmt.Errorf("%w: synchronous is %d, not 2 (FULL)", perdure.Storage, synchronous)
 	case foreignKeys != 1:
@@ -128,7 +136,8 @@ func assertSafe(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect) error
 	return nil
 }
 
-// newEnough reports whether a version has no corruption by a reset of the write-ahead log: 3.51.3 and later.
+// newEnough reports whether a version has the fix for database corruption by a reset of the
+// write-ahead log: 3.51.3 and later.
 func newEnough(version string) bool {
 	oldest := [...]int{3, 51, 3}
 	var v [3]int

@@ -4,7 +4,8 @@ package sqlite
 
 import "syscall"
 
-// space returns what this user may still write to the disk of a folder, and how much the disk holds in all.
+// space returns the free bytes that this user may still write to the disk of a folder, and the size
+// of the disk.
 func space(dir string) (free, whole uint64, err error) {
 	var found syscall.Statfs_t
 	if err := syscall.Statfs(dir, &found); err != nil {

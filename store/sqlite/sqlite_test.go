@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/store/sqlite"
 )
 
-// theSession is the one session of the tests that need no other.
+// theSession is the one session of the tests that need only one.
 const theSession = perdure.SessionID("session_00000000000070008000000000000001")
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/store/storetest"
 )
 
-// TestStore checks the laws of the port. A store is reopened in the directory that it had.
+// TestStore checks the laws of the port. A store is reopened in its directory.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	empty := emptyDatabase()
@@ -44,7 +44,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// traces looks for a session's id in every column of every table.
+// traces searches every column of every table for a session's id.
 func traces(t *testing.T, dir string, id perdure.SessionID) []string {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(dir, "perdure.db"))
@@ -71,7 +71,7 @@ func traces(t *testing.T, dir string, id perdure.SessionID) []string {
 	return storetest.TracesIn(t, db, tables, id)
 }
 
-// emptyDatabase returns a function that answers a database without anything in it, made once: the migrations take
+// emptyDatabase returns a function that returns an empty database, made once: the migrations take
 // longer than most laws.
 func emptyDatabase() func(t *testing.T) []byte {
 	var once sync.Once

@@ -13,10 +13,10 @@ import (
 	"github.com/perdure/perdure/store/sqlstore"
 )
 
-// maxBatch bounds how many transactions wait for one another's statements before they share a commit.
+// maxBatch limits how many transactions share one commit.
 const maxBatch = 256
 
-// The statements around a batch and around each transaction in it.
+// The statements around a batch, and around each transaction in it.
 const (
 	beginBatch    = `BEGIN IMMEDIATE`
 	commitBatch   = `COMMIT`
@@ -26,65 +26,68 @@ const (
 	endOne        = `RELEASE one`
 )
 
-// writer is the one goroutine that writes. It takes all transactions that wait, runs each in a savepoint of
-// one database transaction, commits them with one sync, and only then answers.
+// writer is the one goroutine that writes. It collects all waiting transactions, runs each in a
+// savepoint of one database transaction, commits them with one sync, and only then answers their
+// callers.
 type writer struct {
-	conn    *connection // only touched in run
-	hand    hand        // only touched in run
-	dialect sqlstore.Dialect
-	notify  func(perdure.SessionID)
-	// queue has no capacity: a transaction waits in its caller until the writer takes it, so the queue is
-	// bounded by the callers, and what was not taken never runs.
-	queue   chan *request
-	closing chan struct{} // closed to end run
-	stopped chan struct{} // closed when run has returned
-	mover   *mover        // nil: the writer moves the log itself
-	log     string        // the path of the log's file
-	scarce  chan struct{} // capacity 1: somebody misses the space that the log's file may take
+	conn     *connection // only used in run
+	txRunner txRunner    // only used in run
+	dialect  sqlstore.Dialect
+	notify   func(perdure.SessionID)
+	// queue has no capacity: a transaction waits in its caller until the writer receives it. The
+	// number of callers therefore bounds the queue, and a transaction that was not received never
+	// runs.
+	queue        chan *request
+	closing      chan struct{} // closed to end run
+	stopped      chan struct{} // closed when run has returned
+	checkpointer *checkpointer // nil: the writer moves the log itself
+	log          string        // the path of the log's file
+	truncate     chan struct{} // capacity 1: the space of the log's file is needed
 
-	cause        atomic.Pointer[error] // why nothing is written any more
+	cause        atomic.Pointer[error] // the first failure, after which nothing is written
 	broke        chan struct{}         // closed when cause is set
 	transactions atomic.Int64
 	commits      atomic.Int64
 }
 
-// request is one transaction and its way back.
+// request is one transaction, with the channel for its outcome.
 type request struct {
 	fn       func(store.Tx) error
 	outcome  outcome
 	appended []perdure.SessionID
 	answer   chan outcome // capacity 1: the writer does not wait for a caller that left
 
-	mu   sync.Mutex // held while fn runs
-	left bool       // guarded by mu; the caller has gone: fn does not run any more
+	mu        sync.Mutex // held while fn runs
+	abandoned bool       // guarded by mu; the caller has returned, and fn no longer runs
 }
 
-// run is fn, unless its caller has gone.
+// run calls fn, unless its caller has returned.
 func (r *request) run(tx store.Tx) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.left {
-		return fmt.Errorf("%w: its caller has gone", perdure.Unavailable)
+	if r.abandoned {
+		return fmt.Errorf("%w: its caller has returned", perdure.Unavailable)
 	}
 	return r.fn(tx)
 }
 
-// leave keeps fn from running from now on, and waits for one that runs: what fn writes for its caller is the caller's again.
-func (r *request) leave() {
+// abandon prevents fn from running from now on, and waits for a running fn. After that, only the
+// caller uses the variables that fn writes.
+func (r *request) abandon() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.left = true
+	r.abandoned = true
 }
 
 func newWriter(conn *connection, dialect sqlstore.Dialect, notify func(perdure.SessionID)) *writer {
 	return &writer{
 		conn: conn, dialect: dialect, notify: notify,
-		queue: make(chan *request), scarce: make(chan struct{}, 1),
+		queue: make(chan *request), truncate: make(chan struct{}, 1),
 		closing: make(chan struct{}), stopped: make(chan struct{}), broke: make(chan struct{}),
 	}
 }
 
-// do hands a transaction to the writer and waits for the commit.
+// do passes a transaction to the writer and waits for its commit.
 func (w *writer) do(ctx context.Context, fn func(store.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -101,12 +104,12 @@ func (w *writer) do(ctx context.Context, fn func(store.Tx) error) error {
 	case out := <-req.answer:
 		return out.deliver()
 	case <-ctx.Done():
-		req.leave()
+		req.abandon()
 		return ctx.Err()
 	}
 }
 
-// broken returns why nothing is written any more, or nil.
+// broken returns the failure after which nothing is written, or nil.
 func (w *writer) broken() error {
 	if cause := w.cause.Load(); cause != nil {
 		return *cause
@@ -114,7 +117,8 @@ func (w *writer) broken() error {
 	return nil
 }
 
-// breakDown makes err, as a Storage error, the answer to everything from now on. The first one stays.
+// breakDown makes err, as a Storage error, the answer to every later transaction. Only the first
+// call has this effect.
 func (w *writer) breakDown(err error) error {
 	err = w.dialect.Explain(err)
 	if !errors.Is(err, perdure.Storage) {
@@ -126,34 +130,35 @@ func (w *writer) breakDown(err error) error {
 	return err
 }
 
-// run serves until closing. What it has taken it also answers.
+// run serves requests until closing is closed. It answers each request that it has received.
 func (w *writer) run() {
 	defer close(w.stopped)
-	defer w.hand.rest()
-	defer w.mover.wait()
+	defer w.txRunner.close()
+	defer w.checkpointer.wait()
 	for {
 		select {
 		case <-w.closing:
 			return
 		case req := <-w.queue:
 			w.serve(w.gather(req))
-			w.tend()
-		case <-w.scarce:
-			w.cut()
+			w.maintainLog()
+		case <-w.truncate:
+			w.truncateLog()
 		}
 	}
 }
 
-// shorten asks for the log's file to be cut, and does not wait for that.
-func (w *writer) shorten() {
+// requestTruncate requests that the log's file is truncated, and does not wait for that.
+func (w *writer) requestTruncate() {
 	select {
-	case w.scarce <- struct{}{}:
+	case w.truncate <- struct{}{}:
 	default:
 	}
 }
 
-// gather takes what waits beside the first. Callers that were just answered get a turn to come back, so
-// that a batch holds all of them and not every other one.
+// gather collects the requests that wait along with the first one. Callers that were just answered
+// get a turn to send their next request, so that a batch contains all callers and not every other
+// one.
 func (w *writer) gather(first *request) []*request {
 	runtime.Gosched()
 	batch := []*request{first}
@@ -168,8 +173,9 @@ func (w *writer) gather(first *request) []*request {
 	return batch
 }
 
-// serve commits a batch and answers it. When the database refused something, for want of room or by a fault
-// of one transaction, each runs again alone, so that only the one that it is about fails.
+// serve commits a batch and answers its callers. If the database refused something, for lack of
+// space or through the fault of one transaction, each transaction runs again alone, so that only
+// the one at fault fails.
 func (w *writer) serve(batch []*request) {
 	err := w.broken()
 	if err == nil {
@@ -183,9 +189,9 @@ func (w *writer) serve(batch []*request) {
 	}
 	for _, req := range batch {
 		if err != nil {
-			req.outcome = req.outcome.spoiled(err)
+			req.outcome = req.outcome.withError(err)
 		}
-		if req.outcome.kept() {
+		if req.outcome.commits() {
 			w.transactions.Add(1)
 			for _, id := range req.appended {
 				w.notify(id)
@@ -195,8 +201,8 @@ func (w *writer) serve(batch []*request) {
 	}
 }
 
-// commit runs a batch in one database transaction. After an error nothing of it is stored or, once the
-// writer is broken, nobody knows.
+// commit runs a batch in one database transaction. After an error nothing of the batch is stored
+// or, if the writer is broken, this is unknown.
 func (w *writer) commit(batch []*request) error {
 	err := w.exec(beginBatch)
 	switch {
@@ -217,7 +223,7 @@ func (w *writer) commit(batch []*request) error {
 		case err != nil:
 			return w.dialect.Explain(err)
 		}
-		kept = kept || req.outcome.kept()
+		kept = kept || req.outcome.commits()
 	}
 	if !kept {
 		w.rollback()
@@ -228,7 +234,7 @@ func (w *writer) commit(batch []*request) error {
 		w.rollback()
 	}
 	switch {
-	case isFull(err): // a write before the commit record failed, so it is not there
+	case isFull(err): // a write before the commit record failed, so the record does not exist
 		return w.dialect.Explain(err)
 	case err != nil:
 		return w.breakDown(err)
@@ -237,8 +243,9 @@ func (w *writer) commit(batch []*request) error {
 	return nil
 }
 
-// runOne runs one transaction in a savepoint and undoes it unless its fn returned nil. Alone it needs none: what is
-// not kept is rolled back with its batch. An error is one of the database, after which the batch cannot go on.
+// runOne runs one transaction in a savepoint, and undoes it unless its fn returned nil. A
+// transaction that is alone in its batch needs no savepoint, because its batch is rolled back. An
+// error is one of the database, after which the batch cannot continue.
 func (w *writer) runOne(req *request, alone bool) error {
 	if !alone {
 		if err := w.exec(beginOne); err != nil {
@@ -246,11 +253,11 @@ func (w *writer) runOne(req *request, alone bool) error {
 		}
 	}
 	tx := sqlstore.New(context.Background(), w.conn, w.dialect)
-	req.outcome, req.appended = w.hand.run(req.run, tx), tx.Appended()
+	req.outcome, req.appended = w.txRunner.run(req.run, tx), tx.Appended()
 	if err := tx.Failure(); err != nil || alone {
 		return err
 	}
-	if !req.outcome.kept() {
+	if !req.outcome.commits() {
 		if err := w.exec(undoOne); err != nil {
 			return err
 		}
@@ -258,8 +265,9 @@ func (w *writer) runOne(req *request, alone bool) error {
 	return w.exec(endOne)
 }
 
-// rollback ends a transaction that failed. SQLite has often done so itself, and then this is an error that
-// says nothing; where it fails otherwise, the next BEGIN fails too, and that is looked at.
+// rollback ends a failed transaction. SQLite has often done so itself, and then returns an error
+// without meaning. If the rollback fails otherwise, the next BEGIN fails too, and its error is
+// handled.
 func (w *writer) rollback() {
 	_ = w.exec(rollbackBatch)
 }

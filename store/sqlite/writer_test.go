@@ -20,7 +20,8 @@ import (
 
 var errTest = errors.New("not this one")
 
-// TestGroupCommit holds the writer until 64 transactions wait, in a bubble that says when they do.
+// TestGroupCommit holds the writer until 64 transactions wait, in a synctest bubble, which reports
+// when they do.
 func TestGroupCommit(t *testing.T) {
 	t.Parallel()
 	const callers, failing, panicking = 64, 7, 11
@@ -64,11 +65,12 @@ func TestGroupCommit(t *testing.T) {
 			case i == panicking && (err == nil || err.Error() != "panic: at the disco"):
 				t.Errorf("the panicking transaction got %v, want its own panic", err)
 			case i != failing && i != panicking && err != nil:
-				t.Errorf("transaction %d got %v beside one that failed", i, err)
+				t.Errorf("transaction %d got %v next to a failed one", i, err)
 			}
 		}
 		after := s.Stats()
-		got := sqlite.Stats{Transactions: after.Transactions - before.Transactions, Commits: after.Commits - before.Commits}
+		got := sqlite.Stats{Transactions: after.Transactions - before.Transactions,
+			Commits: after.Commits - before.Commits}
 		if want := (sqlite.Stats{Transactions: callers - 2 + 1, Commits: 2}); got != want {
 			t.Errorf("got %+v, want %+v: one commit for the transaction that held, one for the others", got, want)
 		}
@@ -137,7 +139,7 @@ func TestInTx(t *testing.T) {
 		}
 		close(release)
 
-		if err := <-answer; err != nil && !errors.Is(err, context.Canceled) { // its answer may be there as soon
+		if err := <-answer; err != nil && !errors.Is(err, context.Canceled) { // its answer may arrive as early
 			t.Errorf("got %v, want the ctx's error", err)
 		}
 		write(t, s, func(store.Tx) error { return nil }) // comes after it
@@ -180,7 +182,8 @@ func TestDiskFull(t *testing.T) {
 	}
 
 	want := "disk full: free space in "
-	if !errors.Is(err, perdure.Storage) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "; nothing was changed") {
+	if !errors.Is(err, perdure.Storage) || !strings.Contains(err.Error(), want) ||
+		!strings.Contains(err.Error(), "; nothing was changed") {
 		t.Errorf("got %v, want storage with %q", err, want)
 	}
 	if broken := s.Broken(); broken != nil {
@@ -194,9 +197,11 @@ func TestDiskFull(t *testing.T) {
 		return tx.SaveSession(theSession, "whole", perdure.SessionActive)
 	})
 	if !errors.Is(swallowed, perdure.Storage) {
-		t.Errorf("got %v from a transaction that went on, want storage", swallowed)
+		t.Errorf("got %v from a transaction that continued, want storage", swallowed)
 	}
-	if got := read(t, s, func(r store.Reader) (store.Session, error) { return r.Session(theSession) }); got.Title != "" {
+	if got := read(t, s, func(r store.Reader) (store.Session, error) {
+		return r.Session(theSession)
+	}); got.Title != "" {
 		t.Errorf("got title %q, want nothing of a transaction that met a full disk", got.Title)
 	}
 	write(t, s, func(tx store.Tx) error {
@@ -208,7 +213,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestDiskFullAmongNeighbours has one transaction that does not fit in a batch of ones that do.
+// TestDiskFullAmongNeighbours puts one transaction that does not fit into a batch of transactions
+// that do.
 func TestDiskFullAmongNeighbours(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -242,14 +248,14 @@ func TestDiskFullAmongNeighbours(t *testing.T) {
 	})
 }
 
-// TestFailedWrite lets the system refuse a write for another reason than a full disk.
+// TestFailedWrite makes the system refuse a write for another reason than a full disk.
 func TestFailedWrite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	closed(t, withSession(t, sqlite.Config{Dir: dir}))
 
 	writer := startChild(t, "fail", dir)
-	limit := time.AfterFunc(time.Minute, func() { _ = writer.process.Kill() }) // a store that broke may keep it waiting
+	limit := time.AfterFunc(time.Minute, func() { _ = writer.process.Kill() }) // a broken store may wait for it
 	defer limit.Stop()
 	got := writer.rest()
 
@@ -297,7 +303,7 @@ func TestBubble(t *testing.T) {
 	})
 }
 
-// held keeps the writer busy in a transaction until the function that it returns is called.
+// held keeps the writer busy in a transaction until the returned function is called.
 func held(t *testing.T, s *sqlite.Store) (release func()) {
 	t.Helper()
 	entered, free, done := make(chan struct{}), make(chan struct{}), make(chan error)

@@ -11,13 +11,16 @@ import (
 const (
 	approvalColumns = `id, session_id, call_id, state, record`
 
-	// approvalFilter has every predicate of store.ApprovalFilter. A predicate before it only lets an index be used.
+	// approvalFilter contains every condition of store.ApprovalFilter. Conditions in front of it
+	// only let the database use an index.
 	approvalFilter = `($1 = '' OR session_id = $1) AND ($2 = '' OR state = $2) AND ($3 = 0 OR call_id = $4) ORDER BY position LIMIT $5`
 )
 
-// The statements of approvals. The words of listOpenApprovals are those of a partial index.
+// The statements of approvals. The condition of listOpenApprovals is literally that of a partial
+// index.
 const (
-	approvalRow      = `INSERT INTO approval (` + approvalColumns + `, task_id, position) VALUES ($1, $2, $3, $4, $5, $6, `
+	approvalRow = `INSERT INTO approval (` + approvalColumns +
+		`, task_id, position) VALUES ($1, $2, $3, $4, $5, $6, `
 	approvalPosition = `(SELECT COALESCE(MAX(position), 0) + 1 FROM approval)`
 	approvalAgain    = `) ON CONFLICT (id) DO UPDATE SET state = excluded.state, record = excluded.record, task_id = excluded.task_id
 		WHERE approval.session_id = excluded.session_id AND approval.call_id = excluded.call_id`
@@ -28,7 +31,8 @@ const (
 	listApprovals     = `SELECT ` + approvalColumns + ` FROM approval WHERE ` + approvalFilter
 	listOpenApprovals = `SELECT ` + approvalColumns + ` FROM approval WHERE state = 'open' AND ` + approvalFilter
 	listOwnApprovals  = `SELECT ` + approvalColumns + ` FROM approval WHERE session_id = $1 AND ` + approvalFilter
-	listCallApprovals = `SELECT ` + approvalColumns + ` FROM approval WHERE session_id = $1 AND call_id = $4 AND ` + approvalFilter
+	listCallApprovals = `SELECT ` + approvalColumns + ` FROM approval WHERE session_id = $1 AND call_id = $4 AND ` +
+		approvalFilter
 )
 
 // Approval returns the record.
@@ -44,7 +48,7 @@ func (tx *Tx) Approval(id perdure.ApprovalID) (perdure.Approval, error) {
 	return a, nil
 }
 
-// holdApproval locks the session of an approval. One that is not there has none.
+// holdApproval locks the session of an approval. NotFound: there is no such approval.
 func (tx *Tx) holdApproval(id perdure.ApprovalID) error {
 	if tx.alone() {
 		return nil
@@ -82,12 +86,12 @@ func (tx *Tx) Approvals(filter store.ApprovalFilter) ([]perdure.Approval, error)
 	return found, nil
 }
 
-// PutApproval adds a record, or overwrites the one that has its id.
+// PutApproval adds a record, or overwrites the one with its id.
 func (tx *Tx) PutApproval(a perdure.Approval) error {
 	if !a.State.Valid() {
 		return fmt.Errorf("put approval %s: %w state %q", a.ID, perdure.Invalid, a.State)
 	}
-	a.RequestedAt, a.ExpiresAt, a.At = micro(a.RequestedAt), micro(a.ExpiresAt), micro(a.At)
+	a.RequestedAt, a.ExpiresAt, a.DecidedAt = micro(a.RequestedAt), micro(a.ExpiresAt), micro(a.DecidedAt)
 	body, err := encode(a)
 	if err != nil {
 		return fmt.Errorf("put approval %s: %w record: %w", a.ID, perdure.Invalid, err)
@@ -95,7 +99,7 @@ func (tx *Tx) PutApproval(a perdure.Approval) error {
 	if err := tx.hold(a.Session); err != nil {
 		return fmt.Errorf("put approval %s: %w", a.ID, err)
 	}
-	n, err := tx.exec(tx.placed(putApproval, putApprovalNext), a.ID, a.Session, bytesOf(a.Call), a.State, body, a.Task)
+	n, err := tx.exec(tx.withPosition(putApproval, putApprovalNext), a.ID, a.Session, bytesOf(a.Call), a.State, body, a.Task)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: it belongs to another call or session", perdure.Conflict)
 	}
@@ -105,8 +109,8 @@ func (tx *Tx) PutApproval(a perdure.Approval) error {
 	return nil
 }
 
-// scanApproval reads a record. One that cannot be read, or is bound to something else than its row, is an
-// error that names the row: an approval of one call must not let another through (AP3).
+// scanApproval reads a record. A record that is not readable, or does not match its row, is an
+// error that names the row: an approval of one call must never allow another.
 func scanApproval(r row) (perdure.Approval, error) {
 	var id perdure.ApprovalID
 	var session perdure.SessionID
@@ -117,15 +121,16 @@ func scanApproval(r row) (perdure.Approval, error) {
 	}
 	var a perdure.Approval
 	if err := decode(body, &a); err != nil {
-		return perdure.Approval{}, fmt.Errorf("approval %s: its stored record cannot be read: %w", id, err)
+		return perdure.Approval{}, fmt.Errorf("approval %s: its stored record is not readable: %w", id, err)
 	}
 	if !state.Valid() || a.State != state {
-		return perdure.Approval{}, fmt.Errorf("approval %s: its stored state %q cannot be read, its record says %q", id, state, a.State)
+		return perdure.Approval{}, fmt.Errorf("approval %s: its stored state is %q, its record says %q", id, state,
+			a.State)
 	}
 	if a.ID != id || a.Session != session || utf8.Valid(call) && string(a.Call) != string(call) {
 		return perdure.Approval{}, fmt.Errorf("approval %s of call %s of %s: its stored record is %s of call %s of %s",
 			id, call, session, a.ID, a.Call, a.Session)
 	}
-	a.Call = perdure.CallID(call) // JSON keeps no bytes that are not UTF-8
+	a.Call = perdure.CallID(call) // JSON does not preserve bytes that are not UTF-8
 	return a, nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// The statements of the audit log. Whoever adds to a chain has the lock of its head.
+// The statements of the audit log. Writers of a chain hold the lock of its head.
 const (
 	auditLinks = `SELECT org, seq, record, hash FROM audit_entry WHERE org = $1 AND seq > $2 ORDER BY seq LIMIT $3`
 	auditHeads = `SELECT org, seq, hash FROM audit_head
@@ -35,13 +35,14 @@ func (tx *Tx) AuditLinks(org string, after int64, limit int) ([]store.AuditLink,
 	return found, nil
 }
 
-// AuditHeads says where the chain of each org ends.
+// AuditHeads returns the head of every chain.
 func (tx *Tx) AuditHeads() ([]store.AuditHead, error) {
 	found, err := list(tx, scanAuditHead, auditHeads)
 	if err != nil {
-		return nil, fmt.Errorf("read the ends of the audit log: %w", err)
+		return nil, fmt.Errorf("read the heads of the audit log: %w", err)
 	}
-	slices.SortFunc(found, func(a, b store.AuditHead) int { return cmp.Compare(a.Org, b.Org) }) // no collation decides it
+	// not by a collation of the database
+	slices.SortFunc(found, func(a, b store.AuditHead) int { return cmp.Compare(a.Org, b.Org) })
 	return found, nil
 }
 
@@ -50,8 +51,8 @@ func scanAuditHead(r row) (h store.AuditHead, err error) {
 	return h, err
 }
 
-// AddAudit ends the chain of an org with an entry. One whose head was put back or taken away goes on after its last entry, and
-// shows for ever that it does not follow it.
+// AddAudit appends an entry to the chain of an org. If the head was changed or removed, the new
+// entry follows the last stored one, and permanently shows that the chain is broken there.
 func (tx *Tx) AddAudit(e store.AuditEntry) error {
 	org := cmp.Or(e.Org, budget.DefaultOrg)
 	_, err := tx.exec(beginAudit, org)
@@ -80,7 +81,7 @@ func (tx *Tx) AddAudit(e store.AuditEntry) error {
 	return nil
 }
 
-// auditEvents adds the entries of events that are to be answered for.
+// auditEvents adds the entries of audited events.
 func (tx *Tx) auditEvents(session perdure.SessionID, events []perdure.Event) error {
 	for _, e := range events {
 		entry, audited, err := store.AuditOf(e)

@@ -18,14 +18,15 @@ const (
 	entryColumns = `budget_id, session_id, work, kind, name, amount_um, estimate, unpriced, at_us`
 )
 
-// The statements of budgets. What stands on a budget is written under the lock of its row.
+// The statements of budgets. Everything about a budget is written under the lock of its row.
 const (
 	anyBudget    = `EXISTS (SELECT 1 FROM budget)`
 	selectAny    = `SELECT ` + anyBudget
 	selectBudget = `SELECT ` + accountColumns + ` FROM budget WHERE id = $1`
 	listBudgets  = `SELECT ` + accountColumns + ` FROM budget ORDER BY id`
-	listOwned    = `SELECT ` + accountColumns + ` FROM budget WHERE owner IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ORDER BY id`
-	putBudget    = `INSERT INTO budget (owner, ` + accountColumns + `)
+	listOwned    = `SELECT ` + accountColumns +
+		` FROM budget WHERE owner IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ORDER BY id`
+	putBudget = `INSERT INTO budget (owner, ` + accountColumns + `)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 		ON CONFLICT (id) DO UPDATE SET limit_um = excluded.limit_um, soft_um = excluded.soft_um, action = excluded.action,
 			spent_um = excluded.spent_um, reserved_um = excluded.reserved_um, unpriced = excluded.unpriced, warned = excluded.warned,
@@ -57,7 +58,8 @@ const (
 	removeSessionHolds = `DELETE FROM budget_hold WHERE session_id = $1`
 )
 
-// Budgeted reports whether there is any budget. LockSession asks along with its own statement.
+// Budgeted reports whether there is any budget. LockSession and TakeSession read it along with the
+// session, which saves a statement.
 func (tx *Tx) Budgeted() (bool, error) {
 	if tx.budgeted != nil {
 		return *tx.budgeted, nil
@@ -88,7 +90,7 @@ func (tx *Tx) Budgets(filter store.BudgetFilter) (found []budget.Account, err er
 	default:
 		args := make([]any, store.MaxSubjects)
 		for i := range args {
-			args[i] = []byte{} // nobody's
+			args[i] = []byte{} // matches no owner
 		}
 		for i, s := range filter.Subjects {
 			args[i] = ownerOf(s)
@@ -101,7 +103,7 @@ func (tx *Tx) Budgets(filter store.BudgetFilter) (found []budget.Account, err er
 	return found, nil
 }
 
-// ownerOf is a subject in one value.
+// ownerOf encodes a subject as one value.
 func ownerOf(s budget.Subject) []byte { return []byte(string(s.Scope) + ":" + s.ID) }
 
 // BudgetHolds lists holds by session, work and budget.
@@ -127,32 +129,33 @@ func (tx *Tx) BudgetEntries(filter store.EntryFilter) ([]budget.Entry, error) {
 	return found, nil
 }
 
-// BudgetSum adds up charges.
-func (tx *Tx) BudgetSum(id perdure.BudgetID, after, upTo time.Time) (budget.Sum, error) {
+// BudgetSum adds up the charges of a period.
+func (tx *Tx) BudgetSum(id perdure.BudgetID, after, upTo time.Time) (budget.Total, error) {
 	last := int64(math.MaxInt64)
 	if !upTo.IsZero() {
 		last = micros(upTo)
 	}
 	sum, err := one(tx, scanSum, sumEntries, id, micros(after), last)
 	if err != nil {
-		return budget.Sum{}, fmt.Errorf("sum up budget %s: %w", id, err)
+		return budget.Total{}, fmt.Errorf("sum up budget %s: %w", id, err)
 	}
 	return sum, nil
 }
 
-// BudgetHalts lists the sessions that budgets keep from going on.
+// BudgetHalts lists the halted sessions.
 func (tx *Tx) BudgetHalts() ([]store.BudgetHalt, error) {
 	found, err := list(tx, scanHalt, listHalts)
 	if err != nil {
-		return nil, fmt.Errorf("list what budgets stopped: %w", err)
+		return nil, fmt.Errorf("list halted sessions: %w", err)
 	}
 	return found, nil
 }
 
 // PutBudget adds or replaces an account.
 func (tx *Tx) PutBudget(a budget.Account) error {
-	_, err := tx.exec(putBudget, ownerOf(a.Subject), a.ID, a.Scope, bytesOf(a.Subject.ID), a.Currency, int64(a.Limit), int64(a.Soft), a.Period.String(), a.Action,
-		int64(a.Spent), int64(a.Reserved), a.Unpriced, a.Warned, micros(a.From), micros(a.CreatedAt), micros(a.UpdatedAt))
+	_, err := tx.exec(putBudget, ownerOf(a.Subject), a.ID, a.Scope, bytesOf(a.Subject.ID), a.Currency, int64(a.Limit),
+		int64(a.Soft), a.Period.String(), a.Action, int64(a.Spent), int64(a.Reserved), a.Unpriced, a.Warned,
+		micros(a.From), micros(a.CreatedAt), micros(a.UpdatedAt))
 	if err != nil {
 		return fmt.Errorf("put budget %s: %w", a.ID, err)
 	}
@@ -186,7 +189,7 @@ func (tx *Tx) PutHold(h budget.Hold) error {
 	return nil
 }
 
-// RemoveHold says whether a hold was there.
+// RemoveHold removes a hold and reports whether it existed.
 func (tx *Tx) RemoveHold(h budget.Hold) (bool, error) {
 	n, err := tx.exec(removeHold, h.Session, bytesOf(h.Work), h.Budget)
 	if err != nil {
@@ -195,16 +198,17 @@ func (tx *Tx) RemoveHold(h budget.Hold) (bool, error) {
 	return n > 0, nil
 }
 
-// AddEntry adds a line, once.
+// AddEntry adds a line to the ledger once.
 func (tx *Tx) AddEntry(e budget.Entry) (bool, error) {
-	n, err := tx.exec(addEntry, e.Budget, e.Session, bytesOf(e.Work), e.Kind, bytesOf(e.Name), int64(e.Amount), e.Estimate, e.Unpriced, micros(e.At))
+	n, err := tx.exec(addEntry, e.Budget, e.Session, bytesOf(e.Work), e.Kind, bytesOf(e.Name), int64(e.Amount),
+		e.Estimate, e.Unpriced, micros(e.At))
 	if err != nil {
 		return false, fmt.Errorf("add to the ledger of budget %s: %w", e.Budget, err)
 	}
 	return n > 0, nil
 }
 
-// PutHalt notes which budget keeps a session from going on.
+// PutHalt records which budget halts a session.
 func (tx *Tx) PutHalt(h store.BudgetHalt) (err error) {
 	if h.Budget == "" {
 		_, err = tx.exec(removeHalt, h.Session)
@@ -212,15 +216,15 @@ func (tx *Tx) PutHalt(h store.BudgetHalt) (err error) {
 		_, err = tx.exec(putHalt, h.Session, h.Budget)
 	}
 	if err != nil {
-		return fmt.Errorf("note what stops session %s: %w", h.Session, err)
+		return fmt.Errorf("record halt of session %s: %w", h.Session, err)
 	}
 	return nil
 }
 
-// removeBudgets removes what of budgets goes with a session.
+// removeBudgets removes what a session has of budgets.
 func (tx *Tx) removeBudgets(id perdure.SessionID) error {
 	own := budget.Subject{Scope: budget.Session, ID: string(id)}
-	if _, err := tx.exec(removeHalt, id); err != nil { // also that of a budget that is gone
+	if _, err := tx.exec(removeHalt, id); err != nil { // also if the budget itself was removed
 		return err
 	}
 	some, err := tx.Budgeted()
@@ -245,14 +249,15 @@ func scanAccount(r row) (a budget.Account, err error) {
 	var subject []byte
 	var period string
 	var from, created, updated int64
-	err = r.Scan(&a.ID, &a.Scope, &subject, &a.Currency, &a.Limit, &a.Soft, &period, &a.Action, &a.Spent, &a.Reserved, &a.Unpriced, &a.Warned,
+	err = r.Scan(&a.ID, &a.Scope, &subject, &a.Currency, &a.Limit, &a.Soft, &period, &a.Action, &a.Spent, &a.Reserved,
+		&a.Unpriced, &a.Warned,
 		&from, &created, &updated)
 	if err != nil {
 		return a, err
 	}
 	a.Subject.ID, a.From, a.CreatedAt, a.UpdatedAt = string(subject), moment(from), moment(created), moment(updated)
 	if a.Period, err = budget.ParsePeriod(period); err != nil {
-		return a, fmt.Errorf("budget %s: its stored period cannot be read: %w", a.ID, err)
+		return a, fmt.Errorf("budget %s: its stored period is not readable: %w", a.ID, err)
 	}
 	return a, nil
 }
@@ -273,7 +278,7 @@ func scanEntry(r row) (e budget.Entry, err error) {
 	return e, err
 }
 
-func scanSum(r row) (s budget.Sum, err error) {
+func scanSum(r row) (s budget.Total, err error) {
 	err = r.Scan(&s.Amount, &s.Unpriced)
 	return s, err
 }

@@ -11,8 +11,8 @@ import (
 const callColumns = `session_id, call_id, turn_id, task_id, attempt, tool, args, fingerprint, class, state, token, worker_id,
 	epoch, executions, result, resolved_by, claimed_us, settled_us`
 
-// The statements of the effect ledger. A state that may be left is always part of the WHERE: the row that
-// is not changed is the answer (LG7).
+// The statements of the effect ledger. The WHERE clause always contains the state that may be left,
+// so that a statement that changes no row is the answer.
 const (
 	callRow = `INSERT INTO call (` + callColumns + `, position)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'running', $10, $11, $12, 1, NULL, $13, $14, 0, `
@@ -23,8 +23,10 @@ const (
 
 	selectCall  = `SELECT ` + callColumns + ` FROM call WHERE session_id = $1 AND call_id = $2`
 	listCalls   = `SELECT ` + callColumns + ` FROM call WHERE ($1 = '' OR state = $1) ORDER BY position`
-	listRunning = `SELECT ` + callColumns + ` FROM call WHERE state = 'running' AND ($1 = '' OR session_id = $1) ORDER BY position`
-	listOwn     = `SELECT ` + callColumns + ` FROM call WHERE session_id = $1 AND ($2 = '' OR state = $2) ORDER BY position`
+	listRunning = `SELECT ` + callColumns +
+		` FROM call WHERE state = 'running' AND ($1 = '' OR session_id = $1) ORDER BY position`
+	listOwn = `SELECT ` + callColumns +
+		` FROM call WHERE session_id = $1 AND ($2 = '' OR state = $2) ORDER BY position`
 	listInDoubt = `SELECT ` + callColumns + ` FROM call
 		WHERE session_id = $1 AND (state <> 'settled' OR length(resolved_by) > 0) ORDER BY position`
 	takeCall = `UPDATE call SET token = $4, worker_id = $5, epoch = $6, attempt = $7, task_id = $8, executions = $9
@@ -69,20 +71,22 @@ func (tx *Tx) Calls(filter store.CallFilter) ([]perdure.Call, error) {
 	return found, nil
 }
 
-// Claim inserts the row, or locks and judges the one that is there.
-func (tx *Tx) Claim(call perdure.Call, ownerLive func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error) {
+// Claim inserts a row, or locks and judges the existing one.
+func (tx *Tx) Claim(call perdure.Call,
+	ownerLive func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error) {
 	if call.Token == "" {
-		return "", perdure.Call{}, fmt.Errorf("claim call %s: %w: without a token", call.Key, perdure.Invalid)
+		return "", perdure.Call{}, fmt.Errorf("claim call %s: %w: there is no token", call.Key, perdure.Invalid)
 	}
 	call.State, call.Executions, call.ClaimedAt = perdure.CallRunning, 1, tx.Now()
 	call.Result, call.SettledAt = nil, moment(0)
 	if len(call.Args) == 0 {
-		call.Args = nil // as it is read back
+		call.Args = nil // as it will be read back
 	}
 	if err := tx.hold(call.Key.Session); err != nil {
 		return "", perdure.Call{}, fmt.Errorf("claim call %s: %w", call.Key, err)
 	}
-	n, err := tx.exec(tx.placed(insertCall, insertCallNext), call.Key.Session, bytesOf(call.Key.Call), call.Turn, call.Task, call.Attempt, bytesOf(call.Tool),
+	n, err := tx.exec(tx.withPosition(insertCall, insertCallNext), call.Key.Session, bytesOf(call.Key.Call), call.Turn,
+		call.Task, call.Attempt, bytesOf(call.Tool),
 		bytesOf(call.Args), call.Fingerprint, call.Class, call.Token, call.Worker, call.Epoch, bytesOf(call.ResolvedBy),
 		micros(call.ClaimedAt))
 	if err != nil {
@@ -96,36 +100,36 @@ func (tx *Tx) Claim(call perdure.Call, ownerLive func(perdure.WorkerID) bool) (p
 		return "", perdure.Call{}, fmt.Errorf("claim: %w", err)
 	}
 	live := found.State == perdure.CallRunning && ownerLive(found.Worker)
-	return perdure.JudgeClaim(&found, call, live), found, nil
+	return perdure.DecideClaim(&found, call, live), found, nil
 }
 
 // TakeCall gives a running row to a new owner.
 func (tx *Tx) TakeCall(old perdure.Call, next perdure.Call) error {
 	if next.Token == "" {
-		return fmt.Errorf("take call %s: %w: without a token", old.Key, perdure.Invalid)
+		return fmt.Errorf("take over call %s: %w: there is no token", old.Key, perdure.Invalid)
 	}
 	if err := tx.hold(old.Key.Session); err != nil {
-		return fmt.Errorf("take call %s: %w", old.Key, err)
+		return fmt.Errorf("take over call %s: %w", old.Key, err)
 	}
 	n, err := tx.exec(takeCall, old.Key.Session, bytesOf(old.Key.Call), old.Token,
 		next.Token, next.Worker, next.Epoch, next.Attempt, next.Task, next.Executions)
 	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: it is not running under that token any more", perdure.Lost)
+		err = fmt.Errorf("%w: it no longer runs under that token", perdure.Lost)
 	}
 	if err != nil {
-		return fmt.Errorf("take call %s: %w", old.Key, err)
+		return fmt.Errorf("take over call %s: %w", old.Key, err)
 	}
 	return nil
 }
 
-// BindCall gives a running row to a task.
+// BindCall assigns a running row to a task.
 func (tx *Tx) BindCall(key perdure.CallKey, token perdure.Token, task perdure.TaskID, attempt int) error {
 	if err := tx.hold(key.Session); err != nil {
 		return fmt.Errorf("bind call %s to task %s: %w", key, task, err)
 	}
 	n, err := tx.exec(bindCall, key.Session, bytesOf(key.Call), token, task, attempt)
 	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: it is not running under that token any more", perdure.Lost)
+		err = fmt.Errorf("%w: it no longer runs under that token", perdure.Lost)
 	}
 	if err != nil {
 		return fmt.Errorf("bind call %s to task %s: %w", key, task, err)
@@ -134,7 +138,8 @@ func (tx *Tx) BindCall(key perdure.CallKey, token perdure.Token, task perdure.Ta
 }
 
 // Settle records the one outcome.
-func (tx *Tx) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState, result perdure.ToolResult) error {
+func (tx *Tx) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState,
+	result perdure.ToolResult) error {
 	if state != perdure.CallSettled && state != perdure.CallUnknown {
 		return fmt.Errorf("settle call %s: %w state %q", key, perdure.Invalid, state)
 	}
@@ -155,7 +160,7 @@ func (tx *Tx) Settle(key perdure.CallKey, token perdure.Token, state perdure.Cal
 	return nil
 }
 
-// settledBefore answers a settlement that changed no row: nil when the same one stands there already.
+// settledBefore handles a settlement that changed no row: nil, if the same outcome is stored.
 func (tx *Tx) settledBefore(key perdure.CallKey, token perdure.Token, state perdure.CallState, body []byte) error {
 	stored, err := one(tx, content, selectResult, key.Session, bytesOf(key.Call), token, state)
 	switch {
@@ -170,7 +175,7 @@ func (tx *Tx) settledBefore(key perdure.CallKey, token perdure.Token, state perd
 	return fmt.Errorf("%w: the token does not own a running row", perdure.Lost)
 }
 
-// ResolveCall leaves the state unknown.
+// ResolveCall resolves an unknown row.
 func (tx *Tx) ResolveCall(next perdure.Call, by string) error {
 	err := tx.hold(next.Key.Session)
 	var n int64
@@ -192,7 +197,7 @@ func (tx *Tx) resolve(next perdure.Call, by string) (int64, error) {
 	session, call := next.Key.Session, bytesOf(next.Key.Call)
 	switch {
 	case next.State == perdure.CallRunning && next.Token == "":
-		return 0, fmt.Errorf("%w: without a token", perdure.Invalid)
+		return 0, fmt.Errorf("%w: there is no token", perdure.Invalid)
 	case next.State == perdure.CallRunning:
 		return tx.exec(rerunCall, session, call, next.Token, next.Worker, next.Executions, bytesOf(by))
 	case next.State != perdure.CallSettled || next.Result == nil:
@@ -221,7 +226,8 @@ func scanCall(r row) (perdure.Call, error) {
 	var c perdure.Call
 	var id, tool, args, result, by []byte
 	var claimed, settled int64
-	err := r.Scan(&c.Key.Session, &id, &c.Turn, &c.Task, &c.Attempt, &tool, &args, &c.Fingerprint, &c.Class, &c.State, &c.Token,
+	err := r.Scan(&c.Key.Session, &id, &c.Turn, &c.Task, &c.Attempt, &tool, &args, &c.Fingerprint, &c.Class, &c.State,
+		&c.Token,
 		&c.Worker, &c.Epoch, &c.Executions, &result, &by, &claimed, &settled)
 	if err != nil {
 		return perdure.Call{}, err
@@ -231,12 +237,12 @@ func scanCall(r row) (perdure.Call, error) {
 		c.Args = args
 	}
 	if c.State != perdure.CallRunning && c.State != perdure.CallSettled && c.State != perdure.CallUnknown {
-		return perdure.Call{}, fmt.Errorf("call %s: its stored state %q cannot be read", c.Key, c.State)
+		return perdure.Call{}, fmt.Errorf("call %s: its stored state %q is not known", c.Key, c.State)
 	}
 	if len(result) > 0 {
 		c.Result = new(perdure.ToolResult)
 		if err := decode(result, c.Result); err != nil {
-			return perdure.Call{}, fmt.Errorf("call %s: its stored result cannot be read: %w", c.Key, err)
+			return perdure.Call{}, fmt.Errorf("call %s: its stored result is not readable: %w", c.Key, err)
 		}
 	}
 	c.ClaimedAt, c.SettledAt = moment(claimed), moment(settled)

@@ -11,8 +11,9 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// directoryLock is the lock under which the directory is written, by one transaction at a time: what a row may say depends on
-// others. It is written seldom. A transaction that writes and reads it shares the lock.
+// directoryLock is the lock under which one transaction at a time writes the directory, because the
+// rules of a row depend on other rows. A transaction that also reads the directory shares the lock.
+// Writes are rare.
 const directoryLock = "directory"
 
 // The columns of the directory.
@@ -22,7 +23,7 @@ const (
 	connectionColumns = `org, user_id, provider, sealed, owner_id, metadata, version, created_us, updated_us`
 )
 
-// The statements of the directory. A row is replaced only by the version that follows its own.
+// The statements of the directory. A row is replaced only by the next version.
 const (
 	selectAgent = `SELECT body FROM agent WHERE id = $1`
 	listAgents  = `SELECT body FROM agent ORDER BY created_us`
@@ -55,7 +56,8 @@ const (
 		ON CONFLICT (id) DO UPDATE SET name = excluded.name, base_url = excluded.base_url, sealed = excluded.sealed,
 			version = excluded.version, updated_us = excluded.updated_us WHERE provider.version = excluded.version - 1`
 
-	selectConnection = `SELECT ` + connectionColumns + ` FROM user_connection WHERE org = $1 AND user_id = $2 AND provider = $3`
+	selectConnection = `SELECT ` + connectionColumns +
+		` FROM user_connection WHERE org = $1 AND user_id = $2 AND provider = $3`
 	listConnections  = `SELECT ` + connectionColumns + ` FROM user_connection`
 	deleteConnection = `DELETE FROM user_connection WHERE org = $1 AND user_id = $2 AND provider = $3`
 	putConnection    = `INSERT INTO user_connection (` + connectionColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
@@ -70,12 +72,12 @@ const (
 // The keys of the defaults.
 const (
 	modelDefault    = "model"
-	providerDefault = "provider/" // and the kind
+	providerDefault = "provider/" // followed by the kind
 )
 
 // Agent returns an agent.
 func (tx *Tx) Agent(id perdure.AgentID) (agent.Agent, bool, error) {
-	a, found, err := kept(tx, scanBody[agent.Agent], selectAgent, id)
+	a, found, err := readDirectory(tx, scanBody[agent.Agent], selectAgent, id)
 	if err != nil {
 		return agent.Agent{}, false, fmt.Errorf("agent %s: %w", id, err)
 	}
@@ -84,17 +86,17 @@ func (tx *Tx) Agent(id perdure.AgentID) (agent.Agent, bool, error) {
 
 // Agents lists agents.
 func (tx *Tx) Agents(filter agent.StatusFilter) ([]agent.Agent, error) {
-	found, err := keptList(tx, scanBody[agent.Agent], listAgents)
+	found, err := listDirectory(tx, scanBody[agent.Agent], listAgents)
 	if err != nil {
 		return nil, fmt.Errorf("list agents: %w", err)
 	}
-	found = slices.DeleteFunc(found, func(a agent.Agent) bool { return !filter.Fits(a.Status) })
+	found = slices.DeleteFunc(found, func(a agent.Agent) bool { return !filter.Matches(a.Status) })
 	return byAge(found, func(a agent.Agent) (time.Time, string) { return a.CreatedAt, string(a.ID) }), nil
 }
 
 // AgentVersions returns an agent as each write left it.
 func (tx *Tx) AgentVersions(id perdure.AgentID, limit int) ([]agent.Agent, error) {
-	found, err := keptList(tx, scanBody[agent.Agent], agentVersions, id, orAll(limit))
+	found, err := listDirectory(tx, scanBody[agent.Agent], agentVersions, id, orAll(limit))
 	if err != nil {
 		return nil, fmt.Errorf("versions of agent %s: %w", id, err)
 	}
@@ -103,7 +105,7 @@ func (tx *Tx) AgentVersions(id perdure.AgentID, limit int) ([]agent.Agent, error
 
 // PutAgent adds or replaces an agent.
 func (tx *Tx) PutAgent(a agent.Agent) (agent.Agent, error) {
-	err := putKept(tx, a, store.NextAgent, func(a agent.Agent) (int64, error) {
+	err := putDirectory(tx, a, store.NextAgent, func(a agent.Agent) (int64, error) {
 		body, err := encode(a)
 		if err != nil {
 			return 0, fmt.Errorf("%w record: %w", perdure.Invalid, err)
@@ -123,7 +125,7 @@ func (tx *Tx) PutAgent(a agent.Agent) (agent.Agent, error) {
 
 // Harness returns a harness.
 func (tx *Tx) Harness(id perdure.HarnessID) (agent.Harness, bool, error) {
-	h, found, err := kept(tx, scanBody[agent.Harness], selectHarness, id)
+	h, found, err := readDirectory(tx, scanBody[agent.Harness], selectHarness, id)
 	if err != nil {
 		return agent.Harness{}, false, fmt.Errorf("harness %s: %w", id, err)
 	}
@@ -132,17 +134,17 @@ func (tx *Tx) Harness(id perdure.HarnessID) (agent.Harness, bool, error) {
 
 // Harnesses lists harnesses.
 func (tx *Tx) Harnesses(filter agent.StatusFilter) ([]agent.Harness, error) {
-	found, err := keptList(tx, scanBody[agent.Harness], listHarnesses)
+	found, err := listDirectory(tx, scanBody[agent.Harness], listHarnesses)
 	if err != nil {
 		return nil, fmt.Errorf("list harnesses: %w", err)
 	}
-	found = slices.DeleteFunc(found, func(h agent.Harness) bool { return !filter.Fits(h.Status) })
+	found = slices.DeleteFunc(found, func(h agent.Harness) bool { return !filter.Matches(h.Status) })
 	return byAge(found, func(h agent.Harness) (time.Time, string) { return h.CreatedAt, string(h.ID) }), nil
 }
 
 // HarnessVersions returns a harness as each write left it.
 func (tx *Tx) HarnessVersions(id perdure.HarnessID, limit int) ([]agent.Harness, error) {
-	found, err := keptList(tx, scanBody[agent.Harness], harnessVersions, id, orAll(limit))
+	found, err := listDirectory(tx, scanBody[agent.Harness], harnessVersions, id, orAll(limit))
 	if err != nil {
 		return nil, fmt.Errorf("versions of harness %s: %w", id, err)
 	}
@@ -156,7 +158,7 @@ func (tx *Tx) HarnessChain(leaf perdure.HarnessID) ([]agent.Harness, error) {
 
 // PutHarness adds or replaces a harness.
 func (tx *Tx) PutHarness(h agent.Harness) (agent.Harness, error) {
-	err := putKept(tx, h, store.NextHarness, func(h agent.Harness) (int64, error) {
+	err := putDirectory(tx, h, store.NextHarness, func(h agent.Harness) (int64, error) {
 		body, err := encode(h)
 		if err != nil {
 			return 0, fmt.Errorf("%w record: %w", perdure.Invalid, err)
@@ -176,7 +178,7 @@ func (tx *Tx) PutHarness(h agent.Harness) (agent.Harness, error) {
 
 // Model returns a model.
 func (tx *Tx) Model(id perdure.ModelID) (store.Model, bool, error) {
-	m, found, err := kept(tx, scanModel, selectModel, id)
+	m, found, err := readDirectory(tx, scanModel, selectModel, id)
 	if err == nil && found {
 		m.Default, err = tx.isDefault(modelDefault, string(id))
 	}
@@ -188,7 +190,7 @@ func (tx *Tx) Model(id perdure.ModelID) (store.Model, bool, error) {
 
 // Models lists models.
 func (tx *Tx) Models() ([]store.Model, error) {
-	found, err := keptList(tx, scanModel, listModels)
+	found, err := listDirectory(tx, scanModel, listModels)
 	for i := range found {
 		if err == nil {
 			found[i].Default, err = tx.isDefault(modelDefault, string(found[i].ID))
@@ -202,7 +204,7 @@ func (tx *Tx) Models() ([]store.Model, error) {
 
 // DefaultModel returns the default model.
 func (tx *Tx) DefaultModel() (store.Model, bool, error) {
-	id, found, err := kept(tx, name[perdure.ModelID], selectDefault, bytesOf(modelDefault))
+	id, found, err := readDirectory(tx, name[perdure.ModelID], selectDefault, bytesOf(modelDefault))
 	if err != nil || !found {
 		return store.Model{}, false, err
 	}
@@ -211,8 +213,9 @@ func (tx *Tx) DefaultModel() (store.Model, bool, error) {
 
 // PutModel adds or replaces a model.
 func (tx *Tx) PutModel(m store.Model) (store.Model, error) {
-	err := putKept(tx, m, store.NextModel, func(m store.Model) (int64, error) {
-		return tx.exec(putModel, m.ID, m.Provider, bytesOf(m.Name), bytesOf(m.Title), m.Version, micros(m.CreatedAt), micros(m.UpdatedAt))
+	err := putDirectory(tx, m, store.NextModel, func(m store.Model) (int64, error) {
+		return tx.exec(putModel, m.ID, m.Provider, bytesOf(m.Name), bytesOf(m.Title), m.Version, micros(m.CreatedAt),
+			micros(m.UpdatedAt))
 	})
 	if err != nil {
 		return store.Model{}, err
@@ -256,7 +259,7 @@ func (tx *Tx) SetDefaultModel(id perdure.ModelID) error {
 
 // Provider returns a provider.
 func (tx *Tx) Provider(id perdure.ProviderID) (store.Provider, bool, error) {
-	p, found, err := kept(tx, scanProvider, selectProvider, id)
+	p, found, err := readDirectory(tx, scanProvider, selectProvider, id)
 	if err == nil && found {
 		p.Default, err = tx.isDefault(providerDefault+p.Kind, string(id))
 	}
@@ -268,7 +271,7 @@ func (tx *Tx) Provider(id perdure.ProviderID) (store.Provider, bool, error) {
 
 // Providers lists providers.
 func (tx *Tx) Providers() ([]store.Provider, error) {
-	found, err := keptList(tx, scanProvider, listProviders)
+	found, err := listDirectory(tx, scanProvider, listProviders)
 	for i := range found {
 		if err == nil {
 			found[i].Default, err = tx.isDefault(providerDefault+found[i].Kind, string(found[i].ID))
@@ -282,7 +285,7 @@ func (tx *Tx) Providers() ([]store.Provider, error) {
 
 // DefaultProvider returns the default provider of a kind.
 func (tx *Tx) DefaultProvider(kind string) (store.Provider, bool, error) {
-	id, found, err := kept(tx, name[perdure.ProviderID], selectDefault, bytesOf(providerDefault+kind))
+	id, found, err := readDirectory(tx, name[perdure.ProviderID], selectDefault, bytesOf(providerDefault+kind))
 	if err != nil || !found {
 		return store.Provider{}, false, err
 	}
@@ -291,8 +294,9 @@ func (tx *Tx) DefaultProvider(kind string) (store.Provider, bool, error) {
 
 // PutProvider adds or replaces a provider.
 func (tx *Tx) PutProvider(p store.Provider) (store.Provider, error) {
-	err := putKept(tx, p, store.NextProvider, func(p store.Provider) (int64, error) {
-		return tx.exec(putProvider, p.ID, bytesOf(p.Kind), bytesOf(p.Name), bytesOf(p.BaseURL), bytesOf(p.Sealed), p.Version,
+	err := putDirectory(tx, p, store.NextProvider, func(p store.Provider) (int64, error) {
+		return tx.exec(putProvider, p.ID, bytesOf(p.Kind), bytesOf(p.Name), bytesOf(p.BaseURL), bytesOf(p.Sealed),
+			p.Version,
 			micros(p.CreatedAt), micros(p.UpdatedAt))
 	})
 	if err != nil {
@@ -302,7 +306,7 @@ func (tx *Tx) PutProvider(p store.Provider) (store.Provider, error) {
 	return p, err
 }
 
-// RemoveProvider removes a provider that no model stands on.
+// RemoveProvider removes a provider that no model uses.
 func (tx *Tx) RemoveProvider(id perdure.ProviderID) (bool, error) {
 	err := tx.lock(directoryLock, false)
 	p, found, looked := tx.Provider(id)
@@ -310,9 +314,9 @@ func (tx *Tx) RemoveProvider(id perdure.ProviderID) (bool, error) {
 		err = looked
 	}
 	if err == nil {
-		m, stands, looked := kept(tx, scanModel, modelOf, id)
-		if err = looked; stands {
-			err = fmt.Errorf("%w: model %s stands on it: remove that first", perdure.Conflict, m.ID)
+		m, used, looked := readDirectory(tx, scanModel, modelOf, id)
+		if err = looked; used {
+			err = fmt.Errorf("%w: model %s uses it: remove that first", perdure.Conflict, m.ID)
 		}
 	}
 	if err == nil && found {
@@ -344,7 +348,7 @@ func (tx *Tx) SetDefaultProvider(id perdure.ProviderID) error {
 
 // Connection returns the connection of a user of an org.
 func (tx *Tx) Connection(key store.ConnectionKey) (store.Connection, bool, error) {
-	c, found, err := kept(tx, scanConnection, selectConnection, key.Org, bytesOf(key.User), bytesOf(key.Provider))
+	c, found, err := readDirectory(tx, scanConnection, selectConnection, key.Org, bytesOf(key.User), bytesOf(key.Provider))
 	if err != nil {
 		return store.Connection{}, false, fmt.Errorf("connection to %q: %w", key.Provider, err)
 	}
@@ -353,11 +357,11 @@ func (tx *Tx) Connection(key store.ConnectionKey) (store.Connection, bool, error
 
 // Connections lists all connections.
 func (tx *Tx) Connections() ([]store.Connection, error) {
-	found, err := keptList(tx, scanConnection, listConnections)
+	found, err := listDirectory(tx, scanConnection, listConnections)
 	if err != nil {
 		return nil, fmt.Errorf("list connections: %w", err)
 	}
-	slices.SortFunc(found, func(a, b store.Connection) int { // no collation decides it
+	slices.SortFunc(found, func(a, b store.Connection) int { // not by a collation of the database
 		return cmp.Or(cmp.Compare(a.Org, b.Org), cmp.Compare(a.User, b.User), cmp.Compare(a.Provider, b.Provider))
 	})
 	return found, nil
@@ -365,8 +369,9 @@ func (tx *Tx) Connections() ([]store.Connection, error) {
 
 // PutConnection adds or replaces a connection.
 func (tx *Tx) PutConnection(c store.Connection) (store.Connection, error) {
-	err := putKept(tx, c, store.NextConnection, func(c store.Connection) (int64, error) {
-		return tx.exec(putConnection, c.Org, bytesOf(c.User), bytesOf(c.Provider), bytesOf(c.Sealed), bytesOf(c.Owner), bytesOf(c.Metadata), c.Version,
+	err := putDirectory(tx, c, store.NextConnection, func(c store.Connection) (int64, error) {
+		return tx.exec(putConnection, c.Org, bytesOf(c.User), bytesOf(c.Provider), bytesOf(c.Sealed), bytesOf(c.Owner),
+			bytesOf(c.Metadata), c.Version,
 			micros(c.CreatedAt), micros(c.UpdatedAt))
 	})
 	if err != nil {
@@ -389,14 +394,14 @@ func (tx *Tx) RemoveConnection(key store.ConnectionKey) (bool, error) {
 	return n > 0, nil
 }
 
-// isDefault reports whether an id is the default of what a key says.
+// isDefault reports whether an id is the default for a key.
 func (tx *Tx) isDefault(key, id string) (bool, error) {
-	is, found, err := kept(tx, name[string], selectDefault, bytesOf(key))
+	is, found, err := readDirectory(tx, name[string], selectDefault, bytesOf(key))
 	return found && is == id, err
 }
 
-// kept reads a row of the directory that may not be there.
-func kept[T any](tx *Tx, scan func(row) (T, error), query string, args ...any) (T, bool, error) {
+// readDirectory reads a row of the directory that may be missing.
+func readDirectory[T any](tx *Tx, scan func(row) (T, error), query string, args ...any) (T, bool, error) {
 	var found T
 	err := tx.lock(directoryLock, true)
 	if err == nil {
@@ -408,16 +413,17 @@ func kept[T any](tx *Tx, scan func(row) (T, error), query string, args ...any) (
 	return found, err == nil, err
 }
 
-// keptList reads rows of the directory.
-func keptList[T any](tx *Tx, scan func(row) (T, error), query string, args ...any) ([]T, error) {
+// listDirectory reads rows of the directory.
+func listDirectory[T any](tx *Tx, scan func(row) (T, error), query string, args ...any) ([]T, error) {
 	if err := tx.lock(directoryLock, true); err != nil {
 		return nil, err
 	}
 	return list(tx, scan, query, args...)
 }
 
-// putKept writes the row that follows what is there.
-func putKept[T any](tx *Tx, v T, next func(store.DirectoryReader, T, time.Time) (T, error), write func(T) (int64, error)) error {
+// putDirectory writes the next version of a row.
+func putDirectory[T any](tx *Tx, v T, next func(store.DirectoryReader, T, time.Time) (T, error),
+	write func(T) (int64, error)) error {
 	if err := tx.lock(directoryLock, false); err != nil {
 		return fmt.Errorf("put: %w", err)
 	}
@@ -427,7 +433,7 @@ func putKept[T any](tx *Tx, v T, next func(store.DirectoryReader, T, time.Time) 
 	}
 	n, err := write(v)
 	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: it was changed meanwhile: read it again", perdure.Conflict)
+		err = fmt.Errorf("%w: it was changed in the meantime: read it again", perdure.Conflict)
 	}
 	if err != nil {
 		return fmt.Errorf("put: %w", err)
@@ -435,7 +441,7 @@ func putKept[T any](tx *Tx, v T, next func(store.DirectoryReader, T, time.Time) 
 	return nil
 }
 
-// byAge puts rows in the order of their making, then by id.
+// byAge sorts rows by creation, then by id.
 func byAge[V any](rows []V, order func(V) (time.Time, string)) []V {
 	slices.SortFunc(rows, func(a, b V) int {
 		madeA, idA := order(a)
@@ -469,7 +475,8 @@ func scanProvider(r row) (store.Provider, error) {
 	var kind, name, url, sealed []byte
 	var created, updated int64
 	err := r.Scan(&p.ID, &kind, &name, &url, &sealed, &p.Version, &created, &updated)
-	p.Kind, p.Name, p.BaseURL, p.CreatedAt, p.UpdatedAt = string(kind), string(name), string(url), moment(created), moment(updated)
+	p.Kind, p.Name, p.BaseURL, p.CreatedAt, p.UpdatedAt = string(kind), string(name), string(url), moment(created),
+		moment(updated)
 	if len(sealed) > 0 {
 		p.Sealed = sealed
 	}
@@ -481,7 +488,8 @@ func scanConnection(r row) (store.Connection, error) {
 	var user, provider, owner, metadata []byte
 	var created, updated int64
 	err := r.Scan(&c.Org, &user, &provider, &c.Sealed, &owner, &metadata, &c.Version, &created, &updated)
-	c.User, c.Provider, c.Owner, c.CreatedAt, c.UpdatedAt = string(user), string(provider), string(owner), moment(created), moment(updated)
+	c.User, c.Provider, c.Owner, c.CreatedAt, c.UpdatedAt = string(user), string(provider), string(owner),
+		moment(created), moment(updated)
 	if len(metadata) > 0 {
 		c.Metadata = metadata
 	}

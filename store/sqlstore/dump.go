@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// The statements that read and write sessions whole.
+// The statements that dump and restore sessions.
 const (
 	listBodies  = `SELECT body FROM event WHERE session_id = $1 ORDER BY seq`
 	listAllLog  = `SELECT byte_offset, stream, attempt, at_us, body FROM task_log WHERE task_id = $1 ORDER BY byte_offset`
@@ -21,19 +21,19 @@ const (
 	listContent = `SELECT ` + fileColumns + `, content FROM file WHERE session_id = $1 ORDER BY path`
 
 	restoreRow = `UPDATE session SET last_seq = $2, epoch = $3, worker_id = $4, take_ups = $5, taken_seq = $6 WHERE id = $1`
-	// wholeCall has every column, since a claim has only those of its beginning.
-	wholeCall = `INSERT INTO call (` + callColumns + `, position)
+	// fullCall sets every column, unlike the statement of a claim.
+	fullCall = `INSERT INTO call (` + callColumns + `, position)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, `
-	restoreCall     = wholeCall + callPosition + callOnce
-	restoreCallNext = wholeCall + positionNext + callOnce
+	restoreCall     = fullCall + callPosition + callOnce
+	restoreCallNext = fullCall + positionNext + callOnce
 
-	wholeDelivery       = deliveryInto + `VALUES ($1, $2, $3, $4, $5, $6, `
-	restoreDelivery     = wholeDelivery + deliveryPosition + deliveryOnce
-	restoreDeliveryNext = wholeDelivery + positionNext + deliveryOnce
+	fullDelivery        = deliveryInto + `VALUES ($1, $2, $3, $4, $5, $6, `
+	restoreDelivery     = fullDelivery + deliveryPosition + deliveryOnce
+	restoreDeliveryNext = fullDelivery + positionNext + deliveryOnce
 
-	wholeSpawn       = spawnInto + `VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, `
-	restoreSpawn     = wholeSpawn + spawnPosition + spawnOnce
-	restoreSpawnNext = wholeSpawn + positionNext + spawnOnce
+	fullSpawn        = spawnInto + `VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, `
+	restoreSpawn     = fullSpawn + spawnPosition + spawnOnce
+	restoreSpawnNext = fullSpawn + positionNext + spawnOnce
 )
 
 // Dump returns everything that belongs to a session.
@@ -48,7 +48,7 @@ func (tx *Tx) Dump(id perdure.SessionID) (d store.SessionDump, err error) {
 		func() error { d.Approvals, err = tx.Approvals(store.ApprovalFilter{Session: id}); return err },
 		func() error { d.Spawns, err = list(tx, scanSpawn, listHandles, id); return err },
 		func() error { d.Partials, err = list(tx, scanPartial, listPartial, id); return err },
-		func() error { d.Files, err = list(tx, scanWholeFile, listContent, id); return err },
+		func() error { d.Files, err = list(tx, scanFullFile, listContent, id); return err },
 		func() error { d.Values, err = tx.dumpValues(id); return err },
 		func() error { d.Images, err = tx.wholeImages(id); return err },
 		func() error { return tx.dumpSchedules(&d) },
@@ -58,11 +58,12 @@ func (tx *Tx) Dump(id perdure.SessionID) (d store.SessionDump, err error) {
 			return store.SessionDump{}, fmt.Errorf("dump session %s: %w", id, err)
 		}
 	}
-	slices.SortFunc(d.Partials, func(a, b store.Partial) int { return cmp.Compare(a.Message, b.Message) }) // no collation decides it
+	// not by a collation of the database
+	slices.SortFunc(d.Partials, func(a, b store.Partial) int { return cmp.Compare(a.Message, b.Message) })
 	return d, nil
 }
 
-// dumpTasks adds what hangs on the tasks.
+// dumpTasks adds the messages and logs of the tasks.
 func (tx *Tx) dumpTasks(d *store.SessionDump) error {
 	for _, task := range d.Tasks {
 		messages, err := tx.TaskMessages(task.ID, "", 0)
@@ -81,13 +82,14 @@ func (tx *Tx) dumpTasks(d *store.SessionDump) error {
 	return nil
 }
 
-// body scans an event as it is stored.
+// body scans an event as stored.
 func body(r row) (json.RawMessage, error) { return content(r) }
 
 // Restore writes a session as it was dumped.
 func (tx *Tx) Restore(d store.SessionDump) error {
 	err := d.Check()
-	for _, write := range []func(store.SessionDump) error{tx.restoreSession, tx.restoreCalls, tx.restoreTasks, tx.restoreRest} {
+	for _, write := range []func(store.SessionDump) error{tx.restoreSession, tx.restoreCalls, tx.restoreTasks,
+		tx.restoreRest} {
 		if err == nil {
 			err = write(d)
 		}
@@ -104,7 +106,7 @@ func (tx *Tx) restoreSession(d store.SessionDump) error {
 	if err := tx.CreateSession(s); err != nil {
 		return err
 	}
-	if _, err := tx.exec(restoreRow, s.ID, s.LastSeq, s.Epoch, s.Worker, s.TakeUps, s.TakenSeq); err != nil {
+	if _, err := tx.exec(restoreRow, s.ID, s.LastSeq, s.Epoch, s.Worker, s.Resumes, s.SeenSeq); err != nil {
 		return err
 	}
 	for some := range slices.Chunk(d.Events, maxEventRows) {
@@ -115,7 +117,7 @@ func (tx *Tx) restoreSession(d store.SessionDump) error {
 	return tx.skipHooks(s.ID, s.LastSeq)
 }
 
-// restoreEvents adds up to maxEventRows events of one session, as they were stored.
+// restoreEvents adds up to maxEventRows events of one session, as dumped.
 func (tx *Tx) restoreEvents(session perdure.SessionID, bodies []json.RawMessage) error {
 	args := []any{session}
 	for _, text := range bodies {
@@ -134,7 +136,7 @@ func (tx *Tx) restoreEvents(session perdure.SessionID, bodies []json.RawMessage)
 
 func (tx *Tx) restoreCalls(d store.SessionDump) error {
 	for _, c := range d.Calls {
-		var result []byte // NULL where there is none
+		var result []byte // NULL if there is none
 		if c.Result != nil {
 			text, err := encode(*c.Result)
 			if err != nil {
@@ -142,7 +144,8 @@ func (tx *Tx) restoreCalls(d store.SessionDump) error {
 			}
 			result = text
 		}
-		n, err := tx.exec(tx.placed(restoreCall, restoreCallNext), c.Key.Session, bytesOf(c.Key.Call), c.Turn, c.Task, c.Attempt, bytesOf(c.Tool), bytesOf(c.Args),
+		n, err := tx.exec(tx.withPosition(restoreCall, restoreCallNext), c.Key.Session, bytesOf(c.Key.Call), c.Turn, c.Task,
+			c.Attempt, bytesOf(c.Tool), bytesOf(c.Args),
 			c.Fingerprint, c.Class, c.State, c.Token, c.Worker, c.Epoch, c.Executions, result, bytesOf(c.ResolvedBy),
 			micros(c.ClaimedAt), micros(c.SettledAt))
 		if err := restored(n, err, "call "+c.Key.String()); err != nil {
@@ -180,7 +183,8 @@ func (tx *Tx) restoreTasks(d store.SessionDump) error {
 		}
 	}
 	for _, c := range d.Logs {
-		_, err := tx.exec(insertChunk, c.Task, c.Offset, len(c.Bytes), bytesOf(c.Stream), c.Attempt, micros(c.At), c.Bytes)
+		_, err := tx.exec(insertChunk, c.Task, c.Offset, len(c.Bytes), bytesOf(c.Stream), c.Attempt, micros(c.At),
+			c.Bytes)
 		if err != nil {
 			return fmt.Errorf("log of task %s: %w", c.Task, err)
 		}
@@ -193,7 +197,8 @@ func (tx *Tx) restoreRest(d store.SessionDump) error {
 		return err
 	}
 	for _, v := range d.Deliveries {
-		n, err := tx.exec(tx.placed(restoreDelivery, restoreDeliveryNext), v.Session, v.Task, v.Attempt, v.State, micros(v.Settled), v.Claimed)
+		n, err := tx.exec(tx.withPosition(restoreDelivery, restoreDeliveryNext), v.Session, v.Task, v.Attempt, v.State,
+			micros(v.Settled), v.Claimed)
 		if err := restored(n, err, "the delivery of task "+string(v.Task)); err != nil {
 			return err
 		}
@@ -217,13 +222,14 @@ func (tx *Tx) restoreRest(d store.SessionDump) error {
 	return tx.restoreValues(d)
 }
 
-// restoreStreams adds the handles of subagents, and what there is of messages that stream.
+// restoreStreams adds spawn handles and checkpoints.
 func (tx *Tx) restoreStreams(d store.SessionDump) error {
 	for _, s := range d.Spawns {
 		if _, err := tx.SpawnOf(s.Child); !missing(err) {
 			return restored(0, err, "a spawn handle of the child of "+s.Key.String())
 		}
-		n, err := tx.exec(tx.placed(restoreSpawn, restoreSpawnNext), s.Key.Session, bytesOf(s.Key.Call), s.Root, s.Depth, s.Task, s.Child, bytesOf(s.Name),
+		n, err := tx.exec(tx.withPosition(restoreSpawn, restoreSpawnNext), s.Key.Session, bytesOf(s.Key.Call), s.Root,
+			s.Depth, s.Task, s.Child, bytesOf(s.Name),
 			bytesOf(s.Prompt), bytesOf(s.Schema), s.Token, s.State, s.Repairs, s.Status, bytesOf(s.Result), micros(s.CreatedAt), micros(s.SettledAt))
 		if err := restored(n, err, "the spawn handle "+s.Key.String()); err != nil {
 			return err
@@ -237,7 +243,7 @@ func (tx *Tx) restoreStreams(d store.SessionDump) error {
 	return nil
 }
 
-// restored is the error of an INSERT that may find its row there.
+// restored is the error of an INSERT that found its row already there.
 func restored(n int64, err error, what string) error {
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: %s exists", perdure.Conflict, what)

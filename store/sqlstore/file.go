@@ -8,12 +8,12 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// rootDir always is there and has no row.
+// rootDir always exists and has no row.
 const rootDir = "/"
 
 const fileColumns = `path, directory, read_only, encoding, size_bytes, created_us, updated_us`
 
-// The statements of files. Paths are BYTEA, so both databases sort them by their bytes.
+// The statements of files. Paths are BYTEA, so that both databases sort them by bytes.
 const (
 	selectFile = `SELECT ` + fileColumns + `, content FROM file WHERE session_id = $1 AND path = $2`
 	listDir    = `SELECT ` + fileColumns + ` FROM file WHERE session_id = $1 AND parent = $2 ORDER BY path`
@@ -35,7 +35,7 @@ func (tx *Tx) File(session perdure.SessionID, name string) (store.File, error) {
 	err := tx.hold(session)
 	var f store.File
 	if err == nil {
-		f, err = one(tx, scanWholeFile, selectFile, session, bytesOf(name))
+		f, err = one(tx, scanFullFile, selectFile, session, bytesOf(name))
 	}
 	if err != nil {
 		return store.File{}, fmt.Errorf("file %s of %s: %w", name, session, err)
@@ -43,7 +43,7 @@ func (tx *Tx) File(session perdure.SessionID, name string) (store.File, error) {
 	return f, nil
 }
 
-// Files lists what stands in a directory.
+// Files lists the entries of a directory.
 func (tx *Tx) Files(session perdure.SessionID, dir string, deep bool) ([]store.File, error) {
 	kind, err := tx.kindOf(session, dir)
 	if err == nil && kind != directory {
@@ -64,8 +64,8 @@ func (tx *Tx) Files(session perdure.SessionID, dir string, deep bool) ([]store.F
 	return found, nil
 }
 
-// FileBytes returns how much the contents of a session's files hold together. The index file_size answers it without
-// touching a content.
+// FileBytes returns the total size of a session's files. The index file_size covers the query, so
+// no content is read.
 func (tx *Tx) FileBytes(session perdure.SessionID) (int64, error) {
 	err := tx.hold(session)
 	var n int64
@@ -78,7 +78,7 @@ func (tx *Tx) FileBytes(session perdure.SessionID) (int64, error) {
 	return n, nil
 }
 
-// PutFile writes a file or directory and makes missing parents.
+// PutFile writes a file or directory and creates missing parents.
 func (tx *Tx) PutFile(session perdure.SessionID, f store.File) (created bool, err error) {
 	if !path.IsAbs(f.Path) {
 		return false, fmt.Errorf("write %q of %s: %w: the path is not absolute", f.Path, session, perdure.Invalid)
@@ -104,7 +104,8 @@ func (tx *Tx) PutFile(session perdure.SessionID, f store.File) (created bool, er
 	return kind == nothing, nil
 }
 
-// RemoveFile removes a file, or a directory with all below it. The root directory stays, emptied.
+// RemoveFile removes a file, or a directory with everything below it. The root directory stays,
+// emptied.
 func (tx *Tx) RemoveFile(session perdure.SessionID, name string) (bool, error) {
 	if !path.IsAbs(name) {
 		return false, fmt.Errorf("remove %q of %s: %w: the path is not absolute", name, session, perdure.Invalid)
@@ -124,7 +125,7 @@ func (tx *Tx) RemoveFile(session perdure.SessionID, name string) (bool, error) {
 	return n+inside > 0, nil
 }
 
-// fileKind is what stands at a path.
+// fileKind says what exists at a path.
 type fileKind int
 
 const (
@@ -152,7 +153,7 @@ func (tx *Tx) kindOf(session perdure.SessionID, name string) (fileKind, error) {
 	return regular, nil
 }
 
-// makeParents makes the directories above a path, up to the first that is there.
+// makeParents creates the missing directories above a path.
 func (tx *Tx) makeParents(session perdure.SessionID, name string) error {
 	dir := path.Dir(name)
 	kind, err := tx.kindOf(session, dir)
@@ -178,7 +179,7 @@ func (tx *Tx) writeFile(session perdure.SessionID, f store.File) error {
 	return err
 }
 
-// below returns the bounds, both exclusive, of the paths below a directory: '0' is the byte after '/'.
+// below returns the exclusive bounds of the paths below a directory: '0' is the byte after '/'.
 func below(dir string) (first, last []byte) {
 	if dir == rootDir {
 		dir = ""
@@ -194,7 +195,7 @@ func truth(r row) (bool, error) {
 
 func scanFile(r row) (store.File, error) { return scanFileAnd(r) }
 
-func scanWholeFile(r row) (store.File, error) {
+func scanFullFile(r row) (store.File, error) {
 	var content []byte
 	f, err := scanFileAnd(r, &content)
 	if !f.Directory {
@@ -203,7 +204,7 @@ func scanWholeFile(r row) (store.File, error) {
 	return f, err
 }
 
-// scanFileAnd scans the columns of every file and, after them, more.
+// scanFileAnd scans the columns of every file, and then more.
 func scanFileAnd(r row, more ...any) (store.File, error) {
 	var f store.File
 	var name []byte

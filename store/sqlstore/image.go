@@ -11,10 +11,10 @@ import (
 
 const imageColumns = `id, session_id, filename, content_type, size_bytes, sha256, metadata, is_blob, created_us`
 
-// The statements of images. A session's row is held before its images are counted.
+// The statements of images. The session's row is locked before its images are counted.
 const (
 	selectImage = `SELECT ` + imageColumns + `, body FROM image WHERE id = $1 AND session_id = $2`
-	wholeImages = `SELECT ` + imageColumns + `, body FROM image WHERE session_id = $1 ORDER BY created_us`
+	fullImages  = `SELECT ` + imageColumns + `, body FROM image WHERE session_id = $1 ORDER BY created_us`
 	listImages  = `SELECT ` + imageColumns + ` FROM image WHERE session_id = $1 ORDER BY created_us`
 	countImages = `SELECT COUNT(*) FROM image WHERE session_id = $1`
 	countBlob   = `SELECT COUNT(*) FROM image WHERE sha256 = $1 AND is_blob`
@@ -25,7 +25,7 @@ const (
 
 // Image returns an image with its bytes.
 func (tx *Tx) Image(session perdure.SessionID, id perdure.ImageID) (store.Image, error) {
-	found, err := one(tx, scanWholeImage, selectImage, id, session)
+	found, err := one(tx, scanFullImage, selectImage, id, session)
 	if err != nil {
 		return store.Image{}, fmt.Errorf("image %s of %s: %w", id, session, err)
 	}
@@ -46,19 +46,21 @@ func (tx *Tx) Images(session perdure.SessionID) ([]store.Image, error) {
 	return found, nil
 }
 
-// sortImages puts images in the order of their creation, and of one moment by their ids: no collation decides it.
+// sortImages sorts images by creation, then by id, and not by a collation of the database.
 func sortImages(all []store.Image) {
-	slices.SortStableFunc(all, func(a, b store.Image) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) })
+	slices.SortStableFunc(all, func(a, b store.Image) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
 }
 
-// wholeImages is Images with the bytes that are no blob.
+// wholeImages is Images with the bytes that are stored here.
 func (tx *Tx) wholeImages(session perdure.SessionID) ([]store.Image, error) {
-	found, err := list(tx, scanWholeImage, wholeImages, session)
+	found, err := list(tx, scanFullImage, fullImages, session)
 	sortImages(found)
 	return found, err
 }
 
-// HasBlob says whether an image's bytes are a blob.
+// HasBlob reports whether an image uses a blob.
 func (tx *Tx) HasBlob(sha256 string) (bool, error) {
 	n, err := one(tx, number, countBlob, sha256)
 	if err != nil {
@@ -84,7 +86,7 @@ func (tx *Tx) PutImage(i store.Image) (store.Image, error) {
 		var n int64
 		n, err = tx.insertImage(i)
 		if err == nil && n == 0 {
-			err = fmt.Errorf("%w: it exists", perdure.Conflict)
+			err = fmt.Errorf("%w: it exists already", perdure.Conflict)
 		}
 	}
 	if err != nil {
@@ -94,15 +96,16 @@ func (tx *Tx) PutImage(i store.Image) (store.Image, error) {
 	return i, nil
 }
 
-// insertImage adds a row as it is, and returns 0 if its id is taken.
+// insertImage adds a row as it is; 0 means that its id exists.
 func (tx *Tx) insertImage(i store.Image) (int64, error) {
-	return tx.exec(insertImage, i.ID, i.Session, bytesOf(i.Filename), i.ContentType, i.SizeBytes, i.SHA256, bytesOf(i.Metadata), i.Blob,
+	return tx.exec(insertImage, i.ID, i.Session, bytesOf(i.Filename), i.ContentType, i.SizeBytes, i.SHA256,
+		bytesOf(i.Metadata), i.Blob,
 		micros(i.CreatedAt), bytesOf(i.Data))
 }
 
 func scanImage(r row) (store.Image, error) { return scanImageAnd(r) }
 
-func scanWholeImage(r row) (store.Image, error) {
+func scanFullImage(r row) (store.Image, error) {
 	var body []byte
 	i, err := scanImageAnd(r, &body)
 	if len(body) > 0 {
@@ -111,12 +114,13 @@ func scanWholeImage(r row) (store.Image, error) {
 	return i, err
 }
 
-// scanImageAnd scans the columns of every image and, after them, more.
+// scanImageAnd scans the columns of every image, and then more.
 func scanImageAnd(r row, more ...any) (store.Image, error) {
 	var i store.Image
 	var filename, metadata []byte
 	var created int64
-	columns := []any{&i.ID, &i.Session, &filename, &i.ContentType, &i.SizeBytes, &i.SHA256, &metadata, &i.Blob, &created}
+	columns := []any{&i.ID, &i.Session, &filename, &i.ContentType, &i.SizeBytes, &i.SHA256, &metadata, &i.Blob,
+		&created}
 	err := r.Scan(append(columns, more...)...)
 	i.Filename, i.Metadata, i.CreatedAt = string(filename), metadata, moment(created)
 	return i, err

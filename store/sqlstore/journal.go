@@ -15,12 +15,12 @@ const (
 	advancing      = `WITH advanced AS (UPDATE session SET last_seq = last_seq + %d WHERE id = $1) `
 	dropEvents     = `DELETE FROM event WHERE session_id = $1 AND seq > $2`
 	resetLast      = `UPDATE session SET last_seq = $2 WHERE id = $1`
-	// The limit is cast since SQLite plans a statement anew for each value of a bare one.
+	// The cast keeps SQLite from planning the statement again for every value of the limit.
 	listJournal = `SELECT session_id, seq, body FROM event WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT CAST($3 AS BIGINT)`
 )
 
-// The statements that insert events, up to eight in one: each event of a commit in a statement of its own would be
-// most of what a commit costs.
+// The statements that insert events, up to eight in each: one statement for each event would
+// dominate the cost of a commit.
 const (
 	eventRows1 = `INSERT INTO event (session_id, seq, id, type, at_us, body) VALUES ($1, $2, $3, $4, $5, $6)`
 	eventRows2 = eventRows1 + `, ($1, $7, $8, $9, $10, $11)`
@@ -35,7 +35,7 @@ const (
 	maxEventRows = 8
 )
 
-// insertEvents is the statement for n events, 1 to maxEventRows.
+// insertEvents returns the statement for n events, 1 to maxEventRows.
 func insertEvents(n int) string {
 	return [maxEventRows]string{
 		eventRows1 + eventsOnce, eventRows2 + eventsOnce, eventRows3 + eventsOnce, eventRows4 + eventsOnce,
@@ -65,10 +65,10 @@ func (tx *Tx) Events(session perdure.SessionID, after int64, limit int) ([]perdu
 	return found, nil
 }
 
-// Append adds events to a session's journal and assigns their Seq in place. Their At and Session become
-// what is stored.
+// Append adds events to a session's journal and sets their Seq, Session and At in place to what is
+// stored.
 func (tx *Tx) Append(session perdure.SessionID, events []perdure.Event) error {
-	before, advance, err := tx.room(session, len(events))
+	before, advance, err := tx.reserveSeqs(session, len(events))
 	if err != nil {
 		return fmt.Errorf("append to session %s: %w", session, err)
 	}
@@ -91,10 +91,10 @@ func (tx *Tx) Append(session perdure.SessionID, events []perdure.Event) error {
 	return nil
 }
 
-// room returns the last seq of a journal before n new events. To advance: it is not counted up yet, and the statement that
-// inserts them does that, too, which saves one on the way to a database. It is so where this transaction has locked the row and
-// read it.
-func (tx *Tx) room(session perdure.SessionID, n int) (before int64, advance bool, err error) {
+// reserveSeqs returns the last seq of a journal before n new events, and reserves them. If this
+// transaction has locked the row and knows its last seq, advance is true: the statement that
+// inserts the events then also advances the last seq, which saves a round trip to the database.
+func (tx *Tx) reserveSeqs(session perdure.SessionID, n int) (before int64, advance bool, err error) {
 	if before, known := tx.locks.last[session]; known && n > 0 && n <= maxEventRows {
 		tx.locks.last[session] += int64(n)
 		return before, true, nil
@@ -108,7 +108,8 @@ func (tx *Tx) room(session perdure.SessionID, n int) (before int64, advance bool
 	return last - int64(n), false, nil
 }
 
-// insertEvents adds up to maxEventRows events of one session, and with advance counts up the last seq.
+// insertEvents adds up to maxEventRows events of one session and, with advance, advances the last
+// seq.
 func (tx *Tx) insertEvents(session perdure.SessionID, events []perdure.Event, advance bool) error {
 	args := make([]any, 1, 1+5*maxEventRows)
 	args[0] = session
@@ -128,24 +129,24 @@ func (tx *Tx) insertEvents(session perdure.SessionID, events []perdure.Event, ad
 		return err
 	}
 	if n < int64(len(events)) {
-		return fmt.Errorf("%w: %s", perdure.Conflict, tooMany(events))
+		return fmt.Errorf("%w: %s", perdure.Conflict, existsText(events))
 	}
 	return nil
 }
 
-// tooMany words a refusal: the store does not say which of the events it has already.
-func tooMany(events []perdure.Event) string {
+// existsText words a conflict: the database does not say which of the events exists.
+func existsText(events []perdure.Event) string {
 	if len(events) == 1 {
 		return fmt.Sprintf("event %s exists", events[0].ID)
 	}
 	return fmt.Sprintf("one of the events %s to %s exists", events[0].ID, events[len(events)-1].ID)
 }
 
-// undoAppend takes back what a refused Append wrote, so that the journal has no gap even if the caller
-// goes on and commits.
+// undoAppend removes what a failed Append wrote, so that the journal has no gap even if the caller
+// continues and commits.
 func (tx *Tx) undoAppend(session perdure.SessionID, before int64, cause error) error {
 	if tx.failure != nil {
-		return cause // nothing of this transaction will stay
+		return cause // the whole transaction will be rolled back
 	}
 	if _, err := tx.exec(dropEvents, session, before); err != nil {
 		return err
@@ -156,7 +157,7 @@ func (tx *Tx) undoAppend(session perdure.SessionID, before int64, cause error) e
 	return cause
 }
 
-// scanEvent reads one event, and how many bytes it takes.
+// scanEvent reads one event and its size in bytes.
 func scanEvent(r row) (e perdure.Event, bytes int, err error) {
 	var session perdure.SessionID
 	var seq int64

@@ -10,7 +10,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// The statements of labels. The session's row has them whole, and these rows are what they are looked for by.
+// The statements of labels. The session's row holds all its labels; the rows of session_label are
+// the index by which sessions are found.
 const (
 	saveLabels   = `UPDATE session SET labels = $2, updated_us = $3 WHERE id = $1`
 	insertLabel  = `INSERT INTO session_label (session_id, name, value) VALUES ($1, $2, $3)`
@@ -19,8 +20,8 @@ const (
 	withValue    = `id IN (SELECT session_id FROM session_label WHERE name = $%d AND value = $%d)`
 )
 
-// listMatching is the query for sessions by their labels and status, with its arguments. There are as many texts of it as shapes of filters,
-// which are bounded.
+// listMatching returns the query for sessions by labels and status, with its arguments. The number
+// of different query texts is bounded, because the number of labels in a filter is.
 func listMatching(filter store.SessionFilter) (query string, args []any) {
 	args = []any{orAll(filter.Limit)}
 	var terms []string
@@ -49,7 +50,7 @@ func listMatching(filter store.SessionFilter) (query string, args []any) {
 	return `SELECT ` + sessionColumns + ` FROM session WHERE ` + strings.Join(terms, ` AND `) + newestFirst, args
 }
 
-// encodeLabels is how a row has labels. None are no bytes.
+// encodeLabels encodes labels for a row; no labels are no bytes.
 func encodeLabels(labels perdure.Labels) ([]byte, error) {
 	if len(labels) == 0 {
 		return []byte{}, nil
@@ -82,7 +83,7 @@ func (tx *Tx) SetLabels(id perdure.SessionID, labels perdure.Labels) error {
 	return nil
 }
 
-// addLabels adds the rows of labels, of which there are none.
+// addLabels adds the rows of labels; there must be none.
 func (tx *Tx) addLabels(id perdure.SessionID, labels perdure.Labels) error {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if _, err := tx.exec(insertLabel, id, key, bytesOf(labels[key])); err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// The statements of task logs. listChunks relies on store.MaxLogChunkBytes: no chunk that reaches over an
-// offset begins further than that before it. A row without a body is longer: it stands for what is not there.
+// The statements of task logs. listChunks relies on store.MaxLogChunkBytes: no chunk that contains
+// an offset starts further before it. Only rows without a body are longer: they represent gaps.
 const (
 	selectAttempt = `SELECT attempt FROM task WHERE id = $1`
 	selectLogEnd  = `SELECT byte_offset + size_bytes FROM task_log WHERE task_id = $1 ORDER BY byte_offset DESC LIMIT 1`
@@ -28,7 +28,8 @@ func (tx *Tx) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte)
 	at := micros(tx.Now())
 	for written := 0; written < len(p); {
 		chunk := p[written:min(len(p), written+store.MaxLogChunkBytes)]
-		if _, err := tx.exec(insertChunk, id, start+int64(written), len(chunk), bytesOf(stream), attempt, at, chunk); err != nil {
+		if _, err := tx.exec(insertChunk, id, start+int64(written), len(chunk), bytesOf(stream), attempt, at,
+			chunk); err != nil {
 			return 0, fmt.Errorf("append to log of task %s: %w", id, err)
 		}
 		written += len(chunk)
@@ -39,7 +40,7 @@ func (tx *Tx) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte)
 	return start, nil
 }
 
-// SkipLog says that output is missing here.
+// SkipLog records a gap.
 func (tx *Tx) SkipLog(id perdure.TaskID, attempt int, n int64) error {
 	start, err := tx.logOf(id, attempt)
 	if err == nil && n > 0 {
@@ -54,10 +55,10 @@ func (tx *Tx) SkipLog(id perdure.TaskID, attempt int, n int64) error {
 	return nil
 }
 
-// skippedStream is that of rows which stand for what is not there.
+// skippedStream is the stream of rows that represent gaps.
 const skippedStream = "\x00skipped"
 
-// logOf returns the length of a log that an attempt may write to, and holds it.
+// logOf locks a log that an attempt may write to and returns its length.
 func (tx *Tx) logOf(id perdure.TaskID, attempt int) (int64, error) {
 	if err := tx.holdTask("", id); err != nil {
 		return 0, err
@@ -72,18 +73,21 @@ func (tx *Tx) logOf(id perdure.TaskID, attempt int) (int64, error) {
 	return tx.logEnd(id)
 }
 
-// rotateLog removes what is too long ago and not of the beginning, when a log that was longer than what is kept has grown, by
-// rotateStep or past one. A row goes when all of it is too long ago: the last one says where the log ends.
+// rotateLog removes rows between the head and the tail of a long log. It works only when the log
+// has crossed a multiple of rotateStep, so that few appends pay for it. A row is removed only if
+// all of it is before the tail; the last row, which tells the end of the log, always stays.
 func (tx *Tx) rotateLog(id perdure.TaskID, before, end int64) error {
 	const rotateStep = 1 << 20
-	if last := end - store.LogTailBytes - store.MaxLogChunkBytes; last > store.LogHeadBytes && before/rotateStep != end/rotateStep {
+	if last := end - store.LogTailBytes - store.MaxLogChunkBytes; last > store.LogHeadBytes &&
+		before/rotateStep != end/rotateStep {
 		_, err := tx.exec(deleteChunks, id, int64(store.LogHeadBytes), last)
 		return err
 	}
 	return nil
 }
 
-// ReadLog returns chunks from byte offset on, at most max bytes; the first is cut to start at offset.
+// ReadLog returns chunks from byte offset on, at most max bytes; the first is cut to start at
+// offset.
 func (tx *Tx) ReadLog(id perdure.TaskID, offset int64, max int) (chunks []store.LogChunk, end int64, err error) {
 	if _, err := one(tx, number, selectAttempt, id); err != nil {
 		return nil, 0, fmt.Errorf("read log of task %s: %w", id, err)
@@ -98,9 +102,9 @@ func (tx *Tx) ReadLog(id perdure.TaskID, offset int64, max int) (chunks []store.
 	if chunks = cut(found, from, to); err == nil && len(chunks) == 0 && from < to {
 		var first int64
 		if first, err = one(tx, number, selectNextChunk, id, from, bytesOf(skippedStream)); missing(err) {
-			return nil, end, nil // a skip is the last there is, and goes on
+			return nil, end, nil // the log ends with a gap
 		} else if err == nil {
-			err = &perdure.Rotated{Offset: from, First: first}
+			err = &perdure.LogRotated{Offset: from, First: first}
 		}
 	}
 	if err != nil {
@@ -118,9 +122,9 @@ func (tx *Tx) logEnd(id perdure.TaskID) (int64, error) {
 	return end, err
 }
 
-// cut leaves of the chunks what lies from byte from on and before byte to, without a hole.
+// cut returns the parts of the chunks from byte from to before byte to, up to the first gap.
 func cut(chunks []store.LogChunk, from, to int64) []store.LogChunk {
-	var kept []store.LogChunk
+	var within []store.LogChunk
 	next := from
 	for _, c := range chunks {
 		if before := from - c.Offset; before > 0 {
@@ -135,10 +139,10 @@ func cut(chunks []store.LogChunk, from, to int64) []store.LogChunk {
 		}
 		if len(c.Bytes) > 0 {
 			next = c.Offset + int64(len(c.Bytes))
-			kept = append(kept, c)
+			within = append(within, c)
 		}
 	}
-	return kept
+	return within
 }
 
 func scanChunk(r row) (store.LogChunk, error) {

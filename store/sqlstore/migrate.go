@@ -16,7 +16,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Versions returns the number of the schema that the database has and the newest that this program knows.
+// Versions returns the schema version of the database and the newest one that this program knows.
 // It only reads. It fails on a database that was never migrated.
 func Versions(ctx context.Context, db *sql.DB, dialect Dialect) (stored, known int64, err error) {
 	provider, err := provider(db, dialect)
@@ -30,7 +30,7 @@ func Versions(ctx context.Context, db *sql.DB, dialect Dialect) (stored, known i
 	return stored, known, nil
 }
 
-// Steps names the steps from a schema to the newest, in their order.
+// Steps returns the names of the migrations after a schema version, in order.
 func Steps(stored int64) ([]string, error) {
 	files, err := fs.Glob(migrations, "migrations/*.sql") // sorted
 	if err != nil {
@@ -49,8 +49,8 @@ func Steps(stored int64) ([]string, error) {
 	return steps, nil
 }
 
-// Migrate brings the schema to the newest version. Running it again does nothing; one that was
-// interrupted goes on where it stood, since each step is a transaction.
+// Migrate brings the schema to the newest version. Running it again does nothing. An interrupted
+// migration continues where it stopped, because each step is a transaction.
 func Migrate(ctx context.Context, db *sql.DB, dialect Dialect) error {
 	provider, err := provider(db, dialect)
 	if err != nil {
@@ -62,7 +62,7 @@ func Migrate(ctx context.Context, db *sql.DB, dialect Dialect) error {
 	return nil
 }
 
-// MigrateTo brings the schema to an older version than the newest, for tests of what earlier versions left.
+// MigrateTo brings the schema to a version before the newest, for tests of upgrades.
 func MigrateTo(ctx context.Context, db *sql.DB, dialect Dialect, version int64) error {
 	provider, err := provider(db, dialect)
 	if err != nil {
@@ -81,7 +81,8 @@ func provider(db *sql.DB, dialect Dialect) (*goose.Provider, error) {
 	}
 	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger())}
 	if dialect.LockMigrations {
-		turns, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300), lock.WithUnlockTimeout(1, 30)) // tries, a second apart
+		// number of tries, one second apart
+		turns, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300), lock.WithUnlockTimeout(1, 30))
 		if err != nil {
 			return nil, fmt.Errorf("lock migrations: %w", err)
 		}

@@ -9,7 +9,7 @@ import (
 
 const deliveryColumns = `session_id, task_id, attempt, state, settled_us, claimed`
 
-// The statements of the outbox. Its key is what makes an end come home once (DL1).
+// The statements of the outbox. Its key ensures that each end is delivered once.
 const (
 	deliveryInto       = `INSERT INTO delivery (` + deliveryColumns + `, position) `
 	deliveryRow        = deliveryInto + `VALUES ($1, $2, $3, $4, $5, FALSE, `
@@ -18,12 +18,13 @@ const (
 	insertDelivery     = deliveryRow + deliveryPosition + deliveryOnce
 	insertDeliveryNext = deliveryRow + positionNext + deliveryOnce
 
-	listPending     = `SELECT ` + deliveryColumns + ` FROM delivery WHERE NOT claimed AND session_id = $1 ORDER BY position`
+	listPending = `SELECT ` + deliveryColumns +
+		` FROM delivery WHERE NOT claimed AND session_id = $1 ORDER BY position`
 	listAllPending  = `SELECT ` + deliveryColumns + ` FROM delivery WHERE NOT claimed ORDER BY position`
 	claimDeliveries = `UPDATE delivery SET claimed = TRUE WHERE NOT claimed AND session_id = $1 AND task_id = $2`
 )
 
-// Deliveries returns the outbox rows that are not claimed, in the order they were added.
+// Deliveries returns the unclaimed outbox rows, in the order they were added.
 func (tx *Tx) Deliveries(session perdure.SessionID) ([]store.Delivery, error) {
 	query, args := listPending, []any{session}
 	if session == "" {
@@ -47,7 +48,8 @@ func (tx *Tx) AddDelivery(d store.Delivery) error {
 	}
 	err := tx.hold(d.Session)
 	if err == nil {
-		_, err = tx.exec(tx.placed(insertDelivery, insertDeliveryNext), d.Session, d.Task, d.Attempt, d.State, micros(d.Settled))
+		_, err = tx.exec(tx.withPosition(insertDelivery, insertDeliveryNext), d.Session, d.Task, d.Attempt, d.State,
+			micros(d.Settled))
 	}
 	if err != nil {
 		return fmt.Errorf("add delivery of task %s: %w", d.Task, err)
@@ -55,7 +57,7 @@ func (tx *Tx) AddDelivery(d store.Delivery) error {
 	return nil
 }
 
-// ClaimDeliveries marks the unclaimed rows of the tasks as come home.
+// ClaimDeliveries marks the unclaimed rows of the tasks as delivered.
 func (tx *Tx) ClaimDeliveries(session perdure.SessionID, tasks []perdure.TaskID) (int, error) {
 	if err := tx.hold(session); err != nil {
 		return 0, fmt.Errorf("claim deliveries: %w", err)
@@ -78,7 +80,7 @@ func scanDelivery(r row) (store.Delivery, error) {
 		return store.Delivery{}, err
 	}
 	if !d.State.Terminal() {
-		return store.Delivery{}, fmt.Errorf("delivery of task %s: its stored state %q cannot be read", d.Task, d.State)
+		return store.Delivery{}, fmt.Errorf("delivery of task %s: its stored state %q is not known", d.Task, d.State)
 	}
 	d.Settled = moment(settled)
 	return d, nil

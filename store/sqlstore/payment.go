@@ -15,8 +15,9 @@ const (
 	addPaymentValues = `$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21`
 )
 
-// The statements of attempts to pay. Whoever adds one of a request has the lock of its hash; whoever adds some up has that of
-// their organisation. Both come after the session's.
+// The statements of payment attempts. A transaction that adds an attempt of a request holds the
+// lock of its hash; one that adds attempts up holds the lock of their organisation. Both come after
+// the session's lock.
 const (
 	selectPayment = `SELECT ` + paymentColumns + ` FROM payment WHERE hash = $1 ORDER BY attempt DESC LIMIT 1`
 	selectOneTry  = `SELECT ` + paymentColumns + ` FROM payment WHERE hash = $1 AND attempt = $2`
@@ -29,9 +30,10 @@ const (
 		WHERE org = $1 AND currency = $2 AND created_us > $3 AND turn = $4 AND state <> 'refused'`
 	addPayment = `INSERT INTO payment (` + paymentColumns + `, position)
 		VALUES (` + addPaymentValues + `, (SELECT COALESCE(MAX(position), 0) + 1 FROM payment))`
-	addPaymentNext = `INSERT INTO payment (` + paymentColumns + `, position) VALUES (` + addPaymentValues + `, ` + positionNext + `)`
+	addPaymentNext = `INSERT INTO payment (` + paymentColumns + `, position) VALUES (` + addPaymentValues + `, ` +
+		positionNext + `)`
 	settlePayment  = `UPDATE payment SET state = $3, receipt = $4, note = $5, resolved_by = $6, settled_us = $7 WHERE hash = $1 AND attempt = $2`
-	orphanPayments = `UPDATE payment SET session_id = '' WHERE session_id = $1` // what was paid was paid (PA2)
+	orphanPayments = `UPDATE payment SET session_id = '' WHERE session_id = $1` // a payment outlives its session
 )
 
 // Payment returns the last attempt of a request.
@@ -43,7 +45,7 @@ func (tx *Tx) Payment(hash string) (store.Payment, error) {
 	return p.At(tx.Now()), nil
 }
 
-// lastPayment reads the last attempt of a request under the lock of that.
+// lastPayment reads the last attempt of a request, under the lock of the request.
 func (tx *Tx) lastPayment(hash string) (store.Payment, error) {
 	if err := tx.lock(fmt.Sprintf("payment/%q", hash), false); err != nil {
 		return store.Payment{}, err
@@ -60,7 +62,8 @@ func (tx *Tx) Payments(filter store.PaymentFilter) ([]store.Payment, error) {
 	if filter.OneOrg {
 		one = 1
 	}
-	found, err := list(tx, scanPayment, listPayments, one, bytesOf(filter.Org), filter.Session, filter.State, micros(now), orAll(filter.Limit))
+	found, err := list(tx, scanPayment, listPayments, one, bytesOf(filter.Org), filter.Session, filter.State,
+		micros(now), orAll(filter.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("list payments: %w", err)
 	}
@@ -70,7 +73,7 @@ func (tx *Tx) Payments(filter store.PaymentFilter) ([]store.Payment, error) {
 	return found, nil
 }
 
-// PaymentSum adds up what counts.
+// PaymentSum adds up the attempts that were not refused.
 func (tx *Tx) PaymentSum(scope store.PaymentScope) (sum int64, err error) {
 	if err = tx.lock(fmt.Sprintf("payments/%q", scope.Org), false); err != nil {
 		return 0, fmt.Errorf("add up payments: %w", err)
@@ -91,7 +94,7 @@ func (tx *Tx) PaymentSum(scope store.PaymentScope) (sum int64, err error) {
 func (tx *Tx) AddPayment(p store.Payment, d time.Duration) (store.Payment, error) {
 	err := p.Check()
 	if err == nil {
-		err = tx.lock(fmt.Sprintf("payments/%q", p.Org), false) // whoever adds up has it whole
+		err = tx.lock(fmt.Sprintf("payments/%q", p.Org), false) // excludes transactions that add up the attempts
 	}
 	if err == nil {
 		var last store.Payment
@@ -105,7 +108,8 @@ func (tx *Tx) AddPayment(p store.Payment, d time.Duration) (store.Payment, error
 	now := tx.Now()
 	p.State, p.Receipt, p.Note, p.ResolvedBy = store.PaymentInFlight, "", "", ""
 	p.CreatedAt, p.Until, p.SettledAt = now, micro(now.Add(d)), time.Time{}
-	_, err = tx.exec(tx.placed(addPayment, addPaymentNext), bytesOf(p.Hash), p.Attempt, p.Token, bytesOf(p.Org), p.Session, bytesOf(p.Turn), bytesOf(p.Call),
+	_, err = tx.exec(tx.withPosition(addPayment, addPaymentNext), bytesOf(p.Hash), p.Attempt, p.Token, bytesOf(p.Org),
+		p.Session, bytesOf(p.Turn), bytesOf(p.Call),
 		bytesOf(p.Tool), bytesOf(p.Capability), bytesOf(p.Host), bytesOf(p.Operation), bytesOf(p.Currency), p.Micros,
 		bytesOf(p.ApprovedBy), p.State, bytesOf(""), bytesOf(""), bytesOf(""), micros(p.CreatedAt), micros(p.Until), int64(0))
 	if err != nil {
@@ -122,10 +126,11 @@ func (tx *Tx) SettlePayment(end store.PaymentEnd) (store.Payment, error) {
 		p, err = one(tx, scanPayment, tx.locked(selectOneTry), bytesOf(end.Hash), end.Attempt)
 	}
 	if err == nil {
-		p, err = end.Of(p, tx.Now())
+		p, err = end.Apply(p, tx.Now())
 	}
 	if err == nil {
-		_, err = tx.exec(settlePayment, bytesOf(p.Hash), p.Attempt, p.State, bytesOf(p.Receipt), bytesOf(p.Note), bytesOf(p.ResolvedBy), micros(p.SettledAt))
+		_, err = tx.exec(settlePayment, bytesOf(p.Hash), p.Attempt, p.State, bytesOf(p.Receipt), bytesOf(p.Note),
+			bytesOf(p.ResolvedBy), micros(p.SettledAt))
 	}
 	if err != nil {
 		return store.Payment{}, fmt.Errorf("settle payment %q: %w", end.Hash, err)
@@ -133,21 +138,24 @@ func (tx *Tx) SettlePayment(end store.PaymentEnd) (store.Payment, error) {
 	return p, nil
 }
 
-// scanPayment reads an attempt. One whose state cannot be read is an error that names the row, never a default.
+// scanPayment reads an attempt. An unknown state is an error that names the row, never a default.
 func scanPayment(r row) (p store.Payment, err error) {
 	var hash, org, turn, call, tool, capability, host, operation, currency, by, receipt, note, resolved []byte
 	var created, until, settled int64
-	err = r.Scan(&hash, &p.Attempt, &p.Token, &org, &p.Session, &turn, &call, &tool, &capability, &host, &operation, &currency, &p.Micros,
+	err = r.Scan(&hash, &p.Attempt, &p.Token, &org, &p.Session, &turn, &call, &tool, &capability, &host, &operation,
+		&currency, &p.Micros,
 		&by, &p.State, &receipt, &note, &resolved, &created, &until, &settled)
 	if err != nil {
 		return store.Payment{}, err
 	}
 	p.Hash, p.Org, p.Turn, p.Call, p.Tool = string(hash), string(org), string(turn), perdure.CallID(call), string(tool)
-	p.Capability, p.Host, p.Operation, p.Currency = string(capability), string(host), string(operation), string(currency)
+	p.Capability, p.Host, p.Operation, p.Currency = string(capability), string(host), string(operation),
+		string(currency)
 	p.ApprovedBy, p.Receipt, p.Note, p.ResolvedBy = string(by), string(receipt), string(note), string(resolved)
 	p.CreatedAt, p.Until, p.SettledAt = moment(created), moment(until), moment(settled)
 	if !p.State.Valid() {
-		return store.Payment{}, fmt.Errorf("attempt %d of payment %q: its stored state %q cannot be read", p.Attempt, p.Hash, p.State)
+		return store.Payment{}, fmt.Errorf("attempt %d of payment %q: its stored state %q is not known", p.Attempt,
+			p.Hash, p.State)
 	}
 	return p, nil
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// The statements of the rate limit. Whoever counts has the lock of the organisation, so that nobody counts beside.
+// The statements of the rate limit. A transaction that counts holds the lock of the organisation.
 const (
 	sumOutbound   = `SELECT CAST(COALESCE(SUM(calls), 0) AS BIGINT) FROM outbound WHERE org = $1 AND bucket BETWEEN $2 AND $3`
 	countOutbound = `INSERT INTO outbound (org, bucket, calls) VALUES ($1, $2, 1)
@@ -28,7 +28,7 @@ func (tx *Tx) OutboundCalls(org string) (int, error) {
 	return int(n), nil
 }
 
-// CountOutbound counts one call more, if there may be one.
+// CountOutbound counts one more call, if the limit allows it.
 func (tx *Tx) CountOutbound(org string, limit int) (bool, error) {
 	if err := store.CheckRate(org, limit); err != nil {
 		return false, fmt.Errorf("count an outbound call: %w", err)

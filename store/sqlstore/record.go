@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 )
 
-// encode writes a record. HTML characters stay as they are, so that text in a raw message keeps its bytes.
+// encode encodes a record. It does not escape HTML characters, so that text in a raw message keeps
+// its bytes.
 func encode(v any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -16,5 +17,5 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
-// decode reads what encode wrote. Fields that a later version added are left out.
+// decode decodes a record. Fields that a later version added are ignored.
 func decode(body []byte, into any) error { return json.Unmarshal(body, into) }

@@ -7,8 +7,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// The statements that remove a session. Whatever has a session's id belongs here, but for what only names it: the lineage
-// of a fork, and the requests.
+// The statements that remove a session. Every table with a session id belongs here, except where
+// the id is only a reference: the lineage of a fork, and requests.
 const (
 	countTies = `SELECT
 		(SELECT COUNT(*) FROM call WHERE session_id = $1 AND state = 'running'),
@@ -25,7 +25,7 @@ const (
 	removePartials   = `DELETE FROM partial WHERE session_id = $1`
 	removeFiles      = `DELETE FROM file WHERE session_id = $1`
 	removeResources  = `DELETE FROM resource WHERE session_id = $1`
-	orphanLeases     = `UPDATE lease SET session_id = '' WHERE session_id = $1` // they may outlive it (RS2)
+	orphanLeases     = `UPDATE lease SET session_id = '' WHERE session_id = $1` // leases may outlive their session
 	removeValues     = `DELETE FROM session_value WHERE session_id = $1`
 	removeSecrets    = `DELETE FROM session_secret WHERE session_id = $1`
 	removeSnapshot   = `DELETE FROM snapshot WHERE session_id = $1`
@@ -33,15 +33,18 @@ const (
 	removeSession    = `DELETE FROM session WHERE id = $1`
 )
 
-// removals are the statements in their order: what refers to a row goes before it.
+// removals returns the statements in order: a row is removed after the rows that refer to it.
 func removals() []string {
 	return []string{
-		removeLogs, removeMessages, removeDeliveries, removeApprovals, removeTasks, removeCalls, removeSpawns, removePartials,
-		removeFiles, removeImages, removeResources, orphanLeases, orphanPayments, removeScheduleFires, removeSchedules, removeValues, removeSecrets, removeHookDeliveries, removeHooks, removeLabels, removeSnapshot, removeEvents, removeSession,
+		removeLogs, removeMessages, removeDeliveries, removeApprovals, removeTasks, removeCalls, removeSpawns,
+		removePartials,
+		removeFiles, removeImages, removeResources, orphanLeases, orphanPayments, removeScheduleFires, removeSchedules,
+		removeValues, removeSecrets, removeHookDeliveries, removeHooks, removeLabels, removeSnapshot, removeEvents,
+		removeSession,
 	}
 }
 
-// RemoveSession removes a session with all that belongs to it.
+// RemoveSession removes a session with everything that belongs to it.
 func (tx *Tx) RemoveSession(id perdure.SessionID) error {
 	delete(tx.locks.last, id)
 	s, err := one(tx, scanSession, selectSession+tx.dialect.RowLock, id)
@@ -62,7 +65,7 @@ func (tx *Tx) RemoveSession(id perdure.SessionID) error {
 	if err != nil {
 		return fmt.Errorf("remove session %s: %w", id, err)
 	}
-	tx.noteAppended(id) // so that who watches it hears of it
+	tx.noteAppended(id) // so that its watchers notice
 	return nil
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// The statements of requests. A row whose status is 0 has no answer yet.
+// The statements of requests. Status 0 means that there is no answer yet.
 const (
 	insertRequest = `INSERT INTO request (scope, request_key, hash, seed, begun_us, status, content_type, location, body)
 		VALUES ($1, $2, $3, $4, $5, 0, $6, $6, $6) ON CONFLICT (scope, request_key) DO NOTHING`
@@ -30,15 +30,16 @@ func (tx *Tx) Request(scope, key string) (store.Request, error) {
 	return r, nil
 }
 
-// BeginRequest adds a row that has no answer.
+// BeginRequest adds a row without an answer.
 func (tx *Tx) BeginRequest(r store.Request) error {
 	if len(r.Scope) > store.MaxRequestKeyBytes || len(r.Key) > store.MaxRequestKeyBytes {
 		return fmt.Errorf("begin request: %w: its scope has %d bytes and its key %d, at most %d are allowed for each",
 			perdure.Invalid, len(r.Scope), len(r.Key), store.MaxRequestKeyBytes)
 	}
-	n, err := tx.exec(insertRequest, bytesOf(r.Scope), bytesOf(r.Key), bytesOf(r.Hash), r.Seed[:], micros(tx.Now()), bytesOf(""))
+	n, err := tx.exec(insertRequest, bytesOf(r.Scope), bytesOf(r.Key), bytesOf(r.Hash), r.Seed[:], micros(tx.Now()),
+		bytesOf(""))
 	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: it exists", perdure.Conflict)
+		err = fmt.Errorf("%w: it exists already", perdure.Conflict)
 	}
 	if err != nil {
 		return fmt.Errorf("begin request %q of %q: %w", r.Key, r.Scope, err)
@@ -51,10 +52,11 @@ func (tx *Tx) EndRequest(scope, key string, answer store.Answer) error {
 	if answer.Status <= 0 {
 		return fmt.Errorf("end request %q of %q: %w status %d", key, scope, perdure.Invalid, answer.Status)
 	}
-	n, err := tx.exec(endRequest, bytesOf(scope), bytesOf(key), answer.Status, bytesOf(answer.ContentType), bytesOf(answer.Location),
+	n, err := tx.exec(endRequest, bytesOf(scope), bytesOf(key), answer.Status, bytesOf(answer.ContentType),
+		bytesOf(answer.Location),
 		bytesOf(answer.Body))
 	if err == nil && n == 0 {
-		_, err = one(tx, number, selectStatus, bytesOf(scope), bytesOf(key)) // that it is there is enough
+		_, err = one(tx, number, selectStatus, bytesOf(scope), bytesOf(key)) // checks only that the row exists
 	}
 	if err != nil {
 		return fmt.Errorf("end request %q of %q: %w", key, scope, err)
@@ -62,7 +64,7 @@ func (tx *Tx) EndRequest(scope, key string, answer store.Answer) error {
 	return nil
 }
 
-// PruneRequests forgets the oldest requests.
+// PruneRequests removes the oldest requests.
 func (tx *Tx) PruneRequests(before time.Time, limit int) (int, error) {
 	n, err := tx.exec(pruneRequests, micros(before), orAll(limit))
 	if err != nil {

@@ -10,12 +10,15 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A seed that is not whole would derive other ids: it is an error that names the request.
+// TestUnreadableRequest: an incomplete seed would derive other ids, so it is an error that names
+// the request.
 func TestUnreadableRequest(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := filled(t, dir)
-	err := s.InTx(context.Background(), func(tx store.Tx) error { return tx.BeginRequest(store.Request{Scope: "scope", Key: "key 1"}) })
+	err := s.InTx(context.Background(), func(tx store.Tx) error {
+		return tx.BeginRequest(store.Request{Scope: "scope", Key: "key 1"})
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,6 +30,6 @@ func TestUnreadableRequest(t *testing.T) {
 		t.Errorf("got %v, want an error about the seed", err)
 	}
 	if errors.Is(err, perdure.NotFound) || errors.Is(err, perdure.Storage) {
-		t.Errorf("got %v, which says that the row is missing or the disk broken", err)
+		t.Errorf("got %v, which says that the row is missing or the disk is broken", err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 const resourceColumns = `session_id, resource_id, kind, name, status, metadata, task_id, created_us, updated_us`
 
-// The statements of the registry. A session's row is held before its entries are written, so that a position is counted by
-// one at a time.
+// The statements of the registry. The session's row is locked before its entries are written, so
+// that positions are assigned one at a time.
 const (
 	putResource = `INSERT INTO resource (` + resourceColumns + `, position)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, (SELECT COALESCE(MAX(position), 0) + 1 FROM resource WHERE session_id = $1))
@@ -23,15 +23,18 @@ const (
 	selectResource = `SELECT ` + resourceColumns + `, position FROM resource WHERE session_id = $1 AND resource_id = $2`
 	removeResource = `DELETE FROM resource WHERE session_id = $1 AND resource_id = $2`
 
-	// resourceFilter has every predicate of store.ResourceFilter. A predicate before it only lets an index be used.
+	// resourceFilter contains every condition of store.ResourceFilter. Conditions in front of it
+	// only let the database use an index.
 	resourceFilter = `($1 = '' OR session_id = $1) AND ($2 = 0 OR resource_id = $3) AND ($4 = 0 OR kind = $5) AND ($6 = '' OR status = $6)`
 	listResources  = `SELECT ` + resourceColumns + `, position FROM resource WHERE ` + resourceFilter
-	listBeside     = `SELECT ` + resourceColumns + `, position FROM resource WHERE session_id = $1 AND ` + resourceFilter
-	listByID       = `SELECT ` + resourceColumns + `, position FROM resource WHERE resource_id = $3 AND ` + resourceFilter
+	listDetached   = `SELECT ` + resourceColumns + `, position FROM resource WHERE session_id = $1 AND ` +
+		resourceFilter
+	listByID = `SELECT ` + resourceColumns + `, position FROM resource WHERE resource_id = $3 AND ` +
+		resourceFilter
 )
 
-// placedResource is an entry with its place in its session.
-type placedResource struct {
+// positionedResource is an entry with its position in its session.
+type positionedResource struct {
 	store.Resource
 	position int64
 }
@@ -39,7 +42,7 @@ type placedResource struct {
 // Resource returns an entry.
 func (tx *Tx) Resource(session perdure.SessionID, id string) (perdure.Resource, error) {
 	err := tx.hold(session)
-	var r placedResource
+	var r positionedResource
 	if err == nil {
 		r, err = one(tx, scanResource, selectResource, session, bytesOf(id))
 	}
@@ -49,24 +52,25 @@ func (tx *Tx) Resource(session perdure.SessionID, id string) (perdure.Resource, 
 	return r.Resource.Resource, nil
 }
 
-// Resources lists entries in the order in which they were put first.
+// Resources lists entries in the order of their first Put.
 func (tx *Tx) Resources(filter store.ResourceFilter) ([]store.Resource, error) {
 	query := listResources
 	switch {
 	case filter.ID != "":
 		query = listByID
 	case filter.Session != "":
-		query = listBeside
+		query = listDetached
 	}
 	err := tx.hold(filter.Session)
-	var found []placedResource
+	var found []positionedResource
 	if err == nil {
-		found, err = list(tx, scanResource, query, filter.Session, len(filter.ID), bytesOf(filter.ID), len(filter.Kind), bytesOf(filter.Kind), filter.Status)
+		found, err = list(tx, scanResource, query, filter.Session, len(filter.ID), bytesOf(filter.ID),
+			len(filter.Kind), bytesOf(filter.Kind), filter.Status)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list resources: %w", err)
 	}
-	slices.SortFunc(found, func(a, b placedResource) int { // no collation decides it
+	slices.SortFunc(found, func(a, b positionedResource) int { // not by a collation of the database
 		return cmp.Or(cmp.Compare(a.Session, b.Session), cmp.Compare(a.position, b.position))
 	})
 	var entries []store.Resource
@@ -76,15 +80,16 @@ func (tx *Tx) Resources(filter store.ResourceFilter) ([]store.Resource, error) {
 	return entries, nil
 }
 
-// PutResource adds an entry, or replaces the one that has its id.
+// PutResource adds an entry, or replaces the one with its id.
 func (tx *Tx) PutResource(r store.Resource) (perdure.Resource, error) {
 	err := r.Check()
 	if err == nil {
 		err = tx.hold(r.Session)
 	}
-	var put placedResource
+	var put positionedResource
 	if err == nil {
-		put, err = one(tx, scanResource, putResource, r.Session, bytesOf(r.ID), bytesOf(r.Kind), bytesOf(r.Name), r.Status, bytesOf(r.Metadata), r.Task, micros(tx.Now()))
+		put, err = one(tx, scanResource, putResource, r.Session, bytesOf(r.ID), bytesOf(r.Kind), bytesOf(r.Name),
+			r.Status, bytesOf(r.Metadata), r.Task, micros(tx.Now()))
 	}
 	if err != nil {
 		return perdure.Resource{}, fmt.Errorf("put resource %q of %s: %w", r.ID, r.Session, err)
@@ -105,16 +110,18 @@ func (tx *Tx) RemoveResource(session perdure.SessionID, id string) (bool, error)
 	return n > 0, nil
 }
 
-// scanResource reads an entry. One whose status cannot be read is an error that names the row, never a default.
-func scanResource(r row) (found placedResource, err error) {
+// scanResource reads an entry. An unknown status is an error that names the row, never a default.
+func scanResource(r row) (found positionedResource, err error) {
 	var id, kind, name, metadata []byte
 	var created, updated int64
-	err = r.Scan(&found.Session, &id, &kind, &name, &found.Status, &metadata, &found.Task, &created, &updated, &found.position)
+	err = r.Scan(&found.Session, &id, &kind, &name, &found.Status, &metadata, &found.Task, &created, &updated,
+		&found.position)
 	if err != nil {
-		return placedResource{}, err
+		return positionedResource{}, err
 	}
 	if !found.Status.Valid() {
-		return placedResource{}, fmt.Errorf("resource %q of %s: its stored status %q cannot be read", id, found.Session, found.Status)
+		return positionedResource{}, fmt.Errorf("resource %q of %s: its stored status %q is not known", id, found.Session,
+			found.Status)
 	}
 	found.ID, found.Kind, found.Name = string(id), string(kind), string(name)
 	if len(metadata) > 0 {
@@ -128,8 +135,9 @@ const (
 	leaseColumns = `id, session_id, org, provider, resource_type, external_id, name, status, owner_id, keep, task_id, metadata, expires_us,
 	cleanup_us, attempts, last_error, created_us, updated_us`
 
-	// leaseIsDue is RS5 and RS8, of a provider $1 at a moment $2, with the moment $3 of the oldest claim that is not stale
-	// and $4 attempts. It stands in a statement twice: a claim that waited for another one looks again.
+	// leaseIsDue selects the leases that are due for a cleanup (RS5, RS8): of provider $1 at time
+	// $2, where $3 is the time of the oldest claim that is not stale, and $4 the limit of attempts.
+	// A statement contains it twice, because a claim that waited for another one must check again.
 	leaseIsDue = `provider = $1 AND status <> 'released' AND (
 		status = 'active' AND (expires_us <= $2 OR NOT keep AND task_id <> '' AND NOT EXISTS (SELECT 1 FROM task
 			WHERE task.id = lease.task_id AND task.state IN ('queued', 'running', 'awaiting_input')))
@@ -137,7 +145,8 @@ const (
 		OR status = 'cleaning' AND cleanup_us <= $3)`
 )
 
-// The statements of leases. cleanup_us is never set back, so that no two claims have the same fence.
+// The statements of leases. cleanup_us only rises, so that no two claims have the same fencing
+// token.
 const (
 	putLease = `INSERT INTO lease (` + leaseColumns + `, position)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, 'active', $8, $9, $10, $11, $12, 0, 0, $13, $14, $14,
@@ -150,7 +159,8 @@ const (
 			name = excluded.name, keep = excluded.keep, metadata = excluded.metadata, expires_us = excluded.expires_us,
 			status = 'active', attempts = 0, last_error = excluded.last_error, updated_us = excluded.updated_us
 		RETURNING ` + leaseColumns
-	selectLease  = `SELECT ` + leaseColumns + ` FROM lease WHERE org = $1 AND provider = $2 AND resource_type = $3 AND external_id = $4`
+	selectLease = `SELECT ` + leaseColumns +
+		` FROM lease WHERE org = $1 AND provider = $2 AND resource_type = $3 AND external_id = $4`
 	listLeases   = `SELECT ` + leaseColumns + ` FROM lease WHERE session_id = $1 ORDER BY position`
 	listDue      = `SELECT ` + leaseColumns + ` FROM lease WHERE ` + leaseIsDue + ` ORDER BY expires_us LIMIT $5`
 	releaseLease = `UPDATE lease SET status = 'released', last_error = $7, updated_us = $6
@@ -165,14 +175,15 @@ const (
 
 // Lease returns a lease.
 func (tx *Tx) Lease(key store.LeaseKey) (perdure.Lease, error) {
-	l, err := one(tx, scanLease, tx.locked(selectLease), key.Org, bytesOf(key.Provider), bytesOf(key.Type), bytesOf(key.ExternalID))
+	l, err := one(tx, scanLease, tx.locked(selectLease), key.Org, bytesOf(key.Provider), bytesOf(key.Type),
+		bytesOf(key.ExternalID))
 	if err != nil {
 		return perdure.Lease{}, fmt.Errorf("lease of %s: %w", key, err)
 	}
 	return l, nil
 }
 
-// Leases lists the leases that a session made.
+// Leases lists the leases that a session created.
 func (tx *Tx) Leases(session perdure.SessionID) ([]perdure.Lease, error) {
 	err := tx.hold(session)
 	var found []perdure.Lease
@@ -185,7 +196,7 @@ func (tx *Tx) Leases(session perdure.SessionID) ([]perdure.Lease, error) {
 	return found, nil
 }
 
-// DueLeases lists what may be claimed.
+// DueLeases lists the leases that ClaimLeases would claim.
 func (tx *Tx) DueLeases(due store.LeaseDue) ([]perdure.Lease, error) {
 	found, err := list(tx, scanLease, tx.locked(listDue), tx.dueArgs(due)...)
 	if err != nil {
@@ -195,21 +206,21 @@ func (tx *Tx) DueLeases(due store.LeaseDue) ([]perdure.Lease, error) {
 	return found, nil
 }
 
-// dueArgs are the arguments of leaseIsDue, and a limit.
+// dueArgs returns the arguments of leaseIsDue, and a limit.
 func (tx *Tx) dueArgs(due store.LeaseDue) []any {
 	stale := int64(1) << 62 // every claim is older
-	if due.Stale > 0 {
-		stale = micros(tx.Now().Add(-due.Stale))
+	if due.StaleAfter > 0 {
+		stale = micros(tx.Now().Add(-due.StaleAfter))
 	}
-	return []any{bytesOf(due.Provider), micros(tx.Now()), stale, due.Attempts, orAll(due.Limit)}
+	return []any{bytesOf(due.Provider), micros(tx.Now()), stale, due.MaxAttempts, orAll(due.Limit)}
 }
 
-// compareDue orders leases by their expiry.
+// compareDue orders leases by expiry, then by id.
 func compareDue(a, b perdure.Lease) int {
 	return cmp.Or(a.ExpiresAt.Compare(b.ExpiresAt), cmp.Compare(a.ID, b.ID))
 }
 
-// PutLease adds a lease, or refreshes the one that has its key, in one statement.
+// PutLease adds a lease, or renews the one with its key, in one statement.
 func (tx *Tx) PutLease(l perdure.Lease, d time.Duration) (perdure.Lease, error) {
 	err := store.CheckLease(l)
 	if err == nil {
@@ -217,7 +228,8 @@ func (tx *Tx) PutLease(l perdure.Lease, d time.Duration) (perdure.Lease, error) 
 	}
 	var put perdure.Lease
 	if err == nil {
-		put, err = one(tx, scanLease, putLease, l.ID, l.Session, l.Org, bytesOf(l.Provider), bytesOf(l.Type), bytesOf(l.ExternalID), bytesOf(l.Name),
+		put, err = one(tx, scanLease, putLease, l.ID, l.Session, l.Org, bytesOf(l.Provider), bytesOf(l.Type),
+			bytesOf(l.ExternalID), bytesOf(l.Name),
 			bytesOf(l.Owner), l.Keep, l.Task, bytesOf(l.Metadata), micros(tx.Now().Add(d)), bytesOf(""), micros(tx.Now()))
 	}
 	if err != nil {
@@ -231,9 +243,10 @@ func (tx *Tx) ReleaseLease(session perdure.SessionID, key store.LeaseKey) (perdu
 	err := tx.hold(session)
 	var l perdure.Lease
 	if err == nil {
-		l, err = one(tx, scanLease, releaseLease, key.Org, bytesOf(key.Provider), bytesOf(key.Type), bytesOf(key.ExternalID), session, micros(tx.Now()), bytesOf(""))
+		l, err = one(tx, scanLease, releaseLease, key.Org, bytesOf(key.Provider), bytesOf(key.Type),
+			bytesOf(key.ExternalID), session, micros(tx.Now()), bytesOf(""))
 	}
-	if missing(err) { // released before, or not there
+	if missing(err) { // released before, or missing
 		if l, err = tx.Lease(key); err == nil && l.Session != session {
 			err = perdure.NotFound
 		}
@@ -244,7 +257,7 @@ func (tx *Tx) ReleaseLease(session perdure.SessionID, key store.LeaseKey) (perdu
 	return l, nil
 }
 
-// ClaimLeases claims what is due for a clean-up, in one statement.
+// ClaimLeases claims the leases that are due for a cleanup, in one statement.
 func (tx *Tx) ClaimLeases(due store.LeaseDue) ([]perdure.Lease, error) {
 	found, err := list(tx, scanLease, claimLeases, tx.dueArgs(due)...)
 	if err != nil {
@@ -254,23 +267,24 @@ func (tx *Tx) ClaimLeases(due store.LeaseDue) ([]perdure.Lease, error) {
 	return found, nil
 }
 
-// EndCleanup records how a clean-up ended, under the fence of its claim.
+// EndCleanup records how a cleanup ended, fenced by its claim.
 func (tx *Tx) EndCleanup(end store.LeaseEnd) (perdure.Lease, error) {
 	status, again := perdure.LeaseReleased, int64(0)
 	if end.Error != "" {
-		status, again = perdure.LeaseFailed, micros(tx.Now().Add(end.Pause))
+		status, again = perdure.LeaseFailed, micros(tx.Now().Add(end.RetryAfter))
 	}
-	l, err := one(tx, scanLease, endCleanup, end.ID, micros(end.Claim), status, bytesOf(end.Error), micros(tx.Now()), again)
+	l, err := one(tx, scanLease, endCleanup, end.ID, micros(end.Claim), status, bytesOf(end.Error), micros(tx.Now()),
+		again)
 	if missing(err) {
-		err = fmt.Errorf("%w: somebody else has it", perdure.Lost)
+		err = fmt.Errorf("%w: another owner has it", perdure.Lost)
 	}
 	if err != nil {
-		return perdure.Lease{}, fmt.Errorf("end clean-up of lease %s: %w", end.ID, err)
+		return perdure.Lease{}, fmt.Errorf("end cleanup of lease %s: %w", end.ID, err)
 	}
 	return l, nil
 }
 
-// PruneLeases forgets leases that were released long ago.
+// PruneLeases removes leases that were released long ago.
 func (tx *Tx) PruneLeases(before time.Time, limit int) (int, error) {
 	n, err := tx.exec(pruneLeases, micros(before), orAll(limit))
 	if err != nil {
@@ -279,18 +293,19 @@ func (tx *Tx) PruneLeases(before time.Time, limit int) (int, error) {
 	return int(n), nil
 }
 
-// scanLease reads a lease. One whose status cannot be read is an error that names the row, never a default.
+// scanLease reads a lease. An unknown status is an error that names the row, never a default.
 func scanLease(r row) (perdure.Lease, error) {
 	var l perdure.Lease
 	var provider, kind, external, name, owner, metadata, failure []byte
 	var expires, cleanup, created, updated int64
-	err := r.Scan(&l.ID, &l.Session, &l.Org, &provider, &kind, &external, &name, &l.Status, &owner, &l.Keep, &l.Task, &metadata, &expires,
+	err := r.Scan(&l.ID, &l.Session, &l.Org, &provider, &kind, &external, &name, &l.Status, &owner, &l.Keep, &l.Task,
+		&metadata, &expires,
 		&cleanup, &l.Attempts, &failure, &created, &updated)
 	if err != nil {
 		return perdure.Lease{}, err
 	}
 	if !l.Status.Valid() {
-		return perdure.Lease{}, fmt.Errorf("lease %s: its stored status %q cannot be read", l.ID, l.Status)
+		return perdure.Lease{}, fmt.Errorf("lease %s: its stored status %q is not known", l.ID, l.Status)
 	}
 	l.Provider, l.Type, l.ExternalID, l.Name = string(provider), string(kind), string(external), string(name)
 	l.Owner, l.LastError = string(owner), string(failure)

@@ -9,7 +9,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// The statements of schedules. Their session's row is held before they are written.
+// The statements of schedules. The session's row is locked before they are written.
 const (
 	selectSchedule  = `SELECT record FROM schedule WHERE id = $1`
 	sessionOfPlan   = `SELECT session_id FROM schedule WHERE id = $1`
@@ -32,7 +32,8 @@ const (
 	removeScheduleFires = `DELETE FROM schedule_fire WHERE session_id = $1`
 )
 
-// Schedule returns a schedule. Its session and its row are locked: who reads it in a transaction is about to change it.
+// Schedule returns a schedule, with its session and its row locked: a transaction that reads a
+// schedule is about to change it.
 func (tx *Tx) Schedule(id perdure.ScheduleID) (perdure.Schedule, error) {
 	var s perdure.Schedule
 	err := tx.holdSchedule(id)
@@ -45,7 +46,7 @@ func (tx *Tx) Schedule(id perdure.ScheduleID) (perdure.Schedule, error) {
 	return s, nil
 }
 
-// holdSchedule locks the session of a schedule, which is locked before it.
+// holdSchedule locks the session of a schedule, before its own row.
 func (tx *Tx) holdSchedule(id perdure.ScheduleID) error {
 	if tx.alone() {
 		return nil
@@ -57,7 +58,7 @@ func (tx *Tx) holdSchedule(id perdure.ScheduleID) error {
 	return tx.hold(session)
 }
 
-// Schedules lists schedules in the order of their ids.
+// Schedules lists schedules by id.
 func (tx *Tx) Schedules(filter store.ScheduleFilter) ([]perdure.Schedule, error) {
 	query, args := listSchedules, []any{filter.After, orAll(filter.Limit)}
 	err := tx.hold(filter.Session)
@@ -74,16 +75,18 @@ func (tx *Tx) Schedules(filter store.ScheduleFilter) ([]perdure.Schedule, error)
 	return found, nil
 }
 
-// DueSchedules lists what is due, the longest due first.
+// DueSchedules lists due schedules, the longest due first.
 func (tx *Tx) DueSchedules(after, by time.Time, limit int) ([]perdure.Schedule, error) {
-	found, err := list(tx, scanRecord[perdure.Schedule], tx.locked(listDueSchedule), micros(after), micros(by), orAll(limit))
+	found, err := list(tx, scanRecord[perdure.Schedule], tx.locked(listDueSchedule), micros(after), micros(by),
+		orAll(limit))
 	if err != nil {
 		return nil, fmt.Errorf("list due schedules: %w", err)
 	}
 	return found, nil
 }
 
-// Fire returns what became of a nominal time.
+// Fire returns the fire of a nominal time. It locks the question, so that of two transactions that
+// find no fire, one waits for the other.
 func (tx *Tx) Fire(id perdure.ScheduleID, nominal time.Time) (perdure.Fire, error) {
 	f, err := oneOrNone(tx, scanRecord[perdure.Fire], selectFire, id, micros(nominal))
 	if err != nil {
@@ -101,7 +104,7 @@ func (tx *Tx) Fires(id perdure.ScheduleID, limit int) ([]perdure.Fire, error) {
 	return found, nil
 }
 
-// PutSchedule adds a schedule, or replaces the one that has its id.
+// PutSchedule adds a schedule, or replaces the one with its id.
 func (tx *Tx) PutSchedule(s perdure.Schedule, caps store.ScheduleCaps) error {
 	err := store.CheckSchedule(s)
 	if err == nil {
@@ -123,7 +126,8 @@ func (tx *Tx) PutSchedule(s perdure.Schedule, caps store.ScheduleCaps) error {
 	return nil
 }
 
-// checkCaps counts the schedules beside one that becomes enabled. Of all that count, one comes after the other.
+// checkCaps checks the limits for a schedule that becomes enabled. The lock lets one transaction
+// count at a time.
 func (tx *Tx) checkCaps(s perdure.Schedule, caps store.ScheduleCaps) error {
 	known, err := one(tx, scanRecord[perdure.Schedule], tx.locked(selectSchedule), s.ID)
 	if err == nil && known.Enabled {
@@ -147,9 +151,10 @@ func scanCounts(r row) (n [2]int, err error) {
 	return n, err
 }
 
-// inMicros cuts the moments of a schedule as a store keeps them.
+// inMicros truncates the times of a schedule to microseconds.
 func inMicros(s perdure.Schedule) perdure.Schedule {
-	for _, at := range []*time.Time{&s.At, &s.NextAt, &s.Nominal, &s.Waiting, &s.Decided, &s.LastAt, &s.LastFire, &s.CreatedAt, &s.UpdatedAt} {
+	for _, at := range []*time.Time{&s.At, &s.NextAt, &s.Nominal, &s.QueuedNominal, &s.DecidedUntil, &s.LastAt, &s.LastFire,
+		&s.CreatedAt, &s.UpdatedAt} {
 		*at = micro(*at)
 	}
 	return s
@@ -182,7 +187,7 @@ func (tx *Tx) AddFire(f perdure.Fire) error {
 	return nil
 }
 
-// ChangeFire replaces a fire that was recorded.
+// ChangeFire replaces a recorded fire.
 func (tx *Tx) ChangeFire(f perdure.Fire) error {
 	f.Nominal, f.Actual = micro(f.Nominal), micro(f.Actual)
 	record, err := encode(f)
@@ -215,7 +220,7 @@ func (tx *Tx) dumpSchedules(d *store.SessionDump) (err error) {
 	return nil
 }
 
-// restoreSchedules writes them as they were dumped.
+// restoreSchedules writes the schedules of a dump.
 func (tx *Tx) restoreSchedules(d store.SessionDump) error {
 	for _, s := range d.Schedules {
 		_, err := tx.Schedule(s.ID)
@@ -237,7 +242,7 @@ func (tx *Tx) restoreSchedules(d store.SessionDump) error {
 	return nil
 }
 
-// scanRecord reads a row of one record of ours.
+// scanRecord reads a row with one encoded record.
 func scanRecord[T any](r row) (T, error) {
 	var record T
 	body, err := content(r)

@@ -13,7 +13,7 @@ const schemaStored = `SELECT MAX(version_id) FROM goose_db_version`
 
 var _ store.SchemaReader = (*Tx)(nil)
 
-// Schema returns the number of the schema that the database has, and the newest that this program knows.
+// Schema returns the schema version of the database, and the newest one that this program knows.
 func (tx *Tx) Schema() (stored, known int64, err error) {
 	if stored, err = one(tx, number, schemaStored); err == nil {
 		known, err = newest()
@@ -24,7 +24,7 @@ func (tx *Tx) Schema() (stored, known int64, err error) {
 	return stored, known, nil
 }
 
-// newest is the number of the last migration.
+// newest returns the number of the last migration.
 func newest() (int64, error) {
 	files, err := fs.Glob(migrations, "migrations/*.sql") // sorted
 	if err != nil {

@@ -9,12 +9,15 @@ import (
 
 const secretColumns = `session_id, name, version, key_id, hosts, call_id, created_us, updated_us`
 
-// The statements of sealed values. A list without what is sealed has an empty text in its place. A row without a name and a
-// key is no secret: its version is the highest of those that the session removed, so that none is ever written again.
+// The statements of sealed values. A row with an empty name and key id is not a secret: its version
+// is the highest of those that the session removed, so that no version is ever reused.
 const (
-	selectSecret    = `SELECT ` + secretColumns + `, sealed FROM session_secret WHERE session_id = $1 AND name = $2 AND key_id <> ''`
-	listSecrets     = `SELECT ` + secretColumns + `, sealed FROM session_secret WHERE session_id = $1 AND name > $2 AND key_id <> $3 ORDER BY name LIMIT $4`
-	listBareSecrets = `SELECT ` + secretColumns + `, NULL FROM session_secret WHERE session_id = $1 AND name > $2 AND key_id <> $3 ORDER BY name LIMIT $4`
+	selectSecret = `SELECT ` + secretColumns +
+		`, sealed FROM session_secret WHERE session_id = $1 AND name = $2 AND key_id <> ''`
+	listSecrets = `SELECT ` + secretColumns +
+		`, sealed FROM session_secret WHERE session_id = $1 AND name > $2 AND key_id <> $3 ORDER BY name LIMIT $4`
+	listBareSecrets = `SELECT ` + secretColumns +
+		`, NULL FROM session_secret WHERE session_id = $1 AND name > $2 AND key_id <> $3 ORDER BY name LIMIT $4`
 	pageSecrets     = `SELECT ` + secretColumns + `, sealed FROM session_secret WHERE (session_id, name) > ($1, $2) AND key_id <> $3 AND key_id <> '' ORDER BY session_id, name LIMIT $4`
 	pageBareSecrets = `SELECT ` + secretColumns + `, NULL FROM session_secret WHERE (session_id, name) > ($1, $2) AND key_id <> $3 AND key_id <> '' ORDER BY session_id, name LIMIT $4`
 	countSecrets    = `SELECT COUNT(*) FROM session_secret WHERE session_id = $1 AND key_id <> ''`
@@ -45,19 +48,19 @@ func (tx *Tx) Secret(session perdure.SessionID, name string) (store.Secret, erro
 // Secrets lists secrets.
 func (tx *Tx) Secrets(filter store.SecretFilter) ([]store.Secret, error) {
 	query, session := pageSecrets, filter.After.Session
-	if filter.Bare {
+	if filter.WithoutValue {
 		query = pageBareSecrets
 	}
 	if filter.Session != "" {
 		query, session = listSecrets, filter.Session
-		if filter.Bare {
+		if filter.WithoutValue {
 			query = listBareSecrets
 		}
 		if err := tx.hold(session); err != nil {
 			return nil, fmt.Errorf("list secrets: %w", err)
 		}
 	}
-	found, err := list(tx, scanSecret, query, session, bytesOf(filter.After.Name), filter.Other, orAll(filter.Limit))
+	found, err := list(tx, scanSecret, query, session, bytesOf(filter.After.Name), filter.OtherThanKey, orAll(filter.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("list secrets: %w", err)
 	}
@@ -76,7 +79,8 @@ func (tx *Tx) PutSecret(s store.Secret) error {
 	}
 	if err == nil {
 		now := micros(tx.Now())
-		_, err = tx.exec(putSecret, s.Session, bytesOf(s.Name), s.Version, s.KeyID, hosts, bytesOf(s.Call), now, now, bytesOf(s.Sealed))
+		_, err = tx.exec(putSecret, s.Session, bytesOf(s.Name), s.Version, s.KeyID, hosts, bytesOf(s.Call), now, now,
+			bytesOf(s.Sealed))
 	}
 	if err != nil {
 		return fmt.Errorf("put secret %q of %s: %w", s.Name, s.Session, err)
@@ -84,7 +88,7 @@ func (tx *Tx) PutSecret(s store.Secret) error {
 	return nil
 }
 
-// NextSecret returns the version that a secret is to be written as.
+// NextSecret returns the version under which a secret must be written.
 func (tx *Tx) NextSecret(session perdure.SessionID, name string) (int64, error) {
 	err := tx.hold(session)
 	var next int64
@@ -97,7 +101,7 @@ func (tx *Tx) NextSecret(session perdure.SessionID, name string) (int64, error) 
 	return next, nil
 }
 
-// nextSecret is NextSecret where the session is held, and says whether there is a version.
+// nextSecret is NextSecret for a locked session, and reports whether the secret exists.
 func (tx *Tx) nextSecret(session perdure.SessionID, name string) (next int64, there bool, err error) {
 	last, err := one(tx, number, versionOfSecret, session, bytesOf(name))
 	there = err == nil
@@ -110,7 +114,8 @@ func (tx *Tx) nextSecret(session perdure.SessionID, name string) (next int64, th
 	return last + 1, there, err
 }
 
-// follows reports whether a secret is the next version of its name. Limit: it is new, and there are too many others.
+// follows checks that a secret is the next version of its name. Limit: it is new, and the session
+// has too many others.
 func (tx *Tx) follows(s store.Secret) error {
 	if err := tx.holdExisting(s.Session); err != nil {
 		return err
@@ -124,12 +129,12 @@ func (tx *Tx) follows(s store.Secret) error {
 		}
 	}
 	if err == nil && s.Version != next {
-		err = fmt.Errorf("%w: version %d is next, and %d is to be written", perdure.Conflict, next, s.Version)
+		err = fmt.Errorf("%w: the next version is %d, not %d", perdure.Conflict, next, s.Version)
 	}
 	return err
 }
 
-// ResealSecret replaces what is sealed of a version.
+// ResealSecret replaces the sealed bytes of a version.
 func (tx *Tx) ResealSecret(s store.Secret, was string) (bool, error) {
 	err := s.Check()
 	if err == nil {

@@ -18,13 +18,14 @@ const newestFirst = ` ORDER BY created_us DESC, id DESC LIMIT $1`
 const (
 	insertSession = `INSERT INTO session (` + sessionColumns + `) VALUES ($1, $2, $3, 0, 0, '', 0, 0, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 		ON CONFLICT (id) DO NOTHING`
-	selectSession = `SELECT ` + sessionColumns + ` FROM session WHERE id = $1`
-	listSessions  = `SELECT ` + sessionColumns + ` FROM session` + newestFirst
-	listOfOrg     = `SELECT ` + sessionColumns + ` FROM session WHERE org = $2` + newestFirst
-	listUnrested  = `SELECT ` + sessionColumns + ` FROM session WHERE worker_id <> ''` + newestFirst
-	listChildren  = `SELECT ` + sessionColumns + ` FROM session WHERE parent_id = $2 AND parent_id <> ''` + newestFirst
-	listAtWork    = `SELECT ` + sessionColumns + ` FROM session WHERE parent_id = $2 AND parent_id <> '' AND worker_id <> ''` + newestFirst
-	takeSession   = `UPDATE session SET epoch = epoch + 1, worker_id = $2, taken_seq = last_seq,
+	selectSession  = `SELECT ` + sessionColumns + ` FROM session WHERE id = $1`
+	listSessions   = `SELECT ` + sessionColumns + ` FROM session` + newestFirst
+	listOfOrg      = `SELECT ` + sessionColumns + ` FROM session WHERE org = $2` + newestFirst
+	listDriven     = `SELECT ` + sessionColumns + ` FROM session WHERE worker_id <> ''` + newestFirst
+	listChildren   = `SELECT ` + sessionColumns + ` FROM session WHERE parent_id = $2 AND parent_id <> ''` + newestFirst
+	listWithDriver = `SELECT ` + sessionColumns +
+		` FROM session WHERE parent_id = $2 AND parent_id <> '' AND worker_id <> ''` + newestFirst
+	takeSession = `UPDATE session SET epoch = epoch + 1, worker_id = $2, taken_seq = last_seq,
 		take_ups = CASE WHEN epoch > 0 AND last_seq = taken_seq THEN take_ups + 1 ELSE 0 END
 		WHERE id = $1 RETURNING ` + sessionColumns + `, ` + anyBudget
 	selectFence    = `SELECT epoch, last_seq, ` + anyBudget + ` FROM session WHERE id = $1`
@@ -56,12 +57,12 @@ func (tx *Tx) Sessions(filter store.SessionFilter) ([]store.Session, error) {
 		query, args = listMatching(filter)
 	case filter.OneOrg:
 		query, args = listOfOrg, append(args, filter.Org)
-	case filter.Parent != "" && filter.Unrested:
-		query, args = listAtWork, append(args, filter.Parent)
+	case filter.Parent != "" && filter.HasDriver:
+		query, args = listWithDriver, append(args, filter.Parent)
 	case filter.Parent != "":
 		query, args = listChildren, append(args, filter.Parent)
-	case filter.Unrested:
-		query = listUnrested
+	case filter.HasDriver:
+		query = listDriven
 	}
 	found, err := list(tx, scanSession, tx.locked(query), args...)
 	if err != nil {
@@ -76,16 +77,17 @@ func (tx *Tx) CreateSession(s store.Session) error {
 	if err != nil {
 		return fmt.Errorf("create session %s: %w", s.ID, err)
 	}
-	if err := tx.hold(s.Parent); err != nil { // so that it is there as long as its child
+	if err := tx.hold(s.Parent); err != nil { // so that the parent exists as long as its child
 		return fmt.Errorf("create session %s: %w", s.ID, err)
 	}
 	if err := tx.lockUnmade(s.ID); err != nil {
 		return fmt.Errorf("create session %s: %w", s.ID, err)
 	}
-	n, err := tx.exec(insertSession, s.ID, bytesOf(s.Title), s.Status, s.Secret[:], micros(s.CreatedAt), micros(s.UpdatedAt),
+	n, err := tx.exec(insertSession, s.ID, bytesOf(s.Title), s.Status, s.Secret[:], micros(s.CreatedAt),
+		micros(s.UpdatedAt),
 		s.Parent, cmp.Or(s.Root, s.ID), s.Forked, s.Org, bytesOf(s.User), labels)
 	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: it exists", perdure.Conflict)
+		err = fmt.Errorf("%w: it exists already", perdure.Conflict)
 	}
 	if err == nil {
 		err = tx.addLabels(s.ID, s.Labels)
@@ -97,27 +99,27 @@ func (tx *Tx) CreateSession(s store.Session) error {
 	return nil
 }
 
-// TakeSession makes worker the driver. The first taking counts no take-up, since nothing was taken before.
+// TakeSession makes worker the driver. The first acquisition leaves take_ups at 0.
 func (tx *Tx) TakeSession(id perdure.SessionID, worker perdure.WorkerID) (store.Session, error) {
 	var budgeted bool
-	scan := func(r row) (store.Session, error) { return scanSession(longer{r, []any{&budgeted}}) }
+	scan := func(r row) (store.Session, error) { return scanSession(rowWithExtra{r, []any{&budgeted}}) }
 	s, err := one(tx, scan, takeSession, id, worker)
 	if err != nil {
-		return store.Session{}, fmt.Errorf("take session %s: %w", id, err)
+		return store.Session{}, fmt.Errorf("acquire session %s: %w", id, err)
 	}
 	tx.held(id)
 	tx.budgeted = &budgeted
 	return s, nil
 }
 
-// longer is a row with more columns than who scans it knows of.
-type longer struct {
+// rowWithExtra is a row with more columns than its scan function expects.
+type rowWithExtra struct {
 	row
-	more []any // where they go
+	extra []any // destinations of the additional columns
 }
 
-// Scan reads all of them.
-func (l longer) Scan(into ...any) error { return l.row.Scan(slices.Concat(into, l.more)...) }
+// Scan scans all columns.
+func (l rowWithExtra) Scan(into ...any) error { return l.row.Scan(slices.Concat(into, l.extra)...) }
 
 // LockSession locks the row, checks the fence, and returns the seq of the last event.
 func (tx *Tx) LockSession(id perdure.SessionID, epoch int64) (int64, error) {
@@ -139,7 +141,7 @@ func (tx *Tx) LockSession(id perdure.SessionID, epoch int64) (int64, error) {
 	return stored.lastSeq, nil
 }
 
-// fence is what of a session's row a driver looks at before it writes.
+// fence is what a driver reads of a session's row before it writes.
 type fence struct {
 	epoch, lastSeq int64
 	budgeted       bool
@@ -162,11 +164,11 @@ func (tx *Tx) SaveSession(id perdure.SessionID, title string, status perdure.Ses
 	return nil
 }
 
-// ReleaseSession clears the driver under its epoch and notes the last seq as seen.
+// ReleaseSession clears the driver under its epoch and records the last seq as seen.
 func (tx *Tx) ReleaseSession(id perdure.SessionID, epoch int64) error {
 	n, err := tx.exec(releaseSession, id, epoch)
 	if err == nil && n == 0 {
-		_, err = tx.LockSession(id, epoch) // says why
+		_, err = tx.LockSession(id, epoch) // returns the reason
 	}
 	if err != nil {
 		return fmt.Errorf("release session %s: %w", id, err)
@@ -203,7 +205,8 @@ func scanSession(r row) (store.Session, error) {
 	var s store.Session
 	var title, secret, user, labels []byte
 	var created, updated int64
-	err := r.Scan(&s.ID, &title, &s.Status, &s.LastSeq, &s.Epoch, &s.Worker, &s.TakeUps, &s.TakenSeq, &secret, &created, &updated,
+	err := r.Scan(&s.ID, &title, &s.Status, &s.LastSeq, &s.Epoch, &s.Worker, &s.Resumes, &s.SeenSeq, &secret,
+		&created, &updated,
 		&s.Parent, &s.Root, &s.Forked, &s.Org, &user, &labels)
 	if err != nil {
 		return store.Session{}, err

@@ -16,8 +16,8 @@ const (
 	spawnCount = `SELECT COALESCE(SUM(CASE WHEN state <> 'settled' THEN 1 ELSE 0 END), 0), COUNT(*) FROM spawn`
 )
 
-// The statements of spawn handles. The token and the state that may be left are always part of the WHERE: the row
-// that is not changed is the answer (SA3).
+// The statements of spawn handles. The WHERE clause always contains the token and the state that
+// may be left, so that a statement that changes no row is the answer.
 const (
 	spawnInto       = `INSERT INTO spawn (` + spawnColumns + `, position) `
 	spawnRow        = spawnInto + `VALUES ($1, $2, $3, $4, $5, '', $6, $7, $8, $9, 'pending', 0, '', $10, $11, 0, `
@@ -49,7 +49,7 @@ func (tx *Tx) Spawn(key perdure.CallKey) (store.Spawn, error) {
 	return s, nil
 }
 
-// SpawnOf returns the handle under which a child is registered.
+// SpawnOf returns the handle of a child.
 func (tx *Tx) SpawnOf(child perdure.SessionID) (store.Spawn, error) {
 	s, err := oneOrNone(tx, scanSpawn, selectSpawnOf, child)
 	if err != nil {
@@ -71,13 +71,13 @@ func (tx *Tx) Spawns(root perdure.SessionID) ([]store.Spawn, error) {
 	return found, nil
 }
 
-// CountSpawns counts the handles of a tree. An index has all that it reads.
+// CountSpawns counts the handles of a tree. An index covers the query.
 func (tx *Tx) CountSpawns(root perdure.SessionID) (store.SpawnCount, error) {
 	query, args := countOwn, []any{root}
 	if root == "" {
 		query, args = spawnCount, nil
 	}
-	err := tx.lock("spawns/"+string(root), false) // there are no rows to lock: who counts comes after who counted
+	err := tx.lock("spawns/"+string(root), false) // there are no rows to lock, so the count itself is locked
 	var count store.SpawnCount
 	if err == nil {
 		count, err = one(tx, scanSpawnCount, query, args...)
@@ -88,12 +88,13 @@ func (tx *Tx) CountSpawns(root perdure.SessionID) (store.SpawnCount, error) {
 	return count, nil
 }
 
-// ClaimSpawn inserts the handle, or locks and judges the one that is there.
+// ClaimSpawn inserts a handle, or locks and judges the existing one.
 func (tx *Tx) ClaimSpawn(s store.Spawn) (store.SpawnOutcome, store.Spawn, error) {
 	if s.Token == "" {
 		return "", store.Spawn{}, fmt.Errorf("claim spawn %s: %w: it has no token", s.Key, perdure.Invalid)
 	}
-	n, err := tx.exec(tx.placed(insertSpawn, insertSpawnNext), s.Key.Session, bytesOf(s.Key.Call), s.Root, s.Depth, s.Task, bytesOf(s.Name), bytesOf(s.Prompt),
+	n, err := tx.exec(tx.withPosition(insertSpawn, insertSpawnNext), s.Key.Session, bytesOf(s.Key.Call), s.Root, s.Depth,
+		s.Task, bytesOf(s.Name), bytesOf(s.Prompt),
 		bytesOf(s.Schema), s.Token, bytesOf(""), micros(tx.Now()))
 	var found store.Spawn
 	if err == nil {
@@ -123,7 +124,7 @@ func (tx *Tx) RegisterChild(key perdure.CallKey, token perdure.Token, child perd
 	return nil
 }
 
-// registeredBefore answers a registration that changed no row: nil when the same one stands there already.
+// registeredBefore handles a registration that changed no row: nil, if the same child is stored.
 func (tx *Tx) registeredBefore(key perdure.CallKey, token perdure.Token, child perdure.SessionID) error {
 	s, err := tx.Spawn(key)
 	switch {
@@ -132,16 +133,16 @@ func (tx *Tx) registeredBefore(key perdure.CallKey, token perdure.Token, child p
 	case err == nil && s.Token == token && s.State == store.SpawnRunning && s.Child == child:
 		return nil
 	case err == nil && s.Token == token && s.State == store.SpawnPending:
-		return fmt.Errorf("%w: it is the child of another one", perdure.Conflict)
+		return fmt.Errorf("%w: the child belongs to another handle", perdure.Conflict)
 	}
-	return fmt.Errorf("%w: it is not pending under that token any more", perdure.Lost)
+	return fmt.Errorf("%w: it is no longer pending under that token", perdure.Lost)
 }
 
-// RepairSpawn counts an answer that did not match.
+// RepairSpawn counts an answer that did not match the schema.
 func (tx *Tx) RepairSpawn(key perdure.CallKey, token perdure.Token) (int, error) {
 	n, err := one(tx, number, repairSpawn, key.Session, bytesOf(key.Call), token)
 	if missing(err) {
-		err = fmt.Errorf("%w: it is not running under that token any more", perdure.Lost)
+		err = fmt.Errorf("%w: it no longer runs under that token", perdure.Lost)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("repair spawn %s: %w", key, err)
@@ -150,7 +151,8 @@ func (tx *Tx) RepairSpawn(key perdure.CallKey, token perdure.Token) (int, error)
 }
 
 // SettleSpawn records how the child ended.
-func (tx *Tx) SettleSpawn(key perdure.CallKey, token perdure.Token, status perdure.TaskState, result json.RawMessage) error {
+func (tx *Tx) SettleSpawn(key perdure.CallKey, token perdure.Token, status perdure.TaskState,
+	result json.RawMessage) error {
 	if !status.Terminal() {
 		return fmt.Errorf("settle spawn %s: %w status %q", key, perdure.Invalid, status)
 	}
@@ -160,7 +162,7 @@ func (tx *Tx) SettleSpawn(key perdure.CallKey, token perdure.Token, status perdu
 		s, err = tx.Spawn(key)
 		same := s.Token == token && s.Status == status && bytes.Equal(s.Result, result)
 		if missing(err) || err == nil && !same {
-			err = fmt.Errorf("%w: it is not open under that token any more", perdure.Lost)
+			err = fmt.Errorf("%w: it is no longer open under that token", perdure.Lost)
 		}
 	}
 	if err != nil {
@@ -174,22 +176,24 @@ func scanSpawnCount(r row) (c store.SpawnCount, err error) {
 	return c, err
 }
 
-// scanSpawn reads a handle. One whose state cannot be read is an error that names the row, never a default.
+// scanSpawn reads a handle. An unknown state is an error that names the row, never a default.
 func scanSpawn(r row) (store.Spawn, error) {
 	var s store.Spawn
 	var call, name, prompt, schema, result []byte
 	var created, settled int64
-	err := r.Scan(&s.Key.Session, &call, &s.Root, &s.Depth, &s.Task, &s.Child, &name, &prompt, &schema, &s.Token, &s.State, &s.Repairs,
+	err := r.Scan(&s.Key.Session, &call, &s.Root, &s.Depth, &s.Task, &s.Child, &name, &prompt, &schema, &s.Token,
+		&s.State, &s.Repairs,
 		&s.Status, &result, &created, &settled)
 	if err != nil {
 		return store.Spawn{}, err
 	}
 	s.Key.Call, s.Name, s.Prompt = perdure.CallID(call), string(name), string(prompt)
 	if !s.State.Valid() {
-		return store.Spawn{}, fmt.Errorf("spawn %s: its stored state %q cannot be read", s.Key, s.State)
+		return store.Spawn{}, fmt.Errorf("spawn %s: its stored state %q is not known", s.Key, s.State)
 	}
 	if (s.State == store.SpawnSettled) != s.Status.Terminal() {
-		return store.Spawn{}, fmt.Errorf("spawn %s: its stored status %q cannot be read, it is %s", s.Key, s.Status, s.State)
+		return store.Spawn{}, fmt.Errorf("spawn %s: its stored status %q does not match its state %s", s.Key, s.Status,
+			s.State)
 	}
 	if len(schema) > 0 {
 		s.Schema = schema

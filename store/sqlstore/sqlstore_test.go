@@ -24,7 +24,8 @@ const (
 
 var call = perdure.CallKey{Session: session, Call: "call_1"}
 
-// TestUnreadableRows spoils a row past the store: reading it is an error that names it, never a default (TK5).
+// TestUnreadableRows corrupts a row in the database: reading it is an error that names the row,
+// never a default (TK5).
 func TestUnreadableRows(t *testing.T) {
 	t.Parallel()
 	readTask := func(r store.Reader) error { _, err := r.Task(session, task); return err }
@@ -37,27 +38,27 @@ func TestUnreadableRows(t *testing.T) {
 		read  func(store.Reader) error
 		want  string
 	}{
-		{"task state", `UPDATE task SET state = 'asleep'`, readTask, string(task) + `: its stored state "asleep" cannot be read`},
+		{"task state", `UPDATE task SET state = 'asleep'`, readTask, string(task) + `: its stored state is "asleep"`},
 		{"task state in a list", `UPDATE task SET state = 'asleep'`,
 			func(r store.Reader) error { _, err := r.Tasks(store.TaskFilter{}); return err }, string(task)},
 		{"task state beside its record", `UPDATE task SET state = 'failed'`, readTask, `its record says "running"`},
-		{"task record", `UPDATE task SET record = x'7b'`, readTask, string(task) + ": its stored record cannot be read"},
+		{"task record", `UPDATE task SET record = x'7b'`, readTask, string(task) + ": its stored record is not readable"},
 		{"task record of another", `UPDATE task SET id = 'task_3'`,
 			func(r store.Reader) error { _, err := r.Task("", "task_3"); return err }, "task task_3 of " + string(session)},
-		{"call state", `UPDATE call SET state = 'lost'`, readCall, call.String() + `: its stored state "lost" cannot be read`},
-		{"call result", `UPDATE call SET result = x'7b'`, readCall, call.String() + ": its stored result cannot be read"},
+		{"call state", `UPDATE call SET state = 'lost'`, readCall, call.String() + `: its stored state "lost" is not known`},
+		{"call result", `UPDATE call SET result = x'7b'`, readCall, call.String() + ": its stored result is not readable"},
 		{"delivery state", `UPDATE delivery SET state = 'running'`,
-			func(r store.Reader) error { _, err := r.Deliveries(session); return err }, string(task) + `: its stored state "running" cannot be read`},
-		{"approval state", `UPDATE approval SET state = 'asked'`, readApproval, string(approval) + `: its stored state "asked" cannot be read`},
-		{"approval state beside its record", `UPDATE approval SET state = 'approved'`, readApproval, `its record says "open"`},
-		{"approval record", `UPDATE approval SET record = x'7b'`, readApproval, string(approval) + ": its stored record cannot be read"},
+			func(r store.Reader) error { _, err := r.Deliveries(session); return err }, string(task) + `: its stored state "running" is not known`},
+		{"approval state", `UPDATE approval SET state = 'asked'`, readApproval, string(approval) + `: its stored state is "asked"`},
+		{"approval state that differs from its record", `UPDATE approval SET state = 'approved'`, readApproval, `its record says "open"`},
+		{"approval record", `UPDATE approval SET record = x'7b'`, readApproval, string(approval) + ": its stored record is not readable"},
 		{"approval of another call", `UPDATE approval SET call_id = x'63'`, readApproval, string(approval) + " of call c of " + string(session)},
 		{"approval of another session in a list", `UPDATE approval SET session_id = 'session_3'`,
 			func(r store.Reader) error { _, err := r.Approvals(store.ApprovalFilter{}); return err }, " of call call_1 of session_3"},
-		{"spawn state", `UPDATE spawn SET state = 'born'`, readSpawn, call.String() + `: its stored state "born" cannot be read`},
-		{"spawn settled without a status", `UPDATE spawn SET state = 'settled'`, readSpawn, call.String() + `: its stored status "" cannot be read`},
+		{"spawn state", `UPDATE spawn SET state = 'born'`, readSpawn, call.String() + `: its stored state "born" is not known`},
+		{"spawn settled without a status", `UPDATE spawn SET state = 'settled'`, readSpawn, call.String() + `: its stored status "" does not match its state settled`},
 		{"spawn status in a list", `UPDATE spawn SET status = 'failed'`,
-			func(r store.Reader) error { _, err := r.Spawns(session); return err }, `its stored status "failed" cannot be read, it is pending`},
+			func(r store.Reader) error { _, err := r.Spawns(session); return err }, `its stored status "failed" does not match its state pending`},
 		{"event body", `UPDATE event SET body = x'7b'`,
 			func(r store.Reader) error { _, err := r.Events(session, 0, 0); return err }, "event 1 of " + string(session)},
 		{"event in another's place", `UPDATE event SET seq = 7`,
@@ -78,13 +79,14 @@ func TestUnreadableRows(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 			if errors.Is(err, perdure.NotFound) || errors.Is(err, perdure.Storage) {
-				t.Errorf("got %v, which says that the row is missing or the disk broken", err)
+				t.Errorf("got %v, which says that the row is missing or the disk is broken", err)
 			}
 		})
 	}
 }
 
-// TestFailure has a database that fails: after that a Tx answers the first error and runs nothing more.
+// TestFailure has a database that fails: afterwards a Tx returns the first error and runs no more
+// statements.
 func TestFailure(t *testing.T) {
 	t.Parallel()
 	cases := []struct {

@@ -13,10 +13,12 @@ const (
 	countColumns = `session_id, COUNT(*), SUM(CASE WHEN origin IN ('detached', 'host') THEN 1 ELSE 0 END),
 		SUM(CASE WHEN origin = 'subagent' THEN 1 ELSE 0 END), SUM(CASE WHEN kind = 'monitor' THEN 1 ELSE 0 END), MIN(position)`
 
-	// liveStates are the states of perdure.TaskState.Live, in the words of the partial indexes of task.
+	// liveStates are the states of perdure.TaskState.Live, literally as in the partial indexes of
+	// task.
 	liveStates = `state IN ('queued', 'running', 'awaiting_input')`
 
-	// taskFilter has every predicate of store.TaskFilter. A predicate before it only lets an index be used.
+	// taskFilter contains every condition of store.TaskFilter. Conditions in front of it only let
+	// the database use an index.
 	taskFilter = `($1 = '' OR session_id = $1) AND ($2 = '' OR worker_id = $2) AND ($3 = '' OR kind = $3)
 		AND ($4 = '' OR state IN ($4, $5, $6, $7, $8, $9, $10)) AND ($12 = '' OR worker_id <> $12) ORDER BY position LIMIT $11`
 )
@@ -39,7 +41,7 @@ const (
 	updateTask    = `UPDATE task SET state = $2, worker_id = $3, attempt = $4, record = $5, ended_us = $6 WHERE id = $1`
 )
 
-// taskStates is the number of places for states in taskFilter: there are no more states.
+// taskStates is the number of state parameters in taskFilter: there are no more states.
 const taskStates = 7
 
 // Task returns the record.
@@ -47,7 +49,7 @@ func (tx *Tx) Task(session perdure.SessionID, id perdure.TaskID) (perdure.Task, 
 	return tx.taskBy(session, id)
 }
 
-// Tasks lists records in the order of their creation.
+// Tasks lists records in the order of creation.
 func (tx *Tx) Tasks(filter store.TaskFilter) ([]perdure.Task, error) {
 	query, args := listTasks, []any{filter.Session, filter.Worker, filter.Kind}
 	live := len(filter.States) > 0
@@ -63,7 +65,7 @@ func (tx *Tx) Tasks(filter store.TaskFilter) ([]perdure.Task, error) {
 	case live:
 		query = listLiveTasks
 	}
-	args = append(append(args, statePlaces(filter.States)...), orAll(filter.Limit), filter.Except)
+	args = append(append(args, stateSlots(filter.States)...), orAll(filter.Limit), filter.ExceptWorker)
 	err := tx.hold(filter.Session)
 	var found []perdure.Task
 	if err == nil {
@@ -75,7 +77,7 @@ func (tx *Tx) Tasks(filter store.TaskFilter) ([]perdure.Task, error) {
 	return found, nil
 }
 
-// CountTasks counts the tasks in a state by session. An index has all that it reads.
+// CountTasks counts the tasks in a state by session. An index covers the query.
 func (tx *Tx) CountTasks(state perdure.TaskState, session perdure.SessionID) ([]store.TaskCount, error) {
 	if !state.Valid() {
 		return nil, fmt.Errorf("count tasks: %w state %q", perdure.Invalid, state)
@@ -95,8 +97,8 @@ func (tx *Tx) CountTasks(state perdure.TaskState, session perdure.SessionID) ([]
 	return found, nil
 }
 
-// holdCount lets who counts tasks come after who counted: there are no rows to lock. Whoever adds one to a session, or
-// changes its state, holds the session.
+// holdCount lets one transaction count tasks at a time, since there are no rows to lock. Every
+// transaction that adds a task to a session, or changes its state, holds the session's lock.
 func (tx *Tx) holdCount(session perdure.SessionID) error {
 	if session != "" {
 		return tx.hold(session)
@@ -105,32 +107,33 @@ func (tx *Tx) holdCount(session perdure.SessionID) error {
 }
 
 func scanTaskCount(r row) (c store.TaskCount, err error) {
-	var position int64 // it stands in the statement for the order only
+	var position int64 // used by the statement for the order only
 	err = r.Scan(&c.Session, &c.N, &c.Detached, &c.Agents, &c.Monitors, &position)
 	return c, err
 }
 
-// statePlaces fills the places of taskFilter: each state once, then the first again; no state at all is empty places.
-func statePlaces(states []perdure.TaskState) []any {
-	places := make([]any, 0, taskStates)
+// stateSlots returns the state parameters of taskFilter: each state once, then the first one
+// repeated. No state gives empty parameters.
+func stateSlots(states []perdure.TaskState) []any {
+	params := make([]any, 0, taskStates)
 	seen := make(map[perdure.TaskState]bool, taskStates)
 	for _, s := range states {
 		if !seen[s] {
-			places = append(places, s)
+			params = append(params, s)
 		}
 		seen[s] = true
 	}
 	var first any = ""
-	if len(places) > 0 {
-		first = places[0]
+	if len(params) > 0 {
+		first = params[0]
 	}
-	for len(places) < taskStates {
-		places = append(places, first)
+	for len(params) < taskStates {
+		params = append(params, first)
 	}
-	return places
+	return params
 }
 
-// CreateTask adds a record, or returns the one that has its id.
+// CreateTask adds a record, or returns the one with its id.
 func (tx *Tx) CreateTask(t perdure.Task) (stored perdure.Task, created bool, err error) {
 	if !t.State.Valid() {
 		return perdure.Task{}, false, fmt.Errorf("create task %s: %w state %q", t.ID, perdure.Invalid, t.State)
@@ -142,7 +145,8 @@ func (tx *Tx) CreateTask(t perdure.Task) (stored perdure.Task, created bool, err
 	if err := tx.hold(t.Session); err != nil {
 		return perdure.Task{}, false, fmt.Errorf("create task %s: %w", t.ID, err)
 	}
-	n, err := tx.exec(tx.placed(insertTask, insertTaskNext), t.ID, t.Session, t.Kind, t.State, t.Worker, t.Attempt, micros(t.HeartbeatAt), body, t.Origin,
+	n, err := tx.exec(tx.withPosition(insertTask, insertTaskNext), t.ID, t.Session, t.Kind, t.State, t.Worker, t.Attempt,
+		micros(t.HeartbeatAt), body, t.Origin,
 		endedMicros(t))
 	if err != nil {
 		return perdure.Task{}, false, fmt.Errorf("create task %s: %w", t.ID, err)
@@ -157,8 +161,9 @@ func (tx *Tx) CreateTask(t perdure.Task) (stored perdure.Task, created bool, err
 	return stored, false, nil
 }
 
-// UpdateTask applies one write to the locked row.
-func (tx *Tx) UpdateTask(session perdure.SessionID, id perdure.TaskID, u perdure.TaskUpdate) (perdure.TaskChange, error) {
+// UpdateTask applies one update to the locked row.
+func (tx *Tx) UpdateTask(session perdure.SessionID, id perdure.TaskID,
+	u perdure.TaskUpdate) (perdure.TaskChange, error) {
 	t, err := tx.taskBy(session, id)
 	if err != nil {
 		return perdure.TaskChange{}, fmt.Errorf("update: %w", err)
@@ -192,10 +197,12 @@ func (tx *Tx) taskBy(session perdure.SessionID, id perdure.TaskID) (t perdure.Ta
 	return t, nil
 }
 
-// asStored returns a record as it will be read back, and its body. The body has no heartbeat_at, which is a
-// column, so that a beat is one UPDATE. Invalid: the record cannot be written as JSON.
+// asStored returns a record as it will be read back, and its encoding. The encoding omits
+// heartbeat_at, which is a column, so that a heartbeat is one UPDATE. Invalid: the record cannot be
+// encoded as JSON.
 func asStored(t perdure.Task) (record perdure.Task, body []byte, err error) {
-	t.HeartbeatAt, t.DeadlineAt, t.CancelRequestedAt = micro(t.HeartbeatAt), micro(t.DeadlineAt), micro(t.CancelRequestedAt)
+	t.HeartbeatAt, t.DeadlineAt, t.CancelRequestedAt = micro(t.HeartbeatAt), micro(t.DeadlineAt),
+		micro(t.CancelRequestedAt)
 	t.CreatedAt, t.StartedAt, t.DetachedAt = micro(t.CreatedAt), micro(t.StartedAt), micro(t.DetachedAt)
 	t.FinishedAt, t.UpdatedAt = micro(t.FinishedAt), micro(t.UpdatedAt)
 	heartbeat := t.HeartbeatAt
@@ -210,7 +217,8 @@ func asStored(t perdure.Task) (record perdure.Task, body []byte, err error) {
 	return record, body, nil
 }
 
-// scanTask reads a record. One that cannot be read is an error that names the row, never a default (TK5).
+// scanTask reads a record. A record that is not readable is an error that names the row, never a
+// default.
 func scanTask(r row) (perdure.Task, error) {
 	var id perdure.TaskID
 	var session perdure.SessionID
@@ -222,13 +230,14 @@ func scanTask(r row) (perdure.Task, error) {
 	}
 	var t perdure.Task
 	if err := decode(body, &t); err != nil {
-		return perdure.Task{}, fmt.Errorf("task %s: its stored record cannot be read: %w", id, err)
+		return perdure.Task{}, fmt.Errorf("task %s: its stored record is not readable: %w", id, err)
 	}
 	if !state.Valid() || t.State != state {
-		return perdure.Task{}, fmt.Errorf("task %s: its stored state %q cannot be read, its record says %q", id, state, t.State)
+		return perdure.Task{}, fmt.Errorf("task %s: its stored state is %q, its record says %q", id, state, t.State)
 	}
 	if t.ID != id || t.Session != session {
-		return perdure.Task{}, fmt.Errorf("task %s of %s: its stored record is of task %s of %s", id, session, t.ID, t.Session)
+		return perdure.Task{}, fmt.Errorf("task %s of %s: its stored record is of task %s of %s", id, session, t.ID,
+			t.Session)
 	}
 	t.HeartbeatAt = moment(heartbeat)
 	return t, nil

@@ -33,15 +33,17 @@ func (tx *Tx) TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit
 	return found, nil
 }
 
-// AddTaskMessage adds a message. Its task's session is held, so that no reader who goes on after a message misses one that
-// was placed before it and committed later.
+// AddTaskMessage adds a message. It locks the session of the task, so that positions are committed
+// in order: otherwise a reader that continues after a message could miss an earlier one that was
+// committed later.
 func (tx *Tx) AddTaskMessage(m perdure.TaskMessage) error {
 	if err := tx.holdTask("", m.Task); err != nil {
 		return fmt.Errorf("add message %s to task %s: %w", m.ID, m.Task, err)
 	}
-	n, err := tx.exec(tx.placed(insertTaskMessage, insertTaskMessageNext), m.ID, m.Task, m.Direction, bytesOf(m.Text), bytesOf(m.Data), m.InReplyTo, micros(m.CreatedAt), bytesOf(m.By))
+	n, err := tx.exec(tx.withPosition(insertTaskMessage, insertTaskMessageNext), m.ID, m.Task, m.Direction, bytesOf(m.Text),
+		bytesOf(m.Data), m.InReplyTo, micros(m.CreatedAt), bytesOf(m.By))
 	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: it exists", perdure.Conflict)
+		err = fmt.Errorf("%w: it exists already", perdure.Conflict)
 	}
 	if err != nil {
 		return fmt.Errorf("add message %s to task %s: %w", m.ID, m.Task, err)
@@ -51,14 +53,14 @@ func (tx *Tx) AddTaskMessage(m perdure.TaskMessage) error {
 
 func scanTaskMessage(r row) (perdure.TaskMessage, error) {
 	var m perdure.TaskMessage
-	var words, data, by []byte
+	var text, data, by []byte
 	var created int64
-	if err := r.Scan(&m.ID, &m.Task, &m.Direction, &words, &data, &m.InReplyTo, &created, &by); err != nil {
+	if err := r.Scan(&m.ID, &m.Task, &m.Direction, &text, &data, &m.InReplyTo, &created, &by); err != nil {
 		return perdure.TaskMessage{}, err
 	}
 	if len(data) > 0 {
 		m.Data = data
 	}
-	m.Text, m.By, m.CreatedAt = string(words), string(by), moment(created)
+	m.Text, m.By, m.CreatedAt = string(text), string(by), moment(created)
 	return m, nil
 }

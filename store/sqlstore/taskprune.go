@@ -9,19 +9,20 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// prunePage is how many old tasks are chosen at once.
+// prunePage is how many old tasks are selected at once.
 const prunePage = 100
 
-// The statements of retention. The words of listEarlierEnds and chooseOldTasks are those of a partial index.
+// The statements of retention. The conditions of listEarlierEnds and chooseOldTasks are literally
+// those of a partial index.
 const (
 	listEarlierEnds = `SELECT ` + taskColumns + ` FROM task WHERE ended_us = -1 AND ended_us <> 0`
-	noteEnd         = `UPDATE task SET ended_us = $2 WHERE id = $1`
-	nothingHangs    = `NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.task_id = task.id AND NOT claimed)
+	recordEnd       = `UPDATE task SET ended_us = $2 WHERE id = $1`
+	nothingRefers   = `NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.task_id = task.id AND NOT claimed)
 		AND NOT EXISTS (SELECT 1 FROM approval WHERE approval.task_id = task.id AND approval.task_id <> '' AND approval.state = 'open')`
 	chooseOldTasks = `SELECT id, ended_us, position FROM task WHERE ended_us < $1 AND ended_us <> 0
-		AND (ended_us > $2 OR ended_us = $2 AND position > $3) AND ` + nothingHangs + ` ORDER BY ended_us, position LIMIT $4`
+		AND (ended_us > $2 OR ended_us = $2 AND position > $3) AND ` + nothingRefers + ` ORDER BY ended_us, position LIMIT $4`
 	lockOldTask        = `SELECT id FROM task WHERE id = $1`
-	selectOldTask      = `SELECT ` + taskColumns + ` FROM task WHERE id = $1 AND ended_us <> 0 AND ` + nothingHangs
+	selectOldTask      = `SELECT ` + taskColumns + ` FROM task WHERE id = $1 AND ended_us <> 0 AND ` + nothingRefers
 	deleteTask         = `DELETE FROM task WHERE id = $1`
 	deleteTaskLog      = `DELETE FROM task_log WHERE task_id = $1`
 	deleteTaskMessages = `DELETE FROM task_message WHERE task_id = $1`
@@ -39,7 +40,8 @@ func (tx *Tx) PruneTasks(before time.Time, limit int) ([]perdure.Task, error) {
 		return nil, fmt.Errorf("prune tasks: %w", err)
 	}
 	for _, t := range old {
-		for _, statement := range []string{deleteTaskLog, deleteTaskMessages, deleteDeliveries, deleteApprovals, deleteTask} {
+		for _, statement := range []string{deleteTaskLog, deleteTaskMessages, deleteDeliveries, deleteApprovals,
+			deleteTask} {
 			if _, err := tx.exec(statement, t.ID); err != nil {
 				return nil, fmt.Errorf("prune task %s: %w", t.ID, err)
 			}
@@ -48,7 +50,7 @@ func (tx *Tx) PruneTasks(before time.Time, limit int) ([]perdure.Task, error) {
 	return old, nil
 }
 
-// ending is where a task stands among those that ended.
+// ending is the position of a task among those that ended.
 type ending struct {
 	id              perdure.TaskID
 	ended, position int64
@@ -59,8 +61,8 @@ func scanEnding(r row) (e ending, err error) {
 	return e, err
 }
 
-// oldTasks returns up to limit tasks that may go, the oldest end first, locked. They are chosen by an index, without their
-// records and without locks.
+// oldTasks returns up to limit tasks that may be pruned, the oldest end first, locked. They are
+// selected by an index, without reading their records and without locks.
 func (tx *Tx) oldTasks(before time.Time, limit int) (old []perdure.Task, err error) {
 	last := ending{ended: math.MinInt64}
 	for limit <= 0 || len(old) < limit {
@@ -88,8 +90,8 @@ func (tx *Tx) oldTasks(before time.Time, limit int) (old []perdure.Task, err err
 	return old, nil
 }
 
-// oldTask looks at a chosen task again, under its lock: until then what hangs on it may have changed. One that somebody
-// holds may not go now.
+// oldTask checks a selected task again under its lock, because it may have changed since. A task
+// that another transaction has locked is skipped.
 func (tx *Tx) oldTask(id perdure.TaskID, before time.Time) (t perdure.Task, may bool, err error) {
 	if !tx.alone() {
 		_, err = one(tx, name[perdure.TaskID], tx.locked(lockOldTask)+tx.dialect.SkipLocked, id)
@@ -103,28 +105,29 @@ func (tx *Tx) oldTask(id perdure.TaskID, before time.Time) (t perdure.Task, may 
 	case err != nil:
 		return t, false, err
 	}
-	if ended := endedMicros(t); ended == 0 { // written before such a task was left out, and met no more
-		_, err = tx.exec(noteEnd, id, ended)
+	if ended := endedMicros(t); ended == 0 {
+		// written by a version that did not leave such tasks out; it is not found again
+		_, err = tx.exec(recordEnd, id, ended)
 	}
 	return t, err == nil && store.Prunable(t, before), err
 }
 
-// noteEarlierEnds fills in when the tasks of earlier schemas ended. Once it has run, there are none.
+// noteEarlierEnds fills in when the tasks of earlier schemas ended. Once it has run, none are left.
 func (tx *Tx) noteEarlierEnds() error {
 	earlier, err := list(tx, scanTask, tx.locked(listEarlierEnds))
 	if err != nil {
 		return err
 	}
 	for _, t := range earlier {
-		if _, err := tx.exec(noteEnd, t.ID, endedMicros(t)); err != nil {
+		if _, err := tx.exec(recordEnd, t.ID, endedMicros(t)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// endedMicros is the ended_us of a record: 0 while it may not go, however old it is, so that who looks for what may go does
-// not meet it.
+// endedMicros returns the ended_us of a record. It is 0 while the task may not be pruned, however
+// old it is, so that the index of old tasks does not contain it.
 func endedMicros(t perdure.Task) int64 {
 	if !store.Prunable(t, t.FinishedAt.Add(time.Second)) {
 		return 0

@@ -7,7 +7,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// The statements of tokens. What is found by is a column; the rest is the record.
+// The statements of tokens. What is searched for is a column; the rest is the record.
 const (
 	selectToken  = `SELECT record FROM access_token WHERE id = $1`
 	tokenOfHash  = `SELECT record FROM access_token WHERE hash = $1`
@@ -17,7 +17,8 @@ const (
 	updateToken  = `UPDATE access_token SET record = $4 WHERE id = $1 AND hash = $2 AND org = $3`
 )
 
-// AccessToken returns a token. Its row is locked: who reads it in a transaction is about to change it.
+// AccessToken returns a token, with its row locked: a transaction that reads a token is about to
+// change it.
 func (tx *Tx) AccessToken(id perdure.TokenID) (store.AccessToken, error) {
 	t, err := one(tx, scanRecord[store.AccessToken], tx.locked(selectToken), id)
 	if err != nil {
@@ -48,7 +49,7 @@ func (tx *Tx) AccessTokens(org string) ([]store.AccessToken, error) {
 	return found, nil
 }
 
-// PutAccessToken adds a token, or replaces the one of its id.
+// PutAccessToken adds a token, or replaces the one with its id.
 func (tx *Tx) PutAccessToken(t store.AccessToken) error {
 	err := t.Check()
 	var record []byte
@@ -62,7 +63,7 @@ func (tx *Tx) PutAccessToken(t store.AccessToken) error {
 	if err == nil && n == 0 {
 		n, err = tx.exec(insertToken, t.ID, t.Hash, t.Org, record)
 		if err == nil && n == 0 {
-			err = fmt.Errorf("%w: another has its secret", perdure.Conflict)
+			err = fmt.Errorf("%w: another token has its secret", perdure.Conflict)
 		}
 	}
 	if err != nil {

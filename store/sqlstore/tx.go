@@ -1,10 +1,18 @@
-// Package sqlstore is the SQL of the store, once, for SQLite and Postgres: one noun a file, each statement
-// a constant beside its method.
+// Package sqlstore holds the SQL of the store, once for SQLite and Postgres: one noun for each
+// file, each statement a constant next to its method.
 //
-// It may import the root, agent, store, and goose for the migrations. The one thing to know: a [Tx] runs inside a
-// transaction that an adapter began and will end; what the two databases do not share is a [Dialect].
-// Whatever came from outside is BYTEA and travels as []byte, a moment is a BIGINT of microseconds. An order is by BIGINT, by
-// BYTEA, or by ids of one kind, which are a fixed word and lower-case hex digits: every collation has those in the same order.
+// It may import the root, agent, budget, store, webhook, and goose for the migrations. The one
+// thing to know: a [Tx] runs inside a transaction that an adapter began and will end. What the two
+// databases do not share is a [Dialect].
+//
+// Text from outside is stored as BYTEA and passed as []byte; a time is a BIGINT of microseconds.
+// Rows are ordered only by BIGINT, by BYTEA, or by ids of one kind, which are a fixed prefix and
+// lower-case hex digits, so that every collation gives the same order.
+//
+// Where several transactions write at once, each one locks what it reads, so that two transactions
+// that would conflict wait for each other. Everything of a session is protected by the lock of the
+// session's row, which is taken before the locks of other rows. Most transactions therefore meet at
+// that lock, and deadlocks are rare. Where RowLock is empty, nothing of this happens.
 package sqlstore
 
 import (
@@ -19,42 +27,43 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// DB is where a Tx runs its statements: a connection, a transaction of database/sql, or something that
-// prepares each text once.
+// DB is where a Tx runs its statements: a connection, a transaction of database/sql, or a cache of
+// prepared statements.
 type DB interface {
 	// ExecContext runs a statement that returns no rows.
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	// QueryContext runs a statement that returns rows. A Tx closes them before it runs the next one.
+	// QueryContext runs a statement that returns rows. A Tx closes them before it runs the next
+	// one.
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// Tx is one transaction, or one read-only snapshot when the adapter hands it out as a store.Reader.
-// It is used by one goroutine at a time and only while the adapter's transaction lasts.
+// Tx is one transaction, or one read-only snapshot if the adapter passes it as a store.Reader. It
+// is used by one goroutine at a time, and only while the adapter's transaction lasts.
 type Tx struct {
-	ctx      context.Context // of the whole transaction: the methods of store.Tx have none
+	ctx      context.Context // of the whole transaction, because the methods of store.Tx have none
 	db       DB
 	dialect  Dialect
-	now      time.Time // zero until somebody asks, or a lock says it
+	now      time.Time // zero until it is read, or a lock returns it
 	locks    locks
 	appended []perdure.SessionID
-	budgeted *bool // whether there is any budget; nil: nobody asked
+	budgeted *bool // whether there is any budget; nil: not read yet
 	failure  error
 }
 
 var _ store.Tx = (*Tx)(nil)
 
-// New returns a Tx over db. ctx ends the statements, where the driver lets it.
+// New returns a Tx on db. ctx ends the statements, if the driver supports that.
 func New(ctx context.Context, db DB, dialect Dialect) *Tx {
 	return &Tx{ctx: ctx, db: db, dialect: dialect}
 }
 
-// Now is the database's clock, read once: one transaction has one now. It is zero when the clock could not
-// be read, and then Failure says so.
+// Now returns the database's clock, which is read once for each transaction. It is zero if the
+// clock could not be read; then Failure returns the error.
 func (tx *Tx) Now() time.Time {
 	if tx.now.IsZero() && tx.failure == nil {
 		now, err := tx.dialect.Clock(tx.ctx, tx.db)
 		if err != nil {
-			_ = tx.failed(err) // kept in the Tx, whose next statement answers it
+			_ = tx.failed(err) // stored in the Tx; the next statement returns it
 			return time.Time{}
 		}
 		tx.now = micro(now)
@@ -62,12 +71,14 @@ func (tx *Tx) Now() time.Time {
 	return tx.now
 }
 
-// Failure returns the first error of the database itself, in the words of Dialect.Explain. After one the Tx
-// runs no more statements, and the adapter must roll back whatever fn returned: SQLite may have ended the
-// transaction already, and what came next would be committed on its own.
+// Failure returns the first error of the database itself, explained by Dialect.Explain. After such
+// an error the Tx runs no more statements, and the adapter must roll back whatever fn returned:
+// SQLite may have ended the transaction already, and later statements would be committed on their
+// own.
 func (tx *Tx) Failure() error { return tx.failure }
 
-// Appended returns the sessions whose journals grew or went, so that the adapter can tell their watchers after the commit.
+// Appended returns the sessions whose journals grew or were removed. The adapter notifies their
+// watchers after the commit.
 func (tx *Tx) Appended() []perdure.SessionID { return tx.appended }
 
 func (tx *Tx) noteAppended(id perdure.SessionID) {
@@ -76,7 +87,7 @@ func (tx *Tx) noteAppended(id perdure.SessionID) {
 	}
 }
 
-// failed keeps the first error of the database and gives it its kind.
+// failed explains an error of the database, and stores the first one.
 func (tx *Tx) failed(err error) error {
 	err = tx.dialect.Explain(err)
 	if tx.failure == nil {
@@ -101,7 +112,7 @@ func (tx *Tx) exec(query string, args ...any) (int64, error) {
 	return n, nil
 }
 
-// row is the row that a query stands on.
+// row is the current row of a query.
 type row interface {
 	Scan(into ...any) error
 }
@@ -119,7 +130,7 @@ func list[T any](tx *Tx, scan func(row) (T, error), query string, args ...any) (
 	return found, nil
 }
 
-// each calls fn with the rows of a query, until there are no more or fn says that it wants no more.
+// each calls fn with the rows of a query, until there are no more or fn returns false.
 func each(tx *Tx, fn func(row) (more bool, err error), query string, args ...any) (err error) {
 	if tx.failure != nil {
 		return tx.failure
@@ -172,12 +183,8 @@ func content(r row) ([]byte, error) {
 	return b, err
 }
 
-// missing reports whether err says only that there is no row.
+// missing reports whether err only says that there is no row.
 func missing(err error) bool { return errors.Is(err, perdure.NotFound) }
-
-// Where several transactions write at once, each locks what it reads, so that two that would be wrong together wait for
-// one another. What belongs to a session stands under the lock of the session's row, which is taken before any other
-// row's: so most transactions meet there, and few meet in another order. Nothing here does anything where RowLock is empty.
 
 // The statements of locks.
 const (
@@ -186,38 +193,40 @@ const (
 	sessionOfAsk  = `SELECT session_id FROM approval WHERE id = $1`
 )
 
-// positionNext is the next position where there is a sequence.
+// positionNext is the next position where positions come from a sequence.
 const positionNext = `nextval('row_position')`
 
-// locks is what a transaction holds. The zero value holds nothing.
+// locks is what a transaction has locked. The zero value is nothing.
 type locks struct {
 	sessions []perdure.SessionID
-	tasks    []perdure.TaskID // whose sessions are held
+	tasks    []perdure.TaskID // tasks whose sessions are locked
 	names    []lockName
-	last     map[perdure.SessionID]int64 // the last seq, of sessions that were locked with it; nil: of none
+	last     map[perdure.SessionID]int64 // last seq of sessions that were read with it under the lock
 }
 
-// lockName is a lock without a row, and how it is held.
+// lockName is a named lock, and how it is held.
 type lockName struct {
 	name   string
 	shared bool
 }
 
-// locked makes a SELECT one that locks its rows.
+// locked adds the row lock to a SELECT.
 func (tx *Tx) locked(query string) string { return query + tx.dialect.RowLock }
 
-// alone reports that nobody else writes, or that this transaction does not.
+// alone reports that no locks are needed: no other transaction writes, or this transaction only
+// reads.
 func (tx *Tx) alone() bool { return tx.dialect.RowLock == "" }
 
-// placed is the INSERT for this database: own counts its position from the rows that are there, next takes it from the sequence.
-func (tx *Tx) placed(own, next string) string {
+// withPosition selects an INSERT: own computes its position from the existing rows, next takes it
+// from the sequence.
+func (tx *Tx) withPosition(own, next string) string {
 	if tx.dialect.Sequence {
 		return next
 	}
 	return own
 }
 
-// hold locks a session: its row or, where it has none, its name. An empty id is no session.
+// hold locks a session: its row or, if it has none, its name. It does nothing for an empty id.
 func (tx *Tx) hold(id perdure.SessionID) error {
 	if tx.alone() || id == "" || slices.Contains(tx.locks.sessions, id) {
 		return nil
@@ -225,7 +234,8 @@ func (tx *Tx) hold(id perdure.SessionID) error {
 	_, err := one(tx, number, tx.locked(holdSession), id)
 	if missing(err) {
 		if err = tx.lockUnmade(id); err == nil {
-			_, err = one(tx, number, tx.locked(holdSession), id) // who had the name may have added the row
+			// the previous holder of the name may have added the row
+			_, err = one(tx, number, tx.locked(holdSession), id)
 		}
 	}
 	if err != nil && !missing(err) {
@@ -235,17 +245,18 @@ func (tx *Tx) hold(id perdure.SessionID) error {
 	return nil
 }
 
-// lockUnmade locks the name of a session that has no row: whoever makes it one takes turns with whoever does without.
+// lockUnmade locks the name of a session without a row, so that a transaction that creates the row
+// and one that relies on its absence take turns.
 func (tx *Tx) lockUnmade(id perdure.SessionID) error { return tx.lock("session/"+string(id), false) }
 
-// held notes that a statement has locked a session's row.
+// held records that a statement has locked a session's row.
 func (tx *Tx) held(id perdure.SessionID) {
 	if !tx.alone() && !slices.Contains(tx.locks.sessions, id) {
 		tx.locks.sessions = append(tx.locks.sessions, id)
 	}
 }
 
-// holdTask locks the session of a task. An empty session is to be looked up; a task that is not there has none.
+// holdTask locks the session of a task. An empty session is looked up; a missing task has none.
 func (tx *Tx) holdTask(session perdure.SessionID, id perdure.TaskID) (err error) {
 	if tx.alone() || session == "" && slices.Contains(tx.locks.tasks, id) {
 		return nil
@@ -263,9 +274,10 @@ func (tx *Tx) holdTask(session perdure.SessionID, id perdure.TaskID) (err error)
 	return tx.hold(session)
 }
 
-// lock takes a lock without a row, once. One that is held alone is held shared, too.
+// lock takes a named lock, once. An exclusive lock also counts as shared.
 func (tx *Tx) lock(name string, shared bool) error {
-	has := slices.Contains(tx.locks.names, lockName{name, false}) || shared && slices.Contains(tx.locks.names, lockName{name, true})
+	has := slices.Contains(tx.locks.names, lockName{name, false}) || shared &&
+		slices.Contains(tx.locks.names, lockName{name, true})
 	if tx.alone() || has {
 		return nil
 	}
@@ -280,8 +292,8 @@ func (tx *Tx) lock(name string, shared bool) error {
 	return nil
 }
 
-// noteLock notes a lock that was taken at a moment of the database's clock: what is decided under the lock is decided by a
-// clock that was read under it.
+// noteLock records a lock that was taken at a time of the database's clock. Decisions under the
+// lock must use a clock that was read under it.
 func (tx *Tx) noteLock(l lockName, at time.Time) {
 	if tx.now.IsZero() {
 		tx.now = micro(at)
@@ -289,7 +301,7 @@ func (tx *Tx) noteLock(l lockName, at time.Time) {
 	tx.locks.names = append(tx.locks.names, l)
 }
 
-// tryLock takes a lock without a row alone, if nobody has it.
+// tryLock takes an exclusive named lock, if it is free.
 func (tx *Tx) tryLock(name string) (bool, error) {
 	if tx.failure != nil {
 		return false, tx.failure
@@ -307,8 +319,9 @@ func (tx *Tx) tryLock(name string) (bool, error) {
 	return has, nil
 }
 
-// oneOrNone reads the only row of a query, locked. Where there is none it takes the lock of the question, and asks again: of two
-// that find nothing and would add it, one comes after the other.
+// oneOrNone reads the only row of a query, locked. If there is none, it takes a named lock for the
+// query and reads again. So of two transactions that find nothing and would insert, one waits for
+// the other.
 func oneOrNone[T any](tx *Tx, scan func(row) (T, error), query string, args ...any) (T, error) {
 	found, err := one(tx, scan, tx.locked(query), args...)
 	if !missing(err) || tx.alone() {
@@ -320,9 +333,10 @@ func oneOrNone[T any](tx *Tx, scan func(row) (T, error), query string, args ...a
 	return one(tx, scan, tx.locked(query), args...)
 }
 
-// lockWorker locks a worker. Its own work shares the lock, since each transaction of it asks for the lease, and so does the
-// beat, which only makes that longer. Who could end the lease has the lock alone. A lock of the row would not do: beats
-// would wait for all work that asks.
+// lockWorker locks a worker. The worker's own transactions share the lock, because each of them
+// checks the lease, and so does its heartbeat, which only extends the lease. A transaction that
+// could end the lease has the lock exclusively. A row lock would not do: heartbeats would wait for
+// all running work.
 func (tx *Tx) lockWorker(id perdure.WorkerID, shared bool) error {
 	return tx.lock("worker/"+string(id), shared)
 }

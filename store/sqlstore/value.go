@@ -9,14 +9,15 @@ import (
 
 const valueColumns = `name, version, created_us, updated_us`
 
-// The statements of values. A session's row is held before its values are read or written, so that what is counted stays.
+// The statements of values. The session's row is locked before its values are read or written, so
+// that the count stays correct.
 const (
-	selectValue   = `SELECT ` + valueColumns + `, body FROM session_value WHERE session_id = $1 AND name = $2`
-	listValues    = `SELECT ` + valueColumns + ` FROM session_value WHERE session_id = $1 ORDER BY name`
-	listWholeVals = `SELECT ` + valueColumns + `, body FROM session_value WHERE session_id = $1 ORDER BY name`
-	statValue     = `SELECT ` + valueColumns + ` FROM session_value WHERE session_id = $1 AND name = $2`
-	countValues   = `SELECT COUNT(*) FROM session_value WHERE session_id = $1`
-	putValue      = `INSERT INTO session_value (session_id, ` + valueColumns + `, body) VALUES ($1, $2, $3, $4, $5, $6)
+	selectValue    = `SELECT ` + valueColumns + `, body FROM session_value WHERE session_id = $1 AND name = $2`
+	listValues     = `SELECT ` + valueColumns + ` FROM session_value WHERE session_id = $1 ORDER BY name`
+	listFullValues = `SELECT ` + valueColumns + `, body FROM session_value WHERE session_id = $1 ORDER BY name`
+	statValue      = `SELECT ` + valueColumns + ` FROM session_value WHERE session_id = $1 AND name = $2`
+	countValues    = `SELECT COUNT(*) FROM session_value WHERE session_id = $1`
+	putValue       = `INSERT INTO session_value (session_id, ` + valueColumns + `, body) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (session_id, name) DO UPDATE SET version = excluded.version, updated_us = excluded.updated_us, body = excluded.body`
 	removeValue  = `DELETE FROM session_value WHERE session_id = $1 AND name = $2`
 	countSession = `SELECT COUNT(*) FROM session WHERE id = $1`
@@ -27,7 +28,7 @@ func (tx *Tx) Value(session perdure.SessionID, key string) (store.Value, error) 
 	err := tx.hold(session)
 	var v store.Value
 	if err == nil {
-		v, err = one(tx, scanWholeValue, selectValue, session, bytesOf(key))
+		v, err = one(tx, scanFullValue, selectValue, session, bytesOf(key))
 	}
 	if err != nil {
 		return store.Value{}, fmt.Errorf("value %q of %s: %w", key, session, err)
@@ -52,7 +53,7 @@ func (tx *Tx) Values(session perdure.SessionID) ([]store.Value, error) {
 	return found, nil
 }
 
-// PutValue writes a value, or replaces it.
+// PutValue adds a value, or replaces it.
 func (tx *Tx) PutValue(v store.Value) (store.Value, error) {
 	err := v.Check()
 	var known store.Value
@@ -61,16 +62,18 @@ func (tx *Tx) PutValue(v store.Value) (store.Value, error) {
 	}
 	now := tx.Now()
 	if err == nil {
-		_, err = tx.exec(putValue, v.Session, bytesOf(v.Key), known.Version+1, micros(known.CreatedAt), micros(now), bytesOf(v.Text))
+		_, err = tx.exec(putValue, v.Session, bytesOf(v.Key), known.Version+1, micros(known.CreatedAt), micros(now),
+			bytesOf(v.Text))
 	}
 	if err != nil {
 		return store.Value{}, fmt.Errorf("put value %q of %s: %w", v.Key, v.Session, err)
 	}
-	return store.Value{Session: v.Session, Key: v.Key, Version: known.Version + 1, CreatedAt: known.CreatedAt, UpdatedAt: now}, nil
+	return store.Value{Session: v.Session, Key: v.Key, Version: known.Version + 1, CreatedAt: known.CreatedAt,
+		UpdatedAt: now}, nil
 }
 
-// knownValue is what is there of a value that is to be written: version 0, made now, where there is none. Limit: there are
-// too many others.
+// knownValue returns the stored row of a value that is to be written, or version 0 created now.
+// Limit: the session has too many others.
 func (tx *Tx) knownValue(v store.Value) (store.Value, error) {
 	if err := tx.holdExisting(v.Session); err != nil {
 		return store.Value{}, err
@@ -86,7 +89,8 @@ func (tx *Tx) knownValue(v store.Value) (store.Value, error) {
 	return store.Value{CreatedAt: tx.Now()}, err
 }
 
-// holdExisting locks a session. NotFound: there is none, and what is written for it would never go.
+// holdExisting locks a session. NotFound: there is none; data written for it would never be
+// removed.
 func (tx *Tx) holdExisting(session perdure.SessionID) error {
 	if err := tx.hold(session); err != nil {
 		return err
@@ -113,17 +117,18 @@ func (tx *Tx) RemoveValue(session perdure.SessionID, key string) (bool, error) {
 
 // dumpValues returns the values of a session with their texts.
 func (tx *Tx) dumpValues(session perdure.SessionID) ([]store.Value, error) {
-	found, err := list(tx, scanWholeValue, listWholeVals, session)
+	found, err := list(tx, scanFullValue, listFullValues, session)
 	for i := range found {
 		found[i].Session = session
 	}
 	return found, err
 }
 
-// restoreValues adds values as they were dumped.
+// restoreValues adds the values of a dump.
 func (tx *Tx) restoreValues(d store.SessionDump) error {
 	for _, v := range d.Values {
-		_, err := tx.exec(putValue, v.Session, bytesOf(v.Key), v.Version, micros(v.CreatedAt), micros(v.UpdatedAt), bytesOf(v.Text))
+		_, err := tx.exec(putValue, v.Session, bytesOf(v.Key), v.Version, micros(v.CreatedAt), micros(v.UpdatedAt),
+			bytesOf(v.Text))
 		if err != nil {
 			return fmt.Errorf("value %q: %w", v.Key, err)
 		}
@@ -133,14 +138,14 @@ func (tx *Tx) restoreValues(d store.SessionDump) error {
 
 func scanValue(r row) (store.Value, error) { return scanValueAnd(r) }
 
-func scanWholeValue(r row) (store.Value, error) {
+func scanFullValue(r row) (store.Value, error) {
 	var body []byte
 	v, err := scanValueAnd(r, &body)
 	v.Text = string(body)
 	return v, err
 }
 
-// scanValueAnd scans the columns of every value and, after them, more.
+// scanValueAnd scans the columns of every value, and then more.
 func scanValueAnd(r row, more ...any) (store.Value, error) {
 	var v store.Value
 	var key []byte

@@ -9,7 +9,7 @@ import (
 	"github.com/perdure/perdure/webhook"
 )
 
-// The statements of webhooks. Whoever asks for one in a transaction has the lock of all of them.
+// The statements of webhooks. A transaction that reads a webhook holds the lock of all of them.
 const (
 	selectWebhook = `SELECT record FROM webhook WHERE id = $1`
 	listWebhooks  = `SELECT record FROM webhook ORDER BY id`
@@ -37,7 +37,7 @@ const (
 	removeHookDeliveries = `DELETE FROM webhook_delivery WHERE session_id = $1`
 )
 
-// lockHooks keeps everybody else from webhooks until the end of the transaction.
+// lockHooks excludes other transactions from webhooks until the end of this one.
 func (tx *Tx) lockHooks() error { return tx.lock("webhooks", false) }
 
 // Webhook returns a webhook.
@@ -51,7 +51,7 @@ func (tx *Tx) Webhook(id perdure.WebhookID) (w store.Webhook, err error) {
 	return w, nil
 }
 
-// Webhooks lists webhooks in the order of their ids.
+// Webhooks lists webhooks by id.
 func (tx *Tx) Webhooks() (found []store.Webhook, err error) {
 	if err = tx.lockHooks(); err == nil {
 		found, err = list(tx, scanRecord[store.Webhook], listWebhooks)
@@ -86,7 +86,7 @@ func (tx *Tx) PutWebhook(w store.Webhook) (store.Webhook, error) {
 		n, err = tx.exec(updateWebhook, w.ID, w.Version, record, was)
 	}
 	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: it is not as it was read, at version %d", perdure.Conflict, was)
+		err = fmt.Errorf("%w: version %d was read, but it has changed since", perdure.Conflict, was)
 	}
 	if err != nil {
 		return store.Webhook{}, fmt.Errorf("put webhook %s: %w", w.ID, err)
@@ -110,19 +110,19 @@ func (tx *Tx) RemoveWebhook(id perdure.WebhookID) (bool, error) {
 	return n > 0, nil
 }
 
-// HookSpans lists the sessions whose journals have events that were not looked at.
+// HookSpans lists the sessions whose journals have unprocessed events.
 func (tx *Tx) HookSpans(limit int) ([]store.HookSpan, error) {
 	found, err := list(tx, func(r row) (s store.HookSpan, err error) {
 		err = r.Scan(&s.Session, &s.From, &s.To)
 		return s, err
 	}, listHookSpans, orAll(limit))
 	if err != nil {
-		return nil, fmt.Errorf("list what webhooks were not told: %w", err)
+		return nil, fmt.Errorf("list unprocessed events: %w", err)
 	}
 	return found, nil
 }
 
-// MoveHooks notes that a span was looked at.
+// MoveHooks records that a span was processed.
 func (tx *Tx) MoveHooks(span store.HookSpan) error {
 	err := tx.lockHooks()
 	n := int64(1)
@@ -139,7 +139,7 @@ func (tx *Tx) MoveHooks(span store.HookSpan) error {
 		err = perdure.Conflict
 	}
 	if err != nil {
-		return fmt.Errorf("move the webhooks of %s from %d: %w", span.Session, span.From, err)
+		return fmt.Errorf("advance the webhook cursor of %s from %d: %w", span.Session, span.From, err)
 	}
 	return nil
 }
@@ -200,7 +200,7 @@ func (tx *Tx) ChangeHookDelivery(d webhook.Delivery) error {
 	return nil
 }
 
-// PruneHookDeliveries removes deliveries that ended before a moment.
+// PruneHookDeliveries removes deliveries that ended before a time.
 func (tx *Tx) PruneHookDeliveries(before time.Time, limit int) (int, error) {
 	n, err := tx.exec(pruneHookDeliveries, micros(before), orAll(limit))
 	if err != nil {
@@ -209,19 +209,19 @@ func (tx *Tx) PruneHookDeliveries(before time.Time, limit int) (int, error) {
 	return int(n), nil
 }
 
-// deliveryInMicros cuts the moments of a delivery as a store keeps them.
+// deliveryInMicros truncates the times of a delivery to microseconds.
 func deliveryInMicros(d webhook.Delivery) webhook.Delivery {
 	for _, at := range []*time.Time{&d.DueAt, &d.CreatedAt, &d.EndedAt} {
 		*at = micro(*at)
 	}
-	d.Tries = append([]webhook.Try(nil), d.Tries...)
-	for i := range d.Tries {
-		d.Tries[i].At = micro(d.Tries[i].At)
+	d.AttemptLog = append([]webhook.Attempt(nil), d.AttemptLog...)
+	for i := range d.AttemptLog {
+		d.AttemptLog[i].At = micro(d.AttemptLog[i].At)
 	}
 	return d
 }
 
-// skipHooks lets the webhooks begin after what a session was restored with.
+// skipHooks lets webhooks start after the events that a session was restored with.
 func (tx *Tx) skipHooks(session perdure.SessionID, last int64) error {
 	if last == 0 {
 		return nil

@@ -15,14 +15,16 @@ const (
 	putWorker = `INSERT INTO worker (` + workerColumns + `) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (id) DO UPDATE SET host = excluded.host, boot_id = excluded.boot_id, pid = excluded.pid,
 			started_us = excluded.started_us, lease_us = excluded.lease_us`
-	selectWorker    = `SELECT ` + workerColumns + ` FROM worker WHERE id = $1`
-	listWorkers     = `SELECT ` + workerColumns + ` FROM worker ORDER BY id`
-	extendLease     = `UPDATE worker SET lease_us = $2 WHERE id = $1`
-	takeBack        = `UPDATE session SET take_ups = take_ups - 1 WHERE worker_id = $1 AND worker_id <> '' AND take_ups > 0`
-	deleteWorker    = `DELETE FROM worker WHERE id = $1`
-	buryWorker      = deleteWorker + ` AND lease_us <= $2`
-	stampHeartbeats = `UPDATE task SET heartbeat_us = $2 WHERE id IN (SELECT id FROM task WHERE worker_id = $1 AND ` + liveStates
-	listWorkerTasks = `SELECT ` + taskColumns + ` FROM task WHERE worker_id = $1 AND ` + liveStates + ` ORDER BY position`
+	selectWorker     = `SELECT ` + workerColumns + ` FROM worker WHERE id = $1`
+	listWorkers      = `SELECT ` + workerColumns + ` FROM worker ORDER BY id`
+	extendLease      = `UPDATE worker SET lease_us = $2 WHERE id = $1`
+	undoTakeUp       = `UPDATE session SET take_ups = take_ups - 1 WHERE worker_id = $1 AND worker_id <> '' AND take_ups > 0`
+	deleteWorker     = `DELETE FROM worker WHERE id = $1`
+	removeDeadWorker = deleteWorker + ` AND lease_us <= $2`
+	stampHeartbeats  = `UPDATE task SET heartbeat_us = $2 WHERE id IN (SELECT id FROM task WHERE worker_id = $1 AND ` +
+		liveStates
+	listWorkerTasks = `SELECT ` + taskColumns + ` FROM task WHERE worker_id = $1 AND ` + liveStates +
+		` ORDER BY position`
 )
 
 // Worker returns the row.
@@ -51,7 +53,8 @@ func (tx *Tx) Workers() ([]store.Worker, error) {
 func (tx *Tx) PutWorker(w store.Worker) error {
 	err := tx.lockWorker(w.ID, false)
 	if err == nil {
-		_, err = tx.exec(putWorker, w.ID, bytesOf(w.Host), bytesOf(w.BootID), w.PID, micros(w.StartedAt), micros(w.LeaseUntil))
+		_, err = tx.exec(putWorker, w.ID, bytesOf(w.Host), bytesOf(w.BootID), w.PID, micros(w.StartedAt),
+			micros(w.LeaseUntil))
 	}
 	if err != nil {
 		return fmt.Errorf("put worker %s: %w", w.ID, err)
@@ -59,12 +62,13 @@ func (tx *Tx) PutWorker(w store.Worker) error {
 	return nil
 }
 
-// BeatWorker moves the lease and stamps the worker's live tasks, in three statements however many they are. It waits for
-// nobody but who buries the worker, or who writes the same row: neither for its own work, which may wait for long, nor for
-// tasks that somebody is writing, which the next beat stamps.
-func (tx *Tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Beat, error) {
+// BeatWorker renews the lease and sets heartbeat_at of the worker's live tasks, in three statements
+// however many tasks there are. It waits only for a transaction that buries the worker or writes
+// the same row. It does not wait for the worker's own transactions, which may take long, nor for
+// locked tasks, which get the next heartbeat.
+func (tx *Tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Heartbeat, error) {
 	if err := tx.lockWorker(id, true); err != nil {
-		return store.Beat{}, fmt.Errorf("beat of worker %s: %w", id, err)
+		return store.Heartbeat{}, fmt.Errorf("heartbeat of worker %s: %w", id, err)
 	}
 	now := tx.Now()
 	n, err := tx.exec(extendLease, id, micros(now.Add(lease)))
@@ -74,12 +78,12 @@ func (tx *Tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Beat, 
 	if err == nil {
 		_, err = tx.exec(tx.locked(stampHeartbeats)+tx.dialect.SkipLocked+`)`, id, micros(now))
 	}
-	var beat store.Beat
+	var beat store.Heartbeat
 	if err == nil {
 		beat.Tasks, err = list(tx, scanTask, listWorkerTasks, id)
 	}
 	if err != nil {
-		return store.Beat{}, fmt.Errorf("beat of worker %s: %w", id, err)
+		return store.Heartbeat{}, fmt.Errorf("heartbeat of worker %s: %w", id, err)
 	}
 	for _, t := range beat.Tasks {
 		if t.CancelRequested() {
@@ -89,15 +93,15 @@ func (tx *Tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Beat, 
 	return beat, nil
 }
 
-// RetireWorker takes back a take-up of what the worker drives, and hands its lease back.
+// RetireWorker decrements take_ups of the sessions that the worker drives, and removes its lease.
 func (tx *Tx) RetireWorker(id perdure.WorkerID) error {
-	if _, err := tx.exec(takeBack, id); err != nil {
+	if _, err := tx.exec(undoTakeUp, id); err != nil {
 		return fmt.Errorf("retire worker %s: %w", id, err)
 	}
 	return tx.RemoveWorker(id)
 }
 
-// RemoveWorker hands the lease back.
+// RemoveWorker removes the lease.
 func (tx *Tx) RemoveWorker(id perdure.WorkerID) error {
 	err := tx.lockWorker(id, false)
 	if err == nil {
@@ -109,23 +113,24 @@ func (tx *Tx) RemoveWorker(id perdure.WorkerID) error {
 	return nil
 }
 
-// Elect takes the lock of a role, if nobody has it.
+// Elect takes the lock of a role, if no other transaction has it.
 func (tx *Tx) Elect(role string) (bool, error) {
 	has, err := tx.tryLock("role/" + role)
 	if err != nil {
-		return false, fmt.Errorf("elect who has role %s: %w", role, err)
+		return false, fmt.Errorf("elect for role %s: %w", role, err)
 	}
 	return has, nil
 }
 
-// BuryWorker removes a worker that is dead. It is asked alone: no beat stands between the question and the removal.
-func (tx *Tx) BuryWorker(id perdure.WorkerID) error {
+// MarkWorkerDead removes a dead worker. It holds the exclusive lock, so that no heartbeat comes
+// between the check and the removal.
+func (tx *Tx) MarkWorkerDead(id perdure.WorkerID) error {
 	err := tx.lockWorker(id, false)
 	if err == nil {
-		_, err = tx.exec(buryWorker, id, micros(tx.Now()))
+		_, err = tx.exec(removeDeadWorker, id, micros(tx.Now()))
 	}
 	if err != nil {
-		return fmt.Errorf("bury worker %s: %w", id, err)
+		return fmt.Errorf("declare worker %s dead: %w", id, err)
 	}
 	return nil
 }

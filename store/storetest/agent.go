@@ -12,14 +12,15 @@ import (
 func agentVersions(s *subject) {
 	first, other := s.shelve(s.newShelf()).Agent, s.shelve(s.newShelf()).Agent
 	next := first
-	next.Overlay, next.By = agent.Overlay{SystemPrompt: "Be brief.", Model: "openai:small", Tools: []string{"a"}}, "token_1 ada"
+	next.Overlay, next.By = agent.Overlay{SystemPrompt: "Be brief.", Model: "openai:small", Tools: []string{"a"}},
+		"token_1 ada"
 	s.write(func(tx store.Tx) (err error) { next, err = tx.PutAgent(next); return err })
 	broken := errors.New("broken")
 	s.refused(broken, func(tx store.Tx) error {
 		_, err := tx.PutAgent(next)
 		return cmp.Or(err, broken)
 	})
-	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.PutAgent(first); return err }) // that version is old
+	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.PutAgent(first); return err }) // an old version
 
 	s.read(func(r store.Reader) error {
 		all, err := r.AgentVersions(first.ID, 0)
@@ -29,7 +30,7 @@ func agentVersions(s *subject) {
 		others, wrong := r.AgentVersions(other.ID, 0)
 		s.same("another's", others, []agent.Agent{other})
 		none, broke := r.AgentVersions(mint[perdure.AgentID](s), 0)
-		s.same("nobody's", len(none), 0)
+		s.same("of an unknown agent", len(none), 0)
 		return errors.Join(err, failed, wrong, broke)
 	})
 	s.read(func(r store.Reader) error {
@@ -56,7 +57,8 @@ func harnessVersions(s *subject) {
 		_, err := tx.PutHarness(next)
 		return cmp.Or(err, broken)
 	})
-	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.PutHarness(first); return err }) // that version is old
+	// an old version
+	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.PutHarness(first); return err })
 
 	read := func(what string, id perdure.HarnessID, limit int, want []agent.Harness) {
 		s.read(func(r store.Reader) error {
@@ -72,5 +74,5 @@ func harnessVersions(s *subject) {
 	read("versions after their copies were changed", first.ID, 5, []agent.Harness{next, first})
 	read("the last", first.ID, 1, []agent.Harness{next})
 	read("another's", other.ID, 0, []agent.Harness{other})
-	read("nobody's", mint[perdure.HarnessID](s), 0, nil)
+	read("of an unknown harness", mint[perdure.HarnessID](s), 0, nil)
 }

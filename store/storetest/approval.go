@@ -29,7 +29,7 @@ func approvalLaws() []law {
 	}
 }
 
-// newApproval returns an open approval of a session that no store has seen, with every field set.
+// newApproval returns an open approval of a new session, with every field set.
 func (s *subject) newApproval(session perdure.SessionID) perdure.Approval {
 	a := filled[perdure.Approval]()
 	a.ID, a.Session, a.State = mint[perdure.ApprovalID](s), session, perdure.ApprovalOpen
@@ -68,7 +68,8 @@ func (s *subject) approvals(filter store.ApprovalFilter) (ids []perdure.Approval
 
 func approvalFields(s *subject) {
 	session := s.session()
-	least := perdure.Approval{ID: mint[perdure.ApprovalID](s), Session: session, Args: []byte(`{}`), State: perdure.ApprovalVoid}
+	least := perdure.Approval{ID: mint[perdure.ApprovalID](s), Session: session, Args: []byte(`{}`),
+		State: perdure.ApprovalVoid}
 	for _, want := range []perdure.Approval{s.newApproval(session), least} {
 		s.write(func(tx store.Tx) error {
 			if err := tx.PutApproval(want); err != nil {
@@ -90,9 +91,10 @@ func approvalFields(s *subject) {
 
 func approvalMoments(s *subject) {
 	want := s.newApproval(s.session())
-	want.RequestedAt, want.ExpiresAt, want.At = moment(7), moment(8), moment(9)
+	want.RequestedAt, want.ExpiresAt, want.DecidedAt = moment(7), moment(8), moment(9)
 	east, given := time.FixedZone("east", 5*3600), want
-	given.RequestedAt, given.ExpiresAt, given.At = moment(7).Add(999).In(east), moment(8).Add(1).In(east), moment(9).In(east)
+	given.RequestedAt, given.ExpiresAt, given.DecidedAt = moment(7).Add(999).In(east), moment(8).Add(1).In(east),
+		moment(9).In(east)
 
 	s.ask(given)
 
@@ -103,21 +105,22 @@ func hostileApprovals(s *subject) {
 	session := s.session()
 	for _, words := range hostile() {
 		a := s.newApproval(session)
-		a.Call, a.Tool, a.Why, a.Note, a.By = perdure.CallID(words), words, words, words, words
+		a.Call, a.Tool, a.Reason, a.Note, a.DecidedBy = perdure.CallID(words), words, words, words, words
 		a.Permissions = []perdure.Permission{{Kind: words, Target: words, Reason: words}}
 		a.Metadata = map[string]string{words: words}
 
 		s.ask(s.ask(a)) // its id is that of the same call
 
 		want := throughJSON(s, perdure.ApprovalRequested{Approval: a}).Approval
-		want.Call = a.Call // as the ledger has it
+		want.Call = a.Call // as in the ledger
 		s.same("record", s.approval(a.ID), want)
 	}
 }
 
 func unknownApproval(s *subject) {
 	known := s.ask(s.newApproval(s.session()))
-	for _, id := range []perdure.ApprovalID{"", mint[perdure.ApprovalID](s), perdure.ApprovalID(known.Session), known.ID + " "} {
+	for _, id := range []perdure.ApprovalID{"", mint[perdure.ApprovalID](s), perdure.ApprovalID(known.Session),
+		known.ID + " "} {
 		s.unknown(func(r store.Reader) error { _, err := r.Approval(id); return err })
 	}
 }
@@ -126,11 +129,13 @@ func putApprovalAgain(s *subject) {
 	session := s.session()
 	first, second := s.ask(s.newApproval(session)), s.ask(s.newApproval(session))
 	states := []perdure.ApprovalState{
-		perdure.ApprovalApproved, perdure.ApprovalDenied, perdure.ApprovalExpired, perdure.ApprovalVoid, perdure.ApprovalOpen,
+		perdure.ApprovalApproved, perdure.ApprovalDenied, perdure.ApprovalExpired, perdure.ApprovalVoid,
+		perdure.ApprovalOpen,
 	}
 	for i, state := range states {
-		want := perdure.Approval{ // no field of the record before shines through
-			ID: first.ID, Session: session, Call: first.Call, Args: []byte(`null`), State: state, Tool: fmt.Sprint("tool ", i),
+		want := perdure.Approval{ // every field of the old record is overwritten
+			ID: first.ID, Session: session, Call: first.Call, Args: []byte(`null`),
+			State: state, Tool: fmt.Sprint("tool ", i),
 		}
 
 		s.ask(want)
@@ -147,12 +152,12 @@ func foreignApproval(s *subject) {
 	otherCall, otherSession, lost := want, want, want
 	otherCall.Call, otherSession.Session, lost.Call = "another call", s.session(), ""
 	for _, a := range []perdure.Approval{otherCall, otherSession, lost} {
-		a.State, a.By = perdure.ApprovalApproved, "somebody"
+		a.State, a.DecidedBy = perdure.ApprovalApproved, "somebody"
 
 		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.PutApproval(a) })
 
 		s.same("record", s.approval(want.ID), want)
-		s.write(func(tx store.Tx) error { // a fn may take the refusal for an answer, and go on
+		s.write(func(tx store.Tx) error { // an fn may ignore the refusal and continue
 			if err := tx.PutApproval(a); !errors.Is(err, perdure.Conflict) {
 				return fmt.Errorf("got error %v, want %v", err, perdure.Conflict)
 			}
@@ -175,7 +180,7 @@ func approvalRace(s *subject) {
 	s.same("call", s.approval(a.ID).Call, perdure.CallID(fmt.Sprint(winner)))
 }
 
-// Who reads an approval and closes it in one transaction is the only one who found it open (AP9).
+// A transaction that reads an approval as open and closes it is the only one that does so (AP9).
 func answerRace(s *subject) {
 	a := s.ask(s.newApproval(s.session()))
 
@@ -188,12 +193,12 @@ func answerRace(s *subject) {
 			if err != nil || mine.State != perdure.ApprovalOpen {
 				return errors.Join(err, errOnPurpose)
 			}
-			mine.State, mine.By = perdure.ApprovalDenied, fmt.Sprint(i)
+			mine.State, mine.DecidedBy = perdure.ApprovalDenied, fmt.Sprint(i)
 			return tx.PutApproval(mine)
 		})
 	})
 
-	s.same("who answered", s.approval(a.ID).By, fmt.Sprint(winner))
+	s.same("who answered", s.approval(a.ID).DecidedBy, fmt.Sprint(winner))
 }
 
 func approvalStateThatIsNone(s *subject) {
@@ -236,10 +241,11 @@ func listApprovals(s *subject) {
 	for i := range states {
 		a := s.newApproval([]perdure.SessionID{one, other}[i%2])
 		a.Call = []perdure.CallID{"call_1", "call_1", "call_2"}[i%3]
-		a.ID, a.RequestedAt = perdure.ApprovalID(fmt.Sprintf("appr_%d", 9-i)), moment(9-i) // neither decides the order
+		// neither determines the order
+		a.ID, a.RequestedAt = perdure.ApprovalID(fmt.Sprintf("appr_%d", 9-i)), moment(9-i)
 		all = append(all, s.ask(a).ID)
 	}
-	for i := len(states) - 1; i >= 0; i-- { // the answers come in another order
+	for i := len(states) - 1; i >= 0; i-- { // the answers arrive in another order
 		a := s.approval(all[i])
 		a.State = states[i]
 		s.ask(a)
@@ -283,7 +289,7 @@ func approvalsOfCalls(s *subject) {
 	session, byCall := s.session(), map[perdure.CallID]perdure.Approval{}
 	for _, name := range requestNames() {
 		if name == "" {
-			continue // in a filter it asks for all
+			continue // in a filter it means all states
 		}
 		a := s.newApproval(session)
 		a.Call = perdure.CallID(name)
@@ -309,12 +315,12 @@ func approvalsOfCalls(s *subject) {
 	s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.PutApproval(mangled) })
 }
 
-// A question and what it stops are written together, or neither.
+// An approval and the events that belong to it are committed together, or neither.
 func approvalAndOthers(s *subject) {
 	session := s.session()
 	open, fresh := s.ask(s.newApproval(session)), s.newApproval(session)
 	closed, events := open, s.events(1)
-	closed.State, closed.By = perdure.ApprovalApproved, "user"
+	closed.State, closed.DecidedBy = perdure.ApprovalApproved, "user"
 	work := func(tx store.Tx) error {
 		return errors.Join(tx.Append(session, events), tx.PutApproval(fresh), tx.PutApproval(closed))
 	}
@@ -333,7 +339,7 @@ func approvalAndOthers(s *subject) {
 }
 
 func approvalCopies(s *subject) {
-	given, want := s.newApproval(s.session()), filled[perdure.Approval]() // alike and sharing nothing
+	given, want := s.newApproval(s.session()), filled[perdure.Approval]() // equal, but without shared memory
 	want.ID, want.Session, want.State = given.ID, given.Session, given.State
 
 	s.write(func(tx store.Tx) error { return tx.PutApproval(given) })
@@ -350,7 +356,7 @@ func approvalCopies(s *subject) {
 func approvalSurvives(s *subject) {
 	session := s.session()
 	open, denied := s.ask(s.newApproval(session)), s.ask(s.newApproval(session))
-	denied.State, denied.By, denied.Note = perdure.ApprovalDenied, "user", "no"
+	denied.State, denied.DecidedBy, denied.Note = perdure.ApprovalDenied, "user", "no"
 	s.ask(denied)
 
 	s.reopen()

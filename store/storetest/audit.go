@@ -16,7 +16,7 @@ func auditLaws() []law {
 		{"has_every_event_that_is_answered_for", auditEvents},
 		{"goes_with_its_transaction", auditAndFail},
 		{"survives_reopening", auditSurvives},
-		{"is_one_chain_under_a_crowd", auditCrowd},
+		{"is_one_chain_under_concurrency", auditConcurrent},
 	}
 }
 
@@ -24,11 +24,12 @@ func auditLaws() []law {
 func (s *subject) account(org, subject string) {
 	s.Helper()
 	s.write(func(tx store.Tx) error {
-		return tx.AddAudit(store.AuditEntry{Org: org, Actor: "ada", Action: "token.created", Subject: subject, Detail: map[string]string{"name": "<a>", "none": ""}})
+		return tx.AddAudit(store.AuditEntry{Org: org, Actor: "ada", Action: "token.created", Subject: subject,
+			Detail: map[string]string{"name": "<a>", "none": ""}})
 	})
 }
 
-// audited reads the audit log of an org, every link of which has to be whole.
+// audited reads the audit log of an org, and requires that every link is intact.
 func (s *subject) audited(org string, after int64, limit int) (found []store.AuditEntry) {
 	s.Helper()
 	s.read(func(r store.Reader) error {
@@ -43,18 +44,20 @@ func (s *subject) audited(org string, after int64, limit int) (found []store.Aud
 	return found
 }
 
-// auditWhole wants nothing to be wrong with any chain, and returns their ends.
-func (s *subject) auditWhole() (heads []store.AuditHead) {
+// checkAudit requires that every chain is intact, and returns the heads.
+func (s *subject) checkAudit() (heads []store.AuditHead) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		heads, err = store.CheckAudit(r, func(store.AuditEntry) {}, func(format string, args ...any) { s.Errorf(format, args...) })
+		heads, err = store.CheckAudit(r, func(store.AuditEntry) {}, func(format string, args ...any) {
+			s.Errorf(format, args...)
+		})
 		return err
 	})
 	return heads
 }
 
 func auditChain(s *subject) {
-	s.same("heads of nothing", len(s.auditWhole()), 0)
+	s.same("heads of nothing", len(s.checkAudit()), 0)
 	for n := range 3 {
 		s.account("org", fmt.Sprint("one ", n))
 		s.account("", fmt.Sprint("other ", n))
@@ -71,9 +74,10 @@ func auditChain(s *subject) {
 	}
 	s.same("first of the default org", s.audited(budget.DefaultOrg, 0, 1)[0].Subject, "other 0")
 	s.same("after one", s.audited("org", 1, 1)[0].Seq, int64(2))
-	s.same("of nobody", len(s.audited("nobody", 0, 0)), 0)
-	s.same("heads", s.auditWhole(), []store.AuditHead{
-		{Org: budget.DefaultOrg, Seq: 3, Hash: s.audited(budget.DefaultOrg, 2, 0)[0].Hash}, {Org: "org", Seq: 3, Hash: found[2].Hash},
+	s.same("of an unknown org", len(s.audited("nobody", 0, 0)), 0)
+	s.same("heads", s.checkAudit(), []store.AuditHead{
+		{Org: budget.DefaultOrg, Seq: 3, Hash: s.audited(budget.DefaultOrg, 2, 0)[0].Hash},
+		{Org: "org", Seq: 3, Hash: found[2].Hash},
 	})
 }
 
@@ -83,13 +87,13 @@ func auditEvents(s *subject) {
 	call, task := perdure.CallID("call_1"), mint[perdure.TaskID](s)
 	facts := []perdure.Fact{
 		perdure.ApprovalResolved{Approval: "approval_1", State: perdure.ApprovalApproved, By: "ada", Note: "private"},
-		perdure.ToolResolved{CallID: call, Answer: perdure.Happened, By: "ada"},
-		perdure.TaskResolved{Answer: perdure.RunItAgain, By: "bob"},
+		perdure.ToolResolved{CallID: call, Answer: perdure.ResolveHappened, By: "ada"},
+		perdure.TaskResolved{Answer: perdure.ResolveRunAgain, By: "bob"},
 		perdure.AuditRecorded{Action: perdure.AuditRead, Subject: "KEY", Hash: "sha256:1", Purpose: "web"},
 		perdure.RequestDenied{Host: "evil.test", Layer: "session"},
 		perdure.BudgetResumed{BudgetID: "budget_1", By: "ada"},
 	}
-	for i, f := range facts { // the seventh is nothing to be answered for
+	for i, f := range facts { // the seventh event is not audited
 		events[i].Fact = f
 	}
 	events[2].Task = task
@@ -98,8 +102,9 @@ func auditEvents(s *subject) {
 	found := s.audited(budget.DefaultOrg, 0, 0)
 	s.same("entries", len(found), len(facts))
 	want := [][]any{
-		{"approval.resolved", "ada", "approval_1", "approved"}, {"tool.resolved", "ada", string(call), string(perdure.Happened)},
-		{"task.resolved", "bob", string(task), string(perdure.RunItAgain)}, {"secret.read", "web", "KEY", "sha256:1"},
+		{"approval.resolved", "ada", "approval_1", "approved"},
+		{"tool.resolved", "ada", string(call), string(perdure.ResolveHappened)},
+		{"task.resolved", "bob", string(task), string(perdure.ResolveRunAgain)}, {"secret.read", "web", "KEY", "sha256:1"},
 		{"egress.denied", "", "evil.test", "session"}, {"budget.resumed", "ada", "budget_1", ""},
 	}
 	for i, e := range found {
@@ -108,9 +113,10 @@ func auditEvents(s *subject) {
 			said += e.Detail[name]
 		}
 		s.same("entry", []any{e.Action, e.Actor, e.Subject, said}, want[i])
-		s.same("its event", []any{e.Session, e.Event, e.Digest}, []any{session, events[i].ID, store.AuditHash(s.encode(events[i]))})
+		s.same("its event", []any{e.Session, e.Event, e.Digest},
+			[]any{session, events[i].ID, store.AuditHash(s.encode(events[i]))})
 	}
-	s.auditWhole()
+	s.checkAudit()
 }
 
 func auditAndFail(s *subject) {
@@ -124,7 +130,7 @@ func auditAndFail(s *subject) {
 	}
 	s.account("org", "next")
 	s.same("entries", len(s.audited("org", 0, 0)), 2)
-	s.auditWhole()
+	s.checkAudit()
 }
 
 func auditSurvives(s *subject) {
@@ -133,15 +139,15 @@ func auditSurvives(s *subject) {
 	s.reopen()
 	s.same("entries", s.audited("org", 0, 0), before)
 	s.account("org", "two")
-	s.same("heads", len(s.auditWhole()), 1)
+	s.same("heads", len(s.checkAudit()), 1)
 }
 
-func auditCrowd(s *subject) {
+func auditConcurrent(s *subject) {
 	var all sync.WaitGroup
-	for n := range crowd {
+	for n := range nParallel {
 		all.Go(func() { s.account("org", fmt.Sprint(n)) })
 	}
 	all.Wait()
-	s.same("entries", len(s.audited("org", 0, 0)), crowd)
-	s.auditWhole()
+	s.same("entries", len(s.audited("org", 0, 0)), nParallel)
+	s.checkAudit()
 }

@@ -18,7 +18,7 @@ func budgetLaws() []law {
 		{"has_one_hold_for_a_piece_of_work", budgetHolds},
 		{"has_a_ledger_that_is_only_added_to", budgetLedger},
 		{"sums_what_lies_between_two_moments", budgetSums},
-		{"locks_what_it_reads", budgetCrowd},
+		{"locks_what_it_reads", budgetConcurrent},
 		{"notes_who_is_stopped", budgetHalts},
 		{"goes_with_its_session", budgetGoes},
 		{"is_removed_with_its_ledger", budgetRemoved},
@@ -27,10 +27,11 @@ func budgetLaws() []law {
 
 func budgetID(n int) perdure.BudgetID { return perdure.BudgetID(fmt.Sprintf("bdgt_%032x", n)) }
 
-// account is a budget of calls.
+// account returns a budget of calls.
 func account(n int, scope budget.Scope, subject string) budget.Account {
 	return budget.Account{Budget: budget.Budget{
-		ID: budgetID(n), Subject: budget.Subject{Scope: scope, ID: subject}, Currency: budget.Calls, Limit: budget.Whole(300), Action: budget.Stop,
+		ID: budgetID(n), Subject: budget.Subject{Scope: scope, ID: subject}, Currency: budget.Calls,
+		Limit: budget.Whole(300), Action: budget.Stop,
 		CreatedAt: moment(1), UpdatedAt: moment(2),
 	}}
 }
@@ -62,7 +63,7 @@ func budgetKept(s *subject) {
 		s.Fatal(err)
 	}
 	a := account(1, budget.Agent, "\x00 any\xff name:")
-	a.Soft, a.Period, a.Spent, a.Reserved, a.Unpriced, a.Warned, a.From = 7, period, -3, budget.Most, 9, true, moment(5)
+	a.Soft, a.Period, a.Spent, a.Reserved, a.Unpriced, a.Warned, a.From = 7, period, -3, budget.MaxAmount, 9, true, moment(5)
 	s.putBudgets(a)
 	s.reopen()
 	s.same("a budget", s.budgets(store.BudgetFilter{}), []budget.Account{a})
@@ -106,9 +107,12 @@ func budgetsBySubject(s *subject) {
 	c.Currency = budget.Tokens
 	s.putBudgets(c, b, a, account(4, budget.User, "xx"), account(5, budget.Agent, "user:x"))
 	s.same("of a user", s.budgets(store.BudgetFilter{Subjects: []budget.Subject{a.Subject}}), []budget.Account{a, c})
-	s.same("of both", s.budgets(store.BudgetFilter{Subjects: []budget.Subject{b.Subject, a.Subject}}), []budget.Account{a, b, c})
-	s.same("of nobody", s.budgets(store.BudgetFilter{Subjects: []budget.Subject{{Scope: budget.Session, ID: "x"}}}), []budget.Account(nil))
-	s.same("another's id", s.budgets(store.BudgetFilter{ID: b.ID, Subjects: []budget.Subject{a.Subject}}), []budget.Account(nil))
+	s.same("of both", s.budgets(store.BudgetFilter{Subjects: []budget.Subject{b.Subject, a.Subject}}),
+		[]budget.Account{a, b, c})
+	s.same("of an unknown subject", s.budgets(store.BudgetFilter{Subjects: []budget.Subject{{Scope: budget.Session,
+		ID: "x"}}}), []budget.Account(nil))
+	s.same("another's id", s.budgets(store.BudgetFilter{ID: b.ID, Subjects: []budget.Subject{a.Subject}}),
+		[]budget.Account(nil))
 	err := s.View(s.ctx, func(r store.Reader) error {
 		_, err := r.Budgets(store.BudgetFilter{Subjects: make([]budget.Subject, store.MaxSubjects+1)})
 		return err
@@ -122,10 +126,12 @@ func budgetHolds(s *subject) {
 	hold := func(n int, session perdure.SessionID, work string, amount budget.Amount) budget.Hold {
 		return budget.Hold{Budget: budgetID(n), Session: session, Work: work, Amount: amount, At: moment(3)}
 	}
-	a, b, c := hold(1, "session_a", "call \xff", 5), hold(2, "session_a", "call \xff", 6), hold(1, "session_b", "call \xff", 7)
+	a, b, c := hold(1, "session_a", "call \xff", 5), hold(2, "session_a", "call \xff", 6),
+		hold(1, "session_b", "call \xff", 7)
 	s.putBudgets(account(1, budget.Org, "o"), account(2, budget.Org, "p"))
 	s.write(func(tx store.Tx) error {
-		return errors.Join(tx.PutHold(c), tx.PutHold(b), tx.PutHold(hold(1, "session_a", "call \xff", 99)), tx.PutHold(a))
+		return errors.Join(tx.PutHold(c), tx.PutHold(b), tx.PutHold(hold(1, "session_a", "call \xff", 99)),
+			tx.PutHold(a))
 	})
 	list := func(f store.HoldFilter) (found []budget.Hold) {
 		s.read(func(r store.Reader) (err error) {
@@ -142,7 +148,7 @@ func budgetHolds(s *subject) {
 		first, err := tx.RemoveHold(a)
 		again, also := tx.RemoveHold(a)
 		if !first || again {
-			s.Errorf("a hold was there: %t, and again: %t", first, again)
+			s.Errorf("the hold existed: %t, and again: %t", first, again)
 		}
 		return errors.Join(err, also)
 	})
@@ -169,9 +175,10 @@ func (s *subject) ledger(n, limit int) (found []budget.Entry) {
 	return found
 }
 
-// charge is a line of the ledger.
+// charge returns a line of the ledger.
 func charge(n int, work string, amount budget.Amount, at time.Time) budget.Entry {
-	return budget.Entry{Budget: budgetID(n), Kind: budget.Charge, Session: "session_a", Work: work, Name: "tool \xff", Amount: amount, At: at}
+	return budget.Entry{Budget: budgetID(n), Kind: budget.Charge, Session: "session_a", Work: work, Name: "tool \xff",
+		Amount: amount, At: at}
 }
 
 func budgetLedger(s *subject) {
@@ -202,12 +209,12 @@ func budgetSums(s *subject) {
 	s.enter(set)
 	for _, row := range []struct {
 		after, upTo time.Time
-		want        budget.Sum
+		want        budget.Total
 	}{
-		{time.Time{}, time.Time{}, budget.Sum{Amount: 4321, Unpriced: 1}},
-		{moment(10), moment(30), budget.Sum{Amount: 320, Unpriced: 1}},
-		{moment(30), time.Time{}, budget.Sum{Amount: 4000}},
-		{moment(40), time.Time{}, budget.Sum{}},
+		{time.Time{}, time.Time{}, budget.Total{Amount: 4321, Unpriced: 1}},
+		{moment(10), moment(30), budget.Total{Amount: 320, Unpriced: 1}},
+		{moment(30), time.Time{}, budget.Total{Amount: 4000}},
+		{moment(40), time.Time{}, budget.Total{}},
 	} {
 		s.read(func(r store.Reader) error {
 			got, err := r.BudgetSum(budgetID(1), row.after, row.upTo)
@@ -217,8 +224,9 @@ func budgetSums(s *subject) {
 	}
 }
 
-// budgetCrowd has many at once read an account and write one more: none is lost, also where nobody wrote it before.
-func budgetCrowd(s *subject) {
+// budgetConcurrent has many transactions read an account at once and add one to it. No addition is
+// lost, even if the account did not exist before.
+func budgetConcurrent(s *subject) {
 	s.together(16, func(int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error {
 			found, err := tx.Budgets(store.BudgetFilter{ID: budgetID(1)})
@@ -246,15 +254,18 @@ func budgetHalts(s *subject) {
 		})
 		return found
 	}
-	a, b := store.BudgetHalt{Session: "session_a", Budget: budgetID(1)}, store.BudgetHalt{Session: "session_b", Budget: budgetID(2)}
+	a, b := store.BudgetHalt{Session: "session_a", Budget: budgetID(1)},
+		store.BudgetHalt{Session: "session_b", Budget: budgetID(2)}
 	s.write(func(tx store.Tx) error {
-		return errors.Join(tx.PutHalt(b), tx.PutHalt(store.BudgetHalt{Session: "session_a", Budget: budgetID(2)}), tx.PutHalt(a))
+		return errors.Join(tx.PutHalt(b), tx.PutHalt(store.BudgetHalt{Session: "session_a", Budget: budgetID(2)}),
+			tx.PutHalt(a))
 	})
-	s.same("who is stopped", list(), []store.BudgetHalt{a, b})
+	s.same("what is stopped", list(), []store.BudgetHalt{a, b})
 	s.write(func(tx store.Tx) error {
-		return errors.Join(tx.PutHalt(store.BudgetHalt{Session: "session_b"}), tx.PutHalt(store.BudgetHalt{Session: "session_c"}))
+		return errors.Join(tx.PutHalt(store.BudgetHalt{Session: "session_b"}),
+			tx.PutHalt(store.BudgetHalt{Session: "session_c"}))
 	})
-	s.same("who is stopped then", list(), []store.BudgetHalt{a})
+	s.same("what is stopped then", list(), []store.BudgetHalt{a})
 }
 
 func budgetGoes(s *subject) {
@@ -263,8 +274,10 @@ func budgetGoes(s *subject) {
 	shared.Reserved = 12
 	s.putBudgets(own, shared)
 	s.write(func(tx store.Tx) error {
-		_, err := tx.AddEntry(budget.Entry{Budget: budgetID(2), Kind: budget.Charge, Session: id, Work: "w", Amount: 3, At: moment(4)})
-		return errors.Join(err, tx.PutHold(budget.Hold{Budget: budgetID(2), Session: id, Work: "left", Amount: 12, At: moment(4)}),
+		_, err := tx.AddEntry(budget.Entry{Budget: budgetID(2), Kind: budget.Charge, Session: id, Work: "w", Amount: 3,
+			At: moment(4)})
+		return errors.Join(err, tx.PutHold(budget.Hold{Budget: budgetID(2), Session: id, Work: "left", Amount: 12,
+			At: moment(4)}),
 			tx.PutHalt(store.BudgetHalt{Session: id, Budget: budgetID(2)}))
 	})
 	s.write(func(tx store.Tx) error { return tx.RemoveSession(id) })
@@ -282,9 +295,10 @@ func budgetGoes(s *subject) {
 		return errors.Join(err, also)
 	})
 
-	other := s.session() // whose halt outlived all budgets
+	other := s.session() // its halt outlives all budgets
 	s.write(func(tx store.Tx) error {
-		return errors.Join(tx.RemoveBudget(budgetID(2)), tx.PutHalt(store.BudgetHalt{Session: other, Budget: budgetID(2)}))
+		return errors.Join(tx.RemoveBudget(budgetID(2)),
+			tx.PutHalt(store.BudgetHalt{Session: other, Budget: budgetID(2)}))
 	})
 	s.write(func(tx store.Tx) error { return tx.RemoveSession(other) })
 	s.read(func(r store.Reader) error {
@@ -301,11 +315,12 @@ func budgetRemoved(s *subject) {
 	s.enter(charge(1, "w", 1, moment(3)))
 	s.enter(charge(2, "w", 1, moment(3)))
 	s.write(func(tx store.Tx) error {
-		return errors.Join(tx.PutHold(budget.Hold{Budget: budgetID(1), Session: "session_a", Work: "w", Amount: 1, At: moment(3)}), tx.RemoveBudget(budgetID(1)))
+		return errors.Join(tx.PutHold(budget.Hold{Budget: budgetID(1), Session: "session_a", Work: "w", Amount: 1,
+			At: moment(3)}), tx.RemoveBudget(budgetID(1)))
 	})
 	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.RemoveBudget(budgetID(1)) })
 	s.same("its ledger", s.ledger(1, 0), []budget.Entry(nil))
 	if len(s.ledger(2, 0)) != 1 {
-		s.Error("another's ledger went")
+		s.Error("the ledger of another budget was removed")
 	}
 }

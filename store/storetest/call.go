@@ -44,7 +44,7 @@ func (s *subject) newCall(session perdure.SessionID) perdure.Call {
 func alive(perdure.WorkerID) bool { return true }
 func dead(perdure.WorkerID) bool  { return false }
 
-// claim claims a call, whatever the outcome, and returns the row that the store answers.
+// claim claims a call, whatever the outcome, and returns the row that the store returns.
 func (s *subject) claim(call perdure.Call, live func(perdure.WorkerID) bool) (outcome perdure.ClaimOutcome, row perdure.Call) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
@@ -135,7 +135,7 @@ func claimOutcomes(s *subject) {
 	}
 }
 
-// An answer that was lost is read back by claiming again (LG5).
+// A lost answer is read back by claiming again (LG5).
 func claimAgain(s *subject) {
 	call := s.newCall(s.session())
 	_, want := s.claim(call, alive)
@@ -161,14 +161,14 @@ func claimAsksForOwner(s *subject) {
 	second.Token, second.Worker = "other token", mint[perdure.WorkerID](s)
 
 	outcome, _ := s.claim(second, func(id perdure.WorkerID) bool { return id == first.Worker })
-	s.same("outcome while the owner lives", outcome, perdure.ClaimConflict)
+	s.same("outcome while the owner is alive", outcome, perdure.ClaimConflict)
 
 	outcome, _ = s.claim(second, func(id perdure.WorkerID) bool { return id != first.Worker })
 	s.same("outcome once it is dead", outcome, perdure.ClaimAbandoned)
 }
 
-// noBypassToken tries what an empty token might be taken for: it claims, settles, takes and binds nothing, whatever the state
-// of the row (LG6).
+// noBypassToken checks that an empty token claims, settles, takes over and binds nothing, whatever
+// the state of the row (LG6).
 func noBypassToken(s *subject) {
 	session := s.session()
 	running, settled, unknown := s.claimed(session), s.claimed(session), s.claimed(session)
@@ -202,9 +202,9 @@ func noBypassToken(s *subject) {
 
 func claimRace(s *subject) {
 	call := s.newCall(s.session())
-	outcomes := make([]perdure.ClaimOutcome, crowd)
+	outcomes := make([]perdure.ClaimOutcome, nParallel)
 
-	s.together(crowd, func(i int) error {
+	s.together(nParallel, func(i int) error {
 		mine := call
 		mine.Token = perdure.Token(fmt.Sprint(i))
 		return s.InTx(s.ctx, func(tx store.Tx) (err error) {
@@ -220,7 +220,7 @@ func claimRace(s *subject) {
 			s.same("token", s.call(call.Key).Token, perdure.Token(fmt.Sprint(i)))
 		}
 	}
-	s.same("outcomes", count, map[perdure.ClaimOutcome]int{perdure.Claimed: 1, perdure.ClaimConflict: crowd - 1})
+	s.same("outcomes", count, map[perdure.ClaimOutcome]int{perdure.Claimed: 1, perdure.ClaimConflict: nParallel - 1})
 }
 
 func callsOfSessions(s *subject) {
@@ -329,7 +329,7 @@ func bindCall(s *subject) {
 	session := s.session()
 	want, other := s.claimed(session), s.claimed(session)
 	task := mint[perdure.TaskID](s)
-	for _, attempt := range []int{1, 1, 2} { // the second time it does nothing
+	for _, attempt := range []int{1, 1, 2} { // the second time has no effect
 		s.write(func(tx store.Tx) error { return tx.BindCall(want.Key, want.Token, task, attempt) })
 
 		want.Task, want.Attempt = task, attempt
@@ -366,19 +366,19 @@ func bindLost(s *subject) {
 		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.BindCall(c.key, c.token, "task_late", 1) })
 
 		s.same("row", s.call(c.key), want)
-		s.write(func(tx store.Tx) error { // a fn may take the refusal for an answer, and go on
+		s.write(func(tx store.Tx) error { // an fn may ignore the refusal and continue
 			if err := tx.BindCall(c.key, c.token, "task_late", 1); !errors.Is(err, perdure.Lost) {
 				return fmt.Errorf("got error %v, want %v", err, perdure.Lost)
 			}
 			return nil
 		})
-		s.same("row after a transaction that went on", s.call(c.key), want)
+		s.same("row after a transaction that continued", s.call(c.key), want)
 	}
 }
 
-// A call that leaves its turn while it ends either left before its end, or not at all.
+// A call that is detached while it ends was either detached before its end, or not at all.
 func bindRace(s *subject) {
-	for range crowd {
+	for range nParallel {
 		call := s.claimed(s.session())
 		var bound error
 
@@ -413,7 +413,8 @@ func listCalls(s *subject) {
 			session = other
 		}
 		call := s.newCall(session)
-		call.Key.Call = perdure.CallID(fmt.Sprintf("call %d", 100-i)) // ids go down: order is that of the claims
+		// the ids descend: the order is that of the claims
+		call.Key.Call = perdure.CallID(fmt.Sprintf("call %d", 100-i))
 		_, row := s.claim(call, alive)
 		calls = append(calls, row)
 	}
@@ -423,7 +424,7 @@ func listCalls(s *subject) {
 	s.write(func(tx store.Tx) error {
 		return tx.Settle(calls[2].Key, calls[2].Token, perdure.CallUnknown, perdure.ToolResult{})
 	})
-	s.claim(calls[1], alive) // again: keeps its place
+	s.claim(calls[1], alive) // claimed again, it keeps its position
 	for i := range calls {
 		calls[i] = s.call(calls[i].Key)
 	}

@@ -11,10 +11,12 @@ func callInDoubtLaws() []law {
 	return []law{{"lists_the_calls_of_a_session_that_are_in_doubt", listInDoubt}}
 }
 
-// listInDoubt lists what has no outcome of its own: what runs, what is unknown, and what an operator gave its outcome or lets run again.
+// listInDoubt lists the calls without an outcome of their own: running ones, unknown ones, and
+// resolved ones.
 func listInDoubt(s *subject) {
 	one, other := s.session(), s.session()
-	running, unknown, settled, resolved, rerun, foreign := s.claimed(one), s.claimed(one), s.claimed(one), s.claimed(one), s.claimed(one), s.claimed(other)
+	running, unknown, settled, resolved, rerun, foreign := s.claimed(one), s.claimed(one), s.claimed(one),
+		s.claimed(one), s.claimed(one), s.claimed(other)
 	s.settle(settled, perdure.CallSettled, text("done"))
 	for _, call := range []perdure.Call{unknown, resolved, rerun} {
 		s.settle(call, perdure.CallUnknown, text("nobody knows"))
@@ -52,7 +54,8 @@ func listInDoubt(s *subject) {
 			return err
 		})
 	}
-	for _, filter := range []store.CallFilter{{InDoubt: true}, {Session: one, State: perdure.CallUnknown, InDoubt: true}} {
+	for _, filter := range []store.CallFilter{{InDoubt: true},
+		{Session: one, State: perdure.CallUnknown, InDoubt: true}} {
 		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Calls(filter); return err })
 	}
 }

@@ -23,7 +23,7 @@ func cleanupLaws() []law {
 	}
 }
 
-// claimLeases claims what is due, which DueLeases says before.
+// claimLeases claims the due leases, which DueLeases lists before.
 func (s *subject) claimLeases(due store.LeaseDue) (claimed []perdure.Lease) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
@@ -37,7 +37,8 @@ func (s *subject) claimLeases(due store.LeaseDue) (claimed []perdure.Lease) {
 		s.same("what is due", idsOf(said), idsOf(claimed))
 		for i, l := range claimed {
 			was := said[i]
-			was.Status, was.Attempts, was.UpdatedAt, was.CleanupAt = perdure.LeaseCleaning, was.Attempts+1, tx.Now(), l.CleanupAt
+			was.Status, was.Attempts, was.UpdatedAt, was.CleanupAt = perdure.LeaseCleaning, was.Attempts+1, tx.Now(),
+				l.CleanupAt
 			s.same("claim", l, was)
 			if l.CleanupAt.Before(tx.Now()) {
 				s.Errorf("got fence %s before %s", l.CleanupAt, tx.Now())
@@ -55,11 +56,11 @@ func idsOf(leases []perdure.Lease) (ids []perdure.LeaseID) {
 	return ids
 }
 
-// endCleanup ends a clean-up.
+// endCleanup ends a cleanup.
 func (s *subject) endCleanup(l perdure.Lease, failure string, pause time.Duration) (after perdure.Lease) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
-		after, err = tx.EndCleanup(store.LeaseEnd{ID: l.ID, Claim: l.CleanupAt, Error: failure, Pause: pause})
+		after, err = tx.EndCleanup(store.LeaseEnd{ID: l.ID, Claim: l.CleanupAt, Error: failure, RetryAfter: pause})
 		return err
 	})
 	return after
@@ -69,14 +70,15 @@ func claimExpired(s *subject) {
 	s.lease(s.newLease(s.session()), time.Hour)
 	due := s.expired()
 
-	first := s.claimLeases(store.LeaseDue{Provider: "cloud", Stale: time.Hour})
-	second := s.claimLeases(store.LeaseDue{Provider: "cloud", Stale: time.Hour})
+	first := s.claimLeases(store.LeaseDue{Provider: "cloud", StaleAfter: time.Hour})
+	second := s.claimLeases(store.LeaseDue{Provider: "cloud", StaleAfter: time.Hour})
 
 	s.same("first", idsOf(first), []perdure.LeaseID{due.ID})
 	s.same("second", idsOf(second), none[perdure.LeaseID]())
 	s.same("stored", s.storedLease(due), first[0])
 	after := s.endCleanup(first[0], "", time.Hour)
-	s.same("ended", []any{after.Status, after.ExpiresAt, after.CleanupAt}, []any{perdure.LeaseReleased, due.ExpiresAt, time.Time{}})
+	s.same("ended", []any{after.Status, after.ExpiresAt, after.CleanupAt},
+		[]any{perdure.LeaseReleased, due.ExpiresAt, time.Time{}})
 }
 
 func claimOfTasks(s *subject) {
@@ -88,7 +90,7 @@ func claimOfTasks(s *subject) {
 		l.Task, l.Keep = id, id == kept.ID
 		held[id] = s.lease(l, time.Hour)
 	}
-	due := store.LeaseDue{Provider: "cloud", Stale: time.Hour}
+	due := store.LeaseDue{Provider: "cloud", StaleAfter: time.Hour}
 	s.same("of a task that is gone", idsOf(s.claimLeases(due)), []perdure.LeaseID{held["task_gone"].ID})
 
 	for _, task := range []perdure.Task{over, kept} {
@@ -110,11 +112,11 @@ func claimFailedLeases(s *subject) {
 	s.same("after three attempts", idsOf(s.claimLeases(everyClaim)), none[perdure.LeaseID]())
 
 	more := everyClaim
-	more.Attempts = 4
+	more.MaxAttempts = 4
 	claimed := s.claimLeases(more)
 	s.same("with four", idsOf(claimed), []perdure.LeaseID{l.ID})
 	s.endCleanup(claimed[0], "no", time.Hour)
-	more.Attempts = 5
+	more.MaxAttempts = 5
 	s.same("in its pause", idsOf(s.claimLeases(more)), none[perdure.LeaseID]())
 }
 
@@ -125,11 +127,12 @@ func claimStaleLeases(s *subject) {
 	s.later(first[0].CleanupAt)
 
 	short := everyClaim
-	short.Stale = time.Hour
+	short.StaleAfter = time.Hour
 	s.same("not stale", idsOf(s.claimLeases(short)), none[perdure.LeaseID]())
-	short.Stale = time.Microsecond
+	short.StaleAfter = time.Microsecond
 	s.same("stale", idsOf(s.claimLeases(short)), []perdure.LeaseID{l.ID})
-	s.same("stale at once, above all attempts", idsOf(s.claimLeases(store.LeaseDue{Provider: "cloud", Attempts: 1})), []perdure.LeaseID{l.ID})
+	s.same("stale at once, above all attempts", idsOf(s.claimLeases(store.LeaseDue{Provider: "cloud", MaxAttempts: 1})),
+		[]perdure.LeaseID{l.ID})
 }
 
 func claimPages(s *subject) {
@@ -138,12 +141,12 @@ func claimPages(s *subject) {
 	for i := range 5 {
 		l := s.newLease(session)
 		want = append([]perdure.LeaseID{l.ID}, want...)
-		s.lease(l, time.Duration(-i)*time.Minute) // the later, the longer it has expired
+		s.lease(l, time.Duration(-i)*time.Minute) // expired in descending order
 	}
 	other := s.newLease(session)
 	other.Provider = "elsewhere"
 	s.lease(other, 0)
-	page := store.LeaseDue{Provider: "cloud", Stale: time.Hour, Limit: 2}
+	page := store.LeaseDue{Provider: "cloud", StaleAfter: time.Hour, Limit: 2}
 
 	for _, part := range [][]perdure.LeaseID{want[:2], want[2:4], want[4:], nil} {
 		s.same("page", idsOf(s.claimLeases(page)), part)
@@ -155,7 +158,7 @@ func claimLeaseRace(s *subject) {
 	s.expired()
 	s.race(perdure.Lost, func(int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error {
-			claimed, err := tx.ClaimLeases(store.LeaseDue{Provider: "cloud", Stale: time.Hour})
+			claimed, err := tx.ClaimLeases(store.LeaseDue{Provider: "cloud", StaleAfter: time.Hour})
 			if err == nil && len(claimed) == 0 {
 				err = perdure.Lost
 			}
@@ -164,14 +167,14 @@ func claimLeaseRace(s *subject) {
 	})
 }
 
-// Whoever was overtaken by a refresh, a release or another cleaner changes nothing (RS5).
+// A cleaner that was overtaken by a refresh, a release or another cleaner changes nothing (RS5).
 func staleCleaner(s *subject) {
 	overtake := map[string]func(perdure.Lease){
 		"refresh":         func(l perdure.Lease) { s.lease(l, time.Hour) },
 		"release":         func(l perdure.Lease) { s.write(releaseOf(l)) },
 		"another cleaner": func(perdure.Lease) { s.claimLeases(everyClaim) },
 		"refresh and another cleaner": func(l perdure.Lease) {
-			s.write(func(tx store.Tx) error { // at one and the same moment
+			s.write(func(tx store.Tx) error { // at the same moment
 				_, err := tx.PutLease(l, 0)
 				claimed, err2 := tx.ClaimLeases(everyClaim)
 				s.same("claimed", idsOf(claimed), []perdure.LeaseID{l.ID})
@@ -198,7 +201,10 @@ func staleCleaner(s *subject) {
 		s.same(what, s.storedLease(claimed[0]), want)
 		s.write(releaseOf(claimed[0]))
 	}
-	s.refused(perdure.Lost, func(tx store.Tx) error { _, err := tx.EndCleanup(store.LeaseEnd{ID: "resource_1"}); return err })
+	s.refused(perdure.Lost, func(tx store.Tx) error {
+		_, err := tx.EndCleanup(store.LeaseEnd{ID: "resource_1"})
+		return err
+	})
 }
 
 func releaseOf(l perdure.Lease) func(store.Tx) error {
@@ -233,12 +239,13 @@ func endFailed(s *subject) {
 	var got perdure.Lease
 	s.write(func(tx store.Tx) (err error) {
 		now = tx.Now()
-		got, err = tx.EndCleanup(store.LeaseEnd{ID: l.ID, Claim: claimed[0].CleanupAt, Error: "no", Pause: time.Minute})
+		got, err = tx.EndCleanup(store.LeaseEnd{ID: l.ID, Claim: claimed[0].CleanupAt, Error: "no", RetryAfter: time.Minute})
 		return err
 	})
 
 	want := claimed[0]
-	want.Status, want.LastError, want.ExpiresAt, want.UpdatedAt, want.CleanupAt = perdure.LeaseFailed, "no", now.Add(time.Minute), now, time.Time{}
+	want.Status, want.LastError, want.ExpiresAt, want.UpdatedAt, want.CleanupAt = perdure.LeaseFailed, "no",
+		now.Add(time.Minute), now, time.Time{}
 	s.same("lease", got, want)
 	s.same("stored", s.storedLease(l), want)
 }

@@ -45,7 +45,7 @@ type shelf struct {
 	Connection store.Connection
 }
 
-// newShelf returns rows that are not there yet, with every field set that a caller sets.
+// newShelf returns new rows, with every field set that a caller sets.
 func (s *subject) newShelf() shelf {
 	overlay := filled[agent.Overlay]()
 	overlay.DefaultModel, overlay.Recovery = mint[perdure.ModelID](s), perdure.RecoverFinalize
@@ -64,7 +64,7 @@ func (s *subject) newShelf() shelf {
 	}
 }
 
-// putIn writes all rows of a shelf, each after what it stands on, and returns what the store answers.
+// putIn writes all rows of a shelf, each after the rows it refers to, and returns the stored rows.
 func (w shelf) putIn(tx store.Tx) (got shelf, err error) {
 	steps := []func() error{
 		func() error { got.Harness, err = tx.PutHarness(w.Harness); return err },
@@ -81,7 +81,7 @@ func (w shelf) putIn(tx store.Tx) (got shelf, err error) {
 	return got, nil
 }
 
-// lookIn reads the rows of a shelf, and how many of them are there.
+// lookIn reads the rows of a shelf, and counts the existing ones.
 func (w shelf) lookIn(r store.Reader) (got shelf, n int, err error) {
 	note := func(found bool, err error) error {
 		if found {
@@ -112,7 +112,7 @@ func (w shelf) lookIn(r store.Reader) (got shelf, n int, err error) {
 	return got, n, nil
 }
 
-// shelve writes a shelf and returns it as it is stored.
+// shelve writes a shelf and returns it as stored.
 func (s *subject) shelve(w shelf) (got shelf) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
@@ -122,7 +122,7 @@ func (s *subject) shelve(w shelf) (got shelf) {
 	return got
 }
 
-// shelved reads a shelf, all of which must be there.
+// shelved reads a shelf, whose rows must all exist.
 func (s *subject) shelved(w shelf) (got shelf) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
@@ -143,7 +143,7 @@ func directoryFields(s *subject) {
 	s.same("rows as read", s.shelved(want), got)
 	now := got.Agent.CreatedAt
 	if now.IsZero() {
-		s.Error("a row has no moment")
+		s.Error("a row has no time")
 	}
 	want.Agent.Version, want.Agent.CreatedAt, want.Agent.UpdatedAt = 1, now, now
 	want.Harness.Version, want.Harness.CreatedAt, want.Harness.UpdatedAt = 1, now, now
@@ -198,7 +198,7 @@ func keptVersions(s *subject) {
 	s.same("rows after it", s.shelved(first), second)
 }
 
-// everyPut wants each row refused, alone.
+// everyPut requires that each row is refused on its own.
 func (s *subject) everyPut(want error, w shelf) {
 	s.Helper()
 	s.refused(want, func(tx store.Tx) error { _, err := tx.PutHarness(w.Harness); return err })
@@ -211,7 +211,7 @@ func (s *subject) everyPut(want error, w shelf) {
 func keptRace(s *subject) {
 	for _, given := range []shelf{s.newShelf(), s.shelve(s.newShelf())} {
 		var won atomic.Int64
-		s.together(crowd, func(i int) error {
+		s.together(nParallel, func(i int) error {
 			mine := given
 			mine.Agent.Harness, mine.Agent.Name = "", fmt.Sprintf("agent %d", i)
 			err := s.InTx(s.ctx, func(tx store.Tx) error { _, err := tx.PutAgent(mine.Agent); return err })
@@ -229,8 +229,10 @@ func keptRace(s *subject) {
 
 func wrongKept(s *subject) {
 	never := s.newShelf()
-	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutAgent(never.Agent); return err }) // its harness is not there
-	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutModel(never.Model); return err }) // nor its provider
+	// its harness does not exist
+	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutAgent(never.Agent); return err })
+	// nor does its provider
+	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutModel(never.Model); return err })
 	orphan := never.Harness
 	orphan.Parent = mint[perdure.HarnessID](s)
 	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutHarness(orphan); return err })
@@ -365,7 +367,7 @@ func keptLives(s *subject) {
 	s.same("status", s.shelved(w).Agent.Status, agent.Deleted)
 }
 
-// chainOf puts n harnesses, each on the one before, and returns them root first.
+// chainOf puts n harnesses, each with the previous one as its parent, and returns them root first.
 func (s *subject) chainOf(n int) (chain []agent.Harness) {
 	s.Helper()
 	s.write(func(tx store.Tx) error {
@@ -403,8 +405,9 @@ func harnessChain(s *subject) {
 	under := s.chainOf(1)[0]
 	root, second := want[0], want[1]
 	root.Parent, second.Parent = under.ID, under.ID
-	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutHarness(root); return err }) // 17 with what stands on it
-	s.write(func(tx store.Tx) error { _, err := tx.PutHarness(second); return err })                  // which makes 16 again
+	// 17 with the harnesses below it
+	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutHarness(root); return err })
+	s.write(func(tx store.Tx) error { _, err := tx.PutHarness(second); return err }) // leaves 16
 }
 
 func harnessCircle(s *subject) {
@@ -468,7 +471,7 @@ func keptCopies(s *subject) {
 	if err := perdure.DecodeJSON(text, &wanted); err != nil {
 		s.Fatal(err)
 	}
-	wanted.Connection.Metadata = json.RawMessage(`{"n":"<&>"}`) // as it was given, before JSON escaped it
+	wanted.Connection.Metadata = json.RawMessage(`{"n":"<&>"}`) // as given, before JSON escapes it
 	s.same("rows", s.shelved(wanted), wanted)
 }
 

@@ -24,7 +24,7 @@ func dumpLaws() []law {
 	}
 }
 
-// dump returns a session whole.
+// dump returns the dump of a session.
 func (s *subject) dump(id perdure.SessionID) (d store.SessionDump) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
@@ -40,19 +40,20 @@ func (s *subject) restore(d store.SessionDump) {
 	s.write(func(tx store.Tx) error { return tx.Restore(d) })
 }
 
-// beside is an empty store, as it was before anything happened here.
+// beside returns an empty store.
 func (s *subject) beside() *subject {
 	s.Helper()
 	return &subject{T: s.T, Store: s.harness.Open(s.T), harness: s.harness, ctx: s.ctx}
 }
 
-// busy is a session of which there is something of every kind.
+// busy returns a session with something of every kind.
 func (s *subject) busy() (things, perdure.SessionID) {
 	s.Helper()
 	w := s.prepare()
 	s.write(func(tx store.Tx) error { return w.touch(tx) })
 	handle := store.Spawn{
-		Key: perdure.CallKey{Session: w.session, Call: "call \xff"}, Root: w.session, Depth: 1, Task: w.task.ID, Name: "n", Prompt: "p",
+		Key: perdure.CallKey{Session: w.session, Call: "call \xff"}, Root: w.session, Depth: 1, Task: w.task.ID,
+		Name: "n", Prompt: "p",
 		Schema: []byte(`{}`), Token: "token",
 	}
 	s.write(func(tx store.Tx) error {
@@ -64,21 +65,24 @@ func (s *subject) busy() (things, perdure.SessionID) {
 	return w, w.session
 }
 
-// filledDump is a dump of which every field is set.
+// filledDump returns a dump with every field set.
 func filledDump(s *subject) store.SessionDump {
 	s.Helper()
 	d := store.SessionDump{Session: filled[store.Session]()}
 	id := mint[perdure.SessionID](s)
-	d.Session.ID, d.Session.LastSeq, d.Session.TakenSeq = id, 11, 1
+	d.Session.ID, d.Session.LastSeq, d.Session.SeenSeq = id, 11, 1
 	for i := range d.Session.LastSeq {
 		e := perdure.Event{
-			ID: mint[perdure.EventID](s), Seq: i + 1, At: moment(int(i)), Session: id, Actor: "user", Fact: perdure.UnknownFact{Kind: "later", Data: []byte(`{"n":[1.50,"<ü>"]}`)},
+			ID: mint[perdure.EventID](s), Seq: i + 1, At: moment(int(i)), Session: id, Actor: "user",
+			Fact: perdure.UnknownFact{Kind: "later", Data: []byte(`{"n":[1.50,"<ü>"]}`)},
 		}
 		d.Events = append(d.Events, s.encode(e))
 	}
 	call := filled[perdure.Call]()
-	call.Key, call.State, call.Result.RawOutput = perdure.CallKey{Session: id, Call: "call \xff\x00"}, perdure.CallSettled, nil
-	running := perdure.Call{Key: perdure.CallKey{Session: id, Call: "another"}, Tool: "t", Args: []byte("{ \"a\" : 1 }"), State: perdure.CallRunning, Token: "t", ClaimedAt: moment(3)}
+	call.Key, call.State, call.Result.RawOutput = perdure.CallKey{Session: id, Call: "call \xff\x00"},
+		perdure.CallSettled, nil
+	running := perdure.Call{Key: perdure.CallKey{Session: id, Call: "another"}, Tool: "t",
+		Args: []byte("{ \"a\" : 1 }"), State: perdure.CallRunning, Token: "t", ClaimedAt: moment(3)}
 	d.Calls = []perdure.Call{call, running}
 	task := filled[perdure.Task]()
 	task.ID, task.Session, task.State = mint[perdure.TaskID](s), id, perdure.TaskUnknown
@@ -92,13 +96,16 @@ func filledDump(s *subject) store.SessionDump {
 		d.Logs = append(d.Logs, store.TaskChunk{Task: task.ID, LogChunk: chunk})
 	}
 	for i, state := range []perdure.TaskState{perdure.TaskUnknown, perdure.TaskFailed} {
-		d.Deliveries = append(d.Deliveries, store.Delivery{Session: id, Task: task.ID, Attempt: 2, State: state, Settled: moment(i), Claimed: i == 0})
+		d.Deliveries = append(d.Deliveries, store.Delivery{Session: id, Task: task.ID, Attempt: 2, State: state,
+			Settled: moment(i), Claimed: i == 0})
 	}
 	question := filled[perdure.Approval]()
-	question.ID, question.Session, question.Call, question.State = mint[perdure.ApprovalID](s), id, "call \xfe", perdure.ApprovalVoid
+	question.ID, question.Session, question.Call, question.State = mint[perdure.ApprovalID](s), id, "call \xfe",
+		perdure.ApprovalVoid
 	d.Approvals = []perdure.Approval{question}
 	handle := filled[store.Spawn]()
-	handle.Key, handle.State, handle.Status = perdure.CallKey{Session: id, Call: "call \xff"}, store.SpawnSettled, perdure.TaskFailed
+	handle.Key, handle.State, handle.Status = perdure.CallKey{Session: id, Call: "call \xff"}, store.SpawnSettled,
+		perdure.TaskFailed
 	handle.Child = mint[perdure.SessionID](s)
 	d.Spawns = []store.Spawn{handle}
 	partial := filled[store.Partial]()
@@ -121,7 +128,8 @@ func filledDump(s *subject) store.SessionDump {
 		d.Images = append(d.Images, image)
 	}
 	sched := s.newSchedule(id, moment(7))
-	d.Schedules, d.Fires = []perdure.Schedule{sched}, []perdure.Fire{newFire(sched, moment(1)), newFire(sched, moment(2))}
+	d.Schedules, d.Fires = []perdure.Schedule{sched},
+		[]perdure.Fire{newFire(sched, moment(1)), newFire(sched, moment(2))}
 	return d
 }
 
@@ -155,7 +163,7 @@ func dumpHasAll(s *subject) {
 	s.same("deliveries", pending, all.Deliveries)
 	s.same("approvals", d.Approvals, all.Approvals)
 	s.same("files", d.Files, all.Files)
-	for i := range all.Values { // they are listed without their texts
+	for i := range all.Values { // lists contain no texts
 		all.Values[i].Text = s.value(id, all.Values[i].Key).Text
 	}
 	s.same("values", d.Values, all.Values)
@@ -167,7 +175,9 @@ func dumpHasAll(s *subject) {
 	if !slices.ContainsFunc(d.Spawns, func(h store.Spawn) bool { return h.Token == "token" }) {
 		s.Errorf("got the handles %+v", d.Spawns)
 	}
-	if !slices.ContainsFunc(d.Partials, func(p store.Partial) bool { return p.Message == "message_1" && p.Text == "so far" }) {
+	if !slices.ContainsFunc(d.Partials, func(p store.Partial) bool {
+		return p.Message == "message_1" && p.Text == "so far"
+	}) {
 		s.Errorf("got the checkpoints %+v", d.Partials)
 	}
 }
@@ -217,7 +227,8 @@ func restoreGoesOn(s *subject) {
 	there.restore(d)
 
 	for _, side := range []*subject{s, there} {
-		next := perdure.Event{ID: "event_next", At: moment(1), Actor: "user", Fact: perdure.SessionUpdated{Title: "next"}}
+		next := perdure.Event{ID: "event_next", At: moment(1), Actor: "user",
+			Fact: perdure.SessionUpdated{Title: "next"}}
 		side.write(func(tx store.Tx) error { return tx.Append(id, []perdure.Event{next}) })
 		taken := side.take(id, "worker_next")
 		s.same("seq", taken.LastSeq, d.Session.LastSeq+1)
@@ -258,7 +269,7 @@ func restoreTwice(s *subject) {
 	} {
 		d := filledDump(s)
 		put(&d)
-		s.Logf("the %s is there", what)
+		s.Logf("the %s exists", what)
 		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.Restore(d) })
 		if d.Session.ID != there.Session.ID {
 			s.unknown(func(r store.Reader) error { _, err := r.Dump(d.Session.ID); return err })
@@ -269,30 +280,32 @@ func restoreTwice(s *subject) {
 
 func restoreDamaged(s *subject) {
 	for what, damage := range map[string]func(d *store.SessionDump){
-		"a lost event":             func(d *store.SessionDump) { d.Events = d.Events[1:] },
-		"a swapped event":          func(d *store.SessionDump) { d.Events[0], d.Events[1] = d.Events[1], d.Events[0] },
-		"no event":                 func(d *store.SessionDump) { d.Events[3] = json.RawMessage(`{}`) },
-		"no id":                    func(d *store.SessionDump) { d.Session.ID = "" },
-		"a seq beyond":             func(d *store.SessionDump) { d.Session.TakenSeq = 12 },
-		"a call of another":        func(d *store.SessionDump) { d.Calls[0].Key.Session = "session_other" },
-		"a call without a state":   func(d *store.SessionDump) { d.Calls[0].State = "gone" },
-		"a task of another":        func(d *store.SessionDump) { d.Tasks[0].Session = "session_other" },
-		"a task without a state":   func(d *store.SessionDump) { d.Tasks[0].State = "gone" },
-		"an approval of another":   func(d *store.SessionDump) { d.Approvals[0].Session = "session_other" },
-		"a delivery of a live one": func(d *store.SessionDump) { d.Deliveries[0].State = perdure.TaskRunning },
-		"a message to nobody":      func(d *store.SessionDump) { d.Messages[0].Task = "task_other" },
-		"a hole in a log":          func(d *store.SessionDump) { d.Logs[1].Offset++ },
-		"a handle of another":      func(d *store.SessionDump) { d.Spawns[0].Key.Session = "session_other" },
-		"a checkpoint of another":  func(d *store.SessionDump) { d.Partials[0].Session = "session_other" },
-		"a file without a folder":  func(d *store.SessionDump) { d.Files = d.Files[1:] },
-		"a file upwards":           func(d *store.SessionDump) { d.Files[1].Path = "/dir/../../x" },
-		"a value of another":       func(d *store.SessionDump) { d.Values[0].Session = "session_other" },
-		"a value twice":            func(d *store.SessionDump) { d.Values = append(d.Values, d.Values[0]) },
-		"a value without a key":    func(d *store.SessionDump) { d.Values[0].Key = "" },
-		"an image of another":      func(d *store.SessionDump) { d.Images[0].Session = "session_other" },
-		"an image twice":           func(d *store.SessionDump) { d.Images[1] = d.Images[0] },
-		"an image of other bytes":  func(d *store.SessionDump) { d.Images[0].Data = []byte("b\xff") },
-		"a file of another size":   func(d *store.SessionDump) { d.Files[1].SizeBytes++ },
+		"a lost event": func(d *store.SessionDump) { d.Events = d.Events[1:] },
+		"a swapped event": func(d *store.SessionDump) {
+			d.Events[0], d.Events[1] = d.Events[1], d.Events[0]
+		},
+		"no event":                     func(d *store.SessionDump) { d.Events[3] = json.RawMessage(`{}`) },
+		"no id":                        func(d *store.SessionDump) { d.Session.ID = "" },
+		"a seq beyond":                 func(d *store.SessionDump) { d.Session.SeenSeq = 12 },
+		"a call of another":            func(d *store.SessionDump) { d.Calls[0].Key.Session = "session_other" },
+		"a call without a state":       func(d *store.SessionDump) { d.Calls[0].State = "gone" },
+		"a task of another":            func(d *store.SessionDump) { d.Tasks[0].Session = "session_other" },
+		"a task without a state":       func(d *store.SessionDump) { d.Tasks[0].State = "gone" },
+		"an approval of another":       func(d *store.SessionDump) { d.Approvals[0].Session = "session_other" },
+		"a delivery of a live one":     func(d *store.SessionDump) { d.Deliveries[0].State = perdure.TaskRunning },
+		"a message to an unknown task": func(d *store.SessionDump) { d.Messages[0].Task = "task_other" },
+		"a hole in a log":              func(d *store.SessionDump) { d.Logs[1].Offset++ },
+		"a handle of another":          func(d *store.SessionDump) { d.Spawns[0].Key.Session = "session_other" },
+		"a checkpoint of another":      func(d *store.SessionDump) { d.Partials[0].Session = "session_other" },
+		"a file without a folder":      func(d *store.SessionDump) { d.Files = d.Files[1:] },
+		"a file upwards":               func(d *store.SessionDump) { d.Files[1].Path = "/dir/../../x" },
+		"a value of another":           func(d *store.SessionDump) { d.Values[0].Session = "session_other" },
+		"a value twice":                func(d *store.SessionDump) { d.Values = append(d.Values, d.Values[0]) },
+		"a value without a key":        func(d *store.SessionDump) { d.Values[0].Key = "" },
+		"an image of another":          func(d *store.SessionDump) { d.Images[0].Session = "session_other" },
+		"an image twice":               func(d *store.SessionDump) { d.Images[1] = d.Images[0] },
+		"an image of other bytes":      func(d *store.SessionDump) { d.Images[0].Data = []byte("b\xff") },
+		"a file of another size":       func(d *store.SessionDump) { d.Files[1].SizeBytes++ },
 	} {
 		d := filledDump(s)
 		id := d.Session.ID

@@ -9,7 +9,7 @@ import (
 	"github.com/perdure/perdure/webhook"
 )
 
-// everything is all that a store remembers of the things that touch writes.
+// everything is all that a store knows about the things that touch writes.
 type everything struct {
 	Sessions   []store.Session
 	Snapshots  []store.Snapshot
@@ -49,7 +49,8 @@ type everything struct {
 	Fires      []perdure.Fire
 }
 
-// things are what touch writes of each noun: some that are there, which it changes, and new ones.
+// things are the rows that touch writes, of each noun: existing ones, which it changes, and new
+// ones.
 type things struct {
 	session, fresh        perdure.SessionID
 	worker, freshWorker   perdure.WorkerID
@@ -62,13 +63,13 @@ type things struct {
 	pending, freshSpawn   store.Spawn
 	running               store.Spawn
 	message               perdure.TaskMessage
-	jotted, fresher       perdure.MessageID // checkpoints: one to be dropped, one that is new
+	jotted, fresher       perdure.MessageID // checkpoints: one to be dropped, and a new one
 	entry, freshEntry     store.Resource
 	gone                  store.Resource // entry to be removed
 	leased, freshLease    perdure.Lease
 	dropped, pruned       perdure.Lease // to be released; released and to be pruned
-	dirty                 perdure.Lease // being cleaned up
-	due                   string        // provider of a lease that is due
+	dirty                 perdure.Lease // in cleanup
+	due                   string        // provider of a due lease
 	planned, unplanned    perdure.Schedule
 	freshPlan             perdure.Schedule
 	events, moreOfTheOld  []perdure.Event
@@ -79,13 +80,14 @@ type things struct {
 	picture, freshPicture store.Image
 	token, freshToken     store.AccessToken
 	request, freshRequest store.Request
-	requests              []store.Request // these, one that is to be pruned and one that has an answer
+	requests              []store.Request // existing ones, one to be pruned, and one with an answer
 }
 
 // prepare fills a store with something of each noun.
 func (s *subject) prepare() things {
 	s.Helper()
-	w := things{session: s.session(), fresh: mint[perdure.SessionID](s), worker: s.hire().ID, freshWorker: mint[perdure.WorkerID](s)}
+	w := things{session: s.session(), fresh: mint[perdure.SessionID](s), worker: s.newStoredWorker().ID,
+		freshWorker: mint[perdure.WorkerID](s)}
 	s.append(w.session, 3)
 	s.take(w.session, w.worker)
 	s.write(func(tx store.Tx) error {
@@ -100,37 +102,41 @@ func (s *subject) prepare() things {
 	w.freshTask = s.newTask(w.session)
 	s.say(w.task.ID, 1)
 	w.old = s.endedTask(w.session, 5)
-	w.pending, w.running, w.freshSpawn = s.spawned(w.session), s.begotten(w.session), s.newSpawn(w.session)
-	w.message = perdure.TaskMessage{ID: mint[perdure.TaskMessageID](s), Task: w.task.ID, Direction: perdure.Outbound, Text: "new"}
+	w.pending, w.running, w.freshSpawn = s.spawned(w.session), s.runningSpawn(w.session), s.newSpawn(w.session)
+	w.message = perdure.TaskMessage{ID: mint[perdure.TaskMessageID](s), Task: w.task.ID, Direction: perdure.Outbound,
+		Text: "new"}
 	s.output(w.task.ID, "stdout", "old output\n")
-	s.deliver(ended(w.session, "task_old", 1, perdure.TaskFailed), ended(w.session, "task_other", 1, perdure.TaskFailed))
+	s.deliver(ended(w.session, "task_old", 1, perdure.TaskFailed),
+		ended(w.session, "task_other", 1, perdure.TaskFailed))
 	s.put(w.session, "/old/file", "old")
 	s.put(w.session, "/old/gone", "old")
-	w.picture, w.freshPicture = s.paint(s.newImage(w.session, "old")), s.blobOf(w.session, "new")
+	w.picture, w.freshPicture = s.putImage(s.newImage(w.session, "old")), s.blobOf(w.session, "new")
 	s.keep(w.session, "old key", "old")
 	s.keep(w.session, "old gone", "old")
-	s.hush(w.session, "old name", 1, "k1")
-	s.hush(w.session, "old gone", 1, "k1")
+	s.putSecret(w.session, "old name", 1, "k1")
+	s.putSecret(w.session, "old gone", 1, "k1")
 	w.events, w.moreOfTheOld = s.events(2), s.events(2)
-	w.entry, w.freshEntry, w.gone = s.register(s.newResource(w.session)), s.newResource(w.session), s.register(s.newResource(w.session))
+	w.entry, w.freshEntry, w.gone = s.register(s.newResource(w.session)), s.newResource(w.session),
+		s.register(s.newResource(w.session))
 	s.prepareLeases(&w)
 	s.prepareSchedules(&w)
 	w.open, w.freshQuestion = s.ask(s.newApproval(w.session)), s.newApproval(w.session)
 	pruned := s.begun()
 	s.later(pruned.At)
 	w.request, w.freshRequest = s.begun(), s.newRequest()
-	w.jotted, w.fresher = s.jot(w.session, mint[perdure.MessageID](s), "old").Message, mint[perdure.MessageID](s)
+	w.jotted, w.fresher = s.putPartial(w.session, mint[perdure.MessageID](s), "old").Message, mint[perdure.MessageID](s)
 	w.requests = []store.Request{pruned, s.end(s.begun(), answer("old")), w.request, w.freshRequest}
 	w.kept, w.freshKept = s.shelve(s.newShelf()), s.newShelf()
 	w.token, w.freshToken = s.admit(s.newToken("org")), s.newToken("org")
 	w.paying, w.freshPayment = s.pay(s.newPayment(w.session), hour), s.newPayment(w.session)
 	w.hooked, w.freshHook = s.hook(s.newWebhook()), s.newWebhook()
-	w.told, w.freshTold = s.newHookDelivery(w.hooked.ID, w.session, moment(1)), s.newHookDelivery(w.hooked.ID, w.session, moment(2))
+	w.told, w.freshTold = s.newHookDelivery(w.hooked.ID, w.session, moment(1)),
+		s.newHookDelivery(w.hooked.ID, w.session, moment(2))
 	s.queue(w.told)
 	return w
 }
 
-// touchResources writes with every method of registry and leases.
+// touchResources calls every writing method of the resource registry and of leases.
 func (w things) touchResources(tx store.Tx) error {
 	_, fresh := tx.PutResource(w.freshEntry)
 	_, again := tx.PutResource(w.entry)
@@ -159,14 +165,14 @@ func (s *subject) prepareLeases(w *things) {
 	w.due, w.freshLease = s.lease(due, 0).Provider, s.newLease(w.session)
 }
 
-// touch writes with every method of Tx.
+// touch calls every method of Tx.
 func (w things) touch(tx store.Tx) error {
 	next := w.unknown
 	next.State, next.Token = perdure.CallRunning, "rerun"
 	taken := w.claimed
 	taken.Token, taken.Executions = "taken", 2
 	answered := w.open
-	answered.State, answered.By = perdure.ApprovalApproved, "user"
+	answered.State, answered.DecidedBy = perdure.ApprovalApproved, "user"
 	steps := []func() error{
 		func() error { _, err := tx.LockSession(w.session, 1); return err },
 		func() error { return tx.Append(w.session, w.moreOfTheOld) },
@@ -175,14 +181,16 @@ func (w things) touch(tx store.Tx) error {
 			return tx.PutSnapshot(w.session, store.Snapshot{Seq: 5, Version: 1, Body: []byte("new")})
 		},
 		func() error {
-			return tx.CreateSession(store.Session{ID: w.fresh, Title: "fresh", Status: perdure.SessionStarted, CreatedAt: moment(9)})
+			return tx.CreateSession(store.Session{ID: w.fresh, Title: "fresh", Status: perdure.SessionStarted,
+				CreatedAt: moment(9)})
 		},
 		func() error { _, err := tx.TakeSession(w.fresh, w.freshWorker); return err },
 		func() error { return tx.ReleaseSession(w.fresh, 1) },
 		func() error { return tx.Append(w.fresh, w.events) },
 		func() error { _, _, err := tx.CreateTask(w.freshTask); return err },
 		func() error {
-			_, err := tx.UpdateTask(w.session, w.task.ID, perdure.TaskUpdate{Attempt: 1, Summary: "new", Execution: true})
+			_, err := tx.UpdateTask(w.session, w.task.ID,
+				perdure.TaskUpdate{Attempt: 1, Summary: "new", StartsExecution: true})
 			return err
 		},
 		func() error { _, _, err := tx.Claim(w.call, alive); return err },
@@ -214,7 +222,7 @@ func (w things) touch(tx store.Tx) error {
 		func() error { _, err := tx.BeatWorker(w.worker, time.Minute); return err },
 		func() error { return tx.RetireWorker(w.freshWorker) },
 		func() error { return tx.RemoveWorker(w.freshWorker) },
-		func() error { return tx.BuryWorker(w.freshWorker) },
+		func() error { return tx.MarkWorkerDead(w.freshWorker) },
 		func() error { _, err := tx.Elect("role"); return err },
 		func() error { return tx.BeginRequest(w.freshRequest) },
 		func() error { return tx.EndRequest(w.request.Scope, w.request.Key, answer("new")) },
@@ -238,18 +246,20 @@ func (w things) touch(tx store.Tx) error {
 	return nil
 }
 
-// touchValues writes with the methods of values, secrets and images.
+// touchValues calls the writing methods of values, secrets and images.
 func (w things) touchValues(tx store.Tx) error {
 	_, put := tx.PutValue(store.Value{Session: w.session, Key: "old key", Text: "new"})
 	_, gone := tx.RemoveValue(w.session, "old gone")
 	_, pictured := tx.PutImage(w.freshPicture)
-	_, again := tx.ResealSecret(store.Secret{Session: w.session, Name: "old name", Version: 1, Sealed: []byte("again"), KeyID: "k2"}, "k1")
-	sealed := tx.PutSecret(store.Secret{Session: w.session, Name: "new name", Version: 1, Sealed: []byte("new"), KeyID: "k2"})
+	_, again := tx.ResealSecret(store.Secret{Session: w.session, Name: "old name", Version: 1, Sealed: []byte("again"),
+		KeyID: "k2"}, "k1")
+	sealed := tx.PutSecret(store.Secret{Session: w.session, Name: "new name", Version: 1, Sealed: []byte("new"),
+		KeyID: "k2"})
 	_, removed := tx.RemoveSecret(w.session, "old gone")
 	return errors.Join(put, gone, pictured, again, sealed, removed)
 }
 
-// touchMoney writes with the methods of payments, of the rate limit and of tokens.
+// touchMoney calls the writing methods of payments, of the rate limit and of tokens.
 func (w things) touchMoney(tx store.Tx) error {
 	_, added := tx.AddPayment(w.freshPayment, hour)
 	_, settled := tx.SettlePayment(endOf(w.paying, store.PaymentPaid))
@@ -260,7 +270,7 @@ func (w things) touchMoney(tx store.Tx) error {
 		tx.AddAudit(store.AuditEntry{Org: "org", Action: "token.revoked", Subject: string(revoked.ID)}))
 }
 
-// touchWebhooks writes with the methods of webhooks.
+// touchWebhooks calls the writing methods of webhooks.
 func (w things) touchWebhooks(tx store.Tx) error {
 	changed, told := w.hooked, w.told
 	changed.Failures, told.Attempts, told.EndedAt = 99, 99, moment(1)
@@ -274,10 +284,11 @@ func (w things) touchWebhooks(tx store.Tx) error {
 	return errors.Join(put, fresh, gone, added, again, moved, pruned)
 }
 
-// touchDirectory writes with the methods of the directory.
+// touchDirectory calls the writing methods of the directory.
 func (w things) touchDirectory(tx store.Tx) error {
 	next := w.kept
-	next.Agent.Name, next.Harness.Name, next.Provider.Name, next.Model.Title, next.Connection.Owner = "new", "new", "new", "new", "new"
+	next.Agent.Name, next.Harness.Name, next.Provider.Name, next.Model.Title, next.Connection.Owner = "new", "new",
+		"new", "new", "new"
 	if _, err := next.putIn(tx); err != nil {
 		return err
 	}
@@ -287,10 +298,11 @@ func (w things) touchDirectory(tx store.Tx) error {
 	_, removed := tx.RemoveConnection(w.kept.Connection.Key())
 	_, gone := tx.RemoveModel(w.kept.Model.ID)
 	_, left := tx.RemoveProvider(w.kept.Provider.ID)
-	return errors.Join(removed, gone, left, tx.SetDefaultModel(w.freshKept.Model.ID), tx.SetDefaultProvider(w.freshKept.Provider.ID))
+	return errors.Join(removed, gone, left, tx.SetDefaultModel(w.freshKept.Model.ID),
+		tx.SetDefaultProvider(w.freshKept.Provider.ID))
 }
 
-// look reads with every method of Reader.
+// look calls every method of Reader.
 func (w things) look(r store.Reader) (found everything, err error) {
 	sessions := []perdure.SessionID{w.session, w.fresh}
 	steps := []func() error{
@@ -369,7 +381,7 @@ func (w things) look(r store.Reader) (found everything, err error) {
 	return found, nil
 }
 
-// lookBeside reads registry, leases, payments, tokens, rates and webhooks.
+// lookBeside reads resources, leases, payments, tokens, rates and webhooks.
 func (w things) lookBeside(r store.Reader, found *everything) (err error) {
 	if found.Resources, err = r.Resources(store.ResourceFilter{}); err != nil {
 		return err
@@ -408,7 +420,7 @@ func (w things) lookBeside(r store.Reader, found *everything) (err error) {
 	return err
 }
 
-// all returns what the store holds of the things.
+// all returns the store's content about the things.
 func (s *subject) all(w things) (found everything) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {

@@ -31,7 +31,7 @@ func fileLaws() []law {
 	}
 }
 
-// put writes a file, or a directory where the path ends with a slash, and says whether it was not there.
+// put writes a file, or a directory if the path ends with a slash, and reports whether it is new.
 func (s *subject) put(session perdure.SessionID, path, content string) (created bool) {
 	s.Helper()
 	f := store.File{Path: path, Content: []byte(content), Encoding: store.EncodingText}
@@ -45,7 +45,7 @@ func (s *subject) put(session perdure.SessionID, path, content string) (created 
 	return created
 }
 
-// file returns what stands at a path.
+// file returns the entry at a path.
 func (s *subject) file(session perdure.SessionID, path string) (f store.File) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
@@ -55,7 +55,7 @@ func (s *subject) file(session perdure.SessionID, path string) (f store.File) {
 	return f
 }
 
-// paths lists a directory; directories end with a slash.
+// paths lists a directory. Directories end with a slash.
 func (s *subject) paths(session perdure.SessionID, dir string, deep bool) (paths []string) {
 	s.Helper()
 	s.read(func(r store.Reader) error {
@@ -71,7 +71,7 @@ func (s *subject) paths(session perdure.SessionID, dir string, deep bool) (paths
 	return paths
 }
 
-// rm removes what stands at a path, and says whether there was anything.
+// rm removes the entry at a path, and reports whether it existed.
 func (s *subject) rm(session perdure.SessionID, path string) (removed bool) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
@@ -90,7 +90,7 @@ func fileFields(s *subject) {
 		{Path: "/closed", Directory: true, ReadOnly: true},
 	} {
 		given := want
-		given.SizeBytes, given.CreatedAt, given.UpdatedAt = 99, moment(1), moment(2) // not the caller's to say
+		given.SizeBytes, given.CreatedAt, given.UpdatedAt = 99, moment(1), moment(2) // not set by the caller
 		want.SizeBytes = int64(len(want.Content))
 		s.write(func(tx store.Tx) error {
 			want.CreatedAt, want.UpdatedAt = tx.Now(), tx.Now()
@@ -117,7 +117,8 @@ func fileContents(s *subject) {
 
 		got := s.file(session, "/file")
 		if string(got.Content) != content || got.SizeBytes != int64(len(content)) || got.Directory {
-			s.Errorf("%.20q of %d bytes came back as %.20q of %d", content, len(content), got.Content, got.SizeBytes)
+			s.Errorf("%.20q of %d bytes was read back as %.20q of %d", content, len(content), got.Content,
+				got.SizeBytes)
 		}
 	}
 }
@@ -125,11 +126,12 @@ func fileContents(s *subject) {
 func fileNames(s *subject) {
 	session := s.session()
 	names := []string{
-		"/100%", "/100x", "/a_c", "/abc", "/it's", `/"quoted"`, "/A", "/a", "/ä", "/a\u0308", "/Ä", "/日本語 🙂", "/ leading", "/a.", "/a-b", "/a0",
+		"/100%", "/100x", "/a_c", "/abc", "/it's", `/"quoted"`, "/A", "/a", "/ä", "/a\u0308", "/Ä", "/日本語 🙂",
+		"/ leading", "/a.", "/a-b", "/a0",
 		"/\xff\xfe", "/" + strings.Repeat("long", 60), "/?", "/*", "/$1", "/a/b_%'/c",
 	}
 	for _, name := range names[:len(names)-1] {
-		if name != "/a" { // a directory by the last of them
+		if name != "/a" { // the last path is that of a directory
 			s.same("created "+name, s.put(session, name, "content of "+name), true)
 		}
 	}
@@ -157,7 +159,10 @@ func rootDirectory(s *subject) {
 		s.same("created", created, false)
 		return err
 	})
-	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.PutFile(session, store.File{Path: "/"}); return err })
+	s.refused(perdure.Conflict, func(tx store.Tx) error {
+		_, err := tx.PutFile(session, store.File{Path: "/"})
+		return err
+	})
 
 	s.put(session, "/file", "")
 	s.same("listed with a file", s.paths(session, "/", true), []string{"/file"})
@@ -179,7 +184,8 @@ func unknownFile(s *subject) {
 func replaceFile(s *subject) {
 	session := s.session()
 	s.write(func(tx store.Tx) error {
-		_, err := tx.PutFile(session, store.File{Path: "/file", Content: []byte("a long text"), Encoding: store.EncodingText, ReadOnly: true})
+		_, err := tx.PutFile(session, store.File{Path: "/file", Content: []byte("a long text"),
+			Encoding: store.EncodingText, ReadOnly: true})
 		return err
 	})
 	want := s.file(session, "/file")
@@ -187,7 +193,8 @@ func replaceFile(s *subject) {
 
 	s.write(func(tx store.Tx) error {
 		want.UpdatedAt = tx.Now()
-		created, err := tx.PutFile(session, store.File{Path: "/file", Content: []byte{0}, Encoding: store.EncodingBase64})
+		created, err := tx.PutFile(session, store.File{Path: "/file", Content: []byte{0},
+			Encoding: store.EncodingBase64})
 		s.same("created", created, false)
 		return err
 	})
@@ -202,10 +209,12 @@ func makeParents(s *subject) {
 	s.same("created", s.put(session, "/a/b/d/", ""), true)
 	s.same("created", s.put(session, "/a/b/c/other", "words"), true)
 
-	s.same("listed", s.paths(session, "/", true), []string{"/a/", "/a/b/", "/a/b/c/", "/a/b/c/file", "/a/b/c/other", "/a/b/d/"})
+	s.same("listed", s.paths(session, "/", true), []string{"/a/", "/a/b/", "/a/b/c/", "/a/b/c/file", "/a/b/c/other",
+		"/a/b/d/"})
 	for _, dir := range []string{"/a", "/a/b", "/a/b/c"} {
 		f := s.file(session, dir)
-		s.same("directory", []any{f.Path, f.Directory, f.ReadOnly, f.SizeBytes, f.CreatedAt.IsZero()}, []any{dir, true, false, int64(0), false})
+		s.same("directory", []any{f.Path, f.Directory, f.ReadOnly, f.SizeBytes, f.CreatedAt.IsZero()},
+			[]any{dir, true, false, int64(0), false})
 	}
 }
 
@@ -233,7 +242,7 @@ func fileConflicts(s *subject) {
 	} {
 		s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.PutFile(session, f); return err })
 
-		s.write(func(tx store.Tx) error { // a transaction may go on after it
+		s.write(func(tx store.Tx) error { // a transaction may continue after it
 			_, _ = tx.PutFile(session, f)
 			return nil
 		})
@@ -242,13 +251,16 @@ func fileConflicts(s *subject) {
 	s.same("content", string(s.file(session, "/dir/file").Content), "words")
 }
 
-// An empty path must not mean all files, nor have parents without end.
+// An empty path must not mean all files, nor have endless parents.
 func relativePaths(s *subject) {
 	session := s.session()
 	s.put(session, "/dir/file", "words")
 	for _, path := range []string{"", ".", "dir", "dir/file", "./dir"} {
 		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.RemoveFile(session, path); return err })
-		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutFile(session, store.File{Path: path}); return err })
+		s.refused(perdure.Invalid, func(tx store.Tx) error {
+			_, err := tx.PutFile(session, store.File{Path: path})
+			return err
+		})
 		s.unknown(func(r store.Reader) error { _, err := r.File(session, path); return err })
 		s.unknown(func(r store.Reader) error { _, err := r.Files(session, path, true); return err })
 	}
@@ -321,7 +333,8 @@ func filesOfSessions(s *subject) {
 	s.same("listed", s.paths(one, "/", true), []string{"/dir/", "/dir/file"})
 }
 
-// The quota of a session is checked in the commit that writes (FI6), so a transaction sees what it wrote itself.
+// The quota of a session is checked in the commit that writes (FI6), so a transaction sees its own
+// writes.
 func fileBytes(s *subject) {
 	session, other := s.session(), s.session()
 	total := func(r store.Reader, want int64) error {

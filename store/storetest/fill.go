@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// filled returns a T whose every field is set, each to something else, so that a field which a store forgets
-// is seen. Raw JSON is compact; facts and other interfaces stay nil.
+// filled returns a T with every field set, each to a different value, so that a field which a store
+// loses is noticed. Raw JSON is compact; facts and other interfaces stay nil.
 func filled[T any]() T {
 	var v T
 	f := filler{}
@@ -18,7 +18,7 @@ func filled[T any]() T {
 	return v
 }
 
-// filler counts what it has filled, so that no two fields are alike.
+// filler counts the filled fields, so that no two are equal.
 type filler struct{ n int }
 
 func (f *filler) fill(v reflect.Value) {
@@ -78,8 +78,8 @@ func (f *filler) fillAll(v reflect.Value) {
 	}
 }
 
-// scribble changes all that can be reached from values through pointers and slices: what a careless caller
-// may do to what it got from a store, or has given to it.
+// scribble changes everything reachable from values through pointers and slices, as a careless
+// caller may change what it got from a store, or passed to it.
 func scribble(values ...any) {
 	for _, v := range values {
 		scribbleOn(reflect.ValueOf(v))
@@ -112,7 +112,7 @@ func scribbleOn(v reflect.Value) {
 	}
 }
 
-// storedResult returns a result as its JSON has it: the form in which stores keep it.
+// storedResult returns a result as its JSON has it, which is the form in which stores keep it.
 func storedResult(s *subject, result perdure.ToolResult) perdure.ToolResult {
 	s.Helper()
 	return throughJSON(s, perdure.ToolCompleted{Result: result}).Result

@@ -30,24 +30,26 @@ func imageLaws() []law {
 	}
 }
 
-// newImage is an image of some bytes.
+// newImage returns an image with some bytes.
 func (s *subject) newImage(session perdure.SessionID, content string) store.Image {
 	sum := sha256.Sum256([]byte(content))
 	return store.Image{
-		ID: mint[perdure.ImageID](s), Session: session, Filename: "plot.png", ContentType: "image/png", SizeBytes: int64(len(content)),
-		SHA256: hex.EncodeToString(sum[:]), Metadata: []byte(`{"n":1.50}`), Data: []byte(content), CreatedAt: moment(7), // the store's clock decides
+		ID: mint[perdure.ImageID](s), Session: session, Filename: "plot.png",
+		ContentType: "image/png", SizeBytes: int64(len(content)),
+		// the store's clock determines the time
+		SHA256: hex.EncodeToString(sum[:]), Metadata: []byte(`{"n":1.50}`), Data: []byte(content), CreatedAt: moment(7),
 	}
 }
 
-// blobOf is an image whose bytes stand elsewhere.
+// blobOf returns an image whose bytes are a blob.
 func (s *subject) blobOf(session perdure.SessionID, content string) store.Image {
 	i := s.newImage(session, content)
 	i.Blob, i.Data = true, nil
 	return i
 }
 
-// paint puts an image and returns it as it is stored, with its bytes.
-func (s *subject) paint(i store.Image) store.Image {
+// putImage puts an image and returns it as stored, with its bytes.
+func (s *subject) putImage(i store.Image) store.Image {
 	s.Helper()
 	s.write(func(tx store.Tx) error {
 		put, err := tx.PutImage(i)
@@ -80,7 +82,7 @@ func (s *subject) images(session perdure.SessionID) (found []store.Image) {
 	return found
 }
 
-// blob says whether the bytes of an image are a blob that some image needs.
+// blob reports whether the bytes of an image are a blob that some image needs.
 func (s *subject) blob(i store.Image) (has bool) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
@@ -107,7 +109,7 @@ func imageFields(s *subject) {
 		i := s.newImage(session, "bytes of "+kind)
 		i.ContentType, i.Filename = kind, ""
 
-		want := s.paint(i)
+		want := s.putImage(i)
 
 		s.same("image", s.image(session, i.ID), want)
 	}
@@ -121,7 +123,7 @@ func hostileImages(s *subject) {
 			i.Filename = text
 		}
 
-		want := s.paint(i)
+		want := s.putImage(i)
 
 		s.same("image", s.image(session, i.ID), want)
 	}
@@ -131,12 +133,12 @@ func imagesApart(s *subject) {
 	one, other := s.session(), s.session()
 	var want []store.Image
 	for n := range 3 {
-		i := s.paint(s.newImage(one, fmt.Sprint(n)))
+		i := s.putImage(s.newImage(one, fmt.Sprint(n)))
 		i.Data = nil
 		want = append(want, i)
 		s.later(i.CreatedAt)
 	}
-	foreign := s.paint(s.newImage(other, "other"))
+	foreign := s.putImage(s.newImage(other, "other"))
 
 	s.same("listed", s.images(one), want)
 	s.noImage(one, foreign.ID)
@@ -146,7 +148,7 @@ func imagesApart(s *subject) {
 
 func imageTwice(s *subject) {
 	one, other := s.session(), s.session()
-	want := s.paint(s.newImage(one, "first"))
+	want := s.putImage(s.newImage(one, "first"))
 	again, theirs := s.newImage(one, "second"), s.newImage(other, "second")
 	again.ID, theirs.ID = want.ID, want.ID
 
@@ -180,7 +182,10 @@ func badImages(s *subject) {
 	} {
 		i := s.newImage(session, "bytes")
 		change(&i)
-		if err := s.InTx(s.ctx, func(tx store.Tx) error { _, err := tx.PutImage(i); return err }); !errors.Is(err, perdure.Invalid) {
+		if err := s.InTx(s.ctx, func(tx store.Tx) error {
+			_, err := tx.PutImage(i)
+			return err
+		}); !errors.Is(err, perdure.Invalid) {
 			s.Errorf("%s: got %v, want %v", what, err, perdure.Invalid)
 		}
 	}
@@ -195,17 +200,17 @@ func imageBlobs(s *subject) {
 	small, large := s.newImage(one, "small"), s.blobOf(one, "large")
 	s.same("before", s.blob(large), false)
 
-	s.paint(small)
-	want := s.paint(large)
-	s.paint(s.blobOf(other, "large"))
+	s.putImage(small)
+	want := s.putImage(large)
+	s.putImage(s.blobOf(other, "large"))
 
 	s.same("image", s.image(one, large.ID), want)
 	s.same("of an image in its row", s.blob(small), false)
 	s.same("of a blob", s.blob(large), true)
-	s.quiet(one)
+	s.endWork(one)
 	s.remove(one)
 	s.same("while another session has it", s.blob(large), true)
-	s.quiet(other)
+	s.endWork(other)
 	s.remove(other)
 	s.same("after the last went", s.blob(large), false)
 }
@@ -224,7 +229,7 @@ func imageLimit(s *subject) {
 	s.refused(perdure.Limit, func(tx store.Tx) error { _, err := tx.PutImage(s.newImage(one, "bytes")); return err })
 
 	s.same("listed", len(s.images(one)), store.MaxImages)
-	s.paint(s.newImage(other, "bytes"))
+	s.putImage(s.newImage(other, "bytes"))
 }
 
 func imageOrphan(s *subject) {
@@ -235,9 +240,9 @@ func imageOrphan(s *subject) {
 
 func imagesGo(s *subject) {
 	one, other := s.session(), s.session()
-	mine, theirs := s.paint(s.newImage(one, "bytes")), s.paint(s.newImage(other, "bytes"))
+	mine, theirs := s.putImage(s.newImage(one, "bytes")), s.putImage(s.newImage(other, "bytes"))
 
-	s.quiet(one)
+	s.endWork(one)
 	s.remove(one)
 
 	s.noImage(one, mine.ID)
@@ -280,7 +285,7 @@ func imageCopies(s *subject) {
 
 func imageSurvives(s *subject) {
 	session := s.session()
-	small, large := s.paint(s.newImage(session, "bytes \x00\xff")), s.paint(s.blobOf(session, "large"))
+	small, large := s.putImage(s.newImage(session, "bytes \x00\xff")), s.putImage(s.blobOf(session, "large"))
 
 	s.reopen()
 
@@ -288,7 +293,8 @@ func imageSurvives(s *subject) {
 	s.same("blob", s.image(session, large.ID), large)
 }
 
-// lookAtImages reads the images of the things, and one of them whole, and whether the new one's blob is known.
+// lookAtImages reads the images of the things, one of them with its bytes, and whether the new
+// one's blob is known.
 func (w things) lookAtImages(r store.Reader) (found []store.Image, blob bool, err error) {
 	found, err = r.Images(w.session)
 	whole, wholeErr := r.Image(w.session, w.picture.ID)

@@ -44,12 +44,12 @@ func seqsAreGapless(s *subject) {
 	s.checkSeqs(id, 210)
 }
 
-// checkSeqs wants the journal of a session to be 1 to n, and its row to know.
+// checkSeqs requires that the journal of a session has the seqs 1 to n, and that its row has n.
 func (s *subject) checkSeqs(id perdure.SessionID, n int) {
 	s.Helper()
 	for i, e := range s.journal(id) {
 		if e.Seq != int64(i+1) || e.Session != id {
-			s.Fatalf("place %d holds seq %d of %s", i+1, e.Seq, e.Session)
+			s.Fatalf("index %d holds seq %d of %s", i+1, e.Seq, e.Session)
 		}
 	}
 	s.same("number of events", len(s.journal(id)), n)
@@ -105,12 +105,15 @@ func (s *subject) encode(e perdure.Event) []byte {
 	return body
 }
 
-// everyFact returns a fact of each type, with every field set, and one of a type that this version does not know.
+// everyFact returns a fact of each type, with every field set, and one of a type that this version
+// does not know.
 func everyFact() []perdure.Fact {
 	return []perdure.Fact{
 		filled[perdure.SessionCreated](), filled[perdure.SessionUpdated](), filled[perdure.SessionActivated](),
-		filled[perdure.SessionIdled](), filled[perdure.SessionStopped](), filled[perdure.MessageReceived](), filled[perdure.TurnStarted](),
-		filled[perdure.ScheduleCreated](), filled[perdure.ScheduleFired](), filled[perdure.ScheduleSkipped](), filled[perdure.SchedulePaused](), filled[perdure.ScheduleCanceled](),
+		filled[perdure.SessionIdled](), filled[perdure.SessionStopped](), filled[perdure.MessageReceived](),
+		filled[perdure.TurnStarted](),
+		filled[perdure.ScheduleCreated](), filled[perdure.ScheduleFired](), filled[perdure.ScheduleSkipped](),
+		filled[perdure.SchedulePaused](), filled[perdure.ScheduleCanceled](),
 		filled[perdure.InterruptRequested](), filled[perdure.TurnCompleted](), filled[perdure.TurnFailed](),
 		filled[perdure.TurnCanceled](), filled[perdure.TurnSealed](), filled[perdure.ReasonStarted](),
 		filled[perdure.ReasonCompleted](), filled[perdure.ReasonRecovered](), filled[perdure.OutputStarted](),
@@ -119,11 +122,16 @@ func everyFact() []perdure.Fact {
 		filled[perdure.ToolUnknown](), filled[perdure.ToolResolved](), filled[perdure.TranscriptRepaired](),
 		filled[perdure.TaskCreated](), filled[perdure.TaskUpdated](), filled[perdure.TaskReattached](),
 		filled[perdure.TaskResolved](), filled[perdure.TaskCancelRequested](), filled[perdure.TaskCancelReceipt](),
-		filled[perdure.TaskDelivered](), filled[perdure.TaskPruned](), filled[perdure.DeliveryHeld](), filled[perdure.SessionAwaits](), filled[perdure.ToolDetached](),
+		filled[perdure.TaskDelivered](), filled[perdure.TaskPruned](), filled[perdure.DeliveryHeld](),
+		filled[perdure.SessionAwaits](), filled[perdure.ToolDetached](),
 		filled[perdure.ToolCallRequested](), filled[perdure.CallReplanned](), filled[perdure.ApprovalRequested](),
-		filled[perdure.ApprovalResolved](), filled[perdure.TaskMessageSent](), filled[perdure.TaskMessageReceived](), filled[perdure.ContextCompacted](), filled[perdure.OutputReplaced](), filled[perdure.LoopDetected](), filled[perdure.SessionForked](),
-		filled[perdure.AuditRecorded](), filled[perdure.ResourceUpdated](), filled[perdure.LeaseExpired](), filled[perdure.LeaseCleanupFailed](), filled[perdure.FileWritten](), filled[perdure.RequestDenied](),
-		filled[perdure.BudgetWarning](), filled[perdure.BudgetPaused](), filled[perdure.BudgetExhausted](), filled[perdure.BudgetResumed](),
+		filled[perdure.ApprovalResolved](), filled[perdure.TaskMessageSent](), filled[perdure.TaskMessageReceived](),
+		filled[perdure.ContextCompacted](), filled[perdure.OutputReplaced](), filled[perdure.LoopDetected](),
+		filled[perdure.SessionForked](),
+		filled[perdure.AuditRecorded](), filled[perdure.ResourceUpdated](), filled[perdure.LeaseExpired](),
+		filled[perdure.LeaseCleanupFailed](), filled[perdure.FileWritten](), filled[perdure.RequestDenied](),
+		filled[perdure.BudgetWarning](), filled[perdure.BudgetPaused](), filled[perdure.BudgetExhausted](),
+		filled[perdure.BudgetResumed](),
 		perdure.UnknownFact{Kind: "weather.changed", Data: []byte(`{"n":12345678901234567890,"sky":["<blue>",null]}`)},
 	}
 }
@@ -132,7 +140,8 @@ func everyFact() []perdure.Fact {
 func hostile() []string {
 	return []string{
 		"", "nul \x00 inside", "\x00", "invalid \xff\xfe utf-8", "half a rune \xe2\x82", "\xed\xa0\x80 a surrogate",
-		"'; DROP TABLE event; --", `back\slash "quotes" %s $1 ?`, "line\nbreak\r\ttab\x1b[31m", "日本語 🙂 e\u0301 \u202eleft", "\ufeff\ufffd\uffff",
+		"'; DROP TABLE event; --", `back\slash "quotes" %s $1 ?`, "line\nbreak\r\ttab\x1b[31m",
+		"日本語 🙂 e\u0301 \u202eleft", "\ufeff\ufffd\uffff",
 	}
 }
 
@@ -178,7 +187,8 @@ func journalPages(s *subject) {
 		limit int
 		want  []perdure.Event
 	}{
-		{0, 0, all}, {0, 4, all[:4]}, {4, 4, all[4:8]}, {8, 4, all[8:]}, {9, 0, all[9:]}, {10, 0, nil}, {11, 5, nil}, {0, 99, all},
+		{0, 0, all}, {0, 4, all[:4]}, {4, 4, all[4:8]}, {8, 4, all[8:]}, {9, 0, all[9:]}, {10, 0, nil}, {11, 5, nil},
+		{0, 99, all},
 	}
 	for _, c := range cases {
 		s.read(func(r store.Reader) error {
@@ -189,7 +199,8 @@ func journalPages(s *subject) {
 	}
 }
 
-// boundedPages reads a journal of small and large events page by page. Its other limits know of no bytes.
+// boundedPages reads a journal of small and large events page by page. Only pages limit the number
+// of bytes.
 func boundedPages(s *subject) {
 	id := s.session()
 	small, half, large := []int{0}, []int{store.PageBytes / 2}, []int{store.PageBytes}
@@ -211,7 +222,7 @@ func boundedPages(s *subject) {
 			s.same(fmt.Sprintf("events on page %d", i+1), len(got), n)
 			for _, e := range got {
 				if after++; e.Seq != after || e.ID != events[after-1].ID {
-					return fmt.Errorf("page %d has event %d %s in the place of event %d", i+1, e.Seq, e.ID, after)
+					return fmt.Errorf("page %d has event %d %s instead of event %d", i+1, e.Seq, e.ID, after)
 				}
 			}
 		}
@@ -255,7 +266,7 @@ func knownEventID(s *subject) {
 
 	for place := range 18 {
 		events := slices.Insert(s.events(17), place, known)
-		s.Logf("at place %d of 18", place)
+		s.Logf("at position %d of 18", place)
 		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.Append(other, events) })
 	}
 	s.checkSeqs(one, 1)
@@ -272,7 +283,7 @@ func factlessEvent(s *subject) {
 	s.checkSeqs(id, 0)
 }
 
-// However many at once, after the row was locked and read.
+// Any number of concurrent writers may append, after the row was locked and read.
 func appendUnderLock(s *subject) {
 	id := s.session()
 	sizes := []int{1, 8, 0, 17, 2, 9, 1}
@@ -301,7 +312,7 @@ func appendUnderLock(s *subject) {
 	s.checkSeqs(id, total)
 }
 
-// A transaction may go on after a refused Append.
+// A transaction may continue after a refused Append.
 func refusedAppend(s *subject, lock bool) {
 	id := s.session()
 	s.append(id, 1)
@@ -318,17 +329,18 @@ func refusedAppend(s *subject, lock bool) {
 			return err
 		}
 		if tx.Append(id, append(slices.Clone(between), known)) == nil {
-			return fmt.Errorf("a known event was taken")
+			return fmt.Errorf("a known event was accepted")
 		}
 		if tx.Append(id, []perdure.Event{between[0], {ID: mint[perdure.EventID](s)}}) == nil {
-			return fmt.Errorf("an event without a fact was taken")
+			return fmt.Errorf("an event without a fact was accepted")
 		}
 		return tx.Append(id, slices.Clone(after))
 	})
 	s.write(func(tx store.Tx) error { return tx.Append(id, between) })
 
 	s.checkSeqs(id, 7)
-	want := []perdure.EventID{known.ID, before[0].ID, before[1].ID, after[0].ID, after[1].ID, between[0].ID, between[1].ID}
+	want := []perdure.EventID{known.ID, before[0].ID, before[1].ID, after[0].ID, after[1].ID, between[0].ID,
+		between[1].ID}
 	var got []perdure.EventID
 	for _, e := range s.journal(id) {
 		got = append(got, e.ID)
@@ -348,21 +360,21 @@ func gapAfterFailure(s *subject) {
 		return errOnPurpose
 	})
 	s.checkSeqs(id, 2)
-	s.write(func(tx store.Tx) error { return tx.Append(id, events) }) // the same ids: they are free
+	s.write(func(tx store.Tx) error { return tx.Append(id, events) }) // the ids are still free
 
 	s.checkSeqs(id, 5)
 }
 
-// Each of the crowd writes to one session of its own and, in the same transaction, to one of all.
+// Each goroutine writes to a session of its own and, in the same transaction, to a shared one.
 func concurrentAppends(s *subject) {
 	const rounds = 20
 	shared := s.session()
-	own := make([]perdure.SessionID, crowd)
+	own := make([]perdure.SessionID, nParallel)
 	for i := range own {
 		own[i] = s.session()
 	}
 
-	s.together(crowd, func(i int) error {
+	s.together(nParallel, func(i int) error {
 		for round := range rounds {
 			mine, ours := s.events(2), s.events(2)
 			for k := range ours {
@@ -381,14 +393,14 @@ func concurrentAppends(s *subject) {
 		return nil
 	})
 
-	s.checkSeqs(shared, crowd*rounds*2)
+	s.checkSeqs(shared, nParallel*rounds*2)
 	for _, id := range own {
 		s.checkSeqs(id, rounds*2)
 	}
 	next := map[string]int{}
 	for _, e := range s.journal(shared) {
 		if e.Attempt != next[e.Actor] {
-			s.Fatalf("writer %s: event %d stands where %d should", e.Actor, e.Attempt, next[e.Actor])
+			s.Fatalf("writer %s: got event %d, want %d", e.Actor, e.Attempt, next[e.Actor])
 		}
 		next[e.Actor]++
 	}
@@ -397,7 +409,8 @@ func concurrentAppends(s *subject) {
 func journalCopies(s *subject) {
 	id := s.session()
 	given := []perdure.Event{{ID: mint[perdure.EventID](s), At: moment(1), Fact: filled[perdure.TaskCreated]()}}
-	want := s.encode(perdure.Event{ID: given[0].ID, Seq: 1, At: moment(1), Session: id, Fact: filled[perdure.TaskCreated]()})
+	want := s.encode(perdure.Event{ID: given[0].ID, Seq: 1, At: moment(1), Session: id,
+		Fact: filled[perdure.TaskCreated]()})
 
 	s.write(func(tx store.Tx) error { return tx.Append(id, given) })
 	scribble(given)

@@ -19,7 +19,7 @@ func labelLaws() []law {
 	}
 }
 
-// listByStatus finds sessions by where they stand, with whose they are and what they are labeled.
+// listByStatus finds sessions by status, combined with org and labels.
 func listByStatus(s *subject) {
 	at := func(n int, status perdure.SessionStatus, org string, labels perdure.Labels) perdure.SessionID {
 		row := s.newSession()
@@ -37,7 +37,8 @@ func listByStatus(s *subject) {
 		{store.SessionFilter{Status: perdure.SessionIdle}, []perdure.SessionID{moves, idle}},
 		{store.SessionFilter{Status: perdure.SessionIdle, Limit: 1}, []perdure.SessionID{moves}},
 		{store.SessionFilter{Status: perdure.SessionIdle, OneOrg: true}, []perdure.SessionID{idle}},
-		{store.SessionFilter{Status: perdure.SessionIdle, Labels: perdure.LabelFilter{"env"}}, []perdure.SessionID{idle}},
+		{store.SessionFilter{Status: perdure.SessionIdle, Labels: perdure.LabelFilter{"env"}},
+			[]perdure.SessionID{idle}},
 		{store.SessionFilter{Status: perdure.SessionPaused, Labels: perdure.LabelFilter{"env"}}, nil},
 		{store.SessionFilter{Status: perdure.SessionPaused}, []perdure.SessionID{paused}},
 		{store.SessionFilter{Status: perdure.SessionWaiting}, nil},
@@ -46,14 +47,17 @@ func listByStatus(s *subject) {
 	}
 	s.take(moves, mint[perdure.WorkerID](s))
 	s.write(func(tx store.Tx) error { return tx.SaveSession(moves, "t", perdure.SessionActive) })
-	s.same("found once it stands elsewhere", s.listed(store.SessionFilter{Status: perdure.SessionIdle}), []perdure.SessionID{idle})
-	s.same("found where it stands now", s.listed(store.SessionFilter{Status: perdure.SessionActive}), []perdure.SessionID{moves})
-	for _, f := range []store.SessionFilter{{Status: "asleep"}, {Status: perdure.SessionIdle, Parent: idle}, {Status: perdure.SessionIdle, Unrested: true}} {
+	s.same("found by its old status", s.listed(store.SessionFilter{Status: perdure.SessionIdle}),
+		[]perdure.SessionID{idle})
+	s.same("found by its new status", s.listed(store.SessionFilter{Status: perdure.SessionActive}),
+		[]perdure.SessionID{moves})
+	for _, f := range []store.SessionFilter{{Status: "asleep"}, {Status: perdure.SessionIdle, Parent: idle},
+		{Status: perdure.SessionIdle, HasDriver: true}} {
 		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Sessions(f); return err })
 	}
 }
 
-// labeled adds a session with labels that was made at a moment.
+// labeled adds a session with labels and a creation time.
 func (s *subject) labeled(org string, n int, labels perdure.Labels) perdure.SessionID {
 	s.Helper()
 	row := s.newSession()
@@ -101,7 +105,8 @@ func replaceLabels(s *subject) {
 
 func refuseLabels(s *subject) {
 	id := s.labeled("", 1, perdure.Labels{"a": "1"})
-	for _, labels := range []perdure.Labels{{"": "x"}, {"A": "x"}, {"a=b": "x"}, {"-a": "x"}, {"a": "x\n"}, {"a": "\xff"}, {"a": strings.Repeat("x", 257)}} {
+	for _, labels := range []perdure.Labels{{"": "x"}, {"A": "x"}, {"a=b": "x"}, {"-a": "x"}, {"a": "x\n"},
+		{"a": "\xff"}, {"a": strings.Repeat("x", 257)}} {
 		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.SetLabels(id, labels) })
 		s.refused(perdure.Invalid, func(tx store.Tx) error {
 			row := s.newSession()
@@ -112,7 +117,7 @@ func refuseLabels(s *subject) {
 	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.SetLabels(mint[perdure.SessionID](s), nil) })
 	for _, f := range []store.SessionFilter{
 		{Labels: perdure.LabelFilter{"A"}}, {Labels: make(perdure.LabelFilter, 17)},
-		{Labels: perdure.LabelFilter{"a"}, Unrested: true}, {Labels: perdure.LabelFilter{"a"}, Parent: id},
+		{Labels: perdure.LabelFilter{"a"}, HasDriver: true}, {Labels: perdure.LabelFilter{"a"}, Parent: id},
 	} {
 		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Sessions(f); return err })
 	}
@@ -132,7 +137,8 @@ func listLabeled(s *subject) {
 		{store.SessionFilter{Labels: perdure.LabelFilter{"env"}, Limit: 2}, []perdure.SessionID{test, one}},
 		{store.SessionFilter{Labels: perdure.LabelFilter{"env=prod"}}, []perdure.SessionID{one, both}},
 		{store.SessionFilter{Labels: perdure.LabelFilter{"env=prod"}, OneOrg: true}, []perdure.SessionID{both}},
-		{store.SessionFilter{Labels: perdure.LabelFilter{"env=prod"}, OneOrg: true, Org: "acme"}, []perdure.SessionID{one}},
+		{store.SessionFilter{Labels: perdure.LabelFilter{"env=prod"}, OneOrg: true, Org: "acme"},
+			[]perdure.SessionID{one}},
 		{store.SessionFilter{Labels: perdure.LabelFilter{"env=prod", "team"}}, []perdure.SessionID{both}},
 		{store.SessionFilter{Labels: perdure.LabelFilter{"env=prod", "env=test"}}, nil},
 		{store.SessionFilter{Labels: perdure.LabelFilter{"team="}}, []perdure.SessionID{test}},

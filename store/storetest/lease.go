@@ -29,19 +29,20 @@ func leaseLaws() []law {
 	}
 }
 
-// everyClaim is what is due when a claim is stale at once.
-var everyClaim = store.LeaseDue{Provider: "cloud", Attempts: 3}
+// everyClaim selects leases where a claim counts as stale at once.
+var everyClaim = store.LeaseDue{Provider: "cloud", MaxAttempts: 3}
 
-// newLease returns a lease with every field set that the caller fills in. It is not held by a task.
+// newLease returns a lease with every field set that the caller fills in. No task holds it.
 func (s *subject) newLease(session perdure.SessionID) perdure.Lease {
 	l := filled[perdure.Lease]()
 	return perdure.Lease{
-		ID: mint[perdure.LeaseID](s), Session: session, Org: "acme", Provider: "cloud", Type: "box", ExternalID: fmt.Sprintf("i-%d", s.minted.Add(1)),
+		ID: mint[perdure.LeaseID](s), Session: session, Org: "acme", Provider: "cloud",
+		Type: "box", ExternalID: fmt.Sprintf("i-%d", s.minted.Add(1)),
 		Name: l.Name, Owner: l.Owner, Metadata: l.Metadata,
 	}
 }
 
-// lease puts a lease for a time and returns it as it is stored.
+// lease puts a lease for a duration and returns it as stored.
 func (s *subject) lease(l perdure.Lease, d time.Duration) (put perdure.Lease) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
@@ -53,7 +54,7 @@ func (s *subject) lease(l perdure.Lease, d time.Duration) (put perdure.Lease) {
 	return put
 }
 
-// expired is a lease that is due.
+// expired returns a lease that is due.
 func (s *subject) expired() perdure.Lease {
 	s.Helper()
 	return s.lease(s.newLease(s.session()), 0)
@@ -80,7 +81,8 @@ func leaseFields(s *subject) {
 		s.same("stored", s.storedLease(l), got)
 		s.same("moments", got.CreatedAt, got.UpdatedAt)
 		want := l
-		want.Status, want.CreatedAt, want.UpdatedAt, want.ExpiresAt = perdure.LeaseActive, got.CreatedAt, got.UpdatedAt, got.ExpiresAt
+		want.Status, want.CreatedAt, want.UpdatedAt, want.ExpiresAt = perdure.LeaseActive, got.CreatedAt,
+			got.UpdatedAt, got.ExpiresAt
 		s.same("lease", got, want)
 	}
 	s.read(func(r store.Reader) error {
@@ -103,7 +105,8 @@ func hostileLeases(s *subject) {
 		want := s.lease(l, 0)
 
 		s.same("lease", s.storedLease(l), want)
-		s.same("bytes", []string{want.Provider, want.Type, want.ExternalID, want.Name, want.Owner, string(want.Metadata)},
+		s.same("bytes", []string{want.Provider, want.Type, want.ExternalID, want.Name, want.Owner,
+			string(want.Metadata)},
 			[]string{"p" + words, "t" + words, "x" + words, words, words, words})
 		claimed := s.claimLeases(store.LeaseDue{Provider: l.Provider})
 		s.same("claimed", idsOf(claimed), []perdure.LeaseID{l.ID})
@@ -126,19 +129,27 @@ func leaseThatIsNone(s *subject) {
 	good := s.newLease(s.session())
 	long := strings.Repeat("x", store.MaxExternalIDBytes+1)
 	for _, spoil := range []func(*perdure.Lease){
-		func(l *perdure.Lease) { l.ID = "" }, func(l *perdure.Lease) { l.Session = "" }, func(l *perdure.Lease) { l.Provider = "" },
-		func(l *perdure.Lease) { l.Type = "" }, func(l *perdure.Lease) { l.ExternalID = "" }, func(l *perdure.Lease) { l.ExternalID = long },
-		func(l *perdure.Lease) { l.Provider = long[:store.MaxLeaseWordBytes+1] }, func(l *perdure.Lease) { l.Type = long[:store.MaxLeaseWordBytes+1] },
+		func(l *perdure.Lease) {
+			l.ID = ""
+		}, func(l *perdure.Lease) { l.Session = "" }, func(l *perdure.Lease) { l.Provider = "" },
+		func(l *perdure.Lease) {
+			l.Type = ""
+		}, func(l *perdure.Lease) { l.ExternalID = "" }, func(l *perdure.Lease) { l.ExternalID = long },
+		func(l *perdure.Lease) {
+			l.Provider = long[:store.MaxLeaseTextBytes+1]
+		}, func(l *perdure.Lease) { l.Type = long[:store.MaxLeaseTextBytes+1] },
 	} {
 		bad := good
 		spoil(&bad)
 		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutLease(bad, time.Minute); return err })
 	}
-	good.Provider, good.Type, good.ExternalID = long[:store.MaxLeaseWordBytes], long[:store.MaxLeaseWordBytes], long[:store.MaxExternalIDBytes]
+	good.Provider, good.Type, good.ExternalID = long[:store.MaxLeaseTextBytes], long[:store.MaxLeaseTextBytes],
+		long[:store.MaxExternalIDBytes]
 	s.lease(good, time.Minute)
 }
 
-// A refresh of any lease that is not released: active, without attempts, with what the refresh says of it.
+// A refresh of a lease that is not released makes it active, without attempts, with the data of the
+// refresh.
 func refreshLease(s *subject) {
 	active, cleaning, failed := s.lease(s.newLease(s.session()), time.Minute), s.expired(), s.expired()
 	for _, l := range s.claimLeases(everyClaim) {
@@ -148,7 +159,8 @@ func refreshLease(s *subject) {
 	}
 	for _, was := range []perdure.Lease{active, cleaning, failed} {
 		again := was
-		again.ID, again.Name, again.Keep, again.Metadata = mint[perdure.LeaseID](s), "another name", true, []byte(`{"n":2}`)
+		again.ID, again.Name, again.Keep, again.Metadata = mint[perdure.LeaseID](s), "another name", true,
+			[]byte(`{"n":2}`)
 
 		got := s.lease(again, time.Hour)
 
@@ -186,10 +198,11 @@ func refreshByOthers(s *subject) {
 	})
 }
 
-// none is a list of nothing.
+// none is an empty list.
 func none[T any]() []T { return nil }
 
-// leaseOfAnotherOrg: two orgs that call a resource alike have two, and neither refreshes or releases the other's.
+// leaseOfAnotherOrg: two orgs that give a resource the same name have two leases, and neither
+// refreshes or releases the other's.
 func leaseOfAnotherOrg(s *subject) {
 	first := s.lease(s.newLease(s.session()), time.Minute)
 	other := s.newLease(s.session())
@@ -197,7 +210,8 @@ func leaseOfAnotherOrg(s *subject) {
 
 	second := s.lease(other, time.Hour)
 
-	s.same("whose", []string{second.Org, string(second.Session), string(second.ID)}, []string{"", string(other.Session), string(other.ID)})
+	s.same("whose", []string{second.Org, string(second.Session), string(second.ID)},
+		[]string{"", string(other.Session), string(other.ID)})
 	s.same("the first", s.storedLease(first), first)
 	s.write(func(tx store.Tx) error { _, err := tx.ReleaseLease(second.Session, store.KeyOf(second)); return err })
 	s.same("the first after a release", s.storedLease(first), first)
@@ -225,7 +239,7 @@ func releaseLease(s *subject) {
 	for _, d := range []time.Duration{time.Hour, 0} {
 		l := s.lease(s.newLease(s.session()), d)
 		if d == 0 {
-			s.claimLeases(everyClaim) // one that is being cleaned up is released as well
+			s.claimLeases(everyClaim) // a lease in cleanup can be released too
 		}
 		var first, again perdure.Lease
 		s.write(func(tx store.Tx) (err error) { first, err = tx.ReleaseLease(l.Session, store.KeyOf(l)); return err })
@@ -308,7 +322,7 @@ func leaseCopies(s *subject) {
 	given.ExternalID = "x"
 	put := s.lease(given, 0)
 	want := s.storedLease(put)
-	want.Metadata = filled[perdure.Lease]().Metadata // shares nothing
+	want.Metadata = filled[perdure.Lease]().Metadata // without shared memory
 
 	key := store.KeyOf(put)
 	scribble(&given, &put)

@@ -51,12 +51,13 @@ func (s *subject) log(id perdure.TaskID, offset int64, max int) (chunks []store.
 	return chunks, end
 }
 
-// whole returns all bytes of a log, and wants its chunks to follow one another from offset on.
+// whole returns all bytes of chunks, and requires that they follow one another from offset on.
 func (s *subject) whole(chunks []store.LogChunk, offset int64) []byte {
 	s.Helper()
 	var all []byte
 	for _, c := range chunks {
-		if want := offset + int64(len(all)); c.Offset != want || len(c.Bytes) == 0 || len(c.Bytes) > store.MaxLogChunkBytes {
+		if want := offset + int64(len(all)); c.Offset != want || len(c.Bytes) == 0 ||
+			len(c.Bytes) > store.MaxLogChunkBytes {
 			s.Errorf("a chunk of %d bytes begins at %d, want one at %d", len(c.Bytes), c.Offset, want)
 		}
 		all = append(all, c.Bytes...)
@@ -114,7 +115,7 @@ func logBytes(s *subject) {
 
 	chunks, _ := s.log(t.ID, 0, len(want))
 	if !bytes.Equal(s.whole(chunks, 0), want) {
-		s.Error("the bytes that came back are others")
+		s.Error("the bytes read back are different")
 	}
 }
 
@@ -128,14 +129,14 @@ func logSplits(s *subject) {
 
 	chunks, _ := s.log(t.ID, 4, len(long))
 	if !bytes.Equal(s.whole(chunks, 4), long) {
-		s.Error("the bytes that came back are others")
+		s.Error("the bytes read back are different")
 	}
 	for _, c := range chunks {
 		s.same("stream", c.Stream, "stderr")
 	}
 }
 
-// Each window of the log is what it would be in one string.
+// Each window of the log is the same as that of one string.
 func logReads(s *subject) {
 	t := s.create(s.newTask(s.session()))
 	all := ""
@@ -191,7 +192,10 @@ func unknownLog(s *subject) {
 	id := mint[perdure.TaskID](s)
 
 	s.unknown(func(r store.Reader) error { _, _, err := r.ReadLog(id, 0, 100); return err })
-	s.refused(perdure.NotFound, func(tx store.Tx) error { _, err := tx.AppendLog(id, 1, "stdout", []byte("x")); return err })
+	s.refused(perdure.NotFound, func(tx store.Tx) error {
+		_, err := tx.AppendLog(id, 1, "stdout", []byte("x"))
+		return err
+	})
 	s.refused(perdure.NotFound, func(tx store.Tx) error { _, err := tx.AppendLog(id, 0, "", nil); return err })
 }
 
@@ -216,9 +220,9 @@ func logLeavesRecord(s *subject) {
 
 func logRace(s *subject) {
 	t := s.create(s.newTask(s.session()))
-	offsets := make([]int64, crowd)
+	offsets := make([]int64, nParallel)
 
-	s.together(crowd, func(i int) error {
+	s.together(nParallel, func(i int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) (err error) {
 			offsets[i], err = tx.AppendLog(t.ID, 1, "stdout", fmt.Appendf(nil, "<%2d>", i))
 			return err
@@ -227,7 +231,7 @@ func logRace(s *subject) {
 
 	chunks, _ := s.log(t.ID, 0, math.MaxInt)
 	all := s.whole(chunks, 0)
-	s.same("length", len(all), crowd*4)
+	s.same("length", len(all), nParallel*4)
 	for i, offset := range offsets {
 		s.same("bytes at the offset", string(all[offset:offset+4]), fmt.Sprintf("<%2d>", i))
 	}
@@ -273,19 +277,19 @@ func logSurvives(s *subject) {
 	s.same("offset", s.output(t.ID, "stdout", "after"), int64(7))
 }
 
-// skip says that output is missing.
+// skip records missing output.
 func (s *subject) skip(id perdure.TaskID, n int64) {
 	s.Helper()
 	s.write(func(tx store.Tx) error { return tx.SkipLog(id, 1, n) })
 }
 
-// rotated wants the place of a log to be rotated away, and the log to go on at first.
+// rotated requires that the log was rotated at offset, and continues at first.
 func (s *subject) rotated(id perdure.TaskID, offset, first int64) {
 	s.Helper()
-	var gone *perdure.Rotated
+	var gone *perdure.LogRotated
 	err := s.View(s.ctx, func(r store.Reader) error { _, _, err := r.ReadLog(id, offset, 10); return err })
 	if !errors.As(err, &gone) || gone.First != first || !errors.Is(err, perdure.NotFound) {
-		s.Errorf("at %d: %v, want the log to go on at %d", offset, err, first)
+		s.Errorf("at %d: %v, want the log to continue at %d", offset, err, first)
 	}
 }
 
@@ -311,7 +315,7 @@ func logSkips(s *subject) {
 	s.same("end", end, int64(100_008))
 }
 
-// What is rotated away is what lies between the beginning and the end; missing output makes a log long without writing it.
+// Rotation removes the middle of a log. Missing output makes a log long without writing it.
 func logRotates(s *subject) {
 	t := s.create(s.newTask(s.session()))
 	s.output(t.ID, "stdout", "first")
@@ -331,10 +335,10 @@ func logRotates(s *subject) {
 		s.same(fmt.Sprint("at ", offset), string(s.whole(chunks, offset)), want)
 	}
 
-	const most = 10 * (store.LogHeadBytes + store.LogTailBytes) // what is missing may be more than is kept
-	s.skip(t.ID, most)
+	const gap = 10 * (store.LogHeadBytes + store.LogTailBytes) // more may be missing than is kept
+	s.skip(t.ID, gap)
 	far := s.output(t.ID, "stdout", "far")
-	s.same("offset behind all that is kept", far, last+4+most)
+	s.same("offset behind all that is kept", far, last+4+gap)
 	s.rotated(t.ID, last, far)
 	s.rotated(t.ID, far-1, far)
 }

@@ -49,8 +49,8 @@ func (s *subject) pending(session perdure.SessionID) (rows []store.Delivery) {
 	return rows
 }
 
-// bringHome claims the rows of tasks and returns how many there were.
-func (s *subject) bringHome(session perdure.SessionID, tasks ...perdure.TaskID) (n int) {
+// claimDeliveriesOf claims the rows of tasks and returns their number.
+func (s *subject) claimDeliveriesOf(session perdure.SessionID, tasks ...perdure.TaskID) (n int) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
 		n, err = tx.ClaimDeliveries(session, tasks)
@@ -63,7 +63,7 @@ func deliveryFields(s *subject) {
 	given := filled[store.Delivery]()
 	given.Session, given.State = s.session(), perdure.TaskFailed
 	want := given
-	want.Claimed = false // a row begins unclaimed
+	want.Claimed = false // a new row is not claimed
 	given.Settled = given.Settled.Add(999).In(time.FixedZone("east", 5*3600))
 
 	s.deliver(given)
@@ -81,19 +81,20 @@ func deliveryOnce(s *subject) {
 	s.deliver(again)
 	s.same("rows", s.pending(session), []store.Delivery{first})
 
-	s.bringHome(session, "task_1")
+	s.claimDeliveriesOf(session, "task_1")
 	s.deliver(first)
-	s.same("rows once it came home", s.pending(session), []store.Delivery{})
+	s.same("rows once it was delivered", s.pending(session), []store.Delivery{})
 }
 
 func deliveryOfOtherEnds(s *subject) {
 	session := s.session()
 	rows := []store.Delivery{
-		ended(session, "task_1", 1, perdure.TaskUnknown), ended(session, "task_1", 1, perdure.TaskSucceeded), // a resolve
-		ended(session, "task_1", 2, perdure.TaskSucceeded), // a rerun
+		// after a resolve
+		ended(session, "task_1", 1, perdure.TaskUnknown), ended(session, "task_1", 1, perdure.TaskSucceeded),
+		ended(session, "task_1", 2, perdure.TaskSucceeded), // after a rerun
 	}
 	s.deliver(rows[0])
-	s.bringHome(session, "task_1")
+	s.claimDeliveriesOf(session, "task_1")
 
 	s.deliver(rows[1:]...)
 
@@ -118,8 +119,11 @@ func deliveryOrder(s *subject) {
 
 func deliveryOfNoEnd(s *subject) {
 	session := s.session()
-	for _, state := range []perdure.TaskState{perdure.TaskRunning, perdure.TaskQueued, perdure.TaskAwaitingInput, "", "done"} {
-		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.AddDelivery(ended(session, "task_1", 1, state)) })
+	for _, state := range []perdure.TaskState{perdure.TaskRunning, perdure.TaskQueued, perdure.TaskAwaitingInput, "",
+		"done"} {
+		s.refused(perdure.Invalid, func(tx store.Tx) error {
+			return tx.AddDelivery(ended(session, "task_1", 1, state))
+		})
 	}
 	s.same("rows", s.pending(session), []store.Delivery{})
 }
@@ -132,12 +136,12 @@ func claimDeliveries(s *subject) {
 	}
 	s.deliver(rows...)
 
-	s.same("claimed", s.bringHome(session, "task_1", "task_3", "task_1", "task_9"), 3)
+	s.same("claimed", s.claimDeliveriesOf(session, "task_1", "task_3", "task_1", "task_9"), 3)
 
 	s.same("rows", s.pending(session), rows[2:3])
-	s.same("claimed again", s.bringHome(session, "task_1", "task_3"), 0)
-	s.same("claimed of no task", s.bringHome(session), 0)
-	s.same("claimed of the last", s.bringHome(session, "task_2"), 1)
+	s.same("claimed again", s.claimDeliveriesOf(session, "task_1", "task_3"), 0)
+	s.same("claimed of no task", s.claimDeliveriesOf(session), 0)
+	s.same("claimed of the last", s.claimDeliveriesOf(session, "task_2"), 1)
 }
 
 func claimForeignDeliveries(s *subject) {
@@ -145,7 +149,7 @@ func claimForeignDeliveries(s *subject) {
 	rows := []store.Delivery{ended(one, "task_1", 1, perdure.TaskFailed), ended(one, "task_2", 1, perdure.TaskFailed)}
 	s.deliver(rows...)
 
-	s.same("claimed by another session", s.bringHome(other, "task_1", "task_2"), 0)
+	s.same("claimed by another session", s.claimDeliveriesOf(other, "task_1", "task_2"), 0)
 
 	s.same("rows", s.pending(one), rows)
 }
@@ -156,9 +160,9 @@ func claimDeliveryRace(s *subject) {
 	for _, id := range tasks {
 		s.deliver(ended(session, id, 1, perdure.TaskSucceeded))
 	}
-	counts := make([]int, crowd)
+	counts := make([]int, nParallel)
 
-	s.together(crowd, func(i int) error {
+	s.together(nParallel, func(i int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) (err error) {
 			counts[i], err = tx.ClaimDeliveries(session, tasks)
 			return err
@@ -177,9 +181,10 @@ func claimDeliveryRace(s *subject) {
 
 func deliveriesSurvive(s *subject) {
 	session := s.session()
-	rows := []store.Delivery{ended(session, "task_2", 1, perdure.TaskFailed), ended(session, "task_1", 1, perdure.TaskFailed)}
+	rows := []store.Delivery{ended(session, "task_2", 1, perdure.TaskFailed),
+		ended(session, "task_1", 1, perdure.TaskFailed)}
 	s.deliver(append(rows, ended(session, "task_3", 1, perdure.TaskFailed))...)
-	s.bringHome(session, "task_3")
+	s.claimDeliveriesOf(session, "task_3")
 
 	s.reopen()
 

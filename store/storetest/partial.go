@@ -17,10 +17,11 @@ func partialLaws() []law {
 	}
 }
 
-// jot puts a checkpoint and returns it as it is stored.
-func (s *subject) jot(session perdure.SessionID, message perdure.MessageID, words string) store.Partial {
+// putPartial puts a checkpoint and returns it as stored.
+func (s *subject) putPartial(session perdure.SessionID, message perdure.MessageID, words string) store.Partial {
 	s.Helper()
-	p := store.Partial{Session: session, Message: message, Text: words, At: moment(7)} // the store's clock decides
+	// the store's clock determines the time
+	p := store.Partial{Session: session, Message: message, Text: words, At: moment(7)}
 	s.write(func(tx store.Tx) error {
 		err := tx.PutPartial(p)
 		p.At = tx.Now()
@@ -39,7 +40,7 @@ func (s *subject) partial(session perdure.SessionID, message perdure.MessageID) 
 	return p
 }
 
-// noPartial wants no checkpoint.
+// noPartial requires that there is no checkpoint.
 func (s *subject) noPartial(session perdure.SessionID, message perdure.MessageID) {
 	s.Helper()
 	s.unknown(func(r store.Reader) error { _, err := r.Partial(session, message); return err })
@@ -49,26 +50,27 @@ func unknownPartial(s *subject) {
 	session, message := s.session(), mint[perdure.MessageID](s)
 	s.noPartial(session, message)
 
-	want := s.jot(session, message, "so far")
+	want := s.putPartial(session, message, "so far")
 
 	s.same("checkpoint", s.partial(session, message), want)
 }
 
 func putPartialAgain(s *subject) {
 	session, message := s.session(), mint[perdure.MessageID](s)
-	s.jot(session, message, "so far")
+	s.putPartial(session, message, "so far")
 
-	want := s.jot(session, message, "so far so good")
+	want := s.putPartial(session, message, "so far so good")
 
 	s.same("checkpoint", s.partial(session, message), want)
 }
 
-// partialsApart wants the end of a first message to hide no second one, whatever turn they belong to.
+// partialsApart requires that dropping the checkpoint of one message leaves all others, whatever
+// their session.
 func partialsApart(s *subject) {
 	one, other := s.session(), s.session()
 	first, second := mint[perdure.MessageID](s), mint[perdure.MessageID](s)
-	s.jot(one, first, "first")
-	want, theirs := s.jot(one, second, "second"), s.jot(other, first, "theirs")
+	s.putPartial(one, first, "first")
+	want, theirs := s.putPartial(one, second, "second"), s.putPartial(other, first, "theirs")
 
 	s.write(func(tx store.Tx) error { return tx.DropPartial(one, first) })
 
@@ -80,12 +82,12 @@ func partialsApart(s *subject) {
 
 func dropPartial(s *subject) {
 	session, message := s.session(), mint[perdure.MessageID](s)
-	s.jot(session, message, "so far")
+	s.putPartial(session, message, "so far")
 	for range 2 {
 		s.write(func(tx store.Tx) error { return tx.DropPartial(session, message) })
 		s.noPartial(session, message)
 	}
-	want := s.jot(session, message, "again")
+	want := s.putPartial(session, message, "again")
 
 	s.same("checkpoint", s.partial(session, message), want)
 }
@@ -94,7 +96,7 @@ func hostilePartials(s *subject) {
 	session := s.session()
 	for _, words := range hostile() {
 		message := mint[perdure.MessageID](s)
-		want := s.jot(session, message, words)
+		want := s.putPartial(session, message, words)
 
 		s.same("checkpoint", s.partial(session, message), want)
 	}
@@ -102,7 +104,7 @@ func hostilePartials(s *subject) {
 
 func partialAndOthers(s *subject) {
 	session, message := s.session(), mint[perdure.MessageID](s)
-	want := s.jot(session, message, "so far")
+	want := s.putPartial(session, message, "so far")
 	other := mint[perdure.MessageID](s)
 
 	s.refused(perdure.Conflict, func(tx store.Tx) error {
@@ -124,7 +126,7 @@ func partialAndOthers(s *subject) {
 
 func partialSurvives(s *subject) {
 	session, message := s.session(), mint[perdure.MessageID](s)
-	want := s.jot(session, message, "so far")
+	want := s.putPartial(session, message, "so far")
 
 	s.reopen()
 

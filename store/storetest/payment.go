@@ -17,11 +17,11 @@ func paymentLaws() []law {
 		{"refuses_what_is_no_payment", paymentThatIsNone},
 		{"is_unknown_once_its_time_is_over", paymentLapses},
 		{"refuses_a_request_again_unless_it_was_refused", paymentAgain},
-		{"is_settled_by_whoever_carries_it_out", settlePayment},
+		{"is_settled_by_its_executor", settlePayment},
 		{"never_changes_what_is_known", paymentIsFinal},
 		{"adds_up_what_counts", paymentSums},
-		{"keeps_its_caps_under_a_crowd", paymentCrowd},
-		{"is_recorded_once_by_a_crowd", paymentRace},
+		{"keeps_its_caps_under_concurrency", paymentConcurrent},
+		{"is_recorded_once_under_concurrency", paymentRace},
 		{"lists_the_newest_first", paymentList},
 		{"outlives_its_session", paymentOutlives},
 		{"goes_with_its_transaction", paymentAndFail},
@@ -32,14 +32,16 @@ func paymentLaws() []law {
 // hour is how long the attempts of the laws are in flight, unless they say otherwise.
 const hour = time.Hour
 
-// newPayment returns the first attempt of a request of its own, with every field set that the caller fills in.
+// newPayment returns the first attempt of a request of its own, with every field set that the
+// caller fills in.
 func (s *subject) newPayment(session perdure.SessionID) store.Payment {
 	p := filled[store.Payment]()
-	p.Hash, p.Session, p.Attempt, p.Token, p.Org = fmt.Sprintf("hash %d", s.minted.Add(1)), session, 1, "token", "an org"
+	p.Hash, p.Session, p.Attempt, p.Token, p.Org = fmt.Sprintf("hash %d", s.minted.Add(1)), session, 1, "token",
+		"an org"
 	return p
 }
 
-// pay records an attempt and returns it as it is stored.
+// pay records an attempt and returns it as stored.
 func (s *subject) pay(p store.Payment, d time.Duration) (put store.Payment) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
@@ -51,9 +53,10 @@ func (s *subject) pay(p store.Payment, d time.Duration) (put store.Payment) {
 	return put
 }
 
-// endOf is an outcome of an attempt.
+// endOf returns an outcome of an attempt.
 func endOf(p store.Payment, state store.PaymentState) store.PaymentEnd {
-	return store.PaymentEnd{Hash: p.Hash, Attempt: p.Attempt, Token: p.Token, State: state, Receipt: "receipt ü", Note: "note", ResolvedBy: "somebody"}
+	return store.PaymentEnd{Hash: p.Hash, Attempt: p.Attempt, Token: p.Token, State: state, Receipt: "receipt ü",
+		Note: "note", ResolvedBy: "somebody"}
 }
 
 // paid settles an attempt.
@@ -107,7 +110,8 @@ func paymentFields(s *subject) {
 	s.same("put", put, want)
 	s.same("payment", s.payment(want.Hash), want)
 	end := s.paid(put, store.PaymentPaid)
-	want.State, want.Receipt, want.Note, want.ResolvedBy, want.SettledAt = store.PaymentPaid, "receipt ü", "note", "somebody", end.SettledAt
+	want.State, want.Receipt, want.Note, want.ResolvedBy, want.SettledAt = store.PaymentPaid, "receipt ü", "note",
+		"somebody", end.SettledAt
 	s.same("settled", end, want)
 	s.same("payment", s.payment(want.Hash), want)
 	s.same("settled at all", end.SettledAt.Before(end.CreatedAt), false)
@@ -121,8 +125,9 @@ func hostilePayments(s *subject) {
 		}
 		p := s.newPayment(session)
 		p.Hash = fmt.Sprintf("%d %s", i, text)
-		p.Org, p.Turn, p.Call, p.Tool, p.Capability, p.Host, p.Operation, p.Currency, p.ApprovedBy = text, text, perdure.CallID(text), text, text, text, text, text, text
-		if p.Check() != nil { // too long a word
+		p.Org, p.Turn, p.Call, p.Tool, p.Capability, p.Host, p.Operation, p.Currency, p.ApprovedBy = text, text,
+			perdure.CallID(text), text, text, text, text, text, text
+		if p.Check() != nil { // a text is too long
 			continue
 		}
 		put := s.pay(p, hour)
@@ -152,7 +157,10 @@ func paymentThatIsNone(s *subject) {
 	} {
 		p := s.newPayment(session)
 		spoil(&p)
-		if err := s.InTx(s.ctx, func(tx store.Tx) error { _, err := tx.AddPayment(p, hour); return err }); !errors.Is(err, perdure.Invalid) {
+		if err := s.InTx(s.ctx, func(tx store.Tx) error {
+			_, err := tx.AddPayment(p, hour)
+			return err
+		}); !errors.Is(err, perdure.Invalid) {
 			s.Errorf("%s: got %v, want %v", name, err, perdure.Invalid)
 		}
 	}
@@ -160,7 +168,10 @@ func paymentThatIsNone(s *subject) {
 	for _, state := range []store.PaymentState{"", "odd", store.PaymentInFlight} {
 		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.SettlePayment(endOf(p, state)); return err })
 	}
-	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Payments(store.PaymentFilter{State: "odd"}); return err })
+	s.refused(perdure.Invalid, func(tx store.Tx) error {
+		_, err := tx.Payments(store.PaymentFilter{State: "odd"})
+		return err
+	})
 	s.same("listed", s.payments(store.PaymentFilter{}), []store.Payment{p})
 }
 
@@ -177,7 +188,7 @@ func paymentLapses(s *subject) {
 	next := p
 	next.Attempt = 2
 	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.AddPayment(next, hour); return err })
-	s.same("its end", s.paid(p, store.PaymentPaid).State, store.PaymentPaid) // the answer came late
+	s.same("its end", s.paid(p, store.PaymentPaid).State, store.PaymentPaid) // the answer arrived late
 }
 
 func paymentAgain(s *subject) {
@@ -227,7 +238,10 @@ func paymentIsFinal(s *subject) {
 		want := s.paid(p, state)
 		for _, end := range []store.PaymentState{store.PaymentPaid, store.PaymentRefused, store.PaymentUnknown} {
 			if end != state {
-				s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.SettlePayment(endOf(p, end)); return err })
+				s.refused(perdure.Conflict, func(tx store.Tx) error {
+					_, err := tx.SettlePayment(endOf(p, end))
+					return err
+				})
 			}
 		}
 		other := endOf(p, state)
@@ -271,20 +285,21 @@ func paymentSums(s *subject) {
 	}
 }
 
-// paymentCrowd: of many that look how much is left and then record, no two use the same room.
-func paymentCrowd(s *subject) {
+// paymentConcurrent has many transactions read the sum and then record a payment. Together they
+// never exceed the limit.
+func paymentConcurrent(s *subject) {
 	session := s.session()
-	const most = 5
-	payments := make([]store.Payment, crowd)
+	const limit = 5
+	payments := make([]store.Payment, nParallel)
 	for i := range payments {
 		payments[i] = s.newPayment(session)
 		payments[i].Micros, payments[i].Currency = 1, "usd"
 	}
 
-	s.together(crowd, func(i int) error {
+	s.together(nParallel, func(i int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error {
 			sum, err := tx.PaymentSum(store.PaymentScope{Org: "an org", Currency: "usd"})
-			if err != nil || sum >= most {
+			if err != nil || sum >= limit {
 				return err
 			}
 			_, err = tx.AddPayment(payments[i], hour)
@@ -292,7 +307,7 @@ func paymentCrowd(s *subject) {
 		})
 	})
 
-	s.same("sum", s.spent(store.PaymentScope{Org: "an org", Currency: "usd"}), int64(most))
+	s.same("sum", s.spent(store.PaymentScope{Org: "an org", Currency: "usd"}), int64(limit))
 }
 
 func paymentRace(s *subject) {
@@ -319,7 +334,8 @@ func paymentList(s *subject) {
 	s.same("all", s.payments(store.PaymentFilter{}), []store.Payment{third, second, first})
 	s.same("newest", s.payments(store.PaymentFilter{Limit: 1}), []store.Payment{third})
 	s.same("of a session", s.payments(store.PaymentFilter{Session: one}), []store.Payment{third, first})
-	s.same("of an organisation", s.payments(store.PaymentFilter{OneOrg: true, Org: "an org"}), []store.Payment{second, first})
+	s.same("of an organisation", s.payments(store.PaymentFilter{OneOrg: true, Org: "an org"}),
+		[]store.Payment{second, first})
 	s.same("of none", s.payments(store.PaymentFilter{OneOrg: true}), []store.Payment{third})
 	s.same("in flight", s.payments(store.PaymentFilter{State: store.PaymentInFlight}), []store.Payment{third, first})
 	s.same("paid", s.payments(store.PaymentFilter{State: store.PaymentPaid, Session: one}), []store.Payment(nil))

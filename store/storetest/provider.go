@@ -8,7 +8,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// The laws of models, providers and connections stand among those of the directory.
+// The laws of models, providers and connections are among those of the directory.
 
 func defaultModel(s *subject) {
 	one, other := s.shelve(s.newShelf()), s.shelve(s.newShelf())
@@ -50,10 +50,10 @@ func defaultModel(s *subject) {
 	check("")
 	again := one.Model
 	again.Version = 0
-	s.write(func(tx store.Tx) error { _, err := tx.PutModel(again); return err }) // it is another one
+	s.write(func(tx store.Tx) error { _, err := tx.PutModel(again); return err }) // a different model
 	check("")
 
-	s.together(crowd, func(int) error {
+	s.together(nParallel, func(int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error { return tx.SetDefaultModel(other.Model.ID) })
 	})
 	check(other.Model.ID)
@@ -107,8 +107,10 @@ func usedProvider(s *subject) {
 
 func connectionsOfUsers(s *subject) {
 	var want []store.Connection
-	for _, at := range []store.ConnectionKey{{User: "a", Provider: "x"}, {User: "a", Provider: "y"}, {User: "ab", Provider: "x"}, {User: "a\x00b", Provider: "x"}, {Org: "o", User: "a", Provider: "x"}} {
-		c := store.Connection{Org: at.Org, User: at.User, Provider: at.Provider, Sealed: []byte(at.Org + " " + at.User + " " + at.Provider)}
+	for _, at := range []store.ConnectionKey{{User: "a", Provider: "x"}, {User: "a", Provider: "y"},
+		{User: "ab", Provider: "x"}, {User: "a\x00b", Provider: "x"}, {Org: "o", User: "a", Provider: "x"}} {
+		c := store.Connection{Org: at.Org, User: at.User, Provider: at.Provider,
+			Sealed: []byte(at.Org + " " + at.User + " " + at.Provider)}
 		s.write(func(tx store.Tx) (err error) { c, err = tx.PutConnection(c); return err })
 		want = append(want, c)
 	}

@@ -12,15 +12,15 @@ func rateLaws() []law {
 	return []law{
 		{"counts_up_to_its_limit", rateLimit},
 		{"keeps_organisations_apart", ratesApart},
-		{"keeps_its_limit_under_a_crowd", rateCrowd},
+		{"keeps_its_limit_under_concurrency", rateConcurrent},
 		{"refuses_what_is_no_limit", rateThatIsNone},
 		{"goes_with_its_transaction", rateAndFail},
 		{"survives_reopening", rateSurvives},
 	}
 }
 
-// goOut asks for a call, and says whether it may go.
-func (s *subject) goOut(org string, limit int) (may bool) {
+// countOutbound counts a call, and reports whether it may be made.
+func (s *subject) countOutbound(org string, limit int) (may bool) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
 		may, err = tx.CountOutbound(org, limit)
@@ -29,8 +29,8 @@ func (s *subject) goOut(org string, limit int) (may bool) {
 	return may
 }
 
-// wentOut counts the calls of an organisation.
-func (s *subject) wentOut(org string) (n int) {
+// outboundCalls counts the calls of an org.
+func (s *subject) outboundCalls(org string) (n int) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
 		n, err = r.OutboundCalls(org)
@@ -40,28 +40,28 @@ func (s *subject) wentOut(org string) (n int) {
 }
 
 func rateLimit(s *subject) {
-	s.same("before", s.wentOut("org"), 0)
+	s.same("before", s.outboundCalls("org"), 0)
 	for range 3 {
-		s.same("within the limit", s.goOut("org", 3), true)
+		s.same("within the limit", s.countOutbound("org", 3), true)
 	}
 
-	s.same("one more", s.goOut("org", 3), false)
+	s.same("one more", s.countOutbound("org", 3), false)
 
-	s.same("counted", s.wentOut("org"), 3)
-	s.same("with another limit", s.goOut("org", 4), true)
+	s.same("counted", s.outboundCalls("org"), 3)
+	s.same("with another limit", s.countOutbound("org", 4), true)
 }
 
 func ratesApart(s *subject) {
 	for _, org := range []string{"", "org", "ORG", "org\x00", "\xff", "o'rg"} {
-		s.same(org, s.goOut(org, 1), true)
-		s.same(org+" again", s.goOut(org, 1), false)
-		s.same(org+" counted", s.wentOut(org), 1)
+		s.same(org, s.countOutbound(org, 1), true)
+		s.same(org+" again", s.countOutbound(org, 1), false)
+		s.same(org+" counted", s.outboundCalls(org), 1)
 	}
 }
 
-func rateCrowd(s *subject) {
+func rateConcurrent(s *subject) {
 	var went atomic.Int32
-	s.together(crowd, func(int) error {
+	s.together(nParallel, func(int) error {
 		may := false
 		err := s.InTx(s.ctx, func(tx store.Tx) (err error) {
 			may, err = tx.CountOutbound("org", 7)
@@ -74,7 +74,7 @@ func rateCrowd(s *subject) {
 	})
 
 	s.same("went out", went.Load(), int32(7))
-	s.same("counted", s.wentOut("org"), 7)
+	s.same("counted", s.outboundCalls("org"), 7)
 }
 
 func rateThatIsNone(s *subject) {
@@ -98,13 +98,13 @@ func rateAndFail(s *subject) {
 		return perdure.Lost
 	})
 
-	s.same("counted", s.wentOut("org"), 0)
+	s.same("counted", s.outboundCalls("org"), 0)
 }
 
 func rateSurvives(s *subject) {
-	s.goOut("org", 9)
+	s.countOutbound("org", 9)
 
 	s.reopen()
 
-	s.same("counted", s.wentOut("org"), 1)
+	s.same("counted", s.outboundCalls("org"), 1)
 }

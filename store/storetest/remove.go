@@ -34,8 +34,8 @@ func (s *subject) remove(id perdure.SessionID) {
 	s.write(func(tx store.Tx) error { return tx.RemoveSession(id) })
 }
 
-// quiet ends all that is at work in a session, so that it may go.
-func (s *subject) quiet(id perdure.SessionID) {
+// endWork ends all work of a session, so that it can be removed.
+func (s *subject) endWork(id perdure.SessionID) {
 	s.Helper()
 	s.write(func(tx store.Tx) error {
 		row, err := tx.Session(id)
@@ -57,16 +57,16 @@ func (s *subject) quiet(id perdure.SessionID) {
 	})
 }
 
-// resting is a session of which there is something of every kind, and nothing at work.
-func (s *subject) resting() (things, perdure.SessionID) {
+// idleSession returns a session with something of every kind, and no running work.
+func (s *subject) idleSession() (things, perdure.SessionID) {
 	s.Helper()
 	w, id := s.busy()
-	s.quiet(id)
+	s.endWork(id)
 	return w, id
 }
 
 func removeAll(s *subject) {
-	w, id := s.resting()
+	w, id := s.idleSession()
 
 	s.remove(id)
 
@@ -91,14 +91,15 @@ func removeAll(s *subject) {
 	})
 }
 
-// removeTraces looks everywhere, as the adapter can: a noun that is added later is found by it too.
+// removeTraces searches everywhere with the help of the adapter. It therefore also covers nouns
+// that are added later.
 func removeTraces(s *subject) {
 	if s.harness.Traces == nil {
-		s.Fatal("the adapter has no Traces: nothing looks for what a removed session leaves")
+		s.Fatal("the adapter has no Traces: what a removed session leaves cannot be found")
 	}
-	_, id := s.resting()
+	_, id := s.idleSession()
 	if len(s.harness.Traces(s.T, s.Store, id)) == 0 {
-		s.Fatal("no trace of a session that is there: the adapter does not look")
+		s.Fatal("no trace of an existing session: the adapter does not search")
 	}
 
 	s.remove(id)
@@ -108,7 +109,7 @@ func removeTraces(s *subject) {
 
 func removeLeavesOthers(s *subject) {
 	w, other := s.prepare(), s.prepare()
-	s.quiet(w.session)
+	s.endWork(w.session)
 	before := s.dump(other.session)
 	snapshot := func() (found store.Snapshot) {
 		s.read(func(r store.Reader) (err error) {
@@ -131,7 +132,7 @@ func removeLeavesOthers(s *subject) {
 }
 
 func removeAndRestore(s *subject) {
-	_, id := s.resting()
+	_, id := s.idleSession()
 	before := s.dump(id)
 
 	s.remove(id)
@@ -141,18 +142,18 @@ func removeAndRestore(s *subject) {
 }
 
 func removeUnknown(s *subject) {
-	_, id := s.resting()
+	_, id := s.idleSession()
 	s.remove(id)
 
 	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.RemoveSession(id) })
 	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.RemoveSession(mint[perdure.SessionID](s)) })
 }
 
-// staysWhole wants a removal to be refused, and to change nothing.
-func (s *subject) staysWhole(id perdure.SessionID) {
+// removeRefused requires that a removal is refused and changes nothing.
+func (s *subject) removeRefused(id perdure.SessionID) {
 	s.Helper()
 	before := s.dump(id)
-	s.write(func(tx store.Tx) error { // whose other writes are kept
+	s.write(func(tx store.Tx) error { // whose other writes are committed
 		if err := tx.RemoveSession(id); !errors.Is(err, perdure.Conflict) {
 			s.Errorf("got error %v, want %v", err, perdure.Conflict)
 		}
@@ -162,20 +163,20 @@ func (s *subject) staysWhole(id perdure.SessionID) {
 }
 
 func removeDriven(s *subject) {
-	_, id := s.resting()
-	row := s.take(id, s.hire().ID)
+	_, id := s.idleSession()
+	row := s.take(id, s.newStoredWorker().ID)
 
-	s.staysWhole(id)
+	s.removeRefused(id)
 
 	s.write(func(tx store.Tx) error { return tx.ReleaseSession(id, row.Epoch) })
 	s.remove(id)
 }
 
 func removeRunningCall(s *subject) {
-	_, id := s.resting()
+	_, id := s.idleSession()
 	call := s.claimed(id)
 
-	s.staysWhole(id)
+	s.removeRefused(id)
 
 	s.settle(call, perdure.CallSettled, text("done"))
 	s.remove(id)
@@ -188,27 +189,27 @@ func removeLiveTask(s *subject) {
 		task.State = state
 		s.create(task)
 
-		s.staysWhole(id)
+		s.removeRefused(id)
 
-		s.quiet(id)
+		s.endWork(id)
 		s.remove(id)
 	}
 }
 
 func removeParent(s *subject) {
-	_, id := s.resting()
+	_, id := s.idleSession()
 	child := s.newSession()
 	child.Parent, child.Root = id, id
 	s.write(func(tx store.Tx) error { return tx.CreateSession(child) })
 
-	s.staysWhole(id)
+	s.removeRefused(id)
 
 	s.remove(child.ID)
 	s.remove(id)
 }
 
 func removeTree(s *subject) {
-	_, id := s.resting()
+	_, id := s.idleSession()
 	child, grandchild := s.newSession(), s.newSession()
 	child.Parent, child.Root = id, id
 	grandchild.Parent, grandchild.Root = child.ID, id
@@ -234,7 +235,7 @@ func removeTree(s *subject) {
 }
 
 func removeAndFail(s *subject) {
-	_, id := s.resting()
+	_, id := s.idleSession()
 	before := s.dump(id)
 
 	s.refused(errOnPurpose, func(tx store.Tx) error {
@@ -251,7 +252,7 @@ func removeAndFail(s *subject) {
 }
 
 func removeSurvives(s *subject) {
-	_, id := s.resting()
+	_, id := s.idleSession()
 	s.remove(id)
 
 	s.reopen()
@@ -260,7 +261,8 @@ func removeSurvives(s *subject) {
 	s.same("traces", s.harness.Traces(s.T, s.Store, id), []string(nil))
 }
 
-// TracesIn returns the columns of tables, as TABLE.COLUMN, in which a session's id stands anywhere in a value.
+// TracesIn returns the columns of tables, as TABLE.COLUMN, with a value that contains a session's
+// id.
 func TracesIn(t *testing.T, db *sql.DB, tables []string, id perdure.SessionID) (found []string) {
 	t.Helper()
 	for _, table := range tables {
@@ -283,7 +285,8 @@ func TracesIn(t *testing.T, db *sql.DB, tables []string, id perdure.SessionID) (
 			for i, v := range values {
 				text, _ := v.(string)
 				body, _ := v.([]byte)
-				if name := table + "." + columns[i]; strings.Contains(text+string(body), string(id)) && !slices.Contains(found, name) {
+				if name := table + "." + columns[i]; strings.Contains(text+string(body), string(id)) &&
+					!slices.Contains(found, name) {
 					found = append(found, name)
 				}
 			}

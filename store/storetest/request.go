@@ -18,9 +18,9 @@ func requestLaws() []law {
 		{"tells_an_empty_answer_from_none", emptyAnswer},
 		{"is_unknown_until_begun", unknownRequest},
 		{"begins_once", beginAgain},
-		{"begins_once_in_a_crowd", beginTogether},
+		{"begins_once_under_concurrency", beginTogether},
 		{"keeps_the_first_answer", endAgain},
-		{"keeps_one_answer_of_a_crowd", endTogether},
+		{"keeps_one_answer_under_concurrency", endTogether},
 		{"refuses_an_answer_without_a_status", endWithoutStatus},
 		{"keeps_keys_and_scopes_apart", requestKeys},
 		{"refuses_a_key_that_is_too_long", longRequestKeys},
@@ -40,7 +40,7 @@ func (s *subject) newRequest() store.Request {
 	return r
 }
 
-// begin begins a request and returns the row that is to be stored.
+// begin begins a request and returns the row that must be stored.
 func (s *subject) begin(r store.Request) store.Request {
 	s.Helper()
 	s.write(func(tx store.Tx) error {
@@ -57,7 +57,7 @@ func (s *subject) begun() store.Request {
 	return s.begin(s.newRequest())
 }
 
-// end answers a request and returns the row that is to be stored.
+// end answers a request and returns the row that must be stored.
 func (s *subject) end(r store.Request, answer store.Answer) store.Request {
 	s.Helper()
 	s.write(func(tx store.Tx) error { return tx.EndRequest(r.Scope, r.Key, answer) })
@@ -75,13 +75,13 @@ func (s *subject) request(of store.Request) (r store.Request) {
 	return r
 }
 
-// forgotten wants a request to be unknown.
+// forgotten requires that a request is unknown.
 func (s *subject) forgotten(r store.Request) {
 	s.Helper()
 	s.unknown(func(reader store.Reader) error { _, err := reader.Request(r.Scope, r.Key); return err })
 }
 
-// prune forgets old requests and returns how many.
+// prune forgets old requests and returns their number.
 func (s *subject) prune(before time.Time, limit int) (n int) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
@@ -109,7 +109,7 @@ func answer(body string) store.Answer {
 func requestFields(s *subject) {
 	given := s.newRequest()
 
-	want := s.begin(given) // neither At nor Answer is the caller's to say
+	want := s.begin(given) // the caller sets neither At nor Answer
 	s.same("row", s.request(given), want)
 	want = s.end(want, given.Answer)
 	s.same("row once it is answered", s.request(given), want)
@@ -148,7 +148,7 @@ func longAnswer(s *subject) {
 	s.end(r, answer(want))
 
 	if got := string(s.request(r).Answer.Body); got != want {
-		s.Errorf("%d bytes came back as other %d", len(want), len(got))
+		s.Errorf("%d bytes were read back as %d different ones", len(want), len(got))
 	}
 }
 
@@ -171,7 +171,8 @@ func emptyAnswer(s *subject) {
 
 func unknownRequest(s *subject) {
 	known := s.begun()
-	for _, r := range []store.Request{s.newRequest(), {Scope: known.Scope}, {Key: known.Key}, {Scope: known.Key, Key: known.Scope}, {}} {
+	for _, r := range []store.Request{s.newRequest(), {Scope: known.Scope}, {Key: known.Key},
+		{Scope: known.Key, Key: known.Scope}, {}} {
 		s.forgotten(r)
 		s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.EndRequest(r.Scope, r.Key, answer("lost")) })
 		s.forgotten(r)
@@ -190,7 +191,7 @@ func beginAgain(s *subject) {
 		want = s.end(want, answer("done"))
 	}
 
-	s.write(func(tx store.Tx) error { // a fn may take the refusal for an answer, and go on
+	s.write(func(tx store.Tx) error { // an fn may ignore the refusal and continue
 		if err := tx.BeginRequest(again); !errors.Is(err, perdure.Conflict) {
 			return fmt.Errorf("got error %v, want %v", err, perdure.Conflict)
 		}
@@ -200,7 +201,8 @@ func beginAgain(s *subject) {
 	})
 }
 
-// Everybody reads and begins what is not there: all of them see the request of one.
+// All goroutines read and begin the same missing request. All of them then see the request of one
+// of them.
 func beginTogether(s *subject) {
 	const callers = 64
 	shared := s.newRequest()
@@ -258,9 +260,9 @@ func endAgain(s *subject) {
 
 func endTogether(s *subject) {
 	r := s.begun()
-	answers := make([]store.Answer, crowd)
+	answers := make([]store.Answer, nParallel)
 
-	s.together(crowd, func(i int) error {
+	s.together(nParallel, func(i int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error {
 			if err := tx.EndRequest(r.Scope, r.Key, answer(fmt.Sprint(i))); err != nil {
 				return err
@@ -293,17 +295,20 @@ func endWithoutStatus(s *subject) {
 // requestNames are texts of which no two are the same key.
 func requestNames() []string {
 	names := append(hostile(),
-		"key", "Key", "KEY", "key ", " key", "k\u00e9y", "ke\u0301y", "K\u00c9Y", "stra\u00dfe", "strasse", "\u212a", "k", "K", "1", "01", "1.0", "1e0", "a", "ab", "b",
+		"key", "Key", "KEY", "key ", " key", "k\u00e9y", "ke\u0301y", "K\u00c9Y", "stra\u00dfe", "strasse", "\u212a",
+		"k", "K", "1", "01", "1.0", "1e0", "a", "ab", "b",
 		"key\x00", "2 ab", "user POST /v1/sessions", "%", "_",
 	)
 	long := strings.Repeat("k", 254)
-	return append(names, long, long+"1", long+"2", strings.Repeat("\xff", 255), strings.Repeat("é", store.MaxRequestKeyBytes/2))
+	return append(names, long, long+"1", long+"2", strings.Repeat("\xff", 255),
+		strings.Repeat("é", store.MaxRequestKeyBytes/2))
 }
 
-// Each name is a scope and a key, and some pairs are alike but for where the scope ends.
+// Each name is a scope and a key, and some pairs only differ in where the scope ends.
 func requestKeys(s *subject) {
 	pairs := [][2]string{
-		{"a", "bc"}, {"ab", "c"}, {"", "abc"}, {"abc", ""}, {"a\x00b", "c"}, {"a", "b\x00c"}, {"a b", "c"}, {"a", "b c"},
+		{"a", "bc"}, {"ab", "c"}, {"", "abc"}, {"abc", ""}, {"a\x00b", "c"}, {"a", "b\x00c"}, {"a b", "c"},
+		{"a", "b c"},
 	}
 	for _, name := range requestNames() {
 		pairs = append(pairs, [2]string{name, "the key"}, [2]string{"the scope", name})
@@ -312,7 +317,8 @@ func requestKeys(s *subject) {
 	s.write(func(tx store.Tx) error {
 		all = nil
 		for i, pair := range pairs {
-			r := store.Request{Scope: pair[0], Key: pair[1], Hash: fmt.Sprint(i), Seed: perdure.Secret{byte(i)}, At: tx.Now()}
+			r := store.Request{Scope: pair[0], Key: pair[1], Hash: fmt.Sprint(i), Seed: perdure.Secret{byte(i)},
+				At: tx.Now()}
 			if err := tx.BeginRequest(r); err != nil {
 				return err
 			}
@@ -330,7 +336,7 @@ func requestKeys(s *subject) {
 	for _, want := range all {
 		got := s.request(want)
 		if got.Seed != want.Seed {
-			s.Errorf("%q of %q has the seed of another", want.Key, want.Scope)
+			s.Errorf("%q of %q has the seed of another one", want.Key, want.Scope)
 		}
 		s.same("row", got, want)
 	}
@@ -353,7 +359,8 @@ func (s *subject) inSequence(n int) (all []store.Request) {
 	s.Helper()
 	for i := range n {
 		r := s.newRequest()
-		r.Scope, r.Key = fmt.Sprintf("scope %d", n-i), fmt.Sprintf("key %d", (n-i)/2) // go down: order is that of the moments
+		// descending: the order is that of the moments
+		r.Scope, r.Key = fmt.Sprintf("scope %d", n-i), fmt.Sprintf("key %d", (n-i)/2)
 		r = s.begin(r)
 		if i%2 == 0 {
 			r = s.end(r, answer("done"))
@@ -413,7 +420,7 @@ func beginPruned(s *subject) {
 	s.same("row", s.request(old), want)
 }
 
-// A request is noted and what it asked for is done together, or neither.
+// A request and its effects are committed together, or neither.
 func requestAndOthers(s *subject) {
 	session, gone, open := s.session(), s.begun(), s.begun()
 	s.later(open.At)

@@ -34,7 +34,7 @@ func (s *subject) newResource(session perdure.SessionID) store.Resource {
 	return r
 }
 
-// register puts an entry and returns it as it is stored.
+// register puts an entry and returns it as stored.
 func (s *subject) register(r store.Resource) store.Resource {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
@@ -101,7 +101,8 @@ func hostileResources(s *subject) {
 		want := s.register(r)
 
 		s.same("entry", s.resource(r), want)
-		s.same("bytes", []string{want.ID, want.Kind, want.Name, string(want.Metadata)}, []string{r.ID, words, words, words})
+		s.same("bytes", []string{want.ID, want.Kind, want.Name, string(want.Metadata)},
+			[]string{r.ID, words, words, words})
 		if words != "" {
 			s.same("list", s.resources(store.ResourceFilter{Kind: words}), []store.Resource{want})
 		}
@@ -112,7 +113,8 @@ func unknownResource(s *subject) {
 	known := s.register(s.newResource(s.session()))
 	for _, of := range []store.Resource{
 		{Session: known.Session}, {Session: s.session(), Resource: known.Resource}, {Resource: known.Resource},
-		{Session: known.Session, Resource: perdure.Resource{ID: known.ID + " "}}, {Session: known.Session, Resource: perdure.Resource{ID: strings.ToUpper(known.ID)}},
+		{Session: known.Session, Resource: perdure.Resource{ID: known.ID + " "}},
+		{Session: known.Session, Resource: perdure.Resource{ID: strings.ToUpper(known.ID)}},
 	} {
 		s.unknown(func(r store.Reader) error { _, err := r.Resource(of.Session, of.ID); return err })
 	}
@@ -124,7 +126,8 @@ func putResourceAgain(s *subject) {
 	second := s.register(s.newResource(session))
 	s.later(second.UpdatedAt)
 	changed := first
-	changed.Kind, changed.Name, changed.Status, changed.Metadata, changed.Task = "other", "", perdure.ResourceReleased, nil, ""
+	changed.Kind, changed.Name, changed.Status, changed.Metadata, changed.Task = "other", "", perdure.ResourceReleased,
+		nil, ""
 
 	got := s.register(changed)
 
@@ -140,16 +143,20 @@ func listResources(s *subject) {
 	var all []store.Resource
 	for i := range 12 {
 		r := s.newResource([]perdure.SessionID{session, other}[i/6])
-		r.ID, r.Kind = fmt.Sprintf("id %d", 100-i), []string{"box", "browser"}[i%2] // in the order of the ids they are the wrong way round
-		r.Status = []perdure.ResourceStatus{perdure.ResourceActive, perdure.ResourceFailed, perdure.ResourceReleased}[i%3]
+		// the ids sort in the opposite order
+		r.ID, r.Kind = fmt.Sprintf("id %d", 100-i), []string{"box", "browser"}[i%2]
+		r.Status = []perdure.ResourceStatus{perdure.ResourceActive, perdure.ResourceFailed,
+			perdure.ResourceReleased}[i%3]
 		all = append(all, s.register(r))
 	}
 	same := all[0]
 	same.Session = other
 	all = append(all, s.register(same))
 	for _, filter := range []store.ResourceFilter{
-		{}, {Session: session}, {Session: other}, {Session: "nobody"}, {Kind: "box"}, {Kind: "bo"}, {ID: all[0].ID}, {ID: all[3].ID, Session: session},
-		{ID: all[3].ID, Session: other}, {Status: perdure.ResourceFailed}, {Session: other, Kind: "browser", Status: perdure.ResourceActive},
+		{}, {Session: session}, {Session: other}, {Session: "nobody"}, {Kind: "box"}, {Kind: "bo"}, {ID: all[0].ID},
+		{ID: all[3].ID, Session: session},
+		{ID: all[3].ID, Session: other}, {Status: perdure.ResourceFailed},
+		{Session: other, Kind: "browser", Status: perdure.ResourceActive},
 	} {
 		var want []store.Resource
 		for _, r := range all {
@@ -178,8 +185,12 @@ func removeResource(s *subject) {
 func resourceThatIsNone(s *subject) {
 	good := s.newResource(s.session())
 	for _, spoil := range []func(*store.Resource){
-		func(r *store.Resource) { r.ID = "" }, func(r *store.Resource) { r.ID = strings.Repeat("x", store.MaxResourceIDBytes+1) },
-		func(r *store.Resource) { r.Session = "" }, func(r *store.Resource) { r.Status = "" }, func(r *store.Resource) { r.Status = "gone" },
+		func(r *store.Resource) {
+			r.ID = ""
+		}, func(r *store.Resource) { r.ID = strings.Repeat("x", store.MaxResourceIDBytes+1) },
+		func(r *store.Resource) {
+			r.Session = ""
+		}, func(r *store.Resource) { r.Status = "" }, func(r *store.Resource) { r.Status = "gone" },
 	} {
 		bad := good
 		spoil(&bad)
@@ -191,17 +202,17 @@ func resourceThatIsNone(s *subject) {
 
 func resourceRace(s *subject) {
 	r := s.newResource(s.session())
-	s.together(crowd, func(int) error {
+	s.together(nParallel, func(int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error { _, err := tx.PutResource(r); return err })
 	})
-	s.together(crowd, func(i int) error {
+	s.together(nParallel, func(i int) error {
 		other := r
 		other.ID = fmt.Sprintf("other %d", i)
 		return s.InTx(s.ctx, func(tx store.Tx) error { _, err := tx.PutResource(other); return err })
 	})
 
-	if n := len(s.resources(store.ResourceFilter{})); n != 1+crowd {
-		s.Errorf("got %d entries, want %d", n, 1+crowd)
+	if n := len(s.resources(store.ResourceFilter{})); n != 1+nParallel {
+		s.Errorf("got %d entries, want %d", n, 1+nParallel)
 	}
 }
 
@@ -232,7 +243,7 @@ func resourceGoes(s *subject) {
 }
 
 func resourceCopies(s *subject) {
-	given, want := s.newResource(s.session()), filled[perdure.Resource]() // alike and sharing nothing
+	given, want := s.newResource(s.session()), filled[perdure.Resource]() // equal, but without shared memory
 	put := s.register(given)
 	want.ID, want.Status, want.CreatedAt, want.UpdatedAt = given.ID, given.Status, put.CreatedAt, put.UpdatedAt
 

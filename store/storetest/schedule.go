@@ -22,7 +22,7 @@ func scheduleLaws() []law {
 		{"keeps_every_field_of_a_fire", fireFields},
 		{"lists_fires_from_the_latest", fireLists},
 		{"counts_in_the_commit_that_creates", scheduleCaps},
-		{"lets_no_crowd_pass_a_cap", scheduleCapRace},
+		{"keeps_its_caps_under_concurrency", scheduleCapRace},
 		{"goes_with_its_session", scheduleGoes},
 		{"goes_with_its_fires", scheduleRemoved},
 		{"goes_with_its_transaction", scheduleAndFail},
@@ -37,7 +37,7 @@ func scheduleLaws() []law {
 // newSchedule returns a schedule with every field set, which is due at a moment.
 func (s *subject) newSchedule(session perdure.SessionID, due time.Time) perdure.Schedule {
 	sched := filled[perdure.Schedule]()
-	sched.ID, sched.Session, sched.Waiting, sched.NextAt = mint[perdure.ScheduleID](s), session, time.Time{}, due
+	sched.ID, sched.Session, sched.QueuedNominal, sched.NextAt = mint[perdure.ScheduleID](s), session, time.Time{}, due
 	return sched
 }
 
@@ -48,7 +48,7 @@ func newFire(of perdure.Schedule, nominal time.Time) perdure.Fire {
 	return f
 }
 
-// plan puts schedules without a cap, and returns the last.
+// plan puts schedules without a cap, and returns the last one.
 func (s *subject) plan(all ...perdure.Schedule) perdure.Schedule {
 	s.Helper()
 	s.write(func(tx store.Tx) error {
@@ -128,14 +128,15 @@ func scheduleLists(s *subject) {
 	s.same("of one", s.schedules(store.ScheduleFilter{Session: one}), []perdure.Schedule{all[0], all[2], all[4]})
 	s.same("a page", s.schedules(store.ScheduleFilter{After: all[1].ID, Limit: 2}), all[2:4])
 	s.same("a page of one", s.schedules(store.ScheduleFilter{Session: other, After: all[1].ID, Limit: 1}), all[3:4])
-	s.same("nobody's", s.schedules(store.ScheduleFilter{Session: "nobody"}), []perdure.Schedule(nil))
+	s.same("of an unknown session", s.schedules(store.ScheduleFilter{Session: "nobody"}), []perdure.Schedule(nil))
 }
 
 func scheduleDue(s *subject) {
 	session := s.session()
-	late, early, paused, never, waits := s.newSchedule(session, moment(30)), s.newSchedule(session, moment(10)), s.newSchedule(session, moment(1)),
+	late, early, paused, never, waits := s.newSchedule(session, moment(30)), s.newSchedule(session, moment(10)),
+		s.newSchedule(session, moment(1)),
 		s.newSchedule(session, time.Time{}), s.newSchedule(session, moment(90))
-	paused.Enabled, waits.Waiting = false, moment(20)
+	paused.Enabled, waits.QueuedNominal = false, moment(20)
 	s.plan(late, early, paused, never, waits)
 
 	s.same("before", s.due(moment(9), 0), []perdure.Schedule(nil))
@@ -149,7 +150,7 @@ func scheduleDue(s *subject) {
 		return err
 	})
 
-	early.NextAt, waits.Waiting = moment(40), time.Time{}
+	early.NextAt, waits.QueuedNominal = moment(40), time.Time{}
 	s.plan(early, waits)
 	s.same("moved on", s.due(moment(99), 0), []perdure.Schedule{late, early, waits})
 }
@@ -251,10 +252,12 @@ func scheduleCaps(s *subject) {
 
 func scheduleCapRace(s *subject) {
 	session := s.session()
-	made := make([]bool, crowd)
-	s.together(crowd, func(i int) error {
+	made := make([]bool, nParallel)
+	s.together(nParallel, func(i int) error {
 		sched := s.newSchedule(session, moment(1))
-		err := s.InTx(s.ctx, func(tx store.Tx) error { return tx.PutSchedule(sched, store.ScheduleCaps{Session: 5, Org: 100}) })
+		err := s.InTx(s.ctx, func(tx store.Tx) error {
+			return tx.PutSchedule(sched, store.ScheduleCaps{Session: 5, Org: 100})
+		})
 		if made[i] = err == nil; errors.Is(err, perdure.Limit) {
 			return nil
 		}
@@ -324,7 +327,7 @@ func (s *subject) plannedIn(tx store.Tx, sched perdure.Schedule) perdure.Schedul
 
 func scheduleCopies(s *subject) {
 	given, want := s.newSchedule(s.session(), moment(1)), filled[perdure.Schedule]()
-	want.ID, want.Session, want.Waiting, want.NextAt = given.ID, given.Session, given.Waiting, given.NextAt
+	want.ID, want.Session, want.QueuedNominal, want.NextAt = given.ID, given.Session, given.QueuedNominal, given.NextAt
 	s.plan(given)
 
 	scribble(&given)
@@ -356,7 +359,7 @@ func monitorsApart(s *subject) {
 	s.read(func(r store.Reader) error {
 		got, err := r.CountTasks(perdure.TaskRunning, session)
 		s.same("counts", got, []store.TaskCount{{Session: session, N: 2, Monitors: 1}})
-		s.same("places", got[0].Places(), 1)
+		s.same("places", got[0].Slots(), 1)
 		return err
 	})
 }
@@ -384,7 +387,7 @@ func scheduleSurvives(s *subject) {
 	s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.AddFire(fire) })
 }
 
-// prepareSchedules adds a schedule that fires and one that goes.
+// prepareSchedules adds a schedule with a fire and one to be removed.
 func (s *subject) prepareSchedules(w *things) {
 	s.Helper()
 	w.planned, w.unplanned = s.plan(s.newSchedule(w.session, moment(1))), s.plan(s.newSchedule(w.session, moment(2)))
@@ -392,18 +395,19 @@ func (s *subject) prepareSchedules(w *things) {
 	s.write(func(tx store.Tx) error { return tx.AddFire(newFire(w.planned, moment(1))) })
 }
 
-// touchSchedules writes with every method of schedules.
+// touchSchedules calls every writing method of schedules.
 func (w things) touchSchedules(tx store.Tx) error {
 	moved := w.planned
 	moved.NextAt = moment(50)
 	changed := newFire(w.planned, moment(1))
 	changed.Reason = "new"
 	_, gone := tx.RemoveSchedule(w.unplanned.ID)
-	return errors.Join(tx.PutSchedule(moved, store.ScheduleCaps{}), tx.PutSchedule(w.freshPlan, store.ScheduleCaps{Session: 9}), gone,
+	return errors.Join(tx.PutSchedule(moved, store.ScheduleCaps{}),
+		tx.PutSchedule(w.freshPlan, store.ScheduleCaps{Session: 9}), gone,
 		tx.AddFire(newFire(w.planned, moment(2))), tx.ChangeFire(changed))
 }
 
-// lookAtSchedules reads schedules, what is due and fires.
+// lookAtSchedules reads schedules, due schedules and fires.
 func (w things) lookAtSchedules(r store.Reader, found *everything) (err error) {
 	if found.Schedules, err = r.Schedules(store.ScheduleFilter{}); err != nil {
 		return err

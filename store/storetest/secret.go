@@ -16,7 +16,7 @@ func secretLaws() []law {
 		{"is_unknown_until_put", unknownSecret},
 		{"keeps_every_field", secretFields},
 		{"is_written_version_by_version", secretVersions},
-		{"has_one_winner_of_a_crowd", secretCrowd},
+		{"has_one_winner_under_concurrency", secretConcurrent},
 		{"lists_by_session_and_by_key", listSecrets},
 		{"lists_by_pages", pageSecrets},
 		{"is_sealed_again_in_place", resealSecret},
@@ -30,11 +30,12 @@ func secretLaws() []law {
 	}
 }
 
-// hush puts a secret and returns it as it is stored.
-func (s *subject) hush(session perdure.SessionID, name string, version int64, key string) store.Secret {
+// putSecret puts a secret and returns it as stored.
+func (s *subject) putSecret(session perdure.SessionID, name string, version int64, key string) store.Secret {
 	s.Helper()
 	one := store.Secret{
-		Session: session, Name: name, Version: version, Sealed: fmt.Appendf(nil, "\x00\xff%s under %s", name, key), KeyID: key,
+		Session: session, Name: name, Version: version,
+		Sealed: fmt.Appendf(nil, "\x00\xff%s under %s", name, key), KeyID: key,
 		Hosts: []string{"a.example", "b.example"}, Call: "call \xff", CreatedAt: moment(7), UpdatedAt: moment(8),
 	}
 	s.write(func(tx store.Tx) error { return tx.PutSecret(one) })
@@ -58,7 +59,7 @@ func (s *subject) secrets(filter store.SecretFilter) (names []string) {
 		found, err := r.Secrets(filter)
 		for _, one := range found {
 			names = append(names, one.Name)
-			if (len(one.Sealed) == 0) != filter.Bare {
+			if (len(one.Sealed) == 0) != filter.WithoutValue {
 				s.Errorf("%s is listed with %d bytes", one.Name, len(one.Sealed))
 			}
 		}
@@ -69,7 +70,7 @@ func (s *subject) secrets(filter store.SecretFilter) (names []string) {
 
 func unknownSecret(s *subject) {
 	session, other := s.session(), s.session()
-	s.hush(other, "name", 1, "k")
+	s.putSecret(other, "name", 1, "k")
 
 	s.unknown(func(r store.Reader) error { _, err := r.Secret(session, "name"); return err })
 	s.same("listed", len(s.secrets(store.SecretFilter{Session: session})), 0)
@@ -77,9 +78,10 @@ func unknownSecret(s *subject) {
 
 func secretFields(s *subject) {
 	session := s.session()
-	now := s.hush(session, "\xff name", 1, "k1")
+	now := s.putSecret(session, "\xff name", 1, "k1")
 
-	s.same("name", []any{now.Session, now.Name, now.Version, now.KeyID, now.Call}, []any{session, "\xff name", int64(1), "k1", perdure.CallID("call \xff")})
+	s.same("name", []any{now.Session, now.Name, now.Version, now.KeyID, now.Call},
+		[]any{session, "\xff name", int64(1), "k1", perdure.CallID("call \xff")})
 	s.same("sealed", string(now.Sealed), "\x00\xff\xff name under k1")
 	s.same("hosts", now.Hosts, []string{"a.example", "b.example"})
 	if now.CreatedAt.IsZero() || now.CreatedAt.Equal(moment(7)) || !now.UpdatedAt.Equal(now.CreatedAt) {
@@ -93,15 +95,16 @@ func secretFields(s *subject) {
 
 func secretVersions(s *subject) {
 	session := s.session()
-	first := s.hush(session, "name", 1, "k1")
+	first := s.putSecret(session, "name", 1, "k1")
 	for _, version := range []int64{-1, 0, 1, 3} {
 		s.refused(perdure.Conflict, func(tx store.Tx) error {
-			return tx.PutSecret(store.Secret{Session: session, Name: "name", Version: version, Sealed: []byte("x"), KeyID: "k1"})
+			return tx.PutSecret(store.Secret{Session: session, Name: "name", Version: version, Sealed: []byte("x"),
+				KeyID: "k1"})
 		})
 	}
 	s.same("after refusals", s.secret(session, "name"), first)
 
-	second := s.hush(session, "name", 2, "k2")
+	second := s.putSecret(session, "name", 2, "k2")
 
 	s.same("created", second.CreatedAt, first.CreatedAt)
 	s.same("key", second.KeyID, "k2")
@@ -110,14 +113,14 @@ func secretVersions(s *subject) {
 	})
 }
 
-// secretCrowd lets many write the same version: one of them does, and the others are told.
-func secretCrowd(s *subject) {
+// secretConcurrent lets many transactions write the same version: one succeeds, the others fail.
+func secretConcurrent(s *subject) {
 	session := s.session()
-	s.hush(session, "name", 1, "k")
+	s.putSecret(session, "name", 1, "k")
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	won := 0
-	for range crowd {
+	for range nParallel {
 		all.Go(func() {
 			err := s.InTx(s.ctx, func(tx store.Tx) error {
 				last, err := tx.Secret(session, "name")
@@ -144,18 +147,19 @@ func secretCrowd(s *subject) {
 func listSecrets(s *subject) {
 	one, other := s.session(), s.session()
 	for _, name := range []string{"b", "a", "ä", "A", "a\x00"} {
-		s.hush(one, name, 1, "k1")
+		s.putSecret(one, name, 1, "k1")
 	}
-	s.hush(one, "b", 2, "k2")
-	s.hush(other, "c", 1, "k1")
+	s.putSecret(one, "b", 2, "k2")
+	s.putSecret(other, "c", 1, "k1")
 
 	s.same("of the session", s.secrets(store.SecretFilter{Session: one}), []string{"A", "a", "a\x00", "b", "ä"})
-	s.same("bare", s.secrets(store.SecretFilter{Session: one, Bare: true}), []string{"A", "a", "a\x00", "b", "ä"})
-	s.same("not under k1", s.secrets(store.SecretFilter{Other: "k1"}), []string{"b"})
-	all := s.secrets(store.SecretFilter{Other: "k2", Bare: true})
+	s.same("bare", s.secrets(store.SecretFilter{Session: one, WithoutValue: true}), []string{"A", "a", "a\x00", "b", "ä"})
+	s.same("not under k1", s.secrets(store.SecretFilter{OtherThanKey: "k1"}), []string{"b"})
+	all := s.secrets(store.SecretFilter{OtherThanKey: "k2", WithoutValue: true})
 	slices.Sort(all)
 	s.same("not under k2", all, []string{"A", "a", "a\x00", "c", "ä"})
-	s.same("behind a", s.secrets(store.SecretFilter{Session: one, After: store.SecretKey{Session: one, Name: "a"}, Limit: 2}), []string{"a\x00", "b"})
+	s.same("behind a", s.secrets(store.SecretFilter{Session: one, After: store.SecretKey{Session: one, Name: "a"},
+		Limit: 2}), []string{"a\x00", "b"})
 }
 
 func pageSecrets(s *subject) {
@@ -164,12 +168,12 @@ func pageSecrets(s *subject) {
 		session := s.session()
 		for i := range 5 {
 			name := fmt.Sprint("name ", i)
-			s.hush(session, name, 1, "k1")
+			s.putSecret(session, name, 1, "k1")
 			want[store.SecretKey{Session: session, Name: name}] = true
 		}
 	}
 
-	filter := store.SecretFilter{Other: "k2", Limit: 4}
+	filter := store.SecretFilter{OtherThanKey: "k2", Limit: 4}
 	pages := 0
 	for ; ; pages++ {
 		var page []store.Secret
@@ -183,11 +187,11 @@ func pageSecrets(s *subject) {
 		for _, one := range page {
 			filter.After = store.SecretKey{Session: one.Session, Name: one.Name}
 			if !want[filter.After] {
-				s.Errorf("%v came twice, or from nowhere", filter.After)
+				s.Errorf("%v was listed twice, or does not exist", filter.After)
 			}
 			delete(want, filter.After)
 		}
-		s.hush(page[0].Session, page[0].Name, 2, "k2") // what is written meanwhile changes no page after it
+		s.putSecret(page[0].Session, page[0].Name, 2, "k2") // a write meanwhile changes no later page
 	}
 
 	s.same("pages", pages, 4)
@@ -196,7 +200,7 @@ func pageSecrets(s *subject) {
 
 func resealSecret(s *subject) {
 	session := s.session()
-	before := s.hush(session, "name", 1, "k1")
+	before := s.putSecret(session, "name", 1, "k1")
 	again := before
 	again.Sealed, again.KeyID, again.Hosts, again.Call = []byte("again"), "k2", nil, ""
 	reseal := func(one store.Secret, was string) (done bool) {
@@ -214,7 +218,7 @@ func resealSecret(s *subject) {
 	want.Sealed, want.KeyID = []byte("again"), "k2"
 	s.same("secret", s.secret(session, "name"), want)
 
-	newer := s.hush(session, "name", 2, "k1")
+	newer := s.putSecret(session, "name", 2, "k1")
 	s.same("of a version that is gone", reseal(again, "k1"), false)
 	s.same("the newer one", s.secret(session, "name"), newer)
 	again.Name = "none"
@@ -223,8 +227,8 @@ func resealSecret(s *subject) {
 
 func removeSecret(s *subject) {
 	session, other := s.session(), s.session()
-	s.hush(session, "name", 1, "k")
-	s.hush(other, "name", 1, "k")
+	s.putSecret(session, "name", 1, "k")
+	s.putSecret(other, "name", 1, "k")
 	remove := func() (removed bool) {
 		s.write(func(tx store.Tx) (err error) {
 			removed, err = tx.RemoveSecret(session, "name")
@@ -240,7 +244,8 @@ func removeSecret(s *subject) {
 	s.same("of another session", s.secret(other, "name").Version, int64(1))
 }
 
-// secretGoesOn removes secrets and writes them again: no version of a name comes twice, and what remembers that is no secret.
+// secretGoesOn removes secrets and writes them again. No version of a name is used twice, and the
+// row that records removed versions is not listed as a secret.
 func secretGoesOn(s *subject) {
 	session, other := s.session(), s.session()
 	next := func(of perdure.SessionID, name string) (version int64) {
@@ -254,30 +259,31 @@ func secretGoesOn(s *subject) {
 		s.write(func(tx store.Tx) error { _, err := tx.RemoveSecret(session, name); return err })
 	}
 	s.same("first", next(session, "name"), int64(1))
-	s.hush(session, "stays", 1, "k")
-	s.hush(session, "name", 1, "k")
-	old := s.hush(session, "name", 2, "k")
+	s.putSecret(session, "stays", 1, "k")
+	s.putSecret(session, "name", 1, "k")
+	old := s.putSecret(session, "name", 2, "k")
 	remove("name")
-	s.hush(session, "short", 3, "k")
+	s.putSecret(session, "short", 3, "k")
 	remove("short")
 	remove("none")
 	remove("")
 
-	s.same("next after removals", []int64{next(session, "name"), next(session, "stays"), next(session, "new"), next(other, "name")}, []int64{4, 2, 4, 1})
+	s.same("next after removals", []int64{next(session, "name"), next(session, "stays"), next(session, "new"),
+		next(other, "name")}, []int64{4, 2, 4, 1})
 	for _, version := range []int64{1, 2, 3, 5} {
 		old.Version = version
 		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.PutSecret(old) })
 	}
 	s.unknown(func(r store.Reader) error { _, err := r.Secret(session, ""); return err })
 	s.same("of the session", s.secrets(store.SecretFilter{Session: session}), []string{"stays"})
-	s.same("not under another key", s.secrets(store.SecretFilter{Session: session, Other: "k2"}), []string{"stays"})
+	s.same("not under another key", s.secrets(store.SecretFilter{Session: session, OtherThanKey: "k2"}), []string{"stays"})
 	s.same("of all", s.secrets(store.SecretFilter{}), []string{"stays"})
-	s.same("of all, not under another key", s.secrets(store.SecretFilter{Other: "k2"}), []string{"stays"})
-	s.same("of all, bare", s.secrets(store.SecretFilter{Other: "k2", Bare: true}), []string{"stays"})
+	s.same("of all, not under another key", s.secrets(store.SecretFilter{OtherThanKey: "k2"}), []string{"stays"})
+	s.same("of all, bare", s.secrets(store.SecretFilter{OtherThanKey: "k2", WithoutValue: true}), []string{"stays"})
 
 	s.reopen()
 	s.same("next after reopening", next(session, "name"), int64(4))
-	s.same("version", s.hush(session, "name", 4, "k").Version, int64(4))
+	s.same("version", s.putSecret(session, "name", 4, "k").Version, int64(4))
 	s.same("created", s.secret(session, "name").CreatedAt, s.secret(session, "name").UpdatedAt)
 	s.write(func(tx store.Tx) error { return tx.RemoveSession(session) })
 	s.same("of a session that is gone", next(session, "name"), int64(1))
@@ -286,15 +292,18 @@ func secretGoesOn(s *subject) {
 func largeSecrets(s *subject) {
 	session := s.session()
 	for _, one := range []store.Secret{
-		{Name: "", Sealed: []byte("x"), KeyID: "k"}, {Name: strings.Repeat("n", store.MaxKeyBytes+1), Sealed: []byte("x"), KeyID: "k"},
-		{Name: "n", KeyID: "k"}, {Name: "n", Sealed: make([]byte, store.MaxSecretBytes+1), KeyID: "k"}, {Name: "n", Sealed: []byte("x")},
+		{Name: "", Sealed: []byte("x"), KeyID: "k"},
+		{Name: strings.Repeat("n", store.MaxKeyBytes+1), Sealed: []byte("x"), KeyID: "k"},
+		{Name: "n", KeyID: "k"}, {Name: "n", Sealed: make([]byte, store.MaxSecretBytes+1), KeyID: "k"},
+		{Name: "n", Sealed: []byte("x")},
 	} {
 		one.Session, one.Version = session, 1
 		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.PutSecret(one) })
 		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.ResealSecret(one, "k"); return err })
 	}
 	s.write(func(tx store.Tx) error {
-		return tx.PutSecret(store.Secret{Session: session, Name: "n", Version: 1, Sealed: make([]byte, store.MaxSecretBytes), KeyID: "k"})
+		return tx.PutSecret(store.Secret{Session: session, Name: "n", Version: 1,
+			Sealed: make([]byte, store.MaxSecretBytes), KeyID: "k"})
 	})
 
 	s.same("bytes", len(s.secret(session, "n").Sealed), store.MaxSecretBytes)
@@ -303,7 +312,8 @@ func largeSecrets(s *subject) {
 func secretLimit(s *subject) {
 	session := s.session()
 	put := func(tx store.Tx, name string, version int64) error {
-		return tx.PutSecret(store.Secret{Session: session, Name: name, Version: version, Sealed: []byte("x"), KeyID: "k"})
+		return tx.PutSecret(store.Secret{Session: session, Name: name, Version: version, Sealed: []byte("x"),
+			KeyID: "k"})
 	}
 	s.write(func(tx store.Tx) error {
 		for i := range store.MaxKeys {
@@ -326,10 +336,10 @@ func secretLimit(s *subject) {
 	s.refused(perdure.Limit, func(tx store.Tx) error { return put(tx, "yet one more", 2) })
 }
 
-// secretsStay is SE3: what carries a session elsewhere takes no secret along.
+// secretsStay is SE3: a dump contains no secret.
 func secretsStay(s *subject) {
 	session := s.session()
-	s.hush(session, "name", 1, "k")
+	s.putSecret(session, "name", 1, "k")
 	s.keep(session, "key", "text")
 	d := s.dump(session)
 
@@ -342,7 +352,8 @@ func secretsStay(s *subject) {
 
 func secretCopies(s *subject) {
 	session := s.session()
-	given := store.Secret{Session: session, Name: "name", Version: 1, Sealed: []byte("sealed"), KeyID: "k", Hosts: []string{"a.example"}}
+	given := store.Secret{Session: session, Name: "name", Version: 1, Sealed: []byte("sealed"), KeyID: "k",
+		Hosts: []string{"a.example"}}
 
 	s.write(func(tx store.Tx) error { return tx.PutSecret(given) })
 	scribble(given, s.secret(session, "name"))
@@ -353,7 +364,7 @@ func secretCopies(s *subject) {
 
 func secretSurvives(s *subject) {
 	session := s.session()
-	want := s.hush(session, "name", 1, "k")
+	want := s.putSecret(session, "name", 1, "k")
 
 	s.reopen()
 

@@ -68,7 +68,8 @@ func sessionBeginsAtZero(s *subject) {
 	given.ID = mint[perdure.SessionID](s)
 	given.CreatedAt = given.CreatedAt.Add(999).In(time.FixedZone("west", -3600))
 	want := store.Session{
-		ID: given.ID, Parent: given.Parent, Root: given.Root, Forked: given.Forked, Org: given.Org, User: given.User, Title: given.Title, Labels: given.Labels, Status: given.Status, Secret: given.Secret,
+		ID: given.ID, Parent: given.Parent, Root: given.Root, Forked: given.Forked, Org: given.Org, User: given.User,
+		Title: given.Title, Labels: given.Labels, Status: given.Status, Secret: given.Secret,
 		CreatedAt: given.CreatedAt.Truncate(time.Microsecond).UTC(), UpdatedAt: given.UpdatedAt,
 	}
 
@@ -111,7 +112,7 @@ func takeBumpsEpoch(s *subject) {
 		s.append(id, 1)
 		got := s.take(id, worker)
 
-		want.Epoch, want.Worker, want.LastSeq, want.TakenSeq = epoch, worker, 2+epoch, 2+epoch
+		want.Epoch, want.Worker, want.LastSeq, want.SeenSeq = epoch, worker, 2+epoch, 2+epoch
 		s.same("answer", got, want)
 		s.same("row", s.row(id), want)
 	}
@@ -123,7 +124,7 @@ func takeCounts(s *subject) {
 	worker := mint[perdure.WorkerID](s)
 	s.append(id, 1)
 	var got []int
-	take := func() { got = append(got, s.take(id, worker).TakeUps) }
+	take := func() { got = append(got, s.take(id, worker).Resumes) }
 
 	take()
 	take()
@@ -138,21 +139,21 @@ func takeCounts(s *subject) {
 
 	s.same("take-ups", got, []int{0, 1, 2, 0, 1, 2})
 	s.write(func(tx store.Tx) error { return tx.RetireWorker(mint[perdure.WorkerID](s)) })
-	s.same("after another's end", s.row(id).TakeUps, 2)
-	s.write(func(tx store.Tx) error { return tx.RetireWorker(worker) }) // it ended in order
+	s.same("after another's end", s.row(id).Resumes, 2)
+	s.write(func(tx store.Tx) error { return tx.RetireWorker(worker) }) // an orderly end
 	take()
-	s.write(func(tx store.Tx) error { return tx.RemoveWorker(worker) }) // it did not
+	s.write(func(tx store.Tx) error { return tx.RemoveWorker(worker) }) // not an orderly end
 	take()
 	s.same("after an end in order, and another one", got[6:], []int{2, 3})
-	s.same("first taking of an empty journal", s.take(fresh, worker).TakeUps, 0)
-	s.same("second taking of an empty journal", s.take(fresh, worker).TakeUps, 1)
+	s.same("first taking of an empty journal", s.take(fresh, worker).Resumes, 0)
+	s.same("second taking of an empty journal", s.take(fresh, worker).Resumes, 1)
 }
 
 func takeRace(s *subject) {
 	id := s.session()
-	epochs := make([]int64, crowd)
+	epochs := make([]int64, nParallel)
 
-	s.together(crowd, func(i int) error {
+	s.together(nParallel, func(i int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error {
 			row, err := tx.TakeSession(id, mint[perdure.WorkerID](s))
 			epochs[i] = row.Epoch
@@ -210,9 +211,9 @@ func releaseClears(s *subject) {
 	s.append(id, 2)
 	want := s.row(id)
 	s.same("unread while it is driven", want.Unread(), true)
-	want.Worker, want.TakenSeq = "", 3
+	want.Worker, want.SeenSeq = "", 3
 
-	for range 2 { // again does nothing
+	for range 2 { // the second call has no effect
 		s.write(func(tx store.Tx) error { return tx.ReleaseSession(id, 1) })
 
 		s.same("row", s.row(id), want)
@@ -245,7 +246,7 @@ func listNewestFirst(s *subject) {
 		rows = append(rows, row)
 		s.write(func(tx store.Tx) error { return tx.CreateSession(row) })
 	}
-	s.append(rows[3].ID, 1) // what happens later moves nothing
+	s.append(rows[3].ID, 1) // later events do not change the order
 	want := []perdure.SessionID{rows[1].ID, rows[2].ID, rows[0].ID, rows[3].ID}
 
 	s.same("all", s.listed(store.SessionFilter{}), want)
@@ -265,14 +266,14 @@ func listUnrested(s *subject) {
 	s.take(rested, worker)
 	s.write(func(tx store.Tx) error { return tx.ReleaseSession(rested, 1) })
 
-	s.same("unrested", s.listed(store.SessionFilter{Unrested: true}), []perdure.SessionID{driven})
+	s.same("unrested", s.listed(store.SessionFilter{HasDriver: true}), []perdure.SessionID{driven})
 	s.same("all", s.listed(store.SessionFilter{}), []perdure.SessionID{never, rested, driven})
 
 	s.take(rested, worker)
-	s.same("one of two", s.listed(store.SessionFilter{Unrested: true, Limit: 1}), []perdure.SessionID{rested})
+	s.same("one of two", s.listed(store.SessionFilter{HasDriver: true, Limit: 1}), []perdure.SessionID{rested})
 }
 
-// A root is the root of its own tree. Whoever was forked has no parent by it (SA1).
+// A root is the root of its own tree. A fork does not become the child of its original (SA1).
 func sessionLineage(s *subject) {
 	root, fork := s.newSession(), s.newSession()
 	root.Root, fork.Root, fork.Forked = "", "", root.ID
@@ -300,7 +301,8 @@ func sessionLineage(s *subject) {
 	s.write(func(tx store.Tx) error { return tx.SaveSession(grandchild.ID, "another", perdure.SessionActive) })
 	s.write(func(tx store.Tx) error { return tx.ReleaseSession(grandchild.ID, 1) })
 	for _, row := range []store.Session{taken, s.row(grandchild.ID)} {
-		s.same("lineage", []perdure.SessionID{row.Parent, row.Root, row.Forked}, []perdure.SessionID{child.ID, root.ID, fork.ID})
+		s.same("lineage", []perdure.SessionID{row.Parent, row.Root, row.Forked},
+			[]perdure.SessionID{child.ID, root.ID, fork.ID})
 	}
 }
 
@@ -319,10 +321,10 @@ func listChildren(s *subject) {
 
 	s.same("children", s.listed(store.SessionFilter{Parent: root}), []perdure.SessionID{young, middle, old})
 	s.same("two of them", s.listed(store.SessionFilter{Parent: root, Limit: 2}), []perdure.SessionID{young, middle})
-	s.same("driven ones", s.listed(store.SessionFilter{Parent: root, Unrested: true}), []perdure.SessionID{old})
+	s.same("driven ones", s.listed(store.SessionFilter{Parent: root, HasDriver: true}), []perdure.SessionID{old})
 	s.same("of a child", s.listed(store.SessionFilter{Parent: young}), []perdure.SessionID{grandchild})
 	s.same("of another", s.listed(store.SessionFilter{Parent: other}), []perdure.SessionID{foreign})
-	s.same("of nobody's parent", s.listed(store.SessionFilter{Parent: old}), []perdure.SessionID(nil))
+	s.same("of an unknown parent", s.listed(store.SessionFilter{Parent: old}), []perdure.SessionID(nil))
 	s.same("how many in all", len(s.listed(store.SessionFilter{})), 7)
 }
 
@@ -378,11 +380,11 @@ func sessionSurvives(s *subject) {
 	s.reopen()
 
 	s.same("rows", []store.Session{s.row(driven), s.row(rested)}, want)
-	s.same("unrested", s.listed(store.SessionFilter{Unrested: true}), []perdure.SessionID{driven})
+	s.same("unrested", s.listed(store.SessionFilter{HasDriver: true}), []perdure.SessionID{driven})
 	s.read(func(r store.Reader) error {
 		got, err := r.Snapshot(driven)
 		s.same("snapshot", got, store.Snapshot{Seq: 1, Version: 2, Body: []byte("fold")})
 		return err
 	})
-	s.same("take-ups", s.take(driven, worker).TakeUps, 2)
+	s.same("take-ups", s.take(driven, worker).Resumes, 2)
 }

@@ -26,7 +26,7 @@ func settleLaws() []law {
 	}
 }
 
-// text returns a result that says something.
+// text returns a result with a text.
 func text(words string) perdure.ToolResult {
 	return perdure.ToolResult{CallID: "call", Result: fmt.Appendf(nil, "%q", words)}
 }
@@ -81,7 +81,9 @@ func settleOther(s *subject) {
 	for _, c := range cases {
 		want := s.call(c.call.Key)
 
-		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.Settle(c.call.Key, c.call.Token, c.state, c.result) })
+		s.refused(perdure.Lost, func(tx store.Tx) error {
+			return tx.Settle(c.call.Key, c.call.Token, c.state, c.result)
+		})
 
 		s.same("row", s.call(c.call.Key), want)
 	}
@@ -105,7 +107,9 @@ func settleWrongState(s *subject) {
 	call := s.claimed(s.session())
 
 	for _, state := range []perdure.CallState{perdure.CallRunning, "", "done"} {
-		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Settle(call.Key, call.Token, state, text("done")) })
+		s.refused(perdure.Invalid, func(tx store.Tx) error {
+			return tx.Settle(call.Key, call.Token, state, text("done"))
+		})
 	}
 
 	s.same("row", s.call(call.Key), call)
@@ -150,7 +154,7 @@ func settleRace(s *subject) {
 	s.same("result", s.call(call.Key).Result, new(text(fmt.Sprint(winner))))
 }
 
-// A result comes back as its JSON has it, and is the same result when it is settled again.
+// A stored result has the form of its JSON, and is the same result when it is settled again.
 func hostileResults(s *subject) {
 	for _, words := range hostile() {
 		call := s.claimed(s.session())

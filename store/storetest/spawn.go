@@ -46,7 +46,7 @@ func (s *subject) newSpawn(root perdure.SessionID) store.Spawn {
 	}
 }
 
-// claimSpawn claims a handle, whatever the outcome, and returns what the store answers.
+// claimSpawn claims a handle, whatever the outcome, and returns what the store returns.
 func (s *subject) claimSpawn(h store.Spawn) (outcome store.SpawnOutcome, found store.Spawn) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
@@ -64,8 +64,8 @@ func (s *subject) spawned(root perdure.SessionID) store.Spawn {
 	return found
 }
 
-// begotten adds a running handle to a tree.
-func (s *subject) begotten(root perdure.SessionID) store.Spawn {
+// runningSpawn adds a running handle to a tree.
+func (s *subject) runningSpawn(root perdure.SessionID) store.Spawn {
 	s.Helper()
 	h := s.spawned(root)
 	s.write(func(tx store.Tx) error { return tx.RegisterChild(h.Key, h.Token, mint[perdure.SessionID](s)) })
@@ -75,7 +75,7 @@ func (s *subject) begotten(root perdure.SessionID) store.Spawn {
 // finished adds a settled handle to a tree.
 func (s *subject) finished(root perdure.SessionID) store.Spawn {
 	s.Helper()
-	h := s.begotten(root)
+	h := s.runningSpawn(root)
 	s.write(func(tx store.Tx) error {
 		return tx.SettleSpawn(h.Key, h.Token, perdure.TaskSucceeded, json.RawMessage(`{"n":1}`))
 	})
@@ -92,7 +92,7 @@ func (s *subject) spawn(key perdure.CallKey) (h store.Spawn) {
 	return h
 }
 
-// spawns returns the handles of a tree, and wants the count to be of the same.
+// spawns returns the handles of a tree, and requires that the counts match.
 func (s *subject) spawns(root perdure.SessionID) (found []store.Spawn) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
@@ -139,7 +139,7 @@ func spawnOutcomes(s *subject) {
 		mine, other store.SpawnOutcome
 	}{
 		{s.spawned(root), store.SpawnClaimed, store.SpawnClaimedPending},
-		{s.begotten(root), store.SpawnAlreadyRunning, store.SpawnAlreadyRunning},
+		{s.runningSpawn(root), store.SpawnAlreadyRunning, store.SpawnAlreadyRunning},
 		{s.finished(root), store.SpawnAlreadySettled, store.SpawnAlreadySettled},
 	} {
 		again := s.newSpawn(s.session())
@@ -204,7 +204,7 @@ func hostileSpawns(s *subject) {
 	for _, words := range hostile() {
 		h := s.newSpawn(root)
 		h.Key.Call, h.Name, h.Prompt = perdure.CallID(words), words, words
-		h.Schema = json.RawMessage(words) // bytes of the caller: no store reads them
+		h.Schema = json.RawMessage(words) // bytes of the caller, which a store does not parse
 		outcome, found := s.claimSpawn(h)
 		s.same("outcome", outcome, store.SpawnClaimed)
 		s.write(func(tx store.Tx) error {
@@ -214,7 +214,8 @@ func hostileSpawns(s *subject) {
 
 		h.State, h.CreatedAt = store.SpawnPending, found.CreatedAt
 		s.same("answer", found, h)
-		h.State, h.Status, h.Result, h.SettledAt = store.SpawnSettled, perdure.TaskFailed, json.RawMessage(words), settled.SettledAt
+		h.State, h.Status, h.Result, h.SettledAt = store.SpawnSettled, perdure.TaskFailed, json.RawMessage(words),
+			settled.SettledAt
 		s.same("handle", settled, h)
 		want = append(want, settled)
 	}
@@ -223,12 +224,15 @@ func hostileSpawns(s *subject) {
 }
 
 func unknownSpawn(s *subject) {
-	h := s.spawned(s.session()) // it has no child, as no other has
-	for _, key := range []perdure.CallKey{{}, {Session: h.Key.Session}, {Call: h.Key.Call}, {Session: s.session(), Call: h.Key.Call}} {
+	h := s.spawned(s.session()) // it has no child, and neither has any other
+	for _, key := range []perdure.CallKey{{}, {Session: h.Key.Session}, {Call: h.Key.Call},
+		{Session: s.session(), Call: h.Key.Call}} {
 		s.unknown(func(r store.Reader) error { _, err := r.Spawn(key); return err })
 		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.RegisterChild(key, h.Token, "session_child") })
 		s.refused(perdure.Lost, func(tx store.Tx) error { _, err := tx.RepairSpawn(key, h.Token); return err })
-		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.SettleSpawn(key, h.Token, perdure.TaskFailed, nil) })
+		s.refused(perdure.Lost, func(tx store.Tx) error {
+			return tx.SettleSpawn(key, h.Token, perdure.TaskFailed, nil)
+		})
 	}
 	for _, child := range []perdure.SessionID{"", h.Key.Session, "session_child"} {
 		s.unknown(func(r store.Reader) error { _, err := r.SpawnOf(child); return err })
@@ -238,7 +242,7 @@ func unknownSpawn(s *subject) {
 
 func registerChild(s *subject) {
 	root := s.session()
-	other, want := s.begotten(root), s.spawned(root)
+	other, want := s.runningSpawn(root), s.spawned(root)
 	want.State, want.Child = store.SpawnRunning, mint[perdure.SessionID](s)
 
 	for range 2 {
@@ -258,7 +262,7 @@ func registerChild(s *subject) {
 
 func registerLost(s *subject) {
 	root := s.session()
-	pending, running, settled := s.spawned(root), s.begotten(root), s.finished(root)
+	pending, running, settled := s.spawned(root), s.runningSpawn(root), s.finished(root)
 	child := mint[perdure.SessionID](s)
 	want := s.spawns(root)
 
@@ -285,10 +289,12 @@ func registerLost(s *subject) {
 }
 
 func foreignChild(s *subject) {
-	for _, other := range []store.Spawn{s.begotten(s.session()), s.finished(s.session())} {
+	for _, other := range []store.Spawn{s.runningSpawn(s.session()), s.finished(s.session())} {
 		mine := s.spawned(s.session())
 
-		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.RegisterChild(mine.Key, mine.Token, other.Child) })
+		s.refused(perdure.Conflict, func(tx store.Tx) error {
+			return tx.RegisterChild(mine.Key, mine.Token, other.Child)
+		})
 
 		s.same("handle", s.spawn(mine.Key), mine)
 		s.write(func(tx store.Tx) error { return tx.RegisterChild(mine.Key, mine.Token, mint[perdure.SessionID](s)) })
@@ -296,7 +302,7 @@ func foreignChild(s *subject) {
 	}
 }
 
-// Two drivers that hold the same token register two children: one of them is the child.
+// Two drivers with the same token register two children: only one succeeds.
 func childRace(s *subject) {
 	h := s.spawned(s.session())
 

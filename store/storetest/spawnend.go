@@ -11,7 +11,7 @@ import (
 
 func repairSpawn(s *subject) {
 	root := s.session()
-	other, want := s.begotten(root), s.begotten(root)
+	other, want := s.runningSpawn(root), s.runningSpawn(root)
 
 	for n := 1; n <= 3; n++ {
 		want.Repairs = n
@@ -23,20 +23,21 @@ func repairSpawn(s *subject) {
 		s.same("handle", s.spawn(want.Key), want)
 	}
 
-	s.together(crowd, func(int) error {
+	s.together(nParallel, func(int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error { _, err := tx.RepairSpawn(want.Key, want.Token); return err })
 	})
-	s.same("repairs of many", s.spawn(want.Key).Repairs, 3+crowd)
+	s.same("repairs of many", s.spawn(want.Key).Repairs, 3+nParallel)
 	s.same("handle of another", s.spawn(other.Key), other)
 }
 
 func repairLost(s *subject) {
 	root := s.session()
-	pending, running, settled := s.spawned(root), s.begotten(root), s.finished(root)
+	pending, running, settled := s.spawned(root), s.runningSpawn(root), s.finished(root)
 	want := s.spawns(root)
 
 	for _, h := range []store.Spawn{
-		pending, settled, {Key: running.Key}, {Key: running.Key, Token: "token of another"}, {Key: pending.Key, Token: running.Token},
+		pending, settled, {Key: running.Key}, {Key: running.Key, Token: "token of another"},
+		{Key: pending.Key, Token: running.Token},
 	} {
 		s.refused(perdure.Lost, func(tx store.Tx) error { _, err := tx.RepairSpawn(h.Key, h.Token); return err })
 	}
@@ -46,14 +47,14 @@ func repairLost(s *subject) {
 
 func settleSpawn(s *subject) {
 	root := s.session()
-	other := s.begotten(root)
+	other := s.runningSpawn(root)
 	for _, c := range []struct {
 		on     store.Spawn
 		status perdure.TaskState
 		result string
 	}{
-		{s.begotten(root), perdure.TaskSucceeded, `{"answer": "<&>"}`},
-		{s.begotten(root), perdure.TaskUnknown, ""},
+		{s.runningSpawn(root), perdure.TaskSucceeded, `{"answer": "<&>"}`},
+		{s.runningSpawn(root), perdure.TaskUnknown, ""},
 		{s.spawned(root), perdure.TaskCanceled, `null`}, // its child never began
 		{s.spawned(root), perdure.TaskFailed, ""},
 	} {
@@ -73,7 +74,7 @@ func settleSpawn(s *subject) {
 func settleSpawnAgain(s *subject) {
 	root := s.session()
 	for _, result := range []json.RawMessage{json.RawMessage(`{"n":1}`), nil, {}} {
-		h := s.begotten(root)
+		h := s.runningSpawn(root)
 		settle := func(result json.RawMessage) error {
 			return s.InTx(s.ctx, func(tx store.Tx) error {
 				return tx.SettleSpawn(h.Key, h.Token, perdure.TaskSucceeded, result)
@@ -95,7 +96,7 @@ func settleSpawnAgain(s *subject) {
 
 func settleSpawnLost(s *subject) {
 	root := s.session()
-	pending, running, settled := s.spawned(root), s.begotten(root), s.finished(root)
+	pending, running, settled := s.spawned(root), s.runningSpawn(root), s.finished(root)
 	want := s.spawns(root)
 
 	for _, c := range []struct {
@@ -126,7 +127,7 @@ func settleSpawnLost(s *subject) {
 }
 
 func settleSpawnRace(s *subject) {
-	h := s.begotten(s.session())
+	h := s.runningSpawn(s.session())
 
 	winner := s.race(perdure.Lost, func(i int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error {
@@ -137,19 +138,20 @@ func settleSpawnRace(s *subject) {
 	s.same("result", string(s.spawn(h.Key).Result), fmt.Sprint(winner))
 }
 
-// A batch of parallel spawns, each admitted by the count that its own transaction sees, does not pass the limit (SA4).
+// Parallel spawns, each admitted by the count in its own transaction, do not exceed the limit
+// (SA4).
 func spawnLimit(s *subject) {
 	const limit = 5
 	root, errFull := s.session(), errors.New("full")
-	s.finished(root) // takes no place
-	s.begotten(s.session())
+	s.finished(root) // uses no slot
+	s.runningSpawn(s.session())
 	var calls []store.Spawn
-	for range crowd {
+	for range nParallel {
 		calls = append(calls, s.newSpawn(root))
 	}
-	admitted := make([]bool, crowd)
+	admitted := make([]bool, nParallel)
 
-	s.together(crowd, func(i int) error {
+	s.together(nParallel, func(i int) error {
 		err := s.InTx(s.ctx, func(tx store.Tx) error {
 			before, err := tx.CountSpawns(root)
 			if err != nil {
@@ -184,13 +186,13 @@ func spawnLimit(s *subject) {
 	s.same("handles", len(s.spawns(root)), limit+1)
 }
 
-// Limits count over all descendants: the call of a child is in the tree of its root (SA5).
+// Limits count all descendants: the call of a child is in the tree of its root (SA5).
 func spawnsOfTrees(s *subject) {
 	one, other := s.session(), s.session()
-	child := s.begotten(one)
+	child := s.runningSpawn(one)
 	foreign := s.spawned(other)
 	grandchild := s.newSpawn(one)
-	grandchild.Key = perdure.CallKey{Session: child.Child, Call: "a call"} // the key decides no order
+	grandchild.Key = perdure.CallKey{Session: child.Child, Call: "a call"} // the key does not determine the order
 	grandchild.Depth = 2
 	_, grandchild = s.claimSpawn(grandchild)
 	ended := s.finished(one)
@@ -201,18 +203,21 @@ func spawnsOfTrees(s *subject) {
 	s.same("all", s.spawns(""), []store.Spawn{child, foreign, grandchild, ended})
 
 	batch := s.session()
-	s.write(func(tx store.Tx) error { // claims of one moment
-		_, _, first := tx.ClaimSpawn(store.Spawn{Key: perdure.CallKey{Session: batch, Call: "call b"}, Root: batch, Token: "token b"})
-		_, _, second := tx.ClaimSpawn(store.Spawn{Key: perdure.CallKey{Session: batch, Call: "call a"}, Root: batch, Token: "token a"})
+	s.write(func(tx store.Tx) error { // claims at the same moment
+		_, _, first := tx.ClaimSpawn(store.Spawn{Key: perdure.CallKey{Session: batch, Call: "call b"}, Root: batch,
+			Token: "token b"})
+		_, _, second := tx.ClaimSpawn(store.Spawn{Key: perdure.CallKey{Session: batch, Call: "call a"}, Root: batch,
+			Token: "token a"})
 		return errors.Join(first, second)
 	})
 	claims := s.spawns(batch)
-	s.same("claims of one moment", []perdure.Token{claims[0].Token, claims[1].Token}, []perdure.Token{"token b", "token a"})
+	s.same("claims of one moment", []perdure.Token{claims[0].Token, claims[1].Token},
+		[]perdure.Token{"token b", "token a"})
 }
 
 func spawnAndOthers(s *subject) {
 	root, fresh := s.session(), s.session()
-	pending, running := s.spawned(root), s.begotten(root)
+	pending, running := s.spawned(root), s.runningSpawn(root)
 	h := s.newSpawn(fresh)
 	want := s.spawns("")
 	work := func(tx store.Tx) error {
@@ -243,7 +248,8 @@ func spawnCopies(s *subject) {
 
 	result := json.RawMessage(`{"n":1}`)
 	s.write(func(tx store.Tx) error {
-		return errors.Join(tx.RegisterChild(h.Key, h.Token, "session_child"), tx.SettleSpawn(h.Key, h.Token, perdure.TaskSucceeded, result))
+		return errors.Join(tx.RegisterChild(h.Key, h.Token, "session_child"),
+			tx.SettleSpawn(h.Key, h.Token, perdure.TaskSucceeded, result))
 	})
 	scribble(result)
 	s.read(func(r store.Reader) error {
@@ -255,12 +261,13 @@ func spawnCopies(s *subject) {
 	})
 
 	got := s.spawn(h.Key)
-	s.same("schema and result", []string{string(got.Schema), string(got.Result)}, []string{`{"type":"object"}`, `{"n":1}`})
+	s.same("schema and result", []string{string(got.Schema), string(got.Result)},
+		[]string{`{"type":"object"}`, `{"n":1}`})
 }
 
 func spawnSurvives(s *subject) {
 	root := s.session()
-	pending, running, settled := s.spawned(root), s.begotten(root), s.finished(root)
+	pending, running, settled := s.spawned(root), s.runningSpawn(root), s.finished(root)
 
 	s.reopen()
 

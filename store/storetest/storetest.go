@@ -1,8 +1,9 @@
-// Package storetest holds the laws that every store keeps: one file a noun, each law given a store of its own.
+// Package storetest holds the laws that every store must pass: one file per noun. Each law runs on
+// a store of its own.
 //
-// It may import the root, agent and store. The one thing to know: a law speaks of the promises in store's comments
-// and of nothing else, so that a store which keeps them all can take the place of any other (R31). An adapter
-// needs a test of a few lines:
+// It may import the root, agent and store. The one thing to know: a law checks promises in the
+// comments of package store and nothing else, so that stores which pass all laws are
+// interchangeable (R31). An adapter needs a test of a few lines:
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, storetest.Harness{Open: open, Reopen: reopen})
@@ -27,22 +28,24 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// patience is how long a law waits for what must come.
+// patience is how long a law waits for an expected event.
 const patience = 30 * time.Second
 
-// crowd is how many goroutines a law lets loose at once.
-const crowd = 16
+// nParallel is how many goroutines a law starts at once.
+const nParallel = 16
 
-// Harness is what the laws ask of an adapter.
+// Harness is what the laws need from an adapter.
 type Harness struct {
-	// Open returns a store without anything in it, which the adapter closes and removes when t ends. Laws may
-	// close it too.
+	// Open returns an empty store, which the adapter closes and removes when t ends. Laws may close
+	// it too.
 	Open func(t *testing.T) store.Store
-	// Reopen closes a store and returns what the next process finds in its place; the adapter cleans that up
-	// as well. nil is for a store that nothing outlives: the laws go on with the same one.
+	// Reopen closes a store and returns the store that the next process would open. The adapter
+	// cleans it up as well. nil is for a store that does not survive its process: the laws continue
+	// with the same store.
 	Reopen func(t *testing.T, old store.Store) store.Store
-	// Traces returns the places where a session's id still stands, in the words of the adapter: of an SQL store TracesIn,
-	// with all of its tables. Nil breaks the law that nothing is left of a removed session.
+	// Traces returns the names of the locations that still contain a session's id. An SQL store
+	// calls TracesIn with all of its tables. Without Traces, the law that nothing is left of a
+	// removed session fails.
 	Traces func(t *testing.T, st store.Store, id perdure.SessionID) []string
 }
 
@@ -64,7 +67,7 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-// reportPanic makes a panic the failure of one law, so that a broken store is shown all the laws that it breaks.
+// reportPanic turns a panic into the failure of one law, so that the remaining laws still run.
 func reportPanic(t *testing.T) {
 	if p := recover(); p != nil {
 		t.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -123,7 +126,7 @@ func nouns() []noun {
 	}
 }
 
-// subject is the store under test, with the test that it is under.
+// subject is the store under test, with its test.
 type subject struct {
 	*testing.T
 	store.Store
@@ -159,7 +162,7 @@ func (s *subject) refused(want error, fn func(store.Tx) error) {
 	}
 }
 
-// unknown runs a view that must answer NotFound.
+// unknown runs a view that must return NotFound.
 func (s *subject) unknown(fn func(store.Reader) error) {
 	s.Helper()
 	if err := s.View(s.ctx, fn); !errors.Is(err, perdure.NotFound) {
@@ -167,8 +170,8 @@ func (s *subject) unknown(fn func(store.Reader) error) {
 	}
 }
 
-// same compares. A slice or map of nothing is the same as none, and a moment must also be in the same zone,
-// which is UTC in all that comes from a store. It may be called in a fn.
+// same compares two values. An empty slice or map equals nil. A time must also have the same zone,
+// which is UTC in everything that comes from a store. It may be called in an fn.
 func (s *subject) same(what string, got, want any) {
 	s.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.Comparer(sameMoment)); diff != "" {
@@ -176,7 +179,7 @@ func (s *subject) same(what string, got, want any) {
 	}
 }
 
-// reopen goes on with the store that the next process would find.
+// reopen continues with the store that the next process would open.
 func (s *subject) reopen() {
 	s.Helper()
 	if s.harness.Reopen != nil {
@@ -184,7 +187,7 @@ func (s *subject) reopen() {
 	}
 }
 
-// within runs fn and waits for it, but not for ever: it may hang in a store that breaks the law.
+// within runs fn and waits for it until ctx ends, since fn may hang in a store that breaks the law.
 func (s *subject) within(fn func() error) error {
 	s.Helper()
 	done := make(chan error, 1)
@@ -193,12 +196,12 @@ func (s *subject) within(fn func() error) error {
 	case err := <-done:
 		return err
 	case <-s.ctx.Done():
-		s.Fatal("it waits on")
+		s.Fatal("the call did not return")
 		return nil
 	}
 }
 
-// together runs fn in n goroutines at once and waits for all. None may fail.
+// together runs fn in n goroutines at once and waits for all of them. None may fail.
 func (s *subject) together(n int, fn func(i int) error) {
 	s.Helper()
 	errs := make([]error, n)
@@ -217,12 +220,12 @@ func (s *subject) together(n int, fn func(i int) error) {
 	}
 }
 
-// race runs fn in a crowd of goroutines at once. Exactly one may succeed, all others must fail with lost. It
-// returns the one.
+// race runs fn in nParallel goroutines at once. Exactly one must succeed, and all others must fail
+// with lost. It returns the successful one.
 func (s *subject) race(lost error, fn func(i int) error) (winner int) {
 	s.Helper()
-	errs := make([]error, crowd)
-	s.together(crowd, func(i int) error {
+	errs := make([]error, nParallel)
+	s.together(nParallel, func(i int) error {
 		errs[i] = fn(i)
 		return nil
 	})
@@ -237,19 +240,19 @@ func (s *subject) race(lost error, fn func(i int) error) (winner int) {
 		}
 	}
 	if won != 1 {
-		s.Fatalf("%d of %d won, want one", won, crowd)
+		s.Fatalf("%d of %d won, want one", won, nParallel)
 	}
 	return winner
 }
 
-// mint returns an id that this store has not seen.
+// mint returns a new id.
 func mint[T perdure.ID](s *subject) T {
 	var uuid [16]byte
 	binary.BigEndian.PutUint64(uuid[8:], s.minted.Add(1))
 	return perdure.FormatID[T](uuid)
 }
 
-// moment is a time with all the digits that a store keeps. Each n is another one.
+// moment returns a time with all the digits that a store keeps. Each n gives another time.
 func moment(n int) time.Time {
 	return time.Date(2026, 3, 29, 1, 59, 58, 987_654_000, time.UTC).Add(time.Duration(n) * time.Microsecond)
 }
@@ -270,7 +273,7 @@ func (s *subject) newSession() store.Session {
 	}
 }
 
-// events returns n events that say something.
+// events returns n events with a text.
 func (s *subject) events(n int) []perdure.Event {
 	events := make([]perdure.Event, n)
 	for i := range events {

@@ -34,7 +34,7 @@ func taskLaws() []law {
 	}
 }
 
-// newTask returns a running task of a session that no store has seen.
+// newTask returns a running task of a new session.
 func (s *subject) newTask(session perdure.SessionID) perdure.Task {
 	return perdure.Task{
 		ID: mint[perdure.TaskID](s), Session: session, RootSession: session, Kind: perdure.KindBackgroundTool,
@@ -68,7 +68,7 @@ func (s *subject) task(id perdure.TaskID) (t perdure.Task) {
 	return t
 }
 
-// update applies one write to a task and returns what it did, with the moment at which.
+// update applies one write to a task and returns its change, with the time of the write.
 func (s *subject) update(t perdure.Task, u perdure.TaskUpdate) (change perdure.TaskChange, now time.Time) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
@@ -100,7 +100,8 @@ func taskMoments(s *subject) {
 	t := filledTask(s)
 	t.DeadlineAt = moment(7).Add(999).In(time.FixedZone("east", 5*3600))
 
-	s.same("answered and stored moment", []time.Time{s.create(t).DeadlineAt, s.task(t.ID).DeadlineAt}, []time.Time{moment(7), moment(7)})
+	s.same("answered and stored moment", []time.Time{s.create(t).DeadlineAt, s.task(t.ID).DeadlineAt},
+		[]time.Time{moment(7), moment(7)})
 }
 
 func hostileTasks(s *subject) {
@@ -206,16 +207,20 @@ func foreignTask(s *subject) {
 	s.same("summary by an update in any session", change.Task.Summary, "ours")
 }
 
-// everyUpdate returns updates that an attempt 1 which runs may make, one for each field and step.
+// everyUpdate returns updates that a running attempt 1 may make, one for each field and transition.
 func everyUpdate() []perdure.TaskUpdate {
 	f := filled[perdure.TaskUpdate]()
 	return []perdure.TaskUpdate{
-		{}, {Detail: f.Detail}, {Progress: f.Progress}, {InputRequest: f.InputRequest}, {LogBytes: 99}, {Summary: f.Summary},
+		{}, {Detail: f.Detail}, {Progress: f.Progress}, {InputRequest: f.InputRequest}, {LogBytes: 99},
+		{Summary: f.Summary},
 		{ResultPath: f.ResultPath}, {LogPath: f.LogPath}, {Artifacts: f.Artifacts}, {Artifacts: []perdure.Artifact{}},
-		{Links: f.Links}, {Error: f.Error}, {DeadlineAt: f.DeadlineAt}, {Execution: true}, {Worker: "worker_2"},
-		{IncrementAttempt: true, Worker: "worker_2", State: perdure.TaskQueued}, {IncrementAttempt: true, Worker: "worker_2", Execution: true},
-		{Cancel: f.Cancel}, {Delivered: perdure.DeliveredRead}, {State: perdure.TaskRunning}, {State: perdure.TaskSucceeded, Summary: f.Summary},
-		{State: perdure.TaskFailed, Error: f.Error, LogBytes: 7}, {State: perdure.TaskCanceled}, {State: perdure.TaskUnknown},
+		{Links: f.Links}, {Error: f.Error}, {DeadlineAt: f.DeadlineAt}, {StartsExecution: true}, {Worker: "worker_2"},
+		{IncrementAttempt: true, Worker: "worker_2", State: perdure.TaskQueued},
+		{IncrementAttempt: true, Worker: "worker_2", StartsExecution: true},
+		{Cancel: f.Cancel}, {Delivered: perdure.DeliveredRead}, {State: perdure.TaskRunning},
+		{State: perdure.TaskSucceeded, Summary: f.Summary},
+		{State: perdure.TaskFailed, Error: f.Error, LogBytes: 7}, {State: perdure.TaskCanceled},
+		{State: perdure.TaskUnknown},
 	}
 }
 
@@ -239,7 +244,8 @@ func updateApplies(s *subject) {
 	ended.State = perdure.TaskUnknown
 	s.create(ended)
 	for _, u := range []perdure.TaskUpdate{
-		{Attempt: 1, Summary: "filled in", Delivered: perdure.DeliveredInjected, Artifacts: []perdure.Artifact{{Name: "late"}}},
+		{Attempt: 1, Summary: "filled in", Delivered: perdure.DeliveredInjected,
+			Artifacts: []perdure.Artifact{{Name: "late"}}},
 		{Attempt: 1, State: perdure.TaskQueued, Rerun: true, IncrementAttempt: true, Worker: "worker_2"},
 	} {
 		before := s.task(ended.ID)
@@ -263,18 +269,20 @@ func updateLost(s *subject) {
 		for _, attempt := range []int{0, 2, 4} {
 			u.Attempt = attempt
 			got, _ := s.update(want, u)
-			s.same("answer", got, perdure.TaskChange{Task: want, Answer: perdure.UpdateLost, Canceled: true})
+			s.same("answer", got, perdure.TaskChange{Task: want, Answer: perdure.UpdateLost, CancelRequested: true})
 		}
 	}
 	s.same("record", s.task(t.ID), want)
 }
 
 func updateSettled(s *subject) {
-	for _, state := range []perdure.TaskState{perdure.TaskSucceeded, perdure.TaskFailed, perdure.TaskCanceled, perdure.TaskUnknown} {
+	for _, state := range []perdure.TaskState{perdure.TaskSucceeded, perdure.TaskFailed, perdure.TaskCanceled,
+		perdure.TaskUnknown} {
 		t := filledTask(s)
 		t.Attempt, t.State = 1, state
 		want := s.create(t)
-		for _, to := range []perdure.TaskState{perdure.TaskRunning, perdure.TaskQueued, perdure.TaskFailed, perdure.TaskSucceeded} {
+		for _, to := range []perdure.TaskState{perdure.TaskRunning, perdure.TaskQueued, perdure.TaskFailed,
+			perdure.TaskSucceeded} {
 			if to == state {
 				continue
 			}
@@ -283,7 +291,7 @@ func updateSettled(s *subject) {
 
 			got, _ := s.update(want, u)
 
-			s.same("answer", got, perdure.TaskChange{Task: want, Answer: perdure.UpdateSettled, Canceled: true})
+			s.same("answer", got, perdure.TaskChange{Task: want, Answer: perdure.UpdateSettled, CancelRequested: true})
 		}
 		s.same("record", s.task(t.ID), want)
 	}
@@ -299,7 +307,7 @@ func updateForbidden(s *subject) {
 		u.Attempt = 1
 		s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.UpdateTask(t.Session, t.ID, u); return err })
 
-		s.write(func(tx store.Tx) error { // a transaction may go on after it
+		s.write(func(tx store.Tx) error { // a transaction may continue after it
 			_, _ = tx.UpdateTask(t.Session, t.ID, u)
 			return nil
 		})
@@ -310,14 +318,14 @@ func updateForbidden(s *subject) {
 func updateRace(s *subject) {
 	t := s.create(s.newTask(s.session()))
 
-	s.together(crowd, func(int) error {
+	s.together(nParallel, func(int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error {
-			_, err := tx.UpdateTask(t.Session, t.ID, perdure.TaskUpdate{Attempt: 1, Execution: true})
+			_, err := tx.UpdateTask(t.Session, t.ID, perdure.TaskUpdate{Attempt: 1, StartsExecution: true})
 			return err
 		})
 	})
 
-	s.same("executions", s.task(t.ID).Executions, 1+crowd)
+	s.same("executions", s.task(t.ID).Executions, 1+nParallel)
 }
 
 func attemptRace(s *subject) {
@@ -325,7 +333,8 @@ func attemptRace(s *subject) {
 
 	winner := s.race(errOnPurpose, func(i int) error {
 		var change perdure.TaskChange
-		u := perdure.TaskUpdate{Attempt: 1, IncrementAttempt: true, State: perdure.TaskQueued, Worker: perdure.WorkerID(fmt.Sprint(i))}
+		u := perdure.TaskUpdate{Attempt: 1, IncrementAttempt: true, State: perdure.TaskQueued,
+			Worker: perdure.WorkerID(fmt.Sprint(i))}
 		err := s.InTx(s.ctx, func(tx store.Tx) (err error) {
 			change, err = tx.UpdateTask(t.Session, t.ID, u)
 			return err
@@ -363,7 +372,7 @@ func listTasks(s *subject) {
 	for i, state := range states {
 		t := s.newTask([]perdure.SessionID{one, other}[i%2])
 		t.State, t.Worker, t.Kind = state, []perdure.WorkerID{"worker_1", "worker_2", ""}[i%3], perdure.KindMonitor
-		t.ID, t.CreatedAt = perdure.TaskID(fmt.Sprintf("task_%d", 9-i)), moment(9-i) // neither decides the order
+		t.ID, t.CreatedAt = perdure.TaskID(fmt.Sprintf("task_%d", 9-i)), moment(9-i) // neither determines the order
 		if i < 4 {
 			t.Kind = perdure.KindBackgroundTool
 		}
@@ -385,11 +394,12 @@ func listTasks(s *subject) {
 		{store.TaskFilter{Session: mint[perdure.SessionID](s)}, nil},
 		{store.TaskFilter{States: states}, all},
 		{store.TaskFilter{States: states[:3]}, pick(0, 1, 2)},
-		{store.TaskFilter{States: []perdure.TaskState{perdure.TaskUnknown, perdure.TaskRunning, perdure.TaskUnknown}}, pick(1, 6)},
+		{store.TaskFilter{States: []perdure.TaskState{perdure.TaskUnknown, perdure.TaskRunning, perdure.TaskUnknown}},
+			pick(1, 6)},
 		{store.TaskFilter{Worker: "worker_1"}, pick(0, 3, 6)},
 		{store.TaskFilter{Worker: "worker_2", States: states[:3]}, pick(1)},
-		{store.TaskFilter{Except: "worker_1"}, pick(1, 2, 4, 5)},
-		{store.TaskFilter{Except: "worker_2", States: states[:3]}, pick(0, 2)},
+		{store.TaskFilter{ExceptWorker: "worker_1"}, pick(1, 2, 4, 5)},
+		{store.TaskFilter{ExceptWorker: "worker_2", States: states[:3]}, pick(0, 2)},
 		{store.TaskFilter{Kind: perdure.KindMonitor}, pick(4, 5, 6)},
 		{store.TaskFilter{Session: other, Kind: perdure.KindMonitor}, pick(5)},
 		{store.TaskFilter{Session: one, States: states[4:], Worker: "worker_1", Kind: perdure.KindMonitor}, pick(6)},
@@ -424,7 +434,7 @@ func taskTail(s *subject) {
 }
 
 func taskCopies(s *subject) {
-	given, want := filledTask(s), filled[perdure.Task]() // alike and sharing nothing
+	given, want := filledTask(s), filled[perdure.Task]() // equal, but without shared memory
 	want.ID, want.Session, want.State = given.ID, given.Session, given.State
 
 	scribble(s.create(given), given, s.task(want.ID))

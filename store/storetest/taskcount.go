@@ -11,10 +11,11 @@ func countTasks(s *subject) {
 	one, other, empty := s.session(), s.session(), s.session()
 	for i, session := range []perdure.SessionID{other, one, other, other} {
 		t := s.newTask(session)
-		t.ID, t.State = perdure.TaskID(fmt.Sprintf("task_%d", 9-i)), perdure.TaskQueued // the id decides no order
+		// the id does not determine the order
+		t.ID, t.State = perdure.TaskID(fmt.Sprintf("task_%d", 9-i)), perdure.TaskQueued
 		s.create(t)
 	}
-	s.create(s.newTask(one)) // it runs
+	s.create(s.newTask(one)) // a running one
 	s.update(perdure.Task{ID: "task_9"}, perdure.TaskUpdate{Attempt: 1, State: perdure.TaskRunning})
 
 	for _, c := range []struct {
@@ -22,7 +23,8 @@ func countTasks(s *subject) {
 		session perdure.SessionID
 		want    []store.TaskCount
 	}{
-		{perdure.TaskQueued, "", []store.TaskCount{{Session: one, N: 1}, {Session: other, N: 2}}}, // other's oldest runs
+		// other's oldest task is running
+		{perdure.TaskQueued, "", []store.TaskCount{{Session: one, N: 1}, {Session: other, N: 2}}},
 		{perdure.TaskRunning, "", []store.TaskCount{{Session: other, N: 1}, {Session: one, N: 1}}},
 		{perdure.TaskQueued, other, []store.TaskCount{{Session: other, N: 2}}},
 		{perdure.TaskQueued, empty, nil},
@@ -44,8 +46,10 @@ func countDetached(s *subject) {
 		session perdure.SessionID
 		origin  perdure.Origin
 	}{
-		{one, perdure.OriginSpawned}, {other, perdure.OriginDetached}, {one, perdure.OriginDetached}, {other, perdure.OriginDetached},
-		{one, perdure.OriginDetached}, {one, perdure.OriginRouted}, {third, perdure.OriginHost}, {third, ""}, {third, "Detached"},
+		{one, perdure.OriginSpawned}, {other, perdure.OriginDetached}, {one, perdure.OriginDetached},
+		{other, perdure.OriginDetached},
+		{one, perdure.OriginDetached}, {one, perdure.OriginRouted}, {third, perdure.OriginHost}, {third, ""},
+		{third, "Detached"},
 		{third, perdure.OriginSubagent},
 	}
 	var all []perdure.Task
@@ -64,7 +68,8 @@ func countDetached(s *subject) {
 	}
 
 	counts(perdure.TaskRunning, "", store.TaskCount{Session: one, N: 4, Detached: 2},
-		store.TaskCount{Session: other, N: 2, Detached: 2}, store.TaskCount{Session: third, N: 4, Detached: 1, Agents: 1})
+		store.TaskCount{Session: other, N: 2, Detached: 2}, store.TaskCount{Session: third, N: 4, Detached: 1,
+			Agents: 1})
 	counts(perdure.TaskRunning, other, store.TaskCount{Session: other, N: 2, Detached: 2})
 	counts(perdure.TaskRunning, third, store.TaskCount{Session: third, N: 4, Detached: 1, Agents: 1})
 
@@ -75,5 +80,6 @@ func countDetached(s *subject) {
 
 	counts(perdure.TaskRunning, one, store.TaskCount{Session: one, N: 2, Detached: 1})
 	counts(perdure.TaskRunning, other, store.TaskCount{Session: other, N: 1, Detached: 1})
-	counts(perdure.TaskSucceeded, "", store.TaskCount{Session: one, N: 2, Detached: 1}, store.TaskCount{Session: other, N: 1, Detached: 1})
+	counts(perdure.TaskSucceeded, "", store.TaskCount{Session: one, N: 2, Detached: 1},
+		store.TaskCount{Session: other, N: 1, Detached: 1})
 }

@@ -37,7 +37,8 @@ func (s *subject) say(id perdure.TaskID, n int) []perdure.TaskMessage {
 		for i := range said {
 			said[i] = perdure.TaskMessage{
 				ID: mint[perdure.TaskMessageID](s), Task: id, Direction: perdure.Inbound,
-				Text: fmt.Sprint("message ", i), By: fmt.Sprint("user ", i), CreatedAt: moment(-i), // it does not decide the order
+				// does not determine the order
+				Text: fmt.Sprint("message ", i), By: fmt.Sprint("user ", i), CreatedAt: moment(-i),
 			}
 			if err := tx.AddTaskMessage(said[i]); err != nil {
 				return err
@@ -64,7 +65,8 @@ func hostileMessages(s *subject) {
 	t := s.create(s.newTask(s.session()))
 	var want []perdure.TaskMessage
 	for _, words := range hostile() {
-		m := perdure.TaskMessage{ID: mint[perdure.TaskMessageID](s), Task: t.ID, Direction: perdure.Outbound, Text: words, Data: []byte(words), By: words}
+		m := perdure.TaskMessage{ID: mint[perdure.TaskMessageID](s), Task: t.ID, Direction: perdure.Outbound,
+			Text: words, Data: []byte(words), By: words}
 		want = append(want, m)
 		s.write(func(tx store.Tx) error { return tx.AddTaskMessage(m) })
 	}

@@ -28,7 +28,7 @@ func taskPruneLaws() []law {
 	}
 }
 
-// endedTask adds a task that ended at moment(n) and may go.
+// endedTask adds a prunable task that ended at moment(n).
 func (s *subject) endedTask(session perdure.SessionID, n int) perdure.Task {
 	s.Helper()
 	t := s.newTask(session)
@@ -36,7 +36,7 @@ func (s *subject) endedTask(session perdure.SessionID, n int) perdure.Task {
 	return s.create(t)
 }
 
-// pruneTasks forgets tasks and returns their records.
+// pruneTasks prunes tasks and returns their records.
 func (s *subject) pruneTasks(before time.Time, limit int) (gone []perdure.Task) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
@@ -58,9 +58,11 @@ func (s *subject) records() (found []perdure.Task) {
 
 func pruneOldEnds(s *subject) {
 	one, other := s.session(), s.session()
-	a, b, c, d, e := s.endedTask(one, 30), s.endedTask(other, 10), s.endedTask(one, 20), s.endedTask(one, 10), s.endedTask(other, 40)
+	a, b, c, d, e := s.endedTask(one, 30), s.endedTask(other, 10), s.endedTask(one, 20), s.endedTask(one, 10),
+		s.endedTask(other, 40)
 
-	s.same("the first two", s.pruneTasks(moment(99), 2), []perdure.Task{b, d}) // of the same moment, the one created first
+	// at the same moment, the one created first
+	s.same("the first two", s.pruneTasks(moment(99), 2), []perdure.Task{b, d})
 	s.same("left", s.records(), []perdure.Task{a, c, e})
 	s.same("the next", s.pruneTasks(moment(99), 1), []perdure.Task{c})
 	s.same("the others", s.pruneTasks(moment(99), 0), []perdure.Task{a, e})
@@ -83,7 +85,8 @@ func pruneStates(s *subject) {
 	session := s.session()
 	var want []perdure.Task
 	for i, state := range []perdure.TaskState{perdure.TaskSucceeded, perdure.TaskFailed, perdure.TaskCanceled} {
-		for j, home := range []perdure.Delivered{perdure.DeliveredInjected, perdure.DeliveredRead, perdure.DeliveredDrained, perdure.NotDelivered} {
+		for j, home := range []perdure.Delivered{perdure.DeliveredInjected, perdure.DeliveredRead,
+			perdure.DeliveredDrained, perdure.NotDelivered} {
 			t := s.newTask(session)
 			t.State, t.FinishedAt, t.Delivered, t.Delivery = state, moment(10*i+j), home, perdure.ToLoop
 			if home == perdure.NotDelivered {
@@ -99,21 +102,24 @@ func pruneStates(s *subject) {
 
 func pruneLeavesStates(s *subject) {
 	session := s.session()
-	states := []perdure.TaskState{perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput, perdure.TaskUnknown}
+	states := []perdure.TaskState{perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput,
+		perdure.TaskUnknown}
 	var want []perdure.Task
 	for _, state := range states {
 		t := s.newTask(session)
-		t.State, t.FinishedAt, t.ResolvedAt = state, moment(1), moment(1) // a rerun of a resolved one may be unknown again
+		// the rerun of a resolved task may be unknown again
+		t.State, t.FinishedAt, t.ResolvedAt = state, moment(1), moment(1)
 		want = append(want, s.create(t))
 	}
-	endless := s.newTask(session) // nobody knows when it ended
+	endless := s.newTask(session) // without an end time
 	endless.State = perdure.TaskFailed
 	want = append(want, s.create(endless))
 
 	s.same("gone", s.pruneTasks(moment(99), 0), []perdure.Task(nil))
 	s.same("left", s.records(), want)
 
-	s.update(want[3], perdure.TaskUpdate{Attempt: 1, State: perdure.TaskSucceeded, Resolve: true}) // an operator's word
+	// an operator resolved it
+	s.update(want[3], perdure.TaskUpdate{Attempt: 1, State: perdure.TaskSucceeded, Resolve: true})
 	s.same("the one that was unknown", len(s.pruneTasks(moment(99), 0)), 1)
 	s.unknown(func(r store.Reader) error { _, err := r.Task("", want[3].ID); return err })
 }
@@ -121,15 +127,17 @@ func pruneLeavesStates(s *subject) {
 func pruneLeavesUndelivered(s *subject) {
 	session := s.session()
 	waits := s.newTask(session)
-	waits.State, waits.FinishedAt, waits.Delivery, waits.Delivered = perdure.TaskFailed, moment(1), perdure.ToLoop, perdure.NotDelivered
+	waits.State, waits.FinishedAt, waits.Delivery, waits.Delivered = perdure.TaskFailed, moment(1), perdure.ToLoop,
+		perdure.NotDelivered
 	waits = s.create(waits)
 	unsaid := s.newTask(session)
 	unsaid.State, unsaid.FinishedAt, unsaid.Delivery = perdure.TaskFailed, moment(2), perdure.ToLoop
 	unsaid = s.create(unsaid)
 	inOutbox, claimedOnce := s.endedTask(session, 3), s.endedTask(session, 4)
-	s.deliver(ended(session, inOutbox.ID, 1, perdure.TaskSucceeded), ended(session, claimedOnce.ID, 1, perdure.TaskUnknown))
-	s.bringHome(session, claimedOnce.ID)
-	s.deliver(ended(session, claimedOnce.ID, 1, perdure.TaskSucceeded)) // a resolve
+	s.deliver(ended(session, inOutbox.ID, 1, perdure.TaskSucceeded),
+		ended(session, claimedOnce.ID, 1, perdure.TaskUnknown))
+	s.claimDeliveriesOf(session, claimedOnce.ID)
+	s.deliver(ended(session, claimedOnce.ID, 1, perdure.TaskSucceeded)) // after a resolve
 	want := s.records()
 
 	s.same("gone", s.pruneTasks(moment(99), 0), []perdure.Task(nil))
@@ -137,8 +145,8 @@ func pruneLeavesUndelivered(s *subject) {
 
 	s.update(waits, perdure.TaskUpdate{Attempt: 1, Delivered: perdure.DeliveredInjected})
 	s.update(unsaid, perdure.TaskUpdate{Attempt: 1, Delivered: perdure.DeliveredDrained})
-	s.bringHome(session, inOutbox.ID)
-	s.same("gone once they came home", len(s.pruneTasks(moment(99), 0)), 3)
+	s.claimDeliveriesOf(session, inOutbox.ID)
+	s.same("gone once they were delivered", len(s.pruneTasks(moment(99), 0)), 3)
 	s.same("left at last", s.records(), []perdure.Task{claimedOnce})
 }
 
@@ -150,7 +158,7 @@ func pruneLeavesOpenApprovals(s *subject) {
 	for _, a := range []perdure.Approval{before, open, after} {
 		early := a
 		early.Task = "task_other"
-		s.ask(early) // the last word counts
+		s.ask(early) // the last record counts
 		s.ask(a)
 	}
 
@@ -162,14 +170,15 @@ func pruneLeavesOpenApprovals(s *subject) {
 	s.same("gone once it is closed", s.pruneTasks(moment(99), 0), []perdure.Task{t})
 }
 
-// More than any page of them: they keep nobody behind them.
+// More tasks that must stay than fit into a page: prunable tasks after them are still found.
 func pruneBehindOthers(s *subject) {
 	session := s.session()
 	var kept []perdure.Task
 	s.write(func(tx store.Tx) error {
 		for i := range 250 {
 			t := s.newTask(session)
-			t.State, t.FinishedAt, t.Delivery, t.Delivered = perdure.TaskFailed, moment(1), perdure.ToLoop, perdure.NotDelivered
+			t.State, t.FinishedAt, t.Delivery, t.Delivered = perdure.TaskFailed, moment(1), perdure.ToLoop,
+				perdure.NotDelivered
 			if i%2 == 0 {
 				t.State = perdure.TaskUnknown
 			}
@@ -189,11 +198,12 @@ func pruneBehindOthers(s *subject) {
 	s.same("left", s.records(), kept)
 }
 
-// The end is when the update made it, and a task that is run again has none until it ends anew.
+// The end is when the update made it, and a task that is run again has none until it ends again.
 func pruneAfterUpdate(s *subject) {
 	t := s.create(s.newTask(s.session()))
 	_, now := s.update(t, perdure.TaskUpdate{Attempt: 1, State: perdure.TaskUnknown})
-	_, again := s.update(t, perdure.TaskUpdate{Attempt: 1, State: perdure.TaskQueued, Rerun: true, IncrementAttempt: true})
+	_, again := s.update(t, perdure.TaskUpdate{Attempt: 1, State: perdure.TaskQueued, Rerun: true,
+		IncrementAttempt: true})
 	s.same("gone while it runs again", s.pruneTasks(again.Add(time.Hour), 0), []perdure.Task(nil))
 	s.later(now)
 
@@ -203,13 +213,13 @@ func pruneAfterUpdate(s *subject) {
 	s.same("gone after its end", s.pruneTasks(end.Add(time.Microsecond), 0), []perdure.Task{change.Task})
 }
 
-// belongings adds something of every kind to a task. All of it may go.
+// belongings adds something of every kind to a task, all of it prunable.
 func (s *subject) belongings(t perdure.Task) (a perdure.Approval) {
 	s.Helper()
 	s.say(t.ID, 2)
 	s.output(t.ID, "stdout", "output of "+string(t.ID))
 	s.deliver(ended(t.Session, t.ID, 1, perdure.TaskSucceeded))
-	s.bringHome(t.Session, t.ID)
+	s.claimDeliveriesOf(t.Session, t.ID)
 	a = s.newApproval(t.Session)
 	a.Task, a.State = t.ID, perdure.ApprovalApproved
 	return s.ask(a)
@@ -225,7 +235,10 @@ func pruneBelongings(s *subject) {
 	s.unknown(func(r store.Reader) error { _, err := r.Task(t.Session, t.ID); return err })
 	s.unknown(func(r store.Reader) error { _, _, err := r.ReadLog(t.ID, 0, 100); return err })
 	s.unknown(func(r store.Reader) error { _, err := r.Approval(approval.ID); return err })
-	s.refused(perdure.NotFound, func(tx store.Tx) error { _, err := tx.AppendLog(t.ID, 1, "stdout", []byte("late")); return err })
+	s.refused(perdure.NotFound, func(tx store.Tx) error {
+		_, err := tx.AppendLog(t.ID, 1, "stdout", []byte("late"))
+		return err
+	})
 	s.same("messages", s.messages(t.ID, "", 0), []perdure.TaskMessage(nil))
 	s.same("approvals", s.approvals(store.ApprovalFilter{}), []perdure.ApprovalID(nil))
 	s.write(func(tx store.Tx) error { return tx.AddTaskMessage(message) }) // its id is free
@@ -252,7 +265,7 @@ func pruneLeavesOthers(s *subject) {
 		s.same("messages", len(s.messages(t.ID, "", 0)), 2)
 		chunks, _ := s.log(t.ID, 0, 100)
 		s.same("log", string(s.whole(chunks, 0)), "output of "+string(t.ID))
-		s.deliver(ended(session, t.ID, 1, perdure.TaskSucceeded)) // it came home, and does not again
+		s.deliver(ended(session, t.ID, 1, perdure.TaskSucceeded)) // it was delivered, and is not delivered again
 	}
 	s.same("outbox as before", len(s.pending(session)), 1)
 }

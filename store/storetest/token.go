@@ -18,18 +18,19 @@ func tokenLaws() []law {
 		{"refuses_what_is_no_token", tokenThatIsNone},
 		{"goes_with_its_transaction", tokenAndFail},
 		{"survives_reopening", tokenSurvives},
-		{"is_one_under_a_crowd", tokenCrowd},
+		{"is_one_under_concurrency", tokenConcurrent},
 		{"sessions_are_listed_by_org", sessionsOfOrg},
 		{"schedules_are_counted_by_org", schedulesOfOrg},
 	}
 }
 
-// newToken is a token of an org that nobody has yet.
+// newToken returns a token of a new org.
 func (s *subject) newToken(org string) store.AccessToken {
 	id := mint[perdure.TokenID](s)
 	sum := sha256.Sum256([]byte(id))
 	return store.AccessToken{
-		ID: id, Hash: hex.EncodeToString(sum[:]), Name: "a <token>", Org: org, User: "ada", Scopes: []string{"read", "write"}, By: "user",
+		ID: id, Hash: hex.EncodeToString(sum[:]), Name: "a <token>", Org: org, User: "ada",
+		Scopes: []string{"read", "write"}, By: "user",
 		CreatedAt: moment(0), ExpiresAt: moment(7),
 	}
 }
@@ -80,7 +81,7 @@ func tokenListed(s *subject) {
 
 	s.same("of an org", s.tokensOf("org"), []store.AccessToken{first, second})
 	s.same("of all", s.tokensOf(""), []store.AccessToken{first, other, second})
-	s.same("of nobody", len(s.tokensOf("ORG")), 0)
+	s.same("of an unknown org", len(s.tokensOf("ORG")), 0)
 }
 
 func tokenReplaced(s *subject) {
@@ -103,7 +104,7 @@ func tokenThatIsNone(s *subject) {
 		func(t *store.AccessToken) { t.ID = "" },
 		func(t *store.AccessToken) { t.Hash = "" },
 		func(t *store.AccessToken) { t.Name = "" },
-		func(t *store.AccessToken) { t.Org = strings.Repeat("o", store.MaxTokenWord+1) },
+		func(t *store.AccessToken) { t.Org = strings.Repeat("o", store.MaxTokenTextBytes+1) },
 		func(t *store.AccessToken) { t.Scopes = []string{""} },
 	} {
 		bad := s.newToken("org")
@@ -137,10 +138,10 @@ func tokenSurvives(s *subject) {
 	s.same("token", s.tokenNamed(t.ID), t)
 }
 
-func tokenCrowd(s *subject) {
+func tokenConcurrent(s *subject) {
 	t := s.admit(s.newToken("org"))
 
-	s.together(crowd, func(int) error {
+	s.together(nParallel, func(int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error {
 			known, err := tx.AccessToken(t.ID)
 			if err != nil {
@@ -151,7 +152,7 @@ func tokenCrowd(s *subject) {
 		})
 	})
 
-	s.same("name", s.tokenNamed(t.ID).Name, t.Name+strings.Repeat("+", crowd))
+	s.same("name", s.tokenNamed(t.ID).Name, t.Name+strings.Repeat("+", nParallel))
 }
 
 func sessionsOfOrg(s *subject) {
@@ -162,7 +163,8 @@ func sessionsOfOrg(s *subject) {
 		s.write(func(tx store.Tx) error { return tx.CreateSession(*row) })
 	}
 
-	for org, want := range map[string][]store.Session{"ours": {s.row(ours.ID)}, "theirs": {s.row(theirs.ID)}, "": {s.row(nobodys.ID)}, "none": nil} {
+	for org, want := range map[string][]store.Session{"ours": {s.row(ours.ID)}, "theirs": {s.row(theirs.ID)},
+		"": {s.row(nobodys.ID)}, "none": nil} {
 		s.read(func(r store.Reader) error {
 			got, err := r.Sessions(store.SessionFilter{Org: org, OneOrg: true})
 			s.same("sessions of "+org, got, want)
@@ -171,7 +173,7 @@ func sessionsOfOrg(s *subject) {
 	}
 	s.same("owner", s.row(ours.ID).User, "ada")
 	s.refused(perdure.Invalid, func(tx store.Tx) error {
-		_, err := tx.Sessions(store.SessionFilter{OneOrg: true, Unrested: true})
+		_, err := tx.Sessions(store.SessionFilter{OneOrg: true, HasDriver: true})
 		return err
 	})
 }
@@ -181,7 +183,8 @@ func schedulesOfOrg(s *subject) {
 	ours.Org, theirs.Org = "ours", "theirs"
 	plan := func(session perdure.SessionID) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error {
-			return tx.PutSchedule(perdure.Schedule{ID: mint[perdure.ScheduleID](s), Session: session, Enabled: true}, store.ScheduleCaps{Org: 1})
+			return tx.PutSchedule(perdure.Schedule{ID: mint[perdure.ScheduleID](s), Session: session, Enabled: true},
+				store.ScheduleCaps{Org: 1})
 		})
 	}
 	for _, row := range []store.Session{ours, theirs} {

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// TracesOf walks all that can be reached from a value, which must not lead back to itself, and returns where a word stands, by
-// the path of the fields that lead there. A store that keeps everything in memory finds with it what a removed session left.
+// TracesOf walks everything that is reachable from a value, which must not contain a cycle, and
+// returns the paths of the fields that contain a text. A store that keeps everything in memory uses
+// it to find what a removed session left.
 func TracesOf(v reflect.Value, path, word string) (found []string) {
 	switch v.Kind() {
 	case reflect.String:

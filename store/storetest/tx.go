@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// errOnPurpose is the error of a fn that fails because the law wants it to.
+// errOnPurpose is the error of an fn that must fail.
 var errOnPurpose = errors.New("on purpose")
 
 func txLaws() []law {
@@ -46,10 +46,13 @@ func txKeeps(s *subject) {
 	})
 
 	s.same("what is stored", s.all(w), want)
-	s.same("sessions, calls, tasks, workers", []int{len(want.Sessions), len(want.Calls), len(want.Tasks), len(want.Workers)}, []int{2, 4, 2, 1})
+	s.same("sessions, calls, tasks, workers", []int{len(want.Sessions), len(want.Calls), len(want.Tasks),
+		len(want.Workers)}, []int{2, 4, 2, 1})
 	s.same("events, messages, chunks, rows, files",
-		[]int{len(want.Events), len(want.Messages), len(want.Log), len(want.Deliveries), len(want.Files)}, []int{7, 2, 2, 2, 4})
-	s.same("requests, approvals, spawns", []int{len(want.Requests), len(want.Approvals), len(want.Spawns)}, []int{3, 2, 3})
+		[]int{len(want.Events), len(want.Messages), len(want.Log), len(want.Deliveries), len(want.Files)}, []int{7, 2,
+			2, 2, 4})
+	s.same("requests, approvals, spawns", []int{len(want.Requests), len(want.Approvals), len(want.Spawns)},
+		[]int{3, 2, 3})
 }
 
 func txFails(s *subject) {
@@ -64,7 +67,7 @@ func txFails(s *subject) {
 	})
 
 	s.same("what is stored", s.all(w), want)
-	s.write(w.touch) // nothing stands in its way
+	s.write(w.touch) // nothing conflicts with it
 }
 
 func txPanics(s *subject) {
@@ -85,14 +88,14 @@ func txPanics(s *subject) {
 	s.write(w.touch)
 }
 
-// panics runs a transaction and returns what it panicked with, or nil.
+// panics runs a transaction and returns the value it panicked with, or nil.
 func (s *subject) panics(fn func(store.Tx) error) (value any) {
 	defer func() { value = recover() }()
 	_ = s.InTx(s.ctx, fn)
 	return nil
 }
 
-// A test ends its goroutine when it fails in a fn.
+// A test that fails in an fn ends its goroutine.
 func txGoexit(s *subject) {
 	w := s.prepare()
 	want := s.all(w)
@@ -197,7 +200,8 @@ func txContextDone(s *subject) {
 	s.same("what is stored", s.all(w), want)
 }
 
-// The caller's ctx ends while its fn runs: what fn writes outside the Tx is the caller's to read once InTx has returned.
+// The caller's ctx ends while its fn runs. Once InTx has returned, the caller may read what fn
+// wrote outside of the Tx.
 func txContextWhileRunning(s *subject) {
 	for range 20 {
 		ctx, cancel := context.WithCancel(s.ctx)
@@ -206,14 +210,14 @@ func txContextWhileRunning(s *subject) {
 			begun, over = true, false
 			cancel()
 			for range 100 {
-				runtime.Gosched() // a caller that does not wait for fn is let go on
+				runtime.Gosched() // gives a caller that does not wait for fn the time to return
 			}
 			over = true
 			return nil
 		})
 		cancel()
 		if begun != over || err != nil && !errors.Is(err, context.Canceled) {
-			s.Fatalf("fn begun %t, over %t when InTx answered %v", begun, over, err)
+			s.Fatalf("fn begun %t, over %t when InTx returned %v", begun, over, err)
 		}
 	}
 }
@@ -232,23 +236,23 @@ func txContextWaiting(s *subject) {
 		s.Errorf("got error %v, want %v", err, context.DeadlineExceeded)
 	}
 	if err := finish(); err != nil {
-		s.Errorf("the one that it waited for: %v", err)
+		s.Errorf("the transaction it waited for: %v", err)
 	}
-	s.write(func(store.Tx) error { return nil }) // whatever was on its way has arrived
+	s.write(func(store.Tx) error { return nil }) // after pending work
 	after := s.all(w)
 	if len(after.Sessions) == len(before.Sessions) {
-		s.same("what is stored", after, before) // in doubt, but whole
+		s.same("what is stored", after, before) // in doubt, but all or nothing
 	} else {
 		s.same("events", len(after.Events), len(before.Events)+4)
 	}
 }
 
-// Of a crowd every other one fails, after it has written.
+// Every other goroutine fails, after it has written.
 func txNeighbours(s *subject) {
 	const rounds = 10
 	shared := s.session()
 
-	s.together(crowd, func(i int) error {
+	s.together(nParallel, func(i int) error {
 		for round := range rounds {
 			events := s.events(1)
 			events[0].Actor = fmt.Sprint(i)
@@ -271,21 +275,21 @@ func txNeighbours(s *subject) {
 		return nil
 	})
 
-	s.checkSeqs(shared, crowd/2*rounds)
+	s.checkSeqs(shared, nParallel/2*rounds)
 	for _, e := range s.journal(shared) {
 		if len(e.Actor) > 0 && (e.Actor[len(e.Actor)-1]-'0')%2 == 1 {
 			s.Errorf("an event of %s, which failed, is in the journal", e.Actor)
 		}
 	}
-	s.same("files", len(s.paths(shared, "/", true)), crowd/2*(rounds+1))
+	s.same("files", len(s.paths(shared, "/", true)), nParallel/2*(rounds+1))
 }
 
-// What one transaction reads, no other changes before it has written.
+// No other transaction changes what one has read before that one has written.
 func txSerial(s *subject) {
 	const rounds = 10
 	session := s.session()
 
-	s.together(crowd, func(int) error {
+	s.together(nParallel, func(int) error {
 		for range rounds {
 			err := s.InTx(s.ctx, func(tx store.Tx) error {
 				f, err := tx.File(session, "/counter")
@@ -302,7 +306,7 @@ func txSerial(s *subject) {
 		return nil
 	})
 
-	s.same("count", len(s.file(session, "/counter").Content), crowd*rounds)
+	s.same("count", len(s.file(session, "/counter").Content), nParallel*rounds)
 }
 
 func txClosed(s *subject) {

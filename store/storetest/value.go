@@ -19,18 +19,19 @@ func valueLaws() []law {
 		{"removes_one_and_says_whether_it_was_there", removeValue},
 		{"refuses_what_is_too_large", largeValues},
 		{"has_a_limit", valueLimit},
-		{"keeps_its_limit_under_a_crowd", valueCrowd},
+		{"keeps_its_limit_under_concurrency", valueConcurrent},
 		{"needs_its_session", valueOrphan},
 		{"goes_with_its_transaction", valueAndOthers},
 		{"survives_reopening", valueSurvives},
 	}
 }
 
-// keep puts a value and returns it as it is stored.
+// keep puts a value and returns it as stored.
 func (s *subject) keep(session perdure.SessionID, key, text string) (v store.Value) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
-		v, err = tx.PutValue(store.Value{Session: session, Key: key, Text: text, Version: 99, CreatedAt: moment(7), UpdatedAt: moment(8)})
+		v, err = tx.PutValue(store.Value{Session: session, Key: key, Text: text, Version: 99, CreatedAt: moment(7),
+			UpdatedAt: moment(8)})
 		return err
 	})
 	return v
@@ -56,7 +57,7 @@ func (s *subject) values(session perdure.SessionID) (found []store.Value) {
 	return found
 }
 
-// drop removes a value, and says whether it was there.
+// drop removes a value, and reports whether it existed.
 func (s *subject) drop(session perdure.SessionID, key string) (removed bool) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
@@ -139,7 +140,8 @@ func removeValue(s *subject) {
 func largeValues(s *subject) {
 	session := s.session()
 	for _, v := range []store.Value{
-		{Key: ""}, {Key: strings.Repeat("k", store.MaxKeyBytes+1)}, {Key: "k", Text: strings.Repeat("v", store.MaxValueBytes+1)},
+		{Key: ""}, {Key: strings.Repeat("k", store.MaxKeyBytes+1)},
+		{Key: "k", Text: strings.Repeat("v", store.MaxValueBytes+1)},
 	} {
 		v.Session = session
 		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutValue(v); return err })
@@ -150,7 +152,7 @@ func largeValues(s *subject) {
 	s.same("bytes", len(s.value(session, key).Text), store.MaxValueBytes)
 }
 
-// fillKeys puts values until n are there.
+// fillKeys puts values until there are n.
 func (s *subject) fillKeys(session perdure.SessionID, n int) {
 	s.Helper()
 	s.write(func(tx store.Tx) error {
@@ -178,14 +180,15 @@ func valueLimit(s *subject) {
 	s.same("values", len(s.values(session)), store.MaxKeys)
 }
 
-// valueCrowd lets many add the last one: the limit holds, and each write counts.
-func valueCrowd(s *subject) {
+// valueConcurrent lets many transactions add the last value: the limit holds, and each write
+// counts.
+func valueConcurrent(s *subject) {
 	session := s.session()
 	s.fillKeys(session, store.MaxKeys-1)
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	added := 0
-	for i := range crowd {
+	for i := range nParallel {
 		all.Go(func() {
 			err := s.InTx(s.ctx, func(tx store.Tx) error {
 				_, err := tx.PutValue(store.Value{Session: session, Key: fmt.Sprint("one more ", i)})
@@ -209,7 +212,7 @@ func valueCrowd(s *subject) {
 
 	s.same("added", added, 1)
 	s.same("values", len(s.values(session)), store.MaxKeys)
-	s.same("version", s.value(session, "key 0").Version, int64(crowd+1))
+	s.same("version", s.value(session, "key 0").Version, int64(nParallel+1))
 }
 
 func valueOrphan(s *subject) {
@@ -218,7 +221,8 @@ func valueOrphan(s *subject) {
 		return err
 	})
 	s.refused(perdure.NotFound, func(tx store.Tx) error {
-		return tx.PutSecret(store.Secret{Session: mint[perdure.SessionID](s), Name: "name", Version: 1, Sealed: []byte("x"), KeyID: "k"})
+		return tx.PutSecret(store.Secret{Session: mint[perdure.SessionID](s), Name: "name", Version: 1,
+			Sealed: []byte("x"), KeyID: "k"})
 	})
 }
 

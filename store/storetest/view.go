@@ -18,17 +18,18 @@ func viewLaws() []law {
 		{"runs_beside_other_views", viewBesideViews},
 		{"returns_the_error_of_fn_as_it_is", viewError},
 		{"does_nothing_once_ctx_is_done", viewContextDone},
-		{"sees_whole_transactions_of_a_crowd", viewOfCrowd},
+		{"sees_whole_transactions_of_concurrent_writers", viewConcurrent},
 		{"tells_its_schema_where_it_has_one", viewSchema},
 	}
 }
 
-// paused starts a transaction that does fn and then waits. finish lets it end and returns how it did.
+// paused starts a transaction that calls fn and then waits. finish lets it end and returns its
+// error.
 func (s *subject) paused(fn func(store.Tx) error) (finish func() error) {
 	s.Helper()
 	inside, leave, done := make(chan struct{}, 1), make(chan struct{}), make(chan error, 1)
 	release := sync.OnceFunc(func() { close(leave) })
-	s.Cleanup(release) // also when the law fails meanwhile
+	s.Cleanup(release) // even if the law fails meanwhile
 	go func() {
 		done <- s.InTx(s.ctx, func(tx store.Tx) error {
 			if err := fn(tx); err != nil {
@@ -36,7 +37,7 @@ func (s *subject) paused(fn func(store.Tx) error) (finish func() error) {
 			}
 			select {
 			case inside <- struct{}{}:
-			default: // run again
+			default: // runs again
 			}
 			<-leave
 			return nil
@@ -55,7 +56,8 @@ func (s *subject) paused(fn func(store.Tx) error) (finish func() error) {
 	}
 }
 
-// allMeanwhile returns what the store holds of the things, in a store whose views may wait for a transaction.
+// allMeanwhile returns the store's content about the things, for a store whose views may wait for a
+// transaction.
 func (s *subject) allMeanwhile(w things) (found everything) {
 	s.Helper()
 	err := s.within(func() error {
@@ -91,7 +93,7 @@ func viewIsOneSnapshot(s *subject) {
 	want := s.all(w)
 
 	s.read(func(r store.Reader) error {
-		if _, err := r.Session(w.session); err != nil { // the snapshot is that of the first read at the latest
+		if _, err := r.Session(w.session); err != nil { // the snapshot is taken at the first read at the latest
 			return err
 		}
 		written := make(chan error, 1)
@@ -172,8 +174,8 @@ func viewContextDone(s *subject) {
 	}
 }
 
-// A writer adds an event to each of two sessions, again and again: no view sees one without the other.
-func viewOfCrowd(s *subject) {
+// A writer repeatedly adds an event to each of two sessions: no view sees one without the other.
+func viewConcurrent(s *subject) {
 	const rounds = 100
 	one, other := s.session(), s.session()
 
@@ -203,7 +205,7 @@ func viewOfCrowd(s *subject) {
 	s.checkSeqs(other, rounds)
 }
 
-// alike wants two journals to have the same length, by their rows and by what can be read.
+// alike requires that two journals have the same length, both in their rows and in their events.
 func alike(r store.Reader, one, other perdure.SessionID) error {
 	first, err := r.Session(one)
 	if err != nil {
@@ -218,7 +220,8 @@ func alike(r store.Reader, one, other perdure.SessionID) error {
 		return err
 	}
 	if first.LastSeq != second.LastSeq || first.LastSeq > 0 && len(last) != 1 {
-		return fmt.Errorf("one has %d events, the other %d, of which %d come after the first but one", first.LastSeq, second.LastSeq, len(last))
+		return fmt.Errorf("one has %d events, the other %d, of which %d come after the first but one", first.LastSeq,
+			second.LastSeq, len(last))
 	}
 	return nil
 }

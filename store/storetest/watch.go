@@ -24,22 +24,22 @@ func watchLaws() []law {
 		{"ends_with_ctx", watchEndsWithContext},
 		{"ends_with_the_error_of_fn", watchEndsWithError},
 		{"ends_with_its_session", watchEndsWithSession},
-		{"ends_when_another_takes_the_id", watchEndsWithHeir},
+		{"ends_when_another_takes_the_id", watchEndsWithReplacement},
 		{"ends_with_close", watchEndsWithClose},
 	}
 }
 
-// watching is a Watch in its own goroutine. It is as slow as whoever takes its frames.
-type watching struct {
+// watchRun is a Watch in its own goroutine. It is as slow as the reader of its frames.
+type watchRun struct {
 	s      *subject
-	frames chan store.Frame // no capacity: Watch stands in fn until the frame is taken
-	done   chan error       // capacity 1: the end waits for nobody
+	frames chan store.Frame // no capacity: Watch blocks in fn until the frame is received
+	done   chan error       // capacity 1: Watch can end without a receiver
 	cancel context.CancelFunc
 }
 
-func (s *subject) watch(session perdure.SessionID, after int64) *watching {
+func (s *subject) watch(session perdure.SessionID, after int64) *watchRun {
 	ctx, cancel := context.WithCancel(s.ctx)
-	w := &watching{s: s, frames: make(chan store.Frame), done: make(chan error, 1), cancel: cancel}
+	w := &watchRun{s: s, frames: make(chan store.Frame), done: make(chan error, 1), cancel: cancel}
 	s.Cleanup(cancel)
 	st := s.Store
 	go func() {
@@ -55,16 +55,17 @@ func (s *subject) watch(session perdure.SessionID, after int64) *watching {
 	return w
 }
 
-// follow watches a session from its start, once it has shown its only event. So no frame comes too early.
-func (s *subject) follow(session perdure.SessionID) *watching {
+// follow watches a session from its start, and returns after its only event, so that no frame is
+// sent too early.
+func (s *subject) follow(session perdure.SessionID) *watchRun {
 	s.Helper()
 	w := s.watch(session, 0)
 	w.wantEvents(1, 1)
 	return w
 }
 
-// next takes the next frame.
-func (w *watching) next() store.Frame {
+// next receives the next frame.
+func (w *watchRun) next() store.Frame {
 	w.s.Helper()
 	select {
 	case f := <-w.frames:
@@ -72,13 +73,13 @@ func (w *watching) next() store.Frame {
 	case err := <-w.done:
 		w.s.Fatalf("watch ended: %v", err)
 	case <-w.s.ctx.Done():
-		w.s.Fatal("no frame came")
+		w.s.Fatal("no frame arrived")
 	}
 	return store.Frame{}
 }
 
-// wantEvents takes the next frames and wants them to be the events from first to last.
-func (w *watching) wantEvents(first, last int64) {
+// wantEvents receives frames and requires that they are the events from first to last.
+func (w *watchRun) wantEvents(first, last int64) {
 	w.s.Helper()
 	for seq := first; seq <= last; seq++ {
 		f := w.next()
@@ -89,7 +90,7 @@ func (w *watching) wantEvents(first, last int64) {
 }
 
 // end waits until the Watch has ended.
-func (w *watching) end() error {
+func (w *watchRun) end() error {
 	w.s.Helper()
 	select {
 	case err := <-w.done:
@@ -179,7 +180,7 @@ func watchBesideWriters(s *subject) {
 	const writers, rounds, batch = 4, 50, 10 // 2,000 events
 	id := s.session()
 	s.append(id, 100)
-	var watchers []*watching
+	var watchers []*watchRun
 	for _, after := range []int64{0, 50, 1000} {
 		watchers = append(watchers, s.watch(id, after))
 	}
@@ -211,7 +212,7 @@ func watchBesideWriters(s *subject) {
 func slowWatcher(s *subject) {
 	id := s.session()
 	s.append(id, 1)
-	slow := s.watch(id, 0) // stands in fn with its first event
+	slow := s.watch(id, 0) // blocks in fn with its first event
 	fast := s.follow(id)
 
 	for seq := int64(2); seq <= 50; seq++ {
@@ -233,7 +234,7 @@ func watchFrames(s *subject) {
 		s.Publish(store.Frame{Session: id, Type: "tool.progress", Data: fmt.Sprint(i), Dropped: 7})
 	}
 
-	for _, w := range []*watching{one, other} {
+	for _, w := range []*watchRun{one, other} {
 		for i := range 50 {
 			s.same("frame", w.next(), store.Frame{Session: id, Type: "tool.progress", Data: fmt.Sprint(i)})
 		}
@@ -260,12 +261,12 @@ func watchFrameAfterEvent(s *subject) {
 		}
 		frames++
 		if seq, _ := f.Data.(int64); seq > shown {
-			s.Fatalf("the frame after event %d came when event %d was the last", seq, shown)
+			s.Fatalf("the frame after event %d arrived when event %d was the last", seq, shown)
 		}
 	}
 }
 
-// A watcher that takes nothing misses the oldest frames, not the newest.
+// A watcher that receives nothing misses the oldest frames, not the newest.
 func droppedFrames(s *subject) {
 	const frames = 10_000
 	id := s.session()
@@ -291,7 +292,7 @@ func droppedFrames(s *subject) {
 		next++
 	}
 	if dropped == 0 {
-		s.Error("nothing was dropped: the frames that wait for a watcher are not bounded")
+		s.Error("nothing was dropped: the queue of frames for a watcher is not bounded")
 	}
 	s.append(id, 1)
 	w.wantEvents(3, 3)
@@ -337,8 +338,8 @@ func watchEndsWithError(s *subject) {
 	s.same("frames shown", shown, 2)
 }
 
-// wantGone wants the Watch to end with its session, and to show nothing more.
-func (w *watching) wantGone() {
+// wantGone requires that the Watch ends with its session and delivers nothing more.
+func (w *watchRun) wantGone() {
 	w.s.Helper()
 	if err := w.end(); !errors.Is(err, perdure.NotFound) {
 		w.s.Errorf("got %v, want NotFound", err)
@@ -355,9 +356,9 @@ func watchEndsWithSession(s *subject) {
 	w.wantGone()
 }
 
-// Another org takes a session in that was removed, with all that had happened in it, before anybody has looked, and goes on: who
-// watched the first one sees nothing of it.
-func watchEndsWithHeir(s *subject) {
+// A session is removed, and another org restores a session with the same id and events at once and
+// continues it. A watcher of the first session sees nothing of the second.
+func watchEndsWithReplacement(s *subject) {
 	id := s.session()
 	s.append(id, 1)
 	w := s.follow(id)
@@ -378,7 +379,7 @@ func watchEndsWithHeir(s *subject) {
 func watchEndsWithClose(s *subject) {
 	id, quiet := s.session(), s.session()
 	s.append(id, 1)
-	watchers := []*watching{s.follow(id), s.watch(quiet, 0), s.watch(mint[perdure.SessionID](s), 5)}
+	watchers := []*watchRun{s.follow(id), s.watch(quiet, 0), s.watch(mint[perdure.SessionID](s), 5)}
 
 	if err := s.Close(); err != nil {
 		s.Fatal(err)

@@ -34,12 +34,13 @@ func webhookLaws() []law {
 // newWebhook returns a webhook with every field set.
 func (s *subject) newWebhook() store.Webhook {
 	w := filled[store.Webhook]()
-	w.ID, w.URL, w.Types, w.Body, w.Session, w.Version = mint[perdure.WebhookID](s), "https://example.com/hook?a=<&>", []string{"task.*"}, webhook.BodySnapshot, "", 0
+	w.ID, w.URL, w.Types, w.Body, w.Session, w.Version = mint[perdure.WebhookID](s), "https://example.com/hook?a=<&>",
+		[]string{"task.*"}, webhook.BodySnapshot, "", 0
 	w.From = map[perdure.SessionID]int64{"elsewhere": 3}
 	return w
 }
 
-// hook puts a webhook, and returns it as it is stored.
+// hook puts a webhook, and returns it as stored.
 func (s *subject) hook(w store.Webhook) (put store.Webhook) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
@@ -62,11 +63,12 @@ func (s *subject) hooks() (found []store.Webhook) {
 // newHookDelivery returns a queued delivery with every field set.
 func (s *subject) newHookDelivery(of perdure.WebhookID, session perdure.SessionID, due time.Time) webhook.Delivery {
 	d := filled[webhook.Delivery]()
-	d.ID, d.Webhook, d.Session, d.State, d.DueAt, d.EndedAt = mint[perdure.WebhookDeliveryID](s), of, session, webhook.Queued, due, time.Time{}
+	d.ID, d.Webhook, d.Session, d.State, d.DueAt, d.EndedAt = mint[perdure.WebhookDeliveryID](s), of, session,
+		webhook.Queued, due, time.Time{}
 	return d
 }
 
-// queue adds deliveries, each of which is new.
+// queue adds deliveries, each of which must be new.
 func (s *subject) queue(all ...webhook.Delivery) {
 	s.Helper()
 	s.write(func(tx store.Tx) error {
@@ -89,7 +91,7 @@ func (s *subject) queued(filter store.HookDeliveryFilter) (found []webhook.Deliv
 	return found
 }
 
-// spans lists what was not looked at.
+// spans lists what was not examined.
 func (s *subject) spans(limit int) (found []store.HookSpan) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
@@ -145,7 +147,7 @@ func webhookThatIsNone(s *subject) {
 	}
 }
 
-// move moves on over a span.
+// move advances the cursor over a span.
 func (s *subject) move(span store.HookSpan) {
 	s.Helper()
 	s.write(func(tx store.Tx) error { return tx.MoveHooks(span) })
@@ -163,9 +165,15 @@ func hookSpans(s *subject) {
 	s.move(store.HookSpan{Session: one, From: 0, To: 2})
 
 	s.same("a part", s.spans(0), []store.HookSpan{{Session: one, From: 2, To: 3}, all[1]})
-	s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.MoveHooks(store.HookSpan{Session: one, From: 0, To: 3}) })
-	s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.MoveHooks(store.HookSpan{Session: one, From: 1, To: 3}) })
-	s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.MoveHooks(store.HookSpan{Session: "session_none", From: 0, To: 3}) })
+	s.refused(perdure.Conflict, func(tx store.Tx) error {
+		return tx.MoveHooks(store.HookSpan{Session: one, From: 0, To: 3})
+	})
+	s.refused(perdure.Conflict, func(tx store.Tx) error {
+		return tx.MoveHooks(store.HookSpan{Session: one, From: 1, To: 3})
+	})
+	s.refused(perdure.Conflict, func(tx store.Tx) error {
+		return tx.MoveHooks(store.HookSpan{Session: "session_none", From: 0, To: 3})
+	})
 	s.move(store.HookSpan{Session: one, From: 2, To: 3})
 	s.move(all[1])
 	s.same("all of it", s.spans(0), []store.HookSpan{})
@@ -178,7 +186,7 @@ func hookRace(s *subject) {
 	s.append(session, 2)
 	var moved atomic.Int32
 	w := s.hook(s.newWebhook())
-	s.together(crowd, func(int) error {
+	s.together(nParallel, func(int) error {
 		err := s.InTx(s.ctx, func(tx store.Tx) error {
 			if _, err := tx.Webhooks(); err != nil {
 				return err
@@ -232,24 +240,31 @@ func hookQueue(s *subject) {
 
 	s.same("changed", s.queued(store.HookDeliveryFilter{Webhook: w.ID}), []webhook.Delivery{again})
 	s.unknown(func(r store.Reader) error { _, err := r.HookDelivery("whd_none"); return err })
-	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.ChangeHookDelivery(s.newHookDelivery(w.ID, session, moment(1))) })
+	s.refused(perdure.NotFound, func(tx store.Tx) error {
+		return tx.ChangeHookDelivery(s.newHookDelivery(w.ID, session, moment(1)))
+	})
 }
 
 func hookDue(s *subject) {
 	session, one, two := s.session(), s.hook(s.newWebhook()), s.hook(s.newWebhook())
-	late, soon, done := s.newHookDelivery(one.ID, session, moment(20)), s.newHookDelivery(one.ID, session, moment(10)), s.newHookDelivery(one.ID, session, moment(5))
+	late, soon, done := s.newHookDelivery(one.ID, session, moment(20)), s.newHookDelivery(one.ID, session, moment(10)),
+		s.newHookDelivery(one.ID, session, moment(5))
 	done.EndedAt = moment(6)
 	s.queue(late, soon, done, s.newHookDelivery(two.ID, session, moment(1)))
 
 	s.same("none", s.queued(store.HookDeliveryFilter{Webhook: one.ID, DueBy: moment(9)}), []webhook.Delivery{})
-	s.same("the first", s.queued(store.HookDeliveryFilter{Webhook: one.ID, DueBy: moment(10)}), []webhook.Delivery{soon})
-	s.same("all", s.queued(store.HookDeliveryFilter{Webhook: one.ID, DueBy: moment(99)}), []webhook.Delivery{soon, late})
-	s.same("limited", s.queued(store.HookDeliveryFilter{Webhook: one.ID, DueBy: moment(99), Limit: 1}), []webhook.Delivery{soon})
+	s.same("the first", s.queued(store.HookDeliveryFilter{Webhook: one.ID, DueBy: moment(10)}),
+		[]webhook.Delivery{soon})
+	s.same("all", s.queued(store.HookDeliveryFilter{Webhook: one.ID, DueBy: moment(99)}),
+		[]webhook.Delivery{soon, late})
+	s.same("limited", s.queued(store.HookDeliveryFilter{Webhook: one.ID, DueBy: moment(99), Limit: 1}),
+		[]webhook.Delivery{soon})
 }
 
 func hookLists(s *subject) {
 	session, w := s.session(), s.hook(s.newWebhook())
-	one, two, three := s.newHookDelivery(w.ID, session, moment(3)), s.newHookDelivery(w.ID, session, moment(2)), s.newHookDelivery(w.ID, session, moment(1))
+	one, two, three := s.newHookDelivery(w.ID, session, moment(3)), s.newHookDelivery(w.ID, session, moment(2)),
+		s.newHookDelivery(w.ID, session, moment(1))
 	s.queue(one, two, three)
 
 	s.same("all", s.queued(store.HookDeliveryFilter{Webhook: w.ID}), []webhook.Delivery{three, two, one})

@@ -20,21 +20,21 @@ func workerLaws() []law {
 		{"beat_stamps_its_live_tasks_and_nothing_else", beatStamps},
 		{"beat_tells_what_is_canceled", beatCanceled},
 		{"remove_again_does_nothing", removeWorker},
-		{"buries_no_living_worker", buryWorker},
+		{"removes_no_live_worker", removeDeadWorker},
 		{"a_role_is_had_until_the_end", electWorker},
 		{"survives_reopening", workerSurvives},
 	}
 }
 
-// newWorker returns the row of a worker whose lease has run out.
+// newWorker returns the row of a worker whose lease has ended.
 func (s *subject) newWorker() store.Worker {
 	w := filled[store.Worker]()
 	w.ID = mint[perdure.WorkerID](s)
 	return w
 }
 
-// hire adds a worker.
-func (s *subject) hire() store.Worker {
+// newStoredWorker adds a worker.
+func (s *subject) newStoredWorker() store.Worker {
 	s.Helper()
 	w := s.newWorker()
 	s.write(func(tx store.Tx) error { return tx.PutWorker(w) })
@@ -51,8 +51,8 @@ func (s *subject) worker(id perdure.WorkerID) (w store.Worker) {
 	return w
 }
 
-// beat renews a lease and returns what the worker learns, with the moment.
-func (s *subject) beat(id perdure.WorkerID, lease time.Duration) (beat store.Beat, now time.Time) {
+// beat renews a lease and returns the result, with the time.
+func (s *subject) beat(id perdure.WorkerID, lease time.Duration) (beat store.Heartbeat, now time.Time) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
 		now = tx.Now()
@@ -108,26 +108,26 @@ func listWorkers(s *subject) {
 }
 
 func unknownWorker(s *subject) {
-	s.hire()
+	s.newStoredWorker()
 	id := mint[perdure.WorkerID](s)
 
 	s.unknown(func(r store.Reader) error { _, err := r.Worker(id); return err })
 }
 
 func beatMovesLease(s *subject) {
-	want, other := s.hire(), s.hire()
+	want, other := s.newStoredWorker(), s.newStoredWorker()
 	for _, lease := range []time.Duration{10 * time.Second, time.Microsecond, time.Hour} {
 		beat, now := s.beat(want.ID, lease)
 
 		want.LeaseUntil = now.Add(lease)
-		s.same("beat", beat, store.Beat{})
+		s.same("beat", beat, store.Heartbeat{})
 		s.same("row", s.worker(want.ID), want)
 	}
 	s.same("row of another", s.worker(other.ID), other)
 }
 
 func beatLost(s *subject) {
-	removed, never := s.hire().ID, mint[perdure.WorkerID](s)
+	removed, never := s.newStoredWorker().ID, mint[perdure.WorkerID](s)
 	t := s.newTask(s.session())
 	t.Worker = removed
 	s.create(t)
@@ -142,7 +142,7 @@ func beatLost(s *subject) {
 }
 
 func beatStamps(s *subject) {
-	mine, other := s.hire(), s.hire()
+	mine, other := s.newStoredWorker(), s.newStoredWorker()
 	session := s.session()
 	s.append(session, 2)
 	row := s.row(session)
@@ -154,7 +154,7 @@ func beatStamps(s *subject) {
 	for i, worker := range []perdure.WorkerID{mine.ID, other.ID, ""} {
 		for k, state := range states {
 			t := s.newTask(session)
-			t.ID = perdure.TaskID(fmt.Sprintf("task_%d%d", i, 9-k)) // ids go down: order is that of creation
+			t.ID = perdure.TaskID(fmt.Sprintf("task_%d%d", i, 9-k)) // the ids descend: the order is that of creation
 			t.Worker, t.State, t.HeartbeatAt = worker, state, moment(5)
 			want = append(want, s.create(t))
 		}
@@ -169,13 +169,13 @@ func beatStamps(s *subject) {
 		}
 		s.same("record", s.task(want[i].ID), want[i])
 	}
-	s.same("beat", beat, store.Beat{Tasks: stamped})
+	s.same("beat", beat, store.Heartbeat{Tasks: stamped})
 	s.same("row of the session", s.row(session), row)
 	s.checkSeqs(session, 2)
 }
 
 func beatCanceled(s *subject) {
-	worker := s.hire().ID
+	worker := s.newStoredWorker().ID
 	session := s.session()
 	var ids []perdure.TaskID
 	for range 4 {
@@ -184,7 +184,8 @@ func beatCanceled(s *subject) {
 		ids = append(ids, s.create(t).ID)
 	}
 	for _, i := range []int{3, 1, 2} {
-		s.update(perdure.Task{ID: ids[i]}, perdure.TaskUpdate{Attempt: 1, Cancel: &perdure.CancelRequest{At: moment(9), By: "user"}})
+		s.update(perdure.Task{ID: ids[i]}, perdure.TaskUpdate{Attempt: 1,
+			Cancel: &perdure.CancelRequest{At: moment(9), By: "user"}})
 	}
 	s.update(perdure.Task{ID: ids[2]}, perdure.TaskUpdate{Attempt: 1, State: perdure.TaskCanceled})
 
@@ -199,7 +200,7 @@ func beatCanceled(s *subject) {
 }
 
 func removeWorker(s *subject) {
-	one, other := s.hire(), s.hire()
+	one, other := s.newStoredWorker(), s.newStoredWorker()
 
 	for range 2 {
 		s.write(func(tx store.Tx) error { return tx.RemoveWorker(one.ID) })
@@ -211,24 +212,25 @@ func removeWorker(s *subject) {
 	s.same("row once it is back", s.worker(one.ID), one)
 }
 
-func buryWorker(s *subject) {
-	dead, other := s.hire(), s.hire()
+func removeDeadWorker(s *subject) {
+	dead, other := s.newStoredWorker(), s.newStoredWorker()
 	s.beat(dead.ID, time.Hour)
 	alive := s.worker(dead.ID)
 
-	s.write(func(tx store.Tx) error { return tx.BuryWorker(dead.ID) })
+	s.write(func(tx store.Tx) error { return tx.MarkWorkerDead(dead.ID) })
 	s.same("row while the lease holds", s.worker(dead.ID), alive)
 
 	s.write(func(tx store.Tx) error { // to the microsecond: until then, and no longer
 		alive.LeaseUntil = tx.Now()
-		return errors.Join(tx.PutWorker(alive), tx.BuryWorker(dead.ID), tx.BuryWorker(dead.ID))
+		return errors.Join(tx.PutWorker(alive), tx.MarkWorkerDead(dead.ID), tx.MarkWorkerDead(dead.ID))
 	})
 	s.unknown(func(r store.Reader) error { _, err := r.Worker(dead.ID); return err })
 	s.same("row of another", s.worker(other.ID), other)
 }
 
-// electWorker has a role in one transaction after another, also after one that failed: none takes it away with it. That of two at
-// once one has it is a law of the adapters that have two at once.
+// electWorker gets a role in one transaction after another, even after a failed one: no role
+// outlives its transaction. That only one of two concurrent transactions gets a role is a law of
+// the adapters that run transactions concurrently.
 func electWorker(s *subject) {
 	failed := errors.New("on purpose")
 	for i, end := range []error{nil, failed, nil} {
@@ -247,7 +249,7 @@ func electWorker(s *subject) {
 }
 
 func workerSurvives(s *subject) {
-	worker := s.hire()
+	worker := s.newStoredWorker()
 	t := s.newTask(s.session())
 	t.Worker = worker.ID
 	s.create(t)

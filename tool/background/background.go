@@ -1,9 +1,11 @@
-// Package background is the set of tools by which a model works with background runs: spawn_background starts
-// one, check_background_tool waits for it, and the tools with task in their names are for tasks of every kind.
+// Package background is the set of tools with which a model works with background runs:
+// spawn_background starts one, check_background_tool waits for it, and the tools with task in their
+// names work with tasks of every kind.
 //
-// It may import the root and tool, and keeps nothing: all it knows comes from tool.Env, and what it starts or
-// ends is the session's task registry's to do. The one thing to know: reading an end to the model marks the
-// task read (DL5), by Result.Read, so that the same end is not injected once more.
+// It may import the root and tool, and has no state: everything that it knows comes from tool.Env,
+// and the session's task registry starts and ends runs. The one thing to know: when a result shows
+// the model that a task has ended, Result.Read marks the task as read (DL5), so that the end is not
+// delivered a second time.
 package background
 
 import (
@@ -19,29 +21,30 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// What a zero field of a Config means.
+// The meaning of zero fields of a Config.
 const (
 	DefaultWait = 60 * time.Second
 	MaxWait     = 540 * time.Second
 )
 
-// capability is what brings these tools into a session (TL33).
+// capability is the id of the capability of these tools (TL33).
 const capability = "background_execution"
 
-// Config says how long check_background_tool and wait_task wait. Zero or less is the default.
+// Config sets how long check_background_tool and wait_task wait. A field of zero or less means the
+// default.
 type Config struct {
-	DefaultWait time.Duration // without wait_seconds; zero: DefaultWait; never above MaxWait
-	MaxWait     time.Duration // what a longer wait is clamped to; zero: MaxWait
+	DefaultWait time.Duration // without wait_seconds; zero: DefaultWait; at most MaxWait
+	MaxWait     time.Duration // longer waits are clamped to it; zero: MaxWait
 }
 
-// Tools returns the set, in the order in which the model is shown it.
+// Tools returns the tools, in the order in which they are listed to the model.
 func Tools(c Config) []tool.Tool {
 	c = c.withDefaults()
 	return append([]tool.Tool{newSpawn()}, Watching(c)...)
 }
 
-// Watching returns the tools of the set that look after what goes on, and start nothing. Whoever has calls that may leave
-// their turn needs these: the placeholder of such a call names them.
+// Watching returns the tools that follow background work and start none. A session with calls that
+// may detach needs them: the placeholder of such a call refers to them.
 func Watching(c Config) []tool.Tool {
 	c = c.withDefaults()
 	return []tool.Tool{newCheck(c), newList(), newGet(), newWait(c), newMessage(), newCancel()}
@@ -58,21 +61,22 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// deadline is that of a tool that waits: no wait which the configuration allows is ended by it.
+// deadline returns the deadline of a waiting tool. It is longer than every wait that the
+// configuration allows.
 func (c Config) deadline() time.Duration {
 	return max(tool.DefaultDeadline, c.MaxWait+time.Minute)
 }
 
-// clamp makes a wait of the model's number of seconds; nil is the default.
+// clamp converts the model's number of seconds to a wait; nil means the default.
 func (c Config) clamp(seconds *int) time.Duration {
 	if seconds == nil {
 		return c.DefaultWait
 	}
-	most := int(c.MaxWait / time.Second)
-	return time.Duration(max(0, min(*seconds, most))) * time.Second
+	limit := int(c.MaxWait / time.Second)
+	return time.Duration(max(0, min(*seconds, limit))) * time.Second
 }
 
-// fill puts the configured waits, in seconds, into a text for the model.
+// fill inserts the configured waits, in seconds, into a text for the model.
 func (c Config) fill(text string) string {
 	return strings.NewReplacer(
 		"{default_wait}", strconv.FormatFloat(c.DefaultWait.Seconds(), 'f', -1, 64),
@@ -80,35 +84,35 @@ func (c Config) fill(text string) string {
 	).Replace(strings.TrimSpace(text))
 }
 
-// schemaOf derives the schema of a tool that is no typed one itself, from the type of its arguments.
+// schemaOf derives the schema of a tool that is not a typed tool from the type of its arguments.
 func schemaOf[In any]() json.RawMessage {
 	return tool.New(tool.Spec{}, func(context.Context, In, tool.Env) (tool.Result, error) {
 		return tool.Result{}, errors.ErrUnsupported
 	}).Spec().Parameters
 }
 
-// noTasks is the answer of a tool that finds no task registry (EN2).
+// noTasks is the result of a tool without a task registry (EN2).
 func noTasks(name string) tool.Result {
 	return tool.Missing("Session task registry", name+" requires task tracking.")
 }
 
-// failed is the result of a port's error. When the call itself was ended, it says so.
+// failed is the result of an error of a port. If the call itself has ended, it says so.
 func failed(ctx context.Context, err error) tool.Result {
 	if ctx.Err() == nil {
 		return tool.Internal(err)
 	}
 	r := tool.Error("The call was canceled before it reported a result.")
-	r.ErrorAs = perdure.ErrorCanceled
+	r.ErrorKind = perdure.ErrorCanceled
 	switch cause := perdure.CauseOf(ctx); {
 	case cause == perdure.CauseInterrupt:
-		r.Text, r.ErrorAs = perdure.TextInterrupted, perdure.ErrorInterrupted
+		r.Text, r.ErrorKind = perdure.TextInterrupted, perdure.ErrorInterrupted
 	case cause == perdure.CauseDeadline, errors.Is(err, context.DeadlineExceeded):
-		r.Text, r.ErrorAs = "The call reached its deadline before it reported a result.", perdure.ErrorTimeout
+		r.Text, r.ErrorKind = "The call reached its deadline before it reported a result.", perdure.ErrorTimeout
 	}
 	return r
 }
 
-// noTask is the answer to an error of the registry. A foreign id is an unknown one (ER2).
+// noTask is the result of an error of the registry. A foreign id counts as unknown (ER2).
 func noTask(ctx context.Context, id string, err error) tool.Result {
 	if errors.Is(err, perdure.NotFound) {
 		return tool.Failf("task not found: %s", id)
@@ -116,8 +120,9 @@ func noTask(ctx context.Context, id string, err error) tool.Result {
 	return failed(ctx, fmt.Errorf("task %s: %w", id, err))
 }
 
-// wordsOf returns the words of the error of a kind itself, without what the layers above wrapped around them.
-func wordsOf(err error, kind perdure.Kind) string {
+// describeWords returns the text of the innermost error of a kind, without the wrapping of outer
+// layers.
+func describeWords(err error, kind perdure.Kind) string {
 	for {
 		inner := errors.Unwrap(err)
 		if inner == error(kind) || !errors.Is(inner, kind) {
@@ -127,7 +132,7 @@ func wordsOf(err error, kind perdure.Kind) string {
 	}
 }
 
-// shown is a task as a model may see it: without the text of an internal error (BG19).
+// shown returns a task for a model: without the text of an internal error (BG19).
 func shown(t perdure.Task) perdure.Task {
 	if !internal(t.Error) {
 		return t
@@ -141,25 +146,25 @@ func shown(t perdure.Task) perdure.Task {
 	return t
 }
 
-// internal reports whether an error's text is for the log only.
+// internal reports whether an error's text is only for the log.
 func internal(e *perdure.TaskError) bool {
 	return e != nil && (e.Kind == perdure.ErrorInternal || e.Kind == perdure.ErrorPanic)
 }
 
-// sizeOf is how many bytes of JSON a value has as a result. What has more than tool.ResultLimit is cut (TL16), and
-// with its end goes what says how to go on.
+// sizeOf returns the size in bytes of a value as a result. A result larger than tool.ResultLimit is
+// cut (TL16), and would lose the fields at its end that say how to continue.
 func sizeOf(v any) int {
 	record, err := tool.Success(v).Record("")
 	if err != nil {
-		return 0 // it cannot be written, and becomes an internal error
+		return 0 // it cannot be encoded, and becomes an internal error
 	}
 	return len(record.Result)
 }
 
-// read marks a task read when the model learns its end from r (DL5).
+// read marks a task as read if r shows the model that it has ended (DL5).
 func read(r tool.Result, t perdure.Task) tool.Result {
 	if t.State.Terminal() {
-		r.Read = append(r.Read, t.ID)
+		r.ReadTasks = append(r.ReadTasks, t.ID)
 	}
 	return r
 }

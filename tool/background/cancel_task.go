@@ -21,15 +21,16 @@ type cancelArgs struct {
 	Reason string `json:"reason,omitempty" maxLength:"512" jsonschema:"Why it should end, for the record"`
 }
 
-// canceled is the answer: the receipt of RC2, and how the task stands.
+// canceled is the result: the receipt of RC2, and the state of the task.
 type canceled struct {
-	ID                     perdure.TaskID     `json:"task_id"`
-	State                  perdure.TaskState  `json:"state"`
-	*perdure.CancelReceipt                    // nil when it had ended before
-	Summary                string             `json:"summary,omitempty"` // the real result, when it had ended or came first
-	ResultPath             string             `json:"result_path,omitempty"`
-	Error                  *perdure.TaskError `json:"error,omitempty"`
-	Message                string             `json:"message,omitempty"`
+	ID                     perdure.TaskID    `json:"task_id"`
+	State                  perdure.TaskState `json:"state"`
+	*perdure.CancelReceipt                   // nil if the task had already ended
+	// The real result, if the task had ended or finished first.
+	Summary    string             `json:"summary,omitempty"`
+	ResultPath string             `json:"result_path,omitempty"`
+	Error      *perdure.TaskError `json:"error,omitempty"`
+	Message    string             `json:"message,omitempty"`
 }
 
 func newCancel() tool.Tool {
@@ -38,11 +39,12 @@ func newCancel() tool.Tool {
 		Name:        cancelName,
 		DisplayName: "Cancel Task",
 		Description: strings.TrimSpace(cancelText),
-		Class:       perdure.Idempotent, // the first request counts, and a second one is answered the same (RC1)
-		Inside:      true,
-		NeedsEnv:    true,
-		DryAware:    true,
-		Hints:       tool.Hints{ReadOnly: &no, Destructive: &yes, Idempotent: &yes, CapabilityID: capability},
+		// The first request counts, and a second one gets the same answer (RC1).
+		Class:         perdure.Idempotent,
+		SessionOnly:   true,
+		NeedsEnv:      true,
+		HandlesDryRun: true,
+		Hints:         tool.Hints{ReadOnly: &no, Destructive: &yes, Idempotent: &yes, CapabilityID: capability},
 	}, cancelTask)
 }
 
@@ -71,14 +73,14 @@ func cancelTask(ctx context.Context, in cancelArgs, env tool.Env) (tool.Result, 
 	return read(tool.Success(answer), t), nil
 }
 
-// stop asks for the end of a task. Without a receipt it had ended before anybody asked, and is returned with its
-// real result.
+// stop requests the cancel of a task. A nil receipt means that the task had already ended; it is
+// returned with its real result.
 func stop(ctx context.Context, env tool.Env, id perdure.TaskID, why string) (*perdure.CancelReceipt, perdure.Task, error) {
 	receipt, t, err := env.Tasks.Cancel(ctx, string(id), why)
 	if err != nil || !receipt.RequestedAt.IsZero() {
 		return &receipt, t, err
 	}
-	if !t.State.Terminal() { // it was seen before it ended
+	if !t.State.Terminal() { // read before it ended
 		t, err = env.Tasks.Task(ctx, string(id))
 	}
 	return nil, t, err

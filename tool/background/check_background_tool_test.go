@@ -171,7 +171,7 @@ func TestCheckAwaitingInput(t *testing.T) {
 	t.Parallel()
 	asking := task(1, perdure.TaskAwaitingInput)
 	asking.InputRequest = &perdure.InputRequest{ID: "req_1", Kind: "question", Prompt: "Which one?"}
-	want := status("still_running", "'slow_tool' waits for input and goes on when it is answered.",
+	want := status("still_running", "'slow_tool' is waiting for input and continues when it is answered.",
 		`,"input_request":{"id":"req_1","kind":"question","prompt":"Which one?"}`)
 	t.Run("already", func(t *testing.T) {
 		t.Parallel()
@@ -276,7 +276,7 @@ func TestCheckCancel(t *testing.T) {
 
 		got, r := run(t, env(tasks, nil), check, about(`,"cancel":true`))
 
-		wantJSON(t, got, status("still_running", "'slow_tool' was asked to stop and has not stopped yet. Call again to wait for its end.",
+		wantJSON(t, got, status("still_running", "The cancel of 'slow_tool' was requested, but it has not stopped yet. Call again to wait for its end.",
 			`,"receipt":{"requested_at":"2026-04-16T12:00:00Z","signalled_at":"2026-04-16T12:00:00Z"}`))
 		wantRead(t, r)
 	})
@@ -405,8 +405,8 @@ func TestCheckIsFreedByItsCall(t *testing.T) {
 
 			_, r := runIn(ctx, t, env(newRegistry(task(1, perdure.TaskRunning)), nil), check, about(``))
 
-			if r.ErrorAs != want {
-				t.Fatalf("%v: got %q %q, want %q", cause, r.ErrorAs, r.Text, want)
+			if r.ErrorKind != want {
+				t.Fatalf("%v: got %q %q, want %q", cause, r.ErrorKind, r.Text, want)
 			}
 		})
 	}
@@ -422,7 +422,8 @@ func TestCheckHidesInternalErrors(t *testing.T) {
 	}
 }
 
-// TestCheckRequiresAuth: no tool of the set does anything for somebody who is in no session, and hosts are told.
+// TestCheckRequiresAuth: no tool of the set does anything for a caller without a session, and hosts
+// receive an error.
 func TestCheckRequiresAuth(t *testing.T) {
 	t.Parallel()
 	for _, found := range background.Tools(background.Config{}) {

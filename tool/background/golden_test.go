@@ -20,7 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestGoldenTexts compares all that a model reads of these tools with testdata: prompt, descriptions, schemas (BG23).
+// TestGoldenTexts compares all that a model reads of these tools with testdata: prompt,
+// descriptions, schemas (BG23).
 func TestGoldenTexts(t *testing.T) {
 	t.Parallel()
 	var prompt, definitions txtar.Archive
@@ -77,8 +78,8 @@ func TestToolsAreAdmitted(t *testing.T) {
 	}
 }
 
-// TestSoftBudgetDefaults: whatever says nothing detaches after ten minutes, and a tool with a wait of its own never
-// does (LN5).
+// TestSoftBudgetDefaults: whatever says nothing detaches after ten minutes, and a tool with a wait
+// of its own never does (LN5).
 func TestSoftBudgetDefaults(t *testing.T) {
 	t.Parallel()
 	own := []string{"spawn_background", "check_background_tool", "wait_task"}

@@ -17,27 +17,27 @@ var listText string
 
 // listArgs are the arguments of list_tasks (8.5).
 type listArgs struct {
-	State  perdure.TaskState `json:"state,omitempty" enum:"queued,running,awaiting_input,succeeded,failed,canceled,unknown" jsonschema:"Only tasks in this state. Absent: those that have not ended, and those whose end you were not told yet"`
+	State  perdure.TaskState `json:"state,omitempty" enum:"queued,running,awaiting_input,succeeded,failed,canceled,unknown" jsonschema:"Only tasks in this state. Absent: tasks that have not ended, and ended tasks whose results you have not received yet"`
 	Kind   perdure.TaskKind  `json:"kind,omitempty" enum:"background_tool,monitor,subagent,external_agent" jsonschema:"Only tasks of this kind"`
 	Lane   perdure.Lane      `json:"lane,omitempty" enum:"foreground,background" jsonschema:"Only tasks in this lane"`
-	Limit  int               `json:"limit" default:"50" min:"1" max:"200" jsonschema:"How many tasks to return at most. Fewer come when the answer would be too long: go on with next_cursor"`
-	Cursor string            `json:"cursor,omitempty" jsonschema:"The next_cursor of the answer before"`
+	Limit  int               `json:"limit" default:"50" min:"1" max:"200" jsonschema:"Maximum number of tasks. Fewer are returned if the answer would be too long: continue with next_cursor"`
+	Cursor string            `json:"cursor,omitempty" jsonschema:"The next_cursor of the previous answer"`
 }
 
 // taskList is a page of tasks in the order of their creation.
 type taskList struct {
 	Tasks []record       `json:"tasks"`
-	Next  perdure.TaskID `json:"next_cursor,omitempty"` // absent: there are no more
+	Next  perdure.TaskID `json:"next_cursor,omitempty"` // absent: no more
 }
 
-// record is a task without its spec and its output.
+// record is a task without its spec and output.
 type record struct {
 	perdure.Task
-	Spec *perdure.TaskSpec `json:"spec,omitempty"` // always absent, as the tail: they hide the task's own
+	Spec *perdure.TaskSpec `json:"spec,omitempty"` // always absent, like Tail: both hide the fields of Task
 	Tail *string           `json:"tail,omitempty"`
 }
 
-// listBytes is how many bytes of records stand in an answer, so that it is not cut as a result.
+// listBytes is the maximum size of the records in an answer, so that it is not cut as a result.
 const listBytes = tool.ResultLimit - 512
 
 func newList() tool.Tool {
@@ -47,7 +47,7 @@ func newList() tool.Tool {
 		DisplayName: "List Tasks",
 		Description: strings.TrimSpace(listText),
 		Class:       perdure.Pure,
-		Inside:      true,
+		SessionOnly: true,
 		NeedsEnv:    true,
 		Hints:       tool.Hints{ReadOnly: &yes, Idempotent: &yes, CapabilityID: capability},
 	}, listTasks)
@@ -84,13 +84,13 @@ func listTasks(ctx context.Context, in listArgs, env tool.Env) (tool.Result, err
 	return tool.Success(page), nil
 }
 
-// wants reports whether a task is asked for.
+// wants reports whether a task matches the arguments.
 func (in listArgs) wants(t perdure.Task) bool {
 	if in.Kind != "" && t.Kind != in.Kind || in.Lane != "" && t.Lane != in.Lane {
 		return false
 	}
 	if in.State == "" {
-		return t.State.Live() || undelivered(t)
+		return t.State.Live() || undeliveredTasks(t)
 	}
 	return t.State == in.State
 }

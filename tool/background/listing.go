@@ -20,15 +20,17 @@ type listing struct {
 
 // listed is one task of a listing.
 type listed struct {
-	ID            perdure.TaskID `json:"background_id"`
-	Tool          string         `json:"tool"`
-	AgeSeconds    float64        `json:"age_seconds"`              // since its start, or its creation while it has none
-	ParkedSeconds *float64       `json:"parked_seconds,omitempty"` // since it left the foreground
-	Done          bool           `json:"done"`
-	Status        status         `json:"status"`
+	ID   perdure.TaskID `json:"background_id"`
+	Tool string         `json:"tool"`
+	// Since its start or, if it has not started, its creation.
+	AgeSeconds    float64  `json:"age_seconds"`
+	ParkedSeconds *float64 `json:"parked_seconds,omitempty"` // since it left the foreground
+	Done          bool     `json:"done"`
+	Status        status   `json:"status"`
 }
 
-// list is the answer to list=true: what lives, then what has ended and was not read yet. It reads nothing off.
+// list answers list=true: live tasks, then ended tasks that have not been read. It does not mark
+// them as read.
 func list(ctx context.Context, env tool.Env) tool.Result {
 	tasks, err := env.Tasks.List(ctx)
 	if err != nil {
@@ -36,22 +38,22 @@ func list(ctx context.Context, env tool.Env) tool.Result {
 	}
 	now := env.Clock()
 	live, over := []listed{}, []listed{}
-	atWork := 0
+	running := 0
 	for _, t := range tasks {
 		switch {
 		case t.Lane == perdure.Foreground:
 		case t.State.Live():
 			live = append(live, entry(t, now))
 			if t.Kind != perdure.KindMonitor { // a schedule, which runs nothing itself
-				atWork++
+				running++
 			}
-		case undelivered(t):
+		case undeliveredTasks(t):
 			over = append(over, entry(t, now))
 		}
 	}
 	message := "No active background tasks."
-	if atWork > 0 {
-		message = fmt.Sprintf("%d active background task(s).", atWork)
+	if running > 0 {
+		message = fmt.Sprintf("%d active background task(s).", running)
 	}
 	return tool.Success(listing{Type: typeOutput, Message: message, Session: env.Call.Session, Tasks: append(live, over...)})
 }
@@ -69,12 +71,12 @@ func entry(t perdure.Task, now time.Time) listed {
 	return l
 }
 
-// seconds rounds to two decimals. A clock that went back is no time at all.
+// seconds rounds to two decimals. A negative duration, after a clock change, counts as 0.
 func seconds(d time.Duration) float64 {
 	return math.Round(max(d, 0).Seconds()*100) / 100
 }
 
-// undelivered reports whether nobody has taken the task's end yet.
-func undelivered(t perdure.Task) bool {
+// undeliveredTasks reports whether the task has ended and its result was not delivered yet.
+func undeliveredTasks(t perdure.Task) bool {
 	return t.State.Terminal() && (t.Delivered == perdure.NotDelivered || t.Delivered == "")
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// TestTaskLookup: a task is found with its tool by either id, also when it was read, and is gone after retention.
+// TestTaskLookup: a task is found with its tool by either id, also when it was read, and is gone
+// after retention.
 func TestTaskLookup(t *testing.T) {
 	t.Parallel()
 	tasks := newRegistry(task(1, perdure.TaskRunning))
@@ -96,7 +97,8 @@ func TestResultReadableTwice(t *testing.T) {
 	}
 }
 
-// TestAgeFromStart: age is counted from the start of the work, not from when it left the foreground; that is told beside it.
+// TestAgeFromStart: age is counted from the start of the work, not from when it left the
+// foreground; the text says both.
 func TestAgeFromStart(t *testing.T) {
 	t.Parallel()
 	second := func(n float64) time.Time { return noon.Add(-time.Duration(n * float64(time.Second))) }

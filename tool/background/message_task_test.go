@@ -56,16 +56,16 @@ func TestMessageTask(t *testing.T) {
 		{"null", task(1, perdure.TaskRunning), `"data":null`, errorBody("message_task needs exactly one of text and data."), nil},
 		{"too much", task(1, perdure.TaskRunning), `"text":"a","data":1`, errorBody("message_task needs exactly one of text and data."), nil},
 		{"an approval", asking("approval"), `"data":true,"in_reply_to":"req_1"`,
-			errorBody("An approval is for a person to give, never for the agent that asks for it. Wait, or go on with something else."), nil},
+			errorBody("Only a person can give an approval, never the agent that requested it. Wait, or continue with other work."), nil},
 		{"to a subagent", subagent(), `"text":"hi"`, ok, &perdure.TaskMessage{Text: "hi"}},
 		{"to a subagent that has not begun", unborn(), `"text":"hi"`,
-			errorBody("The subagent has not begun yet, so it cannot hear anything. Try again later."), nil},
+			errorBody("The subagent has not started yet and cannot receive messages. Try again later."), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			post := &mail{}
 			e := env(newRegistry(c.task), nil)
-			e.Mail = post
+			e.TaskMessenger = post
 
 			got, r := run(t, e, "message_task", `{"task_id":"`+runID+`",`+c.more+`}`)
 
@@ -98,14 +98,14 @@ func TestMessageTaskErrors(t *testing.T) {
 		{"ended before the answer", perdure.Conflict, ended, reply, "already settled"},
 		{"answered", perdure.Conflict, task(1, perdure.TaskRunning), reply, "already answered"},
 		{"no answer to this", fmt.Errorf("%w: /n is required", perdure.Invalid), asking("question"), reply,
-			"The answer is not what the task asked for, and the question stays open: invalid: /n is required"},
+			"The answer does not match what the task asked for, so the question stays open: invalid: /n is required"},
 		{"gone", perdure.NotFound, task(1, perdure.TaskRunning), "", "task not found: " + one},
 		{"internal", errors.New("disk on fire"), task(1, perdure.TaskRunning), "", perdure.GenericToolError},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			e := env(newRegistry(c.task), nil)
-			e.Mail = &mail{err: fmt.Errorf("send: %w", c.err)}
+			e.TaskMessenger = &mail{err: fmt.Errorf("send: %w", c.err)}
 
 			got, _ := run(t, e, "message_task", `{"task_id":"`+one+`","text":"hi"`+c.more+`}`)
 
@@ -117,12 +117,12 @@ func TestMessageTaskErrors(t *testing.T) {
 func TestMessageTaskNeedsItsPorts(t *testing.T) {
 	t.Parallel()
 	mute, deaf := env(newRegistry(task(1, perdure.TaskRunning)), nil), env(nil, nil)
-	deaf.Mail = &mail{}
+	deaf.TaskMessenger = &mail{}
 	for _, e := range []tool.Env{mute, deaf} {
 		got, _ := run(t, e, "message_task", `{"task_id":"`+one+`","text":"hi"}`)
 		wantJSON(t, got, errorBody("Session task registry not available in this context. message_task requires task tracking."))
 	}
-	mute.Mail = &mail{}
+	mute.TaskMessenger = &mail{}
 	got, _ := run(t, mute, "message_task", `{"task_id":"task_x","text":"hi"}`)
 	wantJSON(t, got, errorBody("task not found: task_x"))
 	for _, more := range []string{`"text":""`, `"text":null`, `"to":"x"`} {
@@ -140,7 +140,7 @@ func TestMessageTaskDryRun(t *testing.T) {
 	} {
 		post := &mail{}
 		e := env(newRegistry(task(1, state)), nil)
-		e.Mail, e.DryRun = post, true
+		e.TaskMessenger, e.DryRun = post, true
 
 		got, _ := run(t, e, "message_task", `{"task_id":"`+one+`","text":"hi"}`)
 

@@ -13,12 +13,12 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// maxOutputBytes is how much of a result stands in a status. With what JSON escapes, the status stays whole
-// under the limit of a result (TL16); the whole is in the file.
+// maxOutputBytes is the maximum size of a result inside a status. Even with JSON escapes, the
+// status then stays within the limit of a result (TL16); the full result is in the file.
 const maxOutputBytes = 32 << 10
 
-// outputOf returns the result of an ended task: the file where there is one, else what its record has of it, else the summary; nil
-// where a failure left nothing but its own message.
+// outputOf returns the result of an ended task: from its file, else from its record, else the
+// summary. It returns nil if a failure left nothing but its own message.
 func outputOf(ctx context.Context, env tool.Env, t perdure.Task) (any, error) {
 	content, err := resultFile(ctx, env, t)
 	if err != nil {
@@ -42,7 +42,7 @@ func outputOf(ctx context.Context, env tool.Env, t perdure.Task) (any, error) {
 	return strings.ToValidUTF8(string(content), "\uFFFD"), nil
 }
 
-// resultFile reads a task's result.json; nil when it is not there.
+// resultFile reads a task's result.json; nil if it does not exist.
 func resultFile(ctx context.Context, env tool.Env, t perdure.Task) ([]byte, error) {
 	if t.ResultPath == "" || env.Files == nil {
 		return nil, nil
@@ -57,7 +57,7 @@ func resultFile(ctx context.Context, env tool.Env, t perdure.Task) ([]byte, erro
 	return file.Content, nil
 }
 
-// onlyFailure reports whether a result file says nothing but what BG14 writes for a failure.
+// onlyFailure reports whether a result file contains only what BG14 writes for a failure.
 func onlyFailure(content []byte, message string) bool {
 	got, err := perdure.CanonicalJSON(content)
 	if err != nil {
@@ -75,7 +75,7 @@ func onlyFailure(content []byte, message string) bool {
 	return false
 }
 
-// cut shortens a result, in the form of TL16.
+// cut shortens a result, in the format of TL16.
 func cut(content []byte, path string) map[string]any {
 	n := maxOutputBytes
 	for n > maxOutputBytes-utf8.UTFMax && !utf8.RuneStart(content[n]) {

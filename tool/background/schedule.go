@@ -11,32 +11,32 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// scheduled is the answer to a run that is to come (BG9).
+// scheduled is the result for a scheduled run (BG9).
 type scheduled struct {
 	Created bool   `json:"created"`
 	Status  string `json:"status"`
 	Title   string `json:"title"`
 	Tool    string `json:"tool"`
 	Signal  bool   `json:"signal_on_completion"`
-	tool.ShownSchedule
+	tool.ScheduleView
 }
 
-// schedule makes the schedule with its monitor (rows 13 to 16, 21).
+// schedule creates the schedule with its monitor (rows 13 to 16, 21).
 func schedule(ctx context.Context, o order, env tool.Env) tool.Result {
 	s := o.when
 	s.Title, s.Description = o.title, o.description()
 	s.Action = perdure.ScheduleAction{Tool: o.name, Args: o.raw, Signal: o.signal}
-	made, err := env.Plans.CreateSchedule(ctx, tool.ScheduleOrder{Schedule: s, Monitor: true})
-	if refused, ok := tool.RefusedSchedule(err); ok {
+	made, err := env.Schedules.CreateSchedule(ctx, tool.ScheduleRequest{Schedule: s, Monitor: true})
+	if refused, ok := tool.ScheduleRefusal(err); ok {
 		return refused
 	}
 	if err != nil {
 		return failed(ctx, err)
 	}
-	return tool.Success(scheduled{Created: true, Status: "scheduled", Title: o.title, Tool: o.name, Signal: o.signal, ShownSchedule: tool.ShowSchedule(made)})
+	return tool.Success(scheduled{Created: true, Status: "scheduled", Title: o.title, Tool: o.name, Signal: o.signal, ScheduleView: tool.ViewSchedule(made)})
 }
 
-// description is what people read of a monitor; it fires from its record (BG7).
+// description returns the text of a monitor for people; a fire uses its record instead (BG7).
 func (o order) description() string {
 	payload := struct {
 		Tool   string          `json:"tool"`
@@ -48,36 +48,36 @@ func (o order) description() string {
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	_ = enc.Encode(payload) // its arguments were checked
+	_ = enc.Encode(payload) // its arguments were validated
 	whole := "Monitor: " + o.title + "\n\nThis scheduled monitor fired. Start the background run now.\n\nspawn_background payload:\n" + strings.TrimSpace(text.String())
 	return strings.ToValidUTF8(whole[:min(len(whole), maxDescription)], "")
 }
 
-// maxDescription is how much of the text a schedule keeps.
+// maxDescription is the maximum size of the stored description.
 const maxDescription = 16 << 10
 
-// moments reads a schedule that has no fault.
-func moments(value any) (s perdure.Schedule) {
+// parseSchedule reads a valid schedule.
+func parseSchedule(value any) (s perdure.Schedule) {
 	fields, _ := value.(map[string]any)
-	s.Cron, _ = given(fields, "cron_expression")
-	s.Zone, _ = given(fields, "timezone")
-	if at, ok := given(fields, "scheduled_at"); ok {
-		_ = s.At.UnmarshalText([]byte(at)) // it was checked
+	s.Cron, _ = argumentGiven(fields, "cron_expression")
+	s.Zone, _ = argumentGiven(fields, "timezone")
+	if at, ok := argumentGiven(fields, "scheduled_at"); ok {
+		_ = s.At.UnmarshalText([]byte(at)) // already validated
 	}
 	return s
 }
 
-// scheduleFault says which of rows 4 to 7 of 8.1 a schedule fails; empty: none of them. Blank strings count
-// as absent.
+// scheduleFault returns which of rows 4 to 7 of 8.1 a schedule violates; empty: none. A blank
+// string counts as absent.
 func scheduleFault(value any) string {
 	fields, ok := value.(map[string]any)
 	if !ok {
 		return "schedule must be an object"
 	}
-	at, hasAt := given(fields, "scheduled_at")
-	_, hasCron := given(fields, "cron_expression")
+	at, hasAt := argumentGiven(fields, "scheduled_at")
+	_, hasCron := argumentGiven(fields, "cron_expression")
 	if hasAt {
-		var moment time.Time // its decoder is RFC 3339 to the letter; time.Parse is not
+		var moment time.Time // its decoder is strict RFC 3339; time.Parse is not
 		if at == "" || moment.UnmarshalText([]byte(at)) != nil {
 			return "scheduled_at must be RFC3339"
 		}
@@ -91,8 +91,9 @@ func scheduleFault(value any) string {
 	return ""
 }
 
-// given returns a trimmed text and whether it was given. What is no string was given, with no text.
-func given(fields map[string]any, name string) (string, bool) {
+// argumentGiven returns a trimmed text, and whether it was given. A value that is not a string
+// counts as given, with an empty text.
+func argumentGiven(fields map[string]any, name string) (string, bool) {
 	value, ok := fields[name]
 	if !ok {
 		return "", false

@@ -18,10 +18,10 @@ import (
 type plans struct {
 	others
 	err   error
-	order *tool.ScheduleOrder // what was asked for; nil: nothing
+	order *tool.ScheduleRequest // the received order; nil: none
 }
 
-func (p *plans) CreateSchedule(_ context.Context, o tool.ScheduleOrder) (perdure.Schedule, error) {
+func (p *plans) CreateSchedule(_ context.Context, o tool.ScheduleRequest) (perdure.Schedule, error) {
 	p.order = &o
 	s := o.Schedule
 	s.ID, s.Enabled, s.NextAt = "sched_00000000000000000000000000000003", true, time.Date(2026, 4, 16, 15, 30, 0, 0, time.UTC)
@@ -38,13 +38,14 @@ type others interface{ tool.Schedules }
 func planning() (tool.Env, *plans) {
 	e, _ := spawnEnv()
 	p := &plans{}
-	e.Plans, e.Tasks, e.Files = p, nil, nil
+	e.Schedules, e.Tasks, e.Files = p, nil, nil
 	return e, p
 }
 
 // The next three pin prior-art/000 by name.
 
-// TestSpawnBackgroundCanCreateScheduledMonitor: the schedule, its description (BG7), the monitor beside it (BG6) and the reply (BG9).
+// TestSpawnBackgroundCanCreateScheduledMonitor: the schedule, its description (BG7), the monitor
+// beside it (BG6) and the reply (BG9).
 func TestSpawnBackgroundCanCreateScheduledMonitor(t *testing.T) {
 	t.Parallel()
 	e, p := planning()
@@ -55,7 +56,7 @@ func TestSpawnBackgroundCanCreateScheduledMonitor(t *testing.T) {
 	wantJSON(t, got, `{"created":true,"status":"scheduled","title":"Watch PR 1319","tool":"slow_tool","signal_on_completion":true,
 		"schedule_id":"sched_00000000000000000000000000000003","schedule_type":"recurring","cron_expression":"*/10 * * * *","scheduled_at":null,
 		"timezone":"America/Chicago","next_trigger_at":"2026-04-16T15:30:00Z","enabled":true,"task_id":"task_00000000000000000000000000000004"}`)
-	want := tool.ScheduleOrder{Monitor: true, Schedule: perdure.Schedule{
+	want := tool.ScheduleRequest{Monitor: true, Schedule: perdure.Schedule{
 		Title: "Watch PR 1319", Cron: "*/10 * * * *", Zone: "America/Chicago",
 		Action: perdure.ScheduleAction{Tool: "slow_tool", Args: []byte(`{"n":1,"s":"<Background complete>"}`), Signal: true},
 		Description: `Monitor: Watch PR 1319
@@ -102,7 +103,8 @@ func TestSpawnBackgroundRejectsAmbiguousScheduleShape(t *testing.T) {
 	}
 }
 
-// TestSpawnScheduleOnce: a single moment, in UTC whatever its zone, and nobody is told of the end.
+// TestSpawnScheduleOnce: a single moment, in UTC whatever its zone, without a notification of the
+// end.
 func TestSpawnScheduleOnce(t *testing.T) {
 	t.Parallel()
 	e, p := planning()

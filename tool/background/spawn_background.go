@@ -16,11 +16,11 @@ const spawnName = "spawn_background"
 //go:embed spawn_background.md
 var spawnText string
 
-// spawn starts another tool in the background. It checks its arguments itself, in the order of 8.1 and in its
-// words, so that a model reads one plain sentence.
+// spawn starts another tool in the background. It validates its own arguments in the order and with
+// the texts of 8.1, so that a model reads one plain sentence.
 type spawn struct {
 	spec  tool.Spec
-	words *tool.Registry // of this tool alone: words the faults for which 8.1 has no row (TL22)
+	words *tool.Registry // contains only this tool; words the faults without a row in 8.1 (TL22)
 }
 
 var _ tool.SelfValidating = (*spawn)(nil)
@@ -30,18 +30,18 @@ type spawnArgs struct {
 	Tool     string         `json:"tool" jsonschema:"Name of the tool to run in the background"`
 	Args     map[string]any `json:"args" jsonschema:"Arguments for that tool"`
 	Title    *string        `json:"title" jsonschema:"Short label of the run, for people. Default: the tool's display name"`
-	Schedule *spawnSchedule `json:"schedule" jsonschema:"When to run. With it a scheduled monitor is created and nothing is started now. Give exactly one of cron_expression and scheduled_at"`
-	Signal   bool           `json:"signal_on_completion" default:"true" jsonschema:"Whether the session is told when the run has ended"`
+	Schedule *spawnSchedule `json:"schedule" jsonschema:"When to run. If given, a scheduled monitor is created and nothing starts now. Give exactly one of cron_expression and scheduled_at"`
+	Signal   bool           `json:"signal_on_completion" default:"true" jsonschema:"Whether the session is notified when the run has ended"`
 }
 
-// spawnSchedule is when a monitor fires.
+// spawnSchedule is the schedule of a monitor.
 type spawnSchedule struct {
-	Cron *string `json:"cron_expression" jsonschema:"Five-field cron expression for recurring runs, for instance */10 * * * *"`
-	At   *string `json:"scheduled_at" jsonschema:"RFC 3339 time of a single run, for instance 2026-04-16T15:30:00Z"`
+	Cron *string `json:"cron_expression" jsonschema:"Five-field cron expression for recurring runs, such as */10 * * * *"`
+	At   *string `json:"scheduled_at" jsonschema:"RFC 3339 time of a single run, such as 2026-04-16T15:30:00Z"`
 	Zone *string `json:"timezone" jsonschema:"IANA time zone of the cron expression. Default: UTC"`
 }
 
-// spawned is the answer to a run that was started or queued (BG8).
+// spawned is the result for a run that was started or queued (BG8).
 type spawned struct {
 	Type          string            `json:"type"` // background, as for every call that leaves the foreground (LN6)
 	Run           perdure.RunID     `json:"run_id"`
@@ -61,17 +61,17 @@ type spawned struct {
 func newSpawn() *spawn {
 	no, yes := false, true
 	s := &spawn{spec: tool.Spec{
-		Name:        spawnName,
-		DisplayName: "Spawn Background",
-		Description: strings.TrimSpace(spawnText),
-		Parameters:  schemaOf[spawnArgs](),
-		Class:       perdure.Idempotent, // the same call is the same run (BG4, TK1)
-		Inside:      true,
-		Trusted:     true,
-		SoftBudget:  tool.Never,
-		NeedsEnv:    true,
-		DryAware:    true,
-		Hints:       tool.Hints{ReadOnly: &no, Idempotent: &yes, CapabilityID: capability},
+		Name:          spawnName,
+		DisplayName:   "Spawn Background",
+		Description:   strings.TrimSpace(spawnText),
+		Parameters:    schemaOf[spawnArgs](),
+		Class:         perdure.Idempotent, // the same call is the same run (BG4, TK1)
+		SessionOnly:   true,
+		Trusted:       true,
+		SoftBudget:    tool.Never,
+		NeedsEnv:      true,
+		HandlesDryRun: true,
+		Hints:         tool.Hints{ReadOnly: &no, Idempotent: &yes, CapabilityID: capability},
 	}}
 	s.words = tool.NewRegistry(s)
 	return s
@@ -83,7 +83,7 @@ func (s *spawn) Spec() tool.Spec { return s.spec }
 // ValidatesItself implements tool.SelfValidating.
 func (s *spawn) ValidatesItself() bool { return true }
 
-// Run implements tool.Tool: the rows of 8.1 from the first to the last.
+// Run implements tool.Tool: it checks the rows of 8.1 in order.
 func (s *spawn) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
 	if call.Session == "" && env.Call.Session == "" {
 		return tool.Failf("%s requires context. This tool must be executed with session context.", spawnName) // row 1
@@ -112,16 +112,17 @@ func (s *spawn) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Resu
 		})
 	}
 	var denied *tool.Denied
-	done, err := env.Tasks.Spawn(ctx, tool.Spawn{Tool: args.name, Args: args.raw, Title: args.title, Signal: args.signal})
+	done, err := env.Tasks.Spawn(ctx, tool.SpawnRequest{Tool: args.name, Args: args.raw, Title: args.title, NotifyEnd: args.signal})
 	switch {
 	case errors.Is(err, perdure.Limit):
-		return tool.Error(wordsOf(err, perdure.Limit)) // rows 19, 20
+		return tool.Error(describeWords(err, perdure.Limit)) // rows 19, 20
 	case errors.As(err, &denied):
 		return denied.Result // rows 13, 14
 	case err != nil:
 		return failed(ctx, err) // row 21
 	}
-	if done.Task.State == perdure.TaskQueued && done.Position == 0 { // a replay: the place may have changed since
+	// A repeated call: the position may have changed.
+	if done.Task.State == perdure.TaskQueued && done.Position == 0 {
 		tasks, err := env.Tasks.List(ctx)
 		if err != nil {
 			return failed(ctx, err)
@@ -131,7 +132,7 @@ func (s *spawn) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Resu
 	return tool.Success(args.reply(done))
 }
 
-// order is what a call asks for, as far as it was checked.
+// order is a checked request.
 type order struct {
 	name      string
 	raw       json.RawMessage // the target's arguments
@@ -141,12 +142,12 @@ type order struct {
 	when      perdure.Schedule // with scheduled: Cron or At, and Zone
 }
 
-// arguments checks rows 2 to 7, then all that they do not name.
+// arguments checks rows 2 to 7, then all faults without a row.
 func (s *spawn) arguments(call tool.Call) (order, *tool.Result) {
 	call.Tool = spawnName
 	faults := s.words.Validate(spawnName, call.Args)
 	fields, err := tool.Decode[map[string]any](call)
-	if err != nil || fields == nil { // no JSON, or no object: no row names it
+	if err != nil || fields == nil { // not JSON, or not an object: no row covers it
 		return order{}, faults
 	}
 	o := order{signal: true}
@@ -174,7 +175,7 @@ func (s *spawn) arguments(call tool.Call) (order, *tool.Result) {
 		return o, &internal
 	}
 	if o.raw, o.scheduled = parts["args"], given; given {
-		o.when = moments(schedule)
+		o.when = parseSchedule(schedule)
 	}
 	if title, ok := fields["title"].(string); ok {
 		o.title = strings.TrimSpace(title)
@@ -185,13 +186,13 @@ func (s *spawn) arguments(call tool.Call) (order, *tool.Result) {
 	return o, nil
 }
 
-// target checks rows 8 to 14, the tool that is to run, and takes the title from it (BG3).
+// target checks rows 8 to 14, about the tool to run, and takes the default title from it (BG3).
 func target(o *order, env tool.Env) *tool.Result {
 	if env.Registry == nil {
 		return refuse("Tool registry not available in this context. spawn_background requires worker-side tool execution.")
 	}
 	found, ok := env.Registry.Get(o.name)
-	if !ok || !env.Sees(o.name) {
+	if !ok || !env.CanSee(o.name) {
 		return refuse("Unknown tool: " + o.name)
 	}
 	if o.name == spawnName {
@@ -220,7 +221,7 @@ func target(o *order, env tool.Env) *tool.Result {
 // ports checks rows 15 to 18. A schedule needs neither tasks nor files (BG1).
 func ports(o order, env tool.Env) *tool.Result {
 	switch {
-	case o.scheduled && env.Plans != nil:
+	case o.scheduled && env.Schedules != nil:
 		return nil
 	case o.scheduled:
 		return refuse("Schedule store not available in this context. Scheduled monitors require session schedules.")
@@ -232,8 +233,8 @@ func ports(o order, env tool.Env) *tool.Result {
 	return nil
 }
 
-// reply is what the model reads of its run (BG8).
-func (o order) reply(done tool.Spawned) spawned {
+// reply returns the result for a started run (BG8).
+func (o order) reply(done tool.SpawnResult) spawned {
 	t := done.Task
 	s := spawned{
 		Type: "background", Run: t.Run, Resource: t.Run, Task: t.ID, Background: t.ID,
@@ -243,7 +244,7 @@ func (o order) reply(done tool.Spawned) spawned {
 	switch t.State {
 	case perdure.TaskQueued:
 		s.Status, s.QueuePosition = t.State, done.Position
-	case perdure.TaskAwaitingInput: // a person is asked first (AP2)
+	case perdure.TaskAwaitingInput: // approval by a person is needed first (AP2)
 		s.Status = t.State
 	}
 	return s

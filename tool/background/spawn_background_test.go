@@ -44,7 +44,7 @@ func targets() []tool.Tool {
 // spawnEnv is a session in which every row of 8.1 passes.
 func spawnEnv() (tool.Env, *registry) {
 	r := newRegistry()
-	r.spawned = tool.Spawned{Task: task(7, perdure.TaskRunning)}
+	r.spawned = tool.SpawnResult{Task: task(7, perdure.TaskRunning)}
 	e := env(r, nil)
 	e.Visible = []string{"spawn_background", "slow_tool", "nameless", "asks", "foreground", "declared", "client"}
 	return e, r
@@ -56,7 +56,7 @@ const (
 	noStore      = "Schedule store not available in this context. Scheduled monitors require session schedules."
 )
 
-// spawnRow is a row of 8.1: arguments, and what is not there.
+// spawnRow is a row of 8.1: arguments and missing ports.
 type spawnRow struct {
 	row     string
 	args    string
@@ -196,7 +196,8 @@ func TestSpawnNeeds(t *testing.T) {
 	}
 }
 
-// TestSpawnScheduleShape pins prior art's two faults of a schedule, without a task and a file port (BG1).
+// TestSpawnScheduleShape pins prior art's two faults of a schedule, without a task and a file port
+// (BG1).
 func TestSpawnScheduleShape(t *testing.T) {
 	t.Parallel()
 	e, _ := spawnEnv()
@@ -251,34 +252,34 @@ func TestSpawnReply(t *testing.T) {
 		state      perdure.TaskState
 		position   int
 		want       string
-		spawn      tool.Spawn
+		spawn      tool.SpawnRequest
 	}{
 		{"running", `{"tool":" slow_tool ","args":{"n":1.0,"s":"<a>"}}`, perdure.TaskRunning, 0,
 			`"status":"running","title":"Slow Tool","tool":"slow_tool","signal_on_completion":true`,
-			tool.Spawn{Tool: "slow_tool", Args: []byte(`{"n":1,"s":"<a>"}`), Title: "Slow Tool", Signal: true}},
+			tool.SpawnRequest{Tool: "slow_tool", Args: []byte(`{"n":1,"s":"<a>"}`), Title: "Slow Tool", NotifyEnd: true}},
 		{"queued", `{"tool":"nameless","args":{"n":1},"title":" ","signal_on_completion":false}`, perdure.TaskQueued, 3,
 			`"status":"queued","queue_position":3,"title":"Background nameless","tool":"nameless","signal_on_completion":false`,
-			tool.Spawn{Tool: "nameless", Args: []byte(`{"n":1}`), Title: "Background nameless"}},
+			tool.SpawnRequest{Tool: "nameless", Args: []byte(`{"n":1}`), Title: "Background nameless"}},
 		{"asked for first", `{"tool":"slow_tool","args":{"n":1}}`, perdure.TaskAwaitingInput, 0,
 			`"status":"awaiting_input","title":"Slow Tool","tool":"slow_tool","signal_on_completion":true`,
-			tool.Spawn{Tool: "slow_tool", Args: []byte(`{"n":1}`), Title: "Slow Tool", Signal: true}},
+			tool.SpawnRequest{Tool: "slow_tool", Args: []byte(`{"n":1}`), Title: "Slow Tool", NotifyEnd: true}},
 		{"replayed in the queue", `{"tool":"slow_tool","args":{"n":1}}`, perdure.TaskQueued, 0,
 			`"status":"queued","queue_position":2,"title":"Slow Tool","tool":"slow_tool","signal_on_completion":true`,
-			tool.Spawn{Tool: "slow_tool", Args: []byte(`{"n":1}`), Title: "Slow Tool", Signal: true}},
+			tool.SpawnRequest{Tool: "slow_tool", Args: []byte(`{"n":1}`), Title: "Slow Tool", NotifyEnd: true}},
 		{"replayed after its end", `{"tool":"slow_tool","args":{"n":1},"title":" Mine "}`, perdure.TaskSucceeded, 0,
 			`"status":"running","title":"Mine","tool":"slow_tool","signal_on_completion":true`,
-			tool.Spawn{Tool: "slow_tool", Args: []byte(`{"n":1}`), Title: "Mine", Signal: true}},
+			tool.SpawnRequest{Tool: "slow_tool", Args: []byte(`{"n":1}`), Title: "Mine", NotifyEnd: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			e, r := spawnEnv()
-			r.spawned = tool.Spawned{Task: task(7, c.state), Position: c.position}
+			r.spawned = tool.SpawnResult{Task: task(7, c.state), Position: c.position}
 			r.tasks = []perdure.Task{task(6, perdure.TaskQueued), task(7, c.state)}
 
 			got, _ := run(t, e, "spawn_background", c.args)
 
 			wantJSON(t, got, "{"+common+","+c.want+"}")
-			if diff := cmp.Diff(r.spawns, []tool.Spawn{c.spawn}); diff != "" {
+			if diff := cmp.Diff(r.spawns, []tool.SpawnRequest{c.spawn}); diff != "" {
 				t.Fatalf("got -, want +:\n%s", diff)
 			}
 		})
@@ -311,7 +312,7 @@ func TestSpawnErrors(t *testing.T) {
 	}
 }
 
-// limit is an error of kind Limit, whose text is the model's answer.
+// limit is an error of kind Limit, whose text is the model's result.
 type limit struct{ text string }
 
 func (l limit) Error() string        { return l.text }

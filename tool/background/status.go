@@ -8,7 +8,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// status is the state of a background run in the words of check_background_tool (BG19).
+// status is the state of a background run in the terms of check_background_tool (BG19).
 type status string
 
 const (
@@ -18,13 +18,13 @@ const (
 	statusError     status = "error"
 )
 
-// The types of an answer.
+// The types of a result.
 const (
 	typeOutput = "mcp_tool_output"
 	typeError  = "error"
 )
 
-// textUnknown is what a model is told of an unknown outcome.
+// textUnknown is the text for an unknown outcome.
 const textUnknown = "Outcome unknown. Do not repeat it before checking."
 
 // report is a status payload (BG19).
@@ -42,7 +42,7 @@ type report struct {
 	Receipt       *perdure.CancelReceipt `json:"receipt,omitempty"`
 }
 
-// fault is an answer that the call itself was at fault.
+// fault is a result that reports a faulty call.
 type fault struct {
 	Type    string            `json:"type"`
 	Message string            `json:"message"`
@@ -57,7 +57,7 @@ func statusOf(env tool.Env, t perdure.Task, s status) report {
 	return report{Type: typeOutput, Session: env.Call.Session, Status: s, Tool: t.Tool, ID: t.ID}
 }
 
-// statusIn returns the status of a task in its state.
+// statusIn returns the status of a task in a state.
 func statusIn(state perdure.TaskState) status {
 	switch {
 	case state.Live():
@@ -70,7 +70,7 @@ func statusIn(state perdure.TaskState) status {
 	return statusError
 }
 
-// ended is the answer for a task that has ended. It may be given as often as it is asked for (BG20).
+// ended is the result for a task that has ended. It can be read any number of times (BG20).
 func ended(ctx context.Context, env tool.Env, t perdure.Task) tool.Result {
 	s := statusOf(env, t, statusIn(t.State))
 	switch t.State {
@@ -93,7 +93,8 @@ func ended(ctx context.Context, env tool.Env, t perdure.Task) tool.Result {
 	return read(tool.Success(s), t)
 }
 
-// failure is the message for a failed task: the text of a tool's own error, never that of an internal one.
+// failure is the message for a failed task: it shows the text of a tool's own error, but never of
+// an internal one.
 func failure(t perdure.Task) string {
 	if t.Error == nil {
 		return fmt.Sprintf("'%s' completed with an error.", t.Tool)

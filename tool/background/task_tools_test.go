@@ -111,7 +111,8 @@ func TestListTasksDefaultLimit(t *testing.T) {
 	}
 }
 
-// TestListTasksIsNotCut: an answer ends where it would be cut as a result, so that its cursor is never lost (TL16).
+// TestListTasksIsNotCut: an answer ends where it would be cut as a result, so that its cursor is
+// never lost (TL16).
 func TestListTasksIsNotCut(t *testing.T) {
 	t.Parallel()
 	for size, n := range map[int]int{0: 201, 900: 201, tool.ResultLimit: 3} { // bytes of a detail, and how many tasks
@@ -235,7 +236,8 @@ func TestGetTaskMissesNothing(t *testing.T) {
 	}
 }
 
-// TestGetTaskIsNotCut: a piece is as long as its answer may be, so that next_offset is never lost (TL16).
+// TestGetTaskIsNotCut: a piece is as long as its answer may be, so that next_offset is never lost
+// (TL16).
 func TestGetTaskIsNotCut(t *testing.T) {
 	t.Parallel()
 	for name, log := range map[string]string{

@@ -18,11 +18,11 @@ import (
 
 const session perdure.SessionID = "session_00000000000000000000000000000001"
 
-// registry is tool.Tasks in memory: the session's tasks in the order of their creation, which a test changes
-// as the work would.
+// registry is tool.Tasks in memory: the session's tasks in the order of their creation, which a
+// test changes as the work would.
 type registry struct {
 	err      error                             // of every method, when set
-	spawned  tool.Spawned                      // the answer of Spawn
+	spawned  tool.SpawnResult                  // the answer of Spawn
 	onCancel func(t *perdure.Task) (dead bool) // what a cancel does; nil: the work stops
 	outran   func(t *perdure.Task)             // how the task ends just before a cancel is asked for; nil: it does not
 
@@ -30,8 +30,8 @@ type registry struct {
 	tasks   []perdure.Task
 	logs    map[perdure.TaskID][]byte
 	changed chan struct{} // closed and replaced at every change
-	spawns  []tool.Spawn
-	waits   []tool.Wait
+	spawns  []tool.SpawnRequest
+	waits   []tool.WaitRequest
 	cancels []string // the reasons
 }
 
@@ -64,7 +64,7 @@ func (r *registry) end(id perdure.TaskID, state perdure.TaskState) {
 	r.set(id, func(t *perdure.Task) { t.State = state })
 }
 
-func (r *registry) Spawn(_ context.Context, s tool.Spawn) (tool.Spawned, error) {
+func (r *registry) Spawn(_ context.Context, s tool.SpawnRequest) (tool.SpawnResult, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.spawns = append(r.spawns, s)
@@ -76,7 +76,7 @@ func (r *registry) Task(_ context.Context, id string) (perdure.Task, error) {
 	return t, err
 }
 
-// look returns a task and what tells of the next change.
+// look returns a task and a channel that is closed at the next change.
 func (r *registry) look(id string) (perdure.Task, <-chan struct{}, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,8 +123,8 @@ func (r *registry) Cancel(ctx context.Context, id, why string) (perdure.CancelRe
 	return receipt, t, err
 }
 
-func (r *registry) Wait(ctx context.Context, w tool.Wait) ([]perdure.Task, error) {
-	late := time.NewTimer(w.For)
+func (r *registry) Wait(ctx context.Context, w tool.WaitRequest) ([]perdure.Task, error) {
+	late := time.NewTimer(w.Timeout)
 	defer late.Stop()
 	r.mu.Lock()
 	r.waits = append(r.waits, w)
@@ -144,8 +144,9 @@ func (r *registry) Wait(ctx context.Context, w tool.Wait) ([]perdure.Task, error
 	}
 }
 
-// lookAt returns the tasks of a wait, what tells of the next change, and whether the wait is over.
-func (r *registry) lookAt(w tool.Wait) (tasks []perdure.Task, changed <-chan struct{}, over bool, err error) {
+// lookAt returns the tasks of a wait, a channel that is closed at the next change, and whether the
+// wait is over.
+func (r *registry) lookAt(w tool.WaitRequest) (tasks []perdure.Task, changed <-chan struct{}, over bool, err error) {
 	n := 0
 	for i, id := range w.IDs {
 		t, now, err := r.look(id)
@@ -176,7 +177,7 @@ func (r *registry) Log(ctx context.Context, id string, offset int64, most int) (
 	}
 	offset = max(0, min(offset, end))
 	piece := log[offset:min(end, offset+int64(most))]
-	return tool.LogPage{Offset: offset, Bytes: piece, Next: offset + int64(len(piece)), End: end}, nil
+	return tool.LogPage{Offset: offset, Bytes: piece, Next: offset + int64(len(piece)), LogLen: end}, nil
 }
 
 // mail is tool.Mail in memory.
@@ -211,7 +212,8 @@ func (f files) Read(_ context.Context, path string) (tool.File, error) {
 	return tool.File{Content: []byte(content)}, nil
 }
 
-// toolbox is this package's set and some targets. It is made once: to compile schemas takes long under -race.
+// toolbox is this package's set and some targets. It is made once: to compile schemas takes long
+// under -race.
 var toolbox = sync.OnceValue(func() *tool.Registry {
 	return tool.NewRegistry(append(background.Tools(background.Config{}), targets()...)...)
 })
@@ -303,8 +305,8 @@ func wantJSON(t *testing.T, got, want string) {
 
 func wantRead(t *testing.T, r tool.Result, want ...perdure.TaskID) {
 	t.Helper()
-	if !slices.Equal(r.Read, want) {
-		t.Fatalf("got %v read off, want %v", r.Read, want)
+	if !slices.Equal(r.ReadTasks, want) {
+		t.Fatalf("got %v read off, want %v", r.ReadTasks, want)
 	}
 }
 

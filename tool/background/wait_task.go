@@ -16,7 +16,8 @@ import (
 
 const waitName = "wait_task"
 
-// maxErrorText is how many characters of a task's error stand in an answer, as many as a summary has (DL4).
+// maxErrorText is the maximum length in characters of a task's error in a result, the same as of a
+// summary (DL4).
 const maxErrorText = 1000
 
 //go:embed wait_task.md
@@ -27,22 +28,22 @@ type wait struct{ config Config }
 
 // waitArgs are the arguments of wait_task (8.5).
 type waitArgs struct {
-	IDs  []string `json:"task_ids" minItems:"1" maxItems:"16" jsonschema:"The task_id or run_id of each task. Leave out those of which you know that they have ended"`
-	Mode string   `json:"mode" enum:"any,all" default:"any" jsonschema:"any: return as soon as one of them has ended or waits for input. all: when each of them has"`
-	Wait *int     `json:"wait_seconds" jsonschema:"Seconds to wait at most. 0 only looks. Default {default_wait}. More than {max_wait} is clamped to {max_wait}, not rejected; call again to wait longer"`
+	IDs  []string `json:"task_ids" minItems:"1" maxItems:"16" jsonschema:"The task_id or run_id of each task. Leave out tasks that you know have ended"`
+	Mode string   `json:"mode" enum:"any,all" default:"any" jsonschema:"any: return as soon as one of them has ended or is waiting for input. all: return when each of them has ended or is waiting for input"`
+	Wait *int     `json:"wait_seconds" jsonschema:"Maximum number of seconds to wait. 0 returns the current status at once. Default {default_wait}. More than {max_wait} is clamped to {max_wait}, not rejected; call again to wait longer"`
 }
 
-// waited is the answer.
+// waited is the result.
 type waited struct {
 	Message string           `json:"message"`
-	EndedBy []perdure.TaskID `json:"ended_by"` // the tasks that ended the wait; none: its time was over
-	Tasks   []standing       `json:"tasks"`    // in the order of task_ids, each once
+	EndedBy []perdure.TaskID `json:"ended_by"` // the tasks that ended the wait; empty: it timed out
+	Tasks   []taskStatus     `json:"tasks"`    // in the order of task_ids, without duplicates
 	Waited  *int             `json:"waited_seconds,omitempty"`
 }
 
-// standing is how one task stands. All that its notification would say is here, because that is not sent any more
-// when this was read (DL5).
-type standing struct {
+// taskStatus is the state of one task. It contains everything that the task's notification would,
+// because the notification is no longer sent after this was read (DL5).
+type taskStatus struct {
 	ID           perdure.TaskID        `json:"task_id"`
 	Run          perdure.RunID         `json:"run_id,omitempty"`
 	Title        string                `json:"title,omitempty"`
@@ -65,10 +66,10 @@ func newWait(c Config) tool.Tool {
 		Description: c.fill(waitText),
 		Parameters:  []byte(c.fill(string(schemaOf[waitArgs]()))),
 		Class:       perdure.Pure,
-		Inside:      true,
-		SoftBudget:  tool.Never, // it has a wait of its own (LN5)
+		SessionOnly: true,
+		SoftBudget:  tool.Never, // it limits its own wait (LN5)
 		Deadline:    c.deadline(),
-		Waits:       c.MaxWait,
+		MaxWait:     c.MaxWait,
 		NeedsEnv:    true,
 		Hints:       tool.Hints{ReadOnly: &yes, Idempotent: &yes, CapabilityID: capability},
 	}, wait{c}.run)
@@ -83,15 +84,15 @@ func (w wait) run(ctx context.Context, in waitArgs, env tool.Env) (tool.Result, 
 		return *refusal, nil
 	}
 	longest := w.config.clamp(in.Wait)
-	tasks, err := env.Tasks.Wait(ctx, tool.Wait{IDs: ids, All: in.Mode == "all", For: longest})
+	tasks, err := env.Tasks.Wait(ctx, tool.WaitRequest{IDs: ids, All: in.Mode == "all", Timeout: longest})
 	if err != nil {
 		return noTask(ctx, strings.Join(ids, ", "), err), nil
 	}
 	return answerTo(in.Mode, longest, tasks), nil
 }
 
-// known returns the task ids of what is to be waited for, each once. It names all that is not there, before
-// anything is waited for.
+// known returns the task ids to wait for, without duplicates. It reports all unknown ids before
+// waiting for anything.
 func known(ctx context.Context, env tool.Env, asked []string) (ids []string, refusal *tool.Result) {
 	var missing []string
 	for i, id := range asked {
@@ -116,14 +117,14 @@ func known(ctx context.Context, env tool.Env, asked []string) (ids []string, ref
 	return ids, nil
 }
 
-// answerTo says how the tasks stand after a wait, and which of them ended it.
+// answerTo reports the state of the tasks after a wait, and which of them ended it.
 func answerTo(mode string, longest time.Duration, tasks []perdure.Task) tool.Result {
 	answer := waited{EndedBy: []perdure.TaskID{}}
 	var result tool.Result
 	for _, t := range tasks {
-		answer.Tasks = append(answer.Tasks, standingOf(shown(t)))
+		answer.Tasks = append(answer.Tasks, taskStatusOf(shown(t)))
 		result = read(result, t)
-		if t.State.Terminal() || t.Waits() {
+		if t.State.Terminal() || t.AwaitsInput() {
 			answer.EndedBy = append(answer.EndedBy, t.ID)
 		}
 	}
@@ -142,8 +143,8 @@ func answerTo(mode string, longest time.Duration, tasks []perdure.Task) tool.Res
 	return result
 }
 
-func standingOf(t perdure.Task) standing {
-	s := standing{
+func taskStatusOf(t perdure.Task) taskStatus {
+	s := taskStatus{
 		ID: t.ID, Run: t.Run, Title: t.DisplayName, Tool: t.Tool, State: t.State, Detail: t.StateDetail, InputRequest: t.InputRequest,
 		Summary: t.Summary, ResultPath: t.ResultPath, LogPath: t.LogPath,
 	}
@@ -158,10 +159,10 @@ func standingOf(t perdure.Task) standing {
 	return s
 }
 
-// head returns the first characters of a text.
-func head(text string, most int) string {
-	if utf8.RuneCountInString(text) <= most {
+// head returns the first limit characters of a text.
+func head(text string, limit int) string {
+	if utf8.RuneCountInString(text) <= limit {
 		return text
 	}
-	return string([]rune(text)[:most]) + "…"
+	return string([]rune(text)[:limit]) + "…"
 }

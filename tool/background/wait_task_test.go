@@ -85,7 +85,8 @@ func TestWaitTask(t *testing.T) {
 	}
 }
 
-// TestWaitTaskFailures: how work that failed stands, with no text of an internal error and no text without end.
+// TestWaitTaskFailures: how work that failed stands, with no text of an internal error and no text
+// without end.
 func TestWaitTaskFailures(t *testing.T) {
 	t.Parallel()
 	failed := func(kind perdure.ErrorKind, message string) perdure.Task {
@@ -148,8 +149,8 @@ func TestWaitTaskIsFreedByItsCall(t *testing.T) {
 
 		_, r := runIn(ctx, t, env(newRegistry(task(1, perdure.TaskRunning)), nil), "wait_task", `{"task_ids":["`+one+`"]}`)
 
-		if r.ErrorAs != perdure.ErrorInterrupted {
-			t.Fatalf("got %q %q", r.ErrorAs, r.Text)
+		if r.ErrorKind != perdure.ErrorInterrupted {
+			t.Fatalf("got %q %q", r.ErrorKind, r.Text)
 		}
 	})
 	broken := newRegistry()

@@ -2,7 +2,7 @@ package core
 
 import (
 	"context"
-	_ "embed" // the texts that the model reads
+	_ "embed" // the tool descriptions
 	"math"
 	"strconv"
 	"strings"
@@ -32,7 +32,7 @@ type outcome struct {
 	Result float `json:"result"`
 }
 
-// float is a number that is written with its fraction, so that 8 is 8.0 (TL27).
+// float is a number that is always written with a fraction, so that 8 becomes 8.0.
 type float float64
 
 // MarshalJSON writes the shortest form that reads back the same.
@@ -70,7 +70,7 @@ func arithmetic(name, display, text string, calculate func(a, b float64) float64
 		DisplayName: display,
 		Description: described(text),
 		Class:       perdure.Pure,
-		Inside:      true,
+		SessionOnly: true,
 		Trusted:     true,
 		Hints:       tool.Hints{ReadOnly: yes(), Idempotent: yes()},
 	}, func(_ context.Context, in operands, _ tool.Env) (outcome, error) {

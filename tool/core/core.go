@@ -1,8 +1,10 @@
-// Package core holds the tools that every agent has: echo, the time, arithmetic, progress and a list of
-// todos (TL27).
+// Package core holds the tools that every agent has: echo, the time, arithmetic, progress and a
+// list of todos.
 //
-// It may import the root and tool. The one thing to know: none of them reaches anything outside the call,
-// so that they work in every session and in tests without one.
+// The package may import the root package and tool.
+//
+// The one thing to know: none of the tools accesses anything outside its call, so they work in
+// every session, and in tests without one.
 package core
 
 import (
@@ -11,15 +13,15 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// Tools returns the set, in the order in which models are told of it.
+// Tools returns the tools in the order in which models see them.
 func Tools() []tool.Tool {
 	return []tool.Tool{GetCurrentTime(), Echo(), ReportProgress(), Add(), Subtract(), Multiply(), Divide(), WriteTodos()}
 }
 
-// described takes the text that the model reads from its file.
+// described returns the text of an embedded tool description.
 func described(text string) string { return strings.TrimSpace(text) }
 
-// yes is a hint that is set.
+// yes returns a set hint.
 func yes() *bool {
 	set := true
 	return &set

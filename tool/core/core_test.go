@@ -101,7 +101,7 @@ func TestArithmetic(t *testing.T) {
 	}
 }
 
-// reports is a sink that keeps what it is told.
+// reports is a sink that records all reports.
 type reports struct {
 	tool.Sink
 	lines []string
@@ -148,7 +148,8 @@ func TestWriteTodos(t *testing.T) {
 	}
 }
 
-// TestLoadTool tells the whole schema of what the session may see, and nothing else (TL23, TL37).
+// TestLoadTool returns the full schema of tools that the session can see, and of no others (TL23,
+// TL37).
 func TestLoadTool(t *testing.T) {
 	t.Parallel()
 	tools := tool.NewRegistry(append(core.Tools(), core.LoadTool())...)

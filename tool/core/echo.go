@@ -2,7 +2,7 @@ package core
 
 import (
 	"context"
-	_ "embed" // the text that the model reads
+	_ "embed" // the tool description
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/tool"
@@ -20,14 +20,14 @@ type echoOut struct {
 	Length int    `json:"length" jsonschema:"In UTF-8 bytes."`
 }
 
-// Echo returns the tool that returns what it is given.
+// Echo returns the tool that returns its message.
 func Echo() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "echo",
 		DisplayName: "Echo",
 		Description: described(echoText),
 		Class:       perdure.Pure,
-		Inside:      true,
+		SessionOnly: true,
 		Trusted:     true,
 		Hints:       tool.Hints{ReadOnly: yes(), Idempotent: yes()},
 	}, func(_ context.Context, in echoIn, _ tool.Env) (echoOut, error) {

@@ -2,7 +2,7 @@ package core
 
 import (
 	"context"
-	_ "embed" // the text that the model reads
+	_ "embed" // the tool description
 	"strconv"
 	"strings"
 	"time"
@@ -32,14 +32,14 @@ type getCurrentTimeOut struct {
 	Unix      int64  `json:"unix" jsonschema:"Seconds since 1970."`
 }
 
-// GetCurrentTime returns the tool that tells the time.
+// GetCurrentTime returns the tool that returns the current time.
 func GetCurrentTime() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "get_current_time",
 		DisplayName: "Get Current Time",
 		Description: described(getCurrentTimeText),
 		Class:       perdure.Pure,
-		Inside:      true,
+		SessionOnly: true,
 		Trusted:     true,
 		Hints:       tool.Hints{ReadOnly: yes()},
 	}, getCurrentTime)
@@ -54,7 +54,7 @@ func getCurrentTime(_ context.Context, in getCurrentTimeIn, env tool.Env) (getCu
 		zone = "UTC"
 	}
 	location, err := time.LoadLocation(zone)
-	if err != nil || zone == "Local" { // Local is the host's zone, which is nobody's business
+	if err != nil || zone == "Local" { // Local would reveal the zone of the host
 		return getCurrentTimeOut{}, tool.Errorf("Unknown timezone: %s", zone)
 	}
 	now := env.Clock().In(location)

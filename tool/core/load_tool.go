@@ -2,7 +2,7 @@ package core
 
 import (
 	"context"
-	_ "embed" // the text that the model reads
+	_ "embed" // the tool description
 	"encoding/json"
 
 	"github.com/perdure/perdure"
@@ -23,15 +23,15 @@ type loadToolOut struct {
 	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
 }
 
-// LoadTool returns the tool that tells the whole schema of another one (TL37). It is none of the defaults: a
-// host registers it beside them, and a session sees it when some schema is deferred there.
+// LoadTool returns the tool that returns the full definition of another tool. It is not one of the
+// defaults: a host registers it in addition, and a session has it if a schema is deferred there.
 func LoadTool() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "load_tool",
 		DisplayName: "Load Tool",
 		Description: described(loadToolText),
 		Class:       perdure.Pure,
-		Inside:      true,
+		SessionOnly: true,
 		Trusted:     true,
 		Deferrable:  tool.DeferNever,
 		Hints:       tool.Hints{ReadOnly: yes(), Idempotent: yes(), CapabilityID: tool.LoadingCapability},

@@ -2,7 +2,7 @@ package core
 
 import (
 	"context"
-	_ "embed" // the text that the model reads
+	_ "embed" // the tool description
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/tool"
@@ -12,9 +12,9 @@ import (
 var reportProgressText string
 
 type reportProgressIn struct {
-	Message string   `json:"message" jsonschema:"What is going on, in one line."`
+	Message string   `json:"message" jsonschema:"What is happening, in one line."`
 	Current *float64 `json:"current,omitempty" min:"0" jsonschema:"How much is done."`
-	Total   float64  `json:"total,omitempty" min:"0" jsonschema:"How much there is in all. Absent: unknown."`
+	Total   float64  `json:"total,omitempty" min:"0" jsonschema:"The total amount. Absent: unknown."`
 	Unit    string   `json:"unit,omitempty" jsonschema:"What is counted, for instance files."`
 }
 
@@ -22,18 +22,18 @@ type reportProgressOut struct {
 	Reported bool `json:"reported"`
 }
 
-// ReportProgress returns the tool that tells people how far the work is. Without anybody to tell it does nothing.
+// ReportProgress returns the tool that reports progress to people. Without a sink it does nothing.
 func ReportProgress() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "report_progress",
 		DisplayName: "Report Progress",
 		Description: described(reportProgressText),
 		Class:       perdure.Idempotent,
-		Inside:      true,
+		SessionOnly: true,
 		Trusted:     true,
 		Hints:       tool.Hints{Idempotent: yes()},
 	}, func(_ context.Context, in reportProgressIn, env tool.Env) (reportProgressOut, error) {
-		_ = env.Sink.Status(in.Message) // whatever it answers, a report makes no tool fail
+		_ = env.Sink.Status(in.Message) // a report never makes a tool fail
 		if in.Current != nil {
 			_ = env.Sink.Progress(*in.Current, in.Total, in.Unit)
 		}

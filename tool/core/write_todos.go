@@ -2,7 +2,7 @@ package core
 
 import (
 	"context"
-	_ "embed" // the text that the model reads
+	_ "embed" // the tool description
 	"fmt"
 
 	"github.com/perdure/perdure"
@@ -15,7 +15,7 @@ var writeTodosText string
 type todo struct {
 	Content    string `json:"content" minLength:"1" jsonschema:"What is to be done."`
 	Status     string `json:"status" enum:"pending,in_progress,completed"`
-	ActiveForm string `json:"active_form,omitempty" jsonschema:"The same as something going on, for instance: Running the tests."`
+	ActiveForm string `json:"active_form,omitempty" jsonschema:"The same as a running activity, for instance: Running the tests."`
 }
 
 type writeTodosIn struct {
@@ -29,15 +29,15 @@ type writeTodosOut struct {
 	Warning   string `json:"warning,omitempty"`
 }
 
-// WriteTodos returns the tool that replaces the list of todos. The list lives in the transcript: its last
-// result is the list.
+// WriteTodos returns the tool that replaces the list of todos. The list is stored only in the
+// transcript: the latest result is the current list.
 func WriteTodos() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "write_todos",
 		DisplayName: "Write Todos",
 		Description: described(writeTodosText),
 		Class:       perdure.Idempotent,
-		Inside:      true,
+		SessionOnly: true,
 		Trusted:     true,
 		Concurrency: "session_todos",
 		Hints:       tool.Hints{Idempotent: yes()},

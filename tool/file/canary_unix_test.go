@@ -45,7 +45,8 @@ func newCage(t *testing.T) *cage {
 	return c
 }
 
-// memoryFolder is a fresh folder, in memory where the host has such a place: thousands of writes are synced there.
+// memoryFolder is a fresh folder, in memory where the host has such a place: thousands of writes
+// are synced there.
 func memoryFolder(t *testing.T) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("/dev/shm", "perdure")
@@ -95,8 +96,8 @@ type answer struct {
 	err     error
 }
 
-// told looks at one answer. Its content and stats must be of the session's own, and an error one that the
-// model may read and that names nothing of the host.
+// told checks one answer. Its content and stats must be the session's own, and an error one that
+// the model may read and that reveals nothing of the host.
 func (c *cage) told(t *testing.T, what string, a answer) {
 	t.Helper()
 	escaped := strings.Contains(string(a.content), canaryText)
@@ -105,7 +106,7 @@ func (c *cage) told(t *testing.T, what string, a answer) {
 	}
 	if escaped {
 		c.escapes.Add(1)
-		t.Errorf("%.100q told of outside: %d bytes, %+v", what, len(a.content), a.stats)
+		t.Errorf("%.100q reveals the outside: %d bytes, %+v", what, len(a.content), a.stats)
 	}
 	var fileError *tool.FileError
 	if a.err != nil && (!errors.As(a.err, &fileError) || strings.Contains(a.err.Error(), filepath.Dir(c.folder))) {

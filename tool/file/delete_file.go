@@ -13,12 +13,12 @@ var deleteFileText string
 
 type deleteFileIn struct {
 	Path      string `json:"path" jsonschema:"Absolute path of a file or directory."`
-	Recursive bool   `json:"recursive,omitempty" jsonschema:"Delete a directory with all that is in it."`
+	Recursive bool   `json:"recursive,omitempty" jsonschema:"Delete a directory and everything in it."`
 }
 
 type deleteFileOut struct {
 	Path    string `json:"path"`
-	Deleted bool   `json:"deleted" jsonschema:"False: nothing was there."`
+	Deleted bool   `json:"deleted" jsonschema:"False if the path did not exist."`
 }
 
 // DeleteFile returns the tool that deletes a file or directory.
@@ -30,7 +30,7 @@ func DeleteFile() tool.Tool {
 		Class:       perdure.Idempotent,
 		Trusted:     true,
 		Concurrency: workspace,
-		Hints:       tool.Hints{Idempotent: yes(), Destructive: yes()},
+		Hints:       tool.Hints{Idempotent: ptrTrue(), Destructive: ptrTrue()},
 	}, deleteFile)
 }
 

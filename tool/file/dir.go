@@ -17,25 +17,27 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// runtimeDir is written by the runtime only (FI7).
+// runtimeDir is written only by the runtime (FI7).
 const runtimeDir = "/.background"
 
-// tempPrefix begins the names of files that are being written. They are not there for anybody else.
+// tempPrefix is the name prefix of temporary files of writes in progress. They are hidden.
 const tempPrefix = ".perdure-write-"
 
-// Dir keeps a session's files in a folder of the host (FI9). It reaches nothing outside: links are followed
-// within the folder only, and only regular files are opened. A file without write permission is read-only;
-// the moment of creation is that of the last change, for a host does not tell the other one.
+// Dir keeps a session's files in a folder of the host (FI9). It reaches nothing outside: links are
+// followed only within the folder, and only regular files are opened. A file without write
+// permission is read-only. The creation time is that of the last change, because hosts do not
+// report the other one.
 //
-// Safe for concurrent use. Changes are atomic, compare-and-set too, among all Dirs on the folder, in this process and in
-// others: they lock it. Programs that know nothing of that lock, such as commands in the folder, are not locked out.
+// Safe for concurrent use. Changes, including compare-and-set, are atomic among all Dirs on the
+// folder, in this process and in others, because they lock the folder. Programs that do not use
+// this lock, such as commands in the folder, are not locked out.
 type Dir struct {
 	root    *os.Root
 	folder  *os.File        // for the lock; shared with the views
-	escapes error           // what os.Root says of a way out
+	escapes error           // the error of os.Root for a path that leads outside
 	mu      *sync.Mutex     // serialises changes; shared with the views
-	runtime bool            // may write below runtimeDir, and past the quota
-	counts  bool            // limits hold for the folder as a whole too
+	runtime bool            // may write below runtimeDir, and beyond the quota
+	counts  bool            // the limits also apply to the folder as a whole
 	limits  tool.FileLimits //
 }
 
@@ -44,7 +46,7 @@ var (
 	_ tool.Seeder = (*Dir)(nil)
 )
 
-// OpenDir opens a folder of the host, which must exist. The caller closes it.
+// OpenDir opens an existing folder of the host. The caller must close it.
 func OpenDir(folder string) (*Dir, error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -61,19 +63,19 @@ func OpenDir(folder string) (*Dir, error) {
 	return d, nil
 }
 
-// Close lets the folder go. Its views are closed with it.
+// Close closes the folder and all its views.
 func (d *Dir) Close() error { return errors.Join(d.folder.Close(), d.root.Close()) }
 
-// Limit returns a view of the folder that holds to these limits, of each file and of the folder as a whole. A Dir
-// without them keeps the limit of a file only: a workspace is its owner's, who had it before the session and may have
-// more in it. Each write then looks through the folder.
+// Limit returns a view of the folder with limits for each file and for the folder as a whole. A Dir
+// without them limits only the size of a file: a workspace belongs to its owner, and may contain
+// more than a session is allowed to. With limits, each write walks through the folder.
 func (d *Dir) Limit(l tool.FileLimits) *Dir {
 	view := *d
 	view.limits, view.counts = l, true
 	return &view
 }
 
-// lock takes the folder for a change. Whoever has it calls unlock.
+// lock locks the folder for a change. The caller must call unlock.
 func (d *Dir) lock(ctx context.Context) (unlock func(), err error) {
 	d.mu.Lock()
 	if err := lockFolder(ctx, d.folder); err != nil {
@@ -86,8 +88,8 @@ func (d *Dir) lock(ctx context.Context) (unlock func(), err error) {
 	}, nil
 }
 
-// Runtime returns a view of the folder that may also write below /.background, where the model may only read
-// (FI7). It is for the runtime.
+// Runtime returns a view of the folder that may also write below /.background, which the model may
+// only read (FI7). It is for the runtime.
 func (d *Dir) Runtime() tool.Files {
 	view := *d
 	view.runtime = true
@@ -122,8 +124,8 @@ func (d *Dir) Read(ctx context.Context, name string) (tool.File, error) {
 	return d.read(name)
 }
 
-// read looks at what it opens twice: before, so that no device is touched, and after, since a name may change
-// hands in between. It never waits for whoever is at the other end of a FIFO.
+// read checks the file type twice: before opening, so that no device is touched, and after it,
+// because the name may refer to another file by then. It does not block on a FIFO.
 func (d *Dir) read(name string) (tool.File, error) {
 	if found, err := d.root.Stat(local(name)); err == nil && !found.IsDir() && !found.Mode().IsRegular() {
 		return tool.File{}, irregular(name)
@@ -151,7 +153,7 @@ func (d *Dir) read(name string) (tool.File, error) {
 	if err != nil {
 		return tool.File{}, d.explain(err, name)
 	}
-	if err := d.limits.CheckFile(name, int64(len(content))); err != nil { // it grew
+	if err := d.limits.CheckFile(name, int64(len(content))); err != nil { // it has grown
 		return tool.File{}, err
 	}
 	stat := describe(name, found)
@@ -159,9 +161,9 @@ func (d *Dir) read(name string) (tool.File, error) {
 	return tool.File{FileStat: stat, Content: content}, nil
 }
 
-// List returns what stands in a directory, sorted by name; with deep, all below it, sorted by path. What is
-// neither file nor directory, lies outside, or has a name that is no path (FI1), is left out; directories behind links
-// are not entered.
+// List returns the entries of a directory, sorted by name; with deep, everything below it, sorted
+// by path. It leaves out what is neither file nor directory, lies outside, or has a name that is
+// not a valid path (FI1). Directories behind links are not entered.
 func (d *Dir) List(ctx context.Context, name string, deep bool) ([]tool.FileStat, error) {
 	name, err := d.readable(ctx, name)
 	if err != nil {
@@ -197,9 +199,9 @@ func (d *Dir) list(ctx context.Context, name string, deep bool) ([]tool.FileStat
 			continue
 		}
 		stats = append(stats, describe(below, found))
-		if deep && entry.IsDir() { // of the entry itself: a link is no directory
+		if deep && entry.IsDir() { // type of the entry itself: a link is not a directory
 			more, err := d.list(ctx, below, deep)
-			if err != nil && !errors.Is(err, perdure.NotFound) { // gone meanwhile
+			if err != nil && !errors.Is(err, perdure.NotFound) { // deleted in the meantime
 				return nil, err
 			}
 			stats = append(stats, more...)
@@ -208,7 +210,7 @@ func (d *Dir) list(ctx context.Context, name string, deep bool) ([]tool.FileStat
 	return stats, nil
 }
 
-// entries reads a directory, without what is being written.
+// entries reads a directory, without temporary files.
 func (d *Dir) entries(name string) ([]fs.DirEntry, error) {
 	f, err := d.openDirectory(name)
 	if err != nil {
@@ -234,7 +236,7 @@ func (d *Dir) readable(ctx context.Context, name string) (string, error) {
 	return tool.CleanPath(name)
 }
 
-// local is the path for the root: relative, and "." for the folder itself.
+// local returns the path relative to the root, and "." for the folder itself.
 func local(name string) string {
 	if name == "/" {
 		return "."
@@ -253,7 +255,8 @@ func describe(name string, found fs.FileInfo) tool.FileStat {
 	return stat
 }
 
-// readOnly reports whether nobody may write a file. The superuser could, so the mode is asked, not the host.
+// readOnly reports whether the mode of a file forbids writing. The mode is checked instead of
+// access, because the superuser may always write.
 func readOnly(found fs.FileInfo) bool {
 	return found.Mode().IsRegular() && found.Mode().Perm()&0o222 == 0
 }

@@ -69,7 +69,7 @@ func TestDirNeverFollowsALinkOut(t *testing.T) {
 			_, statErr := d.Stat(ctx, path)
 			_, readErr := d.Read(ctx, path)
 			_, writeErr := d.Write(ctx, tool.FileWrite{Path: path, Content: []byte("gone")})
-			_, setErr := d.Write(ctx, tool.FileWrite{Path: path, Content: []byte("gone"), If: &was})
+			_, setErr := d.Write(ctx, tool.FileWrite{Path: path, Content: []byte("gone"), IfContent: &was})
 			_, belowErr := d.Write(ctx, tool.FileWrite{Path: path + "/new", Content: []byte("gone")})
 			_, makeErr := d.MakeDirectory(ctx, path+"/new")
 			listed, listErr := d.List(ctx, "/", true)

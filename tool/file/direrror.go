@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// The texts of TL28 and FI2, as a Dir says them.
+// The errors of TL28 and FI2.
 
 func notFound(name string) error    { return failed(perdure.NotFound, "File not found: "+name) }
 func noDirectory(name string) error { return failed(perdure.NotFound, "Directory not found: "+name) }
@@ -27,48 +27,51 @@ func changed(name string) error {
 	return failed(perdure.Conflict, "File changed since it was read: "+name+". Read it again.")
 }
 func isThere(name string) error {
-	return failed(perdure.Conflict, "Something is there already: "+name)
+	return failed(perdure.Conflict, "Path already exists: "+name)
 }
 func isRoot() error               { return invalid("The root directory cannot be deleted.") }
 func irregular(name string) error { return invalid("Not a regular file: " + name) }
 func isLink(name string) error {
-	return invalid("Is a link: " + name + ". Write to the file that it leads to.")
+	return invalid("Is a link: " + name + ". Write to its target instead.")
 }
 func otherSpelling(name string) error {
-	return failed(perdure.Conflict, "Something there has the same name in another spelling: "+name+". List the directory.")
+	return failed(perdure.Conflict, "A path with the same name in another spelling exists: "+name+". List the directory to see it.")
 }
-func meanwhile(name string) error {
-	return failed(perdure.Conflict, "Changed by another program meanwhile: "+name+". Try again.")
+func changedMeanwhile(name string) error {
+	return failed(perdure.Conflict, "Changed by another program at the same time: "+name+". Try again.")
 }
-func leadsOutside(name string) error { return invalid("Leads outside of the session's files: " + name) }
+func leadsOutside(name string) error {
+	return invalid("Path leads outside the session's files: " + name)
+}
 
 func invalid(text string) error { return failed(perdure.Invalid, text) }
 
 func failed(kind perdure.Kind, text string) error { return &tool.FileError{Kind: kind, Text: text} }
 
-// isNothing reports an error that means: nothing is there, or a file stands where a parent would.
+// isNothing reports whether an error means that the path does not exist, or that a parent is a
+// file.
 func isNothing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// explain turns an error of the host into one for the model. What has no words for the model stays as it
-// is: it is internal, and for the log.
+// explain converts an error of the host to one for the model. An error without a text for the model
+// stays unchanged: it is internal and goes to the log.
 func (d *Dir) explain(err error, name string) error {
-	var told *tool.FileError
+	var fileErr *tool.FileError
 	switch {
-	case err == nil || errors.As(err, &told):
+	case err == nil || errors.As(err, &fileErr):
 		return err
 	case isNothing(err):
 		return notFound(name)
 	case d.escapes != nil && errors.Is(err, d.escapes):
 		return leadsOutside(name)
 	case errors.Is(err, syscall.ELOOP):
-		return invalid("Links lead in a circle: " + name)
+		return invalid("Links form a cycle: " + name)
 	case errors.Is(err, syscall.ENAMETOOLONG):
-		return invalid("Invalid path " + name + ": a name in it is too long")
+		return invalid("Invalid path " + name + ": a part of it is too long")
 	case errors.Is(err, syscall.EISDIR) || errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY):
-		return meanwhile(name)
-	case errors.Is(err, syscall.ENXIO): // a FIFO or socket without anybody at its other end
+		return changedMeanwhile(name)
+	case errors.Is(err, syscall.ENXIO): // a FIFO or socket without a peer
 		return irregular(name)
 	case errors.Is(err, fs.ErrPermission):
 		return failed(perdure.Conflict, "Permission denied: "+name)
@@ -85,8 +88,8 @@ func (d *Dir) explainDirectory(err error, name string) error {
 	return d.explain(err, name)
 }
 
-// explainPlace is explain where what is wrong may be dir or a parent of it: a file that stands in a
-// directory's place.
+// explainPlace is like explain, for errors whose cause may be dir or one of its parents: a file in
+// place of a directory.
 func (d *Dir) explainPlace(err error, name, dir string) error {
 	for parent := dir; parent != "/"; parent = path.Dir(parent) {
 		if found, statErr := d.root.Stat(local(parent)); statErr == nil && !found.IsDir() {

@@ -7,10 +7,12 @@ import (
 	"os"
 )
 
-// openDirectory is how a directory is opened. What is none cannot be read as one.
+// openDirectory are the flags for opening a directory. Opening anything else succeeds, but it
+// cannot be read as a directory.
 const openDirectory = os.O_RDONLY
 
-// lockFolder does nothing where a host has no locks on folders: changes are serialised among the users of one Dir.
+// lockFolder does nothing on hosts without folder locks: changes are serialised only among the
+// users of one Dir.
 func lockFolder(context.Context, *os.File) error { return nil }
 
 func unlockFolder(*os.File) {}

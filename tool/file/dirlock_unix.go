@@ -13,21 +13,21 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// openDirectory is how a directory is opened: whatever else stands there is refused unopened, so nobody waits for the
-// other end of a FIFO.
+// openDirectory are the flags for opening a directory. Anything else is refused without being
+// opened, so that a FIFO does not block.
 const openDirectory = os.O_RDONLY | syscall.O_NONBLOCK | syscall.O_DIRECTORY
 
 const (
-	lockPatience = 10 * time.Second     // for others to finish their change
-	lockPause    = 2 * time.Millisecond // between two looks; the host wakes nobody who must not wait for ever
+	lockPatience = 10 * time.Second     // how long to wait for changes of others
+	lockPause    = 2 * time.Millisecond // polling interval; flock cannot wait with a timeout
 )
 
-// lockFolder locks a folder against the changes of others, in this process and in others, until it is unlocked. The host
-// drops the lock of a process that dies. Where a host has no such locks there is none, and no error.
-// Unavailable: somebody held it all the time.
+// lockFolder locks a folder against changes of others, in this process and in other processes,
+// until it is unlocked. The host releases the lock of a process that exits. On hosts without such
+// locks it does nothing. Unavailable: the lock was held for too long.
 func lockFolder(ctx context.Context, folder *os.File) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, lockPatience,
-		fmt.Errorf("%w: another program keeps the folder locked", perdure.Unavailable))
+		fmt.Errorf("%w: the folder is locked by another program", perdure.Unavailable))
 	defer cancel()
 	for {
 		switch err := flock(folder, syscall.LOCK_EX|syscall.LOCK_NB); {
@@ -45,16 +45,16 @@ func lockFolder(ctx context.Context, folder *os.File) error {
 	}
 }
 
-// unlockFolder takes the lock away. A folder that was closed meanwhile has none.
+// unlockFolder releases the lock. Closing the folder released it, too.
 func unlockFolder(folder *os.File) { _ = flock(folder, syscall.LOCK_UN) }
 
-func flock(folder *os.File, how int) error {
+func flock(folder *os.File, operation int) error {
 	raw, err := folder.SyscallConn()
 	if err != nil {
 		return err
 	}
 	var locked error
-	if err := raw.Control(func(fd uintptr) { locked = syscall.Flock(int(fd), how) }); err != nil {
+	if err := raw.Control(func(fd uintptr) { locked = syscall.Flock(int(fd), operation) }); err != nil {
 		return err
 	}
 	return locked

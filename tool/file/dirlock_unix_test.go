@@ -21,7 +21,8 @@ import (
 	"github.com/perdure/perdure/tool/file"
 )
 
-// Two servers, or two spellings of a folder's name, make two Dirs. A compare-and-set is atomic all the same (FI3).
+// Two servers, or two spellings of a folder's name, make two Dirs. A compare-and-set is atomic all
+// the same (FI3).
 func TestDirComparesAndSetsAcrossDirs(t *testing.T) {
 	t.Parallel()
 	folder := memoryFolder(t)
@@ -40,7 +41,7 @@ func TestDirComparesAndSetsAcrossDirs(t *testing.T) {
 			setting.Go(func() {
 				was, content := []byte("start"), fmt.Sprintf("setter %d", i)
 				<-begin
-				if _, err := d.Write(t.Context(), tool.FileWrite{Path: name, Content: []byte(content), If: &was}); err == nil {
+				if _, err := d.Write(t.Context(), tool.FileWrite{Path: name, Content: []byte(content), IfContent: &was}); err == nil {
 					mu.Lock()
 					defer mu.Unlock()
 					winners = append(winners, content)
@@ -57,7 +58,7 @@ func TestDirComparesAndSetsAcrossDirs(t *testing.T) {
 	}
 }
 
-// Whoever keeps the folder locked keeps nobody waiting for ever.
+// A process that keeps the folder locked does not block others for ever.
 func TestDirGivesUpOnALockedFolder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -85,8 +86,9 @@ func TestDirGivesUpOnALockedFolder(t *testing.T) {
 	})
 }
 
-// What a command in the folder can and cannot do to a read-only seed (FI5). The host refuses to write to it. A command
-// may put another file in its place, since the folder is its own; seeding again puts it back.
+// What a command in the folder can and cannot do to a read-only seed (FI5). The host refuses to
+// write to it. A command may put another file in its place, since the folder is its own; seeding
+// again puts it back.
 func TestSeedsBesideAShell(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

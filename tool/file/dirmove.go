@@ -12,7 +12,8 @@ import (
 
 var _ tool.Mover = (*Dir)(nil)
 
-// Move renames a file, or a directory with all below it, and makes missing parents. It replaces nothing, and moves no link.
+// Move renames a file, or a directory and everything below it, and creates missing parents. It
+// replaces nothing, and does not move links.
 func (d *Dir) Move(ctx context.Context, from, to string) (moved tool.FileStat, err error) {
 	if from, err = d.writable(ctx, from); err == nil {
 		to, err = d.writable(ctx, to)
@@ -21,9 +22,9 @@ func (d *Dir) Move(ctx context.Context, from, to string) (moved tool.FileStat, e
 	case err != nil:
 		return moved, err
 	case from == "/" || to == "/":
-		return moved, invalid("The root directory cannot be moved, nor replaced.")
+		return moved, invalid("The root directory cannot be moved or replaced.")
 	case to == from || strings.HasPrefix(to, from+"/"):
-		return moved, invalid("Cannot move " + from + " to " + to + ": it is itself, or below it.")
+		return moved, invalid("Cannot move " + from + " to " + to + ": the target is the source itself or inside it.")
 	}
 	unlock, err := d.lock(ctx)
 	if err != nil {
@@ -51,7 +52,8 @@ func (d *Dir) Move(ctx context.Context, from, to string) (moved tool.FileStat, e
 	return describe(to, found), nil
 }
 
-// movable refuses what is not there, a link, what is read-only, and a place that is taken or too deep.
+// movable refuses a missing source, a link, a read-only file, an existing target and paths that
+// become too deep.
 func (d *Dir) movable(ctx context.Context, from, to string) error {
 	if _, err := d.root.Lstat(local(to)); err == nil {
 		return isThere(to)
@@ -74,14 +76,14 @@ func (d *Dir) movable(ctx context.Context, from, to string) error {
 		return nil
 	}
 	deep, err := d.walk(ctx, from, func(below string, found fs.FileInfo) error {
-		if readOnly(found) { // such a file keeps its directories (FI5)
+		if readOnly(found) { // a read-only file protects its directories (FI5)
 			return isReadOnly(below)
 		}
 		_, err := tool.CleanPath(to + strings.TrimPrefix(below, from))
 		return err
 	})
 	if err == nil && deep {
-		err = invalid("Too deep to be moved: " + from)
+		err = invalid("Too deeply nested to be moved: " + from)
 	}
 	return err
 }
@@ -103,7 +105,7 @@ func (d *Dir) RemoveIf(ctx context.Context, name string, content []byte) (bool, 
 		return false, nil
 	case err != nil:
 		return false, err
-	case !d.holds(name, old, content):
+	case !d.isDirectoryAt(name, old, content):
 		return false, changed(name)
 	}
 	if err = d.root.Remove(local(name)); err == nil {

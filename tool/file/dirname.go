@@ -9,32 +9,34 @@ import (
 	"unicode"
 )
 
-// Some hosts know a file by several spellings of its name: in other case, or composed otherwise. For a session one
-// spelling is one file (FI1), so what is found by another spelling than its own is not what was asked for.
+// Some hosts find a file by several spellings of its name: in other case, or with other Unicode
+// composition. In a session each file has exactly one name (FI1). So a file that is found by
+// another spelling than its own does not count as found.
 
-// misspelled reports whether the host found something by another spelling of its name. found is what stands at name; the
-// folder is read only where the host also finds it with the case of all letters turned.
+// misspelled reports whether the host found a file by another spelling of its name. found is what
+// the host found at name. The folder is read only if the host also finds it with the case of all
+// letters inverted.
 func (d *Dir) misspelled(name string, found fs.FileInfo) bool {
-	turned := strings.Map(turnCase, name)
+	turned := strings.Map(swapCase, name)
 	if turned == name && isASCII(name) {
 		return false
 	}
 	if other, err := d.root.Lstat(local(turned)); err != nil || !os.SameFile(found, other) {
 		return false
 	}
-	return !spelled(name, func(dir string) []string {
+	return !exactName(name, func(dir string) []string {
 		f, err := d.openDirectory(dir)
 		if err != nil {
 			return nil
 		}
 		defer f.Close()
-		names, _ := f.Readdirnames(-1) // what could not be read is not there
+		names, _ := f.Readdirnames(-1) // names that could not be read do not count
 		return names
 	})
 }
 
-// spelled reports whether each part of a path stands in its folder exactly as it is written.
-func spelled(name string, entries func(dir string) []string) bool {
+// exactName reports whether each part of a path exists in its folder exactly as written.
+func exactName(name string, entries func(dir string) []string) bool {
 	for ; name != "/"; name = path.Dir(name) {
 		if !slices.Contains(entries(path.Dir(name)), path.Base(name)) {
 			return false
@@ -43,7 +45,7 @@ func spelled(name string, entries func(dir string) []string) bool {
 	return true
 }
 
-func turnCase(r rune) rune {
+func swapCase(r rune) rune {
 	if unicode.IsUpper(r) {
 		return unicode.ToLower(r)
 	}

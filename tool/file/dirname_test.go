@@ -2,7 +2,8 @@ package file
 
 import "testing"
 
-// On a host that folds case, /notes is found as /Notes. The folder's own list says which of them is there.
+// On a host that folds case, /notes is found as /Notes. The folder's own list says which of them is
+// there.
 func TestSpelled(t *testing.T) {
 	t.Parallel()
 	folders := map[string][]string{"/": {"Notes", "e\u0301"}, "/Notes": {"a.md"}, "/notes": {"a.md"}}
@@ -10,7 +11,7 @@ func TestSpelled(t *testing.T) {
 	for name, want := range map[string]bool{
 		"/": true, "/Notes": true, "/Notes/a.md": true, "/notes": false, "/notes/a.md": false, "/Notes/A.md": false, "/e\u0301": true, "/\u00e9": false,
 	} {
-		if got := spelled(name, entries); got != want {
+		if got := exactName(name, entries); got != want {
 			t.Errorf("%q: got %v", name, got)
 		}
 	}
@@ -19,7 +20,7 @@ func TestSpelled(t *testing.T) {
 func TestTurnCase(t *testing.T) {
 	t.Parallel()
 	for r, want := range map[rune]rune{'a': 'A', 'A': 'a', 'é': 'É', '1': '1', '/': '/', '世': '世'} {
-		if got := turnCase(r); got != want {
+		if got := swapCase(r); got != want {
 			t.Errorf("%c: got %c", r, got)
 		}
 	}

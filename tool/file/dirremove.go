@@ -12,12 +12,12 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// maxDepth is how deep a session's path can be (FI1). What stands deeper in a folder has no name here, and no walk goes
-// there: a command can make ten thousand levels in a blink.
+// maxDepth is the maximum depth of a session path (FI1). Anything deeper in a folder has no path,
+// and is not walked: a command can easily create ten thousand levels.
 const maxDepth = 64
 
-// Remove deletes a file or directory and says whether it was there. A link is removed itself, not what it
-// leads to.
+// Remove deletes a file or directory and reports whether it existed. For a link it deletes the
+// link, not its target.
 func (d *Dir) Remove(ctx context.Context, name string, recursive bool) (bool, error) {
 	name, err := d.writable(ctx, name)
 	if err != nil {
@@ -64,7 +64,7 @@ func (d *Dir) removeDirectory(ctx context.Context, name string, recursive bool) 
 		return notEmpty(name)
 	}
 	deep, err := d.walk(ctx, name, func(below string, found fs.FileInfo) error {
-		if readOnly(found) { // such a file keeps its directories (FI5)
+		if readOnly(found) { // a read-only file protects its directories (FI5)
 			return isReadOnly(below)
 		}
 		return nil
@@ -75,11 +75,11 @@ func (d *Dir) removeDirectory(ctx context.Context, name string, recursive bool) 
 	if err != nil {
 		return err
 	}
-	return d.root.RemoveAll(local(name)) // with what a crash left of a write
+	return d.root.RemoveAll(local(name)) // including temporary files left by a crash
 }
 
-// walk visits all below a directory, without following links and not beyond the depth that a path can have; deep tells
-// that there is more. What goes while it walks is left out.
+// walk visits everything below a directory, without following links, down to maxDepth; deep reports
+// that there is more below. Files deleted during the walk are left out.
 func (d *Dir) walk(ctx context.Context, name string, visit func(below string, found fs.FileInfo) error) (deep bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
@@ -115,8 +115,9 @@ func (d *Dir) walk(ctx context.Context, name string, visit func(below string, fo
 	return deep, nil
 }
 
-// flatten cuts a directory that is to be removed into pieces of a depth that can be removed: the host keeps a file open
-// for each level, and may have fewer than there are levels.
+// flatten splits a directory that is to be deleted into pieces with a depth that can be deleted:
+// RemoveAll keeps one file open for each level, and the process may have fewer descriptors than
+// there are levels.
 func (d *Dir) flatten(ctx context.Context, name string) error {
 	top, err := d.root.OpenRoot(local(name))
 	if err != nil {
@@ -134,11 +135,11 @@ func (d *Dir) flatten(ctx context.Context, name string) error {
 	return nil
 }
 
-// cutter moves what is deeper than maxDepth up to the top, piece by piece.
+// cutter moves everything deeper than maxDepth to the top, piece by piece.
 type cutter struct {
-	ctx  context.Context // of one Remove: a cutter lives no longer
+	ctx  context.Context // of one Remove, which a cutter does not outlive
 	top  *os.Root
-	left []string // pieces that were not looked at
+	left []string // pieces not examined yet
 }
 
 func (c *cutter) piece(name string, depth int) error {
@@ -164,7 +165,8 @@ func (c *cutter) piece(name string, depth int) error {
 				return err
 			}
 			c.left = append(c.left, moved)
-		case depth > 0 || !strings.HasPrefix(entry.Name(), tempPrefix): // those wait in left, or are looked at by RemoveAll
+		case depth > 0 || !strings.HasPrefix(entry.Name(), tempPrefix):
+			// Moved pieces are in left; other temporary files are left to RemoveAll.
 			if err := c.piece(below, depth+1); err != nil {
 				return err
 			}
@@ -180,7 +182,7 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// isGone reports an error that says: it went meanwhile.
+// isGone reports whether an error means that the path was deleted in the meantime.
 func isGone(err error) bool {
 	return isNothing(err) || errors.Is(err, perdure.NotFound)
 }

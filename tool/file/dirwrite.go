@@ -14,9 +14,9 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// Write replaces a file atomically and makes missing parents: the content is synced under another name in
-// the same directory, then renamed. A link is not written through, and another name of the same content (a
-// hard link) keeps what it had.
+// Write replaces a file atomically and creates missing parents: the content is synced to a
+// temporary file in the same directory, which is then renamed. It does not write through links, and
+// another hard link to the old content keeps it.
 func (d *Dir) Write(ctx context.Context, w tool.FileWrite) (created bool, err error) {
 	name, err := d.writable(ctx, w.Path)
 	if err != nil {
@@ -34,10 +34,10 @@ func (d *Dir) Write(ctx context.Context, w tool.FileWrite) (created bool, err er
 	if err != nil {
 		return false, err
 	}
-	if w.If != nil && !d.holds(name, old, *w.If) {
+	if w.IfContent != nil && !d.isDirectoryAt(name, old, *w.IfContent) {
 		return false, changed(name)
 	}
-	if w.New && old != nil {
+	if w.MustNotExist && old != nil {
 		return false, isThere(name)
 	}
 	mode := fs.FileMode(0o644)
@@ -47,13 +47,13 @@ func (d *Dir) Write(ctx context.Context, w tool.FileWrite) (created bool, err er
 	return old == nil, d.put(ctx, name, w.Content, old, mode)
 }
 
-// put writes content in the place of old, which may be nil, if there is room for it.
+// put replaces old, which may be nil, with content, if the quota allows it.
 func (d *Dir) put(ctx context.Context, name string, content []byte, old fs.FileInfo, mode fs.FileMode) error {
 	grown := int64(len(content))
 	if old != nil {
 		grown -= old.Size()
 	}
-	if err := d.room(ctx, name, grown); err != nil {
+	if err := d.checkSpace(ctx, name, grown); err != nil {
 		return err
 	}
 	if err := d.makeDirectories(path.Dir(name)); err != nil {
@@ -62,9 +62,9 @@ func (d *Dir) put(ctx context.Context, name string, content []byte, old fs.FileI
 	return d.replace(name, content, mode)
 }
 
-// room refuses a write by which the folder would grow past its quota (FI6). It looks at all that stands there, since
-// others write there too.
-func (d *Dir) room(ctx context.Context, name string, grown int64) error {
+// checkSpace refuses a write that would exceed the quota of the folder (FI6). It adds up all files
+// in the folder, because others write there too.
+func (d *Dir) checkSpace(ctx context.Context, name string, grown int64) error {
 	if !d.counts || d.runtime || grown <= 0 {
 		return nil
 	}
@@ -81,9 +81,10 @@ func (d *Dir) room(ctx context.Context, name string, grown int64) error {
 	return d.limits.CheckSession(name, used, grown)
 }
 
-// Seed writes an initial file, read-only or not, in place of whatever file was there (FI5). It is for the host, and not
-// bound by the model's rules. A read-only file has no write permission: tools refuse to change it, and so does the host,
-// but a command in the same folder may put another file in its place. Seeding again puts it back.
+// Seed writes an initial file, read-only or not, and replaces an existing file (FI5). Only the host
+// calls it; the rules for the model do not apply. A read-only file has no write permission: tools
+// and the host refuse to change it, but a command in the same folder may replace it. Seeding again
+// restores it.
 func (d *Dir) Seed(ctx context.Context, f tool.InitialFile) error {
 	name, err := d.readable(ctx, f.Path)
 	if err != nil {
@@ -104,7 +105,7 @@ func (d *Dir) Seed(ctx context.Context, f tool.InitialFile) error {
 	old, err := d.root.Lstat(local(name))
 	switch {
 	case err != nil:
-		old = nil // nothing is there, or what is in the way is told below
+		old = nil // it does not exist, or the write below reports what prevents it
 	case old.IsDir():
 		return isDirectory(name)
 	}
@@ -115,7 +116,7 @@ func (d *Dir) Seed(ctx context.Context, f tool.InitialFile) error {
 	return d.put(ctx, name, content, old, mode)
 }
 
-// replaceable returns what a write would replace; nil is nothing.
+// replaceable returns the file that a write would replace; nil if there is none.
 func (d *Dir) replaceable(name string) (fs.FileInfo, error) {
 	old, err := d.root.Lstat(local(name))
 	switch {
@@ -137,7 +138,7 @@ func (d *Dir) replaceable(name string) (fs.FileInfo, error) {
 	return old, nil
 }
 
-func (d *Dir) holds(name string, old fs.FileInfo, want []byte) bool {
+func (d *Dir) isDirectoryAt(name string, old fs.FileInfo, want []byte) bool {
 	if old == nil || old.Size() != int64(len(want)) {
 		return false
 	}
@@ -145,24 +146,24 @@ func (d *Dir) holds(name string, old fs.FileInfo, want []byte) bool {
 	return err == nil && bytes.Equal(f.Content, want)
 }
 
-// makeDirectories makes a directory and its parents, which then survive a power cut.
+// makeDirectories creates a directory and its parents, durably.
 func (d *Dir) makeDirectories(dir string) error {
-	there := dir // the nearest that is
+	existing := dir // the nearest existing parent
 	var found fs.FileInfo
 	for {
 		var err error
-		if found, err = d.root.Lstat(local(there)); !errors.Is(err, fs.ErrNotExist) || there == "/" {
+		if found, err = d.root.Lstat(local(existing)); !errors.Is(err, fs.ErrNotExist) || existing == "/" {
 			break
 		}
-		there = path.Dir(there)
+		existing = path.Dir(existing)
 	}
-	if found != nil && d.misspelled(there, found) {
-		return otherSpelling(there)
+	if found != nil && d.misspelled(existing, found) {
+		return otherSpelling(existing)
 	}
 	if err := d.root.MkdirAll(local(dir), 0o755); err != nil {
 		return err
 	}
-	for made := dir; made != there; made = path.Dir(made) {
+	for made := dir; made != existing; made = path.Dir(made) {
 		if err := d.syncDirectory(path.Dir(made)); err != nil {
 			return err
 		}
@@ -174,7 +175,7 @@ func (d *Dir) replace(name string, content []byte, mode fs.FileMode) (err error)
 	temp := path.Join(path.Dir(name), tempPrefix+rand.Text())
 	defer func() {
 		if err != nil {
-			_ = d.root.Remove(local(temp)) // it may not be there
+			_ = d.root.Remove(local(temp)) // it may not exist
 			err = d.explain(err, name)
 		}
 	}()
@@ -201,7 +202,7 @@ func (d *Dir) replace(name string, content []byte, mode fs.FileMode) (err error)
 	return d.syncDirectory(path.Dir(name))
 }
 
-// syncDirectory makes a rename survive a power cut.
+// syncDirectory makes a rename durable.
 func (d *Dir) syncDirectory(name string) error {
 	f, err := d.openDirectory(name)
 	if err != nil {
@@ -211,7 +212,7 @@ func (d *Dir) syncDirectory(name string) error {
 	return f.Sync()
 }
 
-// MakeDirectory makes a directory and its parents; one that exists is returned.
+// MakeDirectory creates a directory and its parents; an existing directory is returned.
 func (d *Dir) MakeDirectory(ctx context.Context, name string) (tool.FileStat, error) {
 	name, err := d.writable(ctx, name)
 	if err != nil {
@@ -235,7 +236,7 @@ func (d *Dir) MakeDirectory(ctx context.Context, name string) (tool.FileStat, er
 	return describe(name, found), nil
 }
 
-// writable normalises a path for a change and refuses what only the runtime writes (FI7).
+// writable normalises a path for a change and refuses paths that only the runtime may write (FI7).
 func (d *Dir) writable(ctx context.Context, name string) (string, error) {
 	name, err := d.readable(ctx, name)
 	if err != nil {
@@ -245,13 +246,13 @@ func (d *Dir) writable(ctx context.Context, name string) (string, error) {
 		return "", isReadOnly(name)
 	}
 	if strings.Contains(name, "/"+tempPrefix) {
-		return "", invalid(fmt.Sprintf("Invalid path %s: names that begin with %s are taken", name, tempPrefix))
+		return "", invalid(fmt.Sprintf("Invalid path %s: names that start with %s are reserved", name, tempPrefix))
 	}
 	return name, nil
 }
 
-// ofRuntime reports whether a path is, or lies below, the runtime's directory, by whatever name: a link leads
-// there, and on some hosts so does another case.
+// ofRuntime reports whether a path is the runtime's directory or lies below it, under any name: a
+// link may lead there and, on some hosts, another case.
 func (d *Dir) ofRuntime(name string) bool {
 	if name == runtimeDir || strings.HasPrefix(name, runtimeDir+"/") {
 		return true

@@ -14,9 +14,9 @@ import (
 var editFileText string
 
 type editFileIn struct {
-	Path       string `json:"path" jsonschema:"Absolute path, for instance /notes/today.md."`
-	OldText    string `json:"old_text" minLength:"1" jsonschema:"The text to replace, exactly as it stands in the file."`
-	NewText    string `json:"new_text" jsonschema:"What takes its place."`
+	Path       string `json:"path" jsonschema:"Absolute path, such as /notes/today.md."`
+	OldText    string `json:"old_text" minLength:"1" jsonschema:"The text to replace, exactly as it appears in the file."`
+	NewText    string `json:"new_text" jsonschema:"The replacement text."`
 	ReplaceAll bool   `json:"replace_all,omitempty" jsonschema:"Replace every occurrence. Otherwise old_text must occur exactly once."`
 }
 
@@ -25,8 +25,8 @@ type editFileOut struct {
 	Replacements int    `json:"replacements"`
 }
 
-// editTool is edit_file. It runs at most once, since a second run may find its text again in what the first
-// one wrote.
+// editTool is edit_file. Its class is at most once, because a second run may find the old text
+// again in what the first one wrote.
 type editTool struct{ tool.Tool }
 
 var _ tool.Reconciler = editTool{}
@@ -39,7 +39,7 @@ func EditFile() tool.Tool {
 		Description: described(editFileText),
 		Class:       perdure.AtMostOnce,
 		Concurrency: workspace,
-		Hints:       tool.Hints{Destructive: yes()},
+		Hints:       tool.Hints{Destructive: ptrTrue()},
 	}, editFile)}
 }
 
@@ -52,7 +52,7 @@ func editFile(ctx context.Context, in editFileIn, env tool.Env) (editFileOut, er
 	if err != nil {
 		return editFileOut{}, err
 	}
-	if in.OldText == "" { // the schema says so too; an empty text occurs everywhere
+	if in.OldText == "" { // the schema forbids it, too; an empty text occurs everywhere
 		return editFileOut{}, tool.Errorf("old_text is empty. Use write_file to write a whole file.")
 	}
 	content := string(f.Content)
@@ -64,16 +64,17 @@ func editFile(ctx context.Context, in editFileIn, env tool.Env) (editFileOut, er
 		return editFileOut{}, tool.Errorf("old_text occurs %d times in %s. Add context or set replace_all.", count, f.Path)
 	}
 	_, err = store.Write(ctx, tool.FileWrite{
-		Path:    f.Path,
-		Content: []byte(strings.ReplaceAll(content, in.OldText, in.NewText)),
-		If:      &f.Content,
+		Path:      f.Path,
+		Content:   []byte(strings.ReplaceAll(content, in.OldText, in.NewText)),
+		IfContent: &f.Content,
 	})
 	return editFileOut{Path: f.Path, Replacements: count}, err
 }
 
-// Reconcile says by the file whether an earlier run wrote the new text: it is there, and the old text is
-// not there besides; or the old text is there and the new is not. Anything else cannot be told, for instance
-// where text was deleted, or the file is gone.
+// Reconcile finds out from the file whether an earlier run took effect. It happened if the new text
+// is there and, apart from it, the old text is not. It did not happen if the old text is there and
+// the new one is not. Otherwise it cannot tell, for instance if text was deleted or the file no
+// longer exists.
 func (editTool) Reconcile(ctx context.Context, call tool.Call, env tool.Env) (tool.Reconciled, error) {
 	in, err := tool.Decode[editFileIn](call)
 	if err != nil {
@@ -92,7 +93,8 @@ func (editTool) Reconcile(ctx context.Context, call tool.Call, env tool.Env) (to
 	}
 	content := string(f.Content)
 	written := strings.Count(content, in.NewText)
-	left := strings.Contains(strings.ReplaceAll(content, in.NewText, "\x00"), in.OldText) // the new text may hold the old one
+	// The new text may contain the old one.
+	left := strings.Contains(strings.ReplaceAll(content, in.NewText, "\x00"), in.OldText)
 	switch {
 	case written > 0 && !left:
 		return tool.Reconciled{Happened: true, Result: tool.Success(editFileOut{Path: f.Path, Replacements: written})}, nil

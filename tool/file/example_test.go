@@ -40,5 +40,5 @@ func ExampleOpenDir() {
 	// Output:
 	// {"path":"/notes/today.md","size_bytes":9,"created":true}
 	// {"path":"/notes/today.md","replacements":1}
-	// {"error":"Invalid path /../etc/passwd: it has \"..\""}
+	// {"error":"Invalid path /../etc/passwd: it contains \"..\""}
 }

@@ -1,8 +1,8 @@
-// Package file holds the seven tools for a session's files (TL27), and [Dir], which keeps such files in a
-// folder of the host.
+// Package file holds the seven tools for a session's files (TL27), and [Dir], which keeps such
+// files in a folder of the host.
 //
-// It may import the root, tool and doublestar. The one thing to know: the tools know nothing of where the
-// files are. They see the port tool.Files and nothing else, so what they may touch is decided there.
+// It may import the root, tool and doublestar. The one thing to know: the tools do not know where
+// the files are. They use only the port tool.Files, and the port decides what they may access.
 package file
 
 import (
@@ -11,15 +11,16 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// workspace is the concurrency class of what changes files; reads have none (TL29).
+// workspace is the concurrency class of tools that change files; tools that only read have none
+// (TL29).
 const workspace = "session_workspace"
 
-// Tools returns the set, in the order in which models are told of it.
+// Tools returns the tools, in the order in which they are listed to models.
 func Tools() []tool.Tool {
 	return []tool.Tool{ReadFile(), WriteFile(), EditFile(), ListDirectory(), GrepFiles(), DeleteFile(), StatFile()}
 }
 
-// files returns the port, or the tool error for its absence (EN2).
+// files returns the port, or the tool error if it is missing (EN2).
 func files(env tool.Env, name string) (tool.Files, error) {
 	if env.Files == nil {
 		return nil, tool.Errorf("%s", tool.Missing("Session file store", name+" requires the files of a session.").Text)
@@ -27,11 +28,11 @@ func files(env tool.Env, name string) (tool.Files, error) {
 	return env.Files, nil
 }
 
-// described takes the text that the model reads from its file.
+// described returns the tool description from its file.
 func described(text string) string { return strings.TrimSpace(text) }
 
-// yes is a hint that is set.
-func yes() *bool {
+// ptrTrue returns a hint that is true.
+func ptrTrue() *bool {
 	set := true
 	return &set
 }

@@ -92,7 +92,7 @@ func TestReadFile(t *testing.T) {
 	}
 	w.wantError("read_file", `{"path":"/missing"}`, "File not found: /missing")
 	w.wantError("read_file", `{"path":"/d"}`, "Is a directory: /d")
-	w.wantError("read_file", `{"path":"d"}`, "Invalid path d: it must be absolute and begin with /")
+	w.wantError("read_file", `{"path":"d"}`, "Invalid path d: it must be absolute and start with /")
 	w.wantError("read_file", `{"path":"/a.txt","offset":0}`, "Invalid arguments for read_file: /offset: got 0, want at least 1")
 }
 
@@ -269,7 +269,7 @@ func TestMissingFileStore(t *testing.T) {
 	}
 }
 
-// broken is a store whose disk fails.
+// broken is a store with a failing disk.
 type broken struct{ tool.Files }
 
 func (broken) Read(context.Context, string) (tool.File, error) {

@@ -24,14 +24,15 @@ const (
 	maxPatternBytes  = 1000
 	maxGrepFileBytes = 512 << 10
 	maxGrepScanBytes = 5 << 20
-	maxGrepOutBytes  = 64<<10 - 256 // of matches and skips as JSON; the rest is for what is around them
-	maxGrepLineBytes = 1000         // of a line that is shown
-	maxGrepSkips     = 100          // files named as skipped; the others are counted
+	// Of matches and skips as JSON; the remainder is for the rest of the result.
+	maxGrepOutBytes  = 64<<10 - 256
+	maxGrepLineBytes = 1000 // shown of one line
+	maxGrepSkips     = 100  // skipped files that are listed; further ones are counted
 )
 
 type grepFilesIn struct {
-	Pattern     string `json:"pattern" minLength:"1" jsonschema:"Regular expression (RE2), matched within a line."`
-	PathPattern string `json:"path_pattern,omitempty" jsonschema:"Glob, for instance **/*.go or /src/**. Without a slash it is matched against the name alone."`
+	Pattern     string `json:"pattern" minLength:"1" jsonschema:"Regular expression (RE2), matched against each line."`
+	PathPattern string `json:"path_pattern,omitempty" jsonschema:"Glob, such as **/*.go or /src/**. Without a slash it is matched against the file name only."`
 	MaxMatches  int    `json:"max_matches,omitempty" min:"1" max:"1000" default:"200"`
 }
 
@@ -48,8 +49,8 @@ type grepSkip struct {
 
 type grepFilesOut struct {
 	Matches   []grepMatch `json:"matches"`
-	Truncated bool        `json:"truncated" jsonschema:"There may be more matches."`
-	Skipped   []grepSkip  `json:"skipped" jsonschema:"Files that were not searched."`
+	Truncated bool        `json:"truncated" jsonschema:"True if there may be more matches."`
+	Skipped   []grepSkip  `json:"skipped" jsonschema:"Files that were not searched, with the reason."`
 }
 
 // GrepFiles returns the tool that searches files for a pattern.
@@ -59,8 +60,8 @@ func GrepFiles() tool.Tool {
 		DisplayName: "Grep Files",
 		Description: described(grepFilesText),
 		Class:       perdure.Pure,
-		Inside:      true,
-		Hints:       tool.Hints{ReadOnly: yes(), Idempotent: yes()},
+		SessionOnly: true,
+		Hints:       tool.Hints{ReadOnly: ptrTrue(), Idempotent: ptrTrue()},
 	}, grepFiles)
 }
 
@@ -92,11 +93,11 @@ func grepFiles(ctx context.Context, in grepFilesIn, env tool.Env) (grepFilesOut,
 	return s.result(), nil
 }
 
-// search is one run of grep_files.
+// search is one execution of grep_files.
 type search struct {
 	pattern *regexp.Regexp
 	glob    string
-	max     int // matches
+	max     int // maximum number of matches
 	scanned int64
 	out     grepFilesOut
 	bytes   int // of matches and skips as JSON
@@ -114,7 +115,7 @@ func newSearch(in grepFilesIn) (*search, error) {
 	}
 	glob := strings.TrimPrefix(in.PathPattern, "/")
 	if len(glob) > maxPatternBytes || !doublestar.ValidatePattern(glob) {
-		return nil, tool.Errorf("Invalid pattern: path_pattern is no glob")
+		return nil, tool.Errorf("Invalid pattern: path_pattern is not a valid glob")
 	}
 	if in.MaxMatches <= 0 {
 		in.MaxMatches = 200
@@ -132,7 +133,7 @@ func (s *search) wants(name string) bool {
 	return s.glob == "" || doublestar.MatchUnvalidated(s.glob, strings.TrimPrefix(name, "/"))
 }
 
-// file searches one file, or says why not.
+// file searches one file, or records why it was skipped.
 func (s *search) file(ctx context.Context, store tool.Files, stat tool.FileStat) {
 	switch {
 	case stat.SizeBytes > maxGrepFileBytes:
@@ -140,7 +141,7 @@ func (s *search) file(ctx context.Context, store tool.Files, stat tool.FileStat)
 		return
 	case s.scanned+stat.SizeBytes > maxGrepScanBytes:
 		s.out.Truncated = true
-		s.skip(stat.Path, fmt.Sprintf("%d MiB were searched already", maxGrepScanBytes>>20))
+		s.skip(stat.Path, fmt.Sprintf("the limit of %d MiB searched was reached", maxGrepScanBytes>>20))
 		return
 	}
 	f, err := store.Read(ctx, stat.Path)
@@ -163,7 +164,7 @@ func (s *search) file(ctx context.Context, store tool.Files, stat tool.FileStat)
 	}
 }
 
-// match adds a match and reports whether there is room for more.
+// match adds a match, and reports whether there is space for more.
 func (s *search) match(name string, number int, line []byte) bool {
 	m := grepMatch{Path: name, LineNumber: number, Line: shorten(string(line))}
 	if len(s.out.Matches) == s.max || !s.fits(m) {
@@ -174,7 +175,7 @@ func (s *search) match(name string, number int, line []byte) bool {
 	return true
 }
 
-// fits reports whether there is room for a match or skip, and takes it.
+// fits reports whether a match or skip fits into the result, and counts it if it does.
 func (s *search) fits(entry any) bool {
 	text, err := json.Marshal(entry)
 	if err != nil || s.bytes+len(text)+1 > maxGrepOutBytes {
@@ -200,7 +201,7 @@ func (s *search) result() grepFilesOut {
 	return s.out
 }
 
-// shorten cuts a line that is too long to show, at a rune boundary.
+// shorten cuts a long line at a rune boundary.
 func shorten(line string) string {
 	if len(line) <= maxGrepLineBytes {
 		return line

@@ -28,7 +28,7 @@ func TestGrepFiles(t *testing.T) {
 	w.wantError("grep_files", `{"pattern":"("}`, "Invalid pattern: missing closing ): `(`")
 	w.wantError("grep_files", `{"pattern":"(?=a)"}`, "Invalid pattern: invalid or unsupported Perl syntax: `(?=`")
 	w.wantError("grep_files", `{"pattern":"`+strings.Repeat("a", 1001)+`"}`, "Invalid pattern: it is longer than 1000 bytes")
-	w.wantError("grep_files", `{"pattern":"a","path_pattern":"[a"}`, "Invalid pattern: path_pattern is no glob")
+	w.wantError("grep_files", `{"pattern":"a","path_pattern":"[a"}`, "Invalid pattern: path_pattern is not a valid glob")
 }
 
 // found is the result of grep_files.
@@ -74,7 +74,7 @@ func TestGrepFilesLimits(t *testing.T) {
 
 		got, _ := w.grep(`{"pattern":"a"}`)
 
-		if len(got.Skipped) != 3 || got.Skipped[0].Path != "/f10" || got.Skipped[0].Reason != "5 MiB were searched already" || !got.Truncated {
+		if len(got.Skipped) != 3 || got.Skipped[0].Path != "/f10" || got.Skipped[0].Reason != "the limit of 5 MiB searched was reached" || !got.Truncated {
 			t.Errorf("got %+v", got)
 		}
 	})

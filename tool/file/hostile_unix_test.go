@@ -103,7 +103,8 @@ func shortPath(t *testing.T, name string) string {
 	return filepath.Join(alias, "d", filepath.Base(name))
 }
 
-// TestS04HostileNames gives every method two thousand names, over a folder full of traps and over a store.
+// TestS04HostileNames gives every method two thousand names, over a folder full of traps and over a
+// store.
 func TestS04HostileNames(t *testing.T) {
 	t.Parallel()
 	c := newCage(t)
@@ -142,7 +143,7 @@ func (c *cage) tryName(t *testing.T, f tool.Files, name string) bool {
 	made, err := f.MakeDirectory(ctx, name+"/made")
 	c.told(t, "make "+name, answer{nil, []tool.FileStat{made}, err})
 	was := []byte(canaryText)
-	_, err = f.Write(ctx, tool.FileWrite{Path: name, Content: []byte("forged"), If: &was})
+	_, err = f.Write(ctx, tool.FileWrite{Path: name, Content: []byte("forged"), IfContent: &was})
 	c.told(t, "set "+name, answer{nil, nil, err})
 
 	created, err := f.Write(ctx, tool.FileWrite{Path: name + ".new", Content: []byte("forged")})
@@ -180,8 +181,8 @@ func (c *cage) wrote(t *testing.T, f tool.Files, name string, created bool) {
 	}
 }
 
-// A command makes ten thousand levels in a blink. They are listed as far as a path can go, and removed whole, by a process
-// that may not have that many files open.
+// A command makes ten thousand levels in a blink. They are listed as far as a path can go, and
+// removed whole, by a process that may not have that many files open.
 func TestS04DeepTree(t *testing.T) {
 	t.Parallel()
 	const child = "PERDURE_DEEP_TREE"

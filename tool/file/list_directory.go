@@ -30,15 +30,15 @@ type listDirectoryOut struct {
 	Entries []listDirectoryEntry `json:"entries"`
 }
 
-// ListDirectory returns the tool that lists what stands in a directory.
+// ListDirectory returns the tool that lists the entries of a directory.
 func ListDirectory() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "list_directory",
 		DisplayName: "List Directory",
 		Description: described(listDirectoryText),
 		Class:       perdure.Pure,
-		Inside:      true,
-		Hints:       tool.Hints{ReadOnly: yes(), Idempotent: yes()},
+		SessionOnly: true,
+		Hints:       tool.Hints{ReadOnly: ptrTrue(), Idempotent: ptrTrue()},
 	}, listDirectory)
 }
 
@@ -55,7 +55,8 @@ func listDirectory(ctx context.Context, in listDirectoryIn, env tool.Env) (listD
 		return listDirectoryOut{}, err
 	}
 	stats, err := store.List(ctx, path, false)
-	out := listDirectoryOut{Path: path, Entries: make([]listDirectoryEntry, 0, len(stats))} // an empty directory is a list, not null
+	// An empty directory is [], not null.
+	out := listDirectoryOut{Path: path, Entries: make([]listDirectoryEntry, 0, len(stats))}
 	for _, s := range stats {
 		out.Entries = append(out.Entries, listDirectoryEntry{
 			Name: s.Name, Path: s.Path, IsDirectory: s.IsDirectory, IsReadOnly: s.IsReadOnly, SizeBytes: s.SizeBytes, UpdatedAt: s.UpdatedAt,

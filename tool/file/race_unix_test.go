@@ -21,8 +21,9 @@ import (
 // racePaths are the paths that are swapped, and what stands below them in the canary's folder.
 var racePaths = []string{"/x", "/x/" + canaryName, "/x/sub", "/x/sub/" + canaryName, "/x/new", "/d/x", "/d/x/" + canaryName, "/d/x/sub/empty", "/d", "/x/fifo", "/"}
 
-// TestS04Races swaps files, links, directories and FIFOs under a Dir while it reads, writes, lists and removes. Nothing
-// outside is read or changed, nothing waits, and each error is one for the model.
+// TestS04Races swaps files, links, directories and FIFOs under a Dir while it reads, writes, lists
+// and removes. Nothing outside is read or changed, nothing waits, and each error is one for the
+// model.
 func TestS04Races(t *testing.T) {
 	t.Parallel()
 	attempts := soak.Count(t, "PERDURE_RACES", 2000, 100000)
@@ -71,8 +72,8 @@ func TestS04Races(t *testing.T) {
 	t.Logf("security: files: %d races tried (%d done, the others refused) against %d swaps, %d escapes", attempts, done.Load(), swaps.Load(), c.escapes.Load())
 }
 
-// swapper puts one thing after another in the place of three paths. It stays inside itself: a path that it swaps may be
-// a link by now.
+// swapper puts one thing after another in the place of three paths. It stays inside itself: a path
+// that it swaps may be a link by now.
 type swapper struct {
 	cage   *cage
 	root   *os.Root
@@ -152,7 +153,7 @@ func (c *cage) attempt(t *testing.T, d interface {
 	case 5:
 		was := []byte("inside")
 		what = "set"
-		_, err = d.Write(ctx, tool.FileWrite{Path: name, Content: []byte("forged"), If: &was})
+		_, err = d.Write(ctx, tool.FileWrite{Path: name, Content: []byte("forged"), IfContent: &was})
 	case 6:
 		what = "remove"
 		_, err = d.Remove(ctx, name, chance.IntN(2) == 0)

@@ -13,9 +13,9 @@ import (
 var readFileText string
 
 type readFileIn struct {
-	Path   string `json:"path" jsonschema:"Absolute path, for instance /notes/today.md."`
+	Path   string `json:"path" jsonschema:"Absolute path, such as /notes/today.md."`
 	Offset int    `json:"offset,omitempty" min:"1" default:"1" jsonschema:"The first line to return, from 1."`
-	Limit  int    `json:"limit,omitempty" min:"1" max:"100000" default:"2000" jsonschema:"How many lines to return at most."`
+	Limit  int    `json:"limit,omitempty" min:"1" max:"100000" default:"2000" jsonschema:"The maximum number of lines to return."`
 }
 
 type readFileOut struct {
@@ -24,19 +24,20 @@ type readFileOut struct {
 	Encoding   string `json:"encoding" enum:"text,base64"`
 	SizeBytes  int64  `json:"size_bytes"`
 	TotalLines int    `json:"total_lines"`
-	Truncated  bool   `json:"truncated" jsonschema:"There are more lines after these."`
-	NextOffset int    `json:"next_offset,omitempty" jsonschema:"The line to go on with."`
+	Truncated  bool   `json:"truncated" jsonschema:"True if more lines follow."`
+	NextOffset int    `json:"next_offset,omitempty" jsonschema:"The line to continue from."`
 }
 
-// ReadFile returns the tool that reads a file by lines. What is no text is returned whole, in base64.
+// ReadFile returns the tool that reads a file by lines. Binary content is returned whole, in
+// base64.
 func ReadFile() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "read_file",
 		DisplayName: "Read File",
 		Description: described(readFileText),
 		Class:       perdure.Pure,
-		Inside:      true,
-		Hints:       tool.Hints{ReadOnly: yes(), Idempotent: yes()},
+		SessionOnly: true,
+		Hints:       tool.Hints{ReadOnly: ptrTrue(), Idempotent: ptrTrue()},
 	}, readFile)
 }
 
@@ -57,11 +58,11 @@ func readFile(ctx context.Context, in readFileIn, env tool.Env) (readFileOut, er
 	return out, nil
 }
 
-// page cuts the content to limit lines from line offset on, from 1. Lines keep their ends.
+// page cuts the content to limit lines, starting at line offset, from 1. Lines keep their ends.
 func (o *readFileOut) page(offset, limit int) {
 	lines := strings.SplitAfter(o.Content, "\n")
 	if lines[len(lines)-1] == "" {
-		lines = lines[:len(lines)-1] // what follows the last line end is no line
+		lines = lines[:len(lines)-1] // there is no line after the last line end
 	}
 	o.TotalLines = len(lines)
 	first := min(offset-1, len(lines))

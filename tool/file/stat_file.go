@@ -22,8 +22,8 @@ func StatFile() tool.Tool {
 		DisplayName: "Stat File",
 		Description: described(statFileText),
 		Class:       perdure.Pure,
-		Inside:      true,
-		Hints:       tool.Hints{ReadOnly: yes(), Idempotent: yes()},
+		SessionOnly: true,
+		Hints:       tool.Hints{ReadOnly: ptrTrue(), Idempotent: ptrTrue()},
 	}, func(ctx context.Context, in statFileIn, env tool.Env) (tool.FileStat, error) {
 		store, err := files(env, "stat_file")
 		if err != nil {

@@ -12,15 +12,15 @@ import (
 var writeFileText string
 
 type writeFileIn struct {
-	Path     string `json:"path" jsonschema:"Absolute path, for instance /notes/today.md."`
-	Content  string `json:"content" jsonschema:"The whole content."`
-	Encoding string `json:"encoding,omitempty" enum:"text,base64" default:"text" jsonschema:"How content is written here."`
+	Path     string `json:"path" jsonschema:"Absolute path, such as /notes/today.md."`
+	Content  string `json:"content" jsonschema:"The complete content."`
+	Encoding string `json:"encoding,omitempty" enum:"text,base64" default:"text" jsonschema:"The encoding of content in this call."`
 }
 
 type writeFileOut struct {
 	Path      string `json:"path"`
 	SizeBytes int    `json:"size_bytes"`
-	Created   bool   `json:"created" jsonschema:"The file was not there before."`
+	Created   bool   `json:"created" jsonschema:"True if the file did not exist before."`
 }
 
 // WriteFile returns the tool that writes a whole file.
@@ -32,7 +32,7 @@ func WriteFile() tool.Tool {
 		Class:       perdure.Idempotent,
 		Trusted:     true,
 		Concurrency: workspace,
-		Hints:       tool.Hints{Idempotent: yes(), Destructive: yes()},
+		Hints:       tool.Hints{Idempotent: ptrTrue(), Destructive: ptrTrue()},
 	}, writeFile)
 }
 

@@ -81,8 +81,9 @@ func (f *far) remotes() []perdure.Task {
 	return tasks
 }
 
-// TestExternalAgent: a task of a tool that is another agent is of that kind, says which remote task carries it out before that is
-// asked after, and goes on with it over deaths in the middle of its polls (SA13).
+// TestExternalAgent: a task of a tool that is an external agent has that kind, names the remote
+// task that carries it out before the first poll, and resumes polling across crashes in the middle
+// of its polls (SA13).
 func TestExternalAgent(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)
@@ -123,7 +124,8 @@ func TestExternalAgent(t *testing.T) {
 	}
 }
 
-// TestExternalAgentMirrored: what came to its end while nobody asked after it is mirrored, for better or worse.
+// TestExternalAgentMirrored: a remote task that ended while nobody polled it is mirrored, with its
+// result or error.
 func TestExternalAgentMirrored(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)
@@ -145,8 +147,9 @@ func TestExternalAgentMirrored(t *testing.T) {
 	}
 }
 
-// TestExternalAgentEnded: a death between the answer that says how the remote task ended and the commit of that end, before or after it
-// was noted that the remote is over. The remote is asked again, nothing is begun twice, and the result comes home once (RC17).
+// TestExternalAgentEnded: a crash between the answer that says how the remote task ended and the
+// commit of that end, before or after it was recorded that the remote is done. The remote is polled
+// again, nothing is started twice, and the result is delivered once (RC17).
 func TestExternalAgentEnded(t *testing.T) {
 	t.Parallel()
 	for _, class := range []perdure.EffectClass{perdure.AtMostOnce, perdure.Idempotent} {
@@ -164,7 +167,7 @@ func TestExternalAgentEnded(t *testing.T) {
 						if noted {
 							err = note()
 						}
-						n.mortal.Die()
+						n.mortal.Kill()
 						close(dead)
 					})
 					if noted && died {
@@ -189,8 +192,9 @@ func TestExternalAgentEnded(t *testing.T) {
 	}
 }
 
-// TestExternalAgentUnnamed: a death between the remote task's creation and the commit of its id. At most once: nobody knows. What may be
-// asked twice is found by its key, by a server that says that it knows keys, and is never begun a second time (RC17).
+// TestExternalAgentUnnamed: a crash between the remote task's creation and the commit of its id. At
+// most once: the outcome is unknown. An idempotent task is found by its key if the server supports
+// keys, and is never started a second time (RC17).
 func TestExternalAgentUnnamed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -223,7 +227,7 @@ func TestExternalAgentUnnamed(t *testing.T) {
 					w.Header()[name] = values
 				}
 				w.WriteHeader(said.Code)
-				_, _ = w.Write(body) // who asked may be dead
+				_, _ = w.Write(body) // the client may have died
 			}
 			n := newAsker(t, f, c.class, silent)
 			key := n.begin("far__hold_charge", `{"text":"a"}`)
@@ -248,7 +252,8 @@ func TestExternalAgentUnnamed(t *testing.T) {
 	}
 }
 
-// TestExternalAgentCancel: a cancel goes through to the remote, also when the remote hears it only at the third time.
+// TestExternalAgentCancel: a cancel goes through to the remote, also when the remote hears it only
+// at the third time.
 func TestExternalAgentCancel(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)
@@ -271,18 +276,19 @@ func TestExternalAgentCancel(t *testing.T) {
 		t.Errorf("it is %s", done.Task.State)
 	}
 	if remote := f.remotes()[0]; !remote.CancelRequested() {
-		t.Errorf("the remote task is %s, and nobody asked for its end", remote.State)
+		t.Errorf("the remote task is %s, and its end was not requested", remote.State)
 	}
 }
 
-// TestExternalAgentCancelRepeated: a cancel that the remote takes and does not answer is told again, within the grace.
+// TestExternalAgentCancelRepeated: a cancel that the remote accepts but does not answer is repeated
+// within the grace.
 func TestExternalAgentCancelRepeated(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)
 	var heard atomic.Int64
 	f.answers = func(w http.ResponseWriter, r *http.Request, method string, answer http.Handler) {
 		if method == "tasks/cancel" && heard.Add(1) == 1 {
-			<-r.Context().Done() // who asks goes first
+			<-r.Context().Done() // the client leaves first
 			return
 		}
 		answer.ServeHTTP(w, r)
@@ -301,13 +307,14 @@ func TestExternalAgentCancelRepeated(t *testing.T) {
 	}
 }
 
-// TestExternalAgentAsks: a question of the remote is the task's, over a death, and one answer resolves both.
+// TestExternalAgentAsks: a question of the remote is the task's, over a death, and one answer
+// resolves both.
 func TestExternalAgentAsks(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)
 	n := newAsker(t, f, perdure.AtMostOnce, silent)
 	key := n.begin("far__ask", `{}`)
-	waits := func(c engine.HostCall) bool { return c.Task != nil && c.Task.Waits() }
+	waits := func(c engine.HostCall) bool { return c.Task != nil && c.Task.AwaitsInput() }
 	asked := n.until(key, waits)
 	n.restart()
 	asked = n.until(key, waits)
@@ -327,8 +334,8 @@ func TestExternalAgentAsks(t *testing.T) {
 	}
 }
 
-// TestExternalAgentInBackground: a model starts one in the background, and what comes of it stands in its transcript as the word of
-// somebody who gives no orders.
+// TestExternalAgentInBackground: a model starts one in the background, and the result is in its
+// transcript as untrusted text.
 func TestExternalAgentInBackground(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)
@@ -355,23 +362,23 @@ func TestExternalAgentInBackground(t *testing.T) {
 	}
 	tasks, err := n.eng.Tasks(t.Context(), n.session)
 	if err != nil || told != 1 || len(tasks) != 1 || tasks[0].Kind != perdure.KindExternalAgent || tasks[0].Origin != perdure.OriginSpawned {
-		t.Errorf("told %d times of %+v, %v", told, tasks, err)
+		t.Errorf("notified %d times of %+v, %v", told, tasks, err)
 	}
 }
 
-// TestAgentsAreChosen: which tools are agents the operator says, and nobody else.
+// TestAgentsAreChosen: only the operator decides which tools are agents.
 func TestAgentsAreChosen(t *testing.T) {
 	t.Parallel()
 	defs := []*mcp.Tool{defined("ask_build", `{"type":"object"}`), defined("read", `{"type":"object"}`)}
 	s, err := mcptool.NewServer(mcptool.ServerConfig{Name: "far", Definitions: defs})
-	if err != nil || s.Tools()[0].Spec().Agent {
+	if err != nil || s.Tools()[0].Spec().ExternalAgent {
 		t.Errorf("a name makes an agent: %v", err)
 	}
 	if s, err = mcptool.NewServer(mcptool.ServerConfig{Name: "far", Definitions: defs, Agents: []string{"ask_*"}}); err != nil {
 		t.Fatal(err)
 	}
 	agent, other := s.Tools()[0].Spec(), s.Tools()[1].Spec()
-	if !agent.Agent || agent.SoftBudget != tool.Never || agent.Class != perdure.AtMostOnce || other.Agent || other.SoftBudget != 0 {
+	if !agent.ExternalAgent || agent.SoftBudget != tool.Never || agent.Class != perdure.AtMostOnce || other.ExternalAgent || other.SoftBudget != 0 {
 		t.Errorf("got %+v, %+v", agent, other)
 	}
 	for _, bad := range []string{"tell_*", "[", ""} {

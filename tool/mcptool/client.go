@@ -1,7 +1,14 @@
-// Package mcptool makes tools of an MCP server's tools, and keeps such a server alive beside its client.
+// Package mcptool turns the tools of an MCP server into tools of agents, and runs a broker that
+// keeps such a server alive when its client exits.
 //
-// It may import the root, tool and the MCP SDK. The one thing to know: a call's id on the wire is its idempotency key and
-// execution, so that the same call, sent again after a crash, is one call to the keeper, and its answer is found.
+// It may import the root, tool and the MCP SDK. The one thing to know: the id of a call on the wire
+// is derived from its idempotency key and execution. So the same call, sent again after a crash, is
+// one call to the broker, which still has its answer.
+//
+// There are two ways to a server. A server on stdio is a child process of a broker ([MaxEnded]):
+// the broker survives the engine and holds answers until they are fetched. A server over HTTP
+// survives by itself; if it turns a call into a task, the task's handle is stored ([Handles]), so
+// that another process can follow it.
 package mcptool
 
 import (
@@ -27,57 +34,62 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// metaCall is the metadata under which a request says which call it is.
+// metaCall is the metadata key under which a request names its call.
 const metaCall = "io.github.perdure/call"
 
-// legacyVersion is asked for where the newest is not understood.
+// legacyVersion is requested if the server does not support the latest version.
 const legacyVersion = "2025-11-25"
 
-// modernVersion is the first without sessions, on which calls may become tasks.
+// modernVersion is the first version without sessions, in which calls may become tasks.
 const modernVersion = "2026-07-28"
 
-// Config says which server, and how it is reached. Dial or URL is required.
+// Config describes a server and how to reach it. Either Dial or URL is required.
 type Config struct {
-	// Dial connects to the server's keeper, and starts one where there is none. It is called again when the connection is lost.
+	// Dial connects to the server's broker, and starts one if there is none. It is called again
+	// when the connection is lost.
 	Dial func(ctx context.Context) (io.ReadWriteCloser, error)
-	URL  string       // of a server over HTTP, instead
-	HTTP *http.Client // the way there, with its transport; required with URL
+	URL  string       // of a server over HTTP, instead of Dial
+	HTTP *http.Client // HTTP client, with its transport; required with URL
 
-	Classes map[string]perdure.EffectClass // by the server's name of the tool; a tool without one is at_most_once (TL10)
-	Version string                         // of this client; empty: dev
-	Handles Handles                        // nil: a call that the server makes a task is lost with this process
-	Era     string                         // the version that the server is known to speak; empty: it is asked
-	Learned func(era string)               // is told the version when it is another one; nil: nobody is
-	Changed func()                         // is told that the server has other tools than it said; nil: nobody is
-	// Patience is how long the server may take to answer what is not a call, a poll for one; 0: 30 s.
+	// By the server's tool names; a tool without a class is at_most_once (TL10).
+	Classes map[string]perdure.EffectClass
+	Version string // of this client; empty: dev
+	// Nil: a call that the server turns into a task is lost with this process.
+	Handles Handles
+	// Era is the protocol version that the server is known to support; empty: unknown.
+	Era            string
+	OnVersion      func(era string) // called with the version if it differs from Era; may be nil
+	OnToolsChanged func()           // called when the server's list of tools has changed; may be nil
+	// Patience is the timeout of requests other than calls, such as polls; 0: 30 s.
 	Patience time.Duration
 	Log      *slog.Logger // nil: discarded
 }
 
-// Client is a connection to an MCP server that is made again when it is lost. It is safe for concurrent use.
+// Client is a connection to an MCP server. A lost connection is made again when it is needed. It is
+// safe for concurrent use.
 type Client struct {
-	cfg    Config
-	mcp    *mcp.Client
-	making chan struct{} // capacity 1: who is in it makes the connection, and alone touches cfg.Era
+	cfg        Config
+	mcp        *mcp.Client
+	connecting chan struct{} // capacity 1: its holder makes the connection, and only the holder uses cfg.Era
 
-	mu      sync.Mutex
-	now     *connection         // guarded by mu; nil: there is none
-	calls   map[string]*running // guarded by mu; by their ids on the wire
-	mirrors bool                // guarded by mu; some argument goes into a header of HTTP, as the tool's definition says
-	changed bool                // guarded by mu; the server has other tools since they were listed
-	until   time.Time           // guarded by mu; the server wants to be left alone
+	mu            sync.Mutex
+	now           *connection         // guarded by mu; nil: not connected
+	calls         map[string]*running // guarded by mu; by id on the wire
+	mirroredTasks bool                // guarded by mu; some tool has arguments that must be copied to HTTP headers
+	changed       bool                // guarded by mu; the server's tools have changed since they were listed
+	backOffUntil  time.Time           // guarded by mu; the server asked not to be contacted before
 }
 
 // running is a call that waits for its answer.
 type running struct {
 	env    tool.Env
-	result json.RawMessage // as it was written
+	result json.RawMessage // as received
 }
 
 // Open connects to a server.
 func Open(ctx context.Context, cfg Config) (*Client, error) {
 	if (cfg.Dial == nil) == (cfg.URL == "") || cfg.URL != "" && (cfg.HTTP == nil || cfg.HTTP.Transport == nil) {
-		return nil, fmt.Errorf("open MCP client: %w configuration: Dial, or URL and HTTP, are required", perdure.Invalid)
+		return nil, fmt.Errorf("open MCP client: %w configuration: either Dial, or URL and HTTP, are required", perdure.Invalid)
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -88,7 +100,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Patience <= 0 {
 		cfg.Patience = 30 * time.Second
 	}
-	c := &Client{cfg: cfg, calls: map[string]*running{}, making: make(chan struct{}, 1)}
+	c := &Client{cfg: cfg, calls: map[string]*running{}, connecting: make(chan struct{}, 1)}
 	caps := &mcp.ClientCapabilities{}
 	caps.AddExtension(extension, nil)
 	c.mcp = mcp.NewClient(&mcp.Implementation{Name: "perdure", Version: cfg.Version}, &mcp.ClientOptions{
@@ -98,7 +110,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		},
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { c.progress(r.Params) },
 	})
-	c.mcp.AddReceivingMiddleware(notHandedOn, c.listChanged)
+	c.mcp.AddReceivingMiddleware(notForwarded, c.listChanged)
 	if err := knowTasks(c.mcp); err != nil {
 		return nil, err
 	}
@@ -108,19 +120,19 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// connected returns the connection, made anew where it was lost, and since when its server lives.
+// connected returns the connection, made again if it was lost, and the start time of its server.
 func (c *Client) connected(ctx context.Context) (*mcp.ClientSession, time.Time, error) {
-	if session, born := c.current(); session != nil {
-		return session, born, nil
+	if session, startedAt := c.current(); session != nil {
+		return session, startedAt, nil
 	}
-	select { // a server that says nothing keeps only those waiting who want something of it
-	case c.making <- struct{}{}:
-		defer func() { <-c.making }()
+	select { // a silent server blocks only the callers that need it
+	case c.connecting <- struct{}{}:
+		defer func() { <-c.connecting }()
 	case <-ctx.Done():
 		return nil, time.Time{}, context.Cause(ctx)
 	}
-	if session, born := c.current(); session != nil {
-		return session, born, nil
+	if session, startedAt := c.current(); session != nil {
+		return session, startedAt, nil
 	}
 	var failed error
 	for _, version := range c.versions() {
@@ -129,7 +141,7 @@ func (c *Client) connected(ctx context.Context) (*mcp.ClientSession, time.Time, 
 		cancel()
 		if err == nil {
 			c.use(ctx, made)
-			return made.session, made.born, nil
+			return made.session, made.serverStart, nil
 		}
 		failed = errors.Join(failed, err)
 		if ctx.Err() != nil {
@@ -139,44 +151,44 @@ func (c *Client) connected(ctx context.Context) (*mcp.ClientSession, time.Time, 
 	return nil, time.Time{}, fmt.Errorf("connect to the MCP server: %w: %w", perdure.Unavailable, failed)
 }
 
-// current is the connection that there is; nil: there is none.
+// current returns the existing connection, or nil.
 func (c *Client) current() (*mcp.ClientSession, time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.now == nil {
 		return nil, time.Time{}
 	}
-	return c.now.session, c.now.born
+	return c.now.session, c.now.serverStart
 }
 
-// use makes a connection the one that calls go over; whoever calls is in making.
+// use makes a connection the current one. The caller holds making.
 func (c *Client) use(ctx context.Context, made *connection) {
 	c.mu.Lock()
-	mirrors := c.mirrors
+	mirrors := c.mirroredTasks
 	c.mu.Unlock()
 	if mirrors {
-		_, _ = c.list(ctx, made.session) // what the server wants in a header it asks for itself
+		_, _ = c.list(ctx, made.session) // a server that requires headers reports a missing one itself
 	}
 	c.mu.Lock()
 	c.now, c.changed = made, false
 	c.mu.Unlock()
-	if made.dropped > 0 { // that the tools are others may be among it
-		c.cfg.Log.Warn("the MCP server said more than was held while nobody was connected, and its oldest messages were dropped", "messages", made.dropped)
+	if made.dropped > 0 { // one of the dropped messages may have announced changed tools
+		c.cfg.Log.Warn("MCP server messages dropped while no client was connected", "messages", made.dropped)
 		c.toolsChanged()
 	}
 	if spoken := made.session.InitializeResult(); spoken != nil && spoken.ProtocolVersion != c.cfg.Era {
-		if c.cfg.Era = spoken.ProtocolVersion; c.cfg.Learned != nil {
-			c.cfg.Learned(c.cfg.Era)
+		if c.cfg.Era = spoken.ProtocolVersion; c.cfg.OnVersion != nil {
+			c.cfg.OnVersion(c.cfg.Era)
 		}
 	}
 	go func() { // until the connection ends
-		_ = made.session.Wait() // why does not matter: it is made anew
+		_ = made.session.Wait() // the reason does not matter: the connection is made again
 		c.lost(made.session)
 	}()
 }
 
-// versions is what is asked for, in turn; whoever calls is in making. A server that is known to speak an older version is not asked for the
-// newest first.
+// versions returns the protocol versions to request, in order. The latest version is not tried
+// first with a server that is known to support an older one. The caller holds making.
 func (c *Client) versions() []string {
 	if c.cfg.Era != "" && c.cfg.Era < modernVersion {
 		return []string{c.cfg.Era, ""}
@@ -187,45 +199,47 @@ func (c *Client) versions() []string {
 // connect makes one connection.
 func (c *Client) connect(ctx context.Context, version string) (made *connection, err error) {
 	options := &mcp.ClientSessionOptions{ProtocolVersion: version}
-	made = &connection{gone: make(chan struct{})}
+	made = &connection{closed: make(chan struct{})}
 	if c.cfg.URL != "" {
 		way := *c.cfg.HTTP
-		way.Transport = &taskWay{next: c.cfg.HTTP.Transport, wait: c.leaveAlone, came: c.came, gone: made.gone}
+		way.Transport = &taskTransport{next: c.cfg.HTTP.Transport, wait: c.backOff, came: c.received, gone: made.closed}
 		made.session, err = c.mcp.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: c.cfg.URL, HTTPClient: &way}, options)
 		return made, err
 	}
-	conn, in, said, err := c.greeted(ctx)
-	if err != nil && conn != nil && ctx.Err() == nil { // that keeper ended just then, and leaves its place to another one
-		conn, in, said, err = c.greeted(ctx)
+	conn, in, hi, err := c.dialBroker(ctx)
+	// That broker has just ended; another one takes its place.
+	if err != nil && conn != nil && ctx.Err() == nil {
+		conn, in, hi, err = c.dialBroker(ctx)
 	}
 	if err != nil {
 		return made, err
 	}
-	wire := &mcp.IOTransport{Reader: readCloser{in, conn}, Writer: conn, MaxLineLength: 4 * maxLine} // the keeper bounds lines, and ends no connection over one
-	made.session, err = c.mcp.Connect(ctx, &named{c: c, inner: wire}, options)
+	// The broker limits the length of lines and keeps the connection open after a longer one.
+	wire := &mcp.IOTransport{Reader: readCloser{in, conn}, Writer: conn, MaxLineLength: 4 * maxLine}
+	made.session, err = c.mcp.Connect(ctx, &requestIDs{c: c, inner: wire}, options)
 	if err != nil {
 		return made, errors.Join(err, ignoreClosed(conn.Close()))
 	}
-	made.born, made.dropped, made.conn = said.Keeper.At, said.Keeper.Dropped, conn
+	made.serverStart, made.dropped, made.conn = hi.Broker.At, hi.Broker.Dropped, conn
 	return made, nil
 }
 
-// greeted dials a keeper, and reads which one it is.
-func (c *Client) greeted(ctx context.Context) (conn io.ReadWriteCloser, in *bufio.Reader, said hello, err error) {
+// dialBroker connects to a broker and reads its greeting.
+func (c *Client) dialBroker(ctx context.Context) (conn io.ReadWriteCloser, in *bufio.Reader, hi greeting, err error) {
 	if conn, err = c.cfg.Dial(ctx); err != nil {
-		return nil, nil, said, err
+		return nil, nil, hi, err
 	}
 	in = bufio.NewReaderSize(conn, 64<<10)
-	silent := context.AfterFunc(ctx, func() { _ = conn.Close() }) // a keeper that says nothing
+	silent := context.AfterFunc(ctx, func() { _ = conn.Close() }) // in case the broker sends nothing
 	first, err := in.ReadBytes('\n')
 	silent()
 	if err == nil {
-		err = perdure.DecodeKnownJSON(first, &said)
+		err = perdure.DecodeKnownJSON(first, &hi)
 	}
 	if err != nil {
-		err = errors.Join(fmt.Errorf("the keeper says nothing: %w", err), ignoreClosed(conn.Close()))
+		err = errors.Join(fmt.Errorf("read the greeting of the MCP broker: %w", err), ignoreClosed(conn.Close()))
 	}
-	return conn, in, said, err
+	return conn, in, hi, err
 }
 
 type readCloser struct {
@@ -246,17 +260,18 @@ func (c *Client) Definitions(ctx context.Context) ([]*mcp.Tool, error) {
 	for _, t := range all {
 		if bytes.Contains(mustJSON(t.InputSchema), []byte(`"x-mcp-header"`)) {
 			c.mu.Lock()
-			c.mirrors = true
+			c.mirroredTasks = true
 			c.mu.Unlock()
 		}
 	}
 	return all, nil
 }
 
-// maxTools is the most tools of one server: who says more of them says so for ever.
+// maxTools is the maximum number of tools of one server. It protects against a list without an end.
 const maxTools = 2_000
 
-// list lists the tools of a connection, which knows from then on what of their arguments goes into headers.
+// list lists the tools over a connection. The SDK then knows which arguments it must copy to
+// headers.
 func (c *Client) list(ctx context.Context, session *mcp.ClientSession) (all []*mcp.Tool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Patience)
 	defer cancel()
@@ -265,14 +280,14 @@ func (c *Client) list(ctx context.Context, session *mcp.ClientSession) (all []*m
 			return all, err
 		}
 		if all = append(all, t); len(all) > maxTools {
-			return nil, fmt.Errorf("%w: it has more than %d", perdure.Limit, maxTools)
+			return nil, fmt.Errorf("%w: the server has more than %d tools", perdure.Limit, maxTools)
 		}
 	}
 	return all, nil
 }
 
-// hears notes that a call runs, until what it returns is called.
-func (c *Client) hears(id string, env tool.Env) (end func()) {
+// handleNotification registers a running call until end is called.
+func (c *Client) handleNotification(id string, env tool.Env) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls[id] = &running{env: env}
@@ -283,8 +298,8 @@ func (c *Client) hears(id string, env tool.Env) (end func()) {
 	}
 }
 
-// came notes the result of a call as its server wrote it.
-func (c *Client) came(id string, result json.RawMessage) {
+// received stores the result of a call as the server wrote it.
+func (c *Client) received(id string, result json.RawMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if of := c.calls[id]; of != nil {
@@ -292,8 +307,8 @@ func (c *Client) came(id string, result json.RawMessage) {
 	}
 }
 
-// written is that result; nil: none came.
-func (c *Client) written(id string) json.RawMessage {
+// requestWritten returns the stored result; nil: none was received.
+func (c *Client) requestWritten(id string) json.RawMessage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if of := c.calls[id]; of != nil {
@@ -302,16 +317,17 @@ func (c *Client) written(id string) json.RawMessage {
 	return nil
 }
 
-// leaveAlone notes that the server wants to be left alone for a while.
-func (c *Client) leaveAlone(d time.Duration) {
+// backOff records that the server asked not to be contacted for a while.
+func (c *Client) backOff(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if until := time.Now().Add(d); until.After(c.until) {
-		c.until = until
+	if until := time.Now().Add(d); until.After(c.backOffUntil) {
+		c.backOffUntil = until
 	}
 }
 
-// About says which server it is, and whether it makes tasks of calls; nothing while there is no connection.
+// About returns the server's name and version, and whether it turns calls into tasks; empty while
+// not connected.
 func (c *Client) About() (server string, tasks bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -324,48 +340,51 @@ func (c *Client) About() (server string, tasks bool) {
 	return server, makesTasks(c.now.session)
 }
 
-// busy reports whether calls run.
+// busy reports whether calls are running.
 func (c *Client) busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.calls) > 0
 }
 
-// alone is for how long the server wants to be left alone.
-func (c *Client) alone() time.Duration {
+// backingOff returns how long the server asked not to be contacted.
+func (c *Client) backingOff() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return time.Until(c.until)
+	return time.Until(c.backOffUntil)
 }
 
-// elicit puts a question of the server to people. The protocol does not say which call it belongs to, so there must be one only.
+// elicit passes a question of the server to people. The protocol does not say to which call the
+// question belongs, so it works only while exactly one call is running.
 func (c *Client) elicit(ctx context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	c.mu.Lock()
 	all := slices.Collect(maps.Values(c.calls))
 	c.mu.Unlock()
 	if len(all) != 1 {
-		return nil, fmt.Errorf("%d calls run, and it is not known which of them asks: the question is not handed on", len(all))
+		return nil, fmt.Errorf("cannot tell which of %d running calls the question belongs to, so it was not passed on", len(all))
 	}
-	said, err := ask(ctx, all[0].env, Asked{Prompt: p.Message, Schema: mustJSON(p.RequestedSchema)})
+	reply, err := ask(ctx, all[0].env, OpenQuestion{Prompt: p.Message, Schema: mustJSON(p.RequestedSchema)})
 	if err != nil {
-		return nil, fmt.Errorf("nobody can be asked here: %w", err)
+		return nil, fmt.Errorf("no person can be asked here: %w", err)
 	}
 	result := &mcp.ElicitResult{Action: "accept"}
-	return result, perdure.DecodeKnownJSON(mustJSON(said["content"]), &result.Content)
+	return result, perdure.DecodeKnownJSON(mustJSON(reply["content"]), &result.Content)
 }
 
-// notHandedOn refuses what servers ask of their clients that is not handed on. The SDK has its own words for a method that is not found.
-func notHandedOn(next mcp.MethodHandler) mcp.MethodHandler {
+// notForwarded refuses requests of servers that Perdure does not pass on to its own client. The SDK
+// replaces the text of a method-not-found error by its own, hence the other code.
+func notForwarded(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		switch method {
 		case "sampling/createMessage", "roots/list":
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: method + " is not handed on: Perdure stands between this server and its client"}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: method + " is not supported: Perdure does not pass it on to its client"}
 		}
 		return next(ctx, method, req)
 	}
 }
 
-// listChanged notes that the server has other tools: the SDK forgets then which of their arguments go into headers.
+// listChanged records that the server's tools have changed: the SDK then forgets which arguments it
+// copies to headers.
 func (c *Client) listChanged(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if method == "notifications/tools/list_changed" {
@@ -375,30 +394,31 @@ func (c *Client) listChanged(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// toolsChanged notes that the tools are others than they were, and reports whether some of their arguments go into headers.
+// toolsChanged records that the tools have changed, and reports whether arguments of some are
+// copied to headers.
 func (c *Client) toolsChanged() bool {
 	c.mu.Lock()
 	c.changed = true
-	mirrors := c.mirrors
+	mirrors := c.mirroredTasks
 	c.mu.Unlock()
-	if c.cfg.Changed != nil {
-		c.cfg.Changed()
+	if c.cfg.OnToolsChanged != nil {
+		c.cfg.OnToolsChanged()
 	}
 	return mirrors
 }
 
-// listed asks a server for its tools again where it said that they are others, and where some of their arguments go into headers.
+// listed lists the tools again if they have changed and arguments of some are copied to headers.
 func (c *Client) listed(ctx context.Context, session *mcp.ClientSession) {
 	c.mu.Lock()
-	again := c.changed && c.mirrors
+	again := c.changed && c.mirroredTasks
 	c.changed = false
 	c.mu.Unlock()
 	if again {
-		_, _ = c.list(ctx, session) // what the server wants in a header it asks for itself
+		_, _ = c.list(ctx, session) // a server that requires headers reports a missing one itself
 	}
 }
 
-// progress hands a server's word on a call to its sink.
+// progress passes a progress notification on to the sink of its call.
 func (c *Client) progress(p *mcp.ProgressNotificationParams) {
 	token, _ := p.ProgressToken.(string)
 	c.mu.Lock()

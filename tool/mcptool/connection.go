@@ -8,31 +8,32 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// closeTime is how long the end of a connection may take. A server that says nothing then is left as it is.
+// closeTime is the timeout for closing a connection. After it, an unresponsive server is left as it
+// is.
 const closeTime = time.Second
 
 // connection is one connection to the server.
 type connection struct {
-	session *mcp.ClientSession
-	born    time.Time // of the keeper's server; zero: the server has no keeper
-	dropped int       // messages of the server that were dropped since the connection before
-	conn    io.Closer // to the keeper; nil: the server is reached over HTTP
+	session     *mcp.ClientSession
+	serverStart time.Time // start time of the broker's server; zero: the server has no broker
+	dropped     int       // messages of the server dropped since the previous connection
+	conn        io.Closer // to the broker; nil: the server is reached over HTTP
 
-	gone    chan struct{} // closed when the connection carries nothing any more
+	closed  chan struct{} // closed when the connection is cut
 	once    sync.Once     // closes gone
-	waiting int           // guarded by the client's mu; calls that were sent, and whose answers nobody has read
+	waiting int           // guarded by the client's mu; calls that were sent and have no answer yet
 }
 
-// cut ends what the connection carries: calls in flight return, and nothing is sent any more, also not
-// that they are cancelled. The server goes on with them.
+// cut stops all traffic of the connection: running calls return, and nothing more is sent, not even
+// a cancel. The server continues its calls.
 func (n *connection) cut() {
-	n.once.Do(func() { close(n.gone) })
+	n.once.Do(func() { close(n.closed) })
 	if n.conn != nil {
-		_ = n.conn.Close() // the server may have ended it
+		_ = n.conn.Close() // the server may already have closed it
 	}
 }
 
-// lost forgets a connection that ended.
+// lost forgets a connection that has ended.
 func (c *Client) lost(session *mcp.ClientSession) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,25 +42,26 @@ func (c *Client) lost(session *mcp.ClientSession) {
 	}
 }
 
-// waits notes that a call is sent over a connection. gone is closed when that is cut; answered notes that
-// somebody has read the call's answer, or does not want it.
-func (c *Client) waits(session *mcp.ClientSession) (gone <-chan struct{}, answered func()) {
+// waitFor registers a call that is about to be sent over a connection. gone is closed when the
+// connection is cut. The caller calls answered when the answer was read, or is not wanted.
+func (c *Client) waitFor(session *mcp.ClientSession) (gone <-chan struct{}, answered func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	of := c.now
 	if of == nil || of.session != session {
-		return nil, func() {} // it was lost, and so is the call
+		return nil, func() {} // the connection was lost, and so is the call
 	}
 	of.waiting++
-	return of.gone, func() {
+	return of.closed, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		of.waiting--
 	}
 }
 
-// Close ends the connection, within two seconds. Calls in flight return here, and go on at the server: the SDK
-// would wait for their answers. With end, the keeper's server ends too, unless a call was left to it.
+// Close ends the connection within two seconds. Running calls return here and continue at the
+// server; the SDK alone would wait for their answers. If end is true, the broker's server ends too,
+// unless a call is still running there.
 func (c *Client) Close(end bool) error {
 	c.mu.Lock()
 	of := c.now
@@ -80,14 +82,14 @@ func (c *Client) Close(end bool) error {
 		of.cut()
 	}
 	closed := make(chan struct{})
-	go func() { // until the SDK has ended what it waits for
+	go func() { // until the SDK has finished
 		defer close(closed)
-		_ = of.session.Close() // it is lost anyway
+		_ = of.session.Close() // the connection is lost anyway
 	}()
 	select {
 	case <-closed:
-	case <-of.gone:
-		select { // what was cut ends soon, if it ends at all
+	case <-of.closed:
+		select { // after a cut the SDK finishes soon, if at all
 		case <-closed:
 		case <-time.After(closeTime):
 		}

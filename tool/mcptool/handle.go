@@ -18,51 +18,55 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// Handle is what is kept of a call that a server made a task: enough to find it again after this process died.
+// Handle is the stored record of a call that a server turned into a task. It is enough to find the
+// task again from another process.
 type Handle struct {
-	Server string `json:"server,omitempty"`
-	Tool   string `json:"tool"`
-	TaskID string `json:"task_id"`
-	Every  int64  `json:"poll_interval_ms,omitempty"`
-	// Asked is what the task asked so far, in order: each question is put once, whoever follows the task by then.
-	Asked []Asked `json:"asked,omitempty"`
+	Server       string `json:"server,omitempty"`
+	Tool         string `json:"tool"`
+	TaskID       string `json:"task_id"`
+	PollInterval int64  `json:"poll_interval_ms,omitempty"`
+	// OpenQuestion lists the questions of the task so far, in order: each is asked once, in
+	// whichever process the task is followed.
+	OpenQuestion []OpenQuestion `json:"asked,omitempty"`
 }
 
-// Asked is a question of a remote task.
-type Asked struct {
+// OpenQuestion is a question of a remote task.
+type OpenQuestion struct {
 	Key    string          `json:"key"`
 	Prompt string          `json:"prompt"`
 	Schema json.RawMessage `json:"schema,omitempty"`
 }
 
-// Handles keeps handles with their calls. It is safe for concurrent use.
+// Handles stores handles with their calls. It is safe for concurrent use.
 type Handles interface {
-	// Keep is durable when it returns.
-	Keep(ctx context.Context, call tool.Call, h Handle) error
-	// Kept returns what is kept of a call; not found: nothing is.
-	Kept(ctx context.Context, call tool.Call) (h Handle, found bool, err error)
-	// End notes that the task is over. It is still found, since its result may be lost with this process before it is recorded.
+	// Store stores a handle; it is durable when Keep returns.
+	Store(ctx context.Context, call tool.Call, h Handle) error
+	// Stored returns the handle of a call; found is false if there is none.
+	Stored(ctx context.Context, call tool.Call) (h Handle, found bool, err error)
+	// End records that the task has ended. The handle is still found, because this process may
+	// crash before the result is recorded.
 	End(ctx context.Context, call tool.Call) error
-	// Forget removes it.
+	// Forget removes the handle.
 	Forget(ctx context.Context, call tool.Call) error
 }
 
-// The bounds of polling.
+// The limits of polling and cancelling.
 const (
 	pollDefault = time.Second
-	pollLeast   = 100 * time.Millisecond
-	pollMost    = time.Minute
+	minPoll     = 100 * time.Millisecond
+	maxPoll     = time.Minute
 	cancelTime  = 10 * time.Second
-	cancelEach  = 2 * time.Second // that one word of it may take: a server that says nothing is told again
+	cancelRetry = 2 * time.Second // timeout of one cancel request; after it the request is sent again
 	maxTaskID   = 512             // bytes
 )
 
-// usable reports whether a task's id can be kept and named in a header: printable, of a size.
-func usable(id string) bool {
+// isValidTaskID reports whether a task's id can be stored and sent in a header: printable ASCII
+// within the maximum length.
+func isValidTaskID(id string) bool {
 	return id != "" && len(id) <= maxTaskID && !strings.ContainsFunc(id, func(r rune) bool { return r < '!' || r > '~' })
 }
 
-// remoteTask is what a server says of its task.
+// remoteTask is a task as reported by a server.
 type remoteTask struct {
 	mcp.ResultBase
 	TaskID        string                     `json:"taskId"`
@@ -74,7 +78,7 @@ type remoteTask struct {
 	Requests      map[string]json.RawMessage `json:"inputRequests"`
 }
 
-// taskParams is what the methods of tasks are given.
+// taskParams are the parameters of the task methods.
 type taskParams struct {
 	mcp.ParamsBase
 	TaskID    string         `json:"taskId"`
@@ -84,7 +88,7 @@ type taskParams struct {
 // empty is an acknowledgement.
 type empty struct{ mcp.ResultBase }
 
-// knowTasks lets a client ask after tasks.
+// knowTasks registers the task methods with a client.
 func knowTasks(c *mcp.Client) error {
 	return errors.Join(
 		mcp.AddSendingCustomMethod[*taskParams, *remoteTask](c, methodGet),
@@ -94,36 +98,37 @@ func knowTasks(c *mcp.Client) error {
 }
 
 var (
-	_ tool.Survivor = (*Remote)(nil)
-	_ tool.Cleaner  = (*Remote)(nil)
+	_ tool.Adoptable = (*Remote)(nil)
+	_ tool.Cleaner   = (*Remote)(nil)
 )
 
 // Prepare implements tool.Survivor: there is nothing to prepare.
 func (t *Remote) Prepare(context.Context, tool.Call) error { return nil }
 
-// Look implements tool.Survivor: a call whose handle is kept goes on with its server.
-func (t *Remote) Look(ctx context.Context, call tool.Call) (perdure.Remains, error) {
+// Inspect implements tool.Survivor: a call with a stored handle continues at its server.
+func (t *Remote) Inspect(ctx context.Context, call tool.Call) (perdure.ExecutionRemains, error) {
 	if t.handles == nil {
 		return perdure.RemainsNone, nil
 	}
-	_, found, err := t.handles.Kept(ctx, call)
+	_, found, err := t.handles.Stored(ctx, call)
 	if err != nil || !found {
 		return perdure.RemainsNone, err
 	}
 	return perdure.RemainsAlive, nil
 }
 
-// Adopt implements tool.Survivor. Whoever wants the call to end may have said so already: the server is told all the same.
+// Adopt implements tool.Survivor. ctx may already have ended with a cancel; the server receives
+// the cancel all the same.
 func (t *Remote) Adopt(ctx context.Context, call tool.Call, env tool.Env, sink tool.Sink) tool.Result {
-	h, found, err := t.handles.Kept(context.WithoutCancel(ctx), call)
+	h, found, err := t.handles.Stored(context.WithoutCancel(ctx), call)
 	switch {
 	case err != nil:
 		return tool.Internal(fmt.Errorf("find the remote task: %w", err))
 	case !found:
-		return lost(errors.New("its handle is gone"))
+		return unknownOutcome(errors.New("the handle of its task no longer exists"))
 	}
-	f := &following{Remote: t, call: call, env: env, sink: sink, handle: h}
-	return f.toTheEnd(ctx)
+	f := &followedTask{Remote: t, call: call, env: env, sink: sink, handle: h}
+	return f.untilEnd(ctx)
 }
 
 // Stop implements tool.Survivor.
@@ -131,11 +136,11 @@ func (t *Remote) Stop(ctx context.Context, call tool.Call) error {
 	if t.handles == nil {
 		return nil
 	}
-	h, found, err := t.handles.Kept(ctx, call)
+	h, found, err := t.handles.Stored(ctx, call)
 	if err != nil || !found {
 		return err
 	}
-	f := &following{Remote: t, call: call, handle: h}
+	f := &followedTask{Remote: t, call: call, handle: h}
 	stopping, end := context.WithTimeout(ctx, cancelTime)
 	defer end()
 	if err := f.cancel(stopping); err != nil {
@@ -152,39 +157,41 @@ func (t *Remote) Clean(ctx context.Context, call tool.Call) error {
 	return t.handles.Forget(ctx, call)
 }
 
-// lost is the result of a call of which nobody knows what became.
-func lost(err error) tool.Result {
-	r := tool.Failf("The MCP server was lost while the call ran: %v", err)
-	r.ErrorAs = perdure.ErrorUnknown
+// unknownOutcome returns the result of a call with an unknown outcome.
+func unknownOutcome(err error) tool.Result {
+	r := tool.Failf("The connection to the MCP server was lost while the call was running: %v", err)
+	r.ErrorKind = perdure.ErrorUnknown
 	return r
 }
 
-// following is a call that is a task of its server.
-type following struct {
+// followedTask is a call that is a task of its server.
+type followedTask struct {
 	*Remote
-	call   tool.Call
-	env    tool.Env
-	sink   tool.Sink
-	handle Handle
-	put    int // questions of the handle that were put in this attempt
-	polls  int // how often it was asked after in this attempt
-	linked bool
+	call      tool.Call
+	env       tool.Env
+	sink      tool.Sink
+	handle    Handle
+	putHandle int // number of the handle's questions asked in this attempt
+	polls     int // number of polls in this attempt
+	linked    bool
 }
 
-// follow follows a call that has just become a task. Its handle is kept before anything is asked of it.
+// follow follows a call that has just become a task. The handle is stored before any other request
+// about the task.
 func (t *Remote) follow(ctx context.Context, call tool.Call, env tool.Env, sink tool.Sink, created remoteTask) tool.Result {
-	f := &following{Remote: t, call: call, env: env, sink: sink, handle: Handle{Server: t.server, Tool: t.def.Name, TaskID: created.TaskID, Every: created.Every}}
+	f := &followedTask{Remote: t, call: call, env: env, sink: sink, handle: Handle{Server: t.server, Tool: t.def.Name, TaskID: created.TaskID, PollInterval: created.Every}}
 	if t.handles != nil {
-		if err := t.handles.Keep(context.WithoutCancel(ctx), call, f.handle); err != nil {
-			f.letGo(ctx)
-			return lost(fmt.Errorf("its task cannot be kept: %w", err))
+		if err := t.handles.Store(context.WithoutCancel(ctx), call, f.handle); err != nil {
+			f.cancelTask(ctx)
+			return unknownOutcome(fmt.Errorf("store the handle of its task: %w", err))
 		}
 	}
-	return f.toTheEnd(ctx)
+	return f.untilEnd(ctx)
 }
 
-// link notes the remote task on ours, in an attempt before anything else of it is done (SA13).
-func (f *following) link(ctx context.Context) error {
+// link records the id of the remote task with ours. An attempt does this before anything else
+// (SA13).
+func (f *followedTask) link(ctx context.Context) error {
 	if f.linked || f.env.Remote == nil {
 		return nil
 	}
@@ -193,17 +200,18 @@ func (f *following) link(ctx context.Context) error {
 	return err
 }
 
-// toTheEnd polls until the task has ended, or ctx ends. A server that is away is asked again, as long as the call may take.
-func (f *following) toTheEnd(ctx context.Context) tool.Result {
+// untilEnd polls until the task or ctx has ended. If the server is unavailable, it keeps trying for
+// as long as the call may run.
+func (f *followedTask) untilEnd(ctx context.Context) tool.Result {
 	failures := 0
 	if err := f.link(ctx); err != nil {
-		f.sink.Status("The remote task is not noted yet: " + err.Error())
+		f.sink.Status("The id of the remote task could not be recorded yet: " + err.Error())
 	}
 	for {
 		if err := f.pause(ctx, failures); err != nil {
-			return f.left(ctx)
+			return f.interrupted(ctx)
 		}
-		if err := f.link(ctx); err != nil { // no poll before it; whose task is another's by now ends by its context
+		if err := f.link(ctx); err != nil { // no poll without the link; a lost task ends through ctx
 			failures++
 			continue
 		}
@@ -211,35 +219,36 @@ func (f *following) toTheEnd(ctx context.Context) tool.Result {
 		var refused *jsonrpc.Error
 		switch {
 		case ctx.Err() != nil:
-			return f.left(ctx)
-		case errors.As(err, &refused) && refused.Code == jsonrpc.CodeInvalidParams: // it knows nothing of it any more
-			return f.ended(ctx, lost(err))
+			return f.interrupted(ctx)
+		case errors.As(err, &refused) && refused.Code == jsonrpc.CodeInvalidParams:
+			// The server no longer knows the task.
+			return f.ended(ctx, unknownOutcome(err))
 		case err != nil:
 			failures++
-			f.sink.Status("The MCP server is away: " + err.Error())
+			f.sink.Status("The MCP server is unavailable: " + err.Error())
 			continue
 		}
 		failures = 0
 		if now.Every > 0 {
-			f.handle.Every = now.Every
+			f.handle.PollInterval = now.Every
 		}
 		if result, done := f.step(ctx, now); done {
 			if ctx.Err() != nil && now.Status == "input_required" {
-				return f.left(ctx)
+				return f.interrupted(ctx)
 			}
 			return f.ended(ctx, result)
 		}
 	}
 }
 
-// step looks at what the server said.
-func (f *following) step(ctx context.Context, now *remoteTask) (result tool.Result, done bool) {
+// step evaluates one response about the task.
+func (f *followedTask) step(ctx context.Context, now *remoteTask) (result tool.Result, done bool) {
 	f.sink.Heartbeat()
 	switch now.Status {
 	case "completed":
 		var r mcp.CallToolResult
 		if err := perdure.DecodeKnownJSON(now.Result, &r); err != nil {
-			return tool.Failf("The MCP server's result is none: %v", err), true
+			return tool.Failf("The MCP server returned an invalid result: %v", err), true
 		}
 		exact(&r, now.Result)
 		return f.result(&r), true
@@ -259,21 +268,21 @@ func (f *following) step(ctx context.Context, now *remoteTask) (result tool.Resu
 	return tool.Result{}, false
 }
 
-// pause waits until the task may be asked after again: as the server asked for, and longer while it does not answer. No two calls
-// that began together go on together.
-func (f *following) pause(ctx context.Context, failures int) error {
+// pause waits until the next poll: the interval that the server asked for, and longer while it is
+// unavailable. The jitter separates calls that started together.
+func (f *followedTask) pause(ctx context.Context, failures int) error {
 	every := pollDefault
-	if f.handle.Every > 0 {
-		every = time.Duration(f.handle.Every) * time.Millisecond
+	if f.handle.PollInterval > 0 {
+		every = time.Duration(f.handle.PollInterval) * time.Millisecond
 	}
-	wait := min(max(every, pollLeast), pollMost)
+	wait := min(max(every, minPoll), maxPoll)
 	f.polls++
 	wait += wait * time.Duration(jitter(f.call.Key, f.polls)) / 1000
 	if failures > 0 {
 		wait = max(wait, perdure.RetryDelay(min(failures, 6), 0, f.call.Key))
 	}
 	if client, err := f.connection(ctx, f.call); err == nil {
-		wait = max(wait, client.alone())
+		wait = max(wait, client.backingOff())
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -285,65 +294,67 @@ func (f *following) pause(ctx context.Context, failures int) error {
 	}
 }
 
-// maxJitter is the most that a pause is longer than it was asked for, in thousandths.
+// maxJitter is the maximum extension of a pause, in thousandths.
 const maxJitter = 200
 
-// jitter is how much longer one pause of a call is, in thousandths: the same for the same call.
+// jitter returns the extension of one pause of a call, in thousandths. It is deterministic.
 func jitter(key string, poll int) uint32 {
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%s/%d", key, poll)
 	return h.Sum32() % maxJitter
 }
 
-// say asks the server something about the task. A server that does not answer is not waited for: it is asked again.
-func say[R mcp.Result](ctx context.Context, f *following, method string, p *taskParams) (said R, err error) {
+// sendRequest sends a request about the task. It has a timeout: an unresponsive server is asked
+// again later.
+func sendRequest[R mcp.Result](ctx context.Context, f *followedTask, method string, p *taskParams) (result R, err error) {
 	client, err := f.connection(ctx, f.call)
 	if err != nil {
-		return said, err
+		return result, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, client.cfg.Patience)
 	defer cancel()
 	session, _, err := client.connected(ctx)
 	if err != nil {
-		return said, err
+		return result, err
 	}
 	return mcp.CallCustomMethod[*taskParams, R](ctx, session, method, p)
 }
 
-func (f *following) get(ctx context.Context) (*remoteTask, error) {
-	now, err := say[*remoteTask](ctx, f, methodGet, &taskParams{TaskID: f.handle.TaskID})
-	if err == nil && now.TaskID != f.handle.TaskID { // what it says is of a task that is none of ours
-		return nil, fmt.Errorf("it was asked after the task %s, and speaks of %.80q", f.handle.TaskID, now.TaskID)
+func (f *followedTask) get(ctx context.Context) (*remoteTask, error) {
+	now, err := sendRequest[*remoteTask](ctx, f, methodGet, &taskParams{TaskID: f.handle.TaskID})
+	if err == nil && now.TaskID != f.handle.TaskID { // the server answered about another task
+		return nil, fmt.Errorf("the server was asked about task %s but answered about %.80q", f.handle.TaskID, now.TaskID)
 	}
 	return now, err
 }
 
-// left is the end of the wait before the task's end: it is told when somebody wants the call to end, and goes on when only this
-// process ends.
-func (f *following) left(ctx context.Context) tool.Result {
+// interrupted ends the wait before the task has ended. If the call itself is to end, the task is
+// canceled. If only this process is stopping, the task continues.
+func (f *followedTask) interrupted(ctx context.Context) tool.Result {
 	if cause := perdure.CauseOf(ctx); cause != perdure.CauseShutdown && cause != perdure.CauseSuperseded {
-		f.letGo(ctx)
+		f.cancelTask(ctx)
 	}
 	return tool.FromError(context.Cause(ctx))
 }
 
-// letGo cancels the task. Who cannot be told within the grace hears nothing: the call has ended here, and its handle stays
-// among what is at work.
-func (f *following) letGo(ctx context.Context) {
+// cancelTask cancels the task. If the server cannot be reached within the timeout, the call ends
+// here all the same, and its handle remains in the list of active tasks.
+func (f *followedTask) cancelTask(ctx context.Context) {
 	stopping, end := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 	defer end()
 	if err := f.cancel(stopping); err != nil {
-		f.sink.Status("The MCP server was not told that its task is canceled: " + err.Error())
+		f.sink.Status("The cancel could not be sent to the MCP server: " + err.Error())
 		return
 	}
 	f.ended(stopping, tool.Result{})
 }
 
-// cancel tells the server until it has heard it, or ctx ends. A task that it does not know any more needs no cancel.
-func (f *following) cancel(ctx context.Context) error {
+// cancel sends the cancel until the server has acknowledged it or ctx ends. A task unknown to the
+// server needs no cancel.
+func (f *followedTask) cancel(ctx context.Context) error {
 	for failures := 1; ; failures++ {
-		told, end := context.WithTimeout(ctx, cancelEach)
-		_, err := say[*empty](told, f, methodCancel, &taskParams{TaskID: f.handle.TaskID})
+		attempt, end := context.WithTimeout(ctx, cancelRetry)
+		_, err := sendRequest[*empty](attempt, f, methodCancel, &taskParams{TaskID: f.handle.TaskID})
 		end()
 		var refused *jsonrpc.Error
 		if err == nil || errors.As(err, &refused) && refused.Code == jsonrpc.CodeInvalidParams {
@@ -357,10 +368,10 @@ func (f *following) cancel(ctx context.Context) error {
 	}
 }
 
-// ended notes that the task is over.
-func (f *following) ended(ctx context.Context, r tool.Result) tool.Result {
+// ended records that the task has ended.
+func (f *followedTask) ended(ctx context.Context, r tool.Result) tool.Result {
 	if f.handles != nil {
-		_ = f.handles.End(context.WithoutCancel(ctx), f.call) // it is what people are shown
+		_ = f.handles.End(context.WithoutCancel(ctx), f.call) // only affects what is shown to people
 	}
 	return r
 }
@@ -374,10 +385,11 @@ type request struct {
 	} `json:"params"`
 }
 
-// input puts what the task asks to people, and hands their answers on. Done: it cannot be answered here.
-func (f *following) input(ctx context.Context, now *remoteTask) (result tool.Result, done bool) {
+// input passes the task's questions to people, and their answers to the server. done reports that a
+// question cannot be answered here.
+func (f *followedTask) input(ctx context.Context, now *remoteTask) (result tool.Result, done bool) {
 	known := map[string]bool{}
-	for _, q := range f.handle.Asked {
+	for _, q := range f.handle.OpenQuestion {
 		known[q.Key] = true
 	}
 	for _, key := range slices.Sorted(maps.Keys(now.Requests)) {
@@ -386,41 +398,41 @@ func (f *following) input(ctx context.Context, now *remoteTask) (result tool.Res
 		}
 		var r request
 		if err := perdure.DecodeKnownJSON(now.Requests[key], &r); err != nil || r.Method != "elicitation/create" {
-			f.letGo(ctx)
-			return tool.Failf("The MCP server's task asks for %s, which is not handed on: the task was canceled.", r.Method), true
+			f.cancelTask(ctx)
+			return tool.Failf("The MCP server's task requests %s, which Perdure does not support. The task was canceled.", r.Method), true
 		}
-		f.handle.Asked = append(f.handle.Asked, Asked{Key: key, Prompt: r.Params.Message, Schema: r.Params.Schema})
+		f.handle.OpenQuestion = append(f.handle.OpenQuestion, OpenQuestion{Key: key, Prompt: r.Params.Message, Schema: r.Params.Schema})
 	}
 	if f.handles != nil {
-		if err := f.handles.Keep(ctx, f.call, f.handle); err != nil {
+		if err := f.handles.Store(ctx, f.call, f.handle); err != nil {
 			return tool.Result{}, false // with the next poll
 		}
 	}
 	responses := map[string]any{}
-	for ; f.put < len(f.handle.Asked); f.put++ {
-		q := f.handle.Asked[f.put]
-		said, err := ask(ctx, f.env, q)
+	for ; f.putHandle < len(f.handle.OpenQuestion); f.putHandle++ {
+		q := f.handle.OpenQuestion[f.putHandle]
+		reply, err := ask(ctx, f.env, q)
 		if err != nil {
 			if ctx.Err() == nil {
-				f.letGo(ctx)
+				f.cancelTask(ctx)
 			}
-			return tool.Failf("The MCP server's task asks %q, and nobody can be asked here: %v", q.Prompt, err), true
+			return tool.Failf("The MCP server's task asks %q, but no person can be asked here: %v", q.Prompt, err), true
 		}
 		if _, open := now.Requests[q.Key]; open {
-			responses[q.Key] = said
+			responses[q.Key] = reply
 		}
 	}
 	if len(responses) == 0 {
 		return tool.Result{}, false
 	}
-	if _, err := say[*empty](ctx, f, methodUpdate, &taskParams{TaskID: f.handle.TaskID, Responses: responses}); err != nil {
-		f.put = 0 // what was answered is answered at once, and sent again
+	if _, err := sendRequest[*empty](ctx, f, methodUpdate, &taskParams{TaskID: f.handle.TaskID, Responses: responses}); err != nil {
+		f.putHandle = 0 // answers already given are returned at once, and sent again
 	}
 	return tool.Result{}, false
 }
 
-// ask puts one question, and returns the answer as the wire has it.
-func ask(ctx context.Context, env tool.Env, q Asked) (map[string]any, error) {
+// ask asks one question and returns the answer in the format of the protocol.
+func ask(ctx context.Context, env tool.Env, q OpenQuestion) (map[string]any, error) {
 	if env.Dialog == nil {
 		return nil, perdure.Conflict
 	}

@@ -8,19 +8,20 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// handleKind is the kind of the entries that keep handles.
+// handleKind is the kind of the resource entries that store handles.
 const handleKind = "mcp_task"
 
-// InResources keeps handles among what stands beside a session: they go with it, and list_resources shows them.
-func InResources(of func(call tool.Call) tool.Resources) Handles { return inResources{of} }
+// InResources stores handles as resources of the session: they are deleted with it, and
+// list_resources shows them.
+func InResources(of func(call tool.Call) tool.Resources) Handles { return resourceHandles{of} }
 
-type inResources struct {
+type resourceHandles struct {
 	of func(call tool.Call) tool.Resources
 }
 
 func entryOf(call tool.Call) string { return "mcp:" + string(call.ID) }
 
-func (h inResources) Keep(ctx context.Context, call tool.Call, kept Handle) error {
+func (h resourceHandles) Store(ctx context.Context, call tool.Call, kept Handle) error {
 	name := kept.Tool
 	if kept.Server != "" {
 		name = kept.Server + " " + name
@@ -29,7 +30,7 @@ func (h inResources) Keep(ctx context.Context, call tool.Call, kept Handle) erro
 	return err
 }
 
-func (h inResources) Kept(ctx context.Context, call tool.Call) (kept Handle, found bool, err error) {
+func (h resourceHandles) Stored(ctx context.Context, call tool.Call) (kept Handle, found bool, err error) {
 	entry, err := h.of(call).Resource(ctx, entryOf(call))
 	if errors.Is(err, perdure.NotFound) {
 		return kept, false, nil
@@ -40,7 +41,7 @@ func (h inResources) Kept(ctx context.Context, call tool.Call) (kept Handle, fou
 	return kept, err == nil, err
 }
 
-func (h inResources) End(ctx context.Context, call tool.Call) error {
+func (h resourceHandles) End(ctx context.Context, call tool.Call) error {
 	_, err := h.of(call).UpdateStatus(ctx, entryOf(call), tool.ResourceCompleted)
 	if errors.Is(err, perdure.NotFound) {
 		return nil
@@ -48,7 +49,7 @@ func (h inResources) End(ctx context.Context, call tool.Call) error {
 	return err
 }
 
-func (h inResources) Forget(ctx context.Context, call tool.Call) error {
+func (h resourceHandles) Forget(ctx context.Context, call tool.Call) error {
 	_, err := h.of(call).Deregister(ctx, entryOf(call))
 	return err
 }

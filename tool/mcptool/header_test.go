@@ -14,7 +14,8 @@ import (
 	"github.com/perdure/perdure/tool/mcptool"
 )
 
-// TestHeadersAreMirrored: an argument that a tool's definition puts into a header is there, also on a connection that came later.
+// TestHeadersAreMirrored: an argument that a tool's definition puts into a header is there, also on
+// a connection that came later.
 func TestHeadersAreMirrored(t *testing.T) {
 	t.Parallel()
 	plain := mcp.NewServer(&mcp.Implementation{Name: "plain", Version: "1"}, nil)

@@ -20,8 +20,8 @@ import (
 	"github.com/perdure/perdure/tool/mcptool"
 )
 
-// TestHostilePolls: a server that does not answer a poll, speaks of another task, or says more than anybody wants to read is asked
-// again, and what it said is not believed.
+// TestHostilePolls: a server that does not answer a poll, answers for another task, or sends too
+// much is asked again, and its answer is ignored.
 func TestHostilePolls(t *testing.T) {
 	t.Parallel()
 	for name, lie := range map[string]func(w http.ResponseWriter, r *http.Request, true []byte){
@@ -74,8 +74,8 @@ func plainServer(t *testing.T, def *mcp.Tool, does mcp.ToolHandler) (*mcp.Server
 	return server, web.URL
 }
 
-// TestStructuredErrors: an error is one to an agent, whatever else stands beside its text, and an outcome that the server does not know
-// nobody knows here.
+// TestStructuredErrors: an error is an error for an agent, whatever else accompanies its text, and
+// an outcome that is unknown to the server is unknown here.
 func TestStructuredErrors(t *testing.T) {
 	t.Parallel()
 	var says atomic.Value
@@ -95,13 +95,14 @@ func TestStructuredErrors(t *testing.T) {
 	for outcome, want := range map[string]perdure.ErrorKind{"bad": "", "unknown": perdure.ErrorUnknown} {
 		says.Store(outcome)
 		call := tool.Call{Session: "s", Tool: "plain__fails", Args: json.RawMessage(`{}`), Key: outcome, Execution: 1}
-		if r := s.Tools()[0].Run(t.Context(), call, tool.Env{Call: call}); r.IsSuccess() || r.Text != "no" || r.ErrorAs != want {
+		if r := s.Tools()[0].Run(t.Context(), call, tool.Env{Call: call}); r.IsSuccess() || r.Text != "no" || r.ErrorKind != want {
 			t.Errorf("%s: got %+v", outcome, r)
 		}
 	}
 }
 
-// TestHeadersOfChangedTools: a server that wants another header than it said is asked again, and the call is made once.
+// TestHeadersOfChangedTools: a server that wants another header than it said is asked again, and
+// the call is made once.
 func TestHeadersOfChangedTools(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
@@ -114,7 +115,7 @@ func TestHeadersOfChangedTools(t *testing.T) {
 	}
 	server, url := plainServer(t, in("Region"), does)
 	var changed atomic.Int64
-	c, err := mcptool.Open(t.Context(), mcptool.Config{URL: url, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, Changed: func() { changed.Add(1) }})
+	c, err := mcptool.Open(t.Context(), mcptool.Config{URL: url, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, OnToolsChanged: func() { changed.Add(1) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,11 +127,12 @@ func TestHeadersOfChangedTools(t *testing.T) {
 	server.AddTool(in("Zone"), does)
 	call := tool.Call{Tool: "where", Args: json.RawMessage(`{"region":"north"}`), Key: "k", Execution: 1}
 	if r := all[0].Run(t.Context(), call, tool.Env{Call: call}); !r.IsSuccess() || calls.Load() != 1 || changed.Load() != 1 {
-		t.Errorf("got %+v after %d calls, told %d times", r, calls.Load(), changed.Load())
+		t.Errorf("got %+v after %d calls, notified %d times", r, calls.Load(), changed.Load())
 	}
 }
 
-// TestOneCancelIsNobodyElses: whose call is canceled while it connects fails nobody who waits for the same connection.
+// TestOneCancelIsNobodyElses: canceling a call while it connects does not fail others that wait for
+// the same connection.
 func TestOneCancelIsNobodyElses(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)

@@ -12,22 +12,23 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// metaUnread marks an answer that the keeper gave, instead of one of the server that cannot be read.
+// metaUnread marks an answer that the broker gave because the answer of the server could not be
+// parsed.
 const metaUnread = "io.github.perdure/unread"
 
-// unread is an answer that came and cannot be read: the server ended the call, and nobody knows with what.
+// unread is an answer that could not be parsed: the server ended the call with an unknown outcome.
 type unread struct{ why string }
 
-// Error says why.
+// Error returns the reason.
 func (u *unread) Error() string { return u.why }
 
-// unreadAnswer stands for it on the wire.
+// unreadAnswer encodes the answer that replaces an unreadable one.
 func unreadAnswer(id jsonrpc.ID, why error) []byte {
 	failed := map[string]any{"code": jsonrpc.CodeInternalError, "message": why.Error(), "data": map[string]bool{metaUnread: true}}
 	return mustJSON(map[string]any{"jsonrpc": "2.0", "id": id.Raw(), "error": failed})
 }
 
-// asUnread is what an answer's error says, if the keeper gave it.
+// asUnread converts the error of an answer to *unread if the broker gave it.
 func asUnread(err error) error {
 	var failed *jsonrpc.Error
 	var says struct {
@@ -39,13 +40,16 @@ func asUnread(err error) error {
 	return err
 }
 
-// maxLine is the longest line of a server that is handed on, in bytes: as long as an answer over HTTP may be.
+// maxLine is the maximum size in bytes of a line of a server: the same as that of an answer over
+// HTTP.
 const maxLine = maxBody
 
-// edge is how much of either end of a line is searched for its id, and all that is kept of one that is too long, in bytes.
+// edge is the size in bytes of the two ends of a line that are searched for its id, and all that is
+// stored of a line that is too long.
 const edge = 4 << 10
 
-// nextLine reads a line, without the space around it. errTooLong: it has only its ends, and the next one can be read.
+// nextLine reads a line without the surrounding space. With errTooLong it returns only the two
+// ends, and the next line can be read.
 func nextLine(in *bufio.Reader) (text []byte, err error) {
 	long := false
 	for {
@@ -65,7 +69,7 @@ func nextLine(in *bufio.Reader) (text []byte, err error) {
 	}
 }
 
-// ends cuts out what is between the ends.
+// ends removes the middle of a text.
 func ends(text []byte) []byte {
 	if len(text) <= 2*edge {
 		return text
@@ -73,15 +77,16 @@ func ends(text []byte) []byte {
 	return append(text[:edge], text[len(text)-edge:]...)
 }
 
-// line is what counts of a message here.
+// line is the part of a message that the broker needs.
 type line struct {
-	id     jsonrpc.ID // what it says, however it is written; not valid: a notification
-	method string     // empty: an answer
+	id     jsonrpc.ID // decoded; not valid: a notification
+	method string     // empty: a response
 	result json.RawMessage
 	params json.RawMessage
 }
 
-// readLine understands a message, if the SDK does, too: it ends a connection over one that it does not.
+// readLine parses a message. It accepts only what the SDK accepts too, because the SDK closes a
+// connection over an invalid message.
 func readLine(text []byte) (line, error) {
 	var whole struct{}
 	if err := perdure.DecodeKnownJSON(text, &whole); err != nil {
@@ -97,14 +102,15 @@ func readLine(text []byte) (line, error) {
 	return line{}, err
 }
 
-// The ends of an answer that stands in its line as others write them: with its id before what it came to, or as the last.
+// Patterns for the usual encodings of a response: with its id before the result, or at the end.
 const (
 	idFirst = `^\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*("(?:[^"\\]|\\.)*"|\d+)\s*,`
 	idLast  = `,\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}$`
 	outcome = `"(?:result|error)"\s*:`
 )
 
-// answeredBy finds whose answer a line is that cannot be read. What only speaks of a call, as a log does, answers none.
+// answeredBy finds the id that an unreadable response answers. A message that only mentions a call,
+// such as a log notification, answers none.
 func answeredBy(text []byte) (jsonrpc.ID, bool) {
 	first, last := text[:min(len(text), edge)], text[max(0, len(text)-edge):]
 	both := append(bytes.Clone(first), last...)
@@ -121,14 +127,14 @@ func answeredBy(text []byte) (jsonrpc.ID, bool) {
 	return idOf(found[1])
 }
 
-// idOf is what an id says.
+// idOf decodes an id.
 func idOf(text json.RawMessage) (jsonrpc.ID, bool) {
 	var id any
 	if perdure.DecodeJSON(text, &id) != nil {
 		return jsonrpc.ID{}, false
 	}
 	if n, ok := id.(json.Number); ok {
-		id, _ = n.Float64() // as the SDK reads numbers
+		id, _ = n.Float64() // as the SDK decodes numbers
 	}
 	made, err := jsonrpc.MakeID(id)
 	return made, err == nil && made.IsValid()

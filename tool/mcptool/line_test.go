@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestLines: each is read as it is, what is after a long one too, and of that only its ends.
+// TestLines: each line is returned unchanged, including those after a long one, of which only the
+// ends are returned.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	long := "begin" + strings.Repeat("x", maxLine) + "end"
@@ -38,7 +39,8 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestLongLinesTakeLittle: what is kept of a line is bounded, whatever its length. It is not parallel, since it counts what is allocated.
+// TestLongLinesTakeLittle: the memory for a line is bounded, whatever its length. Not parallel,
+// since it counts allocations.
 func TestLongLinesTakeLittle(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -51,8 +53,8 @@ func TestLongLinesTakeLittle(t *testing.T) {
 	}
 }
 
-// FuzzLine: whatever a server says, what is handed on has a method or answers somebody, and what is not is nobody's answer unless its ends say
-// whose.
+// FuzzLine: whatever a server sends, a forwarded message has a method or is an answer, and any
+// other is no answer to a request unless its ends identify the request.
 func FuzzLine(f *testing.F) {
 	for _, text := range []string{
 		`{"jsonrpc":"2.0","id":"k\/1","result":{}}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x"}}`, `{"level":"info"}`, `[]`,
@@ -63,10 +65,10 @@ func FuzzLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		m, err := readLine(bytes.Clone(text))
 		if err == nil && m.method == "" && !m.id.IsValid() && !bytes.Contains(text, []byte(`"method"`)) {
-			t.Errorf("%q is handed on, and answers nobody", text)
+			t.Errorf("%q is forwarded, and answers no request", text)
 		}
 		if id, ok := answeredBy(text); ok && !id.IsValid() {
-			t.Errorf("%q answers nobody", text)
+			t.Errorf("%q answers no request", text)
 		}
 	})
 }

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// defaultStop is how long a server that is to end may take: a fifth of it once its input has ended, half of it
-// once it is interrupted, and a tenth once it is killed.
+// defaultStop is the time that a server gets to exit: a fifth of it after its input is closed, half
+// after SIGINT, and a tenth after SIGKILL.
 const defaultStop = 10 * time.Second
 
-// process is a server with all that it starts, which is a process group of its own: a command is often a shell, or another program that
-// starts the server.
+// process is a server with all its child processes, in a process group of its own: a command is
+// often a shell, or another program that starts the server.
 type process struct {
 	command *exec.Cmd
 	in      io.WriteCloser
 	out     io.ReadCloser
-	gone    chan struct{} // closed when it has ended, and nobody holds its output
+	exited  chan struct{} // closed when it has exited and its output is closed
 }
 
 // startProcess starts a server.
@@ -40,33 +40,34 @@ func startProcess(words []string) (*process, error) {
 	return &process{command, in, out, make(chan struct{})}, nil
 }
 
-// wait waits until it has ended. All that it said was read before.
+// wait waits for the exit. All output must have been read before.
 func (p *process) wait() error {
-	defer close(p.gone)
+	defer close(p.exited)
 	return p.command.Wait()
 }
 
-// end ends it within a time, kindly at first, and returns when it is gone. A process that left the group goes on, but is not listened to.
+// end stops the process within a time, gently at first, and returns when it is gone. A process that
+// left the group keeps running, but its output is not read any more.
 func (p *process) end(within time.Duration) {
-	_ = p.in.Close() // it may have ended
-	if p.goneWithin(within / 5) {
+	_ = p.in.Close() // it may have exited already
+	if p.exitedWithin(within / 5) {
 		return
 	}
 	_ = syscall.Kill(-p.command.Process.Pid, syscall.SIGINT) // likewise
-	if p.goneWithin(within / 2) {
+	if p.exitedWithin(within / 2) {
 		return
 	}
 	_ = syscall.Kill(-p.command.Process.Pid, syscall.SIGKILL) // likewise
-	if p.goneWithin(within / 10) {
+	if p.exitedWithin(within / 10) {
 		return
 	}
-	_ = p.out.Close() // so that whoever listens stops
-	<-p.gone
+	_ = p.out.Close() // ends the reading of its output
+	<-p.exited
 }
 
-func (p *process) goneWithin(d time.Duration) bool {
+func (p *process) exitedWithin(d time.Duration) bool {
 	select {
-	case <-p.gone:
+	case <-p.exited:
 		return true
 	case <-time.After(d):
 		return false

@@ -14,7 +14,8 @@ func alive(pid string) bool {
 	return len(state) > 0 && !strings.HasPrefix(string(state), "Z")
 }
 
-// TestEndOfAServer: a server ends with its keeper, whoever started it, and whatever it listens to.
+// TestEndOfAServer: a server ends with its broker, whoever started the broker, and whatever the
+// server listens to.
 func TestEndOfAServer(t *testing.T) {
 	t.Parallel()
 	for name, server := range map[string]string{
@@ -31,7 +32,7 @@ func TestEndOfAServer(t *testing.T) {
 			pid := regexp.MustCompile(`pid=(\d+);`).FindStringSubmatch(said[len(said)-1])[1]
 			t.Cleanup(func() { _ = exec.Command("kill", "-9", pid).Run() }) // it is gone, or the test is red
 
-			conn.say(`{"jsonrpc":"2.0","method":"keeper/end"}`)
+			conn.say(`{"jsonrpc":"2.0","method":"broker/end"}`)
 
 			select {
 			case err := <-k.ended:
@@ -39,7 +40,7 @@ func TestEndOfAServer(t *testing.T) {
 					t.Error(err)
 				}
 			case <-time.After(patience):
-				t.Fatal("its keeper waits for it")
+				t.Fatal("its broker waits for it")
 			}
 			for end := time.Now().Add(patience); alive(pid); <-time.After(10 * time.Millisecond) {
 				if time.Now().After(end) {

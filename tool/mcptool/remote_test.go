@@ -12,8 +12,8 @@ import (
 	"github.com/perdure/perdure/tool/mcptool"
 )
 
-// TestRemoteTask: the handle of a remote task is kept before anything is asked of it, so that whoever comes after a death of the
-// client goes on with it: one effect, one result.
+// TestRemoteTask: the handle of a remote task is stored before it is used, so that a client after a
+// crash resumes it: one effect, one result.
 func TestRemoteTask(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)
@@ -82,7 +82,8 @@ func TestRemoteTaskCancel(t *testing.T) {
 	}
 }
 
-// TestRemoteTaskCancelComesFirst: a cancel that comes while the call is taken up again, before anything is asked, reaches the server.
+// TestRemoteTaskCancelComesFirst: a cancel that arrives while the call is resumed, before the first
+// request, reaches the server.
 func TestRemoteTaskCancelComesFirst(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)
@@ -99,19 +100,20 @@ func TestRemoteTaskCancelComesFirst(t *testing.T) {
 	cancel(perdure.CauseCanceled)
 	call := tool.Call{Session: n.session, ID: key.Call, Task: now.Task.ID, Tool: "hold_charge"}
 	env := tool.Env{Call: call}
-	found.(tool.Survivor).Adopt(ctx, call, env, env.Report())
+	found.(tool.Adoptable).Adopt(ctx, call, env, env.Report())
 	if got := f.asked("tasks/cancel"); got != 1 {
 		t.Errorf("%d cancels went through, want 1", got)
 	}
 }
 
-// TestRemoteTaskAsks: a question of the remote task is one of ours, also after the client has died, and is put once.
+// TestRemoteTaskAsks: a question of the remote task is one of ours, also after the client has died,
+// and is put once.
 func TestRemoteTaskAsks(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)
 	n := newNear(t, f, nil)
 	key := n.begin("ask", `{}`)
-	waits := func(c engine.HostCall) bool { return c.Task != nil && c.Task.Waits() }
+	waits := func(c engine.HostCall) bool { return c.Task != nil && c.Task.AwaitsInput() }
 	asked := n.until(key, waits)
 	n.restart()
 	if again := n.until(key, waits); again.Task.InputRequest.ID != asked.Task.InputRequest.ID {
@@ -171,7 +173,7 @@ func TestEraIsLearnt(t *testing.T) {
 	var learnt []string
 	open := func(era string) {
 		t.Helper()
-		c, err := mcptool.Open(t.Context(), mcptool.Config{URL: f.web.URL + "/mcp", HTTP: f.web.Client(), Era: era, Learned: func(era string) { learnt = append(learnt, era) }})
+		c, err := mcptool.Open(t.Context(), mcptool.Config{URL: f.web.URL + "/mcp", HTTP: f.web.Client(), Era: era, OnVersion: func(era string) { learnt = append(learnt, era) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +190,7 @@ func TestEraIsLearnt(t *testing.T) {
 		t.Errorf("learnt %v, want nothing new", learnt)
 	}
 	probes := f.asked("server/discover")
-	open("2025-11-25") // what is known to be older is not asked for the newest first
+	open("2025-11-25") // a server known to be older is not offered the newest version first
 	if f.asked("server/discover") != probes || f.asked("initialize") != 1 {
 		t.Errorf("%d probes more, %d handshakes", f.asked("server/discover")-probes, f.asked("initialize"))
 	}

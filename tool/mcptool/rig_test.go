@@ -40,11 +40,11 @@ type side struct {
 	script string          // of its model
 	tells  local.Telemetry // of the next engine
 	eng    *local.Engine
-	mortal *enginerig.Mortal
+	mortal *enginerig.KillableStore
 	end    func()
 }
 
-// silent is the script of a model that nobody asks.
+// silent is the script of a model that is not used.
 const silent = "steps: [{text: none, repeat: true}]"
 
 func newSide(t *testing.T, script string, tools func(*memory.Store) *tool.Registry) *side {
@@ -66,7 +66,7 @@ func (s *side) start() {
 		s.t.Fatal(err)
 	}
 	var count atomic.Int64
-	s.mortal = enginerig.NewMortal(s.store, &count, enginerig.Death{})
+	s.mortal = enginerig.NewKillableStore(s.store, &count, enginerig.KillPoint{})
 	with := enginerig.Config(enginetest.Setup{}, s.mortal, m, s.tools())
 	with.Telemetry = s.tells
 	if s.eng, err = local.Open(context.Background(), with); err != nil {
@@ -86,11 +86,11 @@ func (s *side) restart() {
 }
 
 func (s *side) kill() {
-	s.mortal.Die()
+	s.mortal.Kill()
 	s.end()
 }
 
-// far is an MCP server with Tasks, which is ours, and what was asked of it.
+// far is an MCP server of ours with Tasks, and the requests that it received.
 type far struct {
 	*side
 	*enginerig.Outside
@@ -102,7 +102,8 @@ type far struct {
 	away    bool          // guarded by mu; it answers nothing
 	after   string        // guarded by mu; how long it wants to be left alone when it is away
 
-	// answers stands between what it answers and who asked; nil: nothing does. It is called for each request, answer writes what the server says.
+	// answers intercepts the responses; nil: it does not. It is called for each request, and answer
+	// writes the server's response.
 	answers func(w http.ResponseWriter, r *http.Request, method string, answer http.Handler)
 }
 
@@ -123,7 +124,7 @@ func newFar(t *testing.T) *far {
 		var m struct {
 			Method string `json:"method"`
 		}
-		_ = json.Unmarshal(body, &m) // what is none has no method
+		_ = json.Unmarshal(body, &m) // invalid JSON has no method
 		f.mu.Lock()
 		f.methods, f.headers = append(f.methods, m.Method), append(f.headers, r.Header.Clone())
 		away, after := f.away, f.after
@@ -176,21 +177,21 @@ type near struct {
 	client   *mcptool.Client
 	session  perdure.SessionID
 	patience time.Duration                 // with the server; 0: the client's own
-	kept     func(mcptool.Handle)          // is told of each handle before it is kept; nil: nobody is
+	kept     func(mcptool.Handle)          // called with each handle before it is stored; may be nil
 	over     func(note func() error) error // stands around the note that a remote task is over; nil: nothing does
 }
 
-// watching tells of what is kept.
+// watching reports the stored handles.
 type watching struct {
 	mcptool.Handles
 	n *near
 }
 
-func (w watching) Keep(ctx context.Context, call tool.Call, h mcptool.Handle) error {
+func (w watching) Store(ctx context.Context, call tool.Call, h mcptool.Handle) error {
 	if w.n.kept != nil {
 		w.n.kept(h)
 	}
-	return w.Handles.Keep(ctx, call, h)
+	return w.Handles.Store(ctx, call, h)
 }
 
 func (w watching) End(ctx context.Context, call tool.Call) error {
@@ -236,7 +237,7 @@ func newNear(t *testing.T, f *far, classes map[string]perdure.EffectClass) *near
 // begin calls a tool.
 func (n *near) begin(name, args string) perdure.CallKey {
 	n.t.Helper()
-	made, err := n.eng.StartCall(context.Background(), engine.CallOrder{Session: n.session, Tool: name, Args: json.RawMessage(args)})
+	made, err := n.eng.StartCall(context.Background(), engine.HostCallRequest{Session: n.session, Tool: name, Args: json.RawMessage(args)})
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func TestServedTools(t *testing.T) {
 		all = append(all, r)
 	}
 	set := tool.NewRegistry()
-	set.Offer(all...)
+	set.RegisterOptional(all...)
 	if err := set.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestServedTools(t *testing.T) {
 			continue
 		}
 		spec := found.Spec()
-		if own := strings.Contains(string(spec.Parameters), "properties"); spec.Class != want.class || own != want.schema || spec.Hints.CapabilityID != "mcp_files" || !set.Offered(name) {
+		if own := strings.Contains(string(spec.Parameters), "properties"); spec.Class != want.class || own != want.schema || spec.Hints.CapabilityID != "mcp_files" || !set.Optional(name) {
 			t.Errorf("%s: %s, %s, %s", name, spec.Class, spec.Parameters, spec.Hints.CapabilityID)
 		}
 	}
@@ -67,7 +67,8 @@ func TestServedTools(t *testing.T) {
 	}
 }
 
-// TestServedConnections: a session has a connection of its own, unless the operator shares one among all.
+// TestServedConnections: a session has a connection of its own, unless the operator shares one
+// among all.
 func TestServedConnections(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)

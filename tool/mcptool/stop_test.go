@@ -38,7 +38,7 @@ func (m *mute) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ID     json.RawMessage
 		Method string
 	}
-	_ = json.Unmarshal(body, &asked) // what is none has no method
+	_ = json.Unmarshal(body, &asked) // invalid JSON has no method
 	m.mu.Lock()
 	if m.call {
 		m.after = append(m.after, r.Method+" "+asked.Method)
@@ -68,8 +68,8 @@ func (m *mute) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// leave makes a call, lets the process end once the server has it, and closes the connection. It returns what
-// the call came to.
+// leave makes a call, lets the process end once the server has it, and closes the connection. It
+// returns what the call came to.
 func leave(t *testing.T, c *mcptool.Client, asked <-chan struct{}) tool.Result {
 	t.Helper()
 	all, err := mcptool.Tools(t.Context(), c)
@@ -109,8 +109,9 @@ func within(t *testing.T, what string, done <-chan struct{}) {
 	}
 }
 
-// TestCloseWhileACallRuns closes the connection to a server over HTTP that never answers a call. The server is
-// told neither that the call is canceled nor that its session is over: the call goes on there.
+// TestCloseWhileACallRuns closes the connection to a server over HTTP that never answers a call.
+// The server receives neither a cancel of the call nor the end of the session: the call continues
+// there.
 func TestCloseWhileACallRuns(t *testing.T) {
 	t.Parallel()
 	for _, stream := range []bool{false, true} {
@@ -138,9 +139,9 @@ func TestCloseWhileACallRuns(t *testing.T) {
 	}
 }
 
-// TestCloseLeavesACallToItsKeeper closes the connection while a server on stdio answers nothing. The keeper stays, and
-// the same call, made again, gets the answer of the one run.
-func TestCloseLeavesACallToItsKeeper(t *testing.T) {
+// TestCloseLeavesACallToItsBroker closes the connection while a server on stdio answers nothing.
+// The broker keeps running, and the same call, made again, gets the answer of the one run.
+func TestCloseLeavesACallToItsBroker(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	k := keepShell(t, speaks(`echo >> '`+dir+`/ran'; while [ ! -e '`+dir+`/go' ]; do sleep 0.05; done; `+saysDone))

@@ -15,20 +15,24 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// Remote is a tool of an MCP server. Its result is the MCP result as it came.
+// Remote is a tool of an MCP server. Its result is the MCP result, unchanged.
 type Remote struct {
-	of      func(ctx context.Context, session perdure.SessionID) (*Client, error) // the connection that a session's calls go over
-	handles Handles                                                               // nil: what a server makes of a call is not kept
-	server  string                                                                // its name; empty: it is a proxy's only one
-	def     *mcp.Tool
-	spec    tool.Spec
+	// Returns the connection for the calls of a session.
+	of func(ctx context.Context, session perdure.SessionID) (*Client, error)
+	// Nil: handles of remote tasks are not stored.
+	handles Handles
+	// Server name; empty: the only server of a proxy.
+	server string
+	def    *mcp.Tool
+	spec   tool.Spec
 }
 
 var _ tool.Reattacher = (*Remote)(nil)
 
-// Tools makes tools of a server's. Their names are the server's, with what a name may not have replaced; a server's hints do
-// not choose a class (TL10). Of two whose names become one, the one that has it already is taken, else the first; the log says which is
-// left out.
+// Tools creates tools from the tools of a server. They keep the server's names, with invalid
+// characters replaced; a server's hints do not determine an effect class (TL10). If two names
+// become equal, the tool whose name was not changed wins, else the first; the log names the one
+// that is left out.
 func Tools(ctx context.Context, c *Client) ([]*Remote, error) {
 	defs, err := c.Definitions(ctx)
 	if err != nil {
@@ -41,14 +45,14 @@ func Tools(ctx context.Context, c *Client) ([]*Remote, error) {
 		}
 	}
 	var all []*Remote
-	told := map[string]bool{}
+	used := map[string]bool{}
 	for _, def := range defs {
 		name := safeName(def.Name)
-		if seen[name] != def.Name || told[name] {
-			c.cfg.Log.Warn("a tool of the MCP server is left out: another one has its name", "tool", def.Name, "name", name)
+		if seen[name] != def.Name || used[name] {
+			c.cfg.Log.Warn("MCP tool left out: duplicate name", "tool", def.Name, "name", name)
 			continue
 		}
-		told[name] = true
+		used[name] = true
 		class := c.cfg.Classes[def.Name]
 		if class == "" {
 			class = perdure.AtMostOnce
@@ -57,7 +61,7 @@ func Tools(ctx context.Context, c *Client) ([]*Remote, error) {
 		if strings.TrimSpace(description) == "" {
 			description = "The tool " + def.Name + " of an MCP server."
 		}
-		all = append(all, &Remote{of: always(c), handles: c.cfg.Handles, def: def, spec: tool.Spec{
+		all = append(all, &Remote{of: alwaysConnected(c), handles: c.cfg.Handles, def: def, spec: tool.Spec{
 			// The server checks the arguments by its own schema, in its own words.
 			Name: name, DisplayName: def.Title, Description: description, Class: class, SoftBudget: tool.Never, Parameters: json.RawMessage(`{"type":"object"}`),
 		}})
@@ -70,17 +74,17 @@ func Tools(ctx context.Context, c *Client) ([]*Remote, error) {
 	return all, nil
 }
 
-// always is the same connection for every session.
-func always(c *Client) func(context.Context, perdure.SessionID) (*Client, error) {
+// alwaysConnected returns the same connection for every session.
+func alwaysConnected(c *Client) func(context.Context, perdure.SessionID) (*Client, error) {
 	return func(context.Context, perdure.SessionID) (*Client, error) { return c, nil }
 }
 
-// connection is the one that a call goes over.
+// connection returns the connection for a call.
 func (t *Remote) connection(ctx context.Context, call tool.Call) (*Client, error) {
 	return t.of(ctx, call.Session)
 }
 
-// safeName is a server's name of a tool as ours may be.
+// safeName converts a server's tool name to a valid one.
 func safeName(name string) string {
 	name = strings.Map(safeRune, name)
 	return name[:min(len(name), 64)]
@@ -96,7 +100,7 @@ func safeRune(r rune) rune {
 // Spec implements tool.Tool.
 func (t *Remote) Spec() tool.Spec { return t.spec }
 
-// Definition is the tool as the server says it.
+// Definition returns the tool as described by the server.
 func (t *Remote) Definition() *mcp.Tool { return t.def }
 
 // Run calls the tool.
@@ -109,7 +113,7 @@ func (t *Remote) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Res
 	if err != nil {
 		return notSent(ctx, err)
 	}
-	return t.ask(ctx, asking{client, session, call, env})
+	return t.ask(ctx, callAttempt{client, session, call, env})
 }
 
 // RunBackground calls the tool.
@@ -118,44 +122,46 @@ func (t *Remote) RunBackground(ctx context.Context, call tool.Call, env tool.Env
 	return t.Run(ctx, call, env)
 }
 
-// Reattach goes on with a call whose client died. As long as the same life of the server is kept, the same request is the
-// same call: its answer is there, or comes, or it is only now sent. So it is for an agent that may be asked again, of a server that knows
-// calls by their keys. Otherwise nobody knows what became of it.
+// Reattach continues a call whose client crashed. If the same server process is still running
+// behind its broker, sending the same request again is the same call: its answer is stored, or will
+// come, or the call is sent only now. The same holds for a repeatable external agent on a server
+// that recognises calls by their keys. Otherwise the outcome is unknown.
 func (t *Remote) Reattach(ctx context.Context, task perdure.Task, env tool.Env, sink tool.Sink) (tool.Result, bool) {
-	reach := t.reached
-	if t.spec.Agent && t.spec.Class.Repeatable() {
-		reach = t.reachedAtLast
+	reach := t.connect
+	if t.spec.ExternalAgent && t.spec.Class.Repeatable() {
+		reach = t.connectRetrying
 	}
-	client, session, born, err := reach(ctx, env.Call, sink)
+	client, session, serverStarted, err := reach(ctx, env.Call, sink)
 	if err != nil {
 		return notSent(ctx, err), ctx.Err() == nil
 	}
-	same := !born.IsZero() && born.Before(task.StartedAt)
-	if !same && !(t.spec.Agent && t.spec.Class.Repeatable() && knowsKeys(session)) {
+	same := !serverStarted.IsZero() && serverStarted.Before(task.StartedAt)
+	if !same && !(t.spec.ExternalAgent && t.spec.Class.Repeatable() && knowsKeys(session)) {
 		return tool.Result{}, true
 	}
 	env.Sink = sink
-	return t.ask(ctx, asking{client, session, env.Call, env}), false
+	return t.ask(ctx, callAttempt{client, session, env.Call, env}), false
 }
 
-// reached is the connection that a call goes over.
-func (t *Remote) reached(ctx context.Context, call tool.Call, _ tool.Sink) (*Client, *mcp.ClientSession, time.Time, error) {
+// connect returns the connection for a call.
+func (t *Remote) connect(ctx context.Context, call tool.Call, _ tool.Sink) (*Client, *mcp.ClientSession, time.Time, error) {
 	client, err := t.connection(ctx, call)
 	if err != nil {
 		return nil, nil, time.Time{}, err
 	}
-	session, born, err := client.connected(ctx)
-	return client, session, born, err
+	session, serverStarted, err := client.connected(ctx)
+	return client, session, serverStarted, err
 }
 
-// reachedAtLast is reached for a server that may be away: it is tried as long as the call may take.
-func (t *Remote) reachedAtLast(ctx context.Context, call tool.Call, sink tool.Sink) (*Client, *mcp.ClientSession, time.Time, error) {
+// connectRetrying is like reached, but keeps trying while the server is unavailable, for as long as
+// the call may run.
+func (t *Remote) connectRetrying(ctx context.Context, call tool.Call, sink tool.Sink) (*Client, *mcp.ClientSession, time.Time, error) {
 	for failures := 1; ; failures++ {
-		client, session, born, err := t.reached(ctx, call, sink)
+		client, session, serverStarted, err := t.connect(ctx, call, sink)
 		if err == nil || ctx.Err() != nil {
-			return client, session, born, err
+			return client, session, serverStarted, err
 		}
-		sink.Status("The MCP server is away: " + err.Error())
+		sink.Status("The MCP server is unavailable: " + err.Error())
 		select {
 		case <-time.After(perdure.RetryDelay(failures, 0, call.Key)):
 		case <-ctx.Done():
@@ -163,16 +169,16 @@ func (t *Remote) reachedAtLast(ctx context.Context, call tool.Call, sink tool.Si
 	}
 }
 
-// notSent is the result of a call that the server never got.
+// notSent returns the result of a call that was never sent.
 func notSent(ctx context.Context, err error) tool.Result {
 	if ctx.Err() != nil {
 		return tool.FromError(context.Cause(ctx))
 	}
-	return tool.Failf("The MCP server cannot be reached, and the call was not made: %v", err)
+	return tool.Failf("The MCP server cannot be reached; the call was not made: %v", err)
 }
 
-// asking is a call on its way.
-type asking struct {
+// callAttempt is a call to be sent.
+type callAttempt struct {
 	client  *Client
 	session *mcp.ClientSession
 	call    tool.Call
@@ -180,9 +186,9 @@ type asking struct {
 }
 
 // ask sends the call and waits for its answer.
-func (t *Remote) ask(ctx context.Context, a asking) tool.Result {
+func (t *Remote) ask(ctx context.Context, a callAttempt) tool.Result {
 	id, call, session := wireID(a.call), a.call, a.session
-	defer a.client.hears(id, a.env)()
+	defer a.client.handleNotification(id, a.env)()
 	params := &mcp.CallToolParams{Meta: mcp.Meta{metaCall: id, metaKey: call.Key, "progressToken": id}, Name: t.def.Name, Arguments: call.Args}
 	if a.env.Trace != "" {
 		params.Meta[metaTrace] = a.env.Trace
@@ -190,7 +196,8 @@ func (t *Remote) ask(ctx context.Context, a asking) tool.Result {
 	a.client.listed(ctx, session)
 	result, err := a.client.called(ctx, session, params)
 	var refused *jsonrpc.Error
-	if errors.As(err, &refused) && refused.Code == headerMismatch && a.client.toolsChanged() { // it was refused unseen
+	// Refused without being processed.
+	if errors.As(err, &refused) && refused.Code == headerMismatch && a.client.toolsChanged() {
 		a.client.listed(ctx, session)
 		result, err = a.client.called(ctx, session, params)
 	}
@@ -200,34 +207,36 @@ func (t *Remote) ask(ctx context.Context, a asking) tool.Result {
 		return t.unread(cannot)
 	case err == nil && result.Meta[metaCreated] != nil:
 		var created remoteTask
-		if err := perdure.DecodeKnownJSON(mustJSON(result.Meta[metaCreated]), &created); err != nil || !usable(created.TaskID) {
-			return lost(errors.New("it made a task without a handle that can be kept"))
+		if err := perdure.DecodeKnownJSON(mustJSON(result.Meta[metaCreated]), &created); err != nil || !isValidTaskID(created.TaskID) {
+			return unknownOutcome(errors.New("the server created a task with an unusable id"))
 		}
 		return t.follow(ctx, call, a.env, a.env.Report(), created)
 	case err == nil:
-		exact(result, a.client.written(id))
+		exact(result, a.client.requestWritten(id))
 		return t.result(result)
 	case ctx.Err() != nil:
 		return tool.FromError(context.Cause(ctx))
 	case errors.As(err, &refused) && !errors.Is(err, mcp.ErrConnectionClosed):
 		return tool.Failf("MCP error %d: %s", refused.Code, refused.Message)
 	case t.spec.Class.Repeatable() && call.Execution < 3:
-		return t.again(ctx, a, err)
+		return t.retryResult(ctx, a, err)
 	}
-	return lost(err)
+	return unknownOutcome(err)
 }
 
-// unread is the result of a call that the server ended in a way that cannot be read. What has no effect has failed.
+// unread returns the result of a call whose answer cannot be parsed. A pure call has failed; the
+// outcome of any other is unknown.
 func (t *Remote) unread(why error) tool.Result {
-	r := tool.Failf("The MCP server ended the call, and its answer cannot be read: %v", why)
+	r := tool.Failf("The MCP server ended the call with an invalid answer: %v", why)
 	if t.spec.Class != perdure.Pure {
-		r.ErrorAs = perdure.ErrorUnknown
+		r.ErrorKind = perdure.ErrorUnknown
 	}
 	return r
 }
 
-// called calls a tool. When ctx ends because somebody wants the call to end, the server is told; when only this process ends,
-// it is not: the call goes on, and is found again. So it is when the connection is cut.
+// called sends a call. If ctx ends because the call is to end, the server receives a cancel. If
+// only this process is stopping, or the connection is cut, the call continues and is found again
+// later.
 func (c *Client) called(ctx context.Context, session *mcp.ClientSession, params *mcp.CallToolParams) (*mcp.CallToolResult, error) {
 	type answer struct {
 		result *mcp.CallToolResult
@@ -235,14 +244,14 @@ func (c *Client) called(ctx context.Context, session *mcp.ClientSession, params 
 	}
 	asked, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	goesOn := false
-	gone, answered := c.waits(session)
+	gone, answered := c.waitFor(session)
 	defer func() {
 		if !goesOn {
 			answered()
 			cancel()
 		}
 	}()
-	came := make(chan answer, 1) // of one call, whoever waits for it
+	came := make(chan answer, 1) // for the one answer, even if nobody waits for it any more
 	go func() {                  // until the answer, the cancel, or the end of the connection
 		r, err := session.CallTool(asked, params)
 		select {
@@ -271,7 +280,9 @@ func (c *Client) called(ctx context.Context, session *mcp.ClientSession, params 
 		goesOn = true
 		return nil, context.Cause(ctx)
 	}
-	if makesTasks(session) { // the answer that is on its way may be a task, which goes on unless it is canceled by its handle
+	// The answer in transit may be a task, which continues unless it is canceled through its
+	// handle.
+	if makesTasks(session) {
 		select {
 		case a := <-came:
 			return a.result, a.err
@@ -283,23 +294,24 @@ func (c *Client) called(ctx context.Context, session *mcp.ClientSession, params 
 	return a.result, a.err
 }
 
-// handleTime is how long a call that is to end is waited for by a server that may make it a task.
+// handleTime is how long an ending call waits for the handle from a server that may turn it into a
+// task.
 const handleTime = time.Second
 
-// makesTasks reports a server that says it makes tasks of calls.
+// makesTasks reports whether a server declares that it turns calls into tasks.
 func makesTasks(session *mcp.ClientSession) bool {
 	init := session.InitializeResult()
 	return init != nil && init.Capabilities != nil && init.Capabilities.Extensions[extension] != nil
 }
 
-// knowsKeys reports a server that says that a call with the same key is the same call.
+// knowsKeys reports whether a server declares that calls with the same key are the same call.
 func knowsKeys(session *mcp.ClientSession) bool {
 	init := session.InitializeResult()
 	return init != nil && init.Capabilities != nil && init.Capabilities.Extensions[metaKey] != nil
 }
 
-// again sends a call that may run twice to the next life of its server.
-func (t *Remote) again(ctx context.Context, a asking, lost error) tool.Result {
+// retryResult sends a repeatable call to a new server process.
+func (t *Remote) retryResult(ctx context.Context, a callAttempt, lost error) tool.Result {
 	select {
 	case <-time.After(500 * time.Millisecond):
 	case <-ctx.Done():
@@ -307,15 +319,16 @@ func (t *Remote) again(ctx context.Context, a asking, lost error) tool.Result {
 	}
 	session, _, err := a.client.connected(ctx)
 	if err != nil {
-		return tool.Failf("The MCP server was lost while the call ran, and cannot be reached again: %v", errors.Join(lost, err))
+		return tool.Failf("The connection to the MCP server was lost while the call was running, and the server cannot be reached again: %v", errors.Join(lost, err))
 	}
 	a.session = session
 	a.call.Execution++
 	return t.ask(ctx, a)
 }
 
-// result is what the server answered: as it came, and as a tool's error where it is one of text. A model is told every error as one:
-// only the proxy's clients read it as it came.
+// result converts the server's result. It stays as it is, except that an error of text only becomes
+// a tool error. A model gets every error as a tool error; only clients of the proxy get it
+// unchanged.
 func (t *Remote) result(r *mcp.CallToolResult) tool.Result {
 	if r.IsError && t.server != "" && r.StructuredContent != nil {
 		return structuredError(r)
@@ -341,8 +354,8 @@ func (t *Remote) result(r *mcp.CallToolResult) tool.Result {
 	return tool.Success(json.RawMessage(text))
 }
 
-// structuredError is an error with more than text. One that says of itself that nobody knows what happened is as unknown here, as the
-// call's own.
+// structuredError converts an error with structured content. If the error says that its outcome is
+// unknown, so is the outcome of the call.
 func structuredError(r *mcp.CallToolResult) tool.Result {
 	var texts []string
 	for _, c := range r.Content {
@@ -359,7 +372,7 @@ func structuredError(r *mcp.CallToolResult) tool.Result {
 		Outcome string `json:"outcome"`
 	}
 	if perdure.DecodeKnownJSON(structured, &says) == nil && says.Outcome == "unknown" {
-		result.ErrorAs = perdure.ErrorUnknown
+		result.ErrorKind = perdure.ErrorUnknown
 	}
 	return result
 }

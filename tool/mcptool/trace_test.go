@@ -22,10 +22,11 @@ import (
 	"github.com/perdure/perdure/tool/mcptool"
 )
 
-// callerTrace is the traceparent of who asks us.
+// callerTrace is the traceparent of our caller.
 const callerTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// theirs is a server of the SDK's with one tool, mark, that tells each traceparent that it is called with and waits to be let go.
+// theirs is a server of the SDK with one tool, mark, which reports each traceparent that it is
+// called with and waits to be released.
 type theirs struct {
 	*httptest.Server
 	marked  chan string // empty: it was called with none; has room for all the calls of a test
@@ -66,7 +67,7 @@ func (s *theirs) next(t *testing.T) string {
 	case said := <-s.marked:
 		return said
 	case <-time.After(patience):
-		t.Fatal("nobody called")
+		t.Fatal("no call arrived")
 		return ""
 	}
 }
@@ -74,7 +75,7 @@ func (s *theirs) next(t *testing.T) string {
 // newMarking is an engine with the tools of that server.
 func newMarking(t *testing.T, s *theirs, script string, tells local.Telemetry) *side {
 	t.Helper()
-	var clients []*mcptool.Client // of each life: the call of one goes on until the server lets it go
+	var clients []*mcptool.Client // one per process; a call continues until the server releases it
 	side := &side{t: t, store: memory.New(memory.Config{}), script: script, tells: tells}
 	side.tools = func() *tool.Registry {
 		cfg := mcptool.Config{URL: s.URL, HTTP: s.Client(), Classes: map[string]perdure.EffectClass{"mark": perdure.Idempotent}}
@@ -105,8 +106,9 @@ func newMarking(t *testing.T, s *theirs, script string, tells local.Telemetry) *
 	return side
 }
 
-// TestTraceOut: a server is told the span of the call's execution, in the trace of who asked us; where nobody is told of spans, what
-// who asked us sent, and nothing where they sent none. After a death it is told of the same trace.
+// TestTraceOut: a server receives the span of the call's execution, in the trace of our caller;
+// without a tracer it receives our caller's traceparent, and nothing if there was none. After a
+// crash it receives the same trace.
 func TestTraceOut(t *testing.T) {
 	t.Parallel()
 	const inTurn = `rules:
@@ -116,7 +118,7 @@ func TestTraceOut(t *testing.T) {
     text: done`
 	for _, c := range []struct {
 		name         string
-		told, turn   bool // spans are told of; a model calls
+		told, turn   bool // spans are recorded; a model calls
 		caller       string
 		trace, under string // what the server gets: the trace, and the span; empty: the one of the execution
 	}{
@@ -135,7 +137,7 @@ func TestTraceOut(t *testing.T) {
 				tells.Traces = sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithIDGenerator(local.SpanIDs{}))
 			}
 			n := newMarking(t, s, inTurn, tells)
-			ctx := telemetry.Below(t.Context(), c.caller)
+			ctx := telemetry.WithParent(t.Context(), c.caller)
 			made, err := n.eng.NewSession(t.Context(), perdure.Agent{Name: "marker"})
 			if err != nil {
 				t.Fatal(err)
@@ -143,7 +145,7 @@ func TestTraceOut(t *testing.T) {
 			if c.turn {
 				err = n.eng.Send(ctx, made.ID, perdure.Text("go"))
 			} else {
-				_, err = n.eng.StartCall(ctx, engine.CallOrder{Session: made.ID, Tool: "mark"})
+				_, err = n.eng.StartCall(ctx, engine.HostCallRequest{Session: made.ID, Tool: "mark"})
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -185,7 +187,8 @@ func (s *side) waitCalls(id perdure.SessionID) {
 	}
 }
 
-// checkSaid holds what a server was told against a trace and a span of it, as the cases have them. An execution that died with its process told of none.
+// checkSaid compares the traceparents that a server received with the expected trace and span. The
+// span of an execution that died with its process was not exported.
 func checkSaid(t *testing.T, said []string, want [2]string, spans *tracetest.InMemoryExporter) {
 	t.Helper()
 	trace, under := want[0], want[1]

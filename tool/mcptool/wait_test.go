@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestRetryAfter: seconds and moments are understood, and nobody is left alone for longer than an hour.
+// TestRetryAfter: seconds and dates are understood, and the wait is at most an hour.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)

@@ -17,26 +17,29 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// The names of the Tasks extension (SEP-2663).
+// Names of the Tasks extension (SEP-2663) and related metadata.
 const (
 	extension    = "io.modelcontextprotocol/tasks"
 	methodGet    = "tasks/get"
 	methodUpdate = "tasks/update"
 	methodCancel = "tasks/cancel"
-	metaKey      = "io.github.perdure/key"     // a call's own key: the same key is the same call, to a server that says so by an extension of this name
-	metaTrace    = "traceparent"               // the span that a call is made in (SEP-414)
-	metaCreated  = "io.github.perdure/created" // between what reads the wire and what follows: the task that a call became
+	// Idempotency key of a call; a server with the extension of this name treats equal keys as one
+	// call.
+	metaKey     = "io.github.perdure/key"
+	metaTrace   = "traceparent"               // the span of a call (SEP-414)
+	metaCreated = "io.github.perdure/created" // internal: the task that a call became
 )
 
-// headerMismatch refuses a request whose headers do not say what its body says (M7).
+// headerMismatch is the error code for headers that differ from the body (M7).
 const headerMismatch = -32020
 
-var errTooLong = errors.New("the answer of the MCP server exceeds 16 MiB")
+var errTooLong = errors.New("the answer of the MCP server is larger than 16 MiB")
 
-// maxBody is the most that an answer to a call, or an event of a stream, may have.
+// maxBody is the maximum size of an answer to a call, or of an event of a stream.
 const maxBody = 16 << 20
 
-// plainResult makes a result that is a task into one that the SDK knows: the task is in its metadata.
+// plainResult converts a result of type task, which the SDK does not know, to an ordinary one with
+// the task in its metadata.
 func plainResult(result json.RawMessage) (plain json.RawMessage, isTask bool) {
 	var kind struct {
 		Type string `json:"resultType"`
@@ -47,7 +50,8 @@ func plainResult(result json.RawMessage) (plain json.RawMessage, isTask bool) {
 	return mustJSON(map[string]any{"resultType": "complete", "content": []any{}, "_meta": map[string]any{metaCreated: result}}), true
 }
 
-// exact gives a result the numbers that its server wrote: the SDK reads them as floats, which hold no more than 53 bits.
+// exact restores the numbers of a result as the server wrote them: the SDK decodes them as floats,
+// with only 53 bits of precision.
 func exact(r *mcp.CallToolResult, written json.RawMessage) {
 	var as struct {
 		Structured json.RawMessage            `json:"structuredContent"`
@@ -66,7 +70,7 @@ func exact(r *mcp.CallToolResult, written json.RawMessage) {
 	}
 }
 
-// plainMessage is plainResult for a whole message.
+// plainMessage applies plainResult to a whole message.
 func plainMessage(text []byte) []byte {
 	if !bytes.Contains(text, []byte(`"task"`)) {
 		return text
@@ -83,21 +87,22 @@ func plainMessage(text []byte) []byte {
 	return mustJSON(fields)
 }
 
-// taskWay is a way to a server over HTTP on which calls may become tasks: it names the task of a request in its header (M7),
-// shows the SDK results that it knows, and notes how long the server wants to be left alone.
-type taskWay struct {
+// taskTransport is an HTTP transport for servers that may turn calls into tasks. It sets the header
+// with the task id (M7), converts results for the SDK, and records how long the server asks not to
+// be contacted.
+type taskTransport struct {
 	next http.RoundTripper
 	wait func(time.Duration)
-	came func(call string, result json.RawMessage) // is told what a call came to, as it was written
-	gone <-chan struct{}                           // closed when nothing is to be sent any more
+	came func(call string, result json.RawMessage) // called with the result of a call as received
+	gone <-chan struct{}                           // closed when nothing more must be sent
 }
 
 // RoundTrip implements http.RoundTripper.
-func (w *taskWay) RoundTrip(r *http.Request) (*http.Response, error) {
+func (w *taskTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	select {
 	case <-w.gone:
 		if r.Body != nil {
-			_ = r.Body.Close() // nobody reads it
+			_ = r.Body.Close() // unused
 		}
 		return nil, mcp.ErrConnectionClosed
 	default:
@@ -106,7 +111,7 @@ func (w *taskWay) RoundTrip(r *http.Request) (*http.Response, error) {
 		return w.next.RoundTrip(r)
 	}
 	body, err := io.ReadAll(r.Body)
-	_ = r.Body.Close() // it is read
+	_ = r.Body.Close() // already read
 	if err != nil {
 		return nil, err
 	}
@@ -119,12 +124,12 @@ func (w *taskWay) RoundTrip(r *http.Request) (*http.Response, error) {
 			Meta   map[string]json.RawMessage `json:"_meta"`
 		} `json:"params"`
 	}
-	_ = perdure.DecodeKnownJSON(body, &m) // what is none has no method
+	_ = perdure.DecodeKnownJSON(body, &m) // malformed: no method
 	if strings.HasPrefix(m.Method, "tasks/") {
 		sent.Header.Set("Mcp-Name", m.Params.TaskID)
 	}
 	var call string
-	_ = perdure.DecodeJSON(m.Params.Meta[metaCall], &call) // what is none has no name
+	_ = perdure.DecodeJSON(m.Params.Meta[metaCall], &call) // malformed: no id
 	resp, err := w.next.RoundTrip(sent)
 	if err != nil {
 		return nil, err
@@ -136,28 +141,28 @@ func (w *taskWay) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch strings.TrimSpace(kind) {
 	case "application/json":
 		text, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
-		_ = resp.Body.Close() // it is read
+		_ = resp.Body.Close() // already read
 		if err != nil || len(text) > maxBody {
 			return nil, cmp.Or(err, errTooLong)
 		}
 		if m.Method == "tools/call" {
-			w.hear(call, text)
+			w.readEvents(call, text)
 			text = plainMessage(text)
 		}
 		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
 		resp.Header.Set("Content-Length", strconv.Itoa(len(text)))
 	case "text/event-stream":
 		if m.Method == "tools/call" {
-			resp.Body = &plainStream{body: resp.Body, in: bufio.NewReaderSize(resp.Body, 64<<10), hear: func(text []byte) { w.hear(call, text) }}
-		} // of other streams the SDK bounds the events
+			resp.Body = &plainStream{body: resp.Body, in: bufio.NewReaderSize(resp.Body, 64<<10), readEvent: func(text []byte) { w.readEvents(call, text) }}
+		} // of other streams, the SDK limits the size of events
 	default:
-		resp.Body = bounded{io.LimitReader(resp.Body, maxBody), resp.Body}
+		resp.Body = limitedBody{io.LimitReader(resp.Body, maxBody), resp.Body}
 	}
 	return resp, nil
 }
 
-// hear notes what a call came to, if a message says so.
-func (w *taskWay) hear(call string, text []byte) {
+// readEvents records the result of a call, if a message contains one.
+func (w *taskTransport) readEvents(call string, text []byte) {
 	var m struct {
 		Result json.RawMessage `json:"result"`
 	}
@@ -166,40 +171,40 @@ func (w *taskWay) hear(call string, text []byte) {
 	}
 }
 
-// bounded is a body of which no more is read than we want.
-type bounded struct {
+// limitedBody is a body with a size limit.
+type limitedBody struct {
 	io.Reader
 	io.Closer
 }
 
-// maxAlone is the longest that a server is left alone because it asks for it.
-const maxAlone = time.Hour
+// maxBackOff is the maximum time for which a server's request not to be contacted is honoured.
+const maxBackOff = time.Hour
 
-// retryAfter is what a Retry-After asks for: seconds, or a moment. Zero: nothing.
+// retryAfter parses a Retry-After header: seconds or a date. 0: there is none.
 func retryAfter(text string, now time.Time) time.Duration {
 	if seconds, err := strconv.Atoi(text); err == nil {
-		return time.Duration(min(max(seconds, 0), int(maxAlone/time.Second))) * time.Second
+		return time.Duration(min(max(seconds, 0), int(maxBackOff/time.Second))) * time.Second
 	}
 	if at, err := http.ParseTime(text); err == nil {
-		return min(max(at.Sub(now), 0), maxAlone)
+		return min(max(at.Sub(now), 0), maxBackOff)
 	}
 	return 0
 }
 
-// plainStream is a stream of events whose messages are as the SDK knows them.
+// plainStream is a stream of events whose messages are converted for the SDK.
 type plainStream struct {
-	body io.Closer
-	in   *bufio.Reader
-	hear func(message []byte)
-	left []byte
+	body      io.Closer
+	in        *bufio.Reader
+	readEvent func(message []byte)
+	pending   []byte
 }
 
-// field begins a line of a message. A space may follow, or not.
+// field is the prefix of a line that holds a message. A space may follow.
 var field = []byte("data:")
 
 // Read implements io.Reader.
 func (s *plainStream) Read(p []byte) (int, error) {
-	if len(s.left) == 0 {
+	if len(s.pending) == 0 {
 		text, err := s.in.ReadSlice('\n')
 		whole := bytes.Clone(text)
 		for err == bufio.ErrBufferFull && len(whole) <= maxBody { //nolint:errorlint // it is never wrapped
@@ -214,13 +219,13 @@ func (s *plainStream) Read(p []byte) (int, error) {
 		}
 		if data, ok := bytes.CutPrefix(whole, field); ok && err == nil {
 			data = bytes.TrimSpace(data)
-			s.hear(data)
+			s.readEvent(data)
 			whole = append(append(bytes.Clone(field), plainMessage(data)...), '\n')
 		}
-		s.left = whole
+		s.pending = whole
 	}
-	n := copy(p, s.left)
-	s.left = s.left[n:]
+	n := copy(p, s.pending)
+	s.pending = s.pending[n:]
 	return n, nil
 }
 

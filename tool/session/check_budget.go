@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// BudgetCapability is what brings check_budget into a session.
+// BudgetCapability is the capability of check_budget.
 const BudgetCapability = "budget"
 
 const checkBudgetName = "check_budget"
@@ -23,12 +23,12 @@ var checkBudgetText string
 type checkBudgetIn struct{}
 
 type checkBudgetOut struct {
-	State   budget.State    `json:"state" jsonschema:"active, warning, paused, exhausted or no_budgets: of the budget that stands worst"`
-	Budgets []toldOfBudgets `json:"budgets"`
+	State   budget.State  `json:"state" jsonschema:"active, warning, paused, exhausted or no_budgets: the state of the most critical budget"`
+	Budgets []shownBudget `json:"budgets"`
 }
 
-// toldOfBudgets is what a model is told of one budget.
-type toldOfBudgets struct {
+// shownBudget is one budget as shown to a model.
+type shownBudget struct {
 	Scope       budget.Scope    `json:"scope"`
 	Currency    budget.Currency `json:"currency"`
 	State       budget.State    `json:"state"`
@@ -38,10 +38,10 @@ type toldOfBudgets struct {
 	PercentLeft int             `json:"percent_left"`
 	Period      string          `json:"period"`
 	ResetsAt    time.Time       `json:"resets_at,omitzero"`
-	Unpriced    int64           `json:"unpriced,omitempty" jsonschema:"How much was used whose price is not known: the balance says nothing of it"`
+	Unpriced    int64           `json:"unpriced,omitempty" jsonschema:"Usage without a known price; the balance does not include it"`
 }
 
-// CheckBudget returns the tool that says what the session may still spend (BU4).
+// CheckBudget returns the tool that reports what the session may still spend (BU4).
 func CheckBudget() tool.Tool {
 	yes := true
 	return tool.New(tool.Spec{
@@ -56,22 +56,22 @@ func CheckBudget() tool.Tool {
 
 func checkBudget(ctx context.Context, _ checkBudgetIn, env tool.Env) (tool.Result, error) {
 	if env.Budgets == nil {
-		return tool.Missing("Budget checker", checkBudgetName+" requires it to know what may be spent."), nil
+		return tool.Missing("Budget checker", checkBudgetName+" requires it to report what may be spent."), nil
 	}
 	report, err := env.Budgets.CheckBudgets(ctx)
 	if err != nil {
 		return tool.Result{}, fmt.Errorf("check budgets: %w", err)
 	}
-	out := checkBudgetOut{State: report.State, Budgets: []toldOfBudgets{}}
+	out := checkBudgetOut{State: report.State, Budgets: []shownBudget{}}
 	for _, s := range report.Budgets {
-		told := toldOfBudgets{
+		shown := shownBudget{
 			Scope: s.Scope, Currency: s.Currency, State: s.State, Limit: s.Limit.String(), Balance: s.Balance.String(),
 			PercentLeft: s.PercentLeft, Period: s.Period.String(), ResetsAt: s.ResetsAt, Unpriced: s.Unpriced,
 		}
 		if s.Soft > 0 {
-			told.SoftLimit = s.Soft.String()
+			shown.SoftLimit = s.Soft.String()
 		}
-		out.Budgets = append(out.Budgets, told)
+		out.Budgets = append(out.Budgets, shown)
 	}
 	return tool.Success(out), nil
 }

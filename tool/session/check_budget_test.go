@@ -20,7 +20,7 @@ func (standing) CheckBudgets(context.Context) (budget.Report, error) {
 	return budget.NewReport([]budget.Standing{a.Standing(a.CreatedAt, false)}), nil
 }
 
-// TestCheckBudget pins what the model is told (BU4), and the text for a port that is not there (EN2).
+// TestCheckBudget pins the text for the model (BU4), and the text without the port (EN2).
 func TestCheckBudget(t *testing.T) {
 	t.Parallel()
 	check := func(ports tool.Ports) string {
@@ -28,7 +28,7 @@ func TestCheckBudget(t *testing.T) {
 		result := execute(t, []tool.Tool{session.CheckBudget()}, call, tool.Env{Ports: ports})
 		return string(result.Result) + result.Error
 	}
-	if got, want := check(tool.Ports{}), "Budget checker not available in this context. check_budget requires it to know what may be spent."; !strings.Contains(got, want) {
+	if got, want := check(tool.Ports{}), "Budget checker not available in this context. check_budget requires it to report what may be spent."; !strings.Contains(got, want) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	want := `{"state":"warning","budgets":[{"scope":"session","currency":"usd","state":"warning","limit":"10","balance":"2","soft_limit":"9","percent_left":20,"period":"none"}]}`

@@ -15,7 +15,8 @@ import (
 
 const sessionID = perdure.SessionID("session_00000000000000000000000000000001")
 
-// portsOf opens a session over a real store, and returns what makes the ports of its calls; without keys there is no keyring.
+// portsOf opens a session over a real store, and returns what makes the ports of its calls; without
+// keys there is no keyring.
 func portsOf(t *testing.T, keys bool) func(call tool.Call) tool.Ports {
 	t.Helper()
 	s := memory.New(memory.Config{})
@@ -38,7 +39,8 @@ func portsOf(t *testing.T, keys bool) func(call tool.Call) tool.Ports {
 	return func(call tool.Call) tool.Ports { return open(sessionID, call) }
 }
 
-// execute runs a call of one of some tools in the session, and returns what is recorded of it. The arguments are not checked.
+// execute runs a call of one of the tools in the session, and returns the recorded result. The
+// arguments are not validated.
 func execute(t *testing.T, tools []tool.Tool, call tool.Call, env tool.Env) perdure.ToolResult {
 	t.Helper()
 	call.Session, call.ID = sessionID, cmp.Or(call.ID, "call_1")

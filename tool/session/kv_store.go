@@ -16,11 +16,11 @@ var valueText string
 // valueArgs are the arguments of kv_store.
 type valueArgs struct {
 	Operation string  `json:"operation" enum:"set,get,delete,list"`
-	Key       string  `json:"key,omitempty" minLength:"1" jsonschema:"Of the value; not for list"`
-	Value     *string `json:"value" jsonschema:"What to keep; for set only"`
+	Key       string  `json:"key,omitempty" minLength:"1" jsonschema:"The key of the value; not for list"`
+	Value     *string `json:"value" jsonschema:"The value to store; only for set"`
 }
 
-// The answers of kv_store.
+// The results of kv_store.
 type (
 	valueSet struct {
 		Key string `json:"key"`
@@ -44,37 +44,37 @@ type (
 func ValueStore() tool.Tool {
 	yes, no := true, false
 	return tool.New(tool.Spec{
-		Name:        valueName,
-		DisplayName: "Key-Value Store",
-		Description: strings.TrimSpace(valueText),
-		Class:       perdure.Idempotent, // the same call again writes the same value
-		Inside:      true,
-		Concurrency: storageRow,
-		NeedsEnv:    true,
-		DryAware:    true,
-		Hints:       tool.Hints{ReadOnly: &no, Idempotent: &yes, CapabilityID: StorageCapability},
-	}, keepValue)
+		Name:          valueName,
+		DisplayName:   "Key-Value Store",
+		Description:   strings.TrimSpace(valueText),
+		Class:         perdure.Idempotent, // the same call writes the same value again
+		SessionOnly:   true,
+		Concurrency:   storageConcurrency,
+		NeedsEnv:      true,
+		HandlesDryRun: true,
+		Hints:         tool.Hints{ReadOnly: &no, Idempotent: &yes, CapabilityID: StorageCapability},
+	}, runValueStore)
 }
 
-func keepValue(ctx context.Context, in valueArgs, env tool.Env) (tool.Result, error) {
+func runValueStore(ctx context.Context, in valueArgs, env tool.Env) (tool.Result, error) {
 	if env.Values == nil {
 		return tool.Missing(storage, valueName+" requires the storage of a session."), nil
 	}
 	if in.Operation == "list" {
 		keys, err := env.Values.Keys(ctx)
 		if err != nil {
-			return worded(ctx, err), nil
+			return portError(ctx, err), nil
 		}
 		return tool.Success(valueList{Keys: append([]tool.KeyStat{}, keys...)}), nil
 	}
-	if r := needs(in.Operation, "key", in.Key != ""); r != nil {
+	if r := missingArgument(in.Operation, "key", in.Key != ""); r != nil {
 		return *r, nil
 	}
 	switch in.Operation {
 	case "get":
 		text, ok, err := env.Values.Value(ctx, in.Key)
 		if err != nil {
-			return worded(ctx, err), nil
+			return portError(ctx, err), nil
 		}
 		got := valueGot{Key: in.Key, Found: ok}
 		if ok {
@@ -82,7 +82,7 @@ func keepValue(ctx context.Context, in valueArgs, env tool.Env) (tool.Result, er
 		}
 		return tool.Success(got), nil
 	case "set":
-		if r := needs(in.Operation, "value", in.Value != nil); r != nil {
+		if r := missingArgument(in.Operation, "value", in.Value != nil); r != nil {
 			return *r, nil
 		}
 	}
@@ -90,14 +90,14 @@ func keepValue(ctx context.Context, in valueArgs, env tool.Env) (tool.Result, er
 		return tool.Success(fmt.Sprintf("[dry-run] Would %s the value %q.", in.Operation, in.Key)), nil
 	}
 	if in.Operation == "delete" {
-		there, err := env.Values.RemoveValue(ctx, in.Key)
+		existed, err := env.Values.RemoveValue(ctx, in.Key)
 		if err != nil {
-			return worded(ctx, err), nil
+			return portError(ctx, err), nil
 		}
-		return tool.Success(valueGone{Key: in.Key, Deleted: there}), nil
+		return tool.Success(valueGone{Key: in.Key, Deleted: existed}), nil
 	}
 	if err := env.Values.SetValue(ctx, in.Key, *in.Value); err != nil {
-		return worded(ctx, err), nil
+		return portError(ctx, err), nil
 	}
 	return tool.Success(valueSet{Key: in.Key, Set: true}), nil
 }

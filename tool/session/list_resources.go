@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// ResourcesCapability is what brings list_resources into a session.
+// ResourcesCapability is the capability of list_resources.
 const ResourcesCapability = "session_resources"
 
 const listResourcesName = "list_resources"
@@ -18,23 +18,23 @@ const listResourcesName = "list_resources"
 //go:embed list_resources.md
 var listResourcesText string
 
-// anyStatus asks for entries of every status.
+// anyStatus selects entries with any status.
 const anyStatus = "any"
 
-// listResourcesBytes is how many bytes of entries stand in an answer, so that it is not cut as a result (TL16).
+// listResourcesBytes is the maximum size of the entries in a result, so that it is not cut (TL16).
 const listResourcesBytes = tool.ResultLimit - 512
 
 type listResourcesIn struct {
-	Kind   string `json:"kind,omitempty" jsonschema:"Only entries of this kind, for instance sandbox"`
+	Kind   string `json:"kind,omitempty" jsonschema:"Only entries of this kind, such as sandbox"`
 	Status string `json:"status" enum:"active,completed,failed,released,any" default:"active" jsonschema:"Only entries with this status"`
 }
 
 type listResourcesOut struct {
 	Resources []tool.Resource `json:"resources"`
-	LeftOut   int             `json:"left_out,omitempty" jsonschema:"How many more there are: ask by kind or status"`
+	Omitted   int             `json:"left_out,omitempty" jsonschema:"The number of further entries: filter by kind or status to see them"`
 }
 
-// ListResources returns the tool that says what runs beside the session (RS1).
+// ListResources returns the tool that lists what runs beside the session (RS1).
 func ListResources() tool.Tool {
 	yes := true
 	return tool.New(tool.Spec{
@@ -42,7 +42,7 @@ func ListResources() tool.Tool {
 		DisplayName: "List Resources",
 		Description: strings.TrimSpace(listResourcesText),
 		Class:       perdure.Pure,
-		Inside:      true,
+		SessionOnly: true,
 		NeedsEnv:    true,
 		Hints:       tool.Hints{ReadOnly: &yes, Idempotent: &yes, CapabilityID: ResourcesCapability},
 	}, listResources)
@@ -50,7 +50,7 @@ func ListResources() tool.Tool {
 
 func listResources(ctx context.Context, in listResourcesIn, env tool.Env) (tool.Result, error) {
 	if env.Resources == nil {
-		return tool.Missing("Session resource registry", listResourcesName+" requires it to know what runs beside the session."), nil
+		return tool.Missing("Session resource registry", listResourcesName+" requires it to list what runs beside the session."), nil
 	}
 	status := tool.ResourceStatus(in.Status)
 	if in.Status == anyStatus {
@@ -67,7 +67,7 @@ func listResources(ctx context.Context, in listResourcesIn, env tool.Env) (tool.
 			return tool.Result{}, fmt.Errorf("write resource %q: %w", r.ID, err)
 		}
 		if size += len(record.Result) + len(","); size > listResourcesBytes {
-			out.LeftOut = len(found) - i
+			out.Omitted = len(found) - i
 			break
 		}
 		out.Resources = append(out.Resources, r)

@@ -20,12 +20,12 @@ var secretText string
 // secretArgs are the arguments of secret_store.
 type secretArgs struct {
 	Operation string   `json:"operation" enum:"set,list,delete,get"`
-	Name      string   `json:"name,omitempty" minLength:"1" jsonschema:"Of the secret; not for list"`
-	Value     string   `json:"value,omitempty" minLength:"1" jsonschema:"The secret itself; for set only"`
-	Hosts     []string `json:"hosts,omitempty" maxItems:"50" jsonschema:"Hosts that it may be sent to, such as api.example.com; for set only"`
+	Name      string   `json:"name,omitempty" minLength:"1" jsonschema:"The name of the secret; not for list"`
+	Value     string   `json:"value,omitempty" minLength:"1" jsonschema:"The secret value; only for set"`
+	Hosts     []string `json:"hosts,omitempty" maxItems:"50" jsonschema:"Hosts to which it may be sent, such as api.example.com; only for set"`
 }
 
-// The answers of secret_store. None but the last has a value.
+// The results of secret_store. Only the last one contains a value.
 type (
 	secretSet struct {
 		Name string `json:"name"`
@@ -49,8 +49,8 @@ type (
 	}
 )
 
-// secretStore is the tool secret_store. It says of a call that shows a value what it wants to do, so that a policy and a
-// person can judge it; and after a crash, whether a value was written.
+// secretStore is the tool secret_store. For a call that shows a value, it reports a permission, so
+// that a policy and a person can decide. After a crash, it finds out whether a value was written.
 type secretStore struct{ tool.Tool }
 
 var (
@@ -60,29 +60,30 @@ var (
 
 // SecretStore returns the tool secret_store.
 //
-// A value that was not written before a crash is gone with the process that had it, so a call is not simply run again: its
-// class is at_most_once, and Reconcile says whether it happened.
+// A value that was not written before a crash is lost with the process that held it, so a call
+// cannot simply run again: its class is at_most_once, and Reconcile finds out whether it took
+// effect.
 func SecretStore() tool.Tool {
 	yes, no := true, false
 	spec := tool.Spec{
-		Name:        secretName,
-		DisplayName: "Secret Store",
-		Description: strings.TrimSpace(secretText),
-		Class:       perdure.AtMostOnce,
-		Concurrency: storageRow,
-		NeedsEnv:    true,
-		DryAware:    true,
-		Hints:       tool.Hints{ReadOnly: &no, Idempotent: &no, RequiresSecrets: &yes, CapabilityID: StorageCapability},
+		Name:          secretName,
+		DisplayName:   "Secret Store",
+		Description:   strings.TrimSpace(secretText),
+		Class:         perdure.AtMostOnce,
+		Concurrency:   storageConcurrency,
+		NeedsEnv:      true,
+		HandlesDryRun: true,
+		Hints:         tool.Hints{ReadOnly: &no, Idempotent: &no, RequiresSecrets: &yes, CapabilityID: StorageCapability},
 	}
-	spec.Parameters = writeOnly(tool.New(spec, keepSecret).Spec().Parameters, "value")
-	return secretStore{tool.New(spec, keepSecret)}
+	spec.Parameters = writeOnly(tool.New(spec, runSecretStore).Spec().Parameters, "value")
+	return secretStore{tool.New(spec, runSecretStore)}
 }
 
-// writeOnly says of a property of a schema that it is a secret, which no tag of a field can.
+// writeOnly marks a property of a schema as a secret, which field tags cannot express.
 func writeOnly(schema json.RawMessage, property string) json.RawMessage {
 	at := bytes.Index(schema, []byte(`"`+property+`":{`))
 	if at < 0 {
-		return schema // which the test of the schema finds
+		return schema // the test of the schema detects this
 	}
 	at += len(property) + len(`"":{`)
 	return slices.Concat(schema[:at], []byte(`"writeOnly":true,`), schema[at:])
@@ -94,11 +95,11 @@ func (secretStore) Permissions(call tool.Call) []perdure.Permission {
 	if err != nil || in.Operation != "get" {
 		return nil
 	}
-	return []perdure.Permission{{Kind: tool.ReadSecret, Target: in.Name, Reason: "it shows the value of a secret to the model, which is recorded with the conversation"}}
+	return []perdure.Permission{{Kind: tool.ReadSecret, Target: in.Name, Reason: "it shows the value of a secret to the model, and the value is recorded with the conversation"}}
 }
 
-// Reconcile implements tool.Reconciler: the secret says which call wrote it. Everything else changes nothing, or the same
-// again.
+// Reconcile implements tool.Reconciler: a secret records which call wrote it. All other operations
+// change nothing, or make the same change again.
 func (secretStore) Reconcile(ctx context.Context, call tool.Call, env tool.Env) (tool.Reconciled, error) {
 	in, err := tool.Decode[secretArgs](call)
 	if err != nil || in.Operation != "set" || env.Secrets == nil {
@@ -116,25 +117,25 @@ func (secretStore) Reconcile(ctx context.Context, call tool.Call, env tool.Env) 
 	return tool.Reconciled{DidNotHappen: true}, nil
 }
 
-func keepSecret(ctx context.Context, in secretArgs, env tool.Env) (tool.Result, error) {
+func runSecretStore(ctx context.Context, in secretArgs, env tool.Env) (tool.Result, error) {
 	if env.Secrets == nil {
 		return tool.Missing(storage, secretName+" requires the storage of a session."), nil
 	}
 	if in.Operation == "list" {
 		found, err := env.Secrets.Secrets(ctx)
 		if err != nil {
-			return worded(ctx, err), nil
+			return portError(ctx, err), nil
 		}
 		return tool.Success(secretList{Secrets: append([]tool.SecretStat{}, found...)}), nil
 	}
-	if r := needs(in.Operation, "name", in.Name != ""); r != nil {
+	if r := missingArgument(in.Operation, "name", in.Name != ""); r != nil {
 		return *r, nil
 	}
 	switch in.Operation {
 	case "get":
 		return getSecret(ctx, in.Name, env), nil
 	case "set":
-		if r := needs(in.Operation, "value", in.Value != ""); r != nil {
+		if r := missingArgument(in.Operation, "value", in.Value != ""); r != nil {
 			return *r, nil
 		}
 	}
@@ -142,31 +143,31 @@ func keepSecret(ctx context.Context, in secretArgs, env tool.Env) (tool.Result, 
 		return tool.Success(fmt.Sprintf("[dry-run] Would %s the secret %q.", in.Operation, in.Name)), nil
 	}
 	if in.Operation == "delete" {
-		there, err := env.Secrets.RemoveSecret(ctx, in.Name)
+		existed, err := env.Secrets.RemoveSecret(ctx, in.Name)
 		if err != nil {
-			return worded(ctx, err), nil
+			return portError(ctx, err), nil
 		}
-		return tool.Success(secretGone{Name: in.Name, Deleted: there}), nil
+		return tool.Success(secretGone{Name: in.Name, Deleted: existed}), nil
 	}
 	if err := env.Secrets.SetSecret(ctx, tool.SecretWrite{Name: in.Name, Value: in.Value, Hosts: in.Hosts}); err != nil {
-		return worded(ctx, err), nil
+		return portError(ctx, err), nil
 	}
 	return tool.Success(secretSet{Name: in.Name, Set: true}), nil
 }
 
-// getSecret answers a handle or, where that was granted, the value.
+// getSecret returns a handle or, if the permission was granted, the value.
 func getSecret(ctx context.Context, name string, env tool.Env) tool.Result {
 	found, err := env.Secrets.Secret(ctx, name)
 	if errors.Is(err, perdure.NotFound) {
 		return tool.Failf("Secret not found: %s", name)
 	}
 	if err != nil {
-		return worded(ctx, err)
+		return portError(ctx, err)
 	}
 	if !slices.ContainsFunc(env.Call.Granted, func(p perdure.Permission) bool { return p.Kind == tool.ReadSecret && p.Target == name }) {
 		return tool.Success(secretHandle{
 			SecretStat: found, Handle: "secret:" + name,
-			Note: "The value is not shown: this call was not given the permission secret.read.",
+			Note: "The value is not shown because this call does not have the permission secret.read.",
 		})
 	}
 	if env.DryRun { // AP13
@@ -174,12 +175,12 @@ func getSecret(ctx context.Context, name string, env tool.Env) tool.Result {
 	}
 	value, err := env.Secrets.Reveal(ctx, name)
 	if errors.Is(err, perdure.Invalid) || errors.Is(err, perdure.Unavailable) {
-		return tool.Failf("The secret %s cannot be opened, and a person must see to it: %s", name, err)
+		return tool.Failf("The secret %s cannot be decrypted; a person must fix this: %s", name, err)
 	}
 	if err != nil {
-		return worded(ctx, err)
+		return portError(ctx, err)
 	}
 	r := tool.Success(secretShown{Name: name, Value: value})
-	r.Reveals = true
+	r.RevealsSecret = true
 	return r
 }

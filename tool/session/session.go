@@ -1,9 +1,11 @@
-// Package session is the tools by which a model works with what is its session's own: values and secrets (TL38), databases
-// (SQ1), and what runs beside it (RS1). Each set comes with a capability of its own and is in no defaults (TL30).
+// Package session is the tools with which a model works with its own session: values and secrets
+// (TL38), databases (SQ1), and resources beside it (RS1). Each set has its own capability and is
+// available only by choice (TL30).
 //
-// It may import the root and tool. The one thing to know: the tools keep nothing. What a session has is behind the ports of
-// tool.Env, which are bound to it (EN3). The value of a secret goes in, and comes out only where that was granted: the runtime
-// takes it out of the call before that is recorded, and masks it in whatever a tool of the session says (SE3, SE4).
+// It may import the root and tool. The one thing to know: the tools have no state. The data of a
+// session is behind the ports of tool.Env, which are bound to the session (EN3). The value of a
+// secret comes out again only with a permission: the runtime removes it from the call before that
+// is recorded, and masks it in the output of every tool of the session (SE3, SE4).
 package session
 
 import (
@@ -15,24 +17,26 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// StorageCapability is what brings kv_store and secret_store into a session.
+// StorageCapability is the capability of kv_store and secret_store.
 const StorageCapability = "session_storage"
 
-// The two tools of storage. Calls of one step run one after another, since a later one may read what an earlier one wrote.
+// The two storage tools. Calls of one step run one after another, because a later one may read what
+// an earlier one wrote.
 const (
-	valueName  = "kv_store"
-	secretName = "secret_store"
-	storageRow = "session_storage" // the concurrency class
+	valueName          = "kv_store"
+	secretName         = "secret_store"
+	storageConcurrency = "session_storage" // concurrency class
 )
 
-// StorageTools returns kv_store and secret_store, in the order in which models are told of them.
+// StorageTools returns kv_store and secret_store, in the order in which they are listed to models.
 func StorageTools() []tool.Tool { return []tool.Tool{ValueStore(), SecretStore()} }
 
-// storage is the port's name in the text for its absence (EN2).
+// storage is the name of the port in the error for its absence (EN2).
 const storage = "Session storage store"
 
-// worded is the result of a port's error: what the model can mend is told, with the words of the kind left out.
-func worded(ctx context.Context, err error) tool.Result {
+// portError is the result of an error of a port. If the model can correct the error, it gets the
+// text without the kind.
+func portError(ctx context.Context, err error) tool.Result {
 	for _, kind := range []perdure.Kind{perdure.Limit, perdure.Invalid, perdure.Unavailable} {
 		if errors.Is(err, kind) && ctx.Err() == nil {
 			text := err.Error()
@@ -48,11 +52,12 @@ func worded(ctx context.Context, err error) tool.Result {
 	return tool.Internal(err)
 }
 
-// needs is the fault of a call without an argument that its operation needs; nil: it has it.
-func needs(operation, argument string, has bool) *tool.Result {
+// missingArgument returns the error for an operation without a required argument; nil: the argument
+// is present.
+func missingArgument(operation, argument string, has bool) *tool.Result {
 	if has {
 		return nil
 	}
-	r := tool.Failf("operation %s needs %s: nothing was done", operation, argument)
+	r := tool.Failf("operation %s requires %s; nothing was done", operation, argument)
 	return &r
 }

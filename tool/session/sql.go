@@ -11,10 +11,11 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// SQLCapability is what brings sql_query, sql_execute and sql_schema into a session.
+// SQLCapability is the capability of sql_query, sql_execute and sql_schema.
 const SQLCapability = "session_sql"
 
-// sqlClass is the concurrency class of the calls: those of one step run one after another, in the model's order (SQ1).
+// sqlClass is the concurrency class of the tools: calls of one step run one after another, in the
+// model's order (SQ1).
 const sqlClass = "session_sql"
 
 // The names of the tools.
@@ -34,24 +35,25 @@ var sqlExecuteText string
 var sqlSchemaText string
 
 type sqlIn struct {
-	SQL      string `json:"sql" minLength:"1" jsonschema:"One statement of SQLite's SQL"`
-	Args     []any  `json:"args,omitempty" jsonschema:"Values for the ? of the statement: texts, numbers, true, false, null"`
-	Database string `json:"database,omitempty" pattern:"^[A-Za-z0-9_-]{1,64}$" default:"main" jsonschema:"The database's name"`
+	SQL      string `json:"sql" minLength:"1" jsonschema:"One SQL statement of SQLite"`
+	Args     []any  `json:"args,omitempty" jsonschema:"Values for the ? placeholders: strings, numbers, true, false, null"`
+	Database string `json:"database,omitempty" pattern:"^[A-Za-z0-9_-]{1,64}$" default:"main" jsonschema:"Name of the database"`
 }
 
 type sqlSchemaIn struct {
-	Database string `json:"database,omitempty" pattern:"^[A-Za-z0-9_-]{1,64}$" default:"main" jsonschema:"The database's name"`
+	Database string `json:"database,omitempty" pattern:"^[A-Za-z0-9_-]{1,64}$" default:"main" jsonschema:"Name of the database"`
 }
 
 type sqlSchemaOut struct {
 	Databases []tool.SQLDatabase `json:"databases"`
-	Tables    []tool.SQLTable    `json:"tables" jsonschema:"Of the database that was asked for"`
+	Tables    []tool.SQLTable    `json:"tables" jsonschema:"The tables of the requested database"`
 }
 
-// SQLTools returns the tools for a session's own databases, in the order in which models are told of them.
+// SQLTools returns the tools for a session's own databases, in the order in which they are listed
+// to models.
 func SQLTools() []tool.Tool { return []tool.Tool{SQLQuery(), SQLExecute(), SQLSchema()} }
 
-// SQLQuery returns the tool that asks a database of the session.
+// SQLQuery returns the tool that queries a database of the session.
 func SQLQuery() tool.Tool {
 	yes := true
 	return tool.New(tool.Spec{
@@ -59,7 +61,7 @@ func SQLQuery() tool.Tool {
 		DisplayName: "SQL Query",
 		Description: strings.TrimSpace(sqlQueryText),
 		Class:       perdure.Pure,
-		Inside:      true,
+		SessionOnly: true,
 		Concurrency: sqlClass,
 		NeedsEnv:    true,
 		Hints:       tool.Hints{ReadOnly: &yes, Idempotent: &yes, CapabilityID: SQLCapability},
@@ -72,21 +74,21 @@ func SQLQuery() tool.Tool {
 	})
 }
 
-// SQLExecute returns the tool that changes a database of the session. What it did cannot be told after a crash, since a
-// statement may do something else the second time.
+// SQLExecute returns the tool that changes a database of the session. After a crash its effect
+// cannot be determined, because a statement may have another effect the second time.
 func SQLExecute() tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        sqlExecuteName,
 		DisplayName: "SQL Execute",
 		Description: strings.TrimSpace(sqlExecuteText),
 		Class:       perdure.AtMostOnce,
-		Inside:      true,
+		SessionOnly: true,
 		Concurrency: sqlClass,
 		NeedsEnv:    true,
 		Hints:       tool.Hints{CapabilityID: SQLCapability},
-	}, func(ctx context.Context, in sqlIn, env tool.Env) (tool.SQLDone, error) {
+	}, func(ctx context.Context, in sqlIn, env tool.Env) (tool.SQLResult, error) {
 		if env.SQL == nil {
-			return tool.SQLDone{}, noSQL(sqlExecuteName)
+			return tool.SQLResult{}, noSQL(sqlExecuteName)
 		}
 		done, err := env.SQL.Execute(ctx, in.statement())
 		return done, sqlError("execute", err)
@@ -101,7 +103,7 @@ func SQLSchema() tool.Tool {
 		DisplayName: "SQL Schema",
 		Description: strings.TrimSpace(sqlSchemaText),
 		Class:       perdure.Pure,
-		Inside:      true,
+		SessionOnly: true,
 		Concurrency: sqlClass,
 		NeedsEnv:    true,
 		Hints:       tool.Hints{ReadOnly: &yes, Idempotent: &yes, CapabilityID: SQLCapability},
@@ -127,10 +129,10 @@ func (in sqlIn) statement() tool.SQLStatement {
 
 // noSQL is the tool error for a session without databases (EN2).
 func noSQL(name string) error {
-	return tool.Errorf("%s", tool.Missing("Session SQL store", name+" requires databases of the session's own.").Text)
+	return tool.Errorf("%s", tool.Missing("Session SQL store", name+" requires the session's own databases.").Text)
 }
 
-// sqlError tells the model what is its to mend; the rest is internal.
+// sqlError returns a tool error if the model can correct the error; any other error is internal.
 func sqlError(step string, err error) error {
 	switch {
 	case err == nil:

@@ -69,7 +69,8 @@ func TestSQLTools(t *testing.T) {
 	}
 }
 
-// TestSQLGolden compares what a model reads of the tools with testdata, and pins what binds the runtime (SQ1, TL32).
+// TestSQLGolden compares what a model reads of the tools with testdata, and pins what binds the
+// runtime (SQ1, TL32).
 func TestSQLGolden(t *testing.T) {
 	t.Parallel()
 	var archive txtar.Archive

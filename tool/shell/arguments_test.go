@@ -134,7 +134,7 @@ func TestEnvironmentIsWhatTheHostGives(t *testing.T) {
 	wantAnswer(t, r, answer{Stdout: "this one \n"})
 }
 
-// wantUntouched checks that nobody ran the touch.
+// wantUntouched checks that touch was not executed.
 func wantUntouched(t *testing.T, b bench, dirs ...string) {
 	t.Helper()
 	for _, dir := range append(dirs, b.config.Dir, b.config.RunsDir, ".") {

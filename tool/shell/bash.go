@@ -1,9 +1,10 @@
-// Package shell is the tool bash: a command of the model's, run under a supervisor of its own, so that it
-// outlives this process and the next one finds it again.
+// Package shell is the tool bash. It runs a command of the model under a supervisor process, so
+// that the command survives this process and the next process finds it again.
 //
-// It may import the root, tool and internal/supervise. The one thing to know: an execution of a call is a run
-// directory, named by session, call and execution. Whoever has the directory has the command, its output and
-// its exit code, in whichever process; so adoption after a crash is [Bash.Run] without the start.
+// It may import the root, tool and internal/supervise. The one thing to know: an execution of a
+// call is a run directory, named by session, call and execution. Any process with access to the
+// directory can find the command, its output and its exit code. So adoption after a crash is
+// [Bash.Run] without the start.
 package shell
 
 import (
@@ -22,17 +23,18 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// maxCommandBytes is what Linux lets one argument of a program be long, its closing zero left out.
+// maxCommandBytes is the maximum length of one argument of a program on Linux, without the
+// terminating zero.
 const maxCommandBytes = 128<<10 - 1
 
 //go:embed bash.md
 var description string
 
-// Bash is the tool bash (TL36). Safe for concurrent use; it holds nothing open.
+// Bash is the tool bash (TL36). Safe for concurrent use; it keeps no files open.
 type Bash struct {
 	spec   tool.Spec
 	runner supervise.Runner
-	runs   string // where run directories are kept
+	runs   string // directory of the run directories
 	dir    string // working directory of commands
 	env    []string
 	grace  time.Duration
@@ -40,19 +42,19 @@ type Bash struct {
 
 var (
 	_ tool.Background = (*Bash)(nil)
-	_ tool.Survivor   = (*Bash)(nil)
+	_ tool.Adoptable  = (*Bash)(nil)
 	_ tool.Cleaner    = (*Bash)(nil)
 	_ tool.Timed      = (*Bash)(nil)
 )
 
-// arguments are what the model may say.
+// arguments are the arguments of a call.
 type arguments struct {
 	Command        string `json:"command" minLength:"1" jsonschema:"The command, as given to bash -c. Standard input is empty"`
-	TimeoutSeconds int    `json:"timeout_seconds,omitempty" min:"1" max:"2592000" jsonschema:"Stop the command after this many seconds and set timed_out. Absent: it is ended after {deadline}, as a timeout"`
+	TimeoutSeconds int    `json:"timeout_seconds,omitempty" min:"1" max:"2592000" jsonschema:"Stop the command after this many seconds and set timed_out. Absent: the command is stopped after {deadline}, as a timeout"`
 	Cwd            string `json:"cwd,omitempty" jsonschema:"Directory to run in, inside the working directory. Absent: the working directory"`
 }
 
-// answer is what the model reads of a command that ran.
+// answer is the result for the model of a command that ran.
 type answer struct {
 	ExitCode  int    `json:"exit_code"` // 128 + n for signal n
 	Stdout    string `json:"stdout"`
@@ -64,7 +66,8 @@ type answer struct {
 // Spec implements tool.Tool.
 func (b *Bash) Spec() tool.Spec { return b.spec }
 
-// Deadline implements tool.Timed. A command is stopped at the time that its call names, and the call ends once that is done.
+// Deadline implements tool.Timed. A command is stopped at the time named by its call; the deadline
+// adds the time that the stop takes.
 func (b *Bash) Deadline(args json.RawMessage) time.Duration {
 	named, err := tool.Decode[arguments](tool.Call{Args: args})
 	if err != nil || named.TimeoutSeconds <= 0 {
@@ -73,17 +76,18 @@ func (b *Bash) Deadline(args json.RawMessage) time.Duration {
 	return time.Duration(named.TimeoutSeconds)*time.Second + b.grace + cleanupWait
 }
 
-// describe makes the spec, with the schemas of the two types above. deadline is that of commands that name none.
+// describe returns the spec, with schemas derived from the two types above. deadline applies to
+// commands without a timeout.
 func describe(deadline time.Duration) tool.Spec {
 	yes, no := true, false
 	spec := tool.Spec{
-		Name:        "bash",
-		DisplayName: "Bash",
-		Description: withDeadline(description, deadline),
-		Deadline:    deadline,
-		Class:       perdure.AtMostOnce,
-		NeedsEnv:    true,
-		DryAware:    true,
+		Name:          "bash",
+		DisplayName:   "Bash",
+		Description:   withDeadline(description, deadline),
+		Deadline:      deadline,
+		Class:         perdure.AtMostOnce,
+		NeedsEnv:      true,
+		HandlesDryRun: true,
 		Hints: tool.Hints{
 			ReadOnly: &no, Destructive: &yes, Idempotent: &no, OpenWorld: &yes, LongRunning: &yes,
 			CapabilityID: "bashkit_shell",
@@ -96,7 +100,7 @@ func describe(deadline time.Duration) tool.Spec {
 	return spec
 }
 
-// withDeadline puts the deadline of commands that name none into a text for the model.
+// withDeadline inserts the deadline of commands without a timeout into a text for the model.
 func withDeadline(text string, deadline time.Duration) string {
 	shown := fmt.Sprintf("%g seconds", deadline.Seconds())
 	if hours := deadline / time.Hour; hours > 0 && deadline%time.Hour == 0 {
@@ -110,7 +114,7 @@ func (b *Bash) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Resul
 	return b.RunBackground(ctx, call, env, env.Report())
 }
 
-// RunBackground implements tool.Background. Every lane is the same to a command.
+// RunBackground implements tool.Background. A command runs the same way in every lane.
 func (b *Bash) RunBackground(ctx context.Context, call tool.Call, env tool.Env, sink tool.Sink) tool.Result {
 	command, err := b.command(call)
 	if err != nil {
@@ -123,11 +127,11 @@ func (b *Bash) RunBackground(ctx context.Context, call tool.Call, env tool.Env, 
 	if run == nil {
 		return ended
 	}
-	return b.follow(ctx, b.runDir(call), run, &output{sink: sink, secret: env.Known})
+	return b.follow(ctx, b.runDir(call), run, &output{sink: sink, secret: env.SecretMasker})
 }
 
-// command makes what is run from what the model said. Its words are one argument of bash, behind a --, so
-// that they are never an option and never part of another line (S10).
+// command converts the arguments. The command text is one argument of bash after a --, so that it
+// can never be an option or part of another command line (S10).
 func (b *Bash) command(call tool.Call) (supervise.Command, error) {
 	args, err := tool.Decode[arguments](call)
 	if err != nil {
@@ -137,7 +141,7 @@ func (b *Bash) command(call tool.Call) (supervise.Command, error) {
 		return supervise.Command{}, tool.Errorf("the command contains a zero byte")
 	}
 	if len(args.Command) > maxCommandBytes {
-		return supervise.Command{}, tool.Errorf("the command has %d bytes, at most %d can be run: write it to a file and run that",
+		return supervise.Command{}, tool.Errorf("the command has %d bytes, but at most %d are possible: write it to a file and run the file",
 			len(args.Command), maxCommandBytes)
 	}
 	dir, err := b.workDir(args.Cwd)
@@ -154,8 +158,8 @@ func (b *Bash) command(call tool.Call) (supervise.Command, error) {
 	}, nil
 }
 
-// workDir returns the directory that cwd names below the working directory. One that leaves it, also by a
-// symbolic link, is refused.
+// workDir returns the directory that cwd names within the working directory. A path that leaves it,
+// also through a symbolic link, is refused.
 func (b *Bash) workDir(cwd string) (string, error) {
 	rel := cwd
 	if filepath.IsAbs(cwd) {
@@ -168,7 +172,7 @@ func (b *Bash) workDir(cwd string) (string, error) {
 		return b.dir, nil
 	}
 	if !filepath.IsLocal(rel) {
-		return "", tool.Errorf("cwd leaves the working directory: %s", cwd)
+		return "", tool.Errorf("cwd is outside the working directory: %s", cwd)
 	}
 	root, err := os.OpenRoot(b.dir)
 	if err != nil {
@@ -176,12 +180,12 @@ func (b *Bash) workDir(cwd string) (string, error) {
 	}
 	defer root.Close()
 	if st, err := root.Stat(rel); err != nil || !st.IsDir() {
-		return "", tool.Errorf("cwd is no directory of the working directory: %s", cwd)
+		return "", tool.Errorf("cwd is not a directory inside the working directory: %s", cwd)
 	}
 	return filepath.Join(b.dir, rel), nil
 }
 
-// refused marks a result of a call whose command was never started.
+// refused marks the result of a call whose command never started.
 func refused(r tool.Result) tool.Result {
 	r.Refused = true
 	return r

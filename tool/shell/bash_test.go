@@ -97,7 +97,7 @@ func TestBashStopsWithItsCall(t *testing.T) {
 		{perdure.CauseCanceled, perdure.ErrorCanceled, "The command was canceled. It was stopped."},
 		{perdure.CauseInterrupt, perdure.ErrorInterrupted, "The command was interrupted. It was stopped."},
 		{perdure.CauseDeadline, perdure.ErrorTimeout, "The command reached its deadline. It was stopped."},
-		{perdure.CauseStall, perdure.ErrorTimeout, "The command gave no sign of life for too long. It was stopped."},
+		{perdure.CauseStall, perdure.ErrorTimeout, "The command showed no activity for too long. It was stopped."},
 		{context.Canceled, perdure.ErrorCanceled, "The command was canceled. It was stopped."},
 		{context.DeadlineExceeded, perdure.ErrorTimeout, "The command reached its deadline. It was stopped."},
 	} {
@@ -243,8 +243,8 @@ func touch(t *testing.T, path string) {
 	}
 }
 
-// wantDead checks that the process whose pid is text runs no more. A zombie is dead; who reaps the orphans of
-// a killed supervisor is not ours to say.
+// wantDead checks that the process whose pid is text is not running. A zombie is dead; the orphans
+// of a killed supervisor are reaped elsewhere.
 func wantDead(t *testing.T, text string) {
 	t.Helper()
 	pid := strings.TrimSpace(text)
@@ -261,5 +261,6 @@ func wantDead(t *testing.T, text string) {
 	}
 }
 
-// signalTime is how long a process may take to die of a signal that reached it: it must come to run for that.
+// signalTime is how long a process may take to die of a signal that reached it: it must come to run
+// for that.
 const signalTime = 3 * time.Second

@@ -26,8 +26,8 @@ func (b bench) runs(t *testing.T) []string {
 	return names
 }
 
-// TestPrunedRunDirectory removes what the executions of a call left, its unused ticket among it, and nothing of another call
-// or of a command that lives (TK16).
+// TestPrunedRunDirectory removes what the executions of a call left, including its unused ticket,
+// and nothing of another call or of a running command (TK16).
 func TestPrunedRunDirectory(t *testing.T) {
 	t.Parallel()
 	c := command(waits)
@@ -47,12 +47,12 @@ func TestPrunedRunDirectory(t *testing.T) {
 
 	next := b.reborn(t)
 	if err := next.Clean(t.Context(), second); !errors.Is(err, supervise.Running) {
-		t.Errorf("got %v of a command that lives, want Running", err)
+		t.Errorf("got %v of a running command, want Running", err)
 	}
 	want := []string{filepath.Base(b.runDir(c)), filepath.Base(b.runDir(other))}
 	slices.Sort(want)
 	if got := b.runs(t); !slices.Equal(got, want) {
-		t.Errorf("left are %v, want what lives and the other call's: %v", got, want)
+		t.Errorf("left are %v, want the running one and the other call's: %v", got, want)
 	}
 	wantRemains(t, next, c, perdure.RemainsAlive)
 

@@ -9,27 +9,28 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// What the model sees of a stream: its beginning and its end. Both streams together stay under the limit of
-// a result (TL16), with room for what JSON escapes.
+// How much of the start and the end of a stream the model sees. Both streams together stay within
+// the limit of a result (TL16), including JSON escapes.
 const (
 	headBytes = 12 << 10
 	tailBytes = 12 << 10
 )
 
-// endBytes is how much of the end is held, so that there is something to show behind what may be the end of a secret.
+// endBytes is how much of the end is kept, so that enough remains to be shown if part of it might
+// belong to a secret.
 const endBytes = supervise.EndMaxBytes
 
-// clip keeps the beginning and the end of a stream, however long it is. The zero value is ready.
+// clip keeps the start and the end of a stream of any length. The zero value is ready to use.
 type clip struct {
 	head  []byte
-	tail  []byte // of what is behind head; at most twice endBytes, the last endBytes of it count
+	tail  []byte // bytes after head; at most twice endBytes, of which the last endBytes are used
 	total int64
-	torn  bool // something is missing between head and tail
+	gap   bool // bytes may be missing between head and tail
 }
 
 func (c *clip) write(b []byte) {
 	c.total += int64(len(b))
-	if !c.torn {
+	if !c.gap {
 		n := min(headBytes-len(c.head), len(b))
 		c.head, b = append(c.head, b[:n]...), b[n:]
 	}
@@ -39,32 +40,34 @@ func (c *clip) write(b []byte) {
 	}
 }
 
-// skip says that something may be missing here, of this stream or of the other.
-func (c *clip) skip() { c.torn = true }
+// skip records that bytes may be missing here, of this stream or of the other.
+func (c *clip) skip() { c.gap = true }
 
-// end takes the length of the whole stream and what it ends with.
+// end sets the length of the whole stream and its last bytes.
 func (c *clip) end(total int64, end []byte) {
 	if c.total == total {
-		c.torn = false // what was missing was of the other stream
+		c.gap = false // the missing bytes belonged to the other stream
 		return
 	}
 	c.total = total
 	c.tail = end[max(0, int64(len(end))-(total-int64(len(c.head)))):]
 }
 
-// finish takes the end of a stream that went on after what was written here: so many bytes, the last of which are known.
+// finish adds the rest of a stream: the number of bytes missing after what was written, and the
+// last of them.
 func (c *clip) finish(missing int64, end []byte) {
 	if missing <= int64(len(end)) {
 		c.write(end)
 		return
 	}
 	c.total += missing
-	c.tail = append([]byte(nil), end...) // what was written last is not of the end
+	c.tail = append([]byte(nil), end...) // what was written before is not part of the end
 }
 
-// text returns what is kept, as valid UTF-8, and whether that is less than all. A cut falls between two
-// characters, and a secret that it falls into is not shown on either side; secrets is nil where none are known.
-func (c *clip) text(secrets tool.Known) (string, bool) {
+// text returns the kept bytes as valid UTF-8, and whether they are less than the whole. Cuts fall
+// between characters, and parts of a secret at a cut are hidden on both sides. secrets is nil if
+// there are none.
+func (c *clip) text(secrets tool.SecretMasker) (string, bool) {
 	head, tail := c.head, c.tail[max(0, len(c.tail)-endBytes):]
 	if int64(len(head)+len(tail)) == c.total && c.total <= headBytes+tailBytes {
 		return strings.ToValidUTF8(string(head)+string(tail), "\uFFFD"), false
@@ -81,7 +84,7 @@ func (c *clip) text(secrets tool.Known) (string, bool) {
 	return strings.ToValidUTF8(string(head)+gap+string(tail), "\uFFFD"), true
 }
 
-// wholeEnd drops a character that begins at the end of b and does not end there.
+// wholeEnd removes an incomplete character at the end of b.
 func wholeEnd(b []byte) []byte {
 	for i := len(b) - 1; i >= 0 && i >= len(b)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(b[i]) {
@@ -94,7 +97,7 @@ func wholeEnd(b []byte) []byte {
 	return b
 }
 
-// wholeStart drops the end of a character that began before b.
+// wholeStart removes the rest of a character that began before b.
 func wholeStart(b []byte) []byte {
 	for i := 0; i < len(b) && i < utf8.UTFMax; i++ {
 		if utf8.RuneStart(b[i]) {

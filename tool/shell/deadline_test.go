@@ -8,8 +8,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// TestDeadline: the time that a call names is its deadline, with what it takes to stop the command; without one the deadline is that of
-// the configuration, which the schema tells.
+// TestDeadline: the timeout that a call names is its deadline, plus the time to stop the command;
+// without one the deadline is that of the configuration, which the schema shows.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -18,9 +18,9 @@ func TestDeadline(t *testing.T) {
 		want       time.Duration
 		says       string
 	}{
-		{0, `{"command":"true"}`, 2 * time.Hour, "Absent: it is ended after 2 hours"},
-		{time.Hour, `{"command":"true"}`, time.Hour, "Absent: it is ended after 1 hour,"},
-		{90 * time.Minute, `{"command":"true"}`, 90 * time.Minute, "Absent: it is ended after 5400 seconds"},
+		{0, `{"command":"true"}`, 2 * time.Hour, "Absent: the command is stopped after 2 hours"},
+		{time.Hour, `{"command":"true"}`, time.Hour, "Absent: the command is stopped after 1 hour,"},
+		{90 * time.Minute, `{"command":"true"}`, 90 * time.Minute, "Absent: the command is stopped after 5400 seconds"},
 		{0, `{"command":"true","timeout_seconds":2592000}`, 720*time.Hour + DefaultGrace + cleanupWait, "2 hours"},
 		{time.Hour, `{"command":"true","timeout_seconds":1}`, time.Second + DefaultGrace + cleanupWait, "1 hour"},
 	} {

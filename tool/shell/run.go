@@ -12,33 +12,33 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// cleanupWait bounds what is still done when a call has ended. It is also how long a stop may take beyond its
-// grace: the tree is killed by then, and only has to go.
+// cleanupWait limits the work after a call has ended. It is also how long a stop may take beyond
+// its grace period: by then the process tree is killed and only has to exit.
 const cleanupWait = 15 * time.Second
 
-// lateMaxBytes is how much of what a command wrote before it was stopped, and nobody had read, still goes to the sink: a flood
-// would keep the call from ending. The log ends there.
+// lateMaxBytes limits how much output from before a stop is still passed on after it: a flood of
+// output would delay the end of the call. The log ends at this limit.
 const lateMaxBytes = 1 << 20
 
-// What became of a command whose call ended.
+// What happened to a command whose call ended.
 const (
-	wasStopped   = "It was stopped."
-	neverStarted = "It never started."
-	mayRun       = "It may still be running."
-	goesOn       = "It goes on without this process."
+	endStopped    = "It was stopped."
+	endNotStarted = "It never started."
+	endUnknown    = "It may still be running."
+	endContinues  = "It continues without this process."
 )
 
-// start is a command about to begin.
+// start is a command to be started.
 type start struct {
 	dir     string // the run directory
 	command supervise.Command
-	logged  int64 // length of the task's log before the command
+	logged  int64 // length of the task's log before the command started
 }
 
-// start starts a command. Without a run there is a result, which says why.
+// start starts a command. If the run is nil, the result says why.
 func (b *Bash) start(ctx context.Context, s start) (supervise.Run, tool.Result) {
 	if cause := causeOf(ctx, nil); cause != "" {
-		return nil, refused(ended(cause, neverStarted))
+		return nil, refused(ended(cause, endNotStarted))
 	}
 	err := b.runner.Prepare(ctx, s.dir)
 	if err == nil {
@@ -51,7 +51,7 @@ func (b *Bash) start(ctx context.Context, s start) (supervise.Run, tool.Result) 
 	switch {
 	case err == nil:
 		return run, tool.Result{}
-	case errors.Is(err, supervise.Spent): // somebody else has this execution, or revoked it
+	case errors.Is(err, supervise.Spent): // another process has this execution, or revoked it
 		return nil, tool.Internal(fmt.Errorf("start command: %w", err))
 	case errors.Is(err, supervise.NotStarted):
 		return nil, refused(notStarted(ctx, err))
@@ -59,8 +59,8 @@ func (b *Bash) start(ctx context.Context, s start) (supervise.Run, tool.Result) 
 	return b.settleStart(ctx, s.dir, err)
 }
 
-// settleStart finds out whether a command runs whose start went wrong in the middle, for instance because the
-// call was canceled meanwhile.
+// settleStart finds out whether a command is running after its start failed halfway, for instance
+// because the call was canceled.
 func (b *Bash) settleStart(ctx context.Context, dir string, why error) (supervise.Run, tool.Result) {
 	remains, run, err := b.find(ctx, dir)
 	switch {
@@ -76,74 +76,74 @@ func (b *Bash) settleStart(ctx context.Context, dir string, why error) (supervis
 
 func notStarted(ctx context.Context, err error) tool.Result {
 	if cause := causeOf(ctx, nil); cause != "" {
-		return ended(cause, neverStarted)
+		return ended(cause, endNotStarted)
 	}
 	return tool.Internal(fmt.Errorf("start command: %w", err))
 }
 
-// follow reports a command's output until it ends, and makes its result. When the call ends first, the
-// command is stopped, unless it is to outlive us.
+// follow reports a command's output until it ends, and returns its result. If the call ends first,
+// it stops the command, unless the command is to survive this process.
 func (b *Bash) follow(ctx context.Context, dir string, run supervise.Run, out *output) tool.Result {
-	exit, err := run.Follow(ctx, 0, out.take)
+	exit, err := run.Follow(ctx, 0, out.addChunk)
 	if err == nil {
 		return out.result(exit)
 	}
 	cause := causeOf(ctx, err)
 	switch {
 	case cause == perdure.CauseShutdown, cause == perdure.CauseSuperseded:
-		return ended(cause, goesOn) // the next runtime, or the one that has the work now, finds the command
+		return ended(cause, endContinues) // the next process, or the new owner of the work, finds the command
 	case cause != "":
 		return b.stop(ctx, run, out, cause)
 	}
 	return b.broken(ctx, dir, err)
 }
 
-// stop ends a command because its call ended, and reports what it wrote meanwhile. A result that came before
-// the stop is kept (RC3).
+// stop stops a command because its call has ended, and reports its remaining output. If the command
+// finished before the stop, its result is kept (RC3).
 func (b *Bash) stop(ctx context.Context, run supervise.Run, out *output, cause perdure.Cause) tool.Result {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.grace+cleanupWait)
 	defer cancel()
 	if err := run.Stop(ctx, b.grace); err != nil && !errors.Is(err, supervise.Vanished) {
-		return ended(cause, mayRun)
+		return ended(cause, endUnknown)
 	}
-	out.deaf = true
-	exit, err := run.Follow(ctx, out.next, out.take)
+	out.stopping = true
+	exit, err := run.Follow(ctx, out.next, out.addChunk)
 	if err != nil {
-		return ended(cause, wasStopped)
+		return ended(cause, endStopped)
 	}
 	if !exit.Cancelled {
 		return out.result(exit)
 	}
-	r := ended(cause, wasStopped)
+	r := ended(cause, endStopped)
 	r.ExitCode = &exit.Code
 	return r
 }
 
-// broken is the result of a command that can be followed no more.
+// broken is the result of a command that can no longer be followed.
 func (b *Bash) broken(ctx context.Context, dir string, err error) tool.Result {
 	switch {
 	case errors.Is(err, supervise.Vanished):
 		// Find kills what is left of the command.
 		if _, _, err := b.find(ctx, dir); err != nil {
-			return tool.Internal(fmt.Errorf("stop what a dead supervisor left: %w", err))
+			return tool.Internal(fmt.Errorf("stop the remains of a dead supervisor: %w", err))
 		}
 		return orphaned()
 	case errors.Is(err, supervise.Corrupt):
-		r := tool.Error("the command's output file is truncated or damaged: what it did and how it ended is not known")
-		r.Err, r.ErrorAs = err, perdure.ErrorUnknown
+		r := tool.Error("the command's output file is truncated or damaged; what the command did and how it ended is unknown")
+		r.Err, r.ErrorKind = err, perdure.ErrorUnknown
 		return r
 	}
 	return tool.Internal(fmt.Errorf("follow command: %w", err))
 }
 
-// orphaned is the result of a command whose supervisor was killed. With it the command dies.
+// orphaned is the result of a command whose supervisor was killed. The command is killed with it.
 func orphaned() tool.Result {
 	r := tool.Error("the command's supervisor was killed; the command was stopped")
-	r.ErrorAs = perdure.ErrorOrphaned
+	r.ErrorKind = perdure.ErrorOrphaned
 	return r
 }
 
-// ended is the result of a command whose call was ended; fate is what became of the command.
+// ended is the result of a command whose call has ended; fate says what happened to the command.
 func ended(cause perdure.Cause, fate string) tool.Result {
 	text, kind := "The command was canceled.", perdure.ErrorCanceled
 	switch cause {
@@ -152,21 +152,22 @@ func ended(cause perdure.Cause, fate string) tool.Result {
 	case perdure.CauseDeadline:
 		text, kind = "The command reached its deadline.", perdure.ErrorTimeout
 	case perdure.CauseStall:
-		text, kind = "The command gave no sign of life for too long.", perdure.ErrorTimeout
+		text, kind = "The command showed no activity for too long.", perdure.ErrorTimeout
 	}
 	r := tool.Error(text + " " + fate)
-	r.ErrorAs = kind
+	r.ErrorKind = kind
 	return r
 }
 
-// find is Find for a call that may have ended already.
+// find calls Find for a call that may already have ended.
 func (b *Bash) find(ctx context.Context, dir string) (supervise.Remains, supervise.Run, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupWait)
 	defer cancel()
 	return b.runner.Find(ctx, dir)
 }
 
-// causeOf returns why following ended: a cause of ours in err, or else that of ctx. Empty: neither.
+// causeOf returns why following ended: a perdure.Cause in err, or else the cause of ctx. Empty:
+// neither.
 func causeOf(ctx context.Context, err error) perdure.Cause {
 	var cause perdure.Cause
 	if errors.As(err, &cause) {
@@ -183,28 +184,29 @@ func causeOf(ctx context.Context, err error) perdure.Cause {
 	return perdure.CauseCanceled
 }
 
-// output takes a command's output as it comes: all of it for the sink, some of it for the model.
+// output receives a command's output: all of it is passed to the sink, and part of it is kept for
+// the model.
 type output struct {
-	sink   tool.Sink
-	known  int64      // bytes that the task's log has already
-	secret tool.Known // of the session; nil: none
-	next   int64      // offset of what comes after
-	deaf   bool       // the command is being stopped: what the sink answers is known
-	late   int64      // bytes that came since then
-	stdout clip
-	stderr clip
+	sink     tool.Sink
+	known    int64             // bytes that the task's log already has
+	secret   tool.SecretMasker // the session's secrets; nil: none
+	next     int64             // offset of the next output
+	stopping bool              // the command is being stopped: the sink's answers are ignored
+	late     int64             // bytes received since then
+	stdout   clip
+	stderr   clip
 }
 
-// take is one chunk of output. Its error is the sink's cause for the work to end.
-func (o *output) take(c supervise.Chunk) error {
+// addChunk handles one chunk of output. Its error is the sink's cause for the work to end.
+func (o *output) addChunk(c supervise.Chunk) error {
 	missing := c.Offset > o.next
 	if missing {
 		o.stdout.skip()
 		o.stderr.skip()
 	}
-	if lost := c.Offset - max(o.next, o.known); lost > 0 && missing && !o.deaf {
+	if lost := c.Offset - max(o.next, o.known); lost > 0 && missing && !o.stopping {
 		if sink, ok := o.sink.(tool.Skipper); ok {
-			sink.Skip(lost) // its answer comes again with the output behind it
+			sink.Skip(lost) // its answer is repeated with the next output
 		}
 	}
 	o.next = c.Offset + int64(len(c.Bytes))
@@ -214,7 +216,7 @@ func (o *output) take(c supervise.Chunk) error {
 	}
 	stream.write(c.Bytes)
 	fresh := c.Bytes[min(max(0, o.known-c.Offset), int64(len(c.Bytes))):]
-	if o.deaf {
+	if o.stopping {
 		if o.late += int64(len(fresh)); o.late > lateMaxBytes {
 			return nil
 		}
@@ -222,14 +224,14 @@ func (o *output) take(c supervise.Chunk) error {
 	if len(fresh) == 0 {
 		return nil
 	}
-	// A copy: the bytes are the reader's again when this returns, and a sink may keep its piece.
-	if cause := o.sink.Output(c.Stream.String(), slices.Clone(fresh)); cause != "" && !o.deaf {
+	// A copy, because the reader reuses the bytes and a sink may retain its piece.
+	if cause := o.sink.Output(c.Stream.String(), slices.Clone(fresh)); cause != "" && !o.stopping {
 		return cause
 	}
 	return nil
 }
 
-// result is what the model reads of a command that ended by itself, or by its own time limit.
+// result returns the result of a command that ended by itself or by its own timeout.
 func (o *output) result(e supervise.Exit) tool.Result {
 	if e.Error != "" {
 		return tool.Failf("the command could not be run: %s", e.Error)

@@ -14,8 +14,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// scripted is a supervise.Runner, and its one Run, that answers as a test says: for what real processes do too
-// rarely. What it is not asked for panics.
+// scripted is a supervise.Runner, and its one Run, that answers as a test says: for what real
+// processes do too rarely. What it is not asked for panics.
 type scripted struct {
 	supervise.Runner
 	startErr error
@@ -129,7 +129,7 @@ func TestStartInDoubt(t *testing.T) {
 		r, _ := runScripted(t, &scripted{startErr: lost, remains: supervise.Gone})
 		wantError(t, r, perdure.ErrorOrphaned, "the command's supervisor was killed; the command was stopped")
 	})
-	t.Run("nobody can tell", func(t *testing.T) {
+	t.Run("the end is unknown", func(t *testing.T) {
 		t.Parallel()
 		r, _ := runScripted(t, &scripted{startErr: lost, findErr: supervise.Corrupt})
 		if r.Refused || !errors.Is(r.Err, lost) || !errors.Is(r.Err, supervise.Corrupt) {
@@ -157,8 +157,8 @@ func TestDroppedOutputIsTruncated(t *testing.T) {
 	wantAnswer(t, r, answer{Stdout: "a", Truncated: true})
 }
 
-// TestR21EndOfAFlood: of output that was too long to be kept, the model reads the beginning and the end, with what lies between
-// counted; binary and broken UTF-8 are whole characters there.
+// TestR21EndOfAFlood: of output that was too long to be kept, the model reads the beginning and the
+// end, with what lies between counted; binary and broken UTF-8 are whole characters there.
 func TestR21EndOfAFlood(t *testing.T) {
 	t.Parallel()
 	end := strings.Repeat("z", supervise.EndMaxBytes-9) + "\xff\x1b[31m\x00é"
@@ -188,7 +188,7 @@ func TestR21EndOfAFlood(t *testing.T) {
 	}
 }
 
-// skips is a sink that is told what is missing.
+// skips is a sink that records gaps.
 type skips struct {
 	*sink
 	missing int64
@@ -199,8 +199,8 @@ func (s *skips) Skip(n int64) perdure.Cause {
 	return ""
 }
 
-// TestR21Gap: what gave way before it was read is told to the sink, but for what the log has, and nothing behind it is taken for
-// the beginning.
+// TestR21Gap: output that was rotated out before it was read is reported to the sink as a gap,
+// except for what the log has, and later output is not mistaken for the beginning.
 func TestR21Gap(t *testing.T) {
 	t.Parallel()
 	heard := &skips{sink: newSink()}
@@ -210,7 +210,7 @@ func TestR21Gap(t *testing.T) {
 		{Stream: supervise.Stderr, Offset: 200, Bytes: []byte("late")},
 		{Stream: supervise.Stdout, Offset: 204, Bytes: []byte("end")},
 	} {
-		if err := out.take(c); err != nil {
+		if err := out.addChunk(c); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -220,18 +220,19 @@ func TestR21Gap(t *testing.T) {
 
 	wantAnswer(t, r, answer{Stdout: "head\n[... 192 bytes left out ...]\nthe end", Stderr: "late", Truncated: true})
 	if heard.missing != 200-103 || heard.got("stdout") != "end" || heard.got("stderr") != "late" {
-		t.Errorf("%d bytes missing, %q and %q told", heard.missing, heard.got("stdout"), heard.got("stderr"))
+		t.Errorf("%d bytes missing, %q and %q reported", heard.missing, heard.got("stdout"), heard.got("stderr"))
 	}
 }
 
 // known is a set of secrets as a session has it.
-type known struct{ tool.Known } // only Stream is asked
+type known struct{ tool.SecretMasker } // only Stream is asked
 
-func (known) Stream() tool.Masking { return redact.NewSet(secretText).Stream() }
+func (known) Stream() tool.StreamMasker { return redact.NewSet(secretText).Stream() }
 
 const secretText = "canary-0123456789-abcdefghij"
 
-// TestR21SecretAtACut: where the middle is left out of an output, no part of a secret is left beside it, wherever the cut falls.
+// TestR21SecretAtACut: where the middle is left out of an output, no part of a secret is left
+// beside it, wherever the cut falls.
 func TestR21SecretAtACut(t *testing.T) {
 	t.Parallel()
 	for at := -len(secretText); at <= 0; at++ {
@@ -251,19 +252,19 @@ func TestR21SecretAtACut(t *testing.T) {
 	}
 }
 
-// TestR21CancelInAFlood: what a stopped command had written and nobody had read is not all told to the sink.
+// TestR21CancelInAFlood: unread output of a stopped command is not completely copied to the sink.
 func TestR21CancelInAFlood(t *testing.T) {
 	t.Parallel()
 	heard := newSink()
-	out := &output{sink: heard, deaf: true}
+	out := &output{sink: heard, stopping: true}
 	chunk := []byte(strings.Repeat("a", 64<<10))
 	for i := range 100 {
-		if err := out.take(supervise.Chunk{Stream: supervise.Stdout, Offset: int64(i * len(chunk)), Bytes: chunk}); err != nil {
+		if err := out.addChunk(supervise.Chunk{Stream: supervise.Stdout, Offset: int64(i * len(chunk)), Bytes: chunk}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if n := len(heard.got("stdout")); n != lateMaxBytes || out.stdout.total != int64(100*len(chunk)) {
-		t.Errorf("%d bytes were told, %d taken", n, out.stdout.total)
+		t.Errorf("%d bytes were reported, %d taken", n, out.stdout.total)
 	}
 }
 

@@ -2,7 +2,7 @@ package shell
 
 import "github.com/perdure/perdure/internal/supervise"
 
-// Profile is how far a command is kept to its workspace. The zero value is ProfileNone.
+// Profile is the degree of confinement of a command. The zero value is ProfileNone.
 type Profile = supervise.Profile
 
 // The profiles.
@@ -12,12 +12,14 @@ const (
 	ProfileIsolated  = supervise.ProfileIsolated
 )
 
-// Limits are what a confined command may use up: zero is the default of each, a negative number is none.
+// Limits are the resource limits of a confined command: zero is the default of each, a negative
+// number means unlimited.
 type Limits = supervise.Limits
 
-// Holding says of a part of the sandbox, or of a profile, whether this machine keeps it, and why not.
-type Holding = supervise.Holding
+// Enforcement reports whether this machine can enforce a part of the sandbox or a profile, and why
+// not.
+type Enforcement = supervise.Enforcement
 
-// Holds says what of the sandbox this machine can keep, part by part and then profile by profile, each of which is tried. It is
-// for a program that calls [Supervise] first.
-func Holds() []Holding { return supervise.Holds(supervise.Config{}) }
+// Enforced reports what this machine can enforce of the sandbox: each part, and then each profile,
+// which it tries. The program must call [Supervise] first.
+func Enforced() []Enforcement { return supervise.Enforced(supervise.Config{}) }

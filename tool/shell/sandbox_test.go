@@ -11,7 +11,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// TestS11Profile: with one word in Config a command keeps to the working directory, and bash says which limit ended it.
+// TestS11Profile: with one word in Config a command keeps to the working directory, and bash says
+// which limit ended it.
 func TestS11Profile(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []supervise.Profile{supervise.ProfileNone, supervise.ProfileWorkspace, supervise.ProfileIsolated} {

@@ -108,7 +108,7 @@ func call(args string) tool.Call {
 
 func command(text string) tool.Call { return call(`{"command":` + quote(text) + `}`) }
 
-// begin runs a command in a goroutine, whose result the channel, of one place for it, gets.
+// begin runs a command in a goroutine and sends the result to the channel, which has capacity 1.
 func begin(ctx context.Context, b *Bash, c tool.Call, s *sink) <-chan tool.Result {
 	results := make(chan tool.Result, 1)
 	go func() { results <- b.RunBackground(ctx, c, tool.Env{}, s) }()
@@ -142,7 +142,7 @@ func wantAnswer(t *testing.T, r tool.Result, want answer) {
 
 func wantError(t *testing.T, r tool.Result, kind perdure.ErrorKind, text string) {
 	t.Helper()
-	if r.Kind != tool.KindToolError || r.ErrorAs != kind || r.Text != text {
-		t.Fatalf("got kind %d, %q, %q (%v), want a tool error as %q, %q", r.Kind, r.ErrorAs, r.Text, r.Err, kind, text)
+	if r.Kind != tool.KindToolError || r.ErrorKind != kind || r.Text != text {
+		t.Fatalf("got kind %d, %q, %q (%v), want a tool error as %q, %q", r.Kind, r.ErrorKind, r.Text, r.Err, kind, text)
 	}
 }

@@ -17,12 +17,13 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// baseName is the file of a run directory that holds the length of the task's log when the command began, in
-// decimal. A log that was empty has none.
+// baseName is the file in a run directory that holds the length of the task's log at the start of
+// the command, in decimal. It does not exist if the log was empty.
 const baseName = "log_base"
 
-// Prepare implements tool.Survivor. Where this execution was started or revoked already there is nothing to
-// prepare, for instance when a spawn is replayed (TK1); that it runs once only is kept by its start.
+// Prepare implements tool.Survivor. If this execution was already started or revoked, for instance
+// when a spawn is repeated (TK1), there is nothing to prepare; the start itself ensures that it
+// runs only once.
 func (b *Bash) Prepare(ctx context.Context, call tool.Call) error {
 	if err := b.runner.Prepare(ctx, b.runDir(call)); err != nil && !errors.Is(err, supervise.Spent) {
 		return fmt.Errorf("prepare command: %w", err)
@@ -30,8 +31,9 @@ func (b *Bash) Prepare(ctx context.Context, call tool.Call) error {
 	return nil
 }
 
-// Look implements tool.Survivor. Of a command whose supervisor is gone nothing is known, so its class decides.
-func (b *Bash) Look(ctx context.Context, call tool.Call) (perdure.Remains, error) {
+// Inspect implements tool.Survivor. If the supervisor is gone, nothing is known of the command, and
+// its effect class decides.
+func (b *Bash) Inspect(ctx context.Context, call tool.Call) (perdure.ExecutionRemains, error) {
 	remains, _, err := b.runner.Find(ctx, b.runDir(call))
 	if err != nil {
 		return "", fmt.Errorf("look for command: %w", err)
@@ -47,8 +49,8 @@ func (b *Bash) Look(ctx context.Context, call tool.Call) (perdure.Remains, error
 	return perdure.RemainsNone, nil
 }
 
-// Adopt implements tool.Survivor. It reads the output from its beginning, for the result has to show it, and
-// reports what the log does not have.
+// Adopt implements tool.Survivor. It reads the output from the start, because the result must show
+// it, and reports only what the log does not have.
 func (b *Bash) Adopt(ctx context.Context, call tool.Call, env tool.Env, sink tool.Sink) tool.Result {
 	dir := b.runDir(call)
 	remains, run, err := b.find(ctx, dir)
@@ -64,10 +66,10 @@ func (b *Bash) Adopt(ctx context.Context, call tool.Call, env tool.Env, sink too
 	if err != nil {
 		return tool.Internal(fmt.Errorf("adopt command: %w", err))
 	}
-	return b.follow(ctx, dir, run, &output{sink: sink, known: env.LogBytes - base, secret: env.Known})
+	return b.follow(ctx, dir, run, &output{sink: sink, known: env.LogBytes - base, secret: env.SecretMasker})
 }
 
-// Stop implements tool.Survivor. The grace lies between SIGTERM and SIGKILL.
+// Stop implements tool.Survivor. The grace period lies between SIGTERM and SIGKILL.
 func (b *Bash) Stop(ctx context.Context, call tool.Call) error {
 	dir := b.runDir(call)
 	_, run, err := b.runner.Find(ctx, dir)
@@ -75,7 +77,7 @@ func (b *Bash) Stop(ctx context.Context, call tool.Call) error {
 		err = run.Stop(ctx, b.grace)
 	}
 	if errors.Is(err, supervise.Vanished) {
-		_, _, err = b.runner.Find(ctx, dir) // kills what a dead supervisor left
+		_, _, err = b.runner.Find(ctx, dir) // kills the remains of a dead supervisor
 	}
 	if err != nil {
 		return fmt.Errorf("stop command: %w", err)
@@ -83,7 +85,7 @@ func (b *Bash) Stop(ctx context.Context, call tool.Call) error {
 	return nil
 }
 
-// Clean implements tool.Cleaner. The execution after the last one may have a ticket that nobody used.
+// Clean implements tool.Cleaner. The execution after the last one may have an unused start ticket.
 func (b *Bash) Clean(ctx context.Context, call tool.Call) error {
 	var errs []error
 	for call.Execution++; call.Execution > 0; call.Execution-- {
@@ -94,15 +96,15 @@ func (b *Bash) Clean(ctx context.Context, call tool.Call) error {
 	return errors.Join(errs...)
 }
 
-// runDir names the run directory of an execution. A call id comes from outside, so it is hashed. A task is
-// named by its run's own call id.
+// runDir returns the run directory of an execution. Call ids come from outside, so they are hashed.
+// A task is named by the call id of its run.
 func (b *Bash) runDir(call tool.Call) string {
 	key := perdure.CallKey{Session: call.Session, Call: call.ID}
 	sum := sha256.Sum256([]byte(key.String()))
 	return filepath.Join(b.runs, hex.EncodeToString(sum[:16])+"-"+strconv.Itoa(call.Execution))
 }
 
-// writeBase keeps the log's length, on disk before the command begins.
+// writeBase stores the length of the log, durably, before the command starts.
 func writeBase(dir string, base int64) error {
 	if base == 0 {
 		return nil

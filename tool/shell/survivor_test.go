@@ -13,11 +13,11 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// waits is a command that goes on when the file go is there.
+// waits is a command that continues when the file go exists.
 const waits = "echo one; until [ -e go ]; do sleep 0.01; done; echo two; exit 7"
 
-// left runs a command in a first runtime that dies when it has said something. It returns the bench and how
-// many bytes are in the log.
+// left runs a command in a first runtime, which dies after the first output. It returns the bench
+// and how many bytes are in the log.
 func left(t *testing.T, c tool.Call, logged int64) (bench, int64) {
 	t.Helper()
 	b, s := newBench(t), newSink()
@@ -87,7 +87,7 @@ func TestAdoptWhatNeverStarted(t *testing.T) {
 	wantAnswer(t, b.Run(t.Context(), c, tool.Env{}), answer{})
 }
 
-// TestPrepareAgain is a spawn that is replayed, at every point of the run's life.
+// TestPrepareAgain replays a spawn at every point of the run's life cycle.
 func TestPrepareAgain(t *testing.T) {
 	t.Parallel()
 	b, c := newBench(t), command("echo x >> ran")
@@ -135,7 +135,7 @@ func TestSupersededLeavesTheCommand(t *testing.T) {
 
 	r := wait(t, begin(t.Context(), b.Bash, c, s))
 
-	wantError(t, r, perdure.ErrorCanceled, "The command was canceled. It goes on without this process.")
+	wantError(t, r, perdure.ErrorCanceled, "The command was canceled. It continues without this process.")
 	wantRemains(t, b.Bash, c, perdure.RemainsAlive)
 	if err := b.Stop(t.Context(), c); err != nil {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func TestTruncatedOutputFile(t *testing.T) {
 
 	r := b.reborn(t).Adopt(t.Context(), c, tool.Env{}, newSink())
 
-	wantError(t, r, perdure.ErrorUnknown, "the command's output file is truncated or damaged: what it did and how it ended is not known")
+	wantError(t, r, perdure.ErrorUnknown, "the command's output file is truncated or damaged; what the command did and how it ended is unknown")
 }
 
 func TestRunDirectoriesDiffer(t *testing.T) {
@@ -234,9 +234,9 @@ func kill(t *testing.T, b bench, c tool.Call) {
 	}
 }
 
-func wantRemains(t *testing.T, b *Bash, c tool.Call, want perdure.Remains) {
+func wantRemains(t *testing.T, b *Bash, c tool.Call, want perdure.ExecutionRemains) {
 	t.Helper()
-	got, err := b.Look(t.Context(), c)
+	got, err := b.Inspect(t.Context(), c)
 	if err != nil || got != want {
 		t.Fatalf("got %q, %v, want %q", got, err, want)
 	}

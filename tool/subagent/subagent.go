@@ -1,8 +1,8 @@
-// Package subagent is the set of tools by which a model works with other agents: spawn_subagent gives a piece of work to
-// one, and message_parent is a subagent's word to whoever gave it.
+// Package subagent is the set of tools with which a model works with other agents: spawn_subagent
+// gives a piece of work to one, and with message_parent a subagent sends a message to its parent.
 //
-// It may import the root and tool. The one thing to know: a subagent is a session of its own, so it outlives the call that
-// started it; the call only waits.
+// It may import the root and tool. The one thing to know: a subagent is a session of its own, so it
+// outlives the call that started it; the call only waits.
 package subagent
 
 import (
@@ -28,30 +28,31 @@ var spawnText string
 //go:embed message_parent.md
 var messageText string
 
-// Tools returns the set, in the order in which the model is shown it. message_parent is shown to subagents only.
+// Tools returns the tools, in the order in which they are listed to the model. message_parent is
+// shown only to subagents.
 func Tools() []tool.Tool {
 	no, yes := false, true
 	return []tool.Tool{
 		tool.New(tool.Spec{
-			Name:        spawnName,
-			DisplayName: "Spawn Subagent",
-			Description: strings.TrimSpace(spawnText),
-			Class:       perdure.Idempotent, // the same call is the same subagent (SA2)
-			SoftBudget:  tool.Never,         // SA8
-			NeedsEnv:    true,
-			DryAware:    true,
-			Hints:       tool.Hints{ReadOnly: &no, Idempotent: &yes, LongRunning: &yes, CapabilityID: tool.AgentsCapability},
+			Name:          spawnName,
+			DisplayName:   "Spawn Subagent",
+			Description:   strings.TrimSpace(spawnText),
+			Class:         perdure.Idempotent, // the same call is the same subagent (SA2)
+			SoftBudget:    tool.Never,         // SA8
+			NeedsEnv:      true,
+			HandlesDryRun: true,
+			Hints:         tool.Hints{ReadOnly: &no, Idempotent: &yes, LongRunning: &yes, CapabilityID: tool.AgentsCapability},
 		}, spawn),
 		tool.New(tool.Spec{
-			Name:        messageName,
-			DisplayName: "Message Parent",
-			Description: strings.TrimSpace(messageText),
-			Class:       perdure.Idempotent, // the same call is the same message
-			Inside:      true,
-			Trusted:     true,
-			NeedsEnv:    true,
-			DryAware:    true,
-			Hints:       tool.Hints{ReadOnly: &no, Idempotent: &yes, CapabilityID: tool.ParentCapability},
+			Name:          messageName,
+			DisplayName:   "Message Parent",
+			Description:   strings.TrimSpace(messageText),
+			Class:         perdure.Idempotent, // the same call is the same message
+			SessionOnly:   true,
+			Trusted:       true,
+			NeedsEnv:      true,
+			HandlesDryRun: true,
+			Hints:         tool.Hints{ReadOnly: &no, Idempotent: &yes, CapabilityID: tool.ParentCapability},
 		}, messageParent),
 	}
 }
@@ -59,13 +60,13 @@ func Tools() []tool.Tool {
 // spawnArgs are the arguments of spawn_subagent (SA1).
 type spawnArgs struct {
 	Name       string          `json:"name" minLength:"1" maxLength:"64" jsonschema:"A short name for this piece of work, for people"`
-	Task       string          `json:"task" minLength:"1" jsonschema:"What the subagent is to do. It sees nothing of this conversation: give it all that it needs to know, and say what it is to answer"`
-	Agent      string          `json:"agent,omitempty" jsonschema:"The kind of agent, where the host has named some. Default: one like yourself"`
-	Background bool            `json:"background,omitempty" jsonschema:"true: go on at once, and be told when it has ended. Default: wait for its answer"`
+	Task       string          `json:"task" minLength:"1" jsonschema:"The assignment of the subagent. It sees nothing of this conversation: include everything that it needs to know, and say what its answer should contain"`
+	Agent      string          `json:"agent,omitempty" jsonschema:"The name of an agent, if the host offers several. Default: an agent like yourself"`
+	Background bool            `json:"background,omitempty" jsonschema:"true: continue at once, and be notified when it has ended. Default: wait for its answer"`
 	Schema     json.RawMessage `json:"result_schema,omitempty" jsonschema:"JSON Schema that its answer must match. Default: any text"`
 }
 
-// started is the answer for a subagent that works in the background (LN6).
+// started is the result for a subagent that works in the background (LN6).
 type started struct {
 	Type       string            `json:"type"`
 	Tool       string            `json:"tool"`
@@ -83,15 +84,15 @@ func spawn(ctx context.Context, in spawnArgs, env tool.Env) (tool.Result, error)
 	}
 	name := oneLine(in.Name)
 	if name == "" {
-		return tool.Error("No subagent was started: name has nothing that can be shown. Give it a short name."), nil
+		return tool.Error("No subagent was started because name contains no printable characters. Use a short name."), nil
 	}
 	if env.DryRun { // AP13
 		return tool.Success("[dry-run] Would start the subagent '" + name + "'."), nil
 	}
-	if string(in.Schema) == "null" { // what models write for an argument that they leave out
+	if string(in.Schema) == "null" { // models write null for an omitted argument
 		in.Schema = nil
 	}
-	task, err := env.Agents.Start(ctx, tool.AgentOrder{Name: name, Prompt: in.Task, Agent: in.Agent, Schema: in.Schema, Background: in.Background})
+	task, err := env.Agents.Start(ctx, tool.SubagentRequest{Name: name, Prompt: in.Task, Agent: in.Agent, Schema: in.Schema, Background: in.Background})
 	var refused *tool.Denied
 	switch {
 	case errors.As(err, &refused):
@@ -101,41 +102,42 @@ func spawn(ctx context.Context, in spawnArgs, env tool.Env) (tool.Result, error)
 	case in.Background:
 		return tool.Success(started{
 			Type: "background", Tool: spawnName, Name: name, Task: task.ID, Background: task.ID, Session: task.Links.ChildSession, Status: task.State,
-			Message: "The subagent works in the background. You are told when it has ended; use wait_task to wait for it, or cancel_task.",
+			Message: "The subagent is working in the background. You are notified when it has ended; use wait_task to wait for it, or cancel_task to cancel it.",
 		}), nil
 	}
 	task, result, err := env.Agents.Await(ctx, task.ID)
 	if err != nil {
 		return ended(ctx, err), nil
 	}
-	return outcome(task, result), nil
+	return resultOf(task, result), nil
 }
 
-// oneLine is a name as people are shown it, without what would break their lines or steer their terminal.
+// oneLine returns a name for display, without characters that would break lines or control a
+// terminal.
 func oneLine(name string) string {
 	return strings.Join(strings.FieldsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
 }
 
-// outcome is what the subagent came to, as the model reads it. The task is read with it (DL5).
-func outcome(task perdure.Task, result []byte) tool.Result {
+// resultOf returns the result of the subagent for the model, and marks the task as read (DL5).
+func resultOf(task perdure.Task, result []byte) tool.Result {
 	var r tool.Result
 	switch {
 	case task.State == perdure.TaskSucceeded:
 		r = tool.Success(json.RawMessage(result))
 	case task.State == perdure.TaskCanceled:
 		r = tool.Error("The subagent was canceled.")
-		r.ErrorAs = perdure.ErrorCanceled
+		r.ErrorKind = perdure.ErrorCanceled
 	case task.Error != nil:
 		r = tool.Error(task.Error.Message)
-		r.ErrorAs = task.Error.Kind
+		r.ErrorKind = task.Error.Kind
 	default:
 		r = tool.Failf("The subagent ended as %s.", task.State)
 	}
-	r.Read = append(r.Read, task.ID)
+	r.ReadTasks = append(r.ReadTasks, task.ID)
 	return r
 }
 
-// ended is the result of a port's error. When the call itself was ended, it says so.
+// ended is the result of an error of a port. If the call itself has ended, it says so.
 func ended(ctx context.Context, err error) tool.Result {
 	cause := perdure.CauseOf(ctx)
 	if cause == "" {
@@ -146,7 +148,7 @@ func ended(ctx context.Context, err error) tool.Result {
 
 // messageArgs are the arguments of message_parent.
 type messageArgs struct {
-	Text string `json:"text" minLength:"1" jsonschema:"What to say"`
+	Text string `json:"text" minLength:"1" jsonschema:"The message"`
 }
 
 func messageParent(ctx context.Context, in messageArgs, env tool.Env) (tool.Result, error) {
@@ -156,10 +158,10 @@ func messageParent(ctx context.Context, in messageArgs, env tool.Env) (tool.Resu
 	if env.DryRun { // AP13
 		return tool.Success("[dry-run] Would send a message to the parent."), nil
 	}
-	err := env.Agents.Tell(ctx, in.Text)
+	err := env.Agents.SendToParent(ctx, in.Text)
 	switch {
 	case errors.Is(err, perdure.Conflict):
-		return tool.Error("There is nobody to tell: this session is no subagent, or its work is over."), nil
+		return tool.Error("The message was not sent: this session is not a subagent, or its work is over."), nil
 	case err != nil:
 		return ended(ctx, err), nil
 	}

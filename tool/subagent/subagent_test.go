@@ -59,7 +59,8 @@ func TestToolsAreAdmitted(t *testing.T) {
 	}
 	for name, soft := range map[string]bool{"spawn_subagent": false, "message_parent": true} {
 		found, ok := set.Get(name)
-		if !ok || found.Spec().Class != perdure.Idempotent || !found.Spec().NeedsEnv || (found.Spec().SoftBudget == tool.Never) == soft { // SA8
+		// SA8
+		if !ok || found.Spec().Class != perdure.Idempotent || !found.Spec().NeedsEnv || (found.Spec().SoftBudget == tool.Never) == soft {
 			t.Errorf("%s: got %+v", name, found)
 		}
 	}
@@ -69,11 +70,11 @@ func TestToolsAreAdmitted(t *testing.T) {
 type agents struct {
 	start error
 	task  perdure.Task
-	order *tool.AgentOrder // what was asked for; nil: nothing
+	order *tool.SubagentRequest // the received order; nil: none
 	said  *string
 }
 
-func (a *agents) Start(_ context.Context, o tool.AgentOrder) (perdure.Task, error) {
+func (a *agents) Start(_ context.Context, o tool.SubagentRequest) (perdure.Task, error) {
 	a.order = &o
 	return a.task, a.start
 }
@@ -85,7 +86,7 @@ func (a *agents) Await(ctx context.Context, _ perdure.TaskID) (perdure.Task, []b
 	return a.task, []byte(`{"n":1}`), nil
 }
 
-func (a *agents) Tell(_ context.Context, text string) error {
+func (a *agents) SendToParent(_ context.Context, text string) error {
 	a.said = &text
 	return a.start
 }
@@ -114,7 +115,7 @@ func TestSpawnRefusals(t *testing.T) {
 		"an empty name":   {`{"name":"","task":"x"}`, "name"},
 		"a long name":     {`{"name":"` + strings.Repeat("n", 65) + `","task":"x"}`, "name"},
 		"a megabyte":      {`{"name":"` + strings.Repeat("n", 1<<20) + `","task":"x"}`, "name"},
-		"nothing to show": {`{"name":"\u0007\u001b\u200b","task":"x"}`, "nothing that can be shown"},
+		"nothing to show": {`{"name":"\u0007\u001b\u200b","task":"x"}`, "no printable characters"},
 		"no task":         {`{"name":"n"}`, "task"},
 		"an empty task":   {`{"name":"n","task":""}`, "task"},
 		"unknown":         {`{"name":"n","task":"x","model":"y"}`, "model"},
@@ -134,16 +135,16 @@ func TestSpawnOrders(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		args string
-		want tool.AgentOrder
+		want tool.SubagentRequest
 	}{
-		"plain":             {`{"name":"n","task":"x"}`, tool.AgentOrder{Name: "n", Prompt: "x"}},
-		"a hostile name":    {`{"name":"a\u001b[2J\nb\tc\u202e","task":"x"}`, tool.AgentOrder{Name: "a [2J b c", Prompt: "x"}},
-		"null is no schema": {`{"name":"n","task":"x","result_schema":null}`, tool.AgentOrder{Name: "n", Prompt: "x"}},
+		"plain":             {`{"name":"n","task":"x"}`, tool.SubagentRequest{Name: "n", Prompt: "x"}},
+		"a hostile name":    {`{"name":"a\u001b[2J\nb\tc\u202e","task":"x"}`, tool.SubagentRequest{Name: "a [2J b c", Prompt: "x"}},
+		"null is no schema": {`{"name":"n","task":"x","result_schema":null}`, tool.SubagentRequest{Name: "n", Prompt: "x"}},
 		"all": {
 			`{"name":"n","task":"x","agent":"a","background":true,"result_schema":{"type":"integer"}}`,
-			tool.AgentOrder{Name: "n", Prompt: "x", Agent: "a", Background: true, Schema: []byte(`{"type":"integer"}`)},
+			tool.SubagentRequest{Name: "n", Prompt: "x", Agent: "a", Background: true, Schema: []byte(`{"type":"integer"}`)},
 		},
-		"a long task": {`{"name":"n","task":"` + strings.Repeat("x", 1<<20) + `"}`, tool.AgentOrder{Name: "n", Prompt: strings.Repeat("x", 1<<20)}},
+		"a long task": {`{"name":"n","task":"` + strings.Repeat("x", 1<<20) + `"}`, tool.SubagentRequest{Name: "n", Prompt: strings.Repeat("x", 1<<20)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -178,7 +179,7 @@ func TestSpawnOutcomes(t *testing.T) {
 			t.Parallel()
 			r := run(t.Context(), t, "spawn_subagent", `{"name":"n","task":"x"}`, tool.Env{Agents: &c.port})
 			record, _ := r.Record("call_1")
-			if string(record.Result) != c.want || record.ErrorKind != c.kind || (len(record.Read) == 1) != c.read {
+			if string(record.Result) != c.want || record.ErrorKind != c.kind || (len(record.ReadTasks) == 1) != c.read {
 				t.Errorf("got %s, %+v", record.Result, record)
 			}
 		})
@@ -204,7 +205,7 @@ func TestMessageParent(t *testing.T) { // TK11
 	if r := run(t.Context(), t, "message_parent", `{"text":"half done"}`, tool.Env{Agents: port}); body(t, r) != `{"sent":true}` || port.said == nil || *port.said != "half done" {
 		t.Errorf("got %s", body(t, r))
 	}
-	if r := run(t.Context(), t, "message_parent", `{"text":"x"}`, tool.Env{Agents: &agents{start: perdure.Conflict}}); r.IsSuccess() || !strings.Contains(body(t, r), "nobody to tell") {
+	if r := run(t.Context(), t, "message_parent", `{"text":"x"}`, tool.Env{Agents: &agents{start: perdure.Conflict}}); r.IsSuccess() || !strings.Contains(body(t, r), "was not sent") {
 		t.Errorf("got %s", body(t, r))
 	}
 	if r := run(t.Context(), t, "message_parent", `{"text":""}`, tool.Env{Agents: port}); r.IsSuccess() {

@@ -19,23 +19,27 @@ import (
 	"github.com/perdure/perdure/tool/background"
 )
 
-// crashTime bounds one death and the recovery from it.
+// crashTime bounds one crash and the recovery from it.
 const crashTime = 30 * time.Second
 
-// Crash kills the runtime around a call of the tool, starts another one over the same store, and checks what the tool
-// did, by its own effect class (G6). It does so at each moment that has a name (before its claim, after it, while it
-// runs, after its effect, before and after its settlement), and then at every commit of the turn, both before it and
-// after it without telling; in the foreground, and in the background where the tool can run there.
+// Crash kills the engine around a call of the tool, starts another engine on the same store, and
+// checks what the tool did against its effect class.
 //
-//   - an at_most_once tool was entered at most once, and its call ended with its result or as unknown; it was entered
-//     again only where it said itself that nothing had happened (tool.Reconciler, tool.Survivor);
-//   - a pure or idempotent tool was entered again where needed, always under the same key, and its call
-//     ended with a result that is no error;
-//   - the call has exactly one result in the transcript, a background run came home exactly once, and the conversation
-//     came to rest.
+// It kills at each named moment (before the claim, after it, while the tool runs, after its effect,
+// before and after the settlement), and then at every commit of the turn: before the commit, and
+// after it without reporting success. It does so in the foreground, and also in the background if
+// the tool can run there. It checks that
 //
-// For each moment the test's log says what happened and what the runtime did about it (go test -v). in is encoded as
-// the arguments. The tool is entered many times in all, each time in a session of its own.
+//   - an at_most_once tool was entered at most once, and its call ended with its result or as
+//     unknown. It may be entered again only if the tool itself reported that nothing had happened
+//     (tool.Reconciler, tool.Survivor);
+//   - a pure or idempotent tool was entered again where needed, always with the same key, and its
+//     call ended with a success;
+//   - the call has exactly one result in the transcript, the result of a background run was
+//     delivered exactly once, and the session came to rest.
+//
+// The test's log says for each moment what happened and what crash recovery did (go test -v). in is
+// encoded as the arguments. The tool is entered many times, each time in a new session.
 func Crash(t *testing.T, subject tool.Tool, in any) {
 	t.Helper()
 	args, err := json.Marshal(in)
@@ -51,15 +55,15 @@ func Crash(t *testing.T, subject tool.Tool, in any) {
 			c := &crash{t: t, subject: subject, args: args, lane: lane, at: at, settling: make(chan struct{})}
 			c.run()
 			if !c.reached() {
-				t.Errorf("%s: it never came to that", c)
+				t.Errorf("%s: this moment was not reached", c)
 			}
-			t.Log(c.story())
+			t.Log(c.summary())
 		}
 		sweep(t, &crash{subject: subject, args: args, lane: lane})
 	}
 }
 
-// sweep kills the runtime at every commit, one after another.
+// sweep kills the engine at every commit, one after another.
 func sweep(t *testing.T, like *crash) {
 	t.Helper()
 	ends, deaths := map[string]int{}, 0
@@ -73,40 +77,41 @@ func sweep(t *testing.T, like *crash) {
 			ends[c.end]++
 		}
 	}
-	t.Logf("%s, in the %s, killed before and after each commit, %d times in all: it ended as %v", like.subject.Spec().Name, like.lane, deaths, ends)
+	t.Logf("%s, in the %s, killed before and after each commit, %d times in total: it ended as %v",
+		like.subject.Spec().Name, like.lane, deaths, ends)
 }
 
-// crash is one death and what follows.
+// crash is one crash and the recovery.
 type crash struct {
 	t       *testing.T
 	subject tool.Tool
 	args    json.RawMessage
 	lane    perdure.Lane
-	at      moment     // at which the runtime dies; empty: at the nth transaction
-	act     faulty.Act // likewise, how it dies at that
+	at      moment     // at which the engine is killed; empty: at the nth transaction
+	act     faulty.Act // how it is killed at the nth transaction
 	n       int
 
-	settling chan struct{} // closed when the call that asks for a background run is being settled
+	settling chan struct{} // closed when the call that requests a background run is being settled
 
-	mu      sync.Mutex
-	kill    context.CancelFunc // guarded by mu; ends the first life
-	dying   bool               // guarded by mu; every call of the store dies
-	settled bool               // guarded by mu; likewise, from the next transaction on
-	first   int                // guarded by mu; entries in the first life
-	keys    []string           // guarded by mu; of each entry into the tool
-	denied  int                // guarded by mu; how often the tool said that nothing had happened
+	mu           sync.Mutex
+	kill         context.CancelFunc // guarded by mu; stops the first engine
+	dying        bool               // guarded by mu; every call of the store fails as if the process had died
+	settled      bool               // guarded by mu; dying starts with the next transaction
+	firstEntries int                // guarded by mu; entries in the first engine
+	keys         []string           // guarded by mu; of each entry into the tool
+	notHappened  int                // guarded by mu; how often the tool reported that nothing had happened
 
-	how perdure.TakeOver // what recovery did with the call; empty: nothing was left to take over
-	end string           // how the call ended
+	takenOver perdure.TakeOver // how crash recovery took over the call; empty: there was nothing to take over
+	end       string           // how the call ended
 }
 
-// run plays the turn with one death, and reports whether it came to that.
+// run runs the turn with one crash, and reports whether the crash happened.
 func (c *crash) run() bool {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), crashTime)
 	defer cancel()
 	memory := memory.New(memory.Config{})
-	id := c.ask(ctx, memory)
+	id := c.createSession(ctx, memory)
 
 	life, end := context.WithCancel(ctx)
 	plan := faulty.Nth("InTx", c.n, faulty.Fault{Act: c.act})
@@ -115,19 +120,19 @@ func (c *crash) run() bool {
 	}
 	plan.Died, c.kill = end, end
 	first := faulty.New(memory, plan)
-	c.live(life, first, id, false)
+	c.runUntilIdle(life, first, id, false)
 	end()
 	c.mu.Lock()
-	c.first = len(c.keys)
+	c.firstEntries = len(c.keys)
 	c.mu.Unlock()
 
-	eng := c.live(ctx, faulty.New(memory, faulty.Plan{}), id, true)
+	eng := c.runUntilIdle(ctx, faulty.New(memory, faulty.Plan{}), id, true)
 	c.check(ctx, eng, id)
 	return first.Dead()
 }
 
-// ask makes a session with a message in it.
-func (c *crash) ask(ctx context.Context, st *memory.Store) perdure.SessionID {
+// createSession creates a session with a message.
+func (c *crash) createSession(ctx context.Context, st *memory.Store) perdure.SessionID {
 	c.t.Helper()
 	eng := c.open(ctx, faulty.New(st, faulty.Plan{}), false)
 	s, err := eng.NewSession(ctx, perdure.Agent{})
@@ -135,13 +140,14 @@ func (c *crash) ask(ctx context.Context, st *memory.Store) perdure.SessionID {
 		err = eng.Send(ctx, s.ID, perdure.Text("go"))
 	}
 	if err != nil {
-		c.t.Fatalf("ask: %v", err)
+		c.t.Fatalf("create session: %v", err)
 	}
 	return s.ID
 }
 
-// open makes an engine whose model calls the tool once. whole is one that is not to die.
-func (c *crash) open(ctx context.Context, st *faulty.Store, whole bool) *local.Engine {
+// open opens an engine whose model calls the tool once. final is true for the engine that must not
+// crash.
+func (c *crash) open(ctx context.Context, st *faulty.Store, final bool) *local.Engine {
 	c.t.Helper()
 	name, args := c.subject.Spec().Name, any(c.args)
 	if c.lane == perdure.Background {
@@ -159,7 +165,7 @@ func (c *crash) open(ctx context.Context, st *faulty.Store, whole bool) *local.E
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	tools := tool.NewRegistry(c.counted(whole))
+	tools := tool.NewRegistry(c.instrumented(final))
 	if c.lane == perdure.Background {
 		for _, t := range background.Tools(background.Config{}) {
 			tools.Register(t)
@@ -174,23 +180,23 @@ func (c *crash) open(ctx context.Context, st *faulty.Store, whole bool) *local.E
 	return eng
 }
 
-// live runs an engine until the session is at rest or ctx ends.
-func (c *crash) live(ctx context.Context, st *faulty.Store, id perdure.SessionID, whole bool) engine.Engine {
+// runUntilIdle runs an engine until the session is at rest or ctx ends.
+func (c *crash) runUntilIdle(ctx context.Context, st *faulty.Store, id perdure.SessionID, final bool) engine.Engine {
 	c.t.Helper()
-	eng := c.open(ctx, st, whole)
+	eng := c.open(ctx, st, final)
 	work, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1) // one result
 	go func() { ended <- eng.Run(work) }()
 	err := eng.WaitIdle(ctx, id)
 	stop()
 	runErr := <-ended
-	if whole && (err != nil || runErr != nil) {
-		c.t.Fatalf("%s: the conversation did not come to rest: %v", c, errors.Join(err, runErr))
+	if final && (err != nil || runErr != nil) {
+		c.t.Fatalf("%s: the session did not come to rest: %v", c, errors.Join(err, runErr))
 	}
 	return eng
 }
 
-// String says where the runtime died, for a failure's text.
+// String says where the engine was killed, for messages.
 func (c *crash) String() string {
 	when := string(c.at)
 	if c.at == "" {

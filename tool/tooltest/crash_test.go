@@ -37,7 +37,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// pay is a tool that can say whether it happened, and which stops when it is told to.
+// pay is a tool that can find out whether a payment was made, and that stops with its context.
 type pay struct {
 	tool.Background
 	mu   sync.Mutex
@@ -74,7 +74,7 @@ func TestCrashAsksAReconciler(t *testing.T) {
 	tooltest.Crash(t, newPay(), repo{Repo: "perdure/perdure"})
 }
 
-// TestCrashFindsASurvivor runs a real command, which goes on without the runtime.
+// TestCrashFindsASurvivor runs a real command, which keeps running without the runtime.
 func TestCrashFindsASurvivor(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

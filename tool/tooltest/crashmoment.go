@@ -8,7 +8,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// moment is a place in the life of a call at which the runtime dies.
+// moment is a moment of a call at which the engine is killed.
 type moment string
 
 // The moments, in their order.
@@ -25,8 +25,8 @@ func moments() []moment {
 	return []moment{beforeClaim, afterClaim, during, afterEffect, beforeSettle, afterSettle}
 }
 
-// fault is the plan of a moment. In the background the first claim and the first settlement are those of the call that
-// asks for the run.
+// fault is the fault plan of a moment. In the background the first claim and the first settlement
+// belong to the call that requests the run.
 func (c *crash) fault(p faulty.Point) faulty.Fault {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,13 +37,13 @@ func (c *crash) fault(p faulty.Point) faulty.Fault {
 			close(c.settling)
 		}
 	}
-	begins := p.Method == "InTx" || p.Method == "View"
+	startsTx := p.Method == "InTx" || p.Method == "View"
 	switch {
 	case c.at == beforeClaim && p == faulty.Point{Method: "Claim", N: nth}, c.at == beforeSettle && p == faulty.Point{Method: "Settle", N: nth}:
 		c.dying = true
 	case c.at == afterSettle && p == faulty.Point{Method: "Settle", N: nth}:
 		c.settled = true
-	case c.settled && begins:
+	case c.settled && startsTx:
 		c.dying = true
 	}
 	if c.dying {
@@ -52,7 +52,7 @@ func (c *crash) fault(p faulty.Point) faulty.Fault {
 	return faulty.Fault{}
 }
 
-// die kills the runtime from inside the tool.
+// die kills the engine from inside the tool.
 func (c *crash) die() {
 	c.mu.Lock()
 	c.dying = true
@@ -61,22 +61,24 @@ func (c *crash) die() {
 	kill()
 }
 
-// reached reports whether the runtime died at the moment.
+// reached reports whether the moment was reached.
 func (c *crash) reached() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.dying
 }
 
-// enter carries out one entry into the tool, and kills the runtime around it where that is the moment.
-func (c *crash) enter(ctx context.Context, call tool.Call, whole bool, run func(context.Context) tool.Result) tool.Result {
-	if !whole && c.lane == perdure.Background && c.at != "" {
-		select { // the call that asks for the run is over first, so that the next settlement is the run's
+// invoke runs the tool, and kills the engine before, during or after that if it is the moment to
+// do so.
+func (c *crash) invoke(ctx context.Context, call tool.Call, final bool,
+	run func(context.Context) tool.Result) tool.Result {
+	if !final && c.lane == perdure.Background && c.at != "" {
+		select { // wait for that call first, so that the next settlement is the run's
 		case <-c.settling:
 		case <-ctx.Done():
 		}
 	}
-	if !whole && c.at == afterClaim {
+	if !final && c.at == afterClaim {
 		c.die()
 		<-ctx.Done()
 		return tool.Error("the runtime was killed before the tool was entered")
@@ -84,27 +86,27 @@ func (c *crash) enter(ctx context.Context, call tool.Call, whole bool, run func(
 	c.mu.Lock()
 	c.keys = append(c.keys, call.Key)
 	c.mu.Unlock()
-	if !whole && c.at == during {
+	if !final && c.at == during {
 		c.die()
 		<-ctx.Done()
 	}
 	result := run(ctx)
-	if !whole && c.at == afterEffect {
+	if !final && c.at == afterEffect {
 		c.die()
 	}
 	return result
 }
 
-// said notes that the tool said that nothing had happened.
-func (c *crash) said(nothing bool) {
+// countNotHappened counts reports of the tool that nothing had happened.
+func (c *crash) countNotHappened(nothing bool) {
 	if nothing {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.denied++
+		c.notHappened++
 	}
 }
 
-// The powers of a tool that recovery uses, each alone.
+// The optional methods of a tool that crash recovery uses, one group each.
 type (
 	runsBackground interface {
 		RunBackground(context.Context, tool.Call, tool.Env, tool.Sink) tool.Result
@@ -114,110 +116,114 @@ type (
 	}
 	survives interface {
 		Prepare(context.Context, tool.Call) error
-		Look(context.Context, tool.Call) (perdure.Remains, error)
+		Inspect(context.Context, tool.Call) (perdure.ExecutionRemains, error)
 		Adopt(context.Context, tool.Call, tool.Env, tool.Sink) tool.Result
 		Stop(context.Context, tool.Call) error
 	}
 )
 
-// counted is the tool under test with its entries counted, and with the powers that it has itself. whole is for a
-// runtime that is not to die.
-func (c *crash) counted(whole bool) tool.Tool {
-	entry := counted{Tool: c.subject, c: c, whole: whole}
+// instrumented returns the tool under test with its entries counted. The result implements an
+// optional interface only if the tool does, because crash recovery checks for them: hence one
+// struct for each combination. final is true for the engine that must not crash.
+func (c *crash) instrumented(final bool) tool.Tool {
+	entry := countingTool{Tool: c.subject, c: c, final: final}
 	runs, inBackground := c.subject.(tool.Background)
-	asked, canTell := c.subject.(tool.Reconciler)
-	kept, goesOn := c.subject.(tool.Survivor)
-	back, tells, lives := countedBackground{runs, entry}, countedReconciler{asked, c}, countedSurvivor{kept, c}
+	reconciler, canReconcile := c.subject.(tool.Reconciler)
+	survivor, canSurvive := c.subject.(tool.Adoptable)
+	asBackground := countingBackground{runs, entry}
+	asReconciler := countingReconciler{reconciler, c}
+	asSurvivor := countingSurvivor{survivor, c}
 	switch {
-	case inBackground && canTell && goesOn:
+	case inBackground && canReconcile && canSurvive:
 		return struct {
-			counted
+			countingTool
 			runsBackground
 			reconciles
 			survives
-		}{entry, back, tells, lives}
-	case inBackground && canTell:
+		}{entry, asBackground, asReconciler, asSurvivor}
+	case inBackground && canReconcile:
 		return struct {
-			counted
+			countingTool
 			runsBackground
 			reconciles
-		}{entry, back, tells}
-	case inBackground && goesOn:
+		}{entry, asBackground, asReconciler}
+	case inBackground && canSurvive:
 		return struct {
-			counted
+			countingTool
 			runsBackground
 			survives
-		}{entry, back, lives}
-	case canTell && goesOn:
+		}{entry, asBackground, asSurvivor}
+	case canReconcile && canSurvive:
 		return struct {
-			counted
+			countingTool
 			reconciles
 			survives
-		}{entry, tells, lives}
+		}{entry, asReconciler, asSurvivor}
 	case inBackground:
 		return struct {
-			counted
+			countingTool
 			runsBackground
-		}{entry, back}
-	case canTell:
+		}{entry, asBackground}
+	case canReconcile:
 		return struct {
-			counted
+			countingTool
 			reconciles
-		}{entry, tells}
-	case goesOn:
+		}{entry, asReconciler}
+	case canSurvive:
 		return struct {
-			counted
+			countingTool
 			survives
-		}{entry, lives}
+		}{entry, asSurvivor}
 	}
 	return entry
 }
 
-// counted counts the entries into a tool.
-type counted struct {
+// countingTool counts the entries into a tool.
+type countingTool struct {
 	tool.Tool
 	c     *crash
-	whole bool
+	final bool
 }
 
 // Run enters the tool.
-func (k counted) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
-	return k.c.enter(ctx, call, k.whole, func(ctx context.Context) tool.Result { return k.Tool.Run(ctx, call, env) })
+func (k countingTool) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
+	return k.c.invoke(ctx, call, k.final, func(ctx context.Context) tool.Result { return k.Tool.Run(ctx, call, env) })
 }
 
-// countedBackground is the background of a counted tool.
-type countedBackground struct {
+// countingBackground counts the entries in the background.
+type countingBackground struct {
 	runs  tool.Background
-	entry counted
+	entry countingTool
 }
 
 // RunBackground enters the tool.
-func (k countedBackground) RunBackground(ctx context.Context, call tool.Call, env tool.Env, sink tool.Sink) tool.Result {
-	return k.entry.c.enter(ctx, call, k.entry.whole, func(ctx context.Context) tool.Result { return k.runs.RunBackground(ctx, call, env, sink) })
+func (k countingBackground) RunBackground(ctx context.Context, call tool.Call, env tool.Env, sink tool.Sink) tool.Result {
+	return k.entry.c.invoke(ctx, call, k.entry.final,
+		func(ctx context.Context) tool.Result { return k.runs.RunBackground(ctx, call, env, sink) })
 }
 
-// countedReconciler asks a tool whether it happened.
-type countedReconciler struct {
-	asked tool.Reconciler
-	c     *crash
+// countingReconciler counts the reports of a Reconciler.
+type countingReconciler struct {
+	reconciler tool.Reconciler
+	c          *crash
 }
 
-// Reconcile asks the tool.
-func (k countedReconciler) Reconcile(ctx context.Context, call tool.Call, env tool.Env) (tool.Reconciled, error) {
-	found, err := k.asked.Reconcile(ctx, call, env)
-	k.c.said(err == nil && found.DidNotHappen)
+// Reconcile calls the tool.
+func (k countingReconciler) Reconcile(ctx context.Context, call tool.Call, env tool.Env) (tool.Reconciled, error) {
+	found, err := k.reconciler.Reconcile(ctx, call, env)
+	k.c.countNotHappened(err == nil && found.DidNotHappen)
 	return found, err
 }
 
-// countedSurvivor looks for what is left of a tool.
-type countedSurvivor struct {
-	tool.Survivor
+// countingSurvivor counts the reports of a Survivor.
+type countingSurvivor struct {
+	tool.Adoptable
 	c *crash
 }
 
-// Look asks the tool.
-func (k countedSurvivor) Look(ctx context.Context, call tool.Call) (perdure.Remains, error) {
-	remains, err := k.Survivor.Look(ctx, call)
-	k.c.said(err == nil && remains == perdure.RemainsUnstarted)
+// Look calls the tool.
+func (k countingSurvivor) Inspect(ctx context.Context, call tool.Call) (perdure.ExecutionRemains, error) {
+	remains, err := k.Adoptable.Inspect(ctx, call)
+	k.c.countNotHappened(err == nil && remains == perdure.RemainsUnstarted)
 	return remains, err
 }

@@ -104,8 +104,8 @@ func TestDefaultTools(t *testing.T) {
 	})
 }
 
-// kept are the names of tools that run commands, read secrets, spend money, spawn agents or make schedules. They
-// come with a capability (TL30).
+// kept are the names of tools that run commands, read secrets, spend money, spawn agents or make
+// schedules. They come with a capability (TL30).
 func kept() []string {
 	names := []string{"secret_store", "sql", "spawn_agent", "spawn_subagent", "external_agent", "create_schedule", "list_schedules", "cancel_schedule", "schedule", "shell", "http_request", "load_tool"}
 	for _, t := range background.Tools(background.Config{}) {
@@ -131,7 +131,8 @@ func TestDefaultTexts(t *testing.T) {
 	}
 }
 
-// TestDefaultSchemas wants arguments and results to have the names of TL27. A "?" means that it may be left out.
+// TestDefaultSchemas wants arguments and results to have the names of TL27. A "?" means that it may
+// be left out.
 func TestDefaultSchemas(t *testing.T) {
 	t.Parallel()
 	got := map[string][2]string{}

@@ -1,5 +1,9 @@
-// Package tooltest holds the laws of tools and of the ports that tools reach, and tools that fail on demand.
+// Package tooltest has test suites for tools and for the ports that tools use, and tools that fail
+// on purpose.
 //
-// It may import the root, tool, the local engine and the fakes of the stores and models; it is imported by
-// tests. The one thing to know: a suite takes a function that makes a fresh subject, and asks nothing else.
+// The package may import the root package, tool, the local engine and the fakes of stores and
+// models. Only tests import it.
+//
+// The one thing to know: a suite takes a function that returns a fresh subject, and needs nothing
+// else.
 package tooltest

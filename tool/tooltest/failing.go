@@ -7,8 +7,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// FailingTool is a tool that always fails (TL31): with an internal error if there is one, else with a tool
-// error. The zero value fails with the text "Tool execution failed".
+// FailingTool always fails: with an internal error if it has one, else with a tool error. The zero
+// value fails with the text "Tool execution failed".
 type FailingTool struct {
 	Text     string
 	Internal error

@@ -8,12 +8,12 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// mover is files as a [tool.Mover]; a law of theirs fails without.
+// mover returns the files as a [tool.Mover], or fails the test.
 func mover(t *testing.T, f tool.Files) tool.Mover {
 	t.Helper()
 	m, ok := f.(tool.Mover)
 	if !ok {
-		t.Fatalf("%T is no tool.Mover", f)
+		t.Fatalf("%T is not a tool.Mover", f)
 	}
 	return m
 }
@@ -44,7 +44,7 @@ func movesOverNothing(t *testing.T, f tool.Files) {
 	put(t, f, "/b", "2")
 	seeder, ok := f.(tool.Seeder)
 	if !ok {
-		t.Fatalf("%T is no tool.Seeder", f)
+		t.Fatalf("%T is not a tool.Seeder", f)
 	}
 	if err := seeder.Seed(t.Context(), tool.InitialFile{Path: "/r/fixed", Content: "3", IsReadOnly: true}); err != nil {
 		t.Fatal(err)
@@ -54,14 +54,14 @@ func movesOverNothing(t *testing.T, f tool.Files) {
 		kind     perdure.Kind
 		text     string
 	}{
-		{"/a/one", "/b", perdure.Conflict, "Something is there already: /b"},
-		{"/a", "/b", perdure.Conflict, "Something is there already: /b"},
-		{"/b", "/a", perdure.Conflict, "Something is there already: /a"},
+		{"/a/one", "/b", perdure.Conflict, "Path already exists: /b"},
+		{"/a", "/b", perdure.Conflict, "Path already exists: /b"},
+		{"/b", "/a", perdure.Conflict, "Path already exists: /a"},
 		{"/none", "/c", perdure.NotFound, "File not found: /none"},
 		{"/r/fixed", "/c", perdure.Conflict, "File is read-only: /r/fixed"},
 		{"/r", "/c", perdure.Conflict, "File is read-only: /r/fixed"},
-		{"/a", "/a/one/two", perdure.Invalid, "Cannot move /a to /a/one/two: it is itself, or below it."},
-		{"/", "/c", perdure.Invalid, "The root directory cannot be moved, nor replaced."},
+		{"/a", "/a/one/two", perdure.Invalid, "Cannot move /a to /a/one/two: the target is the source itself or inside it."},
+		{"/", "/c", perdure.Invalid, "The root directory cannot be moved or replaced."},
 		{"/b", "/.background/x", perdure.Conflict, "File is read-only: /.background/x"},
 		{"/b", "/a/one/x", perdure.Conflict, "path exists but is not a directory: /a/one"},
 	} {
@@ -95,12 +95,12 @@ func removesWhatWasRead(t *testing.T, f tool.Files) {
 
 func createsOnce(t *testing.T, f tool.Files) {
 	for i := range 2 {
-		_, err := f.Write(t.Context(), tool.FileWrite{Path: "/a", Content: fmt.Append(nil, i), New: true})
+		_, err := f.Write(t.Context(), tool.FileWrite{Path: "/a", Content: fmt.Append(nil, i), MustNotExist: true})
 		if i == 0 && err != nil {
 			t.Fatal(err)
 		}
 		if i == 1 {
-			wantError(t, err, perdure.Conflict, "Something is there already: /a")
+			wantError(t, err, perdure.Conflict, "Path already exists: /a")
 		}
 	}
 	wantContent(t, f, "/a", "0")

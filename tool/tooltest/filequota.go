@@ -11,8 +11,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// FileQuotas checks the laws of how much files may hold (FI6). open returns files that are empty and hold to the limits; a
-// [RuntimeWriter] among them is written past the quota of the session.
+// FileQuotas checks the laws about the limits of files. open returns empty files with the given
+// limits. If they are a [RuntimeWriter], its writes must ignore the quota of the session.
 func FileQuotas(t *testing.T, open func(t *testing.T, l tool.FileLimits) tool.Files) {
 	limits := tool.FileLimits{MaxFileBytes: 1000, MaxSessionBytes: 2500}
 	for _, law := range []struct {
@@ -20,10 +20,10 @@ func FileQuotas(t *testing.T, open func(t *testing.T, l tool.FileLimits) tool.Fi
 		check func(t *testing.T, f tool.Files)
 	}{
 		{"FI6 refuses a file that is too large", refusesLargeFiles},
-		{"FI6 refuses what has no room, and names used and limit", refusesFullSessions},
-		{"FI6 counts what a write takes away", countsTheDifference},
-		{"FI6 one of many writers takes the last room", lastRoomIsTakenOnce},
-		{"FI6 lets the runtime pass", letsTheRuntimePass},
+		{"FI6 refuses what exceeds the session limit, and names used and limit", refusesFullSessions},
+		{"FI6 counts what a write replaces", countsTheDifference},
+		{"FI6 one of many writers gets the last bytes", lastRoomIsTakenOnce},
+		{"FI6 does not limit the runtime", letsTheRuntimePass},
 	} {
 		t.Run(law.name, func(t *testing.T) {
 			t.Parallel()
@@ -32,7 +32,7 @@ func FileQuotas(t *testing.T, open func(t *testing.T, l tool.FileLimits) tool.Fi
 	}
 }
 
-// sized is a content of n bytes.
+// sized returns a content of n bytes.
 func sized(n int) string { return strings.Repeat("x", n) }
 
 func refusesLargeFiles(t *testing.T, f tool.Files) {
@@ -64,7 +64,7 @@ func refusesFullSessions(t *testing.T, f tool.Files) {
 	if _, err := f.Stat(t.Context(), "/new"); !errors.Is(err, perdure.NotFound) {
 		t.Errorf("a refused write left its parent: %v", err)
 	}
-	put(t, f, "/new/c", sized(500)) // to the last byte
+	put(t, f, "/new/c", sized(500)) // up to the last byte
 	put(t, f, "/empty", "")
 }
 
@@ -74,7 +74,7 @@ func countsTheDifference(t *testing.T, f tool.Files) {
 	}
 	put(t, f, "/c", sized(500))
 
-	put(t, f, "/a", sized(1000)) // as large as before
+	put(t, f, "/a", sized(1000)) // the size does not change
 	put(t, f, "/a", sized(400))
 	put(t, f, "/d", sized(600))
 	_, err := f.Write(t.Context(), tool.FileWrite{Path: "/a", Content: []byte(sized(401))})
@@ -108,14 +108,14 @@ func lastRoomIsTakenOnce(t *testing.T, f tool.Files) {
 	writing.Wait()
 
 	if taken != 1 {
-		t.Errorf("%d took it", taken)
+		t.Errorf("%d writers succeeded", taken)
 	}
 }
 
 func letsTheRuntimePass(t *testing.T, f tool.Files) {
 	writer, ok := f.(RuntimeWriter)
 	if !ok {
-		t.Fatal("FI6: these files are no RuntimeWriter: give the suite ones that are")
+		t.Fatal("FI6: these files are not a RuntimeWriter, which this suite requires")
 	}
 	put(t, f, "/a", sized(1000))
 	put(t, f, "/b", sized(1000))
@@ -126,6 +126,6 @@ func letsTheRuntimePass(t *testing.T, f tool.Files) {
 
 	_, err := f.Write(t.Context(), tool.FileWrite{Path: "/d", Content: []byte("1")})
 	wantError(t, err, perdure.Limit, "No room for /d: the session's files use 3500 bytes, it would add 1, the limit is 2500. Delete files that are not needed.")
-	put(t, f, "/a", sized(1000)) // what does not grow is taken however full it is
+	put(t, f, "/a", sized(1000)) // a write that does not grow is accepted, however full the session is
 	put(t, f, "/a", sized(999))
 }

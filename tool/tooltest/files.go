@@ -14,42 +14,42 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// RuntimeWriter is a tool.Files with a view that may also write below /.background (FI7).
+// RuntimeWriter is a tool.Files that also has a view which may write below /.background.
 type RuntimeWriter interface {
 	// Runtime returns that view.
 	Runtime() tool.Files
 }
 
-// Files checks the laws of session files, FI1 to FI5 and FI7; [FileQuotas] checks FI6. open returns files that are empty. The laws of
-// read-only files and of the runtime's directory want a [tool.Seeder] and a [RuntimeWriter], and fail
-// without.
+// Files checks the laws of session files, except for their limits, which [FileQuotas] checks. open
+// returns empty files. The laws about read-only files and about the runtime's directory require a
+// [tool.Seeder] and a [RuntimeWriter], and fail without them.
 func Files(t *testing.T, open func(t *testing.T) tool.Files) {
 	for _, law := range []struct {
 		name  string
 		check func(t *testing.T, f tool.Files)
 	}{
-		{"FI1 refuses what is no path", refusesBadPaths},
+		{"FI1 refuses invalid paths", refusesBadPaths},
 		{"FI1 normalises once", normalisesPaths},
-		{"FI1 keeps case and folds nothing", keepsCase},
-		{"FI1 takes the longest and the deepest path", takesLongPaths},
+		{"FI1 preserves case", keepsCase},
+		{"FI1 accepts the longest and the deepest path", takesLongPaths},
 		{"FI2 reads what was written", readsWhatWasWritten},
-		{"FI2 makes missing parents", makesParents},
+		{"FI2 creates missing parents", makesParents},
 		{"FI2 replaces atomically", replacesAtomically},
-		{"FI2 makes directories", makesDirectories},
-		{"FI2 refuses a file in a directory's place", refusesFileAsDirectory},
-		{"FI2 refuses a directory in a file's place", refusesDirectoryAsFile},
+		{"FI2 creates directories", makesDirectories},
+		{"FI2 refuses a file as a directory", refusesFileAsDirectory},
+		{"FI2 refuses a directory as a file", refusesDirectoryAsFile},
 		{"FI3 compares and sets", comparesAndSets},
 		{"FI3 compares the encoding with the content", comparesEncodings},
 		{"FI3 one of many setters wins", oneSetterWins},
-		{"FI4 tells missing from empty", tellsMissingFromEmpty},
+		{"FI4 distinguishes missing from empty", tellsMissingFromEmpty},
 		{"FI4 lists by name and by path", listsSorted},
-		{"FI4 says whether it removed", saysWhetherItRemoved},
+		{"FI4 reports whether it removed", saysWhetherItRemoved},
 		{"FI4 keeps a full directory and the root", keepsFullDirectories},
 		{"FI5 keeps read-only files", keepsReadOnlyFiles},
 		{"FI5 seeds what the model may change", seedsWritableFiles},
 		{"FI5 seeds again", seedsAgain},
-		{"FI5 refuses seeds that are none", refusesBadSeeds},
-		{"FI7 keeps the runtime's directory", keepsRuntimeDirectory},
+		{"FI5 refuses invalid seeds", refusesBadSeeds},
+		{"FI7 protects the runtime's directory", keepsRuntimeDirectory},
 		{"moves files and directories", movesFilesAndDirectories},
 		{"moves over nothing", movesOverNothing},
 		{"removes what was read", removesWhatWasRead},
@@ -63,7 +63,7 @@ func Files(t *testing.T, open func(t *testing.T) tool.Files) {
 	}
 }
 
-// put writes a file that must be taken.
+// put writes a file, which must succeed.
 func put(t *testing.T, f tool.Files, name, content string) {
 	t.Helper()
 	if _, err := f.Write(t.Context(), tool.FileWrite{Path: name, Content: []byte(content)}); err != nil {
@@ -71,7 +71,7 @@ func put(t *testing.T, f tool.Files, name, content string) {
 	}
 }
 
-// wantContent reads a file that must be there and compares it.
+// wantContent reads a file, which must succeed, and compares it.
 func wantContent(t *testing.T, f tool.Files, name, want string) {
 	t.Helper()
 	got, err := f.Read(t.Context(), name)
@@ -80,11 +80,11 @@ func wantContent(t *testing.T, f tool.Files, name, want string) {
 	}
 }
 
-// wantError wants an error that the model may read, of a kind and with a text.
+// wantError checks for an error for the model with a kind and a text.
 func wantError(t *testing.T, err error, kind perdure.Kind, text string) {
 	t.Helper()
-	var told *tool.FileError
-	if !errors.As(err, &told) || !errors.Is(err, kind) || err.Error() != text {
+	var fileErr *tool.FileError
+	if !errors.As(err, &fileErr) || !errors.Is(err, kind) || err.Error() != text {
 		t.Errorf("got %v, want %s: %s", err, kind, text)
 	}
 }
@@ -99,14 +99,14 @@ func refusesBadPaths(t *testing.T, f tool.Files) {
 		_, listErr := f.List(ctx, name, false)
 		_, makeErr := f.MakeDirectory(ctx, name)
 		for step, err := range []error{statErr, readErr, writeErr, removeErr, listErr, makeErr} {
-			var told *tool.FileError
-			if !errors.As(err, &told) || !errors.Is(err, perdure.Invalid) {
+			var fileErr *tool.FileError
+			if !errors.As(err, &fileErr) || !errors.Is(err, perdure.Invalid) {
 				t.Errorf("%.20q, step %d: got %v", name, step, err)
 			}
 		}
 	}
 	if stats, err := f.List(ctx, "/", true); len(stats) != 0 || err != nil {
-		t.Errorf("something was made: %v, %v", stats, err)
+		t.Errorf("something was created: %v, %v", stats, err)
 	}
 }
 
@@ -130,7 +130,7 @@ func keepsCase(t *testing.T, f tool.Files) {
 		wantContent(t, f, name, "of "+name)
 	}
 	if stats, err := f.List(t.Context(), "/", true); len(stats) != len(names)+2 || err != nil {
-		t.Errorf("%d stand there, %v", len(stats), err)
+		t.Errorf("%d entries exist, %v", len(stats), err)
 	}
 }
 
@@ -260,7 +260,7 @@ func refusesDirectoryAsFile(t *testing.T, f tool.Files) {
 func comparesAndSets(t *testing.T, f tool.Files) {
 	set := func(name, was, content string) error {
 		expected := []byte(was)
-		_, err := f.Write(t.Context(), tool.FileWrite{Path: name, Content: []byte(content), If: &expected})
+		_, err := f.Write(t.Context(), tool.FileWrite{Path: name, Content: []byte(content), IfContent: &expected})
 		return err
 	}
 	put(t, f, "/f", "one")
@@ -289,7 +289,7 @@ func comparesAndSets(t *testing.T, f tool.Files) {
 	}
 }
 
-// The text of some bytes in base64 is not these bytes.
+// The base64 text of some bytes is different content from these bytes.
 func comparesEncodings(t *testing.T, f tool.Files) {
 	content := []byte("\x00\xff")
 	text, encoding := tool.EncodeContent(content)
@@ -300,8 +300,8 @@ func comparesEncodings(t *testing.T, f tool.Files) {
 	put(t, f, "/text", text)
 	asText := []byte(text)
 
-	_, bytesErr := f.Write(t.Context(), tool.FileWrite{Path: "/bytes", Content: []byte("new"), If: &asText})
-	_, textErr := f.Write(t.Context(), tool.FileWrite{Path: "/text", Content: []byte("new"), If: &content})
+	_, bytesErr := f.Write(t.Context(), tool.FileWrite{Path: "/bytes", Content: []byte("new"), IfContent: &asText})
+	_, textErr := f.Write(t.Context(), tool.FileWrite{Path: "/text", Content: []byte("new"), IfContent: &content})
 
 	wantError(t, bytesErr, perdure.Conflict, "File changed since it was read: /bytes. Read it again.")
 	wantError(t, textErr, perdure.Conflict, "File changed since it was read: /text. Read it again.")
@@ -323,7 +323,8 @@ func oneSetterWins(t *testing.T, f tool.Files) {
 	}
 }
 
-// setAtOnce lets eight setters replace the content "start" at once and returns what those wrote that were taken.
+// setAtOnce lets eight goroutines replace the content "start" at once and returns the contents that
+// were accepted.
 func setAtOnce(t *testing.T, f tool.Files, name string) (winners []string) {
 	t.Helper()
 	expected := []byte("start")
@@ -334,7 +335,7 @@ func setAtOnce(t *testing.T, f tool.Files, name string) (winners []string) {
 		setting.Go(func() {
 			content := fmt.Sprintf("setter %d", i)
 			<-begin
-			_, err := f.Write(t.Context(), tool.FileWrite{Path: name, Content: []byte(content), If: &expected})
+			_, err := f.Write(t.Context(), tool.FileWrite{Path: name, Content: []byte(content), IfContent: &expected})
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -457,7 +458,7 @@ func keepsRuntimeDirectory(t *testing.T, f tool.Files) {
 
 	writer, ok := f.(RuntimeWriter)
 	if !ok {
-		t.Fatal("FI7: these files are no RuntimeWriter: give the suite one that is")
+		t.Fatal("FI7: these files are not a RuntimeWriter, which this suite requires")
 	}
 	put(t, writer.Runtime(), "/.background/bg_1/output.log", "written")
 	wantContent(t, f, "/.background/bg_1/output.log", "written")
@@ -481,7 +482,7 @@ func endsWithContext(t *testing.T, f tool.Files) {
 		t.Errorf("read %q", got.Content)
 	}
 	if writeErr == nil {
-		t.Error("a write was taken after the end")
+		t.Error("a write was accepted after ctx had ended")
 	}
 	wantContent(t, f, "/f", "1")
 }

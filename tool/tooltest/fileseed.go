@@ -8,11 +8,11 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// seed writes initial files, each of which must be taken.
+// seed writes initial files, which must succeed.
 func seed(t *testing.T, f tool.Files, initial ...tool.InitialFile) {
 	t.Helper()
 	if _, ok := f.(tool.Seeder); !ok {
-		t.Fatal("FI5: these files are no tool.Seeder: give the suite ones that are")
+		t.Fatal("FI5: these files are not a tool.Seeder, which this suite requires")
 	}
 	for _, file := range initial {
 		if err := tool.SeedFile(t.Context(), f, file); err != nil {
@@ -28,7 +28,7 @@ func keepsReadOnlyFiles(t *testing.T, f tool.Files) {
 	same := []byte("as it is")
 
 	_, writeErr := f.Write(ctx, tool.FileWrite{Path: "/d/e/fixed", Content: []byte("other")})
-	_, setErr := f.Write(ctx, tool.FileWrite{Path: "/d/e/fixed", Content: []byte("other"), If: &same})
+	_, setErr := f.Write(ctx, tool.FileWrite{Path: "/d/e/fixed", Content: []byte("other"), IfContent: &same})
 	_, removeErr := f.Remove(ctx, "/d/e/fixed", true)
 	_, parentErr := f.Remove(ctx, "/d/e", true)
 	_, aboveErr := f.Remove(ctx, "/d", true)
@@ -44,7 +44,7 @@ func keepsReadOnlyFiles(t *testing.T, f tool.Files) {
 		t.Errorf("got %+v, %v; listed %+v, %v", stat, err, listed, listErr)
 	}
 	wantContent(t, f, "/d/e/fixed", "as it is")
-	wantContent(t, f, "/d/other", "1") // what was refused was refused as a whole
+	wantContent(t, f, "/d/other", "1") // a refused operation changes nothing
 }
 
 func seedsWritableFiles(t *testing.T, f tool.Files) {
@@ -86,12 +86,12 @@ func refusesBadSeeds(t *testing.T, f tool.Files) {
 	} {
 		err := tool.SeedFile(t.Context(), f, initial)
 
-		var told *tool.FileError
-		if !errors.As(err, &told) {
+		var fileErr *tool.FileError
+		if !errors.As(err, &fileErr) {
 			t.Errorf("%+v: got %v", initial, err)
 		}
 	}
 	if stats, err := f.List(t.Context(), "/", true); len(stats) != 2 || err != nil {
-		t.Errorf("something was made: %+v, %v", stats, err)
+		t.Errorf("something was created: %+v, %v", stats, err)
 	}
 }

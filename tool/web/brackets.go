@@ -1,12 +1,13 @@
 package web
 
-// maxBracket is how far the end of a link is looked for behind a "[". The converter's own search goes on to the end of
-// the line for each of them, which is time with the square of the page, and does not end with a context.
+// maxBracket limits the search for the end of a link after a "[". The converter itself searches to
+// the end of the line for each "[", which takes quadratic time, and does not stop when its context
+// ends.
 const maxBracket = 128
 
-// unescapeBracket says for a "[" that stood in the text of a page whether it is written with a backslash: where it might
-// begin a link, and where nobody looks far enough to know. It runs before the converter's own handlers, of which one
-// is asked only where the line ends soon. -1: leave it to them.
+// unescapeBracket decides whether a "[" from the text of a page needs a backslash: yes, if a "]"
+// follows or the line continues beyond maxBracket. It runs before the converter's own handlers. It
+// returns -1 to leave the decision to them, which is safe only if the line ends soon.
 func unescapeBracket(chars []byte, index int) int {
 	if chars[index] != '[' {
 		return -1

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestBrackets wants opening brackets that nothing closes escaped without a look at all of their line: to look for each
-// would take an hour here.
+// TestBrackets wants opening brackets that nothing closes escaped without a look at all of their
+// line: to look for each would take an hour here.
 func TestBrackets(t *testing.T) {
 	t.Parallel()
 	const n = 1 << 18
@@ -21,7 +21,8 @@ func TestBrackets(t *testing.T) {
 	}
 }
 
-// TestBracketOfTheText keeps brackets readable where they cannot begin a link, and harmless where they can.
+// TestBracketOfTheText keeps brackets readable where they cannot begin a link, and harmless where
+// they can.
 func TestBracketOfTheText(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

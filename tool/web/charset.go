@@ -9,15 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// metaBytes is how much of a page is searched for the character set that it names.
+// metaBytes is the size of the beginning of a page that is searched for its character set.
 const metaBytes = 1024
 
-// decodeText returns a body as UTF-8, and the name of its character set. false: that one is not decoded, and a
-// body in it would be garbage. declared is the charset of the header; html says that the body may name one too,
-// cut that its end is missing.
+// decodeText returns a body as UTF-8, and the name of its character set. ok is false if the
+// character set is not supported. declared is the charset of the header. html says that the body
+// may name its charset too, and cut that the body is incomplete.
 //
-// Decoded are UTF-8, US-ASCII, ISO-8859-1 and Windows-1252 (which is what browsers take for both) and UTF-16.
-// Whatever else is declared is taken only where it is ASCII, or valid UTF-8, all the same.
+// It decodes UTF-8, US-ASCII, ISO-8859-1 and Windows-1252 (which browsers use for both) and UTF-16.
+// A body with any other charset is accepted only if it is ASCII or valid UTF-8 anyway.
 func decodeText(body []byte, declared string, html, cut bool) (text, charset string, ok bool) {
 	switch {
 	case bytes.HasPrefix(body, []byte("\xef\xbb\xbf")):
@@ -42,7 +42,7 @@ func decodeText(body []byte, declared string, html, cut bool) (text, charset str
 		return string(body), charset, true
 	}
 	switch {
-	case isUTF8(body, cut) && bytes.IndexByte(body, 0x1b) < 0: // an escape begins the other signs of ISO-2022
+	case isUTF8(body, cut) && bytes.IndexByte(body, 0x1b) < 0: // an escape starts another character set in ISO-2022
 		return string(body), "utf-8", true
 	case charset == "":
 		return fromWindows1252(body), "windows-1252", true
@@ -50,7 +50,7 @@ func decodeText(body []byte, declared string, html, cut bool) (text, charset str
 	return "", charset, false
 }
 
-// isUTF8 is utf8.Valid, for a text that may be cut in its last rune.
+// isUTF8 is like utf8.Valid, but allows an incomplete last rune if the text was cut.
 func isUTF8(body []byte, cut bool) bool {
 	for n := 0; n == 0 || cut && n < utf8.UTFMax && n <= len(body); n++ {
 		if utf8.Valid(body[:len(body)-n]) {
@@ -60,8 +60,8 @@ func isUTF8(body []byte, cut bool) bool {
 	return false
 }
 
-// metaCharset is the character set that the beginning of a page names. A page that can be read as ASCII so far
-// is not in UTF-16, whatever it says.
+// metaCharset returns the character set named at the beginning of a page. A page that is readable
+// as ASCII so far cannot be UTF-16, whatever it claims.
 func metaCharset(body []byte) string {
 	m := markup{rest: string(body[:min(len(body), metaBytes)])}
 	for {
@@ -94,13 +94,14 @@ func fromUTF16(body []byte, order binary.ByteOrder) string {
 	return string(utf16.Decode(units))
 }
 
-// fromWindows1252 is ISO-8859-1 with signs where that one has controls.
+// fromWindows1252 decodes Windows-1252: ISO-8859-1 with printable characters in place of some
+// controls.
 func fromWindows1252(body []byte) string {
-	signs := []rune("€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u0090‘’“”•–—˜™š›œ\u009džŸ")
+	printable := []rune("€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u0090‘’“”•–—˜™š›œ\u009džŸ")
 	var text strings.Builder
 	for _, b := range body {
 		if 0x80 <= b && b < 0xa0 {
-			text.WriteRune(signs[b-0x80])
+			text.WriteRune(printable[b-0x80])
 			continue
 		}
 		text.WriteRune(rune(b))
@@ -108,7 +109,7 @@ func fromWindows1252(body []byte) string {
 	return text.String()
 }
 
-// clean makes a text fit for a result: valid UTF-8, no NUL, one form of line end.
+// clean prepares a text for a result: valid UTF-8, no NUL, uniform line ends.
 func clean(text string) string {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	return strings.NewReplacer("\x00", "", "\r\n", "\n", "\r", "\n").Replace(text)

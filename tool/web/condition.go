@@ -2,8 +2,8 @@ package web
 
 import "fmt"
 
-// condition is the word for a WMO weather interpretation code (WW), those that the service documents. A code
-// that is missing has none.
+// condition returns the description of a WMO weather interpretation code (WW) documented by the
+// service; nil for a missing code.
 func condition(code *int) *string {
 	if code == nil {
 		return nil

@@ -12,28 +12,29 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// The formats of web_fetch. raw is the rest.
+// The formats of web_fetch. Any other value means raw.
 const (
 	formatMarkdown = "markdown"
 	formatText     = "text"
 )
 
-// maxContentBytes bounds what the conversion of a page may grow to.
+// maxContentBytes limits the size of a converted page.
 const maxContentBytes = 8 << 20
 
-// content is the body of an answer as a model reads it.
+// content is the body of a response in the form for a model.
 type content struct {
 	title     string
 	text      string
 	truncated bool
 }
 
-// contentOf reads the body of an answer. What is no text is described in a sentence, never shown. The error is ctx's cause.
+// contentOf converts the body of a response. Anything but text is described in a sentence. The
+// error is ctx's cause.
 func contentOf(ctx context.Context, resp perdure.WebResponse, at *url.URL, format string) (content, error) {
 	out := content{truncated: resp.Truncated}
 	header := http.Header(resp.Header)
 	if packed := header.Get("Content-Encoding"); packed != "" && !strings.EqualFold(packed, "identity") {
-		out.text = fmt.Sprintf("[The body is compressed (%s), which was not asked for and is not read.]", clean(packed))
+		out.text = fmt.Sprintf("[The body is compressed (%s), although compression was not requested. It was not decoded.]", clean(packed))
 		return out, nil
 	}
 	if len(resp.Body) == 0 {
@@ -46,7 +47,7 @@ func contentOf(ctx context.Context, resp perdure.WebResponse, at *url.URL, forma
 		out.text = fmt.Sprintf("[An image (%s) of %s. web_fetch does not show images.]", kind, size(resp))
 		return out, nil
 	case !isPage && !isText(kind):
-		out.text = fmt.Sprintf("[Binary content (%s) of %s, which is no text.]", kind, size(resp))
+		out.text = fmt.Sprintf("[Binary content (%s) of %s. web_fetch shows only text.]", kind, size(resp))
 		return out, nil
 	}
 	text, name, ok := decodeText(resp.Body, charset, isPage, resp.Truncated)
@@ -55,7 +56,7 @@ func contentOf(ctx context.Context, resp perdure.WebResponse, at *url.URL, forma
 		out.text = fmt.Sprintf("[Text in the character set %s (%s) of %s, which web_fetch cannot decode.]", clean(name), kind, size(resp))
 		return out, nil
 	case strings.ContainsRune(text, 0) && !isPage:
-		out.text = fmt.Sprintf("[Binary content of %s that is said to be %s, but is no text.]", size(resp), kind)
+		out.text = fmt.Sprintf("[Binary content of %s, although the server says that it is %s.]", size(resp), kind)
 		return out, nil
 	}
 	text = clean(dropCutRune(text, resp.Truncated))
@@ -66,7 +67,7 @@ func contentOf(ctx context.Context, resp perdure.WebResponse, at *url.URL, forma
 	return out.page(ctx, openPage(text, at), format)
 }
 
-// page fills in what a web page says.
+// page fills in the title and text of a web page.
 func (c content) page(ctx context.Context, p page, format string) (content, error) {
 	var err error
 	c.title = p.title
@@ -85,7 +86,7 @@ func (c content) page(ctx context.Context, p page, format string) (content, erro
 	return c, err
 }
 
-// dropCutRune drops the beginning of a rune at the end of a text that was cut there.
+// dropCutRune removes an incomplete rune at the end of a text that was cut.
 func dropCutRune(text string, cut bool) string {
 	for n := 1; cut && n < utf8.UTFMax && n <= len(text); n++ {
 		if end := text[len(text)-n:]; utf8.RuneStart(end[0]) {
@@ -98,17 +99,18 @@ func dropCutRune(text string, cut bool) string {
 	return text
 }
 
-// mediaType is what a body is said to be, in small letters; where nothing useful is said, what it looks like.
+// mediaType returns the media type of a body in lower case: the declared one or, if that is missing
+// or too general, the detected one.
 func mediaType(header string, body []byte) (kind, charset string) {
 	kind, parameters, err := mime.ParseMediaType(header)
 	if err != nil || kind == "application/octet-stream" || !strings.Contains(kind, "/") {
 		kind, parameters, _ = mime.ParseMediaType(http.DetectContentType(body))
-		parameters = nil // a guess, which decodeText makes better
+		parameters = nil // only a guess; decodeText does better
 	}
 	return clean(kind), parameters["charset"]
 }
 
-// isText names the media types that are text without saying so.
+// isText reports whether a media type is text.
 func isText(kind string) bool {
 	if strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml") || strings.HasSuffix(kind, "+yaml") {
 		return true
@@ -121,7 +123,7 @@ func isText(kind string) bool {
 	return false
 }
 
-// size says how long a body is, as far as is known.
+// size describes the length of a body.
 func size(resp perdure.WebResponse) string {
 	if resp.Truncated {
 		return fmt.Sprintf("more than %d bytes", len(resp.Body))

@@ -31,7 +31,8 @@ func from(t testing.TB) *url.URL {
 	return at
 }
 
-// TestGoldenPages compares pages, as Markdown and as text, with testdata: each name.html with name.md and name.txt.
+// TestGoldenPages compares pages, as Markdown and as text, with testdata: each name.html with
+// name.md and name.txt.
 func TestGoldenPages(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join("testdata", "pages.txtar")

@@ -14,16 +14,17 @@ import (
 //go:embed get_forecast.md
 var getForecastText string
 
-// defaultDays is how many days a forecast has that names none.
+// defaultDays is the default number of days of a forecast.
 const defaultDays = 3
 
 type getForecastIn struct {
-	Location string `json:"location" minLength:"1" maxLength:"200" jsonschema:"A place, for instance Berlin, a postal code, or coordinates such as 52.52,13.41."`
-	Days     int    `json:"days,omitempty" min:"1" max:"14" default:"3" jsonschema:"How many days, from today."`
+	Location string `json:"location" minLength:"1" maxLength:"200" jsonschema:"A place name such as Berlin, a postal code, or coordinates such as 52.52,13.41."`
+	Days     int    `json:"days,omitempty" min:"1" max:"14" default:"3" jsonschema:"Number of days, starting today."`
 	Units    string `json:"units,omitempty" enum:"metric,imperial" default:"metric"`
 }
 
-// forecastDay has pointers where the service may have no value: null, never a zero that pretends to be one.
+// forecastDay has pointers for values that the service may not have: these become null instead of
+// 0.
 type forecastDay struct {
 	Date          string   `json:"date"`
 	Min           *float64 `json:"min" jsonschema:"°C or °F."`
@@ -38,7 +39,8 @@ type getForecastOut struct {
 	Days     []forecastDay `json:"days"`
 }
 
-// dailyAnswer is the part of the service's answer that get_forecast reads: one list a value, one place a day.
+// dailyAnswer is the part of the service's response that get_forecast needs: one list for each
+// value, with one element for each day.
 type dailyAnswer struct {
 	Daily struct {
 		Dates         []string   `json:"time"`
@@ -49,14 +51,14 @@ type dailyAnswer struct {
 	} `json:"daily"`
 }
 
-// getForecast returns the tool that tells the weather of the next days.
+// getForecast returns the tool that reports the weather of the coming days.
 func getForecast(from openMeteo) tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "get_forecast",
 		DisplayName: "Get Forecast",
 		Description: described(getForecastText),
 		Class:       perdure.Pure,
-		Hints:       tool.Hints{ReadOnly: yes(), OpenWorld: yes()},
+		Hints:       tool.Hints{ReadOnly: ptrTrue(), OpenWorld: ptrTrue()},
 		Deadline:    deadline,
 	}, from.days)
 }
@@ -65,7 +67,7 @@ func (o openMeteo) days(ctx context.Context, in getForecastIn, env tool.Env) (ge
 	if in.Days == 0 {
 		in.Days = defaultDays
 	}
-	q := inquiry{openMeteo: o, tool: "get_forecast", env: env}
+	q := weatherQuery{openMeteo: o, tool: "get_forecast", env: env}
 	at, err := q.find(ctx, in.Location)
 	if err != nil {
 		return getForecastOut{}, err
@@ -95,7 +97,7 @@ func (o openMeteo) days(ctx context.Context, in getForecastIn, env tool.Env) (ge
 	return out, nil
 }
 
-// valueAt is the value of a day, nil where the list is too short for it.
+// valueAt returns the value of a day; nil if the list is too short.
 func valueAt[T any](values []*T, day int) *T {
 	if day >= len(values) {
 		return nil

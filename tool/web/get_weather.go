@@ -14,16 +14,17 @@ import (
 var getWeatherText string
 
 type getWeatherIn struct {
-	Location string `json:"location" minLength:"1" maxLength:"200" jsonschema:"A place, for instance Berlin, a postal code, or coordinates such as 52.52,13.41."`
+	Location string `json:"location" minLength:"1" maxLength:"200" jsonschema:"A place name such as Berlin, a postal code, or coordinates such as 52.52,13.41."`
 	Units    string `json:"units,omitempty" enum:"metric,imperial" default:"metric"`
 }
 
-// getWeatherOut has pointers where the service may have no value: null, never a zero that pretends to be one.
+// getWeatherOut has pointers for values that the service may not have: these become null instead of
+// 0.
 type getWeatherOut struct {
 	Location    string   `json:"location"`
 	Latitude    float64  `json:"latitude"`
 	Longitude   float64  `json:"longitude"`
-	ObservedAt  *string  `json:"observed_at" jsonschema:"With the place's own offset from UTC."`
+	ObservedAt  *string  `json:"observed_at" jsonschema:"Local time of the place, with its offset from UTC."`
 	Temperature *float64 `json:"temperature" jsonschema:"°C or °F."`
 	Humidity    *float64 `json:"humidity" jsonschema:"Percent."`
 	WindSpeed   *float64 `json:"wind_speed" jsonschema:"km/h or mph."`
@@ -31,11 +32,11 @@ type getWeatherOut struct {
 	Units       string   `json:"units" enum:"metric,imperial"`
 }
 
-// currentAnswer is the part of the service's answer that get_weather reads.
+// currentAnswer is the part of the service's response that get_weather needs.
 type currentAnswer struct {
 	OffsetSeconds *int `json:"utc_offset_seconds"`
 	Current       *struct {
-		Time        string   `json:"time"` // the place's own, without its offset
+		Time        string   `json:"time"` // local time of the place, without an offset
 		Temperature *float64 `json:"temperature_2m"`
 		Humidity    *float64 `json:"relative_humidity_2m"`
 		WindSpeed   *float64 `json:"wind_speed_10m"`
@@ -43,20 +44,20 @@ type currentAnswer struct {
 	} `json:"current"`
 }
 
-// getWeather returns the tool that tells the weather now.
+// getWeather returns the tool that reports the current weather.
 func getWeather(from openMeteo) tool.Tool {
 	return tool.New(tool.Spec{
 		Name:        "get_weather",
 		DisplayName: "Get Weather",
 		Description: described(getWeatherText),
 		Class:       perdure.Pure,
-		Hints:       tool.Hints{ReadOnly: yes(), OpenWorld: yes()},
+		Hints:       tool.Hints{ReadOnly: ptrTrue(), OpenWorld: ptrTrue()},
 		Deadline:    deadline,
 	}, from.current)
 }
 
 func (o openMeteo) current(ctx context.Context, in getWeatherIn, env tool.Env) (getWeatherOut, error) {
-	q := inquiry{openMeteo: o, tool: "get_weather", env: env}
+	q := weatherQuery{openMeteo: o, tool: "get_weather", env: env}
 	at, err := q.find(ctx, in.Location)
 	if err != nil {
 		return getWeatherOut{}, err
@@ -69,7 +70,7 @@ func (o openMeteo) current(ctx context.Context, in getWeatherIn, env tool.Env) (
 	}
 	now := answer.Current
 	if now == nil || now.Temperature == nil && now.Code == nil {
-		return getWeatherOut{}, tool.Errorf("The weather service has no weather for %s at the moment.", at.name)
+		return getWeatherOut{}, tool.Errorf("The weather service has no current data for %s.", at.name)
 	}
 	return getWeatherOut{
 		Location: at.name, Latitude: at.latitude, Longitude: at.longitude,
@@ -78,7 +79,8 @@ func (o openMeteo) current(ctx context.Context, in getWeatherIn, env tool.Env) (
 	}, nil
 }
 
-// observed writes a local time with its offset. One that cannot be placed is none.
+// observed formats a local time with its offset; nil if the time or the offset is missing or
+// invalid.
 func observed(local string, offsetSeconds *int) *string {
 	if offsetSeconds == nil {
 		return nil
@@ -91,7 +93,7 @@ func observed(local string, offsetSeconds *int) *string {
 	return &text
 }
 
-// unitsOf is the system of units in effect. A call in process may leave it out.
+// unitsOf returns the effective system of units. A call from Go may leave it out.
 func unitsOf(units string) string {
 	if units == imperial {
 		return imperial

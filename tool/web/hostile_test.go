@@ -78,9 +78,9 @@ func hostile() map[string]string {
 	return pages
 }
 
-// TestHostilePages wants the memory that a page costs, and what becomes of it, bounded by its length. Memory stands
-// for time, which a test cannot measure: what takes long here makes much. Not parallel, since it counts the
-// memory of the process.
+// TestHostilePages wants the memory that a page costs, and what becomes of it, bounded by its
+// length. Memory stands for time, which a test cannot measure: what takes long here makes much. Not
+// parallel, since it counts the memory of the process.
 func TestHostilePages(t *testing.T) {
 	const mostMemory, mostText = 1500, 24 // bytes for a byte of the page
 	for name, text := range hostile() {

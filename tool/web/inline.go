@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// The formats within a line, in the order in which they nest.
+// The inline formats, in nesting order.
 var formats = [...]string{"a", "b", "i", "code"}
 
-// inline is the formats within a line: those that the page has open, and those that are written. They are
-// written when there is something to format, and never reach over the end of a block.
+// inline tracks inline formats: those open in the page, and those open in the output. Tags are
+// written only when there is text to format, and are closed at the end of each block.
 type inline struct {
-	want    map[string]int // how often each is open in the page
-	link    string         // where the open link leads
-	written []string       // tags that are open in what is written, outermost first
-	budget  int            // bytes of tags, and of addresses, that may still be written
-	base    int            // bytes that the page's address adds to each link, beyond what is free
+	want    map[string]int // how many of each are open in the page
+	link    string         // target of the open link
+	written []string       // tags open in the output, outermost first
+	budget  int            // bytes of tags and addresses that may still be written
+	base    int            // bytes that the page's address adds to each link, above maxFreeBase
 }
 
-// formatOf is the format that an element stands for; empty: none.
+// formatOf returns the format of an element; empty: none.
 func formatOf(name string) string {
 	switch name {
 	case "a":
@@ -33,7 +33,7 @@ func formatOf(name string) string {
 	return ""
 }
 
-// start takes a start tag, and reports whether it is one of a format.
+// start handles a start tag, and reports whether it belongs to a format.
 func (f *inline) start(p piece) bool {
 	format := formatOf(p.name)
 	if format == "" {
@@ -53,7 +53,7 @@ func (f *inline) start(p piece) bool {
 	return true
 }
 
-// end takes an end tag, and reports whether it is one of a format.
+// end handles an end tag, and reports whether it belongs to a format.
 func (f *inline) end(name string) bool {
 	format := formatOf(name)
 	if f.want[format] > 0 {
@@ -62,7 +62,7 @@ func (f *inline) end(name string) bool {
 	return format != ""
 }
 
-// tags are the start tags of what is open in the page.
+// tags returns the start tags of the formats open in the page.
 func (f *inline) tags() []string {
 	var tags []string
 	for _, format := range formats {
@@ -77,7 +77,7 @@ func (f *inline) tags() []string {
 	return tags
 }
 
-// open writes the tags that the next text needs.
+// open writes the tags for the next text.
 func (f *inline) open(out []byte) []byte {
 	tags := f.tags()
 	same := f.same(tags)
@@ -87,7 +87,7 @@ func (f *inline) open(out []byte) []byte {
 		if strings.HasPrefix(tag, "<a ") {
 			cost += f.base
 		}
-		if !f.affords(cost) {
+		if !f.fitsBudget(cost) {
 			break
 		}
 		out = append(out, tag...)
@@ -96,19 +96,19 @@ func (f *inline) open(out []byte) []byte {
 	return out
 }
 
-// affords pays for what is about to be written, and reports whether the budget is enough for it.
-func (f *inline) affords(cost int) bool {
+// fitsBudget takes the cost from the budget, and reports whether the budget covered it.
+func (f *inline) fitsBudget(cost int) bool {
 	f.budget -= cost
 	return f.budget >= 0
 }
 
-// shut closes the tags that are not open in the page any more.
-func (f *inline) shut(out []byte) []byte { return f.close(out, f.same(f.tags())) }
+// closeTag closes the tags that are no longer open in the page.
+func (f *inline) closeTag(out []byte) []byte { return f.close(out, f.same(f.tags())) }
 
-// closeAll closes all, at the end of a block.
+// closeAll closes all tags at the end of a block.
 func (f *inline) closeAll(out []byte) []byte { return f.close(out, 0) }
 
-// same is how many of the tags are written already.
+// same returns how many of the tags are already open in the output.
 func (f *inline) same(tags []string) int {
 	n := 0
 	for n < len(tags) && n < len(f.written) && tags[n] == f.written[n] {
@@ -117,7 +117,7 @@ func (f *inline) same(tags []string) int {
 	return n
 }
 
-// close closes the written tags but the first keep.
+// close closes the open tags except the first keep.
 func (f *inline) close(out []byte, keep int) []byte {
 	for i := len(f.written) - 1; i >= keep; i-- {
 		name, _, _ := strings.Cut(strings.Trim(f.written[i], "<>"), " ")

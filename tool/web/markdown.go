@@ -13,13 +13,14 @@ import (
 	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/table"
 )
 
-// What a page says of itself when it could not become Markdown.
-const notMarkdown = "[This page could not be written as Markdown: its markup is too large or too deeply nested. Here is its text.]\n\n"
+// notMarkdown is shown before the text of a page that could not be converted to Markdown.
+const notMarkdown = "[This page could not be converted to Markdown because its markup is too large or too deeply nested. Its plain text follows.]\n\n"
 
-// markdown returns a page as Markdown. Where that is beyond the bounds it is the plain text, with a line that says so.
-// The error is ctx's cause.
+// markdown returns a page as Markdown. If the page exceeds the limits, it returns the plain text
+// after a note. The error is ctx's cause.
 func (p page) markdown(ctx context.Context) (string, error) {
-	for _, keepNav := range []bool{false, true} { // a page of nothing but links is made of them
+	// A page that consists of links is shown with its navigation.
+	for _, keepNav := range []bool{false, true} {
 		text, ok, err := p.convert(ctx, keepNav)
 		if err != nil || strings.TrimSpace(text) != "" {
 			return text, err
@@ -31,7 +32,7 @@ func (p page) markdown(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// convert lets the converter work; false: the page is not for it.
+// convert runs the converter. ok is false if the page exceeds the limits.
 func (p page) convert(ctx context.Context, keepNav bool) (string, bool, error) {
 	simple, ok := p.simplify(keepNav)
 	if !ok {
@@ -44,7 +45,8 @@ func (p page) convert(ctx context.Context, keepNav bool) (string, bool, error) {
 			table.WithHeaderPromotion(true),
 			table.WithSkipEmptyRows(true),
 			table.WithNewlineBehavior(table.NewlineBehaviorPreserve),
-			table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal), // aligned, one long cell makes every row as long
+			// With alignment, one long cell would make every row as long.
+			table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal),
 		),
 	))
 	conv.Register.UnEscaper(unescapeBracket, converter.PriorityEarly)
@@ -53,19 +55,19 @@ func (p page) convert(ctx context.Context, keepNav bool) (string, bool, error) {
 	if ctx.Err() != nil {
 		return "", false, context.Cause(ctx)
 	}
-	if err != nil { // the parser has limits of its own
+	if err != nil { // the parser has its own limits
 		return "", false, nil
 	}
 	return string(bytes.TrimSpace(text)), true, nil
 }
 
-// stoppable is a reader that ends with its context, and with it the parsing.
+// stoppable is a reader that fails when its context ends, which stops the parser.
 type stoppable struct {
 	ctx context.Context
 	in  io.Reader
 }
 
-// Read reads on, or returns the cause of the end.
+// Read reads, or returns the cause if the context has ended.
 func (s stoppable) Read(b []byte) (int, error) {
 	if s.ctx.Err() != nil {
 		return 0, errors.Join(context.Cause(s.ctx), s.ctx.Err())

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// kind says what a piece of markup is.
+// kind is the kind of a piece of markup.
 type kind int
 
 const (
-	textPiece kind = iota // with its entities
-	rawPiece              // what stands in a script, style or title: no markup
+	textPiece kind = iota // with entities
+	rawPiece              // content of a script, style or title: not markup
 	startPiece
 	endPiece
 )
@@ -18,18 +18,18 @@ const (
 // piece is a text or a tag of a page.
 type piece struct {
 	kind kind
-	name string // of a tag, in small letters; of a raw text, of the tag that it stands in
-	text string // of a text; of a start tag, its attributes
+	name string // tag name in lower case; for raw text, the enclosing tag
+	text string // the text; for a start tag, its attributes
 }
 
-// markup reads a page piece by piece. It needs no well-formed page, never fails, and looks at each byte at
-// most twice, whatever the page is: the full parser of the library is only shown what went through here.
+// markup is a tokenizer for HTML. It accepts any input, never fails, and looks at each byte at most
+// twice. The library's full parser only sees output that was filtered through it.
 type markup struct {
 	rest string
 	raw  string // the element whose raw text comes next
 }
 
-// next returns the next piece; false: there is none.
+// next returns the next piece; ok is false at the end.
 func (m *markup) next() (piece, bool) {
 	for m.rest != "" {
 		if m.raw != "" {
@@ -54,7 +54,7 @@ func (m *markup) next() (piece, bool) {
 	return piece{}, false
 }
 
-// peek is the byte at a place of the rest, 0 behind its end.
+// peek returns the byte at offset i of the rest, or 0 beyond the end.
 func (m *markup) peek(i int) byte {
 	if i >= len(m.rest) {
 		return 0
@@ -62,7 +62,7 @@ func (m *markup) peek(i int) byte {
 	return m.rest[i]
 }
 
-// textTo takes n bytes as text; fewer than one: all that is left.
+// textTo consumes n bytes as text; if n is less than 1, the whole rest.
 func (m *markup) textTo(n int) piece {
 	if n < 1 {
 		n = len(m.rest)
@@ -80,7 +80,7 @@ func (m *markup) skipPast(end string) {
 	m.rest = after
 }
 
-// rawText takes everything up to the end tag of the raw element.
+// rawText consumes everything up to the end tag of the raw element.
 func (m *markup) rawText() piece {
 	name := m.raw
 	m.raw = ""
@@ -116,7 +116,8 @@ func (m *markup) endTag() piece {
 	return piece{kind: endPiece, name: name}
 }
 
-// tag takes a tag whose name begins at from. A ">" in quotes does not end it; a tag without an end takes the rest.
+// tag consumes a tag whose name starts at from. A ">" within quotes does not end it; an
+// unterminated tag consumes the rest.
 func (m *markup) tag(from int) (name, attributes string) {
 	end := from
 	for end < len(m.rest) && !isSpace(m.rest[end]) && m.rest[end] != '>' && m.rest[end] != '/' {
@@ -146,7 +147,7 @@ func (m *markup) tag(from int) (name, attributes string) {
 	return name, attributes
 }
 
-// lastSign is the last byte of a text that is no space, 0 if there is none.
+// lastSign returns the last byte that is not white space, or 0.
 func lastSign(text string) byte {
 	text = strings.TrimRight(text, " \t\n\r\f")
 	if text == "" {
@@ -155,7 +156,8 @@ func lastSign(text string) byte {
 	return text[len(text)-1]
 }
 
-// attribute is the value of an attribute of a start tag, with its entities resolved. The first of a name counts.
+// attribute returns the value of an attribute of a start tag, with entities resolved. If the
+// attribute is repeated, the first one counts.
 func (p piece) attribute(name string) string {
 	rest := p.text
 	for {
@@ -165,7 +167,7 @@ func (p piece) attribute(name string) string {
 		}
 		end := strings.IndexAny(rest[1:], " \t\n\r\f/=") + 1
 		if end == 0 {
-			return "" // the last one, without a value
+			return "" // the last attribute, without a value
 		}
 		key, after := rest[:end], strings.TrimLeft(rest[end:], " \t\n\r\f")
 		value := ""
@@ -179,7 +181,7 @@ func (p piece) attribute(name string) string {
 	}
 }
 
-// attributeValue splits the text behind "=" into the value and what follows.
+// attributeValue splits the text after "=" into the value and the rest.
 func attributeValue(text string) (value, rest string) {
 	if text != "" && (text[0] == '"' || text[0] == '\'') {
 		value, rest, _ = strings.Cut(text[1:], text[:1])
@@ -192,7 +194,7 @@ func attributeValue(text string) (value, rest string) {
 	return text[:end], text[end:]
 }
 
-// isRaw names the elements whose text is no markup.
+// isRaw reports whether the content of an element is raw text.
 func isRaw(name string) bool {
 	switch name {
 	case "script", "style", "textarea", "title", "iframe", "noscript", "noembed", "noframes":

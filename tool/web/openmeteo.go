@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// maxAnswerBytes bounds an answer of the weather service. One of 14 days has about 2 KiB.
+// maxAnswerBytes limits a response of the weather service. A forecast for 14 days has about 2 KiB.
 const maxAnswerBytes = 1 << 20
 
 // The systems of units.
@@ -20,29 +20,29 @@ const (
 	imperial = "imperial"
 )
 
-// openMeteo is a server that speaks the protocol of Open-Meteo.
+// openMeteo is a server with the API of Open-Meteo.
 type openMeteo struct {
 	weather   *url.URL
 	geocoding *url.URL
 }
 
-// inquiry is one call of a tool that asks it.
-type inquiry struct {
+// weatherQuery is a call of a weather tool.
+type weatherQuery struct {
 	openMeteo
-	tool string // its name
+	tool string // name of the tool
 	env  tool.Env
 }
 
-// place is where the weather is asked for.
+// place is a location for which weather is requested.
 type place struct {
 	name      string
 	latitude  float64
 	longitude float64
 }
 
-// find returns the place that a text names. Coordinates are taken as they are; for a name the service is
-// asked.
-func (q inquiry) find(ctx context.Context, location string) (place, error) {
+// find returns the place for a location. Coordinates are used as they are; names are looked up with
+// the service.
+func (q weatherQuery) find(ctx context.Context, location string) (place, error) {
 	location = strings.TrimSpace(location)
 	unknown := tool.Errorf("Location not found: %s", location)
 	if location == "" {
@@ -77,7 +77,8 @@ func (q inquiry) find(ctx context.Context, location string) (place, error) {
 	return place{name: address(best.Name, best.Region, best.Country), latitude: *best.Latitude, longitude: *best.Longitude}, nil
 }
 
-// coordinates reads "latitude,longitude". numbers says that it is two numbers, ok that they are on earth.
+// coordinates parses "latitude,longitude". numbers reports that it is two numbers, ok that they are
+// valid coordinates.
 func coordinates(text string) (found place, numbers, ok bool) {
 	north, east, _ := strings.Cut(text, ",")
 	latitude, errNorth := strconv.ParseFloat(strings.TrimSpace(north), 64)
@@ -88,12 +89,12 @@ func coordinates(text string) (found place, numbers, ok bool) {
 	return place{name: text, latitude: latitude, longitude: longitude}, true, onEarth(latitude, longitude)
 }
 
-// onEarth is false for NaN too.
+// onEarth reports whether coordinates are valid. It is false for NaN.
 func onEarth(latitude, longitude float64) bool {
 	return latitude >= -90 && latitude <= 90 && longitude >= -180 && longitude <= 180
 }
 
-// address joins the parts of a place's name, without those that are missing or said already.
+// address joins the parts of a place name, without empty and repeated ones.
 func address(parts ...string) string {
 	var said []string
 	for _, part := range parts {
@@ -105,7 +106,7 @@ func address(parts ...string) string {
 	return strings.Join(said, ", ")
 }
 
-// language is the part of a locale that the service knows: two small letters.
+// language returns the language code of a locale: two lower-case letters, by default en.
 func language(locale string) string {
 	code, _, _ := strings.Cut(strings.ReplaceAll(locale, "_", "-"), "-")
 	code = strings.ToLower(code)
@@ -115,11 +116,11 @@ func language(locale string) string {
 	return code
 }
 
-// forecast asks for the weather of a place. query says which; place and units are added.
-func (q inquiry) forecast(ctx context.Context, at place, units string, query url.Values, answer any) error {
+// forecast requests the weather of a place. query names the values; location and units are added.
+func (q weatherQuery) forecast(ctx context.Context, at place, units string, query url.Values, answer any) error {
 	query.Set("latitude", strconv.FormatFloat(at.latitude, 'f', -1, 64))
 	query.Set("longitude", strconv.FormatFloat(at.longitude, 'f', -1, 64))
-	query.Set("timezone", "auto") // days begin at the place's own midnight
+	query.Set("timezone", "auto") // days start at local midnight
 	if units == imperial {
 		query.Set("temperature_unit", "fahrenheit")
 		query.Set("wind_speed_unit", "mph")
@@ -128,8 +129,8 @@ func (q inquiry) forecast(ctx context.Context, at place, units string, query url
 	return q.ask(ctx, q.weather.JoinPath("v1", "forecast"), query, answer)
 }
 
-// ask sends one question and reads the answer. Any status but 200 is a failure of the purpose (TL28).
-func (q inquiry) ask(ctx context.Context, at *url.URL, query url.Values, answer any) error {
+// ask sends one request and decodes the response. Any status but 200 is an error (TL28).
+func (q weatherQuery) ask(ctx context.Context, at *url.URL, query url.Values, answer any) error {
 	full := *at
 	full.RawQuery = query.Encode()
 	resp, err := send(ctx, q.env, q.tool, named(at), perdure.WebRequest{
@@ -150,8 +151,8 @@ func (q inquiry) ask(ctx context.Context, at *url.URL, query url.Values, answer 
 	return nil
 }
 
-// unreadable is the error for an answer that is not of the protocol. What it says instead is not repeated:
-// the model can do nothing with it.
+// unreadable is the error for an invalid response. Its content is not shown, because the model
+// cannot do anything with it.
 func unreadable() error {
-	return tool.Errorf("The weather service sent an answer that cannot be read. Try again later.")
+	return tool.Errorf("The weather service sent an invalid response. Try again later.")
 }

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// maxTitleRunes bounds the title of a page.
+// maxTitleRunes limits the title of a page.
 const maxTitleRunes = 300
 
-// page is a web page that was looked through once.
+// page is a web page with the results of a first pass.
 type page struct {
 	text  string
 	title string
-	base  *url.URL       // what relative links start from
-	ends  map[string]int // end tags of the noise, by name
+	base  *url.URL       // base URL of relative links
+	ends  map[string]int // number of end tags of noise elements, by name
 }
 
-// openPage looks a page through. at is where it came from.
+// openPage makes the first pass over a page. at is its URL.
 func openPage(text string, at *url.URL) page {
 	p := page{text: text, base: at, ends: map[string]int{}}
-	based, vector := false, 0 // vector graphics have titles of their own
+	based, vector := false, 0 // titles inside vector graphics do not count
 	m := markup{rest: text}
 	for {
 		piece, more := m.next()
@@ -52,7 +52,7 @@ func count(yes bool) int {
 	return 0
 }
 
-// shortTitle is a title on one line.
+// shortTitle returns a title on one line, shortened.
 func shortTitle(text string) string {
 	title := []rune(strings.Join(strings.Fields(html.UnescapeString(text)), " "))
 	if len(title) > maxTitleRunes {
@@ -61,8 +61,8 @@ func shortTitle(text string) string {
 	return string(title)
 }
 
-// isNoise names the elements whose content is no content of the page. Scripts and the like are raw texts, which
-// nobody takes.
+// isNoise reports whether the content of an element does not belong to the text of the page.
+// Scripts and similar elements are raw text, which is dropped anyway.
 func isNoise(name string) bool {
 	switch name {
 	case "nav", "template", "svg", "math", "canvas", "select", "object", "audio", "video":
@@ -71,14 +71,14 @@ func isNoise(name string) bool {
 	return false
 }
 
-// reading goes through the pieces of a page that are content.
+// reading iterates over the pieces of a page that are content.
 type reading struct {
 	markup  markup
-	ends    map[string]int // end tags of noise that are still to come
+	ends    map[string]int // end tags of noise elements still to come
 	keepNav bool
 }
 
-// read starts a reading. Links that only lead around are left out, unless keepNav says otherwise.
+// read starts a reading. Navigation is left out, unless keepNav is true.
 func (p page) read(keepNav bool) *reading {
 	ends := make(map[string]int, len(p.ends))
 	for name, n := range p.ends {
@@ -87,7 +87,7 @@ func (p page) read(keepNav bool) *reading {
 	return &reading{markup: markup{rest: p.text}, ends: ends, keepNav: keepNav}
 }
 
-// next returns the next text or tag; false: there is none.
+// next returns the next text or tag; ok is false at the end.
 func (r *reading) next() (piece, bool) {
 	for {
 		p, more := r.markup.next()
@@ -107,8 +107,8 @@ func (r *reading) next() (piece, bool) {
 	}
 }
 
-// skip goes past the end of a piece of noise. One that is never closed is only its tag, so that a page that
-// forgot to close it keeps its text.
+// skip skips a noise element. If it is never closed, only its tag is skipped, so that a page with a
+// missing end tag keeps its text.
 func (r *reading) skip(name string) {
 	for depth := 1; depth > 0 && r.ends[name] > 0; {
 		p, more := r.markup.next()
@@ -125,7 +125,7 @@ func (r *reading) skip(name string) {
 	}
 }
 
-// isBlock names the elements that begin on a line of their own and mean nothing else.
+// isBlock reports whether an element starts a new line and has no other meaning.
 func isBlock(name string) bool {
 	switch name {
 	case "p", "div", "section", "article", "main", "header", "footer", "aside", "address", "figure", "figcaption",
@@ -136,7 +136,7 @@ func isBlock(name string) bool {
 	return false
 }
 
-// heading is the level of a heading, 0 for anything else.
+// heading returns the level of a heading, or 0 for any other element.
 func heading(name string) int {
 	if len(name) == 2 && name[0] == 'h' && '1' <= name[1] && name[1] <= '6' {
 		return int(name[1] - '0')

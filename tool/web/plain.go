@@ -5,15 +5,16 @@ import (
 	"strings"
 )
 
-// plain writes a page as text: a line for a block, a tab between the cells of a row, nothing of the markup.
+// plain writes a page as text: one line for each block, a tab between the cells of a row, no
+// markup.
 type plain struct {
 	out   []byte
-	pre   int  // pre elements that are open: spaces count there
-	item  bool // the dash of an item is written, and nothing behind it
-	space bool // a space is due before the next word
+	pre   int  // number of open pre elements, in which white space is kept
+	item  bool // the dash of a list item was written, but no text yet
+	space bool // a space is needed before the next word
 }
 
-// plainText returns a page as readable text.
+// plainText returns a page as plain text.
 func (p page) plainText() string {
 	text := p.plainWith(false)
 	if text == "" {
@@ -71,7 +72,7 @@ func (w *plain) tag(p piece) {
 	}
 }
 
-// lines ends the present line, with n line ends before what follows.
+// lines ends the current line so that n line ends precede the following text.
 func (w *plain) lines(n int) {
 	w.space = false
 	if w.item {
@@ -91,7 +92,7 @@ func (w *plain) lines(n int) {
 	}
 }
 
-// text writes words with one space between them, and in a pre as they are.
+// text writes words separated by single spaces; inside pre it writes the text unchanged.
 func (w *plain) text(text string) {
 	if w.pre > 0 {
 		w.out, w.item = append(w.out, text...), false

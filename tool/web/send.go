@@ -9,11 +9,11 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// send sends a request of the tool of a name through the session's one way out. host is what the model reads
-// in an error; empty: the host that the guard names.
+// send sends a request of the named tool through the session's egress port. host is shown to the
+// model in errors; empty: the host named by the egress guard.
 func send(ctx context.Context, env tool.Env, name, host string, req perdure.WebRequest) (perdure.WebResponse, error) {
 	if env.Egress == nil {
-		return perdure.WebResponse{}, tool.Errorf("%s", tool.Missing("Egress service", name+" requires a way out to the network.").Text)
+		return perdure.WebResponse{}, tool.Errorf("%s", tool.Missing("Egress service", name+" requires access to the network.").Text)
 	}
 	req.Kind = perdure.EgressCapability
 	req.List = env.Network
@@ -34,8 +34,8 @@ func send(ctx context.Context, env tool.Env, name, host string, req perdure.WebR
 	return perdure.WebResponse{}, explain(refused, host)
 }
 
-// explain turns an error of the guard into one for the model. The guard's own text is kept only where it
-// speaks of what was asked: elsewhere it may name addresses.
+// explain converts an error of the egress guard to one for the model. The guard's own text is kept
+// only for an invalid URL, because other texts may contain internal addresses.
 func explain(err *perdure.EgressError, host string) error {
 	switch err.Code {
 	case perdure.EgressDenied:
@@ -47,7 +47,7 @@ func explain(err *perdure.EgressError, host string) error {
 	var name *net.DNSError
 	switch {
 	case errors.As(err, &name) && name.IsNotFound:
-		return tool.Errorf("Could not reach %s: there is no host of that name.", host)
+		return tool.Errorf("Could not reach %s: the host does not exist.", host)
 	case errors.As(err, &slow) && slow.Timeout():
 		return tool.Errorf("Could not reach %s: it did not answer in time. Try again later.", host)
 	}

@@ -7,51 +7,52 @@ import (
 	"strings"
 )
 
-// The bounds of what the converter is shown. A page beyond them is written as plain text instead.
+// The limits of the input for the converter. A page beyond them is written as plain text instead.
 const (
-	maxNesting   = 16      // lists, quotes and tables inside each other; deeper ones lose their markup
-	maxWork      = 1 << 21 // tags and lines, each counted once for every list, quote or table around it
-	maxTableArea = 1 << 19 // cells of all tables, with those that a span adds
-	maxSpanned   = 1 << 14 // cells that spans may add
+	maxNesting   = 16      // nested lists, quotes and tables; deeper ones lose their markup
+	maxWork      = 1 << 21 // tags and lines, each counted once for every enclosing list, quote or table
+	maxTableArea = 1 << 19 // cells of all tables, including those added by spans
+	maxSpanned   = 1 << 14 // cells added by spans
 	maxColSpan   = 100
 	maxRowSpan   = 1000
-	maxFreeBase  = 128 // bytes of the page's address; where it is longer, each link pays for the rest
+	// Bytes of the page's address that are free for each link; a longer address costs budget.
+	maxFreeBase = 128
 )
 
-// simplified is a page as the converter is shown it: the few elements that Markdown has, well nested, with
-// nothing but the attributes that it reads. So its work and its memory are bounded by the length of the page,
-// whatever the page is: the depth of the tree, the elements that a parser opens again in every block, and
-// the area of a table, which two numbers in attributes can make as large as they like.
+// simplified is a page reduced for the converter: only the elements that Markdown has, well nested,
+// with only the attributes that it reads. This limits the converter's time and memory for any page:
+// the depth of the tree, the elements that a parser reopens in every block, and the area of a
+// table, which two numbers in attributes could make arbitrarily large.
 type simplified struct {
 	out      []byte
-	nest     []string       // quotes, lists and tables that are open
-	dropped  map[string]int // such elements that were too deep, by name
-	heading  int            // level of the heading that is open; 0: none
-	pre      int            // pre elements that are open
+	nest     []string       // open quotes, lists and tables
+	dropped  map[string]int // such elements dropped because of the depth, by name
+	heading  int            // level of the open heading; 0: none
+	pre      int            // number of open pre elements
 	headRows bool           // inside a thead
 	inline   inline
-	spanned  int // cells that spans have added
+	spanned  int // cells added by spans so far
 	table    tableArea
-	area     int // of the tables before this one
+	area     int // of the preceding tables
 	work     int
 }
 
-// tableArea measures a table from its tags. It never says less than the converter will make of it.
+// tableArea computes an upper bound of the area of a table from its tags.
 type tableArea struct{ rows, cells, widest, spans, highest int }
 
-// row begins a row.
+// row starts a row.
 func (t *tableArea) row() {
 	t.widest = max(t.widest, t.cells)
 	t.rows++
 	t.cells = 0
 }
 
-// size is the area in cells.
+// size returns the area in cells.
 func (t tableArea) size() int {
 	return (t.rows + t.highest + 1) * (max(t.widest, t.cells) + t.spans)
 }
 
-// simplify returns the page for the converter; false: it is beyond the bounds.
+// simplify returns the page for the converter; ok is false if it exceeds the limits.
 func (p page) simplify(keepNav bool) (string, bool) {
 	s := simplified{dropped: map[string]int{}}
 	s.inline.budget = 2*len(p.text) + 1<<16
@@ -79,7 +80,7 @@ func (p page) simplify(keepNav bool) (string, bool) {
 	return string(s.out), true
 }
 
-// text writes a text. A "<" that begins no tag must not begin one when its neighbours are gone.
+// text writes a text. It escapes "<", which might otherwise form a tag with new neighbours.
 func (s *simplified) text(text string) {
 	if s.pre == 0 && strings.TrimSpace(text) != "" {
 		s.out = s.inline.open(s.out)
@@ -131,7 +132,7 @@ func (s *simplified) end(name string) {
 			s.out = append(s.out, "</pre>"...)
 		}
 	case s.inline.end(name):
-		s.out = s.inline.shut(s.out)
+		s.out = s.inline.closeTag(s.out)
 	case heading(name) > 0:
 		s.endHeading()
 	case name == "ul" || name == "ol" || name == "blockquote" || name == "table":
@@ -146,13 +147,14 @@ func (s *simplified) end(name string) {
 	}
 }
 
-// block ends the formats of the present block and writes a tag.
+// block closes the inline formats and writes a block tag.
 func (s *simplified) block(tag string) {
 	s.out = s.inline.closeAll(s.out)
 	s.out = append(s.out, tag...)
 }
 
-// paragraph begins a block without a meaning of its own. In a heading it is a space: a heading is one line.
+// paragraph starts a block without a meaning of its own. Inside a heading it writes a space,
+// because a heading is one line.
 func (s *simplified) paragraph() {
 	if s.heading > 0 {
 		s.out = append(s.out, ' ')
@@ -169,7 +171,7 @@ func (s *simplified) endHeading() {
 	s.heading = 0
 }
 
-// push opens a quote, list or table, unless it is too deep.
+// push opens a quote, list or table, unless it is nested too deeply.
 func (s *simplified) push(p piece) {
 	s.endHeading()
 	if len(s.nest) == maxNesting {
@@ -189,7 +191,8 @@ func (s *simplified) push(p piece) {
 	s.block(tag + ">")
 }
 
-// pop closes the last such element, and what is open in it. Lists and quotes do not reach out of their table.
+// pop closes the innermost element with this name, and everything open inside it. It does not close
+// elements outside the innermost table.
 func (s *simplified) pop(name string) {
 	s.endHeading()
 	if s.dropped[name] > 0 {
@@ -208,7 +211,7 @@ func (s *simplified) pop(name string) {
 	}
 }
 
-// item begins an item of a list.
+// item starts a list item.
 func (s *simplified) item() {
 	s.endHeading()
 	if n := len(s.nest); n > 0 && (s.nest[n-1] == "ul" || s.nest[n-1] == "ol") {
@@ -218,7 +221,7 @@ func (s *simplified) item() {
 	s.block("<p>")
 }
 
-// cell begins a row or a cell of the innermost table.
+// cell starts a row or a cell of the innermost table.
 func (s *simplified) cell(p piece) {
 	s.endHeading()
 	n := len(s.nest)
@@ -267,18 +270,18 @@ func (s *simplified) span(p piece) string {
 	return text
 }
 
-func spanOf(p piece, name string, most int) int {
+func spanOf(p piece, name string, limit int) int {
 	n, err := strconv.Atoi(strings.TrimSpace(p.attribute(name)))
 	if err != nil || n < 1 {
 		return 1
 	}
-	return min(n, most)
+	return min(n, limit)
 }
 
-// image writes a picture. One that is in the page itself is only named.
+// image writes an image. For an embedded image it writes only the alternative text.
 func (s *simplified) image(p piece) {
 	source, alt := strings.TrimSpace(p.attribute("src")), p.attribute("alt")
-	if source == "" || strings.HasPrefix(strings.ToLower(source), "data:") || !s.inline.affords(s.inline.base) {
+	if source == "" || strings.HasPrefix(strings.ToLower(source), "data:") || !s.inline.fitsBudget(s.inline.base) {
 		s.text(html.EscapeString(alt))
 		return
 	}
@@ -286,7 +289,7 @@ func (s *simplified) image(p piece) {
 	s.out = append(s.out, `<img src="`+html.EscapeString(source)+`" alt="`+html.EscapeString(alt)+`">`...)
 }
 
-// inPre is a start tag where spaces count: only line ends are kept of it.
+// inPre handles a start tag inside pre: only line ends are kept.
 func (s *simplified) inPre(p piece) {
 	switch p.name {
 	case "br", "div", "p", "li", "tr":
@@ -296,7 +299,8 @@ func (s *simplified) inPre(p piece) {
 	}
 }
 
-// codeClass is the class that names the language of a pre, which mostly stands at the code in it.
+// codeClass returns the class attribute with the language of a pre, which is usually found at the
+// code element inside it.
 func codeClass(p piece, r *reading) string {
 	class := p.attribute("class")
 	ahead := r.markup

@@ -25,13 +25,14 @@ func (w wayOut) Do(context.Context, perdure.WebRequest) (perdure.WebResponse, er
 	return perdure.WebResponse{}, w.err
 }
 
-// TestErrors compares what the model reads of each error of a way out. No address is in it but one that was asked for.
+// TestErrors compares what the model reads of each error of a way out. No address is in it but one
+// that was asked for.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]*perdure.EgressError{
 		"URL not allowed by network policy: a.example":                                        {Code: perdure.EgressDenied, Host: "a.example", Rule: "address", Text: "10.1.2.3 is private"},
 		"Invalid URL: the port is none":                                                       {Code: perdure.EgressInvalid, Host: "a.example", Text: "the port is none"},
-		"Could not reach a.example: there is no host of that name.":                           {Code: perdure.EgressTransport, Host: "a.example", Text: "10.1.2.3", Err: &net.DNSError{Err: "no such host", Server: "10.1.2.3", IsNotFound: true}},
+		"Could not reach a.example: the host does not exist.":                                 {Code: perdure.EgressTransport, Host: "a.example", Text: "10.1.2.3", Err: &net.DNSError{Err: "no such host", Server: "10.1.2.3", IsNotFound: true}},
 		"Could not reach a.example: it did not answer in time. Try again later.":              {Code: perdure.EgressTransport, Host: "a.example", Text: "10.1.2.3", Err: &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}},
 		"Could not reach a.example: the connection failed or took too long. Try again later.": {Code: perdure.EgressTransport, Host: "a.example", Text: "10.1.2.3", Err: errors.New("10.1.2.3 said no")},
 	} {
@@ -50,7 +51,8 @@ func (loopback) LookupNetIP(context.Context, string, string) ([]netip.Addr, erro
 	return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, nil
 }
 
-// TestWeatherServerOfOperator wants the name of an operator's own server in the error, since it is the one that was configured.
+// TestWeatherServerOfOperator wants the name of an operator's own server in the error, since it is
+// the one that was configured.
 func TestWeatherServerOfOperator(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))

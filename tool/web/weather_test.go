@@ -19,14 +19,16 @@ import (
 	"github.com/perdure/perdure/tool/web"
 )
 
-// weatherServer speaks as much of the protocol of Open-Meteo as the tools use, and refuses what is none of it.
+// weatherServer implements the part of the Open-Meteo protocol that the tools use, and refuses
+// everything else.
 type weatherServer struct {
 	t       *testing.T
 	answers map[string]string
 	asked   chan url.Values // the questions for weather; room for all of a test
 }
 
-// serveWeather starts a server, and a way out to it for the purpose of the weather tools and no other.
+// serveWeather starts a server, and a way out to it for the purpose of the weather tools and no
+// other.
 func serveWeather(t *testing.T) (*weatherServer, string, tool.Env) {
 	t.Helper()
 	archive, err := txtar.ParseFile(filepath.Join("testdata", "openmeteo.txtar"))
@@ -142,7 +144,7 @@ func want(t *testing.T, got, want string) {
 
 func TestWeather(t *testing.T) {
 	t.Parallel()
-	const unreadable = `{"error":"The weather service sent an answer that cannot be read. Try again later."}`
+	const unreadable = `{"error":"The weather service sent an invalid response. Try again later."}`
 	const berlin = `"Berlin, State of Berlin, Germany"`
 	_, server, env := serveWeather(t)
 	set := tools(t, server)
@@ -156,7 +158,7 @@ func TestWeather(t *testing.T) {
 		{"what is missing is null", "get_weather", `{"location":"1,1"}`,
 			`{"location":"1,1","latitude":1,"longitude":1,"observed_at":"2026-07-04T14:15:00+02:00",` +
 				`"temperature":21.4,"humidity":null,"wind_speed":null,"condition":"unknown (WMO code 42)","units":"metric"}`},
-		{"no weather at all", "get_weather", `{"location":"2,2"}`, `{"error":"The weather service has no weather for 2,2 at the moment."}`},
+		{"no weather at all", "get_weather", `{"location":"2,2"}`, `{"error":"The weather service has no current data for 2,2."}`},
 		{"a key twice", "get_weather", `{"location":"3,3"}`, unreadable},
 		{"a page", "get_weather", `{"location":"4,4"}`, unreadable},
 		{"not found", "get_weather", `{"location":"Nowhere"}`, `{"error":"Location not found: Nowhere"}`},
@@ -208,8 +210,8 @@ func TestWeatherQuestion(t *testing.T) {
 		"&latitude=0.00000001&longitude=151&precipitation_unit=inch&temperature_unit=fahrenheit&timezone=auto&wind_speed_unit=mph")
 }
 
-// TestWeatherIsListedForItself wants an address that is listed for the weather shut for web_fetch, and the other
-// way round (EG3).
+// TestWeatherIsListedForItself wants an address that is listed for the weather shut for web_fetch,
+// and the other way round (EG3).
 func TestWeatherIsListedForItself(t *testing.T) {
 	t.Parallel()
 	_, server, env := serveWeather(t)
@@ -233,7 +235,7 @@ func TestNoWayOut(t *testing.T) {
 	set := tools(t, "http://127.0.0.1:1")
 	for name, args := range map[string]string{"get_weather": `{"location":"1,1"}`, "get_forecast": `{"location":"Berlin"}`, "web_fetch": `{"url":"https://example.com"}`} {
 		want(t, run(t, session{set, tool.Env{}}, name, args),
-			`{"error":"Egress service not available in this context. `+name+` requires a way out to the network."}`)
+			`{"error":"Egress service not available in this context. `+name+` requires access to the network."}`)
 	}
 }
 

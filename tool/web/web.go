@@ -1,9 +1,9 @@
-// Package web holds the three tools that look at the outside world: get_weather, get_forecast and web_fetch
-// (TL27).
+// Package web holds the three tools that read from the internet: get_weather, get_forecast and
+// web_fetch (TL27).
 //
 // It may import the root, tool, html-to-markdown and the leaves. The one thing to know: it opens no
-// connection. Whatever leaves goes through the port tool.Egress with the session's network list, and what
-// comes back is foreign: bounded, decoded and cleaned before a model reads it.
+// connections. Every request goes through the port tool.Egress with the session's network list, and
+// every response is untrusted: it is limited, decoded and cleaned before a model reads it.
 package web
 
 import (
@@ -17,27 +17,29 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// The public service that the weather tools ask where Config names no other.
+// The public service that the weather tools use if Config names no other.
 const (
 	DefaultWeatherURL   = "https://api.open-meteo.com"
 	DefaultGeocodingURL = "https://geocoding-api.open-meteo.com"
 )
 
-// Purpose is what the weather tools say they send a request for. An operator who runs a weather server on a
-// private address lists it for this purpose, which opens it to nothing else (EG3). web_fetch has none.
+// Purpose is the purpose of requests of the weather tools. An operator with a weather server at a
+// private address allows it for this purpose, which opens it to no other (EG3). web_fetch has no
+// purpose.
 const Purpose = "weather"
 
-// deadline ends a call of these tools. A page that takes longer is not worth waiting for.
+// deadline is the deadline of a call of these tools.
 const deadline = 2 * time.Minute
 
-// Config says whom the weather tools ask. Each URL is the part before /v1/forecast and /v1/search of a
-// server that speaks the protocol of Open-Meteo.
+// Config names the servers of the weather tools. Each URL is the part before /v1/forecast or
+// /v1/search of a server with the API of Open-Meteo.
 type Config struct {
 	WeatherURL   string // empty: DefaultWeatherURL
 	GeocodingURL string // empty: DefaultGeocodingURL
 }
 
-// Tools returns the set, in the order in which models are told of it. Invalid: a URL of the config is none.
+// Tools returns the tools, in the order in which they are listed to models. Invalid: a URL of the
+// configuration is not valid.
 func Tools(cfg Config) ([]tool.Tool, error) {
 	s, err := newOpenMeteo(cfg)
 	if err != nil {
@@ -46,7 +48,7 @@ func Tools(cfg Config) ([]tool.Tool, error) {
 	return []tool.Tool{getWeather(s), getForecast(s), WebFetch()}, nil
 }
 
-// newOpenMeteo checks the config.
+// newOpenMeteo checks the configuration.
 func newOpenMeteo(cfg Config) (openMeteo, error) {
 	weather, err := baseURL("WeatherURL", cfg.WeatherURL, DefaultWeatherURL)
 	if err != nil {
@@ -65,7 +67,7 @@ func baseURL(field, text, fallback string) (*url.URL, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return nil, fmt.Errorf("%w: web: %s is no http or https URL of a host", perdure.Invalid, field)
+		return nil, fmt.Errorf("%w: web: %s must be an http or https URL with a host", perdure.Invalid, field)
 	}
 	if u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 		return nil, fmt.Errorf("%w: web: %s must have neither user, query nor fragment: give the part before /v1", perdure.Invalid, field)
@@ -73,7 +75,8 @@ func baseURL(field, text, fallback string) (*url.URL, error) {
 	return u, nil
 }
 
-// named is a host as the model may read it: an address is the operator's business (EG3).
+// named returns a host as shown to the model. A bare address is hidden, because it may be internal
+// (EG3).
 func named(u *url.URL) string {
 	if _, err := netip.ParseAddr(u.Hostname()); err == nil || u.Hostname() == "localhost" {
 		return "the weather service"
@@ -81,11 +84,11 @@ func named(u *url.URL) string {
 	return u.Hostname()
 }
 
-// described takes the text that the model reads from its file.
+// described returns the tool description from its file.
 func described(text string) string { return strings.TrimSpace(text) }
 
-// yes is a hint that is set.
-func yes() *bool {
+// ptrTrue returns a hint that is true.
+func ptrTrue() *bool {
 	set := true
 	return &set
 }

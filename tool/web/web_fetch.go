@@ -14,28 +14,29 @@ import (
 //go:embed web_fetch.md
 var webFetchText string
 
-// defaultMaxBytes is how much of a body is read where the call does not say.
+// defaultMaxBytes is the default size limit of a body.
 const defaultMaxBytes = 1 << 20
 
 type webFetchIn struct {
 	URL      string `json:"url" minLength:"1" maxLength:"8192" jsonschema:"http or https."`
 	Method   string `json:"method,omitempty" enum:"GET,HEAD" default:"GET" jsonschema:"HEAD returns no content."`
-	Format   string `json:"format,omitempty" enum:"markdown,text,raw" default:"markdown" jsonschema:"How a web page is written."`
-	MaxBytes int    `json:"max_bytes,omitempty" min:"1" max:"5242880" default:"1048576" jsonschema:"How much of the body to read."`
+	Format   string `json:"format,omitempty" enum:"markdown,text,raw" default:"markdown" jsonschema:"The format for web pages."`
+	MaxBytes int    `json:"max_bytes,omitempty" min:"1" max:"5242880" default:"1048576" jsonschema:"The maximum number of bytes of the body to read."`
 }
 
 type webFetchOut struct {
 	URL         string `json:"url"`
 	FinalURL    string `json:"final_url" jsonschema:"After redirects."`
 	StatusCode  int    `json:"status_code"`
-	ContentType string `json:"content_type" jsonschema:"As the server says; empty: it does not."`
+	ContentType string `json:"content_type" jsonschema:"As stated by the server; empty if it does not state one."`
 	Title       string `json:"title,omitempty"`
 	Content     string `json:"content"`
-	Truncated   bool   `json:"truncated" jsonschema:"There is more than was returned."`
+	Truncated   bool   `json:"truncated" jsonschema:"True if there is more content than was returned."`
 }
 
-// webFetch is web_fetch. Where its result is too long for the model it hands the content on as raw output,
-// so that what is kept in a file is the page itself, which read_file can page through, and not a line of JSON.
+// webFetch is web_fetch. If its result is too long for the model, it passes the content on as raw
+// output, so that the stored file contains the page itself, which read_file can page through, and
+// not one line of JSON.
 type webFetch struct{ tool.Tool }
 
 // WebFetch returns the tool that fetches a page.
@@ -45,12 +46,12 @@ func WebFetch() tool.Tool {
 		DisplayName: "Web Fetch",
 		Description: described(webFetchText),
 		Class:       perdure.Pure,
-		Hints:       tool.Hints{ReadOnly: yes(), OpenWorld: yes(), PersistOutput: yes()},
+		Hints:       tool.Hints{ReadOnly: ptrTrue(), OpenWorld: ptrTrue(), PersistOutput: ptrTrue()},
 		Deadline:    deadline,
 	}, fetch)}
 }
 
-// Run fetches.
+// Run fetches a page.
 func (w webFetch) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
 	result := w.Tool.Run(ctx, call, env)
 	out, ok := result.Value.(webFetchOut)
@@ -67,9 +68,9 @@ func fetch(ctx context.Context, in webFetchIn, env tool.Env) (webFetchOut, error
 	at, err := url.Parse(in.URL)
 	switch {
 	case err != nil:
-		return webFetchOut{}, tool.Errorf("Invalid URL: it cannot be read.")
+		return webFetchOut{}, tool.Errorf("Invalid URL: it cannot be parsed.")
 	case at.Scheme != "http" && at.Scheme != "https":
-		return webFetchOut{}, tool.Errorf("Invalid URL: it must begin with http:// or https://.")
+		return webFetchOut{}, tool.Errorf("Invalid URL: it must start with http:// or https://.")
 	case at.Hostname() == "":
 		return webFetchOut{}, tool.Errorf("Invalid URL: it has no host.")
 	}
@@ -96,7 +97,8 @@ func fetch(ctx context.Context, in webFetchIn, env tool.Env) (webFetchOut, error
 	return out, err
 }
 
-// request is the request of a call. It has no purpose: what an operator listed for one stays closed to it (EG3).
+// request builds the request of a call. It has no purpose, so hosts allowed for one purpose stay
+// closed to it (EG3).
 func request(in webFetchIn, env tool.Env) perdure.WebRequest {
 	if in.MaxBytes <= 0 {
 		in.MaxBytes = defaultMaxBytes

@@ -173,11 +173,11 @@ func TestWebFetchContent(t *testing.T) {
 		{"/png", `,"format":"raw"`, "[An image (image/png) of 9 bytes. web_fetch does not show images.]", 200},
 		{"/png", `,"max_bytes":4`, "[An image (image/png) of more than 4 bytes. web_fetch does not show images.]", 200},
 		{"/svg", "", "<svg/>", 200},
-		{"/pdf", "", "[Binary content (application/pdf) of 11 bytes, which is no text.]", 200},
-		{"/pdf", `,"format":"raw"`, "[Binary content (application/pdf) of 11 bytes, which is no text.]", 200},
-		{"/liar", "", "[Binary content of 3 bytes that is said to be text/plain, but is no text.]", 200},
+		{"/pdf", "", "[Binary content (application/pdf) of 11 bytes. web_fetch shows only text.]", 200},
+		{"/pdf", `,"format":"raw"`, "[Binary content (application/pdf) of 11 bytes. web_fetch shows only text.]", 200},
+		{"/liar", "", "[Binary content of 3 bytes, although the server says that it is text/plain.]", 200},
 		{"/untyped", "", "plain words", 200},
-		{"/unknown", "", "[Binary content (application/zip) of 6 bytes, which is no text.]", 200},
+		{"/unknown", "", "[Binary content (application/zip) of 6 bytes. web_fetch shows only text.]", 200},
 		{"/textless", "", "words after all", 200},
 		{"/badtype", "", "Sniffed", 200},
 		{"/latin", "", "Grüße €“", 200},
@@ -193,7 +193,7 @@ func TestWebFetchContent(t *testing.T) {
 		{"/invalid", "", "a\ufffdbc", 200},
 		{"/empty", "", "", 204},
 		{"/zipped", "", "unpacked", 200},
-		{"/brotli", "", "[The body is compressed (br), which was not asked for and is not read.]", 200},
+		{"/brotli", "", "[The body is compressed (br), although compression was not requested. It was not decoded.]", 200},
 		{"/asked", "", "GET de-DE true", 200},
 		{"/deep", "", "bottom", 200},
 		{"/deep", `,"format":"text"`, "bottom", 200},
@@ -225,7 +225,8 @@ func TestWebFetchTruncated(t *testing.T) {
 	}
 }
 
-// TestWebFetchTooLarge wants the page itself kept beside a result that is too long for the model (TL16).
+// TestWebFetchTooLarge wants the page itself kept beside a result that is too long for the model
+// (TL16).
 func TestWebFetchTooLarge(t *testing.T) {
 	t.Parallel()
 	server, env := serve(t)
@@ -258,7 +259,7 @@ func TestWebFetchBeyondMarkdown(t *testing.T) {
 	got := fetch(t, env, server+"/wide", "")
 
 	note, text, found := strings.Cut(got.Content, "\n\n")
-	if !found || !strings.HasPrefix(note, "[This page could not be written as Markdown") || strings.Count(text, "x") != 20_000 {
+	if !found || !strings.HasPrefix(note, "[This page could not be converted to Markdown") || strings.Count(text, "x") != 20_000 {
 		t.Errorf("got %.200q", got.Content)
 	}
 }
@@ -272,10 +273,10 @@ func TestWebFetchRefuses(t *testing.T) {
 		{"http://10.0.0.1/", "URL not allowed by network policy: 10.0.0.1"},
 		{"http://[::1]" + port + "/page", "URL not allowed by network policy: ::1"},
 		{"http://2130706433" + port + "/page", "URL not allowed by network policy: 127.0.0.1"},
-		{"file:///etc/passwd", "Invalid URL: it must begin with http:// or https://."},
-		{"/etc/passwd", "Invalid URL: it must begin with http:// or https://."},
+		{"file:///etc/passwd", "Invalid URL: it must start with http:// or https://."},
+		{"/etc/passwd", "Invalid URL: it must start with http:// or https://."},
 		{"http:///path", "Invalid URL: it has no host."},
-		{"http://exa mple.com", "Invalid URL: it cannot be read."},
+		{"http://exa mple.com", "Invalid URL: it cannot be parsed."},
 	} {
 		got := run(t, session{tool.NewRegistry(web.WebFetch()), env}, "web_fetch", `{"url":"`+test.url+`"}`)
 		text, err := json.Marshal(map[string]string{"error": test.want})

@@ -1,15 +1,15 @@
-# What a page of the documents has beside the shell when pages_test.go plays it. FAILED, PERDURE_ADDR and MODULE are set.
+# Functions for the pages that pages_test.go runs. FAILED, PERDURE_ADDR and MODULE are set.
 
 trap 'printf "%s\t%s\t%s\n" "$BLOCK" "$?" "${BASH_COMMAND%%$'"'\n'"'*}" >> "$FAILED"' ERR
 
-# A refusal counts, and a stream that --max-time has cut has done its part.
+# A refused request fails; a stream that --max-time cuts does not.
 curl() {
 	local code=0
 	command curl -s --fail-with-body "$@" || code=$?
 	((code == 28)) || return "$code"
 }
 
-# served COMMAND… starts a server, as in another terminal, and waits until it is ready. A second one takes the place of the first.
+# served COMMAND… starts a server in the background, and waits until it is ready. It replaces an earlier one.
 served() {
 	stopped
 	"$@" > "$HOME/serve.log" 2>&1 &
@@ -26,14 +26,14 @@ stopped() {
 	SERVER=
 }
 
-# followed COMMAND… is somebody who watches for a while and leaves.
+# followed COMMAND… runs a following command for a while, and stops it.
 followed() {
 	local code=0
 	timeout 2 "$@" || code=$?
 	((code == 124)) || return "$code"
 }
 
-# until_so COMMAND… tries a command until it succeeds and prints something, which it prints.
+# until_so COMMAND… repeats a command until it succeeds with output, and prints the output.
 until_so() {
 	local tries=0 text
 	until text=$("$@" 2> "$HOME/until.log") && [[ -n $text ]]; do
@@ -43,7 +43,7 @@ until_so() {
 	printf '%s\n' "$text"
 }
 
-# waiting begins a session of the tutorial's agent in which a task waits for ten minutes: $SESSION, $TASK.
+# waiting starts a session of the tutorial's agent with a task that waits for ten minutes: $SESSION, $TASK.
 waiting() {
 	[[ -n ${SERVER:-} ]] || served perdure serve
 	SESSION=$(perdure session new --model scripted:examples/scripts/tutorial.yaml --capability bashkit_shell --workspace "$PWD" -o name)
@@ -53,7 +53,7 @@ waiting() {
 	until_so perdure task log "$TASK"
 }
 
-# calling COMMAND begins a session in which that command is a call of the turn: $SESSION, $CALL.
+# calling COMMAND starts a session whose turn calls that command: $SESSION, $CALL.
 calling() {
 	[[ -n ${SERVER:-} ]] || served perdure serve
 	printf "steps: [{calls: [{name: bash, args: {command: '%s'}}]}, {text: Done., repeat: true}]\n" "$1" > "$HOME/calling.yaml"
@@ -63,7 +63,7 @@ calling() {
 	call_01a1=$CALL
 }
 
-# asking begins a session in which a person is asked whether bash may run: $ID, $DIGEST.
+# asking starts a session in which a call of bash needs approval: $ID, $DIGEST.
 asking() {
 	[[ -n ${SERVER:-} ]] || served perdure serve --ask bash
 	printf 'steps: [{calls: [{name: bash, args: {command: "true"}}]}, {text: Done., repeat: true}]\n' > "$HOME/asking.yaml"
@@ -73,7 +73,7 @@ asking() {
 	DIGEST=$(perdure approval show "$ID" --jq .args_digest)
 }
 
-# questions begins a session in which a tool of an MCP server asks for a colour: $TASK, $REQUEST.
+# questions starts a session in which a tool of an MCP server asks for a color: $TASK, $REQUEST.
 questions() {
 	local data=${PERDURE_DATA:-$HOME/.local/share/perdure}
 	if [[ ! -e $data/mcp.json ]]; then
@@ -88,11 +88,11 @@ questions() {
 	REQUEST=$(perdure task show "$TASK" --jq .input_request.id)
 }
 
-# supervised prints the supervisors of the commands that run.
+# supervised prints the supervisors of the running commands.
 supervised() { perdure doctor --processes -o json | grep -A8 '"state": *"alive"' | grep -oE '"supervisor": *[0-9]+' | grep -oE '[0-9]+'; }
 
-# cut_off lets a call or task lose everything in the middle: the server, the command's supervisor and the command. A server is at
-# work again afterwards. The supervisor takes its command along; the other way round it would keep how that ended.
+# cut_off kills everything of a running call or task: the server, the command's supervisor and the command, and starts a
+# server again. The supervisor is killed first, since it would otherwise record the result of the command.
 cut_off() {
 	until_so supervised
 	kill -9 "$SERVER"

@@ -1,7 +1,9 @@
-// Package admin is the room of the command line for who looks after a data directory: backup, restore, verify, migrate, gc, rotate-key.
+// Package admin implements the commands that maintain a data directory: backup, restore, verify,
+// migrate, gc, rotate-key.
 //
-// It may import the root and internal/backup. The one thing to know: these commands ask no server. They work on the files,
-// beside whoever holds them, and say what would keep them from it.
+// It may import the root and internal/backup. The one thing to know: these commands do not use a
+// server. They work on the files, also while another process holds the directory, and report when
+// that prevents them.
 package admin
 
 import (
@@ -16,68 +18,70 @@ import (
 	"github.com/perdure/perdure/internal/backup"
 )
 
-// Hands is what the commands may not import. The zero value leaves commands' runs and blobs alone.
-type Hands struct {
-	// Garbage says what belongs to whom in a data directory.
+// Operations holds the functions that the commands must not import. With the zero value, gc ignores
+// runs and blobs.
+type Operations struct {
+	// Garbage returns which runs and blobs of a data directory are still in use.
 	Garbage func(dir string) backup.Garbage
-	// RotateKey adds a key to the keyring of a data directory and seals every secret under it, as far as nobody holds the
-	// directory. NotFound: there is no keyring.
-	RotateKey func(ctx context.Context, dir string) (Rotated, error)
-	// Schema says which schema a store has. NotFound: there is nothing yet.
-	Schema func(context.Context, Place) (Schema, error)
-	// Migrate brings a store up to date. before is called while nobody else can write to a data directory, and before anything is
-	// changed; its error is the end. Conflict: somebody holds the directory.
-	Migrate func(ctx context.Context, p Place, before func(context.Context) error) error
+	// RotateKey adds a key to the keyring of a data directory. It also re-encrypts every secret
+	// with it, unless another process holds the directory. NotFound: there is no keyring.
+	RotateKey func(ctx context.Context, dir string) (RotateResult, error)
+	// Schema returns the schema version of a store. NotFound: there is no store yet.
+	Schema func(context.Context, StoreLocation) (Schema, error)
+	// Migrate migrates a store to the newest schema. It calls before when no other process can
+	// write to the data directory and nothing is changed yet; an error of before ends the
+	// migration. Conflict: another process holds the directory.
+	Migrate func(ctx context.Context, p StoreLocation, before func(context.Context) error) error
 }
 
-// Rotated is what came of a new key.
-type Rotated struct {
-	Sealed int  // secrets, keys and tokens that are sealed under it now; also with an error
-	Held   bool // somebody holds the directory, and seals them
+// RotateResult is the result of a key rotation.
+type RotateResult struct {
+	Sealed     int  // secrets, keys and tokens that are encrypted with the new key; set also with an error
+	Background bool // another process holds the directory and re-encrypts the rest
 }
 
-// Desk is what the commands use of the command line.
-type Desk interface {
-	Talk
-	// Store is where sessions are kept; server asks somebody who has them. Empty: not given.
+// Console gives the commands access to the command line.
+type Console interface {
+	Messages
+	// Store returns where the sessions are stored, and the server to use. Empty: not given.
 	Store() (dir, database, server string)
-	// Dir is the data directory. Invalid: there is none.
+	// Dir returns the data directory. Invalid: there is none.
 	Dir() (string, error)
-	// Program is the version, for people.
+	// Program returns the version of the program.
 	Program() string
-	// Hands is what main gave.
-	Hands() Hands
+	// Operations returns the functions that main provides.
+	Operations() Operations
 }
 
-// Talk is where the commands say what there is.
-type Talk interface {
-	// Out is where data goes.
+// Messages prints data and messages.
+type Messages interface {
+	// Out returns the stream for data.
 	Out() io.Writer
-	// Say writes a line for people.
+	// Say writes a message line.
 	Say(format string, args ...any)
-	// Safe returns data as it may be printed.
+	// Safe filters data for printing.
 	Safe(text string) string
 }
 
 // Commands are the verbs of admin.
 type Commands struct {
-	Backup  Backup  `cmd:"" help:"Copy the data directory to a new folder, while others work in it."`
-	Restore Restore `cmd:"" help:"Put a backup into an empty data directory."`
-	Verify  Verify  `cmd:"" help:"Read the data directory, or a backup, whole, and say what is wrong with it."`
-	GC      GC      `cmd:"" name:"gc" help:"Remove what belongs to no session any more."`
+	Backup  Backup  `cmd:"" help:"Back up the data directory to a new folder, even while it is in use."`
+	Restore Restore `cmd:"" help:"Restore a backup into an empty data directory."`
+	Verify  Verify  `cmd:"" help:"Verify all data of the data directory or of a backup."`
+	GC      GC      `cmd:"" name:"gc" help:"Remove data that no session uses any more."`
 
-	Migrate Migrate `cmd:"" help:"Bring the store up to date: a newer schema than an older version wrote, with a backup before. Whatever opens it for writing does that, too, without one."`
+	Migrate Migrate `cmd:"" help:"Back up the store and migrate it to the newest schema. Commands that write to the store also migrate it, but make no backup."`
 
-	RotateKey RotateKey `cmd:"" help:"Seal all secrets under a new key. Whoever holds the data directory works on, and seals them."`
+	RotateKey RotateKey `cmd:"" help:"Encrypt all secrets with a new key. A running server continues and does it."`
 }
 
-// form is how the commands print what they found.
-type form struct {
-	Output string `short:"o" help:"text, or json for programs." placeholder:"FORM" enum:"text,json" default:"text"`
+// outputFlags are the output flags of the commands.
+type outputFlags struct {
+	Output string `short:"o" help:"Output format: text or json." placeholder:"FORMAT" enum:"text,json" default:"text"`
 }
 
-// print writes a value as JSON, if that was asked for.
-func (f form) print(d Desk, v any) error {
+// print writes a value as JSON, if that was requested.
+func (f outputFlags) print(d Console, v any) error {
 	if f.Output != "json" {
 		return nil
 	}
@@ -90,13 +94,13 @@ func (f form) print(d Desk, v any) error {
 
 // Backup makes a backup.
 type Backup struct {
-	To      string `arg:"" help:"A folder that is not there yet." type:"path"`
-	WithKey bool   `help:"Also the keyring: whoever has the backup can then read every secret in it."`
-	form
+	To      string `arg:"" help:"New folder for the backup, which must not exist." type:"path"`
+	WithKey bool   `help:"Include the keyring. Anyone with the backup can then read every secret."`
+	outputFlags
 }
 
 // Run makes the backup.
-func (c *Backup) Run(ctx context.Context, d Desk) error {
+func (c *Backup) Run(ctx context.Context, d Console) error {
 	dir, err := d.Dir()
 	if err != nil {
 		return err
@@ -105,27 +109,29 @@ func (c *Backup) Run(ctx context.Context, d Desk) error {
 	if err != nil {
 		return err
 	}
-	d.Say("%s is in %s: %s, %d bytes", d.Safe(dir), d.Safe(c.To), files(len(m.Files)), m.SizeBytes())
+	d.Say("backed up %s to %s: %s, %d bytes", d.Safe(dir), d.Safe(c.To), count(len(m.Files), "file"), m.SizeBytes())
 	for _, name := range m.Damaged {
-		d.Say("%s is damaged, and is in it as it is: that session has to make it anew, or take it from an older backup", d.Safe(name))
+		d.Say("%s is damaged and was copied as it is: recreate it in its session, or restore it from an older backup",
+			d.Safe(name))
 	}
-	d.Say("not in it: running commands, folders of the host that sessions work in, and the token of a server")
+	d.Say("not included: running commands, workspace folders outside the data directory, and the token of the server")
 	if m.HasKey {
-		d.Say("the keyring is in it: keep it as you keep the secrets themselves")
+		d.Say("the backup includes the keyring: protect it like the secrets themselves")
 	} else if _, err := os.Stat(filepath.Join(dir, backup.KeyringFile)); err == nil {
-		d.Say("the keyring is not in it: without %s its secrets cannot be read; keep a copy elsewhere", d.Safe(filepath.Join(dir, backup.KeyringFile)))
+		d.Say("the keyring is not included: without %s the secrets cannot be read, so keep a copy of it elsewhere",
+			d.Safe(filepath.Join(dir, backup.KeyringFile)))
 	}
 	return c.print(d, m)
 }
 
-// Restore puts a backup back.
+// Restore restores a backup.
 type Restore struct {
-	From string `arg:"" help:"The backup." type:"path"`
-	form
+	From string `arg:"" help:"Folder of the backup." type:"path"`
+	outputFlags
 }
 
-// Run restores.
-func (c *Restore) Run(_ context.Context, d Desk) error {
+// Run restores the backup.
+func (c *Restore) Run(_ context.Context, d Console) error {
 	dir, err := d.Dir()
 	if err != nil {
 		return err
@@ -134,20 +140,21 @@ func (c *Restore) Run(_ context.Context, d Desk) error {
 	if err != nil {
 		return err
 	}
-	d.Say("%s has what was backed up on %s: %s, %d bytes", d.Safe(dir), m.CreatedAt.Format("2006-01-02 15:04:05 MST"), files(len(m.Files)), m.SizeBytes())
-	d.Say("work that was under way then is taken up by the next serve or run, as after a crash: stop the server that the backup was made of before you start one here")
+	d.Say("restored to %s the backup of %s: %s, %d bytes", d.Safe(dir), m.CreatedAt.Format("2006-01-02 15:04:05 MST"),
+		count(len(m.Files), "file"), m.SizeBytes())
+	d.Say("the next serve or run continues unfinished work, as after a crash: stop the original server before you start one here")
 	return c.print(d, m)
 }
 
-// Verify reads everything.
+// Verify verifies all data.
 type Verify struct {
-	Backup string   `arg:"" optional:"" help:"A backup instead of the data directory." type:"path"`
-	Audit  []string `help:"Where the audit log of an org ended once, as it was printed then: it has to have that entry still." placeholder:"ORG:SEQ:HASH" sep:"none"`
-	form
+	Backup string   `arg:"" optional:"" help:"Verify this backup instead of the data directory." type:"path"`
+	Audit  []string `help:"Check that the audit log of an org still contains this entry, as printed by an earlier verify. Repeatable." placeholder:"ORG:SEQ:HASH" sep:"none"`
+	outputFlags
 }
 
-// Run verifies. What is wrong is an error.
-func (c *Verify) Run(ctx context.Context, d Desk) error {
+// Run verifies the data. Any finding is an error.
+func (c *Verify) Run(ctx context.Context, d Console) error {
 	dir, err := c.Backup, error(nil)
 	if dir == "" {
 		dir, err = d.Dir()
@@ -164,36 +171,38 @@ func (c *Verify) Run(ctx context.Context, d Desk) error {
 	}
 	if c.Output == "text" {
 		fmt.Fprintf(d.Out(), "%d sessions, %d events, %d calls, %d tasks, %d files, %d snapshots, %d session databases, %d blobs, %d audit entries\n",
-			rep.Sessions, rep.Events, rep.Calls, rep.Tasks, rep.Files, rep.Snapshots, rep.Databases, rep.Blobs, rep.Audited)
+			rep.Sessions, rep.Events, rep.Calls, rep.Tasks, rep.Files, rep.Snapshots, rep.Databases, rep.Blobs,
+			rep.Audited)
 		for _, head := range rep.AuditHeads {
 			fmt.Fprintf(d.Out(), "audit log ends with %s:%d:%s\n", d.Safe(head.Org), head.Seq, d.Safe(head.Hash))
 		}
-		for _, wrong := range rep.Wrong {
-			fmt.Fprintf(d.Out(), "wrong: %s\n", d.Safe(wrong))
+		for _, wrong := range rep.Problems {
+			fmt.Fprintf(d.Out(), "error: %s\n", d.Safe(wrong))
 		}
 	}
-	if len(rep.Wrong) > 0 {
-		return fmt.Errorf("%s is not whole: %d things are wrong with it; keep it as it is, and restore a backup into another directory", dir, len(rep.Wrong))
+	if len(rep.Problems) > 0 {
+		return fmt.Errorf("%s is damaged: %s; leave it unchanged, and restore a backup into another directory",
+			dir, count(len(rep.Problems), "error"))
 	}
-	d.Say("%s is whole", d.Safe(dir))
+	d.Say("%s is intact", d.Safe(dir))
 	return nil
 }
 
-// GC collects garbage.
+// GC removes unused data.
 type GC struct {
-	Vacuum bool `help:"Give unused space in the database back to the disk. Nobody may hold the data directory."`
-	DryRun bool `help:"Only say what would go."`
-	form
+	Vacuum bool `help:"Also release unused space of the database to the disk. No other process may hold the data directory."`
+	DryRun bool `help:"Print what would be removed."`
+	outputFlags
 }
 
-// Run collects.
-func (c *GC) Run(ctx context.Context, d Desk) error {
+// Run removes unused data.
+func (c *GC) Run(ctx context.Context, d Console) error {
 	dir, err := d.Dir()
 	if err != nil {
 		return err
 	}
 	g := backup.Garbage{}
-	if hands := d.Hands(); hands.Garbage != nil {
+	if hands := d.Operations(); hands.Garbage != nil {
 		g = hands.Garbage(dir)
 	}
 	g.Dir, g.Vacuum, g.DryRun = dir, c.Vacuum, c.DryRun
@@ -201,52 +210,53 @@ func (c *GC) Run(ctx context.Context, d Desk) error {
 	if err != nil {
 		return err
 	}
-	went := "went"
+	went := "removed"
 	if c.DryRun {
-		went = "would go"
+		went = "would be removed"
 	}
-	d.Say("%d run directories, %d folders of session databases, %d blobs of %d bytes and %d unfinished files %s; what is younger than an hour stays",
+	d.Say("%d run directories, %d folders of session databases, %d blobs of %d bytes and %d unfinished files %s; data younger than an hour is kept",
 		found.Runs, found.SQLFolders, found.Blobs, found.BlobBytes, found.Partial, went)
 	if c.Vacuum && !c.DryRun {
-		d.Say("the database has %d bytes less", found.FreedBytes)
+		d.Say("the database shrank by %d bytes", found.FreedBytes)
 	}
 	if err := c.print(d, found); err != nil {
 		return err
 	}
-	if len(found.Kept) > 0 {
-		return fmt.Errorf("%w: %d things could not be removed now, and stay: %s", perdure.Unavailable, len(found.Kept), found.Kept[0])
+	if len(found.Failures) > 0 {
+		return fmt.Errorf("%w: could not remove %d items now: %s", perdure.Unavailable, len(found.Failures), found.Failures[0])
 	}
 	return nil
 }
 
-// RotateKey makes a new key the current one.
+// RotateKey creates a new current key.
 type RotateKey struct{}
 
-// Run rotates. Stopped in the middle, it leaves every secret readable, and is run again.
-func (c *RotateKey) Run(ctx context.Context, d Desk) error {
+// Run rotates the key. If it is interrupted, all secrets stay readable, and it can be run again.
+func (c *RotateKey) Run(ctx context.Context, d Console) error {
 	dir, err := d.Dir()
 	if err != nil {
 		return err
 	}
-	rotate := d.Hands().RotateKey
+	rotate := d.Operations().RotateKey
 	if rotate == nil {
-		return fmt.Errorf("%w: this program keeps no secrets", perdure.Unavailable)
+		return fmt.Errorf("%w: this build cannot store secrets", perdure.Unavailable)
 	}
 	rotated, err := rotate(ctx, dir)
 	if err != nil {
 		return err
 	}
-	if rotated.Held {
-		d.Say("a new key seals what comes now; whoever holds %s seals the rest under it, within seconds, and says so in its log", d.Safe(dir))
+	if rotated.Background {
+		d.Say("new secrets use the new key; the server of %s re-encrypts the others within seconds, and logs it",
+			d.Safe(dir))
 		return nil
 	}
-	d.Say("%d secrets, keys of providers and tokens are sealed under the new key; the keys before it stay in the keyring, for backups", rotated.Sealed)
+	d.Say("%d secrets, provider keys and tokens are encrypted with the new key; older keys stay in the keyring, for backups", rotated.Sealed)
 	return nil
 }
 
-func files(n int) string {
+func count(n int, noun string) string {
 	if n == 1 {
-		return "1 file"
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%d files", n)
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -10,51 +10,51 @@ import (
 	"github.com/perdure/perdure/internal/backup"
 )
 
-// Place is where sessions are kept.
-type Place struct {
+// StoreLocation is where sessions are stored.
+type StoreLocation struct {
 	Dir      string // the data directory
-	Database string // of Postgres; empty: in the data directory
+	Database string // URL of a Postgres database; empty: they are in the data directory
 }
 
-// Schema is what a store is written in.
+// Schema is the schema version of a store.
 type Schema struct {
-	Stored int64    `json:"stored"` // its number
-	Known  int64    `json:"known"`  // the newest that this program knows
-	Steps  []string `json:"steps"`  // from the one to the other
+	Stored int64    `json:"stored"` // current version
+	Known  int64    `json:"known"`  // newest version that this program knows
+	Steps  []string `json:"steps"`  // names of the migrations between them
 }
 
-// Migrate brings a store up to date.
+// Migrate migrates a store to the newest schema.
 type Migrate struct {
-	Backup   string `help:"Where the backup of the data directory goes: a folder that is not there yet. Default: beside it, with the number of its schema." placeholder:"DIR" type:"path" xor:"backup"`
-	NoBackup bool   `help:"Make no backup before. Perdure makes none of a Postgres database: pg_dump does." xor:"backup"`
-	DryRun   bool   `help:"Only say what would be done."`
-	form
+	Backup   string `help:"New folder for the backup. Default: beside the data directory, with its schema version in the name." placeholder:"DIR" type:"path" xor:"backup"`
+	NoBackup bool   `help:"Make no backup first. Required for Postgres: back it up with pg_dump." xor:"backup"`
+	DryRun   bool   `help:"Print what would be done, without doing it."`
+	outputFlags
 }
 
-// migrated is what came of it.
-type migrated struct {
+// migrateResult is the result of a migration.
+type migrateResult struct {
 	Schema
-	Backup string `json:"backup,omitempty"` // the folder
+	Backup string `json:"backup,omitempty"` // folder of the backup
 	Done   bool   `json:"done"`             // the store has the newest schema
 }
 
-// Run migrates. Stopped in the middle, it goes on with the next start of whatever opens the store.
-func (c *Migrate) Run(ctx context.Context, d Desk) error {
-	place, err := c.place(d)
+// Run migrates. If it is interrupted, the next program that opens the store for writing continues.
+func (c *Migrate) Run(ctx context.Context, d Console) error {
+	place, err := c.store(d)
 	if err != nil {
 		return err
 	}
-	hands := d.Hands()
+	hands := d.Operations()
 	found, err := hands.Schema(ctx, place)
 	if err != nil {
 		return err
 	}
-	m := migrated{Schema: found, Done: found.Stored == found.Known}
+	m := migrateResult{Schema: found, Done: found.Stored == found.Known}
 	switch {
 	case found.Stored > found.Known:
-		return fmt.Errorf("%w: it was written by a newer version (schema %d, this program knows %d): use that version or a newer one", perdure.Conflict, found.Stored, found.Known)
+		return fmt.Errorf("%w: the store was written by a newer version (schema %d, this program knows %d): use that version or a newer one", perdure.Conflict, found.Stored, found.Known)
 	case m.Done:
-		d.Say("schema %d, which is the newest that this program knows: there is nothing to do", found.Stored)
+		d.Say("schema %d is up to date: there is nothing to do", found.Stored)
 		return c.print(d, m)
 	}
 	if place.Database == "" && !c.NoBackup {
@@ -63,14 +63,14 @@ func (c *Migrate) Run(ctx context.Context, d Desk) error {
 		}
 	}
 	if c.DryRun {
-		d.Say("schema %d would become %d, by %s", found.Stored, found.Known, strings.Join(found.Steps, ", "))
+		d.Say("would migrate schema %d to %d: %s", found.Stored, found.Known, strings.Join(found.Steps, ", "))
 		if m.Backup != "" {
-			d.Say("before that it would be copied to %s", d.Safe(m.Backup))
+			d.Say("would first back up the data directory to %s", d.Safe(m.Backup))
 		}
 		return c.print(d, m)
 	}
 	if place.Database != "" && !c.NoBackup {
-		return fmt.Errorf("%w way: a Postgres database is backed up by pg_dump, not here: do that first, then say --no-backup", perdure.Invalid)
+		return fmt.Errorf("%w call: perdure cannot back up a Postgres database: use pg_dump first, then add --no-backup", perdure.Invalid)
 	}
 	err = hands.Migrate(ctx, place, func(ctx context.Context) error {
 		if m.Backup == "" {
@@ -78,7 +78,8 @@ func (c *Migrate) Run(ctx context.Context, d Desk) error {
 		}
 		made, err := backup.Take(ctx, backup.Config{Dir: place.Dir, To: m.Backup, Program: d.Program()})
 		if err == nil {
-			d.Say("the backup is in %s: %s, %d bytes; admin restore puts it into an empty directory", d.Safe(m.Backup), files(len(made.Files)), made.SizeBytes())
+			d.Say("backed up to %s: %s, %d bytes; restore it with admin restore", d.Safe(m.Backup),
+				count(len(made.Files), "file"), made.SizeBytes())
 		}
 		return err
 	})
@@ -86,16 +87,18 @@ func (c *Migrate) Run(ctx context.Context, d Desk) error {
 		return err
 	}
 	m.Stored, m.Steps, m.Done = m.Known, []string{}, true
-	d.Say("schema %d became %d, by %s; older versions of perdure refuse it now", found.Stored, found.Known, strings.Join(found.Steps, ", "))
+	d.Say("migrated schema %d to %d: %s; older versions of perdure can no longer open it", found.Stored, found.Known,
+		strings.Join(found.Steps, ", "))
 	return c.print(d, m)
 }
 
-// place is what the flags say. Invalid: a server has no files here.
-func (c *Migrate) place(d Desk) (Place, error) {
+// store returns where the sessions are stored. Invalid: the flags name a server, which has no files
+// here.
+func (c *Migrate) store(d Console) (StoreLocation, error) {
 	dir, database, server := d.Store()
 	if database != "" && server == "" {
-		return Place{Dir: dir, Database: database}, nil
+		return StoreLocation{Dir: dir, Database: database}, nil
 	}
 	dir, err := d.Dir()
-	return Place{Dir: dir}, err
+	return StoreLocation{Dir: dir}, err
 }

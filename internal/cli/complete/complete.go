@@ -1,8 +1,7 @@
-// Package complete is the room of the command line for completion: what may stand at the end of a line that is not typed to
-// its end (C15).
+// Package complete completes partial command lines.
 //
-// It may import kong. The one thing to know: the scripts for the shells know no command. They ask the program itself, which
-// reads its own grammar, so that they are never out of date.
+// It may import kong. The one thing to know: the shell scripts know no commands. They call the
+// program, which reads its own grammar, so that they are never out of date.
 package complete
 
 import (
@@ -12,45 +11,45 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Word is one thing that may be typed.
-type Word struct {
+// Candidate is one completion.
+type Candidate struct {
 	Text  string
-	About string // for shells that show it; empty: nothing
+	About string // description, for shells that show one; empty: none
 }
 
-// Found is what may stand at the end of a line.
-type Found struct {
-	Words []Word
-	Of    *kong.Value // a value whose words the grammar does not know, such as an id; nil: there is none
-	Node  *kong.Node  // the command that it belongs to
-	Front string      // what stands before a value in its word: --state=
-	Files bool        // a path
+// Completions is the result of a completion.
+type Completions struct {
+	Words  []Candidate
+	Of     *kong.Value // a value that the grammar does not know, such as an id; nil: none
+	Node   *kong.Node  // the command that it belongs to
+	Prefix string      // prefix of the value in its word: --state=
+	Files  bool        // a path is expected
 }
 
-// Look finds what may stand at the end of a line: words are those behind the program's name, and the last one is not typed to
-// its end. A shell may have parted a flag from its value at the =.
-func Look(root *kong.Node, words []string) Found {
+// Complete completes a command line. words are the words after the program name; the last one is
+// incomplete. A shell may have split a flag from its value at the =.
+func Complete(root *kong.Node, words []string) Completions {
 	words, parted := join(words)
 	if len(words) == 0 {
 		words = []string{""}
 	}
-	l := line{node: root}
+	l := parser{node: root}
 	for _, word := range words[:len(words)-1] {
 		l.take(word)
 	}
 	found := l.end(words[len(words)-1])
 	if parted {
-		found.Front = ""
+		found.Prefix = ""
 	}
-	if found.Front != "" {
+	if found.Prefix != "" {
 		for i := range found.Words {
-			found.Words[i].Text = found.Front + found.Words[i].Text
+			found.Words[i].Text = found.Prefix + found.Words[i].Text
 		}
 	}
 	return found
 }
 
-// join puts flags together with their values where a shell has parted them at the =.
+// join joins flags with their values where a shell has split them at the =.
 func join(words []string) (joined []string, parted bool) {
 	for i := 0; i < len(words); i++ {
 		last := len(joined) - 1
@@ -67,16 +66,16 @@ func join(words []string) (joined []string, parted bool) {
 	return joined, parted
 }
 
-// line is how far a line was read.
-type line struct {
+// parser is the state after reading a part of a command line.
+type parser struct {
 	node  *kong.Node
-	place int        // of the next argument of node
-	flag  *kong.Flag // the word that comes is its value; nil: it is not
-	args  bool       // there are no flags any more
+	place int        // index of the next argument of node
+	flag  *kong.Flag // flag whose value is the next word; nil: none
+	args  bool       // flags are no longer allowed
 }
 
-// take reads a word that is typed to its end.
-func (l *line) take(word string) {
+// take reads a complete word.
+func (l *parser) take(word string) {
 	switch {
 	case l.flag != nil:
 		l.flag = nil
@@ -99,8 +98,8 @@ func (l *line) take(word string) {
 	}
 }
 
-// end finds what the last word may become.
-func (l *line) end(word string) Found {
+// end completes the last word.
+func (l *parser) end(word string) Completions {
 	name, value, given := strings.Cut(word, "=")
 	switch {
 	case l.flag != nil:
@@ -108,22 +107,22 @@ func (l *line) end(word string) Found {
 	case !l.args && given && strings.HasPrefix(word, "--"):
 		flag := l.find(name)
 		if flag == nil {
-			return Found{}
+			return Completions{}
 		}
 		found := l.values(flag.Value, value)
-		found.Front = name + "="
+		found.Prefix = name + "="
 		return found
 	case !l.args && strings.HasPrefix(word, "-"):
-		return Found{Words: begin(l.flags(), word)}
+		return Completions{Words: begin(l.flags(), word)}
 	}
-	var words []Word
+	var words []Candidate
 	for _, child := range l.node.Children {
 		if !child.Hidden {
-			words = append(words, Word{child.Name, child.Help})
+			words = append(words, Candidate{child.Name, child.Help})
 		}
 	}
 	if len(words) > 0 {
-		return Found{Words: begin(words, word)}
+		return Completions{Words: begin(words, word)}
 	}
 	if n := len(l.node.Positional); n > 0 {
 		last := l.node.Positional[n-1]
@@ -134,25 +133,25 @@ func (l *line) end(word string) Found {
 			return l.values(last, word)
 		}
 	}
-	return Found{}
+	return Completions{}
 }
 
-// values finds what a value may be.
-func (l *line) values(v *kong.Value, word string) Found {
-	var words []Word
+// values returns the completions of a value.
+func (l *parser) values(v *kong.Value, word string) Completions {
+	var words []Candidate
 	for _, text := range strings.Split(v.Enum, ",") {
 		if text != "" {
-			words = append(words, Word{Text: text})
+			words = append(words, Candidate{Text: text})
 		}
 	}
 	if len(words) > 0 {
-		return Found{Words: begin(words, word)}
+		return Completions{Words: begin(words, word)}
 	}
-	return Found{Of: v, Node: l.node, Files: v.Tag != nil && v.Tag.Type == "path"}
+	return Completions{Of: v, Node: l.node, Files: v.Tag != nil && v.Tag.Type == "path"}
 }
 
-// child is a command below the node.
-func (l *line) child(word string) *kong.Node {
+// child returns a subcommand of the node.
+func (l *parser) child(word string) *kong.Node {
 	i := slices.IndexFunc(l.node.Children, func(n *kong.Node) bool { return n.Name == word })
 	if i < 0 {
 		return nil
@@ -160,8 +159,8 @@ func (l *line) child(word string) *kong.Node {
 	return l.node.Children[i]
 }
 
-// find finds a flag by how it was typed. Several short ones in one word are not looked at.
-func (l *line) find(typed string) *kong.Flag {
+// find finds a flag as it was typed. Combined short flags are not supported.
+func (l *parser) find(typed string) *kong.Flag {
 	for node := l.node; node != nil; node = node.Parent {
 		for _, flag := range node.Flags {
 			if typed == "--"+flag.Name || flag.Short != 0 && typed == "-"+string(flag.Short) {
@@ -172,20 +171,20 @@ func (l *line) find(typed string) *kong.Flag {
 	return nil
 }
 
-// flags are those that may be typed here.
-func (l *line) flags() []Word {
-	var all []Word
+// flags returns the flags that are allowed here.
+func (l *parser) flags() []Candidate {
+	var all []Candidate
 	for node := l.node; node != nil; node = node.Parent {
 		for _, flag := range node.Flags {
 			if !flag.Hidden {
-				all = append(all, Word{"--" + flag.Name, flag.Help})
+				all = append(all, Candidate{"--" + flag.Name, flag.Help})
 			}
 		}
 	}
 	return all
 }
 
-// begin leaves the words that begin with what is typed.
-func begin(words []Word, typed string) []Word {
-	return slices.DeleteFunc(words, func(w Word) bool { return !strings.HasPrefix(w.Text, typed) })
+// begin returns the words with the typed prefix.
+func begin(words []Candidate, typed string) []Candidate {
+	return slices.DeleteFunc(words, func(w Candidate) bool { return !strings.HasPrefix(w.Text, typed) })
 }

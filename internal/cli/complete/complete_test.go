@@ -26,7 +26,7 @@ type grammar struct {
 	} `cmd:""`
 }
 
-// TestC15Look wants just what may stand at the end of a line.
+// TestC15Look checks the completions at the end of a line.
 func TestC15Look(t *testing.T) {
 	t.Parallel()
 	parser, err := kong.New(&grammar{})
@@ -58,7 +58,7 @@ func TestC15Look(t *testing.T) {
 		"task list --nothing=":     "",
 		"task list --nothing x --": "--state --all --help --color",
 	} {
-		found := Look(parser.Model.Node, strings.Split(line, " "))
+		found := Complete(parser.Model.Node, strings.Split(line, " "))
 		var words []string
 		for _, w := range found.Words {
 			words = append(words, w.Text)
@@ -73,7 +73,7 @@ func TestC15Look(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", line, got, want)
 		}
 	}
-	if found := Look(parser.Model.Node, nil); len(found.Words) != 2 {
+	if found := Complete(parser.Model.Node, nil); len(found.Words) != 2 {
 		t.Errorf("nothing typed: %+v", found)
 	}
 }

@@ -2,14 +2,14 @@ package complete
 
 import "strings"
 
-// Shells are those that there is a script for.
+// Shells lists the supported shells.
 const Shells = "bash,zsh,fish,pwsh"
 
-// Files is the line by which a script is told that a path is to be completed.
+// Files is the line that tells a script to complete a path.
 const Files = ":files"
 
-// Script returns what a shell is to read. Each script asks `perdure __complete`, which answers with a line for each word: the
-// word, a tab, and what it is.
+// Script returns the completion script of a shell. The scripts call `perdure __complete`, which
+// prints one line per completion: the word, a tab, and a description.
 func Script(shell, program string) string {
 	text := map[string]string{"bash": bash, "zsh": zsh, "fish": fish, "pwsh": pwsh}[shell]
 	return strings.ReplaceAll(text, "PROGRAM", program)

@@ -14,23 +14,24 @@ import (
 	"github.com/perdure/perdure/internal/chaos"
 )
 
-// AskAbove is the amount above which a person is asked.
+// AskAbove is the amount above which a payment needs approval.
 const AskAbove = 500
 
-// Approvals is the demo of a person who is asked: an agent pays invoices, and large ones wait for a yes or a no.
+// Approvals is the demo of approvals: an agent pays invoices, and large payments wait for a
+// decision.
 type Approvals struct {
-	Show
-	Typed <-chan string // what a person types; nil: nobody is there, and the demo answers by itself
+	Options
+	Typed <-chan string // the user's input; nil: there is no user, and the demo decides itself
 }
 
-// Invoice is one that the agent is to pay.
+// Invoice is an invoice to pay.
 type Invoice struct {
 	Number int    `json:"number"`
 	Payee  string `json:"payee"`
 	Amount int    `json:"amount"`
 }
 
-// Invoices are those of the demo: of twenty, two are above AskAbove.
+// Invoices returns the invoices of the demo: of twenty, two are above ApproveAbove.
 func Invoices() []Invoice {
 	var all []Invoice
 	for number := 1; number <= 20; number++ {
@@ -43,25 +44,25 @@ func Invoices() []Invoice {
 	return all
 }
 
-// Effect is how the ledger outside calls its payment.
+// Effect returns the name of the payment in the external ledger.
 func (i Invoice) Effect() string { return fmt.Sprintf("pay invoice %d", i.Number) }
 
-// InvoiceFile is where it stands, below the demo's directory.
+// InvoiceFile returns the path of an invoice below the directory of the demo.
 func InvoiceFile(number int) string { return filepath.Join("invoices", fmt.Sprintf("%d.json", number)) }
 
-// desk is the place of the person who is asked. Its methods are called one after another.
-type desk struct {
+// approvalsRun handles the decisions. Its methods are called one after another.
+type approvalsRun struct {
 	Approvals
-	scene *scene
-	open  []perdure.Approval // asked, and not answered; the first is before the person
+	scene *runtime
+	open  []perdure.Approval // open approvals; the first is shown to the user
 	asked int
 	calls int
 	said  map[perdure.ApprovalState]int
-	no    []string // the effects that were refused
+	no    []string // the effects that were denied
 	what  map[perdure.ApprovalID]Invoice
 }
 
-// approvalsReport is the verdict on the demo.
+// approvalsReport is the report of the demo.
 type approvalsReport struct {
 	chaos.Report
 	Calls    int `json:"tool_calls"`
@@ -70,28 +71,29 @@ type approvalsReport struct {
 	Denied   int `json:"denied"`
 }
 
-// Run runs the demo in a fresh directory and prints its story and its verdict.
+// Run runs the demo in a fresh directory and prints its story and its report.
 func (d Approvals) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx) // without a limit of time: a person may take a while
+	ctx, cancel := context.WithCancel(ctx) // without a time limit, since a user may take a while
 	defer cancel()
 	if err := d.prepare(); err != nil {
-		return err // before anything is written: the folder may be somebody's
+		return err // before anything is written: the folder may belong to somebody else
 	}
-	if err := d.lay(); err != nil {
+	if err := d.writeInvoices(); err != nil {
 		return err
 	}
-	seen := &desk{Approvals: d, said: map[perdure.ApprovalState]int{}, what: map[perdure.ApprovalID]Invoice{}}
-	record, err := d.perform(ctx, PlayApprovals, seen.act, seen.orders)
+	seen := &approvalsRun{Approvals: d, said: map[perdure.ApprovalState]int{}, what: map[perdure.ApprovalID]Invoice{}}
+	record, err := d.runScenario(ctx, ScenarioApprovals, seen.run, seen.orders)
 	if err != nil {
 		return err
 	}
 	report := approvalsReport{
-		Report: chaos.Judge(record, chaos.Run{}), Calls: seen.calls, Asked: seen.asked,
+		Report: chaos.Evaluate(record, chaos.Run{}), Calls: seen.calls, Asked: seen.asked,
 		Approved: seen.said[perdure.ApprovalApproved], Denied: seen.said[perdure.ApprovalDenied],
 	}
 	for _, line := range record.Ledger {
 		if slices.Contains(seen.no, line.Effect) {
-			report.Violations = append(report.Violations, chaos.Violation{Text: line.Effect + " was done, although somebody said no"})
+			report.Violations = append(report.Violations,
+				chaos.Violation{Text: line.Effect + " was done, although it was denied"})
 			report.OK = false
 		}
 	}
@@ -99,13 +101,13 @@ func (d Approvals) Run(ctx context.Context) error {
 		return err
 	}
 	if !report.OK {
-		return fmt.Errorf("%w: its data is kept in %s", errBroken, d.Dir)
+		return fmt.Errorf("%w; its data is kept in %s", errBroken, d.Dir)
 	}
-	return d.leave()
+	return d.finish()
 }
 
-// lay puts the invoices where the agent reads them.
-func (d Approvals) lay() error {
+// writeInvoices writes the invoices to the folder that the agent reads.
+func (d Approvals) writeInvoices() error {
 	if err := os.MkdirAll(filepath.Join(d.Dir, "invoices"), 0o700); err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
@@ -121,24 +123,24 @@ func (d Approvals) lay() error {
 	return nil
 }
 
-// act has the invoices paid.
-func (d *desk) act(ctx context.Context, s *scene) error {
+// run runs the payments.
+func (d *approvalsRun) run(ctx context.Context, s *runtime) error {
 	d.scene = s
 	d.line("perdure %s · scripted model, no network · data %s", d.Version, d.Dir)
-	d.line("  read_invoice  pure          nobody is asked")
-	d.line("  pay           at_most_once  above %d a person is asked, who sees exactly what is to be done", AskAbove)
+	d.line("  read_invoice  pure          needs no approval")
+	d.line("  pay           at_most_once  needs approval above %d, with the exact arguments shown", AskAbove)
 	if err := s.eng.Send(ctx, s.id, perdure.Text("pay the invoices")); err != nil {
 		return err
 	}
-	return s.play(ctx, audience{
-		tell:  func(event perdure.Event) error { return d.tell(ctx, event) },
-		typed: d.Typed,
-		heard: func(line string) error { return d.hear(ctx, line) },
+	return s.follow(ctx, handlers{
+		onEvent: func(event perdure.Event) error { return d.printEvent(ctx, event) },
+		input:   d.Typed,
+		onInput: func(line string) error { return d.readAnswer(ctx, line) },
 	})
 }
 
-// tell tells of one event.
-func (d *desk) tell(ctx context.Context, event perdure.Event) error {
+// printEvent prints an event.
+func (d *approvalsRun) printEvent(ctx context.Context, event perdure.Event) error {
 	switch f := event.Fact.(type) {
 	case perdure.ToolStarted:
 		d.calls++
@@ -150,8 +152,8 @@ func (d *desk) tell(ctx context.Context, event perdure.Event) error {
 	return nil
 }
 
-// ask puts a question before the person, or behind those that are there.
-func (d *desk) ask(ctx context.Context, p perdure.Approval) error {
+// ask adds an approval to the queue of the user.
+func (d *approvalsRun) ask(ctx context.Context, p perdure.Approval) error {
 	var invoice Invoice
 	if err := perdure.DecodeJSON(p.Args, &invoice); err != nil {
 		return err
@@ -164,8 +166,8 @@ func (d *desk) ask(ctx context.Context, p perdure.Approval) error {
 	return d.next(ctx)
 }
 
-// next asks the first question that is open.
-func (d *desk) next(ctx context.Context) error {
+// next shows the first open approval.
+func (d *approvalsRun) next(ctx context.Context) error {
 	if len(d.open) == 0 {
 		return nil
 	}
@@ -173,15 +175,16 @@ func (d *desk) next(ctx context.Context) error {
 	d.line("? %s %s %s", clock(), p.Tool, p.Args)
 	if d.Typed == nil {
 		first := len(d.said) == 0
-		d.line("    there is no terminal to ask, so the demo answers by itself: %s", map[bool]string{true: "yes", false: "no"}[first])
+		d.line("    there is no terminal to ask, so the demo answers: %s",
+			map[bool]string{true: "yes", false: "no"}[first])
 		return d.decide(ctx, first)
 	}
-	d.line("    yes or no? [y/n]  or in another terminal: perdure approve --data %s %s", d.home(), p.ID)
+	d.line("    approve? [y/n]  or in another terminal: perdure approve --data %s %s", d.dataFlag(), p.ID)
 	return nil
 }
 
-// hear takes what the person typed.
-func (d *desk) hear(ctx context.Context, line string) error {
+// readAnswer handles a line of input.
+func (d *approvalsRun) readAnswer(ctx context.Context, line string) error {
 	if len(d.open) == 0 {
 		return nil
 	}
@@ -195,8 +198,8 @@ func (d *desk) hear(ctx context.Context, line string) error {
 	return nil
 }
 
-// decide answers the first question that is open. Somebody in another terminal may have been faster.
-func (d *desk) decide(ctx context.Context, yes bool) error {
+// decide decides the first open approval. Somebody in another terminal may have decided first.
+func (d *approvalsRun) decide(ctx context.Context, yes bool) error {
 	p := d.open[0]
 	by := "demo"
 	if d.Typed != nil {
@@ -209,17 +212,19 @@ func (d *desk) decide(ctx context.Context, yes bool) error {
 	return err
 }
 
-// answered tells what was decided, here or elsewhere, and asks on.
-func (d *desk) answered(ctx context.Context, f perdure.ApprovalResolved) error {
+// answered prints a decision from here or elsewhere, and shows the next approval.
+func (d *approvalsRun) answered(ctx context.Context, f perdure.ApprovalResolved) error {
 	first := len(d.open) > 0 && d.open[0].ID == f.Approval
 	d.open = slices.DeleteFunc(d.open, func(p perdure.Approval) bool { return p.ID == f.Approval })
 	d.said[f.State]++
 	invoice := d.what[f.Approval]
 	if f.State == perdure.ApprovalApproved {
-		d.line("✓ %s %s by %s: invoice %d is paid, once, and exactly %d", clock(), f.State, f.By, invoice.Number, invoice.Amount)
+		d.line("✓ %s %s by %s: invoice %d is paid once, exactly %d", clock(), f.State, f.By, invoice.Number,
+			invoice.Amount)
 	} else {
 		d.no = append(d.no, invoice.Effect())
-		d.line("✗ %s %s by %s: invoice %d is not paid, and the agent is told", clock(), f.State, f.By, invoice.Number)
+		d.line("✗ %s %s by %s: invoice %d is not paid, and the agent is notified", clock(), f.State, f.By,
+			invoice.Number)
 	}
 	if !first {
 		return nil
@@ -227,8 +232,8 @@ func (d *desk) answered(ctx context.Context, f perdure.ApprovalResolved) error {
 	return d.next(ctx)
 }
 
-// orders are the payments that nobody refused.
-func (d *desk) orders(j chaos.Journal) []chaos.Order {
+// orders returns the payments that were not denied.
+func (d *approvalsRun) orders(j chaos.Journal) []chaos.Order {
 	var all []chaos.Order
 	for _, invoice := range Invoices() {
 		if !slices.Contains(d.no, invoice.Effect()) {
@@ -238,7 +243,7 @@ func (d *desk) orders(j chaos.Journal) []chaos.Order {
 	return all
 }
 
-// verdict prints who was asked, and what was paid.
+// verdict prints the decisions and the payments.
 func (d Approvals) verdict(r approvalsReport) error {
 	if d.JSON {
 		return d.encode(r)

@@ -10,22 +10,22 @@ import (
 	"github.com/perdure/perdure/internal/chaos"
 )
 
-// scene is a session at work on a stage.
-type scene struct {
+// runtime is a working session of a demo.
+type runtime struct {
 	eng  engine.Engine
 	id   perdure.SessionID
-	seen int64 // up to which its events were told
+	seen int64 // sequence number of the last printed event
 }
 
-// audience is who is told of a scene, in one goroutine.
-type audience struct {
-	tell  func(perdure.Event) error
-	typed <-chan string // what a person types meanwhile; nil: nothing
-	heard func(string) error
+// handlers receives the events of a scene, in one goroutine.
+type handlers struct {
+	onEvent func(perdure.Event) error
+	input   <-chan string // the user's input; nil: there is none
+	onInput func(string) error
 }
 
-// play tells of the session as it works, until it is at rest.
-func (s *scene) play(ctx context.Context, to audience) error {
+// follow reports the events of the session until it is idle.
+func (s *runtime) follow(ctx context.Context, to handlers) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	rested, broke, events := make(chan error, 1), make(chan error, 1), make(chan perdure.Event)
@@ -47,15 +47,15 @@ func (s *scene) play(ctx context.Context, to audience) error {
 		select {
 		case event := <-events:
 			s.seen = event.Seq
-			if err := to.tell(event); err != nil {
+			if err := to.onEvent(event); err != nil {
 				return err
 			}
-		case line, more := <-to.typed:
+		case line, more := <-to.input:
 			if !more {
-				to.typed = nil // somebody else may still do what a person would
+				to.input = nil // a user in another terminal may still answer
 				continue
 			}
-			if err := to.heard(line); err != nil {
+			if err := to.onInput(line); err != nil {
 				return err
 			}
 		case err := <-broke:
@@ -64,13 +64,13 @@ func (s *scene) play(ctx context.Context, to audience) error {
 			if err != nil {
 				return err
 			}
-			return s.rest(ctx, to.tell)
+			return s.waitIdle(ctx, to.onEvent)
 		}
 	}
 }
 
-// rest tells what was not told when the session came to rest.
-func (s *scene) rest(ctx context.Context, tell func(perdure.Event) error) error {
+// waitIdle reports the remaining events of an idle session.
+func (s *runtime) waitIdle(ctx context.Context, tell func(perdure.Event) error) error {
 	events, err := s.eng.Events(ctx, s.id, s.seen, 0)
 	if err != nil {
 		return err
@@ -84,9 +84,10 @@ func (s *scene) rest(ctx context.Context, tell func(perdure.Event) error) error 
 	return nil
 }
 
-// perform plays on a stage, and reads what was left.
-func (d Show) perform(ctx context.Context, play Play, act func(context.Context, *scene) error, orders func(chaos.Journal) []chaos.Order) (chaos.Record, error) {
-	err := d.act(ctx, play, act)
+// runScenario runs a demo and reads its results.
+func (d Options) runScenario(ctx context.Context, play Scenario, act func(context.Context, *runtime) error,
+	orders func(chaos.Journal) []chaos.Order) (chaos.Record, error) {
+	err := d.runWithRuntime(ctx, play, act)
 	if err != nil {
 		return chaos.Record{}, fmt.Errorf("demo: %w; its data is kept in %s", err, d.Dir)
 	}
@@ -97,15 +98,15 @@ func (d Show) perform(ctx context.Context, play Play, act func(context.Context, 
 	return record, nil
 }
 
-// act opens the stage with a new session on it, and closes it behind the play.
-func (d Show) act(ctx context.Context, play Play, act func(context.Context, *scene) error) error {
-	eng, end, err := d.Stage(ctx, Setting{Dir: d.Dir, Play: play, Log: d.Log})
+// runWithRuntime opens the engine with a new session, runs the demo, and closes the engine.
+func (d Options) runWithRuntime(ctx context.Context, play Scenario, act func(context.Context, *runtime) error) error {
+	eng, end, err := d.OpenRuntime(ctx, RuntimeOptions{Dir: d.Dir, Scenario: play, Log: d.Log})
 	if err != nil {
 		return err
 	}
 	session, err := eng.NewSession(ctx, perdure.Agent{Name: "demo", Title: "demo " + string(play)})
 	if err == nil {
-		err = act(ctx, &scene{eng: eng, id: session.ID})
+		err = act(ctx, &runtime{eng: eng, id: session.ID})
 	}
 	if ended := end(); err == nil {
 		err = ended
@@ -113,5 +114,5 @@ func (d Show) act(ctx context.Context, play Play, act func(context.Context, *sce
 	return err
 }
 
-// home is the data directory of a demo.
-func (d Show) home() string { return filepath.Join(d.Dir, "data") }
+// dataFlag returns the data directory of a demo.
+func (d Options) dataFlag() string { return filepath.Join(d.Dir, "data") }

@@ -9,13 +9,14 @@ import (
 	"testing"
 )
 
-// TestRefusedFolder wants a demo to leave a folder that no demo made as it is, with every file in it.
+// TestRefusedFolder checks that a demo leaves a folder with all its files unchanged unless a demo
+// created it.
 func TestRefusedFolder(t *testing.T) {
 	t.Parallel()
-	for name, run := range map[string]func(context.Context, Show) error{
-		"crash":     func(ctx context.Context, s Show) error { return Crash{Show: s, Kills: 1}.Run(ctx) },
-		"agents":    func(ctx context.Context, s Show) error { return Agents{s}.Run(ctx) },
-		"approvals": func(ctx context.Context, s Show) error { return Approvals{Show: s}.Run(ctx) },
+	for name, run := range map[string]func(context.Context, Options) error{
+		"crash":     func(ctx context.Context, s Options) error { return Crash{Options: s, Kills: 1}.Run(ctx) },
+		"agents":    func(ctx context.Context, s Options) error { return Agents{s}.Run(ctx) },
+		"approvals": func(ctx context.Context, s Options) error { return Approvals{Options: s}.Run(ctx) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -32,7 +33,7 @@ func TestRefusedFolder(t *testing.T) {
 				}
 			}
 
-			err := run(t.Context(), Show{Dir: dir, Out: io.Discard, Talk: io.Discard})
+			err := run(t.Context(), Options{Dir: dir, Out: io.Discard, Stderr: io.Discard})
 
 			if err == nil || !strings.Contains(err.Error(), "was not made by a demo") {
 				t.Errorf("got %v, want a refusal", err)

@@ -12,51 +12,53 @@ import (
 	"github.com/perdure/perdure/internal/chaos"
 )
 
-// story tells what happens, from the journal, as it happens. Its methods are called one after another.
-type story struct {
+// crashReporter prints what happens, from the journal, while it happens. Its methods are called one
+// after another.
+type crashReporter struct {
 	demo  Crash
-	ctx   context.Context // of the reads; the story is told even when the demo is cut short
+	ctx   context.Context // of the reads; the story is printed even when the demo is interrupted
 	seen  map[perdure.SessionID]int64
 	known map[perdure.TaskID]string // settled results as they were seen
 	dead  time.Time
 }
 
-var _ chaos.Teller = (*story)(nil)
+var _ chaos.LoopObserver = (*crashReporter)(nil)
 
 // begin introduces the demo.
-func (s *story) begin() {
+func (s *crashReporter) begin() {
 	s.demo.line("perdure %s · scripted model, no network · data %s · seed %d", s.demo.Version, s.demo.Dir, s.demo.Seed)
-	s.demo.line("  build   at_most_once  background  a real command, under a supervisor that outlives the runtime")
-	s.demo.line("  label   idempotent    foreground  may run again, under the same key")
-	s.demo.line("  charge  at_most_once  foreground  writes to a ledger outside; must never run twice")
+	s.demo.line("  build   at_most_once  background  a real command; its supervisor survives the kills")
+	s.demo.line("  label   idempotent    foreground  can run again with the same key")
+	s.demo.line("  charge  at_most_once  foreground  writes to an external ledger; must never run twice")
 }
 
-// Up says that the program moves again, and what it took up.
-func (s *story) Up(pid int, took time.Duration) {
+// Up prints that the program works again.
+func (s *crashReporter) Up(pid int, took time.Duration) {
 	if s.dead.IsZero() {
-		s.demo.line("  process %d is at work; it will be killed %s", pid, times(s.demo.Kills))
+		s.demo.line("  process %d is running; it will be killed %s", pid, times(s.demo.Kills))
 		return
 	}
-	s.demo.line("✓ %s back as %d, at work again after %d ms", clock(), pid, took.Milliseconds())
+	s.demo.line("✓ %s restarted as %d, working again after %d ms", clock(), pid, took.Milliseconds())
 }
 
-// Down says that the program was killed, and what it left behind.
-func (s *story) Down(pid, kill int) {
-	s.sinceThen()
+// Down prints that the program was killed, and what was unfinished.
+func (s *crashReporter) Down(pid, kill int) {
+	s.printRecovered()
 	s.dead = time.Now()
 	running, claimed := s.open()
-	s.demo.line("✗ %s killed %d (%d of %d): %d tasks running, %d calls claimed and not settled", clock(), pid, kill, s.demo.Kills, running, claimed)
+	s.demo.line("✗ %s killed %d (%d of %d): %d tasks running, %d calls claimed and not settled", clock(), pid, kill,
+		s.demo.Kills, running, claimed)
 }
 
-// sinceThen tells what the start before did: what it took up, and what came home.
-func (s *story) sinceThen() {
-	if found := s.look(); found != "" {
+// printRecovered prints what the previous process did: what it recovered and delivered.
+func (s *crashReporter) printRecovered() {
+	if found := s.changesSince(); found != "" {
 		s.demo.line("    %s", found)
 	}
 }
 
-// open counts what was in work when the program died.
-func (s *story) open() (running, claimed int) {
+// open counts the unfinished work at the time of the kill.
+func (s *crashReporter) open() (running, claimed int) {
 	s.read(func(eng engine.Engine) error {
 		tasks, err := eng.Tasks(s.ctx, "")
 		for _, task := range tasks {
@@ -87,8 +89,9 @@ func (s *story) open() (running, claimed int) {
 	return running, claimed
 }
 
-// look reads what is new in the journals: what was taken up, and what came home. It is empty if nothing is.
-func (s *story) look() string {
+// changesSince reads new events and summarizes what was recovered and delivered. It is empty if
+// there is nothing.
+func (s *crashReporter) changesSince() string {
 	counts := map[string]int{}
 	s.read(func(eng engine.Engine) error {
 		sessions, err := eng.Sessions(s.ctx, 0)
@@ -116,13 +119,13 @@ func (s *story) look() string {
 	return strings.Join(parts, ", ")
 }
 
-// note counts one event of the story.
-func (s *story) note(event perdure.Event, counts map[string]int) {
+// note counts one event.
+func (s *crashReporter) note(event perdure.Event, counts map[string]int) {
 	switch f := event.Fact.(type) {
 	case perdure.TaskReattached:
-		counts[takeOverWord(f.How)]++
+		counts[recoveryName(f.How)]++
 	case perdure.ToolTakenOver:
-		counts[takeOverWord(f.How)]++
+		counts[recoveryName(f.How)]++
 	case perdure.TaskDelivered:
 		counts["delivered"]++
 	case perdure.TaskUpdated:
@@ -132,27 +135,27 @@ func (s *story) note(event perdure.Event, counts map[string]int) {
 	}
 }
 
-func takeOverWord(how perdure.TakeOver) string {
+func recoveryName(how perdure.TakeOver) string {
 	switch how {
-	case perdure.Adopt:
+	case perdure.TakeOverAdopt:
 		return "adopted"
-	case perdure.MakeUnknown:
+	case perdure.TakeOverUnknown:
 		return "unknown"
 	}
 	return "ran again"
 }
 
-// read opens the data for reading. A story that cannot read it for a moment goes on without: the verdict
-// reads everything again.
-func (s *story) read(fn func(engine.Engine) error) {
+// read opens the data read-only. After an error the story continues without it, since the final
+// report reads everything again.
+func (s *crashReporter) read(fn func(engine.Engine) error) {
 	eng, closer, err := s.demo.Open(s.ctx, filepath.Join(s.demo.Dir, "data"))
 	if err != nil {
-		fmt.Fprintf(s.demo.Talk, "demo: %v\n", err)
+		fmt.Fprintf(s.demo.Stderr, "demo: %v\n", err)
 		return
 	}
 	defer closer.Close()
 	if err := fn(eng); err != nil {
-		fmt.Fprintf(s.demo.Talk, "demo: %v\n", err)
+		fmt.Fprintf(s.demo.Stderr, "demo: %v\n", err)
 	}
 }
 

@@ -1,7 +1,7 @@
-// Package man is the room of the command line for its manual: pages for man(1), made from the grammar itself (C15).
+// Package man generates man pages from the grammar.
 //
-// It may import kong. The one thing to know: nothing of a page stands here but its headings, so a page says what the help says,
-// and cannot be out of date.
+// It may import kong. The one thing to know: apart from headings, all text comes from the help, so
+// that the pages are never out of date.
 package man
 
 import (
@@ -14,37 +14,39 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// The sections of the manual that have pages: commands, and what is good to know about them.
+// The sections of the manual with pages: commands, and topics.
 const (
 	commands = "1"
 	topics   = "7"
 )
 
-// Book is what pages are made of. All of it is required but the topics.
-type Book struct {
+// Manual is the input of the pages. Everything except Topics is required.
+type Manual struct {
 	Root    *kong.Node        // the program
-	About   string            // what it is, in a sentence
-	Version string            // for the foot of every page
-	Topics  map[string]string // what there is to know besides the commands, as it is to be printed, by names
+	About   string            // a one-sentence description
+	Version string            // for the footer of every page
+	Topics  map[string]string // preformatted texts of the help topics, by name
 }
 
-// Pages returns the pages by their places in a folder of manuals: man1/perdure.1. Hidden commands have none.
-func (b Book) Pages() map[string]string {
-	all := map[string]string{place(b.Root.Name, commands): b.program()}
+// Pages returns the pages by their path in a folder of manuals, such as man1/perdure.1. Hidden
+// commands have none.
+func (b Manual) Pages() map[string]string {
+	all := map[string]string{writePlaceholder(b.Root.Name, commands): b.program()}
 	for _, noun := range shown(b.Root) {
-		all[place(b.Root.Name+"-"+noun.Name, commands)] = b.noun(noun)
+		all[writePlaceholder(b.Root.Name+"-"+noun.Name, commands)] = b.noun(noun)
 	}
 	for name, text := range b.Topics {
-		all[place(b.Root.Name+"-"+name, topics)] = b.topic(name, text)
+		all[writePlaceholder(b.Root.Name+"-"+name, topics)] = b.topic(name, text)
 	}
 	return all
 }
 
-// place is where man looks for a page.
-func place(name, section string) string { return path.Join("man"+section, name+"."+section) }
+// writePlaceholder returns the path of a page.
+func writePlaceholder(name, section string) string { return path.Join("man"+section, name+"."+section) }
 
-// program is the page of the program: the flags of every command, and where the others are.
-func (b Book) program() string {
+// program returns the page of the program: the flags of every command, and references to the other
+// pages.
+func (b Manual) program() string {
 	p := b.page(b.Root.Name, commands, b.About)
 	p.macro("SH", "SYNOPSIS")
 	p.bold(b.Root.Name + " COMMAND [flags]")
@@ -65,8 +67,8 @@ func (b Book) program() string {
 	return p.String()
 }
 
-// noun is the page of a command, with all below it.
-func (b Book) noun(noun *kong.Node) string {
+// noun returns the page of a command and its subcommands.
+func (b Manual) noun(noun *kong.Node) string {
 	p := b.page(b.Root.Name+"-"+noun.Name, commands, noun.Help)
 	p.macro("SH", "SYNOPSIS")
 	verbs := []*kong.Node{noun}
@@ -96,12 +98,12 @@ func (b Book) noun(noun *kong.Node) string {
 		}
 	}
 	p.macro("SH", "SEE ALSO")
-	p.text(b.Root.Name + "(" + commands + ") has the flags of every command.")
+	p.text(b.Root.Name + "(" + commands + ") describes the flags of every command.")
 	return p.String()
 }
 
-// topic is the page of what there is to know: its lines stay as they are.
-func (b Book) topic(name, text string) string {
+// topic returns the page of a help topic. Its lines are kept.
+func (b Manual) topic(name, text string) string {
 	p := b.page(b.Root.Name+"-"+name, topics, strings.ReplaceAll(name, "-", " ")+" of "+b.Root.Name)
 	p.macro("SH", "DESCRIPTION")
 	p.macro("nf")
@@ -114,7 +116,7 @@ func (b Book) topic(name, text string) string {
 	return p.String()
 }
 
-func (b Book) page(name, section, about string) *page {
+func (b Manual) page(name, section, about string) *page {
 	p := &page{}
 	p.macro("TH", strings.ToUpper(name), section, "", b.Version, b.Root.Name)
 	p.macro("SH", "NAME")
@@ -122,10 +124,11 @@ func (b Book) page(name, section, about string) *page {
 	return p
 }
 
-// page is one of them as it is written.
+// page is a page under construction.
 type page struct{ strings.Builder }
 
-// macro writes a request of man(7). Arguments are quoted, so that those with spaces and empty ones stay what they are.
+// macro writes a request of man(7). Arguments are quoted, so that empty ones and those with spaces
+// are preserved.
 func (p *page) macro(name string, args ...string) {
 	p.WriteString("." + name)
 	for _, arg := range args {
@@ -134,25 +137,25 @@ func (p *page) macro(name string, args ...string) {
 	p.WriteByte('\n')
 }
 
-// text writes a line, which is filled with those beside it.
+// text writes a line, which is filled together with its neighbours.
 func (p *page) text(line string) {
 	line = escaped(line)
 	if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
-		line = `\&` + line // else it is a request
+		line = `\&` + line // otherwise it would be a request
 	}
 	p.WriteString(line + "\n")
 }
 
 func (p *page) bold(line string) { p.macro("B", line) }
 
-// item writes a word with what there is to say about it.
+// item writes a term and its description.
 func (p *page) item(word, about string) {
 	p.macro("TP")
 	p.bold(word)
 	p.text(about)
 }
 
-// values writes what a command takes.
+// values writes the arguments and flags of a command.
 func (p *page) values(node *kong.Node) {
 	for _, arg := range node.Positional {
 		p.item(arg.Summary(), arg.Help)
@@ -167,7 +170,7 @@ func (p *page) flags(all []*kong.Flag) {
 		}
 		about := flag.Help
 		if len(flag.Envs) > 0 {
-			about += " Else: $" + strings.Join(flag.Envs, ", $") + "."
+			about += " Environment: $" + strings.Join(flag.Envs, ", $") + "."
 		}
 		if flag.HasDefault && flag.Default != "" {
 			about += " Default: " + flag.Default + "."
@@ -194,7 +197,7 @@ func shown(node *kong.Node) (all []*kong.Node) {
 	return all
 }
 
-// escaped writes text for roff: what it would take for its own, and what is not ASCII.
+// escaped escapes roff syntax and characters that are not ASCII.
 func escaped(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -202,7 +205,7 @@ func escaped(text string) string {
 		case r == '\\':
 			b.WriteString(`\e`)
 		case r == '-':
-			b.WriteString(`\-`) // else a hyphen, which nobody can paste as a flag
+			b.WriteString(`\-`) // a plain - becomes a hyphen, which cannot be pasted as a flag
 		case r == '\'', r == '`', r == '^', r == '~':
 			b.WriteString(map[rune]string{'\'': `\(aq`, '`': `\(ga`, '^': `\(ha`, '~': `\(ti`}[r])
 		case r > '~':

@@ -1,7 +1,8 @@
-// Package raw is the room of the command line for requests of the HTTP API as they are: perdure api.
+// Package raw sends requests to the HTTP API unchanged, for perdure api.
 //
-// It may import the root. The one thing to know: a request may reach the server more often than once, since it is sent again
-// when no answer came; a write carries the same idempotency key each time, so it is carried out once (C16).
+// It may import the root. The one thing to know: a request may reach the server more than once,
+// since it is retried when no response arrives. A write carries the same idempotency key each time,
+// so it is executed once.
 package raw
 
 import (
@@ -22,44 +23,46 @@ import (
 )
 
 const (
-	// retryTime is how long a request is sent again to a server that does not answer.
+	// retryTime is how long a request is retried while the server does not respond.
 	retryTime = 10 * time.Second
-	// firstPause is before the second try; each later one is twice as long, up to lastPause.
+	// firstPause is the pause before the second attempt. It doubles with each attempt, up to
+	// lastPause.
 	firstPause, lastPause = 50 * time.Millisecond, 2 * time.Second
-	// pageBytes bounds one page of a list.
+	// pageBytes is the maximum size of one page of a list.
 	pageBytes = 64 << 20
-	// problemBytes bounds what is read of an error.
+	// problemBytes is the maximum size of an error body.
 	problemBytes = 1 << 20
 )
 
-// Way is how a server is reached.
-type Way struct {
-	Base  string // http://HOST:PORT, without a slash at its end
-	Token string // bearer; empty: none is sent
-	Actor string // over a socket: who acts; empty: nobody is named
+// Client is a connection to a server.
+type Client struct {
+	Base  string // http://HOST:PORT, without a trailing slash
+	Token string // bearer token; empty: none is sent
+	Actor string // for a socket: the user who acts; empty: none is named
 	HTTP  *http.Client
 }
 
-// Request is one thing to ask for.
+// Request is one HTTP request.
 type Request struct {
 	Method string
-	Path   string // with or without a slash at its front, and with what stands behind a ? of its own
+	Path   string // with or without a leading slash; may contain a query
 	Query  url.Values
 	Header http.Header
 	Body   []byte // nil: none
-	Key    string // the idempotency key of a write, which Header may overrule
+	Key    string // idempotency key of a write; Header overrides it
 }
 
-// Writes reports whether a method may change something.
-func Writes(method string) bool {
+// IsWrite reports whether a method may change something.
+func IsWrite(method string) bool {
 	return !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, method)
 }
 
-// Do sends a request until there is an answer, whose body is the caller's to close. Unavailable: there is none in time.
-func (w Way) Do(ctx context.Context, r Request) (*http.Response, error) {
+// Do sends a request until there is a response, whose body the caller closes. Unavailable: there
+// was no response in time.
+func (w Client) Do(ctx context.Context, r Request) (*http.Response, error) {
 	began, next := time.Now(), firstPause
 	for {
-		req, err := w.compose(ctx, r)
+		req, err := w.newRequest(ctx, r)
 		if err != nil {
 			return nil, fmt.Errorf("%w request: %w", perdure.Invalid, err)
 		}
@@ -69,10 +72,10 @@ func (w Way) Do(ctx context.Context, r Request) (*http.Response, error) {
 			return resp, nil
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case errors.Is(err, perdure.Invalid): // the way there is refused, and will be again
+		case errors.Is(err, perdure.Invalid): // a retry would be refused again
 			return nil, err
 		case time.Since(began)+next > retryTime:
-			return nil, fmt.Errorf("%w: no answer from the server: %w", perdure.Unavailable, cause(err))
+			return nil, fmt.Errorf("%w: no response from the server: %w", perdure.Unavailable, cause(err))
 		}
 		timer := time.NewTimer(next)
 		select {
@@ -85,7 +88,7 @@ func (w Way) Do(ctx context.Context, r Request) (*http.Response, error) {
 	}
 }
 
-// cause leaves out the URL, which whoever asked has typed.
+// cause removes the URL from an error, because the user typed it.
 func cause(err error) error {
 	if outer := (*url.Error)(nil); errors.As(err, &outer) {
 		return outer.Err
@@ -93,7 +96,7 @@ func cause(err error) error {
 	return err
 }
 
-func (w Way) compose(ctx context.Context, r Request) (*http.Request, error) {
+func (w Client) newRequest(ctx context.Context, r Request) (*http.Request, error) {
 	path, query, _ := strings.Cut("/"+strings.TrimPrefix(r.Path, "/"), "?")
 	all, err := url.ParseQuery(query)
 	if err != nil {
@@ -119,7 +122,7 @@ func (w Way) compose(ctx context.Context, r Request) (*http.Request, error) {
 	if len(r.Body) > 0 {
 		set("Content-Type", "application/json")
 	}
-	if Writes(r.Method) {
+	if IsWrite(r.Method) {
 		set("Idempotency-Key", r.Key)
 		set("Perdure-Actor", w.Actor)
 	}
@@ -132,7 +135,7 @@ func (w Way) compose(ctx context.Context, r Request) (*http.Request, error) {
 	return req, nil
 }
 
-// Problem is an answer that is an error (H3).
+// Problem is an error response.
 type Problem struct {
 	Type      string `json:"type"`
 	Status    int    `json:"status"`
@@ -140,24 +143,24 @@ type Problem struct {
 	Detail    string `json:"detail"`
 	Code      string `json:"code"`
 	RequestID string `json:"request_id"`
-	Text      []byte `json:"-"` // the whole body
-	Base      string `json:"-"` // of the server, where a browser reaches it, too; empty: it does not
+	Text      []byte `json:"-"` // the full body
+	Base      string `json:"-"` // of the server, as a browser can reach it; empty: it cannot
 }
 
-// Error is what the server said.
+// Error returns the message of the server.
 func (p *Problem) Error() string {
 	for _, text := range []string{p.Detail, p.Title} {
 		if text != "" {
 			return text
 		}
 	}
-	return fmt.Sprintf("the server answered %d %s", p.Status, http.StatusText(p.Status))
+	return fmt.Sprintf("the server responded with %d %s", p.Status, http.StatusText(p.Status))
 }
 
-// Request is the id under which the server's log has more; empty: it gave none.
+// Request returns the request id, which is also in the server's log; empty: there is none.
 func (p *Problem) Request() string { return p.RequestID }
 
-// Page is the URL of a page about it; empty: none that opens.
+// Page returns the URL of its documentation; empty: there is none that opens.
 func (p *Problem) Page() string {
 	if strings.HasPrefix(p.Type, "/") && p.Base != "" {
 		return p.Base + p.Type
@@ -168,36 +171,37 @@ func (p *Problem) Page() string {
 	return ""
 }
 
-// Kind is its code; empty: the server gave none.
+// Kind returns the problem code; empty: there is none.
 func (p *Problem) Kind() string { return p.Code }
 
-// Refused returns the problem of an answer that is one; nil: it is none. It reads the body of one that is.
-func (w Way) Refused(resp *http.Response) *Problem {
+// ProblemOf returns the problem of an error response; nil: the response is a success. It reads the
+// body of an error response.
+func (w Client) ProblemOf(resp *http.Response) *Problem {
 	if resp.StatusCode < http.StatusBadRequest {
 		return nil
 	}
 	p := &Problem{}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, problemBytes))
 	if err != nil || perdure.DecodeKnownJSON(text, p) != nil {
-		p = &Problem{RequestID: resp.Header.Get("X-Request-Id")} // a proxy answers in words of its own
+		p = &Problem{RequestID: resp.Header.Get("X-Request-Id")} // the response of a proxy
 	}
 	p.Status, p.Text = resp.StatusCode, text
-	if w.Actor == "" { // else it is a socket
+	if w.Actor == "" { // with an actor, it is a socket
 		p.Base = w.Base
 	}
 	return p
 }
 
-// page is a list as it is answered.
+// page is a page of a list.
 type page struct {
 	Items   []json.RawMessage `json:"items"`
 	Next    string            `json:"next"`
 	LastSeq int64             `json:"last_seq"`
 }
 
-// All reads a list to its end and returns it as one page, so that whatever reads a page reads the whole. The error is a
-// *Problem where the server refused. Invalid: what is answered is no list.
-func (w Way) All(ctx context.Context, r Request) ([]byte, error) {
+// Pages reads all pages of a list and returns them as one page, in the format of a page. The error
+// is a *Problem when the server refused. Invalid: the response is not a list.
+func (w Client) Pages(ctx context.Context, r Request) ([]byte, error) {
 	all := []json.RawMessage{}
 	r.Query = cloned(r.Query)
 	for {
@@ -206,12 +210,13 @@ func (w Way) All(ctx context.Context, r Request) ([]byte, error) {
 			return nil, err
 		}
 		all = append(all, got.Items...)
-		name, next := got.goesOn(r.Path)
+		name, next := got.nextCursor(r.Path)
 		if next == "" {
 			break
 		}
 		if r.Query.Get(name) == next {
-			return nil, fmt.Errorf("%w: the list does not go on: the server gave the same place twice", perdure.Unavailable)
+			return nil, fmt.Errorf("%w: the list does not end: the server returned the same cursor twice",
+				perdure.Unavailable)
 		}
 		r.Query.Set(name, next)
 	}
@@ -226,29 +231,29 @@ func cloned(query url.Values) url.Values {
 	return all
 }
 
-func (w Way) page(ctx context.Context, r Request) (page, error) {
+func (w Client) page(ctx context.Context, r Request) (page, error) {
 	var got page
 	resp, err := w.Do(ctx, r)
 	if err != nil {
 		return got, err
 	}
 	defer resp.Body.Close()
-	if p := w.Refused(resp); p != nil {
+	if p := w.ProblemOf(resp); p != nil {
 		return got, p
 	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, pageBytes))
 	switch {
 	case err != nil:
-		return got, fmt.Errorf("%w: the answer was cut: %w", perdure.Unavailable, err)
+		return got, fmt.Errorf("%w: the response was cut off: %w", perdure.Unavailable, err)
 	case perdure.DecodeKnownJSON(text, &got) != nil || got.Items == nil:
-		return got, fmt.Errorf("%w use of --paginate: what is answered is no list", perdure.Invalid)
+		return got, fmt.Errorf("%w use of --paginate: the response is not a list", perdure.Invalid)
 	}
 	return got, nil
 }
 
-// goesOn returns the parameter that asks for the page after this one, and its value; empty: this is the last one. A journal
-// says how far it goes instead of a cursor.
-func (p page) goesOn(path string) (name, value string) {
+// nextCursor returns the query parameter for the next page, and its value; empty: this is the last
+// page. A journal has no cursor, but returns its last sequence number.
+func (p page) nextCursor(path string) (name, value string) {
 	path, _, _ = strings.Cut(path, "?")
 	switch {
 	case p.Next != "" && strings.HasSuffix(path, "/messages") && strings.Contains(path, "/tasks/"):

@@ -14,19 +14,19 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// TestC16SentAgain wants a write whose answer was lost to be sent again under the same key.
+// TestC16SentAgain checks that a write with a lost response is sent again with the same key.
 func TestC16SentAgain(t *testing.T) {
 	t.Parallel()
 	var keys []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if keys = append(keys, r.Header.Get("Idempotency-Key")); len(keys) < 3 {
-			panic(http.ErrAbortHandler) // no answer
+			panic(http.ErrAbortHandler) // no response
 		}
 		w.WriteHeader(http.StatusCreated)
 	}))
 	defer server.Close()
 
-	resp, err := Way{Base: server.URL, HTTP: server.Client()}.Do(t.Context(), Request{Method: http.MethodPost, Path: "/v1/sessions", Body: []byte("{}"), Key: "k1"})
+	resp, err := Client{Base: server.URL, HTTP: server.Client()}.Do(t.Context(), Request{Method: http.MethodPost, Path: "/v1/sessions", Body: []byte("{}"), Key: "k1"})
 
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestC16SentAgain(t *testing.T) {
 	}
 }
 
-// TestC16Ends wants a request to end with its context while nobody answers.
+// TestC16Ends checks that a request ends with its context when no server responds.
 func TestC16Ends(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -47,29 +47,29 @@ func TestC16Ends(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}))
 	defer server.Close()
-	if _, err := (Way{Base: server.URL, HTTP: server.Client()}).Do(ctx, Request{Method: http.MethodGet, Path: "v1"}); !errors.Is(err, why) {
+	if _, err := (Client{Base: server.URL, HTTP: server.Client()}).Do(ctx, Request{Method: http.MethodGet, Path: "v1"}); !errors.Is(err, why) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestRequests wants what was typed on the wire, and nothing that was not.
+// TestRequests checks that the request has exactly what was typed.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string
-		way  Way
+		way  Client
 		r    Request
 		want string
 	}{
-		{"a read carries no key and no actor", Way{Actor: "operator"}, Request{Method: "GET", Path: "v1/x", Key: "k"}, "GET /v1/x   application/json, */*;q=0.5"},
-		{"a write carries both", Way{Actor: "operator"}, Request{Method: "POST", Path: "/v1/x?a=1", Query: url.Values{"b": {"2 3"}}, Key: "k", Body: []byte("{}")}, "POST /v1/x?a=1&b=2+3 k operator application/json, */*;q=0.5 application/json"},
-		{"a header that was typed counts", Way{}, Request{Method: "PUT", Path: "/v1/x", Key: "k", Body: []byte("a"), Header: http.Header{"Content-Type": {"text/plain"}, "Idempotency-Key": {"mine"}}}, "PUT /v1/x mine  application/json, */*;q=0.5 text/plain"},
-		{"but for the token", Way{Token: "t"}, Request{Method: "GET", Path: "/v1/x", Header: http.Header{"Authorization": {"Bearer other"}}}, "GET /v1/x   application/json, */*;q=0.5  Bearer t"},
+		{"a read carries no key and no actor", Client{Actor: "operator"}, Request{Method: "GET", Path: "v1/x", Key: "k"}, "GET /v1/x   application/json, */*;q=0.5"},
+		{"a write carries both", Client{Actor: "operator"}, Request{Method: "POST", Path: "/v1/x?a=1", Query: url.Values{"b": {"2 3"}}, Key: "k", Body: []byte("{}")}, "POST /v1/x?a=1&b=2+3 k operator application/json, */*;q=0.5 application/json"},
+		{"a header that was typed counts", Client{}, Request{Method: "PUT", Path: "/v1/x", Key: "k", Body: []byte("a"), Header: http.Header{"Content-Type": {"text/plain"}, "Idempotency-Key": {"mine"}}}, "PUT /v1/x mine  application/json, */*;q=0.5 text/plain"},
+		{"but for the token", Client{Token: "t"}, Request{Method: "GET", Path: "/v1/x", Header: http.Header{"Authorization": {"Bearer other"}}}, "GET /v1/x   application/json, */*;q=0.5  Bearer t"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			test.way.Base = "http://server"
-			req, err := test.way.compose(t.Context(), test.r)
+			req, err := test.way.newRequest(t.Context(), test.r)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,7 +84,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestPaginate wants every item once, by whatever a list says of its next page, and a refusal in the middle to be one.
+// TestPaginate checks that every item is read once with each kind of cursor, and that an error on a
+// later page is an error.
 func TestPaginate(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -96,8 +97,8 @@ func TestPaginate(t *testing.T) {
 		{"/v1/tasks/t/messages", map[string]string{"": `{"items":[1],"next":"m"}`, "after=m": `{"items":[2]}`}, `{"items":[1,2]}`},
 		{"/v1/sessions/s/events", map[string]string{"": `{"items":[{"seq":1},{"seq":2}],"last_seq":3}`, "after=2": `{"items":[{"seq":3}],"last_seq":3}`}, `{"items":[{"seq":1},{"seq":2},{"seq":3}]}`},
 		{"/v1/none", map[string]string{"": `{"items":[]}`}, `{"items":[]}`},
-		{"/v1/thing", map[string]string{"": `{"id":"x"}`}, "invalid use of --paginate: what is answered is no list"},
-		{"/v1/round", map[string]string{"": `{"items":[1],"next":"c"}`, "cursor=c": `{"items":[1],"next":"c"}`}, "unavailable: the list does not go on: the server gave the same place twice"},
+		{"/v1/thing", map[string]string{"": `{"id":"x"}`}, "invalid use of --paginate: the response is not a list"},
+		{"/v1/round", map[string]string{"": `{"items":[1],"next":"c"}`, "cursor=c": `{"items":[1],"next":"c"}`}, "unavailable: the list does not end: the server returned the same cursor twice"},
 		{"/v1/gone", map[string]string{"": `{"items":[1],"next":"c"}`}, "no such page"},
 	} {
 		t.Run(test.path, func(t *testing.T) {
@@ -114,7 +115,7 @@ func TestPaginate(t *testing.T) {
 			}))
 			defer server.Close()
 
-			got, err := Way{Base: server.URL, HTTP: server.Client()}.All(t.Context(), Request{Method: http.MethodGet, Path: test.path})
+			got, err := Client{Base: server.URL, HTTP: server.Client()}.Pages(t.Context(), Request{Method: http.MethodGet, Path: test.path})
 
 			if err != nil {
 				got = []byte(err.Error())

@@ -10,26 +10,27 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Key is a flag that a file may set.
+// Key is a flag that a configuration file can set.
 type Key struct {
 	Name    string
 	Flag    *kong.Flag
-	Project bool     // the project's file may set it, too
-	Envs    []string // variables that go over a file
+	Project bool     // a project file can set it, too
+	Envs    []string // environment variables that override files
 }
 
-// once are words for one time: to say them for ever would be to say nothing.
-const once = "help yes dry-run profile happened did-not-happen run-again take-over remove no-wait"
+// oneTimeFlags are flags of a single invocation, which make no sense in a file.
+const oneTimeFlags = "help yes dry-run profile happened did-not-happen run-again take-over remove no-wait"
 
-// harmless are what a project's file may set. Whoever wrote a project must not decide where keys and data go, nor what may be
-// done on this machine.
-const harmless = "color no-input time-format run.model run.instructions run.soft-budget run.ask run.deny run.ask-untrusted"
+// projectSettings are the settings that a project file can set. The author of a project must not
+// decide where keys and data are sent, nor what can be done on this machine.
+const projectSettings = "color no-input time-format run.model run.instructions run.soft-budget run.ask run.deny run.ask-untrusted"
 
-// rules are lists of what a person is asked about, and of what never runs. A project's file adds to them.
+// rules are lists of tools that need approval, or are denied. A project file adds to the list of
+// the user.
 const rules = "run.ask run.deny"
 
-// besides are variables that a command reads itself.
-func besides(name string) []string {
+// extraVariables returns the environment variables that a command reads itself.
+func extraVariables(name string) []string {
 	switch name {
 	case "sandbox":
 		return []string{"PERDURE_SANDBOX"}
@@ -41,7 +42,7 @@ func besides(name string) []string {
 	return nil
 }
 
-// Keys returns what may be set, by its names.
+// Keys returns all settings, by name.
 func Keys(root *kong.Node) map[string]Key {
 	all := map[string]Key{}
 	collect(root, "", all)
@@ -51,12 +52,14 @@ func Keys(root *kong.Node) map[string]Key {
 func collect(n *kong.Node, path string, all map[string]Key) {
 	for _, flag := range n.Flags {
 		key := strings.TrimPrefix(path+"."+flag.Name, ".")
-		if among(once, flag.Name) || flag.Hidden {
+		if contains(oneTimeFlags, flag.Name) || flag.Hidden {
 			continue
 		}
 		all[key] = Key{
-			Name: key, Flag: flag, Envs: append(slices.Clone(flag.Envs), besides(flag.Name)...),
-			Project: among(harmless, key) || strings.HasSuffix(key, ".output") || strings.HasSuffix(key, ".limit") && key != "budget.set.limit", // which is money
+			Name: key, Flag: flag, Envs: append(slices.Clone(flag.Envs), extraVariables(flag.Name)...),
+			// money
+			Project: contains(projectSettings, key) || strings.HasSuffix(key, ".output") || strings.HasSuffix(key, ".limit") &&
+				key != "budget.set.limit",
 		}
 	}
 	for _, child := range n.Children {
@@ -66,10 +69,12 @@ func collect(n *kong.Node, path string, all map[string]Key) {
 	}
 }
 
-func among(words, word string) bool { return slices.Contains(strings.Fields(words), word) }
+func contains(words, word string) bool { return slices.Contains(strings.Fields(words), word) }
 
-// Apply makes settings the defaults of their flags, and returns what is wrong with them. near finds the name that was meant.
-func Apply(root *kong.Node, count map[string]Setting, getenv func(string) string, near func(name string, names []string) string) (faults []Fault) {
+// Apply makes settings the defaults of their flags, and returns all errors. near returns the most
+// similar name.
+func Apply(root *kong.Node, count map[string]Setting, getenv func(string) string,
+	near func(name string, names []string) string) (faults []Problem) {
 	if len(count) == 0 {
 		return nil
 	}
@@ -79,11 +84,11 @@ func Apply(root *kong.Node, count map[string]Setting, getenv func(string) string
 		key, known := keys[name]
 		switch text, fault := s.text(key, known); {
 		case !known:
-			todo := "perdure config schema lists what may be set"
+			todo := "perdure config schema lists all settings"
 			if meant := near(name, slices.Sorted(maps.Keys(keys))); meant != "" {
 				todo = "did you mean " + meant + "? " + todo
 			}
-			faults = append(faults, Fault{s.Origin(), "there is no setting " + name, todo})
+			faults = append(faults, Problem{s.Origin(), "unknown setting " + name, todo})
 		case fault != nil:
 			faults = append(faults, *fault)
 		case !slices.ContainsFunc(key.Envs, func(env string) bool { return getenv(env) != "" }):
@@ -93,36 +98,39 @@ func Apply(root *kong.Node, count map[string]Setting, getenv func(string) string
 	return faults
 }
 
-// text is a setting as it would be typed, or what keeps it from being obeyed.
-func (s Setting) text(key Key, known bool) (string, *Fault) {
+// text returns the value of a setting in command line syntax, or an error.
+func (s Setting) text(key Key, known bool) (string, *Problem) {
 	if !known {
 		return "", nil
 	}
 	flag := key.Flag
-	wrong := func(todo, format string, args ...any) (string, *Fault) {
-		return "", &Fault{s.Origin(), s.Key + ": " + fmt.Sprintf(format, args...), todo}
+	wrong := func(todo, format string, args ...any) (string, *Problem) {
+		return "", &Problem{s.Origin(), s.Key + ": " + fmt.Sprintf(format, args...), todo}
 	}
 	if s.Project && !key.Project {
-		return wrong("set it in the file of your own, or type it", "a project may not say this: whoever wrote it would decide where keys and data go, or what may be done here")
+		return wrong("set it in your user file or on the command line",
+			"a project file cannot set this: its author would decide where keys and data are sent, or what can be done on this machine")
 	}
 	if s.Project && key.Name == "run.model" && strings.ContainsAny(strings.Join(s.Values, ""), "@") {
-		return wrong("name the server in the file of your own", "a project may not say which server is sent your key")
+		return wrong("set the server in your user file", "a project file cannot decide which server receives your key")
 	}
-	if s.Project && key.Name == "run.model" && strings.HasPrefix(strings.TrimSpace(strings.Join(s.Values, "")), "scripted:") {
-		return wrong("type it, or name it in the file of your own", "a project may not name a script: whoever wrote it would decide which tools run, with all that you allow")
+	if s.Project && key.Name == "run.model" &&
+		strings.HasPrefix(strings.TrimSpace(strings.Join(s.Values, "")), "scripted:") {
+		return wrong("set it in your user file or on the command line",
+			"a project file cannot set a script: its author would decide which tools run with your permissions")
 	}
 	if s.Project && key.Name == "run.ask-untrusted" && !slices.Equal(s.Values, []string{"true"}) {
-		return wrong("leave it out, or say true", "a project may only have a person asked about more")
+		return wrong("remove it, or set it to true", "a project file can only enable this")
 	}
 	if s.List && !flag.IsSlice() {
-		return wrong("give it one value", "it is no list")
+		return wrong("give a single value", "not a list")
 	}
 	text := strings.Join(s.Values, "")
 	if flag.IsSlice() {
 		text = kong.JoinEscaped(s.Values, flag.Tag.Sep)
 	}
 	if flag.Enum != "" && !slices.Contains(strings.Split(flag.Enum, ","), text) && !flag.IsSlice() {
-		return wrong("it is one of "+strings.Trim(flag.Enum, ","), "%q is not known", text)
+		return wrong("use one of "+strings.Trim(flag.Enum, ","), "unknown value %q", text)
 	}
 	scratch := reflect.New(flag.Target.Type()).Elem()
 	if err := flag.Parse(kong.ScanFromTokens(kong.Token{Type: kong.FlagValueToken, Value: text}), scratch); err != nil {
@@ -131,7 +139,7 @@ func (s Setting) text(key Key, known bool) (string, *Fault) {
 	return text, nil
 }
 
-// Schema is a JSON schema of a file.
+// Schema returns a JSON schema of a configuration file.
 func Schema(root *kong.Node) map[string]any {
 	top := object()
 	for _, key := range Keys(root) {
@@ -149,8 +157,9 @@ func Schema(root *kong.Node) map[string]any {
 	all := top["properties"].(map[string]any)
 	settings := object()
 	settings["properties"] = maps.Clone(all)
-	all[profileKey] = map[string]any{"type": "string", "description": "Which profile counts, where nobody names one. Of the user's file only."}
-	all[profilesKey] = map[string]any{"type": "object", "description": "Settings that go over those of the same file.", "additionalProperties": settings}
+	all[profileKey] = map[string]any{"type": "string", "description": "Default profile. Only in the user file."}
+	all[profilesKey] = map[string]any{"type": "object", "description": "Settings that override those of the same file.",
+		"additionalProperties": settings}
 	top["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	top["title"] = "Configuration of perdure"
 	return top
@@ -160,15 +169,15 @@ func object() map[string]any {
 	return map[string]any{"type": "object", "additionalProperties": false, "properties": map[string]any{}}
 }
 
-// kind is the schema of one key.
+// kind returns the schema of one setting.
 func kind(key Key) map[string]any {
 	of := map[string]any{"description": key.Flag.Help}
 	is := key.Flag.Target.Type()
-	if is.Kind() == reflect.Pointer { // of what is something else than its zero when it is not said
+	if is.Kind() == reflect.Pointer { // a pointer distinguishes an unset value from zero
 		is = is.Elem()
 	}
 	if !key.Project {
-		of["description"] = key.Flag.Help + " Not in a project's file."
+		of["description"] = key.Flag.Help + " Not in a project file."
 	}
 	switch {
 	case key.Flag.IsSlice():
@@ -177,7 +186,8 @@ func kind(key Key) map[string]any {
 		of["type"] = "boolean"
 	case key.Flag.Enum != "":
 		of["enum"] = strings.Split(key.Flag.Enum, ",")
-	case is.Kind() == reflect.Int, is.Kind() == reflect.Int64 && is.String() != "time.Duration", is.Kind() == reflect.Uint64:
+	case is.Kind() == reflect.Int, is.Kind() == reflect.Int64 && is.String() != "time.Duration",
+		is.Kind() == reflect.Uint64:
 		of["type"] = "integer"
 	default:
 		of["type"] = "string"

@@ -1,7 +1,8 @@
-// Package settings is the room of the command line for its configuration files: that of a user, and that of a project (C12).
+// Package settings implements the configuration files of the command line: that of the user, and
+// that of the project.
 //
-// It may import the root, kong and yaml. The one thing to know: a file only changes what a flag is when nobody says it. What is
-// typed goes over the environment, that over the project's file, that over the user's, and that over the program's own word.
+// It may import the root, kong and yaml. The one thing to know: a file only changes the default of
+// a flag. The precedence is: command line, environment, project file, user file, built-in default.
 package settings
 
 import (
@@ -21,30 +22,31 @@ import (
 )
 
 const (
-	// ProjectFile is looked for in the current folder, and in those above it up to the one that holds .git.
+	// ProjectFile is searched for in the current folder and its parents, up to the folder with
+	// .git.
 	ProjectFile = ".perdure.yaml"
-	// maxBytes bounds a file, and maxDepth how deep it is nested.
+	// maxBytes is the maximum size of a file, and maxDepth its maximum nesting.
 	maxBytes, maxDepth = 1 << 20, 8
 )
 
-// The keys of a file that are no flags.
+// The keys of a file that are not flags.
 const (
-	profileKey  = "profile"  // which profile counts, where nobody names one; of the user's file only
-	profilesKey = "profiles" // name: settings that go over those of the same file
+	profileKey  = "profile"  // default profile; only in the user file
+	profilesKey = "profiles" // by name: settings that override those of the same file
 )
 
-// Setting is what a file says of one flag.
+// Setting is the value of one flag in a file.
 type Setting struct {
-	Key     string   // of the flag: its command and its name, with dots between
+	Key     string   // of the flag: its command and its name, joined with dots
 	Values  []string // one, unless List is true
 	List    bool
 	Path    string // of the file
 	Line    int
-	Project bool   // it is the project's file
-	Profile string // that it stands in; empty: in none
+	Project bool   // from the project file
+	Profile string // profile that contains it; empty: none
 }
 
-// Origin is where a setting stands.
+// Origin returns where a setting is defined.
 func (s Setting) Origin() string {
 	at := fmt.Sprintf("%s:%d", s.Path, s.Line)
 	if s.Profile != "" {
@@ -53,24 +55,24 @@ func (s Setting) Origin() string {
 	return at
 }
 
-// Fault is something in a file that cannot be obeyed. It is Invalid.
-type Fault struct {
-	Origin string `json:"origin"`
-	What   string `json:"what"`
-	Todo   string `json:"todo,omitempty"`
+// Problem is an invalid setting. It is Invalid.
+type Problem struct {
+	Origin  string `json:"origin"`
+	Message string `json:"what"`
+	Hint    string `json:"todo,omitempty"`
 }
 
-// Error says where it is, and what.
-func (f Fault) Error() string { return f.Origin + ": " + f.What }
+// Error returns the position and the error.
+func (f Problem) Error() string { return f.Origin + ": " + f.Message }
 
-// Unwrap makes it Invalid.
-func (f Fault) Unwrap() error { return perdure.Invalid }
+// Unwrap returns perdure.Invalid.
+func (f Problem) Unwrap() error { return perdure.Invalid }
 
-// Files are the paths of the two files. Empty: there is none.
+// Files are the paths of the two files. Empty: the file does not exist.
 type Files struct{ Project, User string }
 
-// Find finds the files of somebody who works in a folder. config is the folder of the user's configuration ($XDG_CONFIG_HOME);
-// empty: there is none.
+// Find finds the configuration files for a working folder. config is the folder of user
+// configurations ($XDG_CONFIG_HOME); empty: none.
 func Find(folder, config string) Files {
 	var found Files
 	if config != "" {
@@ -94,9 +96,9 @@ func existing(path string) string {
 	return path
 }
 
-// Load reads the files and returns the settings that count, by their keys, with what is wrong. An empty profile is the one that
-// the user's file names.
-func Load(files Files, profile string) (map[string]Setting, []Fault) {
+// Load reads the files and returns the effective settings, by key, and all errors. An empty profile
+// means the one that the user file names.
+func Load(files Files, profile string) (map[string]Setting, []Problem) {
 	user, faults := read(files.User, false)
 	project, more := read(files.Project, true)
 	faults = append(faults, more...)
@@ -104,9 +106,10 @@ func Load(files Files, profile string) (map[string]Setting, []Fault) {
 		profile = user.profile
 	}
 	if profile != "" && !slices.Contains(user.names, profile) && !slices.Contains(project.names, profile) {
-		faults = append(faults, Fault{
-			Origin: "profile " + profile, What: "there is no such profile",
-			Todo: "the profiles are " + strings.Join(slices.Compact(slices.Sorted(slices.Values(append(user.names, project.names...)))), ", "),
+		faults = append(faults, Problem{
+			Origin: "profile " + profile, Message: "unknown profile",
+			Hint: "the profiles are " +
+				strings.Join(slices.Compact(slices.Sorted(slices.Values(append(user.names, project.names...)))), ", "),
 		})
 	}
 	count := map[string]Setting{}
@@ -116,8 +119,9 @@ func Load(files Files, profile string) (map[string]Setting, []Fault) {
 				if s.Profile != in {
 					continue
 				}
-				if of, said := count[s.Key]; said && s.Project && !of.Project && among(rules, s.Key) {
-					s.Values = slices.Compact(slices.Sorted(slices.Values(slices.Concat(of.Values, s.Values)))) // it adds to the user's, and takes none away
+				if of, said := count[s.Key]; said && s.Project && !of.Project && contains(rules, s.Key) {
+					// it extends the list of the user, and removes nothing
+					s.Values = slices.Compact(slices.Sorted(slices.Values(slices.Concat(of.Values, s.Values))))
 				}
 				count[s.Key] = s
 			}
@@ -126,34 +130,35 @@ func Load(files Files, profile string) (map[string]Setting, []Fault) {
 	return count, faults
 }
 
-// file is what a file says.
+// file is the content of a file.
 type file struct {
 	path     string
 	project  bool
 	settings []Setting
-	profile  string   // that it names
+	profile  string   // default profile
 	names    []string // of its profiles
-	faults   []Fault
+	problems []Problem
 }
 
-func read(path string, project bool) (file, []Fault) {
+func read(path string, project bool) (file, []Problem) {
 	f := file{path: path, project: project}
 	if path == "" {
 		return f, nil
 	}
 	text, err := readAll(path)
 	if err != nil {
-		return f, []Fault{{Origin: path, What: err.Error()}}
+		return f, []Problem{{Origin: path, Message: err.Error()}}
 	}
 	var doc yaml.Node
 	if err := yaml.NewDecoder(bytes.NewReader(text)).Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) {
 			return f, nil
 		}
-		return f, []Fault{{Origin: path, What: strings.TrimPrefix(err.Error(), "yaml: "), Todo: "it is YAML: one setting a line, as  color: never"}}
+		return f, []Problem{{Origin: path, Message: strings.TrimPrefix(err.Error(), "yaml: "),
+			Hint: "write YAML with one setting per line, such as  color: never"}}
 	}
-	f.walk(doc.Content[0], place{})
-	return f, f.faults
+	f.walk(doc.Content[0], position{})
+	return f, f.problems
 }
 
 func readAll(path string) ([]byte, error) {
@@ -164,27 +169,28 @@ func readAll(path string) ([]byte, error) {
 	defer in.Close()
 	text, err := io.ReadAll(io.LimitReader(in, maxBytes+1))
 	if err == nil && len(text) > maxBytes {
-		err = fmt.Errorf("it has more than %d bytes", maxBytes)
+		err = fmt.Errorf("the file is larger than %d bytes", maxBytes)
 	}
 	return text, err
 }
 
-// place is where a walk through a file stands.
-type place struct {
+// position is a position in a file.
+type position struct {
 	key     string // of the mapping
 	profile string
 	depth   int
 }
 
-// fault notes what is wrong with a node.
-func (f *file) fault(n *yaml.Node, todo, format string, args ...any) {
-	f.faults = append(f.faults, Fault{Origin: fmt.Sprintf("%s:%d", f.path, n.Line), What: fmt.Sprintf(format, args...), Todo: todo})
+// addProblem records an error at a node.
+func (f *file) addProblem(n *yaml.Node, todo, format string, args ...any) {
+	f.problems = append(f.problems, Problem{Origin: fmt.Sprintf("%s:%d", f.path, n.Line), Message: fmt.Sprintf(format, args...),
+		Hint: todo})
 }
 
 // walk reads a mapping of settings.
-func (f *file) walk(n *yaml.Node, at place) {
+func (f *file) walk(n *yaml.Node, at position) {
 	if n.Kind != yaml.MappingNode || at.depth > maxDepth {
-		f.fault(n, "write  NAME: VALUE", "settings are names with values")
+		f.addProblem(n, "write  NAME: VALUE", "not a mapping of settings")
 		return
 	}
 	seen := map[string]bool{}
@@ -193,13 +199,13 @@ func (f *file) walk(n *yaml.Node, at place) {
 		key := strings.TrimPrefix(at.key+"."+name.Value, ".")
 		switch {
 		case seen[name.Value]:
-			f.fault(name, "leave one of the two out", "%s is said twice", key)
+			f.addProblem(name, "remove one of them", "duplicate setting %s", key)
 		case at.depth == 0 && key == profilesKey:
 			f.profiles(value)
 		case at.depth == 0 && key == profileKey && !f.project:
 			f.profile = value.Value
 		default:
-			f.value(name, value, place{key, at.profile, at.depth + 1})
+			f.value(name, value, position{key, at.profile, at.depth + 1})
 		}
 		seen[name.Value] = true
 	}
@@ -208,17 +214,17 @@ func (f *file) walk(n *yaml.Node, at place) {
 // profiles reads the profiles of a file.
 func (f *file) profiles(n *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
-		f.fault(n, "write  profiles: {NAME: {SETTING: VALUE}}", "profiles are names with settings")
+		f.addProblem(n, "write  profiles: {NAME: {SETTING: VALUE}}", "not a mapping of profiles")
 		return
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		f.names = append(f.names, n.Content[i].Value)
-		f.walk(n.Content[i+1], place{profile: n.Content[i].Value, depth: 1})
+		f.walk(n.Content[i+1], position{profile: n.Content[i].Value, depth: 1})
 	}
 }
 
-// value reads what a name stands for.
-func (f *file) value(name, n *yaml.Node, at place) {
+// value reads the value of a setting.
+func (f *file) value(name, n *yaml.Node, at position) {
 	s := Setting{Key: at.key, Path: f.path, Line: name.Line, Project: f.project, Profile: at.profile}
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -226,7 +232,7 @@ func (f *file) value(name, n *yaml.Node, at place) {
 		return
 	case yaml.ScalarNode:
 		if n.Tag == "!!null" {
-			f.fault(n, "give it a value, or leave it out", "%s has no value", at.key)
+			f.addProblem(n, "give it a value, or remove it", "%s has no value", at.key)
 			return
 		}
 		s.Values = []string{n.Value}
@@ -234,13 +240,13 @@ func (f *file) value(name, n *yaml.Node, at place) {
 		s.List = true
 		for _, element := range n.Content {
 			if element.Kind != yaml.ScalarNode {
-				f.fault(element, "write  ["+`a, b`+"]", "%s is a list of words", at.key)
+				f.addProblem(element, "write  ["+`a, b`+"]", "%s is not a list of words", at.key)
 				return
 			}
 			s.Values = append(s.Values, element.Value)
 		}
 	default:
-		f.fault(n, "write the value itself", "%s has no value of its own", at.key)
+		f.addProblem(n, "write the value itself", "%s is an alias", at.key)
 		return
 	}
 	f.settings = append(f.settings, s)

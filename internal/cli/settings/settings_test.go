@@ -27,8 +27,8 @@ type grammar struct {
 	} `cmd:""`
 }
 
-// TestC12Layers wants what counts to be what stands nearest: typed, environment, project, user, default; and of each file its
-// profile first.
+// TestC12Layers checks the precedence: command line, environment, project, user, default; in each
+// file the profile comes first.
 func TestC12Layers(t *testing.T) {
 	t.Parallel()
 	const user = "color: never\nserver: http://user\nlist.limit: 7\nrun:\n  ask: ['a,b', c]\n  soft-budget: 3s\nprofile: p\nprofiles:\n  p: {run: {model: of-p}, list: {limit: 8}}\n  q: {run: {model: of-q}}\n"
@@ -78,29 +78,30 @@ func asking(rules ...string) grammar {
 	return g
 }
 
-// TestC12Faults wants everything that cannot be obeyed to be told with its line, and none of it to be obeyed.
+// TestC12Faults checks that each invalid setting is reported with its line, and that no setting is
+// applied then.
 func TestC12Faults(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ project, user, want string }{
-		{"", "modle: x\n", "config.yaml:1: there is no setting modle"},
-		{"", "color: red\n", `config.yaml:1: color: "red" is not known`},
+		{"", "modle: x\n", "config.yaml:1: unknown setting modle"},
+		{"", "color: red\n", `config.yaml:1: color: unknown value "red"`},
 		{"", "list:\n  limit: many\n", "config.yaml:2: list.limit: "},
-		{"", "color: [auto, never]\n", "config.yaml:1: color: it is no list"},
-		{"", "color: auto\ncolor: never\n", "config.yaml:2: color is said twice"},
+		{"", "color: [auto, never]\n", "config.yaml:1: color: not a list"},
+		{"", "color: auto\ncolor: never\n", "config.yaml:2: duplicate setting color"},
 		{"", "color:\n", "config.yaml:1: color has no value"},
-		{"", "yes: true\n", "config.yaml:1: there is no setting yes"},
-		{"", "- a\n", "config.yaml:1: settings are names with values"},
-		{"", "color: &a never\nserver: *a\n", "config.yaml:2: server has no value of its own"},
+		{"", "yes: true\n", "config.yaml:1: unknown setting yes"},
+		{"", "- a\n", "config.yaml:1: not a mapping of settings"},
+		{"", "color: &a never\nserver: *a\n", "config.yaml:2: server is an alias"},
 		{"", "run: [\n", "config.yaml: "},
-		{"", "profile: none\n", "profile none: there is no such profile"},
-		{"", "run:\n  ask: [[a]]\n", "config.yaml:2: run.ask is a list of words"},
-		{"server: http://evil\n", "", ".perdure.yaml:1: server: a project may not say this"},
-		{"run.model: openai:x@http://evil\n", "", ".perdure.yaml:1: run.model: a project may not say which server is sent your key"},
-		{"run.model: scripted:x.yaml\n", "", ".perdure.yaml:1: run.model: a project may not name a script"},
-		{"run:\n  model: ' scripted:x.yaml'\n", "", ".perdure.yaml:2: run.model: a project may not name a script"},
-		{"run: {ask-untrusted: false}\n", "run: {ask-untrusted: true}\n", ".perdure.yaml:1: run.ask-untrusted: a project may only have a person asked about more"},
-		{"profile: x\n", "", ".perdure.yaml:1: there is no setting profile"},
-		{strings.Repeat(" ", maxBytes) + "\n", "", ".perdure.yaml: it has more than 1048576 bytes"},
+		{"", "profile: none\n", "profile none: unknown profile"},
+		{"", "run:\n  ask: [[a]]\n", "config.yaml:2: run.ask is not a list of words"},
+		{"server: http://evil\n", "", ".perdure.yaml:1: server: a project file cannot set this"},
+		{"run.model: openai:x@http://evil\n", "", ".perdure.yaml:1: run.model: a project file cannot decide which server receives your key"},
+		{"run.model: scripted:x.yaml\n", "", ".perdure.yaml:1: run.model: a project file cannot set a script"},
+		{"run:\n  model: ' scripted:x.yaml'\n", "", ".perdure.yaml:2: run.model: a project file cannot set a script"},
+		{"run: {ask-untrusted: false}\n", "run: {ask-untrusted: true}\n", ".perdure.yaml:1: run.ask-untrusted: a project file can only enable this"},
+		{"profile: x\n", "", ".perdure.yaml:1: unknown setting profile"},
+		{strings.Repeat(" ", maxBytes) + "\n", "", ".perdure.yaml: the file is larger than 1048576 bytes"},
 	} {
 		parser, err := kong.New(&grammar{})
 		if err != nil {
@@ -119,7 +120,8 @@ func TestC12Faults(t *testing.T) {
 	}
 }
 
-// TestC12Find wants the project's file from a folder below it, and none from above the project.
+// TestC12Find checks that the project's file is found from a folder below it, and not from above
+// the project.
 func TestC12Find(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -149,7 +151,7 @@ func TestC12Find(t *testing.T) {
 
 func nobody(string, []string) string { return "" }
 
-// write makes the two files. Empty: there is none.
+// write writes the two files. Empty text: no file.
 func write(t *testing.T, project, user string) (files Files) {
 	t.Helper()
 	dir := t.TempDir()

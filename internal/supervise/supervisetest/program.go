@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// Process is what a Program sees of the world.
+// Process is the environment of a Program.
 type Process struct {
 	Args   []string // the program's name and its arguments
 	Env    []string
 	Stdout io.Writer
 	Stderr io.Writer
 	Term   <-chan struct{} // closed by SIGTERM
-	Dead   <-chan struct{} // closed by SIGKILL: return; nil in a real process, which needs no telling
+	Dead   <-chan struct{} // closed by SIGKILL: return; nil in a real process, which dies without it
 }
 
-// Program is a command written in Go. It returns its exit status, and soon after Dead in any case.
+// Program is a command written in Go. It returns its exit status, soon after Dead at the latest.
 type Program func(p Process) int
 
-// Programs returns the commands of the suite, by name.
+// Programs returns the commands of the suite by name.
 func Programs() map[string]Program {
 	return map[string]Program{
 		"exit":     exit,
@@ -38,16 +38,16 @@ func Programs() map[string]Program {
 	}
 }
 
-// marker stands in an argument list before the name of a program of the suite.
+// marker precedes the name of a program in an argument list.
 const marker = "supervisetest"
 
-// Argv is the command line that runs a program of the suite in binary, which must call Main.
+// Argv returns the command line that runs a program of the suite in binary, which must call Main.
 func Argv(binary, program string, args ...string) []string {
 	return append([]string{binary, marker, program}, args...)
 }
 
-// Main returns at once, unless this process was started by the command line of Argv: then it runs that program and
-// never returns. Call it in TestMain, after supervise.Entry.
+// Main returns immediately, unless this process was started with the command line of Argv; then it
+// runs that program and never returns. Call it in TestMain, after supervise.Entry.
 func Main() {
 	if len(os.Args) < 3 || os.Args[1] != marker {
 		return
@@ -63,13 +63,13 @@ func Main() {
 	if program == nil {
 		panic("no program " + os.Args[2])
 	}
-	// Not os.Exit, which waits for a second under -race.
+	// os.Exit would wait for a second under -race.
 	syscall.Exit(program(Process{
 		Args: os.Args[2:], Env: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr, Term: term,
 	}))
 }
 
-// number returns argument i, or panics: the programs are called by tests alone.
+// number returns argument i, or panics: only tests call the programs.
 func (p Process) number(i int) int {
 	n, err := strconv.Atoi(p.Args[i])
 	if err != nil {
@@ -78,10 +78,10 @@ func (p Process) number(i int) int {
 	return n
 }
 
-// exit N ends with status N.
+// exit N exits with status N.
 func exit(p Process) int { return p.number(1) }
 
-// both N writes N lines to each stream in turn.
+// both N writes N lines to each stream, alternating.
 func both(p Process) int {
 	for i := range p.number(1) {
 		fmt.Fprintf(p.Stdout, "out %d\n", i)
@@ -90,7 +90,7 @@ func both(p Process) int {
 	return 0
 }
 
-// tick N writes N lines, one every 10 ms, and ends with status 5; with status 6 on SIGTERM.
+// tick N writes N lines, one every 10 ms, and exits with status 5; with status 6 on SIGTERM.
 func tick(p Process) int {
 	for i := range p.number(1) {
 		fmt.Fprintf(p.Stdout, "tick %d\n", i)
@@ -105,22 +105,22 @@ func tick(p Process) int {
 	return 5
 }
 
-// forgotten bounds the life of a program whose test has died.
-const forgotten = 5 * time.Minute
+// maxProgramTime is how long a program runs at most after its test has died.
+const maxProgramTime = 5 * time.Minute
 
-// hold writes ready, waits for SIGTERM, writes bye and ends with status 7.
+// hold writes ready, waits for SIGTERM, writes bye and exits with status 7.
 func hold(p Process) int {
 	fmt.Fprintln(p.Stdout, "ready")
 	select {
 	case <-p.Term:
 	case <-p.Dead:
-	case <-time.After(forgotten):
+	case <-time.After(maxProgramTime):
 	}
 	fmt.Fprintln(p.Stdout, "bye")
 	return 7
 }
 
-// stubborn writes ready, on SIGTERM no, and goes on.
+// stubborn writes ready, writes no on SIGTERM, and keeps running.
 func stubborn(p Process) int {
 	fmt.Fprintln(p.Stdout, "ready")
 	select {
@@ -128,17 +128,17 @@ func stubborn(p Process) int {
 		fmt.Fprintln(p.Stdout, "no")
 	case <-p.Dead:
 		return 0
-	case <-time.After(forgotten):
+	case <-time.After(maxProgramTime):
 		return 1
 	}
 	select {
 	case <-p.Dead:
-	case <-time.After(forgotten):
+	case <-time.After(maxProgramTime):
 	}
 	return 0
 }
 
-// flood N writes N bytes, all the letter x.
+// flood N writes N times the letter x.
 func flood(p Process) int {
 	_, _ = io.CopyN(p.Stdout, xs{}, int64(p.number(1)))
 	return 0
@@ -153,7 +153,7 @@ func (xs) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// env writes its environment in order, a line each.
+// env writes its environment in sorted order, one variable per line.
 func env(p Process) int {
 	vars := slices.Sorted(slices.Values(p.Env))
 	fmt.Fprint(p.Stdout, strings.Join(vars, "\n"))

@@ -9,36 +9,39 @@ import (
 	"github.com/perdure/perdure/internal/supervise"
 )
 
-// chunkMaxBytes is what supervise promises of a chunk.
+// chunkMaxBytes is the maximum size of a supervise.Chunk.
 const chunkMaxBytes = 64 << 10
 
-// fakeRun is one run directory and its command. All is guarded by world.mu, but for what start has set once.
+// fakeRun is one run directory and its command. Its fields are guarded by world.mu, except for
+// those that start sets.
 type fakeRun struct {
 	world *World
-	state supervise.Remains // Prepared, Revoked, or Alive for whatever was started
+	state supervise.Remains // Prepared, Revoked, or Alive for every started run
 
-	// Fixed by start.
+	// Set by start, then immutable.
 	command supervise.Command
 	record  supervise.Record
 	began   time.Time
 	term    chan struct{}
 	dead    chan struct{}
-	poke    chan struct{} // one place: that there is something to look at
+	wake    chan struct{} // capacity 1: there is something to check
 
-	killed    bool // dead is closed
-	gone      bool // the supervisor was killed
-	killAt    time.Time
-	cancelled bool
-	chunks    []supervise.Chunk
-	said      int64
-	rotated   int64
-	exit      *supervise.Exit
-	changed   chan struct{} // closed and replaced at every change that a follower wants to see
+	killed           bool // dead is closed
+	supervisorKilled bool // the supervisor was killed
+	killAt           time.Time
+	cancelled        bool
+	chunks           []supervise.Chunk
+	outputBytes      int64
+	rotated          int64
+	exit             *supervise.Exit
+	changed          chan struct{} // closed and replaced at every change that a follower waits for
 }
 
-func (r *fakeRun) lives() bool { return r.state == supervise.Alive && r.exit == nil && !r.gone }
+func (r *fakeRun) isRunning() bool {
+	return r.state == supervise.Alive && r.exit == nil && !r.supervisorKilled
+}
 
-// broadcast wakes all who wait for a change.
+// broadcast wakes everyone who waits for a change.
 func (r *fakeRun) broadcast() {
 	close(r.changed)
 	r.changed = make(chan struct{})
@@ -51,14 +54,14 @@ func (r *fakeRun) kill() {
 	}
 }
 
-// start is called with the world locked.
+// start is called with world.mu held.
 func (r *fakeRun) start(pid int, c supervise.Command) {
 	if c.OutputMaxBytes == 0 {
 		c.OutputMaxBytes = supervise.DefaultOutputMaxBytes
 	}
 	c.OutputMaxBytes = max(c.OutputMaxBytes, supervise.MinOutputMaxBytes)
 	r.state, r.command, r.began = supervise.Alive, c, time.Now()
-	r.term, r.dead, r.poke = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
+	r.term, r.dead, r.wake = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
 	r.record = supervise.Record{
 		Version: 1, Host: "world", BootID: "world", PIDNamespace: "world",
 		PID: pid, StartTime: uint64(pid), CommandPID: pid + 1, CommandStartTime: uint64(pid),
@@ -69,17 +72,17 @@ func (r *fakeRun) start(pid int, c supervise.Command) {
 		r.end(supervise.Exit{Code: 127, Error: fmt.Sprintf("program %q is not installed in this world", c.Argv[0])})
 		return
 	}
-	result := make(chan int, 1) // one place: after SIGKILL nobody asks for it
-	r.world.living.Go(func() {
+	result := make(chan int, 1) // capacity 1: after SIGKILL nobody receives from it
+	r.world.goroutines.Go(func() {
 		result <- program(Process{
 			Args: c.Argv, Env: c.Env, Term: r.term, Dead: r.dead,
 			Stdout: stream{r, supervise.Stdout}, Stderr: stream{r, supervise.Stderr},
 		})
 	})
-	r.world.living.Go(func() { r.supervise(result) })
+	r.world.goroutines.Go(func() { r.supervise(result) })
 }
 
-// supervise waits for the end of the command, or brings it about.
+// supervise waits for the end of the command, or ends it.
 func (r *fakeRun) supervise(result <-chan int) {
 	var timeout <-chan time.Time
 	if r.command.Timeout > 0 {
@@ -101,7 +104,7 @@ func (r *fakeRun) supervise(result <-chan int) {
 			return
 		case <-r.dead:
 			return
-		case <-r.poke:
+		case <-r.wake:
 			r.world.mu.Lock()
 			kill.Reset(time.Until(r.killAt))
 			r.world.mu.Unlock()
@@ -112,26 +115,26 @@ func (r *fakeRun) supervise(result <-chan int) {
 func (r *fakeRun) finish(e supervise.Exit) {
 	r.world.mu.Lock()
 	defer r.world.mu.Unlock()
-	if r.lives() {
+	if r.isRunning() {
 		r.end(e)
 	}
 }
 
-// end is called with the world locked.
+// end is called with world.mu held.
 func (r *fakeRun) end(e supervise.Exit) {
 	e.Version, e.Cancelled, e.TreeGone = 1, r.cancelled, true
 	e.StartedAt, e.EndedAt = r.began, time.Now()
-	e.OutputBytes, e.RotatedBytes = r.said, r.rotated
+	e.OutputBytes, e.RotatedBytes = r.outputBytes, r.rotated
 	r.exit = &e
 	r.kill()
 	r.broadcast()
 }
 
-// requestStop takes the earliest end that anybody asked for.
+// requestStop applies the request, unless an earlier one ends sooner.
 func (r *fakeRun) requestStop(grace time.Duration) {
 	r.world.mu.Lock()
 	defer r.world.mu.Unlock()
-	if !r.lives() {
+	if !r.isRunning() {
 		return
 	}
 	if !r.cancelled {
@@ -142,12 +145,12 @@ func (r *fakeRun) requestStop(grace time.Duration) {
 		r.killAt = at
 	}
 	select {
-	case r.poke <- struct{}{}:
+	case r.wake <- struct{}{}:
 	default:
 	}
 }
 
-// snapshot is what a follower sees at one moment.
+// snapshot is the state of a run for a follower.
 type snapshot struct {
 	chunks  []supervise.Chunk
 	exit    *supervise.Exit
@@ -155,11 +158,11 @@ type snapshot struct {
 	changed <-chan struct{}
 }
 
-// snapshot returns the output from the offset from on, and how the run is.
+// snapshot returns the output from the offset from on, and the state of the run.
 func (r *fakeRun) snapshot(from int64) snapshot {
 	r.world.mu.Lock()
 	defer r.world.mu.Unlock()
-	s := snapshot{exit: r.exit, gone: r.gone, changed: r.changed}
+	s := snapshot{exit: r.exit, gone: r.supervisorKilled, changed: r.changed}
 	for _, c := range r.chunks {
 		skip := max(from-c.Offset, 0)
 		if skip < int64(len(c.Bytes)) {
@@ -171,39 +174,39 @@ func (r *fakeRun) snapshot(from int64) snapshot {
 	return s
 }
 
-// stream is one end of the command's output.
+// stream is the writer for one stream of the command.
 type stream struct {
 	run  *fakeRun
 	name supervise.Stream
 }
 
-// rotate lets what came after the first half of the room give way, the oldest first.
+// rotate drops chunks between the first half of the limit and the last half, oldest first.
 func (r *fakeRun) rotate() {
 	first := 0
 	for first < len(r.chunks) && r.chunks[first].Offset+int64(len(r.chunks[first].Bytes)) <= r.command.OutputMaxBytes/2 {
 		first++
 	}
 	gone := first
-	for gone < len(r.chunks) && r.said-r.chunks[gone].Offset > r.command.OutputMaxBytes/2 {
+	for gone < len(r.chunks) && r.outputBytes-r.chunks[gone].Offset > r.command.OutputMaxBytes/2 {
 		r.rotated += int64(len(r.chunks[gone].Bytes))
 		gone++
 	}
 	r.chunks = slices.Delete(r.chunks, first, gone)
 }
 
-// Write keeps b, while the run lives.
+// Write stores b while the run is alive.
 func (s stream) Write(b []byte) (int, error) {
 	r := s.run
 	r.world.mu.Lock()
 	defer r.world.mu.Unlock()
-	if !r.lives() {
+	if !r.isRunning() {
 		return 0, fmt.Errorf("write %s: the process was killed", s.name)
 	}
 	for rest := b; len(rest) > 0; {
 		n := min(len(rest), chunkMaxBytes)
 		at := time.Now().Truncate(time.Microsecond)
-		r.chunks = append(r.chunks, supervise.Chunk{Offset: r.said, Stream: s.name, At: at, Bytes: bytes.Clone(rest[:n])})
-		r.said += int64(n)
+		r.chunks = append(r.chunks, supervise.Chunk{Offset: r.outputBytes, Stream: s.name, At: at, Bytes: bytes.Clone(rest[:n])})
+		r.outputBytes += int64(n)
 		rest = rest[n:]
 	}
 	r.rotate()

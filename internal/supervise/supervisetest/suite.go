@@ -1,8 +1,10 @@
-// Package supervisetest holds the laws that every supervise.Runner keeps, and World, the fake that keeps them in memory.
-// It imports supervise and the standard library.
+// Package supervisetest contains the conformance tests of supervise.Runner, and World, a fake in
+// memory.
 //
-// The laws speak of commands that both worlds can run: Programs, which are Go functions in a World, and which the test
-// binary runs in a real process (Main, Argv).
+// It may import supervise and the standard library.
+//
+// The one thing to know: the tests use commands that both implementations can run, the Programs. In
+// a World they are Go functions, and in a real process the test binary runs them (Main, Argv).
 package supervisetest
 
 import (
@@ -16,40 +18,42 @@ import (
 	"github.com/perdure/perdure/internal/supervise"
 )
 
-// Harness is a fresh world for one law. All fields are needed.
+// Harness is a new environment for one test. All fields are required.
 type Harness struct {
-	Root      string                                        // an absolute path, for run directories; nothing is there yet
+	// An absolute path for run directories; initially empty.
+	Root      string
 	Dir       string                                        // a working directory for commands
-	NewRunner func() supervise.Runner                       // one more runtime in this world
-	Argv      func(program string, args ...string) []string // the command line of one of Programs
-	Adds      []string                                      // variables, as NAME=, that the runner's sandbox adds to every environment
+	NewRunner func() supervise.Runner                       // returns another runtime of the same environment
+	Argv      func(program string, args ...string) []string // returns the command line of one of Programs
+	// Variables, as NAME=, that the runner's sandbox adds to the environment of every command.
+	AddedEnv []string
 }
 
-// Adapter is what the suite tests.
+// Adapter describes the implementation under test.
 type Adapter struct {
 	New    func(t *testing.T) Harness
-	Bubble bool // run each law in a synctest bubble; New is called inside
+	Bubble bool // run each test in a synctest bubble, New included
 }
 
-// law is one promise of the port.
-type law struct {
-	name string
-	keep func(ctx context.Context, t *testing.T, h Harness)
+// property is one property of the port.
+type property struct {
+	name  string
+	check func(ctx context.Context, t *testing.T, h Harness)
 }
 
-// Run proves that a keeps the laws.
+// Run tests the implementation that a describes.
 func Run(t *testing.T, a Adapter) {
-	var laws []law
-	laws = append(laws, ticketLaws()...)
-	laws = append(laws, outputLaws()...)
-	laws = append(laws, endLaws()...)
-	laws = append(laws, restartLaws()...)
+	var laws []property
+	laws = append(laws, ticketProperties()...)
+	laws = append(laws, outputProperties()...)
+	laws = append(laws, endProperties()...)
+	laws = append(laws, restartProperties()...)
 	for _, l := range laws {
 		t.Run(l.name, func(t *testing.T) {
 			keep := func(t *testing.T) {
-				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("the law took a minute"))
+				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("the test took a minute"))
 				defer cancel()
-				l.keep(ctx, t, a.New(t))
+				l.check(ctx, t, a.New(t))
 			}
 			if a.Bubble {
 				synctest.Test(t, keep)
@@ -61,15 +65,15 @@ func Run(t *testing.T, a Adapter) {
 	}
 }
 
-// dir names a run directory.
+// dir returns the path of a run directory.
 func (h Harness) dir(name string) string { return filepath.Join(h.Root, name) }
 
-// command is the one that runs program.
+// command returns the command that runs program.
 func (h Harness) command(program string, args ...string) supervise.Command {
 	return supervise.Command{Argv: h.Argv(program, args...), Dir: h.Dir}
 }
 
-// start prepares and starts a run called name.
+// start prepares and starts a run with the given name.
 func (h Harness) start(ctx context.Context, t *testing.T, name string, c supervise.Command) supervise.Run {
 	t.Helper()
 	r := h.NewRunner()
@@ -83,7 +87,7 @@ func (h Harness) start(ctx context.Context, t *testing.T, name string, c supervi
 	return run
 }
 
-// find is Find, which must answer want.
+// find calls Find and fails unless the answer is want.
 func (h Harness) find(ctx context.Context, t *testing.T, r supervise.Runner, name string, want supervise.Remains) supervise.Run {
 	t.Helper()
 	got, run, err := r.Find(ctx, h.dir(name))
@@ -99,13 +103,13 @@ func (h Harness) find(ctx context.Context, t *testing.T, r supervise.Runner, nam
 	return run
 }
 
-// reading is what a follower has seen.
+// reading is what a follower has read.
 type reading struct {
 	all, out, err []byte
 	exit          supervise.Exit
 }
 
-// follow reads a run from an offset to its end, and checks that chunks follow one another.
+// follow reads a run from an offset to its end, and checks that there are no gaps.
 func follow(ctx context.Context, t *testing.T, run supervise.Run, from int64) reading {
 	t.Helper()
 	var got reading
@@ -139,10 +143,11 @@ func follow(ctx context.Context, t *testing.T, run supervise.Run, from int64) re
 	return got
 }
 
-// errEnough ends a Follow that has seen what it wanted.
+// errEnough ends a Follow that has read enough.
 var errEnough = errors.New("enough")
 
-// readUntil follows a run from its beginning until its output is as long as text, which it must be equal to.
+// readUntil follows a run from its beginning until it has read as many bytes as text, and checks
+// that they are text.
 func readUntil(ctx context.Context, t *testing.T, run supervise.Run, text string) {
 	t.Helper()
 	var got []byte

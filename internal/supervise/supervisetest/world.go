@@ -13,36 +13,37 @@ import (
 	"github.com/perdure/perdure/internal/supervise"
 )
 
-// World is what outlives a runtime, in memory: the run directories and the commands, which are Go functions. It uses no
-// process, file or socket, so it works in a testing/synctest bubble.
+// World is the part of a fake environment that outlives a runtime: the run directories, and the
+// commands, which are Go functions. It uses no processes, files or sockets, so it works in a
+// testing/synctest bubble.
 //
-// It is safe for concurrent use. Close it, for its commands are goroutines.
+// It is safe for concurrent use. It must be closed, since its commands are goroutines.
 type World struct {
-	programs map[string]Program
-	living   sync.WaitGroup
+	programs   map[string]Program
+	goroutines sync.WaitGroup
 
 	mu      sync.Mutex
-	runs    map[string]*fakeRun // guarded by mu, as is all in them that is not said to be fixed
+	runs    map[string]*fakeRun // guarded by mu, including the fields of fakeRun that are not immutable
 	lastPID int                 // guarded by mu
 }
 
-// NewWorld makes a world in which these programs are installed; any other one is missing.
+// NewWorld returns a world in which exactly these programs are installed.
 func NewWorld(programs map[string]Program) *World {
 	return &World{programs: programs, runs: map[string]*fakeRun{}, lastPID: 1000}
 }
 
-// NewRunner makes a runtime in the world. Its commands outlive it.
+// NewRunner returns a new runtime of the world. Its commands outlive it.
 func (w *World) NewRunner() *Runner {
 	return &Runner{world: w, dead: make(chan struct{})}
 }
 
-// KillSupervisor does what SIGKILL to the supervisor of dir does: the command dies, and the run is Gone. It does nothing
-// to a run that does not live.
+// KillSupervisor has the effect of SIGKILL on the supervisor of dir: the command dies, and the run
+// is Gone. It does nothing to a run that is not running.
 func (w *World) KillSupervisor(dir string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if r := w.runs[filepath.Clean(dir)]; r != nil && r.lives() {
-		r.gone = true
+	if r := w.runs[filepath.Clean(dir)]; r != nil && r.isRunning() {
+		r.supervisorKilled = true
 		r.kill()
 		r.broadcast()
 	}
@@ -52,17 +53,17 @@ func (w *World) KillSupervisor(dir string) {
 func (w *World) Close() {
 	w.mu.Lock()
 	for _, r := range w.runs {
-		if r.lives() {
-			r.gone = true
+		if r.isRunning() {
+			r.supervisorKilled = true
 			r.kill()
 			r.broadcast()
 		}
 	}
 	w.mu.Unlock()
-	w.living.Wait()
+	w.goroutines.Wait()
 }
 
-// Dead is what a Runner that died answers.
+// Dead is the error of all calls of a Runner after Die.
 var Dead = errors.New("this runtime is dead")
 
 // Runner is a supervise.Runner in a World.
@@ -74,11 +75,11 @@ type Runner struct {
 
 var _ supervise.Runner = (*Runner)(nil)
 
-// Die ends the runtime, and nothing else: from now on all calls of it and of its Runs answer Dead, also those that are
-// waiting. What it asked the world for before stays asked.
+// Die ends the runtime and nothing else: from now on all calls of it and of its Runs return Dead,
+// including those that are waiting. Requests that it made before remain in effect.
 func (r *Runner) Die() { r.once.Do(func() { close(r.dead) }) }
 
-// alive returns Dead or ctx's cause, where there is a reason not to go on.
+// alive returns Dead, ctx's cause, or nil if the call may proceed.
 func (r *Runner) alive(ctx context.Context) error {
 	select {
 	case <-r.dead:
@@ -118,9 +119,9 @@ func (r *Runner) Start(ctx context.Context, dir string, c supervise.Command) (su
 	run := r.world.runs[dir]
 	switch {
 	case run == nil:
-		return nil, fmt.Errorf("start %s: it was not prepared", dir)
+		return nil, fmt.Errorf("start %s: the run directory was not prepared", dir)
 	case run.state == supervise.Revoked:
-		return nil, fmt.Errorf("start %s: %w: its ticket was revoked", dir, supervise.NotStarted)
+		return nil, fmt.Errorf("start %s: %w: the ticket was revoked", dir, supervise.NotStarted)
 	case run.state != supervise.Prepared:
 		return nil, fmt.Errorf("start %s: %w", dir, supervise.Spent)
 	}
@@ -179,7 +180,7 @@ func (r *Runner) List(ctx context.Context, root string) ([]supervise.Found, erro
 	return all, nil
 }
 
-// look is called with the world locked.
+// look is called with world.mu held.
 func (r *Runner) look(run *fakeRun) (supervise.Remains, supervise.Run) {
 	switch {
 	case run == nil:
@@ -188,13 +189,13 @@ func (r *Runner) look(run *fakeRun) (supervise.Remains, supervise.Run) {
 		return run.state, nil
 	case run.exit != nil:
 		return supervise.Ended, &handle{runner: r, run: run}
-	case run.gone:
+	case run.supervisorKilled:
 		return supervise.Gone, nil
 	}
 	return supervise.Alive, &handle{runner: r, run: run}
 }
 
-// handle is a run as one runtime holds it.
+// handle is the Run of one runtime.
 type handle struct {
 	runner *Runner
 	run    *fakeRun
@@ -255,7 +256,7 @@ func (h *handle) Stop(ctx context.Context, grace time.Duration) error {
 	}
 }
 
-// wait returns when the run has changed, or with the reason for which nobody waits any more.
+// wait returns when the run has changed, or the error that ends the wait.
 func (h *handle) wait(ctx context.Context, changed <-chan struct{}) error {
 	select {
 	case <-changed:

@@ -10,9 +10,9 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// What the provider demands.
+// Requirements of the provider.
 const (
-	leastBudget   = 1024 // tokens of thinking
+	minBudget     = 1024 // tokens of thinking
 	maxCacheMarks = 4
 	imageTypes    = "image/jpeg image/png image/gif image/webp"
 )
@@ -22,8 +22,8 @@ var (
 	toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
 )
 
-// check refuses what the provider refuses, in about its words; nil: the request is well formed.
-func (q question) check() *fault {
+// check returns what the provider would refuse, in about its words, or nil.
+func (q apiRequest) check() *fault {
 	switch {
 	case q.Model == "":
 		return malformed("model: Field required")
@@ -35,8 +35,8 @@ func (q question) check() *fault {
 		return malformed("messages: at least one message is required")
 	case !q.Stream:
 		return malformed("stream: this server only answers as a stream")
-	case q.marks() > maxCacheMarks:
-		return malformed("A maximum of %d blocks with cache_control may be provided. Found %d.", maxCacheMarks, q.marks())
+	case q.cacheMarks() > maxCacheMarks:
+		return malformed("A maximum of %d blocks with cache_control may be provided. Found %d.", maxCacheMarks, q.cacheMarks())
 	}
 	for _, err := range []*fault{checkBlocks("system", q.System, "text"), q.checkTools(), q.checkTurns(), q.checkThinking()} {
 		if err != nil {
@@ -46,7 +46,7 @@ func (q question) check() *fault {
 	return nil
 }
 
-func (q question) checkTools() *fault {
+func (q apiRequest) checkTools() *fault {
 	seen := map[string]bool{}
 	for i, t := range q.Tools {
 		at := fmt.Sprintf("tools.%d.custom", i)
@@ -68,9 +68,9 @@ func (q question) checkTools() *fault {
 	return nil
 }
 
-// checkTurns checks each turn, and what the turns say of each other.
-func (q question) checkTurns() *fault {
-	calls := map[string]bool{} // all so far
+// checkTurns checks each turn, and that the turns fit together.
+func (q apiRequest) checkTurns() *fault {
+	calls := map[string]bool{} // ids of all calls so far
 	for i, m := range q.Messages {
 		at := fmt.Sprintf("messages.%d", i)
 		switch {
@@ -103,7 +103,7 @@ func (q question) checkTurns() *fault {
 	return nil
 }
 
-// checkCalls checks that the calls of the turn before and the results of this one are the same, and come first.
+// checkCalls checks that this turn starts with exactly the results of the previous turn's calls.
 func checkCalls(at string, m message, before []block, calls map[string]bool) *fault {
 	var asked, answered []string
 	for _, b := range before {
@@ -125,7 +125,7 @@ func checkCalls(at string, m message, before []block, calls map[string]bool) *fa
 			if slices.Contains(answered, b.ToolUseID) {
 				return malformed("%s.content.%d: each tool_use must have a single result. Found multiple `tool_result` blocks with id: %s", at, i, b.ToolUseID)
 			}
-			if len(answered) == i { // behind anything else it comes too late to count
+			if len(answered) == i { // after another block a result does not count
 				answered = append(answered, b.ToolUseID)
 			}
 		}
@@ -138,13 +138,13 @@ func checkCalls(at string, m message, before []block, calls map[string]bool) *fa
 	return nil
 }
 
-// checkThinking checks what the provider demands where thinking is on.
-func (q question) checkThinking() *fault {
+// checkThinking checks the requirements for requests with thinking.
+func (q apiRequest) checkThinking() *fault {
 	if q.Thinking == nil || q.Thinking.Type != "enabled" {
 		return nil
 	}
-	if q.Thinking.BudgetTokens < leastBudget {
-		return malformed("thinking.enabled.budget_tokens: Input should be greater than or equal to %d", leastBudget)
+	if q.Thinking.BudgetTokens < minBudget {
+		return malformed("thinking.enabled.budget_tokens: Input should be greater than or equal to %d", minBudget)
 	}
 	if q.Thinking.BudgetTokens >= *q.MaxTokens {
 		return malformed("`max_tokens` must be greater than `thinking.budget_tokens`")
@@ -159,7 +159,7 @@ func (q question) checkThinking() *fault {
 	return nil
 }
 
-// checkBlocks checks blocks one by one. allowed are their types.
+// checkBlocks checks blocks one by one. allowed are the permitted types.
 func checkBlocks(at string, blocks content, allowed string) *fault {
 	for i, b := range blocks {
 		if err := b.check(fmt.Sprintf("%s.%d", at, i), allowed); err != nil {
@@ -221,8 +221,8 @@ func (b block) checkImage(at string) *fault {
 	return nil
 }
 
-// marks counts the places up to which the request is to be cached.
-func (q question) marks() int {
+// cacheMarks counts the cache marks of the request.
+func (q apiRequest) cacheMarks() int {
 	n := 0
 	count := func(c *cacheControl) {
 		if c != nil {

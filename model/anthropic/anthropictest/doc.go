@@ -1,8 +1,11 @@
-// Package anthropictest is a server that speaks the Anthropic Messages API, streaming, and answers with a model of ours:
-// for the tests of the adapter, and for runs of the whole program without a network.
+// Package anthropictest is a test server for the streaming Anthropic Messages API that answers with
+// a model.Model. It is for tests of the adapter, and for running the whole program without a
+// network.
 //
-// It may import the root and model. The one thing to know: it knows nothing of the adapter. It reads the wire as the
-// public documentation has it and refuses what the provider refuses, so that a malformed request is found here.
+// The package may import the root package and model.
 //
-//	request ─▶ checked (400) ─▶ model.Request ─▶ the model ─▶ events in small pieces ─▶ cut or whole
+// The one thing to know: it is independent of the adapter. It decodes requests by the public
+// documentation and refuses what the provider refuses, so that tests find a malformed request.
+//
+//	request ─▶ checked (400) ─▶ model.Request ─▶ the model ─▶ events in small pieces ─▶ complete or cut off
 package anthropictest

@@ -10,15 +10,15 @@ import (
 	"github.com/perdure/perdure/model"
 )
 
-// fault is an error as the wire has it.
+// fault is an error in the form of the API.
 type fault struct {
 	status     int
 	kind       string
 	text       string
-	retryAfter int // seconds; 0: nothing is said
+	retryAfter int // seconds; 0: none
 }
 
-// malformed is the provider's answer to a request that is wrong.
+// malformed is the provider's answer to a malformed request.
 func malformed(format string, args ...any) *fault {
 	return &fault{status: http.StatusBadRequest, kind: "invalid_request_error", text: fmt.Sprintf(format, args...)}
 }
@@ -29,7 +29,7 @@ func (f *fault) body() map[string]string { return map[string]string{"type": f.ki
 func refuse(w http.ResponseWriter, f *fault) {
 	text, err := json.Marshal(map[string]any{"type": "error", "error": f.body()})
 	if err != nil {
-		panic(err) // maps of strings encode
+		panic(err) // maps of strings always encode
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if f.retryAfter > 0 {
@@ -39,7 +39,7 @@ func refuse(w http.ResponseWriter, f *fault) {
 	w.Write(text)
 }
 
-// faultOf says an error in the provider's way: as the documentation lists it, or as people quote it.
+// faultOf returns an error in the provider's form: as in its documentation, or as users report it.
 func faultOf(e *model.Error) *fault {
 	f := &fault{status: http.StatusBadRequest, kind: "invalid_request_error", text: e.Text, retryAfter: int(math.Ceil(e.RetryAfter.Seconds()))}
 	switch e.Code {
@@ -51,7 +51,7 @@ func faultOf(e *model.Error) *fault {
 		f.status, f.kind = http.StatusGatewayTimeout, "timeout_error"
 	case model.TooLarge:
 		f.text = "prompt is too long: " + e.Text
-	case model.BadToolSchema:
+	case model.InvalidToolSchema:
 		f.text = "tools.0.custom.input_schema: " + e.Text
 	case model.Misconfigured:
 		f.status, f.kind = http.StatusForbidden, "permission_error"
@@ -59,7 +59,7 @@ func faultOf(e *model.Error) *fault {
 		f.text = "Your credit balance is too low to access the Anthropic API. " + e.Text
 	case model.UsageLimit:
 		f.text = "You have reached your specified API usage limits. " + e.Text
-	case model.NoModel:
+	case model.ModelUnavailable:
 		f.status, f.kind = http.StatusNotFound, "not_found_error"
 	default:
 		f.status, f.kind = http.StatusConflict, "conflict_error"

@@ -7,8 +7,9 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// question is a request as the wire has it. Fields that are not looked at stand here because others are refused.
-type question struct {
+// apiRequest is a request of the API. Fields that are not checked are listed because unknown ones
+// are refused.
+type apiRequest struct {
 	Model     string    `json:"model"`
 	MaxTokens *int      `json:"max_tokens"`
 	Messages  []message `json:"messages"`
@@ -32,7 +33,7 @@ type message struct {
 	Content content `json:"content"`
 }
 
-// block is one content block, of any type; the fields of the others stay zero.
+// block is a content block of any type; the fields of other types stay zero.
 type block struct {
 	Type         string          `json:"type"`
 	Text         *string         `json:"text"`
@@ -81,10 +82,10 @@ type cacheControl struct {
 	TTL  string `json:"ttl"`
 }
 
-// content is a list of blocks, or a string that stands for one text.
+// content is a list of blocks, or a string that stands for one text block.
 type content []block
 
-// UnmarshalJSON reads both forms.
+// UnmarshalJSON decodes both forms.
 func (c *content) UnmarshalJSON(text []byte) error {
 	if bytes.HasPrefix(bytes.TrimSpace(text), []byte(`"`)) {
 		var s string

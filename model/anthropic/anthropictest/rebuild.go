@@ -8,9 +8,9 @@ import (
 	"github.com/perdure/perdure/model"
 )
 
-// request returns the question as the model is asked it. What the wire does not say (session, attempt, the borders
-// between messages of one person) is lost.
-func (q question) request() model.Request {
+// request returns the request for the model. What the API does not carry is lost: session, attempt,
+// and the borders between consecutive messages of a user.
+func (q apiRequest) request() model.Request {
 	req := model.Request{Model: q.Model, System: textOf(q.System), MaxTokens: *q.MaxTokens, Attempt: 1}
 	for _, t := range q.Tools {
 		req.Tools = append(req.Tools, model.Tool{Name: t.Name, Description: t.Description, Parameters: t.InputSchema})
@@ -40,7 +40,8 @@ func agentMessage(blocks []block) perdure.Message {
 	return m
 }
 
-// userMessages returns a message for each result and each notification; what a person said in a row is one.
+// userMessages returns one message for each result and each notification; consecutive user blocks
+// are one message.
 func userMessages(blocks []block) []perdure.Message {
 	var all []perdure.Message
 	for _, b := range blocks {
@@ -66,7 +67,7 @@ func notification(b block) (string, bool) {
 	return strings.CutPrefix(b.text(), model.NotificationMark+"\n")
 }
 
-// result returns the result of a call. A text that is no JSON becomes a JSON string.
+// result returns the result of a call. A text that is not JSON becomes a JSON string.
 func result(b block) *perdure.ToolResult {
 	r := &perdure.ToolResult{CallID: perdure.CallID(b.ToolUseID)}
 	for _, inner := range b.Content {
@@ -81,7 +82,7 @@ func result(b block) *perdure.ToolResult {
 	case text != "":
 		quoted, err := json.Marshal(text)
 		if err != nil {
-			panic(err) // strings encode
+			panic(err) // strings always encode
 		}
 		r.Result = quoted
 	}

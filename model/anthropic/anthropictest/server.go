@@ -15,24 +15,27 @@ import (
 	"github.com/perdure/perdure/model"
 )
 
-// maxRequestBytes is what the provider takes of a request.
+// maxRequestBytes is the provider's limit for a request.
 const maxRequestBytes = 32 << 20
 
-// Config says how a server behaves. The zero value answers everybody, whole.
+// Config says how a server behaves. The zero value answers all requests completely.
 type Config struct {
-	Key string // what x-api-key must be, else the answer is 401; empty: anything, or nothing
+	Key string // required as x-api-key, otherwise the answer is 401; empty: no key is required
 
-	// Cut says after how many complete events the connection of a request breaks, with half of the next event's bytes
-	// first if half; an answer with fewer events stays whole. It is asked once a request, from several goroutines;
-	// request counts from 1, refused ones too. nil: no connection breaks.
+	// Cut decides after how many complete events the connection of a request breaks, with half also
+	// after half of the bytes of the next event. An answer with fewer events is not cut. Cut is
+	// called once per request, from several goroutines; requests are counted from 1, including
+	// refused ones. nil: no connection breaks.
 	Cut func(request int) (events int, half bool, cut bool)
 
-	// Duplicate sends every message_start, content_block_start, content_block_stop and message_delta twice.
+	// Duplicate repeats every message_start, content_block_start, content_block_stop and
+	// message_delta.
 	Duplicate bool
 }
 
-// Server is an http.Handler that answers POST …/v1/messages. It is made by New and is safe for concurrent use. It breaks a
-// connection by a panic with http.ErrAbortHandler, which a real http.Server understands.
+// Server is an http.Handler for POST …/v1/messages. New makes one. It is safe for concurrent use.
+// It breaks a connection with the panic http.ErrAbortHandler, so it needs a real http.Server around
+// it.
 type Server struct {
 	model model.Model
 	cfg   Config
@@ -44,19 +47,19 @@ type Server struct {
 
 var _ http.Handler = (*Server)(nil)
 
-// New makes a server that answers with m.
+// New returns a server that answers with m.
 func New(m model.Model, cfg Config) *Server { return &Server{model: m, cfg: cfg} }
 
-// Events returns how many events each request was sent, in the order in which the requests ended. Refused requests were
-// sent none; half an event does not count, and one that is sent twice counts twice. A request whose last event has
-// reached its client is in it.
+// Events returns the number of events that were sent for each request, in the order in which the
+// requests ended. A refused request has none, half an event does not count, and a repeated one
+// counts twice. A request is included before its client can see the last event.
 func (s *Server) Events() []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.events)
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/v1/messages") {
 		refuse(w, &fault{status: http.StatusNotFound, kind: "not_found_error", text: "Not found: " + r.URL.Path})
@@ -72,7 +75,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out.answer(r.Context(), s.model.Stream(r.Context(), req), req.Model, raw)
 }
 
-// begin counts a request and asks where its connection breaks.
+// begin counts a request and decides where its connection breaks.
 func (s *Server) begin(w http.ResponseWriter) *stream {
 	s.mu.Lock()
 	s.requests++
@@ -89,14 +92,14 @@ func (s *Server) begin(w http.ResponseWriter) *stream {
 	return out
 }
 
-// record counts the events of a request that ended.
+// record stores the number of events of an ended request.
 func (s *Server) record(sent int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.events = append(s.events, sent)
 }
 
-// read returns the question of a request, and its body.
+// read returns the decoded request and its body.
 func (s *Server) read(r *http.Request) (model.Request, []byte, *fault) {
 	if key := r.Header.Get("X-Api-Key"); s.cfg.Key != "" && key != s.cfg.Key {
 		return model.Request{}, nil, &fault{status: http.StatusUnauthorized, kind: "authentication_error", text: "invalid x-api-key"}
@@ -111,7 +114,7 @@ func (s *Server) read(r *http.Request) (model.Request, []byte, *fault) {
 	case len(body) > maxRequestBytes:
 		return model.Request{}, nil, &fault{status: http.StatusRequestEntityTooLarge, kind: "request_too_large", text: "Request exceeds the maximum size"}
 	}
-	var q question
+	var q apiRequest
 	if err := perdure.DecodeJSON(body, &q); err != nil {
 		return model.Request{}, nil, malformed("%v", err)
 	}
@@ -121,15 +124,15 @@ func (s *Server) read(r *http.Request) (model.Request, []byte, *fault) {
 	return q.request(), body, nil
 }
 
-// answer streams what the model says. A first word that is an error becomes a status.
+// answer streams the answer of the model. An error before any delta becomes a status.
 func (o *stream) answer(ctx context.Context, deltas iter.Seq2[model.Delta, error], name string, raw []byte) {
 	o.name, o.raw = name, raw
 	for d, err := range deltas {
 		if err != nil {
-			o.failed(ctx, err)
+			o.reportError(ctx, err)
 			return
 		}
-		if !o.begun {
+		if !o.started {
 			o.begin(d)
 		}
 		o.add(d)
@@ -138,17 +141,18 @@ func (o *stream) answer(ctx context.Context, deltas iter.Seq2[model.Delta, error
 			return
 		}
 	}
-	panic(http.ErrAbortHandler) // the model's own stream was cut
+	panic(http.ErrAbortHandler) // the stream of the model was cut off
 }
 
-// failed says an error of the model: by a status, by an event, or, where it is none of the provider's, by silence.
-func (o *stream) failed(ctx context.Context, err error) {
-	var said *model.Error
-	if ctx.Err() != nil || !errors.As(err, &said) {
+// reportError reports an error of the model: with a status or an event. Any other error breaks the
+// connection.
+func (o *stream) reportError(ctx context.Context, err error) {
+	var failure *model.Error
+	if ctx.Err() != nil || !errors.As(err, &failure) {
 		panic(http.ErrAbortHandler)
 	}
-	f := faultOf(said)
-	if !o.begun {
+	f := faultOf(failure)
+	if !o.started {
 		refuse(o.w, f)
 		return
 	}

@@ -156,7 +156,8 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// TestModelFails: an error before the first word is a status, one after it an event; a cut is a cut.
+// TestModelFails: an error before the first word is a status, one after it an event; a cut is a
+// cut.
 func TestModelFails(t *testing.T) {
 	t.Parallel()
 	six := 6

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	pieceBytes = 12 // of a text or of arguments in one event
+	pieceBytes = 12 // size of a piece of text or arguments in one event
 	pingEvery  = 16 // events
 )
 
-// stream writes the events of one answer. It belongs to the goroutine of its request.
+// stream writes the events of one answer. It is used by the goroutine of its request.
 type stream struct {
 	w         http.ResponseWriter
 	control   *http.ResponseController
@@ -26,22 +26,22 @@ type stream struct {
 	name      string
 	raw       []byte // the request
 	duplicate bool
-	breaksAt  int // events; -1: it does not break
+	breaksAt  int // number of events; -1: it does not break
 	half      bool
 	record    func(sent int)
 
 	recorded bool
 	sent     int
-	begun    bool
+	started  bool
 	index    int    // of the next block
-	open     string // the type of the open block; empty: none is
+	open     string // type of the open block; empty: none
 	calls    int
 	usage    perdure.Usage
 }
 
-// begin sends the head of the answer.
+// begin sends the start of the answer.
 func (o *stream) begin(d model.Delta) {
-	o.begun = true
+	o.started = true
 	o.count(d)
 	if d.Model != "" {
 		o.name = d.Model
@@ -58,7 +58,7 @@ func (o *stream) begin(d model.Delta) {
 	o.ping()
 }
 
-// add sends what a delta holds.
+// add sends the contents of a delta.
 func (o *stream) add(d model.Delta) {
 	o.count(d)
 	o.pieces("thinking", "thinking_delta", "thinking", d.Thinking)
@@ -70,8 +70,8 @@ func (o *stream) add(d model.Delta) {
 	if d.Call != nil {
 		o.call(*d.Call)
 	}
-	for range d.Broken {
-		// A call that is not whole stays open, until something follows it.
+	for range d.DiscardedCalls {
+		// An incomplete call stays open until something follows it.
 		o.stop()
 		o.start("tool_use", map[string]any{"id": o.callID(""), "name": "unfinished", "input": struct{}{}})
 		o.grow("input_json_delta", "partial_json", `{"half`)
@@ -104,7 +104,7 @@ func (o *stream) call(c perdure.ToolCall) {
 	o.stop()
 }
 
-// callID makes an id where the model has none: the same for the same question.
+// callID returns the id of a call. If the model gave none, it is the same for the same request.
 func (o *stream) callID(own perdure.CallID) string {
 	o.calls++
 	if own != "" {
@@ -114,7 +114,7 @@ func (o *stream) callID(own perdure.CallID) string {
 	return "toolu_" + hex.EncodeToString(sum[:12])
 }
 
-// start opens a block, unless one of that type is open.
+// start opens a block, unless one of this type is already open.
 func (o *stream) start(block string, fields map[string]any) {
 	if o.open == block {
 		return
@@ -142,7 +142,7 @@ func (o *stream) stop() {
 	o.index++
 }
 
-// finish sends the end of a whole answer.
+// finish sends the end of a complete answer.
 func (o *stream) finish(f model.Finish) {
 	o.stop()
 	reason := map[model.Finish]string{
@@ -152,7 +152,7 @@ func (o *stream) finish(f model.Finish) {
 	o.sendLast("message_stop", map[string]any{})
 }
 
-// counts returns the usage so far; what was read from the cache is counted apart.
+// counts returns the usage so far. Tokens from the cache are counted separately.
 func (o *stream) counts() map[string]any {
 	return map[string]any{
 		"input_tokens": o.usage.InputTokens - o.usage.CachedTokens, "cache_read_input_tokens": o.usage.CachedTokens,
@@ -162,12 +162,12 @@ func (o *stream) counts() map[string]any {
 
 func (o *stream) ping() { o.send("ping", map[string]any{}) }
 
-// send sends an event, twice where that is asked for.
+// send sends an event, twice if it has to be repeated.
 func (o *stream) send(name string, fields map[string]any) {
 	fields["type"] = name
 	data, err := json.Marshal(fields)
 	if err != nil {
-		panic(err) // all of it is made here
+		panic(err) // the values are made in this package
 	}
 	o.write(fmt.Sprintf("event: %s\ndata: %s\n\n", name, data))
 	switch name {
@@ -178,7 +178,8 @@ func (o *stream) send(name string, fields map[string]any) {
 	}
 }
 
-// sendLast sends the event behind which the client may go. It is recorded before, since the client may look at once.
+// sendLast sends the last event. The answer is recorded before, because the client may look right
+// away.
 func (o *stream) sendLast(name string, fields map[string]any) {
 	if o.sent != o.breaksAt {
 		o.recorded = true
@@ -194,7 +195,8 @@ func (o *stream) end() {
 	}
 }
 
-// write sends the bytes of one event, or breaks the connection. It stops where the client is gone.
+// write sends the bytes of an event, or breaks the connection. It panics if the client has
+// disconnected.
 func (o *stream) write(event string) {
 	breaks := o.sent == o.breaksAt
 	if breaks {
@@ -211,10 +213,10 @@ func (o *stream) write(event string) {
 	o.sent++
 }
 
-// flush sends what was written. An error of it comes again with the next write.
+// flush sends what was written. The next write reports its error.
 func (o *stream) flush() { _ = o.control.Flush() }
 
-// split cuts a text into pieces of whole characters.
+// split splits a text into pieces of complete characters.
 func split(text string) []string {
 	var all []string
 	for text != "" {

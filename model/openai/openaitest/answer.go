@@ -15,33 +15,34 @@ import (
 	"github.com/perdure/perdure/model"
 )
 
-// pieceBytes is how much of a text or of arguments one chunk holds at most, unless a character is longer.
+// pieceBytes is the maximum size of a text or of arguments in one chunk, unless a character is
+// longer.
 const pieceBytes = 12
 
-// answer is the answer to one request. It is used by one goroutine.
+// answer writes the answer to one request. It is used by one goroutine.
 type answer struct {
 	w         http.ResponseWriter
-	question  *question
+	question  *checkedRequest
 	number    int
 	duplicate bool
 	cutAfter  int
 	half, cut bool
 	closing   bool   // the next event is the last one
-	ended     func() // counts the events; called before the client can see the end, so that it finds them counted
+	ended     func() // counts the events; called before the client can see the end of the answer
 
-	model string // which answers
-	calls int    // begun
+	model string // the answering model
+	calls int    // started so far
 	usage perdure.Usage
 	sent  int // complete events
 }
 
-// answer streams what a model says.
+// answer streams the answer of a model.
 func (a *answer) answer(ctx context.Context, stream iter.Seq2[model.Delta, error]) {
 	a.model = a.question.request.Model
 	started := false
 	for d, err := range stream {
 		if ctx.Err() != nil {
-			return // the client is gone
+			return // the client has disconnected
 		}
 		if err != nil {
 			a.fail(ctx, err, started)
@@ -60,10 +61,10 @@ func (a *answer) answer(ctx context.Context, stream iter.Seq2[model.Delta, error
 			return
 		}
 	}
-	a.breakOff() // as a provider's own connection does
+	a.breakOff() // as when a provider's own connection breaks
 }
 
-// open sends what stands before all content.
+// open sends the first chunk, which has no content.
 func (a *answer) open() {
 	a.w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	a.w.WriteHeader(http.StatusOK)
@@ -80,7 +81,7 @@ func (a *answer) delta(d model.Delta) {
 	if d.Call != nil {
 		a.call(string(d.Call.ID), d.Call.Name, string(d.Call.Arguments))
 	}
-	for range d.Broken {
+	for range d.DiscardedCalls {
 		a.call("", "broken", `{"this": "is cut o`)
 	}
 	if d.Usage != nil {
@@ -88,8 +89,8 @@ func (a *answer) delta(d model.Delta) {
 	}
 }
 
-// call sends a call: its name first, then its arguments in pieces. An empty id becomes one that the same transcript
-// gets again.
+// call sends a call: its name first, then its arguments in pieces. An empty id is replaced by one
+// that is the same for the same transcript.
 func (a *answer) call(id, name, arguments string) {
 	if id == "" {
 		id = fmt.Sprintf("call_%d_%d", len(a.question.request.Messages), a.calls)
@@ -103,7 +104,7 @@ func (a *answer) call(id, name, arguments string) {
 	a.calls++
 }
 
-// end finishes an answer: the finish, usage if it was asked for, and the last line.
+// end finishes an answer: the finish, usage if it was requested, and the last line.
 func (a *answer) end(finish model.Finish) {
 	reasons := map[model.Finish]string{
 		model.FinishStop: "stop", model.FinishCalls: "tool_calls", model.FinishLength: "length", model.FinishRefusal: "content_filter",
@@ -126,14 +127,14 @@ func (a *answer) end(finish model.Finish) {
 	}
 }
 
-// frame is what every chunk has.
+// frame returns the fields that every chunk has.
 func (a *answer) frame() map[string]any {
 	return map[string]any{
 		"id": "chatcmpl-" + strconv.Itoa(a.number), "object": "chat.completion.chunk", "created": 1767225600, "model": a.model,
 	}
 }
 
-// chunk sends one choice's delta; finish is nil or a word.
+// chunk sends the delta of a choice; finish is nil or a word.
 func (a *answer) chunk(delta map[string]any, finish any, twice bool) {
 	c := a.frame()
 	c["choices"] = []any{map[string]any{"index": 0, "delta": delta, "finish_reason": finish}}
@@ -147,7 +148,7 @@ func (a *answer) chunk(delta map[string]any, finish any, twice bool) {
 	}
 }
 
-// event sends one event, or breaks the connection in its place.
+// event sends one event, or breaks the connection instead.
 func (a *answer) event(text string) {
 	frame := "data: " + text + "\n\n"
 	if a.cut && a.sent == a.cutAfter {
@@ -164,19 +165,19 @@ func (a *answer) event(text string) {
 }
 
 func (a *answer) write(text string) {
-	// A client that is gone is noticed by its context.
+	// A disconnected client is noticed through its context.
 	_, _ = a.w.Write([]byte(text))
 	_ = http.NewResponseController(a.w).Flush()
 }
 
-// breakOff breaks the connection; what was written reaches the client before.
+// breakOff breaks the connection. What was written before still reaches the client.
 func (a *answer) breakOff() {
 	a.ended()
 	_ = http.NewResponseController(a.w).Flush()
 	panic(http.ErrAbortHandler)
 }
 
-// fail answers an error of the model: by a status, or inside of a stream that has begun.
+// fail answers an error of the model: with a status, or inside a stream that has started.
 func (a *answer) fail(ctx context.Context, err error, started bool) {
 	failure := &model.Error{Code: model.Processing, Text: err.Error()}
 	errors.As(err, &failure)
@@ -201,7 +202,7 @@ func (a *answer) fail(ctx context.Context, err error, started bool) {
 	p.write(a.w)
 }
 
-// problem is an error as the wire writes it.
+// problem is an error in the form of the protocol.
 type problem struct {
 	status              int
 	kind, code, message string
@@ -209,22 +210,22 @@ type problem struct {
 
 func problemOf(e *model.Error) problem {
 	p := map[model.Code]problem{
-		model.RateLimited:    {http.StatusTooManyRequests, "requests", "rate_limit_exceeded", e.Text},
-		model.Unavailable:    {http.StatusServiceUnavailable, "server_error", "", e.Text},
-		model.TooLarge:       {http.StatusBadRequest, "invalid_request_error", "context_length_exceeded", e.Text},
-		model.BadToolSchema:  {http.StatusBadRequest, "invalid_request_error", "invalid_function_parameters", e.Text},
-		model.Misconfigured:  {http.StatusForbidden, "invalid_request_error", "unsupported_country_region_territory", e.Text},
-		model.QuotaExhausted: {http.StatusTooManyRequests, "insufficient_quota", "insufficient_quota", e.Text},
-		model.UsageLimit:     {http.StatusTooManyRequests, "usage_limit_reached", "usage_limit_reached", e.Text},
-		model.NoModel:        {http.StatusNotFound, "invalid_request_error", "model_not_found", e.Text},
+		model.RateLimited:       {http.StatusTooManyRequests, "requests", "rate_limit_exceeded", e.Text},
+		model.Unavailable:       {http.StatusServiceUnavailable, "server_error", "", e.Text},
+		model.TooLarge:          {http.StatusBadRequest, "invalid_request_error", "context_length_exceeded", e.Text},
+		model.InvalidToolSchema: {http.StatusBadRequest, "invalid_request_error", "invalid_function_parameters", e.Text},
+		model.Misconfigured:     {http.StatusForbidden, "invalid_request_error", "unsupported_country_region_territory", e.Text},
+		model.QuotaExhausted:    {http.StatusTooManyRequests, "insufficient_quota", "insufficient_quota", e.Text},
+		model.UsageLimit:        {http.StatusTooManyRequests, "usage_limit_reached", "usage_limit_reached", e.Text},
+		model.ModelUnavailable:  {http.StatusNotFound, "invalid_request_error", "model_not_found", e.Text},
 	}[e.Code]
 	if p.status == 0 {
-		p = problem{http.StatusTeapot, "processing_error", "", e.Text} // no provider has a word for it
+		p = problem{http.StatusTeapot, "processing_error", "", e.Text} // no provider has a code for it
 	}
 	return p
 }
 
-// body is the error as JSON. Inside of a stream there is no status, so that the code has to do for both.
+// body returns the error as JSON. Inside a stream there is no status, so the code contains it.
 func (p problem) body(inStream model.Code) map[string]any {
 	e := map[string]any{"message": p.message, "type": p.kind, "param": nil, "code": nil}
 	switch {
@@ -239,10 +240,10 @@ func (p problem) body(inStream model.Code) map[string]any {
 func (p problem) write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(p.status)
-	_, _ = w.Write([]byte(encode(p.body("")))) // a client that is gone needs no error
+	_, _ = w.Write([]byte(encode(p.body("")))) // a disconnected client needs no error
 }
 
-// encode writes what this package made itself, which always is JSON.
+// encode encodes values of this package, which always are valid JSON.
 func encode(v map[string]any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -251,7 +252,7 @@ func encode(v map[string]any) string {
 	return string(text)
 }
 
-// pieces splits a text into small ones that end between characters.
+// pieces splits a text into small pieces at character boundaries.
 func pieces(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for text != "" {

@@ -11,10 +11,10 @@ import (
 	"github.com/perdure/perdure/model"
 )
 
-// imagesMark is the adapter's own, by which it writes what the wire has no word for.
+// imagesMark is the adapter's mark for images of results, which the protocol has no field for.
 const imagesMark = "Images of the result of call "
 
-// The wire of a request, as far as it is looked at.
+// The request of the protocol, as far as it is checked.
 type (
 	body struct {
 		Model               string    `json:"model"`
@@ -58,22 +58,22 @@ type (
 	}
 )
 
-// refused is what is wrong with a request, in the words of the wire.
-type refused string
+// requestError is the error text for a request, in the style of the provider.
+type requestError string
 
-func (r refused) Error() string { return string(r) }
+func (r requestError) Error() string { return string(r) }
 
-func refuse(format string, args ...any) error { return refused(fmt.Sprintf(format, args...)) }
+func refuse(format string, args ...any) error { return requestError(fmt.Sprintf(format, args...)) }
 
-// question is a request that was checked.
-type question struct {
-	request model.Request
-	usage   bool // asked for
-	open    []string
+// checkedRequest is a checked request.
+type checkedRequest struct {
+	request   model.Request
+	usage     bool // usage was requested
+	openCalls []string
 }
 
-// read checks a body and rebuilds what it says.
-func read(text []byte) (*question, error) {
+// read checks a body and rebuilds the request.
+func read(text []byte) (*checkedRequest, error) {
 	var b body
 	if err := perdure.DecodeKnownJSON(text, &b); err != nil {
 		return nil, refuse("We could not parse the JSON body of your request: %v", err)
@@ -88,7 +88,7 @@ func read(text []byte) (*question, error) {
 	case len(b.Messages) == 0:
 		return nil, refuse("Invalid 'messages': empty array. Expected an array with minimum length 1.")
 	}
-	q := &question{request: model.Request{Model: b.Model}, usage: b.StreamOptions != nil && b.StreamOptions.IncludeUsage}
+	q := &checkedRequest{request: model.Request{Model: b.Model}, usage: b.StreamOptions != nil && b.StreamOptions.IncludeUsage}
 	for _, limit := range []*int{b.MaxTokens, b.MaxCompletionTokens} {
 		if limit != nil && *limit < 1 {
 			return nil, refuse("Invalid 'max_tokens': integer below minimum value. Expected a value >= 1, but got %d instead.", *limit)
@@ -105,10 +105,10 @@ func read(text []byte) (*question, error) {
 			return nil, err
 		}
 	}
-	return q, q.closed()
+	return q, q.checkComplete()
 }
 
-func (q *question) tools(tools []tool) error {
+func (q *checkedRequest) tools(tools []tool) error {
 	for i, t := range tools {
 		var schema map[string]any
 		switch {
@@ -128,10 +128,10 @@ func (q *question) tools(tools []tool) error {
 
 func goodName(name string) bool { return regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`).MatchString(name) }
 
-// message takes one message.
-func (q *question) message(i int, m message) error {
+// message adds one message.
+func (q *checkedRequest) message(i int, m message) error {
 	if m.Role != "tool" {
-		if err := q.closed(); err != nil {
+		if err := q.checkComplete(); err != nil {
 			return err
 		}
 	}
@@ -156,16 +156,17 @@ func (q *question) message(i int, m message) error {
 	return refuse("Invalid value: '%s'. Supported values are: 'system', 'assistant', 'user', 'tool', and 'developer'.", m.Role)
 }
 
-// closed says whether a call is still without a result.
-func (q *question) closed() error {
-	if len(q.open) == 0 {
+// checkComplete returns an error if a call has no result yet.
+func (q *checkedRequest) checkComplete() error {
+	if len(q.openCalls) == 0 {
 		return nil
 	}
 	return refuse("An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: %s",
-		strings.Join(q.open, ", "))
+		strings.Join(q.openCalls, ", "))
 }
 
-// partsOf reads content: a text, or a list of texts and images. Empty texts are refused in a list, and nothing alone.
+// partsOf decodes content: a text, or a list of texts and images. Empty texts are refused in a
+// list.
 func partsOf(content json.RawMessage) ([]perdure.Part, error) {
 	var text string
 	if len(content) == 0 || string(content) == "null" {
@@ -199,8 +200,8 @@ func partsOf(content json.RawMessage) ([]perdure.Part, error) {
 
 func textOf(parts []perdure.Part) string { return perdure.Message{Parts: parts}.Text() }
 
-// user takes words of a person, a notification, or the images of results.
-func (q *question) user(parts []perdure.Part) error {
+// user adds a message of a user, a notification, or the images of results.
+func (q *checkedRequest) user(parts []perdure.Part) error {
 	first := parts[0].Text
 	if strings.HasPrefix(first, imagesMark) && len(parts) > 1 && parts[1].Image != nil {
 		return q.images(parts)
@@ -217,8 +218,8 @@ func (q *question) user(parts []perdure.Part) error {
 	return nil
 }
 
-// images puts images back into their results.
-func (q *question) images(parts []perdure.Part) error {
+// images adds images to their results.
+func (q *checkedRequest) images(parts []perdure.Part) error {
 	var into *perdure.ToolResult
 	for _, p := range parts {
 		if p.Image != nil && into != nil {
@@ -233,19 +234,19 @@ func (q *question) images(parts []perdure.Part) error {
 			}
 		}
 		if into == nil {
-			return refuse("images for a result of call %q, and there is none", id)
+			return refuse("there are images for a result of call %q, but no such result", id)
 		}
 	}
 	return nil
 }
 
-func (q *question) assistant(i int, parts []perdure.Part, calls []call) error {
+func (q *checkedRequest) assistant(i int, parts []perdure.Part, calls []call) error {
 	for n, c := range calls {
 		at := fmt.Sprintf("messages[%d].tool_calls[%d]", i, n)
 		switch {
 		case c.ID == "" || len(c.ID) > 40:
 			return refuse("Invalid '%s.id': expected a string with a length between 1 and 40.", at)
-		case slices.Contains(q.open, c.ID):
+		case slices.Contains(q.openCalls, c.ID):
 			return refuse("Invalid '%s.id': %s stands for two calls of one message.", at, c.ID)
 		case c.Type != "function":
 			return refuse("Invalid value: '%s.type'. Supported values are: 'function'.", at)
@@ -254,7 +255,7 @@ func (q *question) assistant(i int, parts []perdure.Part, calls []call) error {
 		case c.Function.Arguments == nil || !json.Valid([]byte(*c.Function.Arguments)):
 			return refuse("Invalid '%s.function.arguments': expected a string of JSON.", at)
 		}
-		q.open = append(q.open, c.ID)
+		q.openCalls = append(q.openCalls, c.ID)
 		parts = append(parts, perdure.Part{Type: perdure.PartToolCall, Call: &perdure.ToolCall{
 			ID: perdure.CallID(c.ID), Name: c.Function.Name, Arguments: json.RawMessage(*c.Function.Arguments),
 		}})
@@ -263,12 +264,12 @@ func (q *question) assistant(i int, parts []perdure.Part, calls []call) error {
 	return nil
 }
 
-func (q *question) result(i int, id, text string) error {
-	at := slices.Index(q.open, id)
+func (q *checkedRequest) result(i int, id, text string) error {
+	at := slices.Index(q.openCalls, id)
 	if at < 0 {
 		return refuse("Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls' (messages[%d], tool_call_id %q).", i, id)
 	}
-	q.open = slices.Delete(q.open, at, at+1)
+	q.openCalls = slices.Delete(q.openCalls, at, at+1)
 	result := json.RawMessage(text)
 	if !json.Valid(result) {
 		var err error

@@ -1,9 +1,11 @@
-// Package openaitest is a server that speaks Chat Completions, for tests of whoever asks one. Behind it answers any
-// model.Model, such as a scripted one; in front of it the wire can be cut and repeated.
+// Package openaitest is a test server for the Chat Completions API. Any model.Model answers behind
+// it, such as a scripted one. The server can cut and repeat events.
 //
-// It imports the root and model. The one thing to know: it refuses what OpenAI refuses. A tool message without its
-// call, a call without its result, or a message without content is 400, so that a malformed transcript is found here
-// and not by a bill.
+// The package imports the root package and model.
+//
+// The one thing to know: it refuses what OpenAI refuses. A tool message without its call, a call
+// without its result, or a message without content is answered with status 400, so that tests find
+// a malformed transcript.
 package openaitest
 
 import (
@@ -18,25 +20,28 @@ import (
 
 const maxBodyBytes = 64 << 20
 
-// Config says what the server asks for, and how it fails. The zero value is a server that does neither.
+// Config says what the server requires, and how it fails. The zero value requires nothing and does
+// not fail.
 type Config struct {
-	// Key is the bearer token that every request needs; empty: none does.
+	// Key is the bearer token that every request needs; empty: none.
 	Key string
-	// Cut says whether the connection of a request breaks: after so many complete events, and, with half, half of the
-	// next one's bytes. It is asked once for each request that is well formed, which are counted from 1; nil: none
-	// breaks. An answer with fewer events stays whole. It is called by several goroutines at once.
+	// Cut decides whether the connection of a request breaks: after a number of complete events,
+	// and with half after half of the bytes of the next event. It is called once for each
+	// well-formed request; requests are counted from 1. An answer with fewer events is not cut.
+	// nil: no connection breaks. Several goroutines call it at once.
 	Cut func(request int) (events int, half bool, cut bool)
-	// Duplicate sends each event twice that opens a call or finishes the answer.
+	// Duplicate repeats each event that opens a call or finishes the answer.
 	Duplicate bool
 }
 
-// Server is the server: POST to any path that ends with /chat/completions. Use New. It is safe for concurrent use.
-// It breaks a connection by the panic of http.ErrAbortHandler, so it needs a real server around it.
+// Server handles POST to any path that ends in /chat/completions. New makes one. It is safe for
+// concurrent use. It breaks a connection with the panic http.ErrAbortHandler, so it needs a real
+// HTTP server around it.
 type Server struct {
 	model model.Model
 	cfg   Config
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards everything below
 	count    int
 	events   []int
 	requests []model.Request
@@ -45,32 +50,33 @@ type Server struct {
 
 var _ http.Handler = (*Server)(nil)
 
-// New makes a server behind which m answers.
+// New returns a server that answers with m.
 //
-// m gets the request as it was before the adapter wrote it: with notifications, and with the images of results in
-// their places. What the wire lacks it does not get: session, thinking, message ids. Attempt is how often the same body
-// has come. An *model.Error of m before anything else is answered by a status, a later one inside of the stream; one of
-// code Stalled, either way, by sending nothing more. A stream of m that ends without a finish breaks the connection.
+// m receives the request as it was before the adapter encoded it: with notifications, and with the
+// images of results in their places. What the protocol does not carry is missing: session,
+// thinking, message ids. Attempt is how many times the same body was received. An *model.Error of m
+// is answered with a status if it comes first, and inside the stream otherwise; after code Stalled
+// nothing more is sent. A stream of m that ends without a finish breaks the connection.
 func New(m model.Model, cfg Config) *Server {
 	return &Server{model: m, cfg: cfg, attempts: map[[sha256.Size]byte]int{}}
 }
 
-// Events returns how many events were sent for each request that has ended so far, in the order of their ends. One
-// that was sent twice counts twice, and half of one not at all.
+// Events returns the number of events that were sent for each ended request, in the order of their
+// ends. A repeated event counts twice, and half an event does not count.
 func (s *Server) Events() []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]int(nil), s.events...)
 }
 
-// Requests returns what the model was asked so far.
+// Requests returns the requests to the model so far.
 func (s *Server) Requests() []model.Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]model.Request(nil), s.requests...)
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !strings.HasSuffix(r.URL.Path, "/chat/completions") {
 		problem{http.StatusNotFound, "invalid_request_error", "unknown_url", "Invalid URL (" + r.Method + " " + r.URL.Path + ")"}.write(w)
@@ -95,12 +101,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := s.begin(q, text, w)
-	defer out.ended() // also when the connection is broken, which is a panic
+	defer out.ended() // also after the panic that breaks the connection
 	out.answer(r.Context(), s.model.Stream(r.Context(), q.request))
 }
 
 // begin counts a request and makes its answer.
-func (s *Server) begin(q *question, text []byte, w http.ResponseWriter) *answer {
+func (s *Server) begin(q *checkedRequest, text []byte, w http.ResponseWriter) *answer {
 	s.mu.Lock()
 	s.count++
 	number := s.count

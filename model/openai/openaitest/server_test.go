@@ -90,8 +90,8 @@ func session(t *testing.T, m model.Model) ([]perdure.Message, []error) {
 	return nil, nil
 }
 
-// TestR19CutAtEveryEvent cuts each stream of a session at every event, on real connections: with a second attempt the
-// transcript is the one without cuts.
+// TestR19CutAtEveryEvent cuts each stream of a session at every event, on real connections: with a
+// second attempt the transcript is the one without cuts.
 func TestR19CutAtEveryEvent(t *testing.T) {
 	t.Parallel()
 	server, m := start(t, conversation, openaitest.Config{})
@@ -126,7 +126,8 @@ func TestR19CutAtEveryEvent(t *testing.T) {
 	}
 }
 
-// TestHalf: with half, half of an event's bytes stands after the complete ones, and without it nothing does.
+// TestHalf: with half, half of an event's bytes stands after the complete ones, and without it
+// nothing does.
 func TestHalf(t *testing.T) {
 	t.Parallel()
 	for _, half := range []bool{false, true} {
@@ -169,7 +170,8 @@ func TestDuplicate(t *testing.T) {
 	}
 }
 
-// TestRebuilt: the model behind the server gets the request that the adapter got, but for what the wire lacks.
+// TestRebuilt: the model behind the server gets the request that the adapter got, but for what the
+// wire lacks.
 func TestRebuilt(t *testing.T) {
 	t.Parallel()
 	image := perdure.Image{MediaType: "image/png", Base64: "cmVk"}

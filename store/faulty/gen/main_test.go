@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The wrappers in the tree are those of the port in the tree.
+// The committed wrappers match the port.
 func TestWrappersAreFresh(t *testing.T) {
 	t.Parallel()
 	want, err := generate("../..")

@@ -16,8 +16,8 @@ import (
 // port is the parsed package store.
 type port struct {
 	interfaces map[string]*ast.InterfaceType
-	imports    map[string]string // what a file may import, by the name that it has there
-	names      map[string]bool   // of the packages whose types were written
+	imports    map[string]string // the imports of all files, by local name
+	names      map[string]bool   // the packages of types that were written
 }
 
 // field is one parameter or result.
@@ -26,7 +26,7 @@ type field struct {
 	typ  ast.Expr
 }
 
-// parse reads the files of a package that are not tests.
+// parse reads the files of a package, without tests.
 func parse(folder string) (*port, error) {
 	p := &port{
 		interfaces: map[string]*ast.InterfaceType{},
@@ -86,7 +86,7 @@ func (p *port) used() []string {
 	return append(append(standard, ""), ours...)
 }
 
-// collect adds the methods of an interface and of those that it embeds.
+// collect adds the methods of an interface and of its embedded interfaces.
 func (p *port) collect(name string, into map[string]*ast.FuncType) error {
 	iface, ok := p.interfaces[name]
 	if !ok {
@@ -109,7 +109,7 @@ func (p *port) collect(name string, into map[string]*ast.FuncType) error {
 	return nil
 }
 
-// fields returns parameters or results one by one. One without a name is called by prefix and place.
+// fields returns parameters or results one by one. One without a name is named by prefix and index.
 func fields(list *ast.FieldList, prefix string) []field {
 	if list == nil {
 		return nil
@@ -126,7 +126,7 @@ func fields(list *ast.FieldList, prefix string) []field {
 	return found
 }
 
-// typeText writes a type of package store as another package writes it.
+// typeText returns a type of package store as another package writes it.
 func (p *port) typeText(expr ast.Expr) (string, error) {
 	switch t := expr.(type) {
 	case *ast.Ident:

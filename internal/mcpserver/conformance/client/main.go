@@ -1,8 +1,9 @@
-// Command client is what the client side of the MCP conformance suite drives: the tools of the suite's server, as tool/mcptool gives
-// them to agents, each called once.
+// Command client is driven by the client side of the MCP conformance suite. It calls each tool of
+// the suite's server once, through the tools that tool/mcptool gives to agents.
 //
-// It may import anything. The one thing to know: the suite says in the environment which scenario it plays, and with which calls;
-// what it says nothing of is called with arguments that its schema suggests.
+// It may import anything. The one thing to know: the suite names the scenario and the calls in
+// environment variables. Without named calls, each tool is called with arguments suggested by its
+// schema.
 package main
 
 import (
@@ -29,7 +30,7 @@ func main() {
 	}
 }
 
-// wanted is a call that the suite asks for.
+// wanted is a call requested by the suite.
 type wanted struct {
 	Name string          `json:"name"`
 	Args json.RawMessage `json:"arguments"`
@@ -72,24 +73,25 @@ func run(ctx context.Context, url string) error {
 	return c.Close(true)
 }
 
-// play calls one tool. That a server refuses is not for us to judge: the suite looks at what was sent.
+// play calls one tool. It does not judge a refusal by the server: the suite checks what was sent.
 func play(ctx context.Context, t *mcptool.Remote, w wanted, n int) {
 	call := tool.Call{Session: "conformance", Tool: t.Spec().Name, Args: w.Args, Key: fmt.Sprintf("conformance-%d-%d", os.Getpid(), n), Execution: 1}
 	r := t.Run(ctx, call, tool.Env{Call: call, Dialog: agreeing{}})
 	fmt.Printf("%s %s: success %t %s %v %v\n", w.Name, w.Args, r.IsSuccess(), r.Text, r.Value, r.Err)
 }
 
-// suggested is one call of each tool, with the first argument that fits. A tool that wants a schema is given that of the tool before it.
+// suggested returns one call of each tool, with arguments of fitting types. An argument named
+// schema gets the schema of the previous tool.
 func suggested(tools []*mcptool.Remote) (calls []wanted) {
 	var before any
 	for _, t := range tools {
-		text, _ := json.Marshal(t.Definition().InputSchema) // it was read from JSON
+		text, _ := json.Marshal(t.Definition().InputSchema) // it was decoded from JSON
 		var schema struct {
 			Properties map[string]struct {
 				Type string `json:"type"`
 			} `json:"properties"`
 		}
-		_ = perdure.DecodeKnownJSON(text, &schema) // what is none suggests nothing
+		_ = perdure.DecodeKnownJSON(text, &schema) // an invalid schema suggests nothing
 		args := map[string]any{}
 		for name, property := range schema.Properties {
 			switch property.Type {
@@ -104,14 +106,14 @@ func suggested(tools []*mcptool.Remote) (calls []wanted) {
 				args[name] = before
 			}
 		}
-		body, _ := json.Marshal(args) // texts and numbers
+		body, _ := json.Marshal(args) // strings and numbers always encode
 		calls = append(calls, wanted{t.Definition().Name, body})
 		before = t.Definition().InputSchema
 	}
 	return calls
 }
 
-// agreeing answers every question with yes, and leaves the rest to its defaults.
+// agreeing answers every question with yes, and leaves properties with a default out.
 type agreeing struct{ tool.Dialog }
 
 // Ask implements tool.Dialog.
@@ -119,7 +121,7 @@ func (agreeing) Ask(_ context.Context, q tool.Question) (tool.Reply, error) {
 	var expected struct {
 		Properties map[string]map[string]any `json:"properties"`
 	}
-	_ = perdure.DecodeKnownJSON(q.Expected, &expected) // what is none expects nothing
+	_ = perdure.DecodeKnownJSON(q.Expected, &expected) // an invalid schema expects nothing
 	content := map[string]any{}
 	for name, property := range expected.Properties {
 		if _, ok := property["default"]; ok {

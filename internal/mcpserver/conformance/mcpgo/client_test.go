@@ -1,7 +1,7 @@
 // Package mcpgo drives our MCP server with the client of mcp-go, which knows no Tasks.
 //
-// It is a module of its own, so that the product requires nothing of it. The one thing to know: make conformance says where the
-// fixture server is, in PERDURE_MCP_URL.
+// It is a module of its own, so that the product requires nothing of it. The one thing to know:
+// make conformance says where the fixture server is, in PERDURE_MCP_URL.
 package mcpgo
 
 import (

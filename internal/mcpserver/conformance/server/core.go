@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// The smallest picture and the smallest sound.
+// A minimal image and a minimal sound.
 var (
 	onePixel = []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02\x00\x00\x00\x90wS\xde\x00\x00\x00\x0cIDATx\x9cc\xf8\xcf\xc0\x00\x00\x03\x01\x01\x00\xc9\xfe\x92\xef\x00\x00\x00\x00IEND\xaeB`\x82")
 	silence  = []byte("RIFF$\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00@\x1f\x00\x00@\x1f\x00\x00\x01\x00\x08\x00data\x00\x00\x00\x00")
@@ -21,7 +21,7 @@ var (
 
 const anyObject = `{"type":"object","properties":{}}`
 
-// core adds what the suite asks for beside tasks.
+// core adds the fixtures that the suite needs besides tasks.
 func core(s *mcp.Server) {
 	contents(s)
 	talks(s)
@@ -31,7 +31,7 @@ func core(s *mcp.Server) {
 	triggers(s)
 }
 
-// plain adds a tool of the SDK's, without arguments unless a schema is given.
+// plain adds a tool with the given schema directly to the SDK server.
 func plain(s *mcp.Server, name, schema string, do mcp.ToolHandler) {
 	s.AddTool(&mcp.Tool{Name: name, Description: "A fixture of the conformance suite: " + name, InputSchema: json.RawMessage(schema)}, do)
 }
@@ -69,7 +69,7 @@ func contents(s *mcp.Server) {
 	plain(s, "test_mcp_headers", `{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`, fixed(text("ok")))
 }
 
-// talks adds the tools that talk while they run.
+// talks adds tools that send notifications while they run.
 func talks(s *mcp.Server) {
 	plain(s, "test_tool_with_logging", anyObject, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		for i, said := range []string{"Tool execution started", "Tool processing data", "Tool execution completed"} {
@@ -101,12 +101,12 @@ func talks(s *mcp.Server) {
 				}
 			}
 		}
-		return text("told of progress"), nil
+		return text("progress reported"), nil
 	})
 	asks(s)
 }
 
-// asks adds the tools that ask the client while they run.
+// asks adds tools that send requests to the client while they run.
 func asks(s *mcp.Server) {
 	plain(s, "test_sampling", `{"type":"object","properties":{"prompt":{"type":"string"}},"required":["prompt"]}`, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		var in struct {
@@ -158,8 +158,8 @@ func asks(s *mcp.Server) {
 	})
 }
 
-func sampling(prompt string, most int64) *mcp.CreateMessageParams {
-	return &mcp.CreateMessageParams{MaxTokens: most, Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: prompt}}}}
+func sampling(prompt string, maxTokens int64) *mcp.CreateMessageParams {
+	return &mcp.CreateMessageParams{MaxTokens: maxTokens, Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: prompt}}}}
 }
 
 func elicited(ctx context.Context, r *mcp.CallToolRequest, format, message, schema string) (*mcp.CallToolResult, error) {
@@ -174,7 +174,7 @@ func elicited(ctx context.Context, r *mcp.CallToolRequest, format, message, sche
 	return text(format, said.Action, content), nil
 }
 
-// triggers adds the tools that change what is listed.
+// triggers adds tools that change the lists of tools and prompts.
 func triggers(s *mcp.Server) {
 	plain(s, "test_trigger_tool_change", anyObject, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		plain(s, "test_changing_tool", anyObject, fixed(text("ok")))
@@ -239,7 +239,7 @@ func prompts(s *mcp.Server) {
 	})
 }
 
-// complete suggests what begins as the argument does.
+// complete suggests the words that start with the argument.
 func complete(_ context.Context, r *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
 	values := []string{}
 	for _, word := range []string{"paris", "park", "party"} {

@@ -1,8 +1,9 @@
-// Command server is what the MCP conformance suite is run against: Perdure's MCP server over a real store, with the fixture
-// tools that the suite asks for.
+// Command server is the target of the MCP conformance suite: Perdure's MCP server over a real
+// store, with the fixture tools that the suite requires.
 //
-// It may import anything. The one thing to know: the tools of tasks run through the engine like any other; what the suite
-// wants of the protocol's core beside tools is added to the SDK's server as it is.
+// It may import anything. The one thing to know: the tools with tasks run through the engine like
+// any other; everything else that the suite requires of the protocol core is added directly to the
+// SDK server.
 package main
 
 import (
@@ -27,9 +28,9 @@ import (
 )
 
 func main() {
-	addr := flag.String("addr", "127.0.0.1:0", "where to listen; the address is printed")
-	dir := flag.String("dir", "", "the data directory; empty: a new one, which is removed")
-	debug := flag.Bool("debug", false, "log what happens")
+	addr := flag.String("addr", "127.0.0.1:0", "the address to listen on; the actual address is printed")
+	dir := flag.String("dir", "", "the data directory; empty: a temporary one")
+	debug := flag.Bool("debug", false, "write a debug log to stderr")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -62,7 +63,7 @@ func run(ctx context.Context, addr, dir string, debug bool) error {
 		return err
 	}
 	server, err := mcpserver.New(ctx, mcpserver.Config{
-		Engine: eng, Tools: marked(), Local: &mcpserver.Principal{ID: "conformance"}, Name: "perdure-conformance", Log: log, Extend: core, Complete: complete, SoftBudget: 20 * time.Second,
+		Engine: eng, Tools: marked(), Local: &mcpserver.Principal{ID: "conformance"}, Name: "perdure-conformance", Log: log, ExtendSDK: core, Complete: complete, SoftBudget: 20 * time.Second,
 	})
 	if err != nil {
 		return err
@@ -80,7 +81,7 @@ func run(ctx context.Context, addr, dir string, debug bool) error {
 	fmt.Printf("http://%s/mcp\n", listener.Addr())
 	go func() {
 		<-ctx.Done()
-		_ = web.Close() // who still asks is done with us
+		_ = web.Close() // pending requests are aborted
 	}()
 	err = web.Serve(listener)
 	end()
@@ -93,10 +94,10 @@ func run(ctx context.Context, addr, dir string, debug bool) error {
 	return err
 }
 
-// none is the model of a server that asks none.
+// none is a model that answers no request.
 type none struct{}
 
-// Stream has no answer.
+// Stream fails with Unavailable.
 func (none) Stream(context.Context, model.Request) iter.Seq2[model.Delta, error] {
 	return func(yield func(model.Delta, error) bool) {
 		yield(model.Delta{}, &model.Error{Code: model.Unavailable, Text: "this server has no model"})

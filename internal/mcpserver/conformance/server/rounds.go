@@ -23,11 +23,11 @@ func signed(state string) string {
 	return state + "." + hex.EncodeToString(mac.Sum(nil))
 }
 
-// carried is what a client brought back, if it is what it was given.
+// carried verifies and returns the state that a client sent back.
 func carried(text string) (string, error) {
 	state, _, _ := strings.Cut(text, ".")
 	if text != signed(state) {
-		return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState was changed"}
+		return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState was modified"}
 	}
 	return state, nil
 }
@@ -37,7 +37,7 @@ func question(message, property, kind string) *mcp.ElicitParams {
 		fmt.Sprintf(`{"type":"object","properties":{%q:{"type":%q}},"required":[%q]}`, property, kind, property))}
 }
 
-// answered is what a person answered with under a key.
+// answered returns a property of a person's answer under a key.
 func answered(r *mcp.CallToolRequest, key, property string) (any, bool) {
 	e, ok := r.Params.InputResponses[key].(*mcp.ElicitResult)
 	if !ok || e.Action != "accept" {
@@ -55,7 +55,7 @@ func ask(requests mcp.InputRequestMap, state string) *mcp.CallToolResult {
 	return r
 }
 
-// rounds adds the tools that need several rounds.
+// rounds adds tools that need several rounds of questions.
 func rounds(s *mcp.Server) {
 	plain(s, "test_input_required_result_elicitation", anyObject, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		if name, ok := answered(r, "user_name", "name"); ok {
@@ -96,7 +96,7 @@ func rounds(s *mcp.Server) {
 			if _, err := carried(r.Params.RequestState); err != nil {
 				return nil, err
 			}
-			return text("All three came."), nil
+			return text("All three were received."), nil
 		}
 		return ask(mcp.InputRequestMap{
 			"user_name": question("What is your name?", "name", "string"), "greeting": sampling("Generate a greeting", 50), "client_roots": &mcp.ListRootsParams{},
@@ -106,7 +106,7 @@ func rounds(s *mcp.Server) {
 	promptRounds(s)
 }
 
-// several adds the tools whose rounds follow from one another.
+// several adds tools with rounds that depend on each other.
 func several(s *mcp.Server) {
 	plain(s, "test_input_required_result_multi_round", anyObject, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		state := ""
@@ -138,7 +138,7 @@ func several(s *mcp.Server) {
 	})
 }
 
-// promptRounds adds the prompt that asks first.
+// promptRounds adds a prompt that asks a question first.
 func promptRounds(s *mcp.Server) {
 	s.AddPrompt(&mcp.Prompt{Name: "test_input_required_result_prompt", Description: "Asks for its context first"},
 		func(_ context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
@@ -149,7 +149,7 @@ func promptRounds(s *mcp.Server) {
 		})
 }
 
-// words is an answer as text.
+// words encodes an answer as text.
 func words(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {

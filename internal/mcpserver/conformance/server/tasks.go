@@ -11,14 +11,14 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// marked is which tools are shown, and how.
+// marked lists the exposed tools.
 func marked() []mcpserver.Exposed {
 	return []mcpserver.Exposed{
 		{Name: "greet", Task: mcpserver.TaskForbidden}, {Name: "slow_compute"}, {Name: "failing_job", Task: mcpserver.TaskRequired}, {Name: "protocol_error_job"},
 		{Name: "confirm_delete"}, {Name: "multi_input"},
-		{Name: "test_tool_with_task", Task: mcpserver.TaskRequired, First: []mcpserver.Question{{
+		{Name: "test_tool_with_task", Task: mcpserver.TaskRequired, InputFirst: []mcpserver.Question{{
 			Key: "user_name", Prompt: "What is your name?",
-			Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`), Answer: "name",
+			Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`), AnswerProperty: "name",
 		}}},
 	}
 }
@@ -42,7 +42,7 @@ type named struct {
 	UserName string `json:"user_name,omitempty"`
 }
 
-// fixtures are the tools of tasks.
+// fixtures are the tools that run as tasks.
 func fixtures() []tool.Tool {
 	return []tool.Tool{
 		tool.New(spec("greet", "Greets somebody.", perdure.Pure), func(_ context.Context, in greeting, _ tool.Env) (string, error) {
@@ -101,7 +101,7 @@ func confirmDelete(ctx context.Context, in deletion, env tool.Env) (string, erro
 func multiInput(ctx context.Context, _ nothing, env tool.Env) (string, error) {
 	reply, err := env.Dialog.Ask(ctx, tool.Question{
 		Prompt: "Two things, please",
-		Expected: []byte(`{"type":"object","` + mcpserver.Together + `":true,"properties":{
+		Expected: []byte(`{"type":"object","` + mcpserver.SeparateQuestions + `":true,"properties":{
 			"name":{"title":"What is your name?","type":"object","properties":{"name":{"type":"string"}}},
 			"color":{"title":"Which color?","type":"object","properties":{"color":{"type":"string"}}}}}`),
 	})

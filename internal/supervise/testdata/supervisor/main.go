@@ -1,4 +1,4 @@
-// Command supervisor is a supervisor and nothing else: what Config.Supervisor can name.
+// Command supervisor is only a supervisor, for Config.Supervisor.
 package main
 
 import (

@@ -1,0 +1,143 @@
+package archtest
+
+import "slices"
+
+// importRow is a row of the import table: a package, and our packages that it may import outside
+// tests. "." is the root package. Tests may import anything.
+type importRow struct {
+	folder  string // a pattern of path.Match
+	imports string // folders, separated by spaces, or "anything"
+}
+
+// Groups of packages for the rows of the import table.
+const (
+	leaves     = " internal/supervise internal/egress internal/secret internal/cron"
+	engineDeps = ". agent budget webhook engine store dispatch model tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob internal/payment internal/ratelimit internal/meter internal/telemetry internal/webhook" + leaves
+	anything   = "anything"
+)
+
+// redact may be imported by every package except the root, so no row lists it.
+const redact = "internal/redact"
+
+// importTable returns the import table.
+func importTable() []importRow {
+	return slices.Concat(innerPackages(), outerPackages())
+}
+
+// innerPackages returns the rows of nouns, ports and their implementations.
+func innerPackages() []importRow {
+	return []importRow{
+		// nouns and ports
+		{".", ""},
+		{"agent", "."},
+		{"budget", "."},
+		{"webhook", "."},
+		{"engine", ". agent budget webhook"},
+		{"store", ". agent budget webhook"},
+		{"model", "."},
+		{"tool", ". agent budget"},
+		{"dispatch", ". tool"},
+
+		// engines
+		{"engine/local", engineDeps + " tool/background"}, // any call may be detached, and the model then needs these tools
+		{"engine/temporal", engineDeps},
+		{"engine/remote", ". agent budget webhook engine" + leaves},
+		{"engine/enginetest", ". agent budget webhook engine"},
+
+		// stores
+		{"store/sqlstore", ". agent budget webhook store" + leaves},
+		{"store/sqlite", ". store store/sqlstore"},
+		{"store/postgres", ". store store/sqlstore"},
+		{"store/memory", ". agent budget webhook store"},
+		{"store/faulty", ". agent budget webhook store"},
+		{"store/faulty/gen", ""},
+		{"store/storetest", ". agent budget webhook store"},
+
+		// models
+		{"model/openai", ". model" + leaves},
+		{"model/anthropic", ". model" + leaves},
+		{"model/openai/openaitest", ". model"},
+		{"model/anthropic/anthropictest", ". model"},
+		{"model/scripted", ". model" + leaves},
+		{"model/modeltest", ". model"},
+
+		// tools, decorators, suites
+		{"tool/core", ". tool"},
+		{"tool/file", ". tool"},
+		{"tool/web", ". tool" + leaves},
+		{"tool/shell", ". tool" + leaves},
+		{"tool/background", ". tool"},
+		{"tool/subagent", ". tool"},
+		{"tool/schedule", ". tool"},
+		{"tool/session", ". budget tool"},
+		{"tool/mcptool", ". tool" + leaves},
+		{"tool/approve", ". tool"},
+		{"tool/limit", ". tool"},
+		{"tool/tooltest", ". tool tool/background engine engine/local store store/memory store/faulty model model/scripted"},
+
+		// leaves, and packages that execute commands
+		{"internal/supervise", ". internal/sandbox"},
+		{"internal/sandbox", ""},
+		{"internal/supervise/supervisetest", "internal/supervise"},
+		{"internal/egress", "."},
+		{"internal/secret", "."},
+		{"internal/cron", "."},
+		{"internal/redact", ""},
+		{"internal/sessionfile", ". store tool"},
+		{"internal/sessionport",
+			". agent budget webhook internal/meter store tool model internal/secret internal/sessionsql internal/blob internal/redact internal/sessioncache"},
+		{"internal/sessionsql", ". tool"},
+		{"internal/payment", ". store tool internal/egress"},
+		{"internal/ratelimit", ". store tool"},
+		{"internal/blob", "."},
+		{"internal/telemetry", ". dispatch model store tool"},
+		{"internal/effect", ". agent budget internal/meter model tool dispatch store internal/sessionfile internal/sessioncache internal/telemetry internal/secretargs"},
+		{"internal/sessioncache", "."},
+		{"internal/meter", ". budget store"},
+		{"internal/webhook", ". webhook store internal/redact"},
+		{"internal/secretargs", ". tool"},
+	}
+}
+
+// outerPackages returns the rows of APIs, commands, and packages for tests.
+func outerPackages() []importRow {
+	return []importRow{
+		{"internal/api", ". agent budget webhook engine internal/access internal/cron internal/telemetry"},
+		{"internal/manual", ""},
+		{"docs", ""},
+		{"internal/access", ". budget webhook engine store"},
+		{"internal/mcpserver", ". engine tool internal/access internal/telemetry"},
+		{"internal/cli", ". agent budget webhook engine docs internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/complete internal/cli/output internal/cli/man internal/cli/mcp internal/cli/raw internal/cli/settings internal/cli/scaffold internal/cli/chaoscmd"},
+		{"internal/cli/raw", "."},
+		{"internal/cli/complete", ""},
+		{"internal/cli/man", ""},
+		{"internal/cli/settings", "."},
+		{"internal/cli/scaffold", "."},
+		{"internal/cli/admin", ". internal/backup"},
+		{"internal/cli/mcp", "."},
+		{"internal/mcpserver/conformance/client", anything}, // the client under test
+		{"internal/mcpserver/conformance/server", anything}, // the server under test
+		{"internal/backup", ". store store/sqlite internal/chaos"},
+		{"internal/cli/demo", ". budget engine internal/chaos"},
+		{"internal/cli/output", "."},
+		{"internal/cli/chaoscmd", ". engine internal/chaos internal/pgserver"},
+		{"internal/ui", ". engine"},
+		{"internal/chaos", ". engine"},
+		{"internal/config", ". engine"},
+		{"internal/sim", ". engine engine/local dispatch model store store/faulty store/memory tool tool/background tool/subagent internal/chaos"},
+		// for tests
+		{"internal/enginerig", ". engine engine/enginetest engine/local internal/egress internal/secret dispatch model store tool tool/background tool/schedule tool/subagent"},
+		{"internal/linearizability", ""}, // tests only
+		{"internal/injection", ""},       // tests only
+		{"internal/crashfs", ""},         // for tests
+		{"internal/pgserver", ""},
+		{"internal/pgtest", "internal/pgserver"}, // for tests
+		{"internal/soak", ""},                    // for tests
+		{"internal/archtest", ""},
+
+		{"cmd/*", anything},
+		{"examples/*", anything},
+		{"bench", anything},
+		{"bench/*", anything},
+	}
+}

@@ -1,0 +1,342 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/redact"
+)
+
+// progressPrinter shows a stream on a terminal: the text of the agent on stdout, everything else on
+// stderr.
+type progressPrinter struct {
+	a     *app
+	shown string // part of the current message that is on stdout
+	heard string // part of the current message that was received in this attempt
+	open  bool   // the cursor of stdout is in the middle of a line
+
+	states         map[perdure.TaskID]perdure.TaskState // as they were last shown
+	lines          map[string]string                    // progress as it was last shown, by task or call
+	lastProgressAt map[perdure.CallID]time.Time         // when the progress of a call was last shown
+	finishedTasks  map[perdure.CallID]bool              // calls that became tasks: their result is only a placeholder
+
+	openQuestions *questions // asks the user for approvals; nil: nobody is asked here
+}
+
+// newProgressPrinter returns a voice that continues from the current state of a session.
+func newProgressPrinter(a *app, s *perdure.Session) *progressPrinter {
+	v := &progressPrinter{
+		a: a, states: map[perdure.TaskID]perdure.TaskState{}, lines: map[string]string{},
+		lastProgressAt: map[perdure.CallID]time.Time{},
+		finishedTasks:  map[perdure.CallID]bool{},
+	}
+	for id, t := range s.Tasks {
+		v.states[id] = t.State
+	}
+	return v
+}
+
+// live shows streamed text as it arrives, and the progress of a call at most once a second.
+func (v *progressPrinter) live(f engine.Frame) error {
+	switch f.Type {
+	case "output.message.delta":
+		d, err := readFrame[delta](f)
+		if err != nil {
+			return err
+		}
+		if d.Offset > len(v.heard) {
+			return nil // the complete message contains the missing text
+		}
+		v.heard = v.heard[:d.Offset] + d.Delta
+		return v.printDelta()
+	case "tool.progress":
+		p, err := readFrame[callProgress](f)
+		if err != nil {
+			return err
+		}
+		if time.Since(v.lastProgressAt[p.CallID]) >= progressInterval {
+			v.lastProgressAt[p.CallID] = time.Now()
+			v.printProgress(string(p.CallID), p.Name, p.line())
+		}
+	}
+	return nil
+}
+
+// printDelta writes the received text that is not on stdout yet. A new attempt starts the message
+// again: as long as its text is the same, nothing is written; where it differs, it starts on a new
+// line.
+func (v *progressPrinter) printDelta() error {
+	if strings.HasPrefix(v.shown, v.heard) {
+		return nil
+	}
+	rest, continues := strings.CutPrefix(v.heard, v.shown)
+	if !continues {
+		v.breakLine(v.a.out)
+		rest = v.heard
+	}
+	v.shown = v.heard
+	text := v.a.text(rest)
+	if text == "" {
+		return nil
+	}
+	v.open = !strings.HasSuffix(text, "\n")
+	_, err := io.WriteString(v.a.out, text)
+	return err
+}
+
+func (v *progressPrinter) breakLine(w io.Writer) {
+	if v.open {
+		fmt.Fprintln(w)
+		v.open = false
+	}
+}
+
+// message completes the text on stdout.
+func (v *progressPrinter) message(m perdure.Message) error {
+	v.heard = m.Text()
+	if err := v.printDelta(); err != nil {
+		return err
+	}
+	v.breakLine(v.a.out)
+	v.shown, v.heard = "", ""
+	return nil
+}
+
+// print writes a message: a symbol and a text.
+func (v *progressPrinter) print(sign string, c color, format string, args ...any) {
+	if v.a.Terminal.Stdout {
+		v.breakLine(v.a.Stderr) // both streams share one screen
+	}
+	v.openQuestions.withoutPrompt(func() {
+		v.a.message("%s %s", v.a.colors.stderr.mark(c, sign),
+			v.a.oneLine(fmt.Sprintf(format, args...), 500))
+	})
+}
+
+// printProgress shows progress that has changed.
+func (v *progressPrinter) printProgress(id, name, line string) {
+	if line != "" && v.lines[id] != line {
+		v.lines[id] = line
+		v.print("…", dim, "%s %s", name, line)
+	}
+}
+
+// working shows the progress of the live tasks.
+func (v *progressPrinter) working(tasks []perdure.Task) {
+	for _, t := range tasks {
+		line := progress(t.Progress)
+		if line == "" {
+			line = t.StateDetail
+		}
+		if t.State == perdure.TaskRunning {
+			v.printProgress(string(t.ID), shortTask(t), line)
+		}
+	}
+}
+
+// shortTask names a task in a message.
+func shortTask(t perdure.Task) string { return string(t.ID) + " " + t.Tool }
+
+// event shows an event.
+func (v *progressPrinter) event(e perdure.Event, s *perdure.Session) error {
+	switch f := e.Fact.(type) {
+	case perdure.ReasonStarted:
+		if f.Attempt > 1 || !f.NotBefore.IsZero() {
+			v.print("↻", yellow, "calling the model again: attempt %d%s", f.Attempt, waits(f.NotBefore, e.At))
+		}
+	case perdure.ReasonRecovered:
+		v.print("↻", yellow, "%s", sentence(e))
+	case perdure.OutputReplaced:
+		v.heard = ""
+		v.print("↻", yellow, "%s", sentence(e))
+	case perdure.BudgetWarning, perdure.BudgetPaused, perdure.BudgetExhausted:
+		v.print("!", yellow, "budget: %s", sentence(e))
+	case perdure.BudgetResumed:
+		v.print("↻", yellow, "session resumed beyond its budget: %s", sentence(e))
+	case perdure.SessionPauses:
+		v.print("‖", yellow, "session paused %s", sentence(e))
+		v.todo(v.a.resumeLine(s.ID))
+	case perdure.SessionResumes:
+		v.print("↻", yellow, "session resumed %s", sentence(e))
+	case perdure.LoopDetected:
+		v.print("!", yellow, "loop detected: %s", sentence(e))
+	case perdure.ReasonCompleted:
+		if !f.Success && f.Code != perdure.CodeInterrupted {
+			v.print("✗", red, "model call failed: %s", reasonOf(f))
+		}
+	case perdure.OutputCompleted:
+		return v.message(f.Message)
+	case perdure.TurnStarted:
+		if f.Cause == perdure.CauseDelivery {
+			v.print("↩", dim, "result delivered: the agent continues")
+		}
+		if f.Cause == perdure.CauseResume {
+			v.print("↩", dim, "continuing the interrupted turn")
+		}
+	case perdure.TurnCompleted:
+		switch {
+		case f.StopReason != perdure.StopEnd:
+			v.print("!", yellow, "turn ended: %s", f.StopReason)
+		case f.FinalPreview == "":
+			v.print("!", yellow, "the model ended its turn without an answer")
+		}
+	case perdure.TurnFailed, perdure.TurnSealed:
+		v.print("✗", red, "turn failed: %s", sentence(e))
+	case perdure.TurnCanceled:
+		v.print("■", yellow, "turn canceled %s", sentence(e))
+	case perdure.DeliveryHeld:
+		v.print("!", yellow, "%s", holdLine(f, s))
+	default:
+		v.work(e, s)
+	}
+	return nil
+}
+
+// work shows events of calls and tasks.
+func (v *progressPrinter) work(e perdure.Event, s *perdure.Session) {
+	switch f := e.Fact.(type) {
+	case perdure.ToolStarted:
+		v.print("▸", dim, "%s %s", f.Name, clip(argumentsOf(s, f.CallID), 100))
+	case perdure.ToolCompleted:
+		if v.finishedTasks[f.CallID] {
+			return
+		}
+		sign, c := "✓", green
+		if f.Status != perdure.StatusSuccess {
+			sign, c = "✗", red
+		}
+		v.print(sign, c, "%s %s", f.Name, completed(f))
+	case perdure.ToolUnknown:
+		v.print("?", red, "outcome of %s is unknown: %s", f.Name,
+			v.a.resolveCallLine(perdure.CallKey{Session: e.Session, Call: f.CallID}))
+	case perdure.ToolTakenOver, perdure.TranscriptRepaired:
+		v.print("↻", yellow, "%s", sentence(e))
+	case perdure.LeaseCleanupFailed:
+		v.print("!", red, "%s", sentence(e))
+	case perdure.ToolResolved, perdure.TaskResolved:
+		v.print("↩", dim, "resolved: %s", sentence(e))
+	case perdure.TaskCreated:
+		v.state(f.Task)
+	case perdure.TaskUpdated:
+		v.state(f.Task)
+	case perdure.TaskReattached:
+		v.print("↻", yellow, "%s taken over: %s", e.Task, sentence(e))
+	case perdure.TaskCancelRequested:
+		v.print("■", yellow, "%s: cancel requested %s", e.Task, sentence(e))
+	case perdure.TaskDelivered:
+		for _, id := range f.TaskIDs {
+			v.print("↩", dim, "%s delivered into the conversation", id)
+		}
+	default:
+		v.lane(e, s)
+	}
+}
+
+// lane shows calls that leave their turn, and calls that wait for an answer, with the commands to
+// answer.
+func (v *progressPrinter) lane(e perdure.Event, s *perdure.Session) {
+	switch f := e.Fact.(type) {
+	case perdure.ToolDetached:
+		v.finishedTasks[f.CallID] = true
+		v.print("▸", dim, "%s continues in the background as %s%s", nameOf(s, f.CallID), f.TaskID, whyDetached(f))
+	case perdure.ApprovalRequested:
+		if v.openQuestions == nil { // otherwise the question shows it
+			v.approval(f.Approval)
+		}
+	case perdure.ApprovalResolved:
+		sign, c := "✗", red
+		if f.State == perdure.ApprovalApproved {
+			sign, c = "✓", green
+		}
+		v.print(sign, c, "%s: %s", f.Approval, sentence(e))
+	case perdure.ToolCallRequested:
+		v.print("!", yellow, "%s", sentence(e))
+	case perdure.SessionAwaits:
+		v.print("!", yellow, "the turn is waiting %s", sentence(e))
+	case perdure.TaskMessageSent:
+		v.print("▸", dim, "%s: %s", e.Task, f.Message.PlainText())
+	case perdure.TaskMessageReceived:
+		v.print("▸", dim, "%s: %s", e.Task, sentence(e))
+	case perdure.CallReplanned:
+		v.print("↻", yellow, "%s", sentence(e))
+	}
+}
+
+// holdLine says why results and messages wait.
+func holdLine(f perdure.DeliveryHeld, s *perdure.Session) string {
+	if s.Paused != nil || s.Halt != nil {
+		return "new input is waiting: " + pauseLine(s)
+	}
+	return "results are waiting for your next message: " + f.Why
+}
+
+// approval shows an approval request, and how to answer it.
+func (v *progressPrinter) approval(p perdure.Approval) {
+	v.print("!", yellow, "%s needs your approval: %s", p.Tool, clip(redact.Document(p.Args), 100))
+	v.todo(strings.Split(v.a.decisionCommands(p), "\n")...)
+}
+
+// todo prints commands to type, one per line.
+func (v *progressPrinter) todo(commands ...string) {
+	for _, command := range commands {
+		v.a.message("  %s", v.a.text(command))
+	}
+}
+
+// nameOf returns the tool of a call of the running step, or the call's id.
+func nameOf(s *perdure.Session, id perdure.CallID) string {
+	if s.Turn != nil {
+		for _, c := range s.Turn.Calls {
+			if c.ID == id {
+				return c.Name
+			}
+		}
+	}
+	return string(id)
+}
+
+// state shows a task's state, once per state.
+func (v *progressPrinter) state(t perdure.Task) {
+	if v.states[t.ID] == t.State {
+		return
+	}
+	v.states[t.ID] = t.State
+	sign, c := stateMark(t.State)
+	text := clip(t.Summary, 120)
+	switch {
+	case t.State == perdure.TaskUnknown:
+		text = v.a.resolveLine(t.ID)
+	case t.State == perdure.TaskAwaitingInput && t.InputRequest != nil:
+		text = t.InputRequest.Prompt
+	case t.State.Live():
+		text = titleOf(t)
+	}
+	v.print(sign, c, "%s %s%s", shortTask(t), t.State, because(text))
+	if t.State == perdure.TaskAwaitingInput && t.InputRequest != nil && t.InputRequest.Kind != questionOfApproval {
+		v.todo(v.a.inputLine(t))
+	}
+}
+
+// argumentsOf returns the arguments of a call of the running step, with secrets masked (RD6).
+func argumentsOf(s *perdure.Session, id perdure.CallID) string {
+	if s.Turn == nil {
+		return ""
+	}
+	for _, c := range s.Turn.Calls {
+		if c.ID == id {
+			return redact.Document(c.Args)
+		}
+	}
+	return ""
+}
+
+func waits(until, now time.Time) string {
+	if !until.After(now) {
+		return ""
+	}
+	return " in " + span(until.Sub(now))
+}

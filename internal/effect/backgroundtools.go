@@ -1,0 +1,54 @@
+package effect
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
+)
+
+// tool finds a tool of the host, or one of the tools that manage background work.
+func (e *Effects) tool(name string) (tool.Tool, bool) {
+	if t, ok := e.cfg.Tools.Get(name); ok {
+		return t, true
+	}
+	return e.backgroundTools.Get(name)
+}
+
+// validate checks the arguments of a tool that e.tool finds.
+func (e *Effects) validate(name string, args json.RawMessage) *tool.Result {
+	if e.backgroundTools.Has(name) && !e.cfg.Tools.Has(name) {
+		return e.backgroundTools.Validate(name, args)
+	}
+	return e.cfg.Tools.Validate(name, args)
+}
+
+// withBackgroundTools appends the tools that manage background work, unless they are in tools
+// already. A tool of the host that only has the same name does not count.
+func (e *Effects) withBackgroundTools(tools []tool.Tool) []tool.Tool {
+	for _, name := range e.backgroundTools.Names() {
+		t, ok := e.tool(name)
+		named := func(other tool.Tool) bool { return other.Spec().Name == name }
+		if ok && t.Spec().Hints.CapabilityID == backgroundCapability && !slices.ContainsFunc(tools, named) {
+			tools = append(tools, t)
+		}
+	}
+	return tools
+}
+
+// hasDetachedWork reports whether work of a session has left its turn. The task may have been
+// pruned while its placeholder is still in the transcript.
+func hasDetachedWork(s *perdure.Session) bool {
+	for _, t := range s.Tasks {
+		if t.Kind != perdure.KindMonitor {
+			return true
+		}
+	}
+	return slices.ContainsFunc(s.Transcript, func(m perdure.Message) bool {
+		return slices.ContainsFunc(m.Parts, func(p perdure.Part) bool {
+			return p.Result != nil && bytes.HasPrefix(p.Result.Result, []byte(`{"type":"background"`))
+		})
+	})
+}

@@ -1,0 +1,452 @@
+package effect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// textRepair asks a subagent once more for an answer of the requested form.
+const textRepair = "Your answer does not have the requested form: %s\nAnswer again, with JSON only."
+
+// afterChild notifies the parent of changes of a subagent, after its driver has committed.
+func (e *Effects) afterChild(ctx context.Context, d *Drive) {
+	s := d.session
+	e.cfg.Activity(s.Lineage.Parent) // a session that waits for its subagent is not idle
+	e.cfg.Activity(s.Lineage.Root)
+	if s.Stopped != nil {
+		e.cancelLateStarts(ctx, s)
+	}
+	state := "running"
+	if s.Turn != nil {
+		state = string(s.Turn.ID) // a person may have started a turn after a cancel
+	}
+	if _, ended := s.ChildOutcome(); ended {
+		state = fmt.Sprintf("ended %d", s.Seq)
+	} else if q := s.PendingQuestion(); q != nil {
+		state = string(q.ID)
+	}
+	if state == d.reportedState {
+		return
+	}
+	d.reportedState = state
+	e.notifyParent(ctx, d.ID)
+}
+
+// notifyParent brings the parent's record of a subagent up to date. On an error it retries until
+// the runner stops; after that the next start does it.
+func (e *Effects) notifyParent(ctx context.Context, child perdure.SessionID) {
+	if err := e.updateParent(ctx, child); err == nil || isFinal(err) {
+		return
+	}
+	e.group.Go(func() {
+		for attempt := 1; ; attempt++ {
+			select {
+			case <-time.After(perdure.RetryDelay(min(attempt, 5), 0, string(child)) / 10):
+			case <-e.cfg.Runner.Done():
+				return
+			}
+			err := e.updateParent(context.WithoutCancel(ctx), child)
+			if err == nil || isFinal(err) {
+				return
+			}
+			e.cfg.Log.Warn("parent update retried", "child", child, "error", err)
+		}
+	})
+}
+
+// isFinal reports an error that a retry cannot fix.
+func isFinal(err error) bool {
+	return store.Broken(err) || errors.Is(err, perdure.NotFound) || errors.Is(err, perdure.Lost)
+}
+
+// parentUpdate is what the subagent's journal says about the parent's record.
+type parentUpdate struct {
+	handle   store.Spawn
+	task     perdure.Task
+	child    *perdure.Session
+	outcome  perdure.ChildOutcome
+	ended    bool
+	result   perdure.ToolResult // of the call, if the subagent has ended
+	fault    string             // why the answer does not have the requested form
+	path     string             // of result.json
+	canceled []perdure.Task     // the subagent's unfinished tasks
+}
+
+// errChildMoved says that the subagent continued after its journal was read.
+var errChildMoved = fmt.Errorf("%w: the subagent continued in the meantime", perdure.Unavailable)
+
+// updateParent brings the parent's record of a subagent up to what the subagent's own journal says:
+// that it waits for a person, or how it ended. Only the journal decides, so a crash between the
+// subagent's commit and this one loses nothing: the next call of updateParent does the same.
+func (e *Effects) updateParent(ctx context.Context, child perdure.SessionID) error {
+	ctx = context.WithoutCancel(ctx)
+	var r parentUpdate
+	err := e.cfg.Store.View(ctx, func(reader store.Reader) (err error) {
+		r, err = e.readParentUpdate(reader, child)
+		return err
+	})
+	if err != nil || r.handle.State == store.SpawnSettled || !r.ended && !r.asks() {
+		return err
+	}
+	if r.ended && r.fault == "" {
+		r.publish(e)
+	}
+	err = e.work.InTx(ctx, func(tx store.Tx) error {
+		now, err := e.readParentUpdate(tx, child)
+		switch {
+		case err != nil:
+			return err
+		case now.handle.State == store.SpawnSettled:
+			return nil
+		case now.child.Seq != r.child.Seq:
+			return errChildMoved
+		case !r.ended:
+			return e.updateParentQuestion(tx, now)
+		case r.fault != "" && now.handle.Repairs == 0:
+			return e.askChildAgain(tx, now, r.fault)
+		}
+		now.path = r.path
+		r.canceled, err = e.settleInParent(tx, now)
+		return err
+	})
+	// Also if the answer of the commit was lost: the next attempt then finds nothing to do.
+	if !errors.Is(err, perdure.Lost) {
+		e.cfg.Wake(r.task.Session)
+		e.cfg.Wake(child) // it may be asked to repair its answer
+	}
+	if err != nil {
+		return fmt.Errorf("tell the parent of %s: %w", child, err)
+	}
+	for _, task := range r.canceled {
+		e.signalCancel(ctx, task)
+	}
+	return nil
+}
+
+// readParentUpdate reads what the parent's record should say.
+func (e *Effects) readParentUpdate(reader store.Reader, child perdure.SessionID) (r parentUpdate, err error) {
+	if r.handle, err = reader.SpawnOf(child); err != nil || r.handle.State == store.SpawnSettled {
+		return r, err
+	}
+	if r.task, err = reader.Task(r.handle.Key.Session, r.handle.Task); err != nil {
+		return r, err
+	}
+	if r.child, err = e.Fold(reader, child); err != nil {
+		return r, err
+	}
+	r.outcome, r.ended = r.child.ChildOutcome()
+	if r.resumedByUser() { // a person has continued the subagent: what follows there is theirs, and the cancel stands
+		r.outcome = perdure.ChildOutcome{State: perdure.TaskCanceled, Detail: "canceled"}
+		r.ended = r.child.Turn == nil || r.child.Turn.Interrupt == nil
+		for _, task := range r.child.OpenTasks() {
+			r.ended = r.ended && !task.CancelRequested()
+		}
+	}
+	if r.ended {
+		r.judge()
+	}
+	return r, nil
+}
+
+// resumedByUser reports whether a person sent a message to the subagent after it was canceled and
+// before its end was recorded.
+func (r *parentUpdate) resumedByUser() bool {
+	return r.task.CancelRequested() && r.child.Stopped == nil
+}
+
+// judge derives the call's result from the subagent's outcome.
+func (r *parentUpdate) judge() {
+	call := r.handle.Key.Call
+	if r.outcome.State == perdure.TaskSucceeded {
+		result, ok := perdure.ChildResult(r.outcome.Answer, len(r.handle.Schema) > 0)
+		switch {
+		case !ok:
+			r.fault = "it is not valid JSON"
+		case len(r.handle.Schema) > 0:
+			r.fault = tool.CheckJSON(r.handle.Schema, result)
+		}
+		if r.fault == "" {
+			r.result = perdure.ToolResult{CallID: call, Result: result}
+			return
+		}
+		if r.handle.Repairs > 0 {
+			r.outcome = perdure.ChildOutcome{State: perdure.TaskFailed, Detail: "failed", Error: &perdure.TaskError{
+				Kind: perdure.ErrorSchema, Message: "the subagent's answer does not match the schema: " + r.fault,
+			}}
+			r.fault = ""
+		}
+	}
+	switch {
+	case r.outcome.Error != nil && r.outcome.Error.Kind == perdure.ErrorInternal:
+		r.outcome.Error.Message = perdure.GenericToolError
+		fallthrough
+	case r.outcome.Error != nil:
+		r.result = perdure.Failed(call, r.outcome.Error.Kind, r.outcome.Error.Message)
+	default:
+		r.result = perdure.Failed(call, perdure.ErrorCanceled, "The subagent was canceled.")
+	}
+}
+
+// asks reports whether the parent's record differs from the subagent in what it waits for.
+func (r *parentUpdate) asks() bool {
+	q, known := r.child.PendingQuestion(), r.task.InputRequest
+	return r.task.State.Live() && (q == nil) != (known == nil) || q != nil && known != nil && q.ID != known.ID
+}
+
+// publish writes result.json. The file is only a convenience: the task's record and the handle hold
+// the result.
+func (r *parentUpdate) publish(e *Effects) {
+	path := r.task.ArtifactDir() + "/result.json"
+	if err := e.writeFile(callOfTask(r.task), tool.FileWrite{Path: path,
+		Content: resultContent(r.result.Result).text}); err != nil {
+		e.cfg.Log.Warn("subagent result file not written", "task", r.task.ID, "error", err)
+		return
+	}
+	r.path = path
+}
+
+// updateParentQuestion records the question for which the subagent waits, or that it waits no
+// longer.
+func (e *Effects) updateParentQuestion(tx store.Tx, r parentUpdate) error {
+	q := r.child.PendingQuestion()
+	if q == nil {
+		if r.task.State != perdure.TaskAwaitingInput {
+			return nil
+		}
+		_, err := e.updateTask(tx, r.task, perdure.TaskUpdate{Attempt: r.task.Attempt, State: perdure.TaskRunning})
+		return err
+	}
+	var more []perdure.Fact
+	message := perdure.TaskMessage{ID: NewID[perdure.TaskMessageID](), Task: r.task.ID, Direction: perdure.Outbound,
+		Text: q.Prompt, CreatedAt: tx.Now()}
+	if q.Kind == "question" { // the model may answer it; an approval needs a person
+		more = append(more, e.messageNotice(r.task, message, string(q.ID)))
+	}
+	change, err := e.updateTask(tx, r.task, perdure.TaskUpdate{Attempt: r.task.Attempt, InputRequest: q}, more...)
+	if err != nil || change.Answer != perdure.Updated {
+		return err
+	}
+	return tx.AddTaskMessage(message)
+}
+
+// askChildAgain asks the subagent to repair the form of its answer.
+func (e *Effects) askChildAgain(tx store.Tx, r parentUpdate, fault string) error {
+	if _, err := tx.RepairSpawn(r.handle.Key, r.handle.Token); err != nil {
+		return err
+	}
+	events := []perdure.Event{parentMessage(r.child.ID, "repair", fmt.Sprintf(textRepair, fault), false)}
+	stamp(events, tx.Now())
+	return tx.Append(r.child.ID, events)
+}
+
+// settleInParent is the one commit of a subagent's end: the parent's record with its outbox row,
+// the handle, the ledger row of a call that left its turn, and the cancel of the subagent's
+// unfinished tasks.
+func (e *Effects) settleInParent(tx store.Tx, r parentUpdate) ([]perdure.Task, error) {
+	u := perdure.TaskUpdate{Attempt: r.task.Attempt, State: r.outcome.State, Detail: r.outcome.Detail,
+		Error: r.outcome.Error, ResultPath: r.path}
+	u.Summary, u.Result = perdure.Summarise(r.result.Result), perdure.ShortResult(r.result.Result, r.path)
+	if r.outcome.Error != nil {
+		u.Summary = r.outcome.Error.Message
+	}
+	if u.State == perdure.TaskCanceled {
+		u.Summary = "Canceled by request."
+		if r.task.Lane == perdure.Foreground && r.task.CancelBy == actorRuntime {
+			// The call has ended, and the model knows it: no turn starts for this.
+			u.Wake = perdure.WakeNotify
+		}
+	}
+	var more []perdure.Fact
+	if r.task.CancelRequested() && r.task.State.Live() {
+		more = append(more, perdure.TaskCancelReceipt{Receipt: perdure.CancelReceipt{
+			RequestedAt: r.task.CancelRequestedAt, SignalledAt: r.task.CancelRequestedAt, DeadAt: tx.Now(),
+		}})
+	}
+	if _, err := e.updateTask(tx, r.task, u, more...); err != nil {
+		return nil, err
+	}
+	if err := tx.SettleSpawn(r.handle.Key, r.handle.Token, r.outcome.State, r.result.Result); err != nil {
+		return nil, err
+	}
+	row, err := tx.Call(r.handle.Key)
+	if err != nil {
+		return nil, err
+	}
+	if row.State == perdure.CallRunning && row.Task == r.task.ID {
+		result := tool.Cut(r.result, tool.ResultLimit, r.path) // handle and result.json have the full result
+		if err := tx.Settle(row.Key, row.Token, perdure.CallSettled, result); err != nil {
+			return nil, err
+		}
+	}
+	var canceled []perdure.Task
+	for _, task := range r.child.OpenTasks() {
+		if r.resumedByUser() {
+			break // a person has continued the subagent
+		}
+		tree, err := e.cancelTree(tx, task, CancelIntent{By: "runtime", Why: "the subagent has ended"})
+		if err != nil {
+			return nil, err
+		}
+		canceled = append(canceled, tree...)
+	}
+	return canceled, nil
+}
+
+// adoptSubagentTask takes over the record of a subagent from a dead worker. No work ran there: the
+// record only has to follow the subagent's journal. This happens even if it is in doubt whether the
+// record is ours, because updating the parent is not fenced by it.
+func (e *Effects) adoptSubagentTask(ctx context.Context, task perdure.Task) error {
+	err := e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+		u := perdure.TaskUpdate{
+			Attempt: task.Attempt, IncrementAttempt: true,
+			Worker: e.cfg.Worker, Detail: fmt.Sprintf("re-attached (attempt %d)", task.Attempt+1),
+		}
+		change, err := e.updateTask(tx, task, u, perdure.TaskReattached{Attempt: task.Attempt + 1,
+			How: perdure.TakeOverReattach})
+		if err == nil && change.Answer != perdure.Updated {
+			err = perdure.Lost
+		}
+		return err
+	})
+	if errors.Is(err, perdure.Lost) {
+		return err
+	}
+	if task.Lane == perdure.Foreground && e.callEnded(ctx, task) {
+		e.abandon(ctx, perdure.CallKey{Session: task.Session, Call: task.Call}, "the call has ended")
+	}
+	e.notifyParent(ctx, task.Links.ChildSession)
+	return err
+}
+
+// endsWithChild reports whether a task is that of a subagent whose session exists. Then the
+// subagent's journal decides how the task ends.
+func (e *Effects) endsWithChild(task perdure.Task) bool {
+	if task.Kind != perdure.KindSubagent {
+		return false
+	}
+	var stored perdure.Task
+	err := e.readBack(context.Background(), func(r store.Reader) (err error) {
+		stored, err = r.Task(task.Session, task.ID)
+		return err
+	})
+	return err != nil || stored.Links.ChildSession != ""
+}
+
+// callEnded reports whether the call that waited for a subagent has its result.
+func (e *Effects) callEnded(ctx context.Context, task perdure.Task) bool {
+	var row perdure.Call
+	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+		row, err = r.Call(perdure.CallKey{Session: task.Session, Call: task.Call})
+		return err
+	})
+	return err == nil && row.State != perdure.CallRunning
+}
+
+// answerChild forwards the answer to a question to the session below that asked it.
+func (e *Effects) answerChild(ctx context.Context, task perdure.Task,
+	m perdure.TaskMessage) (perdure.TaskMessageID, error) {
+	var waiting perdure.Task
+	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
+		open, err := r.Tasks(store.TaskFilter{Session: task.Links.ChildSession,
+			States: []perdure.TaskState{perdure.TaskAwaitingInput}})
+		for _, t := range open {
+			if t.InputRequest != nil && t.InputRequest.ID == m.InReplyTo {
+				waiting = t
+			}
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case waiting.ID != "":
+		return e.SendTask(ctx, waiting.ID, m)
+	case task.InputRequest != nil && task.InputRequest.ID == m.InReplyTo && task.InputRequest.Kind == "approval":
+		return "", fmt.Errorf("send to task %s: %w: this needs an approval, not a message", task.ID, perdure.Conflict)
+	}
+	return "", fmt.Errorf("send to task %s: %w: already answered", task.ID, perdure.Conflict)
+}
+
+// tellChild sends a message of the parent's model to a subagent, as a message in its session.
+func (e *Effects) tellChild(ctx context.Context, id perdure.TaskID,
+	m perdure.TaskMessage) (perdure.TaskMessageID, error) {
+	var task perdure.Task
+	err := e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
+		if task, err = tx.Task("", id); err != nil {
+			return err
+		}
+		known, err := alreadySent(tx, id, m.ID)
+		switch {
+		case known || err != nil:
+			return err
+		case task.State.Terminal():
+			return fmt.Errorf("%w: already settled: the task is %s", perdure.Conflict, task.State)
+		case task.CancelRequested(): // the subagent starts nothing any more that could read it
+			return fmt.Errorf("%w: already settled: the task is being canceled", perdure.Conflict)
+		}
+		m.Task, m.Direction, m.CreatedAt = id, perdure.Inbound, tx.Now()
+		if _, err := e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt},
+			perdure.TaskMessageReceived{Message: m}); err != nil {
+			return err
+		}
+		if err := tx.AddTaskMessage(m); err != nil {
+			return err
+		}
+		events := []perdure.Event{parentMessage(task.Links.ChildSession, string(m.ID), m.PlainText(), true)}
+		stamp(events, tx.Now())
+		return tx.Append(task.Links.ChildSession, events)
+	})
+	if err != nil && e.wasSent(ctx, id, m.ID, err) {
+		err = nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("send to task %s: %w", id, err)
+	}
+	e.cfg.Wake(task.Links.ChildSession)
+	return m.ID, nil
+}
+
+// wasSent reads back whether a message is stored whose commit lost its answer. Otherwise the caller
+// would send it a second time.
+func (e *Effects) wasSent(ctx context.Context, task perdure.TaskID, id perdure.TaskMessageID, err error) (sent bool) {
+	if refusedWrite(err) || errors.Is(err, perdure.Lost) {
+		return false
+	}
+	err = e.readBack(ctx, func(r store.Reader) (err error) {
+		sent, err = alreadySent(r, task, id)
+		return err
+	})
+	return sent && err == nil
+}
+
+// UpdateParents updates the parents' records of the subagents that this worker owns. If the store
+// is shared, another worker may have driven a subagent to its end and crashed before it updated the
+// parent.
+func (e *Effects) UpdateParents(ctx context.Context) {
+	var tasks []perdure.Task
+	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+		tasks, err = r.Tasks(store.TaskFilter{
+			Worker: e.cfg.Worker,
+			Kind:   perdure.KindSubagent, States: []perdure.TaskState{perdure.TaskRunning, perdure.TaskAwaitingInput},
+		})
+		return err
+	})
+	for _, task := range tasks {
+		if task.Links.ChildSession == "" || err != nil {
+			continue
+		}
+		err = e.updateParent(ctx, task.Links.ChildSession)
+		if errors.Is(err, perdure.Conflict) || errors.Is(err, errChildMoved) { // concerns this subagent only
+			err = nil
+		}
+	}
+	if err != nil {
+		e.cfg.Log.Warn("parent updates left for the next pass", "error", err)
+	}
+}

@@ -1,0 +1,139 @@
+package mcptool
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/tool"
+)
+
+// requestIDs is a transport that replaces the ids of requests: a tool call gets the id of its call,
+// and any other request an id that no earlier connection used.
+type requestIDs struct {
+	c     *Client
+	inner mcp.Transport
+}
+
+// Connect implements mcp.Transport.
+func (n *requestIDs) Connect(ctx context.Context) (mcp.Connection, error) {
+	conn, err := n.inner.Connect(ctx)
+	return &requestIDConn{Connection: conn, c: n.c, prefix: rand.Text()[:12] + "-", ours: map[string]jsonrpc.ID{}, theirs: map[any]string{}}, err
+}
+
+type requestIDConn struct {
+	mcp.Connection
+	c      *Client
+	prefix string
+
+	mu     sync.Mutex
+	ours   map[string]jsonrpc.ID // guarded by mu; the SDK's id, by id on the wire
+	theirs map[any]string        // guarded by mu; the id on the wire, by the SDK's id
+}
+
+// Write implements mcp.Connection.
+func (n *requestIDConn) Write(ctx context.Context, m jsonrpc.Message) error {
+	r, ok := m.(*jsonrpc.Request)
+	if !ok {
+		return n.Connection.Write(ctx, m)
+	}
+	sent := *r
+	if r.IsCall() {
+		name := callOf(r)
+		if name == "" {
+			name = n.prefix + fmt.Sprint(r.ID.Raw())
+		}
+		id, err := jsonrpc.MakeID(name)
+		if err != nil {
+			return err
+		}
+		n.mu.Lock()
+		n.ours[name], n.theirs[r.ID.Raw()] = r.ID, name
+		n.mu.Unlock()
+		sent.ID = id
+	} else if r.Method == "notifications/cancelled" {
+		sent.Params = n.canceled(r.Params)
+	}
+	return n.Connection.Write(ctx, &sent)
+}
+
+// canceled replaces the id in a cancel notification by that on the wire.
+func (n *requestIDConn) canceled(params json.RawMessage) json.RawMessage {
+	var fields map[string]any
+	if perdure.DecodeJSON(params, &fields) != nil {
+		return params
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for raw, name := range n.theirs {
+		if fmt.Sprint(raw) == strings.TrimSuffix(fmt.Sprint(fields["requestId"]), ".0") {
+			fields["requestId"] = name
+			return mustJSON(fields)
+		}
+	}
+	return params
+}
+
+// Read implements mcp.Connection. A response without a waiting request is skipped.
+func (n *requestIDConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		m, err := n.Connection.Read(ctx)
+		r, ok := m.(*jsonrpc.Response)
+		if err != nil {
+			return m, notRefused(err)
+		}
+		if !ok {
+			return m, nil
+		}
+		name, _ := r.ID.Raw().(string)
+		n.mu.Lock()
+		id, known := n.ours[name]
+		delete(n.ours, name)
+		delete(n.theirs, id.Raw())
+		n.mu.Unlock()
+		if known {
+			n.c.received(name, r.Result)
+			answered := *r
+			answered.ID, answered.Error = id, asUnread(r.Error)
+			answered.Result, _ = plainResult(r.Result)
+			return &answered, nil
+		}
+	}
+}
+
+// notRefused converts an error of reading, so that it is not mistaken for the server's answer to a
+// call: the SDK reports unreadable input as a JSON-RPC error.
+func notRefused(err error) error {
+	var fault *jsonrpc.Error
+	if errors.As(err, &fault) {
+		return fmt.Errorf("read from the MCP server: %s", fault.Message)
+	}
+	return err
+}
+
+// callOf returns the id of a tool call; empty: the request is not one of our calls.
+func callOf(r *jsonrpc.Request) string {
+	if r.Method != "tools/call" {
+		return ""
+	}
+	var with struct {
+		Meta map[string]json.RawMessage `json:"_meta"`
+	}
+	var name string
+	if perdure.DecodeKnownJSON(r.Params, &with) != nil || perdure.DecodeJSON(with.Meta[metaCall], &name) != nil {
+		return ""
+	}
+	return name
+}
+
+// wireID returns a call's id on the wire. It is the same each time one execution is sent.
+func wireID(call tool.Call) string { return call.Key + "/" + strconv.Itoa(max(call.Execution, 1)) }
