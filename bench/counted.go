@@ -92,7 +92,7 @@ func (s *countingStore) inTx(ctx context.Context, counter *atomic.Int64,
 // View runs fn in a transaction, too.
 func (s *countingStore) View(ctx context.Context, fn func(store.Reader) error) error {
 	s.views.Add(1)
-	_, err := s.inTx(ctx, &s.read, func(tx store.Tx) error { return fn(tx) })
+	_, err := s.inTx(ctx, &s.read, func(tx store.Tx) error { return fn(tx.Reader()) })
 	return err
 }
 
@@ -101,7 +101,7 @@ func (s *countingStore) Watch(ctx context.Context, session perdure.SessionID, af
 	fn func(store.Frame) error) error {
 	read := func(after int64, limit int) (found []perdure.Event, err error) {
 		_, err = s.inTx(ctx, &s.watching, func(tx store.Tx) error {
-			found, err = tx.Events(session, after, limit)
+			found, err = tx.Journal().Events(session, after, limit)
 			return err
 		})
 		return found, err

@@ -188,7 +188,7 @@ func (w *engineRig) fill(ctx context.Context, n int) error {
 
 func fillOne(tx store.Tx) error {
 	id, worker := effect.NewID[perdure.SessionID](), effect.NewID[perdure.WorkerID]()
-	if err := tx.CreateSession(store.Session{ID: id, Status: perdure.SessionStarted, CreatedAt: tx.Now(),
+	if err := tx.Sessions().Create(store.Session{ID: id, Status: perdure.SessionStarted, CreatedAt: tx.Now(),
 		UpdatedAt: tx.Now()}); err != nil {
 		return err
 	}
@@ -200,23 +200,23 @@ func fillOne(tx store.Tx) error {
 	for i := range events {
 		events[i].ID, events[i].At, events[i].Session = effect.NewID[perdure.EventID](), tx.Now(), id
 	}
-	taken, err := tx.TakeSession(id, worker)
+	taken, err := tx.Sessions().Acquire(id, worker)
 	if err != nil {
 		return err
 	}
-	if err := tx.Append(id, events); err != nil {
+	if err := tx.Journal().Append(id, events); err != nil {
 		return err
 	}
 	call := perdure.Call{
 		Key: perdure.CallKey{Session: id, Call: "call_filled"}, Tool: "noop", Args: numbered(1), Fingerprint: "filled",
 		Class: perdure.AtMostOnce, Token: perdure.Token(id), Worker: worker, Epoch: taken.Epoch,
 	}
-	if _, _, err := tx.Claim(call, func(perdure.WorkerID) bool { return false }); err != nil {
+	if _, _, err := tx.Calls().Claim(call, func(perdure.WorkerID) bool { return false }); err != nil {
 		return err
 	}
 	result := perdure.ToolResult{CallID: call.Key.Call, Result: numbered(1)}
-	if err := tx.Settle(call.Key, call.Token, perdure.CallSettled, result); err != nil {
+	if err := tx.Calls().Settle(call.Key, call.Token, perdure.CallSettled, result); err != nil {
 		return err
 	}
-	return tx.ReleaseSession(id, taken.Epoch)
+	return tx.Sessions().Release(id, taken.Epoch)
 }

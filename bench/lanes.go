@@ -69,21 +69,49 @@ type laneTx struct {
 	claimed, placed bool
 }
 
+// laneTxCalls overrides a part of one noun.
+type laneTxCalls struct {
+	store.Calls
+	*laneTx
+}
+
+func (tx *laneTx) Calls() store.Calls { return laneTxCalls{tx.Tx.Calls(), tx} }
+
+// laneTxJournal overrides a part of one noun.
+type laneTxJournal struct {
+	store.Journal
+	*laneTx
+}
+
+func (tx *laneTx) Journal() store.Journal { return laneTxJournal{tx.Tx.Journal(), tx} }
+
+// laneTxReader reads what the transaction shows.
+type laneTxReader struct {
+	store.Reader
+	tx *laneTx
+}
+
+func (tx *laneTx) Reader() store.Reader { return laneTxReader{tx.Tx.Reader(), tx} }
+
+func (r laneTxReader) Calls() store.CallReader { return r.tx.Calls() }
+
+func (r laneTxReader) Journal() store.JournalView { return r.tx.Journal() }
+
 // Claim claims and records.
-func (tx *laneTx) Claim(call perdure.Call,
+func (tx laneTxCalls) Claim(call perdure.Call,
 	live func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error) {
 	tx.claimed = true
-	return tx.Tx.Claim(call, live)
+	return tx.Calls.Claim(call, live)
 }
 
 // Append appends, and records the events of a detached call, which include its placeholder.
-func (tx *laneTx) Append(id perdure.SessionID, events []perdure.Event) error {
+func (tx laneTxJournal) Append(id perdure.SessionID, events []perdure.Event) error {
 	for _, e := range events {
 		if _, ok := e.Fact.(perdure.ToolDetached); ok {
 			tx.placed = true
 		}
 	}
-	return tx.Tx.Append(id, events)
+	return tx.Journal.Append(id, events)
 }
 
 // laneTimes are the results of the lane measurements.
@@ -173,7 +201,7 @@ func (w *engineRig) laneRound(ctx context.Context, clock *laneClock, calls int, 
 func (w *engineRig) undriven(ctx context.Context) (perdure.SessionID, error) {
 	id := effect.NewID[perdure.SessionID]()
 	err := w.store.InTx(ctx, func(tx store.Tx) error {
-		return tx.CreateSession(store.Session{ID: id, Status: perdure.SessionStarted, CreatedAt: tx.Now(),
+		return tx.Sessions().Create(store.Session{ID: id, Status: perdure.SessionStarted, CreatedAt: tx.Now(),
 			UpdatedAt: tx.Now()})
 	})
 	if err != nil {
@@ -193,7 +221,7 @@ func (w *engineRig) eventCommits(ctx context.Context, n int) (sample, error) {
 	for range n {
 		began := time.Now()
 		err := w.store.InTx(ctx, func(tx store.Tx) error {
-			return tx.Append(id, []perdure.Event{{
+			return tx.Journal().Append(id, []perdure.Event{{
 				ID: effect.NewID[perdure.EventID](), At: tx.Now(), Actor: "user",
 				Fact: perdure.MessageReceived{Message: perdure.Text("one event"), Source: "user"},
 			}})

@@ -83,7 +83,7 @@ func (w *engineRig) addSessions(ctx context.Context, n int) error {
 		err := w.store.InTx(ctx, func(tx store.Tx) error {
 			for range min(left, filledAtOnce) {
 				id := effect.NewID[perdure.SessionID]()
-				err := tx.CreateSession(store.Session{ID: id, Title: "a session of the list",
+				err := tx.Sessions().Create(store.Session{ID: id, Title: "a session of the list",
 					Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now()})
 				if err != nil {
 					return err

@@ -105,10 +105,10 @@ func (w *engineRig) bareSecret(ctx context.Context, keys *secret.Keyring, at sec
 	}
 	began = time.Now()
 	err = w.store.InTx(ctx, func(tx store.Tx) error {
-		if _, err := tx.Session(at.Session); err != nil {
+		if _, err := tx.Sessions().Get(at.Session); err != nil {
 			return err
 		}
-		return tx.PutSecret(store.Secret{Session: at.Session, Name: at.Name, Version: at.Version, KeyID: id,
+		return tx.Secrets().Put(store.Secret{Session: at.Session, Name: at.Name, Version: at.Version, KeyID: id,
 			Sealed: sealed, Call: "call_bench"})
 	})
 	into.bareSet = append(into.bareSet, time.Since(began))
@@ -117,15 +117,15 @@ func (w *engineRig) bareSecret(ctx context.Context, keys *secret.Keyring, at sec
 	}
 	began = time.Now()
 	err = w.store.InTx(ctx, func(tx store.Tx) error {
-		if _, err := tx.Session(at.Session); err != nil {
+		if _, err := tx.Sessions().Get(at.Session); err != nil {
 			return err
 		}
-		found, err := tx.Secret(at.Session, at.Name)
+		found, err := tx.Secrets().Get(at.Session, at.Name)
 		if err != nil {
 			return err
 		}
 		sum := sha256.Sum256(found.Sealed)
-		return tx.Append(at.Session, []perdure.Event{{
+		return tx.Journal().Append(at.Session, []perdure.Event{{
 			ID: effect.NewID[perdure.EventID](), At: tx.Now(), Actor: "runtime", Call: "call_bench",
 			Fact: perdure.AuditRecorded{Action: perdure.AuditRead, Subject: at.Name,
 				Hash: "sha256:" + hex.EncodeToString(sum[:]), Purpose: "bench"},

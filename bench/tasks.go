@@ -59,9 +59,27 @@ type spawnTx struct {
 	created **perdure.Task
 }
 
-// CreateTask creates and records.
-func (tx *spawnTx) CreateTask(t perdure.Task) (perdure.Task, bool, error) {
-	stored, fresh, err := tx.Tx.CreateTask(t)
+// spawnTxTasks overrides a part of one noun.
+type spawnTxTasks struct {
+	store.Tasks
+	*spawnTx
+}
+
+func (tx *spawnTx) Tasks() store.Tasks { return spawnTxTasks{tx.Tx.Tasks(), tx} }
+
+// spawnTxReader reads what the transaction shows.
+type spawnTxReader struct {
+	store.Reader
+	tx *spawnTx
+}
+
+func (tx *spawnTx) Reader() store.Reader { return spawnTxReader{tx.Tx.Reader(), tx} }
+
+func (r spawnTxReader) Tasks() store.TaskReader { return r.tx.Tasks() }
+
+// Create creates and records.
+func (tx spawnTxTasks) Create(t perdure.Task) (perdure.Task, bool, error) {
+	stored, fresh, err := tx.Tasks.Create(t)
 	if err == nil && fresh {
 		*tx.created = &stored
 	}

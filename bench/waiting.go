@@ -265,10 +265,28 @@ type endTx struct {
 	ends int
 }
 
-// UpdateTask updates and counts.
-func (tx *endTx) UpdateTask(id perdure.SessionID, task perdure.TaskID,
+// endTxTasks overrides a part of one noun.
+type endTxTasks struct {
+	store.Tasks
+	*endTx
+}
+
+func (tx *endTx) Tasks() store.Tasks { return endTxTasks{tx.Tx.Tasks(), tx} }
+
+// endTxReader reads what the transaction shows.
+type endTxReader struct {
+	store.Reader
+	tx *endTx
+}
+
+func (tx *endTx) Reader() store.Reader { return endTxReader{tx.Tx.Reader(), tx} }
+
+func (r endTxReader) Tasks() store.TaskReader { return r.tx.Tasks() }
+
+// Update updates and counts.
+func (tx endTxTasks) Update(id perdure.SessionID, task perdure.TaskID,
 	u perdure.TaskUpdate) (perdure.TaskChange, error) {
-	change, err := tx.Tx.UpdateTask(id, task, u)
+	change, err := tx.Tasks.Update(id, task, u)
 	if err == nil && u.State.Terminal() {
 		tx.ends++
 	}

@@ -51,18 +51,18 @@ type AuditHead struct {
 
 // AuditReader reads the audit log.
 type AuditReader interface {
-	// AuditLinks returns up to limit entries of an org after seq, in order, as stored; limit 0
+	// Links returns up to limit entries of an org after seq, in order, as stored; limit 0
 	// means all.
-	AuditLinks(org string, after int64, limit int) ([]AuditLink, error)
-	// AuditHeads returns the head of every chain, by org. If a head is missing, its Seq is 0.
-	AuditHeads() ([]AuditHead, error)
+	Links(org string, after int64, limit int) ([]AuditLink, error)
+	// Heads returns the head of every chain, by org. If a head is missing, its Seq is 0.
+	Heads() ([]AuditHead, error)
 }
 
 // AuditWriter appends to the audit log. Entries are never changed or removed.
 type AuditWriter interface {
-	// AddAudit appends an entry to the chain of its org. The store sets At, Seq, Prev and Hash; an
+	// Add appends an entry to the chain of its org. The store sets At, Seq, Prev and Hash; an
 	// empty Org is the default one. Append calls it for the events that [AuditOf] knows.
-	AddAudit(e AuditEntry) error
+	Add(e AuditEntry) error
 }
 
 // AuditOf returns the audit entry of an event. Audited events are decisions of a person about a
@@ -172,12 +172,12 @@ const auditPage = 512
 // every defect. It detects entries that were changed, removed, moved or cut off, unless the rest of
 // the chain and its head were rewritten to match.
 func CheckAudit(r AuditReader, each func(AuditEntry), wrong func(format string, args ...any)) ([]AuditHead, error) {
-	heads, err := r.AuditHeads()
+	heads, err := r.Heads()
 	for _, head := range heads {
 		last := AuditHead{Org: head.Org}
 		for err == nil {
 			var page []AuditLink
-			page, err = r.AuditLinks(head.Org, last.Seq, auditPage)
+			page, err = r.Links(head.Org, last.Seq, auditPage)
 			for _, link := range page {
 				e, broken := link.Entry()
 				switch {

@@ -15,7 +15,7 @@ type chain struct {
 	heads []store.AuditHead
 }
 
-func (c chain) AuditLinks(org string, after int64, limit int) (found []store.AuditLink, err error) {
+func (c chain) Links(org string, after int64, limit int) (found []store.AuditLink, err error) {
 	for _, l := range c.links {
 		if l.Org == org && l.Seq > after && (limit == 0 || len(found) < limit) {
 			found = append(found, l)
@@ -24,7 +24,7 @@ func (c chain) AuditLinks(org string, after int64, limit int) (found []store.Aud
 	return found, nil
 }
 
-func (c chain) AuditHeads() ([]store.AuditHead, error) { return c.heads, nil }
+func (c chain) Heads() ([]store.AuditHead, error) { return c.heads, nil }
 
 // clone copies a chain with the bytes of its records.
 func (c chain) clone() chain {

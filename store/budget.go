@@ -36,32 +36,32 @@ type BudgetHalt struct {
 
 // BudgetReader reads budgets and their ledgers.
 type BudgetReader interface {
-	// Budgeted reports whether there is any budget. It is nearly free if a session was locked
+	// Any reports whether there is any budget. It is nearly free if a session was locked
 	// before.
-	Budgeted() (bool, error)
-	// Budgets lists accounts by id. A transaction locks them in that order until its end. It also
+	Any() (bool, error)
+	// List lists accounts by id. A transaction locks them in that order until its end. It also
 	// locks an id that does not exist, so that of two transactions that add it, one waits for the
 	// other. Ask once for all accounts that are needed, or transactions may deadlock.
-	Budgets(filter BudgetFilter) ([]budget.Account, error)
-	// BudgetHolds lists holds by session, work and budget.
-	BudgetHolds(filter HoldFilter) ([]budget.Hold, error)
-	// BudgetEntries lists the ledger of a budget, in the order of writing.
-	BudgetEntries(filter EntryFilter) ([]budget.Entry, error)
-	// BudgetSum adds up the charges of a budget after one time, up to and including another; a zero
+	List(filter BudgetFilter) ([]budget.Account, error)
+	// Holds lists holds by session, work and budget.
+	Holds(filter HoldFilter) ([]budget.Hold, error)
+	// Entries lists the ledger of a budget, in the order of writing.
+	Entries(filter EntryFilter) ([]budget.Entry, error)
+	// Sum adds up the charges of a budget after one time, up to and including another; a zero
 	// time is no bound.
-	BudgetSum(id perdure.BudgetID, after, upTo time.Time) (budget.Total, error)
-	// BudgetHalts lists the halted sessions, by session.
-	BudgetHalts() ([]BudgetHalt, error)
+	Sum(id perdure.BudgetID, after, upTo time.Time) (budget.Total, error)
+	// Halts lists the halted sessions, by session.
+	Halts() ([]BudgetHalt, error)
 }
 
 // BudgetWriter writes budgets. A caller that changes anything of a budget has read its account in
 // the same transaction. The budgets of a session are removed with it, and so are its holds and its
 // halt; its entries in other ledgers stay.
 type BudgetWriter interface {
-	// PutBudget adds an account, or replaces the one with its id.
-	PutBudget(a budget.Account) error
-	// RemoveBudget removes a budget with its holds and its ledger. NotFound: there is none.
-	RemoveBudget(id perdure.BudgetID) error
+	// Put adds an account, or replaces the one with its id.
+	Put(a budget.Account) error
+	// Remove removes a budget with its holds and its ledger. NotFound: there is none.
+	Remove(id perdure.BudgetID) error
 	// PutHold adds a hold, or replaces the one of its budget, session and work.
 	PutHold(h budget.Hold) error
 	// RemoveHold removes the hold of this budget, session and work, and reports whether there was

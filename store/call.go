@@ -13,10 +13,10 @@ type CallFilter struct {
 
 // CallReader reads the effect ledger.
 type CallReader interface {
-	// Call returns a row. NotFound: it was never claimed.
-	Call(key perdure.CallKey) (perdure.Call, error)
-	// Calls lists rows in the order of their first claim.
-	Calls(filter CallFilter) ([]perdure.Call, error)
+	// Get returns a row. NotFound: it was never claimed.
+	Get(key perdure.CallKey) (perdure.Call, error)
+	// List lists rows in the order of their first claim.
+	List(filter CallFilter) ([]perdure.Call, error)
 }
 
 // CallWriter writes the effect ledger.
@@ -28,25 +28,25 @@ type CallWriter interface {
 	// is Claimed: the answer of the first commit was lost. A running claim is a conflict while
 	// ownerLive reports that its worker is alive. Invalid: there is no token.
 	Claim(call perdure.Call, ownerLive func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error)
-	// TakeCall gives a running row to a new owner, by a compare-and-set on old.Token and state
+	// TakeOver gives a running row to a new owner, by a compare-and-set on old.Token and state
 	// running. Of next it stores Token, Worker, Epoch, Attempt, Task and Executions, and nothing
 	// else. Lost: another owner was faster, or there is no such row. Invalid: next has no token.
-	TakeCall(old perdure.Call, next perdure.Call) error
-	// BindCall assigns a running row to a task. It stores task and attempt and nothing else, so the
+	TakeOver(old perdure.Call, next perdure.Call) error
+	// Bind assigns a running row to a task. It stores task and attempt and nothing else, so the
 	// call continues under the same token. Binding again with the same values does nothing; other
 	// values replace the earlier ones. Lost: the row is not running, another token owns it, or it
 	// does not exist.
-	BindCall(key perdure.CallKey, token perdure.Token, task perdure.TaskID, attempt int) error
+	Bind(key perdure.CallKey, token perdure.Token, task perdure.TaskID, attempt int) error
 	// Settle records the one outcome, by a compare-and-set on token and state running. A row
 	// becomes unknown by Settle with that state. Settling again with the same token and result does
-	// nothing. While the call is in the foreground, the caller fences the epoch with LockSession.
+	// nothing. While the call is in the foreground, the caller fences the epoch with Sessions.Lock.
 	// RawOutput of the result is not stored. Lost: token does not own a running row; write nothing
 	// more. NotFound: the call was never claimed. Invalid: state is neither settled nor unknown, or
 	// the result cannot be encoded as JSON.
 	Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState, result perdure.ToolResult) error
-	// ResolveCall changes an unknown row: to settled with a result or, for a rerun, to running
+	// Resolve changes an unknown row: to settled with a result or, for a rerun, to running
 	// without a result under next's Token, Worker and Executions. by is who resolved it. Conflict:
 	// the row is not unknown. NotFound: it was never claimed. Invalid: another state, settled
 	// without a result, or running without a token.
-	ResolveCall(next perdure.Call, by string) error
+	Resolve(next perdure.Call, by string) error
 }

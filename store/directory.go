@@ -26,7 +26,7 @@ type Model struct {
 	Provider  perdure.ProviderID
 	Name      string // the provider's name for it
 	Title     string // for people; empty: the name
-	Default   bool   // used by sessions that name none; set by SetDefaultModel
+	Default   bool   // used by sessions that name none; set by Models.SetDefault
 	Version   int64  // counts the writes, from 1
 	CreatedAt time.Time
 	UpdatedAt time.Time
@@ -39,7 +39,7 @@ type Provider struct {
 	Name      string // for people
 	BaseURL   string // empty: the provider's own
 	Sealed    []byte // the key, sealed for ProviderPlace; empty: none is needed
-	Default   bool   // of its kind; set by SetDefaultProvider
+	Default   bool   // of its kind; set by Providers.SetDefault
 	Version   int64
 	CreatedAt time.Time
 	UpdatedAt time.Time
@@ -70,124 +70,103 @@ func (c Connection) Key() ConnectionKey {
 	return ConnectionKey{Org: c.Org, User: c.User, Provider: c.Provider}
 }
 
-// DirectoryReader reads agents and what they use. A missing row is reported by found, not as an
-// error. Lists are ordered by creation, then by id.
-type DirectoryReader interface {
-	AgentReader
-	HarnessReader
-	ModelReader
-	ProviderReader
-	ConnectionReader
-}
-
-// DirectoryWriter writes agents and what they use. A Put names the version that was read, 0 for a
-// new row, and returns the row as stored: its version is one higher, and the store sets its times.
-// Conflict: the row has another version, or exists already. Invalid: as the row's Check says.
-type DirectoryWriter interface {
-	AgentWriter
-	HarnessWriter
-	ModelWriter
-	ProviderWriter
-	ConnectionWriter
-}
-
 // AgentReader reads agents.
 type AgentReader interface {
-	// Agent returns an agent, even if it is archived or deleted.
-	Agent(id perdure.AgentID) (a agent.Agent, found bool, err error)
-	// Agents lists agents.
-	Agents(filter agent.StatusFilter) ([]agent.Agent, error)
-	// AgentVersions returns an agent as each write left it, the newest first; limit 0 means all. An
+	// Get returns an agent, even if it is archived or deleted.
+	Get(id perdure.AgentID) (a agent.Agent, found bool, err error)
+	// List lists agents.
+	List(filter agent.StatusFilter) ([]agent.Agent, error)
+	// Versions returns an agent as each write left it, the newest first; limit 0 means all. An
 	// unknown agent has none.
-	AgentVersions(id perdure.AgentID, limit int) ([]agent.Agent, error)
+	Versions(id perdure.AgentID, limit int) ([]agent.Agent, error)
 }
 
 // AgentWriter writes agents.
 type AgentWriter interface {
-	// PutAgent adds or replaces an agent, and keeps the previous version. Also Invalid: its harness
+	// Put adds or replaces an agent, and keeps the previous version. Also Invalid: its harness
 	// does not exist, or its status would go back.
-	PutAgent(a agent.Agent) (agent.Agent, error)
+	Put(a agent.Agent) (agent.Agent, error)
 }
 
 // HarnessReader reads harnesses.
 type HarnessReader interface {
-	// Harness returns a harness, even if it is archived or deleted.
-	Harness(id perdure.HarnessID) (h agent.Harness, found bool, err error)
-	// Harnesses lists harnesses.
-	Harnesses(filter agent.StatusFilter) ([]agent.Harness, error)
-	// HarnessVersions returns a harness as each write left it, like AgentVersions.
-	HarnessVersions(id perdure.HarnessID, limit int) ([]agent.Harness, error)
-	// HarnessChain returns the chain that ends with a harness, root first; empty for an unknown
+	// Get returns a harness, even if it is archived or deleted.
+	Get(id perdure.HarnessID) (h agent.Harness, found bool, err error)
+	// List lists harnesses.
+	List(filter agent.StatusFilter) ([]agent.Harness, error)
+	// Versions returns a harness as each write left it, like AgentVersions.
+	Versions(id perdure.HarnessID, limit int) ([]agent.Harness, error)
+	// Chain returns the chain that ends with a harness, root first; empty for an unknown
 	// one.
-	HarnessChain(leaf perdure.HarnessID) ([]agent.Harness, error)
+	Chain(leaf perdure.HarnessID) ([]agent.Harness, error)
 }
 
 // HarnessWriter writes harnesses.
 type HarnessWriter interface {
-	// PutHarness adds or replaces a harness, and keeps the previous version. Also Invalid: its
+	// Put adds or replaces a harness, and keeps the previous version. Also Invalid: its
 	// parent does not exist, its chain is a cycle, its chain or that of a harness below it would be
 	// too long, or its status would go back.
-	PutHarness(h agent.Harness) (agent.Harness, error)
+	Put(h agent.Harness) (agent.Harness, error)
 }
 
 // ModelReader reads models.
 type ModelReader interface {
-	// Model returns a model.
-	Model(id perdure.ModelID) (m Model, found bool, err error)
-	// Models lists models.
-	Models() ([]Model, error)
-	// DefaultModel returns the default model; there is at most one.
-	DefaultModel() (m Model, found bool, err error)
+	// Get returns a model.
+	Get(id perdure.ModelID) (m Model, found bool, err error)
+	// List lists models.
+	List() ([]Model, error)
+	// Default returns the default model; there is at most one.
+	Default() (m Model, found bool, err error)
 }
 
 // ModelWriter writes models.
 type ModelWriter interface {
-	// PutModel adds or replaces a model; Default is not changed. Also Invalid: its provider does
+	// Put adds or replaces a model; Default is not changed. Also Invalid: its provider does
 	// not exist.
-	PutModel(m Model) (Model, error)
-	// RemoveModel removes a model and reports whether it existed. If it was the default, there is
+	Put(m Model) (Model, error)
+	// Remove removes a model and reports whether it existed. If it was the default, there is
 	// none afterwards.
-	RemoveModel(id perdure.ModelID) (bool, error)
-	// SetDefaultModel makes a model the only default; empty: there is none. NotFound: no such
+	Remove(id perdure.ModelID) (bool, error)
+	// SetDefault makes a model the only default; empty: there is none. NotFound: no such
 	// model.
-	SetDefaultModel(id perdure.ModelID) error
+	SetDefault(id perdure.ModelID) error
 }
 
 // ProviderReader reads providers.
 type ProviderReader interface {
-	// Provider returns a provider.
-	Provider(id perdure.ProviderID) (p Provider, found bool, err error)
-	// Providers lists providers.
-	Providers() ([]Provider, error)
-	// DefaultProvider returns the default provider of a kind; there is at most one.
-	DefaultProvider(kind string) (p Provider, found bool, err error)
+	// Get returns a provider.
+	Get(id perdure.ProviderID) (p Provider, found bool, err error)
+	// List lists providers.
+	List() ([]Provider, error)
+	// Default returns the default provider of a kind; there is at most one.
+	Default(kind string) (p Provider, found bool, err error)
 }
 
 // ProviderWriter writes providers.
 type ProviderWriter interface {
-	// PutProvider adds or replaces a provider; Default is not changed. Also Invalid: its kind would
+	// Put adds or replaces a provider; Default is not changed. Also Invalid: its kind would
 	// change.
-	PutProvider(p Provider) (Provider, error)
-	// RemoveProvider removes a provider and reports whether it existed. Conflict: a model uses it.
-	RemoveProvider(id perdure.ProviderID) (bool, error)
-	// SetDefaultProvider makes a provider the default of its kind. NotFound: no such provider.
-	SetDefaultProvider(id perdure.ProviderID) error
+	Put(p Provider) (Provider, error)
+	// Remove removes a provider and reports whether it existed. Conflict: a model uses it.
+	Remove(id perdure.ProviderID) (bool, error)
+	// SetDefault makes a provider the default of its kind. NotFound: no such provider.
+	SetDefault(id perdure.ProviderID) error
 }
 
 // ConnectionReader reads connections.
 type ConnectionReader interface {
-	// Connection returns the connection of a user of an org.
-	Connection(key ConnectionKey) (c Connection, found bool, err error)
-	// Connections lists the connections of all orgs, by org, user and provider.
-	Connections() ([]Connection, error)
+	// Get returns the connection of a user of an org.
+	Get(key ConnectionKey) (c Connection, found bool, err error)
+	// List lists the connections of all orgs, by org, user and provider.
+	List() ([]Connection, error)
 }
 
 // ConnectionWriter writes connections.
 type ConnectionWriter interface {
-	// PutConnection adds or replaces a connection.
-	PutConnection(c Connection) (Connection, error)
-	// RemoveConnection removes a connection and reports whether it existed.
-	RemoveConnection(key ConnectionKey) (bool, error)
+	// Put adds or replaces a connection.
+	Put(c Connection) (Connection, error)
+	// Remove removes a connection and reports whether it existed.
+	Remove(key ConnectionKey) (bool, error)
 }
 
 // Check checks a model. Invalid: the error says what is wrong.
@@ -242,7 +221,7 @@ func (c Connection) Check() error {
 
 // NextAgent returns the row that PutAgent stores, checked against the stored one. For stores.
 func NextAgent(r DirectoryReader, a agent.Agent, now time.Time) (agent.Agent, error) {
-	old, found, err := r.Agent(a.ID)
+	old, found, err := r.Agents().Get(a.ID)
 	if err == nil {
 		err = a.Check()
 	}
@@ -250,7 +229,7 @@ func NextAgent(r DirectoryReader, a agent.Agent, now time.Time) (agent.Agent, er
 		err = follows(found, stamp{old.Version, old.Status}, stamp{a.Version, a.Status})
 	}
 	if err == nil && a.Harness != "" && a.Harness != old.Harness {
-		_, known, looked := r.Harness(a.Harness)
+		_, known, looked := r.Harnesses().Get(a.Harness)
 		if err = looked; err == nil && !known {
 			err = fmt.Errorf("%w: there is no harness %s", perdure.Invalid, a.Harness)
 		}
@@ -265,7 +244,7 @@ func NextAgent(r DirectoryReader, a agent.Agent, now time.Time) (agent.Agent, er
 
 // NextHarness returns the row that PutHarness stores, checked against the stored one. For stores.
 func NextHarness(r DirectoryReader, h agent.Harness, now time.Time) (agent.Harness, error) {
-	old, found, err := r.Harness(h.ID)
+	old, found, err := r.Harnesses().Get(h.ID)
 	if err == nil {
 		err = h.Check()
 	}
@@ -278,11 +257,11 @@ func NextHarness(r DirectoryReader, h agent.Harness, now time.Time) (agent.Harne
 			if id == h.ID {
 				return h, true, nil
 			}
-			return r.Harness(id)
+			return r.Harnesses().Get(id)
 		})
 	}
 	if err == nil && found && h.Parent != old.Parent {
-		err = checkDepth(r, h.ID, len(chain))
+		err = checkDepth(r.Harnesses(), h.ID, len(chain))
 	}
 	if err != nil {
 		return agent.Harness{}, fmt.Errorf("put harness %s: %w", h.ID, err)
@@ -295,7 +274,7 @@ func NextHarness(r DirectoryReader, h agent.Harness, now time.Time) (agent.Harne
 // checkDepth refuses a harness whose chain has the given length, if with the harnesses below it
 // that are not deleted the chain would be too long.
 func checkDepth(r HarnessReader, id perdure.HarnessID, length int) error {
-	all, err := r.Harnesses(agent.StatusFilter{All: true})
+	all, err := r.List(agent.StatusFilter{All: true})
 	if err != nil {
 		return err
 	}
@@ -319,9 +298,9 @@ func checkDepth(r HarnessReader, id perdure.HarnessID, length int) error {
 	return nil
 }
 
-// NextModel returns the row that PutModel stores, checked against the stored one. For stores.
+// NextModel returns the row that Models.Put stores, checked against the stored one. For stores.
 func NextModel(r DirectoryReader, m Model, now time.Time) (Model, error) {
-	old, found, err := r.Model(m.ID)
+	old, found, err := r.Models().Get(m.ID)
 	if err == nil {
 		err = m.Check()
 	}
@@ -329,7 +308,7 @@ func NextModel(r DirectoryReader, m Model, now time.Time) (Model, error) {
 		err = follows(found, stamp{version: old.Version}, stamp{version: m.Version})
 	}
 	if err == nil {
-		_, known, looked := r.Provider(m.Provider)
+		_, known, looked := r.Providers().Get(m.Provider)
 		if err = looked; err == nil && !known {
 			err = fmt.Errorf("%w: there is no provider %s", perdure.Invalid, m.Provider)
 		}
@@ -342,9 +321,10 @@ func NextModel(r DirectoryReader, m Model, now time.Time) (Model, error) {
 	return m, nil
 }
 
-// NextProvider returns the row that PutProvider stores, checked against the stored one. For stores.
+// NextProvider returns the row that Providers.Put stores, checked against the stored one. For
+// stores.
 func NextProvider(r DirectoryReader, p Provider, now time.Time) (Provider, error) {
-	old, found, err := r.Provider(p.ID)
+	old, found, err := r.Providers().Get(p.ID)
 	if err == nil {
 		err = p.Check()
 	}
@@ -362,10 +342,10 @@ func NextProvider(r DirectoryReader, p Provider, now time.Time) (Provider, error
 	return p, nil
 }
 
-// NextConnection returns the row that PutConnection stores, checked against the stored one. For
+// NextConnection returns the row that Connections.Put stores, checked against the stored one. For
 // stores.
 func NextConnection(r DirectoryReader, c Connection, now time.Time) (Connection, error) {
-	old, found, err := r.Connection(c.Key())
+	old, found, err := r.Connections().Get(c.Key())
 	if err == nil {
 		err = c.Check()
 	}

@@ -29,26 +29,26 @@ type File struct {
 
 // FileReader reads the files of sessions. The caller normalises paths.
 type FileReader interface {
-	// File returns a file with its content. NotFound: it does not exist. The root directory always
+	// Get returns a file with its content. NotFound: it does not exist. The root directory always
 	// exists.
-	File(session perdure.SessionID, path string) (File, error)
-	// Files lists the entries of a directory, sorted by path, without contents; with deep, all
+	Get(session perdure.SessionID, path string) (File, error)
+	// List lists the entries of a directory, sorted by path, without contents; with deep, all
 	// entries below it. An empty directory gives an empty list. NotFound: no such directory.
-	Files(session perdure.SessionID, dir string, deep bool) ([]File, error)
-	// FileBytes returns the total size of a session's files in bytes. 0: it has none.
-	FileBytes(session perdure.SessionID) (int64, error)
+	List(session perdure.SessionID, dir string, deep bool) ([]File, error)
+	// TotalBytes returns the total size of a session's files in bytes. 0: it has none.
+	TotalBytes(session perdure.SessionID) (int64, error)
 }
 
 // FileWriter writes the files of sessions.
 type FileWriter interface {
-	// PutFile writes Path, Content, Encoding, Directory and ReadOnly of a file or directory, and
+	// Put writes Path, Content, Encoding, Directory and ReadOnly of a file or directory, and
 	// creates missing parents; the store sets size and times. created reports whether it is new. An
 	// existing directory is not changed. The caller decides whether an existing file may be
 	// overwritten. Conflict: there is a directory where a file should be, or a file where a
 	// directory or a parent should be. Invalid: the path does not start with a slash.
-	PutFile(session perdure.SessionID, f File) (created bool, err error)
-	// RemoveFile removes a file, or a directory with everything below it, and reports whether
+	Put(session perdure.SessionID, f File) (created bool, err error)
+	// Remove removes a file, or a directory with everything below it, and reports whether
 	// anything was removed. The root directory stays, emptied. Invalid: the path does not start
 	// with a slash.
-	RemoveFile(session perdure.SessionID, path string) (bool, error)
+	Remove(session perdure.SessionID, path string) (bool, error)
 }

@@ -127,18 +127,18 @@ func (h *Hub) Watch(
 	return ctx.Err()
 }
 
-// Journal returns the read function of a Watch. Every call reads the session's row and its events
-// in one View, so that both are of one snapshot. It follows one session: NotFound says that the
-// session was removed, or that another session has its id now. A session that does not exist yet
-// has no events.
-func Journal(view func(func(Reader) error) error,
+// ReadJournal returns the read function of a Watch. Every call reads the session's row and its
+// events in one View, so that both are of one snapshot. It follows one session: NotFound says that
+// the session was removed, or that another session has its id now. A session that does not exist
+// yet has no events.
+func ReadJournal(view func(func(Reader) error) error,
 	session perdure.SessionID) func(after int64, limit int) ([]perdure.Event, error) {
 	var first *Session // the row as first seen
 	return func(after int64, limit int) (events []perdure.Event, err error) {
 		var row Session
 		err = view(func(r Reader) (err error) {
-			if row, err = r.Session(session); err == nil {
-				events, err = r.Events(session, after, limit)
+			if row, err = r.Sessions().Get(session); err == nil {
+				events, err = r.Journal().Events(session, after, limit)
 			}
 			return err
 		})

@@ -68,19 +68,19 @@ func (i Image) Check() error {
 
 // ImageReader reads images.
 type ImageReader interface {
-	// Image returns an image of a session with its bytes, unless they are a blob. NotFound: it does
+	// Get returns an image of a session with its bytes, unless they are a blob. NotFound: it does
 	// not exist, or belongs to another session.
-	Image(session perdure.SessionID, id perdure.ImageID) (Image, error)
-	// Images lists the images of a session in the order of their creation, without their bytes.
-	Images(session perdure.SessionID) ([]Image, error)
+	Get(session perdure.SessionID, id perdure.ImageID) (Image, error)
+	// List lists the images of a session in the order of their creation, without their bytes.
+	List(session perdure.SessionID) ([]Image, error)
 	// HasBlob reports whether any image of any session uses the blob with a SHA-256.
 	HasBlob(sha256 string) (bool, error)
 }
 
 // ImageWriter writes images. They are removed with their session.
 type ImageWriter interface {
-	// PutImage adds an image and returns it without its bytes; the store sets the time. A blob must
+	// Put adds an image and returns it without its bytes; the store sets the time. A blob must
 	// be durable before. Invalid or Limit: as Check says. Limit: the session has MaxImages.
 	// Conflict: the id exists. NotFound: no such session.
-	PutImage(i Image) (Image, error)
+	Put(i Image) (Image, error)
 }

@@ -149,25 +149,25 @@ type PaymentScope struct {
 
 // PaymentReader reads payment attempts.
 type PaymentReader interface {
-	// Payment returns the last attempt of a request. NotFound: there is none.
-	Payment(hash string) (Payment, error)
-	// Payments lists attempts, the newest first. Invalid: the filter names an unknown state.
-	Payments(filter PaymentFilter) ([]Payment, error)
-	// PaymentSum adds up all attempts that were not refused, in millionths of the currency. Until
+	// Get returns the last attempt of a request. NotFound: there is none.
+	Get(hash string) (Payment, error)
+	// List lists attempts, the newest first. Invalid: the filter names an unknown state.
+	List(filter PaymentFilter) ([]Payment, error)
+	// Sum adds up all attempts that were not refused, in millionths of the currency. Until
 	// the end of the transaction nobody else records an attempt of the organisation, so that limits
 	// can be checked against the sum.
-	PaymentSum(scope PaymentScope) (int64, error)
+	Sum(scope PaymentScope) (int64, error)
 }
 
 // PaymentWriter writes payment attempts. They stay without session id when their session is
 // removed.
 type PaymentWriter interface {
-	// AddPayment records an attempt before money moves. It is in flight until d from now, by the
+	// Add records an attempt before money moves. It is in flight until d from now, by the
 	// store's clock. The store sets State, Receipt, Note, ResolvedBy and all times. Conflict: as
 	// Payment.Follows says. Invalid: as Check says.
-	AddPayment(p Payment, d time.Duration) (Payment, error)
-	// SettlePayment records the outcome of an attempt, including an unknown one. The same outcome
+	Add(p Payment, d time.Duration) (Payment, error)
+	// Settle records the outcome of an attempt, including an unknown one. The same outcome
 	// again does nothing. Lost, Conflict: as PaymentEnd.Of says. NotFound: no such attempt.
 	// Invalid: as Check says.
-	SettlePayment(end PaymentEnd) (Payment, error)
+	Settle(end PaymentEnd) (Payment, error)
 }

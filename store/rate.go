@@ -21,7 +21,7 @@ func RateSpan(now time.Time) (first, last int64) {
 	return last - int64(RateWindow/rateBucket), last
 }
 
-// CheckRate checks the arguments of CountOutbound. Invalid: the error says what is wrong.
+// CheckRate checks the arguments of Rates.CountOutbound. Invalid: the error says what is wrong.
 func CheckRate(org string, limit int) error {
 	if len(org) > MaxPaymentBytes || limit < 1 {
 		return fmt.Errorf("%w rate limit of %d for an organisation of %d bytes", perdure.Invalid, limit, len(org))
@@ -31,8 +31,8 @@ func CheckRate(org string, limit int) error {
 
 // RateReader reads how many outbound calls an organisation made.
 type RateReader interface {
-	// OutboundCalls counts the calls in the window up to now.
-	OutboundCalls(org string) (int, error)
+	// Outbound counts the calls in the window up to now.
+	Outbound(org string) (int, error)
 }
 
 // RateWriter counts outbound calls.

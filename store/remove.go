@@ -8,7 +8,7 @@ import (
 
 // SessionRemover removes sessions for good.
 type SessionRemover interface {
-	// RemoveSession removes a session with everything that belongs to it: its journal and snapshot,
+	// Remove removes a session with everything that belongs to it: its journal and snapshot,
 	// its calls and approvals, its tasks with their messages, output and deliveries, its files, its
 	// checkpoints, its schedules with their fires, its queued webhook deliveries, the handles of
 	// its subagents, and whatever else is stored under its id. Other sessions are not changed, so a
@@ -18,7 +18,7 @@ type SessionRemover interface {
 	//
 	// NotFound: no such session; removing it again gives the same. Conflict: it is in use or has
 	// subagents, as Removable says. Remove the sessions of the subagents first.
-	RemoveSession(id perdure.SessionID) error
+	Remove(id perdure.SessionID) error
 }
 
 // Ties counts what prevents the removal of a session, in the transaction that removes it.

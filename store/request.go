@@ -31,21 +31,21 @@ type Answer struct {
 
 // RequestReader reads requests.
 type RequestReader interface {
-	// Request returns the row with its answer. NotFound: it was never started, or was pruned.
-	Request(scope, key string) (Request, error)
+	// Get returns the row with its answer. NotFound: it was never started, or was pruned.
+	Get(scope, key string) (Request, error)
 }
 
 // RequestWriter writes requests. There is one row for each scope and key.
 type RequestWriter interface {
-	// BeginRequest adds a row of Scope, Key, Hash and Seed, before the request is carried out. The
+	// Begin adds a row of Scope, Key, Hash and Seed, before the request is carried out. The
 	// store sets At, and there is no answer yet. Conflict: the row exists; it is not changed.
 	// Invalid: Scope or Key has more than MaxRequestKeyBytes.
-	BeginRequest(r Request) error
-	// EndRequest records the answer. The first answer counts; later calls do nothing. NotFound: the
+	Begin(r Request) error
+	// End records the answer. The first answer counts; later calls do nothing. NotFound: the
 	// request was never started, or was pruned. Invalid: the answer has no status above 0.
-	EndRequest(scope, key string, answer Answer) error
-	// PruneRequests removes up to limit requests that started before a time, the oldest first,
+	End(scope, key string, answer Answer) error
+	// Prune removes up to limit requests that started before a time, the oldest first,
 	// answered or not, and returns how many it removed; limit 0 means all. The time is truncated to
 	// microseconds. A request that started at that time stays.
-	PruneRequests(before time.Time, limit int) (int, error)
+	Prune(before time.Time, limit int) (int, error)
 }

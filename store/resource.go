@@ -97,10 +97,10 @@ type LeaseEnd struct {
 
 // ResourceReader reads resources and leases.
 type ResourceReader interface {
-	// Resource returns an entry. NotFound: the session has none with that id.
-	Resource(session perdure.SessionID, id string) (perdure.Resource, error)
-	// Resources lists entries in the order of their first Put, session by session.
-	Resources(filter ResourceFilter) ([]Resource, error)
+	// Get returns an entry. NotFound: the session has none with that id.
+	Get(session perdure.SessionID, id string) (perdure.Resource, error)
+	// List lists entries in the order of their first Put, session by session.
+	List(filter ResourceFilter) ([]Resource, error)
 	// Lease returns a lease. NotFound: there is none.
 	Lease(key LeaseKey) (perdure.Lease, error)
 	// Leases lists the leases that a session created, in the order of creation, including released
@@ -113,12 +113,12 @@ type ResourceReader interface {
 // ResourceWriter writes the registry. There is one entry for each session and id; entries are
 // removed with their session.
 type ResourceWriter interface {
-	// PutResource adds an entry, or replaces the one with its id, which keeps its position and its
+	// Put adds an entry, or replaces the one with its id, which keeps its position and its
 	// creation time. The store sets both times. It returns the entry as stored. Invalid: as Check
 	// says.
-	PutResource(r Resource) (perdure.Resource, error)
-	// RemoveResource removes an entry and reports whether it existed.
-	RemoveResource(session perdure.SessionID, id string) (bool, error)
+	Put(r Resource) (perdure.Resource, error)
+	// Remove removes an entry and reports whether it existed.
+	Remove(session perdure.SessionID, id string) (bool, error)
 }
 
 // LeaseWriter writes leases. There is one row for each key, and it may outlive its session.

@@ -53,13 +53,13 @@ func CheckSchedule(s perdure.Schedule) error {
 
 // ScheduleReader reads schedules and their fires.
 type ScheduleReader interface {
-	// Schedule returns a schedule. NotFound: there is none.
-	Schedule(id perdure.ScheduleID) (perdure.Schedule, error)
-	// Schedules lists schedules by id, which is the order of creation.
-	Schedules(filter ScheduleFilter) ([]perdure.Schedule, error)
-	// DueSchedules lists up to limit schedules whose DueAt is after one time and not after another,
+	// Get returns a schedule. NotFound: there is none.
+	Get(id perdure.ScheduleID) (perdure.Schedule, error)
+	// List lists schedules by id, which is the order of creation.
+	List(filter ScheduleFilter) ([]perdure.Schedule, error)
+	// Due lists up to limit schedules whose DueAt is after one time and not after another,
 	// the longest due first. A zero after means all, and so does limit 0.
-	DueSchedules(after, by time.Time, limit int) ([]perdure.Schedule, error)
+	Due(after, by time.Time, limit int) ([]perdure.Schedule, error)
 	// Fire returns the fire of a nominal time. NotFound: there is none.
 	Fire(id perdure.ScheduleID, nominal time.Time) (perdure.Fire, error)
 	// Fires lists up to limit fires of a schedule, the latest nominal time first; limit 0 means
@@ -69,14 +69,14 @@ type ScheduleReader interface {
 
 // ScheduleWriter writes schedules. They are removed with their session.
 type ScheduleWriter interface {
-	// PutSchedule adds a schedule, or replaces the one with its id. A schedule that becomes enabled
+	// Put adds a schedule, or replaces the one with its id. A schedule that becomes enabled
 	// is counted here, so that of two callers that would exceed a limit, one fails. Limit: a limit
 	// is reached. Invalid: as CheckSchedule says.
-	PutSchedule(s perdure.Schedule, caps ScheduleCaps) error
-	// RemoveSchedule removes a schedule with its fires, and reports whether it existed.
-	RemoveSchedule(id perdure.ScheduleID) (bool, error)
+	Put(s perdure.Schedule, caps ScheduleCaps) error
+	// Remove removes a schedule with its fires, and reports whether it existed.
+	Remove(id perdure.ScheduleID) (bool, error)
 	// AddFire records a fire. Conflict: its nominal time has one already.
 	AddFire(f perdure.Fire) error
-	// ChangeFire replaces a recorded fire. NotFound: there is none.
-	ChangeFire(f perdure.Fire) error
+	// UpdateFire replaces a recorded fire. NotFound: there is none.
+	UpdateFire(f perdure.Fire) error
 }

@@ -69,37 +69,37 @@ type Snapshot struct {
 
 // SessionReader reads sessions.
 type SessionReader interface {
-	// Session returns the row. NotFound: no such session.
-	Session(id perdure.SessionID) (Session, error)
-	// Sessions lists rows, newest first by creation, then the greater id first. Invalid: fields of
+	// Get returns the row. NotFound: no such session.
+	Get(id perdure.SessionID) (Session, error)
+	// List lists rows, newest first by creation, then the greater id first. Invalid: fields of
 	// the filter exclude each other, or its labels are not valid.
-	Sessions(filter SessionFilter) ([]Session, error)
+	List(filter SessionFilter) ([]Session, error)
 	// Snapshot returns the cached fold. NotFound: there is none.
 	Snapshot(id perdure.SessionID) (Snapshot, error)
 }
 
 // SessionWriter writes sessions.
 type SessionWriter interface {
-	// CreateSession adds a row of ID, Parent, Root, Forked, Org, User, Title, Labels, Status,
+	// Create adds a row of ID, Parent, Root, Forked, Org, User, Title, Labels, Status,
 	// Secret, CreatedAt and UpdatedAt, the times truncated to microseconds. An empty Root is stored
 	// as ID. The other fields start at zero. Conflict: the id exists. Invalid: the labels are not
 	// valid.
-	CreateSession(s Session) error
-	// TakeSession makes worker the driver. It increments the epoch, and records the last seq as
+	Create(s Session) error
+	// Acquire makes worker the driver. It increments the epoch, and records the last seq as
 	// seen. It increments Resumes if no event came since the session was last acquired or released,
 	// and otherwise sets it to 0; the first acquisition counts 0. It returns the new row. NotFound:
 	// no such session.
-	TakeSession(id perdure.SessionID, worker perdure.WorkerID) (Session, error)
-	// LockSession locks the row, checks the fence, and returns the seq of the last event: a caller
+	Acquire(id perdure.SessionID, worker perdure.WorkerID) (Session, error)
+	// Lock locks the row, checks the fence, and returns the seq of the last event: a caller
 	// that has folded up to there need not read the journal. Lost: epoch is not the stored one.
 	// NotFound: no such session.
-	LockSession(id perdure.SessionID, epoch int64) (lastSeq int64, err error)
-	// SaveSession writes title and status, and sets updated_at from the store's clock. NotFound: no
+	Lock(id perdure.SessionID, epoch int64) (lastSeq int64, err error)
+	// Update writes title and status, and sets updated_at from the store's clock. NotFound: no
 	// such session.
-	SaveSession(id perdure.SessionID, title string, status perdure.SessionStatus) error
-	// ReleaseSession clears the driver and records the last seq as seen. The epoch stays. Lost:
+	Update(id perdure.SessionID, title string, status perdure.SessionStatus) error
+	// Release clears the driver and records the last seq as seen. The epoch stays. Lost:
 	// epoch is not the stored one. NotFound: no such session.
-	ReleaseSession(id perdure.SessionID, epoch int64) error
+	Release(id perdure.SessionID, epoch int64) error
 	// PutSnapshot replaces the cached fold.
 	PutSnapshot(id perdure.SessionID, s Snapshot) error
 }

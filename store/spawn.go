@@ -79,37 +79,37 @@ type SpawnCount struct {
 
 // SpawnReader reads spawn handles.
 type SpawnReader interface {
-	// Spawn returns the handle of a call. NotFound: there is none.
-	Spawn(key perdure.CallKey) (Spawn, error)
-	// SpawnOf returns the handle of a child. NotFound: the session is not the child of any handle.
-	SpawnOf(child perdure.SessionID) (Spawn, error)
-	// Spawns lists the handles of a tree in the order of their claims. An empty root lists all.
-	Spawns(root perdure.SessionID) ([]Spawn, error)
-	// CountSpawns counts the handles of a tree, without reading them. An empty root counts all. The
+	// Get returns the handle of a call. NotFound: there is none.
+	Get(key perdure.CallKey) (Spawn, error)
+	// OfChild returns the handle of a child. NotFound: the session is not the child of any handle.
+	OfChild(child perdure.SessionID) (Spawn, error)
+	// List lists the handles of a tree in the order of their claims. An empty root lists all.
+	List(root perdure.SessionID) ([]Spawn, error)
+	// Count counts the handles of a tree, without reading them. An empty root counts all. The
 	// count includes the claims of the transaction itself, so that limits can be checked against
 	// it.
-	CountSpawns(root perdure.SessionID) (SpawnCount, error)
+	Count(root perdure.SessionID) (SpawnCount, error)
 }
 
 // SpawnWriter writes spawn handles. Every step after the claim is a compare-and-set on the token. A
 // step that misses is Lost, never a silent success, and has changed nothing.
 type SpawnWriter interface {
-	// ClaimSpawn adds the handle of a call, or reads the existing one, in one step. The caller
+	// Claim adds the handle of a call, or reads the existing one, in one step. The caller
 	// fills in Key, Root, Depth, Task, Name, Prompt, Schema and Token; the store sets state pending
 	// and the time, and the other fields start at zero. It returns what it found, by Spawn.Judge,
 	// and the handle as stored. A caller that continues with a pending handle uses the stored
 	// token. Invalid: there is no token.
-	ClaimSpawn(s Spawn) (SpawnOutcome, Spawn, error)
+	Claim(s Spawn) (SpawnOutcome, Spawn, error)
 	// RegisterChild makes the handle running with a child. The same child again does nothing while
 	// it runs. Lost: the handle has another token or another child, is settled, or does not exist.
 	// Conflict: the child belongs to another handle. Invalid: there is no child.
 	RegisterChild(key perdure.CallKey, token perdure.Token, child perdure.SessionID) error
-	// RepairSpawn counts an answer of the child that did not match the schema, and returns the
+	// Repair counts an answer of the child that did not match the schema, and returns the
 	// count. Every call counts: call it in the transaction that records why. Lost: the handle has
 	// another token, is not running, or does not exist.
-	RepairSpawn(key perdure.CallKey, token perdure.Token) (repairs int, err error)
-	// SettleSpawn records how the child ended, or that it never started. The same status and result
+	Repair(key perdure.CallKey, token perdure.Token) (repairs int, err error)
+	// Settle records how the child ended, or that it never started. The same status and result
 	// again do nothing. Lost: the handle has another token or another outcome, or does not exist.
 	// Invalid: status is not terminal.
-	SettleSpawn(key perdure.CallKey, token perdure.Token, status perdure.TaskState, result json.RawMessage) error
+	Settle(key perdure.CallKey, token perdure.Token, status perdure.TaskState, result json.RawMessage) error
 }

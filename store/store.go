@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/perdure/perdure"
 )
@@ -49,7 +48,7 @@ type Store interface {
 	// that fails does not affect the others.
 	//
 	// To avoid deadlocks, a transaction that changes a session first locks its row, with
-	// LockSession or Append. Then it writes task, call, approval, outbox and budgets, in that
+	// Sessions.Lock or Append. Then it writes task, call, approval, outbox and budgets, in that
 	// order. Storage: the store can no longer promise durability; stop.
 	InTx(ctx context.Context, fn func(Tx) error) error
 	// View runs fn on one consistent snapshot. It may run concurrently with writes and never waits
@@ -68,72 +67,11 @@ type Store interface {
 	Close() error
 }
 
-// Reader is what a View can read. Unknown ids are NotFound, and so are those of another session.
-type Reader interface {
-	// Now returns the store's clock, by which leases are measured, in UTC and microseconds. It does
-	// not advance within a transaction or view.
-	Now() time.Time
-	JournalReader
-	SessionReader
-	CallReader
-	TaskReader
-	FileReader
-	WorkerReader
-	RequestReader
-	ApprovalReader
-	PartialReader
-	SpawnReader
-	ResourceReader
-	ScheduleReader
-	ValueReader
-	ImageReader
-	SecretReader
-	DirectoryReader
-	PaymentReader
-	RateReader
-	BudgetReader
-	WebhookReader
-	TokenReader
-	AuditReader
-	DumpReader
-}
-
 // SchemaReader is implemented by the Reader of a store with a schema.
 type SchemaReader interface {
 	// Schema returns the current schema version of the store, and the newest one that this program
 	// knows. They differ if another program has migrated the store since this one opened it.
 	Schema() (stored, known int64, err error)
-}
-
-// Tx is what a transaction can read and write. It reads its own writes.
-type Tx interface {
-	Reader
-	JournalWriter
-	SessionWriter
-	SessionRemover
-	LabelWriter
-	CallWriter
-	TaskWriter
-	FileWriter
-	WorkerWriter
-	RequestWriter
-	ApprovalWriter
-	PartialWriter
-	SpawnWriter
-	ResourceWriter
-	LeaseWriter
-	ScheduleWriter
-	ValueWriter
-	ImageWriter
-	SecretWriter
-	DirectoryWriter
-	PaymentWriter
-	RateWriter
-	BudgetWriter
-	WebhookWriter
-	TokenWriter
-	AuditWriter
-	DumpWriter
 }
 
 // Frame is what a watcher gets: an event of the journal, or a live update that is never stored.

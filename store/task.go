@@ -68,17 +68,17 @@ func Prunable(t perdure.Task, before time.Time) bool {
 
 // TaskReader reads tasks, their messages, their deliveries and their output.
 type TaskReader interface {
-	// Task returns the record. NotFound: no such task in this session; an empty session means any.
-	Task(session perdure.SessionID, id perdure.TaskID) (perdure.Task, error)
-	// Tasks lists records in the order of creation. Invalid: the filter names an unknown state.
-	Tasks(filter TaskFilter) ([]perdure.Task, error)
-	// CountTasks counts the tasks in a state by session, without reading their records. Sessions
+	// Get returns the record. NotFound: no such task in this session; an empty session means any.
+	Get(session perdure.SessionID, id perdure.TaskID) (perdure.Task, error)
+	// List lists records in the order of creation. Invalid: the filter names an unknown state.
+	List(filter TaskFilter) ([]perdure.Task, error)
+	// Count counts the tasks in a state by session, without reading their records. Sessions
 	// without such tasks are left out; the others are ordered by the creation of their first
 	// counted task. An empty session means all. Invalid: unknown state.
-	CountTasks(state perdure.TaskState, session perdure.SessionID) ([]TaskCount, error)
-	// TaskMessages returns up to limit messages of a task after one, in the order they were added;
+	Count(state perdure.TaskState, session perdure.SessionID) ([]TaskCount, error)
+	// Messages returns up to limit messages of a task after one, in the order they were added;
 	// limit 0 means all. An empty or unknown after means from the first.
-	TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]perdure.TaskMessage, error)
+	Messages(id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]perdure.TaskMessage, error)
 	// Deliveries returns the unclaimed outbox rows of a session, in the order they were added. An
 	// empty session means all.
 	Deliveries(session perdure.SessionID) ([]Delivery, error)
@@ -92,27 +92,27 @@ type TaskReader interface {
 
 // TaskPruner prunes tasks.
 type TaskPruner interface {
-	// PruneTasks removes up to limit tasks that ended before a time, the oldest end first, with
+	// Prune removes up to limit tasks that ended before a time, the oldest end first, with
 	// their messages, output, approvals and claimed deliveries, and returns their records; limit 0
 	// means all. It keeps tasks that are not Prunable, and tasks with an unclaimed delivery or an
 	// open approval. Their calls in the ledger and their spawn handles stay, since those exist as
 	// long as the journal.
-	PruneTasks(before time.Time, limit int) ([]perdure.Task, error)
+	Prune(before time.Time, limit int) ([]perdure.Task, error)
 }
 
 // TaskWriter writes tasks.
 type TaskWriter interface {
 	TaskPruner
-	// CreateTask adds a record. An existing task with this id is returned unchanged, with created
+	// Create adds a record. An existing task with this id is returned unchanged, with created
 	// false. Times are truncated to microseconds. Invalid: its state is unknown, or it cannot be
 	// encoded as JSON.
-	CreateTask(t perdure.Task) (stored perdure.Task, created bool, err error)
-	// UpdateTask applies one update, by perdure.Task.Update, to the locked row. An answer other
+	Create(t perdure.Task) (stored perdure.Task, created bool, err error)
+	// Update applies one update, by perdure.Task.Update, to the locked row. An answer other
 	// than Updated, and an error, mean that nothing was changed. NotFound: no such task in this
 	// session; an empty session means any. Conflict: the transition is not allowed.
-	UpdateTask(session perdure.SessionID, id perdure.TaskID, u perdure.TaskUpdate) (perdure.TaskChange, error)
-	// AddTaskMessage adds a message. Conflict: its id exists.
-	AddTaskMessage(m perdure.TaskMessage) error
+	Update(session perdure.SessionID, id perdure.TaskID, u perdure.TaskUpdate) (perdure.TaskChange, error)
+	// AddMessage adds a message. Conflict: its id exists.
+	AddMessage(m perdure.TaskMessage) error
 	// AddDelivery adds an outbox row. The same task, attempt and state again do nothing, even if
 	// the row was claimed. Invalid: its state is not terminal.
 	AddDelivery(d Delivery) error

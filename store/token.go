@@ -60,18 +60,18 @@ func (t AccessToken) Micro() AccessToken {
 
 // TokenReader reads tokens.
 type TokenReader interface {
-	// AccessToken returns a token, including revoked and expired ones. NotFound: there is none.
-	AccessToken(id perdure.TokenID) (AccessToken, error)
-	// TokenOf returns the token whose secret has a hash. NotFound: there is none.
-	TokenOf(hash string) (AccessToken, error)
-	// AccessTokens lists the tokens of an org, or of all for an empty one, by id, which is the
+	// Get returns a token, including revoked and expired ones. NotFound: there is none.
+	Get(id perdure.TokenID) (AccessToken, error)
+	// ByHash returns the token whose secret has a hash. NotFound: there is none.
+	ByHash(hash string) (AccessToken, error)
+	// List lists the tokens of an org, or of all for an empty one, by id, which is the
 	// order of creation.
-	AccessTokens(org string) ([]AccessToken, error)
+	List(org string) ([]AccessToken, error)
 }
 
 // TokenWriter writes tokens.
 type TokenWriter interface {
-	// PutAccessToken adds a token, or replaces the one with its id. Conflict: another token has its
+	// Put adds a token, or replaces the one with its id. Conflict: another token has its
 	// hash, or its hash or org would change. Invalid: as Check says.
-	PutAccessToken(t AccessToken) error
+	Put(t AccessToken) error
 }

@@ -38,33 +38,33 @@ func (v Value) Check() error {
 
 // ValueReader reads the values of sessions.
 type ValueReader interface {
-	// Value returns a value. NotFound: the session has none with that key.
-	Value(session perdure.SessionID, key string) (Value, error)
-	// Values lists the values of a session by the bytes of their keys, without their texts.
-	Values(session perdure.SessionID) ([]Value, error)
+	// Get returns a value. NotFound: the session has none with that key.
+	Get(session perdure.SessionID, key string) (Value, error)
+	// List lists the values of a session by the bytes of their keys, without their texts.
+	List(session perdure.SessionID) ([]Value, error)
 }
 
 // ValueWriter writes the values of sessions. They are removed with their session.
 type ValueWriter interface {
-	// PutValue adds a value, or replaces the one with its key, and returns it as stored without its
+	// Put adds a value, or replaces the one with its key, and returns it as stored without its
 	// text. The store sets version and times. Invalid: as Check says. Limit: the session has
 	// MaxKeys other values. NotFound: no such session.
-	PutValue(v Value) (Value, error)
-	// RemoveValue removes a value and reports whether it existed.
-	RemoveValue(session perdure.SessionID, key string) (bool, error)
+	Put(v Value) (Value, error)
+	// Remove removes a value and reports whether it existed.
+	Remove(session perdure.SessionID, key string) (bool, error)
 }
 
 // Secret is a sealed value. The store cannot open it.
 type Secret struct {
 	Session   perdure.SessionID
 	Name      string
-	Version   int64          // higher with each write, see NextSecret; sealed with the value
+	Version   int64          // higher with each write, see Secrets.NextVersion; sealed with the value
 	Sealed    []byte         // opaque to the store
 	KeyID     string         // of the key that seals it
 	Hosts     []string       // where the value may be sent; empty: nowhere
 	Call      perdure.CallID // that wrote it; empty: none
 	CreatedAt time.Time
-	UpdatedAt time.Time // not changed by ResealSecret
+	UpdatedAt time.Time // not changed by Secrets.Reseal
 }
 
 // Check checks a secret. Invalid: the error says what is wrong.
@@ -95,31 +95,31 @@ type SecretKey struct {
 
 // SecretReader reads sealed values.
 type SecretReader interface {
-	// Secret returns a secret. NotFound: the session has none with that name.
-	Secret(session perdure.SessionID, name string) (Secret, error)
-	// NextSecret returns the version under which a secret must be written: one more than the stored
-	// one, otherwise one more than any version that the session removed, otherwise 1. So no version
-	// of a name is used twice, even after a removal: bytes that were sealed for one version never
-	// open as another, and a version always identifies the same value.
-	NextSecret(session perdure.SessionID, name string) (int64, error)
-	// Secrets lists secrets: those of a session by the bytes of their names, sessions in a stable
+	// Get returns a secret. NotFound: the session has none with that name.
+	Get(session perdure.SessionID, name string) (Secret, error)
+	// NextVersion returns the version under which a secret must be written: one more than the
+	// stored one, otherwise one more than any version that the session removed, otherwise 1. So no
+	// version of a name is used twice, even after a removal: bytes that were sealed for one version
+	// never open as another, and a version always identifies the same value.
+	NextVersion(session perdure.SessionID, name string) (int64, error)
+	// List lists secrets: those of a session by the bytes of their names, sessions in a stable
 	// order of the store. A list can thus be read in pages while secrets are written.
-	Secrets(filter SecretFilter) ([]Secret, error)
+	List(filter SecretFilter) ([]Secret, error)
 }
 
 // SecretWriter writes sealed values. They are removed with their session; neither Dump nor a fork
 // copies them.
 type SecretWriter interface {
-	// PutSecret adds a secret, or replaces the one with its name. The caller sets the version that
-	// NextSecret returned, because the version is sealed with the value; the store sets the times.
-	// Invalid: as Check says. Conflict: another version was written since; read it and seal again.
-	// Limit: the session has MaxKeys other secrets. NotFound: no such session.
-	PutSecret(s Secret) error
-	// ResealSecret replaces the sealed bytes and the key id of version s.Version, if it is sealed
+	// Put adds a secret, or replaces the one with its name. The caller sets the version that
+	// Secrets.NextVersion returned, because the version is sealed with the value; the store sets
+	// the times. Invalid: as Check says. Conflict: another version was written since; read it and
+	// seal again. Limit: the session has MaxKeys other secrets. NotFound: no such session.
+	Put(s Secret) error
+	// Reseal replaces the sealed bytes and the key id of version s.Version, if it is sealed
 	// under the key was, and changes nothing else. It reports whether it did; if not, the secret
 	// was written or removed since, and nothing needs to be done.
-	ResealSecret(s Secret, was string) (bool, error)
-	// RemoveSecret removes a secret and reports whether it existed. Its version is never used
+	Reseal(s Secret, was string) (bool, error)
+	// Remove removes a secret and reports whether it existed. Its version is never used
 	// again.
-	RemoveSecret(session perdure.SessionID, name string) (bool, error)
+	Remove(session perdure.SessionID, name string) (bool, error)
 }

@@ -59,37 +59,37 @@ type HookDeliveryFilter struct {
 // WebhookReader reads webhooks and the queue of their deliveries. From its first read of a webhook
 // to its end, a transaction excludes others from writing webhooks and from advancing their cursors.
 type WebhookReader interface {
-	// Webhook returns a webhook. NotFound: there is none.
-	Webhook(id perdure.WebhookID) (Webhook, error)
-	// Webhooks lists webhooks by id, which is the order of creation.
-	Webhooks() ([]Webhook, error)
-	// HookSpans lists up to limit sessions whose journals have events not yet processed for
+	// Get returns a webhook. NotFound: there is none.
+	Get(id perdure.WebhookID) (Webhook, error)
+	// List lists webhooks by id, which is the order of creation.
+	List() ([]Webhook, error)
+	// Spans lists up to limit sessions whose journals have events not yet processed for
 	// webhooks; 0 means all. A restored session starts after the events that it was restored with.
-	HookSpans(limit int) ([]HookSpan, error)
-	// HookDelivery returns a delivery. NotFound: there is none.
-	HookDelivery(id perdure.WebhookDeliveryID) (webhook.Delivery, error)
-	// HookDeliveries lists deliveries of a webhook.
-	HookDeliveries(filter HookDeliveryFilter) ([]webhook.Delivery, error)
+	Spans(limit int) ([]HookSpan, error)
+	// Delivery returns a delivery. NotFound: there is none.
+	Delivery(id perdure.WebhookDeliveryID) (webhook.Delivery, error)
+	// Deliveries lists deliveries of a webhook.
+	Deliveries(filter HookDeliveryFilter) ([]webhook.Delivery, error)
 }
 
 // WebhookWriter writes webhooks and their queue. The deliveries of a session are removed with it.
 type WebhookWriter interface {
-	// PutWebhook adds or replaces a webhook. It names the version that was read, 0 for a new one,
+	// Put adds or replaces a webhook. It names the version that was read, 0 for a new one,
 	// and returns the row as stored: its version is one higher, and the store sets UpdatedAt.
 	// Conflict: the row has another version, or exists already. Invalid: as Check says.
-	PutWebhook(w Webhook) (Webhook, error)
-	// RemoveWebhook removes a webhook with its deliveries, and reports whether it existed.
-	RemoveWebhook(id perdure.WebhookID) (bool, error)
-	// MoveHooks records that a span was processed; with an empty session: everything of all
+	Put(w Webhook) (Webhook, error)
+	// Remove removes a webhook with its deliveries, and reports whether it existed.
+	Remove(id perdure.WebhookID) (bool, error)
+	// Move records that a span was processed; with an empty session: everything of all
 	// sessions. The deliveries of the span are written in the same transaction. Conflict: another
 	// caller recorded it, or the session was removed.
-	MoveHooks(span HookSpan) error
-	// AddHookDelivery queues a delivery, and reports whether it did: an existing id is not queued
+	Move(span HookSpan) error
+	// AddDelivery queues a delivery, and reports whether it did: an existing id is not queued
 	// again.
-	AddHookDelivery(d webhook.Delivery) (bool, error)
-	// ChangeHookDelivery replaces a delivery. NotFound: it does not exist.
-	ChangeHookDelivery(d webhook.Delivery) error
-	// PruneHookDeliveries removes up to limit deliveries that ended before a time, and returns how
+	AddDelivery(d webhook.Delivery) (bool, error)
+	// UpdateDelivery replaces a delivery. NotFound: it does not exist.
+	UpdateDelivery(d webhook.Delivery) error
+	// PruneDeliveries removes up to limit deliveries that ended before a time, and returns how
 	// many.
-	PruneHookDeliveries(before time.Time, limit int) (int, error)
+	PruneDeliveries(before time.Time, limit int) (int, error)
 }

@@ -24,28 +24,28 @@ type Heartbeat struct {
 
 // WorkerReader reads workers.
 type WorkerReader interface {
-	// Worker returns the row. NotFound: no such worker.
-	Worker(id perdure.WorkerID) (Worker, error)
-	// Workers lists all rows, by id.
-	Workers() ([]Worker, error)
+	// Get returns the row. NotFound: no such worker.
+	Get(id perdure.WorkerID) (Worker, error)
+	// List lists all rows, by id.
+	List() ([]Worker, error)
 }
 
 // WorkerWriter writes workers.
 type WorkerWriter interface {
-	// PutWorker adds or replaces the row.
-	PutWorker(w Worker) error
-	// BeatWorker renews the lease to now + lease and sets heartbeat_at of the worker's live tasks,
+	// Put adds or replaces the row.
+	Put(w Worker) error
+	// Renew renews the lease to now + lease and sets heartbeat_at of the worker's live tasks,
 	// in one batch and without an event. Lost: no such worker; another has taken over its work.
-	BeatWorker(id perdure.WorkerID, lease time.Duration) (Heartbeat, error)
-	// MarkWorkerDead removes the row of a worker whose lease has expired by the store's clock. A
+	Renew(id perdure.WorkerID, lease time.Duration) (Heartbeat, error)
+	// MarkDead removes the row of a worker whose lease has expired by the store's clock. A
 	// valid lease is left alone.
-	MarkWorkerDead(id perdure.WorkerID) error
-	// RetireWorker is RemoveWorker for a worker that stopped in an orderly way. It decrements
+	MarkDead(id perdure.WorkerID) error
+	// Retire is Workers.Remove for a worker that stopped in an orderly way. It decrements
 	// Resumes of the sessions that the worker still drives, because an orderly stop is not a failed
 	// attempt.
-	RetireWorker(id perdure.WorkerID) error
-	// RemoveWorker removes the lease. Removing it again does nothing.
-	RemoveWorker(id perdure.WorkerID) error
+	Retire(id perdure.WorkerID) error
+	// Remove removes the lease. Removing it again does nothing.
+	Remove(id perdure.WorkerID) error
 	// Elect reports whether this transaction gets a role. One transaction at a time has a role,
 	// until it ends. Elect never waits: if another transaction has the role, it returns false. In a
 	// store that runs one writing transaction at a time, it returns true.

@@ -151,7 +151,7 @@ func spend(ctx context.Context, from budgetStore, first, n int) ([]time.Duration
 func storeBudget(ctx context.Context, st store.Store) (budgetStore, error) {
 	m := meter.New(meter.Config{})
 	err := st.InTx(ctx, func(tx store.Tx) error {
-		return tx.PutBudget(budget.Account{Budget: budget.Budget{
+		return tx.Budgets().Put(budget.Account{Budget: budget.Budget{
 			ID:      "bdgt_0123456789ab7def8123456789abcdef",
 			Subject: budget.Subject{Scope: budget.Org, ID: budget.DefaultOrg}, Currency: budget.Calls,
 			Limit: budget.Whole(1_000_000), Action: budget.Stop, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),

@@ -59,7 +59,7 @@ func TestReader(t *testing.T) {
 		"a gap":        {frame(4) + frame(6), "event 6 came after 4"},
 		"a repetition": {frame(4) + live + frame(5) + frame(5), "event 5 came after 5"},
 		"from earlier": {frame(3), "event 3 came after 3"},
-		"too slow":     {frame(4) + "event: slow\ndata: {}\n\n", "it was cut: slow"},
+		"too slow":     {frame(4) + "event: slow\ndata: {}\n\n", "the stream was cut: slow"},
 		"an end":       {frame(4) + ": ping\n\n" + frame(5), "the stream ended"},
 		"no time":      {"id: 4\nevent: a\ndata: {}\n\n", "read the time of event 4"},
 	} {

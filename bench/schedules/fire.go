@@ -138,7 +138,7 @@ func (w *scheduleRig) fill(ctx context.Context, n int) error {
 			var errs []error
 			for i := from; i < min(from+batch, n); i++ {
 				errs = append(errs,
-					tx.PutSchedule(w.schedule(tx.Now(), next.Add(time.Duration(i)*time.Millisecond)),
+					tx.Schedules().Put(w.schedule(tx.Now(), next.Add(time.Duration(i)*time.Millisecond)),
 						store.ScheduleCaps{}))
 			}
 			return errors.Join(errs...)
@@ -166,7 +166,7 @@ func (w *scheduleRig) scan(ctx context.Context) (took []time.Duration, err error
 	for range scans {
 		began := time.Now()
 		err := w.st.View(ctx, func(r store.Reader) error {
-			_, err := r.DueSchedules(time.Time{}, r.Now(), page)
+			_, err := r.Schedules().Due(time.Time{}, r.Now(), page)
 			return err
 		})
 		if err != nil {
@@ -251,7 +251,7 @@ func (w *scheduleRig) rows(ctx context.Context, ids []perdure.ScheduleID) (rows 
 	for {
 		err := w.st.View(ctx, func(r store.Reader) error {
 			for len(rows) < len(ids) {
-				fires, err := r.Fires(ids[len(rows)], 0)
+				fires, err := r.Schedules().Fires(ids[len(rows)], 0)
 				if err != nil || len(fires) == 0 {
 					return err
 				}

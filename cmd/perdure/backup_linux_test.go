@@ -148,7 +148,7 @@ func settledCalls(t *testing.T, dir string) map[perdure.CallKey]perdure.Call {
 	defer st.Close()
 	found := map[perdure.CallKey]perdure.Call{}
 	err = st.View(context.Background(), func(r store.Reader) error {
-		calls, err := r.Calls(store.CallFilter{State: perdure.CallSettled})
+		calls, err := r.Calls().List(store.CallFilter{State: perdure.CallSettled})
 		for _, call := range calls {
 			found[call.Key] = call
 		}

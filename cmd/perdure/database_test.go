@@ -34,7 +34,7 @@ func TestReadingWritesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = st.View(t.Context(), func(r store.Reader) error { _, err := r.Workers(); return err })
+	err = st.View(t.Context(), func(r store.Reader) error { _, err := r.Workers().List(); return err })
 	if err := errors.Join(err, st.Close()); err != nil {
 		t.Error(err)
 	}

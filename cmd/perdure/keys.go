@@ -37,11 +37,11 @@ func (k *keys) Begin(ctx context.Context, r api.Request) (api.Request, error) {
 	var known store.Request
 	ctx = urgently(ctx, r)
 	err := k.store.InTx(ctx, func(tx store.Tx) error {
-		err := tx.BeginRequest(store.Request{Scope: r.Scope, Key: r.Key, Hash: r.Hash, Seed: r.Seed})
+		err := tx.Requests().Begin(store.Request{Scope: r.Scope, Key: r.Key, Hash: r.Hash, Seed: r.Seed})
 		if err != nil && !errors.Is(err, perdure.Conflict) {
 			return err
 		}
-		known, err = tx.Request(r.Scope, r.Key)
+		known, err = tx.Requests().Get(r.Scope, r.Key)
 		return err
 	})
 	if err != nil {
@@ -64,7 +64,7 @@ func (k *keys) Begin(ctx context.Context, r api.Request) (api.Request, error) {
 // ids and without a second effect.
 func (k *keys) End(ctx context.Context, r api.Request) error {
 	answer := store.Answer{Status: r.Status, ContentType: r.ContentType, Location: r.Location, Body: r.Body}
-	return k.store.InTx(urgently(ctx, r), func(tx store.Tx) error { return tx.EndRequest(r.Scope, r.Key, answer) })
+	return k.store.InTx(urgently(ctx, r), func(tx store.Tx) error { return tx.Requests().End(r.Scope, r.Key, answer) })
 }
 
 // urgently marks the bookkeeping of a request that stops work: it works even on a full disk (R7).
@@ -107,7 +107,7 @@ func (k *keys) prune(ctx context.Context) (int, error) {
 	for total := 0; ; {
 		gone := 0
 		err := k.store.InTx(ctx, func(tx store.Tx) (err error) {
-			gone, err = tx.PruneRequests(tx.Now().Add(-keyTime), pruneBatch)
+			gone, err = tx.Requests().Prune(tx.Now().Add(-keyTime), pruneBatch)
 			return err
 		})
 		if err != nil {

@@ -146,7 +146,7 @@ func remember(t *testing.T, st store.Store, prefix string, n int) {
 	t.Helper()
 	err := st.InTx(t.Context(), func(tx store.Tx) error {
 		for i := range n {
-			if err := tx.BeginRequest(store.Request{Scope: "scope", Key: fmt.Sprint(prefix, i)}); err != nil {
+			if err := tx.Requests().Begin(store.Request{Scope: "scope", Key: fmt.Sprint(prefix, i)}); err != nil {
 				return err
 			}
 		}
@@ -163,7 +163,7 @@ func stillKnown(t *testing.T, st store.Store, prefix string, n int) (count int) 
 	err := st.View(t.Context(), func(r store.Reader) error {
 		count = 0
 		for i := range n {
-			_, err := r.Request("scope", fmt.Sprint(prefix, i))
+			_, err := r.Requests().Get("scope", fmt.Sprint(prefix, i))
 			switch {
 			case err == nil:
 				count++
@@ -197,7 +197,7 @@ func TestKeysPrune(t *testing.T) {
 			if got := stillKnown(t, st, "young", 3); got != 3 {
 				t.Errorf("%d of 3 are left that are a day old to the microsecond", got)
 			}
-			if got, want := st.Count("PruneRequests"), n/500+1; got != want {
+			if got, want := st.Count("Requests.Prune"), n/500+1; got != want {
 				t.Errorf("got %d batches, want %d", got, want)
 			}
 		})
@@ -208,7 +208,7 @@ func TestKeysRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		// The second run fails, and Run continues.
-		st := faulty.New(memory.New(memory.Config{}), faulty.Nth("PruneRequests", 2, faulty.Fault{Act: faulty.Fail}))
+		st := faulty.New(memory.New(memory.Config{}), faulty.Nth("Requests.Prune", 2, faulty.Fault{Act: faulty.Fail}))
 		var log bytes.Buffer
 		k := &keys{store: st, log: slog.New(slog.NewTextHandler(&log, nil))}
 		remember(t, st, "before", 2)
@@ -229,8 +229,8 @@ func TestKeysRun(t *testing.T) {
 			if hour > 24 { // at 24 they are exactly a day old
 				want = 0
 			}
-			if got := stillKnown(t, st, "after", 2); got != want || st.Count("PruneRequests") != hour+1 {
-				t.Errorf("hour %d: got %d left after %d times, want %d", hour, got, st.Count("PruneRequests"), want)
+			if got := stillKnown(t, st, "after", 2); got != want || st.Count("Requests.Prune") != hour+1 {
+				t.Errorf("hour %d: got %d left after %d times, want %d", hour, got, st.Count("Requests.Prune"), want)
 			}
 		}
 		if !bytes.Contains(log.Bytes(), []byte("deleting expired idempotency keys failed")) {
@@ -247,7 +247,7 @@ func TestKeysRun(t *testing.T) {
 func TestKeysRunEndsWithABrokenStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		st := faulty.New(memory.New(memory.Config{}), faulty.Nth("PruneRequests", 1, faulty.Fault{Act: faulty.Fail, Kind: perdure.Storage}))
+		st := faulty.New(memory.New(memory.Config{}), faulty.Nth("Requests.Prune", 1, faulty.Fault{Act: faulty.Fail, Kind: perdure.Storage}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 

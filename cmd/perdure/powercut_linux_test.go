@@ -278,12 +278,12 @@ func (r recording) here(record chaos.Record, broken *[]string) map[string]bool {
 // readAll reads every journal of a store.
 func readAll(ctx context.Context, st store.Store) (record chaos.Record, err error) {
 	err = st.View(ctx, func(r store.Reader) error {
-		all, err := r.Sessions(store.SessionFilter{})
+		all, err := r.Sessions().List(store.SessionFilter{})
 		if err != nil {
 			return err
 		}
 		for _, s := range all {
-			events, err := r.Events(s.ID, 0, 1<<20)
+			events, err := r.Journal().Events(s.ID, 0, 1<<20)
 			if err != nil {
 				return err
 			}

@@ -45,16 +45,16 @@ func TestRotateKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = st.InTx(t.Context(), func(tx store.Tx) error {
-		if err := tx.CreateSession(store.Session{ID: hidden.Session, Status: perdure.SessionStarted}); err != nil {
+		if err := tx.Sessions().Create(store.Session{ID: hidden.Session, Status: perdure.SessionStarted}); err != nil {
 			return err
 		}
-		if _, err := tx.PutProvider(store.Provider{ID: id, Kind: "openai", Sealed: key}); err != nil {
+		if _, err := tx.Directory().Providers().Put(store.Provider{ID: id, Kind: "openai", Sealed: key}); err != nil {
 			return err
 		}
-		if _, err := tx.PutConnection(store.Connection{User: "user", Provider: "github", Sealed: token}); err != nil {
+		if _, err := tx.Directory().Connections().Put(store.Connection{User: "user", Provider: "github", Sealed: token}); err != nil {
 			return err
 		}
-		return tx.PutSecret(hidden)
+		return tx.Secrets().Put(hidden)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestRotateKey(t *testing.T) {
 	defer st.Close()
 	var deeds []string
 	err = st.View(t.Context(), func(r store.Reader) error {
-		_, err := store.CheckAudit(r, func(e store.AuditEntry) { deeds = append(deeds, e.Action+" "+e.Subject+" "+e.Detail["rows"]) }, t.Errorf)
+		_, err := store.CheckAudit(r.Audit(), func(e store.AuditEntry) { deeds = append(deeds, e.Action+" "+e.Subject+" "+e.Detail["rows"]) }, t.Errorf)
 		return err
 	})
 	current, failed := keys.Current()

@@ -157,7 +157,7 @@ func (e *localEngine) Attended(ctx context.Context) bool {
 	}
 	var workers []store.Worker
 	err := e.store.View(ctx, func(r store.Reader) (err error) {
-		workers, err = r.Workers()
+		workers, err = r.Workers().List()
 		return err
 	})
 	return err != nil || slices.ContainsFunc(workers,

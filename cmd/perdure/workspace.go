@@ -49,7 +49,7 @@ func (w *workspaces) folder(ctx context.Context, id perdure.SessionID) (string, 
 	}
 	begun := false // an unknown session may be created later
 	err := w.store.View(ctx, func(r store.Reader) error {
-		events, err := r.Events(id, 0, 1)
+		events, err := r.Journal().Events(id, 0, 1)
 		if begun = err == nil && len(events) > 0; !begun {
 			return err
 		}

@@ -217,7 +217,7 @@ func layersOf(r store.Reader, o tool.SessionRequest) (layers []agent.Overlay, le
 	var kept agent.Agent
 	if o.Agent != "" {
 		found := false
-		switch kept, found, err = r.Agent(o.Agent); {
+		switch kept, found, err = r.Directory().Agents().Get(o.Agent); {
 		case err != nil:
 			return nil, "", err
 		case !found:
@@ -228,7 +228,7 @@ func layersOf(r store.Reader, o tool.SessionRequest) (layers []agent.Overlay, le
 			leaf = kept.Harness
 		}
 	}
-	chain, err := r.HarnessChain(leaf)
+	chain, err := r.Directory().Harnesses().Chain(leaf)
 	if err != nil {
 		return nil, "", err
 	}
@@ -252,9 +252,9 @@ func layersOf(r store.Reader, o tool.SessionRequest) (layers []agent.Overlay, le
 // modelOf returns the name of a model: of id, or of the store's default model, or "" for the
 // engine's (N10).
 func modelOf(r store.Reader, id perdure.ModelID) (string, error) {
-	m, found, err := r.DefaultModel()
+	m, found, err := r.Directory().Models().Default()
 	if id != "" {
-		m, found, err = r.Model(id)
+		m, found, err = r.Directory().Models().Get(id)
 	}
 	if err != nil || found {
 		return m.Name, err
@@ -269,13 +269,13 @@ func modelOf(r store.Reader, id perdure.ModelID) (string, error) {
 // agent (N5). Another order or agent is Conflict. The agent may have changed since; the session
 // checkNotConfigured its configuration.
 func sameAgent(r store.Reader, id perdure.SessionID, a perdure.Agent) (known bool, err error) {
-	switch _, err := r.Session(id); {
+	switch _, err := r.Sessions().Get(id); {
 	case errors.Is(err, perdure.NotFound):
 		return false, nil
 	case err != nil:
 		return false, err
 	}
-	events, err := r.Events(id, 0, 1)
+	events, err := r.Journal().Events(id, 0, 1)
 	if err != nil || len(events) == 0 {
 		return false, err
 	}
@@ -354,7 +354,7 @@ func (e *Engine) writeInitialFiles(ctx context.Context, id perdure.SessionID, ma
 // startSession creates the session in one commit: its row, the files that the store keeps, and the
 // first event.
 func (e *Engine) startSession(tx store.Tx, id perdure.SessionID, of engine.Owner, made resolvedAgent) error {
-	if known, err := sameAgent(tx, id, made.agent); known || err != nil {
+	if known, err := sameAgent(tx.Reader(), id, made.agent); known || err != nil {
 		return err
 	}
 	row := store.Session{
@@ -362,7 +362,7 @@ func (e *Engine) startSession(tx store.Tx, id perdure.SessionID, of engine.Owner
 		Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
 	}
 	rand.Read(row.Secret[:]) // never fails
-	if err := tx.CreateSession(row); err != nil {
+	if err := tx.Sessions().Create(row); err != nil {
 		return err
 	}
 	if e.cfg.Files == nil {

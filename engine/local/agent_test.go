@@ -58,13 +58,13 @@ func furnish(t *testing.T, script string, change func(*local.Config)) *house {
 	h.small = store.Model{ID: effect.NewID[perdure.ModelID](), Provider: provider.ID, Name: "small-1"}
 	h.write(t, func(tx store.Tx) (err error) {
 		for _, put := range []func() error{
-			func() error { h.root, err = tx.PutHarness(h.root); return err },
-			func() error { h.leaf, err = tx.PutHarness(h.leaf); return err },
-			func() error { h.agent, err = tx.PutAgent(h.agent); return err },
-			func() error { _, err = tx.PutProvider(provider); return err },
-			func() error { h.def, err = tx.PutModel(h.def); return err },
-			func() error { h.small, err = tx.PutModel(h.small); return err },
-			func() error { return tx.SetDefaultModel(h.def.ID) },
+			func() error { h.root, err = tx.Directory().Harnesses().Put(h.root); return err },
+			func() error { h.leaf, err = tx.Directory().Harnesses().Put(h.leaf); return err },
+			func() error { h.agent, err = tx.Directory().Agents().Put(h.agent); return err },
+			func() error { _, err = tx.Directory().Providers().Put(provider); return err },
+			func() error { h.def, err = tx.Directory().Models().Put(h.def); return err },
+			func() error { h.small, err = tx.Directory().Models().Put(h.small); return err },
+			func() error { return tx.Directory().Models().SetDefault(h.def.ID) },
 		} {
 			if err := put(); err != nil {
 				return err
@@ -188,9 +188,9 @@ func TestStartAgent(t *testing.T) {
 
 	files := map[string]string{}
 	err := h.store.View(t.Context(), func(r store.Reader) error {
-		list, err := r.Files(s.ID, "/", true)
+		list, err := r.Files().List(s.ID, "/", true)
 		for _, f := range list {
-			whole, failed := r.File(s.ID, f.Path)
+			whole, failed := r.Files().Get(s.ID, f.Path)
 			err = errors.Join(err, failed)
 			files[f.Path] = fmt.Sprint(string(whole.Content), " ", whole.ReadOnly)
 		}
@@ -217,7 +217,7 @@ func TestStartAgentModel(t *testing.T) {
 
 	differ(t, "default", modelOf(tool.SessionRequest{}), "large-1")
 	differ(t, "chosen", modelOf(tool.SessionRequest{Agent: h.agent.ID, Overlay: agent.Overlay{DefaultModel: h.small.ID}}), "small-1")
-	h.write(t, func(tx store.Tx) error { return tx.SetDefaultModel("") })
+	h.write(t, func(tx store.Tx) error { return tx.Directory().Models().SetDefault("") })
 	differ(t, "the engine's", modelOf(tool.SessionRequest{Agent: h.agent.ID}), "")
 }
 
@@ -229,7 +229,7 @@ func TestStartAgentAgain(t *testing.T) {
 	s := h.start(t, o)
 	changed := h.agent
 	changed.Overlay.SystemPrompt = "You write."
-	h.write(t, func(tx store.Tx) error { _, err := tx.PutAgent(changed); return err })
+	h.write(t, func(tx store.Tx) error { _, err := tx.Directory().Agents().Put(changed); return err })
 
 	differ(t, "again", h.start(t, o), s)
 	o.Title = "other"
@@ -252,9 +252,9 @@ func TestStartAgentGone(t *testing.T) {
 	s, of := h.start(t, o), h.start(t, other)
 	h.agent.Status, h.root.Status = agent.Archived, agent.Deleted
 	h.write(t, func(tx store.Tx) error {
-		_, err := tx.PutAgent(h.agent)
-		_, failed := tx.PutHarness(h.root)
-		_, broken := tx.RemoveModel(h.small.ID)
+		_, err := tx.Directory().Agents().Put(h.agent)
+		_, failed := tx.Directory().Harnesses().Put(h.root)
+		_, broken := tx.Directory().Models().Remove(h.small.ID)
 		return errors.Join(err, failed, broken)
 	})
 
@@ -344,9 +344,9 @@ func TestStartAgentRefuses(t *testing.T) {
 	archived.ID, archived.Version, archived.Status = effect.NewID[perdure.AgentID](), 0, agent.Archived
 	gone := agent.Harness{ID: effect.NewID[perdure.HarnessID](), Name: "gone", Status: agent.Deleted}
 	h.write(t, func(tx store.Tx) error {
-		_, err := tx.PutAgent(archived)
-		_, failed := tx.PutHarness(lone)
-		_, broken := tx.PutHarness(gone)
+		_, err := tx.Directory().Agents().Put(archived)
+		_, failed := tx.Directory().Harnesses().Put(lone)
+		_, broken := tx.Directory().Harnesses().Put(gone)
 		return errors.Join(err, failed, broken)
 	})
 	before, err := h.Sessions(t.Context(), 0)
@@ -394,13 +394,13 @@ func TestArchivedAgent(t *testing.T) {
 		"agent": {func(h *house, tx store.Tx) error {
 			a := h.agent
 			a.Status = agent.Archived
-			_, err := tx.PutAgent(a)
+			_, err := tx.Directory().Agents().Put(a)
 			return err
 		}, "agent %[1]s is archived"},
 		"harness": {func(h *house, tx store.Tx) error {
 			r := h.root
 			r.Status = agent.Deleted
-			_, err := tx.PutHarness(r)
+			_, err := tx.Directory().Harnesses().Put(r)
 			return err
 		}, "harness %[2]s is deleted"},
 	} {
@@ -486,12 +486,12 @@ func TestConnectionCanary(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = tx.PutConnection(store.Connection{User: sessionport.LocalUser, Provider: "github", Sealed: token})
+		_, err = tx.Directory().Connections().Put(store.Connection{User: sessionport.LocalUser, Provider: "github", Sealed: token})
 		p := store.Provider{ID: effect.NewID[perdure.ProviderID](), Kind: "openai"}
 		key, failed := ports.SealKey(p.ID, canary+"-key")
 		p.Sealed = key
-		_, broken := tx.PutProvider(p)
-		return errors.Join(err, failed, broken, tx.SetDefaultProvider(p.ID))
+		_, broken := tx.Directory().Providers().Put(p)
+		return errors.Join(err, failed, broken, tx.Directory().Providers().SetDefault(p.ID))
 	})
 	s := h.start(t, tool.SessionRequest{Overlay: agent.Overlay{Tools: []string{"loud"}}})
 
@@ -500,10 +500,10 @@ func TestConnectionCanary(t *testing.T) {
 	var dump store.SessionDump
 	var rows any
 	err = h.store.View(t.Context(), func(r store.Reader) error {
-		all, err := r.Providers()
-		connections, failed := r.Connections()
+		all, err := r.Directory().Providers().List()
+		connections, failed := r.Directory().Connections().List()
 		rows = []any{all, connections}
-		whole, broken := r.Dump(s.ID)
+		whole, broken := r.Sessions().Dump(s.ID)
 		dump = whole
 		return errors.Join(err, failed, broken)
 	})

@@ -73,11 +73,11 @@ func (e *Engine) Export(ctx context.Context, id perdure.SessionID, w io.Writer) 
 
 // dumpTree dumps a session and, recursively, its subagents' sessions, oldest first.
 func dumpTree(r store.Reader, id perdure.SessionID) ([]store.SessionDump, error) {
-	own, err := r.Dump(id)
+	own, err := r.Sessions().Dump(id)
 	if err != nil {
 		return nil, err
 	}
-	children, err := r.Sessions(store.SessionFilter{Parent: id})
+	children, err := r.Sessions().List(store.SessionFilter{Parent: id})
 	if err != nil {
 		return nil, err
 	}
@@ -220,15 +220,15 @@ func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (en
 		for _, p := range parcels {
 			d := p.SessionDump
 			d.Session.Org, d.Session.User = of.Org, of.User
-			if err := tx.Restore(d); err != nil {
+			if err := tx.Sessions().Restore(d); err != nil {
 				return err
 			}
 		}
 		// Checked after Restore: from there on nobody else can delete these ids.
-		if err := e.checkNoLeftovers(tx, ids...); err != nil {
+		if err := e.checkNoLeftovers(tx.Reader(), ids...); err != nil {
 			return err
 		}
-		return tx.AddAudit(store.AuditEntry{
+		return tx.Audit().Add(store.AuditEntry{
 			Org: of.Org, Actor: store.ActorOf(ctx), Action: "session.imported", Subject: string(head.Session),
 			Session: head.Session,
 			Detail: map[string]string{

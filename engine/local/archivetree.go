@@ -71,7 +71,7 @@ func (e *Engine) freezeTree(
 	err = e.view(ctx, func(r store.Reader) error {
 		ids = []perdure.SessionID{id}
 		for i := 0; i < len(ids); i++ { // ids grows
-			children, err := r.Sessions(store.SessionFilter{Parent: ids[i]})
+			children, err := r.Sessions().List(store.SessionFilter{Parent: ids[i]})
 			if err != nil {
 				return err
 			}
@@ -168,21 +168,21 @@ func (e *Engine) omissions(r store.Reader, dumps []store.SessionDump) (left []om
 	for _, d := range dumps {
 		id := d.Session.ID
 		add := func(kind, name string) { left = append(left, omission{kind, name, id}) }
-		secrets, err := r.Secrets(store.SecretFilter{Session: id, WithoutValue: true})
+		secrets, err := r.Secrets().List(store.SecretFilter{Session: id, WithoutValue: true})
 		for _, s := range secrets {
 			add("secret", s.Name)
 		}
 		if err != nil {
 			return nil, err
 		}
-		resources, err := r.Resources(store.ResourceFilter{Session: id})
+		resources, err := r.Resources().List(store.ResourceFilter{Session: id})
 		for _, one := range resources {
 			add("resource", one.ID)
 		}
 		if err != nil {
 			return nil, err
 		}
-		leases, err := r.Leases(id)
+		leases, err := r.Resources().Leases(id)
 		for _, l := range leases {
 			if l.Status != perdure.LeaseReleased {
 				add("lease", l.Provider+" "+l.Type+" "+l.ExternalID)
@@ -214,14 +214,14 @@ func (e *Engine) usesHostDir(id perdure.SessionID) bool {
 // inheritedImages adds the images that a fork reads from its source sessions.
 func inheritedImages(r store.Reader, fork store.Session, left []omission) ([]omission, error) {
 	for from := fork.Forked; from != ""; {
-		row, err := r.Session(from)
+		row, err := r.Sessions().Get(from)
 		if errors.Is(err, perdure.NotFound) {
 			return left, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		images, err := r.Images(from)
+		images, err := r.Images().List(from)
 		if err != nil {
 			return nil, err
 		}
@@ -277,7 +277,7 @@ func conflictIfExists(there bool, id perdure.SessionID) error {
 
 func (e *Engine) sessionExists(ctx context.Context, id perdure.SessionID) (there bool, err error) {
 	err = e.view(ctx, func(r store.Reader) error {
-		_, err := r.Session(id)
+		_, err := r.Sessions().Get(id)
 		there = err == nil
 		if errors.Is(err, perdure.NotFound) {
 			err = nil

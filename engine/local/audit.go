@@ -23,7 +23,7 @@ func (e *Engine) Audit(ctx context.Context, q engine.AuditQuery) ([]engine.Audit
 	for after, more := q.After, true; more; {
 		var page []store.AuditLink
 		err := e.view(ctx, func(r store.Reader) (err error) {
-			page, err = r.AuditLinks(of.Org, after, auditPage)
+			page, err = r.Audit().Links(of.Org, after, auditPage)
 			return err
 		})
 		if err != nil {

@@ -46,7 +46,7 @@ func TestS26WhoDidWhat(t *testing.T) {
 
 	var found []store.AuditEntry
 	err = st.View(ctx, func(r store.Reader) error {
-		_, err := store.CheckAudit(r, func(e store.AuditEntry) { found = append(found, e) }, t.Errorf)
+		_, err := store.CheckAudit(r.Audit(), func(e store.AuditEntry) { found = append(found, e) }, t.Errorf)
 		return err
 	})
 	if err != nil {

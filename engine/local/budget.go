@@ -54,7 +54,7 @@ func (e *Engine) SetBudget(ctx context.Context, b budget.Budget, by string) (set
 	b.ID = budgetID(b)
 	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		if b.Scope == budget.Session {
-			if _, err := tx.Session(perdure.SessionID(b.Subject.ID)); err != nil {
+			if _, err := tx.Sessions().Get(perdure.SessionID(b.Subject.ID)); err != nil {
 				return err
 			}
 		}
@@ -66,11 +66,11 @@ func (e *Engine) SetBudget(ctx context.Context, b budget.Budget, by string) (set
 			Budget: a.ID, Kind: budget.Set, Name: by, Amount: a.Limit, At: tx.Now(),
 			Work: "set " + strconv.FormatInt(tx.Now().UnixMicro(), 10),
 		}
-		if _, err := tx.AddEntry(line); err != nil {
+		if _, err := tx.Budgets().AddEntry(line); err != nil {
 			return err
 		}
 		set = a.Standing(tx.Now(), false)
-		if err := tx.PutBudget(a); err != nil {
+		if err := tx.Budgets().Put(a); err != nil {
 			return err
 		}
 		return e.auditBudget(tx, a.Budget, "budget.set", by)
@@ -86,13 +86,13 @@ func (e *Engine) SetBudget(ctx context.Context, b budget.Budget, by string) (set
 func (e *Engine) auditBudget(tx store.Tx, b budget.Budget, action, by string) error {
 	org, plain := b.Subject.Plain()
 	if b.Scope == budget.Session {
-		row, err := tx.Session(perdure.SessionID(b.Subject.ID))
+		row, err := tx.Sessions().Get(perdure.SessionID(b.Subject.ID))
 		if err != nil && !errors.Is(err, perdure.NotFound) {
 			return err
 		}
 		org = row.Org
 	}
-	return tx.AddAudit(store.AuditEntry{Org: org, Actor: by, Action: action, Subject: string(b.ID),
+	return tx.Audit().Add(store.AuditEntry{Org: org, Actor: by, Action: action, Subject: string(b.ID),
 		Detail: map[string]string{
 			"scope": string(b.Scope), "of": plain.ID, "limit": b.Limit.String(), "currency": string(b.Currency),
 		}})
@@ -102,7 +102,7 @@ func (e *Engine) auditBudget(tx store.Tx, b budget.Budget, action, by string) er
 // amounts stay.
 func (e *Engine) updatedAccount(tx store.Tx, b budget.Budget) (budget.Account, error) {
 	now := tx.Now()
-	found, err := tx.Budgets(store.BudgetFilter{ID: b.ID})
+	found, err := tx.Budgets().List(store.BudgetFilter{ID: b.ID})
 	if err != nil {
 		return budget.Account{}, err
 	}
@@ -112,7 +112,7 @@ func (e *Engine) updatedAccount(tx store.Tx, b budget.Budget) (budget.Account, e
 		a.From, _ = a.NextWindow(now)
 		return a, nil
 	}
-	a, err := meter.Current(tx, found[0])
+	a, err := meter.Current(tx.Reader(), found[0])
 	b.CreatedAt = a.CreatedAt
 	a.Budget, a.Warned = b, false
 	return a, err
@@ -122,7 +122,7 @@ func (e *Engine) updatedAccount(tx store.Tx, b budget.Budget) (budget.Account, e
 func (e *Engine) Budgets(ctx context.Context, f engine.BudgetFilter) (found []budget.Standing, err error) {
 	err = e.view(ctx, func(r store.Reader) error {
 		found = nil
-		all, err := r.Budgets(store.BudgetFilter{})
+		all, err := r.Budgets().List(store.BudgetFilter{})
 		for _, a := range all {
 			if err != nil {
 				return err
@@ -144,9 +144,9 @@ func (e *Engine) Budgets(ctx context.Context, f engine.BudgetFilter) (found []bu
 // RemoveBudget removes a budget and its ledger.
 func (e *Engine) RemoveBudget(ctx context.Context, id perdure.BudgetID) error {
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		found, err := tx.Budgets(store.BudgetFilter{ID: id})
+		found, err := tx.Budgets().List(store.BudgetFilter{ID: id})
 		if err == nil {
-			err = tx.RemoveBudget(id)
+			err = tx.Budgets().Remove(id)
 		}
 		for _, a := range found {
 			if err == nil {
@@ -165,12 +165,12 @@ func (e *Engine) RemoveBudget(ctx context.Context, id perdure.BudgetID) error {
 // BudgetEntries returns the last entries of a ledger.
 func (e *Engine) BudgetEntries(ctx context.Context, id perdure.BudgetID, limit int) (found []budget.Entry, err error) {
 	err = e.view(ctx, func(r store.Reader) error {
-		known, err := r.Budgets(store.BudgetFilter{ID: id})
+		known, err := r.Budgets().List(store.BudgetFilter{ID: id})
 		if err == nil && (id == "" || len(known) == 0) {
 			err = perdure.NotFound
 		}
 		if err == nil {
-			found, err = r.BudgetEntries(store.EntryFilter{Budget: id, Limit: limit})
+			found, err = r.Budgets().Entries(store.EntryFilter{Budget: id, Limit: limit})
 		}
 		return err
 	})
@@ -208,7 +208,7 @@ func (e *Engine) resumeHalted(ctx context.Context) {
 	var ready []perdure.SessionID
 	err := e.view(ctx, func(r store.Reader) error {
 		ready = nil
-		halts, err := r.BudgetHalts()
+		halts, err := r.Budgets().Halts()
 		woken := map[perdure.BudgetID]int{}
 		for _, h := range halts {
 			if woken[h.Budget] == maxResumedPerBudget {
@@ -241,7 +241,7 @@ func (e *Engine) resumeHalted(ctx context.Context) {
 // mayResume reports whether a stopped session may continue. It checks the budget first, because
 // many sessions share it.
 func (e *Engine) mayResume(r store.Reader, h store.BudgetHalt) (bool, error) {
-	found, err := r.Budgets(store.BudgetFilter{ID: h.Budget})
+	found, err := r.Budgets().List(store.BudgetFilter{ID: h.Budget})
 	if err != nil {
 		return false, err
 	}
@@ -266,7 +266,7 @@ func (e *Engine) skipIfPaused(r store.Reader, s perdure.Schedule, step perdure.S
 	if step.Outcome != perdure.Fired {
 		return step, nil
 	}
-	row, err := r.Session(s.Session)
+	row, err := r.Sessions().Get(s.Session)
 	if errors.Is(err, perdure.NotFound) { // the session is being deleted
 		return step, nil
 	}

@@ -30,7 +30,15 @@ type haltedReader struct {
 	look func() error
 }
 
-func (r haltedReader) BudgetHalts() ([]store.BudgetHalt, error) {
+// haltedReaderBudgets overrides a part of one noun.
+type haltedReaderBudgets struct {
+	store.BudgetReader
+	haltedReader
+}
+
+func (r haltedReader) Budgets() store.BudgetReader { return haltedReaderBudgets{r.Reader.Budgets(), r} }
+
+func (r haltedReaderBudgets) Halts() ([]store.BudgetHalt, error) {
 	return []store.BudgetHalt{{Session: "ses_gone", Budget: "b"}}, r.look()
 }
 

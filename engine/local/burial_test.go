@@ -26,12 +26,12 @@ const lateWorker = perdure.WorkerID("worker_late")
 
 func (l *laggard) View(ctx context.Context, fn func(store.Reader) error) error {
 	err := l.Store.InTx(ctx, func(tx store.Tx) error {
-		w, err := tx.Worker(lateWorker)
+		w, err := tx.Workers().Get(lateWorker)
 		if err != nil {
 			return err
 		}
 		w.LeaseUntil = tx.Now()
-		return tx.PutWorker(w)
+		return tx.Workers().Put(w)
 	})
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func (l *laggard) View(ctx context.Context, fn func(store.Reader) error) error {
 }
 
 func (l *laggard) InTx(ctx context.Context, fn func(store.Tx) error) error {
-	err := l.Store.InTx(ctx, func(tx store.Tx) error { _, err := tx.BeatWorker(lateWorker, time.Hour); return err })
+	err := l.Store.InTx(ctx, func(tx store.Tx) error { _, err := tx.Workers().Renew(lateWorker, time.Hour); return err })
 	if err != nil {
 		return err
 	}
@@ -53,9 +53,19 @@ type lookingReader struct {
 	looks *atomic.Int64
 }
 
-func (l lookingReader) Workers() ([]store.Worker, error) {
+// lookingReaderWorkers overrides a part of one noun.
+type lookingReaderWorkers struct {
+	store.WorkerReader
+	lookingReader
+}
+
+func (l lookingReader) Workers() store.WorkerReader {
+	return lookingReaderWorkers{l.Reader.Workers(), l}
+}
+
+func (l lookingReaderWorkers) List() ([]store.Worker, error) {
 	l.looks.Add(1)
-	return l.Reader.Workers()
+	return l.WorkerReader.List()
 }
 
 // TestTheLivingAreNotBuried has a worker beat between the read that finds its lease expired and the
@@ -64,7 +74,7 @@ func TestTheLivingAreNotBuried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New(memory.Config{})
-		err := st.InTx(t.Context(), func(tx store.Tx) error { return tx.PutWorker(store.Worker{ID: lateWorker}) })
+		err := st.InTx(t.Context(), func(tx store.Tx) error { return tx.Workers().Put(store.Worker{ID: lateWorker}) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +91,7 @@ func TestTheLivingAreNotBuried(t *testing.T) {
 		go func() { ended <- eng.Run(ctx) }()
 		pass(time.Minute)
 
-		err = st.View(t.Context(), func(r store.Reader) error { _, err := r.Worker(lateWorker); return err })
+		err = st.View(t.Context(), func(r store.Reader) error { _, err := r.Workers().Get(lateWorker); return err })
 
 		stop()
 		if err := errors.Join(err, <-ended); err != nil {

@@ -16,10 +16,10 @@ import (
 // Calls lists the calls of a session in the order of their claims.
 func (e *Engine) Calls(ctx context.Context, id perdure.SessionID) (calls []perdure.Call, err error) {
 	return calls, e.view(ctx, func(r store.Reader) error {
-		if _, err := r.Session(id); err != nil {
+		if _, err := r.Sessions().Get(id); err != nil {
 			return err
 		}
-		calls, err = r.Calls(store.CallFilter{Session: id})
+		calls, err = r.Calls().List(store.CallFilter{Session: id})
 		return err
 	})
 }

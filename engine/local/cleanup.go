@@ -237,7 +237,7 @@ func (e *Engine) pruneLeases(ctx context.Context) {
 	for {
 		var n int
 		err := e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
-			n, err = tx.PruneLeases(tx.Now().Add(-e.cfg.Retention), e.cfg.PruneBatch)
+			n, err = tx.Resources().PruneLeases(tx.Now().Add(-e.cfg.Retention), e.cfg.PruneBatch)
 			return err
 		})
 		if err != nil && ctx.Err() == nil {

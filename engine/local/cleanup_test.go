@@ -121,7 +121,7 @@ func (y *yard) lease(owner string) perdure.Lease {
 func (y *yard) boxLease() (l perdure.Lease) {
 	y.Helper()
 	err := y.View(y.Context(), func(r store.Reader) (err error) {
-		l, err = r.Lease(store.LeaseKey{Provider: "cloud", Type: "box", ExternalID: "i-1"})
+		l, err = r.Resources().Lease(store.LeaseKey{Provider: "cloud", Type: "box", ExternalID: "i-1"})
 		return err
 	})
 	if err != nil {
@@ -420,7 +420,7 @@ func TestCleanupNeverCameBack(t *testing.T) {
 func (y *yard) lastLease() (l perdure.Lease) {
 	y.Helper()
 	err := y.View(y.Context(), func(r store.Reader) error {
-		found, err := r.Leases(y.id)
+		found, err := r.Resources().Leases(y.id)
 		if len(found) > 0 {
 			l = found[len(found)-1]
 		}

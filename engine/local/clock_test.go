@@ -96,7 +96,7 @@ steps:
 		}
 		var events []perdure.Event
 		err := st.View(t.Context(), func(r store.Reader) (err error) {
-			events, err = r.Events(id, 0, 10_000)
+			events, err = r.Journal().Events(id, 0, 10_000)
 			return err
 		})
 		if err != nil {

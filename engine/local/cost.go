@@ -45,7 +45,7 @@ func (e *Engine) Costs(ctx context.Context, q engine.CostQuery) (engine.CostRepo
 	}
 	var sessions []store.Session
 	err := e.view(ctx, func(r store.Reader) (err error) {
-		sessions, err = r.Sessions(listFor(ctx, 0))
+		sessions, err = r.Sessions().List(listFor(ctx, 0))
 		return err
 	})
 	for _, s := range sessions {
@@ -66,7 +66,7 @@ func (e *Engine) tallySession(ctx context.Context, t *tally, id perdure.SessionI
 	for after := int64(0); ; {
 		var events []perdure.Event
 		err := e.view(ctx, func(r store.Reader) (err error) {
-			events, err = r.Events(id, after, store.Page)
+			events, err = r.Journal().Events(id, after, store.Page)
 			return err
 		})
 		if err != nil || len(events) == 0 {

@@ -50,7 +50,7 @@ func TestS26NoDeedWithoutItsEntry(t *testing.T) {
 	kept := memory.New(memory.Config{})
 	var mute atomic.Bool
 	st := faulty.New(kept, faulty.Plan{At: func(p faulty.Point) faulty.Fault {
-		if p.Method == "AddAudit" && mute.Load() {
+		if p.Method == "Audit.Add" && mute.Load() {
 			return faulty.Fault{Act: faulty.Fail, Kind: perdure.Storage}
 		}
 		return faulty.Fault{}
@@ -144,11 +144,11 @@ func state(t *testing.T, st store.Store) string {
 	t.Helper()
 	var text strings.Builder
 	err := st.View(t.Context(), func(r store.Reader) error {
-		sessions, err := r.Sessions(store.SessionFilter{})
-		secrets, failed := r.Secrets(store.SecretFilter{})
-		hooks, broken := r.Webhooks()
-		agents, wrong := r.Agents(agent.StatusFilter{All: true})
-		layers, amiss := r.Harnesses(agent.StatusFilter{All: true})
+		sessions, err := r.Sessions().List(store.SessionFilter{})
+		secrets, failed := r.Secrets().List(store.SecretFilter{})
+		hooks, broken := r.Webhooks().List()
+		agents, wrong := r.Directory().Agents().List(agent.StatusFilter{All: true})
+		layers, amiss := r.Directory().Harnesses().List(agent.StatusFilter{All: true})
 		for _, one := range sessions {
 			fmt.Fprintln(&text, one.ID)
 		}
@@ -177,7 +177,7 @@ func audited(t *testing.T, st store.Store) (found []store.AuditEntry) {
 	t.Helper()
 	err := st.View(t.Context(), func(r store.Reader) error {
 		found = nil
-		_, err := store.CheckAudit(r, func(e store.AuditEntry) { found = append(found, e) }, t.Errorf)
+		_, err := store.CheckAudit(r.Audit(), func(e store.AuditEntry) { found = append(found, e) }, t.Errorf)
 		return err
 	})
 	if err != nil {

@@ -18,10 +18,10 @@ func (e *Engine) Events(
 	ctx context.Context, id perdure.SessionID, after int64, limit int,
 ) (events []perdure.Event, err error) {
 	return events, e.view(ctx, func(r store.Reader) error {
-		if _, err := r.Session(id); err != nil {
+		if _, err := r.Sessions().Get(id); err != nil {
 			return err
 		}
-		events, err = r.Events(id, after, limit)
+		events, err = r.Journal().Events(id, after, limit)
 		return err
 	})
 }
@@ -58,7 +58,7 @@ type follower struct {
 
 // begin looks for a streaming response. A journal that cannot be folded is followed without one.
 func (f *follower) begin(r store.Reader) error {
-	row, err := r.Session(f.id)
+	row, err := r.Sessions().Get(f.id)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (f *follower) sendStored() error {
 	}
 	var kept store.Partial
 	err := f.e.view(f.ctx, func(r store.Reader) (err error) {
-		kept, err = r.Partial(f.id, f.open)
+		kept, err = r.Journal().Partial(f.id, f.open)
 		return err
 	})
 	switch {

@@ -82,11 +82,29 @@ type spyTx struct {
 	facts []perdure.Fact
 }
 
-func (s *spyTx) Append(id perdure.SessionID, events []perdure.Event) error {
+// spyTxJournal overrides a part of one noun.
+type spyTxJournal struct {
+	store.Journal
+	*spyTx
+}
+
+func (s *spyTx) Journal() store.Journal { return spyTxJournal{s.Tx.Journal(), s} }
+
+// spyTxReader reads what the transaction shows.
+type spyTxReader struct {
+	store.Reader
+	tx *spyTx
+}
+
+func (s *spyTx) Reader() store.Reader { return spyTxReader{s.Tx.Reader(), s} }
+
+func (r spyTxReader) Journal() store.JournalView { return r.tx.Journal() }
+
+func (s spyTxJournal) Append(id perdure.SessionID, events []perdure.Event) error {
 	for _, e := range events {
 		s.facts = append(s.facts, e.Fact)
 	}
-	return s.Tx.Append(id, events)
+	return s.Journal.Append(id, events)
 }
 
 func has[F perdure.Fact](facts []perdure.Fact, match func(F) bool) bool {

@@ -52,7 +52,7 @@ func (e *Engine) rearm(ctx context.Context) error {
 	for {
 		var page []perdure.Schedule
 		err := e.view(ctx, func(r store.Reader) (err error) {
-			page, err = r.Schedules(store.ScheduleFilter{After: last, Limit: zoneCheckPage})
+			page, err = r.Schedules().List(store.ScheduleFilter{After: last, Limit: zoneCheckPage})
 			return err
 		})
 		if err != nil || len(page) == 0 {
@@ -87,7 +87,7 @@ func (e *Engine) rearmOne(ctx context.Context, s perdure.Schedule) error {
 		if err != nil {
 			return err
 		}
-		return tx.PutSchedule(s.Rearm(timing), store.ScheduleCaps{})
+		return tx.Schedules().Put(s.Rearm(timing), store.ScheduleCaps{})
 	})
 }
 
@@ -197,7 +197,7 @@ func (e *Engine) findDueBetween(r store.Reader, after, by time.Time, found *dueN
 	offset := time.Since(r.Now()) // between the store's clock and this machine's
 	seen := 0
 	for limit := duePage; ; limit *= 2 {
-		page, err := r.DueSchedules(after, by, limit)
+		page, err := r.Schedules().Due(after, by, limit)
 		if err != nil {
 			return err
 		}
@@ -266,11 +266,11 @@ func (e *Engine) taskToReplace(r store.Reader, s perdure.Schedule) (perdure.Task
 	if s.Overlap != perdure.OverlapReplace || s.QueuedNominal.IsZero() {
 		return "", false
 	}
-	f, err := r.Fire(s.ID, s.LastFire)
+	f, err := r.Schedules().Fire(s.ID, s.LastFire)
 	if err != nil || f.Task == "" {
 		return "", false
 	}
-	t, err := r.Task("", f.Task)
+	t, err := r.Tasks().Get("", f.Task)
 	return t.ID, err == nil && t.State.Live() && !t.CancelRequested()
 }
 
@@ -352,7 +352,7 @@ func (e *Engine) fire(
 		if err != nil {
 			return err
 		}
-		step, err := again(tx, now, tx.Now())
+		step, err := again(tx.Reader(), now, tx.Now())
 		if err != nil || step.Outcome != want.Outcome || !step.Nominal.Equal(want.Nominal) {
 			return err
 		}
@@ -375,7 +375,7 @@ func (e *Engine) fence(tx store.Tx) error {
 	if !e.cfg.Shared {
 		return nil
 	}
-	return e.effects.LeaseHolds(tx)
+	return e.effects.LeaseHolds(tx.Reader())
 }
 
 // fireIn is the transaction of fire.
@@ -388,23 +388,23 @@ func (e *Engine) fireIn(
 	}
 	next := step.Schedule
 	next.UpdatedAt = tx.Now()
-	known, err := tx.Fire(s.ID, step.Nominal)
+	known, err := tx.Schedules().Fire(s.ID, step.Nominal)
 	there := err == nil
 	if err != nil && !errors.Is(err, perdure.NotFound) {
 		return fire, err
 	}
 	if there && known.Outcome == perdure.Fired { // the clock or the zone moved back: never fire twice (SC18)
-		return known, tx.PutSchedule(next, store.ScheduleCaps{})
+		return known, tx.Schedules().Put(next, store.ScheduleCaps{})
 	}
 	if step.Outcome == perdure.Fired {
 		if next, err = e.countPreviousFire(tx, s, next); err != nil {
 			return fire, err
 		}
 		if !next.Enabled && s.Enabled && s.Cron != "" && next.Paused != "" { // this failure was one too many
-			return perdure.Fire{}, tx.PutSchedule(next, store.ScheduleCaps{})
+			return perdure.Fire{}, tx.Schedules().Put(next, store.ScheduleCaps{})
 		}
 	}
-	if err := tx.PutSchedule(next, store.ScheduleCaps{}); err != nil {
+	if err := tx.Schedules().Put(next, store.ScheduleCaps{}); err != nil {
 		return fire, err
 	}
 	if step.Outcome == perdure.Fired {
@@ -414,7 +414,7 @@ func (e *Engine) fireIn(
 		if fire.Outcome == perdure.SkippedBudget {
 			step.Schedule = next
 			next = s.SkippedForBudget(step, fire.Reason).Schedule
-			if err := tx.PutSchedule(next, store.ScheduleCaps{}); err != nil {
+			if err := tx.Schedules().Put(next, store.ScheduleCaps{}); err != nil {
 				return fire, err
 			}
 		}
@@ -425,9 +425,9 @@ func (e *Engine) fireIn(
 	}
 	err = e.append(tx, s.Session, perdure.Event{Actor: "schedule", Task: fire.Task, Fact: fact})
 	if there {
-		err = errors.Join(err, tx.ChangeFire(fire))
+		err = errors.Join(err, tx.Schedules().UpdateFire(fire))
 	} else if err == nil {
-		err = tx.AddFire(fire)
+		err = tx.Schedules().AddFire(fire)
 	}
 	if err == nil && next.Type() == "oneshot" && !next.Enabled && fire.Outcome != perdure.Fired {
 		err = e.effects.CloseMonitor(tx, next, cmp.Or(fire.Reason, string(fire.Outcome)))
@@ -441,7 +441,7 @@ func (e *Engine) countPreviousFire(tx store.Tx, s, next perdure.Schedule) (perdu
 	if s.Action.Message == "" || s.LastFire.IsZero() {
 		return next, nil
 	}
-	busy, failed, err := previousFire(tx, s)
+	busy, failed, err := previousFire(tx.Reader(), s)
 	if err != nil || busy {
 		return next, err
 	}
@@ -465,7 +465,7 @@ func (e *Engine) startFire(
 		}
 		fire.Task, fire.Outcome, fire.Reason = "", perdure.FireNotStarted, err.Error()
 		if s, err = e.effects.CountFailure(tx, s, true, false); err == nil {
-			err = tx.PutSchedule(s, store.ScheduleCaps{})
+			err = tx.Schedules().Put(s, store.ScheduleCaps{})
 		}
 		return fire, err
 	}
@@ -477,7 +477,7 @@ func (e *Engine) startFire(
 	if err != nil {
 		return fire, err
 	}
-	row, err := tx.Session(s.Session)
+	row, err := tx.Sessions().Get(s.Session)
 	fire.Message, fire.Seq = message.ID, row.LastSeq
 	return fire, err
 }

@@ -47,9 +47,27 @@ type spyFire struct {
 	fires bool
 }
 
-func (s *spyFire) AddFire(f perdure.Fire) error {
+// spyFireSchedules overrides a part of one noun.
+type spyFireSchedules struct {
+	store.Schedules
+	*spyFire
+}
+
+func (s *spyFire) Schedules() store.Schedules { return spyFireSchedules{s.Tx.Schedules(), s} }
+
+// spyFireReader reads what the transaction shows.
+type spyFireReader struct {
+	store.Reader
+	tx *spyFire
+}
+
+func (s *spyFire) Reader() store.Reader { return spyFireReader{s.Tx.Reader(), s} }
+
+func (r spyFireReader) Schedules() store.ScheduleReader { return r.tx.Schedules() }
+
+func (s spyFireSchedules) AddFire(f perdure.Fire) error {
 	s.fires = true
-	return s.Tx.AddFire(f)
+	return s.Schedules.AddFire(f)
 }
 
 // TestFireUndone: a fire whose transaction was rolled back, and that belongs to another worker or
@@ -64,11 +82,11 @@ func TestFireUndone(t *testing.T) {
 		s := b.every(eng, b.session(eng), nil)
 		over.between <- func() {
 			err := b.st.InTx(context.Background(), func(tx store.Tx) error {
-				now, err := tx.Schedule(s.ID)
+				now, err := tx.Schedules().Get(s.ID)
 				if err != nil {
 					return err
 				}
-				return tx.PutSchedule(now.Disarm("somebody paused it"), store.ScheduleCaps{})
+				return tx.Schedules().Put(now.Disarm("somebody paused it"), store.ScheduleCaps{})
 			})
 			if err != nil {
 				t.Error(err)
@@ -158,10 +176,10 @@ func TestFireFenced(t *testing.T) {
 		s := b.every(eng, b.session(eng), func(s *perdure.Schedule) { s.Cron = "5 * * * *" })
 		b.pass(time.Until(s.NextAt) - time.Second)
 		err := b.st.InTx(t.Context(), func(tx store.Tx) error {
-			workers, err := tx.Workers()
+			workers, err := tx.Workers().List()
 			for _, w := range workers {
 				w.LeaseUntil = tx.Now().Add(-time.Second)
-				err = errors.Join(err, tx.PutWorker(w))
+				err = errors.Join(err, tx.Workers().Put(w))
 			}
 			return err
 		})

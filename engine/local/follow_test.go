@@ -24,14 +24,14 @@ func TestST4Holes(t *testing.T) {
 	keep := func(text string) {
 		t.Helper()
 		err := st.InTx(t.Context(), func(tx store.Tx) error {
-			return tx.PutPartial(store.Partial{Session: id, Message: message, Text: text})
+			return tx.Journal().PutPartial(store.Partial{Session: id, Message: message, Text: text})
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	err := st.InTx(t.Context(), func(tx store.Tx) error {
-		return tx.CreateSession(store.Session{ID: id, Status: perdure.SessionStarted})
+		return tx.Sessions().Create(store.Session{ID: id, Status: perdure.SessionStarted})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestST4BeforeItWatches(t *testing.T) {
 	defer st.Close()
 	id := perdure.FormatID[perdure.SessionID]([16]byte{15: 1})
 	err := st.InTx(t.Context(), func(tx store.Tx) error {
-		return tx.CreateSession(store.Session{ID: id, Status: perdure.SessionStarted})
+		return tx.Sessions().Create(store.Session{ID: id, Status: perdure.SessionStarted})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestST4BeforeItWatches(t *testing.T) {
 		{"It", perdure.OutputReplaced{MessageID: message, ReasonCode: perdure.ReplacedByRestart}},
 	} {
 		err := st.InTx(t.Context(), func(tx store.Tx) error {
-			return tx.PutPartial(store.Partial{Session: id, Message: message, Text: step.kept})
+			return tx.Journal().PutPartial(store.Partial{Session: id, Message: message, Text: step.kept})
 		})
 		if err != nil {
 			t.Fatal(err)

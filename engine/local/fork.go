@@ -81,7 +81,7 @@ func (e *Engine) makeFork(ctx context.Context, from forkSource, databases []sess
 // beginFork writes a fork in one commit: its row, its two events, its files and its values.
 func (e *Engine) beginFork(tx store.Tx, from forkSource, f engine.Fork) error {
 	fact := from.forkedFact(f.Effects)
-	switch known, err := tx.Events(f.ID, 0, 2); {
+	switch known, err := tx.Journal().Events(f.ID, 0, 2); {
 	case err != nil:
 		return err
 	case len(known) == 2:
@@ -99,24 +99,24 @@ func (e *Engine) beginFork(tx store.Tx, from forkSource, f engine.Fork) error {
 		Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
 	}
 	rand.Read(row.Secret[:]) // never fails
-	if err := tx.CreateSession(row); err != nil {
+	if err := tx.Sessions().Create(row); err != nil {
 		return err
 	}
 	events := []perdure.Event{{Fact: perdure.SessionCreated{Agent: agent}}, {Fact: fact}}
 	for i := range events {
 		events[i].ID, events[i].At, events[i].Actor = effect.NewID[perdure.EventID](), tx.Now(), "user"
 	}
-	if err := tx.Append(f.ID, events); err != nil {
+	if err := tx.Journal().Append(f.ID, events); err != nil {
 		return err
 	}
 	for _, file := range from.files {
-		if _, err := tx.PutFile(f.ID, file); err != nil {
+		if _, err := tx.Files().Put(f.ID, file); err != nil {
 			return err
 		}
 	}
 	for _, v := range from.values {
 		v.Session = f.ID
-		if _, err := tx.PutValue(v); err != nil {
+		if _, err := tx.Values().Put(v); err != nil {
 			return err
 		}
 	}
@@ -143,7 +143,7 @@ func readSource(r store.Reader, id perdure.SessionID, at int64) (forkSource, err
 		tasks:    map[perdure.TaskID]perdure.Task{},
 		recorded: map[perdure.CallID]perdure.ToolResult{},
 	}
-	row, err := r.Session(id)
+	row, err := r.Sessions().Get(id)
 	if err != nil {
 		return s, err
 	}
@@ -152,30 +152,30 @@ func readSource(r store.Reader, id perdure.SessionID, at int64) (forkSource, err
 	if at < 0 || at > row.LastSeq {
 		return s, fmt.Errorf("%w event %d: the journal has events 1 to %d", perdure.Invalid, at, row.LastSeq)
 	}
-	events, err := r.Events(id, 0, 0)
+	events, err := r.Journal().Events(id, 0, 0)
 	for _, event := range events {
 		if err == nil && event.Seq <= at {
 			err = s.session.Apply(event)
 		}
 		s.note(event, event.Seq > at)
 	}
-	calls, callErr := r.Calls(store.CallFilter{Session: id})
+	calls, callErr := r.Calls().List(store.CallFilter{Session: id})
 	for _, c := range calls {
 		s.calls[c.Key.Call] = c
 	}
-	tasks, taskErr := r.Tasks(store.TaskFilter{Session: id})
+	tasks, taskErr := r.Tasks().List(store.TaskFilter{Session: id})
 	for _, t := range tasks {
 		s.tasks[t.ID] = t
 	}
-	files, fileErr := r.Files(id, "/", true)
+	files, fileErr := r.Files().List(id, "/", true)
 	for _, f := range files {
-		whole, err := r.File(id, f.Path)
+		whole, err := r.Files().Get(id, f.Path)
 		fileErr = errors.Join(fileErr, err)
 		s.files = append(s.files, whole)
 	}
-	values, valueErr := r.Values(id)
+	values, valueErr := r.Values().List(id)
 	for _, v := range values {
-		whole, err := r.Value(id, v.Key)
+		whole, err := r.Values().Get(id, v.Key)
 		valueErr = errors.Join(valueErr, err)
 		s.values = append(s.values, whole)
 	}

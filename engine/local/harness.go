@@ -41,7 +41,7 @@ func (e *Engine) HarnessVersions(ctx context.Context, id string, limit int) (lis
 		if err != nil {
 			return err
 		}
-		versions, err := r.HarnessVersions(h.ID, max(limit, 0))
+		versions, err := r.Directory().Harnesses().Versions(h.ID, max(limit, 0))
 		if err == nil {
 			list, err = harnessEntries(versions)
 		}
@@ -92,7 +92,7 @@ func (e *Engine) PutHarness(ctx context.Context, w engine.HarnessWrite) (engine.
 // DeleteHarness marks a harness as deleted if nothing inherits from it.
 func (e *Engine) DeleteHarness(ctx context.Context, id string, version int64) error {
 	return deleteStored(ctx, e.cfg.Store, harnesses(), storedDeletion[agent.Harness]{
-		id: id, version: version, unless: func(tx store.Tx, h agent.Harness) error { return checkNotInherited(tx, h.ID) },
+		id: id, version: version, unless: func(tx store.Tx, h agent.Harness) error { return checkNotInherited(tx.Reader(), h.ID) },
 		gone: func(h agent.Harness) agent.Harness {
 			h.Status = agent.Deleted
 			return h

@@ -161,7 +161,7 @@ func TestLaneFaultAnswerOverwritesOutput(t *testing.T) {
 	path := tool.OutputPath(calls[0].Key.Call)
 	read := func() string {
 		var f store.File
-		_ = s.st.View(s.ctx, func(r store.Reader) (err error) { f, err = r.File(s.id, path); return err })
+		_ = s.st.View(s.ctx, func(r store.Reader) (err error) { f, err = r.Files().Get(s.id, path); return err })
 		return string(f.Content[:min(len(f.Content), 8)])
 	}
 	before := read()
@@ -172,7 +172,7 @@ func TestLaneFaultAnswerOverwritesOutput(t *testing.T) {
 	foreign := perdure.CallKey{Session: s.id, Call: "call_nobody_made"}
 	err = s.eng.AnswerCall(s.ctx, foreign, "mallory", perdure.ToolResult{Result: forged})
 	_ = s.st.View(s.ctx, func(r store.Reader) error {
-		if f, ferr := r.File(s.id, tool.OutputPath(foreign.Call)); ferr == nil {
+		if f, ferr := r.Files().Get(s.id, tool.OutputPath(foreign.Call)); ferr == nil {
 			t.Errorf("%v, and %s was written, %d bytes", err, f.Path, f.SizeBytes)
 		}
 		return nil

@@ -12,7 +12,7 @@ import (
 // Approvals lists approvals in the order of their requests.
 func (e *Engine) Approvals(ctx context.Context, f engine.ApprovalFilter) (list []perdure.Approval, err error) {
 	return list, e.view(ctx, func(r store.Reader) error {
-		list, err = r.Approvals(store.ApprovalFilter{Session: f.Session, State: f.State})
+		list, err = r.Approvals().List(store.ApprovalFilter{Session: f.Session, State: f.State})
 		return err
 	})
 }
@@ -20,7 +20,7 @@ func (e *Engine) Approvals(ctx context.Context, f engine.ApprovalFilter) (list [
 // Approval returns an approval.
 func (e *Engine) Approval(ctx context.Context, id perdure.ApprovalID) (a perdure.Approval, err error) {
 	return a, e.view(ctx, func(r store.Reader) error {
-		a, err = r.Approval(id)
+		a, err = r.Approvals().Get(id)
 		return err
 	})
 }
@@ -88,10 +88,10 @@ func (e *Engine) TaskMessages(
 	ctx context.Context, id perdure.TaskID, after perdure.TaskMessageID, limit int,
 ) (list []perdure.TaskMessage, err error) {
 	return list, e.view(ctx, func(r store.Reader) error {
-		if _, err := r.Task("", id); err != nil {
+		if _, err := r.Tasks().Get("", id); err != nil {
 			return err
 		}
-		list, err = r.TaskMessages(id, after, limit)
+		list, err = r.Tasks().Messages(id, after, limit)
 		return err
 	})
 }

@@ -581,7 +581,7 @@ func (s *laneStorm) judge(rested bool) {
 	for _, id := range s.ids {
 		var journal chaos.Journal
 		err := s.st.View(s.ctx, func(r store.Reader) error {
-			events, err := r.Events(id, 0, 0)
+			events, err := r.Journal().Events(id, 0, 0)
 			journal = chaos.Journal{Session: id, Events: events}
 			if err != nil || !rested {
 				return err
@@ -631,7 +631,7 @@ func (s *laneStorm) judgeRows(r store.Reader, j chaos.Journal) error {
 			return err
 		}
 	}
-	tasks, err := r.Tasks(store.TaskFilter{Session: j.Session})
+	tasks, err := r.Tasks().List(store.TaskFilter{Session: j.Session})
 	if err != nil {
 		return err
 	}
@@ -650,7 +650,7 @@ func (s *laneStorm) judgeRows(r store.Reader, j chaos.Journal) error {
 			s.wrong("task %s, %s, %s: delivered %q, handed over %d times", t.ID, t.State, t.Delivery, t.Delivered, n)
 		}
 	}
-	calls, err := r.Calls(store.CallFilter{Session: j.Session})
+	calls, err := r.Calls().List(store.CallFilter{Session: j.Session})
 	for _, c := range calls {
 		if c.State == perdure.CallRunning {
 			s.wrong("call %s of %s still runs in the ledger: %s", c.Key, c.Tool, story(j, c))

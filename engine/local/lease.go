@@ -60,7 +60,7 @@ func (e *Engine) register(ctx context.Context) (begun time.Time, err error) {
 		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 			worker := e.worker
 			worker.StartedAt, worker.LeaseUntil = tx.Now(), tx.Now().Add(e.cfg.Lease)
-			return tx.PutWorker(worker)
+			return tx.Workers().Put(worker)
 		})
 		if err != nil {
 			return begun, err
@@ -189,7 +189,7 @@ func (e *Engine) sendHeartbeats(ctx context.Context) {
 func (e *Engine) wakeChanged(ctx context.Context) error {
 	var driven []store.Session
 	err := e.view(ctx, func(r store.Reader) (err error) {
-		driven, err = r.Sessions(store.SessionFilter{HasDriver: true})
+		driven, err = r.Sessions().List(store.SessionFilter{HasDriver: true})
 		return err
 	})
 	if err != nil {
@@ -267,18 +267,18 @@ func (e *Engine) elected(ctx context.Context) (mine bool, err error) {
 	})
 	if err == nil && mine {
 		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-			if mine, err = tx.Elect(scanner); err != nil || !mine {
+			if mine, err = tx.Workers().Elect(scanner); err != nil || !mine {
 				return err
 			}
-			now, err := lastScanIn(tx)
+			now, err := lastScanIn(tx.Reader())
 			if mine = string(now.Content) == string(last.Content) &&
 				now.UpdatedAt.Equal(last.UpdatedAt); err != nil || !mine {
 				return err
 			}
-			if err := e.effects.LeaseHolds(tx); err != nil {
+			if err := e.effects.LeaseHolds(tx.Reader()); err != nil {
 				return err
 			}
-			_, err = tx.PutFile(scans, store.File{
+			_, err = tx.Files().Put(scans, store.File{
 				Path: lastScan, Content: []byte(e.worker.ID), Encoding: store.EncodingText,
 			})
 			return err
@@ -292,7 +292,7 @@ func (e *Engine) elected(ctx context.Context) (mine bool, err error) {
 
 // lastScanIn returns the record of the last orphan scan, or the zero value if there is none.
 func lastScanIn(r store.Reader) (store.File, error) {
-	last, err := r.File(scans, lastScan)
+	last, err := r.Files().Get(scans, lastScan)
 	if errors.Is(err, perdure.NotFound) {
 		return store.File{}, nil
 	}
@@ -307,7 +307,7 @@ func (e *Engine) mayScan(r store.Reader, last store.File) (bool, error) {
 	if id == e.worker.ID || since < 0 || since >= e.cfg.OrphanScan*3/2 {
 		return true, nil
 	}
-	w, err := r.Worker(id)
+	w, err := r.Workers().Get(id)
 	if errors.Is(err, perdure.NotFound) {
 		return true, nil
 	}
@@ -321,7 +321,7 @@ func (e *Engine) orphans(ctx context.Context, all bool) (ids []perdure.SessionID
 	var dead []perdure.WorkerID
 	err = e.view(ctx, func(r store.Reader) error {
 		ids, dead = nil, nil
-		workers, err := r.Workers()
+		workers, err := r.Workers().List()
 		if err != nil {
 			return err
 		}
@@ -332,7 +332,7 @@ func (e *Engine) orphans(ctx context.Context, all bool) (ids []perdure.SessionID
 			}
 			all = all || r.Now().Sub(w.StartedAt) < firstScans*e.cfg.OrphanScan
 		}
-		sessions, err := r.Sessions(store.SessionFilter{HasDriver: !all && len(dead) == 0})
+		sessions, err := r.Sessions().List(store.SessionFilter{HasDriver: !all && len(dead) == 0})
 		for _, s := range sessions {
 			if s.Worker != "" && !live[s.Worker] || s.Worker == "" && s.Unread() {
 				ids = append(ids, s.ID)
@@ -342,8 +342,8 @@ func (e *Engine) orphans(ctx context.Context, all bool) (ids []perdure.SessionID
 	})
 	if err == nil && len(dead) > 0 {
 		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-			for _, id := range dead { // MarkWorkerDead checks again: a heartbeat may have been under way
-				if err := tx.MarkWorkerDead(id); err != nil {
+			for _, id := range dead { // Workers.MarkDead checks again: a heartbeat may have been under way
+				if err := tx.Workers().MarkDead(id); err != nil {
 					return err
 				}
 			}

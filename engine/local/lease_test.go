@@ -377,7 +377,7 @@ func TestSharedIntents(t *testing.T) {
 		pass(time.Second)
 		row := func() (s store.Session) {
 			err := r.st.View(t.Context(), func(tx store.Reader) (err error) {
-				s, err = tx.Session(r.id)
+				s, err = tx.Sessions().Get(r.id)
 				return err
 			})
 			if err != nil {

@@ -149,6 +149,74 @@ type seenTx struct {
 	released string // a session; empty: none
 }
 
+// seenTxWorkers overrides a part of one noun.
+type seenTxWorkers struct {
+	store.Workers
+	*seenTx
+}
+
+func (s *seenTx) Workers() store.Workers { return seenTxWorkers{s.Tx.Workers(), s} }
+
+// seenTxSessions overrides a part of one noun.
+type seenTxSessions struct {
+	store.Sessions
+	*seenTx
+}
+
+func (s *seenTx) Sessions() store.Sessions { return seenTxSessions{s.Tx.Sessions(), s} }
+
+// seenTxJournal overrides a part of one noun.
+type seenTxJournal struct {
+	store.Journal
+	*seenTx
+}
+
+func (s *seenTx) Journal() store.Journal { return seenTxJournal{s.Tx.Journal(), s} }
+
+// seenTxTasks overrides a part of one noun.
+type seenTxTasks struct {
+	store.Tasks
+	*seenTx
+}
+
+func (s *seenTx) Tasks() store.Tasks { return seenTxTasks{s.Tx.Tasks(), s} }
+
+// seenTxCalls overrides a part of one noun.
+type seenTxCalls struct {
+	store.Calls
+	*seenTx
+}
+
+func (s *seenTx) Calls() store.Calls { return seenTxCalls{s.Tx.Calls(), s} }
+
+// seenTxFiles overrides a part of one noun.
+type seenTxFiles struct {
+	store.Files
+	*seenTx
+}
+
+func (s *seenTx) Files() store.Files { return seenTxFiles{s.Tx.Files(), s} }
+
+// seenTxReader reads what the transaction shows.
+type seenTxReader struct {
+	store.Reader
+	tx *seenTx
+}
+
+func (s *seenTx) Reader() store.Reader { return seenTxReader{s.Tx.Reader(), s} }
+
+func (r seenTxReader) Workers() store.WorkerReader { return r.tx.Workers() }
+
+func (r seenTxReader) Sessions() store.SessionsView { return r.tx.Sessions() }
+
+func (r seenTxReader) Journal() store.JournalView { return r.tx.Journal() }
+
+func (r seenTxReader) Tasks() store.TaskReader { return r.tx.Tasks() }
+
+func (r seenTxReader) Calls() store.CallReader { return r.tx.Calls() }
+
+func (r seenTxReader) Files() store.FileReader { return r.tx.Files() }
+
 // writeStored is one write, with the ownership that it needs.
 type writeStored struct{ key, what string }
 
@@ -164,13 +232,13 @@ func (s *seenTx) committed() {
 	s.d.mu.Lock()
 	worker, unleased := s.d.worker, s.d.spy.unleased
 	s.d.mu.Unlock()
-	row, err := s.Tx.Worker(worker)
+	row, err := s.Tx.Workers().Get(worker)
 	dead := worker != "" && (err != nil || !row.LeaseUntil.After(s.Now()))
 	for _, key := range s.takes {
 		if dead && !unleased {
 			o.wrong = append(o.wrong, fmt.Sprintf("%s takes %s with a lease that has passed", s.d.name, key))
 		}
-		if owner := o.owner[key]; owner != s.d.name && !o.free[key] && strings.HasPrefix(key, "session_") && o.lives(s.Tx, owner) {
+		if owner := o.owner[key]; owner != s.d.name && !o.free[key] && strings.HasPrefix(key, "session_") && o.lives(s.Tx.Reader(), owner) {
 			o.wrong = append(o.wrong, fmt.Sprintf("%s takes %s from %s, which lives", s.d.name, key, owner))
 		}
 		o.owner[key], o.free[key] = s.d.name, false
@@ -190,22 +258,22 @@ func (s *seenTx) committed() {
 
 // lives reports whether the worker that drives a session is alive. The caller holds mu.
 func (o *office) lives(r store.Reader, name string) bool {
-	row, err := r.Worker(o.workers[name])
+	row, err := r.Workers().Get(o.workers[name])
 	return err == nil && row.LeaseUntil.After(r.Now()) && !o.unsure
 }
 
-func (s *seenTx) PutWorker(w store.Worker) error {
+func (s seenTxWorkers) Put(w store.Worker) error {
 	s.d.mu.Lock()
 	s.d.worker = w.ID
 	s.d.mu.Unlock()
 	s.d.office.mu.Lock()
 	s.d.office.workers[s.d.name] = w.ID
 	s.d.office.mu.Unlock()
-	return s.Tx.PutWorker(w)
+	return s.Workers.Put(w)
 }
 
-func (s *seenTx) Worker(id perdure.WorkerID) (store.Worker, error) {
-	w, err := s.Tx.Worker(id)
+func (s seenTxWorkers) Get(id perdure.WorkerID) (store.Worker, error) {
+	w, err := s.Workers.Get(id)
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
 	if s.d.spy.unleased && id == s.d.worker {
@@ -214,42 +282,42 @@ func (s *seenTx) Worker(id perdure.WorkerID) (store.Worker, error) {
 	return w, err
 }
 
-func (s *seenTx) LockSession(id perdure.SessionID, epoch int64) (int64, error) {
+func (s seenTxSessions) Lock(id perdure.SessionID, epoch int64) (int64, error) {
 	s.d.mu.Lock()
 	unfenced := s.d.spy.unfenced
 	s.d.mu.Unlock()
 	if unfenced {
-		row, err := s.Tx.Session(id)
+		row, err := s.Sessions.Get(id)
 		return row.LastSeq, err
 	}
-	return s.Tx.LockSession(id, epoch)
+	return s.Sessions.Lock(id, epoch)
 }
 
-func (s *seenTx) TakeSession(id perdure.SessionID, worker perdure.WorkerID) (store.Session, error) {
+func (s seenTxSessions) Acquire(id perdure.SessionID, worker perdure.WorkerID) (store.Session, error) {
 	s.takes = append(s.takes, string(id))
-	return s.Tx.TakeSession(id, worker)
+	return s.Sessions.Acquire(id, worker)
 }
 
-// ReleaseSession records that the session has no owner.
-func (s *seenTx) ReleaseSession(id perdure.SessionID, epoch int64) error {
+// Release records that the session has no owner.
+func (s seenTxSessions) Release(id perdure.SessionID, epoch int64) error {
 	s.note(string(id), "released")
 	s.released = string(id)
-	return s.Tx.ReleaseSession(id, epoch)
+	return s.Sessions.Release(id, epoch)
 }
 
-func (s *seenTx) SaveSession(id perdure.SessionID, title string, status perdure.SessionStatus) error {
+func (s seenTxSessions) Update(id perdure.SessionID, title string, status perdure.SessionStatus) error {
 	s.note(string(id), "saved")
-	return s.Tx.SaveSession(id, title, status)
+	return s.Sessions.Update(id, title, status)
 }
 
-func (s *seenTx) PutSnapshot(id perdure.SessionID, snap store.Snapshot) error {
+func (s seenTxSessions) PutSnapshot(id perdure.SessionID, snap store.Snapshot) error {
 	s.note(string(id), "snapshot")
-	return s.Tx.PutSnapshot(id, snap)
+	return s.Sessions.PutSnapshot(id, snap)
 }
 
 // Append is a write of the session's driver, except for events of a task and intents, which any
 // worker may write.
-func (s *seenTx) Append(id perdure.SessionID, events []perdure.Event) error {
+func (s seenTxJournal) Append(id perdure.SessionID, events []perdure.Event) error {
 	for _, e := range events {
 		if _, file := e.Fact.(perdure.FileWritten); file && e.Task != "" { // a write of the task's owner
 			s.note(string(e.Task), "%s", e.Type())
@@ -262,11 +330,11 @@ func (s *seenTx) Append(id perdure.SessionID, events []perdure.Event) error {
 			s.note(string(id), "%s", e.Type())
 		}
 	}
-	return s.Tx.Append(id, events)
+	return s.Journal.Append(id, events)
 }
 
-func (s *seenTx) CreateTask(t perdure.Task) (perdure.Task, bool, error) {
-	stored, created, err := s.Tx.CreateTask(t)
+func (s seenTxTasks) Create(t perdure.Task) (perdure.Task, bool, error) {
+	stored, created, err := s.Tasks.Create(t)
 	if created {
 		s.takes = append(s.takes, string(t.ID))
 		s.note(string(t.ID), "created")
@@ -277,10 +345,10 @@ func (s *seenTx) CreateTask(t perdure.Task) (perdure.Task, bool, error) {
 	return stored, created, err
 }
 
-// UpdateTask is a write of the attempt. A start and a take-over take the task; an intent is open to
+// Update is a write of the attempt. A start and a take-over take the task; an intent is open to
 // every worker, and the delivery of a result is the session driver's.
-func (s *seenTx) UpdateTask(session perdure.SessionID, id perdure.TaskID, u perdure.TaskUpdate) (perdure.TaskChange, error) {
-	change, err := s.Tx.UpdateTask(session, id, u)
+func (s seenTxTasks) Update(session perdure.SessionID, id perdure.TaskID, u perdure.TaskUpdate) (perdure.TaskChange, error) {
+	change, err := s.Tasks.Update(session, id, u)
 	if err != nil || change.Answer != perdure.Updated {
 		return change, err
 	}
@@ -296,34 +364,34 @@ func (s *seenTx) UpdateTask(session perdure.SessionID, id perdure.TaskID, u perd
 	return change, err
 }
 
-func (s *seenTx) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) (int64, error) {
+func (s seenTxTasks) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) (int64, error) {
 	if len(p) > 0 && stream != "system" { // the mark of a take-over is in the commit of the take-over
 		s.note(string(id), "log")
 	}
-	return s.Tx.AppendLog(id, attempt, stream, p)
+	return s.Tasks.AppendLog(id, attempt, stream, p)
 }
 
-func (s *seenTx) Claim(c perdure.Call, live func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error) {
+func (s seenTxCalls) Claim(c perdure.Call, live func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error) {
 	s.takes = append(s.takes, c.Key.String())
-	return s.Tx.Claim(c, live)
+	return s.Calls.Claim(c, live)
 }
 
-func (s *seenTx) TakeCall(old, next perdure.Call) error {
+func (s seenTxCalls) TakeOver(old, next perdure.Call) error {
 	s.takes = append(s.takes, old.Key.String())
-	return s.Tx.TakeCall(old, next)
+	return s.Calls.TakeOver(old, next)
 }
 
-func (s *seenTx) BindCall(key perdure.CallKey, token perdure.Token, task perdure.TaskID, attempt int) error {
+func (s seenTxCalls) Bind(key perdure.CallKey, token perdure.Token, task perdure.TaskID, attempt int) error {
 	s.note(key.String(), "bound")
-	return s.Tx.BindCall(key, token, task, attempt)
+	return s.Calls.Bind(key, token, task, attempt)
 }
 
-func (s *seenTx) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState, r perdure.ToolResult) error {
+func (s seenTxCalls) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState, r perdure.ToolResult) error {
 	s.note(key.String(), "settled %s", state)
-	return s.Tx.Settle(key, token, state, r)
+	return s.Calls.Settle(key, token, state, r)
 }
 
-func (s *seenTx) PutFile(id perdure.SessionID, f store.File) (bool, error) {
+func (s seenTxFiles) Put(id perdure.SessionID, f store.File) (bool, error) {
 	s.d.office.mu.Lock()
 	for dir, task := range s.d.office.runs {
 		if strings.HasPrefix(f.Path, dir+"/") {
@@ -331,5 +399,5 @@ func (s *seenTx) PutFile(id perdure.SessionID, f store.File) (bool, error) {
 		}
 	}
 	s.d.office.mu.Unlock()
-	return s.Tx.PutFile(id, f)
+	return s.Files.Put(id, f)
 }

@@ -36,6 +36,34 @@ type bookkeeperTx struct {
 	entry
 }
 
+// bookkeeperTxCalls overrides a part of one noun.
+type bookkeeperTxCalls struct {
+	store.Calls
+	*bookkeeperTx
+}
+
+func (b *bookkeeperTx) Calls() store.Calls { return bookkeeperTxCalls{b.Tx.Calls(), b} }
+
+// bookkeeperTxJournal overrides a part of one noun.
+type bookkeeperTxJournal struct {
+	store.Journal
+	*bookkeeperTx
+}
+
+func (b *bookkeeperTx) Journal() store.Journal { return bookkeeperTxJournal{b.Tx.Journal(), b} }
+
+// bookkeeperTxReader reads what the transaction shows.
+type bookkeeperTxReader struct {
+	store.Reader
+	tx *bookkeeperTx
+}
+
+func (b *bookkeeperTx) Reader() store.Reader { return bookkeeperTxReader{b.Tx.Reader(), b} }
+
+func (r bookkeeperTxReader) Calls() store.CallReader { return r.tx.Calls() }
+
+func (r bookkeeperTxReader) Journal() store.JournalView { return r.tx.Journal() }
+
 func (b *bookkeeper) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	var last entry
 	err := b.Store.InTx(ctx, func(tx store.Tx) error {
@@ -52,21 +80,21 @@ func (b *bookkeeper) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return err
 }
 
-func (b *bookkeeperTx) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState, result perdure.ToolResult) error {
-	err := b.Tx.Settle(key, token, state, result)
+func (b bookkeeperTxCalls) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState, result perdure.ToolResult) error {
+	err := b.Calls.Settle(key, token, state, result)
 	if err == nil {
 		b.settled = append(b.settled, string(key.Call))
 	}
 	return err
 }
 
-func (b *bookkeeperTx) Append(id perdure.SessionID, events []perdure.Event) error {
+func (b bookkeeperTxJournal) Append(id perdure.SessionID, events []perdure.Event) error {
 	for _, e := range events {
 		if f, ok := e.Fact.(perdure.ToolCompleted); ok {
 			b.told = append(b.told, string(f.CallID))
 		}
 	}
-	return b.Tx.Append(id, events)
+	return b.Journal.Append(id, events)
 }
 
 // TestSettleAndEventOneCommit inspects every transaction of calls that end well, badly, late and
@@ -127,7 +155,7 @@ func rowOf(t *testing.T, st store.Store, id perdure.SessionID) perdure.Call {
 	t.Helper()
 	var rows []perdure.Call
 	err := st.View(t.Context(), func(r store.Reader) (err error) {
-		rows, err = r.Calls(store.CallFilter{Session: id})
+		rows, err = r.Calls().List(store.CallFilter{Session: id})
 		return err
 	})
 	if err != nil || len(rows) != 1 {
@@ -198,7 +226,7 @@ func TestTakeoverFreshToken(t *testing.T) {
 func settleLate(t *testing.T, st store.Store, row perdure.Call) error {
 	t.Helper()
 	return st.InTx(t.Context(), func(tx store.Tx) error {
-		return tx.Settle(row.Key, row.Token, perdure.CallSettled, perdure.ToolResult{CallID: row.Key.Call, Result: []byte(`"late"`)})
+		return tx.Calls().Settle(row.Key, row.Token, perdure.CallSettled, perdure.ToolResult{CallID: row.Key.Call, Result: []byte(`"late"`)})
 	})
 }
 
@@ -214,7 +242,7 @@ type outage struct {
 func (o *outage) at(p faulty.Point) faulty.Fault {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.refused == o.times || o.refused == 0 && p.Method != "Claim" || o.method != "" && o.refused > 0 && p.Method != o.method {
+	if o.refused == o.times || o.refused == 0 && p.Method != "Calls.Claim" || o.method != "" && o.refused > 0 && p.Method != o.method {
 		return faulty.Fault{}
 	}
 	o.refused++
@@ -238,7 +266,7 @@ func TestAtMostOnceFailsClosed(t *testing.T) {
 		times  int
 		what   fate // of the first transaction that claims
 	}{
-		"every claim is refused":       {method: "Claim", times: 12},
+		"every claim is refused":       {method: "Calls.Claim", times: 12},
 		"every transaction is refused": {method: "InTx", times: 12},
 		"nothing can be asked":         {times: 25},
 		"the claim is not committed":   {what: aborts},
@@ -311,7 +339,7 @@ steps:
 		Class: perdure.AtMostOnce, Token: "token", Worker: "worker_dead",
 	}
 	err := a.st.InTx(a.ctx, func(tx store.Tx) error {
-		_, _, err := tx.Claim(stored, func(perdure.WorkerID) bool { return false })
+		_, _, err := tx.Calls().Claim(stored, func(perdure.WorkerID) bool { return false })
 		return err
 	})
 	if err != nil {
@@ -409,7 +437,7 @@ func TestStoredResultKeepsRaw(t *testing.T) {
 			}
 			var file store.File
 			err = st.View(t.Context(), func(r store.Reader) (err error) {
-				file, err = r.File(a.id, path)
+				file, err = r.Files().Get(a.id, path)
 				return err
 			})
 			if err != nil || string(file.Content) != c.file {

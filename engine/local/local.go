@@ -286,7 +286,7 @@ func (e *Engine) unfinished(ctx context.Context) ([]perdure.SessionID, error) {
 	ids := []perdure.SessionID{}
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		ids = ids[:0]
-		sessions, err := tx.Sessions(store.SessionFilter{})
+		sessions, err := tx.Sessions().List(store.SessionFilter{})
 		if err != nil {
 			return err
 		}
@@ -295,7 +295,7 @@ func (e *Engine) unfinished(ctx context.Context) ([]perdure.SessionID, error) {
 				ids = append(ids, s.ID)
 			}
 		}
-		if err := e.noteOrphans(tx, sessions); err != nil {
+		if err := e.noteOrphans(tx.Reader(), sessions); err != nil {
 			return err
 		}
 		return e.removeDeadWorkers(tx)
@@ -309,7 +309,7 @@ func (e *Engine) unfinished(ctx context.Context) ([]perdure.SessionID, error) {
 // removeDeadWorkers removes the rows of earlier processes. The lock on the data directory proves
 // that they are dead (LG20).
 func (e *Engine) removeDeadWorkers(tx store.Tx) error {
-	workers, err := tx.Workers()
+	workers, err := tx.Workers().List()
 	if err != nil {
 		return err
 	}
@@ -317,7 +317,7 @@ func (e *Engine) removeDeadWorkers(tx store.Tx) error {
 		if w.ID == e.worker.ID {
 			continue
 		}
-		if err := tx.RemoveWorker(w.ID); err != nil {
+		if err := tx.Workers().Remove(w.ID); err != nil {
 			return err
 		}
 	}
@@ -378,11 +378,11 @@ func (e *Engine) heartbeat(ctx context.Context) error {
 	ran := e.effects.RunningTasks()
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
 		if e.cfg.Shared { // an expired lease is not renewed, because other workers rely on its end
-			if err := e.effects.LeaseHolds(tx); err != nil {
+			if err := e.effects.LeaseHolds(tx.Reader()); err != nil {
 				return err
 			}
 		}
-		beat, err = tx.BeatWorker(e.worker.ID, e.cfg.Lease)
+		beat, err = tx.Workers().Renew(e.worker.ID, e.cfg.Lease)
 		return err
 	})
 	if err != nil {
@@ -419,9 +419,9 @@ func (e *Engine) shutDown(ctx context.Context, broken bool) {
 	defer cancel()
 	err := e.cfg.Store.InTx(rest, func(tx store.Tx) error {
 		if lost {
-			return tx.RemoveWorker(e.worker.ID)
+			return tx.Workers().Remove(e.worker.ID)
 		}
-		return tx.RetireWorker(e.worker.ID)
+		return tx.Workers().Retire(e.worker.ID)
 	})
 	if err != nil {
 		e.cfg.Log.Warn("worker lease not given back", "worker", e.worker.ID, "error", err)

@@ -137,7 +137,7 @@ func TestLeaseIsHandedBackByStuckWork(t *testing.T) {
 
 		var workers []store.Worker
 		if err := st.View(context.Background(), func(r store.Reader) (err error) {
-			workers, err = r.Workers()
+			workers, err = r.Workers().List()
 			return err
 		}); err != nil || len(workers) > 0 {
 			t.Errorf("%d workers are left, %v", len(workers), err)

@@ -218,7 +218,7 @@ func TestOutboundIsOff(t *testing.T) {
 	s.rest()
 
 	n := -1
-	err := st.View(s.ctx, func(r store.Reader) (err error) { n, err = r.OutboundCalls(""); return err })
+	err := st.View(s.ctx, func(r store.Reader) (err error) { n, err = r.Rates().Outbound(""); return err })
 	if entered.Load() != 3 || n != 0 || err != nil || s.eng.OutboundCounts() != (local.OutboundCounts{}) {
 		t.Errorf("entered %d times, %d counted, %v, %+v", entered.Load(), n, err, s.eng.OutboundCounts())
 	}

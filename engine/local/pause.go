@@ -13,7 +13,7 @@ import (
 func (e *Engine) PauseSession(ctx context.Context, id perdure.SessionID, by, why string) error {
 	// Urgent: allowed on a full disk, like everything that ends work (R7).
 	err := e.cfg.Store.InTx(store.Urgent(ctx), func(tx store.Tx) error {
-		s, err := e.foldIn(tx, id)
+		s, err := e.foldIn(tx.Reader(), id)
 		if err != nil || s.Paused != nil {
 			return err
 		}
@@ -31,7 +31,7 @@ func (e *Engine) PauseSession(ctx context.Context, id perdure.SessionID, by, why
 // ResumeSession resumes a session that a person has paused or a budget has stopped.
 func (e *Engine) ResumeSession(ctx context.Context, id perdure.SessionID, by string) error {
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		s, err := e.foldIn(tx, id)
+		s, err := e.foldIn(tx.Reader(), id)
 		if err != nil {
 			return err
 		}
@@ -64,16 +64,16 @@ func (e *Engine) appendAndSaveStatus(tx store.Tx, id perdure.SessionID, by strin
 	if err := e.append(tx, id, perdure.Event{Actor: by, Fact: fact}); err != nil {
 		return err
 	}
-	s, err := e.effects.Fold(tx, id)
+	s, err := e.effects.Fold(tx.Reader(), id)
 	if err != nil {
 		return err
 	}
-	return tx.SaveSession(id, s.Title, s.Status)
+	return tx.Sessions().Update(id, s.Title, s.Status)
 }
 
 // foldIn returns the session within a transaction. NotFound: no such session.
 func (e *Engine) foldIn(r store.Reader, id perdure.SessionID) (*perdure.Session, error) {
-	if _, err := r.Session(id); err != nil {
+	if _, err := r.Sessions().Get(id); err != nil {
 		return nil, err
 	}
 	return e.effects.Fold(r, id)
@@ -83,7 +83,7 @@ func (e *Engine) foldIn(r store.Reader, id perdure.SessionID) (*perdure.Session,
 // pause stays. Conflict: no budget stops it, or the budget is still exhausted.
 func (e *Engine) resume(ctx context.Context, id perdure.SessionID, by string) error {
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		s, err := e.foldIn(tx, id)
+		s, err := e.foldIn(tx.Reader(), id)
 		if err != nil {
 			return err
 		}
@@ -98,11 +98,11 @@ func (e *Engine) resume(ctx context.Context, id perdure.SessionID, by string) er
 // endHaltIfAllowed ends the halt of a session if its budget allows it to continue, so that a
 // message just wasReceived is not reported as waiting.
 func (e *Engine) endHaltIfAllowed(tx store.Tx, id perdure.SessionID) error {
-	row, err := tx.Session(id)
+	row, err := tx.Sessions().Get(id)
 	if err != nil || row.Status != perdure.SessionPaused {
 		return err
 	}
-	s, err := e.effects.Fold(tx, id)
+	s, err := e.effects.Fold(tx.Reader(), id)
 	if err != nil || s.Halt == nil || s.Turn != nil || s.Lineage != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (e *Engine) endHalt(tx store.Tx, s *perdure.Session, by string, waive bool)
 	if s.Halt == nil {
 		return fmt.Errorf("%w: no budget stops it", perdure.Conflict)
 	}
-	may, err := e.meter.MayResume(tx, s)
+	may, err := e.meter.MayResume(tx.Reader(), s)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (e *Engine) endHalt(tx store.Tx, s *perdure.Session, by string, waive bool)
 	default:
 		return fmt.Errorf("%w: %s; set a higher limit", perdure.Conflict, s.Halt.Why)
 	}
-	if err := tx.PutHalt(store.BudgetHalt{Session: s.ID}); err != nil {
+	if err := tx.Budgets().PutHalt(store.BudgetHalt{Session: s.ID}); err != nil {
 		return err
 	}
 	return e.append(tx, s.ID, perdure.Event{Actor: by, Fact: resumed})
@@ -138,7 +138,7 @@ func (e *Engine) endHalt(tx store.Tx, s *perdure.Session, by string, waive bool)
 
 // hasTurn reports whether a session has a turn. A paused session can have one.
 func (e *Engine) hasTurn(r store.Reader, id perdure.SessionID) (bool, error) {
-	row, err := r.Session(id)
+	row, err := r.Sessions().Get(id)
 	if err != nil || row.Status != perdure.SessionPaused {
 		return inTurn(row.Status), err
 	}

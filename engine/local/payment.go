@@ -76,7 +76,7 @@ func (e *Engine) paymentPort() func(perdure.SessionID, tool.Call) tool.Payments 
 // earlier wallets.
 func (e *Engine) Payments(ctx context.Context, filter store.PaymentFilter) (found []store.Payment, err error) {
 	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
-		found, err = r.Payments(filter)
+		found, err = r.Payments().List(filter)
 		return err
 	})
 	return found, err

@@ -151,12 +151,12 @@ const lookBack = 100
 // failed reports whether a session's last turn failed.
 func (p platform) failed(ctx context.Context, id perdure.SessionID) (failed bool, err error) {
 	return failed, p.e.view(ctx, func(r store.Reader) error {
-		row, err := r.Session(id)
+		row, err := r.Sessions().Get(id)
 		if err != nil {
 			return err
 		}
 		for end := row.LastSeq; end > 0; end -= lookBack {
-			events, err := r.Events(id, max(end-lookBack, 0), int(min(end, lookBack)))
+			events, err := r.Journal().Events(id, max(end-lookBack, 0), int(min(end, lookBack)))
 			if err != nil {
 				return err
 			}

@@ -45,7 +45,7 @@ func (e *Engine) Agents(ctx context.Context) (found []engine.AgentEntry, err err
 	}
 	var kept []agent.Agent
 	err = e.view(ctx, func(r store.Reader) error {
-		kept, err = r.Agents(agent.StatusFilter{All: true})
+		kept, err = r.Directory().Agents().List(agent.StatusFilter{All: true})
 		return err
 	})
 	if err != nil {

@@ -42,7 +42,7 @@ func (s *shop) artifact(name string) string {
 	s.t.Helper()
 	var file store.File
 	err := s.st.View(s.ctx, func(r store.Reader) (err error) {
-		file, err = r.File(s.id, s.onlyTask().ArtifactDir()+"/"+name)
+		file, err = r.Files().Get(s.id, s.onlyTask().ArtifactDir()+"/"+name)
 		return err
 	})
 	if err != nil {
@@ -68,7 +68,7 @@ func TestLostHeartbeatStopsWork(t *testing.T) {
 	a.say("go")
 	<-entered
 	before := a.onlyTask()
-	err := a.st.InTx(a.ctx, func(tx store.Tx) error { return tx.RemoveWorker(before.Worker) })
+	err := a.st.InTx(a.ctx, func(tx store.Tx) error { return tx.Workers().Remove(before.Worker) })
 	if err != nil {
 		t.Fatal(err)
 	}

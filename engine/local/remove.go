@@ -54,7 +54,7 @@ func (e *Engine) openFiles(ctx context.Context, id perdure.SessionID) (tree []pe
 	err = e.view(ctx, func(r store.Reader) error {
 		tree = []perdure.SessionID{id}
 		for i := 0; i < len(tree); i++ { // tree grows
-			children, err := r.Sessions(store.SessionFilter{Parent: tree[i]})
+			children, err := r.Sessions().List(store.SessionFilter{Parent: tree[i]})
 			if err != nil {
 				return err
 			}
@@ -82,11 +82,11 @@ func (e *Engine) removeRoot(
 	tx store.Tx, id perdure.SessionID, opened []perdure.SessionID,
 ) (gone []perdure.SessionID, err error) {
 	for _, id := range slices.Sorted(slices.Values(opened)) {
-		if _, err := tx.Session(id); err != nil && !errors.Is(err, perdure.NotFound) {
+		if _, err := tx.Sessions().Get(id); err != nil && !errors.Is(err, perdure.NotFound) {
 			return nil, err
 		}
 	}
-	row, err := tx.Session(id)
+	row, err := tx.Sessions().Get(id)
 	if err == nil && row.Parent != "" {
 		err = fmt.Errorf("%w session: it is a subagent of %s; delete its root %s instead",
 			perdure.Invalid, row.Parent, row.Root)
@@ -114,7 +114,7 @@ func (e *Engine) cleanLeftovers(ctx context.Context, only ...perdure.SessionID) 
 // removeTree removes a session after its subagents, and returns all of them. If one of them has
 // running work, none is removed.
 func (e *Engine) removeTree(tx store.Tx, id perdure.SessionID) (gone []perdure.SessionID, err error) {
-	children, err := tx.Sessions(store.SessionFilter{Parent: id})
+	children, err := tx.Sessions().List(store.SessionFilter{Parent: id})
 	if err != nil {
 		return nil, err
 	}
@@ -128,11 +128,11 @@ func (e *Engine) removeTree(tx store.Tx, id perdure.SessionID) (gone []perdure.S
 	if err := e.effects.RecordRemoved(tx, id); err != nil {
 		return nil, err
 	}
-	if err := tx.RemoveSession(id); err != nil {
+	if err := tx.Sessions().Remove(id); err != nil {
 		return nil, err
 	}
 	if e.cfg.Forget != nil {
-		_, err = tx.PutFile(removedSessions, store.File{Path: "/" + string(id), Encoding: store.EncodingText})
+		_, err = tx.Files().Put(removedSessions, store.File{Path: "/" + string(id), Encoding: store.EncodingText})
 	}
 	return append(gone, id), err
 }
@@ -157,7 +157,7 @@ func (e *Engine) checkNoLeftovers(r store.Reader, ids ...perdure.SessionID) erro
 		return err
 	}
 	for _, id := range ids {
-		switch _, err := r.File(removedSessions, "/"+string(id)); {
+		switch _, err := r.Files().Get(removedSessions, "/"+string(id)); {
 		case err == nil || left[id]:
 			return fmt.Errorf("%w: the remains of the deleted session %s are still being removed; try again",
 				perdure.Unavailable, id)
@@ -178,7 +178,7 @@ func (e *Engine) cleanRemoved(ctx context.Context, only []perdure.SessionID) (bu
 	var going []perdure.SessionID
 	err = e.view(ctx, func(r store.Reader) error {
 		going = nil
-		notes, err := r.Files(removedSessions, "/", false)
+		notes, err := r.Files().List(removedSessions, "/", false)
 		if err != nil || len(notes) == 0 {
 			return err
 		}
@@ -210,7 +210,7 @@ func (e *Engine) cleanRemoved(ctx context.Context, only []perdure.SessionID) (bu
 // which only Import prevents, nothing is removed: the data may belong to the new session.
 func (e *Engine) forgetRemoved(ctx context.Context, id perdure.SessionID) error {
 	err := e.view(ctx, func(r store.Reader) error {
-		_, err := r.Session(id)
+		_, err := r.Sessions().Get(id)
 		return err
 	})
 	switch {

@@ -286,6 +286,44 @@ type orderedTx struct {
 	by *lockOrder
 }
 
+// orderedTxSessions overrides a part of one noun.
+type orderedTxSessions struct {
+	store.Sessions
+	orderedTx
+}
+
+func (tx orderedTx) Sessions() store.Sessions { return orderedTxSessions{tx.Tx.Sessions(), tx} }
+
+// orderedTxJournal overrides a part of one noun.
+type orderedTxJournal struct {
+	store.Journal
+	orderedTx
+}
+
+func (tx orderedTx) Journal() store.Journal { return orderedTxJournal{tx.Tx.Journal(), tx} }
+
+// orderedTxFiles overrides a part of one noun.
+type orderedTxFiles struct {
+	store.Files
+	orderedTx
+}
+
+func (tx orderedTx) Files() store.Files { return orderedTxFiles{tx.Tx.Files(), tx} }
+
+// orderedTxReader reads what the transaction shows.
+type orderedTxReader struct {
+	store.Reader
+	tx orderedTx
+}
+
+func (tx orderedTx) Reader() store.Reader { return orderedTxReader{tx.Tx.Reader(), tx} }
+
+func (r orderedTxReader) Sessions() store.SessionsView { return r.tx.Sessions() }
+
+func (r orderedTxReader) Journal() store.JournalView { return r.tx.Journal() }
+
+func (r orderedTxReader) Files() store.FileReader { return r.tx.Files() }
+
 func (l *lockOrder) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return l.Store.InTx(ctx, func(tx store.Tx) error {
 		l.last = nil
@@ -299,27 +337,27 @@ func (tx orderedTx) lock(id perdure.SessionID) {
 	}
 }
 
-func (tx orderedTx) Session(id perdure.SessionID) (store.Session, error) {
+func (tx orderedTxSessions) Get(id perdure.SessionID) (store.Session, error) {
 	tx.lock(id)
-	return tx.Tx.Session(id)
+	return tx.Sessions.Get(id)
 }
 
-func (tx orderedTx) Sessions(f store.SessionFilter) ([]store.Session, error) {
-	found, err := tx.Tx.Sessions(f)
+func (tx orderedTxSessions) List(f store.SessionFilter) ([]store.Session, error) {
+	found, err := tx.Sessions.List(f)
 	for _, s := range found {
 		tx.lock(s.ID)
 	}
 	return found, err
 }
 
-func (tx orderedTx) Append(id perdure.SessionID, events []perdure.Event) error {
+func (tx orderedTxJournal) Append(id perdure.SessionID, events []perdure.Event) error {
 	tx.lock(id)
-	return tx.Tx.Append(id, events)
+	return tx.Journal.Append(id, events)
 }
 
-func (tx orderedTx) PutFile(id perdure.SessionID, f store.File) (bool, error) {
+func (tx orderedTxFiles) Put(id perdure.SessionID, f store.File) (bool, error) {
 	tx.lock(id)
-	return tx.Tx.PutFile(id, f)
+	return tx.Files.Put(id, f)
 }
 
 // TestDeleteLocksInOrder has the removal of a tree lock in the same order as the pruning of its
@@ -337,13 +375,13 @@ func TestDeleteLocksInOrder(t *testing.T) {
 			}
 			key := perdure.CallKey{Session: id, Call: "call_1"}
 			call := perdure.Call{Key: key, Tool: "keep", Class: perdure.Idempotent, Token: "token"}
-			if err := tx.CreateSession(row); err != nil {
+			if err := tx.Sessions().Create(row); err != nil {
 				return err
 			}
-			if _, _, err := tx.Claim(call, func(perdure.WorkerID) bool { return true }); err != nil {
+			if _, _, err := tx.Calls().Claim(call, func(perdure.WorkerID) bool { return true }); err != nil {
 				return err
 			}
-			if err := tx.Settle(key, "token", perdure.CallSettled, perdure.ToolResult{}); err != nil {
+			if err := tx.Calls().Settle(key, "token", perdure.CallSettled, perdure.ToolResult{}); err != nil {
 				return err
 			}
 		}
@@ -421,7 +459,7 @@ func nothingNoted(t *testing.T, st store.Store) {
 	t.Helper()
 	err := st.View(t.Context(), func(r store.Reader) error {
 		for _, id := range []perdure.SessionID{"removed_sessions", "pruned_tasks", "note_cleaners"} {
-			if notes, err := r.Files(id, "/", true); err != nil || len(notes) > 0 {
+			if notes, err := r.Files().List(id, "/", true); err != nil || len(notes) > 0 {
 				t.Errorf("%s: got notes %v, %v, want none", id, notes, err)
 			}
 		}

@@ -51,19 +51,19 @@ func damaged(t *testing.T, w *world, st store.Store) perdure.SessionID {
 				Key: perdure.CallKey{Session: s.ID, Call: id}, Turn: turn, Tool: "note", Args: []byte("{}"), Fingerprint: "f",
 				Class: perdure.AtMostOnce, Token: perdure.Token("token of " + id), Worker: "worker_dead",
 			}
-			if _, _, err := tx.Claim(row, func(perdure.WorkerID) bool { return false }); err != nil {
+			if _, _, err := tx.Calls().Claim(row, func(perdure.WorkerID) bool { return false }); err != nil {
 				return err
 			}
 		}
 		done := perdure.ToolResult{CallID: "settled", Result: []byte(`"it was done"`)}
-		if err := tx.Settle(perdure.CallKey{Session: s.ID, Call: "settled"}, "token of settled", perdure.CallSettled, done); err != nil {
+		if err := tx.Calls().Settle(perdure.CallKey{Session: s.ID, Call: "settled"}, "token of settled", perdure.CallSettled, done); err != nil {
 			return err
 		}
 		lost := perdure.Failed("unknown", perdure.ErrorUnknown, perdure.TextUnknown)
-		if err := tx.Settle(perdure.CallKey{Session: s.ID, Call: "unknown"}, "token of unknown", perdure.CallUnknown, lost); err != nil {
+		if err := tx.Calls().Settle(perdure.CallKey{Session: s.ID, Call: "unknown"}, "token of unknown", perdure.CallUnknown, lost); err != nil {
 			return err
 		}
-		return tx.Append(s.ID, []perdure.Event{{ID: "event_" + perdure.EventID(strings.Repeat("9", 32)), At: time.Now(), Fact: forked}})
+		return tx.Journal().Append(s.ID, []perdure.Event{{ID: "event_" + perdure.EventID(strings.Repeat("9", 32)), At: time.Now(), Fact: forked}})
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -14,11 +14,11 @@ import (
 func (e *Engine) Resources(ctx context.Context, id perdure.SessionID) (found []engine.SessionResource, err error) {
 	return found, e.view(ctx, func(r store.Reader) error {
 		found = nil
-		row, err := r.Session(id)
+		row, err := r.Sessions().Get(id)
 		if err != nil {
 			return err
 		}
-		all, err := r.Resources(store.ResourceFilter{Session: id})
+		all, err := r.Resources().List(store.ResourceFilter{Session: id})
 		for _, entry := range all {
 			if err != nil {
 				return err
@@ -36,11 +36,11 @@ func (e *Engine) Resource(
 	ctx context.Context, id perdure.SessionID, resource string,
 ) (found engine.SessionResource, err error) {
 	return found, e.view(ctx, func(r store.Reader) error {
-		row, err := r.Session(id)
+		row, err := r.Sessions().Get(id)
 		if err != nil {
 			return err
 		}
-		entry, err := r.Resource(id, resource)
+		entry, err := r.Resources().Get(id, resource)
 		if err == nil {
 			found, err = withLease(r, row.Org, entry)
 		}

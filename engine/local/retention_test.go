@@ -262,7 +262,7 @@ func TestPrunedWithArtifacts(t *testing.T) {
 		var steps []string // guarded by mu, as are the next two
 		var ofTask perdure.Task
 		rows := func() string { // what is left of the rows
-			return fmt.Sprint("task ", err0(st, func(r store.Reader) error { _, err := r.Task("", ofTask.ID); return err }))
+			return fmt.Sprint("task ", err0(st, func(r store.Reader) error { _, err := r.Tasks().Get("", ofTask.ID); return err }))
 		}
 		busy := true
 		keeps := sweeper{plain{"bg_note", func(context.Context, tool.Env) tool.Result { return tool.Success("done") }}, func(c tool.Call) error {
@@ -297,7 +297,10 @@ func TestPrunedWithArtifacts(t *testing.T) {
 		a.pass(time.Minute)
 		locked(func() { ofTask = a.tasks()[0] })
 		dir := func() error {
-			return err0(st, func(r store.Reader) error { _, err := r.Files(ofTask.Session, ofTask.ArtifactDir(), false); return err })
+			return err0(st, func(r store.Reader) error {
+				_, err := r.Files().List(ofTask.Session, ofTask.ArtifactDir(), false)
+				return err
+			})
 		}
 		if err := dir(); err != nil || ofTask.State != perdure.TaskSucceeded {
 			t.Fatalf("%s, %v", ofTask.State, err)

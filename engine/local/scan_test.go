@@ -29,15 +29,23 @@ type lookedAt struct {
 	by *looks
 }
 
+// lookedAtWorkers overrides a part of one noun.
+type lookedAtWorkers struct {
+	store.WorkerReader
+	lookedAt
+}
+
+func (r lookedAt) Workers() store.WorkerReader { return lookedAtWorkers{r.Reader.Workers(), r} }
+
 func (l *looks) View(ctx context.Context, fn func(store.Reader) error) error {
 	return l.Store.View(ctx, func(r store.Reader) error { return fn(lookedAt{r, l}) })
 }
 
-func (r lookedAt) Workers() ([]store.Worker, error) {
+func (r lookedAtWorkers) List() ([]store.Worker, error) {
 	r.by.mu.Lock()
 	defer r.by.mu.Unlock()
 	r.by.at = append(r.by.at, time.Now())
-	return r.Reader.Workers()
+	return r.WorkerReader.List()
 }
 
 // since counts the scans after a moment.
@@ -162,10 +170,10 @@ func TestManyOrphans(t *testing.T) {
 				}
 				task.Run = perdure.RunID(fmt.Sprintf("run_%03d", i))
 				call := perdure.Call{Key: task.LedgerKey(), Task: task.ID, Attempt: 1, Tool: "never", Class: perdure.AtMostOnce, Token: "old", Worker: "worker_dead"}
-				if _, _, err := tx.CreateTask(task); err != nil {
+				if _, _, err := tx.Tasks().Create(task); err != nil {
 					return err
 				}
-				if _, _, err := tx.Claim(call, func(perdure.WorkerID) bool { return false }); err != nil {
+				if _, _, err := tx.Calls().Claim(call, func(perdure.WorkerID) bool { return false }); err != nil {
 					return err
 				}
 			}
@@ -179,7 +187,7 @@ func TestManyOrphans(t *testing.T) {
 		synctest.Wait()
 
 		err = st.View(t.Context(), func(r store.Reader) error {
-			ended, err := r.CountTasks(perdure.TaskUnknown, "")
+			ended, err := r.Tasks().Count(perdure.TaskUnknown, "")
 			if err == nil && (len(ended) != 1 || ended[0].N != tasks) {
 				t.Errorf("%v were judged within a pass, want %d", ended, tasks)
 			}
@@ -204,8 +212,8 @@ func TestALateScannerIsReplaced(t *testing.T) {
 		st := memory.New(memory.Config{})
 		begun := time.Now()
 		err := st.InTx(t.Context(), func(tx store.Tx) error {
-			_, err := tx.PutFile("orphan_scans", store.File{Path: "/last", Content: []byte("worker_late"), Encoding: store.EncodingText})
-			return errors.Join(err, tx.PutWorker(store.Worker{ID: "worker_late", LeaseUntil: tx.Now().Add(time.Hour)}))
+			_, err := tx.Files().Put("orphan_scans", store.File{Path: "/last", Content: []byte("worker_late"), Encoding: store.EncodingText})
+			return errors.Join(err, tx.Workers().Put(store.Worker{ID: "worker_late", LeaseUntil: tx.Now().Add(time.Hour)}))
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -52,14 +52,14 @@ func (e *Engine) createSchedule(
 }
 
 func (e *Engine) createIn(tx store.Tx, s perdure.Schedule, asker *effect.ScheduleCall) (perdure.Schedule, error) {
-	row, err := tx.Session(s.Session)
+	row, err := tx.Sessions().Get(s.Session)
 	if err != nil {
 		return s, err
 	}
 	if asker != nil {
 		s.ID = perdure.DeriveID[perdure.ScheduleID](row.Secret, asker.At, string(s.Session), string(asker.Call))
 	}
-	if known, err := tx.Schedule(s.ID); err == nil || !errors.Is(err, perdure.NotFound) {
+	if known, err := tx.Schedules().Get(s.ID); err == nil || !errors.Is(err, perdure.NotFound) {
 		if err == nil && asker == nil && !s.Same(known) {
 			err = fmt.Errorf("%w: the id %s belongs to another schedule", perdure.Conflict, s.ID)
 		}
@@ -74,7 +74,7 @@ func (e *Engine) createIn(tx store.Tx, s perdure.Schedule, asker *effect.Schedul
 	}
 	timing, err := checkTiming(s, tx.Now(), e.cfg.Schedules)
 	if err == nil {
-		err = e.effects.CanSchedule(tx, s)
+		err = e.effects.CanSchedule(tx.Reader(), s)
 	}
 	if err != nil {
 		return s, err
@@ -85,7 +85,7 @@ func (e *Engine) createIn(tx store.Tx, s perdure.Schedule, asker *effect.Schedul
 		perdure.Event{Actor: s.Owner, Fact: perdure.ScheduleCreated{Schedule: s}}); err != nil {
 		return s, err
 	}
-	if err := tx.PutSchedule(s, e.caps()); err != nil {
+	if err := tx.Schedules().Put(s, e.caps()); err != nil {
 		return s, err
 	}
 	if s.Monitor != "" {
@@ -101,7 +101,7 @@ func (e *Engine) caps() store.ScheduleCaps {
 // Schedule returns a schedule.
 func (e *Engine) Schedule(ctx context.Context, id perdure.ScheduleID) (s perdure.Schedule, err error) {
 	return s, e.view(ctx, func(r store.Reader) error {
-		s, err = r.Schedule(id)
+		s, err = r.Schedules().Get(id)
 		return err
 	})
 }
@@ -109,7 +109,7 @@ func (e *Engine) Schedule(ctx context.Context, id perdure.ScheduleID) (s perdure
 // Schedules lists schedules by creation time.
 func (e *Engine) Schedules(ctx context.Context, id perdure.SessionID) (list []perdure.Schedule, err error) {
 	return list, e.view(ctx, func(r store.Reader) error {
-		list, err = r.Schedules(store.ScheduleFilter{Session: id})
+		list, err = r.Schedules().List(store.ScheduleFilter{Session: id})
 		return err
 	})
 }
@@ -119,10 +119,10 @@ func (e *Engine) ScheduleFires(
 	ctx context.Context, id perdure.ScheduleID, limit int,
 ) (fires []perdure.Fire, err error) {
 	return fires, e.view(ctx, func(r store.Reader) error {
-		if _, err := r.Schedule(id); err != nil {
+		if _, err := r.Schedules().Get(id); err != nil {
 			return err
 		}
-		fires, err = r.Fires(id, limit)
+		fires, err = r.Schedules().Fires(id, limit)
 		return err
 	})
 }
@@ -136,7 +136,7 @@ func (e *Engine) NextFires(ctx context.Context, id perdure.ScheduleID, n int) ([
 	var now time.Time
 	err := e.view(ctx, func(r store.Reader) (err error) {
 		now = r.Now()
-		s, err = r.Schedule(id)
+		s, err = r.Schedules().Get(id)
 		return err
 	})
 	if err != nil {
@@ -179,7 +179,7 @@ func (e *Engine) ResumeSchedule(ctx context.Context, id perdure.ScheduleID, by s
 		if s.Enabled {
 			return s, nil, nil
 		}
-		if m, err := tx.Task(s.Session, s.Monitor); s.Monitor != "" && (err != nil || m.State.Terminal()) {
+		if m, err := tx.Tasks().Get(s.Session, s.Monitor); s.Monitor != "" && (err != nil || m.State.Terminal()) {
 			return s, nil, fmt.Errorf("%w: its monitor %s has ended; create a new one", perdure.Conflict, s.Monitor)
 		}
 		timing, err := checkTiming(s, tx.Now(), e.cfg.Schedules)
@@ -213,7 +213,7 @@ func (e *Engine) changeSchedule(
 		if err := e.append(tx, s.Session, perdure.Event{Actor: "user", Fact: fact}); err != nil {
 			return err
 		}
-		return tx.PutSchedule(s, e.caps())
+		return tx.Schedules().Put(s, e.caps())
 	})
 	if err != nil {
 		return perdure.Schedule{}, fmt.Errorf("change schedule %s: %w", id, err)
@@ -247,7 +247,7 @@ func (e *Engine) scheduleNow(
 ) (s perdure.Schedule, now time.Time, err error) {
 	return s, now, e.view(ctx, func(r store.Reader) error {
 		now = r.Now()
-		s, err = r.Schedule(id)
+		s, err = r.Schedules().Get(id)
 		return err
 	})
 }
@@ -310,7 +310,7 @@ func (e *Engine) unfired(ctx context.Context, s perdure.Schedule, of engine.Time
 		missing = nil
 		at, ok := timing.Next(of.From.Add(-time.Microsecond))
 		for ; ok && !at.After(of.To); at, ok = timing.Next(at) {
-			known, err := r.Fire(s.ID, at)
+			known, err := r.Schedules().Fire(s.ID, at)
 			if err == nil && !known.Outcome.Skipped() && known.Outcome != perdure.FireNotStarted {
 				continue
 			}

@@ -156,7 +156,7 @@ func (b *bell) every(eng *local.Engine, id perdure.SessionID, change func(*perdu
 func (b *bell) fires(id perdure.ScheduleID) (fires []perdure.Fire) {
 	b.Helper()
 	err := b.st.View(context.Background(), func(r store.Reader) (err error) {
-		fires, err = r.Fires(id, 0)
+		fires, err = r.Schedules().Fires(id, 0)
 		return err
 	})
 	if err != nil {
@@ -361,7 +361,7 @@ func killAtFire(t *testing.T, n int, act faulty.Act) (died bool) {
 	}
 	inputs := 0
 	err := b.st.View(context.Background(), func(r store.Reader) error {
-		events, err := r.Events(id, 0, 0)
+		events, err := r.Journal().Events(id, 0, 0)
 		for _, e := range events {
 			if f, ok := e.Fact.(perdure.MessageReceived); ok && f.Source == "schedule" {
 				inputs++

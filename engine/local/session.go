@@ -54,13 +54,13 @@ func (e *Engine) startPlain(ctx context.Context, id perdure.SessionID, agent per
 // append adds one event; it sets id, time and session.
 func (e *Engine) append(tx store.Tx, id perdure.SessionID, event perdure.Event) error {
 	event.ID, event.At, event.Session = effect.NewID[perdure.EventID](), tx.Now(), id
-	return tx.Append(id, []perdure.Event{event})
+	return tx.Journal().Append(id, []perdure.Event{event})
 }
 
 // Session returns a session.
 func (e *Engine) Session(ctx context.Context, id perdure.SessionID) (s engine.Session, err error) {
 	return s, e.view(ctx, func(r store.Reader) error {
-		row, err := r.Session(id)
+		row, err := r.Sessions().Get(id)
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func (e *Engine) SessionsWhere(ctx context.Context, f engine.SessionFilter) (lis
 	which.Labels, which.Status = f.Labels, f.Status
 	return list, e.view(ctx, func(r store.Reader) error {
 		list = nil
-		rows, err := r.Sessions(which)
+		rows, err := r.Sessions().List(which)
 		if err != nil {
 			return err
 		}
@@ -129,7 +129,7 @@ func describe(r store.Reader, row store.Session) (engine.Session, error) {
 		return s, err
 	}
 	s.Agent = engine.SessionAgent{ID: made.ID, Name: made.Name, Model: made.Model, Harness: made.Harness}
-	open, err := r.Approvals(store.ApprovalFilter{Session: row.ID, State: perdure.ApprovalOpen})
+	open, err := r.Approvals().List(store.ApprovalFilter{Session: row.ID, State: perdure.ApprovalOpen})
 	if err != nil {
 		return s, err
 	}
@@ -144,7 +144,7 @@ func describe(r store.Reader, row store.Session) (engine.Session, error) {
 			s.NeedsYou++
 		}
 	}
-	unknown, err := r.Calls(store.CallFilter{Session: row.ID, State: perdure.CallUnknown})
+	unknown, err := r.Calls().List(store.CallFilter{Session: row.ID, State: perdure.CallUnknown})
 	s.Unknown = len(unknown) // an unknown task has an unknown row in the ledger
 	return s, err
 }
@@ -154,7 +154,7 @@ func describe(r store.Reader, row store.Session) (engine.Session, error) {
 func liveTasks(r store.Reader, id perdure.SessionID) (live int, waiting []perdure.Task, err error) {
 	awaiting := 0
 	for _, state := range []perdure.TaskState{perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput} {
-		counts, err := r.CountTasks(state, id)
+		counts, err := r.Tasks().Count(state, id)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -165,7 +165,7 @@ func liveTasks(r store.Reader, id perdure.SessionID) (live int, waiting []perdur
 		live += awaiting
 	}
 	if awaiting > 0 { // counts TaskAwaitingInput, the last state of the loop
-		waiting, err = r.Tasks(store.TaskFilter{Session: id, States: []perdure.TaskState{perdure.TaskAwaitingInput}})
+		waiting, err = r.Tasks().List(store.TaskFilter{Session: id, States: []perdure.TaskState{perdure.TaskAwaitingInput}})
 	}
 	return live, waiting, err
 }
@@ -192,13 +192,13 @@ func (e *Engine) Send(ctx context.Context, id perdure.SessionID, message perdure
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
 		key := ""
 		if named {
-			if twice, err = e.wasReceived(tx, id, message); twice || err != nil {
+			if twice, err = e.wasReceived(tx.Reader(), id, message); twice || err != nil {
 				return err
 			}
 			key = string(message.ID)
 		}
 		if mode == perdure.ModeReject {
-			if err := e.checkNoTurn(tx, id); err != nil {
+			if err := e.checkNoTurn(tx.Reader(), id); err != nil {
 				return err
 			}
 		}
@@ -252,7 +252,7 @@ func (e *Engine) wasReceived(r store.Reader, id perdure.SessionID, message perdu
 	if _, known := s.MessageKeys.Get(string(message.ID)); !known {
 		return false, nil
 	}
-	events, err := r.Events(id, 0, 0)
+	events, err := r.Journal().Events(id, 0, 0)
 	if err != nil {
 		return false, err
 	}
@@ -301,7 +301,7 @@ func checkInput(m perdure.Message) error {
 // Interrupt requests the end of the running turn.
 func (e *Engine) Interrupt(ctx context.Context, id perdure.SessionID, by, why string) error {
 	err := e.cfg.Store.InTx(store.Urgent(ctx), func(tx store.Tx) error { // also on a full disk (R7)
-		if runs, err := e.hasTurn(tx, id); err != nil || !runs {
+		if runs, err := e.hasTurn(tx.Reader(), id); err != nil || !runs {
 			return err
 		}
 		return e.append(tx, id, perdure.Event{Actor: by, Fact: perdure.InterruptRequested{By: by, Reason: why}})

@@ -27,7 +27,7 @@ func (e *Engine) filesOf(ctx context.Context, id perdure.SessionID, by string) (
 // checkSession returns NotFound if the session does not exist.
 func (e *Engine) checkSession(ctx context.Context, id perdure.SessionID) error {
 	return e.view(ctx, func(r store.Reader) error {
-		_, err := r.Session(id)
+		_, err := r.Sessions().Get(id)
 		return err
 	})
 }
@@ -130,10 +130,10 @@ func (e *Engine) Values(
 ) (found []engine.ValueStat, err error) {
 	return found, e.view(ctx, func(r store.Reader) error {
 		found = nil
-		if _, err := r.Session(id); err != nil {
+		if _, err := r.Sessions().Get(id); err != nil {
 			return err
 		}
-		all, err := r.Values(id)
+		all, err := r.Values().List(id)
 		for _, v := range all {
 			if strings.HasPrefix(v.Key, prefix) {
 				found = append(found, valueOf(v).ValueStat)
@@ -146,10 +146,10 @@ func (e *Engine) Values(
 // Value returns a value.
 func (e *Engine) Value(ctx context.Context, id perdure.SessionID, key string) (v engine.Value, err error) {
 	return v, e.view(ctx, func(r store.Reader) error {
-		if _, err := r.Session(id); err != nil {
+		if _, err := r.Sessions().Get(id); err != nil {
 			return err
 		}
-		found, err := r.Value(id, key)
+		found, err := r.Values().Get(id, key)
 		v = valueOf(found)
 		return noValue(key, err)
 	})
@@ -176,10 +176,10 @@ func (e *Engine) SetValue(
 		return set, err
 	}
 	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		if _, err := tx.Session(id); err != nil { // locks the session's row
+		if _, err := tx.Sessions().Get(id); err != nil { // locks the session's row
 			return err
 		}
-		old, err := tx.Value(id, w.Key)
+		old, err := tx.Values().Get(id, w.Key)
 		missing := errors.Is(err, perdure.NotFound)
 		switch {
 		case err != nil && !missing:
@@ -189,7 +189,7 @@ func (e *Engine) SetValue(
 		case w.If != nil && (missing || !valueOf(old).Same(*w.If)):
 			return valueChanged(w.Key)
 		}
-		put, err := tx.PutValue(v)
+		put, err := tx.Values().Put(v)
 		put.Text = w.Text
 		set = valueOf(put)
 		return err
@@ -207,17 +207,17 @@ func valueChanged(key string) error {
 // RemoveValue removes a value. It checks the expected value in the same commit.
 func (e *Engine) RemoveValue(ctx context.Context, id perdure.SessionID, key string, read *engine.ValueStat) error {
 	return e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		if _, err := tx.Session(id); err != nil {
+		if _, err := tx.Sessions().Get(id); err != nil {
 			return err
 		}
-		old, err := tx.Value(id, key)
+		old, err := tx.Values().Get(id, key)
 		if err != nil {
 			return noValue(key, err)
 		}
 		if read != nil && !valueOf(old).Same(*read) {
 			return valueChanged(key)
 		}
-		_, err = tx.RemoveValue(id, key)
+		_, err = tx.Values().Remove(id, key)
 		return err
 	})
 }
@@ -279,7 +279,7 @@ func (e *Engine) ChangeSession(
 		return s, fmt.Errorf("change session %s: %w", id, err)
 	}
 	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		row, err := tx.Session(id)
+		row, err := tx.Sessions().Get(id)
 		if err != nil {
 			return err
 		}
@@ -289,10 +289,10 @@ func (e *Engine) ChangeSession(
 		if err := e.changeIn(tx, row, o); err != nil {
 			return err
 		}
-		if row, err = tx.Session(id); err != nil {
+		if row, err = tx.Sessions().Get(id); err != nil {
 			return err
 		}
-		s, err = e.describeFull(tx, row)
+		s, err = e.describeFull(tx.Reader(), row)
 		return err
 	})
 	if err != nil {
@@ -325,12 +325,12 @@ func (e *Engine) changeIn(tx store.Tx, row store.Session, o engine.SessionChange
 		return err
 	}
 	if fact.Title != "" {
-		if err := tx.SaveSession(row.ID, fact.Title, row.Status); err != nil {
+		if err := tx.Sessions().Update(row.ID, fact.Title, row.Status); err != nil {
 			return err
 		}
 	}
 	if len(fact.Labels) == 0 {
 		return nil
 	}
-	return tx.SetLabels(row.ID, row.Labels.With(fact.Labels))
+	return tx.Sessions().SetLabels(row.ID, row.Labels.With(fact.Labels))
 }

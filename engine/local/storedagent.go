@@ -40,7 +40,7 @@ func (e *Engine) AgentVersions(ctx context.Context, id string, limit int) ([]eng
 	}
 	var versions []agent.Agent
 	err = e.view(ctx, func(r store.Reader) error {
-		versions, err = r.AgentVersions(kept.ID, max(limit, 0))
+		versions, err = r.Directory().Agents().Versions(kept.ID, max(limit, 0))
 		return err
 	})
 	if err != nil {

@@ -34,8 +34,12 @@ func agents() storedKind[agent.Agent] {
 	return storedKind[agent.Agent]{
 		noun: "agent",
 		head: func(a agent.Agent) storedHead { return storedHead{string(a.ID), a.Name, a.Version, a.Status} },
-		byID: func(r store.Reader, id string) (agent.Agent, bool, error) { return r.Agent(perdure.AgentID(id)) },
-		all:  func(r store.Reader) ([]agent.Agent, error) { return r.Agents(agent.StatusFilter{All: true}) },
+		byID: func(r store.Reader, id string) (agent.Agent, bool, error) {
+			return r.Directory().Agents().Get(perdure.AgentID(id))
+		},
+		all: func(r store.Reader) ([]agent.Agent, error) {
+			return r.Directory().Agents().List(agent.StatusFilter{All: true})
+		},
 		put:  sessionport.PutAgent,
 		isID: isID[perdure.AgentID],
 	}
@@ -45,8 +49,12 @@ func harnesses() storedKind[agent.Harness] {
 	return storedKind[agent.Harness]{
 		noun: "harness",
 		head: func(h agent.Harness) storedHead { return storedHead{string(h.ID), h.Name, h.Version, h.Status} },
-		byID: func(r store.Reader, id string) (agent.Harness, bool, error) { return r.Harness(perdure.HarnessID(id)) },
-		all:  func(r store.Reader) ([]agent.Harness, error) { return r.Harnesses(agent.StatusFilter{All: true}) },
+		byID: func(r store.Reader, id string) (agent.Harness, bool, error) {
+			return r.Directory().Harnesses().Get(perdure.HarnessID(id))
+		},
+		all: func(r store.Reader) ([]agent.Harness, error) {
+			return r.Directory().Harnesses().List(agent.StatusFilter{All: true})
+		},
 		put:  sessionport.PutHarness,
 		isID: isID[perdure.HarnessID],
 	}
@@ -113,8 +121,8 @@ func writeStored[T any](ctx context.Context, st store.Store, k storedKind[T], w 
 }
 
 func (k storedKind[T]) write(ctx context.Context, tx store.Tx, w storedWrite[T]) (none T, err error) {
-	named, err := k.withName(tx, w.name)
-	if byID, found, failed := k.byID(tx, w.name); found || failed != nil {
+	named, err := k.withName(tx.Reader(), w.name)
+	if byID, found, failed := k.byID(tx.Reader(), w.name); found || failed != nil {
 		named, err = []T{byID}, failed
 	}
 	switch {
@@ -148,7 +156,7 @@ func (k storedKind[T]) add(ctx context.Context, tx store.Tx, w storedWrite[T]) (
 	if err != nil {
 		return none, err
 	}
-	named, err := k.withName(tx, w.name)
+	named, err := k.withName(tx.Reader(), w.name)
 	if err == nil && len(named) > 1 {
 		err = fmt.Errorf("%w: somebody else has created one with this name; read it and try again", perdure.Conflict)
 	}
@@ -168,7 +176,7 @@ type storedDeletion[T any] struct {
 // deleteStored marks an object as deleted.
 func deleteStored[T any](ctx context.Context, st store.Store, k storedKind[T], o storedDeletion[T]) error {
 	err := st.InTx(ctx, func(tx store.Tx) error {
-		one, err := k.find(tx, o.id)
+		one, err := k.find(tx.Reader(), o.id)
 		head := k.head(one)
 		switch {
 		case err != nil:

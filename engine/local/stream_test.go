@@ -66,7 +66,7 @@ func checkpointOf(t *testing.T, st store.Store, id perdure.SessionID) string {
 	t.Helper()
 	fold := perdure.NewSession(id)
 	err := st.View(t.Context(), func(r store.Reader) error {
-		events, err := r.Events(id, 0, 0)
+		events, err := r.Journal().Events(id, 0, 0)
 		for _, e := range events {
 			err = errors.Join(err, fold.Apply(e))
 		}
@@ -85,7 +85,7 @@ func partialOf(t *testing.T, st store.Store, id perdure.SessionID, message perdu
 	t.Helper()
 	var p store.Partial
 	err := st.View(t.Context(), func(r store.Reader) (err error) {
-		p, err = r.Partial(id, message)
+		p, err = r.Journal().Partial(id, message)
 		return err
 	})
 	if err != nil && !errors.Is(err, perdure.NotFound) {
@@ -198,9 +198,19 @@ type unreadableView struct {
 	u *unreadable
 }
 
-func (v unreadableView) Partial(session perdure.SessionID, message perdure.MessageID) (store.Partial, error) {
+// unreadableViewJournal overrides a part of one noun.
+type unreadableViewJournal struct {
+	store.JournalView
+	unreadableView
+}
+
+func (v unreadableView) Journal() store.JournalView {
+	return unreadableViewJournal{v.Reader.Journal(), v}
+}
+
+func (v unreadableViewJournal) Partial(session perdure.SessionID, message perdure.MessageID) (store.Partial, error) {
 	if !v.u.fails.Load() {
-		return v.Reader.Partial(session, message)
+		return v.JournalView.Partial(session, message)
 	}
 	select {
 	case v.u.tried <- struct{}{}:
@@ -244,13 +254,13 @@ func openAnswer(t *testing.T, w *world, agent perdure.Agent, text string) perdur
 		events = append(events, perdure.Event{ID: perdure.EventID(fmt.Sprintf("event_%032d", i)), At: time.Now(), Turn: turn, Fact: f})
 	}
 	err = st.InTx(t.Context(), func(tx store.Tx) error {
-		if _, err := tx.TakeSession(s.ID, "worker_dead"); err != nil {
+		if _, err := tx.Sessions().Acquire(s.ID, "worker_dead"); err != nil {
 			return err
 		}
-		if err := tx.Append(s.ID, events); err != nil {
+		if err := tx.Journal().Append(s.ID, events); err != nil {
 			return err
 		}
-		return tx.PutPartial(store.Partial{Session: s.ID, Message: m(3), Text: text})
+		return tx.Journal().PutPartial(store.Partial{Session: s.ID, Message: m(3), Text: text})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -373,9 +383,27 @@ type listeningTx struct {
 	l *listening
 }
 
-func (t listeningTx) PutPartial(p store.Partial) error {
+// listeningTxJournal overrides a part of one noun.
+type listeningTxJournal struct {
+	store.Journal
+	listeningTx
+}
+
+func (t listeningTx) Journal() store.Journal { return listeningTxJournal{t.Tx.Journal(), t} }
+
+// listeningTxReader reads what the transaction shows.
+type listeningTxReader struct {
+	store.Reader
+	tx listeningTx
+}
+
+func (t listeningTx) Reader() store.Reader { return listeningTxReader{t.Tx.Reader(), t} }
+
+func (r listeningTxReader) Journal() store.JournalView { return r.tx.Journal() }
+
+func (t listeningTxJournal) PutPartial(p store.Partial) error {
 	t.l.texts = append(t.l.texts, p.Text)
-	return t.Tx.PutPartial(p)
+	return t.Journal.PutPartial(p)
 }
 
 // gives is a model that breaks off after the start of its answer. It returns the rest only if the

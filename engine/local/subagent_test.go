@@ -184,13 +184,13 @@ func (f *dumpTree) check(t *testing.T, eng engine.Engine, point any, fewer bool)
 func (f *dumpTree) checkHandles(t *testing.T, point any, children int) {
 	t.Helper()
 	err := f.st.View(f.ctx, func(r store.Reader) error {
-		handles, err := r.Spawns("")
+		handles, err := r.Spawns().List("")
 		if err != nil {
 			return err
 		}
 		seen := map[perdure.SessionID]bool{}
 		for _, h := range handles {
-			task, err := r.Task(h.Key.Session, h.Task)
+			task, err := r.Tasks().Get(h.Key.Session, h.Task)
 			if err != nil {
 				return err
 			}
@@ -199,7 +199,7 @@ func (f *dumpTree) checkHandles(t *testing.T, point any, children int) {
 			}
 			seen[h.Child] = true
 		}
-		count, err := r.CountSpawns(f.id)
+		count, err := r.Spawns().Count(f.id)
 		if err != nil || count.Live != 0 || count.Total != children {
 			t.Errorf("%+v: got %+v, %v", point, count, err)
 		}

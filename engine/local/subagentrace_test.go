@@ -65,10 +65,28 @@ type claimSpy struct {
 	looked bool
 }
 
+// claimSpySpawns overrides a part of one noun.
+type claimSpySpawns struct {
+	store.Spawns
+	*claimSpy
+}
+
+func (s *claimSpy) Spawns() store.Spawns { return claimSpySpawns{s.Tx.Spawns(), s} }
+
+// claimSpyReader reads what the transaction shows.
+type claimSpyReader struct {
+	store.Reader
+	tx *claimSpy
+}
+
+func (s *claimSpy) Reader() store.Reader { return claimSpyReader{s.Tx.Reader(), s} }
+
+func (r claimSpyReader) Spawns() store.SpawnReader { return r.tx.Spawns() }
+
 // Spawn records it.
-func (s *claimSpy) Spawn(key perdure.CallKey) (store.Spawn, error) {
+func (s claimSpySpawns) Get(key perdure.CallKey) (store.Spawn, error) {
 	s.looked = true
-	return s.Tx.Spawn(key)
+	return s.Spawns.Get(key)
 }
 
 // lateBirth opens a world in which the start of a subagent blocks before its commit.
@@ -498,7 +516,7 @@ func (c *counting) InTx(ctx context.Context, fn func(store.Tx) error) error {
 		if err := fn(tx); err != nil {
 			return err
 		}
-		handles, err := tx.Spawns("")
+		handles, err := tx.Spawns().List("")
 		if err != nil {
 			return err
 		}
@@ -597,7 +615,7 @@ func TestSubagentLimitsHold(t *testing.T) {
 			rt.Errorf("limits of %d, %d, %d: %s", c.depth, c.live, c.total, fault)
 		}
 		err = st.View(ctx, func(r store.Reader) error {
-			count, err := r.CountSpawns(s.ID)
+			count, err := r.Spawns().Count(s.ID)
 			if err != nil || count.Live != 0 {
 				rt.Errorf("in the end: %+v, %v", count, err)
 			}

@@ -15,7 +15,7 @@ import (
 // Task returns a task.
 func (e *Engine) Task(ctx context.Context, id perdure.TaskID) (t perdure.Task, err error) {
 	return t, e.view(ctx, func(r store.Reader) error {
-		t, err = r.Task("", id)
+		t, err = r.Tasks().Get("", id)
 		return err
 	})
 }
@@ -23,7 +23,7 @@ func (e *Engine) Task(ctx context.Context, id perdure.TaskID) (t perdure.Task, e
 // Tasks lists tasks in the order of their creation.
 func (e *Engine) Tasks(ctx context.Context, id perdure.SessionID) (tasks []perdure.Task, err error) {
 	return tasks, e.view(ctx, func(r store.Reader) error {
-		tasks, err = r.Tasks(store.TaskFilter{Session: id})
+		tasks, err = r.Tasks().List(store.TaskFilter{Session: id})
 		return err
 	})
 }
@@ -88,10 +88,10 @@ func (e *Engine) waitEnd(ctx context.Context, id perdure.TaskID) (end effect.Tas
 	}
 	var after int64 // later events may change the task
 	err = e.view(ctx, func(r store.Reader) error {
-		if end.Task, err = r.Task("", id); err != nil {
+		if end.Task, err = r.Tasks().Get("", id); err != nil {
 			return err
 		}
-		row, err := r.Session(end.Task.Session)
+		row, err := r.Sessions().Get(end.Task.Session)
 		after = row.LastSeq
 		return err
 	})

@@ -59,7 +59,7 @@ func (e *Engine) gauges(ctx context.Context) (telemetry.Gauges, error) {
 	err := e.view(ctx, func(r store.Reader) error {
 		now.Tasks = map[perdure.TaskState]int{}
 		for _, state := range []perdure.TaskState{perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput} {
-			counts, err := r.CountTasks(state, "")
+			counts, err := r.Tasks().Count(state, "")
 			if err != nil {
 				return fmt.Errorf("count tasks: %w", err)
 			}
@@ -68,7 +68,7 @@ func (e *Engine) gauges(ctx context.Context) (telemetry.Gauges, error) {
 				now.Tasks[state] += c.N
 			}
 		}
-		open, err := r.Approvals(store.ApprovalFilter{State: perdure.ApprovalOpen, Limit: maxCounted})
+		open, err := r.Approvals().List(store.ApprovalFilter{State: perdure.ApprovalOpen, Limit: maxCounted})
 		now.Approvals = len(open)
 		return err
 	})
@@ -82,7 +82,7 @@ func (e *Engine) noteOrphans(r store.Reader, sessions []store.Session) error {
 	if e.telemetry == nil {
 		return nil
 	}
-	workers, err := r.Workers()
+	workers, err := r.Workers().List()
 	if err != nil {
 		return err
 	}

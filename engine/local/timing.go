@@ -99,7 +99,7 @@ func previousFire(r store.Reader, s perdure.Schedule) (busy, failed bool, err er
 	if s.LastFire.IsZero() {
 		return false, false, nil
 	}
-	f, err := r.Fire(s.ID, s.LastFire)
+	f, err := r.Schedules().Fire(s.ID, s.LastFire)
 	if err != nil && !errors.Is(err, perdure.NotFound) {
 		return false, false, err
 	}
@@ -110,13 +110,13 @@ func previousFire(r store.Reader, s perdure.Schedule) (busy, failed bool, err er
 func fireStatus(r store.Reader, f perdure.Fire) (busy, failed bool, err error) {
 	switch {
 	case f.Task != "":
-		t, err := r.Task("", f.Task)
+		t, err := r.Tasks().Get("", f.Task)
 		if errors.Is(err, perdure.NotFound) {
 			return false, false, nil // pruned
 		}
 		return t.State.Live(), false, err
 	case f.Message != "":
-		events, err := r.Events(f.Session, f.Seq, 0)
+		events, err := r.Journal().Events(f.Session, f.Seq, 0)
 		ended, failed := perdure.MessageOutcome(events, f.Message)
 		return !ended, failed, err
 	}
@@ -127,13 +127,13 @@ func fireStatus(r store.Reader, f perdure.Fire) (busy, failed bool, err error) {
 // resume scheduleOf its session.
 func waitsForPerson(r store.Reader, f perdure.Fire) (bool, error) {
 	if f.Task != "" {
-		t, err := r.Task("", f.Task)
+		t, err := r.Tasks().Get("", f.Task)
 		return err == nil && t.AwaitsInput(), err
 	}
-	row, err := r.Session(f.Session)
+	row, err := r.Sessions().Get(f.Session)
 	if err != nil || row.Status == perdure.SessionPaused {
 		return err == nil, err
 	}
-	open, err := r.Approvals(store.ApprovalFilter{Session: f.Session, State: perdure.ApprovalOpen, Limit: 1})
+	open, err := r.Approvals().List(store.ApprovalFilter{Session: f.Session, State: perdure.ApprovalOpen, Limit: 1})
 	return len(open) > 0, err
 }

@@ -80,14 +80,14 @@ func (e *Engine) CreateToken(ctx context.Context, o engine.TokenRequest) (made e
 			return fmt.Errorf("%w expiry %s: it is in the past",
 				perdure.Invalid, t.ExpiresAt.UTC().Format(time.RFC3339))
 		}
-		if _, err := tx.AccessToken(t.ID); err == nil {
+		if _, err := tx.Tokens().Get(t.ID); err == nil {
 			return fmt.Errorf("%w: %s already exists, and its secret cannot be shown again; "+
 				"revoke it and create another token", perdure.Conflict, t.ID)
 		}
 		made.Token, made.Secret = tokenAt(t.Micro(), tx.Now()), secret
-		err := tx.PutAccessToken(t)
+		err := tx.Tokens().Put(t)
 		if err == nil {
-			err = tx.AddAudit(tokenEntry(t, "token.created", t.By))
+			err = tx.Audit().Add(tokenEntry(t, "token.created", t.By))
 		}
 		return err
 	})
@@ -138,7 +138,7 @@ func (e *Engine) Tokens(ctx context.Context) (list []engine.Token, err error) {
 	}
 	err = e.view(ctx, func(r store.Reader) error {
 		list = nil
-		found, err := r.AccessTokens(org)
+		found, err := r.Tokens().List(org)
 		for _, t := range found {
 			list = append(list, tokenAt(t, r.Now()))
 		}
@@ -153,7 +153,7 @@ func (e *Engine) Tokens(ctx context.Context) (list []engine.Token, err error) {
 // RevokeToken revokes a token permanently.
 func (e *Engine) RevokeToken(ctx context.Context, id perdure.TokenID, by string) (shown engine.Token, err error) {
 	err = e.cfg.Store.InTx(store.Urgent(ctx), func(tx store.Tx) error { // also on a full disk
-		t, err := tx.AccessToken(id)
+		t, err := tx.Tokens().Get(id)
 		if err != nil {
 			return err
 		}
@@ -162,9 +162,9 @@ func (e *Engine) RevokeToken(ctx context.Context, id perdure.TokenID, by string)
 		}
 		if t.RevokedAt.IsZero() {
 			t.RevokedAt, t.RevokedBy = tx.Now(), cmp.Or(by, "user")
-			err := tx.PutAccessToken(t)
+			err := tx.Tokens().Put(t)
 			if err == nil {
-				err = tx.AddAudit(tokenEntry(t, "token.revoked", t.RevokedBy))
+				err = tx.Audit().Add(tokenEntry(t, "token.revoked", t.RevokedBy))
 			}
 			if err != nil {
 				return err

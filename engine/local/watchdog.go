@@ -106,7 +106,7 @@ func (w *watchdog) look(ctx context.Context, d *effect.Drive) error {
 		"session", w.id, "turn", s.Turn.ID, "limit", limit, "calls", unresolved(s.Turn))
 	defer w.e.wake(w.id)
 	return w.e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		if _, err := tx.LockSession(w.id, d.Epoch()); err != nil {
+		if _, err := tx.Sessions().Lock(w.id, d.Epoch()); err != nil {
 			return err
 		}
 		return w.e.append(tx, w.id, perdure.Event{Actor: "runtime", Turn: s.Turn.ID, Fact: perdure.InterruptRequested{

@@ -27,7 +27,7 @@ func (g giver) RunBackground(context.Context, tool.Call, tool.Env, tool.Sink) to
 func (s *shop) file(path string) string {
 	var file store.File
 	_ = s.st.View(context.WithoutCancel(s.ctx), func(r store.Reader) (err error) {
-		file, err = r.File(s.id, path)
+		file, err = r.Files().Get(s.id, path)
 		return err
 	})
 	return string(file.Content)

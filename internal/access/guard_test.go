@@ -101,7 +101,7 @@ func TestOwnerIsInherited(t *testing.T) {
 	imported := must1(g.Import(eve, &file, engine.Import{}))
 	rows := map[string]int{}
 	err := st.View(t.Context(), func(r store.Reader) error {
-		found, err := r.Sessions(store.SessionFilter{})
+		found, err := r.Sessions().List(store.SessionFilter{})
 		for _, row := range found {
 			rows[row.Org+" "+row.User]++
 		}

@@ -149,7 +149,7 @@ func (k *Keyring) find(ctx context.Context, secret, hash string) (t store.Access
 		return t, Unknown
 	}
 	err = k.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-		if t, err = r.TokenOf(hash); err == nil && !isValid(t, r.Now()) {
+		if t, err = r.Tokens().ByHash(hash); err == nil && !isValid(t, r.Now()) {
 			err = Unknown
 		}
 		return err
@@ -193,12 +193,12 @@ func (k *Keyring) recordUse(ctx context.Context, t store.AccessToken) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), usedTime)
 	defer cancel()
 	err := k.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		stored, err := tx.AccessToken(t.ID)
+		stored, err := tx.Tokens().Get(t.ID)
 		if err != nil || tx.Now().Sub(stored.UsedAt) < usedEvery {
 			return err
 		}
 		stored.UsedAt = tx.Now()
-		return tx.PutAccessToken(stored)
+		return tx.Tokens().Put(stored)
 	})
 	if err != nil {
 		k.cfg.Log.Debug("token use not recorded", "token", t.ID, "error", err)

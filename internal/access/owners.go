@@ -32,7 +32,7 @@ func (r storeOwners) Owners(ctx context.Context, ids ...perdure.SessionID) (map[
 			if _, known := found[id]; known {
 				continue
 			}
-			row, err := v.Session(id)
+			row, err := v.Sessions().Get(id)
 			switch {
 			case errors.Is(err, perdure.NotFound):
 			case err != nil:

@@ -82,7 +82,7 @@ func (k *Keyring) endInvalid(ctx context.Context) error {
 	err := k.cfg.Store.View(ctx, func(r store.Reader) error {
 		dead = nil
 		for _, id := range ids {
-			t, err := r.AccessToken(id)
+			t, err := r.Tokens().Get(id)
 			if err != nil && !errors.Is(err, perdure.NotFound) {
 				return err
 			}

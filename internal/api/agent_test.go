@@ -16,7 +16,7 @@ func TestGiven(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	kept := agent.Agent{ID: "agent_019aa0000000700080000000000000aa", Name: "reader", Overlay: agent.Overlay{SystemPrompt: "Read.", Tools: []string{"echo"}, InitialFiles: []agent.File{{Path: "/note", Content: "a"}}}}
-	if err := r.store.InTx(t.Context(), func(tx store.Tx) (err error) { kept, err = tx.PutAgent(kept); return err }); err != nil {
+	if err := r.store.InTx(t.Context(), func(tx store.Tx) (err error) { kept, err = tx.Directory().Agents().Put(kept); return err }); err != nil {
 		t.Fatal(err)
 	}
 	all := want[taskInList[engine.AgentEntry]](r, 200, get("/v1/agents?limit=2"))
@@ -30,7 +30,11 @@ func TestGiven(t *testing.T) {
 			t.Errorf("%s: got %+v", id, got)
 		}
 	}
-	if err := r.store.InTx(t.Context(), func(tx store.Tx) (err error) { kept.Status = agent.Archived; _, err = tx.PutAgent(kept); return err }); err != nil {
+	if err := r.store.InTx(t.Context(), func(tx store.Tx) (err error) {
+		kept.Status = agent.Archived
+		_, err = tx.Directory().Agents().Put(kept)
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	r.refusal(r.do(get("/v1/agents/"+string(kept.ID)+"/effective")), 409, "conflict")

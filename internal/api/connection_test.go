@@ -55,7 +55,7 @@ func (r *rig) connect(of store.ConnectionKey) {
 	sealed, err := cfg.SealToken(of, tokenOf(of.Org, of.User))
 	if err == nil {
 		err = r.store.InTx(r.t.Context(), func(tx store.Tx) error {
-			_, err := tx.PutConnection(store.Connection{Org: of.Org, User: of.User, Provider: of.Provider, Sealed: sealed})
+			_, err := tx.Directory().Connections().Put(store.Connection{Org: of.Org, User: of.User, Provider: of.Provider, Sealed: sealed})
 			return err
 		})
 	}

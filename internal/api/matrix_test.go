@@ -154,12 +154,12 @@ func TestS13Matrix(t *testing.T) {
 func (r *rig) expire(id perdure.TokenID) {
 	r.t.Helper()
 	err := r.store.InTx(r.t.Context(), func(tx store.Tx) error {
-		t, err := tx.AccessToken(id)
+		t, err := tx.Tokens().Get(id)
 		if err != nil {
 			return err
 		}
 		t.ExpiresAt = tx.Now().Add(-time.Second)
-		return tx.PutAccessToken(t)
+		return tx.Tokens().Put(t)
 	})
 	if err != nil {
 		r.t.Fatal(err)

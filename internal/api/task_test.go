@@ -279,9 +279,9 @@ func TestTaskLogRotated(t *testing.T) {
 	}
 	const missing = 1000
 	if err := r.store.InTx(t.Context(), func(tx store.Tx) error {
-		err := tx.SkipLog(task.ID, task.Attempt, missing)
+		err := tx.Tasks().SkipLog(task.ID, task.Attempt, missing)
 		if err == nil {
-			_, err = tx.AppendLog(task.ID, task.Attempt, "stdout", []byte("the end\n"))
+			_, err = tx.Tasks().AppendLog(task.ID, task.Attempt, "stdout", []byte("the end\n"))
 		}
 		return err
 	}); err != nil {

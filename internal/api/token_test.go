@@ -52,7 +52,7 @@ func TestTokenOnce(t *testing.T) {
 		}
 	}
 	err := r.store.View(t.Context(), func(v store.Reader) error {
-		stored, err := v.AccessTokens("")
+		stored, err := v.Tokens().List("")
 		if len(stored) != 1 || strings.Contains(string(raw(stored)), made.Secret) {
 			t.Errorf("stored %+v", stored)
 		}
@@ -143,12 +143,12 @@ func TestS24RevokeEndsAStream(t *testing.T) {
 	go func() { waited <- r.do(get(path + "?wait=60s").as(made.Secret)) }()
 
 	err = r.store.InTx(ctx, func(tx store.Tx) error { // as another server writes it
-		t, err := tx.AccessToken(made.ID)
+		t, err := tx.Tokens().Get(made.ID)
 		if err != nil {
 			return err
 		}
 		t.RevokedAt = tx.Now()
-		return tx.PutAccessToken(t)
+		return tx.Tokens().Put(t)
 	})
 	if err != nil {
 		t.Fatal(err)

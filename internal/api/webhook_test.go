@@ -87,7 +87,7 @@ func TestR15Rotate(t *testing.T) {
 	path := r.hook()
 	row := func() (row store.Webhook) {
 		err := r.store.View(t.Context(), func(tx store.Reader) (err error) {
-			row, err = tx.Webhook(perdure.WebhookID(strings.TrimPrefix(path, "/v1/webhooks/")))
+			row, err = tx.Webhooks().Get(perdure.WebhookID(strings.TrimPrefix(path, "/v1/webhooks/")))
 			return err
 		})
 		if err != nil {

@@ -102,8 +102,9 @@ func (m *module) typeKey(f *file, expr ast.Expr) string {
 }
 
 // checkStructTotal counts the methods of each type over all files of its package. The steps of a
-// suite and of tests are methods of their fixture, and do not count.
+// suite and of tests are methods of their fixture, and do not count, and neither do accessors.
 func checkStructTotal(m *module) []finding {
+	known := interfaces(m)
 	counts := make(map[string]int)
 	where := make(map[string]finding)
 	var order []string
@@ -113,7 +114,7 @@ func checkStructTotal(m *module) []finding {
 		}
 		for _, fn := range functions(f) {
 			of := receiver(fn)
-			if of == "" {
+			if of == "" || m.accessor(f, known, fn.Type) {
 				continue
 			}
 			key := f.folder + "." + of

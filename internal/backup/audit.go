@@ -24,7 +24,7 @@ func parseHead(text string) (head store.AuditHead, err error) {
 // audit checks the audit log of every organisation, and remembers its digests of session events.
 func (r *Report) audit(reader store.Reader) error {
 	hashes := map[store.AuditHead]bool{}
-	heads, err := store.CheckAudit(reader, func(e store.AuditEntry) {
+	heads, err := store.CheckAudit(reader.Audit(), func(e store.AuditEntry) {
 		r.Audited++
 		hashes[store.AuditHead{Org: e.Org, Seq: e.Seq, Hash: e.Hash}] = true
 		if e.Event != "" {

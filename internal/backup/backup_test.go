@@ -85,10 +85,10 @@ func fill(t *testing.T) place {
 	p := place{T: t, dir: filepath.Join(t.TempDir(), "data")}
 	p.st = p.open(p.dir)
 	p.write(func(tx store.Tx) error {
-		if err := tx.CreateSession(store.Session{ID: session, Title: "kept", Status: perdure.SessionStarted, CreatedAt: noon}); err != nil {
+		if err := tx.Sessions().Create(store.Session{ID: session, Title: "kept", Status: perdure.SessionStarted, CreatedAt: noon}); err != nil {
 			return err
 		}
-		_, err := tx.PutFile(session, store.File{Path: "/notes.txt", Content: []byte("words"), Encoding: store.EncodingText})
+		_, err := tx.Files().Put(session, store.File{Path: "/notes.txt", Content: []byte("words"), Encoding: store.EncodingText})
 		return err
 	})
 	p.append(3)
@@ -127,7 +127,7 @@ func (p place) append(n int) {
 	p.Helper()
 	for range n {
 		p.write(func(tx store.Tx) error {
-			row, err := tx.Session(session)
+			row, err := tx.Sessions().Get(session)
 			if err != nil {
 				return err
 			}
@@ -135,7 +135,7 @@ func (p place) append(n int) {
 			if row.LastSeq == 0 {
 				fact = perdure.SessionCreated{Agent: perdure.Agent{Title: "kept"}}
 			}
-			return tx.Append(session, []perdure.Event{{ID: perdure.EventID(fmt.Sprintf("event_%d", row.LastSeq+1)), At: noon, Actor: "user", Fact: fact}})
+			return tx.Journal().Append(session, []perdure.Event{{ID: perdure.EventID(fmt.Sprintf("event_%d", row.LastSeq+1)), At: noon, Actor: "user", Fact: fact}})
 		})
 	}
 }
@@ -144,7 +144,7 @@ func (p place) append(n int) {
 func (p place) snapshot() {
 	p.Helper()
 	p.write(func(tx store.Tx) error {
-		events, err := tx.Events(session, 0, 0)
+		events, err := tx.Journal().Events(session, 0, 0)
 		if err != nil {
 			return err
 		}
@@ -158,7 +158,7 @@ func (p place) snapshot() {
 		if err != nil {
 			return err
 		}
-		return tx.PutSnapshot(session, store.Snapshot{Seq: fold.Seq, Version: perdure.FoldVersion, Body: body})
+		return tx.Sessions().PutSnapshot(session, store.Snapshot{Seq: fold.Seq, Version: perdure.FoldVersion, Body: body})
 	})
 }
 
@@ -182,7 +182,7 @@ func (p place) blob(text string) string {
 func (p place) image(blob string) {
 	p.Helper()
 	p.write(func(tx store.Tx) error {
-		_, err := tx.PutImage(store.Image{
+		_, err := tx.Images().Put(store.Image{
 			ID: "image_00000000000070008000000000000001", Session: session, Filename: "a.png", ContentType: "image/png", SizeBytes: 9,
 			SHA256: filepath.Base(blob), Metadata: []byte("{}"), Blob: true,
 		})

@@ -128,7 +128,7 @@ func (g Garbage) owned(ctx context.Context, blobs []File) (o ownedData, err erro
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	return o, st.View(ctx, func(r store.Reader) error {
-		sessions, err := r.Sessions(store.SessionFilter{})
+		sessions, err := r.Sessions().List(store.SessionFilter{})
 		if err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func (g Garbage) owned(ctx context.Context, blobs []File) (o ownedData, err erro
 		if g.RunName != nil {
 			o.runs = map[string]bool{}
 			for id := range o.sessions {
-				calls, err := r.Calls(store.CallFilter{Session: id})
+				calls, err := r.Calls().List(store.CallFilter{Session: id})
 				if err != nil {
 					return err
 				}
@@ -151,7 +151,7 @@ func (g Garbage) owned(ctx context.Context, blobs []File) (o ownedData, err erro
 		o.blobs = map[string]bool{}
 		for _, blob := range blobs {
 			sum := path.Base(blob.Path)
-			if o.blobs[sum], err = r.HasBlob(sum); err != nil {
+			if o.blobs[sum], err = r.Images().HasBlob(sum); err != nil {
 				return err
 			}
 		}

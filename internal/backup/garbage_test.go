@@ -24,7 +24,7 @@ const deleted = perdure.SessionID("session_00000000000070008000000000000099")
 func (p place) litter() {
 	p.Helper()
 	p.write(func(tx store.Tx) error {
-		_, _, err := tx.Claim(perdure.Call{Key: perdure.CallKey{Session: session, Call: "call_1"}, Tool: "bash", Token: "t", Class: perdure.Pure}, nil)
+		_, _, err := tx.Calls().Claim(perdure.Call{Key: perdure.CallKey{Session: session, Call: "call_1"}, Tool: "bash", Token: "t", Class: perdure.Pure}, nil)
 		return err
 	})
 	p.database(deleted, "main")
@@ -145,10 +145,10 @@ func TestVacuum(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.write(func(tx store.Tx) error {
-		_, err := tx.PutFile(session, store.File{Path: "/large", Content: make([]byte, 4<<20)})
+		_, err := tx.Files().Put(session, store.File{Path: "/large", Content: make([]byte, 4<<20)})
 		return err
 	})
-	p.write(func(tx store.Tx) error { _, err := tx.RemoveFile(session, "/large"); return err })
+	p.write(func(tx store.Tx) error { _, err := tx.Files().Remove(session, "/large"); return err })
 	g := backup.Garbage{Dir: p.dir, Vacuum: true}
 	if _, err := g.Collect(context.Background()); !errors.Is(err, perdure.Conflict) {
 		t.Errorf("while it is held: got %v, want a conflict", err)

@@ -141,7 +141,7 @@ func TestDeletedDuringABackup(t *testing.T) {
 			ctx := &within{context.Background(), filepath.Join(to+".unfinished", backup.SQLFolder), func() {
 				done = true
 				if c.rows {
-					p.write(func(tx store.Tx) error { return tx.RemoveSession(session) })
+					p.write(func(tx store.Tx) error { return tx.Sessions().Remove(session) })
 				}
 				if err := os.Remove(blob); err != nil {
 					t.Error(err)

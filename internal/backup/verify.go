@@ -179,7 +179,7 @@ func (r *Report) sessions(ctx context.Context, dir string) (err error) {
 		if err := r.audit(reader); err != nil {
 			return err
 		}
-		rows, err := reader.Sessions(store.SessionFilter{})
+		rows, err := reader.Sessions().List(store.SessionFilter{})
 		if err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func (r *Report) sessions(ctx context.Context, dir string) (err error) {
 func (r *Report) tree(reader store.Reader, dir string, rows []store.Session) error {
 	record := chaos.Record{Live: true}
 	for _, row := range rows {
-		d, err := reader.Dump(row.ID)
+		d, err := reader.Sessions().Dump(row.ID)
 		if err == nil {
 			err = d.Check()
 		}
@@ -267,7 +267,7 @@ func (r *Report) journal(d store.SessionDump) (chaos.Journal, chaos.Rows) {
 // snapshot compares the stored snapshot with the fold of the journal up to it. A snapshot of a
 // different version is not used, and not checked.
 func (r *Report) snapshot(reader store.Reader, d store.SessionDump, journal chaos.Journal) error {
-	kept, err := reader.Snapshot(d.Session.ID)
+	kept, err := reader.Sessions().Snapshot(d.Session.ID)
 	if errors.Is(err, perdure.NotFound) || err == nil && kept.Version != perdure.FoldVersion {
 		return nil
 	}
@@ -304,7 +304,7 @@ func (r *Report) snapshot(reader store.Reader, d store.SessionDump, journal chao
 
 // images checks that the blobs of a session's images exist.
 func (r *Report) images(reader store.Reader, dir string, id perdure.SessionID) error {
-	images, err := reader.Images(id)
+	images, err := reader.Images().List(id)
 	for _, image := range images {
 		if !image.Blob {
 			continue

@@ -69,10 +69,10 @@ func TestVerifyFinds(t *testing.T) {
 func audited(p place) {
 	p.Helper()
 	p.write(func(tx store.Tx) error {
-		return tx.AddAudit(store.AuditEntry{Actor: "ada", Action: "token.created", Subject: "token_1"})
+		return tx.Audit().Add(store.AuditEntry{Actor: "ada", Action: "token.created", Subject: "token_1"})
 	})
 	p.write(func(tx store.Tx) error {
-		return tx.Append(session, []perdure.Event{{ID: "event_00000000000070008000000000000077", At: noon, Fact: perdure.RequestDenied{Host: "evil.test", Layer: "session"}}})
+		return tx.Journal().Append(session, []perdure.Event{{ID: "event_00000000000070008000000000000077", At: noon, Fact: perdure.RequestDenied{Host: "evil.test", Layer: "session"}}})
 	})
 	whole(p.T, p.dir)
 }
@@ -86,7 +86,7 @@ func TestVerifyKnownEnd(t *testing.T) {
 	end := whole(t, p.dir).AuditHeads[0]
 	known := fmt.Sprintf("%s:%d:%s", end.Org, end.Seq, end.Hash)
 	p.write(func(tx store.Tx) error {
-		return tx.AddAudit(store.AuditEntry{Action: "token.revoked", Subject: "token_1"})
+		return tx.Audit().Add(store.AuditEntry{Action: "token.revoked", Subject: "token_1"})
 	})
 
 	rep, err := backup.Verify(t.Context(), p.dir, known)
@@ -104,7 +104,7 @@ func TestVerifyKnownEnd(t *testing.T) {
 
 // strayTask adds a task row without an event.
 func strayTask(tx store.Tx) error {
-	_, _, err := tx.CreateTask(perdure.Task{ID: "task_00000000000070008000000000000009", Session: session, State: perdure.TaskSucceeded, FinishedAt: noon})
+	_, _, err := tx.Tasks().Create(perdure.Task{ID: "task_00000000000070008000000000000009", Session: session, State: perdure.TaskSucceeded, FinishedAt: noon})
 	return err
 }
 

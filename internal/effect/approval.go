@@ -36,7 +36,7 @@ func (e *Effects) DecideApproval(ctx context.Context, id perdure.ApprovalID,
 	v perdure.Verdict) (perdure.Approval, error) {
 	var a perdure.Approval
 	err := e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
-		if a, err = tx.Approval(id); err != nil {
+		if a, err = tx.Approvals().Get(id); err != nil {
 			return err
 		}
 		resolved, err := a.Resolve(v, tx.Now())
@@ -90,7 +90,7 @@ func (e *Effects) resolveApproval(tx store.Tx, a perdure.Approval,
 	}
 	events := []perdure.Event{{Session: a.Session, Actor: r.By, Call: a.Call, Task: a.Task, Fact: r}}
 	stamp(events, tx.Now())
-	if err := tx.Append(a.Session, events); err != nil {
+	if err := tx.Journal().Append(a.Session, events); err != nil {
 		return a, err
 	}
 	a = a.Resolved(r, tx.Now())
@@ -99,13 +99,13 @@ func (e *Effects) resolveApproval(tx store.Tx, a perdure.Approval,
 			return a, err
 		}
 	}
-	return a, tx.PutApproval(a)
+	return a, tx.Approvals().Put(a)
 }
 
 // answerTask advances the task of a closed approval. A task that has not started is queued or ends;
 // a task that asked while it ran receives the decision as a message.
 func (e *Effects) answerTask(tx store.Tx, a perdure.Approval) error {
-	task, err := tx.Task(a.Session, a.Task)
+	task, err := tx.Tasks().Get(a.Session, a.Task)
 	if err != nil || task.State != perdure.TaskAwaitingInput || task.InputRequest == nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (e *Effects) answerTask(tx store.Tx, a perdure.Approval) error {
 		_, err := e.updateTask(tx, task, u)
 		return err
 	}
-	session, err := tx.Session(task.Session)
+	session, err := tx.Sessions().Get(task.Session)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func deniedTask(task perdure.Task, a perdure.Approval) perdure.TaskUpdate {
 
 // voidApprovals closes the open approvals of a task that no longer waits for them, except one.
 func (e *Effects) voidApprovals(tx store.Tx, task perdure.Task, by string, except perdure.ApprovalID) error {
-	open, err := tx.Approvals(store.ApprovalFilter{Session: task.Session, State: perdure.ApprovalOpen, Call: task.Call})
+	open, err := tx.Approvals().List(store.ApprovalFilter{Session: task.Session, State: perdure.ApprovalOpen, Call: task.Call})
 	if err != nil {
 		return err
 	}
@@ -167,10 +167,10 @@ func (e *Effects) voidApprovals(tx store.Tx, task perdure.Task, by string, excep
 		resolved := perdure.ApprovalResolved{Approval: a.ID, State: perdure.ApprovalVoid, By: by}
 		events := []perdure.Event{{Session: a.Session, Actor: by, Call: a.Call, Task: a.Task, Fact: resolved}}
 		stamp(events, tx.Now())
-		if err := tx.Append(a.Session, events); err != nil {
+		if err := tx.Journal().Append(a.Session, events); err != nil {
 			return err
 		}
-		if err := tx.PutApproval(a.Resolved(resolved, tx.Now())); err != nil {
+		if err := tx.Approvals().Put(a.Resolved(resolved, tx.Now())); err != nil {
 			return err
 		}
 	}
@@ -182,7 +182,7 @@ func (e *Effects) voidApprovals(tx store.Tx, task perdure.Task, by string, excep
 func (e *Effects) ExpireApprovals(ctx context.Context) error {
 	var due []perdure.Approval
 	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
-		open, err := r.Approvals(store.ApprovalFilter{State: perdure.ApprovalOpen})
+		open, err := r.Approvals().List(store.ApprovalFilter{State: perdure.ApprovalOpen})
 		due = nil
 		for _, a := range open {
 			if a.Task != "" && a.Expired(r.Now()) {
@@ -196,7 +196,7 @@ func (e *Effects) ExpireApprovals(ctx context.Context) error {
 	}
 	for _, a := range due {
 		err := e.work.InTx(ctx, func(tx store.Tx) (err error) {
-			if a, err = tx.Approval(a.ID); err != nil || a.State != perdure.ApprovalOpen {
+			if a, err = tx.Approvals().Get(a.ID); err != nil || a.State != perdure.ApprovalOpen {
 				return err
 			}
 			a, err = e.resolveApproval(tx, a, perdure.ApprovalResolved{Approval: a.ID, State: perdure.ApprovalExpired,
@@ -243,7 +243,7 @@ func (e *Effects) AnswerCall(ctx context.Context, key perdure.CallKey, by string
 		return fmt.Errorf("answer call %s: %w", key, err)
 	}
 	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		s, err := e.Fold(tx, key.Session)
+		s, err := e.Fold(tx.Reader(), key.Session)
 		if err != nil {
 			return err
 		}
@@ -262,7 +262,7 @@ func (e *Effects) AnswerCall(ctx context.Context, key perdure.CallKey, by string
 				Result: result, DurationMS: elapsed(c.StartedAt, tx.Now()).Milliseconds(),
 			}}}
 		stamp(events, tx.Now())
-		return tx.Append(key.Session, events)
+		return tx.Journal().Append(key.Session, events)
 	})
 	if !refusedWrite(err) {
 		e.cfg.Wake(key.Session) // also if the answer of the commit was lost

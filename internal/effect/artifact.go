@@ -264,7 +264,7 @@ func (t journaledFiles) record(fact perdure.FileWritten) {
 	ctx, cancel := settleContext(context.Background())
 	defer cancel()
 	err := t.e.work.InTx(ctx, func(tx store.Tx) error {
-		return tx.Append(t.by.Session, []perdure.Event{sessionfile.Event(t.by, t.as, tx.Now(), fact)})
+		return tx.Journal().Append(t.by.Session, []perdure.Event{sessionfile.Event(t.by, t.as, tx.Now(), fact)})
 	})
 	if err != nil && !errors.Is(err, perdure.NotFound) { // NotFound: the session and its journal were removed
 		t.e.cfg.Log.Warn("file change not recorded in the journal", "session", t.by.Session, "path", fact.Path,
@@ -325,7 +325,7 @@ func (e *Effects) outputLog(ctx context.Context, t perdure.Task, v verdict,
 			offset = c.Offset + int64(len(c.Bytes))
 		}
 		page.err = e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-			page.chunks, page.end, err = r.ReadLog(t.ID, offset, logPageBytes)
+			page.chunks, page.end, err = r.Tasks().ReadLog(t.ID, offset, logPageBytes)
 			return err
 		})
 	}

@@ -33,7 +33,7 @@ func (s *step) reserveStep(events []perdure.Event) ([]perdure.Event, error) {
 		if !ok {
 			continue
 		}
-		some, err := s.tx.Budgeted()
+		some, err := s.tx.Budgets().Any()
 		if err != nil || !some {
 			return events, err
 		}
@@ -54,11 +54,11 @@ func (e *Effects) reserveSummary(ctx context.Context, s *perdure.Session, asked 
 	work = budget.SummaryWork(NewID[perdure.EventID]())
 	err = e.work.InTx(ctx, func(tx store.Tx) error {
 		refused = nil
-		some, err := tx.Budgeted()
+		some, err := tx.Budgets().Any()
 		if err != nil || !some {
 			return err
 		}
-		if _, err := tx.Session(s.ID); err != nil {
+		if _, err := tx.Sessions().Get(s.ID); err != nil {
 			return err
 		}
 		refused, err = e.meter.Reserve(tx, meter.Request{
@@ -99,7 +99,7 @@ func (s *step) reserve(work string, uses meter.WorkUsage, step bool) (*budget.Re
 // reserveCall reserves the cost of a call. If a budget refuses, the call gets an error as its
 // result, and the root ends the turn once the other calls have ended.
 func (s *step) reserveCall(c perdure.ClaimCall) (affordable bool, err error) {
-	some, err := s.tx.Budgeted()
+	some, err := s.tx.Budgets().Any()
 	if err != nil || !some {
 		return err == nil, err
 	}
@@ -135,7 +135,7 @@ func callUses(tool string, args int) meter.WorkUsage {
 // countStep replaces the reservation of a model call with what it really used. work names the
 // reservation of a model call that is not a step.
 func (s *step) countStep(events []perdure.Event, work string) error {
-	some, err := s.tx.Budgeted()
+	some, err := s.tx.Budgets().Any()
 	if err != nil || !some {
 		return err
 	}
@@ -199,7 +199,7 @@ func (s *step) settleBill(b meter.Bill) error {
 
 // countCall replaces the reservation of a foreground call with what it really used.
 func (s *step) countCall(o *Settlement) error {
-	some, err := s.tx.Budgeted()
+	some, err := s.tx.Budgets().Any()
 	if err != nil || !some {
 		return err
 	}
@@ -212,7 +212,7 @@ func (s *step) countCall(o *Settlement) error {
 		}
 	}
 	if uses.Tool == "" { // the turn has continued without it
-		row, err := s.tx.Call(o.Key)
+		row, err := s.tx.Calls().Get(o.Key)
 		if err != nil {
 			return err
 		}
@@ -239,7 +239,7 @@ func (s *step) recordHalt(id perdure.BudgetID) error {
 	if s.session.Lineage != nil {
 		return nil
 	}
-	return s.tx.PutHalt(store.BudgetHalt{Session: s.d.ID, Budget: id})
+	return s.tx.Budgets().PutHalt(store.BudgetHalt{Session: s.d.ID, Budget: id})
 }
 
 // resumeAfterBudget resumes a session that was halted by a budget, if the budgets now allow it.
@@ -247,7 +247,7 @@ func (s *step) resumeAfterBudget() error {
 	if s.session.Halt == nil || s.session.Turn != nil || s.session.Lineage != nil {
 		return nil
 	}
-	may, err := s.e.meter.MayResume(s.tx, s.session)
+	may, err := s.e.meter.MayResume(s.tx.Reader(), s.session)
 	if err != nil || !may {
 		return err
 	}
@@ -257,7 +257,7 @@ func (s *step) resumeAfterBudget() error {
 // reserveTask reserves the cost of a run that starts outside a step. Limit: a budget refuses; the
 // error's text is for the model.
 func (e *Effects) reserveTask(tx store.Tx, o *owner, t perdure.Task) error {
-	some, err := tx.Budgeted()
+	some, err := tx.Budgets().Any()
 	if err != nil || !some {
 		return err
 	}
@@ -291,11 +291,11 @@ func BudgetRefused(err error) (why string, refused bool) {
 // countTask replaces the reservation of a run with what it really used. A run that never started
 // used nothing.
 func (e *Effects) countTask(tx store.Tx, t perdure.Task) error {
-	some, err := tx.Budgeted()
+	some, err := tx.Budgets().Any()
 	if err != nil || !some {
 		return err
 	}
-	o, err := readOwner(tx, t.Session)
+	o, err := readOwner(tx.Reader(), t.Session)
 	if errors.Is(err, perdure.NotFound) {
 		return nil
 	}
@@ -323,5 +323,5 @@ func (e *Effects) countTask(tx store.Tx, t perdure.Task) error {
 		events = append(events, perdure.Event{Session: t.Session, Actor: "runtime", Task: t.ID, Fact: fact})
 	}
 	stamp(events, tx.Now())
-	return tx.Append(t.Session, events)
+	return tx.Journal().Append(t.Session, events)
 }

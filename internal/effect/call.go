@@ -66,7 +66,7 @@ func (e *Effects) rowOf(ctx context.Context, run CallRun) (row perdure.Call, err
 		return row, nil
 	}
 	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
-		row, err = r.Call(perdure.CallKey{Session: run.Drive.ID, Call: run.Command.Call.ID})
+		row, err = r.Calls().Get(perdure.CallKey{Session: run.Drive.ID, Call: run.Command.Call.ID})
 		return err
 	})
 	return row, err
@@ -185,7 +185,7 @@ func (e *Effects) settledOutcome(run CallRun, row perdure.Call, r tool.Result) O
 func (e *Effects) record(row perdure.Call, r tool.Result) perdure.ToolResult {
 	key := row.Key
 	return e.truncateResult(key, e.fullRecord(row, r), func(r store.Reader) error {
-		now, err := r.Call(key)
+		now, err := r.Calls().Get(key)
 		if err == nil && now.Token != row.Token {
 			err = fmt.Errorf("call %s: %w: another worker owns it", key, perdure.Lost)
 		}
@@ -293,7 +293,7 @@ func (e *Effects) recordTakeOver(ctx context.Context, run CallRun, row perdure.C
 	}
 	e.unstarted.Store(row.Token, how)
 	err := e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		if _, err := tx.LockSession(run.Drive.ID, row.Epoch); err != nil {
+		if _, err := tx.Sessions().Lock(run.Drive.ID, row.Epoch); err != nil {
 			return err
 		}
 		events := []perdure.Event{{Session: run.Drive.ID, Actor: "runtime", Turn: row.Turn, Call: row.Key.Call,
@@ -301,10 +301,10 @@ func (e *Effects) recordTakeOver(ctx context.Context, run CallRun, row perdure.C
 				CallID: row.Key.Call, Name: row.Tool, How: how, Executions: row.Executions,
 			}}}
 		stamp(events, tx.Now())
-		if err := tx.Append(run.Drive.ID, events); err != nil {
+		if err := tx.Journal().Append(run.Drive.ID, events); err != nil {
 			return err
 		}
-		return tx.TakeCall(old, row)
+		return tx.Calls().TakeOver(old, row)
 	})
 	if err != nil {
 		return fmt.Errorf("take over call %s: %w", row.Key, err)
@@ -420,7 +420,7 @@ func (s *step) claim(c perdure.ClaimCall) error {
 		Fingerprint: c.Call.Fingerprint, Class: c.Call.Class,
 		Token: newToken(), Worker: s.e.cfg.Worker, Epoch: s.row.Epoch,
 	}
-	outcome, row, err := s.tx.Claim(call, s.e.workerAlive(s.tx))
+	outcome, row, err := s.tx.Calls().Claim(call, s.e.workerAlive(s.tx.Reader()))
 	if err != nil {
 		return err
 	}

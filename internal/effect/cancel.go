@@ -24,7 +24,7 @@ func (e *Effects) CancelTask(ctx context.Context, id perdure.TaskID, wish Cancel
 	err := e.cfg.Store.InTx(store.Urgent(ctx), func(tx store.Tx) error { // a cancel must work even on a full disk
 		var err error
 		tree = nil
-		if task, err = tx.Task("", id); err != nil || task.State.Terminal() || task.CancelRequested() {
+		if task, err = tx.Tasks().Get("", id); err != nil || task.State.Terminal() || task.CancelRequested() {
 			return err
 		}
 		tree, err = e.cancelTree(tx, task, wish)
@@ -121,7 +121,7 @@ func (e *Effects) requestCancel(tx store.Tx, task perdure.Task, wish CancelInten
 // settleQueued settles the ledger row of a task that is canceled while it is queued for another
 // execution: no work will do it.
 func settleQueued(tx store.Tx, task perdure.Task) error {
-	row, err := tx.Call(task.LedgerKey())
+	row, err := tx.Calls().Get(task.LedgerKey())
 	if err != nil || row.State != perdure.CallRunning {
 		return err
 	}
@@ -129,7 +129,7 @@ func settleQueued(tx store.Tx, task perdure.Task) error {
 	if err != nil {
 		return err
 	}
-	return tx.Settle(row.Key, row.Token, perdure.CallSettled, result)
+	return tx.Calls().Settle(row.Key, row.Token, perdure.CallSettled, result)
 }
 
 // cancelTree records a cancel for a task and everything below it, in one commit. It returns the
@@ -148,10 +148,10 @@ func (e *Effects) cancelTree(tx store.Tx, task perdure.Task, wish CancelIntent) 
 	stopped := []perdure.Event{{Session: child, Actor: wish.By,
 		Fact: perdure.SessionStopped{By: wish.By, Reason: wish.Why}}}
 	stamp(stopped, tx.Now())
-	if err := tx.Append(child, stopped); err != nil {
+	if err := tx.Journal().Append(child, stopped); err != nil {
 		return all, err
 	}
-	open, err := tx.Tasks(store.TaskFilter{Session: child,
+	open, err := tx.Tasks().List(store.TaskFilter{Session: child,
 		States: []perdure.TaskState{perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput}})
 	if err != nil {
 		return all, err
@@ -175,9 +175,9 @@ func (e *Effects) cancelTree(tx store.Tx, task perdure.Task, wish CancelIntent) 
 func (e *Effects) abandon(ctx context.Context, call perdure.CallKey, why string) {
 	var task perdure.Task
 	err := e.readBack(ctx, func(r store.Reader) error {
-		handle, err := r.Spawn(call)
+		handle, err := r.Spawns().Get(call)
 		if err == nil {
-			task, err = r.Task(call.Session, handle.Task)
+			task, err = r.Tasks().Get(call.Session, handle.Task)
 		}
 		return err
 	})
@@ -225,11 +225,11 @@ func (e *Effects) receiptOf(ctx context.Context, task perdure.Task,
 		return receipt
 	}
 	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
-		session, err := r.Session(task.Session)
+		session, err := r.Sessions().Get(task.Session)
 		if err != nil {
 			return err
 		}
-		events, err := r.Events(task.Session, max(session.LastSeq-200, 0), 0)
+		events, err := r.Journal().Events(task.Session, max(session.LastSeq-200, 0), 0)
 		for _, event := range events {
 			if fact, ok := event.Fact.(perdure.TaskCancelReceipt); ok && event.Task == task.ID {
 				receipt = fact.Receipt

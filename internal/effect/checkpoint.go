@@ -256,10 +256,10 @@ func (e *Effects) checkpointOf(q ModelCall, kept storedText, told func(kept int)
 		p.Text = text
 		// Not ctx: an abandoned write could arrive after the commit that removes the checkpoint.
 		return e.work.InTx(context.Background(), func(tx store.Tx) error {
-			if _, err := tx.LockSession(p.Session, q.Epoch); err != nil { // the next driver's checkpoint is newer
+			if _, err := tx.Sessions().Lock(p.Session, q.Epoch); err != nil { // the next driver's checkpoint is newer
 				return err
 			}
-			return tx.PutPartial(p)
+			return tx.Journal().PutPartial(p)
 		})
 	}
 	c.lost = func(err error) {
@@ -362,7 +362,7 @@ func (e *Effects) readStoredText(ctx context.Context, q ModelCall, k *storedText
 	}
 	var p store.Partial
 	err := e.cfg.Store.View(context.WithoutCancel(ctx), func(r store.Reader) (err error) {
-		p, err = r.Partial(q.Session.ID, q.Command.Message)
+		p, err = r.Journal().Partial(q.Session.ID, q.Command.Message)
 		return err
 	})
 	if err != nil && !errors.Is(err, perdure.NotFound) {
@@ -473,12 +473,12 @@ func (s *step) saveCheckpoint(o Outcome) (Outcome, error) {
 		o = *o.IfEnding
 	}
 	if o.Checkpoint != nil {
-		if err := s.tx.PutPartial(*o.Checkpoint); err != nil {
+		if err := s.tx.Journal().PutPartial(*o.Checkpoint); err != nil {
 			return o, err
 		}
 	}
 	if o.DropCheckpoint != "" {
-		return o, s.tx.DropPartial(s.d.ID, o.DropCheckpoint)
+		return o, s.tx.Journal().DropPartial(s.d.ID, o.DropCheckpoint)
 	}
 	return o, nil
 }

@@ -160,7 +160,7 @@ func (c *callRun) isTask(ctx context.Context, task perdure.Task) bool {
 	}
 	var row perdure.Call
 	err := c.e.readBack(ctx, func(r store.Reader) (err error) {
-		row, err = r.Call(c.row.Key)
+		row, err = r.Calls().Get(c.row.Key)
 		return err
 	})
 	return err == nil && row.Token == c.row.Token && row.Task == task.ID
@@ -203,27 +203,27 @@ func (c *callRun) detachFailure() string {
 // detachIn is the commit of detach.
 func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure.Task, error) {
 	key := c.row.Key
-	session, err := tx.Session(key.Session)
+	session, err := tx.Sessions().Get(key.Session)
 	if err != nil {
 		return perdure.Task{}, err
 	}
 	if session.Worker != c.e.cfg.Worker {
 		return perdure.Task{}, fmt.Errorf("session %s: %w", key.Session, perdure.Lost)
 	}
-	if _, err := tx.LockSession(key.Session, session.Epoch); err != nil {
+	if _, err := tx.Sessions().Lock(key.Session, session.Epoch); err != nil {
 		return perdure.Task{}, err
 	}
 	task := c.e.taskOfCall(callTask{owner: c.owner, row: c.row, at: c.at, secret: session.Secret, name: c.name,
 		origin: perdure.OriginDetached})
-	if row, err := tx.Call(key); err != nil || row.Token == c.row.Token && row.Task == task.ID {
+	if row, err := tx.Calls().Get(key); err != nil || row.Token == c.row.Token && row.Task == task.ID {
 		// committed before; only the answer was lost
 		if err == nil {
-			task, err = tx.Task(task.Session, task.ID)
+			task, err = tx.Tasks().Get(task.Session, task.ID)
 		}
 		return task, err
 	}
 	if why != perdure.DetachedByAsking { // a task that waits for a person needs no slot
-		if err := c.e.mayDetach(tx, key.Session); err != nil {
+		if err := c.e.mayDetach(tx.Reader(), key.Session); err != nil {
 			return perdure.Task{}, err
 		}
 	}
@@ -237,7 +237,7 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 	task.CreatedAt, task.UpdatedAt, task.StartedAt, task.HeartbeatAt, task.DetachedAt = now, now, c.row.ClaimedAt, now,
 		now
 	exists := false // its subagent exists, and so does its task
-	switch known, err := tx.Task(task.Session, task.ID); {
+	switch known, err := tx.Tasks().Get(task.Session, task.ID); {
 	case err == nil && known.Kind == perdure.KindSubagent && known.State.Terminal():
 		// the end of the subagent no longer settles a ledger row
 		return perdure.Task{}, fmt.Errorf("%w: the call's subagent has just ended", perdure.Conflict)
@@ -248,7 +248,7 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 		return perdure.Task{}, fmt.Errorf("%w: the call has started the background run %s", perdure.Conflict, known.ID)
 	}
 	c.e.detached.Store(task.ID, key.String()) // before the commit, so that a cancel that sees the task finds its work
-	if err := tx.BindCall(key, c.row.Token, task.ID, task.Attempt); err != nil {
+	if err := tx.Calls().Bind(key, c.row.Token, task.ID, task.Attempt); err != nil {
 		return task, err
 	}
 	left := perdure.ToolDetached{CallID: key.Call, TaskID: task.ID, Reason: why}
@@ -268,7 +268,7 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 			Fact: fact})
 	}
 	stamp(events, now)
-	if err := tx.Append(key.Session, events); err != nil {
+	if err := tx.Journal().Append(key.Session, events); err != nil {
 		return task, err
 	}
 	if exists { // only the lane changes
@@ -276,14 +276,14 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 			Wake: task.Wake})
 		return change.Task, err
 	}
-	_, _, err = tx.CreateTask(task)
+	_, _, err = tx.Tasks().Create(task)
 	return task, err
 }
 
 // mayDetach refuses a call if there is no slot for it. Detached calls have their own limit, and
 // also count against the slots of the process. Limit: no slot.
 func (e *Effects) mayDetach(tx store.Reader, session perdure.SessionID) error {
-	counts, err := tx.CountTasks(perdure.TaskRunning, session)
+	counts, err := tx.Tasks().Count(perdure.TaskRunning, session)
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func (e *Effects) withdraw(task perdure.Task, asked perdure.RequestID) {
 	ctx, cancel := settleContext(context.Background())
 	defer cancel()
 	err := e.work.InTx(ctx, func(tx store.Tx) error {
-		now, err := tx.Task(task.Session, task.ID)
+		now, err := tx.Tasks().Get(task.Session, task.ID)
 		if err != nil || now.Attempt != task.Attempt || now.InputRequest == nil || now.InputRequest.ID != asked {
 			return err
 		}
@@ -123,16 +123,16 @@ func (e *Effects) withdraw(task perdure.Task, asked perdure.RequestID) {
 // one question, whichever attempt asks it.
 func (e *Effects) recordQuestion(ctx context.Context, task perdure.Task, q tool.Question, n int) (asked question, err error) {
 	err = e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		session, err := tx.Session(task.Session)
+		session, err := tx.Sessions().Get(task.Session)
 		if err != nil {
 			return err
 		}
 		asked = question{id: perdure.DeriveID[perdure.RequestID](session.Secret, task.CreatedAt, string(task.ID),
 			strconv.Itoa(n)), after: session.LastSeq}
 		approvalID := perdure.DeriveID[perdure.ApprovalID](session.Secret, task.CreatedAt, string(asked.id))
-		if _, answered, err := answerTo(tx, task.ID, asked.id); err != nil || answered {
+		if _, answered, err := answerTo(tx.Reader(), task.ID, asked.id); err != nil || answered {
 			if err == nil && len(q.Permissions) > 0 {
-				a, err := tx.Approval(approvalID)
+				a, err := tx.Approvals().Get(approvalID)
 				asked.differs = err != nil || !a.Binds(task.Tool, task.ArgsHash, q.Permissions)
 			}
 			return err
@@ -149,10 +149,10 @@ func (e *Effects) recordQuestion(ctx context.Context, task perdure.Task, q tool.
 			if q.Expires > 0 {
 				approval.ExpiresAt = tx.Now().Add(q.Expires)
 			}
-			known, err := tx.Approval(approvalID)
+			known, err := tx.Approvals().Get(approvalID)
 			switch {
 			case errors.Is(err, perdure.NotFound):
-				if err := tx.PutApproval(approval); err != nil {
+				if err := tx.Approvals().Put(approval); err != nil {
 					return err
 				}
 				more = append(more, perdure.ApprovalRequested{Approval: approval})
@@ -175,7 +175,7 @@ func (e *Effects) recordQuestion(ctx context.Context, task perdure.Task, q tool.
 		case change.Answer != perdure.Updated:
 			return perdure.CauseSuperseded
 		}
-		return tx.AddTaskMessage(said)
+		return tx.Tasks().AddMessage(said)
 	})
 	e.cfg.Wake(task.Session) // the question may start a turn
 	return asked, err
@@ -205,7 +205,7 @@ func (e *Effects) messageNotice(task perdure.Task, m perdure.TaskMessage, reques
 // answerTo finds the answer to a question.
 func answerTo(r store.Reader, id perdure.TaskID,
 	request perdure.RequestID) (m perdure.TaskMessage, found bool, err error) {
-	messages, err := r.TaskMessages(id, "", 0)
+	messages, err := r.Tasks().Messages(id, "", 0)
 	for _, m := range messages {
 		if m.Direction == perdure.Inbound && m.InReplyTo == request {
 			return m, true, err
@@ -223,7 +223,7 @@ func (e *Effects) awaitAnswer(ctx context.Context, task perdure.Task, q question
 			if err != nil || !answered {
 				return err
 			}
-			now, err := r.Task(task.Session, task.ID)
+			now, err := r.Tasks().Get(task.Session, task.ID)
 			if err != nil || now.State != perdure.TaskRunning {
 				return err
 			}
@@ -262,7 +262,7 @@ func replyOf(m perdure.TaskMessage) tool.Reply {
 // extendDeadline extends the task's deadline by the time it waited for the answer.
 func (e *Effects) extendDeadline(ctx context.Context, task perdure.Task, waited time.Duration) error {
 	return e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		now, err := tx.Task(task.Session, task.ID)
+		now, err := tx.Tasks().Get(task.Session, task.ID)
 		if err != nil || now.DeadlineAt.IsZero() || waited < time.Millisecond {
 			return err
 		}
@@ -290,7 +290,7 @@ func (d *dialog) SendToSession(ctx context.Context, m perdure.TaskMessage) error
 		if err != nil {
 			return err
 		}
-		return tx.AddTaskMessage(m)
+		return tx.Tasks().AddMessage(m)
 	})
 	d.e.cfg.Wake(task.Session)
 	if err != nil {
@@ -309,7 +309,7 @@ func (d *dialog) Inbox(ctx context.Context, after perdure.TaskMessageID,
 	_, err = d.e.waitTasks(ctx, []perdure.SessionID{task.Session},
 		func(ctx context.Context) ([]perdure.Task, bool, error) {
 			err := d.e.cfg.Store.View(ctx, func(r store.Reader) error {
-				messages, err := r.TaskMessages(task.ID, after, 0)
+				messages, err := r.Tasks().Messages(task.ID, after, 0)
 				inbox = nil
 				for _, m := range messages {
 					if m.Direction == perdure.Inbound && m.InReplyTo == "" && (limit == 0 || len(inbox) < limit) {
@@ -352,7 +352,7 @@ func alreadySent(r store.Reader, task perdure.TaskID, id perdure.TaskMessageID) 
 	if id == "" {
 		return false, nil
 	}
-	messages, err := r.TaskMessages(task, "", 0)
+	messages, err := r.Tasks().Messages(task, "", 0)
 	return slices.ContainsFunc(messages, func(m perdure.TaskMessage) bool { return m.ID == id }), err
 }
 
@@ -367,10 +367,10 @@ func (e *Effects) SendTask(ctx context.Context, id perdure.TaskID,
 	}
 	task = perdure.Task{}
 	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
-		if task, err = tx.Task("", id); err != nil {
+		if task, err = tx.Tasks().Get("", id); err != nil {
 			return err
 		}
-		known, err := alreadySent(tx, id, m.ID)
+		known, err := alreadySent(tx.Reader(), id, m.ID)
 		switch {
 		case known || err != nil:
 			return err
@@ -407,7 +407,7 @@ func (e *Effects) SendTask(ctx context.Context, id perdure.TaskID,
 func (e *Effects) addToInbox(tx store.Tx, task perdure.Task, m perdure.TaskMessage) error {
 	u := perdure.TaskUpdate{Attempt: task.Attempt}
 	if m.InReplyTo != "" {
-		free, _, err := e.slotFor(tx, task.Session)
+		free, _, err := e.slotFor(tx.Reader(), task.Session)
 		if err != nil && !errors.Is(err, perdure.Limit) {
 			return err
 		}
@@ -416,7 +416,7 @@ func (e *Effects) addToInbox(tx store.Tx, task perdure.Task, m perdure.TaskMessa
 			u.State = perdure.TaskRunning
 		}
 	}
-	if err := tx.AddTaskMessage(m); err != nil {
+	if err := tx.Tasks().AddMessage(m); err != nil {
 		return err
 	}
 	_, err := e.updateTask(tx, task, u, perdure.TaskMessageReceived{Message: m})
@@ -428,7 +428,7 @@ func (e *Effects) addToInbox(tx store.Tx, task perdure.Task, m perdure.TaskMessa
 func (e *Effects) resumeAnswered(ctx context.Context, id perdure.TaskID) {
 	var task perdure.Task
 	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-		task, err = r.Task("", id)
+		task, err = r.Tasks().Get("", id)
 		return err
 	})
 	starting := e.starting.has(id) // read before Running: the mark is dropped once the work runs

@@ -173,11 +173,11 @@ func (e *Effects) cache(ctx context.Context, d *Drive) {
 	}
 	snapshot := store.Snapshot{Seq: d.session.Seq, Version: perdure.FoldVersion, Body: body}
 	err = e.work.InTx(ctx, func(tx store.Tx) error {
-		if _, err := tx.LockSession(d.ID, d.row.Epoch); err != nil {
+		if _, err := tx.Sessions().Lock(d.ID, d.row.Epoch); err != nil {
 			// fails if another driver has the session: its snapshot is newer
 			return err
 		}
-		return tx.PutSnapshot(d.ID, snapshot)
+		return tx.Sessions().PutSnapshot(d.ID, snapshot)
 	})
 	if err == nil {
 		d.snapshotSeq = d.session.Seq
@@ -215,7 +215,7 @@ func (s *step) run(outcomes []Outcome, take bool) error {
 		return errBehind
 	}
 	if last != s.session.Seq { // others have appended events
-		if err := foldToEnd(s.tx, s.session); err != nil {
+		if err := foldToEnd(s.tx.Reader(), s.session); err != nil {
 			return err
 		}
 	}
@@ -239,21 +239,22 @@ func (s *step) run(outcomes []Outcome, take bool) error {
 // live worker drives is not acquired: Elsewhere.
 func (s *step) lock(take bool) (int64, error) {
 	if !take {
-		return s.tx.LockSession(s.d.ID, s.row.Epoch)
+		return s.tx.Sessions().Lock(s.d.ID, s.row.Epoch)
 	}
 	if s.e.cfg.Shared {
-		row, err := s.tx.Session(s.d.ID)
+		row, err := s.tx.Sessions().Get(s.d.ID)
 		if err != nil {
 			return 0, err
 		}
-		if _, err := s.tx.LockSession(s.d.ID, row.Epoch); err != nil { // fails if another worker is acquiring it now
+		// fails if another worker is acquiring it now
+		if _, err := s.tx.Sessions().Lock(s.d.ID, row.Epoch); err != nil {
 			return 0, err
 		}
-		if s.e.otherWorkerAlive(s.tx, row.Worker) {
+		if s.e.otherWorkerAlive(s.tx.Reader(), row.Worker) {
 			return 0, OwnedElsewhere
 		}
 	}
-	row, err := s.tx.TakeSession(s.d.ID, s.e.cfg.Worker)
+	row, err := s.tx.Sessions().Acquire(s.d.ID, s.e.cfg.Worker)
 	s.row = row
 	return row.LastSeq, err
 }
@@ -269,7 +270,7 @@ func (s *step) record(o Outcome) error {
 		return err
 	}
 	if o.Settle != nil {
-		err := s.tx.Settle(o.Settle.Key, o.Settle.Token, o.Settle.State, o.Settle.Result)
+		err := s.tx.Calls().Settle(o.Settle.Key, o.Settle.Token, o.Settle.State, o.Settle.Result)
 		if err != nil {
 			return err
 		}
@@ -327,7 +328,7 @@ func (s *step) flush() error {
 	if len(s.newEvents) == 0 {
 		return nil
 	}
-	if err := s.tx.Append(s.d.ID, s.newEvents); err != nil {
+	if err := s.tx.Journal().Append(s.d.ID, s.newEvents); err != nil {
 		return err
 	}
 	if last := s.newEvents[len(s.newEvents)-1].Seq; last != s.session.Seq {
@@ -341,13 +342,13 @@ func (s *step) flush() error {
 func (s *step) project(event perdure.Event) error {
 	switch f := event.Fact.(type) {
 	case perdure.ApprovalRequested:
-		return s.tx.PutApproval(f.Approval)
+		return s.tx.Approvals().Put(f.Approval)
 	case perdure.ApprovalResolved:
-		a, err := s.tx.Approval(f.Approval)
+		a, err := s.tx.Approvals().Get(f.Approval)
 		if err != nil {
 			return err
 		}
-		return s.tx.PutApproval(a.Resolved(f, event.At))
+		return s.tx.Approvals().Put(a.Resolved(f, event.At))
 	case perdure.BudgetPaused, perdure.BudgetExhausted, perdure.BudgetResumed, perdure.TurnCompleted,
 		perdure.TurnFailed, perdure.TurnCanceled, perdure.TurnSealed:
 		return s.recordBudget(f)
@@ -369,17 +370,17 @@ func (s *step) project(event perdure.Event) error {
 // markDelivered records on the outbox and on the tasks how their results were delivered.
 func (s *step) markDelivered(ids []perdure.TaskID, how perdure.Delivered) error {
 	for _, id := range ids {
-		task, err := s.tx.Task(s.d.ID, id)
+		task, err := s.tx.Tasks().Get(s.d.ID, id)
 		if err != nil {
 			return err
 		}
 		if !task.State.Terminal() || task.Delivered != perdure.NotDelivered {
 			continue // it runs again, or was delivered before
 		}
-		if _, err := s.tx.ClaimDeliveries(s.d.ID, []perdure.TaskID{id}); err != nil {
+		if _, err := s.tx.Tasks().ClaimDeliveries(s.d.ID, []perdure.TaskID{id}); err != nil {
 			return err
 		}
-		if _, err := s.tx.UpdateTask(s.d.ID, id, perdure.TaskUpdate{Attempt: task.Attempt,
+		if _, err := s.tx.Tasks().Update(s.d.ID, id, perdure.TaskUpdate{Attempt: task.Attempt,
 			Delivered: how}); err != nil {
 			return err
 		}
@@ -437,7 +438,7 @@ func (s *step) finish() error {
 		return err
 	}
 	if s.session.Title != s.row.Title || s.session.Status != s.row.Status {
-		if err := s.tx.SaveSession(s.d.ID, s.session.Title, s.session.Status); err != nil {
+		if err := s.tx.Sessions().Update(s.d.ID, s.session.Title, s.session.Status); err != nil {
 			return err
 		}
 		s.row.Title, s.row.Status = s.session.Title, s.session.Status
@@ -445,7 +446,7 @@ func (s *step) finish() error {
 	for _, command := range s.due {
 		if _, rest := command.(perdure.ReleaseSession); rest {
 			s.released = true
-			return s.tx.ReleaseSession(s.d.ID, s.row.Epoch)
+			return s.tx.Sessions().Release(s.d.ID, s.row.Epoch)
 		}
 	}
 	return nil

@@ -195,7 +195,7 @@ func Fold(r store.Reader, id perdure.SessionID) (*perdure.Session, error) {
 // foldFromSnapshot is Fold, and also returns the sequence number of the snapshot it started from.
 func foldFromSnapshot(r store.Reader, id perdure.SessionID) (s *perdure.Session, saved int64, err error) {
 	s = perdure.NewSession(id)
-	if snap, err := r.Snapshot(id); err == nil {
+	if snap, err := r.Sessions().Snapshot(id); err == nil {
 		if cached, err := perdure.DecodeSnapshot(snap.Version, snap.Body); err == nil && cached.Seq == snap.Seq &&
 			cached.ID == id {
 			s, saved = cached, snap.Seq
@@ -217,7 +217,7 @@ func (e *Effects) Fold(r store.Reader, id perdure.SessionID) (*perdure.Session, 
 	if !ok {
 		return Fold(r, id)
 	}
-	row, err := r.Session(id)
+	row, err := r.Sessions().Get(id)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +246,7 @@ func foldToEnd(r store.Reader, s *perdure.Session) error {
 
 // foldPage applies the next page of the journal and returns the number of its events.
 func foldPage(r store.Reader, s *perdure.Session) (int, error) {
-	page, err := r.Events(s.ID, s.Seq, foldBatch)
+	page, err := r.Journal().Events(s.ID, s.Seq, foldBatch)
 	if err != nil {
 		return 0, fmt.Errorf("read journal of %s: %w", s.ID, err)
 	}

@@ -141,7 +141,7 @@ func AgentOf(r store.Reader, id perdure.SessionID) (perdure.Agent, error) {
 // readOwner reads the owner from the first event of the journal, the only event that names the
 // agent. NotFound: there is no such session. Invalid: the journal starts with another event.
 func readOwner(r store.Reader, id perdure.SessionID) (*owner, error) {
-	first, err := r.Events(id, 0, 1)
+	first, err := r.Journal().Events(id, 0, 1)
 	if err != nil {
 		return nil, fmt.Errorf("read the agent of %s: %w", id, err)
 	}
@@ -284,14 +284,14 @@ func (e *Effects) dependency(ctx context.Context, a perdure.Agent) error {
 	gone := ""
 	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
 		gone = ""
-		kept, found, err := r.Agent(a.ID)
+		kept, found, err := r.Directory().Agents().Get(a.ID)
 		if err != nil {
 			return err
 		}
 		if found && !kept.Status.Usable() {
 			gone = fmt.Sprintf("agent %s is %s", a.ID, kept.Status)
 		}
-		chain, err := r.HarnessChain(a.Harness)
+		chain, err := r.Directory().Harnesses().Chain(a.Harness)
 		if why, ok := agent.FirstUnusable(chain); !ok {
 			gone = why
 		}

@@ -69,7 +69,7 @@ func (p *taskPort) CreateSchedule(ctx context.Context, o tool.ScheduleRequest) (
 // Schedules returns the schedules of the port's session.
 func (p *taskPort) Schedules(ctx context.Context) (list []perdure.Schedule, err error) {
 	return list, p.e.cfg.Store.View(ctx, func(r store.Reader) error {
-		list, err = r.Schedules(store.ScheduleFilter{Session: p.owner.session})
+		list, err = r.Schedules().List(store.ScheduleFilter{Session: p.owner.session})
 		return err
 	})
 }
@@ -87,7 +87,7 @@ func (e *Effects) PlanScheduled(ctx context.Context, s perdure.Schedule, nominal
 	var row store.Session
 	var o *owner
 	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-		if row, err = r.Session(s.Session); err == nil {
+		if row, err = r.Sessions().Get(s.Session); err == nil {
 			o, err = readOwner(r, s.Session)
 		}
 		return err
@@ -175,10 +175,10 @@ func (e *Effects) failScheduled(tx store.Tx, run *ScheduledRun) error {
 		perdure.NotDelivered, tx.Now(), tx.Now()
 	events := []perdure.Event{taskEvent(task, perdure.TaskCreated{Task: task})}
 	stamp(events, tx.Now())
-	if err := tx.Append(task.Session, events); err != nil {
+	if err := tx.Journal().Append(task.Session, events); err != nil {
 		return err
 	}
-	if _, _, err := tx.CreateTask(task); err != nil {
+	if _, _, err := tx.Tasks().Create(task); err != nil {
 		return err
 	}
 	row := perdure.Call{Key: task.LedgerKey(), Task: task.ID, Tool: task.Tool, Args: task.Spec.Arguments,
@@ -210,7 +210,7 @@ func (e *Effects) recordRun(tx store.Tx, run perdure.Task) error {
 	if run.Spec.Schedule == "" {
 		return nil
 	}
-	s, err := tx.Schedule(run.Spec.Schedule)
+	s, err := tx.Schedules().Get(run.Spec.Schedule)
 	if errors.Is(err, perdure.NotFound) { // the schedule was deleted
 		return nil
 	}
@@ -224,7 +224,7 @@ func (e *Effects) recordRun(tx store.Tx, run perdure.Task) error {
 	if s, err = e.CountFailure(tx, s, failed, run.State == perdure.TaskSucceeded); err != nil {
 		return err
 	}
-	if err := tx.PutSchedule(s, store.ScheduleCaps{}); err != nil {
+	if err := tx.Schedules().Put(s, store.ScheduleCaps{}); err != nil {
 		return err
 	}
 	u := perdure.TaskUpdate{Detail: fmt.Sprintf("%d fires; the run of %s %s", s.Count,
@@ -244,7 +244,7 @@ func (e *Effects) suppressUnchanged(r store.Reader, run perdure.Task, u perdure.
 	if run.Spec.Schedule == "" || u.State != perdure.TaskSucceeded {
 		return u, "", nil
 	}
-	s, err := r.Schedule(run.Spec.Schedule)
+	s, err := r.Schedules().Get(run.Spec.Schedule)
 	if errors.Is(err, perdure.NotFound) || err == nil && s.Action.Deliver != perdure.DeliverChanges {
 		return u, "", nil
 	}
@@ -260,12 +260,12 @@ func (e *Effects) recordRunDigest(tx store.Tx, run perdure.Task, digest string) 
 	if digest == "" {
 		return nil
 	}
-	s, err := tx.Schedule(run.Spec.Schedule)
+	s, err := tx.Schedules().Get(run.Spec.Schedule)
 	if err != nil {
 		return err
 	}
 	s.LastResultHash = digest
-	return tx.PutSchedule(s, store.ScheduleCaps{})
+	return tx.Schedules().Put(s, store.ScheduleCaps{})
 }
 
 // CountFailure counts how a fire ended. After too many failures in a row it pauses the schedule and
@@ -305,7 +305,7 @@ func (e *Effects) updateMonitor(tx store.Tx, s perdure.Schedule, u perdure.TaskU
 	if s.Monitor == "" {
 		return nil
 	}
-	m, err := tx.Task(s.Session, s.Monitor)
+	m, err := tx.Tasks().Get(s.Session, s.Monitor)
 	if errors.Is(err, perdure.NotFound) || err == nil && m.State.Terminal() {
 		return nil
 	}
@@ -320,18 +320,18 @@ func (e *Effects) updateMonitor(tx store.Tx, s perdure.Schedule, u perdure.TaskU
 func (e *Effects) appendScheduleFact(tx store.Tx, s perdure.Schedule, by string, fact perdure.Fact) error {
 	events := []perdure.Event{{Session: s.Session, Actor: by, Fact: fact}}
 	stamp(events, tx.Now())
-	return tx.Append(s.Session, events)
+	return tx.Journal().Append(s.Session, events)
 }
 
 // cancelRuns disables the schedule of a canceled monitor and cancels the runs of the schedule, in
 // the same commit.
 func (e *Effects) cancelRuns(tx store.Tx, monitor perdure.Task, wish CancelIntent) (all []perdure.Task, err error) {
-	s, err := tx.Schedule(monitor.Spec.Schedule)
+	s, err := tx.Schedules().Get(monitor.Spec.Schedule)
 	if err == nil && (s.Enabled || !s.QueuedNominal.IsZero()) {
 		s = s.Disarm("canceled")
 		s.UpdatedAt = tx.Now()
 		err = errors.Join(e.appendScheduleFact(tx, s, wish.By,
-			perdure.ScheduleCanceled{Schedule: s.ID, By: wish.By, Why: wish.Why}), tx.PutSchedule(s,
+			perdure.ScheduleCanceled{Schedule: s.ID, By: wish.By, Why: wish.Why}), tx.Schedules().Put(s,
 			store.ScheduleCaps{}))
 	}
 	if err != nil && !errors.Is(err, perdure.NotFound) {
@@ -343,7 +343,7 @@ func (e *Effects) cancelRuns(tx store.Tx, monitor perdure.Task, wish CancelInten
 // cancelRunsOf cancels the live runs of a schedule.
 func (e *Effects) cancelRunsOf(tx store.Tx, session perdure.SessionID, id perdure.ScheduleID,
 	wish CancelIntent) (all []perdure.Task, err error) {
-	open, err := tx.Tasks(store.TaskFilter{Session: session,
+	open, err := tx.Tasks().List(store.TaskFilter{Session: session,
 		States: []perdure.TaskState{perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput}})
 	for _, t := range open {
 		if err != nil || t.Spec.Schedule != id || t.Kind == perdure.KindMonitor || t.CancelRequested() {
@@ -370,8 +370,8 @@ func (e *Effects) EndSchedule(ctx context.Context, session perdure.SessionID, id
 		record := s.Enabled || remove
 		s = s.Disarm("canceled")
 		s.UpdatedAt = tx.Now()
-		err = tx.PutSchedule(s, store.ScheduleCaps{})
-		if m, failed := tx.Task(s.Session, s.Monitor); err == nil && s.Monitor != "" && failed == nil &&
+		err = tx.Schedules().Put(s, store.ScheduleCaps{})
+		if m, failed := tx.Tasks().Get(s.Session, s.Monitor); err == nil && s.Monitor != "" && failed == nil &&
 			m.State.Live() {
 			tree, err = e.cancelTree(tx, m, wish)
 		}
@@ -380,7 +380,7 @@ func (e *Effects) EndSchedule(ctx context.Context, session perdure.SessionID, id
 				Deleted: remove})
 		}
 		if err == nil && remove {
-			_, err = tx.RemoveSchedule(id)
+			_, err = tx.Schedules().Remove(id)
 		}
 		return err
 	})
@@ -397,7 +397,7 @@ func (e *Effects) EndSchedule(ctx context.Context, session perdure.SessionID, id
 // LockSchedule reads a schedule in order to change it; the read locks the row of its session first.
 // NotFound: there is no such schedule, or it belongs to another session.
 func LockSchedule(tx store.Tx, session perdure.SessionID, id perdure.ScheduleID) (perdure.Schedule, error) {
-	s, err := tx.Schedule(id)
+	s, err := tx.Schedules().Get(id)
 	if err == nil && session != "" && s.Session != session {
 		return perdure.Schedule{}, fmt.Errorf("schedule %s: %w", id, perdure.NotFound)
 	}
@@ -427,7 +427,7 @@ func (e *Effects) CanSchedule(r store.Reader, s perdure.Schedule) error {
 // MonitorOf creates the task that represents a schedule.
 func (e *Effects) MonitorOf(tx store.Tx, s perdure.Schedule, by perdure.CallKey,
 	turn perdure.TurnID) (perdure.Task, error) {
-	row, err := tx.Session(s.Session)
+	row, err := tx.Sessions().Get(s.Session)
 	if err != nil {
 		return perdure.Task{}, err
 	}
@@ -447,9 +447,9 @@ func (e *Effects) MonitorOf(tx store.Tx, s perdure.Schedule, by perdure.CallKey,
 	}
 	events := []perdure.Event{taskEvent(task, perdure.TaskCreated{Task: task})}
 	stamp(events, tx.Now())
-	if err := tx.Append(task.Session, events); err != nil {
+	if err := tx.Journal().Append(task.Session, events); err != nil {
 		return perdure.Task{}, err
 	}
-	_, _, err = tx.CreateTask(task)
+	_, _, err = tx.Tasks().Create(task)
 	return task, err
 }

@@ -23,10 +23,36 @@ type pagedReader struct {
 	by *pages
 }
 
+// pagedReaderJournal overrides a part of one noun.
+type pagedReaderJournal struct {
+	store.JournalView
+	pagedReader
+}
+
+func (r pagedReader) Journal() store.JournalView { return pagedReaderJournal{r.Reader.Journal(), r} }
+
 type pagedTx struct {
 	store.Tx
 	by *pages
 }
+
+// pagedTxJournal overrides a part of one noun.
+type pagedTxJournal struct {
+	store.Journal
+	pagedTx
+}
+
+func (tx pagedTx) Journal() store.Journal { return pagedTxJournal{tx.Tx.Journal(), tx} }
+
+// pagedTxReader reads what the transaction shows.
+type pagedTxReader struct {
+	store.Reader
+	tx pagedTx
+}
+
+func (tx pagedTx) Reader() store.Reader { return pagedTxReader{tx.Tx.Reader(), tx} }
+
+func (r pagedTxReader) Journal() store.JournalView { return r.tx.Journal() }
 
 func (p *pages) View(ctx context.Context, fn func(store.Reader) error) error {
 	return p.Store.View(ctx, func(r store.Reader) error { return fn(pagedReader{r, p}) })
@@ -43,14 +69,14 @@ func (p *pages) read(n, inTx int) {
 	p.inTx += inTx
 }
 
-func (r pagedReader) Events(id perdure.SessionID, after int64, limit int) ([]perdure.Event, error) {
-	found, err := r.Reader.Events(id, after, limit)
+func (r pagedReaderJournal) Events(id perdure.SessionID, after int64, limit int) ([]perdure.Event, error) {
+	found, err := r.JournalView.Events(id, after, limit)
 	r.by.read(len(found), 0)
 	return found, err
 }
 
-func (tx pagedTx) Events(id perdure.SessionID, after int64, limit int) ([]perdure.Event, error) {
-	found, err := tx.Tx.Events(id, after, limit)
+func (tx pagedTxJournal) Events(id perdure.SessionID, after int64, limit int) ([]perdure.Event, error) {
+	found, err := tx.Journal.Events(id, after, limit)
 	tx.by.read(len(found), len(found))
 	return found, err
 }
@@ -71,7 +97,7 @@ func TestMuchByOthers(t *testing.T) {
 		}
 		err := seen.InTx(t.Context(), func(tx store.Tx) error {
 			stamp(events, tx.Now())
-			return tx.Append(id, events)
+			return tx.Journal().Append(id, events)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -137,7 +163,7 @@ func TestTailWithoutSnapshot(t *testing.T) {
 	}
 	err := e.cfg.Store.InTx(t.Context(), func(tx store.Tx) error {
 		stamp(events, tx.Now())
-		return tx.Append(id, events)
+		return tx.Journal().Append(id, events)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +175,7 @@ func TestTailWithoutSnapshot(t *testing.T) {
 	}
 	var snap store.Snapshot
 	err = e.cfg.Store.View(t.Context(), func(r store.Reader) (err error) {
-		snap, err = r.Snapshot(id)
+		snap, err = r.Sessions().Snapshot(id)
 		return err
 	})
 	if err != nil || snap.Seq != d.Session().Seq {

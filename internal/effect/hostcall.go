@@ -131,7 +131,7 @@ type hostCaller struct {
 
 func (e *Effects) hostSession(ctx context.Context, id perdure.SessionID) (row store.Session, o *owner, err error) {
 	return row, o, e.cfg.Store.View(ctx, func(r store.Reader) error {
-		if row, err = r.Session(id); err != nil {
+		if row, err = r.Sessions().Get(id); err != nil {
 			return err
 		}
 		if o, err = readOwner(r, id); err == nil {
@@ -174,7 +174,7 @@ func (e *Effects) findJoinable(ctx context.Context, known *undeliveredCalls,
 func (e *Effects) readUndelivered(ctx context.Context, known *undeliveredCalls, id perdure.SessionID) error {
 	var tasks []perdure.Task
 	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-		tasks, err = r.Tasks(store.TaskFilter{Session: id})
+		tasks, err = r.Tasks().List(store.TaskFilter{Session: id})
 		return err
 	})
 	if err != nil {
@@ -312,11 +312,11 @@ type hostStart struct {
 
 // hostCallInTx is the commit of commitHostCall. A call that cannot start now is queued.
 func (e *Effects) hostCallInTx(tx store.Tx, task perdure.Task, by hostStart) (perdure.Task, perdure.Call, error) {
-	if stored, err := tx.Task(task.Session, task.ID); err == nil {
+	if stored, err := tx.Tasks().Get(task.Session, task.ID); err == nil {
 		return stored, perdure.Call{}, nil // committed before
 	}
 	if by.withhold {
-		if err := e.withholdTask(tx, task, repeat{asked: task.ArgsHash, resolved: true}); err != nil {
+		if err := e.withholdTask(tx.Reader(), task, repeat{asked: task.ArgsHash, resolved: true}); err != nil {
 			return task, perdure.Call{}, err
 		}
 	}
@@ -337,10 +337,10 @@ func (e *Effects) hostCallInTx(tx store.Tx, task perdure.Task, by hostStart) (pe
 	}
 	events := []perdure.Event{taskEvent(task, perdure.TaskCreated{Task: task})}
 	stamp(events, now)
-	if err := tx.Append(task.Session, events); err != nil {
+	if err := tx.Journal().Append(task.Session, events); err != nil {
 		return task, perdure.Call{}, err
 	}
-	if _, _, err := tx.CreateTask(task); err != nil || !free {
+	if _, _, err := tx.Tasks().Create(task); err != nil || !free {
 		return task, perdure.Call{}, err
 	}
 	claimed, err := e.claimTask(tx, task)
@@ -361,7 +361,7 @@ func (e *Effects) FindHostCall(ctx context.Context, key perdure.CallKey) (found 
 
 func findHostCall(r store.Reader, key perdure.CallKey) (HostCall, error) {
 	found := HostCall{ID: key.Call}
-	call, missing := r.Call(key)
+	call, missing := r.Calls().Get(key)
 	if missing != nil && !errors.Is(missing, perdure.NotFound) {
 		return found, missing
 	}
@@ -372,7 +372,7 @@ func findHostCall(r store.Reader, key perdure.CallKey) (HostCall, error) {
 			return found, err
 		}
 	}
-	task, err := r.Task(key.Session, id)
+	task, err := r.Tasks().Get(key.Session, id)
 	pruned := errors.Is(err, perdure.NotFound)
 	switch {
 	case err != nil && !pruned:
@@ -395,7 +395,7 @@ func findHostCall(r store.Reader, key perdure.CallKey) (HostCall, error) {
 
 // hostTask returns the task id of a host's call, which derives from the call id.
 func hostTask(r store.Reader, key perdure.CallKey) (perdure.TaskID, error) {
-	row, err := r.Session(key.Session)
+	row, err := r.Sessions().Get(key.Session)
 	if err != nil {
 		return "", err
 	}
@@ -421,7 +421,7 @@ func neverRan(t perdure.Task) perdure.ToolResult {
 func (e *Effects) AcknowledgeHostCall(ctx context.Context, key perdure.CallKey) error {
 	var found HostCall
 	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
-		call, err := r.Call(key)
+		call, err := r.Calls().Get(key)
 		if err == nil && call.Class == perdure.Pure { // pure calls are never joined
 			return nil
 		}
@@ -436,11 +436,11 @@ func (e *Effects) AcknowledgeHostCall(ctx context.Context, key perdure.CallKey) 
 		return nil
 	}
 	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		now, err := tx.Task(key.Session, found.Task.ID)
+		now, err := tx.Tasks().Get(key.Session, found.Task.ID)
 		if err != nil {
 			return err
 		}
-		_, err = tx.UpdateTask(key.Session, now.ID, perdure.TaskUpdate{Attempt: now.Attempt, Replied: true})
+		_, err = tx.Tasks().Update(key.Session, now.ID, perdure.TaskUpdate{Attempt: now.Attempt, Replied: true})
 		return err
 	})
 	if err != nil {

@@ -117,7 +117,7 @@ func (w journaledEgress) tell(fact perdure.RequestDenied) {
 	ctx, cancel := settleContext(context.Background())
 	defer cancel()
 	err := w.e.work.InTx(ctx, func(tx store.Tx) error {
-		return tx.Append(w.by.Session, []perdure.Event{sessionfile.Event(w.by, "", tx.Now(), fact)})
+		return tx.Journal().Append(w.by.Session, []perdure.Event{sessionfile.Event(w.by, "", tx.Now(), fact)})
 	})
 	if err != nil && !errors.Is(err, perdure.NotFound) { // NotFound: the session and its journal were removed
 		w.e.cfg.Log.Warn("denial not recorded in the journal", "session", w.by.Session, "call", w.by.ID,

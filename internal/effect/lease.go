@@ -23,7 +23,7 @@ func (e *Effects) otherWorkerAlive(r store.Reader, id perdure.WorkerID) bool {
 	if !e.cfg.Shared || id == "" || id == e.cfg.Worker {
 		return false
 	}
-	w, err := r.Worker(id)
+	w, err := r.Workers().Get(id)
 	if err != nil {
 		return !errors.Is(err, perdure.NotFound)
 	}
@@ -51,7 +51,7 @@ func (e *Effects) workerAlive(r store.Reader) func(perdure.WorkerID) bool {
 // by the clock of the store. Lost: the lease has expired, and others may take over what this worker
 // owned. An expired lease is never valid again.
 func (e *Effects) LeaseHolds(r store.Reader) error {
-	w, err := r.Worker(e.cfg.Worker)
+	w, err := r.Workers().Get(e.cfg.Worker)
 	if errors.Is(err, perdure.NotFound) || err == nil && !w.LeaseUntil.After(r.Now()) {
 		return fmt.Errorf("worker %s: %w: its lease has expired", e.cfg.Worker, perdure.Lost)
 	}
@@ -68,7 +68,7 @@ type fenced struct {
 // InTx runs fn if the fence allows it.
 func (f fenced) InTx(ctx context.Context, fn func(store.Tx) error) error {
 	return f.Store.InTx(ctx, func(tx store.Tx) error {
-		if err := f.fence(tx); err != nil {
+		if err := f.fence(tx.Reader()); err != nil {
 			return err
 		}
 		return fn(tx)
@@ -172,22 +172,23 @@ func (n note) claimPath() string { return "/" + string(n.of) + "." + n.name[1:] 
 func (e *Effects) claimNote(ctx context.Context, n note) (has, busy bool, err error) {
 	if !e.cfg.Shared { // no other worker uses the store
 		err = e.cfg.Store.View(ctx, func(r store.Reader) error {
-			_, err := r.File(n.of, n.name)
+			_, err := r.Files().Get(n.of, n.name)
 			return err
 		})
 	} else {
 		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 			busy = false
-			if _, err := tx.File(n.of, n.name); err != nil { // read the note before its claim, in every transaction
+			// read the note before its claim, in every transaction
+			if _, err := tx.Files().Get(n.of, n.name); err != nil {
 				return err
 			}
-			last, err := tx.File(cleanupClaims, n.claimPath())
+			last, err := tx.Files().Get(cleanupClaims, n.claimPath())
 			since := tx.Now().Sub(last.UpdatedAt)
 			if busy = err == nil && since >= 0 && since < CleanupClaimTTL; busy || err != nil &&
 				!errors.Is(err, perdure.NotFound) {
 				return err
 			}
-			_, err = tx.PutFile(cleanupClaims, store.File{Path: n.claimPath(), Content: n.claim, Encoding: store.EncodingText})
+			_, err = tx.Files().Put(cleanupClaims, store.File{Path: n.claimPath(), Content: n.claim, Encoding: store.EncodingText})
 			return err
 		})
 	}
@@ -207,22 +208,22 @@ func (e *Effects) endNote(ctx context.Context, n note, cleaned bool) error {
 	}
 	return e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		if e.cfg.Shared {
-			if _, err := tx.File(n.of, n.name); err != nil && !errors.Is(err, perdure.NotFound) {
+			if _, err := tx.Files().Get(n.of, n.name); err != nil && !errors.Is(err, perdure.NotFound) {
 				// in the order of claimNote
 				return err
 			}
-			last, err := tx.File(cleanupClaims, n.claimPath())
+			last, err := tx.Files().Get(cleanupClaims, n.claimPath())
 			if errors.Is(err, perdure.NotFound) || err == nil && !bytes.Equal(last.Content, n.claim) {
 				return nil
 			}
 			if err == nil {
-				_, err = tx.RemoveFile(cleanupClaims, n.claimPath())
+				_, err = tx.Files().Remove(cleanupClaims, n.claimPath())
 			}
 			if err != nil || !cleaned {
 				return err
 			}
 		}
-		_, err := tx.RemoveFile(n.of, n.name)
+		_, err := tx.Files().Remove(n.of, n.name)
 		return err
 	})
 }

@@ -98,7 +98,7 @@ func (e *Effects) updateParent(ctx context.Context, child perdure.SessionID) err
 		r.publish(e)
 	}
 	err = e.work.InTx(ctx, func(tx store.Tx) error {
-		now, err := e.readParentUpdate(tx, child)
+		now, err := e.readParentUpdate(tx.Reader(), child)
 		switch {
 		case err != nil:
 			return err
@@ -131,10 +131,10 @@ func (e *Effects) updateParent(ctx context.Context, child perdure.SessionID) err
 
 // readParentUpdate reads what the parent's record should say.
 func (e *Effects) readParentUpdate(reader store.Reader, child perdure.SessionID) (r parentUpdate, err error) {
-	if r.handle, err = reader.SpawnOf(child); err != nil || r.handle.State == store.SpawnSettled {
+	if r.handle, err = reader.Spawns().OfChild(child); err != nil || r.handle.State == store.SpawnSettled {
 		return r, err
 	}
-	if r.task, err = reader.Task(r.handle.Key.Session, r.handle.Task); err != nil {
+	if r.task, err = reader.Tasks().Get(r.handle.Key.Session, r.handle.Task); err != nil {
 		return r, err
 	}
 	if r.child, err = e.Fold(reader, child); err != nil {
@@ -232,17 +232,17 @@ func (e *Effects) updateParentQuestion(tx store.Tx, r parentUpdate) error {
 	if err != nil || change.Answer != perdure.Updated {
 		return err
 	}
-	return tx.AddTaskMessage(message)
+	return tx.Tasks().AddMessage(message)
 }
 
 // askChildAgain asks the subagent to repair the form of its answer.
 func (e *Effects) askChildAgain(tx store.Tx, r parentUpdate, fault string) error {
-	if _, err := tx.RepairSpawn(r.handle.Key, r.handle.Token); err != nil {
+	if _, err := tx.Spawns().Repair(r.handle.Key, r.handle.Token); err != nil {
 		return err
 	}
 	events := []perdure.Event{parentMessage(r.child.ID, "repair", fmt.Sprintf(textRepair, fault), false)}
 	stamp(events, tx.Now())
-	return tx.Append(r.child.ID, events)
+	return tx.Journal().Append(r.child.ID, events)
 }
 
 // settleInParent is the one commit of a subagent's end: the parent's record with its outbox row,
@@ -271,16 +271,16 @@ func (e *Effects) settleInParent(tx store.Tx, r parentUpdate) ([]perdure.Task, e
 	if _, err := e.updateTask(tx, r.task, u, more...); err != nil {
 		return nil, err
 	}
-	if err := tx.SettleSpawn(r.handle.Key, r.handle.Token, r.outcome.State, r.result.Result); err != nil {
+	if err := tx.Spawns().Settle(r.handle.Key, r.handle.Token, r.outcome.State, r.result.Result); err != nil {
 		return nil, err
 	}
-	row, err := tx.Call(r.handle.Key)
+	row, err := tx.Calls().Get(r.handle.Key)
 	if err != nil {
 		return nil, err
 	}
 	if row.State == perdure.CallRunning && row.Task == r.task.ID {
 		result := tool.Cut(r.result, tool.ResultLimit, r.path) // handle and result.json have the full result
-		if err := tx.Settle(row.Key, row.Token, perdure.CallSettled, result); err != nil {
+		if err := tx.Calls().Settle(row.Key, row.Token, perdure.CallSettled, result); err != nil {
 			return nil, err
 		}
 	}
@@ -332,7 +332,7 @@ func (e *Effects) endsWithChild(task perdure.Task) bool {
 	}
 	var stored perdure.Task
 	err := e.readBack(context.Background(), func(r store.Reader) (err error) {
-		stored, err = r.Task(task.Session, task.ID)
+		stored, err = r.Tasks().Get(task.Session, task.ID)
 		return err
 	})
 	return err != nil || stored.Links.ChildSession != ""
@@ -342,7 +342,7 @@ func (e *Effects) endsWithChild(task perdure.Task) bool {
 func (e *Effects) callEnded(ctx context.Context, task perdure.Task) bool {
 	var row perdure.Call
 	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-		row, err = r.Call(perdure.CallKey{Session: task.Session, Call: task.Call})
+		row, err = r.Calls().Get(perdure.CallKey{Session: task.Session, Call: task.Call})
 		return err
 	})
 	return err == nil && row.State != perdure.CallRunning
@@ -353,7 +353,7 @@ func (e *Effects) answerChild(ctx context.Context, task perdure.Task,
 	m perdure.TaskMessage) (perdure.TaskMessageID, error) {
 	var waiting perdure.Task
 	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
-		open, err := r.Tasks(store.TaskFilter{Session: task.Links.ChildSession,
+		open, err := r.Tasks().List(store.TaskFilter{Session: task.Links.ChildSession,
 			States: []perdure.TaskState{perdure.TaskAwaitingInput}})
 		for _, t := range open {
 			if t.InputRequest != nil && t.InputRequest.ID == m.InReplyTo {
@@ -378,10 +378,10 @@ func (e *Effects) tellChild(ctx context.Context, id perdure.TaskID,
 	m perdure.TaskMessage) (perdure.TaskMessageID, error) {
 	var task perdure.Task
 	err := e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
-		if task, err = tx.Task("", id); err != nil {
+		if task, err = tx.Tasks().Get("", id); err != nil {
 			return err
 		}
-		known, err := alreadySent(tx, id, m.ID)
+		known, err := alreadySent(tx.Reader(), id, m.ID)
 		switch {
 		case known || err != nil:
 			return err
@@ -395,12 +395,12 @@ func (e *Effects) tellChild(ctx context.Context, id perdure.TaskID,
 			perdure.TaskMessageReceived{Message: m}); err != nil {
 			return err
 		}
-		if err := tx.AddTaskMessage(m); err != nil {
+		if err := tx.Tasks().AddMessage(m); err != nil {
 			return err
 		}
 		events := []perdure.Event{parentMessage(task.Links.ChildSession, string(m.ID), m.PlainText(), true)}
 		stamp(events, tx.Now())
-		return tx.Append(task.Links.ChildSession, events)
+		return tx.Journal().Append(task.Links.ChildSession, events)
 	})
 	if err != nil && e.wasSent(ctx, id, m.ID, err) {
 		err = nil
@@ -431,7 +431,7 @@ func (e *Effects) wasSent(ctx context.Context, task perdure.TaskID, id perdure.T
 func (e *Effects) UpdateParents(ctx context.Context) {
 	var tasks []perdure.Task
 	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-		tasks, err = r.Tasks(store.TaskFilter{
+		tasks, err = r.Tasks().List(store.TaskFilter{
 			Worker: e.cfg.Worker,
 			Kind:   perdure.KindSubagent, States: []perdure.TaskState{perdure.TaskRunning, perdure.TaskAwaitingInput},
 		})

@@ -109,7 +109,7 @@ func (e *Effects) rateLimited(ctx context.Context, id perdure.SessionID, agent p
 func (e *Effects) orgOf(ctx context.Context, id perdure.SessionID) string {
 	org := e.cfg.Org
 	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
-		row, err := r.Session(id)
+		row, err := r.Sessions().Get(id)
 		org = cmp.Or(row.Org, e.cfg.Org)
 		return err
 	})

@@ -52,7 +52,7 @@ func (r remote) Link(ctx context.Context, id string) error {
 // attempt owns the task.
 func (e *Effects) linkRemote(ctx context.Context, task perdure.Task, id string) error {
 	err := e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		now, err := owned(tx, task)
+		now, err := owned(tx.Reader(), task)
 		if err != nil || now.Links.RemoteTask == id {
 			return err
 		}

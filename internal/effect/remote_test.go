@@ -33,7 +33,7 @@ func TestExternalAgentIsNotBegunAgain(t *testing.T) {
 			err := e.cfg.Store.InTx(t.Context(), func(tx store.Tx) error {
 				left := perdure.Call{Key: task.LedgerKey(), Task: task.ID, Attempt: 1, Tool: task.Tool,
 					Args: []byte("{}"), Class: class, Token: newToken(), Worker: "worker_dead"}
-				_, _, err := tx.Claim(left, nil)
+				_, _, err := tx.Calls().Claim(left, nil)
 				return err
 			})
 			if err != nil {

@@ -48,7 +48,7 @@ func repairOf(r store.Reader, session perdure.SessionID, b perdure.Breach) (perd
 		fact.Action, fact.Result = action, &result
 		return fact, nil
 	}
-	row, err := r.Call(perdure.CallKey{Session: session, Call: id})
+	row, err := r.Calls().Get(perdure.CallKey{Session: session, Call: id})
 	if err != nil && !errors.Is(err, perdure.NotFound) {
 		return fact, err
 	}
@@ -62,7 +62,7 @@ func repairOf(r store.Reader, session perdure.SessionID, b perdure.Breach) (perd
 	case err != nil:
 		return give(perdure.RepairNotExecuted, perdure.Refused(id, perdure.ErrorInterrupted, perdure.TextNotExecuted))
 	case row.Task != "":
-		task, err := r.Task(session, row.Task)
+		task, err := r.Tasks().Get(session, row.Task)
 		if errors.Is(err, perdure.NotFound) { // the task was pruned: the ledger has what the placeholder needs
 			task, err = perdure.Task{ID: row.Task, Tool: row.Tool}, nil
 		}

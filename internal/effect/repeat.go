@@ -36,7 +36,7 @@ func (e *Effects) findUnresolved(r store.Reader, of repeat) (found perdure.Call,
 	if of.class == perdure.Pure {
 		return found, false, nil
 	}
-	rows, err := r.Calls(store.CallFilter{Session: of.key.Session, InDoubt: true})
+	rows, err := r.Calls().List(store.CallFilter{Session: of.key.Session, InDoubt: true})
 	if err != nil {
 		return found, false, err
 	}
@@ -72,7 +72,7 @@ func (e *Effects) sameContent(r store.Reader, row perdure.Call, of repeat) (bool
 	if of.asked == "" || row.Task == "" {
 		return false, nil
 	}
-	task, err := r.Task(row.Key.Session, row.Task)
+	task, err := r.Tasks().Get(row.Key.Session, row.Task)
 	if errors.Is(err, perdure.NotFound) {
 		return false, nil
 	}
@@ -87,7 +87,7 @@ func (e *Effects) undeliveredResolution(r store.Reader, row perdure.Call) bool {
 		row.Task == "" {
 		return false
 	}
-	task, err := r.Task(row.Key.Session, row.Task)
+	task, err := r.Tasks().Get(row.Key.Session, row.Task)
 	return err == nil && task.ReadByCaller() && !task.RepliedAt.IsZero() && task.RepliedAt.Before(task.ResolvedAt)
 }
 
@@ -149,7 +149,7 @@ func (s *step) withhold(c perdure.ClaimCall) (bool, error) {
 	if s.session.Agent.DryRun {
 		return false, nil
 	}
-	by, found, err := s.e.findUnresolved(s.tx, repeat{
+	by, found, err := s.e.findUnresolved(s.tx.Reader(), repeat{
 		key: perdure.CallKey{Session: s.d.ID, Call: c.Call.ID}, class: c.Call.Class,
 		print: c.Call.Fingerprint, despite: c.Call.RepeatOf,
 	})

@@ -43,7 +43,7 @@ func (e *Effects) ResolveCall(ctx context.Context, key perdure.CallKey, w Resolu
 			"and ask the agent to call the tool again", key, perdure.Invalid)
 	}
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		row, err := tx.Call(key)
+		row, err := tx.Calls().Get(key)
 		if err != nil {
 			return err
 		}
@@ -62,10 +62,10 @@ func (e *Effects) ResolveCall(ctx context.Context, key perdure.CallKey, w Resolu
 			}}
 		events := []perdure.Event{event}
 		stamp(events, tx.Now())
-		if err := tx.Append(key.Session, events); err != nil {
+		if err := tx.Journal().Append(key.Session, events); err != nil {
 			return err
 		}
-		return tx.ResolveCall(row, w.By)
+		return tx.Calls().Resolve(row, w.By)
 	})
 	e.cfg.Wake(key.Session)
 	if err != nil {
@@ -95,7 +95,7 @@ func (e *Effects) ResolveTask(ctx context.Context, id perdure.TaskID, w Resoluti
 	var task perdure.Task
 	err := e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		var err error
-		if task, err = tx.Task("", id); err != nil {
+		if task, err = tx.Tasks().Get("", id); err != nil {
 			return err
 		}
 		if task.State != perdure.TaskUnknown {
@@ -105,13 +105,13 @@ func (e *Effects) ResolveTask(ctx context.Context, id perdure.TaskID, w Resoluti
 		if _, err := e.updateTask(tx, task, w.update(task), fact); err != nil || w.Answer == perdure.ResolveRunAgain {
 			return err
 		}
-		row, err := tx.Call(task.LedgerKey())
+		row, err := tx.Calls().Get(task.LedgerKey())
 		if err != nil {
 			return err
 		}
 		result := w.result(row.Key.Call)
 		row.State, row.Result = perdure.CallSettled, &result
-		return tx.ResolveCall(row, w.By)
+		return tx.Calls().Resolve(row, w.By)
 	})
 	if task.Session != "" {
 		e.cfg.Wake(task.Session)
@@ -157,12 +157,12 @@ func (e *Effects) rewriteResult(task perdure.Task, w Resolution) {
 func (e *Effects) DrainReady(ctx context.Context, id perdure.SessionID) (ready []perdure.Task, err error) {
 	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		ready = nil
-		outbox, err := tx.Deliveries(id)
+		outbox, err := tx.Tasks().Deliveries(id)
 		if err != nil {
 			return err
 		}
 		for _, d := range outbox {
-			task, err := tx.Task(id, d.Task)
+			task, err := tx.Tasks().Get(id, d.Task)
 			if err != nil {
 				return err
 			}
@@ -172,14 +172,14 @@ func (e *Effects) DrainReady(ctx context.Context, id perdure.SessionID) (ready [
 			task.Delivered = perdure.DeliveredDrained
 			events := []perdure.Event{taskEvent(task, perdure.TaskUpdated{Task: task, Changed: []string{"delivered"}})}
 			stamp(events, tx.Now())
-			if err := tx.Append(id, events); err != nil {
+			if err := tx.Journal().Append(id, events); err != nil {
 				return err
 			}
-			if _, err := tx.UpdateTask(id, d.Task,
+			if _, err := tx.Tasks().Update(id, d.Task,
 				perdure.TaskUpdate{Attempt: task.Attempt, Delivered: task.Delivered}); err != nil {
 				return err
 			}
-			if _, err := tx.ClaimDeliveries(id, []perdure.TaskID{d.Task}); err != nil {
+			if _, err := tx.Tasks().ClaimDeliveries(id, []perdure.TaskID{d.Task}); err != nil {
 				return err
 			}
 			ready = append(ready, task)
@@ -199,7 +199,7 @@ func (e *Effects) SetDelivery(ctx context.Context, id perdure.TaskID, d perdure.
 		return task, fmt.Errorf("set delivery of %s: %w: delivery %q, wake %q", id, perdure.Invalid, d, w)
 	}
 	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		if task, err = tx.Task("", id); err != nil {
+		if task, err = tx.Tasks().Get("", id); err != nil {
 			return err
 		}
 		if task.State.Terminal() {

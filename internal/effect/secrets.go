@@ -194,7 +194,7 @@ func (e *Effects) grantedSecrets(ctx context.Context, t tool.Tool, recorded json
 func (e *Effects) approved(ctx context.Context, call tool.Call, p perdure.Permission) bool {
 	var found []perdure.Approval
 	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-		found, err = r.Approvals(store.ApprovalFilter{Session: call.Session, Call: call.ID,
+		found, err = r.Approvals().List(store.ApprovalFilter{Session: call.Session, Call: call.ID,
 			State: perdure.ApprovalApproved})
 		return err
 	})

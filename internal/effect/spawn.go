@@ -74,7 +74,7 @@ func (e *Effects) spawnAs(ctx context.Context, o spawnRequest) (tool.SpawnResult
 	if err != nil && !started && !refusedWrite(err) && !errors.Is(err, perdure.Limit) {
 		var stored perdure.Task
 		found := e.readBack(ctx, func(r store.Reader) (err error) {
-			stored, err = r.Task(task.Session, task.ID)
+			stored, err = r.Tasks().Get(task.Session, task.ID)
 			return err
 		})
 		if found == nil {
@@ -94,7 +94,7 @@ func (e *Effects) evict(ctx context.Context, session perdure.SessionID) {
 	for e.cfg.Overflow == perdure.OverflowEvict && e.cfg.EvictCap > 0 {
 		var live []perdure.Task
 		err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-			live, err = r.Tasks(store.TaskFilter{Session: session, States: []perdure.TaskState{
+			live, err = r.Tasks().List(store.TaskFilter{Session: session, States: []perdure.TaskState{
 				perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput,
 			}})
 			return err
@@ -123,7 +123,7 @@ func (e *Effects) ownsClaim(ctx context.Context, claimed perdure.Call) bool {
 	}
 	var row perdure.Call
 	err := e.readBack(ctx, func(r store.Reader) (err error) {
-		row, err = r.Call(claimed.Key)
+		row, err = r.Calls().Get(claimed.Key)
 		return err
 	})
 	return err == nil && row.Token == claimed.Token
@@ -166,14 +166,14 @@ func (o spawnRequest) withIDs(secret perdure.Secret) perdure.Task {
 
 // spawnIn adds the task: running if there is a slot, otherwise queued if the policy allows it.
 func (e *Effects) spawnIn(tx store.Tx, o spawnRequest, task perdure.Task) (tool.SpawnResult, perdure.Call, error) {
-	if stored, err := tx.Task(task.Session, task.ID); err == nil {
+	if stored, err := tx.Tasks().Get(task.Session, task.ID); err == nil {
 		if stored.FromCall() {
 			return tool.SpawnResult{}, perdure.Call{}, errOwnTask
 		}
 		return tool.SpawnResult{Task: stored}, perdure.Call{}, nil // spawned before
 	}
 	if !o.fromSchedule {
-		if err := e.withholdTask(tx, task, repeat{despite: o.repeats}); err != nil {
+		if err := e.withholdTask(tx.Reader(), task, repeat{despite: o.repeats}); err != nil {
 			return tool.SpawnResult{}, perdure.Call{}, err
 		}
 	}
@@ -184,7 +184,7 @@ func (e *Effects) spawnIn(tx store.Tx, o spawnRequest, task perdure.Task) (tool.
 		spawned, err := e.awaitApproval(tx, task, o.permissions)
 		return spawned, perdure.Call{}, err
 	}
-	free, position, err := e.canStart(tx, task.Session)
+	free, position, err := e.canStart(tx.Reader(), task.Session)
 	if err == nil {
 		err = e.reserveTask(tx, o.owner, task) // last, so that a refused run has written nothing
 	}
@@ -201,10 +201,10 @@ func (e *Effects) spawnIn(tx store.Tx, o spawnRequest, task perdure.Task) (tool.
 	}
 	events := []perdure.Event{taskEvent(task, perdure.TaskCreated{Task: task})}
 	stamp(events, tx.Now())
-	if err := tx.Append(task.Session, events); err != nil {
+	if err := tx.Journal().Append(task.Session, events); err != nil {
 		return tool.SpawnResult{}, claimed, err
 	}
-	if _, _, err := tx.CreateTask(task); err != nil {
+	if _, _, err := tx.Tasks().Create(task); err != nil {
 		return tool.SpawnResult{}, claimed, err
 	}
 	if free {
@@ -219,7 +219,7 @@ func (e *Effects) spawnIn(tx store.Tx, o spawnRequest, task perdure.Task) (tool.
 // awaitApproval adds a task that waits for an approval before it runs. It holds no slot while it
 // waits.
 func (e *Effects) awaitApproval(tx store.Tx, task perdure.Task, permissions []perdure.Permission) (tool.SpawnResult, error) {
-	session, err := tx.Session(task.Session)
+	session, err := tx.Sessions().Get(task.Session)
 	if err != nil {
 		return tool.SpawnResult{}, err
 	}
@@ -234,13 +234,13 @@ func (e *Effects) awaitApproval(tx store.Tx, task perdure.Task, permissions []pe
 	events := []perdure.Event{taskEvent(task, perdure.TaskCreated{Task: task}),
 		taskEvent(task, perdure.ApprovalRequested{Approval: approval})}
 	stamp(events, tx.Now())
-	if err := tx.Append(task.Session, events); err != nil {
+	if err := tx.Journal().Append(task.Session, events); err != nil {
 		return tool.SpawnResult{}, err
 	}
-	if _, _, err := tx.CreateTask(task); err != nil {
+	if _, _, err := tx.Tasks().Create(task); err != nil {
 		return tool.SpawnResult{}, err
 	}
-	return tool.SpawnResult{Task: task}, tx.PutApproval(approval)
+	return tool.SpawnResult{Task: task}, tx.Approvals().Put(approval)
 }
 
 // canStart is place for a new run. An engine that does not run claims nothing: its worker is not
@@ -258,7 +258,7 @@ func (e *Effects) canStart(tx store.Reader, session perdure.SessionID) (free boo
 // queue. Limit: neither. The limits are counted in the store; work that was stopped but has not
 // returned counts too.
 func (e *Effects) slotFor(tx store.Reader, session perdure.SessionID) (free bool, position int, err error) {
-	counts, err := tx.CountTasks(perdure.TaskRunning, session)
+	counts, err := tx.Tasks().Count(perdure.TaskRunning, session)
 	if err != nil {
 		return false, 0, err
 	}
@@ -288,7 +288,7 @@ func (e *Effects) slotCaps() perdure.SlotCaps {
 
 // countTasks counts the tasks of a session in one state.
 func countTasks(r store.Reader, state perdure.TaskState, session perdure.SessionID) (int, error) {
-	counts, err := r.CountTasks(state, session)
+	counts, err := r.Tasks().Count(state, session)
 	if err != nil || len(counts) == 0 {
 		return 0, err
 	}
@@ -306,7 +306,7 @@ func (e *Effects) claimTask(tx store.Tx, task perdure.Task) (perdure.Call, error
 		Tool: task.Tool, Args: task.Spec.Arguments,
 		Fingerprint: fingerprint, Class: task.Class, Token: newToken(), Worker: e.cfg.Worker,
 	}
-	outcome, row, err := tx.Claim(next, e.workerAlive(tx))
+	outcome, row, err := tx.Calls().Claim(next, e.workerAlive(tx.Reader()))
 	if err != nil || outcome == perdure.Claimed {
 		return row, err
 	}
@@ -315,9 +315,9 @@ func (e *Effects) claimTask(tx store.Tx, task perdure.Task) (perdure.Call, error
 	switch outcome {
 	case perdure.AlreadyUnknown: // an operator resolved it as run_again
 		row.State, row.Result = perdure.CallRunning, nil
-		return row, tx.ResolveCall(row, "operator")
+		return row, tx.Calls().Resolve(row, "operator")
 	case perdure.ClaimAbandoned, perdure.ClaimConflict:
-		return row, tx.TakeCall(old, row)
+		return row, tx.Calls().TakeOver(old, row)
 	}
 	return row, fmt.Errorf("claim the run of task %s: %w: %s", task.ID, perdure.Conflict, outcome)
 }
@@ -355,7 +355,7 @@ func (e *Effects) deadlineOf(task perdure.Task) time.Duration {
 // background. Placeholder, task and claim are part of the commit that starts the call. The task
 // runs or queues, as the limits allow.
 func (s *step) claimRouted(c perdure.ClaimCall) error {
-	free, position, err := s.e.canStart(s.tx, s.d.ID)
+	free, position, err := s.e.canStart(s.tx.Reader(), s.d.ID)
 	var full *perdure.NoSlot
 	if errors.As(err, &full) {
 		if err := s.releaseReservation(c.Call.ID); err != nil {
@@ -391,7 +391,7 @@ func (s *step) claimRouted(c perdure.ClaimCall) error {
 	if err := s.appendFacts(c.Event, facts...); err != nil {
 		return err
 	}
-	_, created, err := s.tx.CreateTask(task)
+	_, created, err := s.tx.Tasks().Create(task)
 	if err != nil || !created {
 		return err
 	}

@@ -51,9 +51,9 @@ func (p *taskPort) Start(ctx context.Context, o tool.SubagentRequest) (task perd
 	var refused *tool.Denied
 	if err != nil && !refusedWrite(err) && !errors.As(err, &refused) { // the answer of the commit may be lost
 		found := p.e.readBack(ctx, func(r store.Reader) (err error) {
-			handle, err := r.Spawn(b.spawn.Key)
+			handle, err := r.Spawns().Get(b.spawn.Key)
 			if err == nil {
-				task, err = r.Task(p.owner.session, handle.Task)
+				task, err = r.Tasks().Get(p.owner.session, handle.Task)
 			}
 			return err
 		})
@@ -119,17 +119,17 @@ func (p *taskPort) childSpec(o tool.SubagentRequest, agent perdure.Agent, secret
 
 // createChild is the commit of Start.
 func (p *taskPort) createChild(tx store.Tx, b childSpec) (perdure.Task, error) {
-	row, err := tx.Call(b.spawn.Key)
+	row, err := tx.Calls().Get(b.spawn.Key)
 	if err != nil || row.State != perdure.CallRunning || row.Worker != p.e.cfg.Worker {
 		return b.task, errors.Join(perdure.Lost, err) // the call was settled, or another worker owns it
 	}
 	if row.Task != "" { // the call is a task already: it was routed, or it left its turn before this commit
 		b.task.ID, b.spawn.Task = row.Task, row.Task
 	}
-	known, err := tx.Spawn(b.spawn.Key)
+	known, err := tx.Spawns().Get(b.spawn.Key)
 	switch {
 	case err == nil && known.State != store.SpawnPending:
-		return tx.Task(b.task.Session, known.Task)
+		return tx.Tasks().Get(b.task.Session, known.Task)
 	case errors.Is(err, perdure.NotFound):
 		if err = p.checkWanted(tx, b); err == nil {
 			err = p.admit(tx, b)
@@ -138,7 +138,7 @@ func (p *taskPort) createChild(tx store.Tx, b childSpec) (perdure.Task, error) {
 	if err != nil {
 		return b.task, err
 	}
-	_, handle, err := tx.ClaimSpawn(b.spawn)
+	_, handle, err := tx.Spawns().Claim(b.spawn)
 	if err != nil {
 		return b.task, err
 	}
@@ -151,7 +151,7 @@ func (p *taskPort) createChild(tx store.Tx, b childSpec) (perdure.Task, error) {
 	if err := b.createSession(tx, p.owner); err != nil {
 		return task, err
 	}
-	return task, tx.RegisterChild(handle.Key, handle.Token, b.child)
+	return task, tx.Spawns().RegisterChild(handle.Key, handle.Token, b.child)
 }
 
 // checkWanted refuses a subagent if its call, which is a task by now, was canceled, or if its
@@ -159,7 +159,7 @@ func (p *taskPort) createChild(tx store.Tx, b childSpec) (perdure.Task, error) {
 func (p *taskPort) checkWanted(tx store.Tx, b childSpec) error {
 	late := &tool.Denied{Result: tool.Error("No subagent was started: this work has been canceled.")}
 	late.Result.ErrorKind = perdure.ErrorCanceled
-	switch known, err := tx.Task(b.task.Session, b.task.ID); {
+	switch known, err := tx.Tasks().Get(b.task.Session, b.task.ID); {
 	case err == nil && (known.CancelRequested() || known.State.Terminal()):
 		return late
 	case err != nil && !errors.Is(err, perdure.NotFound):
@@ -168,7 +168,7 @@ func (p *taskPort) checkWanted(tx store.Tx, b childSpec) error {
 	if p.owner.lineage == nil {
 		return nil
 	}
-	session, err := p.e.Fold(tx, p.owner.session)
+	session, err := p.e.Fold(tx.Reader(), p.owner.session)
 	if err == nil && session.Stopped != nil {
 		return late
 	}
@@ -185,7 +185,7 @@ func (p *taskPort) admit(tx store.Tx, b childSpec) error {
 	if b.spawn.Depth > cfg.SubagentDepth {
 		return refuse("the depth of subagents", cfg.SubagentDepth, p.owner.depth())
 	}
-	count, err := tx.CountSpawns(b.spawn.Root)
+	count, err := tx.Spawns().Count(b.spawn.Root)
 	switch {
 	case err != nil:
 		return err
@@ -199,7 +199,7 @@ func (p *taskPort) admit(tx store.Tx, b childSpec) error {
 
 // recordParentTask adds the parent's task, or links the task that the call has become.
 func (p *taskPort) recordParentTask(tx store.Tx, b childSpec) (perdure.Task, error) {
-	known, err := tx.Task(b.task.Session, b.task.ID)
+	known, err := tx.Tasks().Get(b.task.Session, b.task.ID)
 	if err == nil {
 		change, err := p.e.updateTask(tx, known, perdure.TaskUpdate{Attempt: known.Attempt, Links: b.task.Links})
 		if err == nil && change.Answer != perdure.Updated {
@@ -214,19 +214,19 @@ func (p *taskPort) recordParentTask(tx store.Tx, b childSpec) (perdure.Task, err
 	b.task.CreatedAt, b.task.UpdatedAt, b.task.StartedAt, b.task.HeartbeatAt = now, now, now, now
 	events := []perdure.Event{taskEvent(b.task, perdure.TaskCreated{Task: b.task})}
 	stamp(events, now)
-	if err := tx.Append(b.task.Session, events); err != nil {
+	if err := tx.Journal().Append(b.task.Session, events); err != nil {
 		return b.task, err
 	}
-	task, _, err := tx.CreateTask(b.task)
+	task, _, err := tx.Tasks().Create(b.task)
 	return task, err
 }
 
 // createSession adds the subagent's session with its first message.
 func (b childSpec) createSession(tx store.Tx, parent *owner) error {
-	if _, err := tx.Session(b.child); !errors.Is(err, perdure.NotFound) {
+	if _, err := tx.Sessions().Get(b.child); !errors.Is(err, perdure.NotFound) {
 		return err // it exists
 	}
-	of, err := tx.Session(parent.session)
+	of, err := tx.Sessions().Get(parent.session)
 	if err != nil {
 		return err
 	}
@@ -236,7 +236,7 @@ func (b childSpec) createSession(tx store.Tx, parent *owner) error {
 		Labels: b.agent.Labels, Status: perdure.SessionStarted, CreatedAt: now, UpdatedAt: now,
 	}
 	rand.Read(row.Secret[:]) // never fails
-	if err := tx.CreateSession(row); err != nil {
+	if err := tx.Sessions().Create(row); err != nil {
 		return err
 	}
 	text := b.order.Prompt
@@ -252,7 +252,7 @@ func (b childSpec) createSession(tx store.Tx, parent *owner) error {
 	}
 	events[1].At, events[1].Trace = now, b.trace
 	stamp(events, now)
-	return tx.Append(b.child, events)
+	return tx.Journal().Append(b.child, events)
 }
 
 // parentMessage returns a message from the parent. Messages with the same key are one message. The
@@ -310,7 +310,7 @@ func (p *taskPort) await(ctx context.Context, id perdure.TaskID) (task perdure.T
 		return task, nil, err
 	}
 	err = p.e.cfg.Store.View(context.WithoutCancel(ctx), func(r store.Reader) error {
-		handle, err := r.Spawn(perdure.CallKey{Session: p.owner.session, Call: p.call})
+		handle, err := r.Spawns().Get(perdure.CallKey{Session: p.owner.session, Call: p.call})
 		result = handle.Result
 		return err
 	})
@@ -352,11 +352,11 @@ func (p *taskPort) SendToParent(ctx context.Context, text string) error {
 	// one call sends one message
 	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.owner.created, string(p.owner.session), string(p.call))
 	err = p.e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		task, err := tx.Task(from.Parent, from.Task)
+		task, err := tx.Tasks().Get(from.Parent, from.Task)
 		if err != nil {
 			return err
 		}
-		messages, err := tx.TaskMessages(task.ID, "", 0)
+		messages, err := tx.Tasks().Messages(task.ID, "", 0)
 		if err != nil || slices.ContainsFunc(messages, func(known perdure.TaskMessage) bool {
 			return known.ID == m.ID
 		}) {
@@ -370,7 +370,7 @@ func (p *taskPort) SendToParent(ctx context.Context, text string) error {
 			p.e.messageNotice(task, m, "")); err != nil {
 			return err
 		}
-		return tx.AddTaskMessage(m)
+		return tx.Tasks().AddMessage(m)
 	})
 	if err != nil && p.e.wasSent(ctx, from.Task, m.ID, err) {
 		err = nil

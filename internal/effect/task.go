@@ -24,7 +24,7 @@ func taskEvent(t perdure.Task, fact perdure.Fact) perdure.Event {
 // the outbox.
 func (e *Effects) updateTask(tx store.Tx, t perdure.Task, u perdure.TaskUpdate,
 	more ...perdure.Fact) (perdure.TaskChange, error) {
-	stored, err := tx.Task(t.Session, t.ID)
+	stored, err := tx.Tasks().Get(t.Session, t.ID)
 	if err != nil {
 		return perdure.TaskChange{}, err
 	}
@@ -41,11 +41,11 @@ func (e *Effects) updateTask(tx store.Tx, t perdure.Task, u perdure.TaskUpdate,
 	}
 	if len(events) > 0 {
 		stamp(events, tx.Now())
-		if err := tx.Append(t.Session, events); err != nil {
+		if err := tx.Journal().Append(t.Session, events); err != nil {
 			return planned, err
 		}
 	}
-	change, err := tx.UpdateTask(t.Session, t.ID, u)
+	change, err := tx.Tasks().Update(t.Session, t.ID, u)
 	if err == nil && (change.Answer != planned.Answer || change.NeedsEvent != planned.NeedsEvent) {
 		// the task was changed between the read and the lock
 		err = fmt.Errorf("%w: task %s has changed in the meantime", perdure.Unavailable, t.ID)
@@ -70,7 +70,7 @@ func (e *Effects) updateTask(tx store.Tx, t perdure.Task, u perdure.TaskUpdate,
 	if change.Task.ReadByCaller() { // its caller reads the result by the handle
 		return change, nil
 	}
-	return change, tx.AddDelivery(store.Delivery{
+	return change, tx.Tasks().AddDelivery(store.Delivery{
 		Session: t.Session, Task: t.ID, Attempt: change.Task.Attempt, State: change.Task.State, Settled: tx.Now(),
 	})
 }
@@ -231,7 +231,7 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 	err = e.work.InTx(ctx, func(tx store.Tx) error {
 		ended = perdure.Task{}
 		if together {
-			now, err := owned(tx, t)
+			now, err := owned(tx.Reader(), t)
 			if err != nil || now.State.Terminal() { // it ended before
 				return err
 			}
@@ -241,7 +241,7 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 			}
 		}
 		u.ResultPath, u.LogPath = paths.result, paths.log
-		u, came, err := e.suppressUnchanged(tx, t, u, v.body.text)
+		u, came, err := e.suppressUnchanged(tx.Reader(), t, u, v.body.text)
 		if err != nil {
 			return err
 		}
@@ -261,7 +261,7 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 			return err
 		}
 		ended, result = change.Task, v.ledgerResult(t, paths)
-		return tx.Settle(row.Key, row.Token, state, result)
+		return tx.Calls().Settle(row.Key, row.Token, state, result)
 	})
 	return ended, result, err
 }
@@ -269,7 +269,7 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 // storedTask reads the task from the store.
 func (e *Effects) storedTask(ctx context.Context, t perdure.Task) (stored perdure.Task, err error) {
 	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
-		stored, err = r.Task(t.Session, t.ID)
+		stored, err = r.Tasks().Get(t.Session, t.ID)
 		return err
 	})
 	return stored, err
@@ -280,7 +280,7 @@ func (e *Effects) storedTask(ctx context.Context, t perdure.Task) (stored perdur
 func (e *Effects) ownedTask(ctx context.Context, t perdure.Task) (stored perdure.Task, begins logPage, err error) {
 	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
 		if stored, err = owned(r, t); err == nil {
-			begins.chunks, begins.end, begins.err = r.ReadLog(t.ID, 0, logPageBytes)
+			begins.chunks, begins.end, begins.err = r.Tasks().ReadLog(t.ID, 0, logPageBytes)
 		}
 		return err
 	})
@@ -295,7 +295,7 @@ func (e *Effects) ownedTask(ctx context.Context, t perdure.Task) (stored perdure
 
 // owned reads the task. Lost: another attempt owns it.
 func owned(r store.Reader, t perdure.Task) (perdure.Task, error) {
-	stored, err := r.Task(t.Session, t.ID)
+	stored, err := r.Tasks().Get(t.Session, t.ID)
 	if err == nil && stored.Attempt != t.Attempt {
 		err = fmt.Errorf("task %s, attempt %d: %w", t.ID, t.Attempt, perdure.Lost)
 	}

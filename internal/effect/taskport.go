@@ -94,7 +94,7 @@ func (p *taskPort) Task(ctx context.Context, id string) (perdure.Task, error) {
 	if strings.HasPrefix(id, "task_") {
 		var task perdure.Task
 		err := p.e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-			if task, err = r.Task("", perdure.TaskID(id)); err == nil && !p.reaches(r, task.Session) {
+			if task, err = r.Tasks().Get("", perdure.TaskID(id)); err == nil && !p.reaches(r, task.Session) {
 				task, err = perdure.Task{}, fmt.Errorf("task %s: %w", id, perdure.NotFound)
 			}
 			return err
@@ -116,7 +116,7 @@ func (p *taskPort) Task(ctx context.Context, id string) (perdure.Task, error) {
 // reaches reports whether a session is the port's own or below it.
 func (p *taskPort) reaches(r store.Reader, id perdure.SessionID) bool {
 	for id != p.owner.session {
-		row, err := r.Session(id)
+		row, err := r.Sessions().Get(id)
 		if err != nil || row.Parent == "" {
 			return false
 		}
@@ -128,10 +128,10 @@ func (p *taskPort) reaches(r store.Reader, id perdure.SessionID) bool {
 // List returns the tasks of the session and of the sessions below it, in the order of creation.
 func (p *taskPort) List(ctx context.Context) (tasks []perdure.Task, err error) {
 	err = p.e.cfg.Store.View(ctx, func(r store.Reader) error {
-		if tasks, err = r.Tasks(store.TaskFilter{Session: p.owner.session}); err != nil {
+		if tasks, err = r.Tasks().List(store.TaskFilter{Session: p.owner.session}); err != nil {
 			return err
 		}
-		handles, err := r.Spawns(p.owner.root())
+		handles, err := r.Spawns().List(p.owner.root())
 		below := map[perdure.SessionID]bool{p.owner.session: true}
 		for _, handle := range handles { // a child is always claimed after its parent
 			if handle.Child == "" || !below[handle.Key.Session] || err != nil {
@@ -139,7 +139,7 @@ func (p *taskPort) List(ctx context.Context) (tasks []perdure.Task, err error) {
 			}
 			below[handle.Child] = true
 			var more []perdure.Task
-			more, err = r.Tasks(store.TaskFilter{Session: handle.Child})
+			more, err = r.Tasks().List(store.TaskFilter{Session: handle.Child})
 			tasks = append(tasks, more...)
 		}
 		return err
@@ -224,12 +224,12 @@ func (p *taskPort) Log(ctx context.Context, id string, offset int64, max int) (t
 func LogFrom(r store.Reader, id perdure.TaskID, offset int64,
 	limit int) (chunks []store.LogChunk, from, end int64, err error) {
 	if offset < 0 {
-		if _, end, err = r.ReadLog(id, 0, 0); err != nil {
+		if _, end, err = r.Tasks().ReadLog(id, 0, 0); err != nil {
 			return nil, 0, 0, err
 		}
 		offset = max(end+offset, 0)
 	}
-	chunks, end, err = r.ReadLog(id, offset, limit)
+	chunks, end, err = r.Tasks().ReadLog(id, offset, limit)
 	return chunks, offset, end, err
 }
 
@@ -308,7 +308,7 @@ func (e *Effects) watchAll(ctx context.Context, sessions []perdure.SessionID, se
 
 func (e *Effects) sessionRow(ctx context.Context, id perdure.SessionID) (row store.Session, err error) {
 	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
-		row, err = r.Session(id)
+		row, err = r.Sessions().Get(id)
 		return err
 	})
 	return row, err

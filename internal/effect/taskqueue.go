@@ -120,12 +120,12 @@ func (e *Effects) startTask(ctx context.Context, next perdure.Task) (claimed cla
 // the run in the queue, the first one starts it; the others find it changed. The limit of the
 // session counts the runs of all workers.
 func (e *Effects) startIn(tx store.Tx, next perdure.Task) (c claimedTask, err error) {
-	task, err := tx.Task(next.Session, next.ID)
+	task, err := tx.Tasks().Get(next.Session, next.ID)
 	if err != nil || task.State != perdure.TaskQueued || task.Attempt != next.Attempt {
 		return c, err
 	}
 	if e.cfg.Shared && e.cfg.SlotsPerSession > 0 && !task.OutsideSessionSlots() {
-		running, err := tx.CountTasks(perdure.TaskRunning, task.Session)
+		running, err := tx.Tasks().Count(perdure.TaskRunning, task.Session)
 		if err != nil || len(running) > 0 && running[0].N-running[0].Detached-running[0].Monitors >= e.cfg.SlotsPerSession {
 			return c, err
 		}
@@ -139,15 +139,15 @@ func (e *Effects) startIn(tx store.Tx, next perdure.Task) (c claimedTask, err er
 		return c, err
 	}
 	c.task = change.Task
-	if c.owner, err = readOwner(tx, task.Session); err != nil {
+	if c.owner, err = readOwner(tx.Reader(), task.Session); err != nil {
 		return c, err
 	}
-	row, err := tx.Session(task.Session)
+	row, err := tx.Sessions().Get(task.Session)
 	if err != nil {
 		return c, err
 	}
 	c.owner.of(row)
-	if c.logBytes, err = tx.AppendLog(task.ID, c.task.Attempt, "", nil); err != nil {
+	if c.logBytes, err = tx.Tasks().AppendLog(task.ID, c.task.Attempt, "", nil); err != nil {
 		// length of the log of earlier attempts
 		return c, err
 	}
@@ -162,11 +162,11 @@ func (e *Effects) nextQueued(ctx context.Context, passed map[perdure.TaskID]bool
 		return next, nil
 	}
 	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
-		queued, err := r.CountTasks(perdure.TaskQueued, "")
+		queued, err := r.Tasks().Count(perdure.TaskQueued, "")
 		if err != nil || len(queued) == 0 {
 			return err
 		}
-		running, err := r.CountTasks(perdure.TaskRunning, "")
+		running, err := r.Tasks().Count(perdure.TaskRunning, "")
 		if err != nil {
 			return err
 		}
@@ -204,7 +204,7 @@ func (e *Effects) fairOrder(queued, running []store.TaskCount) []perdure.Session
 func firstQueued(r store.Reader, session perdure.SessionID, passed map[perdure.TaskID]bool) (perdure.Task, error) {
 	filter := store.TaskFilter{Session: session, States: []perdure.TaskState{perdure.TaskQueued},
 		Limit: len(passed) + 1}
-	tasks, err := r.Tasks(filter)
+	tasks, err := r.Tasks().List(filter)
 	if err != nil {
 		return perdure.Task{}, err
 	}
@@ -262,7 +262,7 @@ func (e *Effects) anyOlder(ctx context.Context, age time.Duration) (older bool, 
 	ended := store.TaskFilter{States: []perdure.TaskState{perdure.TaskSucceeded, perdure.TaskFailed,
 		perdure.TaskCanceled}, Limit: 1}
 	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
-		oldest, err := r.Tasks(ended)
+		oldest, err := r.Tasks().List(ended)
 		older = len(oldest) > 0 && oldest[0].CreatedAt.Before(r.Now().Add(-age))
 		return err
 	})
@@ -280,11 +280,11 @@ func pruneIn(tx store.Tx, going []perdure.Task, before time.Time, limit int) (fo
 	for _, id := range slices.Sorted(maps.Keys(ofSession)) {
 		events := []perdure.Event{{Session: id, Actor: actorRuntime, Fact: perdure.TaskPruned{TaskIDs: ofSession[id]}}}
 		stamp(events, tx.Now())
-		if err := tx.Append(id, events); err != nil {
+		if err := tx.Journal().Append(id, events); err != nil {
 			return nil, err
 		}
 	}
-	if found, err = tx.PruneTasks(before, limit); err != nil {
+	if found, err = tx.Tasks().Prune(before, limit); err != nil {
 		return nil, err
 	}
 	if !slices.EqualFunc(going, found, func(a, b perdure.Task) bool { return a.ID == b.ID }) {
@@ -308,14 +308,14 @@ func recordLeftovers(tx store.Tx, t perdure.Task) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.PutFile(prunedNotes, store.File{Path: "/" + string(t.ID), Content: body, Encoding: store.EncodingText})
+	_, err = tx.Files().Put(prunedNotes, store.File{Path: "/" + string(t.ID), Content: body, Encoding: store.EncodingText})
 	return err
 }
 
 // RecordRemoved stores, in the transaction that removes a session, what is needed to find what its
 // calls left outside their rows. CleanPruned removes that later.
 func (e *Effects) RecordRemoved(tx store.Tx, id perdure.SessionID) error {
-	calls, err := tx.Calls(store.CallFilter{Session: id})
+	calls, err := tx.Calls().List(store.CallFilter{Session: id})
 	if err != nil {
 		return err
 	}
@@ -323,7 +323,7 @@ func (e *Effects) RecordRemoved(tx store.Tx, id perdure.SessionID) error {
 	for _, row := range calls {
 		rows[row.Key] = row
 	}
-	tasks, err := tx.Tasks(store.TaskFilter{Session: id})
+	tasks, err := tx.Tasks().List(store.TaskFilter{Session: id})
 	if err != nil {
 		return err
 	}
@@ -359,7 +359,7 @@ func (e *Effects) RecordRemoved(tx store.Tx, id perdure.SessionID) error {
 func (e *Effects) CleanPruned(ctx context.Context, only ...perdure.SessionID) (busy bool, err error) {
 	var notes []store.File
 	err = e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-		notes, err = r.Files(prunedNotes, "/", false)
+		notes, err = r.Files().List(prunedNotes, "/", false)
 		return err
 	})
 	if err != nil {
@@ -383,14 +383,14 @@ func (e *Effects) CleanPruned(ctx context.Context, only ...perdure.SessionID) (b
 
 // Leftovers returns the sessions for which CleanPruned still has something to remove.
 func (e *Effects) Leftovers(r store.Reader) (map[perdure.SessionID]bool, error) {
-	notes, err := r.Files(prunedNotes, "/", false)
+	notes, err := r.Files().List(prunedNotes, "/", false)
 	if err != nil {
 		return nil, err
 	}
 	of := map[perdure.SessionID]bool{}
 	for _, note := range notes {
 		var task perdure.Task
-		found, err := r.File(prunedNotes, note.Path)
+		found, err := r.Files().Get(prunedNotes, note.Path)
 		if errors.Is(err, perdure.NotFound) {
 			continue // removed just now
 		}
@@ -430,12 +430,12 @@ func (e *Effects) cleanTask(ctx context.Context, path string, only []perdure.Ses
 // claimed, the task is zero if the note is gone.
 func (e *Effects) leftover(ctx context.Context, path string) (task perdure.Task, row perdure.Call, err error) {
 	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
-		note, err := r.File(prunedNotes, path)
+		note, err := r.Files().Get(prunedNotes, path)
 		if err == nil {
 			err = perdure.DecodeJSON(note.Content, &task)
 		}
 		if err == nil {
-			row, err = r.Call(task.LedgerKey()) // the row outlives the task
+			row, err = r.Calls().Get(task.LedgerKey()) // the row outlives the task
 		}
 		if errors.Is(err, perdure.NotFound) {
 			return nil

@@ -38,7 +38,7 @@ func TestNextQueuedPassesWhatFailed(t *testing.T) {
 		}
 		all = append(all, task.ID)
 		err := e.cfg.Store.InTx(t.Context(), func(tx store.Tx) error {
-			_, _, err := tx.CreateTask(task)
+			_, _, err := tx.Tasks().Create(task)
 			return err
 		})
 		if err != nil {

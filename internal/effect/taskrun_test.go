@@ -81,8 +81,16 @@ type onlyEvents struct {
 	events []perdure.Event
 }
 
+// onlyEventsJournal overrides a part of one noun.
+type onlyEventsJournal struct {
+	store.JournalView
+	onlyEvents
+}
+
+func (o onlyEvents) Journal() store.JournalView { return onlyEventsJournal{nil, o} }
+
 // Events returns the first ones.
-func (o onlyEvents) Events(_ perdure.SessionID, _ int64, limit int) ([]perdure.Event, error) {
+func (o onlyEventsJournal) Events(_ perdure.SessionID, _ int64, limit int) ([]perdure.Event, error) {
 	return o.events[:limit], nil
 }
 
@@ -101,10 +109,10 @@ func TestTakeOverWhoseAnswerWasLost(t *testing.T) {
 	claim := perdure.Call{Key: task.LedgerKey(), Task: task.ID, Attempt: 1, Tool: "again", Args: []byte(`{}`),
 		Class: perdure.Idempotent, Token: "old"}
 	err := e.cfg.Store.InTx(t.Context(), func(tx store.Tx) error {
-		if _, err := tx.AppendLog(task.ID, 1, "stdout", []byte("before")); err != nil {
+		if _, err := tx.Tasks().AppendLog(task.ID, 1, "stdout", []byte("before")); err != nil {
 			return err
 		}
-		_, _, err := tx.Claim(claim, e.workerAlive(tx))
+		_, _, err := tx.Calls().Claim(claim, e.workerAlive(tx.Reader()))
 		return err
 	})
 	if err != nil {
@@ -173,7 +181,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 	st.then = func() {
 		var tasks []perdure.Task
 		err := st.View(t.Context(), func(r store.Reader) (err error) {
-			tasks, err = r.Tasks(store.TaskFilter{Session: id})
+			tasks, err = r.Tasks().List(store.TaskFilter{Session: id})
 			return err
 		})
 		if err != nil || len(tasks) != 1 {
@@ -256,7 +264,7 @@ func TestWaitIsFreedWhileItLooks(t *testing.T) {
 				err := st.InTx(t.Context(), func(tx store.Tx) error {
 					events := []perdure.Event{taskEvent(task, perdure.TaskUpdated{Task: task})}
 					stamp(events, tx.Now())
-					return tx.Append(id, events)
+					return tx.Journal().Append(id, events)
 				})
 				if err != nil {
 					t.Fatal(err)

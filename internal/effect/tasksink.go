@@ -216,14 +216,14 @@ func (s *taskSink) write(w pendingWrite) error {
 			update = *w.update
 		}
 		var err error
-		if end, err = tx.AppendLog(s.task.ID, s.task.Attempt, "", nil); err != nil {
+		if end, err = tx.Tasks().AppendLog(s.task.ID, s.task.Attempt, "", nil); err != nil {
 			return err
 		}
 		for _, piece := range dropWritten(w.output, end-s.end) {
-			if err := tx.SkipLog(s.task.ID, s.task.Attempt, piece.skip); err != nil {
+			if err := tx.Tasks().SkipLog(s.task.ID, s.task.Attempt, piece.skip); err != nil {
 				return err
 			}
-			if _, err := tx.AppendLog(s.task.ID, s.task.Attempt, piece.stream, piece.bytes); err != nil {
+			if _, err := tx.Tasks().AppendLog(s.task.ID, s.task.Attempt, piece.stream, piece.bytes); err != nil {
 				return err
 			}
 			end += piece.skip + int64(len(piece.bytes))

@@ -41,7 +41,7 @@ func TestSinkKeepsOutputOverFaults(t *testing.T) {
 
 					got := ""
 					err := e.cfg.Store.View(context.Background(), func(r store.Reader) error {
-						chunks, _, err := r.ReadLog(task.ID, 0, 1<<20)
+						chunks, _, err := r.Tasks().ReadLog(task.ID, 0, 1<<20)
 						for _, c := range chunks {
 							got += string(c.Bytes)
 						}
@@ -71,7 +71,7 @@ func TestSinkOfASupersededAttempt(t *testing.T) {
 	e, id := bed(t, nil)
 	task := stored(t, e, id, "x")
 	err := e.cfg.Store.InTx(t.Context(), func(tx store.Tx) error {
-		_, err := tx.UpdateTask(id, task.ID, perdure.TaskUpdate{Attempt: 1, IncrementAttempt: true, Worker: testWorker})
+		_, err := tx.Tasks().Update(id, task.ID, perdure.TaskUpdate{Attempt: 1, IncrementAttempt: true, Worker: testWorker})
 		return err
 	})
 	if err != nil {
@@ -82,7 +82,7 @@ func TestSinkOfASupersededAttempt(t *testing.T) {
 	sink.close()
 
 	err = e.cfg.Store.View(t.Context(), func(r store.Reader) error {
-		_, end, err := r.ReadLog(task.ID, 0, 0)
+		_, end, err := r.Tasks().ReadLog(task.ID, 0, 0)
 		if end != 0 {
 			t.Errorf("%d bytes of a superseded attempt are in the log", end)
 		}
@@ -103,10 +103,10 @@ func reported(t *testing.T) (sink *taskSink, read func() (perdure.Task, int64)) 
 	task := stored(t, e, id, "x")
 	return newTaskSink(e, task, 0), func() (now perdure.Task, end int64) {
 		err := e.cfg.Store.View(context.Background(), func(r store.Reader) (err error) {
-			if now, err = r.Task(id, task.ID); err != nil {
+			if now, err = r.Tasks().Get(id, task.ID); err != nil {
 				return err
 			}
-			_, end, err = r.ReadLog(task.ID, 0, 0)
+			_, end, err = r.Tasks().ReadLog(task.ID, 0, 0)
 			return err
 		})
 		if err != nil {

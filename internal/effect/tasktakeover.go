@@ -23,7 +23,7 @@ func (e *Effects) TakeOverTasks(ctx context.Context) (int, error) {
 	var tasks []perdure.Task
 	live := []perdure.TaskState{perdure.TaskRunning, perdure.TaskAwaitingInput}
 	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-		tasks, err = r.Tasks(store.TaskFilter{States: live, ExceptWorker: e.cfg.Worker})
+		tasks, err = r.Tasks().List(store.TaskFilter{States: live, ExceptWorker: e.cfg.Worker})
 		alive := map[perdure.WorkerID]bool{} // each worker is looked up once, however many tasks it has
 		tasks = slices.DeleteFunc(tasks, func(t perdure.Task) bool {
 			if _, known := alive[t.Worker]; !known {
@@ -88,7 +88,7 @@ func (e *Effects) takeOverTask(ctx context.Context, task perdure.Task) error {
 func (e *Effects) readLeftTask(ctx context.Context, task perdure.Task) (claimedTask, error) {
 	c := claimedTask{task: task}
 	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-		if c.row, err = r.Call(task.LedgerKey()); err != nil {
+		if c.row, err = r.Calls().Get(task.LedgerKey()); err != nil {
 			return err
 		}
 		c.owner, err = readOwner(r, task.Session)
@@ -98,7 +98,7 @@ func (e *Effects) readLeftTask(ctx context.Context, task perdure.Task) (claimedT
 		if err != nil {
 			return err
 		}
-		row, err := r.Session(task.Session)
+		row, err := r.Sessions().Get(task.Session)
 		c.owner.of(row)
 		return err
 	})
@@ -197,12 +197,12 @@ func takeOverRow(tx store.Tx, c claimedTask, how perdure.TakeOver) (claimedTask,
 	if how == perdure.TakeOverRunAgain { // the log may hold output of an earlier attempt
 		note = fmt.Appendf(nil, "attempt %d\n", c.task.Attempt)
 	}
-	offset, err := tx.AppendLog(c.task.ID, c.task.Attempt, "system", note)
+	offset, err := tx.Tasks().AppendLog(c.task.ID, c.task.Attempt, "system", note)
 	if err != nil {
 		return claimedTask{}, err
 	}
 	c.logBytes = offset + int64(len(note))
-	return c, tx.TakeCall(old, c.row)
+	return c, tx.Calls().TakeOver(old, c.row)
 }
 
 // ownerAfter returns the worker that the ledger row of a call names after its take-over.
@@ -235,7 +235,7 @@ func (e *Effects) queueTask(ctx context.Context, left claimedTask, how perdure.T
 		u.Worker = ""
 	}
 	err := e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		now, err := owned(tx, left.task)
+		now, err := owned(tx.Reader(), left.task)
 		if err == nil && now.CancelRequested() {
 			err = fmt.Errorf("%w: a cancel was requested", perdure.Lost) // the next pass sees the cancel
 		}

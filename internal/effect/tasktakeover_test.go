@@ -36,13 +36,13 @@ func bed(t *testing.T, change func(*Config), tools ...tool.Tool) (*Effects, perd
 	}
 	id := NewID[perdure.SessionID]()
 	err = st.InTx(t.Context(), func(tx store.Tx) error {
-		if err := tx.CreateSession(store.Session{ID: id, Status: perdure.SessionStarted, CreatedAt: tx.Now(),
+		if err := tx.Sessions().Create(store.Session{ID: id, Status: perdure.SessionStarted, CreatedAt: tx.Now(),
 			UpdatedAt: tx.Now()}); err != nil {
 			return err
 		}
 		events := []perdure.Event{{Session: id, Fact: perdure.SessionCreated{}}}
 		stamp(events, tx.Now())
-		return tx.Append(id, events)
+		return tx.Journal().Append(id, events)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func stored(t *testing.T, e *Effects, id perdure.SessionID, name string) perdure
 	}
 	err := e.cfg.Store.InTx(t.Context(), func(tx store.Tx) error {
 		task.CreatedAt, task.UpdatedAt = tx.Now(), tx.Now()
-		_, _, err := tx.CreateTask(task)
+		_, _, err := tx.Tasks().Create(task)
 		return err
 	})
 	if err != nil {

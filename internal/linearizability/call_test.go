@@ -192,7 +192,7 @@ func (p *callPlay) do(ctx context.Context, st store.Store, client int, asked req
 	var err error
 	if r.What == read {
 		err = st.View(ctx, func(rd store.Reader) error {
-			row, err := rd.Call(key)
+			row, err := rd.Calls().Get(key)
 			answer = callAnswer{Row: rowOf(row)}
 			return err
 		})
@@ -227,19 +227,19 @@ func (p *callPlay) write(tx store.Tx, key perdure.CallKey, r callRequest) (callA
 	}
 	switch r.What {
 	case claim:
-		outcome, row, err := tx.Claim(next, func(perdure.WorkerID) bool { return r.Live })
+		outcome, row, err := tx.Calls().Claim(next, func(perdure.WorkerID) bool { return r.Live })
 		return callAnswer{Outcome: outcome, Row: rowOf(row)}, err
 	case take:
-		return callAnswer{}, tx.TakeCall(perdure.Call{Key: key, Token: r.Old.Token}, next)
+		return callAnswer{}, tx.Calls().TakeOver(perdure.Call{Key: key, Token: r.Old.Token}, next)
 	case settle:
-		return callAnswer{}, tx.Settle(key, r.Token, r.To, resultOf(r.Word))
+		return callAnswer{}, tx.Calls().Settle(key, r.Token, r.To, resultOf(r.Word))
 	}
 	next.State = r.To
 	if r.To == perdure.CallSettled {
 		result := resultOf(r.Word)
 		next.Result = &result
 	}
-	return callAnswer{}, tx.ResolveCall(next, "operator")
+	return callAnswer{}, tx.Calls().Resolve(next, "operator")
 }
 
 func rowOf(c perdure.Call) callRow {

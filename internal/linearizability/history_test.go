@@ -74,7 +74,7 @@ func (g game) record(t *testing.T, on *ground, seed uint64, n int) history {
 	session := effect.NewID[perdure.SessionID]()
 	for { // until it succeeds, on a ground with faults
 		err := on.store(t).InTx(t.Context(), func(tx store.Tx) error {
-			return tx.CreateSession(store.Session{ID: session, CreatedAt: tx.Now(), UpdatedAt: tx.Now()})
+			return tx.Sessions().Create(store.Session{ID: session, CreatedAt: tx.Now(), UpdatedAt: tx.Now()})
 		})
 		if err == nil || errors.Is(err, perdure.Conflict) {
 			break

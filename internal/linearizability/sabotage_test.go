@@ -114,28 +114,82 @@ func loseCommits() lies {
 // settlesForAll reports success to every writer that settles, owner or not.
 type settlesForAll struct{ store.Tx }
 
-func (s settlesForAll) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState, result perdure.ToolResult) error {
-	if row, err := s.Call(key); err == nil && row.State == perdure.CallRunning {
+// settlesForAllCalls overrides a part of one noun.
+type settlesForAllCalls struct {
+	store.Calls
+	settlesForAll
+}
+
+func (s settlesForAll) Calls() store.Calls { return settlesForAllCalls{s.Tx.Calls(), s} }
+
+// settlesForAllReader reads what the transaction shows.
+type settlesForAllReader struct {
+	store.Reader
+	tx settlesForAll
+}
+
+func (s settlesForAll) Reader() store.Reader { return settlesForAllReader{s.Tx.Reader(), s} }
+
+func (r settlesForAllReader) Calls() store.CallReader { return r.tx.Calls() }
+
+func (s settlesForAllCalls) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState, result perdure.ToolResult) error {
+	if row, err := s.Calls.Get(key); err == nil && row.State == perdure.CallRunning {
 		token = row.Token
 	}
-	return s.Tx.Settle(key, token, state, result)
+	return s.Calls.Settle(key, token, state, result)
 }
 
 // takesTwice lets a second worker take over what a first one has taken over.
 type takesTwice struct{ store.Tx }
 
-func (s takesTwice) TakeCall(old, next perdure.Call) error {
-	if row, err := s.Call(old.Key); err == nil {
+// takesTwiceCalls overrides a part of one noun.
+type takesTwiceCalls struct {
+	store.Calls
+	takesTwice
+}
+
+func (s takesTwice) Calls() store.Calls { return takesTwiceCalls{s.Tx.Calls(), s} }
+
+// takesTwiceReader reads what the transaction shows.
+type takesTwiceReader struct {
+	store.Reader
+	tx takesTwice
+}
+
+func (s takesTwice) Reader() store.Reader { return takesTwiceReader{s.Tx.Reader(), s} }
+
+func (r takesTwiceReader) Calls() store.CallReader { return r.tx.Calls() }
+
+func (s takesTwiceCalls) TakeOver(old, next perdure.Call) error {
+	if row, err := s.Calls.Get(old.Key); err == nil {
 		old.Token = row.Token
 	}
-	return s.Tx.TakeCall(old, next)
+	return s.Calls.TakeOver(old, next)
 }
 
 // endsTwice lets the last writer of a task's end win.
 type endsTwice struct{ store.Tx }
 
-func (s endsTwice) UpdateTask(session perdure.SessionID, id perdure.TaskID, u perdure.TaskUpdate) (perdure.TaskChange, error) {
-	change, err := s.Tx.UpdateTask(session, id, u)
+// endsTwiceTasks overrides a part of one noun.
+type endsTwiceTasks struct {
+	store.Tasks
+	endsTwice
+}
+
+func (s endsTwice) Tasks() store.Tasks { return endsTwiceTasks{s.Tx.Tasks(), s} }
+
+// endsTwiceReader reads what the transaction shows.
+type endsTwiceReader struct {
+	store.Reader
+	tx endsTwice
+}
+
+func (s endsTwice) Reader() store.Reader { return endsTwiceReader{s.Tx.Reader(), s} }
+
+func (r endsTwiceReader) Tasks() store.TaskReader { return r.tx.Tasks() }
+
+func (s endsTwiceTasks) Update(session perdure.SessionID, id perdure.TaskID, u perdure.TaskUpdate) (perdure.TaskChange, error) {
+	change, err := s.Tasks.Update(session, id, u)
 	if change.Answer == perdure.UpdateSettled {
 		change.Answer, change.Ended = perdure.Updated, true
 	}
@@ -145,21 +199,57 @@ func (s endsTwice) UpdateTask(session perdure.SessionID, id perdure.TaskID, u pe
 // unfenced omits the fence of the attempt.
 type unfenced struct{ store.Tx }
 
-func (s unfenced) UpdateTask(session perdure.SessionID, id perdure.TaskID, u perdure.TaskUpdate) (perdure.TaskChange, error) {
-	if found, err := s.Task(session, id); err == nil {
+// unfencedTasks overrides a part of one noun.
+type unfencedTasks struct {
+	store.Tasks
+	unfenced
+}
+
+func (s unfenced) Tasks() store.Tasks { return unfencedTasks{s.Tx.Tasks(), s} }
+
+// unfencedReader reads what the transaction shows.
+type unfencedReader struct {
+	store.Reader
+	tx unfenced
+}
+
+func (s unfenced) Reader() store.Reader { return unfencedReader{s.Tx.Reader(), s} }
+
+func (r unfencedReader) Tasks() store.TaskReader { return r.tx.Tasks() }
+
+func (s unfencedTasks) Update(session perdure.SessionID, id perdure.TaskID, u perdure.TaskUpdate) (perdure.TaskChange, error) {
+	if found, err := s.Tasks.Get(session, id); err == nil {
 		u.Attempt = found.Attempt
 	}
-	return s.Tx.UpdateTask(session, id, u)
+	return s.Tasks.Update(session, id, u)
 }
 
 // hasTwins reports success to every registration of a child, even of a second one.
 type hasTwins struct{ store.Tx }
 
-func (s hasTwins) RegisterChild(key perdure.CallKey, token perdure.Token, child perdure.SessionID) error {
-	if row, err := s.Spawn(key); err == nil && row.State == store.SpawnRunning {
+// hasTwinsSpawns overrides a part of one noun.
+type hasTwinsSpawns struct {
+	store.Spawns
+	hasTwins
+}
+
+func (s hasTwins) Spawns() store.Spawns { return hasTwinsSpawns{s.Tx.Spawns(), s} }
+
+// hasTwinsReader reads what the transaction shows.
+type hasTwinsReader struct {
+	store.Reader
+	tx hasTwins
+}
+
+func (s hasTwins) Reader() store.Reader { return hasTwinsReader{s.Tx.Reader(), s} }
+
+func (r hasTwinsReader) Spawns() store.SpawnReader { return r.tx.Spawns() }
+
+func (s hasTwinsSpawns) RegisterChild(key perdure.CallKey, token perdure.Token, child perdure.SessionID) error {
+	if row, err := s.Spawns.Get(key); err == nil && row.State == store.SpawnRunning {
 		return nil
 	}
-	return s.Tx.RegisterChild(key, token, child)
+	return s.Spawns.RegisterChild(key, token, child)
 }
 
 // memo returns the previous value for every fourth read. It is safe for concurrent use.
@@ -192,8 +282,16 @@ type staleCallReader struct {
 	m *memo[perdure.CallKey, perdure.Call]
 }
 
-func (s staleCallReader) Call(key perdure.CallKey) (perdure.Call, error) {
-	row, err := s.Reader.Call(key)
+// staleCallReaderCalls overrides a part of one noun.
+type staleCallReaderCalls struct {
+	store.CallReader
+	staleCallReader
+}
+
+func (s staleCallReader) Calls() store.CallReader { return staleCallReaderCalls{s.Reader.Calls(), s} }
+
+func (s staleCallReaderCalls) Get(key perdure.CallKey) (perdure.Call, error) {
+	row, err := s.CallReader.Get(key)
 	if err != nil {
 		return row, err
 	}
@@ -216,8 +314,26 @@ type staleFileTx struct {
 	m *memo[string, store.File]
 }
 
-func (s staleFileTx) File(session perdure.SessionID, path string) (store.File, error) {
-	f, err := s.Tx.File(session, path)
+// staleFileTxFiles overrides a part of one noun.
+type staleFileTxFiles struct {
+	store.Files
+	staleFileTx
+}
+
+func (s staleFileTx) Files() store.Files { return staleFileTxFiles{s.Tx.Files(), s} }
+
+// staleFileTxReader reads what the transaction shows.
+type staleFileTxReader struct {
+	store.Reader
+	tx staleFileTx
+}
+
+func (s staleFileTx) Reader() store.Reader { return staleFileTxReader{s.Tx.Reader(), s} }
+
+func (r staleFileTxReader) Files() store.FileReader { return r.tx.Files() }
+
+func (s staleFileTxFiles) Get(session perdure.SessionID, path string) (store.File, error) {
+	f, err := s.Files.Get(session, path)
 	if err != nil {
 		return f, err
 	}
@@ -229,8 +345,16 @@ type staleFileReader struct {
 	m *memo[string, store.File]
 }
 
-func (s staleFileReader) File(session perdure.SessionID, path string) (store.File, error) {
-	f, err := s.Reader.File(session, path)
+// staleFileReaderFiles overrides a part of one noun.
+type staleFileReaderFiles struct {
+	store.FileReader
+	staleFileReader
+}
+
+func (s staleFileReader) Files() store.FileReader { return staleFileReaderFiles{s.Reader.Files(), s} }
+
+func (s staleFileReaderFiles) Get(session perdure.SessionID, path string) (store.File, error) {
+	f, err := s.FileReader.Get(session, path)
 	if err != nil {
 		return f, err
 	}

@@ -161,7 +161,7 @@ func (p *spawnPlay) do(ctx context.Context, st store.Store, client int, asked re
 	var err error
 	if r.What == read {
 		err = st.View(ctx, func(rd store.Reader) error {
-			found, err := rd.Spawn(key)
+			found, err := rd.Spawns().Get(key)
 			answer = spawnAnswer{Row: handleOf(found)}
 			return err
 		})
@@ -185,15 +185,15 @@ func (p *spawnPlay) do(ctx context.Context, st store.Store, client int, asked re
 func (p *spawnPlay) write(tx store.Tx, key perdure.CallKey, r spawnRequest) (answer spawnAnswer, err error) {
 	switch r.What {
 	case claim:
-		outcome, row, err := tx.ClaimSpawn(store.Spawn{Key: key, Root: p.session, Depth: 1, Prompt: "work", Token: r.Token})
+		outcome, row, err := tx.Spawns().Claim(store.Spawn{Key: key, Root: p.session, Depth: 1, Prompt: "work", Token: r.Token})
 		return spawnAnswer{Outcome: outcome, Row: handleOf(row)}, err
 	case register:
-		return answer, tx.RegisterChild(key, r.Token, r.Child)
+		return answer, tx.Spawns().RegisterChild(key, r.Token, r.Child)
 	case repair:
-		answer.Repairs, err = tx.RepairSpawn(key, r.Token)
+		answer.Repairs, err = tx.Spawns().Repair(key, r.Token)
 		return answer, err
 	}
-	return answer, tx.SettleSpawn(key, r.Token, r.Status, []byte(`"`+r.Word+`"`))
+	return answer, tx.Spawns().Settle(key, r.Token, r.Status, []byte(`"`+r.Word+`"`))
 }
 
 func handleOf(s store.Spawn) spawnRow {

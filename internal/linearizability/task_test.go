@@ -142,7 +142,7 @@ func (p *taskPlay) do(ctx context.Context, st store.Store, client int, asked req
 	var err error
 	if r.What == read {
 		err = st.View(ctx, func(rd store.Reader) error {
-			found, err := rd.Task(p.session, p.ids[r.Key])
+			found, err := rd.Tasks().Get(p.session, p.ids[r.Key])
 			answer = taskAnswer{Row: taskOf(found)}
 			return err
 		})
@@ -164,7 +164,7 @@ func (p *taskPlay) do(ctx context.Context, st store.Store, client int, asked req
 func (p *taskPlay) write(tx store.Tx, r taskRequest) (taskAnswer, error) {
 	id := p.ids[r.Key]
 	if r.What == create {
-		stored, created, err := tx.CreateTask(perdure.Task{
+		stored, created, err := tx.Tasks().Create(perdure.Task{
 			ID: id, Session: p.session, RootSession: p.session, Kind: perdure.KindBackgroundTool, Origin: perdure.OriginSpawned,
 			Tool: "build", Spec: perdure.TaskSpec{Tool: "build", Arguments: []byte(`{}`)}, Class: perdure.Pure,
 			Lane: perdure.Background, State: perdure.TaskRunning, Attempt: 1, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
@@ -180,7 +180,7 @@ func (p *taskPlay) write(tx store.Tx, r taskRequest) (taskAnswer, error) {
 	case end:
 		u.State, u.Result = r.To, r.Word
 	}
-	change, err := tx.UpdateTask(p.session, id, u)
+	change, err := tx.Tasks().Update(p.session, id, u)
 	return taskAnswer{Answer: change.Answer, Ended: change.Ended, Row: taskOf(change.Task)}, err
 }
 

@@ -91,7 +91,7 @@ func (m *Meter) owner(r store.Reader, w Owner) (user, org string, err error) {
 		user, org = m.cfg.Owner(w.root())
 		return user, org, nil
 	}
-	row, err := r.Session(w.Session)
+	row, err := r.Sessions().Get(w.Session)
 	if err != nil && !errors.Is(err, perdure.NotFound) {
 		return "", "", err
 	}
@@ -183,7 +183,7 @@ func (m *Meter) accounts(r store.Reader, w Owner) ([]budget.Account, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := r.Budgets(store.BudgetFilter{Subjects: m.subjects(w, user, org)})
+	found, err := r.Budgets().List(store.BudgetFilter{Subjects: m.subjects(w, user, org)})
 	for i := range found {
 		if err == nil {
 			found[i], err = Current(r, found[i])
@@ -198,7 +198,7 @@ func Current(r store.Reader, a budget.Account) (budget.Account, error) {
 	if !later {
 		return a, nil
 	}
-	gone, err := r.BudgetSum(a.ID, a.From, from)
+	gone, err := r.Budgets().Sum(a.ID, a.From, from)
 	return a.InWindow(from, gone), err
 }
 
@@ -215,15 +215,15 @@ type Request struct {
 // returns the strictest refusal. Reserving again for the same work replaces the earlier
 // reservation.
 func (m *Meter) Reserve(tx store.Tx, o Request) (*budget.Refusal, error) {
-	some, err := tx.Budgeted()
+	some, err := tx.Budgets().Any()
 	if err != nil || !some {
 		return nil, err
 	}
-	accounts, err := m.accounts(tx, o.Owner)
+	accounts, err := m.accounts(tx.Reader(), o.Owner)
 	if err != nil || len(accounts) == 0 {
 		return nil, err
 	}
-	before, err := tx.BudgetHolds(store.HoldFilter{Session: o.Session, Work: o.Work})
+	before, err := tx.Budgets().Holds(store.HoldFilter{Session: o.Session, Work: o.Work})
 	if err != nil {
 		return nil, err
 	}
@@ -256,11 +256,11 @@ func (m *Meter) Reserve(tx store.Tx, o Request) (*budget.Refusal, error) {
 // reserve writes the holds and their accounts.
 func reserve(tx store.Tx, accounts []budget.Account, held []budget.Hold) error {
 	for _, h := range held {
-		if err := tx.PutHold(h); err != nil {
+		if err := tx.Budgets().PutHold(h); err != nil {
 			return err
 		}
 		i := slices.IndexFunc(accounts, func(a budget.Account) bool { return a.ID == h.Budget })
-		if err := tx.PutBudget(accounts[i]); err != nil {
+		if err := tx.Budgets().Put(accounts[i]); err != nil {
 			return err
 		}
 	}
@@ -280,15 +280,15 @@ type Bill struct {
 // the facts to record. It counts each work once. It also counts if nothing was reserved, because
 // the budget may have been set later.
 func (m *Meter) Settle(tx store.Tx, b Bill) (facts []perdure.Fact, err error) {
-	some, err := tx.Budgeted()
+	some, err := tx.Budgets().Any()
 	if err != nil || !some {
 		return nil, err
 	}
-	accounts, err := m.accounts(tx, b.Owner)
+	accounts, err := m.accounts(tx.Reader(), b.Owner)
 	if err != nil {
 		return nil, err
 	}
-	holds, err := tx.BudgetHolds(store.HoldFilter{Session: b.Session})
+	holds, err := tx.Budgets().Holds(store.HoldFilter{Session: b.Session})
 	if err != nil {
 		return nil, err
 	}
@@ -297,7 +297,7 @@ func (m *Meter) Settle(tx store.Tx, b Bill) (facts []perdure.Fact, err error) {
 	})
 	for _, h := range holds { // accounts that no longer apply but still hold a reservation
 		if !slices.ContainsFunc(accounts, func(a budget.Account) bool { return a.ID == h.Budget }) {
-			more, err := tx.Budgets(store.BudgetFilter{ID: h.Budget})
+			more, err := tx.Budgets().List(store.BudgetFilter{ID: h.Budget})
 			if err != nil {
 				return nil, err
 			}
@@ -329,7 +329,7 @@ func (m *Meter) settle(tx store.Tx, a budget.Account, holds []budget.Hold, b Bil
 		}
 		changed = true
 		a.Reserved = a.Reserved.Less(holds[i].Amount)
-		if _, err := tx.RemoveHold(holds[i]); err != nil {
+		if _, err := tx.Budgets().RemoveHold(holds[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -338,7 +338,7 @@ func (m *Meter) settle(tx store.Tx, a budget.Account, holds []budget.Hold, b Bil
 		if !changed {
 			return nil, nil
 		}
-		return nil, tx.PutBudget(a)
+		return nil, tx.Budgets().Put(a)
 	}
 	e := budget.Entry{
 		Budget: a.ID, Kind: budget.Charge, Session: b.Session, Work: b.Work,
@@ -351,7 +351,7 @@ func (m *Meter) settle(tx store.Tx, a budget.Account, holds []budget.Hold, b Bil
 			e.Amount = hold.Amount
 		}
 	}
-	added, err := tx.AddEntry(e)
+	added, err := tx.Budgets().AddEntry(e)
 	if err != nil {
 		return nil, err
 	}
@@ -363,16 +363,16 @@ func (m *Meter) settle(tx store.Tx, a budget.Account, holds []budget.Hold, b Bil
 		a.Warned = true
 		warns = &perdure.BudgetWarning{BudgetNotice: Notice(a, tx.Now())}
 	}
-	return warns, tx.PutBudget(a)
+	return warns, tx.Budgets().Put(a)
 }
 
 // ReleaseSteps releases the reservations of a session's model calls, after its turn has ended.
 func (m *Meter) ReleaseSteps(tx store.Tx, w Owner) error {
-	some, err := tx.Budgeted()
+	some, err := tx.Budgets().Any()
 	if err != nil || !some {
 		return err
 	}
-	holds, err := tx.BudgetHolds(store.HoldFilter{Session: w.Session})
+	holds, err := tx.Budgets().Holds(store.HoldFilter{Session: w.Session})
 	for _, h := range holds {
 		if err == nil && budget.IsStep(h.Work) {
 			_, err = m.Settle(tx, Bill{Owner: w, Work: h.Work, Release: true})
@@ -444,7 +444,7 @@ func (m *Meter) Report(r store.Reader, w Owner, waives func(perdure.BudgetID) bo
 // ReadOwner reads the Who of a session from the first event of its journal, the only event that
 // holds it. NotFound: no such session.
 func ReadOwner(r store.Reader, id perdure.SessionID) (Owner, error) {
-	first, err := r.Events(id, 0, 1)
+	first, err := r.Journal().Events(id, 0, 1)
 	if err != nil || len(first) == 0 {
 		return Owner{}, cmp.Or(err, fmt.Errorf("session %s: %w", id, perdure.NotFound))
 	}

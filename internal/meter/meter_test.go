@@ -40,7 +40,7 @@ func TestMeterLaws(t *testing.T) {
 					Action: budget.Stop, Period: period, CreatedAt: now}
 				a := budget.Account{Budget: b}
 				a.From, _ = a.NextWindow(now)
-				if err := tx.PutBudget(a); err != nil {
+				if err := tx.Budgets().Put(a); err != nil {
 					return err
 				}
 			}
@@ -98,13 +98,13 @@ func TestMeterLaws(t *testing.T) {
 // check compares each account with its ledger and its holds.
 func check(t *testing.T, rt *rapid.T, st store.Store, open int) {
 	err := st.View(t.Context(), func(r store.Reader) error {
-		accounts, err := r.Budgets(store.BudgetFilter{})
+		accounts, err := r.Budgets().List(store.BudgetFilter{})
 		if err != nil {
 			return err
 		}
-		holds, err := r.BudgetHolds(store.HoldFilter{})
+		holds, err := r.Budgets().Holds(store.HoldFilter{})
 		for _, a := range accounts {
-			stored, _ := r.BudgetSum(a.ID, a.From, time.Time{})
+			stored, _ := r.Budgets().Sum(a.ID, a.From, time.Time{})
 			var held budget.Amount
 			for _, h := range holds {
 				if h.Budget == a.ID {
@@ -120,7 +120,7 @@ func check(t *testing.T, rt *rapid.T, st store.Store, open int) {
 				return wrong
 			}
 			from, _ := a.Period.Window(r.Now(), a.CreatedAt)
-			if sum, _ := r.BudgetSum(a.ID, from, time.Time{}); a.Spent != sum.Amount {
+			if sum, _ := r.Budgets().Sum(a.ID, from, time.Time{}); a.Spent != sum.Amount {
 				rt.Fatalf("%s: %s in this period, its ledger says %s", a.Subject.ID, a.Spent, sum.Amount)
 			}
 			if most := a.Limit.Plus(budget.Whole(120)); a.Spent.Plus(a.Reserved) > most && a.Period.IsZero() {

@@ -78,7 +78,7 @@ func race(t *testing.T, st store.Store) {
 			{Scope: budget.User, ID: budget.LocalUser}} {
 			b := budget.Budget{ID: ids[i], Subject: subject, Currency: budget.Calls, Limit: budget.Whole(limit),
 				Action: budget.Stop, CreatedAt: tx.Now(), UpdatedAt: tx.Now()}
-			if err := tx.PutBudget(budget.Account{Budget: b}); err != nil {
+			if err := tx.Budgets().Put(budget.Account{Budget: b}); err != nil {
 				return err
 			}
 		}
@@ -112,7 +112,7 @@ func race(t *testing.T, st store.Store) {
 	if left := settled(ctx, t, st, ids); left > 0 { // the lost ones
 		who := meter.Owner{Session: "session_0"}
 		write(ctx, t, st, func(tx store.Tx) error {
-			holds, err := tx.BudgetHolds(store.HoldFilter{})
+			holds, err := tx.Budgets().Holds(store.HoldFilter{})
 			for _, h := range holds {
 				who.Session = h.Session
 				if _, wrong := m.Settle(tx, meter.Bill{Owner: who, Work: h.Work,
@@ -157,14 +157,14 @@ func one(ctx context.Context, t *testing.T, st store.Store, m *meter.Meter, n in
 func settled(ctx context.Context, t *testing.T, st store.Store, ids []perdure.BudgetID) (left int) {
 	t.Helper()
 	err := st.View(ctx, func(r store.Reader) error {
-		holds, err := r.BudgetHolds(store.HoldFilter{})
+		holds, err := r.Budgets().Holds(store.HoldFilter{})
 		left = len(holds)
 		for _, id := range ids {
-			accounts, err := r.Budgets(store.BudgetFilter{ID: id})
+			accounts, err := r.Budgets().List(store.BudgetFilter{ID: id})
 			if err != nil {
 				return err
 			}
-			sum, err := r.BudgetSum(id, time.Time{}, time.Time{})
+			sum, err := r.Budgets().Sum(id, time.Time{}, time.Time{})
 			if err != nil {
 				return err
 			}

@@ -158,7 +158,7 @@ func (w *world) addSession(n byte, parent perdure.SessionID) perdure.SessionID {
 	w.Helper()
 	id := perdure.FormatID[perdure.SessionID]([16]byte{15: n})
 	w.write(func(tx store.Tx) error {
-		return tx.CreateSession(store.Session{ID: id, Root: id, Parent: parent, Status: perdure.SessionStarted, CreatedAt: time.Now()})
+		return tx.Sessions().Create(store.Session{ID: id, Root: id, Parent: parent, Status: perdure.SessionStarted, CreatedAt: time.Now()})
 	})
 	return id
 }
@@ -179,7 +179,7 @@ func (w *world) call(session perdure.SessionID, turn perdure.TurnID, id perdure.
 		w.Fatal(err)
 	}
 	w.write(func(tx store.Tx) error {
-		_, _, err := tx.Claim(perdure.Call{
+		_, _, err := tx.Calls().Claim(perdure.Call{
 			Key: perdure.CallKey{Session: session, Call: id}, Turn: turn, Tool: "buy", Args: args, Fingerprint: print, Class: perdure.AtMostOnce, Token: "token", Worker: "worker",
 		}, func(perdure.WorkerID) bool { return true })
 		return err
@@ -230,7 +230,7 @@ func (w *world) pay(a *payment.Authority, call tool.Call, o tool.PaymentRequest)
 func (w *world) rows() (found []store.Payment) {
 	w.Helper()
 	err := w.View(context.Background(), func(r store.Reader) (err error) {
-		found, err = r.Payments(store.PaymentFilter{})
+		found, err = r.Payments().List(store.PaymentFilter{})
 		return err
 	})
 	if err != nil {

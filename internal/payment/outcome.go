@@ -65,7 +65,7 @@ func (a *Authority) settle(ctx context.Context, end store.PaymentEnd) error {
 	defer cancel()
 	for {
 		err := a.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-			_, err := tx.SettlePayment(end)
+			_, err := tx.Payments().Settle(end)
 			return err
 		})
 		if err == nil {
@@ -86,12 +86,12 @@ func (a *Authority) settle(ctx context.Context, end store.PaymentEnd) error {
 // certain answer, so the row may or may not exist.
 func (a *Authority) markNotSent(ctx context.Context, p store.Payment) {
 	err := a.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		last, err := tx.Payment(p.Hash)
+		last, err := tx.Payments().Get(p.Hash)
 		if errors.Is(err, perdure.NotFound) || err == nil && last.Token != p.Token {
 			return nil // the attempt was not recorded
 		}
 		if err == nil {
-			_, err = tx.SettlePayment(store.PaymentEnd{Hash: p.Hash, Attempt: last.Attempt, Token: p.Token, State: store.PaymentRefused, Note: notSent})
+			_, err = tx.Payments().Settle(store.PaymentEnd{Hash: p.Hash, Attempt: last.Attempt, Token: p.Token, State: store.PaymentRefused, Note: notSent})
 		}
 		return err
 	})
@@ -120,7 +120,7 @@ func (a *Authority) Resolve(ctx context.Context, r Resolution) (p store.Payment,
 		end.State, end.Receipt = store.PaymentPaid, r.Receipt
 	}
 	err = a.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		last, err := tx.Payment(r.Hash)
+		last, err := tx.Payments().Get(r.Hash)
 		if err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func (a *Authority) Resolve(ctx context.Context, r Resolution) (p store.Payment,
 			return fmt.Errorf("resolve payment %s: %w: it is %s", r.Hash, perdure.Conflict, last.State)
 		}
 		end.Attempt, end.Token = last.Attempt, last.Token
-		p, err = tx.SettlePayment(end)
+		p, err = tx.Payments().Settle(end)
 		return err
 	})
 	return p, err
@@ -137,7 +137,7 @@ func (a *Authority) Resolve(ctx context.Context, r Resolution) (p store.Payment,
 // List returns attempts, newest first.
 func (a *Authority) List(ctx context.Context, filter store.PaymentFilter) (found []store.Payment, err error) {
 	err = a.cfg.Store.View(ctx, func(r store.Reader) error {
-		found, err = r.Payments(filter)
+		found, err = r.Payments().List(filter)
 		return err
 	})
 	return found, err

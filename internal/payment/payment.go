@@ -211,19 +211,19 @@ func isAnswer(err error) bool {
 
 // record checks replays, caps and approval, and adds the attempt.
 func (p callPayments) record(tx store.Tx, attempt store.Payment, o tool.PaymentRequest) (store.Payment, error) {
-	if _, err := tx.Session(p.session); err != nil {
+	if _, err := tx.Sessions().Get(p.session); err != nil {
 		return attempt, err
 	}
 	row, err := p.ownCall(tx)
 	if err != nil {
 		return attempt, err
 	}
-	session, err := tx.Session(p.session)
+	session, err := tx.Sessions().Get(p.session)
 	if err != nil {
 		return attempt, err
 	}
 	attempt.Org = cmp.Or(session.Org, attempt.Org)
-	last, err := tx.Payment(attempt.Hash)
+	last, err := tx.Payments().Get(attempt.Hash)
 	if err != nil && !errors.Is(err, perdure.NotFound) {
 		return attempt, err
 	}
@@ -238,29 +238,29 @@ func (p callPayments) record(tx store.Tx, attempt store.Payment, o tool.PaymentR
 	}
 	var s spent
 	scope := store.PaymentScope{Org: attempt.Org, Currency: attempt.Currency, Turn: attempt.Turn}
-	if s.turn, err = tx.PaymentSum(scope); err != nil {
+	if s.turn, err = tx.Payments().Sum(scope); err != nil {
 		return attempt, err
 	}
 	scope.Turn, scope.Since = "", tx.Now().Add(-day)
-	if s.day, err = tx.PaymentSum(scope); err != nil {
+	if s.day, err = tx.Payments().Sum(scope); err != nil {
 		return attempt, err
 	}
 	if refused := p.a.rules.fits(o, s, attempt.ApprovedBy); refused != nil {
 		return attempt, refused
 	}
-	return tx.AddPayment(attempt, p.a.cfg.Wait+p.a.cfg.Record)
+	return tx.Payments().Add(attempt, p.a.cfg.Wait+p.a.cfg.Record)
 }
 
 // ownCall returns the call's row in the ledger. Lost: another execution, or another attempt of the
 // task, has taken over.
 func (p callPayments) ownCall(tx store.Tx) (perdure.Call, error) {
-	row, err := tx.Call(perdure.CallKey{Session: p.session, Call: p.call.ID})
+	row, err := tx.Calls().Get(perdure.CallKey{Session: p.session, Call: p.call.ID})
 	if err == nil && row.State != perdure.CallRunning {
 		err = fmt.Errorf("call %s: %w: it is %s", row.Key, perdure.Lost, row.State)
 	}
 	if err == nil && p.call.Task != "" {
 		var task perdure.Task
-		if task, err = tx.Task(p.session, p.call.Task); err == nil && task.Attempt != p.call.Attempt {
+		if task, err = tx.Tasks().Get(p.session, p.call.Task); err == nil && task.Attempt != p.call.Attempt {
 			err = fmt.Errorf("task %s, attempt %d: %w: attempt %d is running", task.ID, p.call.Attempt, perdure.Lost, task.Attempt)
 		}
 	}
@@ -274,7 +274,7 @@ func (p callPayments) approver(tx store.Tx, row perdure.Call) (string, error) {
 	if row.Task == "" {
 		filter.Call = p.call.ID
 	}
-	found, err := tx.Approvals(filter)
+	found, err := tx.Approvals().List(filter)
 	if err != nil {
 		return "", err
 	}
@@ -304,14 +304,14 @@ func (p callPayments) capTurn(r store.Reader) (string, error) {
 		turn = string(p.call.ID)
 	}
 	for {
-		handle, err := r.SpawnOf(session)
+		handle, err := r.Spawns().OfChild(session)
 		if errors.Is(err, perdure.NotFound) {
 			return turn, nil
 		}
 		if err != nil {
 			return "", err
 		}
-		asked, err := r.Call(handle.Key)
+		asked, err := r.Calls().Get(handle.Key)
 		if err != nil {
 			return "", err
 		}

@@ -252,7 +252,7 @@ func TestPaymentNeedsApproval(t *testing.T) {
 					State: perdure.ApprovalApproved, DecidedBy: "ann",
 				}
 				c.change(&asked)
-				w.write(func(tx store.Tx) error { return tx.PutApproval(asked) })
+				w.write(func(tx store.Tx) error { return tx.Approvals().Put(asked) })
 			}
 			before := len(w.bank.paid())
 
@@ -277,8 +277,8 @@ func TestPaymentOfATree(t *testing.T) {
 		asked := w.call(w.session, "turn_1", "call_spawn")
 		w.write(func(tx store.Tx) error {
 			key := perdure.CallKey{Session: w.session, Call: asked.ID}
-			_, _, err := tx.ClaimSpawn(store.Spawn{Key: key, Root: w.session, Depth: 1, Name: "n", Token: "t"})
-			return errors.Join(err, tx.RegisterChild(key, "t", child))
+			_, _, err := tx.Spawns().Claim(store.Spawn{Key: key, Root: w.session, Depth: 1, Name: "n", Token: "t"})
+			return errors.Join(err, tx.Spawns().RegisterChild(key, "t", child))
 		})
 		if _, err := w.pay(a, w.call(w.session, "turn_1", "call_1"), order("1", "news")); err != nil {
 			w.Fatal(err)
@@ -344,7 +344,7 @@ func TestPaymentOfAnOldOwner(t *testing.T) {
 	eachStore(t, func(w *world) {
 		a, call := w.authority(w), w.call(w.session, "turn_1", "call_1")
 		w.write(func(tx store.Tx) error {
-			return tx.Settle(perdure.CallKey{Session: w.session, Call: call.ID}, "token", perdure.CallUnknown, perdure.ToolResult{CallID: call.ID})
+			return tx.Calls().Settle(perdure.CallKey{Session: w.session, Call: call.ID}, "token", perdure.CallUnknown, perdure.ToolResult{CallID: call.ID})
 		})
 
 		_, err := w.pay(a, call, order("1", "news"))

@@ -114,7 +114,7 @@ func (l *Limiter) countInStore(ctx context.Context, org string) (may bool, err e
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.cfg.Patience)
 	defer cancel()
 	err = l.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
-		may, err = tx.CountOutbound(org, l.cfg.PerMinute)
+		may, err = tx.Rates().CountOutbound(org, l.cfg.PerMinute)
 		return err
 	})
 	if err != nil {

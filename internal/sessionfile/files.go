@@ -98,7 +98,7 @@ func (f *Files) record(tx store.Tx, facts ...perdure.FileWritten) error {
 	for _, fact := range facts {
 		events = append(events, Event(*f.by, f.actor, tx.Now(), fact))
 	}
-	return tx.Append(f.session, events)
+	return tx.Journal().Append(f.session, events)
 }
 
 // Event returns the event for something that a call did besides its result, or that another actor
@@ -134,7 +134,7 @@ func (f *Files) find(ctx context.Context, name string) (found store.File, err er
 		return found, err
 	}
 	err = f.store.View(ctx, func(r store.Reader) error {
-		found, err = r.File(f.session, name)
+		found, err = r.Files().Get(f.session, name)
 		return err
 	})
 	if errors.Is(err, perdure.NotFound) {
@@ -190,7 +190,7 @@ func (f *Files) checkWrite(w tool.FileWrite) (name string, err error) {
 func (f *Files) write(
 	tx store.Tx, w tool.FileWrite, name, shown string,
 ) (created bool, fact perdure.FileWritten, err error) {
-	old, err := tx.File(f.session, name)
+	old, err := tx.Files().Get(f.session, name)
 	missing := errors.Is(err, perdure.NotFound)
 	switch {
 	case err != nil && !missing:
@@ -218,7 +218,7 @@ func (f *Files) checkQuota(tx store.Tx, name string, grown int64) error {
 	if f.runtime || grown <= 0 {
 		return nil
 	}
-	used, err := tx.FileBytes(f.session)
+	used, err := tx.Files().TotalBytes(f.session)
 	if err != nil {
 		return err
 	}
@@ -232,12 +232,12 @@ func put(tx store.Tx, session perdure.SessionID, f store.File) (created bool, er
 		_, encoding := tool.EncodeContent(f.Content)
 		f.Encoding = store.Encoding(encoding)
 	}
-	created, err = tx.PutFile(session, f)
+	created, err = tx.Files().Put(session, f)
 	if !errors.Is(err, perdure.Conflict) {
 		return created, err
 	}
 	for place := f.Path; place != "/"; place = path.Dir(place) {
-		if found, findErr := tx.File(session, place); findErr == nil && !found.Directory {
+		if found, findErr := tx.Files().Get(session, place); findErr == nil && !found.Directory {
 			return false, failed(perdure.Conflict, "path exists but is not a directory: "+place)
 		}
 	}
@@ -264,7 +264,7 @@ func (f *Files) SeedIn(tx store.Tx, initial tool.InitialFile) error {
 	if err := f.limits.CheckFile(name, int64(len(content))); err != nil {
 		return err
 	}
-	old, err := tx.File(f.session, name)
+	old, err := tx.Files().Get(f.session, name)
 	if err != nil && !errors.Is(err, perdure.NotFound) {
 		return err
 	}
@@ -287,7 +287,7 @@ func (f *Files) Remove(ctx context.Context, name string, recursive bool) (remove
 	}
 	shown := f.maskedPath(name)
 	err = f.store.InTx(ctx, func(tx store.Tx) error {
-		old, err := tx.File(f.session, name)
+		old, err := tx.Files().Get(f.session, name)
 		if errors.Is(err, perdure.NotFound) {
 			removed = false
 			return nil
@@ -298,7 +298,7 @@ func (f *Files) Remove(ctx context.Context, name string, recursive bool) (remove
 		if err := f.removable(tx, old, recursive); err != nil {
 			return err
 		}
-		if removed, err = tx.RemoveFile(f.session, name); err != nil || !removed {
+		if removed, err = tx.Files().Remove(f.session, name); err != nil || !removed {
 			return err
 		}
 		return f.record(tx, perdure.FileWritten{Path: shown, Removed: true})
@@ -314,7 +314,7 @@ func (f *Files) removable(tx store.Tx, old store.File, recursive bool) error {
 	if !old.Directory {
 		return nil
 	}
-	below, err := tx.Files(f.session, old.Path, true)
+	below, err := tx.Files().List(f.session, old.Path, true)
 	if err != nil {
 		return err
 	}
@@ -338,7 +338,7 @@ func (f *Files) List(ctx context.Context, dir string, deep bool) ([]tool.FileSta
 	var stats []tool.FileStat
 	err = f.store.View(ctx, func(r store.Reader) error {
 		stats = nil
-		files, err := r.Files(f.session, dir, deep)
+		files, err := r.Files().List(f.session, dir, deep)
 		for _, file := range files {
 			stats = append(stats, fileStat(file))
 		}
@@ -363,7 +363,7 @@ func (f *Files) MakeDirectory(ctx context.Context, name string) (tool.FileStat, 
 		if err != nil {
 			return err
 		}
-		if made, err = tx.File(f.session, name); err != nil || !created {
+		if made, err = tx.Files().Get(f.session, name); err != nil || !created {
 			return err
 		}
 		return f.record(tx, perdure.FileWritten{Path: shown, Directory: true})

@@ -42,7 +42,7 @@ func newSession(t *testing.T, st store.Store) perdure.SessionID {
 	t.Helper()
 	id := effect.NewID[perdure.SessionID]()
 	err := st.InTx(t.Context(), func(tx store.Tx) error {
-		return tx.CreateSession(store.Session{ID: id, CreatedAt: tx.Now(), UpdatedAt: tx.Now()})
+		return tx.Sessions().Create(store.Session{ID: id, CreatedAt: tx.Now(), UpdatedAt: tx.Now()})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,11 @@ func (f full) InTx(ctx context.Context, fn func(store.Tx) error) error {
 
 type fullTx struct{ store.Tx }
 
-func (fullTx) FileBytes(perdure.SessionID) (int64, error) { return 500<<20 - 1, nil }
+func (tx fullTx) Files() store.Files { return fullFiles{tx.Tx.Files()} }
+
+type fullFiles struct{ store.Files }
+
+func (fullFiles) TotalBytes(perdure.SessionID) (int64, error) { return 500<<20 - 1, nil }
 
 // A session and its initial files are written in one commit, or neither is.
 func TestSeedInATransaction(t *testing.T) {
@@ -122,7 +126,7 @@ func TestSeedInATransaction(t *testing.T) {
 			files := sessionfile.New(st, id, false)
 			create := func(initial ...tool.InitialFile) error {
 				return st.InTx(t.Context(), func(tx store.Tx) error {
-					if err := tx.CreateSession(store.Session{ID: id, CreatedAt: tx.Now(), UpdatedAt: tx.Now()}); err != nil {
+					if err := tx.Sessions().Create(store.Session{ID: id, CreatedAt: tx.Now(), UpdatedAt: tx.Now()}); err != nil {
 						return err
 					}
 					for _, f := range initial {

@@ -29,7 +29,7 @@ func (f *Files) Move(ctx context.Context, from, to string) (moved tool.FileStat,
 	}
 	shownFrom, shownTo := f.maskedPath(from), f.maskedPath(to)
 	err = f.store.InTx(ctx, func(tx store.Tx) error {
-		if _, err := tx.File(f.session, to); err == nil {
+		if _, err := tx.Files().Get(f.session, to); err == nil {
 			return alreadyExists(to)
 		} else if !errors.Is(err, perdure.NotFound) {
 			return err
@@ -37,7 +37,7 @@ func (f *Files) Move(ctx context.Context, from, to string) (moved tool.FileStat,
 		if err := f.moveIn(tx, from, to); err != nil {
 			return err
 		}
-		there, err := tx.File(f.session, to)
+		there, err := tx.Files().Get(f.session, to)
 		if err != nil {
 			return err
 		}
@@ -52,7 +52,7 @@ func (f *Files) Move(ctx context.Context, from, to string) (moved tool.FileStat,
 
 // moveIn writes the files below from to their new paths, and removes the old ones.
 func (f *Files) moveIn(tx store.Tx, from, to string) error {
-	top, err := tx.File(f.session, from)
+	top, err := tx.Files().Get(f.session, from)
 	if errors.Is(err, perdure.NotFound) {
 		return failed(perdure.NotFound, "File not found: "+from)
 	}
@@ -64,7 +64,7 @@ func (f *Files) moveIn(tx store.Tx, from, to string) error {
 	}
 	all := []store.File{top}
 	if top.Directory {
-		below, err := tx.Files(f.session, from, true)
+		below, err := tx.Files().List(f.session, from, true)
 		if err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (f *Files) moveIn(tx store.Tx, from, to string) error {
 		if _, err := tool.CleanPath(place); err != nil { // too long, or too deep
 			return err
 		}
-		if old, err = tx.File(f.session, old.Path); err != nil {
+		if old, err = tx.Files().Get(f.session, old.Path); err != nil {
 			return err
 		}
 		if _, err := put(tx, f.session,
@@ -83,7 +83,7 @@ func (f *Files) moveIn(tx store.Tx, from, to string) error {
 			return err
 		}
 	}
-	_, err = tx.RemoveFile(f.session, from)
+	_, err = tx.Files().Remove(f.session, from)
 	return err
 }
 
@@ -95,7 +95,7 @@ func (f *Files) RemoveIf(ctx context.Context, name string, content []byte) (remo
 	shown := f.maskedPath(name)
 	err = f.store.InTx(ctx, func(tx store.Tx) error {
 		removed = false
-		old, err := tx.File(f.session, name)
+		old, err := tx.Files().Get(f.session, name)
 		switch {
 		case errors.Is(err, perdure.NotFound):
 			return nil
@@ -108,7 +108,7 @@ func (f *Files) RemoveIf(ctx context.Context, name string, content []byte) (remo
 		case !bytes.Equal(old.Content, content):
 			return isChanged(name)
 		}
-		if removed, err = tx.RemoveFile(f.session, name); err != nil || !removed {
+		if removed, err = tx.Files().Remove(f.session, name); err != nil || !removed {
 			return err
 		}
 		return f.record(tx, perdure.FileWritten{Path: shown, Removed: true})

@@ -36,13 +36,17 @@ func (c *counting) InTx(ctx context.Context, fn func(store.Tx) error) error {
 
 type deafTx struct{ store.Tx }
 
-func (deafTx) Append(perdure.SessionID, []perdure.Event) error { return perdure.Unavailable }
+func (tx deafTx) Journal() store.Journal { return deafJournal{tx.Tx.Journal()} }
+
+type deafJournal struct{ store.Journal }
+
+func (deafJournal) Append(perdure.SessionID, []perdure.Event) error { return perdure.Unavailable }
 
 // journal returns the events of a session.
 func journal(t *testing.T, st store.Store, id perdure.SessionID) (events []perdure.Event) {
 	t.Helper()
 	err := st.View(t.Context(), func(r store.Reader) (err error) {
-		events, err = r.Events(id, 0, 0)
+		events, err = r.Journal().Events(id, 0, 0)
 		return err
 	})
 	if err != nil {

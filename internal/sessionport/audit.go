@@ -14,7 +14,7 @@ import (
 // are those of [store.AgentWriter].
 func PutAgent(ctx context.Context, tx store.Tx, a agent.Agent) (agent.Agent, error) {
 	a.By = store.ActorOf(ctx)
-	put, err := tx.PutAgent(a)
+	put, err := tx.Directory().Agents().Put(a)
 	if err == nil {
 		err = addAudit(tx,
 			auditSubject{"agent", string(put.ID), put.Name, string(put.Harness), put.Version, put.Status, put.Overlay}, put.By)
@@ -25,7 +25,7 @@ func PutAgent(ctx context.Context, tx store.Tx, a agent.Agent) (agent.Agent, err
 // PutHarness is [PutAgent] for a harness.
 func PutHarness(ctx context.Context, tx store.Tx, h agent.Harness) (agent.Harness, error) {
 	h.By = store.ActorOf(ctx)
-	put, err := tx.PutHarness(h)
+	put, err := tx.Directory().Harnesses().Put(h)
 	if err == nil {
 		err = addAudit(tx,
 			auditSubject{"harness", string(put.ID), put.Name, string(put.Parent), put.Version, put.Status, put.Overlay}, put.By)
@@ -48,7 +48,7 @@ func addAudit(tx store.Tx, k auditSubject, actor string) error {
 	if err != nil {
 		return err
 	}
-	return tx.AddAudit(store.AuditEntry{
+	return tx.Audit().Add(store.AuditEntry{
 		Actor: actor, Action: k.noun + "." + k.action(), Subject: k.id,
 		Detail: map[string]string{
 			"name": k.name, "version": strconv.FormatInt(k.version, 10), "harness_id": k.harness,

@@ -86,10 +86,10 @@ func (w *world) sessionOf(org, user string) perdure.SessionID {
 	w.n++
 	id := perdure.SessionID(fmt.Sprintf("session_%032d", w.n))
 	w.write(func(tx store.Tx) error {
-		if err := tx.CreateSession(store.Session{ID: id, Org: org, User: user, Status: perdure.SessionStarted, Title: "first"}); err != nil {
+		if err := tx.Sessions().Create(store.Session{ID: id, Org: org, User: user, Status: perdure.SessionStarted, Title: "first"}); err != nil {
 			return err
 		}
-		return tx.Append(id, []perdure.Event{{ID: perdure.EventID("event_of_" + id), Actor: "user", Fact: perdure.SessionCreated{Agent: perdure.Agent{Title: "first"}}}})
+		return tx.Journal().Append(id, []perdure.Event{{ID: perdure.EventID("event_of_" + id), Actor: "user", Fact: perdure.SessionCreated{Agent: perdure.Agent{Title: "first"}}}})
 	})
 	return id
 }
@@ -102,7 +102,7 @@ func (w *world) task(id perdure.SessionID) perdure.TaskID {
 		ID: perdure.TaskID(fmt.Sprintf("task_%032d", w.n)), Session: id, RootSession: id, Kind: perdure.KindBackgroundTool, Origin: perdure.OriginSpawned,
 		State: perdure.TaskRunning, Attempt: 1, CreatedAt: w.clock(),
 	}
-	w.write(func(tx store.Tx) error { _, _, err := tx.CreateTask(task); return err })
+	w.write(func(tx store.Tx) error { _, _, err := tx.Tasks().Create(task); return err })
 	return task.ID
 }
 
@@ -110,7 +110,7 @@ func (w *world) task(id perdure.SessionID) perdure.TaskID {
 func (w *world) update(id perdure.SessionID, task perdure.TaskID, u perdure.TaskUpdate) {
 	w.Helper()
 	u.Attempt = 1
-	w.write(func(tx store.Tx) error { _, err := tx.UpdateTask(id, task, u); return err })
+	w.write(func(tx store.Tx) error { _, err := tx.Tasks().Update(id, task, u); return err })
 }
 
 // ports are the ports of a call of a session.
@@ -129,7 +129,7 @@ func (w *world) write(fn func(store.Tx) error) {
 func (w *world) journal(id perdure.SessionID) (events []perdure.Event) {
 	w.Helper()
 	err := w.View(w.Context(), func(r store.Reader) (err error) {
-		events, err = r.Events(id, 1, 0)
+		events, err = r.Journal().Events(id, 1, 0)
 		return err
 	})
 	if err != nil {

@@ -35,11 +35,11 @@ func (b binding) write(ctx context.Context, fn func(store.Tx, store.Session) err
 
 // current locks the session's row. It returns Lost and NotFound as write does.
 func (b binding) current(tx store.Tx) (store.Session, error) {
-	row, err := tx.Session(b.session)
+	row, err := tx.Sessions().Get(b.session)
 	if err != nil || b.call.Task == "" {
 		return row, err
 	}
-	task, err := tx.Task(b.session, b.call.Task)
+	task, err := tx.Tasks().Get(b.session, b.call.Task)
 	if err == nil && task.Attempt != b.call.Attempt {
 		err = fmt.Errorf("task %s, attempt %d: %w: attempt %d has replaced it",
 			b.call.Task, b.call.Attempt, perdure.Lost, task.Attempt)
@@ -49,7 +49,7 @@ func (b binding) current(tx store.Tx) (store.Session, error) {
 
 // appendFact appends a fact to the session's journal.
 func (b binding) appendFact(tx store.Tx, fact perdure.Fact) error {
-	return tx.Append(b.session, []perdure.Event{{
+	return tx.Journal().Append(b.session, []perdure.Event{{
 		ID: newID[perdure.EventID](), At: tx.Now(), Actor: cmp.Or(b.by, "runtime"), Turn: b.call.Turn,
 		Call: b.call.ID, Task: b.call.Task, Attempt: b.call.Attempt, Fact: fact,
 	}})

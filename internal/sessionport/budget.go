@@ -43,11 +43,11 @@ func (p utility) reserve(ctx context.Context, work string, uses meter.WorkUsage)
 		return nil
 	}
 	return p.write(ctx, func(tx store.Tx, _ store.Session) error {
-		some, err := tx.Budgeted()
+		some, err := tx.Budgets().Any()
 		if err != nil || !some {
 			return err
 		}
-		account, err := meter.ReadOwner(tx, p.session)
+		account, err := meter.ReadOwner(tx.Reader(), p.session)
 		if err != nil {
 			return err
 		}
@@ -65,11 +65,11 @@ func (p utility) pay(tx store.Tx, work string, uses meter.WorkUsage, g perdure.G
 	if p.meter == nil {
 		return nil
 	}
-	some, err := tx.Budgeted()
+	some, err := tx.Budgets().Any()
 	if err != nil || !some {
 		return err
 	}
-	account, err := meter.ReadOwner(tx, p.session)
+	account, err := meter.ReadOwner(tx.Reader(), p.session)
 	if err != nil {
 		return err
 	}

@@ -64,9 +64,9 @@ func (p connections) Metadata(ctx context.Context, provider string) (json.RawMes
 func (p connections) connection(ctx context.Context, provider string) (found store.Connection, err error) {
 	exists := false
 	err = p.store.View(ctx, func(r store.Reader) (err error) {
-		row, err := r.Session(p.session)
+		row, err := r.Sessions().Get(p.session)
 		if err == nil {
-			found, exists, err = r.Connection(store.ConnectionKey{
+			found, exists, err = r.Directory().Connections().Get(store.ConnectionKey{
 				Org: row.Org, User: cmp.Or(row.User, LocalUser), Provider: provider,
 			})
 		}
@@ -88,7 +88,7 @@ func (p connections) connection(ctx context.Context, provider string) (found sto
 func (c Config) ConnectionOf(ctx context.Context, org, owner, provider string) (string, error) {
 	var matches []store.Connection
 	err := c.Store.View(ctx, func(r store.Reader) error {
-		own, exists, err := r.Connection(store.ConnectionKey{Org: org, User: owner, Provider: provider})
+		own, exists, err := r.Directory().Connections().Get(store.ConnectionKey{Org: org, User: owner, Provider: provider})
 		if err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (c Config) ConnectionOf(ctx context.Context, org, owner, provider string) (
 			matches = []store.Connection{own}
 			return nil
 		}
-		all, err := r.Connections()
+		all, err := r.Directory().Connections().List()
 		matches = nil
 		for _, one := range all {
 			if one.Org == org && one.Provider == provider && one.Owner == owner {

@@ -27,7 +27,7 @@ func (p credentials) Credential(ctx context.Context, kind string) (tool.Credenti
 	var found store.Provider
 	var exists bool
 	err := p.store.View(ctx, func(r store.Reader) (err error) {
-		found, exists, err = r.DefaultProvider(kind)
+		found, exists, err = r.Directory().Providers().Default(kind)
 		return err
 	})
 	if err == nil && !exists {

@@ -52,11 +52,11 @@ func connected(w *world, keys *secret.Keyring) sessionport.Config {
 	}
 	err = w.InTx(w.Context(), func(tx store.Tx) error {
 		var errs [6]error
-		_, errs[0] = tx.PutProvider(store.Provider{ID: openaiID, Kind: "openai", BaseURL: "https://a.test", Sealed: key})
-		_, errs[1] = tx.PutProvider(store.Provider{ID: localID, Kind: "ollama"})
-		errs[2], errs[3] = tx.SetDefaultProvider(openaiID), tx.SetDefaultProvider(localID)
-		_, errs[4] = tx.PutConnection(store.Connection{User: sessionport.LocalUser, Provider: "github", Sealed: token, Owner: "octo", Metadata: json.RawMessage(`{"login":"octo"}`)})
-		_, errs[5] = tx.PutConnection(store.Connection{User: "another", Provider: "slack", Sealed: other})
+		_, errs[0] = tx.Directory().Providers().Put(store.Provider{ID: openaiID, Kind: "openai", BaseURL: "https://a.test", Sealed: key})
+		_, errs[1] = tx.Directory().Providers().Put(store.Provider{ID: localID, Kind: "ollama"})
+		errs[2], errs[3] = tx.Directory().Providers().SetDefault(openaiID), tx.Directory().Providers().SetDefault(localID)
+		_, errs[4] = tx.Directory().Connections().Put(store.Connection{User: sessionport.LocalUser, Provider: "github", Sealed: token, Owner: "octo", Metadata: json.RawMessage(`{"login":"octo"}`)})
+		_, errs[5] = tx.Directory().Connections().Put(store.Connection{User: "another", Provider: "slack", Sealed: other})
 		return errors.Join(errs[:]...)
 	})
 	if err != nil {
@@ -138,10 +138,10 @@ func TestConnections(t *testing.T) {
 			w.Fatal(err)
 		}
 		err = w.InTx(w.Context(), func(tx store.Tx) error {
-			c, _, err := tx.Connection(store.ConnectionKey{User: sessionport.LocalUser, Provider: "github"})
+			c, _, err := tx.Directory().Connections().Get(store.ConnectionKey{User: sessionport.LocalUser, Provider: "github"})
 			if err == nil {
 				c.Sealed = fresh
-				_, err = tx.PutConnection(c)
+				_, err = tx.Directory().Connections().Put(c)
 			}
 			return err
 		})
@@ -161,7 +161,7 @@ func TestConnectionOf(t *testing.T) {
 			sealed, err := cfg.SealToken(key, "of "+org+user)
 			if err == nil {
 				err = w.InTx(w.Context(), func(tx store.Tx) error {
-					_, err := tx.PutConnection(store.Connection{Org: org, User: user, Provider: "github", Sealed: sealed, Owner: owner})
+					_, err := tx.Directory().Connections().Put(store.Connection{Org: org, User: user, Provider: "github", Sealed: sealed, Owner: owner})
 					return err
 				})
 			}
@@ -237,7 +237,7 @@ func TestSealedRows(t *testing.T) {
 			w.Fatal(err)
 		}
 		err = w.View(w.Context(), func(r store.Reader) error {
-			p, _, err := r.Provider(openaiID)
+			p, _, err := r.Directory().Providers().Get(openaiID)
 			if err == nil {
 				var id string
 				if id, err = secret.KeyID(p.Sealed); id != current {
@@ -326,21 +326,21 @@ func TestResealDirectoryBesideOthers(t *testing.T) {
 			w.Errorf("pruned was %v, %v", gone, err)
 		}
 		put(func(tx store.Tx) error { // under the old key, and damaged
-			c, _, err := tx.Connection(store.ConnectionKey{User: "another", Provider: "slack"})
+			c, _, err := tx.Directory().Connections().Get(store.ConnectionKey{User: "another", Provider: "slack"})
 			if err == nil {
 				c.Sealed = slices.Clone(c.Sealed)
 				c.Sealed[len(c.Sealed)/2] ^= 1
-				_, err = tx.PutConnection(c)
+				_, err = tx.Directory().Connections().Put(c)
 			}
 			return err
 		})
 		between := cfg
 		between.Store = &meddling{Store: w.Store, meddle: func() {
 			put(func(tx store.Tx) error {
-				p, _, err := tx.Provider(openaiID)
+				p, _, err := tx.Directory().Providers().Get(openaiID)
 				if err == nil {
 					p.Sealed = old
-					_, err = tx.PutProvider(p)
+					_, err = tx.Directory().Providers().Put(p)
 				}
 				return err
 			})

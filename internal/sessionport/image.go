@@ -40,7 +40,7 @@ func (p images) Create(ctx context.Context, w tool.ImageWrite) (tool.ImageStat, 
 	}
 	if err == nil {
 		err = p.write(ctx, func(tx store.Tx, _ store.Session) (err error) {
-			put, err := tx.PutImage(i)
+			put, err := tx.Images().Put(i)
 			i.CreatedAt = put.CreatedAt
 			return err
 		})
@@ -122,10 +122,10 @@ func (p images) find(ctx context.Context, id perdure.ImageID) (found store.Image
 	err = p.store.View(ctx, func(r store.Reader) error {
 		session := p.session
 		for range maxForkDepth {
-			if found, err = r.Image(session, id); !errors.Is(err, perdure.NotFound) {
+			if found, err = r.Images().Get(session, id); !errors.Is(err, perdure.NotFound) {
 				return err
 			}
-			row, rowErr := r.Session(session)
+			row, rowErr := r.Sessions().Get(session)
 			if rowErr != nil || row.Forked == "" {
 				return err
 			}
@@ -157,7 +157,7 @@ func CollectBlobs(ctx context.Context, s store.Store, blobs *blob.Store, before 
 		}
 		named := true
 		err := s.View(ctx, func(r store.Reader) (err error) {
-			named, err = r.HasBlob(b.SHA256)
+			named, err = r.Images().HasBlob(b.SHA256)
 			return err
 		})
 		if err != nil || named {

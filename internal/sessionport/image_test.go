@@ -35,7 +35,7 @@ func hang(t *testing.T) (st store.Store, blobs *blob.Store, dir string) {
 
 func addSession(t *testing.T, st store.Store, s store.Session) {
 	t.Helper()
-	if err := st.InTx(t.Context(), func(tx store.Tx) error { return tx.CreateSession(s) }); err != nil {
+	if err := st.InTx(t.Context(), func(tx store.Tx) error { return tx.Sessions().Create(s) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -210,7 +210,7 @@ func TestCollectBlobs(t *testing.T) {
 		t.Errorf("the image is gone: %v", err)
 	}
 
-	if err := st.InTx(t.Context(), func(tx store.Tx) error { return tx.RemoveSession(gallery) }); err != nil {
+	if err := st.InTx(t.Context(), func(tx store.Tx) error { return tx.Sessions().Remove(gallery) }); err != nil {
 		t.Fatal(err)
 	}
 	if n := collect(); n != 1 || len(blobFiles(t, dir)) != 0 {

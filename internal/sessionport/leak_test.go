@@ -85,11 +85,29 @@ type keepingTx struct {
 	of keeping
 }
 
-func (k keepingTx) PutPartial(p store.Partial) error {
+// keepingTxJournal overrides a part of one noun.
+type keepingTxJournal struct {
+	store.Journal
+	keepingTx
+}
+
+func (k keepingTx) Journal() store.Journal { return keepingTxJournal{k.Tx.Journal(), k} }
+
+// keepingTxReader reads what the transaction shows.
+type keepingTxReader struct {
+	store.Reader
+	tx keepingTx
+}
+
+func (k keepingTx) Reader() store.Reader { return keepingTxReader{k.Tx.Reader(), k} }
+
+func (r keepingTxReader) Journal() store.JournalView { return r.tx.Journal() }
+
+func (k keepingTxJournal) PutPartial(p store.Partial) error {
 	k.of.mu.Lock()
 	*k.of.kept = append(*k.of.kept, p.Text)
 	k.of.mu.Unlock()
-	return k.Tx.PutPartial(p)
+	return k.Journal.PutPartial(p)
 }
 
 // TestSecretOverAContinuedAnswer: an answer that breaks off within a secret and is continued shows

@@ -28,7 +28,7 @@ func (p leases) Lease(ctx context.Context, o tool.LeaseRequest) (l tool.Lease, e
 			if err := p.checkTask(tx, o.Task); err != nil {
 				return err
 			}
-			if l, err = tx.PutLease(wanted, o.Duration); err != nil {
+			if l, err = tx.Resources().PutLease(wanted, o.Duration); err != nil {
 				return err
 			}
 			return p.putEntry(tx, l)
@@ -45,7 +45,7 @@ func (p leases) Release(ctx context.Context, provider, kind, externalID string) 
 	key := store.LeaseKey{Provider: provider, Type: kind, ExternalID: externalID}
 	err = p.write(ctx, func(tx store.Tx, of store.Session) error {
 		key.Org = of.Org
-		if l, err = tx.ReleaseLease(p.session, key); err != nil {
+		if l, err = tx.Resources().ReleaseLease(p.session, key); err != nil {
 			return err
 		}
 		return markEntries(tx, l, perdure.ResourceReleased)
@@ -59,7 +59,7 @@ func (p leases) Release(ctx context.Context, provider, kind, externalID string) 
 // List returns the session's leases in the order of their creation.
 func (p leases) List(ctx context.Context) (found []tool.Lease, err error) {
 	err = p.store.View(ctx, func(v store.Reader) error {
-		found, err = v.Leases(p.session)
+		found, err = v.Resources().Leases(p.session)
 		return err
 	})
 	return found, err
@@ -122,7 +122,7 @@ func (p leases) putEntry(tx store.Tx, l perdure.Lease) error {
 	entry := perdure.Resource{
 		ID: string(l.ID), Kind: l.Type, Name: l.Name, Status: perdure.ResourceActive, Metadata: body, Task: l.Task,
 	}
-	known, err := tx.Resource(p.session, entry.ID)
+	known, err := tx.Resources().Get(p.session, entry.ID)
 	if err != nil && !errors.Is(err, perdure.NotFound) {
 		return err
 	}
@@ -137,16 +137,16 @@ func (p leases) putEntry(tx store.Tx, l perdure.Lease) error {
 
 // markEntries sets the status of the entries of a lease, in every session that has one.
 func markEntries(tx store.Tx, l perdure.Lease, status perdure.ResourceStatus) error {
-	found, err := tx.Resources(store.ResourceFilter{ID: string(l.ID)})
+	found, err := tx.Resources().List(store.ResourceFilter{ID: string(l.ID)})
 	if err != nil {
 		return err
 	}
 	for _, r := range found {
 		b := binding{session: r.Session}
-		if _, err := tx.Session(r.Session); err != nil { // the row is locked before its entries
+		if _, err := tx.Sessions().Get(r.Session); err != nil { // the row is locked before its entries
 			return err
 		}
-		entry, err := tx.Resource(r.Session, r.ID)
+		entry, err := tx.Resources().Get(r.Session, r.ID)
 		if errors.Is(err, perdure.NotFound) || err == nil && entry.Status == status {
 			continue
 		}
@@ -168,14 +168,14 @@ func ClaimLeases(ctx context.Context, s store.Store, due store.LeaseDue) (claime
 	err = s.View(ctx, func(r store.Reader) error {
 		look := due
 		look.Limit = 1
-		first, err = r.DueLeases(look)
+		first, err = r.Resources().DueLeases(look)
 		return err
 	})
 	if err != nil || len(first) == 0 {
 		return nil, err
 	}
 	err = s.InTx(ctx, func(tx store.Tx) error {
-		if claimed, err = tx.ClaimLeases(due); err != nil {
+		if claimed, err = tx.Resources().ClaimLeases(due); err != nil {
 			return err
 		}
 		for _, l := range claimed {
@@ -199,7 +199,7 @@ func ClaimLeases(ctx context.Context, s store.Store, due store.LeaseDue) (claime
 // cleaner holds the lease; nothing was written.
 func EndCleanup(ctx context.Context, s store.Store, end store.LeaseEnd, last bool) (l perdure.Lease, err error) {
 	err = s.InTx(ctx, func(tx store.Tx) error {
-		if l, err = tx.EndCleanup(end); err != nil {
+		if l, err = tx.Resources().EndCleanup(end); err != nil {
 			return err
 		}
 		switch {
@@ -219,7 +219,7 @@ func EndCleanup(ctx context.Context, s store.Store, end store.LeaseEnd, last boo
 // appendLeaseFact appends a fact about a lease to the journal of the session that created it, if
 // that session still exists (RS2).
 func appendLeaseFact(tx store.Tx, l perdure.Lease, fact perdure.Fact) error {
-	_, err := tx.Session(l.Session)
+	_, err := tx.Sessions().Get(l.Session)
 	if errors.Is(err, perdure.NotFound) {
 		return nil
 	}

@@ -161,7 +161,7 @@ func TestCleanupOutlivesItsSession(t *testing.T) {
 		id, ctx := w.session(), w.Context()
 		_, err := w.ports(id).Leases.Lease(ctx, box)
 		w.ok(err)
-		w.write(func(tx store.Tx) error { return tx.RemoveSession(id) })
+		w.write(func(tx store.Tx) error { return tx.Sessions().Remove(id) })
 		w.pass(time.Hour)
 
 		claimed, err := sessionport.ClaimLeases(ctx, w.Store, due)
@@ -254,7 +254,7 @@ func interleave(w *world, r *rapid.T) {
 		return
 	}
 	w.ok(w.View(ctx, func(v store.Reader) error {
-		l, err := v.Lease(key)
+		l, err := v.Resources().Lease(key)
 		if err == nil && (active != (l.Status == perdure.LeaseActive) || released != (l.Status == perdure.LeaseReleased)) {
 			r.Fatalf("in the end it is %s, active: %t, released: %t", l.Status, active, released)
 		}

@@ -88,8 +88,8 @@ func (p *messages) catchUp(ctx context.Context) error {
 	for {
 		var events []perdure.Event
 		err := p.store.View(ctx, func(r store.Reader) (err error) {
-			if _, err = r.Session(p.session); err == nil {
-				events, err = r.Events(p.session, p.fold.Seq, eventPageSize)
+			if _, err = r.Sessions().Get(p.session); err == nil {
+				events, err = r.Journal().Events(p.session, p.fold.Seq, eventPageSize)
 			}
 			return err
 		})

@@ -25,7 +25,7 @@ func (w *world) play(facts ...perdure.Fact) perdure.SessionID {
 		events = append(events, perdure.Event{ID: perdure.EventID(fmt.Sprintf("event_%d_%d", w.n, i)), Actor: "user", At: noon.Add(time.Duration(i) * time.Second), Fact: f})
 	}
 	w.write(func(tx store.Tx) error {
-		return errors.Join(tx.CreateSession(store.Session{ID: id, Status: perdure.SessionStarted}), tx.Append(id, events))
+		return errors.Join(tx.Sessions().Create(store.Session{ID: id, Status: perdure.SessionStarted}), tx.Journal().Append(id, events))
 	})
 	return id
 }
@@ -170,7 +170,7 @@ func TestMessagesFollow(t *testing.T) {
 		first, err := port.Messages(ctx, 0, 0)
 		w.ok(err)
 		w.write(func(tx store.Tx) error {
-			return tx.Append(id, []perdure.Event{{ID: "event_later", At: noon, Fact: perdure.TaskDelivered{Message: said(perdure.RoleUser, "two")}}})
+			return tx.Journal().Append(id, []perdure.Event{{ID: "event_later", At: noon, Fact: perdure.TaskDelivered{Message: said(perdure.RoleUser, "two")}}})
 		})
 
 		second, err := port.Messages(ctx, first.Source, 0)

@@ -115,7 +115,7 @@ func sessionClaims() []claim {
 			}},
 		{"Messages", ofSession, func(w *world, _ tool.Ports, of store.Session) error {
 			return w.InTx(w.Context(), func(tx store.Tx) error {
-				return tx.Append(of.ID, []perdure.Event{{ID: "event_2_of_" + perdure.EventID(of.ID), Actor: "runtime", Fact: perdure.TaskDelivered{Message: said(perdure.RoleUser, "hello")}}})
+				return tx.Journal().Append(of.ID, []perdure.Event{{ID: "event_2_of_" + perdure.EventID(of.ID), Actor: "runtime", Fact: perdure.TaskDelivered{Message: said(perdure.RoleUser, "hello")}}})
 			})
 		}, func(w *world, p tool.Ports, _ store.Session) (bool, error) {
 			page, err := p.Messages.Messages(w.Context(), 0, 10)
@@ -134,7 +134,7 @@ func ownerClaims(cfg sessionport.Config) []claim {
 				return err
 			}
 			return w.InTx(w.Context(), func(tx store.Tx) error {
-				_, err := tx.PutConnection(store.Connection{Org: key.Org, User: key.User, Provider: key.Provider, Sealed: sealed})
+				_, err := tx.Directory().Connections().Put(store.Connection{Org: key.Org, User: key.User, Provider: key.Provider, Sealed: sealed})
 				return err
 			})
 		}, func(w *world, p tool.Ports, _ store.Session) (bool, error) {
@@ -143,8 +143,8 @@ func ownerClaims(cfg sessionport.Config) []claim {
 		}},
 		{"Credentials", ofRuntime, func(w *world, _ tool.Ports, _ store.Session) error {
 			return w.InTx(w.Context(), func(tx store.Tx) error {
-				_, err := tx.PutProvider(store.Provider{ID: openaiID, Kind: "openai"})
-				return errors.Join(err, tx.SetDefaultProvider(openaiID))
+				_, err := tx.Directory().Providers().Put(store.Provider{ID: openaiID, Kind: "openai"})
+				return errors.Join(err, tx.Directory().Providers().SetDefault(openaiID))
 			})
 		}, func(w *world, p tool.Ports, _ store.Session) (bool, error) {
 			_, err := p.Credentials.Credential(w.Context(), "openai")
@@ -156,7 +156,7 @@ func ownerClaims(cfg sessionport.Config) []claim {
 				if err != nil {
 					return err
 				}
-				return tx.PutBudget(budget.Account{Budget: b})
+				return tx.Budgets().Put(budget.Account{Budget: b})
 			})
 		}, func(w *world, p tool.Ports, _ store.Session) (bool, error) {
 			report, err := p.Budgets.CheckBudgets(w.Context())
@@ -273,7 +273,7 @@ func TestSecretsOfAnOrg(t *testing.T) {
 	if former.KeyID, err = l.keys.Current(); err != nil {
 		t.Fatal(err)
 	}
-	l.tx(func(tx store.Tx) error { return tx.PutSecret(former) })
+	l.tx(func(tx store.Tx) error { return tx.Secrets().Put(former) })
 	for _, when := range []string{"before a rotation", "after it"} {
 		if got, err := l.ports(l.one).Secrets.Reveal(l.Context(), "former"); got != "an old value" || err != nil {
 			t.Errorf("%s: got %q, %v", when, got, err)

@@ -55,7 +55,7 @@ func NewPlatform(cfg PlatformConfig) (*Platform, error) {
 // Harnesses lists harnesses.
 func (p *Platform) Harnesses(ctx context.Context, filter agent.StatusFilter) (found []agent.Harness, err error) {
 	return found, p.cfg.Store.View(ctx, func(r store.Reader) error {
-		found, err = r.Harnesses(filter)
+		found, err = r.Directory().Harnesses().List(filter)
 		return err
 	})
 }
@@ -63,7 +63,7 @@ func (p *Platform) Harnesses(ctx context.Context, filter agent.StatusFilter) (fo
 // Harness returns a harness.
 func (p *Platform) Harness(ctx context.Context, id perdure.HarnessID) (h agent.Harness, found bool, err error) {
 	return h, found, p.cfg.Store.View(ctx, func(r store.Reader) error {
-		h, found, err = r.Harness(id)
+		h, found, err = r.Directory().Harnesses().Get(id)
 		return err
 	})
 }
@@ -76,7 +76,7 @@ func (p *Platform) CreateHarness(ctx context.Context, h agent.Harness) (made age
 	}
 	h.Version = 0
 	err = p.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		old, found, err := tx.Harness(h.ID)
+		old, found, err := tx.Directory().Harnesses().Get(h.ID)
 		if err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (p *Platform) CreateHarness(ctx context.Context, h agent.Harness) (made age
 // UpdateHarness writes a new version of a harness. Conflict: h is not of the current version.
 func (p *Platform) UpdateHarness(ctx context.Context, h agent.Harness) (made agent.Harness, err error) {
 	err = p.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		if _, found, err := tx.Harness(h.ID); err != nil || !found {
+		if _, found, err := tx.Directory().Harnesses().Get(h.ID); err != nil || !found {
 			return cmp.Or(err, fmt.Errorf("harness %s: %w", h.ID, perdure.NotFound))
 		}
 		made, err = PutHarness(ctx, tx, h)
@@ -105,7 +105,7 @@ func (p *Platform) UpdateHarness(ctx context.Context, h agent.Harness) (made age
 // DeleteHarness marks a harness as deleted. Its row stays.
 func (p *Platform) DeleteHarness(ctx context.Context, id perdure.HarnessID) error {
 	return p.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		h, found, err := tx.Harness(id)
+		h, found, err := tx.Directory().Harnesses().Get(id)
 		if err != nil || !found || h.Status == agent.Deleted {
 			return cmp.Or(err, fmt.Errorf("harness %s: %w", id, perdure.NotFound))
 		}
@@ -119,7 +119,7 @@ func (p *Platform) DeleteHarness(ctx context.Context, id perdure.HarnessID) erro
 func (p *Platform) CopyHarness(ctx context.Context, id perdure.HarnessID, name string) (made agent.Harness, err error) {
 	fresh := newID[perdure.HarnessID]()
 	err = p.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		h, found, err := tx.Harness(id)
+		h, found, err := tx.Directory().Harnesses().Get(id)
 		if err != nil || !found || h.Status == agent.Deleted {
 			return cmp.Or(err, fmt.Errorf("harness %s: %w", id, perdure.NotFound))
 		}
@@ -134,7 +134,7 @@ func (p *Platform) CopyHarness(ctx context.Context, id perdure.HarnessID, name s
 // Agents lists agents.
 func (p *Platform) Agents(ctx context.Context, filter agent.StatusFilter) (found []agent.Agent, err error) {
 	return found, p.cfg.Store.View(ctx, func(r store.Reader) error {
-		found, err = r.Agents(filter)
+		found, err = r.Directory().Agents().List(filter)
 		return err
 	})
 }
@@ -142,7 +142,7 @@ func (p *Platform) Agents(ctx context.Context, filter agent.StatusFilter) (found
 // Agent returns an agent.
 func (p *Platform) Agent(ctx context.Context, id perdure.AgentID) (a agent.Agent, found bool, err error) {
 	return a, found, p.cfg.Store.View(ctx, func(r store.Reader) error {
-		a, found, err = r.Agent(id)
+		a, found, err = r.Directory().Agents().Get(id)
 		return err
 	})
 }
@@ -154,7 +154,7 @@ func (p *Platform) CreateAgent(ctx context.Context, a agent.Agent) (made agent.A
 	}
 	a.Version = 0
 	err = p.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		old, found, err := tx.Agent(a.ID)
+		old, found, err := tx.Directory().Agents().Get(a.ID)
 		if err != nil {
 			return err
 		}
@@ -171,7 +171,7 @@ func (p *Platform) CreateAgent(ctx context.Context, a agent.Agent) (made agent.A
 // UpdateAgent writes a new version of an agent. Conflict: a is not of the current version.
 func (p *Platform) UpdateAgent(ctx context.Context, a agent.Agent) (made agent.Agent, err error) {
 	err = p.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		if _, found, err := tx.Agent(a.ID); err != nil || !found {
+		if _, found, err := tx.Directory().Agents().Get(a.ID); err != nil || !found {
 			return cmp.Or(err, fmt.Errorf("agent %s: %w", a.ID, perdure.NotFound))
 		}
 		made, err = PutAgent(ctx, tx, a)
@@ -183,7 +183,7 @@ func (p *Platform) UpdateAgent(ctx context.Context, a agent.Agent) (made agent.A
 // DeleteAgent marks an agent as deleted. Its row stays.
 func (p *Platform) DeleteAgent(ctx context.Context, id perdure.AgentID) error {
 	return p.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		a, found, err := tx.Agent(id)
+		a, found, err := tx.Directory().Agents().Get(id)
 		if err != nil || !found || a.Status == agent.Deleted {
 			return cmp.Or(err, fmt.Errorf("agent %s: %w", id, perdure.NotFound))
 		}

@@ -66,7 +66,7 @@ func (p *reencryption) onePass(ctx context.Context) error {
 		var page []store.Secret
 		var orgs map[perdure.SessionID]string
 		err := p.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-			if page, err = r.Secrets(p.filter); err == nil {
+			if page, err = r.Secrets().List(p.filter); err == nil {
 				orgs, err = orgsOf(r, page)
 			}
 			return err
@@ -92,7 +92,7 @@ func orgsOf(r store.Reader, page []store.Secret) (map[perdure.SessionID]string, 
 		if _, known := orgs[s.Session]; known {
 			continue
 		}
-		row, err := r.Session(s.Session)
+		row, err := r.Sessions().Get(s.Session)
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +125,7 @@ func (p *reencryption) reencryptPage(ctx context.Context, page []store.Secret, o
 	err := p.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		written = 0
 		for _, c := range changes {
-			ok, err := tx.ResealSecret(c.next, c.was)
+			ok, err := tx.Secrets().Reseal(c.next, c.was)
 			if err != nil {
 				return err
 			}
@@ -147,7 +147,7 @@ func auditReencryption(ctx context.Context, tx store.Tx, key string, n int) erro
 	if n == 0 {
 		return nil
 	}
-	return tx.AddAudit(store.AuditEntry{
+	return tx.Audit().Add(store.AuditEntry{
 		Actor: store.ActorOf(ctx), Action: "key.resealed", Subject: key,
 		Detail: map[string]string{"rows": strconv.Itoa(n)},
 	})
@@ -156,7 +156,7 @@ func auditReencryption(ctx context.Context, tx store.Tx, key string, n int) erro
 // AuditRotation records in the audit log that a keyring has a new current key.
 func AuditRotation(ctx context.Context, st store.Store, key string) error {
 	return st.InTx(ctx, func(tx store.Tx) error {
-		return tx.AddAudit(store.AuditEntry{Actor: store.ActorOf(ctx), Action: "key.rotated", Subject: key})
+		return tx.Audit().Add(store.AuditEntry{Actor: store.ActorOf(ctx), Action: "key.rotated", Subject: key})
 	})
 }
 
@@ -200,7 +200,7 @@ func (c Config) keysOfSecrets(ctx context.Context) (used []string, err error) {
 	for {
 		var page []store.Secret
 		err := c.Store.View(ctx, func(r store.Reader) (err error) {
-			page, err = r.Secrets(filter)
+			page, err = r.Secrets().List(filter)
 			return err
 		})
 		if err != nil || len(page) == 0 {

@@ -78,7 +78,7 @@ type sealedRow struct {
 func (c Config) sealedRows(ctx context.Context) (rows []sealedRow, err error) {
 	err = c.Store.View(ctx, func(r store.Reader) error {
 		rows = nil
-		providers, err := r.Providers()
+		providers, err := r.Directory().Providers().List()
 		if err != nil {
 			return err
 		}
@@ -89,23 +89,23 @@ func (c Config) sealedRows(ctx context.Context) (rows []sealedRow, err error) {
 			rows = append(rows, sealedRow{"the key of provider " + string(p.ID),
 				sealContext("", "provider", string(p.ID)), p.Sealed, func(tx store.Tx, sealed []byte) error {
 					p.Sealed = sealed
-					_, err := tx.PutProvider(p)
+					_, err := tx.Directory().Providers().Put(p)
 					return err
 				}})
 		}
-		hooks, err := r.Webhooks()
+		hooks, err := r.Webhooks().List()
 		if err != nil {
 			return err
 		}
 		for _, w := range hooks {
 			rows = append(rows, c.webhookRows(w, r.Now())...)
 		}
-		connections, err := r.Connections()
+		connections, err := r.Directory().Connections().List()
 		for _, one := range connections {
 			rows = append(rows, sealedRow{fmt.Sprintf("the token for %.40q", one.Provider), tokenContext(one.Key()),
 				one.Sealed, func(tx store.Tx, sealed []byte) error {
 					one.Sealed = sealed
-					_, err := tx.PutConnection(one)
+					_, err := tx.Directory().Connections().Put(one)
 					return err
 				}})
 		}

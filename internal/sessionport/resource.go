@@ -38,7 +38,7 @@ func (p resources) Register(ctx context.Context, r tool.Resource) (tool.Resource
 		return tool.Resource{}, fmt.Errorf("register resource %.80q: %w", r.ID, err)
 	}
 	err = p.write(ctx, func(tx store.Tx, _ store.Session) error {
-		known, err := tx.Resource(p.session, r.ID)
+		known, err := tx.Resources().Get(p.session, r.ID)
 		switch {
 		case err == nil && hasLeaseKeys(known.Metadata):
 			return fmt.Errorf("%w: it is a leased resource; to register it again, extend its lease", perdure.Conflict)
@@ -65,7 +65,7 @@ func (p resources) UpdateStatus(ctx context.Context, id string, s tool.ResourceS
 			id, perdure.Invalid, s)
 	}
 	err = p.write(ctx, func(tx store.Tx, _ store.Session) error {
-		r, err = tx.Resource(p.session, id)
+		r, err = tx.Resources().Get(p.session, id)
 		switch {
 		case err != nil || r.Status == s:
 			return err
@@ -85,7 +85,7 @@ func (p resources) UpdateStatus(ctx context.Context, id string, s tool.ResourceS
 // Resource returns an entry.
 func (p resources) Resource(ctx context.Context, id string) (r tool.Resource, err error) {
 	err = p.store.View(ctx, func(v store.Reader) error {
-		r, err = v.Resource(p.session, id)
+		r, err = v.Resources().Get(p.session, id)
 		return err
 	})
 	return r, err
@@ -100,7 +100,7 @@ func (p resources) List(ctx context.Context, kind string, s tool.ResourceStatus)
 	var entries []tool.Resource
 	err := p.store.View(ctx, func(v store.Reader) error {
 		entries = nil
-		found, err := v.Resources(store.ResourceFilter{Session: p.session, Kind: kind, Status: s})
+		found, err := v.Resources().List(store.ResourceFilter{Session: p.session, Kind: kind, Status: s})
 		for _, r := range found {
 			entries = append(entries, r.Resource)
 		}
@@ -114,12 +114,12 @@ func (p resources) List(ctx context.Context, kind string, s tool.ResourceStatus)
 func (p resources) Deregister(ctx context.Context, id string) (existed bool, err error) {
 	err = p.write(ctx, func(tx store.Tx, _ store.Session) error {
 		existed = false
-		r, err := tx.Resource(p.session, id)
+		r, err := tx.Resources().Get(p.session, id)
 		if errors.Is(err, perdure.NotFound) {
 			return nil
 		}
 		if err == nil {
-			existed, err = tx.RemoveResource(p.session, id)
+			existed, err = tx.Resources().Remove(p.session, id)
 		}
 		if err != nil {
 			return err
@@ -134,7 +134,7 @@ func (p resources) Deregister(ctx context.Context, id string) (existed bool, err
 
 // putResource writes an entry and appends an event for it.
 func (b binding) putResource(tx store.Tx, r tool.Resource) (tool.Resource, error) {
-	r, err := tx.PutResource(store.Resource{Session: b.session, Resource: r})
+	r, err := tx.Resources().Put(store.Resource{Session: b.session, Resource: r})
 	if err != nil {
 		return r, err
 	}
@@ -146,7 +146,7 @@ func (b binding) checkTask(tx store.Tx, id perdure.TaskID) error {
 	if id == "" {
 		return nil
 	}
-	_, err := tx.Task(b.session, id)
+	_, err := tx.Tasks().Get(b.session, id)
 	return err
 }
 
@@ -242,7 +242,7 @@ func LeaseOf(r store.Reader, org string, entry perdure.Resource) (perdure.Lease,
 	if err != nil {
 		return perdure.Lease{}, fmt.Errorf("metadata of resource %.80q: %w", entry.ID, err)
 	}
-	return r.Lease(key)
+	return r.Resources().Lease(key)
 }
 
 // Release records a person's statement that the resource behind an entry is gone, and releases its
@@ -254,11 +254,11 @@ func Release(
 ) (r perdure.Resource, err error) {
 	b := binding{store: s, session: session, by: by}
 	err = b.write(ctx, func(tx store.Tx, of store.Session) error {
-		r, err = tx.Resource(session, id)
+		r, err = tx.Resources().Get(session, id)
 		if err != nil || r.Status == perdure.ResourceReleased {
 			return err
 		}
-		task, err := tx.Task(session, r.Task)
+		task, err := tx.Tasks().Get(session, r.Task)
 		switch {
 		case err == nil && task.State.Live():
 			return fmt.Errorf("%w: task %s is still running and uses it; cancel the task first",
@@ -276,13 +276,13 @@ func Release(
 
 // release marks the lease as released, and then the entry and every other entry of that lease.
 func (b binding) release(tx store.Tx, org string, r *perdure.Resource) error {
-	l, err := LeaseOf(tx, org, *r)
+	l, err := LeaseOf(tx.Reader(), org, *r)
 	unleased := errors.Is(err, perdure.NotFound)
 	switch {
 	case err != nil && !unleased:
 		return err
 	case !unleased:
-		if l, err = tx.ReleaseLease(b.session, store.KeyOf(l)); errors.Is(err, perdure.NotFound) {
+		if l, err = tx.Resources().ReleaseLease(b.session, store.KeyOf(l)); errors.Is(err, perdure.NotFound) {
 			return fmt.Errorf("%w: its lease belongs to another session, which must release it", perdure.Conflict)
 		}
 		if err != nil {

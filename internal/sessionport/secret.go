@@ -88,10 +88,10 @@ func (p secrets) seal(ctx context.Context, w tool.SecretWrite) error {
 	next := store.Secret{Session: p.session, Name: w.Name, Hosts: w.Hosts, Call: p.call.ID}
 	var org string
 	err := p.store.View(ctx, func(r store.Reader) error {
-		row, err := r.Session(p.session)
+		row, err := r.Sessions().Get(p.session)
 		if err == nil {
 			org = row.Org
-			next.Version, err = r.NextSecret(p.session, w.Name)
+			next.Version, err = r.Secrets().NextVersion(p.session, w.Name)
 		}
 		return err
 	})
@@ -105,7 +105,7 @@ func (p secrets) seal(ctx context.Context, w tool.SecretWrite) error {
 		return err
 	}
 	return p.write(ctx, func(tx store.Tx, of store.Session) error {
-		if err := tx.PutSecret(next); err != nil {
+		if err := tx.Secrets().Put(next); err != nil {
 			return err
 		}
 		return p.addAudit(ctx, tx, of, "secret.set", next.Name)
@@ -115,7 +115,7 @@ func (p secrets) seal(ctx context.Context, w tool.SecretWrite) error {
 // addAudit adds an action on a secret to the audit log. The actor is the call's tool, or the
 // context's actor where no tool calls.
 func (p secrets) addAudit(ctx context.Context, tx store.Tx, of store.Session, action, name string) error {
-	return tx.AddAudit(store.AuditEntry{
+	return tx.Audit().Add(store.AuditEntry{
 		Org: of.Org, Actor: cmp.Or(p.call.Tool, store.ActorOf(ctx)), Action: action, Subject: name, Session: p.session,
 		Detail: map[string]string{"call_id": string(p.call.ID)},
 	})
@@ -143,7 +143,7 @@ func (p secrets) Reveal(ctx context.Context, name string) (string, error) {
 	var org string
 	err := p.write(ctx, func(tx store.Tx, of store.Session) (err error) {
 		org = of.Org
-		if found, err = tx.Secret(p.session, name); err != nil {
+		if found, err = tx.Secrets().Get(p.session, name); err != nil {
 			return err
 		}
 		sum := sha256.Sum256(found.Sealed)
@@ -172,7 +172,7 @@ func (p secrets) RemoveSecret(ctx context.Context, name string) (existed bool, e
 		return false, nil
 	}
 	err = p.write(ctx, func(tx store.Tx, of store.Session) (err error) {
-		if existed, err = tx.RemoveSecret(p.session, name); err != nil || !existed {
+		if existed, err = tx.Secrets().Remove(p.session, name); err != nil || !existed {
 			return err
 		}
 		return p.addAudit(ctx, tx, of, "secret.removed", name)
@@ -184,7 +184,7 @@ func (p secrets) RemoveSecret(ctx context.Context, name string) (existed bool, e
 // Secrets lists the names in their order, without values.
 func (p secrets) Secrets(ctx context.Context) (stats []tool.SecretStat, err error) {
 	err = p.store.View(ctx, func(r store.Reader) error {
-		found, err := r.Secrets(store.SecretFilter{Session: p.session, WithoutValue: true})
+		found, err := r.Secrets().List(store.SecretFilter{Session: p.session, WithoutValue: true})
 		stats = nil
 		for _, s := range found {
 			if !isReserved(s.Name) {
@@ -202,7 +202,7 @@ func (p secrets) read(ctx context.Context, name string) (found store.Secret, err
 		return found, noSecret(name)
 	}
 	err = p.store.View(ctx, func(r store.Reader) (err error) {
-		found, err = r.Secret(p.session, name)
+		found, err = r.Secrets().Get(p.session, name)
 		return err
 	})
 	if errors.Is(err, perdure.NotFound) {

@@ -39,7 +39,7 @@ func newLocked(t *testing.T) *locked {
 	l := &locked{T: t, st: memory.New(memory.Config{}), keys: keys, one: "session_1", more: "session_2"}
 	l.open = l.process()
 	l.tx(func(tx store.Tx) error {
-		return errors.Join(tx.CreateSession(store.Session{ID: l.one, Org: "acme", Status: perdure.SessionStarted}), tx.CreateSession(store.Session{ID: l.more, Status: perdure.SessionStarted}))
+		return errors.Join(tx.Sessions().Create(store.Session{ID: l.one, Org: "acme", Status: perdure.SessionStarted}), tx.Sessions().Create(store.Session{ID: l.more, Status: perdure.SessionStarted}))
 	})
 	return l
 }
@@ -74,7 +74,7 @@ func (l *locked) set(id perdure.SessionID, name, value string) {
 func (l *locked) row(id perdure.SessionID, name string) (row store.Secret) {
 	l.Helper()
 	l.tx(func(tx store.Tx) (err error) {
-		row, err = tx.Secret(id, name)
+		row, err = tx.Secrets().Get(id, name)
 		return err
 	})
 	return row
@@ -118,7 +118,7 @@ func TestS19SecretsAtRest(t *testing.T) {
 			row := l.row(l.one, "name")
 			row.Sealed = bytes.Clone(row.Sealed)
 			c.change(l, &row)
-			l.tx(func(tx store.Tx) error { _, err := tx.ResealSecret(row, row.KeyID); return err })
+			l.tx(func(tx store.Tx) error { _, err := tx.Secrets().Reseal(row, row.KeyID); return err })
 
 			got, err := l.ports(l.one).Secrets.Reveal(t.Context(), "name")
 
@@ -143,7 +143,7 @@ func TestRevealIsAudited(t *testing.T) {
 	}
 	var events []perdure.Event
 	l.tx(func(tx store.Tx) (err error) {
-		events, err = tx.Events(l.one, 0, 0)
+		events, err = tx.Journal().Events(l.one, 0, 0)
 		return err
 	})
 	f, ok := events[len(events)-1].Fact.(perdure.AuditRecorded)
@@ -208,7 +208,7 @@ func TestReencrypt(t *testing.T) {
 	l.tx(func(tx store.Tx) error {
 		other := bad
 		other.Sealed = foreign.Sealed
-		_, err := tx.ResealSecret(other, bad.KeyID)
+		_, err := tx.Secrets().Reseal(other, bad.KeyID)
 		return err
 	})
 	old, err := l.keys.Current()
@@ -365,11 +365,11 @@ func TestValueIsGoneAfterACrash(t *testing.T) {
 			var id perdure.SessionID
 			h.over = func(st store.Store) store.Store {
 				return &mortalStore{Store: st, dies: func(tx store.Tx) bool {
-					calls, err := tx.Calls(store.CallFilter{})
+					calls, err := tx.Calls().List(store.CallFilter{})
 					if err != nil || len(calls) == 0 {
 						return false
 					}
-					_, missing := tx.Secret(calls[0].Key.Session, "n")
+					_, missing := tx.Secrets().Get(calls[0].Key.Session, "n")
 					here := missing == nil
 					if c.written {
 						return here && calls[0].State != perdure.CallRunning // the settlement is lost
@@ -409,7 +409,7 @@ func TestValueIsGoneAfterACrash(t *testing.T) {
 			}
 			var there bool
 			err = h.st.View(h.ctx, func(r store.Reader) error {
-				_, err := r.Secret(id, "n")
+				_, err := r.Secrets().Get(id, "n")
 				there = err == nil
 				return nil
 			})

@@ -93,13 +93,13 @@ func (k *secretCache) load(id perdure.SessionID) (*sessionSecrets, error) {
 	var found []store.Secret
 	var of store.Session
 	err := k.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-		found, err = r.Secrets(store.SecretFilter{Session: id, WithoutValue: true})
+		found, err = r.Secrets().List(store.SecretFilter{Session: id, WithoutValue: true})
 		for i := 0; i < len(found) && err == nil; i++ {
 			if s.opened[found[i].Name].version == found[i].Version {
 				continue
 			}
-			if found[i], err = r.Secret(id, found[i].Name); err == nil && of.ID == "" {
-				of, err = r.Session(id)
+			if found[i], err = r.Secrets().Get(id, found[i].Name); err == nil && of.ID == "" {
+				of, err = r.Sessions().Get(id)
 			}
 		}
 		return err

@@ -38,7 +38,7 @@ func (p sessions) SetTitle(ctx context.Context, title string) error {
 		if err := p.appendFact(tx, perdure.SessionUpdated{Title: title}); err != nil {
 			return err
 		}
-		return tx.SaveSession(p.session, title, row.Status)
+		return tx.Sessions().Update(p.session, title, row.Status)
 	})
 	if err != nil {
 		return fmt.Errorf("set title: %w", err)
@@ -49,7 +49,7 @@ func (p sessions) SetTitle(ctx context.Context, title string) error {
 // Title returns the title as of the last commit.
 func (p sessions) Title(ctx context.Context) (title string, err error) {
 	err = p.store.View(ctx, func(r store.Reader) error {
-		row, err := r.Session(p.session)
+		row, err := r.Sessions().Get(p.session)
 		title = row.Title
 		return err
 	})

@@ -66,7 +66,7 @@ func (w *world) folded(id perdure.SessionID) *perdure.Session {
 	w.Helper()
 	s := perdure.NewSession(id)
 	w.ok(w.View(w.Context(), func(r store.Reader) error {
-		events, err := r.Events(id, 0, 0)
+		events, err := r.Journal().Events(id, 0, 0)
 		for _, e := range events {
 			if err == nil {
 				err = s.Apply(e)

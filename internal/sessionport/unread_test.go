@@ -32,11 +32,19 @@ type silentReader struct {
 	times *atomic.Int64
 }
 
-func (s silentReader) Secrets(f store.SecretFilter) ([]store.Secret, error) {
+// silentReaderSecrets overrides a part of one noun.
+type silentReaderSecrets struct {
+	store.SecretReader
+	silentReader
+}
+
+func (s silentReader) Secrets() store.SecretReader { return silentReaderSecrets{s.Reader.Secrets(), s} }
+
+func (s silentReaderSecrets) List(f store.SecretFilter) ([]store.Secret, error) {
 	if s.times.Add(-1) >= 0 {
 		return nil, fmt.Errorf("%w: away", perdure.Unavailable)
 	}
-	return s.Reader.Secrets(f)
+	return s.SecretReader.List(f)
 }
 
 const paidFor = "steps: [{text: The whole long answer that somebody paid for.}, {text: The same once more., repeat: true}]"
@@ -125,7 +133,7 @@ func foreign(ctx context.Context, st store.Store, id perdure.SessionID, ring *se
 	if row.KeyID, err = secret.KeyID(row.Sealed); err != nil {
 		return err
 	}
-	return st.InTx(ctx, func(tx store.Tx) error { return tx.PutSecret(row) })
+	return st.InTx(ctx, func(tx store.Tx) error { return tx.Secrets().Put(row) })
 }
 
 // TestAnswersWithUnreadableSecrets: an answer that arrives while a secret of the session cannot be
@@ -166,7 +174,7 @@ func TestAnswersWithUnreadableSecrets(t *testing.T) {
 			if failed, ok := f.Event.Fact.(perdure.ReasonCompleted); !ok || failed.Success {
 				return nil
 			}
-			return h.st.InTx(h.ctx, func(tx store.Tx) error { _, err := tx.RemoveSecret(s.ID, "foreign"); return err })
+			return h.st.InTx(h.ctx, func(tx store.Tx) error { _, err := tx.Secrets().Remove(s.ID, "foreign"); return err })
 		})
 	}()
 

@@ -22,7 +22,7 @@ func (p values) SetValue(ctx context.Context, key, text string) error {
 		return err
 	}
 	err := p.write(ctx, func(tx store.Tx, _ store.Session) error {
-		_, err := tx.PutValue(v)
+		_, err := tx.Values().Put(v)
 		return err
 	})
 	if errors.Is(err, perdure.Limit) {
@@ -34,7 +34,7 @@ func (p values) SetValue(ctx context.Context, key, text string) error {
 // Value returns a value and whether it exists.
 func (p values) Value(ctx context.Context, key string) (text string, ok bool, err error) {
 	err = p.store.View(ctx, func(r store.Reader) error {
-		v, err := r.Value(p.session, key)
+		v, err := r.Values().Get(p.session, key)
 		text, ok = v.Text, err == nil
 		if errors.Is(err, perdure.NotFound) {
 			return nil
@@ -47,7 +47,7 @@ func (p values) Value(ctx context.Context, key string) (text string, ok bool, er
 // RemoveValue removes a value and reports whether it existed.
 func (p values) RemoveValue(ctx context.Context, key string) (existed bool, err error) {
 	err = p.write(ctx, func(tx store.Tx, _ store.Session) (err error) {
-		existed, err = tx.RemoveValue(p.session, key)
+		existed, err = tx.Values().Remove(p.session, key)
 		return err
 	})
 	return existed, err
@@ -56,7 +56,7 @@ func (p values) RemoveValue(ctx context.Context, key string) (existed bool, err 
 // Keys lists the keys in order, without their values.
 func (p values) Keys(ctx context.Context) (keys []tool.KeyStat, err error) {
 	err = p.store.View(ctx, func(r store.Reader) error {
-		found, err := r.Values(p.session)
+		found, err := r.Values().List(p.session)
 		keys = nil
 		for _, v := range found {
 			keys = append(keys, tool.KeyStat{

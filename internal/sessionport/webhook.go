@@ -42,7 +42,7 @@ func (c Config) webhookRows(w store.Webhook, now time.Time) []sealedRow {
 // updateWebhookSecret changes a sealed secret in the webhook's row as it is now: its other fields
 // may have changed meanwhile. Conflict: the secret was rotated meanwhile.
 func updateWebhookSecret(tx store.Tx, was store.Webhook, change func(*store.Webhook)) error {
-	row, err := tx.Webhook(was.ID)
+	row, err := tx.Webhooks().Get(was.ID)
 	if err != nil {
 		return err
 	}
@@ -50,6 +50,6 @@ func updateWebhookSecret(tx store.Tx, was store.Webhook, change func(*store.Webh
 		return fmt.Errorf("%w: its secret was rotated", perdure.Conflict)
 	}
 	change(&row)
-	_, err = tx.PutWebhook(row)
+	_, err = tx.Webhooks().Put(row)
 	return err
 }

@@ -36,7 +36,7 @@ func TestWebhookSecrets(t *testing.T) {
 		}
 		put := func() {
 			err := w.InTx(w.Context(), func(tx store.Tx) (err error) {
-				row, err = tx.PutWebhook(row)
+				row, err = tx.Webhooks().Put(row)
 				return err
 			})
 			if err != nil {
@@ -62,7 +62,7 @@ func TestWebhookSecrets(t *testing.T) {
 			w.Errorf("in use are %v, %v, want %s", used, err, next)
 		}
 		err = w.View(w.Context(), func(r store.Reader) (err error) {
-			row, err = r.Webhook(id)
+			row, err = r.Webhooks().Get(id)
 			return err
 		})
 		now, opened := cfg.OpenWebhook(id, row.Sealed)

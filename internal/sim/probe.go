@@ -93,19 +93,107 @@ type spyTx struct {
 	locked bool     // the transaction of a driver
 }
 
-func (s *spyTx) Session(id perdure.SessionID) (store.Session, error) {
-	s.about = append(s.about, string(id))
-	return s.Tx.Session(id)
+// spyTxSessions overrides a part of one noun.
+type spyTxSessions struct {
+	store.Sessions
+	*spyTx
 }
 
-func (s *spyTx) Task(session perdure.SessionID, id perdure.TaskID) (perdure.Task, error) {
-	s.about = append(s.about, string(id))
-	return s.Tx.Task(session, id)
+func (s *spyTx) Sessions() store.Sessions { return spyTxSessions{s.Tx.Sessions(), s} }
+
+// spyTxTasks overrides a part of one noun.
+type spyTxTasks struct {
+	store.Tasks
+	*spyTx
 }
 
-func (s *spyTx) Deliveries(id perdure.SessionID) ([]store.Delivery, error) {
+func (s *spyTx) Tasks() store.Tasks { return spyTxTasks{s.Tx.Tasks(), s} }
+
+// spyTxJournal overrides a part of one noun.
+type spyTxJournal struct {
+	store.Journal
+	*spyTx
+}
+
+func (s *spyTx) Journal() store.Journal { return spyTxJournal{s.Tx.Journal(), s} }
+
+// spyTxCalls overrides a part of one noun.
+type spyTxCalls struct {
+	store.Calls
+	*spyTx
+}
+
+func (s *spyTx) Calls() store.Calls { return spyTxCalls{s.Tx.Calls(), s} }
+
+// spyTxFiles overrides a part of one noun.
+type spyTxFiles struct {
+	store.Files
+	*spyTx
+}
+
+func (s *spyTx) Files() store.Files { return spyTxFiles{s.Tx.Files(), s} }
+
+// spyTxWorkers overrides a part of one noun.
+type spyTxWorkers struct {
+	store.Workers
+	*spyTx
+}
+
+func (s *spyTx) Workers() store.Workers { return spyTxWorkers{s.Tx.Workers(), s} }
+
+// spyTxApprovals overrides a part of one noun.
+type spyTxApprovals struct {
+	store.Approvals
+	*spyTx
+}
+
+func (s *spyTx) Approvals() store.Approvals { return spyTxApprovals{s.Tx.Approvals(), s} }
+
+// spyTxSpawns overrides a part of one noun.
+type spyTxSpawns struct {
+	store.Spawns
+	*spyTx
+}
+
+func (s *spyTx) Spawns() store.Spawns { return spyTxSpawns{s.Tx.Spawns(), s} }
+
+// spyTxReader reads what the transaction shows.
+type spyTxReader struct {
+	store.Reader
+	tx *spyTx
+}
+
+func (s *spyTx) Reader() store.Reader { return spyTxReader{s.Tx.Reader(), s} }
+
+func (r spyTxReader) Sessions() store.SessionsView { return r.tx.Sessions() }
+
+func (r spyTxReader) Tasks() store.TaskReader { return r.tx.Tasks() }
+
+func (r spyTxReader) Journal() store.JournalView { return r.tx.Journal() }
+
+func (r spyTxReader) Calls() store.CallReader { return r.tx.Calls() }
+
+func (r spyTxReader) Files() store.FileReader { return r.tx.Files() }
+
+func (r spyTxReader) Workers() store.WorkerReader { return r.tx.Workers() }
+
+func (r spyTxReader) Approvals() store.ApprovalReader { return r.tx.Approvals() }
+
+func (r spyTxReader) Spawns() store.SpawnReader { return r.tx.Spawns() }
+
+func (s spyTxSessions) Get(id perdure.SessionID) (store.Session, error) {
 	s.about = append(s.about, string(id))
-	return s.Tx.Deliveries(id)
+	return s.Sessions.Get(id)
+}
+
+func (s spyTxTasks) Get(session perdure.SessionID, id perdure.TaskID) (perdure.Task, error) {
+	s.about = append(s.about, string(id))
+	return s.Tasks.Get(session, id)
+}
+
+func (s spyTxTasks) Deliveries(id perdure.SessionID) ([]store.Delivery, error) {
+	s.about = append(s.about, string(id))
+	return s.Tasks.Deliveries(id)
 }
 
 // moves reports whether the transaction writes something significant. A driver that acquires a
@@ -122,160 +210,160 @@ func (s *spyTx) moves() bool {
 
 func (s *spyTx) note(format string, args ...any) { s.did = append(s.did, fmt.Sprintf(format, args...)) }
 
-func (s *spyTx) LockSession(id perdure.SessionID, epoch int64) (int64, error) {
+func (s spyTxSessions) Lock(id perdure.SessionID, epoch int64) (int64, error) {
 	s.locked, s.about = true, append(s.about, string(id))
-	return s.Tx.LockSession(id, epoch)
+	return s.Sessions.Lock(id, epoch)
 }
 
-func (s *spyTx) Append(id perdure.SessionID, events []perdure.Event) error {
+func (s spyTxJournal) Append(id perdure.SessionID, events []perdure.Event) error {
 	for _, e := range events {
 		s.note("%s %s %s", e.Type(), e.Call, e.Task)
 	}
 	s.note("in %s", id)
-	return s.Tx.Append(id, events)
+	return s.Journal.Append(id, events)
 }
 
-func (s *spyTx) CreateSession(row store.Session) error {
+func (s spyTxSessions) Create(row store.Session) error {
 	s.note("create %s", row.ID)
-	return s.Tx.CreateSession(row)
+	return s.Sessions.Create(row)
 }
 
-func (s *spyTx) TakeSession(id perdure.SessionID, worker perdure.WorkerID) (store.Session, error) {
+func (s spyTxSessions) Acquire(id perdure.SessionID, worker perdure.WorkerID) (store.Session, error) {
 	s.note("take %s", id)
-	return s.Tx.TakeSession(id, worker)
+	return s.Sessions.Acquire(id, worker)
 }
 
-func (s *spyTx) SaveSession(id perdure.SessionID, title string, status perdure.SessionStatus) error {
+func (s spyTxSessions) Update(id perdure.SessionID, title string, status perdure.SessionStatus) error {
 	s.note("save %s %s", id, status)
-	return s.Tx.SaveSession(id, title, status)
+	return s.Sessions.Update(id, title, status)
 }
 
-func (s *spyTx) SetLabels(id perdure.SessionID, labels perdure.Labels) error {
+func (s spyTxSessions) SetLabels(id perdure.SessionID, labels perdure.Labels) error {
 	s.note("labels %s %d", id, len(labels))
-	return s.Tx.SetLabels(id, labels)
+	return s.Sessions.SetLabels(id, labels)
 }
 
-func (s *spyTx) ReleaseSession(id perdure.SessionID, epoch int64) error {
+func (s spyTxSessions) Release(id perdure.SessionID, epoch int64) error {
 	s.note("release %s", id)
-	return s.Tx.ReleaseSession(id, epoch)
+	return s.Sessions.Release(id, epoch)
 }
 
-func (s *spyTx) PutSnapshot(id perdure.SessionID, snap store.Snapshot) error {
+func (s spyTxSessions) PutSnapshot(id perdure.SessionID, snap store.Snapshot) error {
 	s.note("snapshot %s %d", id, snap.Seq)
-	return s.Tx.PutSnapshot(id, snap)
+	return s.Sessions.PutSnapshot(id, snap)
 }
 
-func (s *spyTx) Claim(c perdure.Call, live func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error) {
+func (s spyTxCalls) Claim(c perdure.Call, live func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error) {
 	s.note("claim %s", c.Key)
-	return s.Tx.Claim(c, live)
+	return s.Calls.Claim(c, live)
 }
 
-func (s *spyTx) TakeCall(old, next perdure.Call) error {
+func (s spyTxCalls) TakeOver(old, next perdure.Call) error {
 	s.note("take call %s", next.Key)
-	return s.Tx.TakeCall(old, next)
+	return s.Calls.TakeOver(old, next)
 }
 
-func (s *spyTx) BindCall(key perdure.CallKey, token perdure.Token, task perdure.TaskID, attempt int) error {
+func (s spyTxCalls) Bind(key perdure.CallKey, token perdure.Token, task perdure.TaskID, attempt int) error {
 	s.note("bind %s %s", key, task)
-	return s.Tx.BindCall(key, token, task, attempt)
+	return s.Calls.Bind(key, token, task, attempt)
 }
 
-func (s *spyTx) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState, r perdure.ToolResult) error {
+func (s spyTxCalls) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState, r perdure.ToolResult) error {
 	s.note("settle %s %s", key, state)
-	return s.Tx.Settle(key, token, state, r)
+	return s.Calls.Settle(key, token, state, r)
 }
 
-func (s *spyTx) ResolveCall(next perdure.Call, by string) error {
+func (s spyTxCalls) Resolve(next perdure.Call, by string) error {
 	s.note("resolve %s", next.Key)
-	return s.Tx.ResolveCall(next, by)
+	return s.Calls.Resolve(next, by)
 }
 
-func (s *spyTx) CreateTask(t perdure.Task) (perdure.Task, bool, error) {
+func (s spyTxTasks) Create(t perdure.Task) (perdure.Task, bool, error) {
 	s.note("create %s", t.ID)
-	return s.Tx.CreateTask(t)
+	return s.Tasks.Create(t)
 }
 
-func (s *spyTx) UpdateTask(
+func (s spyTxTasks) Update(
 	id perdure.SessionID, task perdure.TaskID, u perdure.TaskUpdate,
 ) (perdure.TaskChange, error) {
 	s.note("update %s %s", task, u.State)
-	return s.Tx.UpdateTask(id, task, u)
+	return s.Tasks.Update(id, task, u)
 }
 
-func (s *spyTx) AddTaskMessage(m perdure.TaskMessage) error {
+func (s spyTxTasks) AddMessage(m perdure.TaskMessage) error {
 	s.note("message to %s", m.Task)
-	return s.Tx.AddTaskMessage(m)
+	return s.Tasks.AddMessage(m)
 }
 
-func (s *spyTx) AddDelivery(d store.Delivery) error {
+func (s spyTxTasks) AddDelivery(d store.Delivery) error {
 	s.note("deliver %s", d.Task)
-	return s.Tx.AddDelivery(d)
+	return s.Tasks.AddDelivery(d)
 }
 
-func (s *spyTx) ClaimDeliveries(id perdure.SessionID, tasks []perdure.TaskID) (int, error) {
+func (s spyTxTasks) ClaimDeliveries(id perdure.SessionID, tasks []perdure.TaskID) (int, error) {
 	s.note("delivered %v", tasks)
-	return s.Tx.ClaimDeliveries(id, tasks)
+	return s.Tasks.ClaimDeliveries(id, tasks)
 }
 
-func (s *spyTx) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) (int64, error) {
+func (s spyTxTasks) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) (int64, error) {
 	if len(p) > 0 {
 		s.note("log %s %d", id, len(p))
 	}
-	return s.Tx.AppendLog(id, attempt, stream, p)
+	return s.Tasks.AppendLog(id, attempt, stream, p)
 }
 
-func (s *spyTx) SkipLog(id perdure.TaskID, attempt int, n int64) error {
+func (s spyTxTasks) SkipLog(id perdure.TaskID, attempt int, n int64) error {
 	if n > 0 {
 		s.note("skip in log %s %d", id, n)
 	}
-	return s.Tx.SkipLog(id, attempt, n)
+	return s.Tasks.SkipLog(id, attempt, n)
 }
 
-func (s *spyTx) PutFile(id perdure.SessionID, f store.File) (bool, error) {
+func (s spyTxFiles) Put(id perdure.SessionID, f store.File) (bool, error) {
 	s.note("put %s of %s", f.Path, id)
-	return s.Tx.PutFile(id, f)
+	return s.Files.Put(id, f)
 }
 
-func (s *spyTx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Heartbeat, error) {
+func (s spyTxWorkers) Renew(id perdure.WorkerID, lease time.Duration) (store.Heartbeat, error) {
 	s.note("beat")
-	return s.Tx.BeatWorker(id, lease)
+	return s.Workers.Renew(id, lease)
 }
 
-func (s *spyTx) RetireWorker(id perdure.WorkerID) error {
+func (s spyTxWorkers) Retire(id perdure.WorkerID) error {
 	s.note("retire")
-	return s.Tx.RetireWorker(id)
+	return s.Workers.Retire(id)
 }
 
-func (s *spyTx) RemoveWorker(id perdure.WorkerID) error {
+func (s spyTxWorkers) Remove(id perdure.WorkerID) error {
 	s.note("retire")
-	return s.Tx.RemoveWorker(id)
+	return s.Workers.Remove(id)
 }
 
-func (s *spyTx) PutApproval(a perdure.Approval) error {
+func (s spyTxApprovals) Put(a perdure.Approval) error {
 	s.note("approval %s %s", a.ID, a.State)
-	return s.Tx.PutApproval(a)
+	return s.Approvals.Put(a)
 }
 
-func (s *spyTx) ClaimSpawn(h store.Spawn) (store.SpawnOutcome, store.Spawn, error) {
+func (s spyTxSpawns) Claim(h store.Spawn) (store.SpawnOutcome, store.Spawn, error) {
 	s.note("claim the subagent of %s", h.Key)
-	return s.Tx.ClaimSpawn(h)
+	return s.Spawns.Claim(h)
 }
 
-func (s *spyTx) RegisterChild(key perdure.CallKey, token perdure.Token, child perdure.SessionID) error {
+func (s spyTxSpawns) RegisterChild(key perdure.CallKey, token perdure.Token, child perdure.SessionID) error {
 	s.note("register %s of %s", child, key)
-	return s.Tx.RegisterChild(key, token, child)
+	return s.Spawns.RegisterChild(key, token, child)
 }
 
-func (s *spyTx) RepairSpawn(key perdure.CallKey, token perdure.Token) (int, error) {
+func (s spyTxSpawns) Repair(key perdure.CallKey, token perdure.Token) (int, error) {
 	s.note("repair %s", key)
-	return s.Tx.RepairSpawn(key, token)
+	return s.Spawns.Repair(key, token)
 }
 
-func (s *spyTx) SettleSpawn(
+func (s spyTxSpawns) Settle(
 	key perdure.CallKey, token perdure.Token, status perdure.TaskState, result json.RawMessage,
 ) error {
 	s.note("end the subagent of %s, %s", key, status)
-	return s.Tx.SettleSpawn(key, token, status, result)
+	return s.Spawns.Settle(key, token, status, result)
 }
 
 // spyReader records the first read of a view, and answers nothing.
@@ -284,6 +372,62 @@ type spyReader struct {
 	did          string
 }
 
+// spyReaderSessions overrides a part of one noun.
+type spyReaderSessions struct {
+	store.SessionsView
+	*spyReader
+}
+
+func (s *spyReader) Sessions() store.SessionsView { return spyReaderSessions{nil, s} }
+
+// spyReaderJournal overrides a part of one noun.
+type spyReaderJournal struct {
+	store.JournalView
+	*spyReader
+}
+
+func (s *spyReader) Journal() store.JournalView { return spyReaderJournal{nil, s} }
+
+// spyReaderCalls overrides a part of one noun.
+type spyReaderCalls struct {
+	store.CallReader
+	*spyReader
+}
+
+func (s *spyReader) Calls() store.CallReader { return spyReaderCalls{nil, s} }
+
+// spyReaderTasks overrides a part of one noun.
+type spyReaderTasks struct {
+	store.TaskReader
+	*spyReader
+}
+
+func (s *spyReader) Tasks() store.TaskReader { return spyReaderTasks{nil, s} }
+
+// spyReaderApprovals overrides a part of one noun.
+type spyReaderApprovals struct {
+	store.ApprovalReader
+	*spyReader
+}
+
+func (s *spyReader) Approvals() store.ApprovalReader { return spyReaderApprovals{nil, s} }
+
+// spyReaderFiles overrides a part of one noun.
+type spyReaderFiles struct {
+	store.FileReader
+	*spyReader
+}
+
+func (s *spyReader) Files() store.FileReader { return spyReaderFiles{nil, s} }
+
+// spyReaderSpawns overrides a part of one noun.
+type spyReaderSpawns struct {
+	store.SpawnReader
+	*spyReader
+}
+
+func (s *spyReader) Spawns() store.SpawnReader { return spyReaderSpawns{nil, s} }
+
 func (s *spyReader) ask(format string, args ...any) error {
 	if s.did == "" {
 		s.did = fmt.Sprintf(format, args...)
@@ -291,58 +435,58 @@ func (s *spyReader) ask(format string, args ...any) error {
 	return errProbe
 }
 
-func (s *spyReader) Session(id perdure.SessionID) (store.Session, error) {
+func (s spyReaderSessions) Get(id perdure.SessionID) (store.Session, error) {
 	return store.Session{}, s.ask("session %s", id)
 }
 
-func (s *spyReader) Snapshot(id perdure.SessionID) (store.Snapshot, error) {
+func (s spyReaderSessions) Snapshot(id perdure.SessionID) (store.Snapshot, error) {
 	return store.Snapshot{}, s.ask("snapshot %s", id)
 }
 
-func (s *spyReader) Events(id perdure.SessionID, after int64, _ int) ([]perdure.Event, error) {
+func (s spyReaderJournal) Events(id perdure.SessionID, after int64, _ int) ([]perdure.Event, error) {
 	return nil, s.ask("events %s %d", id, after)
 }
 
-func (s *spyReader) Call(key perdure.CallKey) (perdure.Call, error) {
+func (s spyReaderCalls) Get(key perdure.CallKey) (perdure.Call, error) {
 	return perdure.Call{}, s.ask("call %s", key)
 }
 
-func (s *spyReader) Task(_ perdure.SessionID, id perdure.TaskID) (perdure.Task, error) {
+func (s spyReaderTasks) Get(_ perdure.SessionID, id perdure.TaskID) (perdure.Task, error) {
 	return perdure.Task{}, s.ask("task %s", id)
 }
 
-func (s *spyReader) Tasks(f store.TaskFilter) ([]perdure.Task, error) {
+func (s spyReaderTasks) List(f store.TaskFilter) ([]perdure.Task, error) {
 	return nil, s.ask("tasks %s %v", f.Session, f.States)
 }
 
-func (s *spyReader) CountTasks(state perdure.TaskState, id perdure.SessionID) ([]store.TaskCount, error) {
+func (s spyReaderTasks) Count(state perdure.TaskState, id perdure.SessionID) ([]store.TaskCount, error) {
 	return nil, s.ask("count %s %s", id, state)
 }
 
-func (s *spyReader) TaskMessages(id perdure.TaskID, _ perdure.TaskMessageID, _ int) ([]perdure.TaskMessage, error) {
+func (s spyReaderTasks) Messages(id perdure.TaskID, _ perdure.TaskMessageID, _ int) ([]perdure.TaskMessage, error) {
 	return nil, s.ask("messages %s", id)
 }
 
-func (s *spyReader) Approval(id perdure.ApprovalID) (perdure.Approval, error) {
+func (s spyReaderApprovals) Get(id perdure.ApprovalID) (perdure.Approval, error) {
 	return perdure.Approval{}, s.ask("approval %s", id)
 }
 
-func (s *spyReader) Approvals(f store.ApprovalFilter) ([]perdure.Approval, error) {
+func (s spyReaderApprovals) List(f store.ApprovalFilter) ([]perdure.Approval, error) {
 	return nil, s.ask("approvals %s %s %s", f.Session, f.Call, f.State)
 }
 
-func (s *spyReader) File(id perdure.SessionID, path string) (store.File, error) {
+func (s spyReaderFiles) Get(id perdure.SessionID, path string) (store.File, error) {
 	return store.File{}, s.ask("file %s %s", id, path)
 }
 
-func (s *spyReader) Spawn(key perdure.CallKey) (store.Spawn, error) {
+func (s spyReaderSpawns) Get(key perdure.CallKey) (store.Spawn, error) {
 	return store.Spawn{}, s.ask("subagent of %s", key)
 }
 
-func (s *spyReader) SpawnOf(child perdure.SessionID) (store.Spawn, error) {
+func (s spyReaderSpawns) OfChild(child perdure.SessionID) (store.Spawn, error) {
 	return store.Spawn{}, s.ask("whose is %s", child)
 }
 
-func (s *spyReader) Spawns(root perdure.SessionID) ([]store.Spawn, error) {
+func (s spyReaderSpawns) List(root perdure.SessionID) ([]store.Spawn, error) {
 	return nil, s.ask("subagents of %s", root)
 }

@@ -179,25 +179,63 @@ type seenTx struct {
 	touched []perdure.SessionID
 }
 
-func (s *seenTx) CreateSession(row store.Session) error {
+// seenTxSessions overrides a part of one noun.
+type seenTxSessions struct {
+	store.Sessions
+	*seenTx
+}
+
+func (s *seenTx) Sessions() store.Sessions { return seenTxSessions{s.Tx.Sessions(), s} }
+
+// seenTxJournal overrides a part of one noun.
+type seenTxJournal struct {
+	store.Journal
+	*seenTx
+}
+
+func (s *seenTx) Journal() store.Journal { return seenTxJournal{s.Tx.Journal(), s} }
+
+// seenTxTasks overrides a part of one noun.
+type seenTxTasks struct {
+	store.Tasks
+	*seenTx
+}
+
+func (s *seenTx) Tasks() store.Tasks { return seenTxTasks{s.Tx.Tasks(), s} }
+
+// seenTxReader reads what the transaction shows.
+type seenTxReader struct {
+	store.Reader
+	tx *seenTx
+}
+
+func (s *seenTx) Reader() store.Reader { return seenTxReader{s.Tx.Reader(), s} }
+
+func (r seenTxReader) Sessions() store.SessionsView { return r.tx.Sessions() }
+
+func (r seenTxReader) Journal() store.JournalView { return r.tx.Journal() }
+
+func (r seenTxReader) Tasks() store.TaskReader { return r.tx.Tasks() }
+
+func (s seenTxSessions) Create(row store.Session) error {
 	for i := range row.Secret {
 		row.Secret[i] = byte(s.w.hash("secret", row.ID, i))
 	}
-	return s.Tx.CreateSession(row)
+	return s.Sessions.Create(row)
 }
 
-func (s *seenTx) Append(id perdure.SessionID, events []perdure.Event) error {
-	err := s.Tx.Append(id, events)
+func (s seenTxJournal) Append(id perdure.SessionID, events []perdure.Event) error {
+	err := s.Journal.Append(id, events)
 	if err == nil {
 		s.told = append(s.told, slices.Clone(events)...)
 	}
 	return err
 }
 
-func (s *seenTx) UpdateTask(
+func (s seenTxTasks) Update(
 	id perdure.SessionID, task perdure.TaskID, u perdure.TaskUpdate,
 ) (perdure.TaskChange, error) {
-	change, err := s.Tx.UpdateTask(id, task, u)
+	change, err := s.Tasks.Update(id, task, u)
 	s.touched = append(s.touched, change.Task.Session)
 	return change, err
 }
@@ -247,7 +285,7 @@ func (w *world) read(r store.Reader, id perdure.SessionID) error {
 		v = &view{fold: perdure.NewSession(id), journal: chaos.Journal{Session: id}}
 		w.views[id] = v
 	}
-	events, err := r.Events(id, v.fold.Seq, 0)
+	events, err := r.Journal().Events(id, v.fold.Seq, 0)
 	if err != nil {
 		return err
 	}
@@ -261,21 +299,21 @@ func (w *world) read(r store.Reader, id perdure.SessionID) error {
 		}
 		v.journal.Events, v.journal.Stored = append(v.journal.Events, e), append(v.journal.Stored, body)
 	}
-	row, err := r.Session(id)
+	row, err := r.Sessions().Get(id)
 	if err != nil {
 		return err
 	}
 	v.rows = chaos.Rows{Session: id, Title: row.Title, Status: row.Status, LastSeq: row.LastSeq}
-	if v.rows.Tasks, err = r.Tasks(store.TaskFilter{Session: id}); err != nil {
+	if v.rows.Tasks, err = r.Tasks().List(store.TaskFilter{Session: id}); err != nil {
 		return err
 	}
-	if v.rows.Calls, err = r.Calls(store.CallFilter{Session: id}); err != nil {
+	if v.rows.Calls, err = r.Calls().List(store.CallFilter{Session: id}); err != nil {
 		return err
 	}
-	if v.rows.Approvals, err = r.Approvals(store.ApprovalFilter{Session: id}); err != nil {
+	if v.rows.Approvals, err = r.Approvals().List(store.ApprovalFilter{Session: id}); err != nil {
 		return err
 	}
-	handles, err := r.Spawns(v.fold.RootID())
+	handles, err := r.Spawns().List(v.fold.RootID())
 	if err != nil {
 		return err
 	}

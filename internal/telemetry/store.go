@@ -36,9 +36,37 @@ type observedTx struct {
 	duplicates int // claims of calls that were claimed already
 }
 
+// observedTxJournal overrides a part of one noun.
+type observedTxJournal struct {
+	store.Journal
+	*observedTx
+}
+
+func (n *observedTx) Journal() store.Journal { return observedTxJournal{n.Tx.Journal(), n} }
+
+// observedTxCalls overrides a part of one noun.
+type observedTxCalls struct {
+	store.Calls
+	*observedTx
+}
+
+func (n *observedTx) Calls() store.Calls { return observedTxCalls{n.Tx.Calls(), n} }
+
+// observedTxReader reads what the transaction shows.
+type observedTxReader struct {
+	store.Reader
+	tx *observedTx
+}
+
+func (n *observedTx) Reader() store.Reader { return observedTxReader{n.Tx.Reader(), n} }
+
+func (r observedTxReader) Journal() store.JournalView { return r.tx.Journal() }
+
+func (r observedTxReader) Calls() store.CallReader { return r.tx.Calls() }
+
 // Append implements store.JournalWriter.
-func (n *observedTx) Append(session perdure.SessionID, events []perdure.Event) error {
-	err := n.Tx.Append(session, events)
+func (n observedTxJournal) Append(session perdure.SessionID, events []perdure.Event) error {
+	err := n.Journal.Append(session, events)
 	if err == nil {
 		n.events = append(n.events, events...)
 	}
@@ -46,8 +74,8 @@ func (n *observedTx) Append(session perdure.SessionID, events []perdure.Event) e
 }
 
 // Claim implements store.CallWriter.
-func (n *observedTx) Claim(call perdure.Call, live func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error) {
-	outcome, row, err := n.Tx.Claim(call, live)
+func (n observedTxCalls) Claim(call perdure.Call, live func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error) {
+	outcome, row, err := n.Calls.Claim(call, live)
 	if err == nil && outcome != perdure.Claimed && outcome != perdure.ClaimAbandoned {
 		n.duplicates++
 	}

@@ -77,12 +77,12 @@ func TestCardinality(t *testing.T) {
 	st := told.Store(memory.New(memory.Config{}))
 	id := perdure.SessionID("session_1")
 	err = st.InTx(t.Context(), func(tx store.Tx) error {
-		err := tx.CreateSession(store.Session{ID: id, Root: id})
+		err := tx.Sessions().Create(store.Session{ID: id, Root: id})
 		for n := range 1_000 {
 			for _, name := range []string{"echo", fmt.Sprint("invented_", n), fmt.Sprint("own_", n)} {
 				if err == nil {
 					fact := perdure.ToolCompleted{CallID: "call_1", Name: name, Status: perdure.StatusSuccess}
-					err = tx.Append(id, []perdure.Event{{ID: perdure.EventID(fmt.Sprint("event_", n, name)), Fact: fact}})
+					err = tx.Journal().Append(id, []perdure.Event{{ID: perdure.EventID(fmt.Sprint("event_", n, name)), Fact: fact}})
 				}
 			}
 		}

@@ -74,15 +74,23 @@ type tornReader struct {
 	session perdure.SessionID
 }
 
+// tornReaderJournal overrides a part of one noun.
+type tornReaderJournal struct {
+	store.JournalView
+	tornReader
+}
+
+func (r tornReader) Journal() store.JournalView { return tornReaderJournal{r.Reader.Journal(), r} }
+
 func (s torn) View(ctx context.Context, fn func(store.Reader) error) error {
 	return s.Store.View(ctx, func(r store.Reader) error { return fn(tornReader{r, s.session}) })
 }
 
-func (r tornReader) Events(id perdure.SessionID, after int64, limit int) ([]perdure.Event, error) {
+func (r tornReaderJournal) Events(id perdure.SessionID, after int64, limit int) ([]perdure.Event, error) {
 	if id == r.session {
 		return nil, errors.New("no such kind of event")
 	}
-	return r.Reader.Events(id, after, limit)
+	return r.JournalView.Events(id, after, limit)
 }
 
 // TestUnreadableJournal: what cannot be read of one session keeps nothing of others from where it
@@ -201,12 +209,12 @@ func TestIDAgain(t *testing.T) {
 		b.make("first.example")
 		b.happen(id, perdure.TurnCompleted{}, perdure.TurnCompleted{}, perdure.TurnCompleted{})
 		late := b.make("late.example") // three events of the session are not for it
-		b.write(func(tx store.Tx) error { return tx.RemoveSession(id) })
+		b.write(func(tx store.Tx) error { return tx.Sessions().Remove(id) })
 		stop := b.run(b.Sender)
 		defer stop()
 		settle(2 * time.Second)
 		b.write(func(tx store.Tx) error {
-			return tx.CreateSession(store.Session{ID: id, Status: perdure.SessionStarted})
+			return tx.Sessions().Create(store.Session{ID: id, Status: perdure.SessionStarted})
 		})
 		b.happen(id, perdure.TurnCompleted{})
 

@@ -26,7 +26,7 @@ func TestLabels(t *testing.T) {
 		b.make("all.example")
 		both, one, none := b.session(), b.session(), b.session()
 		label := func(id perdure.SessionID, labels perdure.Labels) {
-			b.write(func(tx store.Tx) error { return tx.SetLabels(id, labels) })
+			b.write(func(tx store.Tx) error { return tx.Sessions().SetLabels(id, labels) })
 		}
 		label(both, perdure.Labels{"env": "prod", "team": "a"})
 		label(one, perdure.Labels{"env": "prod"})

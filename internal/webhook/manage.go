@@ -62,7 +62,7 @@ func (s *Sender) Create(ctx context.Context, w hook.Webhook) (hook.Created, erro
 
 func createIn(tx store.Tx, row store.Webhook, sealed []byte) (put store.Webhook, shown bool, err error) {
 	if row.Session != "" {
-		of, err := tx.Session(row.Session)
+		of, err := tx.Sessions().Get(row.Session)
 		if err == nil && of.Org != row.Org {
 			err = fmt.Errorf("session %s: %w", row.Session, perdure.NotFound)
 		}
@@ -70,7 +70,7 @@ func createIn(tx store.Tx, row store.Webhook, sealed []byte) (put store.Webhook,
 			return row, false, err
 		}
 	}
-	all, err := tx.Webhooks()
+	all, err := tx.Webhooks().List()
 	if err != nil {
 		return row, false, err
 	}
@@ -90,7 +90,7 @@ func createIn(tx store.Tx, row store.Webhook, sealed []byte) (put store.Webhook,
 			return known, false, nil
 		}
 		known.Sealed = sealed
-		put, err = tx.PutWebhook(known)
+		put, err = tx.Webhooks().Put(known)
 		return put, true, err
 	}
 	if count >= hook.MaxWebhooks {
@@ -100,14 +100,14 @@ func createIn(tx store.Tx, row store.Webhook, sealed []byte) (put store.Webhook,
 	if err := startFromNow(tx, &row); err != nil {
 		return row, false, err
 	}
-	put, err = tx.PutWebhook(row)
+	put, err = tx.Webhooks().Put(row)
 	return put, true, err
 }
 
 // audit records in the audit log what was done to a webhook. The URL may hold a secret, so the
 // entry leaves it out.
 func audit(ctx context.Context, tx store.Tx, action string, w store.Webhook) error {
-	return tx.AddAudit(store.AuditEntry{
+	return tx.Audit().Add(store.AuditEntry{
 		Org: w.Org, Actor: store.ActorOf(ctx), Action: action, Subject: string(w.ID), Session: w.Session,
 		Detail: map[string]string{"enabled": strconv.FormatBool(w.Enabled), "types": strings.Join(w.Types, " ")},
 	})
@@ -141,7 +141,7 @@ func (s *Sender) newSecret(id perdure.WebhookID) (secret string, sealed []byte, 
 // Webhook returns a webhook. NotFound: there is none.
 func (s *Sender) Webhook(ctx context.Context, id perdure.WebhookID) (w hook.Webhook, err error) {
 	return w, s.cfg.Store.View(ctx, func(r store.Reader) error {
-		row, err := r.Webhook(id)
+		row, err := r.Webhooks().Get(id)
 		w = row.Webhook
 		return err
 	})
@@ -150,7 +150,7 @@ func (s *Sender) Webhook(ctx context.Context, id perdure.WebhookID) (w hook.Webh
 // Webhooks lists webhooks in the order in which they were created.
 func (s *Sender) Webhooks(ctx context.Context) (all []hook.Webhook, err error) {
 	return all, s.cfg.Store.View(ctx, func(r store.Reader) error {
-		rows, err := r.Webhooks()
+		rows, err := r.Webhooks().List()
 		all = make([]hook.Webhook, 0, len(rows))
 		for _, row := range rows {
 			all = append(all, row.Webhook)
@@ -192,12 +192,12 @@ func (s *Sender) Change(ctx context.Context, id perdure.WebhookID, c hook.Patch)
 // change applies a function to a row and stores the result.
 func (s *Sender) change(ctx context.Context, id perdure.WebhookID, edit func(store.Tx, *store.Webhook) error) (w hook.Webhook, err error) {
 	err = s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		row, err := tx.Webhook(id)
+		row, err := tx.Webhooks().Get(id)
 		if err == nil {
 			err = edit(tx, &row)
 		}
 		if err == nil {
-			row, err = tx.PutWebhook(row)
+			row, err = tx.Webhooks().Put(row)
 		}
 		w = row.Webhook
 		return err
@@ -218,7 +218,7 @@ func (s *Sender) Rotate(ctx context.Context, id perdure.WebhookID, r hook.Rotati
 	var made hook.Created
 	if err == nil {
 		err = s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-			row, err := tx.Webhook(id)
+			row, err := tx.Webhooks().Get(id)
 			made = hook.Created{Webhook: row.Webhook}
 			known := r.Request != "" && row.Rotation == r.Request
 			if err != nil || !known && r.Repeated && row.RotatedAt.After(r.At) {
@@ -229,7 +229,7 @@ func (s *Sender) Rotate(ctx context.Context, id perdure.WebhookID, r hook.Rotati
 			}
 			row.Sealed = sealed
 			if err = audit(ctx, tx, "webhook.rotated", row); err == nil {
-				row, err = tx.PutWebhook(row)
+				row, err = tx.Webhooks().Put(row)
 			}
 			made = hook.Created{Webhook: row.Webhook, Secret: secret}
 			return err
@@ -245,11 +245,11 @@ func (s *Sender) Rotate(ctx context.Context, id perdure.WebhookID, r hook.Rotati
 // Delete removes a webhook with its deliveries. NotFound: there is none.
 func (s *Sender) Delete(ctx context.Context, id perdure.WebhookID) error {
 	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		row, err := tx.Webhook(id)
+		row, err := tx.Webhooks().Get(id)
 		if err != nil {
 			return err
 		}
-		existed, err := tx.RemoveWebhook(id)
+		existed, err := tx.Webhooks().Remove(id)
 		if err == nil && !existed {
 			err = fmt.Errorf("webhook %s: %w", id, perdure.NotFound)
 		}
@@ -264,9 +264,9 @@ func (s *Sender) Delete(ctx context.Context, id perdure.WebhookID) error {
 // there is no such webhook.
 func (s *Sender) Deliveries(ctx context.Context, id perdure.WebhookID, limit int) (all []hook.Delivery, err error) {
 	return all, s.cfg.Store.View(ctx, func(r store.Reader) error {
-		_, err := r.Webhook(id)
+		_, err := r.Webhooks().Get(id)
 		if err == nil {
-			all, err = r.HookDeliveries(store.HookDeliveryFilter{Webhook: id, Limit: limit})
+			all, err = r.Webhooks().Deliveries(store.HookDeliveryFilter{Webhook: id, Limit: limit})
 		}
 		return err
 	})
@@ -276,7 +276,7 @@ func (s *Sender) Deliveries(ctx context.Context, id perdure.WebhookID, limit int
 // the webhook has no such delivery. Conflict: the webhook is disabled.
 func (s *Sender) Redeliver(ctx context.Context, id perdure.WebhookID, of perdure.WebhookDeliveryID) (d hook.Delivery, err error) {
 	err = s.enabled(ctx, id, func(tx store.Tx) error {
-		d, err = tx.HookDelivery(of)
+		d, err = tx.Webhooks().Delivery(of)
 		if err == nil && d.Webhook != id {
 			err = fmt.Errorf("delivery %s: %w", of, perdure.NotFound)
 		}
@@ -284,7 +284,7 @@ func (s *Sender) Redeliver(ctx context.Context, id perdure.WebhookID, of perdure
 			return err
 		}
 		d = d.Requeued(tx.Now())
-		return tx.ChangeHookDelivery(d)
+		return tx.Webhooks().UpdateDelivery(d)
 	})
 	return d, err
 }
@@ -297,7 +297,7 @@ func (s *Sender) Test(ctx context.Context, id perdure.WebhookID) (d hook.Deliver
 			ID: perdure.FormatID[perdure.WebhookDeliveryID](uuid.Must(uuid.NewV7())), Webhook: id, Type: hook.Ping,
 			State: hook.Queued, DueAt: tx.Now(), CreatedAt: tx.Now(),
 		}
-		_, err := tx.AddHookDelivery(d)
+		_, err := tx.Webhooks().AddDelivery(d)
 		return err
 	})
 	return d, err
@@ -306,7 +306,7 @@ func (s *Sender) Test(ctx context.Context, id perdure.WebhookID) (d hook.Deliver
 // enabled runs do in a transaction if the webhook is enabled, and wakes Run.
 func (s *Sender) enabled(ctx context.Context, id perdure.WebhookID, do func(store.Tx) error) error {
 	err := s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		w, err := tx.Webhook(id)
+		w, err := tx.Webhooks().Get(id)
 		if err == nil && !w.Enabled {
 			err = fmt.Errorf("%w: webhook %s is disabled; enable it first", perdure.Conflict, id)
 		}

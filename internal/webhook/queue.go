@@ -20,7 +20,7 @@ const spansPerRound = 64
 // rest.
 func (s *Sender) list(ctx context.Context) error {
 	err := s.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-		s.spans, err = r.HookSpans(0)
+		s.spans, err = r.Webhooks().Spans(0)
 		return err
 	})
 	if err != nil {
@@ -43,11 +43,11 @@ func (s *Sender) list(ctx context.Context) error {
 func (s *Sender) pruneDeletedSessions(ctx context.Context) error {
 	gone := map[perdure.SessionID]bool{}
 	err := s.cfg.Store.View(ctx, func(r store.Reader) error {
-		hooks, err := r.Webhooks()
+		hooks, err := r.Webhooks().List()
 		clear(gone)
 		for _, w := range hooks {
 			for id := range w.From {
-				if _, err := r.Session(id); errors.Is(err, perdure.NotFound) {
+				if _, err := r.Sessions().Get(id); errors.Is(err, perdure.NotFound) {
 					gone[id] = true
 				} else if err != nil {
 					return err
@@ -60,12 +60,12 @@ func (s *Sender) pruneDeletedSessions(ctx context.Context) error {
 		return err
 	}
 	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		hooks, err := tx.Webhooks()
+		hooks, err := tx.Webhooks().List()
 		for _, w := range hooks {
 			noted := len(w.From)
 			maps.DeleteFunc(w.From, func(id perdure.SessionID, _ int64) bool { return gone[id] })
 			if err == nil && len(w.From) < noted {
-				_, err = tx.PutWebhook(w)
+				_, err = tx.Webhooks().Put(w)
 			}
 		}
 		return err
@@ -102,8 +102,8 @@ func (s *Sender) queueOf(ctx context.Context, span store.HookSpan) (to int64, er
 	var events []perdure.Event
 	var row store.Session
 	err = s.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-		if row, err = r.Session(span.Session); err == nil {
-			events, err = r.Events(span.Session, span.From, store.Page)
+		if row, err = r.Sessions().Get(span.Session); err == nil {
+			events, err = r.Journal().Events(span.Session, span.From, store.Page)
 		}
 		return err
 	})
@@ -115,9 +115,9 @@ func (s *Sender) queueOf(ctx context.Context, span store.HookSpan) (to int64, er
 	}
 	span.To = events[len(events)-1].Seq
 	err = s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		hooks, err := tx.Webhooks() // before the cursor moves, so that no webhook is created in between
+		hooks, err := tx.Webhooks().List() // before the cursor moves, so that no webhook is created in between
 		if err == nil {
-			err = tx.MoveHooks(span)
+			err = tx.Webhooks().Move(span)
 		}
 		if err != nil {
 			return err
@@ -152,13 +152,13 @@ func queueFor(tx store.Tx, w store.Webhook, l journalPage) error {
 		if e.Seq <= from || !w.Wants(l.from, e) {
 			continue
 		}
-		if _, err := tx.AddHookDelivery(hook.NewDelivery(w.ID, e, tx.Now())); err != nil {
+		if _, err := tx.Webhooks().AddDelivery(hook.NewDelivery(w.ID, e, tx.Now())); err != nil {
 			return err
 		}
 	}
 	if late && l.span.To >= from {
 		delete(w.From, l.span.Session)
-		if _, err := tx.PutWebhook(w); err != nil {
+		if _, err := tx.Webhooks().Put(w); err != nil {
 			return err
 		}
 	}
@@ -170,7 +170,7 @@ func queueFor(tx store.Tx, w store.Webhook, l journalPage) error {
 // other webhooks still need them, and begin notes in the row how far each unread journal reaches at
 // this moment.
 func startFromNow(tx store.Tx, w *store.Webhook) error {
-	all, err := tx.Webhooks()
+	all, err := tx.Webhooks().List()
 	if err != nil {
 		return err
 	}
@@ -179,9 +179,9 @@ func startFromNow(tx store.Tx, w *store.Webhook) error {
 		served = served || other.Enabled && other.ID != w.ID
 	}
 	if w.From = nil; !served {
-		return tx.MoveHooks(store.HookSpan{})
+		return tx.Webhooks().Move(store.HookSpan{})
 	}
-	spans, err := tx.HookSpans(0)
+	spans, err := tx.Webhooks().Spans(0)
 	if err != nil || len(spans) == 0 {
 		return err
 	}
@@ -220,7 +220,7 @@ func (s *Sender) claim(ctx context.Context, hooks []store.Webhook) (all []claime
 	err = s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		s.endTries(all) // claimed by a run of the transaction that was retried
 		all = nil
-		hooks, err := tx.Webhooks()
+		hooks, err := tx.Webhooks().List()
 		if err != nil {
 			return err
 		}
@@ -254,7 +254,7 @@ func (s *Sender) anyDue(ctx context.Context, hooks []store.Webhook) (due bool, e
 			if s.freeSlots(w) == 0 {
 				continue
 			}
-			found, err := r.HookDeliveries(store.HookDeliveryFilter{Webhook: w.ID, DueBy: r.Now(), Limit: 1})
+			found, err := r.Webhooks().Deliveries(store.HookDeliveryFilter{Webhook: w.ID, DueBy: r.Now(), Limit: 1})
 			if err != nil || len(found) > 0 {
 				due = len(found) > 0
 				return err
@@ -270,18 +270,18 @@ func (s *Sender) claimOf(tx store.Tx, w store.Webhook, limit int) (taken []claim
 	if n == 0 {
 		return nil, nil
 	}
-	found, err := tx.HookDeliveries(store.HookDeliveryFilter{Webhook: w.ID, DueBy: tx.Now(), Limit: n})
+	found, err := tx.Webhooks().Deliveries(store.HookDeliveryFilter{Webhook: w.ID, DueBy: tx.Now(), Limit: n})
 	for _, d := range found {
 		if err != nil {
 			break
 		}
 		if d.Attempts >= hook.MaxAttempts() { // the process ended during the last try
 			d.State, d.Sending, d.DueAt, d.EndedAt = hook.Failed, false, tx.Now(), tx.Now()
-			err = tx.ChangeHookDelivery(d)
+			err = tx.Webhooks().UpdateDelivery(d)
 			continue
 		}
 		d.Attempts, d.Sending, d.DueAt = d.Attempts+1, true, tx.Now().Add(s.lease())
-		if err = tx.ChangeHookDelivery(d); err == nil {
+		if err = tx.Webhooks().UpdateDelivery(d); err == nil {
 			taken = append(taken, claimedDelivery{w, d, s.acquireSlot(w)})
 		}
 	}
@@ -347,7 +347,7 @@ func (s *Sender) requeueInterrupted(ctx context.Context) error {
 	}
 	return s.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		for _, w := range hooks {
-			found, err := tx.HookDeliveries(store.HookDeliveryFilter{Webhook: w.ID, DueBy: tx.Now().Add(s.lease())})
+			found, err := tx.Webhooks().Deliveries(store.HookDeliveryFilter{Webhook: w.ID, DueBy: tx.Now().Add(s.lease())})
 			if err != nil {
 				return err
 			}
@@ -356,7 +356,7 @@ func (s *Sender) requeueInterrupted(ctx context.Context) error {
 					continue
 				}
 				d.Attempts, d.Sending, d.DueAt = d.Attempts-1, false, tx.Now()
-				if err := tx.ChangeHookDelivery(d); err != nil {
+				if err := tx.Webhooks().UpdateDelivery(d); err != nil {
 					return err
 				}
 			}

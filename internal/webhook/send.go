@@ -161,7 +161,7 @@ func (s *Sender) body(ctx context.Context, c claimedDelivery) ([]byte, error) {
 	if d.Type != hook.Ping {
 		var events []perdure.Event
 		err := s.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-			events, err = r.Events(d.Session, d.Seq-1, 1)
+			events, err = r.Journal().Events(d.Session, d.Seq-1, 1)
 			return err
 		})
 		if err != nil {
@@ -202,14 +202,14 @@ type outcome struct {
 // settle records the outcome of a try. A delivery that another process claimed meanwhile, or that
 // was queued again, is left unchanged.
 func (s *Sender) settle(tx store.Tx, was hook.Delivery, o outcome) error {
-	w, err := tx.Webhook(was.Webhook)
+	w, err := tx.Webhooks().Get(was.Webhook)
 	if errors.Is(err, perdure.NotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	d, err := tx.HookDelivery(was.ID)
+	d, err := tx.Webhooks().Delivery(was.ID)
 	switch {
 	case errors.Is(err, perdure.NotFound):
 		return nil
@@ -222,13 +222,13 @@ func (s *Sender) settle(tx store.Tx, was hook.Delivery, o outcome) error {
 	d.Sending = false
 	if o.interrupted {
 		d.Attempts, d.DueAt = d.Attempts-1, now
-		return tx.ChangeHookDelivery(d)
+		return tx.Webhooks().UpdateDelivery(d)
 	}
 	d = d.WithAttempt(o.try)
 	switch delay, more := hook.Delay(d.Attempts, string(d.ID)); {
 	case o.eventGone:
 		d.State, d.EndedAt = hook.Dropped, now
-		return tx.ChangeHookDelivery(d)
+		return tx.Webhooks().UpdateDelivery(d)
 	case o.try.Error == "":
 		d.State, d.EndedAt = hook.Delivered, now
 	case d.Type == hook.Ping || o.try.Status == http.StatusGone || !more:
@@ -236,14 +236,14 @@ func (s *Sender) settle(tx store.Tx, was hook.Delivery, o outcome) error {
 	default:
 		d.DueAt = now.Add(max(delay, o.wait)) // a Retry-After never makes it sooner
 	}
-	if err := tx.ChangeHookDelivery(d); err != nil || o.unsent {
+	if err := tx.Webhooks().UpdateDelivery(d); err != nil || o.unsent {
 		return err
 	}
 	next := s.countTry(w, d, o.try, now)
 	if next.Failures == w.Failures && next.Enabled == w.Enabled {
 		return nil
 	}
-	_, err = tx.PutWebhook(next)
+	_, err = tx.Webhooks().Put(next)
 	return err
 }
 

@@ -219,7 +219,7 @@ func (s *Sender) runOnce(ctx context.Context, group *sync.WaitGroup, look bool) 
 // enabledHooks lists the enabled webhooks, and reports whether there are any webhooks at all.
 func (s *Sender) enabledHooks(ctx context.Context) (hooks []store.Webhook, some bool, err error) {
 	return hooks, some, s.cfg.Store.View(ctx, func(r store.Reader) error {
-		all, err := r.Webhooks()
+		all, err := r.Webhooks().List()
 		hooks, some = hooks[:0], len(all) > 0
 		for _, w := range all {
 			if w.Enabled {
@@ -235,7 +235,7 @@ func (s *Sender) prune(ctx context.Context) error {
 	for {
 		n := 0
 		err := s.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
-			n, err = tx.PruneHookDeliveries(tx.Now().Add(-hook.Retention), pruneBatch)
+			n, err = tx.Webhooks().PruneDeliveries(tx.Now().Add(-hook.Retention), pruneBatch)
 			return err
 		})
 		if err != nil || n < pruneBatch {

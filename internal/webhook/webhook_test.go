@@ -163,7 +163,7 @@ func (b *bench) session() perdure.SessionID {
 	b.t.Helper()
 	id := perdure.FormatID[perdure.SessionID](b.mint())
 	b.write(func(tx store.Tx) error {
-		return tx.CreateSession(store.Session{ID: id, Status: perdure.SessionStarted})
+		return tx.Sessions().Create(store.Session{ID: id, Status: perdure.SessionStarted})
 	})
 	return id
 }
@@ -175,7 +175,7 @@ func (b *bench) happen(id perdure.SessionID, facts ...perdure.Fact) {
 	for _, f := range facts {
 		events = append(events, perdure.Event{ID: perdure.FormatID[perdure.EventID](b.mint()), At: time.Now(), Actor: "runtime", Fact: f})
 	}
-	b.write(func(tx store.Tx) error { return tx.Append(id, events) })
+	b.write(func(tx store.Tx) error { return tx.Journal().Append(id, events) })
 }
 
 func (b *bench) write(fn func(store.Tx) error) {
@@ -622,7 +622,7 @@ func TestRotationAgain(t *testing.T) {
 		made := b.make("a.example")
 		row := func() (row store.Webhook) {
 			b.write(func(tx store.Tx) (err error) {
-				row, err = tx.Webhook(made.ID)
+				row, err = tx.Webhooks().Get(made.ID)
 				return err
 			})
 			return row
@@ -708,7 +708,7 @@ func TestSessionGoes(t *testing.T) {
 		defer stop()
 		b.happen(id, perdure.TurnCompleted{})
 		settle(time.Second)
-		b.write(func(tx store.Tx) error { return tx.RemoveSession(id) })
+		b.write(func(tx store.Tx) error { return tx.Sessions().Remove(id) })
 		before := len(b.out.at("a.example"))
 
 		settle(10 * time.Minute)
@@ -728,7 +728,7 @@ func TestOrgs(t *testing.T) {
 		own := b.session()
 		foreign := perdure.FormatID[perdure.SessionID](b.mint())
 		b.write(func(tx store.Tx) error {
-			return tx.CreateSession(store.Session{ID: foreign, Org: "acme", Status: perdure.SessionStarted})
+			return tx.Sessions().Create(store.Session{ID: foreign, Org: "acme", Status: perdure.SessionStarted})
 		})
 		made := b.make("own.example")
 		theirs, err := b.Create(t.Context(), hook.Webhook{URL: "https://acme.example/", Org: "acme"})

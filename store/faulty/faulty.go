@@ -105,18 +105,6 @@ func (s *Store) Kill() { s.handle.die() }
 // Dead reports whether the handle has died.
 func (s *Store) Dead() bool { return s.handle.alive() != nil }
 
-// tx is a Tx with the faults of the plan.
-type tx struct {
-	inner  store.Tx
-	handle *handle
-}
-
-// reader is a Reader with the faults of the plan.
-type reader struct {
-	inner  store.Reader
-	handle *handle
-}
-
 // handle is the state that all parts of a Store share.
 type handle struct {
 	plan Plan
@@ -227,7 +215,7 @@ func (h *handle) mortal(parent context.Context) (ctx context.Context, release fu
 // inTx wraps the Tx of a transaction. Nothing is committed once the handle has died.
 func (h *handle) inTx(fn func(store.Tx) error) func(store.Tx) error {
 	return func(inner store.Tx) error {
-		if err := fn(&tx{inner: inner, handle: h}); err != nil {
+		if err := fn(newTxWrapper(inner, h)); err != nil {
 			return err // unchanged
 		}
 		return h.alive()
@@ -236,7 +224,7 @@ func (h *handle) inTx(fn func(store.Tx) error) func(store.Tx) error {
 
 // inView wraps the Reader of a view.
 func (h *handle) inView(fn func(store.Reader) error) func(store.Reader) error {
-	return func(inner store.Reader) error { return fn(&reader{inner: inner, handle: h}) }
+	return func(inner store.Reader) error { return fn(newReaderWrapper(inner, h)) }
 }
 
 // inWatch delivers nothing once the handle has died.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -50,14 +51,14 @@ func TestStore(t *testing.T) {
 
 // hire adds a worker, which shows whether its transaction was committed.
 func hire(st store.Store, id perdure.WorkerID) error {
-	return st.InTx(context.Background(), func(tx store.Tx) error { return tx.PutWorker(store.Worker{ID: id}) })
+	return st.InTx(context.Background(), func(tx store.Tx) error { return tx.Workers().Put(store.Worker{ID: id}) })
 }
 
 // hired returns the workers of a store.
 func hired(t *testing.T, st store.Store) (ids []perdure.WorkerID) {
 	t.Helper()
 	err := st.View(t.Context(), func(r store.Reader) error {
-		workers, err := r.Workers()
+		workers, err := r.Workers().List()
 		for _, w := range workers {
 			ids = append(ids, w.ID)
 		}
@@ -126,29 +127,55 @@ func TestEveryMethodOfTx(t *testing.T) {
 		faulty.Timeout:  {Act: faulty.DoAndTimeout},
 		faulty.Dead:     {Act: faulty.Die},
 	}
-	for method := range reflect.TypeFor[store.Tx]().Methods() {
-		if method.Name == "Now" {
-			continue // cannot fail
-		}
+	paths := methodsOf(reflect.TypeFor[store.Tx]())
+	if len(paths) < 200 {
+		t.Fatalf("found only %d methods", len(paths))
+	}
+	for _, path := range paths {
+		point := strings.Join(path[len(path)-2:], ".")
 		for want, fault := range faults {
 			inner := memory.New(memory.Config{})
-			st := faulty.New(inner, faulty.Nth(method.Name, 1, fault))
+			st := faulty.New(inner, faulty.Nth(point, 1, fault))
 
 			got := st.InTx(t.Context(), func(tx store.Tx) error {
-				if err := tx.PutWorker(store.Worker{ID: "worker_1"}); err != nil {
-					return err
+				if point != "Workers.Put" {
+					if err := tx.Workers().Put(store.Worker{ID: "worker_1"}); err != nil {
+						return err
+					}
 				}
-				return call(reflect.ValueOf(tx).MethodByName(method.Name))
+				at := reflect.ValueOf(tx)
+				for _, accessor := range path[:len(path)-1] {
+					at = at.MethodByName(accessor).Call(nil)[0]
+				}
+				return call(at.MethodByName(path[len(path)-1]))
 			})
 
 			if !errors.Is(got, want) {
-				t.Errorf("%s: got error %v, want %v", method.Name, got, want)
+				t.Errorf("%v: got error %v, want %v", path, got, want)
 			}
 			if kept := hired(t, inner); len(kept) > 0 {
-				t.Errorf("%s: got workers %v, want none", method.Name, kept)
+				t.Errorf("%v: got workers %v, want none", path, kept)
 			}
 		}
 	}
+}
+
+// methodsOf returns the methods of an interface that can fail, each with the accessors that lead to
+// it.
+func methodsOf(of reflect.Type) (paths [][]string) {
+	for m := range of.Methods() {
+		isAccessor := m.Type.NumIn() == 0 && m.Type.NumOut() == 1 && m.Type.Out(0).Kind() == reflect.Interface
+		switch {
+		case m.Name == "Now":
+		case isAccessor:
+			for _, rest := range methodsOf(m.Type.Out(0)) {
+				paths = append(paths, append([]string{m.Name}, rest...))
+			}
+		default:
+			paths = append(paths, []string{m.Name})
+		}
+	}
+	return paths
 }
 
 // call calls a method with zero arguments and returns its error.
@@ -167,11 +194,11 @@ func TestDeathInATransaction(t *testing.T) {
 	t.Parallel()
 	for _, act := range []faulty.Act{faulty.Die, faulty.DieAfter} {
 		inner := memory.New(memory.Config{})
-		st := faulty.New(inner, faulty.Nth("PutWorker", 2, faulty.Fault{Act: act}))
+		st := faulty.New(inner, faulty.Nth("Workers.Put", 2, faulty.Fault{Act: act}))
 
 		err := st.InTx(t.Context(), func(tx store.Tx) error {
-			_ = tx.PutWorker(store.Worker{ID: "worker_1"})
-			_ = tx.PutWorker(store.Worker{ID: "worker_2"})
+			_ = tx.Workers().Put(store.Worker{ID: "worker_1"})
+			_ = tx.Workers().Put(store.Worker{ID: "worker_2"})
 			return nil
 		})
 
@@ -194,8 +221,8 @@ func TestPanic(t *testing.T) {
 	}{
 		{"InTx", faulty.Panic, nil},
 		{"InTx", faulty.PanicAfter, []perdure.WorkerID{"worker_1"}},
-		{"PutWorker", faulty.Panic, nil},
-		{"PutWorker", faulty.PanicAfter, nil},
+		{"Workers.Put", faulty.Panic, nil},
+		{"Workers.Put", faulty.PanicAfter, nil},
 	} {
 		inner := memory.New(memory.Config{})
 		st := faulty.New(inner, faulty.Nth(c.method, 1, faulty.Fault{Act: c.act}))
@@ -284,8 +311,8 @@ func TestPlanIsAsked(t *testing.T) {
 
 		close(points)
 		want := []faulty.Point{
-			{Method: "InTx", N: 1}, {Method: "PutWorker", N: 1}, {Method: "InTx", N: 2}, {Method: "InTx", N: 3},
-			{Method: "PutWorker", N: 2}, {Method: "PutWorker", N: 3},
+			{Method: "InTx", N: 1}, {Method: "Workers.Put", N: 1}, {Method: "InTx", N: 2}, {Method: "InTx", N: 3},
+			{Method: "Workers.Put", N: 2}, {Method: "Workers.Put", N: 3},
 		}
 		var got []faulty.Point
 		for p := range points {

@@ -3,7 +3,6 @@
 package faulty
 
 import (
-	"context"
 	"encoding/json"
 	"time"
 
@@ -14,3247 +13,1543 @@ import (
 	"github.com/perdure/perdure/webhook"
 )
 
-var (
-	_ store.Store  = (*Store)(nil)
-	_ store.Tx     = (*tx)(nil)
-	_ store.Reader = (*reader)(nil)
-)
-
-// Close is Close of store.Store, with the faults of the plan.
-func (x *Store) Close() (err error) {
-	fault, err := x.handle.before("Close")
-	if err != nil {
-		return err
-	}
-	err = x.inner.Close()
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// InTx is InTx of store.Store, with the faults of the plan.
-func (x *Store) InTx(ctx context.Context, fn func(store.Tx) error) (err error) {
-	fault, err := x.handle.before("InTx")
-	if err != nil {
-		return err
-	}
-	ctx, release := x.handle.mortal(ctx)
-	defer release()
-	err = x.inner.InTx(ctx, x.handle.inTx(fn))
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// Publish is Publish of store.Store, with the faults of the plan.
-func (x *Store) Publish(frame store.Frame) {
-	fault, err := x.handle.before("Publish")
-	if err != nil {
-		return
-	}
-	x.inner.Publish(frame)
-	_ = x.handle.after(fault) // there is no result to return it in
-}
-
-// View is View of store.Store, with the faults of the plan.
-func (x *Store) View(ctx context.Context, fn func(store.Reader) error) (err error) {
-	fault, err := x.handle.before("View")
-	if err != nil {
-		return err
-	}
-	ctx, release := x.handle.mortal(ctx)
-	defer release()
-	err = x.inner.View(ctx, x.handle.inView(fn))
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// Watch is Watch of store.Store, with the faults of the plan.
-func (x *Store) Watch(ctx context.Context, session perdure.SessionID, after int64, fn func(store.Frame) error) (err error) {
-	fault, err := x.handle.before("Watch")
-	if err != nil {
-		return err
-	}
-	ctx, release := x.handle.mortal(ctx)
-	defer release()
-	err = x.inner.Watch(ctx, session, after, x.handle.inWatch(fn))
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// AccessToken is AccessToken of store.Tx, with the faults of the plan.
-func (x *tx) AccessToken(id perdure.TokenID) (r0 store.AccessToken, err error) {
-	fault, err := x.handle.before("AccessToken")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.AccessToken(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// AccessTokens is AccessTokens of store.Tx, with the faults of the plan.
-func (x *tx) AccessTokens(org string) (r0 []store.AccessToken, err error) {
-	fault, err := x.handle.before("AccessTokens")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.AccessTokens(org)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// AddAudit is AddAudit of store.Tx, with the faults of the plan.
-func (x *tx) AddAudit(e store.AuditEntry) (err error) {
-	fault, err := x.handle.before("AddAudit")
-	if err != nil {
-		return err
-	}
-	err = x.inner.AddAudit(e)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// AddDelivery is AddDelivery of store.Tx, with the faults of the plan.
-func (x *tx) AddDelivery(d store.Delivery) (err error) {
-	fault, err := x.handle.before("AddDelivery")
-	if err != nil {
-		return err
-	}
-	err = x.inner.AddDelivery(d)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// AddEntry is AddEntry of store.Tx, with the faults of the plan.
-func (x *tx) AddEntry(e budget.Entry) (r0 bool, err error) {
-	fault, err := x.handle.before("AddEntry")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.AddEntry(e)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// AddFire is AddFire of store.Tx, with the faults of the plan.
-func (x *tx) AddFire(f perdure.Fire) (err error) {
-	fault, err := x.handle.before("AddFire")
-	if err != nil {
-		return err
-	}
-	err = x.inner.AddFire(f)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// AddHookDelivery is AddHookDelivery of store.Tx, with the faults of the plan.
-func (x *tx) AddHookDelivery(d webhook.Delivery) (r0 bool, err error) {
-	fault, err := x.handle.before("AddHookDelivery")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.AddHookDelivery(d)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// AddPayment is AddPayment of store.Tx, with the faults of the plan.
-func (x *tx) AddPayment(p store.Payment, d time.Duration) (r0 store.Payment, err error) {
-	fault, err := x.handle.before("AddPayment")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.AddPayment(p, d)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// AddTaskMessage is AddTaskMessage of store.Tx, with the faults of the plan.
-func (x *tx) AddTaskMessage(m perdure.TaskMessage) (err error) {
-	fault, err := x.handle.before("AddTaskMessage")
-	if err != nil {
-		return err
-	}
-	err = x.inner.AddTaskMessage(m)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// Agent is Agent of store.Tx, with the faults of the plan.
-func (x *tx) Agent(id perdure.AgentID) (r0 agent.Agent, r1 bool, err error) {
-	fault, err := x.handle.before("Agent")
-	if err != nil {
-		return r0, r1, err
-	}
-	a0, a1, err := x.inner.Agent(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, r1, failed
-	}
-	return a0, a1, err
-}
-
-// AgentVersions is AgentVersions of store.Tx, with the faults of the plan.
-func (x *tx) AgentVersions(id perdure.AgentID, limit int) (r0 []agent.Agent, err error) {
-	fault, err := x.handle.before("AgentVersions")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.AgentVersions(id, limit)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Agents is Agents of store.Tx, with the faults of the plan.
-func (x *tx) Agents(filter agent.StatusFilter) (r0 []agent.Agent, err error) {
-	fault, err := x.handle.before("Agents")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Agents(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Append is Append of store.Tx, with the faults of the plan.
-func (x *tx) Append(session perdure.SessionID, events []perdure.Event) (err error) {
-	fault, err := x.handle.before("Append")
-	if err != nil {
-		return err
-	}
-	err = x.inner.Append(session, events)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// AppendLog is AppendLog of store.Tx, with the faults of the plan.
-func (x *tx) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) (r0 int64, err error) {
-	fault, err := x.handle.before("AppendLog")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.AppendLog(id, attempt, stream, p)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Approval is Approval of store.Tx, with the faults of the plan.
-func (x *tx) Approval(id perdure.ApprovalID) (r0 perdure.Approval, err error) {
-	fault, err := x.handle.before("Approval")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Approval(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Approvals is Approvals of store.Tx, with the faults of the plan.
-func (x *tx) Approvals(filter store.ApprovalFilter) (r0 []perdure.Approval, err error) {
-	fault, err := x.handle.before("Approvals")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Approvals(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// AuditHeads is AuditHeads of store.Tx, with the faults of the plan.
-func (x *tx) AuditHeads() (r0 []store.AuditHead, err error) {
-	fault, err := x.handle.before("AuditHeads")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.AuditHeads()
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// AuditLinks is AuditLinks of store.Tx, with the faults of the plan.
-func (x *tx) AuditLinks(org string, after int64, limit int) (r0 []store.AuditLink, err error) {
-	fault, err := x.handle.before("AuditLinks")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.AuditLinks(org, after, limit)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// BeatWorker is BeatWorker of store.Tx, with the faults of the plan.
-func (x *tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (r0 store.Heartbeat, err error) {
-	fault, err := x.handle.before("BeatWorker")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.BeatWorker(id, lease)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// BeginRequest is BeginRequest of store.Tx, with the faults of the plan.
-func (x *tx) BeginRequest(r store.Request) (err error) {
-	fault, err := x.handle.before("BeginRequest")
-	if err != nil {
-		return err
-	}
-	err = x.inner.BeginRequest(r)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// BindCall is BindCall of store.Tx, with the faults of the plan.
-func (x *tx) BindCall(key perdure.CallKey, token perdure.Token, task perdure.TaskID, attempt int) (err error) {
-	fault, err := x.handle.before("BindCall")
-	if err != nil {
-		return err
-	}
-	err = x.inner.BindCall(key, token, task, attempt)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// BudgetEntries is BudgetEntries of store.Tx, with the faults of the plan.
-func (x *tx) BudgetEntries(filter store.EntryFilter) (r0 []budget.Entry, err error) {
-	fault, err := x.handle.before("BudgetEntries")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.BudgetEntries(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// BudgetHalts is BudgetHalts of store.Tx, with the faults of the plan.
-func (x *tx) BudgetHalts() (r0 []store.BudgetHalt, err error) {
-	fault, err := x.handle.before("BudgetHalts")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.BudgetHalts()
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// BudgetHolds is BudgetHolds of store.Tx, with the faults of the plan.
-func (x *tx) BudgetHolds(filter store.HoldFilter) (r0 []budget.Hold, err error) {
-	fault, err := x.handle.before("BudgetHolds")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.BudgetHolds(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// BudgetSum is BudgetSum of store.Tx, with the faults of the plan.
-func (x *tx) BudgetSum(id perdure.BudgetID, after time.Time, upTo time.Time) (r0 budget.Total, err error) {
-	fault, err := x.handle.before("BudgetSum")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.BudgetSum(id, after, upTo)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Budgeted is Budgeted of store.Tx, with the faults of the plan.
-func (x *tx) Budgeted() (r0 bool, err error) {
-	fault, err := x.handle.before("Budgeted")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Budgeted()
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Budgets is Budgets of store.Tx, with the faults of the plan.
-func (x *tx) Budgets(filter store.BudgetFilter) (r0 []budget.Account, err error) {
-	fault, err := x.handle.before("Budgets")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Budgets(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Call is Call of store.Tx, with the faults of the plan.
-func (x *tx) Call(key perdure.CallKey) (r0 perdure.Call, err error) {
-	fault, err := x.handle.before("Call")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Call(key)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Calls is Calls of store.Tx, with the faults of the plan.
-func (x *tx) Calls(filter store.CallFilter) (r0 []perdure.Call, err error) {
-	fault, err := x.handle.before("Calls")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Calls(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// ChangeFire is ChangeFire of store.Tx, with the faults of the plan.
-func (x *tx) ChangeFire(f perdure.Fire) (err error) {
-	fault, err := x.handle.before("ChangeFire")
-	if err != nil {
-		return err
-	}
-	err = x.inner.ChangeFire(f)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// ChangeHookDelivery is ChangeHookDelivery of store.Tx, with the faults of the plan.
-func (x *tx) ChangeHookDelivery(d webhook.Delivery) (err error) {
-	fault, err := x.handle.before("ChangeHookDelivery")
-	if err != nil {
-		return err
-	}
-	err = x.inner.ChangeHookDelivery(d)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// Claim is Claim of store.Tx, with the faults of the plan.
-func (x *tx) Claim(call perdure.Call, ownerLive func(perdure.WorkerID) bool) (r0 perdure.ClaimOutcome, r1 perdure.Call, err error) {
-	fault, err := x.handle.before("Claim")
-	if err != nil {
-		return r0, r1, err
-	}
-	a0, a1, err := x.inner.Claim(call, ownerLive)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, r1, failed
-	}
-	return a0, a1, err
-}
-
-// ClaimDeliveries is ClaimDeliveries of store.Tx, with the faults of the plan.
-func (x *tx) ClaimDeliveries(session perdure.SessionID, tasks []perdure.TaskID) (r0 int, err error) {
-	fault, err := x.handle.before("ClaimDeliveries")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.ClaimDeliveries(session, tasks)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// ClaimLeases is ClaimLeases of store.Tx, with the faults of the plan.
-func (x *tx) ClaimLeases(due store.LeaseDue) (r0 []perdure.Lease, err error) {
-	fault, err := x.handle.before("ClaimLeases")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.ClaimLeases(due)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// ClaimSpawn is ClaimSpawn of store.Tx, with the faults of the plan.
-func (x *tx) ClaimSpawn(s store.Spawn) (r0 store.SpawnOutcome, r1 store.Spawn, err error) {
-	fault, err := x.handle.before("ClaimSpawn")
-	if err != nil {
-		return r0, r1, err
-	}
-	a0, a1, err := x.inner.ClaimSpawn(s)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, r1, failed
-	}
-	return a0, a1, err
-}
-
-// Connection is Connection of store.Tx, with the faults of the plan.
-func (x *tx) Connection(key store.ConnectionKey) (r0 store.Connection, r1 bool, err error) {
-	fault, err := x.handle.before("Connection")
-	if err != nil {
-		return r0, r1, err
-	}
-	a0, a1, err := x.inner.Connection(key)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, r1, failed
-	}
-	return a0, a1, err
-}
-
-// Connections is Connections of store.Tx, with the faults of the plan.
-func (x *tx) Connections() (r0 []store.Connection, err error) {
-	fault, err := x.handle.before("Connections")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Connections()
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// CountOutbound is CountOutbound of store.Tx, with the faults of the plan.
-func (x *tx) CountOutbound(org string, limit int) (r0 bool, err error) {
-	fault, err := x.handle.before("CountOutbound")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.CountOutbound(org, limit)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// CountSpawns is CountSpawns of store.Tx, with the faults of the plan.
-func (x *tx) CountSpawns(root perdure.SessionID) (r0 store.SpawnCount, err error) {
-	fault, err := x.handle.before("CountSpawns")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.CountSpawns(root)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// CountTasks is CountTasks of store.Tx, with the faults of the plan.
-func (x *tx) CountTasks(state perdure.TaskState, session perdure.SessionID) (r0 []store.TaskCount, err error) {
-	fault, err := x.handle.before("CountTasks")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.CountTasks(state, session)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// CreateSession is CreateSession of store.Tx, with the faults of the plan.
-func (x *tx) CreateSession(s store.Session) (err error) {
-	fault, err := x.handle.before("CreateSession")
-	if err != nil {
-		return err
-	}
-	err = x.inner.CreateSession(s)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// CreateTask is CreateTask of store.Tx, with the faults of the plan.
-func (x *tx) CreateTask(t perdure.Task) (r0 perdure.Task, r1 bool, err error) {
-	fault, err := x.handle.before("CreateTask")
-	if err != nil {
-		return r0, r1, err
-	}
-	a0, a1, err := x.inner.CreateTask(t)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, r1, failed
-	}
-	return a0, a1, err
-}
-
-// DefaultModel is DefaultModel of store.Tx, with the faults of the plan.
-func (x *tx) DefaultModel() (r0 store.Model, r1 bool, err error) {
-	fault, err := x.handle.before("DefaultModel")
-	if err != nil {
-		return r0, r1, err
-	}
-	a0, a1, err := x.inner.DefaultModel()
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, r1, failed
-	}
-	return a0, a1, err
-}
-
-// DefaultProvider is DefaultProvider of store.Tx, with the faults of the plan.
-func (x *tx) DefaultProvider(kind string) (r0 store.Provider, r1 bool, err error) {
-	fault, err := x.handle.before("DefaultProvider")
-	if err != nil {
-		return r0, r1, err
-	}
-	a0, a1, err := x.inner.DefaultProvider(kind)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, r1, failed
-	}
-	return a0, a1, err
-}
-
-// Deliveries is Deliveries of store.Tx, with the faults of the plan.
-func (x *tx) Deliveries(session perdure.SessionID) (r0 []store.Delivery, err error) {
-	fault, err := x.handle.before("Deliveries")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Deliveries(session)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// DropPartial is DropPartial of store.Tx, with the faults of the plan.
-func (x *tx) DropPartial(session perdure.SessionID, message perdure.MessageID) (err error) {
-	fault, err := x.handle.before("DropPartial")
-	if err != nil {
-		return err
-	}
-	err = x.inner.DropPartial(session, message)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// DueLeases is DueLeases of store.Tx, with the faults of the plan.
-func (x *tx) DueLeases(due store.LeaseDue) (r0 []perdure.Lease, err error) {
-	fault, err := x.handle.before("DueLeases")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.DueLeases(due)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// DueSchedules is DueSchedules of store.Tx, with the faults of the plan.
-func (x *tx) DueSchedules(after time.Time, by time.Time, limit int) (r0 []perdure.Schedule, err error) {
-	fault, err := x.handle.before("DueSchedules")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.DueSchedules(after, by, limit)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Dump is Dump of store.Tx, with the faults of the plan.
-func (x *tx) Dump(id perdure.SessionID) (r0 store.SessionDump, err error) {
-	fault, err := x.handle.before("Dump")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Dump(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Elect is Elect of store.Tx, with the faults of the plan.
-func (x *tx) Elect(role string) (r0 bool, err error) {
-	fault, err := x.handle.before("Elect")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Elect(role)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// EndCleanup is EndCleanup of store.Tx, with the faults of the plan.
-func (x *tx) EndCleanup(end store.LeaseEnd) (r0 perdure.Lease, err error) {
-	fault, err := x.handle.before("EndCleanup")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.EndCleanup(end)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// EndRequest is EndRequest of store.Tx, with the faults of the plan.
-func (x *tx) EndRequest(scope string, key string, answer store.Answer) (err error) {
-	fault, err := x.handle.before("EndRequest")
-	if err != nil {
-		return err
-	}
-	err = x.inner.EndRequest(scope, key, answer)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// Events is Events of store.Tx, with the faults of the plan.
-func (x *tx) Events(session perdure.SessionID, after int64, limit int) (r0 []perdure.Event, err error) {
-	fault, err := x.handle.before("Events")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Events(session, after, limit)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// File is File of store.Tx, with the faults of the plan.
-func (x *tx) File(session perdure.SessionID, path string) (r0 store.File, err error) {
-	fault, err := x.handle.before("File")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.File(session, path)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// FileBytes is FileBytes of store.Tx, with the faults of the plan.
-func (x *tx) FileBytes(session perdure.SessionID) (r0 int64, err error) {
-	fault, err := x.handle.before("FileBytes")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.FileBytes(session)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Files is Files of store.Tx, with the faults of the plan.
-func (x *tx) Files(session perdure.SessionID, dir string, deep bool) (r0 []store.File, err error) {
-	fault, err := x.handle.before("Files")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Files(session, dir, deep)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Fire is Fire of store.Tx, with the faults of the plan.
-func (x *tx) Fire(id perdure.ScheduleID, nominal time.Time) (r0 perdure.Fire, err error) {
-	fault, err := x.handle.before("Fire")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Fire(id, nominal)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Fires is Fires of store.Tx, with the faults of the plan.
-func (x *tx) Fires(id perdure.ScheduleID, limit int) (r0 []perdure.Fire, err error) {
-	fault, err := x.handle.before("Fires")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Fires(id, limit)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Harness is Harness of store.Tx, with the faults of the plan.
-func (x *tx) Harness(id perdure.HarnessID) (r0 agent.Harness, r1 bool, err error) {
-	fault, err := x.handle.before("Harness")
-	if err != nil {
-		return r0, r1, err
-	}
-	a0, a1, err := x.inner.Harness(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, r1, failed
-	}
-	return a0, a1, err
-}
-
-// HarnessChain is HarnessChain of store.Tx, with the faults of the plan.
-func (x *tx) HarnessChain(leaf perdure.HarnessID) (r0 []agent.Harness, err error) {
-	fault, err := x.handle.before("HarnessChain")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.HarnessChain(leaf)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// HarnessVersions is HarnessVersions of store.Tx, with the faults of the plan.
-func (x *tx) HarnessVersions(id perdure.HarnessID, limit int) (r0 []agent.Harness, err error) {
-	fault, err := x.handle.before("HarnessVersions")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.HarnessVersions(id, limit)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Harnesses is Harnesses of store.Tx, with the faults of the plan.
-func (x *tx) Harnesses(filter agent.StatusFilter) (r0 []agent.Harness, err error) {
-	fault, err := x.handle.before("Harnesses")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Harnesses(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// HasBlob is HasBlob of store.Tx, with the faults of the plan.
-func (x *tx) HasBlob(sha256 string) (r0 bool, err error) {
-	fault, err := x.handle.before("HasBlob")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.HasBlob(sha256)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// HookDeliveries is HookDeliveries of store.Tx, with the faults of the plan.
-func (x *tx) HookDeliveries(filter store.HookDeliveryFilter) (r0 []webhook.Delivery, err error) {
-	fault, err := x.handle.before("HookDeliveries")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.HookDeliveries(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// HookDelivery is HookDelivery of store.Tx, with the faults of the plan.
-func (x *tx) HookDelivery(id perdure.WebhookDeliveryID) (r0 webhook.Delivery, err error) {
-	fault, err := x.handle.before("HookDelivery")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.HookDelivery(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// HookSpans is HookSpans of store.Tx, with the faults of the plan.
-func (x *tx) HookSpans(limit int) (r0 []store.HookSpan, err error) {
-	fault, err := x.handle.before("HookSpans")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.HookSpans(limit)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Image is Image of store.Tx, with the faults of the plan.
-func (x *tx) Image(session perdure.SessionID, id perdure.ImageID) (r0 store.Image, err error) {
-	fault, err := x.handle.before("Image")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Image(session, id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Images is Images of store.Tx, with the faults of the plan.
-func (x *tx) Images(session perdure.SessionID) (r0 []store.Image, err error) {
-	fault, err := x.handle.before("Images")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Images(session)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Lease is Lease of store.Tx, with the faults of the plan.
-func (x *tx) Lease(key store.LeaseKey) (r0 perdure.Lease, err error) {
-	fault, err := x.handle.before("Lease")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Lease(key)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Leases is Leases of store.Tx, with the faults of the plan.
-func (x *tx) Leases(session perdure.SessionID) (r0 []perdure.Lease, err error) {
-	fault, err := x.handle.before("Leases")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Leases(session)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// LockSession is LockSession of store.Tx, with the faults of the plan.
-func (x *tx) LockSession(id perdure.SessionID, epoch int64) (r0 int64, err error) {
-	fault, err := x.handle.before("LockSession")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.LockSession(id, epoch)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// MarkWorkerDead is MarkWorkerDead of store.Tx, with the faults of the plan.
-func (x *tx) MarkWorkerDead(id perdure.WorkerID) (err error) {
-	fault, err := x.handle.before("MarkWorkerDead")
-	if err != nil {
-		return err
-	}
-	err = x.inner.MarkWorkerDead(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// Model is Model of store.Tx, with the faults of the plan.
-func (x *tx) Model(id perdure.ModelID) (r0 store.Model, r1 bool, err error) {
-	fault, err := x.handle.before("Model")
-	if err != nil {
-		return r0, r1, err
-	}
-	a0, a1, err := x.inner.Model(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, r1, failed
-	}
-	return a0, a1, err
-}
-
-// Models is Models of store.Tx, with the faults of the plan.
-func (x *tx) Models() (r0 []store.Model, err error) {
-	fault, err := x.handle.before("Models")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Models()
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// MoveHooks is MoveHooks of store.Tx, with the faults of the plan.
-func (x *tx) MoveHooks(span store.HookSpan) (err error) {
-	fault, err := x.handle.before("MoveHooks")
-	if err != nil {
-		return err
-	}
-	err = x.inner.MoveHooks(span)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// NextSecret is NextSecret of store.Tx, with the faults of the plan.
-func (x *tx) NextSecret(session perdure.SessionID, name string) (r0 int64, err error) {
-	fault, err := x.handle.before("NextSecret")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.NextSecret(session, name)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Now is Now of store.Tx, with the faults of the plan.
-func (x *tx) Now() (r0 time.Time) {
-	_, _ = x.handle.count("Now") // cannot fail
-	return x.inner.Now()
-}
-
-// OutboundCalls is OutboundCalls of store.Tx, with the faults of the plan.
-func (x *tx) OutboundCalls(org string) (r0 int, err error) {
-	fault, err := x.handle.before("OutboundCalls")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.OutboundCalls(org)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Partial is Partial of store.Tx, with the faults of the plan.
-func (x *tx) Partial(session perdure.SessionID, message perdure.MessageID) (r0 store.Partial, err error) {
-	fault, err := x.handle.before("Partial")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Partial(session, message)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Payment is Payment of store.Tx, with the faults of the plan.
-func (x *tx) Payment(hash string) (r0 store.Payment, err error) {
-	fault, err := x.handle.before("Payment")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Payment(hash)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// PaymentSum is PaymentSum of store.Tx, with the faults of the plan.
-func (x *tx) PaymentSum(scope store.PaymentScope) (r0 int64, err error) {
-	fault, err := x.handle.before("PaymentSum")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.PaymentSum(scope)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Payments is Payments of store.Tx, with the faults of the plan.
-func (x *tx) Payments(filter store.PaymentFilter) (r0 []store.Payment, err error) {
-	fault, err := x.handle.before("Payments")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Payments(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Provider is Provider of store.Tx, with the faults of the plan.
-func (x *tx) Provider(id perdure.ProviderID) (r0 store.Provider, r1 bool, err error) {
-	fault, err := x.handle.before("Provider")
-	if err != nil {
-		return r0, r1, err
-	}
-	a0, a1, err := x.inner.Provider(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, r1, failed
-	}
-	return a0, a1, err
-}
-
-// Providers is Providers of store.Tx, with the faults of the plan.
-func (x *tx) Providers() (r0 []store.Provider, err error) {
-	fault, err := x.handle.before("Providers")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Providers()
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// PruneHookDeliveries is PruneHookDeliveries of store.Tx, with the faults of the plan.
-func (x *tx) PruneHookDeliveries(before time.Time, limit int) (r0 int, err error) {
-	fault, err := x.handle.before("PruneHookDeliveries")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.PruneHookDeliveries(before, limit)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// PruneLeases is PruneLeases of store.Tx, with the faults of the plan.
-func (x *tx) PruneLeases(before time.Time, limit int) (r0 int, err error) {
-	fault, err := x.handle.before("PruneLeases")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.PruneLeases(before, limit)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// PruneRequests is PruneRequests of store.Tx, with the faults of the plan.
-func (x *tx) PruneRequests(before time.Time, limit int) (r0 int, err error) {
-	fault, err := x.handle.before("PruneRequests")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.PruneRequests(before, limit)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// PruneTasks is PruneTasks of store.Tx, with the faults of the plan.
-func (x *tx) PruneTasks(before time.Time, limit int) (r0 []perdure.Task, err error) {
-	fault, err := x.handle.before("PruneTasks")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.PruneTasks(before, limit)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// PutAccessToken is PutAccessToken of store.Tx, with the faults of the plan.
-func (x *tx) PutAccessToken(t store.AccessToken) (err error) {
-	fault, err := x.handle.before("PutAccessToken")
-	if err != nil {
-		return err
-	}
-	err = x.inner.PutAccessToken(t)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// PutAgent is PutAgent of store.Tx, with the faults of the plan.
-func (x *tx) PutAgent(a agent.Agent) (r0 agent.Agent, err error) {
-	fault, err := x.handle.before("PutAgent")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.PutAgent(a)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// PutApproval is PutApproval of store.Tx, with the faults of the plan.
-func (x *tx) PutApproval(a perdure.Approval) (err error) {
-	fault, err := x.handle.before("PutApproval")
-	if err != nil {
-		return err
-	}
-	err = x.inner.PutApproval(a)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// PutBudget is PutBudget of store.Tx, with the faults of the plan.
-func (x *tx) PutBudget(a budget.Account) (err error) {
-	fault, err := x.handle.before("PutBudget")
-	if err != nil {
-		return err
-	}
-	err = x.inner.PutBudget(a)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// PutConnection is PutConnection of store.Tx, with the faults of the plan.
-func (x *tx) PutConnection(c store.Connection) (r0 store.Connection, err error) {
-	fault, err := x.handle.before("PutConnection")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.PutConnection(c)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// PutFile is PutFile of store.Tx, with the faults of the plan.
-func (x *tx) PutFile(session perdure.SessionID, f store.File) (r0 bool, err error) {
-	fault, err := x.handle.before("PutFile")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.PutFile(session, f)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// PutHalt is PutHalt of store.Tx, with the faults of the plan.
-func (x *tx) PutHalt(h store.BudgetHalt) (err error) {
-	fault, err := x.handle.before("PutHalt")
-	if err != nil {
-		return err
-	}
-	err = x.inner.PutHalt(h)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// PutHarness is PutHarness of store.Tx, with the faults of the plan.
-func (x *tx) PutHarness(h agent.Harness) (r0 agent.Harness, err error) {
-	fault, err := x.handle.before("PutHarness")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.PutHarness(h)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// PutHold is PutHold of store.Tx, with the faults of the plan.
-func (x *tx) PutHold(h budget.Hold) (err error) {
-	fault, err := x.handle.before("PutHold")
-	if err != nil {
-		return err
-	}
-	err = x.inner.PutHold(h)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// PutImage is PutImage of store.Tx, with the faults of the plan.
-func (x *tx) PutImage(i store.Image) (r0 store.Image, err error) {
-	fault, err := x.handle.before("PutImage")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.PutImage(i)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// PutLease is PutLease of store.Tx, with the faults of the plan.
-func (x *tx) PutLease(l perdure.Lease, d time.Duration) (r0 perdure.Lease, err error) {
-	fault, err := x.handle.before("PutLease")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.PutLease(l, d)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// PutModel is PutModel of store.Tx, with the faults of the plan.
-func (x *tx) PutModel(m store.Model) (r0 store.Model, err error) {
-	fault, err := x.handle.before("PutModel")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.PutModel(m)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// PutPartial is PutPartial of store.Tx, with the faults of the plan.
-func (x *tx) PutPartial(p store.Partial) (err error) {
-	fault, err := x.handle.before("PutPartial")
-	if err != nil {
-		return err
-	}
-	err = x.inner.PutPartial(p)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// PutProvider is PutProvider of store.Tx, with the faults of the plan.
-func (x *tx) PutProvider(p store.Provider) (r0 store.Provider, err error) {
-	fault, err := x.handle.before("PutProvider")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.PutProvider(p)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// PutResource is PutResource of store.Tx, with the faults of the plan.
-func (x *tx) PutResource(r store.Resource) (r0 perdure.Resource, err error) {
-	fault, err := x.handle.before("PutResource")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.PutResource(r)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// PutSchedule is PutSchedule of store.Tx, with the faults of the plan.
-func (x *tx) PutSchedule(s perdure.Schedule, caps store.ScheduleCaps) (err error) {
-	fault, err := x.handle.before("PutSchedule")
-	if err != nil {
-		return err
-	}
-	err = x.inner.PutSchedule(s, caps)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// PutSecret is PutSecret of store.Tx, with the faults of the plan.
-func (x *tx) PutSecret(s store.Secret) (err error) {
-	fault, err := x.handle.before("PutSecret")
-	if err != nil {
-		return err
-	}
-	err = x.inner.PutSecret(s)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// PutSnapshot is PutSnapshot of store.Tx, with the faults of the plan.
-func (x *tx) PutSnapshot(id perdure.SessionID, s store.Snapshot) (err error) {
-	fault, err := x.handle.before("PutSnapshot")
-	if err != nil {
-		return err
-	}
-	err = x.inner.PutSnapshot(id, s)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// PutValue is PutValue of store.Tx, with the faults of the plan.
-func (x *tx) PutValue(v store.Value) (r0 store.Value, err error) {
-	fault, err := x.handle.before("PutValue")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.PutValue(v)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// PutWebhook is PutWebhook of store.Tx, with the faults of the plan.
-func (x *tx) PutWebhook(w store.Webhook) (r0 store.Webhook, err error) {
-	fault, err := x.handle.before("PutWebhook")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.PutWebhook(w)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// PutWorker is PutWorker of store.Tx, with the faults of the plan.
-func (x *tx) PutWorker(w store.Worker) (err error) {
-	fault, err := x.handle.before("PutWorker")
-	if err != nil {
-		return err
-	}
-	err = x.inner.PutWorker(w)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// ReadLog is ReadLog of store.Tx, with the faults of the plan.
-func (x *tx) ReadLog(id perdure.TaskID, offset int64, max int) (r0 []store.LogChunk, r1 int64, err error) {
-	fault, err := x.handle.before("ReadLog")
-	if err != nil {
-		return r0, r1, err
-	}
-	a0, a1, err := x.inner.ReadLog(id, offset, max)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, r1, failed
-	}
-	return a0, a1, err
-}
-
-// RegisterChild is RegisterChild of store.Tx, with the faults of the plan.
-func (x *tx) RegisterChild(key perdure.CallKey, token perdure.Token, child perdure.SessionID) (err error) {
-	fault, err := x.handle.before("RegisterChild")
-	if err != nil {
-		return err
-	}
-	err = x.inner.RegisterChild(key, token, child)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// ReleaseLease is ReleaseLease of store.Tx, with the faults of the plan.
-func (x *tx) ReleaseLease(session perdure.SessionID, key store.LeaseKey) (r0 perdure.Lease, err error) {
-	fault, err := x.handle.before("ReleaseLease")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.ReleaseLease(session, key)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// ReleaseSession is ReleaseSession of store.Tx, with the faults of the plan.
-func (x *tx) ReleaseSession(id perdure.SessionID, epoch int64) (err error) {
-	fault, err := x.handle.before("ReleaseSession")
-	if err != nil {
-		return err
-	}
-	err = x.inner.ReleaseSession(id, epoch)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// RemoveBudget is RemoveBudget of store.Tx, with the faults of the plan.
-func (x *tx) RemoveBudget(id perdure.BudgetID) (err error) {
-	fault, err := x.handle.before("RemoveBudget")
-	if err != nil {
-		return err
-	}
-	err = x.inner.RemoveBudget(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// RemoveConnection is RemoveConnection of store.Tx, with the faults of the plan.
-func (x *tx) RemoveConnection(key store.ConnectionKey) (r0 bool, err error) {
-	fault, err := x.handle.before("RemoveConnection")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.RemoveConnection(key)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// RemoveFile is RemoveFile of store.Tx, with the faults of the plan.
-func (x *tx) RemoveFile(session perdure.SessionID, path string) (r0 bool, err error) {
-	fault, err := x.handle.before("RemoveFile")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.RemoveFile(session, path)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// RemoveHold is RemoveHold of store.Tx, with the faults of the plan.
-func (x *tx) RemoveHold(h budget.Hold) (r0 bool, err error) {
-	fault, err := x.handle.before("RemoveHold")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.RemoveHold(h)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// RemoveModel is RemoveModel of store.Tx, with the faults of the plan.
-func (x *tx) RemoveModel(id perdure.ModelID) (r0 bool, err error) {
-	fault, err := x.handle.before("RemoveModel")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.RemoveModel(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// RemoveProvider is RemoveProvider of store.Tx, with the faults of the plan.
-func (x *tx) RemoveProvider(id perdure.ProviderID) (r0 bool, err error) {
-	fault, err := x.handle.before("RemoveProvider")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.RemoveProvider(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// RemoveResource is RemoveResource of store.Tx, with the faults of the plan.
-func (x *tx) RemoveResource(session perdure.SessionID, id string) (r0 bool, err error) {
-	fault, err := x.handle.before("RemoveResource")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.RemoveResource(session, id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// RemoveSchedule is RemoveSchedule of store.Tx, with the faults of the plan.
-func (x *tx) RemoveSchedule(id perdure.ScheduleID) (r0 bool, err error) {
-	fault, err := x.handle.before("RemoveSchedule")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.RemoveSchedule(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// RemoveSecret is RemoveSecret of store.Tx, with the faults of the plan.
-func (x *tx) RemoveSecret(session perdure.SessionID, name string) (r0 bool, err error) {
-	fault, err := x.handle.before("RemoveSecret")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.RemoveSecret(session, name)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// RemoveSession is RemoveSession of store.Tx, with the faults of the plan.
-func (x *tx) RemoveSession(id perdure.SessionID) (err error) {
-	fault, err := x.handle.before("RemoveSession")
-	if err != nil {
-		return err
-	}
-	err = x.inner.RemoveSession(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// RemoveValue is RemoveValue of store.Tx, with the faults of the plan.
-func (x *tx) RemoveValue(session perdure.SessionID, key string) (r0 bool, err error) {
-	fault, err := x.handle.before("RemoveValue")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.RemoveValue(session, key)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// RemoveWebhook is RemoveWebhook of store.Tx, with the faults of the plan.
-func (x *tx) RemoveWebhook(id perdure.WebhookID) (r0 bool, err error) {
-	fault, err := x.handle.before("RemoveWebhook")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.RemoveWebhook(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// RemoveWorker is RemoveWorker of store.Tx, with the faults of the plan.
-func (x *tx) RemoveWorker(id perdure.WorkerID) (err error) {
-	fault, err := x.handle.before("RemoveWorker")
-	if err != nil {
-		return err
-	}
-	err = x.inner.RemoveWorker(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// RepairSpawn is RepairSpawn of store.Tx, with the faults of the plan.
-func (x *tx) RepairSpawn(key perdure.CallKey, token perdure.Token) (r0 int, err error) {
-	fault, err := x.handle.before("RepairSpawn")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.RepairSpawn(key, token)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Request is Request of store.Tx, with the faults of the plan.
-func (x *tx) Request(scope string, key string) (r0 store.Request, err error) {
-	fault, err := x.handle.before("Request")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Request(scope, key)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// ResealSecret is ResealSecret of store.Tx, with the faults of the plan.
-func (x *tx) ResealSecret(s store.Secret, was string) (r0 bool, err error) {
-	fault, err := x.handle.before("ResealSecret")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.ResealSecret(s, was)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// ResolveCall is ResolveCall of store.Tx, with the faults of the plan.
-func (x *tx) ResolveCall(next perdure.Call, by string) (err error) {
-	fault, err := x.handle.before("ResolveCall")
-	if err != nil {
-		return err
-	}
-	err = x.inner.ResolveCall(next, by)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// Resource is Resource of store.Tx, with the faults of the plan.
-func (x *tx) Resource(session perdure.SessionID, id string) (r0 perdure.Resource, err error) {
-	fault, err := x.handle.before("Resource")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Resource(session, id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Resources is Resources of store.Tx, with the faults of the plan.
-func (x *tx) Resources(filter store.ResourceFilter) (r0 []store.Resource, err error) {
-	fault, err := x.handle.before("Resources")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Resources(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Restore is Restore of store.Tx, with the faults of the plan.
-func (x *tx) Restore(d store.SessionDump) (err error) {
-	fault, err := x.handle.before("Restore")
-	if err != nil {
-		return err
-	}
-	err = x.inner.Restore(d)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// RetireWorker is RetireWorker of store.Tx, with the faults of the plan.
-func (x *tx) RetireWorker(id perdure.WorkerID) (err error) {
-	fault, err := x.handle.before("RetireWorker")
-	if err != nil {
-		return err
-	}
-	err = x.inner.RetireWorker(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// SaveSession is SaveSession of store.Tx, with the faults of the plan.
-func (x *tx) SaveSession(id perdure.SessionID, title string, status perdure.SessionStatus) (err error) {
-	fault, err := x.handle.before("SaveSession")
-	if err != nil {
-		return err
-	}
-	err = x.inner.SaveSession(id, title, status)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// Schedule is Schedule of store.Tx, with the faults of the plan.
-func (x *tx) Schedule(id perdure.ScheduleID) (r0 perdure.Schedule, err error) {
-	fault, err := x.handle.before("Schedule")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Schedule(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Schedules is Schedules of store.Tx, with the faults of the plan.
-func (x *tx) Schedules(filter store.ScheduleFilter) (r0 []perdure.Schedule, err error) {
-	fault, err := x.handle.before("Schedules")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Schedules(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Secret is Secret of store.Tx, with the faults of the plan.
-func (x *tx) Secret(session perdure.SessionID, name string) (r0 store.Secret, err error) {
-	fault, err := x.handle.before("Secret")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Secret(session, name)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Secrets is Secrets of store.Tx, with the faults of the plan.
-func (x *tx) Secrets(filter store.SecretFilter) (r0 []store.Secret, err error) {
-	fault, err := x.handle.before("Secrets")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Secrets(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Session is Session of store.Tx, with the faults of the plan.
-func (x *tx) Session(id perdure.SessionID) (r0 store.Session, err error) {
-	fault, err := x.handle.before("Session")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Session(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Sessions is Sessions of store.Tx, with the faults of the plan.
-func (x *tx) Sessions(filter store.SessionFilter) (r0 []store.Session, err error) {
-	fault, err := x.handle.before("Sessions")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Sessions(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// SetDefaultModel is SetDefaultModel of store.Tx, with the faults of the plan.
-func (x *tx) SetDefaultModel(id perdure.ModelID) (err error) {
-	fault, err := x.handle.before("SetDefaultModel")
-	if err != nil {
-		return err
-	}
-	err = x.inner.SetDefaultModel(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// SetDefaultProvider is SetDefaultProvider of store.Tx, with the faults of the plan.
-func (x *tx) SetDefaultProvider(id perdure.ProviderID) (err error) {
-	fault, err := x.handle.before("SetDefaultProvider")
-	if err != nil {
-		return err
-	}
-	err = x.inner.SetDefaultProvider(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// SetLabels is SetLabels of store.Tx, with the faults of the plan.
-func (x *tx) SetLabels(id perdure.SessionID, labels perdure.Labels) (err error) {
-	fault, err := x.handle.before("SetLabels")
-	if err != nil {
-		return err
-	}
-	err = x.inner.SetLabels(id, labels)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// Settle is Settle of store.Tx, with the faults of the plan.
-func (x *tx) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState, result perdure.ToolResult) (err error) {
-	fault, err := x.handle.before("Settle")
-	if err != nil {
-		return err
-	}
-	err = x.inner.Settle(key, token, state, result)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// SettlePayment is SettlePayment of store.Tx, with the faults of the plan.
-func (x *tx) SettlePayment(end store.PaymentEnd) (r0 store.Payment, err error) {
-	fault, err := x.handle.before("SettlePayment")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.SettlePayment(end)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// SettleSpawn is SettleSpawn of store.Tx, with the faults of the plan.
-func (x *tx) SettleSpawn(key perdure.CallKey, token perdure.Token, status perdure.TaskState, result json.RawMessage) (err error) {
-	fault, err := x.handle.before("SettleSpawn")
-	if err != nil {
-		return err
-	}
-	err = x.inner.SettleSpawn(key, token, status, result)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// SkipLog is SkipLog of store.Tx, with the faults of the plan.
-func (x *tx) SkipLog(id perdure.TaskID, attempt int, n int64) (err error) {
-	fault, err := x.handle.before("SkipLog")
-	if err != nil {
-		return err
-	}
-	err = x.inner.SkipLog(id, attempt, n)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// Snapshot is Snapshot of store.Tx, with the faults of the plan.
-func (x *tx) Snapshot(id perdure.SessionID) (r0 store.Snapshot, err error) {
-	fault, err := x.handle.before("Snapshot")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Snapshot(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Spawn is Spawn of store.Tx, with the faults of the plan.
-func (x *tx) Spawn(key perdure.CallKey) (r0 store.Spawn, err error) {
-	fault, err := x.handle.before("Spawn")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Spawn(key)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// SpawnOf is SpawnOf of store.Tx, with the faults of the plan.
-func (x *tx) SpawnOf(child perdure.SessionID) (r0 store.Spawn, err error) {
-	fault, err := x.handle.before("SpawnOf")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.SpawnOf(child)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Spawns is Spawns of store.Tx, with the faults of the plan.
-func (x *tx) Spawns(root perdure.SessionID) (r0 []store.Spawn, err error) {
-	fault, err := x.handle.before("Spawns")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Spawns(root)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// TakeCall is TakeCall of store.Tx, with the faults of the plan.
-func (x *tx) TakeCall(old perdure.Call, next perdure.Call) (err error) {
-	fault, err := x.handle.before("TakeCall")
-	if err != nil {
-		return err
-	}
-	err = x.inner.TakeCall(old, next)
-	if failed := x.handle.after(fault); failed != nil {
-		return failed
-	}
-	return err
-}
-
-// TakeSession is TakeSession of store.Tx, with the faults of the plan.
-func (x *tx) TakeSession(id perdure.SessionID, worker perdure.WorkerID) (r0 store.Session, err error) {
-	fault, err := x.handle.before("TakeSession")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.TakeSession(id, worker)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Task is Task of store.Tx, with the faults of the plan.
-func (x *tx) Task(session perdure.SessionID, id perdure.TaskID) (r0 perdure.Task, err error) {
-	fault, err := x.handle.before("Task")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Task(session, id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// TaskMessages is TaskMessages of store.Tx, with the faults of the plan.
-func (x *tx) TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit int) (r0 []perdure.TaskMessage, err error) {
-	fault, err := x.handle.before("TaskMessages")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.TaskMessages(id, after, limit)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Tasks is Tasks of store.Tx, with the faults of the plan.
-func (x *tx) Tasks(filter store.TaskFilter) (r0 []perdure.Task, err error) {
-	fault, err := x.handle.before("Tasks")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Tasks(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// TokenOf is TokenOf of store.Tx, with the faults of the plan.
-func (x *tx) TokenOf(hash string) (r0 store.AccessToken, err error) {
-	fault, err := x.handle.before("TokenOf")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.TokenOf(hash)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// UpdateTask is UpdateTask of store.Tx, with the faults of the plan.
-func (x *tx) UpdateTask(session perdure.SessionID, id perdure.TaskID, u perdure.TaskUpdate) (r0 perdure.TaskChange, err error) {
-	fault, err := x.handle.before("UpdateTask")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.UpdateTask(session, id, u)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Value is Value of store.Tx, with the faults of the plan.
-func (x *tx) Value(session perdure.SessionID, key string) (r0 store.Value, err error) {
-	fault, err := x.handle.before("Value")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Value(session, key)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Values is Values of store.Tx, with the faults of the plan.
-func (x *tx) Values(session perdure.SessionID) (r0 []store.Value, err error) {
-	fault, err := x.handle.before("Values")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Values(session)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Webhook is Webhook of store.Tx, with the faults of the plan.
-func (x *tx) Webhook(id perdure.WebhookID) (r0 store.Webhook, err error) {
-	fault, err := x.handle.before("Webhook")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Webhook(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Webhooks is Webhooks of store.Tx, with the faults of the plan.
-func (x *tx) Webhooks() (r0 []store.Webhook, err error) {
-	fault, err := x.handle.before("Webhooks")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Webhooks()
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Worker is Worker of store.Tx, with the faults of the plan.
-func (x *tx) Worker(id perdure.WorkerID) (r0 store.Worker, err error) {
-	fault, err := x.handle.before("Worker")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Worker(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Workers is Workers of store.Tx, with the faults of the plan.
-func (x *tx) Workers() (r0 []store.Worker, err error) {
-	fault, err := x.handle.before("Workers")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Workers()
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// AccessToken is AccessToken of store.Reader, with the faults of the plan.
-func (x *reader) AccessToken(id perdure.TokenID) (r0 store.AccessToken, err error) {
-	fault, err := x.handle.before("AccessToken")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.AccessToken(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// AccessTokens is AccessTokens of store.Reader, with the faults of the plan.
-func (x *reader) AccessTokens(org string) (r0 []store.AccessToken, err error) {
-	fault, err := x.handle.before("AccessTokens")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.AccessTokens(org)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Agent is Agent of store.Reader, with the faults of the plan.
-func (x *reader) Agent(id perdure.AgentID) (r0 agent.Agent, r1 bool, err error) {
-	fault, err := x.handle.before("Agent")
-	if err != nil {
-		return r0, r1, err
-	}
-	a0, a1, err := x.inner.Agent(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, r1, failed
-	}
-	return a0, a1, err
-}
-
-// AgentVersions is AgentVersions of store.Reader, with the faults of the plan.
-func (x *reader) AgentVersions(id perdure.AgentID, limit int) (r0 []agent.Agent, err error) {
-	fault, err := x.handle.before("AgentVersions")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.AgentVersions(id, limit)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Agents is Agents of store.Reader, with the faults of the plan.
-func (x *reader) Agents(filter agent.StatusFilter) (r0 []agent.Agent, err error) {
-	fault, err := x.handle.before("Agents")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Agents(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Approval is Approval of store.Reader, with the faults of the plan.
-func (x *reader) Approval(id perdure.ApprovalID) (r0 perdure.Approval, err error) {
-	fault, err := x.handle.before("Approval")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Approval(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Approvals is Approvals of store.Reader, with the faults of the plan.
-func (x *reader) Approvals(filter store.ApprovalFilter) (r0 []perdure.Approval, err error) {
-	fault, err := x.handle.before("Approvals")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Approvals(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// AuditHeads is AuditHeads of store.Reader, with the faults of the plan.
-func (x *reader) AuditHeads() (r0 []store.AuditHead, err error) {
-	fault, err := x.handle.before("AuditHeads")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.AuditHeads()
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// AuditLinks is AuditLinks of store.Reader, with the faults of the plan.
-func (x *reader) AuditLinks(org string, after int64, limit int) (r0 []store.AuditLink, err error) {
-	fault, err := x.handle.before("AuditLinks")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.AuditLinks(org, after, limit)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// BudgetEntries is BudgetEntries of store.Reader, with the faults of the plan.
-func (x *reader) BudgetEntries(filter store.EntryFilter) (r0 []budget.Entry, err error) {
-	fault, err := x.handle.before("BudgetEntries")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.BudgetEntries(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// BudgetHalts is BudgetHalts of store.Reader, with the faults of the plan.
-func (x *reader) BudgetHalts() (r0 []store.BudgetHalt, err error) {
-	fault, err := x.handle.before("BudgetHalts")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.BudgetHalts()
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// BudgetHolds is BudgetHolds of store.Reader, with the faults of the plan.
-func (x *reader) BudgetHolds(filter store.HoldFilter) (r0 []budget.Hold, err error) {
-	fault, err := x.handle.before("BudgetHolds")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.BudgetHolds(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// BudgetSum is BudgetSum of store.Reader, with the faults of the plan.
-func (x *reader) BudgetSum(id perdure.BudgetID, after time.Time, upTo time.Time) (r0 budget.Total, err error) {
-	fault, err := x.handle.before("BudgetSum")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.BudgetSum(id, after, upTo)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Budgeted is Budgeted of store.Reader, with the faults of the plan.
-func (x *reader) Budgeted() (r0 bool, err error) {
-	fault, err := x.handle.before("Budgeted")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Budgeted()
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Budgets is Budgets of store.Reader, with the faults of the plan.
-func (x *reader) Budgets(filter store.BudgetFilter) (r0 []budget.Account, err error) {
-	fault, err := x.handle.before("Budgets")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Budgets(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Call is Call of store.Reader, with the faults of the plan.
-func (x *reader) Call(key perdure.CallKey) (r0 perdure.Call, err error) {
-	fault, err := x.handle.before("Call")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Call(key)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Calls is Calls of store.Reader, with the faults of the plan.
-func (x *reader) Calls(filter store.CallFilter) (r0 []perdure.Call, err error) {
-	fault, err := x.handle.before("Calls")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Calls(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Connection is Connection of store.Reader, with the faults of the plan.
-func (x *reader) Connection(key store.ConnectionKey) (r0 store.Connection, r1 bool, err error) {
-	fault, err := x.handle.before("Connection")
-	if err != nil {
-		return r0, r1, err
-	}
-	a0, a1, err := x.inner.Connection(key)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, r1, failed
-	}
-	return a0, a1, err
-}
-
-// Connections is Connections of store.Reader, with the faults of the plan.
-func (x *reader) Connections() (r0 []store.Connection, err error) {
-	fault, err := x.handle.before("Connections")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Connections()
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// CountSpawns is CountSpawns of store.Reader, with the faults of the plan.
-func (x *reader) CountSpawns(root perdure.SessionID) (r0 store.SpawnCount, err error) {
-	fault, err := x.handle.before("CountSpawns")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.CountSpawns(root)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// CountTasks is CountTasks of store.Reader, with the faults of the plan.
-func (x *reader) CountTasks(state perdure.TaskState, session perdure.SessionID) (r0 []store.TaskCount, err error) {
-	fault, err := x.handle.before("CountTasks")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.CountTasks(state, session)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// DefaultModel is DefaultModel of store.Reader, with the faults of the plan.
-func (x *reader) DefaultModel() (r0 store.Model, r1 bool, err error) {
-	fault, err := x.handle.before("DefaultModel")
-	if err != nil {
-		return r0, r1, err
-	}
-	a0, a1, err := x.inner.DefaultModel()
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, r1, failed
-	}
-	return a0, a1, err
-}
-
-// DefaultProvider is DefaultProvider of store.Reader, with the faults of the plan.
-func (x *reader) DefaultProvider(kind string) (r0 store.Provider, r1 bool, err error) {
-	fault, err := x.handle.before("DefaultProvider")
-	if err != nil {
-		return r0, r1, err
-	}
-	a0, a1, err := x.inner.DefaultProvider(kind)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, r1, failed
-	}
-	return a0, a1, err
-}
-
-// Deliveries is Deliveries of store.Reader, with the faults of the plan.
-func (x *reader) Deliveries(session perdure.SessionID) (r0 []store.Delivery, err error) {
-	fault, err := x.handle.before("Deliveries")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Deliveries(session)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// DueLeases is DueLeases of store.Reader, with the faults of the plan.
-func (x *reader) DueLeases(due store.LeaseDue) (r0 []perdure.Lease, err error) {
-	fault, err := x.handle.before("DueLeases")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.DueLeases(due)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// DueSchedules is DueSchedules of store.Reader, with the faults of the plan.
-func (x *reader) DueSchedules(after time.Time, by time.Time, limit int) (r0 []perdure.Schedule, err error) {
-	fault, err := x.handle.before("DueSchedules")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.DueSchedules(after, by, limit)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Dump is Dump of store.Reader, with the faults of the plan.
-func (x *reader) Dump(id perdure.SessionID) (r0 store.SessionDump, err error) {
-	fault, err := x.handle.before("Dump")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Dump(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Events is Events of store.Reader, with the faults of the plan.
-func (x *reader) Events(session perdure.SessionID, after int64, limit int) (r0 []perdure.Event, err error) {
-	fault, err := x.handle.before("Events")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Events(session, after, limit)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// File is File of store.Reader, with the faults of the plan.
-func (x *reader) File(session perdure.SessionID, path string) (r0 store.File, err error) {
-	fault, err := x.handle.before("File")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.File(session, path)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// FileBytes is FileBytes of store.Reader, with the faults of the plan.
-func (x *reader) FileBytes(session perdure.SessionID) (r0 int64, err error) {
-	fault, err := x.handle.before("FileBytes")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.FileBytes(session)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Files is Files of store.Reader, with the faults of the plan.
-func (x *reader) Files(session perdure.SessionID, dir string, deep bool) (r0 []store.File, err error) {
-	fault, err := x.handle.before("Files")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Files(session, dir, deep)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Fire is Fire of store.Reader, with the faults of the plan.
-func (x *reader) Fire(id perdure.ScheduleID, nominal time.Time) (r0 perdure.Fire, err error) {
-	fault, err := x.handle.before("Fire")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Fire(id, nominal)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Fires is Fires of store.Reader, with the faults of the plan.
-func (x *reader) Fires(id perdure.ScheduleID, limit int) (r0 []perdure.Fire, err error) {
-	fault, err := x.handle.before("Fires")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Fires(id, limit)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Harness is Harness of store.Reader, with the faults of the plan.
-func (x *reader) Harness(id perdure.HarnessID) (r0 agent.Harness, r1 bool, err error) {
-	fault, err := x.handle.before("Harness")
-	if err != nil {
-		return r0, r1, err
-	}
-	a0, a1, err := x.inner.Harness(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, r1, failed
-	}
-	return a0, a1, err
-}
-
-// HarnessChain is HarnessChain of store.Reader, with the faults of the plan.
-func (x *reader) HarnessChain(leaf perdure.HarnessID) (r0 []agent.Harness, err error) {
-	fault, err := x.handle.before("HarnessChain")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.HarnessChain(leaf)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// HarnessVersions is HarnessVersions of store.Reader, with the faults of the plan.
-func (x *reader) HarnessVersions(id perdure.HarnessID, limit int) (r0 []agent.Harness, err error) {
-	fault, err := x.handle.before("HarnessVersions")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.HarnessVersions(id, limit)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Harnesses is Harnesses of store.Reader, with the faults of the plan.
-func (x *reader) Harnesses(filter agent.StatusFilter) (r0 []agent.Harness, err error) {
-	fault, err := x.handle.before("Harnesses")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Harnesses(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// HasBlob is HasBlob of store.Reader, with the faults of the plan.
-func (x *reader) HasBlob(sha256 string) (r0 bool, err error) {
-	fault, err := x.handle.before("HasBlob")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.HasBlob(sha256)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// HookDeliveries is HookDeliveries of store.Reader, with the faults of the plan.
-func (x *reader) HookDeliveries(filter store.HookDeliveryFilter) (r0 []webhook.Delivery, err error) {
-	fault, err := x.handle.before("HookDeliveries")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.HookDeliveries(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// HookDelivery is HookDelivery of store.Reader, with the faults of the plan.
-func (x *reader) HookDelivery(id perdure.WebhookDeliveryID) (r0 webhook.Delivery, err error) {
-	fault, err := x.handle.before("HookDelivery")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.HookDelivery(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// HookSpans is HookSpans of store.Reader, with the faults of the plan.
-func (x *reader) HookSpans(limit int) (r0 []store.HookSpan, err error) {
-	fault, err := x.handle.before("HookSpans")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.HookSpans(limit)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Image is Image of store.Reader, with the faults of the plan.
-func (x *reader) Image(session perdure.SessionID, id perdure.ImageID) (r0 store.Image, err error) {
-	fault, err := x.handle.before("Image")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Image(session, id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Images is Images of store.Reader, with the faults of the plan.
-func (x *reader) Images(session perdure.SessionID) (r0 []store.Image, err error) {
-	fault, err := x.handle.before("Images")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Images(session)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Lease is Lease of store.Reader, with the faults of the plan.
-func (x *reader) Lease(key store.LeaseKey) (r0 perdure.Lease, err error) {
-	fault, err := x.handle.before("Lease")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Lease(key)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Leases is Leases of store.Reader, with the faults of the plan.
-func (x *reader) Leases(session perdure.SessionID) (r0 []perdure.Lease, err error) {
-	fault, err := x.handle.before("Leases")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Leases(session)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Model is Model of store.Reader, with the faults of the plan.
-func (x *reader) Model(id perdure.ModelID) (r0 store.Model, r1 bool, err error) {
-	fault, err := x.handle.before("Model")
-	if err != nil {
-		return r0, r1, err
-	}
-	a0, a1, err := x.inner.Model(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, r1, failed
-	}
-	return a0, a1, err
-}
-
-// Models is Models of store.Reader, with the faults of the plan.
-func (x *reader) Models() (r0 []store.Model, err error) {
-	fault, err := x.handle.before("Models")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Models()
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// NextSecret is NextSecret of store.Reader, with the faults of the plan.
-func (x *reader) NextSecret(session perdure.SessionID, name string) (r0 int64, err error) {
-	fault, err := x.handle.before("NextSecret")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.NextSecret(session, name)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Now is Now of store.Reader, with the faults of the plan.
-func (x *reader) Now() (r0 time.Time) {
-	_, _ = x.handle.count("Now") // cannot fail
-	return x.inner.Now()
-}
-
-// OutboundCalls is OutboundCalls of store.Reader, with the faults of the plan.
-func (x *reader) OutboundCalls(org string) (r0 int, err error) {
-	fault, err := x.handle.before("OutboundCalls")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.OutboundCalls(org)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Partial is Partial of store.Reader, with the faults of the plan.
-func (x *reader) Partial(session perdure.SessionID, message perdure.MessageID) (r0 store.Partial, err error) {
-	fault, err := x.handle.before("Partial")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Partial(session, message)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Payment is Payment of store.Reader, with the faults of the plan.
-func (x *reader) Payment(hash string) (r0 store.Payment, err error) {
-	fault, err := x.handle.before("Payment")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Payment(hash)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// PaymentSum is PaymentSum of store.Reader, with the faults of the plan.
-func (x *reader) PaymentSum(scope store.PaymentScope) (r0 int64, err error) {
-	fault, err := x.handle.before("PaymentSum")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.PaymentSum(scope)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Payments is Payments of store.Reader, with the faults of the plan.
-func (x *reader) Payments(filter store.PaymentFilter) (r0 []store.Payment, err error) {
-	fault, err := x.handle.before("Payments")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Payments(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Provider is Provider of store.Reader, with the faults of the plan.
-func (x *reader) Provider(id perdure.ProviderID) (r0 store.Provider, r1 bool, err error) {
-	fault, err := x.handle.before("Provider")
-	if err != nil {
-		return r0, r1, err
-	}
-	a0, a1, err := x.inner.Provider(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, r1, failed
-	}
-	return a0, a1, err
-}
-
-// Providers is Providers of store.Reader, with the faults of the plan.
-func (x *reader) Providers() (r0 []store.Provider, err error) {
-	fault, err := x.handle.before("Providers")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Providers()
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// ReadLog is ReadLog of store.Reader, with the faults of the plan.
-func (x *reader) ReadLog(id perdure.TaskID, offset int64, max int) (r0 []store.LogChunk, r1 int64, err error) {
-	fault, err := x.handle.before("ReadLog")
-	if err != nil {
-		return r0, r1, err
-	}
-	a0, a1, err := x.inner.ReadLog(id, offset, max)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, r1, failed
-	}
-	return a0, a1, err
-}
-
-// Request is Request of store.Reader, with the faults of the plan.
-func (x *reader) Request(scope string, key string) (r0 store.Request, err error) {
-	fault, err := x.handle.before("Request")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Request(scope, key)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Resource is Resource of store.Reader, with the faults of the plan.
-func (x *reader) Resource(session perdure.SessionID, id string) (r0 perdure.Resource, err error) {
-	fault, err := x.handle.before("Resource")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Resource(session, id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Resources is Resources of store.Reader, with the faults of the plan.
-func (x *reader) Resources(filter store.ResourceFilter) (r0 []store.Resource, err error) {
-	fault, err := x.handle.before("Resources")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Resources(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Schedule is Schedule of store.Reader, with the faults of the plan.
-func (x *reader) Schedule(id perdure.ScheduleID) (r0 perdure.Schedule, err error) {
-	fault, err := x.handle.before("Schedule")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Schedule(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Schedules is Schedules of store.Reader, with the faults of the plan.
-func (x *reader) Schedules(filter store.ScheduleFilter) (r0 []perdure.Schedule, err error) {
-	fault, err := x.handle.before("Schedules")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Schedules(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Secret is Secret of store.Reader, with the faults of the plan.
-func (x *reader) Secret(session perdure.SessionID, name string) (r0 store.Secret, err error) {
-	fault, err := x.handle.before("Secret")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Secret(session, name)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Secrets is Secrets of store.Reader, with the faults of the plan.
-func (x *reader) Secrets(filter store.SecretFilter) (r0 []store.Secret, err error) {
-	fault, err := x.handle.before("Secrets")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Secrets(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Session is Session of store.Reader, with the faults of the plan.
-func (x *reader) Session(id perdure.SessionID) (r0 store.Session, err error) {
-	fault, err := x.handle.before("Session")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Session(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Sessions is Sessions of store.Reader, with the faults of the plan.
-func (x *reader) Sessions(filter store.SessionFilter) (r0 []store.Session, err error) {
-	fault, err := x.handle.before("Sessions")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Sessions(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Snapshot is Snapshot of store.Reader, with the faults of the plan.
-func (x *reader) Snapshot(id perdure.SessionID) (r0 store.Snapshot, err error) {
-	fault, err := x.handle.before("Snapshot")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Snapshot(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Spawn is Spawn of store.Reader, with the faults of the plan.
-func (x *reader) Spawn(key perdure.CallKey) (r0 store.Spawn, err error) {
-	fault, err := x.handle.before("Spawn")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Spawn(key)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// SpawnOf is SpawnOf of store.Reader, with the faults of the plan.
-func (x *reader) SpawnOf(child perdure.SessionID) (r0 store.Spawn, err error) {
-	fault, err := x.handle.before("SpawnOf")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.SpawnOf(child)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Spawns is Spawns of store.Reader, with the faults of the plan.
-func (x *reader) Spawns(root perdure.SessionID) (r0 []store.Spawn, err error) {
-	fault, err := x.handle.before("Spawns")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Spawns(root)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Task is Task of store.Reader, with the faults of the plan.
-func (x *reader) Task(session perdure.SessionID, id perdure.TaskID) (r0 perdure.Task, err error) {
-	fault, err := x.handle.before("Task")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Task(session, id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// TaskMessages is TaskMessages of store.Reader, with the faults of the plan.
-func (x *reader) TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit int) (r0 []perdure.TaskMessage, err error) {
-	fault, err := x.handle.before("TaskMessages")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.TaskMessages(id, after, limit)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Tasks is Tasks of store.Reader, with the faults of the plan.
-func (x *reader) Tasks(filter store.TaskFilter) (r0 []perdure.Task, err error) {
-	fault, err := x.handle.before("Tasks")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Tasks(filter)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// TokenOf is TokenOf of store.Reader, with the faults of the plan.
-func (x *reader) TokenOf(hash string) (r0 store.AccessToken, err error) {
-	fault, err := x.handle.before("TokenOf")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.TokenOf(hash)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Value is Value of store.Reader, with the faults of the plan.
-func (x *reader) Value(session perdure.SessionID, key string) (r0 store.Value, err error) {
-	fault, err := x.handle.before("Value")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Value(session, key)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Values is Values of store.Reader, with the faults of the plan.
-func (x *reader) Values(session perdure.SessionID) (r0 []store.Value, err error) {
-	fault, err := x.handle.before("Values")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Values(session)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Webhook is Webhook of store.Reader, with the faults of the plan.
-func (x *reader) Webhook(id perdure.WebhookID) (r0 store.Webhook, err error) {
-	fault, err := x.handle.before("Webhook")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Webhook(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Webhooks is Webhooks of store.Reader, with the faults of the plan.
-func (x *reader) Webhooks() (r0 []store.Webhook, err error) {
-	fault, err := x.handle.before("Webhooks")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Webhooks()
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Worker is Worker of store.Reader, with the faults of the plan.
-func (x *reader) Worker(id perdure.WorkerID) (r0 store.Worker, err error) {
-	fault, err := x.handle.before("Worker")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Worker(id)
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
-}
-
-// Workers is Workers of store.Reader, with the faults of the plan.
-func (x *reader) Workers() (r0 []store.Worker, err error) {
-	fault, err := x.handle.before("Workers")
-	if err != nil {
-		return r0, err
-	}
-	a0, err := x.inner.Workers()
-	if failed := x.handle.after(fault); failed != nil {
-		return r0, failed
-	}
-	return a0, err
+// journalViewWrapper is store.JournalView, with the faults of the plan.
+type journalViewWrapper struct {
+	in     store.JournalView
+	handle *handle
+}
+
+var _ store.JournalView = journalViewWrapper{}
+
+func newJournalViewWrapper(in store.JournalView, h *handle) journalViewWrapper {
+	return journalViewWrapper{in, h}
+}
+
+func (x journalViewWrapper) Events(session perdure.SessionID, after int64, limit int) ([]perdure.Event, error) {
+	return call1(x.handle, "Journal.Events", func() ([]perdure.Event, error) { return x.in.Events(session, after, limit) })
+}
+
+func (x journalViewWrapper) Partial(session perdure.SessionID, message perdure.MessageID) (store.Partial, error) {
+	return call1(x.handle, "Journal.Partial", func() (store.Partial, error) { return x.in.Partial(session, message) })
+}
+
+// sessionsViewWrapper is store.SessionsView, with the faults of the plan.
+type sessionsViewWrapper struct {
+	in     store.SessionsView
+	handle *handle
+}
+
+var _ store.SessionsView = sessionsViewWrapper{}
+
+func newSessionsViewWrapper(in store.SessionsView, h *handle) sessionsViewWrapper {
+	return sessionsViewWrapper{in, h}
+}
+
+func (x sessionsViewWrapper) Get(id perdure.SessionID) (store.Session, error) {
+	return call1(x.handle, "Sessions.Get", func() (store.Session, error) { return x.in.Get(id) })
+}
+
+func (x sessionsViewWrapper) List(filter store.SessionFilter) ([]store.Session, error) {
+	return call1(x.handle, "Sessions.List", func() ([]store.Session, error) { return x.in.List(filter) })
+}
+
+func (x sessionsViewWrapper) Snapshot(id perdure.SessionID) (store.Snapshot, error) {
+	return call1(x.handle, "Sessions.Snapshot", func() (store.Snapshot, error) { return x.in.Snapshot(id) })
+}
+
+func (x sessionsViewWrapper) Dump(id perdure.SessionID) (store.SessionDump, error) {
+	return call1(x.handle, "Sessions.Dump", func() (store.SessionDump, error) { return x.in.Dump(id) })
+}
+
+// callReaderWrapper is store.CallReader, with the faults of the plan.
+type callReaderWrapper struct {
+	in     store.CallReader
+	handle *handle
+}
+
+var _ store.CallReader = callReaderWrapper{}
+
+func newCallReaderWrapper(in store.CallReader, h *handle) callReaderWrapper {
+	return callReaderWrapper{in, h}
+}
+
+func (x callReaderWrapper) Get(key perdure.CallKey) (perdure.Call, error) {
+	return call1(x.handle, "Calls.Get", func() (perdure.Call, error) { return x.in.Get(key) })
+}
+
+func (x callReaderWrapper) List(filter store.CallFilter) ([]perdure.Call, error) {
+	return call1(x.handle, "Calls.List", func() ([]perdure.Call, error) { return x.in.List(filter) })
+}
+
+// taskReaderWrapper is store.TaskReader, with the faults of the plan.
+type taskReaderWrapper struct {
+	in     store.TaskReader
+	handle *handle
+}
+
+var _ store.TaskReader = taskReaderWrapper{}
+
+func newTaskReaderWrapper(in store.TaskReader, h *handle) taskReaderWrapper {
+	return taskReaderWrapper{in, h}
+}
+
+func (x taskReaderWrapper) Get(session perdure.SessionID, id perdure.TaskID) (perdure.Task, error) {
+	return call1(x.handle, "Tasks.Get", func() (perdure.Task, error) { return x.in.Get(session, id) })
+}
+
+func (x taskReaderWrapper) List(filter store.TaskFilter) ([]perdure.Task, error) {
+	return call1(x.handle, "Tasks.List", func() ([]perdure.Task, error) { return x.in.List(filter) })
+}
+
+func (x taskReaderWrapper) Count(state perdure.TaskState, session perdure.SessionID) ([]store.TaskCount, error) {
+	return call1(x.handle, "Tasks.Count", func() ([]store.TaskCount, error) { return x.in.Count(state, session) })
+}
+
+func (x taskReaderWrapper) Messages(id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]perdure.TaskMessage, error) {
+	return call1(x.handle, "Tasks.Messages", func() ([]perdure.TaskMessage, error) { return x.in.Messages(id, after, limit) })
+}
+
+func (x taskReaderWrapper) Deliveries(session perdure.SessionID) ([]store.Delivery, error) {
+	return call1(x.handle, "Tasks.Deliveries", func() ([]store.Delivery, error) { return x.in.Deliveries(session) })
+}
+
+func (x taskReaderWrapper) ReadLog(id perdure.TaskID, offset int64, max int) ([]store.LogChunk, int64, error) {
+	return call2(x.handle, "Tasks.ReadLog", func() ([]store.LogChunk, int64, error) { return x.in.ReadLog(id, offset, max) })
+}
+
+// fileReaderWrapper is store.FileReader, with the faults of the plan.
+type fileReaderWrapper struct {
+	in     store.FileReader
+	handle *handle
+}
+
+var _ store.FileReader = fileReaderWrapper{}
+
+func newFileReaderWrapper(in store.FileReader, h *handle) fileReaderWrapper {
+	return fileReaderWrapper{in, h}
+}
+
+func (x fileReaderWrapper) Get(session perdure.SessionID, path string) (store.File, error) {
+	return call1(x.handle, "Files.Get", func() (store.File, error) { return x.in.Get(session, path) })
+}
+
+func (x fileReaderWrapper) List(session perdure.SessionID, dir string, deep bool) ([]store.File, error) {
+	return call1(x.handle, "Files.List", func() ([]store.File, error) { return x.in.List(session, dir, deep) })
+}
+
+func (x fileReaderWrapper) TotalBytes(session perdure.SessionID) (int64, error) {
+	return call1(x.handle, "Files.TotalBytes", func() (int64, error) { return x.in.TotalBytes(session) })
+}
+
+// workerReaderWrapper is store.WorkerReader, with the faults of the plan.
+type workerReaderWrapper struct {
+	in     store.WorkerReader
+	handle *handle
+}
+
+var _ store.WorkerReader = workerReaderWrapper{}
+
+func newWorkerReaderWrapper(in store.WorkerReader, h *handle) workerReaderWrapper {
+	return workerReaderWrapper{in, h}
+}
+
+func (x workerReaderWrapper) Get(id perdure.WorkerID) (store.Worker, error) {
+	return call1(x.handle, "Workers.Get", func() (store.Worker, error) { return x.in.Get(id) })
+}
+
+func (x workerReaderWrapper) List() ([]store.Worker, error) {
+	return call1(x.handle, "Workers.List", func() ([]store.Worker, error) { return x.in.List() })
+}
+
+// requestReaderWrapper is store.RequestReader, with the faults of the plan.
+type requestReaderWrapper struct {
+	in     store.RequestReader
+	handle *handle
+}
+
+var _ store.RequestReader = requestReaderWrapper{}
+
+func newRequestReaderWrapper(in store.RequestReader, h *handle) requestReaderWrapper {
+	return requestReaderWrapper{in, h}
+}
+
+func (x requestReaderWrapper) Get(scope string, key string) (store.Request, error) {
+	return call1(x.handle, "Requests.Get", func() (store.Request, error) { return x.in.Get(scope, key) })
+}
+
+// approvalReaderWrapper is store.ApprovalReader, with the faults of the plan.
+type approvalReaderWrapper struct {
+	in     store.ApprovalReader
+	handle *handle
+}
+
+var _ store.ApprovalReader = approvalReaderWrapper{}
+
+func newApprovalReaderWrapper(in store.ApprovalReader, h *handle) approvalReaderWrapper {
+	return approvalReaderWrapper{in, h}
+}
+
+func (x approvalReaderWrapper) Get(id perdure.ApprovalID) (perdure.Approval, error) {
+	return call1(x.handle, "Approvals.Get", func() (perdure.Approval, error) { return x.in.Get(id) })
+}
+
+func (x approvalReaderWrapper) List(filter store.ApprovalFilter) ([]perdure.Approval, error) {
+	return call1(x.handle, "Approvals.List", func() ([]perdure.Approval, error) { return x.in.List(filter) })
+}
+
+// spawnReaderWrapper is store.SpawnReader, with the faults of the plan.
+type spawnReaderWrapper struct {
+	in     store.SpawnReader
+	handle *handle
+}
+
+var _ store.SpawnReader = spawnReaderWrapper{}
+
+func newSpawnReaderWrapper(in store.SpawnReader, h *handle) spawnReaderWrapper {
+	return spawnReaderWrapper{in, h}
+}
+
+func (x spawnReaderWrapper) Get(key perdure.CallKey) (store.Spawn, error) {
+	return call1(x.handle, "Spawns.Get", func() (store.Spawn, error) { return x.in.Get(key) })
+}
+
+func (x spawnReaderWrapper) OfChild(child perdure.SessionID) (store.Spawn, error) {
+	return call1(x.handle, "Spawns.OfChild", func() (store.Spawn, error) { return x.in.OfChild(child) })
+}
+
+func (x spawnReaderWrapper) List(root perdure.SessionID) ([]store.Spawn, error) {
+	return call1(x.handle, "Spawns.List", func() ([]store.Spawn, error) { return x.in.List(root) })
+}
+
+func (x spawnReaderWrapper) Count(root perdure.SessionID) (store.SpawnCount, error) {
+	return call1(x.handle, "Spawns.Count", func() (store.SpawnCount, error) { return x.in.Count(root) })
+}
+
+// resourceReaderWrapper is store.ResourceReader, with the faults of the plan.
+type resourceReaderWrapper struct {
+	in     store.ResourceReader
+	handle *handle
+}
+
+var _ store.ResourceReader = resourceReaderWrapper{}
+
+func newResourceReaderWrapper(in store.ResourceReader, h *handle) resourceReaderWrapper {
+	return resourceReaderWrapper{in, h}
+}
+
+func (x resourceReaderWrapper) Get(session perdure.SessionID, id string) (perdure.Resource, error) {
+	return call1(x.handle, "Resources.Get", func() (perdure.Resource, error) { return x.in.Get(session, id) })
+}
+
+func (x resourceReaderWrapper) List(filter store.ResourceFilter) ([]store.Resource, error) {
+	return call1(x.handle, "Resources.List", func() ([]store.Resource, error) { return x.in.List(filter) })
+}
+
+func (x resourceReaderWrapper) Lease(key store.LeaseKey) (perdure.Lease, error) {
+	return call1(x.handle, "Resources.Lease", func() (perdure.Lease, error) { return x.in.Lease(key) })
+}
+
+func (x resourceReaderWrapper) Leases(session perdure.SessionID) ([]perdure.Lease, error) {
+	return call1(x.handle, "Resources.Leases", func() ([]perdure.Lease, error) { return x.in.Leases(session) })
+}
+
+func (x resourceReaderWrapper) DueLeases(due store.LeaseDue) ([]perdure.Lease, error) {
+	return call1(x.handle, "Resources.DueLeases", func() ([]perdure.Lease, error) { return x.in.DueLeases(due) })
+}
+
+// scheduleReaderWrapper is store.ScheduleReader, with the faults of the plan.
+type scheduleReaderWrapper struct {
+	in     store.ScheduleReader
+	handle *handle
+}
+
+var _ store.ScheduleReader = scheduleReaderWrapper{}
+
+func newScheduleReaderWrapper(in store.ScheduleReader, h *handle) scheduleReaderWrapper {
+	return scheduleReaderWrapper{in, h}
+}
+
+func (x scheduleReaderWrapper) Get(id perdure.ScheduleID) (perdure.Schedule, error) {
+	return call1(x.handle, "Schedules.Get", func() (perdure.Schedule, error) { return x.in.Get(id) })
+}
+
+func (x scheduleReaderWrapper) List(filter store.ScheduleFilter) ([]perdure.Schedule, error) {
+	return call1(x.handle, "Schedules.List", func() ([]perdure.Schedule, error) { return x.in.List(filter) })
+}
+
+func (x scheduleReaderWrapper) Due(after time.Time, by time.Time, limit int) ([]perdure.Schedule, error) {
+	return call1(x.handle, "Schedules.Due", func() ([]perdure.Schedule, error) { return x.in.Due(after, by, limit) })
+}
+
+func (x scheduleReaderWrapper) Fire(id perdure.ScheduleID, nominal time.Time) (perdure.Fire, error) {
+	return call1(x.handle, "Schedules.Fire", func() (perdure.Fire, error) { return x.in.Fire(id, nominal) })
+}
+
+func (x scheduleReaderWrapper) Fires(id perdure.ScheduleID, limit int) ([]perdure.Fire, error) {
+	return call1(x.handle, "Schedules.Fires", func() ([]perdure.Fire, error) { return x.in.Fires(id, limit) })
+}
+
+// valueReaderWrapper is store.ValueReader, with the faults of the plan.
+type valueReaderWrapper struct {
+	in     store.ValueReader
+	handle *handle
+}
+
+var _ store.ValueReader = valueReaderWrapper{}
+
+func newValueReaderWrapper(in store.ValueReader, h *handle) valueReaderWrapper {
+	return valueReaderWrapper{in, h}
+}
+
+func (x valueReaderWrapper) Get(session perdure.SessionID, key string) (store.Value, error) {
+	return call1(x.handle, "Values.Get", func() (store.Value, error) { return x.in.Get(session, key) })
+}
+
+func (x valueReaderWrapper) List(session perdure.SessionID) ([]store.Value, error) {
+	return call1(x.handle, "Values.List", func() ([]store.Value, error) { return x.in.List(session) })
+}
+
+// imageReaderWrapper is store.ImageReader, with the faults of the plan.
+type imageReaderWrapper struct {
+	in     store.ImageReader
+	handle *handle
+}
+
+var _ store.ImageReader = imageReaderWrapper{}
+
+func newImageReaderWrapper(in store.ImageReader, h *handle) imageReaderWrapper {
+	return imageReaderWrapper{in, h}
+}
+
+func (x imageReaderWrapper) Get(session perdure.SessionID, id perdure.ImageID) (store.Image, error) {
+	return call1(x.handle, "Images.Get", func() (store.Image, error) { return x.in.Get(session, id) })
+}
+
+func (x imageReaderWrapper) List(session perdure.SessionID) ([]store.Image, error) {
+	return call1(x.handle, "Images.List", func() ([]store.Image, error) { return x.in.List(session) })
+}
+
+func (x imageReaderWrapper) HasBlob(sha256 string) (bool, error) {
+	return call1(x.handle, "Images.HasBlob", func() (bool, error) { return x.in.HasBlob(sha256) })
+}
+
+// secretReaderWrapper is store.SecretReader, with the faults of the plan.
+type secretReaderWrapper struct {
+	in     store.SecretReader
+	handle *handle
+}
+
+var _ store.SecretReader = secretReaderWrapper{}
+
+func newSecretReaderWrapper(in store.SecretReader, h *handle) secretReaderWrapper {
+	return secretReaderWrapper{in, h}
+}
+
+func (x secretReaderWrapper) Get(session perdure.SessionID, name string) (store.Secret, error) {
+	return call1(x.handle, "Secrets.Get", func() (store.Secret, error) { return x.in.Get(session, name) })
+}
+
+func (x secretReaderWrapper) NextVersion(session perdure.SessionID, name string) (int64, error) {
+	return call1(x.handle, "Secrets.NextVersion", func() (int64, error) { return x.in.NextVersion(session, name) })
+}
+
+func (x secretReaderWrapper) List(filter store.SecretFilter) ([]store.Secret, error) {
+	return call1(x.handle, "Secrets.List", func() ([]store.Secret, error) { return x.in.List(filter) })
+}
+
+// paymentReaderWrapper is store.PaymentReader, with the faults of the plan.
+type paymentReaderWrapper struct {
+	in     store.PaymentReader
+	handle *handle
+}
+
+var _ store.PaymentReader = paymentReaderWrapper{}
+
+func newPaymentReaderWrapper(in store.PaymentReader, h *handle) paymentReaderWrapper {
+	return paymentReaderWrapper{in, h}
+}
+
+func (x paymentReaderWrapper) Get(hash string) (store.Payment, error) {
+	return call1(x.handle, "Payments.Get", func() (store.Payment, error) { return x.in.Get(hash) })
+}
+
+func (x paymentReaderWrapper) List(filter store.PaymentFilter) ([]store.Payment, error) {
+	return call1(x.handle, "Payments.List", func() ([]store.Payment, error) { return x.in.List(filter) })
+}
+
+func (x paymentReaderWrapper) Sum(scope store.PaymentScope) (int64, error) {
+	return call1(x.handle, "Payments.Sum", func() (int64, error) { return x.in.Sum(scope) })
+}
+
+// rateReaderWrapper is store.RateReader, with the faults of the plan.
+type rateReaderWrapper struct {
+	in     store.RateReader
+	handle *handle
+}
+
+var _ store.RateReader = rateReaderWrapper{}
+
+func newRateReaderWrapper(in store.RateReader, h *handle) rateReaderWrapper {
+	return rateReaderWrapper{in, h}
+}
+
+func (x rateReaderWrapper) Outbound(org string) (int, error) {
+	return call1(x.handle, "Rates.Outbound", func() (int, error) { return x.in.Outbound(org) })
+}
+
+// budgetReaderWrapper is store.BudgetReader, with the faults of the plan.
+type budgetReaderWrapper struct {
+	in     store.BudgetReader
+	handle *handle
+}
+
+var _ store.BudgetReader = budgetReaderWrapper{}
+
+func newBudgetReaderWrapper(in store.BudgetReader, h *handle) budgetReaderWrapper {
+	return budgetReaderWrapper{in, h}
+}
+
+func (x budgetReaderWrapper) Any() (bool, error) {
+	return call1(x.handle, "Budgets.Any", func() (bool, error) { return x.in.Any() })
+}
+
+func (x budgetReaderWrapper) List(filter store.BudgetFilter) ([]budget.Account, error) {
+	return call1(x.handle, "Budgets.List", func() ([]budget.Account, error) { return x.in.List(filter) })
+}
+
+func (x budgetReaderWrapper) Holds(filter store.HoldFilter) ([]budget.Hold, error) {
+	return call1(x.handle, "Budgets.Holds", func() ([]budget.Hold, error) { return x.in.Holds(filter) })
+}
+
+func (x budgetReaderWrapper) Entries(filter store.EntryFilter) ([]budget.Entry, error) {
+	return call1(x.handle, "Budgets.Entries", func() ([]budget.Entry, error) { return x.in.Entries(filter) })
+}
+
+func (x budgetReaderWrapper) Sum(id perdure.BudgetID, after time.Time, upTo time.Time) (budget.Total, error) {
+	return call1(x.handle, "Budgets.Sum", func() (budget.Total, error) { return x.in.Sum(id, after, upTo) })
+}
+
+func (x budgetReaderWrapper) Halts() ([]store.BudgetHalt, error) {
+	return call1(x.handle, "Budgets.Halts", func() ([]store.BudgetHalt, error) { return x.in.Halts() })
+}
+
+// webhookReaderWrapper is store.WebhookReader, with the faults of the plan.
+type webhookReaderWrapper struct {
+	in     store.WebhookReader
+	handle *handle
+}
+
+var _ store.WebhookReader = webhookReaderWrapper{}
+
+func newWebhookReaderWrapper(in store.WebhookReader, h *handle) webhookReaderWrapper {
+	return webhookReaderWrapper{in, h}
+}
+
+func (x webhookReaderWrapper) Get(id perdure.WebhookID) (store.Webhook, error) {
+	return call1(x.handle, "Webhooks.Get", func() (store.Webhook, error) { return x.in.Get(id) })
+}
+
+func (x webhookReaderWrapper) List() ([]store.Webhook, error) {
+	return call1(x.handle, "Webhooks.List", func() ([]store.Webhook, error) { return x.in.List() })
+}
+
+func (x webhookReaderWrapper) Spans(limit int) ([]store.HookSpan, error) {
+	return call1(x.handle, "Webhooks.Spans", func() ([]store.HookSpan, error) { return x.in.Spans(limit) })
+}
+
+func (x webhookReaderWrapper) Delivery(id perdure.WebhookDeliveryID) (webhook.Delivery, error) {
+	return call1(x.handle, "Webhooks.Delivery", func() (webhook.Delivery, error) { return x.in.Delivery(id) })
+}
+
+func (x webhookReaderWrapper) Deliveries(filter store.HookDeliveryFilter) ([]webhook.Delivery, error) {
+	return call1(x.handle, "Webhooks.Deliveries", func() ([]webhook.Delivery, error) { return x.in.Deliveries(filter) })
+}
+
+// tokenReaderWrapper is store.TokenReader, with the faults of the plan.
+type tokenReaderWrapper struct {
+	in     store.TokenReader
+	handle *handle
+}
+
+var _ store.TokenReader = tokenReaderWrapper{}
+
+func newTokenReaderWrapper(in store.TokenReader, h *handle) tokenReaderWrapper {
+	return tokenReaderWrapper{in, h}
+}
+
+func (x tokenReaderWrapper) Get(id perdure.TokenID) (store.AccessToken, error) {
+	return call1(x.handle, "Tokens.Get", func() (store.AccessToken, error) { return x.in.Get(id) })
+}
+
+func (x tokenReaderWrapper) ByHash(hash string) (store.AccessToken, error) {
+	return call1(x.handle, "Tokens.ByHash", func() (store.AccessToken, error) { return x.in.ByHash(hash) })
+}
+
+func (x tokenReaderWrapper) List(org string) ([]store.AccessToken, error) {
+	return call1(x.handle, "Tokens.List", func() ([]store.AccessToken, error) { return x.in.List(org) })
+}
+
+// auditReaderWrapper is store.AuditReader, with the faults of the plan.
+type auditReaderWrapper struct {
+	in     store.AuditReader
+	handle *handle
+}
+
+var _ store.AuditReader = auditReaderWrapper{}
+
+func newAuditReaderWrapper(in store.AuditReader, h *handle) auditReaderWrapper {
+	return auditReaderWrapper{in, h}
+}
+
+func (x auditReaderWrapper) Links(org string, after int64, limit int) ([]store.AuditLink, error) {
+	return call1(x.handle, "Audit.Links", func() ([]store.AuditLink, error) { return x.in.Links(org, after, limit) })
+}
+
+func (x auditReaderWrapper) Heads() ([]store.AuditHead, error) {
+	return call1(x.handle, "Audit.Heads", func() ([]store.AuditHead, error) { return x.in.Heads() })
+}
+
+// agentReaderWrapper is store.AgentReader, with the faults of the plan.
+type agentReaderWrapper struct {
+	in     store.AgentReader
+	handle *handle
+}
+
+var _ store.AgentReader = agentReaderWrapper{}
+
+func newAgentReaderWrapper(in store.AgentReader, h *handle) agentReaderWrapper {
+	return agentReaderWrapper{in, h}
+}
+
+func (x agentReaderWrapper) Get(id perdure.AgentID) (agent.Agent, bool, error) {
+	return call2(x.handle, "Agents.Get", func() (agent.Agent, bool, error) { return x.in.Get(id) })
+}
+
+func (x agentReaderWrapper) List(filter agent.StatusFilter) ([]agent.Agent, error) {
+	return call1(x.handle, "Agents.List", func() ([]agent.Agent, error) { return x.in.List(filter) })
+}
+
+func (x agentReaderWrapper) Versions(id perdure.AgentID, limit int) ([]agent.Agent, error) {
+	return call1(x.handle, "Agents.Versions", func() ([]agent.Agent, error) { return x.in.Versions(id, limit) })
+}
+
+// harnessReaderWrapper is store.HarnessReader, with the faults of the plan.
+type harnessReaderWrapper struct {
+	in     store.HarnessReader
+	handle *handle
+}
+
+var _ store.HarnessReader = harnessReaderWrapper{}
+
+func newHarnessReaderWrapper(in store.HarnessReader, h *handle) harnessReaderWrapper {
+	return harnessReaderWrapper{in, h}
+}
+
+func (x harnessReaderWrapper) Get(id perdure.HarnessID) (agent.Harness, bool, error) {
+	return call2(x.handle, "Harnesses.Get", func() (agent.Harness, bool, error) { return x.in.Get(id) })
+}
+
+func (x harnessReaderWrapper) List(filter agent.StatusFilter) ([]agent.Harness, error) {
+	return call1(x.handle, "Harnesses.List", func() ([]agent.Harness, error) { return x.in.List(filter) })
+}
+
+func (x harnessReaderWrapper) Versions(id perdure.HarnessID, limit int) ([]agent.Harness, error) {
+	return call1(x.handle, "Harnesses.Versions", func() ([]agent.Harness, error) { return x.in.Versions(id, limit) })
+}
+
+func (x harnessReaderWrapper) Chain(leaf perdure.HarnessID) ([]agent.Harness, error) {
+	return call1(x.handle, "Harnesses.Chain", func() ([]agent.Harness, error) { return x.in.Chain(leaf) })
+}
+
+// modelReaderWrapper is store.ModelReader, with the faults of the plan.
+type modelReaderWrapper struct {
+	in     store.ModelReader
+	handle *handle
+}
+
+var _ store.ModelReader = modelReaderWrapper{}
+
+func newModelReaderWrapper(in store.ModelReader, h *handle) modelReaderWrapper {
+	return modelReaderWrapper{in, h}
+}
+
+func (x modelReaderWrapper) Get(id perdure.ModelID) (store.Model, bool, error) {
+	return call2(x.handle, "Models.Get", func() (store.Model, bool, error) { return x.in.Get(id) })
+}
+
+func (x modelReaderWrapper) List() ([]store.Model, error) {
+	return call1(x.handle, "Models.List", func() ([]store.Model, error) { return x.in.List() })
+}
+
+func (x modelReaderWrapper) Default() (store.Model, bool, error) {
+	return call2(x.handle, "Models.Default", func() (store.Model, bool, error) { return x.in.Default() })
+}
+
+// providerReaderWrapper is store.ProviderReader, with the faults of the plan.
+type providerReaderWrapper struct {
+	in     store.ProviderReader
+	handle *handle
+}
+
+var _ store.ProviderReader = providerReaderWrapper{}
+
+func newProviderReaderWrapper(in store.ProviderReader, h *handle) providerReaderWrapper {
+	return providerReaderWrapper{in, h}
+}
+
+func (x providerReaderWrapper) Get(id perdure.ProviderID) (store.Provider, bool, error) {
+	return call2(x.handle, "Providers.Get", func() (store.Provider, bool, error) { return x.in.Get(id) })
+}
+
+func (x providerReaderWrapper) List() ([]store.Provider, error) {
+	return call1(x.handle, "Providers.List", func() ([]store.Provider, error) { return x.in.List() })
+}
+
+func (x providerReaderWrapper) Default(kind string) (store.Provider, bool, error) {
+	return call2(x.handle, "Providers.Default", func() (store.Provider, bool, error) { return x.in.Default(kind) })
+}
+
+// connectionReaderWrapper is store.ConnectionReader, with the faults of the plan.
+type connectionReaderWrapper struct {
+	in     store.ConnectionReader
+	handle *handle
+}
+
+var _ store.ConnectionReader = connectionReaderWrapper{}
+
+func newConnectionReaderWrapper(in store.ConnectionReader, h *handle) connectionReaderWrapper {
+	return connectionReaderWrapper{in, h}
+}
+
+func (x connectionReaderWrapper) Get(key store.ConnectionKey) (store.Connection, bool, error) {
+	return call2(x.handle, "Connections.Get", func() (store.Connection, bool, error) { return x.in.Get(key) })
+}
+
+func (x connectionReaderWrapper) List() ([]store.Connection, error) {
+	return call1(x.handle, "Connections.List", func() ([]store.Connection, error) { return x.in.List() })
+}
+
+// directoryReaderWrapper is store.DirectoryReader, with the faults of the plan.
+type directoryReaderWrapper struct {
+	in     store.DirectoryReader
+	handle *handle
+}
+
+var _ store.DirectoryReader = directoryReaderWrapper{}
+
+func newDirectoryReaderWrapper(in store.DirectoryReader, h *handle) directoryReaderWrapper {
+	return directoryReaderWrapper{in, h}
+}
+
+func (x directoryReaderWrapper) Agents() store.AgentReader {
+	return newAgentReaderWrapper(x.in.Agents(), x.handle)
+}
+
+func (x directoryReaderWrapper) Harnesses() store.HarnessReader {
+	return newHarnessReaderWrapper(x.in.Harnesses(), x.handle)
+}
+
+func (x directoryReaderWrapper) Models() store.ModelReader {
+	return newModelReaderWrapper(x.in.Models(), x.handle)
+}
+
+func (x directoryReaderWrapper) Providers() store.ProviderReader {
+	return newProviderReaderWrapper(x.in.Providers(), x.handle)
+}
+
+func (x directoryReaderWrapper) Connections() store.ConnectionReader {
+	return newConnectionReaderWrapper(x.in.Connections(), x.handle)
+}
+
+// readerWrapper is store.Reader, with the faults of the plan.
+type readerWrapper struct {
+	in     store.Reader
+	handle *handle
+}
+
+var _ store.Reader = readerWrapper{}
+
+func newReaderWrapper(in store.Reader, h *handle) readerWrapper {
+	return readerWrapper{in, h}
+}
+
+func (x readerWrapper) Journal() store.JournalView {
+	return newJournalViewWrapper(x.in.Journal(), x.handle)
+}
+
+func (x readerWrapper) Sessions() store.SessionsView {
+	return newSessionsViewWrapper(x.in.Sessions(), x.handle)
+}
+
+func (x readerWrapper) Calls() store.CallReader {
+	return newCallReaderWrapper(x.in.Calls(), x.handle)
+}
+
+func (x readerWrapper) Tasks() store.TaskReader {
+	return newTaskReaderWrapper(x.in.Tasks(), x.handle)
+}
+
+func (x readerWrapper) Files() store.FileReader {
+	return newFileReaderWrapper(x.in.Files(), x.handle)
+}
+
+func (x readerWrapper) Workers() store.WorkerReader {
+	return newWorkerReaderWrapper(x.in.Workers(), x.handle)
+}
+
+func (x readerWrapper) Requests() store.RequestReader {
+	return newRequestReaderWrapper(x.in.Requests(), x.handle)
+}
+
+func (x readerWrapper) Approvals() store.ApprovalReader {
+	return newApprovalReaderWrapper(x.in.Approvals(), x.handle)
+}
+
+func (x readerWrapper) Spawns() store.SpawnReader {
+	return newSpawnReaderWrapper(x.in.Spawns(), x.handle)
+}
+
+func (x readerWrapper) Resources() store.ResourceReader {
+	return newResourceReaderWrapper(x.in.Resources(), x.handle)
+}
+
+func (x readerWrapper) Schedules() store.ScheduleReader {
+	return newScheduleReaderWrapper(x.in.Schedules(), x.handle)
+}
+
+func (x readerWrapper) Values() store.ValueReader {
+	return newValueReaderWrapper(x.in.Values(), x.handle)
+}
+
+func (x readerWrapper) Images() store.ImageReader {
+	return newImageReaderWrapper(x.in.Images(), x.handle)
+}
+
+func (x readerWrapper) Secrets() store.SecretReader {
+	return newSecretReaderWrapper(x.in.Secrets(), x.handle)
+}
+
+func (x readerWrapper) Payments() store.PaymentReader {
+	return newPaymentReaderWrapper(x.in.Payments(), x.handle)
+}
+
+func (x readerWrapper) Rates() store.RateReader {
+	return newRateReaderWrapper(x.in.Rates(), x.handle)
+}
+
+func (x readerWrapper) Budgets() store.BudgetReader {
+	return newBudgetReaderWrapper(x.in.Budgets(), x.handle)
+}
+
+func (x readerWrapper) Webhooks() store.WebhookReader {
+	return newWebhookReaderWrapper(x.in.Webhooks(), x.handle)
+}
+
+func (x readerWrapper) Tokens() store.TokenReader {
+	return newTokenReaderWrapper(x.in.Tokens(), x.handle)
+}
+
+func (x readerWrapper) Audit() store.AuditReader {
+	return newAuditReaderWrapper(x.in.Audit(), x.handle)
+}
+
+func (x readerWrapper) Directory() store.DirectoryReader {
+	return newDirectoryReaderWrapper(x.in.Directory(), x.handle)
+}
+
+// journalWrapper is store.Journal, with the faults of the plan.
+type journalWrapper struct {
+	journalViewWrapper
+	in     store.Journal
+	handle *handle
+}
+
+var _ store.Journal = journalWrapper{}
+
+func newJournalWrapper(in store.Journal, h *handle) journalWrapper {
+	return journalWrapper{newJournalViewWrapper(in, h), in, h}
+}
+
+func (x journalWrapper) Append(session perdure.SessionID, events []perdure.Event) error {
+	return call0(x.handle, "Journal.Append", func() error { return x.in.Append(session, events) })
+}
+
+func (x journalWrapper) PutPartial(p store.Partial) error {
+	return call0(x.handle, "Journal.PutPartial", func() error { return x.in.PutPartial(p) })
+}
+
+func (x journalWrapper) DropPartial(session perdure.SessionID, message perdure.MessageID) error {
+	return call0(x.handle, "Journal.DropPartial", func() error { return x.in.DropPartial(session, message) })
+}
+
+// sessionsWrapper is store.Sessions, with the faults of the plan.
+type sessionsWrapper struct {
+	sessionsViewWrapper
+	in     store.Sessions
+	handle *handle
+}
+
+var _ store.Sessions = sessionsWrapper{}
+
+func newSessionsWrapper(in store.Sessions, h *handle) sessionsWrapper {
+	return sessionsWrapper{newSessionsViewWrapper(in, h), in, h}
+}
+
+func (x sessionsWrapper) Create(s store.Session) error {
+	return call0(x.handle, "Sessions.Create", func() error { return x.in.Create(s) })
+}
+
+func (x sessionsWrapper) Acquire(id perdure.SessionID, worker perdure.WorkerID) (store.Session, error) {
+	return call1(x.handle, "Sessions.Acquire", func() (store.Session, error) { return x.in.Acquire(id, worker) })
+}
+
+func (x sessionsWrapper) Lock(id perdure.SessionID, epoch int64) (int64, error) {
+	return call1(x.handle, "Sessions.Lock", func() (int64, error) { return x.in.Lock(id, epoch) })
+}
+
+func (x sessionsWrapper) Update(id perdure.SessionID, title string, status perdure.SessionStatus) error {
+	return call0(x.handle, "Sessions.Update", func() error { return x.in.Update(id, title, status) })
+}
+
+func (x sessionsWrapper) Release(id perdure.SessionID, epoch int64) error {
+	return call0(x.handle, "Sessions.Release", func() error { return x.in.Release(id, epoch) })
+}
+
+func (x sessionsWrapper) PutSnapshot(id perdure.SessionID, s store.Snapshot) error {
+	return call0(x.handle, "Sessions.PutSnapshot", func() error { return x.in.PutSnapshot(id, s) })
+}
+
+func (x sessionsWrapper) SetLabels(id perdure.SessionID, labels perdure.Labels) error {
+	return call0(x.handle, "Sessions.SetLabels", func() error { return x.in.SetLabels(id, labels) })
+}
+
+func (x sessionsWrapper) Remove(id perdure.SessionID) error {
+	return call0(x.handle, "Sessions.Remove", func() error { return x.in.Remove(id) })
+}
+
+func (x sessionsWrapper) Restore(d store.SessionDump) error {
+	return call0(x.handle, "Sessions.Restore", func() error { return x.in.Restore(d) })
+}
+
+// callsWrapper is store.Calls, with the faults of the plan.
+type callsWrapper struct {
+	callReaderWrapper
+	in     store.Calls
+	handle *handle
+}
+
+var _ store.Calls = callsWrapper{}
+
+func newCallsWrapper(in store.Calls, h *handle) callsWrapper {
+	return callsWrapper{newCallReaderWrapper(in, h), in, h}
+}
+
+func (x callsWrapper) Claim(call perdure.Call, ownerLive func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error) {
+	return call2(x.handle, "Calls.Claim", func() (perdure.ClaimOutcome, perdure.Call, error) { return x.in.Claim(call, ownerLive) })
+}
+
+func (x callsWrapper) TakeOver(old perdure.Call, next perdure.Call) error {
+	return call0(x.handle, "Calls.TakeOver", func() error { return x.in.TakeOver(old, next) })
+}
+
+func (x callsWrapper) Bind(key perdure.CallKey, token perdure.Token, task perdure.TaskID, attempt int) error {
+	return call0(x.handle, "Calls.Bind", func() error { return x.in.Bind(key, token, task, attempt) })
+}
+
+func (x callsWrapper) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState, result perdure.ToolResult) error {
+	return call0(x.handle, "Calls.Settle", func() error { return x.in.Settle(key, token, state, result) })
+}
+
+func (x callsWrapper) Resolve(next perdure.Call, by string) error {
+	return call0(x.handle, "Calls.Resolve", func() error { return x.in.Resolve(next, by) })
+}
+
+// tasksWrapper is store.Tasks, with the faults of the plan.
+type tasksWrapper struct {
+	taskReaderWrapper
+	in     store.Tasks
+	handle *handle
+}
+
+var _ store.Tasks = tasksWrapper{}
+
+func newTasksWrapper(in store.Tasks, h *handle) tasksWrapper {
+	return tasksWrapper{newTaskReaderWrapper(in, h), in, h}
+}
+
+func (x tasksWrapper) Prune(before time.Time, limit int) ([]perdure.Task, error) {
+	return call1(x.handle, "Tasks.Prune", func() ([]perdure.Task, error) { return x.in.Prune(before, limit) })
+}
+
+func (x tasksWrapper) Create(t perdure.Task) (perdure.Task, bool, error) {
+	return call2(x.handle, "Tasks.Create", func() (perdure.Task, bool, error) { return x.in.Create(t) })
+}
+
+func (x tasksWrapper) Update(session perdure.SessionID, id perdure.TaskID, u perdure.TaskUpdate) (perdure.TaskChange, error) {
+	return call1(x.handle, "Tasks.Update", func() (perdure.TaskChange, error) { return x.in.Update(session, id, u) })
+}
+
+func (x tasksWrapper) AddMessage(m perdure.TaskMessage) error {
+	return call0(x.handle, "Tasks.AddMessage", func() error { return x.in.AddMessage(m) })
+}
+
+func (x tasksWrapper) AddDelivery(d store.Delivery) error {
+	return call0(x.handle, "Tasks.AddDelivery", func() error { return x.in.AddDelivery(d) })
+}
+
+func (x tasksWrapper) ClaimDeliveries(session perdure.SessionID, tasks []perdure.TaskID) (int, error) {
+	return call1(x.handle, "Tasks.ClaimDeliveries", func() (int, error) { return x.in.ClaimDeliveries(session, tasks) })
+}
+
+func (x tasksWrapper) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) (int64, error) {
+	return call1(x.handle, "Tasks.AppendLog", func() (int64, error) { return x.in.AppendLog(id, attempt, stream, p) })
+}
+
+func (x tasksWrapper) SkipLog(id perdure.TaskID, attempt int, n int64) error {
+	return call0(x.handle, "Tasks.SkipLog", func() error { return x.in.SkipLog(id, attempt, n) })
+}
+
+// filesWrapper is store.Files, with the faults of the plan.
+type filesWrapper struct {
+	fileReaderWrapper
+	in     store.Files
+	handle *handle
+}
+
+var _ store.Files = filesWrapper{}
+
+func newFilesWrapper(in store.Files, h *handle) filesWrapper {
+	return filesWrapper{newFileReaderWrapper(in, h), in, h}
+}
+
+func (x filesWrapper) Put(session perdure.SessionID, f store.File) (bool, error) {
+	return call1(x.handle, "Files.Put", func() (bool, error) { return x.in.Put(session, f) })
+}
+
+func (x filesWrapper) Remove(session perdure.SessionID, path string) (bool, error) {
+	return call1(x.handle, "Files.Remove", func() (bool, error) { return x.in.Remove(session, path) })
+}
+
+// workersWrapper is store.Workers, with the faults of the plan.
+type workersWrapper struct {
+	workerReaderWrapper
+	in     store.Workers
+	handle *handle
+}
+
+var _ store.Workers = workersWrapper{}
+
+func newWorkersWrapper(in store.Workers, h *handle) workersWrapper {
+	return workersWrapper{newWorkerReaderWrapper(in, h), in, h}
+}
+
+func (x workersWrapper) Put(w store.Worker) error {
+	return call0(x.handle, "Workers.Put", func() error { return x.in.Put(w) })
+}
+
+func (x workersWrapper) Renew(id perdure.WorkerID, lease time.Duration) (store.Heartbeat, error) {
+	return call1(x.handle, "Workers.Renew", func() (store.Heartbeat, error) { return x.in.Renew(id, lease) })
+}
+
+func (x workersWrapper) MarkDead(id perdure.WorkerID) error {
+	return call0(x.handle, "Workers.MarkDead", func() error { return x.in.MarkDead(id) })
+}
+
+func (x workersWrapper) Retire(id perdure.WorkerID) error {
+	return call0(x.handle, "Workers.Retire", func() error { return x.in.Retire(id) })
+}
+
+func (x workersWrapper) Remove(id perdure.WorkerID) error {
+	return call0(x.handle, "Workers.Remove", func() error { return x.in.Remove(id) })
+}
+
+func (x workersWrapper) Elect(role string) (bool, error) {
+	return call1(x.handle, "Workers.Elect", func() (bool, error) { return x.in.Elect(role) })
+}
+
+// requestsWrapper is store.Requests, with the faults of the plan.
+type requestsWrapper struct {
+	requestReaderWrapper
+	in     store.Requests
+	handle *handle
+}
+
+var _ store.Requests = requestsWrapper{}
+
+func newRequestsWrapper(in store.Requests, h *handle) requestsWrapper {
+	return requestsWrapper{newRequestReaderWrapper(in, h), in, h}
+}
+
+func (x requestsWrapper) Begin(r store.Request) error {
+	return call0(x.handle, "Requests.Begin", func() error { return x.in.Begin(r) })
+}
+
+func (x requestsWrapper) End(scope string, key string, answer store.Answer) error {
+	return call0(x.handle, "Requests.End", func() error { return x.in.End(scope, key, answer) })
+}
+
+func (x requestsWrapper) Prune(before time.Time, limit int) (int, error) {
+	return call1(x.handle, "Requests.Prune", func() (int, error) { return x.in.Prune(before, limit) })
+}
+
+// approvalsWrapper is store.Approvals, with the faults of the plan.
+type approvalsWrapper struct {
+	approvalReaderWrapper
+	in     store.Approvals
+	handle *handle
+}
+
+var _ store.Approvals = approvalsWrapper{}
+
+func newApprovalsWrapper(in store.Approvals, h *handle) approvalsWrapper {
+	return approvalsWrapper{newApprovalReaderWrapper(in, h), in, h}
+}
+
+func (x approvalsWrapper) Put(a perdure.Approval) error {
+	return call0(x.handle, "Approvals.Put", func() error { return x.in.Put(a) })
+}
+
+// spawnsWrapper is store.Spawns, with the faults of the plan.
+type spawnsWrapper struct {
+	spawnReaderWrapper
+	in     store.Spawns
+	handle *handle
+}
+
+var _ store.Spawns = spawnsWrapper{}
+
+func newSpawnsWrapper(in store.Spawns, h *handle) spawnsWrapper {
+	return spawnsWrapper{newSpawnReaderWrapper(in, h), in, h}
+}
+
+func (x spawnsWrapper) Claim(s store.Spawn) (store.SpawnOutcome, store.Spawn, error) {
+	return call2(x.handle, "Spawns.Claim", func() (store.SpawnOutcome, store.Spawn, error) { return x.in.Claim(s) })
+}
+
+func (x spawnsWrapper) RegisterChild(key perdure.CallKey, token perdure.Token, child perdure.SessionID) error {
+	return call0(x.handle, "Spawns.RegisterChild", func() error { return x.in.RegisterChild(key, token, child) })
+}
+
+func (x spawnsWrapper) Repair(key perdure.CallKey, token perdure.Token) (int, error) {
+	return call1(x.handle, "Spawns.Repair", func() (int, error) { return x.in.Repair(key, token) })
+}
+
+func (x spawnsWrapper) Settle(key perdure.CallKey, token perdure.Token, status perdure.TaskState, result json.RawMessage) error {
+	return call0(x.handle, "Spawns.Settle", func() error { return x.in.Settle(key, token, status, result) })
+}
+
+// resourcesWrapper is store.Resources, with the faults of the plan.
+type resourcesWrapper struct {
+	resourceReaderWrapper
+	in     store.Resources
+	handle *handle
+}
+
+var _ store.Resources = resourcesWrapper{}
+
+func newResourcesWrapper(in store.Resources, h *handle) resourcesWrapper {
+	return resourcesWrapper{newResourceReaderWrapper(in, h), in, h}
+}
+
+func (x resourcesWrapper) Put(r store.Resource) (perdure.Resource, error) {
+	return call1(x.handle, "Resources.Put", func() (perdure.Resource, error) { return x.in.Put(r) })
+}
+
+func (x resourcesWrapper) Remove(session perdure.SessionID, id string) (bool, error) {
+	return call1(x.handle, "Resources.Remove", func() (bool, error) { return x.in.Remove(session, id) })
+}
+
+func (x resourcesWrapper) PutLease(l perdure.Lease, d time.Duration) (perdure.Lease, error) {
+	return call1(x.handle, "Resources.PutLease", func() (perdure.Lease, error) { return x.in.PutLease(l, d) })
+}
+
+func (x resourcesWrapper) ReleaseLease(session perdure.SessionID, key store.LeaseKey) (perdure.Lease, error) {
+	return call1(x.handle, "Resources.ReleaseLease", func() (perdure.Lease, error) { return x.in.ReleaseLease(session, key) })
+}
+
+func (x resourcesWrapper) ClaimLeases(due store.LeaseDue) ([]perdure.Lease, error) {
+	return call1(x.handle, "Resources.ClaimLeases", func() ([]perdure.Lease, error) { return x.in.ClaimLeases(due) })
+}
+
+func (x resourcesWrapper) EndCleanup(end store.LeaseEnd) (perdure.Lease, error) {
+	return call1(x.handle, "Resources.EndCleanup", func() (perdure.Lease, error) { return x.in.EndCleanup(end) })
+}
+
+func (x resourcesWrapper) PruneLeases(before time.Time, limit int) (int, error) {
+	return call1(x.handle, "Resources.PruneLeases", func() (int, error) { return x.in.PruneLeases(before, limit) })
+}
+
+// schedulesWrapper is store.Schedules, with the faults of the plan.
+type schedulesWrapper struct {
+	scheduleReaderWrapper
+	in     store.Schedules
+	handle *handle
+}
+
+var _ store.Schedules = schedulesWrapper{}
+
+func newSchedulesWrapper(in store.Schedules, h *handle) schedulesWrapper {
+	return schedulesWrapper{newScheduleReaderWrapper(in, h), in, h}
+}
+
+func (x schedulesWrapper) Put(s perdure.Schedule, caps store.ScheduleCaps) error {
+	return call0(x.handle, "Schedules.Put", func() error { return x.in.Put(s, caps) })
+}
+
+func (x schedulesWrapper) Remove(id perdure.ScheduleID) (bool, error) {
+	return call1(x.handle, "Schedules.Remove", func() (bool, error) { return x.in.Remove(id) })
+}
+
+func (x schedulesWrapper) AddFire(f perdure.Fire) error {
+	return call0(x.handle, "Schedules.AddFire", func() error { return x.in.AddFire(f) })
+}
+
+func (x schedulesWrapper) UpdateFire(f perdure.Fire) error {
+	return call0(x.handle, "Schedules.UpdateFire", func() error { return x.in.UpdateFire(f) })
+}
+
+// valuesWrapper is store.Values, with the faults of the plan.
+type valuesWrapper struct {
+	valueReaderWrapper
+	in     store.Values
+	handle *handle
+}
+
+var _ store.Values = valuesWrapper{}
+
+func newValuesWrapper(in store.Values, h *handle) valuesWrapper {
+	return valuesWrapper{newValueReaderWrapper(in, h), in, h}
+}
+
+func (x valuesWrapper) Put(v store.Value) (store.Value, error) {
+	return call1(x.handle, "Values.Put", func() (store.Value, error) { return x.in.Put(v) })
+}
+
+func (x valuesWrapper) Remove(session perdure.SessionID, key string) (bool, error) {
+	return call1(x.handle, "Values.Remove", func() (bool, error) { return x.in.Remove(session, key) })
+}
+
+// imagesWrapper is store.Images, with the faults of the plan.
+type imagesWrapper struct {
+	imageReaderWrapper
+	in     store.Images
+	handle *handle
+}
+
+var _ store.Images = imagesWrapper{}
+
+func newImagesWrapper(in store.Images, h *handle) imagesWrapper {
+	return imagesWrapper{newImageReaderWrapper(in, h), in, h}
+}
+
+func (x imagesWrapper) Put(i store.Image) (store.Image, error) {
+	return call1(x.handle, "Images.Put", func() (store.Image, error) { return x.in.Put(i) })
+}
+
+// secretsWrapper is store.Secrets, with the faults of the plan.
+type secretsWrapper struct {
+	secretReaderWrapper
+	in     store.Secrets
+	handle *handle
+}
+
+var _ store.Secrets = secretsWrapper{}
+
+func newSecretsWrapper(in store.Secrets, h *handle) secretsWrapper {
+	return secretsWrapper{newSecretReaderWrapper(in, h), in, h}
+}
+
+func (x secretsWrapper) Put(s store.Secret) error {
+	return call0(x.handle, "Secrets.Put", func() error { return x.in.Put(s) })
+}
+
+func (x secretsWrapper) Reseal(s store.Secret, was string) (bool, error) {
+	return call1(x.handle, "Secrets.Reseal", func() (bool, error) { return x.in.Reseal(s, was) })
+}
+
+func (x secretsWrapper) Remove(session perdure.SessionID, name string) (bool, error) {
+	return call1(x.handle, "Secrets.Remove", func() (bool, error) { return x.in.Remove(session, name) })
+}
+
+// paymentsWrapper is store.Payments, with the faults of the plan.
+type paymentsWrapper struct {
+	paymentReaderWrapper
+	in     store.Payments
+	handle *handle
+}
+
+var _ store.Payments = paymentsWrapper{}
+
+func newPaymentsWrapper(in store.Payments, h *handle) paymentsWrapper {
+	return paymentsWrapper{newPaymentReaderWrapper(in, h), in, h}
+}
+
+func (x paymentsWrapper) Add(p store.Payment, d time.Duration) (store.Payment, error) {
+	return call1(x.handle, "Payments.Add", func() (store.Payment, error) { return x.in.Add(p, d) })
+}
+
+func (x paymentsWrapper) Settle(end store.PaymentEnd) (store.Payment, error) {
+	return call1(x.handle, "Payments.Settle", func() (store.Payment, error) { return x.in.Settle(end) })
+}
+
+// ratesWrapper is store.Rates, with the faults of the plan.
+type ratesWrapper struct {
+	rateReaderWrapper
+	in     store.Rates
+	handle *handle
+}
+
+var _ store.Rates = ratesWrapper{}
+
+func newRatesWrapper(in store.Rates, h *handle) ratesWrapper {
+	return ratesWrapper{newRateReaderWrapper(in, h), in, h}
+}
+
+func (x ratesWrapper) CountOutbound(org string, limit int) (bool, error) {
+	return call1(x.handle, "Rates.CountOutbound", func() (bool, error) { return x.in.CountOutbound(org, limit) })
+}
+
+// budgetsWrapper is store.Budgets, with the faults of the plan.
+type budgetsWrapper struct {
+	budgetReaderWrapper
+	in     store.Budgets
+	handle *handle
+}
+
+var _ store.Budgets = budgetsWrapper{}
+
+func newBudgetsWrapper(in store.Budgets, h *handle) budgetsWrapper {
+	return budgetsWrapper{newBudgetReaderWrapper(in, h), in, h}
+}
+
+func (x budgetsWrapper) Put(a budget.Account) error {
+	return call0(x.handle, "Budgets.Put", func() error { return x.in.Put(a) })
+}
+
+func (x budgetsWrapper) Remove(id perdure.BudgetID) error {
+	return call0(x.handle, "Budgets.Remove", func() error { return x.in.Remove(id) })
+}
+
+func (x budgetsWrapper) PutHold(h budget.Hold) error {
+	return call0(x.handle, "Budgets.PutHold", func() error { return x.in.PutHold(h) })
+}
+
+func (x budgetsWrapper) RemoveHold(h budget.Hold) (bool, error) {
+	return call1(x.handle, "Budgets.RemoveHold", func() (bool, error) { return x.in.RemoveHold(h) })
+}
+
+func (x budgetsWrapper) AddEntry(e budget.Entry) (bool, error) {
+	return call1(x.handle, "Budgets.AddEntry", func() (bool, error) { return x.in.AddEntry(e) })
+}
+
+func (x budgetsWrapper) PutHalt(h store.BudgetHalt) error {
+	return call0(x.handle, "Budgets.PutHalt", func() error { return x.in.PutHalt(h) })
+}
+
+// webhooksWrapper is store.Webhooks, with the faults of the plan.
+type webhooksWrapper struct {
+	webhookReaderWrapper
+	in     store.Webhooks
+	handle *handle
+}
+
+var _ store.Webhooks = webhooksWrapper{}
+
+func newWebhooksWrapper(in store.Webhooks, h *handle) webhooksWrapper {
+	return webhooksWrapper{newWebhookReaderWrapper(in, h), in, h}
+}
+
+func (x webhooksWrapper) Put(w store.Webhook) (store.Webhook, error) {
+	return call1(x.handle, "Webhooks.Put", func() (store.Webhook, error) { return x.in.Put(w) })
+}
+
+func (x webhooksWrapper) Remove(id perdure.WebhookID) (bool, error) {
+	return call1(x.handle, "Webhooks.Remove", func() (bool, error) { return x.in.Remove(id) })
+}
+
+func (x webhooksWrapper) Move(span store.HookSpan) error {
+	return call0(x.handle, "Webhooks.Move", func() error { return x.in.Move(span) })
+}
+
+func (x webhooksWrapper) AddDelivery(d webhook.Delivery) (bool, error) {
+	return call1(x.handle, "Webhooks.AddDelivery", func() (bool, error) { return x.in.AddDelivery(d) })
+}
+
+func (x webhooksWrapper) UpdateDelivery(d webhook.Delivery) error {
+	return call0(x.handle, "Webhooks.UpdateDelivery", func() error { return x.in.UpdateDelivery(d) })
+}
+
+func (x webhooksWrapper) PruneDeliveries(before time.Time, limit int) (int, error) {
+	return call1(x.handle, "Webhooks.PruneDeliveries", func() (int, error) { return x.in.PruneDeliveries(before, limit) })
+}
+
+// tokensWrapper is store.Tokens, with the faults of the plan.
+type tokensWrapper struct {
+	tokenReaderWrapper
+	in     store.Tokens
+	handle *handle
+}
+
+var _ store.Tokens = tokensWrapper{}
+
+func newTokensWrapper(in store.Tokens, h *handle) tokensWrapper {
+	return tokensWrapper{newTokenReaderWrapper(in, h), in, h}
+}
+
+func (x tokensWrapper) Put(t store.AccessToken) error {
+	return call0(x.handle, "Tokens.Put", func() error { return x.in.Put(t) })
+}
+
+// auditWrapper is store.Audit, with the faults of the plan.
+type auditWrapper struct {
+	auditReaderWrapper
+	in     store.Audit
+	handle *handle
+}
+
+var _ store.Audit = auditWrapper{}
+
+func newAuditWrapper(in store.Audit, h *handle) auditWrapper {
+	return auditWrapper{newAuditReaderWrapper(in, h), in, h}
+}
+
+func (x auditWrapper) Add(e store.AuditEntry) error {
+	return call0(x.handle, "Audit.Add", func() error { return x.in.Add(e) })
+}
+
+// agentsWrapper is store.Agents, with the faults of the plan.
+type agentsWrapper struct {
+	agentReaderWrapper
+	in     store.Agents
+	handle *handle
+}
+
+var _ store.Agents = agentsWrapper{}
+
+func newAgentsWrapper(in store.Agents, h *handle) agentsWrapper {
+	return agentsWrapper{newAgentReaderWrapper(in, h), in, h}
+}
+
+func (x agentsWrapper) Put(a agent.Agent) (agent.Agent, error) {
+	return call1(x.handle, "Agents.Put", func() (agent.Agent, error) { return x.in.Put(a) })
+}
+
+// harnessesWrapper is store.Harnesses, with the faults of the plan.
+type harnessesWrapper struct {
+	harnessReaderWrapper
+	in     store.Harnesses
+	handle *handle
+}
+
+var _ store.Harnesses = harnessesWrapper{}
+
+func newHarnessesWrapper(in store.Harnesses, h *handle) harnessesWrapper {
+	return harnessesWrapper{newHarnessReaderWrapper(in, h), in, h}
+}
+
+func (x harnessesWrapper) Put(h agent.Harness) (agent.Harness, error) {
+	return call1(x.handle, "Harnesses.Put", func() (agent.Harness, error) { return x.in.Put(h) })
+}
+
+// modelsWrapper is store.Models, with the faults of the plan.
+type modelsWrapper struct {
+	modelReaderWrapper
+	in     store.Models
+	handle *handle
+}
+
+var _ store.Models = modelsWrapper{}
+
+func newModelsWrapper(in store.Models, h *handle) modelsWrapper {
+	return modelsWrapper{newModelReaderWrapper(in, h), in, h}
+}
+
+func (x modelsWrapper) Put(m store.Model) (store.Model, error) {
+	return call1(x.handle, "Models.Put", func() (store.Model, error) { return x.in.Put(m) })
+}
+
+func (x modelsWrapper) Remove(id perdure.ModelID) (bool, error) {
+	return call1(x.handle, "Models.Remove", func() (bool, error) { return x.in.Remove(id) })
+}
+
+func (x modelsWrapper) SetDefault(id perdure.ModelID) error {
+	return call0(x.handle, "Models.SetDefault", func() error { return x.in.SetDefault(id) })
+}
+
+// providersWrapper is store.Providers, with the faults of the plan.
+type providersWrapper struct {
+	providerReaderWrapper
+	in     store.Providers
+	handle *handle
+}
+
+var _ store.Providers = providersWrapper{}
+
+func newProvidersWrapper(in store.Providers, h *handle) providersWrapper {
+	return providersWrapper{newProviderReaderWrapper(in, h), in, h}
+}
+
+func (x providersWrapper) Put(p store.Provider) (store.Provider, error) {
+	return call1(x.handle, "Providers.Put", func() (store.Provider, error) { return x.in.Put(p) })
+}
+
+func (x providersWrapper) Remove(id perdure.ProviderID) (bool, error) {
+	return call1(x.handle, "Providers.Remove", func() (bool, error) { return x.in.Remove(id) })
+}
+
+func (x providersWrapper) SetDefault(id perdure.ProviderID) error {
+	return call0(x.handle, "Providers.SetDefault", func() error { return x.in.SetDefault(id) })
+}
+
+// connectionsWrapper is store.Connections, with the faults of the plan.
+type connectionsWrapper struct {
+	connectionReaderWrapper
+	in     store.Connections
+	handle *handle
+}
+
+var _ store.Connections = connectionsWrapper{}
+
+func newConnectionsWrapper(in store.Connections, h *handle) connectionsWrapper {
+	return connectionsWrapper{newConnectionReaderWrapper(in, h), in, h}
+}
+
+func (x connectionsWrapper) Put(c store.Connection) (store.Connection, error) {
+	return call1(x.handle, "Connections.Put", func() (store.Connection, error) { return x.in.Put(c) })
+}
+
+func (x connectionsWrapper) Remove(key store.ConnectionKey) (bool, error) {
+	return call1(x.handle, "Connections.Remove", func() (bool, error) { return x.in.Remove(key) })
+}
+
+// directoryWrapper is store.Directory, with the faults of the plan.
+type directoryWrapper struct {
+	in     store.Directory
+	handle *handle
+}
+
+var _ store.Directory = directoryWrapper{}
+
+func newDirectoryWrapper(in store.Directory, h *handle) directoryWrapper {
+	return directoryWrapper{in, h}
+}
+
+func (x directoryWrapper) Agents() store.Agents {
+	return newAgentsWrapper(x.in.Agents(), x.handle)
+}
+
+func (x directoryWrapper) Harnesses() store.Harnesses {
+	return newHarnessesWrapper(x.in.Harnesses(), x.handle)
+}
+
+func (x directoryWrapper) Models() store.Models {
+	return newModelsWrapper(x.in.Models(), x.handle)
+}
+
+func (x directoryWrapper) Providers() store.Providers {
+	return newProvidersWrapper(x.in.Providers(), x.handle)
+}
+
+func (x directoryWrapper) Connections() store.Connections {
+	return newConnectionsWrapper(x.in.Connections(), x.handle)
+}
+
+// txWrapper is store.Tx, with the faults of the plan.
+type txWrapper struct {
+	in     store.Tx
+	handle *handle
+}
+
+var _ store.Tx = txWrapper{}
+
+func newTxWrapper(in store.Tx, h *handle) txWrapper {
+	return txWrapper{in, h}
+}
+
+func (x txWrapper) Reader() store.Reader {
+	return newReaderWrapper(x.in.Reader(), x.handle)
+}
+
+func (x txWrapper) Journal() store.Journal {
+	return newJournalWrapper(x.in.Journal(), x.handle)
+}
+
+func (x txWrapper) Sessions() store.Sessions {
+	return newSessionsWrapper(x.in.Sessions(), x.handle)
+}
+
+func (x txWrapper) Calls() store.Calls {
+	return newCallsWrapper(x.in.Calls(), x.handle)
+}
+
+func (x txWrapper) Tasks() store.Tasks {
+	return newTasksWrapper(x.in.Tasks(), x.handle)
+}
+
+func (x txWrapper) Files() store.Files {
+	return newFilesWrapper(x.in.Files(), x.handle)
+}
+
+func (x txWrapper) Workers() store.Workers {
+	return newWorkersWrapper(x.in.Workers(), x.handle)
+}
+
+func (x txWrapper) Requests() store.Requests {
+	return newRequestsWrapper(x.in.Requests(), x.handle)
+}
+
+func (x txWrapper) Approvals() store.Approvals {
+	return newApprovalsWrapper(x.in.Approvals(), x.handle)
+}
+
+func (x txWrapper) Spawns() store.Spawns {
+	return newSpawnsWrapper(x.in.Spawns(), x.handle)
+}
+
+func (x txWrapper) Resources() store.Resources {
+	return newResourcesWrapper(x.in.Resources(), x.handle)
+}
+
+func (x txWrapper) Schedules() store.Schedules {
+	return newSchedulesWrapper(x.in.Schedules(), x.handle)
+}
+
+func (x txWrapper) Values() store.Values {
+	return newValuesWrapper(x.in.Values(), x.handle)
+}
+
+func (x txWrapper) Images() store.Images {
+	return newImagesWrapper(x.in.Images(), x.handle)
+}
+
+func (x txWrapper) Secrets() store.Secrets {
+	return newSecretsWrapper(x.in.Secrets(), x.handle)
+}
+
+func (x txWrapper) Payments() store.Payments {
+	return newPaymentsWrapper(x.in.Payments(), x.handle)
+}
+
+func (x txWrapper) Rates() store.Rates {
+	return newRatesWrapper(x.in.Rates(), x.handle)
+}
+
+func (x txWrapper) Budgets() store.Budgets {
+	return newBudgetsWrapper(x.in.Budgets(), x.handle)
+}
+
+func (x txWrapper) Webhooks() store.Webhooks {
+	return newWebhooksWrapper(x.in.Webhooks(), x.handle)
+}
+
+func (x txWrapper) Tokens() store.Tokens {
+	return newTokensWrapper(x.in.Tokens(), x.handle)
+}
+
+func (x txWrapper) Audit() store.Audit {
+	return newAuditWrapper(x.in.Audit(), x.handle)
+}
+
+func (x txWrapper) Directory() store.Directory {
+	return newDirectoryWrapper(x.in.Directory(), x.handle)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Approval returns the record.
-func (v *view) Approval(id perdure.ApprovalID) (perdure.Approval, error) {
+// Get returns the record.
+func (v approvalStore) Get(id perdure.ApprovalID) (perdure.Approval, error) {
 	r, ok := v.approvals.get(string(id))
 	if !ok {
 		return perdure.Approval{}, fmt.Errorf("approval %s: %w", id, perdure.NotFound)
@@ -18,8 +18,8 @@ func (v *view) Approval(id perdure.ApprovalID) (perdure.Approval, error) {
 	return cloneApproval(r.value), nil
 }
 
-// Approvals lists records in the order in which they were requested.
-func (v *view) Approvals(filter store.ApprovalFilter) ([]perdure.Approval, error) {
+// List lists records in the order in which they were requested.
+func (v approvalStore) List(filter store.ApprovalFilter) ([]perdure.Approval, error) {
 	if filter.State != "" && !filter.State.Valid() {
 		return nil, fmt.Errorf("list approvals: %w state %q", perdure.Invalid, filter.State)
 	}
@@ -35,8 +35,8 @@ func (v *view) Approvals(filter store.ApprovalFilter) ([]perdure.Approval, error
 	return first(inOrder(found), filter.Limit), nil
 }
 
-// PutApproval adds a record, or overwrites the one with its id.
-func (t *tx) PutApproval(a perdure.Approval) error {
+// Put adds a record, or overwrites the one with its id.
+func (t approvalStore) Put(a perdure.Approval) error {
 	if !a.State.Valid() {
 		return fmt.Errorf("put approval %s: %w state %q", a.ID, perdure.Invalid, a.State)
 	}

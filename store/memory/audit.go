@@ -16,8 +16,8 @@ type audits struct {
 
 func auditKey(org string, seq int64) string { return fmt.Sprintf("%s\x00%020d", org, seq) }
 
-// AuditLinks returns entries of an org after seq, in order.
-func (v *view) AuditLinks(org string, after int64, limit int) (found []store.AuditLink, err error) {
+// Links returns entries of an org after seq, in order.
+func (v auditStore) Links(org string, after int64, limit int) (found []store.AuditLink, err error) {
 	for _, link := range v.auditLinks.from(auditKey(org, max(after, 0)+1)) {
 		if link.Org != org || limit > 0 && len(found) == limit {
 			break
@@ -28,16 +28,16 @@ func (v *view) AuditLinks(org string, after int64, limit int) (found []store.Aud
 	return found, nil
 }
 
-// AuditHeads returns the head of every chain.
-func (v *view) AuditHeads() (found []store.AuditHead, err error) {
+// Heads returns the head of every chain.
+func (v auditStore) Heads() (found []store.AuditHead, err error) {
 	for _, head := range v.auditHeads.from("") {
 		found = append(found, head)
 	}
 	return found, nil
 }
 
-// AddAudit appends an entry to the chain of an org.
-func (t *tx) AddAudit(e store.AuditEntry) error {
+// Add appends an entry to the chain of an org.
+func (t auditStore) Add(e store.AuditEntry) error {
 	org := cmp.Or(e.Org, budget.DefaultOrg)
 	head, _ := t.auditHeads.get(org)
 	head.Org = org

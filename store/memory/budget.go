@@ -22,11 +22,11 @@ type budgets struct {
 // budgetKey joins ids and names. No id contains a NUL.
 func budgetKey(parts ...string) string { return strings.Join(parts, "\x00") }
 
-// Budgeted reports whether there is any budget.
-func (v *view) Budgeted() (bool, error) { return v.accounts.root != nil, nil }
+// Any reports whether there is any budget.
+func (v budgetStore) Any() (bool, error) { return v.accounts.root != nil, nil }
 
-// Budgets lists accounts by id.
-func (v *view) Budgets(filter store.BudgetFilter) ([]budget.Account, error) {
+// List lists accounts by id.
+func (v budgetStore) List(filter store.BudgetFilter) ([]budget.Account, error) {
 	if len(filter.Subjects) > store.MaxSubjects {
 		return nil, fmt.Errorf("list budgets: %w: %d subjects, at most %d", perdure.Invalid, len(filter.Subjects),
 			store.MaxSubjects)
@@ -41,8 +41,8 @@ func (v *view) Budgets(filter store.BudgetFilter) ([]budget.Account, error) {
 	return found, nil
 }
 
-// BudgetHolds lists holds by session, work and budget.
-func (v *view) BudgetHolds(filter store.HoldFilter) ([]budget.Hold, error) {
+// Holds lists holds by session, work and budget.
+func (v budgetStore) Holds(filter store.HoldFilter) ([]budget.Hold, error) {
 	var found []budget.Hold
 	for _, h := range v.holds.from("") {
 		if (filter.Session == "" || filter.Session == h.Session) && (filter.Work == "" || filter.Work == h.Work) {
@@ -52,8 +52,8 @@ func (v *view) BudgetHolds(filter store.HoldFilter) ([]budget.Hold, error) {
 	return found, nil
 }
 
-// BudgetEntries lists the ledger of a budget.
-func (v *view) BudgetEntries(filter store.EntryFilter) ([]budget.Entry, error) {
+// Entries lists the ledger of a budget.
+func (v budgetStore) Entries(filter store.EntryFilter) ([]budget.Entry, error) {
 	var rows []row[budget.Entry]
 	for key, r := range v.entries.from(budgetKey(string(filter.Budget), "")) {
 		if !strings.HasPrefix(key, budgetKey(string(filter.Budget), "")) {
@@ -68,9 +68,9 @@ func (v *view) BudgetEntries(filter store.EntryFilter) ([]budget.Entry, error) {
 	return found, nil
 }
 
-// BudgetSum adds up charges.
-func (v *view) BudgetSum(id perdure.BudgetID, after, upTo time.Time) (sum budget.Total, err error) {
-	all, err := v.BudgetEntries(store.EntryFilter{Budget: id})
+// Sum adds up charges.
+func (v budgetStore) Sum(id perdure.BudgetID, after, upTo time.Time) (sum budget.Total, err error) {
+	all, err := v.Budgets().Entries(store.EntryFilter{Budget: id})
 	for _, e := range all {
 		if e.Kind != budget.Charge || !e.At.After(micro(after)) || !upTo.IsZero() && e.At.After(micro(upTo)) {
 			continue
@@ -83,23 +83,23 @@ func (v *view) BudgetSum(id perdure.BudgetID, after, upTo time.Time) (sum budget
 	return sum, err
 }
 
-// BudgetHalts lists the halted sessions.
-func (v *view) BudgetHalts() (found []store.BudgetHalt, err error) {
+// Halts lists the halted sessions.
+func (v budgetStore) Halts() (found []store.BudgetHalt, err error) {
 	for _, h := range v.halts.from("") {
 		found = append(found, h)
 	}
 	return found, nil
 }
 
-// PutBudget adds or replaces an account.
-func (t *tx) PutBudget(a budget.Account) error {
+// Put adds or replaces an account.
+func (t budgetStore) Put(a budget.Account) error {
 	a.From, a.CreatedAt, a.UpdatedAt = micro(a.From), micro(a.CreatedAt), micro(a.UpdatedAt)
 	t.accounts = t.accounts.put(string(a.ID), a)
 	return nil
 }
 
-// RemoveBudget removes a budget with its holds and its ledger.
-func (t *tx) RemoveBudget(id perdure.BudgetID) error {
+// Remove removes a budget with its holds and its ledger.
+func (t budgetStore) Remove(id perdure.BudgetID) error {
 	if !t.accounts.has(string(id)) {
 		return fmt.Errorf("remove budget %s: %w", id, perdure.NotFound)
 	}
@@ -110,14 +110,14 @@ func (t *tx) RemoveBudget(id perdure.BudgetID) error {
 }
 
 // PutHold adds or replaces a hold.
-func (t *tx) PutHold(h budget.Hold) error {
+func (t budgetStore) PutHold(h budget.Hold) error {
 	h.At = micro(h.At)
 	t.holds = t.holds.put(budgetKey(string(h.Session), h.Work, string(h.Budget)), h)
 	return nil
 }
 
 // RemoveHold removes a hold and reports whether it existed.
-func (t *tx) RemoveHold(h budget.Hold) (bool, error) {
+func (t budgetStore) RemoveHold(h budget.Hold) (bool, error) {
 	key := budgetKey(string(h.Session), h.Work, string(h.Budget))
 	was := t.holds.has(key)
 	t.holds = t.holds.remove(key)
@@ -125,7 +125,7 @@ func (t *tx) RemoveHold(h budget.Hold) (bool, error) {
 }
 
 // AddEntry adds a line to the ledger once.
-func (t *tx) AddEntry(e budget.Entry) (bool, error) {
+func (t budgetStore) AddEntry(e budget.Entry) (bool, error) {
 	key := budgetKey(string(e.Budget), string(e.Session), e.Work)
 	if t.entries.has(key) {
 		return false, nil
@@ -136,7 +136,7 @@ func (t *tx) AddEntry(e budget.Entry) (bool, error) {
 }
 
 // PutHalt records which budget halts a session.
-func (t *tx) PutHalt(h store.BudgetHalt) error {
+func (t budgetStore) PutHalt(h store.BudgetHalt) error {
 	if h.Budget == "" {
 		t.halts = t.halts.remove(string(h.Session))
 		return nil
@@ -149,7 +149,7 @@ func (t *tx) PutHalt(h store.BudgetHalt) error {
 func (t *tx) removeBudgets(id perdure.SessionID) {
 	for key, a := range t.accounts.from("") {
 		if a.Scope == budget.Session && a.Subject.ID == string(id) {
-			_ = t.RemoveBudget(perdure.BudgetID(key)) // the budget exists
+			_ = t.Budgets().Remove(perdure.BudgetID(key)) // the budget exists
 		}
 	}
 	for key, h := range t.holds.from("") { // of work that no longer runs

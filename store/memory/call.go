@@ -11,8 +11,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Call returns a row.
-func (v *view) Call(key perdure.CallKey) (perdure.Call, error) {
+// Get returns a row.
+func (v callStore) Get(key perdure.CallKey) (perdure.Call, error) {
 	found, ok := v.calls.get(callKey(key))
 	if !ok {
 		return perdure.Call{}, fmt.Errorf("call %s: %w", key, perdure.NotFound)
@@ -20,8 +20,8 @@ func (v *view) Call(key perdure.CallKey) (perdure.Call, error) {
 	return cloneCall(found.value), nil
 }
 
-// Calls lists rows in the order of their first claim.
-func (v *view) Calls(filter store.CallFilter) ([]perdure.Call, error) {
+// List lists rows in the order of their first claim.
+func (v callStore) List(filter store.CallFilter) ([]perdure.Call, error) {
 	if filter.InDoubt && (filter.Session == "" || filter.State != "") {
 		return nil, fmt.Errorf("list calls: %w filter: InDoubt goes with Session, and without State", perdure.Invalid)
 	}
@@ -44,7 +44,7 @@ func (v *view) Calls(filter store.CallFilter) ([]perdure.Call, error) {
 }
 
 // Claim inserts the row, or judges the existing one.
-func (t *tx) Claim(call perdure.Call,
+func (t callStore) Claim(call perdure.Call,
 	ownerLive func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error) {
 	if call.Token == "" {
 		return "", perdure.Call{}, fmt.Errorf("claim call %s: %w: there is no token", call.Key, perdure.Invalid)
@@ -62,8 +62,8 @@ func (t *tx) Claim(call perdure.Call,
 	return perdure.Claimed, cloneCall(call), nil
 }
 
-// TakeCall transfers a running row to a new owner.
-func (t *tx) TakeCall(old perdure.Call, next perdure.Call) error {
+// TakeOver transfers a running row to a new owner.
+func (t callStore) TakeOver(old perdure.Call, next perdure.Call) error {
 	if next.Token == "" {
 		return fmt.Errorf("take over call %s: %w: there is no token", old.Key, perdure.Invalid)
 	}
@@ -77,8 +77,8 @@ func (t *tx) TakeCall(old perdure.Call, next perdure.Call) error {
 	return nil
 }
 
-// BindCall binds a running row to a task.
-func (t *tx) BindCall(key perdure.CallKey, token perdure.Token, task perdure.TaskID, attempt int) error {
+// Bind binds a running row to a task.
+func (t callStore) Bind(key perdure.CallKey, token perdure.Token, task perdure.TaskID, attempt int) error {
 	r, ok := t.calls.get(callKey(key))
 	if !ok || r.value.State != perdure.CallRunning || r.value.Token != token {
 		return fmt.Errorf("bind call %s to task %s: %w: it no longer runs under that token", key, task, perdure.Lost)
@@ -89,7 +89,7 @@ func (t *tx) BindCall(key perdure.CallKey, token perdure.Token, task perdure.Tas
 }
 
 // Settle records the one outcome.
-func (t *tx) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState,
+func (t callStore) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState,
 	result perdure.ToolResult) error {
 	if state != perdure.CallSettled && state != perdure.CallUnknown {
 		return fmt.Errorf("settle call %s: %w state %q", key, perdure.Invalid, state)
@@ -112,8 +112,8 @@ func (t *tx) Settle(key perdure.CallKey, token perdure.Token, state perdure.Call
 	return nil
 }
 
-// ResolveCall changes a row from unknown to another state.
-func (t *tx) ResolveCall(next perdure.Call, by string) error {
+// Resolve changes a row from unknown to another state.
+func (t callStore) Resolve(next perdure.Call, by string) error {
 	r, ok := t.calls.get(callKey(next.Key))
 	running := next.State == perdure.CallRunning
 	switch {

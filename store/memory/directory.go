@@ -30,23 +30,23 @@ const (
 	providerDefault = "provider/" // followed by the kind
 )
 
-// Agent returns an agent.
-func (v *view) Agent(id perdure.AgentID) (agent.Agent, bool, error) {
+// Get returns an agent.
+func (v agentStore) Get(id perdure.AgentID) (agent.Agent, bool, error) {
 	a, found := v.agents.get(string(id))
 	a.Overlay = agent.Fold(a.Overlay) // copies it
 	return a, found, nil
 }
 
-// Agents lists agents.
-func (v *view) Agents(filter agent.StatusFilter) ([]agent.Agent, error) {
+// List lists agents.
+func (v agentStore) List(filter agent.StatusFilter) ([]agent.Agent, error) {
 	return listed(v.agents, func(a *agent.Agent) bool {
 		a.Overlay = agent.Fold(a.Overlay)
 		return filter.Matches(a.Status)
 	}, func(a agent.Agent) (time.Time, string) { return a.CreatedAt, string(a.ID) }), nil
 }
 
-// AgentVersions returns the versions of an agent, the newest first.
-func (v *view) AgentVersions(id perdure.AgentID, limit int) (versions []agent.Agent, err error) {
+// Versions returns the versions of an agent, the newest first.
+func (v agentStore) Versions(id perdure.AgentID, limit int) (versions []agent.Agent, err error) {
 	past, _ := v.agentPast.get(string(id))
 	for _, a := range latest(past, limit) {
 		a.Overlay = agent.Fold(a.Overlay)
@@ -63,9 +63,9 @@ func latest[V any](past []V, limit int) iter.Seq2[int, V] {
 	return slices.Backward(past)
 }
 
-// PutAgent adds or replaces an agent.
-func (t *tx) PutAgent(a agent.Agent) (agent.Agent, error) {
-	a, err := store.NextAgent(t, a, t.now)
+// Put adds or replaces an agent.
+func (t agentStore) Put(a agent.Agent) (agent.Agent, error) {
+	a, err := store.NextAgent(t.Reader().Directory(), a, t.now)
 	if err == nil {
 		a, err = stored(a)
 	}
@@ -74,27 +74,27 @@ func (t *tx) PutAgent(a agent.Agent) (agent.Agent, error) {
 	}
 	past, _ := t.agentPast.get(string(a.ID))
 	t.agents, t.agentPast = t.agents.put(string(a.ID), a), t.agentPast.put(string(a.ID), append(slices.Clip(past), a))
-	a, _, _ = t.Agent(a.ID)
+	a, _, _ = t.Directory().Agents().Get(a.ID)
 	return a, nil
 }
 
-// Harness returns a harness.
-func (v *view) Harness(id perdure.HarnessID) (agent.Harness, bool, error) {
+// Get returns a harness.
+func (v harnessStore) Get(id perdure.HarnessID) (agent.Harness, bool, error) {
 	h, found := v.harnesses.get(string(id))
 	h.Overlay = agent.Fold(h.Overlay)
 	return h, found, nil
 }
 
-// Harnesses lists harnesses.
-func (v *view) Harnesses(filter agent.StatusFilter) ([]agent.Harness, error) {
+// List lists harnesses.
+func (v harnessStore) List(filter agent.StatusFilter) ([]agent.Harness, error) {
 	return listed(v.harnesses, func(h *agent.Harness) bool {
 		h.Overlay = agent.Fold(h.Overlay)
 		return filter.Matches(h.Status)
 	}, func(h agent.Harness) (time.Time, string) { return h.CreatedAt, string(h.ID) }), nil
 }
 
-// HarnessVersions returns the versions of a harness, the newest first.
-func (v *view) HarnessVersions(id perdure.HarnessID, limit int) (versions []agent.Harness, err error) {
+// Versions returns the versions of a harness, the newest first.
+func (v harnessStore) Versions(id perdure.HarnessID, limit int) (versions []agent.Harness, err error) {
 	past, _ := v.harnessPast.get(string(id))
 	for _, h := range latest(past, limit) {
 		h.Overlay = agent.Fold(h.Overlay)
@@ -103,14 +103,14 @@ func (v *view) HarnessVersions(id perdure.HarnessID, limit int) (versions []agen
 	return versions, nil
 }
 
-// HarnessChain returns the chain that ends with a harness.
-func (v *view) HarnessChain(leaf perdure.HarnessID) ([]agent.Harness, error) {
-	return agent.Chain(leaf, v.Harness)
+// Chain returns the chain that ends with a harness.
+func (v harnessStore) Chain(leaf perdure.HarnessID) ([]agent.Harness, error) {
+	return agent.Chain(leaf, v.Directory().Harnesses().Get)
 }
 
-// PutHarness adds or replaces a harness.
-func (t *tx) PutHarness(h agent.Harness) (agent.Harness, error) {
-	h, err := store.NextHarness(t, h, t.now)
+// Put adds or replaces a harness.
+func (t harnessStore) Put(h agent.Harness) (agent.Harness, error) {
+	h, err := store.NextHarness(t.Reader().Directory(), h, t.now)
 	if err == nil {
 		h, err = stored(h)
 	}
@@ -120,42 +120,42 @@ func (t *tx) PutHarness(h agent.Harness) (agent.Harness, error) {
 	past, _ := t.harnessPast.get(string(h.ID))
 	t.harnesses, t.harnessPast = t.harnesses.put(string(h.ID), h),
 		t.harnessPast.put(string(h.ID), append(slices.Clip(past), h))
-	h, _, _ = t.Harness(h.ID)
+	h, _, _ = t.Directory().Harnesses().Get(h.ID)
 	return h, nil
 }
 
-// Model returns a model.
-func (v *view) Model(id perdure.ModelID) (store.Model, bool, error) {
+// Get returns a model.
+func (v modelStore) Get(id perdure.ModelID) (store.Model, bool, error) {
 	m, found := v.models.get(string(id))
 	m.Default = found && v.isDefault(modelDefault, string(id))
 	return m, found, nil
 }
 
-// Models lists models.
-func (v *view) Models() ([]store.Model, error) {
+// List lists models.
+func (v modelStore) List() ([]store.Model, error) {
 	return listed(v.models, func(m *store.Model) bool {
 		m.Default = v.isDefault(modelDefault, string(m.ID))
 		return true
 	}, func(m store.Model) (time.Time, string) { return m.CreatedAt, string(m.ID) }), nil
 }
 
-// DefaultModel returns the default model.
-func (v *view) DefaultModel() (store.Model, bool, error) {
+// Default returns the default model.
+func (v modelStore) Default() (store.Model, bool, error) {
 	id, _ := v.defaults.get(modelDefault)
-	return v.Model(perdure.ModelID(id))
+	return v.Directory().Models().Get(perdure.ModelID(id))
 }
 
-// PutModel adds or replaces a model.
-func (t *tx) PutModel(m store.Model) (store.Model, error) {
-	m, err := store.NextModel(t, m, t.now)
+// Put adds or replaces a model.
+func (t modelStore) Put(m store.Model) (store.Model, error) {
+	m, err := store.NextModel(t.Reader().Directory(), m, t.now)
 	if err == nil {
 		t.models = t.models.put(string(m.ID), m)
 	}
 	return m, err
 }
 
-// RemoveModel removes a model.
-func (t *tx) RemoveModel(id perdure.ModelID) (bool, error) {
+// Remove removes a model.
+func (t modelStore) Remove(id perdure.ModelID) (bool, error) {
 	there := t.models.has(string(id))
 	t.models = t.models.remove(string(id))
 	if t.isDefault(modelDefault, string(id)) {
@@ -164,8 +164,8 @@ func (t *tx) RemoveModel(id perdure.ModelID) (bool, error) {
 	return there, nil
 }
 
-// SetDefaultModel makes a model the default one.
-func (t *tx) SetDefaultModel(id perdure.ModelID) error {
+// SetDefault makes a model the default one.
+func (t modelStore) SetDefault(id perdure.ModelID) error {
 	switch {
 	case id == "":
 		t.defaults = t.defaults.remove(modelDefault)
@@ -177,41 +177,41 @@ func (t *tx) SetDefaultModel(id perdure.ModelID) error {
 	return nil
 }
 
-// Provider returns a provider.
-func (v *view) Provider(id perdure.ProviderID) (store.Provider, bool, error) {
+// Get returns a provider.
+func (v providerStore) Get(id perdure.ProviderID) (store.Provider, bool, error) {
 	p, found := v.providers.get(string(id))
 	p.Sealed, p.Default = clone(p.Sealed), found && v.isDefault(providerDefault+p.Kind, string(id))
 	return p, found, nil
 }
 
-// Providers lists providers.
-func (v *view) Providers() ([]store.Provider, error) {
+// List lists providers.
+func (v providerStore) List() ([]store.Provider, error) {
 	return listed(v.providers, func(p *store.Provider) bool {
 		p.Sealed, p.Default = clone(p.Sealed), v.isDefault(providerDefault+p.Kind, string(p.ID))
 		return true
 	}, func(p store.Provider) (time.Time, string) { return p.CreatedAt, string(p.ID) }), nil
 }
 
-// DefaultProvider returns the default provider of a kind.
-func (v *view) DefaultProvider(kind string) (store.Provider, bool, error) {
+// Default returns the default provider of a kind.
+func (v providerStore) Default(kind string) (store.Provider, bool, error) {
 	id, _ := v.defaults.get(providerDefault + kind)
-	return v.Provider(perdure.ProviderID(id))
+	return v.Directory().Providers().Get(perdure.ProviderID(id))
 }
 
-// PutProvider adds or replaces a provider.
-func (t *tx) PutProvider(p store.Provider) (store.Provider, error) {
-	p, err := store.NextProvider(t, p, t.now)
+// Put adds or replaces a provider.
+func (t providerStore) Put(p store.Provider) (store.Provider, error) {
+	p, err := store.NextProvider(t.Reader().Directory(), p, t.now)
 	if err != nil {
 		return store.Provider{}, err
 	}
 	p.Sealed = clone(p.Sealed)
 	t.providers = t.providers.put(string(p.ID), p)
-	p, _, _ = t.Provider(p.ID)
+	p, _, _ = t.Directory().Providers().Get(p.ID)
 	return p, nil
 }
 
-// RemoveProvider removes a provider that no model uses.
-func (t *tx) RemoveProvider(id perdure.ProviderID) (bool, error) {
+// Remove removes a provider that no model uses.
+func (t providerStore) Remove(id perdure.ProviderID) (bool, error) {
 	p, there := t.providers.get(string(id))
 	for _, m := range t.models.from("") {
 		if m.Provider == id {
@@ -226,8 +226,8 @@ func (t *tx) RemoveProvider(id perdure.ProviderID) (bool, error) {
 	return there, nil
 }
 
-// SetDefaultProvider makes a provider the default one of its kind.
-func (t *tx) SetDefaultProvider(id perdure.ProviderID) error {
+// SetDefault makes a provider the default one of its kind.
+func (t providerStore) SetDefault(id perdure.ProviderID) error {
 	p, found := t.providers.get(string(id))
 	if !found {
 		return fmt.Errorf("make provider %s the default: %w", id, perdure.NotFound)
@@ -241,15 +241,15 @@ func connectionKey(key store.ConnectionKey) string {
 	return requestKey(requestKey(key.Org, key.User), key.Provider)
 }
 
-// Connection returns the connection of a user of an org.
-func (v *view) Connection(key store.ConnectionKey) (store.Connection, bool, error) {
+// Get returns the connection of a user of an org.
+func (v connectionStore) Get(key store.ConnectionKey) (store.Connection, bool, error) {
 	c, found := v.connections.get(connectionKey(key))
 	c.Sealed, c.Metadata = clone(c.Sealed), clone(c.Metadata)
 	return c, found, nil
 }
 
-// Connections lists all connections.
-func (v *view) Connections() ([]store.Connection, error) {
+// List lists all connections.
+func (v connectionStore) List() ([]store.Connection, error) {
 	var found []store.Connection
 	for _, c := range v.connections.from("") {
 		c.Sealed, c.Metadata = clone(c.Sealed), clone(c.Metadata)
@@ -261,20 +261,20 @@ func (v *view) Connections() ([]store.Connection, error) {
 	return found, nil
 }
 
-// PutConnection adds or replaces a connection.
-func (t *tx) PutConnection(c store.Connection) (store.Connection, error) {
-	c, err := store.NextConnection(t, c, t.now)
+// Put adds or replaces a connection.
+func (t connectionStore) Put(c store.Connection) (store.Connection, error) {
+	c, err := store.NextConnection(t.Reader().Directory(), c, t.now)
 	if err != nil {
 		return store.Connection{}, err
 	}
 	c.Sealed, c.Metadata = clone(c.Sealed), clone(c.Metadata)
 	t.connections = t.connections.put(connectionKey(c.Key()), c)
-	c, _, _ = t.Connection(c.Key())
+	c, _, _ = t.Directory().Connections().Get(c.Key())
 	return c, nil
 }
 
-// RemoveConnection removes a connection.
-func (t *tx) RemoveConnection(key store.ConnectionKey) (bool, error) {
+// Remove removes a connection.
+func (t connectionStore) Remove(key store.ConnectionKey) (bool, error) {
 	at := connectionKey(key)
 	there := t.connections.has(at)
 	t.connections = t.connections.remove(at)
@@ -282,7 +282,7 @@ func (t *tx) RemoveConnection(key store.ConnectionKey) (bool, error) {
 }
 
 // isDefault reports whether an id is the default stored under key.
-func (v *view) isDefault(key, id string) bool {
+func (v *tx) isDefault(key, id string) bool {
 	is, _ := v.defaults.get(key)
 	return is == id
 }

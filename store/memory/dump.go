@@ -14,7 +14,7 @@ import (
 )
 
 // Dump returns everything that belongs to a session.
-func (v *view) Dump(id perdure.SessionID) (store.SessionDump, error) {
+func (v sessionStore) Dump(id perdure.SessionID) (store.SessionDump, error) {
 	s, ok := v.sessions.get(string(id))
 	if !ok {
 		return store.SessionDump{}, fmt.Errorf("dump session %s: %w", id, perdure.NotFound)
@@ -24,11 +24,11 @@ func (v *view) Dump(id perdure.SessionID) (store.SessionDump, error) {
 		d.Events = append(d.Events, json.RawMessage(bytes.Clone(body)))
 	}
 	var errs [4]error
-	d.Calls, errs[0] = v.Calls(store.CallFilter{Session: id})
-	d.Tasks, errs[1] = v.Tasks(store.TaskFilter{Session: id})
-	d.Approvals, errs[2] = v.Approvals(store.ApprovalFilter{Session: id})
+	d.Calls, errs[0] = v.Calls().List(store.CallFilter{Session: id})
+	d.Tasks, errs[1] = v.Tasks().List(store.TaskFilter{Session: id})
+	d.Approvals, errs[2] = v.Approvals().List(store.ApprovalFilter{Session: id})
 	for _, task := range d.Tasks {
-		messages, err := v.TaskMessages(task.ID, "", 0)
+		messages, err := v.Tasks().Messages(task.ID, "", 0)
 		errs[3] = errors.Join(errs[3], err)
 		d.Messages = append(d.Messages, messages...)
 		log, _ := v.logs.get(string(task.ID))
@@ -59,7 +59,7 @@ func (v *view) Dump(id perdure.SessionID) (store.SessionDump, error) {
 
 // dumpStreams returns the handles of a session's subagents, and the checkpoints of its streaming
 // messages.
-func (v *view) dumpStreams(id perdure.SessionID) (spawns []store.Spawn, partials []store.Partial) {
+func (v *tx) dumpStreams(id perdure.SessionID) (spawns []store.Spawn, partials []store.Partial) {
 	var handles []row[store.Spawn]
 	prefix := sessionPrefix(id)
 	for key, r := range v.spawns.from(prefix) {
@@ -79,7 +79,7 @@ func (v *view) dumpStreams(id perdure.SessionID) (spawns []store.Spawn, partials
 }
 
 // Restore writes a session as it was dumped.
-func (t *tx) Restore(d store.SessionDump) error {
+func (t sessionStore) Restore(d store.SessionDump) error {
 	err := d.Check()
 	for _, write := range []func(store.SessionDump) error{t.restoreSession, t.restoreCalls, t.restoreTasks,
 		t.restoreRest} {
@@ -95,7 +95,7 @@ func (t *tx) Restore(d store.SessionDump) error {
 }
 
 func (t *tx) restoreSession(d store.SessionDump) error {
-	if err := t.CreateSession(d.Session); err != nil {
+	if err := t.Sessions().Create(d.Session); err != nil {
 		return err
 	}
 	s, _ := t.sessions.get(string(d.Session.ID))
@@ -139,7 +139,7 @@ func (t *tx) restoreCalls(d store.SessionDump) error {
 		if t.approvals.has(string(a.ID)) {
 			return fmt.Errorf("%w: approval %s exists", perdure.Conflict, a.ID)
 		}
-		if err := t.PutApproval(a); err != nil {
+		if err := t.Approvals().Put(a); err != nil {
 			return err
 		}
 	}
@@ -148,7 +148,7 @@ func (t *tx) restoreCalls(d store.SessionDump) error {
 
 func (t *tx) restoreTasks(d store.SessionDump) error {
 	for _, task := range d.Tasks {
-		_, created, err := t.CreateTask(task)
+		_, created, err := t.Tasks().Create(task)
 		if err == nil && !created {
 			err = fmt.Errorf("%w: task %s exists", perdure.Conflict, task.ID)
 		}
@@ -157,7 +157,7 @@ func (t *tx) restoreTasks(d store.SessionDump) error {
 		}
 	}
 	for _, m := range d.Messages {
-		if err := t.AddTaskMessage(m); err != nil {
+		if err := t.Tasks().AddMessage(m); err != nil {
 			return err
 		}
 	}
@@ -180,7 +180,7 @@ func (t *tx) restoreRest(d store.SessionDump) error {
 		t.deliveries = t.deliveries.put(key, row[store.Delivery]{t.nextPosition(), v})
 	}
 	for _, s := range d.Spawns {
-		_, taken := t.SpawnOf(s.Child)
+		_, taken := t.Spawns().OfChild(s.Child)
 		if t.spawns.has(callKey(s.Key)) || taken == nil {
 			return fmt.Errorf("%w: the spawn handle %s exists, or its child has one", perdure.Conflict, s.Key)
 		}

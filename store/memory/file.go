@@ -13,8 +13,8 @@ import (
 // rootDir always exists and has no row.
 const rootDir = "/"
 
-// File returns a file with its content.
-func (v *view) File(session perdure.SessionID, name string) (store.File, error) {
+// Get returns a file with its content.
+func (v fileStore) Get(session perdure.SessionID, name string) (store.File, error) {
 	f, ok := v.fileAt(session, name)
 	if !ok {
 		return store.File{}, fmt.Errorf("file %s of %s: %w", name, session, perdure.NotFound)
@@ -23,8 +23,8 @@ func (v *view) File(session perdure.SessionID, name string) (store.File, error) 
 	return f, nil
 }
 
-// Files lists the entries of a directory.
-func (v *view) Files(session perdure.SessionID, dir string, deep bool) ([]store.File, error) {
+// List lists the entries of a directory.
+func (v fileStore) List(session perdure.SessionID, dir string, deep bool) ([]store.File, error) {
 	if f, ok := v.fileAt(session, dir); !ok || !f.Directory {
 		return nil, fmt.Errorf("list directory %s of %s: %w", dir, session, perdure.NotFound)
 	}
@@ -38,8 +38,8 @@ func (v *view) Files(session perdure.SessionID, dir string, deep bool) ([]store.
 	return found, nil
 }
 
-// FileBytes returns the total size of a session's files.
-func (v *view) FileBytes(session perdure.SessionID) (int64, error) {
+// TotalBytes returns the total size of a session's files.
+func (v fileStore) TotalBytes(session perdure.SessionID) (int64, error) {
 	var total int64
 	for _, f := range v.filesBelow(session, rootDir) {
 		total += f.SizeBytes
@@ -47,8 +47,8 @@ func (v *view) FileBytes(session perdure.SessionID) (int64, error) {
 	return total, nil
 }
 
-// PutFile writes a file or directory and creates missing parents.
-func (t *tx) PutFile(session perdure.SessionID, f store.File) (created bool, err error) {
+// Put writes a file or directory and creates missing parents.
+func (t fileStore) Put(session perdure.SessionID, f store.File) (created bool, err error) {
 	found, there := t.fileAt(session, f.Path)
 	switch {
 	case !path.IsAbs(f.Path):
@@ -68,9 +68,9 @@ func (t *tx) PutFile(session perdure.SessionID, f store.File) (created bool, err
 	return !there, nil
 }
 
-// RemoveFile removes a file, or a directory with everything below it. The root directory is only
+// Remove removes a file, or a directory with everything below it. The root directory is only
 // emptied.
-func (t *tx) RemoveFile(session perdure.SessionID, name string) (bool, error) {
+func (t fileStore) Remove(session perdure.SessionID, name string) (bool, error) {
 	if !path.IsAbs(name) {
 		return false, fmt.Errorf("remove %q of %s: %w: the path is not absolute", name, session, perdure.Invalid)
 	}
@@ -116,7 +116,7 @@ func (t *tx) writeFile(session perdure.SessionID, f store.File) {
 }
 
 // fileAt returns the entry at a path. It shares its content with the store.
-func (v *view) fileAt(session perdure.SessionID, name string) (store.File, bool) {
+func (v *tx) fileAt(session perdure.SessionID, name string) (store.File, bool) {
 	if name == rootDir {
 		return store.File{Path: rootDir, Directory: true}, true
 	}
@@ -124,7 +124,7 @@ func (v *view) fileAt(session perdure.SessionID, name string) (store.File, bool)
 }
 
 // filesBelow returns everything below a directory, sorted by path.
-func (v *view) filesBelow(session perdure.SessionID, dir string) []store.File {
+func (v *tx) filesBelow(session perdure.SessionID, dir string) []store.File {
 	prefix := fileKey(session, strings.TrimSuffix(dir, "/")+"/")
 	var found []store.File
 	for key, f := range v.files.from(prefix) {

@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Image returns an image with its bytes.
-func (v *view) Image(session perdure.SessionID, id perdure.ImageID) (store.Image, error) {
+// Get returns an image with its bytes.
+func (v imageStore) Get(session perdure.SessionID, id perdure.ImageID) (store.Image, error) {
 	found, ok := v.images.get(string(id))
 	if !ok || found.Session != session {
 		return store.Image{}, fmt.Errorf("image %s of %s: %w", id, session, perdure.NotFound)
@@ -20,8 +20,8 @@ func (v *view) Image(session perdure.SessionID, id perdure.ImageID) (store.Image
 	return found, nil
 }
 
-// Images lists the images of a session, without their bytes.
-func (v *view) Images(session perdure.SessionID) ([]store.Image, error) {
+// List lists the images of a session, without their bytes.
+func (v imageStore) List(session perdure.SessionID) ([]store.Image, error) {
 	found := v.fullImages(session)
 	for i := range found {
 		found[i].Data = nil
@@ -30,7 +30,7 @@ func (v *view) Images(session perdure.SessionID) ([]store.Image, error) {
 }
 
 // fullImages is Images with the bytes of those that are not blobs.
-func (v *view) fullImages(session perdure.SessionID) (found []store.Image) {
+func (v *tx) fullImages(session perdure.SessionID) (found []store.Image) {
 	for _, i := range v.images.from("") {
 		if i.Session == session {
 			i.Data, i.Metadata = clone(i.Data), bytes.Clone(i.Metadata)
@@ -44,7 +44,7 @@ func (v *view) fullImages(session perdure.SessionID) (found []store.Image) {
 }
 
 // HasBlob reports whether an image's bytes are stored as a blob.
-func (v *view) HasBlob(sha256 string) (bool, error) {
+func (v imageStore) HasBlob(sha256 string) (bool, error) {
 	for _, i := range v.images.from("") {
 		if i.Blob && i.SHA256 == sha256 {
 			return true, nil
@@ -53,8 +53,8 @@ func (v *view) HasBlob(sha256 string) (bool, error) {
 	return false, nil
 }
 
-// PutImage adds an image.
-func (t *tx) PutImage(i store.Image) (store.Image, error) {
+// Put adds an image.
+func (t imageStore) Put(i store.Image) (store.Image, error) {
 	err := i.Check()
 	switch {
 	case err != nil:
@@ -63,7 +63,7 @@ func (t *tx) PutImage(i store.Image) (store.Image, error) {
 	case t.images.has(string(i.ID)):
 		err = fmt.Errorf("%w: it exists already", perdure.Conflict)
 	default:
-		if all, _ := t.Images(i.Session); len(all) >= store.MaxImages { // never fails
+		if all, _ := t.Images().List(i.Session); len(all) >= store.MaxImages { // never fails
 			err = fmt.Errorf("%w: the session has %d images", perdure.Limit, len(all))
 		}
 	}

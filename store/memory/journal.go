@@ -10,7 +10,7 @@ import (
 )
 
 // Events returns up to limit events of a session after seq, in order, or a page of them.
-func (v *view) Events(id perdure.SessionID, after int64, limit int) ([]perdure.Event, error) {
+func (v journalStore) Events(id perdure.SessionID, after int64, limit int) ([]perdure.Event, error) {
 	s, _ := v.sessions.get(string(id))
 	from := min(max(after, 0), int64(len(s.journal)))
 	left := math.MaxInt // bytes until the page is full
@@ -32,7 +32,7 @@ func (v *view) Events(id perdure.SessionID, after int64, limit int) ([]perdure.E
 }
 
 // Append adds events to a session's journal. After an error it has added none.
-func (t *tx) Append(id perdure.SessionID, events []perdure.Event) error {
+func (t journalStore) Append(id perdure.SessionID, events []perdure.Event) error {
 	s, ok := t.sessions.get(string(id))
 	if !ok {
 		return fmt.Errorf("append to session %s: %w", id, perdure.NotFound)
@@ -57,7 +57,7 @@ func (t *tx) Append(id perdure.SessionID, events []perdure.Event) error {
 		entry, audited, err := store.AuditOf(e)
 		if err == nil && audited {
 			entry.Org = s.Org
-			err = t.AddAudit(entry)
+			err = t.Audit().Add(entry)
 		}
 		if err != nil {
 			t.audits = before

@@ -10,7 +10,7 @@ import (
 )
 
 // AppendLog adds output under the task's attempt and returns the offset of its first byte.
-func (t *tx) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) (int64, error) {
+func (t taskStore) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) (int64, error) {
 	r, ok := t.tasks.get(string(id))
 	switch {
 	case !ok:
@@ -33,8 +33,8 @@ func (t *tx) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) 
 }
 
 // SkipLog records that n bytes of output are missing. A chunk without bytes marks the gap.
-func (t *tx) SkipLog(id perdure.TaskID, attempt int, n int64) error {
-	end, err := t.AppendLog(id, attempt, "", nil)
+func (t taskStore) SkipLog(id perdure.TaskID, attempt int, n int64) error {
+	end, err := t.Tasks().AppendLog(id, attempt, "", nil)
 	if err != nil || n < 1 {
 		return err
 	}
@@ -59,7 +59,7 @@ func rotated(log []store.LogChunk) []store.LogChunk {
 
 // ReadLog returns chunks from byte offset on, at most max bytes; the first is cut to start at
 // offset.
-func (v *view) ReadLog(id perdure.TaskID, offset int64, max int) (chunks []store.LogChunk, end int64, err error) {
+func (v taskStore) ReadLog(id perdure.TaskID, offset int64, max int) (chunks []store.LogChunk, end int64, err error) {
 	if !v.tasks.has(string(id)) {
 		return nil, 0, fmt.Errorf("read log of task %s: %w", id, perdure.NotFound)
 	}

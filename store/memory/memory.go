@@ -97,7 +97,7 @@ func (s *Store) InTx(ctx context.Context, fn func(store.Tx) error) error {
 		return err
 	}
 	committed := false
-	t := &tx{view: view{state: before}}
+	t := &tx{state: before}
 	defer func() { s.end(t, committed) }()
 	t.now = micro(s.now())
 	if err := fn(t); err != nil {
@@ -119,13 +119,13 @@ func (s *Store) View(ctx context.Context, fn func(store.Reader) error) error {
 	if closed {
 		return errClosed
 	}
-	return fn(&view{state: state, now: micro(s.now())})
+	return fn(reader{&tx{state: state, now: micro(s.now())}})
 }
 
 // Watch calls fn with every event of a session after seq, in order and without a gap, and with the
 // frames in between.
 func (s *Store) Watch(ctx context.Context, session perdure.SessionID, after int64, fn func(store.Frame) error) error {
-	read := store.Journal(func(fn func(store.Reader) error) error { return s.View(ctx, fn) }, session)
+	read := store.ReadJournal(func(fn func(store.Reader) error) error { return s.View(ctx, fn) }, session)
 	return s.hub.Watch(ctx, session, after, read, fn)
 }
 
@@ -188,24 +188,17 @@ func (s *Store) end(t *tx, committed bool) {
 	}
 }
 
-// view is one consistent snapshot.
-type view struct {
-	state
-	now time.Time // constant within a transaction
-}
-
-var _ store.Reader = (*view)(nil)
-
-// tx is one transaction: a view that it changes.
+// tx is one transaction, or one view that nobody changes: a view is handed out as a reader.
 type tx struct {
-	view
+	state
+	now      time.Time           // constant within a transaction
 	appended []perdure.SessionID // sessions whose journals grew or were removed
 }
 
 var _ store.Tx = (*tx)(nil)
 
 // Now returns the time of the Config's clock, read once.
-func (v *view) Now() time.Time { return v.now }
+func (v *tx) Now() time.Time { return v.now }
 
 // nextPosition returns the position of a new row in the order of all rows ever added.
 func (t *tx) nextPosition() int64 {

@@ -69,7 +69,7 @@ func TestBubble(t *testing.T) {
 			if since := tx.Now().Sub(start); since != time.Hour {
 				t.Errorf("the next one ran after %v, want an hour", since)
 			}
-			return tx.PutWorker(store.Worker{ID: "worker_1"})
+			return tx.Workers().Put(store.Worker{ID: "worker_1"})
 		})
 		if err != nil {
 			t.Error(err)

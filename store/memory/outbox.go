@@ -9,7 +9,7 @@ import (
 )
 
 // Deliveries returns the outbox rows that are not claimed, in the order they were added.
-func (v *view) Deliveries(session perdure.SessionID) ([]store.Delivery, error) {
+func (v taskStore) Deliveries(session perdure.SessionID) ([]store.Delivery, error) {
 	var found []row[store.Delivery]
 	for _, r := range v.deliveries.from("") {
 		if !r.value.Claimed && (session == "" || session == r.value.Session) {
@@ -20,7 +20,7 @@ func (v *view) Deliveries(session perdure.SessionID) ([]store.Delivery, error) {
 }
 
 // AddDelivery adds an outbox row once. Its key ensures that an end is delivered once (DL1).
-func (t *tx) AddDelivery(d store.Delivery) error {
+func (t taskStore) AddDelivery(d store.Delivery) error {
 	if !d.State.Terminal() {
 		return fmt.Errorf("add delivery of task %s: %w state %q", d.Task, perdure.Invalid, d.State)
 	}
@@ -33,7 +33,7 @@ func (t *tx) AddDelivery(d store.Delivery) error {
 }
 
 // ClaimDeliveries marks the unclaimed rows of the tasks as delivered.
-func (t *tx) ClaimDeliveries(session perdure.SessionID, tasks []perdure.TaskID) (int, error) {
+func (t taskStore) ClaimDeliveries(session perdure.SessionID, tasks []perdure.TaskID) (int, error) {
 	claimed := 0
 	for key, r := range t.deliveries.from("") { // iterates over the tree as it was before
 		if !r.value.Claimed && r.value.Session == session && slices.Contains(tasks, r.value.Task) {

@@ -8,7 +8,7 @@ import (
 )
 
 // Partial returns the checkpoint of a message.
-func (v *view) Partial(session perdure.SessionID, message perdure.MessageID) (store.Partial, error) {
+func (v journalStore) Partial(session perdure.SessionID, message perdure.MessageID) (store.Partial, error) {
 	p, ok := v.partials.get(partialKey(session, message))
 	if !ok {
 		return store.Partial{}, fmt.Errorf("partial %s of session %s: %w", message, session, perdure.NotFound)
@@ -17,14 +17,14 @@ func (v *view) Partial(session perdure.SessionID, message perdure.MessageID) (st
 }
 
 // PutPartial adds a checkpoint or overwrites it.
-func (t *tx) PutPartial(p store.Partial) error {
+func (t journalStore) PutPartial(p store.Partial) error {
 	p.At = t.now
 	t.partials = t.partials.put(partialKey(p.Session, p.Message), p)
 	return nil
 }
 
 // DropPartial removes a checkpoint.
-func (t *tx) DropPartial(session perdure.SessionID, message perdure.MessageID) error {
+func (t journalStore) DropPartial(session perdure.SessionID, message perdure.MessageID) error {
 	t.partials = t.partials.remove(partialKey(session, message))
 	return nil
 }

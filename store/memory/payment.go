@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Payment returns the last attempt of a request.
-func (v *view) Payment(hash string) (store.Payment, error) {
+// Get returns the last attempt of a request.
+func (v paymentStore) Get(hash string) (store.Payment, error) {
 	last, ok := v.lastPayment(hash)
 	if !ok {
 		return store.Payment{}, fmt.Errorf("payment %q: %w", hash, perdure.NotFound)
@@ -19,8 +19,8 @@ func (v *view) Payment(hash string) (store.Payment, error) {
 	return last.value.At(v.now), nil
 }
 
-// Payments lists attempts, the newest first.
-func (v *view) Payments(filter store.PaymentFilter) ([]store.Payment, error) {
+// List lists attempts, the newest first.
+func (v paymentStore) List(filter store.PaymentFilter) ([]store.Payment, error) {
 	if filter.State != "" && !filter.State.Valid() {
 		return nil, fmt.Errorf("list payments: %w state %q", perdure.Invalid, filter.State)
 	}
@@ -38,8 +38,8 @@ func (v *view) Payments(filter store.PaymentFilter) ([]store.Payment, error) {
 	return first(found, filter.Limit), nil
 }
 
-// PaymentSum adds up the attempts in scope that count.
-func (v *view) PaymentSum(scope store.PaymentScope) (sum int64, err error) {
+// Sum adds up the attempts in scope that count.
+func (v paymentStore) Sum(scope store.PaymentScope) (sum int64, err error) {
 	for _, r := range v.payments.from("") {
 		p := r.value
 		if p.Org == scope.Org && p.Currency == scope.Currency && (scope.Turn == "" || p.Turn == scope.Turn) &&
@@ -51,8 +51,8 @@ func (v *view) PaymentSum(scope store.PaymentScope) (sum int64, err error) {
 	return sum, nil
 }
 
-// AddPayment records an attempt.
-func (t *tx) AddPayment(p store.Payment, d time.Duration) (store.Payment, error) {
+// Add records an attempt.
+func (t paymentStore) Add(p store.Payment, d time.Duration) (store.Payment, error) {
 	err := p.Check()
 	if err == nil {
 		last, _ := t.lastPayment(p.Hash)
@@ -67,8 +67,8 @@ func (t *tx) AddPayment(p store.Payment, d time.Duration) (store.Payment, error)
 	return p, nil
 }
 
-// SettlePayment records the outcome of an attempt.
-func (t *tx) SettlePayment(end store.PaymentEnd) (store.Payment, error) {
+// Settle records the outcome of an attempt.
+func (t paymentStore) Settle(end store.PaymentEnd) (store.Payment, error) {
 	r, ok := t.payments.get(paymentKey(end.Hash, end.Attempt))
 	err := end.Check()
 	if err == nil && !ok {
@@ -85,7 +85,7 @@ func (t *tx) SettlePayment(end store.PaymentEnd) (store.Payment, error) {
 }
 
 // lastPayment returns the last attempt of a request.
-func (v *view) lastPayment(hash string) (last row[store.Payment], ok bool) {
+func (v *tx) lastPayment(hash string) (last row[store.Payment], ok bool) {
 	prefix := requestKey(hash, "")
 	for key, r := range v.payments.from(prefix) {
 		if !strings.HasPrefix(key, prefix) {

@@ -6,8 +6,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// OutboundCalls counts the calls in the window up to now.
-func (v *view) OutboundCalls(org string) (n int, err error) {
+// Outbound counts the calls in the window up to now.
+func (v rateStore) Outbound(org string) (n int, err error) {
 	buckets, _ := v.outbound.get(org)
 	first, last := store.RateSpan(v.now)
 	for bucket, calls := range buckets {
@@ -19,11 +19,11 @@ func (v *view) OutboundCalls(org string) (n int, err error) {
 }
 
 // CountOutbound counts one more call, unless the limit is reached.
-func (t *tx) CountOutbound(org string, limit int) (bool, error) {
+func (t rateStore) CountOutbound(org string, limit int) (bool, error) {
 	if err := store.CheckRate(org, limit); err != nil {
 		return false, fmt.Errorf("count an outbound call: %w", err)
 	}
-	n, err := t.OutboundCalls(org)
+	n, err := t.Rates().Outbound(org)
 	if err != nil || n >= limit {
 		return false, err
 	}

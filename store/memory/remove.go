@@ -7,8 +7,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// RemoveSession removes a session with everything that belongs to it.
-func (t *tx) RemoveSession(id perdure.SessionID) error {
+// Remove removes a session with everything that belongs to it.
+func (t sessionStore) Remove(id perdure.SessionID) error {
 	s, ok := t.sessions.get(string(id))
 	if !ok {
 		return fmt.Errorf("remove session %s: %w", id, perdure.NotFound)
@@ -72,7 +72,7 @@ func (t *tx) removeTasks(id perdure.SessionID) {
 }
 
 // ties counts what may prevent the removal of a session.
-func (v *view) ties(id perdure.SessionID) (ties store.Ties) {
+func (v *tx) ties(id perdure.SessionID) (ties store.Ties) {
 	for _, r := range v.calls.from("") {
 		if r.value.Key.Session == id && r.value.State == perdure.CallRunning {
 			ties.Calls++

@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Request returns the row with its answer.
-func (v *view) Request(scope, key string) (store.Request, error) {
+// Get returns the row with its answer.
+func (v requestStore) Get(scope, key string) (store.Request, error) {
 	r, ok := v.requests.get(requestKey(scope, key))
 	if !ok {
 		return store.Request{}, fmt.Errorf("request %q of %q: %w", key, scope, perdure.NotFound)
@@ -20,8 +20,8 @@ func (v *view) Request(scope, key string) (store.Request, error) {
 	return r, nil
 }
 
-// BeginRequest adds a row that has no answer.
-func (t *tx) BeginRequest(r store.Request) error {
+// Begin adds a row that has no answer.
+func (t requestStore) Begin(r store.Request) error {
 	key := requestKey(r.Scope, r.Key)
 	switch {
 	case len(r.Scope) > store.MaxRequestKeyBytes || len(r.Key) > store.MaxRequestKeyBytes:
@@ -35,8 +35,8 @@ func (t *tx) BeginRequest(r store.Request) error {
 	return nil
 }
 
-// EndRequest records the first answer.
-func (t *tx) EndRequest(scope, key string, answer store.Answer) error {
+// End records the first answer.
+func (t requestStore) End(scope, key string, answer store.Answer) error {
 	if answer.Status <= 0 {
 		return fmt.Errorf("end request %q of %q: %w status %d", key, scope, perdure.Invalid, answer.Status)
 	}
@@ -53,8 +53,8 @@ func (t *tx) EndRequest(scope, key string, answer store.Answer) error {
 	return nil
 }
 
-// PruneRequests forgets the oldest requests.
-func (t *tx) PruneRequests(before time.Time, limit int) (int, error) {
+// Prune forgets the oldest requests.
+func (t requestStore) Prune(before time.Time, limit int) (int, error) {
 	before = micro(before)
 	var old []store.Request
 	for _, r := range t.requests.from("") {

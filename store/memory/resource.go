@@ -16,8 +16,8 @@ type leaseRow struct {
 	fence time.Time
 }
 
-// Resource returns an entry.
-func (v *view) Resource(session perdure.SessionID, id string) (perdure.Resource, error) {
+// Get returns an entry.
+func (v resourceStore) Get(session perdure.SessionID, id string) (perdure.Resource, error) {
 	r, ok := v.resources.get(resourceKey(session, id))
 	if !ok {
 		return perdure.Resource{}, fmt.Errorf("resource %q of %s: %w", id, session, perdure.NotFound)
@@ -25,8 +25,8 @@ func (v *view) Resource(session perdure.SessionID, id string) (perdure.Resource,
 	return cloneResource(r.value).Resource, nil
 }
 
-// Resources lists entries in the order in which they were first put.
-func (v *view) Resources(filter store.ResourceFilter) ([]store.Resource, error) {
+// List lists entries in the order in which they were first put.
+func (v resourceStore) List(filter store.ResourceFilter) ([]store.Resource, error) {
 	var found []row[store.Resource]
 	for _, r := range v.resources.from("") {
 		if filter.Matches(r.value) {
@@ -44,8 +44,8 @@ func (v *view) Resources(filter store.ResourceFilter) ([]store.Resource, error) 
 	return entries, nil
 }
 
-// PutResource adds an entry, or replaces the one with its id.
-func (t *tx) PutResource(r store.Resource) (perdure.Resource, error) {
+// Put adds an entry, or replaces the one with its id.
+func (t resourceStore) Put(r store.Resource) (perdure.Resource, error) {
 	if err := r.Check(); err != nil {
 		return perdure.Resource{}, fmt.Errorf("put resource: %w", err)
 	}
@@ -62,8 +62,8 @@ func (t *tx) PutResource(r store.Resource) (perdure.Resource, error) {
 	return cloneResource(r).Resource, nil
 }
 
-// RemoveResource removes an entry.
-func (t *tx) RemoveResource(session perdure.SessionID, id string) (bool, error) {
+// Remove removes an entry.
+func (t resourceStore) Remove(session perdure.SessionID, id string) (bool, error) {
 	key := resourceKey(session, id)
 	there := t.resources.has(key)
 	t.resources = t.resources.remove(key)
@@ -71,7 +71,7 @@ func (t *tx) RemoveResource(session perdure.SessionID, id string) (bool, error) 
 }
 
 // Lease returns a lease.
-func (v *view) Lease(key store.LeaseKey) (perdure.Lease, error) {
+func (v resourceStore) Lease(key store.LeaseKey) (perdure.Lease, error) {
 	r, ok := v.leases.get(leaseKey(key))
 	if !ok {
 		return perdure.Lease{}, fmt.Errorf("lease of %s: %w", key, perdure.NotFound)
@@ -80,7 +80,7 @@ func (v *view) Lease(key store.LeaseKey) (perdure.Lease, error) {
 }
 
 // Leases lists the leases that a session made.
-func (v *view) Leases(session perdure.SessionID) ([]perdure.Lease, error) {
+func (v resourceStore) Leases(session perdure.SessionID) ([]perdure.Lease, error) {
 	var found []row[perdure.Lease]
 	for _, r := range v.leases.from("") {
 		if r.value.Session == session {
@@ -91,7 +91,7 @@ func (v *view) Leases(session perdure.SessionID) ([]perdure.Lease, error) {
 }
 
 // DueLeases lists the leases that may be claimed.
-func (v *view) DueLeases(due store.LeaseDue) ([]perdure.Lease, error) {
+func (v resourceStore) DueLeases(due store.LeaseDue) ([]perdure.Lease, error) {
 	var found []perdure.Lease
 	for _, r := range v.leases.from("") {
 		if v.isDue(r.value, due) {
@@ -108,7 +108,7 @@ func compareDue(a, b perdure.Lease) int {
 }
 
 // isDue reports whether a lease may be claimed for cleanup.
-func (v *view) isDue(l leaseRow, due store.LeaseDue) bool {
+func (v *tx) isDue(l leaseRow, due store.LeaseDue) bool {
 	expired := !l.ExpiresAt.After(v.now)
 	switch {
 	case l.Provider != due.Provider:
@@ -122,13 +122,13 @@ func (v *view) isDue(l leaseRow, due store.LeaseDue) bool {
 }
 
 // isLive reports whether a task has not ended.
-func (v *view) isLive(id perdure.TaskID) bool {
+func (v *tx) isLive(id perdure.TaskID) bool {
 	task, ok := v.tasks.get(string(id))
 	return ok && task.value.State.Live()
 }
 
 // PutLease adds a lease, or refreshes the one with its key.
-func (t *tx) PutLease(l perdure.Lease, d time.Duration) (perdure.Lease, error) {
+func (t resourceStore) PutLease(l perdure.Lease, d time.Duration) (perdure.Lease, error) {
 	if err := store.CheckLease(l); err != nil {
 		return perdure.Lease{}, fmt.Errorf("put lease: %w", err)
 	}
@@ -159,7 +159,7 @@ func (t *tx) PutLease(l perdure.Lease, d time.Duration) (perdure.Lease, error) {
 }
 
 // ReleaseLease ends a lease of a session.
-func (t *tx) ReleaseLease(session perdure.SessionID, key store.LeaseKey) (perdure.Lease, error) {
+func (t resourceStore) ReleaseLease(session perdure.SessionID, key store.LeaseKey) (perdure.Lease, error) {
 	r, ok := t.leases.get(leaseKey(key))
 	switch {
 	case !ok || r.value.Session != session:
@@ -173,8 +173,8 @@ func (t *tx) ReleaseLease(session perdure.SessionID, key store.LeaseKey) (perdur
 }
 
 // ClaimLeases claims the leases that are due for cleanup.
-func (t *tx) ClaimLeases(due store.LeaseDue) ([]perdure.Lease, error) {
-	found, err := t.DueLeases(due)
+func (t resourceStore) ClaimLeases(due store.LeaseDue) ([]perdure.Lease, error) {
+	found, err := t.Resources().DueLeases(due)
 	for i, l := range found {
 		r, _ := t.leases.get(leaseKey(store.KeyOf(l)))
 		if fence := r.value.fence.Add(time.Microsecond); fence.After(t.now) {
@@ -190,7 +190,7 @@ func (t *tx) ClaimLeases(due store.LeaseDue) ([]perdure.Lease, error) {
 }
 
 // EndCleanup records how a cleanup ended.
-func (t *tx) EndCleanup(end store.LeaseEnd) (perdure.Lease, error) {
+func (t resourceStore) EndCleanup(end store.LeaseEnd) (perdure.Lease, error) {
 	for _, r := range t.leases.from("") {
 		l := r.value.Lease
 		if l.ID != end.ID || l.Status != perdure.LeaseCleaning || !r.value.fence.Equal(end.Claim) {
@@ -206,7 +206,7 @@ func (t *tx) EndCleanup(end store.LeaseEnd) (perdure.Lease, error) {
 }
 
 // PruneLeases forgets leases that were released long ago.
-func (t *tx) PruneLeases(before time.Time, limit int) (int, error) {
+func (t resourceStore) PruneLeases(before time.Time, limit int) (int, error) {
 	var old []perdure.Lease
 	for _, r := range t.leases.from("") {
 		if r.value.Status == perdure.LeaseReleased && r.value.UpdatedAt.Before(micro(before)) {

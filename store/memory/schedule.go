@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Schedule returns a schedule.
-func (v *view) Schedule(id perdure.ScheduleID) (perdure.Schedule, error) {
+// Get returns a schedule.
+func (v scheduleStore) Get(id perdure.ScheduleID) (perdure.Schedule, error) {
 	s, ok := v.schedules.get(string(id))
 	if !ok {
 		return perdure.Schedule{}, fmt.Errorf("schedule %s: %w", id, perdure.NotFound)
@@ -19,8 +19,8 @@ func (v *view) Schedule(id perdure.ScheduleID) (perdure.Schedule, error) {
 	return stored(s)
 }
 
-// Schedules lists schedules in the order of their ids.
-func (v *view) Schedules(filter store.ScheduleFilter) (found []perdure.Schedule, err error) {
+// List lists schedules in the order of their ids.
+func (v scheduleStore) List(filter store.ScheduleFilter) (found []perdure.Schedule, err error) {
 	for key, s := range v.schedules.from(string(filter.After)) {
 		if key == string(filter.After) || filter.Session != "" && filter.Session != s.Session {
 			continue
@@ -37,8 +37,8 @@ func (v *view) Schedules(filter store.ScheduleFilter) (found []perdure.Schedule,
 	return found, nil
 }
 
-// DueSchedules lists the due schedules, the longest due first.
-func (v *view) DueSchedules(after, by time.Time, limit int) ([]perdure.Schedule, error) {
+// Due lists the due schedules, the longest due first.
+func (v scheduleStore) Due(after, by time.Time, limit int) ([]perdure.Schedule, error) {
 	var found []perdure.Schedule
 	begin := ""
 	if !after.IsZero() {
@@ -51,7 +51,7 @@ func (v *view) DueSchedules(after, by time.Time, limit int) ([]perdure.Schedule,
 		if limit > 0 && len(found) == limit {
 			break
 		}
-		s, err := v.Schedule(id)
+		s, err := v.Schedules().Get(id)
 		if err != nil {
 			return nil, err
 		}
@@ -66,7 +66,7 @@ func dueKey(at time.Time, id perdure.ScheduleID) string {
 }
 
 // Fire returns the fire of a nominal time.
-func (v *view) Fire(id perdure.ScheduleID, nominal time.Time) (perdure.Fire, error) {
+func (v scheduleStore) Fire(id perdure.ScheduleID, nominal time.Time) (perdure.Fire, error) {
 	f, ok := v.fires.get(fireKey(id, nominal))
 	if !ok {
 		return perdure.Fire{}, fmt.Errorf("fire of %s at %s: %w", id, nominal, perdure.NotFound)
@@ -75,7 +75,7 @@ func (v *view) Fire(id perdure.ScheduleID, nominal time.Time) (perdure.Fire, err
 }
 
 // Fires lists the fires of a schedule, the latest first.
-func (v *view) Fires(id perdure.ScheduleID, limit int) (found []perdure.Fire, err error) {
+func (v scheduleStore) Fires(id perdure.ScheduleID, limit int) (found []perdure.Fire, err error) {
 	for _, f := range v.fires.from(string(id)) {
 		if f.Schedule > id {
 			break
@@ -94,8 +94,8 @@ func fireKey(id perdure.ScheduleID, nominal time.Time) string {
 	return fmt.Sprintf("%s %d", id, micro(nominal).UnixMicro())
 }
 
-// PutSchedule adds a schedule, or replaces the one with its id.
-func (t *tx) PutSchedule(s perdure.Schedule, caps store.ScheduleCaps) error {
+// Put adds a schedule, or replaces the one with its id.
+func (t scheduleStore) Put(s perdure.Schedule, caps store.ScheduleCaps) error {
 	err := store.CheckSchedule(s)
 	known, _ := t.schedules.get(string(s.ID))
 	if err == nil && s.Enabled && !known.Enabled {
@@ -132,7 +132,7 @@ func (t *tx) unqueue(s perdure.Schedule) {
 }
 
 // enabled counts enabled schedules, unless caps are unlimited.
-func (v *view) enabled(id perdure.SessionID, caps store.ScheduleCaps) (ofSession, ofOrg int) {
+func (v *tx) enabled(id perdure.SessionID, caps store.ScheduleCaps) (ofSession, ofOrg int) {
 	if caps == (store.ScheduleCaps{}) {
 		return 0, 0
 	}
@@ -149,8 +149,8 @@ func (v *view) enabled(id perdure.SessionID, caps store.ScheduleCaps) (ofSession
 	return ofSession, ofOrg
 }
 
-// RemoveSchedule removes a schedule with its fires.
-func (t *tx) RemoveSchedule(id perdure.ScheduleID) (bool, error) {
+// Remove removes a schedule with its fires.
+func (t scheduleStore) Remove(id perdure.ScheduleID) (bool, error) {
 	s, there := t.schedules.get(string(id))
 	if !there {
 		return false, nil
@@ -162,7 +162,7 @@ func (t *tx) RemoveSchedule(id perdure.ScheduleID) (bool, error) {
 }
 
 // AddFire records a fire.
-func (t *tx) AddFire(f perdure.Fire) error {
+func (t scheduleStore) AddFire(f perdure.Fire) error {
 	if t.fires.has(fireKey(f.Schedule, f.Nominal)) {
 		return fmt.Errorf("fire of %s at %s: %w", f.Schedule, f.Nominal, perdure.Conflict)
 	}
@@ -170,8 +170,8 @@ func (t *tx) AddFire(f perdure.Fire) error {
 	return nil
 }
 
-// ChangeFire replaces a recorded fire.
-func (t *tx) ChangeFire(f perdure.Fire) error {
+// UpdateFire replaces a recorded fire.
+func (t scheduleStore) UpdateFire(f perdure.Fire) error {
 	if !t.fires.has(fireKey(f.Schedule, f.Nominal)) {
 		return fmt.Errorf("fire of %s at %s: %w", f.Schedule, f.Nominal, perdure.NotFound)
 	}
@@ -196,12 +196,12 @@ func (t *tx) removeSchedules(id perdure.SessionID) {
 }
 
 // dumpSchedules returns the schedules of a session with their fires, by schedule and nominal time.
-func (v *view) dumpSchedules(d *store.SessionDump) (err error) {
-	if d.Schedules, err = v.Schedules(store.ScheduleFilter{Session: d.Session.ID}); err != nil {
+func (v *tx) dumpSchedules(d *store.SessionDump) (err error) {
+	if d.Schedules, err = v.Schedules().List(store.ScheduleFilter{Session: d.Session.ID}); err != nil {
 		return err
 	}
 	for _, s := range d.Schedules {
-		fires, err := v.Fires(s.ID, 0)
+		fires, err := v.Schedules().Fires(s.ID, 0)
 		if err != nil {
 			return err
 		}
@@ -217,12 +217,12 @@ func (t *tx) restoreSchedules(d store.SessionDump) error {
 		if t.schedules.has(string(s.ID)) {
 			return fmt.Errorf("%w: schedule %s exists", perdure.Conflict, s.ID)
 		}
-		if err := t.PutSchedule(s, store.ScheduleCaps{}); err != nil {
+		if err := t.Schedules().Put(s, store.ScheduleCaps{}); err != nil {
 			return err
 		}
 	}
 	for _, f := range d.Fires {
-		if err := t.AddFire(f); err != nil {
+		if err := t.Schedules().AddFire(f); err != nil {
 			return err
 		}
 	}

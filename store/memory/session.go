@@ -16,8 +16,8 @@ type session struct {
 	journal [][]byte // encoded events; seq n is at index n-1
 }
 
-// Session returns the row.
-func (v *view) Session(id perdure.SessionID) (store.Session, error) {
+// Get returns the row.
+func (v sessionStore) Get(id perdure.SessionID) (store.Session, error) {
 	s, ok := v.sessions.get(string(id))
 	if !ok {
 		return store.Session{}, fmt.Errorf("session %s: %w", id, perdure.NotFound)
@@ -33,8 +33,8 @@ func cloneSession(s store.Session) store.Session {
 	return s
 }
 
-// Sessions lists rows, newest first.
-func (v *view) Sessions(filter store.SessionFilter) ([]store.Session, error) {
+// List lists rows, newest first.
+func (v sessionStore) List(filter store.SessionFilter) ([]store.Session, error) {
 	if err := filter.Check(); err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
@@ -53,7 +53,7 @@ func (v *view) Sessions(filter store.SessionFilter) ([]store.Session, error) {
 }
 
 // Snapshot returns the cached fold.
-func (v *view) Snapshot(id perdure.SessionID) (store.Snapshot, error) {
+func (v sessionStore) Snapshot(id perdure.SessionID) (store.Snapshot, error) {
 	s, ok := v.snapshots.get(string(id))
 	if !ok {
 		return store.Snapshot{}, fmt.Errorf("snapshot of session %s: %w", id, perdure.NotFound)
@@ -62,8 +62,8 @@ func (v *view) Snapshot(id perdure.SessionID) (store.Snapshot, error) {
 	return s, nil
 }
 
-// CreateSession adds a row with last seq 0 and epoch 0.
-func (t *tx) CreateSession(s store.Session) error {
+// Create adds a row with last seq 0 and epoch 0.
+func (t sessionStore) Create(s store.Session) error {
 	if t.sessions.has(string(s.ID)) {
 		return fmt.Errorf("create session %s: %w: it exists already", s.ID, perdure.Conflict)
 	}
@@ -78,9 +78,9 @@ func (t *tx) CreateSession(s store.Session) error {
 	return nil
 }
 
-// TakeSession makes worker the driver. The first call for a session does not count as a take-up,
+// Acquire makes worker the driver. The first call for a session does not count as a take-up,
 // since there was no driver before.
-func (t *tx) TakeSession(id perdure.SessionID, worker perdure.WorkerID) (store.Session, error) {
+func (t sessionStore) Acquire(id perdure.SessionID, worker perdure.WorkerID) (store.Session, error) {
 	s, ok := t.sessions.get(string(id))
 	if !ok {
 		return store.Session{}, fmt.Errorf("acquire session %s: %w", id, perdure.NotFound)
@@ -96,8 +96,8 @@ func (t *tx) TakeSession(id perdure.SessionID, worker perdure.WorkerID) (store.S
 	return cloneSession(s.Session), nil
 }
 
-// LockSession checks the fence. It locks nothing: only one transaction runs at a time.
-func (t *tx) LockSession(id perdure.SessionID, epoch int64) (int64, error) {
+// Lock checks the fence. It locks nothing: only one transaction runs at a time.
+func (t sessionStore) Lock(id perdure.SessionID, epoch int64) (int64, error) {
 	s, ok := t.sessions.get(string(id))
 	switch {
 	case !ok:
@@ -108,8 +108,8 @@ func (t *tx) LockSession(id perdure.SessionID, epoch int64) (int64, error) {
 	return s.LastSeq, nil
 }
 
-// SaveSession writes title and status.
-func (t *tx) SaveSession(id perdure.SessionID, title string, status perdure.SessionStatus) error {
+// Update writes title and status.
+func (t sessionStore) Update(id perdure.SessionID, title string, status perdure.SessionStatus) error {
 	s, ok := t.sessions.get(string(id))
 	if !ok {
 		return fmt.Errorf("save session %s: %w", id, perdure.NotFound)
@@ -120,7 +120,7 @@ func (t *tx) SaveSession(id perdure.SessionID, title string, status perdure.Sess
 }
 
 // SetLabels replaces the labels.
-func (t *tx) SetLabels(id perdure.SessionID, labels perdure.Labels) error {
+func (t sessionStore) SetLabels(id perdure.SessionID, labels perdure.Labels) error {
 	s, ok := t.sessions.get(string(id))
 	if !ok {
 		return fmt.Errorf("set labels of session %s: %w", id, perdure.NotFound)
@@ -134,9 +134,9 @@ func (t *tx) SetLabels(id perdure.SessionID, labels perdure.Labels) error {
 	return nil
 }
 
-// ReleaseSession clears the driver under its epoch and records the last seq as seen.
-func (t *tx) ReleaseSession(id perdure.SessionID, epoch int64) error {
-	if _, err := t.LockSession(id, epoch); err != nil {
+// Release clears the driver under its epoch and records the last seq as seen.
+func (t sessionStore) Release(id perdure.SessionID, epoch int64) error {
+	if _, err := t.Sessions().Lock(id, epoch); err != nil {
 		return fmt.Errorf("release: %w", err)
 	}
 	s, _ := t.sessions.get(string(id))
@@ -146,7 +146,7 @@ func (t *tx) ReleaseSession(id perdure.SessionID, epoch int64) error {
 }
 
 // PutSnapshot replaces the cached fold.
-func (t *tx) PutSnapshot(id perdure.SessionID, s store.Snapshot) error {
+func (t sessionStore) PutSnapshot(id perdure.SessionID, s store.Snapshot) error {
 	s.Body = clone(s.Body)
 	t.snapshots = t.snapshots.put(string(id), s)
 	return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Spawn returns the handle of a call.
-func (v *view) Spawn(key perdure.CallKey) (store.Spawn, error) {
+// Get returns the handle of a call.
+func (v spawnStore) Get(key perdure.CallKey) (store.Spawn, error) {
 	r, ok := v.spawns.get(callKey(key))
 	if !ok {
 		return store.Spawn{}, fmt.Errorf("spawn %s: %w", key, perdure.NotFound)
@@ -18,8 +18,8 @@ func (v *view) Spawn(key perdure.CallKey) (store.Spawn, error) {
 	return cloneSpawn(r.value), nil
 }
 
-// SpawnOf returns the handle under which a child is registered.
-func (v *view) SpawnOf(child perdure.SessionID) (store.Spawn, error) {
+// OfChild returns the handle under which a child is registered.
+func (v spawnStore) OfChild(child perdure.SessionID) (store.Spawn, error) {
 	for _, r := range v.spawns.from("") {
 		if child != "" && r.value.Child == child {
 			return cloneSpawn(r.value), nil
@@ -28,8 +28,8 @@ func (v *view) SpawnOf(child perdure.SessionID) (store.Spawn, error) {
 	return store.Spawn{}, fmt.Errorf("spawn of child %s: %w", child, perdure.NotFound)
 }
 
-// Spawns lists the handles of a tree in the order of their claims.
-func (v *view) Spawns(root perdure.SessionID) ([]store.Spawn, error) {
+// List lists the handles of a tree in the order of their claims.
+func (v spawnStore) List(root perdure.SessionID) ([]store.Spawn, error) {
 	var found []row[store.Spawn]
 	for _, r := range v.spawns.from("") {
 		if root == "" || root == r.value.Root {
@@ -40,8 +40,8 @@ func (v *view) Spawns(root perdure.SessionID) ([]store.Spawn, error) {
 	return inOrder(found), nil
 }
 
-// CountSpawns counts the handles of a tree.
-func (v *view) CountSpawns(root perdure.SessionID) (count store.SpawnCount, err error) {
+// Count counts the handles of a tree.
+func (v spawnStore) Count(root perdure.SessionID) (count store.SpawnCount, err error) {
 	for _, r := range v.spawns.from("") {
 		if root != "" && root != r.value.Root {
 			continue
@@ -54,12 +54,12 @@ func (v *view) CountSpawns(root perdure.SessionID) (count store.SpawnCount, err 
 	return count, nil
 }
 
-// ClaimSpawn adds the handle, or judges the existing one.
-func (t *tx) ClaimSpawn(s store.Spawn) (store.SpawnOutcome, store.Spawn, error) {
+// Claim adds the handle, or judges the existing one.
+func (t spawnStore) Claim(s store.Spawn) (store.SpawnOutcome, store.Spawn, error) {
 	if s.Token == "" {
 		return "", store.Spawn{}, fmt.Errorf("claim spawn %s: %w: it has no token", s.Key, perdure.Invalid)
 	}
-	if found, err := t.Spawn(s.Key); err == nil {
+	if found, err := t.Spawns().Get(s.Key); err == nil {
 		return found.Judge(s.Token), found, nil
 	}
 	fresh := cloneSpawn(store.Spawn{
@@ -72,7 +72,7 @@ func (t *tx) ClaimSpawn(s store.Spawn) (store.SpawnOutcome, store.Spawn, error) 
 }
 
 // RegisterChild changes a pending handle to running.
-func (t *tx) RegisterChild(key perdure.CallKey, token perdure.Token, child perdure.SessionID) error {
+func (t spawnStore) RegisterChild(key perdure.CallKey, token perdure.Token, child perdure.SessionID) error {
 	if child == "" {
 		return fmt.Errorf("register child of spawn %s: %w: there is no child", key, perdure.Invalid)
 	}
@@ -84,7 +84,7 @@ func (t *tx) RegisterChild(key perdure.CallKey, token perdure.Token, child perdu
 		return fmt.Errorf("register child %s of spawn %s: %w: it is no longer pending under that token", child, key,
 			perdure.Lost)
 	}
-	if _, err := t.SpawnOf(child); err == nil {
+	if _, err := t.Spawns().OfChild(child); err == nil {
 		return fmt.Errorf("register child %s of spawn %s: %w: the child belongs to another handle", child, key,
 			perdure.Conflict)
 	}
@@ -93,8 +93,8 @@ func (t *tx) RegisterChild(key perdure.CallKey, token perdure.Token, child perdu
 	return nil
 }
 
-// RepairSpawn counts an answer that did not match the schema.
-func (t *tx) RepairSpawn(key perdure.CallKey, token perdure.Token) (int, error) {
+// Repair counts an answer that did not match the schema.
+func (t spawnStore) Repair(key perdure.CallKey, token perdure.Token) (int, error) {
 	r, ok := t.spawns.get(callKey(key))
 	if !ok || r.value.Token != token || r.value.State != store.SpawnRunning {
 		return 0, fmt.Errorf("repair spawn %s: %w: it no longer runs under that token", key, perdure.Lost)
@@ -104,8 +104,8 @@ func (t *tx) RepairSpawn(key perdure.CallKey, token perdure.Token) (int, error) 
 	return r.value.Repairs, nil
 }
 
-// SettleSpawn records how the child ended.
-func (t *tx) SettleSpawn(key perdure.CallKey, token perdure.Token, status perdure.TaskState,
+// Settle records how the child ended.
+func (t spawnStore) Settle(key perdure.CallKey, token perdure.Token, status perdure.TaskState,
 	result json.RawMessage) error {
 	if !status.Terminal() {
 		return fmt.Errorf("settle spawn %s: %w status %q", key, perdure.Invalid, status)

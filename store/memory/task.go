@@ -8,8 +8,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Task returns the record.
-func (v *view) Task(session perdure.SessionID, id perdure.TaskID) (perdure.Task, error) {
+// Get returns the record.
+func (v taskStore) Get(session perdure.SessionID, id perdure.TaskID) (perdure.Task, error) {
 	r, ok := v.tasks.get(string(id))
 	if !ok || session != "" && session != r.value.Session {
 		return perdure.Task{}, fmt.Errorf("task %s: %w", id, perdure.NotFound)
@@ -17,8 +17,8 @@ func (v *view) Task(session perdure.SessionID, id perdure.TaskID) (perdure.Task,
 	return cloneTask(r.value), nil
 }
 
-// Tasks lists records in the order of their creation.
-func (v *view) Tasks(filter store.TaskFilter) ([]perdure.Task, error) {
+// List lists records in the order of their creation.
+func (v taskStore) List(filter store.TaskFilter) ([]perdure.Task, error) {
 	for _, s := range filter.States {
 		if !s.Valid() {
 			return nil, fmt.Errorf("list tasks: %w state %q", perdure.Invalid, s)
@@ -33,8 +33,8 @@ func (v *view) Tasks(filter store.TaskFilter) ([]perdure.Task, error) {
 	}), filter.Limit), nil
 }
 
-// CountTasks counts the tasks in a state by session.
-func (v *view) CountTasks(state perdure.TaskState, session perdure.SessionID) ([]store.TaskCount, error) {
+// Count counts the tasks in a state by session.
+func (v taskStore) Count(state perdure.TaskState, session perdure.SessionID) ([]store.TaskCount, error) {
 	if !state.Valid() {
 		return nil, fmt.Errorf("count tasks: %w state %q", perdure.Invalid, state)
 	}
@@ -66,7 +66,7 @@ func (v *view) CountTasks(state perdure.TaskState, session perdure.SessionID) ([
 	return inOrder(found), nil
 }
 
-func (v *view) tasksWhere(wanted func(perdure.Task) bool) []perdure.Task {
+func (v *tx) tasksWhere(wanted func(perdure.Task) bool) []perdure.Task {
 	var found []row[perdure.Task]
 	for _, r := range v.tasks.from("") {
 		if wanted(r.value) {
@@ -77,13 +77,13 @@ func (v *view) tasksWhere(wanted func(perdure.Task) bool) []perdure.Task {
 	return inOrder(found)
 }
 
-// CreateTask adds a record, or returns the one with its id.
-func (t *tx) CreateTask(record perdure.Task) (perdure.Task, bool, error) {
+// Create adds a record, or returns the one with its id.
+func (t taskStore) Create(record perdure.Task) (perdure.Task, bool, error) {
 	if !record.State.Valid() {
 		return perdure.Task{}, false, fmt.Errorf("create task %s: %w state %q", record.ID, perdure.Invalid,
 			record.State)
 	}
-	if found, err := t.Task("", record.ID); err == nil {
+	if found, err := t.Tasks().Get("", record.ID); err == nil {
 		return found, false, nil
 	}
 	record, err := storedTask(record)
@@ -94,10 +94,10 @@ func (t *tx) CreateTask(record perdure.Task) (perdure.Task, bool, error) {
 	return cloneTask(record), true, nil
 }
 
-// UpdateTask applies one write.
-func (t *tx) UpdateTask(session perdure.SessionID, id perdure.TaskID,
+// Update applies one write.
+func (t taskStore) Update(session perdure.SessionID, id perdure.TaskID,
 	u perdure.TaskUpdate) (perdure.TaskChange, error) {
-	before, err := t.Task(session, id)
+	before, err := t.Tasks().Get(session, id)
 	if err != nil {
 		return perdure.TaskChange{}, fmt.Errorf("update: %w", err)
 	}

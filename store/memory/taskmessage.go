@@ -7,8 +7,8 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// TaskMessages returns the messages of a task after the given one, oldest first.
-func (v *view) TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]perdure.TaskMessage, error) {
+// Messages returns the messages of a task after the given one, oldest first.
+func (v taskStore) Messages(id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]perdure.TaskMessage, error) {
 	inbox, _ := v.inboxes.get(string(id))
 	known := slices.IndexFunc(inbox, func(m perdure.TaskMessage) bool { return m.ID == after })
 	found := slices.Clone(first(inbox[known+1:], limit))
@@ -18,8 +18,8 @@ func (v *view) TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limi
 	return found, nil
 }
 
-// AddTaskMessage adds a message.
-func (t *tx) AddTaskMessage(m perdure.TaskMessage) error {
+// AddMessage adds a message.
+func (t taskStore) AddMessage(m perdure.TaskMessage) error {
 	if t.messages.has(string(m.ID)) {
 		return fmt.Errorf("add message %s to task %s: %w: it exists already", m.ID, m.Task, perdure.Conflict)
 	}

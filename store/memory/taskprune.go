@@ -8,8 +8,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// PruneTasks removes the tasks that ended first, with what belongs to them.
-func (t *tx) PruneTasks(before time.Time, limit int) ([]perdure.Task, error) {
+// Prune removes the tasks that ended first, with what belongs to them.
+func (t taskStore) Prune(before time.Time, limit int) ([]perdure.Task, error) {
 	pinned := t.pinnedTasks()
 	old := t.tasksWhere(func(task perdure.Task) bool { return store.Prunable(task, before) && !pinned[task.ID] })
 	slices.SortStableFunc(old, func(a, b perdure.Task) int { return a.FinishedAt.Compare(b.FinishedAt) })
@@ -39,7 +39,7 @@ func (t *tx) PruneTasks(before time.Time, limit int) ([]perdure.Task, error) {
 
 // pinnedTasks returns the tasks that stay because of other rows: an undelivered end, or an open
 // approval.
-func (v *view) pinnedTasks() map[perdure.TaskID]bool {
+func (v *tx) pinnedTasks() map[perdure.TaskID]bool {
 	pinned := map[perdure.TaskID]bool{}
 	for _, r := range v.deliveries.from("") {
 		pinned[r.value.Task] = pinned[r.value.Task] || !r.value.Claimed

@@ -7,8 +7,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// AccessToken returns a token.
-func (v *view) AccessToken(id perdure.TokenID) (store.AccessToken, error) {
+// Get returns a token.
+func (v tokenStore) Get(id perdure.TokenID) (store.AccessToken, error) {
 	t, ok := v.tokens.get(string(id))
 	if !ok {
 		return store.AccessToken{}, fmt.Errorf("token %s: %w", id, perdure.NotFound)
@@ -16,17 +16,17 @@ func (v *view) AccessToken(id perdure.TokenID) (store.AccessToken, error) {
 	return stored(t)
 }
 
-// TokenOf returns the token whose secret has a hash.
-func (v *view) TokenOf(hash string) (store.AccessToken, error) {
+// ByHash returns the token whose secret has a hash.
+func (v tokenStore) ByHash(hash string) (store.AccessToken, error) {
 	id, ok := v.tokenHashes.get(hash)
 	if !ok {
 		return store.AccessToken{}, fmt.Errorf("token of a hash: %w", perdure.NotFound)
 	}
-	return v.AccessToken(id)
+	return v.Tokens().Get(id)
 }
 
-// AccessTokens lists tokens by id.
-func (v *view) AccessTokens(org string) (found []store.AccessToken, err error) {
+// List lists tokens by id.
+func (v tokenStore) List(org string) (found []store.AccessToken, err error) {
 	for _, t := range v.tokens.from("") {
 		if org != "" && org != t.Org {
 			continue
@@ -40,8 +40,8 @@ func (v *view) AccessTokens(org string) (found []store.AccessToken, err error) {
 	return found, nil
 }
 
-// PutAccessToken adds a token, or replaces the one with its id.
-func (t *tx) PutAccessToken(token store.AccessToken) error {
+// Put adds a token, or replaces the one with its id.
+func (t tokenStore) Put(token store.AccessToken) error {
 	if err := token.Check(); err != nil {
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Value returns a value.
-func (v *view) Value(session perdure.SessionID, key string) (store.Value, error) {
+// Get returns a value.
+func (v valueStore) Get(session perdure.SessionID, key string) (store.Value, error) {
 	found, ok := v.values.get(nameKey(session, key))
 	if !ok {
 		return store.Value{}, fmt.Errorf("value %q of %s: %w", key, session, perdure.NotFound)
@@ -18,8 +18,8 @@ func (v *view) Value(session perdure.SessionID, key string) (store.Value, error)
 	return found, nil
 }
 
-// Values lists the values of a session, without their texts.
-func (v *view) Values(session perdure.SessionID) ([]store.Value, error) {
+// List lists the values of a session, without their texts.
+func (v valueStore) List(session perdure.SessionID) ([]store.Value, error) {
 	found := below(v.values, session)
 	for i := range found {
 		found[i].Text = ""
@@ -27,8 +27,8 @@ func (v *view) Values(session perdure.SessionID) ([]store.Value, error) {
 	return found, nil
 }
 
-// PutValue writes a value, or replaces it.
-func (t *tx) PutValue(v store.Value) (store.Value, error) {
+// Put writes a value, or replaces it.
+func (t valueStore) Put(v store.Value) (store.Value, error) {
 	err := v.Check()
 	key := nameKey(v.Session, v.Key)
 	known, there := t.values.get(key)
@@ -51,15 +51,15 @@ func (t *tx) PutValue(v store.Value) (store.Value, error) {
 	return v, nil
 }
 
-// RemoveValue removes a value.
-func (t *tx) RemoveValue(session perdure.SessionID, key string) (bool, error) {
+// Remove removes a value.
+func (t valueStore) Remove(session perdure.SessionID, key string) (bool, error) {
 	there := t.values.has(nameKey(session, key))
 	t.values = t.values.remove(nameKey(session, key))
 	return there, nil
 }
 
-// Secret returns a secret.
-func (v *view) Secret(session perdure.SessionID, name string) (store.Secret, error) {
+// Get returns a secret.
+func (v secretStore) Get(session perdure.SessionID, name string) (store.Secret, error) {
 	s, ok := v.secrets.get(nameKey(session, name))
 	if !ok || name == "" {
 		return store.Secret{}, fmt.Errorf("secret %q of %s: %w", name, session, perdure.NotFound)
@@ -67,9 +67,9 @@ func (v *view) Secret(session perdure.SessionID, name string) (store.Secret, err
 	return cloneSecret(s), nil
 }
 
-// NextSecret returns the version with which a secret is to be written. For a missing secret it is
+// NextVersion returns the version with which a secret is to be written. For a missing secret it is
 // greater than all removed versions, which a row without a name records.
-func (v *view) NextSecret(session perdure.SessionID, name string) (int64, error) {
+func (v secretStore) NextVersion(session perdure.SessionID, name string) (int64, error) {
 	known, there := v.secrets.get(nameKey(session, name))
 	if !there {
 		known, _ = v.secrets.get(nameKey(session, ""))
@@ -77,8 +77,8 @@ func (v *view) NextSecret(session perdure.SessionID, name string) (int64, error)
 	return known.Version + 1, nil
 }
 
-// Secrets lists secrets.
-func (v *view) Secrets(filter store.SecretFilter) ([]store.Secret, error) {
+// List lists secrets.
+func (v secretStore) List(filter store.SecretFilter) ([]store.Secret, error) {
 	after := nameKey(filter.After.Session, filter.After.Name)
 	if filter.Session != "" {
 		after = nameKey(filter.Session, filter.After.Name)
@@ -105,12 +105,12 @@ func (v *view) Secrets(filter store.SecretFilter) ([]store.Secret, error) {
 	return found, nil
 }
 
-// PutSecret writes the next version of a secret.
-func (t *tx) PutSecret(s store.Secret) error {
+// Put writes the next version of a secret.
+func (t secretStore) Put(s store.Secret) error {
 	err := s.Check()
 	key := nameKey(s.Session, s.Name)
 	known, there := t.secrets.get(key)
-	next, _ := t.NextSecret(s.Session, s.Name) // never fails
+	next, _ := t.Secrets().NextVersion(s.Session, s.Name) // never fails
 	switch {
 	case err != nil:
 	case !t.sessions.has(string(s.Session)):
@@ -132,8 +132,8 @@ func (t *tx) PutSecret(s store.Secret) error {
 	return nil
 }
 
-// ResealSecret replaces the sealed text of a version.
-func (t *tx) ResealSecret(s store.Secret, was string) (bool, error) {
+// Reseal replaces the sealed text of a version.
+func (t secretStore) Reseal(s store.Secret, was string) (bool, error) {
 	if err := s.Check(); err != nil {
 		return false, fmt.Errorf("reseal secret %q of %s: %w", s.Name, s.Session, err)
 	}
@@ -146,9 +146,9 @@ func (t *tx) ResealSecret(s store.Secret, was string) (bool, error) {
 	return true, nil
 }
 
-// RemoveSecret removes a secret.
-func (t *tx) RemoveSecret(session perdure.SessionID, name string) (bool, error) {
-	known, err := t.Secret(session, name)
+// Remove removes a secret.
+func (t secretStore) Remove(session perdure.SessionID, name string) (bool, error) {
+	known, err := t.Secrets().Get(session, name)
 	if err != nil {
 		return false, nil
 	}
@@ -160,7 +160,7 @@ func (t *tx) RemoveSecret(session perdure.SessionID, name string) (bool, error) 
 }
 
 // secretsOf counts the secrets of a session.
-func (v *view) secretsOf(session perdure.SessionID) (n int) {
+func (v *tx) secretsOf(session perdure.SessionID) (n int) {
 	for _, s := range below(v.secrets, session) {
 		if s.Name != "" {
 			n++

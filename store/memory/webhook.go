@@ -18,8 +18,8 @@ type hooks struct {
 	hookDeliveries tree[webhook.Delivery]
 }
 
-// Webhook returns a webhook.
-func (v *view) Webhook(id perdure.WebhookID) (store.Webhook, error) {
+// Get returns a webhook.
+func (v webhookStore) Get(id perdure.WebhookID) (store.Webhook, error) {
 	w, ok := v.webhooks.get(string(id))
 	if !ok {
 		return store.Webhook{}, fmt.Errorf("webhook %s: %w", id, perdure.NotFound)
@@ -27,8 +27,8 @@ func (v *view) Webhook(id perdure.WebhookID) (store.Webhook, error) {
 	return stored(w)
 }
 
-// Webhooks lists webhooks in the order of their ids.
-func (v *view) Webhooks() (found []store.Webhook, err error) {
+// List lists webhooks in the order of their ids.
+func (v webhookStore) List() (found []store.Webhook, err error) {
 	for _, w := range v.webhooks.from("") {
 		if w, err = stored(w); err != nil {
 			return nil, err
@@ -38,8 +38,8 @@ func (v *view) Webhooks() (found []store.Webhook, err error) {
 	return found, nil
 }
 
-// PutWebhook adds or replaces a webhook.
-func (t *tx) PutWebhook(w store.Webhook) (store.Webhook, error) {
+// Put adds or replaces a webhook.
+func (t webhookStore) Put(w store.Webhook) (store.Webhook, error) {
 	err := w.Check()
 	if known, _ := t.webhooks.get(string(w.ID)); err == nil && known.Version != w.Version {
 		err = fmt.Errorf("%w: version %d was read, but it has changed since", perdure.Conflict, w.Version)
@@ -58,16 +58,16 @@ func (t *tx) PutWebhook(w store.Webhook) (store.Webhook, error) {
 	return stored(w)
 }
 
-// RemoveWebhook removes a webhook with its deliveries.
-func (t *tx) RemoveWebhook(id perdure.WebhookID) (bool, error) {
+// Remove removes a webhook with its deliveries.
+func (t webhookStore) Remove(id perdure.WebhookID) (bool, error) {
 	there := t.webhooks.has(string(id))
 	t.webhooks = t.webhooks.remove(string(id))
 	t.hookDeliveries = without(t.hookDeliveries, func(d webhook.Delivery) bool { return d.Webhook == id })
 	return there, nil
 }
 
-// HookSpans lists the sessions whose journals have events that were not examined.
-func (v *view) HookSpans(limit int) (found []store.HookSpan, err error) {
+// Spans lists the sessions whose journals have events that were not examined.
+func (v webhookStore) Spans(limit int) (found []store.HookSpan, err error) {
 	for id, s := range v.sessions.from("") {
 		if seq, _ := v.hookCursors.get(id); s.LastSeq > seq {
 			found = append(found, store.HookSpan{Session: s.ID, From: seq, To: s.LastSeq})
@@ -76,10 +76,10 @@ func (v *view) HookSpans(limit int) (found []store.HookSpan, err error) {
 	return first(found, limit), nil
 }
 
-// MoveHooks records that a span was examined.
-func (t *tx) MoveHooks(span store.HookSpan) error {
+// Move records that a span was examined.
+func (t webhookStore) Move(span store.HookSpan) error {
 	if span.Session == "" {
-		spans, err := t.HookSpans(0)
+		spans, err := t.Webhooks().Spans(0)
 		for _, s := range spans {
 			t.hookCursors = t.hookCursors.put(string(s.Session), s.To)
 		}
@@ -93,8 +93,8 @@ func (t *tx) MoveHooks(span store.HookSpan) error {
 	return nil
 }
 
-// HookDelivery returns a delivery.
-func (v *view) HookDelivery(id perdure.WebhookDeliveryID) (webhook.Delivery, error) {
+// Delivery returns a delivery.
+func (v webhookStore) Delivery(id perdure.WebhookDeliveryID) (webhook.Delivery, error) {
 	d, ok := v.hookDeliveries.get(string(id))
 	if !ok {
 		return webhook.Delivery{}, fmt.Errorf("delivery %s: %w", id, perdure.NotFound)
@@ -102,8 +102,8 @@ func (v *view) HookDelivery(id perdure.WebhookDeliveryID) (webhook.Delivery, err
 	return stored(d)
 }
 
-// HookDeliveries lists deliveries of a webhook.
-func (v *view) HookDeliveries(filter store.HookDeliveryFilter) (found []webhook.Delivery, err error) {
+// Deliveries lists deliveries of a webhook.
+func (v webhookStore) Deliveries(filter store.HookDeliveryFilter) (found []webhook.Delivery, err error) {
 	due := micro(filter.DueBy)
 	for _, d := range v.hookDeliveries.from("") {
 		switch {
@@ -134,16 +134,16 @@ func (v *view) HookDeliveries(filter store.HookDeliveryFilter) (found []webhook.
 	return found, nil
 }
 
-// AddHookDelivery queues a delivery.
-func (t *tx) AddHookDelivery(d webhook.Delivery) (bool, error) {
+// AddDelivery queues a delivery.
+func (t webhookStore) AddDelivery(d webhook.Delivery) (bool, error) {
 	if t.hookDeliveries.has(string(d.ID)) {
 		return false, nil
 	}
 	return true, t.putDelivery(d)
 }
 
-// ChangeHookDelivery replaces a delivery.
-func (t *tx) ChangeHookDelivery(d webhook.Delivery) error {
+// UpdateDelivery replaces a delivery.
+func (t webhookStore) UpdateDelivery(d webhook.Delivery) error {
 	if !t.hookDeliveries.has(string(d.ID)) {
 		return fmt.Errorf("delivery %s: %w", d.ID, perdure.NotFound)
 	}
@@ -165,8 +165,8 @@ func (t *tx) putDelivery(d webhook.Delivery) error {
 	return err
 }
 
-// PruneHookDeliveries removes deliveries that ended before a moment.
-func (t *tx) PruneHookDeliveries(before time.Time, limit int) (n int, err error) {
+// PruneDeliveries removes deliveries that ended before a moment.
+func (t webhookStore) PruneDeliveries(before time.Time, limit int) (n int, err error) {
 	left := t.hookDeliveries
 	for key, d := range t.hookDeliveries.from("") {
 		if d.EndedAt.IsZero() || !d.EndedAt.Before(micro(before)) || limit > 0 && n == limit {

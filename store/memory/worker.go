@@ -8,8 +8,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Worker returns the row.
-func (v *view) Worker(id perdure.WorkerID) (store.Worker, error) {
+// Get returns the row.
+func (v workerStore) Get(id perdure.WorkerID) (store.Worker, error) {
 	w, ok := v.workers.get(string(id))
 	if !ok {
 		return store.Worker{}, fmt.Errorf("worker %s: %w", id, perdure.NotFound)
@@ -17,8 +17,8 @@ func (v *view) Worker(id perdure.WorkerID) (store.Worker, error) {
 	return w, nil
 }
 
-// Workers lists all rows, by id.
-func (v *view) Workers() ([]store.Worker, error) {
+// List lists all rows, by id.
+func (v workerStore) List() ([]store.Worker, error) {
 	var found []store.Worker
 	for _, w := range v.workers.from("") {
 		found = append(found, w)
@@ -26,15 +26,15 @@ func (v *view) Workers() ([]store.Worker, error) {
 	return found, nil
 }
 
-// PutWorker adds or replaces the row.
-func (t *tx) PutWorker(w store.Worker) error {
+// Put adds or replaces the row.
+func (t workerStore) Put(w store.Worker) error {
 	w.StartedAt, w.LeaseUntil = micro(w.StartedAt), micro(w.LeaseUntil)
 	t.workers = t.workers.put(string(w.ID), w)
 	return nil
 }
 
-// BeatWorker renews the lease and stamps the worker's live tasks.
-func (t *tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Heartbeat, error) {
+// Renew renews the lease and stamps the worker's live tasks.
+func (t workerStore) Renew(id perdure.WorkerID, lease time.Duration) (store.Heartbeat, error) {
 	w, ok := t.workers.get(string(id))
 	if !ok {
 		return store.Heartbeat{}, fmt.Errorf("heartbeat of worker %s: %w: no such worker", id, perdure.Lost)
@@ -54,30 +54,30 @@ func (t *tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Heartbe
 	return beat, nil
 }
 
-// MarkWorkerDead removes a worker whose lease has ended.
-func (t *tx) MarkWorkerDead(id perdure.WorkerID) error {
+// MarkDead removes a worker whose lease has ended.
+func (t workerStore) MarkDead(id perdure.WorkerID) error {
 	if w, ok := t.workers.get(string(id)); ok && !w.LeaseUntil.After(t.now) {
 		t.workers = t.workers.remove(string(id))
 	}
 	return nil
 }
 
-// RetireWorker takes back one take-up from the worker's sessions, and removes the worker.
-func (t *tx) RetireWorker(id perdure.WorkerID) error {
+// Retire takes back one take-up from the worker's sessions, and removes the worker.
+func (t workerStore) Retire(id perdure.WorkerID) error {
 	for key, s := range t.sessions.from("") {
 		if s.Worker == id && id != "" && s.Resumes > 0 {
 			s.Resumes--
 			t.sessions = t.sessions.put(key, s)
 		}
 	}
-	return t.RemoveWorker(id)
+	return t.Workers().Remove(id)
 }
 
 // Elect always succeeds: one transaction at a time writes.
-func (t *tx) Elect(string) (bool, error) { return true, nil }
+func (t workerStore) Elect(string) (bool, error) { return true, nil }
 
-// RemoveWorker removes the worker with its lease.
-func (t *tx) RemoveWorker(id perdure.WorkerID) error {
+// Remove removes the worker with its lease.
+func (t workerStore) Remove(id perdure.WorkerID) error {
 	t.workers = t.workers.remove(string(id))
 	return nil
 }

@@ -40,7 +40,7 @@ func TestR10AmbiguousCommit(t *testing.T) {
 				runs := 0
 				err := s.InTx(t.Context(), func(tx store.Tx) error {
 					runs++
-					return errors.Join(tx.Append(theSession, []perdure.Event{titled(fmt.Sprint("event_", i))}),
+					return errors.Join(tx.Journal().Append(theSession, []perdure.Event{titled(fmt.Sprint("event_", i))}),
 						grow(tx))
 				})
 
@@ -89,18 +89,18 @@ func TestCommitInDoubt(t *testing.T) {
 
 // grow makes the counter of theSession longer by a byte.
 func grow(tx store.Tx) error {
-	f, err := tx.File(theSession, "/counter")
+	f, err := tx.Files().Get(theSession, "/counter")
 	if err != nil && !errors.Is(err, perdure.NotFound) {
 		return err
 	}
-	_, err = tx.PutFile(theSession, store.File{Path: "/counter", Content: append(f.Content, '|')})
+	_, err = tx.Files().Put(theSession, store.File{Path: "/counter", Content: append(f.Content, '|')})
 	return err
 }
 
 func grown(t *testing.T, s store.Store) (n int) {
 	t.Helper()
 	err := s.View(context.Background(), func(r store.Reader) error {
-		f, err := r.File(theSession, "/counter")
+		f, err := r.Files().Get(theSession, "/counter")
 		n = len(f.Content)
 		return err
 	})

@@ -81,7 +81,7 @@ func TestOpenTogether(t *testing.T) {
 			s, err := postgres.Open(t.Context(), postgres.Config{URL: url})
 			if err == nil {
 				err = errors.Join(s.View(t.Context(), func(r store.Reader) error {
-					_, err := r.Workers()
+					_, err := r.Workers().List()
 					return err
 				}), s.Close())
 			}
@@ -175,7 +175,7 @@ func TestOpenForReading(t *testing.T) {
 			}
 			defer closed(t, s)
 			if err := s.View(t.Context(), func(r store.Reader) error {
-				_, err := r.Workers()
+				_, err := r.Workers().List()
 				return err
 			}); err != nil {
 				t.Error(err)

@@ -75,7 +75,7 @@ func newLoad(t *testing.T, url string) *load {
 	l.stop = stop
 	for w := range l.acked {
 		write(t, l.stores[0], func(tx store.Tx) error {
-			return tx.CreateSession(store.Session{ID: ownSession(w), CreatedAt: noon})
+			return tx.Sessions().Create(store.Session{ID: ownSession(w), CreatedAt: noon})
 		})
 		l.writers.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
@@ -96,7 +96,7 @@ func ownSession(w int) perdure.SessionID { return perdure.SessionID(fmt.Sprint("
 func (l *load) write(w, n int) error {
 	e := titled(fmt.Sprintf("event_%d_%d", w, n))
 	err := l.stores[w%2].InTx(context.Background(), func(tx store.Tx) error {
-		return errors.Join(grow(tx), tx.Append(ownSession(w), []perdure.Event{e}))
+		return errors.Join(grow(tx), tx.Journal().Append(ownSession(w), []perdure.Event{e}))
 	})
 	if errors.Is(err, perdure.Unavailable) && contains(err, "in doubt") { // reads it back, as an engine does
 		var stored bool
@@ -115,7 +115,7 @@ func (l *load) write(w, n int) error {
 // isStored reports whether an event is the last of a writer's session.
 func (l *load) isStored(w int, id perdure.EventID) (is bool, err error) {
 	err = l.stores[w%2].View(context.Background(), func(r store.Reader) error {
-		events, err := r.Events(ownSession(w), int64(len(l.acked[w])), 0)
+		events, err := r.Journal().Events(ownSession(w), int64(len(l.acked[w])), 0)
 		is = len(events) == 1 && events[0].ID == id
 		return err
 	})
@@ -127,7 +127,7 @@ func (l *load) progress(t *testing.T, n int64) {
 	t.Helper()
 	for want := l.count.Load() + n; l.count.Load() < want; {
 		if err := l.stores[0].View(t.Context(), func(r store.Reader) error {
-			_, err := r.Session(theSession)
+			_, err := r.Sessions().Get(theSession)
 			return err
 		}); err != nil {
 			t.Fatal(err)
@@ -148,7 +148,7 @@ func (l *load) finish(t *testing.T) {
 	for w, acked := range l.acked {
 		var found []perdure.Event
 		err := l.stores[0].View(t.Context(), func(r store.Reader) (err error) {
-			found, err = r.Events(ownSession(w), 0, 0)
+			found, err = r.Journal().Events(ownSession(w), 0, 0)
 			return err
 		})
 		if err != nil || len(found) != len(acked) {

@@ -66,13 +66,13 @@ func write(t *testing.T, s store.Store, fn func(store.Tx) error) {
 // begun adds theSession.
 func begun(t *testing.T, s store.Store) {
 	t.Helper()
-	write(t, s, func(tx store.Tx) error { return tx.CreateSession(store.Session{ID: theSession, CreatedAt: noon}) })
+	write(t, s, func(tx store.Tx) error { return tx.Sessions().Create(store.Session{ID: theSession, CreatedAt: noon}) })
 }
 
 func journal(t *testing.T, s store.Store) (events []perdure.Event) {
 	t.Helper()
 	err := s.View(context.Background(), func(r store.Reader) (err error) {
-		events, err = r.Events(theSession, 0, 0)
+		events, err = r.Journal().Events(theSession, 0, 0)
 		return err
 	})
 	if err != nil {

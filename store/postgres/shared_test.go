@@ -60,7 +60,7 @@ func TestWatchOfAnotherProcess(t *testing.T) {
 
 			for want := int64(1); want <= 20; want++ {
 				write(t, writes, func(tx store.Tx) error {
-					return tx.Append(theSession, []perdure.Event{titled(fmt.Sprint("event_", want))})
+					return tx.Journal().Append(theSession, []perdure.Event{titled(fmt.Sprint("event_", want))})
 				})
 				select {
 				case got := <-seen:
@@ -86,20 +86,20 @@ func TestFenceOfAnotherProcess(t *testing.T) {
 	url := database(t)
 	old, next := open(t, postgres.Config{URL: url}), open(t, postgres.Config{URL: url})
 	begun(t, old)
-	write(t, old, func(tx store.Tx) error { _, err := tx.TakeSession(theSession, "worker_old"); return err })
+	write(t, old, func(tx store.Tx) error { _, err := tx.Sessions().Acquire(theSession, "worker_old"); return err })
 	taken := make(chan error, 1)
 	began, committed := false, false
 
 	err := old.InTx(t.Context(), func(tx store.Tx) error {
-		if _, err := tx.LockSession(theSession, 1); err != nil {
+		if _, err := tx.Sessions().Lock(theSession, 1); err != nil {
 			return err
 		}
 		if !began {
 			began = true
 			go func() {
 				taken <- next.InTx(t.Context(), func(tx store.Tx) error {
-					_, err := tx.TakeSession(theSession, "worker_next")
-					if events, err := tx.Events(theSession, 0, 0); err == nil {
+					_, err := tx.Sessions().Acquire(theSession, "worker_next")
+					if events, err := tx.Journal().Events(theSession, 0, 0); err == nil {
 						committed = len(events) == 1
 					}
 					return err
@@ -107,13 +107,13 @@ func TestFenceOfAnotherProcess(t *testing.T) {
 			}()
 			waitForLock(t, url) // the rival waits for the lock
 		}
-		return tx.Append(theSession, []perdure.Event{titled("event_1")})
+		return tx.Journal().Append(theSession, []perdure.Event{titled("event_1")})
 	})
 	if err := errors.Join(err, <-taken); err != nil {
 		t.Fatal(err)
 	}
 	late := old.InTx(t.Context(), func(tx store.Tx) error {
-		_, err := tx.LockSession(theSession, 1)
+		_, err := tx.Sessions().Lock(theSession, 1)
 		return err
 	})
 
@@ -133,19 +133,19 @@ func TestLeaseIsAskedUnderLock(t *testing.T) {
 	url := database(t)
 	own, other := open(t, postgres.Config{URL: url}), open(t, postgres.Config{URL: url})
 	write(t, own, func(tx store.Tx) error {
-		return tx.PutWorker(store.Worker{ID: "worker_1", LeaseUntil: tx.Now().Add(time.Hour)})
+		return tx.Workers().Put(store.Worker{ID: "worker_1", LeaseUntil: tx.Now().Add(time.Hour)})
 	})
 	buried, order := make(chan error, 1), make(chan string, 2)
 
 	inside := make(chan struct{})
 	go func() {
 		<-inside
-		err := other.InTx(context.Background(), func(tx store.Tx) error { return tx.RemoveWorker("worker_1") })
+		err := other.InTx(context.Background(), func(tx store.Tx) error { return tx.Workers().Remove("worker_1") })
 		order <- "buried"
 		buried <- err
 	}()
 	err := own.InTx(t.Context(), func(tx store.Tx) error {
-		if _, err := tx.Worker("worker_1"); err != nil {
+		if _, err := tx.Workers().Get("worker_1"); err != nil {
 			return err
 		}
 		close(inside)
@@ -170,23 +170,23 @@ func TestBeatWaitsForNobody(t *testing.T) {
 	own, other := open(t, postgres.Config{URL: url}), open(t, postgres.Config{URL: url})
 	begun(t, own)
 	write(t, own, func(tx store.Tx) error {
-		_, _, err := tx.CreateTask(perdure.Task{ID: "task_0", Session: theSession, Worker: "worker_1", Attempt: 1,
+		_, _, err := tx.Tasks().Create(perdure.Task{ID: "task_0", Session: theSession, Worker: "worker_1", Attempt: 1,
 			State: perdure.TaskRunning})
-		return errors.Join(err, tx.PutWorker(store.Worker{ID: "worker_1", LeaseUntil: tx.Now().Add(time.Hour)}),
-			tx.CreateSession(store.Session{ID: otherSession, CreatedAt: noon}))
+		return errors.Join(err, tx.Workers().Put(store.Worker{ID: "worker_1", LeaseUntil: tx.Now().Add(time.Hour)}),
+			tx.Sessions().Create(store.Session{ID: otherSession, CreatedAt: noon}))
 	})
 	fenced := func(ctx context.Context, session perdure.SessionID) error {
 		return own.InTx(ctx, func(tx store.Tx) error {
-			if _, err := tx.Worker("worker_1"); err != nil {
+			if _, err := tx.Workers().Get("worker_1"); err != nil {
 				return err
 			}
-			return tx.Append(session, []perdure.Event{titled("event_of_" + string(session))})
+			return tx.Journal().Append(session, []perdure.Event{titled("event_of_" + string(session))})
 		})
 	}
 	inside, leave, held, waits := make(chan struct{}), make(chan struct{}), make(chan error, 1), make(chan error, 1)
 	go func() {
 		held <- other.InTx(context.Background(), func(tx store.Tx) error {
-			_, err := tx.UpdateTask("", "task_0", perdure.TaskUpdate{Attempt: 1, Detail: "held"})
+			_, err := tx.Tasks().Update("", "task_0", perdure.TaskUpdate{Attempt: 1, Detail: "held"})
 			close(inside)
 			<-leave
 			return err
@@ -199,10 +199,10 @@ func TestBeatWaitsForNobody(t *testing.T) {
 	defer stop()
 
 	beat := own.InTx(ctx, func(tx store.Tx) error {
-		if _, err := tx.Worker("worker_1"); err != nil {
+		if _, err := tx.Workers().Get("worker_1"); err != nil {
 			return err
 		}
-		beat, err := tx.BeatWorker("worker_1", time.Hour)
+		beat, err := tx.Workers().Renew("worker_1", time.Hour)
 		if err == nil && len(beat.Tasks) != 1 {
 			err = fmt.Errorf("the heartbeat returned %d tasks, want 1", len(beat.Tasks))
 		}
@@ -225,17 +225,17 @@ func TestBurialSeesTheBeat(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	own, other := open(t, postgres.Config{URL: url}), open(t, postgres.Config{URL: url})
-	write(t, own, func(tx store.Tx) error { return tx.PutWorker(store.Worker{ID: "worker_1", LeaseUntil: tx.Now()}) })
+	write(t, own, func(tx store.Tx) error { return tx.Workers().Put(store.Worker{ID: "worker_1", LeaseUntil: tx.Now()}) })
 	buried := make(chan error, 1)
 	began := false
 
 	write(t, own, func(tx store.Tx) error {
-		if _, err := tx.BeatWorker("worker_1", time.Hour); err != nil || began {
+		if _, err := tx.Workers().Renew("worker_1", time.Hour); err != nil || began {
 			return err
 		}
 		began = true
 		go func() {
-			buried <- other.InTx(context.Background(), func(tx store.Tx) error { return tx.MarkWorkerDead("worker_1") })
+			buried <- other.InTx(context.Background(), func(tx store.Tx) error { return tx.Workers().MarkDead("worker_1") })
 		}()
 		waitForLock(t, url)
 		return nil
@@ -245,7 +245,7 @@ func TestBurialSeesTheBeat(t *testing.T) {
 	}
 
 	if err := own.View(t.Context(), func(r store.Reader) error {
-		_, err := r.Worker("worker_1")
+		_, err := r.Workers().Get("worker_1")
 		return err
 	}); err != nil {
 		t.Errorf("after the heartbeat: %v", err)
@@ -261,7 +261,7 @@ func TestOneHasARole(t *testing.T) {
 	own, other := open(t, postgres.Config{URL: url, Idle: 300 * time.Millisecond}), open(t, postgres.Config{URL: url})
 	elect := func(role string) (has bool) {
 		write(t, other, func(tx store.Tx) (err error) {
-			has, err = tx.Elect(role)
+			has, err = tx.Workers().Elect(role)
 			return err
 		})
 		return has
@@ -269,10 +269,10 @@ func TestOneHasARole(t *testing.T) {
 	paused := false
 
 	write(t, own, func(tx store.Tx) error {
-		if has, err := tx.Elect("one"); err != nil || !has {
+		if has, err := tx.Workers().Elect("one"); err != nil || !has {
 			t.Errorf("the role is free: got %v, %v", has, err)
 		}
-		if has, err := tx.Elect("one"); err != nil || !has {
+		if has, err := tx.Workers().Elect("one"); err != nil || !has {
 			t.Errorf("the process has the role already: got %v, %v", has, err)
 		}
 		if !paused && elect("one") {
@@ -315,7 +315,7 @@ func TestPruningWaitsForNobody(t *testing.T) {
 			if i < late {
 				ended.State = perdure.TaskUnknown
 			}
-			_, _, created := tx.CreateTask(ended)
+			_, _, created := tx.Tasks().Create(ended)
 			err = errors.Join(err, created)
 		}
 		return err
@@ -328,7 +328,7 @@ func TestPruningWaitsForNobody(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
 		defer stop()
 		err := own.InTx(ctx, func(tx store.Tx) error {
-			gone, err := tx.PruneTasks(noon.Add(time.Hour), limit)
+			gone, err := tx.Tasks().Prune(noon.Add(time.Hour), limit)
 			ids = nil
 			for _, task := range gone {
 				ids = append(ids, task.ID)
@@ -343,7 +343,7 @@ func TestPruningWaitsForNobody(t *testing.T) {
 	inside, leave, held := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		held <- other.InTx(context.Background(), func(tx store.Tx) error {
-			_, err := tx.Task("", named(0))
+			_, err := tx.Tasks().Get("", named(0))
 			close(inside)
 			<-leave
 			return err
@@ -380,11 +380,11 @@ func TestCapsHoldOverProcesses(t *testing.T) {
 		{"of_the_tasks_of_a_session", func(tx store.Tx) (int, error) { return tasksOf(tx, theSession) }, addTask},
 		{"of_all_tasks", func(tx store.Tx) (int, error) { return tasksOf(tx, "") }, addTask},
 		{"of_the_subagents_of_a_tree", func(tx store.Tx) (int, error) {
-			n, err := tx.CountSpawns(theSession)
+			n, err := tx.Spawns().Count(theSession)
 			return n.Total, err
 		}, func(tx store.Tx, i int) error {
 			key := perdure.CallKey{Session: theSession, Call: perdure.CallID(fmt.Sprint("call_", i))}
-			_, _, err := tx.ClaimSpawn(store.Spawn{Key: key, Root: theSession, Token: "token"})
+			_, _, err := tx.Spawns().Claim(store.Spawn{Key: key, Root: theSession, Token: "token"})
 			return err
 		}},
 	}
@@ -424,7 +424,7 @@ func TestCapsHoldOverProcesses(t *testing.T) {
 }
 
 func tasksOf(tx store.Tx, session perdure.SessionID) (n int, err error) {
-	counts, err := tx.CountTasks(perdure.TaskRunning, session)
+	counts, err := tx.Tasks().Count(perdure.TaskRunning, session)
 	for _, c := range counts {
 		n += c.N
 	}
@@ -432,7 +432,7 @@ func tasksOf(tx store.Tx, session perdure.SessionID) (n int, err error) {
 }
 
 func addTask(tx store.Tx, i int) error {
-	_, _, err := tx.CreateTask(perdure.Task{ID: perdure.TaskID(fmt.Sprint("task_", i)), Session: theSession,
+	_, _, err := tx.Tasks().Create(perdure.Task{ID: perdure.TaskID(fmt.Sprint("task_", i)), Session: theSession,
 		Attempt: 1, State: perdure.TaskRunning})
 	return err
 }
@@ -454,7 +454,7 @@ func TestPositionsAreOnce(t *testing.T) {
 			for i := range each {
 				m := perdure.TaskMessage{ID: perdure.TaskMessageID(fmt.Sprintf("msg_%d_%d", w, i)), Task: "task_0",
 					Direction: perdure.Inbound}
-				err := stores[w%2].InTx(t.Context(), func(tx store.Tx) error { return tx.AddTaskMessage(m) })
+				err := stores[w%2].InTx(t.Context(), func(tx store.Tx) error { return tx.Tasks().AddMessage(m) })
 				errs[w] = errors.Join(errs[w], err)
 			}
 		})
@@ -466,7 +466,7 @@ func TestPositionsAreOnce(t *testing.T) {
 	for over := false; ; {
 		var page []perdure.TaskMessage
 		err := stores[0].View(t.Context(), func(r store.Reader) (err error) {
-			page, err = r.TaskMessages("task_0", last, 7)
+			page, err = r.Tasks().Messages("task_0", last, 7)
 			return err
 		})
 		if err != nil {
@@ -514,7 +514,7 @@ func TestPlacesOfTwoSessions(t *testing.T) {
 		all.Go(func() {
 			id := perdure.TaskID(fmt.Sprint("task_", i))
 			err := s.InTx(t.Context(), func(tx store.Tx) error {
-				_, _, err := tx.CreateTask(perdure.Task{ID: id, Session: session, Attempt: 1,
+				_, _, err := tx.Tasks().Create(perdure.Task{ID: id, Session: session, Attempt: 1,
 					State: perdure.TaskRunning})
 				close(met[i])
 				<-met[1-i]

@@ -61,7 +61,7 @@ func (s *Store) enter(ctx context.Context) error {
 // Watch calls fn with every event of a session after seq and then with each new one, including
 // those of other processes.
 func (s *Store) Watch(ctx context.Context, session perdure.SessionID, after int64, fn func(store.Frame) error) error {
-	read := store.Journal(func(fn func(store.Reader) error) error { return s.View(ctx, fn) }, session)
+	read := store.ReadJournal(func(fn func(store.Reader) error) error { return s.View(ctx, fn) }, session)
 	return s.hub.Watch(ctx, session, after, read, fn)
 }
 

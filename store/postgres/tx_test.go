@@ -51,7 +51,7 @@ func holding(t *testing.T, s store.Store) (release func() error) {
 	inside, leave, done := make(chan struct{}, 1), make(chan struct{}), make(chan error, 1)
 	go func() {
 		done <- s.InTx(context.Background(), func(tx store.Tx) error {
-			if err := tx.Append(theSession, []perdure.Event{titled("event_held")}); err != nil {
+			if err := tx.Journal().Append(theSession, []perdure.Event{titled("event_held")}); err != nil {
 				return err
 			}
 			select {
@@ -86,7 +86,7 @@ func TestContextEndsTheWaitForALock(t *testing.T) {
 		cancel()
 	}()
 
-	err := s.InTx(ctx, func(tx store.Tx) error { return tx.Append(theSession, []perdure.Event{titled("event_late")}) })
+	err := s.InTx(ctx, func(tx store.Tx) error { return tx.Journal().Append(theSession, []perdure.Event{titled("event_late")}) })
 
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want canceled", err)
@@ -130,20 +130,20 @@ func TestDeadlockRunsAgain(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgres.Config{URL: database(t)})
 	begun(t, s)
-	write(t, s, func(tx store.Tx) error { return tx.CreateSession(store.Session{ID: otherSession, CreatedAt: noon}) })
+	write(t, s, func(tx store.Tx) error { return tx.Sessions().Create(store.Session{ID: otherSession, CreatedAt: noon}) })
 	met := [2]chan struct{}{make(chan struct{}), make(chan struct{})}
 	runs := [2]int{}
 	both := func(i int, first, second perdure.SessionID) error {
 		return s.InTx(context.Background(), func(tx store.Tx) error {
 			runs[i]++
-			if _, err := tx.Session(first); err != nil {
+			if _, err := tx.Sessions().Get(first); err != nil {
 				return err
 			}
 			if runs[i] == 1 {
 				close(met[i])
 				<-met[1-i]
 			}
-			_, err := tx.Session(second)
+			_, err := tx.Sessions().Get(second)
 			return err
 		})
 	}
@@ -168,7 +168,9 @@ func TestPausedProcess(t *testing.T) {
 	begun(t, paused)
 	release := holding(t, paused)
 
-	write(t, other, func(tx store.Tx) error { return tx.Append(theSession, []perdure.Event{titled("event_other")}) })
+	write(t, other, func(tx store.Tx) error {
+		return tx.Journal().Append(theSession, []perdure.Event{titled("event_other")})
+	})
 	err := release()
 
 	got := journal(t, other)
@@ -206,7 +208,7 @@ func TestLongNames(t *testing.T) {
 	}
 	file := func(n int) error {
 		return s.InTx(t.Context(), func(tx store.Tx) error {
-			_, err := tx.PutFile(theSession, store.File{Path: "/" + text(n-4) + "/f"})
+			_, err := tx.Files().Put(theSession, store.File{Path: "/" + text(n-4) + "/f"})
 			return err
 		})
 	}
@@ -214,7 +216,7 @@ func TestLongNames(t *testing.T) {
 		return s.InTx(t.Context(), func(tx store.Tx) error {
 			call := perdure.Call{Key: perdure.CallKey{Session: theSession, Call: perdure.CallID(text(n))},
 				Token: "token", State: perdure.CallRunning}
-			_, _, err := tx.Claim(call, func(perdure.WorkerID) bool { return false })
+			_, _, err := tx.Calls().Claim(call, func(perdure.WorkerID) bool { return false })
 			return err
 		})
 	}
@@ -235,11 +237,11 @@ func TestHoldSeesTheRow(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	s := open(t, postgres.Config{URL: url})
-	files := func(tx store.Tx) error { _, err := tx.Files(theSession, "/", false); return err }
+	files := func(tx store.Tx) error { _, err := tx.Files().List(theSession, "/", false); return err }
 	inside, leave, made, held := make(chan struct{}), make(chan struct{}), make(chan error, 1), make(chan error, 1)
 	go func() {
 		made <- s.InTx(context.Background(), func(tx store.Tx) error {
-			err := tx.CreateSession(store.Session{ID: theSession, CreatedAt: noon})
+			err := tx.Sessions().Create(store.Session{ID: theSession, CreatedAt: noon})
 			close(inside)
 			<-leave
 			return err
@@ -254,7 +256,7 @@ func TestHoldSeesTheRow(t *testing.T) {
 			ctx, stop := context.WithTimeout(context.Background(), 500*time.Millisecond)
 			defer stop()
 			if err := s.InTx(ctx, func(tx store.Tx) error {
-				_, err := tx.LockSession(theSession, 0)
+				_, err := tx.Sessions().Lock(theSession, 0)
 				return err
 			}); err == nil {
 				return errors.New("another one has locked the session's row meanwhile")
@@ -291,7 +293,7 @@ func TestChildOfTwo(t *testing.T) {
 	keys := []perdure.CallKey{{Session: theSession, Call: "call_1"}, {Session: theSession, Call: "call_2"}}
 	write(t, s, func(tx store.Tx) (err error) {
 		for _, key := range keys {
-			_, _, claim := tx.ClaimSpawn(store.Spawn{Key: key, Root: theSession, Token: "token"})
+			_, _, claim := tx.Spawns().Claim(store.Spawn{Key: key, Root: theSession, Token: "token"})
 			err = errors.Join(err, claim)
 		}
 		return err
@@ -299,7 +301,7 @@ func TestChildOfTwo(t *testing.T) {
 	leave, inside, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		done <- s.InTx(context.Background(), func(tx store.Tx) error {
-			err := tx.RegisterChild(keys[0], "token", otherSession)
+			err := tx.Spawns().RegisterChild(keys[0], "token", otherSession)
 			close(inside)
 			<-leave
 			return err
@@ -311,7 +313,7 @@ func TestChildOfTwo(t *testing.T) {
 		close(leave)
 	}()
 
-	second := s.InTx(t.Context(), func(tx store.Tx) error { return tx.RegisterChild(keys[1], "token", otherSession) })
+	second := s.InTx(t.Context(), func(tx store.Tx) error { return tx.Spawns().RegisterChild(keys[1], "token", otherSession) })
 
 	if first := <-done; first != nil || !errors.Is(second, perdure.Conflict) {
 		t.Errorf("got %v and %v, want success and a conflict", first, second)
@@ -323,7 +325,7 @@ func TestTextThatIsNone(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgres.Config{URL: database(t)})
 	for _, id := range []perdure.SessionID{"session\x00", "session\xff"} {
-		err := s.View(t.Context(), func(r store.Reader) error { _, err := r.Session(id); return err })
+		err := s.View(t.Context(), func(r store.Reader) error { _, err := r.Sessions().Get(id); return err })
 		if !errors.Is(err, perdure.Invalid) || !contains(err, "not UTF-8") {
 			t.Errorf("%q: got %v, want invalid", id, err)
 		}

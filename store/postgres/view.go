@@ -29,7 +29,7 @@ func (s *Store) viewOnce(ctx, waiting context.Context, t *retry, fn func(store.R
 	ctx, stop := context.WithTimeout(ctx, s.cfg.view())
 	defer stop()
 	tx := sqlstore.New(ctx, conn, readDialect())
-	err = fn(tx)
+	err = fn(tx.Reader())
 	if failure := tx.Failure(); failure != nil {
 		return t.afterFailure(failure, err)
 	}

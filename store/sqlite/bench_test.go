@@ -26,7 +26,7 @@ func BenchmarkInTx(b *testing.B) {
 				}
 			}()
 			err = s.InTx(context.Background(), func(tx store.Tx) error {
-				return tx.CreateSession(store.Session{ID: theSession})
+				return tx.Sessions().Create(store.Session{ID: theSession})
 			})
 			if err != nil {
 				b.Fatal(err)
@@ -57,7 +57,7 @@ func appendFrom(b *testing.B, s *sqlite.Store, callers int) {
 				}
 				e := []perdure.Event{titled(fmt.Sprintf("event_%d", n))}
 				if err := s.InTx(context.Background(), func(tx store.Tx) error {
-					return tx.Append(theSession, e)
+					return tx.Journal().Append(theSession, e)
 				}); err != nil {
 					b.Error(err)
 					return

@@ -21,7 +21,7 @@ func TestLogIsMoved(t *testing.T) {
 	for i := range 120 {
 		e := []perdure.Event{titled(fmt.Sprint("event_", i))}
 		e[0].Fact = perdure.SessionUpdated{Title: strings.Repeat("x", 500_000)}
-		if err := st.InTx(t.Context(), func(tx store.Tx) error { return tx.Append(theSession, e) }); err != nil {
+		if err := st.InTx(t.Context(), func(tx store.Tx) error { return tx.Journal().Append(theSession, e) }); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -71,7 +71,7 @@ func hold() error {
 func appendForEver(ctx context.Context, s *sqlite.Store) error {
 	for {
 		e := []perdure.Event{titled(fmt.Sprintf("event_%d_%d", os.Getpid(), time.Now().UnixNano()))}
-		err := s.InTx(ctx, func(tx store.Tx) error { return tx.Append(theSession, e) })
+		err := s.InTx(ctx, func(tx store.Tx) error { return tx.Journal().Append(theSession, e) })
 		if err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func appendForEver(ctx context.Context, s *sqlite.Store) error {
 func failWrites(ctx context.Context, s *sqlite.Store) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	add := func(id string) error {
-		return s.InTx(ctx, func(tx store.Tx) error { return tx.Append(theSession, []perdure.Event{titled(id)}) })
+		return s.InTx(ctx, func(tx store.Tx) error { return tx.Journal().Append(theSession, []perdure.Event{titled(id)}) })
 	}
 	fmt.Println("before:", add("event_before"))
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1, Max: 1}); err != nil {

@@ -43,23 +43,23 @@ func TestRetentionKeepsTheDatabaseFlat(t *testing.T) {
 		at := noon.Add(time.Duration(n) * time.Minute)
 		id := perdure.TaskID(fmt.Sprintf("task_%032x", n))
 		write(t, s, func(tx store.Tx) error {
-			_, _, err := tx.CreateTask(perdure.Task{ID: id, Session: theSession, State: perdure.TaskRunning,
+			_, _, err := tx.Tasks().Create(perdure.Task{ID: id, Session: theSession, State: perdure.TaskRunning,
 				Attempt: 1, CreatedAt: at})
 			return err
 		})
 		for range 2 {
-			write(t, s, func(tx store.Tx) error { _, err := tx.AppendLog(id, 1, "stdout", noise(64<<10)); return err })
+			write(t, s, func(tx store.Tx) error { _, err := tx.Tasks().AppendLog(id, 1, "stdout", noise(64<<10)); return err })
 		}
 		write(t, s, func(tx store.Tx) error {
-			if err := tx.AddTaskMessage(perdure.TaskMessage{ID: perdure.TaskMessageID(fmt.Sprintf("message_%d", n)),
+			if err := tx.Tasks().AddMessage(perdure.TaskMessage{ID: perdure.TaskMessageID(fmt.Sprintf("message_%d", n)),
 				Task: id, Text: string(noise(4 << 10))}); err != nil {
 				return err
 			}
-			_, err := tx.UpdateTask(theSession, id, perdure.TaskUpdate{Attempt: 1, State: perdure.TaskCanceled})
+			_, err := tx.Tasks().Update(theSession, id, perdure.TaskUpdate{Attempt: 1, State: perdure.TaskCanceled})
 			return err
 		})
 		write(t, s, func(tx store.Tx) error {
-			gone, err := tx.PruneTasks(tx.Now().Add(time.Hour), 0)
+			gone, err := tx.Tasks().Prune(tx.Now().Add(time.Hour), 0)
 			if err == nil && len(gone) != 1 {
 				t.Errorf("round %d: forgot %d tasks, want one", n, len(gone))
 			}
@@ -76,19 +76,19 @@ func TestDeletionKeepsTheDatabaseFlat(t *testing.T) {
 	s := open(t, sqlite.Config{Dir: dir})
 	flat(t, dir, 40, func(n int) {
 		id := perdure.SessionID(fmt.Sprintf("session_%032x", n))
-		write(t, s, func(tx store.Tx) error { return tx.CreateSession(store.Session{ID: id, CreatedAt: noon}) })
+		write(t, s, func(tx store.Tx) error { return tx.Sessions().Create(store.Session{ID: id, CreatedAt: noon}) })
 		write(t, s, func(tx store.Tx) error {
 			var events []perdure.Event
 			for i := range 50 {
 				events = append(events, titled(fmt.Sprintf("event_%d_%d_%x", n, i, noise(500))))
 			}
-			if err := tx.Append(id, events); err != nil {
+			if err := tx.Journal().Append(id, events); err != nil {
 				return err
 			}
-			_, err := tx.PutFile(id, store.File{Path: "/large", Content: noise(64 << 10)})
+			_, err := tx.Files().Put(id, store.File{Path: "/large", Content: noise(64 << 10)})
 			return err
 		})
-		write(t, s, func(tx store.Tx) error { return tx.RemoveSession(id) })
+		write(t, s, func(tx store.Tx) error { return tx.Sessions().Remove(id) })
 	})
 }
 

@@ -296,12 +296,12 @@ func TestOrgOfOlderRows(t *testing.T) {
 
 	migrated := open(t, sqlite.Config{Dir: dir})
 
-	connections := read(t, migrated, func(r store.Reader) ([]store.Connection, error) { return r.Connections() })
+	connections := read(t, migrated, func(r store.Reader) ([]store.Connection, error) { return r.Directory().Connections().List() })
 	if len(connections) != 1 || connections[0].Key() != (store.ConnectionKey{User: "word", Provider: "word"}) ||
 		string(connections[0].Sealed) != "word" {
 		t.Errorf("connections: got %+v", connections)
 	}
-	leases := read(t, migrated, func(r store.Reader) ([]perdure.Lease, error) { return r.Leases(theSession) })
+	leases := read(t, migrated, func(r store.Reader) ([]perdure.Lease, error) { return r.Resources().Leases(theSession) })
 	if len(leases) != 1 || leases[0].Org != "acme" {
 		t.Errorf("leases: got %+v", leases)
 	}

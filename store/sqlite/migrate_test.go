@@ -52,13 +52,13 @@ func TestMigrate(t *testing.T) {
 			migrated := open(t, sqlite.Config{Dir: dir})
 			checkOld(t, migrated)
 			write(t, migrated, func(tx store.Tx) error {
-				return tx.BeginRequest(store.Request{Scope: "scope", Key: "key"})
+				return tx.Requests().Begin(store.Request{Scope: "scope", Key: "key"})
 			})
 			closed(t, migrated)
 
 			again := open(t, sqlite.Config{Dir: dir})
 			checkOld(t, again)
-			read(t, again, func(r store.Reader) (store.Request, error) { return r.Request("scope", "key") })
+			read(t, again, func(r store.Reader) (store.Request, error) { return r.Requests().Get("scope", "key") })
 			fresh := t.TempDir()
 			closed(t, open(t, sqlite.Config{Dir: fresh}))
 			if diff := cmp.Diff(schema(t, fresh), schema(t, dir)); diff != "" {
@@ -80,7 +80,7 @@ func TestMigrateLanes(t *testing.T) {
 
 	for _, session := range []perdure.SessionID{theSession, ""} {
 		got := read(t, s, func(r store.Reader) ([]store.TaskCount, error) {
-			return r.CountTasks(perdure.TaskQueued, session)
+			return r.Tasks().Count(perdure.TaskQueued, session)
 		})
 		if diff := cmp.Diff([]store.TaskCount{{Session: theSession, N: 7, Detached: 2, Agents: 1}}, got); diff != "" {
 			t.Errorf("counts of %q (-want +got):\n%s", session, diff)
@@ -88,7 +88,7 @@ func TestMigrateLanes(t *testing.T) {
 	}
 	want := map[perdure.TaskID]perdure.Origin{}
 	for _, task := range read(t, s, func(r store.Reader) ([]perdure.Task, error) {
-		return r.Tasks(store.TaskFilter{})
+		return r.Tasks().List(store.TaskFilter{})
 	}) {
 		want[task.ID] = task.Origin
 	}
@@ -96,14 +96,14 @@ func TestMigrateLanes(t *testing.T) {
 		t.Errorf("origins of %d tasks (-record +column):\n%s", len(want), diff)
 	}
 	messages := read(t, s, func(r store.Reader) ([]perdure.TaskMessage, error) {
-		return r.TaskMessages("task_00000000000070008000000000000002", "", 0)
+		return r.Tasks().Messages("task_00000000000070008000000000000002", "", 0)
 	})
 	if len(messages) != 1 || messages[0].Text != "message of schema 3" || string(messages[0].Data) != `{"n":3}` ||
 		messages[0].By != "" {
 		t.Errorf("got messages %+v", messages)
 	}
 	approvals := read(t, s, func(r store.Reader) ([]perdure.Approval, error) {
-		return r.Approvals(store.ApprovalFilter{})
+		return r.Approvals().List(store.ApprovalFilter{})
 	})
 	if len(approvals) != 0 {
 		t.Errorf("got approvals %v, want none", approvals)
@@ -126,11 +126,11 @@ func TestMigrateSubagents(t *testing.T) {
 
 	s := open(t, sqlite.Config{Dir: dir})
 
-	session := read(t, s, func(r store.Reader) (store.Session, error) { return r.Session(theSession) })
+	session := read(t, s, func(r store.Reader) (store.Session, error) { return r.Sessions().Get(theSession) })
 	if session.Root != theSession || session.Parent != "" || session.Forked != "" {
 		t.Errorf("got lineage %q, %q, %q", session.Root, session.Parent, session.Forked)
 	}
-	before := read(t, s, func(r store.Reader) ([]perdure.Task, error) { return r.Tasks(store.TaskFilter{}) })
+	before := read(t, s, func(r store.Reader) ([]perdure.Task, error) { return r.Tasks().List(store.TaskFilter{}) })
 	gone := prune(t, s, noonish, 0)
 	if len(gone) != 0 {
 		t.Errorf("got %v before the first end, want none", gone)
@@ -139,15 +139,15 @@ func TestMigrateSubagents(t *testing.T) {
 	if diff := cmp.Diff([]perdure.TaskID{first, old}, gone); diff != "" {
 		t.Errorf("pruned (-want +got):\n%s", diff)
 	}
-	after := read(t, s, func(r store.Reader) ([]perdure.Task, error) { return r.Tasks(store.TaskFilter{}) })
+	after := read(t, s, func(r store.Reader) ([]perdure.Task, error) { return r.Tasks().List(store.TaskFilter{}) })
 	if len(after) != len(before)-2 {
 		t.Errorf("got %d tasks of %d, want two less", len(after), len(before))
 	}
 	for _, id := range []perdure.TaskID{unknown, young, asking} {
-		read(t, s, func(r store.Reader) (perdure.Task, error) { return r.Task(theSession, id) })
+		read(t, s, func(r store.Reader) (perdure.Task, error) { return r.Tasks().Get(theSession, id) })
 	}
 	approvals := read(t, s, func(r store.Reader) ([]perdure.Approval, error) {
-		return r.Approvals(store.ApprovalFilter{})
+		return r.Approvals().List(store.ApprovalFilter{})
 	})
 	var calls []perdure.CallID
 	for _, a := range approvals {
@@ -163,7 +163,7 @@ func prune(t *testing.T, s *sqlite.Store, before time.Time, limit int) (gone []p
 	t.Helper()
 	write(t, s, func(tx store.Tx) error {
 		gone = nil
-		tasks, err := tx.PruneTasks(before, limit)
+		tasks, err := tx.Tasks().Prune(before, limit)
 		for _, task := range tasks {
 			gone = append(gone, task.ID)
 		}
@@ -204,9 +204,9 @@ func origins(t *testing.T, dir string) map[perdure.TaskID]perdure.Origin {
 func checkOld(t *testing.T, s *sqlite.Store) {
 	t.Helper()
 	const task = perdure.TaskID("task_00000000000070008000000000000002")
-	session := read(t, s, func(r store.Reader) (store.Session, error) { return r.Session(theSession) })
+	session := read(t, s, func(r store.Reader) (store.Session, error) { return r.Sessions().Get(theSession) })
 	call := read(t, s, func(r store.Reader) (perdure.Call, error) {
-		return r.Call(perdure.CallKey{Session: theSession, Call: "call_1"})
+		return r.Calls().Get(perdure.CallKey{Session: theSession, Call: "call_1"})
 	})
 	events := journal(t, s)
 	if session.LastSeq != 1 || !session.CreatedAt.Equal(noon) || call.State != perdure.CallSettled ||
@@ -214,19 +214,19 @@ func checkOld(t *testing.T, s *sqlite.Store) {
 		t.Errorf("got session %+v, call %+v and events %v", session, call, events)
 	}
 	running := read(t, s, func(r store.Reader) ([]perdure.Task, error) {
-		return r.Tasks(store.TaskFilter{States: []perdure.TaskState{perdure.TaskRunning}})
+		return r.Tasks().List(store.TaskFilter{States: []perdure.TaskState{perdure.TaskRunning}})
 	})
 	log := read(t, s, func(r store.Reader) ([]store.LogChunk, error) {
-		chunks, _, err := r.ReadLog(task, 0, 100)
+		chunks, _, err := r.Tasks().ReadLog(task, 0, 100)
 		return chunks, err
 	})
-	deliveries := read(t, s, func(r store.Reader) ([]store.Delivery, error) { return r.Deliveries(theSession) })
+	deliveries := read(t, s, func(r store.Reader) ([]store.Delivery, error) { return r.Tasks().Deliveries(theSession) })
 	if len(running) != 1 || running[0].ID != task || len(log) != 1 || string(log[0].Bytes) != "output of schema 1" ||
 		len(deliveries) != 1 {
 		t.Errorf("got tasks %v with output %v and deliveries %v", running, log, deliveries)
 	}
-	file := read(t, s, func(r store.Reader) (store.File, error) { return r.File(theSession, "/notes.txt") })
-	workers := read(t, s, func(r store.Reader) ([]store.Worker, error) { return r.Workers() })
+	file := read(t, s, func(r store.Reader) (store.File, error) { return r.Files().Get(theSession, "/notes.txt") })
+	workers := read(t, s, func(r store.Reader) ([]store.Worker, error) { return r.Workers().List() })
 	if string(file.Content) != "content of schema 1" || len(workers) != 1 || workers[0].Host != "host" {
 		t.Errorf("got file %+v and workers %+v", file, workers)
 	}

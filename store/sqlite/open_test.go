@@ -39,7 +39,7 @@ func TestOpen(t *testing.T) {
 		t.Parallel()
 		cfg := sqlite.Config{Dir: t.TempDir()}
 		first := withSession(t, cfg)
-		write(t, first, func(tx store.Tx) error { return tx.Append(theSession, []perdure.Event{titled("event_1")}) })
+		write(t, first, func(tx store.Tx) error { return tx.Journal().Append(theSession, []perdure.Event{titled("event_1")}) })
 		closed(t, first)
 
 		second := open(t, cfg)
@@ -181,7 +181,7 @@ func TestReadOnly(t *testing.T) {
 		cfg := sqlite.Config{Dir: t.TempDir()}
 		holder := withSession(t, cfg)
 		reader := open(t, sqlite.Config{Dir: cfg.Dir, ReadOnly: true})
-		write(t, holder, func(tx store.Tx) error { return tx.Append(theSession, []perdure.Event{titled("event_1")}) })
+		write(t, holder, func(tx store.Tx) error { return tx.Journal().Append(theSession, []perdure.Event{titled("event_1")}) })
 
 		got := journal(t, reader)
 
@@ -198,7 +198,7 @@ func TestReadOnly(t *testing.T) {
 		before := readFile(t, file)
 
 		reader := open(t, sqlite.Config{Dir: cfg.Dir, ReadOnly: true})
-		got := read(t, reader, func(r store.Reader) (store.Session, error) { return r.Session(theSession) })
+		got := read(t, reader, func(r store.Reader) (store.Session, error) { return r.Sessions().Get(theSession) })
 
 		if got.ID != theSession {
 			t.Errorf("got %v, want the session", got)

@@ -51,7 +51,7 @@ func (r *readers) view(ctx context.Context, fn func(store.Reader) error) error {
 		}
 	}()
 	tx := sqlstore.New(context.Background(), conn, r.dialect)
-	if err := fn(tx); err != nil {
+	if err := fn(tx.Reader()); err != nil {
 		return err
 	}
 	return tx.Failure()

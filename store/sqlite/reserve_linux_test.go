@@ -45,7 +45,7 @@ func TestReserve(t *testing.T) {
 		return func(tx store.Tx) error {
 			event := titled(id)
 			event.Fact = perdure.SessionUpdated{Title: strings.Repeat("x", 1<<20)}
-			return tx.Append(theSession, []perdure.Event{event})
+			return tx.Journal().Append(theSession, []perdure.Event{event})
 		}
 	}
 	if !kept() {
@@ -102,7 +102,7 @@ func TestReserveCutsTheLog(t *testing.T) {
 	times := 0
 	again := func(tx store.Tx) error {
 		times++ // unchanged pages are not written
-		return tx.SaveSession(theSession, strings.Repeat(string(rune('a'+times%2)), 1<<20), perdure.SessionIdle)
+		return tx.Sessions().Update(theSession, strings.Repeat(string(rune('a'+times%2)), 1<<20), perdure.SessionIdle)
 	}
 	ctx := context.Background()
 

@@ -30,7 +30,7 @@ func open(t *testing.T, cfg sqlite.Config) *sqlite.Store {
 func withSession(t *testing.T, cfg sqlite.Config) *sqlite.Store {
 	t.Helper()
 	s := open(t, cfg)
-	write(t, s, func(tx store.Tx) error { return tx.CreateSession(store.Session{ID: theSession, CreatedAt: noon}) })
+	write(t, s, func(tx store.Tx) error { return tx.Sessions().Create(store.Session{ID: theSession, CreatedAt: noon}) })
 	return s
 }
 
@@ -63,7 +63,7 @@ func read[T any](t *testing.T, s *sqlite.Store, fn func(store.Reader) (T, error)
 
 func journal(t *testing.T, s *sqlite.Store) []perdure.Event {
 	t.Helper()
-	return read(t, s, func(r store.Reader) ([]perdure.Event, error) { return r.Events(theSession, 0, 0) })
+	return read(t, s, func(r store.Reader) ([]perdure.Event, error) { return r.Journal().Events(theSession, 0, 0) })
 }
 
 func titled(id string) perdure.Event {

@@ -86,7 +86,7 @@ func (s *Store) View(ctx context.Context, fn func(store.Reader) error) error {
 // Watch calls fn with every event of a session after seq and then with each new one. A store that
 // is open for reading only delivers no new events, since another process writes them.
 func (s *Store) Watch(ctx context.Context, session perdure.SessionID, after int64, fn func(store.Frame) error) error {
-	read := store.Journal(func(fn func(store.Reader) error) error { return s.View(ctx, fn) }, session)
+	read := store.ReadJournal(func(fn func(store.Reader) error) error { return s.View(ctx, fn) }, session)
 	return s.hub.Watch(ctx, session, after, read, fn)
 }
 

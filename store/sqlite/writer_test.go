@@ -40,7 +40,7 @@ func TestGroupCommit(t *testing.T) {
 					}
 				}()
 				errs[i] = s.InTx(context.Background(), func(tx store.Tx) error {
-					if err := tx.Append(theSession, []perdure.Event{titled(fmt.Sprintf("event_%d", i))}); err != nil {
+					if err := tx.Journal().Append(theSession, []perdure.Event{titled(fmt.Sprintf("event_%d", i))}); err != nil {
 						return err
 					}
 					switch i {
@@ -96,7 +96,7 @@ func TestInTx(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			_ = s.InTx(context.Background(), func(tx store.Tx) error {
-				if err := tx.Append(theSession, []perdure.Event{titled("event_1")}); err != nil {
+				if err := tx.Journal().Append(theSession, []perdure.Event{titled("event_1")}); err != nil {
 					return err
 				}
 				runtime.Goexit()
@@ -126,7 +126,7 @@ func TestInTx(t *testing.T) {
 			answer <- s.InTx(ctx, func(tx store.Tx) error {
 				close(entered)
 				<-release
-				return tx.Append(theSession, []perdure.Event{titled("event_1")})
+				return tx.Journal().Append(theSession, []perdure.Event{titled("event_1")})
 			})
 		}()
 		<-entered
@@ -169,7 +169,7 @@ func TestDiskFull(t *testing.T) {
 	ctx := context.Background()
 	put := func(name string) error {
 		return s.InTx(ctx, func(tx store.Tx) error {
-			_, err := tx.PutFile(theSession, store.File{Path: name, Content: make([]byte, 64<<10)})
+			_, err := tx.Files().Put(theSession, store.File{Path: name, Content: make([]byte, 64<<10)})
 			return err
 		})
 	}
@@ -190,22 +190,22 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("the store is broken by a full disk: %v", broken)
 	}
 	swallowed := s.InTx(ctx, func(tx store.Tx) error {
-		if err := tx.SaveSession(theSession, "half", perdure.SessionActive); err != nil {
+		if err := tx.Sessions().Update(theSession, "half", perdure.SessionActive); err != nil {
 			return err
 		}
-		_, _ = tx.PutFile(theSession, store.File{Path: last, Content: make([]byte, 64<<10)})
-		return tx.SaveSession(theSession, "whole", perdure.SessionActive)
+		_, _ = tx.Files().Put(theSession, store.File{Path: last, Content: make([]byte, 64<<10)})
+		return tx.Sessions().Update(theSession, "whole", perdure.SessionActive)
 	})
 	if !errors.Is(swallowed, perdure.Storage) {
 		t.Errorf("got %v from a transaction that continued, want storage", swallowed)
 	}
 	if got := read(t, s, func(r store.Reader) (store.Session, error) {
-		return r.Session(theSession)
+		return r.Sessions().Get(theSession)
 	}); got.Title != "" {
 		t.Errorf("got title %q, want nothing of a transaction that met a full disk", got.Title)
 	}
 	write(t, s, func(tx store.Tx) error {
-		_, err := tx.RemoveFile(theSession, "/0")
+		_, err := tx.Files().Remove(theSession, "/0")
 		return err
 	})
 	if err := put(last); err != nil {
@@ -230,7 +230,7 @@ func TestDiskFullAmongNeighbours(t *testing.T) {
 					if i == 4 {
 						f.Content = make([]byte, 1<<20)
 					}
-					_, err := tx.PutFile(theSession, f)
+					_, err := tx.Files().Put(theSession, f)
 					return err
 				})
 			})
@@ -294,7 +294,7 @@ func TestBubble(t *testing.T) {
 		})
 		synctest.Wait()
 
-		write(t, s, func(tx store.Tx) error { return tx.Append(theSession, []perdure.Event{titled("event_1")}) })
+		write(t, s, func(tx store.Tx) error { return tx.Journal().Append(theSession, []perdure.Event{titled("event_1")}) })
 
 		if got := <-seen; got != "event_1" {
 			t.Errorf("watched %s, want event_1", got)

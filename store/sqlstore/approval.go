@@ -35,12 +35,12 @@ const (
 		approvalFilter
 )
 
-// Approval returns the record.
-func (tx *Tx) Approval(id perdure.ApprovalID) (perdure.Approval, error) {
+// Get returns the record.
+func (tx approvalStore) Get(id perdure.ApprovalID) (perdure.Approval, error) {
 	err := tx.holdApproval(id)
 	var a perdure.Approval
 	if err == nil {
-		a, err = one(tx, scanApproval, tx.locked(selectApproval), id)
+		a, err = one(tx.Tx, scanApproval, tx.locked(selectApproval), id)
 	}
 	if err != nil {
 		return perdure.Approval{}, fmt.Errorf("approval %s: %w", id, err)
@@ -60,8 +60,8 @@ func (tx *Tx) holdApproval(id perdure.ApprovalID) error {
 	return tx.hold(session)
 }
 
-// Approvals lists records in the order in which they were requested.
-func (tx *Tx) Approvals(filter store.ApprovalFilter) ([]perdure.Approval, error) {
+// List lists records in the order in which they were requested.
+func (tx approvalStore) List(filter store.ApprovalFilter) ([]perdure.Approval, error) {
 	if filter.State != "" && !filter.State.Valid() {
 		return nil, fmt.Errorf("list approvals: %w state %q", perdure.Invalid, filter.State)
 	}
@@ -77,7 +77,7 @@ func (tx *Tx) Approvals(filter store.ApprovalFilter) ([]perdure.Approval, error)
 	err := tx.hold(filter.Session)
 	var found []perdure.Approval
 	if err == nil {
-		found, err = list(tx, scanApproval, tx.locked(query),
+		found, err = list(tx.Tx, scanApproval, tx.locked(query),
 			filter.Session, filter.State, len(filter.Call), bytesOf(filter.Call), orAll(filter.Limit))
 	}
 	if err != nil {
@@ -86,8 +86,8 @@ func (tx *Tx) Approvals(filter store.ApprovalFilter) ([]perdure.Approval, error)
 	return found, nil
 }
 
-// PutApproval adds a record, or overwrites the one with its id.
-func (tx *Tx) PutApproval(a perdure.Approval) error {
+// Put adds a record, or overwrites the one with its id.
+func (tx approvalStore) Put(a perdure.Approval) error {
 	if !a.State.Valid() {
 		return fmt.Errorf("put approval %s: %w state %q", a.ID, perdure.Invalid, a.State)
 	}

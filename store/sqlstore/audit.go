@@ -23,9 +23,9 @@ const (
 	orgOf       = `SELECT org FROM session WHERE id = $1`
 )
 
-// AuditLinks returns entries of an org after seq, in order.
-func (tx *Tx) AuditLinks(org string, after int64, limit int) ([]store.AuditLink, error) {
-	found, err := list(tx, func(r row) (l store.AuditLink, err error) {
+// Links returns entries of an org after seq, in order.
+func (tx auditStore) Links(org string, after int64, limit int) ([]store.AuditLink, error) {
+	found, err := list(tx.Tx, func(r row) (l store.AuditLink, err error) {
 		err = r.Scan(&l.Org, &l.Seq, &l.Record, &l.Hash)
 		return l, err
 	}, auditLinks, org, after, orAll(limit))
@@ -35,9 +35,9 @@ func (tx *Tx) AuditLinks(org string, after int64, limit int) ([]store.AuditLink,
 	return found, nil
 }
 
-// AuditHeads returns the head of every chain.
-func (tx *Tx) AuditHeads() ([]store.AuditHead, error) {
-	found, err := list(tx, scanAuditHead, auditHeads)
+// Heads returns the head of every chain.
+func (tx auditStore) Heads() ([]store.AuditHead, error) {
+	found, err := list(tx.Tx, scanAuditHead, auditHeads)
 	if err != nil {
 		return nil, fmt.Errorf("read the heads of the audit log: %w", err)
 	}
@@ -51,18 +51,18 @@ func scanAuditHead(r row) (h store.AuditHead, err error) {
 	return h, err
 }
 
-// AddAudit appends an entry to the chain of an org. If the head was changed or removed, the new
+// Add appends an entry to the chain of an org. If the head was changed or removed, the new
 // entry follows the last stored one, and permanently shows that the chain is broken there.
-func (tx *Tx) AddAudit(e store.AuditEntry) error {
+func (tx auditStore) Add(e store.AuditEntry) error {
 	org := cmp.Or(e.Org, budget.DefaultOrg)
 	_, err := tx.exec(beginAudit, org)
 	var head store.AuditHead
 	if err == nil {
-		head, err = one(tx, scanAuditHead, tx.locked(auditHead), org)
+		head, err = one(tx.Tx, scanAuditHead, tx.locked(auditHead), org)
 	}
 	var last int64
 	if err == nil {
-		last, err = one(tx, number, auditLast, org)
+		last, err = one(tx.Tx, number, auditLast, org)
 		head.Seq = max(head.Seq, last)
 	}
 	var link store.AuditLink
@@ -87,7 +87,7 @@ func (tx *Tx) auditEvents(session perdure.SessionID, events []perdure.Event) err
 		entry, audited, err := store.AuditOf(e)
 		if err == nil && audited {
 			if entry.Org, err = one(tx, name[string], orgOf, session); err == nil {
-				err = tx.AddAudit(entry)
+				err = tx.Audit().Add(entry)
 			}
 		}
 		if err != nil {

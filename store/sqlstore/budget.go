@@ -58,13 +58,13 @@ const (
 	removeSessionHolds = `DELETE FROM budget_hold WHERE session_id = $1`
 )
 
-// Budgeted reports whether there is any budget. LockSession and TakeSession read it along with the
-// session, which saves a statement.
-func (tx *Tx) Budgeted() (bool, error) {
+// Any reports whether there is any budget. Sessions.Lock and Sessions.Acquire read it along with
+// the session, which saves a statement.
+func (tx budgetStore) Any() (bool, error) {
 	if tx.budgeted != nil {
 		return *tx.budgeted, nil
 	}
-	some, err := one(tx, truth, selectAny)
+	some, err := one(tx.Tx, truth, selectAny)
 	if err != nil {
 		return false, fmt.Errorf("look for budgets: %w", err)
 	}
@@ -72,21 +72,21 @@ func (tx *Tx) Budgeted() (bool, error) {
 	return some, nil
 }
 
-// Budgets lists accounts by id, locked in that order.
-func (tx *Tx) Budgets(filter store.BudgetFilter) (found []budget.Account, err error) {
+// List lists accounts by id, locked in that order.
+func (tx budgetStore) List(filter store.BudgetFilter) (found []budget.Account, err error) {
 	switch {
 	case len(filter.Subjects) > store.MaxSubjects:
 		err = fmt.Errorf("%w: %d subjects, at most %d", perdure.Invalid, len(filter.Subjects), store.MaxSubjects)
 	case filter.ID != "":
 		var a budget.Account
-		if a, err = oneOrNone(tx, scanAccount, selectBudget, filter.ID); missing(err) {
+		if a, err = oneOrNone(tx.Tx, scanAccount, selectBudget, filter.ID); missing(err) {
 			return nil, nil
 		}
 		if filter.Subjects == nil || slices.Contains(filter.Subjects, a.Subject) {
 			found = append(found, a)
 		}
 	case filter.Subjects == nil:
-		found, err = list(tx, scanAccount, tx.locked(listBudgets))
+		found, err = list(tx.Tx, scanAccount, tx.locked(listBudgets))
 	default:
 		args := make([]any, store.MaxSubjects)
 		for i := range args {
@@ -95,7 +95,7 @@ func (tx *Tx) Budgets(filter store.BudgetFilter) (found []budget.Account, err er
 		for i, s := range filter.Subjects {
 			args[i] = ownerOf(s)
 		}
-		found, err = list(tx, scanAccount, tx.locked(listOwned), args...)
+		found, err = list(tx.Tx, scanAccount, tx.locked(listOwned), args...)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list budgets: %w", err)
@@ -106,12 +106,12 @@ func (tx *Tx) Budgets(filter store.BudgetFilter) (found []budget.Account, err er
 // ownerOf encodes a subject as one value.
 func ownerOf(s budget.Subject) []byte { return []byte(string(s.Scope) + ":" + s.ID) }
 
-// BudgetHolds lists holds by session, work and budget.
-func (tx *Tx) BudgetHolds(filter store.HoldFilter) (found []budget.Hold, err error) {
+// Holds lists holds by session, work and budget.
+func (tx budgetStore) Holds(filter store.HoldFilter) (found []budget.Hold, err error) {
 	if filter.Session != "" && filter.Work != "" {
-		found, err = list(tx, scanHold, listWorkHolds, filter.Session, bytesOf(filter.Work))
+		found, err = list(tx.Tx, scanHold, listWorkHolds, filter.Session, bytesOf(filter.Work))
 	} else {
-		found, err = list(tx, scanHold, listHolds, filter.Session, filter.Work == "", bytesOf(filter.Work))
+		found, err = list(tx.Tx, scanHold, listHolds, filter.Session, filter.Work == "", bytesOf(filter.Work))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list holds: %w", err)
@@ -119,9 +119,9 @@ func (tx *Tx) BudgetHolds(filter store.HoldFilter) (found []budget.Hold, err err
 	return found, nil
 }
 
-// BudgetEntries lists the ledger of a budget.
-func (tx *Tx) BudgetEntries(filter store.EntryFilter) ([]budget.Entry, error) {
-	found, err := list(tx, scanEntry, listEntries, filter.Budget, orAll(filter.Limit))
+// Entries lists the ledger of a budget.
+func (tx budgetStore) Entries(filter store.EntryFilter) ([]budget.Entry, error) {
+	found, err := list(tx.Tx, scanEntry, listEntries, filter.Budget, orAll(filter.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("list the ledger of budget %s: %w", filter.Budget, err)
 	}
@@ -129,30 +129,30 @@ func (tx *Tx) BudgetEntries(filter store.EntryFilter) ([]budget.Entry, error) {
 	return found, nil
 }
 
-// BudgetSum adds up the charges of a period.
-func (tx *Tx) BudgetSum(id perdure.BudgetID, after, upTo time.Time) (budget.Total, error) {
+// Sum adds up the charges of a period.
+func (tx budgetStore) Sum(id perdure.BudgetID, after, upTo time.Time) (budget.Total, error) {
 	last := int64(math.MaxInt64)
 	if !upTo.IsZero() {
 		last = micros(upTo)
 	}
-	sum, err := one(tx, scanSum, sumEntries, id, micros(after), last)
+	sum, err := one(tx.Tx, scanSum, sumEntries, id, micros(after), last)
 	if err != nil {
 		return budget.Total{}, fmt.Errorf("sum up budget %s: %w", id, err)
 	}
 	return sum, nil
 }
 
-// BudgetHalts lists the halted sessions.
-func (tx *Tx) BudgetHalts() ([]store.BudgetHalt, error) {
-	found, err := list(tx, scanHalt, listHalts)
+// Halts lists the halted sessions.
+func (tx budgetStore) Halts() ([]store.BudgetHalt, error) {
+	found, err := list(tx.Tx, scanHalt, listHalts)
 	if err != nil {
 		return nil, fmt.Errorf("list halted sessions: %w", err)
 	}
 	return found, nil
 }
 
-// PutBudget adds or replaces an account.
-func (tx *Tx) PutBudget(a budget.Account) error {
+// Put adds or replaces an account.
+func (tx budgetStore) Put(a budget.Account) error {
 	_, err := tx.exec(putBudget, ownerOf(a.Subject), a.ID, a.Scope, bytesOf(a.Subject.ID), a.Currency, int64(a.Limit),
 		int64(a.Soft), a.Period.String(), a.Action, int64(a.Spent), int64(a.Reserved), a.Unpriced, a.Warned,
 		micros(a.From), micros(a.CreatedAt), micros(a.UpdatedAt))
@@ -163,8 +163,8 @@ func (tx *Tx) PutBudget(a budget.Account) error {
 	return nil
 }
 
-// RemoveBudget removes a budget with its holds and its ledger.
-func (tx *Tx) RemoveBudget(id perdure.BudgetID) error {
+// Remove removes a budget with its holds and its ledger.
+func (tx budgetStore) Remove(id perdure.BudgetID) error {
 	n, err := tx.exec(removeBudget, id)
 	if err == nil && n == 0 {
 		err = perdure.NotFound
@@ -182,7 +182,7 @@ func (tx *Tx) RemoveBudget(id perdure.BudgetID) error {
 }
 
 // PutHold adds or replaces a hold.
-func (tx *Tx) PutHold(h budget.Hold) error {
+func (tx budgetStore) PutHold(h budget.Hold) error {
 	if _, err := tx.exec(putHold, h.Budget, h.Session, bytesOf(h.Work), int64(h.Amount), micros(h.At)); err != nil {
 		return fmt.Errorf("hold of budget %s: %w", h.Budget, err)
 	}
@@ -190,7 +190,7 @@ func (tx *Tx) PutHold(h budget.Hold) error {
 }
 
 // RemoveHold removes a hold and reports whether it existed.
-func (tx *Tx) RemoveHold(h budget.Hold) (bool, error) {
+func (tx budgetStore) RemoveHold(h budget.Hold) (bool, error) {
 	n, err := tx.exec(removeHold, h.Session, bytesOf(h.Work), h.Budget)
 	if err != nil {
 		return false, fmt.Errorf("remove hold of budget %s: %w", h.Budget, err)
@@ -199,7 +199,7 @@ func (tx *Tx) RemoveHold(h budget.Hold) (bool, error) {
 }
 
 // AddEntry adds a line to the ledger once.
-func (tx *Tx) AddEntry(e budget.Entry) (bool, error) {
+func (tx budgetStore) AddEntry(e budget.Entry) (bool, error) {
 	n, err := tx.exec(addEntry, e.Budget, e.Session, bytesOf(e.Work), e.Kind, bytesOf(e.Name), int64(e.Amount),
 		e.Estimate, e.Unpriced, micros(e.At))
 	if err != nil {
@@ -209,7 +209,7 @@ func (tx *Tx) AddEntry(e budget.Entry) (bool, error) {
 }
 
 // PutHalt records which budget halts a session.
-func (tx *Tx) PutHalt(h store.BudgetHalt) (err error) {
+func (tx budgetStore) PutHalt(h store.BudgetHalt) (err error) {
 	if h.Budget == "" {
 		_, err = tx.exec(removeHalt, h.Session)
 	} else {
@@ -227,7 +227,7 @@ func (tx *Tx) removeBudgets(id perdure.SessionID) error {
 	if _, err := tx.exec(removeHalt, id); err != nil { // also if the budget itself was removed
 		return err
 	}
-	some, err := tx.Budgeted()
+	some, err := tx.Budgets().Any()
 	if err != nil || !some {
 		return err
 	}
@@ -236,10 +236,10 @@ func (tx *Tx) removeBudgets(id perdure.SessionID) error {
 			return err
 		}
 	}
-	accounts, err := tx.Budgets(store.BudgetFilter{Subjects: []budget.Subject{own}})
+	accounts, err := tx.Budgets().List(store.BudgetFilter{Subjects: []budget.Subject{own}})
 	for _, a := range accounts {
 		if err == nil {
-			err = tx.RemoveBudget(a.ID)
+			err = tx.Budgets().Remove(a.ID)
 		}
 	}
 	return err

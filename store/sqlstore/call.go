@@ -42,13 +42,13 @@ const (
 		resolved_by = $6 WHERE session_id = $1 AND call_id = $2 AND state = 'unknown'`
 )
 
-// Call returns a row.
-func (tx *Tx) Call(key perdure.CallKey) (perdure.Call, error) {
+// Get returns a row.
+func (tx callStore) Get(key perdure.CallKey) (perdure.Call, error) {
 	return tx.callBy(key, tx.locked(selectCall))
 }
 
-// Calls lists rows in the order of their first claim.
-func (tx *Tx) Calls(filter store.CallFilter) ([]perdure.Call, error) {
+// List lists rows in the order of their first claim.
+func (tx callStore) List(filter store.CallFilter) ([]perdure.Call, error) {
 	query, args := listCalls, []any{filter.State}
 	switch {
 	case filter.InDoubt && (filter.Session == "" || filter.State != ""):
@@ -63,7 +63,7 @@ func (tx *Tx) Calls(filter store.CallFilter) ([]perdure.Call, error) {
 	err := tx.hold(filter.Session)
 	var found []perdure.Call
 	if err == nil {
-		found, err = list(tx, scanCall, tx.locked(query), args...)
+		found, err = list(tx.Tx, scanCall, tx.locked(query), args...)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list calls: %w", err)
@@ -72,7 +72,7 @@ func (tx *Tx) Calls(filter store.CallFilter) ([]perdure.Call, error) {
 }
 
 // Claim inserts a row, or locks and judges the existing one.
-func (tx *Tx) Claim(call perdure.Call,
+func (tx callStore) Claim(call perdure.Call,
 	ownerLive func(perdure.WorkerID) bool) (perdure.ClaimOutcome, perdure.Call, error) {
 	if call.Token == "" {
 		return "", perdure.Call{}, fmt.Errorf("claim call %s: %w: there is no token", call.Key, perdure.Invalid)
@@ -103,8 +103,8 @@ func (tx *Tx) Claim(call perdure.Call,
 	return perdure.DecideClaim(&found, call, live), found, nil
 }
 
-// TakeCall gives a running row to a new owner.
-func (tx *Tx) TakeCall(old perdure.Call, next perdure.Call) error {
+// TakeOver gives a running row to a new owner.
+func (tx callStore) TakeOver(old perdure.Call, next perdure.Call) error {
 	if next.Token == "" {
 		return fmt.Errorf("take over call %s: %w: there is no token", old.Key, perdure.Invalid)
 	}
@@ -122,8 +122,8 @@ func (tx *Tx) TakeCall(old perdure.Call, next perdure.Call) error {
 	return nil
 }
 
-// BindCall assigns a running row to a task.
-func (tx *Tx) BindCall(key perdure.CallKey, token perdure.Token, task perdure.TaskID, attempt int) error {
+// Bind assigns a running row to a task.
+func (tx callStore) Bind(key perdure.CallKey, token perdure.Token, task perdure.TaskID, attempt int) error {
 	if err := tx.hold(key.Session); err != nil {
 		return fmt.Errorf("bind call %s to task %s: %w", key, task, err)
 	}
@@ -138,7 +138,7 @@ func (tx *Tx) BindCall(key perdure.CallKey, token perdure.Token, task perdure.Ta
 }
 
 // Settle records the one outcome.
-func (tx *Tx) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState,
+func (tx callStore) Settle(key perdure.CallKey, token perdure.Token, state perdure.CallState,
 	result perdure.ToolResult) error {
 	if state != perdure.CallSettled && state != perdure.CallUnknown {
 		return fmt.Errorf("settle call %s: %w state %q", key, perdure.Invalid, state)
@@ -169,21 +169,21 @@ func (tx *Tx) settledBefore(key perdure.CallKey, token perdure.Token, state perd
 	case err != nil && !missing(err):
 		return err
 	}
-	if _, err := tx.Call(key); err != nil {
+	if _, err := tx.Calls().Get(key); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: the token does not own a running row", perdure.Lost)
 }
 
-// ResolveCall resolves an unknown row.
-func (tx *Tx) ResolveCall(next perdure.Call, by string) error {
+// Resolve resolves an unknown row.
+func (tx callStore) Resolve(next perdure.Call, by string) error {
 	err := tx.hold(next.Key.Session)
 	var n int64
 	if err == nil {
 		n, err = tx.resolve(next, by)
 	}
 	if err == nil && n == 0 {
-		if _, err = tx.Call(next.Key); err == nil {
+		if _, err = tx.Calls().Get(next.Key); err == nil {
 			err = fmt.Errorf("%w: it is not unknown", perdure.Conflict)
 		}
 	}

@@ -75,18 +75,18 @@ const (
 	providerDefault = "provider/" // followed by the kind
 )
 
-// Agent returns an agent.
-func (tx *Tx) Agent(id perdure.AgentID) (agent.Agent, bool, error) {
-	a, found, err := readDirectory(tx, scanBody[agent.Agent], selectAgent, id)
+// Get returns an agent.
+func (tx agentStore) Get(id perdure.AgentID) (agent.Agent, bool, error) {
+	a, found, err := readDirectory(tx.Tx, scanBody[agent.Agent], selectAgent, id)
 	if err != nil {
 		return agent.Agent{}, false, fmt.Errorf("agent %s: %w", id, err)
 	}
 	return a, found, nil
 }
 
-// Agents lists agents.
-func (tx *Tx) Agents(filter agent.StatusFilter) ([]agent.Agent, error) {
-	found, err := listDirectory(tx, scanBody[agent.Agent], listAgents)
+// List lists agents.
+func (tx agentStore) List(filter agent.StatusFilter) ([]agent.Agent, error) {
+	found, err := listDirectory(tx.Tx, scanBody[agent.Agent], listAgents)
 	if err != nil {
 		return nil, fmt.Errorf("list agents: %w", err)
 	}
@@ -94,18 +94,18 @@ func (tx *Tx) Agents(filter agent.StatusFilter) ([]agent.Agent, error) {
 	return byAge(found, func(a agent.Agent) (time.Time, string) { return a.CreatedAt, string(a.ID) }), nil
 }
 
-// AgentVersions returns an agent as each write left it.
-func (tx *Tx) AgentVersions(id perdure.AgentID, limit int) ([]agent.Agent, error) {
-	found, err := listDirectory(tx, scanBody[agent.Agent], agentVersions, id, orAll(limit))
+// Versions returns an agent as each write left it.
+func (tx agentStore) Versions(id perdure.AgentID, limit int) ([]agent.Agent, error) {
+	found, err := listDirectory(tx.Tx, scanBody[agent.Agent], agentVersions, id, orAll(limit))
 	if err != nil {
 		return nil, fmt.Errorf("versions of agent %s: %w", id, err)
 	}
 	return found, nil
 }
 
-// PutAgent adds or replaces an agent.
-func (tx *Tx) PutAgent(a agent.Agent) (agent.Agent, error) {
-	err := putDirectory(tx, a, store.NextAgent, func(a agent.Agent) (int64, error) {
+// Put adds or replaces an agent.
+func (tx agentStore) Put(a agent.Agent) (agent.Agent, error) {
+	err := putDirectory(tx.Tx, a, store.NextAgent, func(a agent.Agent) (int64, error) {
 		body, err := encode(a)
 		if err != nil {
 			return 0, fmt.Errorf("%w record: %w", perdure.Invalid, err)
@@ -119,22 +119,22 @@ func (tx *Tx) PutAgent(a agent.Agent) (agent.Agent, error) {
 	if err != nil {
 		return agent.Agent{}, err
 	}
-	a, _, err = tx.Agent(a.ID)
+	a, _, err = tx.Directory().Agents().Get(a.ID)
 	return a, err
 }
 
-// Harness returns a harness.
-func (tx *Tx) Harness(id perdure.HarnessID) (agent.Harness, bool, error) {
-	h, found, err := readDirectory(tx, scanBody[agent.Harness], selectHarness, id)
+// Get returns a harness.
+func (tx harnessStore) Get(id perdure.HarnessID) (agent.Harness, bool, error) {
+	h, found, err := readDirectory(tx.Tx, scanBody[agent.Harness], selectHarness, id)
 	if err != nil {
 		return agent.Harness{}, false, fmt.Errorf("harness %s: %w", id, err)
 	}
 	return h, found, nil
 }
 
-// Harnesses lists harnesses.
-func (tx *Tx) Harnesses(filter agent.StatusFilter) ([]agent.Harness, error) {
-	found, err := listDirectory(tx, scanBody[agent.Harness], listHarnesses)
+// List lists harnesses.
+func (tx harnessStore) List(filter agent.StatusFilter) ([]agent.Harness, error) {
+	found, err := listDirectory(tx.Tx, scanBody[agent.Harness], listHarnesses)
 	if err != nil {
 		return nil, fmt.Errorf("list harnesses: %w", err)
 	}
@@ -142,23 +142,23 @@ func (tx *Tx) Harnesses(filter agent.StatusFilter) ([]agent.Harness, error) {
 	return byAge(found, func(h agent.Harness) (time.Time, string) { return h.CreatedAt, string(h.ID) }), nil
 }
 
-// HarnessVersions returns a harness as each write left it.
-func (tx *Tx) HarnessVersions(id perdure.HarnessID, limit int) ([]agent.Harness, error) {
-	found, err := listDirectory(tx, scanBody[agent.Harness], harnessVersions, id, orAll(limit))
+// Versions returns a harness as each write left it.
+func (tx harnessStore) Versions(id perdure.HarnessID, limit int) ([]agent.Harness, error) {
+	found, err := listDirectory(tx.Tx, scanBody[agent.Harness], harnessVersions, id, orAll(limit))
 	if err != nil {
 		return nil, fmt.Errorf("versions of harness %s: %w", id, err)
 	}
 	return found, nil
 }
 
-// HarnessChain returns the chain that ends with a harness.
-func (tx *Tx) HarnessChain(leaf perdure.HarnessID) ([]agent.Harness, error) {
-	return agent.Chain(leaf, tx.Harness)
+// Chain returns the chain that ends with a harness.
+func (tx harnessStore) Chain(leaf perdure.HarnessID) ([]agent.Harness, error) {
+	return agent.Chain(leaf, tx.Directory().Harnesses().Get)
 }
 
-// PutHarness adds or replaces a harness.
-func (tx *Tx) PutHarness(h agent.Harness) (agent.Harness, error) {
-	err := putDirectory(tx, h, store.NextHarness, func(h agent.Harness) (int64, error) {
+// Put adds or replaces a harness.
+func (tx harnessStore) Put(h agent.Harness) (agent.Harness, error) {
+	err := putDirectory(tx.Tx, h, store.NextHarness, func(h agent.Harness) (int64, error) {
 		body, err := encode(h)
 		if err != nil {
 			return 0, fmt.Errorf("%w record: %w", perdure.Invalid, err)
@@ -172,13 +172,13 @@ func (tx *Tx) PutHarness(h agent.Harness) (agent.Harness, error) {
 	if err != nil {
 		return agent.Harness{}, err
 	}
-	h, _, err = tx.Harness(h.ID)
+	h, _, err = tx.Directory().Harnesses().Get(h.ID)
 	return h, err
 }
 
-// Model returns a model.
-func (tx *Tx) Model(id perdure.ModelID) (store.Model, bool, error) {
-	m, found, err := readDirectory(tx, scanModel, selectModel, id)
+// Get returns a model.
+func (tx modelStore) Get(id perdure.ModelID) (store.Model, bool, error) {
+	m, found, err := readDirectory(tx.Tx, scanModel, selectModel, id)
 	if err == nil && found {
 		m.Default, err = tx.isDefault(modelDefault, string(id))
 	}
@@ -188,9 +188,9 @@ func (tx *Tx) Model(id perdure.ModelID) (store.Model, bool, error) {
 	return m, found, nil
 }
 
-// Models lists models.
-func (tx *Tx) Models() ([]store.Model, error) {
-	found, err := listDirectory(tx, scanModel, listModels)
+// List lists models.
+func (tx modelStore) List() ([]store.Model, error) {
+	found, err := listDirectory(tx.Tx, scanModel, listModels)
 	for i := range found {
 		if err == nil {
 			found[i].Default, err = tx.isDefault(modelDefault, string(found[i].ID))
@@ -202,30 +202,30 @@ func (tx *Tx) Models() ([]store.Model, error) {
 	return byAge(found, func(m store.Model) (time.Time, string) { return m.CreatedAt, string(m.ID) }), nil
 }
 
-// DefaultModel returns the default model.
-func (tx *Tx) DefaultModel() (store.Model, bool, error) {
-	id, found, err := readDirectory(tx, name[perdure.ModelID], selectDefault, bytesOf(modelDefault))
+// Default returns the default model.
+func (tx modelStore) Default() (store.Model, bool, error) {
+	id, found, err := readDirectory(tx.Tx, name[perdure.ModelID], selectDefault, bytesOf(modelDefault))
 	if err != nil || !found {
 		return store.Model{}, false, err
 	}
-	return tx.Model(id)
+	return tx.Directory().Models().Get(id)
 }
 
-// PutModel adds or replaces a model.
-func (tx *Tx) PutModel(m store.Model) (store.Model, error) {
-	err := putDirectory(tx, m, store.NextModel, func(m store.Model) (int64, error) {
+// Put adds or replaces a model.
+func (tx modelStore) Put(m store.Model) (store.Model, error) {
+	err := putDirectory(tx.Tx, m, store.NextModel, func(m store.Model) (int64, error) {
 		return tx.exec(putModel, m.ID, m.Provider, bytesOf(m.Name), bytesOf(m.Title), m.Version, micros(m.CreatedAt),
 			micros(m.UpdatedAt))
 	})
 	if err != nil {
 		return store.Model{}, err
 	}
-	m, _, err = tx.Model(m.ID)
+	m, _, err = tx.Directory().Models().Get(m.ID)
 	return m, err
 }
 
-// RemoveModel removes a model.
-func (tx *Tx) RemoveModel(id perdure.ModelID) (bool, error) {
+// Remove removes a model.
+func (tx modelStore) Remove(id perdure.ModelID) (bool, error) {
 	err := tx.lock(directoryLock, false)
 	var n int64
 	if err == nil {
@@ -240,14 +240,14 @@ func (tx *Tx) RemoveModel(id perdure.ModelID) (bool, error) {
 	return n > 0, nil
 }
 
-// SetDefaultModel makes a model the default one.
-func (tx *Tx) SetDefaultModel(id perdure.ModelID) error {
+// SetDefault makes a model the default one.
+func (tx modelStore) SetDefault(id perdure.ModelID) error {
 	err := tx.lock(directoryLock, false)
 	if err == nil && id == "" {
 		_, err = tx.exec(deleteDefault, bytesOf(modelDefault), "")
 	}
 	if err == nil && id != "" {
-		if _, err = one(tx, scanModel, selectModel, id); err == nil {
+		if _, err = one(tx.Tx, scanModel, selectModel, id); err == nil {
 			_, err = tx.exec(putDefault, bytesOf(modelDefault), string(id))
 		}
 	}
@@ -257,9 +257,9 @@ func (tx *Tx) SetDefaultModel(id perdure.ModelID) error {
 	return nil
 }
 
-// Provider returns a provider.
-func (tx *Tx) Provider(id perdure.ProviderID) (store.Provider, bool, error) {
-	p, found, err := readDirectory(tx, scanProvider, selectProvider, id)
+// Get returns a provider.
+func (tx providerStore) Get(id perdure.ProviderID) (store.Provider, bool, error) {
+	p, found, err := readDirectory(tx.Tx, scanProvider, selectProvider, id)
 	if err == nil && found {
 		p.Default, err = tx.isDefault(providerDefault+p.Kind, string(id))
 	}
@@ -269,9 +269,9 @@ func (tx *Tx) Provider(id perdure.ProviderID) (store.Provider, bool, error) {
 	return p, found, nil
 }
 
-// Providers lists providers.
-func (tx *Tx) Providers() ([]store.Provider, error) {
-	found, err := listDirectory(tx, scanProvider, listProviders)
+// List lists providers.
+func (tx providerStore) List() ([]store.Provider, error) {
+	found, err := listDirectory(tx.Tx, scanProvider, listProviders)
 	for i := range found {
 		if err == nil {
 			found[i].Default, err = tx.isDefault(providerDefault+found[i].Kind, string(found[i].ID))
@@ -283,18 +283,18 @@ func (tx *Tx) Providers() ([]store.Provider, error) {
 	return byAge(found, func(p store.Provider) (time.Time, string) { return p.CreatedAt, string(p.ID) }), nil
 }
 
-// DefaultProvider returns the default provider of a kind.
-func (tx *Tx) DefaultProvider(kind string) (store.Provider, bool, error) {
-	id, found, err := readDirectory(tx, name[perdure.ProviderID], selectDefault, bytesOf(providerDefault+kind))
+// Default returns the default provider of a kind.
+func (tx providerStore) Default(kind string) (store.Provider, bool, error) {
+	id, found, err := readDirectory(tx.Tx, name[perdure.ProviderID], selectDefault, bytesOf(providerDefault+kind))
 	if err != nil || !found {
 		return store.Provider{}, false, err
 	}
-	return tx.Provider(id)
+	return tx.Directory().Providers().Get(id)
 }
 
-// PutProvider adds or replaces a provider.
-func (tx *Tx) PutProvider(p store.Provider) (store.Provider, error) {
-	err := putDirectory(tx, p, store.NextProvider, func(p store.Provider) (int64, error) {
+// Put adds or replaces a provider.
+func (tx providerStore) Put(p store.Provider) (store.Provider, error) {
+	err := putDirectory(tx.Tx, p, store.NextProvider, func(p store.Provider) (int64, error) {
 		return tx.exec(putProvider, p.ID, bytesOf(p.Kind), bytesOf(p.Name), bytesOf(p.BaseURL), bytesOf(p.Sealed),
 			p.Version,
 			micros(p.CreatedAt), micros(p.UpdatedAt))
@@ -302,19 +302,19 @@ func (tx *Tx) PutProvider(p store.Provider) (store.Provider, error) {
 	if err != nil {
 		return store.Provider{}, err
 	}
-	p, _, err = tx.Provider(p.ID)
+	p, _, err = tx.Directory().Providers().Get(p.ID)
 	return p, err
 }
 
-// RemoveProvider removes a provider that no model uses.
-func (tx *Tx) RemoveProvider(id perdure.ProviderID) (bool, error) {
+// Remove removes a provider that no model uses.
+func (tx providerStore) Remove(id perdure.ProviderID) (bool, error) {
 	err := tx.lock(directoryLock, false)
-	p, found, looked := tx.Provider(id)
+	p, found, looked := tx.Directory().Providers().Get(id)
 	if err == nil {
 		err = looked
 	}
 	if err == nil {
-		m, used, looked := readDirectory(tx, scanModel, modelOf, id)
+		m, used, looked := readDirectory(tx.Tx, scanModel, modelOf, id)
 		if err = looked; used {
 			err = fmt.Errorf("%w: model %s uses it: remove that first", perdure.Conflict, m.ID)
 		}
@@ -330,12 +330,12 @@ func (tx *Tx) RemoveProvider(id perdure.ProviderID) (bool, error) {
 	return found, nil
 }
 
-// SetDefaultProvider makes a provider the default one of its kind.
-func (tx *Tx) SetDefaultProvider(id perdure.ProviderID) error {
+// SetDefault makes a provider the default one of its kind.
+func (tx providerStore) SetDefault(id perdure.ProviderID) error {
 	err := tx.lock(directoryLock, false)
 	var p store.Provider
 	if err == nil {
-		p, err = one(tx, scanProvider, selectProvider, id)
+		p, err = one(tx.Tx, scanProvider, selectProvider, id)
 	}
 	if err == nil {
 		_, err = tx.exec(putDefault, bytesOf(providerDefault+p.Kind), string(id))
@@ -346,18 +346,18 @@ func (tx *Tx) SetDefaultProvider(id perdure.ProviderID) error {
 	return nil
 }
 
-// Connection returns the connection of a user of an org.
-func (tx *Tx) Connection(key store.ConnectionKey) (store.Connection, bool, error) {
-	c, found, err := readDirectory(tx, scanConnection, selectConnection, key.Org, bytesOf(key.User), bytesOf(key.Provider))
+// Get returns the connection of a user of an org.
+func (tx connectionStore) Get(key store.ConnectionKey) (store.Connection, bool, error) {
+	c, found, err := readDirectory(tx.Tx, scanConnection, selectConnection, key.Org, bytesOf(key.User), bytesOf(key.Provider))
 	if err != nil {
 		return store.Connection{}, false, fmt.Errorf("connection to %q: %w", key.Provider, err)
 	}
 	return c, found, nil
 }
 
-// Connections lists all connections.
-func (tx *Tx) Connections() ([]store.Connection, error) {
-	found, err := listDirectory(tx, scanConnection, listConnections)
+// List lists all connections.
+func (tx connectionStore) List() ([]store.Connection, error) {
+	found, err := listDirectory(tx.Tx, scanConnection, listConnections)
 	if err != nil {
 		return nil, fmt.Errorf("list connections: %w", err)
 	}
@@ -367,9 +367,9 @@ func (tx *Tx) Connections() ([]store.Connection, error) {
 	return found, nil
 }
 
-// PutConnection adds or replaces a connection.
-func (tx *Tx) PutConnection(c store.Connection) (store.Connection, error) {
-	err := putDirectory(tx, c, store.NextConnection, func(c store.Connection) (int64, error) {
+// Put adds or replaces a connection.
+func (tx connectionStore) Put(c store.Connection) (store.Connection, error) {
+	err := putDirectory(tx.Tx, c, store.NextConnection, func(c store.Connection) (int64, error) {
 		return tx.exec(putConnection, c.Org, bytesOf(c.User), bytesOf(c.Provider), bytesOf(c.Sealed), bytesOf(c.Owner),
 			bytesOf(c.Metadata), c.Version,
 			micros(c.CreatedAt), micros(c.UpdatedAt))
@@ -377,12 +377,12 @@ func (tx *Tx) PutConnection(c store.Connection) (store.Connection, error) {
 	if err != nil {
 		return store.Connection{}, err
 	}
-	c, _, err = tx.Connection(c.Key())
+	c, _, err = tx.Directory().Connections().Get(c.Key())
 	return c, err
 }
 
-// RemoveConnection removes a connection.
-func (tx *Tx) RemoveConnection(key store.ConnectionKey) (bool, error) {
+// Remove removes a connection.
+func (tx connectionStore) Remove(key store.ConnectionKey) (bool, error) {
 	err := tx.lock(directoryLock, false)
 	var n int64
 	if err == nil {
@@ -427,7 +427,7 @@ func putDirectory[T any](tx *Tx, v T, next func(store.DirectoryReader, T, time.T
 	if err := tx.lock(directoryLock, false); err != nil {
 		return fmt.Errorf("put: %w", err)
 	}
-	v, err := next(tx, v, tx.Now())
+	v, err := next(tx.Reader().Directory(), v, tx.Now())
 	if err != nil {
 		return err
 	}

@@ -37,18 +37,18 @@ const (
 )
 
 // Dump returns everything that belongs to a session.
-func (tx *Tx) Dump(id perdure.SessionID) (d store.SessionDump, err error) {
+func (tx sessionStore) Dump(id perdure.SessionID) (d store.SessionDump, err error) {
 	steps := []func() error{
-		func() error { d.Session, err = tx.Session(id); return err },
-		func() error { d.Events, err = list(tx, body, listBodies, id); return err },
-		func() error { d.Calls, err = tx.Calls(store.CallFilter{Session: id}); return err },
-		func() error { d.Tasks, err = tx.Tasks(store.TaskFilter{Session: id}); return err },
+		func() error { d.Session, err = tx.Sessions().Get(id); return err },
+		func() error { d.Events, err = list(tx.Tx, body, listBodies, id); return err },
+		func() error { d.Calls, err = tx.Calls().List(store.CallFilter{Session: id}); return err },
+		func() error { d.Tasks, err = tx.Tasks().List(store.TaskFilter{Session: id}); return err },
 		func() error { return tx.dumpTasks(&d) },
-		func() error { d.Deliveries, err = list(tx, scanDelivery, listOutbox, id); return err },
-		func() error { d.Approvals, err = tx.Approvals(store.ApprovalFilter{Session: id}); return err },
-		func() error { d.Spawns, err = list(tx, scanSpawn, listHandles, id); return err },
-		func() error { d.Partials, err = list(tx, scanPartial, listPartial, id); return err },
-		func() error { d.Files, err = list(tx, scanFullFile, listContent, id); return err },
+		func() error { d.Deliveries, err = list(tx.Tx, scanDelivery, listOutbox, id); return err },
+		func() error { d.Approvals, err = tx.Approvals().List(store.ApprovalFilter{Session: id}); return err },
+		func() error { d.Spawns, err = list(tx.Tx, scanSpawn, listHandles, id); return err },
+		func() error { d.Partials, err = list(tx.Tx, scanPartial, listPartial, id); return err },
+		func() error { d.Files, err = list(tx.Tx, scanFullFile, listContent, id); return err },
 		func() error { d.Values, err = tx.dumpValues(id); return err },
 		func() error { d.Images, err = tx.wholeImages(id); return err },
 		func() error { return tx.dumpSchedules(&d) },
@@ -66,7 +66,7 @@ func (tx *Tx) Dump(id perdure.SessionID) (d store.SessionDump, err error) {
 // dumpTasks adds the messages and logs of the tasks.
 func (tx *Tx) dumpTasks(d *store.SessionDump) error {
 	for _, task := range d.Tasks {
-		messages, err := tx.TaskMessages(task.ID, "", 0)
+		messages, err := tx.Tasks().Messages(task.ID, "", 0)
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (tx *Tx) dumpTasks(d *store.SessionDump) error {
 func body(r row) (json.RawMessage, error) { return content(r) }
 
 // Restore writes a session as it was dumped.
-func (tx *Tx) Restore(d store.SessionDump) error {
+func (tx sessionStore) Restore(d store.SessionDump) error {
 	err := d.Check()
 	for _, write := range []func(store.SessionDump) error{tx.restoreSession, tx.restoreCalls, tx.restoreTasks,
 		tx.restoreRest} {
@@ -103,7 +103,7 @@ func (tx *Tx) Restore(d store.SessionDump) error {
 
 func (tx *Tx) restoreSession(d store.SessionDump) error {
 	s := d.Session
-	if err := tx.CreateSession(s); err != nil {
+	if err := tx.Sessions().Create(s); err != nil {
 		return err
 	}
 	if _, err := tx.exec(restoreRow, s.ID, s.LastSeq, s.Epoch, s.Worker, s.Resumes, s.SeenSeq); err != nil {
@@ -153,12 +153,12 @@ func (tx *Tx) restoreCalls(d store.SessionDump) error {
 		}
 	}
 	for _, a := range d.Approvals {
-		_, err := tx.Approval(a.ID)
+		_, err := tx.Approvals().Get(a.ID)
 		if err == nil {
 			err = restored(0, nil, "approval "+string(a.ID))
 		}
 		if missing(err) {
-			err = tx.PutApproval(a)
+			err = tx.Approvals().Put(a)
 		}
 		if err != nil {
 			return err
@@ -169,7 +169,7 @@ func (tx *Tx) restoreCalls(d store.SessionDump) error {
 
 func (tx *Tx) restoreTasks(d store.SessionDump) error {
 	for _, t := range d.Tasks {
-		_, created, err := tx.CreateTask(t)
+		_, created, err := tx.Tasks().Create(t)
 		if err == nil && !created {
 			err = restored(0, nil, "task "+string(t.ID))
 		}
@@ -178,7 +178,7 @@ func (tx *Tx) restoreTasks(d store.SessionDump) error {
 		}
 	}
 	for _, m := range d.Messages {
-		if err := tx.AddTaskMessage(m); err != nil {
+		if err := tx.Tasks().AddMessage(m); err != nil {
 			return err
 		}
 	}
@@ -225,7 +225,7 @@ func (tx *Tx) restoreRest(d store.SessionDump) error {
 // restoreStreams adds spawn handles and checkpoints.
 func (tx *Tx) restoreStreams(d store.SessionDump) error {
 	for _, s := range d.Spawns {
-		if _, err := tx.SpawnOf(s.Child); !missing(err) {
+		if _, err := tx.Spawns().OfChild(s.Child); !missing(err) {
 			return restored(0, err, "a spawn handle of the child of "+s.Key.String())
 		}
 		n, err := tx.exec(tx.withPosition(restoreSpawn, restoreSpawnNext), s.Key.Session, bytesOf(s.Key.Call), s.Root,

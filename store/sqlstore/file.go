@@ -27,15 +27,15 @@ const (
 	fileBytes  = `SELECT CAST(COALESCE(SUM(size_bytes), 0) AS BIGINT) FROM file WHERE session_id = $1`
 )
 
-// File returns a file with its content.
-func (tx *Tx) File(session perdure.SessionID, name string) (store.File, error) {
+// Get returns a file with its content.
+func (tx fileStore) Get(session perdure.SessionID, name string) (store.File, error) {
 	if name == rootDir {
 		return store.File{Path: rootDir, Directory: true}, nil
 	}
 	err := tx.hold(session)
 	var f store.File
 	if err == nil {
-		f, err = one(tx, scanFullFile, selectFile, session, bytesOf(name))
+		f, err = one(tx.Tx, scanFullFile, selectFile, session, bytesOf(name))
 	}
 	if err != nil {
 		return store.File{}, fmt.Errorf("file %s of %s: %w", name, session, err)
@@ -43,8 +43,8 @@ func (tx *Tx) File(session perdure.SessionID, name string) (store.File, error) {
 	return f, nil
 }
 
-// Files lists the entries of a directory.
-func (tx *Tx) Files(session perdure.SessionID, dir string, deep bool) ([]store.File, error) {
+// List lists the entries of a directory.
+func (tx fileStore) List(session perdure.SessionID, dir string, deep bool) ([]store.File, error) {
 	kind, err := tx.kindOf(session, dir)
 	if err == nil && kind != directory {
 		err = perdure.NotFound
@@ -54,9 +54,9 @@ func (tx *Tx) Files(session perdure.SessionID, dir string, deep bool) ([]store.F
 	case err != nil:
 	case deep:
 		first, last := below(dir)
-		found, err = list(tx, scanFile, listTree, session, first, last)
+		found, err = list(tx.Tx, scanFile, listTree, session, first, last)
 	default:
-		found, err = list(tx, scanFile, listDir, session, bytesOf(dir))
+		found, err = list(tx.Tx, scanFile, listDir, session, bytesOf(dir))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list directory %s of %s: %w", dir, session, err)
@@ -64,13 +64,13 @@ func (tx *Tx) Files(session perdure.SessionID, dir string, deep bool) ([]store.F
 	return found, nil
 }
 
-// FileBytes returns the total size of a session's files. The index file_size covers the query, so
+// TotalBytes returns the total size of a session's files. The index file_size covers the query, so
 // no content is read.
-func (tx *Tx) FileBytes(session perdure.SessionID) (int64, error) {
+func (tx fileStore) TotalBytes(session perdure.SessionID) (int64, error) {
 	err := tx.hold(session)
 	var n int64
 	if err == nil {
-		n, err = one(tx, number, fileBytes, session)
+		n, err = one(tx.Tx, number, fileBytes, session)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("add up the files of %s: %w", session, err)
@@ -78,8 +78,8 @@ func (tx *Tx) FileBytes(session perdure.SessionID) (int64, error) {
 	return n, nil
 }
 
-// PutFile writes a file or directory and creates missing parents.
-func (tx *Tx) PutFile(session perdure.SessionID, f store.File) (created bool, err error) {
+// Put writes a file or directory and creates missing parents.
+func (tx fileStore) Put(session perdure.SessionID, f store.File) (created bool, err error) {
 	if !path.IsAbs(f.Path) {
 		return false, fmt.Errorf("write %q of %s: %w: the path is not absolute", f.Path, session, perdure.Invalid)
 	}
@@ -104,9 +104,9 @@ func (tx *Tx) PutFile(session perdure.SessionID, f store.File) (created bool, er
 	return kind == nothing, nil
 }
 
-// RemoveFile removes a file, or a directory with everything below it. The root directory stays,
+// Remove removes a file, or a directory with everything below it. The root directory stays,
 // emptied.
-func (tx *Tx) RemoveFile(session perdure.SessionID, name string) (bool, error) {
+func (tx fileStore) Remove(session perdure.SessionID, name string) (bool, error) {
 	if !path.IsAbs(name) {
 		return false, fmt.Errorf("remove %q of %s: %w: the path is not absolute", name, session, perdure.Invalid)
 	}

@@ -23,21 +23,21 @@ const (
 	removeImages = `DELETE FROM image WHERE session_id = $1`
 )
 
-// Image returns an image with its bytes.
-func (tx *Tx) Image(session perdure.SessionID, id perdure.ImageID) (store.Image, error) {
-	found, err := one(tx, scanFullImage, selectImage, id, session)
+// Get returns an image with its bytes.
+func (tx imageStore) Get(session perdure.SessionID, id perdure.ImageID) (store.Image, error) {
+	found, err := one(tx.Tx, scanFullImage, selectImage, id, session)
 	if err != nil {
 		return store.Image{}, fmt.Errorf("image %s of %s: %w", id, session, err)
 	}
 	return found, nil
 }
 
-// Images lists the images of a session, without their bytes.
-func (tx *Tx) Images(session perdure.SessionID) ([]store.Image, error) {
+// List lists the images of a session, without their bytes.
+func (tx imageStore) List(session perdure.SessionID) ([]store.Image, error) {
 	err := tx.hold(session)
 	var found []store.Image
 	if err == nil {
-		found, err = list(tx, scanImage, listImages, session)
+		found, err = list(tx.Tx, scanImage, listImages, session)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list images of %s: %w", session, err)
@@ -61,23 +61,23 @@ func (tx *Tx) wholeImages(session perdure.SessionID) ([]store.Image, error) {
 }
 
 // HasBlob reports whether an image uses a blob.
-func (tx *Tx) HasBlob(sha256 string) (bool, error) {
-	n, err := one(tx, number, countBlob, sha256)
+func (tx imageStore) HasBlob(sha256 string) (bool, error) {
+	n, err := one(tx.Tx, number, countBlob, sha256)
 	if err != nil {
 		return false, fmt.Errorf("look for blob %s: %w", sha256, err)
 	}
 	return n > 0, nil
 }
 
-// PutImage adds an image.
-func (tx *Tx) PutImage(i store.Image) (store.Image, error) {
+// Put adds an image.
+func (tx imageStore) Put(i store.Image) (store.Image, error) {
 	err := i.Check()
 	if err == nil {
 		err = tx.holdExisting(i.Session)
 	}
 	if err == nil {
 		var n int64
-		if n, err = one(tx, number, countImages, i.Session); err == nil && n >= store.MaxImages {
+		if n, err = one(tx.Tx, number, countImages, i.Session); err == nil && n >= store.MaxImages {
 			err = fmt.Errorf("%w: the session has %d images", perdure.Limit, n)
 		}
 	}

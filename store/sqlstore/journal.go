@@ -44,7 +44,7 @@ func insertEvents(n int) string {
 }
 
 // Events returns up to limit events of a session after seq, in order, or a page of them.
-func (tx *Tx) Events(session perdure.SessionID, after int64, limit int) ([]perdure.Event, error) {
+func (tx journalStore) Events(session perdure.SessionID, after int64, limit int) ([]perdure.Event, error) {
 	left := math.MaxInt // bytes until the page is full
 	if limit == store.Page {
 		limit, left = store.PageEvents, store.PageBytes
@@ -53,7 +53,7 @@ func (tx *Tx) Events(session perdure.SessionID, after int64, limit int) ([]perdu
 	if err := tx.hold(session); err != nil {
 		return nil, fmt.Errorf("read journal of %s: %w", session, err)
 	}
-	err := each(tx, func(r row) (bool, error) {
+	err := each(tx.Tx, func(r row) (bool, error) {
 		e, n, err := scanEvent(r)
 		found = append(found, e)
 		left -= n
@@ -67,7 +67,7 @@ func (tx *Tx) Events(session perdure.SessionID, after int64, limit int) ([]perdu
 
 // Append adds events to a session's journal and sets their Seq, Session and At in place to what is
 // stored.
-func (tx *Tx) Append(session perdure.SessionID, events []perdure.Event) error {
+func (tx journalStore) Append(session perdure.SessionID, events []perdure.Event) error {
 	before, advance, err := tx.reserveSeqs(session, len(events))
 	if err != nil {
 		return fmt.Errorf("append to session %s: %w", session, err)

@@ -62,7 +62,7 @@ func encodeLabels(labels perdure.Labels) ([]byte, error) {
 }
 
 // SetLabels replaces the labels.
-func (tx *Tx) SetLabels(id perdure.SessionID, labels perdure.Labels) error {
+func (tx sessionStore) SetLabels(id perdure.SessionID, labels perdure.Labels) error {
 	text, err := encodeLabels(labels)
 	if err != nil {
 		return fmt.Errorf("set labels of session %s: %w", id, err)

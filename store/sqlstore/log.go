@@ -20,7 +20,7 @@ const (
 )
 
 // AppendLog adds output under the task's attempt and returns the offset of its first byte.
-func (tx *Tx) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) (int64, error) {
+func (tx taskStore) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte) (int64, error) {
 	start, err := tx.logOf(id, attempt)
 	if err != nil {
 		return 0, fmt.Errorf("append to log of task %s: %w", id, err)
@@ -41,7 +41,7 @@ func (tx *Tx) AppendLog(id perdure.TaskID, attempt int, stream string, p []byte)
 }
 
 // SkipLog records a gap.
-func (tx *Tx) SkipLog(id perdure.TaskID, attempt int, n int64) error {
+func (tx taskStore) SkipLog(id perdure.TaskID, attempt int, n int64) error {
 	start, err := tx.logOf(id, attempt)
 	if err == nil && n > 0 {
 		_, err = tx.exec(insertChunk, id, start, n, bytesOf(skippedStream), attempt, micros(tx.Now()), []byte{})
@@ -88,8 +88,8 @@ func (tx *Tx) rotateLog(id perdure.TaskID, before, end int64) error {
 
 // ReadLog returns chunks from byte offset on, at most max bytes; the first is cut to start at
 // offset.
-func (tx *Tx) ReadLog(id perdure.TaskID, offset int64, max int) (chunks []store.LogChunk, end int64, err error) {
-	if _, err := one(tx, number, selectAttempt, id); err != nil {
+func (tx taskStore) ReadLog(id perdure.TaskID, offset int64, max int) (chunks []store.LogChunk, end int64, err error) {
+	if _, err := one(tx.Tx, number, selectAttempt, id); err != nil {
 		return nil, 0, fmt.Errorf("read log of task %s: %w", id, err)
 	}
 	end, err = tx.logEnd(id)
@@ -98,10 +98,10 @@ func (tx *Tx) ReadLog(id perdure.TaskID, offset int64, max int) (chunks []store.
 	}
 	from := min(offset, end)
 	to := from + min(int64(max), end-from)
-	found, err := list(tx, scanChunk, listChunks, id, from-store.MaxLogChunkBytes, to)
+	found, err := list(tx.Tx, scanChunk, listChunks, id, from-store.MaxLogChunkBytes, to)
 	if chunks = cut(found, from, to); err == nil && len(chunks) == 0 && from < to {
 		var first int64
-		if first, err = one(tx, number, selectNextChunk, id, from, bytesOf(skippedStream)); missing(err) {
+		if first, err = one(tx.Tx, number, selectNextChunk, id, from, bytesOf(skippedStream)); missing(err) {
 			return nil, end, nil // the log ends with a gap
 		} else if err == nil {
 			err = &perdure.LogRotated{Offset: from, First: first}

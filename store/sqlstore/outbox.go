@@ -25,7 +25,7 @@ const (
 )
 
 // Deliveries returns the unclaimed outbox rows, in the order they were added.
-func (tx *Tx) Deliveries(session perdure.SessionID) ([]store.Delivery, error) {
+func (tx taskStore) Deliveries(session perdure.SessionID) ([]store.Delivery, error) {
 	query, args := listPending, []any{session}
 	if session == "" {
 		query, args = listAllPending, nil
@@ -33,7 +33,7 @@ func (tx *Tx) Deliveries(session perdure.SessionID) ([]store.Delivery, error) {
 	err := tx.hold(session)
 	var found []store.Delivery
 	if err == nil {
-		found, err = list(tx, scanDelivery, tx.locked(query), args...)
+		found, err = list(tx.Tx, scanDelivery, tx.locked(query), args...)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list deliveries: %w", err)
@@ -42,7 +42,7 @@ func (tx *Tx) Deliveries(session perdure.SessionID) ([]store.Delivery, error) {
 }
 
 // AddDelivery adds an outbox row once.
-func (tx *Tx) AddDelivery(d store.Delivery) error {
+func (tx taskStore) AddDelivery(d store.Delivery) error {
 	if !d.State.Terminal() {
 		return fmt.Errorf("add delivery of task %s: %w state %q", d.Task, perdure.Invalid, d.State)
 	}
@@ -58,7 +58,7 @@ func (tx *Tx) AddDelivery(d store.Delivery) error {
 }
 
 // ClaimDeliveries marks the unclaimed rows of the tasks as delivered.
-func (tx *Tx) ClaimDeliveries(session perdure.SessionID, tasks []perdure.TaskID) (int, error) {
+func (tx taskStore) ClaimDeliveries(session perdure.SessionID, tasks []perdure.TaskID) (int, error) {
 	if err := tx.hold(session); err != nil {
 		return 0, fmt.Errorf("claim deliveries: %w", err)
 	}

@@ -16,11 +16,11 @@ const (
 )
 
 // Partial returns the checkpoint of a message.
-func (tx *Tx) Partial(session perdure.SessionID, message perdure.MessageID) (store.Partial, error) {
+func (tx journalStore) Partial(session perdure.SessionID, message perdure.MessageID) (store.Partial, error) {
 	err := tx.hold(session)
 	var p store.Partial
 	if err == nil {
-		p, err = one(tx, scanPartial, selectPartial, session, message)
+		p, err = one(tx.Tx, scanPartial, selectPartial, session, message)
 	}
 	if err != nil {
 		return store.Partial{}, fmt.Errorf("partial %s of session %s: %w", message, session, err)
@@ -29,7 +29,7 @@ func (tx *Tx) Partial(session perdure.SessionID, message perdure.MessageID) (sto
 }
 
 // PutPartial adds a checkpoint or overwrites it.
-func (tx *Tx) PutPartial(p store.Partial) error {
+func (tx journalStore) PutPartial(p store.Partial) error {
 	err := tx.hold(p.Session)
 	if err == nil {
 		_, err = tx.exec(putPartial, p.Session, p.Message, bytesOf(p.Text), micros(tx.Now()))
@@ -41,7 +41,7 @@ func (tx *Tx) PutPartial(p store.Partial) error {
 }
 
 // DropPartial removes a checkpoint.
-func (tx *Tx) DropPartial(session perdure.SessionID, message perdure.MessageID) error {
+func (tx journalStore) DropPartial(session perdure.SessionID, message perdure.MessageID) error {
 	err := tx.hold(session)
 	if err == nil {
 		_, err = tx.exec(dropPartial, session, message)

@@ -36,8 +36,8 @@ const (
 	orphanPayments = `UPDATE payment SET session_id = '' WHERE session_id = $1` // a payment outlives its session
 )
 
-// Payment returns the last attempt of a request.
-func (tx *Tx) Payment(hash string) (store.Payment, error) {
+// Get returns the last attempt of a request.
+func (tx paymentStore) Get(hash string) (store.Payment, error) {
 	p, err := tx.lastPayment(hash)
 	if err != nil {
 		return store.Payment{}, fmt.Errorf("payment %q: %w", hash, err)
@@ -53,8 +53,8 @@ func (tx *Tx) lastPayment(hash string) (store.Payment, error) {
 	return one(tx, scanPayment, selectPayment, bytesOf(hash))
 }
 
-// Payments lists attempts, the newest first.
-func (tx *Tx) Payments(filter store.PaymentFilter) ([]store.Payment, error) {
+// List lists attempts, the newest first.
+func (tx paymentStore) List(filter store.PaymentFilter) ([]store.Payment, error) {
 	if filter.State != "" && !filter.State.Valid() {
 		return nil, fmt.Errorf("list payments: %w state %q", perdure.Invalid, filter.State)
 	}
@@ -62,7 +62,7 @@ func (tx *Tx) Payments(filter store.PaymentFilter) ([]store.Payment, error) {
 	if filter.OneOrg {
 		one = 1
 	}
-	found, err := list(tx, scanPayment, listPayments, one, bytesOf(filter.Org), filter.Session, filter.State,
+	found, err := list(tx.Tx, scanPayment, listPayments, one, bytesOf(filter.Org), filter.Session, filter.State,
 		micros(now), orAll(filter.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("list payments: %w", err)
@@ -73,16 +73,16 @@ func (tx *Tx) Payments(filter store.PaymentFilter) ([]store.Payment, error) {
 	return found, nil
 }
 
-// PaymentSum adds up the attempts that were not refused.
-func (tx *Tx) PaymentSum(scope store.PaymentScope) (sum int64, err error) {
+// Sum adds up the attempts that were not refused.
+func (tx paymentStore) Sum(scope store.PaymentScope) (sum int64, err error) {
 	if err = tx.lock(fmt.Sprintf("payments/%q", scope.Org), false); err != nil {
 		return 0, fmt.Errorf("add up payments: %w", err)
 	}
 	since := micros(scope.Since)
 	if scope.Turn == "" {
-		sum, err = one(tx, number, sumPayments, bytesOf(scope.Org), bytesOf(scope.Currency), since)
+		sum, err = one(tx.Tx, number, sumPayments, bytesOf(scope.Org), bytesOf(scope.Currency), since)
 	} else {
-		sum, err = one(tx, number, sumTurn, bytesOf(scope.Org), bytesOf(scope.Currency), since, bytesOf(scope.Turn))
+		sum, err = one(tx.Tx, number, sumTurn, bytesOf(scope.Org), bytesOf(scope.Currency), since, bytesOf(scope.Turn))
 	}
 	if err != nil {
 		return 0, fmt.Errorf("add up payments: %w", err)
@@ -90,8 +90,8 @@ func (tx *Tx) PaymentSum(scope store.PaymentScope) (sum int64, err error) {
 	return sum, nil
 }
 
-// AddPayment records an attempt.
-func (tx *Tx) AddPayment(p store.Payment, d time.Duration) (store.Payment, error) {
+// Add records an attempt.
+func (tx paymentStore) Add(p store.Payment, d time.Duration) (store.Payment, error) {
 	err := p.Check()
 	if err == nil {
 		err = tx.lock(fmt.Sprintf("payments/%q", p.Org), false) // excludes transactions that add up the attempts
@@ -118,12 +118,12 @@ func (tx *Tx) AddPayment(p store.Payment, d time.Duration) (store.Payment, error
 	return p, nil
 }
 
-// SettlePayment records the outcome of an attempt.
-func (tx *Tx) SettlePayment(end store.PaymentEnd) (store.Payment, error) {
+// Settle records the outcome of an attempt.
+func (tx paymentStore) Settle(end store.PaymentEnd) (store.Payment, error) {
 	err := end.Check()
 	var p store.Payment
 	if err == nil {
-		p, err = one(tx, scanPayment, tx.locked(selectOneTry), bytesOf(end.Hash), end.Attempt)
+		p, err = one(tx.Tx, scanPayment, tx.locked(selectOneTry), bytesOf(end.Hash), end.Attempt)
 	}
 	if err == nil {
 		p, err = end.Apply(p, tx.Now())

@@ -14,13 +14,13 @@ const (
 	pruneOutbound = `DELETE FROM outbound WHERE org = $1 AND (bucket < $2 OR bucket > $3)`
 )
 
-// OutboundCalls counts the calls in the window up to now.
-func (tx *Tx) OutboundCalls(org string) (int, error) {
+// Outbound counts the calls in the window up to now.
+func (tx rateStore) Outbound(org string) (int, error) {
 	err := tx.lock(fmt.Sprintf("outbound/%q", org), false)
 	var n int64
 	if err == nil {
 		first, last := store.RateSpan(tx.Now())
-		n, err = one(tx, number, sumOutbound, bytesOf(org), first, last)
+		n, err = one(tx.Tx, number, sumOutbound, bytesOf(org), first, last)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("outbound calls of %q: %w", org, err)
@@ -29,11 +29,11 @@ func (tx *Tx) OutboundCalls(org string) (int, error) {
 }
 
 // CountOutbound counts one more call, if the limit allows it.
-func (tx *Tx) CountOutbound(org string, limit int) (bool, error) {
+func (tx rateStore) CountOutbound(org string, limit int) (bool, error) {
 	if err := store.CheckRate(org, limit); err != nil {
 		return false, fmt.Errorf("count an outbound call: %w", err)
 	}
-	n, err := tx.OutboundCalls(org)
+	n, err := tx.Rates().Outbound(org)
 	if err != nil || n >= limit {
 		return false, err
 	}

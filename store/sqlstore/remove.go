@@ -44,13 +44,13 @@ func removals() []string {
 	}
 }
 
-// RemoveSession removes a session with everything that belongs to it.
-func (tx *Tx) RemoveSession(id perdure.SessionID) error {
+// Remove removes a session with everything that belongs to it.
+func (tx sessionStore) Remove(id perdure.SessionID) error {
 	delete(tx.locks.last, id)
-	s, err := one(tx, scanSession, selectSession+tx.dialect.RowLock, id)
+	s, err := one(tx.Tx, scanSession, selectSession+tx.dialect.RowLock, id)
 	if err == nil {
 		var ties store.Ties
-		if ties, err = one(tx, scanTies, countTies, id); err == nil {
+		if ties, err = one(tx.Tx, scanTies, countTies, id); err == nil {
 			err = store.Removable(s, ties)
 		}
 	}

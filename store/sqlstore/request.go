@@ -21,17 +21,17 @@ const (
 		(SELECT scope, request_key FROM request WHERE begun_us < $1 ORDER BY begun_us, scope, request_key LIMIT $2)`
 )
 
-// Request returns the row with its answer.
-func (tx *Tx) Request(scope, key string) (store.Request, error) {
-	r, err := oneOrNone(tx, scanRequest, selectRequest, bytesOf(scope), bytesOf(key))
+// Get returns the row with its answer.
+func (tx requestStore) Get(scope, key string) (store.Request, error) {
+	r, err := oneOrNone(tx.Tx, scanRequest, selectRequest, bytesOf(scope), bytesOf(key))
 	if err != nil {
 		return store.Request{}, fmt.Errorf("request %q of %q: %w", key, scope, err)
 	}
 	return r, nil
 }
 
-// BeginRequest adds a row without an answer.
-func (tx *Tx) BeginRequest(r store.Request) error {
+// Begin adds a row without an answer.
+func (tx requestStore) Begin(r store.Request) error {
 	if len(r.Scope) > store.MaxRequestKeyBytes || len(r.Key) > store.MaxRequestKeyBytes {
 		return fmt.Errorf("begin request: %w: its scope has %d bytes and its key %d, at most %d are allowed for each",
 			perdure.Invalid, len(r.Scope), len(r.Key), store.MaxRequestKeyBytes)
@@ -47,8 +47,8 @@ func (tx *Tx) BeginRequest(r store.Request) error {
 	return nil
 }
 
-// EndRequest records the first answer.
-func (tx *Tx) EndRequest(scope, key string, answer store.Answer) error {
+// End records the first answer.
+func (tx requestStore) End(scope, key string, answer store.Answer) error {
 	if answer.Status <= 0 {
 		return fmt.Errorf("end request %q of %q: %w status %d", key, scope, perdure.Invalid, answer.Status)
 	}
@@ -56,7 +56,7 @@ func (tx *Tx) EndRequest(scope, key string, answer store.Answer) error {
 		bytesOf(answer.Location),
 		bytesOf(answer.Body))
 	if err == nil && n == 0 {
-		_, err = one(tx, number, selectStatus, bytesOf(scope), bytesOf(key)) // checks only that the row exists
+		_, err = one(tx.Tx, number, selectStatus, bytesOf(scope), bytesOf(key)) // checks only that the row exists
 	}
 	if err != nil {
 		return fmt.Errorf("end request %q of %q: %w", key, scope, err)
@@ -64,8 +64,8 @@ func (tx *Tx) EndRequest(scope, key string, answer store.Answer) error {
 	return nil
 }
 
-// PruneRequests removes the oldest requests.
-func (tx *Tx) PruneRequests(before time.Time, limit int) (int, error) {
+// Prune removes the oldest requests.
+func (tx requestStore) Prune(before time.Time, limit int) (int, error) {
 	n, err := tx.exec(pruneRequests, micros(before), orAll(limit))
 	if err != nil {
 		return 0, fmt.Errorf("prune requests: %w", err)

@@ -17,14 +17,14 @@ func TestUnreadableRequest(t *testing.T) {
 	dir := t.TempDir()
 	s := filled(t, dir)
 	err := s.InTx(context.Background(), func(tx store.Tx) error {
-		return tx.BeginRequest(store.Request{Scope: "scope", Key: "key 1"})
+		return tx.Requests().Begin(store.Request{Scope: "scope", Key: "key 1"})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	spoil(t, dir, `UPDATE request SET seed = x'00'`)
 
-	err = s.View(context.Background(), func(r store.Reader) error { _, err := r.Request("scope", "key 1"); return err })
+	err = s.View(context.Background(), func(r store.Reader) error { _, err := r.Requests().Get("scope", "key 1"); return err })
 
 	if err == nil || !strings.Contains(err.Error(), `request "key 1" of "scope": its seed has 1 bytes`) {
 		t.Errorf("got %v, want an error about the seed", err)

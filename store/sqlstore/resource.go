@@ -39,12 +39,12 @@ type positionedResource struct {
 	position int64
 }
 
-// Resource returns an entry.
-func (tx *Tx) Resource(session perdure.SessionID, id string) (perdure.Resource, error) {
+// Get returns an entry.
+func (tx resourceStore) Get(session perdure.SessionID, id string) (perdure.Resource, error) {
 	err := tx.hold(session)
 	var r positionedResource
 	if err == nil {
-		r, err = one(tx, scanResource, selectResource, session, bytesOf(id))
+		r, err = one(tx.Tx, scanResource, selectResource, session, bytesOf(id))
 	}
 	if err != nil {
 		return perdure.Resource{}, fmt.Errorf("resource %q of %s: %w", id, session, err)
@@ -52,8 +52,8 @@ func (tx *Tx) Resource(session perdure.SessionID, id string) (perdure.Resource, 
 	return r.Resource.Resource, nil
 }
 
-// Resources lists entries in the order of their first Put.
-func (tx *Tx) Resources(filter store.ResourceFilter) ([]store.Resource, error) {
+// List lists entries in the order of their first Put.
+func (tx resourceStore) List(filter store.ResourceFilter) ([]store.Resource, error) {
 	query := listResources
 	switch {
 	case filter.ID != "":
@@ -64,7 +64,7 @@ func (tx *Tx) Resources(filter store.ResourceFilter) ([]store.Resource, error) {
 	err := tx.hold(filter.Session)
 	var found []positionedResource
 	if err == nil {
-		found, err = list(tx, scanResource, query, filter.Session, len(filter.ID), bytesOf(filter.ID),
+		found, err = list(tx.Tx, scanResource, query, filter.Session, len(filter.ID), bytesOf(filter.ID),
 			len(filter.Kind), bytesOf(filter.Kind), filter.Status)
 	}
 	if err != nil {
@@ -80,15 +80,15 @@ func (tx *Tx) Resources(filter store.ResourceFilter) ([]store.Resource, error) {
 	return entries, nil
 }
 
-// PutResource adds an entry, or replaces the one with its id.
-func (tx *Tx) PutResource(r store.Resource) (perdure.Resource, error) {
+// Put adds an entry, or replaces the one with its id.
+func (tx resourceStore) Put(r store.Resource) (perdure.Resource, error) {
 	err := r.Check()
 	if err == nil {
 		err = tx.hold(r.Session)
 	}
 	var put positionedResource
 	if err == nil {
-		put, err = one(tx, scanResource, putResource, r.Session, bytesOf(r.ID), bytesOf(r.Kind), bytesOf(r.Name),
+		put, err = one(tx.Tx, scanResource, putResource, r.Session, bytesOf(r.ID), bytesOf(r.Kind), bytesOf(r.Name),
 			r.Status, bytesOf(r.Metadata), r.Task, micros(tx.Now()))
 	}
 	if err != nil {
@@ -97,8 +97,8 @@ func (tx *Tx) PutResource(r store.Resource) (perdure.Resource, error) {
 	return put.Resource.Resource, nil
 }
 
-// RemoveResource removes an entry.
-func (tx *Tx) RemoveResource(session perdure.SessionID, id string) (bool, error) {
+// Remove removes an entry.
+func (tx resourceStore) Remove(session perdure.SessionID, id string) (bool, error) {
 	err := tx.hold(session)
 	var n int64
 	if err == nil {
@@ -174,8 +174,8 @@ const (
 )
 
 // Lease returns a lease.
-func (tx *Tx) Lease(key store.LeaseKey) (perdure.Lease, error) {
-	l, err := one(tx, scanLease, tx.locked(selectLease), key.Org, bytesOf(key.Provider), bytesOf(key.Type),
+func (tx resourceStore) Lease(key store.LeaseKey) (perdure.Lease, error) {
+	l, err := one(tx.Tx, scanLease, tx.locked(selectLease), key.Org, bytesOf(key.Provider), bytesOf(key.Type),
 		bytesOf(key.ExternalID))
 	if err != nil {
 		return perdure.Lease{}, fmt.Errorf("lease of %s: %w", key, err)
@@ -184,11 +184,11 @@ func (tx *Tx) Lease(key store.LeaseKey) (perdure.Lease, error) {
 }
 
 // Leases lists the leases that a session created.
-func (tx *Tx) Leases(session perdure.SessionID) ([]perdure.Lease, error) {
+func (tx resourceStore) Leases(session perdure.SessionID) ([]perdure.Lease, error) {
 	err := tx.hold(session)
 	var found []perdure.Lease
 	if err == nil {
-		found, err = list(tx, scanLease, tx.locked(listLeases), session)
+		found, err = list(tx.Tx, scanLease, tx.locked(listLeases), session)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list leases of %s: %w", session, err)
@@ -197,8 +197,8 @@ func (tx *Tx) Leases(session perdure.SessionID) ([]perdure.Lease, error) {
 }
 
 // DueLeases lists the leases that ClaimLeases would claim.
-func (tx *Tx) DueLeases(due store.LeaseDue) ([]perdure.Lease, error) {
-	found, err := list(tx, scanLease, tx.locked(listDue), tx.dueArgs(due)...)
+func (tx resourceStore) DueLeases(due store.LeaseDue) ([]perdure.Lease, error) {
+	found, err := list(tx.Tx, scanLease, tx.locked(listDue), tx.dueArgs(due)...)
 	if err != nil {
 		return nil, fmt.Errorf("list due leases of %q: %w", due.Provider, err)
 	}
@@ -221,14 +221,14 @@ func compareDue(a, b perdure.Lease) int {
 }
 
 // PutLease adds a lease, or renews the one with its key, in one statement.
-func (tx *Tx) PutLease(l perdure.Lease, d time.Duration) (perdure.Lease, error) {
+func (tx resourceStore) PutLease(l perdure.Lease, d time.Duration) (perdure.Lease, error) {
 	err := store.CheckLease(l)
 	if err == nil {
 		err = tx.hold(l.Session)
 	}
 	var put perdure.Lease
 	if err == nil {
-		put, err = one(tx, scanLease, putLease, l.ID, l.Session, l.Org, bytesOf(l.Provider), bytesOf(l.Type),
+		put, err = one(tx.Tx, scanLease, putLease, l.ID, l.Session, l.Org, bytesOf(l.Provider), bytesOf(l.Type),
 			bytesOf(l.ExternalID), bytesOf(l.Name),
 			bytesOf(l.Owner), l.Keep, l.Task, bytesOf(l.Metadata), micros(tx.Now().Add(d)), bytesOf(""), micros(tx.Now()))
 	}
@@ -239,15 +239,15 @@ func (tx *Tx) PutLease(l perdure.Lease, d time.Duration) (perdure.Lease, error) 
 }
 
 // ReleaseLease ends a lease of a session.
-func (tx *Tx) ReleaseLease(session perdure.SessionID, key store.LeaseKey) (perdure.Lease, error) {
+func (tx resourceStore) ReleaseLease(session perdure.SessionID, key store.LeaseKey) (perdure.Lease, error) {
 	err := tx.hold(session)
 	var l perdure.Lease
 	if err == nil {
-		l, err = one(tx, scanLease, releaseLease, key.Org, bytesOf(key.Provider), bytesOf(key.Type),
+		l, err = one(tx.Tx, scanLease, releaseLease, key.Org, bytesOf(key.Provider), bytesOf(key.Type),
 			bytesOf(key.ExternalID), session, micros(tx.Now()), bytesOf(""))
 	}
 	if missing(err) { // released before, or missing
-		if l, err = tx.Lease(key); err == nil && l.Session != session {
+		if l, err = tx.Resources().Lease(key); err == nil && l.Session != session {
 			err = perdure.NotFound
 		}
 	}
@@ -258,8 +258,8 @@ func (tx *Tx) ReleaseLease(session perdure.SessionID, key store.LeaseKey) (perdu
 }
 
 // ClaimLeases claims the leases that are due for a cleanup, in one statement.
-func (tx *Tx) ClaimLeases(due store.LeaseDue) ([]perdure.Lease, error) {
-	found, err := list(tx, scanLease, claimLeases, tx.dueArgs(due)...)
+func (tx resourceStore) ClaimLeases(due store.LeaseDue) ([]perdure.Lease, error) {
+	found, err := list(tx.Tx, scanLease, claimLeases, tx.dueArgs(due)...)
 	if err != nil {
 		return nil, fmt.Errorf("claim leases of %q: %w", due.Provider, err)
 	}
@@ -268,12 +268,12 @@ func (tx *Tx) ClaimLeases(due store.LeaseDue) ([]perdure.Lease, error) {
 }
 
 // EndCleanup records how a cleanup ended, fenced by its claim.
-func (tx *Tx) EndCleanup(end store.LeaseEnd) (perdure.Lease, error) {
+func (tx resourceStore) EndCleanup(end store.LeaseEnd) (perdure.Lease, error) {
 	status, again := perdure.LeaseReleased, int64(0)
 	if end.Error != "" {
 		status, again = perdure.LeaseFailed, micros(tx.Now().Add(end.RetryAfter))
 	}
-	l, err := one(tx, scanLease, endCleanup, end.ID, micros(end.Claim), status, bytesOf(end.Error), micros(tx.Now()),
+	l, err := one(tx.Tx, scanLease, endCleanup, end.ID, micros(end.Claim), status, bytesOf(end.Error), micros(tx.Now()),
 		again)
 	if missing(err) {
 		err = fmt.Errorf("%w: another owner has it", perdure.Lost)
@@ -285,7 +285,7 @@ func (tx *Tx) EndCleanup(end store.LeaseEnd) (perdure.Lease, error) {
 }
 
 // PruneLeases removes leases that were released long ago.
-func (tx *Tx) PruneLeases(before time.Time, limit int) (int, error) {
+func (tx resourceStore) PruneLeases(before time.Time, limit int) (int, error) {
 	n, err := tx.exec(pruneLeases, micros(before), orAll(limit))
 	if err != nil {
 		return 0, fmt.Errorf("prune leases: %w", err)

@@ -32,13 +32,13 @@ const (
 	removeScheduleFires = `DELETE FROM schedule_fire WHERE session_id = $1`
 )
 
-// Schedule returns a schedule, with its session and its row locked: a transaction that reads a
+// Get returns a schedule, with its session and its row locked: a transaction that reads a
 // schedule is about to change it.
-func (tx *Tx) Schedule(id perdure.ScheduleID) (perdure.Schedule, error) {
+func (tx scheduleStore) Get(id perdure.ScheduleID) (perdure.Schedule, error) {
 	var s perdure.Schedule
 	err := tx.holdSchedule(id)
 	if err == nil {
-		s, err = one(tx, scanRecord[perdure.Schedule], tx.locked(selectSchedule), id)
+		s, err = one(tx.Tx, scanRecord[perdure.Schedule], tx.locked(selectSchedule), id)
 	}
 	if err != nil {
 		return perdure.Schedule{}, fmt.Errorf("schedule %s: %w", id, err)
@@ -58,8 +58,8 @@ func (tx *Tx) holdSchedule(id perdure.ScheduleID) error {
 	return tx.hold(session)
 }
 
-// Schedules lists schedules by id.
-func (tx *Tx) Schedules(filter store.ScheduleFilter) ([]perdure.Schedule, error) {
+// List lists schedules by id.
+func (tx scheduleStore) List(filter store.ScheduleFilter) ([]perdure.Schedule, error) {
 	query, args := listSchedules, []any{filter.After, orAll(filter.Limit)}
 	err := tx.hold(filter.Session)
 	if filter.Session != "" {
@@ -67,7 +67,7 @@ func (tx *Tx) Schedules(filter store.ScheduleFilter) ([]perdure.Schedule, error)
 	}
 	var found []perdure.Schedule
 	if err == nil {
-		found, err = list(tx, scanRecord[perdure.Schedule], tx.locked(query), args...)
+		found, err = list(tx.Tx, scanRecord[perdure.Schedule], tx.locked(query), args...)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list schedules: %w", err)
@@ -75,9 +75,9 @@ func (tx *Tx) Schedules(filter store.ScheduleFilter) ([]perdure.Schedule, error)
 	return found, nil
 }
 
-// DueSchedules lists due schedules, the longest due first.
-func (tx *Tx) DueSchedules(after, by time.Time, limit int) ([]perdure.Schedule, error) {
-	found, err := list(tx, scanRecord[perdure.Schedule], tx.locked(listDueSchedule), micros(after), micros(by),
+// Due lists due schedules, the longest due first.
+func (tx scheduleStore) Due(after, by time.Time, limit int) ([]perdure.Schedule, error) {
+	found, err := list(tx.Tx, scanRecord[perdure.Schedule], tx.locked(listDueSchedule), micros(after), micros(by),
 		orAll(limit))
 	if err != nil {
 		return nil, fmt.Errorf("list due schedules: %w", err)
@@ -87,8 +87,8 @@ func (tx *Tx) DueSchedules(after, by time.Time, limit int) ([]perdure.Schedule, 
 
 // Fire returns the fire of a nominal time. It locks the question, so that of two transactions that
 // find no fire, one waits for the other.
-func (tx *Tx) Fire(id perdure.ScheduleID, nominal time.Time) (perdure.Fire, error) {
-	f, err := oneOrNone(tx, scanRecord[perdure.Fire], selectFire, id, micros(nominal))
+func (tx scheduleStore) Fire(id perdure.ScheduleID, nominal time.Time) (perdure.Fire, error) {
+	f, err := oneOrNone(tx.Tx, scanRecord[perdure.Fire], selectFire, id, micros(nominal))
 	if err != nil {
 		return perdure.Fire{}, fmt.Errorf("fire of %s at %s: %w", id, nominal, err)
 	}
@@ -96,16 +96,16 @@ func (tx *Tx) Fire(id perdure.ScheduleID, nominal time.Time) (perdure.Fire, erro
 }
 
 // Fires lists the fires of a schedule, the latest first.
-func (tx *Tx) Fires(id perdure.ScheduleID, limit int) ([]perdure.Fire, error) {
-	found, err := list(tx, scanRecord[perdure.Fire], tx.locked(listFires), id, orAll(limit))
+func (tx scheduleStore) Fires(id perdure.ScheduleID, limit int) ([]perdure.Fire, error) {
+	found, err := list(tx.Tx, scanRecord[perdure.Fire], tx.locked(listFires), id, orAll(limit))
 	if err != nil {
 		return nil, fmt.Errorf("list the fires of %s: %w", id, err)
 	}
 	return found, nil
 }
 
-// PutSchedule adds a schedule, or replaces the one with its id.
-func (tx *Tx) PutSchedule(s perdure.Schedule, caps store.ScheduleCaps) error {
+// Put adds a schedule, or replaces the one with its id.
+func (tx scheduleStore) Put(s perdure.Schedule, caps store.ScheduleCaps) error {
 	err := store.CheckSchedule(s)
 	if err == nil {
 		err = tx.hold(s.Session)
@@ -160,8 +160,8 @@ func inMicros(s perdure.Schedule) perdure.Schedule {
 	return s
 }
 
-// RemoveSchedule removes a schedule with its fires.
-func (tx *Tx) RemoveSchedule(id perdure.ScheduleID) (bool, error) {
+// Remove removes a schedule with its fires.
+func (tx scheduleStore) Remove(id perdure.ScheduleID) (bool, error) {
 	_, err := tx.exec(removeFires, id)
 	var n int64
 	if err == nil {
@@ -174,7 +174,7 @@ func (tx *Tx) RemoveSchedule(id perdure.ScheduleID) (bool, error) {
 }
 
 // AddFire records a fire.
-func (tx *Tx) AddFire(f perdure.Fire) error {
+func (tx scheduleStore) AddFire(f perdure.Fire) error {
 	f.Nominal, f.Actual = micro(f.Nominal), micro(f.Actual)
 	record, err := encode(f)
 	var n int64
@@ -187,8 +187,8 @@ func (tx *Tx) AddFire(f perdure.Fire) error {
 	return nil
 }
 
-// ChangeFire replaces a recorded fire.
-func (tx *Tx) ChangeFire(f perdure.Fire) error {
+// UpdateFire replaces a recorded fire.
+func (tx scheduleStore) UpdateFire(f perdure.Fire) error {
 	f.Nominal, f.Actual = micro(f.Nominal), micro(f.Actual)
 	record, err := encode(f)
 	var n int64
@@ -206,11 +206,11 @@ func (tx *Tx) ChangeFire(f perdure.Fire) error {
 
 // dumpSchedules adds the schedules of a session with their fires, by schedule and nominal time.
 func (tx *Tx) dumpSchedules(d *store.SessionDump) (err error) {
-	if d.Schedules, err = tx.Schedules(store.ScheduleFilter{Session: d.Session.ID}); err != nil {
+	if d.Schedules, err = tx.Schedules().List(store.ScheduleFilter{Session: d.Session.ID}); err != nil {
 		return err
 	}
 	for _, s := range d.Schedules {
-		fires, err := tx.Fires(s.ID, 0)
+		fires, err := tx.Schedules().Fires(s.ID, 0)
 		if err != nil {
 			return err
 		}
@@ -223,19 +223,19 @@ func (tx *Tx) dumpSchedules(d *store.SessionDump) (err error) {
 // restoreSchedules writes the schedules of a dump.
 func (tx *Tx) restoreSchedules(d store.SessionDump) error {
 	for _, s := range d.Schedules {
-		_, err := tx.Schedule(s.ID)
+		_, err := tx.Schedules().Get(s.ID)
 		if err == nil {
 			err = restored(0, nil, "schedule "+string(s.ID))
 		}
 		if missing(err) {
-			err = tx.PutSchedule(s, store.ScheduleCaps{})
+			err = tx.Schedules().Put(s, store.ScheduleCaps{})
 		}
 		if err != nil {
 			return err
 		}
 	}
 	for _, f := range d.Fires {
-		if err := tx.AddFire(f); err != nil {
+		if err := tx.Schedules().AddFire(f); err != nil {
 			return err
 		}
 	}

@@ -32,12 +32,12 @@ const (
 			WHERE excluded.version > session_secret.version`
 )
 
-// Secret returns a secret.
-func (tx *Tx) Secret(session perdure.SessionID, name string) (store.Secret, error) {
+// Get returns a secret.
+func (tx secretStore) Get(session perdure.SessionID, name string) (store.Secret, error) {
 	err := tx.hold(session)
 	var s store.Secret
 	if err == nil {
-		s, err = one(tx, scanSecret, selectSecret, session, bytesOf(name))
+		s, err = one(tx.Tx, scanSecret, selectSecret, session, bytesOf(name))
 	}
 	if err != nil {
 		return store.Secret{}, fmt.Errorf("secret %q of %s: %w", name, session, err)
@@ -45,8 +45,8 @@ func (tx *Tx) Secret(session perdure.SessionID, name string) (store.Secret, erro
 	return s, nil
 }
 
-// Secrets lists secrets.
-func (tx *Tx) Secrets(filter store.SecretFilter) ([]store.Secret, error) {
+// List lists secrets.
+func (tx secretStore) List(filter store.SecretFilter) ([]store.Secret, error) {
 	query, session := pageSecrets, filter.After.Session
 	if filter.WithoutValue {
 		query = pageBareSecrets
@@ -60,15 +60,15 @@ func (tx *Tx) Secrets(filter store.SecretFilter) ([]store.Secret, error) {
 			return nil, fmt.Errorf("list secrets: %w", err)
 		}
 	}
-	found, err := list(tx, scanSecret, query, session, bytesOf(filter.After.Name), filter.OtherThanKey, orAll(filter.Limit))
+	found, err := list(tx.Tx, scanSecret, query, session, bytesOf(filter.After.Name), filter.OtherThanKey, orAll(filter.Limit))
 	if err != nil {
 		return nil, fmt.Errorf("list secrets: %w", err)
 	}
 	return found, nil
 }
 
-// PutSecret writes the next version of a secret.
-func (tx *Tx) PutSecret(s store.Secret) error {
+// Put writes the next version of a secret.
+func (tx secretStore) Put(s store.Secret) error {
 	err := s.Check()
 	if err == nil {
 		err = tx.follows(s)
@@ -88,8 +88,8 @@ func (tx *Tx) PutSecret(s store.Secret) error {
 	return nil
 }
 
-// NextSecret returns the version under which a secret must be written.
-func (tx *Tx) NextSecret(session perdure.SessionID, name string) (int64, error) {
+// NextVersion returns the version under which a secret must be written.
+func (tx secretStore) NextVersion(session perdure.SessionID, name string) (int64, error) {
 	err := tx.hold(session)
 	var next int64
 	if err == nil {
@@ -101,7 +101,7 @@ func (tx *Tx) NextSecret(session perdure.SessionID, name string) (int64, error) 
 	return next, nil
 }
 
-// nextSecret is NextSecret for a locked session, and reports whether the secret exists.
+// nextSecret is Secrets.NextVersion for a locked session, and reports whether the secret exists.
 func (tx *Tx) nextSecret(session perdure.SessionID, name string) (next int64, there bool, err error) {
 	last, err := one(tx, number, versionOfSecret, session, bytesOf(name))
 	there = err == nil
@@ -134,8 +134,8 @@ func (tx *Tx) follows(s store.Secret) error {
 	return err
 }
 
-// ResealSecret replaces the sealed bytes of a version.
-func (tx *Tx) ResealSecret(s store.Secret, was string) (bool, error) {
+// Reseal replaces the sealed bytes of a version.
+func (tx secretStore) Reseal(s store.Secret, was string) (bool, error) {
 	err := s.Check()
 	if err == nil {
 		err = tx.hold(s.Session)
@@ -150,9 +150,9 @@ func (tx *Tx) ResealSecret(s store.Secret, was string) (bool, error) {
 	return n > 0, nil
 }
 
-// RemoveSecret removes a secret.
-func (tx *Tx) RemoveSecret(session perdure.SessionID, name string) (bool, error) {
-	known, err := tx.Secret(session, name)
+// Remove removes a secret.
+func (tx secretStore) Remove(session perdure.SessionID, name string) (bool, error) {
+	known, err := tx.Secrets().Get(session, name)
 	if missing(err) {
 		return false, nil
 	}

@@ -36,9 +36,9 @@ const (
 	selectSnapshot = `SELECT seq, version, body FROM snapshot WHERE session_id = $1`
 )
 
-// Session returns the row.
-func (tx *Tx) Session(id perdure.SessionID) (store.Session, error) {
-	s, err := one(tx, scanSession, tx.locked(selectSession), id)
+// Get returns the row.
+func (tx sessionStore) Get(id perdure.SessionID) (store.Session, error) {
+	s, err := one(tx.Tx, scanSession, tx.locked(selectSession), id)
 	if err != nil {
 		return store.Session{}, fmt.Errorf("session %s: %w", id, err)
 	}
@@ -46,8 +46,8 @@ func (tx *Tx) Session(id perdure.SessionID) (store.Session, error) {
 	return s, nil
 }
 
-// Sessions lists rows, newest first.
-func (tx *Tx) Sessions(filter store.SessionFilter) ([]store.Session, error) {
+// List lists rows, newest first.
+func (tx sessionStore) List(filter store.SessionFilter) ([]store.Session, error) {
 	if err := filter.Check(); err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
@@ -64,15 +64,15 @@ func (tx *Tx) Sessions(filter store.SessionFilter) ([]store.Session, error) {
 	case filter.HasDriver:
 		query = listDriven
 	}
-	found, err := list(tx, scanSession, tx.locked(query), args...)
+	found, err := list(tx.Tx, scanSession, tx.locked(query), args...)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
 	return found, nil
 }
 
-// CreateSession adds a row with last seq 0 and epoch 0.
-func (tx *Tx) CreateSession(s store.Session) error {
+// Create adds a row with last seq 0 and epoch 0.
+func (tx sessionStore) Create(s store.Session) error {
 	labels, err := encodeLabels(s.Labels)
 	if err != nil {
 		return fmt.Errorf("create session %s: %w", s.ID, err)
@@ -99,11 +99,11 @@ func (tx *Tx) CreateSession(s store.Session) error {
 	return nil
 }
 
-// TakeSession makes worker the driver. The first acquisition leaves take_ups at 0.
-func (tx *Tx) TakeSession(id perdure.SessionID, worker perdure.WorkerID) (store.Session, error) {
+// Acquire makes worker the driver. The first acquisition leaves take_ups at 0.
+func (tx sessionStore) Acquire(id perdure.SessionID, worker perdure.WorkerID) (store.Session, error) {
 	var budgeted bool
 	scan := func(r row) (store.Session, error) { return scanSession(rowWithExtra{r, []any{&budgeted}}) }
-	s, err := one(tx, scan, takeSession, id, worker)
+	s, err := one(tx.Tx, scan, takeSession, id, worker)
 	if err != nil {
 		return store.Session{}, fmt.Errorf("acquire session %s: %w", id, err)
 	}
@@ -121,9 +121,9 @@ type rowWithExtra struct {
 // Scan scans all columns.
 func (l rowWithExtra) Scan(into ...any) error { return l.row.Scan(slices.Concat(into, l.extra)...) }
 
-// LockSession locks the row, checks the fence, and returns the seq of the last event.
-func (tx *Tx) LockSession(id perdure.SessionID, epoch int64) (int64, error) {
-	stored, err := one(tx, scanFence, tx.locked(selectFence), id)
+// Lock locks the row, checks the fence, and returns the seq of the last event.
+func (tx sessionStore) Lock(id perdure.SessionID, epoch int64) (int64, error) {
+	stored, err := one(tx.Tx, scanFence, tx.locked(selectFence), id)
 	if err == nil && stored.epoch != epoch {
 		err = fmt.Errorf("%w: epoch %d, the session is at %d", perdure.Lost, epoch, stored.epoch)
 	}
@@ -152,8 +152,8 @@ func scanFence(r row) (f fence, err error) {
 	return f, err
 }
 
-// SaveSession writes title and status.
-func (tx *Tx) SaveSession(id perdure.SessionID, title string, status perdure.SessionStatus) error {
+// Update writes title and status.
+func (tx sessionStore) Update(id perdure.SessionID, title string, status perdure.SessionStatus) error {
 	n, err := tx.exec(saveSession, id, bytesOf(title), status, micros(tx.Now()))
 	if err == nil && n == 0 {
 		err = perdure.NotFound
@@ -164,11 +164,11 @@ func (tx *Tx) SaveSession(id perdure.SessionID, title string, status perdure.Ses
 	return nil
 }
 
-// ReleaseSession clears the driver under its epoch and records the last seq as seen.
-func (tx *Tx) ReleaseSession(id perdure.SessionID, epoch int64) error {
+// Release clears the driver under its epoch and records the last seq as seen.
+func (tx sessionStore) Release(id perdure.SessionID, epoch int64) error {
 	n, err := tx.exec(releaseSession, id, epoch)
 	if err == nil && n == 0 {
-		_, err = tx.LockSession(id, epoch) // returns the reason
+		_, err = tx.Sessions().Lock(id, epoch) // returns the reason
 	}
 	if err != nil {
 		return fmt.Errorf("release session %s: %w", id, err)
@@ -177,11 +177,11 @@ func (tx *Tx) ReleaseSession(id perdure.SessionID, epoch int64) error {
 }
 
 // Snapshot returns the cached fold.
-func (tx *Tx) Snapshot(id perdure.SessionID) (store.Snapshot, error) {
+func (tx sessionStore) Snapshot(id perdure.SessionID) (store.Snapshot, error) {
 	err := tx.hold(id)
 	var s store.Snapshot
 	if err == nil {
-		s, err = one(tx, scanSnapshot, selectSnapshot, id)
+		s, err = one(tx.Tx, scanSnapshot, selectSnapshot, id)
 	}
 	if err != nil {
 		return store.Snapshot{}, fmt.Errorf("snapshot of session %s: %w", id, err)
@@ -190,7 +190,7 @@ func (tx *Tx) Snapshot(id perdure.SessionID) (store.Snapshot, error) {
 }
 
 // PutSnapshot replaces the cached fold.
-func (tx *Tx) PutSnapshot(id perdure.SessionID, s store.Snapshot) error {
+func (tx sessionStore) PutSnapshot(id perdure.SessionID, s store.Snapshot) error {
 	err := tx.hold(id)
 	if err == nil {
 		_, err = tx.exec(putSnapshot, id, s.Seq, s.Version, bytesOf(s.Body))

@@ -40,39 +40,39 @@ const (
 		WHERE session_id = $1 AND call_id = $2 AND token = $3 AND state <> 'settled'`
 )
 
-// Spawn returns the handle of a call.
-func (tx *Tx) Spawn(key perdure.CallKey) (store.Spawn, error) {
-	s, err := oneOrNone(tx, scanSpawn, selectSpawn, key.Session, bytesOf(key.Call))
+// Get returns the handle of a call.
+func (tx spawnStore) Get(key perdure.CallKey) (store.Spawn, error) {
+	s, err := oneOrNone(tx.Tx, scanSpawn, selectSpawn, key.Session, bytesOf(key.Call))
 	if err != nil {
 		return store.Spawn{}, fmt.Errorf("spawn %s: %w", key, err)
 	}
 	return s, nil
 }
 
-// SpawnOf returns the handle of a child.
-func (tx *Tx) SpawnOf(child perdure.SessionID) (store.Spawn, error) {
-	s, err := oneOrNone(tx, scanSpawn, selectSpawnOf, child)
+// OfChild returns the handle of a child.
+func (tx spawnStore) OfChild(child perdure.SessionID) (store.Spawn, error) {
+	s, err := oneOrNone(tx.Tx, scanSpawn, selectSpawnOf, child)
 	if err != nil {
 		return store.Spawn{}, fmt.Errorf("spawn of child %s: %w", child, err)
 	}
 	return s, nil
 }
 
-// Spawns lists the handles of a tree in the order of their claims.
-func (tx *Tx) Spawns(root perdure.SessionID) ([]store.Spawn, error) {
+// List lists the handles of a tree in the order of their claims.
+func (tx spawnStore) List(root perdure.SessionID) ([]store.Spawn, error) {
 	query, args := listOwnSpawns, []any{root}
 	if root == "" {
 		query, args = listSpawns, nil
 	}
-	found, err := list(tx, scanSpawn, tx.locked(query), args...)
+	found, err := list(tx.Tx, scanSpawn, tx.locked(query), args...)
 	if err != nil {
 		return nil, fmt.Errorf("list spawns: %w", err)
 	}
 	return found, nil
 }
 
-// CountSpawns counts the handles of a tree. An index covers the query.
-func (tx *Tx) CountSpawns(root perdure.SessionID) (store.SpawnCount, error) {
+// Count counts the handles of a tree. An index covers the query.
+func (tx spawnStore) Count(root perdure.SessionID) (store.SpawnCount, error) {
 	query, args := countOwn, []any{root}
 	if root == "" {
 		query, args = spawnCount, nil
@@ -80,7 +80,7 @@ func (tx *Tx) CountSpawns(root perdure.SessionID) (store.SpawnCount, error) {
 	err := tx.lock("spawns/"+string(root), false) // there are no rows to lock, so the count itself is locked
 	var count store.SpawnCount
 	if err == nil {
-		count, err = one(tx, scanSpawnCount, query, args...)
+		count, err = one(tx.Tx, scanSpawnCount, query, args...)
 	}
 	if err != nil {
 		return store.SpawnCount{}, fmt.Errorf("count spawns: %w", err)
@@ -88,8 +88,8 @@ func (tx *Tx) CountSpawns(root perdure.SessionID) (store.SpawnCount, error) {
 	return count, nil
 }
 
-// ClaimSpawn inserts a handle, or locks and judges the existing one.
-func (tx *Tx) ClaimSpawn(s store.Spawn) (store.SpawnOutcome, store.Spawn, error) {
+// Claim inserts a handle, or locks and judges the existing one.
+func (tx spawnStore) Claim(s store.Spawn) (store.SpawnOutcome, store.Spawn, error) {
 	if s.Token == "" {
 		return "", store.Spawn{}, fmt.Errorf("claim spawn %s: %w: it has no token", s.Key, perdure.Invalid)
 	}
@@ -98,7 +98,7 @@ func (tx *Tx) ClaimSpawn(s store.Spawn) (store.SpawnOutcome, store.Spawn, error)
 		bytesOf(s.Schema), s.Token, bytesOf(""), micros(tx.Now()))
 	var found store.Spawn
 	if err == nil {
-		found, err = one(tx, scanSpawn, tx.locked(selectSpawn), s.Key.Session, bytesOf(s.Key.Call))
+		found, err = one(tx.Tx, scanSpawn, tx.locked(selectSpawn), s.Key.Session, bytesOf(s.Key.Call))
 	}
 	if err != nil {
 		return "", store.Spawn{}, fmt.Errorf("claim spawn %s: %w", s.Key, err)
@@ -110,7 +110,7 @@ func (tx *Tx) ClaimSpawn(s store.Spawn) (store.SpawnOutcome, store.Spawn, error)
 }
 
 // RegisterChild makes a pending handle running.
-func (tx *Tx) RegisterChild(key perdure.CallKey, token perdure.Token, child perdure.SessionID) error {
+func (tx spawnStore) RegisterChild(key perdure.CallKey, token perdure.Token, child perdure.SessionID) error {
 	if child == "" {
 		return fmt.Errorf("register child of spawn %s: %w: there is no child", key, perdure.Invalid)
 	}
@@ -126,7 +126,7 @@ func (tx *Tx) RegisterChild(key perdure.CallKey, token perdure.Token, child perd
 
 // registeredBefore handles a registration that changed no row: nil, if the same child is stored.
 func (tx *Tx) registeredBefore(key perdure.CallKey, token perdure.Token, child perdure.SessionID) error {
-	s, err := tx.Spawn(key)
+	s, err := tx.Spawns().Get(key)
 	switch {
 	case err != nil && !missing(err):
 		return err
@@ -138,9 +138,9 @@ func (tx *Tx) registeredBefore(key perdure.CallKey, token perdure.Token, child p
 	return fmt.Errorf("%w: it is no longer pending under that token", perdure.Lost)
 }
 
-// RepairSpawn counts an answer that did not match the schema.
-func (tx *Tx) RepairSpawn(key perdure.CallKey, token perdure.Token) (int, error) {
-	n, err := one(tx, number, repairSpawn, key.Session, bytesOf(key.Call), token)
+// Repair counts an answer that did not match the schema.
+func (tx spawnStore) Repair(key perdure.CallKey, token perdure.Token) (int, error) {
+	n, err := one(tx.Tx, number, repairSpawn, key.Session, bytesOf(key.Call), token)
 	if missing(err) {
 		err = fmt.Errorf("%w: it no longer runs under that token", perdure.Lost)
 	}
@@ -150,8 +150,8 @@ func (tx *Tx) RepairSpawn(key perdure.CallKey, token perdure.Token) (int, error)
 	return int(n), nil
 }
 
-// SettleSpawn records how the child ended.
-func (tx *Tx) SettleSpawn(key perdure.CallKey, token perdure.Token, status perdure.TaskState,
+// Settle records how the child ended.
+func (tx spawnStore) Settle(key perdure.CallKey, token perdure.Token, status perdure.TaskState,
 	result json.RawMessage) error {
 	if !status.Terminal() {
 		return fmt.Errorf("settle spawn %s: %w status %q", key, perdure.Invalid, status)
@@ -159,7 +159,7 @@ func (tx *Tx) SettleSpawn(key perdure.CallKey, token perdure.Token, status perdu
 	n, err := tx.exec(settleSpawn, key.Session, bytesOf(key.Call), token, status, bytesOf(result), micros(tx.Now()))
 	if err == nil && n == 0 {
 		var s store.Spawn
-		s, err = tx.Spawn(key)
+		s, err = tx.Spawns().Get(key)
 		same := s.Token == token && s.Status == status && bytes.Equal(s.Result, result)
 		if missing(err) || err == nil && !same {
 			err = fmt.Errorf("%w: it is no longer open under that token", perdure.Lost)

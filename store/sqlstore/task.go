@@ -44,13 +44,13 @@ const (
 // taskStates is the number of state parameters in taskFilter: there are no more states.
 const taskStates = 7
 
-// Task returns the record.
-func (tx *Tx) Task(session perdure.SessionID, id perdure.TaskID) (perdure.Task, error) {
+// Get returns the record.
+func (tx taskStore) Get(session perdure.SessionID, id perdure.TaskID) (perdure.Task, error) {
 	return tx.taskBy(session, id)
 }
 
-// Tasks lists records in the order of creation.
-func (tx *Tx) Tasks(filter store.TaskFilter) ([]perdure.Task, error) {
+// List lists records in the order of creation.
+func (tx taskStore) List(filter store.TaskFilter) ([]perdure.Task, error) {
 	query, args := listTasks, []any{filter.Session, filter.Worker, filter.Kind}
 	live := len(filter.States) > 0
 	for _, s := range filter.States {
@@ -69,7 +69,7 @@ func (tx *Tx) Tasks(filter store.TaskFilter) ([]perdure.Task, error) {
 	err := tx.hold(filter.Session)
 	var found []perdure.Task
 	if err == nil {
-		found, err = list(tx, scanTask, tx.locked(query), args...)
+		found, err = list(tx.Tx, scanTask, tx.locked(query), args...)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
@@ -77,8 +77,8 @@ func (tx *Tx) Tasks(filter store.TaskFilter) ([]perdure.Task, error) {
 	return found, nil
 }
 
-// CountTasks counts the tasks in a state by session. An index covers the query.
-func (tx *Tx) CountTasks(state perdure.TaskState, session perdure.SessionID) ([]store.TaskCount, error) {
+// Count counts the tasks in a state by session. An index covers the query.
+func (tx taskStore) Count(state perdure.TaskState, session perdure.SessionID) ([]store.TaskCount, error) {
 	if !state.Valid() {
 		return nil, fmt.Errorf("count tasks: %w state %q", perdure.Invalid, state)
 	}
@@ -89,7 +89,7 @@ func (tx *Tx) CountTasks(state perdure.TaskState, session perdure.SessionID) ([]
 	err := tx.holdCount(session)
 	var found []store.TaskCount
 	if err == nil {
-		found, err = list(tx, scanTaskCount, query, args...)
+		found, err = list(tx.Tx, scanTaskCount, query, args...)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("count tasks: %w", err)
@@ -133,8 +133,8 @@ func stateSlots(states []perdure.TaskState) []any {
 	return params
 }
 
-// CreateTask adds a record, or returns the one with its id.
-func (tx *Tx) CreateTask(t perdure.Task) (stored perdure.Task, created bool, err error) {
+// Create adds a record, or returns the one with its id.
+func (tx taskStore) Create(t perdure.Task) (stored perdure.Task, created bool, err error) {
 	if !t.State.Valid() {
 		return perdure.Task{}, false, fmt.Errorf("create task %s: %w state %q", t.ID, perdure.Invalid, t.State)
 	}
@@ -161,8 +161,8 @@ func (tx *Tx) CreateTask(t perdure.Task) (stored perdure.Task, created bool, err
 	return stored, false, nil
 }
 
-// UpdateTask applies one update to the locked row.
-func (tx *Tx) UpdateTask(session perdure.SessionID, id perdure.TaskID,
+// Update applies one update to the locked row.
+func (tx taskStore) Update(session perdure.SessionID, id perdure.TaskID,
 	u perdure.TaskUpdate) (perdure.TaskChange, error) {
 	t, err := tx.taskBy(session, id)
 	if err != nil {

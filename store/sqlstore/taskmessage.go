@@ -20,12 +20,12 @@ const (
 		ORDER BY position LIMIT $3`
 )
 
-// TaskMessages returns the messages of a task after one, oldest first.
-func (tx *Tx) TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]perdure.TaskMessage, error) {
+// Messages returns the messages of a task after one, oldest first.
+func (tx taskStore) Messages(id perdure.TaskID, after perdure.TaskMessageID, limit int) ([]perdure.TaskMessage, error) {
 	err := tx.holdTask("", id)
 	var found []perdure.TaskMessage
 	if err == nil {
-		found, err = list(tx, scanTaskMessage, listTaskMessages, id, after, orAll(limit))
+		found, err = list(tx.Tx, scanTaskMessage, listTaskMessages, id, after, orAll(limit))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list messages of task %s: %w", id, err)
@@ -33,10 +33,10 @@ func (tx *Tx) TaskMessages(id perdure.TaskID, after perdure.TaskMessageID, limit
 	return found, nil
 }
 
-// AddTaskMessage adds a message. It locks the session of the task, so that positions are committed
+// AddMessage adds a message. It locks the session of the task, so that positions are committed
 // in order: otherwise a reader that continues after a message could miss an earlier one that was
 // committed later.
-func (tx *Tx) AddTaskMessage(m perdure.TaskMessage) error {
+func (tx taskStore) AddMessage(m perdure.TaskMessage) error {
 	if err := tx.holdTask("", m.Task); err != nil {
 		return fmt.Errorf("add message %s to task %s: %w", m.ID, m.Task, err)
 	}

@@ -30,8 +30,8 @@ const (
 	deleteApprovals    = `DELETE FROM approval WHERE task_id = $1 AND task_id <> ''`
 )
 
-// PruneTasks removes the tasks that ended first, with what belongs to them.
-func (tx *Tx) PruneTasks(before time.Time, limit int) ([]perdure.Task, error) {
+// Prune removes the tasks that ended first, with what belongs to them.
+func (tx taskStore) Prune(before time.Time, limit int) ([]perdure.Task, error) {
 	if err := tx.noteEarlierEnds(); err != nil {
 		return nil, fmt.Errorf("prune tasks: %w", err)
 	}

@@ -17,40 +17,40 @@ const (
 	updateToken  = `UPDATE access_token SET record = $4 WHERE id = $1 AND hash = $2 AND org = $3`
 )
 
-// AccessToken returns a token, with its row locked: a transaction that reads a token is about to
+// Get returns a token, with its row locked: a transaction that reads a token is about to
 // change it.
-func (tx *Tx) AccessToken(id perdure.TokenID) (store.AccessToken, error) {
-	t, err := one(tx, scanRecord[store.AccessToken], tx.locked(selectToken), id)
+func (tx tokenStore) Get(id perdure.TokenID) (store.AccessToken, error) {
+	t, err := one(tx.Tx, scanRecord[store.AccessToken], tx.locked(selectToken), id)
 	if err != nil {
 		return store.AccessToken{}, fmt.Errorf("token %s: %w", id, err)
 	}
 	return t, nil
 }
 
-// TokenOf returns the token whose secret has a hash.
-func (tx *Tx) TokenOf(hash string) (store.AccessToken, error) {
-	t, err := oneOrNone(tx, scanRecord[store.AccessToken], tokenOfHash, hash)
+// ByHash returns the token whose secret has a hash.
+func (tx tokenStore) ByHash(hash string) (store.AccessToken, error) {
+	t, err := oneOrNone(tx.Tx, scanRecord[store.AccessToken], tokenOfHash, hash)
 	if err != nil {
 		return store.AccessToken{}, fmt.Errorf("token of a hash: %w", err)
 	}
 	return t, nil
 }
 
-// AccessTokens lists tokens by id.
-func (tx *Tx) AccessTokens(org string) ([]store.AccessToken, error) {
+// List lists tokens by id.
+func (tx tokenStore) List(org string) ([]store.AccessToken, error) {
 	query, args := listTokens, []any(nil)
 	if org != "" {
 		query, args = listOwnToken, []any{org}
 	}
-	found, err := list(tx, scanRecord[store.AccessToken], query, args...)
+	found, err := list(tx.Tx, scanRecord[store.AccessToken], query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list tokens: %w", err)
 	}
 	return found, nil
 }
 
-// PutAccessToken adds a token, or replaces the one with its id.
-func (tx *Tx) PutAccessToken(t store.AccessToken) error {
+// Put adds a token, or replaces the one with its id.
+func (tx tokenStore) Put(t store.AccessToken) error {
 	err := t.Check()
 	var record []byte
 	if err == nil {

@@ -23,12 +23,12 @@ const (
 	countSession = `SELECT COUNT(*) FROM session WHERE id = $1`
 )
 
-// Value returns a value.
-func (tx *Tx) Value(session perdure.SessionID, key string) (store.Value, error) {
+// Get returns a value.
+func (tx valueStore) Get(session perdure.SessionID, key string) (store.Value, error) {
 	err := tx.hold(session)
 	var v store.Value
 	if err == nil {
-		v, err = one(tx, scanFullValue, selectValue, session, bytesOf(key))
+		v, err = one(tx.Tx, scanFullValue, selectValue, session, bytesOf(key))
 	}
 	if err != nil {
 		return store.Value{}, fmt.Errorf("value %q of %s: %w", key, session, err)
@@ -37,12 +37,12 @@ func (tx *Tx) Value(session perdure.SessionID, key string) (store.Value, error) 
 	return v, nil
 }
 
-// Values lists the values of a session, without their texts.
-func (tx *Tx) Values(session perdure.SessionID) ([]store.Value, error) {
+// List lists the values of a session, without their texts.
+func (tx valueStore) List(session perdure.SessionID) ([]store.Value, error) {
 	err := tx.hold(session)
 	var found []store.Value
 	if err == nil {
-		found, err = list(tx, scanValue, listValues, session)
+		found, err = list(tx.Tx, scanValue, listValues, session)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list values of %s: %w", session, err)
@@ -53,8 +53,8 @@ func (tx *Tx) Values(session perdure.SessionID) ([]store.Value, error) {
 	return found, nil
 }
 
-// PutValue adds a value, or replaces it.
-func (tx *Tx) PutValue(v store.Value) (store.Value, error) {
+// Put adds a value, or replaces it.
+func (tx valueStore) Put(v store.Value) (store.Value, error) {
 	err := v.Check()
 	var known store.Value
 	if err == nil {
@@ -102,8 +102,8 @@ func (tx *Tx) holdExisting(session perdure.SessionID) error {
 	return err
 }
 
-// RemoveValue removes a value.
-func (tx *Tx) RemoveValue(session perdure.SessionID, key string) (bool, error) {
+// Remove removes a value.
+func (tx valueStore) Remove(session perdure.SessionID, key string) (bool, error) {
 	err := tx.hold(session)
 	var n int64
 	if err == nil {

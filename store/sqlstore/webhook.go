@@ -40,10 +40,10 @@ const (
 // lockHooks excludes other transactions from webhooks until the end of this one.
 func (tx *Tx) lockHooks() error { return tx.lock("webhooks", false) }
 
-// Webhook returns a webhook.
-func (tx *Tx) Webhook(id perdure.WebhookID) (w store.Webhook, err error) {
+// Get returns a webhook.
+func (tx webhookStore) Get(id perdure.WebhookID) (w store.Webhook, err error) {
 	if err = tx.lockHooks(); err == nil {
-		w, err = one(tx, scanRecord[store.Webhook], selectWebhook, id)
+		w, err = one(tx.Tx, scanRecord[store.Webhook], selectWebhook, id)
 	}
 	if err != nil {
 		return store.Webhook{}, fmt.Errorf("webhook %s: %w", id, err)
@@ -51,10 +51,10 @@ func (tx *Tx) Webhook(id perdure.WebhookID) (w store.Webhook, err error) {
 	return w, nil
 }
 
-// Webhooks lists webhooks by id.
-func (tx *Tx) Webhooks() (found []store.Webhook, err error) {
+// List lists webhooks by id.
+func (tx webhookStore) List() (found []store.Webhook, err error) {
 	if err = tx.lockHooks(); err == nil {
-		found, err = list(tx, scanRecord[store.Webhook], listWebhooks)
+		found, err = list(tx.Tx, scanRecord[store.Webhook], listWebhooks)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list webhooks: %w", err)
@@ -62,8 +62,8 @@ func (tx *Tx) Webhooks() (found []store.Webhook, err error) {
 	return found, nil
 }
 
-// PutWebhook adds or replaces a webhook.
-func (tx *Tx) PutWebhook(w store.Webhook) (store.Webhook, error) {
+// Put adds or replaces a webhook.
+func (tx webhookStore) Put(w store.Webhook) (store.Webhook, error) {
 	err := w.Check()
 	if err == nil {
 		err = tx.lockHooks()
@@ -94,8 +94,8 @@ func (tx *Tx) PutWebhook(w store.Webhook) (store.Webhook, error) {
 	return w, nil
 }
 
-// RemoveWebhook removes a webhook with its deliveries.
-func (tx *Tx) RemoveWebhook(id perdure.WebhookID) (bool, error) {
+// Remove removes a webhook with its deliveries.
+func (tx webhookStore) Remove(id perdure.WebhookID) (bool, error) {
 	err := tx.lockHooks()
 	var n int64
 	if err == nil {
@@ -110,9 +110,9 @@ func (tx *Tx) RemoveWebhook(id perdure.WebhookID) (bool, error) {
 	return n > 0, nil
 }
 
-// HookSpans lists the sessions whose journals have unprocessed events.
-func (tx *Tx) HookSpans(limit int) ([]store.HookSpan, error) {
-	found, err := list(tx, func(r row) (s store.HookSpan, err error) {
+// Spans lists the sessions whose journals have unprocessed events.
+func (tx webhookStore) Spans(limit int) ([]store.HookSpan, error) {
+	found, err := list(tx.Tx, func(r row) (s store.HookSpan, err error) {
 		err = r.Scan(&s.Session, &s.From, &s.To)
 		return s, err
 	}, listHookSpans, orAll(limit))
@@ -122,8 +122,8 @@ func (tx *Tx) HookSpans(limit int) ([]store.HookSpan, error) {
 	return found, nil
 }
 
-// MoveHooks records that a span was processed.
-func (tx *Tx) MoveHooks(span store.HookSpan) error {
+// Move records that a span was processed.
+func (tx webhookStore) Move(span store.HookSpan) error {
 	err := tx.lockHooks()
 	n := int64(1)
 	switch {
@@ -144,17 +144,17 @@ func (tx *Tx) MoveHooks(span store.HookSpan) error {
 	return nil
 }
 
-// HookDelivery returns a delivery.
-func (tx *Tx) HookDelivery(id perdure.WebhookDeliveryID) (webhook.Delivery, error) {
-	d, err := one(tx, scanRecord[webhook.Delivery], tx.locked(selectHookDelivery), id)
+// Delivery returns a delivery.
+func (tx webhookStore) Delivery(id perdure.WebhookDeliveryID) (webhook.Delivery, error) {
+	d, err := one(tx.Tx, scanRecord[webhook.Delivery], tx.locked(selectHookDelivery), id)
 	if err != nil {
 		return webhook.Delivery{}, fmt.Errorf("delivery %s: %w", id, err)
 	}
 	return d, nil
 }
 
-// HookDeliveries lists deliveries of a webhook.
-func (tx *Tx) HookDeliveries(filter store.HookDeliveryFilter) ([]webhook.Delivery, error) {
+// Deliveries lists deliveries of a webhook.
+func (tx webhookStore) Deliveries(filter store.HookDeliveryFilter) ([]webhook.Delivery, error) {
 	query, args := listHookDeliveries, []any{filter.Webhook, orAll(filter.Limit)}
 	switch {
 	case !filter.DueBy.IsZero():
@@ -162,15 +162,15 @@ func (tx *Tx) HookDeliveries(filter store.HookDeliveryFilter) ([]webhook.Deliver
 	case filter.Before != "":
 		query, args = listOlderDeliveries, append(args, filter.Before)
 	}
-	found, err := list(tx, scanRecord[webhook.Delivery], query, args...)
+	found, err := list(tx.Tx, scanRecord[webhook.Delivery], query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list the deliveries of %s: %w", filter.Webhook, err)
 	}
 	return found, nil
 }
 
-// AddHookDelivery queues a delivery.
-func (tx *Tx) AddHookDelivery(d webhook.Delivery) (bool, error) {
+// AddDelivery queues a delivery.
+func (tx webhookStore) AddDelivery(d webhook.Delivery) (bool, error) {
 	d = deliveryInMicros(d)
 	record, err := encode(d)
 	var n int64
@@ -183,8 +183,8 @@ func (tx *Tx) AddHookDelivery(d webhook.Delivery) (bool, error) {
 	return n > 0, nil
 }
 
-// ChangeHookDelivery replaces a delivery.
-func (tx *Tx) ChangeHookDelivery(d webhook.Delivery) error {
+// UpdateDelivery replaces a delivery.
+func (tx webhookStore) UpdateDelivery(d webhook.Delivery) error {
 	d = deliveryInMicros(d)
 	record, err := encode(d)
 	var n int64
@@ -200,8 +200,8 @@ func (tx *Tx) ChangeHookDelivery(d webhook.Delivery) error {
 	return nil
 }
 
-// PruneHookDeliveries removes deliveries that ended before a time.
-func (tx *Tx) PruneHookDeliveries(before time.Time, limit int) (int, error) {
+// PruneDeliveries removes deliveries that ended before a time.
+func (tx webhookStore) PruneDeliveries(before time.Time, limit int) (int, error) {
 	n, err := tx.exec(pruneHookDeliveries, micros(before), orAll(limit))
 	if err != nil {
 		return 0, fmt.Errorf("prune deliveries: %w", err)

@@ -27,12 +27,12 @@ const (
 		` ORDER BY position`
 )
 
-// Worker returns the row.
-func (tx *Tx) Worker(id perdure.WorkerID) (store.Worker, error) {
+// Get returns the row.
+func (tx workerStore) Get(id perdure.WorkerID) (store.Worker, error) {
 	err := tx.lockWorker(id, true)
 	var w store.Worker
 	if err == nil {
-		w, err = one(tx, scanWorker, selectWorker, id)
+		w, err = one(tx.Tx, scanWorker, selectWorker, id)
 	}
 	if err != nil {
 		return store.Worker{}, fmt.Errorf("worker %s: %w", id, err)
@@ -40,17 +40,17 @@ func (tx *Tx) Worker(id perdure.WorkerID) (store.Worker, error) {
 	return w, nil
 }
 
-// Workers lists all rows, by id.
-func (tx *Tx) Workers() ([]store.Worker, error) {
-	found, err := list(tx, scanWorker, tx.locked(listWorkers))
+// List lists all rows, by id.
+func (tx workerStore) List() ([]store.Worker, error) {
+	found, err := list(tx.Tx, scanWorker, tx.locked(listWorkers))
 	if err != nil {
 		return nil, fmt.Errorf("list workers: %w", err)
 	}
 	return found, nil
 }
 
-// PutWorker adds or replaces the row.
-func (tx *Tx) PutWorker(w store.Worker) error {
+// Put adds or replaces the row.
+func (tx workerStore) Put(w store.Worker) error {
 	err := tx.lockWorker(w.ID, false)
 	if err == nil {
 		_, err = tx.exec(putWorker, w.ID, bytesOf(w.Host), bytesOf(w.BootID), w.PID, micros(w.StartedAt),
@@ -62,11 +62,11 @@ func (tx *Tx) PutWorker(w store.Worker) error {
 	return nil
 }
 
-// BeatWorker renews the lease and sets heartbeat_at of the worker's live tasks, in three statements
+// Renew renews the lease and sets heartbeat_at of the worker's live tasks, in three statements
 // however many tasks there are. It waits only for a transaction that buries the worker or writes
 // the same row. It does not wait for the worker's own transactions, which may take long, nor for
 // locked tasks, which get the next heartbeat.
-func (tx *Tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Heartbeat, error) {
+func (tx workerStore) Renew(id perdure.WorkerID, lease time.Duration) (store.Heartbeat, error) {
 	if err := tx.lockWorker(id, true); err != nil {
 		return store.Heartbeat{}, fmt.Errorf("heartbeat of worker %s: %w", id, err)
 	}
@@ -80,7 +80,7 @@ func (tx *Tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Heartb
 	}
 	var beat store.Heartbeat
 	if err == nil {
-		beat.Tasks, err = list(tx, scanTask, listWorkerTasks, id)
+		beat.Tasks, err = list(tx.Tx, scanTask, listWorkerTasks, id)
 	}
 	if err != nil {
 		return store.Heartbeat{}, fmt.Errorf("heartbeat of worker %s: %w", id, err)
@@ -93,16 +93,16 @@ func (tx *Tx) BeatWorker(id perdure.WorkerID, lease time.Duration) (store.Heartb
 	return beat, nil
 }
 
-// RetireWorker decrements take_ups of the sessions that the worker drives, and removes its lease.
-func (tx *Tx) RetireWorker(id perdure.WorkerID) error {
+// Retire decrements take_ups of the sessions that the worker drives, and removes its lease.
+func (tx workerStore) Retire(id perdure.WorkerID) error {
 	if _, err := tx.exec(undoTakeUp, id); err != nil {
 		return fmt.Errorf("retire worker %s: %w", id, err)
 	}
-	return tx.RemoveWorker(id)
+	return tx.Workers().Remove(id)
 }
 
-// RemoveWorker removes the lease.
-func (tx *Tx) RemoveWorker(id perdure.WorkerID) error {
+// Remove removes the lease.
+func (tx workerStore) Remove(id perdure.WorkerID) error {
 	err := tx.lockWorker(id, false)
 	if err == nil {
 		_, err = tx.exec(deleteWorker, id)
@@ -114,7 +114,7 @@ func (tx *Tx) RemoveWorker(id perdure.WorkerID) error {
 }
 
 // Elect takes the lock of a role, if no other transaction has it.
-func (tx *Tx) Elect(role string) (bool, error) {
+func (tx workerStore) Elect(role string) (bool, error) {
 	has, err := tx.tryLock("role/" + role)
 	if err != nil {
 		return false, fmt.Errorf("elect for role %s: %w", role, err)
@@ -122,9 +122,9 @@ func (tx *Tx) Elect(role string) (bool, error) {
 	return has, nil
 }
 
-// MarkWorkerDead removes a dead worker. It holds the exclusive lock, so that no heartbeat comes
+// MarkDead removes a dead worker. It holds the exclusive lock, so that no heartbeat comes
 // between the check and the removal.
-func (tx *Tx) MarkWorkerDead(id perdure.WorkerID) error {
+func (tx workerStore) MarkDead(id perdure.WorkerID) error {
 	err := tx.lockWorker(id, false)
 	if err == nil {
 		_, err = tx.exec(removeDeadWorker, id, micros(tx.Now()))

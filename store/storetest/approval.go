@@ -39,7 +39,7 @@ func (s *subject) newApproval(session perdure.SessionID) perdure.Approval {
 // ask puts an approval and returns it.
 func (s *subject) ask(a perdure.Approval) perdure.Approval {
 	s.Helper()
-	s.write(func(tx store.Tx) error { return tx.PutApproval(a) })
+	s.write(func(tx store.Tx) error { return tx.Approvals().Put(a) })
 	return a
 }
 
@@ -47,7 +47,7 @@ func (s *subject) ask(a perdure.Approval) perdure.Approval {
 func (s *subject) approval(id perdure.ApprovalID) (a perdure.Approval) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		a, err = r.Approval(id)
+		a, err = r.Approvals().Get(id)
 		return err
 	})
 	return a
@@ -57,7 +57,7 @@ func (s *subject) approval(id perdure.ApprovalID) (a perdure.Approval) {
 func (s *subject) approvals(filter store.ApprovalFilter) (ids []perdure.ApprovalID) {
 	s.Helper()
 	s.read(func(r store.Reader) error {
-		found, err := r.Approvals(filter)
+		found, err := r.Approvals().List(filter)
 		for _, a := range found {
 			ids = append(ids, a.ID)
 		}
@@ -72,17 +72,17 @@ func approvalFields(s *subject) {
 		State: perdure.ApprovalVoid}
 	for _, want := range []perdure.Approval{s.newApproval(session), least} {
 		s.write(func(tx store.Tx) error {
-			if err := tx.PutApproval(want); err != nil {
+			if err := tx.Approvals().Put(want); err != nil {
 				return err
 			}
-			got, err := tx.Approval(want.ID)
+			got, err := tx.Approvals().Get(want.ID)
 			s.same("record in its transaction", got, want)
 			return err
 		})
 
 		s.same("record", s.approval(want.ID), want)
 		s.read(func(r store.Reader) error {
-			got, err := r.Approvals(store.ApprovalFilter{State: want.State})
+			got, err := r.Approvals().List(store.ApprovalFilter{State: want.State})
 			s.same("list", got, []perdure.Approval{want})
 			return err
 		})
@@ -121,7 +121,7 @@ func unknownApproval(s *subject) {
 	known := s.ask(s.newApproval(s.session()))
 	for _, id := range []perdure.ApprovalID{"", mint[perdure.ApprovalID](s), perdure.ApprovalID(known.Session),
 		known.ID + " "} {
-		s.unknown(func(r store.Reader) error { _, err := r.Approval(id); return err })
+		s.unknown(func(r store.Reader) error { _, err := r.Approvals().Get(id); return err })
 	}
 }
 
@@ -154,11 +154,11 @@ func foreignApproval(s *subject) {
 	for _, a := range []perdure.Approval{otherCall, otherSession, lost} {
 		a.State, a.DecidedBy = perdure.ApprovalApproved, "somebody"
 
-		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.PutApproval(a) })
+		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.Approvals().Put(a) })
 
 		s.same("record", s.approval(want.ID), want)
 		s.write(func(tx store.Tx) error { // an fn may ignore the refusal and continue
-			if err := tx.PutApproval(a); !errors.Is(err, perdure.Conflict) {
+			if err := tx.Approvals().Put(a); !errors.Is(err, perdure.Conflict) {
 				return fmt.Errorf("got error %v, want %v", err, perdure.Conflict)
 			}
 			return nil
@@ -174,7 +174,7 @@ func approvalRace(s *subject) {
 	winner := s.race(perdure.Conflict, func(i int) error {
 		mine := a
 		mine.Call = perdure.CallID(fmt.Sprint(i))
-		return s.InTx(s.ctx, func(tx store.Tx) error { return tx.PutApproval(mine) })
+		return s.InTx(s.ctx, func(tx store.Tx) error { return tx.Approvals().Put(mine) })
 	})
 
 	s.same("call", s.approval(a.ID).Call, perdure.CallID(fmt.Sprint(winner)))
@@ -186,15 +186,15 @@ func answerRace(s *subject) {
 
 	winner := s.race(errOnPurpose, func(i int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error {
-			if _, err := tx.LockSession(a.Session, 0); err != nil {
+			if _, err := tx.Sessions().Lock(a.Session, 0); err != nil {
 				return err
 			}
-			mine, err := tx.Approval(a.ID)
+			mine, err := tx.Approvals().Get(a.ID)
 			if err != nil || mine.State != perdure.ApprovalOpen {
 				return errors.Join(err, errOnPurpose)
 			}
 			mine.State, mine.DecidedBy = perdure.ApprovalDenied, fmt.Sprint(i)
-			return tx.PutApproval(mine)
+			return tx.Approvals().Put(mine)
 		})
 	})
 
@@ -207,14 +207,14 @@ func approvalStateThatIsNone(s *subject) {
 		known, fresh := want, s.newApproval(want.Session)
 		known.State, fresh.State = state, state
 
-		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.PutApproval(known) })
-		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.PutApproval(fresh) })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Approvals().Put(known) })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Approvals().Put(fresh) })
 
 		s.same("record", s.approval(want.ID), want)
-		s.unknown(func(r store.Reader) error { _, err := r.Approval(fresh.ID); return err })
+		s.unknown(func(r store.Reader) error { _, err := r.Approvals().Get(fresh.ID); return err })
 		if state != "" {
 			filter := store.ApprovalFilter{State: state}
-			s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Approvals(filter); return err })
+			s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Approvals().List(filter); return err })
 		}
 	}
 }
@@ -224,11 +224,11 @@ func approvalWithoutJSON(s *subject) {
 	known, fresh := want, s.newApproval(want.Session)
 	known.NewArgs, fresh.Args = []byte(`{"half":`), []byte(`nothing`)
 
-	s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.PutApproval(known) })
-	s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.PutApproval(fresh) })
+	s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Approvals().Put(known) })
+	s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Approvals().Put(fresh) })
 
 	s.same("record", s.approval(want.ID), want)
-	s.unknown(func(r store.Reader) error { _, err := r.Approval(fresh.ID); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Approvals().Get(fresh.ID); return err })
 }
 
 func listApprovals(s *subject) {
@@ -297,7 +297,7 @@ func approvalsOfCalls(s *subject) {
 	}
 	s.write(func(tx store.Tx) error {
 		for _, a := range byCall {
-			if err := tx.PutApproval(a); err != nil {
+			if err := tx.Approvals().Put(a); err != nil {
 				return err
 			}
 		}
@@ -312,7 +312,7 @@ func approvalsOfCalls(s *subject) {
 	}
 	mangled := byCall["invalid \xff\xfe utf-8"]
 	mangled.Call = "invalid \ufffd\ufffd utf-8"
-	s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.PutApproval(mangled) })
+	s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.Approvals().Put(mangled) })
 }
 
 // An approval and the events that belong to it are committed together, or neither.
@@ -322,7 +322,7 @@ func approvalAndOthers(s *subject) {
 	closed, events := open, s.events(1)
 	closed.State, closed.DecidedBy = perdure.ApprovalApproved, "user"
 	work := func(tx store.Tx) error {
-		return errors.Join(tx.Append(session, events), tx.PutApproval(fresh), tx.PutApproval(closed))
+		return errors.Join(tx.Journal().Append(session, events), tx.Approvals().Put(fresh), tx.Approvals().Put(closed))
 	}
 
 	s.refused(errOnPurpose, func(tx store.Tx) error { return errors.Join(work(tx), errOnPurpose) })
@@ -342,10 +342,10 @@ func approvalCopies(s *subject) {
 	given, want := s.newApproval(s.session()), filled[perdure.Approval]() // equal, but without shared memory
 	want.ID, want.Session, want.State = given.ID, given.Session, given.State
 
-	s.write(func(tx store.Tx) error { return tx.PutApproval(given) })
+	s.write(func(tx store.Tx) error { return tx.Approvals().Put(given) })
 	scribble(given, s.approval(want.ID))
 	s.read(func(r store.Reader) error {
-		found, err := r.Approvals(store.ApprovalFilter{})
+		found, err := r.Approvals().List(store.ApprovalFilter{})
 		scribble(found)
 		return err
 	})

@@ -24,7 +24,7 @@ func auditLaws() []law {
 func (s *subject) account(org, subject string) {
 	s.Helper()
 	s.write(func(tx store.Tx) error {
-		return tx.AddAudit(store.AuditEntry{Org: org, Actor: "ada", Action: "token.created", Subject: subject,
+		return tx.Audit().Add(store.AuditEntry{Org: org, Actor: "ada", Action: "token.created", Subject: subject,
 			Detail: map[string]string{"name": "<a>", "none": ""}})
 	})
 }
@@ -34,7 +34,7 @@ func (s *subject) audited(org string, after int64, limit int) (found []store.Aud
 	s.Helper()
 	s.read(func(r store.Reader) error {
 		found = nil
-		links, err := r.AuditLinks(org, after, limit)
+		links, err := r.Audit().Links(org, after, limit)
 		for _, link := range links {
 			e, broken := link.Entry()
 			found, err = append(found, e), errors.Join(err, broken)
@@ -48,7 +48,7 @@ func (s *subject) audited(org string, after int64, limit int) (found []store.Aud
 func (s *subject) checkAudit() (heads []store.AuditHead) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		heads, err = store.CheckAudit(r, func(store.AuditEntry) {}, func(format string, args ...any) {
+		heads, err = store.CheckAudit(r.Audit(), func(store.AuditEntry) {}, func(format string, args ...any) {
 			s.Errorf(format, args...)
 		})
 		return err
@@ -97,7 +97,7 @@ func auditEvents(s *subject) {
 		events[i].Fact = f
 	}
 	events[2].Task = task
-	s.write(func(tx store.Tx) error { return tx.Append(session, events) })
+	s.write(func(tx store.Tx) error { return tx.Journal().Append(session, events) })
 
 	found := s.audited(budget.DefaultOrg, 0, 0)
 	s.same("entries", len(found), len(facts))
@@ -123,7 +123,7 @@ func auditAndFail(s *subject) {
 	s.account("org", "stays")
 	undone := errors.New("undone")
 	err := s.InTx(s.ctx, func(tx store.Tx) error {
-		return errors.Join(tx.AddAudit(store.AuditEntry{Org: "org", Action: "a", Subject: "goes"}), undone)
+		return errors.Join(tx.Audit().Add(store.AuditEntry{Org: "org", Action: "a", Subject: "goes"}), undone)
 	})
 	if !errors.Is(err, undone) {
 		s.Errorf("got %v, want %v", err, undone)

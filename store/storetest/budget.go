@@ -40,7 +40,7 @@ func (s *subject) putBudgets(all ...budget.Account) {
 	s.Helper()
 	s.write(func(tx store.Tx) error {
 		for _, a := range all {
-			if err := tx.PutBudget(a); err != nil {
+			if err := tx.Budgets().Put(a); err != nil {
 				return err
 			}
 		}
@@ -51,7 +51,7 @@ func (s *subject) putBudgets(all ...budget.Account) {
 func (s *subject) budgets(f store.BudgetFilter) (found []budget.Account) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		found, err = r.Budgets(f)
+		found, err = r.Budgets().List(f)
 		return err
 	})
 	return found
@@ -78,17 +78,17 @@ func budgetAny(s *subject) {
 	some := func(want bool) {
 		s.Helper()
 		s.write(func(tx store.Tx) error {
-			if _, err := tx.LockSession(id, 0); err != nil {
+			if _, err := tx.Sessions().Lock(id, 0); err != nil {
 				return err
 			}
-			got, err := tx.Budgeted()
+			got, err := tx.Budgets().Any()
 			if got != want {
 				s.Errorf("in a transaction that locked a session: got %t, want %t", got, want)
 			}
 			return err
 		})
 		s.read(func(r store.Reader) error {
-			got, err := r.Budgeted()
+			got, err := r.Budgets().Any()
 			if got != want {
 				s.Errorf("in a view: got %t, want %t", got, want)
 			}
@@ -98,7 +98,7 @@ func budgetAny(s *subject) {
 	some(false)
 	s.putBudgets(account(1, budget.Org, "o"))
 	some(true)
-	s.write(func(tx store.Tx) error { return tx.RemoveBudget(budgetID(1)) })
+	s.write(func(tx store.Tx) error { return tx.Budgets().Remove(budgetID(1)) })
 	some(false)
 }
 
@@ -114,7 +114,7 @@ func budgetsBySubject(s *subject) {
 	s.same("another's id", s.budgets(store.BudgetFilter{ID: b.ID, Subjects: []budget.Subject{a.Subject}}),
 		[]budget.Account(nil))
 	err := s.View(s.ctx, func(r store.Reader) error {
-		_, err := r.Budgets(store.BudgetFilter{Subjects: make([]budget.Subject, store.MaxSubjects+1)})
+		_, err := r.Budgets().List(store.BudgetFilter{Subjects: make([]budget.Subject, store.MaxSubjects+1)})
 		return err
 	})
 	if !errors.Is(err, perdure.Invalid) {
@@ -130,12 +130,12 @@ func budgetHolds(s *subject) {
 		hold(1, "session_b", "call \xff", 7)
 	s.putBudgets(account(1, budget.Org, "o"), account(2, budget.Org, "p"))
 	s.write(func(tx store.Tx) error {
-		return errors.Join(tx.PutHold(c), tx.PutHold(b), tx.PutHold(hold(1, "session_a", "call \xff", 99)),
-			tx.PutHold(a))
+		return errors.Join(tx.Budgets().PutHold(c), tx.Budgets().PutHold(b), tx.Budgets().PutHold(hold(1, "session_a", "call \xff", 99)),
+			tx.Budgets().PutHold(a))
 	})
 	list := func(f store.HoldFilter) (found []budget.Hold) {
 		s.read(func(r store.Reader) (err error) {
-			found, err = r.BudgetHolds(f)
+			found, err = r.Budgets().Holds(f)
 			return err
 		})
 		return found
@@ -145,8 +145,8 @@ func budgetHolds(s *subject) {
 	s.same("of its work", list(store.HoldFilter{Session: "session_a", Work: "call \xff"}), []budget.Hold{a, b})
 	s.same("of other work", list(store.HoldFilter{Session: "session_a", Work: "call"}), []budget.Hold(nil))
 	s.write(func(tx store.Tx) error {
-		first, err := tx.RemoveHold(a)
-		again, also := tx.RemoveHold(a)
+		first, err := tx.Budgets().RemoveHold(a)
+		again, also := tx.Budgets().RemoveHold(a)
 		if !first || again {
 			s.Errorf("the hold existed: %t, and again: %t", first, again)
 		}
@@ -158,8 +158,8 @@ func budgetHolds(s *subject) {
 func (s *subject) enter(e budget.Entry) (added bool) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
-		if _, err = tx.Budgets(store.BudgetFilter{ID: e.Budget}); err == nil {
-			added, err = tx.AddEntry(e)
+		if _, err = tx.Budgets().List(store.BudgetFilter{ID: e.Budget}); err == nil {
+			added, err = tx.Budgets().AddEntry(e)
 		}
 		return err
 	})
@@ -169,7 +169,7 @@ func (s *subject) enter(e budget.Entry) (added bool) {
 func (s *subject) ledger(n, limit int) (found []budget.Entry) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		found, err = r.BudgetEntries(store.EntryFilter{Budget: budgetID(n), Limit: limit})
+		found, err = r.Budgets().Entries(store.EntryFilter{Budget: budgetID(n), Limit: limit})
 		return err
 	})
 	return found
@@ -217,7 +217,7 @@ func budgetSums(s *subject) {
 		{moment(40), time.Time{}, budget.Total{}},
 	} {
 		s.read(func(r store.Reader) error {
-			got, err := r.BudgetSum(budgetID(1), row.after, row.upTo)
+			got, err := r.Budgets().Sum(budgetID(1), row.after, row.upTo)
 			s.same("a sum", got, row.want)
 			return err
 		})
@@ -229,14 +229,14 @@ func budgetSums(s *subject) {
 func budgetConcurrent(s *subject) {
 	s.together(16, func(int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error {
-			found, err := tx.Budgets(store.BudgetFilter{ID: budgetID(1)})
+			found, err := tx.Budgets().List(store.BudgetFilter{ID: budgetID(1)})
 			a := account(1, budget.Org, "o")
 			if len(found) > 0 {
 				a = found[0]
 			}
 			a.Spent = a.Spent.Plus(1)
 			if err == nil {
-				err = tx.PutBudget(a)
+				err = tx.Budgets().Put(a)
 			}
 			return err
 		})
@@ -249,7 +249,7 @@ func budgetConcurrent(s *subject) {
 func budgetHalts(s *subject) {
 	list := func() (found []store.BudgetHalt) {
 		s.read(func(r store.Reader) (err error) {
-			found, err = r.BudgetHalts()
+			found, err = r.Budgets().Halts()
 			return err
 		})
 		return found
@@ -257,13 +257,13 @@ func budgetHalts(s *subject) {
 	a, b := store.BudgetHalt{Session: "session_a", Budget: budgetID(1)},
 		store.BudgetHalt{Session: "session_b", Budget: budgetID(2)}
 	s.write(func(tx store.Tx) error {
-		return errors.Join(tx.PutHalt(b), tx.PutHalt(store.BudgetHalt{Session: "session_a", Budget: budgetID(2)}),
-			tx.PutHalt(a))
+		return errors.Join(tx.Budgets().PutHalt(b), tx.Budgets().PutHalt(store.BudgetHalt{Session: "session_a", Budget: budgetID(2)}),
+			tx.Budgets().PutHalt(a))
 	})
 	s.same("what is stopped", list(), []store.BudgetHalt{a, b})
 	s.write(func(tx store.Tx) error {
-		return errors.Join(tx.PutHalt(store.BudgetHalt{Session: "session_b"}),
-			tx.PutHalt(store.BudgetHalt{Session: "session_c"}))
+		return errors.Join(tx.Budgets().PutHalt(store.BudgetHalt{Session: "session_b"}),
+			tx.Budgets().PutHalt(store.BudgetHalt{Session: "session_c"}))
 	})
 	s.same("what is stopped then", list(), []store.BudgetHalt{a})
 }
@@ -274,21 +274,21 @@ func budgetGoes(s *subject) {
 	shared.Reserved = 12
 	s.putBudgets(own, shared)
 	s.write(func(tx store.Tx) error {
-		_, err := tx.AddEntry(budget.Entry{Budget: budgetID(2), Kind: budget.Charge, Session: id, Work: "w", Amount: 3,
+		_, err := tx.Budgets().AddEntry(budget.Entry{Budget: budgetID(2), Kind: budget.Charge, Session: id, Work: "w", Amount: 3,
 			At: moment(4)})
-		return errors.Join(err, tx.PutHold(budget.Hold{Budget: budgetID(2), Session: id, Work: "left", Amount: 12,
+		return errors.Join(err, tx.Budgets().PutHold(budget.Hold{Budget: budgetID(2), Session: id, Work: "left", Amount: 12,
 			At: moment(4)}),
-			tx.PutHalt(store.BudgetHalt{Session: id, Budget: budgetID(2)}))
+			tx.Budgets().PutHalt(store.BudgetHalt{Session: id, Budget: budgetID(2)}))
 	})
-	s.write(func(tx store.Tx) error { return tx.RemoveSession(id) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Remove(id) })
 	shared.Reserved = 0
 	s.same("what is left", s.budgets(store.BudgetFilter{}), []budget.Account{shared})
 	if lines := s.ledger(2, 0); len(lines) != 1 || lines[0].Session != id {
 		s.Errorf("the ledger of others says %+v, want the line of the session", lines)
 	}
 	s.read(func(r store.Reader) error {
-		holds, err := r.BudgetHolds(store.HoldFilter{})
-		halts, also := r.BudgetHalts()
+		holds, err := r.Budgets().Holds(store.HoldFilter{})
+		halts, also := r.Budgets().Halts()
 		if len(holds)+len(halts) != 0 {
 			s.Errorf("%+v and %+v are left", holds, halts)
 		}
@@ -297,12 +297,12 @@ func budgetGoes(s *subject) {
 
 	other := s.session() // its halt outlives all budgets
 	s.write(func(tx store.Tx) error {
-		return errors.Join(tx.RemoveBudget(budgetID(2)),
-			tx.PutHalt(store.BudgetHalt{Session: other, Budget: budgetID(2)}))
+		return errors.Join(tx.Budgets().Remove(budgetID(2)),
+			tx.Budgets().PutHalt(store.BudgetHalt{Session: other, Budget: budgetID(2)}))
 	})
-	s.write(func(tx store.Tx) error { return tx.RemoveSession(other) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Remove(other) })
 	s.read(func(r store.Reader) error {
-		halts, err := r.BudgetHalts()
+		halts, err := r.Budgets().Halts()
 		if len(halts) != 0 {
 			s.Errorf("%+v are left without budgets", halts)
 		}
@@ -315,10 +315,10 @@ func budgetRemoved(s *subject) {
 	s.enter(charge(1, "w", 1, moment(3)))
 	s.enter(charge(2, "w", 1, moment(3)))
 	s.write(func(tx store.Tx) error {
-		return errors.Join(tx.PutHold(budget.Hold{Budget: budgetID(1), Session: "session_a", Work: "w", Amount: 1,
-			At: moment(3)}), tx.RemoveBudget(budgetID(1)))
+		return errors.Join(tx.Budgets().PutHold(budget.Hold{Budget: budgetID(1), Session: "session_a", Work: "w", Amount: 1,
+			At: moment(3)}), tx.Budgets().Remove(budgetID(1)))
 	})
-	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.RemoveBudget(budgetID(1)) })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.Budgets().Remove(budgetID(1)) })
 	s.same("its ledger", s.ledger(1, 0), []budget.Entry(nil))
 	if len(s.ledger(2, 0)) != 1 {
 		s.Error("the ledger of another budget was removed")

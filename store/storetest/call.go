@@ -48,7 +48,7 @@ func dead(perdure.WorkerID) bool  { return false }
 func (s *subject) claim(call perdure.Call, live func(perdure.WorkerID) bool) (outcome perdure.ClaimOutcome, row perdure.Call) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
-		outcome, row, err = tx.Claim(call, live)
+		outcome, row, err = tx.Calls().Claim(call, live)
 		return err
 	})
 	return outcome, row
@@ -67,7 +67,7 @@ func (s *subject) call(key perdure.CallKey) perdure.Call {
 	s.Helper()
 	var row perdure.Call
 	s.read(func(r store.Reader) (err error) {
-		row, err = r.Call(key)
+		row, err = r.Calls().Get(key)
 		return err
 	})
 	return row
@@ -85,7 +85,7 @@ func firstClaim(s *subject) {
 
 	s.write(func(tx store.Tx) (err error) {
 		want.ClaimedAt = tx.Now()
-		outcome, row, err = tx.Claim(call, dead)
+		outcome, row, err = tx.Calls().Claim(call, dead)
 		return err
 	})
 
@@ -117,7 +117,7 @@ func claimOutcomes(s *subject) {
 	for _, c := range cases {
 		first := s.claimed(session)
 		if c.found != perdure.CallRunning {
-			s.write(func(tx store.Tx) error { return tx.Settle(first.Key, first.Token, c.found, result) })
+			s.write(func(tx store.Tx) error { return tx.Calls().Settle(first.Key, first.Token, c.found, result) })
 		}
 		want := s.call(first.Key)
 		second := s.newCall(session)
@@ -149,7 +149,7 @@ func claimAgain(s *subject) {
 
 	s.same("row", s.call(call.Key), want)
 	s.write(func(tx store.Tx) error {
-		return tx.Settle(call.Key, call.Token, perdure.CallSettled, perdure.ToolResult{})
+		return tx.Calls().Settle(call.Key, call.Token, perdure.CallSettled, perdure.ToolResult{})
 	})
 	outcome, _ := s.claim(call, alive)
 	s.same("outcome once settled", outcome, perdure.AlreadySettled)
@@ -182,19 +182,19 @@ func noBypassToken(s *subject) {
 		next.Token, next.Executions = "taken", 2
 
 		for _, live := range []func(perdure.WorkerID) bool{alive, dead} {
-			s.refused(perdure.Invalid, func(tx store.Tx) error { _, _, err := tx.Claim(bare, live); return err })
+			s.refused(perdure.Invalid, func(tx store.Tx) error { _, _, err := tx.Calls().Claim(bare, live); return err })
 		}
 		fresh := s.newCall(session)
 		fresh.Token = ""
-		s.refused(perdure.Invalid, func(tx store.Tx) error { _, _, err := tx.Claim(fresh, alive); return err })
-		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.TakeCall(want, bare) })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { _, _, err := tx.Calls().Claim(fresh, alive); return err })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Calls().TakeOver(want, bare) })
 		bare.State = perdure.CallRunning
-		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.ResolveCall(bare, "x") })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Calls().Resolve(bare, "x") })
 		for _, state := range []perdure.CallState{perdure.CallSettled, perdure.CallUnknown} {
-			s.refused(perdure.Lost, func(tx store.Tx) error { return tx.Settle(row.Key, "", state, text("done")) })
+			s.refused(perdure.Lost, func(tx store.Tx) error { return tx.Calls().Settle(row.Key, "", state, text("done")) })
 		}
-		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.TakeCall(bare, next) })
-		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.BindCall(row.Key, "", "task_1", 1) })
+		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.Calls().TakeOver(bare, next) })
+		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.Calls().Bind(row.Key, "", "task_1", 1) })
 
 		s.same("row", s.call(row.Key), want)
 	}
@@ -208,7 +208,7 @@ func claimRace(s *subject) {
 		mine := call
 		mine.Token = perdure.Token(fmt.Sprint(i))
 		return s.InTx(s.ctx, func(tx store.Tx) (err error) {
-			outcomes[i], _, err = tx.Claim(mine, alive)
+			outcomes[i], _, err = tx.Calls().Claim(mine, alive)
 			return err
 		})
 	})
@@ -253,17 +253,17 @@ func unclaimedCall(s *subject) {
 	for _, key := range []perdure.CallKey{
 		{Session: one.Key.Session, Call: "another"}, {Session: s.session(), Call: one.Key.Call}, {},
 	} {
-		s.unknown(func(r store.Reader) error { _, err := r.Call(key); return err })
+		s.unknown(func(r store.Reader) error { _, err := r.Calls().Get(key); return err })
 		s.refused(perdure.NotFound, func(tx store.Tx) error {
-			return tx.Settle(key, one.Token, perdure.CallSettled, perdure.ToolResult{})
+			return tx.Calls().Settle(key, one.Token, perdure.CallSettled, perdure.ToolResult{})
 		})
 		s.refused(perdure.NotFound, func(tx store.Tx) error {
-			return tx.ResolveCall(perdure.Call{Key: key, State: perdure.CallRunning, Token: "new"}, "operator")
+			return tx.Calls().Resolve(perdure.Call{Key: key, State: perdure.CallRunning, Token: "new"}, "operator")
 		})
 		s.refused(perdure.Lost, func(tx store.Tx) error {
-			return tx.TakeCall(perdure.Call{Key: key, Token: one.Token}, perdure.Call{Key: key, Token: "new"})
+			return tx.Calls().TakeOver(perdure.Call{Key: key, Token: one.Token}, perdure.Call{Key: key, Token: "new"})
 		})
-		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.BindCall(key, one.Token, "task_1", 1) })
+		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.Calls().Bind(key, one.Token, "task_1", 1) })
 	}
 }
 
@@ -275,14 +275,14 @@ func takeCall(s *subject) {
 	want.Token, want.Worker, want.Epoch = next.Token, next.Worker, next.Epoch
 	want.Attempt, want.Task, want.Executions = next.Attempt, next.Task, next.Executions
 
-	s.write(func(tx store.Tx) error { return tx.TakeCall(old, next) })
+	s.write(func(tx store.Tx) error { return tx.Calls().TakeOver(old, next) })
 
 	s.same("row", s.call(old.Key), want)
 	s.refused(perdure.Lost, func(tx store.Tx) error {
-		return tx.Settle(old.Key, old.Token, perdure.CallSettled, perdure.ToolResult{})
+		return tx.Calls().Settle(old.Key, old.Token, perdure.CallSettled, perdure.ToolResult{})
 	})
 	s.write(func(tx store.Tx) error {
-		return tx.Settle(old.Key, next.Token, perdure.CallSettled, perdure.ToolResult{})
+		return tx.Calls().Settle(old.Key, next.Token, perdure.CallSettled, perdure.ToolResult{})
 	})
 }
 
@@ -292,13 +292,13 @@ func takeLost(s *subject) {
 	taken := moved
 	taken.Token, taken.Executions = "taken", 2
 	s.write(func(tx store.Tx) error {
-		if err := tx.TakeCall(moved, taken); err != nil {
+		if err := tx.Calls().TakeOver(moved, taken); err != nil {
 			return err
 		}
-		if err := tx.Settle(settled.Key, settled.Token, perdure.CallSettled, perdure.ToolResult{}); err != nil {
+		if err := tx.Calls().Settle(settled.Key, settled.Token, perdure.CallSettled, perdure.ToolResult{}); err != nil {
 			return err
 		}
-		return tx.Settle(unknown.Key, unknown.Token, perdure.CallUnknown, perdure.ToolResult{})
+		return tx.Calls().Settle(unknown.Key, unknown.Token, perdure.CallUnknown, perdure.ToolResult{})
 	})
 
 	for _, old := range []perdure.Call{moved, settled, unknown} {
@@ -306,7 +306,7 @@ func takeLost(s *subject) {
 		next := old
 		next.Token, next.Executions = "late", 2
 
-		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.TakeCall(old, next) })
+		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.Calls().TakeOver(old, next) })
 
 		s.same("row", s.call(old.Key), want)
 	}
@@ -318,7 +318,7 @@ func takeCallRace(s *subject) {
 	winner := s.race(perdure.Lost, func(i int) error {
 		next := old
 		next.Token, next.Executions = perdure.Token(fmt.Sprint(i)), old.Executions+1
-		return s.InTx(s.ctx, func(tx store.Tx) error { return tx.TakeCall(old, next) })
+		return s.InTx(s.ctx, func(tx store.Tx) error { return tx.Calls().TakeOver(old, next) })
 	})
 
 	s.same("token", s.call(old.Key).Token, perdure.Token(fmt.Sprint(winner)))
@@ -330,7 +330,7 @@ func bindCall(s *subject) {
 	want, other := s.claimed(session), s.claimed(session)
 	task := mint[perdure.TaskID](s)
 	for _, attempt := range []int{1, 1, 2} { // the second time has no effect
-		s.write(func(tx store.Tx) error { return tx.BindCall(want.Key, want.Token, task, attempt) })
+		s.write(func(tx store.Tx) error { return tx.Calls().Bind(want.Key, want.Token, task, attempt) })
 
 		want.Task, want.Attempt = task, attempt
 		s.same("row", s.call(want.Key), want)
@@ -350,7 +350,7 @@ func bindLost(s *subject) {
 	moved, settled, unknown, running := s.claimed(session), s.claimed(session), s.claimed(session), s.claimed(session)
 	taken := moved
 	taken.Token, taken.Executions = "taken", 2
-	s.write(func(tx store.Tx) error { return tx.TakeCall(moved, taken) })
+	s.write(func(tx store.Tx) error { return tx.Calls().TakeOver(moved, taken) })
 	s.settle(settled, perdure.CallSettled, text("done"))
 	s.settle(unknown, perdure.CallUnknown, text("nobody knows"))
 	cases := []struct {
@@ -363,11 +363,11 @@ func bindLost(s *subject) {
 	for _, c := range cases {
 		want := s.call(c.key)
 
-		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.BindCall(c.key, c.token, "task_late", 1) })
+		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.Calls().Bind(c.key, c.token, "task_late", 1) })
 
 		s.same("row", s.call(c.key), want)
 		s.write(func(tx store.Tx) error { // an fn may ignore the refusal and continue
-			if err := tx.BindCall(c.key, c.token, "task_late", 1); !errors.Is(err, perdure.Lost) {
+			if err := tx.Calls().Bind(c.key, c.token, "task_late", 1); !errors.Is(err, perdure.Lost) {
 				return fmt.Errorf("got error %v, want %v", err, perdure.Lost)
 			}
 			return nil
@@ -385,9 +385,9 @@ func bindRace(s *subject) {
 		s.together(2, func(i int) error {
 			return s.InTx(s.ctx, func(tx store.Tx) error {
 				if i == 0 {
-					return tx.Settle(call.Key, call.Token, perdure.CallSettled, text("done"))
+					return tx.Calls().Settle(call.Key, call.Token, perdure.CallSettled, text("done"))
 				}
-				bound = tx.BindCall(call.Key, call.Token, "task_1", 1)
+				bound = tx.Calls().Bind(call.Key, call.Token, "task_1", 1)
 				if errors.Is(bound, perdure.Lost) {
 					return nil
 				}
@@ -419,10 +419,10 @@ func listCalls(s *subject) {
 		calls = append(calls, row)
 	}
 	s.write(func(tx store.Tx) error {
-		return tx.Settle(calls[0].Key, calls[0].Token, perdure.CallSettled, perdure.ToolResult{})
+		return tx.Calls().Settle(calls[0].Key, calls[0].Token, perdure.CallSettled, perdure.ToolResult{})
 	})
 	s.write(func(tx store.Tx) error {
-		return tx.Settle(calls[2].Key, calls[2].Token, perdure.CallUnknown, perdure.ToolResult{})
+		return tx.Calls().Settle(calls[2].Key, calls[2].Token, perdure.CallUnknown, perdure.ToolResult{})
 	})
 	s.claim(calls[1], alive) // claimed again, it keeps its position
 	for i := range calls {
@@ -450,7 +450,7 @@ func listCalls(s *subject) {
 	}
 	for _, c := range cases {
 		s.read(func(r store.Reader) error {
-			got, err := r.Calls(c.filter)
+			got, err := r.Calls().List(c.filter)
 			s.same(fmt.Sprintf("%+v", c.filter), got, c.want)
 			return err
 		})
@@ -461,14 +461,14 @@ func callCopies(s *subject) {
 	call := s.newCall(s.session())
 	result := filled[perdure.ToolResult]()
 	_, row := s.claim(call, alive)
-	s.write(func(tx store.Tx) error { return tx.Settle(call.Key, call.Token, perdure.CallSettled, result) })
+	s.write(func(tx store.Tx) error { return tx.Calls().Settle(call.Key, call.Token, perdure.CallSettled, result) })
 	want := s.call(call.Key)
 	want.Args, want.Result = append([]byte(nil), want.Args...), new(filled[perdure.ToolResult]())
 	want.Result.RawOutput = nil
 
 	scribble(call, row, result, s.call(call.Key))
 	s.read(func(r store.Reader) error {
-		calls, err := r.Calls(store.CallFilter{})
+		calls, err := r.Calls().List(store.CallFilter{})
 		scribble(calls)
 		return err
 	})
@@ -483,14 +483,14 @@ func callSurvives(s *subject) {
 	first, second := s.claimed(session), s.claimed(session)
 	s.write(func(tx store.Tx) error {
 		result := filled[perdure.ToolResult]()
-		return tx.Settle(first.Key, first.Token, perdure.CallSettled, result)
+		return tx.Calls().Settle(first.Key, first.Token, perdure.CallSettled, result)
 	})
 	want := []perdure.Call{s.call(first.Key), s.call(second.Key)}
 
 	s.reopen()
 
 	s.read(func(r store.Reader) error {
-		got, err := r.Calls(store.CallFilter{})
+		got, err := r.Calls().List(store.CallFilter{})
 		s.same("calls", got, want)
 		return err
 	})

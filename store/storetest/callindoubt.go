@@ -24,12 +24,12 @@ func listInDoubt(s *subject) {
 	s.write(func(tx store.Tx) error {
 		next, result := resolved, text("it happened")
 		next.State, next.Result = perdure.CallSettled, &result
-		return tx.ResolveCall(next, "operator")
+		return tx.Calls().Resolve(next, "operator")
 	})
 	s.write(func(tx store.Tx) error {
 		next := rerun
 		next.State, next.Result, next.Token, next.Executions = perdure.CallRunning, nil, "again", 2
-		return tx.ResolveCall(next, "operator")
+		return tx.Calls().Resolve(next, "operator")
 	})
 
 	rows := func(calls ...perdure.Call) (all []perdure.Call) {
@@ -44,18 +44,18 @@ func listInDoubt(s *subject) {
 	}{{one, rows(running, unknown, resolved, rerun)}, {other, rows(foreign)}, {mint[perdure.SessionID](s), nil}} {
 		filter := store.CallFilter{Session: c.session, InDoubt: true}
 		s.read(func(r store.Reader) error {
-			got, err := r.Calls(filter)
+			got, err := r.Calls().List(filter)
 			s.same(fmt.Sprintf("%+v", filter), got, c.want)
 			return err
 		})
 		s.write(func(tx store.Tx) error {
-			got, err := tx.Calls(filter)
+			got, err := tx.Calls().List(filter)
 			s.same(fmt.Sprintf("%+v in a transaction", filter), got, c.want)
 			return err
 		})
 	}
 	for _, filter := range []store.CallFilter{{InDoubt: true},
 		{Session: one, State: perdure.CallUnknown, InDoubt: true}} {
-		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Calls(filter); return err })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Calls().List(filter); return err })
 	}
 }

@@ -27,11 +27,11 @@ func cleanupLaws() []law {
 func (s *subject) claimLeases(due store.LeaseDue) (claimed []perdure.Lease) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
-		said, err := tx.DueLeases(due)
+		said, err := tx.Resources().DueLeases(due)
 		if err != nil {
 			return err
 		}
-		if claimed, err = tx.ClaimLeases(due); err != nil {
+		if claimed, err = tx.Resources().ClaimLeases(due); err != nil {
 			return err
 		}
 		s.same("what is due", idsOf(said), idsOf(claimed))
@@ -60,7 +60,7 @@ func idsOf(leases []perdure.Lease) (ids []perdure.LeaseID) {
 func (s *subject) endCleanup(l perdure.Lease, failure string, pause time.Duration) (after perdure.Lease) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
-		after, err = tx.EndCleanup(store.LeaseEnd{ID: l.ID, Claim: l.CleanupAt, Error: failure, RetryAfter: pause})
+		after, err = tx.Resources().EndCleanup(store.LeaseEnd{ID: l.ID, Claim: l.CleanupAt, Error: failure, RetryAfter: pause})
 		return err
 	})
 	return after
@@ -158,7 +158,7 @@ func claimLeaseRace(s *subject) {
 	s.expired()
 	s.race(perdure.Lost, func(int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error {
-			claimed, err := tx.ClaimLeases(store.LeaseDue{Provider: "cloud", StaleAfter: time.Hour})
+			claimed, err := tx.Resources().ClaimLeases(store.LeaseDue{Provider: "cloud", StaleAfter: time.Hour})
 			if err == nil && len(claimed) == 0 {
 				err = perdure.Lost
 			}
@@ -175,8 +175,8 @@ func staleCleaner(s *subject) {
 		"another cleaner": func(perdure.Lease) { s.claimLeases(everyClaim) },
 		"refresh and another cleaner": func(l perdure.Lease) {
 			s.write(func(tx store.Tx) error { // at the same moment
-				_, err := tx.PutLease(l, 0)
-				claimed, err2 := tx.ClaimLeases(everyClaim)
+				_, err := tx.Resources().PutLease(l, 0)
+				claimed, err2 := tx.Resources().ClaimLeases(everyClaim)
 				s.same("claimed", idsOf(claimed), []perdure.LeaseID{l.ID})
 				return errors.Join(err, err2)
 			})
@@ -193,7 +193,7 @@ func staleCleaner(s *subject) {
 
 		for _, failure := range []string{"", "no"} {
 			s.refused(perdure.Lost, func(tx store.Tx) error {
-				_, err := tx.EndCleanup(store.LeaseEnd{ID: claimed[0].ID, Claim: claimed[0].CleanupAt, Error: failure})
+				_, err := tx.Resources().EndCleanup(store.LeaseEnd{ID: claimed[0].ID, Claim: claimed[0].CleanupAt, Error: failure})
 				return err
 			})
 		}
@@ -202,14 +202,14 @@ func staleCleaner(s *subject) {
 		s.write(releaseOf(claimed[0]))
 	}
 	s.refused(perdure.Lost, func(tx store.Tx) error {
-		_, err := tx.EndCleanup(store.LeaseEnd{ID: "resource_1"})
+		_, err := tx.Resources().EndCleanup(store.LeaseEnd{ID: "resource_1"})
 		return err
 	})
 }
 
 func releaseOf(l perdure.Lease) func(store.Tx) error {
 	return func(tx store.Tx) error {
-		_, err := tx.ReleaseLease(l.Session, store.KeyOf(l))
+		_, err := tx.Resources().ReleaseLease(l.Session, store.KeyOf(l))
 		return err
 	}
 }
@@ -219,10 +219,10 @@ func fences(s *subject) {
 	s.write(func(tx store.Tx) error {
 		clear(seen)
 		for range 5 {
-			if _, err := tx.PutLease(l, 0); err != nil {
+			if _, err := tx.Resources().PutLease(l, 0); err != nil {
 				return err
 			}
-			claimed, err := tx.ClaimLeases(everyClaim)
+			claimed, err := tx.Resources().ClaimLeases(everyClaim)
 			if err != nil || len(claimed) != 1 || seen[claimed[0].CleanupAt] {
 				return fmt.Errorf("got %+v, %v", claimed, err)
 			}
@@ -239,7 +239,7 @@ func endFailed(s *subject) {
 	var got perdure.Lease
 	s.write(func(tx store.Tx) (err error) {
 		now = tx.Now()
-		got, err = tx.EndCleanup(store.LeaseEnd{ID: l.ID, Claim: claimed[0].CleanupAt, Error: "no", RetryAfter: time.Minute})
+		got, err = tx.Resources().EndCleanup(store.LeaseEnd{ID: l.ID, Claim: claimed[0].CleanupAt, Error: "no", RetryAfter: time.Minute})
 		return err
 	})
 

@@ -67,11 +67,11 @@ func (s *subject) newShelf() shelf {
 // putIn writes all rows of a shelf, each after the rows it refers to, and returns the stored rows.
 func (w shelf) putIn(tx store.Tx) (got shelf, err error) {
 	steps := []func() error{
-		func() error { got.Harness, err = tx.PutHarness(w.Harness); return err },
-		func() error { got.Agent, err = tx.PutAgent(w.Agent); return err },
-		func() error { got.Provider, err = tx.PutProvider(w.Provider); return err },
-		func() error { got.Model, err = tx.PutModel(w.Model); return err },
-		func() error { got.Connection, err = tx.PutConnection(w.Connection); return err },
+		func() error { got.Harness, err = tx.Directory().Harnesses().Put(w.Harness); return err },
+		func() error { got.Agent, err = tx.Directory().Agents().Put(w.Agent); return err },
+		func() error { got.Provider, err = tx.Directory().Providers().Put(w.Provider); return err },
+		func() error { got.Model, err = tx.Directory().Models().Put(w.Model); return err },
+		func() error { got.Connection, err = tx.Directory().Connections().Put(w.Connection); return err },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -90,17 +90,29 @@ func (w shelf) lookIn(r store.Reader) (got shelf, n int, err error) {
 		return err
 	}
 	steps := []func() error{
-		func() (err error) { var ok bool; got.Harness, ok, err = r.Harness(w.Harness.ID); return note(ok, err) },
-		func() (err error) { var ok bool; got.Agent, ok, err = r.Agent(w.Agent.ID); return note(ok, err) },
 		func() (err error) {
 			var ok bool
-			got.Provider, ok, err = r.Provider(w.Provider.ID)
+			got.Harness, ok, err = r.Directory().Harnesses().Get(w.Harness.ID)
 			return note(ok, err)
 		},
-		func() (err error) { var ok bool; got.Model, ok, err = r.Model(w.Model.ID); return note(ok, err) },
 		func() (err error) {
 			var ok bool
-			got.Connection, ok, err = r.Connection(w.Connection.Key())
+			got.Agent, ok, err = r.Directory().Agents().Get(w.Agent.ID)
+			return note(ok, err)
+		},
+		func() (err error) {
+			var ok bool
+			got.Provider, ok, err = r.Directory().Providers().Get(w.Provider.ID)
+			return note(ok, err)
+		},
+		func() (err error) {
+			var ok bool
+			got.Model, ok, err = r.Directory().Models().Get(w.Model.ID)
+			return note(ok, err)
+		},
+		func() (err error) {
+			var ok bool
+			got.Connection, ok, err = r.Directory().Connections().Get(w.Connection.Key())
 			return note(ok, err)
 		},
 	}
@@ -161,10 +173,10 @@ func unknownKept(s *subject) {
 		got, n, err := never.lookIn(r)
 		s.same("rows", got, shelf{})
 		s.same("found", n, 0)
-		chain, chained := r.HarnessChain(never.Harness.ID)
+		chain, chained := r.Directory().Harnesses().Chain(never.Harness.ID)
 		s.same("chain", chain, []agent.Harness{})
-		_, model, failed := r.DefaultModel()
-		_, provider, broken := r.DefaultProvider("openai")
+		_, model, failed := r.Directory().Models().Default()
+		_, provider, broken := r.Directory().Providers().Default("openai")
 		s.same("defaults", []bool{model, provider}, []bool{false, false})
 		return errors.Join(err, chained, failed, broken)
 	})
@@ -201,11 +213,11 @@ func keptVersions(s *subject) {
 // everyPut requires that each row is refused on its own.
 func (s *subject) everyPut(want error, w shelf) {
 	s.Helper()
-	s.refused(want, func(tx store.Tx) error { _, err := tx.PutHarness(w.Harness); return err })
-	s.refused(want, func(tx store.Tx) error { _, err := tx.PutAgent(w.Agent); return err })
-	s.refused(want, func(tx store.Tx) error { _, err := tx.PutProvider(w.Provider); return err })
-	s.refused(want, func(tx store.Tx) error { _, err := tx.PutModel(w.Model); return err })
-	s.refused(want, func(tx store.Tx) error { _, err := tx.PutConnection(w.Connection); return err })
+	s.refused(want, func(tx store.Tx) error { _, err := tx.Directory().Harnesses().Put(w.Harness); return err })
+	s.refused(want, func(tx store.Tx) error { _, err := tx.Directory().Agents().Put(w.Agent); return err })
+	s.refused(want, func(tx store.Tx) error { _, err := tx.Directory().Providers().Put(w.Provider); return err })
+	s.refused(want, func(tx store.Tx) error { _, err := tx.Directory().Models().Put(w.Model); return err })
+	s.refused(want, func(tx store.Tx) error { _, err := tx.Directory().Connections().Put(w.Connection); return err })
 }
 
 func keptRace(s *subject) {
@@ -214,7 +226,7 @@ func keptRace(s *subject) {
 		s.together(nParallel, func(i int) error {
 			mine := given
 			mine.Agent.Harness, mine.Agent.Name = "", fmt.Sprintf("agent %d", i)
-			err := s.InTx(s.ctx, func(tx store.Tx) error { _, err := tx.PutAgent(mine.Agent); return err })
+			err := s.InTx(s.ctx, func(tx store.Tx) error { _, err := tx.Directory().Agents().Put(mine.Agent); return err })
 			switch {
 			case err == nil:
 				won.Add(1)
@@ -230,18 +242,18 @@ func keptRace(s *subject) {
 func wrongKept(s *subject) {
 	never := s.newShelf()
 	// its harness does not exist
-	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutAgent(never.Agent); return err })
+	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Directory().Agents().Put(never.Agent); return err })
 	// nor does its provider
-	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutModel(never.Model); return err })
+	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Directory().Models().Put(never.Model); return err })
 	orphan := never.Harness
 	orphan.Parent = mint[perdure.HarnessID](s)
-	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutHarness(orphan); return err })
+	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Directory().Harnesses().Put(orphan); return err })
 	there := s.shelve(s.newShelf())
 	changed := there.Provider
 	changed.Kind = "other"
-	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutProvider(changed); return err })
-	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.SetDefaultModel(never.Model.ID) })
-	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.SetDefaultProvider(never.Provider.ID) })
+	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Directory().Providers().Put(changed); return err })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.Directory().Models().SetDefault(never.Model.ID) })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.Directory().Providers().SetDefault(never.Provider.ID) })
 
 	bad := there
 	bad.Agent.ID, bad.Harness.Overlay.SoftBudgetMS, bad.Model.Name, bad.Provider.Kind = "agent", -7, "", strings.Repeat("k", store.MaxProviderKindBytes+1)
@@ -256,7 +268,7 @@ func wrongKept(s *subject) {
 	} {
 		c := there.Connection
 		change(&c)
-		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutConnection(c); return err })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Directory().Connections().Put(c); return err })
 	}
 	s.same("rows", s.shelved(there), there)
 }
@@ -280,7 +292,7 @@ func hostileKept(s *subject) {
 		s.same("provider", []string{got.Provider.Kind, got.Provider.BaseURL, string(got.Provider.Sealed)}, []string{w.Provider.Kind, text, text})
 		s.same("prompt", got.Agent.Overlay.SystemPrompt, w.Agent.Overlay.SystemPrompt)
 		s.write(func(tx store.Tx) error {
-			_, err := tx.RemoveConnection(w.Connection.Key())
+			_, err := tx.Directory().Connections().Remove(w.Connection.Key())
 			return err
 		})
 	}
@@ -298,8 +310,8 @@ func listKept(s *subject) {
 	s.write(func(tx store.Tx) error {
 		a, h := want[1].Agent, want[2].Harness
 		a.Status, h.Status = agent.Archived, agent.Deleted
-		_, err := tx.PutAgent(a)
-		_, failed := tx.PutHarness(h)
+		_, err := tx.Directory().Agents().Put(a)
+		_, failed := tx.Directory().Harnesses().Put(h)
 		return errors.Join(err, failed)
 	})
 
@@ -314,14 +326,14 @@ func listKept(s *subject) {
 			}
 			return ids
 		}
-		s.same("active", names(r.Agents(agent.StatusFilter{})), []perdure.AgentID{want[0].Agent.ID, want[2].Agent.ID})
-		s.same("archived", names(r.Agents(agent.StatusFilter{Status: agent.Archived})), []perdure.AgentID{want[1].Agent.ID})
-		s.same("all", names(r.Agents(agent.StatusFilter{All: true})), []perdure.AgentID{want[0].Agent.ID, want[1].Agent.ID, want[2].Agent.ID})
-		harnesses, err := r.Harnesses(agent.StatusFilter{})
+		s.same("active", names(r.Directory().Agents().List(agent.StatusFilter{})), []perdure.AgentID{want[0].Agent.ID, want[2].Agent.ID})
+		s.same("archived", names(r.Directory().Agents().List(agent.StatusFilter{Status: agent.Archived})), []perdure.AgentID{want[1].Agent.ID})
+		s.same("all", names(r.Directory().Agents().List(agent.StatusFilter{All: true})), []perdure.AgentID{want[0].Agent.ID, want[1].Agent.ID, want[2].Agent.ID})
+		harnesses, err := r.Directory().Harnesses().List(agent.StatusFilter{})
 		s.same("harnesses", harnesses, []agent.Harness{want[0].Harness, want[1].Harness})
-		models, failed := r.Models()
+		models, failed := r.Directory().Models().List()
 		s.same("models", models, []store.Model{want[0].Model, want[1].Model, want[2].Model})
-		providers, broken := r.Providers()
+		providers, broken := r.Directory().Providers().List()
 		s.same("providers", providers, []store.Provider{want[0].Provider, want[1].Provider, want[2].Provider})
 		return errors.Join(err, failed, broken)
 	})
@@ -331,18 +343,18 @@ func keptLives(s *subject) {
 	w := s.shelve(s.newShelf())
 	set := func(status agent.Status) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error {
-			a, _, err := tx.Agent(w.Agent.ID)
+			a, _, err := tx.Directory().Agents().Get(w.Agent.ID)
 			if err != nil {
 				return err
 			}
 			a.Status = status
-			h, _, err := tx.Harness(w.Harness.ID)
+			h, _, err := tx.Directory().Harnesses().Get(w.Harness.ID)
 			if err != nil {
 				return err
 			}
 			h.Status = status
-			_, err = tx.PutHarness(h)
-			if _, failed := tx.PutAgent(a); (failed == nil) != (err == nil) {
+			_, err = tx.Directory().Harnesses().Put(h)
+			if _, failed := tx.Directory().Agents().Put(a); (failed == nil) != (err == nil) {
 				s.Errorf("to %s: an agent answers %v, a harness %v", status, failed, err)
 			}
 			return err
@@ -374,7 +386,7 @@ func (s *subject) chainOf(n int) (chain []agent.Harness) {
 		chain = nil
 		parent := perdure.HarnessID("")
 		for range n {
-			h, err := tx.PutHarness(agent.Harness{ID: mint[perdure.HarnessID](s), Name: "layer", Parent: parent, Status: agent.Active})
+			h, err := tx.Directory().Harnesses().Put(agent.Harness{ID: mint[perdure.HarnessID](s), Name: "layer", Parent: parent, Status: agent.Active})
 			if err != nil {
 				return err
 			}
@@ -390,7 +402,7 @@ func harnessChain(s *subject) {
 
 	s.read(func(r store.Reader) error {
 		for _, n := range []int{1, 2, agent.MaxChain} {
-			got, err := r.HarnessChain(want[n-1].ID)
+			got, err := r.Directory().Harnesses().Chain(want[n-1].ID)
 			if err != nil {
 				return err
 			}
@@ -400,14 +412,14 @@ func harnessChain(s *subject) {
 	})
 
 	leaf := agent.Harness{ID: mint[perdure.HarnessID](s), Name: "one too many", Parent: want[agent.MaxChain-1].ID}
-	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutHarness(leaf); return err })
+	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Directory().Harnesses().Put(leaf); return err })
 
 	under := s.chainOf(1)[0]
 	root, second := want[0], want[1]
 	root.Parent, second.Parent = under.ID, under.ID
 	// 17 with the harnesses below it
-	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutHarness(root); return err })
-	s.write(func(tx store.Tx) error { _, err := tx.PutHarness(second); return err }) // leaves 16
+	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Directory().Harnesses().Put(root); return err })
+	s.write(func(tx store.Tx) error { _, err := tx.Directory().Harnesses().Put(second); return err }) // leaves 16
 }
 
 func harnessCircle(s *subject) {
@@ -415,10 +427,10 @@ func harnessCircle(s *subject) {
 	for _, h := range []perdure.HarnessID{chain[0].ID, chain[1].ID, chain[2].ID} {
 		root := chain[0]
 		root.Parent = h
-		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutHarness(root); return err })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Directory().Harnesses().Put(root); return err })
 	}
 	s.read(func(r store.Reader) error {
-		got, err := r.HarnessChain(chain[2].ID)
+		got, err := r.Directory().Harnesses().Chain(chain[2].ID)
 		s.same("chain", got, chain)
 		return err
 	})
@@ -433,16 +445,16 @@ func keptAndOthers(s *subject) {
 		if err != nil {
 			return err
 		}
-		read, n, err := w.lookIn(tx)
+		read, n, err := w.lookIn(tx.Reader())
 		s.same("read back", read, got)
 		s.same("found", n, 5)
-		return errors.Join(err, tx.SetDefaultModel(w.Model.ID), broken)
+		return errors.Join(err, tx.Directory().Models().SetDefault(w.Model.ID), broken)
 	})
 
 	s.read(func(r store.Reader) error {
 		_, n, err := w.lookIn(r)
 		s.same("found after it", n, 0)
-		_, found, failed := r.DefaultModel()
+		_, found, failed := r.Directory().Models().Default()
 		s.same("default after it", found, false)
 		return errors.Join(err, failed)
 	})
@@ -457,10 +469,10 @@ func keptCopies(s *subject) {
 	}
 	read := s.shelved(want)
 	s.read(func(r store.Reader) error {
-		agents, err := r.Agents(agent.StatusFilter{})
-		harnesses, failed := r.Harnesses(agent.StatusFilter{})
-		providers, broken := r.Providers()
-		connections, cut := r.Connections()
+		agents, err := r.Directory().Agents().List(agent.StatusFilter{})
+		harnesses, failed := r.Directory().Harnesses().List(agent.StatusFilter{})
+		providers, broken := r.Directory().Providers().List()
+		connections, cut := r.Directory().Connections().List()
 		scribble(agents, harnesses, providers, connections)
 		return errors.Join(err, failed, broken, cut)
 	})
@@ -473,17 +485,4 @@ func keptCopies(s *subject) {
 	}
 	wanted.Connection.Metadata = json.RawMessage(`{"n":"<&>"}`) // as given, before JSON escapes it
 	s.same("rows", s.shelved(wanted), wanted)
-}
-
-func keptSurvives(s *subject) {
-	w := s.shelve(s.newShelf())
-	s.write(func(tx store.Tx) error {
-		return errors.Join(tx.SetDefaultModel(w.Model.ID), tx.SetDefaultProvider(w.Provider.ID))
-	})
-	want := s.shelved(w)
-
-	s.reopen()
-
-	s.same("rows", s.shelved(w), want)
-	s.same("defaults", []bool{want.Model.Default, want.Provider.Default}, []bool{true, true})
 }

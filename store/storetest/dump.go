@@ -28,7 +28,7 @@ func dumpLaws() []law {
 func (s *subject) dump(id perdure.SessionID) (d store.SessionDump) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		d, err = r.Dump(id)
+		d, err = r.Sessions().Dump(id)
 		return err
 	})
 	return d
@@ -37,7 +37,7 @@ func (s *subject) dump(id perdure.SessionID) (d store.SessionDump) {
 // restore writes a dump.
 func (s *subject) restore(d store.SessionDump) {
 	s.Helper()
-	s.write(func(tx store.Tx) error { return tx.Restore(d) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Restore(d) })
 }
 
 // beside returns an empty store.
@@ -57,10 +57,10 @@ func (s *subject) busy() (things, perdure.SessionID) {
 		Schema: []byte(`{}`), Token: "token",
 	}
 	s.write(func(tx store.Tx) error {
-		if _, _, err := tx.ClaimSpawn(handle); err != nil {
+		if _, _, err := tx.Spawns().Claim(handle); err != nil {
 			return err
 		}
-		return tx.PutPartial(store.Partial{Session: w.session, Message: "message_1", Text: "so far"})
+		return tx.Journal().PutPartial(store.Partial{Session: w.session, Message: "message_1", Text: "so far"})
 	})
 	return w, w.session
 }
@@ -210,7 +210,7 @@ func restoreBehind(s *subject) {
 
 	var calls []perdure.CallKey
 	s.read(func(r store.Reader) error {
-		found, err := r.Calls(store.CallFilter{})
+		found, err := r.Calls().List(store.CallFilter{})
 		for _, c := range found {
 			calls = append(calls, c.Key)
 		}
@@ -229,7 +229,7 @@ func restoreGoesOn(s *subject) {
 	for _, side := range []*subject{s, there} {
 		next := perdure.Event{ID: "event_next", At: moment(1), Actor: "user",
 			Fact: perdure.SessionUpdated{Title: "next"}}
-		side.write(func(tx store.Tx) error { return tx.Append(id, []perdure.Event{next}) })
+		side.write(func(tx store.Tx) error { return tx.Journal().Append(id, []perdure.Event{next}) })
 		taken := side.take(id, "worker_next")
 		s.same("seq", taken.LastSeq, d.Session.LastSeq+1)
 		s.same("epoch", taken.Epoch, d.Session.Epoch+1)
@@ -245,7 +245,7 @@ func restoreGoesOn(s *subject) {
 
 func dumpUnknown(s *subject) {
 	id := mint[perdure.SessionID](s)
-	s.unknown(func(r store.Reader) error { _, err := r.Dump(id); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Sessions().Dump(id); return err })
 }
 
 func restoreTwice(s *subject) {
@@ -270,9 +270,9 @@ func restoreTwice(s *subject) {
 		d := filledDump(s)
 		put(&d)
 		s.Logf("the %s exists", what)
-		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.Restore(d) })
+		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.Sessions().Restore(d) })
 		if d.Session.ID != there.Session.ID {
-			s.unknown(func(r store.Reader) error { _, err := r.Dump(d.Session.ID); return err })
+			s.unknown(func(r store.Reader) error { _, err := r.Sessions().Dump(d.Session.ID); return err })
 		}
 	}
 	s.same("what was there", s.dump(there.Session.ID), there)
@@ -311,8 +311,8 @@ func restoreDamaged(s *subject) {
 		id := d.Session.ID
 		damage(&d)
 		s.Log(what)
-		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Restore(d) })
-		s.unknown(func(r store.Reader) error { _, err := r.Dump(id); return err })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Sessions().Restore(d) })
+		s.unknown(func(r store.Reader) error { _, err := r.Sessions().Dump(id); return err })
 	}
 }
 

@@ -91,7 +91,7 @@ func (s *subject) prepare() things {
 	s.append(w.session, 3)
 	s.take(w.session, w.worker)
 	s.write(func(tx store.Tx) error {
-		return tx.PutSnapshot(w.session, store.Snapshot{Seq: 1, Version: 1, Body: []byte("old")})
+		return tx.Sessions().PutSnapshot(w.session, store.Snapshot{Seq: 1, Version: 1, Body: []byte("old")})
 	})
 	w.claimed, w.call = s.claimed(w.session), s.newCall(w.session)
 	w.unknown, w.bound = s.claimed(w.session), s.claimed(w.session)
@@ -138,15 +138,15 @@ func (s *subject) prepare() things {
 
 // touchResources calls every writing method of the resource registry and of leases.
 func (w things) touchResources(tx store.Tx) error {
-	_, fresh := tx.PutResource(w.freshEntry)
-	_, again := tx.PutResource(w.entry)
-	_, gone := tx.RemoveResource(w.session, w.gone.ID)
-	_, leased := tx.PutLease(w.freshLease, time.Hour)
-	_, refreshed := tx.PutLease(w.leased, time.Minute)
-	_, released := tx.ReleaseLease(w.session, store.KeyOf(w.dropped))
-	_, ended := tx.EndCleanup(store.LeaseEnd{ID: w.dirty.ID, Claim: w.dirty.CleanupAt})
-	_, claimed := tx.ClaimLeases(store.LeaseDue{Provider: w.due})
-	_, pruned := tx.PruneLeases(w.pruned.UpdatedAt.Add(time.Microsecond), 1)
+	_, fresh := tx.Resources().Put(w.freshEntry)
+	_, again := tx.Resources().Put(w.entry)
+	_, gone := tx.Resources().Remove(w.session, w.gone.ID)
+	_, leased := tx.Resources().PutLease(w.freshLease, time.Hour)
+	_, refreshed := tx.Resources().PutLease(w.leased, time.Minute)
+	_, released := tx.Resources().ReleaseLease(w.session, store.KeyOf(w.dropped))
+	_, ended := tx.Resources().EndCleanup(store.LeaseEnd{ID: w.dirty.ID, Claim: w.dirty.CleanupAt})
+	_, claimed := tx.Resources().ClaimLeases(store.LeaseDue{Provider: w.due})
+	_, pruned := tx.Resources().PruneLeases(w.pruned.UpdatedAt.Add(time.Microsecond), 1)
 	return errors.Join(fresh, again, gone, leased, refreshed, released, ended, claimed, pruned)
 }
 
@@ -165,6 +165,25 @@ func (s *subject) prepareLeases(w *things) {
 	w.due, w.freshLease = s.lease(due, 0).Provider, s.newLease(w.session)
 }
 
+// touchSessions returns the calls that change sessions and their journals.
+func (w things) touchSessions(tx store.Tx) []func() error {
+	return []func() error{
+		func() error { _, err := tx.Sessions().Lock(w.session, 1); return err },
+		func() error { return tx.Journal().Append(w.session, w.moreOfTheOld) },
+		func() error { return tx.Sessions().Update(w.session, "new title", perdure.SessionActive) },
+		func() error {
+			return tx.Sessions().PutSnapshot(w.session, store.Snapshot{Seq: 5, Version: 1, Body: []byte("new")})
+		},
+		func() error {
+			return tx.Sessions().Create(store.Session{ID: w.fresh, Title: "fresh", Status: perdure.SessionStarted,
+				CreatedAt: moment(9)})
+		},
+		func() error { _, err := tx.Sessions().Acquire(w.fresh, w.freshWorker); return err },
+		func() error { return tx.Sessions().Release(w.fresh, 1) },
+		func() error { return tx.Journal().Append(w.fresh, w.events) },
+	}
+}
+
 // touch calls every method of Tx.
 func (w things) touch(tx store.Tx) error {
 	next := w.unknown
@@ -173,71 +192,64 @@ func (w things) touch(tx store.Tx) error {
 	taken.Token, taken.Executions = "taken", 2
 	answered := w.open
 	answered.State, answered.DecidedBy = perdure.ApprovalApproved, "user"
-	steps := []func() error{
-		func() error { _, err := tx.LockSession(w.session, 1); return err },
-		func() error { return tx.Append(w.session, w.moreOfTheOld) },
-		func() error { return tx.SaveSession(w.session, "new title", perdure.SessionActive) },
+	steps := append(w.touchSessions(tx), []func() error{
+		func() error { _, _, err := tx.Tasks().Create(w.freshTask); return err },
 		func() error {
-			return tx.PutSnapshot(w.session, store.Snapshot{Seq: 5, Version: 1, Body: []byte("new")})
-		},
-		func() error {
-			return tx.CreateSession(store.Session{ID: w.fresh, Title: "fresh", Status: perdure.SessionStarted,
-				CreatedAt: moment(9)})
-		},
-		func() error { _, err := tx.TakeSession(w.fresh, w.freshWorker); return err },
-		func() error { return tx.ReleaseSession(w.fresh, 1) },
-		func() error { return tx.Append(w.fresh, w.events) },
-		func() error { _, _, err := tx.CreateTask(w.freshTask); return err },
-		func() error {
-			_, err := tx.UpdateTask(w.session, w.task.ID,
+			_, err := tx.Tasks().Update(w.session, w.task.ID,
 				perdure.TaskUpdate{Attempt: 1, Summary: "new", StartsExecution: true})
 			return err
 		},
-		func() error { _, _, err := tx.Claim(w.call, alive); return err },
-		func() error { return tx.TakeCall(w.claimed, taken) },
-		func() error { return tx.Settle(taken.Key, taken.Token, perdure.CallSettled, text("done")) },
-		func() error { return tx.ResolveCall(next, "operator") },
-		func() error { return tx.BindCall(w.bound.Key, w.bound.Token, w.task.ID, 1) },
-		func() error { return tx.PutApproval(answered) },
-		func() error { return tx.PutApproval(w.freshQuestion) },
-		func() error { _, err := tx.PruneTasks(moment(9), 1); return err },
-		func() error { _, _, err := tx.ClaimSpawn(w.freshSpawn); return err },
-		func() error { return tx.RegisterChild(w.pending.Key, w.pending.Token, w.fresh) },
-		func() error { _, err := tx.RepairSpawn(w.running.Key, w.running.Token); return err },
-		func() error { return tx.SettleSpawn(w.running.Key, w.running.Token, perdure.TaskFailed, nil) },
-		func() error { return tx.AddTaskMessage(w.message) },
-		func() error { _, err := tx.AppendLog(w.task.ID, 1, "stderr", []byte("new output\n")); return err },
-		func() error { return tx.AddDelivery(ended(w.session, w.task.ID, 1, perdure.TaskSucceeded)) },
-		func() error { _, err := tx.ClaimDeliveries(w.session, []perdure.TaskID{"task_old"}); return err },
+		func() error { _, _, err := tx.Calls().Claim(w.call, alive); return err },
+		func() error { return tx.Calls().TakeOver(w.claimed, taken) },
+		func() error { return tx.Calls().Settle(taken.Key, taken.Token, perdure.CallSettled, text("done")) },
+		func() error { return tx.Calls().Resolve(next, "operator") },
+		func() error { return tx.Calls().Bind(w.bound.Key, w.bound.Token, w.task.ID, 1) },
+		func() error { return tx.Approvals().Put(answered) },
+		func() error { return tx.Approvals().Put(w.freshQuestion) },
+		func() error { _, err := tx.Tasks().Prune(moment(9), 1); return err },
+		func() error { _, _, err := tx.Spawns().Claim(w.freshSpawn); return err },
+		func() error { return tx.Spawns().RegisterChild(w.pending.Key, w.pending.Token, w.fresh) },
+		func() error { _, err := tx.Spawns().Repair(w.running.Key, w.running.Token); return err },
+		func() error { return tx.Spawns().Settle(w.running.Key, w.running.Token, perdure.TaskFailed, nil) },
+		func() error { return tx.Tasks().AddMessage(w.message) },
 		func() error {
-			_, err := tx.PutFile(w.session, store.File{Path: "/new/file", Content: []byte("new")})
+			_, err := tx.Tasks().AppendLog(w.task.ID, 1, "stderr", []byte("new output\n"))
+			return err
+		},
+		func() error { return tx.Tasks().AddDelivery(ended(w.session, w.task.ID, 1, perdure.TaskSucceeded)) },
+		func() error {
+			_, err := tx.Tasks().ClaimDeliveries(w.session, []perdure.TaskID{"task_old"})
 			return err
 		},
 		func() error {
-			_, err := tx.PutFile(w.session, store.File{Path: "/old/file", Content: []byte("new")})
+			_, err := tx.Files().Put(w.session, store.File{Path: "/new/file", Content: []byte("new")})
 			return err
 		},
-		func() error { _, err := tx.RemoveFile(w.session, "/old/gone"); return err },
-		func() error { return tx.PutWorker(store.Worker{ID: w.freshWorker, Host: "fresh"}) },
-		func() error { _, err := tx.BeatWorker(w.worker, time.Minute); return err },
-		func() error { return tx.RetireWorker(w.freshWorker) },
-		func() error { return tx.RemoveWorker(w.freshWorker) },
-		func() error { return tx.MarkWorkerDead(w.freshWorker) },
-		func() error { _, err := tx.Elect("role"); return err },
-		func() error { return tx.BeginRequest(w.freshRequest) },
-		func() error { return tx.EndRequest(w.request.Scope, w.request.Key, answer("new")) },
-		func() error { _, err := tx.PruneRequests(w.request.At, 9); return err },
+		func() error {
+			_, err := tx.Files().Put(w.session, store.File{Path: "/old/file", Content: []byte("new")})
+			return err
+		},
+		func() error { _, err := tx.Files().Remove(w.session, "/old/gone"); return err },
+		func() error { return tx.Workers().Put(store.Worker{ID: w.freshWorker, Host: "fresh"}) },
+		func() error { _, err := tx.Workers().Renew(w.worker, time.Minute); return err },
+		func() error { return tx.Workers().Retire(w.freshWorker) },
+		func() error { return tx.Workers().Remove(w.freshWorker) },
+		func() error { return tx.Workers().MarkDead(w.freshWorker) },
+		func() error { _, err := tx.Workers().Elect("role"); return err },
+		func() error { return tx.Requests().Begin(w.freshRequest) },
+		func() error { return tx.Requests().End(w.request.Scope, w.request.Key, answer("new")) },
+		func() error { _, err := tx.Requests().Prune(w.request.At, 9); return err },
 		func() error { return w.touchDirectory(tx) },
 		func() error { return w.touchMoney(tx) },
 		func() error { return w.touchWebhooks(tx) },
-		func() error { return tx.DropPartial(w.session, w.jotted) },
+		func() error { return tx.Journal().DropPartial(w.session, w.jotted) },
 		func() error { return w.touchValues(tx) },
 		func() error { return w.touchResources(tx) },
 		func() error { return w.touchSchedules(tx) },
 		func() error {
-			return tx.PutPartial(store.Partial{Session: w.session, Message: w.fresher, Text: "new"})
+			return tx.Journal().PutPartial(store.Partial{Session: w.session, Message: w.fresher, Text: "new"})
 		},
-	}
+	}...)
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
@@ -248,39 +260,39 @@ func (w things) touch(tx store.Tx) error {
 
 // touchValues calls the writing methods of values, secrets and images.
 func (w things) touchValues(tx store.Tx) error {
-	_, put := tx.PutValue(store.Value{Session: w.session, Key: "old key", Text: "new"})
-	_, gone := tx.RemoveValue(w.session, "old gone")
-	_, pictured := tx.PutImage(w.freshPicture)
-	_, again := tx.ResealSecret(store.Secret{Session: w.session, Name: "old name", Version: 1, Sealed: []byte("again"),
+	_, put := tx.Values().Put(store.Value{Session: w.session, Key: "old key", Text: "new"})
+	_, gone := tx.Values().Remove(w.session, "old gone")
+	_, pictured := tx.Images().Put(w.freshPicture)
+	_, again := tx.Secrets().Reseal(store.Secret{Session: w.session, Name: "old name", Version: 1, Sealed: []byte("again"),
 		KeyID: "k2"}, "k1")
-	sealed := tx.PutSecret(store.Secret{Session: w.session, Name: "new name", Version: 1, Sealed: []byte("new"),
+	sealed := tx.Secrets().Put(store.Secret{Session: w.session, Name: "new name", Version: 1, Sealed: []byte("new"),
 		KeyID: "k2"})
-	_, removed := tx.RemoveSecret(w.session, "old gone")
+	_, removed := tx.Secrets().Remove(w.session, "old gone")
 	return errors.Join(put, gone, pictured, again, sealed, removed)
 }
 
 // touchMoney calls the writing methods of payments, of the rate limit and of tokens.
 func (w things) touchMoney(tx store.Tx) error {
-	_, added := tx.AddPayment(w.freshPayment, hour)
-	_, settled := tx.SettlePayment(endOf(w.paying, store.PaymentPaid))
-	_, counted := tx.CountOutbound(w.paying.Org, 1000)
+	_, added := tx.Payments().Add(w.freshPayment, hour)
+	_, settled := tx.Payments().Settle(endOf(w.paying, store.PaymentPaid))
+	_, counted := tx.Rates().CountOutbound(w.paying.Org, 1000)
 	revoked := w.token
 	revoked.RevokedAt = moment(9)
-	return errors.Join(added, settled, counted, tx.PutAccessToken(revoked), tx.PutAccessToken(w.freshToken),
-		tx.AddAudit(store.AuditEntry{Org: "org", Action: "token.revoked", Subject: string(revoked.ID)}))
+	return errors.Join(added, settled, counted, tx.Tokens().Put(revoked), tx.Tokens().Put(w.freshToken),
+		tx.Audit().Add(store.AuditEntry{Org: "org", Action: "token.revoked", Subject: string(revoked.ID)}))
 }
 
 // touchWebhooks calls the writing methods of webhooks.
 func (w things) touchWebhooks(tx store.Tx) error {
 	changed, told := w.hooked, w.told
 	changed.Failures, told.Attempts, told.EndedAt = 99, 99, moment(1)
-	_, put := tx.PutWebhook(changed)
-	_, fresh := tx.PutWebhook(w.freshHook)
-	_, gone := tx.RemoveWebhook(w.freshHook.ID)
-	_, added := tx.AddHookDelivery(w.freshTold)
-	again := tx.ChangeHookDelivery(told)
-	moved := tx.MoveHooks(store.HookSpan{})
-	_, pruned := tx.PruneHookDeliveries(moment(9), 1)
+	_, put := tx.Webhooks().Put(changed)
+	_, fresh := tx.Webhooks().Put(w.freshHook)
+	_, gone := tx.Webhooks().Remove(w.freshHook.ID)
+	_, added := tx.Webhooks().AddDelivery(w.freshTold)
+	again := tx.Webhooks().UpdateDelivery(told)
+	moved := tx.Webhooks().Move(store.HookSpan{})
+	_, pruned := tx.Webhooks().PruneDeliveries(moment(9), 1)
 	return errors.Join(put, fresh, gone, added, again, moved, pruned)
 }
 
@@ -295,48 +307,48 @@ func (w things) touchDirectory(tx store.Tx) error {
 	if _, err := w.freshKept.putIn(tx); err != nil {
 		return err
 	}
-	_, removed := tx.RemoveConnection(w.kept.Connection.Key())
-	_, gone := tx.RemoveModel(w.kept.Model.ID)
-	_, left := tx.RemoveProvider(w.kept.Provider.ID)
-	return errors.Join(removed, gone, left, tx.SetDefaultModel(w.freshKept.Model.ID),
-		tx.SetDefaultProvider(w.freshKept.Provider.ID))
+	_, removed := tx.Directory().Connections().Remove(w.kept.Connection.Key())
+	_, gone := tx.Directory().Models().Remove(w.kept.Model.ID)
+	_, left := tx.Directory().Providers().Remove(w.kept.Provider.ID)
+	return errors.Join(removed, gone, left, tx.Directory().Models().SetDefault(w.freshKept.Model.ID),
+		tx.Directory().Providers().SetDefault(w.freshKept.Provider.ID))
 }
 
 // look calls every method of Reader.
 func (w things) look(r store.Reader) (found everything, err error) {
 	sessions := []perdure.SessionID{w.session, w.fresh}
 	steps := []func() error{
-		func() error { found.Sessions, err = r.Sessions(store.SessionFilter{}); return err },
-		func() error { found.Calls, err = r.Calls(store.CallFilter{}); return err },
-		func() error { found.Tasks, err = r.Tasks(store.TaskFilter{}); return err },
-		func() error { found.Messages, err = r.TaskMessages(w.task.ID, "", 0); return err },
-		func() error { found.Log, _, err = r.ReadLog(w.task.ID, 0, 1000); return err },
-		func() error { found.Deliveries, err = r.Deliveries(""); return err },
-		func() error { found.Workers, err = r.Workers(); return err },
-		func() error { found.Approvals, err = r.Approvals(store.ApprovalFilter{}); return err },
-		func() error { found.Spawns, err = r.Spawns(""); return err },
+		func() error { found.Sessions, err = r.Sessions().List(store.SessionFilter{}); return err },
+		func() error { found.Calls, err = r.Calls().List(store.CallFilter{}); return err },
+		func() error { found.Tasks, err = r.Tasks().List(store.TaskFilter{}); return err },
+		func() error { found.Messages, err = r.Tasks().Messages(w.task.ID, "", 0); return err },
+		func() error { found.Log, _, err = r.Tasks().ReadLog(w.task.ID, 0, 1000); return err },
+		func() error { found.Deliveries, err = r.Tasks().Deliveries(""); return err },
+		func() error { found.Workers, err = r.Workers().List(); return err },
+		func() error { found.Approvals, err = r.Approvals().List(store.ApprovalFilter{}); return err },
+		func() error { found.Spawns, err = r.Spawns().List(""); return err },
 		func() error {
 			kept, _, failed := w.kept.lookIn(r)
 			fresh, _, err := w.freshKept.lookIn(r)
 			found.Directory = []shelf{kept, fresh}
 			return errors.Join(failed, err)
 		},
-		func() error { found.Default, _, err = r.DefaultModel(); return err },
-		func() error { found.Values, err = r.Values(w.session); return err },
+		func() error { found.Default, _, err = r.Directory().Models().Default(); return err },
+		func() error { found.Values, err = r.Values().List(w.session); return err },
 		func() error { found.Images, found.Blob, err = w.lookAtImages(r); return err },
-		func() error { found.Secrets, err = r.Secrets(store.SecretFilter{}); return err },
-		func() error { found.NextSecret, err = r.NextSecret(w.session, "old gone"); return err },
+		func() error { found.Secrets, err = r.Secrets().List(store.SecretFilter{}); return err },
+		func() error { found.NextSecret, err = r.Secrets().NextVersion(w.session, "old gone"); return err },
 		func() error { return w.lookBeside(r, &found) },
 		func() error { return w.lookAtSchedules(r, &found) },
 		func() error {
-			snapshot, err := r.Snapshot(w.session)
+			snapshot, err := r.Sessions().Snapshot(w.session)
 			found.Snapshots = append(found.Snapshots, snapshot)
 			return err
 		},
 	}
 	for _, known := range w.requests {
 		steps = append(steps, func() error {
-			request, err := r.Request(known.Scope, known.Key)
+			request, err := r.Requests().Get(known.Scope, known.Key)
 			if errors.Is(err, perdure.NotFound) {
 				return nil // not begun yet, or pruned
 			}
@@ -346,7 +358,7 @@ func (w things) look(r store.Reader) (found everything, err error) {
 	}
 	for _, id := range []perdure.MessageID{w.jotted, w.fresher} {
 		steps = append(steps, func() error {
-			partial, err := r.Partial(w.session, id)
+			partial, err := r.Journal().Partial(w.session, id)
 			if errors.Is(err, perdure.NotFound) {
 				return nil // dropped, or not put yet
 			}
@@ -357,14 +369,14 @@ func (w things) look(r store.Reader) (found everything, err error) {
 	for _, id := range sessions {
 		steps = append(steps,
 			func() error {
-				events, err := r.Events(id, 0, 0)
+				events, err := r.Journal().Events(id, 0, 0)
 				found.Events = append(found.Events, events...)
 				return err
 			},
 			func() error {
-				files, err := r.Files(id, "/", true)
+				files, err := r.Files().List(id, "/", true)
 				for i, f := range files {
-					if files[i], err = r.File(id, f.Path); err != nil {
+					if files[i], err = r.Files().Get(id, f.Path); err != nil {
 						return err
 					}
 				}
@@ -383,40 +395,40 @@ func (w things) look(r store.Reader) (found everything, err error) {
 
 // lookBeside reads resources, leases, payments, tokens, rates and webhooks.
 func (w things) lookBeside(r store.Reader, found *everything) (err error) {
-	if found.Resources, err = r.Resources(store.ResourceFilter{}); err != nil {
+	if found.Resources, err = r.Resources().List(store.ResourceFilter{}); err != nil {
 		return err
 	}
-	if found.Leases, err = r.Leases(w.session); err != nil {
+	if found.Leases, err = r.Resources().Leases(w.session); err != nil {
 		return err
 	}
-	if found.Payments, err = r.Payments(store.PaymentFilter{}); err != nil {
+	if found.Payments, err = r.Payments().List(store.PaymentFilter{}); err != nil {
 		return err
 	}
-	if found.Payment, err = r.Payment(w.paying.Hash); err != nil {
+	if found.Payment, err = r.Payments().Get(w.paying.Hash); err != nil {
 		return err
 	}
-	if found.Spent, err = r.PaymentSum(store.PaymentScope{Org: w.paying.Org, Currency: w.paying.Currency}); err != nil {
+	if found.Spent, err = r.Payments().Sum(store.PaymentScope{Org: w.paying.Org, Currency: w.paying.Currency}); err != nil {
 		return err
 	}
-	if found.Tokens, err = r.AccessTokens("org"); err != nil {
+	if found.Tokens, err = r.Tokens().List("org"); err != nil {
 		return err
 	}
-	if found.Audit, err = r.AuditLinks("org", 0, 0); err != nil {
+	if found.Audit, err = r.Audit().Links("org", 0, 0); err != nil {
 		return err
 	}
-	if found.Audited, err = r.AuditHeads(); err != nil {
+	if found.Audited, err = r.Audit().Heads(); err != nil {
 		return err
 	}
-	if found.Outbound, err = r.OutboundCalls(w.paying.Org); err != nil {
+	if found.Outbound, err = r.Rates().Outbound(w.paying.Org); err != nil {
 		return err
 	}
-	if found.Webhooks, err = r.Webhooks(); err != nil {
+	if found.Webhooks, err = r.Webhooks().List(); err != nil {
 		return err
 	}
-	if found.Hooked, err = r.HookDeliveries(store.HookDeliveryFilter{Webhook: w.hooked.ID}); err != nil {
+	if found.Hooked, err = r.Webhooks().Deliveries(store.HookDeliveryFilter{Webhook: w.hooked.ID}); err != nil {
 		return err
 	}
-	found.Unhooked, err = r.HookSpans(0)
+	found.Unhooked, err = r.Webhooks().Spans(0)
 	return err
 }
 

@@ -39,7 +39,7 @@ func (s *subject) put(session perdure.SessionID, path, content string) (created 
 		f = store.File{Path: dir, Directory: true}
 	}
 	s.write(func(tx store.Tx) (err error) {
-		created, err = tx.PutFile(session, f)
+		created, err = tx.Files().Put(session, f)
 		return err
 	})
 	return created
@@ -49,7 +49,7 @@ func (s *subject) put(session perdure.SessionID, path, content string) (created 
 func (s *subject) file(session perdure.SessionID, path string) (f store.File) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		f, err = r.File(session, path)
+		f, err = r.Files().Get(session, path)
 		return err
 	})
 	return f
@@ -59,7 +59,7 @@ func (s *subject) file(session perdure.SessionID, path string) (f store.File) {
 func (s *subject) paths(session perdure.SessionID, dir string, deep bool) (paths []string) {
 	s.Helper()
 	s.read(func(r store.Reader) error {
-		files, err := r.Files(session, dir, deep)
+		files, err := r.Files().List(session, dir, deep)
 		for _, f := range files {
 			if f.Directory {
 				f.Path += "/"
@@ -75,7 +75,7 @@ func (s *subject) paths(session perdure.SessionID, dir string, deep bool) (paths
 func (s *subject) rm(session perdure.SessionID, path string) (removed bool) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
-		removed, err = tx.RemoveFile(session, path)
+		removed, err = tx.Files().Remove(session, path)
 		return err
 	})
 	return removed
@@ -94,14 +94,14 @@ func fileFields(s *subject) {
 		want.SizeBytes = int64(len(want.Content))
 		s.write(func(tx store.Tx) error {
 			want.CreatedAt, want.UpdatedAt = tx.Now(), tx.Now()
-			created, err := tx.PutFile(session, given)
+			created, err := tx.Files().Put(session, given)
 			s.same("created", created, true)
 			return err
 		})
 
 		s.same("file", s.file(session, want.Path), want)
 		s.read(func(r store.Reader) error {
-			files, err := r.Files(session, "/", false)
+			files, err := r.Files().List(session, "/", false)
 			want.Content = nil
 			i := slices.IndexFunc(files, func(f store.File) bool { return f.Path == want.Path })
 			s.same("listed", files[i], want)
@@ -155,12 +155,12 @@ func rootDirectory(s *subject) {
 	s.same("listed", s.paths(session, "/", true), []string{})
 
 	s.write(func(tx store.Tx) error {
-		created, err := tx.PutFile(session, store.File{Path: "/", Directory: true})
+		created, err := tx.Files().Put(session, store.File{Path: "/", Directory: true})
 		s.same("created", created, false)
 		return err
 	})
 	s.refused(perdure.Conflict, func(tx store.Tx) error {
-		_, err := tx.PutFile(session, store.File{Path: "/"})
+		_, err := tx.Files().Put(session, store.File{Path: "/"})
 		return err
 	})
 
@@ -172,19 +172,19 @@ func unknownFile(s *subject) {
 	session := s.session()
 	s.put(session, "/dir/file", "words")
 	for _, path := range []string{"/other", "/dir/other", "/dir/file/below", "/dirx", "/di", "/Dir", "/dir/File"} {
-		s.unknown(func(r store.Reader) error { _, err := r.File(session, path); return err })
-		s.unknown(func(r store.Reader) error { _, err := r.Files(session, path, false); return err })
-		s.unknown(func(r store.Reader) error { _, err := r.Files(session, path, true); return err })
+		s.unknown(func(r store.Reader) error { _, err := r.Files().Get(session, path); return err })
+		s.unknown(func(r store.Reader) error { _, err := r.Files().List(session, path, false); return err })
+		s.unknown(func(r store.Reader) error { _, err := r.Files().List(session, path, true); return err })
 		s.same("removed", s.rm(session, path), false)
 	}
-	s.unknown(func(r store.Reader) error { _, err := r.Files(session, "/dir/file", false); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Files().List(session, "/dir/file", false); return err })
 	s.same("listed", s.paths(session, "/", true), []string{"/dir/", "/dir/file"})
 }
 
 func replaceFile(s *subject) {
 	session := s.session()
 	s.write(func(tx store.Tx) error {
-		_, err := tx.PutFile(session, store.File{Path: "/file", Content: []byte("a long text"),
+		_, err := tx.Files().Put(session, store.File{Path: "/file", Content: []byte("a long text"),
 			Encoding: store.EncodingText, ReadOnly: true})
 		return err
 	})
@@ -193,7 +193,7 @@ func replaceFile(s *subject) {
 
 	s.write(func(tx store.Tx) error {
 		want.UpdatedAt = tx.Now()
-		created, err := tx.PutFile(session, store.File{Path: "/file", Content: []byte{0},
+		created, err := tx.Files().Put(session, store.File{Path: "/file", Content: []byte{0},
 			Encoding: store.EncodingBase64})
 		s.same("created", created, false)
 		return err
@@ -224,7 +224,7 @@ func directoryAgain(s *subject) {
 	want := s.file(session, "/dir")
 
 	s.write(func(tx store.Tx) error {
-		created, err := tx.PutFile(session, store.File{Path: "/dir", Directory: true, ReadOnly: true})
+		created, err := tx.Files().Put(session, store.File{Path: "/dir", Directory: true, ReadOnly: true})
 		s.same("created", created, false)
 		return err
 	})
@@ -240,10 +240,10 @@ func fileConflicts(s *subject) {
 		{Path: "/dir"}, {Path: "/dir/file", Directory: true}, {Path: "/dir/file/below"}, {Path: "/dir/file/below/deep"},
 		{Path: "/dir/file/below", Directory: true},
 	} {
-		s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.PutFile(session, f); return err })
+		s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.Files().Put(session, f); return err })
 
 		s.write(func(tx store.Tx) error { // a transaction may continue after it
-			_, _ = tx.PutFile(session, f)
+			_, _ = tx.Files().Put(session, f)
 			return nil
 		})
 	}
@@ -256,13 +256,13 @@ func relativePaths(s *subject) {
 	session := s.session()
 	s.put(session, "/dir/file", "words")
 	for _, path := range []string{"", ".", "dir", "dir/file", "./dir"} {
-		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.RemoveFile(session, path); return err })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Files().Remove(session, path); return err })
 		s.refused(perdure.Invalid, func(tx store.Tx) error {
-			_, err := tx.PutFile(session, store.File{Path: path})
+			_, err := tx.Files().Put(session, store.File{Path: path})
 			return err
 		})
-		s.unknown(func(r store.Reader) error { _, err := r.File(session, path); return err })
-		s.unknown(func(r store.Reader) error { _, err := r.Files(session, path, true); return err })
+		s.unknown(func(r store.Reader) error { _, err := r.Files().Get(session, path); return err })
+		s.unknown(func(r store.Reader) error { _, err := r.Files().List(session, path, true); return err })
 	}
 	s.same("listed", s.paths(session, "/", true), []string{"/dir/", "/dir/file"})
 }
@@ -273,7 +273,7 @@ func emptyDirectory(s *subject) {
 
 	s.same("listed", s.paths(session, "/dir", false), []string{})
 	s.same("listed deep", s.paths(session, "/dir", true), []string{})
-	s.unknown(func(r store.Reader) error { _, err := r.Files(session, "/missing", false); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Files().List(session, "/missing", false); return err })
 
 	s.put(session, "/dir/file", "words")
 	s.rm(session, "/dir/file")
@@ -306,7 +306,7 @@ func removeFiles(s *subject) {
 
 	s.same("removed a directory", s.rm(session, "/a"), true)
 	s.same("listed", s.paths(session, "/", true), []string{"/a%", "/a-", "/a0", "/a_", "/ab"})
-	s.unknown(func(r store.Reader) error { _, err := r.File(session, "/a/b/c"); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Files().Get(session, "/a/b/c"); return err })
 	s.same("created in its place", s.put(session, "/a", "a file now"), true)
 }
 
@@ -338,7 +338,7 @@ func filesOfSessions(s *subject) {
 func fileBytes(s *subject) {
 	session, other := s.session(), s.session()
 	total := func(r store.Reader, want int64) error {
-		got, err := r.FileBytes(session)
+		got, err := r.Files().TotalBytes(session)
 		s.same("bytes", got, want)
 		return err
 	}
@@ -349,13 +349,13 @@ func fileBytes(s *subject) {
 	s.put(session, "/dir/deep/b", "\x00\xff")
 	s.put(session, "/empty", "")
 	s.write(func(tx store.Tx) error {
-		if err := total(tx, 7); err != nil {
+		if err := total(tx.Reader(), 7); err != nil {
 			return err
 		}
-		if _, err := tx.PutFile(session, store.File{Path: "/a", Content: []byte("123")}); err != nil {
+		if _, err := tx.Files().Put(session, store.File{Path: "/a", Content: []byte("123")}); err != nil {
 			return err
 		}
-		return total(tx, 5)
+		return total(tx.Reader(), 5)
 	})
 	s.read(func(r store.Reader) error { return total(r, 5) })
 
@@ -369,7 +369,7 @@ func fileCopies(s *subject) {
 	session := s.session()
 	given := store.File{Path: "/file", Content: []byte("words")}
 
-	s.write(func(tx store.Tx) error { _, err := tx.PutFile(session, given); return err })
+	s.write(func(tx store.Tx) error { _, err := tx.Files().Put(session, given); return err })
 	scribble(given, s.file(session, "/file"))
 
 	s.same("content", string(s.file(session, "/file").Content), "words")

@@ -52,7 +52,7 @@ func (s *subject) blobOf(session perdure.SessionID, content string) store.Image 
 func (s *subject) putImage(i store.Image) store.Image {
 	s.Helper()
 	s.write(func(tx store.Tx) error {
-		put, err := tx.PutImage(i)
+		put, err := tx.Images().Put(i)
 		i.CreatedAt = tx.Now()
 		bare := i
 		bare.Data = nil
@@ -66,7 +66,7 @@ func (s *subject) putImage(i store.Image) store.Image {
 func (s *subject) image(session perdure.SessionID, id perdure.ImageID) (i store.Image) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		i, err = r.Image(session, id)
+		i, err = r.Images().Get(session, id)
 		return err
 	})
 	return i
@@ -76,7 +76,7 @@ func (s *subject) image(session perdure.SessionID, id perdure.ImageID) (i store.
 func (s *subject) images(session perdure.SessionID) (found []store.Image) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		found, err = r.Images(session)
+		found, err = r.Images().List(session)
 		return err
 	})
 	return found
@@ -86,7 +86,7 @@ func (s *subject) images(session perdure.SessionID) (found []store.Image) {
 func (s *subject) blob(i store.Image) (has bool) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		has, err = r.HasBlob(i.SHA256)
+		has, err = r.Images().HasBlob(i.SHA256)
 		return err
 	})
 	return has
@@ -94,7 +94,7 @@ func (s *subject) blob(i store.Image) (has bool) {
 
 func (s *subject) noImage(session perdure.SessionID, id perdure.ImageID) {
 	s.Helper()
-	s.unknown(func(r store.Reader) error { _, err := r.Image(session, id); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Images().Get(session, id); return err })
 }
 
 func unknownImage(s *subject) {
@@ -152,8 +152,8 @@ func imageTwice(s *subject) {
 	again, theirs := s.newImage(one, "second"), s.newImage(other, "second")
 	again.ID, theirs.ID = want.ID, want.ID
 
-	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.PutImage(again); return err })
-	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.PutImage(theirs); return err })
+	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.Images().Put(again); return err })
+	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.Images().Put(theirs); return err })
 
 	s.same("image", s.image(one, want.ID), want)
 	s.noImage(other, want.ID)
@@ -183,7 +183,7 @@ func badImages(s *subject) {
 		i := s.newImage(session, "bytes")
 		change(&i)
 		if err := s.InTx(s.ctx, func(tx store.Tx) error {
-			_, err := tx.PutImage(i)
+			_, err := tx.Images().Put(i)
 			return err
 		}); !errors.Is(err, perdure.Invalid) {
 			s.Errorf("%s: got %v, want %v", what, err, perdure.Invalid)
@@ -191,7 +191,7 @@ func badImages(s *subject) {
 	}
 	large := s.blobOf(session, "bytes")
 	large.SizeBytes = store.MaxImageBytes + 1
-	s.refused(perdure.Limit, func(tx store.Tx) error { _, err := tx.PutImage(large); return err })
+	s.refused(perdure.Limit, func(tx store.Tx) error { _, err := tx.Images().Put(large); return err })
 	s.same("listed", s.images(session), []store.Image{})
 }
 
@@ -219,14 +219,14 @@ func imageLimit(s *subject) {
 	one, other := s.session(), s.session()
 	s.write(func(tx store.Tx) error {
 		for range store.MaxImages {
-			if _, err := tx.PutImage(s.newImage(one, "bytes")); err != nil {
+			if _, err := tx.Images().Put(s.newImage(one, "bytes")); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 
-	s.refused(perdure.Limit, func(tx store.Tx) error { _, err := tx.PutImage(s.newImage(one, "bytes")); return err })
+	s.refused(perdure.Limit, func(tx store.Tx) error { _, err := tx.Images().Put(s.newImage(one, "bytes")); return err })
 
 	s.same("listed", len(s.images(one)), store.MaxImages)
 	s.putImage(s.newImage(other, "bytes"))
@@ -234,7 +234,7 @@ func imageLimit(s *subject) {
 
 func imageOrphan(s *subject) {
 	i := s.newImage(mint[perdure.SessionID](s), "bytes")
-	s.refused(perdure.NotFound, func(tx store.Tx) error { _, err := tx.PutImage(i); return err })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { _, err := tx.Images().Put(i); return err })
 	s.noImage(i.Session, i.ID)
 }
 
@@ -254,10 +254,10 @@ func imageAndOthers(s *subject) {
 	i := s.newImage(session, "bytes")
 
 	s.refused(perdure.Lost, func(tx store.Tx) error {
-		if _, err := tx.PutImage(i); err != nil {
+		if _, err := tx.Images().Put(i); err != nil {
 			return err
 		}
-		if _, err := tx.Image(session, i.ID); err != nil {
+		if _, err := tx.Images().Get(session, i.ID); err != nil {
 			s.Errorf("in its transaction: %v", err)
 		}
 		return perdure.Lost
@@ -272,7 +272,7 @@ func imageCopies(s *subject) {
 	want := given
 	want.Data, want.Metadata = bytes.Clone(given.Data), bytes.Clone(given.Metadata)
 	s.write(func(tx store.Tx) error {
-		put, err := tx.PutImage(given)
+		put, err := tx.Images().Put(given)
 		scribble(put)
 		return err
 	})
@@ -296,8 +296,8 @@ func imageSurvives(s *subject) {
 // lookAtImages reads the images of the things, one of them with its bytes, and whether the new
 // one's blob is known.
 func (w things) lookAtImages(r store.Reader) (found []store.Image, blob bool, err error) {
-	found, err = r.Images(w.session)
-	whole, wholeErr := r.Image(w.session, w.picture.ID)
-	blob, blobErr := r.HasBlob(w.freshPicture.SHA256)
+	found, err = r.Images().List(w.session)
+	whole, wholeErr := r.Images().Get(w.session, w.picture.ID)
+	blob, blobErr := r.Images().HasBlob(w.freshPicture.SHA256)
 	return append(found, whole), blob, errors.Join(err, wholeErr, blobErr)
 }

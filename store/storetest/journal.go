@@ -55,7 +55,7 @@ func (s *subject) checkSeqs(id perdure.SessionID, n int) {
 	s.same("number of events", len(s.journal(id)), n)
 	var row store.Session
 	s.read(func(r store.Reader) (err error) {
-		row, err = r.Session(id)
+		row, err = r.Sessions().Get(id)
 		return err
 	})
 	s.same("last seq", row.LastSeq, int64(n))
@@ -66,7 +66,7 @@ func appendAssigns(s *subject) {
 	s.append(id, 2)
 	events := s.events(2)
 
-	s.write(func(tx store.Tx) error { return tx.Append(id, events) })
+	s.write(func(tx store.Tx) error { return tx.Journal().Append(id, events) })
 
 	for i, e := range events {
 		s.same("seq and session", []any{e.Seq, e.Session}, []any{int64(i + 3), id})
@@ -82,7 +82,7 @@ func factsKeepTheirBytes(s *subject) {
 		events = append(events, e)
 	}
 
-	s.write(func(tx store.Tx) error { return tx.Append(id, events) })
+	s.write(func(tx store.Tx) error { return tx.Journal().Append(id, events) })
 
 	found := s.journal(id)
 	if len(found) != len(events) {
@@ -162,7 +162,7 @@ func hostileEvents(s *subject) {
 		want = append(want, decoded)
 	}
 
-	s.write(func(tx store.Tx) error { return tx.Append(id, events) })
+	s.write(func(tx store.Tx) error { return tx.Journal().Append(id, events) })
 
 	s.same("events", s.journal(id), want)
 }
@@ -172,7 +172,7 @@ func eventMoments(s *subject) {
 	events := s.events(1)
 	events[0].At = moment(7).Add(999).In(time.FixedZone("east", 5*3600))
 
-	s.write(func(tx store.Tx) error { return tx.Append(id, events) })
+	s.write(func(tx store.Tx) error { return tx.Journal().Append(id, events) })
 
 	s.same("given and stored moment", []time.Time{events[0].At, s.journal(id)[0].At}, []time.Time{moment(7), moment(7)})
 }
@@ -192,7 +192,7 @@ func journalPages(s *subject) {
 	}
 	for _, c := range cases {
 		s.read(func(r store.Reader) error {
-			got, err := r.Events(id, c.after, c.limit)
+			got, err := r.Journal().Events(id, c.after, c.limit)
 			s.same(fmt.Sprintf("after %d, limit %d", c.after, c.limit), got, c.want)
 			return err
 		})
@@ -210,12 +210,12 @@ func boundedPages(s *subject) {
 	for i, size := range sizes {
 		events[i].Fact = perdure.SessionUpdated{Title: strings.Repeat("x", size)}
 	}
-	s.write(func(tx store.Tx) error { return tx.Append(id, events) })
+	s.write(func(tx store.Tx) error { return tx.Journal().Append(id, events) })
 
 	s.read(func(r store.Reader) error {
 		after := int64(0)
 		for i, n := range pages {
-			got, err := r.Events(id, after, store.Page)
+			got, err := r.Journal().Events(id, after, store.Page)
 			if err != nil {
 				return err
 			}
@@ -241,8 +241,8 @@ func unknownJournal(s *subject) {
 func appendToUnknown(s *subject) {
 	id := mint[perdure.SessionID](s)
 
-	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.Append(id, s.events(1)) })
-	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.Append(id, nil) })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.Journal().Append(id, s.events(1)) })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.Journal().Append(id, nil) })
 
 	s.same("events", s.journal(id), []perdure.Event{})
 }
@@ -260,14 +260,14 @@ func knownEventID(s *subject) {
 	} {
 		for _, id := range []perdure.SessionID{one, other} {
 			s.Log(name)
-			s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.Append(id, slices.Clone(events)) })
+			s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.Journal().Append(id, slices.Clone(events)) })
 		}
 	}
 
 	for place := range 18 {
 		events := slices.Insert(s.events(17), place, known)
 		s.Logf("at position %d of 18", place)
-		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.Append(other, events) })
+		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.Journal().Append(other, events) })
 	}
 	s.checkSeqs(one, 1)
 	s.checkSeqs(other, 0)
@@ -278,7 +278,7 @@ func factlessEvent(s *subject) {
 	events := s.events(2)
 	events[1].Fact = nil
 
-	s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Append(id, events) })
+	s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Journal().Append(id, events) })
 
 	s.checkSeqs(id, 0)
 }
@@ -292,13 +292,13 @@ func appendUnderLock(s *subject) {
 	s.write(func(tx store.Tx) error {
 		total = 0
 		for _, n := range sizes {
-			last, err := tx.LockSession(id, 0)
+			last, err := tx.Sessions().Lock(id, 0)
 			if err == nil && last != int64(total) {
 				err = fmt.Errorf("the last event is %d, want %d", last, total)
 			}
 			for _, half := range []int{n / 2, n - n/2} {
 				if err == nil {
-					err = tx.Append(id, s.events(half))
+					err = tx.Journal().Append(id, s.events(half))
 				}
 			}
 			if err != nil {
@@ -321,22 +321,22 @@ func refusedAppend(s *subject, lock bool) {
 
 	s.write(func(tx store.Tx) error {
 		if lock {
-			if _, err := tx.LockSession(id, 0); err != nil {
+			if _, err := tx.Sessions().Lock(id, 0); err != nil {
 				return err
 			}
 		}
-		if err := tx.Append(id, slices.Clone(before)); err != nil {
+		if err := tx.Journal().Append(id, slices.Clone(before)); err != nil {
 			return err
 		}
-		if tx.Append(id, append(slices.Clone(between), known)) == nil {
+		if tx.Journal().Append(id, append(slices.Clone(between), known)) == nil {
 			return fmt.Errorf("a known event was accepted")
 		}
-		if tx.Append(id, []perdure.Event{between[0], {ID: mint[perdure.EventID](s)}}) == nil {
+		if tx.Journal().Append(id, []perdure.Event{between[0], {ID: mint[perdure.EventID](s)}}) == nil {
 			return fmt.Errorf("an event without a fact was accepted")
 		}
-		return tx.Append(id, slices.Clone(after))
+		return tx.Journal().Append(id, slices.Clone(after))
 	})
-	s.write(func(tx store.Tx) error { return tx.Append(id, between) })
+	s.write(func(tx store.Tx) error { return tx.Journal().Append(id, between) })
 
 	s.checkSeqs(id, 7)
 	want := []perdure.EventID{known.ID, before[0].ID, before[1].ID, after[0].ID, after[1].ID, between[0].ID,
@@ -354,13 +354,13 @@ func gapAfterFailure(s *subject) {
 	events := s.events(3)
 
 	s.refused(errOnPurpose, func(tx store.Tx) error {
-		if err := tx.Append(id, slices.Clone(events)); err != nil {
+		if err := tx.Journal().Append(id, slices.Clone(events)); err != nil {
 			return err
 		}
 		return errOnPurpose
 	})
 	s.checkSeqs(id, 2)
-	s.write(func(tx store.Tx) error { return tx.Append(id, events) }) // the ids are still free
+	s.write(func(tx store.Tx) error { return tx.Journal().Append(id, events) }) // the ids are still free
 
 	s.checkSeqs(id, 5)
 }
@@ -381,10 +381,10 @@ func concurrentAppends(s *subject) {
 				ours[k].Actor, ours[k].Attempt = fmt.Sprint(i), 2*round+k
 			}
 			err := s.InTx(s.ctx, func(tx store.Tx) error {
-				if err := tx.Append(shared, ours); err != nil {
+				if err := tx.Journal().Append(shared, ours); err != nil {
 					return err
 				}
-				return tx.Append(own[i], mine)
+				return tx.Journal().Append(own[i], mine)
 			})
 			if err != nil {
 				return err
@@ -412,7 +412,7 @@ func journalCopies(s *subject) {
 	want := s.encode(perdure.Event{ID: given[0].ID, Seq: 1, At: moment(1), Session: id,
 		Fact: filled[perdure.TaskCreated]()})
 
-	s.write(func(tx store.Tx) error { return tx.Append(id, given) })
+	s.write(func(tx store.Tx) error { return tx.Journal().Append(id, given) })
 	scribble(given)
 	scribble(s.journal(id))
 
@@ -434,5 +434,5 @@ func journalSurvives(s *subject) {
 	s.append(other, 1)
 	s.checkSeqs(one, 4)
 	s.checkSeqs(other, 3)
-	s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.Append(other, want[:1]) })
+	s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.Journal().Append(other, want[:1]) })
 }

@@ -24,7 +24,7 @@ func listByStatus(s *subject) {
 	at := func(n int, status perdure.SessionStatus, org string, labels perdure.Labels) perdure.SessionID {
 		row := s.newSession()
 		row.Org, row.CreatedAt, row.Labels, row.Status = org, moment(n), labels, status
-		s.write(func(tx store.Tx) error { return tx.CreateSession(row) })
+		s.write(func(tx store.Tx) error { return tx.Sessions().Create(row) })
 		return row.ID
 	}
 	idle := at(1, perdure.SessionIdle, "", perdure.Labels{"env": "prod"})
@@ -46,14 +46,14 @@ func listByStatus(s *subject) {
 		s.same("found", s.listed(c.filter), c.want)
 	}
 	s.take(moves, mint[perdure.WorkerID](s))
-	s.write(func(tx store.Tx) error { return tx.SaveSession(moves, "t", perdure.SessionActive) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Update(moves, "t", perdure.SessionActive) })
 	s.same("found by its old status", s.listed(store.SessionFilter{Status: perdure.SessionIdle}),
 		[]perdure.SessionID{idle})
 	s.same("found by its new status", s.listed(store.SessionFilter{Status: perdure.SessionActive}),
 		[]perdure.SessionID{moves})
 	for _, f := range []store.SessionFilter{{Status: "asleep"}, {Status: perdure.SessionIdle, Parent: idle},
 		{Status: perdure.SessionIdle, HasDriver: true}} {
-		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Sessions(f); return err })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Sessions().List(f); return err })
 	}
 }
 
@@ -62,7 +62,7 @@ func (s *subject) labeled(org string, n int, labels perdure.Labels) perdure.Sess
 	s.Helper()
 	row := s.newSession()
 	row.Org, row.CreatedAt, row.Labels = org, moment(n), labels
-	s.write(func(tx store.Tx) error { return tx.CreateSession(row) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Create(row) })
 	return row.ID
 }
 
@@ -76,7 +76,7 @@ func keepLabels(s *subject) {
 	s.same("no labels", s.row(none).Labels, perdure.Labels(nil))
 	taken := s.take(id, mint[perdure.WorkerID](s))
 	s.same("labels of the taken row", taken.Labels, want)
-	s.write(func(tx store.Tx) error { return tx.SaveSession(id, "another", perdure.SessionActive) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Update(id, "another", perdure.SessionActive) })
 	s.reopen()
 	s.same("labels once reopened", s.row(id).Labels, want)
 }
@@ -87,7 +87,7 @@ func replaceLabels(s *subject) {
 	for _, labels := range []perdure.Labels{{"b": "3", "c": "4"}, {}, {"a": "5"}, nil} {
 		s.write(func(tx store.Tx) error {
 			want.UpdatedAt = tx.Now()
-			return tx.SetLabels(id, labels)
+			return tx.Sessions().SetLabels(id, labels)
 		})
 
 		if want.Labels = labels; len(labels) == 0 {
@@ -107,19 +107,19 @@ func refuseLabels(s *subject) {
 	id := s.labeled("", 1, perdure.Labels{"a": "1"})
 	for _, labels := range []perdure.Labels{{"": "x"}, {"A": "x"}, {"a=b": "x"}, {"-a": "x"}, {"a": "x\n"},
 		{"a": "\xff"}, {"a": strings.Repeat("x", 257)}} {
-		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.SetLabels(id, labels) })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Sessions().SetLabels(id, labels) })
 		s.refused(perdure.Invalid, func(tx store.Tx) error {
 			row := s.newSession()
 			row.Labels = labels
-			return tx.CreateSession(row)
+			return tx.Sessions().Create(row)
 		})
 	}
-	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.SetLabels(mint[perdure.SessionID](s), nil) })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.Sessions().SetLabels(mint[perdure.SessionID](s), nil) })
 	for _, f := range []store.SessionFilter{
 		{Labels: perdure.LabelFilter{"A"}}, {Labels: make(perdure.LabelFilter, 17)},
 		{Labels: perdure.LabelFilter{"a"}, HasDriver: true}, {Labels: perdure.LabelFilter{"a"}, Parent: id},
 	} {
-		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Sessions(f); return err })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Sessions().List(f); return err })
 	}
 	s.same("labels", s.row(id).Labels, perdure.Labels{"a": "1"})
 }
@@ -153,18 +153,18 @@ func labelsGone(s *subject) {
 	id := s.labeled("", 1, perdure.Labels{"env": "prod"})
 	var dump store.SessionDump
 	s.read(func(r store.Reader) (err error) {
-		dump, err = r.Dump(id)
+		dump, err = r.Sessions().Dump(id)
 		return err
 	})
 	by := store.SessionFilter{Labels: perdure.LabelFilter{"env=prod"}}
 
-	s.write(func(tx store.Tx) error { return tx.RemoveSession(id) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Remove(id) })
 	s.same("found once it is removed", s.listed(by), []perdure.SessionID(nil))
-	s.write(func(tx store.Tx) error { return tx.Restore(dump) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Restore(dump) })
 	s.same("found once it is restored", s.listed(by), []perdure.SessionID{id})
 	s.same("labels", s.row(id).Labels, perdure.Labels{"env": "prod"})
 	spoiled := dump
 	spoiled.Session.Labels = perdure.Labels{"A": ""}
-	s.write(func(tx store.Tx) error { return tx.RemoveSession(id) })
-	s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Restore(spoiled) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Remove(id) })
+	s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Sessions().Restore(spoiled) })
 }

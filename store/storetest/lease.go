@@ -46,7 +46,7 @@ func (s *subject) newLease(session perdure.SessionID) perdure.Lease {
 func (s *subject) lease(l perdure.Lease, d time.Duration) (put perdure.Lease) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
-		put, err = tx.PutLease(l, d)
+		put, err = tx.Resources().PutLease(l, d)
 		s.checkMade(put.UpdatedAt, tx.Now())
 		s.checkMade(put.ExpiresAt, tx.Now().Add(d))
 		return err
@@ -64,7 +64,7 @@ func (s *subject) expired() perdure.Lease {
 func (s *subject) storedLease(of perdure.Lease) (l perdure.Lease) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		l, err = r.Lease(store.KeyOf(of))
+		l, err = r.Resources().Lease(store.KeyOf(of))
 		return err
 	})
 	return l
@@ -86,7 +86,7 @@ func leaseFields(s *subject) {
 		s.same("lease", got, want)
 	}
 	s.read(func(r store.Reader) error {
-		found, err := r.Leases(given.Session)
+		found, err := r.Resources().Leases(given.Session)
 		s.same("list", idsOf(found), []perdure.LeaseID{given.ID, least.ID})
 		return err
 	})
@@ -121,7 +121,7 @@ func unknownLease(s *subject) {
 		{Provider: known.Provider, Type: known.Type, ExternalID: strings.ToUpper(known.ExternalID)},
 		{Provider: known.Provider + known.Type[:1], Type: known.Type[1:], ExternalID: known.ExternalID},
 	} {
-		s.unknown(func(r store.Reader) error { _, err := r.Lease(key); return err })
+		s.unknown(func(r store.Reader) error { _, err := r.Resources().Lease(key); return err })
 	}
 }
 
@@ -141,7 +141,7 @@ func leaseThatIsNone(s *subject) {
 	} {
 		bad := good
 		spoil(&bad)
-		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutLease(bad, time.Minute); return err })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Resources().PutLease(bad, time.Minute); return err })
 	}
 	good.Provider, good.Type, good.ExternalID = long[:store.MaxLeaseTextBytes], long[:store.MaxLeaseTextBytes],
 		long[:store.MaxExternalIDBytes]
@@ -188,12 +188,12 @@ func refreshByOthers(s *subject) {
 		[]string{string(first.ID), string(first.Session), first.Owner, ""})
 	s.same("held by two", s.lease(same, time.Minute).Task, perdure.TaskID(""))
 	s.read(func(r store.Reader) error {
-		found, err := r.Leases(foreign.Session)
+		found, err := r.Resources().Leases(foreign.Session)
 		s.same("list of the other", idsOf(found), none[perdure.LeaseID]())
 		return err
 	})
 	s.refused(perdure.NotFound, func(tx store.Tx) error {
-		_, err := tx.ReleaseLease(foreign.Session, store.KeyOf(first))
+		_, err := tx.Resources().ReleaseLease(foreign.Session, store.KeyOf(first))
 		return err
 	})
 }
@@ -213,14 +213,20 @@ func leaseOfAnotherOrg(s *subject) {
 	s.same("whose", []string{second.Org, string(second.Session), string(second.ID)},
 		[]string{"", string(other.Session), string(other.ID)})
 	s.same("the first", s.storedLease(first), first)
-	s.write(func(tx store.Tx) error { _, err := tx.ReleaseLease(second.Session, store.KeyOf(second)); return err })
+	s.write(func(tx store.Tx) error {
+		_, err := tx.Resources().ReleaseLease(second.Session, store.KeyOf(second))
+		return err
+	})
 	s.same("the first after a release", s.storedLease(first), first)
 }
 
 func leaseAnew(s *subject) {
 	first := s.lease(s.newLease(s.session()), time.Minute)
 	before := s.lease(s.newLease(first.Session), time.Minute)
-	s.write(func(tx store.Tx) error { _, err := tx.ReleaseLease(first.Session, store.KeyOf(first)); return err })
+	s.write(func(tx store.Tx) error {
+		_, err := tx.Resources().ReleaseLease(first.Session, store.KeyOf(first))
+		return err
+	})
 	anew := s.newLease(s.session())
 	anew.ExternalID, anew.Owner, anew.Task = first.ExternalID, "somebody else", "task_2"
 
@@ -229,7 +235,7 @@ func leaseAnew(s *subject) {
 	s.same("who", []string{string(got.ID), string(got.Session), got.Owner, string(got.Task), string(got.Status)},
 		[]string{string(first.ID), string(anew.Session), "somebody else", "task_2", "active"})
 	s.read(func(r store.Reader) error {
-		theirs, err := r.Leases(first.Session)
+		theirs, err := r.Resources().Leases(first.Session)
 		s.same("list of the first", idsOf(theirs), []perdure.LeaseID{before.ID})
 		return err
 	})
@@ -242,21 +248,27 @@ func releaseLease(s *subject) {
 			s.claimLeases(everyClaim) // a lease in cleanup can be released too
 		}
 		var first, again perdure.Lease
-		s.write(func(tx store.Tx) (err error) { first, err = tx.ReleaseLease(l.Session, store.KeyOf(l)); return err })
+		s.write(func(tx store.Tx) (err error) {
+			first, err = tx.Resources().ReleaseLease(l.Session, store.KeyOf(l))
+			return err
+		})
 		s.later(first.UpdatedAt)
 
-		s.write(func(tx store.Tx) (err error) { again, err = tx.ReleaseLease(l.Session, store.KeyOf(l)); return err })
+		s.write(func(tx store.Tx) (err error) {
+			again, err = tx.Resources().ReleaseLease(l.Session, store.KeyOf(l))
+			return err
+		})
 
 		s.same("status", first.Status, perdure.LeaseReleased)
 		s.same("again", again, first)
 		s.same("due", s.claimLeases(everyClaim), none[perdure.Lease]())
 		s.read(func(r store.Reader) error { // it stays visible (RS4)
-			found, err := r.Leases(l.Session)
+			found, err := r.Resources().Leases(l.Session)
 			s.same("list", found, []perdure.Lease{first})
 			return err
 		})
 		s.refused(perdure.NotFound, func(tx store.Tx) error {
-			_, err := tx.ReleaseLease(mint[perdure.SessionID](s), store.KeyOf(l))
+			_, err := tx.Resources().ReleaseLease(mint[perdure.SessionID](s), store.KeyOf(l))
 			return err
 		})
 	}
@@ -274,14 +286,14 @@ func pruneLeases(s *subject) {
 	prune := func(before time.Time, limit, want int) {
 		s.Helper()
 		s.write(func(tx store.Tx) error {
-			n, err := tx.PruneLeases(before, limit)
+			n, err := tx.Resources().PruneLeases(before, limit)
 			s.same("forgotten", n, want)
 			return err
 		})
 	}
 	prune(old[0].UpdatedAt, 0, 0)
 	prune(active.UpdatedAt.Add(time.Hour), 1, 1)
-	s.unknown(func(r store.Reader) error { _, err := r.Lease(store.KeyOf(old[0])); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Resources().Lease(store.KeyOf(old[0])); return err })
 	s.storedLease(old[1])
 	prune(old[2].UpdatedAt, 0, 1)
 	prune(active.UpdatedAt.Add(time.Hour), 0, 1)
@@ -303,15 +315,15 @@ func leaseAndFail(s *subject) {
 	old := s.expired()
 	fresh := s.newLease(old.Session)
 	for _, work := range []func(store.Tx) error{
-		func(tx store.Tx) error { _, err := tx.PutLease(fresh, time.Hour); return err },
+		func(tx store.Tx) error { _, err := tx.Resources().PutLease(fresh, time.Hour); return err },
 		releaseOf(old),
-		func(tx store.Tx) error { _, err := tx.ClaimLeases(everyClaim); return err },
+		func(tx store.Tx) error { _, err := tx.Resources().ClaimLeases(everyClaim); return err },
 	} {
 		s.refused(errOnPurpose, func(tx store.Tx) error { return errors.Join(work(tx), errOnPurpose) })
 	}
 
 	s.read(func(r store.Reader) error {
-		found, err := r.Leases(old.Session)
+		found, err := r.Resources().Leases(old.Session)
 		s.same("list", found, []perdure.Lease{old})
 		return err
 	})
@@ -327,14 +339,14 @@ func leaseCopies(s *subject) {
 	key := store.KeyOf(put)
 	scribble(&given, &put)
 	s.write(func(tx store.Tx) error {
-		found, err := tx.Leases(want.Session)
-		due, err2 := tx.DueLeases(everyClaim)
+		found, err := tx.Resources().Leases(want.Session)
+		due, err2 := tx.Resources().DueLeases(everyClaim)
 		scribble(found, due)
 		return errors.Join(err, err2)
 	})
 
 	s.read(func(r store.Reader) error {
-		got, err := r.Lease(key)
+		got, err := r.Resources().Lease(key)
 		s.same("lease", got, want)
 		return err
 	})

@@ -35,7 +35,7 @@ func logLaws() []law {
 func (s *subject) output(id perdure.TaskID, stream, words string) (offset int64) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
-		offset, err = tx.AppendLog(id, 1, stream, []byte(words))
+		offset, err = tx.Tasks().AppendLog(id, 1, stream, []byte(words))
 		return err
 	})
 	return offset
@@ -45,7 +45,7 @@ func (s *subject) output(id perdure.TaskID, stream, words string) (offset int64)
 func (s *subject) log(id perdure.TaskID, offset int64, max int) (chunks []store.LogChunk, end int64) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		chunks, end, err = r.ReadLog(id, offset, max)
+		chunks, end, err = r.Tasks().ReadLog(id, offset, max)
 		return err
 	})
 	return chunks, end
@@ -91,7 +91,7 @@ func logFields(s *subject) {
 		s.update(t, perdure.TaskUpdate{Attempt: want[i].Attempt - 1, IncrementAttempt: true})
 		s.write(func(tx store.Tx) error {
 			want[i].At = tx.Now()
-			_, err := tx.AppendLog(t.ID, want[i].Attempt, want[i].Stream, want[i].Bytes)
+			_, err := tx.Tasks().AppendLog(t.ID, want[i].Attempt, want[i].Stream, want[i].Bytes)
 			return err
 		})
 	}
@@ -178,7 +178,7 @@ func logFence(s *subject) {
 	for _, attempt := range []int{0, 1, 3} {
 		for _, words := range []string{"late", ""} {
 			s.refused(perdure.Lost, func(tx store.Tx) error {
-				_, err := tx.AppendLog(t.ID, attempt, "stdout", []byte(words))
+				_, err := tx.Tasks().AppendLog(t.ID, attempt, "stdout", []byte(words))
 				return err
 			})
 		}
@@ -191,12 +191,12 @@ func logFence(s *subject) {
 func unknownLog(s *subject) {
 	id := mint[perdure.TaskID](s)
 
-	s.unknown(func(r store.Reader) error { _, _, err := r.ReadLog(id, 0, 100); return err })
+	s.unknown(func(r store.Reader) error { _, _, err := r.Tasks().ReadLog(id, 0, 100); return err })
 	s.refused(perdure.NotFound, func(tx store.Tx) error {
-		_, err := tx.AppendLog(id, 1, "stdout", []byte("x"))
+		_, err := tx.Tasks().AppendLog(id, 1, "stdout", []byte("x"))
 		return err
 	})
-	s.refused(perdure.NotFound, func(tx store.Tx) error { _, err := tx.AppendLog(id, 0, "", nil); return err })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { _, err := tx.Tasks().AppendLog(id, 0, "", nil); return err })
 }
 
 func emptyLog(s *subject) {
@@ -224,7 +224,7 @@ func logRace(s *subject) {
 
 	s.together(nParallel, func(i int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) (err error) {
-			offsets[i], err = tx.AppendLog(t.ID, 1, "stdout", fmt.Appendf(nil, "<%2d>", i))
+			offsets[i], err = tx.Tasks().AppendLog(t.ID, 1, "stdout", fmt.Appendf(nil, "<%2d>", i))
 			return err
 		})
 	})
@@ -242,7 +242,7 @@ func logAfterFailure(s *subject) {
 	s.output(t.ID, "stdout", "kept,")
 
 	s.refused(errOnPurpose, func(tx store.Tx) error {
-		if _, err := tx.AppendLog(t.ID, 1, "stdout", []byte("not kept,")); err != nil {
+		if _, err := tx.Tasks().AppendLog(t.ID, 1, "stdout", []byte("not kept,")); err != nil {
 			return err
 		}
 		return errOnPurpose
@@ -257,7 +257,7 @@ func logCopies(s *subject) {
 	t := s.create(s.newTask(s.session()))
 	given := []byte("words")
 
-	s.write(func(tx store.Tx) error { _, err := tx.AppendLog(t.ID, 1, "stdout", given); return err })
+	s.write(func(tx store.Tx) error { _, err := tx.Tasks().AppendLog(t.ID, 1, "stdout", given); return err })
 	chunks, _ := s.log(t.ID, 0, 100)
 	scribble(given, chunks)
 
@@ -280,14 +280,14 @@ func logSurvives(s *subject) {
 // skip records missing output.
 func (s *subject) skip(id perdure.TaskID, n int64) {
 	s.Helper()
-	s.write(func(tx store.Tx) error { return tx.SkipLog(id, 1, n) })
+	s.write(func(tx store.Tx) error { return tx.Tasks().SkipLog(id, 1, n) })
 }
 
 // rotated requires that the log was rotated at offset, and continues at first.
 func (s *subject) rotated(id perdure.TaskID, offset, first int64) {
 	s.Helper()
 	var gone *perdure.LogRotated
-	err := s.View(s.ctx, func(r store.Reader) error { _, _, err := r.ReadLog(id, offset, 10); return err })
+	err := s.View(s.ctx, func(r store.Reader) error { _, _, err := r.Tasks().ReadLog(id, offset, 10); return err })
 	if !errors.As(err, &gone) || gone.First != first || !errors.Is(err, perdure.NotFound) {
 		s.Errorf("at %d: %v, want the log to continue at %d", offset, err, first)
 	}
@@ -299,8 +299,8 @@ func logSkips(s *subject) {
 	s.skip(t.ID, 0)
 	s.skip(t.ID, 100_000)
 	s.same("offset behind it", s.output(t.ID, "stderr", "tail"), int64(100_004))
-	s.refused(perdure.Lost, func(tx store.Tx) error { return tx.SkipLog(t.ID, 2, 1) })
-	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.SkipLog(mint[perdure.TaskID](s), 1, 1) })
+	s.refused(perdure.Lost, func(tx store.Tx) error { return tx.Tasks().SkipLog(t.ID, 2, 1) })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.Tasks().SkipLog(mint[perdure.TaskID](s), 1, 1) })
 
 	chunks, end := s.log(t.ID, 2, math.MaxInt)
 	s.same("before it", string(s.whole(chunks, 2)), "ad")

@@ -31,7 +31,7 @@ func (s *subject) deliver(rows ...store.Delivery) {
 	s.Helper()
 	s.write(func(tx store.Tx) error {
 		for _, d := range rows {
-			if err := tx.AddDelivery(d); err != nil {
+			if err := tx.Tasks().AddDelivery(d); err != nil {
 				return err
 			}
 		}
@@ -43,7 +43,7 @@ func (s *subject) deliver(rows ...store.Delivery) {
 func (s *subject) pending(session perdure.SessionID) (rows []store.Delivery) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		rows, err = r.Deliveries(session)
+		rows, err = r.Tasks().Deliveries(session)
 		return err
 	})
 	return rows
@@ -53,7 +53,7 @@ func (s *subject) pending(session perdure.SessionID) (rows []store.Delivery) {
 func (s *subject) claimDeliveriesOf(session perdure.SessionID, tasks ...perdure.TaskID) (n int) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
-		n, err = tx.ClaimDeliveries(session, tasks)
+		n, err = tx.Tasks().ClaimDeliveries(session, tasks)
 		return err
 	})
 	return n
@@ -122,7 +122,7 @@ func deliveryOfNoEnd(s *subject) {
 	for _, state := range []perdure.TaskState{perdure.TaskRunning, perdure.TaskQueued, perdure.TaskAwaitingInput, "",
 		"done"} {
 		s.refused(perdure.Invalid, func(tx store.Tx) error {
-			return tx.AddDelivery(ended(session, "task_1", 1, state))
+			return tx.Tasks().AddDelivery(ended(session, "task_1", 1, state))
 		})
 	}
 	s.same("rows", s.pending(session), []store.Delivery{})
@@ -164,7 +164,7 @@ func claimDeliveryRace(s *subject) {
 
 	s.together(nParallel, func(i int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) (err error) {
-			counts[i], err = tx.ClaimDeliveries(session, tasks)
+			counts[i], err = tx.Tasks().ClaimDeliveries(session, tasks)
 			return err
 		})
 	})

@@ -23,7 +23,7 @@ func (s *subject) putPartial(session perdure.SessionID, message perdure.MessageI
 	// the store's clock determines the time
 	p := store.Partial{Session: session, Message: message, Text: words, At: moment(7)}
 	s.write(func(tx store.Tx) error {
-		err := tx.PutPartial(p)
+		err := tx.Journal().PutPartial(p)
 		p.At = tx.Now()
 		return err
 	})
@@ -34,7 +34,7 @@ func (s *subject) putPartial(session perdure.SessionID, message perdure.MessageI
 func (s *subject) partial(session perdure.SessionID, message perdure.MessageID) (p store.Partial) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		p, err = r.Partial(session, message)
+		p, err = r.Journal().Partial(session, message)
 		return err
 	})
 	return p
@@ -43,7 +43,7 @@ func (s *subject) partial(session perdure.SessionID, message perdure.MessageID) 
 // noPartial requires that there is no checkpoint.
 func (s *subject) noPartial(session perdure.SessionID, message perdure.MessageID) {
 	s.Helper()
-	s.unknown(func(r store.Reader) error { _, err := r.Partial(session, message); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Journal().Partial(session, message); return err })
 }
 
 func unknownPartial(s *subject) {
@@ -72,7 +72,7 @@ func partialsApart(s *subject) {
 	s.putPartial(one, first, "first")
 	want, theirs := s.putPartial(one, second, "second"), s.putPartial(other, first, "theirs")
 
-	s.write(func(tx store.Tx) error { return tx.DropPartial(one, first) })
+	s.write(func(tx store.Tx) error { return tx.Journal().DropPartial(one, first) })
 
 	s.noPartial(one, first)
 	s.noPartial(other, second)
@@ -84,7 +84,7 @@ func dropPartial(s *subject) {
 	session, message := s.session(), mint[perdure.MessageID](s)
 	s.putPartial(session, message, "so far")
 	for range 2 {
-		s.write(func(tx store.Tx) error { return tx.DropPartial(session, message) })
+		s.write(func(tx store.Tx) error { return tx.Journal().DropPartial(session, message) })
 		s.noPartial(session, message)
 	}
 	want := s.putPartial(session, message, "again")
@@ -108,13 +108,13 @@ func partialAndOthers(s *subject) {
 	other := mint[perdure.MessageID](s)
 
 	s.refused(perdure.Conflict, func(tx store.Tx) error {
-		if err := tx.PutPartial(store.Partial{Session: session, Message: other, Text: "new"}); err != nil {
+		if err := tx.Journal().PutPartial(store.Partial{Session: session, Message: other, Text: "new"}); err != nil {
 			return err
 		}
-		if _, err := tx.Partial(session, other); err != nil {
+		if _, err := tx.Journal().Partial(session, other); err != nil {
 			s.Errorf("in its transaction: %v", err)
 		}
-		if err := tx.DropPartial(session, message); err != nil {
+		if err := tx.Journal().DropPartial(session, message); err != nil {
 			return err
 		}
 		return perdure.Conflict

@@ -45,7 +45,7 @@ func (s *subject) newPayment(session perdure.SessionID) store.Payment {
 func (s *subject) pay(p store.Payment, d time.Duration) (put store.Payment) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
-		put, err = tx.AddPayment(p, d)
+		put, err = tx.Payments().Add(p, d)
 		s.checkMade(put.CreatedAt, tx.Now())
 		s.checkMade(put.Until, tx.Now().Add(d))
 		return err
@@ -63,7 +63,7 @@ func endOf(p store.Payment, state store.PaymentState) store.PaymentEnd {
 func (s *subject) paid(p store.Payment, state store.PaymentState) (end store.Payment) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
-		end, err = tx.SettlePayment(endOf(p, state))
+		end, err = tx.Payments().Settle(endOf(p, state))
 		return err
 	})
 	return end
@@ -73,7 +73,7 @@ func (s *subject) paid(p store.Payment, state store.PaymentState) (end store.Pay
 func (s *subject) payment(hash string) (p store.Payment) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		p, err = r.Payment(hash)
+		p, err = r.Payments().Get(hash)
 		return err
 	})
 	return p
@@ -83,7 +83,7 @@ func (s *subject) payment(hash string) (p store.Payment) {
 func (s *subject) payments(filter store.PaymentFilter) (found []store.Payment) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		found, err = r.Payments(filter)
+		found, err = r.Payments().List(filter)
 		return err
 	})
 	return found
@@ -93,7 +93,7 @@ func (s *subject) payments(filter store.PaymentFilter) (found []store.Payment) {
 func (s *subject) spent(scope store.PaymentScope) (sum int64) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		sum, err = r.PaymentSum(scope)
+		sum, err = r.Payments().Sum(scope)
 		return err
 	})
 	return sum
@@ -101,7 +101,7 @@ func (s *subject) spent(scope store.PaymentScope) (sum int64) {
 
 func paymentFields(s *subject) {
 	want := s.newPayment(s.session())
-	s.unknown(func(r store.Reader) error { _, err := r.Payment(want.Hash); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Payments().Get(want.Hash); return err })
 
 	put := s.pay(want, hour)
 
@@ -133,7 +133,7 @@ func hostilePayments(s *subject) {
 		put := s.pay(p, hour)
 		end := endOf(put, store.PaymentPaid)
 		end.Receipt, end.Note, end.ResolvedBy = text, text, text
-		s.write(func(tx store.Tx) (err error) { put, err = tx.SettlePayment(end); return err })
+		s.write(func(tx store.Tx) (err error) { put, err = tx.Payments().Settle(end); return err })
 
 		s.same("payment", s.payment(p.Hash), put)
 		s.same("sum", s.spent(store.PaymentScope{Org: text, Currency: text, Turn: text}), p.Micros)
@@ -158,7 +158,7 @@ func paymentThatIsNone(s *subject) {
 		p := s.newPayment(session)
 		spoil(&p)
 		if err := s.InTx(s.ctx, func(tx store.Tx) error {
-			_, err := tx.AddPayment(p, hour)
+			_, err := tx.Payments().Add(p, hour)
 			return err
 		}); !errors.Is(err, perdure.Invalid) {
 			s.Errorf("%s: got %v, want %v", name, err, perdure.Invalid)
@@ -166,10 +166,10 @@ func paymentThatIsNone(s *subject) {
 	}
 	p := s.pay(s.newPayment(session), hour)
 	for _, state := range []store.PaymentState{"", "odd", store.PaymentInFlight} {
-		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.SettlePayment(endOf(p, state)); return err })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Payments().Settle(endOf(p, state)); return err })
 	}
 	s.refused(perdure.Invalid, func(tx store.Tx) error {
-		_, err := tx.Payments(store.PaymentFilter{State: "odd"})
+		_, err := tx.Payments().List(store.PaymentFilter{State: "odd"})
 		return err
 	})
 	s.same("listed", s.payments(store.PaymentFilter{}), []store.Payment{p})
@@ -187,7 +187,7 @@ func paymentLapses(s *subject) {
 	s.same("in flight", s.payments(store.PaymentFilter{State: store.PaymentInFlight}), []store.Payment{flying})
 	next := p
 	next.Attempt = 2
-	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.AddPayment(next, hour); return err })
+	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.Payments().Add(next, hour); return err })
 	s.same("its end", s.paid(p, store.PaymentPaid).State, store.PaymentPaid) // the answer arrived late
 }
 
@@ -196,7 +196,7 @@ func paymentAgain(s *subject) {
 	again := func(attempt int) func(store.Tx) error {
 		next := p
 		next.Attempt, next.Token = attempt, "another"
-		return func(tx store.Tx) error { _, err := tx.AddPayment(next, hour); return err }
+		return func(tx store.Tx) error { _, err := tx.Payments().Add(next, hour); return err }
 	}
 	s.refused(perdure.Conflict, again(1))
 	s.refused(perdure.Conflict, again(2))
@@ -219,9 +219,9 @@ func settlePayment(s *subject) {
 	p := s.pay(s.newPayment(s.session()), hour)
 	other := endOf(p, store.PaymentPaid)
 	other.Token = "another"
-	s.refused(perdure.Lost, func(tx store.Tx) error { _, err := tx.SettlePayment(other); return err })
+	s.refused(perdure.Lost, func(tx store.Tx) error { _, err := tx.Payments().Settle(other); return err })
 	other.Hash = "none"
-	s.refused(perdure.NotFound, func(tx store.Tx) error { _, err := tx.SettlePayment(other); return err })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { _, err := tx.Payments().Settle(other); return err })
 	s.same("payment", s.payment(p.Hash), p)
 
 	unknown := s.paid(p, store.PaymentUnknown)
@@ -239,14 +239,14 @@ func paymentIsFinal(s *subject) {
 		for _, end := range []store.PaymentState{store.PaymentPaid, store.PaymentRefused, store.PaymentUnknown} {
 			if end != state {
 				s.refused(perdure.Conflict, func(tx store.Tx) error {
-					_, err := tx.SettlePayment(endOf(p, end))
+					_, err := tx.Payments().Settle(endOf(p, end))
 					return err
 				})
 			}
 		}
 		other := endOf(p, state)
 		other.Receipt = "another"
-		s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.SettlePayment(other); return err })
+		s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.Payments().Settle(other); return err })
 		s.same("payment", s.payment(p.Hash), want)
 	}
 }
@@ -298,11 +298,11 @@ func paymentConcurrent(s *subject) {
 
 	s.together(nParallel, func(i int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error {
-			sum, err := tx.PaymentSum(store.PaymentScope{Org: "an org", Currency: "usd"})
+			sum, err := tx.Payments().Sum(store.PaymentScope{Org: "an org", Currency: "usd"})
 			if err != nil || sum >= limit {
 				return err
 			}
-			_, err = tx.AddPayment(payments[i], hour)
+			_, err = tx.Payments().Add(payments[i], hour)
 			return err
 		})
 	})
@@ -316,7 +316,7 @@ func paymentRace(s *subject) {
 	winner := s.race(perdure.Conflict, func(i int) error {
 		mine := p
 		mine.Token, mine.Org = perdure.Token(fmt.Sprint("token ", i)), fmt.Sprint("org ", i)
-		return s.InTx(s.ctx, func(tx store.Tx) error { _, err := tx.AddPayment(mine, hour); return err })
+		return s.InTx(s.ctx, func(tx store.Tx) error { _, err := tx.Payments().Add(mine, hour); return err })
 	})
 
 	s.same("token", s.payment(p.Hash).Token, perdure.Token(fmt.Sprint("token ", winner)))
@@ -353,7 +353,7 @@ func paymentOutlives(s *subject) {
 	s.same("another session's", s.payment(stays.Hash), stays)
 	again := gone
 	again.Session, again.Attempt = other, 2
-	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.AddPayment(again, hour); return err })
+	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.Payments().Add(again, hour); return err })
 }
 
 func paymentAndFail(s *subject) {
@@ -362,9 +362,9 @@ func paymentAndFail(s *subject) {
 	stop := errors.New("stop")
 
 	s.refused(stop, func(tx store.Tx) error {
-		_, err := tx.AddPayment(p, hour)
-		_, settled := tx.SettlePayment(endOf(stays, store.PaymentPaid))
-		found, read := tx.Payment(p.Hash)
+		_, err := tx.Payments().Add(p, hour)
+		_, settled := tx.Payments().Settle(endOf(stays, store.PaymentPaid))
+		found, read := tx.Payments().Get(p.Hash)
 		s.same("within", found.Hash, p.Hash)
 		return errors.Join(err, settled, read, stop)
 	})

@@ -15,9 +15,9 @@ func defaultModel(s *subject) {
 	check := func(want perdure.ModelID) {
 		s.Helper()
 		s.read(func(r store.Reader) error {
-			m, found, err := r.DefaultModel()
+			m, found, err := r.Directory().Models().Default()
 			s.same("default", []any{m.ID, found, m.Default}, []any{want, want != "", want != ""})
-			models, failed := r.Models()
+			models, failed := r.Directory().Models().List()
 			marked := slices.DeleteFunc(models, func(m store.Model) bool { return !m.Default })
 			if len(marked) > 1 || len(marked) == 1 && marked[0].ID != want || want != "" && len(marked) == 0 {
 				s.Errorf("marked: got %v, want %q", marked, want)
@@ -27,19 +27,19 @@ func defaultModel(s *subject) {
 	}
 
 	for _, id := range []perdure.ModelID{one.Model.ID, other.Model.ID, other.Model.ID} {
-		s.write(func(tx store.Tx) error { return tx.SetDefaultModel(id) })
+		s.write(func(tx store.Tx) error { return tx.Directory().Models().SetDefault(id) })
 		check(id)
 	}
 	stays := other.Model
 	stays.Default = false
-	s.write(func(tx store.Tx) error { _, err := tx.PutModel(stays); return err })
+	s.write(func(tx store.Tx) error { _, err := tx.Directory().Models().Put(stays); return err })
 	check(other.Model.ID)
-	s.write(func(tx store.Tx) error { return tx.SetDefaultModel("") })
+	s.write(func(tx store.Tx) error { return tx.Directory().Models().SetDefault("") })
 	check("")
-	s.write(func(tx store.Tx) error { return tx.SetDefaultModel(one.Model.ID) })
+	s.write(func(tx store.Tx) error { return tx.Directory().Models().SetDefault(one.Model.ID) })
 	s.write(func(tx store.Tx) error {
 		for _, want := range []bool{true, false} {
-			there, err := tx.RemoveModel(one.Model.ID)
+			there, err := tx.Directory().Models().Remove(one.Model.ID)
 			s.same("removed", there, want)
 			if err != nil {
 				return err
@@ -50,11 +50,11 @@ func defaultModel(s *subject) {
 	check("")
 	again := one.Model
 	again.Version = 0
-	s.write(func(tx store.Tx) error { _, err := tx.PutModel(again); return err }) // a different model
+	s.write(func(tx store.Tx) error { _, err := tx.Directory().Models().Put(again); return err }) // a different model
 	check("")
 
 	s.together(nParallel, func(int) error {
-		return s.InTx(s.ctx, func(tx store.Tx) error { return tx.SetDefaultModel(other.Model.ID) })
+		return s.InTx(s.ctx, func(tx store.Tx) error { return tx.Directory().Models().SetDefault(other.Model.ID) })
 	})
 	check(other.Model.ID)
 }
@@ -66,22 +66,22 @@ func defaultProvider(s *subject) {
 	check := func(kind string, want perdure.ProviderID) {
 		s.Helper()
 		s.read(func(r store.Reader) error {
-			p, found, err := r.DefaultProvider(kind)
+			p, found, err := r.Directory().Providers().Default(kind)
 			s.same("default of "+kind, []any{p.ID, found, p.Default}, []any{want, want != "", want != ""})
 			return err
 		})
 	}
 
 	for _, id := range []perdure.ProviderID{one.Provider.ID, strange.Provider.ID, other.Provider.ID} {
-		s.write(func(tx store.Tx) error { return tx.SetDefaultProvider(id) })
+		s.write(func(tx store.Tx) error { return tx.Directory().Providers().SetDefault(id) })
 	}
 
 	check("openai", other.Provider.ID)
 	check("anthropic", strange.Provider.ID)
 	check("none", "")
 	s.write(func(tx store.Tx) error {
-		_, err := tx.RemoveModel(other.Model.ID)
-		_, failed := tx.RemoveProvider(other.Provider.ID)
+		_, err := tx.Directory().Models().Remove(other.Model.ID)
+		_, failed := tx.Directory().Providers().Remove(other.Provider.ID)
 		return errors.Join(err, failed)
 	})
 	check("openai", "")
@@ -91,13 +91,13 @@ func defaultProvider(s *subject) {
 func usedProvider(s *subject) {
 	w := s.shelve(s.newShelf())
 
-	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.RemoveProvider(w.Provider.ID); return err })
+	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.Directory().Providers().Remove(w.Provider.ID); return err })
 
 	s.same("rows", s.shelved(w), w)
 	s.write(func(tx store.Tx) error {
-		_, err := tx.RemoveModel(w.Model.ID)
+		_, err := tx.Directory().Models().Remove(w.Model.ID)
 		for _, want := range []bool{true, false} {
-			there, failed := tx.RemoveProvider(w.Provider.ID)
+			there, failed := tx.Directory().Providers().Remove(w.Provider.ID)
 			s.same("removed", there, want)
 			err = errors.Join(err, failed)
 		}
@@ -111,20 +111,20 @@ func connectionsOfUsers(s *subject) {
 		{User: "ab", Provider: "x"}, {User: "a\x00b", Provider: "x"}, {Org: "o", User: "a", Provider: "x"}} {
 		c := store.Connection{Org: at.Org, User: at.User, Provider: at.Provider,
 			Sealed: []byte(at.Org + " " + at.User + " " + at.Provider)}
-		s.write(func(tx store.Tx) (err error) { c, err = tx.PutConnection(c); return err })
+		s.write(func(tx store.Tx) (err error) { c, err = tx.Directory().Connections().Put(c); return err })
 		want = append(want, c)
 	}
 	s.read(func(r store.Reader) error {
-		all, err := r.Connections()
+		all, err := r.Directory().Connections().List()
 		s.same("of all", all, []store.Connection{want[0], want[1], want[3], want[2], want[4]})
-		other, found, failed := r.Connection(want[4].Key())
+		other, found, failed := r.Directory().Connections().Get(want[4].Key())
 		s.same("of the user of that name in another org", other, want[4])
 		s.same("found", found, true)
 		return errors.Join(err, failed)
 	})
 	s.write(func(tx store.Tx) error {
 		for _, there := range []bool{true, false} {
-			got, err := tx.RemoveConnection(want[0].Key())
+			got, err := tx.Directory().Connections().Remove(want[0].Key())
 			s.same("removed", got, there)
 			if err != nil {
 				return err
@@ -133,9 +133,9 @@ func connectionsOfUsers(s *subject) {
 		return nil
 	})
 	s.read(func(r store.Reader) error {
-		_, found, err := r.Connection(want[0].Key())
+		_, found, err := r.Directory().Connections().Get(want[0].Key())
 		s.same("found", found, false)
-		all, failed := r.Connections()
+		all, failed := r.Directory().Connections().List()
 		s.same("left", all, []store.Connection{want[1], want[3], want[2], want[4]})
 		return errors.Join(err, failed)
 	})

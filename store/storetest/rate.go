@@ -23,7 +23,7 @@ func rateLaws() []law {
 func (s *subject) countOutbound(org string, limit int) (may bool) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
-		may, err = tx.CountOutbound(org, limit)
+		may, err = tx.Rates().CountOutbound(org, limit)
 		return err
 	})
 	return may
@@ -33,7 +33,7 @@ func (s *subject) countOutbound(org string, limit int) (may bool) {
 func (s *subject) outboundCalls(org string) (n int) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		n, err = r.OutboundCalls(org)
+		n, err = r.Rates().Outbound(org)
 		return err
 	})
 	return n
@@ -64,7 +64,7 @@ func rateConcurrent(s *subject) {
 	s.together(nParallel, func(int) error {
 		may := false
 		err := s.InTx(s.ctx, func(tx store.Tx) (err error) {
-			may, err = tx.CountOutbound("org", 7)
+			may, err = tx.Rates().CountOutbound("org", 7)
 			return err
 		})
 		if may {
@@ -78,19 +78,19 @@ func rateConcurrent(s *subject) {
 }
 
 func rateThatIsNone(s *subject) {
-	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.CountOutbound("org", 0); return err })
+	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Rates().CountOutbound("org", 0); return err })
 	s.refused(perdure.Invalid, func(tx store.Tx) error {
-		_, err := tx.CountOutbound(strings.Repeat("o", store.MaxPaymentBytes+1), 1)
+		_, err := tx.Rates().CountOutbound(strings.Repeat("o", store.MaxPaymentBytes+1), 1)
 		return err
 	})
 }
 
 func rateAndFail(s *subject) {
 	s.refused(perdure.Lost, func(tx store.Tx) error {
-		if _, err := tx.CountOutbound("org", 9); err != nil {
+		if _, err := tx.Rates().CountOutbound("org", 9); err != nil {
 			return err
 		}
-		n, err := tx.OutboundCalls("org")
+		n, err := tx.Rates().Outbound("org")
 		s.same("within", n, 1)
 		if err != nil {
 			return err

@@ -31,25 +31,25 @@ func removeLaws() []law {
 // remove removes a session.
 func (s *subject) remove(id perdure.SessionID) {
 	s.Helper()
-	s.write(func(tx store.Tx) error { return tx.RemoveSession(id) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Remove(id) })
 }
 
 // endWork ends all work of a session, so that it can be removed.
 func (s *subject) endWork(id perdure.SessionID) {
 	s.Helper()
 	s.write(func(tx store.Tx) error {
-		row, err := tx.Session(id)
+		row, err := tx.Sessions().Get(id)
 		if err == nil && row.Worker != "" {
-			err = tx.ReleaseSession(id, row.Epoch)
+			err = tx.Sessions().Release(id, row.Epoch)
 		}
-		calls, callErr := tx.Calls(store.CallFilter{Session: id, State: perdure.CallRunning})
+		calls, callErr := tx.Calls().List(store.CallFilter{Session: id, State: perdure.CallRunning})
 		for _, c := range calls {
-			callErr = errors.Join(callErr, tx.Settle(c.Key, c.Token, perdure.CallUnknown, text("nobody knows")))
+			callErr = errors.Join(callErr, tx.Calls().Settle(c.Key, c.Token, perdure.CallUnknown, text("nobody knows")))
 		}
-		tasks, taskErr := tx.Tasks(store.TaskFilter{Session: id})
+		tasks, taskErr := tx.Tasks().List(store.TaskFilter{Session: id})
 		for _, t := range tasks {
 			if t.State.Live() {
-				_, err := tx.UpdateTask(id, t.ID, perdure.TaskUpdate{Attempt: t.Attempt, State: perdure.TaskUnknown})
+				_, err := tx.Tasks().Update(id, t.ID, perdure.TaskUpdate{Attempt: t.Attempt, State: perdure.TaskUnknown})
 				taskErr = errors.Join(taskErr, err)
 			}
 		}
@@ -70,20 +70,20 @@ func removeAll(s *subject) {
 
 	s.remove(id)
 
-	s.unknown(func(r store.Reader) error { _, err := r.Session(id); return err })
-	s.unknown(func(r store.Reader) error { _, err := r.Dump(id); return err })
-	s.unknown(func(r store.Reader) error { _, err := r.Snapshot(id); return err })
-	s.unknown(func(r store.Reader) error { _, err := r.Task(id, w.task.ID); return err })
-	s.unknown(func(r store.Reader) error { _, _, err := r.ReadLog(w.task.ID, 0, 100); return err })
-	s.unknown(func(r store.Reader) error { _, err := r.Call(w.claimed.Key); return err })
-	s.unknown(func(r store.Reader) error { _, err := r.Approval(w.open.ID); return err })
-	s.unknown(func(r store.Reader) error { _, err := r.Spawn(w.running.Key); return err })
-	s.unknown(func(r store.Reader) error { _, err := r.Partial(id, w.fresher); return err })
-	s.unknown(func(r store.Reader) error { _, err := r.File(id, "/old/file"); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Sessions().Get(id); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Sessions().Dump(id); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Sessions().Snapshot(id); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Tasks().Get(id, w.task.ID); return err })
+	s.unknown(func(r store.Reader) error { _, _, err := r.Tasks().ReadLog(w.task.ID, 0, 100); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Calls().Get(w.claimed.Key); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Approvals().Get(w.open.ID); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Spawns().Get(w.running.Key); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Journal().Partial(id, w.fresher); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Files().Get(id, "/old/file"); return err })
 	s.read(func(r store.Reader) error {
-		events, eventErr := r.Events(id, 0, 0)
-		messages, messageErr := r.TaskMessages(w.task.ID, "", 0)
-		deliveries, deliveryErr := r.Deliveries(id)
+		events, eventErr := r.Journal().Events(id, 0, 0)
+		messages, messageErr := r.Tasks().Messages(w.task.ID, "", 0)
+		deliveries, deliveryErr := r.Tasks().Deliveries(id)
 		if len(events)+len(messages)+len(deliveries) > 0 {
 			s.Errorf("got events %v, messages %v and deliveries %v, want none", events, messages, deliveries)
 		}
@@ -113,7 +113,7 @@ func removeLeavesOthers(s *subject) {
 	before := s.dump(other.session)
 	snapshot := func() (found store.Snapshot) {
 		s.read(func(r store.Reader) (err error) {
-			found, err = r.Snapshot(other.session)
+			found, err = r.Sessions().Snapshot(other.session)
 			return err
 		})
 		return found
@@ -125,8 +125,8 @@ func removeLeavesOthers(s *subject) {
 	s.same("the other session", s.dump(other.session), before)
 	s.same("its snapshot", snapshot(), kept)
 	s.read(func(r store.Reader) error {
-		_, workerErr := r.Worker(w.worker)
-		_, requestErr := r.Request(w.request.Scope, w.request.Key)
+		_, workerErr := r.Workers().Get(w.worker)
+		_, requestErr := r.Requests().Get(w.request.Scope, w.request.Key)
 		return errors.Join(workerErr, requestErr)
 	})
 }
@@ -145,8 +145,8 @@ func removeUnknown(s *subject) {
 	_, id := s.idleSession()
 	s.remove(id)
 
-	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.RemoveSession(id) })
-	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.RemoveSession(mint[perdure.SessionID](s)) })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.Sessions().Remove(id) })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.Sessions().Remove(mint[perdure.SessionID](s)) })
 }
 
 // removeRefused requires that a removal is refused and changes nothing.
@@ -154,7 +154,7 @@ func (s *subject) removeRefused(id perdure.SessionID) {
 	s.Helper()
 	before := s.dump(id)
 	s.write(func(tx store.Tx) error { // whose other writes are committed
-		if err := tx.RemoveSession(id); !errors.Is(err, perdure.Conflict) {
+		if err := tx.Sessions().Remove(id); !errors.Is(err, perdure.Conflict) {
 			s.Errorf("got error %v, want %v", err, perdure.Conflict)
 		}
 		return nil
@@ -168,7 +168,7 @@ func removeDriven(s *subject) {
 
 	s.removeRefused(id)
 
-	s.write(func(tx store.Tx) error { return tx.ReleaseSession(id, row.Epoch) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Release(id, row.Epoch) })
 	s.remove(id)
 }
 
@@ -200,7 +200,7 @@ func removeParent(s *subject) {
 	_, id := s.idleSession()
 	child := s.newSession()
 	child.Parent, child.Root = id, id
-	s.write(func(tx store.Tx) error { return tx.CreateSession(child) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Create(child) })
 
 	s.removeRefused(id)
 
@@ -215,21 +215,21 @@ func removeTree(s *subject) {
 	grandchild.Parent, grandchild.Root = child.ID, id
 	handle := s.newSpawn(id)
 	s.write(func(tx store.Tx) error {
-		if err := errors.Join(tx.CreateSession(child), tx.CreateSession(grandchild)); err != nil {
+		if err := errors.Join(tx.Sessions().Create(child), tx.Sessions().Create(grandchild)); err != nil {
 			return err
 		}
-		if _, _, err := tx.ClaimSpawn(handle); err != nil {
+		if _, _, err := tx.Spawns().Claim(handle); err != nil {
 			return err
 		}
-		return tx.RegisterChild(handle.Key, handle.Token, child.ID)
+		return tx.Spawns().RegisterChild(handle.Key, handle.Token, child.ID)
 	})
 
 	s.write(func(tx store.Tx) error {
-		return errors.Join(tx.RemoveSession(grandchild.ID), tx.RemoveSession(child.ID), tx.RemoveSession(id))
+		return errors.Join(tx.Sessions().Remove(grandchild.ID), tx.Sessions().Remove(child.ID), tx.Sessions().Remove(id))
 	})
 
 	for _, id := range []perdure.SessionID{id, child.ID, grandchild.ID} {
-		s.unknown(func(r store.Reader) error { _, err := r.Session(id); return err })
+		s.unknown(func(r store.Reader) error { _, err := r.Sessions().Get(id); return err })
 		s.same("traces", s.harness.Traces(s.T, s.Store, id), []string(nil))
 	}
 }
@@ -239,10 +239,10 @@ func removeAndFail(s *subject) {
 	before := s.dump(id)
 
 	s.refused(errOnPurpose, func(tx store.Tx) error {
-		if err := tx.RemoveSession(id); err != nil {
+		if err := tx.Sessions().Remove(id); err != nil {
 			return err
 		}
-		if _, err := tx.Session(id); !errors.Is(err, perdure.NotFound) {
+		if _, err := tx.Sessions().Get(id); !errors.Is(err, perdure.NotFound) {
 			s.Errorf("in its transaction: got %v, want %v", err, perdure.NotFound)
 		}
 		return errOnPurpose
@@ -257,7 +257,7 @@ func removeSurvives(s *subject) {
 
 	s.reopen()
 
-	s.unknown(func(r store.Reader) error { _, err := r.Session(id); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Sessions().Get(id); return err })
 	s.same("traces", s.harness.Traces(s.T, s.Store, id), []string(nil))
 }
 

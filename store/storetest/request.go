@@ -45,7 +45,7 @@ func (s *subject) begin(r store.Request) store.Request {
 	s.Helper()
 	s.write(func(tx store.Tx) error {
 		r.At = tx.Now()
-		return tx.BeginRequest(r)
+		return tx.Requests().Begin(r)
 	})
 	r.Answer = store.Answer{}
 	return r
@@ -60,7 +60,7 @@ func (s *subject) begun() store.Request {
 // end answers a request and returns the row that must be stored.
 func (s *subject) end(r store.Request, answer store.Answer) store.Request {
 	s.Helper()
-	s.write(func(tx store.Tx) error { return tx.EndRequest(r.Scope, r.Key, answer) })
+	s.write(func(tx store.Tx) error { return tx.Requests().End(r.Scope, r.Key, answer) })
 	r.Answer = answer
 	return r
 }
@@ -69,7 +69,7 @@ func (s *subject) end(r store.Request, answer store.Answer) store.Request {
 func (s *subject) request(of store.Request) (r store.Request) {
 	s.Helper()
 	s.read(func(reader store.Reader) (err error) {
-		r, err = reader.Request(of.Scope, of.Key)
+		r, err = reader.Requests().Get(of.Scope, of.Key)
 		return err
 	})
 	return r
@@ -78,14 +78,14 @@ func (s *subject) request(of store.Request) (r store.Request) {
 // forgotten requires that a request is unknown.
 func (s *subject) forgotten(r store.Request) {
 	s.Helper()
-	s.unknown(func(reader store.Reader) error { _, err := reader.Request(r.Scope, r.Key); return err })
+	s.unknown(func(reader store.Reader) error { _, err := reader.Requests().Get(r.Scope, r.Key); return err })
 }
 
 // prune forgets old requests and returns their number.
 func (s *subject) prune(before time.Time, limit int) (n int) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
-		n, err = tx.PruneRequests(before, limit)
+		n, err = tx.Requests().Prune(before, limit)
 		return err
 	})
 	return n
@@ -116,13 +116,13 @@ func requestFields(s *subject) {
 
 	s.write(func(tx store.Tx) error {
 		own := s.newRequest()
-		if err := tx.BeginRequest(own); err != nil {
+		if err := tx.Requests().Begin(own); err != nil {
 			return err
 		}
-		if err := tx.EndRequest(own.Scope, own.Key, own.Answer); err != nil {
+		if err := tx.Requests().End(own.Scope, own.Key, own.Answer); err != nil {
 			return err
 		}
-		got, err := tx.Request(own.Scope, own.Key)
+		got, err := tx.Requests().Get(own.Scope, own.Key)
 		own.At = tx.Now()
 		s.same("row in its transaction", got, own)
 		return err
@@ -174,7 +174,7 @@ func unknownRequest(s *subject) {
 	for _, r := range []store.Request{s.newRequest(), {Scope: known.Scope}, {Key: known.Key},
 		{Scope: known.Key, Key: known.Scope}, {}} {
 		s.forgotten(r)
-		s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.EndRequest(r.Scope, r.Key, answer("lost")) })
+		s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.Requests().End(r.Scope, r.Key, answer("lost")) })
 		s.forgotten(r)
 	}
 	s.same("row of another", s.request(known), known)
@@ -186,16 +186,16 @@ func beginAgain(s *subject) {
 	again.Key, again.Hash, again.Seed = want.Key, "another", perdure.Secret{9}
 
 	for range 2 {
-		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.BeginRequest(again) })
+		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.Requests().Begin(again) })
 		s.same("row", s.request(want), want)
 		want = s.end(want, answer("done"))
 	}
 
 	s.write(func(tx store.Tx) error { // an fn may ignore the refusal and continue
-		if err := tx.BeginRequest(again); !errors.Is(err, perdure.Conflict) {
+		if err := tx.Requests().Begin(again); !errors.Is(err, perdure.Conflict) {
 			return fmt.Errorf("got error %v, want %v", err, perdure.Conflict)
 		}
-		got, err := tx.Request(again.Scope, again.Key)
+		got, err := tx.Requests().Get(again.Scope, again.Key)
 		s.same("row", got, want)
 		return err
 	})
@@ -213,15 +213,15 @@ func beginTogether(s *subject) {
 		mine.Seed = perdure.Secret{byte(i)}
 		return s.InTx(s.ctx, func(tx store.Tx) (err error) {
 			began[i] = false
-			seen[i], err = tx.Request(mine.Scope, mine.Key)
+			seen[i], err = tx.Requests().Get(mine.Scope, mine.Key)
 			if !errors.Is(err, perdure.NotFound) {
 				return err
 			}
-			if err := tx.BeginRequest(mine); err != nil {
+			if err := tx.Requests().Begin(mine); err != nil {
 				return err
 			}
 			began[i] = true
-			seen[i], err = tx.Request(mine.Scope, mine.Key)
+			seen[i], err = tx.Requests().Get(mine.Scope, mine.Key)
 			return err
 		})
 	})
@@ -243,7 +243,7 @@ func beginTogether(s *subject) {
 	winner := s.race(perdure.Conflict, func(i int) error {
 		mine := other
 		mine.Seed = perdure.Secret{byte(i)}
-		return s.InTx(s.ctx, func(tx store.Tx) error { return tx.BeginRequest(mine) })
+		return s.InTx(s.ctx, func(tx store.Tx) error { return tx.Requests().Begin(mine) })
 	})
 	s.same("seed of the one that was not refused", s.request(other).Seed[0], byte(winner))
 }
@@ -264,10 +264,10 @@ func endTogether(s *subject) {
 
 	s.together(nParallel, func(i int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error {
-			if err := tx.EndRequest(r.Scope, r.Key, answer(fmt.Sprint(i))); err != nil {
+			if err := tx.Requests().End(r.Scope, r.Key, answer(fmt.Sprint(i))); err != nil {
 				return err
 			}
-			found, err := tx.Request(r.Scope, r.Key)
+			found, err := tx.Requests().Get(r.Scope, r.Key)
 			answers[i] = found.Answer
 			return err
 		})
@@ -284,7 +284,7 @@ func endWithoutStatus(s *subject) {
 		wrong := answer("wrong")
 		wrong.Status = status
 
-		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.EndRequest(want.Scope, want.Key, wrong) })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Requests().End(want.Scope, want.Key, wrong) })
 
 		s.same("row", s.request(want), want)
 	}
@@ -319,7 +319,7 @@ func requestKeys(s *subject) {
 		for i, pair := range pairs {
 			r := store.Request{Scope: pair[0], Key: pair[1], Hash: fmt.Sprint(i), Seed: perdure.Secret{byte(i)},
 				At: tx.Now()}
-			if err := tx.BeginRequest(r); err != nil {
+			if err := tx.Requests().Begin(r); err != nil {
 				return err
 			}
 			all = append(all, r)
@@ -345,7 +345,7 @@ func requestKeys(s *subject) {
 func longRequestKeys(s *subject) {
 	tooLong := strings.Repeat("k", store.MaxRequestKeyBytes+1)
 	for _, r := range []store.Request{{Scope: tooLong, Key: "key"}, {Scope: "scope", Key: tooLong}} {
-		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.BeginRequest(r) })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Requests().Begin(r) })
 
 		s.forgotten(r)
 	}
@@ -411,7 +411,7 @@ func pruneInBatches(s *subject) {
 func beginPruned(s *subject) {
 	old := s.end(s.begun(), answer("old"))
 	s.prune(old.At.Add(time.Microsecond), 1)
-	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.EndRequest(old.Scope, old.Key, answer("late")) })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.Requests().End(old.Scope, old.Key, answer("late")) })
 	fresh := s.newRequest()
 	fresh.Key, fresh.Hash = old.Key, "another"
 
@@ -427,14 +427,14 @@ func requestAndOthers(s *subject) {
 	fresh := s.newRequest()
 	events := s.events(1)
 	work := func(tx store.Tx) error {
-		if _, err := tx.PruneRequests(gone.At.Add(time.Microsecond), 1); err != nil {
+		if _, err := tx.Requests().Prune(gone.At.Add(time.Microsecond), 1); err != nil {
 			return err
 		}
-		if err := tx.Append(session, events); err != nil {
+		if err := tx.Journal().Append(session, events); err != nil {
 			return err
 		}
-		return errors.Join(tx.BeginRequest(fresh), tx.EndRequest(fresh.Scope, fresh.Key, answer("fresh")),
-			tx.EndRequest(open.Scope, open.Key, answer("open")))
+		return errors.Join(tx.Requests().Begin(fresh), tx.Requests().End(fresh.Scope, fresh.Key, answer("fresh")),
+			tx.Requests().End(open.Scope, open.Key, answer("open")))
 	}
 
 	s.refused(errOnPurpose, func(tx store.Tx) error { return errors.Join(work(tx), errOnPurpose) })
@@ -474,7 +474,7 @@ func requestSurvives(s *subject) {
 		if got.Seed != want.Seed {
 			s.Errorf("got another seed of %q", want.Key)
 		}
-		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.BeginRequest(want) })
+		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.Requests().Begin(want) })
 	}
 	s.same("row that is answered at last", s.request(s.end(open, answer("late"))).Answer, answer("late"))
 }

@@ -38,7 +38,7 @@ func (s *subject) newResource(session perdure.SessionID) store.Resource {
 func (s *subject) register(r store.Resource) store.Resource {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
-		put, err := tx.PutResource(r)
+		put, err := tx.Resources().Put(r)
 		s.checkMade(put.UpdatedAt, tx.Now())
 		r.Resource = put
 		return err
@@ -57,7 +57,7 @@ func (s *subject) checkMade(got, want time.Time) {
 func (s *subject) resources(filter store.ResourceFilter) (found []store.Resource) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		found, err = r.Resources(filter)
+		found, err = r.Resources().List(filter)
 		return err
 	})
 	return found
@@ -67,7 +67,7 @@ func (s *subject) resources(filter store.ResourceFilter) (found []store.Resource
 func (s *subject) resource(of store.Resource) store.Resource {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		of.Resource, err = r.Resource(of.Session, of.ID)
+		of.Resource, err = r.Resources().Get(of.Session, of.ID)
 		return err
 	})
 	return of
@@ -116,7 +116,7 @@ func unknownResource(s *subject) {
 		{Session: known.Session, Resource: perdure.Resource{ID: known.ID + " "}},
 		{Session: known.Session, Resource: perdure.Resource{ID: strings.ToUpper(known.ID)}},
 	} {
-		s.unknown(func(r store.Reader) error { _, err := r.Resource(of.Session, of.ID); return err })
+		s.unknown(func(r store.Reader) error { _, err := r.Resources().Get(of.Session, of.ID); return err })
 	}
 }
 
@@ -173,7 +173,7 @@ func removeResource(s *subject) {
 	gone, stays := s.register(s.newResource(s.session())), s.register(s.newResource(s.session()))
 	for _, want := range []bool{true, false} {
 		s.write(func(tx store.Tx) error {
-			there, err := tx.RemoveResource(gone.Session, gone.ID)
+			there, err := tx.Resources().Remove(gone.Session, gone.ID)
 			s.same("whether it was there", there, want)
 			return err
 		})
@@ -194,7 +194,7 @@ func resourceThatIsNone(s *subject) {
 	} {
 		bad := good
 		spoil(&bad)
-		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutResource(bad); return err })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Resources().Put(bad); return err })
 	}
 	good.ID = strings.Repeat("x", store.MaxResourceIDBytes)
 	s.register(good)
@@ -203,12 +203,12 @@ func resourceThatIsNone(s *subject) {
 func resourceRace(s *subject) {
 	r := s.newResource(s.session())
 	s.together(nParallel, func(int) error {
-		return s.InTx(s.ctx, func(tx store.Tx) error { _, err := tx.PutResource(r); return err })
+		return s.InTx(s.ctx, func(tx store.Tx) error { _, err := tx.Resources().Put(r); return err })
 	})
 	s.together(nParallel, func(i int) error {
 		other := r
 		other.ID = fmt.Sprintf("other %d", i)
-		return s.InTx(s.ctx, func(tx store.Tx) error { _, err := tx.PutResource(other); return err })
+		return s.InTx(s.ctx, func(tx store.Tx) error { _, err := tx.Resources().Put(other); return err })
 	})
 
 	if n := len(s.resources(store.ResourceFilter{})); n != 1+nParallel {
@@ -222,12 +222,12 @@ func resourceAndFail(s *subject) {
 	changed.Status = perdure.ResourceReleased
 
 	s.refused(errOnPurpose, func(tx store.Tx) error {
-		_, err := tx.PutResource(fresh)
-		_, err2 := tx.PutResource(changed)
+		_, err := tx.Resources().Put(fresh)
+		_, err2 := tx.Resources().Put(changed)
 		return errors.Join(err, err2, errOnPurpose)
 	})
 	s.refused(errOnPurpose, func(tx store.Tx) error {
-		_, err := tx.RemoveResource(old.Session, old.ID)
+		_, err := tx.Resources().Remove(old.Session, old.ID)
 		return errors.Join(err, errOnPurpose)
 	})
 

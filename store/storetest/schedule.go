@@ -53,7 +53,7 @@ func (s *subject) plan(all ...perdure.Schedule) perdure.Schedule {
 	s.Helper()
 	s.write(func(tx store.Tx) error {
 		for _, sched := range all {
-			if err := tx.PutSchedule(sched, store.ScheduleCaps{}); err != nil {
+			if err := tx.Schedules().Put(sched, store.ScheduleCaps{}); err != nil {
 				return err
 			}
 		}
@@ -65,7 +65,7 @@ func (s *subject) plan(all ...perdure.Schedule) perdure.Schedule {
 func (s *subject) schedules(filter store.ScheduleFilter) (found []perdure.Schedule) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		found, err = r.Schedules(filter)
+		found, err = r.Schedules().List(filter)
 		return err
 	})
 	return found
@@ -74,7 +74,7 @@ func (s *subject) schedules(filter store.ScheduleFilter) (found []perdure.Schedu
 func (s *subject) due(by time.Time, limit int) (found []perdure.Schedule) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		found, err = r.DueSchedules(time.Time{}, by, limit)
+		found, err = r.Schedules().Due(time.Time{}, by, limit)
 		return err
 	})
 	return found
@@ -83,7 +83,7 @@ func (s *subject) due(by time.Time, limit int) (found []perdure.Schedule) {
 func (s *subject) fires(id perdure.ScheduleID, limit int) (found []perdure.Fire) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		found, err = r.Fires(id, limit)
+		found, err = r.Schedules().Fires(id, limit)
 		return err
 	})
 	return found
@@ -93,7 +93,7 @@ func scheduleFields(s *subject) {
 	want := s.plan(s.newSchedule(s.session(), moment(5)))
 	for range 2 {
 		s.read(func(r store.Reader) error {
-			got, err := r.Schedule(want.ID)
+			got, err := r.Schedules().Get(want.ID)
 			s.same("schedule", got, want)
 			return err
 		})
@@ -104,13 +104,13 @@ func scheduleFields(s *subject) {
 
 func scheduleUnknown(s *subject) {
 	known := s.plan(s.newSchedule(s.session(), moment(1)))
-	s.unknown(func(r store.Reader) error { _, err := r.Schedule(mint[perdure.ScheduleID](s)); return err })
-	s.unknown(func(r store.Reader) error { _, err := r.Schedule(""); return err })
-	s.unknown(func(r store.Reader) error { _, err := r.Fire(known.ID, moment(1)); return err })
-	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.ChangeFire(newFire(known, moment(1))) })
+	s.unknown(func(r store.Reader) error { _, err := r.Schedules().Get(mint[perdure.ScheduleID](s)); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Schedules().Get(""); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Schedules().Fire(known.ID, moment(1)); return err })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.Schedules().UpdateFire(newFire(known, moment(1))) })
 	s.same("fires", s.fires(known.ID, 0), []perdure.Fire(nil))
 	s.write(func(tx store.Tx) error {
-		there, err := tx.RemoveSchedule(mint[perdure.ScheduleID](s))
+		there, err := tx.Schedules().Remove(mint[perdure.ScheduleID](s))
 		s.same("whether it was there", there, false)
 		return err
 	})
@@ -145,7 +145,7 @@ func scheduleDue(s *subject) {
 	s.same("a page", s.due(moment(99), 2), []perdure.Schedule{early, waits})
 
 	s.read(func(r store.Reader) error {
-		got, err := r.DueSchedules(moment(10), moment(29), 0)
+		got, err := r.Schedules().Due(moment(10), moment(29), 0)
 		s.same("between", got, []perdure.Schedule{waits})
 		return err
 	})
@@ -158,11 +158,11 @@ func scheduleDue(s *subject) {
 func fireOnce(s *subject) {
 	sched := s.plan(s.newSchedule(s.session(), moment(1)))
 	first := newFire(sched, moment(1))
-	s.write(func(tx store.Tx) error { return tx.AddFire(first) })
+	s.write(func(tx store.Tx) error { return tx.Schedules().AddFire(first) })
 
 	second := first
 	second.Task = "task_other"
-	s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.AddFire(second) })
+	s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.Schedules().AddFire(second) })
 
 	s.same("fires", s.fires(sched.ID, 0), []perdure.Fire{first})
 }
@@ -173,7 +173,7 @@ func fireRace(s *subject) {
 	winner := s.race(perdure.Conflict, func(i int) error {
 		f := newFire(sched, moment(1))
 		f.Task = perdure.TaskID(fmt.Sprint("task_", i))
-		return s.InTx(s.ctx, func(tx store.Tx) error { return tx.AddFire(f) })
+		return s.InTx(s.ctx, func(tx store.Tx) error { return tx.Schedules().AddFire(f) })
 	})
 
 	if got := s.fires(sched.ID, 0); len(got) != 1 || got[0].Task != perdure.TaskID(fmt.Sprint("task_", winner)) {
@@ -184,15 +184,15 @@ func fireRace(s *subject) {
 func fireFields(s *subject) {
 	sched := s.plan(s.newSchedule(s.session(), moment(1)))
 	want := newFire(sched, moment(3))
-	s.write(func(tx store.Tx) error { return tx.AddFire(want) })
+	s.write(func(tx store.Tx) error { return tx.Schedules().AddFire(want) })
 	for range 2 {
 		s.read(func(r store.Reader) error {
-			got, err := r.Fire(sched.ID, moment(3))
+			got, err := r.Schedules().Fire(sched.ID, moment(3))
 			s.same("fire", got, want)
 			return err
 		})
 		want.Outcome, want.Reason, want.Task, want.Actual = perdure.Fired, "", "task_9", moment(8)
-		s.write(func(tx store.Tx) error { return tx.ChangeFire(want) })
+		s.write(func(tx store.Tx) error { return tx.Schedules().UpdateFire(want) })
 	}
 }
 
@@ -204,7 +204,7 @@ func fireLists(s *subject) {
 	}
 	s.write(func(tx store.Tx) error {
 		for _, i := range []int{2, 0, 4, 1, 3} {
-			if err := errors.Join(tx.AddFire(all[i]), tx.AddFire(newFire(other, moment(i)))); err != nil {
+			if err := errors.Join(tx.Schedules().AddFire(all[i]), tx.Schedules().AddFire(newFire(other, moment(i)))); err != nil {
 				return err
 			}
 		}
@@ -220,7 +220,7 @@ func scheduleCaps(s *subject) {
 	caps := store.ScheduleCaps{Session: 2, Org: 3}
 	one, other := s.session(), s.session()
 	put := func(sched perdure.Schedule) error {
-		return s.InTx(s.ctx, func(tx store.Tx) error { return tx.PutSchedule(sched, caps) })
+		return s.InTx(s.ctx, func(tx store.Tx) error { return tx.Schedules().Put(sched, caps) })
 	}
 	limited := func(sched perdure.Schedule, words string) {
 		s.Helper()
@@ -256,7 +256,7 @@ func scheduleCapRace(s *subject) {
 	s.together(nParallel, func(i int) error {
 		sched := s.newSchedule(session, moment(1))
 		err := s.InTx(s.ctx, func(tx store.Tx) error {
-			return tx.PutSchedule(sched, store.ScheduleCaps{Session: 5, Org: 100})
+			return tx.Schedules().Put(sched, store.ScheduleCaps{Session: 5, Org: 100})
 		})
 		if made[i] = err == nil; errors.Is(err, perdure.Limit) {
 			return nil
@@ -278,7 +278,7 @@ func scheduleCapRace(s *subject) {
 func scheduleGoes(s *subject) {
 	gone, stays := s.plan(s.newSchedule(s.session(), moment(1))), s.plan(s.newSchedule(s.session(), moment(2)))
 	s.write(func(tx store.Tx) error {
-		return errors.Join(tx.AddFire(newFire(gone, moment(1))), tx.AddFire(newFire(stays, moment(1))))
+		return errors.Join(tx.Schedules().AddFire(newFire(gone, moment(1))), tx.Schedules().AddFire(newFire(stays, moment(1))))
 	})
 
 	s.remove(gone.Session)
@@ -293,8 +293,8 @@ func scheduleRemoved(s *subject) {
 	session := s.session()
 	gone, stays := s.plan(s.newSchedule(session, moment(1))), s.plan(s.newSchedule(session, moment(2)))
 	s.write(func(tx store.Tx) error {
-		err := errors.Join(tx.AddFire(newFire(gone, moment(1))), tx.AddFire(newFire(stays, moment(1))))
-		there, failed := tx.RemoveSchedule(gone.ID)
+		err := errors.Join(tx.Schedules().AddFire(newFire(gone, moment(1))), tx.Schedules().AddFire(newFire(stays, moment(1))))
+		there, failed := tx.Schedules().Remove(gone.ID)
 		s.same("whether it was there", there, true)
 		return errors.Join(err, failed)
 	})
@@ -309,8 +309,8 @@ func scheduleAndFail(s *subject) {
 	s.refused(errOnPurpose, func(tx store.Tx) error {
 		changed := old
 		changed.NextAt = moment(77)
-		_, err := tx.RemoveSchedule(s.plannedIn(tx, changed).ID)
-		return errors.Join(tx.AddFire(newFire(old, moment(1))), err, errOnPurpose)
+		_, err := tx.Schedules().Remove(s.plannedIn(tx, changed).ID)
+		return errors.Join(tx.Schedules().AddFire(newFire(old, moment(1))), err, errOnPurpose)
 	})
 
 	s.same("what is due", s.due(moment(99), 0), []perdure.Schedule{old})
@@ -319,7 +319,7 @@ func scheduleAndFail(s *subject) {
 
 func (s *subject) plannedIn(tx store.Tx, sched perdure.Schedule) perdure.Schedule {
 	s.Helper()
-	if err := tx.PutSchedule(sched, store.ScheduleCaps{}); err != nil {
+	if err := tx.Schedules().Put(sched, store.ScheduleCaps{}); err != nil {
 		s.Error(err)
 	}
 	return sched
@@ -344,7 +344,7 @@ func scheduleThatIsNone(s *subject) {
 	} {
 		bad := s.newSchedule(s.session(), moment(1))
 		spoil(&bad)
-		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.PutSchedule(bad, store.ScheduleCaps{}) })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Schedules().Put(bad, store.ScheduleCaps{}) })
 	}
 }
 
@@ -357,7 +357,7 @@ func monitorsApart(s *subject) {
 	s.create(run)
 
 	s.read(func(r store.Reader) error {
-		got, err := r.CountTasks(perdure.TaskRunning, session)
+		got, err := r.Tasks().Count(perdure.TaskRunning, session)
 		s.same("counts", got, []store.TaskCount{{Session: session, N: 2, Monitors: 1}})
 		s.same("places", got[0].Slots(), 1)
 		return err
@@ -372,19 +372,19 @@ func monitorGoes(s *subject) {
 
 	s.remove(session)
 
-	s.unknown(func(r store.Reader) error { _, err := r.Task("", monitor.ID); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Tasks().Get("", monitor.ID); return err })
 }
 
 func scheduleSurvives(s *subject) {
 	sched := s.plan(s.newSchedule(s.session(), moment(1)))
 	fire := newFire(sched, moment(1))
-	s.write(func(tx store.Tx) error { return tx.AddFire(fire) })
+	s.write(func(tx store.Tx) error { return tx.Schedules().AddFire(fire) })
 
 	s.reopen()
 
 	s.same("what is due", s.due(moment(9), 0), []perdure.Schedule{sched})
 	s.same("fires", s.fires(sched.ID, 0), []perdure.Fire{fire})
-	s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.AddFire(fire) })
+	s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.Schedules().AddFire(fire) })
 }
 
 // prepareSchedules adds a schedule with a fire and one to be removed.
@@ -392,7 +392,7 @@ func (s *subject) prepareSchedules(w *things) {
 	s.Helper()
 	w.planned, w.unplanned = s.plan(s.newSchedule(w.session, moment(1))), s.plan(s.newSchedule(w.session, moment(2)))
 	w.freshPlan = s.newSchedule(w.session, moment(3))
-	s.write(func(tx store.Tx) error { return tx.AddFire(newFire(w.planned, moment(1))) })
+	s.write(func(tx store.Tx) error { return tx.Schedules().AddFire(newFire(w.planned, moment(1))) })
 }
 
 // touchSchedules calls every writing method of schedules.
@@ -401,20 +401,20 @@ func (w things) touchSchedules(tx store.Tx) error {
 	moved.NextAt = moment(50)
 	changed := newFire(w.planned, moment(1))
 	changed.Reason = "new"
-	_, gone := tx.RemoveSchedule(w.unplanned.ID)
-	return errors.Join(tx.PutSchedule(moved, store.ScheduleCaps{}),
-		tx.PutSchedule(w.freshPlan, store.ScheduleCaps{Session: 9}), gone,
-		tx.AddFire(newFire(w.planned, moment(2))), tx.ChangeFire(changed))
+	_, gone := tx.Schedules().Remove(w.unplanned.ID)
+	return errors.Join(tx.Schedules().Put(moved, store.ScheduleCaps{}),
+		tx.Schedules().Put(w.freshPlan, store.ScheduleCaps{Session: 9}), gone,
+		tx.Schedules().AddFire(newFire(w.planned, moment(2))), tx.Schedules().UpdateFire(changed))
 }
 
 // lookAtSchedules reads schedules, due schedules and fires.
 func (w things) lookAtSchedules(r store.Reader, found *everything) (err error) {
-	if found.Schedules, err = r.Schedules(store.ScheduleFilter{}); err != nil {
+	if found.Schedules, err = r.Schedules().List(store.ScheduleFilter{}); err != nil {
 		return err
 	}
-	if found.Due, err = r.DueSchedules(time.Time{}, moment(99), 0); err != nil {
+	if found.Due, err = r.Schedules().Due(time.Time{}, moment(99), 0); err != nil {
 		return err
 	}
-	found.Fires, err = r.Fires(w.planned.ID, 0)
+	found.Fires, err = r.Schedules().Fires(w.planned.ID, 0)
 	return err
 }

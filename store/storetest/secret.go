@@ -38,7 +38,7 @@ func (s *subject) putSecret(session perdure.SessionID, name string, version int6
 		Sealed: fmt.Appendf(nil, "\x00\xff%s under %s", name, key), KeyID: key,
 		Hosts: []string{"a.example", "b.example"}, Call: "call \xff", CreatedAt: moment(7), UpdatedAt: moment(8),
 	}
-	s.write(func(tx store.Tx) error { return tx.PutSecret(one) })
+	s.write(func(tx store.Tx) error { return tx.Secrets().Put(one) })
 	return s.secret(session, name)
 }
 
@@ -46,7 +46,7 @@ func (s *subject) putSecret(session perdure.SessionID, name string, version int6
 func (s *subject) secret(session perdure.SessionID, name string) (found store.Secret) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		found, err = r.Secret(session, name)
+		found, err = r.Secrets().Get(session, name)
 		return err
 	})
 	return found
@@ -56,7 +56,7 @@ func (s *subject) secret(session perdure.SessionID, name string) (found store.Se
 func (s *subject) secrets(filter store.SecretFilter) (names []string) {
 	s.Helper()
 	s.read(func(r store.Reader) error {
-		found, err := r.Secrets(filter)
+		found, err := r.Secrets().List(filter)
 		for _, one := range found {
 			names = append(names, one.Name)
 			if (len(one.Sealed) == 0) != filter.WithoutValue {
@@ -72,7 +72,7 @@ func unknownSecret(s *subject) {
 	session, other := s.session(), s.session()
 	s.putSecret(other, "name", 1, "k")
 
-	s.unknown(func(r store.Reader) error { _, err := r.Secret(session, "name"); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Secrets().Get(session, "name"); return err })
 	s.same("listed", len(s.secrets(store.SecretFilter{Session: session})), 0)
 }
 
@@ -88,7 +88,7 @@ func secretFields(s *subject) {
 		s.Errorf("its moments are %v and %v", now.CreatedAt, now.UpdatedAt)
 	}
 	bare := store.Secret{Session: session, Name: "bare", Version: 1, Sealed: []byte{0}, KeyID: "k1"}
-	s.write(func(tx store.Tx) error { return tx.PutSecret(bare) })
+	s.write(func(tx store.Tx) error { return tx.Secrets().Put(bare) })
 	got := s.secret(session, "bare")
 	s.same("without hosts and call", []any{len(got.Hosts), got.Call}, []any{0, perdure.CallID("")})
 }
@@ -98,7 +98,7 @@ func secretVersions(s *subject) {
 	first := s.putSecret(session, "name", 1, "k1")
 	for _, version := range []int64{-1, 0, 1, 3} {
 		s.refused(perdure.Conflict, func(tx store.Tx) error {
-			return tx.PutSecret(store.Secret{Session: session, Name: "name", Version: version, Sealed: []byte("x"),
+			return tx.Secrets().Put(store.Secret{Session: session, Name: "name", Version: version, Sealed: []byte("x"),
 				KeyID: "k1"})
 		})
 	}
@@ -109,7 +109,7 @@ func secretVersions(s *subject) {
 	s.same("created", second.CreatedAt, first.CreatedAt)
 	s.same("key", second.KeyID, "k2")
 	s.refused(perdure.Conflict, func(tx store.Tx) error {
-		return tx.PutSecret(store.Secret{Session: session, Name: "new", Version: 2, Sealed: []byte("x"), KeyID: "k1"})
+		return tx.Secrets().Put(store.Secret{Session: session, Name: "new", Version: 2, Sealed: []byte("x"), KeyID: "k1"})
 	})
 }
 
@@ -123,12 +123,12 @@ func secretConcurrent(s *subject) {
 	for range nParallel {
 		all.Go(func() {
 			err := s.InTx(s.ctx, func(tx store.Tx) error {
-				last, err := tx.Secret(session, "name")
+				last, err := tx.Secrets().Get(session, "name")
 				if err != nil {
 					return err
 				}
 				last.Version = 2
-				return tx.PutSecret(last)
+				return tx.Secrets().Put(last)
 			})
 			mu.Lock()
 			defer mu.Unlock()
@@ -178,7 +178,7 @@ func pageSecrets(s *subject) {
 	for ; ; pages++ {
 		var page []store.Secret
 		s.read(func(r store.Reader) (err error) {
-			page, err = r.Secrets(filter)
+			page, err = r.Secrets().List(filter)
 			return err
 		})
 		if len(page) == 0 {
@@ -205,7 +205,7 @@ func resealSecret(s *subject) {
 	again.Sealed, again.KeyID, again.Hosts, again.Call = []byte("again"), "k2", nil, ""
 	reseal := func(one store.Secret, was string) (done bool) {
 		s.write(func(tx store.Tx) (err error) {
-			done, err = tx.ResealSecret(one, was)
+			done, err = tx.Secrets().Reseal(one, was)
 			return err
 		})
 		return done
@@ -231,7 +231,7 @@ func removeSecret(s *subject) {
 	s.putSecret(other, "name", 1, "k")
 	remove := func() (removed bool) {
 		s.write(func(tx store.Tx) (err error) {
-			removed, err = tx.RemoveSecret(session, "name")
+			removed, err = tx.Secrets().Remove(session, "name")
 			return err
 		})
 		return removed
@@ -240,7 +240,7 @@ func removeSecret(s *subject) {
 	s.same("removed", remove(), true)
 	s.same("removed again", remove(), false)
 
-	s.unknown(func(r store.Reader) error { _, err := r.Secret(session, "name"); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Secrets().Get(session, "name"); return err })
 	s.same("of another session", s.secret(other, "name").Version, int64(1))
 }
 
@@ -250,13 +250,13 @@ func secretGoesOn(s *subject) {
 	session, other := s.session(), s.session()
 	next := func(of perdure.SessionID, name string) (version int64) {
 		s.read(func(r store.Reader) (err error) {
-			version, err = r.NextSecret(of, name)
+			version, err = r.Secrets().NextVersion(of, name)
 			return err
 		})
 		return version
 	}
 	remove := func(name string) {
-		s.write(func(tx store.Tx) error { _, err := tx.RemoveSecret(session, name); return err })
+		s.write(func(tx store.Tx) error { _, err := tx.Secrets().Remove(session, name); return err })
 	}
 	s.same("first", next(session, "name"), int64(1))
 	s.putSecret(session, "stays", 1, "k")
@@ -272,9 +272,9 @@ func secretGoesOn(s *subject) {
 		next(other, "name")}, []int64{4, 2, 4, 1})
 	for _, version := range []int64{1, 2, 3, 5} {
 		old.Version = version
-		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.PutSecret(old) })
+		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.Secrets().Put(old) })
 	}
-	s.unknown(func(r store.Reader) error { _, err := r.Secret(session, ""); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Secrets().Get(session, ""); return err })
 	s.same("of the session", s.secrets(store.SecretFilter{Session: session}), []string{"stays"})
 	s.same("not under another key", s.secrets(store.SecretFilter{Session: session, OtherThanKey: "k2"}), []string{"stays"})
 	s.same("of all", s.secrets(store.SecretFilter{}), []string{"stays"})
@@ -285,7 +285,7 @@ func secretGoesOn(s *subject) {
 	s.same("next after reopening", next(session, "name"), int64(4))
 	s.same("version", s.putSecret(session, "name", 4, "k").Version, int64(4))
 	s.same("created", s.secret(session, "name").CreatedAt, s.secret(session, "name").UpdatedAt)
-	s.write(func(tx store.Tx) error { return tx.RemoveSession(session) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Remove(session) })
 	s.same("of a session that is gone", next(session, "name"), int64(1))
 }
 
@@ -298,11 +298,11 @@ func largeSecrets(s *subject) {
 		{Name: "n", Sealed: []byte("x")},
 	} {
 		one.Session, one.Version = session, 1
-		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.PutSecret(one) })
-		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.ResealSecret(one, "k"); return err })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Secrets().Put(one) })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Secrets().Reseal(one, "k"); return err })
 	}
 	s.write(func(tx store.Tx) error {
-		return tx.PutSecret(store.Secret{Session: session, Name: "n", Version: 1,
+		return tx.Secrets().Put(store.Secret{Session: session, Name: "n", Version: 1,
 			Sealed: make([]byte, store.MaxSecretBytes), KeyID: "k"})
 	})
 
@@ -312,7 +312,7 @@ func largeSecrets(s *subject) {
 func secretLimit(s *subject) {
 	session := s.session()
 	put := func(tx store.Tx, name string, version int64) error {
-		return tx.PutSecret(store.Secret{Session: session, Name: name, Version: version, Sealed: []byte("x"),
+		return tx.Secrets().Put(store.Secret{Session: session, Name: name, Version: version, Sealed: []byte("x"),
 			KeyID: "k"})
 	}
 	s.write(func(tx store.Tx) error {
@@ -328,7 +328,7 @@ func secretLimit(s *subject) {
 	s.write(func(tx store.Tx) error { return put(tx, "name 7", 2) })
 	s.same("secrets", len(s.secrets(store.SecretFilter{Session: session})), store.MaxKeys)
 	s.write(func(tx store.Tx) error {
-		if _, err := tx.RemoveSecret(session, "name 1"); err != nil {
+		if _, err := tx.Secrets().Remove(session, "name 1"); err != nil {
 			return err
 		}
 		return put(tx, "one more", 2)
@@ -355,7 +355,7 @@ func secretCopies(s *subject) {
 	given := store.Secret{Session: session, Name: "name", Version: 1, Sealed: []byte("sealed"), KeyID: "k",
 		Hosts: []string{"a.example"}}
 
-	s.write(func(tx store.Tx) error { return tx.PutSecret(given) })
+	s.write(func(tx store.Tx) error { return tx.Secrets().Put(given) })
 	scribble(given, s.secret(session, "name"))
 
 	got := s.secret(session, "name")

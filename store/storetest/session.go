@@ -35,7 +35,7 @@ func (s *subject) row(id perdure.SessionID) store.Session {
 	s.Helper()
 	var row store.Session
 	s.read(func(r store.Reader) (err error) {
-		row, err = r.Session(id)
+		row, err = r.Sessions().Get(id)
 		return err
 	})
 	return row
@@ -46,7 +46,7 @@ func (s *subject) take(id perdure.SessionID, worker perdure.WorkerID) store.Sess
 	s.Helper()
 	var row store.Session
 	s.write(func(tx store.Tx) (err error) {
-		row, err = tx.TakeSession(id, worker)
+		row, err = tx.Sessions().Acquire(id, worker)
 		return err
 	})
 	return row
@@ -57,9 +57,9 @@ func createSessionOnce(s *subject) {
 	again := want
 	again.Title = "another"
 
-	s.write(func(tx store.Tx) error { return tx.CreateSession(want) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Create(want) })
 
-	s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.CreateSession(again) })
+	s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.Sessions().Create(again) })
 	s.same("row", s.row(want.ID), want)
 }
 
@@ -73,7 +73,7 @@ func sessionBeginsAtZero(s *subject) {
 		CreatedAt: given.CreatedAt.Truncate(time.Microsecond).UTC(), UpdatedAt: given.UpdatedAt,
 	}
 
-	s.write(func(tx store.Tx) error { return tx.CreateSession(given) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Create(given) })
 
 	s.same("row", s.row(given.ID), want)
 }
@@ -83,8 +83,8 @@ func hostileTitles(s *subject) {
 		created, saved := s.newSession(), s.session()
 		created.Title = text
 
-		s.write(func(tx store.Tx) error { return tx.CreateSession(created) })
-		s.write(func(tx store.Tx) error { return tx.SaveSession(saved, text, perdure.SessionIdle) })
+		s.write(func(tx store.Tx) error { return tx.Sessions().Create(created) })
+		s.write(func(tx store.Tx) error { return tx.Sessions().Update(saved, text, perdure.SessionIdle) })
 
 		s.same("created title", s.row(created.ID).Title, text)
 		s.same("saved title", s.row(saved).Title, text)
@@ -95,11 +95,11 @@ func unknownSession(s *subject) {
 	s.session()
 	id := mint[perdure.SessionID](s)
 
-	s.unknown(func(r store.Reader) error { _, err := r.Session(id); return err })
-	s.refused(perdure.NotFound, func(tx store.Tx) error { _, err := tx.TakeSession(id, "worker_1"); return err })
-	s.refused(perdure.NotFound, func(tx store.Tx) error { _, err := tx.LockSession(id, 0); return err })
-	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.ReleaseSession(id, 0) })
-	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.SaveSession(id, "title", perdure.SessionIdle) })
+	s.unknown(func(r store.Reader) error { _, err := r.Sessions().Get(id); return err })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { _, err := tx.Sessions().Acquire(id, "worker_1"); return err })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { _, err := tx.Sessions().Lock(id, 0); return err })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.Sessions().Release(id, 0) })
+	s.refused(perdure.NotFound, func(tx store.Tx) error { return tx.Sessions().Update(id, "title", perdure.SessionIdle) })
 }
 
 func takeBumpsEpoch(s *subject) {
@@ -128,21 +128,21 @@ func takeCounts(s *subject) {
 
 	take()
 	take()
-	s.write(func(tx store.Tx) error { return tx.ReleaseSession(id, 2) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Release(id, 2) })
 	take()
 	s.append(id, 1)
 	take()
 	take()
 	s.append(id, 1)
-	s.write(func(tx store.Tx) error { return tx.ReleaseSession(id, 5) }) // it has seen the event
+	s.write(func(tx store.Tx) error { return tx.Sessions().Release(id, 5) }) // it has seen the event
 	take()
 
 	s.same("take-ups", got, []int{0, 1, 2, 0, 1, 2})
-	s.write(func(tx store.Tx) error { return tx.RetireWorker(mint[perdure.WorkerID](s)) })
+	s.write(func(tx store.Tx) error { return tx.Workers().Retire(mint[perdure.WorkerID](s)) })
 	s.same("after another's end", s.row(id).Resumes, 2)
-	s.write(func(tx store.Tx) error { return tx.RetireWorker(worker) }) // an orderly end
+	s.write(func(tx store.Tx) error { return tx.Workers().Retire(worker) }) // an orderly end
 	take()
-	s.write(func(tx store.Tx) error { return tx.RemoveWorker(worker) }) // not an orderly end
+	s.write(func(tx store.Tx) error { return tx.Workers().Remove(worker) }) // not an orderly end
 	take()
 	s.same("after an end in order, and another one", got[6:], []int{2, 3})
 	s.same("first taking of an empty journal", s.take(fresh, worker).Resumes, 0)
@@ -155,7 +155,7 @@ func takeRace(s *subject) {
 
 	s.together(nParallel, func(i int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error {
-			row, err := tx.TakeSession(id, mint[perdure.WorkerID](s))
+			row, err := tx.Sessions().Acquire(id, mint[perdure.WorkerID](s))
 			epochs[i] = row.Epoch
 			return err
 		})
@@ -175,12 +175,12 @@ func oldEpoch(s *subject) {
 	want := s.row(id)
 
 	for _, epoch := range []int64{0, 1, 3, -1} {
-		s.refused(perdure.Lost, func(tx store.Tx) error { _, err := tx.LockSession(id, epoch); return err })
-		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.ReleaseSession(id, epoch) })
+		s.refused(perdure.Lost, func(tx store.Tx) error { _, err := tx.Sessions().Lock(id, epoch); return err })
+		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.Sessions().Release(id, epoch) })
 	}
 
 	s.same("row", s.row(id), want)
-	s.write(func(tx store.Tx) error { _, err := tx.LockSession(id, 2); return err })
+	s.write(func(tx store.Tx) error { _, err := tx.Sessions().Lock(id, 2); return err })
 	s.same("row after the lock", s.row(id), want)
 }
 
@@ -191,13 +191,13 @@ func lockTellsSeq(s *subject) {
 	for n := range int64(4) {
 		var before, after int64
 		s.write(func(tx store.Tx) (err error) {
-			if before, err = tx.LockSession(id, 1); err != nil {
+			if before, err = tx.Sessions().Lock(id, 1); err != nil {
 				return err
 			}
-			if err := tx.Append(id, s.events(2)); err != nil {
+			if err := tx.Journal().Append(id, s.events(2)); err != nil {
 				return err
 			}
-			after, err = tx.LockSession(id, 1)
+			after, err = tx.Sessions().Lock(id, 1)
 			return err
 		})
 		s.same("last seq before and after", []int64{before, after}, []int64{2 * n, 2*n + 2})
@@ -214,7 +214,7 @@ func releaseClears(s *subject) {
 	want.Worker, want.SeenSeq = "", 3
 
 	for range 2 { // the second call has no effect
-		s.write(func(tx store.Tx) error { return tx.ReleaseSession(id, 1) })
+		s.write(func(tx store.Tx) error { return tx.Sessions().Release(id, 1) })
 
 		s.same("row", s.row(id), want)
 	}
@@ -229,7 +229,7 @@ func (s *subject) listed(filter store.SessionFilter) []perdure.SessionID {
 	s.Helper()
 	var ids []perdure.SessionID
 	s.read(func(r store.Reader) error {
-		rows, err := r.Sessions(filter)
+		rows, err := r.Sessions().List(filter)
 		for _, row := range rows {
 			ids = append(ids, row.ID)
 		}
@@ -244,7 +244,7 @@ func listNewestFirst(s *subject) {
 		row := s.newSession()
 		row.CreatedAt = moment(n)
 		rows = append(rows, row)
-		s.write(func(tx store.Tx) error { return tx.CreateSession(row) })
+		s.write(func(tx store.Tx) error { return tx.Sessions().Create(row) })
 	}
 	s.append(rows[3].ID, 1) // later events do not change the order
 	want := []perdure.SessionID{rows[1].ID, rows[2].ID, rows[0].ID, rows[3].ID}
@@ -253,7 +253,7 @@ func listNewestFirst(s *subject) {
 	s.same("two", s.listed(store.SessionFilter{Limit: 2}), want[:2])
 	s.same("more than there are", s.listed(store.SessionFilter{Limit: 9}), want)
 	s.read(func(r store.Reader) error {
-		got, err := r.Sessions(store.SessionFilter{Limit: 1})
+		got, err := r.Sessions().List(store.SessionFilter{Limit: 1})
 		s.same("row", got, []store.Session{rows[1]})
 		return err
 	})
@@ -264,7 +264,7 @@ func listUnrested(s *subject) {
 	worker := mint[perdure.WorkerID](s)
 	s.take(driven, worker)
 	s.take(rested, worker)
-	s.write(func(tx store.Tx) error { return tx.ReleaseSession(rested, 1) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Release(rested, 1) })
 
 	s.same("unrested", s.listed(store.SessionFilter{HasDriver: true}), []perdure.SessionID{driven})
 	s.same("all", s.listed(store.SessionFilter{}), []perdure.SessionID{never, rested, driven})
@@ -282,7 +282,7 @@ func sessionLineage(s *subject) {
 	grandchild.Parent, grandchild.Root, grandchild.Forked = child.ID, root.ID, fork.ID
 	want := []store.Session{root, fork, child, grandchild}
 	for _, row := range want {
-		s.write(func(tx store.Tx) error { return tx.CreateSession(row) })
+		s.write(func(tx store.Tx) error { return tx.Sessions().Create(row) })
 	}
 	want[0].Root, want[1].Root = root.ID, fork.ID
 	check := func() {
@@ -298,8 +298,8 @@ func sessionLineage(s *subject) {
 
 	worker := mint[perdure.WorkerID](s)
 	taken := s.take(grandchild.ID, worker)
-	s.write(func(tx store.Tx) error { return tx.SaveSession(grandchild.ID, "another", perdure.SessionActive) })
-	s.write(func(tx store.Tx) error { return tx.ReleaseSession(grandchild.ID, 1) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Update(grandchild.ID, "another", perdure.SessionActive) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Release(grandchild.ID, 1) })
 	for _, row := range []store.Session{taken, s.row(grandchild.ID)} {
 		s.same("lineage", []perdure.SessionID{row.Parent, row.Root, row.Forked},
 			[]perdure.SessionID{child.ID, root.ID, fork.ID})
@@ -311,7 +311,7 @@ func listChildren(s *subject) {
 	born := func(parent perdure.SessionID, n int) perdure.SessionID {
 		row := s.newSession()
 		row.Parent, row.Root, row.CreatedAt = parent, root, moment(n)
-		s.write(func(tx store.Tx) error { return tx.CreateSession(row) })
+		s.write(func(tx store.Tx) error { return tx.Sessions().Create(row) })
 		return row.ID
 	}
 	old, young, middle := born(root, 1), born(root, 9), born(root, 5)
@@ -337,7 +337,7 @@ func saveSession(s *subject) {
 
 	s.write(func(tx store.Tx) error {
 		want.UpdatedAt = tx.Now()
-		return tx.SaveSession(id, want.Title, want.Status)
+		return tx.Sessions().Update(id, want.Title, want.Status)
 	})
 
 	s.same("row", s.row(id), want)
@@ -348,22 +348,22 @@ func replaceSnapshot(s *subject) {
 	snapshot := func() (got store.Snapshot) {
 		s.Helper()
 		s.read(func(r store.Reader) (err error) {
-			got, err = r.Snapshot(id)
+			got, err = r.Sessions().Snapshot(id)
 			return err
 		})
 		return got
 	}
-	s.unknown(func(r store.Reader) error { _, err := r.Snapshot(id); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Sessions().Snapshot(id); return err })
 
 	for n, body := range []string{"first \x00\xff", "", "third"} {
 		want := store.Snapshot{Seq: int64(10 - n), Version: n + 1, Body: []byte(body)}
 		given := store.Snapshot{Seq: want.Seq, Version: want.Version, Body: []byte(body)}
-		s.write(func(tx store.Tx) error { return tx.PutSnapshot(id, given) })
+		s.write(func(tx store.Tx) error { return tx.Sessions().PutSnapshot(id, given) })
 		scribble(given, snapshot())
 
 		s.same("snapshot", snapshot(), want)
 	}
-	s.unknown(func(r store.Reader) error { _, err := r.Snapshot(other); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Sessions().Snapshot(other); return err })
 }
 
 func sessionSurvives(s *subject) {
@@ -373,7 +373,7 @@ func sessionSurvives(s *subject) {
 	s.take(driven, worker)
 	s.take(driven, worker)
 	s.write(func(tx store.Tx) error {
-		return tx.PutSnapshot(driven, store.Snapshot{Seq: 1, Version: 2, Body: []byte("fold")})
+		return tx.Sessions().PutSnapshot(driven, store.Snapshot{Seq: 1, Version: 2, Body: []byte("fold")})
 	})
 	want := []store.Session{s.row(driven), s.row(rested)}
 
@@ -382,7 +382,7 @@ func sessionSurvives(s *subject) {
 	s.same("rows", []store.Session{s.row(driven), s.row(rested)}, want)
 	s.same("unrested", s.listed(store.SessionFilter{HasDriver: true}), []perdure.SessionID{driven})
 	s.read(func(r store.Reader) error {
-		got, err := r.Snapshot(driven)
+		got, err := r.Sessions().Snapshot(driven)
 		s.same("snapshot", got, store.Snapshot{Seq: 1, Version: 2, Body: []byte("fold")})
 		return err
 	})

@@ -34,7 +34,7 @@ func text(words string) perdure.ToolResult {
 // settle settles a call under its token.
 func (s *subject) settle(call perdure.Call, state perdure.CallState, result perdure.ToolResult) {
 	s.Helper()
-	s.write(func(tx store.Tx) error { return tx.Settle(call.Key, call.Token, state, result) })
+	s.write(func(tx store.Tx) error { return tx.Calls().Settle(call.Key, call.Token, state, result) })
 }
 
 func settleStores(s *subject) {
@@ -45,7 +45,7 @@ func settleStores(s *subject) {
 
 	s.write(func(tx store.Tx) error {
 		want.SettledAt = tx.Now()
-		return tx.Settle(want.Key, want.Token, perdure.CallSettled, result)
+		return tx.Calls().Settle(want.Key, want.Token, perdure.CallSettled, result)
 	})
 
 	s.same("row", s.call(want.Key), want)
@@ -82,7 +82,7 @@ func settleOther(s *subject) {
 		want := s.call(c.call.Key)
 
 		s.refused(perdure.Lost, func(tx store.Tx) error {
-			return tx.Settle(c.call.Key, c.call.Token, c.state, c.result)
+			return tx.Calls().Settle(c.call.Key, c.call.Token, c.state, c.result)
 		})
 
 		s.same("row", s.call(c.call.Key), want)
@@ -96,7 +96,7 @@ func settleForeignToken(s *subject) {
 		want := s.call(call.Key)
 		for _, token := range []perdure.Token{"foreign", ""} {
 			s.refused(perdure.Lost, func(tx store.Tx) error {
-				return tx.Settle(call.Key, token, perdure.CallSettled, text("first"))
+				return tx.Calls().Settle(call.Key, token, perdure.CallSettled, text("first"))
 			})
 		}
 		s.same("row", s.call(call.Key), want)
@@ -108,7 +108,7 @@ func settleWrongState(s *subject) {
 
 	for _, state := range []perdure.CallState{perdure.CallRunning, "", "done"} {
 		s.refused(perdure.Invalid, func(tx store.Tx) error {
-			return tx.Settle(call.Key, call.Token, state, text("done"))
+			return tx.Calls().Settle(call.Key, call.Token, state, text("done"))
 		})
 	}
 
@@ -122,9 +122,9 @@ func settleWithoutJSON(s *subject) {
 	next.State, next.Result = perdure.CallSettled, &broken
 
 	s.refused(perdure.Invalid, func(tx store.Tx) error {
-		return tx.Settle(running.Key, running.Token, perdure.CallSettled, broken)
+		return tx.Calls().Settle(running.Key, running.Token, perdure.CallSettled, broken)
 	})
-	s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.ResolveCall(next, "operator") })
+	s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Calls().Resolve(next, "operator") })
 
 	s.same("row", s.call(running.Key), running)
 	s.same("unknown row", s.call(unknown.Key), unknown)
@@ -136,7 +136,7 @@ func settleUnknown(s *subject) {
 
 	s.write(func(tx store.Tx) error {
 		want.SettledAt = tx.Now()
-		return tx.Settle(want.Key, want.Token, perdure.CallUnknown, text("nobody knows"))
+		return tx.Calls().Settle(want.Key, want.Token, perdure.CallUnknown, text("nobody knows"))
 	})
 
 	s.same("row", s.call(want.Key), want)
@@ -147,7 +147,7 @@ func settleRace(s *subject) {
 
 	winner := s.race(perdure.Lost, func(i int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error {
-			return tx.Settle(call.Key, call.Token, perdure.CallSettled, text(fmt.Sprint(i)))
+			return tx.Calls().Settle(call.Key, call.Token, perdure.CallSettled, text(fmt.Sprint(i)))
 		})
 	})
 
@@ -185,7 +185,7 @@ func resolveSettles(s *subject) {
 
 	s.write(func(tx store.Tx) error {
 		want.SettledAt = tx.Now()
-		return tx.ResolveCall(next, want.ResolvedBy)
+		return tx.Calls().Resolve(next, want.ResolvedBy)
 	})
 
 	s.same("row", s.call(want.Key), want)
@@ -201,7 +201,7 @@ func resolveReruns(s *subject) {
 	want.Token, want.Worker, want.Executions = next.Token, next.Worker, next.Executions
 	want.SettledAt = perdure.Call{}.SettledAt
 
-	s.write(func(tx store.Tx) error { return tx.ResolveCall(next, "operator") })
+	s.write(func(tx store.Tx) error { return tx.Calls().Resolve(next, "operator") })
 
 	s.same("row", s.call(want.Key), want)
 	s.settle(want, perdure.CallSettled, text("done"))
@@ -217,7 +217,7 @@ func resolveConflict(s *subject) {
 			next := call
 			next.State, next.Result, next.Token = state, new(text("resolved")), "new"
 
-			s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.ResolveCall(next, "operator") })
+			s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.Calls().Resolve(next, "operator") })
 		}
 		s.same("row", s.call(call.Key), want)
 	}
@@ -230,7 +230,7 @@ func resolveInvalid(s *subject) {
 		{Key: call.Key, Result: call.Result},
 		{Key: call.Key, State: perdure.CallSettled},
 	} {
-		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.ResolveCall(next, "operator") })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Calls().Resolve(next, "operator") })
 	}
 	s.same("row", s.call(call.Key), call)
 }
@@ -241,7 +241,7 @@ func resolveRace(s *subject) {
 	winner := s.race(perdure.Conflict, func(i int) error {
 		next := call
 		next.State, next.Token, next.Executions = perdure.CallRunning, perdure.Token(fmt.Sprint(i)), 2
-		return s.InTx(s.ctx, func(tx store.Tx) error { return tx.ResolveCall(next, "operator") })
+		return s.InTx(s.ctx, func(tx store.Tx) error { return tx.Calls().Resolve(next, "operator") })
 	})
 
 	s.same("token", s.call(call.Key).Token, perdure.Token(fmt.Sprint(winner)))

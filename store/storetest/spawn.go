@@ -50,7 +50,7 @@ func (s *subject) newSpawn(root perdure.SessionID) store.Spawn {
 func (s *subject) claimSpawn(h store.Spawn) (outcome store.SpawnOutcome, found store.Spawn) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
-		outcome, found, err = tx.ClaimSpawn(h)
+		outcome, found, err = tx.Spawns().Claim(h)
 		return err
 	})
 	return outcome, found
@@ -68,7 +68,7 @@ func (s *subject) spawned(root perdure.SessionID) store.Spawn {
 func (s *subject) runningSpawn(root perdure.SessionID) store.Spawn {
 	s.Helper()
 	h := s.spawned(root)
-	s.write(func(tx store.Tx) error { return tx.RegisterChild(h.Key, h.Token, mint[perdure.SessionID](s)) })
+	s.write(func(tx store.Tx) error { return tx.Spawns().RegisterChild(h.Key, h.Token, mint[perdure.SessionID](s)) })
 	return s.spawn(h.Key)
 }
 
@@ -77,7 +77,7 @@ func (s *subject) finished(root perdure.SessionID) store.Spawn {
 	s.Helper()
 	h := s.runningSpawn(root)
 	s.write(func(tx store.Tx) error {
-		return tx.SettleSpawn(h.Key, h.Token, perdure.TaskSucceeded, json.RawMessage(`{"n":1}`))
+		return tx.Spawns().Settle(h.Key, h.Token, perdure.TaskSucceeded, json.RawMessage(`{"n":1}`))
 	})
 	return s.spawn(h.Key)
 }
@@ -86,7 +86,7 @@ func (s *subject) finished(root perdure.SessionID) store.Spawn {
 func (s *subject) spawn(key perdure.CallKey) (h store.Spawn) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		h, err = r.Spawn(key)
+		h, err = r.Spawns().Get(key)
 		return err
 	})
 	return h
@@ -96,7 +96,7 @@ func (s *subject) spawn(key perdure.CallKey) (h store.Spawn) {
 func (s *subject) spawns(root perdure.SessionID) (found []store.Spawn) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		if found, err = r.Spawns(root); err != nil {
+		if found, err = r.Spawns().List(root); err != nil {
 			return err
 		}
 		want := store.SpawnCount{Total: len(found)}
@@ -105,7 +105,7 @@ func (s *subject) spawns(root perdure.SessionID) (found []store.Spawn) {
 				want.Live++
 			}
 		}
-		got, err := r.CountSpawns(root)
+		got, err := r.Spawns().Count(root)
 		s.same("count", got, want)
 		return err
 	})
@@ -122,7 +122,7 @@ func firstSpawn(s *subject) {
 
 	s.write(func(tx store.Tx) error {
 		want.CreatedAt = tx.Now()
-		outcome, found, err := tx.ClaimSpawn(given)
+		outcome, found, err := tx.Spawns().Claim(given)
 		s.same("outcome", outcome, store.SpawnClaimed)
 		s.same("answer", found, want)
 		return err
@@ -160,9 +160,9 @@ func spawnWithoutToken(s *subject) {
 	h := s.newSpawn(s.session())
 	h.Token = ""
 
-	s.refused(perdure.Invalid, func(tx store.Tx) error { _, _, err := tx.ClaimSpawn(h); return err })
+	s.refused(perdure.Invalid, func(tx store.Tx) error { _, _, err := tx.Spawns().Claim(h); return err })
 
-	s.unknown(func(r store.Reader) error { _, err := r.Spawn(h.Key); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Spawns().Get(h.Key); return err })
 }
 
 func spawnRace(s *subject) {
@@ -173,7 +173,7 @@ func spawnRace(s *subject) {
 		mine.Token = perdure.Token(fmt.Sprint("token ", i))
 		var outcome store.SpawnOutcome
 		err := s.InTx(s.ctx, func(tx store.Tx) (err error) {
-			outcome, _, err = tx.ClaimSpawn(mine)
+			outcome, _, err = tx.Spawns().Claim(mine)
 			return err
 		})
 		if err == nil && outcome != store.SpawnClaimed {
@@ -194,7 +194,7 @@ func spawnsOfSessions(s *subject) {
 	outcome, other := s.claimSpawn(other)
 
 	s.same("outcome", outcome, store.SpawnClaimed)
-	s.write(func(tx store.Tx) error { return tx.RegisterChild(other.Key, other.Token, "session_child") })
+	s.write(func(tx store.Tx) error { return tx.Spawns().RegisterChild(other.Key, other.Token, "session_child") })
 	s.same("the first", s.spawn(one.Key), one)
 }
 
@@ -208,7 +208,7 @@ func hostileSpawns(s *subject) {
 		outcome, found := s.claimSpawn(h)
 		s.same("outcome", outcome, store.SpawnClaimed)
 		s.write(func(tx store.Tx) error {
-			return tx.SettleSpawn(h.Key, h.Token, perdure.TaskFailed, json.RawMessage(words))
+			return tx.Spawns().Settle(h.Key, h.Token, perdure.TaskFailed, json.RawMessage(words))
 		})
 		settled := s.spawn(h.Key)
 
@@ -227,15 +227,15 @@ func unknownSpawn(s *subject) {
 	h := s.spawned(s.session()) // it has no child, and neither has any other
 	for _, key := range []perdure.CallKey{{}, {Session: h.Key.Session}, {Call: h.Key.Call},
 		{Session: s.session(), Call: h.Key.Call}} {
-		s.unknown(func(r store.Reader) error { _, err := r.Spawn(key); return err })
-		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.RegisterChild(key, h.Token, "session_child") })
-		s.refused(perdure.Lost, func(tx store.Tx) error { _, err := tx.RepairSpawn(key, h.Token); return err })
+		s.unknown(func(r store.Reader) error { _, err := r.Spawns().Get(key); return err })
+		s.refused(perdure.Lost, func(tx store.Tx) error { return tx.Spawns().RegisterChild(key, h.Token, "session_child") })
+		s.refused(perdure.Lost, func(tx store.Tx) error { _, err := tx.Spawns().Repair(key, h.Token); return err })
 		s.refused(perdure.Lost, func(tx store.Tx) error {
-			return tx.SettleSpawn(key, h.Token, perdure.TaskFailed, nil)
+			return tx.Spawns().Settle(key, h.Token, perdure.TaskFailed, nil)
 		})
 	}
 	for _, child := range []perdure.SessionID{"", h.Key.Session, "session_child"} {
-		s.unknown(func(r store.Reader) error { _, err := r.SpawnOf(child); return err })
+		s.unknown(func(r store.Reader) error { _, err := r.Spawns().OfChild(child); return err })
 	}
 	s.same("of another tree", s.spawns(s.session()), []store.Spawn(nil))
 }
@@ -246,15 +246,15 @@ func registerChild(s *subject) {
 	want.State, want.Child = store.SpawnRunning, mint[perdure.SessionID](s)
 
 	for range 2 {
-		s.write(func(tx store.Tx) error { return tx.RegisterChild(want.Key, want.Token, want.Child) })
+		s.write(func(tx store.Tx) error { return tx.Spawns().RegisterChild(want.Key, want.Token, want.Child) })
 
 		s.same("handle", s.spawn(want.Key), want)
 	}
 
 	s.read(func(r store.Reader) error {
-		one, err := r.SpawnOf(want.Child)
+		one, err := r.Spawns().OfChild(want.Child)
 		s.same("handle of the child", one, want)
-		two, errOther := r.SpawnOf(other.Child)
+		two, errOther := r.Spawns().OfChild(other.Child)
 		s.same("handle of another child", two, other)
 		return errors.Join(err, errOther)
 	})
@@ -282,7 +282,7 @@ func registerLost(s *subject) {
 		{perdure.Lost, pending, running.Token, child},
 		{perdure.Invalid, pending, pending.Token, ""},
 	} {
-		s.refused(c.want, func(tx store.Tx) error { return tx.RegisterChild(c.on.Key, c.token, c.child) })
+		s.refused(c.want, func(tx store.Tx) error { return tx.Spawns().RegisterChild(c.on.Key, c.token, c.child) })
 
 		s.same("handles", s.spawns(root), want)
 	}
@@ -293,11 +293,13 @@ func foreignChild(s *subject) {
 		mine := s.spawned(s.session())
 
 		s.refused(perdure.Conflict, func(tx store.Tx) error {
-			return tx.RegisterChild(mine.Key, mine.Token, other.Child)
+			return tx.Spawns().RegisterChild(mine.Key, mine.Token, other.Child)
 		})
 
 		s.same("handle", s.spawn(mine.Key), mine)
-		s.write(func(tx store.Tx) error { return tx.RegisterChild(mine.Key, mine.Token, mint[perdure.SessionID](s)) })
+		s.write(func(tx store.Tx) error {
+			return tx.Spawns().RegisterChild(mine.Key, mine.Token, mint[perdure.SessionID](s))
+		})
 		s.same("handle of the other", s.spawn(other.Key), other)
 	}
 }
@@ -308,7 +310,7 @@ func childRace(s *subject) {
 
 	winner := s.race(perdure.Lost, func(i int) error {
 		child := perdure.SessionID(fmt.Sprint("session_", i))
-		return s.InTx(s.ctx, func(tx store.Tx) error { return tx.RegisterChild(h.Key, h.Token, child) })
+		return s.InTx(s.ctx, func(tx store.Tx) error { return tx.Spawns().RegisterChild(h.Key, h.Token, child) })
 	})
 
 	s.same("child", s.spawn(h.Key).Child, perdure.SessionID(fmt.Sprint("session_", winner)))

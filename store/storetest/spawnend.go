@@ -16,7 +16,7 @@ func repairSpawn(s *subject) {
 	for n := 1; n <= 3; n++ {
 		want.Repairs = n
 		s.write(func(tx store.Tx) error {
-			got, err := tx.RepairSpawn(want.Key, want.Token)
+			got, err := tx.Spawns().Repair(want.Key, want.Token)
 			s.same("repairs", got, n)
 			return err
 		})
@@ -24,7 +24,7 @@ func repairSpawn(s *subject) {
 	}
 
 	s.together(nParallel, func(int) error {
-		return s.InTx(s.ctx, func(tx store.Tx) error { _, err := tx.RepairSpawn(want.Key, want.Token); return err })
+		return s.InTx(s.ctx, func(tx store.Tx) error { _, err := tx.Spawns().Repair(want.Key, want.Token); return err })
 	})
 	s.same("repairs of many", s.spawn(want.Key).Repairs, 3+nParallel)
 	s.same("handle of another", s.spawn(other.Key), other)
@@ -39,7 +39,7 @@ func repairLost(s *subject) {
 		pending, settled, {Key: running.Key}, {Key: running.Key, Token: "token of another"},
 		{Key: pending.Key, Token: running.Token},
 	} {
-		s.refused(perdure.Lost, func(tx store.Tx) error { _, err := tx.RepairSpawn(h.Key, h.Token); return err })
+		s.refused(perdure.Lost, func(tx store.Tx) error { _, err := tx.Spawns().Repair(h.Key, h.Token); return err })
 	}
 
 	s.same("handles", s.spawns(root), want)
@@ -63,7 +63,7 @@ func settleSpawn(s *subject) {
 
 		s.write(func(tx store.Tx) error {
 			want.SettledAt = tx.Now()
-			return tx.SettleSpawn(want.Key, want.Token, c.status, json.RawMessage(c.result))
+			return tx.Spawns().Settle(want.Key, want.Token, c.status, json.RawMessage(c.result))
 		})
 
 		s.same("handle", s.spawn(want.Key), want)
@@ -77,7 +77,7 @@ func settleSpawnAgain(s *subject) {
 		h := s.runningSpawn(root)
 		settle := func(result json.RawMessage) error {
 			return s.InTx(s.ctx, func(tx store.Tx) error {
-				return tx.SettleSpawn(h.Key, h.Token, perdure.TaskSucceeded, result)
+				return tx.Spawns().Settle(h.Key, h.Token, perdure.TaskSucceeded, result)
 			})
 		}
 		if err := settle(result); err != nil {
@@ -119,7 +119,7 @@ func settleSpawnLost(s *subject) {
 		{perdure.Invalid, running, running.Token, "done", ""},
 	} {
 		s.refused(c.want, func(tx store.Tx) error {
-			return tx.SettleSpawn(c.on.Key, c.token, c.status, json.RawMessage(c.result))
+			return tx.Spawns().Settle(c.on.Key, c.token, c.status, json.RawMessage(c.result))
 		})
 
 		s.same("handles", s.spawns(root), want)
@@ -131,7 +131,7 @@ func settleSpawnRace(s *subject) {
 
 	winner := s.race(perdure.Lost, func(i int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error {
-			return tx.SettleSpawn(h.Key, h.Token, perdure.TaskSucceeded, fmt.Appendf(nil, `%d`, i))
+			return tx.Spawns().Settle(h.Key, h.Token, perdure.TaskSucceeded, fmt.Appendf(nil, `%d`, i))
 		})
 	})
 
@@ -153,17 +153,17 @@ func spawnLimit(s *subject) {
 
 	s.together(nParallel, func(i int) error {
 		err := s.InTx(s.ctx, func(tx store.Tx) error {
-			before, err := tx.CountSpawns(root)
+			before, err := tx.Spawns().Count(root)
 			if err != nil {
 				return err
 			}
 			if before.Live >= limit {
 				return errFull
 			}
-			if _, _, err = tx.ClaimSpawn(calls[i]); err != nil {
+			if _, _, err = tx.Spawns().Claim(calls[i]); err != nil {
 				return err
 			}
-			after, err := tx.CountSpawns(root)
+			after, err := tx.Spawns().Count(root)
 			s.same("count after the claim", after, store.SpawnCount{Live: before.Live + 1, Total: before.Total + 1})
 			return err
 		})
@@ -180,7 +180,7 @@ func spawnLimit(s *subject) {
 			n++
 			continue
 		}
-		s.unknown(func(r store.Reader) error { _, err := r.Spawn(calls[i].Key); return err })
+		s.unknown(func(r store.Reader) error { _, err := r.Spawns().Get(calls[i].Key); return err })
 	}
 	s.same("admitted", n, limit)
 	s.same("handles", len(s.spawns(root)), limit+1)
@@ -204,9 +204,9 @@ func spawnsOfTrees(s *subject) {
 
 	batch := s.session()
 	s.write(func(tx store.Tx) error { // claims at the same moment
-		_, _, first := tx.ClaimSpawn(store.Spawn{Key: perdure.CallKey{Session: batch, Call: "call b"}, Root: batch,
+		_, _, first := tx.Spawns().Claim(store.Spawn{Key: perdure.CallKey{Session: batch, Call: "call b"}, Root: batch,
 			Token: "token b"})
-		_, _, second := tx.ClaimSpawn(store.Spawn{Key: perdure.CallKey{Session: batch, Call: "call a"}, Root: batch,
+		_, _, second := tx.Spawns().Claim(store.Spawn{Key: perdure.CallKey{Session: batch, Call: "call a"}, Root: batch,
 			Token: "token a"})
 		return errors.Join(first, second)
 	})
@@ -221,15 +221,15 @@ func spawnAndOthers(s *subject) {
 	h := s.newSpawn(fresh)
 	want := s.spawns("")
 	work := func(tx store.Tx) error {
-		_, _, claimed := tx.ClaimSpawn(h)
-		_, repaired := tx.RepairSpawn(running.Key, running.Token)
-		return errors.Join(claimed, repaired, tx.RegisterChild(pending.Key, pending.Token, "session_child"),
-			tx.SettleSpawn(running.Key, running.Token, perdure.TaskFailed, nil))
+		_, _, claimed := tx.Spawns().Claim(h)
+		_, repaired := tx.Spawns().Repair(running.Key, running.Token)
+		return errors.Join(claimed, repaired, tx.Spawns().RegisterChild(pending.Key, pending.Token, "session_child"),
+			tx.Spawns().Settle(running.Key, running.Token, perdure.TaskFailed, nil))
 	}
 
 	s.refused(errOnPurpose, func(tx store.Tx) error { return errors.Join(work(tx), errOnPurpose) })
 	s.same("handles", s.spawns(""), want)
-	s.unknown(func(r store.Reader) error { _, err := r.SpawnOf("session_child"); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Spawns().OfChild("session_child"); return err })
 
 	s.write(work)
 	got := s.spawns("")
@@ -248,14 +248,14 @@ func spawnCopies(s *subject) {
 
 	result := json.RawMessage(`{"n":1}`)
 	s.write(func(tx store.Tx) error {
-		return errors.Join(tx.RegisterChild(h.Key, h.Token, "session_child"),
-			tx.SettleSpawn(h.Key, h.Token, perdure.TaskSucceeded, result))
+		return errors.Join(tx.Spawns().RegisterChild(h.Key, h.Token, "session_child"),
+			tx.Spawns().Settle(h.Key, h.Token, perdure.TaskSucceeded, result))
 	})
 	scribble(result)
 	s.read(func(r store.Reader) error {
-		one, err := r.Spawn(h.Key)
-		two, errChild := r.SpawnOf("session_child")
-		all, errAll := r.Spawns("")
+		one, err := r.Spawns().Get(h.Key)
+		two, errChild := r.Spawns().OfChild("session_child")
+		all, errAll := r.Spawns().List("")
 		scribble(one.Schema, one.Result, two.Schema, two.Result, all[0].Schema, all[0].Result)
 		return errors.Join(err, errChild, errAll)
 	})
@@ -273,9 +273,9 @@ func spawnSurvives(s *subject) {
 
 	s.same("handles", s.spawns(root), []store.Spawn{pending, running, settled})
 	s.write(func(tx store.Tx) error {
-		return tx.RegisterChild(pending.Key, pending.Token, mint[perdure.SessionID](s))
+		return tx.Spawns().RegisterChild(pending.Key, pending.Token, mint[perdure.SessionID](s))
 	})
 	s.refused(perdure.Lost, func(tx store.Tx) error {
-		return tx.SettleSpawn(settled.Key, settled.Token, perdure.TaskFailed, nil)
+		return tx.Spawns().Settle(settled.Key, settled.Token, perdure.TaskFailed, nil)
 	})
 }

@@ -261,7 +261,7 @@ func moment(n int) time.Time {
 func (s *subject) session() perdure.SessionID {
 	s.Helper()
 	row := s.newSession()
-	s.write(func(tx store.Tx) error { return tx.CreateSession(row) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Create(row) })
 	return row.ID
 }
 
@@ -289,7 +289,7 @@ func (s *subject) events(n int) []perdure.Event {
 func (s *subject) append(id perdure.SessionID, n int) {
 	s.Helper()
 	events := s.events(n)
-	s.write(func(tx store.Tx) error { return tx.Append(id, events) })
+	s.write(func(tx store.Tx) error { return tx.Journal().Append(id, events) })
 }
 
 // journal returns all events of a session.
@@ -297,7 +297,7 @@ func (s *subject) journal(id perdure.SessionID) []perdure.Event {
 	s.Helper()
 	var events []perdure.Event
 	s.read(func(r store.Reader) (err error) {
-		events, err = r.Events(id, 0, 0)
+		events, err = r.Journal().Events(id, 0, 0)
 		return err
 	})
 	return events

@@ -49,7 +49,7 @@ func (s *subject) create(t perdure.Task) (stored perdure.Task) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
 		var created bool
-		stored, created, err = tx.CreateTask(t)
+		stored, created, err = tx.Tasks().Create(t)
 		if !created {
 			s.Errorf("task %s was not created", t.ID)
 		}
@@ -62,7 +62,7 @@ func (s *subject) create(t perdure.Task) (stored perdure.Task) {
 func (s *subject) task(id perdure.TaskID) (t perdure.Task) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		t, err = r.Task("", id)
+		t, err = r.Tasks().Get("", id)
 		return err
 	})
 	return t
@@ -73,7 +73,7 @@ func (s *subject) update(t perdure.Task, u perdure.TaskUpdate) (change perdure.T
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
 		now = tx.Now()
-		change, err = tx.UpdateTask(t.Session, t.ID, u)
+		change, err = tx.Tasks().Update(t.Session, t.ID, u)
 		return err
 	})
 	return change, now
@@ -123,7 +123,7 @@ func createTaskAgain(s *subject) {
 	again.ID, again.State = want.ID, perdure.TaskQueued
 
 	s.write(func(tx store.Tx) error {
-		stored, created, err := tx.CreateTask(again)
+		stored, created, err := tx.Tasks().Create(again)
 		s.same("created", created, false)
 		s.same("answer", stored, want)
 		return err
@@ -140,7 +140,7 @@ func createTaskRace(s *subject) {
 		mine, created := t, false
 		mine.Attempt = i + 1
 		err := s.InTx(s.ctx, func(tx store.Tx) (err error) {
-			_, created, err = tx.CreateTask(mine)
+			_, created, err = tx.Tasks().Create(mine)
 			return err
 		})
 		if err == nil && !created {
@@ -157,12 +157,12 @@ func stateThatIsNone(s *subject) {
 		t := s.newTask(s.session())
 		t.State = state
 
-		s.refused(perdure.Invalid, func(tx store.Tx) error { _, _, err := tx.CreateTask(t); return err })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { _, _, err := tx.Tasks().Create(t); return err })
 
-		s.unknown(func(r store.Reader) error { _, err := r.Task("", t.ID); return err })
+		s.unknown(func(r store.Reader) error { _, err := r.Tasks().Get("", t.ID); return err })
 	}
 	filter := store.TaskFilter{States: []perdure.TaskState{perdure.TaskRunning, "done"}}
-	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Tasks(filter); return err })
+	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Tasks().List(filter); return err })
 }
 
 func taskWithoutJSON(s *subject) {
@@ -170,14 +170,14 @@ func taskWithoutJSON(s *subject) {
 	broken.Spec.Arguments = []byte(`{"half":`)
 	want := s.create(s.newTask(broken.Session))
 
-	s.refused(perdure.Invalid, func(tx store.Tx) error { _, _, err := tx.CreateTask(broken); return err })
+	s.refused(perdure.Invalid, func(tx store.Tx) error { _, _, err := tx.Tasks().Create(broken); return err })
 	s.refused(perdure.Invalid, func(tx store.Tx) error {
 		question := &perdure.InputRequest{ID: "req_1", Expected: []byte(`nothing`)}
-		_, err := tx.UpdateTask("", want.ID, perdure.TaskUpdate{Attempt: 1, InputRequest: question})
+		_, err := tx.Tasks().Update("", want.ID, perdure.TaskUpdate{Attempt: 1, InputRequest: question})
 		return err
 	})
 
-	s.unknown(func(r store.Reader) error { _, err := r.Task("", broken.ID); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Tasks().Get("", broken.ID); return err })
 	s.same("record", s.task(want.ID), want)
 }
 
@@ -185,21 +185,21 @@ func foreignTask(s *subject) {
 	t := s.create(s.newTask(s.session()))
 	other, none := s.session(), mint[perdure.TaskID](s)
 
-	s.unknown(func(r store.Reader) error { _, err := r.Task(other, t.ID); return err })
-	s.unknown(func(r store.Reader) error { _, err := r.Task(t.Session, none); return err })
-	s.unknown(func(r store.Reader) error { _, err := r.Task("", none); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Tasks().Get(other, t.ID); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Tasks().Get(t.Session, none); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Tasks().Get("", none); return err })
 	s.refused(perdure.NotFound, func(tx store.Tx) error {
-		_, err := tx.UpdateTask(other, t.ID, perdure.TaskUpdate{Attempt: 1, Summary: "theirs"})
+		_, err := tx.Tasks().Update(other, t.ID, perdure.TaskUpdate{Attempt: 1, Summary: "theirs"})
 		return err
 	})
 	s.refused(perdure.NotFound, func(tx store.Tx) error {
-		_, err := tx.UpdateTask(t.Session, none, perdure.TaskUpdate{Attempt: 1})
+		_, err := tx.Tasks().Update(t.Session, none, perdure.TaskUpdate{Attempt: 1})
 		return err
 	})
 
 	s.same("record", s.task(t.ID), t)
 	s.read(func(r store.Reader) error {
-		own, err := r.Task(t.Session, t.ID)
+		own, err := r.Tasks().Get(t.Session, t.ID)
 		s.same("record in its session", own, t)
 		return err
 	})
@@ -305,10 +305,10 @@ func updateForbidden(s *subject) {
 		{State: perdure.TaskSucceeded, Summary: "too early"}, {State: "done", Detail: "no state"},
 	} {
 		u.Attempt = 1
-		s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.UpdateTask(t.Session, t.ID, u); return err })
+		s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.Tasks().Update(t.Session, t.ID, u); return err })
 
 		s.write(func(tx store.Tx) error { // a transaction may continue after it
-			_, _ = tx.UpdateTask(t.Session, t.ID, u)
+			_, _ = tx.Tasks().Update(t.Session, t.ID, u)
 			return nil
 		})
 	}
@@ -320,7 +320,7 @@ func updateRace(s *subject) {
 
 	s.together(nParallel, func(int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error {
-			_, err := tx.UpdateTask(t.Session, t.ID, perdure.TaskUpdate{Attempt: 1, StartsExecution: true})
+			_, err := tx.Tasks().Update(t.Session, t.ID, perdure.TaskUpdate{Attempt: 1, StartsExecution: true})
 			return err
 		})
 	})
@@ -336,7 +336,7 @@ func attemptRace(s *subject) {
 		u := perdure.TaskUpdate{Attempt: 1, IncrementAttempt: true, State: perdure.TaskQueued,
 			Worker: perdure.WorkerID(fmt.Sprint(i))}
 		err := s.InTx(s.ctx, func(tx store.Tx) (err error) {
-			change, err = tx.UpdateTask(t.Session, t.ID, u)
+			change, err = tx.Tasks().Update(t.Session, t.ID, u)
 			return err
 		})
 		if err == nil && change.Answer == perdure.UpdateLost {
@@ -353,7 +353,7 @@ func attemptRace(s *subject) {
 func (s *subject) tasks(filter store.TaskFilter) (ids []perdure.TaskID) {
 	s.Helper()
 	s.read(func(r store.Reader) error {
-		tasks, err := r.Tasks(filter)
+		tasks, err := r.Tasks().List(filter)
 		for _, t := range tasks {
 			ids = append(ids, t.ID)
 		}
@@ -445,15 +445,15 @@ func taskCopies(s *subject) {
 	want.Progress.Current, want.Progress.Total = new(*u.Progress.Current), new(*u.Progress.Total)
 	scribble(u, change)
 	s.read(func(r store.Reader) error {
-		tasks, err := r.Tasks(store.TaskFilter{})
+		tasks, err := r.Tasks().List(store.TaskFilter{})
 		scribble(tasks)
 		return err
 	})
 	s.write(func(tx store.Tx) error {
-		stored, _, err := tx.CreateTask(s.newTask(want.Session))
+		stored, _, err := tx.Tasks().Create(s.newTask(want.Session))
 		scribble(stored)
 		if err == nil {
-			stored, _, err = tx.CreateTask(want)
+			stored, _, err = tx.Tasks().Create(want)
 			scribble(stored)
 		}
 		return err

@@ -32,12 +32,12 @@ func countTasks(s *subject) {
 	} {
 		var got []store.TaskCount
 		s.read(func(r store.Reader) (err error) {
-			got, err = r.CountTasks(c.state, c.session)
+			got, err = r.Tasks().Count(c.state, c.session)
 			return err
 		})
 		s.same(fmt.Sprintf("%s of %q", c.state, c.session), got, c.want)
 	}
-	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.CountTasks("done", ""); return err })
+	s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Tasks().Count("done", ""); return err })
 }
 
 func countDetached(s *subject) {
@@ -61,7 +61,7 @@ func countDetached(s *subject) {
 	counts := func(state perdure.TaskState, session perdure.SessionID, want ...store.TaskCount) {
 		s.Helper()
 		s.read(func(r store.Reader) error {
-			got, err := r.CountTasks(state, session)
+			got, err := r.Tasks().Count(state, session)
 			s.same(fmt.Sprintf("%s of %q", state, session), got, want)
 			return err
 		})

@@ -23,7 +23,7 @@ func taskMessageLaws() []law {
 func (s *subject) messages(id perdure.TaskID, after perdure.TaskMessageID, limit int) (found []perdure.TaskMessage) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		found, err = r.TaskMessages(id, after, limit)
+		found, err = r.Tasks().Messages(id, after, limit)
 		return err
 	})
 	return found
@@ -40,7 +40,7 @@ func (s *subject) say(id perdure.TaskID, n int) []perdure.TaskMessage {
 				// does not determine the order
 				Text: fmt.Sprint("message ", i), By: fmt.Sprint("user ", i), CreatedAt: moment(-i),
 			}
-			if err := tx.AddTaskMessage(said[i]); err != nil {
+			if err := tx.Tasks().AddMessage(said[i]); err != nil {
 				return err
 			}
 		}
@@ -56,7 +56,7 @@ func messageFields(s *subject) {
 	given := want
 	given.CreatedAt = want.CreatedAt.Add(999).In(time.FixedZone("east", 5*3600))
 
-	s.write(func(tx store.Tx) error { return tx.AddTaskMessage(given) })
+	s.write(func(tx store.Tx) error { return tx.Tasks().AddMessage(given) })
 
 	s.same("messages", s.messages(t.ID, "", 0), []perdure.TaskMessage{want})
 }
@@ -68,7 +68,7 @@ func hostileMessages(s *subject) {
 		m := perdure.TaskMessage{ID: mint[perdure.TaskMessageID](s), Task: t.ID, Direction: perdure.Outbound,
 			Text: words, Data: []byte(words), By: words}
 		want = append(want, m)
-		s.write(func(tx store.Tx) error { return tx.AddTaskMessage(m) })
+		s.write(func(tx store.Tx) error { return tx.Tasks().AddMessage(m) })
 	}
 
 	s.same("messages", s.messages(t.ID, "", 0), want)
@@ -103,7 +103,7 @@ func knownMessageID(s *subject) {
 		again := said[0]
 		again.Task, again.Text = id, "another text"
 
-		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.AddTaskMessage(again) })
+		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.Tasks().AddMessage(again) })
 	}
 	s.same("messages", s.messages(one.ID, "", 0), said)
 	s.same("of another task", s.messages(other.ID, "", 0), []perdure.TaskMessage{})
@@ -114,7 +114,7 @@ func messageCopies(s *subject) {
 	want, given := filled[perdure.TaskMessage](), filled[perdure.TaskMessage]()
 	want.Task, given.Task = t.ID, t.ID
 
-	s.write(func(tx store.Tx) error { return tx.AddTaskMessage(given) })
+	s.write(func(tx store.Tx) error { return tx.Tasks().AddMessage(given) })
 	scribble(given, s.messages(t.ID, "", 0))
 
 	s.same("messages", s.messages(t.ID, "", 0), []perdure.TaskMessage{want})

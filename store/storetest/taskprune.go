@@ -40,7 +40,7 @@ func (s *subject) endedTask(session perdure.SessionID, n int) perdure.Task {
 func (s *subject) pruneTasks(before time.Time, limit int) (gone []perdure.Task) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
-		gone, err = tx.PruneTasks(before, limit)
+		gone, err = tx.Tasks().Prune(before, limit)
 		return err
 	})
 	return gone
@@ -50,7 +50,7 @@ func (s *subject) pruneTasks(before time.Time, limit int) (gone []perdure.Task) 
 func (s *subject) records() (found []perdure.Task) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		found, err = r.Tasks(store.TaskFilter{})
+		found, err = r.Tasks().List(store.TaskFilter{})
 		return err
 	})
 	return found
@@ -121,7 +121,7 @@ func pruneLeavesStates(s *subject) {
 	// an operator resolved it
 	s.update(want[3], perdure.TaskUpdate{Attempt: 1, State: perdure.TaskSucceeded, Resolve: true})
 	s.same("the one that was unknown", len(s.pruneTasks(moment(99), 0)), 1)
-	s.unknown(func(r store.Reader) error { _, err := r.Task("", want[3].ID); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Tasks().Get("", want[3].ID); return err })
 }
 
 func pruneLeavesUndelivered(s *subject) {
@@ -182,7 +182,7 @@ func pruneBehindOthers(s *subject) {
 			if i%2 == 0 {
 				t.State = perdure.TaskUnknown
 			}
-			t, _, err := tx.CreateTask(t)
+			t, _, err := tx.Tasks().Create(t)
 			if err != nil {
 				return err
 			}
@@ -232,17 +232,17 @@ func pruneBelongings(s *subject) {
 
 	s.same("gone", s.pruneTasks(moment(99), 0), []perdure.Task{t})
 
-	s.unknown(func(r store.Reader) error { _, err := r.Task(t.Session, t.ID); return err })
-	s.unknown(func(r store.Reader) error { _, _, err := r.ReadLog(t.ID, 0, 100); return err })
-	s.unknown(func(r store.Reader) error { _, err := r.Approval(approval.ID); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Tasks().Get(t.Session, t.ID); return err })
+	s.unknown(func(r store.Reader) error { _, _, err := r.Tasks().ReadLog(t.ID, 0, 100); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Approvals().Get(approval.ID); return err })
 	s.refused(perdure.NotFound, func(tx store.Tx) error {
-		_, err := tx.AppendLog(t.ID, 1, "stdout", []byte("late"))
+		_, err := tx.Tasks().AppendLog(t.ID, 1, "stdout", []byte("late"))
 		return err
 	})
 	s.same("messages", s.messages(t.ID, "", 0), []perdure.TaskMessage(nil))
 	s.same("approvals", s.approvals(store.ApprovalFilter{}), []perdure.ApprovalID(nil))
-	s.write(func(tx store.Tx) error { return tx.AddTaskMessage(message) }) // its id is free
-	s.deliver(ended(t.Session, t.ID, 1, perdure.TaskSucceeded))            // and so is this end
+	s.write(func(tx store.Tx) error { return tx.Tasks().AddMessage(message) }) // its id is free
+	s.deliver(ended(t.Session, t.ID, 1, perdure.TaskSucceeded))                // and so is this end
 	s.same("outbox", len(s.pending(t.Session)), 1)
 }
 
@@ -287,7 +287,7 @@ func pruneLeavesLedger(s *subject) {
 	s.same("call", s.call(call.Key), call)
 	s.same("handle", s.spawn(handle.Key), handle)
 	s.same("events", len(s.journal(session)), 2)
-	s.read(func(r store.Reader) error { _, err := r.File(session, "/file"); return err })
+	s.read(func(r store.Reader) error { _, err := r.Files().Get(session, "/file"); return err })
 }
 
 func createPruned(s *subject) {
@@ -310,8 +310,8 @@ func pruneAndOthers(s *subject) {
 	s.belongings(t)
 	fresh := s.newTask(session)
 	work := func(tx store.Tx) error {
-		_, _, created := tx.CreateTask(fresh)
-		_, pruned := tx.PruneTasks(moment(99), 0)
+		_, _, created := tx.Tasks().Create(fresh)
+		_, pruned := tx.Tasks().Prune(moment(99), 0)
 		return errors.Join(created, pruned)
 	}
 
@@ -338,7 +338,7 @@ func pruneSurvives(s *subject) {
 	s.reopen()
 
 	s.same("records", s.records(), want[2:])
-	s.unknown(func(r store.Reader) error { _, _, err := r.ReadLog(want[0].ID, 0, 1); return err })
+	s.unknown(func(r store.Reader) error { _, _, err := r.Tasks().ReadLog(want[0].ID, 0, 1); return err })
 	s.same("gone after reopening", s.pruneTasks(moment(3), 0), want[2:3])
 	chunks, _ := s.log(want[3].ID, 0, 100)
 	s.same("log", string(s.whole(chunks, 0)), fmt.Sprint("output of ", want[3].ID))

@@ -38,7 +38,7 @@ func (s *subject) newToken(org string) store.AccessToken {
 // admit stores a token.
 func (s *subject) admit(t store.AccessToken) store.AccessToken {
 	s.Helper()
-	s.write(func(tx store.Tx) error { return tx.PutAccessToken(t) })
+	s.write(func(tx store.Tx) error { return tx.Tokens().Put(t) })
 	return t
 }
 
@@ -46,7 +46,7 @@ func (s *subject) admit(t store.AccessToken) store.AccessToken {
 func (s *subject) tokenNamed(id perdure.TokenID) (t store.AccessToken) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		t, err = r.AccessToken(id)
+		t, err = r.Tokens().Get(id)
 		return err
 	})
 	return t
@@ -56,7 +56,7 @@ func (s *subject) tokenNamed(id perdure.TokenID) (t store.AccessToken) {
 func (s *subject) tokensOf(org string) (found []store.AccessToken) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		found, err = r.AccessTokens(org)
+		found, err = r.Tokens().List(org)
 		return err
 	})
 	return found
@@ -67,13 +67,13 @@ func tokenFound(s *subject) {
 
 	s.same("by id", s.tokenNamed(t.ID), t)
 	s.read(func(r store.Reader) error {
-		found, err := r.TokenOf(t.Hash)
+		found, err := r.Tokens().ByHash(t.Hash)
 		s.same("by hash", found, t)
 		return err
 	})
-	s.unknown(func(r store.Reader) error { _, err := r.AccessToken(mint[perdure.TokenID](s)); return err })
-	s.unknown(func(r store.Reader) error { _, err := r.TokenOf(strings.ToUpper(t.Hash)); return err })
-	s.unknown(func(r store.Reader) error { _, err := r.TokenOf(""); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Tokens().Get(mint[perdure.TokenID](s)); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Tokens().ByHash(strings.ToUpper(t.Hash)); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Tokens().ByHash(""); return err })
 }
 
 func tokenListed(s *subject) {
@@ -94,7 +94,7 @@ func tokenReplaced(s *subject) {
 	stolen, moved, twice := t, t, s.newToken("org")
 	stolen.Hash, moved.Org, twice.Hash = other.Hash, "other", other.Hash
 	for _, bad := range []store.AccessToken{stolen, moved, twice} {
-		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.PutAccessToken(bad) })
+		s.refused(perdure.Conflict, func(tx store.Tx) error { return tx.Tokens().Put(bad) })
 	}
 	s.same("as it was", s.tokensOf(""), []store.AccessToken{revoked, other})
 }
@@ -109,17 +109,17 @@ func tokenThatIsNone(s *subject) {
 	} {
 		bad := s.newToken("org")
 		spoil(&bad)
-		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.PutAccessToken(bad) })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { return tx.Tokens().Put(bad) })
 	}
 }
 
 func tokenAndFail(s *subject) {
 	t := s.newToken("org")
 	s.refused(perdure.Lost, func(tx store.Tx) error {
-		if err := tx.PutAccessToken(t); err != nil {
+		if err := tx.Tokens().Put(t); err != nil {
 			return err
 		}
-		within, err := tx.TokenOf(t.Hash)
+		within, err := tx.Tokens().ByHash(t.Hash)
 		s.same("within", within, t)
 		if err != nil {
 			return err
@@ -143,12 +143,12 @@ func tokenConcurrent(s *subject) {
 
 	s.together(nParallel, func(int) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error {
-			known, err := tx.AccessToken(t.ID)
+			known, err := tx.Tokens().Get(t.ID)
 			if err != nil {
 				return err
 			}
 			known.Name += "+"
-			return tx.PutAccessToken(known)
+			return tx.Tokens().Put(known)
 		})
 	})
 
@@ -160,20 +160,20 @@ func sessionsOfOrg(s *subject) {
 	ours.Org, ours.User, theirs.Org = "ours", "ada", "theirs"
 	for i, row := range []*store.Session{&ours, &theirs, &nobodys} {
 		row.CreatedAt = moment(i)
-		s.write(func(tx store.Tx) error { return tx.CreateSession(*row) })
+		s.write(func(tx store.Tx) error { return tx.Sessions().Create(*row) })
 	}
 
 	for org, want := range map[string][]store.Session{"ours": {s.row(ours.ID)}, "theirs": {s.row(theirs.ID)},
 		"": {s.row(nobodys.ID)}, "none": nil} {
 		s.read(func(r store.Reader) error {
-			got, err := r.Sessions(store.SessionFilter{Org: org, OneOrg: true})
+			got, err := r.Sessions().List(store.SessionFilter{Org: org, OneOrg: true})
 			s.same("sessions of "+org, got, want)
 			return err
 		})
 	}
 	s.same("owner", s.row(ours.ID).User, "ada")
 	s.refused(perdure.Invalid, func(tx store.Tx) error {
-		_, err := tx.Sessions(store.SessionFilter{OneOrg: true, HasDriver: true})
+		_, err := tx.Sessions().List(store.SessionFilter{OneOrg: true, HasDriver: true})
 		return err
 	})
 }
@@ -183,12 +183,12 @@ func schedulesOfOrg(s *subject) {
 	ours.Org, theirs.Org = "ours", "theirs"
 	plan := func(session perdure.SessionID) error {
 		return s.InTx(s.ctx, func(tx store.Tx) error {
-			return tx.PutSchedule(perdure.Schedule{ID: mint[perdure.ScheduleID](s), Session: session, Enabled: true},
+			return tx.Schedules().Put(perdure.Schedule{ID: mint[perdure.ScheduleID](s), Session: session, Enabled: true},
 				store.ScheduleCaps{Org: 1})
 		})
 	}
 	for _, row := range []store.Session{ours, theirs} {
-		s.write(func(tx store.Tx) error { return tx.CreateSession(row) })
+		s.write(func(tx store.Tx) error { return tx.Sessions().Create(row) })
 		s.same("the first of "+row.Org, plan(row.ID), nil)
 	}
 

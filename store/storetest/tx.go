@@ -41,7 +41,7 @@ func txKeeps(s *subject) {
 		if err := w.touch(tx); err != nil {
 			return err
 		}
-		want, err = w.look(tx)
+		want, err = w.look(tx.Reader())
 		return err
 	})
 
@@ -135,25 +135,25 @@ func txReadsBack(s *subject) {
 		if err := w.touch(tx); err != nil {
 			return err
 		}
-		if err := tx.Append(id, events); err != nil {
+		if err := tx.Journal().Append(id, events); err != nil {
 			return err
 		}
-		found, err := tx.Events(id, 1, 0)
+		found, err := tx.Journal().Events(id, 1, 0)
 		s.same("events", found, events[1:])
 		if err != nil {
 			return err
 		}
-		f, err := tx.File(w.session, "/new/file")
+		f, err := tx.Files().Get(w.session, "/new/file")
 		s.same("content", string(f.Content), "new")
 		if err != nil {
 			return err
 		}
-		call, err := tx.Call(w.call.Key)
+		call, err := tx.Calls().Get(w.call.Key)
 		s.same("call", call.Token, w.call.Token)
 		if err != nil {
 			return err
 		}
-		row, err := tx.Session(w.fresh)
+		row, err := tx.Sessions().Get(w.fresh)
 		s.same("epoch and seq", []int64{row.Epoch, row.LastSeq}, []int64{1, 2})
 		return err
 	})
@@ -257,10 +257,10 @@ func txNeighbours(s *subject) {
 			events := s.events(1)
 			events[0].Actor = fmt.Sprint(i)
 			err := s.InTx(s.ctx, func(tx store.Tx) error {
-				if err := tx.Append(shared, events); err != nil {
+				if err := tx.Journal().Append(shared, events); err != nil {
 					return err
 				}
-				if _, err := tx.PutFile(shared, store.File{Path: fmt.Sprintf("/%d/%d", i, round)}); err != nil {
+				if _, err := tx.Files().Put(shared, store.File{Path: fmt.Sprintf("/%d/%d", i, round)}); err != nil {
 					return err
 				}
 				if i%2 == 1 {
@@ -292,11 +292,11 @@ func txSerial(s *subject) {
 	s.together(nParallel, func(int) error {
 		for range rounds {
 			err := s.InTx(s.ctx, func(tx store.Tx) error {
-				f, err := tx.File(session, "/counter")
+				f, err := tx.Files().Get(session, "/counter")
 				if err != nil && !errors.Is(err, perdure.NotFound) {
 					return err
 				}
-				_, err = tx.PutFile(session, store.File{Path: "/counter", Content: append(f.Content, '|')})
+				_, err = tx.Files().Put(session, store.File{Path: "/counter", Content: append(f.Content, '|')})
 				return err
 			})
 			if err != nil {

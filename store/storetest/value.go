@@ -30,7 +30,7 @@ func valueLaws() []law {
 func (s *subject) keep(session perdure.SessionID, key, text string) (v store.Value) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
-		v, err = tx.PutValue(store.Value{Session: session, Key: key, Text: text, Version: 99, CreatedAt: moment(7),
+		v, err = tx.Values().Put(store.Value{Session: session, Key: key, Text: text, Version: 99, CreatedAt: moment(7),
 			UpdatedAt: moment(8)})
 		return err
 	})
@@ -41,7 +41,7 @@ func (s *subject) keep(session perdure.SessionID, key, text string) (v store.Val
 func (s *subject) value(session perdure.SessionID, key string) (v store.Value) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		v, err = r.Value(session, key)
+		v, err = r.Values().Get(session, key)
 		return err
 	})
 	return v
@@ -51,7 +51,7 @@ func (s *subject) value(session perdure.SessionID, key string) (v store.Value) {
 func (s *subject) values(session perdure.SessionID) (found []store.Value) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		found, err = r.Values(session)
+		found, err = r.Values().List(session)
 		return err
 	})
 	return found
@@ -61,7 +61,7 @@ func (s *subject) values(session perdure.SessionID) (found []store.Value) {
 func (s *subject) drop(session perdure.SessionID, key string) (removed bool) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
-		removed, err = tx.RemoveValue(session, key)
+		removed, err = tx.Values().Remove(session, key)
 		return err
 	})
 	return removed
@@ -69,7 +69,7 @@ func (s *subject) drop(session perdure.SessionID, key string) (removed bool) {
 
 func unknownValue(s *subject) {
 	session := s.session()
-	s.unknown(func(r store.Reader) error { _, err := r.Value(session, "key"); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Values().Get(session, "key"); return err })
 	s.same("listed", len(s.values(session)), 0)
 
 	want := s.keep(session, "key", "text")
@@ -122,7 +122,7 @@ func valuesApart(s *subject) {
 	}
 	s.same("keys", keys, []string{"A", "a", "a\x00", "a/b", "b", "ä", "\xff"})
 	s.same("text", s.value(other, "a").Text, "other")
-	s.unknown(func(r store.Reader) error { _, err := r.Value(other, "b"); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Values().Get(other, "b"); return err })
 }
 
 func removeValue(s *subject) {
@@ -133,7 +133,7 @@ func removeValue(s *subject) {
 	s.same("removed", s.drop(session, "key"), true)
 	s.same("removed again", s.drop(session, "key"), false)
 
-	s.unknown(func(r store.Reader) error { _, err := r.Value(session, "key"); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Values().Get(session, "key"); return err })
 	s.same("text of another session", s.value(other, "key").Text, "text")
 }
 
@@ -144,7 +144,7 @@ func largeValues(s *subject) {
 		{Key: "k", Text: strings.Repeat("v", store.MaxValueBytes+1)},
 	} {
 		v.Session = session
-		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutValue(v); return err })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Values().Put(v); return err })
 	}
 	key := strings.Repeat("k", store.MaxKeyBytes)
 	s.keep(session, key, strings.Repeat("v", store.MaxValueBytes))
@@ -157,7 +157,7 @@ func (s *subject) fillKeys(session perdure.SessionID, n int) {
 	s.Helper()
 	s.write(func(tx store.Tx) error {
 		for i := range n {
-			if _, err := tx.PutValue(store.Value{Session: session, Key: fmt.Sprint("key ", i)}); err != nil {
+			if _, err := tx.Values().Put(store.Value{Session: session, Key: fmt.Sprint("key ", i)}); err != nil {
 				return err
 			}
 		}
@@ -170,7 +170,7 @@ func valueLimit(s *subject) {
 	s.fillKeys(session, store.MaxKeys)
 
 	s.refused(perdure.Limit, func(tx store.Tx) error {
-		_, err := tx.PutValue(store.Value{Session: session, Key: "one more"})
+		_, err := tx.Values().Put(store.Value{Session: session, Key: "one more"})
 		return err
 	})
 	s.same("version of one that is there", s.keep(session, "key 7", "text").Version, int64(2))
@@ -191,11 +191,11 @@ func valueConcurrent(s *subject) {
 	for i := range nParallel {
 		all.Go(func() {
 			err := s.InTx(s.ctx, func(tx store.Tx) error {
-				_, err := tx.PutValue(store.Value{Session: session, Key: fmt.Sprint("one more ", i)})
+				_, err := tx.Values().Put(store.Value{Session: session, Key: fmt.Sprint("one more ", i)})
 				return err
 			})
 			shared := s.InTx(s.ctx, func(tx store.Tx) error {
-				_, err := tx.PutValue(store.Value{Session: session, Key: "key 0"})
+				_, err := tx.Values().Put(store.Value{Session: session, Key: "key 0"})
 				return err
 			})
 			mu.Lock()
@@ -217,11 +217,11 @@ func valueConcurrent(s *subject) {
 
 func valueOrphan(s *subject) {
 	s.refused(perdure.NotFound, func(tx store.Tx) error {
-		_, err := tx.PutValue(store.Value{Session: mint[perdure.SessionID](s), Key: "key"})
+		_, err := tx.Values().Put(store.Value{Session: mint[perdure.SessionID](s), Key: "key"})
 		return err
 	})
 	s.refused(perdure.NotFound, func(tx store.Tx) error {
-		return tx.PutSecret(store.Secret{Session: mint[perdure.SessionID](s), Name: "name", Version: 1,
+		return tx.Secrets().Put(store.Secret{Session: mint[perdure.SessionID](s), Name: "name", Version: 1,
 			Sealed: []byte("x"), KeyID: "k"})
 	})
 }
@@ -232,20 +232,20 @@ func valueAndOthers(s *subject) {
 	want.Text = "text"
 
 	s.refused(errOnPurpose, func(tx store.Tx) error {
-		if _, err := tx.PutValue(store.Value{Session: session, Key: "other"}); err != nil {
+		if _, err := tx.Values().Put(store.Value{Session: session, Key: "other"}); err != nil {
 			return err
 		}
-		if _, err := tx.Value(session, "other"); err != nil {
+		if _, err := tx.Values().Get(session, "other"); err != nil {
 			s.Errorf("in its transaction: %v", err)
 		}
-		if _, err := tx.RemoveValue(session, "key"); err != nil {
+		if _, err := tx.Values().Remove(session, "key"); err != nil {
 			return err
 		}
 		return errOnPurpose
 	})
 
 	s.same("value", s.value(session, "key"), want)
-	s.unknown(func(r store.Reader) error { _, err := r.Value(session, "other"); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Values().Get(session, "other"); return err })
 }
 
 func valueSurvives(s *subject) {

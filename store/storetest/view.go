@@ -93,7 +93,7 @@ func viewIsOneSnapshot(s *subject) {
 	want := s.all(w)
 
 	s.read(func(r store.Reader) error {
-		if _, err := r.Session(w.session); err != nil { // the snapshot is taken at the first read at the latest
+		if _, err := r.Sessions().Get(w.session); err != nil { // the snapshot is taken at the first read at the latest
 			return err
 		}
 		written := make(chan error, 1)
@@ -130,7 +130,7 @@ func viewBesideViews(s *subject) {
 
 	s.together(2, func(i int) error {
 		return s.View(s.ctx, func(r store.Reader) error {
-			if _, err := r.Session(id); err != nil {
+			if _, err := r.Sessions().Get(id); err != nil {
 				return err
 			}
 			if i == 0 {
@@ -189,10 +189,10 @@ func viewConcurrent(s *subject) {
 			}
 			mine, theirs := s.events(1), s.events(1)
 			err := s.InTx(s.ctx, func(tx store.Tx) error {
-				if err := tx.Append(one, mine); err != nil {
+				if err := tx.Journal().Append(one, mine); err != nil {
 					return err
 				}
-				return tx.Append(other, theirs)
+				return tx.Journal().Append(other, theirs)
 			})
 			if err != nil {
 				return err
@@ -207,15 +207,15 @@ func viewConcurrent(s *subject) {
 
 // alike requires that two journals have the same length, both in their rows and in their events.
 func alike(r store.Reader, one, other perdure.SessionID) error {
-	first, err := r.Session(one)
+	first, err := r.Sessions().Get(one)
 	if err != nil {
 		return err
 	}
-	last, err := r.Events(other, first.LastSeq-1, 0)
+	last, err := r.Journal().Events(other, first.LastSeq-1, 0)
 	if err != nil {
 		return err
 	}
-	second, err := r.Session(other)
+	second, err := r.Sessions().Get(other)
 	if err != nil {
 		return err
 	}

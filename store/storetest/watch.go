@@ -152,7 +152,7 @@ func watchUnknown(s *subject) {
 	row := s.newSession()
 	w := s.watch(row.ID, 0)
 
-	s.write(func(tx store.Tx) error { return tx.CreateSession(row) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Create(row) })
 	s.append(row.ID, 2)
 
 	w.wantEvents(1, 2)
@@ -164,13 +164,13 @@ func watchFailure(s *subject) {
 	w := s.follow(id)
 
 	s.refused(errOnPurpose, func(tx store.Tx) error {
-		if err := tx.Append(id, s.events(3)); err != nil {
+		if err := tx.Journal().Append(id, s.events(3)); err != nil {
 			return err
 		}
 		return errOnPurpose
 	})
 	want := s.events(1)
-	s.write(func(tx store.Tx) error { return tx.Append(id, want) })
+	s.write(func(tx store.Tx) error { return tx.Journal().Append(id, want) })
 
 	s.same("event", w.next().Event.ID, want[0].ID)
 }
@@ -189,7 +189,7 @@ func watchBesideWriters(s *subject) {
 		go func() {
 			for range rounds {
 				events := s.events(batch)
-				if err := s.InTx(s.ctx, func(tx store.Tx) error { return tx.Append(id, events) }); err != nil {
+				if err := s.InTx(s.ctx, func(tx store.Tx) error { return tx.Journal().Append(id, events) }); err != nil {
 					written <- err
 					return
 				}
@@ -351,7 +351,7 @@ func watchEndsWithSession(s *subject) {
 	s.append(id, 1)
 	w := s.follow(id)
 
-	s.write(func(tx store.Tx) error { return tx.RemoveSession(id) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Remove(id) })
 
 	w.wantGone()
 }
@@ -366,10 +366,10 @@ func watchEndsWithReplacement(s *subject) {
 	d.Session.Org = "acme"
 
 	s.write(func(tx store.Tx) error {
-		if err := tx.RemoveSession(id); err != nil {
+		if err := tx.Sessions().Remove(id); err != nil {
 			return err
 		}
-		return tx.Restore(d)
+		return tx.Sessions().Restore(d)
 	})
 	s.append(id, 1)
 

@@ -44,7 +44,7 @@ func (s *subject) newWebhook() store.Webhook {
 func (s *subject) hook(w store.Webhook) (put store.Webhook) {
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
-		put, err = tx.PutWebhook(w)
+		put, err = tx.Webhooks().Put(w)
 		return err
 	})
 	return put
@@ -54,7 +54,7 @@ func (s *subject) hook(w store.Webhook) (put store.Webhook) {
 func (s *subject) hooks() (found []store.Webhook) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		found, err = r.Webhooks()
+		found, err = r.Webhooks().List()
 		return err
 	})
 	return found
@@ -73,7 +73,7 @@ func (s *subject) queue(all ...webhook.Delivery) {
 	s.Helper()
 	s.write(func(tx store.Tx) error {
 		for _, d := range all {
-			if added, err := tx.AddHookDelivery(d); err != nil || !added {
+			if added, err := tx.Webhooks().AddDelivery(d); err != nil || !added {
 				return fmt.Errorf("added %t: %w", added, err)
 			}
 		}
@@ -85,7 +85,7 @@ func (s *subject) queue(all ...webhook.Delivery) {
 func (s *subject) queued(filter store.HookDeliveryFilter) (found []webhook.Delivery) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		found, err = r.HookDeliveries(filter)
+		found, err = r.Webhooks().Deliveries(filter)
 		return err
 	})
 	return found
@@ -95,7 +95,7 @@ func (s *subject) queued(filter store.HookDeliveryFilter) (found []webhook.Deliv
 func (s *subject) spans(limit int) (found []store.HookSpan) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		found, err = r.HookSpans(limit)
+		found, err = r.Webhooks().Spans(limit)
 		return err
 	})
 	return found
@@ -110,11 +110,11 @@ func webhookFields(s *subject) {
 	s.same("as it was put", first, one)
 	s.same("listed", s.hooks(), []store.Webhook{first, second})
 	s.read(func(r store.Reader) error {
-		found, err := r.Webhook(two.ID)
+		found, err := r.Webhooks().Get(two.ID)
 		s.same("read", found, second)
 		return err
 	})
-	s.unknown(func(r store.Reader) error { _, err := r.Webhook("webhook_none"); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Webhooks().Get("webhook_none"); return err })
 }
 
 func webhookVersions(s *subject) {
@@ -123,12 +123,12 @@ func webhookVersions(s *subject) {
 	next := s.hook(w)
 
 	s.same("next version", next.Version, w.Version+1)
-	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.PutWebhook(w); return err })
+	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.Webhooks().Put(w); return err })
 	w.Version = 0
-	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.PutWebhook(w); return err })
+	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.Webhooks().Put(w); return err })
 	gone := s.newWebhook()
 	gone.Version = 3
-	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.PutWebhook(gone); return err })
+	s.refused(perdure.Conflict, func(tx store.Tx) error { _, err := tx.Webhooks().Put(gone); return err })
 	s.same("stays", s.hooks(), []store.Webhook{next})
 }
 
@@ -143,14 +143,14 @@ func webhookThatIsNone(s *subject) {
 	} {
 		w := s.newWebhook()
 		spoil(&w)
-		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.PutWebhook(w); return err })
+		s.refused(perdure.Invalid, func(tx store.Tx) error { _, err := tx.Webhooks().Put(w); return err })
 	}
 }
 
 // move advances the cursor over a span.
 func (s *subject) move(span store.HookSpan) {
 	s.Helper()
-	s.write(func(tx store.Tx) error { return tx.MoveHooks(span) })
+	s.write(func(tx store.Tx) error { return tx.Webhooks().Move(span) })
 }
 
 func hookSpans(s *subject) {
@@ -166,13 +166,13 @@ func hookSpans(s *subject) {
 
 	s.same("a part", s.spans(0), []store.HookSpan{{Session: one, From: 2, To: 3}, all[1]})
 	s.refused(perdure.Conflict, func(tx store.Tx) error {
-		return tx.MoveHooks(store.HookSpan{Session: one, From: 0, To: 3})
+		return tx.Webhooks().Move(store.HookSpan{Session: one, From: 0, To: 3})
 	})
 	s.refused(perdure.Conflict, func(tx store.Tx) error {
-		return tx.MoveHooks(store.HookSpan{Session: one, From: 1, To: 3})
+		return tx.Webhooks().Move(store.HookSpan{Session: one, From: 1, To: 3})
 	})
 	s.refused(perdure.Conflict, func(tx store.Tx) error {
-		return tx.MoveHooks(store.HookSpan{Session: "session_none", From: 0, To: 3})
+		return tx.Webhooks().Move(store.HookSpan{Session: "session_none", From: 0, To: 3})
 	})
 	s.move(store.HookSpan{Session: one, From: 2, To: 3})
 	s.move(all[1])
@@ -188,10 +188,10 @@ func hookRace(s *subject) {
 	w := s.hook(s.newWebhook())
 	s.together(nParallel, func(int) error {
 		err := s.InTx(s.ctx, func(tx store.Tx) error {
-			if _, err := tx.Webhooks(); err != nil {
+			if _, err := tx.Webhooks().List(); err != nil {
 				return err
 			}
-			return tx.MoveHooks(store.HookSpan{Session: session, To: 2})
+			return tx.Webhooks().Move(store.HookSpan{Session: session, To: 2})
 		})
 		switch {
 		case err == nil:
@@ -226,22 +226,22 @@ func hookQueue(s *subject) {
 	again := d
 	again.Attempts++
 	s.write(func(tx store.Tx) error {
-		added, err := tx.AddHookDelivery(again)
+		added, err := tx.Webhooks().AddDelivery(again)
 		s.same("added again", added, false)
 		return err
 	})
 	s.read(func(r store.Reader) error {
-		found, err := r.HookDelivery(d.ID)
+		found, err := r.Webhooks().Delivery(d.ID)
 		s.same("as it was queued", found, d)
 		return err
 	})
 
-	s.write(func(tx store.Tx) error { return tx.ChangeHookDelivery(again) })
+	s.write(func(tx store.Tx) error { return tx.Webhooks().UpdateDelivery(again) })
 
 	s.same("changed", s.queued(store.HookDeliveryFilter{Webhook: w.ID}), []webhook.Delivery{again})
-	s.unknown(func(r store.Reader) error { _, err := r.HookDelivery("whd_none"); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Webhooks().Delivery("whd_none"); return err })
 	s.refused(perdure.NotFound, func(tx store.Tx) error {
-		return tx.ChangeHookDelivery(s.newHookDelivery(w.ID, session, moment(1)))
+		return tx.Webhooks().UpdateDelivery(s.newHookDelivery(w.ID, session, moment(1)))
 	})
 }
 
@@ -286,7 +286,7 @@ func hookPrune(s *subject) {
 
 	for _, want := range []int{1, 1, 0} {
 		s.write(func(tx store.Tx) error {
-			n, err := tx.PruneHookDeliveries(moment(4), 1)
+			n, err := tx.Webhooks().PruneDeliveries(moment(4), 1)
 			s.same("pruned", n, want)
 			return err
 		})
@@ -303,7 +303,7 @@ func webhookGoes(s *subject) {
 
 	for _, want := range []bool{true, false} {
 		s.write(func(tx store.Tx) error {
-			removed, err := tx.RemoveWebhook(one.ID)
+			removed, err := tx.Webhooks().Remove(one.ID)
 			s.same("removed", removed, want)
 			return err
 		})
@@ -324,7 +324,7 @@ func hooksOfSession(s *subject) {
 	left := s.newHookDelivery(w.ID, two, moment(1))
 	s.queue(s.newHookDelivery(w.ID, one, moment(1)), ended, left)
 
-	s.write(func(tx store.Tx) error { return tx.RemoveSession(one) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Remove(one) })
 
 	s.same("deliveries", s.queued(store.HookDeliveryFilter{Webhook: w.ID}), []webhook.Delivery{left})
 	s.same("spans", s.spans(0), []store.HookSpan{{Session: two, To: 1}})
@@ -335,12 +335,12 @@ func hookRestored(s *subject) {
 	s.append(session, 3)
 	var dump store.SessionDump
 	s.read(func(r store.Reader) (err error) {
-		dump, err = r.Dump(session)
+		dump, err = r.Sessions().Dump(session)
 		return err
 	})
-	s.write(func(tx store.Tx) error { return tx.RemoveSession(session) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Remove(session) })
 
-	s.write(func(tx store.Tx) error { return tx.Restore(dump) })
+	s.write(func(tx store.Tx) error { return tx.Sessions().Restore(dump) })
 
 	s.same("what was there before", s.spans(0), []store.HookSpan{})
 	s.append(session, 1)
@@ -353,9 +353,9 @@ func webhookAndFail(s *subject) {
 	s.refused(perdure.Lost, func(tx store.Tx) error {
 		changed := w
 		changed.Failures = 99
-		_, put := tx.PutWebhook(changed)
-		_, added := tx.AddHookDelivery(s.newHookDelivery(w.ID, session, moment(1)))
-		moved := tx.MoveHooks(store.HookSpan{Session: session, To: 1})
+		_, put := tx.Webhooks().Put(changed)
+		_, added := tx.Webhooks().AddDelivery(s.newHookDelivery(w.ID, session, moment(1)))
+		moved := tx.Webhooks().Move(store.HookSpan{Session: session, To: 1})
 		if put != nil || added != nil || moved != nil {
 			return fmt.Errorf("%w, %w, %w", put, added, moved)
 		}

@@ -37,7 +37,7 @@ func (s *subject) newWorker() store.Worker {
 func (s *subject) newStoredWorker() store.Worker {
 	s.Helper()
 	w := s.newWorker()
-	s.write(func(tx store.Tx) error { return tx.PutWorker(w) })
+	s.write(func(tx store.Tx) error { return tx.Workers().Put(w) })
 	return w
 }
 
@@ -45,7 +45,7 @@ func (s *subject) newStoredWorker() store.Worker {
 func (s *subject) worker(id perdure.WorkerID) (w store.Worker) {
 	s.Helper()
 	s.read(func(r store.Reader) (err error) {
-		w, err = r.Worker(id)
+		w, err = r.Workers().Get(id)
 		return err
 	})
 	return w
@@ -56,7 +56,7 @@ func (s *subject) beat(id perdure.WorkerID, lease time.Duration) (beat store.Hea
 	s.Helper()
 	s.write(func(tx store.Tx) (err error) {
 		now = tx.Now()
-		beat, err = tx.BeatWorker(id, lease)
+		beat, err = tx.Workers().Renew(id, lease)
 		return err
 	})
 	return beat, now
@@ -67,7 +67,7 @@ func workerFields(s *subject) {
 	given := want
 	given.LeaseUntil = want.LeaseUntil.Add(999).In(time.FixedZone("east", 5*3600))
 
-	s.write(func(tx store.Tx) error { return tx.PutWorker(given) })
+	s.write(func(tx store.Tx) error { return tx.Workers().Put(given) })
 
 	s.same("row", s.worker(want.ID), want)
 }
@@ -75,10 +75,10 @@ func workerFields(s *subject) {
 func replaceWorker(s *subject) {
 	for i, text := range hostile() {
 		w := s.newWorker()
-		s.write(func(tx store.Tx) error { return tx.PutWorker(store.Worker{ID: w.ID}) })
+		s.write(func(tx store.Tx) error { return tx.Workers().Put(store.Worker{ID: w.ID}) })
 		w.Host, w.BootID, w.PID = text, text, i
 
-		s.write(func(tx store.Tx) error { return tx.PutWorker(w) })
+		s.write(func(tx store.Tx) error { return tx.Workers().Put(w) })
 
 		s.same("row", s.worker(w.ID), w)
 	}
@@ -93,7 +93,7 @@ func listWorkers(s *subject) {
 	}
 	s.write(func(tx store.Tx) error {
 		for _, i := range []int{1, 2, 0} {
-			if err := tx.PutWorker(want[i]); err != nil {
+			if err := tx.Workers().Put(want[i]); err != nil {
 				return err
 			}
 		}
@@ -101,7 +101,7 @@ func listWorkers(s *subject) {
 	})
 
 	s.read(func(r store.Reader) error {
-		got, err := r.Workers()
+		got, err := r.Workers().List()
 		s.same("rows", got, want)
 		return err
 	})
@@ -111,7 +111,7 @@ func unknownWorker(s *subject) {
 	s.newStoredWorker()
 	id := mint[perdure.WorkerID](s)
 
-	s.unknown(func(r store.Reader) error { _, err := r.Worker(id); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Workers().Get(id); return err })
 }
 
 func beatMovesLease(s *subject) {
@@ -131,11 +131,11 @@ func beatLost(s *subject) {
 	t := s.newTask(s.session())
 	t.Worker = removed
 	s.create(t)
-	s.write(func(tx store.Tx) error { return tx.RemoveWorker(removed) })
+	s.write(func(tx store.Tx) error { return tx.Workers().Remove(removed) })
 
 	for _, id := range []perdure.WorkerID{removed, never} {
-		s.refused(perdure.Lost, func(tx store.Tx) error { _, err := tx.BeatWorker(id, time.Minute); return err })
-		s.unknown(func(r store.Reader) error { _, err := r.Worker(id); return err })
+		s.refused(perdure.Lost, func(tx store.Tx) error { _, err := tx.Workers().Renew(id, time.Minute); return err })
+		s.unknown(func(r store.Reader) error { _, err := r.Workers().Get(id); return err })
 	}
 
 	s.same("record", s.task(t.ID), t)
@@ -203,12 +203,12 @@ func removeWorker(s *subject) {
 	one, other := s.newStoredWorker(), s.newStoredWorker()
 
 	for range 2 {
-		s.write(func(tx store.Tx) error { return tx.RemoveWorker(one.ID) })
-		s.unknown(func(r store.Reader) error { _, err := r.Worker(one.ID); return err })
+		s.write(func(tx store.Tx) error { return tx.Workers().Remove(one.ID) })
+		s.unknown(func(r store.Reader) error { _, err := r.Workers().Get(one.ID); return err })
 	}
 
 	s.same("row of another", s.worker(other.ID), other)
-	s.write(func(tx store.Tx) error { return tx.PutWorker(one) })
+	s.write(func(tx store.Tx) error { return tx.Workers().Put(one) })
 	s.same("row once it is back", s.worker(one.ID), one)
 }
 
@@ -217,14 +217,14 @@ func removeDeadWorker(s *subject) {
 	s.beat(dead.ID, time.Hour)
 	alive := s.worker(dead.ID)
 
-	s.write(func(tx store.Tx) error { return tx.MarkWorkerDead(dead.ID) })
+	s.write(func(tx store.Tx) error { return tx.Workers().MarkDead(dead.ID) })
 	s.same("row while the lease holds", s.worker(dead.ID), alive)
 
 	s.write(func(tx store.Tx) error { // to the microsecond: until then, and no longer
 		alive.LeaseUntil = tx.Now()
-		return errors.Join(tx.PutWorker(alive), tx.MarkWorkerDead(dead.ID), tx.MarkWorkerDead(dead.ID))
+		return errors.Join(tx.Workers().Put(alive), tx.Workers().MarkDead(dead.ID), tx.Workers().MarkDead(dead.ID))
 	})
-	s.unknown(func(r store.Reader) error { _, err := r.Worker(dead.ID); return err })
+	s.unknown(func(r store.Reader) error { _, err := r.Workers().Get(dead.ID); return err })
 	s.same("row of another", s.worker(other.ID), other)
 }
 
@@ -236,7 +236,7 @@ func electWorker(s *subject) {
 	for i, end := range []error{nil, failed, nil} {
 		err := s.InTx(s.ctx, func(tx store.Tx) error {
 			for _, role := range []string{"scan", "scan", "another"} {
-				if has, err := tx.Elect(role); err != nil || !has {
+				if has, err := tx.Workers().Elect(role); err != nil || !has {
 					s.Errorf("transaction %d: role %s: %v, %v", i, role, has, err)
 				}
 			}

@@ -34,7 +34,7 @@ func inStore(t *testing.T, st store.Store) tool.Files {
 	t.Helper()
 	const id = perdure.SessionID("session_files")
 	err := st.InTx(t.Context(), func(tx store.Tx) error {
-		return tx.CreateSession(store.Session{ID: id, CreatedAt: tx.Now(), UpdatedAt: tx.Now()})
+		return tx.Sessions().Create(store.Session{ID: id, CreatedAt: tx.Now(), UpdatedAt: tx.Now()})
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -111,7 +111,7 @@ func TestS04HostileNames(t *testing.T) {
 	c.lay(t)
 	st, id := memory.New(memory.Config{}), perdure.SessionID("session_names")
 	must(t, st.InTx(t.Context(), func(tx store.Tx) error {
-		return tx.CreateSession(store.Session{ID: id, CreatedAt: tx.Now(), UpdatedAt: tx.Now()})
+		return tx.Sessions().Create(store.Session{ID: id, CreatedAt: tx.Now(), UpdatedAt: tx.Now()})
 	}))
 	names := hostileNames(soak.Count(t, "PERDURE_NAMES", 2000, 2000))
 

@@ -21,10 +21,10 @@ func portsOf(t *testing.T, keys bool) func(call tool.Call) tool.Ports {
 	t.Helper()
 	s := memory.New(memory.Config{})
 	err := s.InTx(t.Context(), func(tx store.Tx) error {
-		if err := tx.CreateSession(store.Session{ID: sessionID, Status: perdure.SessionStarted}); err != nil {
+		if err := tx.Sessions().Create(store.Session{ID: sessionID, Status: perdure.SessionStarted}); err != nil {
 			return err
 		}
-		return tx.Append(sessionID, []perdure.Event{{ID: "event_1", Actor: "user", Fact: perdure.SessionCreated{}}})
+		return tx.Journal().Append(sessionID, []perdure.Event{{ID: "event_1", Actor: "user", Fact: perdure.SessionCreated{}}})
 	})
 	if err != nil {
 		t.Fatal(err)

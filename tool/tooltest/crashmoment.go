@@ -33,15 +33,15 @@ func (c *crash) fault(p faulty.Point) faulty.Fault {
 	nth := 1
 	if c.lane == perdure.Background {
 		nth = 2
-		if p == (faulty.Point{Method: "Settle", N: 1}) {
+		if p == (faulty.Point{Method: "Calls.Settle", N: 1}) {
 			close(c.settling)
 		}
 	}
 	startsTx := p.Method == "InTx" || p.Method == "View"
 	switch {
-	case c.at == beforeClaim && p == faulty.Point{Method: "Claim", N: nth}, c.at == beforeSettle && p == faulty.Point{Method: "Settle", N: nth}:
+	case c.at == beforeClaim && p == faulty.Point{Method: "Calls.Claim", N: nth}, c.at == beforeSettle && p == faulty.Point{Method: "Calls.Settle", N: nth}:
 		c.dying = true
-	case c.at == afterSettle && p == faulty.Point{Method: "Settle", N: nth}:
+	case c.at == afterSettle && p == faulty.Point{Method: "Calls.Settle", N: nth}:
 		c.settled = true
 	case c.settled && startsTx:
 		c.dying = true

@@ -86,27 +86,68 @@ func (p *port) used() []string {
 	return append(append(standard, ""), ours...)
 }
 
-// collect adds the methods of an interface and of its embedded interfaces.
-func (p *port) collect(name string, into map[string]*ast.FuncType) error {
+// declared is one method of an interface.
+type declared struct {
+	name      string
+	signature *ast.FuncType
+}
+
+// methods returns the methods of an interface in their order, with those of what it embeds but for
+// one interface, whose methods another wrapper has.
+func (p *port) methods(name, without string) ([]declared, error) {
 	iface, ok := p.interfaces[name]
 	if !ok {
-		return fmt.Errorf("no interface %s in the package", name)
+		return nil, fmt.Errorf("no interface %s in the package", name)
+	}
+	var found []declared
+	if name == without {
+		return nil, nil
 	}
 	for _, f := range iface.Methods.List {
 		switch t := f.Type.(type) {
 		case *ast.FuncType:
 			for _, method := range f.Names {
-				into[method.Name] = t
+				found = append(found, declared{method.Name, t})
 			}
 		case *ast.Ident:
-			if err := p.collect(t.Name, into); err != nil {
-				return err
+			if p.embeds(without, t.Name) {
+				continue
 			}
+			inner, err := p.methods(t.Name, without)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, inner...)
 		default:
-			return fmt.Errorf("%s embeds a %T", name, t)
+			return nil, fmt.Errorf("%s embeds a %T", name, t)
 		}
 	}
-	return nil
+	return found, nil
+}
+
+// embeds reports whether an interface is another one, or has all methods of it.
+func (p *port) embeds(name, other string) bool {
+	if name == other {
+		return true
+	}
+	iface := p.interfaces[name]
+	if iface == nil || p.interfaces[other] == nil {
+		return false
+	}
+	for _, f := range iface.Methods.List {
+		if inner, ok := f.Type.(*ast.Ident); ok && p.embeds(inner.Name, other) {
+			return true
+		}
+	}
+	// a composition has the methods of another one that embeds the same parts
+	parts := p.interfaces[other].Methods.List
+	for _, part := range parts {
+		inner, ok := part.Type.(*ast.Ident)
+		if !ok || !p.embeds(name, inner.Name) {
+			return false
+		}
+	}
+	return len(parts) > 0
 }
 
 // fields returns parameters or results one by one. One without a name is named by prefix and index.
