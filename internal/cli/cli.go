@@ -31,7 +31,7 @@ import (
 const program = "perdure"
 
 // description is the first line of the help.
-const about = "A durable runtime for the tool calls of AI agents. Work survives crashes, and no effect happens twice."
+const about = "A durable runtime for the tool calls of AI agents. Work survives crashes, and a crash never repeats an at-most-once effect."
 
 // Dependencies holds what main provides to the command line: arguments and streams, and functions
 // for everything that this package must not import.
