@@ -20,7 +20,7 @@ type TaskFilter struct {
 type TaskCount struct {
 	Session  perdure.SessionID
 	N        int
-	Detached int // of the N, those that are Beside: they need no slot of the session
+	Detached int // of the N, those that need no slot of the session
 	Agents   int // of the N, those with Origin perdure.OriginSubagent: they have limits of their own
 	Monitors int // of the N, those with Kind perdure.KindMonitor: they represent schedules and run nothing
 }

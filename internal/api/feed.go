@@ -269,9 +269,9 @@ type eventKey struct {
 // cachedEvent is a cached event. piece and err may be read after ready is closed.
 type cachedEvent struct {
 	key   eventKey
-	users int            // guarded by olds.mu
-	idle  *queue.Element // guarded by olds.mu; nil: in use
-	since time.Time      // guarded by olds.mu; when the last user released it
+	users int            // guarded by the mu of the cache
+	idle  *queue.Element // guarded by the mu of the cache; nil: in use
+	since time.Time      // guarded by the mu of the cache; when the last user released it
 	ready chan struct{}
 	piece *piece
 	err   error

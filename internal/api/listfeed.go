@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// The limits of a board.
+// The limits of a list feed.
 const (
 	maxFeedRows  = 200 // rows of a list; the newest are kept
 	maxFeedSteps = 16  // changes kept for followers that wake late
@@ -171,7 +171,7 @@ type listTopic struct {
 	key  listFeedKey
 	read listReader
 	sum  string    // checksum of the client's state; empty: the client has nothing
-	step int64     // the step of the board that the client has; 0: not determined yet
+	step int64     // the step of the feed that the client has; 0: not determined yet
 	feed *listFeed // nil: begin has not been called
 }
 
@@ -181,7 +181,7 @@ func (t *listTopic) position() string { return t.sum }
 
 func (t *listTopic) begin(ctx context.Context, f *follower) error {
 	t.key.audience = audience(ctx)
-	read, pause := t.read, f.a.cfg.PollInterval // the board outlives its first follower
+	read, pause := t.read, f.a.cfg.PollInterval // the feed outlives its first follower
 	t.feed = f.a.listFeeds.join(ctx, t.key, f.wake, func() (*listFeed, func(context.Context)) {
 		b := &listFeed{}
 		return b, func(ctx context.Context) { b.run(ctx, read, pause) }

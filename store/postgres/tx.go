@@ -65,8 +65,8 @@ func (s *Store) txOnce(waiting context.Context, t *retry, fn func(store.Tx) erro
 
 // commit ends a transaction and releases its connection.
 func (s *Store) commit(ctx context.Context, conn *connection) error {
-	patient, stop := linger(ctx, s.cfg.attempt())
-	results, err := conn.execSimple(patient, commit)
+	waiting, stop := linger(ctx, s.cfg.attempt())
+	results, err := conn.execSimple(waiting, commit)
 	stop()
 	switch {
 	case err == nil && results[0].CommandTag.String() == commit:
@@ -86,7 +86,7 @@ func (s *Store) commit(ctx context.Context, conn *connection) error {
 // linger returns the context of a COMMIT. A COMMIT is short, so the end of ctx cancels it only
 // after a second; its outcome is then nearly always known.
 func linger(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	waiting, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	late := make(chan struct{})
 	unhook := context.AfterFunc(ctx, func() {
 		grace := time.NewTimer(min(time.Second, limit))
@@ -97,7 +97,7 @@ func linger(ctx context.Context, limit time.Duration) (context.Context, context.
 		case <-late:
 		}
 	})
-	return patient, func() {
+	return waiting, func() {
 		unhook()
 		close(late)
 		cancel()

@@ -262,13 +262,13 @@ func (w things) touch(tx store.Tx) error {
 func (w things) touchValues(tx store.Tx) error {
 	_, put := tx.Values().Put(store.Value{Session: w.session, Key: "old key", Text: "new"})
 	_, gone := tx.Values().Remove(w.session, "old gone")
-	_, pictured := tx.Images().Put(w.freshPicture)
+	_, putImage := tx.Images().Put(w.freshPicture)
 	_, again := tx.Secrets().Reseal(store.Secret{Session: w.session, Name: "old name", Version: 1, Sealed: []byte("again"),
 		KeyID: "k2"}, "k1")
 	sealed := tx.Secrets().Put(store.Secret{Session: w.session, Name: "new name", Version: 1, Sealed: []byte("new"),
 		KeyID: "k2"})
 	_, removed := tx.Secrets().Remove(w.session, "old gone")
-	return errors.Join(put, gone, pictured, again, sealed, removed)
+	return errors.Join(put, gone, putImage, again, sealed, removed)
 }
 
 // touchMoney calls the writing methods of payments, of the rate limit and of tokens.

@@ -130,9 +130,9 @@ func pruneLeavesUndelivered(s *subject) {
 	waits.State, waits.FinishedAt, waits.Delivery, waits.Delivered = perdure.TaskFailed, moment(1), perdure.ToLoop,
 		perdure.NotDelivered
 	waits = s.create(waits)
-	unsaid := s.newTask(session)
-	unsaid.State, unsaid.FinishedAt, unsaid.Delivery = perdure.TaskFailed, moment(2), perdure.ToLoop
-	unsaid = s.create(unsaid)
+	undelivered := s.newTask(session)
+	undelivered.State, undelivered.FinishedAt, undelivered.Delivery = perdure.TaskFailed, moment(2), perdure.ToLoop
+	undelivered = s.create(undelivered)
 	inOutbox, claimedOnce := s.endedTask(session, 3), s.endedTask(session, 4)
 	s.deliver(ended(session, inOutbox.ID, 1, perdure.TaskSucceeded),
 		ended(session, claimedOnce.ID, 1, perdure.TaskUnknown))
@@ -144,7 +144,7 @@ func pruneLeavesUndelivered(s *subject) {
 	s.same("left", s.records(), want)
 
 	s.update(waits, perdure.TaskUpdate{Attempt: 1, Delivered: perdure.DeliveredInjected})
-	s.update(unsaid, perdure.TaskUpdate{Attempt: 1, Delivered: perdure.DeliveredDrained})
+	s.update(undelivered, perdure.TaskUpdate{Attempt: 1, Delivered: perdure.DeliveredDrained})
 	s.claimDeliveriesOf(session, inOutbox.ID)
 	s.same("gone once they were delivered", len(s.pruneTasks(moment(99), 0)), 3)
 	s.same("left at last", s.records(), []perdure.Task{claimedOnce})
