@@ -39,9 +39,9 @@ func (d *Runner) softBudgetEnded(r *run) {
 // Four things can happen to foreground work at the same time: it returns, it is stopped, it is
 // interrupted, or it detaches. All of them check and change the run under its mu, so exactly one
 // wins. Detach itself is called without mu, because it may take long. While it is being called,
-// detachDecided is set: carry waits for the answer before it reports the end, a second ask waits
-// for the answer of the first, and an interrupt is only noted and applied afterwards if the answer
-// was no.
+// detachDecided is set: runWork waits for the answer before it reports the end, a second request
+// waits for the answer of the first, and an interrupt is only noted and applied afterwards if the
+// answer was no.
 func (d *Runner) tryDetach(r *run) bool {
 	r.mu.Lock()
 	if r.detachDecided != nil {

@@ -36,7 +36,7 @@ type observedTx struct {
 	duplicates int // claims of calls that were claimed already
 }
 
-// observedTxJournal overrides a part of one noun.
+// observedTxJournal remembers the events that a transaction appends.
 type observedTxJournal struct {
 	store.Journal
 	*observedTx
@@ -44,25 +44,13 @@ type observedTxJournal struct {
 
 func (n *observedTx) Journal() store.Journal { return observedTxJournal{n.Tx.Journal(), n} }
 
-// observedTxCalls overrides a part of one noun.
+// observedTxCalls counts the claims of calls that were claimed already.
 type observedTxCalls struct {
 	store.Calls
 	*observedTx
 }
 
 func (n *observedTx) Calls() store.Calls { return observedTxCalls{n.Tx.Calls(), n} }
-
-// observedTxReader reads what the transaction shows.
-type observedTxReader struct {
-	store.Reader
-	tx *observedTx
-}
-
-func (n *observedTx) Reader() store.Reader { return observedTxReader{n.Tx.Reader(), n} }
-
-func (r observedTxReader) Journal() store.JournalView { return r.tx.Journal() }
-
-func (r observedTxReader) Calls() store.CallReader { return r.tx.Calls() }
 
 // Append implements store.JournalWriter.
 func (n observedTxJournal) Append(session perdure.SessionID, events []perdure.Event) error {
