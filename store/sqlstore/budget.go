@@ -72,6 +72,15 @@ func (tx budgetStore) Any() (bool, error) {
 	return some, nil
 }
 
+// noteBudgeted records whether the statement that locked a session found any budget. A statement
+// that waited for the lock read the budgets as of before it waited. So where transactions can wait
+// for each other, "none" is not recorded: Any reads it again, under the lock.
+func (tx *Tx) noteBudgeted(some bool) {
+	if some || tx.alone() {
+		tx.budgeted = &some
+	}
+}
+
 // List lists accounts by id, locked in that order.
 func (tx budgetStore) List(filter store.BudgetFilter) (found []budget.Account, err error) {
 	switch {

@@ -137,7 +137,6 @@ const (
 
 	// leaseIsDue selects the leases that are due for a cleanup (RS5, RS8): of provider $1 at time
 	// $2, where $3 is the time of the oldest claim that is not stale, and $4 the limit of attempts.
-	// A statement contains it twice, because a claim that waited for another one must check again.
 	leaseIsDue = `provider = $1 AND status <> 'released' AND (
 		status = 'active' AND (expires_us <= $2 OR NOT keep AND task_id <> '' AND NOT EXISTS (SELECT 1 FROM task
 			WHERE task.id = lease.task_id AND task.state IN ('queued', 'running', 'awaiting_input')))
@@ -165,9 +164,9 @@ const (
 	listDue      = `SELECT ` + leaseColumns + ` FROM lease WHERE ` + leaseIsDue + ` ORDER BY expires_us LIMIT $5`
 	releaseLease = `UPDATE lease SET status = 'released', last_error = $7, updated_us = $6
 		WHERE org = $1 AND provider = $2 AND resource_type = $3 AND external_id = $4 AND session_id = $5 AND status <> 'released' RETURNING ` + leaseColumns
-	claimLeases = `UPDATE lease SET status = 'cleaning', attempts = attempts + 1, updated_us = $2,
+	claimLease = `UPDATE lease SET status = 'cleaning', attempts = attempts + 1, updated_us = $2,
 		cleanup_us = CASE WHEN cleanup_us >= $2 THEN cleanup_us + 1 ELSE $2 END
-		WHERE id IN (SELECT id FROM lease WHERE ` + leaseIsDue + ` ORDER BY expires_us LIMIT $5) AND ` + leaseIsDue + ` RETURNING ` + leaseColumns
+		WHERE id = $5 AND ` + leaseIsDue + ` RETURNING ` + leaseColumns
 	endCleanup = `UPDATE lease SET status = $3, last_error = $4, updated_us = $5, expires_us = CASE WHEN CAST($6 AS BIGINT) = 0 THEN expires_us ELSE $6 END
 		WHERE id = $1 AND status = 'cleaning' AND cleanup_us = $2 RETURNING ` + leaseColumns
 	pruneLeases = `DELETE FROM lease WHERE id IN (SELECT id FROM lease WHERE status = 'released' AND updated_us < $1 ORDER BY updated_us LIMIT $2)`
@@ -257,14 +256,27 @@ func (tx resourceStore) ReleaseLease(session perdure.SessionID, key store.LeaseK
 	return l, nil
 }
 
-// ClaimLeases claims the leases that are due for a cleanup, in one statement.
-func (tx resourceStore) ClaimLeases(due store.LeaseDue) ([]perdure.Lease, error) {
-	found, err := list(tx.Tx, scanLease, claimLeases, tx.dueArgs(due)...)
+// ClaimLeases claims the leases that are due for a cleanup. It checks each of them again after it
+// has locked it: a statement that waits for a lock reads other tables, here the tasks, as they were
+// before it waited.
+func (tx resourceStore) ClaimLeases(due store.LeaseDue) (claimed []perdure.Lease, err error) {
+	found, err := tx.Resources().DueLeases(due)
+	for _, l := range found {
+		if err != nil {
+			break
+		}
+		args := tx.dueArgs(due)
+		args[len(args)-1] = l.ID
+		if l, err = one(tx.Tx, scanLease, claimLease, args...); missing(err) {
+			err = nil
+			continue
+		}
+		claimed = append(claimed, l)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("claim leases of %q: %w", due.Provider, err)
 	}
-	slices.SortFunc(found, compareDue)
-	return found, nil
+	return claimed, nil
 }
 
 // EndCleanup records how a cleanup ended, fenced by its claim.

@@ -108,7 +108,7 @@ func (tx sessionStore) Acquire(id perdure.SessionID, worker perdure.WorkerID) (s
 		return store.Session{}, fmt.Errorf("acquire session %s: %w", id, err)
 	}
 	tx.held(id)
-	tx.budgeted = &budgeted
+	tx.noteBudgeted(budgeted)
 	return s, nil
 }
 
@@ -131,7 +131,7 @@ func (tx sessionStore) Lock(id perdure.SessionID, epoch int64) (int64, error) {
 		return 0, fmt.Errorf("lock session %s: %w", id, err)
 	}
 	tx.held(id)
-	tx.budgeted = &stored.budgeted
+	tx.noteBudgeted(stored.budgeted)
 	if !tx.alone() {
 		if tx.locks.last == nil {
 			tx.locks.last = map[perdure.SessionID]int64{}

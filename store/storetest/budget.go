@@ -14,6 +14,7 @@ func budgetLaws() []law {
 	return []law{
 		{"is_kept_as_it_is", budgetKept},
 		{"knows_whether_there_is_any", budgetAny},
+		{"is_seen_by_who_waited_for_the_session", budgetSeenAfterWait},
 		{"are_found_by_subject_and_in_order", budgetsBySubject},
 		{"has_one_hold_for_a_piece_of_work", budgetHolds},
 		{"has_a_ledger_that_is_only_added_to", budgetLedger},
@@ -46,6 +47,41 @@ func (s *subject) putBudgets(all ...budget.Account) {
 		}
 		return nil
 	})
+}
+
+// budgetSeenAfterWait pins that a transaction that waited for a session sees the budget that was set
+// meanwhile, whichever way it locks the session.
+func budgetSeenAfterWait(s *subject) {
+	for name, lock := range map[string]func(store.Tx, perdure.SessionID) error{
+		"Lock": func(tx store.Tx, id perdure.SessionID) error {
+			_, err := tx.Sessions().Lock(id, 0)
+			return err
+		},
+		"Acquire": func(tx store.Tx, id perdure.SessionID) error {
+			_, err := tx.Sessions().Acquire(id, "w")
+			return err
+		},
+	} {
+		id := s.session()
+		own := account(1, budget.Session, string(id))
+		get := func(tx store.Tx) error {
+			_, err := tx.Sessions().Get(id)
+			return err
+		}
+		var some bool
+		s.waits(get, func(tx store.Tx) error { return tx.Budgets().Put(own) },
+			func(tx store.Tx) (err error) {
+				if err := lock(tx, id); err != nil {
+					return err
+				}
+				some, err = tx.Budgets().Any()
+				return err
+			})
+		if !some {
+			s.Errorf("after %s: there is no budget, want the one that was set", name)
+		}
+		s.write(func(tx store.Tx) error { return tx.Budgets().Remove(own.ID) })
+	}
 }
 
 func (s *subject) budgets(f store.BudgetFilter) (found []budget.Account) {

@@ -13,6 +13,7 @@ func cleanupLaws() []law {
 	return []law{
 		{"claims_what_has_expired", claimExpired},
 		{"claims_what_its_task_left", claimOfTasks},
+		{"spares_what_a_new_task_took_meanwhile", claimAfterWait},
 		{"claims_failed_ones_up_to_a_number_of_attempts", claimFailedLeases},
 		{"claims_what_a_cleaner_left", claimStaleLeases},
 		{"claims_by_provider_and_limit", claimPages},
@@ -99,6 +100,37 @@ func claimOfTasks(s *subject) {
 
 	s.same("of a task that ended", idsOf(s.claimLeases(due)), []perdure.LeaseID{held[over.ID].ID})
 	s.same("no more", idsOf(s.claimLeases(due)), none[perdure.LeaseID]())
+}
+
+// claimAfterWait pins that a claim that waited for a lease sees the task that took it meanwhile.
+func claimAfterWait(s *subject) {
+	session := s.session()
+	l := s.newLease(session)
+	l.Task = "task_gone"
+	l = s.lease(l, time.Hour)
+	task := s.newTask(session)
+	var claimed []perdure.Lease
+
+	s.waits(func(tx store.Tx) error {
+		_, err := tx.Resources().Lease(store.KeyOf(l))
+		return err
+	}, func(tx store.Tx) error {
+		if _, _, err := tx.Tasks().Create(task); err != nil {
+			return err
+		}
+		taken := l
+		taken.Task = task.ID
+		if _, err := tx.Resources().ReleaseLease(session, store.KeyOf(l)); err != nil {
+			return err
+		}
+		_, err := tx.Resources().PutLease(taken, time.Hour)
+		return err
+	}, func(tx store.Tx) (err error) {
+		claimed, err = tx.Resources().ClaimLeases(store.LeaseDue{Provider: "cloud", StaleAfter: time.Hour})
+		return err
+	})
+
+	s.same("claimed of a running task", idsOf(claimed), none[perdure.LeaseID]())
 }
 
 func claimFailedLeases(s *subject) {

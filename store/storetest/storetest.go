@@ -201,6 +201,34 @@ func (s *subject) within(fn func() error) error {
 	}
 }
 
+// waits runs a transaction of lock and then, and one that waits for its lock: waiter begins once
+// lock has returned, and before the first transaction commits. A store that lets one transaction
+// write at a time does not even begin waiter before.
+func (s *subject) waits(lock, then, waiter func(store.Tx) error) {
+	s.Helper()
+	locked, ended := make(chan struct{}), make(chan error, 1)
+	locks := sync.OnceFunc(func() { close(locked) })
+	go func() {
+		<-locked
+		ended <- s.InTx(s.ctx, waiter)
+	}()
+	s.write(func(tx store.Tx) error {
+		if err := lock(tx); err != nil {
+			return err
+		}
+		locks()
+		for range 100 { // statements that give waiter the time to begin
+			if err := lock(tx); err != nil {
+				return err
+			}
+		}
+		return then(tx)
+	})
+	if err := s.within(func() error { return <-ended }); err != nil {
+		s.Fatalf("the transaction that waited: %v", err)
+	}
+}
+
 // together runs fn in n goroutines at once and waits for all of them. None may fail.
 func (s *subject) together(n int, fn func(i int) error) {
 	s.Helper()
