@@ -49,8 +49,8 @@ func (s *subject) putBudgets(all ...budget.Account) {
 	})
 }
 
-// budgetSeenAfterWait pins that a transaction that waited for a session sees the budget that was set
-// meanwhile, whichever way it locks the session.
+// budgetSeenAfterWait pins that a transaction that waited for a session sees the budget that was
+// set meanwhile, whichever way it locks the session.
 func budgetSeenAfterWait(s *subject) {
 	for name, lock := range map[string]func(store.Tx, perdure.SessionID) error{
 		"Lock": func(tx store.Tx, id perdure.SessionID) error {
