@@ -283,8 +283,9 @@ func approvalSurvives(t *testing.T, open Harness) { // AP7
 	}
 }
 
-// patchedSurvives pins AP3 and AP5 over a crash: the changed arguments run once, whatever is
-// decided afterwards.
+// patchedSurvives pins AP3 and AP5 over a crash: only the changed arguments run, at most once,
+// whatever is decided afterwards. The second crash may interrupt the call; its outcome is then
+// unknown, and it does not run again.
 func patchedSurvives(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: oneTool("needs", "{text: a}")})
 	s.say("go")
@@ -297,10 +298,12 @@ func patchedSurvives(t *testing.T, open Harness) {
 	_, again := s.eng.DecideApproval(s.ctx, a.ID, verdict)
 	s.rest()
 
-	if n := len(facts[perdure.ApprovalRequested](s)); n != 1 || len(s.Effects("needs")) != 1 ||
-		s.results()[0] != `{"did":"b"}` {
-		t.Errorf("asked %d times, %d effects, results %q, want one effect with the new arguments",
-			n, len(s.Effects("needs")), s.results())
+	result, effects := s.results()[0], s.Effects("needs")
+	ran := len(effects) == 1 && result == `{"did":"b"}`
+	interrupted := len(effects) <= 1 && strings.Contains(result, "unknown")
+	if n := len(facts[perdure.ApprovalRequested](s)); n != 1 || !ran && !interrupted {
+		t.Errorf("asked %d times, %d effects, result %q, want one effect with the new arguments, or an unknown outcome",
+			n, len(effects), result)
 	}
 	if !errors.Is(again, perdure.Conflict) {
 		t.Errorf("the verdict again: got %v, want Conflict", again)

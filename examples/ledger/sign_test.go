@@ -28,6 +28,7 @@ steps:
   - calls:
       - {name: secret_store, args: {operation: set, name: signing_key, value: correct-horse}}
       - {name: write_file, args: {path: /tea, content: black}}
+  - calls: # a step of its own, because the calls of one step run at the same time
       - {name: spawn_background, args: {tool: sign_notes, args: {folder: /}}}
   - text: It is being signed.
   - calls: [{name: read_file, args: {path: /signatures}}]

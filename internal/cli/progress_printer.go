@@ -248,6 +248,7 @@ func (v *progressPrinter) lane(e perdure.Event, s *perdure.Session) {
 			v.approval(f.Approval)
 		}
 	case perdure.ApprovalResolved:
+		v.openQuestions.close(f.Approval)
 		sign, c := "✗", red
 		if f.State == perdure.ApprovalApproved {
 			sign, c = "✓", green

@@ -36,7 +36,8 @@ type questions struct {
 	state      atomic.Int32                // the meaning of Ctrl-C
 
 	mu     sync.Mutex
-	prompt string // guarded by mu; the prompt that waits for an answer; empty: none
+	prompt string           // guarded by mu; the prompt that waits for an answer; empty: none
+	asking perdure.Approval // guarded by mu; what the prompt is about
 }
 
 // startQuestions makes the run ask the user at the terminal for approvals.
@@ -84,6 +85,22 @@ func (q *questions) withoutPrompt(talk func()) {
 	fmt.Fprintln(q.c.a.Stderr)
 	talk()
 	fmt.Fprint(q.c.a.Stderr, q.prompt)
+}
+
+// close ends the prompt about an approval that somebody else has decided. It does nothing if there
+// is no such prompt. q may be nil.
+func (q *questions) close(id perdure.ApprovalID) {
+	if q == nil {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.asking.ID != id || q.prompt == "" {
+		return
+	}
+	q.prompt = ""
+	fmt.Fprintln(q.c.a.Stderr)
+	q.c.a.message("question closed: %s needs no answer any more", q.asking.Tool)
 }
 
 // printPrompt shows a prompt; empty: the prompt was answered.
@@ -146,6 +163,9 @@ func (q *questions) ask(ctx context.Context, p perdure.Approval, open int) error
 		q.c.a.DiscardInput()
 	}
 	one := &openQuestion{approval: p}
+	q.mu.Lock()
+	q.asking = p
+	q.mu.Unlock()
 	q.show(p, open)
 	q.state.Store(approvalPrompt)
 	q.printPrompt(approvalPromptText)
@@ -158,7 +178,7 @@ func (q *questions) ask(ctx context.Context, p perdure.Approval, open int) error
 			still := func(other perdure.Approval) bool { return other.ID == p.ID }
 			if !slices.ContainsFunc(q.c.stream.approvals(), still) {
 				q.decided[p.ID] = true
-				q.withoutPrompt(func() { q.c.a.message("question closed: %s needs no answer any more", p.Tool) })
+				q.close(p.ID)
 				return nil
 			}
 		case <-q.interrupts:
