@@ -180,7 +180,7 @@ func check(t *testing.T, g game, all, operations int) {
 			on := part.open(t, seed)
 			var sum history
 			played := 0
-			// Faults are drawn by chance: a few histories may have none of a kind, many more do not.
+			// Faults are drawn by chance: a few histories may have none of a kind, many do not.
 			for ; played < part.n || (sum.doubts == 0 || sum.deaths == 0) && played < 20*part.n; played++ {
 				i := uint64(played)
 				h := g.record(t, on, seed+i, operations)
