@@ -137,7 +137,7 @@ func (w *engineRig) turns(ctx context.Context, ids []perdure.SessionID, o order)
 	if err != nil {
 		return took, err
 	}
-	_, err = maxConcurrent(len(ids), func(i int) error { return w.WaitIdle(ctx, ids[i]) })
+	_, err = maxConcurrent(len(ids), func(i int) error { return w.Sessions().WaitIdle(ctx, ids[i]) })
 	return took, err
 }
 

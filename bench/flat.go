@@ -86,7 +86,7 @@ func (w *engineRig) withJournals(ctx context.Context, n int) ([]perdure.SessionI
 			return err
 		}
 		for {
-			s, err := w.Session(ctx, ids[i])
+			s, err := w.Sessions().Get(ctx, ids[i])
 			if err != nil || s.LastSeq >= int64(n) {
 				return err
 			}

@@ -159,7 +159,7 @@ func (w *engineRig) laneRound(ctx context.Context, clock *laneClock, calls int, 
 		return err
 	}
 	for range calls {
-		before, err := w.Session(ctx, id)
+		before, err := w.Sessions().Get(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -190,7 +190,7 @@ func (w *engineRig) laneRound(ctx context.Context, clock *laneClock, calls int, 
 			return fmt.Errorf("wait for the next model call: %w", err)
 		}
 		into.woken = append(into.woken, asked.Sub(left))
-		if err := w.WaitIdle(ctx, id); err != nil {
+		if err := w.Sessions().WaitIdle(ctx, id); err != nil {
 			return err
 		}
 	}
@@ -294,7 +294,7 @@ func (w *engineRig) watched(ctx context.Context, messages int) (after, whole sam
 			return nil, nil, err
 		}
 		after, whole = append(after, max(seen.Sub(returned), 0)), append(whole, seen.Sub(began))
-		if err := w.WaitIdle(ctx, id); err != nil {
+		if err := w.Sessions().WaitIdle(ctx, id); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -60,7 +60,7 @@ func (l *runner) list(ctx context.Context, w *engineRig, db *sql.DB, of listed) 
 			return fmt.Errorf("the floor read %d sessions, want %d: %w", n, of.want, err)
 		}
 		began = time.Now()
-		found, err := w.Sessions(ctx, of.limit)
+		found, err := w.Sessions().List(ctx, of.limit)
 		ours = append(ours, time.Since(began))
 		if err != nil && ctx.Err() == nil {
 			l.report.missing(of.name, err) // the store may refuse long lists, which is a result, too

@@ -96,7 +96,7 @@ func runRecoverRole(ctx context.Context, at engineRigConfig, runs int, out io.Wr
 	}
 	defer w.close()
 	fmt.Fprintln(out, saidOpened)
-	before, err := w.Sessions(ctx, 1)
+	before, err := w.Sessions().List(ctx, 1)
 	if err != nil {
 		return err
 	}

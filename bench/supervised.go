@@ -159,19 +159,19 @@ func (w *engineRig) tree(ctx context.Context, pids string) (time.Duration, error
 	if err != nil {
 		return 0, err
 	}
-	tasks, err := w.Tasks(ctx, id)
+	tasks, err := w.Tasks().List(ctx, id)
 	if err != nil || len(tasks) != 1 {
 		return 0, fmt.Errorf("%d tasks, want 1: %w", len(tasks), err)
 	}
 	began := time.Now()
-	if _, err := w.CancelTask(ctx, tasks[0].ID, "bench", "it is measured"); err != nil {
+	if _, err := w.Tasks().Cancel(ctx, tasks[0].ID, "bench", "it is measured"); err != nil {
 		return 0, err
 	}
 	if err := waitGone(ctx, members); err != nil {
 		return 0, err
 	}
 	took := time.Since(began)
-	if _, err := w.WaitTask(ctx, tasks[0].ID); err != nil {
+	if _, err := w.Tasks().Wait(ctx, tasks[0].ID); err != nil {
 		return 0, err
 	}
 	return took, nil

@@ -147,14 +147,14 @@ func byNumber(ctx context.Context, from <-chan moment, n int) (map[int]time.Time
 
 // cancelAll cancels the runs of a session sequentially, each after the previous one has settled.
 func (w *engineRig) cancelAll(ctx context.Context, id perdure.SessionID, left <-chan moment) (sample, error) {
-	tasks, err := w.Tasks(ctx, id)
+	tasks, err := w.Tasks().List(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	var s sample
 	for _, task := range tasks {
 		began := time.Now()
-		if _, err := w.CancelTask(ctx, task.ID, "bench", "it is measured"); err != nil {
+		if _, err := w.Tasks().Cancel(ctx, task.ID, "bench", "it is measured"); err != nil {
 			return nil, err
 		}
 		ended, err := byNumber(ctx, left, 1)
@@ -164,7 +164,7 @@ func (w *engineRig) cancelAll(ctx context.Context, id perdure.SessionID, left <-
 		for _, at := range ended {
 			s = append(s, at.Sub(began))
 		}
-		if _, err := w.WaitTask(ctx, task.ID); err != nil {
+		if _, err := w.Tasks().Wait(ctx, task.ID); err != nil {
 			return nil, err
 		}
 	}

@@ -254,7 +254,7 @@ func (w *engineRig) watchedTurn(ctx context.Context, calls int, began func()) (e
 	if err := w.waitIdle(ctx, id, order{}); err != nil {
 		return 0, err
 	}
-	before, err := w.Session(ctx, id)
+	before, err := w.Sessions().Get(ctx, id)
 	if err != nil {
 		return 0, err
 	}

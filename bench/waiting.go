@@ -159,7 +159,7 @@ func (w *engineRig) linger(ctx context.Context, calls int) ([]perdure.SessionID,
 func (w *engineRig) lists(ctx context.Context, calls int) (list, read sample, err error) {
 	for range lists {
 		began := time.Now()
-		tasks, err := w.Tasks(ctx, "")
+		tasks, err := w.Tasks().List(ctx, "")
 		if err != nil {
 			return nil, nil, err
 		}
@@ -168,7 +168,7 @@ func (w *engineRig) lists(ctx context.Context, calls int) (list, read sample, er
 			return nil, nil, fmt.Errorf("%d tasks were listed, want %d", len(tasks), calls)
 		}
 		began = time.Now()
-		if _, err := w.Task(ctx, tasks[len(tasks)/2].ID); err != nil {
+		if _, err := w.Tasks().Get(ctx, tasks[len(tasks)/2].ID); err != nil {
 			return nil, nil, err
 		}
 		read = append(read, time.Since(began))
@@ -189,7 +189,7 @@ func (w *engineRig) endAll(ctx context.Context, clock *endClock, ids []perdure.S
 	close(next)
 	_, err := maxConcurrent(sessionsAOnce, func(int) error {
 		for id := range next {
-			if _, err := w.CancelTasks(ctx, id, "bench", "it is measured"); err != nil {
+			if _, err := w.Tasks().CancelAll(ctx, id, "bench", "it is measured"); err != nil {
 				return err
 			}
 		}

@@ -119,7 +119,7 @@ func agent(serial bool) perdure.Agent {
 
 // session starts a session.
 func (w *engineRig) session(ctx context.Context, who perdure.Agent) (perdure.SessionID, error) {
-	s, err := w.NewSession(ctx, who)
+	s, err := w.Sessions().Create(ctx, who)
 	return s.ID, err
 }
 
@@ -159,12 +159,12 @@ func (w *engineRig) waitIdle(ctx context.Context, id perdure.SessionID, o order)
 	if err := w.turn(ctx, id, o); err != nil {
 		return err
 	}
-	return w.WaitIdle(ctx, id)
+	return w.Sessions().WaitIdle(ctx, id)
 }
 
 // settled returns the number of settled calls of a session.
 func (w *engineRig) settled(ctx context.Context, id perdure.SessionID) (int, error) {
-	calls, err := w.Calls(ctx, id)
+	calls, err := w.Calls().List(ctx, id)
 	if err != nil {
 		return 0, err
 	}

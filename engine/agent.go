@@ -19,41 +19,31 @@ import (
 // agent returns NotFound if it does not exist, and Conflict if several stored agents have the name
 // and an id is needed to tell them apart.
 type Agents interface {
-	// Agents lists the configured agents by name, then the stored ones by creation time, including
+	// List lists the configured agents by name, then the stored ones by creation time, including
 	// archived and deleted ones.
-	Agents(ctx context.Context) ([]AgentEntry, error)
-	// Agent returns an agent.
-	Agent(ctx context.Context, id string) (AgentEntry, error)
-	// EffectiveAgent resolves an agent as a session created now would have it: merged with its
+	List(ctx context.Context) ([]AgentEntry, error)
+	// Get returns an agent.
+	Get(ctx context.Context, id string) (AgentEntry, error)
+	// Effective resolves an agent as a session created now would have it: merged with its
 	// chain of harnesses and with the contributions of its capabilities. Conflict: the agent or a
 	// harness of its chain is archived or deleted. NotFound also means that a model, tool or
 	// capability of the agent does not exist.
-	EffectiveAgent(ctx context.Context, id string) (EffectiveAgent, error)
-	// AgentVersions returns every stored version of an agent, newest first; limit 0 means all. A
+	Effective(ctx context.Context, id string) (EffectiveAgent, error)
+	// Versions returns every stored version of an agent, newest first; limit 0 means all. A
 	// configured agent has none.
-	AgentVersions(ctx context.Context, id string, limit int) ([]AgentEntry, error)
-	// PutAgent adds an agent to the store or replaces a stored one entirely. Existing sessions of
+	Versions(ctx context.Context, id string, limit int) ([]AgentEntry, error)
+	// Put adds an agent to the store or replaces a stored one entirely. Existing sessions of
 	// the agent keep their configuration (N9).
 	//
 	// Conflict: the program is configured with an agent of this name, or the stored version is not
 	// w.Version. Invalid: the overlay, the name or the harness is not acceptable; the error says
 	// why. NotFound: w names a version or an id that does not exist.
-	PutAgent(ctx context.Context, w AgentWrite) (AgentEntry, error)
-	// DeleteAgent marks a stored agent as deleted. Its name becomes free, its id stays reserved,
+	Put(ctx context.Context, w AgentWrite) (AgentEntry, error)
+	// Delete marks a stored agent as deleted. Its name becomes free, its id stays reserved,
 	// and turns of its sessions stop at their next step (N11). version is the version that the
 	// caller has read; 0 means any. Conflict: the stored version differs, or the agent is
 	// configured. NotFound also means that it is already deleted.
-	DeleteAgent(ctx context.Context, id string, version int64) error
-}
-
-// AgentStarter creates sessions from existing agents.
-type AgentStarter interface {
-	// StartAgentSession creates a session from a stored or configured agent. The same order under
-	// the same session id is the same session, even if the agent has changed since; a different
-	// order under that id is Conflict (N5). NotFound: there is no such agent, or a model, tool or
-	// capability of it does not exist. Conflict also means that the agent or a harness of its chain
-	// is archived or deleted.
-	StartAgentSession(ctx context.Context, o AgentSessionRequest) (Session, error)
+	Delete(ctx context.Context, id string, version int64) error
 }
 
 // AgentSessionRequest describes the session to create from an agent.

@@ -7,12 +7,12 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// Audits reads the audit log of an org: accountable actions and their actors (S26).
-type Audits interface {
-	// Audit lists the entries that match q, in the order of their sequence numbers. Entries are
+// Audit reads the audit log of an org: accountable actions and their actors (S26).
+type Audit interface {
+	// List lists the entries that match q, in the order of their sequence numbers. Entries are
 	// never changed or removed. Invalid: q.Limit is negative. Storage: a stored entry does not
 	// match its hash.
-	Audit(ctx context.Context, q AuditQuery) ([]AuditEntry, error)
+	List(ctx context.Context, q AuditQuery) ([]AuditEntry, error)
 }
 
 // AuditQuery selects entries. The zero value selects all.

@@ -10,35 +10,31 @@ import (
 
 // Budgets manages spending limits (BU1 to BU4).
 type Budgets interface {
-	// SetBudget adds a budget, or changes limit, soft limit and action of the budget with the same
+	// Set adds a budget, or changes limit, soft limit and action of the budget with the same
 	// subject, currency and period. A changed budget keeps its start and what it has counted.
 	// Sessions that the budget had stopped resume if it now allows them to. The id and the times of
 	// b are ignored. Invalid: the budget is not valid; the error says why. NotFound: its session
 	// does not exist.
-	SetBudget(ctx context.Context, b budget.Budget, by string) (budget.Standing, error)
-	// Budgets lists budgets by id, each with its current standing.
-	Budgets(ctx context.Context, filter BudgetFilter) ([]budget.Standing, error)
-	// RemoveBudget removes a budget and its ledger. Sessions that it had stopped resume. NotFound:
+	Set(ctx context.Context, b budget.Budget, by string) (budget.Standing, error)
+	// List lists budgets by id, each with its current standing.
+	List(ctx context.Context, filter BudgetFilter) ([]budget.Standing, error)
+	// Remove removes a budget and its ledger. Sessions that it had stopped resume. NotFound:
 	// no such budget.
-	RemoveBudget(ctx context.Context, id perdure.BudgetID) error
-	// BudgetEntries returns the last entries of the ledger of a budget, oldest first; limit 0 means
+	Remove(ctx context.Context, id perdure.BudgetID) error
+	// Entries returns the last entries of the ledger of a budget, oldest first; limit 0 means
 	// all. NotFound: no such budget.
-	BudgetEntries(ctx context.Context, id perdure.BudgetID, limit int) ([]budget.Entry, error)
-	// CheckBudgets reports the standing of every budget that applies to a session. NotFound: no
+	Entries(ctx context.Context, id perdure.BudgetID, limit int) ([]budget.Entry, error)
+	// Check reports the standing of every budget that applies to a session. NotFound: no
 	// such session.
-	CheckBudgets(ctx context.Context, id perdure.SessionID) (budget.Report, error)
+	Check(ctx context.Context, id perdure.SessionID) (budget.Report, error)
+	// Costs sums up the usage recorded in the journals, grouped as q says. Invalid: no such group.
+	Costs(ctx context.Context, q CostQuery) (CostReport, error)
 }
 
 // BudgetFilter narrows a list of budgets. The zero value lists all.
 type BudgetFilter struct {
 	Scope   budget.Scope // empty: every scope
 	Subject string       // empty: every subject
-}
-
-// Costs reports usage and its cost.
-type Costs interface {
-	// Costs sums up the usage recorded in the journals, grouped as q says. Invalid: no such group.
-	Costs(ctx context.Context, q CostQuery) (CostReport, error)
 }
 
 // CostQuery selects and groups usage. The zero value selects all usage, grouped by session.

@@ -8,12 +8,14 @@ import (
 // Connections reads the MCP servers whose tools agents may use. They are configured in a file of
 // the host and cannot be changed here.
 type Connections interface {
-	// Connections lists the servers by name.
-	Connections(ctx context.Context) ([]Connection, error)
-	// TestConnection connects to a server again and lists its tools, for at most 20 seconds. A
+	// List lists the servers by name.
+	List(ctx context.Context) ([]Connection, error)
+	// Test connects to a server again and lists its tools, for at most 20 seconds. A
 	// server that does not respond is not an error; the returned state says so. NotFound: no such
 	// server.
-	TestConnection(ctx context.Context, name string) (Connection, error)
+	Test(ctx context.Context, name string) (Connection, error)
+	// Providers lists the providers by name.
+	Providers(ctx context.Context) ([]Provider, error)
 }
 
 // The states of a connection.
@@ -36,12 +38,6 @@ type Connection struct {
 	Server    string    `json:"server,omitempty"`    // the name that the server reports
 	Tools     []string  `json:"tools"`               // under the names that agents use
 	LastError string    `json:"last_error,omitempty"`
-}
-
-// Providers reads the configured providers of models.
-type Providers interface {
-	// Providers lists the providers by name.
-	Providers(ctx context.Context) ([]Provider, error)
 }
 
 // Provider is a provider of models as callers see it.

@@ -21,53 +21,90 @@ import (
 // input can never succeed. Unavailable: it cannot be done now. Storage: the store can no longer
 // guarantee durability.
 type Engine interface {
-	Sessions
-	Archives
-	Conversations
-	Journals
-	Calls
-	Approvals
-	Tasks
-	Operations
-	Deliveries
-	Schedules
-	ScheduleControl
-	Budgets
-	Costs
-	Webhooks
-	WebhookDeliveries
-	Tools
-	Agents
-	AgentStarter
-	Harnesses
-	Connections
-	Providers
-	HostCalls
-	Tokens
-	Audits
-	Files
-	Values
-	Secrets
-	Resources
-	SessionChanges
-	Bulks
+	// Send adds a message to a session. The message is durable when Send returns; the answer
+	// arrives as events. Send creates an id for a message without one. The same id with the same
+	// content is one message.
+	Send(ctx context.Context, id perdure.SessionID, message perdure.Message) error
+	Journal
+
+	// Sessions creates, lists, changes and deletes sessions, and controls their turns.
+	Sessions() Sessions
+	// Archives forks, exports and imports sessions.
+	Archives() Archives
+	// Approvals manages the decisions of people whether calls may run.
+	Approvals() Approvals
+	// Calls reads the effect ledger and resolves its calls.
+	Calls() Calls
+	// HostCalls runs tools for callers other than a model.
+	HostCalls() HostCalls
+	// Tasks reads and controls tasks, and exchanges messages with them.
+	Tasks() Tasks
+	// Tools lists the tools, and calls one outside a session.
+	Tools() Tools
+	// Schedules manages what runs at a time.
+	Schedules() Schedules
+	// Budgets manages budgets and reports costs.
+	Budgets() Budgets
+	// Webhooks manages webhooks and their deliveries.
+	Webhooks() Webhooks
+	// Agents manages stored agents.
+	Agents() Agents
+	// Harnesses manages what agents have in common.
+	Harnesses() Harnesses
+	// Connections lists the servers whose tools agents use, and the model providers.
+	Connections() Connections
+	// Tokens manages the tokens of callers.
+	Tokens() Tokens
+	// Audit reads who did what.
+	Audit() Audit
+	// Files reads and writes the files of sessions.
+	Files() Files
+	// Values reads and writes the values of sessions.
+	Values() Values
+	// Secrets stores the secrets of sessions.
+	Secrets() Secrets
+	// Resources lists what sessions created elsewhere.
+	Resources() Resources
 }
 
-// Sessions creates, lists and deletes sessions.
+// Journal reads the events of sessions.
+type Journal interface {
+	// Events returns up to limit events of a session with a larger seq than after; limit 0 means
+	// all.
+	Events(ctx context.Context, id perdure.SessionID, after int64, limit int) ([]perdure.Event, error)
+	// Follow calls fn with every event after seq, in order and without gaps, and then with new
+	// events as they are committed. Ephemeral frames come in between. Follow returns the error of
+	// fn or of ctx.
+	Follow(ctx context.Context, id perdure.SessionID, after int64, fn func(Frame) error) error
+}
+
+// Sessions creates, lists, changes and deletes sessions, and controls their turns.
 type Sessions interface {
-	// NewSession creates a session for an agent.
-	NewSession(ctx context.Context, agent perdure.Agent) (Session, error)
-	// NewSessionAs is NewSession with an id chosen by the caller. The same id with the same agent
+	SessionControl
+
+	// Create creates a session for an agent.
+	Create(ctx context.Context, agent perdure.Agent) (Session, error)
+	// CreateAs is Sessions.Create with an id chosen by the caller. The same id with the same agent
 	// is the same session; with another agent it is Conflict. Invalid: id is not a session id (N5).
-	NewSessionAs(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (Session, error)
-	// Session returns a session. NotFound: no such session.
-	Session(ctx context.Context, id perdure.SessionID) (Session, error)
-	// Sessions lists sessions, newest first; limit 0 means all.
-	Sessions(ctx context.Context, limit int) ([]Session, error)
-	// SessionsWhere lists the sessions that match a filter, newest first. Invalid: the labels or
+	CreateAs(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (Session, error)
+	// Get returns a session. NotFound: no such session.
+	Get(ctx context.Context, id perdure.SessionID) (Session, error)
+	// List lists sessions, newest first; limit 0 means all.
+	List(ctx context.Context, limit int) ([]Session, error)
+	// ListWhere lists the sessions that match a filter, newest first. Invalid: the labels or
 	// the status are not valid.
-	SessionsWhere(ctx context.Context, filter SessionFilter) ([]Session, error)
-	// DeleteSession permanently removes a session, the sessions of its subagents, and everything
+	ListWhere(ctx context.Context, filter SessionFilter) ([]Session, error)
+	// CreateFromAgent creates a session from a stored or configured agent. The same order under
+	// the same session id is the same session, even if the agent has changed since; a different
+	// order under that id is Conflict (N5). NotFound: there is no such agent, or a model, tool or
+	// capability of it does not exist. Conflict also means that the agent or a harness of its chain
+	// is archived or deleted.
+	CreateFromAgent(ctx context.Context, o AgentSessionRequest) (Session, error)
+}
+
+// SessionControl changes and deletes sessions, and controls their turns.
+type SessionControl interface {
+	// Delete permanently removes a session, the sessions of its subagents, and everything
 	// that belongs to them: journals, calls, tasks and their output, files, and the remains of
 	// their commands. Forks of the session stay.
 	//
@@ -82,7 +119,32 @@ type Sessions interface {
 	//
 	// NotFound: no such session. Conflict: one of the sessions has a driver, or a call or task that
 	// has not ended. Invalid: the session is a subagent; delete its root.
-	DeleteSession(ctx context.Context, id perdure.SessionID) error
+	Delete(ctx context.Context, id perdure.SessionID) error
+	// Change changes the title and the labels of a session. It records one event, or none if
+	// nothing changes. Conflict: the journal has an event after o.If. Invalid: o requests no
+	// change, the title is empty or too long, or the labels are not allowed.
+	Change(ctx context.Context, id perdure.SessionID, o SessionChange) (Session, error)
+	// Interrupt requests the end of the running turn (RC8). It does nothing if no turn is running.
+	Interrupt(ctx context.Context, id perdure.SessionID, by, why string) error
+	// Pause stops new work of a session until it is resumed: no turn, model call or tool
+	// call starts. Running model calls, claimed calls and tasks continue to their end. Messages and
+	// results wait, and an open turn continues after the resume. The pause does not extend to
+	// subagents. Pausing a paused session does nothing, and the first pause stands. NotFound: no
+	// such session.
+	Pause(ctx context.Context, id perdure.SessionID, by, why string) error
+	// Resume resumes a session that a person has paused or a budget has stopped. It also
+	// lets the session pass a soft limit, or spend on a model whose price is unknown, until the
+	// budget's period ends. An interrupted turn continues.
+	//
+	// If both a pause and a budget stop the session, the pause ends in any case; the session stays
+	// paused by the budget if the budget does not allow it to continue. NotFound: no such session.
+	// Conflict: nothing stops the session, or only an exhausted budget does, which needs a higher
+	// limit.
+	Resume(ctx context.Context, id perdure.SessionID, by string) error
+	// WaitIdle returns when the session is idle: no turn, no queued message, no live task, and no
+	// result whose delivery would start a turn. A paused session is idle when none of its work is
+	// running. It returns early when ctx ends.
+	WaitIdle(ctx context.Context, id perdure.SessionID) error
 }
 
 // SessionFilter narrows a list of sessions. The zero value lists all.
@@ -92,56 +154,16 @@ type SessionFilter struct {
 	Limit  int                   // 0: no limit
 }
 
-// Conversations sends input to sessions and controls their turns.
-type Conversations interface {
-	// Send adds a message to a session. The message is durable when Send returns; the answer
-	// arrives as events. Send creates an id for a message without one. The same id with the same
-	// content is one message.
-	Send(ctx context.Context, id perdure.SessionID, message perdure.Message) error
-	// Interrupt requests the end of the running turn (RC8). It does nothing if no turn is running.
-	Interrupt(ctx context.Context, id perdure.SessionID, by, why string) error
-	// PauseSession stops new work of a session until it is resumed: no turn, model call or tool
-	// call starts. Running model calls, claimed calls and tasks continue to their end. Messages and
-	// results wait, and an open turn continues after the resume. The pause does not extend to
-	// subagents. Pausing a paused session does nothing, and the first pause stands. NotFound: no
-	// such session.
-	PauseSession(ctx context.Context, id perdure.SessionID, by, why string) error
-	// ResumeSession resumes a session that a person has paused or a budget has stopped. It also
-	// lets the session pass a soft limit, or spend on a model whose price is unknown, until the
-	// budget's period ends. An interrupted turn continues.
-	//
-	// If both a pause and a budget stop the session, the pause ends in any case; the session stays
-	// paused by the budget if the budget does not allow it to continue. NotFound: no such session.
-	// Conflict: nothing stops the session, or only an exhausted budget does, which needs a higher
-	// limit.
-	ResumeSession(ctx context.Context, id perdure.SessionID, by string) error
-	// WaitIdle returns when the session is idle: no turn, no queued message, no live task, and no
-	// result whose delivery would start a turn. A paused session is idle when none of its work is
-	// running. It returns early when ctx ends.
-	WaitIdle(ctx context.Context, id perdure.SessionID) error
-}
-
-// Journals reads the events of sessions.
-type Journals interface {
-	// Events returns up to limit events of a session with a larger seq than after; limit 0 means
-	// all.
-	Events(ctx context.Context, id perdure.SessionID, after int64, limit int) ([]perdure.Event, error)
-	// Follow calls fn with every event after seq, in order and without gaps, and then with new
-	// events as they are committed. Ephemeral frames come in between. Follow returns the error of
-	// fn or of ctx.
-	Follow(ctx context.Context, id perdure.SessionID, after int64, fn func(Frame) error) error
-}
-
 // Approvals manages the decisions of people whether calls may run (AP3).
 type Approvals interface {
-	// Approvals lists approvals in the order of their requests.
-	Approvals(ctx context.Context, filter ApprovalFilter) ([]perdure.Approval, error)
-	// Approval returns an approval. NotFound: no such approval.
-	Approval(ctx context.Context, id perdure.ApprovalID) (perdure.Approval, error)
-	// DecideApproval records a person's verdict; the first one stands (AP9). Conflict: the approval
+	// List lists approvals in the order of their requests.
+	List(ctx context.Context, filter ApprovalFilter) ([]perdure.Approval, error)
+	// Get returns an approval. NotFound: no such approval.
+	Get(ctx context.Context, id perdure.ApprovalID) (perdure.Approval, error)
+	// Decide records a person's verdict; the first one stands (AP9). Conflict: the approval
 	// is closed, or the verdict is about other arguments than those of the call. Invalid: the
 	// verdict does not name the person.
-	DecideApproval(ctx context.Context, id perdure.ApprovalID, verdict perdure.Verdict) (perdure.Approval, error)
+	Decide(ctx context.Context, id perdure.ApprovalID, verdict perdure.Verdict) (perdure.Approval, error)
 }
 
 // ApprovalFilter narrows a list of approvals. The zero value lists all.
@@ -150,98 +172,112 @@ type ApprovalFilter struct {
 	State   perdure.ApprovalState // empty: any state
 }
 
-// Deliveries controls how results of tasks reach their session, and exchanges messages with running
-// tasks.
-type Deliveries interface {
-	// DrainReady returns the ended tasks of a session whose delivery is manual, each once, in the
+// Calls reads the effect ledger and resolves its calls.
+type Calls interface {
+	// Answer records the client's result of a client-side call (AP11). Sending the same result
+	// again is accepted. NotFound: no such call. Conflict: the call does not wait for the client,
+	// or has a different result.
+	Answer(ctx context.Context, key perdure.CallKey, by string, result perdure.ToolResult) error
+	// Detach lets a running foreground call continue as a task. NotFound: no such call runs in
+	// the foreground. Conflict: no slot is free.
+	Detach(ctx context.Context, key perdure.CallKey, by string) (perdure.Task, error)
+	// List lists the calls of a session in the order of their claims.
+	List(ctx context.Context, id perdure.SessionID) ([]perdure.Call, error)
+	// Resolve records an operator's resolution of a call whose outcome is unknown. Conflict:
+	// the outcome is not unknown.
+	Resolve(ctx context.Context, key perdure.CallKey, word Resolution) error
+}
+
+// Tasks reads, cancels and resolves tasks, waits for them, controls how their results reach their
+// session, and exchanges messages with them.
+type Tasks interface {
+	TaskControl
+	TaskDelivery
+
+	// Get returns a task. NotFound: no such task.
+	Get(ctx context.Context, id perdure.TaskID) (perdure.Task, error)
+	// List lists the tasks of a session, or all tasks for an empty id, in the order of their
+	// creation.
+	List(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error)
+	// Log returns output of a task from a byte offset, at most max bytes. A negative offset
+	// counts from the end.
+	Log(ctx context.Context, id perdure.TaskID, offset int64, max int) (Log, error)
+	// Wait returns when the task has ended or awaits input, or when ctx ends.
+	Wait(ctx context.Context, id perdure.TaskID) (perdure.Task, error)
+}
+
+// TaskDelivery controls how results of tasks reach their session, and exchanges messages with
+// running tasks.
+type TaskDelivery interface {
+	// Drain returns the ended tasks of a session whose delivery is manual, each once, in the
 	// order in which they ended (DL7).
-	DrainReady(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error)
+	Drain(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error)
 	// SetDelivery changes how the result of a live task is delivered; an empty argument keeps the
 	// current value. Conflict: the task has ended. Invalid: no such value.
 	SetDelivery(
 		ctx context.Context, id perdure.TaskID, delivery perdure.Delivery, wake perdure.Wake,
 	) (perdure.Task, error)
-	// SendTask sends a message to a task. With InReplyTo it answers a question of the task, which
+	// Send sends a message to a task. With InReplyTo it answers a question of the task, which
 	// then continues (TK12). Conflict: the task has ended, or the question is already answered.
 	// Invalid: the answer does not match the question.
-	SendTask(ctx context.Context, id perdure.TaskID, m perdure.TaskMessage) (perdure.TaskMessageID, error)
-	// TaskMessages returns up to limit messages of a task after one, oldest first; limit 0 means
+	Send(ctx context.Context, id perdure.TaskID, m perdure.TaskMessage) (perdure.TaskMessageID, error)
+	// Messages returns up to limit messages of a task after one, oldest first; limit 0 means
 	// all.
-	TaskMessages(
+	Messages(
 		ctx context.Context, id perdure.TaskID, after perdure.TaskMessageID, limit int,
 	) ([]perdure.TaskMessage, error)
 }
 
-// Calls reads the effect ledger and resolves its calls.
-type Calls interface {
-	// AnswerCall records the client's result of a client-side call (AP11). Sending the same result
-	// again is accepted. NotFound: no such call. Conflict: the call does not wait for the client,
-	// or has a different result.
-	AnswerCall(ctx context.Context, key perdure.CallKey, by string, result perdure.ToolResult) error
-	// DetachCall lets a running foreground call continue as a task. NotFound: no such call runs in
-	// the foreground. Conflict: no slot is free.
-	DetachCall(ctx context.Context, key perdure.CallKey, by string) (perdure.Task, error)
-	// Calls lists the calls of a session in the order of their claims.
-	Calls(ctx context.Context, id perdure.SessionID) ([]perdure.Call, error)
-	// ResolveCall records an operator's resolution of a call whose outcome is unknown. Conflict:
-	// the outcome is not unknown.
-	ResolveCall(ctx context.Context, key perdure.CallKey, word Resolution) error
-}
-
-// Tasks reads tasks and waits for them.
-type Tasks interface {
-	// Task returns a task. NotFound: no such task.
-	Task(ctx context.Context, id perdure.TaskID) (perdure.Task, error)
-	// Tasks lists the tasks of a session, or all tasks for an empty id, in the order of their
-	// creation.
-	Tasks(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error)
-	// TaskLog returns output of a task from a byte offset, at most max bytes. A negative offset
-	// counts from the end.
-	TaskLog(ctx context.Context, id perdure.TaskID, offset int64, max int) (Log, error)
-	// WaitTask returns when the task has ended or awaits input, or when ctx ends.
-	WaitTask(ctx context.Context, id perdure.TaskID) (perdure.Task, error)
-}
-
-// Operations cancels and resolves tasks.
-type Operations interface {
-	// CancelTask requests the end of a task (RC1). The request is durable when CancelTask returns;
+// TaskControl cancels and resolves tasks.
+type TaskControl interface {
+	// Cancel requests the end of a task (RC1). The request is durable when Tasks.Cancel returns;
 	// the receipt says how far the cancel has come. An ended task does not change, and its receipt
 	// is zero.
-	CancelTask(ctx context.Context, id perdure.TaskID, by, why string) (perdure.CancelReceipt, error)
-	// CancelTasks is CancelTask for every live background task of a session. It returns the number
+	Cancel(ctx context.Context, id perdure.TaskID, by, why string) (perdure.CancelReceipt, error)
+	// CancelAll is Tasks.Cancel for every live background task of a session. It returns the number
 	// of tasks.
-	CancelTasks(ctx context.Context, id perdure.SessionID, by, why string) (int, error)
-	// ResolveTask records an operator's resolution of a task whose outcome is unknown. Conflict:
+	CancelAll(ctx context.Context, id perdure.SessionID, by, why string) (int, error)
+	// Resolve records an operator's resolution of a task whose outcome is unknown. Conflict:
 	// the outcome is not unknown.
-	ResolveTask(ctx context.Context, id perdure.TaskID, word Resolution) error
+	Resolve(ctx context.Context, id perdure.TaskID, word Resolution) error
+	// CancelWhere requests the end of every live task that matches a filter, as Tasks.Cancel does.
+	// It returns at once; the requests become durable one after another. The same id is the same
+	// bulk as long as the bulk is known, and Conflict with another filter.
+	//
+	// Only the process that runs a bulk knows it, and the bulk stops when that process ends. The
+	// requests made so far stay in effect, and a new bulk makes the remaining ones.
+	CancelWhere(ctx context.Context, o BulkCancel) (Bulk, error)
+	// Bulk returns the current state of a bulk. NotFound: the bulk is unknown or has been
+	// forgotten.
+	Bulk(ctx context.Context, id perdure.BulkID) (Bulk, error)
 }
 
 // Tools lists the tools, and calls one outside a session.
 type Tools interface {
-	// Tools lists the tools in the order of their registration.
-	Tools(ctx context.Context) ([]Tool, error)
-	// CallTool runs a pure or idempotent tool once, outside any session, and returns its result.
+	// List lists the tools in the order of their registration.
+	List(ctx context.Context) ([]Tool, error)
+	// Call runs a pure or idempotent tool once, outside any session, and returns its result.
 	// Invalid: the arguments are wrong, or the tool needs a session. NotFound: no such tool.
-	CallTool(ctx context.Context, name string, args json.RawMessage) (perdure.ToolResult, error)
+	Call(ctx context.Context, name string, args json.RawMessage) (perdure.ToolResult, error)
 }
 
 // HostCalls runs tools for callers other than a model: MCP clients and programs. Each call is a
 // task of its session from the start, with a claim in the ledger. The caller reads the result by
 // the handle of the call; nothing enters the transcript.
 type HostCalls interface {
-	// StartCall starts a call. The call is durable when StartCall returns (M1). A call that is
+	// Start starts a call. The call is durable when HostCalls.Start returns (M1). A call that is
 	// refused by the tool's checks or by a policy has a result and no task. NotFound: no such
 	// session or tool. Conflict: o.Key names a different call.
-	StartCall(ctx context.Context, o HostCallRequest) (HostCall, error)
-	// FindCall returns a call by its handle, with its result once it has ended. NotFound: no such
+	Start(ctx context.Context, o HostCallRequest) (HostCall, error)
+	// Find returns a call by its handle, with its result once it has ended. NotFound: no such
 	// call in the session.
-	FindCall(ctx context.Context, key perdure.CallKey) (HostCall, error)
-	// WaitCall returns when a call that StartCall or FindCall returned has ended, with its result,
-	// or awaits input, or when ctx ends. NotFound: no such call in the session.
-	WaitCall(ctx context.Context, id perdure.SessionID, made HostCall) (HostCall, error)
-	// AcknowledgeCall records that the caller has received the complete reply, so that no later
+	Find(ctx context.Context, key perdure.CallKey) (HostCall, error)
+	// Wait returns when a call that HostCalls.Start or HostCalls.Find returned has ended, with its
+	// result, or awaits input, or when ctx ends. NotFound: no such call in the session.
+	Wait(ctx context.Context, id perdure.SessionID, made HostCall) (HostCall, error)
+	// MarkReported records that the caller has received the complete reply, so that no later
 	// call joins this one (M4).
-	AcknowledgeCall(ctx context.Context, key perdure.CallKey) error
+	MarkReported(ctx context.Context, key perdure.CallKey) error
 }
 
 // HostCallRequest describes a call to start.

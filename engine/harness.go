@@ -14,22 +14,22 @@ import (
 // names a harness returns NotFound if it does not exist, and Conflict if several have the name and
 // an id is needed to tell them apart.
 type Harnesses interface {
-	// Harnesses lists harnesses by creation time, including archived and deleted ones.
-	Harnesses(ctx context.Context) ([]HarnessEntry, error)
-	// Harness returns a harness.
-	Harness(ctx context.Context, id string) (HarnessEntry, error)
-	// HarnessVersions returns every stored version of a harness, newest first; limit 0 means all.
-	HarnessVersions(ctx context.Context, id string, limit int) ([]HarnessEntry, error)
-	// PutHarness adds a harness, or replaces one entirely. Existing sessions keep their
+	// List lists harnesses by creation time, including archived and deleted ones.
+	List(ctx context.Context) ([]HarnessEntry, error)
+	// Get returns a harness.
+	Get(ctx context.Context, id string) (HarnessEntry, error)
+	// Versions returns every stored version of a harness, newest first; limit 0 means all.
+	Versions(ctx context.Context, id string, limit int) ([]HarnessEntry, error)
+	// Put adds a harness, or replaces one entirely. Existing sessions keep their
 	// configuration (N9). Conflict: the stored version is not w.Version. Invalid: the overlay, the
 	// name or the parent is not acceptable; a parent must exist, must not inherit from the harness,
 	// and must not be too deep. NotFound: w names a version or an id that does not exist.
-	PutHarness(ctx context.Context, w HarnessWrite) (HarnessEntry, error)
-	// DeleteHarness marks a harness as deleted. Its name becomes free, its id stays reserved.
+	Put(ctx context.Context, w HarnessWrite) (HarnessEntry, error)
+	// Delete marks a harness as deleted. Its name becomes free, its id stays reserved.
 	// version is the version that the caller has read; 0 means any. Conflict: the stored version
 	// differs, or an agent or harness that is not deleted inherits from it. NotFound also means
 	// that it is already deleted.
-	DeleteHarness(ctx context.Context, id string, version int64) error
+	Delete(ctx context.Context, id string, version int64) error
 }
 
 // HarnessWrite is the complete new state of a harness.

@@ -10,15 +10,15 @@ import (
 // Resources reads and releases the external resources of sessions (RS1). NotFound, in every method:
 // no such session or resource.
 type Resources interface {
-	// Resources lists the entries of a session in the order of their first registration.
-	Resources(ctx context.Context, id perdure.SessionID) ([]SessionResource, error)
-	// Resource returns an entry.
-	Resource(ctx context.Context, id perdure.SessionID, resource string) (SessionResource, error)
-	// ReleaseResource records a person's statement that a resource no longer exists. It does not
+	// List lists the entries of a session in the order of their first registration.
+	List(ctx context.Context, id perdure.SessionID) ([]SessionResource, error)
+	// Get returns an entry.
+	Get(ctx context.Context, id perdure.SessionID, resource string) (SessionResource, error)
+	// Release records a person's statement that a resource no longer exists. It does not
 	// remove the resource itself, and cancels the cleanup of a lease (RS4). Releasing a released
 	// entry does nothing. Conflict: the task of the resource is running, the entry has ended in
 	// another way, or the lease belongs to another session.
-	ReleaseResource(ctx context.Context, id perdure.SessionID, resource, by string) (SessionResource, error)
+	Release(ctx context.Context, id perdure.SessionID, resource, by string) (SessionResource, error)
 }
 
 // SessionResource is an entry of the resource registry of a session as callers see it. The lease

@@ -8,8 +8,8 @@ import (
 
 type rotationKey struct{}
 
-// WithRotation returns a context for a request that a client may repeat. RotateWebhook carries such
-// a request out once.
+// WithRotation returns a context for a request that a client may repeat. Webhooks.Rotate carries
+// such a request out once.
 func WithRotation(ctx context.Context, r webhook.Rotation) context.Context {
 	return context.WithValue(ctx, rotationKey{}, r)
 }

@@ -9,7 +9,9 @@ import (
 
 // Schedules creates schedules and reads them (chapter 12).
 type Schedules interface {
-	// CreateSchedule creates a schedule of a session and enables it. The caller sets Session,
+	ScheduleControl
+
+	// Create creates a schedule of a session and enables it. The caller sets Session,
 	// Owner, Title, Description, either Cron or At, Zone, Missed, Window, Overlap, Jitter and
 	// Action, and optionally ID: the same id with the same values is the same schedule. The engine
 	// sets the other fields.
@@ -17,34 +19,34 @@ type Schedules interface {
 	// NotFound: no such session. Limit: too many schedules are enabled. Conflict: the id belongs to
 	// another schedule. Invalid: the schedule is not valid, for example because it never fires
 	// (SC9).
-	CreateSchedule(ctx context.Context, s perdure.Schedule) (perdure.Schedule, error)
-	// Schedule returns a schedule. NotFound: no such schedule.
-	Schedule(ctx context.Context, id perdure.ScheduleID) (perdure.Schedule, error)
-	// Schedules lists the schedules of a session, or all schedules for an empty id, by creation
+	Create(ctx context.Context, s perdure.Schedule) (perdure.Schedule, error)
+	// Get returns a schedule. NotFound: no such schedule.
+	Get(ctx context.Context, id perdure.ScheduleID) (perdure.Schedule, error)
+	// List lists the schedules of a session, or all schedules for an empty id, by creation
 	// time.
-	Schedules(ctx context.Context, id perdure.SessionID) ([]perdure.Schedule, error)
+	List(ctx context.Context, id perdure.SessionID) ([]perdure.Schedule, error)
 	// NextFires returns the next n fires of a schedule, with notes on clock changes. For a paused
 	// schedule it returns the fires that it would have.
 	NextFires(ctx context.Context, id perdure.ScheduleID, n int) ([]NextFire, error)
-	// ScheduleFires lists the recorded fires of a schedule, latest first; limit 0 means all. A
+	// Fires lists the recorded fires of a schedule, latest first; limit 0 means all. A
 	// skipped fire states the reason (SC16).
-	ScheduleFires(ctx context.Context, id perdure.ScheduleID, limit int) ([]perdure.Fire, error)
+	Fires(ctx context.Context, id perdure.ScheduleID, limit int) ([]perdure.Fire, error)
 }
 
-// ScheduleControl changes schedules, and fires them manually (SC22).
+// ScheduleControl changes schedules and fires them by hand.
 type ScheduleControl interface {
-	// PauseSchedule disables a schedule and records the reason. A disabled schedule does not
+	// Pause disables a schedule and records the reason. A disabled schedule does not
 	// change.
-	PauseSchedule(ctx context.Context, id perdure.ScheduleID, by, why string) (perdure.Schedule, error)
-	// ResumeSchedule enables a schedule from now on. Invalid: it has no fires left. Limit: too many
+	Pause(ctx context.Context, id perdure.ScheduleID, by, why string) (perdure.Schedule, error)
+	// Resume enables a schedule from now on. Invalid: it has no fires left. Limit: too many
 	// schedules are enabled.
-	ResumeSchedule(ctx context.Context, id perdure.ScheduleID, by string) (perdure.Schedule, error)
-	// TriggerSchedule fires a schedule at once, whether or not its previous fire has ended. Its
+	Resume(ctx context.Context, id perdure.ScheduleID, by string) (perdure.Schedule, error)
+	// Trigger fires a schedule at once, whether or not its previous fire has ended. Its
 	// later fires do not change.
-	TriggerSchedule(ctx context.Context, id perdure.ScheduleID, by string) (perdure.Fire, error)
-	// DeleteSchedule removes a schedule and its fires. The same commit cancels its monitor and the
+	Trigger(ctx context.Context, id perdure.ScheduleID, by string) (perdure.Fire, error)
+	// Delete removes a schedule and its fires. The same commit cancels its monitor and the
 	// tasks of that monitor (SC28).
-	DeleteSchedule(ctx context.Context, id perdure.ScheduleID, by string) error
+	Delete(ctx context.Context, id perdure.ScheduleID, by string) error
 	// Backfill fires each nominal time of a past period that has no fire yet. Repeating a backfill
 	// fires nothing twice. Limit: there are too many nominal times.
 	Backfill(ctx context.Context, id perdure.ScheduleID, of TimeRange) ([]perdure.Fire, error)

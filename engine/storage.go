@@ -11,19 +11,19 @@ import (
 // write, a caller may not write here either. Paths are absolute, with forward slashes. The journal
 // records every change and its author. NotFound, in every method: no such session, or no such path.
 type Files interface {
-	// File returns a file or directory. With content it includes the content of a file.
-	File(ctx context.Context, id perdure.SessionID, path string, content bool) (File, error)
-	// Files lists a directory by path; with deep, everything below it.
-	Files(ctx context.Context, id perdure.SessionID, dir string, deep bool) ([]File, error)
-	// WriteFile writes a file and creates missing parents. Conflict: the content is not w.If, the
+	// Get returns a file or directory. With content it includes the content of a file.
+	Get(ctx context.Context, id perdure.SessionID, path string, content bool) (File, error)
+	// List lists a directory by path; with deep, everything below it.
+	List(ctx context.Context, id perdure.SessionID, dir string, deep bool) ([]File, error)
+	// Write writes a file and creates missing parents. Conflict: the content is not w.If, the
 	// file exists although w.New is set, or the path is read-only or a directory. Limit: the
 	// content is too large.
-	WriteFile(ctx context.Context, id perdure.SessionID, w FileWrite) (File, error)
-	// RemoveFile removes a file or a directory. Conflict: the content is not r.If, or the path is
+	Write(ctx context.Context, id perdure.SessionID, w FileWrite) (File, error)
+	// Remove removes a file or a directory. Conflict: the content is not r.If, or the path is
 	// read-only or a directory that is not empty.
-	RemoveFile(ctx context.Context, id perdure.SessionID, r FileRemoval) error
-	// MoveFile moves a file, or a directory with everything below it. Conflict: the target exists.
-	MoveFile(ctx context.Context, id perdure.SessionID, m FileMove) (File, error)
+	Remove(ctx context.Context, id perdure.SessionID, r FileRemoval) error
+	// Move moves a file, or a directory with everything below it. Conflict: the target exists.
+	Move(ctx context.Context, id perdure.SessionID, m FileMove) (File, error)
 }
 
 // File is a file or a directory of a session.
@@ -64,15 +64,15 @@ type FileMove struct {
 // Values accesses the key-value data of sessions (VA1), which their tools share. NotFound, in every
 // method: no such session or value.
 type Values interface {
-	// Values lists the values whose keys start with a prefix, by key, without their texts.
-	Values(ctx context.Context, id perdure.SessionID, prefix string) ([]ValueStat, error)
-	// Value returns a value.
-	Value(ctx context.Context, id perdure.SessionID, key string) (Value, error)
-	// SetValue writes a value. Conflict: the value is not w.If, or exists although w.New is set.
+	// List lists the values whose keys start with a prefix, by key, without their texts.
+	List(ctx context.Context, id perdure.SessionID, prefix string) ([]ValueStat, error)
+	// Get returns a value.
+	Get(ctx context.Context, id perdure.SessionID, key string) (Value, error)
+	// Set writes a value. Conflict: the value is not w.If, or exists although w.New is set.
 	// Invalid: the key or the text is too long. Limit: the session has too many values.
-	SetValue(ctx context.Context, id perdure.SessionID, w ValueWrite) (Value, error)
-	// RemoveValue removes a value. Conflict: the value is not read; nil means any.
-	RemoveValue(ctx context.Context, id perdure.SessionID, key string, read *ValueStat) error
+	Set(ctx context.Context, id perdure.SessionID, w ValueWrite) (Value, error)
+	// Remove removes a value. Conflict: the value is not read; nil means any.
+	Remove(ctx context.Context, id perdure.SessionID, key string, read *ValueStat) error
 }
 
 // ValueStat describes a value. Version and UpdatedAt together identify one write.
@@ -106,12 +106,12 @@ type ValueWrite struct {
 // NotFound, in every method: no such session or secret. Unavailable: no encryption keys are
 // configured.
 type Secrets interface {
-	// Secrets lists the secrets of a session by name.
-	Secrets(ctx context.Context, id perdure.SessionID) ([]Secret, error)
-	// SetSecret encrypts a value and stores it, replacing an existing one.
-	SetSecret(ctx context.Context, id perdure.SessionID, w SecretWrite) error
-	// RemoveSecret removes a secret.
-	RemoveSecret(ctx context.Context, id perdure.SessionID, name string) error
+	// List lists the secrets of a session by name.
+	List(ctx context.Context, id perdure.SessionID) ([]Secret, error)
+	// Set encrypts a value and stores it, replacing an existing one.
+	Set(ctx context.Context, id perdure.SessionID, w SecretWrite) error
+	// Remove removes a secret.
+	Remove(ctx context.Context, id perdure.SessionID, name string) error
 }
 
 // Secret describes a secret without its value.
@@ -130,34 +130,12 @@ type SecretWrite struct {
 	Hosts []string // the hosts that the value may be sent to; empty: none, only process environments
 }
 
-// SessionChanges changes the title and the labels of sessions.
-type SessionChanges interface {
-	// ChangeSession changes the title and the labels of a session. It records one event, or none if
-	// nothing changes. Conflict: the journal has an event after o.If. Invalid: o requests no
-	// change, the title is empty or too long, or the labels are not allowed.
-	ChangeSession(ctx context.Context, id perdure.SessionID, o SessionChange) (Session, error)
-}
-
 // SessionChange is a change of a session.
 type SessionChange struct {
 	Title  *string              // nil: unchanged
 	Labels perdure.LabelChanges // nil: unchanged
 	If     int64                // the expected last seq; 0: any
 	By     string
-}
-
-// Bulks applies one operation to many objects, and reports its progress (H15).
-type Bulks interface {
-	// CancelWhere requests the end of every live task that matches a filter, as CancelTask does. It
-	// returns at once; the requests become durable one after another. The same id is the same bulk
-	// as long as the bulk is known, and Conflict with another filter.
-	//
-	// Only the process that runs a bulk knows it, and the bulk stops when that process ends. The
-	// requests made so far stay in effect, and a new bulk makes the remaining ones.
-	CancelWhere(ctx context.Context, o BulkCancel) (Bulk, error)
-	// Bulk returns the current state of a bulk. NotFound: the bulk is unknown or has been
-	// forgotten.
-	Bulk(ctx context.Context, id perdure.BulkID) (Bulk, error)
 }
 
 // BulkCancel describes the tasks to cancel.

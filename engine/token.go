@@ -9,14 +9,14 @@ import (
 
 // Tokens manages access tokens (H11).
 type Tokens interface {
-	// CreateToken creates a token and returns its secret, which cannot be read again. Invalid: the
+	// Create creates a token and returns its secret, which cannot be read again. Invalid: the
 	// order is not valid; the error says why. Conflict: its id exists already.
-	CreateToken(ctx context.Context, order TokenRequest) (IssuedToken, error)
-	// Tokens lists tokens by creation time, including revoked and expired ones.
-	Tokens(ctx context.Context) ([]Token, error)
-	// RevokeToken revokes a token permanently. Its open requests over the network end within a
+	Create(ctx context.Context, order TokenRequest) (IssuedToken, error)
+	// List lists tokens by creation time, including revoked and expired ones.
+	List(ctx context.Context) ([]Token, error)
+	// Revoke revokes a token permanently. Its open requests over the network end within a
 	// second. A revoked token does not change. NotFound: no such token.
-	RevokeToken(ctx context.Context, id perdure.TokenID, by string) (Token, error)
+	Revoke(ctx context.Context, id perdure.TokenID, by string) (Token, error)
 }
 
 // TokenRequest describes a token to create.

@@ -9,46 +9,48 @@ import (
 
 // Webhooks manages webhooks (H13).
 type Webhooks interface {
-	// CreateWebhook creates a webhook, which receives events from now on. The caller sets URL,
+	WebhookDeliveries
+
+	// Create creates a webhook, which receives events from now on. The caller sets URL,
 	// Types, Body, Session and Owner, and optionally ID: the same id with the same values is one
 	// webhook.
 	//
-	// Only CreateWebhook returns the secret. A repeated request for a webhook that has not been
+	// Only Webhooks.Create returns the secret. A repeated request for a webhook that has not been
 	// used yet returns a new secret.
 	//
 	// Invalid: the webhook is not valid, for example because its URL is not allowed. Conflict: the
 	// id belongs to another webhook. Limit: there are too many webhooks. NotFound: no such session.
 	// Unavailable: no keyring is configured, or outgoing traffic is disabled.
-	CreateWebhook(ctx context.Context, w webhook.Webhook) (webhook.Created, error)
-	// Webhook returns a webhook. NotFound: no such webhook.
-	Webhook(ctx context.Context, id perdure.WebhookID) (webhook.Webhook, error)
-	// Webhooks lists webhooks by creation time.
-	Webhooks(ctx context.Context) ([]webhook.Webhook, error)
-	// ChangeWebhook changes a webhook. A webhook that is enabled again receives what happens from
+	Create(ctx context.Context, w webhook.Webhook) (webhook.Created, error)
+	// Get returns a webhook. NotFound: no such webhook.
+	Get(ctx context.Context, id perdure.WebhookID) (webhook.Webhook, error)
+	// List lists webhooks by creation time.
+	List(ctx context.Context) ([]webhook.Webhook, error)
+	// Change changes a webhook. A webhook that is enabled again receives what happens from
 	// then on, and what was already queued for it.
-	ChangeWebhook(ctx context.Context, id perdure.WebhookID, change webhook.Patch) (webhook.Webhook, error)
-	// RotateWebhook creates a new secret for a webhook and returns it; no other method does.
+	Change(ctx context.Context, id perdure.WebhookID, change webhook.Patch) (webhook.Webhook, error)
+	// Rotate creates a new secret for a webhook and returns it; no other method does.
 	// Deliveries are also signed with the previous secret for one day.
 	//
 	// In a context of Rotating, a repeated request replaces the secret that it created before,
 	// because the caller may not have received that one. It returns no secret if another request
 	// has rotated the secret in the meantime.
-	RotateWebhook(ctx context.Context, id perdure.WebhookID) (webhook.Created, error)
-	// DeleteWebhook removes a webhook and its deliveries. NotFound: no such webhook.
-	DeleteWebhook(ctx context.Context, id perdure.WebhookID) error
+	Rotate(ctx context.Context, id perdure.WebhookID) (webhook.Created, error)
+	// Delete removes a webhook and its deliveries. NotFound: no such webhook.
+	Delete(ctx context.Context, id perdure.WebhookID) error
 }
 
-// WebhookDeliveries lists deliveries of webhooks, and repeats them.
+// WebhookDeliveries lists and repeats the deliveries of webhooks.
 type WebhookDeliveries interface {
-	// WebhookDeliveries lists deliveries of a webhook, newest first; limit 0 means all. NotFound:
+	// Deliveries lists deliveries of a webhook, newest first; limit 0 means all. NotFound:
 	// no such webhook.
-	WebhookDeliveries(ctx context.Context, id perdure.WebhookID, limit int) ([]webhook.Delivery, error)
-	// RedeliverWebhook queues a delivery again, under the same id. NotFound: the webhook has no
+	Deliveries(ctx context.Context, id perdure.WebhookID, limit int) ([]webhook.Delivery, error)
+	// Redeliver queues a delivery again, under the same id. NotFound: the webhook has no
 	// such delivery. Conflict: the webhook is disabled.
-	RedeliverWebhook(
+	Redeliver(
 		ctx context.Context, id perdure.WebhookID, delivery perdure.WebhookDeliveryID,
 	) (webhook.Delivery, error)
-	// TestWebhook queues a ping, which is sent once. NotFound: no such webhook. Conflict: the
+	// Test queues a ping, which is sent once. NotFound: no such webhook. Conflict: the
 	// webhook is disabled.
-	TestWebhook(ctx context.Context, id perdure.WebhookID) (webhook.Delivery, error)
+	Test(ctx context.Context, id perdure.WebhookID) (webhook.Delivery, error)
 }

@@ -46,7 +46,7 @@ type bareRun struct {
 // recorded returns the last turn of a session, which the bare server sends again.
 func (l *load) recorded(ctx context.Context) ([]recordedEvent, error) {
 	id := l.sessions[1]
-	now, err := l.eng.Session(ctx, id)
+	now, err := l.eng.Sessions().Get(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -157,14 +157,14 @@ type runOf struct {
 
 // flooding runs a command in a new session, and returns its call.
 func (l *load) flooding(ctx context.Context, agent perdure.Agent, name string) (perdure.Call, error) {
-	made, err := l.eng.NewSession(ctx, agent)
+	made, err := l.eng.Sessions().Create(ctx, agent)
 	if err == nil {
 		err = l.turn(ctx, made.ID, name)
 	}
 	if err != nil {
 		return perdure.Call{}, err
 	}
-	calls, err := l.eng.Calls(ctx, made.ID)
+	calls, err := l.eng.Calls().List(ctx, made.ID)
 	if err == nil && len(calls) != 1 {
 		err = fmt.Errorf("there are %d calls", len(calls))
 	}
@@ -205,7 +205,7 @@ func (f *floodResult) run(ctx context.Context, l *load, r *floodRun, in runOf) e
 
 // endless runs an endless command, reads its output, and cancels it.
 func (f *floodResult) endless(ctx context.Context, l *load, agent perdure.Agent) error {
-	made, err := l.eng.NewSession(ctx, agent)
+	made, err := l.eng.Sessions().Create(ctx, agent)
 	if err == nil {
 		err = l.eng.Send(ctx, made.ID, perdure.Text("endless"))
 	}
@@ -224,7 +224,7 @@ func (f *floodResult) endless(ctx context.Context, l *load, agent perdure.Agent)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for late := time.Now().Add(patience); task.LogBytes < endlessBytes && time.Now().Before(late); <-tick.C {
-		tasks, err := l.eng.Tasks(ctx, made.ID)
+		tasks, err := l.eng.Tasks().List(ctx, made.ID)
 		if err != nil {
 			return err
 		}
@@ -232,11 +232,11 @@ func (f *floodResult) endless(ctx context.Context, l *load, agent perdure.Agent)
 			task = tasks[0]
 		}
 	}
-	log, err := l.eng.TaskLog(ctx, task.ID, -100, 100)
+	log, err := l.eng.Tasks().Log(ctx, task.ID, -100, 100)
 	if err != nil {
 		return err
 	}
-	head, err := l.eng.TaskLog(ctx, task.ID, 0, 100)
+	head, err := l.eng.Tasks().Log(ctx, task.ID, 0, 100)
 	if err != nil {
 		return err
 	}
@@ -245,13 +245,13 @@ func (f *floodResult) endless(ctx context.Context, l *load, agent perdure.Agent)
 	}
 	f.Handle = says(head) && says(log)
 	var gone *perdure.LogRotated
-	_, err = l.eng.TaskLog(ctx, task.ID, endlessBytes/2, 100)
+	_, err = l.eng.Tasks().Log(ctx, task.ID, endlessBytes/2, 100)
 	f.Rotated = errors.As(err, &gone) && gone.First > gone.Offset
 	began := time.Now()
-	if _, err := l.eng.CancelTask(ctx, task.ID, "load", "enough"); err != nil {
+	if _, err := l.eng.Tasks().Cancel(ctx, task.ID, "load", "enough"); err != nil {
 		return err
 	}
-	task, err = l.eng.WaitTask(ctx, task.ID)
+	task, err = l.eng.Tasks().Wait(ctx, task.ID)
 	f.Cancel, f.Logged = float64(time.Since(began).Microseconds()), log.End
 	if err == nil && task.State != perdure.TaskCanceled {
 		err = fmt.Errorf("the endless command is %s: %+v, %s", task.State, task.Error, task.StateDetail)

@@ -151,19 +151,19 @@ func measureOverload(ctx context.Context, o options, at environment) (f result, 
 	if err := os.WriteFile(script, []byte("steps: [{text: ok, repeat: true}]"), 0o600); err != nil {
 		return nil, nil, err
 	}
-	long, err := eng.NewSession(ctx, perdure.Agent{Name: "load", Model: "scripted:" + script})
+	long, err := eng.Sessions().Create(ctx, perdure.Agent{Name: "load", Model: "scripted:" + script})
 	for range turns {
 		if err == nil {
 			err = eng.Send(ctx, long.ID, perdure.Text("go"))
 		}
 		if err == nil {
-			err = eng.WaitIdle(ctx, long.ID)
+			err = eng.Sessions().WaitIdle(ctx, long.ID)
 		}
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	quiet, err := eng.NewSession(ctx, perdure.Agent{Name: "load"})
+	quiet, err := eng.Sessions().Create(ctx, perdure.Agent{Name: "load"})
 	if err != nil {
 		return nil, nil, err
 	}

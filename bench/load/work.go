@@ -88,7 +88,7 @@ func (l *load) prepare(ctx context.Context, model string) error {
 		return err
 	}
 	l.eng, l.agent = eng, perdure.Agent{Name: "load", Model: "scripted:" + model, Tools: []string{"echo"}}
-	long, err := eng.NewSession(ctx, l.agent)
+	long, err := eng.Sessions().Create(ctx, l.agent)
 	l.long = long.ID
 	for range oldMessages {
 		if err == nil {
@@ -106,7 +106,7 @@ func (l *load) prepare(ctx context.Context, model string) error {
 func (l *load) begin(ctx context.Context) error {
 	l.sessions = nil
 	for range sessionCount {
-		made, err := l.eng.NewSession(ctx, l.agent)
+		made, err := l.eng.Sessions().Create(ctx, l.agent)
 		if err != nil {
 			return err
 		}
@@ -138,14 +138,14 @@ func (l *load) turn(ctx context.Context, id perdure.SessionID, text string) erro
 	if err := l.eng.Send(ctx, id, perdure.Text(text)); err != nil {
 		return err
 	}
-	return l.eng.WaitIdle(ctx, id)
+	return l.eng.Sessions().WaitIdle(ctx, id)
 }
 
 // last returns the last sequence number of each session.
 func (l *load) last(ctx context.Context) ([]int64, error) {
 	var all []int64
 	for _, id := range l.sessions {
-		s, err := l.eng.Session(ctx, id)
+		s, err := l.eng.Sessions().Get(ctx, id)
 		if err != nil {
 			return nil, err
 		}

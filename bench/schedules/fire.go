@@ -124,7 +124,7 @@ func (w *scheduleRig) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := eng.NewSession(ctx, perdure.Agent{})
+	s, err := eng.Sessions().Create(ctx, perdure.Agent{})
 	w.id = s.ID
 	return err
 }
@@ -236,7 +236,7 @@ func (w *scheduleRig) due(ctx context.Context, eng *local.Engine, from time.Time
 	o options) (ids []perdure.ScheduleID, err error) {
 	for i := range o.due {
 		order := w.schedule(from, from.Add(time.Duration(i)*o.length/time.Duration(o.due)))
-		made, err := eng.CreateSchedule(ctx,
+		made, err := eng.Schedules().Create(ctx,
 			perdure.Schedule{Session: w.id, Title: order.Title, At: order.At, Action: order.Action})
 		if err != nil {
 			return nil, err

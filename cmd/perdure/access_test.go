@@ -96,7 +96,7 @@ func TestAccessMCP(t *testing.T) {
 	r := newMCPRig(t)
 	let := func(o engine.TokenRequest) engine.IssuedToken {
 		t.Helper()
-		made, err := r.eng.CreateToken(t.Context(), o)
+		made, err := r.eng.Tokens().Create(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,11 +109,11 @@ func TestAccessMCP(t *testing.T) {
 	if status != http.StatusOK || !strings.Contains(body, "mine") {
 		t.Fatalf("got %d %s", status, body)
 	}
-	sessions, err := r.eng.Sessions(t.Context(), 0)
+	sessions, err := r.eng.Sessions().List(t.Context(), 0)
 	if err != nil || len(sessions) != 1 || sessions[0].Org != "acme" {
 		t.Fatalf("got %+v, %v", sessions, err)
 	}
-	calls, err := r.eng.Calls(t.Context(), sessions[0].ID)
+	calls, err := r.eng.Calls().List(t.Context(), sessions[0].ID)
 	if err != nil || len(calls) != 1 {
 		t.Fatalf("got %+v, %v", calls, err)
 	}
@@ -130,7 +130,7 @@ func TestAccessMCP(t *testing.T) {
 	if _, body := r.ask(reader.Secret, "tools/call", `"name":"echo","arguments":{"text":"a"}`); !strings.Contains(body, "does not have the scope write") {
 		t.Errorf("without the scope: %s", body)
 	}
-	if _, err := r.eng.RevokeToken(t.Context(), ada.ID, "user"); err != nil {
+	if _, err := r.eng.Tokens().Revoke(t.Context(), ada.ID, "user"); err != nil {
 		t.Fatal(err)
 	}
 	for name, secret := range map[string]string{"revoked": ada.Secret, "wrong": ada.Secret + "x", "none": ""} {

@@ -161,9 +161,18 @@ type wrongEngine struct {
 	sabotage string
 }
 
-// Tasks lists tasks, with summaries that differ between processes.
-func (l wrongEngine) Tasks(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error) {
-	tasks, err := l.Engine.Tasks(ctx, id)
+// wrongEngineTasks implements engine.Tasks for wrongEngine.
+type wrongEngineTasks struct {
+	engine.Tasks
+	wrongEngine
+}
+
+// Tasks implements engine.Engine.
+func (l wrongEngine) Tasks() engine.Tasks { return wrongEngineTasks{l.Engine.Tasks(), l} }
+
+// List lists tasks, with summaries that differ between processes.
+func (l wrongEngineTasks) List(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error) {
+	tasks, err := l.Engine.Tasks().List(ctx, id)
 	for i := range tasks {
 		if l.sabotage == sabotageSettle {
 			tasks[i].Summary += fmt.Sprintf(" (%d)", os.Getpid())

@@ -18,7 +18,7 @@ import (
 	"github.com/perdure/perdure/tool/mcptool"
 )
 
-// connections implements engine.Connections for the MCP servers of a data directory. It is safe for
+// connections implements local.Connections for the MCP servers of a data directory. It is safe for
 // concurrent use.
 type connections struct {
 	home    func() (mcpConfig, error)
@@ -28,11 +28,11 @@ type connections struct {
 	failed map[string]string // guarded by mu; by name: last error in this process
 }
 
-var _ engine.Connections = (*connections)(nil)
+var _ local.Connections = (*connections)(nil)
 
-// Connections implements engine.Connections. It contacts no server and returns what each one
+// List implements local.Connections. It contacts no server and returns what each one
 // reported last.
-func (c *connections) Connections(context.Context) (found []engine.Connection, err error) {
+func (c *connections) List(context.Context) (found []engine.Connection, err error) {
 	home, err := c.home()
 	if err != nil {
 		return nil, err
@@ -43,8 +43,8 @@ func (c *connections) Connections(context.Context) (found []engine.Connection, e
 	return found, nil
 }
 
-// TestConnection implements engine.Connections.
-func (c *connections) TestConnection(ctx context.Context, name string) (engine.Connection, error) {
+// Test implements local.Connections.
+func (c *connections) Test(ctx context.Context, name string) (engine.Connection, error) {
 	home, err := c.home()
 	if err != nil {
 		return engine.Connection{}, err

@@ -51,7 +51,7 @@ func (d demoChild) run(ctx context.Context) error {
 	if err := door.openSocket(); err != nil {
 		return err
 	}
-	before, err := eng.Sessions(ctx, 0)
+	before, err := eng.Sessions().List(ctx, 0)
 	if err != nil {
 		return errors.Join(err, door.close())
 	}
@@ -110,12 +110,12 @@ func (d demoChild) serve(ctx context.Context, eng engine.Engine, before []engine
 	for _, s := range before {
 		if unfinished(s) {
 			carry(func() error { return d.sign(ctx, eng, s, moving) })
-			d.reopen(open, func() error { return eng.WaitIdle(ctx, s.ID) }, carry)
+			d.reopen(open, func() error { return eng.Sessions().WaitIdle(ctx, s.ID) }, carry)
 		}
 	}
 	if d.Finish {
 		for _, s := range before {
-			carry(func() error { return eng.WaitIdle(ctx, s.ID) })
+			carry(func() error { return eng.Sessions().WaitIdle(ctx, s.ID) })
 		}
 		group.Wait()
 		moving()
@@ -162,7 +162,7 @@ func firstOf(failed <-chan error) error {
 
 // order starts one session and waits until it is idle.
 func (d demoChild) order(ctx context.Context, eng engine.Engine, number int, moving func()) error {
-	s, err := eng.NewSession(ctx, perdure.Agent{Name: "demo", Title: fmt.Sprintf("order %d", number)})
+	s, err := eng.Sessions().Create(ctx, perdure.Agent{Name: "demo", Title: fmt.Sprintf("order %d", number)})
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (d demoChild) order(ctx context.Context, eng engine.Engine, number int, mov
 		return err
 	}
 	moving()
-	return eng.WaitIdle(ctx, s.ID)
+	return eng.Sessions().WaitIdle(ctx, s.ID)
 }
 
 // errMoved ends the wait for progress.

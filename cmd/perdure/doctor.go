@@ -245,7 +245,7 @@ func newestMoment(ctx context.Context, dir string) time.Time {
 		return newest
 	}
 	defer eng.Close()
-	all, err := eng.Sessions(ctx, 0)
+	all, err := eng.Sessions().List(ctx, 0)
 	if err != nil {
 		return newest
 	}

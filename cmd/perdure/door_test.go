@@ -80,7 +80,16 @@ type called struct {
 	name string
 }
 
-func (c called) Tools(context.Context) ([]engine.Tool, error) {
+// calledTools implements engine.Tools for called.
+type calledTools struct {
+	engine.Tools
+	called
+}
+
+// Tools implements engine.Engine.
+func (c called) Tools() engine.Tools { return calledTools{nil, c} }
+
+func (c calledTools) List(context.Context) ([]engine.Tool, error) {
 	return []engine.Tool{{Name: c.name, Parameters: []byte(`{}`)}}, nil
 }
 

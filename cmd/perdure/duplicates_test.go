@@ -171,7 +171,7 @@ func TestR15Duplicates(t *testing.T) {
 	l.begin()
 	bases := make([]string, 0, requests/40+1) // a session can have five schedules
 	for range cap(bases) {
-		s, err := l.eng.NewSession(t.Context(), perdure.Agent{})
+		s, err := l.eng.Sessions().Create(t.Context(), perdure.Agent{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,16 +253,16 @@ func (l *lives) effects(bases []string) (n int) {
 			l.t.Fatal(err)
 		}
 	}
-	sessions, err := l.eng.Sessions(ctx, 0)
+	sessions, err := l.eng.Sessions().List(ctx, 0)
 	check(err)
 	n += len(sessions) - len(bases)
-	schedules, err := l.eng.Schedules(ctx, "")
+	schedules, err := l.eng.Schedules().List(ctx, "")
 	check(err)
 	n += len(schedules)
 	calls := 0
 	for _, base := range bases {
 		id := perdure.SessionID(strings.TrimPrefix(base, "/v1/sessions/"))
-		check(l.eng.WaitIdle(ctx, id))
+		check(l.eng.Sessions().WaitIdle(ctx, id))
 		events, err := l.eng.Events(ctx, id, 0, 0)
 		check(err)
 		for _, e := range events {
@@ -275,12 +275,12 @@ func (l *lives) effects(bases []string) (n int) {
 				}
 			}
 		}
-		values, err := l.eng.Values(ctx, id, "")
+		values, err := l.eng.Values().List(ctx, id, "")
 		check(err)
 		for _, v := range values {
 			n += int(v.Version) // each write is a version
 		}
-		ledger, err := l.eng.Calls(ctx, id)
+		ledger, err := l.eng.Calls().List(ctx, id)
 		check(err)
 		calls += len(ledger)
 	}

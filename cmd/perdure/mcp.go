@@ -52,7 +52,7 @@ const keeperCommand = "server"
 // toolsWithHandles returns the tools for MCP clients: those named, or all that need no capability.
 func toolsWithHandles(ctx context.Context, eng engine.Engine, names []string) ([]mcpserver.Exposed, error) {
 	var marked []mcpserver.Exposed
-	all, err := eng.Tools(ctx)
+	all, err := eng.Tools().List(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -333,10 +333,10 @@ func finish(ctx context.Context, dir string) (broken []string) {
 	work, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1) // capacity 1: one result
 	go func() { ended <- eng.Run(work) }()
-	all, err := eng.Sessions(ctx, 0)
+	all, err := eng.Sessions().List(ctx, 0)
 	for _, s := range all {
 		if s.LastSeq > 1 { // it has received a message
-			err = errors.Join(err, eng.WaitIdle(ctx, s.ID))
+			err = errors.Join(err, eng.Sessions().WaitIdle(ctx, s.ID))
 		}
 	}
 	record, unread := readAll(ctx, eng.store)

@@ -81,12 +81,12 @@ func runOwners(ctx context.Context, o cli.OpenOptions) (map[string]string, error
 		return nil, err
 	}
 	defer eng.Close()
-	sessions, err := eng.Sessions(ctx, 0)
+	sessions, err := eng.Sessions().List(ctx, 0)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
 	for _, s := range sessions {
-		calls, err := eng.Calls(ctx, s.ID)
+		calls, err := eng.Calls().List(ctx, s.ID)
 		if err != nil {
 			return nil, fmt.Errorf("list calls of %s: %w", s.ID, err)
 		}

@@ -6,84 +6,113 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// Agents implements engine.Agents.
-func (r *reader) Agents(ctx context.Context) ([]engine.AgentEntry, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.AgentEntry,
+// readerAgents implements engine.Agents for reader.
+type readerAgents struct {
+	engine.Agents
+	*reader
+}
+
+// Agents implements engine.Engine.
+func (r *reader) Agents() engine.Agents { return readerAgents{r.remoteEngine.Agents(), r} }
+
+// List implements engine.Agents.
+func (r readerAgents) List(ctx context.Context) ([]engine.AgentEntry, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.AgentEntry,
 		error) {
-		return eng.Agents(ctx)
+		return eng.Agents().List(ctx)
 	})
 }
 
-// Agent implements engine.Agents.
-func (r *reader) Agent(ctx context.Context, id string) (engine.AgentEntry, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (engine.AgentEntry,
+// Get implements engine.Agents.
+func (r readerAgents) Get(ctx context.Context, id string) (engine.AgentEntry, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (engine.AgentEntry,
 		error) {
-		return eng.Agent(ctx, id)
+		return eng.Agents().Get(ctx, id)
 	})
 }
 
-// EffectiveAgent implements engine.Agents.
-func (r *reader) EffectiveAgent(ctx context.Context, id string) (engine.EffectiveAgent, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (engine.EffectiveAgent, error) {
-		return eng.EffectiveAgent(ctx, id)
+// Effective implements engine.Agents.
+func (r readerAgents) Effective(ctx context.Context, id string) (engine.EffectiveAgent, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (engine.EffectiveAgent, error) {
+		return eng.Agents().Effective(ctx, id)
 	})
 }
 
-// AgentVersions implements engine.Agents.
-func (r *reader) AgentVersions(ctx context.Context, id string, limit int) ([]engine.AgentEntry, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.AgentEntry, error) {
-		return eng.AgentVersions(ctx, id, limit)
+// Versions implements engine.Agents.
+func (r readerAgents) Versions(ctx context.Context, id string, limit int) ([]engine.AgentEntry, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.AgentEntry, error) {
+		return eng.Agents().Versions(ctx, id, limit)
 	})
 }
 
-// Harnesses implements engine.Harnesses.
-func (r *reader) Harnesses(ctx context.Context) ([]engine.HarnessEntry, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.HarnessEntry,
+// readerHarnesses implements engine.Harnesses for reader.
+type readerHarnesses struct {
+	engine.Harnesses
+	*reader
+}
+
+// Harnesses implements engine.Engine.
+func (r *reader) Harnesses() engine.Harnesses { return readerHarnesses{r.remoteEngine.Harnesses(), r} }
+
+// List implements engine.Harnesses.
+func (r readerHarnesses) List(ctx context.Context) ([]engine.HarnessEntry, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.HarnessEntry,
 		error) {
-		return eng.Harnesses(ctx)
+		return eng.Harnesses().List(ctx)
 	})
 }
 
-// Harness implements engine.Harnesses.
-func (r *reader) Harness(ctx context.Context, id string) (engine.HarnessEntry, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (engine.HarnessEntry,
+// Get implements engine.Harnesses.
+func (r readerHarnesses) Get(ctx context.Context, id string) (engine.HarnessEntry, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (engine.HarnessEntry,
 		error) {
-		return eng.Harness(ctx, id)
+		return eng.Harnesses().Get(ctx, id)
 	})
 }
 
-// HarnessVersions implements engine.Harnesses.
-func (r *reader) HarnessVersions(ctx context.Context, id string, limit int) ([]engine.HarnessEntry, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.HarnessEntry, error) {
-		return eng.HarnessVersions(ctx, id, limit)
+// Versions implements engine.Harnesses.
+func (r readerHarnesses) Versions(ctx context.Context, id string, limit int) ([]engine.HarnessEntry, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.HarnessEntry, error) {
+		return eng.Harnesses().Versions(ctx, id, limit)
 	})
 }
 
-// Connections implements engine.Connections.
-func (r *reader) Connections(ctx context.Context) ([]engine.Connection, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.Connection,
+// readerConnections implements engine.Connections for reader.
+type readerConnections struct {
+	engine.Connections
+	*reader
+}
+
+// Connections implements engine.Engine.
+func (r *reader) Connections() engine.Connections {
+	return readerConnections{r.remoteEngine.Connections(), r}
+}
+
+// List implements engine.Connections.
+func (r readerConnections) List(ctx context.Context) ([]engine.Connection, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.Connection,
 		error) {
-		return eng.Connections(ctx)
+		return eng.Connections().List(ctx)
 	})
 }
 
-// TestConnection implements engine.Connections. Unlike other reads it has no time limit with the
+// Test implements engine.Connections. Unlike other reads it has no time limit with the
 // holder. Without a holder, this process connects to the server itself.
-func (r *reader) TestConnection(ctx context.Context, name string) (engine.Connection, error) {
+func (r readerConnections) Test(ctx context.Context, name string) (engine.Connection, error) {
 	if r.holderResponds(ctx) {
-		return r.remoteEngine.TestConnection(ctx, name)
+		return r.remoteEngine.Connections().Test(ctx, name)
 	}
 	st, err := r.openStore(ctx)
 	if err != nil {
 		return engine.Connection{}, err
 	}
-	return st.TestConnection(ctx, name)
+	return st.Connections().Test(ctx, name)
 }
 
-// Providers implements engine.Providers.
-func (r *reader) Providers(ctx context.Context) ([]engine.Provider, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.Provider,
+// Providers implements engine.Connections.
+func (r readerConnections) Providers(ctx context.Context) ([]engine.Provider, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.Provider,
 		error) {
-		return eng.Providers(ctx)
+		return eng.Connections().Providers(ctx)
 	})
 }

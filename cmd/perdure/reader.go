@@ -37,9 +37,9 @@ var errSlowHolder = fmt.Errorf("%w: the server of the data directory does not re
 // return committed data only, so that a caller that continues from a sequence number or an offset
 // misses nothing and gets nothing twice, however often the holder comes and goes.
 //
-// It is safe for concurrent use. Methods that wait for news (Follow, WaitTask, WaitIdle) work only
-// with the holder, because a store does not notify other processes. Commands that follow therefore
-// poll.
+// It is safe for concurrent use. Methods that wait for news (Follow, Tasks.Wait, WaitIdle) work
+// only with the holder, because a store does not notify other processes. Commands that follow
+// therefore poll.
 type reader struct {
 	*remoteEngine
 	fallbackOptions cli.OpenOptions // for the store
@@ -108,7 +108,7 @@ func (r *reader) holderResponds(ctx context.Context) bool {
 	began := time.Now()
 	short, cancel := context.WithTimeoutCause(ctx, probeTimeout, errSlowHolder)
 	defer cancel()
-	if _, err := r.remoteEngine.Sessions(short, 1); err != nil {
+	if _, err := r.remoteEngine.Sessions().List(short, 1); err != nil {
 		r.rest(began)
 		return false
 	}
@@ -156,34 +156,52 @@ func (r *reader) openStore(ctx context.Context) (*localEngine, error) {
 	return st, nil
 }
 
-// Session implements engine.Sessions.
-func (r *reader) Session(ctx context.Context, id perdure.SessionID) (engine.Session, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (engine.Session,
+// readerSessions implements engine.Sessions for reader.
+type readerSessions struct {
+	engine.Sessions
+	*reader
+}
+
+// Sessions implements engine.Engine.
+func (r *reader) Sessions() engine.Sessions { return readerSessions{r.remoteEngine.Sessions(), r} }
+
+// Get implements engine.Sessions.
+func (r readerSessions) Get(ctx context.Context, id perdure.SessionID) (engine.Session, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (engine.Session,
 		error) {
-		return eng.Session(ctx, id)
+		return eng.Sessions().Get(ctx, id)
 	})
 }
 
-// Sessions implements engine.Sessions.
-func (r *reader) Sessions(ctx context.Context, limit int) ([]engine.Session, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.Session, error) {
-		return eng.Sessions(ctx, limit)
+// List implements engine.Sessions.
+func (r readerSessions) List(ctx context.Context, limit int) ([]engine.Session, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.Session, error) {
+		return eng.Sessions().List(ctx, limit)
 	})
 }
 
-// SessionsWhere implements engine.Sessions.
-func (r *reader) SessionsWhere(ctx context.Context, f engine.SessionFilter) ([]engine.Session, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.Session, error) {
-		return eng.SessionsWhere(ctx, f)
+// ListWhere implements engine.Sessions.
+func (r readerSessions) ListWhere(ctx context.Context, f engine.SessionFilter) ([]engine.Session, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.Session, error) {
+		return eng.Sessions().ListWhere(ctx, f)
 	})
 }
+
+// readerArchives implements engine.Archives for reader.
+type readerArchives struct {
+	engine.Archives
+	*reader
+}
+
+// Archives implements engine.Engine.
+func (r *reader) Archives() engine.Archives { return readerArchives{r.remoteEngine.Archives(), r} }
 
 // Export implements engine.Archives. It buffers the export, because the holder may go away in the
 // middle.
-func (r *reader) Export(ctx context.Context, id perdure.SessionID, w io.Writer) error {
-	text, err := ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]byte, error) {
+func (r readerArchives) Export(ctx context.Context, id perdure.SessionID, w io.Writer) error {
+	text, err := ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]byte, error) {
 		var out bytes.Buffer
-		err := eng.Export(ctx, id, &out)
+		err := eng.Archives().Export(ctx, id, &out)
 		return out.Bytes(), err
 	})
 	if err == nil {
@@ -192,99 +210,135 @@ func (r *reader) Export(ctx context.Context, id perdure.SessionID, w io.Writer) 
 	return err
 }
 
-// Events implements engine.Journals.
+// Events implements engine.Journal.
 func (r *reader) Events(ctx context.Context, id perdure.SessionID, after int64, limit int) ([]perdure.Event, error) {
 	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]perdure.Event, error) {
 		return eng.Events(ctx, id, after, limit)
 	})
 }
 
-// Calls implements engine.Calls.
-func (r *reader) Calls(ctx context.Context, id perdure.SessionID) ([]perdure.Call, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]perdure.Call,
+// readerCalls implements engine.Calls for reader.
+type readerCalls struct {
+	engine.Calls
+	*reader
+}
+
+// Calls implements engine.Engine.
+func (r *reader) Calls() engine.Calls { return readerCalls{r.remoteEngine.Calls(), r} }
+
+// List implements engine.Calls.
+func (r readerCalls) List(ctx context.Context, id perdure.SessionID) ([]perdure.Call, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]perdure.Call,
 		error) {
-		return eng.Calls(ctx, id)
+		return eng.Calls().List(ctx, id)
 	})
 }
 
-// Task implements engine.Tasks.
-func (r *reader) Task(ctx context.Context, id perdure.TaskID) (perdure.Task, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (perdure.Task, error) { return eng.Task(ctx, id) })
+// readerTasks implements engine.Tasks for reader.
+type readerTasks struct {
+	engine.Tasks
+	*reader
 }
 
-// Tasks implements engine.Tasks.
-func (r *reader) Tasks(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]perdure.Task,
+// Tasks implements engine.Engine.
+func (r *reader) Tasks() engine.Tasks { return readerTasks{r.remoteEngine.Tasks(), r} }
+
+// Get implements engine.Tasks.
+func (r readerTasks) Get(ctx context.Context, id perdure.TaskID) (perdure.Task, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (perdure.Task, error) { return eng.Tasks().Get(ctx, id) })
+}
+
+// List implements engine.Tasks.
+func (r readerTasks) List(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]perdure.Task,
 		error) {
-		return eng.Tasks(ctx, id)
+		return eng.Tasks().List(ctx, id)
 	})
 }
 
-// TaskLog implements engine.Tasks.
-func (r *reader) TaskLog(ctx context.Context, id perdure.TaskID, offset int64, max int) (engine.Log, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (engine.Log, error) {
-		return eng.TaskLog(ctx, id, offset, max)
+// Log implements engine.Tasks.
+func (r readerTasks) Log(ctx context.Context, id perdure.TaskID, offset int64, max int) (engine.Log, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (engine.Log, error) {
+		return eng.Tasks().Log(ctx, id, offset, max)
 	})
 }
 
-// Approvals implements engine.Approvals.
-func (r *reader) Approvals(ctx context.Context, filter engine.ApprovalFilter) ([]perdure.Approval, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]perdure.Approval, error) {
-		return eng.Approvals(ctx, filter)
+// readerApprovals implements engine.Approvals for reader.
+type readerApprovals struct {
+	engine.Approvals
+	*reader
+}
+
+// Approvals implements engine.Engine.
+func (r *reader) Approvals() engine.Approvals { return readerApprovals{r.remoteEngine.Approvals(), r} }
+
+// List implements engine.Approvals.
+func (r readerApprovals) List(ctx context.Context, filter engine.ApprovalFilter) ([]perdure.Approval, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]perdure.Approval, error) {
+		return eng.Approvals().List(ctx, filter)
 	})
 }
 
-// Approval implements engine.Approvals.
-func (r *reader) Approval(ctx context.Context, id perdure.ApprovalID) (perdure.Approval, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (perdure.Approval,
+// Get implements engine.Approvals.
+func (r readerApprovals) Get(ctx context.Context, id perdure.ApprovalID) (perdure.Approval, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (perdure.Approval,
 		error) {
-		return eng.Approval(ctx, id)
+		return eng.Approvals().Get(ctx, id)
 	})
 }
 
-// TaskMessages implements engine.Deliveries.
-func (r *reader) TaskMessages(ctx context.Context, id perdure.TaskID, after perdure.TaskMessageID,
+// Messages implements engine.Tasks.
+func (r readerTasks) Messages(ctx context.Context, id perdure.TaskID, after perdure.TaskMessageID,
 	limit int) ([]perdure.TaskMessage, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]perdure.TaskMessage, error) {
-		return eng.TaskMessages(ctx, id, after, limit)
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]perdure.TaskMessage, error) {
+		return eng.Tasks().Messages(ctx, id, after, limit)
 	})
 }
 
-// Schedule implements engine.Schedules.
-func (r *reader) Schedule(ctx context.Context, id perdure.ScheduleID) (perdure.Schedule, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (perdure.Schedule,
+// readerSchedules implements engine.Schedules for reader.
+type readerSchedules struct {
+	engine.Schedules
+	*reader
+}
+
+// Schedules implements engine.Engine.
+func (r *reader) Schedules() engine.Schedules { return readerSchedules{r.remoteEngine.Schedules(), r} }
+
+// Get implements engine.Schedules.
+func (r readerSchedules) Get(ctx context.Context, id perdure.ScheduleID) (perdure.Schedule, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (perdure.Schedule,
 		error) {
-		return eng.Schedule(ctx, id)
+		return eng.Schedules().Get(ctx, id)
 	})
 }
 
-// Schedules implements engine.Schedules.
-func (r *reader) Schedules(ctx context.Context, id perdure.SessionID) ([]perdure.Schedule, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]perdure.Schedule, error) {
-		return eng.Schedules(ctx, id)
+// List implements engine.Schedules.
+func (r readerSchedules) List(ctx context.Context, id perdure.SessionID) ([]perdure.Schedule, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]perdure.Schedule, error) {
+		return eng.Schedules().List(ctx, id)
 	})
 }
 
 // NextFires implements engine.Schedules.
-func (r *reader) NextFires(ctx context.Context, id perdure.ScheduleID, n int) ([]engine.NextFire, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]engine.NextFire, error) {
-		return eng.NextFires(ctx, id, n)
+func (r readerSchedules) NextFires(ctx context.Context, id perdure.ScheduleID, n int) ([]engine.NextFire, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]engine.NextFire, error) {
+		return eng.Schedules().NextFires(ctx, id, n)
 	})
 }
 
-// ScheduleFires implements engine.Schedules.
-func (r *reader) ScheduleFires(ctx context.Context, id perdure.ScheduleID, limit int) ([]perdure.Fire, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]perdure.Fire, error) {
-		return eng.ScheduleFires(ctx, id, limit)
+// Fires implements engine.Schedules.
+func (r readerSchedules) Fires(ctx context.Context, id perdure.ScheduleID, limit int) ([]perdure.Fire, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]perdure.Fire, error) {
+		return eng.Schedules().Fires(ctx, id, limit)
 	})
 }
 
-// Backfill implements engine.ScheduleControl, as far as it reads: a dry run.
-func (r *reader) Backfill(ctx context.Context, id perdure.ScheduleID, of engine.TimeRange) ([]perdure.Fire, error) {
+// Backfill implements engine.Schedules, as far as it reads: a dry run.
+func (r readerSchedules) Backfill(ctx context.Context, id perdure.ScheduleID, of engine.TimeRange) ([]perdure.Fire, error) {
 	of.DryRun = true
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]perdure.Fire,
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]perdure.Fire,
 		error) {
-		return eng.Backfill(ctx, id, of)
+		return eng.Schedules().Backfill(ctx, id, of)
 	})
 }
 

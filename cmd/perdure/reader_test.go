@@ -80,7 +80,7 @@ type told struct {
 // began starts a session, and returns its journal.
 func began(t *testing.T, eng *localEngine) told {
 	t.Helper()
-	s, err := eng.NewSession(t.Context(), perdure.Agent{Name: "agent", Model: "scripted:none"})
+	s, err := eng.Sessions().Create(t.Context(), perdure.Agent{Name: "agent", Model: "scripted:none"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func readerTurnsBack(t *testing.T) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for !r.probed {
-		if _, err := r.Session(ctx, journal.id); err != nil {
+		if _, err := r.Sessions().Get(ctx, journal.id); err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -197,7 +197,7 @@ func readerPassesOn(t *testing.T) {
 	hold(t, dir)
 	r := readerOf(t, dir)
 
-	_, err := r.Task(t.Context(), "task_nobody")
+	_, err := r.Tasks().Get(t.Context(), "task_nobody")
 
 	if !errors.Is(err, perdure.NotFound) || !r.probed || r.store != nil {
 		t.Errorf("%v, met %t, store %v; want the holder's NotFound", err, r.probed, r.store)
@@ -233,7 +233,7 @@ func readerEnds(t *testing.T) {
 	why := errors.New("told to")
 	cancel(why)
 
-	_, err := r.Sessions(ctx, 0)
+	_, err := r.Sessions().List(ctx, 0)
 
 	if !errors.Is(err, why) || r.lastError != nil {
 		t.Errorf("%v; the holder was lost to %v", err, r.lastError)
@@ -256,7 +256,7 @@ func readerHopes(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	_, err := r.Sessions(t.Context(), 0)
+	_, err := r.Sessions().List(t.Context(), 0)
 
 	if !errors.Is(err, perdure.Unavailable) || !errors.Is(err, perdure.NotFound) {
 		t.Errorf("%v, want both: Unavailable of the holder, NotFound of the store", err)

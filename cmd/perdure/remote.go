@@ -85,7 +85,7 @@ func responds(ctx context.Context, cfg remote.Config) bool {
 	defer eng.Close()
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	_, err = eng.Sessions(ctx, 1)
+	_, err = eng.Sessions().List(ctx, 1)
 	return err == nil
 }
 

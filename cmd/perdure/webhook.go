@@ -14,25 +14,34 @@ func shown(disclosure string) func(perdure.Event) perdure.Event {
 	return func(e perdure.Event) perdure.Event { return api.Disclose(e, api.Disclosure(disclosure)) }
 }
 
-// Webhook implements engine.Webhooks.
-func (r *reader) Webhook(ctx context.Context, id perdure.WebhookID) (webhook.Webhook, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) (webhook.Webhook,
+// readerWebhooks implements engine.Webhooks for reader.
+type readerWebhooks struct {
+	engine.Webhooks
+	*reader
+}
+
+// Webhooks implements engine.Engine.
+func (r *reader) Webhooks() engine.Webhooks { return readerWebhooks{r.remoteEngine.Webhooks(), r} }
+
+// Get implements engine.Webhooks.
+func (r readerWebhooks) Get(ctx context.Context, id perdure.WebhookID) (webhook.Webhook, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) (webhook.Webhook,
 		error) {
-		return eng.Webhook(ctx, id)
+		return eng.Webhooks().Get(ctx, id)
 	})
 }
 
-// Webhooks implements engine.Webhooks.
-func (r *reader) Webhooks(ctx context.Context) ([]webhook.Webhook, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]webhook.Webhook,
+// List implements engine.Webhooks.
+func (r readerWebhooks) List(ctx context.Context) ([]webhook.Webhook, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]webhook.Webhook,
 		error) {
-		return eng.Webhooks(ctx)
+		return eng.Webhooks().List(ctx)
 	})
 }
 
-// WebhookDeliveries implements engine.WebhookDeliveries.
-func (r *reader) WebhookDeliveries(ctx context.Context, id perdure.WebhookID, limit int) ([]webhook.Delivery, error) {
-	return ask(ctx, r, func(ctx context.Context, eng engine.Engine) ([]webhook.Delivery, error) {
-		return eng.WebhookDeliveries(ctx, id, limit)
+// Deliveries implements engine.Webhooks.Deliveries.
+func (r readerWebhooks) Deliveries(ctx context.Context, id perdure.WebhookID, limit int) ([]webhook.Delivery, error) {
+	return ask(ctx, r.reader, func(ctx context.Context, eng engine.Engine) ([]webhook.Delivery, error) {
+		return eng.Webhooks().Deliveries(ctx, id, limit)
 	})
 }

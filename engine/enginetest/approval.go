@@ -85,7 +85,7 @@ func approvedOnce(t *testing.T, open Harness) { // TestApprovalSingleUse, AP3, A
 	s.say("go")
 	first := s.asked(1)
 	s.decide(first.ID, perdure.Verdict{Approve: true})
-	_, twice := s.eng.DecideApproval(s.ctx, first.ID, perdure.Verdict{Approve: false, By: "user"})
+	_, twice := s.eng.Approvals().Decide(s.ctx, first.ID, perdure.Verdict{Approve: false, By: "user"})
 	s.rest()
 	s.say("the same again")
 	second := s.asked(2)
@@ -114,7 +114,7 @@ func approvalBound(t *testing.T, open Harness) {
 			s := begin(t, open, setup)
 			s.say("go")
 			a := s.asked(1)
-			_, other := s.eng.DecideApproval(s.ctx, a.ID, perdure.Verdict{
+			_, other := s.eng.Approvals().Decide(s.ctx, a.ID, perdure.Verdict{
 				Approve: true, By: "user", ArgsHash: "sha256:other",
 			})
 			s.decide(a.ID, perdure.Verdict{Approve: true, Args: json.RawMessage(`{"text":"` + args + `"}`)})
@@ -181,12 +181,12 @@ func policyEnforced(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: oneTool("needs", "{text: a}")})
 	s.say("go")
 	a := s.asked(1)
-	session, err := s.eng.Session(s.ctx, s.id)
+	session, err := s.eng.Sessions().Get(s.ctx, s.id)
 	if err != nil || session.NeedsYou != 1 || len(s.open()) != 1 || s.open()[0].ID != a.ID {
 		t.Errorf("the session needs %d, %v; open %+v", session.NeedsYou, err, s.open())
 	}
-	_, nobody := s.eng.DecideApproval(s.ctx, a.ID, perdure.Verdict{Approve: true})
-	_, unknown := s.eng.DecideApproval(s.ctx, "approval_0123456789abcdef0123456789abcdef", perdure.Verdict{
+	_, nobody := s.eng.Approvals().Decide(s.ctx, a.ID, perdure.Verdict{Approve: true})
+	_, unknown := s.eng.Approvals().Decide(s.ctx, "approval_0123456789abcdef0123456789abcdef", perdure.Verdict{
 		Approve: true, By: "user",
 	})
 	if !errors.Is(nobody, perdure.Invalid) || !errors.Is(unknown, perdure.NotFound) {
@@ -202,7 +202,7 @@ func approvalExpires(t *testing.T, open Harness) { // AP6
 	s.say("go")
 	a := s.asked(1)
 	s.rest()
-	_, late := s.eng.DecideApproval(s.ctx, a.ID, perdure.Verdict{Approve: true, By: "user"})
+	_, late := s.eng.Approvals().Decide(s.ctx, a.ID, perdure.Verdict{Approve: true, By: "user"})
 
 	got := s.onlyResult("needs").Result
 	if got.Error != "approval expired" || got.ErrorKind != perdure.ErrorDenied ||
@@ -232,7 +232,7 @@ func interruptCloses(t *testing.T, open Harness) { // AP8, and LateAnswerIsClose
 	a := s.asked(1)
 	s.interrupt()
 	s.rest()
-	_, late := s.eng.DecideApproval(s.ctx, a.ID, perdure.Verdict{Approve: true, By: "user"})
+	_, late := s.eng.Approvals().Decide(s.ctx, a.ID, perdure.Verdict{Approve: true, By: "user"})
 	s.rest()
 
 	got := s.onlyResult("needs")
@@ -295,7 +295,7 @@ func patchedSurvives(t *testing.T, open Harness) {
 	s.decide(a.ID, verdict)
 	s.crash()
 	s.rest()
-	_, again := s.eng.DecideApproval(s.ctx, a.ID, verdict)
+	_, again := s.eng.Approvals().Decide(s.ctx, a.ID, verdict)
 	s.rest()
 
 	result, effects := s.results()[0], s.Effects("needs")

@@ -117,7 +117,7 @@ func backgroundExpires(t *testing.T, open Harness) { // AP6, AP10
 			s.say("go")
 			a := s.asked(1)
 			got := s.awaitDelivered(perdure.TaskFailed)
-			_, late := s.eng.DecideApproval(s.ctx, a.ID, perdure.Verdict{Approve: true, By: "user"})
+			_, late := s.eng.Approvals().Decide(s.ctx, a.ID, perdure.Verdict{Approve: true, By: "user"})
 
 			want := map[string]string{"spawned": "approval expired", "mid_run": "not allowed"}[name]
 			if got.Error == nil || got.Error.Message != want || s.approval(a.ID).State != perdure.ApprovalExpired ||
@@ -165,7 +165,7 @@ func midRunApproval(t *testing.T, open Harness) { // AP10
 			s.say("go")
 			a := s.asked(1)
 			task := s.question(1)
-			_, word := s.eng.SendTask(s.ctx, task.ID, perdure.TaskMessage{
+			_, word := s.eng.Tasks().Send(s.ctx, task.ID, perdure.TaskMessage{
 				Text: "yes", InReplyTo: task.InputRequest.ID, By: "agent",
 			})
 			if task.InputRequest.Kind != "approval" || a.Task != task.ID || a.Permissions[0].Target != "rm -r /" ||

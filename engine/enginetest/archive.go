@@ -28,7 +28,7 @@ func archiveLaws() []law {
 func (s *scene) export() []byte {
 	s.t.Helper()
 	var out bytes.Buffer
-	if err := s.eng.Export(s.ctx, s.id, &out); err != nil {
+	if err := s.eng.Archives().Export(s.ctx, s.id, &out); err != nil {
 		s.t.Fatalf("Export: %v", err)
 	}
 	return out.Bytes()
@@ -45,7 +45,7 @@ func (s *scene) elsewhere(open Harness, setup Setup) *scene {
 // take imports a file.
 func (s *scene) take(text []byte, how engine.Import) engine.Session {
 	s.t.Helper()
-	session, err := s.eng.Import(s.ctx, bytes.NewReader(text), how)
+	session, err := s.eng.Archives().Import(s.ctx, bytes.NewReader(text), how)
 	if err != nil {
 		s.t.Fatalf("Import: %v", err)
 	}
@@ -64,7 +64,7 @@ func importEqual(t *testing.T, open Harness) {
 	if again := there.export(); !bytes.Equal(again, want) {
 		t.Errorf("exported again it is\n%s\nwant\n%s", again, want)
 	}
-	if known, err := s.eng.Session(s.ctx, s.id); err != nil || !reflect.DeepEqual(got, known) {
+	if known, err := s.eng.Sessions().Get(s.ctx, s.id); err != nil || !reflect.DeepEqual(got, known) {
 		t.Errorf("got %+v, want %+v, %v", got, known, err)
 	}
 	if there.journalText() != s.journalText() {
@@ -144,12 +144,12 @@ func importDamaged(t *testing.T, open Harness) {
 		damaged["without line "+lineName(i)] = append(bytes.Clone(whole[:start]), whole[start+len(lines[i]):]...)
 	}
 	for what, text := range damaged {
-		_, err := there.eng.Import(s.ctx, bytes.NewReader(text), engine.Import{TakeOver: true})
+		_, err := there.eng.Archives().Import(s.ctx, bytes.NewReader(text), engine.Import{TakeOver: true})
 		if !errors.Is(err, perdure.Invalid) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if list, err := there.eng.Sessions(s.ctx, 0); err != nil || len(list) != 0 {
+	if list, err := there.eng.Sessions().List(s.ctx, 0); err != nil || len(list) != 0 {
 		t.Errorf("%d sessions are there, %v", len(list), err)
 	}
 }
@@ -162,7 +162,7 @@ func importTwice(t *testing.T, open Harness) {
 	s.say("go")
 	s.rest()
 	text := s.export()
-	_, err := s.eng.Import(s.ctx, bytes.NewReader(text), engine.Import{TakeOver: true})
+	_, err := s.eng.Archives().Import(s.ctx, bytes.NewReader(text), engine.Import{TakeOver: true})
 
 	if !errors.Is(err, perdure.Conflict) || !bytes.Equal(s.export(), text) {
 		t.Errorf("got %v", err)
@@ -175,8 +175,8 @@ func importAtWork(t *testing.T, open Harness) {
 	s.say("go")
 	s.Entered(t, "hold_note", 1)
 	there := s.elsewhere(open, setup)
-	_, err := there.eng.Import(s.ctx, bytes.NewReader(s.export()), engine.Import{})
-	list, listed := there.eng.Sessions(s.ctx, 0)
+	_, err := there.eng.Archives().Import(s.ctx, bytes.NewReader(s.export()), engine.Import{})
+	list, listed := there.eng.Sessions().List(s.ctx, 0)
 	s.Release("hold_note")
 	s.rest()
 
@@ -215,7 +215,7 @@ func importTakesOver(t *testing.T, open Harness) {
 func exportNothing(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: oneTool("note", "{text: a}")})
 	var out bytes.Buffer
-	err := s.eng.Export(s.ctx, "session_019aa0000000700080000000000000fb", &out)
+	err := s.eng.Archives().Export(s.ctx, "session_019aa0000000700080000000000000fb", &out)
 
 	if !errors.Is(err, perdure.NotFound) || out.Len() > 0 {
 		t.Errorf("got %v and %d bytes", err, out.Len())

@@ -13,9 +13,9 @@ import (
 // auditListed checks that audited actions are listed in order, over a restart, and by filter (S26).
 func auditListed(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: "steps:\n  - text: Hello\n"})
-	made, err := s.eng.CreateToken(s.ctx, engine.TokenRequest{Name: "ci", By: "user"})
+	made, err := s.eng.Tokens().Create(s.ctx, engine.TokenRequest{Name: "ci", By: "user"})
 	if err == nil {
-		_, err = s.eng.RevokeToken(s.ctx, made.ID, "user")
+		_, err = s.eng.Tokens().Revoke(s.ctx, made.ID, "user")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -23,7 +23,7 @@ func auditListed(t *testing.T, open Harness) {
 	s.crash()
 	ask := func(q engine.AuditQuery) (deeds []string) {
 		t.Helper()
-		entries, err := s.eng.Audit(s.ctx, q)
+		entries, err := s.eng.Audit().List(s.ctx, q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func auditListed(t *testing.T, open Harness) {
 	}
 	id := string(made.ID)
 	both := []string{"token.created " + id, "token.revoked " + id}
-	first, err := s.eng.Audit(s.ctx, engine.AuditQuery{Limit: 1})
+	first, err := s.eng.Audit().List(s.ctx, engine.AuditQuery{Limit: 1})
 	if err != nil || len(first) != 1 {
 		t.Fatalf("got %+v, %v", first, err)
 	}
@@ -63,7 +63,7 @@ func auditListed(t *testing.T, open Harness) {
 			t.Errorf("%s: %s", c.name, diff)
 		}
 	}
-	if _, err := s.eng.Audit(s.ctx, engine.AuditQuery{After: -1}); !errors.Is(err, perdure.Invalid) {
+	if _, err := s.eng.Audit().List(s.ctx, engine.AuditQuery{After: -1}); !errors.Is(err, perdure.Invalid) {
 		t.Errorf("a negative seq: got %v", err)
 	}
 }

@@ -42,7 +42,7 @@ func (s *scene) cap(c budget.Currency, limit string, more ...func(*budget.Budget
 	for _, change := range more {
 		change(&b)
 	}
-	set, err := s.eng.SetBudget(s.ctx, b, "user")
+	set, err := s.eng.Budgets().Set(s.ctx, b, "user")
 	if err != nil {
 		s.t.Fatalf("SetBudget: %v", err)
 	}
@@ -62,7 +62,7 @@ func amount(t *testing.T, text string) budget.Amount {
 // ledger, and nothing is reserved while the session is idle.
 func (s *scene) standing(id perdure.BudgetID) budget.Standing {
 	s.t.Helper()
-	all, err := s.eng.Budgets(s.ctx, engine.BudgetFilter{})
+	all, err := s.eng.Budgets().List(s.ctx, engine.BudgetFilter{})
 	if err != nil {
 		s.t.Fatalf("Budgets: %v", err)
 	}
@@ -70,7 +70,7 @@ func (s *scene) standing(id perdure.BudgetID) budget.Standing {
 		if b.ID != id {
 			continue
 		}
-		lines, err := s.eng.BudgetEntries(s.ctx, id, 0)
+		lines, err := s.eng.Budgets().Entries(s.ctx, id, 0)
 		if err != nil {
 			s.t.Fatalf("BudgetEntries: %v", err)
 		}
@@ -93,7 +93,7 @@ func (s *scene) standing(id perdure.BudgetID) budget.Standing {
 // status returns the status in the session's row.
 func (s *scene) status() perdure.SessionStatus {
 	s.t.Helper()
-	session, err := s.eng.Session(s.ctx, s.id)
+	session, err := s.eng.Sessions().Get(s.ctx, s.id)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func budgetCounts(t *testing.T, open Harness) {
 		t.Errorf("no bytes were counted")
 	}
 	s.standing(seconds.ID)
-	report, err := s.eng.CheckBudgets(s.ctx, s.id)
+	report, err := s.eng.Budgets().Check(s.ctx, s.id)
 	if err != nil || report.State != budget.Active || len(report.Budgets) != 5 {
 		t.Errorf("CheckBudgets: %+v, %v", report, err)
 	}
@@ -197,7 +197,7 @@ func budgetEstimates(t *testing.T, open Harness) {
 	s.rest()
 
 	got := s.standing(b.ID)
-	lines, err := s.eng.BudgetEntries(s.ctx, b.ID, 1)
+	lines, err := s.eng.Budgets().Entries(s.ctx, b.ID, 1)
 	if err != nil || got.Spent < budget.Whole(4096) || !lines[0].Estimate {
 		t.Errorf("got %s spent, %+v, %v; want what was reserved, as an estimate", got.Spent, lines, err)
 	}
@@ -213,7 +213,7 @@ func budgetPauses(t *testing.T, open Harness) {
 	if len(paused) != 1 || paused[0].SoftLimit != "1500" || len(s.Effects("note")) != 2 {
 		t.Errorf("got %+v and %d effects, want one budget.paused after the second call", paused, len(s.Effects("note")))
 	}
-	if report, err := s.eng.CheckBudgets(s.ctx, s.id); err != nil || report.State != budget.Paused {
+	if report, err := s.eng.Budgets().Check(s.ctx, s.id); err != nil || report.State != budget.Paused {
 		t.Errorf("CheckBudgets: %+v, %v; want paused", report, err)
 	}
 
@@ -222,7 +222,7 @@ func budgetPauses(t *testing.T, open Harness) {
 	if n := s.turns(); n != 1 {
 		t.Errorf("%d turns in a paused session, want 1", n)
 	}
-	if err := s.eng.ResumeSession(s.ctx, s.id, "operator"); err != nil {
+	if err := s.eng.Sessions().Resume(s.ctx, s.id, "operator"); err != nil {
 		t.Fatalf("ResumeSession: %v", err)
 	}
 	s.turnEnds(2)
@@ -232,7 +232,7 @@ func budgetPauses(t *testing.T, open Harness) {
 		t.Errorf("it ended with %q after %d effects, %s; journal:\n%s",
 			s.final(), len(s.Effects("note")), s.status(), s.journalText())
 	}
-	if err := s.eng.ResumeSession(s.ctx, s.id, "operator"); !errors.Is(err, perdure.Conflict) {
+	if err := s.eng.Sessions().Resume(s.ctx, s.id, "operator"); !errors.Is(err, perdure.Conflict) {
 		t.Errorf("resume of a session that is not stopped: %v, want Conflict", err)
 	}
 	s.standing(b.ID)
@@ -243,7 +243,7 @@ func budgetToppedUp(t *testing.T, open Harness) {
 	b := s.cap(budget.ModelCalls, "2")
 	s.say("go")
 	s.sealedBy(1)
-	if err := s.eng.ResumeSession(s.ctx, s.id, "operator"); !errors.Is(err, perdure.Conflict) {
+	if err := s.eng.Sessions().Resume(s.ctx, s.id, "operator"); !errors.Is(err, perdure.Conflict) {
 		t.Errorf("resume with an exhausted budget: %v, want Conflict", err)
 	}
 
@@ -308,7 +308,7 @@ func budgetKept(t *testing.T, open Harness) {
 	if again := s.cap(budget.USD, "20", monthly); again.ID != b.ID || !again.CreatedAt.Equal(b.CreatedAt) {
 		t.Errorf("set again it is %+v, want the same one", again)
 	}
-	lines, err := s.eng.BudgetEntries(s.ctx, b.ID, 0)
+	lines, err := s.eng.Budgets().Entries(s.ctx, b.ID, 0)
 	if err != nil || len(lines) != 2 || lines[1].Kind != budget.Set || lines[1].Amount != budget.Whole(20) ||
 		lines[0].Name != "user" {
 		t.Errorf("the ledger says %+v, %v; want two settings", lines, err)
@@ -319,7 +319,7 @@ func budgetKept(t *testing.T, open Harness) {
 		"soft":     {Subject: budget.Subject{Scope: budget.User, ID: "a"}, Currency: budget.USD, Limit: 1, Soft: 2},
 		"action":   {Subject: budget.Subject{Scope: budget.User, ID: "a"}, Currency: budget.USD, Action: "explode"},
 	} {
-		if _, err := s.eng.SetBudget(s.ctx, wrong, "user"); !errors.Is(err, perdure.Invalid) {
+		if _, err := s.eng.Budgets().Set(s.ctx, wrong, "user"); !errors.Is(err, perdure.Invalid) {
 			t.Errorf("a wrong %s: %v, want Invalid", name, err)
 		}
 	}
@@ -327,16 +327,16 @@ func budgetKept(t *testing.T, open Harness) {
 		Subject:  budget.Subject{Scope: budget.Session, ID: "session_00000000000000000000000000000001"},
 		Currency: budget.Calls,
 	}
-	if _, err := s.eng.SetBudget(s.ctx, missing, "user"); !errors.Is(err, perdure.NotFound) {
+	if _, err := s.eng.Budgets().Set(s.ctx, missing, "user"); !errors.Is(err, perdure.NotFound) {
 		t.Errorf("a missing session: %v, want NotFound", err)
 	}
-	if err := s.eng.RemoveBudget(s.ctx, b.ID); err != nil {
+	if err := s.eng.Budgets().Remove(s.ctx, b.ID); err != nil {
 		t.Errorf("RemoveBudget: %v", err)
 	}
-	if err := s.eng.RemoveBudget(s.ctx, b.ID); !errors.Is(err, perdure.NotFound) {
+	if err := s.eng.Budgets().Remove(s.ctx, b.ID); !errors.Is(err, perdure.NotFound) {
 		t.Errorf("RemoveBudget again: %v, want NotFound", err)
 	}
-	if report, err := s.eng.CheckBudgets(s.ctx, s.id); err != nil || report.State != budget.NoBudgets ||
+	if report, err := s.eng.Budgets().Check(s.ctx, s.id); err != nil || report.State != budget.NoBudgets ||
 		len(report.Budgets) != 0 {
 		t.Errorf("CheckBudgets: %+v, %v; want no_budgets", report, err)
 	}

@@ -51,7 +51,7 @@ func budgetOfMoney(t *testing.T, open Harness) {
 	if got := s.standing(b.ID); got.Spent.String() != "4.700002" || got.State != budget.Exhausted || got.Unpriced != 0 {
 		t.Errorf("got %+v, want 4.700002 spent", got)
 	}
-	lines, err := s.eng.BudgetEntries(s.ctx, b.ID, 0)
+	lines, err := s.eng.Budgets().Entries(s.ctx, b.ID, 0)
 	var amounts []string
 	for _, line := range lines {
 		if line.Kind == budget.Charge {
@@ -62,24 +62,24 @@ func budgetOfMoney(t *testing.T, open Harness) {
 		!slices.Equal(amounts, []string{"1.4", "0.250001", "1.4", "0.250001", "1.4"}) {
 		t.Errorf("the ledger says %v, %v", amounts, err)
 	}
-	report, err := s.eng.Costs(s.ctx, engine.CostQuery{Group: "model"})
+	report, err := s.eng.Budgets().Costs(s.ctx, engine.CostQuery{Group: "model"})
 	text, broken := json.Marshal(report)
 	if err != nil || broken != nil || !strings.Contains(string(text), `"usd":"4.2"`) ||
 		!strings.Contains(string(text), `"usd":"4.700002"`) || report.AsOf != "2026-11-01" ||
 		report.Total.Unpriced != 0 {
 		t.Errorf("Costs: %s, %v, %v; want decimal strings: 4.2 of the model, 4.700002 in all", text, err, broken)
 	}
-	other, err := s.eng.NewSession(s.ctx, perdure.Agent{Model: "nobodys"})
+	other, err := s.eng.Sessions().Create(s.ctx, perdure.Agent{Model: "nobodys"})
 	if err == nil {
 		err = s.eng.Send(s.ctx, other.ID, perdure.Text("go"))
 	}
 	if err == nil {
-		err = s.eng.WaitIdle(s.ctx, other.ID)
+		err = s.eng.Sessions().WaitIdle(s.ctx, other.ID)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err = s.eng.Costs(s.ctx, engine.CostQuery{Session: other.ID})
+	report, err = s.eng.Budgets().Costs(s.ctx, engine.CostQuery{Session: other.ID})
 	if err != nil || report.Total.Unpriced != 4 || len(report.Total.Models) != 1 ||
 		!strings.Contains(report.Total.Models[0], "nobodys") {
 		t.Errorf("Costs: %+v, %v; want four calls of a model without a known price", report.Total, err)
@@ -95,7 +95,7 @@ func budgetAfterQuestion(t *testing.T, open Harness) {
 		s.cap(budget.Seconds, "3600")}
 	s.say("go")
 	s.until("open answer", func(e perdure.Event) bool { _, ok := e.Fact.(perdure.OutputStarted); return ok })
-	now, err := s.eng.CheckBudgets(s.ctx, s.id)
+	now, err := s.eng.Budgets().Check(s.ctx, s.id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func budgetAfterQuestion(t *testing.T, open Harness) {
 // it.
 func (s *scene) withheld(id perdure.ScheduleID, why string) {
 	s.t.Helper()
-	fire, err := s.eng.TriggerSchedule(s.ctx, id, "user")
+	fire, err := s.eng.Schedules().Trigger(s.ctx, id, "user")
 	if err != nil || fire.Outcome != perdure.SkippedBudget || !strings.Contains(fire.Reason, why) ||
 		fire.Task != "" || fire.Message != "" {
 		s.t.Errorf("got %+v, %v; want it skipped for the budget, and %q", fire, err, why)
@@ -159,7 +159,7 @@ func budgetWithholdsFires(t *testing.T, open Harness) {
 			s.turnEnds(2)
 			s.rest()
 			for _, id := range []perdure.ScheduleID{speaks.ID, runs.ID} {
-				if fire, err := s.eng.TriggerSchedule(s.ctx, id, "user"); err != nil || fire.Outcome != perdure.Fired {
+				if fire, err := s.eng.Schedules().Trigger(s.ctx, id, "user"); err != nil || fire.Outcome != perdure.Fired {
 					t.Errorf("after the higher limit: got %+v, %v", fire, err)
 				}
 			}
@@ -178,17 +178,17 @@ func budgetRefusesFire(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: spawning("bg_note", "{}")})
 	b := s.cap(budget.Calls, "1")
 	made := s.create(s.hourly())
-	first, err := s.eng.TriggerSchedule(s.ctx, made.ID, "user")
+	first, err := s.eng.Schedules().Trigger(s.ctx, made.ID, "user")
 	if err != nil || first.Outcome != perdure.Fired {
 		t.Fatalf("got %+v, %v", first, err)
 	}
-	if _, err := s.eng.WaitTask(s.ctx, first.Task); err != nil {
+	if _, err := s.eng.Tasks().Wait(s.ctx, first.Task); err != nil {
 		t.Fatal(err)
 	}
 	s.rest()
 
 	s.withheld(made.ID, "used up: 1 of 1 calls")
-	after, err := s.eng.Schedule(s.ctx, made.ID)
+	after, err := s.eng.Schedules().Get(s.ctx, made.ID)
 	if err != nil || after.Count != 1 || after.Failures != 0 || !after.Enabled ||
 		!after.LastFire.Equal(first.Nominal.Truncate(time.Microsecond)) {
 		t.Errorf("the schedule is %+v, %v; want one fire and no failure", after, err)
@@ -197,7 +197,7 @@ func budgetRefusesFire(t *testing.T, open Harness) {
 		t.Error("a run that did not start stopped its session")
 	}
 	s.cap(budget.Calls, "5")
-	if fire, err := s.eng.TriggerSchedule(s.ctx, made.ID, "user"); err != nil || fire.Outcome != perdure.Fired {
+	if fire, err := s.eng.Schedules().Trigger(s.ctx, made.ID, "user"); err != nil || fire.Outcome != perdure.Fired {
 		t.Errorf("after the higher limit: got %+v, %v", fire, err)
 	}
 	s.rest()

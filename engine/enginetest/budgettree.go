@@ -36,7 +36,7 @@ func budgetShared(t *testing.T, open Harness) {
 	s.rest()
 
 	got := s.standing(b.ID)
-	lines, err := s.eng.BudgetEntries(s.ctx, b.ID, 0)
+	lines, err := s.eng.Budgets().Entries(s.ctx, b.ID, 0)
 	by := map[perdure.SessionID]budget.Amount{}
 	for _, line := range lines {
 		if line.Kind == budget.Charge {
@@ -113,7 +113,7 @@ func budgetUnpriced(t *testing.T, open Harness) {
 		t.Errorf("got %+v and %d model calls, want a pause before the first one that names the model",
 			paused, len(facts[perdure.Generation](s)))
 	}
-	if err := s.eng.ResumeSession(s.ctx, s.id, "operator"); err != nil {
+	if err := s.eng.Sessions().Resume(s.ctx, s.id, "operator"); err != nil {
 		t.Fatalf("ResumeSession: %v", err)
 	}
 	nth[perdure.TurnCompleted](s, 1, nil)
@@ -122,7 +122,7 @@ func budgetUnpriced(t *testing.T, open Harness) {
 	if got := s.standing(b.ID); got.Unpriced != 4 || got.Spent != 0 {
 		t.Errorf("%s spent and %d model calls without a price, want 4", got.Spent, got.Unpriced)
 	}
-	report, err := s.eng.Costs(s.ctx, engine.CostQuery{Group: "model"})
+	report, err := s.eng.Budgets().Costs(s.ctx, engine.CostQuery{Group: "model"})
 	if err != nil || len(report.Items) != 2 || report.Total.Unpriced != 4 || len(report.Total.Models) != 1 ||
 		len(report.Total.Cost) != 0 || report.Total.ToolCalls != 3 {
 		t.Errorf("Costs: %+v, %v; want four model calls without a known price, and three tool calls", report, err)

@@ -26,8 +26,8 @@ func cancelsRun(t *testing.T, open Harness) { // TestCancelBackgroundRun, RC7
 	s.say("go")
 	s.Entered(t, "bg_hold", 1)
 
-	receipt, err := s.eng.CancelTask(s.ctx, s.onlyTask().ID, "user", "enough")
-	again, againErr := s.eng.CancelTask(s.ctx, s.onlyTask().ID, "somebody", "else")
+	receipt, err := s.eng.Tasks().Cancel(s.ctx, s.onlyTask().ID, "user", "enough")
+	again, againErr := s.eng.Tasks().Cancel(s.ctx, s.onlyTask().ID, "somebody", "else")
 	s.rest()
 
 	task := s.onlyTask()
@@ -68,10 +68,10 @@ steps: [{text: x}, {text: it runs, repeat: true}]
 			if task.HeartbeatAt.IsZero() {
 				t.Error("no heartbeat at the start")
 			}
-			if _, err := s.eng.CancelTask(s.ctx, task.ID, "user", ""); err != nil {
+			if _, err := s.eng.Tasks().Cancel(s.ctx, task.ID, "user", ""); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.eng.WaitTask(s.ctx, task.ID); err != nil {
+			if _, err := s.eng.Tasks().Wait(s.ctx, task.ID); err != nil {
 				t.Fatal(err)
 			}
 			s.say("read")
@@ -96,13 +96,13 @@ func cancelsQueued(t *testing.T, open Harness) { // RC1
 		return ok && f.Task.State == perdure.TaskQueued
 	})
 
-	if _, err := s.eng.CancelTask(s.ctx, queued.Task, "user", ""); err != nil {
+	if _, err := s.eng.Tasks().Cancel(s.ctx, queued.Task, "user", ""); err != nil {
 		t.Fatal(err)
 	}
 	s.Release("bg_hold")
 	s.rest()
 
-	task, err := s.eng.Task(s.ctx, queued.Task)
+	task, err := s.eng.Tasks().Get(s.ctx, queued.Task)
 	if err != nil || task.State != perdure.TaskCanceled || task.Executions != 0 {
 		t.Errorf("got %+v, %v", task, err)
 	}
@@ -114,7 +114,7 @@ func cancelsFinished(t *testing.T, open Harness) { // RC1
 	s.rest()
 	before := len(s.events())
 
-	receipt, err := s.eng.CancelTask(s.ctx, s.onlyTask().ID, "user", "")
+	receipt, err := s.eng.Tasks().Cancel(s.ctx, s.onlyTask().ID, "user", "")
 
 	if err != nil || !receipt.RequestedAt.IsZero() || s.onlyTask().State != perdure.TaskSucceeded ||
 		len(s.events()) != before {
@@ -126,7 +126,7 @@ func stubbornFenced(t *testing.T, open Harness) { // TestStubbornToolFenced, RC6
 	s := begin(t, open, Setup{Script: spawning("bg_stubborn", "{}"), Grace: 20 * time.Millisecond})
 	s.say("go")
 	s.Entered(t, "bg_stubborn", 1)
-	if _, err := s.eng.CancelTask(s.ctx, s.onlyTask().ID, "user", ""); err != nil {
+	if _, err := s.eng.Tasks().Cancel(s.ctx, s.onlyTask().ID, "user", ""); err != nil {
 		t.Fatal(err)
 	}
 	s.rest()
@@ -146,7 +146,7 @@ func cancelSurvives(t *testing.T, open Harness) { // TestReaperHonoursCancel, RC
 	s := begin(t, open, Setup{Script: spawning("bg_stubborn", "{}")})
 	s.say("go")
 	s.Entered(t, "bg_stubborn", 1)
-	if _, err := s.eng.CancelTask(s.ctx, s.onlyTask().ID, "user", ""); err != nil {
+	if _, err := s.eng.Tasks().Cancel(s.ctx, s.onlyTask().ID, "user", ""); err != nil {
 		t.Fatal(err)
 	}
 	s.crash()
@@ -170,7 +170,7 @@ steps: [{text: x, repeat: true}]
 	s.say("go")
 	s.Entered(t, "bg_hold", 1)
 	s.Entered(t, "hold", 1)
-	if err := s.eng.Interrupt(s.ctx, s.id, "user", "stop"); err != nil {
+	if err := s.eng.Sessions().Interrupt(s.ctx, s.id, "user", "stop"); err != nil {
 		t.Fatal(err)
 	}
 	s.until("canceled turn", func(e perdure.Event) bool { _, ok := e.Fact.(perdure.TurnCanceled); return ok })
@@ -194,7 +194,7 @@ steps:
 `})
 	s.say("go")
 	s.until("open answer", func(e perdure.Event) bool { _, ok := e.Fact.(perdure.OutputStarted); return ok })
-	if err := s.eng.Interrupt(s.ctx, s.id, "user", ""); err != nil {
+	if err := s.eng.Sessions().Interrupt(s.ctx, s.id, "user", ""); err != nil {
 		t.Fatal(err)
 	}
 	s.rest()

@@ -37,7 +37,7 @@ func (s *scene) requested(n int) (perdure.ToolCallRequested, perdure.CallKey) {
 
 // gives answers a call as the client does.
 func (s *scene) gives(key perdure.CallKey, result string) error {
-	return s.eng.AnswerCall(s.ctx, key, "app", perdure.ToolResult{Result: json.RawMessage(result)})
+	return s.eng.Calls().Answer(s.ctx, key, "app", perdure.ToolResult{Result: json.RawMessage(result)})
 }
 
 func clientAnswers(t *testing.T, open Harness) { // AP11
@@ -85,7 +85,7 @@ func clientChecked(t *testing.T, open Harness) {
 	_, second := s.requested(2)
 	big := `"` + strings.Repeat("x", 100_000) + `"`
 	bigErr, again := s.gives(first, big), s.gives(first, big)
-	failed := s.eng.AnswerCall(s.ctx, second, "user", perdure.ToolResult{
+	failed := s.eng.Calls().Answer(s.ctx, second, "user", perdure.ToolResult{
 		Error: "boom", ReadTasks: []perdure.TaskID{"task_0123456789abcdef0123456789abcdef"},
 	})
 	if bigErr != nil || again != nil || failed != nil {
@@ -108,7 +108,7 @@ func clientUnknown(t *testing.T, open Harness) { // AP11
 	unknown := s.gives(perdure.CallKey{Session: s.id, Call: "call_0123456789abcdef0123456789abcdef"}, `1`)
 	s.say("go")
 	_, key := s.requested(1)
-	foreign, err := s.eng.NewSession(s.ctx, perdure.Agent{})
+	foreign, err := s.eng.Sessions().Create(s.ctx, perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func waitingStatus(t *testing.T, open Harness) {
 	s.say("go")
 	_, key := s.requested(1)
 	nth(s, 1, func(f perdure.ToolCompleted) bool { return f.Name == "note" })
-	waiting, err := s.eng.Session(s.ctx, s.id)
+	waiting, err := s.eng.Sessions().Get(s.ctx, s.id)
 	awaits := facts[perdure.SessionAwaits](s)
 	if err != nil || waiting.Status != perdure.SessionWaiting || len(awaits) != 1 || len(awaits[0].CallIDs) != 1 ||
 		awaits[0].CallIDs[0] != key.Call {
@@ -224,7 +224,7 @@ func waitingStatus(t *testing.T, open Harness) {
 	}
 	s.rest()
 
-	idle, err := s.eng.Session(s.ctx, s.id)
+	idle, err := s.eng.Sessions().Get(s.ctx, s.id)
 	if err != nil || idle.Status != perdure.SessionIdle || s.turns() != 1 || len(s.results()) != 2 {
 		t.Errorf("the session is %s, %v, after %d turns", idle.Status, err, s.turns())
 	}

@@ -65,7 +65,7 @@ func atMostOnceUnknown(t *testing.T, open Harness) { // LG8, TN17, I2
 	if n := len(s.Effects("hold_charge")); n != 1 {
 		t.Errorf("%d effects, want 1", n)
 	}
-	session, err := s.eng.Session(s.ctx, s.id)
+	session, err := s.eng.Sessions().Get(s.ctx, s.id)
 	if err != nil || session.Unknown != 1 {
 		t.Errorf("the session shows %d unknown, %v", session.Unknown, err)
 	}

@@ -25,7 +25,7 @@ func deliveryLaws() []law {
 // manual sets the delivery of a task to manual.
 func (s *scene) manual(id perdure.TaskID) {
 	s.t.Helper()
-	if task, err := s.eng.SetDelivery(s.ctx, id, perdure.Manual, ""); err != nil || task.Delivery != perdure.Manual {
+	if task, err := s.eng.Tasks().SetDelivery(s.ctx, id, perdure.Manual, ""); err != nil || task.Delivery != perdure.Manual {
 		s.t.Fatalf("SetDelivery: %+v, %v", task, err)
 	}
 }
@@ -33,7 +33,7 @@ func (s *scene) manual(id perdure.TaskID) {
 // drain returns the ready tasks.
 func (s *scene) drain() []perdure.Task {
 	s.t.Helper()
-	tasks, err := s.eng.DrainReady(s.ctx, s.id)
+	tasks, err := s.eng.Tasks().Drain(s.ctx, s.id)
 	if err != nil {
 		s.t.Fatalf("DrainReady: %v", err)
 	}
@@ -71,14 +71,14 @@ func setDelivery(t *testing.T, open Harness) { // 6.3: live, settled, unknown; L
 	s.say("go")
 	task := s.detach("hold")
 	s.turnEnds(1)
-	live, err := s.eng.SetDelivery(s.ctx, task.ID, "", perdure.WakeNotify)
-	_, word := s.eng.SetDelivery(s.ctx, task.ID, "by pigeon", "")
-	_, unknown := s.eng.SetDelivery(s.ctx, "task_0123456789abcdef0123456789abcdef", perdure.Manual, "")
+	live, err := s.eng.Tasks().SetDelivery(s.ctx, task.ID, "", perdure.WakeNotify)
+	_, word := s.eng.Tasks().SetDelivery(s.ctx, task.ID, "by pigeon", "")
+	_, unknown := s.eng.Tasks().SetDelivery(s.ctx, "task_0123456789abcdef0123456789abcdef", perdure.Manual, "")
 	s.crash()
 	s.Release("hold")
 	s.ended(task.ID)
 	s.rest()
-	_, settled := s.eng.SetDelivery(s.ctx, task.ID, perdure.Manual, perdure.WakeNone)
+	_, settled := s.eng.Tasks().SetDelivery(s.ctx, task.ID, perdure.Manual, perdure.WakeNone)
 
 	if err != nil || live.Delivery != perdure.ToLoop || live.Wake != perdure.WakeNotify ||
 		s.onlyTask().Wake != perdure.WakeNotify || s.turns() != 1 {

@@ -167,7 +167,7 @@ func begin(t *testing.T, open Harness, setup Setup) *scene {
 	s.eng = s.Start(t)
 	agent := setup.Agent
 	agent.Instructions = "You are tested."
-	session, err := s.eng.NewSession(ctx, agent)
+	session, err := s.eng.Sessions().Create(ctx, agent)
 	if err != nil {
 		t.Fatalf("NewSession: %v", err)
 	}
@@ -186,7 +186,7 @@ func (s *scene) say(text string) {
 // rest waits until the session is idle.
 func (s *scene) rest() {
 	s.t.Helper()
-	if err := s.eng.WaitIdle(s.ctx, s.id); err != nil {
+	if err := s.eng.Sessions().WaitIdle(s.ctx, s.id); err != nil {
 		s.t.Fatalf("WaitIdle: %v; journal:\n%s", err, s.journalText())
 	}
 }
@@ -276,7 +276,7 @@ func (s *scene) final() string {
 // onlyTask returns the one task of the session.
 func (s *scene) onlyTask() perdure.Task {
 	s.t.Helper()
-	tasks, err := s.eng.Tasks(s.ctx, s.id)
+	tasks, err := s.eng.Tasks().List(s.ctx, s.id)
 	if err != nil || len(tasks) != 1 {
 		s.t.Fatalf("Tasks: %d, %v; journal:\n%s", len(tasks), err, s.journalText())
 	}

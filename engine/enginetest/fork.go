@@ -50,7 +50,7 @@ rules:
 // fork forks the session and returns the fork as a scene.
 func (s *scene) fork(f engine.Fork) *scene {
 	s.t.Helper()
-	session, err := s.eng.Fork(s.ctx, s.id, f)
+	session, err := s.eng.Archives().Fork(s.ctx, s.id, f)
 	if err != nil {
 		s.t.Fatalf("Fork %+v: %v; journal:\n%s", f, err, s.journalText())
 	}
@@ -198,7 +198,7 @@ steps: [{text: done, repeat: true}]
 	f.decide(second.ID, perdure.Verdict{})
 	f.rest()
 
-	row, err := s.eng.Session(s.ctx, f.id)
+	row, err := s.eng.Sessions().Get(s.ctx, f.id)
 	if n := f.effects(); n["charge"] != 2 || n["note"] != 0 || err != nil {
 		t.Errorf("got %v, %v", n, err)
 	}
@@ -313,8 +313,8 @@ func forkTwice(t *testing.T, open Harness) {
 	const id = "session_019aa0000000700080000000000000fa"
 	one := s.fork(engine.Fork{ID: id, At: 3})
 	again := s.fork(engine.Fork{ID: id, At: 3})
-	_, other := s.eng.Fork(s.ctx, s.id, engine.Fork{ID: id, At: 2})
-	_, own := s.eng.Fork(s.ctx, s.id, engine.Fork{ID: s.id})
+	_, other := s.eng.Archives().Fork(s.ctx, s.id, engine.Fork{ID: id, At: 2})
+	_, own := s.eng.Archives().Fork(s.ctx, s.id, engine.Fork{ID: s.id})
 
 	if one.id != id || again.id != id || len(one.events()) != 2 || !errors.Is(other, perdure.Conflict) ||
 		!errors.Is(own, perdure.Conflict) {
@@ -324,7 +324,7 @@ func forkTwice(t *testing.T, open Harness) {
 
 func forkRefuses(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: oneTool("note", "{text: a}")})
-	sessions, _ := s.eng.Sessions(s.ctx, 0)
+	sessions, _ := s.eng.Sessions().List(s.ctx, 0)
 	for what, c := range map[string]struct {
 		id   perdure.SessionID
 		f    engine.Fork
@@ -336,11 +336,11 @@ func forkRefuses(t *testing.T, open Harness) {
 		"other effects":      {s.id, engine.Fork{Effects: "all"}, perdure.Invalid},
 		"no session id":      {s.id, engine.Fork{ID: "fork"}, perdure.Invalid},
 	} {
-		if _, err := s.eng.Fork(s.ctx, c.id, c.f); !errors.Is(err, c.want) {
+		if _, err := s.eng.Archives().Fork(s.ctx, c.id, c.f); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", what, err, c.want)
 		}
 	}
-	if after, err := s.eng.Sessions(s.ctx, 0); err != nil || len(after) != len(sessions) {
+	if after, err := s.eng.Sessions().List(s.ctx, 0); err != nil || len(after) != len(sessions) {
 		t.Error(fmt.Errorf("%d sessions, there were %d: %w", len(after), len(sessions), err))
 	}
 }

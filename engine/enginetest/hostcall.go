@@ -39,21 +39,21 @@ func (s *scene) host(o engine.HostCallRequest) engine.HostCall {
 	if len(o.Args) == 0 {
 		o.Args = json.RawMessage(`{"text":"a"}`)
 	}
-	made, err := s.eng.StartCall(s.ctx, o)
+	made, err := s.eng.HostCalls().Start(s.ctx, o)
 	if err != nil {
 		s.t.Fatalf("StartCall: %v", err)
 	}
 	return made
 }
 
-// hostEnded waits for the end of a call, and checks that FindCall returns the same.
+// hostEnded waits for the end of a call, and checks that HostCalls.Find returns the same.
 func (s *scene) hostEnded(id perdure.CallID) engine.HostCall {
 	s.t.Helper()
 	found := s.found(id)
 	if found.Task == nil {
 		s.t.Fatalf("call %s has no task", id)
 	}
-	told, err := s.eng.WaitCall(s.ctx, s.id, found)
+	told, err := s.eng.HostCalls().Wait(s.ctx, s.id, found)
 	if err != nil {
 		s.t.Fatalf("WaitCall: %v", err)
 	}
@@ -67,10 +67,10 @@ func (s *scene) hostEnded(id perdure.CallID) engine.HostCall {
 // allEnded waits for the end of every task of the session.
 func (s *scene) allEnded() {
 	s.t.Helper()
-	tasks, err := s.eng.Tasks(s.ctx, s.id)
+	tasks, err := s.eng.Tasks().List(s.ctx, s.id)
 	for _, task := range tasks {
 		if err == nil {
-			_, err = s.eng.WaitTask(s.ctx, task.ID)
+			_, err = s.eng.Tasks().Wait(s.ctx, task.ID)
 		}
 	}
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *scene) allEnded() {
 
 func (s *scene) found(id perdure.CallID) engine.HostCall {
 	s.t.Helper()
-	found, err := s.eng.FindCall(s.ctx, perdure.CallKey{Session: s.id, Call: id})
+	found, err := s.eng.HostCalls().Find(s.ctx, perdure.CallKey{Session: s.id, Call: id})
 	if err != nil {
 		s.t.Fatalf("FindCall: %v", err)
 	}
@@ -114,16 +114,16 @@ func hostCallEnds(t *testing.T, open Harness) { // M1, M5, DL7
 		keys[0] != (perdure.CallKey{Session: s.id, Call: made.ID}).IdempotencyKey() {
 		t.Errorf("effects under %v", keys)
 	}
-	other, err := s.eng.NewSession(s.ctx, perdure.Agent{})
+	other, err := s.eng.Sessions().Create(s.ctx, perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range []perdure.CallKey{{Session: other.ID, Call: made.ID}, {Session: s.id, Call: made.ID + "0"},
 		{Session: "session_0", Call: made.ID}} {
-		if _, err := s.eng.FindCall(s.ctx, key); !errors.Is(err, perdure.NotFound) {
+		if _, err := s.eng.HostCalls().Find(s.ctx, key); !errors.Is(err, perdure.NotFound) {
 			t.Errorf("%s: got %v, want NotFound", key, err)
 		}
-		if _, err := s.eng.WaitCall(s.ctx, key.Session,
+		if _, err := s.eng.HostCalls().Wait(s.ctx, key.Session,
 			engine.HostCall{ID: key.Call, Task: made.Task}); !errors.Is(err, perdure.NotFound) {
 			t.Errorf("wait for %s: got %v, want NotFound", key, err)
 		}
@@ -134,15 +134,15 @@ func hostCallWaited(t *testing.T, open Harness) { // M1
 	s := begin(t, open, Setup{Script: justDone})
 	made := s.host(engine.HostCallRequest{Tool: "hold_note", Args: json.RawMessage(`{"text":"<a & b> \u2028"}`)})
 	s.Entered(t, "hold_note", 1)
-	other, err := s.eng.NewSession(s.ctx, perdure.Agent{})
+	other, err := s.eng.Sessions().Create(s.ctx, perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var told engine.HostCall
 	var foreign error
 	var waits sync.WaitGroup
-	waits.Go(func() { told, err = s.eng.WaitCall(s.ctx, s.id, made) })
-	waits.Go(func() { _, foreign = s.eng.WaitCall(s.ctx, other.ID, made) })
+	waits.Go(func() { told, err = s.eng.HostCalls().Wait(s.ctx, s.id, made) })
+	waits.Go(func() { _, foreign = s.eng.HostCalls().Wait(s.ctx, other.ID, made) })
 	s.Release("hold_note")
 	waits.Wait()
 	if err != nil || told.Result == nil || told.Task.State != perdure.TaskSucceeded {
@@ -154,7 +154,7 @@ func hostCallWaited(t *testing.T, open Harness) { // M1
 	if diff := cmp.Diff(s.found(made.ID), told); diff != "" {
 		t.Errorf("the returned call differs from the stored one (-stored +returned):\n%s", diff)
 	}
-	again, err := s.eng.WaitCall(s.ctx, s.id, told)
+	again, err := s.eng.HostCalls().Wait(s.ctx, s.id, told)
 	if diff := cmp.Diff(told, again); err != nil || diff != "" {
 		t.Errorf("got %v for one that has ended (-want +got):\n%s", err, diff)
 	}
@@ -190,7 +190,7 @@ func hostCallUnknown(t *testing.T, open Harness) { // LG8, TK3
 	if done.Task.State != perdure.TaskUnknown || done.Result == nil || done.Result.ErrorKind != perdure.ErrorUnknown {
 		t.Errorf("got %+v, %+v", done.Result, done.Task)
 	}
-	if err := s.eng.ResolveTask(s.ctx, done.Task.ID,
+	if err := s.eng.Tasks().Resolve(s.ctx, done.Task.ID,
 		engine.Resolution{Answer: perdure.ResolveHappened, Result: json.RawMessage(`"yes"`), By: "operator"}); err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func hostCallKey(t *testing.T, open Harness) { // M4, R15
 		{Session: s.id, Tool: "charge", Key: "k", Args: json.RawMessage(`{"text":"b"}`)},
 		{Session: s.id, Tool: "note", Key: "k", Args: json.RawMessage(`{"text":"a"}`)},
 	} {
-		if made, err := s.eng.StartCall(s.ctx, o); !errors.Is(err, perdure.Conflict) {
+		if made, err := s.eng.HostCalls().Start(s.ctx, o); !errors.Is(err, perdure.Conflict) {
 			t.Errorf("%s %s: got %+v, %v, want Conflict", o.Tool, o.Args, made, err)
 		}
 	}
@@ -280,7 +280,7 @@ func hostCallJoins(t *testing.T, open Harness) { // M4
 		t.Error("a call without a join window joined")
 	}
 	for range 2 {
-		if err := s.eng.AcknowledgeCall(s.ctx, perdure.CallKey{Session: s.id, Call: first.ID}); err != nil {
+		if err := s.eng.HostCalls().MarkReported(s.ctx, perdure.CallKey{Session: s.id, Call: first.ID}); err != nil {
 			t.Fatalf("ToldCall: %v", err)
 		}
 	}
@@ -305,11 +305,11 @@ func hostCallRefused(t *testing.T, open Harness) { // TL22, AP1
 	if denied.Task != nil || denied.Result == nil || denied.Result.ErrorKind != perdure.ErrorDenied {
 		t.Errorf("got %+v", denied)
 	}
-	if made, err := s.eng.StartCall(s.ctx, engine.HostCallRequest{Session: s.id, Tool: "no_such_tool"}); !errors.Is(err,
+	if made, err := s.eng.HostCalls().Start(s.ctx, engine.HostCallRequest{Session: s.id, Tool: "no_such_tool"}); !errors.Is(err,
 		perdure.NotFound) {
 		t.Errorf("got %+v, %v, want NotFound", made, err)
 	}
-	if tasks, err := s.eng.Tasks(s.ctx, s.id); err != nil || len(tasks) != 0 ||
+	if tasks, err := s.eng.Tasks().List(s.ctx, s.id); err != nil || len(tasks) != 0 ||
 		len(s.Effects("charge"))+len(s.Effects("note")) != 0 {
 		t.Errorf("%d tasks, %v", len(tasks), err)
 	}
@@ -321,7 +321,7 @@ func hostCallSlots(t *testing.T, open Harness) { // BG16
 		made := s.host(engine.HostCallRequest{Tool: "hold", Args: json.RawMessage(fmt.Sprintf(`{"text":"%d"}`, i))})
 		s.Entered(t, "hold", i+1)
 		// it was queued if it started before Run
-		if task, err := s.eng.Task(s.ctx, made.Task.ID); err != nil || task.State != perdure.TaskRunning {
+		if task, err := s.eng.Tasks().Get(s.ctx, made.Task.ID); err != nil || task.State != perdure.TaskRunning {
 			t.Errorf("call %d is %s, %v, want running", i, task.State, err)
 		}
 	}
@@ -352,11 +352,11 @@ func hostCallWaits(t *testing.T, open Harness) { // AP2, RC1
 		if made.Task == nil || made.Task.State != perdure.TaskAwaitingInput {
 			t.Fatalf("got %+v", made)
 		}
-		open, err := s.eng.Approvals(s.ctx, engine.ApprovalFilter{Session: s.id, State: perdure.ApprovalOpen})
+		open, err := s.eng.Approvals().List(s.ctx, engine.ApprovalFilter{Session: s.id, State: perdure.ApprovalOpen})
 		if err != nil || len(open) != 1 {
 			t.Fatalf("%d approvals, %v", len(open), err)
 		}
-		if _, err := s.eng.DecideApproval(s.ctx, open[0].ID,
+		if _, err := s.eng.Approvals().Decide(s.ctx, open[0].ID,
 			perdure.Verdict{Approve: approve, By: "somebody"}); err != nil {
 			t.Fatal(err)
 		}
@@ -366,7 +366,7 @@ func hostCallWaits(t *testing.T, open Harness) { // AP2, RC1
 		}
 	}
 	made := s.host(engine.HostCallRequest{Tool: "needs"})
-	if _, err := s.eng.CancelTask(s.ctx, made.Task.ID, "somebody", "not needed"); err != nil {
+	if _, err := s.eng.Tasks().Cancel(s.ctx, made.Task.ID, "somebody", "not needed"); err != nil {
 		t.Fatal(err)
 	}
 	if done := s.hostEnded(made.ID); done.Task.State != perdure.TaskCanceled || done.Result == nil ||

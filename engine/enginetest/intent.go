@@ -46,14 +46,14 @@ func sameSession(t *testing.T, open Harness) { // N5
 	s := begin(t, open, Setup{Script: "steps: [{text: hello}]"})
 	const id = "session_0123456789abcdef0123456789abcdef"
 	agent := perdure.Agent{Name: "one", Metadata: map[string]string{"b": "2", "a": "1"}}
-	first, err := s.eng.NewSessionAs(s.ctx, id, agent)
+	first, err := s.eng.Sessions().CreateAs(s.ctx, id, agent)
 	if err != nil || first.ID != id {
 		t.Fatalf("got %+v, %v", first, err)
 	}
 
-	again, err := s.eng.NewSessionAs(s.ctx, id, agent)
-	_, other := s.eng.NewSessionAs(s.ctx, id, perdure.Agent{Name: "another"})
-	_, wrong := s.eng.NewSessionAs(s.ctx, "message_0123456789abcdef0123456789abcdef", agent)
+	again, err := s.eng.Sessions().CreateAs(s.ctx, id, agent)
+	_, other := s.eng.Sessions().CreateAs(s.ctx, id, perdure.Agent{Name: "another"})
+	_, wrong := s.eng.Sessions().CreateAs(s.ctx, "message_0123456789abcdef0123456789abcdef", agent)
 
 	if err != nil || !reflect.DeepEqual(again, first) {
 		t.Errorf("the same again: got %+v, %v; want %+v", again, err, first)
@@ -161,14 +161,14 @@ steps: [{text: x, repeat: true}]
 	s.Entered(t, "hold_charge", 1)
 	s.crash()
 	s.rest()
-	calls, err := s.eng.Calls(s.ctx, s.id)
+	calls, err := s.eng.Calls().List(s.ctx, s.id)
 	if err != nil || len(calls) != 1 || calls[0].State != perdure.CallUnknown {
 		t.Fatalf("got %+v, %v", calls, err)
 	}
 
 	word := engine.Resolution{Answer: perdure.ResolveHappened, Result: []byte(`{"charged":"a"}`), By: "operator"}
-	err = s.eng.ResolveCall(s.ctx, calls[0].Key, word)
-	again := s.eng.ResolveCall(s.ctx, calls[0].Key, word)
+	err = s.eng.Calls().Resolve(s.ctx, calls[0].Key, word)
+	again := s.eng.Calls().Resolve(s.ctx, calls[0].Key, word)
 	s.say("and?")
 	s.rest()
 
@@ -186,9 +186,9 @@ steps: [{text: x, repeat: true}]
 func callsTool(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: "steps: [{text: hello}]"})
 
-	said, err := s.eng.CallTool(s.ctx, "echo", []byte(`{"text":"a"}`))
-	_, unknown := s.eng.CallTool(s.ctx, "nonsense", nil)
-	_, claimed := s.eng.CallTool(s.ctx, "charge", []byte(`{"text":"a"}`))
+	said, err := s.eng.Tools().Call(s.ctx, "echo", []byte(`{"text":"a"}`))
+	_, unknown := s.eng.Tools().Call(s.ctx, "nonsense", nil)
+	_, claimed := s.eng.Tools().Call(s.ctx, "charge", []byte(`{"text":"a"}`))
 
 	if err != nil || string(said.Result) != `{"said":"a"}` {
 		t.Errorf("got %s, %v", said.Result, err)
@@ -201,13 +201,13 @@ func callsTool(t *testing.T, open Harness) {
 func unknownSession(t *testing.T, open Harness) { // ER2
 	s := begin(t, open, Setup{Script: "steps: [{text: hello}]"})
 	const id = perdure.SessionID("session_00000000000000000000000000000000")
-	_, session := s.eng.Session(s.ctx, id)
+	_, session := s.eng.Sessions().Get(s.ctx, id)
 	_, events := s.eng.Events(s.ctx, id, 0, 0)
 	for name, err := range map[string]error{
 		"session": session, "events": events,
 		"send":      s.eng.Send(s.ctx, id, perdure.Text("x")),
-		"interrupt": s.eng.Interrupt(s.ctx, id, "user", ""),
-		"wait":      s.eng.WaitIdle(s.ctx, id),
+		"interrupt": s.eng.Sessions().Interrupt(s.ctx, id, "user", ""),
+		"wait":      s.eng.Sessions().WaitIdle(s.ctx, id),
 	} {
 		if !errors.Is(err, perdure.NotFound) {
 			t.Errorf("%s: got %v, want NotFound", name, err)

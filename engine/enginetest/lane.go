@@ -130,7 +130,7 @@ func detachedOutput(t *testing.T, open Harness) { // BG13
 			s.Release("stream_hold")
 			s.awaitDelivered(perdure.TaskSucceeded)
 
-			log, err := s.eng.TaskLog(s.ctx, task.ID, 0, 1000)
+			log, err := s.eng.Tasks().Log(s.ctx, task.ID, 0, 1000)
 			var text string
 			for _, chunk := range log.Chunks {
 				text += string(chunk.Bytes)
@@ -268,7 +268,7 @@ func detachCap(t *testing.T, open Harness) {
 // onlyTaskOf returns a task.
 func (s *scene) onlyTaskOf(id perdure.TaskID) perdure.Task {
 	s.t.Helper()
-	task, err := s.eng.Task(s.ctx, id)
+	task, err := s.eng.Tasks().Get(s.ctx, id)
 	if err != nil {
 		s.t.Fatalf("Task: %v", err)
 	}
@@ -277,7 +277,7 @@ func (s *scene) onlyTaskOf(id perdure.TaskID) perdure.Task {
 
 func hostDetach(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: detachingScript(ask("hold", "{text: a}"))})
-	_, unknown := s.eng.DetachCall(s.ctx, perdure.CallKey{
+	_, unknown := s.eng.Calls().Detach(s.ctx, perdure.CallKey{
 		Session: s.id, Call: "call_0123456789abcdef0123456789abcdef",
 	}, "user")
 	s.say("go")
@@ -285,7 +285,7 @@ func hostDetach(t *testing.T, open Harness) {
 	s.turnEnds(1)
 	s.Release("hold")
 	s.awaitDelivered(perdure.TaskSucceeded)
-	_, late := s.eng.DetachCall(s.ctx, task.LedgerKey(), "user")
+	_, late := s.eng.Calls().Detach(s.ctx, task.LedgerKey(), "user")
 
 	if left := s.awaitDetached(); left.Reason != perdure.DetachedByHost || left.TaskID != task.ID || left.TimeoutSeconds != 0 {
 		t.Errorf("got %+v", left)
@@ -349,7 +349,7 @@ func slotsReleased(t *testing.T, open Harness) {
 		f := nth(s, turn, func(f perdure.ToolStarted) bool { return f.Name == "hold_note" })
 		s.Entered(t, "hold_note", turn)
 		if turn == 1 {
-			if _, err := s.eng.DetachCall(s.ctx, perdure.CallKey{Session: s.id, Call: f.CallID}, "user"); err != nil {
+			if _, err := s.eng.Calls().Detach(s.ctx, perdure.CallKey{Session: s.id, Call: f.CallID}, "user"); err != nil {
 				t.Fatal(err)
 			}
 			s.Release("hold")

@@ -35,7 +35,7 @@ steps:
 	s.say("go")
 	s.Entered(t, "hold", 1)
 	s.Entered(t, "hold_note", 1)
-	if err := s.eng.Interrupt(s.ctx, s.id, "user", "enough"); err != nil {
+	if err := s.eng.Sessions().Interrupt(s.ctx, s.id, "user", "enough"); err != nil {
 		t.Fatal(err)
 	}
 	s.rest()
@@ -61,7 +61,7 @@ steps:
 // none running.
 func (s *scene) ledgerAgrees(n int) {
 	s.t.Helper()
-	rows, err := s.eng.Calls(s.ctx, s.id)
+	rows, err := s.eng.Calls().List(s.ctx, s.id)
 	told := facts[perdure.ToolCompleted](s)
 	if err != nil || len(rows) != n || len(told) != n {
 		s.t.Fatalf("%d rows, %v, and %d results, want %d; journal:\n%s", len(rows), err, len(told), n, s.journalText())
@@ -99,7 +99,7 @@ func callsPerStep(t *testing.T, open Harness) { // TN9
 	s.say("go")
 	s.rest()
 
-	rows, err := s.eng.Calls(s.ctx, s.id)
+	rows, err := s.eng.Calls().List(s.ctx, s.id)
 	if err != nil || len(rows) != most || len(s.Effects("note")) != most {
 		t.Errorf("%d rows, %v, %d effects, want %d", len(rows), err, len(s.Effects("note")), most)
 	}

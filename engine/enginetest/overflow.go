@@ -30,7 +30,7 @@ func overflowQueues(t *testing.T, open Harness) { // TestQueueNotReject, BG17
 	s.Release("bg_hold")
 	s.rest()
 
-	tasks, err := s.eng.Tasks(s.ctx, s.id)
+	tasks, err := s.eng.Tasks().List(s.ctx, s.id)
 	if err != nil || len(tasks) != 6 {
 		t.Fatalf("got %d tasks, %v", len(tasks), err)
 	}
@@ -58,7 +58,7 @@ func overflowRejects(t *testing.T, open Harness) { // TestOverflowReject: five r
 			refused++
 		}
 	}
-	tasks, err := s.eng.Tasks(s.ctx, s.id)
+	tasks, err := s.eng.Tasks().List(s.ctx, s.id)
 	if err != nil || len(tasks) != 5 || refused != 1 {
 		t.Errorf("%d tasks, %d refused, %v", len(tasks), refused, err)
 	}
@@ -145,9 +145,9 @@ func cancelAll(t *testing.T, open Harness) { // 6.3 CancelAll
 	s.say("go")
 	s.Entered(t, "bg_hold", 2)
 	s.turnEnds(1)
-	n, err := s.eng.CancelTasks(s.ctx, s.id, "user", "enough")
+	n, err := s.eng.Tasks().CancelAll(s.ctx, s.id, "user", "enough")
 	s.rest()
-	again, againErr := s.eng.CancelTasks(s.ctx, s.id, "user", "enough")
+	again, againErr := s.eng.Tasks().CancelAll(s.ctx, s.id, "user", "enough")
 
 	if n != 3 || again != 0 || err != nil || againErr != nil {
 		t.Errorf("canceled %d, %v; again %d, %v", n, err, again, againErr)

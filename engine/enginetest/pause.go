@@ -29,7 +29,7 @@ func pauseLaws() []law {
 // pause pauses the session.
 func (s *scene) pause() {
 	s.t.Helper()
-	if err := s.eng.PauseSession(s.ctx, s.id, "user", "let me look"); err != nil {
+	if err := s.eng.Sessions().Pause(s.ctx, s.id, "user", "let me look"); err != nil {
 		s.t.Fatalf("PauseSession: %v", err)
 	}
 }
@@ -37,7 +37,7 @@ func (s *scene) pause() {
 // resume resumes the session.
 func (s *scene) resume() {
 	s.t.Helper()
-	if err := s.eng.ResumeSession(s.ctx, s.id, "user"); err != nil {
+	if err := s.eng.Sessions().Resume(s.ctx, s.id, "user"); err != nil {
 		s.t.Fatalf("ResumeSession: %v; journal:\n%s", err, s.journalText())
 	}
 }
@@ -46,7 +46,7 @@ func (s *scene) resume() {
 func (s *scene) isPaused(turn bool) {
 	s.t.Helper()
 	s.rest()
-	row, err := s.eng.Session(s.ctx, s.id)
+	row, err := s.eng.Sessions().Get(s.ctx, s.id)
 	if err != nil || row.Status != perdure.SessionPaused || row.Paused == nil || row.Paused.By != "user" ||
 		row.Paused.Reason != "let me look" || row.Paused.At.IsZero() {
 		s.t.Fatalf("the session is %+v, %v; want it paused by user; journal:\n%s", row, err, s.journalText())
@@ -75,7 +75,7 @@ func firstOfTwoRunning(t *testing.T, open Harness) *scene {
 func pauseHoldsCalls(t *testing.T, open Harness) {
 	s := firstOfTwoRunning(t, open)
 	s.pause()
-	if row, err := s.eng.Session(s.ctx, s.id); err != nil || row.Status != perdure.SessionPaused || row.Paused == nil {
+	if row, err := s.eng.Sessions().Get(s.ctx, s.id); err != nil || row.Status != perdure.SessionPaused || row.Paused == nil {
 		t.Errorf("while a call runs it is %+v, %v; want paused", row, err)
 	}
 	s.Release("hold_note")
@@ -104,17 +104,17 @@ func pauseHoldsCalls(t *testing.T, open Harness) {
 		t.Errorf("%d turns, %q, %v, %s; want the turn to continue; journal:\n%s",
 			s.turns(), s.final(), s.effects(), s.status(), s.journalText())
 	}
-	if row, err := s.eng.Session(s.ctx, s.id); err != nil || row.Paused != nil {
+	if row, err := s.eng.Sessions().Get(s.ctx, s.id); err != nil || row.Paused != nil {
 		t.Errorf("after it: %+v, %v", row, err)
 	}
-	if err := s.eng.ResumeSession(s.ctx, s.id, "user"); !errors.Is(err, perdure.Conflict) {
+	if err := s.eng.Sessions().Resume(s.ctx, s.id, "user"); !errors.Is(err, perdure.Conflict) {
 		t.Errorf("resume of a session that is not stopped: %v, want Conflict", err)
 	}
 	const missing = "session_00000000000000000000000000000001"
-	if err := s.eng.PauseSession(s.ctx, missing, "user", ""); !errors.Is(err, perdure.NotFound) {
+	if err := s.eng.Sessions().Pause(s.ctx, missing, "user", ""); !errors.Is(err, perdure.NotFound) {
 		t.Errorf("pause of a missing session: %v, want NotFound", err)
 	}
-	if err := s.eng.ResumeSession(s.ctx, missing, "user"); !errors.Is(err, perdure.NotFound) {
+	if err := s.eng.Sessions().Resume(s.ctx, missing, "user"); !errors.Is(err, perdure.NotFound) {
 		t.Errorf("resume of a missing session: %v, want NotFound", err)
 	}
 }
@@ -221,7 +221,7 @@ func pauseWithholdsFires(t *testing.T, open Harness) {
 	}
 	s.isPaused(false)
 	s.resume()
-	if fire, err := s.eng.TriggerSchedule(s.ctx, runs.ID, "user"); err != nil || fire.Outcome != perdure.Fired {
+	if fire, err := s.eng.Schedules().Trigger(s.ctx, runs.ID, "user"); err != nil || fire.Outcome != perdure.Fired {
 		t.Errorf("after it: got %+v, %v", fire, err)
 	}
 }
@@ -245,11 +245,11 @@ func pauseOverBudget(t *testing.T, open Harness) {
 
 	s.pause()
 	s.resume()
-	row, err := s.eng.Session(s.ctx, s.id)
+	row, err := s.eng.Sessions().Get(s.ctx, s.id)
 	if err != nil || row.Status != perdure.SessionPaused || row.Paused != nil {
 		t.Errorf("got %+v, %v; want only the budget to stop it", row, err)
 	}
-	if err := s.eng.ResumeSession(s.ctx, s.id, "user"); !errors.Is(err, perdure.Conflict) {
+	if err := s.eng.Sessions().Resume(s.ctx, s.id, "user"); !errors.Is(err, perdure.Conflict) {
 		t.Errorf("resume with an exhausted budget: %v, want Conflict", err)
 	}
 

@@ -197,7 +197,7 @@ steps: [{text: x}, {text: it runs, repeat: true}]
 // after a crash.
 func deliveredToAsker(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: spawning("bg_hold", "{}")})
-	other, err := s.eng.NewSession(s.ctx, perdure.Agent{})
+	other, err := s.eng.Sessions().Create(s.ctx, perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func removeLaws() []law {
 // delete deletes the session.
 func (s *scene) delete() {
 	s.t.Helper()
-	if err := s.eng.DeleteSession(s.ctx, s.id); err != nil {
+	if err := s.eng.Sessions().Delete(s.ctx, s.id); err != nil {
 		s.t.Fatalf("DeleteSession: %v; journal:\n%s", err, s.journalText())
 	}
 }
@@ -33,17 +33,17 @@ func (s *scene) delete() {
 // gone checks that a session is unknown.
 func (s *scene) gone(id perdure.SessionID) {
 	s.t.Helper()
-	if _, err := s.eng.Session(s.ctx, id); !errors.Is(err, perdure.NotFound) {
+	if _, err := s.eng.Sessions().Get(s.ctx, id); !errors.Is(err, perdure.NotFound) {
 		s.t.Errorf("Session: got %v, want NotFound", err)
 	}
 	if err := s.eng.Send(s.ctx, id, perdure.Text("anybody?")); !errors.Is(err, perdure.NotFound) {
 		s.t.Errorf("Send: got %v, want NotFound", err)
 	}
-	all, err := s.eng.Sessions(s.ctx, 0)
+	all, err := s.eng.Sessions().List(s.ctx, 0)
 	if err != nil || slices.ContainsFunc(all, func(other engine.Session) bool { return other.ID == id }) {
 		s.t.Errorf("Sessions: got %v, %v, want them without %s", all, err, id)
 	}
-	tasks, err := s.eng.Tasks(s.ctx, "")
+	tasks, err := s.eng.Tasks().List(s.ctx, "")
 	if err != nil || slices.ContainsFunc(tasks, func(task perdure.Task) bool { return task.Session == id }) {
 		s.t.Errorf("Tasks: got %v, %v, want none of %s", tasks, err, id)
 	}
@@ -52,10 +52,10 @@ func (s *scene) gone(id perdure.SessionID) {
 // stays checks that the deletion of a session is refused and that the session stays.
 func (s *scene) stays(kind error) {
 	s.t.Helper()
-	if err := s.eng.DeleteSession(s.ctx, s.id); !errors.Is(err, kind) {
+	if err := s.eng.Sessions().Delete(s.ctx, s.id); !errors.Is(err, kind) {
 		s.t.Errorf("DeleteSession: got %v, want %v", err, kind)
 	}
-	if _, err := s.eng.Session(s.ctx, s.id); err != nil {
+	if _, err := s.eng.Sessions().Get(s.ctx, s.id); err != nil {
 		s.t.Errorf("Session: %v, want it unchanged", err)
 	}
 }
@@ -63,7 +63,7 @@ func (s *scene) stays(kind error) {
 func deleteEverything(t *testing.T, open Harness) {
 	s := begin(t, open,
 		Setup{Script: detachingScript(ask("charge", "{text: x}"), ask("spawn_background", "{tool: bg_note, args: {text: y}}"))})
-	other, err := s.eng.NewSession(s.ctx, perdure.Agent{Instructions: "You stay."})
+	other, err := s.eng.Sessions().Create(s.ctx, perdure.Agent{Instructions: "You stay."})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func deleteEverything(t *testing.T, open Harness) {
 	s.delete()
 
 	s.gone(s.id)
-	if err := s.eng.DeleteSession(s.ctx, s.id); !errors.Is(err, perdure.NotFound) {
+	if err := s.eng.Sessions().Delete(s.ctx, s.id); !errors.Is(err, perdure.NotFound) {
 		t.Errorf("again: got %v, want NotFound", err)
 	}
 	if events := s.at(other.ID).events(); len(events) != 1 {
@@ -147,7 +147,7 @@ func deleteBusyTree(t *testing.T, open Harness) {
 
 	s.stays(perdure.Conflict)
 
-	if _, err := s.eng.Session(s.ctx, child.id); err != nil {
+	if _, err := s.eng.Sessions().Get(s.ctx, child.id); err != nil {
 		t.Errorf("the subagent: %v, want it to stay", err)
 	}
 	s.Release("hold")

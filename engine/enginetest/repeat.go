@@ -39,7 +39,7 @@ func unknownHost(t *testing.T, open Harness) (*scene, engine.HostCall) {
 func (s *scene) resolve(id perdure.TaskID, word engine.Resolution) {
 	s.t.Helper()
 	word.By = "operator"
-	if err := s.eng.ResolveTask(s.ctx, id, word); err != nil {
+	if err := s.eng.Tasks().Resolve(s.ctx, id, word); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -84,7 +84,7 @@ func hostRepeats(t *testing.T, open Harness) {
 func hostRepeatsResolved(t *testing.T, open Harness) {
 	s, first := unknownHost(t, open)
 	key := perdure.CallKey{Session: s.id, Call: first.ID}
-	if err := s.eng.AcknowledgeCall(s.ctx, key); err != nil {
+	if err := s.eng.HostCalls().MarkReported(s.ctx, key); err != nil {
 		t.Fatal(err)
 	}
 	s.resolve(first.Task.ID, engine.Resolution{Answer: perdure.ResolveHappened, Result: json.RawMessage(`"yes"`)})
@@ -93,7 +93,7 @@ func hostRepeatsResolved(t *testing.T, open Harness) {
 	if again.ID != first.ID || !again.Joined || again.Result == nil || string(again.Result.Result) != `"yes"` {
 		t.Errorf("got %+v, want %s as it was resolved", again, first.ID)
 	}
-	if err := s.eng.AcknowledgeCall(s.ctx, key); err != nil {
+	if err := s.eng.HostCalls().MarkReported(s.ctx, key); err != nil {
 		t.Fatal(err)
 	}
 	s.charged(1)
@@ -176,13 +176,13 @@ steps:
 		}
 	}
 	s.charged(3)
-	calls, err := s.eng.Calls(s.ctx, s.id)
+	calls, err := s.eng.Calls().List(s.ctx, s.id)
 	if err != nil || len(calls) != 3 || calls[2].Key.Call != "call_meant" || string(calls[2].Args) != `{"text":"a"}` {
 		t.Errorf("the ledger has %+v, %v, want three calls, the last one without the non-argument", calls, err)
 	}
 
 	word := engine.Resolution{Answer: perdure.ResolveDidNotHappen, By: "operator"}
-	if err := s.eng.ResolveCall(s.ctx, perdure.CallKey{Session: s.id, Call: "call_first"}, word); err != nil {
+	if err := s.eng.Calls().Resolve(s.ctx, perdure.CallKey{Session: s.id, Call: "call_first"}, word); err != nil {
 		t.Fatal(err)
 	}
 	s.say("again")

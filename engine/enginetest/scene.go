@@ -59,7 +59,7 @@ func (s *scene) called(tool string) perdure.CallKey {
 func (s *scene) detach(tool string) perdure.Task {
 	s.t.Helper()
 	s.Entered(s.t, tool, 1)
-	task, err := s.eng.DetachCall(s.ctx, s.called(tool), "user")
+	task, err := s.eng.Calls().Detach(s.ctx, s.called(tool), "user")
 	if err != nil {
 		s.t.Fatalf("DetachCall: %v; journal:\n%s", err, s.journalText())
 	}
@@ -81,7 +81,7 @@ func (s *scene) asked(n int) perdure.Approval {
 // open returns the open approvals.
 func (s *scene) open() []perdure.Approval {
 	s.t.Helper()
-	list, err := s.eng.Approvals(s.ctx, engine.ApprovalFilter{Session: s.id, State: perdure.ApprovalOpen})
+	list, err := s.eng.Approvals().List(s.ctx, engine.ApprovalFilter{Session: s.id, State: perdure.ApprovalOpen})
 	if err != nil {
 		s.t.Fatalf("Approvals: %v", err)
 	}
@@ -92,7 +92,7 @@ func (s *scene) open() []perdure.Approval {
 func (s *scene) decide(id perdure.ApprovalID, v perdure.Verdict) perdure.Approval {
 	s.t.Helper()
 	v.By = "user"
-	a, err := s.eng.DecideApproval(s.ctx, id, v)
+	a, err := s.eng.Approvals().Decide(s.ctx, id, v)
 	if err != nil {
 		s.t.Fatalf("DecideApproval: %v; journal:\n%s", err, s.journalText())
 	}
@@ -102,7 +102,7 @@ func (s *scene) decide(id perdure.ApprovalID, v perdure.Verdict) perdure.Approva
 // approval reads an approval.
 func (s *scene) approval(id perdure.ApprovalID) perdure.Approval {
 	s.t.Helper()
-	a, err := s.eng.Approval(s.ctx, id)
+	a, err := s.eng.Approvals().Get(s.ctx, id)
 	if err != nil {
 		s.t.Fatalf("Approval: %v", err)
 	}
@@ -125,7 +125,7 @@ func (s *scene) question(n int) perdure.Task {
 
 // answer answers the question of a task.
 func (s *scene) answer(task perdure.Task, text string) error {
-	_, err := s.eng.SendTask(s.ctx, task.ID, perdure.TaskMessage{
+	_, err := s.eng.Tasks().Send(s.ctx, task.ID, perdure.TaskMessage{
 		Text: text, InReplyTo: task.InputRequest.ID, By: "user",
 	})
 	return err
@@ -134,7 +134,7 @@ func (s *scene) answer(task perdure.Task, text string) error {
 // interrupt interrupts the turn.
 func (s *scene) interrupt() {
 	s.t.Helper()
-	if err := s.eng.Interrupt(s.ctx, s.id, "user", "enough"); err != nil {
+	if err := s.eng.Sessions().Interrupt(s.ctx, s.id, "user", "enough"); err != nil {
 		s.t.Fatalf("Interrupt: %v", err)
 	}
 	nth[perdure.TurnCanceled](s, 1, nil)
@@ -143,7 +143,7 @@ func (s *scene) interrupt() {
 // cancel cancels a task.
 func (s *scene) cancel(id perdure.TaskID) perdure.CancelReceipt {
 	s.t.Helper()
-	receipt, err := s.eng.CancelTask(s.ctx, id, "user", "enough")
+	receipt, err := s.eng.Tasks().Cancel(s.ctx, id, "user", "enough")
 	if err != nil {
 		s.t.Fatalf("CancelTask: %v", err)
 	}
@@ -153,7 +153,7 @@ func (s *scene) cancel(id perdure.TaskID) perdure.CancelReceipt {
 // tasks returns the tasks of the session.
 func (s *scene) tasks() []perdure.Task {
 	s.t.Helper()
-	tasks, err := s.eng.Tasks(s.ctx, s.id)
+	tasks, err := s.eng.Tasks().List(s.ctx, s.id)
 	if err != nil {
 		s.t.Fatalf("Tasks: %v", err)
 	}
@@ -163,7 +163,7 @@ func (s *scene) tasks() []perdure.Task {
 // ledger returns the calls of the session.
 func (s *scene) ledger() []perdure.Call {
 	s.t.Helper()
-	calls, err := s.eng.Calls(s.ctx, s.id)
+	calls, err := s.eng.Calls().List(s.ctx, s.id)
 	if err != nil {
 		s.t.Fatalf("Calls: %v", err)
 	}

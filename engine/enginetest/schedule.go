@@ -39,7 +39,7 @@ func (s *scene) hourly() perdure.Schedule {
 // create creates a schedule.
 func (s *scene) create(want perdure.Schedule) perdure.Schedule {
 	s.t.Helper()
-	made, err := s.eng.CreateSchedule(s.ctx, want)
+	made, err := s.eng.Schedules().Create(s.ctx, want)
 	if err != nil {
 		s.t.Fatalf("CreateSchedule: %v", err)
 	}
@@ -56,7 +56,7 @@ func (s *scene) once() perdure.Schedule {
 // fires returns the recorded fires of a schedule, latest first.
 func (s *scene) fires(id perdure.ScheduleID) []perdure.Fire {
 	s.t.Helper()
-	fires, err := s.eng.ScheduleFires(s.ctx, id, 0)
+	fires, err := s.eng.Schedules().Fires(s.ctx, id, 0)
 	if err != nil {
 		s.t.Fatalf("ScheduleFires: %v", err)
 	}
@@ -80,11 +80,11 @@ func scheduleFires(t *testing.T, open Harness) { // SC15, SC25
 		len(s.Effects("bg_note")) != 1 {
 		t.Errorf("got %+v of %+v, %d effects", task, fire, len(s.Effects("bg_note")))
 	}
-	after, err := s.eng.Schedule(s.ctx, made.ID)
+	after, err := s.eng.Schedules().Get(s.ctx, made.ID)
 	if err != nil || after.Enabled || after.Count != 1 || len(s.fires(made.ID)) != 1 {
 		t.Errorf("got %+v, %v, fires %+v", after, err, s.fires(made.ID))
 	}
-	if next, err := s.eng.NextFires(s.ctx, made.ID, 3); err != nil || len(next) != 0 {
+	if next, err := s.eng.Schedules().NextFires(s.ctx, made.ID, 3); err != nil || len(next) != 0 {
 		t.Errorf("next: %+v, %v", next, err)
 	}
 	if !strings.HasPrefix(s.final(), "home: ") { // SC27
@@ -96,7 +96,7 @@ func scheduleFires(t *testing.T, open Harness) { // SC15, SC25
 // costs checks that asked model calls are attributed to a schedule, and all other ones to none.
 func (s *scene) costs(id perdure.ScheduleID, asked int64) {
 	s.t.Helper()
-	report, err := s.eng.Costs(s.ctx, engine.CostQuery{Group: "schedule"})
+	report, err := s.eng.Budgets().Costs(s.ctx, engine.CostQuery{Group: "schedule"})
 	calls := map[string]int64{}
 	for _, line := range report.Items {
 		calls[line.Key] += line.ModelCalls
@@ -163,17 +163,17 @@ func scheduleRefused(t *testing.T, open Harness) { // SC9 to SC11
 	} {
 		order := s.hourly()
 		spoil(&order)
-		if _, err := s.eng.CreateSchedule(s.ctx, order); !errors.Is(err, perdure.Invalid) ||
+		if _, err := s.eng.Schedules().Create(s.ctx, order); !errors.Is(err, perdure.Invalid) ||
 			!strings.Contains(err.Error(), words) {
 			t.Errorf("got %v, want Invalid and %q", err, words)
 		}
 	}
 	lost := s.hourly()
 	lost.Session = "session_0123456789abcdef0123456789abcdef"
-	_, err := s.eng.CreateSchedule(s.ctx, lost)
-	_, unknown := s.eng.Schedule(s.ctx, "sched_0123456789abcdef0123456789abcdef")
-	_, act := s.eng.TriggerSchedule(s.ctx, "sched_0123456789abcdef0123456789abcdef", "user")
-	all, listed := s.eng.Schedules(s.ctx, "")
+	_, err := s.eng.Schedules().Create(s.ctx, lost)
+	_, unknown := s.eng.Schedules().Get(s.ctx, "sched_0123456789abcdef0123456789abcdef")
+	_, act := s.eng.Schedules().Trigger(s.ctx, "sched_0123456789abcdef0123456789abcdef", "user")
+	all, listed := s.eng.Schedules().List(s.ctx, "")
 	if !errors.Is(err, perdure.NotFound) || !errors.Is(unknown, perdure.NotFound) ||
 		!errors.Is(act, perdure.NotFound) || listed != nil || len(all) != 0 {
 		t.Errorf("got %v, %v, %v; %d schedules", err, unknown, act, len(all))
@@ -186,8 +186,8 @@ func scheduleSame(t *testing.T, open Harness) { // N3
 	order.ID = "sched_0123456789ab7def8123456789abcdef"
 	first, again := s.create(order), s.create(order)
 	order.Title = "Another"
-	_, err := s.eng.CreateSchedule(s.ctx, order)
-	all, listed := s.eng.Schedules(s.ctx, s.id)
+	_, err := s.eng.Schedules().Create(s.ctx, order)
+	all, listed := s.eng.Schedules().List(s.ctx, s.id)
 	if first.ID != order.ID || again.ID != first.ID || !errors.Is(err, perdure.Conflict) || listed != nil ||
 		len(all) != 1 {
 		t.Errorf("got %s and %s, %v; %d schedules", first.ID, again.ID, err, len(all))
@@ -201,15 +201,15 @@ func scheduleCap(t *testing.T, open Harness) { // SC19
 		last = s.create(s.hourly())
 	}
 	const words = "Maximum 5 active schedules per session. Cancel an existing schedule first."
-	if _, err := s.eng.CreateSchedule(s.ctx, s.hourly()); !errors.Is(err, perdure.Limit) ||
+	if _, err := s.eng.Schedules().Create(s.ctx, s.hourly()); !errors.Is(err, perdure.Limit) ||
 		!strings.Contains(err.Error(), words) {
 		t.Errorf("got %v, want %q", err, words)
 	}
-	if _, err := s.eng.PauseSchedule(s.ctx, last.ID, "user", ""); err != nil { // only enabled ones count
+	if _, err := s.eng.Schedules().Pause(s.ctx, last.ID, "user", ""); err != nil { // only enabled ones count
 		t.Fatal(err)
 	}
 	s.create(s.hourly())
-	if _, err := s.eng.ResumeSchedule(s.ctx, last.ID, "user"); !errors.Is(err, perdure.Limit) {
+	if _, err := s.eng.Schedules().Resume(s.ctx, last.ID, "user"); !errors.Is(err, perdure.Limit) {
 		t.Errorf("resumed over the limit: %v", err)
 	}
 }
@@ -217,15 +217,15 @@ func scheduleCap(t *testing.T, open Harness) { // SC19
 func schedulePauses(t *testing.T, open Harness) { // SC22
 	s := begin(t, open, Setup{Script: spawning("bg_note", "{}")})
 	made := s.create(s.hourly())
-	paused, err := s.eng.PauseSchedule(s.ctx, made.ID, "user", "holidays")
+	paused, err := s.eng.Schedules().Pause(s.ctx, made.ID, "user", "holidays")
 	if err != nil || paused.Enabled || !paused.NextAt.IsZero() || paused.Paused != "paused by user: holidays" {
 		t.Errorf("paused: %+v, %v", paused, err)
 	}
-	next, err := s.eng.NextFires(s.ctx, made.ID, 2)
+	next, err := s.eng.Schedules().NextFires(s.ctx, made.ID, 2)
 	if err != nil || len(next) != 2 || next[1].At.Sub(next[0].At) != time.Hour {
 		t.Errorf("next: %+v, %v", next, err)
 	}
-	resumed, err := s.eng.ResumeSchedule(s.ctx, made.ID, "user")
+	resumed, err := s.eng.Schedules().Resume(s.ctx, made.ID, "user")
 	if err != nil || !resumed.Enabled || resumed.Paused != "" || !resumed.NextAt.Equal(next[0].At) {
 		t.Errorf("resumed: %+v, %v; next %v", resumed, err, next)
 	}
@@ -236,26 +236,26 @@ func schedulePauses(t *testing.T, open Harness) { // SC22
 func scheduleByHand(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: spawning("bg_note", "{}")})
 	made := s.create(s.hourly())
-	fire, err := s.eng.TriggerSchedule(s.ctx, made.ID, "user")
-	after, shown := s.eng.Schedule(s.ctx, made.ID)
+	fire, err := s.eng.Schedules().Trigger(s.ctx, made.ID, "user")
+	after, shown := s.eng.Schedules().Get(s.ctx, made.ID)
 	if err != nil || shown != nil || fire.Outcome != perdure.Fired || fire.Task == "" || !fire.ByHand("user") ||
 		!after.NextAt.Equal(made.NextAt) {
 		t.Errorf("triggered %+v, %v; then %+v, %v", fire, err, after, shown)
 	}
 	to := made.NextAt.Add(-time.Hour)
 	stretch := engine.TimeRange{From: to.Add(-2 * time.Hour), To: to, DryRun: true, By: "user"}
-	dry, err := s.eng.Backfill(s.ctx, made.ID, stretch)
+	dry, err := s.eng.Schedules().Backfill(s.ctx, made.ID, stretch)
 	if err != nil || len(dry) != 3 || len(s.fires(made.ID)) != 1 {
 		t.Errorf("a dry run made %d, %v; %d fires", len(dry), err, len(s.fires(made.ID)))
 	}
 	stretch.DryRun = false
-	filled, err := s.eng.Backfill(s.ctx, made.ID, stretch)
-	again, twice := s.eng.Backfill(s.ctx, made.ID, stretch)
+	filled, err := s.eng.Schedules().Backfill(s.ctx, made.ID, stretch)
+	again, twice := s.eng.Schedules().Backfill(s.ctx, made.ID, stretch)
 	if err != nil || twice != nil || len(filled) != 3 || len(again) != 0 || len(s.fires(made.ID)) != 4 {
 		t.Errorf("backfilled %d, %v, then %d, %v; %d fires", len(filled), err, len(again), twice, len(s.fires(made.ID)))
 	}
 	stretch.To = time.Now().Add(time.Hour)
-	if _, err := s.eng.Backfill(s.ctx, made.ID, stretch); !errors.Is(err, perdure.Invalid) {
+	if _, err := s.eng.Schedules().Backfill(s.ctx, made.ID, stretch); !errors.Is(err, perdure.Invalid) {
 		t.Errorf("a future time range: %v", err)
 	}
 	s.rest()
@@ -267,10 +267,10 @@ func scheduleByHand(t *testing.T, open Harness) {
 func scheduleDeleted(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: spawning("bg_note", "{}")})
 	made := s.create(s.hourly())
-	err := s.eng.DeleteSchedule(s.ctx, made.ID, "user")
-	_, gone := s.eng.Schedule(s.ctx, made.ID)
-	_, fires := s.eng.ScheduleFires(s.ctx, made.ID, 0)
-	twice := s.eng.DeleteSchedule(s.ctx, made.ID, "user")
+	err := s.eng.Schedules().Delete(s.ctx, made.ID, "user")
+	_, gone := s.eng.Schedules().Get(s.ctx, made.ID)
+	_, fires := s.eng.Schedules().Fires(s.ctx, made.ID, 0)
+	twice := s.eng.Schedules().Delete(s.ctx, made.ID, "user")
 	if err != nil || !errors.Is(gone, perdure.NotFound) || !errors.Is(fires, perdure.NotFound) ||
 		!errors.Is(twice, perdure.NotFound) {
 		t.Errorf("got %v, then %v, %v, %v", err, gone, fires, twice)
@@ -296,7 +296,7 @@ func spawnMonitor(t *testing.T, open Harness) {
 	if err := perdure.DecodeJSON(s.onlyResult("spawn_background").Result.Result, &reply); err != nil {
 		t.Fatalf("%v; journal:\n%s", err, s.journalText())
 	}
-	all, err := s.eng.Schedules(s.ctx, s.id)
+	all, err := s.eng.Schedules().List(s.ctx, s.id)
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%d schedules, %v; journal:\n%s", len(all), err, s.journalText())
 	}
@@ -310,19 +310,19 @@ func spawnMonitor(t *testing.T, open Harness) {
 		monitor.Spec.Schedule != made.ID || made.Monitor != monitor.ID {
 		t.Errorf("got monitor %+v of %+v", monitor, made)
 	}
-	fire, err := s.eng.TriggerSchedule(s.ctx, made.ID, "user")
+	fire, err := s.eng.Schedules().Trigger(s.ctx, made.ID, "user")
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := s.eng.WaitTask(s.ctx, fire.Task)
+	run, err := s.eng.Tasks().Wait(s.ctx, fire.Task)
 	if err != nil || run.Parent != monitor.ID || run.Origin != perdure.OriginSchedule ||
 		len(s.Effects("bg_note")) != 1 {
 		t.Errorf("got run %+v, %v", run, err)
 	}
-	if _, err := s.eng.CancelTask(s.ctx, monitor.ID, "user", "enough"); err != nil {
+	if _, err := s.eng.Tasks().Cancel(s.ctx, monitor.ID, "user", "enough"); err != nil {
 		t.Fatal(err)
 	}
-	if after, err := s.eng.Schedule(s.ctx, made.ID); err != nil || after.Enabled {
+	if after, err := s.eng.Schedules().Get(s.ctx, made.ID); err != nil || after.Enabled {
 		t.Errorf("after the monitor's cancel: %+v, %v", after, err)
 	}
 	s.rest()
@@ -342,7 +342,7 @@ steps: [{text: x}, {text: it watches, repeat: true}]
 	s.crash()
 	s.Release("hold")
 	s.turnEnds(1)
-	all, err := s.eng.Schedules(s.ctx, s.id)
+	all, err := s.eng.Schedules().List(s.ctx, s.id)
 	if err != nil || len(all) != 1 || len(facts[perdure.ScheduleCreated](s)) != 1 || all[0].Monitor != s.onlyTask().ID {
 		t.Errorf("%d schedules, %v; journal:\n%s", len(all), err, s.journalText())
 	}
@@ -362,7 +362,7 @@ steps: [{text: done, repeat: true}]
 `})
 	s.say("go")
 	s.rest()
-	all, err := s.eng.Schedules(s.ctx, s.id)
+	all, err := s.eng.Schedules().List(s.ctx, s.id)
 	if err != nil || len(all) != 1 || all[0].Enabled || all[0].Action.Message != "Write the report." ||
 		all[0].Zone != "Europe/Berlin" {
 		t.Fatalf("got %+v, %v; journal:\n%s", all, err, s.journalText())

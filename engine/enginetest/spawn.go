@@ -44,7 +44,7 @@ func queuedSurvive(t *testing.T, open Harness) { // RC13 row 4
 	s.Release("bg_hold")
 	s.rest()
 
-	tasks, err := s.eng.Tasks(s.ctx, s.id)
+	tasks, err := s.eng.Tasks().List(s.ctx, s.id)
 	if err != nil || len(tasks) != 2 {
 		t.Fatalf("got %d tasks, %v", len(tasks), err)
 	}
@@ -104,7 +104,7 @@ func refusesTargets(t *testing.T, open Harness) { // 8.1 rows 9, 10, 11, 13
 // tools.
 func backgroundOff(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: oneTool("spawn_background", "{tool: stream, args: {}}")})
-	session, err := s.eng.NewSession(s.ctx, perdure.Agent{DisableBackground: true})
+	session, err := s.eng.Sessions().Create(s.ctx, perdure.Agent{DisableBackground: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ const still = "steps: [{text: hello, repeat: true}]"
 func (s *scene) write(w engine.FileWrite) engine.File {
 	s.t.Helper()
 	w.By = "user"
-	f, err := s.eng.WriteFile(s.ctx, s.id, w)
+	f, err := s.eng.Files().Write(s.ctx, s.id, w)
 	if err != nil {
 		s.t.Fatalf("WriteFile: %v", err)
 	}
@@ -52,18 +52,18 @@ func filesKept(t *testing.T, open Harness) {
 		t.Errorf("got %+v", f)
 	}
 	s.write(engine.FileWrite{Path: "/a b/empty"})
-	f, err := s.eng.File(s.ctx, s.id, "/a b/ü%2F?.txt", true)
+	f, err := s.eng.Files().Get(s.ctx, s.id, "/a b/ü%2F?.txt", true)
 	if err != nil || string(f.Content) != "\x00one" {
 		t.Errorf("got %+v, %v", f, err)
 	}
-	if f, err = s.eng.File(s.ctx, s.id, "/a b", true); err != nil || !f.Directory || f.Content != nil {
+	if f, err = s.eng.Files().Get(s.ctx, s.id, "/a b", true); err != nil || !f.Directory || f.Content != nil {
 		t.Errorf("got %+v, %v", f, err)
 	}
-	moved, err := s.eng.MoveFile(s.ctx, s.id, engine.FileMove{From: "/a b", To: "/c", By: "user"})
+	moved, err := s.eng.Files().Move(s.ctx, s.id, engine.FileMove{From: "/a b", To: "/c", By: "user"})
 	if err != nil || moved.Path != "/c" || !moved.Directory {
 		t.Errorf("got %+v, %v", moved, err)
 	}
-	all, err := s.eng.Files(s.ctx, s.id, "/", true)
+	all, err := s.eng.Files().List(s.ctx, s.id, "/", true)
 	var paths []string
 	for _, f := range all {
 		paths = append(paths, f.Path)
@@ -73,7 +73,7 @@ func filesKept(t *testing.T, open Harness) {
 	}
 	remove := func(o engine.FileRemoval) error {
 		o.By = "user"
-		return s.eng.RemoveFile(s.ctx, s.id, o)
+		return s.eng.Files().Remove(s.ctx, s.id, o)
 	}
 	if err := remove(engine.FileRemoval{Path: "/c"}); !errors.Is(err, perdure.Conflict) {
 		t.Errorf("a full directory: %v", err)
@@ -107,28 +107,28 @@ func filesCompared(t *testing.T, open Harness) {
 			w.Path = "/a"
 		}
 		w.By = "user"
-		if _, err := s.eng.WriteFile(s.ctx, s.id, w); !errors.Is(err, perdure.Conflict) {
+		if _, err := s.eng.Files().Write(s.ctx, s.id, w); !errors.Is(err, perdure.Conflict) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := s.eng.RemoveFile(s.ctx, s.id, engine.FileRemoval{Path: "/a", If: &other, By: "user"}); !errors.Is(err,
+	if err := s.eng.Files().Remove(s.ctx, s.id, engine.FileRemoval{Path: "/a", If: &other, By: "user"}); !errors.Is(err,
 		perdure.Conflict) {
 		t.Errorf("got %v", err)
 	}
 	s.write(engine.FileWrite{Path: "/a", Content: other, If: &old})
-	if err := s.eng.RemoveFile(s.ctx, s.id, engine.FileRemoval{Path: "/a", If: &other, By: "user"}); err != nil {
+	if err := s.eng.Files().Remove(s.ctx, s.id, engine.FileRemoval{Path: "/a", If: &other, By: "user"}); err != nil {
 		t.Error(err)
 	}
 }
 
 func filesRefused(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: still})
-	_, bad := s.eng.WriteFile(s.ctx, s.id, engine.FileWrite{Path: "/../a"})
-	_, runtime := s.eng.WriteFile(s.ctx, s.id, engine.FileWrite{Path: "/.background/a"})
-	_, relative := s.eng.File(s.ctx, s.id, "a", true)
-	_, missing := s.eng.File(s.ctx, s.id, "/a", true)
-	_, none := s.eng.Files(s.ctx, s.id, "/a", false)
-	_, unknown := s.eng.File(s.ctx, "session_00000000000000000000000000000000", "/a", false)
+	_, bad := s.eng.Files().Write(s.ctx, s.id, engine.FileWrite{Path: "/../a"})
+	_, runtime := s.eng.Files().Write(s.ctx, s.id, engine.FileWrite{Path: "/.background/a"})
+	_, relative := s.eng.Files().Get(s.ctx, s.id, "a", true)
+	_, missing := s.eng.Files().Get(s.ctx, s.id, "/a", true)
+	_, none := s.eng.Files().List(s.ctx, s.id, "/a", false)
+	_, unknown := s.eng.Files().Get(s.ctx, "session_00000000000000000000000000000000", "/a", false)
 	for i, c := range []struct {
 		err  error
 		kind perdure.Kind
@@ -143,25 +143,25 @@ func filesRefused(t *testing.T, open Harness) {
 func valuesKept(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: still})
 	for _, key := range []string{"b/1", "a", "..", "b 2", "ü?"} {
-		if v, err := s.eng.SetValue(s.ctx, s.id, engine.ValueWrite{Key: key, Text: "of " + key}); err != nil ||
+		if v, err := s.eng.Values().Set(s.ctx, s.id, engine.ValueWrite{Key: key, Text: "of " + key}); err != nil ||
 			v.Key != key || v.Version != 1 {
 			t.Errorf("%q: got %+v, %v", key, v, err)
 		}
-		if v, err := s.eng.Value(s.ctx, s.id, key); err != nil || v.Text != "of "+key {
+		if v, err := s.eng.Values().Get(s.ctx, s.id, key); err != nil || v.Text != "of "+key {
 			t.Errorf("%q: got %+v, %v", key, v, err)
 		}
 	}
-	some, err := s.eng.Values(s.ctx, s.id, "b")
+	some, err := s.eng.Values().List(s.ctx, s.id, "b")
 	if err != nil || len(some) != 2 || some[0].Key != "b 2" || some[1].Key != "b/1" {
 		t.Errorf("got %+v, %v", some, err)
 	}
-	if err := s.eng.RemoveValue(s.ctx, s.id, "..", nil); err != nil {
+	if err := s.eng.Values().Remove(s.ctx, s.id, "..", nil); err != nil {
 		t.Error(err)
 	}
-	_, gone := s.eng.Value(s.ctx, s.id, "..")
-	_, unknown := s.eng.Values(s.ctx, "session_00000000000000000000000000000000", "")
-	_, empty := s.eng.SetValue(s.ctx, s.id, engine.ValueWrite{Text: "a"})
-	if twice := s.eng.RemoveValue(s.ctx, s.id, "..", nil); !errors.Is(gone, perdure.NotFound) ||
+	_, gone := s.eng.Values().Get(s.ctx, s.id, "..")
+	_, unknown := s.eng.Values().List(s.ctx, "session_00000000000000000000000000000000", "")
+	_, empty := s.eng.Values().Set(s.ctx, s.id, engine.ValueWrite{Text: "a"})
+	if twice := s.eng.Values().Remove(s.ctx, s.id, "..", nil); !errors.Is(gone, perdure.NotFound) ||
 		!errors.Is(twice, perdure.NotFound) ||
 		!errors.Is(unknown, perdure.NotFound) || !errors.Is(empty, perdure.Invalid) {
 		t.Errorf("got %v, %v, %v, %v", gone, twice, unknown, empty)
@@ -172,7 +172,7 @@ func valuesCompared(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: still})
 	set := func(w engine.ValueWrite) (engine.Value, error) {
 		w.Key = "k"
-		return s.eng.SetValue(s.ctx, s.id, w)
+		return s.eng.Values().Set(s.ctx, s.id, w)
 	}
 	one, err := set(engine.ValueWrite{Text: "1", New: true})
 	if err != nil {
@@ -187,11 +187,11 @@ func valuesCompared(t *testing.T, open Harness) {
 	if _, err := set(engine.ValueWrite{Text: "x", If: &one.ValueStat}); !errors.Is(err, perdure.Conflict) {
 		t.Errorf("old: %v", err)
 	}
-	if err := s.eng.RemoveValue(s.ctx, s.id, "k", &one.ValueStat); !errors.Is(err, perdure.Conflict) {
+	if err := s.eng.Values().Remove(s.ctx, s.id, "k", &one.ValueStat); !errors.Is(err, perdure.Conflict) {
 		t.Errorf("old: %v", err)
 	}
 	// A value that was removed and set again is another value, whatever its version.
-	if err := s.eng.RemoveValue(s.ctx, s.id, "k", nil); err != nil {
+	if err := s.eng.Values().Remove(s.ctx, s.id, "k", nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := set(engine.ValueWrite{Text: "x", If: &one.ValueStat}); !errors.Is(err, perdure.Conflict) {
@@ -207,9 +207,9 @@ func valuesCompared(t *testing.T, open Harness) {
 
 func secretsNotThere(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: still})
-	_, unknown := s.eng.Secrets(s.ctx, "session_00000000000000000000000000000000")
-	found, err := s.eng.Secrets(s.ctx, s.id)
-	gone := s.eng.RemoveSecret(s.ctx, s.id, "k")
+	_, unknown := s.eng.Secrets().List(s.ctx, "session_00000000000000000000000000000000")
+	found, err := s.eng.Secrets().List(s.ctx, s.id)
+	gone := s.eng.Secrets().Remove(s.ctx, s.id, "k")
 	if !errors.Is(unknown, perdure.NotFound) || err != nil || len(found) != 0 || !errors.Is(gone, perdure.NotFound) {
 		t.Errorf("got %v, %v %v, %v", unknown, found, err, gone)
 	}
@@ -220,27 +220,27 @@ func sessionRetitled(t *testing.T, open Harness) {
 	title, other := "new", "x"
 	s.say("hi")
 	s.rest()
-	before, err := s.eng.Session(s.ctx, s.id)
+	before, err := s.eng.Sessions().Get(s.ctx, s.id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	named, err := s.eng.ChangeSession(s.ctx, s.id, engine.SessionChange{Title: &title, If: before.LastSeq, By: "user"})
+	named, err := s.eng.Sessions().Change(s.ctx, s.id, engine.SessionChange{Title: &title, If: before.LastSeq, By: "user"})
 	if err != nil || named.Title != "new" || named.LastSeq != before.LastSeq+1 {
 		t.Errorf("got %+v, %v", named, err)
 	}
-	if same, err := s.eng.ChangeSession(s.ctx, s.id, engine.SessionChange{Title: &title, By: "user"}); err != nil ||
+	if same, err := s.eng.Sessions().Change(s.ctx, s.id, engine.SessionChange{Title: &title, By: "user"}); err != nil ||
 		same.LastSeq != named.LastSeq {
 		t.Errorf("the same again: %+v, %v", same, err)
 	}
-	_, old := s.eng.ChangeSession(s.ctx, s.id, engine.SessionChange{Title: &other, If: before.LastSeq, By: "user"})
-	_, empty := s.eng.ChangeSession(s.ctx, s.id, engine.SessionChange{Title: new(string), By: "user"})
-	_, nothing := s.eng.ChangeSession(s.ctx, s.id, engine.SessionChange{By: "user"})
+	_, old := s.eng.Sessions().Change(s.ctx, s.id, engine.SessionChange{Title: &other, If: before.LastSeq, By: "user"})
+	_, empty := s.eng.Sessions().Change(s.ctx, s.id, engine.SessionChange{Title: new(string), By: "user"})
+	_, nothing := s.eng.Sessions().Change(s.ctx, s.id, engine.SessionChange{By: "user"})
 	if !errors.Is(old, perdure.Conflict) || !errors.Is(empty, perdure.Invalid) || !errors.Is(nothing, perdure.Invalid) {
 		t.Errorf("got %v, %v, %v", old, empty, nothing)
 	}
 	s.say("hi again")
 	s.rest()
-	if after, err := s.eng.Session(s.ctx, s.id); err != nil || after.Title != "new" {
+	if after, err := s.eng.Sessions().Get(s.ctx, s.id); err != nil || after.Title != "new" {
 		t.Errorf("got %+v, %v", after, err)
 	}
 }
@@ -251,22 +251,22 @@ func sessionDescribed(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: still, Agent: perdure.Agent{Name: "builder", Model: "scripted"}})
 	s.say("hi")
 	s.rest()
-	fork, err := s.eng.Fork(s.ctx, s.id, engine.Fork{})
+	fork, err := s.eng.Archives().Fork(s.ctx, s.id, engine.Fork{})
 	if err != nil || fork.Agent != (engine.SessionAgent{Name: "builder", Model: "scripted"}) {
 		t.Errorf("the fork is %+v, %v", fork, err)
 	}
 	s.pause()
 	s.rest()
 	title := "new"
-	changed, err := s.eng.ChangeSession(s.ctx, s.id, engine.SessionChange{Title: &title, By: "user"})
+	changed, err := s.eng.Sessions().Change(s.ctx, s.id, engine.SessionChange{Title: &title, By: "user"})
 	if err != nil || changed.Agent != fork.Agent || changed.Paused == nil {
 		t.Errorf("got %+v, %v", changed, err)
 	}
-	now, err := s.eng.Session(s.ctx, s.id)
+	now, err := s.eng.Sessions().Get(s.ctx, s.id)
 	if diff := cmp.Diff(now, changed); err != nil || diff != "" {
 		t.Errorf("%v, and the result of a change differs from the session read (-read +returned):\n%s", err, diff)
 	}
-	list, err := s.eng.Sessions(s.ctx, 0)
+	list, err := s.eng.Sessions().List(s.ctx, 0)
 	if err != nil || len(list) != 2 {
 		t.Fatalf("got %+v, %v", list, err)
 	}
@@ -281,7 +281,7 @@ func sessionDescribed(t *testing.T, open Harness) {
 func sessionTurn(t *testing.T, open Harness) {
 	s := begin(t, open, Setup{Script: twoCalls})
 	tells := func() *engine.SessionTurn {
-		one, err := s.eng.Session(s.ctx, s.id)
+		one, err := s.eng.Sessions().Get(s.ctx, s.id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +299,7 @@ func sessionTurn(t *testing.T, open Harness) {
 		turn.Usage == (perdure.Usage{}) || !turn.StartedAt.Equal(started.At) {
 		t.Errorf("in the middle it is %+v, and began with %+v", turn, started)
 	}
-	list, err := s.eng.Sessions(s.ctx, 0)
+	list, err := s.eng.Sessions().List(s.ctx, 0)
 	if err != nil || list[0].Turn != nil {
 		t.Errorf("in a list it is %+v, %v", list, err)
 	}
@@ -317,7 +317,7 @@ func sessionLabeled(t *testing.T, open Harness) {
 	s := begin(t, open, setup)
 	prod, team := "prod", ""
 	find := func(eng engine.Engine, terms ...perdure.LabelTerm) (ids []perdure.SessionID) {
-		found, err := eng.SessionsWhere(s.ctx, engine.SessionFilter{Labels: terms})
+		found, err := eng.Sessions().ListWhere(s.ctx, engine.SessionFilter{Labels: terms})
 		if err != nil {
 			t.Error(err)
 		}
@@ -330,38 +330,38 @@ func sessionLabeled(t *testing.T, open Harness) {
 	c := engine.SessionChange{
 		Labels: perdure.LabelChanges{"env": &prod, "team": &team, "draft": nil, "gone": nil}, By: "user",
 	}
-	changed, err := s.eng.ChangeSession(s.ctx, s.id, c)
+	changed, err := s.eng.Sessions().Change(s.ctx, s.id, c)
 	if err != nil || !maps.Equal(changed.Labels, want) || changed.Title != "t" {
 		t.Errorf("got %+v, %v", changed, err)
 	}
-	if again, err := s.eng.ChangeSession(s.ctx, s.id, c); err != nil || again.LastSeq != changed.LastSeq {
+	if again, err := s.eng.Sessions().Change(s.ctx, s.id, c); err != nil || again.LastSeq != changed.LastSeq {
 		t.Errorf("the same again: %+v, %v", again, err)
 	}
-	_, wrong := s.eng.ChangeSession(s.ctx, s.id, engine.SessionChange{
+	_, wrong := s.eng.Sessions().Change(s.ctx, s.id, engine.SessionChange{
 		Labels: perdure.LabelChanges{"Env": &prod}, By: "user",
 	})
-	_, noTerm := s.eng.SessionsWhere(s.ctx, engine.SessionFilter{Labels: perdure.LabelFilter{"Env"}})
+	_, noTerm := s.eng.Sessions().ListWhere(s.ctx, engine.SessionFilter{Labels: perdure.LabelFilter{"Env"}})
 	if !errors.Is(wrong, perdure.Invalid) || !errors.Is(noTerm, perdure.Invalid) {
 		t.Errorf("got %v, %v", wrong, noTerm)
 	}
 	for status, n := range map[perdure.SessionStatus]int{changed.Status: 1, perdure.SessionPaused: 0} {
-		found, err := s.eng.SessionsWhere(s.ctx, engine.SessionFilter{
+		found, err := s.eng.Sessions().ListWhere(s.ctx, engine.SessionFilter{
 			Status: status, Labels: perdure.LabelFilter{"env=prod"},
 		})
 		if err != nil || len(found) != n {
 			t.Errorf("%s: got %+v, %v, want %d", status, found, err, n)
 		}
 	}
-	if _, err := s.eng.SessionsWhere(s.ctx, engine.SessionFilter{Status: "asleep"}); !errors.Is(err, perdure.Invalid) {
+	if _, err := s.eng.Sessions().ListWhere(s.ctx, engine.SessionFilter{Status: "asleep"}); !errors.Is(err, perdure.Invalid) {
 		t.Errorf("no such status: %v", err)
 	}
 	s.say("hi")
 	s.rest()
-	fork, err := s.eng.Fork(s.ctx, s.id, engine.Fork{})
+	fork, err := s.eng.Archives().Fork(s.ctx, s.id, engine.Fork{})
 	if err != nil || !maps.Equal(fork.Labels, want) {
 		t.Errorf("the fork is %+v, %v", fork, err)
 	}
-	if err := s.eng.DeleteSession(s.ctx, fork.ID); err != nil {
+	if err := s.eng.Sessions().Delete(s.ctx, fork.ID); err != nil {
 		t.Error(err)
 	}
 	there := s.elsewhere(open, setup)
@@ -384,16 +384,16 @@ func tasksCanceledAtOnce(t *testing.T, open Harness) {
 	s.say("go")
 	s.Entered(t, "bg_hold", 1)
 	f := engine.TaskFilter{Session: s.id, Tool: "bg_hold"}
-	dry, err := s.eng.CancelWhere(s.ctx, engine.BulkCancel{Filter: f, DryRun: true, By: "user"})
+	dry, err := s.eng.Tasks().CancelWhere(s.ctx, engine.BulkCancel{Filter: f, DryRun: true, By: "user"})
 	if err != nil || dry.State != engine.BulkDone || dry.Matched != 1 || dry.Done != 0 || len(dry.Tasks) != 1 ||
 		s.onlyTask().CancelRequested() {
 		t.Errorf("got %+v, %v", dry, err)
 	}
-	if none, err := s.eng.CancelWhere(s.ctx,
+	if none, err := s.eng.Tasks().CancelWhere(s.ctx,
 		engine.BulkCancel{Filter: engine.TaskFilter{Tool: "note"}, By: "user"}); err != nil || none.Matched != 0 {
 		t.Errorf("got %+v, %v", none, err)
 	}
-	bulk, err := s.eng.CancelWhere(s.ctx, engine.BulkCancel{Filter: f, By: "user", Why: "enough"})
+	bulk, err := s.eng.Tasks().CancelWhere(s.ctx, engine.BulkCancel{Filter: f, By: "user", Why: "enough"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -401,16 +401,16 @@ func tasksCanceledAtOnce(t *testing.T, open Harness) {
 	if ended.State != perdure.TaskCanceled || ended.CancelBy != "user" || ended.CancelWhy != "enough" {
 		t.Errorf("got %+v", ended)
 	}
-	again, err := s.eng.CancelWhere(s.ctx, engine.BulkCancel{ID: bulk.ID, Filter: f, By: "user"})
+	again, err := s.eng.Tasks().CancelWhere(s.ctx, engine.BulkCancel{ID: bulk.ID, Filter: f, By: "user"})
 	if err != nil || again.ID != bulk.ID || again.Matched != 1 || again.Failed != 0 {
 		t.Errorf("got %+v, %v", again, err)
 	}
 	other := engine.TaskFilter{Session: s.id, Tool: "note"}
-	if got, err := s.eng.CancelWhere(s.ctx,
+	if got, err := s.eng.Tasks().CancelWhere(s.ctx,
 		engine.BulkCancel{ID: bulk.ID, Filter: other, By: "user"}); !errors.Is(err, perdure.Conflict) {
 		t.Errorf("the id of another bulk: got %+v, %v", got, err)
 	}
-	if _, err := s.eng.Bulk(s.ctx, "bulk_00000000000000000000000000000000"); !errors.Is(err, perdure.NotFound) {
+	if _, err := s.eng.Tasks().Bulk(s.ctx, "bulk_00000000000000000000000000000000"); !errors.Is(err, perdure.NotFound) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -424,18 +424,18 @@ steps: [{calls: [{name: stand, args: {}}]}]
 `})
 	s.say("go")
 	s.rest()
-	all, err := s.eng.Resources(s.ctx, s.id)
+	all, err := s.eng.Resources().List(s.ctx, s.id)
 	if err != nil || len(all) != 2 || all[0].ID != "box/1 ü?" || all[0].Name != "a box" || all[0].Lease != "" ||
 		all[1].Lease != perdure.LeaseActive || all[1].ExpiresAt.IsZero() {
 		t.Fatalf("got %+v, %v; journal:\n%s", all, err, s.journalText())
 	}
 	for _, r := range all {
-		one, err := s.eng.Resource(s.ctx, s.id, r.ID)
+		one, err := s.eng.Resources().Get(s.ctx, s.id, r.ID)
 		if err != nil || one.Status != perdure.ResourceActive || one.Kind != r.Kind {
 			t.Errorf("got %+v, %v", one, err)
 		}
 		for range 2 {
-			if one, err = s.eng.ReleaseResource(s.ctx, s.id, r.ID, "user"); err != nil ||
+			if one, err = s.eng.Resources().Release(s.ctx, s.id, r.ID, "user"); err != nil ||
 				one.Status != perdure.ResourceReleased {
 				t.Errorf("got %+v, %v", one, err)
 			}
@@ -444,9 +444,9 @@ steps: [{calls: [{name: stand, args: {}}]}]
 			t.Errorf("the lease is %s", one.Lease)
 		}
 	}
-	_, none := s.eng.Resource(s.ctx, s.id, "none")
-	_, unnamed := s.eng.ReleaseResource(s.ctx, s.id, "", "user")
-	_, unknown := s.eng.Resources(s.ctx, "session_00000000000000000000000000000000")
+	_, none := s.eng.Resources().Get(s.ctx, s.id, "none")
+	_, unnamed := s.eng.Resources().Release(s.ctx, s.id, "", "user")
+	_, unknown := s.eng.Resources().List(s.ctx, "session_00000000000000000000000000000000")
 	for i, err := range []error{none, unnamed, unknown} {
 		if !errors.Is(err, perdure.NotFound) {
 			t.Errorf("%d: got %v", i, err)

@@ -152,7 +152,7 @@ steps:
 	s.rest()
 
 	s.wants("agent: I look no further")
-	if calls, err := s.eng.Calls(s.ctx, s.id); err != nil || len(calls) > 0 {
+	if calls, err := s.eng.Calls().List(s.ctx, s.id); err != nil || len(calls) > 0 {
 		t.Errorf("%d calls, %v", len(calls), err)
 	}
 }
@@ -302,7 +302,7 @@ func interruptsAfterKill(t *testing.T, open Harness) { // RC8, TN20
 	s := begin(t, open, streaming(""))
 	s.keptMidway()
 	s.Stop(t)
-	if err := s.eng.Interrupt(s.ctx, s.id, "user", "enough"); err != nil {
+	if err := s.eng.Sessions().Interrupt(s.ctx, s.id, "user", "enough"); err != nil {
 		t.Fatal(err)
 	}
 	s.Kill(t)

@@ -139,7 +139,7 @@ func sameChild(t *testing.T, open Harness) {
 	if len(slices.Compact(slices.Clone(keys))) != 1 {
 		t.Errorf("effects under %v", keys)
 	}
-	sessions, err := s.eng.Sessions(s.ctx, 0)
+	sessions, err := s.eng.Sessions().List(s.ctx, 0)
 	if err != nil || len(sessions) != 2 {
 		t.Errorf("%d sessions, %v", len(sessions), err)
 	}
@@ -207,7 +207,7 @@ func childCancelTellsParent(t *testing.T, open Harness) { // SA11
 	s.Entered(t, "bg_hold", 1)
 	s.Entered(t, "hold", 1)
 	task, child := s.onlyTask(), s.child()
-	if _, err := s.eng.CancelTask(s.ctx, task.ID, "user", "enough"); err != nil {
+	if _, err := s.eng.Tasks().Cancel(s.ctx, task.ID, "user", "enough"); err != nil {
 		t.Fatal(err)
 	}
 	s.rest()
@@ -233,7 +233,7 @@ func interruptCancelsChild(t *testing.T, open Harness) { // RC8
 	s := begin(t, open, Setup{Script: family(oneChild, does("hold", "{text: a}")...)})
 	s.say("go")
 	s.Entered(t, "hold", 1)
-	if err := s.eng.Interrupt(s.ctx, s.id, "user", "stop"); err != nil {
+	if err := s.eng.Sessions().Interrupt(s.ctx, s.id, "user", "stop"); err != nil {
 		t.Fatal(err)
 	}
 	s.rest()
@@ -285,7 +285,7 @@ func depthLimited(t *testing.T, open Harness) { // SA5
 		"the depth of subagents is limited to 2, and it is 2") {
 		t.Errorf("got %s", got)
 	}
-	sessions, err := s.eng.Sessions(s.ctx, 0)
+	sessions, err := s.eng.Sessions().List(s.ctx, 0)
 	if err != nil || len(sessions) != 3 {
 		t.Errorf("%d sessions, %v", len(sessions), err)
 	}
@@ -299,7 +299,7 @@ func questionShows(t *testing.T, open Harness) { // SA10
 		t.Fatalf("got %+v", asked)
 	}
 	answer := perdure.TaskMessage{Text: "this one", InReplyTo: asked.InputRequest.ID, By: "user"}
-	if _, err := s.eng.SendTask(s.ctx, asked.ID, answer); err != nil {
+	if _, err := s.eng.Tasks().Send(s.ctx, asked.ID, answer); err != nil {
 		t.Fatal(err)
 	}
 	s.Release("ask_after")
@@ -354,7 +354,7 @@ func messagesBothWays(t *testing.T, open Harness) { // TK11, TK14
 	if heard.Message.Text != "half done" || heard.Message.Task != task.ID {
 		t.Errorf("got %+v", heard)
 	}
-	if _, err := s.eng.SendTask(s.ctx, task.ID, perdure.TaskMessage{Text: "x", By: "user"}); !errors.Is(err,
+	if _, err := s.eng.Tasks().Send(s.ctx, task.ID, perdure.TaskMessage{Text: "x", By: "user"}); !errors.Is(err,
 		perdure.Conflict) {
 		t.Errorf("got %v", err)
 	}
@@ -367,7 +367,7 @@ func detachedAgent(t *testing.T, open Harness) { // SA8
 	s.say("go")
 	s.Entered(t, "hold", 1)
 	before := s.onlyTask()
-	task, err := s.eng.DetachCall(s.ctx, s.called("spawn_subagent"), "user")
+	task, err := s.eng.Calls().Detach(s.ctx, s.called("spawn_subagent"), "user")
 	if err != nil || task.ID != before.ID || task.Lane != perdure.Background {
 		t.Fatalf("got %+v, %v; before %+v", task, err, before)
 	}

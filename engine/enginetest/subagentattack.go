@@ -117,7 +117,7 @@ func interruptOverCrash(t *testing.T, open Harness) {
 	s.say("go")
 	s.Entered(t, "hold", 1)
 	s.Stop(t)
-	if err := s.eng.Interrupt(s.ctx, s.id, "user", "enough"); err != nil {
+	if err := s.eng.Sessions().Interrupt(s.ctx, s.id, "user", "enough"); err != nil {
 		t.Fatal(err)
 	}
 	s.eng = s.Start(t)
@@ -147,7 +147,7 @@ func approvalClosedByCancel(t *testing.T, open Harness) { // SA11, AP10
 	task := s.question(1)
 	s.cancel(task.ID)
 	s.rest()
-	open1, err := s.eng.Approvals(s.ctx, engine.ApprovalFilter{State: perdure.ApprovalOpen})
+	open1, err := s.eng.Approvals().List(s.ctx, engine.ApprovalFilter{State: perdure.ApprovalOpen})
 	if err != nil || len(open1) > 0 || len(s.Effects("needs")) > 0 {
 		t.Errorf("%d approvals are open, %v; effects %v", len(open1), err, s.Effects("needs"))
 	}

@@ -39,7 +39,7 @@ func askBecomesTask(t *testing.T, open Harness) { // TK15, DL7
 	if left := s.awaitDetached(); left.Reason != perdure.DetachedByAsking || string(answer.Result.Result) != want {
 		t.Errorf("left by %s with %s\nwant %s", left.Reason, answer.Result.Result, want)
 	}
-	session, err := s.eng.Session(s.ctx, s.id)
+	session, err := s.eng.Sessions().Get(s.ctx, s.id)
 	if task.InputRequest.Kind != "question" || task.InputRequest.Prompt != "which one?" || err != nil ||
 		session.NeedsYou != 1 {
 		t.Errorf("asked %+v; the session needs %d, %v", task.InputRequest, session.NeedsYou, err)
@@ -66,7 +66,7 @@ func askAnswers(t *testing.T, open Harness) { // TK12: a spawned run can ask too
 	s.Release("ask_after")
 	s.awaitDelivered(perdure.TaskSucceeded)
 
-	messages, err := s.eng.TaskMessages(s.ctx, task.ID, "", 0)
+	messages, err := s.eng.Tasks().Messages(s.ctx, task.ID, "", 0)
 	if err != nil || len(messages) != 2 || messages[0].Text != "which one?" ||
 		messages[0].Direction != perdure.Outbound ||
 		messages[1].Text != "the first" || messages[1].InReplyTo != task.InputRequest.ID || messages[1].By != "user" {
@@ -140,7 +140,7 @@ steps: [{text: x}, {text: it goes on, repeat: true}]
 	s.turnEnds(1)
 	s.say("more")
 	s.Entered(t, "stream_hold", 1)
-	_, full := s.eng.DetachCall(s.ctx, s.called("stream_hold"), "user")
+	_, full := s.eng.Calls().Detach(s.ctx, s.called("stream_hold"), "user")
 	task := s.question(1)
 	for _, tool := range []string{"stream_hold", "ask_after", "hold"} {
 		s.Release(tool)
@@ -267,7 +267,7 @@ func askStopsTheClock(t *testing.T, open Harness) {
 				t.Fatal(err)
 			}
 			got := s.awaitDelivered(perdure.TaskSucceeded)
-			log, err := s.eng.TaskLog(s.ctx, task.ID, 0, 1000)
+			log, err := s.eng.Tasks().Log(s.ctx, task.ID, 0, 1000)
 			if err != nil || len(log.Chunks) == 0 || string(log.Chunks[len(log.Chunks)-1].Bytes) != "asking\n" {
 				t.Errorf("the log has %+v, %v (BG13)", log, err)
 			}
@@ -299,7 +299,7 @@ func answerFails(t *testing.T, open Harness) { // TK12
 	s.say("go")
 	task := s.question(1)
 	reply := func(data string) error {
-		_, err := s.eng.SendTask(s.ctx, task.ID, perdure.TaskMessage{
+		_, err := s.eng.Tasks().Send(s.ctx, task.ID, perdure.TaskMessage{
 			Data: json.RawMessage(data), InReplyTo: task.InputRequest.ID, By: "user",
 		})
 		return err
@@ -325,10 +325,10 @@ func messageReaches(t *testing.T, open Harness) { // TK13
 	s.Entered(t, "inbox", 1)
 	task := s.onlyTask()
 	message := perdure.TaskMessage{ID: "tmsg_0123456789abcdef0123456789abcdef", Text: "hello", By: "user"}
-	_, err := s.eng.SendTask(s.ctx, task.ID, message)
+	_, err := s.eng.Tasks().Send(s.ctx, task.ID, message)
 	got := s.awaitDelivered(perdure.TaskSucceeded)
-	_, late := s.eng.SendTask(s.ctx, task.ID, perdure.TaskMessage{Text: "anybody?", By: "user"})
-	_, unknown := s.eng.SendTask(s.ctx, "task_0123456789abcdef0123456789abcdef", perdure.TaskMessage{
+	_, late := s.eng.Tasks().Send(s.ctx, task.ID, perdure.TaskMessage{Text: "anybody?", By: "user"})
+	_, unknown := s.eng.Tasks().Send(s.ctx, "task_0123456789abcdef0123456789abcdef", perdure.TaskMessage{
 		Text: "anybody?", By: "user",
 	})
 

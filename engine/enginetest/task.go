@@ -62,7 +62,7 @@ func spawnCompletes(t *testing.T, open Harness) { // TestSpawnCompletesAndSignal
 			t.Fatalf("got %q, want it to start with %q (DL4)", lines, want)
 		}
 	}
-	log, err := s.eng.TaskLog(s.ctx, task.ID, 0, 1<<20)
+	log, err := s.eng.Tasks().Log(s.ctx, task.ID, 0, 1<<20)
 	var text strings.Builder
 	for _, c := range log.Chunks {
 		text.Write(c.Bytes)
@@ -126,7 +126,7 @@ func logLive(t *testing.T, open Harness) { // TestLogWrittenLive, BG13
 
 	var end int64
 	for end == 0 && s.ctx.Err() == nil {
-		log, err := s.eng.TaskLog(s.ctx, task.ID, 0, 1<<20)
+		log, err := s.eng.Tasks().Log(s.ctx, task.ID, 0, 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,8 +215,8 @@ rules:
 func foreignTask(t *testing.T, open Harness) { // ER2
 	s := begin(t, open, Setup{Script: "steps: [{text: hello}]"})
 
-	_, err := s.eng.Task(s.ctx, "task_00000000000000000000000000000000")
-	_, cancelErr := s.eng.CancelTask(s.ctx, "task_00000000000000000000000000000000", "user", "")
+	_, err := s.eng.Tasks().Get(s.ctx, "task_00000000000000000000000000000000")
+	_, cancelErr := s.eng.Tasks().Cancel(s.ctx, "task_00000000000000000000000000000000", "user", "")
 
 	if !errors.Is(err, perdure.NotFound) || !errors.Is(cancelErr, perdure.NotFound) {
 		t.Errorf("got %v and %v, want NotFound", err, cancelErr)
@@ -240,7 +240,7 @@ func resolveTask(t *testing.T, open Harness) {
 			}
 
 			s.Release("bg_charge")
-			err := s.eng.ResolveTask(s.ctx, task.ID, engine.Resolution{
+			err := s.eng.Tasks().Resolve(s.ctx, task.ID, engine.Resolution{
 				Answer: answer, Result: []byte(`{"ok":true}`), By: "operator", Note: "looked",
 			})
 			if err != nil {
@@ -249,7 +249,7 @@ func resolveTask(t *testing.T, open Harness) {
 			s.rest()
 
 			checkResolved(t, s, answer)
-			if err := s.eng.ResolveTask(context.WithoutCancel(s.ctx), task.ID,
+			if err := s.eng.Tasks().Resolve(context.WithoutCancel(s.ctx), task.ID,
 				engine.Resolution{Answer: answer, By: "operator"}); !errors.Is(err, perdure.Conflict) {
 				t.Errorf("a second resolution: got %v, want Conflict", err)
 			}

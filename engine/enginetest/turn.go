@@ -79,7 +79,7 @@ func claimsAndSettles(t *testing.T, open Harness) {
 	s.say("hi")
 	s.rest()
 
-	calls, err := s.eng.Calls(s.ctx, s.id)
+	calls, err := s.eng.Calls().List(s.ctx, s.id)
 
 	if err != nil || len(calls) != 1 {
 		t.Fatalf("got %d calls, %v", len(calls), err)
@@ -112,7 +112,7 @@ func wrongArguments(t *testing.T, open Harness) { // TL22
 	s.rest()
 
 	got := s.onlyResult("charge")
-	calls, err := s.eng.Calls(s.ctx, s.id)
+	calls, err := s.eng.Calls().List(s.ctx, s.id)
 
 	if !strings.HasPrefix(got.Result.Error, "Invalid arguments for charge: ") || !got.Result.NeverStarted {
 		t.Errorf("got %+v", got)
@@ -254,7 +254,7 @@ steps:
 	s.say("look")
 	s.rest()
 
-	calls, err := s.eng.Calls(s.ctx, s.id)
+	calls, err := s.eng.Calls().List(s.ctx, s.id)
 	if err != nil || len(calls) > 0 || s.final() != "I did not look" {
 		t.Errorf("got %d calls, %v, final %q", len(calls), err, s.final())
 	}
@@ -316,7 +316,7 @@ steps:
 	s.say("hi")
 	s.rest()
 
-	calls, err := s.eng.Calls(s.ctx, s.id)
+	calls, err := s.eng.Calls().List(s.ctx, s.id)
 	if err != nil || len(calls) != 2 || calls[0].Key == calls[1].Key {
 		t.Errorf("got %d calls, %v: the second needs an id of its own", len(calls), err)
 	}

@@ -76,7 +76,7 @@ func (s *scene) settled(id perdure.WebhookID, state webhook.State) webhook.Deliv
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		all, err := s.eng.WebhookDeliveries(s.ctx, id, 1)
+		all, err := s.eng.Webhooks().Deliveries(s.ctx, id, 1)
 		if err == nil && len(all) == 1 && all[0].State == state {
 			return all[0]
 		}
@@ -91,7 +91,7 @@ func (s *scene) settled(id perdure.WebhookID, state webhook.State) webhook.Deliv
 // hook creates a webhook.
 func (s *scene) hook(w webhook.Webhook) webhook.Created {
 	s.t.Helper()
-	made, err := s.eng.CreateWebhook(s.ctx, w)
+	made, err := s.eng.Webhooks().Create(s.ctx, w)
 	if err != nil {
 		s.t.Fatalf("CreateWebhook: %v", err)
 	}
@@ -126,13 +126,13 @@ func webhookTold(t *testing.T, open Harness) {
 		d.AttemptLog[0].Status != http.StatusNoContent {
 		t.Errorf("got %+v, sent as %s", d, one.id)
 	}
-	if _, err := s.eng.RedeliverWebhook(s.ctx, made.ID, d.ID); err != nil {
+	if _, err := s.eng.Webhooks().Redeliver(s.ctx, made.ID, d.ID); err != nil {
 		t.Fatalf("RedeliverWebhook: %v", err)
 	}
 	if again := s.await(got); again.id != one.id || string(again.body) != string(one.body) {
 		t.Errorf("sent again as %s: %s", again.id, again.body)
 	}
-	ping, err := s.eng.TestWebhook(s.ctx, made.ID)
+	ping, err := s.eng.Webhooks().Test(s.ctx, made.ID)
 	if err != nil {
 		t.Fatalf("TestWebhook: %v", err)
 	}
@@ -167,7 +167,7 @@ func webhookAfterKill(t *testing.T, open Harness) {
 		t.Errorf("got %s %s, then %s %s", first.id, first.body, second.id, second.body)
 	}
 	s.settled(made.ID, webhook.Delivered)
-	if all, err := s.eng.WebhookDeliveries(s.ctx, made.ID, 0); err != nil || len(all) != 1 {
+	if all, err := s.eng.Webhooks().Deliveries(s.ctx, made.ID, 0); err != nil || len(all) != 1 {
 		t.Errorf("%d deliveries, %v, want the one", len(all), err)
 	}
 }
@@ -179,31 +179,31 @@ func webhookKept(t *testing.T, open Harness) {
 	})
 	two := s.hook(webhook.Webhook{URL: "http://127.0.0.1:64999/two"})
 
-	found, err := s.eng.Webhook(s.ctx, one.ID)
+	found, err := s.eng.Webhooks().Get(s.ctx, one.ID)
 	if err != nil || found.URL != one.URL || len(found.Types) != 2 || found.Body != webhook.BodySnapshot ||
 		found.Owner != one.Owner || two.Body != webhook.BodyID {
 		t.Errorf("got %+v, %v, want %+v", found, err, one.Webhook)
 	}
-	if all, err := s.eng.Webhooks(s.ctx); err != nil || len(all) != 2 || all[0].ID != one.ID || all[1].ID != two.ID {
+	if all, err := s.eng.Webhooks().List(s.ctx); err != nil || len(all) != 2 || all[0].ID != one.ID || all[1].ID != two.ID {
 		t.Errorf("got %+v, %v", all, err)
 	}
 	off, types := false, []string{"approval.*"}
-	changed, err := s.eng.ChangeWebhook(s.ctx, one.ID, webhook.Patch{Enabled: &off, Types: &types})
+	changed, err := s.eng.Webhooks().Change(s.ctx, one.ID, webhook.Patch{Enabled: &off, Types: &types})
 	if err != nil || changed.Enabled || len(changed.Types) != 1 || changed.URL != one.URL ||
 		changed.Version <= found.Version {
 		t.Errorf("got %+v, %v", changed, err)
 	}
-	if _, err := s.eng.TestWebhook(s.ctx, one.ID); !errors.Is(err, perdure.Conflict) {
+	if _, err := s.eng.Webhooks().Test(s.ctx, one.ID); !errors.Is(err, perdure.Conflict) {
 		t.Errorf("a test of a disabled one: %v", err)
 	}
-	if again, err := s.eng.RotateWebhook(s.ctx, two.ID); err != nil || again.Secret == two.Secret ||
+	if again, err := s.eng.Webhooks().Rotate(s.ctx, two.ID); err != nil || again.Secret == two.Secret ||
 		!strings.HasPrefix(again.Secret, "whsec_") {
 		t.Errorf("rotated: %+v, %v", again.Webhook, err)
 	}
-	if err := s.eng.DeleteWebhook(s.ctx, one.ID); err != nil {
+	if err := s.eng.Webhooks().Delete(s.ctx, one.ID); err != nil {
 		t.Errorf("DeleteWebhook: %v", err)
 	}
-	if all, err := s.eng.Webhooks(s.ctx); err != nil || len(all) != 1 || all[0].ID != two.ID {
+	if all, err := s.eng.Webhooks().List(s.ctx); err != nil || len(all) != 1 || all[0].ID != two.ID {
 		t.Errorf("left %+v, %v", all, err)
 	}
 }
@@ -216,20 +216,20 @@ func webhookRefused(t *testing.T, open Harness) {
 		"a type":   {URL: "http://127.0.0.1:64999/", Types: []string{"task.started"}},
 		"a body":   {URL: "http://127.0.0.1:64999/", Body: "all"},
 	} {
-		if _, err := s.eng.CreateWebhook(s.ctx, w); !errors.Is(err, perdure.Invalid) {
+		if _, err := s.eng.Webhooks().Create(s.ctx, w); !errors.Is(err, perdure.Invalid) {
 			t.Errorf("%s: got %v, want Invalid", name, err)
 		}
 	}
 	const none = perdure.WebhookID("webhook_00000000000070008000000000000001")
-	_, read := s.eng.Webhook(s.ctx, none)
-	_, changed := s.eng.ChangeWebhook(s.ctx, none, webhook.Patch{})
-	_, rotated := s.eng.RotateWebhook(s.ctx, none)
-	_, listed := s.eng.WebhookDeliveries(s.ctx, none, 0)
-	_, tested := s.eng.TestWebhook(s.ctx, none)
-	_, again := s.eng.RedeliverWebhook(s.ctx, none, "whd_00000000000070008000000000000001")
+	_, read := s.eng.Webhooks().Get(s.ctx, none)
+	_, changed := s.eng.Webhooks().Change(s.ctx, none, webhook.Patch{})
+	_, rotated := s.eng.Webhooks().Rotate(s.ctx, none)
+	_, listed := s.eng.Webhooks().Deliveries(s.ctx, none, 0)
+	_, tested := s.eng.Webhooks().Test(s.ctx, none)
+	_, again := s.eng.Webhooks().Redeliver(s.ctx, none, "whd_00000000000070008000000000000001")
 	for name, err := range map[string]error{
 		"Webhook": read, "ChangeWebhook": changed, "RotateWebhook": rotated, "WebhookDeliveries": listed,
-		"TestWebhook": tested, "RedeliverWebhook": again, "DeleteWebhook": s.eng.DeleteWebhook(s.ctx, none),
+		"TestWebhook": tested, "RedeliverWebhook": again, "DeleteWebhook": s.eng.Webhooks().Delete(s.ctx, none),
 	} {
 		if !errors.Is(err, perdure.NotFound) {
 			t.Errorf("%s: got %v, want NotFound", name, err)

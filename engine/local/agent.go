@@ -63,7 +63,7 @@ func (e *Engine) StartAgent(ctx context.Context, o tool.SessionRequest) (engine.
 	if err := e.startOnce(ctx, o); err != nil {
 		return engine.Session{}, fmt.Errorf("start a session: %w", err)
 	}
-	return e.Session(ctx, o.ID)
+	return e.Sessions().Get(ctx, o.ID)
 }
 
 // startOnce creates the session of an order unless it exists. The check for an existing session

@@ -146,7 +146,7 @@ func (h *house) say(t *testing.T, id perdure.SessionID) []perdure.Event {
 	defer cancel()
 	err := h.Send(ctx, id, perdure.Text("go"))
 	if err == nil {
-		err = h.WaitIdle(ctx, id)
+		err = h.Sessions().WaitIdle(ctx, id)
 	}
 	events, read := h.Events(ctx, id, 0, 0)
 	if err = errors.Join(err, read); err != nil {
@@ -300,7 +300,7 @@ func TestStartAgentOther(t *testing.T) {
 			eachChange(reflect.ValueOf(&o).Elem().Field(i), field.Name, refused)
 		}
 	}
-	copied, err := h.Fork(t.Context(), id, engine.Fork{Effects: perdure.ForkDryRun})
+	copied, err := h.Archives().Fork(t.Context(), id, engine.Fork{Effects: perdure.ForkDryRun})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +349,7 @@ func TestStartAgentRefuses(t *testing.T) {
 		_, broken := tx.Directory().Harnesses().Put(gone)
 		return errors.Join(err, failed, broken)
 	})
-	before, err := h.Sessions(t.Context(), 0)
+	before, err := h.Sessions().List(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,7 +377,7 @@ func TestStartAgentRefuses(t *testing.T) {
 			t.Errorf("got %v, want %v: %s", err, c.kind, want)
 		}
 	}
-	after, err := h.Sessions(t.Context(), 0)
+	after, err := h.Sessions().List(t.Context(), 0)
 	if err != nil || len(after) != len(before) {
 		t.Errorf("got %d sessions, %v, want %d", len(after), err, len(before))
 	}

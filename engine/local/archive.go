@@ -56,7 +56,7 @@ type archiveEnd struct {
 }
 
 // Export writes a session and its subagents' sessions as JSON lines.
-func (e *Engine) Export(ctx context.Context, id perdure.SessionID, w io.Writer) error {
+func (e engineArchives) Export(ctx context.Context, id perdure.SessionID, w io.Writer) error {
 	parcels, left, err := e.collectTree(ctx, id)
 	if err == nil && parcels[0].Session.Parent != "" {
 		err = fmt.Errorf("%w session: it is a subagent of %s; export its root %s instead",
@@ -188,7 +188,7 @@ func plainJSON(v any) ([]byte, error) {
 }
 
 // Import adds an exported session.
-func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (engine.Session, error) {
+func (e engineArchives) Import(ctx context.Context, r io.Reader, how engine.Import) (engine.Session, error) {
 	head, parcels, err := readArchive(r)
 	if err != nil {
 		return engine.Session{}, fmt.Errorf("import: %w", err)
@@ -250,7 +250,7 @@ func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (en
 		e.scheduleChanged()
 		e.slotFreed() // starts queued tasks; the next heartbeat takes over the running ones
 	}
-	return e.Session(ctx, head.Session)
+	return e.Sessions().Get(ctx, head.Session)
 }
 
 // checkJournal decodes the journal of a session and passes it to check.

@@ -27,20 +27,20 @@ func TestS26WhoDidWhat(t *testing.T) {
 	}
 	ctx := store.Acting(t.Context(), "token_1 ada")
 
-	made, err := eng.CreateToken(ctx, engine.TokenRequest{Name: "reports", Org: "acme", By: "token_1 ada"})
+	made, err := eng.Tokens().Create(ctx, engine.TokenRequest{Name: "reports", Org: "acme", By: "token_1 ada"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // repeating it records nothing new
-		if _, err := eng.RevokeToken(ctx, made.ID, "token_1 ada"); err != nil {
+		if _, err := eng.Tokens().Revoke(ctx, made.ID, "token_1 ada"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	set, err := eng.SetBudget(ctx, budget.Budget{Subject: budget.Subject{Scope: budget.Org, ID: "acme"}, Currency: budget.Tokens, Limit: budget.Whole(5)}, "token_1 ada")
+	set, err := eng.Budgets().Set(ctx, budget.Budget{Subject: budget.Subject{Scope: budget.Org, ID: "acme"}, Currency: budget.Tokens, Limit: budget.Whole(5)}, "token_1 ada")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := eng.RemoveBudget(ctx, set.ID); err != nil {
+	if err := eng.Budgets().Remove(ctx, set.ID); err != nil {
 		t.Fatal(err)
 	}
 

@@ -45,8 +45,8 @@ func budgetID(b budget.Budget) perdure.BudgetID {
 		string(b.Currency), b.Period.String())
 }
 
-// SetBudget adds or changes a budget.
-func (e *Engine) SetBudget(ctx context.Context, b budget.Budget, by string) (set budget.Standing, err error) {
+// Set adds or changes a budget.
+func (e engineBudgets) Set(ctx context.Context, b budget.Budget, by string) (set budget.Standing, err error) {
 	b, err = b.WithDefaults()
 	if err != nil {
 		return set, fmt.Errorf("set budget: %w", err)
@@ -118,8 +118,8 @@ func (e *Engine) updatedAccount(tx store.Tx, b budget.Budget) (budget.Account, e
 	return a, err
 }
 
-// Budgets lists budgets with their current standing.
-func (e *Engine) Budgets(ctx context.Context, f engine.BudgetFilter) (found []budget.Standing, err error) {
+// List lists budgets with their current standing.
+func (e engineBudgets) List(ctx context.Context, f engine.BudgetFilter) (found []budget.Standing, err error) {
 	err = e.view(ctx, func(r store.Reader) error {
 		found = nil
 		all, err := r.Budgets().List(store.BudgetFilter{})
@@ -141,8 +141,8 @@ func (e *Engine) Budgets(ctx context.Context, f engine.BudgetFilter) (found []bu
 	return found, nil
 }
 
-// RemoveBudget removes a budget and its ledger.
-func (e *Engine) RemoveBudget(ctx context.Context, id perdure.BudgetID) error {
+// Remove removes a budget and its ledger.
+func (e engineBudgets) Remove(ctx context.Context, id perdure.BudgetID) error {
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		found, err := tx.Budgets().List(store.BudgetFilter{ID: id})
 		if err == nil {
@@ -162,8 +162,8 @@ func (e *Engine) RemoveBudget(ctx context.Context, id perdure.BudgetID) error {
 	return nil
 }
 
-// BudgetEntries returns the last entries of a ledger.
-func (e *Engine) BudgetEntries(ctx context.Context, id perdure.BudgetID, limit int) (found []budget.Entry, err error) {
+// Entries returns the last entries of a ledger.
+func (e engineBudgets) Entries(ctx context.Context, id perdure.BudgetID, limit int) (found []budget.Entry, err error) {
 	err = e.view(ctx, func(r store.Reader) error {
 		known, err := r.Budgets().List(store.BudgetFilter{ID: id})
 		if err == nil && (id == "" || len(known) == 0) {
@@ -180,8 +180,8 @@ func (e *Engine) BudgetEntries(ctx context.Context, id perdure.BudgetID, limit i
 	return found, nil
 }
 
-// CheckBudgets reports the standing of every budget of a session.
-func (e *Engine) CheckBudgets(ctx context.Context, id perdure.SessionID) (report budget.Report, err error) {
+// Check reports the standing of every budget of a session.
+func (e engineBudgets) Check(ctx context.Context, id perdure.SessionID) (report budget.Report, err error) {
 	err = e.view(ctx, func(r store.Reader) error {
 		s, err := e.effects.Fold(r, id)
 		if err != nil {

@@ -105,12 +105,12 @@ func (l *bulks) find(ctx context.Context, id perdure.BulkID, begin func() *bulk)
 }
 
 // CancelWhere requests the end of many tasks.
-func (e *Engine) CancelWhere(ctx context.Context, o engine.BulkCancel) (engine.Bulk, error) {
+func (e engineTasks) CancelWhere(ctx context.Context, o engine.BulkCancel) (engine.Bulk, error) {
 	id := cmp.Or(o.ID, effect.NewID[perdure.BulkID]())
 	if _, err := perdure.ParseID[perdure.BulkID](string(id)); err != nil {
 		return engine.Bulk{}, fmt.Errorf("cancel tasks: %w", err)
 	}
-	all, err := e.Tasks(ctx, o.Filter.Session)
+	all, err := e.Tasks().List(ctx, o.Filter.Session)
 	if err != nil {
 		return engine.Bulk{}, fmt.Errorf("cancel tasks: %w", err)
 	}
@@ -179,7 +179,7 @@ func (e *Engine) cancelMany(ctx context.Context, b *bulk, tasks []perdure.TaskID
 }
 
 // Bulk returns the current state of a bulk.
-func (e *Engine) Bulk(ctx context.Context, id perdure.BulkID) (engine.Bulk, error) {
+func (e engineTasks) Bulk(ctx context.Context, id perdure.BulkID) (engine.Bulk, error) {
 	b, known := e.bulks.find(ctx, id, nil)
 	if !known {
 		return engine.Bulk{}, fmt.Errorf("bulk %s: %w", id, perdure.NotFound)

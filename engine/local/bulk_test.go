@@ -31,7 +31,7 @@ func (p *progress) at(point faulty.Point) faulty.Fault {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if b, err := p.eng.Bulk(context.Background(), bulkID); err == nil {
+	if b, err := p.eng.Tasks().Bulk(context.Background(), bulkID); err == nil {
 		p.done = append(p.done, b.Done)
 	}
 	return faulty.Fault{}
@@ -77,13 +77,13 @@ func crowded(t *testing.T, p *progress, sessions, each int) *local.Engine {
 	var group sync.WaitGroup
 	defer group.Wait()
 	for range sessions {
-		s, err := eng.NewSession(t.Context(), perdure.Agent{})
+		s, err := eng.Sessions().Create(t.Context(), perdure.Agent{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		group.Go(func() {
 			for range each {
-				if _, err := eng.StartCall(t.Context(), engine.HostCallRequest{Session: s.ID, Tool: "wait"}); err != nil {
+				if _, err := eng.HostCalls().Start(t.Context(), engine.HostCallRequest{Session: s.ID, Tool: "wait"}); err != nil {
 					t.Error(err)
 					return
 				}
@@ -112,17 +112,17 @@ func bulkCancel(t *testing.T, sessions int) {
 	go func() { ended <- eng.Run(ctx) }()
 	defer func() { stop(); <-ended }()
 
-	bulk, err := eng.CancelWhere(t.Context(), engine.BulkCancel{ID: bulkID, Filter: engine.TaskFilter{Tool: "wait"}, By: "user"})
+	bulk, err := eng.Tasks().CancelWhere(t.Context(), engine.BulkCancel{ID: bulkID, Filter: engine.TaskFilter{Tool: "wait"}, By: "user"})
 	for tick := time.Tick(10 * time.Millisecond); bulk.State == engine.BulkRunning && err == nil; {
 		<-tick
-		bulk, err = eng.Bulk(t.Context(), bulkID)
+		bulk, err = eng.Tasks().Bulk(t.Context(), bulkID)
 	}
 
 	if err != nil || bulk.State != engine.BulkDone || bulk.Matched != sessions*each || bulk.Done != sessions*each || bulk.Failed != 0 || bulk.EndedAt.IsZero() {
 		t.Fatalf("got %+v, %v", bulk, err)
 	}
 	p.check(t, bulk.Matched)
-	tasks, err := eng.Tasks(t.Context(), "")
+	tasks, err := eng.Tasks().List(t.Context(), "")
 	asked := 0
 	for _, task := range tasks {
 		if task.CancelRequested() && task.CancelBy == "user" {

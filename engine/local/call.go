@@ -13,8 +13,8 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// Calls lists the calls of a session in the order of their claims.
-func (e *Engine) Calls(ctx context.Context, id perdure.SessionID) (calls []perdure.Call, err error) {
+// List lists the calls of a session in the order of their claims.
+func (e engineCalls) List(ctx context.Context, id perdure.SessionID) (calls []perdure.Call, err error) {
 	return calls, e.view(ctx, func(r store.Reader) error {
 		if _, err := r.Sessions().Get(id); err != nil {
 			return err
@@ -24,8 +24,8 @@ func (e *Engine) Calls(ctx context.Context, id perdure.SessionID) (calls []perdu
 	})
 }
 
-// ResolveCall records an operator's resolution of a foreground call whose outcome is unknown.
-func (e *Engine) ResolveCall(ctx context.Context, key perdure.CallKey, word engine.Resolution) error {
+// Resolve records an operator's resolution of a foreground call whose outcome is unknown.
+func (e engineCalls) Resolve(ctx context.Context, key perdure.CallKey, word engine.Resolution) error {
 	if word.Answer.Outcome() == "" {
 		return fmt.Errorf("resolve %s: %w answer %q: it must be happened or did_not_happen",
 			key, perdure.Invalid, word.Answer)
@@ -35,8 +35,8 @@ func (e *Engine) ResolveCall(ctx context.Context, key perdure.CallKey, word engi
 	})
 }
 
-// Tools lists the tools.
-func (e *Engine) Tools(context.Context) ([]engine.Tool, error) {
+// List lists the tools.
+func (e engineTools) List(context.Context) ([]engine.Tool, error) {
 	var tools []engine.Tool
 	for _, name := range e.cfg.Tools.Names() {
 		if t, ok := e.cfg.Tools.Get(name); ok {
@@ -73,9 +73,9 @@ func describeTool(t tool.Tool) engine.Tool {
 	return shown
 }
 
-// CallTool runs a pure or idempotent tool once, outside any session. Nothing is claimed, so a tool
+// Call runs a pure or idempotent tool once, outside any session. Nothing is claimed, so a tool
 // scheduleOf class at_most_once is refused.
-func (e *Engine) CallTool(ctx context.Context, name string, args json.RawMessage) (perdure.ToolResult, error) {
+func (e engineTools) Call(ctx context.Context, name string, args json.RawMessage) (perdure.ToolResult, error) {
 	t, ok := e.cfg.Tools.Get(name)
 	if !ok {
 		return perdure.ToolResult{}, fmt.Errorf("call tool %s: %w", name, perdure.NotFound)

@@ -48,7 +48,7 @@ func TestOfferedToolsAreChosen(t *testing.T) {
 			h := furnish(t, "steps:\n  - calls: [{name: danger}]\n  - text: '{{last}}'\n", func(cfg *local.Config) { cfg.Tools.RegisterOptional(plainTool("danger")) })
 			id := effect.NewID[perdure.SessionID]()
 			for range 2 { // the same order is the same session (N5)
-				if _, err := h.NewSessionAs(t.Context(), id, test.agent); err != nil {
+				if _, err := h.Sessions().CreateAs(t.Context(), id, test.agent); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -70,12 +70,12 @@ func TestOfferedToolsAreChosen(t *testing.T) {
 		t.Parallel()
 		h := furnish(t, "steps: [{text: done}]", nil)
 		id := effect.NewID[perdure.SessionID]()
-		if _, err := h.NewSessionAs(t.Context(), id, perdure.Agent{Capabilities: []string{"maths"}}); err != nil {
+		if _, err := h.Sessions().CreateAs(t.Context(), id, perdure.Agent{Capabilities: []string{"maths"}}); err != nil {
 			t.Fatal(err)
 		}
 
-		_, other := h.NewSessionAs(t.Context(), id, perdure.Agent{})
-		_, unknown := h.NewSession(t.Context(), perdure.Agent{Capabilities: []string{"physics"}})
+		_, other := h.Sessions().CreateAs(t.Context(), id, perdure.Agent{})
+		_, unknown := h.Sessions().Create(t.Context(), perdure.Agent{Capabilities: []string{"physics"}})
 
 		if !errors.Is(other, perdure.Conflict) || !errors.Is(unknown, perdure.NotFound) {
 			t.Errorf("another agent: %v, an unknown capability: %v", other, unknown)
@@ -112,7 +112,7 @@ steps: [{text: done, repeat: true}]
 				}
 				cfg.Agents = map[string]perdure.Agent{"bold": {Tools: []string{"danger", "reach"}}}
 			})
-			s, err := h.NewSession(t.Context(), test.parent)
+			s, err := h.Sessions().Create(t.Context(), test.parent)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -134,7 +134,7 @@ func TestWhatActivatesItselfIsThere(t *testing.T) {
 		})
 	})
 	ordered := h.start(t, tool.SessionRequest{Overlay: agent.Overlay{Tools: []string{agent.AllTools}}})
-	plain, err := h.NewSession(t.Context(), perdure.Agent{})
+	plain, err := h.Sessions().Create(t.Context(), perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestStartedCallsGoOn(t *testing.T) {
 		}
 	}
 	live(before, func(ctx context.Context, eng *local.Engine) {
-		s, err := eng.NewSession(ctx, perdure.Agent{})
+		s, err := eng.Sessions().Create(ctx, perdure.Agent{})
 		if id = s.ID; err == nil {
 			err = eng.Send(ctx, id, perdure.Text("go"))
 		}
@@ -197,8 +197,8 @@ func TestStartedCallsGoOn(t *testing.T) {
 	})
 
 	live(after, func(ctx context.Context, eng *local.Engine) {
-		err := eng.WaitIdle(ctx, id)
-		calls, listed := eng.Calls(ctx, id)
+		err := eng.Sessions().WaitIdle(ctx, id)
+		calls, listed := eng.Calls().List(ctx, id)
 
 		if err := errors.Join(err, listed); err != nil || len(calls) != 1 || !strings.Contains(string(calls[0].Result.Result), "went on") {
 			t.Errorf("%+v, %v", calls, err)

@@ -95,7 +95,7 @@ func (y *yard) engine(cfg local.Config, script string, tools ...tool.Tool) (*loc
 	end := sync.OnceFunc(func() { stop(); group.Wait() })
 	y.Cleanup(end)
 	if y.id == "" {
-		s, err := eng.NewSession(y.Context(), perdure.Agent{})
+		s, err := eng.Sessions().Create(y.Context(), perdure.Agent{})
 		if err != nil {
 			y.Fatal(err)
 		}
@@ -486,7 +486,7 @@ func TestCleanupOfTasks(t *testing.T) {
 		l := c.called(y.T)
 		ctx, stop := context.WithTimeout(y.Context(), 30*time.Second)
 		defer stop()
-		if err := eng.WaitIdle(ctx, y.id); err != nil {
+		if err := eng.Sessions().WaitIdle(ctx, y.id); err != nil {
 			y.Errorf("while a cleaner works: %v", err)
 		}
 		c.answer(gone)

@@ -75,7 +75,7 @@ steps:
 		}
 	}
 	for range 4 {
-		s, err := eng.NewSession(t.Context(), perdure.Agent{})
+		s, err := eng.Sessions().Create(t.Context(), perdure.Agent{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ steps:
 		said(eng, s.ID, "first")
 		said(eng, s.ID, "background")
 	}
-	if err := eng.WaitIdle(t.Context(), sessions[0]); err != nil {
+	if err := eng.Sessions().WaitIdle(t.Context(), sessions[0]); err != nil {
 		t.Fatal(err)
 	}
 	w.Kill(t)
@@ -91,7 +91,7 @@ steps:
 	var record chaos.Record
 	for _, id := range sessions {
 		said(eng, id, "last")
-		if err := eng.WaitIdle(t.Context(), id); err != nil {
+		if err := eng.Sessions().WaitIdle(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 		var events []perdure.Event

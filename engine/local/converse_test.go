@@ -22,12 +22,12 @@ func converse(t *testing.T, cfg local.Config, agent perdure.Agent, text string) 
 	work, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- eng.Run(work) }()
-	created, err := eng.NewSession(ctx, agent)
+	created, err := eng.Sessions().Create(ctx, agent)
 	if err == nil {
 		err = eng.Send(ctx, created.ID, perdure.Text(text))
 	}
 	if err == nil {
-		err = eng.WaitIdle(ctx, created.ID)
+		err = eng.Sessions().WaitIdle(ctx, created.ID)
 	}
 	stop()
 	if ran := <-ended; err != nil || ran != nil {

@@ -31,7 +31,7 @@ const (
 
 // Costs sums up the usage in the journals. It reads them page by page, so the report is not
 // consistent as of one moment. Deleted sessions are not included.
-func (e *Engine) Costs(ctx context.Context, q engine.CostQuery) (engine.CostReport, error) {
+func (e engineBudgets) Costs(ctx context.Context, q engine.CostQuery) (engine.CostReport, error) {
 	if q.Group == "" {
 		q.Group = bySession
 	}

@@ -108,7 +108,7 @@ func crashAt(t *testing.T, p scenario, point death) bool {
 	mortal := w.Start(t)
 	leave := attend(ctx, w, mortal, id)
 	rest := make(chan error, 1) // one result; nobody may be listening
-	go func() { rest <- mortal.WaitIdle(ctx, id) }()
+	go func() { rest <- mortal.Sessions().WaitIdle(ctx, id) }()
 	died := false
 	select {
 	case <-w.mortal.Died:
@@ -123,9 +123,9 @@ func crashAt(t *testing.T, p scenario, point death) bool {
 	eng := w.Start(t)
 	defer attend(ctx, w, eng, id)()
 	finish := []func() error{
-		func() error { return eng.WaitIdle(ctx, id) },
+		func() error { return eng.Sessions().WaitIdle(ctx, id) },
 		func() error { return eng.Send(ctx, id, perdure.Text("what else?")) }, // delivers what does not wake the session
-		func() error { return eng.WaitIdle(ctx, id) },
+		func() error { return eng.Sessions().WaitIdle(ctx, id) },
 	}
 	for _, do := range finish {
 		if err := do(); err != nil {
@@ -150,10 +150,10 @@ func attend(ctx context.Context, w *world, eng engine.Engine, id perdure.Session
 			}
 			switch fact := f.Event.Fact.(type) { // a second answer is refused, which is fine
 			case perdure.ApprovalRequested:
-				_, _ = eng.DecideApproval(ctx, fact.Approval.ID, perdure.Verdict{Approve: true, By: "user"})
+				_, _ = eng.Approvals().Decide(ctx, fact.Approval.ID, perdure.Verdict{Approve: true, By: "user"})
 			case perdure.TaskUpdated:
 				if q := fact.Task.InputRequest; q != nil && q.Kind == "question" {
-					_, _ = eng.SendTask(ctx, fact.Task.ID, perdure.TaskMessage{Text: "yes", InReplyTo: q.ID, By: "user"})
+					_, _ = eng.Tasks().Send(ctx, fact.Task.ID, perdure.TaskMessage{Text: "yes", InReplyTo: q.ID, By: "user"})
 				}
 			case perdure.ToolStarted:
 				if fact.Name == "hold_note" {
@@ -175,7 +175,7 @@ func sendAway(ctx context.Context, eng engine.Engine, call perdure.CallKey) {
 	again := time.NewTicker(time.Millisecond)
 	defer again.Stop()
 	for {
-		if _, err := eng.DetachCall(ctx, call, "user"); err == nil {
+		if _, err := eng.Calls().Detach(ctx, call, "user"); err == nil {
 			return
 		}
 		select {
@@ -190,12 +190,12 @@ func sendAway(ctx context.Context, eng engine.Engine, call perdure.CallKey) {
 func seeded(t *testing.T, ctx context.Context, st *memory.Store, w *world) perdure.SessionID {
 	t.Helper()
 	eng := w.Start(t)
-	s, err := eng.NewSession(ctx, perdure.Agent{})
+	s, err := eng.Sessions().Create(ctx, perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []budget.Currency{budget.ModelCalls, budget.Tokens, budget.Calls} {
-		if _, err := eng.SetBudget(ctx, budget.Budget{Subject: budget.Subject{Scope: budget.Org}, Currency: c, Limit: budget.Whole(1_000_000)}, "user"); err != nil {
+		if _, err := eng.Budgets().Set(ctx, budget.Budget{Subject: budget.Subject{Scope: budget.Org}, Currency: c, Limit: budget.Whole(1_000_000)}, "user"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -252,11 +252,11 @@ func checkAftermath(t *testing.T, a aftermath) {
 	if !report.OK {
 		t.Errorf("%+v: %+v", a.point, report)
 	}
-	session, err := a.eng.Session(ctx, a.id)
+	session, err := a.eng.Sessions().Get(ctx, a.id)
 	if err != nil || session.Status != perdure.SessionIdle {
 		t.Errorf("%+v: the session is %s, %v", a.point, session.Status, err)
 	}
-	if open, err := a.eng.Approvals(ctx, engine.ApprovalFilter{Session: a.id, State: perdure.ApprovalOpen}); err != nil || len(open) > 0 {
+	if open, err := a.eng.Approvals().List(ctx, engine.ApprovalFilter{Session: a.id, State: perdure.ApprovalOpen}); err != nil || len(open) > 0 {
 		t.Errorf("%+v: %d approvals are open, %v", a.point, len(open), err)
 	}
 	checkRows(t, a, events)
@@ -267,7 +267,7 @@ func checkAftermath(t *testing.T, a aftermath) {
 // account equals its ledger, and each answer is counted once (BU2).
 func checkAccounts(t *testing.T, a aftermath, events []perdure.Event) {
 	t.Helper()
-	standing, err := a.eng.Budgets(t.Context(), engine.BudgetFilter{})
+	standing, err := a.eng.Budgets().List(t.Context(), engine.BudgetFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func checkAccounts(t *testing.T, a aftermath, events []perdure.Event) {
 		}
 	}
 	for _, b := range standing {
-		lines, err := a.eng.BudgetEntries(t.Context(), b.ID, 0)
+		lines, err := a.eng.Budgets().Entries(t.Context(), b.ID, 0)
 		var sum budget.Amount
 		for _, line := range lines {
 			if line.Kind == budget.Charge {
@@ -300,7 +300,7 @@ func checkRows(t *testing.T, a aftermath, events []perdure.Event) {
 			t.Fatal(err)
 		}
 	}
-	tasks, err := a.eng.Tasks(t.Context(), a.id)
+	tasks, err := a.eng.Tasks().List(t.Context(), a.id)
 	if err != nil || len(tasks) != len(fold.Tasks) {
 		t.Fatalf("%+v: %d rows, %d folded, %v", a.point, len(tasks), len(fold.Tasks), err)
 	}
@@ -310,7 +310,7 @@ func checkRows(t *testing.T, a aftermath, events []perdure.Event) {
 			t.Errorf("%+v: row %+v, fold %+v", a.point, row, folded)
 		}
 	}
-	calls, err := a.eng.Calls(t.Context(), a.id)
+	calls, err := a.eng.Calls().List(t.Context(), a.id)
 	if err != nil {
 		t.Fatal(err)
 	}

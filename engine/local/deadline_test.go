@@ -107,7 +107,7 @@ func napped(t *testing.T, n napping, call string) (took time.Duration, ended per
 	group.Go(func() { _ = eng.Run(ctx) })
 	defer group.Wait()
 	defer stop()
-	session, err := eng.NewSession(ctx, perdure.Agent{})
+	session, err := eng.Sessions().Create(ctx, perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,17 +115,17 @@ func napped(t *testing.T, n napping, call string) (took time.Duration, ended per
 	if err := eng.Send(ctx, session.ID, perdure.Text("sleep")); err != nil {
 		t.Fatal(err)
 	}
-	if err := eng.WaitIdle(ctx, session.ID); err != nil {
+	if err := eng.Sessions().WaitIdle(ctx, session.ID); err != nil {
 		t.Fatal(err)
 	}
-	tasks, err := eng.Tasks(ctx, session.ID)
+	tasks, err := eng.Tasks().List(ctx, session.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, task := range tasks {
 		for !task.State.Terminal() {
 			<-time.After(time.Minute) // virtual
-			if task, err = eng.Task(ctx, task.ID); err != nil {
+			if task, err = eng.Tasks().Get(ctx, task.ID); err != nil {
 				t.Fatal(err)
 			}
 		}

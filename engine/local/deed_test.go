@@ -70,15 +70,15 @@ func TestS26NoDeedWithoutItsEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := store.Acting(t.Context(), "token_1 ada")
-	s, err := eng.NewSession(ctx, perdure.Agent{})
+	s, err := eng.Sessions().Create(ctx, perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var archive bytes.Buffer
-	if err := eng.Export(ctx, s.ID, &archive); err != nil {
+	if err := eng.Archives().Export(ctx, s.ID, &archive); err != nil {
 		t.Fatal(err)
 	}
-	if err := eng.DeleteSession(ctx, s.ID); err != nil {
+	if err := eng.Sessions().Delete(ctx, s.ID); err != nil {
 		t.Fatal(err)
 	}
 
@@ -108,34 +108,37 @@ func deedsOf(ctx context.Context, eng *local.Engine, session perdure.SessionID, 
 	off := false
 	put := func(version int64, prompt string) func() error {
 		return func() error {
-			_, err := eng.PutAgent(ctx, engine.AgentWrite{Name: "reader", Version: version, Overlay: agent.Overlay{SystemPrompt: prompt}})
+			_, err := eng.Agents().Put(ctx, engine.AgentWrite{Name: "reader", Version: version, Overlay: agent.Overlay{SystemPrompt: prompt}})
 			return err
 		}
 	}
 	lay := func(version int64, prompt string) func() error {
 		return func() error {
-			_, err := eng.PutHarness(ctx, engine.HarnessWrite{Name: "house", Version: version, Overlay: agent.Overlay{SystemPrompt: prompt}})
+			_, err := eng.Harnesses().Put(ctx, engine.HarnessWrite{Name: "house", Version: version, Overlay: agent.Overlay{SystemPrompt: prompt}})
 			return err
 		}
 	}
 	set := func() error {
-		return eng.SetSecret(ctx, session, engine.SecretWrite{Name: "KEY", Value: "correct-horse"})
+		return eng.Secrets().Set(ctx, session, engine.SecretWrite{Name: "KEY", Value: "correct-horse"})
 	}
 	return []deed{
-		{"session.imported", func() error { _, err := eng.Import(ctx, bytes.NewReader(archive), engine.Import{}); return err }},
+		{"session.imported", func() error {
+			_, err := eng.Archives().Import(ctx, bytes.NewReader(archive), engine.Import{})
+			return err
+		}},
 		{"secret.set", set},
 		{"secret.set", set}, // a rotation is another value under its name
-		{"secret.removed", func() error { return eng.RemoveSecret(ctx, session, "KEY") }},
+		{"secret.removed", func() error { return eng.Secrets().Remove(ctx, session, "KEY") }},
 		{"agent.created", put(0, "Read.")},
 		{"agent.changed", put(1, "Read slowly.")},
-		{"agent.deleted", func() error { return eng.DeleteAgent(ctx, "reader", 2) }},
+		{"agent.deleted", func() error { return eng.Agents().Delete(ctx, "reader", 2) }},
 		{"harness.created", lay(0, "Be brief.")},
 		{"harness.changed", lay(1, "Be polite.")},
-		{"harness.deleted", func() error { return eng.DeleteHarness(ctx, "house", 2) }},
-		{"webhook.created", func() error { _, err := eng.CreateWebhook(ctx, hook); return err }},
-		{"webhook.changed", func() error { _, err := eng.ChangeWebhook(ctx, hook.ID, webhook.Patch{Enabled: &off}); return err }},
-		{"webhook.rotated", func() error { _, err := eng.RotateWebhook(ctx, hook.ID); return err }},
-		{"webhook.removed", func() error { return eng.DeleteWebhook(ctx, hook.ID) }},
+		{"harness.deleted", func() error { return eng.Harnesses().Delete(ctx, "house", 2) }},
+		{"webhook.created", func() error { _, err := eng.Webhooks().Create(ctx, hook); return err }},
+		{"webhook.changed", func() error { _, err := eng.Webhooks().Change(ctx, hook.ID, webhook.Patch{Enabled: &off}); return err }},
+		{"webhook.rotated", func() error { _, err := eng.Webhooks().Rotate(ctx, hook.ID); return err }},
+		{"webhook.removed", func() error { return eng.Webhooks().Delete(ctx, hook.ID) }},
 	}
 }
 

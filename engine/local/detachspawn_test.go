@@ -59,7 +59,7 @@ func TestASpawningCallIsNotDetached(t *testing.T) {
 				t.Fatal("the call was never entered")
 			}
 
-			_, err := eng.DetachCall(t.Context(), key, "user")
+			_, err := eng.Calls().Detach(t.Context(), key, "user")
 			close(hold.letGo)
 
 			if !errors.Is(err, perdure.Conflict) {
@@ -67,10 +67,10 @@ func TestASpawningCallIsNotDetached(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			if err := eng.WaitIdle(ctx, id); err != nil {
+			if err := eng.Sessions().WaitIdle(ctx, id); err != nil {
 				t.Fatal(err)
 			}
-			tasks, err := eng.Tasks(ctx, id)
+			tasks, err := eng.Tasks().List(ctx, id)
 			if err != nil || len(tasks) != 1 || tasks[0].Tool != "work" || tasks[0].Origin != perdure.OriginSpawned || tasks[0].State != perdure.TaskSucceeded {
 				t.Errorf("got %+v, %v", tasks, err)
 			}
@@ -118,7 +118,7 @@ func detachRig(t *testing.T, script string, dress func(tool.Tool) tool.Tool) (en
 		stop()
 		<-ended
 	})
-	s, err := eng.NewSession(t.Context(), perdure.Agent{})
+	s, err := eng.Sessions().Create(t.Context(), perdure.Agent{})
 	if err == nil {
 		err = eng.Send(t.Context(), s.ID, perdure.Text("go"))
 	}
@@ -158,18 +158,18 @@ func TestADetachedCallSpawns(t *testing.T) {
 		wait.Tool = t
 		return wait
 	})
-	own, err := eng.DetachCall(t.Context(), <-wait.reached, "user")
+	own, err := eng.Calls().Detach(t.Context(), <-wait.reached, "user")
 	close(wait.letGo)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := eng.WaitIdle(ctx, id); err != nil {
+	if err := eng.Sessions().WaitIdle(ctx, id); err != nil {
 		t.Fatal(err)
 	}
 
-	tasks, err := eng.Tasks(ctx, id)
+	tasks, err := eng.Tasks().List(ctx, id)
 	if err != nil || len(tasks) != 2 || tasks[0].ID != own.ID || tasks[0].Tool != "boss" || tasks[1].Tool != "work" {
 		t.Fatalf("got %+v, %v", tasks, err)
 	}

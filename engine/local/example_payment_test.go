@@ -80,7 +80,7 @@ steps:
 	if err != nil {
 		return err
 	}
-	s, err := eng.NewSession(ctx, perdure.Agent{})
+	s, err := eng.Sessions().Create(ctx, perdure.Agent{})
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ steps:
 	if err != nil {
 		return err
 	}
-	s, err := eng.NewSession(ctx, perdure.Agent{Instructions: "You ship releases."})
+	s, err := eng.Sessions().Create(ctx, perdure.Agent{Instructions: "You ship releases."})
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func untilRest(ctx context.Context, eng *local.Engine, id perdure.SessionID) err
 	work, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- eng.Run(work) }()
-	err := eng.WaitIdle(ctx, id)
+	err := eng.Sessions().WaitIdle(ctx, id)
 	stop()
 	if err := errors.Join(err, <-ended); err != nil {
 		return err

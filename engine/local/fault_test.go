@@ -47,7 +47,7 @@ func TestFaultDetach(t *testing.T) {
 			r.until(func(f perdure.Fact) bool { _, left := f.(perdure.ToolDetached); return left })
 			r.Release("hold_note")
 			r.rest()
-			if tasks, err := r.eng.Tasks(r.ctx, r.id); err != nil || len(tasks) != 1 || tasks[0].State != perdure.TaskSucceeded || tasks[0].Executions != 1 || len(r.Effects("hold_note")) != 1 {
+			if tasks, err := r.eng.Tasks().List(r.ctx, r.id); err != nil || len(tasks) != 1 || tasks[0].State != perdure.TaskSucceeded || tasks[0].Executions != 1 || len(r.Effects("hold_note")) != 1 {
 				t.Errorf("got %+v, %v; journal: %s", tasks, err, r.story())
 			}
 		})
@@ -98,7 +98,7 @@ steps: [{calls: [{name: ` + tool + `, args: {}}]}, {text: on, repeat: true}]`,
 // left: sessions last.
 func (r *rig) dieAndRecover() {
 	r.t.Helper()
-	other, err := r.eng.NewSession(r.ctx, perdure.Agent{})
+	other, err := r.eng.Sessions().Create(r.ctx, perdure.Agent{})
 	if err == nil {
 		err = r.eng.Send(r.ctx, other.ID, perdure.Text("hold"))
 	}
@@ -133,21 +133,21 @@ func (r *rig) answer(asked perdure.Fact) error {
 	yes := perdure.Verdict{Approve: true, By: "user"}
 	switch f := asked.(type) {
 	case perdure.ApprovalRequested:
-		_, err := r.eng.DecideApproval(r.ctx, f.Approval.ID, yes)
+		_, err := r.eng.Approvals().Decide(r.ctx, f.Approval.ID, yes)
 		return err
 	case perdure.ToolCallRequested:
-		return r.eng.AnswerCall(r.ctx, perdure.CallKey{Session: r.id, Call: f.CallID}, "user", perdure.ToolResult{Result: []byte("1")})
+		return r.eng.Calls().Answer(r.ctx, perdure.CallKey{Session: r.id, Call: f.CallID}, "user", perdure.ToolResult{Result: []byte("1")})
 	case perdure.TaskUpdated:
 		if f.Task.InputRequest.Kind == "question" {
-			_, err := r.eng.SendTask(r.ctx, f.Task.ID, perdure.TaskMessage{Text: "yes", InReplyTo: f.Task.InputRequest.ID, By: "user"})
+			_, err := r.eng.Tasks().Send(r.ctx, f.Task.ID, perdure.TaskMessage{Text: "yes", InReplyTo: f.Task.InputRequest.ID, By: "user"})
 			return err
 		}
 	}
-	open, err := r.eng.Approvals(r.ctx, engine.ApprovalFilter{Session: r.id, State: perdure.ApprovalOpen})
+	open, err := r.eng.Approvals().List(r.ctx, engine.ApprovalFilter{Session: r.id, State: perdure.ApprovalOpen})
 	if err != nil || len(open) != 1 {
 		return nil
 	}
-	_, err = r.eng.DecideApproval(r.ctx, open[0].ID, yes)
+	_, err = r.eng.Approvals().Decide(r.ctx, open[0].ID, yes)
 	return err
 }
 
@@ -229,7 +229,7 @@ rules:
 			if n := len(r.Effects(name)); n != 1 {
 				t.Errorf("%s had %d effects", name, n)
 			}
-			calls, _ := r.eng.Calls(context.Background(), r.id)
+			calls, _ := r.eng.Calls().List(context.Background(), r.id)
 			for _, c := range calls {
 				if c.State != perdure.CallSettled || c.Executions != 1 {
 					t.Errorf("call %s %s: %s, %d executions", c.Key, c.Tool, c.State, c.Executions)
@@ -265,7 +265,7 @@ rules:
 		}
 		return commits
 	})
-	if err := r.eng.Interrupt(r.ctx, r.id, "user", ""); err != nil {
+	if err := r.eng.Sessions().Interrupt(r.ctx, r.id, "user", ""); err != nil {
 		t.Fatal(err)
 	}
 	r.rest()
@@ -322,8 +322,8 @@ rules:
 	case <-r.ctx.Done():
 		t.Fatal("the spawn did not read its commit back")
 	}
-	tasks, _ := r.eng.Tasks(r.ctx, r.id)
-	if _, err := r.eng.CancelTask(r.ctx, tasks[0].ID, "user", ""); err != nil {
+	tasks, _ := r.eng.Tasks().List(r.ctx, r.id)
+	if _, err := r.eng.Tasks().Cancel(r.ctx, tasks[0].ID, "user", ""); err != nil {
 		t.Fatal(err)
 	}
 	close(block)

@@ -136,7 +136,7 @@ func newRig(t *testing.T, s enginetest.Setup) *rig {
 	r := &rig{st: st, ctx: ctx, t: t}
 	r.world = newWorld(t, s, func(*testing.T) store.Store { return st }, func(store.Store) {})
 	r.eng = r.Start(t)
-	session, err := r.eng.NewSession(ctx, s.Agent)
+	session, err := r.eng.Sessions().Create(ctx, s.Agent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func (r *rig) story() string {
 
 func (r *rig) rest() {
 	r.t.Helper()
-	if err := r.eng.WaitIdle(r.ctx, r.id); err != nil {
+	if err := r.eng.Sessions().WaitIdle(r.ctx, r.id); err != nil {
 		r.t.Errorf("WaitIdle: %v; journal:\n%s", err, r.story())
 	}
 }

@@ -79,15 +79,15 @@ steps:
 			}
 			ended := make(chan error, 1) // one result
 			go func() { ended <- eng.Run(ctx) }()
-			s, err := eng.NewSession(ctx, perdure.Agent{})
+			s, err := eng.Sessions().Create(ctx, perdure.Agent{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(eng.Send(ctx, s.ID, perdure.Text("go")), eng.WaitIdle(ctx, s.ID)); err != nil {
+			if err := errors.Join(eng.Send(ctx, s.ID, perdure.Text("go")), eng.Sessions().WaitIdle(ctx, s.ID)); err != nil {
 				t.Fatal(err)
 			}
 
-			tasks, err := eng.Tasks(ctx, s.ID)
+			tasks, err := eng.Tasks().List(ctx, s.ID)
 			if err != nil || len(tasks) != 1 || tasks[0].State != perdure.TaskSucceeded {
 				t.Fatalf("%+v, %v", tasks, err)
 			}

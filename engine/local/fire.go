@@ -149,7 +149,7 @@ func (e *Engine) fireDue(ctx context.Context) (next time.Time, err error) {
 			return found.next, err
 		}
 		for _, id := range found.stop {
-			if _, err := e.CancelTask(ctx, id, "schedule", "replaced by the next fire"); err != nil {
+			if _, err := e.Tasks().Cancel(ctx, id, "schedule", "replaced by the next fire"); err != nil {
 				return found.next, err
 			}
 		}

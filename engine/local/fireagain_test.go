@@ -110,7 +110,7 @@ func TestFireUnpaid(t *testing.T) {
 		b := newBell(t)
 		eng, end := b.start(faulty.Plan{})
 		id := b.session(eng)
-		set, err := eng.SetBudget(t.Context(), budget.Budget{
+		set, err := eng.Budgets().Set(t.Context(), budget.Budget{
 			Subject: budget.Subject{Scope: budget.Session, ID: string(id)}, Currency: budget.Calls, Limit: budget.Whole(1),
 		}, "ada")
 		if err != nil {
@@ -126,11 +126,11 @@ func TestFireUnpaid(t *testing.T) {
 				t.Errorf("got %+v", f)
 			}
 		}
-		now, err := eng.Schedule(t.Context(), s.ID)
+		now, err := eng.Schedules().Get(t.Context(), s.ID)
 		if err != nil || !now.Enabled || now.Failures != 0 || now.Count != 1 || len(fires) != 12 || !now.LastFire.Equal(fires[0].Nominal) {
 			t.Errorf("got %+v, %v, after %d fires", now, err, len(fires))
 		}
-		if err := eng.RemoveBudget(t.Context(), set.ID); err != nil {
+		if err := eng.Budgets().Remove(t.Context(), set.ID); err != nil {
 			t.Fatal(err)
 		}
 		b.pass(20 * time.Minute)

@@ -18,7 +18,7 @@ import (
 )
 
 // Fork creates a session from another one, which it only reads.
-func (e *Engine) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) (engine.Session, error) {
+func (e engineArchives) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) (engine.Session, error) {
 	f.ID = cmp.Or(f.ID, effect.NewID[perdure.SessionID]())
 	f.Effects = cmp.Or(f.Effects, perdure.ForkAsks)
 	if _, err := perdure.ParseID[perdure.SessionID](string(f.ID)); err != nil {
@@ -35,7 +35,7 @@ func (e *Engine) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) 
 	if err != nil {
 		return engine.Session{}, fmt.Errorf("fork %s: %w", id, err)
 	}
-	return e.Session(ctx, f.ID)
+	return e.Sessions().Get(ctx, f.ID)
 }
 
 // readFork reads a session and its databases as of one moment. No SQL statement of the session runs

@@ -37,7 +37,7 @@ steps:
 `}
 	w := newWorld(t, setup, open, func(st store.Store) { st.Close() })
 	eng := w.Start(t)
-	s, err := eng.NewSession(t.Context(), perdure.Agent{})
+	s, err := eng.Sessions().Create(t.Context(), perdure.Agent{})
 	if err == nil {
 		err = eng.Send(t.Context(), s.ID, perdure.Text("go"))
 	}
@@ -55,10 +55,10 @@ steps:
 	}
 	free()
 
-	if err := eng.WaitIdle(t.Context(), s.ID); err != nil {
+	if err := eng.Sessions().WaitIdle(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
-	calls, err := eng.Calls(t.Context(), s.ID)
+	calls, err := eng.Calls().List(t.Context(), s.ID)
 	if err != nil || len(calls) != 1 || calls[0].State != perdure.CallSettled || len(w.Effects("hold_charge")) != 1 {
 		t.Errorf("got %+v, %v, %d effects", calls, err, len(w.Effects("hold_charge")))
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Harnesses lists harnesses.
-func (e *Engine) Harnesses(ctx context.Context) (list []engine.HarnessEntry, err error) {
+// List lists harnesses.
+func (e engineHarnesses) List(ctx context.Context) (list []engine.HarnessEntry, err error) {
 	return list, e.view(ctx, func(r store.Reader) error {
 		all, err := harnesses().all(r)
 		if err == nil {
@@ -23,8 +23,8 @@ func (e *Engine) Harnesses(ctx context.Context) (list []engine.HarnessEntry, err
 	})
 }
 
-// Harness returns a harness.
-func (e *Engine) Harness(ctx context.Context, id string) (entry engine.HarnessEntry, err error) {
+// Get returns a harness.
+func (e engineHarnesses) Get(ctx context.Context, id string) (entry engine.HarnessEntry, err error) {
 	return entry, e.view(ctx, func(r store.Reader) error {
 		h, err := harnesses().find(r, id)
 		if err == nil {
@@ -34,8 +34,8 @@ func (e *Engine) Harness(ctx context.Context, id string) (entry engine.HarnessEn
 	})
 }
 
-// HarnessVersions returns every stored version of a harness.
-func (e *Engine) HarnessVersions(ctx context.Context, id string, limit int) (list []engine.HarnessEntry, err error) {
+// Versions returns every stored version of a harness.
+func (e engineHarnesses) Versions(ctx context.Context, id string, limit int) (list []engine.HarnessEntry, err error) {
 	return list, e.view(ctx, func(r store.Reader) error {
 		h, err := harnesses().find(r, id)
 		if err != nil {
@@ -69,8 +69,8 @@ func harnessEntry(h agent.Harness) (engine.HarnessEntry, error) {
 	}, err
 }
 
-// PutHarness adds or replaces a harness.
-func (e *Engine) PutHarness(ctx context.Context, w engine.HarnessWrite) (engine.HarnessEntry, error) {
+// Put adds or replaces a harness.
+func (e engineHarnesses) Put(ctx context.Context, w engine.HarnessWrite) (engine.HarnessEntry, error) {
 	if w.ID == "" {
 		w.ID = effect.NewID[perdure.HarnessID]()
 	}
@@ -89,8 +89,8 @@ func (e *Engine) PutHarness(ctx context.Context, w engine.HarnessWrite) (engine.
 	return harnessEntry(put)
 }
 
-// DeleteHarness marks a harness as deleted if nothing inherits from it.
-func (e *Engine) DeleteHarness(ctx context.Context, id string, version int64) error {
+// Delete marks a harness as deleted if nothing inherits from it.
+func (e engineHarnesses) Delete(ctx context.Context, id string, version int64) error {
 	return deleteStored(ctx, e.cfg.Store, harnesses(), storedDeletion[agent.Harness]{
 		id: id, version: version, unless: func(tx store.Tx, h agent.Harness) error { return checkNotInherited(tx.Reader(), h.ID) },
 		gone: func(h agent.Harness) agent.Harness {

@@ -9,23 +9,23 @@ import (
 	"github.com/perdure/perdure/internal/effect"
 )
 
-// StartCall starts a call for a caller other than a model.
-func (e *Engine) StartCall(ctx context.Context, o engine.HostCallRequest) (engine.HostCall, error) {
+// Start starts a call for a caller other than a model.
+func (e engineHostCalls) Start(ctx context.Context, o engine.HostCallRequest) (engine.HostCall, error) {
 	made, err := e.effects.StartHostCall(ctx, effect.HostCallRequest{
 		Session: o.Session, Tool: o.Tool, Args: o.Args, Title: o.Title, Key: o.Key, Join: o.JoinWindow, KeyIsRequestID: o.KeyIsGenerated,
 	})
 	return hostCall(made), err
 }
 
-// FindCall returns a call by its handle.
-func (e *Engine) FindCall(ctx context.Context, key perdure.CallKey) (engine.HostCall, error) {
+// Find returns a call by its handle.
+func (e engineHostCalls) Find(ctx context.Context, key perdure.CallKey) (engine.HostCall, error) {
 	found, err := e.effects.FindHostCall(ctx, key)
 	return hostCall(found), err
 }
 
-// WaitCall waits until a call has ended or awaits input. If the call ends in this process, WaitCall
-// gets its result without a read.
-func (e *Engine) WaitCall(ctx context.Context, id perdure.SessionID, made engine.HostCall) (engine.HostCall, error) {
+// Wait waits until a call has ended or awaits input. If the call ends in this process,
+// HostCalls.Wait gets its result without a read.
+func (e engineHostCalls) Wait(ctx context.Context, id perdure.SessionID, made engine.HostCall) (engine.HostCall, error) {
 	key := perdure.CallKey{Session: id, Call: made.ID}
 	if made.Result != nil || made.Task == nil {
 		return made, nil
@@ -37,13 +37,13 @@ func (e *Engine) WaitCall(ctx context.Context, id perdure.SessionID, made engine
 	case end.Task.Session != id || end.Task.Call != made.ID:
 		return made, fmt.Errorf("call %s: %w", key, perdure.NotFound)
 	case end.Result == nil:
-		return e.FindCall(ctx, key)
+		return e.HostCalls().Find(ctx, key)
 	}
 	return engine.HostCall{ID: made.ID, Task: &end.Task, Result: end.Result, Joined: made.Joined}, nil
 }
 
-// AcknowledgeCall records that the caller has received the complete reply.
-func (e *Engine) AcknowledgeCall(ctx context.Context, key perdure.CallKey) error {
+// MarkReported records that the caller has received the complete reply.
+func (e engineHostCalls) MarkReported(ctx context.Context, key perdure.CallKey) error {
 	return e.effects.AcknowledgeHostCall(ctx, key)
 }
 

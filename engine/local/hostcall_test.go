@@ -20,15 +20,15 @@ func TestBeforeRun(t *testing.T) {
 	t.Parallel()
 	orders := map[string]func(s *shop) error{
 		"call": func(s *shop) error {
-			_, err := s.eng.StartCall(s.ctx, engine.HostCallRequest{Session: s.id, Tool: "build"})
+			_, err := s.eng.HostCalls().Start(s.ctx, engine.HostCallRequest{Session: s.id, Tool: "build"})
 			return err
 		},
 		"schedule": func(s *shop) error {
-			made, err := s.eng.CreateSchedule(s.ctx, perdure.Schedule{
+			made, err := s.eng.Schedules().Create(s.ctx, perdure.Schedule{
 				Session: s.id, Action: perdure.ScheduleAction{Tool: "build"}, Cron: "@hourly", Zone: "UTC", Enabled: true,
 			})
 			if err == nil {
-				_, err = s.eng.TriggerSchedule(s.ctx, made.ID, "user")
+				_, err = s.eng.Schedules().Trigger(s.ctx, made.ID, "user")
 			}
 			return err
 		},
@@ -51,7 +51,7 @@ func TestBeforeRun(t *testing.T) {
 				t.Errorf("before Run: %+v, %d times", before, done.Load())
 			}
 			s.run()
-			after, err := s.eng.WaitTask(s.ctx, before.ID)
+			after, err := s.eng.Tasks().Wait(s.ctx, before.ID)
 			if err != nil || after.State != perdure.TaskSucceeded || after.Executions != 1 || done.Load() != 1 {
 				t.Errorf("after Run: %+v, %v, %d times", after, err, done.Load())
 			}
@@ -74,13 +74,13 @@ func TestWaitTaskThatAsks(t *testing.T) {
 		s := openShop(t, "steps: [{text: ok, repeat: true}]", local.Config{}, ask)
 		s.session()
 		s.run()
-		made, err := s.eng.StartCall(s.ctx, engine.HostCallRequest{Session: s.id, Tool: "ask"})
+		made, err := s.eng.HostCalls().Start(s.ctx, engine.HostCallRequest{Session: s.id, Tool: "ask"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait() // it asks, and nothing else runs
 		began := time.Now()
-		task, err := s.eng.WaitTask(s.ctx, made.Task.ID)
+		task, err := s.eng.Tasks().Wait(s.ctx, made.Task.ID)
 		if took := time.Since(began); err != nil || !task.AwaitsInput() || took != 0 {
 			t.Errorf("after %s it is %s, %v", took, task.State, err)
 		}

@@ -37,7 +37,7 @@ func TestImageFiles(t *testing.T) {
 	defer stop()
 	ended := make(chan error, 1) // one result
 	go func() { ended <- eng.Run(ctx) }()
-	s, err := eng.NewSession(ctx, perdure.Agent{})
+	s, err := eng.Sessions().Create(ctx, perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestImageFiles(t *testing.T) {
 			t.Errorf("%+v: got %v", bad.ImageFile, err)
 		}
 	}
-	if err := errors.Join(eng.Send(ctx, s.ID, perdure.Message{Role: perdure.RoleUser, Parts: parts}), eng.WaitIdle(ctx, s.ID)); err != nil {
+	if err := errors.Join(eng.Send(ctx, s.ID, perdure.Message{Role: perdure.RoleUser, Parts: parts}), eng.Sessions().WaitIdle(ctx, s.ID)); err != nil {
 		t.Fatal(err)
 	}
 
@@ -100,7 +100,7 @@ func TestPicturesHaveRoom(t *testing.T) {
 	ask := func(parts ...perdure.Part) (shown []string) { // the bytes of pictures, or the text
 		h.asked.requests = nil
 		err := h.Send(t.Context(), s.ID, perdure.Message{Role: perdure.RoleUser, Parts: parts})
-		if err := errors.Join(err, h.WaitIdle(t.Context(), s.ID)); err != nil {
+		if err := errors.Join(err, h.Sessions().WaitIdle(t.Context(), s.ID)); err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range h.asked.requests[0].Messages {

@@ -143,9 +143,9 @@ func (m *matrix) playWith(t *testing.T, point any, plan faulty.Plan) {
 	leave := last.attend(ctx, id)
 	defer leave()
 	for _, do := range []func() error{
-		func() error { return last.eng.WaitIdle(ctx, id) },
+		func() error { return last.eng.Sessions().WaitIdle(ctx, id) },
 		func() error { return last.eng.Send(ctx, id, perdure.Text("what else?")) }, // delivers what does not wake the session
-		func() error { return last.eng.WaitIdle(ctx, id) },
+		func() error { return last.eng.Sessions().WaitIdle(ctx, id) },
 	} {
 		if err := do(); err != nil {
 			t.Fatalf("%v: %v; journal:\n%s", point, err, (&rig{eng: last.eng, id: id}).story())
@@ -219,7 +219,7 @@ func (w *killWorld) ask(ctx context.Context, t *testing.T) perdure.SessionID {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := eng.NewSession(ctx, perdure.Agent{})
+	s, err := eng.Sessions().Create(ctx, perdure.Agent{})
 	if err == nil {
 		err = eng.Send(ctx, s.ID, perdure.Text("go"))
 	}
@@ -282,9 +282,9 @@ func (l *mortality) untilDeathOrRest(ctx context.Context, t *testing.T, id perdu
 	leave := l.attend(ctx, id)
 	rest := make(chan error, 1) // one result; nobody may be listening
 	go func() {
-		err := l.eng.WaitIdle(ctx, id)
+		err := l.eng.Sessions().WaitIdle(ctx, id)
 		for err != nil && ctx.Err() == nil && !l.store.blown() { // this was the failing call
-			err = l.eng.WaitIdle(ctx, id)
+			err = l.eng.Sessions().WaitIdle(ctx, id)
 		}
 		rest <- err
 	}()
@@ -329,11 +329,11 @@ func (l *mortality) attend(ctx context.Context, id perdure.SessionID) (leave fun
 		case perdure.ApprovalRequested:
 			group.Go(func() {
 				persist(ctx, func() error {
-					open, err := l.eng.Approvals(ctx, engine.ApprovalFilter{Session: id, State: perdure.ApprovalOpen})
+					open, err := l.eng.Approvals().List(ctx, engine.ApprovalFilter{Session: id, State: perdure.ApprovalOpen})
 					if err != nil || !slices.ContainsFunc(open, func(a perdure.Approval) bool { return a.ID == fact.Approval.ID }) {
 						return err
 					}
-					_, err = l.eng.DecideApproval(ctx, fact.Approval.ID, perdure.Verdict{Approve: true, By: "user"})
+					_, err = l.eng.Approvals().Decide(ctx, fact.Approval.ID, perdure.Verdict{Approve: true, By: "user"})
 					return err
 				})
 			})

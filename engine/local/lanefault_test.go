@@ -36,7 +36,7 @@ func (s *shop) story() string { return (&rig{eng: s.eng, id: s.id}).story() }
 func (s *shop) openApprovals(n int) []perdure.Approval {
 	s.t.Helper()
 	for i := 0; i < 200; i++ {
-		list, err := s.eng.Approvals(s.ctx, engine.ApprovalFilter{Session: s.id, State: perdure.ApprovalOpen})
+		list, err := s.eng.Approvals().List(s.ctx, engine.ApprovalFilter{Session: s.id, State: perdure.ApprovalOpen})
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -83,13 +83,13 @@ func TestLaneFaultApprovalAnswersAnotherQuestion(t *testing.T) {
 	ls := s.openApprovals(1)[0]
 	close(seen)
 	for asked := false; !asked; <-time.After(5 * time.Millisecond) {
-		open, err := s.eng.Approvals(s.ctx, engine.ApprovalFilter{Session: s.id, State: perdure.ApprovalOpen})
+		open, err := s.eng.Approvals().List(s.ctx, engine.ApprovalFilter{Session: s.id, State: perdure.ApprovalOpen})
 		if err != nil {
 			t.Fatal(err)
 		}
 		asked = len(open) == 1 && open[0].ID != ls.ID
 	}
-	_, err := s.eng.DecideApproval(s.ctx, ls.ID, perdure.Verdict{Approve: true, By: "user"})
+	_, err := s.eng.Approvals().Decide(s.ctx, ls.ID, perdure.Verdict{Approve: true, By: "user"})
 	t.Log("approve ls:", err)
 	select {
 	case r := <-got:
@@ -125,7 +125,7 @@ func TestLaneFaultRerunAsksForMore(t *testing.T) {
 	a.run()
 	a.session()
 	a.say("go")
-	_, err := a.eng.DecideApproval(a.ctx, a.openApprovals(1)[0].ID, perdure.Verdict{Approve: true, By: "user"})
+	_, err := a.eng.Approvals().Decide(a.ctx, a.openApprovals(1)[0].ID, perdure.Verdict{Approve: true, By: "user"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestLaneFaultAnswerOverwritesOutput(t *testing.T) {
 	s.session()
 	s.say("go")
 	s.rest()
-	calls, _ := s.eng.Calls(s.ctx, s.id)
+	calls, _ := s.eng.Calls().List(s.ctx, s.id)
 	forged, _ := json.Marshal(strings.Repeat("F", 100_000))
 	path := tool.OutputPath(calls[0].Key.Call)
 	read := func() string {
@@ -165,12 +165,12 @@ func TestLaneFaultAnswerOverwritesOutput(t *testing.T) {
 		return string(f.Content[:min(len(f.Content), 8)])
 	}
 	before := read()
-	err := s.eng.AnswerCall(s.ctx, calls[0].Key, "mallory", perdure.ToolResult{Result: forged})
+	err := s.eng.Calls().Answer(s.ctx, calls[0].Key, "mallory", perdure.ToolResult{Result: forged})
 	if after := read(); before != after {
 		t.Errorf("%v, and the output that the tool left was %q and is %q", err, before, after)
 	}
 	foreign := perdure.CallKey{Session: s.id, Call: "call_nobody_made"}
-	err = s.eng.AnswerCall(s.ctx, foreign, "mallory", perdure.ToolResult{Result: forged})
+	err = s.eng.Calls().Answer(s.ctx, foreign, "mallory", perdure.ToolResult{Result: forged})
 	_ = s.st.View(s.ctx, func(r store.Reader) error {
 		if f, ferr := r.Files().Get(s.id, tool.OutputPath(foreign.Call)); ferr == nil {
 			t.Errorf("%v, and %s was written, %d bytes", err, f.Path, f.SizeBytes)
@@ -197,19 +197,19 @@ func TestLaneFaultSlowPerson(t *testing.T) {
 		done := make(chan struct{})
 		go func() { _ = eng.Run(ctx); close(done) }()
 		defer func() { stop(); <-done }()
-		session, _ := eng.NewSession(ctx, perdure.Agent{})
+		session, _ := eng.Sessions().Create(ctx, perdure.Agent{})
 		if err := eng.Send(ctx, session.ID, perdure.Text("hello")); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(90 * time.Minute)
-		list, err := eng.Approvals(ctx, engine.ApprovalFilter{Session: session.ID, State: perdure.ApprovalOpen})
+		list, err := eng.Approvals().List(ctx, engine.ApprovalFilter{Session: session.ID, State: perdure.ApprovalOpen})
 		if err != nil || len(list) != 1 {
 			t.Fatal(list, err)
 		}
-		if _, err := eng.DecideApproval(ctx, list[0].ID, perdure.Verdict{By: "user"}); err != nil {
+		if _, err := eng.Approvals().Decide(ctx, list[0].ID, perdure.Verdict{By: "user"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := eng.WaitIdle(ctx, session.ID); err != nil {
+		if err := eng.Sessions().WaitIdle(ctx, session.ID); err != nil {
 			t.Fatal(err)
 		}
 		events, _ := eng.Events(ctx, session.ID, 0, 0)
@@ -261,15 +261,15 @@ func TestLaneFaultDetachTwice(t *testing.T) {
 	s.session()
 	s.say("go")
 	<-entered
-	calls, _ := s.eng.Calls(s.ctx, s.id)
-	_, first := s.eng.DetachCall(s.ctx, calls[0].Key, "user")
-	_, second := s.eng.DetachCall(s.ctx, calls[0].Key, "user")
+	calls, _ := s.eng.Calls().List(s.ctx, s.id)
+	_, first := s.eng.Calls().Detach(s.ctx, calls[0].Key, "user")
+	_, second := s.eng.Calls().Detach(s.ctx, calls[0].Key, "user")
 	t.Log("first:", first, "second:", second)
 	close(release)
 	ctx, cancel := context.WithTimeout(s.ctx, 3*time.Second)
 	defer cancel()
-	idle := s.eng.WaitIdle(ctx, s.id)
-	tasks, _ := s.eng.Tasks(s.ctx, s.id)
+	idle := s.eng.Sessions().WaitIdle(ctx, s.id)
+	tasks, _ := s.eng.Tasks().List(s.ctx, s.id)
 	fold := perdure.NewSession(s.id)
 	events, _ := s.eng.Events(s.ctx, s.id, 0, 0)
 	for _, e := range events {
@@ -304,17 +304,17 @@ func TestLaneFaultDetachOnce(t *testing.T) {
 	s.session()
 	s.say("go")
 	<-entered
-	calls, _ := s.eng.Calls(s.ctx, s.id)
-	_, first := s.eng.DetachCall(s.ctx, calls[0].Key, "user")
+	calls, _ := s.eng.Calls().List(s.ctx, s.id)
+	_, first := s.eng.Calls().Detach(s.ctx, calls[0].Key, "user")
 	t.Log("first:", first)
 	close(release)
-	tasks, _ := s.eng.Tasks(s.ctx, s.id)
+	tasks, _ := s.eng.Tasks().List(s.ctx, s.id)
 	if len(tasks) != 1 {
 		t.Fatalf("%d tasks", len(tasks))
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
 	defer cancel()
-	if task, err := s.eng.WaitTask(ctx, tasks[0].ID); err != nil {
+	if task, err := s.eng.Tasks().Wait(ctx, tasks[0].ID); err != nil {
 		t.Errorf("the task does not end: %v, %s", err, task.State)
 	}
 }
@@ -345,13 +345,13 @@ func TestLaneFaultStartReadBackFails(t *testing.T) {
 	s.session()
 	s.say("go")
 	<-hit
-	tasks, _ := s.eng.Tasks(s.ctx, s.id)
+	tasks, _ := s.eng.Tasks().List(s.ctx, s.id)
 	for len(tasks) == 0 {
-		tasks, _ = s.eng.Tasks(s.ctx, s.id)
+		tasks, _ = s.eng.Tasks().List(s.ctx, s.id)
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, 6*time.Second) // three beats
 	defer cancel()
-	if task, err := s.eng.WaitTask(ctx, tasks[0].ID); err != nil {
+	if task, err := s.eng.Tasks().Wait(ctx, tasks[0].ID); err != nil {
 		t.Errorf("the task does not run: %v, %s, ran %d; %s", err, task.State, len(ran), s.story())
 	}
 }
@@ -386,7 +386,7 @@ func TestLaneFaultMessageWhileStarting(t *testing.T) {
 			if c, ok := fact.(perdure.TaskCreated); ok && c.Task.State == perdure.TaskRunning {
 				id := c.Task.ID
 				do := func() {
-					_, err := s.eng.SendTask(s.ctx, id, perdure.TaskMessage{Text: "hello", By: "user"})
+					_, err := s.eng.Tasks().Send(s.ctx, id, perdure.TaskMessage{Text: "hello", By: "user"})
 					send <- err
 				}
 				st.fire.Store(&do)
@@ -398,8 +398,8 @@ func TestLaneFaultMessageWhileStarting(t *testing.T) {
 	s.session()
 	s.say("go")
 	t.Log("send:", <-send)
-	tasks, _ := s.eng.Tasks(s.ctx, s.id)
-	task, err := s.eng.WaitTask(s.ctx, tasks[0].ID)
+	tasks, _ := s.eng.Tasks().List(s.ctx, s.id)
+	task, err := s.eng.Tasks().Wait(s.ctx, tasks[0].ID)
 	s.rest()
 	if err != nil || task.State != perdure.TaskSucceeded || task.Attempt != 1 {
 		t.Errorf("%v: %s, attempt %d, ran %d times; %s", err, task.State, task.Attempt, runs.Load(), s.story())
@@ -442,14 +442,14 @@ func TestLaneFaultAnswerWithoutRun(t *testing.T) {
 	a.say("go")
 	var task perdure.Task
 	for task.InputRequest == nil {
-		if tasks, _ := a.eng.Tasks(a.ctx, a.id); len(tasks) == 1 {
+		if tasks, _ := a.eng.Tasks().List(a.ctx, a.id); len(tasks) == 1 {
 			task = tasks[0]
 		}
 	}
 	a.stop()
 	<-a.done
 	b := openShop(t, callX, local.Config{Store: st}, x)
-	_, err := b.eng.SendTask(b.ctx, task.ID, perdure.TaskMessage{Text: "a", InReplyTo: task.InputRequest.ID, By: "user"})
+	_, err := b.eng.Tasks().Send(b.ctx, task.ID, perdure.TaskMessage{Text: "a", InReplyTo: task.InputRequest.ID, By: "user"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -480,18 +480,18 @@ func TestLaneFaultAnswerAfterStop(t *testing.T) {
 	a.say("go")
 	var task perdure.Task
 	for task.InputRequest == nil {
-		if tasks, _ := a.eng.Tasks(a.ctx, a.id); len(tasks) == 1 {
+		if tasks, _ := a.eng.Tasks().List(a.ctx, a.id); len(tasks) == 1 {
 			task = tasks[0]
 		}
 	}
 	a.stop()
 	<-a.done
-	if _, err := a.eng.SendTask(a.ctx, task.ID, perdure.TaskMessage{Text: "a", InReplyTo: task.InputRequest.ID, By: "user"}); err != nil {
+	if _, err := a.eng.Tasks().Send(a.ctx, task.ID, perdure.TaskMessage{Text: "a", InReplyTo: task.InputRequest.ID, By: "user"}); err != nil {
 		t.Fatal(err)
 	}
 	b := openShop(t, callX, local.Config{Store: st, MaxExecutions: 2}, y)
 	b.run()
-	got, err := b.eng.WaitTask(b.ctx, task.ID)
+	got, err := b.eng.Tasks().Wait(b.ctx, task.ID)
 	if err != nil || got.State != perdure.TaskSucceeded {
 		t.Errorf("%v: %s %+v after %d executions", err, got.State, got.Error, got.Executions)
 	}
@@ -511,13 +511,13 @@ func TestLaneFaultApprovalStaysOpen(t *testing.T) {
 	s.say("go")
 	s.openApprovals(1)
 	close(seen)
-	tasks, _ := s.eng.Tasks(s.ctx, s.id)
+	tasks, _ := s.eng.Tasks().List(s.ctx, s.id)
 	for !tasks[0].State.Terminal() { // a task that awaits input counts as waited for
 		<-time.After(5 * time.Millisecond)
-		tasks, _ = s.eng.Tasks(s.ctx, s.id)
+		tasks, _ = s.eng.Tasks().List(s.ctx, s.id)
 	}
-	list, _ := s.eng.Approvals(s.ctx, engine.ApprovalFilter{Session: s.id, State: perdure.ApprovalOpen})
-	session, _ := s.eng.Session(s.ctx, s.id)
+	list, _ := s.eng.Approvals().List(s.ctx, engine.ApprovalFilter{Session: s.id, State: perdure.ApprovalOpen})
+	session, _ := s.eng.Sessions().Get(s.ctx, s.id)
 	if len(list) != 0 || session.NeedsYou != 0 {
 		t.Errorf("the task is %s, %d approvals are open, %d things wait for a person", tasks[0].State, len(list), session.NeedsYou)
 	}
@@ -545,12 +545,12 @@ func TestLaneFaultHangingHook(t *testing.T) {
 	s.session()
 	s.say("go")
 	<-ran
-	if err := s.eng.Interrupt(s.ctx, s.id, "user", "enough"); err != nil {
+	if err := s.eng.Sessions().Interrupt(s.ctx, s.id, "user", "enough"); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, 4*time.Second) // grace, and kill wait
 	defer cancel()
-	if err := s.eng.WaitIdle(ctx, s.id); err != nil {
+	if err := s.eng.Sessions().WaitIdle(ctx, s.id); err != nil {
 		t.Errorf("the interrupt does not end the turn: %v; %s", err, s.story())
 	}
 }
@@ -591,15 +591,15 @@ func TestLaneFaultDryRunAsks(t *testing.T) {
 	})
 	s := openShop(t, callX, local.Config{}, x)
 	s.run()
-	session, err := s.eng.NewSession(s.ctx, perdure.Agent{DryRun: true})
+	session, err := s.eng.Sessions().Create(s.ctx, perdure.Agent{DryRun: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.id = session.ID
 	s.say("go")
 	s.rest()
-	tasks, _ := s.eng.Tasks(s.ctx, s.id)
-	list, _ := s.eng.Approvals(s.ctx, engine.ApprovalFilter{Session: s.id})
+	tasks, _ := s.eng.Tasks().List(s.ctx, s.id)
+	list, _ := s.eng.Approvals().List(s.ctx, engine.ApprovalFilter{Session: s.id})
 	if len(tasks) != 0 || len(list) != 0 {
 		t.Errorf("a dry run made %d tasks and %d approvals", len(tasks), len(list))
 	}
@@ -631,13 +631,13 @@ func TestLaneFaultTenAtOnce(t *testing.T) {
 	var task perdure.Task
 	answered := 0
 	for ctx.Err() == nil && !task.State.Terminal() {
-		tasks, _ := s.eng.Tasks(s.ctx, s.id)
+		tasks, _ := s.eng.Tasks().List(s.ctx, s.id)
 		if len(tasks) == 0 {
 			continue
 		}
 		task = tasks[0]
 		if task.InputRequest != nil {
-			if _, err := s.eng.SendTask(s.ctx, task.ID, perdure.TaskMessage{Text: "a", InReplyTo: task.InputRequest.ID, By: "user"}); err == nil {
+			if _, err := s.eng.Tasks().Send(s.ctx, task.ID, perdure.TaskMessage{Text: "a", InReplyTo: task.InputRequest.ID, By: "user"}); err == nil {
 				answered++
 			}
 		}

@@ -9,24 +9,24 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Approvals lists approvals in the order of their requests.
-func (e *Engine) Approvals(ctx context.Context, f engine.ApprovalFilter) (list []perdure.Approval, err error) {
+// List lists approvals in the order of their requests.
+func (e engineApprovals) List(ctx context.Context, f engine.ApprovalFilter) (list []perdure.Approval, err error) {
 	return list, e.view(ctx, func(r store.Reader) error {
 		list, err = r.Approvals().List(store.ApprovalFilter{Session: f.Session, State: f.State})
 		return err
 	})
 }
 
-// Approval returns an approval.
-func (e *Engine) Approval(ctx context.Context, id perdure.ApprovalID) (a perdure.Approval, err error) {
+// Get returns an approval.
+func (e engineApprovals) Get(ctx context.Context, id perdure.ApprovalID) (a perdure.Approval, err error) {
 	return a, e.view(ctx, func(r store.Reader) error {
 		a, err = r.Approvals().Get(id)
 		return err
 	})
 }
 
-// DecideApproval records a person's verdict.
-func (e *Engine) DecideApproval(
+// Decide records a person's verdict.
+func (e engineApprovals) Decide(
 	ctx context.Context, id perdure.ApprovalID, v perdure.Verdict,
 ) (perdure.Approval, error) {
 	a, err := e.effects.DecideApproval(ctx, id, v)
@@ -34,19 +34,19 @@ func (e *Engine) DecideApproval(
 	return a, err
 }
 
-// AnswerCall records the client's result of a call.
-func (e *Engine) AnswerCall(ctx context.Context, key perdure.CallKey, by string, result perdure.ToolResult) error {
+// Answer records the client's result of a call.
+func (e engineCalls) Answer(ctx context.Context, key perdure.CallKey, by string, result perdure.ToolResult) error {
 	return e.effects.AnswerCall(ctx, key, by, result)
 }
 
-// DetachCall lets a running foreground call continue as a task.
-func (e *Engine) DetachCall(ctx context.Context, key perdure.CallKey, _ string) (perdure.Task, error) {
+// Detach lets a running foreground call continue as a task.
+func (e engineCalls) Detach(ctx context.Context, key perdure.CallKey, _ string) (perdure.Task, error) {
 	return e.effects.DetachCall(ctx, key)
 }
 
-// CancelTasks requests the end of every live background task of a session.
-func (e *Engine) CancelTasks(ctx context.Context, id perdure.SessionID, by, why string) (int, error) {
-	tasks, err := e.Tasks(ctx, id)
+// CancelAll requests the end of every live background task of a session.
+func (e engineTasks) CancelAll(ctx context.Context, id perdure.SessionID, by, why string) (int, error) {
+	tasks, err := e.Tasks().List(ctx, id)
 	if err != nil {
 		return 0, fmt.Errorf("cancel the tasks of %s: %w", id, err)
 	}
@@ -55,7 +55,7 @@ func (e *Engine) CancelTasks(ctx context.Context, id perdure.SessionID, by, why 
 		if !t.State.Live() || t.CancelRequested() {
 			continue
 		}
-		if _, err := e.CancelTask(ctx, t.ID, by, why); err != nil {
+		if _, err := e.Tasks().Cancel(ctx, t.ID, by, why); err != nil {
 			return n, err
 		}
 		n++
@@ -64,27 +64,27 @@ func (e *Engine) CancelTasks(ctx context.Context, id perdure.SessionID, by, why 
 	return n, nil
 }
 
-// DrainReady returns the ended tasks of a session whose delivery is manual.
-func (e *Engine) DrainReady(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error) {
+// Drain returns the ended tasks of a session whose delivery is manual.
+func (e engineTasks) Drain(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error) {
 	return e.effects.DrainReady(ctx, id)
 }
 
 // SetDelivery changes how the result of a live task is delivered.
-func (e *Engine) SetDelivery(
+func (e engineTasks) SetDelivery(
 	ctx context.Context, id perdure.TaskID, d perdure.Delivery, w perdure.Wake,
 ) (perdure.Task, error) {
 	return e.effects.SetDelivery(ctx, id, d, w)
 }
 
-// SendTask sends a message to a task.
-func (e *Engine) SendTask(
+// Send sends a message to a task.
+func (e engineTasks) Send(
 	ctx context.Context, id perdure.TaskID, m perdure.TaskMessage,
 ) (perdure.TaskMessageID, error) {
 	return e.effects.SendTask(ctx, id, m)
 }
 
-// TaskMessages returns messages of a task.
-func (e *Engine) TaskMessages(
+// Messages returns messages of a task.
+func (e engineTasks) Messages(
 	ctx context.Context, id perdure.TaskID, after perdure.TaskMessageID, limit int,
 ) (list []perdure.TaskMessage, err error) {
 	return list, e.view(ctx, func(r store.Reader) error {

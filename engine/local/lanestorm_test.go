@@ -79,7 +79,7 @@ func playLanes(ctx context.Context, seed uint64, steps int) (*laneStorm, error) 
 	for n := range 2 {
 		id := perdure.SessionID(fmt.Sprintf("session_%032x", 2*seed+uint64(n)+1))
 		agent := perdure.Agent{ClientTools: true, SerialCalls: s.dice.IntN(4) == 0}
-		if err := s.insist(func() error { _, err := s.life.eng.NewSessionAs(ctx, id, agent); return err }); err != nil {
+		if err := s.insist(func() error { _, err := s.life.eng.Sessions().CreateAs(ctx, id, agent); return err }); err != nil {
 			return s, err
 		}
 		s.ids = append(s.ids, id)
@@ -273,7 +273,7 @@ func (s *laneStorm) end(_ context.Context, _ *local.Engine, dice *rand.Rand) {
 
 func (s *laneStorm) detach(ctx context.Context, eng *local.Engine, dice *rand.Rand) {
 	if h := s.pick(dice); h != nil {
-		_, err := eng.DetachCall(ctx, perdure.CallKey{Session: h.call.Session, Call: h.call.ID}, "user")
+		_, err := eng.Calls().Detach(ctx, perdure.CallKey{Session: h.call.Session, Call: h.call.ID}, "user")
 		s.counted("detach", err)
 	}
 }
@@ -287,7 +287,7 @@ func (s *laneStorm) counted(what string, err error) {
 
 // decide decides an approval, and often a second time, which must not count (AP9).
 func (s *laneStorm) decide(ctx context.Context, eng *local.Engine, dice *rand.Rand) {
-	list, _ := eng.Approvals(ctx, engine.ApprovalFilter{Session: s.session(dice), State: []perdure.ApprovalState{"", perdure.ApprovalOpen, perdure.ApprovalOpen}[dice.IntN(3)]})
+	list, _ := eng.Approvals().List(ctx, engine.ApprovalFilter{Session: s.session(dice), State: []perdure.ApprovalState{"", perdure.ApprovalOpen, perdure.ApprovalOpen}[dice.IntN(3)]})
 	if len(list) == 0 {
 		return
 	}
@@ -296,7 +296,7 @@ func (s *laneStorm) decide(ctx context.Context, eng *local.Engine, dice *rand.Ra
 	if v.Approve && dice.IntN(4) == 0 {
 		v.Args = json.RawMessage(fmt.Sprintf(`{"how":%d,"n":1001}`, dice.IntN(3)))
 	}
-	_, err := eng.DecideApproval(ctx, a.ID, v)
+	_, err := eng.Approvals().Decide(ctx, a.ID, v)
 	if v.Approve {
 		s.counted("approve", err)
 	} else {
@@ -306,23 +306,23 @@ func (s *laneStorm) decide(ctx context.Context, eng *local.Engine, dice *rand.Ra
 		return
 	}
 	v.Approve, v.Args = !v.Approve, nil
-	if _, again := eng.DecideApproval(ctx, a.ID, v); err == nil && again == nil {
+	if _, again := eng.Approvals().Decide(ctx, a.ID, v); err == nil && again == nil {
 		s.wrong("approval %s was decided twice", a.ID)
 	}
 }
 
 // reply answers a task's question, and often twice (TK12).
 func (s *laneStorm) reply(ctx context.Context, eng *local.Engine, dice *rand.Rand) {
-	tasks, _ := eng.Tasks(ctx, s.session(dice))
+	tasks, _ := eng.Tasks().List(ctx, s.session(dice))
 	for _, t := range tasks {
 		if t.InputRequest == nil || t.InputRequest.Kind != "question" {
 			continue
 		}
 		m := perdure.TaskMessage{Text: "this one", InReplyTo: t.InputRequest.ID, By: "user"}
-		_, err := eng.SendTask(ctx, t.ID, m)
+		_, err := eng.Tasks().Send(ctx, t.ID, m)
 		s.counted("reply", err)
 		if dice.IntN(2) == 0 {
-			if _, again := eng.SendTask(ctx, t.ID, m); err == nil && again == nil {
+			if _, again := eng.Tasks().Send(ctx, t.ID, m); err == nil && again == nil {
 				s.wrong("question %s of task %s was answered twice", t.InputRequest.ID, t.ID)
 			}
 		}
@@ -335,10 +335,10 @@ func (s *laneStorm) answer(ctx context.Context, eng *local.Engine, dice *rand.Ra
 	id := s.session(dice)
 	for _, call := range s.requested(ctx, eng, id) {
 		key := perdure.CallKey{Session: id, Call: call}
-		err := eng.AnswerCall(ctx, key, "user", perdure.ToolResult{Result: []byte(`"one"`)})
+		err := eng.Calls().Answer(ctx, key, "user", perdure.ToolResult{Result: []byte(`"one"`)})
 		s.counted("answer", err)
 		if dice.IntN(2) == 0 {
-			if again := eng.AnswerCall(ctx, key, "user", perdure.ToolResult{Result: []byte(`"two"`)}); err == nil && again == nil {
+			if again := eng.Calls().Answer(ctx, key, "user", perdure.ToolResult{Result: []byte(`"two"`)}); err == nil && again == nil {
 				s.wrong("call %s was answered twice", key)
 			}
 		}
@@ -375,7 +375,7 @@ func (s *laneStorm) requested(ctx context.Context, eng *local.Engine, id perdure
 
 // task returns a random task of a random session; the zero value if there is none.
 func (s *laneStorm) task(ctx context.Context, eng *local.Engine, dice *rand.Rand, live bool) perdure.Task {
-	tasks, _ := eng.Tasks(ctx, s.session(dice))
+	tasks, _ := eng.Tasks().List(ctx, s.session(dice))
 	var some []perdure.Task
 	for _, t := range tasks {
 		if !live || t.State.Live() {
@@ -390,20 +390,20 @@ func (s *laneStorm) task(ctx context.Context, eng *local.Engine, dice *rand.Rand
 
 func (s *laneStorm) cancel(ctx context.Context, eng *local.Engine, dice *rand.Rand) {
 	if t := s.task(ctx, eng, dice, dice.IntN(4) > 0); t.ID != "" {
-		_, err := eng.CancelTask(ctx, t.ID, "user", "storm")
+		_, err := eng.Tasks().Cancel(ctx, t.ID, "user", "storm")
 		s.counted("cancel", err)
 	}
 }
 
 func (s *laneStorm) cancelAll(ctx context.Context, eng *local.Engine, dice *rand.Rand) {
 	if dice.IntN(3) == 0 {
-		_, err := eng.CancelTasks(ctx, s.session(dice), "user", "storm")
+		_, err := eng.Tasks().CancelAll(ctx, s.session(dice), "user", "storm")
 		s.counted("cancel all", err)
 	}
 }
 
 func (s *laneStorm) interrupt(ctx context.Context, eng *local.Engine, dice *rand.Rand) {
-	s.counted("interrupt", eng.Interrupt(ctx, s.session(dice), "user", "storm"))
+	s.counted("interrupt", eng.Sessions().Interrupt(ctx, s.session(dice), "user", "storm"))
 }
 
 // drain drains manual results, each once (DL7).
@@ -412,7 +412,7 @@ func (s *laneStorm) drain(ctx context.Context, eng *local.Engine, dice *rand.Ran
 }
 
 func (s *laneStorm) drainOf(ctx context.Context, eng *local.Engine, id perdure.SessionID) {
-	tasks, _ := eng.DrainReady(ctx, id)
+	tasks, _ := eng.Tasks().Drain(ctx, id)
 	s.dmu.Lock()
 	defer s.dmu.Unlock()
 	for _, t := range tasks {
@@ -425,14 +425,14 @@ func (s *laneStorm) deliver(ctx context.Context, eng *local.Engine, dice *rand.R
 	d := []perdure.Delivery{"", perdure.ToLoop, perdure.Manual}[dice.IntN(3)]
 	w := []perdure.Wake{"", perdure.WakeNone, perdure.WakeNotify, perdure.WakeContinue}[dice.IntN(4)]
 	if t := s.task(ctx, eng, dice, true); t.ID != "" {
-		_, err := eng.SetDelivery(ctx, t.ID, d, w)
+		_, err := eng.Tasks().SetDelivery(ctx, t.ID, d, w)
 		s.counted("set delivery", err)
 	}
 }
 
 func (s *laneStorm) mail(ctx context.Context, eng *local.Engine, dice *rand.Rand) {
 	if t := s.task(ctx, eng, dice, true); t.ID != "" {
-		_, err := eng.SendTask(ctx, t.ID, perdure.TaskMessage{Text: "by the way", By: "user"})
+		_, err := eng.Tasks().Send(ctx, t.ID, perdure.TaskMessage{Text: "by the way", By: "user"})
 		s.counted("mail", err)
 	}
 }
@@ -473,7 +473,7 @@ func (s *laneStorm) rest() error {
 	watching, done := context.WithCancel(ctx)
 	for _, id := range s.ids {
 		group.Go(func() {
-			row, _ := eng.Session(watching, id)
+			row, _ := eng.Sessions().Get(watching, id)
 			look(news)
 			_ = eng.Follow(watching, id, row.LastSeq, func(f engine.Frame) error {
 				if f.Event != nil && asks(f.Event.Fact) {
@@ -495,7 +495,7 @@ func (s *laneStorm) rest() error {
 	})
 	var err error
 	for _, id := range s.ids {
-		if wait := eng.WaitIdle(ctx, id); wait != nil && err == nil {
+		if wait := eng.Sessions().WaitIdle(ctx, id); wait != nil && err == nil {
 			err = fmt.Errorf("session %s does not come to rest: %w", id, wait)
 		}
 	}
@@ -526,18 +526,18 @@ func asks(f perdure.Fact) bool {
 // answerAll answers all open requests.
 func (s *laneStorm) answerAll(ctx context.Context, eng *local.Engine) {
 	for _, id := range s.ids {
-		open, _ := eng.Approvals(ctx, engine.ApprovalFilter{Session: id, State: perdure.ApprovalOpen})
+		open, _ := eng.Approvals().List(ctx, engine.ApprovalFilter{Session: id, State: perdure.ApprovalOpen})
 		for i, a := range open {
-			_, _ = eng.DecideApproval(ctx, a.ID, perdure.Verdict{Approve: i%2 == 0, By: "user"})
+			_, _ = eng.Approvals().Decide(ctx, a.ID, perdure.Verdict{Approve: i%2 == 0, By: "user"})
 		}
-		tasks, _ := eng.Tasks(ctx, id)
+		tasks, _ := eng.Tasks().List(ctx, id)
 		for _, t := range tasks {
 			if t.InputRequest != nil && t.InputRequest.Kind == "question" {
-				_, _ = eng.SendTask(ctx, t.ID, perdure.TaskMessage{Text: "this one", InReplyTo: t.InputRequest.ID, By: "user"})
+				_, _ = eng.Tasks().Send(ctx, t.ID, perdure.TaskMessage{Text: "this one", InReplyTo: t.InputRequest.ID, By: "user"})
 			}
 		}
 		for _, call := range s.requested(ctx, eng, id) {
-			_ = eng.AnswerCall(ctx, perdure.CallKey{Session: id, Call: call}, "user", perdure.ToolResult{Result: []byte("1")})
+			_ = eng.Calls().Answer(ctx, perdure.CallKey{Session: id, Call: call}, "user", perdure.ToolResult{Result: []byte("1")})
 		}
 	}
 }
@@ -558,7 +558,7 @@ func (s *laneStorm) places() error {
 				return nil
 			}
 			key := perdure.CallKey{Session: h.call.Session, Call: h.call.ID}
-			_, err := s.life.eng.DetachCall(ctx, key, "user")
+			_, err := s.life.eng.Calls().Detach(ctx, key, "user")
 			return err
 		})
 		if err != nil {
@@ -740,21 +740,21 @@ steps: [{text: x}, {text: on, repeat: true}]`})
 			if err := r.answer(asked); err != nil {
 				t.Fatal(err)
 			}
-			waiting, err := r.eng.Task(r.ctx, task.ID)
+			waiting, err := r.eng.Tasks().Get(r.ctx, task.ID)
 			if err != nil || waiting.State != perdure.TaskQueued {
 				t.Fatalf("answered, it is %s, %v", waiting.State, err)
 			}
-			if _, err := r.eng.CancelTask(r.ctx, task.ID, "user", ""); err != nil {
+			if _, err := r.eng.Tasks().Cancel(r.ctx, task.ID, "user", ""); err != nil {
 				t.Fatal(err)
 			}
-			gone, err := r.eng.WaitTask(r.ctx, task.ID)
+			gone, err := r.eng.Tasks().Wait(r.ctx, task.ID)
 			r.Release("bg_hold")
 			r.rest()
 
 			if err != nil || gone.State != perdure.TaskCanceled || detail != "" && gone.StateDetail != detail {
 				t.Errorf("got %s, %q, %v; want canceled, %q", gone.State, gone.StateDetail, err, detail)
 			}
-			calls, err := r.eng.Calls(r.ctx, r.id)
+			calls, err := r.eng.Calls().List(r.ctx, r.id)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -152,9 +152,9 @@ func (m *member) leave() error {
 func (r *round) quiet(m *member) {
 	for range 60 {
 		ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
-		err := m.eng.WaitIdle(ctx, r.id)
+		err := m.eng.Sessions().WaitIdle(ctx, r.id)
 		cancel()
-		tasks, failed := m.eng.Tasks(r.t.Context(), r.id)
+		tasks, failed := m.eng.Tasks().List(r.t.Context(), r.id)
 		open := 0
 		for _, t := range tasks {
 			if !t.State.Terminal() || t.Delivery == perdure.ToLoop && t.Delivered == perdure.NotDelivered {
@@ -182,7 +182,7 @@ func (r *round) story(m *member) string {
 // begin creates the session with its first messages.
 func (r *round) begin(m *member) {
 	r.t.Helper()
-	session, err := m.eng.NewSession(r.t.Context(), perdure.Agent{SerialCalls: r.dice.IntN(3) == 0})
+	session, err := m.eng.Sessions().Create(r.t.Context(), perdure.Agent{SerialCalls: r.dice.IntN(3) == 0})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -388,15 +388,15 @@ func TestSharedIntents(t *testing.T) {
 		before := row()
 
 		r.say(b, perdure.Text("pure#3"))
-		tasks, err := b.eng.Tasks(t.Context(), r.id)
+		tasks, err := b.eng.Tasks().List(t.Context(), r.id)
 		if err != nil || len(tasks) != 1 {
 			t.Fatalf("%d tasks, %v", len(tasks), err)
 		}
-		if _, err := b.eng.CancelTask(t.Context(), tasks[0].ID, "user", "enough"); err != nil {
+		if _, err := b.eng.Tasks().Cancel(t.Context(), tasks[0].ID, "user", "enough"); err != nil {
 			t.Fatal(err)
 		}
 		pass(3 * time.Second) // more than a beat
-		task, err := b.eng.Task(t.Context(), tasks[0].ID)
+		task, err := b.eng.Tasks().Get(t.Context(), tasks[0].ID)
 
 		if err != nil || task.State != perdure.TaskCanceled || task.Attempt != 1 || task.Worker != tasks[0].Worker {
 			t.Errorf("after a beat the task is %s, attempt %d, %v", task.State, task.Attempt, err)

@@ -116,7 +116,7 @@ steps:
   - {text: done, repeat: true}
 `}, func(*testing.T) store.Store { return st }, func(store.Store) {})
 	eng := w.Start(t)
-	s, err := eng.NewSession(t.Context(), perdure.Agent{})
+	s, err := eng.Sessions().Create(t.Context(), perdure.Agent{})
 	if err == nil {
 		err = eng.Send(t.Context(), s.ID, perdure.Text("go"))
 	}
@@ -130,7 +130,7 @@ steps:
 	w.Entered(t, "hold_note", 2)
 	w.Kill(t)
 	eng = w.Start(t) // it has been started often enough to be abandoned
-	if err := eng.WaitIdle(t.Context(), s.ID); err != nil {
+	if err := eng.Sessions().WaitIdle(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
 	w.Kill(t)
@@ -175,7 +175,7 @@ func TestTakeoverFreshToken(t *testing.T) {
 			script := "steps: [{calls: [{name: " + name + ", args: {text: a}}]}, {text: done, repeat: true}]"
 			w := newWorld(t, enginetest.Setup{Script: script, MaxRuns: 9}, func(*testing.T) store.Store { return st }, func(store.Store) {})
 			eng := w.Start(t)
-			s, err := eng.NewSession(t.Context(), perdure.Agent{})
+			s, err := eng.Sessions().Create(t.Context(), perdure.Agent{})
 			if err == nil {
 				err = eng.Send(t.Context(), s.ID, perdure.Text("go"))
 			}
@@ -208,7 +208,7 @@ func TestTakeoverFreshToken(t *testing.T) {
 				}
 			}
 			w.Release(name)
-			if err := eng.WaitIdle(t.Context(), s.ID); err != nil {
+			if err := eng.Sessions().WaitIdle(t.Context(), s.ID); err != nil {
 				t.Fatal(err)
 			}
 			if row := rowOf(t, st, s.ID); row.State != perdure.CallSettled || row.Executions != 3 || row.Token != lives[2].Token || row.Result.IsError() {
@@ -297,7 +297,7 @@ func TestAtMostOnceFailsClosed(t *testing.T) {
 				a.session()
 				a.say("go")
 				// it reads the store, which is down
-				for err := a.eng.WaitIdle(a.ctx, a.id); err != nil; err = a.eng.WaitIdle(a.ctx, a.id) {
+				for err := a.eng.Sessions().WaitIdle(a.ctx, a.id); err != nil; err = a.eng.Sessions().WaitIdle(a.ctx, a.id) {
 					if !errors.Is(err, perdure.Unavailable) {
 						t.Fatal(err)
 					}

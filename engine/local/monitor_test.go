@@ -43,7 +43,7 @@ func TestMonitor(t *testing.T) {
 		s := b.monitor(eng, id, nil)
 		b.pass(30*time.Minute + 5*time.Second)
 
-		tasks, err := eng.Tasks(t.Context(), id)
+		tasks, err := eng.Tasks().List(t.Context(), id)
 		if err != nil || len(tasks) != 4 {
 			t.Fatalf("got %d tasks, %v, want a monitor and three runs", len(tasks), err)
 		}
@@ -55,7 +55,7 @@ func TestMonitor(t *testing.T) {
 				t.Errorf("got run %+v", run)
 			}
 		}
-		if err := eng.WaitIdle(t.Context(), id); err != nil {
+		if err := eng.Sessions().WaitIdle(t.Context(), id); err != nil {
 			t.Error(err)
 		}
 		end()
@@ -77,21 +77,21 @@ func TestMonitorCancelDisablesSchedule(t *testing.T) {
 				s := b.monitor(eng, id, nil)
 				b.pass(10*time.Minute + time.Second)
 
-				err := eng.DeleteSchedule(t.Context(), "sched_other", "ada")
+				err := eng.Schedules().Delete(t.Context(), "sched_other", "ada")
 				if !errors.Is(err, perdure.NotFound) {
 					t.Errorf("another one: got %v", err)
 				}
 				if way == "delete" {
-					err = eng.DeleteSchedule(t.Context(), s.ID, "ada")
+					err = eng.Schedules().Delete(t.Context(), s.ID, "ada")
 				} else {
-					_, err = eng.CancelTask(t.Context(), s.Monitor, "ada", "enough")
+					_, err = eng.Tasks().Cancel(t.Context(), s.Monitor, "ada", "enough")
 				}
 				if err != nil {
 					t.Fatal(err)
 				}
 				b.pass(time.Minute)
 
-				tasks, err := eng.Tasks(t.Context(), id)
+				tasks, err := eng.Tasks().List(t.Context(), id)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -100,7 +100,7 @@ func TestMonitorCancelDisablesSchedule(t *testing.T) {
 						t.Errorf("got %s %s: %s", task.Kind, task.ID, task.State)
 					}
 				}
-				now, err := eng.Schedule(t.Context(), s.ID)
+				now, err := eng.Schedules().Get(t.Context(), s.ID)
 				if way == "delete" != errors.Is(err, perdure.NotFound) || now.Enabled {
 					t.Errorf("got %+v, %v", now, err)
 				}
@@ -123,7 +123,7 @@ func TestMonitorOneShot(t *testing.T) {
 				s := b.monitor(eng, b.session(eng), func(s *perdure.Schedule) { s.Cron, s.At = "", time.Now().Add(time.Minute) })
 				b.pass(2 * time.Minute)
 
-				m, err := eng.Task(t.Context(), s.Monitor)
+				m, err := eng.Tasks().Get(t.Context(), s.Monitor)
 				if err != nil || m.State != want || len(b.rang()) != 1 {
 					t.Errorf("got %s, %v after %d runs, want %s", m.State, err, len(b.rang()), want)
 				}
@@ -144,7 +144,7 @@ func TestDeliverChanges(t *testing.T) {
 		b.every(eng, id, func(s *perdure.Schedule) { s.Action.Signal, s.Action.Deliver = true, perdure.DeliverChanges })
 		b.pass(5 * time.Second) // each look is a little after a run
 		told := func() (n int) {
-			tasks, err := eng.Tasks(t.Context(), id)
+			tasks, err := eng.Tasks().List(t.Context(), id)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,7 +168,7 @@ func TestDeliverChanges(t *testing.T) {
 				t.Errorf("after %+v: %d notifications", step, got)
 			}
 		}
-		if err := eng.WaitIdle(t.Context(), id); err != nil {
+		if err := eng.Sessions().WaitIdle(t.Context(), id); err != nil {
 			t.Error(err)
 		}
 		end()
@@ -190,7 +190,7 @@ func TestPausedSessionFiresNothing(t *testing.T) {
 		once := b.monitor(eng, id, func(s *perdure.Schedule) { s.Cron, s.At = "", time.Now().Add(time.Minute) })
 		for range 3 {
 			b.pass(10 * time.Minute)
-			if s, err := eng.Session(t.Context(), id); err != nil || s.Status != perdure.SessionPaused {
+			if s, err := eng.Sessions().Get(t.Context(), id); err != nil || s.Status != perdure.SessionPaused {
 				t.Errorf("the session is %s, %v, want paused", s.Status, err)
 			}
 		}
@@ -200,19 +200,19 @@ func TestPausedSessionFiresNothing(t *testing.T) {
 				t.Errorf("got %+v", f)
 			}
 		}
-		m, err := eng.Task(t.Context(), once.Monitor)
+		m, err := eng.Tasks().Get(t.Context(), once.Monitor)
 		if err != nil || len(all) != 7 || len(b.rang()) != 0 || m.State != perdure.TaskFailed {
 			t.Errorf("got %d rows, %d runs, the monitor %s, %v", len(all), len(b.rang()), m.State, err)
 		}
 		questions.Limit = budget.Whole(100)
-		if _, err := eng.SetBudget(t.Context(), questions.Budget, "ada"); err != nil {
+		if _, err := eng.Budgets().Set(t.Context(), questions.Budget, "ada"); err != nil {
 			t.Fatal(err)
 		}
 		b.pass(10 * time.Minute)
-		if s, err := eng.Schedule(t.Context(), speaks.ID); err != nil || s.Count != 1 || len(b.rang()) != 1 {
+		if s, err := eng.Schedules().Get(t.Context(), speaks.ID); err != nil || s.Count != 1 || len(b.rang()) != 1 {
 			t.Errorf("afterwards: got %+v, %v, %d runs", s, err, len(b.rang()))
 		}
-		if s, err := eng.Session(t.Context(), id); err != nil || s.Status != perdure.SessionIdle {
+		if s, err := eng.Sessions().Get(t.Context(), id); err != nil || s.Status != perdure.SessionIdle {
 			t.Errorf("afterwards the session is %s, %v", s.Status, err)
 		}
 		end()
@@ -250,14 +250,14 @@ func TestFireOfANewPeriod(t *testing.T) {
 func (b *bell) stopped(eng *local.Engine, id perdure.SessionID, in budget.Period) budget.Standing {
 	b.Helper()
 	of := budget.Budget{Subject: budget.Subject{Scope: budget.Session, ID: string(id)}, Currency: budget.ModelCalls, Limit: budget.Whole(1), Period: in}
-	set, err := eng.SetBudget(b.Context(), of, "ada")
+	set, err := eng.Budgets().Set(b.Context(), of, "ada")
 	for _, word := range []string{"one", "two"} {
 		if err == nil {
 			err = eng.Send(b.Context(), id, perdure.Text(word))
 		}
 		b.pass(time.Second)
 	}
-	s, failed := eng.Session(b.Context(), id)
+	s, failed := eng.Sessions().Get(b.Context(), id)
 	if err := errors.Join(err, failed); err != nil || s.Status != perdure.SessionPaused {
 		b.Fatalf("the session is %s, %v, want paused", s.Status, err)
 	}

@@ -149,13 +149,13 @@ func TestRetentionPerState(t *testing.T) {
 			t.Errorf("three tasks were forgotten in %d commits", n)
 		}
 
-		ready, err := a.eng.DrainReady(t.Context(), a.id)
+		ready, err := a.eng.Tasks().Drain(t.Context(), a.id)
 		if err != nil || len(ready) != 2 {
 			t.Fatalf("%d were ready, %v", len(ready), err)
 		}
 		for _, task := range a.tasks() {
 			if task.State == perdure.TaskUnknown && task.CreatedAt.Before(second) {
-				if err := a.eng.ResolveTask(t.Context(), task.ID, engine.Resolution{Answer: perdure.ResolveDidNotHappen, By: "operator"}); err != nil {
+				if err := a.eng.Tasks().Resolve(t.Context(), task.ID, engine.Resolution{Answer: perdure.ResolveDidNotHappen, By: "operator"}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -59,7 +59,7 @@ func TestOrderlyStopsAreNoAttempts(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- eng.Run(ctx) }()
 		if life == 0 {
-			if _, err = eng.NewSessionAs(ctx, id, perdure.Agent{}); err == nil {
+			if _, err = eng.Sessions().CreateAs(ctx, id, perdure.Agent{}); err == nil {
 				err = eng.Send(ctx, id, perdure.Text("hello"))
 			}
 		}
@@ -69,7 +69,7 @@ func TestOrderlyStopsAreNoAttempts(t *testing.T) {
 		<-m.asked
 		if life == 5 {
 			close(m.answer)
-			if err := eng.WaitIdle(ctx, id); err != nil {
+			if err := eng.Sessions().WaitIdle(ctx, id); err != nil {
 				t.Error(err)
 			}
 			events, err := eng.Events(ctx, id, 0, 0)
@@ -120,7 +120,7 @@ func TestLeaseIsHandedBackByStuckWork(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- eng.Run(ctx) }()
-		s, err := eng.NewSession(ctx, perdure.Agent{})
+		s, err := eng.Sessions().Create(ctx, perdure.Agent{})
 		if err == nil {
 			err = eng.Send(ctx, s.ID, perdure.Text("hello"))
 		}

@@ -88,7 +88,7 @@ func TestRateLimitedCallHasResult(t *testing.T) {
 			t.Errorf("the call that was held back: %+v", r)
 		}
 	}
-	calls, err := s.eng.Calls(s.ctx, s.id)
+	calls, err := s.eng.Calls().List(s.ctx, s.id)
 	if held != 1 || err != nil || len(calls) != 2 {
 		t.Errorf("%d calls were held back, %d were claimed, %v", held, len(calls), err)
 	}
@@ -169,7 +169,7 @@ func TestOutboundAfterApproval(t *testing.T) {
 		t.Fatalf("%d questions, %v, %+v", len(open), err, s.eng.OutboundCounts())
 	}
 	for _, a := range open {
-		if _, err := s.eng.DecideApproval(s.ctx, a.ID, perdure.Verdict{Approve: true, By: "ann"}); err != nil {
+		if _, err := s.eng.Approvals().Decide(s.ctx, a.ID, perdure.Verdict{Approve: true, By: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -194,7 +194,7 @@ func TestOutboundInTheBackground(t *testing.T) {
 	s.rest()
 
 	ends, _ := s.ends()
-	tasks, err := s.eng.Tasks(s.ctx, s.id)
+	tasks, err := s.eng.Tasks().List(s.ctx, s.id)
 	if err != nil || len(tasks) != 0 || entered.Load() != 0 || len(ends) != 1 || !strings.Contains(string(ends[0].Result.Result), "Rate limit exceeded") {
 		t.Errorf("tasks %v, %v; entered %d times; %+v", tasks, err, entered.Load(), ends)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// PauseSession stops new work of a session until it is resumed.
-func (e *Engine) PauseSession(ctx context.Context, id perdure.SessionID, by, why string) error {
+// Pause stops new work of a session until it is resumed.
+func (e engineSessions) Pause(ctx context.Context, id perdure.SessionID, by, why string) error {
 	// Urgent: allowed on a full disk, like everything that ends work (R7).
 	err := e.cfg.Store.InTx(store.Urgent(ctx), func(tx store.Tx) error {
 		s, err := e.foldIn(tx.Reader(), id)
@@ -28,8 +28,8 @@ func (e *Engine) PauseSession(ctx context.Context, id perdure.SessionID, by, why
 	return nil
 }
 
-// ResumeSession resumes a session that a person has paused or a budget has stopped.
-func (e *Engine) ResumeSession(ctx context.Context, id perdure.SessionID, by string) error {
+// Resume resumes a session that a person has paused or a budget has stopped.
+func (e engineSessions) Resume(ctx context.Context, id perdure.SessionID, by string) error {
 	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		s, err := e.foldIn(tx.Reader(), id)
 		if err != nil {

@@ -78,7 +78,7 @@ func TestPaymentByATool(t *testing.T) {
 	if _, err := s.eng.ResolvePayment(s.ctx, found); !errors.Is(err, perdure.Conflict) {
 		t.Errorf("a payment that is known was resolved: %v", err)
 	}
-	if err := s.eng.DeleteSession(s.ctx, s.id); err != nil {
+	if err := s.eng.Sessions().Delete(s.ctx, s.id); err != nil {
 		t.Fatal(err)
 	}
 	if rows, err := s.eng.Payments(s.ctx, store.PaymentFilter{}); err != nil || len(rows) != 1 || rows[0].Session != "" {
@@ -141,7 +141,7 @@ func TestPaymentApproved(t *testing.T) {
 			if lane == "with other arguments" {
 				verdict.Args = []byte(`{"text":"4"}`)
 			}
-			if _, err := s.eng.DecideApproval(s.ctx, asked.ID, verdict); err != nil {
+			if _, err := s.eng.Approvals().Decide(s.ctx, asked.ID, verdict); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.eng.Follow(s.ctx, s.id, 0, func(f engine.Frame) error {
@@ -191,7 +191,7 @@ func TestNoPayments(t *testing.T) {
 			s := openShop(t, buyOnce("1"), cfg, buy)
 			s.run()
 			defer s.over()
-			session, err := s.eng.NewSession(s.ctx, perdure.Agent{DryRun: name == "dry run"})
+			session, err := s.eng.Sessions().Create(s.ctx, perdure.Agent{DryRun: name == "dry run"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -36,7 +36,7 @@ var _ sessionport.Engine = platform{}
 
 // Sessions lists sessions, newest first.
 func (p platform) Sessions(ctx context.Context, limit int) ([]tool.PlatformSession, error) {
-	found, err := p.e.Sessions(ctx, limit)
+	found, err := p.e.Sessions().List(ctx, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (p platform) Sessions(ctx context.Context, limit int) ([]tool.PlatformSessi
 
 // Session returns a session.
 func (p platform) Session(ctx context.Context, id perdure.SessionID) (s tool.PlatformSession, found bool, err error) {
-	known, err := p.e.Session(ctx, id)
+	known, err := p.e.Sessions().Get(ctx, id)
 	if err == nil {
 		s, err = p.show(ctx, known)
 	}
@@ -90,7 +90,7 @@ func (p platform) CreateSession(ctx context.Context, o tool.SessionRequest) (too
 
 // DeleteSession permanently removes a session.
 func (p platform) DeleteSession(ctx context.Context, id perdure.SessionID) error {
-	return p.e.DeleteSession(ctx, id)
+	return p.e.Sessions().Delete(ctx, id)
 }
 
 // Send adds a message to a session.
@@ -128,7 +128,7 @@ func (p platform) WaitIdle(ctx context.Context, id perdure.SessionID, most time.
 	}
 	waiting, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	err := p.e.WaitIdle(waiting, id)
+	err := p.e.Sessions().WaitIdle(waiting, id)
 	switch {
 	case err != nil && ctx.Err() == nil && waiting.Err() != nil:
 		return tool.WaitTimeout, nil

@@ -72,7 +72,7 @@ steps:
 	defer stop()
 	ended := make(chan error, 1) // one result
 	go func() { ended <- eng.Run(ctx) }()
-	s, err := eng.NewSession(ctx, perdure.Agent{Instructions: "be kind", Title: "first", MaxContextTokens: 1 << 20})
+	s, err := eng.Sessions().Create(ctx, perdure.Agent{Instructions: "be kind", Title: "first", MaxContextTokens: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,11 +80,11 @@ steps:
 	if err := eng.Send(ctx, s.ID, perdure.Text("hello")); err != nil {
 		t.Fatal(err)
 	}
-	if err := eng.WaitIdle(ctx, s.ID); err != nil {
+	if err := eng.Sessions().WaitIdle(ctx, s.ID); err != nil {
 		t.Fatal(err)
 	}
 
-	if s, err = eng.Session(ctx, s.ID); err != nil || s.Title != "renamed" {
+	if s, err = eng.Sessions().Get(ctx, s.ID); err != nil || s.Title != "renamed" {
 		t.Errorf("got title %q, %v", s.Title, err)
 	}
 	if len(asked.asked) != 2 {

@@ -17,8 +17,17 @@ import (
 // empty.
 type Providers struct {
 	Agents      func() (map[string]ConfiguredAgent, error) // by name, which must not look like an agent id; nil: none
-	Connections engine.Connections                         // nil: none
+	Connections Connections                                // nil: none
 	Providers   []engine.Provider                          // sorted by name
+}
+
+// Connections lists the servers whose tools agents may use, and connects to them. It is safe for
+// concurrent use.
+type Connections interface {
+	// List returns the connections in the order of their names. It contacts no server.
+	List(ctx context.Context) ([]engine.Connection, error)
+	// Test connects to a server again and returns the result. NotFound: no such connection.
+	Test(ctx context.Context, name string) (engine.Connection, error)
 }
 
 // ConfiguredAgent is an agent from the program's configuration.
@@ -34,8 +43,8 @@ func (g Providers) agents() (map[string]ConfiguredAgent, error) {
 	return g.Agents()
 }
 
-// Agents lists the configured agents, then the stored ones.
-func (e *Engine) Agents(ctx context.Context) (found []engine.AgentEntry, err error) {
+// List lists the configured agents, then the stored ones.
+func (e engineAgents) List(ctx context.Context) (found []engine.AgentEntry, err error) {
 	given, err := e.cfg.Providers.agents()
 	if err != nil {
 		return nil, fmt.Errorf("agents: %w", err)
@@ -81,8 +90,8 @@ func storedEntry(a agent.Agent) (engine.AgentEntry, error) {
 	}, err
 }
 
-// Agent returns an agent.
-func (e *Engine) Agent(ctx context.Context, id string) (engine.AgentEntry, error) {
+// Get returns an agent.
+func (e engineAgents) Get(ctx context.Context, id string) (engine.AgentEntry, error) {
 	given, kept, err := e.findAgent(ctx, id)
 	switch {
 	case err != nil:
@@ -93,8 +102,8 @@ func (e *Engine) Agent(ctx context.Context, id string) (engine.AgentEntry, error
 	return storedEntry(kept)
 }
 
-// EffectiveAgent resolves an agent as a session created now would have it.
-func (e *Engine) EffectiveAgent(ctx context.Context, id string) (engine.EffectiveAgent, error) {
+// Effective resolves an agent as a session created now would have it.
+func (e engineAgents) Effective(ctx context.Context, id string) (engine.EffectiveAgent, error) {
 	made, err := e.resolveAgentOrder(ctx, engine.AgentSessionRequest{Agent: id})
 	if err != nil {
 		return engine.EffectiveAgent{}, fmt.Errorf("effective agent: %w", err)
@@ -106,23 +115,23 @@ func (e *Engine) EffectiveAgent(ctx context.Context, id string) (engine.Effectiv
 	return effective, nil
 }
 
-// Connections lists the configured servers.
-func (e *Engine) Connections(ctx context.Context) ([]engine.Connection, error) {
+// List lists the configured servers.
+func (e engineConnections) List(ctx context.Context) ([]engine.Connection, error) {
 	if e.cfg.Providers.Connections == nil {
 		return nil, nil
 	}
-	return e.cfg.Providers.Connections.Connections(ctx)
+	return e.cfg.Providers.Connections.List(ctx)
 }
 
-// TestConnection connects to a server again.
-func (e *Engine) TestConnection(ctx context.Context, name string) (engine.Connection, error) {
+// Test connects to a server again.
+func (e engineConnections) Test(ctx context.Context, name string) (engine.Connection, error) {
 	if e.cfg.Providers.Connections == nil {
 		return engine.Connection{}, fmt.Errorf("connection %.80q: %w", name, perdure.NotFound)
 	}
-	return e.cfg.Providers.Connections.TestConnection(ctx, name)
+	return e.cfg.Providers.Connections.Test(ctx, name)
 }
 
 // Providers lists the configured model providers.
-func (e *Engine) Providers(context.Context) ([]engine.Provider, error) {
+func (e engineConnections) Providers(context.Context) ([]engine.Provider, error) {
 	return slices.Clone(e.cfg.Providers.Providers), nil
 }

@@ -24,7 +24,7 @@ func spawns(name string) string { return strings.ReplaceAll(spawnOne, "bg_note",
 // onlyTask returns the one task of the session.
 func (s *shop) onlyTask() perdure.Task {
 	s.t.Helper()
-	tasks, err := s.eng.Tasks(context.WithoutCancel(s.ctx), s.id)
+	tasks, err := s.eng.Tasks().List(context.WithoutCancel(s.ctx), s.id)
 	if err != nil || len(tasks) != 1 {
 		s.t.Fatalf("%d tasks, %v", len(tasks), err)
 	}
@@ -363,7 +363,7 @@ steps: [{text: x}, {text: they run, repeat: true}]
 	<-entered
 	b.queued()
 	states := map[perdure.TaskState]int{}
-	tasks, err := b.eng.Tasks(b.ctx, b.id)
+	tasks, err := b.eng.Tasks().List(b.ctx, b.id)
 	for _, task := range tasks {
 		states[task.State]++
 	}
@@ -373,7 +373,7 @@ steps: [{text: x}, {text: they run, repeat: true}]
 	if err != nil || states[perdure.TaskRunning] != 1 || states[perdure.TaskQueued] != 1 {
 		t.Errorf("two runs with one slot: %v, %v", states, err)
 	}
-	after, err := b.eng.Tasks(b.ctx, b.id)
+	after, err := b.eng.Tasks().List(b.ctx, b.id)
 	for _, task := range after {
 		if err != nil || task.State != perdure.TaskSucceeded {
 			t.Errorf("%v, got %+v", err, task)
@@ -415,17 +415,17 @@ steps: [{text: x}, {text: they run, repeat: true}]
 	b.run()
 	<-entered
 	b.queued()
-	tasks, err := b.eng.Tasks(b.ctx, b.id)
+	tasks, err := b.eng.Tasks().List(b.ctx, b.id)
 	for _, task := range tasks {
 		if task.State == perdure.TaskQueued {
-			_, failed := b.eng.CancelTask(b.ctx, task.ID, "user", "enough")
+			_, failed := b.eng.Tasks().Cancel(b.ctx, task.ID, "user", "enough")
 			err = errors.Join(err, failed)
 		}
 	}
 	close(release)
 	b.rest()
-	calls, failed := b.eng.Calls(b.ctx, b.id)
-	after, _ := b.eng.Tasks(b.ctx, b.id)
+	calls, failed := b.eng.Calls().List(b.ctx, b.id)
+	after, _ := b.eng.Tasks().List(b.ctx, b.id)
 
 	states := map[perdure.TaskState]int{}
 	for _, task := range after {

@@ -19,14 +19,14 @@ const removedSessions perdure.SessionID = "removed_sessions"
 // may be committed.
 var errMoreSubagents = errors.New("the session has more subagents now")
 
-// DeleteSession removes a session and its subagents in one commit, and then their data outside the
+// Delete removes a session and its subagents in one commit, and then their data outside the
 // store. Data that cannot be removed then, or not before a crash, is removed by a later retention
 // pass.
 //
 // The host locates the files of a session by its journal, so the files are opened before the
 // commit. A process that crashes right after the commit therefore leaves the output of background
 // runs in a host directory, where no later pass finds it.
-func (e *Engine) DeleteSession(ctx context.Context, id perdure.SessionID) error {
+func (e engineSessions) Delete(ctx context.Context, id perdure.SessionID) error {
 	var opened, gone []perdure.SessionID
 	err := errMoreSubagents
 	for errors.Is(err, errMoreSubagents) {

@@ -101,12 +101,12 @@ func (k *keeper) open(t *testing.T, st store.Store) (eng *local.Engine, stop fun
 // worked starts a session in which two calls ran.
 func (k *keeper) worked(t *testing.T, eng *local.Engine) perdure.SessionID {
 	t.Helper()
-	s, err := eng.NewSession(t.Context(), perdure.Agent{})
+	s, err := eng.Sessions().Create(t.Context(), perdure.Agent{})
 	if err == nil {
 		err = eng.Send(t.Context(), s.ID, perdure.Text("go"))
 	}
 	if err == nil {
-		err = eng.WaitIdle(t.Context(), s.ID)
+		err = eng.Sessions().WaitIdle(t.Context(), s.ID)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestDeleteCleansOutside(t *testing.T) {
 	id := k.worked(t, eng)
 	k.worked(t, eng)
 
-	if err := eng.DeleteSession(t.Context(), id); err != nil {
+	if err := eng.Sessions().Delete(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 
@@ -168,7 +168,7 @@ func TestDeleteCleansLater(t *testing.T) {
 		eng, stop := k.open(t, st)
 		id := k.worked(t, eng)
 		k.fail(true, true)
-		if err := eng.DeleteSession(t.Context(), id); err != nil {
+		if err := eng.Sessions().Delete(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 		k.left(t, 0)
@@ -177,7 +177,7 @@ func TestDeleteCleansLater(t *testing.T) {
 		k.fail(false, false)
 		next, _ := k.open(t, st)
 		other := k.worked(t, next)
-		if err := next.DeleteSession(t.Context(), other); err != nil {
+		if err := next.Sessions().Delete(t.Context(), other); err != nil {
 			t.Fatal(err)
 		}
 
@@ -202,22 +202,22 @@ func TestTwoClean(t *testing.T) {
 		two, _ := k.open(t, st)
 		slow, quick := k.worked(t, one), k.worked(t, two)
 		var file bytes.Buffer
-		if err := two.Export(t.Context(), slow, &file); err != nil {
+		if err := two.Archives().Export(t.Context(), slow, &file); err != nil {
 			t.Fatal(err)
 		}
 		k.mu.Lock()
 		k.stuck = slow
 		k.mu.Unlock()
 		done := make(chan error, 1)
-		go func() { done <- one.DeleteSession(t.Context(), slow) }()
+		go func() { done <- one.Sessions().Delete(t.Context(), slow) }()
 		synctest.Wait()
 
-		calls, err := two.Calls(t.Context(), quick)
+		calls, err := two.Calls().List(t.Context(), quick)
 		if err != nil || len(calls) != 2 {
 			t.Fatalf("%d calls, %v", len(calls), err)
 		}
 		begun := time.Now()
-		if err := two.DeleteSession(t.Context(), quick); err != nil {
+		if err := two.Sessions().Delete(t.Context(), quick); err != nil {
 			t.Fatal(err)
 		}
 		if waited := time.Since(begun); waited > 0 {
@@ -228,7 +228,7 @@ func TestTwoClean(t *testing.T) {
 		k.open(t, st) // its pass finds the rest
 		synctest.Wait()
 		k.left(t, 3, quick)
-		if _, err := two.Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{}); !errors.Is(err, perdure.Unavailable) {
+		if _, err := two.Archives().Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{}); !errors.Is(err, perdure.Unavailable) {
 			t.Errorf("import of what is still being removed: got %v, want unavailable", err)
 		}
 
@@ -255,7 +255,7 @@ func TestACleanerDies(t *testing.T) {
 		k.stuck = id
 		k.mu.Unlock()
 		done := make(chan error, 1)
-		go func() { done <- one.DeleteSession(t.Context(), id) }()
+		go func() { done <- one.Sessions().Delete(t.Context(), id) }()
 		synctest.Wait()
 
 		k.open(t, st)
@@ -399,7 +399,7 @@ func TestDeleteLocksInOrder(t *testing.T) {
 	}
 	k.fail(true, true) // so that the removal is the last transaction
 
-	if err := eng.DeleteSession(t.Context(), "session_b"); err != nil {
+	if err := eng.Sessions().Delete(t.Context(), "session_b"); err != nil {
 		t.Fatal(err)
 	}
 
@@ -426,25 +426,25 @@ func TestImportWaitsForWhatIsLeft(t *testing.T) {
 			eng, _ := k.open(t, st)
 			id := k.worked(t, eng)
 			var file bytes.Buffer
-			if err := eng.Export(t.Context(), id, &file); err != nil {
+			if err := eng.Archives().Export(t.Context(), id, &file); err != nil {
 				t.Fatal(err)
 			}
 			k.fail(c.fails, c.keeps)
-			if err := eng.DeleteSession(t.Context(), id); err != nil {
+			if err := eng.Sessions().Delete(t.Context(), id); err != nil {
 				t.Fatal(err)
 			}
 			if c.keeps {
 				k.left(t, 0) // the host keeps its state until then: it may need to know where the session worked
 			}
 			if c.fails || c.keeps {
-				_, err := eng.Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{})
-				if _, there := eng.Session(t.Context(), id); !errors.Is(err, perdure.Unavailable) || !errors.Is(there, perdure.NotFound) {
+				_, err := eng.Archives().Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{})
+				if _, there := eng.Sessions().Get(t.Context(), id); !errors.Is(err, perdure.Unavailable) || !errors.Is(there, perdure.NotFound) {
 					t.Fatalf("got %v, and then %v, want unavailable and no session", err, there)
 				}
 			}
 			k.fail(false, false)
 
-			if _, err := eng.Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{}); err != nil {
+			if _, err := eng.Archives().Import(t.Context(), bytes.NewReader(file.Bytes()), engine.Import{}); err != nil {
 				t.Fatal(err)
 			}
 

@@ -20,7 +20,7 @@ import (
 func damaged(t *testing.T, w *world, st store.Store) perdure.SessionID {
 	t.Helper()
 	eng := w.Start(t)
-	s, err := eng.NewSession(t.Context(), perdure.Agent{})
+	s, err := eng.Sessions().Create(t.Context(), perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func mended(t *testing.T) (engine.Engine, perdure.SessionID) {
 		if err := eng.Send(t.Context(), id, perdure.Text("go on")); err != nil {
 			t.Fatal(err)
 		}
-		if err := eng.WaitIdle(t.Context(), id); err != nil {
+		if err := eng.Sessions().WaitIdle(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 	}

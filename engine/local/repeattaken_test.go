@@ -15,7 +15,7 @@ func TestRepeatDuringTakeOver(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, enginetest.Setup{Script: "steps: [{text: done, repeat: true}]"})
 	order := engine.HostCallRequest{Session: r.id, Tool: "hold_charge"}
-	made, err := r.eng.StartCall(r.ctx, order)
+	made, err := r.eng.HostCalls().Start(r.ctx, order)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,13 +39,13 @@ func TestRepeatDuringTakeOver(t *testing.T) {
 	case <-r.ctx.Done():
 		t.Fatal("the call was not taken over")
 	}
-	again, err := r.eng.StartCall(r.ctx, order)
+	again, err := r.eng.HostCalls().Start(r.ctx, order)
 
 	if err != nil || again.ID != made.ID || !again.Joined {
 		t.Errorf("got %+v, %v, want to join %s", again, err, made.ID)
 	}
 	released.Store(true)
-	ended, err := r.eng.WaitCall(r.ctx, r.id, again)
+	ended, err := r.eng.HostCalls().Wait(r.ctx, r.id, again)
 	if err != nil || ended.Task.State != perdure.TaskUnknown || len(r.Effects("hold_charge")) != 1 {
 		t.Errorf("got %+v, %v, %d effects; want one whose outcome is unknown", ended.Task, err, len(r.Effects("hold_charge")))
 	}

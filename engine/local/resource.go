@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Resources lists the external resources of a session.
-func (e *Engine) Resources(ctx context.Context, id perdure.SessionID) (found []engine.SessionResource, err error) {
+// List lists the external resources of a session.
+func (e engineResources) List(ctx context.Context, id perdure.SessionID) (found []engine.SessionResource, err error) {
 	return found, e.view(ctx, func(r store.Reader) error {
 		found = nil
 		row, err := r.Sessions().Get(id)
@@ -31,8 +31,8 @@ func (e *Engine) Resources(ctx context.Context, id perdure.SessionID) (found []e
 	})
 }
 
-// Resource returns an entry.
-func (e *Engine) Resource(
+// Get returns an entry.
+func (e engineResources) Get(
 	ctx context.Context, id perdure.SessionID, resource string,
 ) (found engine.SessionResource, err error) {
 	return found, e.view(ctx, func(r store.Reader) error {
@@ -59,12 +59,12 @@ func withLease(r store.Reader, org string, entry perdure.Resource) (engine.Sessi
 	return shown, err
 }
 
-// ReleaseResource records that a resource no longer exists.
-func (e *Engine) ReleaseResource(
+// Release records that a resource no longer exists.
+func (e engineResources) Release(
 	ctx context.Context, id perdure.SessionID, resource, by string,
 ) (engine.SessionResource, error) {
 	if _, err := sessionport.Release(ctx, e.cfg.Store, id, resource, by); err != nil {
 		return engine.SessionResource{}, err
 	}
-	return e.Resource(ctx, id, resource)
+	return e.Resources().Get(ctx, id, resource)
 }

@@ -90,7 +90,7 @@ func openArchive(t *testing.T, script string, cfg local.Config, tools ...tool.To
 
 func (a *archive) begin() {
 	a.Helper()
-	s, err := a.eng.NewSession(a.Context(), perdure.Agent{})
+	s, err := a.eng.Sessions().Create(a.Context(), perdure.Agent{})
 	if err != nil {
 		a.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func (a *archive) pass(d time.Duration) {
 // tasks returns the rows of the session, after comparing them with the fold of its journal (PR2).
 func (a *archive) tasks() []perdure.Task {
 	a.Helper()
-	tasks, err := a.eng.Tasks(a.Context(), a.id)
+	tasks, err := a.eng.Tasks().List(a.Context(), a.id)
 	if err != nil {
 		a.Fatal(err)
 	}
@@ -201,11 +201,11 @@ func (a *archive) batch(release chan<- struct{}) {
 		switch {
 		case !task.State.Live():
 		case task.Tool == "victim":
-			if _, err := a.eng.CancelTask(a.Context(), task.ID, "user", ""); err != nil {
+			if _, err := a.eng.Tasks().Cancel(a.Context(), task.ID, "user", ""); err != nil {
 				a.Fatal(err)
 			}
 		case task.Tool == "late":
-			if _, err := a.eng.SetDelivery(a.Context(), task.ID, perdure.Manual, ""); err != nil {
+			if _, err := a.eng.Tasks().SetDelivery(a.Context(), task.ID, perdure.Manual, ""); err != nil {
 				a.Fatal(err)
 			}
 			release <- struct{}{}

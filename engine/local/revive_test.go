@@ -28,13 +28,13 @@ func TestMessageLetsGoOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := eng.NewSession(t.Context(), perdure.Agent{})
+		s, err := eng.Sessions().Create(t.Context(), perdure.Agent{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		period, err := budget.ParsePeriod("every 24h")
 		if err == nil {
-			_, err = eng.SetBudget(t.Context(), budget.Budget{
+			_, err = eng.Budgets().Set(t.Context(), budget.Budget{
 				Subject: budget.Subject{Scope: budget.Session, ID: string(s.ID)}, Currency: "model_calls", Limit: 1_000_000, Period: period, Action: budget.Stop,
 			}, "operator")
 		}
@@ -47,7 +47,7 @@ func TestMessageLetsGoOn(t *testing.T) {
 			if err := eng.Send(t.Context(), s.ID, perdure.Text("hello")); err != nil {
 				t.Fatal(err)
 			}
-			if err := eng.WaitIdle(t.Context(), s.ID); err != nil {
+			if err := eng.Sessions().WaitIdle(t.Context(), s.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -65,13 +65,13 @@ func TestMessageLetsGoOn(t *testing.T) {
 		}
 
 		early := resumed("too early")
-		held, err := eng.Session(t.Context(), s.ID)
+		held, err := eng.Sessions().Get(t.Context(), s.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(25 * time.Hour)
 		late := resumed("again")
-		free, err := eng.Session(t.Context(), s.ID)
+		free, err := eng.Sessions().Get(t.Context(), s.ID)
 
 		if early || held.Hold == nil || held.Hold.Code != "budget_exhausted" {
 			t.Errorf("within the period: resumed: %t, held by %+v", early, held.Hold)

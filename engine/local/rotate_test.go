@@ -45,12 +45,12 @@ steps:
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	ended := make(chan error, 1)
 	go func() { ended <- eng.Run(ctx) }()
-	s, err := eng.NewSession(ctx, perdure.Agent{})
+	s, err := eng.Sessions().Create(ctx, perdure.Agent{})
 	if err == nil {
 		err = eng.Send(ctx, s.ID, perdure.Text("keep it"))
 	}
 	if err == nil {
-		err = eng.WaitIdle(ctx, s.ID)
+		err = eng.Sessions().WaitIdle(ctx, s.ID)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -156,7 +156,7 @@ func TestManyOrphans(t *testing.T) {
 		never := tool.NewBackground(tool.Spec{Name: "never", Description: "A fixture.", Class: perdure.AtMostOnce},
 			func(context.Context, struct{}, tool.Env) (string, error) { return "", errors.New("it ran") })
 		all := watchers(t, st, tool.NewRegistry(never))
-		session, err := all[0].eng.NewSession(t.Context(), perdure.Agent{})
+		session, err := all[0].eng.Sessions().Create(t.Context(), perdure.Agent{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// CreateSchedule creates a schedule of a session and enables it.
-func (e *Engine) CreateSchedule(ctx context.Context, s perdure.Schedule) (perdure.Schedule, error) {
+// Create creates a schedule of a session and enables it.
+func (e engineSchedules) Create(ctx context.Context, s perdure.Schedule) (perdure.Schedule, error) {
 	return e.createSchedule(ctx, s, nil)
 }
 
@@ -98,24 +98,24 @@ func (e *Engine) caps() store.ScheduleCaps {
 	return store.ScheduleCaps{Session: e.cfg.Schedules.PerSession, Org: e.cfg.Schedules.PerOrg}
 }
 
-// Schedule returns a schedule.
-func (e *Engine) Schedule(ctx context.Context, id perdure.ScheduleID) (s perdure.Schedule, err error) {
+// Get returns a schedule.
+func (e engineSchedules) Get(ctx context.Context, id perdure.ScheduleID) (s perdure.Schedule, err error) {
 	return s, e.view(ctx, func(r store.Reader) error {
 		s, err = r.Schedules().Get(id)
 		return err
 	})
 }
 
-// Schedules lists schedules by creation time.
-func (e *Engine) Schedules(ctx context.Context, id perdure.SessionID) (list []perdure.Schedule, err error) {
+// List lists schedules by creation time.
+func (e engineSchedules) List(ctx context.Context, id perdure.SessionID) (list []perdure.Schedule, err error) {
 	return list, e.view(ctx, func(r store.Reader) error {
 		list, err = r.Schedules().List(store.ScheduleFilter{Session: id})
 		return err
 	})
 }
 
-// ScheduleFires lists the recorded fires, latest first.
-func (e *Engine) ScheduleFires(
+// Fires lists the recorded fires, latest first.
+func (e engineSchedules) Fires(
 	ctx context.Context, id perdure.ScheduleID, limit int,
 ) (fires []perdure.Fire, err error) {
 	return fires, e.view(ctx, func(r store.Reader) error {
@@ -131,7 +131,7 @@ func (e *Engine) ScheduleFires(
 const maxNextFires = 100
 
 // NextFires returns the next fires of a schedule.
-func (e *Engine) NextFires(ctx context.Context, id perdure.ScheduleID, n int) ([]engine.NextFire, error) {
+func (e engineSchedules) NextFires(ctx context.Context, id perdure.ScheduleID, n int) ([]engine.NextFire, error) {
 	var s perdure.Schedule
 	var now time.Time
 	err := e.view(ctx, func(r store.Reader) (err error) {
@@ -159,8 +159,8 @@ func (e *Engine) NextFires(ctx context.Context, id perdure.ScheduleID, n int) ([
 	return next, nil
 }
 
-// PauseSchedule disables a schedule.
-func (e *Engine) PauseSchedule(ctx context.Context, id perdure.ScheduleID, by, why string) (perdure.Schedule, error) {
+// Pause disables a schedule.
+func (e engineSchedules) Pause(ctx context.Context, id perdure.ScheduleID, by, why string) (perdure.Schedule, error) {
 	return e.changeSchedule(ctx, id, func(tx store.Tx, s perdure.Schedule) (perdure.Schedule, perdure.Fact, error) {
 		if !s.Enabled {
 			return s, nil, nil
@@ -173,8 +173,8 @@ func (e *Engine) PauseSchedule(ctx context.Context, id perdure.ScheduleID, by, w
 	})
 }
 
-// ResumeSchedule enables a schedule from now on.
-func (e *Engine) ResumeSchedule(ctx context.Context, id perdure.ScheduleID, by string) (perdure.Schedule, error) {
+// Resume enables a schedule from now on.
+func (e engineSchedules) Resume(ctx context.Context, id perdure.ScheduleID, by string) (perdure.Schedule, error) {
 	return e.changeSchedule(ctx, id, func(tx store.Tx, s perdure.Schedule) (perdure.Schedule, perdure.Fact, error) {
 		if s.Enabled {
 			return s, nil, nil
@@ -223,15 +223,15 @@ func (e *Engine) changeSchedule(
 	return s, nil
 }
 
-// DeleteSchedule removes a schedule and its fires.
-func (e *Engine) DeleteSchedule(ctx context.Context, id perdure.ScheduleID, by string) error {
+// Delete removes a schedule and its fires.
+func (e engineSchedules) Delete(ctx context.Context, id perdure.ScheduleID, by string) error {
 	_, err := e.effects.EndSchedule(ctx, "", id, effect.CancelIntent{By: by, Why: "its schedule was deleted"}, true)
 	e.scheduleChanged()
 	return err
 }
 
-// TriggerSchedule fires at once.
-func (e *Engine) TriggerSchedule(ctx context.Context, id perdure.ScheduleID, by string) (fire perdure.Fire, err error) {
+// Trigger fires at once.
+func (e engineSchedules) Trigger(ctx context.Context, id perdure.ScheduleID, by string) (fire perdure.Fire, err error) {
 	s, now, err := e.scheduleNow(ctx, id)
 	if err == nil {
 		fire, err = e.fireManually(ctx, s, now, perdure.TriggeredReason(by))
@@ -270,7 +270,7 @@ func (e *Engine) fireManually(
 }
 
 // Backfill fires each nominal time of a past period that has no fire yet.
-func (e *Engine) Backfill(ctx context.Context, id perdure.ScheduleID, of engine.TimeRange) ([]perdure.Fire, error) {
+func (e engineSchedules) Backfill(ctx context.Context, id perdure.ScheduleID, of engine.TimeRange) ([]perdure.Fire, error) {
 	s, now, err := e.scheduleNow(ctx, id)
 	if err == nil && (of.To.After(now) || of.To.Before(of.From)) {
 		err = fmt.Errorf("%w time range: its end must be in the past and not before its start", perdure.Invalid)

@@ -131,7 +131,7 @@ func (b *bell) rang() map[string]int {
 
 func (b *bell) session(eng engine.Engine) perdure.SessionID {
 	b.Helper()
-	s, err := eng.NewSession(b.Context(), perdure.Agent{})
+	s, err := eng.Sessions().Create(b.Context(), perdure.Agent{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func (b *bell) every(eng *local.Engine, id perdure.SessionID, change func(*perdu
 	if change != nil {
 		change(&s)
 	}
-	made, err := eng.CreateSchedule(b.Context(), s)
+	made, err := eng.Schedules().Create(b.Context(), s)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestScheduleRuns(t *testing.T) {
 			t.Fatalf("got %d fires and %d runs in an hour, want 6", len(fires), len(b.rang()))
 		}
 		for i, f := range fires {
-			task, err := eng.Task(t.Context(), f.Task)
+			task, err := eng.Tasks().Get(t.Context(), f.Task)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -292,7 +292,7 @@ func TestScheduleFailures(t *testing.T) {
 				paused++
 			}
 		}
-		now, err := eng.Schedule(t.Context(), s.ID)
+		now, err := eng.Schedules().Get(t.Context(), s.ID)
 		if err != nil || now.Enabled || now.Failures != 3 || paused != 1 || len(b.fires(s.ID)) != 3 {
 			t.Errorf("got %+v, %v, paused %d times after %d fires", now, err, paused, len(b.fires(s.ID)))
 		}
@@ -384,27 +384,27 @@ func TestScheduleActs(t *testing.T) {
 		s := b.every(eng, b.session(eng), nil)
 		b.pass(20*time.Minute + time.Second)
 
-		paused, err := eng.PauseSchedule(t.Context(), s.ID, "ada", "")
+		paused, err := eng.Schedules().Pause(t.Context(), s.ID, "ada", "")
 		if err != nil || paused.Enabled || !paused.NextAt.IsZero() {
 			t.Errorf("paused: got %+v, %v", paused, err)
 		}
 		b.pass(time.Hour)
-		fire, err := eng.TriggerSchedule(t.Context(), s.ID, "ada")
+		fire, err := eng.Schedules().Trigger(t.Context(), s.ID, "ada")
 		if err != nil || fire.Outcome != perdure.Fired || fire.Task == "" {
 			t.Errorf("triggered: got %+v, %v", fire, err)
 		}
 		if n := len(b.fires(s.ID)); n != 3 {
 			t.Errorf("got %d fires while it was paused, want two before and one by hand", n)
 		}
-		resumed, err := eng.ResumeSchedule(t.Context(), s.ID, "ada")
+		resumed, err := eng.Schedules().Resume(t.Context(), s.ID, "ada")
 		if err != nil || !resumed.Enabled || !resumed.NextAt.After(time.Now()) {
 			t.Errorf("resumed: got %+v, %v", resumed, err)
 		}
 		stretch := engine.TimeRange{From: s.NextAt, To: time.Now(), By: "ada", DryRun: true}
-		would, err := eng.Backfill(t.Context(), s.ID, stretch)
+		would, err := eng.Schedules().Backfill(t.Context(), s.ID, stretch)
 		stretch.DryRun = false
-		did, failed := eng.Backfill(t.Context(), s.ID, stretch)
-		again, twice := eng.Backfill(t.Context(), s.ID, stretch)
+		did, failed := eng.Schedules().Backfill(t.Context(), s.ID, stretch)
+		again, twice := eng.Schedules().Backfill(t.Context(), s.ID, stretch)
 		if errors.Join(err, failed, twice) != nil || len(would) != 6 || len(did) != 6 || len(again) != 0 {
 			t.Errorf("backfill: got %d, %d, %d, %v, want 6, 6, 0", len(would), len(did), len(again), errors.Join(err, failed, twice))
 		}
@@ -412,10 +412,10 @@ func TestScheduleActs(t *testing.T) {
 		if len(b.rang()) != 9 {
 			t.Errorf("got %d runs, want 9", len(b.rang()))
 		}
-		if err := eng.DeleteSchedule(t.Context(), s.ID, "ada"); err != nil {
+		if err := eng.Schedules().Delete(t.Context(), s.ID, "ada"); err != nil {
 			t.Error(err)
 		}
-		if _, err := eng.Schedule(t.Context(), s.ID); !errors.Is(err, perdure.NotFound) {
+		if _, err := eng.Schedules().Get(t.Context(), s.ID); !errors.Is(err, perdure.NotFound) {
 			t.Errorf("deleted: got %v", err)
 		}
 		end()
@@ -444,17 +444,17 @@ func TestScheduleRefused(t *testing.T) {
 		} {
 			s := perdure.Schedule{Session: id, Cron: "*/10 * * * *", Action: perdure.ScheduleAction{Tool: "ring", Args: []byte(`{}`)}}
 			change(&s)
-			if made, err := eng.CreateSchedule(t.Context(), s); !errors.Is(err, perdure.Invalid) {
+			if made, err := eng.Schedules().Create(t.Context(), s); !errors.Is(err, perdure.Invalid) {
 				t.Errorf("%s: got %+v, %v, want Invalid", name, made, err)
 			}
 		}
-		if _, err := eng.CreateSchedule(t.Context(), perdure.Schedule{Session: "session_x", Cron: "@daily", Action: perdure.ScheduleAction{Message: "x"}}); !errors.Is(err, perdure.NotFound) {
+		if _, err := eng.Schedules().Create(t.Context(), perdure.Schedule{Session: "session_x", Cron: "@daily", Action: perdure.ScheduleAction{Message: "x"}}); !errors.Is(err, perdure.NotFound) {
 			t.Errorf("no session: got %v", err)
 		}
 		for range 5 {
 			b.every(eng, id, nil)
 		}
-		_, err := eng.CreateSchedule(t.Context(), perdure.Schedule{Session: id, Cron: "@daily", Action: perdure.ScheduleAction{Message: "x"}})
+		_, err := eng.Schedules().Create(t.Context(), perdure.Schedule{Session: id, Cron: "@daily", Action: perdure.ScheduleAction{Message: "x"}})
 		if !errors.Is(err, perdure.Limit) {
 			t.Errorf("the sixth: got %v, want Limit", err)
 		}

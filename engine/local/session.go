@@ -16,17 +16,17 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// NewSession creates a session for an agent.
-func (e *Engine) NewSession(ctx context.Context, agent perdure.Agent) (engine.Session, error) {
-	return e.NewSessionAs(ctx, effect.NewID[perdure.SessionID](), agent)
+// Create creates a session for an agent.
+func (e engineSessions) Create(ctx context.Context, agent perdure.Agent) (engine.Session, error) {
+	return e.Sessions().CreateAs(ctx, effect.NewID[perdure.SessionID](), agent)
 }
 
-// NewSessionAs creates a session with an id chosen by the caller.
-func (e *Engine) NewSessionAs(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (engine.Session, error) {
+// CreateAs creates a session with an id chosen by the caller.
+func (e engineSessions) CreateAs(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (engine.Session, error) {
 	if err := e.startPlain(ctx, id, agent); err != nil {
 		return engine.Session{}, fmt.Errorf("new session: %w", err)
 	}
-	return e.Session(ctx, id)
+	return e.Sessions().Get(ctx, id)
 }
 
 // startPlain creates a session of an agent that is passed by value. Only its capabilities are
@@ -57,8 +57,8 @@ func (e *Engine) append(tx store.Tx, id perdure.SessionID, event perdure.Event) 
 	return tx.Journal().Append(id, []perdure.Event{event})
 }
 
-// Session returns a session.
-func (e *Engine) Session(ctx context.Context, id perdure.SessionID) (s engine.Session, err error) {
+// Get returns a session.
+func (e engineSessions) Get(ctx context.Context, id perdure.SessionID) (s engine.Session, err error) {
 	return s, e.view(ctx, func(r store.Reader) error {
 		row, err := r.Sessions().Get(id)
 		if err != nil {
@@ -89,13 +89,13 @@ func (e *Engine) describeFull(r store.Reader, row store.Session) (engine.Session
 	return s, nil
 }
 
-// Sessions lists sessions, newest first.
-func (e *Engine) Sessions(ctx context.Context, limit int) ([]engine.Session, error) {
-	return e.SessionsWhere(ctx, engine.SessionFilter{Limit: limit})
+// List lists sessions, newest first.
+func (e engineSessions) List(ctx context.Context, limit int) ([]engine.Session, error) {
+	return e.Sessions().ListWhere(ctx, engine.SessionFilter{Limit: limit})
 }
 
-// SessionsWhere lists the sessions that a filter matches, newest first.
-func (e *Engine) SessionsWhere(ctx context.Context, f engine.SessionFilter) (list []engine.Session, err error) {
+// ListWhere lists the sessions that a filter matches, newest first.
+func (e engineSessions) ListWhere(ctx context.Context, f engine.SessionFilter) (list []engine.Session, err error) {
 	which := listFor(ctx, f.Limit)
 	which.Labels, which.Status = f.Labels, f.Status
 	return list, e.view(ctx, func(r store.Reader) error {
@@ -299,7 +299,7 @@ func checkInput(m perdure.Message) error {
 }
 
 // Interrupt requests the end of the running turn.
-func (e *Engine) Interrupt(ctx context.Context, id perdure.SessionID, by, why string) error {
+func (e engineSessions) Interrupt(ctx context.Context, id perdure.SessionID, by, why string) error {
 	err := e.cfg.Store.InTx(store.Urgent(ctx), func(tx store.Tx) error { // also on a full disk (R7)
 		if runs, err := e.hasTurn(tx.Reader(), id); err != nil || !runs {
 			return err
@@ -319,7 +319,7 @@ func (e *Engine) Interrupt(ctx context.Context, id perdure.SessionID, by, why st
 var errIdle = errors.New("at rest")
 
 // WaitIdle returns when the session is idle.
-func (e *Engine) WaitIdle(ctx context.Context, id perdure.SessionID) error {
+func (e engineSessions) WaitIdle(ctx context.Context, id perdure.SessionID) error {
 	var session *perdure.Session
 	err := e.view(ctx, func(r store.Reader) (err error) {
 		session, err = e.effects.Fold(r, id)
@@ -330,7 +330,7 @@ func (e *Engine) WaitIdle(ctx context.Context, id perdure.SessionID) error {
 	}
 	resumed := session.Halt != nil && session.Turn == nil && e.resume(ctx, id, "runtime") == nil
 	if resumed { // a new budget period has begun
-		return e.WaitIdle(ctx, id)
+		return e.Sessions().WaitIdle(ctx, id)
 	}
 	if session.AtRest() {
 		return nil

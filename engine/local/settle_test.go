@@ -63,7 +63,7 @@ func (s *shop) run() {
 }
 
 func (s *shop) session() {
-	session, err := s.eng.NewSession(s.ctx, perdure.Agent{})
+	session, err := s.eng.Sessions().Create(s.ctx, perdure.Agent{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func (s *shop) say(text string) {
 
 func (s *shop) rest() {
 	s.t.Helper()
-	if err := s.eng.WaitIdle(s.ctx, s.id); err != nil {
+	if err := s.eng.Sessions().WaitIdle(s.ctx, s.id); err != nil {
 		s.t.Errorf("WaitIdle: %v; %s", err, (&rig{eng: s.eng, id: s.id}).story())
 	}
 }
@@ -121,7 +121,7 @@ rules:
 			b.id = a.id
 			b.run()
 			b.rest()
-			calls, _ := b.eng.Calls(b.ctx, b.id)
+			calls, _ := b.eng.Calls().List(b.ctx, b.id)
 			for _, c := range calls {
 				if c.State != perdure.CallSettled {
 					t.Errorf("%s is %s after a clean stop; it returned its success %d times", c.Tool, c.State, effects)
@@ -146,7 +146,7 @@ steps:
 	a.session()
 	a.say("go")
 	a.rest()
-	tasks, _ := a.eng.Tasks(context.Background(), a.id)
+	tasks, _ := a.eng.Tasks().List(context.Background(), a.id)
 	if tasks[0].State != perdure.TaskFailed {
 		t.Errorf("the task is %s", tasks[0].State)
 	}
@@ -177,20 +177,20 @@ func TestFaultFencedWrites(t *testing.T) {
 	a.session()
 	a.say("go")
 	<-entered
-	tasks, _ := a.eng.Tasks(a.ctx, a.id)
-	a.eng.CancelTask(a.ctx, tasks[0].ID, "user", "")
-	if _, err := a.eng.WaitTask(a.ctx, tasks[0].ID); err != nil {
+	tasks, _ := a.eng.Tasks().List(a.ctx, a.id)
+	a.eng.Tasks().Cancel(a.ctx, tasks[0].ID, "user", "")
+	if _, err := a.eng.Tasks().Wait(a.ctx, tasks[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	a.rest()
-	before, _ := a.eng.Session(a.ctx, a.id)
+	before, _ := a.eng.Sessions().Get(a.ctx, a.id)
 	close(release)
 	<-wrote
 	a.stop()
 	<-a.done
-	after, _ := a.eng.Session(context.Background(), a.id)
-	log, _ := a.eng.TaskLog(context.Background(), tasks[0].ID, 0, 1000)
-	task, _ := a.eng.Task(context.Background(), tasks[0].ID)
+	after, _ := a.eng.Sessions().Get(context.Background(), a.id)
+	log, _ := a.eng.Tasks().Log(context.Background(), tasks[0].ID, 0, 1000)
+	task, _ := a.eng.Tasks().Get(context.Background(), tasks[0].ID)
 	if before.LastSeq != after.LastSeq || log.End != 0 || len(task.Artifacts) > 0 {
 		t.Errorf("after the fence: %d events more, %d bytes of log, artifacts %v", after.LastSeq-before.LastSeq, log.End, task.Artifacts)
 	}
@@ -221,8 +221,8 @@ func TestFaultOutputLost(t *testing.T) {
 		a.session()
 		a.say("go")
 		a.rest()
-		tasks, _ := a.eng.Tasks(context.Background(), a.id)
-		log, _ := a.eng.TaskLog(context.Background(), tasks[0].ID, 0, 1000)
+		tasks, _ := a.eng.Tasks().List(context.Background(), a.id)
+		log, _ := a.eng.Tasks().Log(context.Background(), tasks[0].ID, 0, 1000)
 		if log.End != int64(len("precious")) {
 			t.Errorf("%s: %d bytes of log; task %s, artifacts %v", name, log.End, tasks[0].State, tasks[0].Artifacts)
 		}
@@ -263,8 +263,8 @@ func TestFaultOneReceipt(t *testing.T) {
 	r.st.set(judge)
 	r.say("go")
 	r.Entered(t, "bg_hold", 1)
-	tasks, _ := r.eng.Tasks(r.ctx, r.id)
-	r.eng.CancelTask(r.ctx, tasks[0].ID, "user", "")
+	tasks, _ := r.eng.Tasks().List(r.ctx, r.id)
+	r.eng.Tasks().Cancel(r.ctx, tasks[0].ID, "user", "")
 	r.rest()
 	n := strings.Count(r.story(), "task.cancel_receipt")
 	if n != 1 {
@@ -299,7 +299,7 @@ func TestFaultPoisonedTakeOver(t *testing.T) {
 	a.session()
 	a.say("go")
 	for {
-		if tasks, _ := a.eng.Tasks(a.ctx, a.id); len(tasks) > 0 {
+		if tasks, _ := a.eng.Tasks().List(a.ctx, a.id); len(tasks) > 0 {
 			break
 		}
 	}
@@ -310,7 +310,7 @@ func TestFaultPoisonedTakeOver(t *testing.T) {
 	b.session()
 	b.say("another session")
 	done := make(chan error, 1)
-	go func() { done <- b.eng.WaitIdle(b.ctx, b.id) }()
+	go func() { done <- b.eng.Sessions().WaitIdle(b.ctx, b.id) }()
 	select {
 	case err := <-b.done:
 		t.Errorf("Run ended: %v", err)
@@ -352,15 +352,15 @@ steps:
 	a.session()
 	a.say("go")
 	id := <-entered
-	task, err := a.eng.WaitTask(a.ctx, id)
+	task, err := a.eng.Tasks().Wait(a.ctx, id)
 	if err != nil || task.State != perdure.TaskUnknown {
 		t.Fatal(task.State, err)
 	}
-	if err := a.eng.ResolveTask(a.ctx, id, engine.Resolution{Answer: perdure.ResolveRunAgain, By: "op"}); err != nil {
+	if err := a.eng.Tasks().Resolve(a.ctx, id, engine.Resolution{Answer: perdure.ResolveRunAgain, By: "op"}); err != nil {
 		t.Fatal(err)
 	}
 	for {
-		if task, err = a.eng.Task(a.ctx, id); err != nil || task.State == perdure.TaskSucceeded {
+		if task, err = a.eng.Tasks().Get(a.ctx, id); err != nil || task.State == perdure.TaskSucceeded {
 			break
 		}
 	}
@@ -373,7 +373,7 @@ steps:
 			home++
 		}
 	}
-	task, _ = a.eng.Task(context.Background(), id)
+	task, _ = a.eng.Tasks().Get(context.Background(), id)
 	if home == 0 {
 		t.Errorf("the end %s was never delivered; delivered %s", task.State, task.Delivered)
 	}

@@ -39,8 +39,8 @@ func fileOf(f tool.FileStat) engine.File {
 	}
 }
 
-// File returns a file or directory.
-func (e *Engine) File(ctx context.Context, id perdure.SessionID, path string, content bool) (engine.File, error) {
+// Get returns a file or directory.
+func (e engineFiles) Get(ctx context.Context, id perdure.SessionID, path string, content bool) (engine.File, error) {
 	files, err := e.filesOf(ctx, id, "")
 	if err != nil {
 		return engine.File{}, err
@@ -57,8 +57,8 @@ func (e *Engine) File(ctx context.Context, id perdure.SessionID, path string, co
 	return f, err
 }
 
-// Files lists a directory.
-func (e *Engine) Files(
+// List lists a directory.
+func (e engineFiles) List(
 	ctx context.Context, id perdure.SessionID, dir string, deep bool,
 ) (found []engine.File, err error) {
 	files, err := e.filesOf(ctx, id, "")
@@ -72,8 +72,8 @@ func (e *Engine) Files(
 	return found, err
 }
 
-// WriteFile writes a file.
-func (e *Engine) WriteFile(ctx context.Context, id perdure.SessionID, w engine.FileWrite) (engine.File, error) {
+// Write writes a file.
+func (e engineFiles) Write(ctx context.Context, id perdure.SessionID, w engine.FileWrite) (engine.File, error) {
 	files, err := e.filesOf(ctx, id, w.By)
 	if err != nil {
 		return engine.File{}, err
@@ -88,8 +88,8 @@ func (e *Engine) WriteFile(ctx context.Context, id perdure.SessionID, w engine.F
 	return fileOf(there), nil
 }
 
-// RemoveFile removes a file or directory.
-func (e *Engine) RemoveFile(ctx context.Context, id perdure.SessionID, r engine.FileRemoval) error {
+// Remove removes a file or directory.
+func (e engineFiles) Remove(ctx context.Context, id perdure.SessionID, r engine.FileRemoval) error {
 	files, err := e.filesOf(ctx, id, r.By)
 	if err != nil {
 		return err
@@ -109,8 +109,8 @@ func (e *Engine) RemoveFile(ctx context.Context, id perdure.SessionID, r engine.
 	return err
 }
 
-// MoveFile moves a file or directory.
-func (e *Engine) MoveFile(ctx context.Context, id perdure.SessionID, m engine.FileMove) (engine.File, error) {
+// Move moves a file or directory.
+func (e engineFiles) Move(ctx context.Context, id perdure.SessionID, m engine.FileMove) (engine.File, error) {
 	files, err := e.filesOf(ctx, id, m.By)
 	if err != nil {
 		return engine.File{}, err
@@ -124,8 +124,8 @@ func (e *Engine) MoveFile(ctx context.Context, id perdure.SessionID, m engine.Fi
 	return fileOf(moved), err
 }
 
-// Values lists the values of a session.
-func (e *Engine) Values(
+// List lists the values of a session.
+func (e engineValues) List(
 	ctx context.Context, id perdure.SessionID, prefix string,
 ) (found []engine.ValueStat, err error) {
 	return found, e.view(ctx, func(r store.Reader) error {
@@ -143,8 +143,8 @@ func (e *Engine) Values(
 	})
 }
 
-// Value returns a value.
-func (e *Engine) Value(ctx context.Context, id perdure.SessionID, key string) (v engine.Value, err error) {
+// Get returns a value.
+func (e engineValues) Get(ctx context.Context, id perdure.SessionID, key string) (v engine.Value, err error) {
 	return v, e.view(ctx, func(r store.Reader) error {
 		if _, err := r.Sessions().Get(id); err != nil {
 			return err
@@ -167,8 +167,8 @@ func valueOf(v store.Value) engine.Value {
 	return engine.Value{ValueStat: stat, Text: v.Text}
 }
 
-// SetValue writes a value. It checks the expected value in the same commit.
-func (e *Engine) SetValue(
+// Set writes a value. It checks the expected value in the same commit.
+func (e engineValues) Set(
 	ctx context.Context, id perdure.SessionID, w engine.ValueWrite,
 ) (set engine.Value, err error) {
 	v := store.Value{Session: id, Key: w.Key, Text: w.Text}
@@ -204,8 +204,8 @@ func valueChanged(key string) error {
 	return fmt.Errorf("value %q: %w: it changed since it was read; read it again", key, perdure.Conflict)
 }
 
-// RemoveValue removes a value. It checks the expected value in the same commit.
-func (e *Engine) RemoveValue(ctx context.Context, id perdure.SessionID, key string, read *engine.ValueStat) error {
+// Remove removes a value. It checks the expected value in the same commit.
+func (e engineValues) Remove(ctx context.Context, id perdure.SessionID, key string, read *engine.ValueStat) error {
 	return e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
 		if _, err := tx.Sessions().Get(id); err != nil {
 			return err
@@ -233,8 +233,8 @@ func (e *Engine) secretsOf(ctx context.Context, id perdure.SessionID) (tool.Secr
 	return nil, fmt.Errorf("secrets of %s: %w: this host stores no secrets", id, perdure.Unavailable)
 }
 
-// Secrets lists the secrets of a session.
-func (e *Engine) Secrets(ctx context.Context, id perdure.SessionID) (found []engine.Secret, err error) {
+// List lists the secrets of a session.
+func (e engineSecrets) List(ctx context.Context, id perdure.SessionID) (found []engine.Secret, err error) {
 	secrets, err := e.secretsOf(ctx, id)
 	if err != nil {
 		return nil, err
@@ -248,8 +248,8 @@ func (e *Engine) Secrets(ctx context.Context, id perdure.SessionID) (found []eng
 	return found, err
 }
 
-// SetSecret encrypts a value and stores it.
-func (e *Engine) SetSecret(ctx context.Context, id perdure.SessionID, w engine.SecretWrite) error {
+// Set encrypts a value and stores it.
+func (e engineSecrets) Set(ctx context.Context, id perdure.SessionID, w engine.SecretWrite) error {
 	secrets, err := e.secretsOf(ctx, id)
 	if err != nil {
 		return err
@@ -257,8 +257,8 @@ func (e *Engine) SetSecret(ctx context.Context, id perdure.SessionID, w engine.S
 	return secrets.SetSecret(ctx, tool.SecretWrite{Name: w.Name, Value: w.Value, Hosts: w.Hosts})
 }
 
-// RemoveSecret removes a secret.
-func (e *Engine) RemoveSecret(ctx context.Context, id perdure.SessionID, name string) error {
+// Remove removes a secret.
+func (e engineSecrets) Remove(ctx context.Context, id perdure.SessionID, name string) error {
 	secrets, err := e.secretsOf(ctx, id)
 	if err != nil {
 		return err
@@ -270,9 +270,9 @@ func (e *Engine) RemoveSecret(ctx context.Context, id perdure.SessionID, name st
 	return err
 }
 
-// ChangeSession changes title and labels: an event and the session's row, in one commit. A change
+// Change changes title and labels: an event and the session's row, in one commit. A change
 // without effect adds no event.
-func (e *Engine) ChangeSession(
+func (e engineSessions) Change(
 	ctx context.Context, id perdure.SessionID, o engine.SessionChange,
 ) (s engine.Session, err error) {
 	if err := checkChange(o); err != nil {

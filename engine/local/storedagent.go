@@ -32,8 +32,8 @@ func (e *Engine) findAgent(ctx context.Context, id string) (given *ConfiguredAge
 	})
 }
 
-// AgentVersions returns every stored version of an agent.
-func (e *Engine) AgentVersions(ctx context.Context, id string, limit int) ([]engine.AgentEntry, error) {
+// Versions returns every stored version of an agent.
+func (e engineAgents) Versions(ctx context.Context, id string, limit int) ([]engine.AgentEntry, error) {
 	given, kept, err := e.findAgent(ctx, id)
 	if err != nil || given != nil {
 		return nil, err
@@ -49,8 +49,8 @@ func (e *Engine) AgentVersions(ctx context.Context, id string, limit int) ([]eng
 	return appendStored(nil, versions)
 }
 
-// PutAgent adds or replaces a stored agent.
-func (e *Engine) PutAgent(ctx context.Context, w engine.AgentWrite) (engine.AgentEntry, error) {
+// Put adds or replaces a stored agent.
+func (e engineAgents) Put(ctx context.Context, w engine.AgentWrite) (engine.AgentEntry, error) {
 	if err := e.checkNotConfigured(w.Name); err != nil {
 		return engine.AgentEntry{}, fmt.Errorf("put agent: %w", err)
 	}
@@ -89,8 +89,8 @@ func equalOverlays(a, b agent.Overlay) bool {
 	return err == nil && failed == nil && bytes.Equal(one, other)
 }
 
-// DeleteAgent marks a stored agent as deleted.
-func (e *Engine) DeleteAgent(ctx context.Context, id string, version int64) error {
+// Delete marks a stored agent as deleted.
+func (e engineAgents) Delete(ctx context.Context, id string, version int64) error {
 	if err := e.checkNotConfigured(id); err != nil {
 		return fmt.Errorf("delete agent: %w", err)
 	}
@@ -101,9 +101,9 @@ func (e *Engine) DeleteAgent(ctx context.Context, id string, version int64) erro
 		}})
 }
 
-// StartAgentSession creates a session from a stored or configured agent. A repeated order is
+// CreateFromAgent creates a session from a stored or configured agent. A repeated order is
 // recognized by its own content, not by the agent's current configuration.
-func (e *Engine) StartAgentSession(ctx context.Context, o engine.AgentSessionRequest) (engine.Session, error) {
+func (e engineSessions) CreateFromAgent(ctx context.Context, o engine.AgentSessionRequest) (engine.Session, error) {
 	if o.ID == "" {
 		o.ID = effect.NewID[perdure.SessionID]()
 	}
@@ -121,7 +121,7 @@ func (e *Engine) StartAgentSession(ctx context.Context, o engine.AgentSessionReq
 	if err != nil {
 		return engine.Session{}, fmt.Errorf("start a session of agent %.80q: %w", o.Agent, err)
 	}
-	return e.Session(ctx, o.ID)
+	return e.Sessions().Get(ctx, o.ID)
 }
 
 // resolveAgentOrder resolves an agent order.

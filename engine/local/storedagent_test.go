@@ -50,7 +50,7 @@ func TestOneAgentOfAName(t *testing.T) {
 				var group sync.WaitGroup
 				for i := range 8 {
 					group.Go(func() {
-						_, err := eng.PutAgent(t.Context(), engine.AgentWrite{Name: "reader", Version: version, Overlay: agent.Overlay{SystemPrompt: fmt.Sprint(version, i)}})
+						_, err := eng.Agents().Put(t.Context(), engine.AgentWrite{Name: "reader", Version: version, Overlay: agent.Overlay{SystemPrompt: fmt.Sprint(version, i)}})
 						switch {
 						case err == nil:
 							won.Add(1)
@@ -60,7 +60,7 @@ func TestOneAgentOfAName(t *testing.T) {
 					})
 				}
 				group.Wait()
-				all, err := eng.Agents(t.Context())
+				all, err := eng.Agents().List(t.Context())
 				if err != nil || won.Load() != 1 || len(all) != 1 || all[0].Version != version+1 {
 					t.Errorf("after version %d: %d won, %+v, %v", version, won.Load(), all, err)
 				}
@@ -75,20 +75,20 @@ func TestDeleteAgentOfAVersion(t *testing.T) {
 	ctx := t.Context()
 	s := openShop(t, "steps: [{text: one}]", local.Config{})
 	for version := range int64(2) {
-		if _, err := s.eng.PutAgent(ctx, engine.AgentWrite{Name: "reader", Version: version, Overlay: agent.Overlay{SystemPrompt: fmt.Sprint(version)}}); err != nil {
+		if _, err := s.eng.Agents().Put(ctx, engine.AgentWrite{Name: "reader", Version: version, Overlay: agent.Overlay{SystemPrompt: fmt.Sprint(version)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.eng.DeleteAgent(ctx, "reader", 1); !errors.Is(err, perdure.Conflict) {
+	if err := s.eng.Agents().Delete(ctx, "reader", 1); !errors.Is(err, perdure.Conflict) {
 		t.Errorf("got %v, want a conflict", err)
 	}
-	if kept, err := s.eng.Agent(ctx, "reader"); err != nil || kept.Version != 2 || kept.Status != string(agent.Active) {
+	if kept, err := s.eng.Agents().Get(ctx, "reader"); err != nil || kept.Version != 2 || kept.Status != string(agent.Active) {
 		t.Errorf("got %+v, %v, want it as it was", kept, err)
 	}
-	if err := s.eng.DeleteAgent(ctx, "reader", 2); err != nil {
+	if err := s.eng.Agents().Delete(ctx, "reader", 2); err != nil {
 		t.Error(err)
 	}
-	if kept, err := s.eng.Agent(ctx, "reader"); !errors.Is(err, perdure.NotFound) {
+	if kept, err := s.eng.Agents().Get(ctx, "reader"); !errors.Is(err, perdure.NotFound) {
 		t.Errorf("got %+v, %v, want it gone", kept, err)
 	}
 }

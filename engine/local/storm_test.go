@@ -185,34 +185,34 @@ func (s *storm) step(eng *local.Engine) {
 		m.Mode = []perdure.Mode{"", perdure.ModeQueue, perdure.ModeInterrupt, perdure.ModeReject}[s.dice.IntN(4)]
 		_ = eng.Send(ctx, id, m)
 	case n < 6:
-		_ = eng.Interrupt(ctx, id, "user", "storm")
+		_ = eng.Sessions().Interrupt(ctx, id, "user", "storm")
 	case n < 8:
-		tasks, _ := eng.Tasks(ctx, id)
+		tasks, _ := eng.Tasks().List(ctx, id)
 		if len(tasks) > 0 {
-			_, _ = eng.CancelTask(ctx, tasks[s.dice.IntN(len(tasks))].ID, "user", "storm")
+			_, _ = eng.Tasks().Cancel(ctx, tasks[s.dice.IntN(len(tasks))].ID, "user", "storm")
 		}
 	case n < 9:
 		s.resolve(ctx, eng, id)
 	default:
 		idle, done := context.WithTimeout(ctx, time.Duration(s.dice.IntN(4000))*time.Microsecond)
-		_ = eng.WaitIdle(idle, id)
+		_ = eng.Sessions().WaitIdle(idle, id)
 		done()
 	}
 }
 
 func (s *storm) resolve(ctx context.Context, eng *local.Engine, id perdure.SessionID) {
 	word := engine.Resolution{Answer: []perdure.ResolveAnswer{perdure.ResolveHappened, perdure.ResolveDidNotHappen}[s.dice.IntN(2)], By: "op"}
-	tasks, _ := eng.Tasks(ctx, id)
+	tasks, _ := eng.Tasks().List(ctx, id)
 	for _, t := range tasks {
 		if t.State == perdure.TaskUnknown {
 			s.rerun[t.ID] = true
-			_ = eng.ResolveTask(ctx, t.ID, word)
+			_ = eng.Tasks().Resolve(ctx, t.ID, word)
 		}
 	}
-	calls, _ := eng.Calls(ctx, id)
+	calls, _ := eng.Calls().List(ctx, id)
 	for _, c := range calls {
 		if c.State == perdure.CallUnknown && c.Task == "" {
-			_ = eng.ResolveCall(ctx, c.Key, word)
+			_ = eng.Calls().Resolve(ctx, c.Key, word)
 		}
 	}
 }
@@ -236,7 +236,7 @@ func play(t *testing.T, p program) {
 	s.calm.Store(true)
 	l := s.start(death{})
 	for range 2 {
-		session, err := l.eng.NewSession(t.Context(), perdure.Agent{SerialCalls: s.dice.IntN(3) == 0})
+		session, err := l.eng.Sessions().Create(t.Context(), perdure.Agent{SerialCalls: s.dice.IntN(3) == 0})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,7 +255,7 @@ func play(t *testing.T, p program) {
 			}(l.mortal.Died)
 			for _, id := range s.ids {
 				_ = l.eng.Send(t.Context(), id, perdure.Text("pure#0"))
-				_ = l.eng.WaitIdle(ctx, id)
+				_ = l.eng.Sessions().WaitIdle(ctx, id)
 			}
 			cancel()
 		}
@@ -287,7 +287,7 @@ func (s *storm) check(l *life, seed uint64) {
 	defer cancel()
 	record := chaos.Record{}
 	for _, id := range s.ids {
-		if err := l.eng.WaitIdle(ctx, id); err != nil {
+		if err := l.eng.Sessions().WaitIdle(ctx, id); err != nil {
 			s.t.Errorf("seed %d (replay with STORM=%d): %v", seed, seed, err)
 		}
 		events, err := l.eng.Events(s.t.Context(), id, 0, 0)

@@ -117,7 +117,7 @@ func killStream(t *testing.T, policy perdure.RecoveryMode, point death) (kept st
 	st := memory.New(memory.Config{})
 	w := newWorld(t, enginetest.Setup{Script: streamScript, Checkpoint: 1, MaxRuns: 5}, func(*testing.T) store.Store { return st }, func(store.Store) {})
 	eng := w.Start(t)
-	s, err := eng.NewSession(ctx, perdure.Agent{Recovery: policy})
+	s, err := eng.Sessions().Create(ctx, perdure.Agent{Recovery: policy})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func killStream(t *testing.T, policy perdure.RecoveryMode, point death) (kept st
 	w.point = point
 	mortal := w.Start(t)
 	rest := make(chan error, 1) // one result; nobody may be listening
-	go func() { rest <- mortal.WaitIdle(ctx, s.ID) }()
+	go func() { rest <- mortal.Sessions().WaitIdle(ctx, s.ID) }()
 	select {
 	case <-w.mortal.Died:
 		died = true
@@ -140,7 +140,7 @@ func killStream(t *testing.T, policy perdure.RecoveryMode, point death) (kept st
 	w.Kill(t)
 	kept = checkpointOf(t, st, s.ID)
 	eng = w.Start(t)
-	if err := eng.WaitIdle(ctx, s.ID); err != nil {
+	if err := eng.Sessions().WaitIdle(ctx, s.ID); err != nil {
 		t.Fatalf("%+v: %v", point, err)
 	}
 	checkStream(t, eng, st, streamEnd{id: s.ID, policy: policy, kept: kept, effects: len(w.Effects("note"))})
@@ -225,7 +225,7 @@ func openAnswer(t *testing.T, w *world, agent perdure.Agent, text string) perdur
 	t.Helper()
 	st := w.open(t)
 	eng := w.Start(t)
-	s, err := eng.NewSession(t.Context(), agent)
+	s, err := eng.Sessions().Create(t.Context(), agent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func TestPartialKeyedByMessage(t *testing.T) {
 	id := openAnswer(t, w, perdure.Agent{}, "a second \n")
 
 	eng := w.Start(t)
-	if err := eng.WaitIdle(t.Context(), id); err != nil {
+	if err := eng.Sessions().WaitIdle(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 
@@ -310,7 +310,7 @@ func TestPartialReadBeforeTheModel(t *testing.T) {
 		t.Fatalf("it continued: %+v", fold.Turn)
 	}
 	st.fails.Store(false)
-	if err := eng.WaitIdle(t.Context(), id); err != nil {
+	if err := eng.Sessions().WaitIdle(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 
@@ -328,7 +328,7 @@ func TestGuardOverAKeptText(t *testing.T) {
 	id := openAnswer(t, w, perdure.Agent{Recovery: perdure.RecoverFinalize}, "a second")
 
 	eng := w.Start(t)
-	if err := eng.WaitIdle(t.Context(), id); err != nil {
+	if err := eng.Sessions().WaitIdle(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 
@@ -346,12 +346,12 @@ func TestGuardLeavesNothing(t *testing.T) {
 		Script: "steps: [{text: the word is hunter2 and no other, chunk: 3}]", Checkpoint: 1, Guard: "hunt",
 	}, func(*testing.T) store.Store { return st }, func(store.Store) {})
 	eng := w.Start(t)
-	s, err := eng.NewSession(t.Context(), perdure.Agent{})
+	s, err := eng.Sessions().Create(t.Context(), perdure.Agent{})
 	if err == nil {
 		err = eng.Send(t.Context(), s.ID, perdure.Text("tell me"))
 	}
 	if err == nil {
-		err = eng.WaitIdle(t.Context(), s.ID)
+		err = eng.Sessions().WaitIdle(t.Context(), s.ID)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -467,7 +467,7 @@ func TestPrefixIsSent(t *testing.T) {
 		defer stop()
 		ended := make(chan error, 1) // one end
 		go func() { ended <- eng.Run(ctx) }()
-		if err := eng.WaitIdle(ctx, id); err != nil {
+		if err := eng.Sessions().WaitIdle(ctx, id); err != nil {
 			t.Error(err)
 		}
 		lines, _ := talk(t, eng, id)

@@ -68,7 +68,7 @@ func asIs(st store.Store) store.Store { return st }
 // sessions are all sessions of the family, the parent first.
 func (f *dumpTree) sessions(t *testing.T, eng engine.Engine) []perdure.SessionID {
 	t.Helper()
-	list, err := eng.Sessions(f.ctx, 0)
+	list, err := eng.Sessions().List(f.ctx, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func (f *dumpTree) attend(eng engine.Engine) (leave func()) {
 			}
 			if u, ok := frame.Event.Fact.(perdure.TaskUpdated); ok && u.Task.InputRequest != nil {
 				_ = insist(ctx, func() error { // a second answer is refused, which is fine
-					_, err := eng.SendTask(ctx, u.Task.ID, perdure.TaskMessage{Text: "yes", InReplyTo: u.Task.InputRequest.ID, By: "user"})
+					_, err := eng.Tasks().Send(ctx, u.Task.ID, perdure.TaskMessage{Text: "yes", InReplyTo: u.Task.InputRequest.ID, By: "user"})
 					return err
 				})
 			}
@@ -129,9 +129,9 @@ func (f *dumpTree) finish(t *testing.T, eng engine.Engine, point any) {
 	more := perdure.Text("what else?")
 	more.ID = perdure.MessageID("msg_more")
 	for _, do := range []func() error{
-		func() error { return eng.WaitIdle(f.ctx, f.id) },
+		func() error { return eng.Sessions().WaitIdle(f.ctx, f.id) },
 		func() error { return eng.Send(f.ctx, f.id, more) },
-		func() error { return eng.WaitIdle(f.ctx, f.id) },
+		func() error { return eng.Sessions().WaitIdle(f.ctx, f.id) },
 	} {
 		if err := insist(f.ctx, do); err != nil {
 			t.Fatalf("%+v: %v; journals:\n%s", point, err, f.story(t, eng))
@@ -163,7 +163,7 @@ func (f *dumpTree) check(t *testing.T, eng engine.Engine, point any, fewer bool)
 		}
 		record.Journals = append(record.Journals, chaos.Journal{Session: id, Events: events})
 		checkRows(t, aftermath{eng: eng, id: id, point: point}, events)
-		session, err := eng.Session(f.ctx, id)
+		session, err := eng.Sessions().Get(f.ctx, id)
 		if err != nil || session.Status != perdure.SessionIdle && session.Status != perdure.SessionStarted || session.NeedsYou > 0 || session.OpenTasks > 0 {
 			t.Errorf("%+v: got %+v, %v", point, session, err)
 		}
@@ -219,7 +219,7 @@ func familyCrash(t *testing.T, point death) bool {
 	first := f.Start(t)
 	leave := f.attend(first)
 	rest := make(chan error, 1) // one result; nobody may be listening
-	go func() { rest <- first.WaitIdle(f.ctx, f.id) }()
+	go func() { rest <- first.Sessions().WaitIdle(f.ctx, f.id) }()
 	died := false
 	select {
 	case <-f.mortal.Died:
@@ -447,11 +447,11 @@ func TestSubagentCancelAnswerLost(t *testing.T) {
 	task := r.subagent(func(t perdure.Task) bool { return t.State == perdure.TaskAwaitingInput })
 	judge, _ := once(forgets, func(f []perdure.Fact) bool { return has(f, any1[perdure.SessionStopped]) })
 	r.st.set(judge)
-	if _, err := r.eng.CancelTask(r.ctx, task.ID, "user", "enough"); err == nil {
+	if _, err := r.eng.Tasks().Cancel(r.ctx, task.ID, "user", "enough"); err == nil {
 		t.Error("the answer was not lost")
 	}
 	r.rest()
-	if open, err := r.eng.Approvals(r.ctx, engine.ApprovalFilter{State: perdure.ApprovalOpen}); err != nil || len(open) > 0 {
+	if open, err := r.eng.Approvals().List(r.ctx, engine.ApprovalFilter{State: perdure.ApprovalOpen}); err != nil || len(open) > 0 {
 		t.Errorf("%d approvals are open, %v", len(open), err)
 	}
 }

@@ -96,7 +96,7 @@ func lateBirth(t *testing.T, s enginetest.Setup) (*rig, *slowStart) {
 	f := newFamily(t, s, func(st store.Store) store.Store { slow.Store = st; return slow })
 	r := &rig{world: f.world, ctx: f.ctx, t: t}
 	r.eng = r.Start(t)
-	session, err := r.eng.NewSession(f.ctx, s.Agent)
+	session, err := r.eng.Sessions().Create(f.ctx, s.Agent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,13 +116,13 @@ func TestSubagentRefusedAfterItLeft(t *testing.T) {
 	t.Parallel()
 	r, slow := lateBirth(t, enginetest.Setup{Script: parentOf(waitOne, childDoes("echo"))})
 	started := r.until(func(f perdure.Fact) bool { _, ok := f.(perdure.ToolStarted); return ok }).(perdure.ToolStarted)
-	if _, err := r.eng.DetachCall(r.ctx, perdure.CallKey{Session: r.id, Call: started.CallID}, "user"); err != nil {
+	if _, err := r.eng.Calls().Detach(r.ctx, perdure.CallKey{Session: r.id, Call: started.CallID}, "user"); err != nil {
 		t.Fatal(err)
 	}
 	slow.fails = true
 	close(slow.open)
 	r.rest()
-	if tasks, err := r.eng.Tasks(r.ctx, r.id); err != nil || len(tasks) != 1 || tasks[0].State != perdure.TaskFailed {
+	if tasks, err := r.eng.Tasks().List(r.ctx, r.id); err != nil || len(tasks) != 1 || tasks[0].State != perdure.TaskFailed {
 		t.Errorf("got %+v, %v", tasks, err)
 	}
 }
@@ -141,17 +141,17 @@ func TestSubagentCanceledBeforeItsBirth(t *testing.T) {
 			r, slow := lateBirth(t, s)
 			if how == "detached" {
 				started := r.until(func(f perdure.Fact) bool { _, ok := f.(perdure.ToolStarted); return ok }).(perdure.ToolStarted)
-				if _, err := r.eng.DetachCall(r.ctx, perdure.CallKey{Session: r.id, Call: started.CallID}, "user"); err != nil {
+				if _, err := r.eng.Calls().Detach(r.ctx, perdure.CallKey{Session: r.id, Call: started.CallID}, "user"); err != nil {
 					t.Fatal(err)
 				}
 			}
 			task := r.until(func(f perdure.Fact) bool { _, ok := f.(perdure.TaskCreated); return ok }).(perdure.TaskCreated).Task
-			if _, err := r.eng.CancelTask(r.ctx, task.ID, "user", "enough"); err != nil {
+			if _, err := r.eng.Tasks().Cancel(r.ctx, task.ID, "user", "enough"); err != nil {
 				t.Fatal(err)
 			}
 			close(slow.open)
 			r.rest()
-			tasks, err := r.eng.Tasks(r.ctx, r.id)
+			tasks, err := r.eng.Tasks().List(r.ctx, r.id)
 			if err != nil || len(tasks) != 1 || tasks[0].State != perdure.TaskCanceled || len(r.Effects("note")) > 0 {
 				t.Errorf("got %+v, %v; effects %v", tasks, err, r.Effects("note"))
 			}
@@ -173,7 +173,7 @@ func TestSubagentOfStoppedParent(t *testing.T) {
     calls: [`+call+`]`)}, func(st store.Store) store.Store { slow.Store = st; return slow })
 			r := &rig{world: f.world, ctx: f.ctx, t: t}
 			r.eng = r.Start(t)
-			session, err := r.eng.NewSession(f.ctx, perdure.Agent{})
+			session, err := r.eng.Sessions().Create(f.ctx, perdure.Agent{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -185,7 +185,7 @@ func TestSubagentOfStoppedParent(t *testing.T) {
 			case <-f.ctx.Done():
 				t.Fatalf("it started nothing; journal: %s", r.story())
 			}
-			if _, err := r.eng.CancelTask(r.ctx, task.ID, "user", "enough"); err != nil {
+			if _, err := r.eng.Tasks().Cancel(r.ctx, task.ID, "user", "enough"); err != nil {
 				t.Fatal(err)
 			}
 			close(slow.open)
@@ -282,7 +282,7 @@ func lookers(ctx context.Context, t *testing.T, letGo <-chan struct{}) (eng engi
 	ended := make(chan error, 1) // one result
 	go func() { ended <- own.Run(runs) }()
 	t.Cleanup(func() { stop(); <-ended })
-	s, err := own.NewSession(ctx, perdure.Agent{})
+	s, err := own.Sessions().Create(ctx, perdure.Agent{})
 	if err == nil {
 		err = own.Send(ctx, s.ID, perdure.Text("go"))
 	}
@@ -293,7 +293,7 @@ func lookers(ctx context.Context, t *testing.T, letGo <-chan struct{}) (eng engi
 	for range 4 {
 		select {
 		case env := <-seen:
-			row, err := own.Session(ctx, env.Call.Session)
+			row, err := own.Sessions().Get(ctx, env.Call.Session)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -337,7 +337,7 @@ func TestSubagentScope(t *testing.T) {
 	eng, envs := lookers(ctx, t, letGo)
 	records := map[string]perdure.Task{}
 	for _, title := range []string{"", "mid"} {
-		tasks, err := eng.Tasks(ctx, envs[title].Call.Session)
+		tasks, err := eng.Tasks().List(ctx, envs[title].Call.Session)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -375,7 +375,7 @@ func TestSubagentScope(t *testing.T) {
 		t.Errorf("the wait returned %+v", tasks)
 	}
 	close(letGo)
-	if err := eng.WaitIdle(ctx, root.Call.Session); err != nil {
+	if err := eng.Sessions().WaitIdle(ctx, root.Call.Session); err != nil {
 		t.Error(err)
 	}
 }
@@ -441,7 +441,7 @@ func TestSubagentEndedAsItsCallLeaves(t *testing.T) {
 	f := newFamily(t, enginetest.Setup{Script: parentOf(waitOne, childDoes("hold"))}, func(st store.Store) store.Store { slow.Store = st; return slow })
 	r := &rig{world: f.world, ctx: f.ctx, t: t}
 	r.eng = r.Start(t)
-	session, err := r.eng.NewSession(f.ctx, perdure.Agent{})
+	session, err := r.eng.Sessions().Create(f.ctx, perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -453,7 +453,7 @@ func TestSubagentEndedAsItsCallLeaves(t *testing.T) {
 	<-slow.ended
 	asked := make(chan error, 1) // one answer
 	go func() {
-		_, err := r.eng.DetachCall(r.ctx, key, "user")
+		_, err := r.eng.Calls().Detach(r.ctx, key, "user")
 		asked <- err
 	}()
 	// the call may end first: then there is nothing to detach
@@ -462,7 +462,7 @@ func TestSubagentEndedAsItsCallLeaves(t *testing.T) {
 		t.Error("it left its turn")
 	}
 	r.rest()
-	if calls, err := r.eng.Calls(r.ctx, r.id); err != nil || len(calls) != 1 || calls[0].State != perdure.CallSettled {
+	if calls, err := r.eng.Calls().List(r.ctx, r.id); err != nil || len(calls) != 1 || calls[0].State != perdure.CallSettled {
 		t.Errorf("the ledger has %+v, %v", calls, err)
 	}
 }
@@ -583,7 +583,7 @@ func TestSubagentLimitsHold(t *testing.T) {
 		ended := make(chan error, 1) // one result
 		go func() { ended <- eng.Run(ctx) }()
 		defer func() { stop(); <-ended }()
-		s, err := eng.NewSession(ctx, perdure.Agent{})
+		s, err := eng.Sessions().Create(ctx, perdure.Agent{})
 		if err == nil {
 			err = eng.Send(ctx, s.ID, perdure.Text("node 0;"))
 		}
@@ -599,7 +599,7 @@ func TestSubagentLimitsHold(t *testing.T) {
 			switch fact := f.Event.Fact.(type) {
 			case perdure.TaskCreated:
 				if dice.IntN(4) == 0 {
-					if _, err := eng.CancelTask(ctx, fact.Task.ID, "user", "enough"); err != nil {
+					if _, err := eng.Tasks().Cancel(ctx, fact.Task.ID, "user", "enough"); err != nil {
 						rt.Errorf("cancel: %v", err)
 					}
 				}
@@ -608,7 +608,7 @@ func TestSubagentLimitsHold(t *testing.T) {
 			}
 			return nil
 		})
-		if err := eng.WaitIdle(ctx, s.ID); err != nil {
+		if err := eng.Sessions().WaitIdle(ctx, s.ID); err != nil {
 			rt.Fatal(err)
 		}
 		if fault := c.fault.Load(); fault != nil {

@@ -50,7 +50,7 @@ steps:
 		var eng *local.Engine
 		var id perdure.BudgetID
 		account := func() budget.Standing {
-			all, err := eng.Budgets(t.Context(), engine.BudgetFilter{})
+			all, err := eng.Budgets().List(t.Context(), engine.BudgetFilter{})
 			if err != nil || len(all) != 1 {
 				t.Fatalf("got %+v, %v", all, err)
 			}
@@ -69,11 +69,11 @@ steps:
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- eng.Run(ctx) }()
-		s, err := eng.NewSession(t.Context(), perdure.Agent{MaxContextTokens: 1200, Summarise: true})
+		s, err := eng.Sessions().Create(t.Context(), perdure.Agent{MaxContextTokens: 1200, Summarise: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		set, err := eng.SetBudget(t.Context(), budget.Budget{
+		set, err := eng.Budgets().Set(t.Context(), budget.Budget{
 			Subject: budget.Subject{Scope: budget.Session, ID: string(s.ID)}, Currency: budget.Tokens, Limit: budget.Whole(100_000),
 		}, "ada")
 		if err != nil {
@@ -84,7 +84,7 @@ steps:
 			if err := eng.Send(t.Context(), s.ID, perdure.Text(text)); err != nil {
 				t.Fatal(err)
 			}
-			if err := eng.WaitIdle(t.Context(), s.ID); err != nil {
+			if err := eng.Sessions().WaitIdle(t.Context(), s.ID); err != nil {
 				t.Fatal(err)
 			}
 		}

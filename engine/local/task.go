@@ -12,24 +12,24 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Task returns a task.
-func (e *Engine) Task(ctx context.Context, id perdure.TaskID) (t perdure.Task, err error) {
+// Get returns a task.
+func (e engineTasks) Get(ctx context.Context, id perdure.TaskID) (t perdure.Task, err error) {
 	return t, e.view(ctx, func(r store.Reader) error {
 		t, err = r.Tasks().Get("", id)
 		return err
 	})
 }
 
-// Tasks lists tasks in the order of their creation.
-func (e *Engine) Tasks(ctx context.Context, id perdure.SessionID) (tasks []perdure.Task, err error) {
+// List lists tasks in the order of their creation.
+func (e engineTasks) List(ctx context.Context, id perdure.SessionID) (tasks []perdure.Task, err error) {
 	return tasks, e.view(ctx, func(r store.Reader) error {
 		tasks, err = r.Tasks().List(store.TaskFilter{Session: id})
 		return err
 	})
 }
 
-// TaskLog returns output from a byte offset.
-func (e *Engine) TaskLog(ctx context.Context, id perdure.TaskID, offset int64, max int) (log engine.Log, err error) {
+// Log returns output from a byte offset.
+func (e engineTasks) Log(ctx context.Context, id perdure.TaskID, offset int64, max int) (log engine.Log, err error) {
 	return log, e.view(ctx, func(r store.Reader) error {
 		chunks, from, end, err := effect.LogFrom(r, id, offset, max)
 		if err != nil {
@@ -44,13 +44,13 @@ func (e *Engine) TaskLog(ctx context.Context, id perdure.TaskID, offset int64, m
 	})
 }
 
-// CancelTask requests the end of a task.
-func (e *Engine) CancelTask(ctx context.Context, id perdure.TaskID, by, why string) (perdure.CancelReceipt, error) {
+// Cancel requests the end of a task.
+func (e engineTasks) Cancel(ctx context.Context, id perdure.TaskID, by, why string) (perdure.CancelReceipt, error) {
 	return e.effects.CancelTask(ctx, id, effect.CancelIntent{By: by, Why: why})
 }
 
-// ResolveTask records an operator's resolution of a task whose outcome is unknown.
-func (e *Engine) ResolveTask(ctx context.Context, id perdure.TaskID, word engine.Resolution) error {
+// Resolve records an operator's resolution of a task whose outcome is unknown.
+func (e engineTasks) Resolve(ctx context.Context, id perdure.TaskID, word engine.Resolution) error {
 	if word.Answer.Outcome() == "" {
 		return fmt.Errorf("resolve task %s: %w answer %q: it must be happened, did_not_happen or run_again",
 			id, perdure.Invalid, word.Answer)
@@ -70,13 +70,13 @@ var errEnded = errors.New("ended")
 // for end sooner, and their end is signalled in this process.
 const watchAfter = 50 * time.Millisecond
 
-// WaitTask returns when the task has ended or awaits input.
-func (e *Engine) WaitTask(ctx context.Context, id perdure.TaskID) (perdure.Task, error) {
+// Wait returns when the task has ended or awaits input.
+func (e engineTasks) Wait(ctx context.Context, id perdure.TaskID) (perdure.Task, error) {
 	end, err := e.waitEnd(ctx, id)
 	return end.Task, err
 }
 
-// waitEnd is WaitTask, with the result of a host call if it ended in this process.
+// waitEnd is Tasks.Wait, with the result of a host call if it ended in this process.
 func (e *Engine) waitEnd(ctx context.Context, id perdure.TaskID) (end effect.TaskEnd, err error) {
 	ended, leave := e.effects.AwaitTaskEnd(id)
 	defer leave()
@@ -138,7 +138,7 @@ func (e *Engine) watchTask(ctx context.Context, task perdure.Task, after int64) 
 		if f.Event == nil || f.Event.Task != id {
 			return nil
 		}
-		if task, err = e.Task(ctx, id); err == nil && waitIsOver(task) {
+		if task, err = e.Tasks().Get(ctx, id); err == nil && waitIsOver(task) {
 			err = errEnded
 		}
 		return err

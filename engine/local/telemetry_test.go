@@ -57,7 +57,7 @@ func (o *observed) say(t *testing.T, eng engine.Engine, text, traceparent string
 	t.Helper()
 	ctx := propagation.TraceContext{}.Extract(o.ctx, propagation.MapCarrier{"traceparent": traceparent})
 	if o.id == "" {
-		made, err := eng.NewSession(o.ctx, perdure.Agent{Name: "clerk", Instructions: canary})
+		made, err := eng.Sessions().Create(o.ctx, perdure.Agent{Name: "clerk", Instructions: canary})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +256,7 @@ rules:
 	eng = o.Start(t)
 	o.Entered(t, "hold_note", 2)
 	o.Release("hold_note")
-	if err := eng.WaitIdle(o.ctx, o.id); err != nil {
+	if err := eng.Sessions().WaitIdle(o.ctx, o.id); err != nil {
 		t.Fatal(err)
 	}
 	o.Stop(t)
@@ -302,7 +302,7 @@ func TestTelemetryUnsampled(t *testing.T) {
 	o := observe(t, "steps: [{text: done}]")
 	eng := o.Start(t)
 	o.say(t, eng, "go", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00")
-	if err := eng.WaitIdle(o.ctx, o.id); err != nil {
+	if err := eng.Sessions().WaitIdle(o.ctx, o.id); err != nil {
 		t.Fatal(err)
 	}
 	o.Stop(t)

@@ -50,8 +50,8 @@ func listFor(ctx context.Context, limit int) store.SessionFilter {
 	return store.SessionFilter{Org: rowOwner(ctx).Org, OneOrg: one, Limit: limit}
 }
 
-// CreateToken creates a token. Only the hash of its secret is stored.
-func (e *Engine) CreateToken(ctx context.Context, o engine.TokenRequest) (made engine.IssuedToken, err error) {
+// Create creates a token. Only the hash of its secret is stored.
+func (e engineTokens) Create(ctx context.Context, o engine.TokenRequest) (made engine.IssuedToken, err error) {
 	o.ID = cmp.Or(o.ID, effect.NewID[perdure.TokenID]())
 	o.By = cmp.Or(o.By, "user")
 	o.Name = strings.TrimSpace(o.Name)
@@ -130,8 +130,8 @@ func checkTokenOrder(o engine.TokenRequest) error {
 	return nil
 }
 
-// Tokens lists the tokens of the caller's org, or all tokens.
-func (e *Engine) Tokens(ctx context.Context) (list []engine.Token, err error) {
+// List lists the tokens of the caller's org, or all tokens.
+func (e engineTokens) List(ctx context.Context) (list []engine.Token, err error) {
 	org := ""
 	if of, one := engine.OwnerFromContext(ctx); one {
 		org = of.Org
@@ -150,8 +150,8 @@ func (e *Engine) Tokens(ctx context.Context) (list []engine.Token, err error) {
 	return list, nil
 }
 
-// RevokeToken revokes a token permanently.
-func (e *Engine) RevokeToken(ctx context.Context, id perdure.TokenID, by string) (shown engine.Token, err error) {
+// Revoke revokes a token permanently.
+func (e engineTokens) Revoke(ctx context.Context, id perdure.TokenID, by string) (shown engine.Token, err error) {
 	err = e.cfg.Store.InTx(store.Urgent(ctx), func(tx store.Tx) error { // also on a full disk
 		t, err := tx.Tokens().Get(id)
 		if err != nil {

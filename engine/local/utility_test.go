@@ -83,7 +83,7 @@ func newAsking(t *testing.T, st store.Store, script string, small model.Model) a
 			t.Errorf("Run: %v", err)
 		}
 	})
-	s, err := eng.NewSession(ctx, perdure.Agent{})
+	s, err := eng.Sessions().Create(ctx, perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func parsed(t *testing.T, script string) *scripted.Model {
 // say sends a message and waits for what follows.
 func (a asking) say() {
 	a.Helper()
-	if err := errors.Join(a.eng.Send(a.ctx, a.id, perdure.Text("go")), a.eng.WaitIdle(a.ctx, a.id)); err != nil {
+	if err := errors.Join(a.eng.Send(a.ctx, a.id, perdure.Text("go")), a.eng.Sessions().WaitIdle(a.ctx, a.id)); err != nil {
 		a.Fatal(err)
 	}
 }
@@ -241,12 +241,12 @@ steps:
 		}
 		a.gate <- struct{}{}
 		a.await("llm.generation", func(e perdure.Event) bool { return e.Fact.(perdure.Generation).Tool != "" })
-		if err := a.eng.WaitIdle(a.ctx, a.id); err != nil {
+		if err := a.eng.Sessions().WaitIdle(a.ctx, a.id); err != nil {
 			a.Fatal(err)
 		}
 
 		bills, _, _ := a.journal()
-		tasks, err := a.eng.Tasks(a.ctx, a.id)
+		tasks, err := a.eng.Tasks().List(a.ctx, a.id)
 		if err != nil || len(tasks) != 1 || tasks[0].State != perdure.TaskSucceeded {
 			a.Fatalf("%+v, %v", tasks, err)
 		}
@@ -336,7 +336,7 @@ func TestUtilityModelIsCanceled(t *testing.T) {
 		case <-a.ctx.Done():
 			a.Fatal("the model was not asked")
 		}
-		if err := errors.Join(a.eng.Interrupt(a.ctx, a.id, "user", "enough"), a.eng.WaitIdle(a.ctx, a.id)); err != nil {
+		if err := errors.Join(a.eng.Sessions().Interrupt(a.ctx, a.id, "user", "enough"), a.eng.Sessions().WaitIdle(a.ctx, a.id)); err != nil {
 			a.Fatal(err)
 		}
 

@@ -46,7 +46,7 @@ func idleTurn(t *testing.T, m model.Model, tools ...tool.Tool) (failed perdure.T
 	group.Go(func() { _ = eng.Run(ctx) })
 	defer group.Wait()
 	defer stop()
-	session, err := eng.NewSession(ctx, perdure.Agent{})
+	session, err := eng.Sessions().Create(ctx, perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func idleTurn(t *testing.T, m model.Model, tools ...tool.Tool) (failed perdure.T
 	if err := eng.Send(ctx, session.ID, perdure.Text("hello")); err != nil {
 		t.Fatal(err)
 	}
-	if err := eng.WaitIdle(ctx, session.ID); err != nil {
+	if err := eng.Sessions().WaitIdle(ctx, session.ID); err != nil {
 		t.Fatal(err)
 	}
 	events, err := eng.Events(ctx, session.ID, 0, 0)
@@ -242,7 +242,7 @@ func TestCancelWaitsForTheGrace(t *testing.T) {
 		group.Go(func() { _ = eng.Run(ctx) })
 		defer group.Wait()
 		defer stop()
-		session, err := eng.NewSession(ctx, perdure.Agent{})
+		session, err := eng.Sessions().Create(ctx, perdure.Agent{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +253,7 @@ func TestCancelWaitsForTheGrace(t *testing.T) {
 		if now := <-said; now.State != perdure.TaskCanceled {
 			t.Errorf("the task is %s when the cancel returns, want canceled", now.State)
 		}
-		if err := eng.WaitIdle(ctx, session.ID); err != nil {
+		if err := eng.Sessions().WaitIdle(ctx, session.ID); err != nil {
 			t.Error(err)
 		}
 	})

@@ -99,7 +99,7 @@ func parked(t *testing.T, agent perdure.Agent, tools []tool.Tool) (map[string]pe
 	ended := make(chan error, 1)
 	go func() { ended <- eng.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-ended })
-	s, err := eng.NewSession(ctx, agent)
+	s, err := eng.Sessions().Create(ctx, agent)
 	if err == nil {
 		err = eng.Send(ctx, s.ID, perdure.Text("go"))
 	}

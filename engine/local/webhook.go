@@ -10,8 +10,6 @@ import (
 	"github.com/perdure/perdure/webhook"
 )
 
-var _ engine.WebhookDeliveries = (*Engine)(nil)
-
 // Webhooks configures the delivery of events to webhooks. The zero value allows none.
 type Webhooks struct {
 	Egress  hooks.Egress                      // nil: no webhook can be created, and nothing is sent
@@ -46,52 +44,52 @@ func (e *Engine) startWebhooks(ctx context.Context) {
 	})
 }
 
-// CreateWebhook creates a webhook.
-func (e *Engine) CreateWebhook(ctx context.Context, w webhook.Webhook) (webhook.Created, error) {
+// Create creates a webhook.
+func (e engineWebhooks) Create(ctx context.Context, w webhook.Webhook) (webhook.Created, error) {
 	w.Org = rowOwner(ctx).Org
 	return e.webhooks.Create(ctx, w)
 }
 
-// Webhook returns a webhook.
-func (e *Engine) Webhook(ctx context.Context, id perdure.WebhookID) (webhook.Webhook, error) {
+// Get returns a webhook.
+func (e engineWebhooks) Get(ctx context.Context, id perdure.WebhookID) (webhook.Webhook, error) {
 	return e.webhooks.Webhook(ctx, id)
 }
 
-// Webhooks lists webhooks by creation time.
-func (e *Engine) Webhooks(ctx context.Context) ([]webhook.Webhook, error) {
+// List lists webhooks by creation time.
+func (e engineWebhooks) List(ctx context.Context) ([]webhook.Webhook, error) {
 	return e.webhooks.Webhooks(ctx)
 }
 
-// ChangeWebhook changes a webhook.
-func (e *Engine) ChangeWebhook(
+// Change changes a webhook.
+func (e engineWebhooks) Change(
 	ctx context.Context, id perdure.WebhookID, change webhook.Patch,
 ) (webhook.Webhook, error) {
 	return e.webhooks.Change(ctx, id, change)
 }
 
-// RotateWebhook creates a new secret for a webhook.
-func (e *Engine) RotateWebhook(ctx context.Context, id perdure.WebhookID) (webhook.Created, error) {
+// Rotate creates a new secret for a webhook.
+func (e engineWebhooks) Rotate(ctx context.Context, id perdure.WebhookID) (webhook.Created, error) {
 	return e.webhooks.Rotate(ctx, id, engine.RotationFromContext(ctx))
 }
 
-// DeleteWebhook removes a webhook and its deliveries.
-func (e *Engine) DeleteWebhook(ctx context.Context, id perdure.WebhookID) error {
+// Delete removes a webhook and its deliveries.
+func (e engineWebhooks) Delete(ctx context.Context, id perdure.WebhookID) error {
 	return e.webhooks.Delete(ctx, id)
 }
 
-// WebhookDeliveries lists deliveries of a webhook, newest first.
-func (e *Engine) WebhookDeliveries(ctx context.Context, id perdure.WebhookID, limit int) ([]webhook.Delivery, error) {
+// Deliveries lists deliveries of a webhook, newest first.
+func (e engineWebhooks) Deliveries(ctx context.Context, id perdure.WebhookID, limit int) ([]webhook.Delivery, error) {
 	return e.webhooks.Deliveries(ctx, id, limit)
 }
 
-// RedeliverWebhook queues a delivery again.
-func (e *Engine) RedeliverWebhook(
+// Redeliver queues a delivery again.
+func (e engineWebhooks) Redeliver(
 	ctx context.Context, id perdure.WebhookID, delivery perdure.WebhookDeliveryID,
 ) (webhook.Delivery, error) {
 	return e.webhooks.Redeliver(ctx, id, delivery)
 }
 
-// TestWebhook queues a ping.
-func (e *Engine) TestWebhook(ctx context.Context, id perdure.WebhookID) (webhook.Delivery, error) {
+// Test queues a ping.
+func (e engineWebhooks) Test(ctx context.Context, id perdure.WebhookID) (webhook.Delivery, error) {
 	return e.webhooks.Test(ctx, id)
 }

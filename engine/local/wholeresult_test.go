@@ -144,7 +144,7 @@ func sameJSON(a, b string) bool {
 
 func callsOf(t *testing.T, s *shop) []perdure.Call {
 	t.Helper()
-	calls, err := s.eng.Calls(context.WithoutCancel(s.ctx), s.id)
+	calls, err := s.eng.Calls().List(context.WithoutCancel(s.ctx), s.id)
 	if err != nil || len(calls) == 0 {
 		t.Fatalf("%d calls, %v", len(calls), err)
 	}

@@ -11,28 +11,28 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// Agents lists the agents that sessions can be created from.
-func (e *Engine) Agents(ctx context.Context) ([]engine.AgentEntry, error) {
-	return list[engine.AgentEntry](ctx, e, request{what: "agents", path: "/v1/agents"}, 0)
+// List lists the agents that sessions can be created from.
+func (e engineAgents) List(ctx context.Context) ([]engine.AgentEntry, error) {
+	return list[engine.AgentEntry](ctx, e.Engine, request{what: "agents", path: "/v1/agents"}, 0)
 }
 
-// Agent returns an agent.
-func (e *Engine) Agent(ctx context.Context, id string) (a engine.AgentEntry, err error) {
+// Get returns an agent.
+func (e engineAgents) Get(ctx context.Context, id string) (a engine.AgentEntry, err error) {
 	return a, e.named(ctx, request{what: "agent", path: "/v1/agents/"}, id, &a)
 }
 
-// EffectiveAgent resolves an agent as a session created now would have it.
-func (e *Engine) EffectiveAgent(ctx context.Context, id string) (a engine.EffectiveAgent, err error) {
+// Effective resolves an agent as a session created now would have it.
+func (e engineAgents) Effective(ctx context.Context, id string) (a engine.EffectiveAgent, err error) {
 	return a, e.named(ctx, request{what: "effective agent", path: "/v1/agents/", suffix: "/effective"}, id, &a)
 }
 
-// AgentVersions returns every stored version of an agent, newest first.
-func (e *Engine) AgentVersions(ctx context.Context, id string, limit int) ([]engine.AgentEntry, error) {
-	return versions[engine.AgentEntry](ctx, e, request{what: "agent", path: "/v1/agents/"}, id, limit)
+// Versions returns every stored version of an agent, newest first.
+func (e engineAgents) Versions(ctx context.Context, id string, limit int) ([]engine.AgentEntry, error) {
+	return versions[engine.AgentEntry](ctx, e.Engine, request{what: "agent", path: "/v1/agents/"}, id, limit)
 }
 
-// PutAgent adds an agent to the store or replaces a stored one.
-func (e *Engine) PutAgent(ctx context.Context, w engine.AgentWrite) (a engine.AgentEntry, err error) {
+// Put adds an agent to the store or replaces a stored one.
+func (e engineAgents) Put(ctx context.Context, w engine.AgentWrite) (a engine.AgentEntry, err error) {
 	if w.Name == "" { // an empty name cannot be part of the path
 		return a, fmt.Errorf("put agent: %w", engine.CheckAgentName(w.Name))
 	}
@@ -54,8 +54,8 @@ func (e *Engine) PutAgent(ctx context.Context, w engine.AgentWrite) (a engine.Ag
 	return a, err
 }
 
-// DeleteAgent marks a stored agent as deleted.
-func (e *Engine) DeleteAgent(ctx context.Context, id string, version int64) (err error) {
+// Delete marks a stored agent as deleted.
+func (e engineAgents) Delete(ctx context.Context, id string, version int64) (err error) {
 	if id == "" {
 		return fmt.Errorf("delete agent: %w", perdure.NotFound)
 	}
@@ -69,23 +69,23 @@ func (e *Engine) DeleteAgent(ctx context.Context, id string, version int64) (err
 	return err
 }
 
-// Harnesses lists harnesses.
-func (e *Engine) Harnesses(ctx context.Context) ([]engine.HarnessEntry, error) {
-	return list[engine.HarnessEntry](ctx, e, request{what: "harnesses", path: "/v1/harnesses"}, 0)
+// List lists harnesses.
+func (e engineHarnesses) List(ctx context.Context) ([]engine.HarnessEntry, error) {
+	return list[engine.HarnessEntry](ctx, e.Engine, request{what: "harnesses", path: "/v1/harnesses"}, 0)
 }
 
-// Harness returns a harness.
-func (e *Engine) Harness(ctx context.Context, id string) (h engine.HarnessEntry, err error) {
+// Get returns a harness.
+func (e engineHarnesses) Get(ctx context.Context, id string) (h engine.HarnessEntry, err error) {
 	return h, e.named(ctx, request{what: "harness", path: "/v1/harnesses/"}, id, &h)
 }
 
-// HarnessVersions returns every stored version of a harness, newest first.
-func (e *Engine) HarnessVersions(ctx context.Context, id string, limit int) ([]engine.HarnessEntry, error) {
-	return versions[engine.HarnessEntry](ctx, e, request{what: "harness", path: "/v1/harnesses/"}, id, limit)
+// Versions returns every stored version of a harness, newest first.
+func (e engineHarnesses) Versions(ctx context.Context, id string, limit int) ([]engine.HarnessEntry, error) {
+	return versions[engine.HarnessEntry](ctx, e.Engine, request{what: "harness", path: "/v1/harnesses/"}, id, limit)
 }
 
-// PutHarness adds or replaces a harness.
-func (e *Engine) PutHarness(ctx context.Context, w engine.HarnessWrite) (h engine.HarnessEntry, err error) {
+// Put adds or replaces a harness.
+func (e engineHarnesses) Put(ctx context.Context, w engine.HarnessWrite) (h engine.HarnessEntry, err error) {
 	if w.Name == "" { // an empty name cannot be part of the path
 		return h, fmt.Errorf("put harness: %w", engine.CheckAgentName(w.Name))
 	}
@@ -107,8 +107,8 @@ func (e *Engine) PutHarness(ctx context.Context, w engine.HarnessWrite) (h engin
 	return h, err
 }
 
-// DeleteHarness marks a harness as deleted.
-func (e *Engine) DeleteHarness(ctx context.Context, id string, version int64) (err error) {
+// Delete marks a harness as deleted.
+func (e engineHarnesses) Delete(ctx context.Context, id string, version int64) (err error) {
 	if id == "" {
 		return fmt.Errorf("delete harness: %w", perdure.NotFound)
 	}
@@ -142,8 +142,8 @@ func (e *Engine) versionCondition(ctx context.Context, noun, id string, version 
 	return map[string]string{ifMatch: header.Get("ETag")}, nil
 }
 
-// StartAgentSession creates a session from a stored or configured agent.
-func (e *Engine) StartAgentSession(ctx context.Context, o engine.AgentSessionRequest) (s engine.Session, err error) {
+// CreateFromAgent creates a session from a stored or configured agent.
+func (e engineSessions) CreateFromAgent(ctx context.Context, o engine.AgentSessionRequest) (s engine.Session, err error) {
 	if o.ID == "" {
 		o.ID = perdure.FormatID[perdure.SessionID](uuid.Must(uuid.NewV7()))
 	}
@@ -180,4 +180,21 @@ func (e *Engine) named(ctx context.Context, r request, name string, into any) er
 	r.path += keySegment(name) + r.suffix
 	_, err := e.call(ctx, r, into)
 	return err
+}
+
+// List lists the MCP servers whose tools agents may use.
+func (e engineConnections) List(ctx context.Context) ([]engine.Connection, error) {
+	return list[engine.Connection](ctx, e.Engine, request{what: "connections", path: "/v1/connections"}, 0)
+}
+
+// Test connects to a server again. It waits until the server answers or ctx ends.
+func (e engineConnections) Test(ctx context.Context, name string) (c engine.Connection, err error) {
+	return c, e.named(ctx, request{
+		what: "test connection", path: "/v1/connections/", suffix: "/test", body: struct{}{}, noTimeout: true,
+	}, name, &c)
+}
+
+// Providers lists the configured model providers.
+func (e engineConnections) Providers(ctx context.Context) ([]engine.Provider, error) {
+	return list[engine.Provider](ctx, e.Engine, request{what: "providers", path: "/v1/providers"}, 0)
 }

@@ -12,8 +12,8 @@ import (
 
 func approvalPath(id perdure.ApprovalID) string { return "/v1/approvals/" + segment(id) }
 
-// Approvals lists approvals in the order of their requests.
-func (e *Engine) Approvals(ctx context.Context, f engine.ApprovalFilter) ([]perdure.Approval, error) {
+// List lists approvals in the order of their requests.
+func (e engineApprovals) List(ctx context.Context, f engine.ApprovalFilter) ([]perdure.Approval, error) {
 	r := request{what: "approvals", path: "/v1/approvals", query: url.Values{}}
 	if f.Session != "" {
 		r.what = "approvals of " + string(f.Session)
@@ -22,18 +22,18 @@ func (e *Engine) Approvals(ctx context.Context, f engine.ApprovalFilter) ([]perd
 	if f.State != "" {
 		r.query.Set("state", string(f.State))
 	}
-	return list[perdure.Approval](ctx, e, r, 0)
+	return list[perdure.Approval](ctx, e.Engine, r, 0)
 }
 
-// Approval returns an approval.
-func (e *Engine) Approval(ctx context.Context, id perdure.ApprovalID) (a perdure.Approval, err error) {
+// Get returns an approval.
+func (e engineApprovals) Get(ctx context.Context, id perdure.ApprovalID) (a perdure.Approval, err error) {
 	_, err = e.call(ctx, request{what: "approval " + string(id), path: approvalPath(id)}, &a)
 	return a, err
 }
 
-// DecideApproval records a person's verdict. Invalid: the verdict does not name the person,
+// Decide records a person's verdict. Invalid: the verdict does not name the person,
 // although the server decides who that is.
-func (e *Engine) DecideApproval(
+func (e engineApprovals) Decide(
 	ctx context.Context, id perdure.ApprovalID, v perdure.Verdict,
 ) (a perdure.Approval, err error) {
 	r := request{what: "decide approval " + string(id), path: approvalPath(id) + "/approve", actor: v.By}

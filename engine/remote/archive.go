@@ -21,7 +21,7 @@ const contentTypeJSONLines = "application/x-ndjson"
 
 // Fork creates a session from another one. The client chooses the id, so that a retry finds the
 // same fork.
-func (e *Engine) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) (engine.Session, error) {
+func (e engineArchives) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) (engine.Session, error) {
 	body := struct {
 		ID      perdure.SessionID `json:"id"`
 		At      int64             `json:"at_seq,omitempty"`
@@ -40,7 +40,7 @@ func (e *Engine) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) 
 
 // Export writes a session as JSON lines. It reads the complete response before it writes anything,
 // so that a cut-off response can be requested again.
-func (e *Engine) Export(ctx context.Context, id perdure.SessionID, w io.Writer) error {
+func (e engineArchives) Export(ctx context.Context, id perdure.SessionID, w io.Writer) error {
 	var text bytes.Buffer
 	r := request{
 		what: "export " + string(id), path: "/v1/sessions/" + segment(id) + "/export", accept: contentTypeJSONLines, noTimeout: true,
@@ -56,7 +56,7 @@ func (e *Engine) Export(ctx context.Context, id perdure.SessionID, w io.Writer) 
 }
 
 // Import adds an exported session. Limit: the file is too large for the server.
-func (e *Engine) Import(ctx context.Context, r io.Reader, how engine.Import) (engine.Session, error) {
+func (e engineArchives) Import(ctx context.Context, r io.Reader, how engine.Import) (engine.Session, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxArchiveBytes+1))
 	switch {
 	case err != nil:

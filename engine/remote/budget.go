@@ -14,8 +14,8 @@ import (
 
 func budgetPath(id perdure.BudgetID) string { return "/v1/budgets/" + segment(id) }
 
-// SetBudget adds or changes a budget. The server decides who the author is.
-func (e *Engine) SetBudget(ctx context.Context, b budget.Budget, by string) (set budget.Standing, err error) {
+// Set adds or changes a budget. The server decides who the author is.
+func (e engineBudgets) Set(ctx context.Context, b budget.Budget, by string) (set budget.Standing, err error) {
 	if b.Scope == budget.Org && b.Subject.ID == "" {
 		b.Subject.ID = budget.DefaultOrg
 	}
@@ -41,8 +41,8 @@ func (e *Engine) SetBudget(ctx context.Context, b budget.Budget, by string) (set
 	return set, err
 }
 
-// Budgets lists budgets with their current standing.
-func (e *Engine) Budgets(ctx context.Context, f engine.BudgetFilter) ([]budget.Standing, error) {
+// List lists budgets with their current standing.
+func (e engineBudgets) List(ctx context.Context, f engine.BudgetFilter) ([]budget.Standing, error) {
 	r := request{what: "budgets", path: "/v1/budgets", query: url.Values{}}
 	if f.Scope != "" {
 		r.query.Set("scope", string(f.Scope))
@@ -50,26 +50,26 @@ func (e *Engine) Budgets(ctx context.Context, f engine.BudgetFilter) ([]budget.S
 	if f.Subject != "" {
 		r.query.Set("subject", f.Subject)
 	}
-	return unpaged[budget.Standing](ctx, e, r)
+	return unpaged[budget.Standing](ctx, e.Engine, r)
 }
 
-// RemoveBudget removes a budget and its ledger.
-func (e *Engine) RemoveBudget(ctx context.Context, id perdure.BudgetID) error {
+// Remove removes a budget and its ledger.
+func (e engineBudgets) Remove(ctx context.Context, id perdure.BudgetID) error {
 	_, err := e.call(ctx, request{what: "remove budget " + string(id), path: budgetPath(id), remove: true}, nil)
 	return err
 }
 
-// BudgetEntries returns the last entries of the ledger of a budget.
-func (e *Engine) BudgetEntries(ctx context.Context, id perdure.BudgetID, limit int) ([]budget.Entry, error) {
+// Entries returns the last entries of the ledger of a budget.
+func (e engineBudgets) Entries(ctx context.Context, id perdure.BudgetID, limit int) ([]budget.Entry, error) {
 	r := request{what: "the ledger of budget " + string(id), path: budgetPath(id) + "/entries", query: url.Values{}}
 	if limit > 0 {
 		r.query.Set("limit", strconv.Itoa(limit))
 	}
-	return unpaged[budget.Entry](ctx, e, r)
+	return unpaged[budget.Entry](ctx, e.Engine, r)
 }
 
-// CheckBudgets reports the standing of every budget of a session.
-func (e *Engine) CheckBudgets(ctx context.Context, id perdure.SessionID) (report budget.Report, err error) {
+// Check reports the standing of every budget of a session.
+func (e engineBudgets) Check(ctx context.Context, id perdure.SessionID) (report budget.Report, err error) {
 	_, err = e.call(ctx, request{
 		what: "check the budgets of " + string(id), path: "/v1/sessions/" + segment(id) + "/budgets",
 	}, &report)
@@ -77,7 +77,7 @@ func (e *Engine) CheckBudgets(ctx context.Context, id perdure.SessionID) (report
 }
 
 // Costs sums up the usage in the journals.
-func (e *Engine) Costs(ctx context.Context, q engine.CostQuery) (report engine.CostReport, err error) {
+func (e engineBudgets) Costs(ctx context.Context, q engine.CostQuery) (report engine.CostReport, err error) {
 	r := request{what: "costs", path: "/v1/costs", query: url.Values{}}
 	if q.Group != "" {
 		r.query.Set("group", q.Group)

@@ -14,10 +14,10 @@ func callsPath(id perdure.SessionID) string { return "/v1/sessions/" + segment(i
 
 func callPath(key perdure.CallKey) string { return callsPath(key.Session) + "/" + segment(key.Call) }
 
-// Calls lists the calls of a session in the order of their claims. The fences (token, worker and
+// List lists the calls of a session in the order of their claims. The fences (token, worker and
 // epoch) are not part of the response.
-func (e *Engine) Calls(ctx context.Context, id perdure.SessionID) ([]perdure.Call, error) {
-	return unpaged[perdure.Call](ctx, e, request{what: "calls of " + string(id), path: callsPath(id)})
+func (e engineCalls) List(ctx context.Context, id perdure.SessionID) ([]perdure.Call, error) {
+	return unpaged[perdure.Call](ctx, e.Engine, request{what: "calls of " + string(id), path: callsPath(id)})
 }
 
 // resolutionBody is the body of a resolution. The server decides who the author is.
@@ -27,8 +27,8 @@ type resolutionBody struct {
 	Note   string                `json:"note,omitempty"`
 }
 
-// ResolveCall records an operator's resolution of a call whose outcome is unknown.
-func (e *Engine) ResolveCall(ctx context.Context, key perdure.CallKey, word engine.Resolution) error {
+// Resolve records an operator's resolution of a call whose outcome is unknown.
+func (e engineCalls) Resolve(ctx context.Context, key perdure.CallKey, word engine.Resolution) error {
 	_, err := e.call(ctx, request{
 		what: "resolve " + key.String(), path: callPath(key) + "/resolve",
 		body: resolutionBody{word.Answer, word.Result, word.Note}, actor: word.By,
@@ -36,9 +36,9 @@ func (e *Engine) ResolveCall(ctx context.Context, key perdure.CallKey, word engi
 	return err
 }
 
-// AnswerCall records the client's result of a call. The API transfers only a result, or the text of
+// Answer records the client's result of a call. The API transfers only a result, or the text of
 // an error of the tool; anything else is Invalid. Read is set by the engine only, and not sent.
-func (e *Engine) AnswerCall(ctx context.Context, key perdure.CallKey, by string, result perdure.ToolResult) error {
+func (e engineCalls) Answer(ctx context.Context, key perdure.CallKey, by string, result perdure.ToolResult) error {
 	what := "answer call " + key.String()
 	body := struct {
 		Result json.RawMessage `json:"result,omitempty"`
@@ -60,22 +60,22 @@ func (e *Engine) AnswerCall(ctx context.Context, key perdure.CallKey, by string,
 	return err
 }
 
-// DetachCall lets a running foreground call continue as a task.
-func (e *Engine) DetachCall(ctx context.Context, key perdure.CallKey, by string) (task perdure.Task, err error) {
+// Detach lets a running foreground call continue as a task.
+func (e engineCalls) Detach(ctx context.Context, key perdure.CallKey, by string) (task perdure.Task, err error) {
 	_, err = e.call(ctx, request{
 		what: "detach call " + key.String(), path: callPath(key) + "/detach", body: struct{}{}, actor: by,
 	}, &task)
 	return task, err
 }
 
-// Tools lists the tools.
-func (e *Engine) Tools(ctx context.Context) ([]engine.Tool, error) {
-	return unpaged[engine.Tool](ctx, e, request{what: "tools", path: "/v1/tools"})
+// List lists the tools.
+func (e engineTools) List(ctx context.Context) ([]engine.Tool, error) {
+	return unpaged[engine.Tool](ctx, e.Engine, request{what: "tools", path: "/v1/tools"})
 }
 
-// CallTool runs a pure or idempotent tool once, outside any session. It waits until the tool
+// Call runs a pure or idempotent tool once, outside any session. It waits until the tool
 // returns or ctx ends.
-func (e *Engine) CallTool(
+func (e engineTools) Call(
 	ctx context.Context, name string, args json.RawMessage,
 ) (result perdure.ToolResult, err error) {
 	body := struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure"
 )
 
-// CancelTasks requests the end of every live background task of a session.
-func (e *Engine) CancelTasks(ctx context.Context, id perdure.SessionID, by, why string) (int, error) {
+// CancelAll requests the end of every live background task of a session.
+func (e engineTasks) CancelAll(ctx context.Context, id perdure.SessionID, by, why string) (int, error) {
 	var got struct {
 		Canceled int `json:"canceled"`
 	}
@@ -23,18 +23,18 @@ func (e *Engine) CancelTasks(ctx context.Context, id perdure.SessionID, by, why 
 	return got.Canceled, err
 }
 
-// DrainReady returns the ended tasks of a session whose delivery is manual. After a cut-off
+// Drain returns the ended tasks of a session whose delivery is manual. After a cut-off
 // response, the retry returns the same tasks.
-func (e *Engine) DrainReady(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error) {
+func (e engineTasks) Drain(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error) {
 	r := request{
 		what: "drain what is ready of " + string(id), path: "/v1/sessions/" + segment(id) + "/tasks/drain",
 		body: struct{}{},
 	}
-	return unpaged[perdure.Task](ctx, e, r)
+	return unpaged[perdure.Task](ctx, e.Engine, r)
 }
 
 // SetDelivery changes how the result of a live task is delivered.
-func (e *Engine) SetDelivery(
+func (e engineTasks) SetDelivery(
 	ctx context.Context, id perdure.TaskID, d perdure.Delivery, w perdure.Wake,
 ) (task perdure.Task, err error) {
 	body := struct {
@@ -47,9 +47,9 @@ func (e *Engine) SetDelivery(
 	return task, err
 }
 
-// SendTask sends a message to a task. The client creates the id of a message without one, so that a
+// Send sends a message to a task. The client creates the id of a message without one, so that a
 // retry sends the same message.
-func (e *Engine) SendTask(
+func (e engineTasks) Send(
 	ctx context.Context, id perdure.TaskID, m perdure.TaskMessage,
 ) (perdure.TaskMessageID, error) {
 	body := struct {
@@ -70,8 +70,8 @@ func (e *Engine) SendTask(
 	return got.ID, err
 }
 
-// TaskMessages returns messages of a task, oldest first.
-func (e *Engine) TaskMessages(
+// Messages returns messages of a task, oldest first.
+func (e engineTasks) Messages(
 	ctx context.Context, id perdure.TaskID, after perdure.TaskMessageID, limit int,
 ) ([]perdure.TaskMessage, error) {
 	r := request{
@@ -80,5 +80,5 @@ func (e *Engine) TaskMessages(
 	if after != "" {
 		r.query.Set(r.cursorParam, string(after))
 	}
-	return list[perdure.TaskMessage](ctx, e, r, limit)
+	return list[perdure.TaskMessage](ctx, e.Engine, r, limit)
 }

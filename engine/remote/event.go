@@ -64,7 +64,7 @@ var errFull = errors.New("the page is full")
 func (e *Engine) streamedPage(
 	ctx context.Context, id perdure.SessionID, after int64, size int,
 ) ([]perdure.Event, int64, error) {
-	session, err := e.Session(ctx, id)
+	session, err := e.Sessions().Get(ctx, id)
 	if err != nil || session.LastSeq <= after {
 		return nil, session.LastSeq, err
 	}

@@ -19,7 +19,7 @@ func ExampleNew() {
 	}
 	defer eng.Close()
 
-	_, err = eng.Sessions(context.Background(), 10)
+	_, err = eng.Sessions().List(context.Background(), 10)
 	if errors.Is(err, perdure.Unavailable) {
 		fmt.Println("no server there")
 	}

@@ -252,7 +252,7 @@ func TestWaits(t *testing.T) {
 			reply(w, 200, sessionJSON)
 		})
 
-		err := eng.WaitIdle(t.Context(), sessionID)
+		err := eng.Sessions().WaitIdle(t.Context(), sessionID)
 
 		if took := time.Since(begun); err != nil || took < 6*time.Minute || took > 6*time.Minute+2*time.Second || polls > 400 {
 			t.Errorf("%d polls in %v, %v", polls, took, err)
@@ -265,7 +265,7 @@ func TestWaits(t *testing.T) {
 			states = states[1:]
 		})
 
-		task, err := eng.WaitTask(t.Context(), taskID)
+		task, err := eng.Tasks().Wait(t.Context(), taskID)
 
 		if err != nil || task.State != perdure.TaskAwaitingInput || task.ID != taskID || len(states) > 0 {
 			t.Errorf("got %+v, %v", task, err)

@@ -29,49 +29,49 @@ func TestLanesOnTheWire(t *testing.T) {
 		want string
 	}{
 		{func(ctx context.Context, e engine.Engine) error {
-			_, err := e.DecideApproval(ctx, approvalID, perdure.Verdict{Approve: true, By: "operator", Note: "n", ArgsHash: "h", Args: []byte(`{"a":1}`)})
+			_, err := e.Approvals().Decide(ctx, approvalID, perdure.Verdict{Approve: true, By: "operator", Note: "n", ArgsHash: "h", Args: []byte(`{"a":1}`)})
 			return err
 		}, `POST ` + approval + `/approve {"args_digest":"h","args":{"a":1},"note":"n"} operator`},
 		{func(ctx context.Context, e engine.Engine) error {
-			_, err := e.DecideApproval(ctx, approvalID, perdure.Verdict{By: "ann", ArgsHash: "h", Args: []byte(`{}`)})
+			_, err := e.Approvals().Decide(ctx, approvalID, perdure.Verdict{By: "ann", ArgsHash: "h", Args: []byte(`{}`)})
 			return err
 		}, `POST ` + approval + `/deny {"args_digest":"h"} user`},
 		{func(ctx context.Context, e engine.Engine) error {
-			_, err := e.Approval(ctx, approvalID)
+			_, err := e.Approvals().Get(ctx, approvalID)
 			return err
 		}, `GET ` + approval + `  `},
 		{func(ctx context.Context, e engine.Engine) error {
-			_, err := e.Approvals(ctx, engine.ApprovalFilter{Session: sessionID, State: perdure.ApprovalOpen})
+			_, err := e.Approvals().List(ctx, engine.ApprovalFilter{Session: sessionID, State: perdure.ApprovalOpen})
 			return err
 		}, `GET /v1/approvals?limit=200&session=` + string(sessionID) + `&state=open  `},
 		{func(ctx context.Context, e engine.Engine) error {
-			_, err := e.DetachCall(ctx, key, "user")
+			_, err := e.Calls().Detach(ctx, key, "user")
 			return err
 		}, `POST ` + session + `/calls/a%2Fb/detach {} user`},
 		{func(ctx context.Context, e engine.Engine) error {
-			return e.AnswerCall(ctx, key, "user", perdure.ToolResult{Result: []byte("1")})
+			return e.Calls().Answer(ctx, key, "user", perdure.ToolResult{Result: []byte("1")})
 		}, `POST ` + session + `/calls/a%2Fb/result {"result":1} user`},
 		{func(ctx context.Context, e engine.Engine) error {
-			n, err := e.CancelTasks(ctx, sessionID, "operator", "enough")
+			n, err := e.Tasks().CancelAll(ctx, sessionID, "operator", "enough")
 			if n != 3 {
 				t.Errorf("canceled %d", n)
 			}
 			return err
 		}, `POST ` + session + `/tasks/cancel {"reason":"enough"} operator`},
 		{func(ctx context.Context, e engine.Engine) error {
-			_, err := e.DrainReady(ctx, sessionID)
+			_, err := e.Tasks().Drain(ctx, sessionID)
 			return err
 		}, `POST ` + session + `/tasks/drain {} user`},
 		{func(ctx context.Context, e engine.Engine) error {
-			_, err := e.SetDelivery(ctx, taskID, perdure.Manual, "")
+			_, err := e.Tasks().SetDelivery(ctx, taskID, perdure.Manual, "")
 			return err
 		}, `POST ` + task + `/delivery {"delivery":"manual"} user`},
 		{func(ctx context.Context, e engine.Engine) error {
-			_, err := e.SendTask(ctx, taskID, perdure.TaskMessage{ID: "tmsg_1", Data: []byte(`"<a>"`), InReplyTo: "req_1", By: "operator"})
+			_, err := e.Tasks().Send(ctx, taskID, perdure.TaskMessage{ID: "tmsg_1", Data: []byte(`"<a>"`), InReplyTo: "req_1", By: "operator"})
 			return err
 		}, `POST ` + task + `/messages {"data":"<a>","in_reply_to":"req_1","id":"tmsg_1"} operator`},
 		{func(ctx context.Context, e engine.Engine) error {
-			_, err := e.TaskMessages(ctx, taskID, "tmsg_1", 7)
+			_, err := e.Tasks().Messages(ctx, taskID, "tmsg_1", 7)
 			return err
 		}, `GET ` + task + `/messages?after=tmsg_1&limit=7  `},
 	} {
@@ -106,7 +106,7 @@ func TestSendTaskIsOneMessage(t *testing.T) {
 			reply(w, 200, `{"message_id":"tmsg_1"}`)
 		})
 
-		id, err := eng.SendTask(t.Context(), taskID, perdure.TaskMessage{Text: "a"})
+		id, err := eng.Tasks().Send(t.Context(), taskID, perdure.TaskMessage{Text: "a"})
 
 		if id != "tmsg_1" || err != nil || len(bodies) != 3 || len(slices.Compact(bodies)) != 1 || !strings.Contains(bodies[0], `"id":"tmsg_`) {
 			t.Errorf("got %s, %v, sent %q", id, err, bodies)
@@ -129,23 +129,23 @@ steps: [{text: done, repeat: true}]
 		t.Fatal(err)
 	}
 	w.Entered(t, "ask", 1)
-	tasks, err := far.Tasks(ctx, id)
+	tasks, err := far.Tasks().List(ctx, id)
 	if err != nil || len(tasks) != 1 {
 		t.Fatalf("%d tasks, %v", len(tasks), err)
 	}
-	task, err := far.WaitTask(ctx, tasks[0].ID)
+	task, err := far.Tasks().Wait(ctx, tasks[0].ID)
 	if err != nil || task.State != perdure.TaskAwaitingInput {
 		t.Fatalf("got %+v, %v", task, err)
 	}
-	if s, err := far.Session(ctx, id); err != nil || s.NeedsYou != 1 {
+	if s, err := far.Sessions().Get(ctx, id); err != nil || s.NeedsYou != 1 {
 		t.Errorf("needs you: %d, %v", s.NeedsYou, err)
 	}
 	for range 250 {
-		if _, err := far.SendTask(ctx, task.ID, perdure.TaskMessage{Text: "a", By: "user"}); err != nil {
+		if _, err := far.Tasks().Send(ctx, task.ID, perdure.TaskMessage{Text: "a", By: "user"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	all, err := w.local.TaskMessages(ctx, task.ID, "", 0)
+	all, err := w.local.Tasks().Messages(ctx, task.ID, "", 0)
 	if err != nil || len(all) < 250 {
 		t.Fatalf("%d messages, %v", len(all), err)
 	}
@@ -155,13 +155,13 @@ steps: [{text: done, repeat: true}]
 		if c.after >= 0 {
 			after = all[c.after].ID
 		}
-		near, nearErr := w.local.TaskMessages(ctx, task.ID, after, c.limit)
-		got, err := far.TaskMessages(ctx, task.ID, after, c.limit)
+		near, nearErr := w.local.Tasks().Messages(ctx, task.ID, after, c.limit)
+		got, err := far.Tasks().Messages(ctx, task.ID, after, c.limit)
 		if diff := cmp.Diff(near, got); len(near)+len(got) > 0 && diff != "" || err != nil || nearErr != nil {
 			t.Errorf("%+v: %v, %v\n%s", c, nearErr, err, diff)
 		}
 	}
-	if _, err := far.TaskMessages(ctx, "task_0123456789abcdef0123456789abcdee", "", 0); !errors.Is(err, perdure.NotFound) {
+	if _, err := far.Tasks().Messages(ctx, "task_0123456789abcdef0123456789abcdee", "", 0); !errors.Is(err, perdure.NotFound) {
 		t.Errorf("an unknown task: %v", err)
 	}
 	w.Release("ask_after")

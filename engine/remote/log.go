@@ -14,8 +14,8 @@ import (
 // logBytes is the number of bytes of a log per request.
 const logBytes = 1 << 20
 
-// TaskLog returns output from a byte offset. It reads a long piece in several requests.
-func (e *Engine) TaskLog(ctx context.Context, id perdure.TaskID, offset int64, max int) (engine.Log, error) {
+// Log returns output from a byte offset. It reads a long piece in several requests.
+func (e engineTasks) Log(ctx context.Context, id perdure.TaskID, offset int64, max int) (engine.Log, error) {
 	log, err := e.logPage(ctx, id, offset, min(max, logBytes))
 	for err == nil && log.Next < log.End && log.Next-log.Offset < int64(max) {
 		var more engine.Log
@@ -31,7 +31,7 @@ func (e *Engine) TaskLog(ctx context.Context, id perdure.TaskID, offset int64, m
 	return log, err
 }
 
-// logPage is TaskLog for a single request. With 0 bytes it only reports the end of the log.
+// logPage is Tasks.Log for a single request. With 0 bytes it only reports the end of the log.
 func (e *Engine) logPage(ctx context.Context, id perdure.TaskID, offset int64, most int) (log engine.Log, err error) {
 	query := url.Values{"offset": {strconv.FormatInt(offset, 10)}, "limit": {strconv.Itoa(max(most, 1))}}
 	_, err = e.call(ctx, request{what: "log of " + string(id), path: taskPath(id) + "/log", query: query}, &log)
@@ -89,11 +89,11 @@ var errLogEnd = errors.New("the log has ended")
 // logEnd returns the end of a log, and whether a reader at next has all of it. It checks, because a
 // server that shuts down ends its streams too.
 func (e *Engine) logEnd(ctx context.Context, id perdure.TaskID, next int64) (end int64, whole bool, err error) {
-	task, err := e.WaitTask(ctx, id)
+	task, err := e.Tasks().Wait(ctx, id)
 	if err != nil {
 		return 0, false, err
 	}
-	log, err := e.TaskLog(ctx, id, next, 0)
+	log, err := e.Tasks().Log(ctx, id, next, 0)
 	if gone := (*perdure.LogRotated)(nil); errors.As(err, &gone) {
 		return gone.First, false, nil // the last output was rotated away in the meantime
 	}

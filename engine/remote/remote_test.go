@@ -47,10 +47,10 @@ steps: [{text: done, repeat: true}]
 		t.Fatal(err)
 	}
 	w.Release("bg_talk")
-	if err := far.WaitIdle(ctx, id); err != nil {
+	if err := far.Sessions().WaitIdle(ctx, id); err != nil {
 		t.Fatal(err)
 	}
-	tasks, err := w.local.Tasks(ctx, id)
+	tasks, err := w.local.Tasks().List(ctx, id)
 	if err != nil || len(tasks) != 1 {
 		t.Fatalf("%d tasks, %v", len(tasks), err)
 	}
@@ -60,25 +60,25 @@ steps: [{text: done, repeat: true}]
 		cmpopts.IgnoreFields(perdure.Call{}, "Token", "Epoch", "Worker"), cmpopts.IgnoreFields(perdure.Task{}, "Worker"), cmpopts.EquateComparable(),
 	}
 	for name, ask := range map[string]func(engine.Engine) (any, error){
-		"session":  func(e engine.Engine) (any, error) { return e.Session(ctx, id) },
-		"sessions": func(e engine.Engine) (any, error) { return e.Sessions(ctx, 0) },
+		"session":  func(e engine.Engine) (any, error) { return e.Sessions().Get(ctx, id) },
+		"sessions": func(e engine.Engine) (any, error) { return e.Sessions().List(ctx, 0) },
 		"events":   func(e engine.Engine) (any, error) { return encoded(e.Events(ctx, id, 0, 0)) },
 		"some":     func(e engine.Engine) (any, error) { return encoded(e.Events(ctx, id, 3, 4)) },
 		"none":     func(e engine.Engine) (any, error) { return encoded(e.Events(ctx, id, 10_000, 0)) },
 		"followed": func(e engine.Engine) (any, error) { return encoded(followed(ctx, e, id)) },
-		"calls":    func(e engine.Engine) (any, error) { return e.Calls(ctx, id) },
-		"task":     func(e engine.Engine) (any, error) { return e.Task(ctx, task) },
-		"waited":   func(e engine.Engine) (any, error) { return e.WaitTask(ctx, task) },
-		"tasks":    func(e engine.Engine) (any, error) { return e.Tasks(ctx, "") },
-		"no tasks": func(e engine.Engine) (any, error) { return e.Tasks(ctx, sessionID) },
-		"log":      func(e engine.Engine) (any, error) { return e.TaskLog(ctx, task, 0, 1<<30) },
-		"middle":   func(e engine.Engine) (any, error) { return e.TaskLog(ctx, task, 10, 100) },
-		"tail":     func(e engine.Engine) (any, error) { return e.TaskLog(ctx, task, -20, 1000) },
-		"no log":   func(e engine.Engine) (any, error) { return e.TaskLog(ctx, task, 10, 0) },
-		"tools":    func(e engine.Engine) (any, error) { return e.Tools(ctx) },
-		"called":   func(e engine.Engine) (any, error) { return e.CallTool(ctx, "echo", []byte(`{"text":"<a>"}`)) },
-		"failed":   func(e engine.Engine) (any, error) { return e.CallTool(ctx, "fail", []byte(`{}`)) },
-		"refused":  func(e engine.Engine) (any, error) { return e.CallTool(ctx, "echo", []byte(`{"text":5}`)) },
+		"calls":    func(e engine.Engine) (any, error) { return e.Calls().List(ctx, id) },
+		"task":     func(e engine.Engine) (any, error) { return e.Tasks().Get(ctx, task) },
+		"waited":   func(e engine.Engine) (any, error) { return e.Tasks().Wait(ctx, task) },
+		"tasks":    func(e engine.Engine) (any, error) { return e.Tasks().List(ctx, "") },
+		"no tasks": func(e engine.Engine) (any, error) { return e.Tasks().List(ctx, sessionID) },
+		"log":      func(e engine.Engine) (any, error) { return e.Tasks().Log(ctx, task, 0, 1<<30) },
+		"middle":   func(e engine.Engine) (any, error) { return e.Tasks().Log(ctx, task, 10, 100) },
+		"tail":     func(e engine.Engine) (any, error) { return e.Tasks().Log(ctx, task, -20, 1000) },
+		"no log":   func(e engine.Engine) (any, error) { return e.Tasks().Log(ctx, task, 10, 0) },
+		"tools":    func(e engine.Engine) (any, error) { return e.Tools().List(ctx) },
+		"called":   func(e engine.Engine) (any, error) { return e.Tools().Call(ctx, "echo", []byte(`{"text":"<a>"}`)) },
+		"failed":   func(e engine.Engine) (any, error) { return e.Tools().Call(ctx, "fail", []byte(`{}`)) },
+		"refused":  func(e engine.Engine) (any, error) { return e.Tools().Call(ctx, "echo", []byte(`{"text":5}`)) },
 	} {
 		near, nearErr := ask(w.local)
 		got, err := ask(far)
@@ -101,7 +101,7 @@ func encoded(events []perdure.Event, err error) ([]string, error) {
 
 // followed follows an idle session to its end.
 func followed(ctx context.Context, eng engine.Engine, id perdure.SessionID) (all []perdure.Event, err error) {
-	session, err := eng.Session(ctx, id)
+	session, err := eng.Sessions().Get(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ steps: [{text: done, repeat: true}]
 		t.Fatal(err)
 	}
 	w.Entered(t, "bg_hold", 1)
-	tasks, err := eng.Tasks(ctx, id)
+	tasks, err := eng.Tasks().List(ctx, id)
 	if err != nil || len(tasks) != 1 {
 		t.Fatalf("%d tasks, %v", len(tasks), err)
 	}
@@ -143,8 +143,8 @@ steps: [{text: done, repeat: true}]
 	w.Kill(t)
 	w.start(t)
 	w.Entered(t, "bg_hold", 2)
-	_, err = eng.CancelTask(ctx, tasks[0].ID, "user", "enough")
-	task, waitErr := eng.WaitTask(ctx, tasks[0].ID)
+	_, err = eng.Tasks().Cancel(ctx, tasks[0].ID, "user", "enough")
+	task, waitErr := eng.Tasks().Wait(ctx, tasks[0].ID)
 
 	if err != nil || waitErr != nil || task.State != perdure.TaskCanceled || task.CancelBy != "api" || task.CancelWhy != "enough" {
 		t.Errorf("got %+v, %v, %v", task, err, waitErr)
@@ -155,7 +155,7 @@ steps: [{text: done, repeat: true}]
 	}
 	t.Cleanup(stranger.Close)
 	p := (*remote.Problem)(nil)
-	if _, err := stranger.Sessions(ctx, 0); !errors.As(err, &p) || p.Status != http.StatusUnauthorized || !errors.Is(err, perdure.Invalid) {
+	if _, err := stranger.Sessions().List(ctx, 0); !errors.As(err, &p) || p.Status != http.StatusUnauthorized || !errors.Is(err, perdure.Invalid) {
 		t.Errorf("a wrong token: got %v", err)
 	}
 }
@@ -227,12 +227,12 @@ func TestAnswerKeepsWhatItCannotCarry(t *testing.T) {
 			perdure.Refused("c", perdure.ErrorTool, "x"), perdure.Failed("c", perdure.ErrorTimeout, "x"), {Error: "x", NeverStarted: true}, {ErrorKind: perdure.ErrorTool},
 			{Result: []byte("1"), ConnectionRequired: "github"}, {Result: []byte("1"), Images: []perdure.Image{{}}}, {Result: []byte("1"), RawOutput: &output},
 		} {
-			if err := eng.AnswerCall(t.Context(), key, "user", result); !errors.Is(err, perdure.Invalid) {
+			if err := eng.Calls().Answer(t.Context(), key, "user", result); !errors.Is(err, perdure.Invalid) {
 				t.Errorf("%+v: got %v, want Invalid", result, err)
 			}
 		}
 		for _, result := range []perdure.ToolResult{{Result: []byte(`{"a":"<b>"}`)}, perdure.Failed("c", perdure.ErrorTool, "x"), {Error: "x", ReadTasks: []perdure.TaskID{taskID}}} {
-			if err := eng.AnswerCall(t.Context(), key, "user", result); err != nil {
+			if err := eng.Calls().Answer(t.Context(), key, "user", result); err != nil {
 				t.Error(err)
 			}
 		}

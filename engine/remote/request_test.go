@@ -84,7 +84,7 @@ func TestReadsAreTriedAgain(t *testing.T) {
 			reply(w, 200, sessionJSON)
 		})
 
-		got, err := eng.Session(t.Context(), sessionID)
+		got, err := eng.Sessions().Get(t.Context(), sessionID)
 
 		if err != nil || got.LastSeq != 3 || got.Status != perdure.SessionIdle || got.ID != sessionID {
 			t.Errorf("got %+v, %v", got, err)
@@ -148,7 +148,7 @@ func TestRetryAfter(t *testing.T) {
 				w.WriteHeader(http.StatusServiceUnavailable)
 			})
 
-			err := eng.Interrupt(t.Context(), sessionID, "user", "")
+			err := eng.Sessions().Interrupt(t.Context(), sessionID, "user", "")
 
 			if took := time.Since(begun); took != want || errors.Is(err, perdure.Unavailable) != (want == 0) {
 				t.Errorf("asked for %d s: %d tries in %v, %v", seconds, tries, took, err)
@@ -178,7 +178,7 @@ func TestKinds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				eng := inBubble(t, remote.Config{Retry: -1}, func(w http.ResponseWriter, _ *http.Request) { problem(w, c.status, c.code, "what happened") })
 
-				_, err := eng.Task(t.Context(), taskID)
+				_, err := eng.Tasks().Get(t.Context(), taskID)
 
 				for _, kind := range kinds {
 					if errors.Is(err, kind) != (kind == c.want) {
@@ -234,7 +234,7 @@ func TestH3Page(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = eng.Task(t.Context(), taskID)
+		_, err = eng.Tasks().Get(t.Context(), taskID)
 		if p := (*remote.Problem)(nil); !errors.As(err, &p) || p.Page() != test.page || p.Kind() != "not_found" {
 			t.Errorf("%s from %s: got %v", test.kind, test.url, err)
 		}
@@ -257,7 +257,7 @@ func TestContextEndsACall(t *testing.T) {
 				time.AfterFunc(1500*time.Millisecond, func() { cancel(why) })
 				begun := time.Now()
 
-				_, err := eng.CallTool(ctx, "echo", nil)
+				_, err := eng.Tools().Call(ctx, "echo", nil)
 
 				if !errors.Is(err, why) || time.Since(begun) != 1500*time.Millisecond {
 					t.Errorf("after %v: %v", time.Since(begun), err)
@@ -283,7 +283,7 @@ func TestSilentServer(t *testing.T) {
 		})
 		begun := time.Now()
 
-		err := eng.Interrupt(t.Context(), sessionID, "user", "")
+		err := eng.Sessions().Interrupt(t.Context(), sessionID, "user", "")
 
 		if took := time.Since(begun); err != nil || tries != 2 || took < 45*time.Second || took > 46*time.Second {
 			t.Errorf("%d tries in %v, %v", tries, took, err)
@@ -304,7 +304,7 @@ func TestSilentServer(t *testing.T) {
 			reply(w, 200, `{"tool_call_id":"call_outside","result":{"said":"a"}}`)
 		})
 
-		got, err := eng.CallTool(t.Context(), "slow/tool", []byte(`{"text":"a"}`))
+		got, err := eng.Tools().Call(t.Context(), "slow/tool", []byte(`{"text":"a"}`))
 
 		if err != nil || tries != 100 || string(got.Result) != `{"said":"a"}` {
 			t.Errorf("%d tries: %+v, %v", tries, got, err)
@@ -334,7 +334,7 @@ func TestWhoActs(t *testing.T) {
 				reply(w, 200, "{}")
 			})
 
-			err := eng.ResolveCall(t.Context(), perdure.CallKey{Session: sessionID, Call: "a/b c%?"}, engine.Resolution{Answer: perdure.ResolveHappened, By: c.by})
+			err := eng.Calls().Resolve(t.Context(), perdure.CallKey{Session: sessionID, Call: "a/b c%?"}, engine.Resolution{Answer: perdure.ResolveHappened, By: c.by})
 
 			if err != nil || header.Get("Perdure-Actor") != c.want || header.Get("Authorization") != c.token {
 				t.Errorf("%+v: got %v, %v", c, header, err)
@@ -380,7 +380,7 @@ func TestLists(t *testing.T) {
 			230: {"200", "30c200"},
 		} {
 			asked = nil
-			got, err := eng.Sessions(t.Context(), limit)
+			got, err := eng.Sessions().List(t.Context(), limit)
 			n := limit
 			if n == 0 {
 				n = 300

@@ -12,15 +12,15 @@ func resourcePath(id perdure.SessionID, resource string) string {
 	return sessionPath(id) + "/resources/" + keySegment(resource)
 }
 
-// Resources lists the external resources of a session.
-func (e *Engine) Resources(ctx context.Context, id perdure.SessionID) ([]engine.SessionResource, error) {
-	return list[engine.SessionResource](ctx, e, request{
+// List lists the external resources of a session.
+func (e engineResources) List(ctx context.Context, id perdure.SessionID) ([]engine.SessionResource, error) {
+	return list[engine.SessionResource](ctx, e.Engine, request{
 		what: "resources of " + string(id), path: sessionPath(id) + "/resources",
 	}, 0)
 }
 
-// Resource returns an entry.
-func (e *Engine) Resource(
+// Get returns an entry.
+func (e engineResources) Get(
 	ctx context.Context, id perdure.SessionID, resource string,
 ) (r engine.SessionResource, err error) {
 	if resource == "" {
@@ -32,8 +32,8 @@ func (e *Engine) Resource(
 	return r, err
 }
 
-// ReleaseResource records that a resource no longer exists. A retry gets the same response.
-func (e *Engine) ReleaseResource(
+// Release records that a resource no longer exists. A retry gets the same response.
+func (e engineResources) Release(
 	ctx context.Context, id perdure.SessionID, resource, by string,
 ) (r engine.SessionResource, err error) {
 	if resource == "" {

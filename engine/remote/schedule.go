@@ -14,9 +14,9 @@ import (
 
 func schedulePath(id perdure.ScheduleID) string { return "/v1/schedules/" + segment(id) }
 
-// CreateSchedule creates a schedule of a session and enables it. The client creates a missing id,
+// Create creates a schedule of a session and enables it. The client creates a missing id,
 // so that a retry finds the same schedule. The server decides who the owner is.
-func (e *Engine) CreateSchedule(ctx context.Context, s perdure.Schedule) (made perdure.Schedule, err error) {
+func (e engineSchedules) Create(ctx context.Context, s perdure.Schedule) (made perdure.Schedule, err error) {
 	if s.ID == "" {
 		s.ID = perdure.FormatID[perdure.ScheduleID](uuid.Must(uuid.NewV7()))
 	}
@@ -40,45 +40,45 @@ func (e *Engine) CreateSchedule(ctx context.Context, s perdure.Schedule) (made p
 	return made, err
 }
 
-// Schedule returns a schedule.
-func (e *Engine) Schedule(ctx context.Context, id perdure.ScheduleID) (s perdure.Schedule, err error) {
+// Get returns a schedule.
+func (e engineSchedules) Get(ctx context.Context, id perdure.ScheduleID) (s perdure.Schedule, err error) {
 	_, err = e.call(ctx, request{what: "schedule " + string(id), path: schedulePath(id)}, &s)
 	return s, err
 }
 
-// Schedules lists the schedules of a session, or all schedules for an empty id, by creation time.
-func (e *Engine) Schedules(ctx context.Context, id perdure.SessionID) ([]perdure.Schedule, error) {
+// List lists the schedules of a session, or all schedules for an empty id, by creation time.
+func (e engineSchedules) List(ctx context.Context, id perdure.SessionID) ([]perdure.Schedule, error) {
 	r := request{what: "schedules", path: "/v1/schedules", query: url.Values{}}
 	if id != "" {
 		r.what = "schedules of " + string(id)
 		r.query.Set("session", string(id))
 	}
-	return list[perdure.Schedule](ctx, e, r, 0)
+	return list[perdure.Schedule](ctx, e.Engine, r, 0)
 }
 
 // NextFires returns the next n fires of a schedule.
-func (e *Engine) NextFires(ctx context.Context, id perdure.ScheduleID, n int) ([]engine.NextFire, error) {
+func (e engineSchedules) NextFires(ctx context.Context, id perdure.ScheduleID, n int) ([]engine.NextFire, error) {
 	if n <= 0 {
-		_, err := e.Schedule(ctx, id)
+		_, err := e.Schedules().Get(ctx, id)
 		return nil, err
 	}
 	r := request{
 		what: "next fires of " + string(id), path: schedulePath(id) + "/next",
 		query: url.Values{"n": {strconv.Itoa(min(n, maxNextFires))}},
 	}
-	return unpaged[engine.NextFire](ctx, e, r)
+	return unpaged[engine.NextFire](ctx, e.Engine, r)
 }
 
 // maxNextFires limits the fires of one request, as in the engine.
 const maxNextFires = 100
 
-// ScheduleFires lists the recorded fires of a schedule, latest first.
-func (e *Engine) ScheduleFires(ctx context.Context, id perdure.ScheduleID, limit int) ([]perdure.Fire, error) {
-	return list[perdure.Fire](ctx, e, request{what: "fires of " + string(id), path: schedulePath(id) + "/fires"}, limit)
+// Fires lists the recorded fires of a schedule, latest first.
+func (e engineSchedules) Fires(ctx context.Context, id perdure.ScheduleID, limit int) ([]perdure.Fire, error) {
+	return list[perdure.Fire](ctx, e.Engine, request{what: "fires of " + string(id), path: schedulePath(id) + "/fires"}, limit)
 }
 
-// PauseSchedule disables a schedule.
-func (e *Engine) PauseSchedule(
+// Pause disables a schedule.
+func (e engineSchedules) Pause(
 	ctx context.Context, id perdure.ScheduleID, by, why string,
 ) (s perdure.Schedule, err error) {
 	_, err = e.call(ctx, request{
@@ -87,24 +87,24 @@ func (e *Engine) PauseSchedule(
 	return s, err
 }
 
-// ResumeSchedule enables a schedule from now on.
-func (e *Engine) ResumeSchedule(ctx context.Context, id perdure.ScheduleID, by string) (s perdure.Schedule, err error) {
+// Resume enables a schedule from now on.
+func (e engineSchedules) Resume(ctx context.Context, id perdure.ScheduleID, by string) (s perdure.Schedule, err error) {
 	_, err = e.call(ctx, request{
 		what: "resume schedule " + string(id), path: schedulePath(id) + "/resume", body: struct{}{}, actor: by,
 	}, &s)
 	return s, err
 }
 
-// TriggerSchedule fires a schedule at once. A retry finds the same fire.
-func (e *Engine) TriggerSchedule(ctx context.Context, id perdure.ScheduleID, by string) (f perdure.Fire, err error) {
+// Trigger fires a schedule at once. A retry finds the same fire.
+func (e engineSchedules) Trigger(ctx context.Context, id perdure.ScheduleID, by string) (f perdure.Fire, err error) {
 	_, err = e.call(ctx, request{
 		what: "trigger schedule " + string(id), path: schedulePath(id) + "/trigger", body: struct{}{}, actor: by,
 	}, &f)
 	return f, err
 }
 
-// DeleteSchedule removes a schedule and its fires. A retry gets the same response.
-func (e *Engine) DeleteSchedule(ctx context.Context, id perdure.ScheduleID, by string) error {
+// Delete removes a schedule and its fires. A retry gets the same response.
+func (e engineSchedules) Delete(ctx context.Context, id perdure.ScheduleID, by string) error {
 	_, err := e.call(ctx, request{
 		what: "delete schedule " + string(id), path: schedulePath(id), remove: true, actor: by,
 	}, nil)
@@ -112,13 +112,13 @@ func (e *Engine) DeleteSchedule(ctx context.Context, id perdure.ScheduleID, by s
 }
 
 // Backfill fires each nominal time of a past period that has no fire yet.
-func (e *Engine) Backfill(ctx context.Context, id perdure.ScheduleID, of engine.TimeRange) ([]perdure.Fire, error) {
+func (e engineSchedules) Backfill(ctx context.Context, id perdure.ScheduleID, of engine.TimeRange) ([]perdure.Fire, error) {
 	body := struct {
 		From   time.Time `json:"from"`
 		To     time.Time `json:"to"`
 		DryRun bool      `json:"dry_run,omitempty"`
 	}{of.From, of.To, of.DryRun}
-	return unpaged[perdure.Fire](ctx, e, request{
+	return unpaged[perdure.Fire](ctx, e.Engine, request{
 		what: "backfill schedule " + string(id), path: schedulePath(id) + "/backfill", body: body, actor: of.By,
 	})
 }

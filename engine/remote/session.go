@@ -12,14 +12,14 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// NewSession creates a session for an agent. The client chooses the id, so that a retry finds the
+// Create creates a session for an agent. The client chooses the id, so that a retry finds the
 // same session at any later time, and not only while the server remembers the idempotency key.
-func (e *Engine) NewSession(ctx context.Context, agent perdure.Agent) (engine.Session, error) {
-	return e.NewSessionAs(ctx, perdure.FormatID[perdure.SessionID](uuid.Must(uuid.NewV7())), agent)
+func (e engineSessions) Create(ctx context.Context, agent perdure.Agent) (engine.Session, error) {
+	return e.Sessions().CreateAs(ctx, perdure.FormatID[perdure.SessionID](uuid.Must(uuid.NewV7())), agent)
 }
 
-// NewSessionAs creates a session with an id chosen by the caller.
-func (e *Engine) NewSessionAs(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (engine.Session, error) {
+// CreateAs creates a session with an id chosen by the caller.
+func (e engineSessions) CreateAs(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (engine.Session, error) {
 	if _, err := perdure.ParseID[perdure.SessionID](string(id)); err != nil {
 		return engine.Session{}, fmt.Errorf("new session: %w", err)
 	}
@@ -32,19 +32,19 @@ func (e *Engine) NewSessionAs(ctx context.Context, id perdure.SessionID, agent p
 	return s, err
 }
 
-// Session returns a session.
-func (e *Engine) Session(ctx context.Context, id perdure.SessionID) (s engine.Session, err error) {
+// Get returns a session.
+func (e engineSessions) Get(ctx context.Context, id perdure.SessionID) (s engine.Session, err error) {
 	_, err = e.call(ctx, request{what: "session " + string(id), path: "/v1/sessions/" + segment(id)}, &s)
 	return s, err
 }
 
-// Sessions lists sessions, newest first.
-func (e *Engine) Sessions(ctx context.Context, limit int) ([]engine.Session, error) {
-	return e.SessionsWhere(ctx, engine.SessionFilter{Limit: limit})
+// List lists sessions, newest first.
+func (e engineSessions) List(ctx context.Context, limit int) ([]engine.Session, error) {
+	return e.Sessions().ListWhere(ctx, engine.SessionFilter{Limit: limit})
 }
 
-// SessionsWhere lists the sessions that a filter matches, newest first.
-func (e *Engine) SessionsWhere(ctx context.Context, f engine.SessionFilter) ([]engine.Session, error) {
+// ListWhere lists the sessions that a filter matches, newest first.
+func (e engineSessions) ListWhere(ctx context.Context, f engine.SessionFilter) ([]engine.Session, error) {
 	r := request{what: "sessions", path: "/v1/sessions", query: url.Values{}}
 	if f.Status != "" {
 		r.query.Set("state", string(f.Status))
@@ -52,7 +52,7 @@ func (e *Engine) SessionsWhere(ctx context.Context, f engine.SessionFilter) ([]e
 	for _, term := range f.Labels {
 		r.query.Add("label", string(term))
 	}
-	return list[engine.Session](ctx, e, r, f.Limit)
+	return list[engine.Session](ctx, e.Engine, r, f.Limit)
 }
 
 // Send adds a message to a session. The client creates the id of a message without one, so that a
@@ -89,14 +89,14 @@ type reasonBody struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// DeleteSession permanently removes a session. A retry gets the same response.
-func (e *Engine) DeleteSession(ctx context.Context, id perdure.SessionID) error {
+// Delete permanently removes a session. A retry gets the same response.
+func (e engineSessions) Delete(ctx context.Context, id perdure.SessionID) error {
 	_, err := e.call(ctx, request{what: "delete " + string(id), path: "/v1/sessions/" + segment(id), remove: true}, nil)
 	return err
 }
 
 // Interrupt requests the end of the running turn.
-func (e *Engine) Interrupt(ctx context.Context, id perdure.SessionID, by, why string) error {
+func (e engineSessions) Interrupt(ctx context.Context, id perdure.SessionID, by, why string) error {
 	_, err := e.call(ctx, request{
 		what: "interrupt " + string(id), path: "/v1/sessions/" + segment(id) + "/interrupt", body: reasonBody{why},
 		actor: by,
@@ -104,16 +104,16 @@ func (e *Engine) Interrupt(ctx context.Context, id perdure.SessionID, by, why st
 	return err
 }
 
-// PauseSession stops new work of a session until it is resumed.
-func (e *Engine) PauseSession(ctx context.Context, id perdure.SessionID, by, why string) error {
+// Pause stops new work of a session until it is resumed.
+func (e engineSessions) Pause(ctx context.Context, id perdure.SessionID, by, why string) error {
 	_, err := e.call(ctx, request{
 		what: "pause " + string(id), path: "/v1/sessions/" + segment(id) + "/pause", body: reasonBody{why}, actor: by,
 	}, nil)
 	return err
 }
 
-// ResumeSession resumes a session that a person has paused or a budget has stopped.
-func (e *Engine) ResumeSession(ctx context.Context, id perdure.SessionID, by string) error {
+// Resume resumes a session that a person has paused or a budget has stopped.
+func (e engineSessions) Resume(ctx context.Context, id perdure.SessionID, by string) error {
 	_, err := e.call(ctx, request{
 		what: "resume " + string(id), path: "/v1/sessions/" + segment(id) + "/resume", body: struct{}{}, actor: by,
 	}, nil)
@@ -121,7 +121,7 @@ func (e *Engine) ResumeSession(ctx context.Context, id perdure.SessionID, by str
 }
 
 // WaitIdle returns when the session is idle. It survives outages of the server (Config.Outage).
-func (e *Engine) WaitIdle(ctx context.Context, id perdure.SessionID) error {
+func (e engineSessions) WaitIdle(ctx context.Context, id perdure.SessionID) error {
 	r := request{what: "wait for " + string(id), path: "/v1/sessions/" + segment(id)}
 	return e.poll(ctx, r, nil, func(idle string) bool { return idle == "true" })
 }

@@ -61,8 +61,8 @@ func checkPath(name string) error {
 	return nil
 }
 
-// File returns a file or directory.
-func (e *Engine) File(ctx context.Context, id perdure.SessionID, name string, content bool) (f engine.File, err error) {
+// Get returns a file or directory.
+func (e engineFiles) Get(ctx context.Context, id perdure.SessionID, name string, content bool) (f engine.File, err error) {
 	if err := checkPath(name); err != nil {
 		return f, err
 	}
@@ -82,18 +82,18 @@ func (e *Engine) File(ctx context.Context, id perdure.SessionID, name string, co
 	return f, nil
 }
 
-// Files lists a directory.
-func (e *Engine) Files(ctx context.Context, id perdure.SessionID, dir string, deep bool) ([]engine.File, error) {
+// List lists a directory.
+func (e engineFiles) List(ctx context.Context, id perdure.SessionID, dir string, deep bool) ([]engine.File, error) {
 	r := request{
 		what: "files of " + string(id), path: sessionPath(id) + "/files", query: url.Values{
 			"path": {dir}, "deep": {strconv.FormatBool(deep)},
 		},
 	}
-	return list[engine.File](ctx, e, r, 0)
+	return list[engine.File](ctx, e.Engine, r, 0)
 }
 
-// WriteFile writes a file. A retry has no further effect.
-func (e *Engine) WriteFile(ctx context.Context, id perdure.SessionID, w engine.FileWrite) (f engine.File, err error) {
+// Write writes a file. A retry has no further effect.
+func (e engineFiles) Write(ctx context.Context, id perdure.SessionID, w engine.FileWrite) (f engine.File, err error) {
 	if err := checkPath(w.Path); err != nil {
 		return f, err
 	}
@@ -116,8 +116,8 @@ func (e *Engine) WriteFile(ctx context.Context, id perdure.SessionID, w engine.F
 	return f, err
 }
 
-// RemoveFile removes a file or directory.
-func (e *Engine) RemoveFile(ctx context.Context, id perdure.SessionID, o engine.FileRemoval) error {
+// Remove removes a file or directory.
+func (e engineFiles) Remove(ctx context.Context, id perdure.SessionID, o engine.FileRemoval) error {
 	if err := checkPath(o.Path); err != nil {
 		return err
 	}
@@ -132,24 +132,24 @@ func (e *Engine) RemoveFile(ctx context.Context, id perdure.SessionID, o engine.
 	return err
 }
 
-// MoveFile moves a file or directory.
-func (e *Engine) MoveFile(ctx context.Context, id perdure.SessionID, m engine.FileMove) (f engine.File, err error) {
+// Move moves a file or directory.
+func (e engineFiles) Move(ctx context.Context, id perdure.SessionID, m engine.FileMove) (f engine.File, err error) {
 	_, err = e.call(ctx, request{
 		what: "move " + m.From + " of " + string(id), path: sessionPath(id) + "/files:move", body: m, actor: m.By,
 	}, &f)
 	return f, err
 }
 
-// Values lists the values whose keys start with a prefix.
-func (e *Engine) Values(ctx context.Context, id perdure.SessionID, prefix string) ([]engine.ValueStat, error) {
+// List lists the values whose keys start with a prefix.
+func (e engineValues) List(ctx context.Context, id perdure.SessionID, prefix string) ([]engine.ValueStat, error) {
 	r := request{
 		what: "values of " + string(id), path: sessionPath(id) + "/values", query: url.Values{"prefix": {prefix}},
 	}
-	return list[engine.ValueStat](ctx, e, r, 0)
+	return list[engine.ValueStat](ctx, e.Engine, r, 0)
 }
 
-// Value returns a value.
-func (e *Engine) Value(ctx context.Context, id perdure.SessionID, key string) (engine.Value, error) {
+// Get returns a value.
+func (e engineValues) Get(ctx context.Context, id perdure.SessionID, key string) (engine.Value, error) {
 	v, _, err := e.value(ctx, id, key)
 	return v, err
 }
@@ -181,8 +181,8 @@ func (e *Engine) condition(
 	return map[string]string{ifMatch: tag}, nil
 }
 
-// SetValue writes a value.
-func (e *Engine) SetValue(ctx context.Context, id perdure.SessionID, w engine.ValueWrite) (v engine.Value, err error) {
+// Set writes a value.
+func (e engineValues) Set(ctx context.Context, id perdure.SessionID, w engine.ValueWrite) (v engine.Value, err error) {
 	if w.Key == "" {
 		return v, fmt.Errorf("%w key: it is empty", perdure.Invalid)
 	}
@@ -202,8 +202,8 @@ func (e *Engine) SetValue(ctx context.Context, id perdure.SessionID, w engine.Va
 	return v, err
 }
 
-// RemoveValue removes a value.
-func (e *Engine) RemoveValue(
+// Remove removes a value.
+func (e engineValues) Remove(
 	ctx context.Context, id perdure.SessionID, key string, read *engine.ValueStat,
 ) (err error) {
 	r := request{what: fmt.Sprintf("remove value %q of %s", key, id), path: valuePath(id, key), remove: true}
@@ -214,13 +214,13 @@ func (e *Engine) RemoveValue(
 	return err
 }
 
-// Secrets lists the secrets of a session.
-func (e *Engine) Secrets(ctx context.Context, id perdure.SessionID) ([]engine.Secret, error) {
-	return list[engine.Secret](ctx, e, request{what: "secrets of " + string(id), path: sessionPath(id) + "/secrets"}, 0)
+// List lists the secrets of a session.
+func (e engineSecrets) List(ctx context.Context, id perdure.SessionID) ([]engine.Secret, error) {
+	return list[engine.Secret](ctx, e.Engine, request{what: "secrets of " + string(id), path: sessionPath(id) + "/secrets"}, 0)
 }
 
-// SetSecret stores a secret; the server encrypts it.
-func (e *Engine) SetSecret(ctx context.Context, id perdure.SessionID, w engine.SecretWrite) error {
+// Set stores a secret; the server encrypts it.
+func (e engineSecrets) Set(ctx context.Context, id perdure.SessionID, w engine.SecretWrite) error {
 	if w.Name == "" {
 		return fmt.Errorf("%w name: give 1 to 256 bytes", perdure.Invalid)
 	}
@@ -238,16 +238,16 @@ func secretPath(id perdure.SessionID, name string) string {
 	return sessionPath(id) + "/secrets/" + keySegment(name)
 }
 
-// RemoveSecret removes a secret.
-func (e *Engine) RemoveSecret(ctx context.Context, id perdure.SessionID, name string) error {
+// Remove removes a secret.
+func (e engineSecrets) Remove(ctx context.Context, id perdure.SessionID, name string) error {
 	_, err := e.call(ctx, request{
 		what: fmt.Sprintf("remove secret %q of %s", name, id), path: secretPath(id, name), remove: true,
 	}, nil)
 	return err
 }
 
-// ChangeSession changes the title and the labels of a session.
-func (e *Engine) ChangeSession(
+// Change changes the title and the labels of a session.
+func (e engineSessions) Change(
 	ctx context.Context, id perdure.SessionID, o engine.SessionChange,
 ) (s engine.Session, err error) {
 	body := struct {
@@ -275,7 +275,7 @@ func (e *Engine) ChangeSession(
 
 // CancelWhere requests the end of many tasks. The client creates a missing id, so that a retry
 // finds the same bulk.
-func (e *Engine) CancelWhere(ctx context.Context, o engine.BulkCancel) (b engine.Bulk, err error) {
+func (e engineTasks) CancelWhere(ctx context.Context, o engine.BulkCancel) (b engine.Bulk, err error) {
 	if o.ID == "" {
 		o.ID = perdure.FormatID[perdure.BulkID](uuid.Must(uuid.NewV7()))
 	}
@@ -290,7 +290,7 @@ func (e *Engine) CancelWhere(ctx context.Context, o engine.BulkCancel) (b engine
 }
 
 // Bulk returns the current state of a bulk.
-func (e *Engine) Bulk(ctx context.Context, id perdure.BulkID) (b engine.Bulk, err error) {
+func (e engineTasks) Bulk(ctx context.Context, id perdure.BulkID) (b engine.Bulk, err error) {
 	_, err = e.call(ctx, request{what: "bulk " + string(id), path: "/v1/bulks/" + segment(id)}, &b)
 	return b, err
 }

@@ -39,7 +39,7 @@ func bounded(t *testing.T) context.Context {
 func begin(t *testing.T, ctx context.Context, w *world) (*remote.Engine, perdure.SessionID) {
 	t.Helper()
 	w.Start(t)
-	s, err := w.client.NewSession(ctx, perdure.Agent{})
+	s, err := w.client.Sessions().Create(ctx, perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,10 +122,10 @@ func TestKillsWhileFollowing(t *testing.T) {
 	if err := <-written; err != nil {
 		t.Fatal(err)
 	}
-	if err := eng.WaitIdle(ctx, id); err != nil {
+	if err := eng.Sessions().WaitIdle(ctx, id); err != nil {
 		t.Fatal(err)
 	}
-	session, err := eng.Session(ctx, id)
+	session, err := eng.Sessions().Get(ctx, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ steps: [{text: it runs, repeat: true}]
 		t.Fatal(err)
 	}
 	w.Entered(t, "bg_talk", 1)
-	tasks, err := eng.Tasks(ctx, id)
+	tasks, err := eng.Tasks().List(ctx, id)
 	if err != nil || len(tasks) != 1 {
 		t.Fatalf("%d tasks, %v", len(tasks), err)
 	}
@@ -210,7 +210,7 @@ steps: [{text: it runs, repeat: true}]
 	if err := errors.Join(<-followed, <-behind); err != nil {
 		t.Fatal(err)
 	}
-	log, err := eng.TaskLog(ctx, tasks[0].ID, 0, 10<<20)
+	log, err := eng.Tasks().Log(ctx, tasks[0].ID, 0, 10<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestCutConnections(t *testing.T) {
 		group.Go(func() {
 			for i := range each {
 				if i%5 == 0 {
-					s, err := eng.NewSession(ctx, perdure.Agent{Name: fmt.Sprint(n, " ", i)})
+					s, err := eng.Sessions().Create(ctx, perdure.Agent{Name: fmt.Sprint(n, " ", i)})
 					created[n][s.ID] = err == nil
 					if err != nil {
 						t.Error(err)
@@ -265,7 +265,7 @@ func TestCutConnections(t *testing.T) {
 	group.Wait()
 
 	wantOnce(t, received(t, ctx, direct, id), writers*each*4/5)
-	sessions, err := direct.Sessions(ctx, 0)
+	sessions, err := direct.Sessions().List(ctx, 0)
 	if err != nil || len(sessions) != 1+writers*each/5 {
 		t.Errorf("%d sessions, %v", len(sessions), err)
 	}
@@ -275,7 +275,7 @@ func TestCutConnections(t *testing.T) {
 		}
 	}
 	for range 20 {
-		if _, err := eng.Session(ctx, id); err != nil {
+		if _, err := eng.Sessions().Get(ctx, id); err != nil {
 			t.Error(err)
 		}
 	}
@@ -316,7 +316,7 @@ func TestDrainingServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(socket.CloseIdleConnections)
-	s, err := eng.NewSession(ctx, perdure.Agent{})
+	s, err := eng.Sessions().Create(ctx, perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -359,7 +359,7 @@ func TestDrainingServer(t *testing.T) {
 			t.Errorf("saw %v", seen)
 		}
 	}
-	if err := eng.WaitIdle(ctx, s.ID); err != nil {
+	if err := eng.Sessions().WaitIdle(ctx, s.ID); err != nil {
 		t.Error(err)
 	}
 	wantOnce(t, received(t, ctx, eng, s.ID), 1)

@@ -10,23 +10,23 @@ import (
 
 func taskPath(id perdure.TaskID) string { return "/v1/tasks/" + segment(id) }
 
-// Task returns a task. Its worker, which is a fence, is not part of the response.
-func (e *Engine) Task(ctx context.Context, id perdure.TaskID) (task perdure.Task, err error) {
+// Get returns a task. Its worker, which is a fence, is not part of the response.
+func (e engineTasks) Get(ctx context.Context, id perdure.TaskID) (task perdure.Task, err error) {
 	_, err = e.call(ctx, request{what: "task " + string(id), path: taskPath(id)}, &task)
 	return task, err
 }
 
-// Tasks lists tasks in the order of their creation.
-func (e *Engine) Tasks(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error) {
+// List lists tasks in the order of their creation.
+func (e engineTasks) List(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error) {
 	r := request{what: "tasks", path: "/v1/tasks"}
 	if id != "" {
 		r.what, r.query = "tasks of "+string(id), url.Values{"session": {string(id)}}
 	}
-	return list[perdure.Task](ctx, e, r, 0)
+	return list[perdure.Task](ctx, e.Engine, r, 0)
 }
 
-// CancelTask requests the end of a task.
-func (e *Engine) CancelTask(
+// Cancel requests the end of a task.
+func (e engineTasks) Cancel(
 	ctx context.Context, id perdure.TaskID, by, why string,
 ) (receipt perdure.CancelReceipt, err error) {
 	_, err = e.call(ctx, request{
@@ -35,8 +35,8 @@ func (e *Engine) CancelTask(
 	return receipt, err
 }
 
-// ResolveTask records an operator's resolution of a task whose outcome is unknown.
-func (e *Engine) ResolveTask(ctx context.Context, id perdure.TaskID, word engine.Resolution) error {
+// Resolve records an operator's resolution of a task whose outcome is unknown.
+func (e engineTasks) Resolve(ctx context.Context, id perdure.TaskID, word engine.Resolution) error {
 	_, err := e.call(ctx, request{
 		what: "resolve " + string(id), path: taskPath(id) + "/resolve",
 		body: resolutionBody{word.Answer, word.Result, word.Note}, actor: word.By,
@@ -44,9 +44,9 @@ func (e *Engine) ResolveTask(ctx context.Context, id perdure.TaskID, word engine
 	return err
 }
 
-// WaitTask returns when the task has ended or awaits input. It survives outages of the server
+// Wait returns when the task has ended or awaits input. It survives outages of the server
 // (Config.Outage).
-func (e *Engine) WaitTask(ctx context.Context, id perdure.TaskID) (task perdure.Task, err error) {
+func (e engineTasks) Wait(ctx context.Context, id perdure.TaskID) (task perdure.Task, err error) {
 	err = e.poll(ctx, request{what: "wait for " + string(id), path: taskPath(id)}, &task, func(string) bool {
 		return task.State.Terminal() || task.AwaitsInput()
 	})

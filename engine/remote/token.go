@@ -10,9 +10,9 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// CreateToken creates a token. If the response with the secret is lost, a retry returns Conflict,
+// Create creates a token. If the response with the secret is lost, a retry returns Conflict,
 // and the token must be revoked.
-func (e *Engine) CreateToken(ctx context.Context, o engine.TokenRequest) (made engine.IssuedToken, err error) {
+func (e engineTokens) Create(ctx context.Context, o engine.TokenRequest) (made engine.IssuedToken, err error) {
 	body := struct {
 		Name    string    `json:"name"`
 		Org     string    `json:"org,omitempty"`
@@ -25,13 +25,13 @@ func (e *Engine) CreateToken(ctx context.Context, o engine.TokenRequest) (made e
 	return made, err
 }
 
-// Tokens lists tokens by creation time.
-func (e *Engine) Tokens(ctx context.Context) ([]engine.Token, error) {
-	return list[engine.Token](ctx, e, request{what: "tokens", path: "/v1/tokens"}, 0)
+// List lists tokens by creation time.
+func (e engineTokens) List(ctx context.Context) ([]engine.Token, error) {
+	return list[engine.Token](ctx, e.Engine, request{what: "tokens", path: "/v1/tokens"}, 0)
 }
 
-// Audit lists audit entries.
-func (e *Engine) Audit(ctx context.Context, q engine.AuditQuery) ([]engine.AuditEntry, error) {
+// List lists audit entries.
+func (e engineAudit) List(ctx context.Context, q engine.AuditQuery) ([]engine.AuditEntry, error) {
 	query := url.Values{}
 	filter := map[string]string{
 		"action": q.Action, "actor": q.Actor, "subject": q.Subject, "session": string(q.Session),
@@ -44,11 +44,11 @@ func (e *Engine) Audit(ctx context.Context, q engine.AuditQuery) ([]engine.Audit
 	if q.After != 0 {
 		query.Set("after", strconv.FormatInt(q.After, 10))
 	}
-	return list[engine.AuditEntry](ctx, e, request{what: "the audit log", path: "/v1/audit", query: query}, q.Limit)
+	return list[engine.AuditEntry](ctx, e.Engine, request{what: "the audit log", path: "/v1/audit", query: query}, q.Limit)
 }
 
-// RevokeToken revokes a token permanently.
-func (e *Engine) RevokeToken(ctx context.Context, id perdure.TokenID, by string) (t engine.Token, err error) {
+// Revoke revokes a token permanently.
+func (e engineTokens) Revoke(ctx context.Context, id perdure.TokenID, by string) (t engine.Token, err error) {
 	_, err = e.call(ctx, request{
 		what: "revoke token " + string(id), path: "/v1/tokens/" + segment(id), remove: true, actor: by,
 	}, &t)

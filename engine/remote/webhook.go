@@ -12,9 +12,9 @@ import (
 
 func webhookPath(id perdure.WebhookID) string { return "/v1/webhooks/" + segment(id) }
 
-// CreateWebhook creates a webhook. The client creates a missing id, so that a retry finds the same
+// Create creates a webhook. The client creates a missing id, so that a retry finds the same
 // webhook. The server decides who the owner is.
-func (e *Engine) CreateWebhook(ctx context.Context, w webhook.Webhook) (made webhook.Created, err error) {
+func (e engineWebhooks) Create(ctx context.Context, w webhook.Webhook) (made webhook.Created, err error) {
 	if w.ID == "" {
 		w.ID = perdure.FormatID[perdure.WebhookID](uuid.Must(uuid.NewV7()))
 	}
@@ -32,19 +32,19 @@ func (e *Engine) CreateWebhook(ctx context.Context, w webhook.Webhook) (made web
 	return made, err
 }
 
-// Webhook returns a webhook.
-func (e *Engine) Webhook(ctx context.Context, id perdure.WebhookID) (w webhook.Webhook, err error) {
+// Get returns a webhook.
+func (e engineWebhooks) Get(ctx context.Context, id perdure.WebhookID) (w webhook.Webhook, err error) {
 	_, err = e.call(ctx, request{what: "webhook " + string(id), path: webhookPath(id)}, &w)
 	return w, err
 }
 
-// Webhooks lists webhooks by creation time.
-func (e *Engine) Webhooks(ctx context.Context) ([]webhook.Webhook, error) {
-	return list[webhook.Webhook](ctx, e, request{what: "webhooks", path: "/v1/webhooks"}, 0)
+// List lists webhooks by creation time.
+func (e engineWebhooks) List(ctx context.Context) ([]webhook.Webhook, error) {
+	return list[webhook.Webhook](ctx, e.Engine, request{what: "webhooks", path: "/v1/webhooks"}, 0)
 }
 
-// ChangeWebhook changes a webhook.
-func (e *Engine) ChangeWebhook(
+// Change changes a webhook.
+func (e engineWebhooks) Change(
 	ctx context.Context, id perdure.WebhookID, change webhook.Patch,
 ) (w webhook.Webhook, err error) {
 	_, err = e.call(ctx, request{
@@ -53,29 +53,29 @@ func (e *Engine) ChangeWebhook(
 	return w, err
 }
 
-// RotateWebhook creates a new secret for a webhook.
-func (e *Engine) RotateWebhook(ctx context.Context, id perdure.WebhookID) (made webhook.Created, err error) {
+// Rotate creates a new secret for a webhook.
+func (e engineWebhooks) Rotate(ctx context.Context, id perdure.WebhookID) (made webhook.Created, err error) {
 	_, err = e.call(ctx, request{
 		what: "rotate the secret of webhook " + string(id), path: webhookPath(id) + "/rotate", body: struct{}{},
 	}, &made)
 	return made, err
 }
 
-// DeleteWebhook removes a webhook and its deliveries. A retry gets the same response.
-func (e *Engine) DeleteWebhook(ctx context.Context, id perdure.WebhookID) error {
+// Delete removes a webhook and its deliveries. A retry gets the same response.
+func (e engineWebhooks) Delete(ctx context.Context, id perdure.WebhookID) error {
 	_, err := e.call(ctx, request{what: "delete webhook " + string(id), path: webhookPath(id), remove: true}, nil)
 	return err
 }
 
-// WebhookDeliveries lists deliveries of a webhook, newest first.
-func (e *Engine) WebhookDeliveries(ctx context.Context, id perdure.WebhookID, limit int) ([]webhook.Delivery, error) {
-	return list[webhook.Delivery](ctx, e, request{
+// Deliveries lists deliveries of a webhook, newest first.
+func (e engineWebhooks) Deliveries(ctx context.Context, id perdure.WebhookID, limit int) ([]webhook.Delivery, error) {
+	return list[webhook.Delivery](ctx, e.Engine, request{
 		what: "deliveries of " + string(id), path: webhookPath(id) + "/deliveries",
 	}, limit)
 }
 
-// RedeliverWebhook queues a delivery again.
-func (e *Engine) RedeliverWebhook(
+// Redeliver queues a delivery again.
+func (e engineWebhooks) Redeliver(
 	ctx context.Context, id perdure.WebhookID, delivery perdure.WebhookDeliveryID,
 ) (d webhook.Delivery, err error) {
 	path := webhookPath(id) + "/deliveries/" + segment(delivery) + "/redeliver"
@@ -83,8 +83,8 @@ func (e *Engine) RedeliverWebhook(
 	return d, err
 }
 
-// TestWebhook queues a ping.
-func (e *Engine) TestWebhook(ctx context.Context, id perdure.WebhookID) (d webhook.Delivery, err error) {
+// Test queues a ping.
+func (e engineWebhooks) Test(ctx context.Context, id perdure.WebhookID) (d webhook.Delivery, err error) {
 	_, err = e.call(ctx, request{
 		what: "test webhook " + string(id), path: webhookPath(id) + "/test", body: struct{}{},
 	}, &d)

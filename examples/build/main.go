@@ -87,7 +87,7 @@ func run(ctx context.Context, dir string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1) // Run's one result
 	go func() { ended <- eng.Run(ctx) }()
-	err = eng.WaitIdle(ctx, id)
+	err = eng.Sessions().WaitIdle(ctx, id)
 	cancel()
 	if runErr := <-ended; err == nil {
 		err = runErr
@@ -100,14 +100,14 @@ func run(ctx context.Context, dir string) error {
 
 // conversation returns the session of an earlier process, or starts one.
 func conversation(ctx context.Context, eng *local.Engine) (perdure.SessionID, error) {
-	sessions, err := eng.Sessions(ctx, 1)
+	sessions, err := eng.Sessions().List(ctx, 1)
 	if err != nil {
 		return "", err
 	}
 	if len(sessions) > 0 {
 		return sessions[0].ID, nil
 	}
-	s, err := eng.NewSession(ctx, perdure.Agent{Instructions: "You ship releases."})
+	s, err := eng.Sessions().Create(ctx, perdure.Agent{Instructions: "You ship releases."})
 	if err != nil {
 		return "", err
 	}

@@ -232,7 +232,7 @@ func AnswerCalls(ctx context.Context, eng engine.Engine, id perdure.SessionID, p
 			return err
 		}
 		key := perdure.CallKey{Session: id, Call: asked.CallID}
-		err = eng.AnswerCall(ctx, key, "app", perdure.ToolResult{Result: answer})
+		err = eng.Calls().Answer(ctx, key, "app", perdure.ToolResult{Result: answer})
 		if errors.Is(err, perdure.Conflict) {
 			return nil // the call is already answered, or the turn was interrupted
 		}
@@ -281,12 +281,12 @@ func (r render) Kill(call tool.Call, force bool) { r.farm.Stop(call.Key, force) 
 
 // EndTask cancels a task and waits until it has ended.
 func EndTask(ctx context.Context, eng engine.Engine, id perdure.TaskID) (perdure.Task, error) {
-	receipt, err := eng.CancelTask(ctx, id, "user", "not needed any more")
+	receipt, err := eng.Tasks().Cancel(ctx, id, "user", "not needed any more")
 	if err != nil {
 		return perdure.Task{}, err
 	}
 	if receipt.RequestedAt.IsZero() {
 		fmt.Println("the task had already ended")
 	}
-	return eng.WaitTask(ctx, id)
+	return eng.Tasks().Wait(ctx, id)
 }

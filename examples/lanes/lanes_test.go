@@ -67,7 +67,7 @@ func play(t *testing.T, p plot) *stage {
 		}
 		cancel()
 	})
-	session, err := eng.NewSession(ctx, p.agent)
+	session, err := eng.Sessions().Create(ctx, p.agent)
 	if err == nil {
 		err = eng.Send(ctx, session.ID, perdure.Text("go"))
 	}
@@ -103,7 +103,7 @@ func until[F perdure.Fact](s *stage, n int) (fact F) {
 // said waits until the session is idle and returns the agent's last answer.
 func (s *stage) said() string {
 	s.t.Helper()
-	if err := s.WaitIdle(s.ctx, s.id); err != nil {
+	if err := s.Sessions().WaitIdle(s.ctx, s.id); err != nil {
 		s.t.Fatal(err)
 	}
 	events, err := s.Events(s.ctx, s.id, 0, 0)
@@ -124,7 +124,7 @@ func (s *stage) decide(n int, v perdure.Verdict) perdure.Approval {
 	s.t.Helper()
 	asked := until[perdure.ApprovalRequested](s, n).Approval
 	v.By = "user"
-	if _, err := s.DecideApproval(s.ctx, asked.ID, v); err != nil {
+	if _, err := s.Approvals().Decide(s.ctx, asked.ID, v); err != nil {
 		s.t.Fatal(err)
 	}
 	return asked
@@ -136,7 +136,7 @@ func TestImportMailLeavesItsTurn(t *testing.T) {
 	s := play(t, plot{tool: lanes.ImportMail(mail), args: "{folder: Work}"})
 	mail <- "1"
 	key := perdure.CallKey{Session: s.id, Call: until[perdure.ToolStarted](s, 1).CallID}
-	task, err := s.DetachCall(s.ctx, key, "user")
+	task, err := s.Calls().Detach(s.ctx, key, "user")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestImportMailLeavesItsTurn(t *testing.T) {
 	close(mail)
 	last := s.said()
 
-	log, err := s.TaskLog(s.ctx, task.ID, int64(len("Work 1\n")), 100)
+	log, err := s.Tasks().Log(s.ctx, task.ID, int64(len("Work 1\n")), 100)
 	if err != nil || len(log.Chunks) != 1 || string(log.Chunks[0].Bytes) != "Work 2\n" || log.End != 14 {
 		t.Errorf("the log has %+v, %v", log, err)
 	}
@@ -245,12 +245,12 @@ func TestBookRoomAsksInTheMiddle(t *testing.T) {
 			target := lanes.BookRoom(func(_, _, room string) error { booked <- room; return nil })
 			s := play(t, plot{cfg: local.Config{Route: lanes.Route}, tool: target, args: "{day: Monday}"})
 			question := until[perdure.TaskMessageSent](s, 1).Message
-			task, err := s.Task(s.ctx, question.Task)
+			task, err := s.Tasks().Get(s.ctx, question.Task)
 			if err != nil || question.Text != "Red and Blue are free on Monday. Which one?" {
 				t.Fatalf("asked %q, %v", question.Text, err)
 			}
 			answer := func(data string) error {
-				_, err := s.SendTask(s.ctx, task.ID, perdure.TaskMessage{Data: json.RawMessage(data), InReplyTo: task.InputRequest.ID, By: "user"})
+				_, err := s.Tasks().Send(s.ctx, task.ID, perdure.TaskMessage{Data: json.RawMessage(data), InReplyTo: task.InputRequest.ID, By: "user"})
 				return err
 			}
 			if err := answer(`{"room":"Green"}`); !errors.Is(err, perdure.Invalid) {

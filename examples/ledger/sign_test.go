@@ -44,19 +44,19 @@ func TestSignNotes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := eng.NewSession(ctx, perdure.Agent{})
+	s, err := eng.Sessions().Create(ctx, perdure.Agent{})
 	if err == nil {
 		err = eng.Send(ctx, s.ID, perdure.Text("sign the notes"))
 	}
 	if err == nil {
-		err = eng.WaitIdle(ctx, s.ID)
+		err = eng.Sessions().WaitIdle(ctx, s.ID)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	events, err := eng.Events(ctx, s.ID, 0, 0)
-	tasks, listed := eng.Tasks(ctx, s.ID)
+	tasks, listed := eng.Tasks().List(ctx, s.ID)
 
 	mac := hmac.New(sha256.New, []byte("correct-horse"))
 	mac.Write([]byte("black"))

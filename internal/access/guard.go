@@ -10,10 +10,15 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// Guard is an engine that checks the principal first: every method requires a scope, and every
+//go:generate go run ./gen
+
+// Guard is an engine that checks the principal first: every operation requires a scope, and every
 // object that is named by an id must belong to the principal's org. An object of another org is
-// reported as missing, with the same error as the engine's (ER2). Guard embeds no engine, so that a
-// new method of the port does not compile until it is guarded.
+// reported as missing, with the same error as the engine's (ER2).
+//
+// The table operations.txt says which scope an operation requires and whose object it names; most
+// methods are generated from it. Guard embeds no engine, so a new operation of the port does not
+// compile until the table has it.
 //
 // Without a principal in the context it only forwards to the engine.
 type Guard struct {
@@ -47,6 +52,12 @@ func (g *Guard) authorizeScope(ctx context.Context, s Scope) (context.Context, P
 		return ctx, p, true, err
 	}
 	return engine.WithOwner(ctx, engine.Owner{Org: p.Org, User: p.User}), p, true, nil
+}
+
+// scoped checks a scope for an operation that names no object.
+func (g *Guard) scoped(ctx context.Context, s Scope) (context.Context, error) {
+	ctx, _, _, err := g.authorizeScope(ctx, s)
+	return ctx, err
 }
 
 // missing returns the error of the engine for an unknown id.
@@ -111,21 +122,21 @@ func (g *Guard) authorizeObject(ctx context.Context, s Scope, t sessionObject) (
 
 func (g *Guard) task(ctx context.Context, s Scope, id perdure.TaskID) (context.Context, error) {
 	return g.authorizeObject(ctx, s, sessionObject{"task", string(id), func(ctx context.Context) (perdure.SessionID, error) {
-		t, err := g.inner.Task(ctx, id)
+		t, err := g.inner.Tasks().Get(ctx, id)
 		return t.Session, err
 	}})
 }
 
 func (g *Guard) approval(ctx context.Context, s Scope, id perdure.ApprovalID) (context.Context, error) {
 	return g.authorizeObject(ctx, s, sessionObject{"approval", string(id), func(ctx context.Context) (perdure.SessionID, error) {
-		a, err := g.inner.Approval(ctx, id)
+		a, err := g.inner.Approvals().Get(ctx, id)
 		return a.Session, err
 	}})
 }
 
 func (g *Guard) schedule(ctx context.Context, s Scope, id perdure.ScheduleID) (context.Context, error) {
 	return g.authorizeObject(ctx, s, sessionObject{"schedule", string(id), func(ctx context.Context) (perdure.SessionID, error) {
-		found, err := g.inner.Schedule(ctx, id)
+		found, err := g.inner.Schedules().Get(ctx, id)
 		return found.Session, err
 	}})
 }

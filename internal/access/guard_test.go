@@ -68,15 +68,15 @@ func TestOwnerIsInherited(t *testing.T) {
 	t.Parallel()
 	g, st := newGuard(t)
 	ada, eve := as(t, "acme", "ada"), as(t, "evil", "eve")
-	s := must1(g.NewSession(ada, perdure.Agent{Name: "a"}))
+	s := must1(g.Sessions().Create(ada, perdure.Agent{Name: "a"}))
 	if err := g.Send(ada, s.ID, perdure.Text("go")); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.WaitIdle(ada, s.ID); err != nil {
+	if err := g.Sessions().WaitIdle(ada, s.ID); err != nil {
 		t.Fatal(err)
 	}
-	fork := must1(g.Fork(as(t, "acme", "bob"), s.ID, engine.Fork{}))
-	all := must1(g.Sessions(ada, 0))
+	fork := must1(g.Archives().Fork(as(t, "acme", "bob"), s.ID, engine.Fork{}))
+	all := must1(g.Sessions().List(ada, 0))
 	if len(all) != 3 || fork.User != "ada" {
 		t.Errorf("got %+v, fork of %q", all, fork.User)
 	}
@@ -85,20 +85,20 @@ func TestOwnerIsInherited(t *testing.T) {
 			t.Errorf("%s is of %q in %q", one.ID, one.User, one.Org)
 		}
 	}
-	if theirs := must1(g.Sessions(eve, 0)); len(theirs) != 0 {
+	if theirs := must1(g.Sessions().List(eve, 0)); len(theirs) != 0 {
 		t.Errorf("another org sees %+v", theirs)
 	}
 	var file bytes.Buffer
-	if err := g.Export(ada, s.ID, &file); err != nil {
+	if err := g.Archives().Export(ada, s.ID, &file); err != nil {
 		t.Fatal(err)
 	}
 	if bytes.Contains(file.Bytes(), []byte("acme")) {
 		t.Error("the file says whose it was")
 	}
-	if err := g.DeleteSession(ada, s.ID); err != nil {
+	if err := g.Sessions().Delete(ada, s.ID); err != nil {
 		t.Fatal(err)
 	}
-	imported := must1(g.Import(eve, &file, engine.Import{}))
+	imported := must1(g.Archives().Import(eve, &file, engine.Import{}))
 	rows := map[string]int{}
 	err := st.View(t.Context(), func(r store.Reader) error {
 		found, err := r.Sessions().List(store.SessionFilter{})
@@ -110,7 +110,7 @@ func TestOwnerIsInherited(t *testing.T) {
 	if err != nil || imported.Org != "evil" || rows["evil eve"] != 2 || rows["acme ada"] != 1 {
 		t.Errorf("got %v, %v", rows, err)
 	}
-	if _, err := g.Session(ada, s.ID); !errors.Is(err, perdure.NotFound) {
+	if _, err := g.Sessions().Get(ada, s.ID); !errors.Is(err, perdure.NotFound) {
 		t.Errorf("the former owner: %v", err)
 	}
 }
@@ -121,9 +121,9 @@ func TestFollowEndsWithSession(t *testing.T) {
 	t.Parallel()
 	g, _ := newGuard(t)
 	ada, eve := as(t, "acme", "ada"), as(t, "evil", "eve")
-	s := must1(g.NewSession(ada, perdure.Agent{Name: "a"}))
+	s := must1(g.Sessions().Create(ada, perdure.Agent{Name: "a"}))
 	var file bytes.Buffer
-	if err := g.Export(ada, s.ID, &file); err != nil {
+	if err := g.Archives().Export(ada, s.ID, &file); err != nil {
 		t.Fatal(err)
 	}
 	follows, ended := make(chan struct{}, 1), make(chan error, 1) // one signal, and one result
@@ -139,10 +139,10 @@ func TestFollowEndsWithSession(t *testing.T) {
 		})
 	}()
 	<-follows
-	if err := g.DeleteSession(ada, s.ID); err != nil {
+	if err := g.Sessions().Delete(ada, s.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Import(eve, &file, engine.Import{}); err != nil {
+	if _, err := g.Archives().Import(eve, &file, engine.Import{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.Send(eve, s.ID, perdure.Text("ours")); err != nil {
@@ -169,7 +169,7 @@ func TestBudgetsOfOrgs(t *testing.T) {
 	ada, other := as(t, "acme", "ada"), as(t, "evil", "ada")
 	cap0 := func(ctx context.Context, s budget.Subject) budget.Standing {
 		t.Helper()
-		return must1(g.SetBudget(ctx, budget.Budget{Subject: s, Currency: budget.ModelCalls, Limit: 0, Action: budget.Stop}, "test"))
+		return must1(g.Budgets().Set(ctx, budget.Budget{Subject: s, Currency: budget.ModelCalls, Limit: 0, Action: budget.Stop}, "test"))
 	}
 	for _, subject := range []budget.Subject{{Scope: budget.User, ID: "ada"}, {Scope: budget.Agent, ID: "a"}, {Scope: budget.Org}} {
 		set := cap0(ada, subject)
@@ -177,26 +177,26 @@ func TestBudgetsOfOrgs(t *testing.T) {
 			t.Errorf("set for %+v", set.Subject)
 		}
 		for ctx, want := range map[context.Context]int{ada: 1, other: 0} {
-			s := must1(g.NewSession(ctx, perdure.Agent{Name: "a"}))
-			report := must1(g.CheckBudgets(ctx, s.ID))
+			s := must1(g.Sessions().Create(ctx, perdure.Agent{Name: "a"}))
+			report := must1(g.Budgets().Check(ctx, s.ID))
 			if len(report.Budgets) != want {
 				t.Errorf("%s: %d budgets count, want %d", subject.Scope, len(report.Budgets), want)
 			}
 			if want == 1 && report.Budgets[0].Subject != set.Subject {
 				t.Errorf("%s: reported as %+v, set as %+v", subject.Scope, report.Budgets[0].Subject, set.Subject)
 			}
-			if list := must1(g.Budgets(ctx, engine.BudgetFilter{})); len(list) != want {
+			if list := must1(g.Budgets().List(ctx, engine.BudgetFilter{})); len(list) != want {
 				t.Errorf("%s: %d are listed, want %d", subject.Scope, len(list), want)
 			}
 		}
-		if err := g.RemoveBudget(other, set.ID); !errors.Is(err, perdure.NotFound) {
+		if err := g.Budgets().Remove(other, set.ID); !errors.Is(err, perdure.NotFound) {
 			t.Errorf("removed by another org: %v", err)
 		}
-		if err := g.RemoveBudget(ada, set.ID); err != nil {
+		if err := g.Budgets().Remove(ada, set.ID); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := g.SetBudget(other, budget.Budget{Subject: budget.Subject{Scope: budget.Org, ID: "acme"}, Currency: budget.Calls}, "test"); !errors.Is(err, perdure.NotFound) {
+	if _, err := g.Budgets().Set(other, budget.Budget{Subject: budget.Subject{Scope: budget.Org, ID: "acme"}, Currency: budget.Calls}, "test"); !errors.Is(err, perdure.NotFound) {
 		t.Errorf("a cap for another org: %v", err)
 	}
 }
@@ -205,9 +205,9 @@ func TestBudgetsOfOrgs(t *testing.T) {
 func TestLocalOperator(t *testing.T) {
 	t.Parallel()
 	g, _ := newGuard(t)
-	s := must1(g.NewSession(as(t, "acme", "ada"), perdure.Agent{}))
-	own := must1(g.NewSession(t.Context(), perdure.Agent{}))
-	if got := must1(g.Session(t.Context(), s.ID)); got.Org != "acme" || own.Org != budget.DefaultOrg || len(must1(g.Sessions(t.Context(), 0))) != 2 {
+	s := must1(g.Sessions().Create(as(t, "acme", "ada"), perdure.Agent{}))
+	own := must1(g.Sessions().Create(t.Context(), perdure.Agent{}))
+	if got := must1(g.Sessions().Get(t.Context(), s.ID)); got.Org != "acme" || own.Org != budget.DefaultOrg || len(must1(g.Sessions().List(t.Context(), 0))) != 2 {
 		t.Errorf("got %+v and %+v", got, own)
 	}
 }

@@ -16,26 +16,13 @@ func (g *Guard) inDefaultOrg(ctx context.Context, s Scope) (_ context.Context, o
 	return ctx, !asks || p.Org == budget.DefaultOrg, err
 }
 
-// Agents lists the agents that sessions can be created from.
-func (g *Guard) Agents(ctx context.Context) ([]engine.AgentEntry, error) {
-	ctx, own, err := g.inDefaultOrg(ctx, Read)
-	if err != nil || !own {
-		return nil, err
-	}
-	return g.inner.Agents(ctx)
-}
-
-// Agent returns an agent. A principal that may write agents may read them too, because it must know
-// what it replaces.
-func (g *Guard) Agent(ctx context.Context, id string) (engine.AgentEntry, error) {
-	ctx, own, err := g.inDefaultOrg(ctx, readOrAdmin(ctx))
+// shared checks a scope, and that the principal's org has the named objects of the default org.
+func (g *Guard) shared(ctx context.Context, s Scope, kind, name string) (context.Context, error) {
+	ctx, own, err := g.inDefaultOrg(ctx, s)
 	if err == nil && !own {
-		err = missingName("agent", id)
+		err = missingName(kind, name)
 	}
-	if err != nil {
-		return engine.AgentEntry{}, err
-	}
-	return g.inner.Agent(ctx, id)
+	return ctx, err
 }
 
 // missingName returns the error of the engine for an unknown name.
@@ -43,8 +30,8 @@ func missingName(kind, name string) error {
 	return fmt.Errorf("%s %.80q: %w", kind, name, perdure.NotFound)
 }
 
-// EffectiveAgent resolves an agent as a session created now would have it.
-func (g *Guard) EffectiveAgent(ctx context.Context, id string) (engine.EffectiveAgent, error) {
+// Effective resolves an agent as a session created now would have it.
+func (g guardedAgents) Effective(ctx context.Context, id string) (engine.EffectiveAgent, error) {
 	ctx, own, err := g.inDefaultOrg(ctx, Read)
 	if err == nil && !own {
 		err = fmt.Errorf("effective agent: %w", missingName("agent", id))
@@ -52,52 +39,25 @@ func (g *Guard) EffectiveAgent(ctx context.Context, id string) (engine.Effective
 	if err != nil {
 		return engine.EffectiveAgent{}, err
 	}
-	return g.inner.EffectiveAgent(ctx, id)
+	return g.inner.Agents().Effective(ctx, id)
 }
 
-// AgentVersions returns every stored version of an agent.
-func (g *Guard) AgentVersions(ctx context.Context, id string, limit int) ([]engine.AgentEntry, error) {
-	ctx, own, err := g.inDefaultOrg(ctx, Read)
-	if err == nil && !own {
-		err = missingName("agent", id)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return g.inner.AgentVersions(ctx, id, limit)
-}
-
-// PutAgent writes a stored agent. Because that decides what the agent may do, it requires the scope
+// Put writes a stored agent. Because that decides what the agent may do, it requires the scope
 // admin, which agents never have. The directory has no orgs, so only the default org can write to
 // it.
-func (g *Guard) PutAgent(ctx context.Context, w engine.AgentWrite) (engine.AgentEntry, error) {
-	ctx, own, err := g.inDefaultOrg(ctx, Admin)
-	if err == nil && !own {
-		err = missingName("agent", w.Name)
-	}
+func (g guardedAgents) Put(ctx context.Context, w engine.AgentWrite) (engine.AgentEntry, error) {
+	ctx, err := g.shared(ctx, Admin, "agent", w.Name)
 	if err == nil {
 		err = g.machine.allow(ctx, w.Overlay.Model, w.Overlay.Metadata)
 	}
 	if err != nil {
 		return engine.AgentEntry{}, err
 	}
-	return g.inner.PutAgent(ctx, w)
+	return g.inner.Agents().Put(ctx, w)
 }
 
-// DeleteAgent marks a stored agent as deleted.
-func (g *Guard) DeleteAgent(ctx context.Context, id string, version int64) error {
-	ctx, own, err := g.inDefaultOrg(ctx, Admin)
-	if err == nil && !own {
-		err = missingName("agent", id)
-	}
-	if err != nil {
-		return err
-	}
-	return g.inner.DeleteAgent(ctx, id, version)
-}
-
-// StartAgentSession creates a session of an agent.
-func (g *Guard) StartAgentSession(ctx context.Context, o engine.AgentSessionRequest) (engine.Session, error) {
+// CreateFromAgent creates a session of an agent.
+func (g guardedSessions) CreateFromAgent(ctx context.Context, o engine.AgentSessionRequest) (engine.Session, error) {
 	ctx, own, err := g.inDefaultOrg(ctx, Write)
 	if err == nil && !own {
 		err = fmt.Errorf("start a session of %w", missingName("agent", o.Agent))
@@ -112,40 +72,30 @@ func (g *Guard) StartAgentSession(ctx context.Context, o engine.AgentSessionRequ
 		return engine.Session{}, orTaken(err, "session", string(o.ID))
 	}
 	p, asks := PrincipalFrom(ctx)
-	s, err := g.inner.StartAgentSession(ctx, o)
+	s, err := g.inner.Sessions().CreateFromAgent(ctx, o)
 	if err == nil && asks && s.Org != p.Org { // another org was faster
 		return engine.Session{}, idTaken("session", string(o.ID))
 	}
 	return s, err
 }
 
-// Connections lists the servers whose tools agents may use.
-func (g *Guard) Connections(ctx context.Context) ([]engine.Connection, error) {
-	ctx, own, err := g.inDefaultOrg(ctx, Read)
-	if err != nil || !own {
-		return nil, err
-	}
-	return g.inner.Connections(ctx)
-}
-
-// TestConnection connects to a server again. It requires the scope admin, because it may start the
-// server.
-func (g *Guard) TestConnection(ctx context.Context, name string) (engine.Connection, error) {
-	ctx, own, err := g.inDefaultOrg(ctx, Admin)
-	if err == nil && !own {
-		err = missingName("connection", name)
+// Put writes a harness. It requires the scope admin, because a harness decides what agents
+// may do.
+func (g guardedHarnesses) Put(ctx context.Context, w engine.HarnessWrite) (engine.HarnessEntry, error) {
+	ctx, err := g.shared(ctx, Admin, "harness", w.Name)
+	if err == nil {
+		err = g.machine.allow(ctx, w.Overlay.Model, w.Overlay.Metadata)
 	}
 	if err != nil {
-		return engine.Connection{}, err
+		return engine.HarnessEntry{}, err
 	}
-	return g.inner.TestConnection(ctx, name)
+	return g.inner.Harnesses().Put(ctx, w)
 }
 
-// Providers lists the configured model providers.
-func (g *Guard) Providers(ctx context.Context) ([]engine.Provider, error) {
-	ctx, own, err := g.inDefaultOrg(ctx, Read)
-	if err != nil || !own {
-		return nil, err
+// readOrAdmin returns the scope for reading an object before it is replaced.
+func readOrAdmin(ctx context.Context) Scope {
+	if p, _ := PrincipalFrom(ctx); p.May(Admin) {
+		return Admin
 	}
-	return g.inner.Providers(ctx)
+	return Read
 }

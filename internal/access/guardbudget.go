@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-// SetBudget adds or changes a budget of the principal's org.
-func (g *Guard) SetBudget(ctx context.Context, b budget.Budget, by string) (budget.Standing, error) {
+// Set adds or changes a budget of the principal's org.
+func (g guardedBudgets) Set(ctx context.Context, b budget.Budget, by string) (budget.Standing, error) {
 	ctx, p, asks, err := g.authorizeScope(ctx, Admin)
 	if err != nil {
 		return budget.Standing{}, err
@@ -21,23 +21,23 @@ func (g *Guard) SetBudget(ctx context.Context, b budget.Budget, by string) (budg
 			return budget.Standing{}, err
 		}
 	}
-	set, err := g.inner.SetBudget(ctx, b, by)
+	set, err := g.inner.Budgets().Set(ctx, b, by)
 	if asks {
 		_, set.Subject = set.Subject.Plain()
 	}
 	return set, err
 }
 
-// Budgets lists the budgets of the principal's org.
-func (g *Guard) Budgets(ctx context.Context, f engine.BudgetFilter) ([]budget.Standing, error) {
+// List lists the budgets of the principal's org.
+func (g guardedBudgets) List(ctx context.Context, f engine.BudgetFilter) ([]budget.Standing, error) {
 	ctx, p, asks, err := g.authorizeScope(ctx, Read)
 	if err != nil {
 		return nil, err
 	}
 	if !asks {
-		return g.inner.Budgets(ctx, f)
+		return g.inner.Budgets().List(ctx, f)
 	}
-	all, err := g.inner.Budgets(ctx, engine.BudgetFilter{Scope: f.Scope})
+	all, err := g.inner.Budgets().List(ctx, engine.BudgetFilter{Scope: f.Scope})
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (g *Guard) budget(ctx context.Context, s Scope, id perdure.BudgetID, what s
 	if err != nil || !asks {
 		return ctx, err
 	}
-	all, err := g.inner.Budgets(ctx, engine.BudgetFilter{})
+	all, err := g.inner.Budgets().List(ctx, engine.BudgetFilter{})
 	if err != nil {
 		return ctx, err
 	}
@@ -63,31 +63,31 @@ func (g *Guard) budget(ctx context.Context, s Scope, id perdure.BudgetID, what s
 	return ctx, err
 }
 
-// RemoveBudget removes a budget and its ledger.
-func (g *Guard) RemoveBudget(ctx context.Context, id perdure.BudgetID) error {
+// Remove removes a budget and its ledger.
+func (g guardedBudgets) Remove(ctx context.Context, id perdure.BudgetID) error {
 	ctx, err := g.budget(ctx, Admin, id, "remove budget")
 	if err != nil {
 		return err
 	}
-	return g.inner.RemoveBudget(ctx, id)
+	return g.inner.Budgets().Remove(ctx, id)
 }
 
-// BudgetEntries returns entries of the ledger of a budget.
-func (g *Guard) BudgetEntries(ctx context.Context, id perdure.BudgetID, limit int) ([]budget.Entry, error) {
+// Entries returns entries of the ledger of a budget.
+func (g guardedBudgets) Entries(ctx context.Context, id perdure.BudgetID, limit int) ([]budget.Entry, error) {
 	ctx, err := g.budget(ctx, Read, id, "the ledger of budget")
 	if err != nil {
 		return nil, err
 	}
-	return g.inner.BudgetEntries(ctx, id, limit)
+	return g.inner.Budgets().Entries(ctx, id, limit)
 }
 
-// CheckBudgets reports the standing of every budget of a session.
-func (g *Guard) CheckBudgets(ctx context.Context, id perdure.SessionID) (budget.Report, error) {
+// Check reports the standing of every budget of a session.
+func (g guardedBudgets) Check(ctx context.Context, id perdure.SessionID) (budget.Report, error) {
 	ctx, err := g.session(ctx, Read, id)
 	if err != nil {
 		return budget.Report{}, err
 	}
-	report, err := g.inner.CheckBudgets(ctx, id)
+	report, err := g.inner.Budgets().Check(ctx, id)
 	if _, asks := PrincipalFrom(ctx); asks {
 		for i := range report.Budgets {
 			_, report.Budgets[i].Subject = report.Budgets[i].Subject.Plain()
@@ -96,18 +96,9 @@ func (g *Guard) CheckBudgets(ctx context.Context, id perdure.SessionID) (budget.
 	return report, err
 }
 
-// Costs sums up the usage of the principal's org.
-func (g *Guard) Costs(ctx context.Context, q engine.CostQuery) (engine.CostReport, error) {
-	ctx, _, _, err := g.authorizeScope(ctx, Read)
-	if err != nil {
-		return engine.CostReport{}, err
-	}
-	return g.inner.Costs(ctx, q)
-}
-
-// CreateToken creates a token. A principal can grant only scopes that it has, and only Root can
+// Create creates a token. A principal can grant only scopes that it has, and only Root can
 // create tokens for another org.
-func (g *Guard) CreateToken(ctx context.Context, o engine.TokenRequest) (engine.IssuedToken, error) {
+func (g guardedTokens) Create(ctx context.Context, o engine.TokenRequest) (engine.IssuedToken, error) {
 	ctx, p, asks, err := g.authorizeScope(ctx, Admin)
 	if err != nil {
 		return engine.IssuedToken{}, err
@@ -128,12 +119,12 @@ func (g *Guard) CreateToken(ctx context.Context, o engine.TokenRequest) (engine.
 				"name scopes that it has", perdure.Denied, p.ID)
 		}
 	}
-	return g.inner.CreateToken(ctx, o)
+	return g.inner.Tokens().Create(ctx, o)
 }
 
-// Tokens lists the tokens of the principal's org. Root sees all tokens, because it can create
+// List lists the tokens of the principal's org. Root sees all tokens, because it can create
 // tokens for any org.
-func (g *Guard) Tokens(ctx context.Context) ([]engine.Token, error) {
+func (g guardedTokens) List(ctx context.Context) ([]engine.Token, error) {
 	inner, p, _, err := g.authorizeScope(ctx, Admin)
 	if err != nil {
 		return nil, err
@@ -141,20 +132,11 @@ func (g *Guard) Tokens(ctx context.Context) ([]engine.Token, error) {
 	if p.ID == Root {
 		inner = ctx
 	}
-	return g.inner.Tokens(inner)
+	return g.inner.Tokens().List(inner)
 }
 
-// Audit lists audit entries of the principal's org. This applies to Root too.
-func (g *Guard) Audit(ctx context.Context, q engine.AuditQuery) ([]engine.AuditEntry, error) {
-	ctx, _, _, err := g.authorizeScope(ctx, Admin)
-	if err != nil {
-		return nil, err
-	}
-	return g.inner.Audit(ctx, q)
-}
-
-// RevokeToken revokes a token permanently.
-func (g *Guard) RevokeToken(ctx context.Context, id perdure.TokenID, by string) (engine.Token, error) {
+// Revoke revokes a token permanently.
+func (g guardedTokens) Revoke(ctx context.Context, id perdure.TokenID, by string) (engine.Token, error) {
 	inner, p, _, err := g.authorizeScope(ctx, Admin)
 	if err != nil {
 		return engine.Token{}, err
@@ -162,5 +144,5 @@ func (g *Guard) RevokeToken(ctx context.Context, id perdure.TokenID, by string) 
 	if p.ID == Root {
 		inner = ctx
 	}
-	return g.inner.RevokeToken(inner, id, by)
+	return g.inner.Tokens().Revoke(inner, id, by)
 }

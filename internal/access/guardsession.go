@@ -2,7 +2,7 @@ package access
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -15,8 +15,8 @@ func idTaken(kind, id string) error {
 	return fmt.Errorf("%s %s: %w: the id is taken", kind, id, perdure.Conflict)
 }
 
-// NewSession creates a session of the principal's org.
-func (g *Guard) NewSession(ctx context.Context, agent perdure.Agent) (engine.Session, error) {
+// Create creates a session of the principal's org.
+func (g guardedSessions) Create(ctx context.Context, agent perdure.Agent) (engine.Session, error) {
 	ctx, _, _, err := g.authorizeScope(ctx, Write)
 	if err == nil {
 		err = g.machine.allow(ctx, agent.Model, agent.Metadata)
@@ -24,12 +24,12 @@ func (g *Guard) NewSession(ctx context.Context, agent perdure.Agent) (engine.Ses
 	if err != nil {
 		return engine.Session{}, err
 	}
-	return g.inner.NewSession(ctx, agent)
+	return g.inner.Sessions().Create(ctx, agent)
 }
 
-// NewSessionAs creates a session of the principal's org. It does not reveal a session of another
+// CreateAs creates a session of the principal's org. It does not reveal a session of another
 // org, even one with the same id and agent.
-func (g *Guard) NewSessionAs(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (engine.Session, error) {
+func (g guardedSessions) CreateAs(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (engine.Session, error) {
 	ctx, p, asks, err := g.authorizeScope(ctx, Write)
 	if err == nil {
 		err = g.machine.allow(ctx, agent.Model, agent.Metadata)
@@ -40,7 +40,7 @@ func (g *Guard) NewSessionAs(ctx context.Context, id perdure.SessionID, agent pe
 	if other, err := g.foreign(ctx, id); err != nil || other {
 		return engine.Session{}, orTaken(err, "session", string(id))
 	}
-	s, err := g.inner.NewSessionAs(ctx, id, agent)
+	s, err := g.inner.Sessions().CreateAs(ctx, id, agent)
 	if err == nil && asks && s.Org != p.Org { // another org was faster
 		return engine.Session{}, idTaken("session", string(id))
 	}
@@ -54,48 +54,21 @@ func orTaken(err error, kind, id string) error {
 	return idTaken(kind, id)
 }
 
-// Session returns a session.
-func (g *Guard) Session(ctx context.Context, id perdure.SessionID) (engine.Session, error) {
+// Get returns a session.
+func (g guardedSessions) Get(ctx context.Context, id perdure.SessionID) (engine.Session, error) {
 	ctx, p, asks, err := g.authorizeScope(ctx, Read)
 	if err != nil {
 		return engine.Session{}, err
 	}
-	s, err := g.inner.Session(ctx, id)
+	s, err := g.inner.Sessions().Get(ctx, id)
 	if err == nil && asks && s.Org != p.Org {
 		return engine.Session{}, missing("session", string(id))
 	}
 	return s, err
 }
 
-// Sessions lists the sessions of the principal's org.
-func (g *Guard) Sessions(ctx context.Context, limit int) ([]engine.Session, error) {
-	ctx, _, _, err := g.authorizeScope(ctx, Read)
-	if err != nil {
-		return nil, err
-	}
-	return g.inner.Sessions(ctx, limit)
-}
-
-// SessionsWhere lists the sessions of the principal's org that a filter matches.
-func (g *Guard) SessionsWhere(ctx context.Context, f engine.SessionFilter) ([]engine.Session, error) {
-	ctx, _, _, err := g.authorizeScope(ctx, Read)
-	if err != nil {
-		return nil, err
-	}
-	return g.inner.SessionsWhere(ctx, f)
-}
-
-// DeleteSession permanently removes a session.
-func (g *Guard) DeleteSession(ctx context.Context, id perdure.SessionID) error {
-	ctx, err := g.session(ctx, Write, id)
-	if err != nil {
-		return err
-	}
-	return g.inner.DeleteSession(ctx, id)
-}
-
 // Fork creates a session of the same owner.
-func (g *Guard) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) (engine.Session, error) {
+func (g guardedArchives) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) (engine.Session, error) {
 	ctx, err := g.session(ctx, Write, id)
 	if err != nil {
 		return engine.Session{}, err
@@ -103,27 +76,18 @@ func (g *Guard) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) (
 	if other, err := g.foreign(ctx, f.ID); err != nil || other {
 		return engine.Session{}, orTaken(err, "session", string(f.ID))
 	}
-	return g.inner.Fork(ctx, id, f)
-}
-
-// Export writes a complete session, including its confidential parts.
-func (g *Guard) Export(ctx context.Context, id perdure.SessionID, w io.Writer) error {
-	ctx, err := g.session(ctx, Admin, id)
-	if err != nil {
-		return err
-	}
-	return g.inner.Export(ctx, id, w)
+	return g.inner.Archives().Fork(ctx, id, f)
 }
 
 // Import adds a session to the principal's org. It requires the scope admin, because the file
 // itself states what was approved.
-func (g *Guard) Import(ctx context.Context, r io.Reader, how engine.Import) (engine.Session, error) {
+func (g guardedArchives) Import(ctx context.Context, r io.Reader, how engine.Import) (engine.Session, error) {
 	ctx, _, _, err := g.authorizeScope(ctx, Admin)
 	if err != nil {
 		return engine.Session{}, err
 	}
 	how.Check = g.machine.imported(ctx)
-	return g.inner.Import(ctx, r, how)
+	return g.inner.Archives().Import(ctx, r, how)
 }
 
 // Send adds a message to a session.
@@ -136,51 +100,6 @@ func (g *Guard) Send(ctx context.Context, id perdure.SessionID, message perdure.
 		return err
 	}
 	return g.inner.Send(ctx, id, message)
-}
-
-// Interrupt requests the end of the running turn.
-func (g *Guard) Interrupt(ctx context.Context, id perdure.SessionID, by, why string) error {
-	ctx, err := g.session(ctx, Write, id)
-	if err != nil {
-		return err
-	}
-	return g.inner.Interrupt(ctx, id, by, why)
-}
-
-// PauseSession stops new work of a session until it is resumed.
-func (g *Guard) PauseSession(ctx context.Context, id perdure.SessionID, by, why string) error {
-	ctx, err := g.session(ctx, Write, id)
-	if err != nil {
-		return err
-	}
-	return g.inner.PauseSession(ctx, id, by, why)
-}
-
-// ResumeSession resumes a session. It is a decision of a person, so it requires the scope approve.
-func (g *Guard) ResumeSession(ctx context.Context, id perdure.SessionID, by string) error {
-	ctx, err := g.session(ctx, Approve, id)
-	if err != nil {
-		return err
-	}
-	return g.inner.ResumeSession(ctx, id, by)
-}
-
-// WaitIdle returns when the session is idle.
-func (g *Guard) WaitIdle(ctx context.Context, id perdure.SessionID) error {
-	ctx, err := g.session(ctx, Read, id)
-	if err != nil {
-		return err
-	}
-	return g.inner.WaitIdle(ctx, id)
-}
-
-// Events returns events of a session.
-func (g *Guard) Events(ctx context.Context, id perdure.SessionID, after int64, limit int) ([]perdure.Event, error) {
-	ctx, err := g.session(ctx, Read, id)
-	if err != nil {
-		return nil, err
-	}
-	return g.inner.Events(ctx, id, after, limit)
 }
 
 // Follow calls fn with every event of a session. The store ends the stream when the session is
@@ -203,20 +122,54 @@ func (g *Guard) Follow(ctx context.Context, id perdure.SessionID, after int64, f
 	})
 }
 
-// Tools lists the tools, which all orgs share.
-func (g *Guard) Tools(ctx context.Context) ([]engine.Tool, error) {
-	ctx, _, _, err := g.authorizeScope(ctx, Read)
-	if err != nil {
-		return nil, err
+// Wait waits until a call of a session has ended or awaits input.
+func (g guardedHostCalls) Wait(ctx context.Context, id perdure.SessionID, made engine.HostCall) (engine.HostCall, error) {
+	var err error
+	if made.Task != nil { // the engine checks that the task belongs to the session
+		ctx, err = g.task(ctx, Read, made.Task.ID)
+	} else {
+		ctx, err = g.session(ctx, Read, id)
 	}
-	return g.inner.Tools(ctx)
+	if err != nil {
+		return made, err
+	}
+	return g.inner.HostCalls().Wait(ctx, id, made)
 }
 
-// CallTool runs a tool outside any session.
-func (g *Guard) CallTool(ctx context.Context, name string, args json.RawMessage) (perdure.ToolResult, error) {
-	ctx, _, _, err := g.authorizeScope(ctx, Write)
+// CancelWhere requests the end of many tasks of the principal's org.
+func (g guardedTasks) CancelWhere(ctx context.Context, o engine.BulkCancel) (engine.Bulk, error) {
+	ctx, _, asks, err := g.authorizeScope(ctx, Write)
 	if err != nil {
-		return perdure.ToolResult{}, err
+		return engine.Bulk{}, err
 	}
-	return g.inner.CallTool(ctx, name, args)
+	if asks {
+		all, err := g.inner.Tasks().List(ctx, o.Filter.Session)
+		own, err := ownOnly(ctx, g.Guard, all, err, func(t perdure.Task) perdure.SessionID { return t.Session })
+		if err != nil {
+			return engine.Bulk{}, err
+		}
+		o.AllowedSessions = map[perdure.SessionID]bool{}
+		for _, t := range own {
+			o.AllowedSessions[t.Session] = true
+		}
+	}
+	return g.inner.Tasks().CancelWhere(ctx, o)
+}
+
+// Create creates a schedule of a session. Conflict: another session has the id.
+func (g guardedSchedules) Create(ctx context.Context, s perdure.Schedule) (perdure.Schedule, error) {
+	ctx, err := g.session(ctx, Write, s.Session)
+	if err != nil {
+		return perdure.Schedule{}, err
+	}
+	if _, asks := PrincipalFrom(ctx); asks && s.ID != "" {
+		known, err := g.inner.Schedules().Get(ctx, s.ID)
+		if err == nil && known.Session != s.Session {
+			return perdure.Schedule{}, idTaken("schedule", string(s.ID))
+		}
+		if err != nil && !errors.Is(err, perdure.NotFound) {
+			return perdure.Schedule{}, err
+		}
+	}
+	return g.inner.Schedules().Create(ctx, s)
 }

@@ -32,35 +32,38 @@ func TestS04MachineIsTheOperators(t *testing.T) {
 		p.ID, p.Org, p.Agent = id, org, agent
 		return access.WithPrincipal(t.Context(), p)
 	}
-	must1(g.PutAgent(t.Context(), engine.AgentWrite{Name: "plain"}))
+	must1(g.Agents().Put(t.Context(), engine.AgentWrite{Name: "plain"}))
 	folder, file := map[string]string{"workspace": "/"}, "file:/etc/passwd"
 	asked := perdure.Text("hi")
 	asked.Model = file
 
 	for name, say := range map[string]func(ctx context.Context) error{
 		"a session in a folder": func(ctx context.Context) error {
-			_, err := g.NewSession(ctx, perdure.Agent{Metadata: folder})
+			_, err := g.Sessions().Create(ctx, perdure.Agent{Metadata: folder})
 			return err
 		},
-		"a session with a file": func(ctx context.Context) error { _, err := g.NewSession(ctx, perdure.Agent{Model: file}); return err },
+		"a session with a file": func(ctx context.Context) error {
+			_, err := g.Sessions().Create(ctx, perdure.Agent{Model: file})
+			return err
+		},
 		"a session of an id in a folder": func(ctx context.Context) error {
-			_, err := g.NewSessionAs(ctx, perdure.FormatID[perdure.SessionID](uuid.Must(uuid.NewV7())), perdure.Agent{Metadata: folder})
+			_, err := g.Sessions().CreateAs(ctx, perdure.FormatID[perdure.SessionID](uuid.Must(uuid.NewV7())), perdure.Agent{Metadata: folder})
 			return err
 		},
 		"a session of an id with a file": func(ctx context.Context) error {
-			_, err := g.NewSessionAs(ctx, perdure.FormatID[perdure.SessionID](uuid.Must(uuid.NewV7())), perdure.Agent{Model: file})
+			_, err := g.Sessions().CreateAs(ctx, perdure.FormatID[perdure.SessionID](uuid.Must(uuid.NewV7())), perdure.Agent{Model: file})
 			return err
 		},
 		"a session of an agent in a folder": func(ctx context.Context) error {
-			_, err := g.StartAgentSession(ctx, engine.AgentSessionRequest{Agent: "plain", Metadata: folder})
+			_, err := g.Sessions().CreateFromAgent(ctx, engine.AgentSessionRequest{Agent: "plain", Metadata: folder})
 			return err
 		},
 		"a session of an agent with a file": func(ctx context.Context) error {
-			_, err := g.StartAgentSession(ctx, engine.AgentSessionRequest{Agent: "plain", Model: file})
+			_, err := g.Sessions().CreateFromAgent(ctx, engine.AgentSessionRequest{Agent: "plain", Model: file})
 			return err
 		},
 		"a message to a file": func(ctx context.Context) error {
-			s, err := g.NewSession(ctx, perdure.Agent{})
+			s, err := g.Sessions().Create(ctx, perdure.Agent{})
 			if err == nil {
 				err = g.Send(ctx, s.ID, asked)
 			}
@@ -101,12 +104,12 @@ func TestS04MachineIsTheOperators(t *testing.T) {
 func archive(t *testing.T, a perdure.Agent, m perdure.Message) *bytes.Buffer {
 	t.Helper()
 	far, _ := newEngine(t)
-	s := must1(far.NewSession(t.Context(), a))
-	if err := errors.Join(far.Send(t.Context(), s.ID, m), far.WaitIdle(t.Context(), s.ID)); err != nil {
+	s := must1(far.Sessions().Create(t.Context(), a))
+	if err := errors.Join(far.Send(t.Context(), s.ID, m), far.Sessions().WaitIdle(t.Context(), s.ID)); err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := far.Export(t.Context(), s.ID, &b); err != nil {
+	if err := far.Archives().Export(t.Context(), s.ID, &b); err != nil {
 		t.Fatal(err)
 	}
 	return &b
@@ -114,16 +117,16 @@ func archive(t *testing.T, a perdure.Agent, m perdure.Message) *bytes.Buffer {
 
 // put stores an agent with a name of its own, and lay a harness.
 func put(ctx context.Context, g *access.Guard, o agent.Overlay) error {
-	_, err := g.PutAgent(ctx, engine.AgentWrite{Name: uuid.NewString(), Overlay: o})
+	_, err := g.Agents().Put(ctx, engine.AgentWrite{Name: uuid.NewString(), Overlay: o})
 	return err
 }
 
 func lay(ctx context.Context, g *access.Guard, o agent.Overlay) error {
-	_, err := g.PutHarness(ctx, engine.HarnessWrite{Name: uuid.NewString(), Overlay: o})
+	_, err := g.Harnesses().Put(ctx, engine.HarnessWrite{Name: uuid.NewString(), Overlay: o})
 	return err
 }
 
 func take(ctx context.Context, g *access.Guard, file *bytes.Buffer) error {
-	_, err := g.Import(ctx, file, engine.Import{})
+	_, err := g.Archives().Import(ctx, file, engine.Import{})
 	return err
 }

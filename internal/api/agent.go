@@ -46,14 +46,14 @@ func (a *API) agentOperations() {
 	read(a, operation{id: "list-agents", path: "/v1/agents", policy: reads, summary: "List agents: those given in the configuration, and stored ones"}, a.listAgents)
 	read(a, operation{id: "get-agent", path: "/v1/agents/{agent}", policy: reads, summary: "Show an agent", errors: missing},
 		func(ctx context.Context, in *OfAgent) (*oneAgent, error) {
-			one, err := a.cfg.Engine.Agent(ctx, in.ID)
+			one, err := a.cfg.Engine.Agents().Get(ctx, in.ID)
 			return &oneAgent{Body: one}, err
 		})
 	read(a, operation{
 		id: "get-effective-agent", path: "/v1/agents/{agent}/effective", policy: reads, summary: "Show an agent merged with its harnesses, as a new session would use it",
 		errors: append(missing, http.StatusConflict),
 	}, func(ctx context.Context, in *OfAgent) (*effectiveAgent, error) {
-		one, err := a.cfg.Engine.EffectiveAgent(ctx, in.ID)
+		one, err := a.cfg.Engine.Agents().Effective(ctx, in.ID)
 		return &effectiveAgent{Body: one}, err
 	})
 	read(a, operation{
@@ -71,7 +71,7 @@ func (a *API) agentOperations() {
 	write(a, operation{
 		id: "test-connection", path: "/v1/connections/{connection}/test", policy: administers, summary: "Test a connection: list the server's tools again, starting the server if necessary", errors: missing,
 	}, body[connectionAct]{optional: true}, func(ctx context.Context, in *ofConnection, _ connectionAct) (*oneConnection, error) {
-		c, err := a.cfg.Engine.TestConnection(ctx, in.Name)
+		c, err := a.cfg.Engine.Connections().Test(ctx, in.Name)
 		return &oneConnection{Body: c}, err
 	})
 	read(a, operation{id: "list-providers", path: "/v1/providers", policy: reads, summary: "List model providers, by name"}, a.listProviders)
@@ -84,7 +84,7 @@ func (a *API) listAgents(ctx context.Context, in *struct {
 }) (*page[engine.AgentEntry], error) {
 	return pageOfAppended(a, in.Paged, appendedList[engine.AgentEntry]{
 		name: orgPrefix(ctx) + "agents " + in.Source + " " + in.Status,
-		all:  func() ([]engine.AgentEntry, error) { return a.cfg.Engine.Agents(ctx) },
+		all:  func() ([]engine.AgentEntry, error) { return a.cfg.Engine.Agents().List(ctx) },
 		match: func(one engine.AgentEntry) bool {
 			return (in.Source == "" || one.Source == in.Source) && (in.Status == "" || one.Status == in.Status)
 		},
@@ -98,7 +98,7 @@ func (a *API) listAgentVersions(ctx context.Context, in *struct {
 }) (*page[engine.AgentEntry], error) {
 	return pageOfAppended(a, in.Paged, appendedList[engine.AgentEntry]{
 		name:  orgPrefix(ctx) + "versions of agent " + in.ID,
-		all:   func() ([]engine.AgentEntry, error) { return a.cfg.Engine.AgentVersions(ctx, in.ID, 0) },
+		all:   func() ([]engine.AgentEntry, error) { return a.cfg.Engine.Agents().Versions(ctx, in.ID, 0) },
 		match: func(engine.AgentEntry) bool { return true },
 		id:    func(one engine.AgentEntry) string { return strconv.FormatInt(one.Version, 10) },
 	})
@@ -118,14 +118,14 @@ func (a *API) putAgent(ctx context.Context, in *struct {
 	}
 	put, err := a.storedAgents().put(ctx, putRequest[engine.AgentEntry]{name: in.ID, id: string(w.ID), Conditions: in.Conditions, put: func(version int64) (engine.AgentEntry, error) {
 		w.Version = version
-		return a.cfg.Engine.PutAgent(ctx, w)
+		return a.cfg.Engine.Agents().Put(ctx, w)
 	}})
 	return &taggedAgent{put}, err
 }
 
 func (a *API) storedAgents() resourceHandler[engine.AgentEntry] {
 	return resourceHandler[engine.AgentEntry]{
-		noun: "agent", current: a.cfg.Engine.Agent, isID: isID[perdure.AgentID],
+		noun: "agent", current: a.cfg.Engine.Agents().Get, isID: isID[perdure.AgentID],
 		head: func(one engine.AgentEntry) storedHead {
 			return storedHead{id: one.ID, version: one.Version, stored: one.Source == engine.AgentFromStore, deleted: one.Status == string(agent.Deleted), written: one.UpdatedAt}
 		},
@@ -153,11 +153,11 @@ func (a *API) deleteAgent(ctx context.Context, in *struct {
 	OfAgent
 	IfMatch string `header:"If-Match" doc:"Only if the agent still has this ETag; * matches any."`
 }) (*nothing, error) {
-	return a.storedAgents().delete(ctx, deleteRequest{name: in.ID, ifMatch: in.IfMatch, delete: func(version int64) error { return a.cfg.Engine.DeleteAgent(ctx, in.ID, version) }})
+	return a.storedAgents().delete(ctx, deleteRequest{name: in.ID, ifMatch: in.IfMatch, delete: func(version int64) error { return a.cfg.Engine.Agents().Delete(ctx, in.ID, version) }})
 }
 
 func (a *API) listConnections(ctx context.Context, in *struct{ Paged }) (*page[engine.Connection], error) {
-	all, err := a.cfg.Engine.Connections(ctx)
+	all, err := a.cfg.Engine.Connections().List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (a *API) listConnections(ctx context.Context, in *struct{ Paged }) (*page[e
 }
 
 func (a *API) listProviders(ctx context.Context, in *struct{ Paged }) (*page[engine.Provider], error) {
-	all, err := a.cfg.Engine.Providers(ctx)
+	all, err := a.cfg.Engine.Connections().Providers(ctx)
 	if err != nil {
 		return nil, err
 	}

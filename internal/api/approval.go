@@ -43,7 +43,7 @@ func (a *API) approvalOperations() {
 	read(a, operation{
 		id: "get-approval", path: "/v1/approvals/{id}", policy: reads, summary: "Show an approval", errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *ofApproval) (*oneApproval, error) {
-		found, err := a.cfg.Engine.Approval(ctx, in.ID)
+		found, err := a.cfg.Engine.Approvals().Get(ctx, in.ID)
 		return &oneApproval{Body: found}, err
 	})
 	write(a, operation{
@@ -69,7 +69,7 @@ func (a *API) listApprovals(ctx context.Context, in *struct {
 			if in.Cursor == "" { // the state of the approval in the cursor may have changed
 				filter.State = in.State
 			}
-			return a.cfg.Engine.Approvals(ctx, filter)
+			return a.cfg.Engine.Approvals().List(ctx, filter)
 		},
 		match: func(p perdure.Approval) bool { return in.State == "" || p.State == in.State },
 		id:    func(p perdure.Approval) string { return string(p.ID) },
@@ -109,11 +109,11 @@ func (a *API) deny(ctx context.Context, in *ofApproval, body denying) (*oneAppro
 // its verdict is already recorded, the response is the current approval.
 func (a *API) decide(ctx context.Context, id perdure.ApprovalID, v perdure.Verdict) (*oneApproval, error) {
 	v.By = requestOf(ctx).actor
-	decided, refused := a.cfg.Engine.DecideApproval(ctx, id, v)
+	decided, refused := a.cfg.Engine.Approvals().Decide(ctx, id, v)
 	if refused == nil || !(errors.Is(refused, perdure.Conflict) && requestOf(ctx).repeated) {
 		return &oneApproval{Body: decided}, refused
 	}
-	decided, err := a.cfg.Engine.Approval(ctx, id)
+	decided, err := a.cfg.Engine.Approvals().Get(ctx, id)
 	want := perdure.ApprovalDenied
 	if v.Approve {
 		want = perdure.ApprovalApproved

@@ -54,7 +54,7 @@ func (a *API) forkSession(ctx context.Context, in *OfSession, body newFork) (*cr
 	if body.ID == "" {
 		body.ID = newID[perdure.SessionID](ctx)
 	}
-	s, err := a.cfg.Engine.Fork(ctx, in.ID, engine.Fork{ID: body.ID, At: body.At, Effects: body.Effects, Title: body.Title})
+	s, err := a.cfg.Engine.Archives().Fork(ctx, in.ID, engine.Fork{ID: body.ID, At: body.At, Effects: body.Effects, Title: body.Title})
 	return &created{Location: "/v1/sessions/" + string(s.ID), Body: s}, err
 }
 
@@ -69,7 +69,7 @@ func (a *API) exportSession(ctx context.Context, in *struct {
 	}
 	return &streamed{Body: func(c huma.Context) {
 		out := &archiveAnswer{to: c}
-		err := a.cfg.Engine.Export(ctx, in.ID, out)
+		err := a.cfg.Engine.Archives().Export(ctx, in.ID, out)
 		switch {
 		case err != nil && out.begun:
 			a.abort(ctx, err)
@@ -102,14 +102,14 @@ func (w *archiveAnswer) Write(p []byte) (int, error) {
 
 func (a *API) importSession(ctx context.Context, in *importQuery) (*created, error) {
 	req := requestOf(ctx)
-	s, err := a.cfg.Engine.Import(ctx, bytes.NewReader(req.body), engine.Import{TakeOver: in.TakeOver})
+	s, err := a.cfg.Engine.Archives().Import(ctx, bytes.NewReader(req.body), engine.Import{TakeOver: in.TakeOver})
 	if errors.Is(err, perdure.Conflict) && req.repeated { // an earlier attempt under this key lost its response
 		var head struct {
 			ID perdure.SessionID `json:"session_id"`
 		}
 		first, _, _ := bytes.Cut(req.body, []byte("\n"))
 		if perdure.DecodeKnownJSON(first, &head) == nil {
-			if existing, lookErr := a.cfg.Engine.Session(ctx, head.ID); lookErr == nil {
+			if existing, lookErr := a.cfg.Engine.Sessions().Get(ctx, head.ID); lookErr == nil {
 				s, err = existing, nil
 			}
 		}

@@ -39,7 +39,7 @@ func (a *API) listAudit(ctx context.Context, in *auditQuery) (*page[engine.Audit
 		}
 	}
 	limit := in.limit()
-	found, err := a.cfg.Engine.Audit(ctx, engine.AuditQuery{
+	found, err := a.cfg.Engine.Audit().List(ctx, engine.AuditQuery{
 		After: after, Limit: limit + 1, Action: in.Action, Actor: in.Actor, Subject: in.Subject, Session: in.Session,
 	})
 	if err != nil {

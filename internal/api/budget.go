@@ -73,7 +73,7 @@ func (a *API) budgetOperations() {
 	erase(a, operation{
 		id: "remove-budget", path: "/v1/budgets/{budget}", policy: administers, summary: "Remove a budget and its ledger", errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *OfBudget) (*nothing, error) {
-		err := a.cfg.Engine.RemoveBudget(ctx, in.ID)
+		err := a.cfg.Engine.Budgets().Remove(ctx, in.ID)
 		if errors.Is(err, perdure.NotFound) && requestOf(ctx).repeated {
 			err = nil
 		}
@@ -86,13 +86,13 @@ func (a *API) budgetOperations() {
 		OfBudget
 		Limit int `query:"limit" minimum:"1" doc:"Only this many of the latest entries."`
 	}) (*page[budget.Entry], error) {
-		found, err := a.cfg.Engine.BudgetEntries(ctx, in.ID, in.Limit)
+		found, err := a.cfg.Engine.Budgets().Entries(ctx, in.ID, in.Limit)
 		return pageOf(found, len(found), nil), err
 	})
 	read(a, operation{
 		id: "check-budgets", path: "/v1/sessions/{id}/budgets", policy: reads, summary: "Report the standing of all budgets of a session", errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *OfSession) (*oneReport, error) {
-		report, err := a.cfg.Engine.CheckBudgets(ctx, in.ID)
+		report, err := a.cfg.Engine.Budgets().Check(ctx, in.ID)
 		return &oneReport{Body: report}, err
 	})
 	read(a, operation{
@@ -102,13 +102,13 @@ func (a *API) budgetOperations() {
 		Session perdure.SessionID `query:"session" doc:"Only this session and its subagents."`
 		Since   time.Time         `query:"since" doc:"Only usage from this time on."`
 	}) (*oneCosts, error) {
-		report, err := a.cfg.Engine.Costs(ctx, engine.CostQuery{Group: in.Group, Session: in.Session, Since: in.Since})
+		report, err := a.cfg.Engine.Budgets().Costs(ctx, engine.CostQuery{Group: in.Group, Session: in.Session, Since: in.Since})
 		return &oneCosts{Body: report}, err
 	})
 }
 
 func (a *API) listBudgets(ctx context.Context, f engine.BudgetFilter) (*page[budget.Standing], error) {
-	found, err := a.cfg.Engine.Budgets(ctx, f)
+	found, err := a.cfg.Engine.Budgets().List(ctx, f)
 	return pageOf(found, len(found), nil), err
 }
 
@@ -117,6 +117,6 @@ func (a *API) setBudget(ctx context.Context, in *ofSubject, body newBudget) (*on
 	if err != nil {
 		return nil, err
 	}
-	set, err := a.cfg.Engine.SetBudget(ctx, b, requestOf(ctx).actor)
+	set, err := a.cfg.Engine.Budgets().Set(ctx, b, requestOf(ctx).actor)
 	return &oneBudget{Body: set}, err
 }

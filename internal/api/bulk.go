@@ -62,7 +62,7 @@ func (a *API) bulkOperations() {
 	}, body[newBulkCancel]{example: newBulkCancel{Filter: taskFilter{TaskFilter: engine.TaskFilter{Tool: "bash"}, Older: "1h"}, DryRun: true}}, a.cancelMany)
 	read(a, operation{id: "get-bulk", path: "/v1/bulks/{id}", policy: reads, summary: "Show the progress of a bulk operation", errors: []int{http.StatusNotFound}},
 		func(ctx context.Context, in *ofBulk) (*oneBulk, error) {
-			b, err := a.cfg.Engine.Bulk(ctx, in.ID)
+			b, err := a.cfg.Engine.Tasks().Bulk(ctx, in.ID)
 			return &oneBulk{Body: b}, err
 		})
 	write(a, operation{
@@ -101,14 +101,14 @@ func (a *API) cancelMany(ctx context.Context, _ *struct{}, in newBulkCancel) (*b
 			f.Before = moment
 		}
 	}
-	b, err := a.cfg.Engine.CancelWhere(ctx, order)
+	b, err := a.cfg.Engine.Tasks().CancelWhere(ctx, order)
 	return &bulkStarted{Location: "/v1/bulks/" + string(b.ID), Body: b}, err
 }
 
 // retryTask starts a call of the same tool with the same arguments. Requests with the same
 // idempotency key are one call.
 func (a *API) retryTask(ctx context.Context, in *OfTask, _ retrying) (*hostCallStarted, error) {
-	t, err := a.cfg.Engine.Task(ctx, in.ID)
+	t, err := a.cfg.Engine.Tasks().Get(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -122,6 +122,6 @@ func (a *API) retryTask(ctx context.Context, in *OfTask, _ retrying) (*hostCallS
 	if req := requestOf(ctx); req.hasKey {
 		order.Key = "retry:" + hex.EncodeToString(req.seed[:])
 	}
-	c, err := a.cfg.Engine.StartCall(ctx, order)
+	c, err := a.cfg.Engine.HostCalls().Start(ctx, order)
 	return startedHostCall(c), err
 }

@@ -102,7 +102,7 @@ func (a *API) hostCallOperations() {
 		id: "get-host-call", path: "/v1/sessions/{id}/calls/{call}/task", policy: reads, summary: "Show a call started without a model, with its task and its result",
 		errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *ofCall) (*oneHostCall, error) {
-		c, err := a.cfg.Engine.FindCall(ctx, perdure.CallKey{Session: in.ID, Call: in.Call})
+		c, err := a.cfg.Engine.HostCalls().Find(ctx, perdure.CallKey{Session: in.ID, Call: in.Call})
 		return shownHostCall(c), err
 	})
 	write(a, operation{
@@ -110,10 +110,10 @@ func (a *API) hostCallOperations() {
 		errors: []int{http.StatusNotFound},
 	}, body[detaching]{optional: true}, func(ctx context.Context, in *ofCall, _ detaching) (*oneHostCall, error) {
 		key := perdure.CallKey{Session: in.ID, Call: in.Call}
-		if err := a.cfg.Engine.AcknowledgeCall(ctx, key); err != nil {
+		if err := a.cfg.Engine.HostCalls().MarkReported(ctx, key); err != nil {
 			return nil, err
 		}
-		c, err := a.cfg.Engine.FindCall(ctx, key)
+		c, err := a.cfg.Engine.HostCalls().Find(ctx, key)
 		return shownHostCall(c), err
 	})
 }
@@ -149,12 +149,12 @@ func (a *API) startCall(ctx context.Context, in *OfSession, order engine.HostCal
 	if req := requestOf(ctx); req.hasKey && order.Key == "" && order.JoinWindow == 0 {
 		order.Key = "request:" + hex.EncodeToString(req.seed[:])
 	}
-	c, err := a.cfg.Engine.StartCall(ctx, order)
+	c, err := a.cfg.Engine.HostCalls().Start(ctx, order)
 	return startedHostCall(c), err
 }
 
 func (a *API) listCalls(ctx context.Context, in *OfSession) (*page[call], error) {
-	calls, err := a.cfg.Engine.Calls(ctx, in.ID)
+	calls, err := a.cfg.Engine.Calls().List(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (a *API) listCalls(ctx context.Context, in *OfSession) (*page[call], error)
 }
 
 func (a *API) findCall(ctx context.Context, key perdure.CallKey) (perdure.Call, error) {
-	calls, err := a.cfg.Engine.Calls(ctx, key.Session)
+	calls, err := a.cfg.Engine.Calls().List(ctx, key.Session)
 	if err != nil {
 		return perdure.Call{}, err
 	}
@@ -186,7 +186,7 @@ func (a *API) resolveCall(ctx context.Context, in *ofCall, body resolution) (*on
 		return nil, err
 	}
 	key := perdure.CallKey{Session: in.ID, Call: in.Call}
-	refused := a.cfg.Engine.ResolveCall(ctx, key, resolution)
+	refused := a.cfg.Engine.Calls().Resolve(ctx, key, resolution)
 	if refused != nil && !(errors.Is(refused, perdure.Conflict) && requestOf(ctx).repeated) {
 		return nil, refused
 	}
@@ -201,7 +201,7 @@ func (a *API) resolveCall(ctx context.Context, in *ofCall, body resolution) (*on
 // call has already left the foreground, the response is the task that it became.
 func (a *API) detachCall(ctx context.Context, in *ofCall, _ detaching) (*oneTask, error) {
 	key := perdure.CallKey{Session: in.ID, Call: in.Call}
-	t, err := a.cfg.Engine.DetachCall(ctx, key, requestOf(ctx).actor)
+	t, err := a.cfg.Engine.Calls().Detach(ctx, key, requestOf(ctx).actor)
 	if err == nil || !requestOf(ctx).repeated {
 		return &oneTask{Body: withoutWorker(t)}, err
 	}
@@ -209,7 +209,7 @@ func (a *API) detachCall(ctx context.Context, in *ofCall, _ detaching) (*oneTask
 	if unread != nil || c.Task == "" {
 		return nil, err
 	}
-	t, err = a.cfg.Engine.Task(ctx, c.Task)
+	t, err = a.cfg.Engine.Tasks().Get(ctx, c.Task)
 	return &oneTask{Body: withoutWorker(t)}, err
 }
 
@@ -219,6 +219,6 @@ func (a *API) answerCall(ctx context.Context, in *ofCall, body clientAnswer) (*t
 	if err != nil {
 		return nil, err
 	}
-	err = a.cfg.Engine.AnswerCall(ctx, perdure.CallKey{Session: in.ID, Call: in.Call}, requestOf(ctx).actor, result)
+	err = a.cfg.Engine.Calls().Answer(ctx, perdure.CallKey{Session: in.ID, Call: in.Call}, requestOf(ctx).actor, result)
 	return &toolAnswer{Body: result}, err
 }

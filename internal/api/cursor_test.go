@@ -39,13 +39,31 @@ func (l *long) add() {
 	l.tasks = append(l.tasks, perdure.Task{ID: perdure.TaskID(fmt.Sprintf("task_%032d", n)), State: perdure.TaskQueued})
 }
 
-func (l *long) SessionsWhere(_ context.Context, f engine.SessionFilter) ([]engine.Session, error) {
+// longSessions implements engine.Sessions for long.
+type longSessions struct {
+	engine.Sessions
+	*long
+}
+
+// Sessions implements engine.Engine.
+func (l *long) Sessions() engine.Sessions { return longSessions{nil, l} }
+
+func (l longSessions) ListWhere(_ context.Context, f engine.SessionFilter) ([]engine.Session, error) {
 	got := l.sessions[:min(f.Limit, len(l.sessions))]
 	l.read += len(got)
 	return slices.Clone(got), nil
 }
 
-func (l *long) Tasks(context.Context, perdure.SessionID) ([]perdure.Task, error) {
+// longTasks implements engine.Tasks for long.
+type longTasks struct {
+	engine.Tasks
+	*long
+}
+
+// Tasks implements engine.Engine.
+func (l *long) Tasks() engine.Tasks { return longTasks{nil, l} }
+
+func (l longTasks) List(context.Context, perdure.SessionID) ([]perdure.Task, error) {
 	l.read += len(l.tasks)
 	return slices.Clone(l.tasks), nil
 }

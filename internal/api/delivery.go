@@ -77,7 +77,7 @@ func (a *API) listTaskMessages(ctx context.Context, in *struct {
 		return nil, invalid("query.after", "%v", err)
 	}
 	limit := orDefault(in.Limit, defaultPage)
-	messages, err := a.cfg.Engine.TaskMessages(ctx, in.ID, in.After, limit+1)
+	messages, err := a.cfg.Engine.Tasks().Messages(ctx, in.ID, in.After, limit+1)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (a *API) answerTask(ctx context.Context, in *OfTask, body inputAnswer) (*se
 		if err := perdure.DecodeJSON(body.Answer, &m.Text); err != nil {
 			return nil, invalid("/answer", "%v", err)
 		}
-		t, err := a.cfg.Engine.Task(ctx, in.ID)
+		t, err := a.cfg.Engine.Tasks().Get(ctx, in.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +125,7 @@ func (a *API) sendToTask(ctx context.Context, id perdure.TaskID, m perdure.TaskM
 	if m.ID == "" {
 		m.ID = newID[perdure.TaskMessageID](ctx)
 	}
-	sent, err := a.cfg.Engine.SendTask(ctx, id, m)
+	sent, err := a.cfg.Engine.Tasks().Send(ctx, id, m)
 	out := &sentToTask{}
 	out.Body.MessageID = sent
 	return out, err
@@ -134,11 +134,11 @@ func (a *API) sendToTask(ctx context.Context, id perdure.TaskID, m perdure.TaskM
 // setDelivery changes the delivery. If a request with an idempotency key was started before and the
 // task has since ended with the requested delivery, the response is the task.
 func (a *API) setDelivery(ctx context.Context, in *OfTask, body newDelivery) (*oneTask, error) {
-	t, refused := a.cfg.Engine.SetDelivery(ctx, in.ID, body.Delivery, body.Wake)
+	t, refused := a.cfg.Engine.Tasks().SetDelivery(ctx, in.ID, body.Delivery, body.Wake)
 	if refused == nil || !(errors.Is(refused, perdure.Conflict) && requestOf(ctx).repeated) {
 		return &oneTask{Body: withoutWorker(t)}, refused
 	}
-	t, err := a.cfg.Engine.Task(ctx, in.ID)
+	t, err := a.cfg.Engine.Tasks().Get(ctx, in.ID)
 	if err == nil && (orDefault(body.Delivery, t.Delivery) != t.Delivery || orDefault(body.Wake, t.Wake) != t.Wake) {
 		err = refused
 	}
@@ -149,12 +149,12 @@ func (a *API) setDelivery(ctx context.Context, in *OfTask, body newDelivery) (*o
 // results without an answer. A repeated request therefore also returns the results drained since
 // the first attempt.
 func (a *API) drainTasks(ctx context.Context, in *OfSession, _ drain) (*page[perdure.Task], error) {
-	if _, err := a.cfg.Engine.Session(ctx, in.ID); err != nil {
+	if _, err := a.cfg.Engine.Sessions().Get(ctx, in.ID); err != nil {
 		return nil, err
 	}
 	var drained []perdure.Task
 	if req := requestOf(ctx); req.repeated {
-		tasks, err := a.cfg.Engine.Tasks(ctx, in.ID)
+		tasks, err := a.cfg.Engine.Tasks().List(ctx, in.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -164,7 +164,7 @@ func (a *API) drainTasks(ctx context.Context, in *OfSession, _ drain) (*page[per
 			}
 		}
 	}
-	ready, err := a.cfg.Engine.DrainReady(ctx, in.ID)
+	ready, err := a.cfg.Engine.Tasks().Drain(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -175,12 +175,12 @@ func (a *API) drainTasks(ctx context.Context, in *OfSession, _ drain) (*page[per
 // cancelTasks requests the cancels. A repeated request with an idempotency key also counts the
 // cancels of its first attempt.
 func (a *API) cancelTasks(ctx context.Context, in *OfSession, body cancellation) (*canceledTasks, error) {
-	if _, err := a.cfg.Engine.Session(ctx, in.ID); err != nil {
+	if _, err := a.cfg.Engine.Sessions().Get(ctx, in.ID); err != nil {
 		return nil, err
 	}
 	req, before := requestOf(ctx), 0
 	if req.repeated {
-		tasks, err := a.cfg.Engine.Tasks(ctx, in.ID)
+		tasks, err := a.cfg.Engine.Tasks().List(ctx, in.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -190,7 +190,7 @@ func (a *API) cancelTasks(ctx context.Context, in *OfSession, body cancellation)
 			}
 		}
 	}
-	n, err := a.cfg.Engine.CancelTasks(ctx, in.ID, req.actor, body.Reason)
+	n, err := a.cfg.Engine.Tasks().CancelAll(ctx, in.ID, req.actor, body.Reason)
 	out := &canceledTasks{}
 	out.Body.Canceled = before + n
 	return out, err

@@ -21,10 +21,19 @@ type slowEngine struct {
 	once    sync.Once
 }
 
-func (e *slowEngine) NewSessionAs(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (engine.Session, error) {
+// slowEngineSessions implements engine.Sessions for slowEngine.
+type slowEngineSessions struct {
+	engine.Sessions
+	*slowEngine
+}
+
+// Sessions implements engine.Engine.
+func (e *slowEngine) Sessions() engine.Sessions { return slowEngineSessions{e.Engine.Sessions(), e} }
+
+func (e slowEngineSessions) CreateAs(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (engine.Session, error) {
 	e.once.Do(func() { close(e.in) })
 	<-e.out
-	return e.Engine.NewSessionAs(ctx, id, agent)
+	return e.Engine.Sessions().CreateAs(ctx, id, agent)
 }
 
 // failing answers every question with one error.
@@ -33,7 +42,16 @@ type failing struct {
 	err error
 }
 
-func (e failing) Tools(context.Context) ([]engine.Tool, error) {
+// failingTools implements engine.Tools for failing.
+type failingTools struct {
+	engine.Tools
+	failing
+}
+
+// Tools implements engine.Engine.
+func (e failing) Tools() engine.Tools { return failingTools{e.Engine.Tools(), e} }
+
+func (e failingTools) List(context.Context) ([]engine.Tool, error) {
 	if e.err == errPanic {
 		panic("a secret of ours")
 	}
@@ -126,20 +144,40 @@ type counting struct {
 	made int
 }
 
-func (e *counting) NewSessionAs(_ context.Context, id perdure.SessionID, _ perdure.Agent) (engine.Session, error) {
+// countingSessions implements engine.Sessions for counting.
+type countingSessions struct {
+	engine.Sessions
+	*counting
+}
+
+// Sessions implements engine.Engine.
+func (e *counting) Sessions() engine.Sessions { return countingSessions{nil, e} }
+
+func (e countingSessions) CreateAs(_ context.Context, id perdure.SessionID, _ perdure.Agent) (engine.Session, error) {
 	e.made++
 	return engine.Session{ID: id}, nil
 }
 
-func (e *counting) Session(_ context.Context, id perdure.SessionID) (engine.Session, error) {
+func (e countingSessions) Get(_ context.Context, id perdure.SessionID) (engine.Session, error) {
 	return engine.Session{ID: id}, nil
 }
 
-func (e *counting) SessionsWhere(context.Context, engine.SessionFilter) ([]engine.Session, error) {
+func (e countingSessions) ListWhere(context.Context, engine.SessionFilter) ([]engine.Session, error) {
 	return nil, nil
 }
 
-func (e *counting) Tasks(context.Context, perdure.SessionID) ([]perdure.Task, error) { return nil, nil }
+// countingTasks implements engine.Tasks for counting.
+type countingTasks struct {
+	engine.Tasks
+	*counting
+}
+
+// Tasks implements engine.Engine.
+func (e *counting) Tasks() engine.Tasks { return countingTasks{nil, e} }
+
+func (e countingTasks) List(context.Context, perdure.SessionID) ([]perdure.Task, error) {
+	return nil, nil
+}
 
 // fuzzed is an API for a fuzz test.
 func fuzzed(f *testing.F) (*api.API, *counting) {

@@ -157,7 +157,7 @@ func (a *API) openFeed(ctx context.Context, id perdure.SessionID, last, after in
 	return f, feedPosition{afterSeq: after, nextPiece: -1, shownLives: f.first + int64(len(f.ring)), liveCount: f.liveCount, needsTextSoFar: true}
 }
 
-func (f *feed) run(ctx context.Context, journals engine.Journals, id perdure.SessionID, after int64) {
+func (f *feed) run(ctx context.Context, journals engine.Journal, id perdure.SessionID, after int64) {
 	err := journals.Follow(ctx, id, after, f.add)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -246,7 +246,7 @@ func (f *feed) coveredAfter() int64 {
 // event, as after a restart, read it once, and clients that are slow to receive the same large
 // event share one copy. Safe for concurrent use.
 type eventCache struct {
-	engine engine.Journals
+	engine engine.Journal
 	reads  chan struct{} // limits concurrent reads, and so their memory
 	mu     sync.Mutex
 	open   map[eventKey]*cachedEvent // guarded by mu

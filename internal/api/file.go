@@ -38,7 +38,7 @@ func (a *API) fileOperations() {
 			OfSession
 			Path string `query:"path" required:"true" example:"/notes" doc:"The absolute path within the session's files."`
 		}) (*oneFile, error) {
-			f, err := a.cfg.Engine.File(ctx, in.ID, in.Path, false)
+			f, err := a.cfg.Engine.Files().Get(ctx, in.ID, in.Path, false)
 			return &oneFile{Body: f}, err
 		})
 	read(a, operation{id: "get-file", path: filesPath, policy: reads, summary: "Read the bytes of a file", errors: append(missing, http.StatusConflict), forms: bytesOf}, a.getFile)
@@ -60,7 +60,7 @@ func (a *API) listFiles(ctx context.Context, in *struct {
 	Paged
 }) (*page[engine.File], error) {
 	dir := orDefault(in.Path, "/")
-	all, err := a.cfg.Engine.Files(ctx, in.ID, dir, in.Deep)
+	all, err := a.cfg.Engine.Files().List(ctx, in.ID, dir, in.Deep)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (a *API) getFile(ctx context.Context, in *struct {
 	if negotiate(in.Accept, formBytes) == "" {
 		return nil, notAcceptable(formBytes)
 	}
-	f, err := a.cfg.Engine.File(ctx, in.ID, in.name(), true)
+	f, err := a.cfg.Engine.Files().Get(ctx, in.ID, in.name(), true)
 	if err == nil && f.Directory {
 		err = &Problem{Status: http.StatusConflict, Code: "conflict", Title: "Conflict", Detail: "Is a directory: " + f.Path}
 	}
@@ -107,7 +107,7 @@ func (a *API) writeFile(ctx context.Context, in *struct {
 	Overwrite bool `query:"overwrite" doc:"Replace an existing file unconditionally."`
 }) (*oneFile, error) {
 	w := engine.FileWrite{Path: in.name(), Content: requestOf(ctx).body, By: requestOf(ctx).actor}
-	old, err := a.cfg.Engine.File(ctx, in.ID, w.Path, true)
+	old, err := a.cfg.Engine.Files().Get(ctx, in.ID, w.Path, true)
 	exists := err == nil && !old.Directory
 	if err != nil && !errors.Is(err, perdure.NotFound) {
 		return nil, err
@@ -130,7 +130,7 @@ func (a *API) writeFile(ctx context.Context, in *struct {
 	case !in.Overwrite:
 		return nil, &Problem{Status: http.StatusPreconditionRequired, Detail: "the file already exists; send If-Match with the ETag that you read, or ?overwrite=true"}
 	}
-	made, err := a.cfg.Engine.WriteFile(ctx, in.ID, w)
+	made, err := a.cfg.Engine.Files().Write(ctx, in.ID, w)
 	if errors.Is(err, perdure.Conflict) && in.given() {
 		return nil, a.recheck(ctx, in.OfFile, in.Conditions, err)
 	}
@@ -146,7 +146,7 @@ func withoutContent(f engine.File) engine.File {
 // recheck is called after a write was refused with a conflict. It returns the 412 if the condition
 // fails now, else the refusal.
 func (a *API) recheck(ctx context.Context, of OfFile, c Conditions, refused error) error {
-	now, err := a.cfg.Engine.File(ctx, of.ID, of.name(), true)
+	now, err := a.cfg.Engine.Files().Get(ctx, of.ID, of.name(), true)
 	tag := ""
 	if err == nil && !now.Directory {
 		tag = contentTag(now.Content)
@@ -164,7 +164,7 @@ func (a *API) deleteFile(ctx context.Context, in *struct {
 }) (*nothing, error) {
 	o := engine.FileRemoval{Path: in.name(), Recursive: in.Recursive, By: requestOf(ctx).actor}
 	if in.IfMatch != "" {
-		old, err := a.cfg.Engine.File(ctx, in.ID, o.Path, true)
+		old, err := a.cfg.Engine.Files().Get(ctx, in.ID, o.Path, true)
 		if err == nil && old.Directory {
 			err = invalid("header.If-Match", "a directory has no ETag; omit the header")
 		}
@@ -176,7 +176,7 @@ func (a *API) deleteFile(ctx context.Context, in *struct {
 		}
 		o.If = &old.Content
 	}
-	err := a.cfg.Engine.RemoveFile(ctx, in.ID, o)
+	err := a.cfg.Engine.Files().Remove(ctx, in.ID, o)
 	if errors.Is(err, perdure.Conflict) && in.given() {
 		err = a.recheck(ctx, in.OfFile, in.Conditions, err)
 	}
@@ -201,10 +201,10 @@ func (a *API) moveFile(ctx context.Context, in *OfSession, m engine.FileMove) (*
 		}
 	}
 	m.By = requestOf(ctx).actor
-	moved, err := a.cfg.Engine.MoveFile(ctx, in.ID, m)
+	moved, err := a.cfg.Engine.Files().Move(ctx, in.ID, m)
 	if err != nil && requestOf(ctx).repeated {
-		if _, left := a.cfg.Engine.File(ctx, in.ID, m.From, false); errors.Is(left, perdure.NotFound) {
-			if target, lookErr := a.cfg.Engine.File(ctx, in.ID, m.To, false); lookErr == nil {
+		if _, left := a.cfg.Engine.Files().Get(ctx, in.ID, m.From, false); errors.Is(left, perdure.NotFound) {
+			if target, lookErr := a.cfg.Engine.Files().Get(ctx, in.ID, m.To, false); lookErr == nil {
 				return &oneFile{Body: target}, nil
 			}
 		}

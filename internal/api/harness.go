@@ -30,7 +30,7 @@ func (a *API) harnessOperations() {
 	read(a, operation{id: "list-harnesses", path: "/v1/harnesses", policy: reads, summary: "List the harnesses from which agents can inherit"}, a.listHarnesses)
 	read(a, operation{id: "get-harness", path: "/v1/harnesses/{harness}", policy: reads, summary: "Show a harness", errors: missing},
 		func(ctx context.Context, in *OfHarness) (*taggedHarness, error) {
-			one, err := a.cfg.Engine.Harness(ctx, in.ID)
+			one, err := a.cfg.Engine.Harnesses().Get(ctx, in.ID)
 			return &taggedHarness{Body: one}, err
 		})
 	read(a, operation{
@@ -52,7 +52,7 @@ func (a *API) listHarnesses(ctx context.Context, in *struct {
 }) (*page[engine.HarnessEntry], error) {
 	return pageOfAppended(a, in.Paged, appendedList[engine.HarnessEntry]{
 		name:  orgPrefix(ctx) + "harnesses " + in.Status,
-		all:   func() ([]engine.HarnessEntry, error) { return a.cfg.Engine.Harnesses(ctx) },
+		all:   func() ([]engine.HarnessEntry, error) { return a.cfg.Engine.Harnesses().List(ctx) },
 		match: func(one engine.HarnessEntry) bool { return in.Status == "" || one.Status == in.Status },
 		id:    func(one engine.HarnessEntry) string { return string(one.ID) },
 	})
@@ -64,7 +64,7 @@ func (a *API) listHarnessVersions(ctx context.Context, in *struct {
 }) (*page[engine.HarnessEntry], error) {
 	return pageOfAppended(a, in.Paged, appendedList[engine.HarnessEntry]{
 		name:  orgPrefix(ctx) + "versions of harness " + in.ID,
-		all:   func() ([]engine.HarnessEntry, error) { return a.cfg.Engine.HarnessVersions(ctx, in.ID, 0) },
+		all:   func() ([]engine.HarnessEntry, error) { return a.cfg.Engine.Harnesses().Versions(ctx, in.ID, 0) },
 		match: func(engine.HarnessEntry) bool { return true },
 		id:    func(one engine.HarnessEntry) string { return strconv.FormatInt(one.Version, 10) },
 	})
@@ -84,14 +84,14 @@ func (a *API) putHarness(ctx context.Context, in *struct {
 	}
 	put, err := a.storedHarnesses().put(ctx, putRequest[engine.HarnessEntry]{name: in.ID, id: string(w.ID), Conditions: in.Conditions, put: func(version int64) (engine.HarnessEntry, error) {
 		w.Version = version
-		return a.cfg.Engine.PutHarness(ctx, w)
+		return a.cfg.Engine.Harnesses().Put(ctx, w)
 	}})
 	return &taggedHarness{put}, err
 }
 
 func (a *API) storedHarnesses() resourceHandler[engine.HarnessEntry] {
 	return resourceHandler[engine.HarnessEntry]{
-		noun: "harness", current: a.cfg.Engine.Harness, isID: isID[perdure.HarnessID],
+		noun: "harness", current: a.cfg.Engine.Harnesses().Get, isID: isID[perdure.HarnessID],
 		head: func(one engine.HarnessEntry) storedHead {
 			return storedHead{id: string(one.ID), version: one.Version, stored: true, deleted: one.Status == string(agent.Deleted), written: one.UpdatedAt}
 		},
@@ -103,5 +103,5 @@ func (a *API) deleteHarness(ctx context.Context, in *struct {
 	OfHarness
 	IfMatch string `header:"If-Match" doc:"Only if the harness still has this ETag; * matches any."`
 }) (*nothing, error) {
-	return a.storedHarnesses().delete(ctx, deleteRequest{name: in.ID, ifMatch: in.IfMatch, delete: func(version int64) error { return a.cfg.Engine.DeleteHarness(ctx, in.ID, version) }})
+	return a.storedHarnesses().delete(ctx, deleteRequest{name: in.ID, ifMatch: in.IfMatch, delete: func(version int64) error { return a.cfg.Engine.Harnesses().Delete(ctx, in.ID, version) }})
 }

@@ -183,18 +183,18 @@ func (r *rig) task(session string) perdure.Task {
 // count counts what POSTs make.
 func (r *rig) count() string {
 	r.t.Helper()
-	sessions, err := r.eng.Sessions(r.t.Context(), 0)
+	sessions, err := r.eng.Sessions().List(r.t.Context(), 0)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	received := 0
-	schedules, err := r.eng.Schedules(r.t.Context(), "")
+	schedules, err := r.eng.Schedules().List(r.t.Context(), "")
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	fires := 0
 	for _, s := range schedules {
-		of, err := r.eng.ScheduleFires(r.t.Context(), s.ID, 0)
+		of, err := r.eng.Schedules().Fires(r.t.Context(), s.ID, 0)
 		if err != nil {
 			r.t.Fatal(err)
 		}

@@ -59,11 +59,11 @@ type listReader func(ctx context.Context) ([]row, error)
 func (a *API) listTopics() map[string]listReader {
 	return map[string]listReader{
 		"sessions": func(ctx context.Context) ([]row, error) {
-			all, err := a.cfg.Engine.Sessions(ctx, maxFeedRows)
+			all, err := a.cfg.Engine.Sessions().List(ctx, maxFeedRows)
 			return feedRows(all, err, func(s engine.Session) string { return string(s.ID) })
 		},
 		"tasks": func(ctx context.Context) ([]row, error) {
-			all, err := a.cfg.Engine.Tasks(ctx, "")
+			all, err := a.cfg.Engine.Tasks().List(ctx, "")
 			all = slices.DeleteFunc(all, func(t perdure.Task) bool { return t.State.Terminal() && t.State != perdure.TaskUnknown })
 			all = slices.Clone(all[max(0, len(all)-maxFeedRows):])
 			for i, t := range all {
@@ -73,7 +73,7 @@ func (a *API) listTopics() map[string]listReader {
 			return feedRows(all, err, func(t perdure.Task) string { return string(t.ID) })
 		},
 		"approvals": func(ctx context.Context) ([]row, error) {
-			all, err := a.cfg.Engine.Approvals(ctx, engine.ApprovalFilter{State: perdure.ApprovalOpen})
+			all, err := a.cfg.Engine.Approvals().List(ctx, engine.ApprovalFilter{State: perdure.ApprovalOpen})
 			all = slices.Clone(all[max(0, len(all)-maxFeedRows):])
 			for i, p := range all {
 				all[i] = approvalInList(p)

@@ -74,7 +74,7 @@ func (a *API) sendMessage(ctx context.Context, in *OfSession, body newMessage) (
 	if err := a.cfg.Engine.Send(ctx, in.ID, m); err != nil {
 		return nil, err
 	}
-	s, err := a.cfg.Engine.Session(ctx, in.ID)
+	s, err := a.cfg.Engine.Sessions().Get(ctx, in.ID)
 	out := &accepted{}
 	out.Body.MessageID, out.Body.Seq, out.Body.Hold = body.ID, s.LastSeq, s.Hold
 	return out, err
@@ -133,7 +133,7 @@ func (a *API) listMessages(ctx context.Context, in *struct {
 		fold.seq, _ = strconv.ParseInt(place[0], 10, 64) // cursors are signed, so this does not fail
 		fold.open = perdure.MessageID(place[1])
 	}
-	session, err := a.cfg.Engine.Session(ctx, in.ID)
+	session, err := a.cfg.Engine.Sessions().Get(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}

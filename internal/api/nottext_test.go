@@ -15,11 +15,20 @@ import (
 // textEngine is over a database that takes nothing but text, as Postgres is.
 type textEngine struct{ engine.Engine }
 
-func (e textEngine) Session(ctx context.Context, id perdure.SessionID) (engine.Session, error) {
+// textEngineSessions implements engine.Sessions for textEngine.
+type textEngineSessions struct {
+	engine.Sessions
+	textEngine
+}
+
+// Sessions implements engine.Engine.
+func (e textEngine) Sessions() engine.Sessions { return textEngineSessions{e.Engine.Sessions(), e} }
+
+func (e textEngineSessions) Get(ctx context.Context, id perdure.SessionID) (engine.Session, error) {
 	if !utf8.ValidString(string(id)) || strings.Contains(string(id), "\x00") {
 		return engine.Session{}, errors.New("ERROR: invalid byte sequence for encoding (SQLSTATE 22021)")
 	}
-	return e.Engine.Session(ctx, id)
+	return e.Engine.Sessions().Get(ctx, id)
 }
 
 // TestNotText: input that is not valid text refers to nothing, whatever the store; the store is not

@@ -24,14 +24,14 @@ func (a *API) resourceOperations() {
 	read(a, operation{
 		id: "get-resource", path: "/v1/sessions/{id}/resources/{resource}", policy: reads, summary: "Show a resource of a session", errors: missing,
 	}, func(ctx context.Context, in *OfResource) (*oneResource, error) {
-		r, err := a.cfg.Engine.Resource(ctx, in.ID, in.Resource)
+		r, err := a.cfg.Engine.Resources().Get(ctx, in.ID, in.Resource)
 		return &oneResource{Body: r}, err
 	})
 	erase(a, operation{
 		id: "release-resource", path: "/v1/sessions/{id}/resources/{resource}", policy: approves,
 		summary: "Mark a resource as released. Nothing is torn down, and its lease is no longer cleaned up", errors: missing, route: route{returnsResource: true},
 	}, func(ctx context.Context, in *OfResource) (*oneResource, error) {
-		r, err := a.cfg.Engine.ReleaseResource(ctx, in.ID, in.Resource, requestOf(ctx).actor)
+		r, err := a.cfg.Engine.Resources().Release(ctx, in.ID, in.Resource, requestOf(ctx).actor)
 		return &oneResource{Body: r}, err
 	})
 }
@@ -44,7 +44,7 @@ func (a *API) listResources(ctx context.Context, in *struct {
 }) (*page[engine.SessionResource], error) {
 	return pageOfAppended(a, in.Paged, appendedList[engine.SessionResource]{
 		name: "resources " + string(in.ID) + " " + string(in.Status) + " " + in.Kind,
-		all:  func() ([]engine.SessionResource, error) { return a.cfg.Engine.Resources(ctx, in.ID) },
+		all:  func() ([]engine.SessionResource, error) { return a.cfg.Engine.Resources().List(ctx, in.ID) },
 		match: func(r engine.SessionResource) bool {
 			return (in.Kind == "" || r.Kind == in.Kind) && (in.Status == "" || r.Status == in.Status)
 		},

@@ -472,12 +472,12 @@ func raw(v any) json.RawMessage {
 // tickets is a host's connections.
 type tickets struct{}
 
-func (tickets) Connections(context.Context) ([]engine.Connection, error) {
+func (tickets) List(context.Context) ([]engine.Connection, error) {
 	return []engine.Connection{{Name: "tickets", Kind: "mcp_stdio", Command: "tickets", State: engine.ConnectionUnknown, Tools: []string{}}}, nil
 }
 
-func (t tickets) TestConnection(ctx context.Context, name string) (engine.Connection, error) {
-	all, err := t.Connections(ctx)
+func (t tickets) Test(ctx context.Context, name string) (engine.Connection, error) {
+	all, err := t.List(ctx)
 	if name != all[0].Name {
 		return engine.Connection{}, fmt.Errorf("connection %q: %w", name, perdure.NotFound)
 	}

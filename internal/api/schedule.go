@@ -76,7 +76,7 @@ func (a *API) scheduleOperations() {
 	read(a, operation{id: "list-schedules", path: "/v1/schedules", policy: reads, summary: "List schedules, in the order in which they were created"}, a.listSchedules)
 	read(a, operation{id: "get-schedule", path: "/v1/schedules/{id}", policy: reads, summary: "Show a schedule", errors: missing},
 		func(ctx context.Context, in *OfSchedule) (*oneSchedule, error) {
-			return scheduleResponse(a.cfg.Engine.Schedule(ctx, in.ID))
+			return scheduleResponse(a.cfg.Engine.Schedules().Get(ctx, in.ID))
 		})
 	erase(a, operation{
 		id: "delete-schedule", path: "/v1/schedules/{id}", policy: writes, summary: "Delete a schedule and its fires; its monitor and running work are canceled", errors: missing,
@@ -87,12 +87,12 @@ func (a *API) scheduleOperations() {
 		body[scheduleAct]{optional: true}, a.triggerSchedule)
 	write(a, operation{id: "pause-schedule", path: "/v1/schedules/{id}/pause", policy: writes, summary: "Pause a schedule until it is resumed", errors: missing},
 		body[pausing]{example: pausing{Reason: "holidays"}, optional: true}, func(ctx context.Context, in *OfSchedule, b pausing) (*oneSchedule, error) {
-			return scheduleResponse(a.cfg.Engine.PauseSchedule(ctx, in.ID, requestOf(ctx).actor, b.Reason))
+			return scheduleResponse(a.cfg.Engine.Schedules().Pause(ctx, in.ID, requestOf(ctx).actor, b.Reason))
 		})
 	write(a, operation{
 		id: "resume-schedule", path: "/v1/schedules/{id}/resume", policy: writes, summary: "Resume a paused schedule", errors: append(missing, http.StatusTooManyRequests),
 	}, body[scheduleAct]{optional: true}, func(ctx context.Context, in *OfSchedule, _ scheduleAct) (*oneSchedule, error) {
-		return scheduleResponse(a.cfg.Engine.ResumeSchedule(ctx, in.ID, requestOf(ctx).actor))
+		return scheduleResponse(a.cfg.Engine.Schedules().Resume(ctx, in.ID, requestOf(ctx).actor))
 	})
 	write(a, operation{
 		id: "backfill-schedule", path: "/v1/schedules/{id}/backfill", policy: writes, summary: "Fire for each nominal time of a past period that has no fire yet", errors: append(missing, http.StatusTooManyRequests),
@@ -123,7 +123,7 @@ func (a *API) createSchedule(ctx context.Context, _ *struct{}, in newSchedule) (
 	if in.At != nil {
 		s.At = *in.At
 	}
-	made, err := a.cfg.Engine.CreateSchedule(ctx, s)
+	made, err := a.cfg.Engine.Schedules().Create(ctx, s)
 	if errors.Is(err, perdure.Invalid) { // the request is well-formed, but describes an impossible schedule
 		p := problemOf(ctx, err)
 		p.Status = http.StatusUnprocessableEntity
@@ -139,7 +139,7 @@ func (a *API) listSchedules(ctx context.Context, in *struct {
 	return pageOfAppended(a, in.Paged, appendedList[schedule]{
 		name: orgPrefix(ctx) + "schedules " + string(in.Session),
 		all: func() ([]schedule, error) {
-			all, err := a.cfg.Engine.Schedules(ctx, in.Session)
+			all, err := a.cfg.Engine.Schedules().List(ctx, in.Session)
 			shown := make([]schedule, 0, len(all))
 			for _, s := range all {
 				shown = append(shown, scheduleOf(s))
@@ -154,7 +154,7 @@ func (a *API) listSchedules(ctx context.Context, in *struct {
 // deleteSchedule deletes a schedule. If an earlier attempt under the same key was started and the
 // schedule no longer exists, that counts as success.
 func (a *API) deleteSchedule(ctx context.Context, in *OfSchedule) (*nothing, error) {
-	err := a.cfg.Engine.DeleteSchedule(ctx, in.ID, requestOf(ctx).actor)
+	err := a.cfg.Engine.Schedules().Delete(ctx, in.ID, requestOf(ctx).actor)
 	if errors.Is(err, perdure.NotFound) && requestOf(ctx).repeated {
 		err = nil
 	}
@@ -165,7 +165,7 @@ func (a *API) nextFires(ctx context.Context, in *struct {
 	OfSchedule
 	N int `query:"n" minimum:"1" maximum:"100" doc:"The number of fires; default 10."`
 }) (*page[engine.NextFire], error) {
-	next, err := a.cfg.Engine.NextFires(ctx, in.ID, orDefault(in.N, 10))
+	next, err := a.cfg.Engine.Schedules().NextFires(ctx, in.ID, orDefault(in.N, 10))
 	return pageOf(next, len(next), nil), err
 }
 
@@ -188,7 +188,7 @@ func (a *API) listFires(ctx context.Context, in *struct {
 			return nil, err
 		}
 	}
-	fires, err := a.cfg.Engine.ScheduleFires(ctx, in.ID, most)
+	fires, err := a.cfg.Engine.Schedules().Fires(ctx, in.ID, most)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func (a *API) listFires(ctx context.Context, in *struct {
 func (a *API) triggerSchedule(ctx context.Context, in *OfSchedule, _ scheduleAct) (*oneFire, error) {
 	req := requestOf(ctx)
 	if req.repeated {
-		fires, err := a.cfg.Engine.ScheduleFires(ctx, in.ID, 0)
+		fires, err := a.cfg.Engine.Schedules().Fires(ctx, in.ID, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -213,7 +213,7 @@ func (a *API) triggerSchedule(ctx context.Context, in *OfSchedule, _ scheduleAct
 			}
 		}
 	}
-	f, err := a.cfg.Engine.TriggerSchedule(ctx, in.ID, req.actor)
+	f, err := a.cfg.Engine.Schedules().Trigger(ctx, in.ID, req.actor)
 	return &oneFire{Body: f}, err
 }
 
@@ -226,7 +226,7 @@ func (a *API) backfillSchedule(ctx context.Context, in *OfSchedule, b backfillin
 	req := requestOf(ctx)
 	var before []perdure.Fire
 	if req.repeated && !b.DryRun {
-		fires, err := a.cfg.Engine.ScheduleFires(ctx, in.ID, 0)
+		fires, err := a.cfg.Engine.Schedules().Fires(ctx, in.ID, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -236,7 +236,7 @@ func (a *API) backfillSchedule(ctx context.Context, in *OfSchedule, b backfillin
 			}
 		}
 	}
-	fires, err := a.cfg.Engine.Backfill(ctx, in.ID, engine.TimeRange{From: b.From, To: b.To, DryRun: b.DryRun, By: req.actor})
+	fires, err := a.cfg.Engine.Schedules().Backfill(ctx, in.ID, engine.TimeRange{From: b.From, To: b.To, DryRun: b.DryRun, By: req.actor})
 	if err != nil {
 		return nil, err
 	}

@@ -97,14 +97,14 @@ func (a *API) createSession(ctx context.Context, _ *struct{}, in newSession) (*c
 	case in.Agent != nil && (in.AgentID != "" || in.Model != "" || in.Metadata != nil):
 		return nil, invalid("/agent", "agent cannot be combined with agent_id, model or metadata")
 	case in.Agent == nil:
-		s, err := a.cfg.Engine.StartAgentSession(ctx, engine.AgentSessionRequest{ID: in.ID, Agent: in.AgentID, Title: in.Title, Labels: in.Labels, Model: in.Model, Metadata: in.Metadata})
+		s, err := a.cfg.Engine.Sessions().CreateFromAgent(ctx, engine.AgentSessionRequest{ID: in.ID, Agent: in.AgentID, Title: in.Title, Labels: in.Labels, Model: in.Model, Metadata: in.Metadata})
 		return &created{Location: "/v1/sessions/" + string(s.ID), Body: s}, err
 	}
 	in.Agent.Title = cmp.Or(in.Title, in.Agent.Title)
 	if in.Labels != nil {
 		in.Agent.Labels = in.Labels
 	}
-	s, err := a.cfg.Engine.NewSessionAs(ctx, in.ID, *in.Agent)
+	s, err := a.cfg.Engine.Sessions().CreateAs(ctx, in.ID, *in.Agent)
 	return &created{Location: "/v1/sessions/" + string(s.ID), Body: s}, err
 }
 
@@ -152,7 +152,7 @@ func (a *API) listSessions(ctx context.Context, in *struct {
 	for ; ; most *= 2 {
 		began := time.Now()
 		filter.Limit = most
-		sessions, err := a.cfg.Engine.SessionsWhere(ctx, filter)
+		sessions, err := a.cfg.Engine.Sessions().ListWhere(ctx, filter)
 		if err != nil {
 			return nil, err
 		}
@@ -188,7 +188,7 @@ func (a *API) getSession(ctx context.Context, in *struct {
 	out := &oneSession{}
 	if wait > 0 {
 		waiting, cancel := a.withPatience(ctx, wait)
-		err := a.cfg.Engine.WaitIdle(waiting, in.ID)
+		err := a.cfg.Engine.Sessions().WaitIdle(waiting, in.ID)
 		ended := waiting.Err() != nil
 		cancel()
 		if err != nil && (!ended || ctx.Err() != nil) {
@@ -196,7 +196,7 @@ func (a *API) getSession(ctx context.Context, in *struct {
 		}
 		out.Idle = strconv.FormatBool(err == nil)
 	}
-	out.Body, err = a.cfg.Engine.Session(ctx, in.ID)
+	out.Body, err = a.cfg.Engine.Sessions().Get(ctx, in.ID)
 	return out, err
 }
 
@@ -208,11 +208,11 @@ func (a *API) updateSession(ctx context.Context, in *struct {
 }, b sessionChange) (*oneSession, error) {
 	o := engine.SessionChange{Title: b.Title, Labels: b.Labels, By: requestOf(ctx).actor}
 	if done, err := a.alreadyChanged(ctx, in.ID, o, in.IfMatch != ""); done || err != nil {
-		s, lookErr := a.cfg.Engine.Session(ctx, in.ID)
+		s, lookErr := a.cfg.Engine.Sessions().Get(ctx, in.ID)
 		return &oneSession{Body: s}, errors.Join(err, lookErr)
 	}
 	if in.IfMatch != "" {
-		old, err := a.cfg.Engine.Session(ctx, in.ID)
+		old, err := a.cfg.Engine.Sessions().Get(ctx, in.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -225,7 +225,7 @@ func (a *API) updateSession(ctx context.Context, in *struct {
 			return nil, err
 		}
 	}
-	s, err := a.cfg.Engine.ChangeSession(ctx, in.ID, o)
+	s, err := a.cfg.Engine.Sessions().Change(ctx, in.ID, o)
 	if errors.Is(err, perdure.Conflict) && in.IfMatch != "" {
 		err = failedCondition("the session has changed in the meantime")
 	}
@@ -240,7 +240,7 @@ func (a *API) alreadyChanged(ctx context.Context, id perdure.SessionID, o engine
 	if !req.repeated {
 		return false, nil
 	}
-	s, err := a.cfg.Engine.Session(ctx, id)
+	s, err := a.cfg.Engine.Sessions().Get(ctx, id)
 	if err != nil {
 		return false, err
 	}
@@ -272,7 +272,7 @@ func isPartOf(f perdure.SessionUpdated, o engine.SessionChange) bool {
 // deleteSession deletes a session. If an earlier attempt under the same key was started and the
 // session no longer exists, that counts as success.
 func (a *API) deleteSession(ctx context.Context, in *OfSession) (*nothing, error) {
-	err := a.cfg.Engine.DeleteSession(ctx, in.ID)
+	err := a.cfg.Engine.Sessions().Delete(ctx, in.ID)
 	if errors.Is(err, perdure.NotFound) && requestOf(ctx).repeated {
 		err = nil
 	}
@@ -283,15 +283,15 @@ func (a *API) deleteSession(ctx context.Context, in *OfSession) (*nothing, error
 type resuming struct{}
 
 func (a *API) pauseSession(ctx context.Context, in *OfSession, body interruption) (*oneSession, error) {
-	if err := a.cfg.Engine.PauseSession(ctx, in.ID, requestOf(ctx).actor, body.Reason); err != nil {
+	if err := a.cfg.Engine.Sessions().Pause(ctx, in.ID, requestOf(ctx).actor, body.Reason); err != nil {
 		return nil, err
 	}
-	s, err := a.cfg.Engine.Session(ctx, in.ID)
+	s, err := a.cfg.Engine.Sessions().Get(ctx, in.ID)
 	return &oneSession{Body: s}, err
 }
 
 func (a *API) resumeSession(ctx context.Context, in *OfSession, _ resuming) (*nothing, error) {
-	err := a.cfg.Engine.ResumeSession(ctx, in.ID, requestOf(ctx).actor)
+	err := a.cfg.Engine.Sessions().Resume(ctx, in.ID, requestOf(ctx).actor)
 	if errors.Is(err, perdure.Conflict) && requestOf(ctx).repeated {
 		err = nil // an earlier attempt resumed it
 	}
@@ -299,5 +299,5 @@ func (a *API) resumeSession(ctx context.Context, in *OfSession, _ resuming) (*no
 }
 
 func (a *API) interruptSession(ctx context.Context, in *OfSession, body interruption) (*nothing, error) {
-	return &nothing{}, a.cfg.Engine.Interrupt(ctx, in.ID, requestOf(ctx).actor, body.Reason)
+	return &nothing{}, a.cfg.Engine.Sessions().Interrupt(ctx, in.ID, requestOf(ctx).actor, body.Reason)
 }

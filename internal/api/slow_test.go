@@ -87,12 +87,12 @@ func connect(t *testing.T) (pipe, perdure.SessionID) {
 	r := &rig{t: t, store: memory.New(memory.Config{}), gate: make(chan struct{}), in: make(chan string, 100)}
 	r.startEngine()
 	t.Cleanup(func() { r.stop(); r.store.Close() })
-	s, err := r.eng.NewSession(t.Context(), perdure.Agent{})
+	s, err := r.eng.Sessions().Create(t.Context(), perdure.Agent{})
 	if err == nil {
 		err = r.eng.Send(t.Context(), s.ID, perdure.Text(strings.Repeat("hi ", 10_000))) // more than is sent at once
 	}
 	if err == nil {
-		err = r.eng.WaitIdle(t.Context(), s.ID)
+		err = r.eng.Sessions().WaitIdle(t.Context(), s.ID)
 	}
 	if err != nil {
 		t.Fatal(err)

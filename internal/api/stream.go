@@ -94,7 +94,7 @@ func (a *API) eventStream(ctx context.Context, in *eventQuery, filter typeFilter
 	if err != nil {
 		return nil, err
 	}
-	session, err := a.cfg.Engine.Session(ctx, in.ID)
+	session, err := a.cfg.Engine.Sessions().Get(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}

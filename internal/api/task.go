@@ -80,7 +80,7 @@ func (a *API) listTasks(ctx context.Context, in *struct {
 	}
 	got, err := pageOfAppended(a, in.Paged, appendedList[perdure.Task]{
 		name:  orgPrefix(ctx) + fmt.Sprintf("tasks %q %q %q %q %q", in.Session, in.State, in.Kind, in.Tool, in.Older),
-		all:   func() ([]perdure.Task, error) { return a.cfg.Engine.Tasks(ctx, in.Session) },
+		all:   func() ([]perdure.Task, error) { return a.cfg.Engine.Tasks().List(ctx, in.Session) },
 		match: filter.Matches,
 		id:    func(t perdure.Task) string { return string(t.ID) },
 	})
@@ -103,19 +103,19 @@ func (a *API) getTask(ctx context.Context, in *struct {
 	}
 	if wait > 0 {
 		waiting, cancel := a.withPatience(ctx, wait)
-		_, err := a.cfg.Engine.WaitTask(waiting, in.ID)
+		_, err := a.cfg.Engine.Tasks().Wait(waiting, in.ID)
 		ended := waiting.Err() != nil
 		cancel()
 		if err != nil && (!ended || ctx.Err() != nil) {
 			return nil, err
 		}
 	}
-	t, err := a.cfg.Engine.Task(ctx, in.ID)
+	t, err := a.cfg.Engine.Tasks().Get(ctx, in.ID)
 	return &oneTask{Body: withoutWorker(t)}, err
 }
 
 func (a *API) cancelTask(ctx context.Context, in *OfTask, body cancellation) (*receipt, error) {
-	r, err := a.cfg.Engine.CancelTask(ctx, in.ID, requestOf(ctx).actor, body.Reason)
+	r, err := a.cfg.Engine.Tasks().Cancel(ctx, in.ID, requestOf(ctx).actor, body.Reason)
 	return &receipt{Body: r}, err
 }
 
@@ -125,11 +125,11 @@ func (a *API) resolveTask(ctx context.Context, in *OfTask, body resolution) (*on
 	if err != nil {
 		return nil, err
 	}
-	refused := a.cfg.Engine.ResolveTask(ctx, in.ID, resolution)
+	refused := a.cfg.Engine.Tasks().Resolve(ctx, in.ID, resolution)
 	if refused != nil && !(errors.Is(refused, perdure.Conflict) && requestOf(ctx).repeated) {
 		return nil, refused
 	}
-	t, err := a.cfg.Engine.Task(ctx, in.ID)
+	t, err := a.cfg.Engine.Tasks().Get(ctx, in.ID)
 	if err == nil && refused != nil && t.ResolvedAt.IsZero() {
 		return nil, refused
 	}

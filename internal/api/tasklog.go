@@ -75,11 +75,11 @@ func (a *API) taskLog(ctx context.Context, in *logQuery) (*streamed, error) {
 	if form == formEvents || in.Follow {
 		limit = logPage
 	}
-	log, err := a.cfg.Engine.TaskLog(ctx, in.ID, offset, limit) // 410 if the offset was rotated away
+	log, err := a.cfg.Engine.Tasks().Log(ctx, in.ID, offset, limit) // 410 if the offset was rotated away
 	if err != nil {
 		return nil, err
 	}
-	task, err := a.cfg.Engine.Task(ctx, in.ID)
+	task, err := a.cfg.Engine.Tasks().Get(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (a *API) followLog(ctx context.Context, at logPosition, pinged *stream, sho
 	defer look.Stop()
 	for {
 		// Read before the log: if the task has ended, the log is complete.
-		task, err := a.cfg.Engine.Task(ctx, at.task.ID)
+		task, err := a.cfg.Engine.Tasks().Get(ctx, at.task.ID)
 		if err != nil {
 			return at.offset, err
 		}
@@ -218,7 +218,7 @@ func (a *API) followLog(ctx context.Context, at logPosition, pinged *stream, sho
 // writeLog shows the log up to its current end and returns the offset after it.
 func (a *API) writeLog(ctx context.Context, at logPosition, show func(engine.Chunk) error) (int64, error) {
 	for {
-		log, err := a.cfg.Engine.TaskLog(ctx, at.task.ID, at.offset, logPage)
+		log, err := a.cfg.Engine.Tasks().Log(ctx, at.task.ID, at.offset, logPage)
 		var gone *perdure.LogRotated
 		if errors.As(err, &gone) { // a follower continues after the gap
 			if at.offset, err = gone.First, at.gap(gone.First); err == nil {
@@ -246,7 +246,7 @@ func (a *API) writeLog(ctx context.Context, at logPosition, show func(engine.Chu
 // It is only a hint: the caller must also poll.
 func (a *API) sessionSignal(ctx context.Context, task perdure.Task) (signal <-chan struct{}, stop func()) {
 	news := make(chan struct{}, 1) // capacity 1: one pending signal to look again stands for many
-	session, err := a.cfg.Engine.Session(ctx, task.Session)
+	session, err := a.cfg.Engine.Sessions().Get(ctx, task.Session)
 	if err != nil {
 		return news, func() {}
 	}

@@ -40,7 +40,7 @@ func (a *API) tokenOperations() {
 		id: "revoke-token", path: "/v1/tokens/{token}", policy: administers, summary: "Revoke a token permanently; its running requests end within a second",
 		errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *OfToken) (*oneToken, error) {
-		t, err := a.cfg.Engine.RevokeToken(ctx, in.ID, requestOf(ctx).actor)
+		t, err := a.cfg.Engine.Tokens().Revoke(ctx, in.ID, requestOf(ctx).actor)
 		return &oneToken{Body: t}, err
 	})
 }
@@ -55,14 +55,14 @@ func (a *API) createToken(ctx context.Context, _ *struct{}, in newToken) (*issue
 	if in.Expires != nil {
 		order.Expires = *in.Expires
 	}
-	made, err := a.cfg.Engine.CreateToken(ctx, order)
+	made, err := a.cfg.Engine.Tokens().Create(ctx, order)
 	return &issuedToken{Location: "/v1/tokens/" + string(made.ID), Body: made}, err
 }
 
 func (a *API) listTokens(ctx context.Context, in *struct{ Paged }) (*page[engine.Token], error) {
 	return pageOfAppended(a, in.Paged, appendedList[engine.Token]{
 		name:  audience(ctx) + " tokens", // the root principal sees the tokens of all orgs
-		all:   func() ([]engine.Token, error) { return a.cfg.Engine.Tokens(ctx) },
+		all:   func() ([]engine.Token, error) { return a.cfg.Engine.Tokens().List(ctx) },
 		match: func(engine.Token) bool { return true },
 		id:    func(t engine.Token) string { return string(t.ID) },
 	})

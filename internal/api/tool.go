@@ -42,7 +42,7 @@ func (a *API) toolOperations() {
 }
 
 func (a *API) listTools(ctx context.Context, _ *struct{}) (*page[engine.Tool], error) {
-	tools, err := a.cfg.Engine.Tools(ctx)
+	tools, err := a.cfg.Engine.Tools().List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (a *API) listTools(ctx context.Context, _ *struct{}) (*page[engine.Tool], e
 }
 
 func (a *API) findTool(ctx context.Context, name string) (engine.Tool, error) {
-	tools, err := a.cfg.Engine.Tools(ctx)
+	tools, err := a.cfg.Engine.Tools().List(ctx)
 	if err != nil {
 		return engine.Tool{}, err
 	}
@@ -66,7 +66,7 @@ func (a *API) callTool(ctx context.Context, in *ofTool, body directCall) (*toolA
 	if len(body.Args) == 0 {
 		return nil, invalid("/args", "required; {} stands for no arguments")
 	}
-	result, err := a.cfg.Engine.CallTool(ctx, in.Name, body.Args)
+	result, err := a.cfg.Engine.Tools().Call(ctx, in.Name, body.Args)
 	return &toolAnswer{Body: result}, err
 }
 

@@ -101,7 +101,7 @@ func (a *API) topic(ctx context.Context, name, place string) (topic, error) {
 	if err != nil {
 		return nil, invalid("query.topics", "%q is neither the id of a session nor sessions, tasks or approvals", cut(name, 60))
 	}
-	session, err := a.cfg.Engine.Session(ctx, id)
+	session, err := a.cfg.Engine.Sessions().Get(ctx, id)
 	if err != nil {
 		return nil, err
 	}

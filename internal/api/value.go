@@ -41,7 +41,7 @@ func (a *API) valueOperations() {
 	}, a.listValues)
 	read(a, operation{id: "get-value", path: "/v1/sessions/{id}/values/{key}", policy: reads, summary: "Show a value", errors: missing},
 		func(ctx context.Context, in *OfValue) (*oneValue, error) {
-			v, err := a.cfg.Engine.Value(ctx, in.ID, in.Key)
+			v, err := a.cfg.Engine.Values().Get(ctx, in.ID, in.Key)
 			return &oneValue{Body: v}, err
 		})
 	replace(a, operation{
@@ -61,7 +61,7 @@ func (a *API) valueOperations() {
 	erase(a, operation{
 		id: "delete-secret", path: "/v1/sessions/{id}/secrets/{name}", policy: writes, summary: "Delete a secret", errors: missing,
 	}, func(ctx context.Context, in *OfSecret) (*nothing, error) {
-		return goneIfRepeated(ctx, a.cfg.Engine.RemoveSecret(ctx, in.ID, in.Name))
+		return goneIfRepeated(ctx, a.cfg.Engine.Secrets().Remove(ctx, in.ID, in.Name))
 	})
 }
 
@@ -70,7 +70,7 @@ func (a *API) listValues(ctx context.Context, in *struct {
 	Prefix string `query:"prefix" doc:"Only keys with this prefix."`
 	Paged
 }) (*page[engine.ValueStat], error) {
-	all, err := a.cfg.Engine.Values(ctx, in.ID, in.Prefix)
+	all, err := a.cfg.Engine.Values().List(ctx, in.ID, in.Prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -102,13 +102,13 @@ func (a *API) setValue(ctx context.Context, in *struct {
 			w.If = &old.ValueStat
 		}
 	}
-	set, err := a.cfg.Engine.SetValue(ctx, in.ID, w)
+	set, err := a.cfg.Engine.Values().Set(ctx, in.ID, w)
 	return &oneValue{Body: set}, a.recheckValue(ctx, in.OfValue, in.Conditions, err)
 }
 
 // currentValue returns a value with its ETag, which is empty if the value does not exist.
 func (a *API) currentValue(ctx context.Context, of OfValue) (v engine.Value, tag string, err error) {
-	v, err = a.cfg.Engine.Value(ctx, of.ID, of.Key)
+	v, err = a.cfg.Engine.Values().Get(ctx, of.ID, of.Key)
 	switch {
 	case errors.Is(err, perdure.NotFound):
 		return v, "", nil
@@ -152,7 +152,7 @@ func (a *API) deleteValue(ctx context.Context, in *struct {
 			read = &old.ValueStat
 		}
 	}
-	err := a.cfg.Engine.RemoveValue(ctx, in.ID, in.Key, read)
+	err := a.cfg.Engine.Values().Remove(ctx, in.ID, in.Key, read)
 	return goneIfRepeated(ctx, a.recheckValue(ctx, in.OfValue, in.Conditions, err))
 }
 
@@ -160,7 +160,7 @@ func (a *API) listSecrets(ctx context.Context, in *struct {
 	OfSession
 	Paged
 }) (*page[engine.Secret], error) {
-	all, err := a.cfg.Engine.Secrets(ctx, in.ID)
+	all, err := a.cfg.Engine.Secrets().List(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -171,5 +171,5 @@ func (a *API) setSecret(ctx context.Context, in *OfSecret, b newSecret) (*struct
 	if b.Value == "" {
 		return nil, invalid("/value", "required and must not be empty")
 	}
-	return &struct{}{}, a.cfg.Engine.SetSecret(ctx, in.ID, engine.SecretWrite{Name: in.Name, Value: b.Value, Hosts: b.Hosts})
+	return &struct{}{}, a.cfg.Engine.Secrets().Set(ctx, in.ID, engine.SecretWrite{Name: in.Name, Value: b.Value, Hosts: b.Hosts})
 }

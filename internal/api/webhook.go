@@ -82,13 +82,13 @@ func (a *API) webhookOperations() {
 	read(a, operation{id: "list-webhooks", path: "/v1/webhooks", policy: administers, summary: "List webhooks, in the order in which they were created"}, a.listWebhooks)
 	read(a, operation{id: "get-webhook", path: "/v1/webhooks/{id}", policy: administers, summary: "Show a webhook", errors: missing},
 		func(ctx context.Context, in *OfWebhook) (*oneWebhook, error) {
-			w, err := a.cfg.Engine.Webhook(ctx, in.ID)
+			w, err := a.cfg.Engine.Webhooks().Get(ctx, in.ID)
 			return &oneWebhook{Body: webhookOf(webhook.Created{Webhook: w})}, err
 		})
 	enabled := true
 	replace(a, operation{id: "update-webhook", method: http.MethodPatch, path: "/v1/webhooks/{id}", policy: administers, summary: "Change, enable or disable a webhook", errors: missing},
 		body[webhookChange]{example: webhookChange{Enabled: &enabled}}, func(ctx context.Context, in *OfWebhook, c webhookChange) (*oneWebhook, error) {
-			w, err := a.cfg.Engine.ChangeWebhook(ctx, in.ID, webhook.Patch(c))
+			w, err := a.cfg.Engine.Webhooks().Change(ctx, in.ID, webhook.Patch(c))
 			return &oneWebhook{Body: webhookOf(webhook.Created{Webhook: w})}, unprocessable(ctx, err)
 		})
 	erase(a, operation{id: "delete-webhook", path: "/v1/webhooks/{id}", policy: administers, summary: "Delete a webhook and its deliveries", errors: missing}, a.deleteWebhook)
@@ -97,7 +97,7 @@ func (a *API) webhookOperations() {
 	}, body[webhookAct]{optional: true}, a.rotateWebhook)
 	write(a, operation{id: "test-webhook", path: "/v1/webhooks/{id}/test", policy: administers, summary: "Send one ping to a webhook", status: http.StatusAccepted, errors: missing},
 		body[webhookAct]{optional: true}, func(ctx context.Context, in *OfWebhook, _ webhookAct) (*oneHookDelivery, error) {
-			d, err := a.cfg.Engine.TestWebhook(ctx, in.ID)
+			d, err := a.cfg.Engine.Webhooks().Test(ctx, in.ID)
 			return &oneHookDelivery{Body: d}, err
 		})
 	read(a, operation{id: "list-webhook-deliveries", path: "/v1/webhooks/{id}/deliveries", policy: administers, summary: "List the deliveries of a webhook, newest first", errors: missing},
@@ -106,7 +106,7 @@ func (a *API) webhookOperations() {
 		id: "redeliver-webhook", path: "/v1/webhooks/{id}/deliveries/{delivery}/redeliver", policy: administers, summary: "Send a delivery again, under the same id",
 		status: http.StatusAccepted, errors: missing,
 	}, body[webhookAct]{optional: true}, func(ctx context.Context, in *OfWebhookDelivery, _ webhookAct) (*oneHookDelivery, error) {
-		d, err := a.cfg.Engine.RedeliverWebhook(ctx, in.ID, in.Delivery)
+		d, err := a.cfg.Engine.Webhooks().Redeliver(ctx, in.ID, in.Delivery)
 		return &oneHookDelivery{Body: d}, err
 	})
 }
@@ -137,7 +137,7 @@ func (a *API) createWebhook(ctx context.Context, _ *struct{}, in newWebhook) (*m
 		in.ID = newID[perdure.WebhookID](ctx)
 	}
 	requestOf(ctx).secret = true
-	made, err := a.cfg.Engine.CreateWebhook(ctx, webhook.Webhook{
+	made, err := a.cfg.Engine.Webhooks().Create(ctx, webhook.Webhook{
 		ID: in.ID, URL: in.URL, Types: in.Types, Body: in.Body, Session: in.Session, Labels: in.Labels, Owner: requestOf(ctx).actor,
 	})
 	return &madeWebhook{Location: "/v1/webhooks/" + string(made.ID), Body: webhookOf(made)}, unprocessable(ctx, err)
@@ -152,7 +152,7 @@ func (a *API) rotateWebhook(ctx context.Context, in *OfWebhook, _ webhookAct) (*
 	if req.hasKey {
 		ctx = engine.WithRotation(ctx, webhook.Rotation{Request: hex.EncodeToString(req.seed[:]), At: req.at, Repeated: req.repeated})
 	}
-	made, err := a.cfg.Engine.RotateWebhook(ctx, in.ID)
+	made, err := a.cfg.Engine.Webhooks().Rotate(ctx, in.ID)
 	return &oneWebhook{Body: webhookOf(made)}, err
 }
 
@@ -160,7 +160,7 @@ func (a *API) listWebhooks(ctx context.Context, in *Paged) (*page[shownWebhook],
 	return pageOfAppended(a, *in, appendedList[shownWebhook]{
 		name: orgPrefix(ctx) + "webhooks",
 		all: func() ([]shownWebhook, error) {
-			all, err := a.cfg.Engine.Webhooks(ctx)
+			all, err := a.cfg.Engine.Webhooks().List(ctx)
 			shown := make([]shownWebhook, 0, len(all))
 			for _, w := range all {
 				shown = append(shown, webhookOf(webhook.Created{Webhook: w}))
@@ -175,7 +175,7 @@ func (a *API) listWebhooks(ctx context.Context, in *Paged) (*page[shownWebhook],
 // deleteWebhook deletes a webhook. If an earlier attempt under the same key was started and the
 // webhook no longer exists, that counts as success.
 func (a *API) deleteWebhook(ctx context.Context, in *OfWebhook) (*nothing, error) {
-	err := a.cfg.Engine.DeleteWebhook(ctx, in.ID)
+	err := a.cfg.Engine.Webhooks().Delete(ctx, in.ID)
 	if errors.Is(err, perdure.NotFound) && requestOf(ctx).repeated {
 		err = nil
 	}
@@ -197,7 +197,7 @@ func (a *API) listWebhookDeliveries(ctx context.Context, in *struct {
 	if place != nil {
 		most = 0
 	}
-	all, err := a.cfg.Engine.WebhookDeliveries(ctx, in.ID, most)
+	all, err := a.cfg.Engine.Webhooks().Deliveries(ctx, in.ID, most)
 	if err != nil {
 		return nil, err
 	}

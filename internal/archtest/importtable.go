@@ -50,7 +50,7 @@ func innerPackages() []importRow {
 		{"store/postgres", ". store store/sqlstore"},
 		{"store/memory", ". agent budget webhook store"},
 		{"store/faulty", ". agent budget webhook store"},
-		{"store/faulty/gen", ""},
+		{"store/faulty/gen", "internal/portsource"},
 		{"store/storetest", ". agent budget webhook store"},
 
 		// models
@@ -106,6 +106,8 @@ func outerPackages() []importRow {
 		{"internal/manual", ""},
 		{"docs", ""},
 		{"internal/access", ". budget webhook engine store"},
+		{"internal/access/gen", "internal/portsource"},
+		{"internal/portsource", ""},
 		{"internal/mcpserver", ". engine tool internal/access internal/telemetry"},
 		{"internal/cli", ". agent budget webhook engine docs internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/complete internal/cli/output internal/cli/man internal/cli/mcp internal/cli/raw internal/cli/settings internal/cli/scaffold internal/cli/chaoscmd"},
 		{"internal/cli/raw", "."},

@@ -137,7 +137,7 @@ type FinalState struct {
 // ReadFinalState reads all final data.
 func ReadFinalState(ctx context.Context, eng engine.Engine) (FinalState, error) {
 	var a FinalState
-	sessions, err := eng.Sessions(ctx, 0)
+	sessions, err := eng.Sessions().List(ctx, 0)
 	if err != nil {
 		return a, fmt.Errorf("list sessions: %w", err)
 	}
@@ -147,15 +147,15 @@ func ReadFinalState(ctx context.Context, eng engine.Engine) (FinalState, error) 
 			return a, fmt.Errorf("read the journal of %s: %w", s.ID, err)
 		}
 		a.Journals = append(a.Journals, Journal{Session: s.ID, Events: events})
-		calls, err := eng.Calls(ctx, s.ID)
+		calls, err := eng.Calls().List(ctx, s.ID)
 		if err != nil {
 			return a, fmt.Errorf("list the calls of %s: %w", s.ID, err)
 		}
-		tasks, err := eng.Tasks(ctx, s.ID)
+		tasks, err := eng.Tasks().List(ctx, s.ID)
 		if err != nil {
 			return a, fmt.Errorf("list the tasks of %s: %w", s.ID, err)
 		}
-		approvals, err := eng.Approvals(ctx, engine.ApprovalFilter{Session: s.ID})
+		approvals, err := eng.Approvals().List(ctx, engine.ApprovalFilter{Session: s.ID})
 		if err != nil {
 			return a, fmt.Errorf("list the approvals of %s: %w", s.ID, err)
 		}
@@ -283,7 +283,7 @@ func put[K comparable, V any](m *map[K]V, key K, value V) {
 func ReadLog(ctx context.Context, eng engine.Engine, id perdure.TaskID, max int) ([]byte, error) {
 	var all []byte
 	for len(all) < max {
-		log, err := eng.TaskLog(ctx, id, int64(len(all)), max-len(all))
+		log, err := eng.Tasks().Log(ctx, id, int64(len(all)), max-len(all))
 		if err != nil {
 			return all, fmt.Errorf("read the log of %s: %w", id, err)
 		}

@@ -114,10 +114,10 @@ type sessionDriver struct {
 func (d Driver) begin(ctx context.Context, name string, dice *rand.Rand) (*sessionDriver, error) {
 	agent := d.Agent
 	agent.Title = "chaos " + name
-	s, err := d.Engine.NewSession(ctx, agent)
+	s, err := d.Engine.Sessions().Create(ctx, agent)
 	// unavailable for long, or full
 	for (errors.Is(err, perdure.Unavailable) || errors.Is(err, perdure.Storage)) && wait(ctx, pollEvery) {
-		s, err = d.Engine.NewSession(ctx, agent)
+		s, err = d.Engine.Sessions().Create(ctx, agent)
 	}
 	return &sessionDriver{Driver: d, id: s.ID, name: name, rand: dice}, err
 }
@@ -135,7 +135,7 @@ func (t *sessionDriver) step(ctx context.Context) error {
 		}
 	case chance < 23:
 		wait(ctx, t.pauseBriefly())
-		if err := t.allowed(t.Engine.Interrupt(ctx, t.id, actor, "changed my mind")); err != nil {
+		if err := t.allowed(t.Engine.Sessions().Interrupt(ctx, t.id, actor, "changed my mind")); err != nil {
 			return err
 		}
 	case chance < 33:
@@ -179,7 +179,7 @@ func (t *sessionDriver) cancel(ctx context.Context) error {
 	tasks, err := t.tasks(ctx)
 	for _, task := range tasks {
 		if task.State.Live() && err == nil {
-			receipt, err := t.Engine.CancelTask(ctx, task.ID, actor, "changed my mind")
+			receipt, err := t.Engine.Tasks().Cancel(ctx, task.ID, actor, "changed my mind")
 			if err == nil && !receipt.RequestedAt.IsZero() {
 				t.Record.Canceled(t.id, task.ID)
 			}
@@ -191,11 +191,11 @@ func (t *sessionDriver) cancel(ctx context.Context) error {
 
 // detach detaches a running call.
 func (t *sessionDriver) detach(ctx context.Context) error {
-	calls, err := t.Engine.Calls(ctx, t.id)
+	calls, err := t.Engine.Calls().List(ctx, t.id)
 	t.Record.Calls(calls)
 	for _, call := range calls {
 		if call.State == perdure.CallRunning && call.Task == "" && err == nil {
-			_, err = t.Engine.DetachCall(ctx, call.Key, actor)
+			_, err = t.Engine.Calls().Detach(ctx, call.Key, actor)
 			break
 		}
 	}
@@ -206,7 +206,7 @@ func (t *sessionDriver) detach(ctx context.Context) error {
 }
 
 func (t *sessionDriver) tasks(ctx context.Context) ([]perdure.Task, error) {
-	tasks, err := t.Engine.Tasks(ctx, t.id)
+	tasks, err := t.Engine.Tasks().List(ctx, t.id)
 	if err == nil {
 		t.Record.Tasks(tasks)
 	}
@@ -217,7 +217,7 @@ func (t *sessionDriver) tasks(ctx context.Context) ([]perdure.Task, error) {
 func (t *sessionDriver) readSession(ctx context.Context) error {
 	switch t.rand.IntN(4) {
 	case 0:
-		calls, err := t.Engine.Calls(ctx, t.id)
+		calls, err := t.Engine.Calls().List(ctx, t.id)
 		if err == nil {
 			t.Record.Calls(calls)
 		}
@@ -228,7 +228,7 @@ func (t *sessionDriver) readSession(ctx context.Context) error {
 			return err
 		}
 		task := tasks[t.rand.IntN(len(tasks))]
-		log, err := t.Engine.TaskLog(ctx, task.ID, 0, peekBytes)
+		log, err := t.Engine.Tasks().Log(ctx, task.ID, 0, peekBytes)
 		if err == nil {
 			t.Record.Log(task.ID, bytesOf(log))
 		}
@@ -257,7 +257,7 @@ func bytesOf(log engine.Log) (all []byte) {
 // session is idle.
 func (t *sessionDriver) waitIdle(ctx context.Context, limit time.Duration) (rested bool, err error) {
 	for until := time.Now().Add(limit); time.Now().Before(until); {
-		s, err := t.Engine.Session(ctx, t.id)
+		s, err := t.Engine.Sessions().Get(ctx, t.id)
 		switch {
 		case err != nil:
 			if err := t.allowed(err); err != nil {
@@ -284,7 +284,7 @@ func (t *sessionDriver) waitIdle(ctx context.Context, limit time.Duration) (rest
 func (t *sessionDriver) isIdle(ctx context.Context) (bool, error) {
 	short, cancel := context.WithTimeout(ctx, idleTimeout)
 	defer cancel()
-	if err := t.Engine.WaitIdle(short, t.id); err != nil {
+	if err := t.Engine.Sessions().WaitIdle(short, t.id); err != nil {
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
@@ -296,13 +296,13 @@ func (t *sessionDriver) isIdle(ctx context.Context) (bool, error) {
 
 // answer decides open approvals, and answers questions.
 func (t *sessionDriver) answer(ctx context.Context) error {
-	open, err := t.Engine.Approvals(ctx, engine.ApprovalFilter{Session: t.id, State: perdure.ApprovalOpen})
+	open, err := t.Engine.Approvals().List(ctx, engine.ApprovalFilter{Session: t.id, State: perdure.ApprovalOpen})
 	if err != nil {
 		return t.allowed(err)
 	}
 	for _, approval := range open {
 		verdict := perdure.Verdict{Approve: t.rand.IntN(5) > 0, By: actor, ArgsHash: approval.ArgsHash}
-		if _, err := t.Engine.DecideApproval(ctx, approval.ID, verdict); t.allowed(err) != nil {
+		if _, err := t.Engine.Approvals().Decide(ctx, approval.ID, verdict); t.allowed(err) != nil {
 			return err
 		}
 	}
@@ -312,7 +312,7 @@ func (t *sessionDriver) answer(ctx context.Context) error {
 			continue
 		}
 		m := perdure.TaskMessage{Text: "yes", InReplyTo: task.InputRequest.ID, By: actor}
-		if _, err := t.Engine.SendTask(ctx, task.ID, m); t.allowed(err) != nil {
+		if _, err := t.Engine.Tasks().Send(ctx, task.ID, m); t.allowed(err) != nil {
 			return err
 		}
 	}

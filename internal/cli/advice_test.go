@@ -20,45 +20,110 @@ type counter struct {
 	refusal error
 }
 
-func (c counter) Calls(context.Context, perdure.SessionID) ([]perdure.Call, error) { return nil, nil }
+// counterCalls implements engine.Calls for counter.
+type counterCalls struct {
+	engine.Calls
+	counter
+}
 
-func (c counter) Resources(context.Context, perdure.SessionID) ([]engine.SessionResource, error) {
+// Calls implements engine.Engine.
+func (c counter) Calls() engine.Calls { return counterCalls{nil, c} }
+
+func (c counterCalls) List(context.Context, perdure.SessionID) ([]perdure.Call, error) {
 	return nil, nil
 }
 
-func (c counter) Webhooks(context.Context) ([]webhook.Webhook, error) {
+// counterResources implements engine.Resources for counter.
+type counterResources struct {
+	engine.Resources
+	counter
+}
+
+// Resources implements engine.Engine.
+func (c counter) Resources() engine.Resources { return counterResources{nil, c} }
+
+func (c counterResources) List(context.Context, perdure.SessionID) ([]engine.SessionResource, error) {
+	return nil, nil
+}
+
+// counterWebhooks implements engine.Webhooks for counter.
+type counterWebhooks struct {
+	engine.Webhooks
+	counter
+}
+
+// Webhooks implements engine.Engine.
+func (c counter) Webhooks() engine.Webhooks { return counterWebhooks{nil, c} }
+
+func (c counterWebhooks) List(context.Context) ([]webhook.Webhook, error) {
 	return []webhook.Webhook{{ID: "whk_1"}}, nil
 }
 
-func (c counter) Webhook(context.Context, perdure.WebhookID) (webhook.Webhook, error) {
+func (c counterWebhooks) Get(context.Context, perdure.WebhookID) (webhook.Webhook, error) {
 	return webhook.Webhook{ID: "whk_1"}, nil
 }
 
-func (c counter) WebhookDeliveries(context.Context, perdure.WebhookID, int) ([]webhook.Delivery, error) {
+func (c counterWebhooks) Deliveries(context.Context, perdure.WebhookID, int) ([]webhook.Delivery, error) {
 	return nil, nil
 }
 
-func (c counter) Harnesses(context.Context) ([]engine.HarnessEntry, error) {
+// counterHarnesses implements engine.Harnesses for counter.
+type counterHarnesses struct {
+	engine.Harnesses
+	counter
+}
+
+// Harnesses implements engine.Engine.
+func (c counter) Harnesses() engine.Harnesses { return counterHarnesses{nil, c} }
+
+func (c counterHarnesses) List(context.Context) ([]engine.HarnessEntry, error) {
 	return []engine.HarnessEntry{{ID: "harness_1", Name: "house", Status: "active"}, {ID: "harness_2", Name: "yard", Status: "active"}, {ID: "harness_3", Name: "old", Status: "deleted"}}, nil
 }
 
-func (c counter) Agents(context.Context) ([]engine.AgentEntry, error) {
+// counterAgents implements engine.Agents for counter.
+type counterAgents struct {
+	engine.Agents
+	counter
+}
+
+// Agents implements engine.Engine.
+func (c counter) Agents() engine.Agents { return counterAgents{nil, c} }
+
+func (c counterAgents) List(context.Context) ([]engine.AgentEntry, error) {
 	return []engine.AgentEntry{{ID: "agent_1", Name: "clerk", Source: "kept", Status: "active"}, {ID: "agent_2", Name: "guard", Source: "kept", Status: "active"}}, nil
 }
 
-func (c counter) File(context.Context, perdure.SessionID, string, bool) (engine.File, error) {
+// counterFiles implements engine.Files for counter.
+type counterFiles struct {
+	engine.Files
+	counter
+}
+
+// Files implements engine.Engine.
+func (c counter) Files() engine.Files { return counterFiles{nil, c} }
+
+func (c counterFiles) Get(context.Context, perdure.SessionID, string, bool) (engine.File, error) {
 	return engine.File{Path: "/dir", Directory: true}, nil
 }
 
-func (c counter) RemoveFile(context.Context, perdure.SessionID, engine.FileRemoval) error {
+func (c counterFiles) Remove(context.Context, perdure.SessionID, engine.FileRemoval) error {
 	return c.refusal
 }
 
-func (c counter) SetValue(context.Context, perdure.SessionID, engine.ValueWrite) (engine.Value, error) {
+// counterValues implements engine.Values for counter.
+type counterValues struct {
+	engine.Values
+	counter
+}
+
+// Values implements engine.Engine.
+func (c counter) Values() engine.Values { return counterValues{nil, c} }
+
+func (c counterValues) Set(context.Context, perdure.SessionID, engine.ValueWrite) (engine.Value, error) {
 	return engine.Value{}, c.refusal
 }
 
-func (c counter) Value(context.Context, perdure.SessionID, string) (engine.Value, error) {
+func (c counterValues) Get(context.Context, perdure.SessionID, string) (engine.Value, error) {
 	return engine.Value{}, perdure.NotFound
 }
 

@@ -26,7 +26,7 @@ type agentList struct {
 // Run lists agents.
 func (c *agentList) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		all, err := eng.Agents(ctx)
+		all, err := eng.Agents().List(ctx)
 		if err != nil {
 			return err
 		}
@@ -61,13 +61,13 @@ func (c *agentShow) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		if c.Effective {
-			one, err := eng.EffectiveAgent(ctx, id)
+			one, err := eng.Agents().Effective(ctx, id)
 			if err != nil {
 				return err
 			}
 			return c.show(ctx, a, outputObject{id, one, func() { a.fields(effectiveFields(id, one)...) }})
 		}
-		one, err := eng.Agent(ctx, id)
+		one, err := eng.Agents().Get(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (a *app) agentFields(one engine.AgentEntry) []field {
 
 // agent finds an agent by what the user typed. A deleted agent is found only by its id.
 func (a *app) agent(ctx context.Context, eng Engine, typed string) (string, error) {
-	all, err := eng.Agents(ctx)
+	all, err := eng.Agents().List(ctx)
 	if err != nil {
 		return "", err
 	}

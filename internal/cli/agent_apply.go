@@ -29,7 +29,7 @@ func (c *agentVersions) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return nil, err
 		}
-		return eng.AgentVersions(ctx, id, c.Limit)
+		return eng.Agents().Versions(ctx, id, c.Limit)
 	}, func(one engine.AgentEntry) agentVersion {
 		return agentVersion{one.Version, one.Status, one.By, one.UpdatedAt, one.Overlay}
 	})
@@ -83,7 +83,7 @@ func standsOn(ctx context.Context, eng Engine, id perdure.HarnessID, name string
 	case id != "":
 		return "", usageError("the harness is given by id and by name", "remove one of them")
 	}
-	one, err := eng.Harness(ctx, name)
+	one, err := eng.Harnesses().Get(ctx, name)
 	return one.ID, err
 }
 
@@ -101,7 +101,7 @@ func (c *agentApply) Run(ctx context.Context, a *app) error {
 		if said.HarnessID, err = standsOn(ctx, eng, said.HarnessID, said.Harness); err != nil {
 			return err
 		}
-		old, err := eng.Agent(ctx, said.Name)
+		old, err := eng.Agents().Get(ctx, said.Name)
 		if err != nil && !errors.Is(err, perdure.NotFound) {
 			return err
 		}
@@ -125,7 +125,7 @@ func (c *agentApply) Run(ctx context.Context, a *app) error {
 			a.message("would change %s of %s", a.oneLine(strings.Join(changes, ", "), 300), a.oneLine(said.Name, 300))
 			return nil
 		}
-		one, err := eng.PutAgent(ctx,
+		one, err := eng.Agents().Put(ctx,
 			engine.AgentWrite{Name: said.Name, Version: old.Version, Harness: said.HarnessID, Overlay: said.Overlay})
 		if err != nil {
 			return err
@@ -136,7 +136,7 @@ func (c *agentApply) Run(ctx context.Context, a *app) error {
 			a.message("changed %s of %s: now version %d", a.oneLine(strings.Join(changes, ", "), 300), a.oneLine(one.Name, 300),
 				one.Version)
 		}
-		if _, err := eng.EffectiveAgent(ctx, one.ID); err != nil {
+		if _, err := eng.Agents().Effective(ctx, one.ID); err != nil {
 			a.message("%s a session of this agent cannot start now: %s", a.colors.stderr.mark(dim, "note:"),
 				a.oneLine(err.Error(), 300))
 		}
@@ -195,7 +195,7 @@ func (c *agentDelete) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		one, err := eng.Agent(ctx, id)
+		one, err := eng.Agents().Get(ctx, id)
 		switch {
 		case err != nil:
 			return err
@@ -212,7 +212,7 @@ func (c *agentDelete) Run(ctx context.Context, a *app) error {
 			fmt.Sprintf("delete the agent %s? Turns of its sessions stop.", one.Name)); err != nil {
 			return err
 		}
-		if err := eng.DeleteAgent(ctx, id, one.Version); err != nil {
+		if err := eng.Agents().Delete(ctx, id, one.Version); err != nil {
 			return err
 		}
 		a.message("deleted %s, %s; its versions are kept", id, a.oneLine(one.Name, 300))

@@ -68,7 +68,7 @@ func (c *approvalList) Run(ctx context.Context, a *app) error {
 			}
 			filter.Session = s.ID
 		}
-		all, err := eng.Approvals(ctx, filter)
+		all, err := eng.Approvals().List(ctx, filter)
 		if err != nil {
 			return fmt.Errorf("list approvals: %w", err)
 		}
@@ -93,7 +93,7 @@ type approvalShow struct {
 // Run shows one approval.
 func (c *approvalShow) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		p, err := a.approval(ctx, eng, c.Approval)
+		p, err := a.approval(ctx, eng.Approvals(), c.Approval)
 		if err != nil {
 			return err
 		}
@@ -304,7 +304,7 @@ func (v approvalDecision) decide(ctx context.Context, a *app, word func(perdure.
 		return err
 	}
 	return a.with(ctx, writesAccess(v.dry), func(eng Engine) error {
-		p, err := a.approval(ctx, eng, v.typed)
+		p, err := a.approval(ctx, eng.Approvals(), v.typed)
 		if err != nil {
 			return err
 		}
@@ -315,9 +315,9 @@ func (v approvalDecision) decide(ctx context.Context, a *app, word func(perdure.
 		if err != nil {
 			return err
 		}
-		decided, err := eng.DecideApproval(ctx, p.ID, verdict)
+		decided, err := eng.Approvals().Decide(ctx, p.ID, verdict)
 		if err != nil {
-			return a.decisionError(ctx, eng, p, err)
+			return a.decisionError(ctx, eng.Approvals(), p, err)
 		}
 		a.message("%s %s of %s: %s", decided.State, decided.ID, a.oneLine(decided.Tool, cellChars), consequence(decided))
 		a.message("if no server is running, continue with: %s run %s--session %s", program, a.storeFlags(), decided.Session)
@@ -349,7 +349,7 @@ func (a *app) decisionError(ctx context.Context, eng engine.Approvals, p perdure
 	if !errors.Is(why, perdure.Conflict) {
 		return why
 	}
-	now, err := eng.Approval(ctx, p.ID)
+	now, err := eng.Get(ctx, p.ID)
 	if err == nil && now.State != perdure.ApprovalOpen {
 		return a.closedError(now)
 	}

@@ -25,13 +25,13 @@ type attachCommand struct {
 // (C7).
 func (c *attachCommand) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error { // any process may answer, and the task need not be running
-		t, err := a.task(ctx, eng, c.Task)
+		t, err := a.task(ctx, eng.Tasks(), c.Task)
 		if err != nil {
 			return err
 		}
 		at := &attachment{a: a, eng: eng, id: t.ID, detach: make(chan struct{}), asked: make(chan struct{}, 1)}
 		at.storeFlags = logPosition{id: t.ID}
-		if at.storeFlags.offset, err = tailOffset(ctx, eng, t.ID, max(c.Tail, 0)); err != nil {
+		if at.storeFlags.offset, err = tailOffset(ctx, eng.Tasks(), t.ID, max(c.Tail, 0)); err != nil {
 			return err
 		}
 		if !c.ReadOnly && !t.State.Terminal() {
@@ -210,12 +210,12 @@ func isCancel(line string) bool {
 
 // runOnce writes new output, and reports whether the task has ended.
 func (at *attachment) runOnce(ctx context.Context) (bool, error) {
-	t, err := at.eng.Task(ctx, at.id)
+	t, err := at.eng.Tasks().Get(ctx, at.id)
 	if err != nil {
 		return false, fmt.Errorf("read task %s: %w", at.id, err)
 	}
 	at.last = t
-	if at.storeFlags.offset, _, err = printLog(ctx, at.eng, at.storeFlags); err != nil {
+	if at.storeFlags.offset, _, err = printLog(ctx, at.eng.Tasks(), at.storeFlags); err != nil {
 		return false, err
 	}
 	if q := t.InputRequest; t.State == perdure.TaskAwaitingInput && q != nil && string(q.ID) != at.printedState {
@@ -235,7 +235,7 @@ func (at *attachment) send(ctx context.Context, line string) {
 		return
 	}
 	err := at.a.with(ctx, OpenOptions{Access: Writing}, func(eng Engine) error {
-		t, err := eng.Task(ctx, at.id)
+		t, err := eng.Tasks().Get(ctx, at.id)
 		if err != nil {
 			return err
 		}
@@ -243,7 +243,7 @@ func (at *attachment) send(ctx context.Context, line string) {
 		if q := t.InputRequest; t.State == perdure.TaskAwaitingInput && q != nil && q.Kind != questionOfApproval {
 			m = answerTo(*q, line)
 		}
-		_, err = eng.SendTask(ctx, at.id, m)
+		_, err = eng.Tasks().Send(ctx, at.id, m)
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
@@ -255,12 +255,12 @@ func (at *attachment) send(ctx context.Context, line string) {
 // does. The log continues meanwhile.
 func (at *attachment) cancel(ctx context.Context) error {
 	return at.a.with(ctx, OpenOptions{Access: Writing}, func(eng Engine) error {
-		if _, err := eng.CancelTask(ctx, at.id, operator, "Ctrl-C of attach"); err != nil {
+		if _, err := eng.Tasks().Cancel(ctx, at.id, operator, "Ctrl-C of attach"); err != nil {
 			return err
 		}
 		at.a.message("cancel of %s recorded", at.id)
 		return turnIsRunning(ctx, eng, func(ctx context.Context) error {
-			_, err := awaitEnd(ctx, eng, at.id)
+			_, err := awaitEnd(ctx, eng.Tasks(), at.id)
 			return err
 		})
 	})

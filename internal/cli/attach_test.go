@@ -32,18 +32,27 @@ func (e *endless) Run(ctx context.Context) error {
 	return nil
 }
 
-func (e *endless) Tasks(context.Context, perdure.SessionID) ([]perdure.Task, error) {
-	t, err := e.Task(context.Background(), "")
+// endlessTasks implements engine.Tasks for endless.
+type endlessTasks struct {
+	engine.Tasks
+	*endless
+}
+
+// Tasks implements engine.Engine.
+func (e *endless) Tasks() engine.Tasks { return endlessTasks{nil, e} }
+
+func (e endlessTasks) List(context.Context, perdure.SessionID) ([]perdure.Task, error) {
+	t, err := e.Get(context.Background(), "")
 	return []perdure.Task{t}, err
 }
 
-func (e *endless) Task(context.Context, perdure.TaskID) (perdure.Task, error) {
+func (e endlessTasks) Get(context.Context, perdure.TaskID) (perdure.Task, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.task, nil
 }
 
-func (e *endless) TaskLog(_ context.Context, _ perdure.TaskID, offset int64, _ int) (engine.Log, error) {
+func (e endlessTasks) Log(_ context.Context, _ perdure.TaskID, offset int64, _ int) (engine.Log, error) {
 	const text = "ready\n"
 	log := engine.Log{Offset: offset, Next: int64(len(text)), End: int64(len(text))}
 	if offset == 0 {
@@ -52,18 +61,18 @@ func (e *endless) TaskLog(_ context.Context, _ perdure.TaskID, offset int64, _ i
 	return log, nil
 }
 
-func (e *endless) SendTask(_ context.Context, _ perdure.TaskID, m perdure.TaskMessage) (perdure.TaskMessageID, error) {
+func (e endlessTasks) Send(_ context.Context, _ perdure.TaskID, m perdure.TaskMessage) (perdure.TaskMessageID, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.sent = append(e.sent, m)
 	return "tmsg_1", nil
 }
 
-func (e *endless) WaitTask(ctx context.Context, id perdure.TaskID) (perdure.Task, error) {
-	return e.Task(ctx, id)
+func (e endlessTasks) Wait(ctx context.Context, id perdure.TaskID) (perdure.Task, error) {
+	return e.Get(ctx, id)
 }
 
-func (e *endless) CancelTask(context.Context, perdure.TaskID, string, string) (perdure.CancelReceipt, error) {
+func (e endlessTasks) Cancel(context.Context, perdure.TaskID, string, string) (perdure.CancelReceipt, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.canceled++

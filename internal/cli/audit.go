@@ -35,7 +35,7 @@ func (c *auditList) Run(ctx context.Context, a *app) error {
 			}
 			q.Session = s.ID
 		}
-		all, err := eng.Audit(ctx, q)
+		all, err := eng.Audit().List(ctx, q)
 		if err != nil {
 			return err
 		}

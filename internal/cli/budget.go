@@ -75,7 +75,7 @@ func (c *budgetSet) Run(ctx context.Context, a *app) error {
 				during(b.Period))
 			return nil
 		}
-		set, err := eng.SetBudget(ctx, b, operator)
+		set, err := eng.Budgets().Set(ctx, b, operator)
 		if err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ func (c *budgetShow) Run(ctx context.Context, a *app) error {
 			}
 			filter.Subject = string(s.ID)
 		}
-		found, err := eng.Budgets(ctx, filter)
+		found, err := eng.Budgets().List(ctx, filter)
 		if err != nil {
 			return err
 		}
@@ -185,11 +185,11 @@ type budgetLedger struct {
 // Run shows the entries of a ledger.
 func (c *budgetLedger) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		b, err := a.budget(ctx, eng, c.Budget)
+		b, err := a.budget(ctx, eng.Budgets(), c.Budget)
 		if err != nil {
 			return err
 		}
-		found, err := eng.BudgetEntries(ctx, b.ID, c.Limit)
+		found, err := eng.Budgets().Entries(ctx, b.ID, c.Limit)
 		if err != nil {
 			return err
 		}
@@ -226,7 +226,7 @@ func (c *budgetRemove) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
-		b, err := a.budget(ctx, eng, c.Budget)
+		b, err := a.budget(ctx, eng.Budgets(), c.Budget)
 		if err != nil {
 			return err
 		}
@@ -239,7 +239,7 @@ func (c *budgetRemove) Run(ctx context.Context, a *app) error {
 		if err := a.confirm(ctx, c.Yes, "remove "+what+"?"); err != nil {
 			return err
 		}
-		if err := eng.RemoveBudget(ctx, b.ID); err != nil {
+		if err := eng.Budgets().Remove(ctx, b.ID); err != nil {
 			return err
 		}
 		a.message("removed %s and its ledger", b.ID)
@@ -249,7 +249,7 @@ func (c *budgetRemove) Run(ctx context.Context, a *app) error {
 
 // budget finds a budget by what the user typed.
 func (a *app) budget(ctx context.Context, eng engine.Budgets, typed string) (budget.Standing, error) {
-	all, err := eng.Budgets(ctx, engine.BudgetFilter{})
+	all, err := eng.List(ctx, engine.BudgetFilter{})
 	if err != nil {
 		return budget.Standing{}, fmt.Errorf("list budgets: %w", err)
 	}

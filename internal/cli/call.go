@@ -28,7 +28,7 @@ func (c *callList) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		all, err := eng.Calls(ctx, s.ID)
+		all, err := eng.Calls().List(ctx, s.ID)
 		if err != nil {
 			return fmt.Errorf("list calls of %s: %w", s.ID, err)
 		}

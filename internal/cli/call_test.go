@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
 )
 
 // ledger is an engine with calls.
@@ -15,7 +16,16 @@ type ledger struct {
 	calls []perdure.Call
 }
 
-func (l ledger) Calls(context.Context, perdure.SessionID) ([]perdure.Call, error) {
+// ledgerCalls implements engine.Calls for ledger.
+type ledgerCalls struct {
+	engine.Calls
+	ledger
+}
+
+// Calls implements engine.Engine.
+func (l ledger) Calls() engine.Calls { return ledgerCalls{nil, l} }
+
+func (l ledgerCalls) List(context.Context, perdure.SessionID) ([]perdure.Call, error) {
 	return l.calls, nil
 }
 

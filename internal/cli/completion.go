@@ -102,7 +102,7 @@ func (a *app) idCompletions(ctx context.Context, found complete.Completions, typ
 	case noun == "tool", noun == "mcp-tool", noun == "ask", noun == "deny", noun == "name" &&
 		strings.Contains(found.Node.FullPath(), " tool ") && found.Node.Name != "init":
 		_ = a.with(ctx, OpenOptions{}, func(eng Engine) error {
-			all, err := eng.Tools(ctx)
+			all, err := eng.Tools().List(ctx)
 			for _, t := range all {
 				first, _, _ := strings.Cut(t.Description, "\n")
 				add(t.Name, first)
@@ -147,7 +147,7 @@ func (a *app) ids(ctx context.Context, eng Engine, noun string, add func(text, a
 	switch noun {
 	case "session":
 		add(lastSession, "the most recently started session")
-		all, err := eng.Sessions(ctx, 0)
+		all, err := eng.Sessions().List(ctx, 0)
 		for _, s := range all {
 			add(string(s.ID), string(s.Status)+" "+s.Title)
 		}
@@ -155,37 +155,37 @@ func (a *app) ids(ctx context.Context, eng Engine, noun string, add func(text, a
 	case "label":
 		return labelCompletions(ctx, eng, add)
 	case "task":
-		all, err := eng.Tasks(ctx, "")
+		all, err := eng.Tasks().List(ctx, "")
 		for _, t := range all {
 			add(string(t.ID), string(t.State)+" "+titleOf(t))
 		}
 		return err
 	case "approval":
-		all, err := eng.Approvals(ctx, engine.ApprovalFilter{State: perdure.ApprovalOpen})
+		all, err := eng.Approvals().List(ctx, engine.ApprovalFilter{State: perdure.ApprovalOpen})
 		for _, p := range all {
 			add(string(p.ID), p.Tool)
 		}
 		return err
 	case "schedule":
-		all, err := eng.Schedules(ctx, "")
+		all, err := eng.Schedules().List(ctx, "")
 		for _, s := range all {
 			add(string(s.ID), when(s)+" "+s.Title)
 		}
 		return err
 	case "budget":
-		all, err := eng.Budgets(ctx, engine.BudgetFilter{})
+		all, err := eng.Budgets().List(ctx, engine.BudgetFilter{})
 		for _, b := range all {
 			add(string(b.ID), string(b.Scope)+" "+b.Subject.ID)
 		}
 		return err
 	case "token":
-		all, err := eng.Tokens(ctx)
+		all, err := eng.Tokens().List(ctx)
 		for _, t := range all {
 			add(string(t.ID), t.State+" "+t.Name)
 		}
 		return err
 	case "agent":
-		all, err := eng.Agents(ctx)
+		all, err := eng.Agents().List(ctx)
 		for _, one := range all {
 			if one.Status != string(agent.Deleted) { // the name of a deleted agent may be used again
 				add(one.Name, one.Source+" "+one.Description)
@@ -193,7 +193,7 @@ func (a *app) ids(ctx context.Context, eng Engine, noun string, add func(text, a
 		}
 		return err
 	case "harness":
-		all, err := eng.Harnesses(ctx)
+		all, err := eng.Harnesses().List(ctx)
 		for _, one := range all {
 			if one.Status != string(agent.Deleted) {
 				add(one.Name, one.Status)
@@ -212,7 +212,7 @@ func (a *app) callIDs(ctx context.Context, eng Engine, add func(text, about stri
 	if err != nil {
 		return err
 	}
-	all, err := eng.Calls(ctx, s.ID)
+	all, err := eng.Calls().List(ctx, s.ID)
 	for _, c := range all {
 		add(c.Key.String(), string(c.State)+" "+c.Tool)
 	}
@@ -221,7 +221,7 @@ func (a *app) callIDs(ctx context.Context, eng Engine, add func(text, about stri
 
 // labelCompletions adds the labels of all sessions.
 func labelCompletions(ctx context.Context, eng Engine, add func(text, about string)) error {
-	all, err := eng.Sessions(ctx, 0)
+	all, err := eng.Sessions().List(ctx, 0)
 	used := map[string]int{}
 	for _, s := range all {
 		for key, value := range s.Labels {

@@ -18,7 +18,7 @@ type connectionList struct{ outputFlags }
 // Run lists connections.
 func (c *connectionList) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		all, err := eng.Connections(ctx)
+		all, err := eng.Connections().List(ctx)
 		if err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ type connectionTest struct {
 // error.
 func (c *connectionTest) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		one, err := eng.TestConnection(ctx, c.Name)
+		one, err := eng.Connections().Test(ctx, c.Name)
 		if err != nil {
 			return err
 		}

@@ -77,7 +77,7 @@ func (c *conversation) printCost(ctx context.Context) string {
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), costTimeout)
 	defer stop()
-	report, err := c.eng.Costs(ctx,
+	report, err := c.eng.Budgets().Costs(ctx,
 		engine.CostQuery{Group: "session", Session: c.stream.id, Since: c.stream.tally.first})
 	if err != nil || report.Total.ModelCalls == 0 {
 		return unknown

@@ -43,7 +43,7 @@ func (c *costReport) Run(ctx context.Context, a *app) error {
 			}
 			q.Session = s.ID
 		}
-		report, err := eng.Costs(ctx, q)
+		report, err := eng.Budgets().Costs(ctx, q)
 		if err != nil {
 			return err
 		}

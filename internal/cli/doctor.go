@@ -82,7 +82,7 @@ func (a *app) checkServer(ctx context.Context) Check {
 	ctx, stop := context.WithTimeout(ctx, serverTime)
 	defer stop()
 	err := a.read(ctx, func(eng Engine) error {
-		_, err := eng.Sessions(ctx, 1)
+		_, err := eng.Sessions().List(ctx, 1)
 		return err
 	})
 	if err != nil {

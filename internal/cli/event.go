@@ -140,7 +140,7 @@ type tailPosition struct {
 }
 
 // page prints all events that exist, and returns the sequence number it got to.
-func (c *eventTail) page(ctx context.Context, a *app, eng engine.Journals, t tailPosition) (int64, error) {
+func (c *eventTail) page(ctx context.Context, a *app, eng engine.Journal, t tailPosition) (int64, error) {
 	for {
 		page, err := eng.Events(ctx, t.id, t.after, pageEvents)
 		if err != nil {

@@ -76,7 +76,7 @@ func (c *eventShow) Run(ctx context.Context, a *app) error {
 
 // fold reads a journal and applies its events while more returns true before each of them. It
 // applies the event at which more returns false, calls last with the result, and reads no further.
-func fold(ctx context.Context, eng engine.Journals, id perdure.SessionID,
+func fold(ctx context.Context, eng engine.Journal, id perdure.SessionID,
 	more func(perdure.Event, *perdure.Session) bool, last func(*perdure.Session)) (*perdure.Session, error) {
 	at := perdure.NewSession(id)
 	for {

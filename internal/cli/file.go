@@ -39,7 +39,7 @@ type fileLs struct {
 // Run lists files.
 func (c *fileLs) Run(ctx context.Context, a *app) error {
 	return a.onSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
-		all, err := eng.Files(ctx, s.ID, inFiles(c.Path), c.Deep)
+		all, err := eng.Files().List(ctx, s.ID, inFiles(c.Path), c.Deep)
 		if err != nil {
 			return a.fileNotFound(s, c.Path, err)
 		}
@@ -90,7 +90,7 @@ type fileCat struct {
 // Run prints a file. On a terminal, control characters are removed.
 func (c *fileCat) Run(ctx context.Context, a *app) error {
 	return a.onSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
-		f, err := a.content(ctx, eng, s, c.Path)
+		f, err := a.content(ctx, eng.Files(), s, c.Path)
 		if err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (c *fileCat) Run(ctx context.Context, a *app) error {
 
 // content reads a file.
 func (a *app) content(ctx context.Context, eng engine.Files, s engine.Session, typed string) (engine.File, error) {
-	f, err := eng.File(ctx, s.ID, inFiles(typed), true)
+	f, err := eng.Get(ctx, s.ID, inFiles(typed), true)
 	if err == nil && f.Directory {
 		return f, &userError{err: perdure.Conflict, message: f.Path + " is a directory",
 			hint: program + " file ls " + a.storeFlags() + string(s.ID) + " " + quote(f.Path)}
@@ -138,7 +138,7 @@ func (c *filePut) Run(ctx context.Context, a *app) error {
 			a.message("would write %s to %s in %s", count(len(text), "byte"), a.oneLine(inFiles(c.Path), 200), s.ID)
 			return nil
 		}
-		f, err := eng.WriteFile(ctx, s.ID,
+		f, err := eng.Files().Write(ctx, s.ID,
 			engine.FileWrite{Path: inFiles(c.Path), Content: text, New: c.New, By: operator})
 		if err != nil {
 			return err
@@ -180,7 +180,7 @@ type fileGet struct {
 // path in the session is.
 func (c *fileGet) Run(ctx context.Context, a *app) error {
 	return a.onSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
-		f, err := a.content(ctx, eng, s, c.Path)
+		f, err := a.content(ctx, eng.Files(), s, c.Path)
 		if err != nil {
 			return err
 		}
@@ -223,14 +223,14 @@ func (c *fileMv) Run(ctx context.Context, a *app) error {
 	}
 	return a.onSession(ctx, c.Session, c.DryRun, func(eng Engine, s engine.Session) error {
 		if c.DryRun {
-			f, err := eng.File(ctx, s.ID, inFiles(c.From), false)
+			f, err := eng.Files().Get(ctx, s.ID, inFiles(c.From), false)
 			if err != nil {
 				return a.fileNotFound(s, c.From, err)
 			}
 			a.message("would move %s to %s", a.oneLine(f.Path, 200), a.oneLine(inFiles(c.To), 200))
 			return nil
 		}
-		f, err := eng.MoveFile(ctx, s.ID, engine.FileMove{From: inFiles(c.From), To: inFiles(c.To), By: operator})
+		f, err := eng.Files().Move(ctx, s.ID, engine.FileMove{From: inFiles(c.From), To: inFiles(c.To), By: operator})
 		if err != nil {
 			return a.fileNotFound(s, c.From, err)
 		}
@@ -254,7 +254,7 @@ func (c *fileRm) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	return a.onSession(ctx, c.Session, c.DryRun, func(eng Engine, s engine.Session) error {
-		f, err := eng.File(ctx, s.ID, inFiles(c.Path), false)
+		f, err := eng.Files().Get(ctx, s.ID, inFiles(c.Path), false)
 		if err != nil {
 			return a.fileNotFound(s, c.Path, err)
 		}
@@ -265,7 +265,7 @@ func (c *fileRm) Run(ctx context.Context, a *app) error {
 		full := &userError{err: perdure.Conflict, message: f.Path + " is a directory and is not empty: nothing was removed",
 			hint: "remove it with everything in it with -r"}
 		if c.DryRun {
-			if inside, err := eng.Files(ctx, s.ID, f.Path, false); err == nil && len(inside) > 0 && f.Directory &&
+			if inside, err := eng.Files().List(ctx, s.ID, f.Path, false); err == nil && len(inside) > 0 && f.Directory &&
 				!c.Recursive {
 				return full
 			}
@@ -275,7 +275,7 @@ func (c *fileRm) Run(ctx context.Context, a *app) error {
 		if err := a.confirm(ctx, c.Yes, "remove "+what+" permanently?"); err != nil {
 			return err
 		}
-		err = eng.RemoveFile(ctx, s.ID, engine.FileRemoval{Path: f.Path, Recursive: c.Recursive, By: operator})
+		err = eng.Files().Remove(ctx, s.ID, engine.FileRemoval{Path: f.Path, Recursive: c.Recursive, By: operator})
 		if f.Directory && !c.Recursive && errors.Is(err, perdure.Conflict) {
 			return full
 		}

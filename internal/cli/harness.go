@@ -26,7 +26,7 @@ type harnessList struct {
 // Run lists harnesses.
 func (c *harnessList) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		all, err := eng.Harnesses(ctx)
+		all, err := eng.Harnesses().List(ctx)
 		if err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func (a *app) shownHarness(one engine.HarnessEntry) outputObject {
 
 // harness finds a harness by what the user typed. A deleted harness is found only by its id.
 func (a *app) harness(ctx context.Context, eng Engine, typed string) (engine.HarnessEntry, error) {
-	all, err := eng.Harnesses(ctx)
+	all, err := eng.Harnesses().List(ctx)
 	if err != nil {
 		return engine.HarnessEntry{}, err
 	}
@@ -88,7 +88,7 @@ func (a *app) harness(ctx context.Context, eng Engine, typed string) (engine.Har
 	if err != nil {
 		return engine.HarnessEntry{}, err
 	}
-	return eng.Harness(ctx, id)
+	return eng.Harnesses().Get(ctx, id)
 }
 
 type harnessVersions struct {
@@ -103,7 +103,7 @@ func (c *harnessVersions) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return nil, err
 		}
-		return eng.HarnessVersions(ctx, string(one.ID), c.Limit)
+		return eng.Harnesses().Versions(ctx, string(one.ID), c.Limit)
 	}, func(one engine.HarnessEntry) agentVersion {
 		return agentVersion{one.Version, one.Status, one.By, one.UpdatedAt, one.Overlay}
 	})
@@ -137,7 +137,7 @@ func (c *harnessApply) Run(ctx context.Context, a *app) error {
 		if said.ParentID, err = standsOn(ctx, eng, said.ParentID, said.Parent); err != nil {
 			return err
 		}
-		old, err := eng.Harness(ctx, said.Name)
+		old, err := eng.Harnesses().Get(ctx, said.Name)
 		if err != nil && !errors.Is(err, perdure.NotFound) {
 			return err
 		}
@@ -159,7 +159,7 @@ func (c *harnessApply) Run(ctx context.Context, a *app) error {
 			a.message("would change %s of %s", a.oneLine(strings.Join(changes, ", "), 300), a.oneLine(said.Name, 300))
 			return nil
 		}
-		one, err := eng.PutHarness(ctx,
+		one, err := eng.Harnesses().Put(ctx,
 			engine.HarnessWrite{Name: said.Name, Version: old.Version, Parent: said.ParentID, Overlay: said.Overlay})
 		if err != nil {
 			return err
@@ -200,7 +200,7 @@ func (c *harnessDelete) Run(ctx context.Context, a *app) error {
 		if err := a.confirm(ctx, c.Yes, fmt.Sprintf("delete the harness %s?", one.Name)); err != nil {
 			return err
 		}
-		if err := eng.DeleteHarness(ctx, string(one.ID), one.Version); err != nil {
+		if err := eng.Harnesses().Delete(ctx, string(one.ID), one.Version); err != nil {
 			return err
 		}
 		a.message("deleted %s, %s; its versions are kept", one.ID, a.oneLine(one.Name, 300))

@@ -29,7 +29,7 @@ func (c *conversation) holdError(ctx context.Context) error {
 			hint: c.a.resumeLine(c.stream.id) + "\ncontinues it; messages sent before that wait",
 		}
 	case hold.Budget != nil:
-		return c.a.budgetHoldError(ctx, c.eng, c.stream.id, *hold)
+		return c.a.budgetHoldError(ctx, c.eng.Budgets(), c.stream.id, *hold)
 	}
 	return nil
 }
@@ -40,7 +40,7 @@ func (a *app) budgetHoldError(ctx context.Context, eng engine.Budgets, id perdur
 	n, run := *hold.Budget, "\n"+program+" run "+a.storeFlags()+"--session "+string(id)
 	f := &userError{code: exitConflict,
 		message: fmt.Sprintf("%s is paused by a budget, and its messages wait: %s", id, hold.Detail)}
-	all, err := eng.Budgets(ctx, engine.BudgetFilter{})
+	all, err := eng.List(ctx, engine.BudgetFilter{})
 	i := slices.IndexFunc(all, func(s budget.Standing) bool { return s.ID == n.BudgetID })
 	known := err == nil && i >= 0
 	if known && n.Unpriced == "" { // the current figures are newer than those of the pause

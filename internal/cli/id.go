@@ -190,10 +190,10 @@ func byFullID[I perdure.ID, T any](ctx context.Context, typed string,
 
 // session finds a session by what the user typed.
 func (a *app) session(ctx context.Context, eng engine.Engine, typed string) (engine.Session, error) {
-	if s, ok, err := byFullID(ctx, typed, eng.Session); ok || err != nil {
+	if s, ok, err := byFullID(ctx, typed, eng.Sessions().Get); ok || err != nil {
 		return s, err
 	}
-	all, err := eng.Sessions(ctx, 0)
+	all, err := eng.Sessions().List(ctx, 0)
 	if err != nil {
 		return engine.Session{}, fmt.Errorf("list sessions: %w", err)
 	}
@@ -227,7 +227,7 @@ func (a *app) session(ctx context.Context, eng engine.Engine, typed string) (eng
 }
 
 // byAgent finds a session by the name of its agent, which only the journal contains.
-func byAgent(ctx context.Context, eng engine.Journals, k kind, typed string, all []candidate) (string, error) {
+func byAgent(ctx context.Context, eng engine.Journal, k kind, typed string, all []candidate) (string, error) {
 	all = slices.Clone(all)
 	for i := range all {
 		first, err := eng.Events(ctx, perdure.SessionID(all[i].id), 0, 1)
@@ -246,10 +246,10 @@ func byAgent(ctx context.Context, eng engine.Journals, k kind, typed string, all
 
 // task finds a task by what the user typed: its id, or the id of its background run.
 func (a *app) task(ctx context.Context, eng engine.Tasks, typed string) (perdure.Task, error) {
-	if t, ok, err := byFullID(ctx, typed, eng.Task); ok || err != nil {
+	if t, ok, err := byFullID(ctx, typed, eng.Get); ok || err != nil {
 		return t, err
 	}
-	all, err := eng.Tasks(ctx, "")
+	all, err := eng.List(ctx, "")
 	if err != nil {
 		return perdure.Task{}, fmt.Errorf("list tasks: %w", err)
 	}
@@ -268,10 +268,10 @@ func (a *app) task(ctx context.Context, eng engine.Tasks, typed string) (perdure
 
 // approval finds an approval by what the user typed.
 func (a *app) approval(ctx context.Context, eng engine.Approvals, typed string) (perdure.Approval, error) {
-	if p, ok, err := byFullID(ctx, typed, eng.Approval); ok || err != nil {
+	if p, ok, err := byFullID(ctx, typed, eng.Get); ok || err != nil {
 		return p, err
 	}
-	all, err := eng.Approvals(ctx, engine.ApprovalFilter{})
+	all, err := eng.List(ctx, engine.ApprovalFilter{})
 	if err != nil {
 		return perdure.Approval{}, fmt.Errorf("list approvals: %w", err)
 	}
@@ -283,7 +283,7 @@ func (a *app) approval(ctx context.Context, eng engine.Approvals, typed string) 
 	if err != nil {
 		return perdure.Approval{}, err
 	}
-	return eng.Approval(ctx, perdure.ApprovalID(id)) // in a list its arguments may be masked
+	return eng.Get(ctx, perdure.ApprovalID(id)) // in a list its arguments may be masked
 }
 
 // call finds a call by SESSION/CALL; each part may be abbreviated.
@@ -293,7 +293,7 @@ func (a *app) call(ctx context.Context, eng engine.Engine, typed string) (perdur
 	if err != nil {
 		return perdure.Call{}, err
 	}
-	all, err := eng.Calls(ctx, s.ID)
+	all, err := eng.Calls().List(ctx, s.ID)
 	if err != nil {
 		return perdure.Call{}, fmt.Errorf("list calls of %s: %w", s.ID, err)
 	}

@@ -20,7 +20,16 @@ func (k keyless) CheckModel(name string) (string, error) {
 	return "", fmt.Errorf("%w model %q: OPENAI_API_KEY is not set; set it to your key", perdure.Invalid, name)
 }
 
-func (k keyless) Providers(context.Context) ([]engine.Provider, error) {
+// keylessConnections implements engine.Connections for keyless.
+type keylessConnections struct {
+	engine.Connections
+	keyless
+}
+
+// Connections implements engine.Engine.
+func (k keyless) Connections() engine.Connections { return keylessConnections{nil, k} }
+
+func (k keylessConnections) Providers(context.Context) ([]engine.Provider, error) {
 	return []engine.Provider{{Name: "openai", Missing: "OPENAI_API_KEY is not set; not needed for models with their own server"}}, nil
 }
 

@@ -19,7 +19,7 @@ type providerList struct{ outputFlags }
 // Run lists providers.
 func (c *providerList) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		all, err := eng.Providers(ctx)
+		all, err := eng.Connections().Providers(ctx)
 		if err != nil {
 			return err
 		}

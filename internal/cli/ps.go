@@ -104,7 +104,7 @@ func (c *psCommand) Run(ctx context.Context, a *app) error {
 // collectWork collects the rows of ps.
 func (a *app) collectWork(ctx context.Context, eng Engine, of perdure.SessionID, since time.Time) ([]psRow, error) {
 	var all []psRow
-	asked, err := eng.Approvals(ctx, engine.ApprovalFilter{Session: of, State: perdure.ApprovalOpen})
+	asked, err := eng.Approvals().List(ctx, engine.ApprovalFilter{Session: of, State: perdure.ApprovalOpen})
 	if err != nil {
 		return nil, fmt.Errorf("list approvals: %w", err)
 	}
@@ -112,7 +112,7 @@ func (a *app) collectWork(ctx context.Context, eng Engine, of perdure.SessionID,
 		all = append(all, psRow{psNeedsYou, "approval", string(p.ID), p.Session, string(p.State), p.Tool, p.RequestedAt,
 			program + " approve " + a.storeFlags() + string(p.ID), false, ""})
 	}
-	tasks, err := eng.Tasks(ctx, of)
+	tasks, err := eng.Tasks().List(ctx, of)
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}
@@ -122,7 +122,7 @@ func (a *app) collectWork(ctx context.Context, eng Engine, of perdure.SessionID,
 			all = append(all, row)
 		}
 	}
-	sessions, err := eng.Sessions(ctx, 0)
+	sessions, err := eng.Sessions().List(ctx, 0)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
@@ -141,13 +141,13 @@ func (a *app) collectWork(ctx context.Context, eng Engine, of perdure.SessionID,
 		if s.Unknown == 0 {
 			continue
 		}
-		calls, err := a.unknownCalls(ctx, eng, s.ID)
+		calls, err := a.unknownCalls(ctx, eng.Calls(), s.ID)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, calls...)
 	}
-	schedules, err := eng.Schedules(ctx, of)
+	schedules, err := eng.Schedules().List(ctx, of)
 	if err != nil {
 		return nil, fmt.Errorf("list schedules: %w", err)
 	}
@@ -200,7 +200,7 @@ func (a *app) psTask(t perdure.Task) psRow {
 
 // unknownCalls returns the foreground calls of a session with an unknown outcome.
 func (a *app) unknownCalls(ctx context.Context, eng engine.Calls, id perdure.SessionID) (rows []psRow, err error) {
-	calls, err := eng.Calls(ctx, id)
+	calls, err := eng.List(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("list calls of %s: %w", id, err)
 	}

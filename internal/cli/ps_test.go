@@ -17,7 +17,16 @@ type office struct {
 	schedules []perdure.Schedule
 }
 
-func (o office) Schedules(context.Context, perdure.SessionID) ([]perdure.Schedule, error) {
+// officeSchedules implements engine.Schedules for office.
+type officeSchedules struct {
+	engine.Schedules
+	office
+}
+
+// Schedules implements engine.Engine.
+func (o office) Schedules() engine.Schedules { return officeSchedules{nil, o} }
+
+func (o officeSchedules) List(context.Context, perdure.SessionID) ([]perdure.Schedule, error) {
 	return o.schedules, nil
 }
 

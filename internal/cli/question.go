@@ -233,7 +233,7 @@ func (q *questions) answer(ctx context.Context, one *openQuestion, line string) 
 func (q *questions) decide(ctx context.Context, one *openQuestion, v perdure.Verdict) (done bool, err error) {
 	p := one.approval
 	v.By, v.ArgsHash = operator, p.ArgsHash
-	_, err = q.c.eng.DecideApproval(ctx, p.ID, v)
+	_, err = q.c.eng.Approvals().Decide(ctx, p.ID, v)
 	switch {
 	case err == nil:
 		q.decided[p.ID] = true
@@ -241,9 +241,9 @@ func (q *questions) decide(ctx context.Context, one *openQuestion, v perdure.Ver
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
 	}
-	err = q.c.a.decisionError(ctx, q.c.eng, p, err)
+	err = q.c.a.decisionError(ctx, q.c.eng.Approvals(), p, err)
 	q.c.a.reportError(err)
-	now, unread := q.c.eng.Approval(ctx, p.ID)
+	now, unread := q.c.eng.Approvals().Get(ctx, p.ID)
 	if errors.Is(unread, perdure.NotFound) || unread == nil && now.State != perdure.ApprovalOpen {
 		q.decided[p.ID] = true
 		return true, nil

@@ -25,7 +25,7 @@ type resourceList struct {
 // Run lists resources.
 func (c *resourceList) Run(ctx context.Context, a *app) error {
 	return a.onSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
-		all, err := eng.Resources(ctx, s.ID)
+		all, err := eng.Resources().List(ctx, s.ID)
 		if err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (a *app) resourceFields(r engine.SessionResource) []field {
 // resourceNamed finds a resource by what the user typed.
 func (a *app) resourceNamed(ctx context.Context, eng Engine, s engine.Session,
 	typed string) (engine.SessionResource, error) {
-	all, err := eng.Resources(ctx, s.ID)
+	all, err := eng.Resources().List(ctx, s.ID)
 	if err != nil {
 		return engine.SessionResource{}, err
 	}
@@ -147,7 +147,7 @@ func (c *resourceRelease) Run(ctx context.Context, a *app) error {
 		if err := a.confirm(ctx, c.Yes, "release "+what+"? It will no longer be cleaned up"); err != nil {
 			return err
 		}
-		if r, err = eng.ReleaseResource(ctx, s.ID, r.ID, operator); err != nil {
+		if r, err = eng.Resources().Release(ctx, s.ID, r.ID, operator); err != nil {
 			return err
 		}
 		a.message("released %s", what)

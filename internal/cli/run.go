@@ -143,14 +143,14 @@ func (c *runCommand) newAgent(ctx context.Context, a *app,
 		agent, err := c.agent(ctx, a, eng)
 		return func(ctx context.Context, title string, labels perdure.Labels) (engine.Session, error) {
 			agent.Title, agent.Labels = title, labels
-			return eng.NewSession(ctx, agent)
+			return eng.Sessions().Create(ctx, agent)
 		}, err
 	}
 	id, err := a.agent(ctx, eng, c.Agent)
 	if err != nil {
 		return nil, err
 	}
-	is, err := eng.EffectiveAgent(ctx, id)
+	is, err := eng.Agents().Effective(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (c *runCommand) newAgent(ctx context.Context, a *app,
 	}
 	return func(ctx context.Context, title string, labels perdure.Labels) (engine.Session, error) {
 		order.Title, order.Labels = title, labels
-		return eng.StartAgentSession(ctx, order)
+		return eng.Sessions().CreateFromAgent(ctx, order)
 	}, err
 }
 
@@ -321,7 +321,7 @@ func (a *app) checkModel(ctx context.Context, eng Engine, name string) (string, 
 	if !errors.Is(err, perdure.Invalid) {
 		return found, err
 	}
-	all, unread := eng.Providers(ctx)
+	all, unread := eng.Connections().Providers(ctx)
 	if unread != nil {
 		return "", err // it is still certain that the model cannot be called
 	}
@@ -374,7 +374,7 @@ func (c *runCommand) converse(ctx context.Context, a *app, talk *conversation, s
 		talk.explainHold(ctx)
 		return nil
 	}
-	if err := c.checkConflicts(ctx, a, talk.eng, s.ID); err != nil {
+	if err := c.checkConflicts(ctx, a, talk.eng.Sessions(), s.ID); err != nil {
 		return err
 	}
 	defer a.onCtrlC(func() bool { return talk.interrupt(ctx) })()
@@ -399,7 +399,7 @@ func (c *runCommand) converse(ctx context.Context, a *app, talk *conversation, s
 
 // checkConflicts reports work of other sessions, which an engine continues, too.
 func (c *runCommand) checkConflicts(ctx context.Context, a *app, eng engine.Sessions, id perdure.SessionID) error {
-	all, err := eng.Sessions(ctx, 0)
+	all, err := eng.List(ctx, 0)
 	if err != nil {
 		return fmt.Errorf("list sessions: %w", err)
 	}

@@ -69,7 +69,7 @@ func isScheduleName(typed string) bool { return !strings.ContainsAny(typed, " \t
 // ofSchedule prints the next fires of a schedule.
 func (c *scheduleNext) ofSchedule(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		s, err := a.schedule(ctx, eng, c.Cron)
+		s, err := a.schedule(ctx, eng.Schedules(), c.Cron)
 		if err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func (c *scheduleNext) ofSchedule(ctx context.Context, a *app) error {
 			}
 			return c.print(ctx, a, nextFires{s.Cron, zone, c.From, fires(spec, zone, c.From, c.Count)})
 		}
-		next, err := eng.NextFires(ctx, s.ID, c.Count)
+		next, err := eng.Schedules().NextFires(ctx, s.ID, c.Count)
 		if err != nil {
 			return err
 		}

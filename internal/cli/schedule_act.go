@@ -13,7 +13,7 @@ import (
 // one for a dry run.
 func (a *app) onSchedule(ctx context.Context, typed string, dry bool, fn func(Engine, perdure.Schedule) error) error {
 	return a.with(ctx, writesAccess(dry), func(eng Engine) error {
-		s, err := a.schedule(ctx, eng, typed)
+		s, err := a.schedule(ctx, eng.Schedules(), typed)
 		if err != nil {
 			return err
 		}
@@ -41,7 +41,7 @@ func (c *scheduleTrigger) Run(ctx context.Context, a *app) error {
 			a.message("would fire %s now: it %s", s.ID, a.oneLine(describeAction(s.Action), 2*cellChars))
 			return nil
 		}
-		f, err := eng.TriggerSchedule(ctx, s.ID, operator)
+		f, err := eng.Schedules().Trigger(ctx, s.ID, operator)
 		if err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (c *schedulePause) Run(ctx context.Context, a *app) error {
 			a.message("would pause %s, which is %s", s.ID, a.oneLine(stateOf(s), 200))
 			return nil
 		}
-		s, err := eng.PauseSchedule(ctx, s.ID, operator, c.Why)
+		s, err := eng.Schedules().Pause(ctx, s.ID, operator, c.Why)
 		if err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ func (c *scheduleResume) Run(ctx context.Context, a *app) error {
 			a.message("would resume %s, which is %s", s.ID, a.oneLine(stateOf(s), 200))
 			return nil
 		}
-		s, err := eng.ResumeSchedule(ctx, s.ID, operator)
+		s, err := eng.Schedules().Resume(ctx, s.ID, operator)
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (c *scheduleBackfill) Run(ctx context.Context, a *app) error {
 		if stretch.To.IsZero() {
 			stretch.To = time.Now().Add(-time.Second)
 		}
-		fires, err := eng.Backfill(ctx, s.ID, stretch)
+		fires, err := eng.Schedules().Backfill(ctx, s.ID, stretch)
 		if err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func (c *scheduleBackfill) Run(ctx context.Context, a *app) error {
 				return err
 			}
 			stretch.DryRun = false
-			if fires, err = eng.Backfill(ctx, s.ID, stretch); err != nil {
+			if fires, err = eng.Schedules().Backfill(ctx, s.ID, stretch); err != nil {
 				return err
 			}
 			a.message("fired %d times", len(fires))
@@ -170,7 +170,7 @@ func (c *scheduleDelete) Run(ctx context.Context, a *app) error {
 			fmt.Sprintf("delete %s and the history of its %d fires?", s.ID, s.Count)); err != nil {
 			return err
 		}
-		if err := eng.DeleteSchedule(ctx, s.ID, operator); err != nil {
+		if err := eng.Schedules().Delete(ctx, s.ID, operator); err != nil {
 			return err
 		}
 		a.message("deleted %s", s.ID)

@@ -62,13 +62,13 @@ func (c *scheduleCreate) Run(ctx context.Context, a *app) error {
 			}
 			return nil
 		}
-		made, err := eng.CreateSchedule(ctx, s)
+		made, err := eng.Schedules().Create(ctx, s)
 		if err != nil {
 			return err
 		}
 		a.message("created %s; it fires while %s serve or %s run is running on this data directory", made.ID, program,
 			program)
-		next, err := eng.NextFires(ctx, made.ID, preview)
+		next, err := eng.Schedules().NextFires(ctx, made.ID, preview)
 		if err != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ func (c *scheduleList) Run(ctx context.Context, a *app) error {
 			}
 			of = s.ID
 		}
-		all, err := eng.Schedules(ctx, of)
+		all, err := eng.Schedules().List(ctx, of)
 		if err != nil {
 			return fmt.Errorf("list schedules: %w", err)
 		}
@@ -106,7 +106,7 @@ type scheduleShow struct {
 // Run shows a schedule.
 func (c *scheduleShow) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		s, err := a.schedule(ctx, eng, c.Schedule)
+		s, err := a.schedule(ctx, eng.Schedules(), c.Schedule)
 		if err != nil {
 			return err
 		}
@@ -198,7 +198,7 @@ func (c *scheduleExplain) Run(ctx context.Context, a *app) error {
 		return usageError(fmt.Sprintf("--count %d", c.Count), "give a number from 1 to 100")
 	}
 	return a.read(ctx, func(eng Engine) error {
-		s, err := a.schedule(ctx, eng, c.Schedule)
+		s, err := a.schedule(ctx, eng.Schedules(), c.Schedule)
 		if err != nil {
 			return err
 		}
@@ -208,13 +208,13 @@ func (c *scheduleExplain) Run(ctx context.Context, a *app) error {
 		}
 		all := explained{Schedule: s, Words: when(s), Next: []nextFire{}, Fires: []perdure.Fire{}}
 		if !c.At.IsZero() {
-			return c.one(ctx, a, eng, all, zone)
+			return c.one(ctx, a, eng.Schedules(), all, zone)
 		}
-		next, err := eng.NextFires(ctx, s.ID, c.Count)
+		next, err := eng.Schedules().NextFires(ctx, s.ID, c.Count)
 		if err != nil {
 			return err
 		}
-		past, err := eng.ScheduleFires(ctx, s.ID, c.Count)
+		past, err := eng.Schedules().Fires(ctx, s.ID, c.Count)
 		if err != nil {
 			return err
 		}
@@ -226,7 +226,7 @@ func (c *scheduleExplain) Run(ctx context.Context, a *app) error {
 // one explains one time.
 func (c *scheduleExplain) one(ctx context.Context, a *app, eng engine.Schedules, all explained,
 	zone *time.Location) error {
-	past, err := eng.ScheduleFires(ctx, all.Schedule.ID, 0)
+	past, err := eng.Fires(ctx, all.Schedule.ID, 0)
 	if err != nil {
 		return err
 	}
@@ -320,11 +320,11 @@ func (a *app) printFire(f perdure.Fire, zone *time.Location) {
 // schedule finds a schedule by what the user typed.
 func (a *app) schedule(ctx context.Context, eng engine.Schedules, typed string) (perdure.Schedule, error) {
 	if id, err := perdure.ParseID[perdure.ScheduleID](typed); err == nil {
-		if s, err := eng.Schedule(ctx, id); !errors.Is(err, perdure.NotFound) {
+		if s, err := eng.Get(ctx, id); !errors.Is(err, perdure.NotFound) {
 			return s, err
 		}
 	}
-	all, err := eng.Schedules(ctx, "")
+	all, err := eng.List(ctx, "")
 	if err != nil {
 		return perdure.Schedule{}, fmt.Errorf("list schedules: %w", err)
 	}
@@ -336,5 +336,5 @@ func (a *app) schedule(ctx context.Context, eng engine.Schedules, typed string) 
 	if err != nil {
 		return perdure.Schedule{}, err
 	}
-	return eng.Schedule(ctx, perdure.ScheduleID(id))
+	return eng.Get(ctx, perdure.ScheduleID(id))
 }

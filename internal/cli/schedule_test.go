@@ -67,19 +67,28 @@ type calendar struct {
 
 func (p *calendar) Close() error { return nil }
 
-func (p *calendar) Schedule(context.Context, perdure.ScheduleID) (perdure.Schedule, error) {
+// calendarSchedules implements engine.Schedules for calendar.
+type calendarSchedules struct {
+	engine.Schedules
+	*calendar
+}
+
+// Schedules implements engine.Engine.
+func (p *calendar) Schedules() engine.Schedules { return calendarSchedules{nil, p} }
+
+func (p calendarSchedules) Get(context.Context, perdure.ScheduleID) (perdure.Schedule, error) {
 	return p.schedule, nil
 }
 
-func (p *calendar) Schedules(context.Context, perdure.SessionID) ([]perdure.Schedule, error) {
+func (p calendarSchedules) List(context.Context, perdure.SessionID) ([]perdure.Schedule, error) {
 	return []perdure.Schedule{p.schedule}, nil
 }
 
-func (p *calendar) NextFires(context.Context, perdure.ScheduleID, int) ([]engine.NextFire, error) {
+func (p calendarSchedules) NextFires(context.Context, perdure.ScheduleID, int) ([]engine.NextFire, error) {
 	return p.next, nil
 }
 
-func (p *calendar) ScheduleFires(context.Context, perdure.ScheduleID, int) ([]perdure.Fire, error) {
+func (p calendarSchedules) Fires(context.Context, perdure.ScheduleID, int) ([]perdure.Fire, error) {
 	return p.past, nil
 }
 

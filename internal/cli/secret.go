@@ -127,7 +127,7 @@ func (w secretWrite) do(ctx context.Context, a *app, hosts func([]engine.Secret)
 		return err
 	}
 	return a.onSession(ctx, w.session, w.dry, func(eng Engine, s engine.Session) error {
-		all, err := eng.Secrets(ctx, s.ID)
+		all, err := eng.Secrets().List(ctx, s.ID)
 		if err != nil {
 			return err
 		}
@@ -143,11 +143,11 @@ func (w secretWrite) do(ctx context.Context, a *app, hosts func([]engine.Secret)
 		if err != nil {
 			return err
 		}
-		if err := eng.SetSecret(ctx, s.ID, engine.SecretWrite{Name: w.name, Value: value, Hosts: to}); err != nil {
+		if err := eng.Secrets().Set(ctx, s.ID, engine.SecretWrite{Name: w.name, Value: value, Hosts: to}); err != nil {
 			return err
 		}
 		a.message("stored %s for %s", a.oneLine(w.name, cellChars), s.ID)
-		if all, err = eng.Secrets(ctx, s.ID); err != nil { // it is stored; a retry would create another version
+		if all, err = eng.Secrets().List(ctx, s.ID); err != nil { // it is stored; a retry would create another version
 			a.message("could not read it back: %v", err)
 			return nil
 		}
@@ -168,7 +168,7 @@ type secretList struct {
 // Run lists secrets, never their values.
 func (c *secretList) Run(ctx context.Context, a *app) error {
 	return a.onSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
-		all, err := eng.Secrets(ctx, s.ID)
+		all, err := eng.Secrets().List(ctx, s.ID)
 		if err != nil {
 			return err
 		}
@@ -202,7 +202,7 @@ func (c *secretDelete) Run(ctx context.Context, a *app) error {
 	}
 	return a.onSession(ctx, c.Session, c.DryRun, func(eng Engine, s engine.Session) error {
 		return confirmedRemoval{a, c.outputFlags, c.DryRun, c.Yes}.run(ctx, "secret", c.Name, func() error {
-			return a.valueNotFound(s, "secret", c.Name, eng.RemoveSecret(ctx, s.ID, c.Name))
+			return a.valueNotFound(s, "secret", c.Name, eng.Secrets().Remove(ctx, s.ID, c.Name))
 		})
 	})
 }

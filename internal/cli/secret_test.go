@@ -16,11 +16,20 @@ type vault struct {
 	kept engine.SecretWrite
 }
 
-func (v *vault) Secrets(context.Context, perdure.SessionID) ([]engine.Secret, error) {
+// vaultSecrets implements engine.Secrets for vault.
+type vaultSecrets struct {
+	engine.Secrets
+	*vault
+}
+
+// Secrets implements engine.Engine.
+func (v *vault) Secrets() engine.Secrets { return vaultSecrets{nil, v} }
+
+func (v vaultSecrets) List(context.Context, perdure.SessionID) ([]engine.Secret, error) {
 	return []engine.Secret{{Name: "KEY", Version: 1, Hosts: []string{"a.example.com"}}}, nil
 }
 
-func (v *vault) SetSecret(_ context.Context, _ perdure.SessionID, w engine.SecretWrite) error {
+func (v vaultSecrets) Set(_ context.Context, _ perdure.SessionID, w engine.SecretWrite) error {
 	v.kept = w
 	return nil
 }

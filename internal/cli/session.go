@@ -67,7 +67,7 @@ func (c *sessionList) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	return a.read(ctx, func(eng Engine) error {
-		all, err := eng.SessionsWhere(ctx,
+		all, err := eng.Sessions().ListWhere(ctx,
 			engine.SessionFilter{Labels: terms, Status: perdure.SessionStatus(c.State), Limit: max(c.Limit, 0)})
 		if err != nil {
 			return fmt.Errorf("list sessions: %w", err)
@@ -283,7 +283,7 @@ func (c *sessionFork) Run(ctx context.Context, a *app) error {
 			a.message("would fork %s after event %d of %d: %s", s.ID, at, s.LastSeq, a.oneLine(s.Title, cellChars))
 			return nil
 		}
-		f, err := eng.Fork(ctx, s.ID, engine.Fork{At: c.At, Effects: strings.ReplaceAll(c.Effects, "-", "_"), Title: c.Title})
+		f, err := eng.Archives().Fork(ctx, s.ID, engine.Fork{At: c.At, Effects: strings.ReplaceAll(c.Effects, "-", "_"), Title: c.Title})
 		if err != nil {
 			return err
 		}
@@ -309,7 +309,7 @@ func (a *app) forkSummary(s engine.Session) {
 }
 
 // workspaceOf returns the host folder that a session works in; empty: none, or unknown.
-func workspaceOf(ctx context.Context, eng engine.Journals, id perdure.SessionID) string {
+func workspaceOf(ctx context.Context, eng engine.Journal, id perdure.SessionID) string {
 	first, err := eng.Events(ctx, id, 0, 1)
 	if err != nil || len(first) == 0 {
 		return ""
@@ -338,7 +338,7 @@ func (c *sessionExport) Run(ctx context.Context, a *app) error {
 				out = safe
 			}
 			export := &exportHeadWriter{to: out, tell: a.leftOut}
-			return errors.Join(eng.Export(ctx, s.ID, export), export.flush())
+			return errors.Join(eng.Archives().Export(ctx, s.ID, export), export.flush())
 		}
 		file, err := os.OpenFile(c.To, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
@@ -349,7 +349,7 @@ func (c *sessionExport) Run(ctx context.Context, a *app) error {
 			return fmt.Errorf("export %s: %w", s.ID, err)
 		}
 		out := &exportHeadWriter{to: file, tell: a.leftOut}
-		err = errors.Join(eng.Export(ctx, s.ID, out), out.flush())
+		err = errors.Join(eng.Archives().Export(ctx, s.ID, out), out.flush())
 		if err == nil {
 			err = file.Sync()
 		}
@@ -386,7 +386,7 @@ func (c *sessionImport) Run(ctx context.Context, a *app) error {
 	head, in := peekHead(in)
 	a.leftOut(head)
 	return a.with(ctx, writesAccess(false), func(eng Engine) error {
-		s, err := eng.Import(ctx, in, engine.Import{TakeOver: c.TakeOver})
+		s, err := eng.Archives().Import(ctx, in, engine.Import{TakeOver: c.TakeOver})
 		switch {
 		case errors.Is(err, perdure.Conflict) && !c.TakeOver:
 			return &userError{err: err, message: err.Error(),
@@ -435,7 +435,7 @@ func (c *sessionDelete) Run(ctx context.Context, a *app) error {
 		if err := a.confirmName(ctx, c.Yes, "delete "+what+" permanently?", lastDigits(string(s.ID))); err != nil {
 			return err
 		}
-		err = eng.DeleteSession(ctx, s.ID)
+		err = eng.Sessions().Delete(ctx, s.ID)
 		if errors.Is(err, perdure.Conflict) {
 			return &userError{err: err, message: err.Error(),
 				hint: "nothing was deleted; " + program + " session show " + a.storeFlags() + string(s.ID) +
@@ -451,7 +451,7 @@ func (c *sessionDelete) Run(ctx context.Context, a *app) error {
 
 // subagentsOf describes on one line what is deleted together with a session.
 func (a *app) subagentsOf(ctx context.Context, eng Engine, s engine.Session) (string, error) {
-	all, err := eng.Sessions(ctx, 0)
+	all, err := eng.Sessions().List(ctx, 0)
 	agents, unknown := 0, s.Unknown
 	for _, other := range all {
 		if other.Root == s.ID && other.ID != s.ID {
@@ -485,7 +485,7 @@ func (c *sessionImport) preview(a *app, in io.Reader) error {
 }
 
 // foldSession reads a session's journal and folds it.
-func foldSession(ctx context.Context, eng engine.Journals, id perdure.SessionID) (*perdure.Session, error) {
+func foldSession(ctx context.Context, eng engine.Journal, id perdure.SessionID) (*perdure.Session, error) {
 	events, err := eng.Events(ctx, id, 0, 0)
 	if err != nil {
 		return nil, fmt.Errorf("read the journal of %s: %w", id, err)

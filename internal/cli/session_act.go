@@ -91,10 +91,10 @@ func (c *sessionInterrupt) Run(ctx context.Context, a *app) error {
 			a.message("would interrupt the turn of %s: %s", s.ID, a.oneLine(s.Title, cellChars))
 			return nil
 		}
-		if err := eng.Interrupt(ctx, s.ID, operator, c.Why); err != nil {
+		if err := eng.Sessions().Interrupt(ctx, s.ID, operator, c.Why); err != nil {
 			return err
 		}
-		switch now, err := eng.Session(ctx, s.ID); {
+		switch now, err := eng.Sessions().Get(ctx, s.ID); {
 		case err == nil:
 			s = now
 		// unavailable: the server exited with the turn, but the interrupt was recorded
@@ -151,7 +151,7 @@ func (c *sessionLabel) Run(ctx context.Context, a *app) error {
 			a.message("would change the labels of %s to: %s", s.ID, a.oneLine(labelLine(next), 300))
 			return next.Check()
 		}
-		if s, err = eng.ChangeSession(ctx, s.ID, engine.SessionChange{Labels: changes, By: operator}); err != nil {
+		if s, err = eng.Sessions().Change(ctx, s.ID, engine.SessionChange{Labels: changes, By: operator}); err != nil {
 			return err
 		}
 		a.message("labels of %s: %s", s.ID, a.oneLine(labelLine(s.Labels), 300))

@@ -30,10 +30,10 @@ func (c *sessionPause) Run(ctx context.Context, a *app) error {
 			a.message("would pause %s, which is %s: %s", s.ID, s.Status, a.oneLine(s.Title, cellChars))
 			return nil
 		}
-		if err := eng.PauseSession(ctx, s.ID, operator, c.Why); err != nil {
+		if err := eng.Sessions().Pause(ctx, s.ID, operator, c.Why); err != nil {
 			return err
 		}
-		switch now, err := eng.Session(ctx, s.ID); {
+		switch now, err := eng.Sessions().Get(ctx, s.ID); {
 		case err == nil:
 			s = now
 		// unavailable: the server exited meanwhile, but the pause was recorded
@@ -70,11 +70,11 @@ func (c *sessionResume) Run(ctx context.Context, a *app) error {
 			a.message("would resume %s, which is %s: %s", s.ID, s.Status, a.oneLine(s.Title, cellChars))
 			return nil
 		}
-		if err := eng.ResumeSession(ctx, s.ID, operator); err != nil {
+		if err := eng.Sessions().Resume(ctx, s.ID, operator); err != nil {
 			return err
 		}
 		id := s.ID
-		if s, err = eng.Session(ctx, id); err != nil { // the session was resumed nevertheless
+		if s, err = eng.Sessions().Get(ctx, id); err != nil { // the session was resumed nevertheless
 			a.message("resumed %s, but could not read its state: %v", id, err)
 			return nil
 		}

@@ -80,7 +80,7 @@ func (s *stream) waitIdle(ctx context.Context) error {
 			return nil
 		}
 		// events of one commit arrive one after another: only the last one ends the stream
-		row, err := s.eng.Session(ctx, s.id)
+		row, err := s.eng.Sessions().Get(ctx, s.id)
 		if err != nil || row.LastSeq != e.Seq {
 			return err
 		}
@@ -182,7 +182,7 @@ func (s *stream) readProgress(ctx context.Context) {
 		if open == 0 {
 			continue
 		}
-		all, err := s.eng.Tasks(ctx, s.id)
+		all, err := s.eng.Tasks().List(ctx, s.id)
 		if err != nil {
 			continue // the engine reports a failing store itself
 		}
@@ -207,7 +207,7 @@ func (s *stream) stopTurn(ctx context.Context) error {
 		return nil
 	}
 	s.stop = false
-	return s.eng.Interrupt(ctx, s.id, person, "Ctrl-C")
+	return s.eng.Sessions().Interrupt(ctx, s.id, person, "Ctrl-C")
 }
 
 // notifyQuiet is called with mu held.

@@ -83,7 +83,7 @@ func (c *taskList) Run(ctx context.Context, a *app) error {
 			}
 			of = s.ID
 		}
-		all, err := eng.Tasks(ctx, of)
+		all, err := eng.Tasks().List(ctx, of)
 		if err != nil {
 			return fmt.Errorf("list tasks: %w", err)
 		}
@@ -113,11 +113,11 @@ type taskShow struct {
 // Run shows one task.
 func (c *taskShow) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		t, err := a.task(ctx, eng, c.Task)
+		t, err := a.task(ctx, eng.Tasks(), c.Task)
 		if err != nil {
 			return err
 		}
-		if t, err = eng.Task(ctx, t.ID); err != nil { // in a list its arguments are masked
+		if t, err = eng.Tasks().Get(ctx, t.ID); err != nil { // in a list its arguments are masked
 			return fmt.Errorf("read the task: %w", err)
 		}
 		return c.show(ctx, a, outputObject{string(t.ID), t, func() { a.printTask(t, a.now()) }})

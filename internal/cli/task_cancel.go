@@ -57,7 +57,7 @@ func (c *taskCancel) one(ctx context.Context, a *app) error {
 	}
 	if c.DryRun {
 		return a.read(ctx, func(eng Engine) error {
-			t, err := a.task(ctx, eng, c.Task)
+			t, err := a.task(ctx, eng.Tasks(), c.Task)
 			if err != nil {
 				return err
 			}
@@ -70,7 +70,7 @@ func (c *taskCancel) one(ctx context.Context, a *app) error {
 		})
 	}
 	return a.with(ctx, OpenOptions{Access: Writing}, func(eng Engine) error {
-		t, err := a.task(ctx, eng, c.Task)
+		t, err := a.task(ctx, eng.Tasks(), c.Task)
 		if err != nil {
 			return err
 		}
@@ -84,13 +84,13 @@ func (c *taskCancel) one(ctx context.Context, a *app) error {
 			return err
 		}
 		before := t.State
-		receipt, err := eng.CancelTask(ctx, t.ID, operator, c.Why)
+		receipt, err := eng.Tasks().Cancel(ctx, t.ID, operator, c.Why)
 		if err != nil {
 			return err
 		}
 		a.message("cancel of %s recorded", t.ID)
 		err = turnIsRunning(ctx, eng, func(ctx context.Context) (err error) {
-			t, err = awaitEnd(ctx, eng, t.ID)
+			t, err = awaitEnd(ctx, eng.Tasks(), t.ID)
 			return err
 		})
 		if err != nil {
@@ -111,7 +111,7 @@ func (c *taskCancel) all(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		live, err := liveTasks(ctx, eng, s.ID)
+		live, err := liveTasks(ctx, eng.Tasks(), s.ID)
 		switch {
 		case err != nil:
 			return err
@@ -126,12 +126,12 @@ func (c *taskCancel) all(ctx context.Context, a *app) error {
 		if err := a.confirm(ctx, c.Yes, question); err != nil {
 			return err
 		}
-		n, err := eng.CancelTasks(ctx, s.ID, operator, c.Why)
+		n, err := eng.Tasks().CancelAll(ctx, s.ID, operator, c.Why)
 		if err != nil {
 			return err
 		}
 		a.message("cancel of %s recorded", count(n, "task"))
-		err = turnIsRunning(ctx, eng, func(ctx context.Context) error { return awaitEnds(ctx, eng, live) })
+		err = turnIsRunning(ctx, eng, func(ctx context.Context) error { return awaitEnds(ctx, eng.Tasks(), live) })
 		if err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func (c *taskCancel) all(ctx context.Context, a *app) error {
 }
 
 func liveTasks(ctx context.Context, eng engine.Tasks, id perdure.SessionID) (live []perdure.Task, err error) {
-	all, err := eng.Tasks(ctx, id)
+	all, err := eng.List(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}
@@ -172,21 +172,21 @@ func awaitEnd(ctx context.Context, eng engine.Tasks, id perdure.TaskID) (perdure
 	})
 	defer stop()
 	for {
-		t, err := eng.WaitTask(ctx, id)
+		t, err := eng.Wait(ctx, id)
 		if ctx.Err() != nil {
 			return t, context.Cause(ctx)
 		}
 		if err != nil || t.State.Terminal() {
 			return t, err
 		}
-		if err := pause(ctx, pollEvery); err != nil { // a task that awaits input: WaitTask returns at once
+		if err := pause(ctx, pollEvery); err != nil { // a task that awaits input: Tasks.Wait returns at once
 			return t, err
 		}
 	}
 }
 
 // print writes the result of the cancel, with the receipt from the journal.
-func (c *taskCancel) print(ctx context.Context, a *app, eng engine.Journals, done canceled) error {
+func (c *taskCancel) print(ctx context.Context, a *app, eng engine.Journal, done canceled) error {
 	events, err := eng.Events(ctx, done.Task.Session, 0, 0)
 	if err != nil {
 		return fmt.Errorf("read the receipt of %s: %w", done.Task.ID, err)

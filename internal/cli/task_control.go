@@ -85,7 +85,7 @@ func (c *taskInput) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		q := *t.InputRequest
-		id, err := eng.SendTask(ctx, t.ID, answerTo(q, text))
+		id, err := eng.Tasks().Send(ctx, t.ID, answerTo(q, text))
 		if errors.Is(err, perdure.Invalid) {
 			return &userError{err: err, message: err.Error(),
 				hint: "the task still waits for an answer of this schema: " + string(q.Expected) +
@@ -102,7 +102,7 @@ func (c *taskInput) Run(ctx context.Context, a *app) error {
 
 // openQuestion finds a task that waits for an answer, and refuses one that does not.
 func (c *taskInput) openQuestion(ctx context.Context, a *app, eng Engine) (perdure.Task, error) {
-	t, err := a.task(ctx, eng, c.Task)
+	t, err := a.task(ctx, eng.Tasks(), c.Task)
 	switch {
 	case err != nil:
 		return t, err
@@ -197,7 +197,7 @@ func (c *taskMessage) Run(ctx context.Context, a *app) error {
 			a.message("would send %s to %s, which is %s", count(len(text), "byte"), shortTask(t), t.State)
 			return nil
 		}
-		id, err := eng.SendTask(ctx, t.ID, perdure.TaskMessage{Text: text, By: operator})
+		id, err := eng.Tasks().Send(ctx, t.ID, perdure.TaskMessage{Text: text, By: operator})
 		if err != nil {
 			return err
 		}
@@ -210,7 +210,7 @@ func (c *taskMessage) Run(ctx context.Context, a *app) error {
 // dry run.
 func (a *app) onTask(ctx context.Context, typed string, dry bool, fn func(Engine, perdure.Task) error) error {
 	return a.with(ctx, writesAccess(dry), func(eng Engine) error {
-		t, err := a.task(ctx, eng, typed)
+		t, err := a.task(ctx, eng.Tasks(), typed)
 		if err != nil {
 			return err
 		}
@@ -263,7 +263,7 @@ func (c *taskDetach) Run(ctx context.Context, a *app) error {
 			a.message("would detach %s of %s, which is %s", call.Key, a.oneLine(call.Tool, cellChars), call.State)
 			return nil
 		}
-		t, err := eng.DetachCall(ctx, call.Key, operator)
+		t, err := eng.Calls().Detach(ctx, call.Key, operator)
 		if errors.Is(err, perdure.NotFound) {
 			return &userError{err: err,
 				message: fmt.Sprintf("%s is not running in the foreground: it is %s", call.Key, call.State),
@@ -315,7 +315,7 @@ func (c *taskDelivery) Run(ctx context.Context, a *app) error {
 			return nil
 		default:
 			var err error
-			if t, err = eng.SetDelivery(ctx, t.ID, perdure.Delivery(c.Delivery), perdure.Wake(c.Wake)); err != nil {
+			if t, err = eng.Tasks().SetDelivery(ctx, t.ID, perdure.Delivery(c.Delivery), perdure.Wake(c.Wake)); err != nil {
 				return err
 			}
 			a.message("changed %s from %s to delivery %s, wake %s", shortTask(t), before, t.Delivery, t.Wake)
@@ -341,7 +341,7 @@ func (c *taskDrain) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		if c.DryRun {
-			all, err := eng.Tasks(ctx, s.ID)
+			all, err := eng.Tasks().List(ctx, s.ID)
 			if err != nil {
 				return fmt.Errorf("list tasks: %w", err)
 			}
@@ -354,7 +354,7 @@ func (c *taskDrain) Run(ctx context.Context, a *app) error {
 			a.message("would drain %s", count(len(ready), "result"))
 			return tasks(a.now()).print(ctx, a, c.outputFlags, ready)
 		}
-		ready, err := eng.DrainReady(ctx, s.ID)
+		ready, err := eng.Tasks().Drain(ctx, s.ID)
 		if err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ func (c *taskLog) Run(ctx context.Context, a *app) error {
 		out = safe
 	}
 	return a.read(ctx, func(eng Engine) error {
-		t, err := a.task(ctx, eng, c.Task)
+		t, err := a.task(ctx, eng.Tasks(), c.Task)
 		if err != nil {
 			return err
 		}
@@ -64,11 +64,11 @@ func (c *taskLog) Run(ctx context.Context, a *app) error {
 			at.out = lines
 		}
 		if tail == 0 || tail > 0 && lines == nil {
-			if at.offset, err = tailOffset(ctx, eng, t.ID, tail); err != nil {
+			if at.offset, err = tailOffset(ctx, eng.Tasks(), t.ID, tail); err != nil {
 				return err
 			}
 		}
-		err = c.print(ctx, a, eng, at)
+		err = c.print(ctx, a, eng.Tasks(), at)
 		if lines != nil {
 			err = errors.Join(err, lines.close())
 		}
@@ -125,7 +125,7 @@ type logPosition struct {
 // whole log is written.
 func (c *taskLog) print(ctx context.Context, a *app, eng engine.Tasks, at logPosition) error {
 	look := func() (bool, error) {
-		t, err := eng.Task(ctx, at.id) // read before the log, so that an ended task has its complete log
+		t, err := eng.Get(ctx, at.id) // read before the log, so that an ended task has its complete log
 		if err != nil {
 			return false, fmt.Errorf("read task %s: %w", at.id, err)
 		}
@@ -145,7 +145,7 @@ func (c *taskLog) print(ctx context.Context, a *app, eng engine.Tasks, at logPos
 // printLog writes what exists. It returns the next offset, and whether --until was reached.
 func printLog(ctx context.Context, eng engine.Tasks, at logPosition) (next int64, over bool, err error) {
 	for {
-		log, err := eng.TaskLog(ctx, at.id, at.offset, pageBytes)
+		log, err := eng.Log(ctx, at.id, at.offset, pageBytes)
 		var gone *perdure.LogRotated
 		if errors.As(err, &gone) {
 			fmt.Fprintf(at.notes,
@@ -177,7 +177,7 @@ func printLog(ctx context.Context, eng engine.Tasks, at logPosition) (next int64
 // tailOffset returns the offset of the last lines of a log. It reads backwards, so that the length
 // of the log does not matter.
 func tailOffset(ctx context.Context, eng engine.Tasks, id perdure.TaskID, lines int) (int64, error) {
-	log, err := eng.TaskLog(ctx, id, -1, 1)
+	log, err := eng.Log(ctx, id, -1, 1)
 	if err != nil {
 		return 0, fmt.Errorf("read the log of %s: %w", id, err)
 	}
@@ -224,7 +224,7 @@ type span64 struct{ from, to int64 }
 func readLog(ctx context.Context, eng engine.Tasks, id perdure.TaskID, s span64) ([]byte, error) {
 	var page []byte
 	for at := s.from; at < s.to; {
-		log, err := eng.TaskLog(ctx, id, at, int(s.to-at))
+		log, err := eng.Log(ctx, id, at, int(s.to-at))
 		var gone *perdure.LogRotated
 		if errors.As(err, &gone) {
 			page, at = nil, gone.First

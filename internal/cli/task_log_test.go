@@ -16,7 +16,16 @@ type written struct {
 	chunks []engine.Chunk
 }
 
-func (w written) TaskLog(_ context.Context, _ perdure.TaskID, offset int64, most int) (engine.Log, error) {
+// writtenTasks implements engine.Tasks for written.
+type writtenTasks struct {
+	engine.Tasks
+	written
+}
+
+// Tasks implements engine.Engine.
+func (w written) Tasks() engine.Tasks { return writtenTasks{w.scene.Tasks(), w} }
+
+func (w writtenTasks) Log(_ context.Context, _ perdure.TaskID, offset int64, most int) (engine.Log, error) {
 	var all []byte
 	var log engine.Log
 	for _, c := range w.chunks {

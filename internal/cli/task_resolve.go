@@ -54,9 +54,9 @@ func (c *taskResolve) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		if found.task != "" {
-			err = eng.ResolveTask(ctx, found.task, word)
+			err = eng.Tasks().Resolve(ctx, found.task, word)
 		} else {
-			err = eng.ResolveCall(ctx, found.key, word)
+			err = eng.Calls().Resolve(ctx, found.key, word)
 		}
 		if err != nil {
 			return err
@@ -99,7 +99,7 @@ type resolvable struct {
 // find finds the task or call, and refuses one whose outcome is known.
 func (c *taskResolve) find(ctx context.Context, a *app, eng Engine) (resolvable, error) {
 	if !strings.Contains(c.ID, "/") {
-		t, err := a.task(ctx, eng, c.ID)
+		t, err := a.task(ctx, eng.Tasks(), c.ID)
 		if err != nil {
 			return resolvable{}, err
 		}
@@ -110,7 +110,7 @@ func (c *taskResolve) find(ctx context.Context, a *app, eng Engine) (resolvable,
 		return resolvable{}, err
 	}
 	if call.Task != "" {
-		t, err := eng.Task(ctx, call.Task)
+		t, err := eng.Tasks().Get(ctx, call.Task)
 		if err != nil {
 			return resolvable{}, fmt.Errorf("read the task of %s: %w", call.Key, err)
 		}

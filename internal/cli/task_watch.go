@@ -32,7 +32,7 @@ type taskWatch struct {
 // Run shows a task until it has ended. It polls, so that it does not matter which process answers.
 func (c *taskWatch) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		t, err := a.task(ctx, eng, c.Task)
+		t, err := a.task(ctx, eng.Tasks(), c.Task)
 		if err != nil {
 			return err
 		}
@@ -78,11 +78,11 @@ func (w *watcher) follow(ctx context.Context, id perdure.TaskID) (perdure.Task, 
 
 // runOnce reads the task and draws changes.
 func (w *watcher) runOnce(ctx context.Context, id perdure.TaskID) (perdure.Task, error) {
-	t, err := w.eng.Task(ctx, id)
+	t, err := w.eng.Tasks().Get(ctx, id)
 	if err != nil {
 		return t, fmt.Errorf("read task %s: %w", id, err)
 	}
-	log, err := lastLine(ctx, w.eng, id)
+	log, err := lastLine(ctx, w.eng.Tasks(), id)
 	if err != nil {
 		return t, err
 	}
@@ -100,7 +100,7 @@ func (w *watcher) readCost(ctx context.Context, t perdure.Task, now time.Time) {
 		return
 	}
 	w.costAt = now
-	if report, err := w.eng.Costs(ctx, engine.CostQuery{Group: "session", Session: child}); err == nil {
+	if report, err := w.eng.Budgets().Costs(ctx, engine.CostQuery{Group: "session", Session: child}); err == nil {
 		w.cost = "cost " + cost(report.Total)
 	}
 }
@@ -274,7 +274,7 @@ func (p *progressRate) line(t perdure.Task, now time.Time) string {
 
 // lastLine returns the last line of a log that is not blank.
 func lastLine(ctx context.Context, eng engine.Tasks, id perdure.TaskID) (string, error) {
-	log, err := eng.TaskLog(ctx, id, -lineBytes, lineBytes)
+	log, err := eng.Log(ctx, id, -lineBytes, lineBytes)
 	if err != nil {
 		return "", fmt.Errorf("read the log of %s: %w", id, err)
 	}

@@ -66,7 +66,7 @@ func (c *tokenCreate) Run(ctx context.Context, a *app) error {
 		return nil
 	}
 	return a.with(ctx, writesAccess(false), func(eng Engine) error {
-		made, err := eng.CreateToken(ctx, engine.TokenRequest{
+		made, err := eng.Tokens().Create(ctx, engine.TokenRequest{
 			Name: c.Name, Org: c.Org, User: c.User, Scopes: c.Scope, Agent: c.Agent, Expires: expires, By: operator,
 		})
 		if errors.Is(err, perdure.Conflict) { // the lost response contained the secret
@@ -90,7 +90,7 @@ type tokenList struct {
 // Run lists tokens.
 func (c *tokenList) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		found, err := eng.Tokens(ctx)
+		found, err := eng.Tokens().List(ctx)
 		if err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func (c *tokenRevoke) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	return a.with(ctx, writesAccess(c.DryRun), func(eng Engine) error {
-		all, err := eng.Tokens(ctx)
+		all, err := eng.Tokens().List(ctx)
 		if err != nil {
 			return err
 		}
@@ -166,7 +166,7 @@ func (c *tokenRevoke) Run(ctx context.Context, a *app) error {
 		if err := a.confirm(ctx, c.Yes, "revoke "+id+" permanently?"); err != nil {
 			return err
 		}
-		gone, err := eng.RevokeToken(ctx, perdure.TokenID(id), operator)
+		gone, err := eng.Tokens().Revoke(ctx, perdure.TokenID(id), operator)
 		if err != nil {
 			return err
 		}

@@ -46,7 +46,7 @@ func tools() outputList[engine.Tool] {
 // Run lists the tools. It needs no data directory.
 func (c *toolList) Run(ctx context.Context, a *app, noun *toolCommand) error {
 	return a.with(ctx, OpenOptions{AllowShell: noun.AllowShell}, func(eng Engine) error {
-		all, err := eng.Tools(ctx)
+		all, err := eng.Tools().List(ctx)
 		if err != nil {
 			return fmt.Errorf("list tools: %w", err)
 		}
@@ -62,7 +62,7 @@ type toolShow struct {
 // Run shows one tool.
 func (c *toolShow) Run(ctx context.Context, a *app, noun *toolCommand) error {
 	return a.with(ctx, OpenOptions{AllowShell: noun.AllowShell}, func(eng Engine) error {
-		t, err := a.toolNamed(ctx, eng, c.Name)
+		t, err := a.toolNamed(ctx, eng.Tools(), c.Name)
 		if err != nil {
 			return err
 		}
@@ -95,10 +95,10 @@ func (c *toolCall) Run(ctx context.Context, a *app, noun *toolCommand) error {
 		return err
 	}
 	return a.with(ctx, OpenOptions{AllowShell: noun.AllowShell}, func(eng Engine) error {
-		if _, err := a.toolNamed(ctx, eng, c.Name); err != nil {
+		if _, err := a.toolNamed(ctx, eng.Tools(), c.Name); err != nil {
 			return err
 		}
-		result, err := eng.CallTool(ctx, c.Name, args)
+		result, err := eng.Tools().Call(ctx, c.Name, args)
 		if err != nil {
 			return err
 		}
@@ -191,7 +191,7 @@ func lastDigits(id string) string {
 
 // toolNamed finds a tool; its name cannot be abbreviated.
 func (a *app) toolNamed(ctx context.Context, eng engine.Tools, name string) (engine.Tool, error) {
-	all, err := eng.Tools(ctx)
+	all, err := eng.List(ctx)
 	if err != nil {
 		return engine.Tool{}, fmt.Errorf("list tools: %w", err)
 	}

@@ -25,7 +25,7 @@ type valueGet struct {
 // Run prints a value: on a terminal its text, and nothing else.
 func (c *valueGet) Run(ctx context.Context, a *app) error {
 	return a.onSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
-		v, err := eng.Value(ctx, s.ID, c.Name)
+		v, err := eng.Values().Get(ctx, s.ID, c.Name)
 		if err != nil {
 			return a.valueNotFound(s, "value", c.Name, err)
 		}
@@ -65,7 +65,7 @@ func (c *valueSet) Run(ctx context.Context, a *app) error {
 			a.message("would write %s to %s in %s", count(len(text), "byte"), a.oneLine(c.Name, cellChars), s.ID)
 			return nil
 		}
-		v, err := eng.SetValue(ctx, s.ID, engine.ValueWrite{Key: c.Name, Text: text, New: c.New})
+		v, err := eng.Values().Set(ctx, s.ID, engine.ValueWrite{Key: c.Name, Text: text, New: c.New})
 		if c.New && errors.Is(err, perdure.Conflict) {
 			return &userError{
 				err: err, message: err.Error(),
@@ -90,7 +90,7 @@ type valueList struct {
 // Run lists values.
 func (c *valueList) Run(ctx context.Context, a *app) error {
 	return a.onSession(ctx, c.Session, true, func(eng Engine, s engine.Session) error {
-		all, err := eng.Values(ctx, s.ID, c.Prefix)
+		all, err := eng.Values().List(ctx, s.ID, c.Prefix)
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (c *valueDelete) Run(ctx context.Context, a *app) error {
 	}
 	return a.onSession(ctx, c.Session, c.DryRun, func(eng Engine, s engine.Session) error {
 		return confirmedRemoval{a, c.outputFlags, c.DryRun, c.Yes}.run(ctx, "value", c.Name, func() error {
-			return a.valueNotFound(s, "value", c.Name, eng.RemoveValue(ctx, s.ID, c.Name, nil))
+			return a.valueNotFound(s, "value", c.Name, eng.Values().Remove(ctx, s.ID, c.Name, nil))
 		})
 	})
 }

@@ -54,7 +54,7 @@ func (c *webhookCreate) Run(ctx context.Context, a *app) error {
 			a.message("would send %s to %s", a.oneLine(describeEvents(w), 300), a.oneLine(w.URL, 300))
 			return nil
 		}
-		made, err := eng.CreateWebhook(ctx, w)
+		made, err := eng.Webhooks().Create(ctx, w)
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ type webhookList struct{ outputFlags }
 // Run lists webhooks.
 func (c *webhookList) Run(ctx context.Context, a *app) error {
 	return a.read(ctx, func(eng Engine) error {
-		all, err := eng.Webhooks(ctx)
+		all, err := eng.Webhooks().List(ctx)
 		if err != nil {
 			return fmt.Errorf("list webhooks: %w", err)
 		}
@@ -173,10 +173,10 @@ func (c *webhookChange) Run(ctx context.Context, a *app) error {
 		}
 		made := webhook.Created{Webhook: w}
 		if change != (webhook.Patch{}) {
-			made.Webhook, err = eng.ChangeWebhook(ctx, w.ID, change)
+			made.Webhook, err = eng.Webhooks().Change(ctx, w.ID, change)
 		}
 		if err == nil && c.Rotate {
-			if made, err = eng.RotateWebhook(ctx, w.ID); err != nil && change != (webhook.Patch{}) {
+			if made, err = eng.Webhooks().Rotate(ctx, w.ID); err != nil && change != (webhook.Patch{}) {
 				err = fmt.Errorf("the webhook was changed, but its secret was not rotated: %w", err)
 			}
 		}
@@ -217,7 +217,7 @@ func (c *webhookTest) Run(ctx context.Context, a *app) error {
 		}
 		var d webhook.Delivery
 		err = turnIsRunning(ctx, eng, func(ctx context.Context) error {
-			d, err = eng.TestWebhook(ctx, w.ID)
+			d, err = eng.Webhooks().Test(ctx, w.ID)
 			if err == nil {
 				d, err = testResult(ctx, eng, d)
 			}
@@ -241,7 +241,7 @@ func testResult(ctx context.Context, eng Engine, d webhook.Delivery) (webhook.De
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()
 	for {
-		all, err := eng.WebhookDeliveries(ctx, d.Webhook, 20)
+		all, err := eng.Webhooks().Deliveries(ctx, d.Webhook, 20)
 		for _, one := range all {
 			if one.ID == d.ID {
 				d = one
@@ -278,7 +278,7 @@ func (c *webhookDeliveries) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		all, err := eng.WebhookDeliveries(ctx, w.ID, c.Limit)
+		all, err := eng.Webhooks().Deliveries(ctx, w.ID, c.Limit)
 		if err != nil {
 			return err
 		}
@@ -316,7 +316,7 @@ func (c *webhookRedeliver) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		all, err := eng.WebhookDeliveries(ctx, w.ID, 0)
+		all, err := eng.Webhooks().Deliveries(ctx, w.ID, 0)
 		if err != nil {
 			return err
 		}
@@ -332,7 +332,7 @@ func (c *webhookRedeliver) Run(ctx context.Context, a *app) error {
 			a.message("would send %s again to %s", id, a.oneLine(w.URL, 300))
 			return nil
 		}
-		d, err := eng.RedeliverWebhook(ctx, w.ID, perdure.WebhookDeliveryID(id))
+		d, err := eng.Webhooks().Redeliver(ctx, w.ID, perdure.WebhookDeliveryID(id))
 		if err != nil {
 			return err
 		}
@@ -366,7 +366,7 @@ func (c *webhookDelete) Run(ctx context.Context, a *app) error {
 		if err := a.confirm(ctx, c.Yes, fmt.Sprintf("delete %s and its deliveries?", w.ID)); err != nil {
 			return err
 		}
-		if err := eng.DeleteWebhook(ctx, w.ID); err != nil {
+		if err := eng.Webhooks().Delete(ctx, w.ID); err != nil {
 			return err
 		}
 		a.message("deleted %s", w.ID)
@@ -376,7 +376,7 @@ func (c *webhookDelete) Run(ctx context.Context, a *app) error {
 
 // webhook finds a webhook by what the user typed.
 func (a *app) webhook(ctx context.Context, eng Engine, typed string) (webhook.Webhook, error) {
-	all, err := eng.Webhooks(ctx)
+	all, err := eng.Webhooks().List(ctx)
 	if err != nil {
 		return webhook.Webhook{}, fmt.Errorf("list webhooks: %w", err)
 	}
@@ -388,7 +388,7 @@ func (a *app) webhook(ctx context.Context, eng Engine, typed string) (webhook.We
 	if err != nil {
 		return webhook.Webhook{}, err
 	}
-	return eng.Webhook(ctx, perdure.WebhookID(id))
+	return eng.Webhooks().Get(ctx, perdure.WebhookID(id))
 }
 
 // describeEvents describes what a webhook sends.

@@ -35,8 +35,17 @@ type scene struct {
 	bills     []engine.CostQuery
 }
 
+// sceneBudgets implements engine.Budgets for scene.
+type sceneBudgets struct {
+	engine.Budgets
+	*scene
+}
+
+// Budgets implements engine.Engine.
+func (s *scene) Budgets() engine.Budgets { return sceneBudgets{nil, s} }
+
 // Costs reports a cent more with each call.
-func (s *scene) Costs(_ context.Context, q engine.CostQuery) (engine.CostReport, error) {
+func (s sceneBudgets) Costs(_ context.Context, q engine.CostQuery) (engine.CostReport, error) {
 	s.bills = append(s.bills, q)
 	spent := map[budget.Currency]budget.Amount{budget.USD: budget.Amount(10_000 * len(s.bills))}
 	return engine.CostReport{Total: engine.CostLine{ModelCalls: 1, Cost: spent}}, s.err
@@ -44,12 +53,30 @@ func (s *scene) Costs(_ context.Context, q engine.CostQuery) (engine.CostReport,
 
 func (s *scene) Close() error { return nil }
 
-func (s *scene) Sessions(context.Context, int) ([]engine.Session, error) { return s.sessions, s.err }
-func (s *scene) SessionsWhere(context.Context, engine.SessionFilter) ([]engine.Session, error) {
+// sceneSessions implements engine.Sessions for scene.
+type sceneSessions struct {
+	engine.Sessions
+	*scene
+}
+
+// Sessions implements engine.Engine.
+func (s *scene) Sessions() engine.Sessions { return sceneSessions{nil, s} }
+
+func (s sceneSessions) List(context.Context, int) ([]engine.Session, error) { return s.sessions, s.err }
+func (s sceneSessions) ListWhere(context.Context, engine.SessionFilter) ([]engine.Session, error) {
 	return s.sessions, s.err
 }
 
-func (s *scene) Tools(context.Context) ([]engine.Tool, error) {
+// sceneTools implements engine.Tools for scene.
+type sceneTools struct {
+	engine.Tools
+	*scene
+}
+
+// Tools implements engine.Engine.
+func (s *scene) Tools() engine.Tools { return sceneTools{nil, s} }
+
+func (s sceneTools) List(context.Context) ([]engine.Tool, error) {
 	return []engine.Tool{{Name: "echo"}}, s.err
 }
 
@@ -57,14 +84,23 @@ func (s *scene) Events(_ context.Context, id perdure.SessionID, _ int64, _ int) 
 	return []perdure.Event{{ID: "event_1", Seq: 1, Session: id, Fact: perdure.SessionCreated{Agent: perdure.Agent{Name: s.agents[id]}}}}, s.err
 }
 
-func (s *scene) Tasks(context.Context, perdure.SessionID) ([]perdure.Task, error) {
+// sceneTasks implements engine.Tasks for scene.
+type sceneTasks struct {
+	engine.Tasks
+	*scene
+}
+
+// Tasks implements engine.Engine.
+func (s *scene) Tasks() engine.Tasks { return sceneTasks{nil, s} }
+
+func (s sceneTasks) List(context.Context, perdure.SessionID) ([]perdure.Task, error) {
 	if len(s.views) == 0 {
 		return nil, s.err
 	}
 	return s.views[0], s.err
 }
 
-func (s *scene) Task(_ context.Context, id perdure.TaskID) (perdure.Task, error) {
+func (s sceneTasks) Get(_ context.Context, id perdure.TaskID) (perdure.Task, error) {
 	s.looks = append(s.looks, time.Now())
 	if len(s.views) > 1 {
 		defer func() { s.views = s.views[1:] }()
@@ -73,11 +109,20 @@ func (s *scene) Task(_ context.Context, id perdure.TaskID) (perdure.Task, error)
 	return s.views[0][i], s.err
 }
 
-func (s *scene) Approvals(context.Context, engine.ApprovalFilter) ([]perdure.Approval, error) {
+// sceneApprovals implements engine.Approvals for scene.
+type sceneApprovals struct {
+	engine.Approvals
+	*scene
+}
+
+// Approvals implements engine.Engine.
+func (s *scene) Approvals() engine.Approvals { return sceneApprovals{nil, s} }
+
+func (s sceneApprovals) List(context.Context, engine.ApprovalFilter) ([]perdure.Approval, error) {
 	return slices.Clone(s.approvals), s.err
 }
 
-func (s *scene) Approval(_ context.Context, id perdure.ApprovalID) (perdure.Approval, error) {
+func (s sceneApprovals) Get(_ context.Context, id perdure.ApprovalID) (perdure.Approval, error) {
 	return s.approvals[s.approvalAt(id)], s.err
 }
 
@@ -85,7 +130,7 @@ func (s *scene) approvalAt(id perdure.ApprovalID) int {
 	return slices.IndexFunc(s.approvals, func(p perdure.Approval) bool { return p.ID == id })
 }
 
-func (s *scene) DecideApproval(_ context.Context, id perdure.ApprovalID, v perdure.Verdict) (perdure.Approval, error) {
+func (s sceneApprovals) Decide(_ context.Context, id perdure.ApprovalID, v perdure.Verdict) (perdure.Approval, error) {
 	p := &s.approvals[s.approvalAt(id)]
 	if s.faster != "" {
 		p.State, p.DecidedBy = s.faster, "somebody"
@@ -99,23 +144,23 @@ func (s *scene) DecideApproval(_ context.Context, id perdure.ApprovalID, v perdu
 	return *p, nil
 }
 
-func (s *scene) SendTask(_ context.Context, _ perdure.TaskID, m perdure.TaskMessage) (perdure.TaskMessageID, error) {
+func (s sceneTasks) Send(_ context.Context, _ perdure.TaskID, m perdure.TaskMessage) (perdure.TaskMessageID, error) {
 	s.sent = append(s.sent, m)
 	return "tmsg_1", s.unfit
 }
 
-func (s *scene) CancelTasks(_ context.Context, id perdure.SessionID, _, _ string) (int, error) {
+func (s sceneTasks) CancelAll(_ context.Context, id perdure.SessionID, _, _ string) (int, error) {
 	s.canceled = append(s.canceled, id)
 	return len(s.views[0]), s.err
 }
 
-func (s *scene) DrainReady(context.Context, perdure.SessionID) ([]perdure.Task, error) {
+func (s sceneTasks) Drain(context.Context, perdure.SessionID) ([]perdure.Task, error) {
 	ready := s.ready
 	s.ready = nil
 	return ready, s.err
 }
 
-func (s *scene) TaskLog(context.Context, perdure.TaskID, int64, int) (engine.Log, error) {
+func (s sceneTasks) Log(context.Context, perdure.TaskID, int64, int) (engine.Log, error) {
 	if len(s.logs) == 0 {
 		return engine.Log{}, s.err
 	}

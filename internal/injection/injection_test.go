@@ -312,7 +312,7 @@ func (g *stage) run(t *testing.T, s scenario, agent perdure.Agent) []perdure.Eve
 			t.Error(err)
 		}
 	}()
-	session, err := eng.NewSession(ctx, agent)
+	session, err := eng.Sessions().Create(ctx, agent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +361,7 @@ func inbox(t *testing.T, words string) *file.Dir {
 
 func journals(ctx context.Context, t *testing.T, eng *local.Engine) (all []perdure.Event) {
 	t.Helper()
-	sessions, err := eng.Sessions(ctx, 0)
+	sessions, err := eng.Sessions().List(ctx, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -116,7 +116,7 @@ func (a *Ask) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result
 	if call.Session == "" || call.Key == "" { // both are needed to derive the session and to find its owner
 		return tool.Error(a.spec.Name + " needs a calling session: call it from a session or over MCP.")
 	}
-	caller, err := eng.Session(ctx, call.Session)
+	caller, err := eng.Sessions().Get(ctx, call.Session)
 	if err != nil {
 		return tool.Internal(fmt.Errorf("read the calling session: %w", err))
 	}
@@ -160,9 +160,9 @@ func (a *Ask) session(ctx context.Context, eng engine.Engine, call tool.Call, gi
 		for k, v := range a.agent.Metadata {
 			agent.Metadata[k] = v
 		}
-		_, err := eng.NewSessionAs(ctx, id, agent)
+		_, err := eng.Sessions().CreateAs(ctx, id, agent)
 		if errors.Is(err, perdure.Conflict) { // started before the agent was changed
-			_, err = eng.Session(ctx, id)
+			_, err = eng.Sessions().Get(ctx, id)
 		}
 		return id, err
 	}
@@ -184,7 +184,7 @@ func (a *Ask) session(ctx context.Context, eng engine.Engine, call tool.Call, gi
 
 // wait returns when the session is idle. In the meantime it reports the session's progress to sink.
 func (a *Ask) wait(ctx context.Context, eng engine.Engine, session perdure.SessionID, sink tool.Sink) error {
-	now, err := eng.Session(ctx, session)
+	now, err := eng.Sessions().Get(ctx, session)
 	if err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (a *Ask) wait(ctx context.Context, eng engine.Engine, session perdure.Sessi
 			return nil
 		})
 	}()
-	err = eng.WaitIdle(ctx, session)
+	err = eng.Sessions().WaitIdle(ctx, session)
 	end()
 	<-done
 	return err
@@ -232,8 +232,8 @@ func (a *Ask) turnFailed(ctx context.Context, eng engine.Engine, session perdure
 	if session != "" && cause != perdure.CauseShutdown && cause != perdure.CauseSuperseded {
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		_, late := eng.CancelTasks(stopping, session, "mcp", "the call was canceled")
-		err = errors.Join(err, eng.Interrupt(stopping, session, "mcp", "the call was canceled"), late)
+		_, late := eng.Tasks().CancelAll(stopping, session, "mcp", "the call was canceled")
+		err = errors.Join(err, eng.Sessions().Interrupt(stopping, session, "mcp", "the call was canceled"), late)
 	}
 	if cause == "" {
 		return tool.Internal(err)
@@ -281,7 +281,7 @@ func ended(text, failure string, session perdure.SessionID) tool.Result {
 
 // eventsAfter returns the events after a message.
 func eventsAfter(ctx context.Context, eng engine.Engine, session perdure.SessionID, message perdure.MessageID) (after []perdure.Event, err error) {
-	now, err := eng.Session(ctx, session)
+	now, err := eng.Sessions().Get(ctx, session)
 	if err != nil {
 		return nil, err
 	}

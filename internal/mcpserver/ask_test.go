@@ -52,7 +52,7 @@ func saidOf(t *testing.T, done object) (answer, session string) {
 // sessionsOf counts the sessions with the agent.
 func (r *rig) sessionsOf(name string) (found []engine.Session) {
 	r.t.Helper()
-	all, err := r.eng.Sessions(context.Background(), 0)
+	all, err := r.eng.Sessions().List(context.Background(), 0)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -112,22 +112,22 @@ func TestAskIsItsCallers(t *testing.T) {
 	t.Parallel()
 	r := newTalking(t, builder, mcpserver.Config{}, newAsk(t))
 	owner := engine.Owner{Org: "acme", User: "u"}
-	caller, err := r.eng.NewSession(engine.WithOwner(t.Context(), owner), perdure.Agent{Name: "caller"})
+	caller, err := r.eng.Sessions().Create(engine.WithOwner(t.Context(), owner), perdure.Agent{Name: "caller"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	call, err := r.eng.StartCall(t.Context(), engine.HostCallRequest{Session: caller.ID, Tool: "ask_build", Args: []byte(`{"message":"a house"}`)})
+	call, err := r.eng.HostCalls().Start(t.Context(), engine.HostCallRequest{Session: caller.ID, Tool: "ask_build", Args: []byte(`{"message":"a house"}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if done, err := r.eng.WaitTask(t.Context(), call.Task.ID); err != nil || done.State != perdure.TaskSucceeded {
+	if done, err := r.eng.Tasks().Wait(t.Context(), call.Task.ID); err != nil || done.State != perdure.TaskSucceeded {
 		t.Fatalf("got %+v, %v", done, err)
 	}
 	if made := r.sessionsOf("build"); len(made) != 1 || made[0].Org != owner.Org || made[0].User != owner.User {
 		t.Errorf("the session asked in is %+v, want one of %+v", made, owner)
 	}
 
-	outside, err := r.eng.CallTool(t.Context(), "ask_build", []byte(`{"message":"a secret"}`))
+	outside, err := r.eng.Tools().Call(t.Context(), "ask_build", []byte(`{"message":"a secret"}`))
 	if err != nil || !strings.Contains(outside.Error, "needs a calling session") {
 		t.Errorf("outside of a session: got %+v, %v", outside, err)
 	}
@@ -184,7 +184,7 @@ func TestAskAgentCancel(t *testing.T) {
 	r.want(withTasks, "tasks/cancel", object{"taskId": id})
 	r.until(withTasks, id, "cancelled")
 	session := r.sessionsOf("build")[0].ID
-	if err := r.eng.WaitIdle(t.Context(), session); err != nil {
+	if err := r.eng.Sessions().WaitIdle(t.Context(), session); err != nil {
 		t.Fatal(err)
 	}
 	events, err := r.eng.Events(t.Context(), session, 0, 0)

@@ -35,9 +35,18 @@ func (l *listening) note(ctx context.Context, method string) {
 	}
 }
 
-func (l *listening) AcknowledgeCall(ctx context.Context, key perdure.CallKey) error {
+// listeningHostCalls implements engine.HostCalls for listening.
+type listeningHostCalls struct {
+	engine.HostCalls
+	*listening
+}
+
+// HostCalls implements engine.Engine.
+func (l *listening) HostCalls() engine.HostCalls { return listeningHostCalls{l.Engine.HostCalls(), l} }
+
+func (l listeningHostCalls) MarkReported(ctx context.Context, key perdure.CallKey) error {
 	l.note(ctx, "told")
-	return l.Engine.AcknowledgeCall(ctx, key)
+	return l.Engine.HostCalls().MarkReported(ctx, key)
 }
 
 func (l *listening) Follow(ctx context.Context, id perdure.SessionID, after int64, fn func(engine.Frame) error) error {

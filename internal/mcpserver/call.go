@@ -108,15 +108,15 @@ func (s *Server) start(ctx context.Context, p peer, x exposed, params *mcp.CallT
 	}
 	// Taken before the lookup: a reply that ends during the lookup was not noted in time for it.
 	before := s.pendingReplies()
-	made, err := s.cfg.Engine.StartCall(ctx, order)
+	made, err := s.cfg.Engine.HostCalls().Start(ctx, order)
 	if errors.Is(err, perdure.NotFound) { // the session was deleted: the next one gets the same id
 		s.forgetSession(p.ID)
 		if _, err = s.session(ctx, p.Principal); err == nil {
-			made, err = s.cfg.Engine.StartCall(ctx, order)
+			made, err = s.cfg.Engine.HostCalls().Start(ctx, order)
 		}
 	}
 	if err == nil && order.JoinWindow > 0 && waitRecorded(ctx, before, perdure.CallKey{Session: session, Call: made.ID}) {
-		made, err = s.cfg.Engine.StartCall(ctx, order)
+		made, err = s.cfg.Engine.HostCalls().Start(ctx, order)
 	}
 	return trackedCall{HostCall: made, key: perdure.CallKey{Session: session, Call: made.ID}, progress: params.GetProgressToken()}, err
 }
@@ -128,7 +128,7 @@ func (s *Server) waitFor(ctx context.Context, p peer, x exposed, made trackedCal
 	defer cancel()
 	stop := s.sendProgress(waiting, p, made)
 	for made.Result == nil && !made.Task.State.Terminal() {
-		now, err := s.cfg.Engine.WaitCall(waiting, made.key.Session, made.HostCall)
+		now, err := s.cfg.Engine.HostCalls().Wait(waiting, made.key.Session, made.HostCall)
 		if err != nil && waiting.Err() == nil {
 			stop()
 			return nil, s.rpcError(err)
@@ -176,14 +176,14 @@ func (s *Server) callerLeft(ctx context.Context, p peer, x exposed, made tracked
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if _, err := s.cfg.Engine.CancelTask(ctx, made.Task.ID, p.ID, "its request was closed"); err != nil {
+	if _, err := s.cfg.Engine.Tasks().Cancel(ctx, made.Task.ID, p.ID, "its request was closed"); err != nil {
 		s.cfg.Log.Warn("abandoned pure call not canceled", "task", made.Task.ID, "error", err)
 	}
 }
 
 // find reads the current state of a call.
 func (s *Server) find(ctx context.Context, key perdure.CallKey) (trackedCall, error) {
-	found, err := s.cfg.Engine.FindCall(ctx, key)
+	found, err := s.cfg.Engine.HostCalls().Find(ctx, key)
 	return trackedCall{HostCall: found, key: key}, err
 }
 
@@ -235,7 +235,7 @@ func (s *Server) sendProgress(ctx context.Context, p peer, made trackedCall) (st
 				return
 			case <-ticker.C:
 			}
-			task, err := s.cfg.Engine.Task(ctx, made.Task.ID)
+			task, err := s.cfg.Engine.Tasks().Get(ctx, made.Task.ID)
 			if err != nil {
 				continue // the caller's own wait reports a lasting error
 			}

@@ -107,7 +107,7 @@ type part struct {
 
 // storedParts returns the answers stored so far for the questions of a task.
 func (s *Server) storedParts(ctx context.Context, t perdure.Task) (map[string]json.RawMessage, error) {
-	messages, err := s.cfg.Engine.TaskMessages(ctx, t.ID, "", 0)
+	messages, err := s.cfg.Engine.Tasks().Messages(ctx, t.ID, "", 0)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (s *Server) answerOne(ctx context.Context, p peer, t perdure.Task, q questi
 	switch a.Action {
 	case "accept":
 	case "decline", "cancel": // without an answer the work cannot continue
-		_, err := s.cfg.Engine.CancelTask(ctx, t.ID, p.ID, "its question was answered with "+a.Action)
+		_, err := s.cfg.Engine.Tasks().Cancel(ctx, t.ID, p.ID, "its question was answered with "+a.Action)
 		return err
 	default:
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "inputResponses." + q.key + ": action must be accept, decline or cancel"}
@@ -179,7 +179,7 @@ func (s *Server) answerOne(ctx context.Context, p peer, t perdure.Task, q questi
 		if q.wrapped {
 			m = unwrapAnswer(m, a.Content)
 		}
-		_, err := s.cfg.Engine.SendTask(ctx, t.ID, m)
+		_, err := s.cfg.Engine.Tasks().Send(ctx, t.ID, m)
 		return err
 	}
 	return s.answerPart(ctx, p, t, q, a)
@@ -203,7 +203,7 @@ func unwrapAnswer(m perdure.TaskMessage, content json.RawMessage) perdure.TaskMe
 
 // answerPart stores one of several answers; the last one sends all of them to the task.
 func (s *Server) answerPart(ctx context.Context, p peer, t perdure.Task, q questionPart, a answer) error {
-	if _, err := s.cfg.Engine.SendTask(ctx, t.ID, perdure.TaskMessage{By: p.ID, Data: marshal(part{Key: q.key, Answer: a.Content})}); err != nil {
+	if _, err := s.cfg.Engine.Tasks().Send(ctx, t.ID, perdure.TaskMessage{By: p.ID, Data: marshal(part{Key: q.key, Answer: a.Content})}); err != nil {
 		return err
 	}
 	known, err := s.storedParts(ctx, t)
@@ -217,7 +217,7 @@ func (s *Server) answerPart(ctx context.Context, p peer, t perdure.Task, q quest
 		}
 		whole[one.property] = known[one.key]
 	}
-	_, err = s.cfg.Engine.SendTask(ctx, t.ID, perdure.TaskMessage{InReplyTo: t.InputRequest.ID, By: p.ID, Data: marshal(whole)})
+	_, err = s.cfg.Engine.Tasks().Send(ctx, t.ID, perdure.TaskMessage{InReplyTo: t.InputRequest.ID, By: p.ID, Data: marshal(whole)})
 	return err
 }
 
@@ -231,13 +231,13 @@ func (s *Server) decide(ctx context.Context, p peer, t perdure.Task, a answer) e
 			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "approve: " + err.Error()}
 		}
 	}
-	open, err := s.cfg.Engine.Approvals(ctx, engine.ApprovalFilter{Session: t.Session, State: perdure.ApprovalOpen})
+	open, err := s.cfg.Engine.Approvals().List(ctx, engine.ApprovalFilter{Session: t.Session, State: perdure.ApprovalOpen})
 	if err != nil {
 		return err
 	}
 	for _, approval := range open {
 		if approval.Task == t.ID {
-			_, err := s.cfg.Engine.DecideApproval(ctx, approval.ID, perdure.Verdict{Approve: decision.Approve, By: p.ID, ArgsHash: approval.ArgsHash})
+			_, err := s.cfg.Engine.Approvals().Decide(ctx, approval.ID, perdure.Verdict{Approve: decision.Approve, By: p.ID, ArgsHash: approval.ArgsHash})
 			return err
 		}
 	}

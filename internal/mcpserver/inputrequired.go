@@ -160,7 +160,7 @@ func (s *Server) waitAnsweredElsewhere(ctx context.Context, t perdure.Task) erro
 			return ctx.Err()
 		case <-ticker.C:
 		}
-		now, err := s.cfg.Engine.Task(ctx, t.ID)
+		now, err := s.cfg.Engine.Tasks().Get(ctx, t.ID)
 		if err != nil || !now.AwaitsInput() || now.InputRequest == nil || now.InputRequest.ID != t.InputRequest.ID {
 			return err
 		}

@@ -80,7 +80,7 @@ func (s *Server) delayPoll(ctx context.Context, made trackedCall) (trackedCall, 
 	defer cancel()
 	if task.AwaitsInput() {
 		<-waiting.Done()
-	} else if _, err := s.cfg.Engine.WaitTask(waiting, task.ID); err != nil && waiting.Err() == nil {
+	} else if _, err := s.cfg.Engine.Tasks().Wait(waiting, task.ID); err != nil && waiting.Err() == nil {
 		return made, err
 	}
 	if err := ctx.Err(); err != nil {

@@ -214,7 +214,7 @@ func (s *Server) notifyTasks(ctx context.Context, p peer, l *taskWatch, send fun
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer end()
-	now, err := s.cfg.Engine.Session(ctx, session)
+	now, err := s.cfg.Engine.Sessions().Get(ctx, session)
 	if err != nil {
 		return err
 	}

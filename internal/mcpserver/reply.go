@@ -140,7 +140,7 @@ func (s *Server) recordDelivered(r *reply) {
 	r.mu.Unlock()
 	for _, key := range calls {
 		ctx, cancel := context.WithTimeout(withCaller(context.Background(), caller), 10*time.Second)
-		if err := s.cfg.Engine.AcknowledgeCall(ctx, key); err != nil {
+		if err := s.cfg.Engine.HostCalls().MarkReported(ctx, key); err != nil {
 			s.cfg.Log.Warn("reply delivery not recorded; a call with the same content will join this one", "call", key, "error", err)
 		}
 		cancel()

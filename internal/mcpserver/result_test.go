@@ -33,7 +33,7 @@ func TestTooLongResult(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*patience) // so much takes its time where races are looked for
 	defer cancel()
 	for _, task := range r.all() {
-		if _, err := r.eng.WaitTask(ctx, task.ID); err != nil {
+		if _, err := r.eng.Tasks().Wait(ctx, task.ID); err != nil {
 			t.Fatal(err)
 		}
 	}

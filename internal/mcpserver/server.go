@@ -202,7 +202,7 @@ func (s *Server) Close() {
 
 // expose registers the exposed tools.
 func (s *Server) expose(ctx context.Context) error {
-	known, err := s.cfg.Engine.Tools(ctx)
+	known, err := s.cfg.Engine.Tools().List(ctx)
 	if err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ func (s *Server) session(ctx context.Context, p Principal) (perdure.SessionID, e
 	}
 	sum := sha256.Sum256([]byte("perdure/mcp/1\x00" + p.ID))
 	id = perdure.FormatID[perdure.SessionID]([16]byte(sum[:16]))
-	if _, err := s.cfg.Engine.NewSessionAs(ctx, id, perdure.Agent{Name: "mcp", Title: "MCP calls of " + p.ID}); err != nil {
+	if _, err := s.cfg.Engine.Sessions().CreateAs(ctx, id, perdure.Agent{Name: "mcp", Title: "MCP calls of " + p.ID}); err != nil {
 		return "", fmt.Errorf("session of %s: %w", p.ID, err)
 	}
 	s.mu.Lock()

@@ -84,8 +84,17 @@ type lateNote struct {
 	noted    chan struct{} // closed when the first reply is noted
 }
 
-func (l *lateNote) StartCall(ctx context.Context, order engine.HostCallRequest) (engine.HostCall, error) {
-	made, err := l.Engine.StartCall(ctx, order)
+// lateNoteHostCalls implements engine.HostCalls for lateNote.
+type lateNoteHostCalls struct {
+	engine.HostCalls
+	*lateNote
+}
+
+// HostCalls implements engine.Engine.
+func (l *lateNote) HostCalls() engine.HostCalls { return lateNoteHostCalls{l.Engine.HostCalls(), l} }
+
+func (l lateNoteHostCalls) Start(ctx context.Context, order engine.HostCallRequest) (engine.HostCall, error) {
+	made, err := l.Engine.HostCalls().Start(ctx, order)
 	if l.calls.Add(1) != 2 {
 		return made, err
 	}
@@ -97,7 +106,7 @@ func (l *lateNote) StartCall(ctx context.Context, order engine.HostCallRequest) 
 	return made, err
 }
 
-func (l *lateNote) AcknowledgeCall(ctx context.Context, key perdure.CallKey) error {
+func (l lateNoteHostCalls) MarkReported(ctx context.Context, key perdure.CallKey) error {
 	first := l.replies.Add(1) == 1
 	if first {
 		select {
@@ -105,7 +114,7 @@ func (l *lateNote) AcknowledgeCall(ctx context.Context, key perdure.CallKey) err
 		case <-ctx.Done():
 		}
 	}
-	err := l.Engine.AcknowledgeCall(ctx, key)
+	err := l.Engine.HostCalls().MarkReported(ctx, key)
 	if first {
 		close(l.noted)
 	}
@@ -192,7 +201,7 @@ func TestM03StdioCancelled(t *testing.T) {
 				if task.Tool == "hold_note" {
 					continue
 				}
-				if ended, err := r.eng.WaitTask(ctx, task.ID); err != nil || ended.State != perdure.TaskCanceled {
+				if ended, err := r.eng.Tasks().Wait(ctx, task.ID); err != nil || ended.State != perdure.TaskCanceled {
 					t.Errorf("the pure call is %s, %v, want canceled", ended.State, err)
 				}
 			}

@@ -188,7 +188,7 @@ func (s *Server) cancelTask(ctx context.Context, p peer, params *taskParams) (mc
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the task has already ended"}
 	}
 	if !ended {
-		if _, err := s.cfg.Engine.CancelTask(ctx, made.Task.ID, p.ID, "tasks/cancel"); err != nil {
+		if _, err := s.cfg.Engine.Tasks().Cancel(ctx, made.Task.ID, p.ID, "tasks/cancel"); err != nil {
 			return nil, err
 		}
 	}
@@ -212,7 +212,7 @@ func (s *Server) taskResult(ctx context.Context, p peer, params *taskParams) (mc
 	stop := s.sendProgress(ctx, p, made)
 	defer stop()
 	for !made.Task.State.Terminal() {
-		task, err := s.cfg.Engine.WaitTask(ctx, made.Task.ID)
+		task, err := s.cfg.Engine.Tasks().Wait(ctx, made.Task.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -258,7 +258,7 @@ func (s *Server) ownTasks(ctx context.Context, p peer, cursor string) (made []tr
 	if err != nil {
 		return nil, "", err
 	}
-	tasks, err := s.cfg.Engine.Tasks(ctx, session)
+	tasks, err := s.cfg.Engine.Tasks().List(ctx, session)
 	if err != nil {
 		return nil, "", err
 	}

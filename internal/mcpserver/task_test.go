@@ -98,7 +98,7 @@ func TestM03ClosedStream(t *testing.T) {
 		}
 		return found
 	}
-	ended, err := r.eng.WaitTask(t.Context(), byTool("hold").ID)
+	ended, err := r.eng.Tasks().Wait(t.Context(), byTool("hold").ID)
 	if err != nil || ended.State != perdure.TaskCanceled {
 		t.Errorf("the pure call is %s, %v, want canceled", ended.State, err)
 	}
@@ -111,7 +111,7 @@ func TestM03ClosedStream(t *testing.T) {
 // all is every task there is.
 func (r *rig) all() []perdure.Task {
 	r.t.Helper()
-	tasks, err := r.eng.Tasks(context.Background(), "")
+	tasks, err := r.eng.Tasks().List(context.Background(), "")
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func TestM05ExpiredHandle(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, mcpserver.Config{ResultTTL: time.Nanosecond})
 	id := r.call(withTasks, "charge", text, nil)["taskId"].(string)
-	if _, err := r.eng.WaitTask(t.Context(), r.all()[0].ID); err != nil {
+	if _, err := r.eng.Tasks().Wait(t.Context(), r.all()[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	r.refused(withTasks, "tasks/get", object{"taskId": id}, refusal{0, -32602})
@@ -461,11 +461,11 @@ func TestM10Approval(t *testing.T) {
 	if waits["status"] != "working" || !strings.Contains(fmt.Sprint(waits["statusMessage"]), "approval") || waits["inputRequests"] != nil {
 		t.Errorf("a principal that may not approve sees %v", waits)
 	}
-	open, err := r.eng.Approvals(t.Context(), engine.ApprovalFilter{State: perdure.ApprovalOpen})
+	open, err := r.eng.Approvals().List(t.Context(), engine.ApprovalFilter{State: perdure.ApprovalOpen})
 	if err != nil || len(open) != 1 {
 		t.Fatalf("%d approvals, %v", len(open), err)
 	}
-	if _, err := r.eng.DecideApproval(t.Context(), open[0].ID, perdure.Verdict{Approve: true, By: "a person"}); err != nil {
+	if _, err := r.eng.Approvals().Decide(t.Context(), open[0].ID, perdure.Verdict{Approve: true, By: "a person"}); err != nil {
 		t.Fatal(err)
 	}
 	r.until(withTasks, id, "completed")

@@ -66,7 +66,7 @@ func (s *Server) taskTools() {
 	}, func(ctx context.Context, p peer, in ofTask) (shownTask, error) {
 		made, err := s.findOwn(ctx, p, in.TaskID)
 		if err == nil && !made.Task.State.Terminal() {
-			if _, err = s.cfg.Engine.CancelTask(ctx, made.Task.ID, p.ID, "task_cancel"); err == nil {
+			if _, err = s.cfg.Engine.Tasks().Cancel(ctx, made.Task.ID, p.ID, "task_cancel"); err == nil {
 				made, err = s.find(ctx, made.key)
 			}
 		}

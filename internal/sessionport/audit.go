@@ -22,7 +22,7 @@ func PutAgent(ctx context.Context, tx store.Tx, a agent.Agent) (agent.Agent, err
 	return put, err
 }
 
-// PutHarness is [PutAgent] for a harness.
+// PutHarness is [Agents.Put] for a harness.
 func PutHarness(ctx context.Context, tx store.Tx, h agent.Harness) (agent.Harness, error) {
 	h.By = store.ActorOf(ctx)
 	put, err := tx.Directory().Harnesses().Put(h)

@@ -180,7 +180,7 @@ func findCanaries(t *testing.T, n int) {
 	watched := make(chan error, 1)
 
 	h.start()
-	s, err := h.eng.NewSession(h.ctx, perdure.Agent{DisableBackground: false})
+	s, err := h.eng.Sessions().Create(h.ctx, perdure.Agent{DisableBackground: false})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -367,11 +367,11 @@ func (h *hushed) say(s engine.Session, text string) {
 	if err := h.eng.Send(h.ctx, s.ID, perdure.Text(text)); err != nil {
 		h.Fatal(err)
 	}
-	if err := h.eng.WaitIdle(h.ctx, s.ID); err != nil {
+	if err := h.eng.Sessions().WaitIdle(h.ctx, s.ID); err != nil {
 		h.Fatal(err)
 	}
 	for {
-		tasks, err := h.eng.Tasks(h.ctx, s.ID)
+		tasks, err := h.eng.Tasks().List(h.ctx, s.ID)
 		if err != nil {
 			h.Fatal(err)
 		}
@@ -384,11 +384,11 @@ func (h *hushed) say(s engine.Session, text string) {
 		if live == 0 {
 			break
 		}
-		if err := h.eng.WaitIdle(h.ctx, s.ID); err != nil {
+		if err := h.eng.Sessions().WaitIdle(h.ctx, s.ID); err != nil {
 			h.Fatal(err)
 		}
 	}
-	if err := h.eng.WaitIdle(h.ctx, s.ID); err != nil {
+	if err := h.eng.Sessions().WaitIdle(h.ctx, s.ID); err != nil {
 		h.Fatal(err)
 	}
 }

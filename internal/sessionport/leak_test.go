@@ -25,7 +25,7 @@ func (h *hushed) nowhere(t *testing.T, id perdure.SessionID) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tasks, err := h.eng.Tasks(h.ctx, id)
+	tasks, err := h.eng.Tasks().List(h.ctx, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ steps:
 		env.Report().Output("stdout", []byte("trying "+in.Auth["password"]+"\n"))
 		return tool.Failf("the server refused the password %s", in.Auth["password"]), nil
 	}))
-	s, err := h.eng.NewSession(h.ctx, perdure.Agent{})
+	s, err := h.eng.Sessions().Create(h.ctx, perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ steps:
 	var live strings.Builder
 	h.over = func(s store.Store) store.Store { return keeping{s, &mu, &kept} }
 	h.start()
-	s, err := h.eng.NewSession(h.ctx, perdure.Agent{Recovery: perdure.RecoverContinue})
+	s, err := h.eng.Sessions().Create(h.ctx, perdure.Agent{Recovery: perdure.RecoverContinue})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ steps:
   - {text: "`+strings.Repeat("a word ", 300)+`", repeat: true}
 `)
 	h.start()
-	s, err := h.eng.NewSession(h.ctx, perdure.Agent{MaxContextTokens: 1200, Summarise: true})
+	s, err := h.eng.Sessions().Create(h.ctx, perdure.Agent{MaxContextTokens: 1200, Summarise: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,14 +212,14 @@ steps:
 		env.Sink.Artifact(perdure.Artifact{Name: "report of " + value, URL: "https://h.test/?key=" + value, Path: "/" + value})
 		return "left", err
 	}))
-	s, err := h.eng.NewSession(h.ctx, perdure.Agent{})
+	s, err := h.eng.Sessions().Create(h.ctx, perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	h.say(s, "go")
 
-	if tasks, err := h.eng.Tasks(h.ctx, s.ID); err != nil || len(tasks) != 1 || len(tasks[0].Artifacts) == 0 {
+	if tasks, err := h.eng.Tasks().List(h.ctx, s.ID); err != nil || len(tasks) != 1 || len(tasks[0].Artifacts) == 0 {
 		t.Errorf("nothing was left: %+v, %v", tasks, err)
 	}
 	h.nowhere(t, s.ID)

@@ -52,7 +52,7 @@ func TestBrokenAnswersAreMasked(t *testing.T) {
 			h := newHushed(t, brokenScript(c.secret(0)))
 			h.cfg = func(cfg *local.Config) { cfg.CheckpointBytes, cfg.CheckpointTime = 1, time.Millisecond }
 			h.start()
-			s, err := h.eng.NewSession(h.ctx, perdure.Agent{Recovery: mode})
+			s, err := h.eng.Sessions().Create(h.ctx, perdure.Agent{Recovery: mode})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +74,7 @@ func TestBrokenAnswersAreMasked(t *testing.T) {
 						live.WriteString(told.Delta)
 					}
 					if mode == "" && strings.Contains(live.String(), ", and once") {
-						return errors.Join(err, h.eng.Interrupt(h.ctx, s.ID, "user", "enough"))
+						return errors.Join(err, h.eng.Sessions().Interrupt(h.ctx, s.ID, "user", "enough"))
 					}
 					return err
 				})
@@ -128,7 +128,7 @@ func TestUnreadableOrdersAreHidden(t *testing.T) {
 	}
 	h := newHushed(t, fmt.Sprintf("steps:\n  - text: I keep %s now\n    calls: [%s]\n  - {text: done, repeat: true}\n", value, strings.Join(calls, ", ")))
 	h.start()
-	s, err := h.eng.NewSession(h.ctx, perdure.Agent{})
+	s, err := h.eng.Sessions().Create(h.ctx, perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestSecretArgumentsAreChecked(t *testing.T) {
 				h.cfg = func(cfg *local.Config) { cfg.Hooks = []tool.Hook{rename{}} }
 			}
 			h.start(strict(policy))
-			s, err := h.eng.NewSession(h.ctx, perdure.Agent{})
+			s, err := h.eng.Sessions().Create(h.ctx, perdure.Agent{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -254,7 +254,7 @@ func (h *hushed) gives(s engine.Session, args string) {
 		if !ok {
 			return nil
 		}
-		if _, err := h.eng.DecideApproval(h.ctx, asked.Approval.ID, perdure.Verdict{Approve: true, By: "user", Args: json.RawMessage(args)}); err != nil {
+		if _, err := h.eng.Approvals().Decide(h.ctx, asked.Approval.ID, perdure.Verdict{Approve: true, By: "user", Args: json.RawMessage(args)}); err != nil {
 			h.Error(err)
 		}
 		return context.Canceled

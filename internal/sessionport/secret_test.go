@@ -296,7 +296,7 @@ func TestSecretReadNeedsAWord(t *testing.T) {
 				}
 			}
 			h.start()
-			s, err := h.eng.NewSession(h.ctx, perdure.Agent{})
+			s, err := h.eng.Sessions().Create(h.ctx, perdure.Agent{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -323,7 +323,7 @@ func (h *hushed) answers(s engine.Session, yes bool) {
 		if !ok {
 			return nil
 		}
-		if _, err := h.eng.DecideApproval(h.ctx, asked.Approval.ID, perdure.Verdict{Approve: yes, By: "user"}); err != nil {
+		if _, err := h.eng.Approvals().Decide(h.ctx, asked.Approval.ID, perdure.Verdict{Approve: yes, By: "user"}); err != nil {
 			h.Error(err)
 		}
 		return context.Canceled
@@ -378,7 +378,7 @@ func TestValueIsGoneAfterACrash(t *testing.T) {
 				}}
 			}
 			h.start()
-			s, err := h.eng.NewSession(h.ctx, perdure.Agent{})
+			s, err := h.eng.Sessions().Create(h.ctx, perdure.Agent{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -394,7 +394,7 @@ func TestValueIsGoneAfterACrash(t *testing.T) {
 
 			h.over = nil
 			h.start()
-			if err := h.eng.WaitIdle(h.ctx, id); err != nil {
+			if err := h.eng.Sessions().WaitIdle(h.ctx, id); err != nil {
 				t.Fatal(err)
 			}
 

@@ -142,7 +142,7 @@ func TestSecretsInOtherArguments(t *testing.T) {
 				}
 			}
 			h.start(s)
-			in, err := h.eng.NewSession(h.ctx, perdure.Agent{})
+			in, err := h.eng.Sessions().Create(h.ctx, perdure.Agent{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -182,24 +182,24 @@ func plain(result json.RawMessage) (text string) {
 // nothingOf searches everything that the engine outputs.
 func (h *hushed) nothingOf(t *testing.T, c canaries, s engine.Session) {
 	t.Helper()
-	sessions, err := h.eng.Sessions(h.ctx, 0)
+	sessions, err := h.eng.Sessions().List(h.ctx, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, one := range sessions {
-		tasks, err := h.eng.Tasks(h.ctx, one.ID)
+		tasks, err := h.eng.Tasks().List(h.ctx, one.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		calls, err := h.eng.Calls(h.ctx, one.ID)
+		calls, err := h.eng.Calls().List(h.ctx, one.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		schedules, err := h.eng.Schedules(h.ctx, "")
+		schedules, err := h.eng.Schedules().List(h.ctx, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		approvals, err := h.eng.Approvals(h.ctx, engine.ApprovalFilter{Session: s.ID})
+		approvals, err := h.eng.Approvals().List(h.ctx, engine.ApprovalFilter{Session: s.ID})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +220,7 @@ func TestSecretsInOtherArgumentsAreLost(t *testing.T) {
 	h := newHushed(t, keeps(value)+fmt.Sprintf("  - calls: [{name: shout, args: {text: %q, via: hang}}]\n  - {text: done, repeat: true}\n", "say "+value))
 	s := newShout()
 	h.start(s)
-	in, err := h.eng.NewSession(h.ctx, perdure.Agent{})
+	in, err := h.eng.Sessions().Create(h.ctx, perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestSecretsInOtherArgumentsAreLost(t *testing.T) {
 	}
 	h.stop()
 	h.start(s)
-	if err := h.eng.WaitIdle(h.ctx, in.ID); err != nil {
+	if err := h.eng.Sessions().WaitIdle(h.ctx, in.ID); err != nil {
 		t.Fatal(err)
 	}
 

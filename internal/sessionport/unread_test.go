@@ -58,7 +58,7 @@ func TestModelsWaitForSecrets(t *testing.T) {
 	times.Store(3)
 	h.over = func(s store.Store) store.Store { return silent{s, &times} }
 	h.start()
-	s, err := h.eng.NewSession(h.ctx, perdure.Agent{})
+	s, err := h.eng.Sessions().Create(h.ctx, perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestWhoWaitsForSecretsCanBeStopped(t *testing.T) {
 	times.Store(1 << 40)
 	h.over = func(s store.Store) store.Store { return silent{s, &times} }
 	h.start()
-	s, err := h.eng.NewSession(h.ctx, perdure.Agent{})
+	s, err := h.eng.Sessions().Create(h.ctx, perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestWhoWaitsForSecretsCanBeStopped(t *testing.T) {
 			if f.Event == nil || f.Event.Type() != "reason.started" {
 				return nil
 			}
-			return h.eng.Interrupt(h.ctx, s.ID, "user", "enough")
+			return h.eng.Sessions().Interrupt(h.ctx, s.ID, "user", "enough")
 		})
 	}()
 
@@ -159,7 +159,7 @@ func TestAnswersWithUnreadableSecrets(t *testing.T) {
 		}}}
 	}
 	h.start()
-	s, err := h.eng.NewSession(h.ctx, perdure.Agent{})
+	s, err := h.eng.Sessions().Create(h.ctx, perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}

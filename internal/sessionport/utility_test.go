@@ -206,7 +206,7 @@ func TestUtilityModelIsToldNoSecret(t *testing.T) {
 		_, err = env.Files.Write(ctx, tool.FileWrite{Path: "/of " + strings.ReplaceAll(value, "/", "-") + ".txt", Content: []byte("x")})
 		return heard, err
 	}))
-	s, err := h.eng.NewSession(h.ctx, perdure.Agent{})
+	s, err := h.eng.Sessions().Create(h.ctx, perdure.Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,7 +87,7 @@ func TestSecretsInWrongPlaces(t *testing.T) {
 			return tool.Success(in.Pin), nil
 		}))
 	for name, w := range wrongPlaces {
-		s, err := h.eng.NewSession(h.ctx, perdure.Agent{})
+		s, err := h.eng.Sessions().Create(h.ctx, perdure.Agent{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func TestSecretsInWrongPlaces(t *testing.T) {
 		}
 
 		events := h.events(s)
-		tasks, err := h.eng.Tasks(h.ctx, s.ID)
+		tasks, err := h.eng.Tasks().List(h.ctx, s.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +163,7 @@ func TestOrdersOfOthersAreHidden(t *testing.T) {
 				}
 			}
 			h.start(login())
-			s, err := h.eng.NewSession(h.ctx, perdure.Agent{})
+			s, err := h.eng.Sessions().Create(h.ctx, perdure.Agent{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,7 +172,7 @@ func TestOrdersOfOthersAreHidden(t *testing.T) {
 			}
 			h.say(s, "go")
 
-			tasks, err := h.eng.Tasks(h.ctx, s.ID)
+			tasks, err := h.eng.Tasks().List(h.ctx, s.ID)
 			if err != nil || len(tasks) != 1 || tasks[0].DisplayName != title || !strings.Contains(tasks[0].Summary, "The value is gone") {
 				t.Errorf("the run is %+v, %v", tasks, err)
 			}

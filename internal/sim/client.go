@@ -101,7 +101,7 @@ func (w *world) operationOn(id perdure.SessionID, s Step) (operation, bool) {
 		d.do = w.send(w.sends[sent].to, sent, w.sends[sent].message)
 	case Interrupt:
 		nothing(func(ctx context.Context, eng engine.Engine) error {
-			return eng.Interrupt(ctx, id, "user", "simulation")
+			return eng.Sessions().Interrupt(ctx, id, "user", "simulation")
 		})
 	case Detach:
 		c, ok := pick(inPhase(v, perdure.CallExecuting), s.Pick)
@@ -113,7 +113,7 @@ func (w *world) operationOn(id perdure.SessionID, s Step) (operation, bool) {
 			return d, false
 		}
 		nothing(func(ctx context.Context, eng engine.Engine) error {
-			_, err := eng.DetachCall(ctx, perdure.CallKey{Session: id, Call: c}, "user")
+			_, err := eng.Calls().Detach(ctx, perdure.CallKey{Session: id, Call: c}, "user")
 			return err
 		})
 	case Answer:
@@ -122,7 +122,7 @@ func (w *world) operationOn(id perdure.SessionID, s Step) (operation, bool) {
 			return d, false
 		}
 		nothing(func(ctx context.Context, eng engine.Engine) error {
-			return eng.AnswerCall(ctx, perdure.CallKey{Session: id, Call: c}, "user",
+			return eng.Calls().Answer(ctx, perdure.CallKey{Session: id, Call: c}, "user",
 				perdure.ToolResult{Result: []byte(`"one"`)})
 		})
 	case Decide:
@@ -131,7 +131,7 @@ func (w *world) operationOn(id perdure.SessionID, s Step) (operation, bool) {
 			return d, false
 		}
 		nothing(func(ctx context.Context, eng engine.Engine) error {
-			_, err := eng.DecideApproval(ctx, a, perdure.Verdict{Approve: s.Pick%3 > 0, By: "user"})
+			_, err := eng.Approvals().Decide(ctx, a, perdure.Verdict{Approve: s.Pick%3 > 0, By: "user"})
 			return err
 		})
 	default:
@@ -156,7 +156,7 @@ func (w *world) taskOperation(d operation, s Step, v *view) (operation, bool) {
 	id := v.fold.ID
 	if s.Op == Drain {
 		d.do = func(ctx context.Context, eng engine.Engine) (told []chaos.Response, err error) {
-			tasks, err := eng.DrainReady(ctx, id)
+			tasks, err := eng.Tasks().Drain(ctx, id)
 			for _, t := range tasks {
 				told = append(told, chaos.Response{Session: id, Task: &t})
 			}
@@ -166,7 +166,7 @@ func (w *world) taskOperation(d operation, s Step, v *view) (operation, bool) {
 	}
 	if s.Op == CancelAll {
 		d.do = func(ctx context.Context, eng engine.Engine) ([]chaos.Response, error) {
-			_, err := eng.CancelTasks(ctx, id, "user", "simulation")
+			_, err := eng.Tasks().CancelAll(ctx, id, "user", "simulation")
 			return nil, err
 		}
 		return d, true
@@ -184,15 +184,15 @@ func (w *world) taskOperation(d operation, s Step, v *view) (operation, bool) {
 	d.do = func(ctx context.Context, eng engine.Engine) (told []chaos.Response, err error) {
 		switch s.Op {
 		case Cancel:
-			_, err = eng.CancelTask(ctx, t.ID, "user", "simulation")
+			_, err = eng.Tasks().Cancel(ctx, t.ID, "user", "simulation")
 			told = []chaos.Response{{Session: id, Cancel: t.ID}}
 		case Deliver:
-			_, err = eng.SetDelivery(ctx, t.ID, []perdure.Delivery{"", perdure.ToLoop, perdure.Manual}[s.Pick%3],
+			_, err = eng.Tasks().SetDelivery(ctx, t.ID, []perdure.Delivery{"", perdure.ToLoop, perdure.Manual}[s.Pick%3],
 				[]perdure.Wake{"", perdure.WakeNone, perdure.WakeNotify, perdure.WakeContinue}[s.Pick%4])
 		case Mail:
-			_, err = eng.SendTask(ctx, t.ID, perdure.TaskMessage{Text: "by the way", By: "user"})
+			_, err = eng.Tasks().Send(ctx, t.ID, perdure.TaskMessage{Text: "by the way", By: "user"})
 		case Reply:
-			_, err = eng.SendTask(ctx, t.ID, perdure.TaskMessage{
+			_, err = eng.Tasks().Send(ctx, t.ID, perdure.TaskMessage{
 				Text: "this one", InReplyTo: t.InputRequest.ID, By: "user",
 			})
 		}
@@ -208,14 +208,14 @@ func (w *world) resolve(d operation, s Step, v *view) (operation, bool) {
 	}
 	if t, ok := pick(tasksOf(v, func(t perdure.Task) bool { return t.State == perdure.TaskUnknown }), s.Pick); ok {
 		d.do = func(ctx context.Context, eng engine.Engine) ([]chaos.Response, error) {
-			return nil, eng.ResolveTask(ctx, t.ID, word)
+			return nil, eng.Tasks().Resolve(ctx, t.ID, word)
 		}
 		return d, true
 	}
 	c, ok := pick(slices.Sorted(maps.Keys(v.fold.UnknownCalls)), s.Pick)
 	word.Answer = []perdure.ResolveAnswer{perdure.ResolveHappened, perdure.ResolveDidNotHappen}[s.Pick%2]
 	d.do = func(ctx context.Context, eng engine.Engine) ([]chaos.Response, error) {
-		return nil, eng.ResolveCall(ctx, perdure.CallKey{Session: v.fold.ID, Call: c}, word)
+		return nil, eng.Calls().Resolve(ctx, perdure.CallKey{Session: v.fold.ID, Call: c}, word)
 	}
 	return d, ok
 }

@@ -68,7 +68,7 @@ func (p *player) advance() bool {
 		for i, id := range w.sessions() { // subagents too, because they may have ended before a delivery
 			p.later(operation{name: "drain " + string(id),
 				do: func(ctx context.Context, eng engine.Engine) ([]chaos.Response, error) {
-					_, err := eng.DrainReady(ctx, id)
+					_, err := eng.Tasks().Drain(ctx, id)
 					return nil, err
 				}})
 			p.later(operation{

@@ -113,7 +113,7 @@ func (p *player) settled() bool {
 		if p.quiet() && p.mayAsk() {
 			w.ask(operation{name: "new " + string(id),
 				do: func(ctx context.Context, eng engine.Engine) ([]chaos.Response, error) {
-					_, err := eng.NewSessionAs(ctx, id, perdure.Agent{
+					_, err := eng.Sessions().CreateAs(ctx, id, perdure.Agent{
 						ClientTools: true, SerialCalls: w.program.Settings.Serial,
 					})
 					return nil, err

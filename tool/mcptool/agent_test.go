@@ -63,7 +63,7 @@ func newAsker(t *testing.T, f *far, class perdure.EffectClass, script string) *n
 		return set
 	})
 	t.Cleanup(func() { _ = served.Close() })
-	s, err := n.eng.NewSession(context.Background(), perdure.Agent{Name: "near"})
+	s, err := n.eng.Sessions().Create(context.Background(), perdure.Agent{Name: "near"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func newAsker(t *testing.T, f *far, class perdure.EffectClass, script string) *n
 // remotes is the tasks of the far server.
 func (f *far) remotes() []perdure.Task {
 	f.t.Helper()
-	tasks, err := f.eng.Tasks(context.Background(), "")
+	tasks, err := f.eng.Tasks().List(context.Background(), "")
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestExternalAgent(t *testing.T) {
 	var unlinked atomic.Int64
 	f.answers = func(w http.ResponseWriter, r *http.Request, method string, answer http.Handler) {
 		if method == "tasks/get" {
-			now, err := n.eng.Tasks(context.Background(), n.session)
+			now, err := n.eng.Tasks().List(context.Background(), n.session)
 			if err != nil || len(now) != 1 || now[0].Links.RemoteTask == "" {
 				unlinked.Add(1)
 			}
@@ -135,7 +135,7 @@ func TestExternalAgentMirrored(t *testing.T) {
 	n.until(key, func(engine.HostCall) bool { return f.asked("tasks/get") > 0 })
 	n.kill()
 	f.Release("hold_note")
-	if err := f.eng.WaitIdle(t.Context(), f.remotes()[0].Session); err != nil {
+	if err := f.eng.Sessions().WaitIdle(t.Context(), f.remotes()[0].Session); err != nil {
 		t.Fatal(err)
 	}
 	if now := f.remotes()[0]; now.State != perdure.TaskSucceeded {
@@ -269,7 +269,7 @@ func TestExternalAgentCancel(t *testing.T) {
 	key := n.begin("far__hold_note", `{"text":"a"}`)
 	f.Entered(t, "hold_note", 1)
 	now := n.until(key, func(engine.HostCall) bool { return f.asked("tasks/get") > 0 })
-	if _, err := n.eng.CancelTask(t.Context(), now.Task.ID, "test", "enough"); err != nil {
+	if _, err := n.eng.Tasks().Cancel(t.Context(), now.Task.ID, "test", "enough"); err != nil {
 		t.Fatal(err)
 	}
 	if done := n.until(key, over); done.Task.State != perdure.TaskCanceled {
@@ -297,7 +297,7 @@ func TestExternalAgentCancelRepeated(t *testing.T) {
 	key := n.begin("far__hold_note", `{"text":"a"}`)
 	f.Entered(t, "hold_note", 1)
 	now := n.until(key, func(engine.HostCall) bool { return f.asked("tasks/get") > 0 })
-	if _, err := n.eng.CancelTask(t.Context(), now.Task.ID, "test", "enough"); err != nil {
+	if _, err := n.eng.Tasks().Cancel(t.Context(), now.Task.ID, "test", "enough"); err != nil {
 		t.Fatal(err)
 	}
 	done := n.until(key, over)
@@ -322,7 +322,7 @@ func TestExternalAgentAsks(t *testing.T) {
 		t.Errorf("a task of kind %s is %s", asked.Task.Kind, asked.Task.State)
 	}
 	answer := perdure.TaskMessage{InReplyTo: asked.Task.InputRequest.ID, By: "test", Text: "blue", Data: []byte(`{"answer":"blue"}`)}
-	if _, err := n.eng.SendTask(t.Context(), asked.Task.ID, answer); err != nil {
+	if _, err := n.eng.Tasks().Send(t.Context(), asked.Task.ID, answer); err != nil {
 		t.Fatal(err)
 	}
 	f.Release("ask_after")
@@ -344,7 +344,7 @@ func TestExternalAgentInBackground(t *testing.T) {
 	if err := n.eng.Send(t.Context(), n.session, perdure.Text("go")); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.eng.WaitIdle(t.Context(), n.session); err != nil {
+	if err := n.eng.Sessions().WaitIdle(t.Context(), n.session); err != nil {
 		t.Fatal(err)
 	}
 	events, err := n.eng.Events(t.Context(), n.session, 0, 0)
@@ -360,7 +360,7 @@ func TestExternalAgentInBackground(t *testing.T) {
 			}
 		}
 	}
-	tasks, err := n.eng.Tasks(t.Context(), n.session)
+	tasks, err := n.eng.Tasks().List(t.Context(), n.session)
 	if err != nil || told != 1 || len(tasks) != 1 || tasks[0].Kind != perdure.KindExternalAgent || tasks[0].Origin != perdure.OriginSpawned {
 		t.Errorf("notified %d times of %+v, %v", told, tasks, err)
 	}

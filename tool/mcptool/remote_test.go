@@ -63,7 +63,7 @@ func TestRemoteTaskCancel(t *testing.T) {
 		if restarts {
 			n.restart()
 		}
-		if _, err := n.eng.CancelTask(t.Context(), now.Task.ID, "test", "enough"); err != nil {
+		if _, err := n.eng.Tasks().Cancel(t.Context(), now.Task.ID, "test", "enough"); err != nil {
 			t.Fatal(err)
 		}
 		n.until(key, over)
@@ -71,7 +71,7 @@ func TestRemoteTaskCancel(t *testing.T) {
 	if got := f.asked("tasks/cancel"); got != 2 {
 		t.Errorf("%d cancels went through, want 2", got)
 	}
-	tasks, err := f.eng.Tasks(context.Background(), "")
+	tasks, err := f.eng.Tasks().List(context.Background(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestRemoteTaskAsks(t *testing.T) {
 	if again := n.until(key, waits); again.Task.InputRequest.ID != asked.Task.InputRequest.ID {
 		t.Error("the question was put twice")
 	}
-	if _, err := n.eng.SendTask(t.Context(), asked.Task.ID, perdure.TaskMessage{InReplyTo: asked.Task.InputRequest.ID, By: "test", Text: "blue", Data: []byte(`{"answer":"blue"}`)}); err != nil {
+	if _, err := n.eng.Tasks().Send(t.Context(), asked.Task.ID, perdure.TaskMessage{InReplyTo: asked.Task.InputRequest.ID, By: "test", Text: "blue", Data: []byte(`{"answer":"blue"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	f.Release("ask_after")
@@ -152,7 +152,7 @@ func TestHintsLowerNothing(t *testing.T) {
 	t.Parallel()
 	f := newFar(t)
 	n := newNear(t, f, map[string]perdure.EffectClass{"charge": perdure.Idempotent})
-	tools, err := n.eng.Tools(t.Context())
+	tools, err := n.eng.Tools().List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -226,7 +226,7 @@ func newNear(t *testing.T, f *far, classes map[string]perdure.EffectClass) *near
 		return set
 	})
 	t.Cleanup(func() { _ = n.client.Close(false) })
-	s, err := n.eng.NewSession(context.Background(), perdure.Agent{Name: "near"})
+	s, err := n.eng.Sessions().Create(context.Background(), perdure.Agent{Name: "near"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func newNear(t *testing.T, f *far, classes map[string]perdure.EffectClass) *near
 // begin calls a tool.
 func (n *near) begin(name, args string) perdure.CallKey {
 	n.t.Helper()
-	made, err := n.eng.StartCall(context.Background(), engine.HostCallRequest{Session: n.session, Tool: name, Args: json.RawMessage(args)})
+	made, err := n.eng.HostCalls().Start(context.Background(), engine.HostCallRequest{Session: n.session, Tool: name, Args: json.RawMessage(args)})
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -248,7 +248,7 @@ func (n *near) begin(name, args string) perdure.CallKey {
 func (n *near) until(key perdure.CallKey, is func(engine.HostCall) bool) engine.HostCall {
 	n.t.Helper()
 	for end := time.Now().Add(patience); ; {
-		found, err := n.eng.FindCall(context.Background(), key)
+		found, err := n.eng.HostCalls().Find(context.Background(), key)
 		if err != nil {
 			n.t.Fatal(err)
 		}

@@ -138,14 +138,14 @@ func TestTraceOut(t *testing.T) {
 			}
 			n := newMarking(t, s, inTurn, tells)
 			ctx := telemetry.WithParent(t.Context(), c.caller)
-			made, err := n.eng.NewSession(t.Context(), perdure.Agent{Name: "marker"})
+			made, err := n.eng.Sessions().Create(t.Context(), perdure.Agent{Name: "marker"})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if c.turn {
 				err = n.eng.Send(ctx, made.ID, perdure.Text("go"))
 			} else {
-				_, err = n.eng.StartCall(ctx, engine.HostCallRequest{Session: made.ID, Tool: "mark"})
+				_, err = n.eng.HostCalls().Start(ctx, engine.HostCallRequest{Session: made.ID, Tool: "mark"})
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -155,14 +155,14 @@ func TestTraceOut(t *testing.T) {
 			n.restart()
 			said = append(said, s.next(t))
 			s.letGo()
-			if err := n.eng.WaitIdle(t.Context(), made.ID); err != nil {
+			if err := n.eng.Sessions().WaitIdle(t.Context(), made.ID); err != nil {
 				t.Fatal(err)
 			}
 			n.waitCalls(made.ID)
 			n.end()
 
 			if c.trace == "its own" {
-				task, err := n.eng.Tasks(context.Background(), made.ID)
+				task, err := n.eng.Tasks().List(context.Background(), made.ID)
 				if err != nil || len(task) != 1 {
 					t.Fatalf("%d tasks: %v", len(task), err)
 				}
@@ -177,7 +177,7 @@ func TestTraceOut(t *testing.T) {
 func (s *side) waitCalls(id perdure.SessionID) {
 	s.t.Helper()
 	for late := time.Now().Add(patience); ; <-time.After(5 * time.Millisecond) {
-		calls, err := s.eng.Calls(context.Background(), id)
+		calls, err := s.eng.Calls().List(context.Background(), id)
 		if err != nil || len(calls) != 1 || time.Now().After(late) {
 			s.t.Fatalf("%+v: %v", calls, err)
 		}

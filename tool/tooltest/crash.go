@@ -135,7 +135,7 @@ func (c *crash) run() bool {
 func (c *crash) createSession(ctx context.Context, st *memory.Store) perdure.SessionID {
 	c.t.Helper()
 	eng := c.open(ctx, faulty.New(st, faulty.Plan{}), false)
-	s, err := eng.NewSession(ctx, perdure.Agent{})
+	s, err := eng.Sessions().Create(ctx, perdure.Agent{})
 	if err == nil {
 		err = eng.Send(ctx, s.ID, perdure.Text("go"))
 	}
@@ -187,7 +187,7 @@ func (c *crash) runUntilIdle(ctx context.Context, st *faulty.Store, id perdure.S
 	work, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1) // one result
 	go func() { ended <- eng.Run(work) }()
-	err := eng.WaitIdle(ctx, id)
+	err := eng.Sessions().WaitIdle(ctx, id)
 	stop()
 	runErr := <-ended
 	if final && (err != nil || runErr != nil) {

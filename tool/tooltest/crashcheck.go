@@ -69,7 +69,7 @@ func (c *crash) checkKeys() {
 // checkTask checks the background run.
 func (c *crash) checkTask(ctx context.Context, eng engine.Engine, id perdure.SessionID, deliveries int) {
 	c.t.Helper()
-	tasks, err := eng.Tasks(ctx, id)
+	tasks, err := eng.Tasks().List(ctx, id)
 	if err != nil || len(tasks) != 1 {
 		c.t.Fatalf("%s: there are %d background runs, want 1: %v", c, len(tasks), err)
 	}

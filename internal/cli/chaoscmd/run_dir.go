@@ -186,7 +186,7 @@ func (p *runDir) mix(ctx context.Context) (chaos.MixedAgent, error) {
 	if err != nil {
 		return chaos.MixedAgent{}, err
 	}
-	tools, err := eng.Tools(ctx)
+	tools, err := eng.Tools().List(ctx)
 	if err != nil {
 		return chaos.MixedAgent{}, fmt.Errorf("list the tools of the server: %w", err)
 	}
@@ -235,7 +235,7 @@ func (p *runDir) readyAt(ctx context.Context, addr string) error {
 	defer cancel()
 	eng, err := p.Dial(addr, p.token, true)
 	if err == nil {
-		_, err = eng.Sessions(ctx, 1)
+		_, err = eng.Sessions().List(ctx, 1)
 	}
 	return err
 }

@@ -98,7 +98,7 @@ func (c *agentsRun) run(ctx context.Context, s *runtime) (before, spent budget.A
 			return before, 0, err
 		}
 	}
-	found, err := s.eng.CheckBudgets(ctx, s.id)
+	found, err := s.eng.Budgets().Check(ctx, s.id)
 	for _, b := range found.Budgets {
 		spent = b.Spent
 	}
@@ -116,7 +116,7 @@ func (c *agentsRun) say(ctx context.Context, s *runtime, text string) error {
 
 // limit sets the budget of the session, which its subagents share.
 func (c *agentsRun) limit(ctx context.Context, s *runtime, tokens int64) (budget.Standing, error) {
-	return s.eng.SetBudget(ctx, budget.Budget{
+	return s.eng.Budgets().Set(ctx, budget.Budget{
 		Subject: budget.Subject{Scope: budget.Session, ID: string(s.id)}, Currency: budget.Tokens,
 		Limit: budget.Whole(tokens), Action: budget.Stop,
 	}, "demo")

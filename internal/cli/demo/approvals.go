@@ -205,7 +205,7 @@ func (d *approvalsRun) decide(ctx context.Context, yes bool) error {
 	if d.Typed != nil {
 		by = "operator"
 	}
-	_, err := d.scene.eng.DecideApproval(ctx, p.ID, perdure.Verdict{Approve: yes, By: by, ArgsHash: p.ArgsHash})
+	_, err := d.scene.eng.Approvals().Decide(ctx, p.ID, perdure.Verdict{Approve: yes, By: by, ArgsHash: p.ArgsHash})
 	if errors.Is(err, perdure.Conflict) {
 		return nil
 	}

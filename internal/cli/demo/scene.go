@@ -29,7 +29,7 @@ func (s *runtime) follow(ctx context.Context, to handlers) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	rested, broke, events := make(chan error, 1), make(chan error, 1), make(chan perdure.Event)
-	go func() { rested <- s.eng.WaitIdle(ctx, s.id) }()
+	go func() { rested <- s.eng.Sessions().WaitIdle(ctx, s.id) }()
 	go func() {
 		broke <- s.eng.Follow(ctx, s.id, s.seen, func(f engine.Frame) error {
 			if f.Event == nil {
@@ -104,7 +104,7 @@ func (d Options) runWithRuntime(ctx context.Context, play Scenario, act func(con
 	if err != nil {
 		return err
 	}
-	session, err := eng.NewSession(ctx, perdure.Agent{Name: "demo", Title: "demo " + string(play)})
+	session, err := eng.Sessions().Create(ctx, perdure.Agent{Name: "demo", Title: "demo " + string(play)})
 	if err == nil {
 		err = act(ctx, &runtime{eng: eng, id: session.ID})
 	}

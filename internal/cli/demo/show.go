@@ -96,7 +96,7 @@ func (d Options) record(ctx context.Context, orders func(chaos.Journal) []chaos.
 		return record, err
 	}
 	defer closer.Close()
-	sessions, err := eng.Sessions(ctx, 0)
+	sessions, err := eng.Sessions().List(ctx, 0)
 	if err != nil {
 		return record, err
 	}

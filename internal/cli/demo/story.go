@@ -60,7 +60,7 @@ func (s *crashReporter) printRecovered() {
 // open counts the unfinished work at the time of the kill.
 func (s *crashReporter) open() (running, claimed int) {
 	s.read(func(eng engine.Engine) error {
-		tasks, err := eng.Tasks(s.ctx, "")
+		tasks, err := eng.Tasks().List(s.ctx, "")
 		for _, task := range tasks {
 			if task.State == perdure.TaskRunning {
 				running++
@@ -69,12 +69,12 @@ func (s *crashReporter) open() (running, claimed int) {
 		return err
 	})
 	s.read(func(eng engine.Engine) error {
-		sessions, err := eng.Sessions(s.ctx, 0)
+		sessions, err := eng.Sessions().List(s.ctx, 0)
 		if err != nil {
 			return err
 		}
 		for _, session := range sessions {
-			calls, err := eng.Calls(s.ctx, session.ID)
+			calls, err := eng.Calls().List(s.ctx, session.ID)
 			if err != nil {
 				return err
 			}
@@ -94,7 +94,7 @@ func (s *crashReporter) open() (running, claimed int) {
 func (s *crashReporter) changesSince() string {
 	counts := map[string]int{}
 	s.read(func(eng engine.Engine) error {
-		sessions, err := eng.Sessions(s.ctx, 0)
+		sessions, err := eng.Sessions().List(s.ctx, 0)
 		if err != nil {
 			return err
 		}

@@ -2,7 +2,7 @@
 // store.Tx and store.Reader. It reads the interfaces from the files of package store and is run by
 // go generate in store/faulty.
 //
-// It may import nothing of ours. The one thing to know: a wrapper embeds no interface of the port,
+// It may import portsource. The one thing to know: a wrapper embeds no interface of the port,
 // so a method that the port gets and this program has not seen is a build that fails.
 package main
 
@@ -16,6 +16,8 @@ import (
 	"strings"
 	"text/template"
 	"unicode"
+
+	"github.com/perdure/perdure/internal/portsource"
 )
 
 func main() {
@@ -95,18 +97,18 @@ func lower(s string) string { return string(unicode.ToLower(rune(s[0]))) + s[1:]
 
 // generate returns the text of wrap_gen.go for the package in a folder.
 func generate(folder string) ([]byte, error) {
-	port, err := parse(folder)
+	port, err := portsource.Parse(folder, "github.com/perdure/perdure/store")
 	if err != nil {
 		return nil, err
 	}
 	var nouns []noun
 	for _, top := range []string{"Reader", "Tx"} {
-		if nouns, err = port.wrap(nouns, top, ""); err != nil {
+		if nouns, err = wrap(port, nouns, top, ""); err != nil {
 			return nil, fmt.Errorf("interface %s: %w", top, err)
 		}
 	}
 	var out bytes.Buffer
-	err = template.Must(template.New("file").Parse(file)).Execute(&out, map[string]any{"Nouns": nouns, "Imports": port.used()})
+	err = template.Must(template.New("file").Parse(file)).Execute(&out, map[string]any{"Nouns": nouns, "Imports": port.Used()})
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +116,7 @@ func generate(folder string) ([]byte, error) {
 }
 
 // wrap adds the wrapper of an interface, after those of the nouns that its accessors return.
-func (p *port) wrap(done []noun, of, name string) ([]noun, error) {
+func wrap(p *portsource.Port, done []noun, of, name string) ([]noun, error) {
 	for _, n := range done {
 		if n.Of == of {
 			return done, nil
@@ -122,24 +124,24 @@ func (p *port) wrap(done []noun, of, name string) ([]noun, error) {
 	}
 	n := noun{Type: lower(of) + "Wrapper", Of: of, Name: name}
 	for _, before := range done { // the reading part of the same noun is wrapped once
-		if before.Name == name && name != "" && p.embeds(of, before.Of) {
+		if before.Name == name && name != "" && p.Embeds(of, before.Of) {
 			n.Reads, n.ReadsOf = before.Type, before.Of
 		}
 	}
-	methods, err := p.methods(of, n.ReadsOf)
+	methods, err := p.Methods(of, n.ReadsOf)
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range methods {
-		if m.name == "Now" { // it cannot fail
+		if m.Name == "Now" { // it cannot fail
 			continue
 		}
-		made, err := p.method(m.name, m.signature)
+		made, err := methodOf(p, m.Name, m.Signature)
 		if err != nil {
-			return nil, fmt.Errorf("method %s: %w", m.name, err)
+			return nil, fmt.Errorf("method %s: %w", m.Name, err)
 		}
-		if inner := p.accessor(m.signature); inner != "" {
-			if done, err = p.wrap(done, inner, m.name); err != nil {
+		if inner := accessor(p, m.Signature); inner != "" {
+			if done, err = wrap(p, done, inner, m.Name); err != nil {
 				return nil, err
 			}
 			made.Accessor = "new" + title(lower(inner)+"Wrapper")
@@ -151,30 +153,30 @@ func (p *port) wrap(done []noun, of, name string) ([]noun, error) {
 
 // accessor returns the interface of the port that a method without parameters returns; empty: it is
 // no accessor.
-func (p *port) accessor(signature *ast.FuncType) string {
+func accessor(p *portsource.Port, signature *ast.FuncType) string {
 	if signature.Params.NumFields() > 0 || signature.Results.NumFields() != 1 {
 		return ""
 	}
 	name, ok := signature.Results.List[0].Type.(*ast.Ident)
-	if !ok || p.interfaces[name.Name] == nil {
+	if !ok || !p.Interface(name.Name) {
 		return ""
 	}
 	return name.Name
 }
 
-// method writes a signature for the template.
-func (p *port) method(name string, signature *ast.FuncType) (method, error) {
+// methodOf writes a signature for the template.
+func methodOf(p *portsource.Port, name string, signature *ast.FuncType) (method, error) {
 	m := method{Name: name}
 	var params, args, results []string
-	for _, param := range fields(signature.Params, "p") {
-		text, err := p.typeText(param.typ)
+	for _, param := range portsource.Fields(signature.Params, "p") {
+		text, err := p.TypeText(param.Type)
 		if err != nil {
 			return method{}, err
 		}
-		params, args = append(params, param.name+" "+text), append(args, param.name)
+		params, args = append(params, param.Name+" "+text), append(args, param.Name)
 	}
-	for _, result := range fields(signature.Results, "r") {
-		text, err := p.typeText(result.typ)
+	for _, result := range portsource.Fields(signature.Results, "r") {
+		text, err := p.TypeText(result.Type)
 		if err != nil {
 			return method{}, err
 		}

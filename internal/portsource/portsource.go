@@ -1,4 +1,9 @@
-package main
+// Package portsource reads the interfaces of a package from its source, for programs that write
+// wrappers of them.
+//
+// It may import nothing of ours. The one thing to know: it parses and does not type-check, so it
+// works while the package that the wrappers belong to does not compile.
+package portsource
 
 import (
 	"fmt"
@@ -13,25 +18,34 @@ import (
 	"strings"
 )
 
-// port is the parsed package store.
-type port struct {
+// Port is a parsed package.
+type Port struct {
+	name       string // of the package
 	interfaces map[string]*ast.InterfaceType
 	imports    map[string]string // the imports of all files, by local name
 	names      map[string]bool   // the packages of types that were written
 }
 
-// field is one parameter or result.
-type field struct {
-	name string
-	typ  ast.Expr
+// Method is one method of an interface.
+type Method struct {
+	Name      string
+	Signature *ast.FuncType
 }
 
-// parse reads the files of a package, without tests.
-func parse(folder string) (*port, error) {
-	p := &port{
+// Field is one parameter or result.
+type Field struct {
+	Name string
+	Type ast.Expr
+}
+
+// Parse reads the files of the package with the import path path in a folder, without tests.
+func Parse(folder, path string) (*Port, error) {
+	name := path[strings.LastIndex(path, "/")+1:]
+	p := &Port{
+		name:       name,
 		interfaces: map[string]*ast.InterfaceType{},
-		imports:    map[string]string{"store": "github.com/perdure/perdure/store"},
-		names:      map[string]bool{"store": true},
+		imports:    map[string]string{name: path},
+		names:      map[string]bool{name: true},
 	}
 	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
@@ -54,7 +68,10 @@ func parse(folder string) (*port, error) {
 	return p, nil
 }
 
-func (p *port) add(file *ast.File) {
+// Interface reports whether the package declares an interface of that name.
+func (p *Port) Interface(name string) bool { return p.interfaces[name] != nil }
+
+func (p *Port) add(file *ast.File) {
 	for _, spec := range file.Imports {
 		path, _ := strconv.Unquote(spec.Path.Value)
 		name := path[strings.LastIndex(path, "/")+1:]
@@ -73,8 +90,8 @@ func (p *port) add(file *ast.File) {
 	})
 }
 
-// used returns the imports of what was written, the standard library first.
-func (p *port) used() []string {
+// Used returns the imports of what was written, the standard library first.
+func (p *Port) Used() []string {
 	var standard, ours []string
 	for _, name := range slices.Sorted(maps.Keys(p.names)) {
 		if path := p.imports[name]; strings.Contains(path, ".") {
@@ -86,20 +103,14 @@ func (p *port) used() []string {
 	return append(append(standard, ""), ours...)
 }
 
-// declared is one method of an interface.
-type declared struct {
-	name      string
-	signature *ast.FuncType
-}
-
-// methods returns the methods of an interface in their order, with those of what it embeds but for
+// Methods returns the methods of an interface in their order, with those of what it embeds but for
 // one interface, whose methods another wrapper has.
-func (p *port) methods(name, without string) ([]declared, error) {
+func (p *Port) Methods(name, without string) ([]Method, error) {
 	iface, ok := p.interfaces[name]
 	if !ok {
 		return nil, fmt.Errorf("no interface %s in the package", name)
 	}
-	var found []declared
+	var found []Method
 	if name == without {
 		return nil, nil
 	}
@@ -107,13 +118,13 @@ func (p *port) methods(name, without string) ([]declared, error) {
 		switch t := f.Type.(type) {
 		case *ast.FuncType:
 			for _, method := range f.Names {
-				found = append(found, declared{method.Name, t})
+				found = append(found, Method{method.Name, t})
 			}
 		case *ast.Ident:
-			if p.embeds(without, t.Name) {
+			if p.Embeds(without, t.Name) {
 				continue
 			}
-			inner, err := p.methods(t.Name, without)
+			inner, err := p.Methods(t.Name, without)
 			if err != nil {
 				return nil, err
 			}
@@ -125,8 +136,8 @@ func (p *port) methods(name, without string) ([]declared, error) {
 	return found, nil
 }
 
-// embeds reports whether an interface is another one, or has all methods of it.
-func (p *port) embeds(name, other string) bool {
+// Embeds reports whether an interface is another one, or has all methods of it.
+func (p *Port) Embeds(name, other string) bool {
 	if name == other {
 		return true
 	}
@@ -135,44 +146,44 @@ func (p *port) embeds(name, other string) bool {
 		return false
 	}
 	for _, f := range iface.Methods.List {
-		if inner, ok := f.Type.(*ast.Ident); ok && p.embeds(inner.Name, other) {
+		if inner, ok := f.Type.(*ast.Ident); ok && p.Embeds(inner.Name, other) {
 			return true
 		}
 	}
-	// a composition has the methods of another one that embeds the same parts
+	// A composition has the methods of another one that embeds the same parts
 	parts := p.interfaces[other].Methods.List
 	for _, part := range parts {
 		inner, ok := part.Type.(*ast.Ident)
-		if !ok || !p.embeds(name, inner.Name) {
+		if !ok || !p.Embeds(name, inner.Name) {
 			return false
 		}
 	}
 	return len(parts) > 0
 }
 
-// fields returns parameters or results one by one. One without a name is named by prefix and index.
-func fields(list *ast.FieldList, prefix string) []field {
+// Fields returns parameters or results one by one. One without a name is named by prefix and index.
+func Fields(list *ast.FieldList, prefix string) []Field {
 	if list == nil {
 		return nil
 	}
-	var found []field
+	var found []Field
 	for _, f := range list.List {
 		for _, name := range f.Names {
-			found = append(found, field{name.Name, f.Type})
+			found = append(found, Field{name.Name, f.Type})
 		}
 		if len(f.Names) == 0 {
-			found = append(found, field{fmt.Sprint(prefix, len(found)), f.Type})
+			found = append(found, Field{fmt.Sprint(prefix, len(found)), f.Type})
 		}
 	}
 	return found
 }
 
-// typeText returns a type of package store as another package writes it.
-func (p *port) typeText(expr ast.Expr) (string, error) {
+// TypeText returns a type of the package as another package writes it.
+func (p *Port) TypeText(expr ast.Expr) (string, error) {
 	switch t := expr.(type) {
 	case *ast.Ident:
 		if ast.IsExported(t.Name) {
-			return "store." + t.Name, nil
+			return p.name + "." + t.Name, nil
 		}
 		return t.Name, nil
 	case *ast.SelectorExpr:
@@ -183,13 +194,13 @@ func (p *port) typeText(expr ast.Expr) (string, error) {
 		p.names[pkg.Name] = true
 		return pkg.Name + "." + t.Sel.Name, nil
 	case *ast.StarExpr:
-		of, err := p.typeText(t.X)
+		of, err := p.TypeText(t.X)
 		return "*" + of, err
 	case *ast.ArrayType:
 		if t.Len != nil {
 			return "", fmt.Errorf("an array")
 		}
-		of, err := p.typeText(t.Elt)
+		of, err := p.TypeText(t.Elt)
 		return "[]" + of, err
 	case *ast.FuncType:
 		params, err := p.listText(t.Params)
@@ -205,10 +216,10 @@ func (p *port) typeText(expr ast.Expr) (string, error) {
 	return "", fmt.Errorf("a %T, which this program cannot write yet", expr)
 }
 
-func (p *port) listText(list *ast.FieldList) (string, error) {
+func (p *Port) listText(list *ast.FieldList) (string, error) {
 	var texts []string
-	for _, f := range fields(list, "") {
-		text, err := p.typeText(f.typ)
+	for _, f := range Fields(list, "") {
+		text, err := p.TypeText(f.Type)
 		if err != nil {
 			return "", err
 		}
