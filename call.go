@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/perdure/perdure/internal/strictjson"
 )
 
 // EffectClass says what crash recovery may do with a call that was claimed and never settled. The
@@ -136,9 +138,9 @@ func (c Call) BlocksRepeat(ownerLive bool) bool {
 // Fingerprint identifies the content of a call: sha256 over the canonical JSON of [tool,
 // arguments]. Arguments that are not valid JSON are Invalid.
 func Fingerprint(tool string, args json.RawMessage) (string, error) {
-	canonical, err := CanonicalJSON(args)
+	canonical, err := strictjson.Canonical(args)
 	if err != nil {
-		return "", fmt.Errorf("fingerprint %s: %w", tool, err)
+		return "", fmt.Errorf("fingerprint %s: %w", tool, invalidJSON(err))
 	}
 	name, err := json.Marshal(tool)
 	if err != nil {

@@ -1,10 +1,11 @@
 package perdure
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/perdure/perdure/internal/strictjson"
 )
 
 // EventVersion is the version of the encoding that [EncodeEvent] writes. It stays the same when
@@ -72,14 +73,14 @@ func EncodeEvent(e Event) ([]byte, error) {
 	if u, ok := e.Fact.(UnknownFact); ok {
 		data = u.Data
 	} else {
-		body, err := marshalPlain(e.Fact)
+		body, err := strictjson.Encode(e.Fact)
 		if err != nil {
 			return nil, fmt.Errorf("encode %s: %w", e.Type(), err)
 		}
 		data = body
 	}
 	trace, span, flags := splitTrace(e.Trace)
-	return marshalPlain(wireEvent{
+	return strictjson.Encode(wireEvent{
 		V: EventVersion, ID: e.ID, Seq: e.Seq, Type: e.Type(), At: e.At.UTC().Truncate(time.Microsecond), Session: e.Session, Actor: e.Actor,
 		Turn: e.Turn, Call: e.Call, Task: e.Task, Attempt: e.Attempt, TraceID: trace, SpanID: span, Flags: flags, Data: data,
 	})
@@ -100,18 +101,6 @@ func joinTrace(trace, span, flags string) string {
 		return ""
 	}
 	return "00-" + trace + "-" + span + "-" + flags
-}
-
-// marshalPlain is json.Marshal without HTML escapes, so that a result has the same bytes in the
-// journal and in the effect ledger.
-func marshalPlain(v any) ([]byte, error) {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(out.Bytes(), []byte{'\n'}), nil
 }
 
 // DecodeEvent reads what EncodeEvent wrote. An event of a type that this version does not know

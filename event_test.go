@@ -248,6 +248,25 @@ func TestDecodeEventRefuses(t *testing.T) {
 	}
 }
 
+// TestStoredSurrogates: a call that an older version journalled is read and applied, although a new
+// one with such arguments is refused.
+func TestStoredSurrogates(t *testing.T) {
+	t.Parallel()
+	line := `{"v":1,"id":"e1","seq":1,"type":"message.received","at":"2026-11-21T03:00:00Z","session_id":"s","data":{"message":{"role":"user","parts":[{"type":"text","text":"\ud800"}]}}}`
+
+	e, err := perdure.DecodeEvent([]byte(line))
+
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := perdure.NewSession(e.Session).Apply(e); errors.Is(err, perdure.Invalid) && strings.Contains(err.Error(), "JSON") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := perdure.EncodeEvent(e); err != nil {
+		t.Errorf("it cannot be written again: %v", err)
+	}
+}
+
 // FuzzDecodeEvent reads anything. What is read can be written, and that is read and written alike
 // again.
 func FuzzDecodeEvent(f *testing.F) {

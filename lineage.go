@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/perdure/perdure/internal/strictjson"
 )
 
 // Lineage links a subagent to its parent. It is fixed in session.created.
@@ -211,7 +213,7 @@ func lowerLimit(a, b int) int {
 // JSON string. Otherwise the text must be JSON itself, and ok is false if it is not.
 func ChildResult(answer string, structured bool) (result json.RawMessage, ok bool) {
 	if !structured {
-		text, err := marshalPlain(answer)
+		text, err := strictjson.Encode(answer)
 		return text, err == nil
 	}
 	body := strings.TrimSpace(answer)
@@ -219,6 +221,6 @@ func ChildResult(answer string, structured bool) (result json.RawMessage, ok boo
 		inner = strings.TrimPrefix(inner, "json")
 		body = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(inner), "```"))
 	}
-	canonical, err := CanonicalJSON(json.RawMessage(body))
+	canonical, err := strictjson.Canonical(json.RawMessage(body))
 	return canonical, err == nil && body != ""
 }

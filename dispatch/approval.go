@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/strictjson"
 	"github.com/perdure/perdure/tool"
 )
 
@@ -76,7 +77,7 @@ func replacementArgs(l Launch) ([]byte, error) {
 	if l.Approval == nil || l.Approval.State != perdure.ApprovalApproved || len(l.Approval.NewArgs) == 0 {
 		return nil, nil
 	}
-	if _, err := perdure.CanonicalJSON(l.Approval.NewArgs); err != nil {
+	if _, err := strictjson.Canonical(l.Approval.NewArgs); err != nil {
 		return nil, fmt.Errorf("start task %s: %w approval: its new arguments: %w", l.Task, perdure.Invalid, err)
 	}
 	return l.Approval.NewArgs, nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/strictjson"
 )
 
 // MaxAuditTextBytes is the largest length of each text of an entry, in bytes; longer ones are cut.
@@ -135,7 +136,7 @@ func (e AuditEntry) Link(head AuditHead, at time.Time) (AuditLink, error) {
 	e.Detail = detail
 	text, err := json.Marshal(e)
 	if err == nil {
-		text, err = perdure.CanonicalJSON(text)
+		text, err = strictjson.Canonical(text)
 	}
 	if err != nil {
 		return AuditLink{}, fmt.Errorf("%w audit entry: %w", perdure.Invalid, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/agent"
+	"github.com/perdure/perdure/internal/strictjson"
 )
 
 // Limits of the fields that identify rows of the directory. Postgres limits index entries to 2,704
@@ -213,7 +214,7 @@ func (c Connection) Check() error {
 		return fmt.Errorf("%w connection to %q: its metadata has %d bytes, at most %d are allowed", perdure.Invalid,
 			c.Provider, len(c.Metadata), MaxMetadataBytes)
 	}
-	if _, err := perdure.CanonicalJSON(c.Metadata); len(c.Metadata) > 0 && (err != nil || c.Metadata[0] != '{') {
+	if _, err := strictjson.Canonical(c.Metadata); len(c.Metadata) > 0 && (err != nil || c.Metadata[0] != '{') {
 		return fmt.Errorf("%w connection to %q: its metadata is not a JSON object", perdure.Invalid, c.Provider)
 	}
 	return nil

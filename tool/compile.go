@@ -13,7 +13,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/strictjson"
 )
 
 // The limits of a schema, which may come from outside, and of numbers in arguments.
@@ -58,7 +58,7 @@ func compile(text json.RawMessage, want schemaKind) (compiled *schema, err error
 	if len(text) > maxSchemaBytes {
 		return nil, fmt.Errorf("the schema has more than %d bytes", maxSchemaBytes)
 	}
-	canonical, err := perdure.CanonicalJSON(text)
+	canonical, err := strictjson.Canonical(text)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/strictjson"
 )
 
 // derivation is the schema of a Go type for arguments, with its defaults.
@@ -223,7 +223,7 @@ func setDefault(s *jsonschema.Schema, text string) error {
 	if s.Type == "string" {
 		value, _ = encode(text) // a string always encodes
 	}
-	value, err := perdure.CanonicalJSON(value)
+	value, err := strictjson.Canonical(value)
 	if err != nil || strings.TrimSpace(text) == "" && s.Type != "string" {
 		return fmt.Errorf("%q is not JSON", text)
 	}

@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/strictjson"
 )
 
 // New makes a tool from a Go function. The schema of the arguments is derived from In, a struct,
@@ -72,7 +73,7 @@ func (t *typed[In, Out]) Spec() Spec { return t.spec }
 
 // Run decodes the arguments and calls the function.
 func (t *typed[In, Out]) Run(ctx context.Context, call Call, env Env) Result {
-	canonical, err := perdure.CanonicalJSON(call.Args)
+	canonical, err := strictjson.Canonical(call.Args)
 	if err != nil {
 		return Error(faultText(t.spec.Name, []fault{{"/", jsonFaultText(err)}}))
 	}
@@ -108,7 +109,7 @@ func (t *typed[In, Out]) decodes(canonical []byte) []fault {
 // The error is a *ToolError.
 func Decode[In any](call Call) (In, error) {
 	var zero In
-	canonical, err := perdure.CanonicalJSON(call.Args)
+	canonical, err := strictjson.Canonical(call.Args)
 	if err != nil {
 		return zero, &ToolError{faultText(call.Tool, []fault{{"/", jsonFaultText(err)}})}
 	}
@@ -139,7 +140,7 @@ func decode[In any](canonical []byte, fill defaults) (In, []fault) {
 
 // decodeFault returns the fault of a value that does not fit the Go type.
 func decodeFault(err error) fault {
-	var wrong *perdure.JSONError
+	var wrong *strictjson.Fault
 	if !errors.As(err, &wrong) {
 		return fault{"/", clip(err.Error(), maxFaultBytes)}
 	}

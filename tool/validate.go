@@ -14,7 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
-	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/strictjson"
 )
 
 // The limits of the report about arguments.
@@ -50,7 +50,7 @@ func (r *Registry) Validate(name string, args json.RawMessage) *Result {
 	if !ok {
 		return refusal("Tool definition not found: " + name)
 	}
-	canonical, err := perdure.CanonicalJSON(args)
+	canonical, err := strictjson.Canonical(args)
 	if err != nil {
 		return refusal(faultText(name, []fault{{"/", jsonFaultText(err)}}))
 	}
@@ -71,7 +71,7 @@ func CheckJSON(schemaText, value json.RawMessage) string {
 	if err != nil {
 		return ""
 	}
-	canonical, err := perdure.CanonicalJSON(value)
+	canonical, err := strictjson.Canonical(value)
 	if err != nil {
 		return jsonFaultText(err)
 	}

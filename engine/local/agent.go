@@ -17,6 +17,7 @@ import (
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/effect"
 	"github.com/perdure/perdure/internal/sessionfile"
+	"github.com/perdure/perdure/internal/strictjson"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -112,7 +113,7 @@ func (e *Engine) start(ctx context.Context, id perdure.SessionID, made resolvedA
 // order.
 func orderDigest(o tool.SessionRequest) (string, error) {
 	config := append([]byte(nil), o.Config...) // an invalid config stays as it is; a later check refuses it
-	if canonical, err := perdure.CanonicalJSON(o.Config); err == nil && o.Blueprint != "" {
+	if canonical, err := strictjson.Canonical(o.Config); err == nil && o.Blueprint != "" {
 		config = canonical
 	}
 	contents := [][]byte{} // as bytes: a JSON string would replace invalid UTF-8

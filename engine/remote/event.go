@@ -9,6 +9,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/strictjson"
 )
 
 func eventsPath(id perdure.SessionID) string { return "/v1/sessions/" + segment(id) + "/events" }
@@ -49,7 +50,7 @@ func (e *Engine) eventsPage(
 	}
 	query := url.Values{"after": {strconv.FormatInt(after, 10)}, "limit": {strconv.Itoa(size)}}
 	_, err := e.call(ctx, request{what: "events of " + string(id), path: eventsPath(id), query: query}, &got)
-	if fault := (*perdure.JSONError)(nil); errors.As(err, &fault) {
+	if fault := (*strictjson.Fault)(nil); errors.As(err, &fault) {
 		return e.streamedPage(ctx, id, after, size)
 	}
 	return got.Items, got.Last, err

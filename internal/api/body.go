@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/strictjson"
 )
 
 // readBody reads the whole body of a request and enforces the limits of media type, size and time
@@ -97,7 +98,7 @@ func decode[T any](ctx context.Context, optional bool) (T, error) {
 		return value, fmt.Errorf("%w request: a JSON body is required", perdure.Invalid)
 	}
 	err := perdure.DecodeJSON(body, &value)
-	var fault *perdure.JSONError
+	var fault *strictjson.Fault
 	if errors.As(err, &fault) {
 		return value, &fieldError{FieldError{Field: fault.Pointer, Message: fault.Text}}
 	}

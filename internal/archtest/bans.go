@@ -40,18 +40,23 @@ func checkInit(m *module) []finding {
 	return found
 }
 
-// checkPureRoot refuses the clock, randomness, goroutines and I/O in the root package. Tests are
-// exempt.
+// checkPureRoot refuses the clock, randomness, goroutines and I/O in the root package and in the
+// packages that it imports; these import no other module either. Tests are exempt.
 func checkPureRoot(m *module) []finding {
 	var found []finding
 	for _, f := range m.files {
-		if f.test || f.folder != "." {
+		if f.test || f.folder != "." && !isRootLeaf(f.folder) {
 			continue
 		}
 		for _, spec := range f.syntax.Imports {
-			if p := importPath(spec); isImpure(p) {
+			p := importPath(spec)
+			if isImpure(p) {
 				found = append(found, finding{path: f.path, line: f.line(spec.Pos()), message: fmt.Sprintf(
 					"imports %s: the root decides from data alone, so pass the result as a parameter or a field", p)})
+			}
+			if _, ours := m.folderOf(p); !ours && foreign(p) && f.folder != "." {
+				found = append(found, finding{path: f.path, line: f.line(spec.Pos()), message: fmt.Sprintf(
+					"imports %s: the root imports this package, and it depends on the standard library only", p)})
 			}
 		}
 		for _, ref := range f.references() {

@@ -51,10 +51,13 @@ func (r importRow) allows(folder string) bool {
 		return true
 	}
 	if folder == redact {
-		return r.folder != "."
+		return r.folder != "." && !isRootLeaf(r.folder)
 	}
 	return slices.Contains(strings.Fields(r.imports), folder)
 }
+
+// isRootLeaf reports whether the root may import the package of a folder.
+func isRootLeaf(folder string) bool { return slices.Contains(strings.Fields(rootLeaves), folder) }
 
 // folderOf returns the folder of an import path, and whether it is in this module.
 func (m *module) folderOf(importPath string) (string, bool) {

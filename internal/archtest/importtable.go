@@ -11,12 +11,14 @@ type importRow struct {
 
 // Groups of packages for the rows of the import table.
 const (
-	leaves     = " internal/supervise internal/egress internal/secret internal/cron"
+	leaves     = " internal/supervise internal/egress internal/secret internal/cron internal/strictjson"
 	engineDeps = ". agent budget webhook engine store dispatch model tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob internal/payment internal/ratelimit internal/meter internal/telemetry internal/webhook" + leaves
+	// pure packages that import the standard library only, so that the root may import them
+	rootLeaves = "internal/strictjson"
 	anything   = "anything"
 )
 
-// redact may be imported by every package except the root, so no row lists it.
+// redact may be imported by every package except the root and its leaves, so no row lists it.
 const redact = "internal/redact"
 
 // importTable returns the import table.
@@ -28,15 +30,15 @@ func importTable() []importRow {
 func innerPackages() []importRow {
 	return []importRow{
 		// nouns and ports
-		{".", ""},
+		{".", rootLeaves},
 		{"agent", "."},
 		{"budget", "."},
 		{"webhook", "."},
 		{"engine", ". agent budget webhook"},
-		{"store", ". agent budget webhook"},
+		{"store", ". agent budget webhook internal/strictjson"},
 		{"model", "."},
-		{"tool", ". agent budget"},
-		{"dispatch", ". tool"},
+		{"tool", ". agent budget internal/strictjson"},
+		{"dispatch", ". tool internal/strictjson"},
 
 		// engines
 		{"engine/local", engineDeps + " tool/background"}, // any call may be detached, and the model then needs these tools
@@ -59,14 +61,14 @@ func innerPackages() []importRow {
 		{"model/openai/openaitest", ". model"},
 		{"model/anthropic/anthropictest", ". model"},
 		{"model/scripted", ". model" + leaves},
-		{"model/modeltest", ". model"},
+		{"model/modeltest", ". model internal/strictjson"},
 
 		// tools, decorators, suites
 		{"tool/core", ". tool"},
 		{"tool/file", ". tool"},
 		{"tool/web", ". tool" + leaves},
 		{"tool/shell", ". tool" + leaves},
-		{"tool/background", ". tool"},
+		{"tool/background", ". tool internal/strictjson"},
 		{"tool/subagent", ". tool"},
 		{"tool/schedule", ". tool"},
 		{"tool/session", ". budget tool"},
@@ -83,33 +85,34 @@ func innerPackages() []importRow {
 		{"internal/secret", "."},
 		{"internal/cron", "."},
 		{"internal/redact", ""},
+		{"internal/strictjson", ""},
 		{"internal/sessionfile", ". store tool"},
 		{"internal/sessionport",
 			". agent budget webhook internal/meter store tool model internal/secret internal/sessionsql internal/blob internal/redact internal/sessioncache"},
 		{"internal/sessionsql", ". tool"},
-		{"internal/payment", ". store tool internal/egress"},
+		{"internal/payment", ". store tool internal/egress internal/strictjson"},
 		{"internal/ratelimit", ". store tool"},
 		{"internal/blob", "."},
 		{"internal/telemetry", ". dispatch model store tool"},
-		{"internal/effect", ". agent budget internal/meter model tool dispatch store internal/sessionfile internal/sessioncache internal/telemetry internal/secretargs"},
+		{"internal/effect", ". agent budget internal/meter model tool dispatch store internal/sessionfile internal/sessioncache internal/telemetry internal/secretargs internal/strictjson"},
 		{"internal/sessioncache", "."},
 		{"internal/meter", ". budget store"},
 		{"internal/webhook", ". webhook store internal/redact"},
-		{"internal/secretargs", ". tool"},
+		{"internal/secretargs", ". tool internal/strictjson"},
 	}
 }
 
 // outerPackages returns the rows of APIs, commands, and packages for tests.
 func outerPackages() []importRow {
 	return []importRow{
-		{"internal/api", ". agent budget webhook engine internal/access internal/cron internal/telemetry"},
+		{"internal/api", ". agent budget webhook engine internal/access internal/cron internal/telemetry internal/strictjson"},
 		{"internal/manual", ""},
 		{"docs", ""},
 		{"internal/access", ". budget webhook engine store"},
 		{"internal/access/gen", "internal/portsource"},
 		{"internal/portsource", ""},
 		{"internal/mcpserver", ". engine tool internal/access internal/telemetry"},
-		{"internal/cli", ". agent budget webhook engine docs internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/complete internal/cli/output internal/cli/man internal/cli/mcp internal/cli/raw internal/cli/settings internal/cli/scaffold internal/cli/chaoscmd"},
+		{"internal/cli", ". agent budget webhook engine docs internal/cron internal/config internal/redact internal/cli/admin internal/cli/demo internal/cli/complete internal/cli/output internal/cli/man internal/cli/mcp internal/cli/raw internal/cli/settings internal/cli/scaffold internal/cli/chaoscmd internal/strictjson"},
 		{"internal/cli/raw", "."},
 		{"internal/cli/complete", ""},
 		{"internal/cli/man", ""},

@@ -11,6 +11,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/redact"
+	"github.com/perdure/perdure/internal/strictjson"
 )
 
 type approvalCommand struct {
@@ -248,7 +249,7 @@ func (c *approvalApprove) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if _, err := perdure.CanonicalJSON([]byte(text)); err != nil {
+		if _, err := strictjson.Canonical([]byte(text)); err != nil {
 			return usageError("--args: "+err.Error(), "give a JSON object, as printed by perdure approval show")
 		}
 		verdict.Args = json.RawMessage(strings.TrimSpace(text))

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/strictjson"
 )
 
 // edit lets the user change the arguments, and shows what would run then. Invalid input changes
@@ -27,7 +28,7 @@ func (q *questions) edit(ctx context.Context, one *openQuestion) error {
 		a.message("nothing was changed: %s", a.oneLine(err.Error(), 300))
 		return nil
 	}
-	args, err := perdure.CanonicalJSON([]byte(text))
+	args, err := strictjson.Canonical([]byte(text))
 	if err == nil && !bytes.HasPrefix(bytes.TrimSpace(args), []byte("{")) {
 		err = fmt.Errorf("%w: arguments must be a JSON object", perdure.Invalid)
 	}
@@ -36,7 +37,7 @@ func (q *questions) edit(ctx context.Context, one *openQuestion) error {
 		return nil
 	}
 	one.editedArgs = args
-	if same, err := perdure.CanonicalJSON(one.approval.Args); err == nil && bytes.Equal(same, args) {
+	if same, err := strictjson.Canonical(one.approval.Args); err == nil && bytes.Equal(same, args) {
 		one.editedArgs = nil
 		a.message("the arguments are unchanged")
 		return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/strictjson"
 )
 
 type scheduleCreate struct {
@@ -102,7 +103,7 @@ func (c *scheduleCreate) schedule(a *app) (perdure.Schedule, error) {
 	if err != nil {
 		return s, err
 	}
-	if _, err := perdure.CanonicalJSON([]byte(args)); err != nil {
+	if _, err := strictjson.Canonical([]byte(args)); err != nil {
 		return s, usageError("--args: "+err.Error(), "they are a JSON object, such as {\"path\": \"/\"}")
 	}
 	s.Action = perdure.ScheduleAction{Tool: c.Tool, Args: json.RawMessage(args), Signal: c.Deliver != "none"}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/strictjson"
 )
 
 // argument returns what was typed; @FILE is replaced by the content of the file, and - by stdin.
@@ -159,7 +160,7 @@ func answerTo(q perdure.InputRequest, text string) perdure.TaskMessage {
 		return m
 	}
 	m.Text, m.Data = "", json.RawMessage(strings.TrimSpace(text))
-	if _, err := perdure.CanonicalJSON(m.Data); err != nil {
+	if _, err := strictjson.Canonical(m.Data); err != nil {
 		m.Data, _ = json.Marshal(text) // marshalling a string never fails
 	}
 	return m

@@ -8,6 +8,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/strictjson"
 )
 
 type taskResolve struct {
@@ -81,7 +82,7 @@ func (c *taskResolve) resolution() (engine.Resolution, error) {
 	if !c.Happened {
 		return word, usageError("--result requires --happened", "only an effect that happened has a result")
 	}
-	if _, err := perdure.CanonicalJSON([]byte(c.Result)); err != nil {
+	if _, err := strictjson.Canonical([]byte(c.Result)); err != nil {
 		return word, usageError("--result: "+err.Error(), `quote a string as JSON: --result '"done"'`)
 	}
 	word.Result = json.RawMessage(c.Result)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/secretargs"
+	"github.com/perdure/perdure/internal/strictjson"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -77,7 +78,7 @@ func (e *Effects) resolveApproval(tx store.Tx, a perdure.Approval,
 			"model ask again", perdure.Invalid)
 	}
 	if r.NewArgs != nil {
-		if _, err := perdure.CanonicalJSON(r.NewArgs); err != nil {
+		if _, err := strictjson.Canonical(r.NewArgs); err != nil {
 			return a, fmt.Errorf("%w verdict: the arguments: %w", perdure.Invalid, err)
 		}
 		if !secretargs.MarksIntact(a.Args, r.NewArgs) {
@@ -326,7 +327,7 @@ func sameJSON(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true
 	}
-	first, errA := perdure.CanonicalJSON(a)
-	second, errB := perdure.CanonicalJSON(b)
+	first, errA := strictjson.Canonical(a)
+	second, errB := strictjson.Canonical(b)
 	return errA == nil && errB == nil && bytes.Equal(first, second)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/internal/secretargs"
+	"github.com/perdure/perdure/internal/strictjson"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -185,7 +186,7 @@ func (e *Effects) checkArgs(t tool.Tool, call tool.Call, full json.RawMessage) *
 	if bytes.Equal(full, call.Args) {
 		return nil
 	}
-	if _, err := perdure.CanonicalJSON(full); err != nil { // the fingerprint would not report it: it sees the mask only
+	if _, err := strictjson.Canonical(full); err != nil { // the fingerprint would not report it: it sees the mask only
 		return e.validate(call.Tool, full)
 	}
 	return nil

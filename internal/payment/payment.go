@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/strictjson"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -157,7 +158,7 @@ func checkOrder(o *tool.PaymentRequest) error {
 		return fmt.Errorf("%w operation of %d bytes: want 1 to %d", perdure.Invalid, len(o.Operation), store.MaxPaymentBytes)
 	}
 	o.Host = u.Host
-	if o.Parameters, err = perdure.CanonicalJSON(o.Parameters); err != nil {
+	if o.Parameters, err = strictjson.Canonical(o.Parameters); err != nil {
 		return fmt.Errorf("parameters: %w", err)
 	}
 	if o.Parameters[0] != '{' {
@@ -173,7 +174,7 @@ func (p callPayments) hash(o tool.PaymentRequest) (string, error) {
 		"amount": o.Amount, "parameters": o.Parameters,
 	})
 	if err == nil {
-		text, err = perdure.CanonicalJSON(text)
+		text, err = strictjson.Canonical(text)
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:]), err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/redact"
+	"github.com/perdure/perdure/internal/strictjson"
 	"github.com/perdure/perdure/tool"
 )
 
@@ -104,8 +105,8 @@ func MarksIntact(recorded, now json.RawMessage) bool {
 }
 
 func sameJSON(a, b json.RawMessage) bool {
-	one, err := perdure.CanonicalJSON(a)
-	other, otherErr := perdure.CanonicalJSON(b)
+	one, err := strictjson.Canonical(a)
+	other, otherErr := strictjson.Canonical(b)
 	return err == nil && otherErr == nil && bytes.Equal(one, other)
 }
 

@@ -10,6 +10,7 @@ import (
 	sdk "github.com/anthropics/anthropic-sdk-go"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/strictjson"
 )
 
 // The kinds of content blocks that are used. Other kinds belong to the provider's own tools.
@@ -68,7 +69,7 @@ func (b *block) call() (call *perdure.ToolCall, parses, whole bool) {
 		raw = "{}"
 	}
 	args := escapeBroken(raw)
-	canonical, err := perdure.CanonicalJSON([]byte(args))
+	canonical, err := strictjson.Canonical([]byte(args))
 	parses = err == nil && json.Valid([]byte(args))
 	// A replacement must not turn broken text into valid arguments.
 	if b.name == "" || b.hasBrokenChar || parses && args != raw {

@@ -10,7 +10,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/option"
 	"github.com/anthropics/anthropic-sdk-go/packages/param"
 
-	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/strictjson"
 	"github.com/perdure/perdure/model"
 )
 
@@ -56,7 +56,7 @@ func toolsOf(tools []model.Tool) ([]sdk.ToolUnionParam, error) {
 		if len(t.Parameters) > 0 {
 			schema = t.Parameters
 		}
-		if _, err := perdure.CanonicalJSON(schema); err != nil || !isObject(schema) {
+		if _, err := strictjson.Canonical(schema); err != nil || !isObject(schema) {
 			return nil, &model.Error{Code: model.InvalidToolSchema,
 				Text: fmt.Sprintf("the parameters of tool %q are not a JSON object", t.Name), Err: err}
 		}

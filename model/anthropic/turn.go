@@ -14,6 +14,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/packages/param"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/strictjson"
 	"github.com/perdure/perdure/model"
 )
 
@@ -168,7 +169,7 @@ func imageBlock(i perdure.Image) (*sdk.ImageBlockParam, *sdk.TextBlockParam) {
 // inputOf returns arguments as the object that the API requires. Arguments that are not an object
 // were refused before the call ran; they are wrapped in an object.
 func inputOf(args json.RawMessage) json.RawMessage {
-	if _, err := perdure.CanonicalJSON(args); err != nil {
+	if _, err := strictjson.Canonical(args); err != nil {
 		quoted, _ := json.Marshal(string(args)) // a string always encodes
 		return json.RawMessage(`{"arguments":` + string(quoted) + `}`)
 	}

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/strictjson"
 	"github.com/perdure/perdure/model"
 )
 
@@ -152,11 +153,11 @@ func sameCalls(t *testing.T, got, want []perdure.ToolCall) {
 		if got[i].ID != want[i].ID || got[i].Name != want[i].Name {
 			t.Errorf("call %d is %s %s, want %s %s", i, got[i].ID, got[i].Name, want[i].ID, want[i].Name)
 		}
-		gotArgs, err := perdure.CanonicalJSON(got[i].Arguments)
+		gotArgs, err := strictjson.Canonical(got[i].Arguments)
 		if err != nil {
 			t.Errorf("arguments of call %d: %v", i, err)
 		}
-		wantArgs, err := perdure.CanonicalJSON(want[i].Arguments)
+		wantArgs, err := strictjson.Canonical(want[i].Arguments)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/strictjson"
 )
 
 // maxCalls bounds the calls of an answer. No model makes so many at once, and each one needs
@@ -158,7 +159,7 @@ func (b *partialCall) call() (call perdure.ToolCall, parses, ok bool) {
 		raw = "{}"
 	}
 	text := escapeBroken(raw)
-	_, err := perdure.CanonicalJSON([]byte(text))
+	_, err := strictjson.Canonical([]byte(text))
 	// A replacement must not turn broken text into valid arguments.
 	ok = !b.inconsistent && b.name != "" && (err != nil || text == raw)
 	return perdure.ToolCall{ID: perdure.CallID(b.id), Name: b.name, Arguments: []byte(text)}, err == nil, ok

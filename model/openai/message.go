@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/strictjson"
 	"github.com/perdure/perdure/model"
 )
 
@@ -88,7 +89,7 @@ func (t *transcript) agent(m perdure.Message) {
 	for _, c := range m.Calls() {
 		arguments := cmp.Or(strings.TrimSpace(string(c.Arguments)), "{}")
 		// Some servers parse the arguments and would refuse the transcript.
-		if _, err := perdure.CanonicalJSON([]byte(arguments)); err != nil {
+		if _, err := strictjson.Canonical([]byte(arguments)); err != nil {
 			arguments = quotedArguments(arguments)
 		}
 		answer.ToolCalls = append(answer.ToolCalls, call{

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/strictjson"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/model/openai"
 )
@@ -188,7 +189,7 @@ func TestCharacters(t *testing.T) {
 			if said(whole) != `a=f{"x":"🙂"}` || said(half) != want || half.Discarded != 0 {
 				t.Errorf("got %s, and of half a character %s, %d discarded; want %s", said(whole), said(half), half.Discarded, want)
 			}
-			if _, err := perdure.CanonicalJSON(half.Message.Calls()[0].Arguments); err == nil && strings.Contains(want, "ud83d") {
+			if _, err := strictjson.Canonical(half.Message.Calls()[0].Arguments); err == nil && strings.Contains(want, "ud83d") {
 				t.Errorf("half a character became arguments that parse: %s", said(half))
 			}
 		}

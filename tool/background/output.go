@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/strictjson"
 	"github.com/perdure/perdure/tool"
 )
 
@@ -59,7 +60,7 @@ func resultFile(ctx context.Context, env tool.Env, t perdure.Task) ([]byte, erro
 
 // onlyFailure reports whether a result file contains only what BG14 writes for a failure.
 func onlyFailure(content []byte, message string) bool {
-	got, err := perdure.CanonicalJSON(content)
+	got, err := strictjson.Canonical(content)
 	if err != nil {
 		return false
 	}
@@ -68,7 +69,7 @@ func onlyFailure(content []byte, message string) bool {
 		if err != nil {
 			return false
 		}
-		if want, err := perdure.CanonicalJSON(text); err == nil && bytes.Equal(got, want) {
+		if want, err := strictjson.Canonical(text); err == nil && bytes.Equal(got, want) {
 			return true
 		}
 	}

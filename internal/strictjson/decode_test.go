@@ -1,4 +1,4 @@
-package perdure_test
+package strictjson_test
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/strictjson"
 )
 
 // body is one as an endpoint would have it.
@@ -159,6 +159,12 @@ func hostileValues() []hostile {
 	}
 }
 
+// isFault reports whether an error says what is wrong with the text.
+func isFault(err error) bool {
+	var fault *strictjson.Fault
+	return errors.As(err, &fault)
+}
+
 // TestS7HostileJSON wants each hostile text refused with its fault and its place, on one short
 // line.
 func TestS7HostileJSON(t *testing.T) {
@@ -172,12 +178,12 @@ func TestS7HostileJSON(t *testing.T) {
 			t.Parallel()
 
 			begun := time.Now()
-			err := perdure.DecodeJSON([]byte(c.text), &body{})
+			err := strictjson.Decode([]byte(c.text), &body{})
 			took := time.Since(begun)
 
-			var fault *perdure.JSONError
-			if !errors.As(err, &fault) || !errors.Is(err, perdure.Invalid) {
-				t.Fatalf("got %v, want Invalid", err)
+			var fault *strictjson.Fault
+			if !errors.As(err, &fault) {
+				t.Fatalf("got %v, want a fault", err)
 			}
 			if long := c.pointer == "" && len(fault.Pointer) > 100; fault.Pointer != c.pointer && !long || !strings.Contains(fault.Text, c.fault) {
 				t.Errorf("got %q: %s; want %q: %s", fault.Pointer, fault.Text, c.pointer, c.fault)
@@ -212,7 +218,7 @@ func TestS7GoodJSON(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			strict := perdure.DecodeJSON([]byte(text), &got)
+			strict := strictjson.Decode([]byte(text), &got)
 
 			if strict != nil || !reflect.DeepEqual(got, want) { // cmp takes for ever on deep values
 				t.Errorf("%v\n got %+v\nwant %+v", strict, got, want)
@@ -221,9 +227,9 @@ func TestS7GoodJSON(t *testing.T) {
 	}
 }
 
-// TestDecodeKnownJSON: what is not known is skipped, also what is only spelled like something
+// TestDecodeKnown: what is not known is skipped, also what is only spelled like something
 // known.
-func TestDecodeKnownJSON(t *testing.T) {
+func TestDecodeKnown(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		text string
@@ -249,7 +255,7 @@ func TestDecodeKnownJSON(t *testing.T) {
 			text := []byte(c.text)
 			var got body
 
-			err := perdure.DecodeKnownJSON(text, &got)
+			err := strictjson.DecodeKnown(text, &got)
 
 			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(body{})); diff != "" || err != nil {
 				t.Error(err, diff)
@@ -263,13 +269,13 @@ func TestDecodeKnownJSON(t *testing.T) {
 		if strings.HasPrefix(c.fault, "unknown field") || strings.HasPrefix(c.fault, "it is spelled") {
 			continue
 		}
-		if err := perdure.DecodeKnownJSON([]byte(c.text), &body{}); !errors.Is(err, perdure.Invalid) {
-			t.Errorf("%.60q: got %v, want Invalid", c.text, err)
+		if err := strictjson.DecodeKnown([]byte(c.text), &body{}); !isFault(err) {
+			t.Errorf("%.60q: got %v, want a fault", c.text, err)
 		}
 	}
 	for _, text := range []string{`{"x":{"a":1,"a":2}}`, `{"x":1,"x":2}`, `{"x":"\ud800"}`, `{"x":1e1001}`} {
-		if err := perdure.DecodeKnownJSON([]byte(text), &body{}); !errors.Is(err, perdure.Invalid) {
-			t.Errorf("%s is skipped: got %v, want Invalid", text, err)
+		if err := strictjson.DecodeKnown([]byte(text), &body{}); !isFault(err) {
+			t.Errorf("%s is skipped: got %v, want a fault", text, err)
 		}
 	}
 }
@@ -342,7 +348,7 @@ func TestS7Types(t *testing.T) {
 		"what was there stays where absent": {`{"id":"b"}`, &item{ID: "a", Owner: &owner{Admin: true}}, &item{ID: "b", Owner: &owner{Admin: true}}, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := perdure.DecodeJSON([]byte(c.text), c.into)
+			err := strictjson.Decode([]byte(c.text), c.into)
 
 			if c.fault == "" {
 				if err != nil || !reflect.DeepEqual(c.into, c.want) {
@@ -350,7 +356,7 @@ func TestS7Types(t *testing.T) {
 				}
 				return
 			}
-			if err == nil || errors.Is(err, perdure.Invalid) != c.invalid || !strings.Contains(err.Error(), c.fault) {
+			if err == nil || isFault(err) != c.invalid || !strings.Contains(err.Error(), c.fault) {
 				t.Errorf("got %v, want %q", err, c.fault)
 			}
 		})
@@ -360,9 +366,9 @@ func TestS7Types(t *testing.T) {
 	}
 }
 
-// FuzzDecodeJSON compares with encoding/json: what is taken means the same there, in an any and in
+// FuzzDecode compares with encoding/json: what is taken means the same there, in an any and in
 // a struct, and what is refused only here has a reason that is known.
-func FuzzDecodeJSON(f *testing.F) {
+func FuzzDecode(f *testing.F) {
 	for _, c := range hostileTexts() {
 		if len(c.text) < 1000 {
 			f.Add([]byte(c.text))
@@ -388,16 +394,16 @@ func reasons() []string {
 func compare[T any](t *testing.T, text []byte) {
 	t.Helper()
 	var got, want T
-	ours := perdure.DecodeJSON(text, &got)
+	ours := strictjson.Decode(text, &got)
 	theirs := decodeLoosely(text, &want)
-	var fault *perdure.JSONError
+	var fault *strictjson.Fault
 	switch {
 	case ours == nil && theirs != nil:
 		t.Errorf("%q is taken into %T, and encoding/json says %v", text, got, theirs)
 	case ours == nil && !reflect.DeepEqual(got, want):
 		t.Errorf("%q means two things:\n got %#v\nwant %#v", text, got, want)
 	case ours == nil:
-	case !errors.As(ours, &fault) || !errors.Is(ours, perdure.Invalid) || len(ours.Error()) > 2000 || strings.ContainsAny(ours.Error(), "\n\x00\x1b"):
+	case !errors.As(ours, &fault) || len(ours.Error()) > 2000 || strings.ContainsAny(ours.Error(), "\n\x00\x1b"):
 		t.Errorf("%q: got %q", text, ours)
 	case theirs == nil:
 		for _, reason := range reasons() {
@@ -414,7 +420,7 @@ func compareKnown(t *testing.T, text []byte) {
 	t.Helper()
 	var got item
 	var want map[string]json.RawMessage
-	if perdure.DecodeKnownJSON(text, &got) != nil {
+	if strictjson.DecodeKnown(text, &got) != nil {
 		return
 	}
 	if err := decodeLoosely(text, &want); err != nil {
@@ -441,7 +447,7 @@ func decodeLoosely(text []byte, into any) error {
 	return dec.Decode(into)
 }
 
-func BenchmarkDecodeJSON(b *testing.B) {
+func BenchmarkDecode(b *testing.B) {
 	var items []string
 	for i := range 1000 {
 		items = append(items, fmt.Sprintf(`{"id":"item %d","owner":{"admin":false}}`, i))
@@ -471,10 +477,10 @@ func BenchmarkDecodeJSON(b *testing.B) {
 			})
 		}
 		run("encoding", func() error { return decodeLoosely(text, c.into()) })
-		run("strict", func() error { return perdure.DecodeJSON(text, c.into()) })
-		run("known", func() error { return perdure.DecodeKnownJSON(text, c.into()) })
+		run("strict", func() error { return strictjson.Decode(text, c.into()) })
+		run("known", func() error { return strictjson.DecodeKnown(text, c.into()) })
 		run("canonical", func() error {
-			_, err := perdure.CanonicalJSON(text)
+			_, err := strictjson.Canonical(text)
 			return err
 		})
 	}

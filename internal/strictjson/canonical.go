@@ -1,4 +1,4 @@
-package perdure
+package strictjson
 
 import (
 	"bytes"
@@ -15,16 +15,16 @@ const (
 	maxGrowth            = 1 << 20 // bytes by which all numbers of a text together may grow
 )
 
-// CanonicalJSON rewrites one JSON value so that equal values have equal bytes: keys are sorted by
+// Canonical rewrites one JSON value so that equal values have equal bytes: keys are sorted by
 // bytes, there is no white space, numbers have their exact shortest decimal form (1, 1.0 and 1e0
 // are the same, -0 is 0), and strings keep their contents. Empty input counts as {}, as it does for
 // the arguments of a call.
 //
-// The error is a *[JSONError], which is Invalid. The reasons are text that is not JSON or is
-// followed by more text, a duplicate key, half of a surrogate pair or bytes that are not UTF-8 (two
-// different texts could otherwise get the same bytes), and more than 1,000 levels. Time and memory
-// are proportional to the length of the text.
-func CanonicalJSON(text json.RawMessage) ([]byte, error) {
+// The error is a *[Fault]. The reasons are text that is not JSON or is followed by more text, a
+// duplicate key, half of a surrogate pair or bytes that are not UTF-8 (two different texts could
+// otherwise get the same bytes), and more than 1,000 levels. Time and memory are proportional to
+// the length of the text.
+func Canonical(text json.RawMessage) ([]byte, error) {
 	if len(bytes.Trim(text, space)) == 0 {
 		return []byte("{}"), nil
 	}
@@ -35,7 +35,7 @@ func CanonicalJSON(text json.RawMessage) ([]byte, error) {
 	w := canonicalWriter{text: s.text, orders: s.orders}
 	w.out.Grow(len(text))
 	if _, err := w.value(0); err != nil {
-		return nil, &JSONError{Text: err.Error()}
+		return nil, &Fault{Text: err.Error()}
 	}
 	return w.out.Bytes(), nil
 }

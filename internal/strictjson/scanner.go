@@ -1,4 +1,4 @@
-package perdure
+package strictjson
 
 import (
 	"slices"
@@ -50,7 +50,7 @@ func (s *scanner) checkDocument(to target) error {
 	return nil
 }
 
-func (s *scanner) scanDocument(to target) *jsonFault {
+func (s *scanner) scanDocument(to target) *openFault {
 	if strings.HasPrefix(s.text, "\ufeff") {
 		return faultf("it begins with a byte order mark: send UTF-8 without one")
 	}
@@ -87,7 +87,7 @@ func pastSpace(text string, at int) int {
 	return at
 }
 
-func (s *scanner) value(to target, level int) *jsonFault {
+func (s *scanner) value(to target, level int) *openFault {
 	if level > maxJSONLevels {
 		return faultf("nested deeper than %d", maxJSONLevels)
 	}
@@ -129,13 +129,13 @@ func (s *scanner) value(to target, level int) *jsonFault {
 }
 
 // inside checks the JSON inside a string, for a field with the option string.
-func (s *scanner) inside(to target, token string) *jsonFault {
+func (s *scanner) inside(to target, token string) *openFault {
 	to.quoted = false
 	inner := scanner{text: unquoted(token), bounded: s.bounded, strict: s.strict}
 	return inner.scanDocument(to)
 }
 
-func (s *scanner) object(to target, level int) *jsonFault {
+func (s *scanner) object(to target, level int) *openFault {
 	open, base := s.pos, len(s.members)
 	s.pos++
 	if s.next() == '}' {
@@ -176,7 +176,7 @@ func (s *scanner) object(to target, level int) *jsonFault {
 }
 
 // key reads a key and its colon, up to the start of the value.
-func (s *scanner) key() (member, *jsonFault) {
+func (s *scanner) key() (member, *openFault) {
 	c, start := s.next(), s.pos
 	if c != '"' {
 		return member{}, s.unexpected("a key in quotes")
@@ -195,7 +195,7 @@ func (s *scanner) key() (member, *jsonFault) {
 }
 
 // more reads the comma or the end after an element.
-func (s *scanner) more(end byte) (bool, *jsonFault) {
+func (s *scanner) more(end byte) (bool, *openFault) {
 	switch s.next() {
 	case ',':
 		s.pos++
@@ -209,7 +209,7 @@ func (s *scanner) more(end byte) (bool, *jsonFault) {
 
 // finish handles the members of a completed object: it removes skipped ones and finds duplicate
 // keys.
-func (s *scanner) finish(open int, members []member) *jsonFault {
+func (s *scanner) finish(open int, members []member) *openFault {
 	s.skipMembers(members)
 	byKey := func(a, b member) int { return strings.Compare(a.key, b.key) }
 	sorted := slices.IsSortedFunc(members, byKey)
@@ -245,7 +245,7 @@ func (s *scanner) skipMembers(members []member) {
 	}
 }
 
-func (s *scanner) array(to target, level int) *jsonFault {
+func (s *scanner) array(to target, level int) *openFault {
 	s.pos++
 	if s.next() == ']' {
 		s.pos++
@@ -267,7 +267,7 @@ func (s *scanner) array(to target, level int) *jsonFault {
 }
 
 // word reads true, false or null and returns its type.
-func (s *scanner) word() (string, *jsonFault) {
+func (s *scanner) word() (string, *openFault) {
 	for _, w := range []struct{ word, is string }{{"true", "boolean"}, {"false", "boolean"}, {"null", "null"}} {
 		rest := s.text[s.pos:]
 		if strings.HasPrefix(rest, w.word) {
@@ -282,7 +282,7 @@ func (s *scanner) word() (string, *jsonFault) {
 }
 
 // number reads a number and checks its form and size.
-func (s *scanner) number() *jsonFault {
+func (s *scanner) number() *openFault {
 	start := s.pos
 	if s.peek() == '-' {
 		s.pos++
@@ -329,7 +329,7 @@ func (s *scanner) digits() int {
 }
 
 // quoted reads one string.
-func (s *scanner) quoted() *jsonFault {
+func (s *scanner) quoted() *openFault {
 	s.pos++
 	for s.pos < len(s.text) {
 		switch c := s.text[s.pos]; {
@@ -356,7 +356,7 @@ func (s *scanner) quoted() *jsonFault {
 }
 
 // escape reads an escape in a string; both halves of a surrogate pair count as one.
-func (s *scanner) escape() *jsonFault {
+func (s *scanner) escape() *openFault {
 	rest := s.text[s.pos+1:]
 	if rest == "" {
 		s.pos = len(s.text)
@@ -399,9 +399,9 @@ func hexRune(text string) (rune, bool) {
 }
 
 // unexpected returns the fault of text that ends too early or has something else at this position.
-func (s *scanner) unexpected(want string) *jsonFault {
+func (s *scanner) unexpected(want string) *openFault {
 	if s.pos >= len(s.text) {
-		return &jsonFault{text: "it is cut off", whole: true}
+		return &openFault{text: "it is cut off", whole: true}
 	}
 	r, _ := utf8.DecodeRuneInString(s.text[s.pos:])
 	return faultf("want %s, got %s (byte %d)", want, strconv.QuoteRune(r), s.pos+1)

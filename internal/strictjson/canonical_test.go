@@ -1,9 +1,8 @@
-package perdure_test
+package strictjson_test
 
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"math/big"
 	"regexp"
 	"runtime"
@@ -12,86 +11,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/strictjson"
 )
 
-// TestFingerprint has LG13: what does not change the fingerprint, what does, and what has none.
-func TestFingerprint(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("9", 400) + "7"
-	for _, same := range [][]string{
-		{`1`, `1.0`, `1e0`, `10e-1`, `0.1e1`, `1.000`, `1E+0`, `100e-2`},
-		{`0`, `-0`, `0.0`, `-0.0`, `0e9`, `-0e-99`, `0E+400`},
-		{`-1.5`, `-15e-1`, `-0.15e1`, `-1.50`},
-		{`9007199254740993`, `9007199254740993.0`, `9.007199254740993e15`},
-		{long, long + `.000`, long + `0e-1`},
-		{`1e400`, `1` + strings.Repeat("0", 400), `10e399`},
-		{`1e401`, `1` + strings.Repeat("0", 401), `0.1e402`},
-		{`1e99999999999999999999`, `10e99999999999999999998`},
-		{`{"a":1,"b":[true,null]}`, ` { "b" : [ true , null ] , "a" : 1.0 } `, "{\n\t\"a\": 1e0,\r\n\t\"b\": [true, null]\n}"},
-		{`{"é":"ü"}`, `{"\u00e9":"\u00fc"}`, `{"\u00E9":"\u00FC"}`},
-		{`"<&>"`, `"\u003c\u0026\u003e"`},
-		{`"\/"`, `"/"`},
-		{``, `{}`, " \n", `{ }`},
-	} {
-		for _, args := range same[1:] {
-			if got, want := fingerprint(t, args), fingerprint(t, same[0]); got != want {
-				t.Errorf("%.60s and %.60s differ:\n got %s\nwant %s", args, same[0], got, want)
-			}
-		}
-	}
-	seen := map[string]string{}
-	for _, args := range []string{
-		`1`, `-1`, `10`, `1.1`, `"1"`, `[1]`, `{"1":1}`, `9007199254740992`, `9007199254740993`, long, long + `0`, `1e401`, `1e402`, `0.5`, `5`,
-		`true`, `"true"`, `null`, `"null"`, `""`, `" "`, `[]`, `{}`, `[[]]`, `[{}]`, `{"a":null}`, `{"a":1}`, `{"A":1}`, `{"a":{"b":1}}`,
-		`{"a":[1,2]}`, `{"a":[2,1]}`, `"é"`, `"e\u0301"`, `"\u2028"`, `"\\u2028"`,
-	} {
-		got := fingerprint(t, args)
-		if other, taken := seen[got]; taken {
-			t.Errorf("%s and %s have the same fingerprint", args, other)
-		}
-		seen[got] = args
-	}
-}
-
-func fingerprint(t *testing.T, args string) string {
-	t.Helper()
-	got, err := perdure.Fingerprint("work", json.RawMessage(args))
-	if err != nil {
-		t.Fatalf("%.60s: %v", args, err)
-	}
-	return got
-}
-
-func TestFingerprintForm(t *testing.T) {
-	t.Parallel()
-	got := fingerprint(t, `{"b":2,"a":1}`)
-	// sha256sum of ["work",{"a":1,"b":2}]
-	if want := "sha256:b2e93115a9d06841a4d63a8d36b2b157e30c46d966352d8a04a5cf571948be2c"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	other, err := perdure.Fingerprint("play", json.RawMessage(`{"b":2,"a":1}`))
-	if err != nil || other == got {
-		t.Errorf("another tool: got %s, %v; want another fingerprint", other, err)
-	}
-}
-
-func TestFingerprintRefuses(t *testing.T) {
-	t.Parallel()
-	for _, args := range []string{
-		`{"a":1,"a":1}`, `{"a":1,"\u0061":2}`, `[{"b":{"a":1,"a":2}}]`, `{`, `{"a"}`, `{"a":}`, `{"a":1,}`, `[1,]`, `[1 2]`, `[1}`, `{"a":1]`,
-		`{} {}`, `1 2`, `{}x`, `01`, `1.`, `.5`, `+1`, `--1`, `1e`, `NaN`, `'a'`, `"a`, "\"\n\"", `tru`, `nulll`, `]`, `,`,
-		strings.Repeat("[", 1002) + strings.Repeat("]", 1002),
-		`"\ud800"`, `{"\udc00":1}`, `["\ud83d\ud83d"]`, "\"\xff\"", "\"\xed\xa0\x80\"", "\ufeff{}", "\u00a0", `1e` + strings.Repeat("9", 101),
-		`[` + strings.Repeat("1e400,", 10_000) + `1]`,
-	} {
-		if got, err := perdure.Fingerprint("work", json.RawMessage(args)); !errors.Is(err, perdure.Invalid) {
-			t.Errorf("%.60s: got %s, %v; want Invalid", args, got, err)
-		}
-	}
-}
-
-func TestCanonicalJSON(t *testing.T) {
+func TestCanonical(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ text, want string }{
 		{`{"b":1,"a":{"d":[],"c":"<>&"},"B":1,"":0,"é":2,"z":3}`, `{"":0,"B":1,"a":{"c":"<>&","d":[]},"b":1,"z":3,"é":2}`},
@@ -103,7 +26,7 @@ func TestCanonicalJSON(t *testing.T) {
 		{`0.05`, `5e-2`},
 		{strings.Repeat("[", 1001) + strings.Repeat("]", 1001), strings.Repeat("[", 1001) + strings.Repeat("]", 1001)},
 	} {
-		got, err := perdure.CanonicalJSON(json.RawMessage(c.text))
+		got, err := strictjson.Canonical(json.RawMessage(c.text))
 		if err != nil || string(got) != c.want {
 			t.Errorf("%s: got %s, %v; want %s", c.text, got, err, c.want)
 		}
@@ -117,11 +40,11 @@ func TestCanonicalNumber(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := number.Draw(t, "a"), number.Draw(t, "b")
 
-		wrote, err := perdure.CanonicalJSON(json.RawMessage(a))
+		wrote, err := strictjson.Canonical(json.RawMessage(a))
 		if err != nil {
 			t.Fatal(err)
 		}
-		other, err := perdure.CanonicalJSON(json.RawMessage(b))
+		other, err := strictjson.Canonical(json.RawMessage(b))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +75,7 @@ func TestCanonicalCost(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 
-	got, err := perdure.CanonicalJSON(json.RawMessage(text))
+	got, err := strictjson.Canonical(json.RawMessage(text))
 
 	runtime.ReadMemStats(&after)
 	want := strings.Repeat(`{"a":1,"b":`, 900) + `"` + long + `"` + strings.Repeat(`}`, 900)
@@ -164,28 +87,9 @@ func TestCanonicalCost(t *testing.T) {
 	}
 }
 
-// TestStoredSurrogates: a call that an older version journalled is read and applied, although a new
-// one with such arguments is refused.
-func TestStoredSurrogates(t *testing.T) {
-	t.Parallel()
-	line := `{"v":1,"id":"e1","seq":1,"type":"message.received","at":"2026-11-21T03:00:00Z","session_id":"s","data":{"message":{"role":"user","parts":[{"type":"text","text":"\ud800"}]}}}`
-
-	e, err := perdure.DecodeEvent([]byte(line))
-
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := perdure.NewSession(e.Session).Apply(e); errors.Is(err, perdure.Invalid) && strings.Contains(err.Error(), "JSON") {
-		t.Errorf("got %v", err)
-	}
-	if _, err := perdure.EncodeEvent(e); err != nil {
-		t.Errorf("it cannot be written again: %v", err)
-	}
-}
-
-// FuzzCanonicalJSON is PR6: spacing and key order do not change the canonical form, and a changed
+// FuzzCanonical is PR6: spacing and key order do not change the canonical form, and a changed
 // value does.
-func FuzzCanonicalJSON(f *testing.F) {
+func FuzzCanonical(f *testing.F) {
 	for _, pair := range [][2]string{
 		{`{"a":1,"b":[1.0,"x"]}`, `{"b":[1,"x"],"a":1e0}`}, {`1`, `1.0`}, {`-0`, `0`}, {`[]`, `{}`}, {`"a"`, `"\u0061"`}, {`{"a":1,"a":2}`, `{}`},
 		{`12345678901234567890`, `12345678901234567891`}, {`{"":null}`, `{"":false}`}, {`[[1],[2]]`, `[[1,[2]]]`}, {`"\u2028"`, `" "`},
@@ -194,11 +98,11 @@ func FuzzCanonicalJSON(f *testing.F) {
 	}
 	hugeExponent := regexp.MustCompile(`[eE][+-]?[0-9]{4}`)
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		first, err := perdure.CanonicalJSON(a)
+		first, err := strictjson.Canonical(a)
 		if err != nil {
 			return
 		}
-		again, err := perdure.CanonicalJSON(first)
+		again, err := strictjson.Canonical(first)
 		if err != nil || !bytes.Equal(again, first) {
 			t.Errorf("the canonical form of %q changes: got %q, %v", first, again, err)
 		}
@@ -206,10 +110,10 @@ func FuzzCanonicalJSON(f *testing.F) {
 		if err := json.Indent(&spaced, first, " ", "\t"); err != nil {
 			t.Fatalf("%q is no JSON: %v", first, err)
 		}
-		if got, err := perdure.CanonicalJSON(spaced.Bytes()); err != nil || !bytes.Equal(got, first) {
+		if got, err := strictjson.Canonical(spaced.Bytes()); err != nil || !bytes.Equal(got, first) {
 			t.Errorf("spacing changes %q: got %q, %v", first, got, err)
 		}
-		second, err := perdure.CanonicalJSON(b)
+		second, err := strictjson.Canonical(b)
 		if err != nil || hugeExponent.Match(a) || hugeExponent.Match(b) {
 			return
 		}
