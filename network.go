@@ -3,11 +3,10 @@ package perdure
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"net/url"
 	"slices"
-	"strconv"
-	"strings"
+
+	"github.com/perdure/perdure/internal/urlform"
 )
 
 // NetworkList says which URLs an agent may reach. A pattern is an exact host, *.host (the host and
@@ -72,17 +71,17 @@ func (l NetworkList) Narrow(child NetworkList) NetworkList {
 
 // contains reports whether one pattern of l.Allowed matches everything that text matches.
 func (l NetworkList) contains(text string) bool {
-	child, err := readPattern(text)
+	child, err := urlform.ParsePattern(text)
 	return err == nil && slices.ContainsFunc(l.Allowed, func(text string) bool {
-		parent, err := readPattern(text)
-		return err == nil && parent.contains(child)
+		parent, err := urlform.ParsePattern(text)
+		return err == nil && parent.Contains(child)
 	})
 }
 
 // Permits reports whether a request for a URL may leave. If not, rule is RuleBlocked or
 // RuleAllowed, or RuleInvalid for a URL that cannot be parsed.
 func (l NetworkList) Permits(rawURL string) (ok bool, rule string) {
-	u, err := NormalURL(rawURL)
+	u, err := urlform.Normal(rawURL)
 	if err != nil {
 		return false, RuleInvalid
 	}
@@ -90,11 +89,11 @@ func (l NetworkList) Permits(rawURL string) (ok bool, rule string) {
 	return ok, rule
 }
 
-// Decide is Permits for a URL from [NormalURL]. If the answer is no, it also returns the pattern
-// that matched; there is none for RuleAllowed.
+// Decide is Permits for a URL in normal form (internal/urlform). If the answer is no, it also
+// returns the pattern that matched; there is none for RuleAllowed.
 func (l NetworkList) Decide(u *url.URL) (ok bool, rule, pattern string) {
 	for _, text := range l.Blocked {
-		if p, err := readPattern(text); text == everything || err != nil || p.blocks(u) {
+		if p, err := urlform.ParsePattern(text); text == everything || err != nil || p.Blocks(u) {
 			return false, RuleBlocked, text
 		}
 	}
@@ -102,7 +101,7 @@ func (l NetworkList) Decide(u *url.URL) (ok bool, rule, pattern string) {
 		return true, "", ""
 	}
 	for _, text := range l.Allowed {
-		if p, err := readPattern(text); err == nil && p.allows(u) {
+		if p, err := urlform.ParsePattern(text); err == nil && p.Allows(u) {
 			return true, "", ""
 		}
 	}
@@ -113,7 +112,7 @@ func (l NetworkList) Decide(u *url.URL) (ok bool, rule, pattern string) {
 func (l NetworkList) Check() error {
 	var faults []error
 	for _, text := range l.Allowed {
-		if _, err := readPattern(text); text == everything {
+		if _, err := urlform.ParsePattern(text); text == everything {
 			faults = append(faults,
 				fmt.Errorf("%w: allowed: * is not a pattern: leave the list empty to allow everything", Invalid))
 		} else if err != nil {
@@ -121,129 +120,11 @@ func (l NetworkList) Check() error {
 		}
 	}
 	for _, text := range l.Blocked {
-		if _, err := readPattern(text); text != everything && err != nil {
+		if _, err := urlform.ParsePattern(text); text != everything && err != nil {
 			faults = append(faults, fmt.Errorf("%w: blocked: pattern %q: %w", Invalid, text, err))
 		}
 	}
 	return errors.Join(faults...)
-}
-
-// pattern is a parsed entry of a list.
-type pattern struct {
-	host   string   // in the form that normalHost returns
-	below  bool     // subdomains match, too
-	prefix *url.URL // nil: a host pattern; Path and RawPath have no slash at the end
-}
-
-func readPattern(text string) (pattern, error) {
-	if strings.Contains(text, "://") {
-		u, err := NormalURL(text)
-		switch {
-		case err != nil:
-			return pattern{}, err
-		case strings.ContainsAny(text, "?#"):
-			return pattern{}, errors.New("a URL prefix cannot have a query or a fragment: end it with the path")
-		}
-		return pattern{host: u.Hostname(), prefix: u}, nil
-	}
-	name, below := strings.CutPrefix(text, "*.")
-	host, err := normalHost(strings.TrimSuffix(strings.TrimPrefix(name, "["), "]"))
-	if err != nil {
-		return pattern{}, err
-	}
-	if _, err := netip.ParseAddr(host); err == nil && below {
-		return pattern{}, errors.New("an IP address has no subdomains: write the address without *.")
-	}
-	return pattern{host: host, below: below}, nil
-}
-
-// matchesHost compares a normal host with the pattern.
-func (p pattern) matchesHost(host string) bool {
-	return host == p.host || p.below && strings.HasSuffix(host, "."+p.host)
-}
-
-// allows compares the path exactly as it will be sent. A path that a server might read differently
-// is not allowed.
-func (p pattern) allows(u *url.URL) bool {
-	if p.prefix == nil {
-		return p.matchesHost(u.Hostname())
-	}
-	return sameOrigin(p.prefix, u) && isBelow(p.prefix.EscapedPath(), u.EscapedPath())
-}
-
-// blocks compares the path in the widest reading of any server, so that another spelling of a
-// blocked path is blocked, too.
-func (p pattern) blocks(u *url.URL) bool {
-	if p.prefix == nil {
-		return p.matchesHost(u.Hostname())
-	}
-	return sameOrigin(p.prefix, u) && isBelow(loosePath(p.prefix.Path), loosePath(u.Path))
-}
-
-func (p pattern) contains(child pattern) bool {
-	switch {
-	case p.prefix != nil:
-		return child.prefix != nil && p.allows(child.prefix)
-	case child.below:
-		return p.below && p.matchesHost(child.host)
-	}
-	return p.matchesHost(child.host)
-}
-
-// sameOrigin compares scheme, host and port of normal URLs.
-func sameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && a.Host == b.Host }
-
-// isBelow reports whether path is prefix, or continues it with a new segment.
-func isBelow(prefix, path string) bool {
-	rest, ok := strings.CutPrefix(path, strings.TrimRight(prefix, "/"))
-	return ok && (rest == "" || rest[0] == '/')
-}
-
-// loosePath removes what servers interpret differently: a second layer of escapes, backslashes,
-// empty segments, and anything after a semicolon in a segment.
-func loosePath(path string) string {
-	for _, text := range unescaped(path) {
-		path = text
-	}
-	var out strings.Builder
-	for segment := range strings.SplitSeq(strings.ReplaceAll(path, `\`, "/"), "/") {
-		if name, _, _ := strings.Cut(segment, ";"); name != "" {
-			out.WriteString("/" + name)
-		}
-	}
-	return out.String()
-}
-
-// maxLayers bounds how many times the escapes of a path may themselves be escaped.
-const maxLayers = 8
-
-// unescaped returns path with escapes removed once, twice and so on. Invalid escapes are kept, so
-// that one of them cannot hide the others.
-func unescaped(path string) []string {
-	var layers []string
-	for range maxLayers {
-		next := unescape(path)
-		if next == path {
-			break
-		}
-		layers, path = append(layers, next), next
-	}
-	return layers
-}
-
-func unescape(path string) string {
-	var out strings.Builder
-	for i := 0; i < len(path); i++ {
-		if path[i] == '%' && i+2 < len(path) {
-			if b, err := strconv.ParseUint(path[i+1:i+3], 16, 8); err == nil {
-				out.WriteByte(byte(b))
-				i += 2
-				continue
-			}
-		}
-		out.WriteByte(path[i])
-	}
-	return out.String()
 }
 
 // WebRequest is an outgoing request. The egress guard carries it out.

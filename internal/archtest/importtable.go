@@ -14,7 +14,7 @@ const (
 	leaves     = " internal/supervise internal/egress internal/secret internal/cron internal/strictjson"
 	engineDeps = ". agent budget webhook engine store dispatch model tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob internal/payment internal/ratelimit internal/meter internal/telemetry internal/webhook" + leaves
 	// pure packages that import the standard library only, so that the root may import them
-	rootLeaves = "internal/strictjson"
+	rootLeaves = "internal/strictjson internal/urlform"
 	anything   = "anything"
 )
 
@@ -81,16 +81,17 @@ func innerPackages() []importRow {
 		{"internal/supervise", ". internal/sandbox"},
 		{"internal/sandbox", ""},
 		{"internal/supervise/supervisetest", "internal/supervise"},
-		{"internal/egress", "."},
+		{"internal/egress", ". internal/urlform"},
 		{"internal/secret", "."},
 		{"internal/cron", "."},
 		{"internal/redact", ""},
 		{"internal/strictjson", ""},
+		{"internal/urlform", ""},
 		{"internal/sessionfile", ". store tool"},
 		{"internal/sessionport",
 			". agent budget webhook internal/meter store tool model internal/secret internal/sessionsql internal/blob internal/redact internal/sessioncache"},
 		{"internal/sessionsql", ". tool"},
-		{"internal/payment", ". store tool internal/egress internal/strictjson"},
+		{"internal/payment", ". store tool internal/egress internal/strictjson internal/urlform"},
 		{"internal/ratelimit", ". store tool"},
 		{"internal/blob", "."},
 		{"internal/telemetry", ". dispatch model store tool"},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/urlform"
 )
 
 // Client returns an HTTP client, for example for an SDK, under the same guard on every dial and
@@ -33,7 +34,7 @@ func (g *Guard) Client(purpose string) *http.Client {
 // minutes before it answers, so the timeout to the response header is ten minutes here; callers set
 // their own deadlines. The error is Invalid and says what is wrong with the URL.
 func ForURL(base string) (*http.Client, error) {
-	u, err := perdure.NormalURL(base)
+	u, err := urlform.Normal(base)
 	switch {
 	case err != nil:
 		return nil, urlError(base, err)

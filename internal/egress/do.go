@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/urlform"
 )
 
 // errTimeout ends a request that takes longer than Config.Timeout.
@@ -77,7 +78,7 @@ type hop struct {
 
 // firstHop validates everything that does not depend on addresses.
 func (g *Guard) firstHop(req perdure.WebRequest) (hop, error) {
-	u, err := perdure.NormalURL(req.URL)
+	u, err := urlform.Normal(req.URL)
 	if err != nil {
 		return hop{}, urlError(req.URL, err)
 	}
@@ -153,7 +154,7 @@ func (h hop) next(resp *http.Response, n int) (hop, error) {
 		if denial := redirectError(h.url, to, n); denial != nil {
 			return hop{}, denial
 		}
-		to, err = perdure.NormalURL(to.String())
+		to, err = urlform.Normal(to.String())
 	}
 	if err != nil {
 		return hop{}, hop{redirectedFrom: h.url.Hostname()}.addRedirector(urlError(resp.Header.Get("Location"), err))

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/urlform"
 )
 
 // Listing is a host that an operator typed, and the purpose for which it was typed (EG3). It opens
@@ -36,7 +37,7 @@ func readListing(l Listing) (listing, error) {
 	if strings.ContainsAny(text, "/?#") {
 		return listing{}, fmt.Errorf("%w: listed host %q: want a host or host:port", perdure.Invalid, l.Host)
 	}
-	u, err := perdure.NormalURL("http://" + text)
+	u, err := urlform.Normal("http://" + text)
 	if err != nil {
 		return listing{}, fmt.Errorf("%w: listed host: %w", perdure.Invalid, err)
 	}

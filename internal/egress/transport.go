@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/urlform"
 )
 
 // purposeTransport is the transport for one purpose. It has its own connections, because a
@@ -128,7 +129,7 @@ func (d *purposeTransport) send(req *http.Request, layers ...layer) (*http.Respo
 
 // allowedURL returns the normal form of a URL if the layers and the port allow it.
 func (d *purposeTransport) allowedURL(raw string, layers []layer) (*url.URL, error) {
-	u, err := perdure.NormalURL(raw)
+	u, err := urlform.Normal(raw)
 	if err != nil {
 		return nil, urlError(raw, err)
 	}
@@ -218,7 +219,7 @@ func urlError(raw string, err error) *perdure.EgressError {
 	if u, parseErr := url.Parse(raw); parseErr == nil {
 		e.Host = u.Hostname()
 	}
-	if perdure.IsScheme(err) {
+	if urlform.IsScheme(err) {
 		e.Code, e.Rule, e.Layer = perdure.EgressDenied, perdure.RuleScheme, perdure.LayerGuard
 	}
 	return e

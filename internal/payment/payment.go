@@ -27,6 +27,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/strictjson"
+	"github.com/perdure/perdure/internal/urlform"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -150,7 +151,7 @@ func checkOrder(o *tool.PaymentRequest) error {
 	if err := o.Amount.Check(); err != nil {
 		return err
 	}
-	u, err := perdure.NormalURL("https://" + o.Host + "/")
+	u, err := urlform.Normal("https://" + o.Host + "/")
 	if err != nil || u.Host != u.Hostname() || u.Path != "/" || u.RawQuery != "" || !strings.EqualFold(strings.TrimSuffix(o.Host, "."), u.Host) {
 		return fmt.Errorf("%w host %.80q: want a host name without scheme, port or path, for example api.example.com", perdure.Invalid, o.Host)
 	}

@@ -1,4 +1,13 @@
-package perdure
+// Package urlform gives the URL of an outgoing request one form, and matches URLs in that form with
+// patterns.
+//
+// Servers, proxies and libraries read unusual URLs differently. A check that reads a URL in one way
+// does not protect from a server that reads it in another. [Normal] therefore refuses what has more
+// than one reading, and gives all other URLs of one target the same text: the text that is checked
+// is the text that is sent.
+//
+// The package imports only the standard library. It knows no lists and no rules; the root has them.
+package urlform
 
 import (
 	"errors"
@@ -13,7 +22,7 @@ import (
 // maxURLBytes bounds the length of a URL.
 const maxURLBytes = 16 << 10
 
-// NormalURL parses the URL of an outgoing request and returns its normal form, which network lists
+// Normal parses the URL of an outgoing request and returns its normal form, which network lists
 // compare and the egress guard sends. Scheme and host are in lower case, without a dot at the end
 // of the host and without the scheme's default port. Addresses have the form of [netip.Addr], with
 // IPv4 unmapped from ::ffff:. There are no dot segments, no unneeded escapes and no fragment.
@@ -23,7 +32,7 @@ const maxURLBytes = 16 << 10
 // not ASCII (write xn--…), addresses in other forms than four decimal numbers or IPv6, zones, port
 // 0, backslashes, control characters, and dot segments that are escaped or combined with empty
 // segments.
-func NormalURL(raw string) (*url.URL, error) {
+func Normal(raw string) (*url.URL, error) {
 	if len(raw) > maxURLBytes {
 		return nil, fmt.Errorf("the URL has %d bytes: at most %d are allowed", len(raw), maxURLBytes)
 	}
@@ -66,7 +75,7 @@ func (e *schemeError) Error() string {
 	return fmt.Sprintf("the scheme %q is refused: use http or https", e.scheme)
 }
 
-// IsScheme reports whether an error of [NormalURL] is about a scheme other than http and https.
+// IsScheme reports whether an error of [Normal] is about a scheme other than http and https.
 func IsScheme(err error) bool {
 	var scheme *schemeError
 	return errors.As(err, &scheme) && scheme.scheme != ""
@@ -167,42 +176,4 @@ func hasDots(path string) bool {
 		}
 	}
 	return false
-}
-
-// escapePath removes the escapes of letters, digits, - . _ and ~, and writes the others in upper
-// case.
-func escapePath(path string) string {
-	var out strings.Builder
-	for i := 0; i < len(path); i++ {
-		if path[i] != '%' || i+2 >= len(path) {
-			out.WriteByte(path[i])
-			continue
-		}
-		b, err := strconv.ParseUint(path[i+1:i+3], 16, 8)
-		if c := byte(b); err == nil && isUnreserved(c) {
-			out.WriteByte(c)
-		} else {
-			out.WriteString(strings.ToUpper(path[i : i+3]))
-		}
-		i += 2
-	}
-	return out.String()
-}
-
-func isUnreserved(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0
-}
-
-// escapeQuery escapes the bytes that a request line cannot contain. Everything else in a query is
-// left to the server.
-func escapeQuery(query string) string {
-	var out strings.Builder
-	for i := range len(query) {
-		if c := query[i]; c <= ' ' || c >= 0x7f {
-			fmt.Fprintf(&out, "%%%02X", c)
-		} else {
-			out.WriteByte(c)
-		}
-	}
-	return out.String()
 }
