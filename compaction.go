@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/perdure/perdure/internal/shorten"
 )
 
 // Compaction says which parts of the transcript the model no longer sees. The transcript itself is
@@ -163,7 +165,7 @@ func (s *Session) Omitted(c SummariseContext) []Message {
 // Events returns the events that end the command. An empty summary means that none was written.
 func (c SummariseContext) Events(s *Session, summary string) []Event {
 	fact := c.Fact
-	if summary = strings.TrimSpace(truncateChars(strings.ToValidUTF8(summary, ""), MaxSummaryBytes/4)); summary != "" {
+	if summary = strings.TrimSpace(shorten.Chars(strings.ToValidUTF8(summary, ""), MaxSummaryBytes/4)); summary != "" {
 		notice := fact.Compaction.Notification
 		text := notice.Text()
 		if old := s.Compacted.Summary; old != "" { // the new summary covers the old one

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/perdure/perdure/internal/shorten"
 )
 
 // Decide returns what is due next. It is a pure function of the session and the moment. It returns
@@ -400,7 +402,7 @@ func (s *Session) completed(m Moment, why StopReason) TurnCompleted {
 	t := s.Turn
 	return TurnCompleted{
 		Iterations: t.Iteration, DurationMS: max(m.Now.Sub(t.StartedAt), 0).Milliseconds(), Usage: t.Usage,
-		FinalMessageID: t.Final, FinalPreview: truncateChars(t.FinalText, 2000),
+		FinalMessageID: t.Final, FinalPreview: shorten.Chars(t.FinalText, 2000),
 		ToolCallCount: t.ToolCallCount + len(t.Calls), LLMCallCount: t.LLMCallCount, StopReason: why,
 	}
 }
@@ -434,15 +436,4 @@ func (s *Session) event(m Moment, fact Fact) Event {
 		e.Turn = s.Turn.ID
 	}
 	return e
-}
-
-// truncateChars shortens text to n characters.
-func truncateChars(text string, n int) string {
-	for i := range text {
-		if n == 0 {
-			return text[:i]
-		}
-		n--
-	}
-	return text
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/perdure/perdure/internal/shorten"
 )
 
 // delivery returns the notification that delivers an ended task.
@@ -33,7 +35,7 @@ func (t Task) Notification() string {
 		}
 	}
 	line("run_id", string(t.Run))
-	line("title", oneLine(t.DisplayName, 1000))
+	line("title", shorten.Line(t.DisplayName, 1000))
 	line("tool", t.Tool)
 	line("summary", SummaryLine(t.Summary))
 	line("result_path", t.ResultPath)
@@ -60,17 +62,12 @@ func ShortResult(result json.RawMessage, path string) string {
 		return ""
 	}
 	text := compact.String()
-	if truncateChars(text, MaxResultChars) == text {
+	if shorten.Chars(text, MaxResultChars) == text {
 		return text
 	}
 	note := " … the whole is in " + path
 	if path == "" {
 		note = fmt.Sprintf("… (%d bytes in all)", len(text))
 	}
-	return truncateChars(text, MaxResultChars-utf8.RuneCountInString(note)) + note
-}
-
-// oneLine replaces white space by single spaces and cuts to n characters.
-func oneLine(text string, n int) string {
-	return truncateChars(strings.Join(strings.Fields(text), " "), n)
+	return shorten.Chars(text, MaxResultChars-utf8.RuneCountInString(note)) + note
 }

@@ -1,6 +1,10 @@
 package perdure
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/perdure/perdure/internal/shorten"
+)
 
 // GenericToolError is the text that everyone but the log reads for an internal error.
 const GenericToolError = "An internal error occurred while executing the tool"
@@ -61,6 +65,24 @@ func Refused(call CallID, kind ErrorKind, text string) ToolResult {
 
 // IsError reports whether the call ended with an error.
 func (r ToolResult) IsError() bool { return r.Error != "" || r.ErrorKind != "" }
+
+// MaxSummaryChars is the length of a summary in characters.
+const MaxSummaryChars = 1000
+
+// Brief returns a summary of the result: the tool's own, or else what Summarise returns.
+func (r ToolResult) Brief() string {
+	if own := SummaryLine(r.Summary); own != "" {
+		return own
+	}
+	return Summarise(r.Result)
+}
+
+// SummaryLine makes a text a summary: one line of at most MaxSummaryChars.
+func SummaryLine(text string) string { return shorten.Line(text, MaxSummaryChars) }
+
+// Summarise returns a summary of a result: a text, or the fields or items with their values. It is
+// empty if result is not valid JSON.
+func Summarise(result json.RawMessage) string { return shorten.JSON(result, MaxSummaryChars) }
 
 // CompletionStatus is the status of a tool.completed event.
 type CompletionStatus string

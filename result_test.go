@@ -113,3 +113,16 @@ func TestFinalPreview(t *testing.T) {
 		t.Errorf("preview: got %d bytes, want %d", len(got), len(want))
 	}
 }
+
+// TestBriefIsTheToolsOwn has the tool's own summary stand for a result, in one line.
+func TestBriefIsTheToolsOwn(t *testing.T) {
+	t.Parallel()
+	r := perdure.ToolResult{Result: json.RawMessage(`{"n":1}`)}
+	if got := r.Brief(); got != "n: 1" {
+		t.Errorf("without one: %q", got)
+	}
+	r.Summary = " 3 services\n deployed"
+	if got := r.Brief(); got != "3 services deployed" {
+		t.Errorf("with one: %q", got)
+	}
+}
