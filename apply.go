@@ -117,7 +117,7 @@ func (s *Session) fork(f SessionForked) error {
 	}
 	s.Transcript, s.Compacted = slices.Clone(f.Transcript), f.Compaction
 	for _, id := range f.UsedCalls {
-		s.UsedCalls.put(id, true)
+		s.UsedCalls.Put(id, true)
 	}
 	return nil
 }
@@ -218,7 +218,7 @@ func (s *Session) receive(f MessageReceived, trace string) {
 		s.Traces[m.ID] = trace
 	}
 	if f.Key != "" {
-		s.MessageKeys.put(f.Key, m.ID)
+		s.MessageKeys.Put(f.Key, m.ID)
 	}
 	if f.Source == "" || f.Source == "user" || f.Source == "api" {
 		s.Continuations, s.DeliveryHeld, s.Stopped = 0, false, nil // a person has sent a message
@@ -280,7 +280,7 @@ func (s *Session) completeOutput(f OutputCompleted) {
 	}
 	s.Transcript = append(s.Transcript, f.Message)
 	for _, c := range f.Message.Calls() {
-		s.UsedCalls.put(c.ID, true)
+		s.UsedCalls.Put(c.ID, true)
 	}
 	t.Final, t.FinalText = f.Message.ID, f.Message.Text()
 }

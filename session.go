@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/perdure/perdure/internal/growmap"
 )
 
 // FoldVersion is the version of the fold that [Session.Apply] makes of a journal. A snapshot of
@@ -36,9 +38,9 @@ type Session struct {
 	// undelivered to_loop results, in order
 	Undelivered  []TaskID                  `json:"ready,omitempty"`
 	UnknownCalls map[CallID]string         `json:"unknown,omitempty"`   // tools of calls of unknown outcome
-	UsedCalls    GrowOnlyMap[CallID, bool] `json:"used_calls,omitzero"` // all call ids of the session
+	UsedCalls    growmap.Map[CallID, bool] `json:"used_calls,omitzero"` // all call ids of the session
 	// idempotency keys of received messages
-	MessageKeys GrowOnlyMap[string, MessageID] `json:"keys,omitzero"`
+	MessageKeys growmap.Map[string, MessageID] `json:"keys,omitzero"`
 	// automatic turns since a person wrote
 	Continuations int `json:"continuations,omitempty"`
 	// delivery.held was recorded since then
@@ -109,8 +111,8 @@ func (s *Session) Successor() *Session {
 	c.Tasks = maps.Clone(s.Tasks)
 	c.Approvals = maps.Clone(s.Approvals)
 	c.UnknownCalls = maps.Clone(s.UnknownCalls)
-	c.UsedCalls = s.UsedCalls.clone()
-	c.MessageKeys = s.MessageKeys.clone()
+	c.UsedCalls = s.UsedCalls.Clone()
+	c.MessageKeys = s.MessageKeys.Clone()
 	if s.Turn != nil {
 		turn := *s.Turn
 		turn.Calls = slices.Clone(s.Turn.Calls)
@@ -195,63 +197,4 @@ func (s *Session) startsAutomaticTurn() bool {
 // beyond the limit of automatic turns.
 func (s *Session) requestsTurn() bool {
 	return s.TurnRequested || slices.ContainsFunc(s.Undelivered, func(id TaskID) bool { return s.Tasks[id].Wake == WakeContinue })
-}
-
-// maxCopied is the number of entries that a copy of a [GrowOnlyMap] copies at most.
-const maxCopied = 128
-
-// GrowOnlyMap is a map that only grows. A session is copied at every step, so the older entries are
-// shared between the copies and never changed: a copy stays cheap when there are thousands of
-// entries. The zero value is empty. A Register is not safe for concurrent use, but different copies
-// may be used concurrently.
-type GrowOnlyMap[K ~string, V comparable] struct {
-	old   map[K]V // shared with other copies
-	fresh map[K]V // at most maxCopied
-}
-
-// Get returns the value of a key, and whether the key is present.
-func (r GrowOnlyMap[K, V]) Get(key K) (V, bool) {
-	if v, ok := r.fresh[key]; ok {
-		return v, true
-	}
-	v, ok := r.old[key]
-	return v, ok
-}
-
-// IsZero reports whether the register is empty.
-func (r GrowOnlyMap[K, V]) IsZero() bool { return len(r.old) == 0 && len(r.fresh) == 0 }
-
-// Equal reports whether both registers have the same entries.
-func (r GrowOnlyMap[K, V]) Equal(other GrowOnlyMap[K, V]) bool {
-	return maps.Equal(r.all(), other.all())
-}
-
-func (r *GrowOnlyMap[K, V]) put(key K, value V) {
-	if len(r.fresh) >= maxCopied {
-		r.old, r.fresh = r.all(), nil
-	}
-	if r.fresh == nil {
-		r.fresh = map[K]V{}
-	}
-	r.fresh[key] = value
-}
-
-func (r GrowOnlyMap[K, V]) clone() GrowOnlyMap[K, V] {
-	return GrowOnlyMap[K, V]{old: r.old, fresh: maps.Clone(r.fresh)}
-}
-
-func (r GrowOnlyMap[K, V]) all() map[K]V {
-	all := make(map[K]V, len(r.old)+len(r.fresh))
-	maps.Copy(all, r.old)
-	maps.Copy(all, r.fresh)
-	return all
-}
-
-// MarshalJSON writes an object.
-func (r GrowOnlyMap[K, V]) MarshalJSON() ([]byte, error) { return json.Marshal(r.all()) }
-
-// UnmarshalJSON reads what MarshalJSON wrote.
-func (r *GrowOnlyMap[K, V]) UnmarshalJSON(text []byte) error {
-	*r = GrowOnlyMap[K, V]{}
-	return json.Unmarshal(text, &r.old)
 }
