@@ -1,13 +1,12 @@
 package perdure
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/perdure/perdure/internal/hmacuuid"
 )
 
 // The identifiers of rows, messages and steps. Each is a prefix and 32 lower-case hex digits; v7
@@ -163,27 +162,13 @@ func (Secret) Format(f fmt.State, _ rune) { fmt.Fprint(f, "<secret>") }
 func (Secret) MarshalText() ([]byte, error) { return []byte("<secret>"), nil }
 
 // DeriveID returns an identifier that is the same on every replay and that cannot be guessed
-// without the secret. It is a UUIDv7: its time bits are the milliseconds of at, and the other bits
-// are HMAC-SHA-256 over the prefix and the parts. The id of a message is a UUIDv4 without the time,
-// because clients see it and must not learn the time from it.
+// without the secret. It is a UUIDv7 with the time of at. The id of a message is a UUIDv4 without
+// the time, because clients see it and must not learn the time from it.
 func DeriveID[T ID](secret Secret, at time.Time, parts ...string) T {
 	var id T
-	mac := hmac.New(sha256.New, secret[:])
-	mac.Write([]byte("perdure/" + id.Prefix() + "/1"))
-	for _, part := range parts {
-		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
-		mac.Write([]byte(part))
+	name := "perdure/" + id.Prefix() + "/1"
+	if id.Prefix() == MessageID("").Prefix() {
+		return FormatID[T](hmacuuid.V4(secret, name, parts...))
 	}
-	var uuid [16]byte
-	copy(uuid[:], mac.Sum(nil))
-	version := byte(0x40)
-	if id.Prefix() != MessageID("").Prefix() {
-		var ms [8]byte
-		binary.BigEndian.PutUint64(ms[:], uint64(at.UnixMilli()))
-		copy(uuid[:6], ms[2:])
-		version = 0x70
-	}
-	uuid[6] = uuid[6]&0x0f | version
-	uuid[8] = uuid[8]&0x3f | 0x80
-	return FormatID[T](uuid)
+	return FormatID[T](hmacuuid.V7(secret, at, name, parts...))
 }

@@ -14,7 +14,7 @@ const (
 	leaves     = " internal/supervise internal/egress internal/secret internal/cron internal/strictjson"
 	engineDeps = ". agent budget webhook engine store dispatch model tool internal/effect internal/sessionfile internal/sessionport internal/sessionsql internal/blob internal/payment internal/ratelimit internal/meter internal/telemetry internal/webhook" + leaves
 	// pure packages that import the standard library only, so that the root may import them
-	rootLeaves = "internal/growmap internal/shorten internal/strictjson internal/urlform"
+	rootLeaves = "internal/growmap internal/hmacuuid internal/shorten internal/strictjson internal/urlform"
 	anything   = "anything"
 )
 
@@ -86,6 +86,7 @@ func innerPackages() []importRow {
 		{"internal/cron", "."},
 		{"internal/redact", ""},
 		{"internal/growmap", ""},
+		{"internal/hmacuuid", ""},
 		{"internal/shorten", ""},
 		{"internal/strictjson", ""},
 		{"internal/urlform", ""},
