@@ -1,6 +1,7 @@
 package perdure
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -41,7 +42,7 @@ func (s *Session) apply(e Event) error {
 	case SessionForked:
 		return s.fork(f)
 	case SessionUpdated:
-		s.Title, s.Labels = orString(f.Title, s.Title), s.Labels.With(f.Labels)
+		s.Title, s.Labels = cmp.Or(f.Title, s.Title), s.Labels.With(f.Labels)
 	case SessionActivated:
 		s.Status = SessionActive
 	case SessionIdled:
@@ -224,7 +225,7 @@ func (s *Session) receive(f MessageReceived, trace string) {
 		s.Continuations, s.DeliveryHeld, s.Stopped = 0, false, nil // a person has sent a message
 	}
 	if f.Mode == ModeInterrupt && s.Turn != nil && s.Turn.Interrupt == nil {
-		s.Turn.Interrupt = &InterruptRequested{By: orString(f.Source, "user"), Reason: "a new message"}
+		s.Turn.Interrupt = &InterruptRequested{By: cmp.Or(f.Source, "user"), Reason: "a new message"}
 	}
 }
 

@@ -1,6 +1,7 @@
 package perdure
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -139,7 +140,7 @@ func (s *Session) approvalRequest(m Moment, c TurnCall) ApprovalRequested {
 	a := Approval{
 		ID:      DeriveID[ApprovalID](m.Secret, m.Now, string(s.ID), string(c.ID), c.Fingerprint),
 		Session: s.ID, Call: c.ID, Tool: c.Name, Args: c.Args, ArgsHash: c.Fingerprint, Class: c.Class, Permissions: c.Permissions,
-		Kind: "tool", Reason: c.Permissions[0].Reason, Summary: orString(c.Narration, c.Name), RequestedAt: m.Now, State: ApprovalOpen,
+		Kind: "tool", Reason: c.Permissions[0].Reason, Summary: cmp.Or(c.Narration, c.Name), RequestedAt: m.Now, State: ApprovalOpen,
 	}
 	if c.ApprovalTimeout > 0 {
 		a.ExpiresAt = m.Now.Add(c.ApprovalTimeout)
@@ -222,7 +223,7 @@ func (f ApprovalResolved) refusal(call CallID) ToolResult {
 	case ApprovalVoid:
 		return Refused(call, ErrorInterrupted, TextInterrupted)
 	}
-	return Refused(call, ErrorDenied, orString(f.Note, TextDenied))
+	return Refused(call, ErrorDenied, cmp.Or(f.Note, TextDenied))
 }
 
 // replan folds the new plan of a call whose arguments were replaced.

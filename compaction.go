@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/perdure/perdure/internal/shorten"
@@ -130,12 +131,7 @@ func (s *Session) compact(m Moment, limit int) (fact ContextCompacted, ok bool) 
 		fact.Compaction, fact.After = candidate, tokens(candidate.view(s.Transcript))
 		return fact.After
 	}
-	first, _ := slices.BinarySearchFunc(indexes(len(starts)), limit, func(i, limit int) int {
-		if drop(i) > limit {
-			return -1
-		}
-		return 1
-	})
+	first := sort.Search(len(starts), func(i int) bool { return drop(i) <= limit })
 	drop(min(first, len(starts)-1))
 	return fact, fact.After < before
 }
@@ -325,15 +321,6 @@ func (c *Compaction) shift(at, by int) {
 	if at < c.Drop {
 		c.Drop += by
 	}
-}
-
-// indexes returns 0 to n-1.
-func indexes(n int) []int {
-	list := make([]int, n)
-	for i := range list {
-		list[i] = i
-	}
-	return list
 }
 
 // boundaries returns the indexes before which the transcript may be cut: the cut leaves no result

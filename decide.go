@@ -1,6 +1,7 @@
 package perdure
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -57,7 +58,7 @@ func (s *Session) decideIdle(m Moment) []Command {
 		return s.decidePaused(m)
 	case len(s.Queue) > 0:
 		start.Cause, start.MessageID = CauseMessage, s.Queue[0].ID
-		start.Model = orString(s.Queue[0].Model, start.Model)
+		start.Model = cmp.Or(s.Queue[0].Model, start.Model)
 	case s.startsAutomaticTurn():
 		start.Cause = CauseDelivery
 	case s.CutByBudget:

@@ -1,6 +1,7 @@
 package perdure
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -195,8 +196,8 @@ func (a Agent) Child(wanted Agent) Agent {
 	child.MaxContinuations = lowerLimit(a.MaxContinuations, wanted.MaxContinuations)
 	child.MaxParallelCalls = lowerLimit(a.MaxParallelCalls, wanted.MaxParallelCalls)
 	child.SerialCalls = a.SerialCalls || wanted.SerialCalls
-	child.Locale, child.Timezone = orString(wanted.Locale, a.Locale), orString(wanted.Timezone, a.Timezone)
-	child.Model = orString(wanted.Model, a.Model)
+	child.Locale, child.Timezone = cmp.Or(wanted.Locale, a.Locale), cmp.Or(wanted.Timezone, a.Timezone)
+	child.Model = cmp.Or(wanted.Model, a.Model)
 	child.Network = a.Network.Narrow(wanted.Network)
 	return child
 }

@@ -1,6 +1,7 @@
 package perdure
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -153,9 +154,9 @@ func (s Schedule) Type() string {
 
 // WithDefaults fills in the fields that were left empty.
 func (s Schedule) WithDefaults(r ScheduleRules) Schedule {
-	s.Zone = orString(s.Zone, "UTC")
-	s.Missed = MissedPolicy(orString(string(s.Missed), string(MissedOne)))
-	s.Overlap = OverlapPolicy(orString(string(s.Overlap), string(OverlapSkip)))
+	s.Zone = cmp.Or(s.Zone, "UTC")
+	s.Missed = cmp.Or(s.Missed, MissedOne)
+	s.Overlap = cmp.Or(s.Overlap, OverlapSkip)
 	if s.Window == 0 {
 		s.Window = r.Window
 	}

@@ -1,6 +1,7 @@
 package perdure
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -140,7 +141,7 @@ func (t *Task) step(u TaskUpdate, now time.Time) error {
 		t.Executions++
 	}
 	if to == "" || to == t.State {
-		t.InputRequest = firstRequest(u.InputRequest, t.InputRequest)
+		t.InputRequest = cmp.Or(u.InputRequest, t.InputRequest)
 		return nil
 	}
 	recovery := u.IncrementAttempt && t.State == TaskRunning && to == TaskQueued
@@ -193,11 +194,11 @@ func (t *Task) copyFields(u TaskUpdate, now time.Time) {
 		t.Progress = u.Progress
 	}
 	t.LogBytes = max(t.LogBytes, u.LogBytes)
-	t.Tail = orString(u.Tail, t.Tail)
-	t.Summary = orString(u.Summary, t.Summary)
-	t.Result = orString(u.Result, t.Result)
-	t.ResultPath = orString(u.ResultPath, t.ResultPath)
-	t.LogPath = orString(u.LogPath, t.LogPath)
+	t.Tail = cmp.Or(u.Tail, t.Tail)
+	t.Summary = cmp.Or(u.Summary, t.Summary)
+	t.Result = cmp.Or(u.Result, t.Result)
+	t.ResultPath = cmp.Or(u.ResultPath, t.ResultPath)
+	t.LogPath = cmp.Or(u.LogPath, t.LogPath)
 	if u.Artifacts != nil {
 		t.Artifacts = u.Artifacts
 	}
@@ -212,8 +213,8 @@ func (t *Task) copyFields(u TaskUpdate, now time.Time) {
 		t.Lane, t.DetachedAt = Background, now
 	}
 	t.recordReply(u, now)
-	t.Delivery = Delivery(orString(string(u.Delivery), string(t.Delivery)))
-	t.Wake = Wake(orString(string(u.Wake), string(t.Wake)))
+	t.Delivery = cmp.Or(u.Delivery, t.Delivery)
+	t.Wake = cmp.Or(u.Wake, t.Wake)
 	if u.Cancel != nil && !t.CancelRequested() { // the first request wins
 		t.CancelRequestedAt, t.CancelBy, t.CancelWhy = u.Cancel.At, u.Cancel.By, u.Cancel.Why
 		if t.State.Live() {
@@ -255,25 +256,11 @@ func (l Links) merge(m Links) Links {
 	if m.ChildSession != "" {
 		l.ChildSession = m.ChildSession
 	}
-	l.RemoteTask = orString(m.RemoteTask, l.RemoteTask)
+	l.RemoteTask = cmp.Or(m.RemoteTask, l.RemoteTask)
 	for _, id := range m.Resources {
 		if !slices.Contains(l.Resources, id) {
 			l.Resources = append(slices.Clone(l.Resources), id)
 		}
 	}
 	return l
-}
-
-func firstRequest(a, b *InputRequest) *InputRequest {
-	if a != nil {
-		return a
-	}
-	return b
-}
-
-func orString(s, fallback string) string {
-	if s != "" {
-		return s
-	}
-	return fallback
 }

@@ -1,6 +1,7 @@
 package perdure
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -279,7 +280,7 @@ func count(signs []string, sign string) int {
 func (c TurnCall) resultDigest() string {
 	h := sha256.New()
 	r := c.Result
-	fmt.Fprintf(h, "%q %q", orString(c.Fingerprint, c.Name+" "+string(c.Args)), r.ErrorKind)
+	fmt.Fprintf(h, "%q %q", cmp.Or(c.Fingerprint, c.Name+" "+string(c.Args)), r.ErrorKind)
 	h.Write(volatile().ReplaceAll(r.Result, nil))
 	h.Write(volatile().ReplaceAll([]byte(r.Error), nil))
 	for _, image := range r.Images {
