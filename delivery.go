@@ -10,6 +10,44 @@ import (
 	"github.com/perdure/perdure/internal/shorten"
 )
 
+// Delivery says how the result of a task reaches its session.
+type Delivery string
+
+// The ways of delivery.
+const (
+	ToLoop Delivery = "to_loop" // it enters the transcript, once
+	Manual Delivery = "manual"  // the host drains it
+)
+
+// Wake says what a delivery does to an idle session.
+type Wake string
+
+// The effects of a delivery on an idle session.
+const (
+	WakeNone     Wake = "none"
+	WakeNotify   Wake = "notify"
+	WakeContinue Wake = "continue"
+)
+
+// Valid reports whether d is a delivery; the zero value counts.
+func (d Delivery) Valid() bool { return d == "" || d == ToLoop || d == Manual }
+
+// Valid reports whether w is a wake; the zero value counts.
+func (w Wake) Valid() bool {
+	return w == "" || w == WakeNone || w == WakeNotify || w == WakeContinue
+}
+
+// Delivered says how a task's result was delivered.
+type Delivered string
+
+// The states of a delivery.
+const (
+	NotDelivered      Delivered = "no"
+	DeliveredInjected Delivered = "injected"
+	DeliveredRead     Delivered = "read"    // the model read it before it entered the transcript
+	DeliveredDrained  Delivered = "drained" // the host drained it
+)
+
 // delivery returns the notification that delivers an ended task.
 func (s *Session) delivery(m Moment, task Task) TaskDelivered {
 	id := DeriveID[MessageID](m.Secret, m.Now, string(task.ID), fmt.Sprint(task.Attempt), string(task.State))

@@ -1,12 +1,10 @@
 package perdure
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/perdure/perdure/internal/growmap"
@@ -154,14 +152,6 @@ func (s *Session) OpenTasks() []Task {
 	}
 	slices.SortFunc(open, Task.compareAge)
 	return open
-}
-
-// isWork reports whether the task is work of its own. A monitor only represents its schedule.
-func (t Task) isWork() bool { return t.Kind != KindMonitor }
-
-// compareAge orders tasks by their creation.
-func (t Task) compareAge(other Task) int {
-	return cmp.Or(t.CreatedAt.Compare(other.CreatedAt), strings.Compare(string(t.ID), string(other.ID)))
 }
 
 // HasLiveTask reports whether a live task carries the call, even if the call's turn has ended.

@@ -1,7 +1,9 @@
 package perdure
 
 import (
+	"cmp"
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -153,73 +155,6 @@ type Links struct {
 	Resources    []string  `json:"resource_ids,omitempty"` // without duplicates
 }
 
-// ResourceStatus is the status of a resource.
-type ResourceStatus string
-
-// The statuses of a resource; all but active are terminal.
-const (
-	ResourceActive    ResourceStatus = "active"
-	ResourceCompleted ResourceStatus = "completed"
-	ResourceFailed    ResourceStatus = "failed"
-	ResourceReleased  ResourceStatus = "released"
-)
-
-// Valid reports whether s is a status of a resource.
-func (s ResourceStatus) Valid() bool {
-	return s == ResourceActive || s == ResourceCompleted || s == ResourceFailed || s == ResourceReleased
-}
-
-// Resource is an entry in the registry of things that a session uses outside of it.
-type Resource struct {
-	ID        string          `json:"resource_id"` // unique in its session, 1 to 256 bytes
-	Kind      string          `json:"kind"`        // any word: sandbox, browser, connection …
-	Name      string          `json:"display_name"`
-	Status    ResourceStatus  `json:"status"`             // empty in a request means active
-	Metadata  json.RawMessage `json:"metadata,omitempty"` // a JSON object without secrets, at most 16 KiB
-	Task      TaskID          `json:"task_id,omitempty"`  // the task that it belongs to
-	CreatedAt time.Time       `json:"created_at"`
-	UpdatedAt time.Time       `json:"updated_at"`
-}
-
-// LeaseStatus is the status of a lease.
-type LeaseStatus string
-
-// The statuses of a lease.
-const (
-	LeaseActive   LeaseStatus = "active"
-	LeaseCleaning LeaseStatus = "cleaning"       // a cleanup is running
-	LeaseFailed   LeaseStatus = "cleanup_failed" // the cleanup failed and is retried a limited number of times
-	LeaseReleased LeaseStatus = "released"
-)
-
-// Valid reports whether s is a status of a lease.
-func (s LeaseStatus) Valid() bool {
-	return s == LeaseActive || s == LeaseCleaning || s == LeaseFailed || s == LeaseReleased
-}
-
-// Lease is a leased resource: remote state that must be cleaned up. Provider, type and external id
-// together identify it.
-type Lease struct {
-	ID         LeaseID         `json:"id"`
-	Session    SessionID       `json:"session_id"`    // the session that created it
-	Org        string          `json:"org,omitempty"` // of that session; empty: the default org
-	Provider   string          `json:"provider"`
-	Type       string          `json:"resource_type"`
-	ExternalID string          `json:"external_id"`
-	Name       string          `json:"display_name"`
-	Status     LeaseStatus     `json:"status"`
-	Owner      string          `json:"owner_user_id,omitempty"` // its connection created it and is used by the cleanup
-	Keep       bool            `json:"keep,omitempty"`          // it stays when its task ends
-	Task       TaskID          `json:"task_id,omitempty"`       // the only holder; empty: the session holds it
-	Metadata   json.RawMessage `json:"metadata,omitempty"`
-	ExpiresAt  time.Time       `json:"lease_expires_at"`
-	CleanupAt  time.Time       `json:"cleanup_started_at,omitzero"` // fencing token of the running cleanup
-	Attempts   int             `json:"cleanup_attempts"`
-	LastError  string          `json:"last_error,omitempty"` // redacted
-	CreatedAt  time.Time       `json:"created_at"`
-	UpdatedAt  time.Time       `json:"updated_at"`
-}
-
 // Task is the durable record of work that may outlive its turn.
 type Task struct {
 	ID          TaskID    `json:"id"`
@@ -316,40 +251,10 @@ func (t Task) AwaitsInput() bool { return t.State == TaskAwaitingInput && !t.Can
 // ArtifactDir is the folder of a background run's files. It is the same for all attempts.
 func (t Task) ArtifactDir() string { return "/.background/" + string(t.Run) }
 
-// Delivery says how the result of a task reaches its session.
-type Delivery string
+// isWork reports whether the task is work of its own. A monitor only represents its schedule.
+func (t Task) isWork() bool { return t.Kind != KindMonitor }
 
-// The ways of delivery.
-const (
-	ToLoop Delivery = "to_loop" // it enters the transcript, once
-	Manual Delivery = "manual"  // the host drains it
-)
-
-// Wake says what a delivery does to an idle session.
-type Wake string
-
-// The effects of a delivery on an idle session.
-const (
-	WakeNone     Wake = "none"
-	WakeNotify   Wake = "notify"
-	WakeContinue Wake = "continue"
-)
-
-// Valid reports whether d is a delivery; the zero value counts.
-func (d Delivery) Valid() bool { return d == "" || d == ToLoop || d == Manual }
-
-// Valid reports whether w is a wake; the zero value counts.
-func (w Wake) Valid() bool {
-	return w == "" || w == WakeNone || w == WakeNotify || w == WakeContinue
+// compareAge orders tasks by their creation.
+func (t Task) compareAge(other Task) int {
+	return cmp.Or(t.CreatedAt.Compare(other.CreatedAt), strings.Compare(string(t.ID), string(other.ID)))
 }
-
-// Delivered says how a task's result was delivered.
-type Delivered string
-
-// The states of a delivery.
-const (
-	NotDelivered      Delivered = "no"
-	DeliveredInjected Delivered = "injected"
-	DeliveredRead     Delivered = "read"    // the model read it before it entered the transcript
-	DeliveredDrained  Delivered = "drained" // the host drained it
-)

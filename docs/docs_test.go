@@ -267,7 +267,14 @@ func TestExitCodes(t *testing.T) {
 // TestEvents wants every type of event in events.md, with the fields that it has.
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	facts := read(t, "fact.go") + read(t, "taskfact.go") + read(t, "approval.go") + read(t, "compaction.go") + read(t, "lineage.go") + read(t, "pause.go") + read(t, "schedule.go") + read(t, "network.go") + read(t, "budget.go")
+	files, err := filepath.Glob(filepath.Join(root, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := ""
+	for _, file := range files {
+		facts += read(t, filepath.Base(file))
+	}
 	want := map[string]string{}
 	for _, kind := range regexp.MustCompile(`func \((\w+)\) EventType\(\) EventType \{ return "([^"]+)" \}`).FindAllStringSubmatch(read(t, "eventtype.go"), -1) {
 		_, fields, _ := strings.Cut(facts, "type "+kind[1]+" struct {\n")
