@@ -10,7 +10,7 @@
 //
 // Three types connect them:
 //
-//   - A [Session] is the fold of its journal: [Session.Apply] takes one [NeedsEvent] after another.
+//   - A [Session] is the fold of its journal: [Session.Apply] takes one [Event] after another.
 //   - [Session.Decide] is a pure function of the session and a [Moment]. It returns what is due
 //     next.
 //   - A [Command] says what to record, or what to do outside. Its outcome comes back as events.
@@ -22,7 +22,27 @@
 // turn ends. A call that runs as a [Task] can outlive the turn. The commit that ends the task also
 // stores its result and its delivery; the delivery becomes a notification in the transcript.
 //
-// The package imports only the standard library. It has no clock, randomness, goroutine or I/O: the
-// time, the session secret and the number of resumes are passed in as data. Because of that a
-// replay of the same journal always gives the same session and the same decisions.
+// The package has no clock, randomness, goroutine or I/O: the time, the session secret and the
+// number of resumes are passed in as data. Because of that a replay of the same journal always
+// gives the same session and the same decisions. It imports the standard library and a few packages
+// below internal that have no rule of the domain, such as the reader of JSON from outside.
+//
+// The files tell one story, in this order:
+//
+//   - session.go, event.go, sessionfact.go, eventtype.go, apply.go: a session, its journal, and how
+//     one is folded from the other. id.go has the names of all things.
+//   - agent.go, label.go, message.go: what a session is configured with, and what it receives
+//   - turn.go, turnfact.go, command.go, decide.go: a turn, and what is due in it
+//   - retry.go, loop.go, compaction.go, repair.go: when a model call fails, calls repeat without
+//     progress, the transcript is too long, or a call in it has no result
+//   - call.go, callfact.go, result.go: calls, their effect classes, the rows of the effect ledger,
+//     and the lanes
+//   - task.go, taskupdate.go, taskfact.go, slot.go, resource.go: work that may outlive its turn,
+//     the slots that limit it, and what it leaves behind elsewhere
+//   - delivery.go: how a result reaches its session
+//   - approval.go, egress.go: what a person has to decide, and which URLs may be reached
+//   - schedule.go, schedulestep.go: work that starts at its time
+//   - subagent.go: sessions that work for other sessions
+//   - budget.go, pause.go: what stops a session, and how it continues
+//   - errors.go, json.go: the kinds of error, and the reader that makes wrong input one of them
 package perdure

@@ -41,6 +41,7 @@ func rules() []rule {
 		{"package-size", checkPackageSize},
 		{"parameters", checkParameters},
 		{"package-comment", checkPackageComment},
+		{"reading-order", checkReadingOrder},
 		{"docs", checkDocs},
 		{"names", checkNames},
 		{"words", checkWords},
