@@ -19,7 +19,7 @@ func checkImports(m *module) []finding {
 		if !ok {
 			if !missing[f.folder] {
 				found = append(found,
-					finding{path: f.folder, message: "is not in the import table: add a row to it (rooms.go)"})
+					finding{path: f.folder, message: "is not in the import table: add a row to it (importtable.go)"})
 			}
 			missing[f.folder] = true
 			continue
@@ -30,7 +30,7 @@ func checkImports(m *module) []finding {
 				continue
 			}
 			found = append(found, finding{path: f.path, line: f.line(spec.Pos()), message: fmt.Sprintf(
-				"imports %s, which %s must not: use a port, or move the code to a package that may (rooms.go)",
+				"imports %s, which %s must not: use a port, or move the code to a package that may (importtable.go)",
 				displayName(folder), displayName(f.folder))})
 		}
 	}
