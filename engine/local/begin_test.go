@@ -47,7 +47,7 @@ func TestBeginKeepsNobody(t *testing.T) {
 			return nil
 		}
 		e.mu.Unlock()
-		if e.isRunning() {
+		if (scheduler{e}).Running() {
 			t.Error("it works before its worker is registered (LG19)")
 		}
 		if looked == 1 {
@@ -63,7 +63,7 @@ func TestBeginKeepsNobody(t *testing.T) {
 	}
 	e = made
 
-	if _, _, err := e.registerAndStart(t.Context()); !errors.Is(err, full) || e.isRunning() {
+	if _, _, err := e.registerAndStart(t.Context()); !errors.Is(err, full) || (scheduler{e}).Running() {
 		t.Errorf("it could not be registered: %v", err)
 	}
 	_, fail, err := e.registerAndStart(t.Context())
@@ -72,7 +72,7 @@ func TestBeginKeepsNobody(t *testing.T) {
 	}
 	defer fail(nil)
 
-	if looked != 2 || !e.isRunning() || !errors.Is(again, perdure.Conflict) {
+	if looked != 2 || !(scheduler{e}).Running() || !errors.Is(again, perdure.Conflict) {
 		t.Errorf("%d views, and the concurrent start got %v", looked, again)
 	}
 }

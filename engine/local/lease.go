@@ -8,12 +8,9 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/engine/host"
 	"github.com/perdure/perdure/store"
 )
-
-// defaultOrphanScan is the interval between scans for the work of dead workers (RC12).
-const defaultOrphanScan = 5 * time.Second
 
 // fullScan is the number of orphan scans per full scan. A full scan also looks for events in idle
 // sessions that a process wrote without waking anybody before it crashed.
@@ -88,8 +85,8 @@ func (e *Engine) extend(begun time.Time) {
 	l.timer.Reset(left)
 }
 
-// holds reports whether the lease is valid by this worker's own clock.
-func (e *Engine) holds() bool {
+// leaseHeld reports whether the lease is valid by this worker's own clock.
+func (e *Engine) leaseHeld() bool {
 	if !e.cfg.Shared {
 		return true
 	}
@@ -116,7 +113,7 @@ func (e *Engine) lapse(why error) {
 		return
 	}
 	e.cfg.Log.Error("worker lost; its work continues elsewhere", "worker", e.worker.ID, "error", why)
-	e.effects.SupersedeAll()
+	e.host.Supersede()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.fail(why)
@@ -163,7 +160,7 @@ func (e *Engine) sendHeartbeats(ctx context.Context) {
 		}
 		begun := time.Now()
 		waiting, stop := context.WithTimeout(ctx, e.cfg.Lease)
-		err := e.heartbeat(waiting)
+		err := e.host.Heartbeat(waiting)
 		if err == nil {
 			e.extend(begun)
 			err = e.wakeChanged(waiting)
@@ -188,7 +185,7 @@ func (e *Engine) sendHeartbeats(ctx context.Context) {
 // heartbeat. A write through another worker does not wake a driver here.
 func (e *Engine) wakeChanged(ctx context.Context) error {
 	var driven []store.Session
-	err := e.view(ctx, func(r store.Reader) (err error) {
+	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
 		driven, err = r.Sessions().List(store.SessionFilter{HasDriver: true})
 		return err
 	})
@@ -211,7 +208,7 @@ func (e *Engine) wakeChanged(ctx context.Context) error {
 
 // scanOrphans takes over the work of dead workers, if this worker is the scanner (RC12).
 func (e *Engine) scanOrphans(ctx context.Context) error {
-	e.effects.UpdateParents(ctx)
+	e.host.UpdateParents(ctx)
 	mine, err := e.elected(ctx)
 	if err != nil || !mine {
 		return err
@@ -240,8 +237,8 @@ func (e *Engine) continueTakeOver(ctx context.Context) error {
 // takeOver takes over tasks of dead workers, at most one batch. If more remain, it signals
 // lease.more: Run then continues as soon as other due work has had its turn.
 func (e *Engine) takeOver(ctx context.Context) error {
-	taken, err := e.effects.TakeOverTasks(ctx)
-	if e.cfg.Shared && taken >= effect.TakeOverBatch {
+	taken, err := e.host.TakeOver(ctx)
+	if e.cfg.Shared && taken >= host.TakeOverBatch {
 		select {
 		case e.lease.moreOrphans <- struct{}{}:
 		default:
@@ -259,7 +256,7 @@ func (e *Engine) takeOver(ctx context.Context) error {
 // together with its transaction.
 func (e *Engine) elected(ctx context.Context) (mine bool, err error) {
 	var last store.File
-	err = e.view(ctx, func(r store.Reader) error {
+	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
 		if last, err = lastScanIn(r); err == nil {
 			mine, err = e.mayScan(r, last)
 		}
@@ -275,7 +272,7 @@ func (e *Engine) elected(ctx context.Context) (mine bool, err error) {
 				now.UpdatedAt.Equal(last.UpdatedAt); err != nil || !mine {
 				return err
 			}
-			if err := e.effects.LeaseHolds(tx.Reader()); err != nil {
+			if err := e.host.Fence(tx.Reader()); err != nil {
 				return err
 			}
 			_, err = tx.Files().Put(scans, store.File{
@@ -319,7 +316,7 @@ func (e *Engine) mayScan(r store.Reader, last store.File) (bool, error) {
 // dead workers: a worker without a row counts as dead, like one with an expired lease.
 func (e *Engine) orphans(ctx context.Context, all bool) (ids []perdure.SessionID, err error) {
 	var dead []perdure.WorkerID
-	err = e.view(ctx, func(r store.Reader) error {
+	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
 		ids, dead = nil, nil
 		workers, err := r.Workers().List()
 		if err != nil {
@@ -338,7 +335,7 @@ func (e *Engine) orphans(ctx context.Context, all bool) (ids []perdure.SessionID
 				ids = append(ids, s.ID)
 			}
 		}
-		return errors.Join(err, e.noteOrphans(r, sessions))
+		return errors.Join(err, e.host.NoteOrphans(r, sessions))
 	})
 	if err == nil && len(dead) > 0 {
 		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {

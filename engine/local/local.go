@@ -1,14 +1,14 @@
 // Package local is the engine that runs in this process, over a store. It is the embedded default.
 //
-// It may import the ports, dispatch and internal/effect. The one thing to know: a start after kill
-// -9 is an ordinary start. [OutputOpen] only prepares; [Engine.Run] reads the journals, takes over
-// unfinished work and continues it. On an exclusive store, the lock on the data directory proves
-// that the previous process is dead; on a shared store, leases do.
+// It may import the ports and engine/host. The one thing to know: a start after kill -9 is an
+// ordinary start. [Open] only prepares; [Engine.Run] reads the journals, takes over unfinished work
+// and continues it. On an exclusive store, the lock on the data directory proves that the previous
+// process is dead; on a shared store, leases do.
 //
-// The main parts are the driver (driver.go), one goroutine per session that is not idle; the worker
-// loop (in this file), which sends heartbeats and starts queued tasks; the lease
-// (lease.go), which fences the worker on a shared store; and the timekeeper (fire.go), which fires
-// schedules. What a command does, and what is committed around it, is in internal/effect.
+// The package decides when work is done, and in which process: it starts the drivers of sessions
+// (drivers.go), runs the worker's loop (in this file), renews the lease that fences the worker on a
+// shared store (lease.go), and calls the passes of schedules, cleanup and retention (passes.go).
+// The work itself, and everything that callers may ask, is in engine/host.
 package local
 
 import (
@@ -21,67 +21,39 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/engine"
-	"github.com/perdure/perdure/internal/effect"
-	"github.com/perdure/perdure/internal/meter"
-	"github.com/perdure/perdure/internal/payment"
-	"github.com/perdure/perdure/internal/ratelimit"
-	"github.com/perdure/perdure/internal/sessionport"
-	"github.com/perdure/perdure/internal/telemetry"
-	"github.com/perdure/perdure/internal/webhook"
+	"github.com/perdure/perdure/engine/host"
 	"github.com/perdure/perdure/store"
-	"github.com/perdure/perdure/tool/background"
 )
 
-// The default timings.
-const (
-	defaultLease = 10 * time.Second
-	defaultBeat  = 2 * time.Second
-	defaultDrain = 10 * time.Second
-	stopTime     = 5 * time.Second // for work to return after its context has ended
-)
+// operations are those of every engine.
+type operations interface{ engine.Engine }
 
 // Engine runs sessions in this process. It is safe for concurrent use. Requests (a session, a
 // message, a cancel) are durable whether or not Run is running, but work is done only while it is.
 type Engine struct {
-	cfg       Config
-	worker    store.Worker
-	effects   *effect.Effects
-	lanes     *dispatch.Runner
-	meter     *meter.Meter
-	telemetry *telemetry.Telemetry // nil: no telemetry
-	// lastSigns maps perdure.SessionID to time.Time: the sessions of dead workers, with the last
-	// sign of life
-	lastSigns  sync.Map
-	lease      lease              // only used on a shared store
-	watched    sync.Map           // perdure.SessionID to *watchdog: sessions with a driver
-	payments   *payment.Authority // nil: no payments
-	limiter    *ratelimit.Limiter // nil: the host's own limiter, or none
-	webhooks   *webhook.Sender
+	operations // of callers
+	host       *host.Host
+	cfg        Config // with defaults
+	worker     store.Worker
+	lease      lease         // only used on a shared store
 	slotsFreed chan struct{} // capacity 1: slots may be free
-	lanesEmpty chan struct{} // closed when the lanes have become empty during shutdown
+	replanned  chan struct{} // capacity 1: a schedule was created or changed
 
 	pruneNext   time.Time   // only touched in Run: the next retention pass
 	pruning     atomic.Bool // a retention pass is running
 	resealedKey string      // only touched in Run: the key of the last re-encryption pass
 	pruneSoon   atomic.Bool // the last retention pass left work to another cleaner, which may have crashed
-	time        timekeeper  // scheduleOf schedules
-	bulks       bulks
 
-	// createMu is held while a session is created whose databases are written before the session.
-	// It is locked before mu.
-	createMu sync.Mutex
-
-	mu       sync.Mutex                     // not held while waiting for the store, because transactions lock it
-	starting bool                           // guarded by mu; Run is registering the worker
-	running  bool                           // guarded by mu
-	ended    bool                           // guarded by mu; an engine runs once
-	ctx      context.Context                // guarded by mu; for the drivers, while Run is running
-	drivers  map[perdure.SessionID]*driver  // guarded by mu
-	woken    map[perdure.SessionID]struct{} // guarded by mu; woken before Run
-	group    sync.WaitGroup                 // drivers and background passes
-	fail     context.CancelCauseFunc        // guarded by mu; ends Run
+	mu       sync.Mutex                         // not held while waiting for the store, because transactions lock it
+	starting bool                               // guarded by mu; Run is registering the worker
+	running  bool                               // guarded by mu
+	ended    bool                               // guarded by mu; an engine runs once
+	ctx      context.Context                    // guarded by mu; for the drivers, while Run is running
+	drivers  map[perdure.SessionID]*host.Driver // guarded by mu
+	woken    map[perdure.SessionID]struct{}     // guarded by mu; woken before Run
+	group    sync.WaitGroup                     // drivers and background passes
+	fail     context.CancelCauseFunc            // guarded by mu; ends Run
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -89,63 +61,17 @@ var _ engine.Engine = (*Engine)(nil)
 // Open checks the configuration and prepares an engine. It starts nothing. Invalid: the
 // configuration is not valid, or the registry refused a tool; the error says why.
 func Open(ctx context.Context, cfg Config) (*Engine, error) {
-	if cfg.Store == nil || cfg.Model == nil || cfg.Tools == nil {
-		return nil, fmt.Errorf("open engine: %w configuration: Store, Model and Tools are required", perdure.Invalid)
-	}
-	if err := cfg.Tools.Err(); err != nil {
-		return nil, fmt.Errorf("open engine: %w", err)
-	}
-	cfg, err := withCapabilities(withDefaults(cfg))
-	if err != nil {
-		return nil, fmt.Errorf("open engine: %w", err)
-	}
-	if err := checkIdle(cfg); err != nil {
-		return nil, fmt.Errorf("open engine: %w", err)
-	}
-	if cfg.Lease < 3*cfg.Beat { // a worker must survive two missed heartbeats
-		return nil, fmt.Errorf("open engine: %w configuration: Lease %s must be at least three times Beat %s",
-			perdure.Invalid, cfg.Lease, cfg.Beat)
-	}
-	tells, err := newTelemetry(&cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open engine: %w", err)
-	}
 	e := &Engine{
-		cfg: cfg, telemetry: tells, limiter: outboundOf(cfg), slotsFreed: make(chan struct{}, 1), lanesEmpty: make(chan struct{}),
-		drivers: map[perdure.SessionID]*driver{}, woken: map[perdure.SessionID]struct{}{},
+		worker:     store.Worker{ID: host.NewWorkerID(), Host: hostname(), BootID: bootID(), PID: os.Getpid()},
+		slotsFreed: make(chan struct{}, 1), replanned: make(chan struct{}, 1),
+		drivers: map[perdure.SessionID]*host.Driver{}, woken: map[perdure.SessionID]struct{}{},
 		lease: lease{moreOrphans: make(chan struct{}, 1)},
-		time:  timekeeper{changed: make(chan struct{}, 1), late: map[perdure.ScheduleID]perdure.Fire{}},
 	}
-	e.meter = newMeter(cfg.Billing)
-	e.worker = store.Worker{ID: effect.NewID[perdure.WorkerID](), Host: hostname(), BootID: bootID(), PID: os.Getpid()}
-	e.lanes = dispatch.NewRunner(context.WithoutCancel(ctx), dispatch.Config{Grace: cfg.Grace, Log: cfg.Log})
-	if e.payments, err = paymentsOf(cfg); err != nil {
+	var err error
+	if e.host, err = host.New(ctx, cfg, e.worker.ID, scheduler{e}); err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
-	e.webhooks = e.newSender(cfg)
-	if cfg.Ports == nil {
-		cfg.Ports = sessionport.New(e.ports(cfg))
-		e.cfg.Ports = cfg.Ports
-	}
-	e.effects, err = effect.New(effect.Config{
-		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, BackgroundTools: background.Watching(background.Config{}),
-		Runner: e.lanes, Worker: e.worker.ID, Files: cfg.Files, Egress: cfg.Egress, Ports: cfg.Ports,
-		Outbound: e.limiterPort(), Org: cfg.Org,
-		Meter:         e.meter,
-		MaxExecutions: cfg.MaxExecutions, NoProgress: cfg.NoProgress, ModelAttempts: cfg.ModelAttempts,
-		SlotsPerSession: cfg.PerSession, SlotsPerProcess: cfg.PerProcess, MaxDetached: cfg.PerSessionDetached,
-		EvictCap: cfg.EvictCap, QueueLength: cfg.QueueLength, Overflow: cfg.Overflow, DeferAbove: cfg.DeferAbove,
-		SoftBudget: cfg.SoftBudget, StallTimeout: cfg.StallTimeout, Agents: cfg.Agents,
-		SubagentDepth: cfg.SubagentDepth, SubagentsLive: cfg.SubagentsLive, SubagentsTotal: cfg.SubagentsTotal,
-		ApprovalExpiry: cfg.ApprovalExpiry, ScheduleFailures: cfg.Schedules.MaxFailures, Route: cfg.Route,
-		Permit: cfg.Permit, Hooks: cfg.Hooks, Grace: cfg.Grace, CheckpointBytes: cfg.CheckpointBytes,
-		CheckpointTime: cfg.CheckpointTime, Guardrails: cfg.Guards, Telemetry: tells, Log: cfg.Log, Wake: e.wake,
-		SlotFreed: e.slotFreed, Activity: e.reportActivity, EngineRunning: e.isRunning, Stopping: e.isStopping, Shared: cfg.Shared, LeaseHeld: e.holds,
-		Schedule: e.createSchedule,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("open engine: %w", err)
-	}
+	e.operations, e.cfg = e.host, e.host.Config()
 	return e, nil
 }
 
@@ -163,14 +89,14 @@ func (e *Engine) Run(ctx context.Context) error {
 		return runError(ctx, err)
 	}
 	defer fail(nil)
-	defer e.exportGauges()()
+	defer e.host.ExportGauges()()
 	defer func() { e.shutDown(ctx, store.Broken(err) || store.Broken(context.Cause(ctx))) }()
 	e.startHeartbeats(ctx)
-	e.startCleaning(work)
+	e.background(work, e.clean)
 	err = e.recover(work)
 	if err == nil {
-		e.startTime(work)
-		e.startWebhooks(work)
+		e.background(work, e.keepTime)
+		e.background(work, e.host.SendWebhooks)
 		err = e.loop(work)
 	}
 	// The cause explains why work ended; err may only be a consequence of it.
@@ -256,7 +182,7 @@ func (e *Engine) catchUp(ctx context.Context) error {
 	return retryUnavailable(ctx, func() error {
 		err := e.takeOver(ctx)
 		if err == nil {
-			_, err = e.effects.StartQueued(ctx)
+			_, err = e.host.StartQueued(ctx)
 		}
 		return err
 	})
@@ -295,7 +221,7 @@ func (e *Engine) unfinished(ctx context.Context) ([]perdure.SessionID, error) {
 				ids = append(ids, s.ID)
 			}
 		}
-		if err := e.noteOrphans(tx.Reader(), sessions); err != nil {
+		if err := e.host.NoteOrphans(tx.Reader(), sessions); err != nil {
 			return err
 		}
 		return e.removeDeadWorkers(tx)
@@ -348,7 +274,7 @@ func (e *Engine) loop(ctx context.Context) error {
 		case <-e.lease.moreOrphans:
 			err = e.continueTakeOver(ctx)
 		case <-e.slotsFreed:
-			_, err = e.effects.StartQueued(ctx)
+			_, err = e.host.StartQueued(ctx)
 		}
 		if store.Broken(err) || errors.Is(err, perdure.Lost) {
 			return err
@@ -362,34 +288,15 @@ func (e *Engine) loop(ctx context.Context) error {
 // onHeartbeat runs at every heartbeat. On a shared store startHeartbeats sends the heartbeats, and
 // orphan scans run less often.
 func (e *Engine) onHeartbeat(ctx context.Context) error {
-	e.resumeHalted(ctx)
+	e.host.ResumeHalted(ctx)
 	if e.cfg.Shared {
-		_, err := e.effects.StartQueued(ctx)
-		return errors.Join(err, e.effects.ExpireApprovals(ctx))
+		_, err := e.host.StartQueued(ctx)
+		return errors.Join(err, e.host.ExpireApprovals(ctx))
 	}
-	if err := e.heartbeat(ctx); err != nil {
+	if err := e.host.Heartbeat(ctx); err != nil {
 		return err
 	}
-	return errors.Join(e.catchUp(ctx), e.effects.ExpireApprovals(ctx))
-}
-
-func (e *Engine) heartbeat(ctx context.Context) error {
-	var beat store.Heartbeat
-	ran := e.effects.RunningTasks()
-	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
-		if e.cfg.Shared { // an expired lease is not renewed, because other workers rely on its end
-			if err := e.effects.LeaseHolds(tx.Reader()); err != nil {
-				return err
-			}
-		}
-		beat, err = tx.Workers().Renew(e.worker.ID, e.cfg.Lease)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("heartbeat: %w", err)
-	}
-	e.effects.ApplyHeartbeat(ran, beat)
-	return nil
+	return errors.Join(e.catchUp(ctx), e.host.ExpireApprovals(ctx))
 }
 
 // shutDown drains the lanes, stops the remaining work and gives the lease back. Over a broken store
@@ -402,18 +309,14 @@ func (e *Engine) shutDown(ctx context.Context, broken bool) {
 	lost := e.lapsed()
 	if !lost && !broken { // otherwise no result could be recorded
 		drain, stop := context.WithTimeout(context.WithoutCancel(ctx), max(e.cfg.Drain, 0))
-		e.lanes.WaitIdle(drain)
+		e.host.Drain(drain)
 		stop()
 	}
 	returned, stop := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.Return)
-	if left := e.lanes.Shutdown(returned); left > 0 {
-		e.cfg.Log.Warn("work left running for the next start", "left", left)
-	}
+	e.host.Shutdown(returned)
 	stop()
-	close(e.lanesEmpty)
 	e.group.Wait()
-	e.effects.Wait()
-	e.effects.ReleaseAll()
+	e.host.Close()
 	e.stopHeartbeats()
 	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.Return) // even if some work has not returned
 	defer cancel()
@@ -425,26 +328,5 @@ func (e *Engine) shutDown(ctx context.Context, broken bool) {
 	})
 	if err != nil {
 		e.cfg.Log.Warn("worker lease not given back", "worker", e.worker.ID, "error", err)
-	}
-}
-
-// isRunning reports whether Run is running and not shutting down.
-func (e *Engine) isRunning() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.running
-}
-
-// isStopping reports whether the context of Run has ended.
-func (e *Engine) isStopping() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.ctx != nil && e.ctx.Err() != nil
-}
-
-func (e *Engine) slotFreed() {
-	select {
-	case e.slotsFreed <- struct{}{}:
-	default:
 	}
 }

@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/perdure/perdure/budget"
 	"github.com/perdure/perdure/engine/local"
 	"github.com/perdure/perdure/store/faulty"
+	"github.com/perdure/perdure/tool"
 )
 
 // monitor creates a schedule with a monitor, twice with the same call: the result is one monitor.
@@ -24,12 +26,33 @@ func (b *bell) monitor(eng *local.Engine, id perdure.SessionID, change func(*per
 	if change != nil {
 		change(&s)
 	}
-	first, err := eng.CreateMonitor(b.Context(), s, "call_1")
-	again, twice := eng.CreateMonitor(b.Context(), s, "call_1")
-	if err := errors.Join(err, twice); err != nil || first.ID != again.ID || first.Monitor == "" {
-		b.Fatalf("got %+v and %+v, %v", first, again, err)
+	b.mu.Lock()
+	b.wanted, b.made = s, nil
+	b.mu.Unlock()
+	err := eng.Send(b.Context(), id, perdure.Text("watch"))
+	if err == nil {
+		err = eng.Sessions().WaitIdle(b.Context(), id)
 	}
-	return first
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err != nil || len(b.made) != 2 || b.made[0].ID != b.made[1].ID || b.made[0].Monitor == "" {
+		b.Fatalf("got %+v, %v", b.made, err)
+	}
+	return b.made[0]
+}
+
+// watch is a tool, called by the model, that creates the wanted schedule with a monitor, twice.
+func (b *bell) watch(ctx context.Context, _ struct{}, env tool.Env) (struct{}, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for range 2 {
+		made, err := env.Schedules.CreateSchedule(ctx, tool.ScheduleRequest{Schedule: b.wanted, Monitor: true})
+		if err != nil {
+			return struct{}{}, err
+		}
+		b.made = append(b.made, made)
+	}
+	return struct{}{}, nil
 }
 
 // TestMonitor runs its tool directly, in children whose results are delivered, and stays running
@@ -184,10 +207,11 @@ func TestPausedSessionFiresNothing(t *testing.T) {
 		b := newBell(t)
 		eng, end := b.start(faulty.Plan{})
 		id := b.session(eng)
+		// before the stop, because the model creates it
+		once := b.monitor(eng, id, func(s *perdure.Schedule) { s.Cron, s.At = "", time.Now().Add(time.Minute) })
 		questions := b.stopped(eng, id, budget.Period{})
 		rings := b.every(eng, id, nil)
 		speaks := b.every(eng, id, func(s *perdure.Schedule) { s.Action = perdure.ScheduleAction{Message: "look around"} })
-		once := b.monitor(eng, id, func(s *perdure.Schedule) { s.Cron, s.At = "", time.Now().Add(time.Minute) })
 		for range 3 {
 			b.pass(10 * time.Minute)
 			if s, err := eng.Sessions().Get(t.Context(), id); err != nil || s.Status != perdure.SessionPaused {

@@ -38,6 +38,9 @@ type bell struct {
 	answer string         // of the tool
 	live   int            // running now
 	most   int            // running at once, at most
+
+	wanted perdure.Schedule   // guarded by mu; what the tool watch creates
+	made   []perdure.Schedule // guarded by mu; what it has created
 }
 
 func newBell(t *testing.T) *bell {
@@ -73,10 +76,18 @@ func (b *bell) leave() {
 	b.live--
 }
 
+// watchesOnce is a model that calls the tool watch when it is told to.
+const watchesOnce = `
+rules:
+  - when: {user_contains: watch, last_role: user}
+    calls: [{name: watch, args: {}}]
+steps: [{text: done, repeat: true}]
+`
+
 // start runs an engine over the store until the returned function ends it.
 func (b *bell) start(plan faulty.Plan) (*local.Engine, func()) {
 	b.Helper()
-	m, err := scripted.Parse("law", []byte(keepsStill))
+	m, err := scripted.Parse("law", []byte(watchesOnce))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -90,7 +101,8 @@ func (b *bell) start(plan faulty.Plan) (*local.Engine, func()) {
 	b.last = cfg.Store.(*faulty.Store)
 	ring := tool.NewBackground(tool.Spec{Name: "ring", Description: "Rings", Class: perdure.Idempotent, NeedsEnv: true}, b.ring)
 	asks := tool.NewBackground(tool.Spec{Name: "ask", Description: "Asks first", Class: perdure.Idempotent, NeedsEnv: true, Policy: tool.PolicyRequiresApproval}, b.ring)
-	cfg.Tools = tool.NewRegistry(append([]tool.Tool{ring, asks}, background.Tools(background.Config{})...)...)
+	watch := tool.New(tool.Spec{Name: "watch", Description: "Creates a monitor", Class: perdure.Idempotent, NeedsEnv: true}, b.watch)
+	cfg.Tools = tool.NewRegistry(append([]tool.Tool{ring, asks, watch}, background.Tools(background.Config{})...)...)
 	eng, err := local.Open(ctx, cfg)
 	if err != nil {
 		b.Fatal(err)

@@ -41,7 +41,8 @@ func innerPackages() []importRow {
 		{"dispatch", ". tool internal/strictjson"},
 
 		// engines
-		{"engine/local", engineDeps + " tool/background"}, // any call may be detached, and the model then needs these tools
+		{"engine/host", engineDeps + " tool/background"}, // any call may be detached, and the model then needs these tools
+		{"engine/local", ". engine engine/host store tool internal/blob internal/sessionport internal/sessionsql" + leaves},
 		{"engine/temporal", engineDeps},
 		{"engine/remote", ". agent budget webhook engine" + leaves},
 		{"engine/enginetest", ". agent budget webhook engine"},

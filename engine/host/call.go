@@ -1,0 +1,108 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/telemetry"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// List lists the calls of a session in the order of their claims.
+func (e hostCalls) List(ctx context.Context, id perdure.SessionID) (calls []perdure.Call, err error) {
+	return calls, e.view(ctx, func(r store.Reader) error {
+		if _, err := r.Sessions().Get(id); err != nil {
+			return err
+		}
+		calls, err = r.Calls().List(store.CallFilter{Session: id})
+		return err
+	})
+}
+
+// Resolve records an operator's resolution of a foreground call whose outcome is unknown.
+func (e hostCalls) Resolve(ctx context.Context, key perdure.CallKey, word engine.Resolution) error {
+	if word.Answer.Outcome() == "" {
+		return fmt.Errorf("resolve %s: %w answer %q: it must be happened or did_not_happen",
+			key, perdure.Invalid, word.Answer)
+	}
+	return e.effects.ResolveCall(ctx, key, effect.Resolution{
+		Answer: word.Answer, Result: word.Result, By: word.By, Note: word.Note,
+	})
+}
+
+// List lists the tools.
+func (e hostTools) List(context.Context) ([]engine.Tool, error) {
+	var tools []engine.Tool
+	for _, name := range e.cfg.Tools.Names() {
+		if t, ok := e.cfg.Tools.Get(name); ok {
+			described := describeTool(t)
+			if e.cfg.Tools.Optional(name) {
+				described.Capability = t.Spec().Hints.CapabilityID
+			}
+			tools = append(tools, described)
+		}
+	}
+	return tools, nil
+}
+
+func describeTool(t tool.Tool) engine.Tool {
+	spec := t.Spec()
+	_, background := t.(tool.Background)
+	shown := engine.Tool{
+		Name: spec.Name, DisplayName: spec.DisplayName, Description: spec.Description, Class: spec.Class,
+		Background: background, NeedsEnv: spec.NeedsEnv, Policy: string(spec.Policy), SoftBudget: spec.SoftBudget,
+		Deadline: spec.Deadline, Parameters: spec.Parameters,
+	}
+	if shown.DisplayName == "" {
+		shown.DisplayName = spec.Name
+	}
+	if shown.Policy == "" {
+		shown.Policy = string(tool.PolicyAuto)
+	}
+	if shown.SoftBudget == 0 {
+		shown.SoftBudget = tool.DefaultSoftBudget
+	}
+	if shown.Deadline == 0 {
+		shown.Deadline = tool.DefaultDeadline
+	}
+	return shown
+}
+
+// Call runs a pure or idempotent tool once, outside any session. Nothing is claimed, so a tool
+// scheduleOf class at_most_once is refused.
+func (e hostTools) Call(ctx context.Context, name string, args json.RawMessage) (perdure.ToolResult, error) {
+	t, ok := e.cfg.Tools.Get(name)
+	if !ok {
+		return perdure.ToolResult{}, fmt.Errorf("call tool %s: %w", name, perdure.NotFound)
+	}
+	spec := t.Spec()
+	if !spec.Class.Repeatable() {
+		return perdure.ToolResult{}, fmt.Errorf("call tool %s: %w: a tool of class %s runs only in a session, "+
+			"where its calls are claimed", name, perdure.Invalid, spec.Class)
+	}
+	call := tool.Call{ID: "call_outside", Execution: 1, Tool: name, Args: args, Class: spec.Class}
+	result, err := e.runOutsideSession(ctx, call)
+	if err != nil {
+		return perdure.ToolResult{}, fmt.Errorf("call tool %s: %w", name, err)
+	}
+	record, err := result.Record(call.ID)
+	if err != nil {
+		e.cfg.Log.Error("tool failed internally", "tool", name, "error", tool.Chain(err))
+	}
+	return record, nil
+}
+
+// runOutsideSession validates and runs a call without a session.
+func (e *Host) runOutsideSession(ctx context.Context, call tool.Call) (tool.Result, error) {
+	if fault := e.cfg.Tools.Validate(call.Tool, call.Args); fault != nil {
+		return *fault, nil
+	}
+	return e.cfg.Tools.Execute(ctx, call, tool.Env{
+		Registry: e.cfg.Tools, Egress: e.cfg.Egress, Trace: telemetry.TraceParent(ctx),
+	})
+}

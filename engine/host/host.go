@@ -1,0 +1,243 @@
+// Package host is an engine without its scheduler: everything that callers may ask of an engine
+// over a store, and the work itself. A scheduler decides when work is done, and in which process.
+// engine/local is such a scheduler, for one process or several with a database in common.
+//
+// It may import the ports, dispatch and internal/effect. The one thing to know: the store holds
+// everything that is to be done. A scheduler may call late, or call twice, and nothing is lost: a
+// driver reads the journal, a pass reads what is due, and every write is fenced.
+//
+// The main parts are the driver (driver.go), which makes the decisions of one session; the fires of
+// schedules (fire.go); and the passes of cleanup (cleanup.go) and retention (retention.go). The
+// other files have the operations of callers, one noun each. What a command does, and what is
+// committed around it, is in internal/effect.
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/meter"
+	"github.com/perdure/perdure/internal/payment"
+	"github.com/perdure/perdure/internal/ratelimit"
+	"github.com/perdure/perdure/internal/sessionport"
+	"github.com/perdure/perdure/internal/telemetry"
+	"github.com/perdure/perdure/internal/webhook"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool/background"
+)
+
+// Scheduler is what a host tells and asks the one who schedules its work. Its methods do not block
+// and do no I/O in the caller's goroutine; they are called concurrently, also within transactions.
+type Scheduler interface {
+	// Wake says that the journal of a session has events that its driver may not have read.
+	Wake(id perdure.SessionID)
+	// Forget says that a session was removed.
+	Forget(id perdure.SessionID)
+	// StartQueued says that queued runs may start: one was queued, or a slot is free.
+	StartQueued()
+	// Replan says that a schedule may be due at another time.
+	Replan()
+	// Go runs work in a goroutine that is waited for when the engine stops; its context ends with
+	// the engine. false: the engine does not run, and work was not called.
+	Go(work func(context.Context)) bool
+	Worker
+}
+
+// Worker is what a scheduler knows of its own process.
+type Worker interface {
+	// Running reports whether new work may start in this process now. If not, it is stored, and
+	// started later.
+	Running() bool
+	// Stopping reports whether the engine is stopping: then nothing waits any longer for a store
+	// that does not answer.
+	Stopping() bool
+	// LeaseHeld reports whether this worker's lease is valid by its own clock. Without a lease it
+	// is always true.
+	LeaseHeld() bool
+}
+
+// Host is an engine without its scheduler. It is safe for concurrent use. Requests of callers are
+// durable at once, but work is done only while the scheduler has it done.
+type Host struct {
+	cfg       Config
+	scheduler Scheduler
+	worker    perdure.WorkerID
+	effects   *effect.Effects
+	lanes     *dispatch.Runner
+	meter     *meter.Meter
+	telemetry *telemetry.Telemetry // nil: no telemetry
+	// lastSigns maps perdure.SessionID to time.Time: the sessions of dead workers, with the last
+	// sign of life
+	lastSigns  sync.Map
+	watched    sync.Map           // perdure.SessionID to *watchdog: sessions with a driver
+	payments   *payment.Authority // nil: no payments
+	limiter    *ratelimit.Limiter // nil: the host's own limiter, or none
+	webhooks   *webhook.Sender
+	lanesEmpty chan struct{}  // closed when the lanes have become empty during shutdown
+	work       sync.WaitGroup // model calls and preparations of drivers
+	bulks      bulks
+	// late fires that may be running (SC20); only touched in FireDue
+	late map[perdure.ScheduleID]perdure.Fire
+
+	// createMu is held while a session is created whose databases are written before the session.
+	createMu sync.Mutex
+}
+
+var _ engine.Engine = (*Host)(nil)
+
+// NewWorkerID returns the id of a new worker.
+func NewWorkerID() perdure.WorkerID { return effect.NewID[perdure.WorkerID]() }
+
+// New checks the configuration and prepares a host for a worker. It starts nothing. Invalid: the
+// configuration is not valid, or the registry refused a tool; the error says why.
+func New(ctx context.Context, cfg Config, worker perdure.WorkerID, s Scheduler) (*Host, error) {
+	if cfg.Store == nil || cfg.Model == nil || cfg.Tools == nil {
+		return nil, fmt.Errorf("%w configuration: Store, Model and Tools are required", perdure.Invalid)
+	}
+	if err := cfg.Tools.Err(); err != nil {
+		return nil, err
+	}
+	cfg, err := withCapabilities(withDefaults(cfg))
+	if err != nil {
+		return nil, err
+	}
+	if err := checkIdle(cfg); err != nil {
+		return nil, err
+	}
+	if cfg.Lease < 3*cfg.Beat { // a worker must survive two missed heartbeats
+		return nil, fmt.Errorf("%w configuration: Lease %s must be at least three times Beat %s",
+			perdure.Invalid, cfg.Lease, cfg.Beat)
+	}
+	observer, err := newTelemetry(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	e := &Host{
+		cfg: cfg, scheduler: s, worker: worker, telemetry: observer, limiter: outboundOf(cfg), lanesEmpty: make(chan struct{}),
+		late: map[perdure.ScheduleID]perdure.Fire{}, meter: newMeter(cfg.Billing),
+	}
+	e.lanes = dispatch.NewRunner(context.WithoutCancel(ctx), dispatch.Config{Grace: cfg.Grace, Log: cfg.Log})
+	if e.payments, err = paymentsOf(cfg); err != nil {
+		return nil, err
+	}
+	e.webhooks = e.newSender(cfg)
+	if e.cfg.Ports == nil {
+		e.cfg.Ports = sessionport.New(e.ports(cfg))
+	}
+	if e.effects, err = e.newEffects(e.cfg); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// newEffects creates what carries out the commands of the drivers.
+func (e *Host) newEffects(cfg Config) (*effect.Effects, error) {
+	return effect.New(effect.Config{
+		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, BackgroundTools: background.Watching(background.Config{}),
+		Runner: e.lanes, Worker: e.worker, Files: cfg.Files, Egress: cfg.Egress, Ports: cfg.Ports,
+		Outbound: e.limiterPort(), Org: cfg.Org,
+		Meter:         e.meter,
+		MaxExecutions: cfg.MaxExecutions, NoProgress: cfg.NoProgress, ModelAttempts: cfg.ModelAttempts,
+		SlotsPerSession: cfg.PerSession, SlotsPerProcess: cfg.PerProcess, MaxDetached: cfg.PerSessionDetached,
+		EvictCap: cfg.EvictCap, QueueLength: cfg.QueueLength, Overflow: cfg.Overflow, DeferAbove: cfg.DeferAbove,
+		SoftBudget: cfg.SoftBudget, StallTimeout: cfg.StallTimeout, Agents: cfg.Agents,
+		SubagentDepth: cfg.SubagentDepth, SubagentsLive: cfg.SubagentsLive, SubagentsTotal: cfg.SubagentsTotal,
+		ApprovalExpiry: cfg.ApprovalExpiry, ScheduleFailures: cfg.Schedules.MaxFailures, Route: cfg.Route,
+		Permit: cfg.Permit, Hooks: cfg.Hooks, Grace: cfg.Grace, CheckpointBytes: cfg.CheckpointBytes,
+		CheckpointTime: cfg.CheckpointTime, Guardrails: cfg.Guards, Telemetry: e.telemetry, Log: cfg.Log,
+		Wake: e.scheduler.Wake, SlotFreed: e.scheduler.StartQueued, Activity: e.reportActivity,
+		EngineRunning: e.scheduler.Running, Stopping: e.scheduler.Stopping, Shared: cfg.Shared,
+		LeaseHeld: e.scheduler.LeaseHeld, Schedule: e.createSchedule,
+	})
+}
+
+// Config returns the configuration with its defaults filled in. Its store and models report to the
+// telemetry, if there is any.
+func (e *Host) Config() Config { return e.cfg }
+
+// TakeOverBatch is the number of tasks that TakeOver takes over at most.
+const TakeOverBatch = effect.TakeOverBatch
+
+// OwnedElsewhere is the error, of kind Lost, of a driver whose session another live worker drives.
+var OwnedElsewhere = effect.OwnedElsewhere
+
+// TakeOver takes over tasks of dead workers (RC12), at most TakeOverBatch, and returns their
+// number.
+func (e *Host) TakeOver(ctx context.Context) (int, error) { return e.effects.TakeOverTasks(ctx) }
+
+// StartQueued starts queued runs as far as there are slots, and returns their number.
+func (e *Host) StartQueued(ctx context.Context) (int, error) { return e.effects.StartQueued(ctx) }
+
+// ExpireApprovals expires the approvals whose time has passed.
+func (e *Host) ExpireApprovals(ctx context.Context) error { return e.effects.ExpireApprovals(ctx) }
+
+// UpdateParents records the ends of subagents in the sessions of their parents, where a crash left
+// that undone.
+func (e *Host) UpdateParents(ctx context.Context) { e.effects.UpdateParents(ctx) }
+
+// Heartbeat records that the worker and its tasks are alive, and stops the tasks that were
+// cancelled or taken over elsewhere. Lost: the worker's row is gone or, on a shared store, its
+// lease has expired; an expired lease is not renewed, because other workers rely on its end.
+func (e *Host) Heartbeat(ctx context.Context) error {
+	var beat store.Heartbeat
+	ran := e.effects.RunningTasks()
+	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+		if err := e.Fence(tx.Reader()); err != nil {
+			return err
+		}
+		beat, err = tx.Workers().Renew(e.worker, e.cfg.Lease)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("heartbeat: %w", err)
+	}
+	e.effects.ApplyHeartbeat(ran, beat)
+	return nil
+}
+
+// Fence returns Lost if the store is shared and the worker's lease has expired in it (TK8).
+func (e *Host) Fence(r store.Reader) error {
+	if !e.cfg.Shared {
+		return nil
+	}
+	return e.effects.LeaseHolds(r)
+}
+
+// Supersede stops all work of this worker, because other workers may take it over.
+func (e *Host) Supersede() { e.effects.SupersedeAll() }
+
+// Release ends the in-memory state of a session whose driver ended with an error.
+func (e *Host) Release(id perdure.SessionID) { e.effects.ReleaseSession(id) }
+
+// Drain waits until the lanes are empty, or ctx ends.
+func (e *Host) Drain(ctx context.Context) { e.lanes.WaitIdle(ctx) }
+
+// Shutdown ends the contexts of the remaining work and waits for it, at most until ctx ends. Work
+// that has not returned by then stays claimed for the next start (RC11). The drivers end after it;
+// Close comes after them.
+func (e *Host) Shutdown(ctx context.Context) {
+	if left := e.lanes.Shutdown(ctx); left > 0 {
+		e.cfg.Log.Warn("work left running for the next start", "left", left)
+	}
+	close(e.lanesEmpty)
+}
+
+// Close waits for the goroutines of the host, after the drivers have ended, and drops its in-memory
+// state.
+func (e *Host) Close() {
+	e.work.Wait()
+	e.effects.Wait()
+	e.effects.ReleaseAll()
+}
+
+// Permanent reports an error of a driver that another attempt cannot fix, for example a journal
+// that cannot be folded.
+func Permanent(err error) bool {
+	return errors.Is(err, perdure.Invalid) || errors.Is(err, perdure.Conflict)
+}

@@ -1,0 +1,97 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/store"
+)
+
+// List lists approvals in the order of their requests.
+func (e hostApprovals) List(ctx context.Context, f engine.ApprovalFilter) (list []perdure.Approval, err error) {
+	return list, e.view(ctx, func(r store.Reader) error {
+		list, err = r.Approvals().List(store.ApprovalFilter{Session: f.Session, State: f.State})
+		return err
+	})
+}
+
+// Get returns an approval.
+func (e hostApprovals) Get(ctx context.Context, id perdure.ApprovalID) (a perdure.Approval, err error) {
+	return a, e.view(ctx, func(r store.Reader) error {
+		a, err = r.Approvals().Get(id)
+		return err
+	})
+}
+
+// Decide records a person's verdict.
+func (e hostApprovals) Decide(
+	ctx context.Context, id perdure.ApprovalID, v perdure.Verdict,
+) (perdure.Approval, error) {
+	a, err := e.effects.DecideApproval(ctx, id, v)
+	e.scheduler.StartQueued()
+	return a, err
+}
+
+// Answer records the client's result of a call.
+func (e hostCalls) Answer(ctx context.Context, key perdure.CallKey, by string, result perdure.ToolResult) error {
+	return e.effects.AnswerCall(ctx, key, by, result)
+}
+
+// Detach lets a running foreground call continue as a task.
+func (e hostCalls) Detach(ctx context.Context, key perdure.CallKey, _ string) (perdure.Task, error) {
+	return e.effects.DetachCall(ctx, key)
+}
+
+// CancelAll requests the end of every live background task of a session.
+func (e hostTasks) CancelAll(ctx context.Context, id perdure.SessionID, by, why string) (int, error) {
+	tasks, err := e.Tasks().List(ctx, id)
+	if err != nil {
+		return 0, fmt.Errorf("cancel the tasks of %s: %w", id, err)
+	}
+	n := 0
+	for _, t := range tasks {
+		if !t.State.Live() || t.CancelRequested() {
+			continue
+		}
+		if _, err := e.Tasks().Cancel(ctx, t.ID, by, why); err != nil {
+			return n, err
+		}
+		n++
+	}
+	e.cfg.Log.Info("background tasks canceled", "session", id, "tasks", n, "by", by, "why", why)
+	return n, nil
+}
+
+// Drain returns the ended tasks of a session whose delivery is manual.
+func (e hostTasks) Drain(ctx context.Context, id perdure.SessionID) ([]perdure.Task, error) {
+	return e.effects.DrainReady(ctx, id)
+}
+
+// SetDelivery changes how the result of a live task is delivered.
+func (e hostTasks) SetDelivery(
+	ctx context.Context, id perdure.TaskID, d perdure.Delivery, w perdure.Wake,
+) (perdure.Task, error) {
+	return e.effects.SetDelivery(ctx, id, d, w)
+}
+
+// Send sends a message to a task.
+func (e hostTasks) Send(
+	ctx context.Context, id perdure.TaskID, m perdure.TaskMessage,
+) (perdure.TaskMessageID, error) {
+	return e.effects.SendTask(ctx, id, m)
+}
+
+// Messages returns messages of a task.
+func (e hostTasks) Messages(
+	ctx context.Context, id perdure.TaskID, after perdure.TaskMessageID, limit int,
+) (list []perdure.TaskMessage, err error) {
+	return list, e.view(ctx, func(r store.Reader) error {
+		if _, err := r.Tasks().Get("", id); err != nil {
+			return err
+		}
+		list, err = r.Tasks().Messages(id, after, limit)
+		return err
+	})
+}

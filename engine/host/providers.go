@@ -1,0 +1,137 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/agent"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/store"
+)
+
+// Providers is the part of the program's configuration that callers can read. The zero value is
+// empty.
+type Providers struct {
+	Agents      func() (map[string]ConfiguredAgent, error) // by name, which must not look like an agent id; nil: none
+	Connections Connections                                // nil: none
+	Providers   []engine.Provider                          // sorted by name
+}
+
+// Connections lists the servers whose tools agents may use, and connects to them. It is safe for
+// concurrent use.
+type Connections interface {
+	// List returns the connections in the order of their names. It contacts no server.
+	List(ctx context.Context) ([]engine.Connection, error)
+	// Test connects to a server again and returns the result. NotFound: no such connection.
+	Test(ctx context.Context, name string) (engine.Connection, error)
+}
+
+// ConfiguredAgent is an agent from the program's configuration.
+type ConfiguredAgent struct {
+	Description string
+	Agent       perdure.Agent
+}
+
+func (g Providers) agents() (map[string]ConfiguredAgent, error) {
+	if g.Agents == nil {
+		return nil, nil
+	}
+	return g.Agents()
+}
+
+// List lists the configured agents, then the stored ones.
+func (e hostAgents) List(ctx context.Context) (found []engine.AgentEntry, err error) {
+	given, err := e.cfg.Providers.agents()
+	if err != nil {
+		return nil, fmt.Errorf("agents: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		found = append(found, configuredEntry(name, given[name]))
+	}
+	var kept []agent.Agent
+	err = e.view(ctx, func(r store.Reader) error {
+		kept, err = r.Directory().Agents().List(agent.StatusFilter{All: true})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return appendStored(found, kept)
+}
+
+// appendStored appends stored agents to a list.
+func appendStored(found []engine.AgentEntry, kept []agent.Agent) ([]engine.AgentEntry, error) {
+	for _, one := range kept {
+		entry, err := storedEntry(one)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, entry)
+	}
+	return found, nil
+}
+
+func configuredEntry(name string, g ConfiguredAgent) engine.AgentEntry {
+	return engine.AgentEntry{
+		ID: name, Name: name, Source: engine.AgentFromConfig, Description: g.Description, Status: string(agent.Active),
+	}
+}
+
+func storedEntry(a agent.Agent) (engine.AgentEntry, error) {
+	overlay, err := json.Marshal(a.Overlay)
+	return engine.AgentEntry{
+		ID: string(a.ID), Name: a.Name, Source: engine.AgentFromStore, Harness: a.Harness, Overlay: overlay,
+		Status: string(a.Status), Version: a.Version, By: a.By,
+		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
+	}, err
+}
+
+// Get returns an agent.
+func (e hostAgents) Get(ctx context.Context, id string) (engine.AgentEntry, error) {
+	given, kept, err := e.findAgent(ctx, id)
+	switch {
+	case err != nil:
+		return engine.AgentEntry{}, err
+	case given != nil:
+		return configuredEntry(id, *given), nil
+	}
+	return storedEntry(kept)
+}
+
+// Effective resolves an agent as a session created now would have it.
+func (e hostAgents) Effective(ctx context.Context, id string) (engine.EffectiveAgent, error) {
+	made, err := e.resolveAgentOrder(ctx, engine.AgentSessionRequest{Agent: id})
+	if err != nil {
+		return engine.EffectiveAgent{}, fmt.Errorf("effective agent: %w", err)
+	}
+	effective := engine.EffectiveAgent{Agent: engine.AgentSettings(made.agent), Files: []string{}}
+	for _, f := range made.files {
+		effective.Files = append(effective.Files, f.Path)
+	}
+	return effective, nil
+}
+
+// List lists the configured servers.
+func (e hostConnections) List(ctx context.Context) ([]engine.Connection, error) {
+	if e.cfg.Providers.Connections == nil {
+		return nil, nil
+	}
+	return e.cfg.Providers.Connections.List(ctx)
+}
+
+// Test connects to a server again.
+func (e hostConnections) Test(ctx context.Context, name string) (engine.Connection, error) {
+	if e.cfg.Providers.Connections == nil {
+		return engine.Connection{}, fmt.Errorf("connection %.80q: %w", name, perdure.NotFound)
+	}
+	return e.cfg.Providers.Connections.Test(ctx, name)
+}
+
+// Providers lists the configured model providers.
+func (e hostConnections) Providers(context.Context) ([]engine.Provider, error) {
+	return slices.Clone(e.cfg.Providers.Providers), nil
+}

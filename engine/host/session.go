@@ -1,0 +1,359 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/telemetry"
+	"github.com/perdure/perdure/model"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// Create creates a session for an agent.
+func (e hostSessions) Create(ctx context.Context, agent perdure.Agent) (engine.Session, error) {
+	return e.Sessions().CreateAs(ctx, effect.NewID[perdure.SessionID](), agent)
+}
+
+// CreateAs creates a session with an id chosen by the caller.
+func (e hostSessions) CreateAs(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (engine.Session, error) {
+	if err := e.startPlain(ctx, id, agent); err != nil {
+		return engine.Session{}, fmt.Errorf("new session: %w", err)
+	}
+	return e.Sessions().Get(ctx, id)
+}
+
+// startPlain creates a session of an agent that is passed by value. Only its capabilities are
+// looked up, and the capabilities that activate themselves.
+func (e *Host) startPlain(ctx context.Context, id perdure.SessionID, agent perdure.Agent) (err error) {
+	agent.CreateDigest = ""
+	activates := func(c tool.Capability) bool { return c.Activate != nil }
+	gets := len(agent.Capabilities) > 0 || slices.ContainsFunc(e.cfg.Capabilities, activates)
+	if gets {
+		if agent.CreateDigest, err = digest(id, agent); err != nil {
+			return err
+		}
+	}
+	return e.startUnlessExists(ctx, id, agent, func() (err error) {
+		made := resolvedAgent{agent: agent}
+		if gets {
+			if made.files, err = e.addCapabilities(&made.agent); err != nil {
+				return err
+			}
+		}
+		return e.start(ctx, id, made)
+	})
+}
+
+// append adds one event; it sets id, time and session.
+func (e *Host) append(tx store.Tx, id perdure.SessionID, event perdure.Event) error {
+	event.ID, event.At, event.Session = effect.NewID[perdure.EventID](), tx.Now(), id
+	return tx.Journal().Append(id, []perdure.Event{event})
+}
+
+// Get returns a session.
+func (e hostSessions) Get(ctx context.Context, id perdure.SessionID) (s engine.Session, err error) {
+	return s, e.view(ctx, func(r store.Reader) error {
+		row, err := r.Sessions().Get(id)
+		if err != nil {
+			return err
+		}
+		s, err = e.describeFull(r, row)
+		return err
+	})
+}
+
+// describeFull is describe with the pause, the hold and the turn of the session.
+func (e *Host) describeFull(r store.Reader, row store.Session) (engine.Session, error) {
+	s, err := describe(r, row)
+	if err != nil || row.Status == perdure.SessionIdle || row.Status == perdure.SessionStarted {
+		return s, err
+	}
+	fold, err := e.effects.Fold(r, row.ID)
+	if err != nil {
+		return s, err
+	}
+	s.Paused, s.Hold = fold.Paused, engine.HoldOf(fold)
+	if t := fold.Turn; t != nil {
+		s.Turn = &engine.SessionTurn{
+			ID: t.ID, Cause: t.Cause, Phase: t.Phase, Step: t.Iteration, Model: t.Model, Usage: t.Usage,
+			StartedAt: t.StartedAt,
+		}
+	}
+	return s, nil
+}
+
+// List lists sessions, newest first.
+func (e hostSessions) List(ctx context.Context, limit int) ([]engine.Session, error) {
+	return e.Sessions().ListWhere(ctx, engine.SessionFilter{Limit: limit})
+}
+
+// ListWhere lists the sessions that a filter matches, newest first.
+func (e hostSessions) ListWhere(ctx context.Context, f engine.SessionFilter) (list []engine.Session, err error) {
+	which := listFor(ctx, f.Limit)
+	which.Labels, which.Status = f.Labels, f.Status
+	return list, e.view(ctx, func(r store.Reader) error {
+		list = nil
+		rows, err := r.Sessions().List(which)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			s, err := describe(r, row)
+			if err != nil {
+				return err
+			}
+			list = append(list, s)
+		}
+		return nil
+	})
+}
+
+// describe counts a session's open work and what waits for a person. A task that awaits an approval
+// counts once, with its approval.
+func describe(r store.Reader, row store.Session) (engine.Session, error) {
+	s := engine.Session{
+		ID: row.ID, Parent: row.Parent, Root: row.Root, Forked: row.Forked, Org: ownerOf(row).Org, User: row.User,
+		Title: row.Title, Labels: row.Labels, Status: row.Status, LastSeq: row.LastSeq,
+		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+	}
+	made, err := effect.AgentOf(r, row.ID)
+	// A journal without an agent does not keep the other sessions from being listed.
+	if err != nil && !errors.Is(err, perdure.Invalid) && !errors.Is(err, perdure.NotFound) {
+		return s, err
+	}
+	s.Agent = engine.SessionAgent{ID: made.ID, Name: made.Name, Model: made.Model, Harness: made.Harness}
+	open, err := r.Approvals().List(store.ApprovalFilter{Session: row.ID, State: perdure.ApprovalOpen})
+	if err != nil {
+		return s, err
+	}
+	s.NeedsYou = len(open)
+	live, waiting, err := liveTasks(r, row.ID)
+	if err != nil {
+		return s, err
+	}
+	s.OpenTasks = live
+	for _, t := range waiting {
+		if !slices.ContainsFunc(open, func(a perdure.Approval) bool { return a.Task == t.ID }) {
+			s.NeedsYou++
+		}
+	}
+	unknown, err := r.Calls().List(store.CallFilter{Session: row.ID, State: perdure.CallUnknown})
+	s.Unknown = len(unknown) // an unknown task has an unknown row in the ledger
+	return s, err
+}
+
+// liveTasks counts the live tasks of a session and lists those that await input. It does not read
+// ended tasks, because there may be thousands.
+func liveTasks(r store.Reader, id perdure.SessionID) (live int, waiting []perdure.Task, err error) {
+	awaiting := 0
+	for _, state := range []perdure.TaskState{perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput} {
+		counts, err := r.Tasks().Count(state, id)
+		if err != nil {
+			return 0, nil, err
+		}
+		awaiting = 0
+		for _, c := range counts {
+			awaiting += c.N
+		}
+		live += awaiting
+	}
+	if awaiting > 0 { // counts TaskAwaitingInput, the last state of the loop
+		waiting, err = r.Tasks().List(store.TaskFilter{Session: id, States: []perdure.TaskState{perdure.TaskAwaitingInput}})
+	}
+	return live, waiting, err
+}
+
+// view reads the store.
+func (e *Host) view(ctx context.Context, fn func(store.Reader) error) error {
+	return e.cfg.Store.View(ctx, fn)
+}
+
+// Send adds a message to a session. It returns after the commit.
+func (e *Host) Send(ctx context.Context, id perdure.SessionID, message perdure.Message) error {
+	if err := checkInput(message); err != nil {
+		return fmt.Errorf("send to %s: %w", id, err)
+	}
+	named := message.ID != ""
+	if !named {
+		message.ID = effect.NewMessageID()
+	}
+	mode := message.Mode
+	if mode == "" {
+		mode = perdure.ModeSteer
+	}
+	var twice bool
+	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+		key := ""
+		if named {
+			if twice, err = e.wasReceived(tx.Reader(), id, message); twice || err != nil {
+				return err
+			}
+			key = string(message.ID)
+		}
+		if mode == perdure.ModeReject {
+			if err := e.checkNoTurn(tx.Reader(), id); err != nil {
+				return err
+			}
+		}
+		message.At = tx.Now()
+		err = e.append(tx, id, perdure.Event{
+			Actor: "user", Trace: telemetry.TraceParent(ctx),
+			Fact: perdure.MessageReceived{Message: message, Mode: mode, Source: "user", Key: key},
+		})
+		if err != nil {
+			return err
+		}
+		return e.endHaltIfAllowed(tx, id)
+	})
+	if twice {
+		e.telemetry.Duplicate("message")
+	}
+	if !nothingCommitted(err) {
+		e.scheduler.Wake(id) // also after an in-doubt commit
+	}
+	if err != nil {
+		return fmt.Errorf("send to %s: %w", id, err)
+	}
+	return nil
+}
+
+// checkNoTurn returns Conflict if a turn of the session is running.
+func (e *Host) checkNoTurn(r store.Reader, id perdure.SessionID) error {
+	runs, err := e.hasTurn(r, id)
+	if runs {
+		err = fmt.Errorf("%w: a turn is running", perdure.Conflict)
+	}
+	return err
+}
+
+// inTurn reports whether a session with this status has a turn.
+func inTurn(s perdure.SessionStatus) bool {
+	return s == perdure.SessionActive || s == perdure.SessionWaiting
+}
+
+// nothingCommitted reports whether an error proves that nothing was committed.
+func nothingCommitted(err error) bool {
+	return errors.Is(err, perdure.NotFound) || errors.Is(err, perdure.Invalid) || errors.Is(err, perdure.Conflict)
+}
+
+// wasReceived reports whether a message with this id was sent before (N5).
+func (e *Host) wasReceived(r store.Reader, id perdure.SessionID, message perdure.Message) (bool, error) {
+	s, err := e.effects.Fold(r, id)
+	if err != nil {
+		return false, err
+	}
+	if _, known := s.MessageKeys.Get(string(message.ID)); !known {
+		return false, nil
+	}
+	events, err := r.Journal().Events(id, 0, 0)
+	if err != nil {
+		return false, err
+	}
+	for _, event := range events {
+		f, ok := event.Fact.(perdure.MessageReceived)
+		if !ok || f.Message.ID != message.ID {
+			continue
+		}
+		if !reflect.DeepEqual(f.Message.Parts, message.Parts) {
+			return true, fmt.Errorf("%w: message %s was already sent with different content",
+				perdure.Conflict, message.ID)
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// checkInput refuses messages that a user may not send (O4).
+func checkInput(m perdure.Message) error {
+	if !m.Mode.Valid() {
+		return fmt.Errorf("%w mode %q: it must be steer, queue, interrupt or reject", perdure.Invalid, m.Mode)
+	}
+	if m.Role != perdure.RoleUser && m.Role != "" {
+		return fmt.Errorf("%w role %q: only user messages can be sent", perdure.Invalid, m.Role)
+	}
+	if len(m.Parts) == 0 {
+		return fmt.Errorf("%w message: it is empty", perdure.Invalid)
+	}
+	for _, part := range m.Parts {
+		switch part.Type {
+		case perdure.PartText, perdure.PartImage:
+		case perdure.PartImageFile:
+			if part.ImageFile == nil {
+				return fmt.Errorf("%w part image_file: it names no image", perdure.Invalid)
+			}
+			if _, err := perdure.ParseID[perdure.ImageID](string(part.ImageFile.ID)); err != nil {
+				return fmt.Errorf("%w part image_file: %w", perdure.Invalid, err)
+			}
+		default:
+			return fmt.Errorf("%w part %q: a message may contain only text and images", perdure.Invalid, part.Type)
+		}
+	}
+	return nil
+}
+
+// Interrupt requests the end of the running turn.
+func (e hostSessions) Interrupt(ctx context.Context, id perdure.SessionID, by, why string) error {
+	err := e.cfg.Store.InTx(store.Urgent(ctx), func(tx store.Tx) error { // also on a full disk (R7)
+		if runs, err := e.hasTurn(tx.Reader(), id); err != nil || !runs {
+			return err
+		}
+		return e.append(tx, id, perdure.Event{Actor: by, Fact: perdure.InterruptRequested{By: by, Reason: why}})
+	})
+	if !nothingCommitted(err) {
+		e.scheduler.Wake(id)
+	}
+	if err != nil {
+		return fmt.Errorf("interrupt %s: %w", id, err)
+	}
+	return nil
+}
+
+// errIdle ends the watch of a session that has become idle.
+var errIdle = errors.New("at rest")
+
+// WaitIdle returns when the session is idle.
+func (e hostSessions) WaitIdle(ctx context.Context, id perdure.SessionID) error {
+	var session *perdure.Session
+	err := e.view(ctx, func(r store.Reader) (err error) {
+		session, err = e.effects.Fold(r, id)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("wait for %s: %w", id, err)
+	}
+	resumed := session.Halt != nil && session.Turn == nil && e.resume(ctx, id, "runtime") == nil
+	if resumed { // a new budget period has begun
+		return e.Sessions().WaitIdle(ctx, id)
+	}
+	if session.AtRest() {
+		return nil
+	}
+	err = e.cfg.Store.Watch(ctx, id, session.Seq, func(f store.Frame) error {
+		if f.Event == nil {
+			return nil
+		}
+		if err := session.Apply(*f.Event); err != nil {
+			return err
+		}
+		if session.AtRest() {
+			return errIdle
+		}
+		return nil
+	})
+	if errors.Is(err, errIdle) {
+		return nil
+	}
+	return fmt.Errorf("wait for %s: %w", id, err)
+}
+
+// nextModelRequest returns the model request that the session would make now.
+func (e *Host) nextModelRequest(ctx context.Context, id perdure.SessionID) (model.Request, *perdure.Session, error) {
+	return e.effects.NextRequest(ctx, id)
+}

@@ -1,0 +1,336 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// maxTitleBytes limits a title, here as for tools.
+const maxTitleBytes = 512
+
+// filesOf opens the files of a session for a caller.
+func (e *Host) filesOf(ctx context.Context, id perdure.SessionID, by string) (tool.Files, error) {
+	if err := e.checkSession(ctx, id); err != nil {
+		return nil, err
+	}
+	return e.effects.FilesOf(id, by)
+}
+
+// checkSession returns NotFound if the session does not exist.
+func (e *Host) checkSession(ctx context.Context, id perdure.SessionID) error {
+	return e.view(ctx, func(r store.Reader) error {
+		_, err := r.Sessions().Get(id)
+		return err
+	})
+}
+
+func fileOf(f tool.FileStat) engine.File {
+	return engine.File{
+		Path: f.Path, Directory: f.IsDirectory, ReadOnly: f.IsReadOnly, SizeBytes: f.SizeBytes,
+		CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt,
+	}
+}
+
+// Get returns a file or directory.
+func (e hostFiles) Get(ctx context.Context, id perdure.SessionID, path string, content bool) (engine.File, error) {
+	files, err := e.filesOf(ctx, id, "")
+	if err != nil {
+		return engine.File{}, err
+	}
+	found, err := files.Stat(ctx, path)
+	if err != nil || !content || found.IsDirectory {
+		return fileOf(found), err
+	}
+	read, err := files.Read(ctx, path)
+	f := fileOf(read.FileStat)
+	if f.Content = read.Content; f.Content == nil {
+		f.Content = []byte{}
+	}
+	return f, err
+}
+
+// List lists a directory.
+func (e hostFiles) List(
+	ctx context.Context, id perdure.SessionID, dir string, deep bool,
+) (found []engine.File, err error) {
+	files, err := e.filesOf(ctx, id, "")
+	if err != nil {
+		return nil, err
+	}
+	all, err := files.List(ctx, dir, deep)
+	for _, f := range all {
+		found = append(found, fileOf(f))
+	}
+	return found, err
+}
+
+// Write writes a file.
+func (e hostFiles) Write(ctx context.Context, id perdure.SessionID, w engine.FileWrite) (engine.File, error) {
+	files, err := e.filesOf(ctx, id, w.By)
+	if err != nil {
+		return engine.File{}, err
+	}
+	if _, err := files.Write(ctx, tool.FileWrite{Path: w.Path, Content: w.Content, IfContent: w.If, MustNotExist: w.New}); err != nil {
+		return engine.File{}, err
+	}
+	there, err := files.Stat(ctx, w.Path)
+	if err != nil { // written, but removed or unavailable since
+		there = tool.FileStat{Path: w.Path, SizeBytes: int64(len(w.Content))}
+	}
+	return fileOf(there), nil
+}
+
+// Remove removes a file or directory.
+func (e hostFiles) Remove(ctx context.Context, id perdure.SessionID, r engine.FileRemoval) error {
+	files, err := e.filesOf(ctx, id, r.By)
+	if err != nil {
+		return err
+	}
+	var removed bool
+	if r.If == nil {
+		removed, err = files.Remove(ctx, r.Path, r.Recursive)
+	} else if mover, ok := files.(tool.Mover); ok {
+		removed, err = mover.RemoveIf(ctx, r.Path, *r.If)
+	} else {
+		err = fmt.Errorf("remove %s: %w: the host's files do not support conditional removal",
+			r.Path, perdure.Unavailable)
+	}
+	if err == nil && !removed {
+		err = &tool.FileError{Kind: perdure.NotFound, Text: "File not found: " + r.Path}
+	}
+	return err
+}
+
+// Move moves a file or directory.
+func (e hostFiles) Move(ctx context.Context, id perdure.SessionID, m engine.FileMove) (engine.File, error) {
+	files, err := e.filesOf(ctx, id, m.By)
+	if err != nil {
+		return engine.File{}, err
+	}
+	mover, ok := files.(tool.Mover)
+	if !ok {
+		return engine.File{}, fmt.Errorf("move %s: %w: the host's files do not support moving",
+			m.From, perdure.Unavailable)
+	}
+	moved, err := mover.Move(ctx, m.From, m.To)
+	return fileOf(moved), err
+}
+
+// List lists the values of a session.
+func (e hostValues) List(
+	ctx context.Context, id perdure.SessionID, prefix string,
+) (found []engine.ValueStat, err error) {
+	return found, e.view(ctx, func(r store.Reader) error {
+		found = nil
+		if _, err := r.Sessions().Get(id); err != nil {
+			return err
+		}
+		all, err := r.Values().List(id)
+		for _, v := range all {
+			if strings.HasPrefix(v.Key, prefix) {
+				found = append(found, valueOf(v).ValueStat)
+			}
+		}
+		return err
+	})
+}
+
+// Get returns a value.
+func (e hostValues) Get(ctx context.Context, id perdure.SessionID, key string) (v engine.Value, err error) {
+	return v, e.view(ctx, func(r store.Reader) error {
+		if _, err := r.Sessions().Get(id); err != nil {
+			return err
+		}
+		found, err := r.Values().Get(id, key)
+		v = valueOf(found)
+		return noValue(key, err)
+	})
+}
+
+func noValue(key string, err error) error {
+	if errors.Is(err, perdure.NotFound) {
+		return fmt.Errorf("value %q: %w", key, perdure.NotFound)
+	}
+	return err
+}
+
+func valueOf(v store.Value) engine.Value {
+	stat := engine.ValueStat{Key: v.Key, Version: v.Version, CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt}
+	return engine.Value{ValueStat: stat, Text: v.Text}
+}
+
+// Set writes a value. It checks the expected value in the same commit.
+func (e hostValues) Set(
+	ctx context.Context, id perdure.SessionID, w engine.ValueWrite,
+) (set engine.Value, err error) {
+	v := store.Value{Session: id, Key: w.Key, Text: w.Text}
+	if err := v.Check(); err != nil {
+		return set, err
+	}
+	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		if _, err := tx.Sessions().Get(id); err != nil { // locks the session's row
+			return err
+		}
+		old, err := tx.Values().Get(id, w.Key)
+		missing := errors.Is(err, perdure.NotFound)
+		switch {
+		case err != nil && !missing:
+			return err
+		case w.New && !missing:
+			return fmt.Errorf("value %q: %w: it already exists", w.Key, perdure.Conflict)
+		case w.If != nil && (missing || !valueOf(old).Same(*w.If)):
+			return valueChanged(w.Key)
+		}
+		put, err := tx.Values().Put(v)
+		put.Text = w.Text
+		set = valueOf(put)
+		return err
+	})
+	if errors.Is(err, perdure.Limit) {
+		err = fmt.Errorf("%w: a session keeps at most %d values; delete one first", perdure.Limit, store.MaxKeys)
+	}
+	return set, err
+}
+
+func valueChanged(key string) error {
+	return fmt.Errorf("value %q: %w: it changed since it was read; read it again", key, perdure.Conflict)
+}
+
+// Remove removes a value. It checks the expected value in the same commit.
+func (e hostValues) Remove(ctx context.Context, id perdure.SessionID, key string, read *engine.ValueStat) error {
+	return e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		if _, err := tx.Sessions().Get(id); err != nil {
+			return err
+		}
+		old, err := tx.Values().Get(id, key)
+		if err != nil {
+			return noValue(key, err)
+		}
+		if read != nil && !valueOf(old).Same(*read) {
+			return valueChanged(key)
+		}
+		_, err = tx.Values().Remove(id, key)
+		return err
+	})
+}
+
+// secretsOf opens the secrets of a session.
+func (e *Host) secretsOf(ctx context.Context, id perdure.SessionID) (tool.Secrets, error) {
+	if err := e.checkSession(ctx, id); err != nil {
+		return nil, err
+	}
+	if ports := e.cfg.Ports(id, tool.Call{Session: id}); ports.Secrets != nil {
+		return ports.Secrets, nil
+	}
+	return nil, fmt.Errorf("secrets of %s: %w: this host stores no secrets", id, perdure.Unavailable)
+}
+
+// List lists the secrets of a session.
+func (e hostSecrets) List(ctx context.Context, id perdure.SessionID) (found []engine.Secret, err error) {
+	secrets, err := e.secretsOf(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	all, err := secrets.Secrets(ctx)
+	for _, s := range all {
+		found = append(found, engine.Secret{
+			Name: s.Name, Version: s.Version, Hosts: s.Hosts, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+		})
+	}
+	return found, err
+}
+
+// Set encrypts a value and stores it.
+func (e hostSecrets) Set(ctx context.Context, id perdure.SessionID, w engine.SecretWrite) error {
+	secrets, err := e.secretsOf(ctx, id)
+	if err != nil {
+		return err
+	}
+	return secrets.SetSecret(ctx, tool.SecretWrite{Name: w.Name, Value: w.Value, Hosts: w.Hosts})
+}
+
+// Remove removes a secret.
+func (e hostSecrets) Remove(ctx context.Context, id perdure.SessionID, name string) error {
+	secrets, err := e.secretsOf(ctx, id)
+	if err != nil {
+		return err
+	}
+	there, err := secrets.RemoveSecret(ctx, name)
+	if err == nil && !there {
+		err = fmt.Errorf("secret %q: %w", name, perdure.NotFound)
+	}
+	return err
+}
+
+// Change changes title and labels: an event and the session's row, in one commit. A change
+// without effect adds no event.
+func (e hostSessions) Change(
+	ctx context.Context, id perdure.SessionID, o engine.SessionChange,
+) (s engine.Session, err error) {
+	if err := checkChange(o); err != nil {
+		return s, fmt.Errorf("change session %s: %w", id, err)
+	}
+	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		row, err := tx.Sessions().Get(id)
+		if err != nil {
+			return err
+		}
+		if o.If != 0 && row.LastSeq != o.If {
+			return fmt.Errorf("%w: it has changed since it was read; read it again", perdure.Conflict)
+		}
+		if err := e.changeIn(tx, row, o); err != nil {
+			return err
+		}
+		if row, err = tx.Sessions().Get(id); err != nil {
+			return err
+		}
+		s, err = e.describeFull(tx.Reader(), row)
+		return err
+	})
+	if err != nil {
+		return engine.Session{}, fmt.Errorf("change session %s: %w", id, err)
+	}
+	return s, nil
+}
+
+func checkChange(o engine.SessionChange) error {
+	switch {
+	case o.Title == nil && o.Labels == nil:
+		return fmt.Errorf("%w change: give a title or labels", perdure.Invalid)
+	case o.Title != nil && (*o.Title == "" || len(*o.Title) > maxTitleBytes || !utf8.ValidString(*o.Title)):
+		return fmt.Errorf("%w: the title has %d bytes; it must have 1 to %d bytes of UTF-8",
+			perdure.Invalid, len(*o.Title), maxTitleBytes)
+	}
+	return nil
+}
+
+// changeIn records the part of a change that has an effect.
+func (e *Host) changeIn(tx store.Tx, row store.Session, o engine.SessionChange) error {
+	fact := perdure.SessionUpdated{Labels: o.Labels.Against(row.Labels)}
+	if o.Title != nil && *o.Title != row.Title {
+		fact.Title = *o.Title
+	}
+	if fact.Title == "" && len(fact.Labels) == 0 {
+		return nil
+	}
+	if err := e.append(tx, row.ID, perdure.Event{Actor: o.By, Fact: fact}); err != nil {
+		return err
+	}
+	if fact.Title != "" {
+		if err := tx.Sessions().Update(row.ID, fact.Title, row.Status); err != nil {
+			return err
+		}
+	}
+	if len(fact.Labels) == 0 {
+		return nil
+	}
+	return tx.Sessions().SetLabels(row.ID, row.Labels.With(fact.Labels))
+}

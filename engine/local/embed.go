@@ -1,0 +1,47 @@
+package local
+
+import (
+	"context"
+
+	"github.com/perdure/perdure/engine"
+	"github.com/perdure/perdure/engine/host"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// What only the embedding program may ask.
+
+// OutboundCounts returns how many outbound calls were allowed and refused, and how many of these
+// decisions the process made locally because the store did not answer (RL2). It returns the zero
+// value if the limiter is the program's own, or there is none.
+func (e *Engine) OutboundCounts() OutboundCounts { return e.host.OutboundCounts() }
+
+// Payments lists attempted payments, newest first, including those of deleted sessions and of
+// earlier wallets.
+func (e *Engine) Payments(ctx context.Context, filter store.PaymentFilter) ([]store.Payment, error) {
+	return e.host.Payments(ctx, filter)
+}
+
+// ResolvePayment records a person's resolution of a payment whose outcome is unknown. NotFound: no
+// such request. Conflict: its outcome is known, or the wallet may still answer. Unavailable: this
+// engine has no wallet.
+func (e *Engine) ResolvePayment(ctx context.Context, r PaymentResolution) (store.Payment, error) {
+	return e.host.ResolvePayment(ctx, r)
+}
+
+// Platform returns the port that lets tools administer this engine (PL1). A tool with this port may
+// do everything that it offers, so a program gives it only to tools that it trusts. baseURL is the
+// address of the runtime for people; empty: none.
+func (e *Engine) Platform(baseURL string) (tool.Platform, error) { return e.host.Platform(baseURL) }
+
+// NewHTTPWallet returns a wallet that is reached at a URL; authorization is sent in the
+// Authorization header. docs/how-to/let-tools-pay.md describes the protocol. Invalid: the URL is
+// not acceptable.
+func NewHTTPWallet(url, authorization string) (Wallet, error) {
+	return host.NewHTTPWallet(url, authorization)
+}
+
+// StartAgent creates a session of a stored agent as the tools of a platform do.
+func (e *Engine) StartAgent(ctx context.Context, o tool.SessionRequest) (engine.Session, error) {
+	return e.host.StartAgent(ctx, o)
+}
