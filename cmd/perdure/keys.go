@@ -69,7 +69,7 @@ func (k *keys) End(ctx context.Context, r api.Request) error {
 
 // urgently marks the bookkeeping of a request that stops work: it works even on a full disk (R7).
 func urgently(ctx context.Context, r api.Request) context.Context {
-	if api.StopsWork(r.Scope) {
+	if r.StopsWork {
 		return store.Urgent(ctx)
 	}
 	return ctx

@@ -13,6 +13,9 @@ const (
 	formBytes  = "application/octet-stream"
 )
 
+// anyMedia stands for any media type of a request body.
+const anyMedia = "*/*"
+
 // negotiate picks the offer that an Accept header prefers: by q value, then by how specific the
 // matching range is, then by the order of the offers. It returns "" if the header accepts none of
 // them, and the first offer if there is no header.

@@ -67,22 +67,34 @@ func newAdmissionQueues(c Admission) admissionQueues {
 	}
 }
 
+// overloadClass is the class of an operation under overload. It determines the admission queue of
+// its requests.
+type overloadClass int
+
+const (
+	ordinary  overloadClass = iota // a write, or a read, which may ask to be long-running
+	stopsWork                      // stops work or revokes a token: works under overload and on a full disk
+	takesTime                      // ends when a tool or another server answers
+	staysOpen                      // a read that is always long-running
+	isPage                         // a page of the documentation, which needs no token
+	isProbe                        // needs neither a token nor a slot, whatever the method
+)
+
 // queueOf returns the admission queue of a request; nil if the request needs no slot.
-func (g *admissionQueues) queueOf(r *http.Request, pattern string) *admissionQueue {
+func (a *API) queueOf(r *http.Request, class overloadClass) *admissionQueue {
+	g := &a.queues
 	switch {
-	case open(r.URL.Path):
+	case a.probes[r.URL.Path]:
 		return nil
-	case isManualPath(pattern):
+	case class == isPage:
 		return g.pages
+	case class == stopsWork:
+		return g.urgent
+	case class == takesTime:
+		return g.calls
 	case isWrite(r.Method):
-		switch {
-		case StopsWork(pattern):
-			return g.urgent
-		case strings.HasSuffix(pattern, "/call"), strings.HasSuffix(pattern, "/test"):
-			return g.calls
-		}
 		return g.writes
-	case isLongRunning(r):
+	case class == staysOpen, isLongRunning(r):
 		return g.open
 	}
 	return g.reads
@@ -97,24 +109,12 @@ func isWrite(method string) bool {
 	return false
 }
 
-// StopsWork reports whether a request stops work or revokes a token. Such requests are admitted
-// when the server is overloaded and when the disk is full. The argument is a router pattern or the
-// scope of an idempotency key; both end with the method and path.
-func StopsWork(request string) bool {
-	for _, end := range []string{"/cancel", ":cancel", "/interrupt", "/deny", "/pause"} {
-		if strings.HasSuffix(request, end) {
-			return true
-		}
-	}
-	return strings.Contains(request, http.MethodDelete+" /v1/tokens/")
-}
-
-// isLongRunning reports whether a request is long-running: a stream, or a request that waits for an
+// isLongRunning reports whether a read asks to be long-running: for a stream, or to wait for an
 // outcome.
 func isLongRunning(r *http.Request) bool {
 	query := r.URL.Query() // as the operations parse it, in any encoding
 	return negotiate(r.Header.Get("Accept"), formJSON, formEvents) == formEvents || query.Has("wait") || query.Has("follow") ||
-		r.URL.Path == topicsPath || strings.Contains(strings.ToLower(r.Header.Get("Prefer")), "wait")
+		strings.Contains(strings.ToLower(r.Header.Get("Prefer")), "wait")
 }
 
 // byteBudget is a budget of bytes. It is safe for concurrent use.

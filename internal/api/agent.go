@@ -69,7 +69,7 @@ func (a *API) agentOperations() {
 	}, a.deleteAgent)
 	read(a, operation{id: "list-connections", path: "/v1/connections", policy: reads, summary: "List the connections to servers whose tools agents may use, by name"}, a.listConnections)
 	write(a, operation{
-		id: "test-connection", path: "/v1/connections/{connection}/test", policy: administers, summary: "Test a connection: list the server's tools again, starting the server if necessary", errors: missing,
+		id: "test-connection", path: "/v1/connections/{connection}/test", policy: administers, class: takesTime, summary: "Test a connection: list the server's tools again, starting the server if necessary", errors: missing,
 	}, body[connectionAct]{optional: true}, func(ctx context.Context, in *ofConnection, _ connectionAct) (*oneConnection, error) {
 		c, err := a.cfg.Engine.Connections().Test(ctx, in.Name)
 		return &oneConnection{Body: c}, err

@@ -74,6 +74,7 @@ type API struct {
 	inProgress inProgressKeys
 	locks      locks
 	routes     map[string]route  // by method and path, as registered with the router
+	probes     map[string]bool   // the paths of probes
 	policies   map[string]policy // by method and path; empty: public
 
 	refusalPace     access.RateLimiter[struct{}]
@@ -108,7 +109,7 @@ func New(cfg Config) (*API, error) {
 	}
 	useProblems()
 	a := &API{
-		cfg: cfg, policies: map[string]policy{}, mux: http.NewServeMux(), cursors: newCursors(cfg.Token),
+		cfg: cfg, probes: map[string]bool{}, policies: map[string]policy{}, mux: http.NewServeMux(), cursors: newCursors(cfg.Token),
 		inProgress: inProgressKeys{keys: map[string]bool{}}, locks: locks{held: map[string]*lock{}}, routes: map[string]route{}, draining: make(chan struct{}),
 		queues: newAdmissionQueues(cfg.Admission), rate: newRate(cfg.Admission.Rate), refusalPace: newRefusalPace(),
 		eventCache: eventCache{engine: cfg.Engine, reads: make(chan struct{}, eventCacheReads), open: map[eventKey]*cachedEvent{}},

@@ -50,7 +50,7 @@ func (a *API) approvalOperations() {
 		id: "approve", path: "/v1/approvals/{id}/approve", policy: approves, summary: "Approve a call", errors: []int{http.StatusNotFound},
 	}, body[approving]{example: approving{Note: "checked with the customer"}, optional: true}, a.approve)
 	write(a, operation{
-		id: "deny", path: "/v1/approvals/{id}/deny", policy: approves, summary: "Deny a call", errors: []int{http.StatusNotFound},
+		id: "deny", path: "/v1/approvals/{id}/deny", policy: approves, class: stopsWork, summary: "Deny a call", errors: []int{http.StatusNotFound},
 	}, body[denying]{example: denying{Note: "not on a Friday"}, optional: true}, a.deny)
 }
 

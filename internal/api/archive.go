@@ -12,10 +12,8 @@ import (
 	"github.com/perdure/perdure/engine"
 )
 
-const (
-	formLines  = "application/x-ndjson"
-	importPath = "/v1/sessions/import"
-)
+// formLines is the media type of an exported session.
+const formLines = "application/x-ndjson"
 
 // newFork is the body of a fork.
 type newFork struct {
@@ -42,8 +40,8 @@ func (a *API) archiveOperations() {
 		id: "export-session", path: "/v1/sessions/{id}/export", policy: administers, summary: "Export a session with its subagents", errors: []int{http.StatusNotFound}, forms: lines,
 	}, a.exportSession)
 	writeAs(a, operation{
-		method: http.MethodPost, id: "import-session", path: importPath, policy: administers, summary: "Import a session that was exported", status: http.StatusCreated,
-		errors: []int{http.StatusTooManyRequests},
+		method: http.MethodPost, id: "import-session", path: "/v1/sessions/import", policy: administers, summary: "Import a session that was exported", status: http.StatusCreated,
+		errors: []int{http.StatusTooManyRequests}, maxBody: a.cfg.MaxArchive, media: formLines,
 	}, &huma.RequestBody{Required: true, Content: lines}, a.importSession)
 }
 

@@ -18,17 +18,8 @@ import (
 
 // readBody reads the whole body of a request and enforces the limits of media type, size and time
 // (H16, S6).
-func (a *API) readBody(out *responseWriter, r *http.Request, pattern string) error {
-	limit := a.cfg.MaxBody
-	form := formJSON
-	switch {
-	case strings.HasSuffix(pattern, "/messages"):
-		limit = a.cfg.MaxImages
-	case strings.HasSuffix(pattern, importPath):
-		limit, form = a.cfg.MaxArchive, formLines
-	case strings.HasSuffix(pattern, filesPath):
-		limit, form = a.cfg.MaxFile, ""
-	}
+func (a *API) readBody(out *responseWriter, r *http.Request, known route) error {
+	limit, media := orDefault(known.maxBody, a.cfg.MaxBody), orDefault(known.media, formJSON)
 	if r.ContentLength > limit {
 		return tooLarge(limit)
 	}
@@ -53,7 +44,7 @@ func (a *API) readBody(out *responseWriter, r *http.Request, pattern string) err
 	}
 	_ = out.control.SetReadDeadline(time.Time{})
 	if len(body) > 0 {
-		if err := mediaType(r, form); err != nil {
+		if err := checkMedia(r, media); err != nil {
 			return err
 		}
 	}
@@ -69,19 +60,21 @@ func tooLarge(limit int64) error {
 	}
 }
 
-// mediaType refuses an encoded body, and a body whose Content-Type is not form. An empty form
-// accepts any type.
-func mediaType(r *http.Request, form string) error {
+// checkMedia refuses an encoded body, and a body whose Content-Type is not the one wanted.
+func checkMedia(r *http.Request, want string) error {
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return &Problem{Status: http.StatusUnsupportedMediaType, Detail: "send the body without Content-Encoding"}
 	}
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	charset := params["charset"]
-	if form == "" && err == nil {
+	if want == anyMedia && err == nil {
 		return nil
 	}
-	if err != nil || kind != form || charset != "" && !strings.EqualFold(charset, "utf-8") {
-		return &Problem{Status: http.StatusUnsupportedMediaType, Detail: "send the body with `Content-Type: " + orDefault(form, formBytes) + "`"}
+	if want == anyMedia {
+		want = formBytes // as an example
+	}
+	if err != nil || kind != want || charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return &Problem{Status: http.StatusUnsupportedMediaType, Detail: "send the body with `Content-Type: " + want + "`"}
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ type retrying struct{}
 
 func (a *API) bulkOperations() {
 	write(a, operation{
-		id: "cancel-many-tasks", path: "/v1/tasks:cancel", policy: writes, summary: "Request the cancel of every unfinished task that matches a filter", status: http.StatusAccepted,
+		id: "cancel-many-tasks", path: "/v1/tasks:cancel", policy: writes, class: stopsWork, summary: "Request the cancel of every unfinished task that matches a filter", status: http.StatusAccepted,
 	}, body[newBulkCancel]{example: newBulkCancel{Filter: taskFilter{TaskFilter: engine.TaskFilter{Tool: "bash"}, Older: "1h"}, DryRun: true}}, a.cancelMany)
 	read(a, operation{id: "get-bulk", path: "/v1/bulks/{id}", policy: reads, summary: "Show the progress of a bulk operation", errors: []int{http.StatusNotFound}},
 		func(ctx context.Context, in *ofBulk) (*oneBulk, error) {

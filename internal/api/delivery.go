@@ -52,6 +52,7 @@ func (a *API) deliveryOperations() {
 	}, a.listTaskMessages)
 	write(a, operation{
 		id: "send-task-message", path: "/v1/tasks/{id}/messages", policy: writes, summary: "Send a message to a task", errors: missing,
+		maxBody: a.cfg.MaxImages,
 	}, body[newTaskMessage]{example: newTaskMessage{Text: "Leave out the drafts."}}, a.sendTaskMessage)
 	write(a, operation{
 		id: "answer-task", path: "/v1/tasks/{id}/input", policy: writes, summary: "Answer the question for which a task waits", errors: missing,
@@ -63,7 +64,7 @@ func (a *API) deliveryOperations() {
 		id: "drain-tasks", path: "/v1/sessions/{id}/tasks/drain", policy: writes, summary: "Drain the results of finished tasks with manual delivery, each once", errors: missing,
 	}, body[drain]{optional: true}, a.drainTasks)
 	write(a, operation{
-		id: "cancel-tasks", path: "/v1/sessions/{id}/tasks/cancel", policy: writes, summary: "Request the cancel of every unfinished background task of a session",
+		id: "cancel-tasks", path: "/v1/sessions/{id}/tasks/cancel", policy: writes, class: stopsWork, summary: "Request the cancel of every unfinished background task of a session",
 		status: http.StatusAccepted, errors: missing,
 	}, body[cancellation]{example: cancellation{Reason: "not needed any more"}, optional: true}, a.cancelTasks)
 }

@@ -23,6 +23,11 @@ type route struct {
 	checksConditions bool // the operation checks conditions itself, in its own commit
 	allowsCreateOnly bool // the operation accepts If-None-Match: *
 
+	// copies of the operation's fields
+	class       overloadClass
+	maxBody     int64
+	media       string
+	secret      bool
 	deprecation deprecation
 }
 

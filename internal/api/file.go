@@ -44,10 +44,11 @@ func (a *API) fileOperations() {
 	read(a, operation{id: "get-file", path: filesPath, policy: reads, summary: "Read the bytes of a file", errors: append(missing, http.StatusConflict), forms: bytesOf}, a.getFile)
 	writeAs(a, operation{
 		id: "write-file", path: filesPath, policy: writes, summary: "Write a file", errors: append(missing, http.StatusPreconditionRequired, http.StatusTooManyRequests),
-		route: route{checksConditions: true, bodyIsResource: true},
+		route: route{checksConditions: true, bodyIsResource: true}, maxBody: a.cfg.MaxFile, media: anyMedia,
 	}, &huma.RequestBody{Content: bytesOf}, a.writeFile)
 	erase(a, operation{
 		id: "delete-file", path: filesPath, policy: writes, summary: "Delete a file or a directory", errors: missing, route: route{checksConditions: true},
+		maxBody: a.cfg.MaxFile, media: anyMedia,
 	}, a.deleteFile)
 	write(a, operation{id: "move-file", path: "/v1/sessions/{id}/files:move", policy: writes, summary: "Move a file, or a directory and everything below it", errors: missing},
 		body[engine.FileMove]{example: engine.FileMove{From: "/notes/today.md", To: "/notes/old.md"}}, a.moveFile)

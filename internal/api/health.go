@@ -39,17 +39,17 @@ type readiness struct {
 }
 
 func (a *API) healthOperations() {
-	read(a, operation{id: "health", path: "/healthz", summary: "Check whether the process is alive", open: true},
+	read(a, operation{id: "health", path: "/healthz", summary: "Check whether the process is alive", open: true, class: isProbe},
 		func(context.Context, *struct{}) (*health, error) {
 			out := &health{}
 			out.Body.Status = "ok"
 			return out, nil
 		})
-	read(a, operation{id: "readiness", path: "/readyz", summary: "Check whether the server is ready to serve requests", open: true}, a.readiness)
+	read(a, operation{id: "readiness", path: "/readyz", summary: "Check whether the server is ready to serve requests", open: true, class: isProbe}, a.readiness)
 	item := a.huma.OpenAPI().Paths["/readyz"].Get
 	item.Responses["503"] = &huma.Response{Description: "The server is draining, or a check failed.", Content: item.Responses["200"].Content}
 	read(a, operation{
-		id: "openapi", path: "/openapi.json", summary: "This document", open: true,
+		id: "openapi", path: "/openapi.json", summary: "This document", open: true, class: isProbe,
 		forms: map[string]*huma.MediaType{formJSON: {Schema: &huma.Schema{Type: huma.TypeObject}}},
 	}, a.openAPI)
 	read(a, operation{

@@ -32,6 +32,7 @@ type Keys interface {
 type Request struct {
 	Scope, Key  string   // Scope consists of principal, method and path
 	Hash        string   // of the body, in hex
+	StopsWork   bool     // its operation stops work or revokes a token: it is recorded even on a full disk
 	Seed        [32]byte // the ids of resources created by the request are derived from it
 	At          time.Time
 	Status      int // 0: no response yet
@@ -79,12 +80,13 @@ func (w *inProgressKeys) remove(key string) {
 // once runs a write. A write with an idempotency key runs once (H4): a repeated request gets the
 // first response, byte for byte.
 func (a *API) once(w http.ResponseWriter, r *http.Request, pattern string, do func(http.ResponseWriter)) error {
+	operation := a.routes[pattern]
 	key, named, err := idempotencyKey(r)
 	if err != nil {
 		return err
 	}
 	if !named {
-		if known := a.routes[pattern]; known.returnsResource || known.bodyIsResource {
+		if operation.returnsResource || operation.bodyIsResource {
 			answer := requestRecord(w, do)
 			a.tagAnswer(w, r, pattern, answer)
 			writeStored(w, answer)
@@ -102,7 +104,10 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, pattern string, do fu
 		return &Problem{Status: http.StatusConflict, Detail: "a request with this idempotency key is in progress; retry to get its response"}
 	}
 	defer a.inProgress.remove(scope + "\x00" + key)
-	asked := Request{Scope: scope, Key: key, Hash: requestHash(r, pattern, req.body), Seed: req.seed, At: req.at.UTC().Truncate(time.Microsecond)}
+	asked := Request{
+		Scope: scope, Key: key, Hash: requestHash(r, operation.secret, req.body), Seed: req.seed, At: req.at.UTC().Truncate(time.Microsecond),
+		StopsWork: operation.class == stopsWork,
+	}
 	known, err := a.cfg.Keys.Begin(r.Context(), asked)
 	if err != nil {
 		return fmt.Errorf("record the idempotency key: %w", err)
@@ -116,7 +121,7 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, pattern string, do fu
 	}
 	req.hasKey, req.repeated, req.seed, req.at = true, known.Seed != asked.Seed, known.Seed, known.At
 	answer := requestRecord(w, do)
-	answer.Scope, answer.Key, answer.Hash, answer.Seed, answer.At = asked.Scope, asked.Key, asked.Hash, known.Seed, known.At
+	answer.Scope, answer.Key, answer.Hash, answer.StopsWork, answer.Seed, answer.At = asked.Scope, asked.Key, asked.Hash, asked.StopsWork, known.Seed, known.At
 	if !req.secret {
 		a.storeResponse(r.Context(), answer)
 	}
@@ -134,12 +139,12 @@ func requestRecord(w http.ResponseWriter, do func(http.ResponseWriter)) Request 
 
 // requestHash identifies a request sent under a key. For a request that contains a secret, the hash
 // is shortened: long enough to tell two requests apart, too short to find the secret by guessing.
-func requestHash(r *http.Request, pattern string, body []byte) string {
+func requestHash(r *http.Request, secret bool, body []byte) string {
 	if r.URL.RawQuery != "" {
 		body = append([]byte(r.URL.RawQuery+"\n"), body...)
 	}
 	sum := hash(body)
-	if strings.Contains(pattern, "/secrets/") {
+	if secret {
 		return sum[:4]
 	}
 	return sum

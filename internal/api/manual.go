@@ -21,11 +21,6 @@ const (
 // problemsPage explains the kinds of problems. A problem code is an anchor on it.
 const problemsPage = manualPath + "/reference/problems#"
 
-// isManualPath reports whether a router pattern belongs to the documentation, which is public.
-func isManualPath(pattern string) bool {
-	return pattern == "GET "+manualPath || pattern == "GET "+pagesPath || pattern == "GET "+listPath
-}
-
 // pageQuery is the path of a page of the documentation.
 type pageQuery struct {
 	Path string `path:"path" doc:"The path of a page below docs in the repository. With the suffix .md the response is the Markdown source." example:"concepts"`
@@ -34,15 +29,15 @@ type pageQuery struct {
 func (a *API) manualOperations() {
 	text := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
 	read(a, operation{
-		id: "documents", path: manualPath, summary: "The documentation of this version", open: true,
+		id: "documents", path: manualPath, summary: "The documentation of this version", open: true, class: isPage,
 		errors: []int{http.StatusServiceUnavailable}, forms: map[string]*huma.MediaType{"text/html": text},
 	}, func(ctx context.Context, _ *struct{}) (*streamed, error) { return a.manual(ctx) })
 	read(a, operation{
-		id: "document", path: pagesPath, summary: "A page of the documentation, as HTML or Markdown", open: true,
+		id: "document", path: pagesPath, summary: "A page of the documentation, as HTML or Markdown", open: true, class: isPage,
 		errors: []int{http.StatusNotFound, http.StatusServiceUnavailable}, forms: map[string]*huma.MediaType{"text/html": text, "text/markdown": text},
 	}, func(ctx context.Context, _ *pageQuery) (*streamed, error) { return a.manual(ctx) })
 	read(a, operation{
-		id: "document-list", path: listPath, summary: "An index of the documentation for programs", open: true,
+		id: "document-list", path: listPath, summary: "An index of the documentation for programs", open: true, class: isPage,
 		errors: []int{http.StatusServiceUnavailable}, forms: map[string]*huma.MediaType{"text/plain": text},
 	}, func(ctx context.Context, _ *struct{}) (*streamed, error) { return a.manual(ctx) })
 }

@@ -25,7 +25,7 @@ func (a *API) answerMCP(out *responseWriter, r *http.Request) error {
 	}
 	g, lasting := a.queues.open, r.Method == http.MethodGet
 	if r.Method == http.MethodPost {
-		if err := a.readBody(out, r, mcpPath); err != nil {
+		if err := a.readBody(out, r, route{}); err != nil {
 			return err
 		}
 		g, lasting = a.queues.queueOfMCP(requestOf(r.Context()).body)

@@ -52,7 +52,7 @@ func (a *API) messageOperations() {
 	example := newMessage{Content: []newPart{{Type: perdure.PartText, Text: "What can you do?"}}}
 	write(a, operation{
 		id: "send-message", path: "/v1/sessions/{id}/messages", policy: writes, summary: "Send a message",
-		status: http.StatusAccepted, errors: []int{http.StatusNotFound},
+		status: http.StatusAccepted, errors: []int{http.StatusNotFound}, maxBody: a.cfg.MaxImages,
 	}, body[newMessage]{example: example}, a.sendMessage)
 	read(a, operation{
 		id: "list-messages", path: "/v1/sessions/{id}/messages", policy: reads, summary: "List the messages of a session", errors: []int{http.StatusNotFound},

@@ -25,6 +25,10 @@ type operation struct {
 	errors           []int  // statuses in addition to those of every operation
 	open             bool   // public: no token is required
 	policy           policy // the scope that the token must have
+	class            overloadClass
+	maxBody          int64  // bytes of the request body; 0: Config.MaxBody
+	media            string // media type of the request body; empty: JSON
+	secret           bool   // the request contains a secret, or names one
 	// Media types on success, unless it is JSON of the output type only.
 	forms       map[string]*huma.MediaType
 	route       route
@@ -181,7 +185,10 @@ func register[I, O any](a *API, o operation, do func(context.Context, *I) (*O, e
 		}
 	}
 	o.route.tagged = o.method == http.MethodGet && o.forms == nil && !o.open
-	o.route.deprecation = o.deprecation
+	o.route.class, o.route.maxBody, o.route.media, o.route.secret, o.route.deprecation = o.class, o.maxBody, o.media, o.secret, o.deprecation
+	if o.class == isProbe {
+		a.probes[o.path] = true
+	}
 	a.routes[o.method+" "+o.path] = o.route
 	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := do(ctx, in)

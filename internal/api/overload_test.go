@@ -3,6 +3,9 @@ package api_test
 import (
 	"context"
 	"net/http"
+	"regexp"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -90,17 +93,72 @@ func TestR23Calls(t *testing.T) {
 	}
 }
 
-// TestStopsWork names what gets through a full server, and on a full disk.
+// recordedKeys are keys that record which requests stop work. Begin waits with the key "held".
+type recordedKeys struct {
+	slowKeys
+	mu        sync.Mutex
+	stopsWork map[string]bool // guarded by mu; by key
+}
+
+func (k *recordedKeys) Begin(ctx context.Context, r api.Request) (api.Request, error) {
+	if r.Key == "held" {
+		return k.slowKeys.Begin(ctx, r)
+	}
+	k.mu.Lock()
+	k.stopsWork[r.Key] = r.StopsWork
+	k.mu.Unlock()
+	return k.Keys.Begin(ctx, r)
+}
+
+// TestStopsWork sends every operation that changes something to a server whose slots for writes are
+// taken. What stops work gets through, and the record of its key says so, so that it works on a
+// full disk, too.
 func TestStopsWork(t *testing.T) {
 	t.Parallel()
-	for request, want := range map[string]bool{
-		"POST /v1/tasks/{id}/cancel": true, "token_1 POST /v1/tasks:cancel": true, "POST /v1/sessions/{id}/interrupt": true,
-		"POST /v1/sessions/{id}/pause": true, "POST /v1/sessions/{id}/resume": false,
-		"POST /v1/approvals/{id}/deny": true, "POST /v1/schedules/{id}/pause": true, "token_1 DELETE /v1/tokens/token_2": true, "DELETE /v1/tokens/{token}": true,
-		"POST /v1/sessions": false, "POST /v1/approvals/{id}/approve": false, "DELETE /v1/sessions/{id}": false, "GET /v1/tokens/{token}": false,
-	} {
-		if got := api.StopsWork(request); got != want {
-			t.Errorf("%s: got %t, want %t", request, got, want)
+	k := &recordedKeys{slowKeys: slowKeys{begun: make(chan struct{}, 1), gate: make(chan struct{})}, stopsWork: map[string]bool{}}
+	r := newRig(t, func(c *api.Config) {
+		k.Keys, c.Keys = c.Keys, k
+		c.Admission = api.Admission{Writes: 1, Waiting: 1, Patience: 1 << 40}
+	})
+	answers := make(chan reply, 3)
+	create := func(key string) {
+		answers <- r.do(given(post("/v1/sessions", `{"agent":{}}`), "Idempotency-Key", key))
+	}
+	go create("held")
+	<-k.begun
+	go create("a") // one of these two waits, and the other one is refused
+	go create("b")
+	r.refusal(<-answers, 503, "overloaded")
+	wants := map[string]string{
+		"cancel-task": "urgent", "cancel-tasks": "urgent", "cancel-many-tasks": "urgent", "interrupt-session": "urgent", "pause-session": "urgent",
+		"deny": "urgent", "pause-schedule": "urgent", "revoke-token": "urgent",
+		"call-tool": "calls", "test-connection": "calls", "test-webhook": "calls",
+	}
+
+	s, _ := r.document()
+	s.each(func(method, path string, op operation) {
+		if method == "get" {
+			return
+		}
+		q := ask{method: strings.ToUpper(method), path: regexp.MustCompile(`\{\w+\}`).ReplaceAllString(path, "x")}
+		if op.RequestBody != nil {
+			q.body = string(op.RequestBody.Content["application/json"].Example)
+		}
+		got := r.do(given(q, "Idempotency-Key", op.ID))
+		stopsWork, begun := k.stopsWork[op.ID]
+		if queue := wants[op.ID]; begun != (queue != "") || stopsWork != (queue == "urgent") || (got.status == 503) != (queue == "") {
+			t.Errorf("%s: got %d, begun %t, stops work %t, want the queue %q", op.ID, got.status, begun, stopsWork, queue)
+		}
+		delete(wants, op.ID)
+	})
+
+	if len(wants) > 0 {
+		t.Errorf("the document lacks %v", wants)
+	}
+	close(k.gate)
+	for range 2 {
+		if got := <-answers; got.status != 201 {
+			t.Errorf("got %d %s", got.status, got.body)
 		}
 	}
 }

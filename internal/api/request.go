@@ -109,8 +109,9 @@ func (a *API) answer(out *responseWriter, r *http.Request, req *request) error {
 		return err
 	}
 	route, pattern := a.mux.Handler(r)
-	a.routes[pattern].deprecation.setHeaders(out.Header())
-	g, mcp := a.queues.queueOf(r, pattern), r.URL.Path == mcpPath && a.cfg.MCP != nil
+	known := a.routes[pattern]
+	known.deprecation.setHeaders(out.Header())
+	g, mcp := a.queueOf(r, known.class), r.URL.Path == mcpPath && a.cfg.MCP != nil
 	if mcp {
 		g = nil // determined by its body
 	}
@@ -151,7 +152,7 @@ func (a *API) answer(out *responseWriter, r *http.Request, req *request) error {
 			return err
 		}
 		req.cleanups = append(req.cleanups, g.release)
-		if a.routes[pattern].tagged {
+		if known.tagged {
 			a.showTagged(out, r)
 		} else {
 			a.mux.ServeHTTP(out, r)
@@ -165,7 +166,7 @@ func (a *API) answer(out *responseWriter, r *http.Request, req *request) error {
 		a.countRefusal(r.Context(), g.name)
 		return g.refusal()
 	}
-	if err := a.readBody(out, r, pattern); err != nil {
+	if err := a.readBody(out, r, known); err != nil {
 		return err
 	}
 	if err := a.admit(r.Context(), g); err != nil {
@@ -195,7 +196,7 @@ func (a *API) checkHeaderLimits(r *http.Request) error {
 
 // serveUnrouted answers a request without a route; the router's own response is plain text (H3).
 func (a *API) serveUnrouted(out *responseWriter, r *http.Request, route http.Handler, pattern string) error {
-	if isManualPath(pattern) && a.cfg.Manual != nil && r.URL.Path == manualPath+"/" {
+	if a.routes[pattern].class == isPage && a.cfg.Manual != nil && r.URL.Path == manualPath+"/" {
 		a.cfg.Manual.ServeHTTP(out, r) // signedBy redirects to the path without the slash
 		return nil
 	}

@@ -85,7 +85,7 @@ func (a *API) scheduleOperations() {
 	read(a, operation{id: "list-fires", path: "/v1/schedules/{id}/fires", policy: reads, summary: "List past fires with their outcomes, latest first", errors: missing}, a.listFires)
 	write(a, operation{id: "trigger-schedule", path: "/v1/schedules/{id}/trigger", policy: writes, summary: "Fire now, without changing the next fires", errors: missing},
 		body[scheduleAct]{optional: true}, a.triggerSchedule)
-	write(a, operation{id: "pause-schedule", path: "/v1/schedules/{id}/pause", policy: writes, summary: "Pause a schedule until it is resumed", errors: missing},
+	write(a, operation{id: "pause-schedule", path: "/v1/schedules/{id}/pause", policy: writes, class: stopsWork, summary: "Pause a schedule until it is resumed", errors: missing},
 		body[pausing]{example: pausing{Reason: "holidays"}, optional: true}, func(ctx context.Context, in *OfSchedule, b pausing) (*oneSchedule, error) {
 			return scheduleResponse(a.cfg.Engine.Schedules().Pause(ctx, in.ID, requestOf(ctx).actor, b.Reason))
 		})

@@ -76,11 +76,11 @@ func (a *API) sessionOperations() {
 		errors: []int{http.StatusNotFound},
 	}, a.deleteSession)
 	write(a, operation{
-		id: "interrupt-session", path: "/v1/sessions/{id}/interrupt", policy: writes, summary: "Interrupt the running turn",
+		id: "interrupt-session", path: "/v1/sessions/{id}/interrupt", policy: writes, class: stopsWork, summary: "Interrupt the running turn",
 		status: http.StatusAccepted, errors: []int{http.StatusNotFound},
 	}, body[interruption]{example: interruption{Reason: "a better idea"}, optional: true}, a.interruptSession)
 	write(a, operation{
-		id: "pause-session", path: "/v1/sessions/{id}/pause", policy: writes, summary: "Pause a session: nothing new starts until it is resumed", errors: []int{http.StatusNotFound},
+		id: "pause-session", path: "/v1/sessions/{id}/pause", policy: writes, class: stopsWork, summary: "Pause a session: nothing new starts until it is resumed", errors: []int{http.StatusNotFound},
 	}, body[interruption]{example: interruption{Reason: "let me look first"}, optional: true}, a.pauseSession)
 	write(a, operation{
 		id: "resume-session", path: "/v1/sessions/{id}/resume", policy: approves, summary: "Resume a session that was paused by a person or stopped by a budget", errors: []int{http.StatusNotFound},

@@ -31,7 +31,7 @@ func (a *API) taskOperations() {
 		id: "get-task", path: "/v1/tasks/{id}", policy: reads, summary: "Show a task, or wait until it has ended or awaits input", errors: []int{http.StatusNotFound},
 	}, a.getTask)
 	write(a, operation{
-		id: "cancel-task", path: "/v1/tasks/{id}/cancel", policy: writes, summary: "Request the cancel of a task", status: http.StatusAccepted, errors: []int{http.StatusNotFound},
+		id: "cancel-task", path: "/v1/tasks/{id}/cancel", policy: writes, class: stopsWork, summary: "Request the cancel of a task", status: http.StatusAccepted, errors: []int{http.StatusNotFound},
 	}, body[cancellation]{example: cancellation{Reason: "not needed any more"}, optional: true}, a.cancelTask)
 	write(a, operation{
 		id: "resolve-task", path: "/v1/tasks/{id}/resolve", policy: approves, summary: "Resolve a task whose outcome is unknown", errors: []int{http.StatusNotFound},

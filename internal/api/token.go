@@ -37,7 +37,7 @@ func (a *API) tokenOperations() {
 	}, body[newToken]{example: newToken{Name: "nightly reports", Scopes: []string{engine.ScopeRead, engine.ScopeWrite}}}, a.createToken)
 	read(a, operation{id: "list-tokens", path: "/v1/tokens", policy: administers, summary: "List tokens without their secrets, in the order in which they were created"}, a.listTokens)
 	erase(a, operation{
-		id: "revoke-token", path: "/v1/tokens/{token}", policy: administers, summary: "Revoke a token permanently; its running requests end within a second",
+		id: "revoke-token", path: "/v1/tokens/{token}", policy: administers, class: stopsWork, summary: "Revoke a token permanently; its running requests end within a second",
 		errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *OfToken) (*oneToken, error) {
 		t, err := a.cfg.Engine.Tokens().Revoke(ctx, in.ID, requestOf(ctx).actor)

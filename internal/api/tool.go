@@ -36,7 +36,7 @@ func (a *API) toolOperations() {
 		return &oneTool{Body: t}, err
 	})
 	write(a, operation{
-		id: "call-tool", path: "/v1/tools/{name}/call", policy: writes, summary: "Call a pure or idempotent tool outside any session", errors: []int{http.StatusNotFound},
+		id: "call-tool", path: "/v1/tools/{name}/call", policy: writes, class: takesTime, summary: "Call a pure or idempotent tool outside any session", errors: []int{http.StatusNotFound},
 	}, body[directCall]{example: directCall{Args: json.RawMessage(`{}`)}}, a.callTool)
 	a.payloads()
 }

@@ -13,8 +13,6 @@ import (
 	"github.com/perdure/perdure"
 )
 
-const topicsPath = "/v1/events"
-
 // maxTopics is how many topics one stream may have.
 const maxTopics = 50
 
@@ -29,7 +27,7 @@ type topicQuery struct {
 
 func (a *API) topicOperations() {
 	read(a, operation{
-		id: "follow-topics", path: topicsPath, policy: reads, summary: "Follow sessions and lists in one stream",
+		id: "follow-topics", path: "/v1/events", policy: reads, class: staysOpen, summary: "Follow sessions and lists in one stream",
 		errors: []int{http.StatusNotFound},
 		forms: map[string]*huma.MediaType{formEvents: {Schema: &huma.Schema{
 			Type: huma.TypeString, Description: "Server-Sent Events: id is a position in all topics, event the type, data {topic, data}.",

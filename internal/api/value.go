@@ -55,11 +55,11 @@ func (a *API) valueOperations() {
 		id: "list-secrets", path: "/v1/sessions/{id}/secrets", policy: reads, summary: "List the names of a session's secrets", errors: missing,
 	}, a.listSecrets)
 	replace(a, operation{
-		id: "set-secret", path: "/v1/sessions/{id}/secrets/{name}", policy: writes, summary: "Set a secret", status: http.StatusNoContent,
+		id: "set-secret", path: "/v1/sessions/{id}/secrets/{name}", policy: writes, secret: true, summary: "Set a secret", status: http.StatusNoContent,
 		errors: append(missing, http.StatusTooManyRequests),
 	}, body[newSecret]{example: newSecret{Value: "correct horse", Hosts: []string{"smtp.example.org"}}}, a.setSecret)
 	erase(a, operation{
-		id: "delete-secret", path: "/v1/sessions/{id}/secrets/{name}", policy: writes, summary: "Delete a secret", errors: missing,
+		id: "delete-secret", path: "/v1/sessions/{id}/secrets/{name}", policy: writes, secret: true, summary: "Delete a secret", errors: missing,
 	}, func(ctx context.Context, in *OfSecret) (*nothing, error) {
 		return goneIfRepeated(ctx, a.cfg.Engine.Secrets().Remove(ctx, in.ID, in.Name))
 	})

@@ -95,7 +95,7 @@ func (a *API) webhookOperations() {
 	write(a, operation{
 		id: "rotate-webhook", path: "/v1/webhooks/{id}/rotate", policy: administers, summary: "Replace the secret of a webhook; the previous one remains valid for signing for a day", errors: missing,
 	}, body[webhookAct]{optional: true}, a.rotateWebhook)
-	write(a, operation{id: "test-webhook", path: "/v1/webhooks/{id}/test", policy: administers, summary: "Send one ping to a webhook", status: http.StatusAccepted, errors: missing},
+	write(a, operation{id: "test-webhook", path: "/v1/webhooks/{id}/test", policy: administers, class: takesTime, summary: "Send one ping to a webhook", status: http.StatusAccepted, errors: missing},
 		body[webhookAct]{optional: true}, func(ctx context.Context, in *OfWebhook, _ webhookAct) (*oneHookDelivery, error) {
 			d, err := a.cfg.Engine.Webhooks().Test(ctx, in.ID)
 			return &oneHookDelivery{Body: d}, err
