@@ -70,7 +70,7 @@ type API struct {
 	listFeeds  sources[listFeedKey, *listFeed]
 	queues     admissionQueues
 	rate       *rate
-	chunks     sync.Pool // see line
+	buffers    sync.Pool // of *chunkBuffer
 	inProgress inProgressKeys
 	locks      locks
 	routes     map[string]route  // by method and path, as registered with the router
@@ -111,7 +111,7 @@ func New(cfg Config) (*API, error) {
 	a := &API{
 		cfg: cfg, probes: map[string]bool{}, policies: map[string]policy{}, mux: http.NewServeMux(), cursors: newCursors(cfg.Token),
 		inProgress: inProgressKeys{keys: map[string]bool{}}, locks: locks{held: map[string]*lock{}}, routes: map[string]route{}, draining: make(chan struct{}),
-		queues: newAdmissionQueues(cfg.Admission), rate: newRate(cfg.Admission.Rate), refusalPace: newRefusalPace(),
+		queues: newAdmissionQueues(cfg.Admission), rate: newRate(cfg.Admission.Rate), buffers: sync.Pool{New: newChunkBuffer}, refusalPace: newRefusalPace(),
 		eventCache: eventCache{engine: cfg.Engine, reads: make(chan struct{}, eventCacheReads), open: map[eventKey]*cachedEvent{}},
 	}
 	a.huma = humago.New(a.mux, document(cfg.Version))

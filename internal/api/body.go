@@ -24,10 +24,11 @@ func (a *API) readBody(out *responseWriter, r *http.Request, known route) error 
 		return tooLarge(limit)
 	}
 	_ = out.control.SetReadDeadline(time.Now().Add(a.cfg.ReadTimeout)) // ignored by writers without deadlines
-	taking := &meteredBody{body: io.LimitReader(r.Body, limit+1), budget: a.queues.bodies}
+	taking := &meteredBody{body: http.MaxBytesReader(out.ResponseWriter, r.Body, limit), budget: a.queues.bodies}
 	body, err := io.ReadAll(taking)
 	requestOf(r.Context()).reservedBytes = taking.reserved
 	var late net.Error
+	var large *http.MaxBytesError
 	switch {
 	case errors.Is(err, errNoBudget):
 		a.countRefusal(r.Context(), "bodies")
@@ -35,12 +36,11 @@ func (a *API) readBody(out *responseWriter, r *http.Request, known route) error 
 	case errors.As(err, &late) && late.Timeout():
 		out.Header().Set("Connection", "close")
 		return &Problem{Status: http.StatusRequestTimeout, Detail: fmt.Sprintf("the body was not received within %s", a.cfg.ReadTimeout)}
+	case errors.As(err, &large):
+		return tooLarge(limit)
 	case err != nil:
 		out.Header().Set("Connection", "close")
 		return &Problem{Status: http.StatusBadRequest, Detail: "the connection ended before the whole body was received"}
-	case int64(len(body)) > limit:
-		out.Header().Set("Connection", "close")
-		return tooLarge(limit)
 	}
 	_ = out.control.SetReadDeadline(time.Time{})
 	if len(body) > 0 {

@@ -1,13 +1,14 @@
 package api
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
-	"strconv"
 
 	"github.com/google/uuid"
 )
@@ -61,15 +62,11 @@ func (o *limitedConn) Write(text []byte) (int, error) {
 
 // earlyRefusalStatus returns the status of a refusal written by net/http, or 0 if text is none.
 func earlyRefusalStatus(text []byte) int {
-	rest, ok := bytes.CutPrefix(text, []byte("HTTP/1.1 "))
-	if !ok || len(rest) < 4 || rest[3] != ' ' {
+	res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(text)), nil)
+	if err != nil || res.StatusCode < http.StatusBadRequest {
 		return 0
 	}
-	status, err := strconv.Atoi(string(rest[:3]))
-	if err != nil || status < http.StatusBadRequest {
-		return 0
-	}
-	return status
+	return res.StatusCode
 }
 
 // earlyProblem returns a complete response, after which the connection is closed.
@@ -98,13 +95,14 @@ func (p *Problem) httpResponse() []byte {
 	if err != nil { // a Problem always encodes
 		body = nil
 	}
-	var out bytes.Buffer
-	fmt.Fprintf(&out, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nX-Request-Id: %s\r\nConnection: close\r\nContent-Length: %d\r\n",
-		p.Status, http.StatusText(p.Status), p.ContentType(""), p.RequestID, len(body))
-	if p.Retryable {
-		out.WriteString("Retry-After: 1\r\n")
+	res := &http.Response{
+		StatusCode: p.Status, ProtoMajor: 1, ProtoMinor: 1, Close: true, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)),
+		Header: http.Header{"Content-Type": {p.ContentType("")}, "X-Request-Id": {p.RequestID}},
 	}
-	out.WriteString("\r\n")
-	out.Write(body)
+	if p.Retryable {
+		res.Header.Set("Retry-After", "1")
+	}
+	var out bytes.Buffer
+	_ = res.Write(&out) // a buffer does not fail
 	return out.Bytes()
 }

@@ -70,7 +70,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out.Header().Set("X-Request-Id", req.id)
 	out.Header().Set("X-Content-Type-Options", "nosniff")
 	out.Header().Set("Cache-Control", "no-store")
-	finish := func(r *http.Request, out *responseWriter, panicked any) (cut bool) {
+	finish := func(r *http.Request, panicked any) (cut bool) {
 		for _, leave := range slices.Backward(req.cleanups) {
 			leave()
 		}
@@ -81,7 +81,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	taken := false
 	defer func() {
-		if panicked := recover(); !taken && finish(r, out, panicked) {
+		if panicked := recover(); !taken && finish(r, panicked) {
 			panic(http.ErrAbortHandler)
 		}
 	}()
@@ -92,15 +92,16 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if req.rest == nil {
 		return
 	}
-	l := a.hijack(out, r, req)
-	if l == nil {
-		req.rest(&stream{out: out})
+	rest := func() { req.rest(&stream{out: out}) }
+	conn := a.hijack(out, r, req)
+	if conn == nil {
+		rest()
 		return
 	}
 	taken = true
 	short := summaryRequest(r)
 	// The connection is closed only when serveRest returns.
-	go a.serveRest(l, req, func(out *responseWriter, panicked any) bool { return finish(short, out, panicked) })
+	go conn.serveRest(rest, func(panicked any) bool { return finish(short, panicked) })
 }
 
 // answer checks a request and passes it to its operation.

@@ -23,7 +23,7 @@ type stream struct {
 func openStream(c huma.Context, form string) {
 	c.SetHeader("Content-Type", form)
 	c.SetHeader("X-Accel-Buffering", "no") // disables buffering in proxies such as nginx
-	c.SetHeader("Connection", "close")     // see line
+	c.SetHeader("Connection", "close")     // see hijackedConn
 	c.SetStatus(http.StatusOK)
 }
 
