@@ -27,16 +27,20 @@ type hijackedConn struct {
 
 var _ http.ResponseWriter = (*hijackedConn)(nil)
 
-// chunkBuffer collects text until a flush. After a failed write it sends nothing more.
+// chunkBuffer collects text until a flush, which sends it as one chunk. After a failed write it
+// sends nothing more.
 type chunkBuffer struct {
-	*bufio.Writer
-	chunks io.WriteCloser // writes text as chunks into the buffer
+	*bufio.Writer                // the text
+	chunks        io.WriteCloser // writes chunks to wire
+	wire          *bufio.Writer  // the connection: a chunk and its length are one write
 }
 
 // newChunkBuffer is for sync.Pool.New.
 func newChunkBuffer() any {
-	out := bufio.NewWriterSize(nil, 8<<10)
-	return &chunkBuffer{Writer: out, chunks: httputil.NewChunkedWriter(out)}
+	const size = 8 << 10
+	wire := bufio.NewWriterSize(nil, size+len("0000\r\n\r\n"))
+	chunks := httputil.NewChunkedWriter(wire)
+	return &chunkBuffer{Writer: bufio.NewWriterSize(chunks, size), chunks: chunks, wire: wire}
 }
 
 // Header returns an empty header: the real one has already been sent.
@@ -49,19 +53,17 @@ func (c *hijackedConn) WriteHeader(int) {}
 func (c *hijackedConn) buffer() *chunkBuffer {
 	if c.pending == nil {
 		c.pending, _ = c.buffers.Get().(*chunkBuffer)
-		c.pending.Reset(c.Conn)
+		c.pending.wire.Reset(c.Conn)
+		if c.pending.Reset(c.pending.chunks); !c.chunked {
+			c.pending.Reset(c.pending.wire)
+		}
 	}
 	return c.pending
 }
 
 // Write buffers text until a flush. A long text is sent directly, because all followers share it.
 func (c *hijackedConn) Write(text []byte) (n int, err error) {
-	if b := c.buffer(); c.chunked {
-		n, err = b.chunks.Write(text)
-	} else {
-		n, err = b.Write(text)
-	}
-	if err != nil {
+	if n, err = c.buffer().Write(text); err != nil {
 		c.cancel(err)
 	}
 	return n, err
@@ -72,11 +74,15 @@ func (c *hijackedConn) FlushError() error {
 	if c.pending == nil {
 		return nil
 	}
-	if err := c.pending.Flush(); err != nil {
+	err := c.pending.Flush()
+	if err == nil {
+		err = c.pending.wire.Flush()
+	}
+	if err != nil {
 		c.cancel(err)
 		return err
 	}
-	c.pending.Reset(nil)
+	c.pending.wire.Reset(nil)
 	c.buffers.Put(c.pending)
 	c.pending = nil
 	return nil
@@ -84,10 +90,12 @@ func (c *hijackedConn) FlushError() error {
 
 // end completes the response.
 func (c *hijackedConn) end() {
-	if b := c.buffer(); c.chunked {
-		_ = b.chunks.Close() // FlushError returns the error, too
-		_, _ = b.WriteString("\r\n")
+	if err := c.FlushError(); err != nil || !c.chunked {
+		return
 	}
+	b := c.buffer()
+	_ = b.chunks.Close()
+	_, _ = b.wire.WriteString("\r\n")
 	_ = c.FlushError() // the client may be gone
 }
 
