@@ -3,9 +3,11 @@ package access
 import (
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
-// maxKeys is the number of keys that a Pace remembers.
+// maxKeys is the number of keys that a RateLimiter remembers.
 const maxKeys = 4096
 
 // RateLimiter is a rate limiter with one token bucket per key: Burst actions at once, and then one
@@ -15,43 +17,27 @@ type RateLimiter[K comparable] struct {
 	Every time.Duration // the time after which one more action is allowed
 
 	mu sync.Mutex
-	by map[K]time.Time // guarded by mu; when everything counted for a key has expired
+	by map[K]*rate.Limiter // guarded by mu, so that nobody reserves before a canceled reservation is undone
 }
 
 // Wait returns how long a key has to wait for its next action; 0: not at all.
 func (p *RateLimiter[K]) Wait(key K, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.wait(key, now)
-}
-
-func (p *RateLimiter[K]) wait(key K, now time.Time) time.Duration {
-	until, counted := p.by[key]
-	if !counted {
+	bucket, known := p.by[key]
+	if !known {
 		return 0
 	}
-	return max(until.Sub(now)-time.Duration(max(p.Burst, 1)-1)*p.Every, 0)
+	next := bucket.ReserveN(now, 1)
+	defer next.CancelAt(now)
+	return next.DelayFrom(now)
 }
 
 // Count counts one action, whether it was allowed or not.
 func (p *RateLimiter[K]) Count(key K, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.count(key, now)
-}
-
-func (p *RateLimiter[K]) count(key K, now time.Time) {
-	if p.by == nil {
-		p.by = map[K]time.Time{}
-	}
-	if _, known := p.by[key]; !known && len(p.by) >= maxKeys {
-		p.evictKeys(now)
-	}
-	until := p.by[key]
-	if until.Before(now) {
-		until = now
-	}
-	p.by[key] = until.Add(p.Every)
+	p.bucket(key, now).ReserveN(now, 1)
 }
 
 // Allow counts one action if it is allowed now; wait is then 0, and left is the number of further
@@ -59,11 +45,13 @@ func (p *RateLimiter[K]) count(key K, now time.Time) {
 func (p *RateLimiter[K]) Allow(key K, now time.Time) (wait time.Duration, left int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if wait = p.wait(key, now); wait > 0 {
+	bucket := p.bucket(key, now)
+	next := bucket.ReserveN(now, 1)
+	if wait = next.DelayFrom(now); wait > 0 {
+		next.CancelAt(now)
 		return wait, 0
 	}
-	p.count(key, now)
-	return 0, max(p.Burst, 1) - int((p.by[key].Sub(now)+p.Every-1)/p.Every)
+	return 0, int(bucket.TokensAt(now))
 }
 
 // Reserve counts one action for the time when it is allowed, if that is at most most from now. wait
@@ -71,17 +59,35 @@ func (p *RateLimiter[K]) Allow(key K, now time.Time) (wait time.Duration, left i
 func (p *RateLimiter[K]) Reserve(key K, now time.Time, most time.Duration) (wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if wait = p.wait(key, now); wait > most {
+	next := p.bucket(key, now).ReserveN(now, 1)
+	if wait = next.DelayFrom(now); wait > most {
+		next.CancelAt(now)
 		return most
 	}
-	p.count(key, now)
 	return wait
 }
 
-// evictKeys removes expired keys, and if that is not enough, arbitrary ones.
+// bucket returns the bucket of a key. The caller holds the mutex.
+func (p *RateLimiter[K]) bucket(key K, now time.Time) *rate.Limiter {
+	bucket, known := p.by[key]
+	if known {
+		return bucket
+	}
+	if p.by == nil {
+		p.by = map[K]*rate.Limiter{}
+	}
+	if len(p.by) >= maxKeys {
+		p.evictKeys(now)
+	}
+	bucket = rate.NewLimiter(rate.Every(p.Every), max(p.Burst, 1))
+	p.by[key] = bucket
+	return bucket
+}
+
+// evictKeys removes keys with a full bucket, and if there are none, arbitrary ones.
 func (p *RateLimiter[K]) evictKeys(now time.Time) {
-	for key, until := range p.by {
-		if until.Before(now) {
+	for key, bucket := range p.by {
+		if bucket.TokensAt(now) >= float64(bucket.Burst()) {
 			delete(p.by, key)
 		}
 	}

@@ -24,14 +24,15 @@ func overloadedResponse() []byte {
 }
 
 // LimitConns returns a listener with a limit of open connections. A connection above the limit is
-// answered with 503 and closed before anything is read from it.
+// answered with 503 and closed before anything is read from it (H3). netutil.LimitListener would
+// let it wait without an answer.
 func LimitConns(l net.Listener, limit int) *ConnLimiter {
 	return &ConnLimiter{Listener: l, limit: limit, open: map[*limitedConn]bool{}, closed: make(chan struct{})}
 }
 
-// ConnLimiter is a listener that tracks the open connections that it accepted. These include
-// connections limiter streams, which net/http no longer knows because they are hijacked. It is safe
-// for concurrent use.
+// ConnLimiter is a listener that tracks the open connections that it accepted. These include the
+// connections of streams, which http.Server.Shutdown does not know because they are hijacked. It is
+// safe for concurrent use.
 type ConnLimiter struct {
 	net.Listener
 	limit int

@@ -14,10 +14,10 @@ import (
 )
 
 // net/http refuses some malformed requests before it calls a handler, with a plain text response
-// that its Server does not let us change. So the connection replaces such a response by a problem
-// (H3). The flag handed is set from the moment when a handler has its request until net/http is
-// done with the response: whatever is written in that time comes from the handler and passes
-// unchanged.
+// that no setting of its Server changes. So the connection replaces such a response by a problem
+// (H3, decision 036). The flag inHandler is set from the moment when a handler has its request
+// until net/http has sent the response: whatever is written in that time comes from the handler and
+// passes unchanged.
 
 // connKey is the context key of the connection of a request.
 type connKey struct{}
@@ -88,7 +88,7 @@ func earlyProblem(status int) []byte {
 	return p.httpResponse()
 }
 
-// httpResponse encodes a problem as a complete HTTP response, for use outside net/http.
+// httpResponse encodes a problem as a complete HTTP response, for a request that no handler gets.
 func (p *Problem) httpResponse() []byte {
 	p.Type = problemsPage + p.Code
 	body, err := json.Marshal(p)
