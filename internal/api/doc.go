@@ -7,5 +7,6 @@
 // ServeHTTP (request.go) is the way of every request: limits on its size, routing, rate limit,
 // authentication, policy, admission queue, idempotency key, conditions such as If-Match, and then
 // the operation. Each operation is registered with huma, in the file of its noun, and describes
-// itself in the OpenAPI document.
+// itself in the OpenAPI document. What must be known of a request before it runs is a field of its
+// operation: policy, class under overload, limit and media type of the body.
 package api
