@@ -6,8 +6,9 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // Admission limits how much work the API accepts at a time, so that accepted requests finish in
@@ -52,7 +53,7 @@ func (c Admission) withDefaults() Admission {
 // admissionQueues are the admission queues of an API.
 type admissionQueues struct {
 	writes, calls, urgent, reads, open, pages *admissionQueue
-	bodies                                    *byteBudget
+	bodies                                    *semaphore.Weighted // of bytes
 }
 
 func newAdmissionQueues(c Admission) admissionQueues {
@@ -63,7 +64,7 @@ func newAdmissionQueues(c Admission) admissionQueues {
 		reads:  newAdmissionQueue("reads", c.Reads, c.Reads, c.Patience),
 		open:   newAdmissionQueue("open", c.LongRunning, 0, c.Patience),
 		pages:  newAdmissionQueue("pages", c.Pages, c.Pages, c.Patience),
-		bodies: &byteBudget{left: c.Bodies},
+		bodies: semaphore.NewWeighted(c.Bodies),
 	}
 }
 
@@ -117,33 +118,10 @@ func isLongRunning(r *http.Request) bool {
 		strings.Contains(strings.ToLower(r.Header.Get("Prefer")), "wait")
 }
 
-// byteBudget is a budget of bytes. It is safe for concurrent use.
-type byteBudget struct {
-	mu   sync.Mutex
-	left int64 // guarded by mu
-}
-
-// reserve reserves n bytes. It reserves nothing and returns false if fewer are left.
-func (s *byteBudget) reserve(n int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n > s.left {
-		return false
-	}
-	s.left -= n
-	return true
-}
-
-func (s *byteBudget) release(n int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.left += n
-}
-
 // meteredBody is a request body that reserves budget for what it reads.
 type meteredBody struct {
 	body     io.Reader
-	budget   *byteBudget
+	budget   *semaphore.Weighted // of bytes
 	reserved int64
 }
 
@@ -156,7 +134,7 @@ var errNoBudget = &Problem{
 
 func (m *meteredBody) Read(p []byte) (int, error) {
 	n, err := m.body.Read(p)
-	if !m.budget.reserve(int64(n)) {
+	if !m.budget.TryAcquire(int64(n)) {
 		return 0, errNoBudget
 	}
 	m.reserved += int64(n)

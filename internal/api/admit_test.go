@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/perdure/perdure/engine"
 )
 
@@ -351,17 +353,24 @@ func TestGateKinds(t *testing.T) {
 // TestMetered: bodies take room as they come, and no more than there is.
 func TestMetered(t *testing.T) {
 	t.Parallel()
-	all := &byteBudget{left: 100}
+	all := semaphore.NewWeighted(100)
+	left := func() (n int64) {
+		for all.TryAcquire(1) {
+			n++
+		}
+		all.Release(n)
+		return n
+	}
 	first, second := &meteredBody{body: strings.NewReader(strings.Repeat("a", 60)), budget: all}, &meteredBody{body: strings.NewReader(strings.Repeat("a", 60)), budget: all}
-	if body, err := io.ReadAll(first); err != nil || len(body) != 60 || all.left != 40 {
-		t.Errorf("got %d bytes, %v, %d left", len(body), err, all.left)
+	if body, err := io.ReadAll(first); err != nil || len(body) != 60 || left() != 40 {
+		t.Errorf("got %d bytes, %v, %d left", len(body), err, left())
 	}
 	if _, err := io.ReadAll(second); !errors.Is(err, errNoBudget) || !refusedBy(err) {
 		t.Errorf("got %v", err)
 	}
-	all.release(first.reserved)
-	all.release(second.reserved)
-	if all.left != 100 {
-		t.Errorf("%d left", all.left)
+	all.Release(first.reserved)
+	all.Release(second.reserved)
+	if left() != 100 {
+		t.Errorf("%d left", left())
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/semaphore"
 )
 
 // MaxConnections is the number of connections that a server accepts at a time. A connection with a
@@ -27,7 +28,7 @@ func overloadedResponse() []byte {
 // answered with 503 and closed before anything is read from it (H3). netutil.LimitListener would
 // let it wait without an answer.
 func LimitConns(l net.Listener, limit int) *ConnLimiter {
-	return &ConnLimiter{Listener: l, limit: limit, open: map[*limitedConn]bool{}, closed: make(chan struct{})}
+	return &ConnLimiter{Listener: l, limit: int64(limit), slots: semaphore.NewWeighted(int64(limit)), open: map[*limitedConn]bool{}}
 }
 
 // ConnLimiter is a listener that tracks the open connections that it accepted. These include the
@@ -35,11 +36,11 @@ func LimitConns(l net.Listener, limit int) *ConnLimiter {
 // safe for concurrent use.
 type ConnLimiter struct {
 	net.Listener
-	limit int
+	limit int64
+	slots *semaphore.Weighted // as many as limit; each open connection has one
 
-	mu     sync.Mutex
-	open   map[*limitedConn]bool // guarded by mu
-	closed chan struct{}         // guarded by mu; closed and replaced when a connection ends
+	mu   sync.Mutex
+	open map[*limitedConn]bool // guarded by mu
 }
 
 // Accept returns the next connection within the limit.
@@ -49,8 +50,8 @@ func (c *ConnLimiter) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if one := c.add(conn); one != nil {
-			return one, nil
+		if c.slots.TryAcquire(1) {
+			return c.add(conn), nil
 		}
 		// The send buffer is empty, so this does not block.
 		_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
@@ -59,13 +60,10 @@ func (c *ConnLimiter) Accept() (net.Conn, error) {
 	}
 }
 
-// add counts a connection. It returns nil if the limit is reached.
+// add adds a connection that has a slot.
 func (c *ConnLimiter) add(conn net.Conn) *limitedConn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.open) >= c.limit {
-		return nil
-	}
 	one := &limitedConn{Conn: conn, limiter: c}
 	c.open[one] = true
 	return one
@@ -74,28 +72,16 @@ func (c *ConnLimiter) add(conn net.Conn) *limitedConn {
 func (c *ConnLimiter) remove(one *limitedConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.open[one] {
-		return
+	if c.open[one] {
+		delete(c.open, one)
+		c.slots.Release(1)
 	}
-	delete(c.open, one)
-	close(c.closed)
-	c.closed = make(chan struct{})
 }
 
 // Wait returns when no connection is open, or when ctx ends.
 func (c *ConnLimiter) Wait(ctx context.Context) {
-	for {
-		c.mu.Lock()
-		open, gone := len(c.open), c.closed
-		c.mu.Unlock()
-		if open == 0 {
-			return
-		}
-		select {
-		case <-gone:
-		case <-ctx.Done():
-			return
-		}
+	if c.slots.Acquire(ctx, c.limit) == nil {
+		c.slots.Release(c.limit)
 	}
 }
 

@@ -74,7 +74,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for _, leave := range slices.Backward(req.cleanups) {
 			leave()
 		}
-		a.queues.bodies.release(req.reservedBytes)
+		a.queues.bodies.Release(req.reservedBytes)
 		cut = a.logRequest(out, r.WithContext(recorded.WithSpan(r.Context())), began, panicked)
 		recorded.End(r, req.route, out.status)
 		return cut
