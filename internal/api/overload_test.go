@@ -145,7 +145,9 @@ func TestStopsWork(t *testing.T) {
 			q.body = string(op.RequestBody.Content["application/json"].Example)
 		}
 		got := r.do(given(q, "Idempotency-Key", op.ID))
+		k.mu.Lock()
 		stopsWork, begun := k.stopsWork[op.ID]
+		k.mu.Unlock()
 		if queue := wants[op.ID]; begun != (queue != "") || stopsWork != (queue == "urgent") || (got.status == 503) != (queue == "") {
 			t.Errorf("%s: got %d, begun %t, stops work %t, want the queue %q", op.ID, got.status, begun, stopsWork, queue)
 		}
