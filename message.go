@@ -1,7 +1,9 @@
 package perdure
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -95,6 +97,90 @@ type Message struct {
 // Text returns a user message with one text part.
 func Text(text string) Message {
 	return Message{Role: RoleUser, Parts: []Part{{Type: PartText, Text: text}}}
+}
+
+// MessageError says what is wrong with a message that a user sends. It is Invalid.
+type MessageError struct {
+	Field string // path of JSON names, separated by slashes, such as parts/0/image/base64
+	Text  string // what is wrong with it and what to do
+}
+
+// Error names the field and says what to do.
+func (e *MessageError) Error() string {
+	return string(Invalid) + " message: " + e.Field + ": " + e.Text
+}
+
+// Unwrap returns Invalid.
+func (e *MessageError) Unwrap() error { return Invalid }
+
+// CheckInput returns a *[MessageError] if a user may not send the message (O4). Every way into a
+// session calls it, itself or through its engine, so that a message is refused everywhere for the
+// same reason. The length is not checked, because only the HTTP API limits it, with its bodies.
+func (m Message) CheckInput() error {
+	_, idErr := ParseID[MessageID](string(m.ID))
+	switch {
+	case m.ID != "" && idErr != nil:
+		return wrongMessage("id", "%.80q is not the id of a message: use message_ and 32 lower-case "+
+			"hexadecimal digits, or leave it out", m.ID)
+	case m.Role != "" && m.Role != RoleUser:
+		return wrongMessage("role", "%.40q cannot be sent: use user, or leave it out", m.Role)
+	case !m.Mode.Valid():
+		return wrongMessage("mode", "%.40q is not a mode: use steer, queue, interrupt or reject", m.Mode)
+	case m.Thinking != "" || m.Signature != "" || m.Interrupted:
+		return wrongMessage("thinking", "only an answer of a model has it: leave out thinking, signature and interrupted")
+	case len(m.Parts) == 0:
+		return wrongMessage("parts", "the message is empty: give at least one part")
+	}
+	for i, part := range m.Parts {
+		if err := part.checkInput(fmt.Sprintf("parts/%d", i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkInput checks one part of a message that a user sends. at is the path of the part.
+func (p Part) checkInput(at string) error {
+	own := Part{Type: p.Type, Untrusted: p.Untrusted} // p without the content of another type
+	switch p.Type {
+	case PartText:
+		own.Text = p.Text
+	case PartImage:
+		own.Image = p.Image
+	case PartImageFile:
+		own.ImageFile = p.ImageFile
+	default:
+		return wrongMessage(at+"/type", "%.40q cannot be sent: use text, image or image_file", p.Type)
+	}
+	if own != p || own.Text == "" && own.Image == nil && own.ImageFile == nil {
+		return wrongMessage(at, "a part of type %[1]s must have a non-empty %[1]s and no other content: "+
+			"correct the content or the type", p.Type)
+	}
+	switch p.Type {
+	case PartImage:
+		return p.Image.checkInput(at + "/image")
+	case PartImageFile:
+		if _, err := ParseID[ImageID](string(p.ImageFile.ID)); err != nil {
+			return wrongMessage(at+"/image_file/id", "%.80q is not the id of an image: use image_ and 32 "+
+				"lower-case hexadecimal digits", p.ImageFile.ID)
+		}
+	}
+	return nil
+}
+
+// checkInput checks an image that a user sends. at is its path.
+func (i *Image) checkInput(at string) error {
+	if _, err := base64.StdEncoding.DecodeString(i.Base64); err != nil || i.Base64 == "" {
+		return wrongMessage(at+"/base64", "it is empty or not base64: give the bytes of the image in base64")
+	}
+	if !strings.HasPrefix(i.MediaType, "image/") {
+		return wrongMessage(at+"/media_type", "%.80q is not the type of an image: use one such as image/png", i.MediaType)
+	}
+	return nil
+}
+
+func wrongMessage(field, format string, args ...any) error {
+	return &MessageError{Field: field, Text: fmt.Sprintf(format, args...)}
 }
 
 // Untrusted reports whether a part of the message came from outside.

@@ -2,7 +2,9 @@ package perdure_test
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -177,5 +179,73 @@ func TestUntrusted(t *testing.T) {
 	}
 	if !w.session.ReadUntrusted() || marked != 1 {
 		t.Errorf("%d parts are marked, want the result of the call", marked)
+	}
+}
+
+// TestCheckInput is O4: what a user may send, and for which field and reason a message is refused.
+func TestCheckInput(t *testing.T) {
+	t.Parallel()
+	const id, image = "message_0123456789abcdef0123456789abcdef", "image_0123456789abcdef0123456789abcdef"
+	png := &perdure.Image{Base64: "AAAA", MediaType: "image/png"}
+	file := &perdure.ImageFile{ID: image}
+	text := perdure.Part{Type: perdure.PartText, Text: "a", Untrusted: true}
+	with := func(parts ...perdure.Part) perdure.Message { return perdure.Message{Parts: parts} }
+	edited := func(edit func(*perdure.Message)) perdure.Message {
+		m := with(text)
+		edit(&m)
+		return m
+	}
+	for name, c := range map[string]struct {
+		message perdure.Message
+		field   string // empty: it may be sent
+		text    string // a part of the reason
+	}{
+		"a text":       {message: perdure.Text("a")},
+		"white space":  {message: perdure.Text(" ")},
+		"an image":     {message: with(perdure.Part{Type: perdure.PartImage, Image: png})},
+		"a stored one": {message: with(perdure.Part{Type: perdure.PartImageFile, ImageFile: file})},
+		"all of them": {message: with(text, perdure.Part{Type: perdure.PartImage, Image: png, Untrusted: true},
+			perdure.Part{Type: perdure.PartImageFile, ImageFile: file})},
+		"a chosen id, a mode, a model and metadata": {message: edited(func(m *perdure.Message) {
+			m.ID, m.Role, m.Mode, m.Model, m.Metadata = id, perdure.RoleUser, perdure.ModeReject, "m", map[string]string{"a": "b"}
+		})},
+
+		"an id of something else": {edited(func(m *perdure.Message) { m.ID = "task_1" }), "id", `"task_1" is not the id of a message`},
+		"another role":            {edited(func(m *perdure.Message) { m.Role = perdure.RoleAgent }), "role", `"agent" cannot be sent: use user`},
+		"no mode":                 {edited(func(m *perdure.Message) { m.Mode = "shout" }), "mode", `"shout" is not a mode: use steer, queue, interrupt or reject`},
+		"thinking":                {edited(func(m *perdure.Message) { m.Thinking = "a" }), "thinking", "only an answer of a model has it"},
+		"a signature":             {edited(func(m *perdure.Message) { m.Signature = "a" }), "thinking", "leave out thinking, signature"},
+		"an interrupted one":      {edited(func(m *perdure.Message) { m.Interrupted = true }), "thinking", "and interrupted"},
+		"no part":                 {with(), "parts", "the message is empty: give at least one part"},
+		"the second part":         {with(text, perdure.Part{}), "parts/1/type", `"" cannot be sent: use text, image or image_file`},
+		"a call":                  {with(perdure.Part{Type: perdure.PartToolCall, Text: "a"}), "parts/0/type", `"tool_call" cannot be sent`},
+		"a result":                {with(perdure.Part{Type: perdure.PartToolResult}), "parts/0/type", `"tool_result" cannot be sent`},
+		"no text":                 {with(perdure.Part{Type: perdure.PartText}), "parts/0", "a part of type text must have a non-empty text and no other content"},
+		"a text and an image":     {with(perdure.Part{Type: perdure.PartText, Text: "a", Image: png}), "parts/0", "no other content"},
+		"a text and a call":       {with(perdure.Part{Type: perdure.PartText, Text: "a", Call: &perdure.ToolCall{}}), "parts/0", "no other content"},
+		"a text and a result":     {with(perdure.Part{Type: perdure.PartText, Text: "a", Result: &perdure.ToolResult{}}), "parts/0", "no other content"},
+		"no image":                {with(perdure.Part{Type: perdure.PartImage}), "parts/0", "a part of type image must have a non-empty image"},
+		"an image with text":      {with(perdure.Part{Type: perdure.PartImage, Image: png, Text: "a"}), "parts/0", "no other content"},
+		"an image with no bytes":  {with(perdure.Part{Type: perdure.PartImage, Image: &perdure.Image{MediaType: "image/png"}}), "parts/0/image/base64", "it is empty or not base64"},
+		"an image not in base64":  {with(perdure.Part{Type: perdure.PartImage, Image: &perdure.Image{Base64: "?", MediaType: "image/png"}}), "parts/0/image/base64", "it is empty or not base64"},
+		"no image type":           {with(perdure.Part{Type: perdure.PartImage, Image: &perdure.Image{Base64: "AAAA", MediaType: "a/b"}}), "parts/0/image/media_type", `"a/b" is not the type of an image`},
+		"no stored image":         {with(perdure.Part{Type: perdure.PartImageFile}), "parts/0", "a part of type image_file must have a non-empty image_file"},
+		"a stored image and text": {with(perdure.Part{Type: perdure.PartImageFile, ImageFile: file, Text: "a"}), "parts/0", "no other content"},
+		"no id of an image":       {with(perdure.Part{Type: perdure.PartImageFile, ImageFile: &perdure.ImageFile{ID: id}}), "parts/0/image_file/id", "is not the id of an image"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := c.message.CheckInput()
+
+			var wrong *perdure.MessageError
+			if c.field == "" {
+				if err != nil {
+					t.Errorf("got %v, want it accepted", err)
+				}
+			} else if !errors.Is(err, perdure.Invalid) || !errors.As(err, &wrong) || wrong.Field != c.field || !strings.Contains(wrong.Text, c.text) ||
+				err.Error() != "invalid message: "+wrong.Field+": "+wrong.Text {
+				t.Errorf("got %v, want Invalid for %s: %s", err, c.field, c.text)
+			}
+		})
 	}
 }
