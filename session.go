@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/perdure/perdure/internal/growmap"
 )
@@ -55,6 +56,17 @@ type Session struct {
 	Usage         Usage         `json:"usage"`
 	CreatedAt     time.Time     `json:"created_at"`
 	UpdatedAt     time.Time     `json:"updated_at"`
+}
+
+// MaxTitleBytes limits the title of a session.
+const MaxTitleBytes = 512
+
+// CheckTitle returns an Invalid error if a session cannot be given the title.
+func CheckTitle(title string) error {
+	if title == "" || len(title) > MaxTitleBytes || !utf8.ValidString(title) {
+		return fmt.Errorf("%w title: it has %d bytes; give 1 to %d bytes of UTF-8", Invalid, len(title), MaxTitleBytes)
+	}
+	return nil
 }
 
 // SessionStatus is the status of a session. None of them is terminal.

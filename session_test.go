@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -257,6 +258,19 @@ func TestSuccessor(t *testing.T) {
 		read, err := perdure.DecodeSnapshot(perdure.FoldVersion, []byte(texts[i]))
 		if err != nil || !read.MessageKeys.Equal(state.MessageKeys) {
 			t.Fatalf("state %d reads back with other keys, or %v", i, err)
+		}
+	}
+}
+
+// TestCheckTitle: a title is 1 to 512 bytes of text.
+func TestCheckTitle(t *testing.T) {
+	t.Parallel()
+	for title, ok := range map[string]bool{
+		"a": true, strings.Repeat("a", perdure.MaxTitleBytes): true,
+		"": false, strings.Repeat("a", perdure.MaxTitleBytes+1): false, "\xff": false,
+	} {
+		if err := perdure.CheckTitle(title); (err == nil) != ok || !ok && !errors.Is(err, perdure.Invalid) {
+			t.Errorf("%.20q, %d bytes: got %v", title, len(title), err)
 		}
 	}
 }

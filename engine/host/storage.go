@@ -5,16 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
-
-// maxTitleBytes limits a title, here as for tools.
-const maxTitleBytes = 512
 
 // filesOf opens the files of a session for a caller.
 func (e *Host) filesOf(ctx context.Context, id perdure.SessionID, by string) (tool.Files, error) {
@@ -303,11 +299,10 @@ func (e hostSessions) Change(
 
 func checkChange(o engine.SessionChange) error {
 	switch {
-	case o.Title == nil && o.Labels == nil:
+	case o.Title != nil:
+		return perdure.CheckTitle(*o.Title)
+	case o.Labels == nil:
 		return fmt.Errorf("%w change: give a title or labels", perdure.Invalid)
-	case o.Title != nil && (*o.Title == "" || len(*o.Title) > maxTitleBytes || !utf8.ValidString(*o.Title)):
-		return fmt.Errorf("%w: the title has %d bytes; it must have 1 to %d bytes of UTF-8",
-			perdure.Invalid, len(*o.Title), maxTitleBytes)
 	}
 	return nil
 }

@@ -10,9 +10,6 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// maxTitleBytes limits the length of a title.
-const maxTitleBytes = 512
-
 // bytesPerToken is the number of bytes that the estimate counts as one token.
 const bytesPerToken = 4
 
@@ -27,9 +24,8 @@ var _ tool.Sessions = sessions{}
 // SetTitle sets the title. The event and the session's row are written in one commit. Setting the
 // current title again appends no event.
 func (p sessions) SetTitle(ctx context.Context, title string) error {
-	if !isText(title, maxTitleBytes) {
-		return fmt.Errorf("set title: %w: it must have 1 to %d bytes of UTF-8, but has %d",
-			perdure.Invalid, maxTitleBytes, len(title))
+	if err := perdure.CheckTitle(title); err != nil {
+		return fmt.Errorf("set title: %w", err)
 	}
 	err := p.write(ctx, func(tx store.Tx, row store.Session) error {
 		if row.Title == title {
