@@ -56,7 +56,7 @@ func (s *Session) apply(e Event) error {
 	case SessionResumes:
 		s.resume()
 	case MessageReceived:
-		s.receive(f, e.Trace)
+		s.receive(f, e)
 	case DeliveryHeld:
 		s.DeliveryHeld = true
 	case TaskCreated:
@@ -205,21 +205,21 @@ func (s *Session) addUsage(u Usage, turn TurnID) {
 	}
 }
 
-func (s *Session) receive(f MessageReceived, trace string) {
+func (s *Session) receive(f MessageReceived, e Event) {
 	if _, twice := s.MessageKeys.Get(f.Key); twice && f.Key != "" {
 		return // the same message was sent again
 	}
 	m := f.Message
 	m.Mode = f.Mode
 	s.Queue = append(s.Queue, m)
-	if trace != "" {
+	if e.Trace != "" {
 		if s.Traces == nil {
 			s.Traces = map[MessageID]string{}
 		}
-		s.Traces[m.ID] = trace
+		s.Traces[m.ID] = e.Trace
 	}
 	if f.Key != "" {
-		s.MessageKeys.Put(f.Key, m.ID)
+		s.MessageKeys.Put(f.Key, e.Seq)
 	}
 	if f.Source == "" || f.Source == "user" || f.Source == "api" {
 		s.Continuations, s.DeliveryHeld, s.Stopped = 0, false, nil // a person has sent a message

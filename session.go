@@ -13,7 +13,7 @@ import (
 
 // FoldVersion is the version of the fold that [Session.Apply] makes of a journal. A snapshot of
 // another version is ignored, and the journal is folded from its start.
-const FoldVersion = 6
+const FoldVersion = 7
 
 // Session is a durable conversation: the fold of its journal. Only [Session.Apply] changes it.
 // It is not safe for concurrent use; one goroutine owns a session.
@@ -38,8 +38,8 @@ type Session struct {
 	Undelivered  []TaskID                  `json:"ready,omitempty"`
 	UnknownCalls map[CallID]string         `json:"unknown,omitempty"`   // tools of calls of unknown outcome
 	UsedCalls    growmap.Map[CallID, bool] `json:"used_calls,omitzero"` // all call ids of the session
-	// idempotency keys of received messages
-	MessageKeys growmap.Map[string, MessageID] `json:"keys,omitzero"`
+	// idempotency keys of received messages, each with the seq of its event
+	MessageKeys growmap.Map[string, int64] `json:"keys,omitzero"`
 	// automatic turns since a person wrote
 	Continuations int `json:"continuations,omitempty"`
 	// delivery.held was recorded since then
