@@ -285,7 +285,7 @@ func (w *engineRig) watched(ctx context.Context, messages int) (after, whole sam
 	}()
 	for range messages {
 		began := time.Now()
-		if err := w.Send(ctx, id, order{}.message()); err != nil {
+		if _, err := w.Send(ctx, id, order{}.message()); err != nil {
 			return nil, nil, err
 		}
 		returned := time.Now()

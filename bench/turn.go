@@ -259,7 +259,7 @@ func (w *engineRig) watchedTurn(ctx context.Context, calls int, began func()) (e
 		return 0, err
 	}
 	began()
-	if err := w.Send(ctx, id, order{tool: "noop", all: calls, step: 1}.message()); err != nil {
+	if _, err := w.Send(ctx, id, order{tool: "noop", all: calls, step: 1}.message()); err != nil {
 		return 0, err
 	}
 	return w.waitIdleTurn(ctx, id, before.LastSeq)

@@ -140,7 +140,7 @@ func (w *engineRig) turn(ctx context.Context, id perdure.SessionID, o order) err
 	w.mu.Lock()
 	w.waits[id] = wait
 	w.mu.Unlock()
-	if err := w.Send(ctx, id, o.message()); err != nil {
+	if _, err := w.Send(ctx, id, o.message()); err != nil {
 		return err
 	}
 	select {

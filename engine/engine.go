@@ -23,8 +23,9 @@ import (
 type Engine interface {
 	// Send adds a message to a session. The message is durable when Send returns; the answer
 	// arrives as events. Send creates an id for a message without one. The same id with the same
-	// content is one message.
-	Send(ctx context.Context, id perdure.SessionID, message perdure.Message) error
+	// content is one message; with other content it is Conflict. Invalid: a *perdure.MessageError,
+	// as CheckInput of the message returns it.
+	Send(ctx context.Context, id perdure.SessionID, message perdure.Message) (Sent, error)
 	Journal
 
 	// Sessions creates, lists, changes and deletes sessions, and controls their turns.

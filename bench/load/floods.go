@@ -207,7 +207,7 @@ func (f *floodResult) run(ctx context.Context, l *load, r *floodRun, in runOf) e
 func (f *floodResult) endless(ctx context.Context, l *load, agent perdure.Agent) error {
 	made, err := l.eng.Sessions().Create(ctx, agent)
 	if err == nil {
-		err = l.eng.Send(ctx, made.ID, perdure.Text("endless"))
+		_, err = l.eng.Send(ctx, made.ID, perdure.Text("endless"))
 	}
 	if err != nil {
 		return err

@@ -154,7 +154,7 @@ func measureOverload(ctx context.Context, o options, at environment) (f result, 
 	long, err := eng.Sessions().Create(ctx, perdure.Agent{Name: "load", Model: "scripted:" + script})
 	for range turns {
 		if err == nil {
-			err = eng.Send(ctx, long.ID, perdure.Text("go"))
+			_, err = eng.Send(ctx, long.ID, perdure.Text("go"))
 		}
 		if err == nil {
 			err = eng.Sessions().WaitIdle(ctx, long.ID)

@@ -135,7 +135,7 @@ func (l *load) workAlone(ctx context.Context, f *figures) error {
 
 // turn sends a message and waits for the answer.
 func (l *load) turn(ctx context.Context, id perdure.SessionID, text string) error {
-	if err := l.eng.Send(ctx, id, perdure.Text(text)); err != nil {
+	if _, err := l.eng.Send(ctx, id, perdure.Text(text)); err != nil {
 		return err
 	}
 	return l.eng.Sessions().WaitIdle(ctx, id)

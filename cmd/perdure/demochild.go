@@ -166,7 +166,7 @@ func (d demoChild) order(ctx context.Context, eng engine.Engine, number int, mov
 	if err != nil {
 		return err
 	}
-	if err := eng.Send(ctx, s.ID, perdure.Text(fmt.Sprintf("order %d", number))); err != nil {
+	if _, err := eng.Send(ctx, s.ID, perdure.Text(fmt.Sprintf("order %d", number))); err != nil {
 		return err
 	}
 	moving()

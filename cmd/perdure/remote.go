@@ -117,7 +117,7 @@ func (f *remoteEngine) UseModel(id perdure.SessionID, name string) {
 }
 
 // Send sends a message, with the model that is to answer it.
-func (f *remoteEngine) Send(ctx context.Context, id perdure.SessionID, message perdure.Message) error {
+func (f *remoteEngine) Send(ctx context.Context, id perdure.SessionID, message perdure.Message) (engine.Sent, error) {
 	f.mu.Lock()
 	if name, ok := f.used[id]; ok && message.Model == "" {
 		message.Model = name

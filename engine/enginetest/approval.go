@@ -255,7 +255,7 @@ func interruptingCloses(t *testing.T, open Harness) { // DL11
 	waiting := s.approval(a.ID).State
 	message := perdure.Text("leave it")
 	message.Mode = perdure.ModeInterrupt
-	if err := s.eng.Send(s.ctx, s.id, message); err != nil {
+	if _, err := s.eng.Send(s.ctx, s.id, message); err != nil {
 		t.Fatal(err)
 	}
 	s.rest()

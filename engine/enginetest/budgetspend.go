@@ -71,7 +71,7 @@ func budgetOfMoney(t *testing.T, open Harness) {
 	}
 	other, err := s.eng.Sessions().Create(s.ctx, perdure.Agent{Model: "nobodys"})
 	if err == nil {
-		err = s.eng.Send(s.ctx, other.ID, perdure.Text("go"))
+		_, err = s.eng.Send(s.ctx, other.ID, perdure.Text("go"))
 	}
 	if err == nil {
 		err = s.eng.Sessions().WaitIdle(s.ctx, other.ID)

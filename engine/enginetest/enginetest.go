@@ -178,7 +178,7 @@ func begin(t *testing.T, open Harness, setup Setup) *scene {
 // say sends a message.
 func (s *scene) say(text string) {
 	s.t.Helper()
-	if err := s.eng.Send(s.ctx, s.id, perdure.Text(text)); err != nil {
+	if _, err := s.eng.Send(s.ctx, s.id, perdure.Text(text)); err != nil {
 		s.t.Fatalf("Send: %v", err)
 	}
 }

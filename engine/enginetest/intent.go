@@ -27,18 +27,28 @@ func sameMessage(t *testing.T, open Harness) { // N5, DL12
 	s := begin(t, open, Setup{Script: "steps: [{text: hello, repeat: true}]"})
 	message := perdure.Text("hi")
 	message.ID = "message_0123456789abcdef0123456789abcdef"
-	for range 2 {
-		if err := s.eng.Send(s.ctx, s.id, message); err != nil {
+	var sent []engine.Sent
+	for i := range 3 {
+		if i == 2 {
+			s.rest() // the answer is in the journal, too
+		}
+		one, err := s.eng.Send(s.ctx, s.id, message)
+		if err != nil {
 			t.Fatal(err)
 		}
+		sent = append(sent, one)
 	}
 	other := perdure.Text("something else")
 	other.ID = message.ID
-	err := s.eng.Send(s.ctx, s.id, other)
+	_, err := s.eng.Send(s.ctx, s.id, other)
 	s.rest()
 
 	if n := len(facts[perdure.MessageReceived](s)); n != 1 || !errors.Is(err, perdure.Conflict) {
 		t.Errorf("%d received; other content: %v, want Conflict", n, err)
+	}
+	got, _ := s.events()[sent[0].Seq-1].Fact.(perdure.MessageReceived)
+	if got.Message.ID != message.ID || sent[0].ID != message.ID || sent[1] != sent[0] || sent[2] != sent[0] {
+		t.Errorf("sent %+v; event %d is %+v, want each to name the event of the message", sent, sent[0].Seq, got)
 	}
 }
 
@@ -67,13 +77,21 @@ func refusesInput(t *testing.T, open Harness) { // O4
 	s := begin(t, open, Setup{Script: "steps: [{text: hello}]"})
 	for name, message := range map[string]perdure.Message{
 		"empty": {Role: perdure.RoleUser},
+		"text":  perdure.Text(""),
+		"id":    {ID: "message_1", Parts: perdure.Text("x").Parts},
 		"role":  {Role: perdure.RoleAgent, Parts: perdure.Text("x").Parts},
 		"part":  {Role: perdure.RoleUser, Parts: []perdure.Part{{Type: perdure.PartToolResult}}},
+		"image": {Parts: []perdure.Part{{Type: perdure.PartImage, Image: &perdure.Image{Base64: "?", MediaType: "image/png"}}}},
 		"mode":  {Role: perdure.RoleUser, Parts: perdure.Text("x").Parts, Mode: "shout"},
 	} {
-		if err := s.eng.Send(s.ctx, s.id, message); !errors.Is(err, perdure.Invalid) {
-			t.Errorf("%s: got %v, want Invalid", name, err)
+		_, err := s.eng.Send(s.ctx, s.id, message)
+		var got *perdure.MessageError
+		if want := message.CheckInput(); !errors.As(err, &got) || got.Error() != want.Error() || !errors.Is(err, perdure.Invalid) {
+			t.Errorf("%s: got %v, want %v", name, err, want)
 		}
+	}
+	if n := len(facts[perdure.MessageReceived](s)); n != 0 {
+		t.Errorf("%d received", n)
 	}
 }
 
@@ -109,7 +127,7 @@ steps:
 	s.Entered(t, "hold", 1)
 	message := perdure.Text("stop")
 	message.Mode = perdure.ModeInterrupt
-	if err := s.eng.Send(s.ctx, s.id, message); err != nil {
+	if _, err := s.eng.Send(s.ctx, s.id, message); err != nil {
 		t.Fatal(err)
 	}
 	s.rest()
@@ -203,9 +221,9 @@ func unknownSession(t *testing.T, open Harness) { // ER2
 	const id = perdure.SessionID("session_00000000000000000000000000000000")
 	_, session := s.eng.Sessions().Get(s.ctx, id)
 	_, events := s.eng.Events(s.ctx, id, 0, 0)
+	_, send := s.eng.Send(s.ctx, id, perdure.Text("x"))
 	for name, err := range map[string]error{
-		"session": session, "events": events,
-		"send":      s.eng.Send(s.ctx, id, perdure.Text("x")),
+		"session": session, "events": events, "send": send,
 		"interrupt": s.eng.Sessions().Interrupt(s.ctx, id, "user", ""),
 		"wait":      s.eng.Sessions().WaitIdle(s.ctx, id),
 	} {

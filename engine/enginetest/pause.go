@@ -91,7 +91,7 @@ func pauseHoldsCalls(t *testing.T, open Harness) {
 	}
 	reject := perdure.Text("no")
 	reject.Mode = perdure.ModeReject
-	if err := s.eng.Send(s.ctx, s.id, reject); !errors.Is(err, perdure.Conflict) {
+	if _, err := s.eng.Send(s.ctx, s.id, reject); !errors.Is(err, perdure.Conflict) {
 		t.Errorf("a message with mode reject during a turn: %v, want Conflict", err)
 	}
 

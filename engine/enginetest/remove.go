@@ -36,7 +36,7 @@ func (s *scene) gone(id perdure.SessionID) {
 	if _, err := s.eng.Sessions().Get(s.ctx, id); !errors.Is(err, perdure.NotFound) {
 		s.t.Errorf("Session: got %v, want NotFound", err)
 	}
-	if err := s.eng.Send(s.ctx, id, perdure.Text("anybody?")); !errors.Is(err, perdure.NotFound) {
+	if _, err := s.eng.Send(s.ctx, id, perdure.Text("anybody?")); !errors.Is(err, perdure.NotFound) {
 		s.t.Errorf("Send: got %v, want NotFound", err)
 	}
 	all, err := s.eng.Sessions().List(s.ctx, 0)

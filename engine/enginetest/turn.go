@@ -295,7 +295,7 @@ steps:
 	s.Entered(t, "hold", 1)
 	waiting := perdure.Text("two")
 	waiting.Mode = perdure.ModeQueue
-	if err := s.eng.Send(s.ctx, s.id, waiting); err != nil {
+	if _, err := s.eng.Send(s.ctx, s.id, waiting); err != nil {
 		t.Fatal(err)
 	}
 	s.Release("hold")

@@ -391,11 +391,7 @@ func (e *Host) startFire(
 	message.ID, message.At = effect.NewMessageID(), tx.Now()
 	key := string(s.ID) + "@" + fire.Nominal.UTC().Format(time.RFC3339Nano)
 	fact := perdure.MessageReceived{Message: message, Mode: perdure.ModeQueue, Source: "schedule", Key: key}
-	err := e.append(tx, s.Session, perdure.Event{Actor: "schedule", Fact: fact})
-	if err != nil {
-		return fire, err
-	}
-	row, err := tx.Sessions().Get(s.Session)
-	fire.Message, fire.Seq = message.ID, row.LastSeq
+	seq, err := e.appendEvent(tx, s.Session, perdure.Event{Actor: "schedule", Fact: fact})
+	fire.Message, fire.Seq = message.ID, seq
 	return fire, err
 }

@@ -96,20 +96,20 @@ func (e *Host) resume(ctx context.Context, id perdure.SessionID, by string) erro
 }
 
 // endHaltIfAllowed ends the halt of a session if its budget allows it to continue, so that a
-// message just wasReceived is not reported as waiting.
-func (e *Host) endHaltIfAllowed(tx store.Tx, id perdure.SessionID) error {
+// message just received is not reported as waiting. It returns the status of the session's row.
+func (e *Host) endHaltIfAllowed(tx store.Tx, id perdure.SessionID) (perdure.SessionStatus, error) {
 	row, err := tx.Sessions().Get(id)
 	if err != nil || row.Status != perdure.SessionPaused {
-		return err
+		return row.Status, err
 	}
 	s, err := e.effects.Fold(tx.Reader(), id)
 	if err != nil || s.Halt == nil || s.Turn != nil || s.Lineage != nil {
-		return err
+		return row.Status, err
 	}
 	if err := e.endHalt(tx, s, "runtime", false); !errors.Is(err, perdure.Conflict) {
-		return err
+		return row.Status, err
 	}
-	return nil
+	return row.Status, nil
 }
 
 // endHalt records that a budget no longer stops a session. Conflict: no budget stops it, or the

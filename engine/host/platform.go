@@ -8,7 +8,6 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
-	"github.com/perdure/perdure/internal/effect"
 	"github.com/perdure/perdure/internal/sessionport"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -95,10 +94,8 @@ func (p platform) DeleteSession(ctx context.Context, id perdure.SessionID) error
 
 // Send adds a message to a session.
 func (p platform) Send(ctx context.Context, id perdure.SessionID, text string) (perdure.MessageID, error) {
-	m := perdure.Message{
-		ID: effect.NewMessageID(), Role: perdure.RoleUser, Parts: []perdure.Part{{Type: perdure.PartText, Text: text}},
-	}
-	return m.ID, p.e.Send(ctx, id, m)
+	sent, err := p.e.Send(ctx, id, perdure.Text(text))
+	return sent.ID, err
 }
 
 // Messages returns a page of a transcript.

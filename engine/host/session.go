@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/effect"
-	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -53,8 +51,16 @@ func (e *Host) startPlain(ctx context.Context, id perdure.SessionID, agent perdu
 
 // append adds one event; it sets id, time and session.
 func (e *Host) append(tx store.Tx, id perdure.SessionID, event perdure.Event) error {
-	event.ID, event.At, event.Session = effect.NewID[perdure.EventID](), tx.Now(), id
-	return tx.Journal().Append(id, []perdure.Event{event})
+	_, err := e.appendEvent(tx, id, event)
+	return err
+}
+
+// appendEvent is append that returns the seq of the event.
+func (e *Host) appendEvent(tx store.Tx, id perdure.SessionID, event perdure.Event) (int64, error) {
+	event.ID, event.At = effect.NewID[perdure.EventID](), tx.Now()
+	events := []perdure.Event{event}
+	err := tx.Journal().Append(id, events)
+	return events[0].Seq, err
 }
 
 // Get returns a session.
@@ -72,7 +78,7 @@ func (e hostSessions) Get(ctx context.Context, id perdure.SessionID) (s engine.S
 // describeFull is describe with the pause, the hold and the turn of the session.
 func (e *Host) describeFull(r store.Reader, row store.Session) (engine.Session, error) {
 	s, err := describe(r, row)
-	if err != nil || row.Status == perdure.SessionIdle || row.Status == perdure.SessionStarted {
+	if err != nil || !mayBeHeld(row.Status) {
 		return s, err
 	}
 	fold, err := e.effects.Fold(r, row.ID)
@@ -175,55 +181,6 @@ func (e *Host) view(ctx context.Context, fn func(store.Reader) error) error {
 	return e.cfg.Store.View(ctx, fn)
 }
 
-// Send adds a message to a session. It returns after the commit.
-func (e *Host) Send(ctx context.Context, id perdure.SessionID, message perdure.Message) error {
-	if err := checkInput(message); err != nil {
-		return fmt.Errorf("send to %s: %w", id, err)
-	}
-	named := message.ID != ""
-	if !named {
-		message.ID = effect.NewMessageID()
-	}
-	mode := message.Mode
-	if mode == "" {
-		mode = perdure.ModeSteer
-	}
-	var twice bool
-	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
-		key := ""
-		if named {
-			if twice, err = e.wasReceived(tx.Reader(), id, message); twice || err != nil {
-				return err
-			}
-			key = string(message.ID)
-		}
-		if mode == perdure.ModeReject {
-			if err := e.checkNoTurn(tx.Reader(), id); err != nil {
-				return err
-			}
-		}
-		message.At = tx.Now()
-		err = e.append(tx, id, perdure.Event{
-			Actor: "user", Trace: telemetry.TraceParent(ctx),
-			Fact: perdure.MessageReceived{Message: message, Mode: mode, Source: "user", Key: key},
-		})
-		if err != nil {
-			return err
-		}
-		return e.endHaltIfAllowed(tx, id)
-	})
-	if twice {
-		e.telemetry.Duplicate("message")
-	}
-	if !nothingCommitted(err) {
-		e.scheduler.Wake(id) // also after an in-doubt commit
-	}
-	if err != nil {
-		return fmt.Errorf("send to %s: %w", id, err)
-	}
-	return nil
-}
-
 // checkNoTurn returns Conflict if a turn of the session is running.
 func (e *Host) checkNoTurn(r store.Reader, id perdure.SessionID) error {
 	runs, err := e.hasTurn(r, id)
@@ -241,61 +198,6 @@ func inTurn(s perdure.SessionStatus) bool {
 // nothingCommitted reports whether an error proves that nothing was committed.
 func nothingCommitted(err error) bool {
 	return errors.Is(err, perdure.NotFound) || errors.Is(err, perdure.Invalid) || errors.Is(err, perdure.Conflict)
-}
-
-// wasReceived reports whether a message with this id was sent before (N5).
-func (e *Host) wasReceived(r store.Reader, id perdure.SessionID, message perdure.Message) (bool, error) {
-	s, err := e.effects.Fold(r, id)
-	if err != nil {
-		return false, err
-	}
-	if _, known := s.MessageKeys.Get(string(message.ID)); !known {
-		return false, nil
-	}
-	events, err := r.Journal().Events(id, 0, 0)
-	if err != nil {
-		return false, err
-	}
-	for _, event := range events {
-		f, ok := event.Fact.(perdure.MessageReceived)
-		if !ok || f.Message.ID != message.ID {
-			continue
-		}
-		if !reflect.DeepEqual(f.Message.Parts, message.Parts) {
-			return true, fmt.Errorf("%w: message %s was already sent with different content",
-				perdure.Conflict, message.ID)
-		}
-		return true, nil
-	}
-	return false, nil
-}
-
-// checkInput refuses messages that a user may not send (O4).
-func checkInput(m perdure.Message) error {
-	if !m.Mode.Valid() {
-		return fmt.Errorf("%w mode %q: it must be steer, queue, interrupt or reject", perdure.Invalid, m.Mode)
-	}
-	if m.Role != perdure.RoleUser && m.Role != "" {
-		return fmt.Errorf("%w role %q: only user messages can be sent", perdure.Invalid, m.Role)
-	}
-	if len(m.Parts) == 0 {
-		return fmt.Errorf("%w message: it is empty", perdure.Invalid)
-	}
-	for _, part := range m.Parts {
-		switch part.Type {
-		case perdure.PartText, perdure.PartImage:
-		case perdure.PartImageFile:
-			if part.ImageFile == nil {
-				return fmt.Errorf("%w part image_file: it names no image", perdure.Invalid)
-			}
-			if _, err := perdure.ParseID[perdure.ImageID](string(part.ImageFile.ID)); err != nil {
-				return fmt.Errorf("%w part image_file: %w", perdure.Invalid, err)
-			}
-		default:
-			return fmt.Errorf("%w part %q: a message may contain only text and images", perdure.Invalid, part.Type)
-		}
-	}
-	return nil
 }
 
 // Interrupt requests the end of the running turn.

@@ -144,7 +144,7 @@ func (h *house) say(t *testing.T, id perdure.SessionID) []perdure.Event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	err := h.Send(ctx, id, perdure.Text("go"))
+	_, err := h.Send(ctx, id, perdure.Text("go"))
 	if err == nil {
 		err = h.Sessions().WaitIdle(ctx, id)
 	}

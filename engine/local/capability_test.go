@@ -188,7 +188,7 @@ func TestStartedCallsGoOn(t *testing.T) {
 	live(before, func(ctx context.Context, eng *local.Engine) {
 		s, err := eng.Sessions().Create(ctx, perdure.Agent{})
 		if id = s.ID; err == nil {
-			err = eng.Send(ctx, id, perdure.Text("go"))
+			_, err = eng.Send(ctx, id, perdure.Text("go"))
 		}
 		if err != nil {
 			t.Error(err)

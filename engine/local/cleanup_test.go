@@ -471,7 +471,7 @@ func TestCleanupOfTasks(t *testing.T) {
 	eachYard(t, func(y *yard) {
 		c, tenant := newCleaner(), renter{leased: make(chan struct{})}
 		eng, _ := y.engine(local.Config{Cleanup: local.Cleanup{Cleaners: map[string]tool.LeaseCleaner{"cloud": c}}}, rents, tenant)
-		if err := eng.Send(y.Context(), y.id, perdure.Text("rent")); err != nil {
+		if _, err := eng.Send(y.Context(), y.id, perdure.Text("rent")); err != nil {
 			y.Fatal(err)
 		}
 		y.await(func(f perdure.Fact) bool {

@@ -70,7 +70,7 @@ steps:
 	eng := w.Start(t)
 	var sessions []perdure.SessionID
 	said := func(eng engine.Engine, id perdure.SessionID, text string) {
-		if err := eng.Send(t.Context(), id, perdure.Text(text)); err != nil {
+		if _, err := eng.Send(t.Context(), id, perdure.Text(text)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -24,7 +24,7 @@ func converse(t *testing.T, cfg local.Config, agent perdure.Agent, text string) 
 	go func() { ended <- eng.Run(work) }()
 	created, err := eng.Sessions().Create(ctx, agent)
 	if err == nil {
-		err = eng.Send(ctx, created.ID, perdure.Text(text))
+		_, err = eng.Send(ctx, created.ID, perdure.Text(text))
 	}
 	if err == nil {
 		err = eng.Sessions().WaitIdle(ctx, created.ID)

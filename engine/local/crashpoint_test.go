@@ -124,7 +124,10 @@ func crashAt(t *testing.T, p scenario, point death) bool {
 	defer attend(ctx, w, eng, id)()
 	finish := []func() error{
 		func() error { return eng.Sessions().WaitIdle(ctx, id) },
-		func() error { return eng.Send(ctx, id, perdure.Text("what else?")) }, // delivers what does not wake the session
+		func() error { // delivers what does not wake the session
+			_, err := eng.Send(ctx, id, perdure.Text("what else?"))
+			return err
+		},
 		func() error { return eng.Sessions().WaitIdle(ctx, id) },
 	}
 	for _, do := range finish {
@@ -200,7 +203,7 @@ func seeded(t *testing.T, ctx context.Context, st *memory.Store, w *world) perdu
 		}
 	}
 	w.Stop(t)
-	if err := eng.Send(ctx, s.ID, perdure.Text("go")); err != nil {
+	if _, err := eng.Send(ctx, s.ID, perdure.Text("go")); err != nil {
 		t.Fatal(err)
 	}
 	return s.ID

@@ -112,7 +112,7 @@ func napped(t *testing.T, n napping, call string) (took time.Duration, ended per
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if err := eng.Send(ctx, session.ID, perdure.Text("sleep")); err != nil {
+	if _, err := eng.Send(ctx, session.ID, perdure.Text("sleep")); err != nil {
 		t.Fatal(err)
 	}
 	if err := eng.Sessions().WaitIdle(ctx, session.ID); err != nil {

@@ -120,7 +120,7 @@ func detachRig(t *testing.T, script string, dress func(tool.Tool) tool.Tool) (en
 	})
 	s, err := eng.Sessions().Create(t.Context(), perdure.Agent{})
 	if err == nil {
-		err = eng.Send(t.Context(), s.ID, perdure.Text("go"))
+		_, err = eng.Send(t.Context(), s.ID, perdure.Text("go"))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -84,7 +84,7 @@ steps:
 	if err != nil {
 		return err
 	}
-	if err := eng.Send(ctx, s.ID, perdure.Text("Buy the news about tides")); err != nil {
+	if _, err := eng.Send(ctx, s.ID, perdure.Text("Buy the news about tides")); err != nil {
 		return err
 	}
 	return untilRest(ctx, eng, s.ID)

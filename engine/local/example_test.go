@@ -60,7 +60,7 @@ steps:
 	if err != nil {
 		return err
 	}
-	err = eng.Send(ctx, s.ID, perdure.Text("Build perdure/perdure"))
+	_, err = eng.Send(ctx, s.ID, perdure.Text("Build perdure/perdure"))
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (r *rig) dieAndRecover() {
 	r.t.Helper()
 	other, err := r.eng.Sessions().Create(r.ctx, perdure.Agent{})
 	if err == nil {
-		err = r.eng.Send(r.ctx, other.ID, perdure.Text("hold"))
+		_, err = r.eng.Send(r.ctx, other.ID, perdure.Text("hold"))
 	}
 	if err != nil {
 		r.t.Fatal(err)
@@ -279,7 +279,7 @@ func TestFaultSendAnswerLost(t *testing.T) {
 	r.rest()
 	judge, _ := once(forgets, func(f []perdure.Fact) bool { return has(f, any1[perdure.MessageReceived]) })
 	r.st.set(judge)
-	if err := r.eng.Send(r.ctx, r.id, perdure.Text("go")); err == nil {
+	if _, err := r.eng.Send(r.ctx, r.id, perdure.Text("go")); err == nil {
 		t.Fatal("no error")
 	}
 	r.rest()

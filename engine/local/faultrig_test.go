@@ -146,7 +146,7 @@ func newRig(t *testing.T, s enginetest.Setup) *rig {
 
 func (r *rig) say(text string) {
 	r.t.Helper()
-	if err := r.eng.Send(r.ctx, r.id, perdure.Text(text)); err != nil {
+	if _, err := r.eng.Send(r.ctx, r.id, perdure.Text(text)); err != nil {
 		r.t.Fatal(err)
 	}
 }

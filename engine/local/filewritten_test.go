@@ -83,7 +83,8 @@ steps:
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(eng.Send(ctx, s.ID, perdure.Text("go")), eng.Sessions().WaitIdle(ctx, s.ID)); err != nil {
+			_, err = eng.Send(ctx, s.ID, perdure.Text("go"))
+			if err := errors.Join(err, eng.Sessions().WaitIdle(ctx, s.ID)); err != nil {
 				t.Fatal(err)
 			}
 

@@ -39,7 +39,7 @@ steps:
 	eng := w.Start(t)
 	s, err := eng.Sessions().Create(t.Context(), perdure.Agent{})
 	if err == nil {
-		err = eng.Send(t.Context(), s.ID, perdure.Text("go"))
+		_, err = eng.Send(t.Context(), s.ID, perdure.Text("go"))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ steps:
 	free := fill(t, dir)
 	w.Release("hold_charge")
 	// more than the free space of the log
-	err = eng.Send(t.Context(), s.ID, perdure.Text(strings.Repeat("more", 1<<18)))
+	_, err = eng.Send(t.Context(), s.ID, perdure.Text(strings.Repeat("more", 1<<18)))
 	if !errors.Is(err, store.Full) || !strings.Contains(err.Error(), "free space in "+dir) || store.Broken(err) {
 		t.Errorf("a message on a full disk: got %v", err)
 	}

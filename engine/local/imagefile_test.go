@@ -53,12 +53,13 @@ func TestImageFiles(t *testing.T) {
 	parts := []perdure.Part{file(kept.ID), {Type: perdure.PartText, Text: "what is this?"}, file(gone), file(kept.ID)}
 
 	for _, bad := range []perdure.Part{{Type: perdure.PartImageFile}, file(""), file("../x"), file("session_00000000000000000000000000000001")} {
-		err := eng.Send(ctx, s.ID, perdure.Message{Role: perdure.RoleUser, Parts: []perdure.Part{bad}})
+		_, err := eng.Send(ctx, s.ID, perdure.Message{Role: perdure.RoleUser, Parts: []perdure.Part{bad}})
 		if !errors.Is(err, perdure.Invalid) {
 			t.Errorf("%+v: got %v", bad.ImageFile, err)
 		}
 	}
-	if err := errors.Join(eng.Send(ctx, s.ID, perdure.Message{Role: perdure.RoleUser, Parts: parts}), eng.Sessions().WaitIdle(ctx, s.ID)); err != nil {
+	_, err = eng.Send(ctx, s.ID, perdure.Message{Role: perdure.RoleUser, Parts: parts})
+	if err := errors.Join(err, eng.Sessions().WaitIdle(ctx, s.ID)); err != nil {
 		t.Fatal(err)
 	}
 
@@ -99,7 +100,7 @@ func TestPicturesHaveRoom(t *testing.T) {
 	}
 	ask := func(parts ...perdure.Part) (shown []string) { // the bytes of pictures, or the text
 		h.asked.requests = nil
-		err := h.Send(t.Context(), s.ID, perdure.Message{Role: perdure.RoleUser, Parts: parts})
+		_, err := h.Send(t.Context(), s.ID, perdure.Message{Role: perdure.RoleUser, Parts: parts})
 		if err := errors.Join(err, h.Sessions().WaitIdle(t.Context(), s.ID)); err != nil {
 			t.Fatal(err)
 		}

@@ -144,7 +144,10 @@ func (m *matrix) playWith(t *testing.T, point any, plan faulty.Plan) {
 	defer leave()
 	for _, do := range []func() error{
 		func() error { return last.eng.Sessions().WaitIdle(ctx, id) },
-		func() error { return last.eng.Send(ctx, id, perdure.Text("what else?")) }, // delivers what does not wake the session
+		func() error { // delivers what does not wake the session
+			_, err := last.eng.Send(ctx, id, perdure.Text("what else?"))
+			return err
+		},
 		func() error { return last.eng.Sessions().WaitIdle(ctx, id) },
 	} {
 		if err := do(); err != nil {
@@ -221,7 +224,7 @@ func (w *killWorld) ask(ctx context.Context, t *testing.T) perdure.SessionID {
 	}
 	s, err := eng.Sessions().Create(ctx, perdure.Agent{})
 	if err == nil {
-		err = eng.Send(ctx, s.ID, perdure.Text("go"))
+		_, err = eng.Send(ctx, s.ID, perdure.Text("go"))
 	}
 	if err != nil {
 		t.Fatal(err)

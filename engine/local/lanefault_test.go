@@ -198,7 +198,7 @@ func TestLaneFaultSlowPerson(t *testing.T) {
 		go func() { _ = eng.Run(ctx); close(done) }()
 		defer func() { stop(); <-done }()
 		session, _ := eng.Sessions().Create(ctx, perdure.Agent{})
-		if err := eng.Send(ctx, session.ID, perdure.Text("hello")); err != nil {
+		if _, err := eng.Send(ctx, session.ID, perdure.Text("hello")); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(90 * time.Minute)

@@ -259,7 +259,7 @@ func (s *laneStorm) send(ctx context.Context, eng *local.Engine, dice *rand.Rand
 	if dice.IntN(6) == 0 {
 		m.ID = perdure.MessageID(fmt.Sprintf("message_%032x", 1+dice.IntN(20)))
 	}
-	_ = eng.Send(ctx, s.session(dice), m)
+	_, _ = eng.Send(ctx, s.session(dice), m)
 }
 
 // end completes, fails or panics held work.
@@ -456,7 +456,7 @@ func (s *laneStorm) settle() error {
 	defer cancel()
 	for _, id := range s.ids {
 		s.drainOf(ctx, s.life.eng, id)
-		if err := s.life.eng.Send(ctx, id, perdure.Text("bye")); err != nil { // delivers what waited for a turn
+		if _, err := s.life.eng.Send(ctx, id, perdure.Text("bye")); err != nil { // delivers what waited for a turn
 			return fmt.Errorf("say bye: %w", err)
 		}
 	}
@@ -549,7 +549,7 @@ func (s *laneStorm) places() error {
 	defer cancel()
 	for _, what := range []string{"bg_fill", "fill"} {
 		for _, id := range s.ids {
-			if err := s.life.eng.Send(ctx, id, perdure.Text("fill "+what)); err != nil {
+			if _, err := s.life.eng.Send(ctx, id, perdure.Text("fill "+what)); err != nil {
 				return fmt.Errorf("fill the slots: %w", err)
 			}
 		}

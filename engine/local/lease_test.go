@@ -133,7 +133,7 @@ func (r *round) wish() perdure.Message {
 
 // say sends a message through a worker.
 func (r *round) say(m *member, message perdure.Message) {
-	if err := m.eng.Send(r.t.Context(), r.id, message); err != nil {
+	if _, err := m.eng.Send(r.t.Context(), r.id, message); err != nil {
 		r.office.blame("seed %d: a message to %s: %v", r.seed, m.name, err)
 	}
 }

@@ -118,7 +118,7 @@ steps:
 	eng := w.Start(t)
 	s, err := eng.Sessions().Create(t.Context(), perdure.Agent{})
 	if err == nil {
-		err = eng.Send(t.Context(), s.ID, perdure.Text("go"))
+		_, err = eng.Send(t.Context(), s.ID, perdure.Text("go"))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ func TestTakeoverFreshToken(t *testing.T) {
 			eng := w.Start(t)
 			s, err := eng.Sessions().Create(t.Context(), perdure.Agent{})
 			if err == nil {
-				err = eng.Send(t.Context(), s.ID, perdure.Text("go"))
+				_, err = eng.Send(t.Context(), s.ID, perdure.Text("go"))
 			}
 			if err != nil {
 				t.Fatal(err)

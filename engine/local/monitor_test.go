@@ -29,7 +29,7 @@ func (b *bell) monitor(eng *local.Engine, id perdure.SessionID, change func(*per
 	b.mu.Lock()
 	b.wanted, b.made = s, nil
 	b.mu.Unlock()
-	err := eng.Send(b.Context(), id, perdure.Text("watch"))
+	_, err := eng.Send(b.Context(), id, perdure.Text("watch"))
 	if err == nil {
 		err = eng.Sessions().WaitIdle(b.Context(), id)
 	}
@@ -277,7 +277,7 @@ func (b *bell) stopped(eng *local.Engine, id perdure.SessionID, in budget.Period
 	set, err := eng.Budgets().Set(b.Context(), of, "ada")
 	for _, word := range []string{"one", "two"} {
 		if err == nil {
-			err = eng.Send(b.Context(), id, perdure.Text(word))
+			_, err = eng.Send(b.Context(), id, perdure.Text(word))
 		}
 		b.pass(time.Second)
 	}

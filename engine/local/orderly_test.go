@@ -60,7 +60,7 @@ func TestOrderlyStopsAreNoAttempts(t *testing.T) {
 		go func() { ended <- eng.Run(ctx) }()
 		if life == 0 {
 			if _, err = eng.Sessions().CreateAs(ctx, id, perdure.Agent{}); err == nil {
-				err = eng.Send(ctx, id, perdure.Text("hello"))
+				_, err = eng.Send(ctx, id, perdure.Text("hello"))
 			}
 		}
 		if err != nil {
@@ -122,7 +122,7 @@ func TestLeaseIsHandedBackByStuckWork(t *testing.T) {
 		go func() { ended <- eng.Run(ctx) }()
 		s, err := eng.Sessions().Create(ctx, perdure.Agent{})
 		if err == nil {
-			err = eng.Send(ctx, s.ID, perdure.Text("hello"))
+			_, err = eng.Send(ctx, s.ID, perdure.Text("hello"))
 		}
 		if err != nil {
 			t.Fatal(err)

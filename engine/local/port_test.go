@@ -77,7 +77,7 @@ steps:
 		t.Fatal(err)
 	}
 
-	if err := eng.Send(ctx, s.ID, perdure.Text("hello")); err != nil {
+	if _, err := eng.Send(ctx, s.ID, perdure.Text("hello")); err != nil {
 		t.Fatal(err)
 	}
 	if err := eng.Sessions().WaitIdle(ctx, s.ID); err != nil {

@@ -103,7 +103,7 @@ func (k *keeper) worked(t *testing.T, eng *local.Engine) perdure.SessionID {
 	t.Helper()
 	s, err := eng.Sessions().Create(t.Context(), perdure.Agent{})
 	if err == nil {
-		err = eng.Send(t.Context(), s.ID, perdure.Text("go"))
+		_, err = eng.Send(t.Context(), s.ID, perdure.Text("go"))
 	}
 	if err == nil {
 		err = eng.Sessions().WaitIdle(t.Context(), s.ID)

@@ -95,7 +95,7 @@ func mended(t *testing.T) (engine.Engine, perdure.SessionID) {
 	id := damaged(t, w, st)
 	eng := w.Start(t)
 	for range 2 {
-		if err := eng.Send(t.Context(), id, perdure.Text("go on")); err != nil {
+		if _, err := eng.Send(t.Context(), id, perdure.Text("go on")); err != nil {
 			t.Fatal(err)
 		}
 		if err := eng.Sessions().WaitIdle(t.Context(), id); err != nil {

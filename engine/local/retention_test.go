@@ -99,7 +99,7 @@ func (a *archive) begin() {
 
 func (a *archive) say(text string) {
 	a.Helper()
-	if err := a.eng.Send(a.Context(), a.id, perdure.Text(text)); err != nil {
+	if _, err := a.eng.Send(a.Context(), a.id, perdure.Text(text)); err != nil {
 		a.Fatal(err)
 	}
 	synctest.Wait()

@@ -44,7 +44,7 @@ func TestMessageLetsGoOn(t *testing.T) {
 		work := running(t, eng)
 		for range 3 { // the bubble begins with a period, and spending in its first moment counts for the one before
 			<-time.After(time.Minute)
-			if err := eng.Send(t.Context(), s.ID, perdure.Text("hello")); err != nil {
+			if _, err := eng.Send(t.Context(), s.ID, perdure.Text("hello")); err != nil {
 				t.Fatal(err)
 			}
 			if err := eng.Sessions().WaitIdle(t.Context(), s.ID); err != nil {
@@ -54,7 +54,7 @@ func TestMessageLetsGoOn(t *testing.T) {
 		work()
 		resumed := func(text string) bool {
 			t.Helper()
-			if err := eng.Send(t.Context(), s.ID, perdure.Text(text)); err != nil {
+			if _, err := eng.Send(t.Context(), s.ID, perdure.Text(text)); err != nil {
 				t.Fatal(err)
 			}
 			events, err := eng.Events(t.Context(), s.ID, 0, 0)

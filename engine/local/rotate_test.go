@@ -47,7 +47,7 @@ steps:
 	go func() { ended <- eng.Run(ctx) }()
 	s, err := eng.Sessions().Create(ctx, perdure.Agent{})
 	if err == nil {
-		err = eng.Send(ctx, s.ID, perdure.Text("keep it"))
+		_, err = eng.Send(ctx, s.ID, perdure.Text("keep it"))
 	}
 	if err == nil {
 		err = eng.Sessions().WaitIdle(ctx, s.ID)

@@ -72,7 +72,7 @@ func (s *shop) session() {
 
 func (s *shop) say(text string) {
 	s.t.Helper()
-	if err := s.eng.Send(s.ctx, s.id, perdure.Text(text)); err != nil {
+	if _, err := s.eng.Send(s.ctx, s.id, perdure.Text(text)); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -183,7 +183,7 @@ func (s *storm) step(eng *local.Engine) {
 		}
 		m := perdure.Text(strings.Join(orders, " "))
 		m.Mode = []perdure.Mode{"", perdure.ModeQueue, perdure.ModeInterrupt, perdure.ModeReject}[s.dice.IntN(4)]
-		_ = eng.Send(ctx, id, m)
+		_, _ = eng.Send(ctx, id, m)
 	case n < 6:
 		_ = eng.Sessions().Interrupt(ctx, id, "user", "storm")
 	case n < 8:
@@ -254,7 +254,7 @@ func play(t *testing.T, p program) {
 				cancel()
 			}(l.mortal.Died)
 			for _, id := range s.ids {
-				_ = l.eng.Send(t.Context(), id, perdure.Text("pure#0"))
+				_, _ = l.eng.Send(t.Context(), id, perdure.Text("pure#0"))
 				_ = l.eng.Sessions().WaitIdle(ctx, id)
 			}
 			cancel()

@@ -122,7 +122,7 @@ func killStream(t *testing.T, policy perdure.RecoveryMode, point death) (kept st
 		t.Fatal(err)
 	}
 	w.Stop(t)
-	if err := eng.Send(ctx, s.ID, perdure.Text("look")); err != nil {
+	if _, err := eng.Send(ctx, s.ID, perdure.Text("look")); err != nil {
 		t.Fatal(err)
 	}
 	w.point = point
@@ -348,7 +348,7 @@ func TestGuardLeavesNothing(t *testing.T) {
 	eng := w.Start(t)
 	s, err := eng.Sessions().Create(t.Context(), perdure.Agent{})
 	if err == nil {
-		err = eng.Send(t.Context(), s.ID, perdure.Text("tell me"))
+		_, err = eng.Send(t.Context(), s.ID, perdure.Text("tell me"))
 	}
 	if err == nil {
 		err = eng.Sessions().WaitIdle(t.Context(), s.ID)

@@ -127,10 +127,13 @@ func (f *dumpTree) attend(eng engine.Engine) (leave func()) {
 func (f *dumpTree) finish(t *testing.T, eng engine.Engine, point any) {
 	t.Helper()
 	more := perdure.Text("what else?")
-	more.ID = perdure.MessageID("msg_more")
+	more.ID = perdure.MessageID("message_0123456789abcdef0123456789abcdef")
 	for _, do := range []func() error{
 		func() error { return eng.Sessions().WaitIdle(f.ctx, f.id) },
-		func() error { return eng.Send(f.ctx, f.id, more) },
+		func() error {
+			_, err := eng.Send(f.ctx, f.id, more)
+			return err
+		},
 		func() error { return eng.Sessions().WaitIdle(f.ctx, f.id) },
 	} {
 		if err := insist(f.ctx, do); err != nil {

@@ -284,7 +284,7 @@ func lookers(ctx context.Context, t *testing.T, letGo <-chan struct{}) (eng engi
 	t.Cleanup(func() { stop(); <-ended })
 	s, err := own.Sessions().Create(ctx, perdure.Agent{})
 	if err == nil {
-		err = own.Send(ctx, s.ID, perdure.Text("go"))
+		_, err = own.Send(ctx, s.ID, perdure.Text("go"))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -585,7 +585,7 @@ func TestSubagentLimitsHold(t *testing.T) {
 		defer func() { stop(); <-ended }()
 		s, err := eng.Sessions().Create(ctx, perdure.Agent{})
 		if err == nil {
-			err = eng.Send(ctx, s.ID, perdure.Text("node 0;"))
+			_, err = eng.Send(ctx, s.ID, perdure.Text("node 0;"))
 		}
 		if err != nil {
 			rt.Fatal(err)

@@ -81,7 +81,7 @@ steps:
 		}
 		id = set.ID
 		for _, text := range []string{"begin", "more", "and more", "the last"} {
-			if err := eng.Send(t.Context(), s.ID, perdure.Text(text)); err != nil {
+			if _, err := eng.Send(t.Context(), s.ID, perdure.Text(text)); err != nil {
 				t.Fatal(err)
 			}
 			if err := eng.Sessions().WaitIdle(t.Context(), s.ID); err != nil {

@@ -63,7 +63,7 @@ func (o *observed) say(t *testing.T, eng engine.Engine, text, traceparent string
 		}
 		o.id = made.ID
 	}
-	if err := eng.Send(ctx, o.id, perdure.Text(text)); err != nil {
+	if _, err := eng.Send(ctx, o.id, perdure.Text(text)); err != nil {
 		t.Fatal(err)
 	}
 }

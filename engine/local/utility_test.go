@@ -102,7 +102,8 @@ func parsed(t *testing.T, script string) *scripted.Model {
 // say sends a message and waits for what follows.
 func (a asking) say() {
 	a.Helper()
-	if err := errors.Join(a.eng.Send(a.ctx, a.id, perdure.Text("go")), a.eng.Sessions().WaitIdle(a.ctx, a.id)); err != nil {
+	_, err := a.eng.Send(a.ctx, a.id, perdure.Text("go"))
+	if err := errors.Join(err, a.eng.Sessions().WaitIdle(a.ctx, a.id)); err != nil {
 		a.Fatal(err)
 	}
 }
@@ -232,7 +233,7 @@ steps:
 `
 	small := func(gate chan struct{}) model.Model { return &gated{Model: parsed(t, smallAnswer), open: gate} }
 	eachAsking(t, script, small, func(a asking) {
-		if err := a.eng.Send(a.ctx, a.id, perdure.Text("go")); err != nil {
+		if _, err := a.eng.Send(a.ctx, a.id, perdure.Text("go")); err != nil {
 			a.Fatal(err)
 		}
 		a.await("session.idled")
@@ -328,7 +329,7 @@ func TestUtilityModelIsCanceled(t *testing.T) {
 	t.Parallel()
 	small := func(gate chan struct{}) model.Model { return endless{begun: gate} }
 	eachAsking(t, askOnce, small, func(a asking) {
-		if err := a.eng.Send(a.ctx, a.id, perdure.Text("go")); err != nil {
+		if _, err := a.eng.Send(a.ctx, a.id, perdure.Text("go")); err != nil {
 			a.Fatal(err)
 		}
 		select {

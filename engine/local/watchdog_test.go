@@ -51,7 +51,7 @@ func idleTurn(t *testing.T, m model.Model, tools ...tool.Tool) (failed perdure.T
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if err := eng.Send(ctx, session.ID, perdure.Text("hello")); err != nil {
+	if _, err := eng.Send(ctx, session.ID, perdure.Text("hello")); err != nil {
 		t.Fatal(err)
 	}
 	if err := eng.Sessions().WaitIdle(ctx, session.ID); err != nil {
@@ -246,7 +246,7 @@ func TestCancelWaitsForTheGrace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := eng.Send(ctx, session.ID, perdure.Text("hello")); err != nil {
+		if _, err := eng.Send(ctx, session.ID, perdure.Text("hello")); err != nil {
 			t.Fatal(err)
 		}
 

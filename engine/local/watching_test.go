@@ -101,7 +101,7 @@ func parked(t *testing.T, agent perdure.Agent, tools []tool.Tool) (map[string]pe
 	t.Cleanup(func() { stop(); <-ended })
 	s, err := eng.Sessions().Create(ctx, agent)
 	if err == nil {
-		err = eng.Send(ctx, s.ID, perdure.Text("go"))
+		_, err = eng.Send(ctx, s.ID, perdure.Text("go"))
 	}
 	if err != nil {
 		t.Fatal(err)

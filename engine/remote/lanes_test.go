@@ -125,7 +125,7 @@ rules:
 steps: [{text: done, repeat: true}]
 `}, "")
 	far, id := begin(t, ctx, w)
-	if err := far.Send(ctx, id, perdure.Text("go")); err != nil {
+	if _, err := far.Send(ctx, id, perdure.Text("go")); err != nil {
 		t.Fatal(err)
 	}
 	w.Entered(t, "ask", 1)

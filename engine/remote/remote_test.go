@@ -43,7 +43,7 @@ steps: [{text: done, repeat: true}]
 	far, id := begin(t, ctx, w)
 	message := perdure.Text("go <now> & 😀")
 	message.Parts = append(message.Parts, perdure.Part{Type: perdure.PartImage, Image: &perdure.Image{Base64: "iVBORw0KGgo=", MediaType: "image/png"}})
-	if err := far.Send(ctx, id, message); err != nil {
+	if _, err := far.Send(ctx, id, message); err != nil {
 		t.Fatal(err)
 	}
 	w.Release("bg_talk")
@@ -131,7 +131,7 @@ rules:
 steps: [{text: done, repeat: true}]
 `}, "secret")
 	eng, id := begin(t, ctx, w)
-	if err := eng.Send(ctx, id, perdure.Text("go")); err != nil {
+	if _, err := eng.Send(ctx, id, perdure.Text("go")); err != nil {
 		t.Fatal(err)
 	}
 	w.Entered(t, "bg_hold", 1)
@@ -201,7 +201,7 @@ func TestSendKeepsWhatItCannotCarry(t *testing.T) {
 		} {
 			m := perdure.Text("x")
 			change(&m)
-			if err := eng.Send(t.Context(), sessionID, m); !errors.Is(err, perdure.Invalid) {
+			if _, err := eng.Send(t.Context(), sessionID, m); !errors.Is(err, perdure.Invalid) {
 				t.Errorf("%+v: got %v, want Invalid", m, err)
 			}
 		}

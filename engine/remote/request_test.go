@@ -53,7 +53,7 @@ func TestWritesAreTriedAgainUnderTheirKey(t *testing.T) {
 				})
 
 				for range 2 {
-					if err := eng.Send(t.Context(), sessionID, perdure.Text("a < b")); err != nil {
+					if _, err := eng.Send(t.Context(), sessionID, perdure.Text("a < b")); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -110,7 +110,7 @@ func TestUnreachable(t *testing.T) {
 						fail(w, r)
 					})
 
-					err := eng.Send(t.Context(), sessionID, perdure.Text("x"))
+					_, err := eng.Send(t.Context(), sessionID, perdure.Text("x"))
 
 					took := time.Since(begun)
 					if !errors.Is(err, perdure.Unavailable) || took > want || took < want-time.Second {

@@ -56,17 +56,17 @@ func (e engineSessions) ListWhere(ctx context.Context, f engine.SessionFilter) (
 }
 
 // Send adds a message to a session. The client creates the id of a message without one, so that a
-// retry sends the same message. The API does not transfer metadata and the parts of an agent's
-// message; a message with them is Invalid.
-func (e *Engine) Send(ctx context.Context, id perdure.SessionID, message perdure.Message) error {
+// retry sends the same message. It checks the message, because not all of it reaches the server.
+// The API does not transfer metadata; a message with metadata is Invalid.
+func (e *Engine) Send(
+	ctx context.Context, id perdure.SessionID, message perdure.Message,
+) (sent engine.Sent, err error) {
 	what := "send to " + string(id)
-	if message.Role != perdure.RoleUser && message.Role != "" {
-		return fmt.Errorf("%s: %w role %q: only user messages can be sent", what, perdure.Invalid, message.Role)
+	if err = message.CheckInput(); err == nil && len(message.Metadata) > 0 {
+		err = &perdure.MessageError{Field: "metadata", Text: "the API does not transfer it: leave it out"}
 	}
-	if len(message.Metadata) > 0 || message.Thinking != "" || message.Signature != "" || message.Interrupted {
-		return fmt.Errorf("%s: %w message: the API transfers only text, images, mode, model and id; "+
-			"remove metadata, thinking, signature and interrupted",
-			what, perdure.Invalid)
+	if err != nil {
+		return sent, fmt.Errorf("%s: %w", what, err)
 	}
 	body := struct {
 		Content []perdure.Part    `json:"content"`
@@ -77,11 +77,8 @@ func (e *Engine) Send(ctx context.Context, id perdure.SessionID, message perdure
 	if body.ID == "" {
 		body.ID = perdure.FormatID[perdure.MessageID](uuid.New())
 	}
-	if body.Content == nil {
-		body.Content = []perdure.Part{}
-	}
-	_, err := e.call(ctx, request{what: what, path: "/v1/sessions/" + segment(id) + "/messages", body: body}, nil)
-	return err
+	_, err = e.call(ctx, request{what: what, path: "/v1/sessions/" + segment(id) + "/messages", body: body}, &sent)
+	return sent, err
 }
 
 // reasonBody is the body of a request to end or pause something.

@@ -94,7 +94,7 @@ func TestKillsWhileFollowing(t *testing.T) {
 	sent := 0
 	go func() {
 		for !enough.Load() {
-			if err := eng.Send(ctx, id, perdure.Text(fmt.Sprint("message ", sent))); err != nil {
+			if _, err := eng.Send(ctx, id, perdure.Text(fmt.Sprint("message ", sent))); err != nil {
 				written <- err
 				return
 			}
@@ -171,7 +171,7 @@ rules:
 steps: [{text: it runs, repeat: true}]
 `}, "")
 	eng, id := begin(t, ctx, w)
-	if err := eng.Send(ctx, id, perdure.Text("go")); err != nil {
+	if _, err := eng.Send(ctx, id, perdure.Text("go")); err != nil {
 		t.Fatal(err)
 	}
 	w.Entered(t, "bg_talk", 1)
@@ -256,7 +256,7 @@ func TestCutConnections(t *testing.T) {
 					}
 					continue
 				}
-				if err := eng.Send(ctx, id, perdure.Text(fmt.Sprint("message ", n, " ", i))); err != nil {
+				if _, err := eng.Send(ctx, id, perdure.Text(fmt.Sprint("message ", n, " ", i))); err != nil {
 					t.Error(err)
 				}
 			}
@@ -345,7 +345,10 @@ func TestDrainingServer(t *testing.T) {
 
 	w.api.Drain()
 	sent := make(chan error, 1)
-	go func() { sent <- eng.Send(ctx, s.ID, perdure.Text("one")) }()
+	go func() {
+		_, err := eng.Send(ctx, s.ID, perdure.Text("one"))
+		sent <- err
+	}()
 	<-refused.seen
 	w.Kill(t)
 	w.start(t)

@@ -111,7 +111,8 @@ func conversation(ctx context.Context, eng *local.Engine) (perdure.SessionID, er
 	if err != nil {
 		return "", err
 	}
-	return s.ID, eng.Send(ctx, s.ID, perdure.Text("Build perdure/perdure"))
+	_, err = eng.Send(ctx, s.ID, perdure.Text("Build perdure/perdure"))
+	return s.ID, err
 }
 
 // answer prints the agent's messages.

@@ -69,7 +69,7 @@ func play(t *testing.T, p plot) *stage {
 	})
 	session, err := eng.Sessions().Create(ctx, p.agent)
 	if err == nil {
-		err = eng.Send(ctx, session.ID, perdure.Text("go"))
+		_, err = eng.Send(ctx, session.ID, perdure.Text("go"))
 	}
 	if err != nil {
 		t.Fatal(err)

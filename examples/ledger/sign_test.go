@@ -46,7 +46,7 @@ func TestSignNotes(t *testing.T) {
 	}
 	s, err := eng.Sessions().Create(ctx, perdure.Agent{})
 	if err == nil {
-		err = eng.Send(ctx, s.ID, perdure.Text("sign the notes"))
+		_, err = eng.Send(ctx, s.ID, perdure.Text("sign the notes"))
 	}
 	if err == nil {
 		err = eng.Sessions().WaitIdle(ctx, s.ID)

@@ -69,7 +69,7 @@ func TestOwnerIsInherited(t *testing.T) {
 	g, st := newGuard(t)
 	ada, eve := as(t, "acme", "ada"), as(t, "evil", "eve")
 	s := must1(g.Sessions().Create(ada, perdure.Agent{Name: "a"}))
-	if err := g.Send(ada, s.ID, perdure.Text("go")); err != nil {
+	if _, err := g.Send(ada, s.ID, perdure.Text("go")); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.Sessions().WaitIdle(ada, s.ID); err != nil {
@@ -145,7 +145,7 @@ func TestFollowEndsWithSession(t *testing.T) {
 	if _, err := g.Archives().Import(eve, &file, engine.Import{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Send(eve, s.ID, perdure.Text("ours")); err != nil {
+	if _, err := g.Send(eve, s.ID, perdure.Text("ours")); err != nil {
 		t.Fatal(err)
 	}
 

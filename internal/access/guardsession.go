@@ -91,13 +91,13 @@ func (g guardedArchives) Import(ctx context.Context, r io.Reader, how engine.Imp
 }
 
 // Send adds a message to a session.
-func (g *Guard) Send(ctx context.Context, id perdure.SessionID, message perdure.Message) error {
+func (g *Guard) Send(ctx context.Context, id perdure.SessionID, message perdure.Message) (engine.Sent, error) {
 	ctx, err := g.session(ctx, Write, id)
 	if err == nil {
 		err = g.machine.allow(ctx, message.Model, nil)
 	}
 	if err != nil {
-		return err
+		return engine.Sent{}, err
 	}
 	return g.inner.Send(ctx, id, message)
 }

@@ -65,7 +65,7 @@ func TestS04MachineIsTheOperators(t *testing.T) {
 		"a message to a file": func(ctx context.Context) error {
 			s, err := g.Sessions().Create(ctx, perdure.Agent{})
 			if err == nil {
-				err = g.Send(ctx, s.ID, asked)
+				_, err = g.Send(ctx, s.ID, asked)
 			}
 			return err
 		},
@@ -105,7 +105,8 @@ func archive(t *testing.T, a perdure.Agent, m perdure.Message) *bytes.Buffer {
 	t.Helper()
 	far, _ := newEngine(t)
 	s := must1(far.Sessions().Create(t.Context(), a))
-	if err := errors.Join(far.Send(t.Context(), s.ID, m), far.Sessions().WaitIdle(t.Context(), s.ID)); err != nil {
+	_, err := far.Send(t.Context(), s.ID, m)
+	if err := errors.Join(err, far.Sessions().WaitIdle(t.Context(), s.ID)); err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer

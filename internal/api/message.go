@@ -2,7 +2,7 @@ package api
 
 import (
 	"context"
-	"encoding/base64"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -43,7 +43,7 @@ type message struct {
 type accepted struct {
 	Body struct {
 		MessageID perdure.MessageID `json:"message_id"`
-		Seq       int64             `json:"seq" doc:"The last seq of the session after the commit."`
+		Seq       int64             `json:"seq" doc:"The seq of the event that recorded the message. The answer follows it."`
 		Hold      *engine.Hold      `json:"hold,omitempty" doc:"Why the message waits for a person to act; absent if it is processed."`
 	}
 }
@@ -60,61 +60,33 @@ func (a *API) messageOperations() {
 }
 
 func (a *API) sendMessage(ctx context.Context, in *OfSession, body newMessage) (*accepted, error) {
-	parts, err := body.parts()
+	m := perdure.Message{ID: body.ID, Role: perdure.RoleUser, Mode: body.Mode, Model: body.Model}
+	for _, p := range body.Content {
+		m.Parts = append(m.Parts, perdure.Part{Type: p.Type, Text: p.Text, Image: p.Image, ImageFile: p.ImageFile, Untrusted: p.Untrusted})
+	}
+	if m.ID == "" {
+		m.ID = newID[perdure.MessageID](ctx)
+	}
+	sent, err := a.cfg.Engine.Send(ctx, in.ID, m)
 	if err != nil {
-		return nil, err
+		return nil, wrongMessage(err)
 	}
-	if body.ID == "" {
-		body.ID = newID[perdure.MessageID](ctx)
-	}
-	if _, err := perdure.ParseID[perdure.MessageID](string(body.ID)); err != nil {
-		return nil, invalid("/id", "%v", err)
-	}
-	m := perdure.Message{ID: body.ID, Role: perdure.RoleUser, Parts: parts, Mode: body.Mode, Model: body.Model}
-	if err := a.cfg.Engine.Send(ctx, in.ID, m); err != nil {
-		return nil, err
-	}
-	s, err := a.cfg.Engine.Sessions().Get(ctx, in.ID)
 	out := &accepted{}
-	out.Body.MessageID, out.Body.Seq, out.Body.Hold = body.ID, s.LastSeq, s.Hold
-	return out, err
+	out.Body.MessageID, out.Body.Seq, out.Body.Hold = sent.ID, sent.Seq, sent.Hold
+	return out, nil
 }
 
-// parts checks the content: each part has the fields of its type and no others.
-func (m newMessage) parts() ([]perdure.Part, error) {
-	if len(m.Content) == 0 {
-		return nil, invalid("/content", "at least one part is required")
+// wrongMessage names the invalid field of a message as the body calls it.
+func wrongMessage(err error) error {
+	var fault *perdure.MessageError
+	if !errors.As(err, &fault) {
+		return err
 	}
-	parts := make([]perdure.Part, len(m.Content))
-	for i, p := range m.Content {
-		at := "/content/" + strconv.Itoa(i)
-		switch {
-		case p.Type == perdure.PartImageFile && (p.ImageFile == nil || p.Image != nil || p.Text != ""):
-			return nil, invalid(at, "an image_file part must have image_file and no other field")
-		case p.Type == perdure.PartImageFile:
-			if _, err := perdure.ParseID[perdure.ImageID](string(p.ImageFile.ID)); err != nil {
-				return nil, invalid(at+"/image_file/id", "%v", err)
-			}
-		case p.ImageFile != nil:
-			return nil, invalid(at, "image_file is allowed only in a part of type image_file")
-		case p.Type == perdure.PartText && p.Image == nil && p.Text != "":
-		case p.Type == perdure.PartText:
-			return nil, invalid(at, "a text part must have a non-empty text and no image")
-		case p.Type == perdure.PartImage && (p.Image == nil || p.Text != ""):
-			return nil, invalid(at, "an image part must have an image and no text")
-		case p.Type == perdure.PartImage:
-			if _, err := base64.StdEncoding.DecodeString(p.Image.Base64); err != nil || p.Image.Base64 == "" {
-				return nil, invalid(at+"/image/base64", "must be non-empty base64")
-			}
-			if !strings.HasPrefix(p.Image.MediaType, "image/") {
-				return nil, invalid(at+"/image/media_type", "must be an image type, such as image/png")
-			}
-		default:
-			return nil, invalid(at+"/type", "must be text, image or image_file")
-		}
-		parts[i] = perdure.Part{Type: p.Type, Text: p.Text, Image: p.Image, ImageFile: p.ImageFile, Untrusted: p.Untrusted}
+	field := "/" + fault.Field
+	if part, ok := strings.CutPrefix(fault.Field, "parts"); ok {
+		field = "/content" + part
 	}
-	return parts, nil
+	return invalid(field, "%s", fault.Text)
 }
 
 // listMessages continues after the seq of the last message shown, so that reading a page costs no

@@ -3,10 +3,12 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -199,7 +201,18 @@ func TestMessagesRefused(t *testing.T) {
 			t.Errorf("%s: got %+v, want %s", body, p, field)
 		}
 	}
-	r.refusal(r.do(post(s+"/messages", `{"content":[{"type":"text","text":"a"}],"mode":"now"}`)), 400, "invalid")
+	for body, m := range map[string]perdure.Message{ // the reason is the root's, and names the field of the body
+		`{"content":[{"type":"text","text":"a"}],"mode":"now"}`: {Mode: "now", Parts: perdure.Text("a").Parts},
+		`{"content":[]}`: {},
+		`{"content":[{"type":"image","image":{"media_type":"image/png","base64":"?"}}]}`: {Parts: []perdure.Part{{Type: perdure.PartImage, Image: &perdure.Image{MediaType: "image/png", Base64: "?"}}}},
+	} {
+		var reason *perdure.MessageError
+		p := r.refusal(r.do(post(s+"/messages", body)), 400, "invalid")
+		if !errors.As(m.CheckInput(), &reason) || len(p.FieldErrors) != 1 || p.FieldErrors[0].Message != reason.Text ||
+			p.FieldErrors[0].Field != "/"+strings.Replace(reason.Field, "parts", "content", 1) || !strings.Contains(p.Detail, reason.Text) {
+			t.Errorf("%s: got %+v, want %v", body, p, reason)
+		}
+	}
 	if n := len(want[taskInList[shownMessage]](r, 200, get(s+"/messages")).Items); n != 0 {
 		t.Errorf("%d messages came of refused ones", n)
 	}
@@ -212,6 +225,48 @@ func TestMessagesRefused(t *testing.T) {
 	r.rest(s)
 	if n := len(want[taskInList[shownMessage]](r, 200, get(s+"/messages")).Items); n != 2 {
 		t.Errorf("got %d messages, want one and its answer", n)
+	}
+}
+
+// sessionReads is an engine that counts the reads of a session.
+type sessionReads struct {
+	engine.Engine
+	n atomic.Int64
+}
+
+// sessionReadsSessions are its sessions.
+type sessionReadsSessions struct {
+	engine.Sessions
+	n *atomic.Int64
+}
+
+func (e *sessionReads) Sessions() engine.Sessions {
+	return sessionReadsSessions{e.Engine.Sessions(), &e.n}
+}
+
+func (e sessionReadsSessions) Get(ctx context.Context, id perdure.SessionID) (engine.Session, error) {
+	e.n.Add(1)
+	return e.Sessions.Get(ctx, id)
+}
+
+// TestSendMessageSeq: the answer names the event of the message, and of the first one if it is
+// repeated. The session is not read for it.
+func TestSendMessageSeq(t *testing.T) {
+	t.Parallel()
+	reads := &sessionReads{}
+	r := newRig(t, func(c *api.Config) { reads.Engine, c.Engine = c.Engine, reads })
+	s := r.session()
+	body := `{"content":[{"type":"text","text":"hi"}],"id":"message_` + strings.Repeat("cd", 16) + `"}`
+	for range 2 {
+		before := reads.n.Load()
+		sent := want[struct {
+			MessageID perdure.MessageID `json:"message_id"`
+			Seq       int64             `json:"seq"`
+		}](r, 202, post(s+"/messages", body))
+		if after := reads.n.Load(); after != before || sent.Seq != 2 || sent.MessageID != perdure.MessageID("message_"+strings.Repeat("cd", 16)) {
+			t.Errorf("got %+v with %d reads of the session, want event 2 and none", sent, after-before)
+		}
+		r.rest(s)
 	}
 }
 

@@ -89,7 +89,7 @@ func connect(t *testing.T) (pipe, perdure.SessionID) {
 	t.Cleanup(func() { r.stop(); r.store.Close() })
 	s, err := r.eng.Sessions().Create(t.Context(), perdure.Agent{})
 	if err == nil {
-		err = r.eng.Send(t.Context(), s.ID, perdure.Text(strings.Repeat("hi ", 10_000))) // more than is sent at once
+		_, err = r.eng.Send(t.Context(), s.ID, perdure.Text(strings.Repeat("hi ", 10_000))) // more than is sent at once
 	}
 	if err == nil {
 		err = r.eng.Sessions().WaitIdle(t.Context(), s.ID)

@@ -167,7 +167,7 @@ func (t *sessionDriver) pauseBriefly() time.Duration {
 func (t *sessionDriver) say(ctx context.Context) error {
 	t.said++
 	text := fmt.Sprintf("%s %s-%d", t.Messages[t.rand.IntN(len(t.Messages))], t.name, t.said)
-	err := t.Engine.Send(ctx, t.id, perdure.Text(text))
+	_, err := t.Engine.Send(ctx, t.id, perdure.Text(text))
 	if err == nil {
 		t.Record.Acknowledged(t.id, text)
 	}

@@ -31,7 +31,8 @@ type conversation struct {
 // send sends a message to the session. The message is durable when send returns.
 func (c *conversation) send(ctx context.Context, text string) error {
 	c.stream.sending()
-	return c.eng.Send(ctx, c.stream.id, perdure.Text(text))
+	_, err := c.eng.Send(ctx, c.stream.id, perdure.Text(text))
+	return err
 }
 
 // singleTurn shows the session until it is idle, and reports how the run went.

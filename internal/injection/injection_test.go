@@ -320,7 +320,7 @@ func (g *stage) run(t *testing.T, s scenario, agent perdure.Agent) []perdure.Eve
 	if s.carrier.mail {
 		message.Parts = append(message.Parts, perdure.Part{Type: perdure.PartText, Text: words, Untrusted: true})
 	}
-	if err := eng.Send(ctx, session.ID, message); err != nil {
+	if _, err := eng.Send(ctx, session.ID, message); err != nil {
 		t.Fatal(err)
 	}
 	errDone := errors.New("done")

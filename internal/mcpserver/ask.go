@@ -60,7 +60,7 @@ func NewAsk(name, description string, agent perdure.Agent) (*Ask, error) {
 		Name: AskPrefix + name, DisplayName: "Ask " + agent.Name,
 		Description: description + " Returns the agent's answer when its work is done, and the id of the session. Pass this id to continue the same conversation.",
 		Parameters: json.RawMessage(`{"type":"object","properties":{` +
-			`"message":{"type":"string","minLength":1,"description":"What to say to the agent"},` +
+			`"message":{"type":"string","description":"What to say to the agent"},` +
 			`"session":{"type":"string","description":"The session id from an earlier answer, to continue that conversation. Default: a new session"}},` +
 			`"required":["message"],"additionalProperties":false}`),
 		Class: perdure.Idempotent, SoftBudget: tool.Never, Deadline: askDeadline,
@@ -125,14 +125,18 @@ func (a *Ask) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result
 	if err := perdure.DecodeJSON(call.Args, &in); err != nil {
 		return tool.Failf("Invalid arguments: %v", err)
 	}
+	message := perdure.Text(in.Message)
+	message.ID = perdure.FormatID[perdure.MessageID](derivedID("message", call))
+	var wrong *perdure.MessageError
+	if errors.As(message.CheckInput(), &wrong) { // before a session is started for it
+		return tool.Error("Invalid message: " + wrong.Text)
+	}
 	session, err := a.session(ctx, eng, call, in.Session)
 	if errors.Is(err, perdure.NotFound) {
 		return tool.Error("You have no session " + string(in.Session) + " with this agent.")
 	}
 	if err == nil {
-		err = eng.Send(ctx, session, perdure.Message{
-			ID: perdure.FormatID[perdure.MessageID](derivedID("message", call)), Role: perdure.RoleUser, Parts: []perdure.Part{{Type: perdure.PartText, Text: in.Message}},
-		})
+		_, err = eng.Send(ctx, session, message)
 	}
 	if err == nil {
 		err = a.wait(ctx, eng, session, env.Report())
@@ -140,7 +144,7 @@ func (a *Ask) Run(ctx context.Context, call tool.Call, env tool.Env) tool.Result
 	if err != nil {
 		return a.turnFailed(ctx, eng, session, err)
 	}
-	return a.lastMessage(ctx, eng, session, perdure.FormatID[perdure.MessageID](derivedID("message", call)))
+	return a.lastMessage(ctx, eng, session, message.ID)
 }
 
 // derivedID returns an id for something that a call creates: the same for every execution of the

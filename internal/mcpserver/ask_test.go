@@ -2,6 +2,7 @@ package mcpserver_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -205,6 +206,25 @@ func lastTurnEnd(events []perdure.Event) (end perdure.Fact) {
 		}
 	}
 	return end
+}
+
+// TestAskRefusesMessage: a message that may not be sent is refused for the reason that the root
+// gives, and starts no session.
+func TestAskRefusesMessage(t *testing.T) {
+	t.Parallel()
+	r := newTalking(t, builder, mcpserver.Config{}, newAsk(t))
+	var reason *perdure.MessageError
+	if !errors.As(perdure.Text("").CheckInput(), &reason) {
+		t.Fatal("an empty message may be sent")
+	}
+	id := r.call(withTasks, "ask_build", object{"message": ""}, nil)["taskId"].(string)
+	got := r.until(withTasks, id, "completed")["result"].(object)
+	if got["isError"] != true || textOf(got) != "Invalid message: "+reason.Text {
+		t.Errorf("got %v, want %s", got, reason.Text)
+	}
+	if n := len(r.sessionsOf("build")); n != 0 {
+		t.Errorf("%d sessions, want none", n)
+	}
 }
 
 func TestAskNames(t *testing.T) {

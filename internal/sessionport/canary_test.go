@@ -364,7 +364,7 @@ func (h *hushed) stop() {
 // say sends a message and waits for the end of all that follows.
 func (h *hushed) say(s engine.Session, text string) {
 	h.Helper()
-	if err := h.eng.Send(h.ctx, s.ID, perdure.Text(text)); err != nil {
+	if _, err := h.eng.Send(h.ctx, s.ID, perdure.Text(text)); err != nil {
 		h.Fatal(err)
 	}
 	if err := h.eng.Sessions().WaitIdle(h.ctx, s.ID); err != nil {

@@ -383,7 +383,7 @@ func TestValueIsGoneAfterACrash(t *testing.T) {
 				t.Fatal(err)
 			}
 			id = s.ID
-			if err := h.eng.Send(h.ctx, id, perdure.Text("go")); err != nil {
+			if _, err := h.eng.Send(h.ctx, id, perdure.Text("go")); err != nil {
 				t.Fatal(err)
 			}
 			<-h.ended // the engine stops, since its store is broken

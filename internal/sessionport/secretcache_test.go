@@ -224,7 +224,7 @@ func TestSecretsInOtherArgumentsAreLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.eng.Send(h.ctx, in.ID, perdure.Text("go")); err != nil {
+	if _, err := h.eng.Send(h.ctx, in.ID, perdure.Text("go")); err != nil {
 		t.Fatal(err)
 	}
 	select {

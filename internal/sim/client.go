@@ -147,7 +147,8 @@ func (w *world) send(
 	m.ID = name
 	w.sends[name] = sentMessage{to: id, message: m}
 	return func(ctx context.Context, eng engine.Engine) ([]chaos.Response, error) {
-		return []chaos.Response{{Session: id, Message: name}}, eng.Send(ctx, id, m)
+		_, err := eng.Send(ctx, id, m)
+		return []chaos.Response{{Session: id, Message: name}}, err
 	}
 }
 

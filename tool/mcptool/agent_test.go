@@ -341,7 +341,7 @@ func TestExternalAgentInBackground(t *testing.T) {
 	f := newFar(t)
 	f.Release("hold_note")
 	n := newAsker(t, f, perdure.AtMostOnce, "steps:\n  - calls: [{name: spawn_background, args: {tool: far__hold_note, args: {text: a}}}]\n  - {text: well, repeat: true}\n")
-	if err := n.eng.Send(t.Context(), n.session, perdure.Text("go")); err != nil {
+	if _, err := n.eng.Send(t.Context(), n.session, perdure.Text("go")); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.eng.Sessions().WaitIdle(t.Context(), n.session); err != nil {

@@ -143,7 +143,7 @@ func TestTraceOut(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.turn {
-				err = n.eng.Send(ctx, made.ID, perdure.Text("go"))
+				_, err = n.eng.Send(ctx, made.ID, perdure.Text("go"))
 			} else {
 				_, err = n.eng.HostCalls().Start(ctx, engine.HostCallRequest{Session: made.ID, Tool: "mark"})
 			}

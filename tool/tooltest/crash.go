@@ -137,7 +137,7 @@ func (c *crash) createSession(ctx context.Context, st *memory.Store) perdure.Ses
 	eng := c.open(ctx, faulty.New(st, faulty.Plan{}), false)
 	s, err := eng.Sessions().Create(ctx, perdure.Agent{})
 	if err == nil {
-		err = eng.Send(ctx, s.ID, perdure.Text("go"))
+		_, err = eng.Send(ctx, s.ID, perdure.Text("go"))
 	}
 	if err != nil {
 		c.t.Fatalf("create session: %v", err)

@@ -108,7 +108,7 @@ func (c *agentsRun) run(ctx context.Context, s *runtime) (before, spent budget.A
 // say sends a message, and prints what follows.
 func (c *agentsRun) say(ctx context.Context, s *runtime, text string) error {
 	c.line("> %s", text)
-	if err := s.eng.Send(ctx, s.id, perdure.Text(text)); err != nil {
+	if _, err := s.eng.Send(ctx, s.id, perdure.Text(text)); err != nil {
 		return err
 	}
 	return s.follow(ctx, handlers{onEvent: c.printEvent})

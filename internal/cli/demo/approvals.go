@@ -129,7 +129,7 @@ func (d *approvalsRun) run(ctx context.Context, s *runtime) error {
 	d.line("perdure %s · scripted model, no network · data %s", d.Version, d.Dir)
 	d.line("  read_invoice  pure          needs no approval")
 	d.line("  pay           at_most_once  needs approval above %d, with the exact arguments shown", AskAbove)
-	if err := s.eng.Send(ctx, s.id, perdure.Text("pay the invoices")); err != nil {
+	if _, err := s.eng.Send(ctx, s.id, perdure.Text("pay the invoices")); err != nil {
 		return err
 	}
 	return s.follow(ctx, handlers{
