@@ -2,6 +2,7 @@ package effect
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,7 +22,7 @@ func (e *Effects) approvalOf(task perdure.Task, permissions []perdure.Permission
 	a := perdure.Approval{
 		Session: task.Session, Call: task.Call, Task: task.ID, Tool: task.Tool, Args: task.Spec.Arguments,
 		ArgsHash: task.ArgsHash, Class: task.Class,
-		Permissions: permissions, Kind: "task", Reason: orElse(permissions[0].Reason, why), Summary: task.DisplayName,
+		Permissions: permissions, Kind: "task", Reason: cmp.Or(permissions[0].Reason, why), Summary: task.DisplayName,
 		RequestedAt: now, State: perdure.ApprovalOpen,
 	}
 	if e.cfg.ApprovalExpiry > 0 {
@@ -145,7 +146,7 @@ type verdictOnTask struct {
 
 // deniedTask ends a task that may not start.
 func deniedTask(task perdure.Task, a perdure.Approval) perdure.TaskUpdate {
-	text := orElse(a.Note, perdure.TextDenied)
+	text := cmp.Or(a.Note, perdure.TextDenied)
 	if a.State == perdure.ApprovalExpired {
 		text = perdure.TextExpired
 	}
@@ -216,7 +217,7 @@ func (e *Effects) ExpireApprovals(ctx context.Context) error {
 // fingerprint. Permissions that the person granted with the new arguments are not asked for again.
 func (e *Effects) JudgeCall(ctx context.Context, s *perdure.Session, c perdure.ReplanCall) Outcome {
 	planned := e.planCall(ctx, s, perdure.ToolCall{ID: c.Call.ID, Name: c.Call.Name, Arguments: c.Call.Args}, true)
-	planned.RepeatOf = orElse(planned.RepeatOf, c.Call.RepeatOf)
+	planned.RepeatOf = cmp.Or(planned.RepeatOf, c.Call.RepeatOf)
 	if planned.Rewritten == nil {
 		planned.Rewritten = c.Call.Args
 	}

@@ -31,7 +31,7 @@ func (e *Effects) withBackgroundTools(tools []tool.Tool) []tool.Tool {
 	for _, name := range e.backgroundTools.Names() {
 		t, ok := e.tool(name)
 		named := func(other tool.Tool) bool { return other.Spec().Name == name }
-		if ok && t.Spec().Hints.CapabilityID == backgroundCapability && !slices.ContainsFunc(tools, named) {
+		if ok && t.Spec().Hints.CapabilityID == tool.BackgroundCapability && !slices.ContainsFunc(tools, named) {
 			tools = append(tools, t)
 		}
 	}

@@ -11,12 +11,16 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// What work is assumed to use before it starts, where nothing better is known.
+// What a model call is assumed to use before it starts, where nothing better is known.
 const (
-	assumedModelTime   = 30 * time.Second // for a model call
-	assumedCallTime    = 10 * time.Second // for a tool call
-	assumedResultBytes = 4 << 10          // bytes of a tool result
-	bytesPerToken      = 4
+	assumedModelTime = 30 * time.Second
+	bytesPerToken    = 4
+)
+
+// What a tool call is assumed to use before it starts.
+const (
+	assumedCallTime    = 10 * time.Second
+	assumedResultBytes = 4 << 10 // bytes of its result
 )
 
 // meterOwner identifies the owner to the meter.

@@ -18,18 +18,38 @@ type CallRun struct {
 	Drive   *Drive
 	Command perdure.RunCall
 	Done    func(Outcome) // called once, from another goroutine; not called if the engine shuts down
+}
+
+// StartCall runs a claimed call, or takes it over, and reports its outcome through run.Done.
+func (e *Effects) StartCall(ctx context.Context, run CallRun) error {
+	held, id := run.Drive.row, run.Command.Call.ID
+	request := callRequest{Session: run.Session, Row: &held, Command: run.Command, Done: run.Done}
+	if row, ok := run.Drive.claimed[id]; ok {
+		delete(run.Drive.claimed, id)
+		request.Claimed = &row
+	}
+	return e.startCall(ctx, request)
+}
+
+// callRequest asks to run a foreground call.
+type callRequest struct {
+	Session *perdure.Session // as of the commit that claimed it
+	Row     *store.Session   // the session as its driver holds it
+	Claimed *perdure.Call    // the ledger row, from the commit that claimed the call; nil: it is read
+	Command perdure.RunCall
+	Done    func(Outcome) // called once, from another goroutine; not called if the engine shuts down
 
 	// began is when an execution after a crash started; time in which nothing ran does not count.
 	// Zero: the call counts from its claim.
 	began time.Time
 }
 
-// StartCall runs a claimed call, or takes it over, and reports its outcome through run.Done.
+// startCall runs a claimed call, or takes it over, and reports its outcome through run.Done.
 //
 // A call whose claim this process committed and has not started yet is run. A call that runs in
 // this process already needs nothing. Any other running call was claimed by a worker that is dead,
 // since the driver holds the session: StartCall takes it over.
-func (e *Effects) StartCall(ctx context.Context, run CallRun) error {
+func (e *Effects) startCall(ctx context.Context, run callRequest) error {
 	row, err := e.rowOf(ctx, run)
 	if err != nil {
 		return fmt.Errorf("start call %s: %w", run.Command.Call.ID, err)
@@ -60,21 +80,30 @@ func (e *Effects) StartCall(ctx context.Context, run CallRun) error {
 }
 
 // rowOf returns the call's row in the ledger: from the commit that claimed it, or from the store.
-func (e *Effects) rowOf(ctx context.Context, run CallRun) (row perdure.Call, err error) {
-	if row, ok := run.Drive.claimed[run.Command.Call.ID]; ok {
-		delete(run.Drive.claimed, run.Command.Call.ID)
-		return row, nil
+func (e *Effects) rowOf(ctx context.Context, run callRequest) (row perdure.Call, err error) {
+	if run.Claimed != nil {
+		return *run.Claimed, nil
 	}
 	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
-		row, err = r.Calls().Get(perdure.CallKey{Session: run.Drive.ID, Call: run.Command.Call.ID})
+		row, err = r.Calls().Get(perdure.CallKey{Session: run.Session.ID, Call: run.Command.Call.ID})
 		return err
 	})
 	return row, err
 }
 
+// callerOf is a foreground call as a caller of other work.
+func callerOf(s *perdure.Session, o *owner, call tool.Call) *caller {
+	return &caller{owner: o, at: callTime(s, call.ID), turn: call.Turn, call: call.ID,
+		repeats: s.RepeatOf(call.ID), read: s.ReadUntrusted(), byModel: true}
+}
+
+// noteClaim notes a claim that this process committed, or may have committed, and has not started
+// yet.
+func (e *Effects) noteClaim(token perdure.Token) { e.unstarted.Store(token, perdure.TakeOver("")) }
+
 // execute hands one execution to the runner. It ends with the settlement of a call, or of a task if
 // the call leaves its turn.
-func (e *Effects) execute(run CallRun, row perdure.Call, t tool.Tool,
+func (e *Effects) execute(run callRequest, row perdure.Call, t tool.Tool,
 	how func(context.Context, tool.Call, tool.Env) tool.Result) error {
 	spec := t.Spec()
 	began := run.began
@@ -82,12 +111,12 @@ func (e *Effects) execute(run CallRun, row perdure.Call, t tool.Tool,
 		began = row.ClaimedAt
 	}
 	c := &callRun{e: e, run: run, row: row, call: toolCall(row, began.Add(tool.DeadlineOf(t, row.Args))),
-		owner: ownerOf(run.Session).of(run.Drive.row), name: spec.DisplayName}
+		owner: ownerOf(run.Session).of(*run.Row), name: spec.DisplayName}
 	c.at = callTime(run.Session, row.Key.Call)
 	c.call.Args, c.secretArgs = e.vault.Fill(row.Key, spec.Parameters, row.Args)
 	c.sink = callSink{e: e, work: row.Key.String(), call: c.call, buffering: true}
-	env := e.env(run.Session, c.owner, c.call, &c.sink)
-	env.Dialog, env.Remote = &dialog{e: e, call: c}, remote{e: e, call: c}
+	env := e.envOf(callerOf(run.Session, c.owner, c.call), c.call, &c.sink)
+	env.Dialog, env.Remote = e.newDialog(c), c
 	work := dispatch.Work{
 		ID: row.Key.String(), Session: row.Key.Session, Turn: row.Turn,
 		Lane: perdure.Foreground, Deadline: c.call.Deadline,
@@ -149,7 +178,7 @@ func causeResult(cause perdure.Cause, row perdure.Call) tool.Result {
 
 // settledOutcome returns the outcome that ends a call. Its settlement and tool.completed are one
 // commit.
-func (e *Effects) settledOutcome(run CallRun, row perdure.Call, r tool.Result) Outcome {
+func (e *Effects) settledOutcome(run callRequest, row perdure.Call, r tool.Result) Outcome {
 	e.vault.Drop(row.Key)
 	r, _ = e.gate().After(context.Background(), toolCall(row, time.Time{}), r)
 	record := e.record(row, r)
@@ -232,7 +261,7 @@ func (e *Effects) truncateResult(key perdure.CallKey, record perdure.ToolResult,
 
 // takeOverCall takes over a call whose worker is dead. It finds out what is left of the execution
 // and decides what to do with it.
-func (e *Effects) takeOverCall(ctx context.Context, run CallRun, row perdure.Call) error {
+func (e *Effects) takeOverCall(ctx context.Context, run callRequest, row perdure.Call) error {
 	key := row.Key
 	if row.State != perdure.CallRunning {
 		return fmt.Errorf("take over call %s: %w: the ledger says %s, the journal says running", key, perdure.Conflict,
@@ -275,10 +304,10 @@ func (e *Effects) inspect(ctx context.Context, found perdure.OrphanedCall, t too
 
 // recordTakeOver carries out a decision about a call. Before anything else happens, the row gets a
 // fresh token in the commit of the event, so that whatever the dead worker still writes is refused.
-func (e *Effects) recordTakeOver(ctx context.Context, run CallRun, row perdure.Call, t tool.Tool,
+func (e *Effects) recordTakeOver(ctx context.Context, run callRequest, row perdure.Call, t tool.Tool,
 	how perdure.TakeOver) error {
 	old := row
-	row.Token, row.Worker, row.Epoch = newToken(), ownerAfter(how, old.Worker, e.cfg.Worker), run.Drive.row.Epoch
+	row.Token, row.Worker, row.Epoch = newToken(), ownerAfter(how, old.Worker, e.cfg.Worker), run.Row.Epoch
 	survivor, survives := t.(tool.Adoptable)
 	if how == perdure.TakeOverRunAgain || how == perdure.TakeOverFirstRun {
 		row.Executions++
@@ -293,15 +322,15 @@ func (e *Effects) recordTakeOver(ctx context.Context, run CallRun, row perdure.C
 	}
 	e.unstarted.Store(row.Token, how)
 	err := e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		if _, err := tx.Sessions().Lock(run.Drive.ID, row.Epoch); err != nil {
+		if _, err := tx.Sessions().Lock(run.Session.ID, row.Epoch); err != nil {
 			return err
 		}
-		events := []perdure.Event{{Session: run.Drive.ID, Actor: "runtime", Turn: row.Turn, Call: row.Key.Call,
+		events := []perdure.Event{{Session: run.Session.ID, Actor: "runtime", Turn: row.Turn, Call: row.Key.Call,
 			Fact: perdure.ToolTakenOver{
 				CallID: row.Key.Call, Name: row.Tool, How: how, Executions: row.Executions,
 			}}}
 		stamp(events, tx.Now())
-		if err := tx.Journal().Append(run.Drive.ID, events); err != nil {
+		if err := tx.Journal().Append(run.Session.ID, events); err != nil {
 			return err
 		}
 		return tx.Calls().TakeOver(old, row)
@@ -314,7 +343,7 @@ func (e *Effects) recordTakeOver(ctx context.Context, run CallRun, row perdure.C
 }
 
 // continueCall continues a call whose row this worker owns.
-func (e *Effects) continueCall(ctx context.Context, run CallRun, row perdure.Call, t tool.Tool,
+func (e *Effects) continueCall(ctx context.Context, run callRequest, row perdure.Call, t tool.Tool,
 	how perdure.TakeOver) error {
 	survivor, _ := t.(tool.Adoptable)
 	switch how {
@@ -341,7 +370,7 @@ func (e *Effects) continueCall(ctx context.Context, run CallRun, row perdure.Cal
 }
 
 // reconcile asks the tool whether the call took effect. If it did not, the call runs now, once.
-func (e *Effects) reconcile(run CallRun, row perdure.Call, t tool.Reconciler) error {
+func (e *Effects) reconcile(run callRequest, row perdure.Call, t tool.Reconciler) error {
 	run.began = time.Now()
 	return e.execute(run, row, t, func(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
 		answer, err := t.Reconcile(ctx, call, env)
@@ -359,7 +388,7 @@ func (e *Effects) reconcile(run CallRun, row perdure.Call, t tool.Reconciler) er
 }
 
 // stopRemains stops what a dead execution left running, and settles the call.
-func (e *Effects) stopRemains(ctx context.Context, run CallRun, row perdure.Call, t tool.Tool,
+func (e *Effects) stopRemains(ctx context.Context, run callRequest, row perdure.Call, t tool.Tool,
 	how perdure.TakeOver) error {
 	if survivor, ok := t.(tool.Adoptable); ok {
 		if err := e.guarded("stop", func() error {

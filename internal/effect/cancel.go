@@ -84,6 +84,12 @@ func (e *Effects) cancelWork(id perdure.TaskID, cause perdure.Cause) bool {
 // touch resets the stall clock of a task's work.
 func (e *Effects) touch(id perdure.TaskID) { e.cfg.Runner.Touch(e.workID(id)) }
 
+// setWork sets the id of the work of a call that becomes a task.
+func (e *Effects) setWork(id perdure.TaskID, work string) { e.detached.Store(id, work) }
+
+// dropWork forgets the id of a task's work: it has returned, or the call did not become a task.
+func (e *Effects) dropWork(id perdure.TaskID) { e.detached.Delete(id) }
+
 // workID returns the id of a task's work in the runner. The work of a call that left its turn in
 // this process keeps the id of the call.
 func (e *Effects) workID(id perdure.TaskID) string {

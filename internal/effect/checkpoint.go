@@ -171,7 +171,7 @@ func (e *Effects) secretsIn(s *perdure.Session, m perdure.Message) (all []*secre
 		var own *redact.Set
 		t, ok := e.tool(call.Name)
 		switch {
-		case ok && t.Spec().Hints.CapabilityID != backgroundCapability:
+		case ok && t.Spec().Hints.CapabilityID != tool.BackgroundCapability:
 			own = secretargs.SecretsOf(t.Spec().Parameters, call.Arguments)
 		case !e.hasSecretArgs():
 		case ok:

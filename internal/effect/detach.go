@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 // runs.
 type callRun struct {
 	e          *Effects
-	run        CallRun
+	run        callRequest
 	row        perdure.Call
 	call       tool.Call
 	owner      *owner
@@ -57,7 +58,7 @@ func (c *callRun) end(end dispatch.End) {
 // returned is called when the tool has really returned.
 func (c *callRun) returned() {
 	if task, _ := c.taskAndRow(); task.ID != "" {
-		c.e.detached.Delete(task.ID)
+		c.e.dropWork(task.ID)
 		c.e.cfg.SlotFreed()
 	}
 }
@@ -70,6 +71,30 @@ func (c *callRun) taskAndRow() (perdure.Task, perdure.Call) {
 	row := c.row
 	row.Task, row.Attempt = c.task.ID, c.task.Attempt
 	return c.task, row
+}
+
+// AskingTask implements asker: the call becomes a task, unless it is one.
+func (c *callRun) AskingTask() (perdure.Task, error) {
+	task, _ := c.taskAndRow()
+	if task.ID == "" && c.requestDetach(perdure.DetachedByAsking) {
+		task, _ = c.taskAndRow()
+	}
+	if task.ID == "" {
+		return task, fmt.Errorf("%w: a call that cannot leave its turn cannot ask questions", perdure.Conflict)
+	}
+	return task, nil
+}
+
+// Link implements tool.Remote. The id is recorded when the call leaves its turn.
+func (c *callRun) Link(ctx context.Context, id string) error {
+	c.mu.Lock()
+	c.remote = id
+	task := c.task
+	c.mu.Unlock()
+	if task.ID == "" {
+		return nil
+	}
+	return c.e.linkRemote(ctx, task, id)
 }
 
 // requestDetach asks the runner to detach the call, and reports whether the call is a task now.
@@ -99,7 +124,7 @@ func (c *callRun) detach() bool {
 		return err
 	})
 	if err != nil && !c.isTask(ctx, task) {
-		c.e.detached.Delete(task.ID)
+		c.e.dropWork(task.ID)
 		c.detachFailed(err)
 		return false
 	}
@@ -112,8 +137,8 @@ func (c *callRun) detach() bool {
 			c.e.cfg.Log.Error("remote task not linked", "task", task.ID, "error", err)
 		}
 	}
-	c.run.Session, c.run.Drive = nil, nil // a waiting task must not keep a conversation in memory
-	sink := newTaskSink(c.e, task, 0)
+	c.run.Session, c.run.Row, c.run.Claimed = nil, nil, nil // a waiting task must not keep a conversation in memory
+	sink := c.e.newTaskSink(task, 0)
 	c.sink.attachTask(sink)
 	c.e.cfg.Log.Warn("call detached", "tool", c.row.Tool, "why", why, "budget", soft, "task", task.ID,
 		"call", c.row.Key, "args", redact.Document(c.row.Args))
@@ -227,7 +252,7 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 			return perdure.Task{}, err
 		}
 	}
-	task.Wake = perdure.Wake(orElse(string(c.run.Command.Call.Wake), string(task.Wake)))
+	task.Wake = perdure.Wake(cmp.Or(string(c.run.Command.Call.Wake), string(task.Wake)))
 	c.mu.Lock()
 	task.Links.RemoteTask = c.remote
 	c.mu.Unlock()
@@ -247,7 +272,7 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 	case err == nil && !known.FromCall(): // the task ids of the call are taken by the run that it started
 		return perdure.Task{}, fmt.Errorf("%w: the call has started the background run %s", perdure.Conflict, known.ID)
 	}
-	c.e.detached.Store(task.ID, key.String()) // before the commit, so that a cancel that sees the task finds its work
+	c.e.setWork(task.ID, key.String()) // before the commit, so that a cancel that sees the task finds its work
 	if err := tx.Calls().Bind(key, c.row.Token, task.ID, task.Attempt); err != nil {
 		return task, err
 	}
@@ -311,7 +336,7 @@ func (e *Effects) taskOfCall(c callTask) perdure.Task {
 		Session: c.owner.session, RootSession: c.owner.root(), Kind: perdure.KindBackgroundTool,
 		Turn: c.row.Turn, Call: c.row.Key.Call,
 		Origin: c.origin, Tool: c.row.Tool, ArgsHash: c.row.Fingerprint,
-		DisplayName: orElse(c.name, c.row.Tool), Class: c.row.Class,
+		DisplayName: cmp.Or(c.name, c.row.Tool), Class: c.row.Class,
 		Lane: perdure.Background, Attempt: 1, Delivered: perdure.NotDelivered,
 		Delivery: perdure.ToLoop, Wake: perdure.WakeContinue,
 		Spec: perdure.TaskSpec{Tool: c.row.Tool, Arguments: c.row.Args,

@@ -10,16 +10,14 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
 
-// dialog lets one execution ask questions and exchange messages. Either call or run is set.
+// dialog lets one execution ask questions and exchange messages.
 type dialog struct {
-	e    *Effects
-	call *callRun // a foreground call, which becomes a task in order to ask
-	run  *taskRun
+	e  *Effects
+	by asker
 
 	mu         sync.Mutex
 	nQuestions int // guarded by mu; number of questions asked
@@ -28,26 +26,21 @@ type dialog struct {
 	asking chan struct{}
 }
 
+// asker is an execution that asks questions.
+type asker interface {
+	// AskingTask returns the task that asks. A foreground call becomes a task in order to ask.
+	// Conflict: it cannot.
+	AskingTask() (perdure.Task, error)
+}
+
 var _ tool.Dialog = (*dialog)(nil)
 
-// task returns the task that asks. Conflict: the call cannot become a task.
-func (d *dialog) task() (perdure.Task, error) {
-	if d.run != nil {
-		return d.run.task, nil
-	}
-	task, _ := d.call.taskAndRow()
-	if task.ID == "" && d.call.requestDetach(perdure.DetachedByAsking) {
-		task, _ = d.call.taskAndRow()
-	}
-	if task.ID == "" {
-		return task, fmt.Errorf("%w: a call that cannot leave its turn cannot ask questions", perdure.Conflict)
-	}
-	return task, nil
-}
+// newDialog returns the dialog of an execution.
+func (e *Effects) newDialog(by asker) *dialog { return &dialog{e: e, by: by} }
 
 // Ask implements tool.Dialog.
 func (d *dialog) Ask(ctx context.Context, q tool.Question) (tool.Reply, error) {
-	task, err := d.task()
+	task, err := d.by.AskingTask()
 	if err != nil {
 		return tool.Reply{}, fmt.Errorf("ask: %w", err)
 	}
@@ -277,7 +270,7 @@ func (e *Effects) extendDeadline(ctx context.Context, task perdure.Task, waited 
 
 // Tell implements tool.Dialog.
 func (d *dialog) SendToSession(ctx context.Context, m perdure.TaskMessage) error {
-	task, err := d.task()
+	task, err := d.by.AskingTask()
 	if err != nil {
 		return fmt.Errorf("tell: %w", err)
 	}
@@ -302,7 +295,7 @@ func (d *dialog) SendToSession(ctx context.Context, m perdure.TaskMessage) error
 // Inbox implements tool.Dialog.
 func (d *dialog) Inbox(ctx context.Context, after perdure.TaskMessageID,
 	limit int) (inbox []perdure.TaskMessage, err error) {
-	task, err := d.task()
+	task, err := d.by.AskingTask()
 	if err != nil {
 		return nil, fmt.Errorf("read the inbox: %w", err)
 	}
@@ -324,27 +317,6 @@ func (d *dialog) Inbox(ctx context.Context, after perdure.TaskMessageID,
 		err = nil // no message came
 	}
 	return inbox, err
-}
-
-// Send implements tool.Mail: it sends a message of the model to a task of its session.
-func (p *taskPort) Send(ctx context.Context, id string, m perdure.TaskMessage) (perdure.TaskMessageID, error) {
-	task, err := p.Task(ctx, id)
-	if err != nil {
-		return "", err
-	}
-	row, err := p.e.sessionRow(ctx, p.owner.session)
-	if err != nil {
-		return "", err
-	}
-	known := p.e.knownSecrets(p.owner.session)
-	m.By, m.Text = "agent", secretargs.MaskKnown(known, m.Text)
-	m.Data, _ = secretargs.MaskKnownJSON(known, m.Data)
-	// one call sends one message
-	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.owner.created, string(p.owner.session), string(p.call))
-	if task.Links.ChildSession != "" && m.InReplyTo == "" {
-		return p.e.tellChild(ctx, task.ID, m)
-	}
-	return p.e.SendTask(ctx, task.ID, m)
 }
 
 // alreadySent reports whether a message is in the inbox already.

@@ -22,12 +22,9 @@ const (
 	snapshotPart   = 8
 )
 
-// A step folds up to foldBatch events of others inside its commit. If there are more, for example
-// after a call that wrote many files, they are folded before it, at most approaches times.
-const (
-	foldBatch   = 1000
-	maxCatchUps = 5
-)
+// maxCatchUps is how often a step folds the events of others before its commit, if there are more
+// than fit into one.
+const maxCatchUps = 5
 
 // errBehind says that there are too many events to fold inside a commit. Nothing is committed.
 var errBehind = errors.New("too many new events")
@@ -134,7 +131,7 @@ func (e *Effects) commit(ctx context.Context, d *Drive, outcomes []Outcome, take
 	if step != nil {
 		defer e.startRouted(ctx, step, &failed)
 		for _, call := range step.claimed { // also if the answer was lost: the ledger may have the claims
-			e.unstarted.Store(call.Token, perdure.TakeOver(""))
+			e.noteClaim(call.Token)
 		}
 	}
 	if failed = err; err != nil {
@@ -151,7 +148,7 @@ func (e *Effects) commit(ctx context.Context, d *Drive, outcomes []Outcome, take
 		e.vault.DropTurn(d.ID, d.session.HasLiveTask)
 	}
 	if d.session.Lineage != nil {
-		e.afterChild(ctx, d)
+		d.reportedState = e.afterChild(ctx, d.session, d.reportedState)
 	}
 	return step.due, nil
 }

@@ -167,7 +167,26 @@ type Effects struct {
 	// ownFiles says that files are stored in Store, so that a fence and a file write are one
 	// commit.
 	ownFiles bool
+	// ports gives work the ports of the stories above it.
+	ports ports
 }
+
+// above implements what a story needs of the stories above it.
+type above struct{ e *Effects }
+
+// Bind implements ports.
+func (a above) Bind(env *tool.Env, by *caller) {
+	tasks := &taskPort{e: a.e, caller: by}
+	agents := &agentPort{e: a.e, caller: by, tasks: tasks}
+	env.Tasks, env.Agents, env.TaskMessenger = tasks, agents, agents
+	if by.byModel && a.e.cfg.Schedule != nil {
+		env.Schedules = &schedulePort{e: a.e, caller: by}
+	}
+}
+
+// foldBatch is the number of events that are folded in one view, or inside a commit. If others have
+// appended more, for example a call that wrote many files, they are folded before the commit.
+const foldBatch = 1000
 
 // Forget drops what this process remembers of a session that was removed.
 func (e *Effects) Forget(id perdure.SessionID) {
@@ -350,6 +369,7 @@ func New(cfg Config) (*Effects, error) {
 		}
 		e.ownFiles = true
 	}
+	e.ports = above{e}
 	return e, nil
 }
 

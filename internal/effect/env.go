@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -16,46 +17,54 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// env is what a foreground call of a session may reach. All its ports are bound to this session.
-func (e *Effects) env(s *perdure.Session, o *owner, call tool.Call, sink tool.Sink) tool.Env {
-	p := &taskPort{e: e, owner: o, at: callTime(s, call.ID), turn: call.Turn, call: call.ID,
-		repeats: s.RepeatOf(call.ID), read: s.ReadUntrusted()}
-	env := e.envOf(p, call, sink)
-	if e.cfg.Schedule != nil {
-		// only for a model's calls: schedule ids derive from a message, and a background run has
-		// none
-		env.Schedules = p
-	}
-	return env
+// caller is work that may start and reach other work.
+type caller struct {
+	owner *owner
+	// at is the journaled time of the message that holds the call, which is the same on every
+	// replay.
+	at   time.Time
+	turn perdure.TurnID // of the call
+	call perdure.CallID // the call itself, or the call that the work belongs to
+	// repeats is the call or task of unknown outcome that the call knowingly repeats as a new
+	// effect; empty: none.
+	repeats string
+	// read says that the calling model has read untrusted input. Background work cannot tell, so
+	// there it is always true.
+	read bool
+	// byModel says that a model makes the call, in its turn. Only such a call may create schedules:
+	// their ids derive from a message, and a background run has none.
+	byModel bool
 }
 
-// envOf is the environment of work whose tasks are those of p.
-func (e *Effects) envOf(p *taskPort, call tool.Call, sink tool.Sink) tool.Env {
-	agent := &p.owner.agent
-	call.Org, call.User = p.owner.org, p.owner.user
+// ports gives work the ports through which it starts and reaches other work. The stories above
+// implement it.
+type ports interface {
+	// Bind sets the ports of env for a caller.
+	Bind(env *tool.Env, by *caller)
+}
+
+// envOf is what work of a caller may reach. All its ports are bound to the caller's session.
+func (e *Effects) envOf(from *caller, call tool.Call, sink tool.Sink) tool.Env {
+	agent := &from.owner.agent
+	call.Org, call.User = from.owner.org, from.owner.user
 	by := call
-	by.Session = p.owner.session
+	by.Session = from.owner.session
 	files, _ := e.files(by)
 	var ports tool.Ports
 	if e.cfg.Ports != nil {
-		ports = e.cfg.Ports(p.owner.session, call)
+		ports = e.cfg.Ports(from.owner.session, call)
 	}
 	if agent.DryRun { // a dry run must leave nothing behind
 		ports.Payments = nil
 	}
-	return tool.Env{
-		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files, Tasks: p, TaskMessenger: p, Agents: p,
+	env := tool.Env{
+		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files,
 		Egress: e.egressFor(by), Ports: ports,
-		Locale: orElse(agent.Locale, "en"), Timezone: orElse(agent.Timezone, "UTC"), DryRun: agent.DryRun,
-		Network: agent.Network, Visible: e.names(*agent, p.owner.hasDetachedWork), Now: time.Now,
+		Locale: cmp.Or(agent.Locale, "en"), Timezone: cmp.Or(agent.Timezone, "UTC"), DryRun: agent.DryRun,
+		Network: agent.Network, Visible: e.names(*agent, from.owner.hasDetachedWork), Now: time.Now,
 	}
-}
-
-func orElse(text, fallback string) string {
-	if text == "" {
-		return fallback
-	}
-	return text
+	e.ports.Bind(&env, from)
+	return env
 }
 
 // ToolProgress is the frame that reports the progress of a foreground call.
@@ -95,7 +104,7 @@ type owner struct {
 // traceparent returns the traceparent of the current span. Without tracing it is the one that came
 // with the request.
 func (o *owner) traceparent(ctx context.Context) string {
-	return orElse(telemetry.TraceParent(ctx), o.trace)
+	return cmp.Or(telemetry.TraceParent(ctx), o.trace)
 }
 
 // root returns the root of the session's tree.
@@ -156,12 +165,6 @@ func readOwner(r store.Reader, id perdure.SessionID) (*owner, error) {
 		lineage: created.Lineage}, nil
 }
 
-// The capabilities that are enabled without being chosen.
-const (
-	backgroundCapability = tool.BackgroundCapability // starts, watches and cancels background runs
-	loadingCapability    = tool.LoadingCapability    // loads the schemas that were left out of the definitions
-)
-
 // visible returns the tools that an agent may see, in the order of registration. The definitions
 // the model gets and the tools it may execute both come from this one function, so they cannot
 // differ. The background tools are visible if another tool can run in the background and the agent
@@ -178,7 +181,7 @@ func (e *Effects) visible(agent perdure.Agent, left bool) []tool.Tool {
 		t, ok := e.cfg.Tools.Get(name)
 		switch {
 		case !ok:
-		case t.Spec().Hints.CapabilityID == loadingCapability:
+		case t.Spec().Hints.CapabilityID == tool.LoadingCapability:
 			loaders = append(loaders, t)
 		case t.Spec().Hints.CapabilityID == tool.ParentCapability && !agent.Subagent:
 		case agent.Tools == nil && (!e.cfg.Tools.Optional(name) ||
@@ -189,7 +192,7 @@ func (e *Effects) visible(agent perdure.Agent, left bool) []tool.Tool {
 	}
 	if !useful || agent.DisableBackground {
 		tools = slices.DeleteFunc(tools, func(t tool.Tool) bool {
-			return t.Spec().Hints.CapabilityID == backgroundCapability
+			return t.Spec().Hints.CapabilityID == tool.BackgroundCapability
 		})
 	}
 	if left {
@@ -240,7 +243,7 @@ func (e *Effects) lookup(agent perdure.Agent, left bool, name string) (tool.Tool
 // prompt that belong to them.
 func (e *Effects) toolDefinitions(tools []tool.Tool) (told []model.Tool, prompts []string) {
 	loadable := slices.ContainsFunc(tools, func(t tool.Tool) bool {
-		return t.Spec().Hints.CapabilityID == loadingCapability
+		return t.Spec().Hints.CapabilityID == tool.LoadingCapability
 	})
 	n := len(tools)
 	if loadable {

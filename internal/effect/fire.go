@@ -39,11 +39,17 @@ type ScheduleCall struct {
 // scheduledByModel is the owner of schedules that a model created.
 const scheduledByModel = "agent"
 
-var _ tool.Schedules = (*taskPort)(nil)
+// schedulePort gives a call the schedules of its session.
+type schedulePort struct {
+	e *Effects
+	*caller
+}
+
+var _ tool.Schedules = (*schedulePort)(nil)
 
 // CreateSchedule creates a schedule of the port's session. The tool is judged now too, so that a
 // denied tool is refused here and not at the first fire. If an approval is needed, each fire asks.
-func (p *taskPort) CreateSchedule(ctx context.Context, o tool.ScheduleRequest) (perdure.Schedule, error) {
+func (p *schedulePort) CreateSchedule(ctx context.Context, o tool.ScheduleRequest) (perdure.Schedule, error) {
 	s := o.Schedule
 	s.ID, s.Session, s.Owner = "", p.owner.session, scheduledByModel
 	known := p.e.knownSecrets(s.Session)
@@ -67,7 +73,7 @@ func (p *taskPort) CreateSchedule(ctx context.Context, o tool.ScheduleRequest) (
 }
 
 // Schedules returns the schedules of the port's session.
-func (p *taskPort) Schedules(ctx context.Context) (list []perdure.Schedule, err error) {
+func (p *schedulePort) Schedules(ctx context.Context) (list []perdure.Schedule, err error) {
 	return list, p.e.cfg.Store.View(ctx, func(r store.Reader) error {
 		list, err = r.Schedules().List(store.ScheduleFilter{Session: p.owner.session})
 		return err
@@ -75,7 +81,7 @@ func (p *taskPort) Schedules(ctx context.Context) (list []perdure.Schedule, err 
 }
 
 // CancelSchedule cancels a schedule of the port's session.
-func (p *taskPort) CancelSchedule(ctx context.Context, id perdure.ScheduleID, why string) (perdure.Schedule, error) {
+func (p *schedulePort) CancelSchedule(ctx context.Context, id perdure.ScheduleID, why string) (perdure.Schedule, error) {
 	return p.e.EndSchedule(ctx, p.owner.session, id,
 		CancelIntent{By: "agent", Why: secretargs.MaskKnown(p.e.knownSecrets(p.owner.session), why)}, false)
 }

@@ -2,6 +2,7 @@ package effect
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -225,7 +226,7 @@ func (e *Effects) makeHostCall(ctx context.Context, o HostCallRequest, by hostCa
 	}
 	task := e.taskOfCall(callTask{
 		owner: by.owner, at: by.owner.created, secret: by.row.Secret,
-		name:   orElse(secretargs.MaskKnown(e.knownSecrets(o.Session), o.Title), orElse(spec.DisplayName, spec.Name)),
+		name:   cmp.Or(secretargs.MaskKnown(e.knownSecrets(o.Session), o.Title), cmp.Or(spec.DisplayName, spec.Name)),
 		origin: perdure.OriginHost,
 		row:    perdure.Call{Key: key, Tool: o.Tool, Args: j.args, Fingerprint: fingerprint, Class: spec.Class},
 	})
@@ -411,7 +412,7 @@ func hostTask(r store.Reader, key perdure.CallKey) (perdure.TaskID, error) {
 // while it waited.
 func neverRan(t perdure.Task) perdure.ToolResult {
 	if t.State == perdure.TaskCanceled || t.Error == nil {
-		return perdure.Refused(t.Call, perdure.ErrorCanceled, orElse(t.Summary, "Canceled by request."))
+		return perdure.Refused(t.Call, perdure.ErrorCanceled, cmp.Or(t.Summary, "Canceled by request."))
 	}
 	return perdure.Refused(t.Call, t.Error.Kind, t.Error.Message)
 }

@@ -79,10 +79,20 @@ func (f fenced) InTx(ctx context.Context, fn func(store.Tx) error) error {
 // pass the result to Beat: a task that started after the call is not in the heartbeat's answer
 // either, and must not count as lost.
 func (e *Effects) RunningTasks() (ids []perdure.TaskID) {
+	return append(e.runningTasks(), e.detachedTasks()...)
+}
+
+// runningTasks lists the attempts that run in this process.
+func (e *Effects) runningTasks() (ids []perdure.TaskID) {
 	e.tasks.Range(func(id, _ any) bool {
 		ids = append(ids, id.(perdure.TaskID))
 		return true
 	})
+	return ids
+}
+
+// detachedTasks lists the tasks of calls that left their turns and still run in this process.
+func (e *Effects) detachedTasks() (ids []perdure.TaskID) {
 	e.calls.Range(func(_, c any) bool {
 		if task, _ := c.(*callRun).taskAndRow(); task.ID != "" {
 			ids = append(ids, task.ID)
@@ -115,10 +125,20 @@ func (e *Effects) ApplyHeartbeat(ran []perdure.TaskID, beat store.Heartbeat) {
 // SupersedeAll stops all work of this worker as superseded: its lease has expired, so it must write
 // nothing more.
 func (e *Effects) SupersedeAll() {
+	e.supersedeTasks()
+	e.supersedeCalls()
+}
+
+// supersedeTasks stops the attempts that run in this process as superseded.
+func (e *Effects) supersedeTasks() {
 	e.tasks.Range(func(id, _ any) bool {
 		e.cfg.Runner.Cancel(string(id.(perdure.TaskID)), perdure.CauseSuperseded)
 		return true
 	})
+}
+
+// supersedeCalls stops the foreground calls of this process as superseded.
+func (e *Effects) supersedeCalls() {
 	e.calls.Range(func(key, _ any) bool {
 		e.cfg.Runner.Cancel(key.(perdure.CallKey).String(), perdure.CauseSuperseded)
 		return true

@@ -14,9 +14,9 @@ import (
 // textRepair asks a subagent once more for an answer of the requested form.
 const textRepair = "Your answer does not have the requested form: %s\nAnswer again, with JSON only."
 
-// afterChild notifies the parent of changes of a subagent, after its driver has committed.
-func (e *Effects) afterChild(ctx context.Context, d *Drive) {
-	s := d.session
+// afterChild notifies the parent of changes of a subagent, after its driver has committed. reported
+// is the state that the parent was last notified of; the new one is returned.
+func (e *Effects) afterChild(ctx context.Context, s *perdure.Session, reported string) string {
 	e.cfg.Activity(s.Lineage.Parent) // a session that waits for its subagent is not idle
 	e.cfg.Activity(s.Lineage.Root)
 	if s.Stopped != nil {
@@ -31,11 +31,10 @@ func (e *Effects) afterChild(ctx context.Context, d *Drive) {
 	} else if q := s.PendingQuestion(); q != nil {
 		state = string(q.ID)
 	}
-	if state == d.reportedState {
-		return
+	if state != reported {
+		e.notifyParent(ctx, s.ID)
 	}
-	d.reportedState = state
-	e.notifyParent(ctx, d.ID)
+	return state
 }
 
 // notifyParent brings the parent's record of a subagent up to date. On an error it retries until

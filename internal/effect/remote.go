@@ -24,30 +24,6 @@ func kindOf(t tool.Tool) perdure.TaskKind {
 	return perdure.KindBackgroundTool
 }
 
-// remote lets one execution name the remote task that does its work. Either call or run is set.
-type remote struct {
-	e    *Effects
-	call *callRun // a foreground call: recorded when it leaves its turn
-	run  *taskRun
-}
-
-var _ tool.Remote = remote{}
-
-// Link implements tool.Remote.
-func (r remote) Link(ctx context.Context, id string) error {
-	if r.run != nil {
-		return r.e.linkRemote(ctx, r.run.task, id)
-	}
-	r.call.mu.Lock()
-	r.call.remote = id
-	task := r.call.task
-	r.call.mu.Unlock()
-	if task.ID == "" {
-		return nil
-	}
-	return r.e.linkRemote(ctx, task, id)
-}
-
 // linkRemote records the id of a remote task on a task, fenced by the attempt. Lost: another
 // attempt owns the task.
 func (e *Effects) linkRemote(ctx context.Context, task perdure.Task, id string) error {

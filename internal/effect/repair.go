@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -52,7 +53,7 @@ func repairOf(r store.Reader, session perdure.SessionID, b perdure.Breach) (perd
 	if err != nil && !errors.Is(err, perdure.NotFound) {
 		return fact, err
 	}
-	fact.TurnID, fact.Tool = row.Turn, orElse(fact.Tool, row.Tool)
+	fact.TurnID, fact.Tool = row.Turn, cmp.Or(fact.Tool, row.Tool)
 	switch {
 	case b.Dropped:
 		fact.Action = perdure.RepairDropped

@@ -74,7 +74,7 @@ func (e *Effects) extractSecretsInto(v *secretargs.Vault, key perdure.CallKey, t
 func (e *Effects) extractDeclared(v *secretargs.Vault, key perdure.CallKey, t tool.Tool,
 	args json.RawMessage) (json.RawMessage, bool) {
 	spec := t.Spec()
-	if spec.Hints.CapabilityID != backgroundCapability {
+	if spec.Hints.CapabilityID != tool.BackgroundCapability {
 		return v.Remove(key, spec.Parameters, args)
 	}
 	if !e.hasSecretArgs() {
@@ -91,7 +91,7 @@ func (e *Effects) extractDeclared(v *secretargs.Vault, key perdure.CallKey, t to
 // itself cannot be ordered.
 func (e *Effects) orderSchema(name string) (json.RawMessage, bool) {
 	t, ok := e.tool(name)
-	if !ok || t.Spec().Hints.CapabilityID == backgroundCapability {
+	if !ok || t.Spec().Hints.CapabilityID == tool.BackgroundCapability {
 		return nil, false
 	}
 	return t.Spec().Parameters, true

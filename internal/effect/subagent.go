@@ -15,7 +15,17 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-var _ tool.Agents = (*taskPort)(nil)
+// agentPort gives a call the subagents of its session.
+type agentPort struct {
+	e *Effects
+	*caller
+	tasks tool.Tasks // of the same session
+}
+
+var (
+	_ tool.Agents        = (*agentPort)(nil)
+	_ tool.TaskMessenger = (*agentPort)(nil)
+)
 
 // childSpec is a subagent as it was requested.
 type childSpec struct {
@@ -30,7 +40,7 @@ type childSpec struct {
 
 // Start creates a subagent. Handle, child session and the parent's task are one commit, so none
 // exists without the others. A call that runs again finds what it created before.
-func (p *taskPort) Start(ctx context.Context, o tool.SubagentRequest) (task perdure.Task, err error) {
+func (p *agentPort) Start(ctx context.Context, o tool.SubagentRequest) (task perdure.Task, err error) {
 	known := p.e.knownSecrets(p.owner.session)
 	o.Name, o.Prompt = secretargs.MaskKnown(known, o.Name), secretargs.MaskKnown(known, o.Prompt)
 	o.Schema, _ = secretargs.MaskKnownJSON(known, o.Schema)
@@ -69,7 +79,7 @@ func (p *taskPort) Start(ctx context.Context, o tool.SubagentRequest) (task perd
 }
 
 // childAgent returns the agent of the subagent. It has no permission that its parent does not have.
-func (p *taskPort) childAgent(o tool.SubagentRequest) (perdure.Agent, error) {
+func (p *agentPort) childAgent(o tool.SubagentRequest) (perdure.Agent, error) {
 	wanted := p.owner.agent
 	if o.Agent != "" {
 		named, ok := p.e.cfg.Agents[o.Agent]
@@ -94,7 +104,7 @@ func (p *taskPort) childAgent(o tool.SubagentRequest) (perdure.Agent, error) {
 }
 
 // childSpec fills in the derived ids, which are the same on every replay.
-func (p *taskPort) childSpec(o tool.SubagentRequest, agent perdure.Agent, secret perdure.Secret) childSpec {
+func (p *agentPort) childSpec(o tool.SubagentRequest, agent perdure.Agent, secret perdure.Secret) childSpec {
 	key := perdure.CallKey{Session: p.owner.session, Call: p.call}
 	task := spawnRequest{owner: p.owner, at: p.at, task: perdure.Task{
 		Session: p.owner.session, RootSession: p.owner.root(), Kind: perdure.KindSubagent, Turn: p.turn,
@@ -118,7 +128,7 @@ func (p *taskPort) childSpec(o tool.SubagentRequest, agent perdure.Agent, secret
 }
 
 // createChild is the commit of Start.
-func (p *taskPort) createChild(tx store.Tx, b childSpec) (perdure.Task, error) {
+func (p *agentPort) createChild(tx store.Tx, b childSpec) (perdure.Task, error) {
 	row, err := tx.Calls().Get(b.spawn.Key)
 	if err != nil || row.State != perdure.CallRunning || row.Worker != p.e.cfg.Worker {
 		return b.task, errors.Join(perdure.Lost, err) // the call was settled, or another worker owns it
@@ -156,7 +166,7 @@ func (p *taskPort) createChild(tx store.Tx, b childSpec) (perdure.Task, error) {
 
 // checkWanted refuses a subagent if its call, which is a task by now, was canceled, or if its
 // parent session was stopped. The commit of that cancel could not see the subagent.
-func (p *taskPort) checkWanted(tx store.Tx, b childSpec) error {
+func (p *agentPort) checkWanted(tx store.Tx, b childSpec) error {
 	late := &tool.Denied{Result: tool.Error("No subagent was started: this work has been canceled.")}
 	late.Result.ErrorKind = perdure.ErrorCanceled
 	switch known, err := tx.Tasks().Get(b.task.Session, b.task.ID); {
@@ -176,7 +186,7 @@ func (p *taskPort) checkWanted(tx store.Tx, b childSpec) error {
 }
 
 // admit refuses a subagent beyond a limit. The count is taken in the commit that adds the subagent.
-func (p *taskPort) admit(tx store.Tx, b childSpec) error {
+func (p *agentPort) admit(tx store.Tx, b childSpec) error {
 	refuse := func(what string, limit, now int) error {
 		return &tool.Denied{Result: tool.Failf("No subagent was started: %s is limited to %d, and it is %d.", what,
 			limit, now)}
@@ -198,7 +208,7 @@ func (p *taskPort) admit(tx store.Tx, b childSpec) error {
 }
 
 // recordParentTask adds the parent's task, or links the task that the call has become.
-func (p *taskPort) recordParentTask(tx store.Tx, b childSpec) (perdure.Task, error) {
+func (p *agentPort) recordParentTask(tx store.Tx, b childSpec) (perdure.Task, error) {
 	known, err := tx.Tasks().Get(b.task.Session, b.task.ID)
 	if err == nil {
 		change, err := p.e.updateTask(tx, known, perdure.TaskUpdate{Attempt: known.Attempt, Links: b.task.Links})
@@ -269,7 +279,7 @@ func parentMessage(child perdure.SessionID, key, text string, untrusted bool) pe
 // Await waits for the end of a subagent, even while the store cannot be read. It holds no slot of
 // the process in the meantime: the runs of the subagent may need it, and both would wait for each
 // other.
-func (p *taskPort) Await(ctx context.Context, id perdure.TaskID) (task perdure.Task, result []byte, err error) {
+func (p *agentPort) Await(ctx context.Context, id perdure.TaskID) (task perdure.Task, result []byte, err error) {
 	for attempt := 1; ; attempt++ {
 		task, result, err = p.await(ctx, id)
 		switch {
@@ -288,10 +298,10 @@ func (p *taskPort) Await(ctx context.Context, id perdure.TaskID) (task perdure.T
 
 // await waits once. While a person considers a question of the subagent, the clocks of the call are
 // paused.
-func (p *taskPort) await(ctx context.Context, id perdure.TaskID) (task perdure.Task, result []byte, err error) {
+func (p *agentPort) await(ctx context.Context, id perdure.TaskID) (task perdure.Task, result []byte, err error) {
 	_, err = p.e.waitTasks(ctx, []perdure.SessionID{p.owner.session},
 		func(ctx context.Context) ([]perdure.Task, bool, error) {
-			now, err := p.Task(ctx, string(id))
+			now, err := p.tasks.Task(ctx, string(id))
 			if err != nil {
 				return nil, false, err
 			}
@@ -319,7 +329,7 @@ func (p *taskPort) await(ctx context.Context, id perdure.TaskID) (task perdure.T
 
 // workID returns the id of the work that waits for a subagent: that of the call, or that of the
 // task if the call was routed.
-func (p *taskPort) workID(task perdure.Task) string {
+func (p *agentPort) workID(task perdure.Task) string {
 	if task.Origin == perdure.OriginRouted {
 		return string(task.ID)
 	}
@@ -329,7 +339,7 @@ func (p *taskPort) workID(task perdure.Task) string {
 // abandonChild cancels a subagent whose call ended first, because its turn was interrupted or its
 // deadline passed. A background subagent is canceled separately, and stopping the engine cancels
 // nothing.
-func (p *taskPort) abandonChild(ctx context.Context) {
+func (p *agentPort) abandonChild(ctx context.Context) {
 	cause := perdure.CauseOf(ctx)
 	if cause == "" || cause == perdure.CauseShutdown || cause == perdure.CauseSuperseded {
 		return
@@ -338,7 +348,7 @@ func (p *taskPort) abandonChild(ctx context.Context) {
 }
 
 // Tell sends a message to the parent: an outbound message of the parent's task.
-func (p *taskPort) SendToParent(ctx context.Context, text string) error {
+func (p *agentPort) SendToParent(ctx context.Context, text string) error {
 	from := p.owner.lineage
 	if from == nil {
 		return fmt.Errorf("tell the parent: %w: the session is not a subagent", perdure.Conflict)
@@ -380,4 +390,25 @@ func (p *taskPort) SendToParent(ctx context.Context, text string) error {
 	}
 	p.e.cfg.Wake(from.Parent)
 	return nil
+}
+
+// Send implements tool.TaskMessenger: it sends a message of the model to a task of its session.
+func (p *agentPort) Send(ctx context.Context, id string, m perdure.TaskMessage) (perdure.TaskMessageID, error) {
+	task, err := p.tasks.Task(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	row, err := p.e.sessionRow(ctx, p.owner.session)
+	if err != nil {
+		return "", err
+	}
+	known := p.e.knownSecrets(p.owner.session)
+	m.By, m.Text = "agent", secretargs.MaskKnown(known, m.Text)
+	m.Data, _ = secretargs.MaskKnownJSON(known, m.Data)
+	// one call sends one message
+	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.owner.created, string(p.owner.session), string(p.call))
+	if task.Links.ChildSession != "" && m.InReplyTo == "" {
+		return p.e.tellChild(ctx, task.ID, m)
+	}
+	return p.e.SendTask(ctx, task.ID, m)
 }

@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -179,7 +180,7 @@ func (v verdict) ledgerResult(t perdure.Task, paths artifactPaths) perdure.ToolR
 	}
 	stored := tool.StoredOutput{Path: paths.result}
 	if v.raw != nil {
-		stored.RawPath = orElse(paths.raw, paths.log)
+		stored.RawPath = cmp.Or(paths.raw, paths.log)
 	}
 	return stored.Cut(v.result, tool.ResultLimit)
 }

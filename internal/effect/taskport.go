@@ -18,19 +18,8 @@ import (
 // taskPort gives a call access to the tasks of its session and of the sessions below it. It reaches
 // down the tree only: a subagent cannot see the tasks of its parent or its siblings.
 type taskPort struct {
-	e     *Effects
-	owner *owner
-	// at is the journaled time of the message that holds the call, which is the same on every
-	// replay.
-	at   time.Time
-	turn perdure.TurnID // of the call that asks
-	call perdure.CallID // the call that asks
-	// repeats is the call or task of unknown outcome that the call knowingly repeats as a new
-	// effect; empty: none.
-	repeats string
-	// read says that the calling model has read untrusted input. Background work cannot tell, so
-	// there it is always true.
-	read bool
+	e *Effects
+	*caller
 }
 
 var _ tool.Tasks = (*taskPort)(nil)

@@ -42,7 +42,7 @@ type taskRun struct {
 	row    perdure.Call
 	start  taskStart
 	target tool.Tool
-	port   taskPort
+	caller caller
 	sink   taskSink
 	dialog dialog
 }
@@ -64,8 +64,8 @@ func (e *Effects) runTask(c claimedTask, start taskStart) {
 		traced.trace, c.owner = c.task.Trace, &traced
 	}
 	run := &taskRun{e: e, task: c.task, row: c.row, start: start, target: target}
-	run.port = taskPort{e: e, owner: c.owner, at: c.owner.created, turn: c.row.Turn, call: c.row.Key.Call, read: true}
-	run.dialog.e, run.dialog.run = e, run
+	run.caller = caller{owner: c.owner, at: c.owner.created, turn: c.row.Turn, call: c.row.Key.Call, read: true}
+	run.dialog.e, run.dialog.by = e, run
 	run.sink.init(e, &run.task, c.logBytes)
 	work := dispatch.Work{
 		ID: string(c.task.ID), Session: c.task.Session, Turn: c.task.Turn,
@@ -128,7 +128,7 @@ func (e *Effects) afterStart(id string, err error) {
 func (r *taskRun) run(ctx context.Context) tool.Result {
 	defer r.sink.close()
 	env, own := r.env()
-	env.Trace = r.port.owner.traceparent(ctx)
+	env.Trace = r.caller.owner.traceparent(ctx)
 	return r.e.runMasked(ctx, r.target, maskedArgs{r.row.Args, own}, *env, func(env tool.Env) tool.Result {
 		if r.start != freshTask {
 			if result, done := r.resume(ctx, env); done {
@@ -182,6 +182,12 @@ func (r *taskRun) resume(ctx context.Context, env tool.Env) (result tool.Result,
 	return result, false
 }
 
+// AskingTask implements asker.
+func (r *taskRun) AskingTask() (perdure.Task, error) { return r.task, nil }
+
+// Link implements tool.Remote: it names the remote task that does the work.
+func (r *taskRun) Link(ctx context.Context, id string) error { return r.e.linkRemote(ctx, r.task, id) }
+
 func (r *taskRun) call() tool.Call { return toolCall(r.row, r.task.DeadlineAt) }
 
 // env returns what the tool may reach, and the secret arguments of its call.
@@ -189,14 +195,14 @@ func (r *taskRun) env() (*tool.Env, *redact.Set) {
 	call := r.call()
 	var own *redact.Set
 	call.Args, own = r.e.vault.Fill(r.row.Key, r.target.Spec().Parameters, call.Args)
-	env := r.e.envOf(&r.port, call, &r.sink)
+	env := r.e.envOf(&r.caller, call, &r.sink)
 	env.LogBytes = r.sink.logged
 	if r.start == adoptedTask && env.SecretMasker != nil && env.SecretMasker.Any() {
 		// Masked output has another length than the original, so offsets into the log do not match.
 		// The process repeats its output from the start, so that no secret is cut in half.
 		env.LogBytes = 0
 	}
-	env.Dialog, env.Remote = &r.dialog, remote{e: r.e, run: r}
+	env.Dialog, env.Remote = &r.dialog, r
 	return &env, own
 }
 

@@ -191,7 +191,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	port := &taskPort{e: e, owner: &owner{session: id}, call: "call_1"}
+	port := &taskPort{e: e, caller: &caller{owner: &owner{session: id}, call: "call_1"}}
 
 	_, err := port.Spawn(t.Context(), tool.SpawnRequest{Tool: "hold", Args: []byte(`{}`)})
 
@@ -230,11 +230,12 @@ func TestWaitIsFreedWhileItLooks(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]func(context.Context, *Effects, perdure.Task) ([]perdure.Task, error){
 		"wait": func(ctx context.Context, e *Effects, task perdure.Task) ([]perdure.Task, error) {
-			port := &taskPort{e: e, owner: &owner{session: task.Session}, call: "call_1"}
+			port := &taskPort{e: e, caller: &caller{owner: &owner{session: task.Session}, call: "call_1"}}
 			return port.Wait(ctx, tool.WaitRequest{IDs: []string{string(task.ID)}, Timeout: 2 * time.Hour})
 		},
 		"subagent": func(ctx context.Context, e *Effects, task perdure.Task) ([]perdure.Task, error) {
-			port := &taskPort{e: e, owner: &owner{session: task.Session}, call: "call_1"}
+			by := &caller{owner: &owner{session: task.Session}, call: "call_1"}
+			port := &agentPort{e: e, caller: by, tasks: &taskPort{e: e, caller: by}}
 			seen, _, err := port.await(ctx, task.ID)
 			return []perdure.Task{seen}, err
 		},

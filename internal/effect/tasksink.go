@@ -60,7 +60,7 @@ type segment struct {
 }
 
 // newTaskSink returns a sink for an attempt whose log has the given length. close ends it.
-func newTaskSink(e *Effects, t perdure.Task, logged int64) *taskSink {
+func (e *Effects) newTaskSink(t perdure.Task, logged int64) *taskSink {
 	s := &taskSink{}
 	s.init(e, &t, logged)
 	return s

@@ -27,7 +27,7 @@ func TestSinkKeepsOutputOverFaults(t *testing.T) {
 					task := stored(t, e, id, "x")
 					e.cfg.Store = faulty.New(e.cfg.Store, faulty.Nth("InTx", n, faulty.Fault{Act: act}))
 					e.work = e.cfg.Store
-					sink := newTaskSink(e, task, 0)
+					sink := e.newTaskSink(task, 0)
 					want := ""
 					for line := range 40 {
 						text := fmt.Sprintf("line %d\n", line)
@@ -77,7 +77,7 @@ func TestSinkOfASupersededAttempt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sink := newTaskSink(e, task, 0)
+	sink := e.newTaskSink(task, 0)
 	sink.Output("stdout", []byte("late"))
 	sink.close()
 
@@ -101,7 +101,7 @@ func reported(t *testing.T) (sink *taskSink, read func() (perdure.Task, int64)) 
 	t.Helper()
 	e, id := bed(t, nil)
 	task := stored(t, e, id, "x")
-	return newTaskSink(e, task, 0), func() (now perdure.Task, end int64) {
+	return e.newTaskSink(task, 0), func() (now perdure.Task, end int64) {
 		err := e.cfg.Store.View(context.Background(), func(r store.Reader) (err error) {
 			if now, err = r.Tasks().Get(id, task.ID); err != nil {
 				return err
