@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 )
 
@@ -187,7 +187,7 @@ func (w *engineRig) fill(ctx context.Context, n int) error {
 }
 
 func fillOne(tx store.Tx) error {
-	id, worker := effect.NewID[perdure.SessionID](), effect.NewID[perdure.WorkerID]()
+	id, worker := core.NewID[perdure.SessionID](), core.NewID[perdure.WorkerID]()
 	if err := tx.Sessions().Create(store.Session{ID: id, Status: perdure.SessionStarted, CreatedAt: tx.Now(),
 		UpdatedAt: tx.Now()}); err != nil {
 		return err
@@ -198,7 +198,7 @@ func fillOne(tx store.Tx) error {
 			Fact: perdure.MessageReceived{Message: perdure.Text("filled"), Source: "user"}})
 	}
 	for i := range events {
-		events[i].ID, events[i].At, events[i].Session = effect.NewID[perdure.EventID](), tx.Now(), id
+		events[i].ID, events[i].At, events[i].Session = core.NewID[perdure.EventID](), tx.Now(), id
 	}
 	taken, err := tx.Sessions().Acquire(id, worker)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 )
 
@@ -199,7 +199,7 @@ func (w *engineRig) laneRound(ctx context.Context, clock *laneClock, calls int, 
 
 // undriven creates a session without the engine, so that it has no driver.
 func (w *engineRig) undriven(ctx context.Context) (perdure.SessionID, error) {
-	id := effect.NewID[perdure.SessionID]()
+	id := core.NewID[perdure.SessionID]()
 	err := w.store.InTx(ctx, func(tx store.Tx) error {
 		return tx.Sessions().Create(store.Session{ID: id, Status: perdure.SessionStarted, CreatedAt: tx.Now(),
 			UpdatedAt: tx.Now()})
@@ -222,7 +222,7 @@ func (w *engineRig) eventCommits(ctx context.Context, n int) (sample, error) {
 		began := time.Now()
 		err := w.store.InTx(ctx, func(tx store.Tx) error {
 			return tx.Journal().Append(id, []perdure.Event{{
-				ID: effect.NewID[perdure.EventID](), At: tx.Now(), Actor: "user",
+				ID: core.NewID[perdure.EventID](), At: tx.Now(), Actor: "user",
 				Fact: perdure.MessageReceived{Message: perdure.Text("one event"), Source: "user"},
 			}})
 		})

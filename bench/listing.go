@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 )
 
@@ -82,7 +82,7 @@ func (w *engineRig) addSessions(ctx context.Context, n int) error {
 	for left := n; left > 0; left -= filledAtOnce {
 		err := w.store.InTx(ctx, func(tx store.Tx) error {
 			for range min(left, filledAtOnce) {
-				id := effect.NewID[perdure.SessionID]()
+				id := core.NewID[perdure.SessionID]()
 				err := tx.Sessions().Create(store.Session{ID: id, Title: "a session of the list",
 					Status: perdure.SessionStarted, CreatedAt: tx.Now(), UpdatedAt: tx.Now()})
 				if err != nil {

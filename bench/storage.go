@@ -13,7 +13,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine/local"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/internal/secret"
 	"github.com/perdure/perdure/internal/sessionfile"
@@ -126,7 +126,7 @@ func (w *engineRig) bareSecret(ctx context.Context, keys *secret.Keyring, at sec
 		}
 		sum := sha256.Sum256(found.Sealed)
 		return tx.Journal().Append(at.Session, []perdure.Event{{
-			ID: effect.NewID[perdure.EventID](), At: tx.Now(), Actor: "runtime", Call: "call_bench",
+			ID: core.NewID[perdure.EventID](), At: tx.Now(), Actor: "runtime", Call: "call_bench",
 			Fact: perdure.AuditRecorded{Action: perdure.AuditRead, Subject: at.Name,
 				Hash: "sha256:" + hex.EncodeToString(sum[:]), Purpose: "bench"},
 		}})

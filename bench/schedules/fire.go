@@ -12,7 +12,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine/local"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/model/scripted"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/sqlite"
@@ -155,7 +155,7 @@ func (w *scheduleRig) schedule(now, when time.Time) perdure.Schedule {
 	when = when.UTC().Truncate(time.Microsecond)
 	args := fmt.Sprintf(`{"at":%q}`, when.Format(time.RFC3339Nano))
 	s := perdure.Schedule{
-		ID: effect.NewID[perdure.ScheduleID](), Session: w.id, Title: "Tick", At: when,
+		ID: core.NewID[perdure.ScheduleID](), Session: w.id, Title: "Tick", At: when,
 		Action: perdure.ScheduleAction{Tool: "tick", Args: []byte(args)}, CreatedAt: now, UpdatedAt: now,
 	}.WithDefaults(perdure.DefaultScheduleRules())
 	return s.Arm(perdure.OnceAt(when), now)

@@ -15,7 +15,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/agent"
 	"github.com/perdure/perdure/engine"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/sessionfile"
 	"github.com/perdure/perdure/internal/strictjson"
 	"github.com/perdure/perdure/store"
@@ -59,7 +59,7 @@ func withCapabilities(cfg Config) (Config, error) {
 // happened to the agent since (N5).
 func (e *Host) StartAgent(ctx context.Context, o tool.SessionRequest) (engine.Session, error) {
 	if o.ID == "" {
-		o.ID = effect.NewID[perdure.SessionID]()
+		o.ID = core.NewID[perdure.SessionID]()
 	}
 	if err := e.startOnce(ctx, o); err != nil {
 		return engine.Session{}, fmt.Errorf("start a session: %w", err)

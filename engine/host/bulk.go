@@ -11,6 +11,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 )
 
 const (
@@ -106,7 +107,7 @@ func (l *bulks) find(ctx context.Context, id perdure.BulkID, begin func() *bulk)
 
 // CancelWhere requests the end of many tasks.
 func (e hostTasks) CancelWhere(ctx context.Context, o engine.BulkCancel) (engine.Bulk, error) {
-	id := cmp.Or(o.ID, effect.NewID[perdure.BulkID]())
+	id := cmp.Or(o.ID, core.NewID[perdure.BulkID]())
 	if _, err := perdure.ParseID[perdure.BulkID](string(id)); err != nil {
 		return engine.Bulk{}, fmt.Errorf("cancel tasks: %w", err)
 	}

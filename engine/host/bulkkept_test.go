@@ -5,7 +5,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 )
 
 // TestBulksOfOrgs: any number of bulk operations of one org leaves those of another org available.
@@ -14,7 +14,7 @@ func TestBulksOfOrgs(t *testing.T) {
 	var l bulks
 	quiet, noisy := engine.WithOwner(t.Context(), engine.Owner{Org: "quiet"}), engine.WithOwner(t.Context(), engine.Owner{Org: "noisy"})
 	note := func(org string) perdure.BulkID {
-		ctx, id := quiet, effect.NewID[perdure.BulkID]()
+		ctx, id := quiet, core.NewID[perdure.BulkID]()
 		if org == "noisy" {
 			ctx = noisy
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -17,7 +17,7 @@ import (
 type Overflow = perdure.Overflow
 
 // Guard is a guardrail: it checks a model response while it streams (TN9).
-type Guard = effect.Guardrail
+type Guard = core.Guardrail
 
 // The overflow policies. Config uses OverflowQueue if it names none.
 const (

@@ -8,6 +8,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 )
 
 // Driver makes the decisions of a session while the session is not idle. One goroutine runs it. No
@@ -16,12 +17,12 @@ import (
 type Driver struct {
 	e          *Host
 	id         perdure.SessionID
-	outcomes   chan effect.Outcome // capacity: the calls of a step and a model call, so that no sender waits
-	woken      chan struct{}       // capacity 1: the journal has new events
-	wokenAgain atomic.Bool         // woken since the driver last read the journal
+	outcomes   chan core.Outcome // capacity: the calls of a step and a model call, so that no sender waits
+	woken      chan struct{}     // capacity 1: the journal has new events
+	wokenAgain atomic.Bool       // woken since the driver last read the journal
 
 	drive       *effect.Drive
-	uncommitted []effect.Outcome           // only touched in Run: received, but not committed yet
+	uncommitted []core.Outcome             // only touched in Run: received, but not committed yet
 	running     map[string]*runningCommand // only touched in Run: running commands, by commandKey
 	idle        *watchdog                  // only touched in Run
 	alarm       *time.Timer                // only touched in Run; nil: not set
@@ -37,7 +38,7 @@ type runningCommand struct {
 func (e *Host) NewDriver(id perdure.SessionID) *Driver {
 	return &Driver{
 		e: e, id: id, woken: make(chan struct{}, 1), running: map[string]*runningCommand{},
-		outcomes: make(chan effect.Outcome, perdure.MaxCallsPerStep+1),
+		outcomes: make(chan core.Outcome, perdure.MaxCallsPerStep+1),
 	}
 }
 
@@ -219,11 +220,11 @@ func (d *Driver) start(models context.Context, command perdure.Command) error {
 		}
 		return d.runCall(models, key, c)
 	case perdure.SummariseContext:
-		d.prepare(models, key, func(ctx context.Context, s *perdure.Session) (effect.Outcome, bool) {
+		d.prepare(models, key, func(ctx context.Context, s *perdure.Session) (core.Outcome, bool) {
 			return d.e.effects.Summarise(ctx, s, c)
 		})
 	case perdure.RepairTranscript:
-		d.prepare(models, key, func(ctx context.Context, s *perdure.Session) (effect.Outcome, bool) {
+		d.prepare(models, key, func(ctx context.Context, s *perdure.Session) (core.Outcome, bool) {
 			return d.e.effects.Repair(ctx, s, c)
 		})
 	case perdure.ReplanCall:
@@ -249,7 +250,7 @@ func (d *Driver) judgeCall(ctx context.Context, key string, c perdure.ReplanCall
 
 // prepare starts a preparation for the next model call, unless it is running already.
 func (d *Driver) prepare(
-	models context.Context, key string, do func(context.Context, *perdure.Session) (effect.Outcome, bool),
+	models context.Context, key string, do func(context.Context, *perdure.Session) (core.Outcome, bool),
 ) {
 	if d.running[key] != nil {
 		return
@@ -308,4 +309,4 @@ func (d *Driver) runCall(ctx context.Context, key string, c perdure.RunCall) err
 	return d.e.effects.StartCall(ctx, run)
 }
 
-func (d *Driver) deliver(outcome effect.Outcome) { d.outcomes <- outcome }
+func (d *Driver) deliver(outcome core.Outcome) { d.outcomes <- outcome }

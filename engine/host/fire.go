@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 )
 
@@ -388,7 +389,7 @@ func (e *Host) startFire(
 		return fire, err
 	}
 	message := perdure.Text(s.Action.Message)
-	message.ID, message.At = effect.NewMessageID(), tx.Now()
+	message.ID, message.At = core.NewMessageID(), tx.Now()
 	key := string(s.ID) + "@" + fire.Nominal.UTC().Format(time.RFC3339Nano)
 	fact := perdure.MessageReceived{Message: message, Mode: perdure.ModeQueue, Source: "schedule", Key: key}
 	seq, err := e.appendEvent(tx, s.Session, perdure.Event{Actor: "schedule", Fact: fact})

@@ -12,14 +12,14 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/sessionsql"
 	"github.com/perdure/perdure/store"
 )
 
 // Fork creates a session from another one, which it only reads.
 func (e hostArchives) Fork(ctx context.Context, id perdure.SessionID, f engine.Fork) (engine.Session, error) {
-	f.ID = cmp.Or(f.ID, effect.NewID[perdure.SessionID]())
+	f.ID = cmp.Or(f.ID, core.NewID[perdure.SessionID]())
 	f.Effects = cmp.Or(f.Effects, perdure.ForkAsks)
 	if _, err := perdure.ParseID[perdure.SessionID](string(f.ID)); err != nil {
 		return engine.Session{}, fmt.Errorf("fork %s: %w", id, err)
@@ -104,7 +104,7 @@ func (e *Host) beginFork(tx store.Tx, from forkSource, f engine.Fork) error {
 	}
 	events := []perdure.Event{{Fact: perdure.SessionCreated{Agent: agent}}, {Fact: fact}}
 	for i := range events {
-		events[i].ID, events[i].At, events[i].Actor = effect.NewID[perdure.EventID](), tx.Now(), "user"
+		events[i].ID, events[i].At, events[i].Actor = core.NewID[perdure.EventID](), tx.Now(), "user"
 	}
 	if err := tx.Journal().Append(f.ID, events); err != nil {
 		return err
@@ -346,7 +346,7 @@ func (s forkSource) forkNotice(effects string, live []perdure.Task) string {
 // notice creates a notification of the runtime.
 func notice(text string) perdure.Message {
 	return perdure.Message{
-		ID: effect.NewMessageID(), Role: perdure.RoleNotification,
+		ID: core.NewMessageID(), Role: perdure.RoleNotification,
 		Parts: []perdure.Part{{Type: perdure.PartText, Text: text}},
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/agent"
 	"github.com/perdure/perdure/engine"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 )
 
@@ -72,7 +72,7 @@ func harnessEntry(h agent.Harness) (engine.HarnessEntry, error) {
 // Put adds or replaces a harness.
 func (e hostHarnesses) Put(ctx context.Context, w engine.HarnessWrite) (engine.HarnessEntry, error) {
 	if w.ID == "" {
-		w.ID = effect.NewID[perdure.HarnessID]()
+		w.ID = core.NewID[perdure.HarnessID]()
 	}
 	put, err := writeStored(ctx, e.cfg.Store, harnesses(), storedWrite[agent.Harness]{
 		name: w.Name, version: w.Version, id: string(w.ID),

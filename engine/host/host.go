@@ -22,6 +22,7 @@ import (
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/meter"
 	"github.com/perdure/perdure/internal/payment"
 	"github.com/perdure/perdure/internal/ratelimit"
@@ -92,7 +93,7 @@ type Host struct {
 var _ engine.Engine = (*Host)(nil)
 
 // NewWorkerID returns the id of a new worker.
-func NewWorkerID() perdure.WorkerID { return effect.NewID[perdure.WorkerID]() }
+func NewWorkerID() perdure.WorkerID { return core.NewID[perdure.WorkerID]() }
 
 // New checks the configuration and prepares a host for a worker. It starts nothing. Invalid: the
 // configuration is not valid, or the registry refused a tool; the error says why.
@@ -138,7 +139,7 @@ func New(ctx context.Context, cfg Config, worker perdure.WorkerID, s Scheduler) 
 
 // newEffects creates what carries out the commands of the drivers.
 func (e *Host) newEffects(cfg Config) (*effect.Effects, error) {
-	return effect.New(effect.Config{
+	return effect.New(core.Config{
 		Store: cfg.Store, Model: cfg.Model, Tools: cfg.Tools, BackgroundTools: background.Watching(background.Config{}),
 		Runner: e.lanes, Worker: e.worker, Files: cfg.Files, Egress: cfg.Egress, Ports: cfg.Ports,
 		Outbound: e.limiterPort(), Org: cfg.Org,

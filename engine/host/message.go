@@ -8,7 +8,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/store"
 )
@@ -32,7 +32,7 @@ func (e *Host) send(ctx context.Context, id perdure.SessionID, message perdure.M
 	}
 	in := input{session: id, message: message, key: string(message.ID)}
 	if in.key == "" {
-		in.message.ID = effect.NewMessageID()
+		in.message.ID = core.NewMessageID()
 	}
 	done, err := e.findReceived(ctx, &in)
 	if err == nil && done.seq == 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 )
 
@@ -20,11 +21,11 @@ func (e hostSchedules) Create(ctx context.Context, s perdure.Schedule) (perdure.
 // createSchedule creates a schedule in one commit (SC23, BG6). With a call that requests one, it
 // also creates the monitor. A repeated call finds its schedule again.
 func (e *Host) createSchedule(
-	ctx context.Context, s perdure.Schedule, asker *effect.ScheduleCall,
+	ctx context.Context, s perdure.Schedule, asker *core.ScheduleCall,
 ) (made perdure.Schedule, err error) {
 	rules := e.cfg.Schedules
 	if s.ID == "" {
-		s.ID = effect.NewID[perdure.ScheduleID]()
+		s.ID = core.NewID[perdure.ScheduleID]()
 	} else if _, err := perdure.ParseID[perdure.ScheduleID](string(s.ID)); err != nil {
 		return perdure.Schedule{}, fmt.Errorf("create schedule: %w", err)
 	}
@@ -51,7 +52,7 @@ func (e *Host) createSchedule(
 	return made, nil
 }
 
-func (e *Host) createIn(tx store.Tx, s perdure.Schedule, asker *effect.ScheduleCall) (perdure.Schedule, error) {
+func (e *Host) createIn(tx store.Tx, s perdure.Schedule, asker *core.ScheduleCall) (perdure.Schedule, error) {
 	row, err := tx.Sessions().Get(s.Session)
 	if err != nil {
 		return s, err

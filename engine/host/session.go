@@ -8,7 +8,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -16,7 +16,7 @@ import (
 
 // Create creates a session for an agent.
 func (e hostSessions) Create(ctx context.Context, agent perdure.Agent) (engine.Session, error) {
-	return e.Sessions().CreateAs(ctx, effect.NewID[perdure.SessionID](), agent)
+	return e.Sessions().CreateAs(ctx, core.NewID[perdure.SessionID](), agent)
 }
 
 // CreateAs creates a session with an id chosen by the caller.
@@ -57,7 +57,7 @@ func (e *Host) append(tx store.Tx, id perdure.SessionID, event perdure.Event) er
 
 // appendEvent is append that returns the seq of the event.
 func (e *Host) appendEvent(tx store.Tx, id perdure.SessionID, event perdure.Event) (int64, error) {
-	event.ID, event.At = effect.NewID[perdure.EventID](), tx.Now()
+	event.ID, event.At = core.NewID[perdure.EventID](), tx.Now()
 	events := []perdure.Event{event}
 	err := tx.Journal().Append(id, events)
 	return events[0].Seq, err
@@ -129,7 +129,7 @@ func describe(r store.Reader, row store.Session) (engine.Session, error) {
 		Title: row.Title, Labels: row.Labels, Status: row.Status, LastSeq: row.LastSeq,
 		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
 	}
-	made, err := effect.AgentOf(r, row.ID)
+	made, err := core.AgentOf(r, row.ID)
 	// A journal without an agent does not keep the other sessions from being listed.
 	if err != nil && !errors.Is(err, perdure.Invalid) && !errors.Is(err, perdure.NotFound) {
 		return s, err

@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/agent"
 	"github.com/perdure/perdure/engine"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -55,7 +55,7 @@ func (e hostAgents) Put(ctx context.Context, w engine.AgentWrite) (engine.AgentE
 		return engine.AgentEntry{}, fmt.Errorf("put agent: %w", err)
 	}
 	if w.ID == "" {
-		w.ID = effect.NewID[perdure.AgentID]()
+		w.ID = core.NewID[perdure.AgentID]()
 	}
 	put, err := writeStored(ctx, e.cfg.Store, agents(), storedWrite[agent.Agent]{
 		name: w.Name, version: w.Version, id: string(w.ID),
@@ -105,7 +105,7 @@ func (e hostAgents) Delete(ctx context.Context, id string, version int64) error 
 // recognized by its own content, not by the agent's current configuration.
 func (e hostSessions) CreateFromAgent(ctx context.Context, o engine.AgentSessionRequest) (engine.Session, error) {
 	if o.ID == "" {
-		o.ID = effect.NewID[perdure.SessionID]()
+		o.ID = core.NewID[perdure.SessionID]()
 	}
 	order, err := digest(o.ID, "agent", o.Agent, o.Title, o.Labels, o.Model, o.Metadata)
 	if err == nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/budget"
 	"github.com/perdure/perdure/engine"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 )
 
@@ -52,7 +52,7 @@ func listFor(ctx context.Context, limit int) store.SessionFilter {
 
 // Create creates a token. Only the hash of its secret is stored.
 func (e hostTokens) Create(ctx context.Context, o engine.TokenRequest) (made engine.IssuedToken, err error) {
-	o.ID = cmp.Or(o.ID, effect.NewID[perdure.TokenID]())
+	o.ID = cmp.Or(o.ID, core.NewID[perdure.TokenID]())
 	o.By = cmp.Or(o.By, "user")
 	o.Name = strings.TrimSpace(o.Name)
 	if o.Org == "" {

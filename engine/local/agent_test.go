@@ -19,7 +19,7 @@ import (
 	"github.com/perdure/perdure/agent"
 	"github.com/perdure/perdure/engine"
 	"github.com/perdure/perdure/engine/local"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/secret"
 	"github.com/perdure/perdure/internal/sessionport"
 	"github.com/perdure/perdure/model/scripted"
@@ -43,19 +43,19 @@ type house struct {
 func furnish(t *testing.T, script string, change func(*local.Config)) *house {
 	t.Helper()
 	h := &house{store: memory.New(memory.Config{}), reached: make(chan perdure.NetworkList, 10)}
-	h.root = agent.Harness{ID: effect.NewID[perdure.HarnessID](), Name: "house", Status: agent.Active, Overlay: agent.Overlay{
+	h.root = agent.Harness{ID: core.NewID[perdure.HarnessID](), Name: "house", Status: agent.Active, Overlay: agent.Overlay{
 		SystemPrompt: "Be kind.", Tools: []string{"reach"}, MaxIterations: agent.Limit{Hard: 10}, NetworkAccess: []perdure.NetworkList{{Allowed: []string{"*.a.test"}}},
 		InitialFiles: []agent.File{{Path: "/rules.md", Content: "Be kind.", IsReadOnly: true}, {Path: "/note", Content: "of the house"}},
 	}}
-	h.leaf = agent.Harness{ID: effect.NewID[perdure.HarnessID](), Name: "room", Parent: h.root.ID, Status: agent.Active, Overlay: agent.Overlay{
+	h.leaf = agent.Harness{ID: core.NewID[perdure.HarnessID](), Name: "room", Parent: h.root.ID, Status: agent.Active, Overlay: agent.Overlay{
 		SystemPrompt: "Be brief.", Capabilities: []string{"maths"}, InitialFiles: []agent.File{{Path: "/note", Content: "of the room"}},
 	}}
-	h.agent = agent.Agent{ID: effect.NewID[perdure.AgentID](), Name: "reader", Harness: h.leaf.ID, Status: agent.Active, Overlay: agent.Overlay{
+	h.agent = agent.Agent{ID: core.NewID[perdure.AgentID](), Name: "reader", Harness: h.leaf.ID, Status: agent.Active, Overlay: agent.Overlay{
 		SystemPrompt: "You read.", MaxIterations: agent.Limit{Value: 50}, NetworkAccess: []perdure.NetworkList{{Allowed: []string{"x.a.test", "b.test"}}},
 	}}
-	provider := store.Provider{ID: effect.NewID[perdure.ProviderID](), Kind: "openai"}
-	h.def = store.Model{ID: effect.NewID[perdure.ModelID](), Provider: provider.ID, Name: "large-1"}
-	h.small = store.Model{ID: effect.NewID[perdure.ModelID](), Provider: provider.ID, Name: "small-1"}
+	provider := store.Provider{ID: core.NewID[perdure.ProviderID](), Kind: "openai"}
+	h.def = store.Model{ID: core.NewID[perdure.ModelID](), Provider: provider.ID, Name: "large-1"}
+	h.small = store.Model{ID: core.NewID[perdure.ModelID](), Provider: provider.ID, Name: "small-1"}
 	h.write(t, func(tx store.Tx) (err error) {
 		for _, put := range []func() error{
 			func() error { h.root, err = tx.Directory().Harnesses().Put(h.root); return err },
@@ -225,7 +225,7 @@ func TestStartAgentModel(t *testing.T) {
 func TestStartAgentAgain(t *testing.T) {
 	t.Parallel()
 	h := furnish(t, "steps:\n  - text: done\n", nil)
-	o := tool.SessionRequest{ID: effect.NewID[perdure.SessionID](), Agent: h.agent.ID, Title: "one"}
+	o := tool.SessionRequest{ID: core.NewID[perdure.SessionID](), Agent: h.agent.ID, Title: "one"}
 	s := h.start(t, o)
 	changed := h.agent
 	changed.Overlay.SystemPrompt = "You write."
@@ -247,8 +247,8 @@ func TestStartAgentAgain(t *testing.T) {
 func TestStartAgentGone(t *testing.T) {
 	t.Parallel()
 	h := furnish(t, "steps:\n  - text: done\n", nil)
-	o := tool.SessionRequest{ID: effect.NewID[perdure.SessionID](), Agent: h.agent.ID, Overlay: agent.Overlay{DefaultModel: h.small.ID}}
-	other := tool.SessionRequest{ID: effect.NewID[perdure.SessionID](), Harness: h.leaf.ID}
+	o := tool.SessionRequest{ID: core.NewID[perdure.SessionID](), Agent: h.agent.ID, Overlay: agent.Overlay{DefaultModel: h.small.ID}}
+	other := tool.SessionRequest{ID: core.NewID[perdure.SessionID](), Harness: h.leaf.ID}
 	s, of := h.start(t, o), h.start(t, other)
 	h.agent.Status, h.root.Status = agent.Archived, agent.Deleted
 	h.write(t, func(tx store.Tx) error {
@@ -272,7 +272,7 @@ func TestStartAgentOther(t *testing.T) {
 	t.Parallel()
 	h := furnish(t, "steps:\n  - text: done\n", nil)
 	o := tool.SessionRequest{
-		ID: effect.NewID[perdure.SessionID](), Blueprint: "greeter", Config: json.RawMessage(`{"who":"ada"}`),
+		ID: core.NewID[perdure.SessionID](), Blueprint: "greeter", Config: json.RawMessage(`{"who":"ada"}`),
 		Overlay: agent.Overlay{InitialFiles: []agent.File{{Path: "/bytes", Content: "\xff"}}},
 	}
 	s, plain := h.start(t, o), h.start(t, tool.SessionRequest{})
@@ -340,9 +340,9 @@ func eachChange(v reflect.Value, name string, do func(what string)) {
 func TestStartAgentRefuses(t *testing.T) {
 	t.Parallel()
 	h := furnish(t, "steps:\n  - text: done\n", nil)
-	archived, lone := h.agent, agent.Harness{ID: effect.NewID[perdure.HarnessID](), Name: "lone", Status: agent.Active}
-	archived.ID, archived.Version, archived.Status = effect.NewID[perdure.AgentID](), 0, agent.Archived
-	gone := agent.Harness{ID: effect.NewID[perdure.HarnessID](), Name: "gone", Status: agent.Deleted}
+	archived, lone := h.agent, agent.Harness{ID: core.NewID[perdure.HarnessID](), Name: "lone", Status: agent.Active}
+	archived.ID, archived.Version, archived.Status = core.NewID[perdure.AgentID](), 0, agent.Archived
+	gone := agent.Harness{ID: core.NewID[perdure.HarnessID](), Name: "gone", Status: agent.Deleted}
 	h.write(t, func(tx store.Tx) error {
 		_, err := tx.Directory().Agents().Put(archived)
 		_, failed := tx.Directory().Harnesses().Put(lone)
@@ -358,14 +358,14 @@ func TestStartAgentRefuses(t *testing.T) {
 		kind  error
 	}{
 		"session id":               {tool.SessionRequest{ID: "session"}, perdure.Invalid},
-		"agent agent_":             {tool.SessionRequest{Agent: effect.NewID[perdure.AgentID]()}, perdure.NotFound},
-		"harness harness_":         {tool.SessionRequest{Harness: effect.NewID[perdure.HarnessID]()}, perdure.NotFound},
+		"agent agent_":             {tool.SessionRequest{Agent: core.NewID[perdure.AgentID]()}, perdure.NotFound},
+		"harness harness_":         {tool.SessionRequest{Harness: core.NewID[perdure.HarnessID]()}, perdure.NotFound},
 		"is archived":              {tool.SessionRequest{Agent: archived.ID}, perdure.Conflict},
 		"is deleted":               {tool.SessionRequest{Harness: gone.ID}, perdure.Conflict},
 		"it does not inherit from": {tool.SessionRequest{Agent: h.agent.ID, Harness: lone.ID}, perdure.Invalid},
 		`tool "fly"`:               {tool.SessionRequest{Overlay: agent.Overlay{Tools: []string{"fly"}}}, perdure.NotFound},
 		`capability "magic"`:       {tool.SessionRequest{Overlay: agent.Overlay{Capabilities: []string{"magic"}}}, perdure.NotFound},
-		"model model_":             {tool.SessionRequest{Overlay: agent.Overlay{DefaultModel: effect.NewID[perdure.ModelID]()}}, perdure.NotFound},
+		"model model_":             {tool.SessionRequest{Overlay: agent.Overlay{DefaultModel: core.NewID[perdure.ModelID]()}}, perdure.NotFound},
 		"soft_budget_ms":           {tool.SessionRequest{Overlay: agent.Overlay{SoftBudgetMS: -9}}, perdure.Invalid},
 		"initial file /a//b":       {tool.SessionRequest{Overlay: agent.Overlay{InitialFiles: []agent.File{{Path: "/a//b"}}}}, perdure.Invalid},
 		`blueprint "none"`:         {tool.SessionRequest{Blueprint: "none"}, perdure.NotFound},
@@ -487,7 +487,7 @@ func TestConnectionCanary(t *testing.T) {
 			return err
 		}
 		_, err = tx.Directory().Connections().Put(store.Connection{User: sessionport.LocalUser, Provider: "github", Sealed: token})
-		p := store.Provider{ID: effect.NewID[perdure.ProviderID](), Kind: "openai"}
+		p := store.Provider{ID: core.NewID[perdure.ProviderID](), Kind: "openai"}
 		key, failed := ports.SealKey(p.ID, canary+"-key")
 		p.Sealed = key
 		_, broken := tx.Directory().Providers().Put(p)

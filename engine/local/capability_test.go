@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/agent"
 	"github.com/perdure/perdure/engine/local"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/model/scripted"
 	"github.com/perdure/perdure/store/memory"
 	"github.com/perdure/perdure/tool"
@@ -46,7 +46,7 @@ func TestOfferedToolsAreChosen(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			h := furnish(t, "steps:\n  - calls: [{name: danger}]\n  - text: '{{last}}'\n", func(cfg *local.Config) { cfg.Tools.RegisterOptional(plainTool("danger")) })
-			id := effect.NewID[perdure.SessionID]()
+			id := core.NewID[perdure.SessionID]()
 			for range 2 { // the same order is the same session (N5)
 				if _, err := h.Sessions().CreateAs(t.Context(), id, test.agent); err != nil {
 					t.Fatal(err)
@@ -69,7 +69,7 @@ func TestOfferedToolsAreChosen(t *testing.T) {
 	t.Run("what is refused", func(t *testing.T) {
 		t.Parallel()
 		h := furnish(t, "steps: [{text: done}]", nil)
-		id := effect.NewID[perdure.SessionID]()
+		id := core.NewID[perdure.SessionID]()
 		if _, err := h.Sessions().CreateAs(t.Context(), id, perdure.Agent{Capabilities: []string{"maths"}}); err != nil {
 			t.Fatal(err)
 		}

@@ -153,7 +153,7 @@ func recovered() bool {
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs)])
 	for {
 		frame, more := frames.Next()
-		for _, door := range []string{"dispatch.protect", ".Protect", ".guarded", ".callHost", ".callDetach", ".killOnce"} {
+		for _, door := range []string{"dispatch.protect", ".Protect", ".Guarded", ".callHost", ".callDetach", ".killOnce"} {
 			if strings.HasSuffix(frame.Function, door) {
 				return true
 			}

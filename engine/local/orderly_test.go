@@ -9,7 +9,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine/local"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/model/scripted"
 	"github.com/perdure/perdure/store"
@@ -49,7 +49,7 @@ func TestOrderlyStopsAreNoAttempts(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := slowly{Model: script, asked: make(chan struct{}), answer: make(chan struct{})}
-	id := effect.NewID[perdure.SessionID]()
+	id := core.NewID[perdure.SessionID]()
 	for life := range 6 {
 		eng, err := local.Open(t.Context(), local.Config{Store: st, Model: m, Tools: tool.NewRegistry(), Drain: -1})
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/agent"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/tool"
 )
 
@@ -72,12 +72,12 @@ func TestPlatformDirectory(t *testing.T) {
 	agents, err := p.Agents(ctx, agent.StatusFilter{Status: agent.Deleted})
 	differ(t, "deleted agents", []any{len(agents), err}, []any{1, nil})
 
-	_, found, err = p.Harness(ctx, effect.NewID[perdure.HarnessID]())
+	_, found, err = p.Harness(ctx, core.NewID[perdure.HarnessID]())
 	differ(t, "unknown harness", []any{found, err}, []any{false, nil})
-	unknown := agent.Agent{ID: effect.NewID[perdure.AgentID](), Name: "x"}
+	unknown := agent.Agent{ID: core.NewID[perdure.AgentID](), Name: "x"}
 	_, failed := p.UpdateAgent(ctx, unknown)
-	_, broken := p.CopyHarness(ctx, effect.NewID[perdure.HarnessID](), "x")
-	_, wrong := p.UpdateHarness(ctx, agent.Harness{ID: effect.NewID[perdure.HarnessID](), Name: "x"})
+	_, broken := p.CopyHarness(ctx, core.NewID[perdure.HarnessID](), "x")
+	_, wrong := p.UpdateHarness(ctx, agent.Harness{ID: core.NewID[perdure.HarnessID](), Name: "x"})
 	for _, err := range []error{failed, broken, wrong, p.DeleteAgent(ctx, unknown.ID)} {
 		if !errors.Is(err, perdure.NotFound) {
 			t.Errorf("got %v, want that there is none", err)

@@ -5,11 +5,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/internal/strictjson"
 	"github.com/perdure/perdure/store"
@@ -25,8 +25,8 @@ func (e *Effects) approvalOf(task perdure.Task, permissions []perdure.Permission
 		Permissions: permissions, Kind: "task", Reason: cmp.Or(permissions[0].Reason, why), Summary: task.DisplayName,
 		RequestedAt: now, State: perdure.ApprovalOpen,
 	}
-	if e.cfg.ApprovalExpiry > 0 {
-		a.ExpiresAt = now.Add(e.cfg.ApprovalExpiry)
+	if e.core.ApprovalExpiry > 0 {
+		a.ExpiresAt = now.Add(e.core.ApprovalExpiry)
 	}
 	return a
 }
@@ -37,7 +37,7 @@ func (e *Effects) approvalOf(task perdure.Task, permissions []perdure.Permission
 func (e *Effects) DecideApproval(ctx context.Context, id perdure.ApprovalID,
 	v perdure.Verdict) (perdure.Approval, error) {
 	var a perdure.Approval
-	err := e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
+	err := e.core.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
 		if a, err = tx.Approvals().Get(id); err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ func (e *Effects) DecideApproval(ctx context.Context, id perdure.ApprovalID,
 		a, err = e.resolveApproval(tx, a, resolved)
 		return err
 	})
-	if a.ID != "" && !refusedWrite(err) {
+	if a.ID != "" && !core.RefusedWrite(err) {
 		e.decided(ctx, a) // also if the answer of the commit was lost
 	}
 	if err != nil {
@@ -57,18 +57,13 @@ func (e *Effects) DecideApproval(ctx context.Context, id perdure.ApprovalID,
 	return a, nil
 }
 
-// refusedWrite reports an error after which nothing can have been committed.
-func refusedWrite(err error) bool {
-	return errors.Is(err, perdure.NotFound) || errors.Is(err, perdure.Conflict) || errors.Is(err, perdure.Invalid)
-}
-
 // decided wakes the work that waited for an approval.
 func (e *Effects) decided(ctx context.Context, a perdure.Approval) {
 	if a.Task != "" {
 		e.resumeAnswered(ctx, a.Task)
 		return
 	}
-	e.cfg.Wake(a.Session)
+	e.core.Wake(a.Session)
 }
 
 // resolveApproval closes an approval and applies the consequences, in the caller's transaction.
@@ -91,7 +86,7 @@ func (e *Effects) resolveApproval(tx store.Tx, a perdure.Approval,
 		}
 	}
 	events := []perdure.Event{{Session: a.Session, Actor: r.By, Call: a.Call, Task: a.Task, Fact: r}}
-	stamp(events, tx.Now())
+	core.Stamp(events, tx.Now())
 	if err := tx.Journal().Append(a.Session, events); err != nil {
 		return a, err
 	}
@@ -132,7 +127,7 @@ func (e *Effects) answerTask(tx store.Tx, a perdure.Approval) error {
 		return err
 	}
 	return e.addToInbox(tx, task, perdure.TaskMessage{
-		ID: NewID[perdure.TaskMessageID](), Task: task.ID, Direction: perdure.Inbound, Text: a.Note, Data: data,
+		ID: core.NewID[perdure.TaskMessageID](), Task: task.ID, Direction: perdure.Inbound, Text: a.Note, Data: data,
 		InReplyTo: task.InputRequest.ID, By: a.DecidedBy, CreatedAt: tx.Now(),
 	})
 }
@@ -168,7 +163,7 @@ func (e *Effects) voidApprovals(tx store.Tx, task perdure.Task, by string, excep
 		}
 		resolved := perdure.ApprovalResolved{Approval: a.ID, State: perdure.ApprovalVoid, By: by}
 		events := []perdure.Event{{Session: a.Session, Actor: by, Call: a.Call, Task: a.Task, Fact: resolved}}
-		stamp(events, tx.Now())
+		core.Stamp(events, tx.Now())
 		if err := tx.Journal().Append(a.Session, events); err != nil {
 			return err
 		}
@@ -183,7 +178,7 @@ func (e *Effects) voidApprovals(tx store.Tx, task perdure.Task, by string, excep
 // its foreground calls.
 func (e *Effects) ExpireApprovals(ctx context.Context) error {
 	var due []perdure.Approval
-	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
+	err := e.core.Store.View(ctx, func(r store.Reader) error {
 		open, err := r.Approvals().List(store.ApprovalFilter{State: perdure.ApprovalOpen})
 		due = nil
 		for _, a := range open {
@@ -197,7 +192,7 @@ func (e *Effects) ExpireApprovals(ctx context.Context) error {
 		return fmt.Errorf("expire approvals: %w", err)
 	}
 	for _, a := range due {
-		err := e.work.InTx(ctx, func(tx store.Tx) (err error) {
+		err := e.core.Work.InTx(ctx, func(tx store.Tx) (err error) {
 			if a, err = tx.Approvals().Get(a.ID); err != nil || a.State != perdure.ApprovalOpen {
 				return err
 			}
@@ -215,7 +210,7 @@ func (e *Effects) ExpireApprovals(ctx context.Context) error {
 
 // JudgeCall judges a call again whose arguments were replaced by a person: hooks, policy,
 // fingerprint. Permissions that the person granted with the new arguments are not asked for again.
-func (e *Effects) JudgeCall(ctx context.Context, s *perdure.Session, c perdure.ReplanCall) Outcome {
+func (e *Effects) JudgeCall(ctx context.Context, s *perdure.Session, c perdure.ReplanCall) core.Outcome {
 	planned := e.planCall(ctx, s, perdure.ToolCall{ID: c.Call.ID, Name: c.Call.Name, Arguments: c.Call.Args}, true)
 	planned.RepeatOf = cmp.Or(planned.RepeatOf, c.Call.RepeatOf)
 	if planned.Rewritten == nil {
@@ -229,7 +224,7 @@ func (e *Effects) JudgeCall(ctx context.Context, s *perdure.Session, c perdure.R
 	}
 	planned.Permissions = missing
 	fact := perdure.CallReplanned{Call: planned}
-	return Outcome{Events: []perdure.Event{{Session: s.ID, Actor: "runtime", Turn: c.Turn, Call: c.Call.ID,
+	return core.Outcome{Events: []perdure.Event{{Session: s.ID, Actor: "runtime", Turn: c.Turn, Call: c.Call.ID,
 		Fact: fact}}}
 }
 
@@ -244,8 +239,8 @@ func (e *Effects) AnswerCall(ctx context.Context, key perdure.CallKey, by string
 	if err != nil {
 		return fmt.Errorf("answer call %s: %w", key, err)
 	}
-	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		s, err := e.Fold(tx.Reader(), key.Session)
+	err = e.core.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+		s, err := e.core.Fold(tx.Reader(), key.Session)
 		if err != nil {
 			return err
 		}
@@ -261,13 +256,13 @@ func (e *Effects) AnswerCall(ctx context.Context, key perdure.CallKey, by string
 		events := []perdure.Event{{Session: key.Session, Actor: by, Turn: s.Turn.ID, Call: key.Call,
 			Fact: perdure.ToolCompleted{
 				CallID: key.Call, Name: c.Name, Status: result.Status(),
-				Result: result, DurationMS: elapsed(c.StartedAt, tx.Now()).Milliseconds(),
+				Result: result, DurationMS: core.Elapsed(c.StartedAt, tx.Now()).Milliseconds(),
 			}}}
-		stamp(events, tx.Now())
+		core.Stamp(events, tx.Now())
 		return tx.Journal().Append(key.Session, events)
 	})
-	if !refusedWrite(err) {
-		e.cfg.Wake(key.Session) // also if the answer of the commit was lost
+	if !core.RefusedWrite(err) {
+		e.core.Wake(key.Session) // also if the answer of the commit was lost
 	}
 	if err != nil {
 		return fmt.Errorf("answer call %s: %w", key, err)
@@ -278,8 +273,8 @@ func (e *Effects) AnswerCall(ctx context.Context, key perdure.CallKey, by string
 // asksClient reports whether a call waits for the client. Only then may its answer be written to
 // the file of the call's output. NotFound: no such call.
 func (e *Effects) asksClient(ctx context.Context, key perdure.CallKey) (waits bool, err error) {
-	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
-		s, err := e.Fold(r, key.Session)
+	err = e.core.Store.View(ctx, func(r store.Reader) error {
+		s, err := e.core.Fold(r, key.Session)
 		if err != nil {
 			return err
 		}

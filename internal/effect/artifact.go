@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/sessionfile"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -65,7 +66,7 @@ type meta struct {
 func (e *Effects) artifacts(ctx context.Context, t perdure.Task, v verdict, begins logPage) []tool.FileWrite {
 	log, truncated, end, err := e.outputLog(ctx, t, v, begins)
 	if err != nil {
-		e.cfg.Log.Error("task log not read", "task", t.ID, "error", err)
+		e.core.Log.Error("task log not read", "task", t.ID, "error", err)
 	}
 	m := meta{
 		Status: v.update.State, Attempt: t.Attempt, CreatedAt: t.CreatedAt,
@@ -109,7 +110,7 @@ func (e *Effects) publish(t perdure.Task, files []tool.FileWrite) (paths artifac
 		case errors.Is(err, perdure.Lost):
 			return paths, missing, err
 		case err != nil:
-			e.cfg.Log.Error("artifact not written", "task", t.ID, "path", w.Path, "error", err)
+			e.core.Log.Error("artifact not written", "task", t.ID, "path", w.Path, "error", err)
 			missing = strings.TrimPrefix(missing+", "+path.Base(w.Path), ", ")
 		default:
 			paths.note(w.Path)
@@ -124,7 +125,7 @@ func (e *Effects) publishInTx(tx store.Tx, t perdure.Task, files []tool.FileWrit
 	if len(files) == 0 {
 		return paths, nil
 	}
-	if err := sessionfile.New(e.work, t.Session, true).Recording(callOfTask(t)).WriteIn(tx, files...); err != nil {
+	if err := sessionfile.New(e.core.Work, t.Session, true).Recording(callOfTask(t)).WriteIn(tx, files...); err != nil {
 		return paths, err
 	}
 	for _, w := range files {
@@ -137,7 +138,7 @@ func (e *Effects) publishInTx(tx store.Tx, t perdure.Task, files []tool.FileWrit
 // Every change appends file.written: in the same commit if files are stored in the store, otherwise
 // right after it.
 func (e *Effects) files(by tool.Call) (model, runtime tool.Files) {
-	model, runtime = e.cfg.Files(by.Session)
+	model, runtime = e.core.Files(by.Session)
 	return e.journaled(model, by), e.journaled(runtime, by)
 }
 
@@ -261,13 +262,13 @@ func (t journaledFiles) record(fact perdure.FileWritten) {
 	if t.mask != nil {
 		fact.Path = t.mask(fact.Path)
 	}
-	ctx, cancel := settleContext(context.Background())
+	ctx, cancel := core.SettleContext(context.Background())
 	defer cancel()
-	err := t.e.work.InTx(ctx, func(tx store.Tx) error {
+	err := t.e.core.Work.InTx(ctx, func(tx store.Tx) error {
 		return tx.Journal().Append(t.by.Session, []perdure.Event{sessionfile.Event(t.by, t.as, tx.Now(), fact)})
 	})
 	if err != nil && !errors.Is(err, perdure.NotFound) { // NotFound: the session and its journal were removed
-		t.e.cfg.Log.Warn("file change not recorded in the journal", "session", t.by.Session, "path", fact.Path,
+		t.e.core.Log.Warn("file change not recorded in the journal", "session", t.by.Session, "path", fact.Path,
 			"error", err)
 	}
 }
@@ -286,16 +287,16 @@ func (e *Effects) writeFile(by tool.Call, w tool.FileWrite) error {
 // writeFenced is writeFile if fence allows it. The fence is checked in the same commit if files are
 // stored in the store, otherwise right before the write.
 func (e *Effects) writeFenced(by tool.Call, w tool.FileWrite, fence func(store.Reader) error) error {
-	ctx, cancel := settleContext(context.Background())
+	ctx, cancel := core.SettleContext(context.Background())
 	defer cancel()
-	return e.guarded("write "+w.Path, func() error {
+	return e.core.Guarded("write "+w.Path, func() error {
 		_, files := e.files(by)
 		switch {
 		case fence == nil:
-		case e.ownFiles:
-			files = sessionfile.New(fenced{Store: e.work, fence: fence}, by.Session, true).Recording(by)
+		case e.core.OwnFiles:
+			files = sessionfile.New(core.Fenced{Store: e.core.Work, Fence: fence}, by.Session, true).Recording(by)
 		default:
-			if err := e.cfg.Store.View(ctx, fence); err != nil {
+			if err := e.core.Store.View(ctx, fence); err != nil {
 				return err
 			}
 		}
@@ -324,7 +325,7 @@ func (e *Effects) outputLog(ctx context.Context, t perdure.Task, v verdict,
 			chars += utf8.RuneCountInString(piece)
 			offset = c.Offset + int64(len(c.Bytes))
 		}
-		page.err = e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+		page.err = e.core.Store.View(ctx, func(r store.Reader) (err error) {
 			page.chunks, page.end, err = r.Tasks().ReadLog(t.ID, offset, logPageBytes)
 			return err
 		})

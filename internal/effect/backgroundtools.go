@@ -1,17 +1,15 @@
 package effect
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 
-	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/tool"
 )
 
 // tool finds a tool of the host, or one of the tools that manage background work.
 func (e *Effects) tool(name string) (tool.Tool, bool) {
-	if t, ok := e.cfg.Tools.Get(name); ok {
+	if t, ok := e.core.Tools.Get(name); ok {
 		return t, true
 	}
 	return e.backgroundTools.Get(name)
@@ -19,10 +17,10 @@ func (e *Effects) tool(name string) (tool.Tool, bool) {
 
 // validate checks the arguments of a tool that e.tool finds.
 func (e *Effects) validate(name string, args json.RawMessage) *tool.Result {
-	if e.backgroundTools.Has(name) && !e.cfg.Tools.Has(name) {
+	if e.backgroundTools.Has(name) && !e.core.Tools.Has(name) {
 		return e.backgroundTools.Validate(name, args)
 	}
-	return e.cfg.Tools.Validate(name, args)
+	return e.core.Tools.Validate(name, args)
 }
 
 // withBackgroundTools appends the tools that manage background work, unless they are in tools
@@ -36,19 +34,4 @@ func (e *Effects) withBackgroundTools(tools []tool.Tool) []tool.Tool {
 		}
 	}
 	return tools
-}
-
-// hasDetachedWork reports whether work of a session has left its turn. The task may have been
-// pruned while its placeholder is still in the transcript.
-func hasDetachedWork(s *perdure.Session) bool {
-	for _, t := range s.Tasks {
-		if t.Kind != perdure.KindMonitor {
-			return true
-		}
-	}
-	return slices.ContainsFunc(s.Transcript, func(m perdure.Message) bool {
-		return slices.ContainsFunc(m.Parts, func(p perdure.Part) bool {
-			return p.Result != nil && bytes.HasPrefix(p.Result.Result, []byte(`{"type":"background"`))
-		})
-	})
 }

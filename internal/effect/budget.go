@@ -7,6 +7,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/budget"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/meter"
 	"github.com/perdure/perdure/store"
 )
@@ -22,11 +23,6 @@ const (
 	assumedCallTime    = 10 * time.Second
 	assumedResultBytes = 4 << 10 // bytes of its result
 )
-
-// meterOwner identifies the owner to the meter.
-func (o *owner) meterOwner() meter.Owner {
-	return meter.Owner{Session: o.session, Agent: o.agent, Lineage: o.lineage}
-}
 
 // reserveStep reserves the cost of the reason step that events start, if they start one. If a
 // budget refuses, the refusal replaces the events: the step does not start, and the root ends the
@@ -55,8 +51,8 @@ func (s *step) reserveStep(events []perdure.Event) ([]perdure.Event, error) {
 // refuses, the model must not be called.
 func (e *Effects) reserveSummary(ctx context.Context, s *perdure.Session, asked string,
 	bytes int) (work string, refused *budget.Refusal, err error) {
-	work = budget.SummaryWork(NewID[perdure.EventID]())
-	err = e.work.InTx(ctx, func(tx store.Tx) error {
+	work = budget.SummaryWork(core.NewID[perdure.EventID]())
+	err = e.core.Work.InTx(ctx, func(tx store.Tx) error {
 		refused = nil
 		some, err := tx.Budgets().Any()
 		if err != nil || !some {
@@ -65,9 +61,9 @@ func (e *Effects) reserveSummary(ctx context.Context, s *perdure.Session, asked 
 		if _, err := tx.Sessions().Get(s.ID); err != nil {
 			return err
 		}
-		refused, err = e.meter.Reserve(tx, meter.Request{
+		refused, err = e.core.Meter.Reserve(tx, meter.Request{
 			Owner: meter.OwnerOf(s), Work: work, Step: true,
-			Uses: meter.WorkUsage{Model: e.meter.ModelOf(asked),
+			Uses: meter.WorkUsage{Model: e.core.Meter.ModelOf(asked),
 				Usage:    perdure.Usage{InputTokens: int64(bytes / bytesPerToken), OutputTokens: summaryTokens},
 				Duration: assumedModelTime},
 			Waives: func(id perdure.BudgetID) bool { return s.Waives(id, tx.Now()) },
@@ -87,14 +83,14 @@ func (e *Effects) estimateUse(s *perdure.Session, model string) meter.WorkUsage 
 	in := int64(size/bytesPerToken + perdure.EstimateTokens(req.Messages) + perdure.EstimateTokens(s.Queue) +
 		perdure.EstimateTokens(s.Notifications))
 	return meter.WorkUsage{
-		Model: e.meter.ModelOf(model),
-		Usage: perdure.Usage{InputTokens: in, OutputTokens: int64(e.meter.Answer())}, Duration: assumedModelTime,
+		Model: e.core.Meter.ModelOf(model),
+		Usage: perdure.Usage{InputTokens: in, OutputTokens: int64(e.core.Meter.Answer())}, Duration: assumedModelTime,
 	}
 }
 
 // reserve reserves with all budgets of the session.
 func (s *step) reserve(work string, uses meter.WorkUsage, step bool) (*budget.Refusal, error) {
-	return s.e.meter.Reserve(s.tx, meter.Request{
+	return s.e.core.Meter.Reserve(s.tx, meter.Request{
 		Owner: meter.OwnerOf(s.session), Work: work, Uses: uses, Step: step,
 		Waives: func(id perdure.BudgetID) bool { return s.session.Waives(id, s.now) },
 	})
@@ -177,7 +173,7 @@ func (s *step) stepBill(work string, bill *perdure.Generation, text bool) meter.
 	if s.session.Turn != nil {
 		asked = s.session.Turn.Model
 	}
-	b.Uses.Model = s.e.meter.Priced(bill.Model, asked, s.now)
+	b.Uses.Model = s.e.core.Meter.Priced(bill.Model, asked, s.now)
 	if !meter.Known(bill.Usage) {
 		if bill.Error != "" && !text && bill.Usage == (perdure.Usage{}) {
 			b.Uses.Usage, b.Release = perdure.Usage{}, true
@@ -190,7 +186,7 @@ func (s *step) stepBill(work string, bill *perdure.Generation, text bool) meter.
 
 // settleBill counts a bill, and records the facts that follow from it.
 func (s *step) settleBill(b meter.Bill) error {
-	facts, err := s.e.meter.Settle(s.tx, b)
+	facts, err := s.e.core.Meter.Settle(s.tx, b)
 	if err != nil || len(facts) == 0 {
 		return err
 	}
@@ -202,7 +198,7 @@ func (s *step) settleBill(b meter.Bill) error {
 }
 
 // countCall replaces the reservation of a foreground call with what it really used.
-func (s *step) countCall(o *Settlement) error {
+func (s *step) countCall(o *core.Settlement) error {
 	some, err := s.tx.Budgets().Any()
 	if err != nil || !some {
 		return err
@@ -236,7 +232,7 @@ func (s *step) recordBudget(fact perdure.Fact) error {
 	case perdure.BudgetResumed:
 		return s.recordHalt("")
 	}
-	return s.e.meter.ReleaseSteps(s.tx, meter.OwnerOf(s.session))
+	return s.e.core.Meter.ReleaseSteps(s.tx, meter.OwnerOf(s.session))
 }
 
 func (s *step) recordHalt(id perdure.BudgetID) error {
@@ -251,7 +247,7 @@ func (s *step) resumeAfterBudget() error {
 	if s.session.Halt == nil || s.session.Turn != nil || s.session.Lineage != nil {
 		return nil
 	}
-	may, err := s.e.meter.MayResume(s.tx.Reader(), s.session)
+	may, err := s.e.core.Meter.MayResume(s.tx.Reader(), s.session)
 	if err != nil || !may {
 		return err
 	}
@@ -260,13 +256,13 @@ func (s *step) resumeAfterBudget() error {
 
 // reserveTask reserves the cost of a run that starts outside a step. Limit: a budget refuses; the
 // error's text is for the model.
-func (e *Effects) reserveTask(tx store.Tx, o *owner, t perdure.Task) error {
+func (e *Effects) reserveTask(tx store.Tx, o *core.Owner, t perdure.Task) error {
 	some, err := tx.Budgets().Any()
 	if err != nil || !some {
 		return err
 	}
-	refused, err := e.meter.Reserve(tx, meter.Request{
-		Owner: o.meterOwner(), Work: budget.CallWork(t.LedgerKey().Call), Uses: callUses(t.Tool, len(t.Spec.Arguments)),
+	refused, err := e.core.Meter.Reserve(tx, meter.Request{
+		Owner: o.MeterOwner(), Work: budget.CallWork(t.LedgerKey().Call), Uses: callUses(t.Tool, len(t.Spec.Arguments)),
 	})
 	if err == nil && refused != nil {
 		err = &budgetRefusal{perdure.NoSlot{Text: "Not started: " + refused.Why + "."}, refused.Why}
@@ -299,7 +295,7 @@ func (e *Effects) countTask(tx store.Tx, t perdure.Task) error {
 	if err != nil || !some {
 		return err
 	}
-	o, err := readOwner(tx.Reader(), t.Session)
+	o, err := core.ReadOwner(tx.Reader(), t.Session)
 	if errors.Is(err, perdure.NotFound) {
 		return nil
 	}
@@ -315,8 +311,8 @@ func (e *Effects) countTask(tx store.Tx, t perdure.Task) error {
 	if !t.StartedAt.IsZero() {
 		uses.Duration = tx.Now().Sub(t.StartedAt)
 	}
-	facts, err := e.meter.Settle(tx, meter.Bill{
-		Owner: o.meterOwner(), Work: budget.CallWork(work),
+	facts, err := e.core.Meter.Settle(tx, meter.Bill{
+		Owner: o.MeterOwner(), Work: budget.CallWork(work),
 		Uses: uses, Release: t.Executions == 0 && t.Kind != perdure.KindSubagent,
 	})
 	if err != nil || len(facts) == 0 {
@@ -326,6 +322,6 @@ func (e *Effects) countTask(tx store.Tx, t perdure.Task) error {
 	for _, fact := range facts {
 		events = append(events, perdure.Event{Session: t.Session, Actor: "runtime", Task: t.ID, Fact: fact})
 	}
-	stamp(events, tx.Now())
+	core.Stamp(events, tx.Now())
 	return tx.Journal().Append(t.Session, events)
 }

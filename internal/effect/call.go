@@ -7,6 +7,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -17,7 +18,7 @@ type CallRun struct {
 	Session *perdure.Session // as of the commit that claimed it
 	Drive   *Drive
 	Command perdure.RunCall
-	Done    func(Outcome) // called once, from another goroutine; not called if the engine shuts down
+	Done    func(core.Outcome) // called once, from another goroutine; not called if the engine shuts down
 }
 
 // StartCall runs a claimed call, or takes it over, and reports its outcome through run.Done.
@@ -37,7 +38,7 @@ type callRequest struct {
 	Row     *store.Session   // the session as its driver holds it
 	Claimed *perdure.Call    // the ledger row, from the commit that claimed the call; nil: it is read
 	Command perdure.RunCall
-	Done    func(Outcome) // called once, from another goroutine; not called if the engine shuts down
+	Done    func(core.Outcome) // called once, from another goroutine; not called if the engine shuts down
 
 	// began is when an execution after a crash started; time in which nothing ran does not count.
 	// Zero: the call counts from its claim.
@@ -54,12 +55,12 @@ func (e *Effects) startCall(ctx context.Context, run callRequest) error {
 	if err != nil {
 		return fmt.Errorf("start call %s: %w", run.Command.Call.ID, err)
 	}
-	t, ok := e.lookup(run.Session.Agent, hasDetachedWork(run.Session), row.Tool)
+	t, ok := e.lookup(run.Session.Agent, core.HasDetachedWork(run.Session), row.Tool)
 	how, ours := e.unstarted.LoadAndDelete(row.Token)
 	switch {
 	case ours && how != perdure.TakeOver(""):
 		return e.continueCall(ctx, run, row, t, how.(perdure.TakeOver))
-	case !ours && row.Worker == e.cfg.Worker:
+	case !ours && row.Worker == e.core.Worker:
 		return nil // this process runs it and will report its end
 	case !ours || run.Command.Stop:
 		return e.takeOverCall(ctx, run, row)
@@ -84,7 +85,7 @@ func (e *Effects) rowOf(ctx context.Context, run callRequest) (row perdure.Call,
 	if run.Claimed != nil {
 		return *run.Claimed, nil
 	}
-	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
+	err = e.core.Store.View(ctx, func(r store.Reader) error {
 		row, err = r.Calls().Get(perdure.CallKey{Session: run.Session.ID, Call: run.Command.Call.ID})
 		return err
 	})
@@ -92,8 +93,8 @@ func (e *Effects) rowOf(ctx context.Context, run callRequest) (row perdure.Call,
 }
 
 // callerOf is a foreground call as a caller of other work.
-func callerOf(s *perdure.Session, o *owner, call tool.Call) *caller {
-	return &caller{owner: o, at: callTime(s, call.ID), turn: call.Turn, call: call.ID,
+func callerOf(s *perdure.Session, o *core.Owner, call tool.Call) *caller {
+	return &caller{owner: o, at: core.CallTime(s, call.ID), turn: call.Turn, call: call.ID,
 		repeats: s.RepeatOf(call.ID), read: s.ReadUntrusted(), byModel: true}
 }
 
@@ -110,9 +111,9 @@ func (e *Effects) execute(run callRequest, row perdure.Call, t tool.Tool,
 	if began.IsZero() {
 		began = row.ClaimedAt
 	}
-	c := &callRun{e: e, run: run, row: row, call: toolCall(row, began.Add(tool.DeadlineOf(t, row.Args))),
-		owner: ownerOf(run.Session).of(*run.Row), name: spec.DisplayName}
-	c.at = callTime(run.Session, row.Key.Call)
+	c := &callRun{e: e, run: run, row: row, call: core.ToolCall(row, began.Add(tool.DeadlineOf(t, row.Args))),
+		owner: core.OwnerOf(run.Session).Of(*run.Row), name: spec.DisplayName}
+	c.at = core.CallTime(run.Session, row.Key.Call)
 	c.call.Args, c.secretArgs = e.vault.Fill(row.Key, spec.Parameters, row.Args)
 	c.sink = callSink{e: e, work: row.Key.String(), call: c.call, buffering: true}
 	env := e.envOf(callerOf(run.Session, c.owner, c.call), c.call, &c.sink)
@@ -123,7 +124,7 @@ func (e *Effects) execute(run callRequest, row perdure.Call, t tool.Tool,
 		SoftBudget: run.Command.Call.SoftBudget, Stall: spec.Stall, Detach: c.detach,
 		Run: func(ctx context.Context) tool.Result {
 			env := env
-			env.Trace = c.owner.traceparent(ctx)
+			env.Trace = c.owner.Traceparent(ctx)
 			return e.runMasked(ctx, t, maskedArgs{row.Args, c.secretArgs}, env, func(env tool.Env) tool.Result {
 				return how(ctx, env.Call, env)
 			})
@@ -132,7 +133,7 @@ func (e *Effects) execute(run callRequest, row perdure.Call, t tool.Tool,
 	}
 	if killer, ok := t.(tool.Killer); ok {
 		work.Kill = func(force bool) {
-			if e.cfg.LeaseHeld() { // otherwise the process may belong to another worker, under the same idempotency key
+			if e.core.LeaseHeld() { // otherwise the process may belong to another worker, under the same idempotency key
 				killer.Kill(c.call, force)
 			}
 		}
@@ -140,52 +141,41 @@ func (e *Effects) execute(run callRequest, row perdure.Call, t tool.Tool,
 	if run.Session.Agent.DryRun { // a dry run leaves nothing behind and asks nobody
 		work.Detach = nil
 	}
-	if !e.cfg.LeaseHeld() { // another worker may run it by now
+	if !e.core.LeaseHeld() { // another worker may run it by now
 		return fmt.Errorf("start call %s: %w: the lease has expired", row.Key, perdure.Lost)
 	}
 	e.calls.Store(row.Key, c)
-	work = e.cfg.Telemetry.Work(work, telemetry.Execution{Call: row, Turn: run.Session.Turn, Owner: run.Session,
+	work = e.core.Telemetry.Work(work, telemetry.Execution{Call: row, Turn: run.Session.Turn, Owner: run.Session,
 		Arguments: row.Args})
-	if err := e.cfg.Runner.Start(work); err != nil {
+	if err := e.core.Runner.Start(work); err != nil {
 		e.calls.CompareAndDelete(row.Key, c)
 		return err
 	}
 	return nil
 }
 
-// leftForRestart reports work that had not ended by itself when the engine stopped. It is left for
-// the next start. A real result that arrived in time counts as an end.
-func leftForRestart(end dispatch.End) bool {
-	return end.Cause == perdure.CauseShutdown && (end.DidNotStop || !end.Result.IsSuccess())
-}
-
 // resultOf turns the end of an execution into the call's result. A real result that arrived before
 // the fence is kept, even if the work was asked to stop in the meantime.
 func (e *Effects) resultOf(row perdure.Call, end dispatch.End) tool.Result {
 	if end.DidNotStop {
-		return causeResult(end.Cause, row)
+		return core.CauseResult(end.Cause, row)
 	}
 	if end.Cause != "" && !end.Result.IsSuccess() && dispatch.OnlyReportsCause(end.Result) {
-		return causeResult(end.Cause, row)
+		return core.CauseResult(end.Cause, row)
 	}
 	return end.Result
 }
 
-// causeResult is the result of work whose context ended for a cause.
-func causeResult(cause perdure.Cause, row perdure.Call) tool.Result {
-	return dispatch.Stopped(cause, elapsed(row.ClaimedAt, time.Now()))
-}
-
 // settledOutcome returns the outcome that ends a call. Its settlement and tool.completed are one
 // commit.
-func (e *Effects) settledOutcome(run callRequest, row perdure.Call, r tool.Result) Outcome {
+func (e *Effects) settledOutcome(run callRequest, row perdure.Call, r tool.Result) core.Outcome {
 	e.vault.Drop(row.Key)
-	r, _ = e.gate().After(context.Background(), toolCall(row, time.Time{}), r)
+	r, _ = e.core.Gate().After(context.Background(), core.ToolCall(row, time.Time{}), r)
 	record := e.record(row, r)
 	state := perdure.CallSettled
 	fact := perdure.ToolCompleted{
 		CallID: row.Key.Call, Name: row.Tool, Status: record.Status(),
-		Result: record, DurationMS: elapsed(row.ClaimedAt, time.Now()).Milliseconds(),
+		Result: record, DurationMS: core.Elapsed(row.ClaimedAt, time.Now()).Milliseconds(),
 	}
 	events := []perdure.Event{{Session: row.Key.Session, Actor: "runtime", Turn: run.Command.Turn, Call: row.Key.Call,
 		Fact: fact}}
@@ -204,9 +194,9 @@ func (e *Effects) settledOutcome(run callRequest, row perdure.Call, r tool.Resul
 			IdempotencyKey: row.Key.IdempotencyKey()}
 		events = append(events, unknown)
 	}
-	return Outcome{
+	return core.Outcome{
 		Events: events,
-		Settle: &Settlement{Key: row.Key, Token: row.Token, State: state, Result: record},
+		Settle: &core.Settlement{Key: row.Key, Token: row.Token, State: state, Result: record},
 	}
 }
 
@@ -227,7 +217,7 @@ func (e *Effects) record(row perdure.Call, r tool.Result) perdure.ToolResult {
 func (e *Effects) fullRecord(row perdure.Call, r tool.Result) perdure.ToolResult {
 	record, err := r.Record(row.Key.Call)
 	if err != nil {
-		e.cfg.Log.Error("internal tool error", "tool", row.Tool, "session", row.Key.Session, "call", row.Key.Call,
+		e.core.Log.Error("internal tool error", "tool", row.Tool, "session", row.Key.Session, "call", row.Key.Call,
 			"error", tool.Chain(err))
 	}
 	return tool.CheckImages(record)
@@ -242,7 +232,7 @@ func (e *Effects) truncateResult(key perdure.CallKey, record perdure.ToolResult,
 		content := []byte(full[:min(len(full), tool.RawOutputLimit)])
 		if err := e.writeFenced(tool.Call{Session: key.Session, ID: key.Call},
 			tool.FileWrite{Path: path, Content: content}, fence); err != nil {
-			e.cfg.Log.Error("full output not stored", "session", key.Session, "call", key.Call, "path", path,
+			e.core.Log.Error("full output not stored", "session", key.Session, "call", key.Call, "path", path,
 				"error", err)
 			return ""
 		}
@@ -269,15 +259,15 @@ func (e *Effects) takeOverCall(ctx context.Context, run callRequest, row perdure
 	}
 	t, known := e.tool(row.Tool) // even if the agent may no longer see the tool: it could when the call started
 	found := perdure.OrphanedCall{StopRequested: run.Command.Stop, Class: row.Class, Executions: row.Executions,
-		MaxExecutions: e.cfg.MaxExecutions}
+		MaxExecutions: e.core.MaxExecutions}
 	if known {
-		found = e.inspect(ctx, found, t, toolCall(row, row.ClaimedAt.Add(tool.DeadlineOf(t, row.Args))))
+		found = e.inspect(ctx, found, t, core.ToolCall(row, row.ClaimedAt.Add(tool.DeadlineOf(t, row.Args))))
 	}
 	how := found.TakeOver()
 	if !known && (how == perdure.TakeOverRunAgain || how == perdure.TakeOverFirstRun) {
 		how = perdure.TakeOverGiveUp
 	}
-	e.cfg.Log.Info("call taken over", "call", key, "tool", row.Tool, "class", row.Class, "how", how)
+	e.core.Log.Info("call taken over", "call", key, "tool", row.Tool, "class", row.Class, "how", how)
 	return e.recordTakeOver(ctx, run, row, t, how)
 }
 
@@ -290,12 +280,12 @@ func (e *Effects) inspect(ctx context.Context, found perdure.OrphanedCall, t too
 	if !ok {
 		return found
 	}
-	err := e.guarded("look", func() (err error) {
+	err := e.core.Guarded("look", func() (err error) {
 		found.Remains, err = survivor.Inspect(ctx, call)
 		return err
 	})
 	if err != nil {
-		e.cfg.Log.Error("remains of an execution not found out", "session", call.Session, "call", call.ID,
+		e.core.Log.Error("remains of an execution not found out", "session", call.Session, "call", call.ID,
 			"error", tool.Chain(err))
 		found.Remains, found.Class = perdure.RemainsNone, perdure.AtMostOnce
 	}
@@ -307,21 +297,21 @@ func (e *Effects) inspect(ctx context.Context, found perdure.OrphanedCall, t too
 func (e *Effects) recordTakeOver(ctx context.Context, run callRequest, row perdure.Call, t tool.Tool,
 	how perdure.TakeOver) error {
 	old := row
-	row.Token, row.Worker, row.Epoch = newToken(), ownerAfter(how, old.Worker, e.cfg.Worker), run.Row.Epoch
+	row.Token, row.Worker, row.Epoch = core.NewToken(), ownerAfter(how, old.Worker, e.core.Worker), run.Row.Epoch
 	survivor, survives := t.(tool.Adoptable)
 	if how == perdure.TakeOverRunAgain || how == perdure.TakeOverFirstRun {
 		row.Executions++
 		if survives {
-			if err := e.guarded("prepare", func() error {
-				return survivor.Prepare(ctx, toolCall(row, time.Time{}))
+			if err := e.core.Guarded("prepare", func() error {
+				return survivor.Prepare(ctx, core.ToolCall(row, time.Time{}))
 			}); err != nil {
-				e.cfg.Log.Error("start ticket not prepared", "call", row.Key, "error", tool.Chain(err))
+				e.core.Log.Error("start ticket not prepared", "call", row.Key, "error", tool.Chain(err))
 				how = perdure.TakeOverGiveUp
 			}
 		}
 	}
 	e.unstarted.Store(row.Token, how)
-	err := e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+	err := e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		if _, err := tx.Sessions().Lock(run.Session.ID, row.Epoch); err != nil {
 			return err
 		}
@@ -329,7 +319,7 @@ func (e *Effects) recordTakeOver(ctx context.Context, run callRequest, row perdu
 			Fact: perdure.ToolTakenOver{
 				CallID: row.Key.Call, Name: row.Tool, How: how, Executions: row.Executions,
 			}}}
-		stamp(events, tx.Now())
+		core.Stamp(events, tx.Now())
 		if err := tx.Journal().Append(run.Session.ID, events); err != nil {
 			return err
 		}
@@ -364,7 +354,7 @@ func (e *Effects) continueCall(ctx context.Context, run callRequest, row perdure
 		e.abandon(ctx, row.Key, "the call was given up")
 		run.Done(e.settledOutcome(run, row, gaveUpResult(row)))
 	default:
-		run.Done(e.settledOutcome(run, row, unknownResult()))
+		run.Done(e.settledOutcome(run, row, core.UnknownResult()))
 	}
 	return nil
 }
@@ -382,7 +372,7 @@ func (e *Effects) reconcile(run callRequest, row perdure.Call, t tool.Reconciler
 		case ctx.Err() != nil:
 			return tool.Internal(context.Cause(ctx))
 		default:
-			return unknownResult()
+			return core.UnknownResult()
 		}
 	})
 }
@@ -391,10 +381,10 @@ func (e *Effects) reconcile(run callRequest, row perdure.Call, t tool.Reconciler
 func (e *Effects) stopRemains(ctx context.Context, run callRequest, row perdure.Call, t tool.Tool,
 	how perdure.TakeOver) error {
 	if survivor, ok := t.(tool.Adoptable); ok {
-		if err := e.guarded("stop", func() error {
-			return survivor.Stop(ctx, toolCall(row, time.Time{}))
+		if err := e.core.Guarded("stop", func() error {
+			return survivor.Stop(ctx, core.ToolCall(row, time.Time{}))
 		}); err != nil {
-			e.cfg.Log.Error("process of a dead execution not stopped", "call", row.Key, "error", tool.Chain(err))
+			e.core.Log.Error("process of a dead execution not stopped", "call", row.Key, "error", tool.Chain(err))
 		}
 	}
 	cause := perdure.CauseInterrupt
@@ -402,14 +392,8 @@ func (e *Effects) stopRemains(ctx context.Context, run callRequest, row perdure.
 		cause = perdure.CauseDeadline
 	}
 	e.abandon(ctx, row.Key, string(cause))
-	run.Done(e.settledOutcome(run, row, causeResult(cause, row)))
+	run.Done(e.settledOutcome(run, row, core.CauseResult(cause, row)))
 	return nil
-}
-
-func unknownResult() tool.Result {
-	r := tool.Error(perdure.TextUnknown)
-	r.ErrorKind = perdure.ErrorUnknown
-	return r
 }
 
 // gaveUpResult is the result of a call whose process crashed too often.
@@ -418,19 +402,6 @@ func gaveUpResult(row perdure.Call) tool.Result {
 	r.ErrorKind = perdure.ErrorInternal
 	return r
 }
-
-// toolCall is a ledger row in the form that a tool sees.
-func toolCall(row perdure.Call, deadline time.Time) tool.Call {
-	return tool.Call{
-		Session: row.Key.Session, Turn: row.Turn, ID: row.Key.Call, Task: row.Task,
-		Attempt: row.Attempt, Execution: row.Executions,
-		Tool: row.Tool, Args: row.Args, Key: row.Key.IdempotencyKey(), Class: row.Class, Deadline: deadline,
-	}
-}
-
-// elapsed returns the time between two readings of a wall clock. It is zero if the clock was set
-// back in between.
-func elapsed(from, to time.Time) time.Duration { return max(to.Sub(from), 0) }
 
 // claim records the intent to run a call: its ledger row and its event.
 func (s *step) claim(c perdure.ClaimCall) error {
@@ -447,9 +418,9 @@ func (s *step) claim(c perdure.ClaimCall) error {
 	call := perdure.Call{
 		Key: key, Turn: c.Turn, Tool: c.Call.Name, Args: c.Call.Args,
 		Fingerprint: c.Call.Fingerprint, Class: c.Call.Class,
-		Token: newToken(), Worker: s.e.cfg.Worker, Epoch: s.row.Epoch,
+		Token: core.NewToken(), Worker: s.e.core.Worker, Epoch: s.row.Epoch,
 	}
-	outcome, row, err := s.tx.Calls().Claim(call, s.e.workerAlive(s.tx.Reader()))
+	outcome, row, err := s.tx.Calls().Claim(call, s.e.core.WorkerAlive(s.tx.Reader()))
 	if err != nil {
 		return err
 	}
@@ -472,7 +443,7 @@ func (s *step) answerClaimed(c perdure.ClaimCall, outcome perdure.ClaimOutcome, 
 	case outcome == perdure.AlreadySettled && row.Result != nil:
 		result = *row.Result
 	case outcome == perdure.DeterminismViolation:
-		s.e.cfg.Log.Error("determinism violation", "session", s.d.ID, "call", c.Call.ID, "stored", row.Fingerprint,
+		s.e.core.Log.Error("determinism violation", "session", s.d.ID, "call", c.Call.ID, "stored", row.Fingerprint,
 			"current", c.Call.Fingerprint)
 		result = perdure.Refused(c.Call.ID, perdure.ErrorDeterminism,
 			"this call id was used before with different content")

@@ -35,9 +35,9 @@ const (
 )
 
 func (l *callSink) publish(kind string, data any) perdure.Cause {
-	l.e.cfg.Runner.Touch(l.work)
-	l.e.cfg.Activity(l.call.Session)
-	l.e.cfg.Store.Publish(store.Frame{Session: l.call.Session, Type: kind, Data: data})
+	l.e.core.Runner.Touch(l.work)
+	l.e.core.Activity(l.call.Session)
+	l.e.core.Store.Publish(store.Frame{Session: l.call.Session, Type: kind, Data: data})
 	return ""
 }
 
@@ -121,7 +121,7 @@ func (l *callSink) Artifact(a perdure.Artifact) perdure.Cause {
 
 // Heartbeat resets the stall clock.
 func (l *callSink) Heartbeat() perdure.Cause {
-	l.e.cfg.Runner.Touch(l.work)
+	l.e.core.Runner.Touch(l.work)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.task != nil {
@@ -138,7 +138,7 @@ func (l *callSink) attachTask(task *taskSink) {
 	if err := l.output.replay(func(stream string, p []byte) {
 		task.appendOutput(stream, p)
 	}, func(n int64) { task.addGap(n) }); err != nil {
-		l.e.cfg.Log.Error("output from before the detach lost", "call", l.call.ID, "session", l.call.Session,
+		l.e.core.Log.Error("output from before the detach lost", "call", l.call.ID, "session", l.call.Session,
 			"error", err)
 		task.appendOutput("system", []byte("some of the output before this line is lost\n"))
 	}

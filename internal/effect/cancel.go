@@ -6,14 +6,12 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 )
 
 // CancelIntent is a request to cancel a task: its author and the reason.
 type CancelIntent struct{ By, Why string }
-
-// actorRuntime is the actor of cancels that the runtime makes by itself.
-const actorRuntime = "runtime"
 
 // CancelTask records a cancel durably, then signals the work. A queued task ends in the same commit
 // and never starts. A task that has ended is left as it is, and its receipt is zero. Asking again
@@ -21,7 +19,7 @@ const actorRuntime = "runtime"
 func (e *Effects) CancelTask(ctx context.Context, id perdure.TaskID, wish CancelIntent) (perdure.CancelReceipt, error) {
 	var task perdure.Task
 	var tree []perdure.Task
-	err := e.cfg.Store.InTx(store.Urgent(ctx), func(tx store.Tx) error { // a cancel must work even on a full disk
+	err := e.core.Store.InTx(store.Urgent(ctx), func(tx store.Tx) error { // a cancel must work even on a full disk
 		var err error
 		tree = nil
 		if task, err = tx.Tasks().Get("", id); err != nil || task.State.Terminal() || task.CancelRequested() {
@@ -35,8 +33,8 @@ func (e *Effects) CancelTask(ctx context.Context, id perdure.TaskID, wish Cancel
 		// If the commit is in doubt, the next heartbeat signals the work. A subagent has no work of
 		// its own and only reads its journal, so it is woken here.
 		for _, asked := range tree {
-			if child := asked.Links.ChildSession; child != "" && !refusedWrite(err) {
-				e.cfg.Wake(child)
+			if child := asked.Links.ChildSession; child != "" && !core.RefusedWrite(err) {
+				e.core.Wake(child)
 			}
 		}
 		return perdure.CancelReceipt{}, fmt.Errorf("cancel task %s: %w", id, err)
@@ -63,26 +61,26 @@ func (e *Effects) signalCancel(ctx context.Context, task perdure.Task) (received
 	received = e.cancelWork(task.ID, perdure.CauseCanceled)
 	switch {
 	case task.Links.ChildSession != "":
-		e.cfg.Wake(task.Links.ChildSession)
+		e.core.Wake(task.Links.ChildSession)
 		received = true
 	case received:
-	case (task.State == perdure.TaskAwaitingInput || e.startedElsewhere(task)) && !e.otherWorkerAliveNow(ctx, task.Worker):
+	case (task.State == perdure.TaskAwaitingInput || e.startedElsewhere(task)) && !e.core.OtherWorkerAliveNow(ctx, task.Worker):
 		// its process crashed while it waited for an answer
 		if err := e.takeOverTask(ctx, task); err != nil {
-			e.cfg.Log.Error("canceled task not taken over", "task", task.ID, "error", err)
+			e.core.Log.Error("canceled task not taken over", "task", task.ID, "error", err)
 		}
 	}
-	e.cfg.Wake(task.Session)
+	e.core.Wake(task.Session)
 	return received
 }
 
 // cancelWork signals the work of a task, and reports whether it runs here.
 func (e *Effects) cancelWork(id perdure.TaskID, cause perdure.Cause) bool {
-	return e.cfg.Runner.Cancel(e.workID(id), cause)
+	return e.core.Runner.Cancel(e.workID(id), cause)
 }
 
 // touch resets the stall clock of a task's work.
-func (e *Effects) touch(id perdure.TaskID) { e.cfg.Runner.Touch(e.workID(id)) }
+func (e *Effects) touch(id perdure.TaskID) { e.core.Runner.Touch(e.workID(id)) }
 
 // setWork sets the id of the work of a call that becomes a task.
 func (e *Effects) setWork(id perdure.TaskID, work string) { e.detached.Store(id, work) }
@@ -104,7 +102,7 @@ func (e *Effects) requestCancel(tx store.Tx, task perdure.Task, wish CancelInten
 	u := perdure.TaskUpdate{Attempt: task.Attempt,
 		Cancel: &perdure.CancelRequest{At: tx.Now(), By: wish.By, Why: wish.Why}}
 	facts := []perdure.Fact{perdure.TaskCancelRequested{By: wish.By, Why: wish.Why}}
-	queued := task.State == perdure.TaskQueued && !e.cfg.Runner.Running(e.workID(task.ID)) && !e.startedElsewhere(task)
+	queued := task.State == perdure.TaskQueued && !e.core.Runner.Running(e.workID(task.ID)) && !e.startedElsewhere(task)
 	notStarted := queued || task.Kind == perdure.KindMonitor || task.State == perdure.TaskAwaitingInput &&
 		task.Executions == 0
 	if notStarted {
@@ -131,7 +129,7 @@ func settleQueued(tx store.Tx, task perdure.Task) error {
 	if err != nil || row.State != perdure.CallRunning {
 		return err
 	}
-	result, err := causeResult(perdure.CauseCanceled, row).Record(row.Key.Call)
+	result, err := core.CauseResult(perdure.CauseCanceled, row).Record(row.Key.Call)
 	if err != nil {
 		return err
 	}
@@ -153,7 +151,7 @@ func (e *Effects) cancelTree(tx store.Tx, task perdure.Task, wish CancelIntent) 
 	}
 	stopped := []perdure.Event{{Session: child, Actor: wish.By,
 		Fact: perdure.SessionStopped{By: wish.By, Reason: wish.Why}}}
-	stamp(stopped, tx.Now())
+	core.Stamp(stopped, tx.Now())
 	if err := tx.Journal().Append(child, stopped); err != nil {
 		return all, err
 	}
@@ -180,7 +178,7 @@ func (e *Effects) cancelTree(tx store.Tx, task perdure.Task, wish CancelIntent) 
 // needs nothing.
 func (e *Effects) abandon(ctx context.Context, call perdure.CallKey, why string) {
 	var task perdure.Task
-	err := e.readBack(ctx, func(r store.Reader) error {
+	err := e.core.ReadBack(ctx, func(r store.Reader) error {
 		handle, err := r.Spawns().Get(call)
 		if err == nil {
 			task, err = r.Tasks().Get(call.Session, handle.Task)
@@ -188,28 +186,28 @@ func (e *Effects) abandon(ctx context.Context, call perdure.CallKey, why string)
 		return err
 	})
 	if err == nil && task.State.Live() && (task.Lane == perdure.Foreground || why == string(perdure.CauseDeadline)) {
-		e.cancelWithRetry(ctx, task.ID, CancelIntent{By: actorRuntime, Why: why})
+		e.cancelWithRetry(ctx, task.ID, CancelIntent{By: core.ActorRuntime, Why: why})
 	}
 }
 
 // cancelWithRetry cancels a task, and retries in the background while the store is unavailable.
 func (e *Effects) cancelWithRetry(ctx context.Context, id perdure.TaskID, wish CancelIntent) {
 	ctx = context.WithoutCancel(ctx)
-	if _, err := e.CancelTask(ctx, id, wish); err == nil || isFinal(err) {
+	if _, err := e.CancelTask(ctx, id, wish); err == nil || core.IsFinal(err) {
 		return
 	}
-	e.group.Go(func() {
+	e.core.Group.Go(func() {
 		for attempt := 1; ; attempt++ {
 			select {
 			case <-time.After(perdure.RetryDelay(min(attempt, 5), 0, string(id)) / 10):
-			case <-e.cfg.Runner.Done():
+			case <-e.core.Runner.Done():
 				return
 			}
 			_, err := e.CancelTask(ctx, id, wish)
-			if err == nil || isFinal(err) {
+			if err == nil || core.IsFinal(err) {
 				return
 			}
-			e.cfg.Log.Warn("cancel retried", "task", id, "error", err)
+			e.core.Log.Warn("cancel retried", "task", id, "error", err)
 		}
 	})
 }
@@ -230,7 +228,7 @@ func (e *Effects) receiptOf(ctx context.Context, task perdure.Task,
 	if !task.State.Terminal() {
 		return receipt
 	}
-	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
+	err := e.core.Store.View(ctx, func(r store.Reader) error {
 		session, err := r.Sessions().Get(task.Session)
 		if err != nil {
 			return err
@@ -244,7 +242,7 @@ func (e *Effects) receiptOf(ctx context.Context, task perdure.Task,
 		return err
 	})
 	if err != nil {
-		e.cfg.Log.Warn("cancel receipt not read", "task", task.ID, "error", err)
+		e.core.Log.Warn("cancel receipt not read", "task", task.ID, "error", err)
 	}
 	return receipt
 }

@@ -10,27 +10,13 @@ import (
 	"unicode"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
-
-// When the text of a streaming message is stored. A crash loses at most that much.
-const (
-	checkpointBytes = 4 << 10
-	checkpointTime  = time.Second
-)
-
-// Guardrail is a guardrail: it checks the text of a model response while it streams. When Check
-// trips, the response ends, no more of it is shown, replacement takes its place, and its text is
-// stored nowhere. Check is called concurrently, repeatedly with the full text so far, and must
-// return quickly. If it panics, the step fails and nothing more is shown.
-type Guardrail struct {
-	Name  string // recorded in the event
-	Check func(text string) (replacement string, tripped bool)
-}
 
 // guardrailError is the error of a stream that a guardrail ended. It reveals nothing of the text.
 type guardrailError struct{ guard, replacement string }
@@ -43,7 +29,7 @@ func (e *Effects) checkGuardrails(text string) error {
 	if text == "" {
 		return nil
 	}
-	for _, g := range e.cfg.Guardrails {
+	for _, g := range e.core.Guardrails {
 		if replacement, tripped := g.Check(text); tripped {
 			return &guardrailError{guard: g.Name, replacement: replacement}
 		}
@@ -204,7 +190,7 @@ func (e *Effects) secretsUnreadable(id perdure.SessionID) error {
 // contain a secret that cannot be read now. Only its cost is recorded. Text that was shown is
 // withdrawn, and the message stays open for the next attempt. The model may not have been called at
 // all.
-func (e *Effects) discardedAnswer(q ModelCall, why error, bill []perdure.Fact, a modelReply) Outcome {
+func (e *Effects) discardedAnswer(q ModelCall, why error, bill []perdure.Fact, a modelReply) core.Outcome {
 	failure := perdure.ReasonCompleted{
 		ExecID: q.Command.Exec, Code: string(model.Unavailable), Error: why.Error(), Retryable: true,
 		Discarded: a.Discarded + len(a.Message.Calls()), DurationMS: a.took.Milliseconds(),
@@ -218,15 +204,15 @@ func (e *Effects) discardedAnswer(q ModelCall, why error, bill []perdure.Fact, a
 		facts = append([]perdure.Fact{perdure.OutputReplaced{MessageID: q.Command.Message,
 			ReasonCode: perdure.ReplacedByRestart}}, facts...)
 	}
-	return Outcome{DropCheckpoint: a.checkpointToDrop(q.Command), Events: e.events(q.Session, q.Command, facts...)}
+	return core.Outcome{DropCheckpoint: a.checkpointToDrop(q.Command), Events: e.events(q.Session, q.Command, facts...)}
 }
 
 // knownSecrets returns the secrets of a session; nil: there can be none.
 func (e *Effects) knownSecrets(id perdure.SessionID) tool.SecretMasker {
-	if e.cfg.Ports == nil {
+	if e.core.Ports == nil {
 		return nil
 	}
-	return e.cfg.Ports(id, tool.Call{Session: id}).SecretMasker
+	return e.core.Ports(id, tool.Call{Session: id}).SecretMasker
 }
 
 // checkpoint stores the text of a streaming message so far, outside the commits of the turn. An
@@ -250,12 +236,12 @@ type checkpoint struct {
 // is stored already. told is called with the number of bytes that the store has.
 func (e *Effects) checkpointOf(q ModelCall, kept storedText, told func(kept int)) *checkpoint {
 	p := store.Partial{Session: q.Session.ID, Message: q.Command.Message}
-	c := &checkpoint{told: told, bytes: e.cfg.CheckpointBytes, after: e.cfg.CheckpointTime, written: kept.found}
+	c := &checkpoint{told: told, bytes: e.core.CheckpointBytes, after: e.core.CheckpointTime, written: kept.found}
 	c.text.WriteString(kept.text)
 	c.put = func(text string) error {
 		p.Text = text
 		// Not ctx: an abandoned write could arrive after the commit that removes the checkpoint.
-		return e.work.InTx(context.Background(), func(tx store.Tx) error {
+		return e.core.Work.InTx(context.Background(), func(tx store.Tx) error {
 			if _, err := tx.Sessions().Lock(p.Session, q.Epoch); err != nil { // the next driver's checkpoint is newer
 				return err
 			}
@@ -263,7 +249,7 @@ func (e *Effects) checkpointOf(q ModelCall, kept storedText, told func(kept int)
 		})
 	}
 	c.lost = func(err error) {
-		e.cfg.Log.Warn("checkpoint not stored", "session", p.Session, "message", p.Message, "error", err)
+		e.core.Log.Warn("checkpoint not stored", "session", p.Session, "message", p.Message, "error", err)
 	}
 	return c
 }
@@ -347,8 +333,8 @@ func (e *Effects) loadStoredText(ctx context.Context, q ModelCall) (k storedText
 		if err == nil {
 			return k, true
 		}
-		e.cfg.Log.Warn(what, "session", q.Session.ID, "message", q.Command.Message, "error", err)
-		if !wait(ctx, perdure.RetryDelay(min(n, 5), 0, string(q.Command.Exec))/10) {
+		e.core.Log.Warn(what, "session", q.Session.ID, "message", q.Command.Message, "error", err)
+		if !core.Wait(ctx, perdure.RetryDelay(min(n, 5), 0, string(q.Command.Exec))/10) {
 			// A person interrupted the turn: it ends, with or without the text.
 			return k, perdure.CauseOf(ctx) == perdure.CauseInterrupt
 		}
@@ -361,7 +347,7 @@ func (e *Effects) readStoredText(ctx context.Context, q ModelCall, k *storedText
 		return nil // the message is new, and no model was called for it
 	}
 	var p store.Partial
-	err := e.cfg.Store.View(context.WithoutCancel(ctx), func(r store.Reader) (err error) {
+	err := e.core.Store.View(context.WithoutCancel(ctx), func(r store.Reader) (err error) {
 		p, err = r.Journal().Partial(q.Session.ID, q.Command.Message)
 		return err
 	})
@@ -397,7 +383,7 @@ func (e *Effects) recoveryMode(q ModelCall, again bool) perdure.RecoveryMode {
 	case policy == perdure.RecoverRestart:
 		return perdure.RecoverRestart
 	}
-	if m, ok := e.cfg.Model.(model.Prefixer); ok && m.ContinuesFrom(q.Session.Turn.Model) {
+	if m, ok := e.core.Model.(model.Prefixer); ok && m.ContinuesFrom(q.Session.Turn.Model) {
 		return perdure.RecoverContinue
 	}
 	return perdure.RecoverFinalize
@@ -405,7 +391,7 @@ func (e *Effects) recoveryMode(q ModelCall, again bool) perdure.RecoveryMode {
 
 // hasAttempts reports whether the message has attempts left.
 func (e *Effects) hasAttempts(c perdure.CallModel) bool {
-	attempts := e.cfg.ModelAttempts
+	attempts := e.core.ModelAttempts
 	if attempts <= 0 {
 		attempts = perdure.DefaultModelAttempts
 	}
@@ -414,7 +400,7 @@ func (e *Effects) hasAttempts(c perdure.CallModel) bool {
 
 // interruptedAnswer returns the outcome of an attempt that ended early with text. bill is what the
 // attempt cost, if the model was called.
-func (e *Effects) interruptedAnswer(q ModelCall, failure perdure.ReasonCompleted, bill []perdure.Fact, a modelReply) Outcome {
+func (e *Effects) interruptedAnswer(q ModelCall, failure perdure.ReasonCompleted, bill []perdure.Fact, a modelReply) core.Outcome {
 	s, c := q.Session, q.Command
 	a.Answer = e.redacted(s, a.Answer)
 	text := a.Message.Text()
@@ -424,11 +410,11 @@ func (e *Effects) interruptedAnswer(q ModelCall, failure perdure.ReasonCompleted
 		TextBytes: len(text)}
 	notice := recovered
 	notice.Mode, notice.Message = perdure.RecoverFinalize, cutOffNotice()
-	final := Outcome{DropCheckpoint: a.checkpointToDrop(c), Events: e.events(s, c,
+	final := core.Outcome{DropCheckpoint: a.checkpointToDrop(c), Events: e.events(s, c,
 		append(append([]perdure.Fact{keptText(c.Message, a.Answer)}, bill...), notice, failure)...)}
 	switch recovered.Mode {
 	case perdure.RecoverContinue:
-		return Outcome{
+		return core.Outcome{
 			Checkpoint: &store.Partial{Session: s.ID, Message: c.Message, Text: text},
 			Events:     e.events(s, c, append(append([]perdure.Fact{}, bill...), recovered, failure)...),
 			IfEnding:   &final,
@@ -436,7 +422,7 @@ func (e *Effects) interruptedAnswer(q ModelCall, failure perdure.ReasonCompleted
 	case perdure.RecoverRestart: // the same message starts again, so clients that saw its text must discard it
 		recovered.TextBytes, failure.TextPreview = 0, ""
 		replaced := perdure.OutputReplaced{MessageID: c.Message, ReasonCode: perdure.ReplacedByRestart}
-		return Outcome{
+		return core.Outcome{
 			DropCheckpoint: a.checkpointToDrop(c),
 			Events:         e.events(s, c, append(append([]perdure.Fact{replaced}, bill...), recovered, failure)...),
 			IfEnding:       &final,
@@ -447,13 +433,13 @@ func (e *Effects) interruptedAnswer(q ModelCall, failure perdure.ReasonCompleted
 
 // guardedAnswer returns the outcome of a response that a guardrail ended: the replacement is its
 // only text.
-func (e *Effects) guardedAnswer(q ModelCall, t *guardrailError, a modelReply) Outcome {
+func (e *Effects) guardedAnswer(q ModelCall, t *guardrailError, a modelReply) core.Outcome {
 	message := perdure.Message{ID: q.Command.Message, Role: perdure.RoleAgent, Model: a.Model,
 		At: time.Now().UTC().Truncate(time.Microsecond)}
 	if t.replacement != "" {
 		message.Parts = []perdure.Part{{Type: perdure.PartText, Text: t.replacement}}
 	}
-	return Outcome{DropCheckpoint: a.checkpointToDrop(q.Command), Events: e.events(q.Session, q.Command,
+	return core.Outcome{DropCheckpoint: a.checkpointToDrop(q.Command), Events: e.events(q.Session, q.Command,
 		perdure.OutputReplaced{MessageID: q.Command.Message, Guardrail: t.guard, ReasonCode: perdure.ReplacedByGuard,
 			Replacement: t.replacement},
 		perdure.OutputCompleted{Message: message, Usage: a.Usage, FinishReason: perdure.ReplacedByGuard},
@@ -468,7 +454,7 @@ func (e *Effects) guardedAnswer(q ModelCall, t *guardrailError, a modelReply) Ou
 
 // saveCheckpoint stores and removes checkpoints in the commit of an outcome, and returns the
 // outcome that applies.
-func (s *step) saveCheckpoint(o Outcome) (Outcome, error) {
+func (s *step) saveCheckpoint(o core.Outcome) (core.Outcome, error) {
 	if turn := s.session.Turn; o.IfEnding != nil && turn != nil && turn.Interrupt != nil {
 		o = *o.IfEnding
 	}

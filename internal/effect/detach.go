@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -22,7 +23,7 @@ type callRun struct {
 	run        callRequest
 	row        perdure.Call
 	call       tool.Call
-	owner      *owner
+	owner      *core.Owner
 	name       string    // the tool's display name
 	at         time.Time // time of the message that requests the call; task ids derive from it
 	sink       callSink
@@ -41,7 +42,7 @@ type callRun struct {
 func (c *callRun) end(end dispatch.End) {
 	c.e.calls.Delete(c.row.Key)
 	c.sink.close()
-	if leftForRestart(end) || end.Cause == perdure.CauseSuperseded {
+	if core.LeftForRestart(end) || end.Cause == perdure.CauseSuperseded {
 		return // left for the next start, or owned by another worker now
 	}
 	if end.Lane != perdure.Background {
@@ -59,7 +60,7 @@ func (c *callRun) end(end dispatch.End) {
 func (c *callRun) returned() {
 	if task, _ := c.taskAndRow(); task.ID != "" {
 		c.e.dropWork(task.ID)
-		c.e.cfg.SlotFreed()
+		c.e.core.SlotFreed()
 	}
 }
 
@@ -102,7 +103,7 @@ func (c *callRun) requestDetach(why string) bool {
 	c.mu.Lock()
 	c.detachReason = why
 	c.mu.Unlock()
-	return c.e.cfg.Runner.Detach(c.row.Key.String())
+	return c.e.core.Runner.Detach(c.row.Key.String())
 }
 
 // detach makes the call a task. Task row, lane, placeholder and the task id in the ledger row are
@@ -119,7 +120,7 @@ func (c *callRun) detach() bool {
 	}
 	ctx := context.Background() // wait for the answer: the code below reads what the commit made
 	var task perdure.Task
-	err := c.e.work.InTx(ctx, func(tx store.Tx) (err error) {
+	err := c.e.core.Work.InTx(ctx, func(tx store.Tx) (err error) {
 		task, err = c.detachIn(tx, why, soft)
 		return err
 	})
@@ -134,15 +135,15 @@ func (c *callRun) detach() bool {
 	c.mu.Unlock()
 	if remote != task.Links.RemoteTask { // it was linked during the commit
 		if err := c.e.linkRemote(ctx, task, remote); err != nil {
-			c.e.cfg.Log.Error("remote task not linked", "task", task.ID, "error", err)
+			c.e.core.Log.Error("remote task not linked", "task", task.ID, "error", err)
 		}
 	}
 	c.run.Session, c.run.Row, c.run.Claimed = nil, nil, nil // a waiting task must not keep a conversation in memory
 	sink := c.e.newTaskSink(task, 0)
 	c.sink.attachTask(sink)
-	c.e.cfg.Log.Warn("call detached", "tool", c.row.Tool, "why", why, "budget", soft, "task", task.ID,
+	c.e.core.Log.Warn("call detached", "tool", c.row.Tool, "why", why, "budget", soft, "task", task.ID,
 		"call", c.row.Key, "args", redact.Document(c.row.Args))
-	c.e.cfg.Wake(c.row.Key.Session)
+	c.e.core.Wake(c.row.Key.Session)
 	c.e.evict(ctx, c.row.Key.Session)
 	return true
 }
@@ -184,7 +185,7 @@ func (c *callRun) isTask(ctx context.Context, task perdure.Task) bool {
 		return false
 	}
 	var row perdure.Call
-	err := c.e.readBack(ctx, func(r store.Reader) (err error) {
+	err := c.e.core.ReadBack(ctx, func(r store.Reader) (err error) {
 		row, err = r.Calls().Get(c.row.Key)
 		return err
 	})
@@ -199,7 +200,7 @@ func (c *callRun) detachFailed(err error) {
 	c.mu.Unlock()
 	var full *perdure.NoSlot
 	if !errors.As(err, &full) {
-		c.e.cfg.Log.Warn("call not detached", "tool", c.row.Tool, "call", c.row.Key, "error", err)
+		c.e.core.Log.Warn("call not detached", "tool", c.row.Tool, "call", c.row.Key, "error", err)
 		return
 	}
 	c.mu.Lock()
@@ -232,7 +233,7 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 	if err != nil {
 		return perdure.Task{}, err
 	}
-	if session.Worker != c.e.cfg.Worker {
+	if session.Worker != c.e.core.Worker {
 		return perdure.Task{}, fmt.Errorf("session %s: %w", key.Session, perdure.Lost)
 	}
 	if _, err := tx.Sessions().Lock(key.Session, session.Epoch); err != nil {
@@ -257,7 +258,7 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 	task.Links.RemoteTask = c.remote
 	c.mu.Unlock()
 	now := tx.Now()
-	task.State, task.Worker, task.Executions, task.DeadlineAt = perdure.TaskRunning, c.e.cfg.Worker, c.row.Executions,
+	task.State, task.Worker, task.Executions, task.DeadlineAt = perdure.TaskRunning, c.e.core.Worker, c.row.Executions,
 		c.call.Deadline
 	task.CreatedAt, task.UpdatedAt, task.StartedAt, task.HeartbeatAt, task.DetachedAt = now, now, c.row.ClaimedAt, now,
 		now
@@ -281,7 +282,7 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 		left.TimeoutSeconds = soft.Seconds()
 	}
 	done := perdure.ToolCompleted{CallID: key.Call, Name: c.row.Tool,
-		DurationMS: elapsed(c.row.ClaimedAt, now).Milliseconds()}
+		DurationMS: core.Elapsed(c.row.ClaimedAt, now).Milliseconds()}
 	done.Result = placeholder(task, left)
 	done.Status = done.Result.Status()
 	var events []perdure.Event
@@ -292,7 +293,7 @@ func (c *callRun) detachIn(tx store.Tx, why string, soft time.Duration) (perdure
 		events = append(events, perdure.Event{Session: key.Session, Actor: "runtime", Turn: c.row.Turn, Call: key.Call,
 			Fact: fact})
 	}
-	stamp(events, now)
+	core.Stamp(events, now)
 	if err := tx.Journal().Append(key.Session, events); err != nil {
 		return task, err
 	}
@@ -312,17 +313,17 @@ func (e *Effects) mayDetach(tx store.Reader, session perdure.SessionID) error {
 	if err != nil {
 		return err
 	}
-	detached := e.cfg.Runner.Detached(session)
+	detached := e.core.Runner.Detached(session)
 	if len(counts) > 0 {
 		detached = max(detached, counts[0].Detached)
 	}
-	_, ofProcess := e.cfg.Runner.SlotsInUse(session)
-	return e.cfg.Overflow.AdmitDetached(e.slotCaps(), perdure.SlotUsage{Detached: detached, PerProcess: ofProcess})
+	_, ofProcess := e.core.Runner.SlotsInUse(session)
+	return e.core.Overflow.AdmitDetached(e.slotCaps(), perdure.SlotUsage{Detached: detached, PerProcess: ofProcess})
 }
 
 // callTask is a call that becomes a task.
 type callTask struct {
-	owner  *owner
+	owner  *core.Owner
 	row    perdure.Call
 	at     time.Time // time of the message that requests the call
 	secret perdure.Secret
@@ -333,7 +334,7 @@ type callTask struct {
 // taskOfCall returns the task of a call, without its state. Its ids derive from the call.
 func (e *Effects) taskOfCall(c callTask) perdure.Task {
 	task := perdure.Task{
-		Session: c.owner.session, RootSession: c.owner.root(), Kind: perdure.KindBackgroundTool,
+		Session: c.owner.Session, RootSession: c.owner.Root(), Kind: perdure.KindBackgroundTool,
 		Turn: c.row.Turn, Call: c.row.Key.Call,
 		Origin: c.origin, Tool: c.row.Tool, ArgsHash: c.row.Fingerprint,
 		DisplayName: cmp.Or(c.name, c.row.Tool), Class: c.row.Class,

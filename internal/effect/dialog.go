@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -66,11 +67,11 @@ func (d *dialog) Ask(ctx context.Context, q tool.Question) (tool.Reply, error) {
 		return tool.Reply{Text: perdure.TextNotMatching, By: "runtime"}, nil
 	}
 	work := d.e.workID(task.ID)
-	d.e.cfg.Runner.Pause(work)
-	d.e.cfg.SlotFreed()
+	d.e.core.Runner.Pause(work)
+	d.e.core.SlotFreed()
 	began := time.Now()
 	reply, err := d.e.awaitAnswer(ctx, task, asked)
-	d.e.cfg.Runner.Resume(work)
+	d.e.core.Runner.Resume(work)
 	if err != nil && perdure.CauseOf(ctx) == "" { // the tool stopped waiting, but its work continues
 		d.e.withdraw(task, asked.id)
 	}
@@ -94,9 +95,9 @@ type question struct {
 
 // withdraw closes a question that nobody waits for any more, with its approval.
 func (e *Effects) withdraw(task perdure.Task, asked perdure.RequestID) {
-	ctx, cancel := settleContext(context.Background())
+	ctx, cancel := core.SettleContext(context.Background())
 	defer cancel()
-	err := e.work.InTx(ctx, func(tx store.Tx) error {
+	err := e.core.Work.InTx(ctx, func(tx store.Tx) error {
 		now, err := tx.Tasks().Get(task.Session, task.ID)
 		if err != nil || now.Attempt != task.Attempt || now.InputRequest == nil || now.InputRequest.ID != asked {
 			return err
@@ -108,14 +109,14 @@ func (e *Effects) withdraw(task perdure.Task, asked perdure.RequestID) {
 		return err
 	})
 	if err != nil {
-		e.cfg.Log.Warn("question not withdrawn", "task", task.ID, "error", err)
+		e.core.Log.Warn("question not withdrawn", "task", task.ID, "error", err)
 	}
 }
 
 // recordQuestion records a question, unless it was recorded before: the nth question of a task is
 // one question, whichever attempt asks it.
 func (e *Effects) recordQuestion(ctx context.Context, task perdure.Task, q tool.Question, n int) (asked question, err error) {
-	err = e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+	err = e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		session, err := tx.Sessions().Get(task.Session)
 		if err != nil {
 			return err
@@ -157,7 +158,7 @@ func (e *Effects) recordQuestion(ctx context.Context, task perdure.Task, q tool.
 				return nil
 			}
 		}
-		said := perdure.TaskMessage{ID: NewID[perdure.TaskMessageID](), Task: task.ID, Direction: perdure.Outbound,
+		said := perdure.TaskMessage{ID: core.NewID[perdure.TaskMessageID](), Task: task.ID, Direction: perdure.Outbound,
 			Text: q.Prompt, CreatedAt: tx.Now()}
 		more = append(more, e.messageNotice(task, said, string(asked.id)))
 		change, err := e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt, InputRequest: &request},
@@ -170,7 +171,7 @@ func (e *Effects) recordQuestion(ctx context.Context, task perdure.Task, q tool.
 		}
 		return tx.Tasks().AddMessage(said)
 	})
-	e.cfg.Wake(task.Session) // the question may start a turn
+	e.core.Wake(task.Session) // the question may start a turn
 	return asked, err
 }
 
@@ -187,7 +188,7 @@ func (e *Effects) messageNotice(task perdure.Task, m perdure.TaskMessage, reques
 		text = fmt.Sprintf("A background run is waiting for an answer.\n- task_id: %s\n- tool: %s\n- request_id: "+
 			"%s\n- question: %s", task.ID, task.Tool, request, m.PlainText())
 	}
-	sent.Notification = perdure.Message{ID: NewMessageID(), Role: perdure.RoleNotification,
+	sent.Notification = perdure.Message{ID: core.NewMessageID(), Role: perdure.RoleNotification,
 		Parts: []perdure.Part{{Type: perdure.PartText, Text: text, Untrusted: true}}, At: m.CreatedAt}
 	if request != "" {
 		sent.Notification.Metadata = map[string]string{perdure.MetaTask: string(task.ID), perdure.MetaRequest: request}
@@ -211,7 +212,7 @@ func answerTo(r store.Reader, id perdure.TaskID,
 func (e *Effects) awaitAnswer(ctx context.Context, task perdure.Task, q question) (reply tool.Reply, err error) {
 	done := errors.New("answered")
 	look := func(ctx context.Context) error {
-		return e.cfg.Store.View(ctx, func(r store.Reader) error {
+		return e.core.Store.View(ctx, func(r store.Reader) error {
 			m, answered, err := answerTo(r, task.ID, q.id)
 			if err != nil || !answered {
 				return err
@@ -226,7 +227,7 @@ func (e *Effects) awaitAnswer(ctx context.Context, task perdure.Task, q question
 	}
 	err = look(context.WithoutCancel(ctx)) // an answer that is there counts even after a cancel
 	if err == nil {
-		err = e.cfg.Store.Watch(ctx, task.Session, q.after, func(f store.Frame) error {
+		err = e.core.Store.Watch(ctx, task.Session, q.after, func(f store.Frame) error {
 			if f.Event == nil || f.Event.Task != task.ID {
 				return nil
 			}
@@ -254,7 +255,7 @@ func replyOf(m perdure.TaskMessage) tool.Reply {
 
 // extendDeadline extends the task's deadline by the time it waited for the answer.
 func (e *Effects) extendDeadline(ctx context.Context, task perdure.Task, waited time.Duration) error {
-	return e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+	return e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		now, err := tx.Tasks().Get(task.Session, task.ID)
 		if err != nil || now.DeadlineAt.IsZero() || waited < time.Millisecond {
 			return err
@@ -274,8 +275,8 @@ func (d *dialog) SendToSession(ctx context.Context, m perdure.TaskMessage) error
 	if err != nil {
 		return fmt.Errorf("tell: %w", err)
 	}
-	err = d.e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		m.ID, m.Task, m.Direction, m.CreatedAt = NewID[perdure.TaskMessageID](), task.ID, perdure.Outbound, tx.Now()
+	err = d.e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+		m.ID, m.Task, m.Direction, m.CreatedAt = core.NewID[perdure.TaskMessageID](), task.ID, perdure.Outbound, tx.Now()
 		change, err := d.e.updateTask(tx, task, perdure.TaskUpdate{Attempt: task.Attempt}, d.e.messageNotice(task, m, ""))
 		if err == nil && change.Answer != perdure.Updated {
 			return perdure.CauseSuperseded
@@ -285,7 +286,7 @@ func (d *dialog) SendToSession(ctx context.Context, m perdure.TaskMessage) error
 		}
 		return tx.Tasks().AddMessage(m)
 	})
-	d.e.cfg.Wake(task.Session)
+	d.e.core.Wake(task.Session)
 	if err != nil {
 		return fmt.Errorf("tell: %w", err)
 	}
@@ -301,7 +302,7 @@ func (d *dialog) Inbox(ctx context.Context, after perdure.TaskMessageID,
 	}
 	_, err = d.e.waitTasks(ctx, []perdure.SessionID{task.Session},
 		func(ctx context.Context) ([]perdure.Task, bool, error) {
-			err := d.e.cfg.Store.View(ctx, func(r store.Reader) error {
+			err := d.e.core.Store.View(ctx, func(r store.Reader) error {
 				messages, err := r.Tasks().Messages(task.ID, after, 0)
 				inbox = nil
 				for _, m := range messages {
@@ -338,7 +339,7 @@ func (e *Effects) SendTask(ctx context.Context, id perdure.TaskID,
 		return e.answerChild(ctx, task, m)
 	}
 	task = perdure.Task{}
-	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
+	err = e.core.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
 		if task, err = tx.Tasks().Get("", id); err != nil {
 			return err
 		}
@@ -360,12 +361,12 @@ func (e *Effects) SendTask(ctx context.Context, id perdure.TaskID,
 			}
 		}
 		if m.ID == "" {
-			m.ID = NewID[perdure.TaskMessageID]()
+			m.ID = core.NewID[perdure.TaskMessageID]()
 		}
 		m.Task, m.Direction, m.CreatedAt = id, perdure.Inbound, tx.Now()
 		return e.addToInbox(tx, task, m)
 	})
-	if task.ID != "" && !refusedWrite(err) {
+	if task.ID != "" && !core.RefusedWrite(err) {
 		e.resumeAnswered(ctx, task.ID) // also if the answer of the commit was lost
 	}
 	if err != nil {
@@ -399,20 +400,20 @@ func (e *Effects) addToInbox(tx store.Tx, task perdure.Task, m perdure.TaskMessa
 // while it waited.
 func (e *Effects) resumeAnswered(ctx context.Context, id perdure.TaskID) {
 	var task perdure.Task
-	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+	err := e.core.Store.View(ctx, func(r store.Reader) (err error) {
 		task, err = r.Tasks().Get("", id)
 		return err
 	})
 	starting := e.starting.has(id) // read before Running: the mark is dropped once the work runs
-	if err == nil && e.cfg.EngineRunning() && task.State == perdure.TaskRunning && task.Executions > 0 && !starting &&
-		!e.cfg.Runner.Running(e.workID(id)) && !e.otherWorkerAliveNow(ctx, task.Worker) {
+	if err == nil && e.core.EngineRunning() && task.State == perdure.TaskRunning && task.Executions > 0 && !starting &&
+		!e.core.Runner.Running(e.workID(id)) && !e.core.OtherWorkerAliveNow(ctx, task.Worker) {
 		err = e.takeOverTask(ctx, task)
 	}
 	if err != nil {
-		e.cfg.Log.Error("answered task not resumed", "task", id, "error", tool.Chain(err))
+		e.core.Log.Error("answered task not resumed", "task", id, "error", tool.Chain(err))
 	}
-	e.cfg.SlotFreed()
-	e.cfg.Wake(task.Session)
+	e.core.SlotFreed()
+	e.core.Wake(task.Session)
 }
 
 // checkAnswer checks an answer against the schema of the question. Invalid: it does not match.

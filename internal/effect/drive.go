@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/sessioncache"
 	"github.com/perdure/perdure/store"
 )
@@ -50,25 +51,6 @@ func (d *Drive) Epoch() int64 { return d.row.Epoch }
 // Session returns the fold as of the last commit. The caller must not change it.
 func (d *Drive) Session() *perdure.Session { return d.session }
 
-// Outcome is the result of one command: its events, and the settlement that goes with them.
-type Outcome struct {
-	Events         []perdure.Event
-	Settle         *Settlement
-	Checkpoint     *store.Partial    // stored text of a message that stays open; nil: none
-	DropCheckpoint perdure.MessageID // message whose checkpoint is removed; empty: none
-	// replaces this outcome if the turn is ending, because the message gets no further attempt
-	IfEnding    *Outcome
-	Reservation string // name of a reservation that belongs to no step, as for a summary; empty: none
-}
-
-// Settlement settles a claimed call in the commit of its event.
-type Settlement struct {
-	Key    perdure.CallKey
-	Token  perdure.Token
-	State  perdure.CallState
-	Result perdure.ToolResult
-}
-
 // Acquire acquires a session for this worker and returns the commands that are due. Acquiring the
 // session and recording the first decisions are one commit. Elsewhere, of kind Lost: another worker
 // that is alive drives the session.
@@ -89,19 +71,19 @@ func (e *Effects) Acquire(ctx context.Context, id perdure.SessionID) (*Drive, []
 
 // fold loads the session from the cache of this process, or else from snapshot and journal.
 func (e *Effects) fold(ctx context.Context, d *Drive) error {
-	if last, ok := e.folds.Get(d.ID); ok {
+	if last, ok := e.core.Folds.Get(d.ID); ok {
 		d.session, d.snapshotSeq = last.Session, last.Saved
 		return nil
 	}
-	return e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-		d.session, d.snapshotSeq, err = foldFromSnapshot(r, d.ID)
+	return e.core.Store.View(ctx, func(r store.Reader) (err error) {
+		d.session, d.snapshotSeq, err = core.FoldFromSnapshot(r, d.ID)
 		return err
 	})
 }
 
 // Commit records outcomes together with what follows from them, and returns the commands that are
 // due next. Lost: another driver has the session; stop and write nothing more.
-func (e *Effects) Commit(ctx context.Context, d *Drive, outcomes []Outcome) ([]perdure.Command, error) {
+func (e *Effects) Commit(ctx context.Context, d *Drive, outcomes []core.Outcome) ([]perdure.Command, error) {
 	commands, err := e.commit(ctx, d, outcomes, false)
 	if err != nil {
 		return nil, fmt.Errorf("commit %s: %w", d.ID, err)
@@ -109,15 +91,15 @@ func (e *Effects) Commit(ctx context.Context, d *Drive, outcomes []Outcome) ([]p
 	return commands, nil
 }
 
-func (e *Effects) commit(ctx context.Context, d *Drive, outcomes []Outcome, take bool) ([]perdure.Command, error) {
+func (e *Effects) commit(ctx context.Context, d *Drive, outcomes []core.Outcome, take bool) ([]perdure.Command, error) {
 	var step *step
 	var failed error
 	// The commit runs to its answer even if ctx ends: the code below reads what fn produced, which
 	// is valid only once the transaction has returned.
-	ctx = e.cfg.Telemetry.InTurn(context.WithoutCancel(ctx), d.session)
+	ctx = e.core.Telemetry.InTurn(context.WithoutCancel(ctx), d.session)
 	err := errBehind
 	for round := 0; errors.Is(err, errBehind); round++ {
-		err = e.work.InTx(ctx, func(tx store.Tx) error {
+		err = e.core.Work.InTx(ctx, func(tx store.Tx) error {
 			step = newStep(e, d, tx)
 			step.limitFold = round < maxCatchUps
 			return step.run(outcomes, take)
@@ -137,13 +119,13 @@ func (e *Effects) commit(ctx context.Context, d *Drive, outcomes []Outcome, take
 	if failed = err; err != nil {
 		return nil, err
 	}
-	e.cfg.Telemetry.Committed(d.session, step.session, step.newEvents, step.released)
+	e.core.Telemetry.Committed(d.session, step.session, step.newEvents, step.released)
 	d.row, d.session, d.Released = step.row, step.session, step.released
 	for id, call := range step.claimed {
 		d.claimed[id] = call
 	}
 	e.cache(ctx, d)
-	e.folds.Put(sessioncache.Fold{Session: d.session, Saved: d.snapshotSeq})
+	e.core.Folds.Put(sessioncache.Fold{Session: d.session, Saved: d.snapshotSeq})
 	if d.session.Turn == nil {
 		e.vault.DropTurn(d.ID, d.session.HasLiveTask)
 	}
@@ -151,6 +133,26 @@ func (e *Effects) commit(ctx context.Context, d *Drive, outcomes []Outcome, take
 		d.reportedState = e.afterChild(ctx, d.session, d.reportedState)
 	}
 	return step.due, nil
+}
+
+// catchUp applies the events that others appended, one page in each view, so that little is left
+// to fold inside the driver's next commit.
+func (e *Effects) catchUp(ctx context.Context, d *Drive) error {
+	for n := core.FoldBatch; n == core.FoldBatch; {
+		var next *perdure.Session
+		err := e.core.Store.View(ctx, func(r store.Reader) (err error) {
+			next = d.session.Successor() // a view may run more than once
+			n, err = core.FoldPage(r, next)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		d.session = next
+		// the next driver of the session starts from here
+		e.core.Folds.Put(sessioncache.Fold{Session: d.session, Saved: d.snapshotSeq})
+	}
+	return nil
 }
 
 // cache stores a snapshot from time to time and when the session is released, outside the commits
@@ -165,11 +167,11 @@ func (e *Effects) cache(ctx context.Context, d *Drive) {
 	}
 	body, err := perdure.EncodeSnapshot(d.session)
 	if err != nil {
-		e.cfg.Log.Error("snapshot not encoded", "session", d.ID, "error", err)
+		e.core.Log.Error("snapshot not encoded", "session", d.ID, "error", err)
 		return
 	}
 	snapshot := store.Snapshot{Seq: d.session.Seq, Version: perdure.FoldVersion, Body: body}
-	err = e.work.InTx(ctx, func(tx store.Tx) error {
+	err = e.core.Work.InTx(ctx, func(tx store.Tx) error {
 		if _, err := tx.Sessions().Lock(d.ID, d.row.Epoch); err != nil {
 			// fails if another driver has the session: its snapshot is newer
 			return err
@@ -203,16 +205,16 @@ func newStep(e *Effects, d *Drive, tx store.Tx) *step {
 }
 
 // run folds what others wrote, records the outcomes, and decides until only actions are left to do.
-func (s *step) run(outcomes []Outcome, take bool) error {
+func (s *step) run(outcomes []core.Outcome, take bool) error {
 	last, err := s.lock(take)
 	if err != nil {
 		return err
 	}
-	if s.limitFold && last-s.session.Seq > foldBatch {
+	if s.limitFold && last-s.session.Seq > core.FoldBatch {
 		return errBehind
 	}
 	if last != s.session.Seq { // others have appended events
-		if err := foldToEnd(s.tx.Reader(), s.session); err != nil {
+		if err := core.FoldToEnd(s.tx.Reader(), s.session); err != nil {
 			return err
 		}
 	}
@@ -238,7 +240,7 @@ func (s *step) lock(take bool) (int64, error) {
 	if !take {
 		return s.tx.Sessions().Lock(s.d.ID, s.row.Epoch)
 	}
-	if s.e.cfg.Shared {
+	if s.e.core.Shared {
 		row, err := s.tx.Sessions().Get(s.d.ID)
 		if err != nil {
 			return 0, err
@@ -247,18 +249,18 @@ func (s *step) lock(take bool) (int64, error) {
 		if _, err := s.tx.Sessions().Lock(s.d.ID, row.Epoch); err != nil {
 			return 0, err
 		}
-		if s.e.otherWorkerAlive(s.tx.Reader(), row.Worker) {
+		if s.e.core.OtherWorkerAlive(s.tx.Reader(), row.Worker) {
 			return 0, OwnedElsewhere
 		}
 	}
-	row, err := s.tx.Sessions().Acquire(s.d.ID, s.e.cfg.Worker)
+	row, err := s.tx.Sessions().Acquire(s.d.ID, s.e.core.Worker)
 	s.row = row
 	return row.LastSeq, err
 }
 
 // record adds an outcome. An outcome that is in the journal already adds nothing: its commit
 // succeeded and only the answer was lost.
-func (s *step) record(o Outcome) error {
+func (s *step) record(o core.Outcome) error {
 	if s.recorded(o) {
 		return nil
 	}
@@ -282,7 +284,7 @@ func (s *step) record(o Outcome) error {
 }
 
 // recorded reports whether the journal has the outcome, or has moved past it.
-func (s *step) recorded(o Outcome) bool {
+func (s *step) recorded(o core.Outcome) bool {
 	turn := s.session.Turn
 	for _, event := range o.Events {
 		switch f := event.Fact.(type) {
@@ -306,7 +308,7 @@ func (s *step) recorded(o Outcome) bool {
 // append folds events. They are appended to the journal when the step ends.
 func (s *step) append(events []perdure.Event) error {
 	events = slices.Clone(events)
-	stamp(events, s.now)
+	core.Stamp(events, s.now)
 	for _, event := range events {
 		event.Session, event.Seq = s.d.ID, s.session.Seq+1
 		if err := s.session.Apply(event); err != nil {
@@ -421,7 +423,7 @@ func (s *step) decide() error {
 func (s *step) moment() perdure.Moment {
 	m := perdure.Moment{
 		Now: s.now, Secret: s.row.Secret,
-		NoProgress: s.e.cfg.NoProgress, ModelAttempts: s.e.cfg.ModelAttempts,
+		NoProgress: s.e.core.NoProgress, ModelAttempts: s.e.core.ModelAttempts,
 	}
 	if s.session.Turn != nil && s.session.Turn.ID == s.d.acquiredTurn {
 		m.Resumes = s.row.Resumes

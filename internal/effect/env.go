@@ -11,7 +11,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/agent"
-	"github.com/perdure/perdure/internal/telemetry"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -19,7 +19,7 @@ import (
 
 // caller is work that may start and reach other work.
 type caller struct {
-	owner *owner
+	owner *core.Owner
 	// at is the journaled time of the message that holds the call, which is the same on every
 	// replay.
 	at   time.Time
@@ -45,23 +45,23 @@ type ports interface {
 
 // envOf is what work of a caller may reach. All its ports are bound to the caller's session.
 func (e *Effects) envOf(from *caller, call tool.Call, sink tool.Sink) tool.Env {
-	agent := &from.owner.agent
-	call.Org, call.User = from.owner.org, from.owner.user
+	agent := &from.owner.Agent
+	call.Org, call.User = from.owner.Org, from.owner.User
 	by := call
-	by.Session = from.owner.session
+	by.Session = from.owner.Session
 	files, _ := e.files(by)
 	var ports tool.Ports
-	if e.cfg.Ports != nil {
-		ports = e.cfg.Ports(from.owner.session, call)
+	if e.core.Ports != nil {
+		ports = e.core.Ports(from.owner.Session, call)
 	}
 	if agent.DryRun { // a dry run must leave nothing behind
 		ports.Payments = nil
 	}
 	env := tool.Env{
-		Call: call, Sink: sink, Registry: e.cfg.Tools, Files: files,
+		Call: call, Sink: sink, Registry: e.core.Tools, Files: files,
 		Egress: e.egressFor(by), Ports: ports,
 		Locale: cmp.Or(agent.Locale, "en"), Timezone: cmp.Or(agent.Timezone, "UTC"), DryRun: agent.DryRun,
-		Network: agent.Network, Visible: e.names(*agent, from.owner.hasDetachedWork), Now: time.Now,
+		Network: agent.Network, Visible: e.names(*agent, from.owner.HasDetachedWork), Now: time.Now,
 	}
 	e.ports.Bind(&env, from)
 	return env
@@ -85,86 +85,6 @@ type ToolOutput struct {
 	Delta  string         `json:"delta"`
 }
 
-// owner is what work needs to know of its session. A fold says more, but every waiting run would
-// keep one in memory. An owner is never changed once work uses it.
-type owner struct {
-	session perdure.SessionID
-	// org and user come from the session's row; they are empty if no port needs them.
-	org     string
-	user    string
-	agent   perdure.Agent
-	created time.Time
-	lineage *perdure.Lineage // nil: not a subagent
-	trace   string           // traceparent of the turn or task; empty: none
-	// hasDetachedWork says that work of the session has left its turn, so the model needs the tools
-	// to manage it.
-	hasDetachedWork bool
-}
-
-// traceparent returns the traceparent of the current span. Without tracing it is the one that came
-// with the request.
-func (o *owner) traceparent(ctx context.Context) string {
-	return cmp.Or(telemetry.TraceParent(ctx), o.trace)
-}
-
-// root returns the root of the session's tree.
-func (o *owner) root() perdure.SessionID {
-	if o.lineage == nil {
-		return o.session
-	}
-	return o.lineage.Root
-}
-
-// depth returns how many levels the session is below its root.
-func (o *owner) depth() int {
-	if o.lineage == nil {
-		return 0
-	}
-	return o.lineage.Depth
-}
-
-// ownerOf returns the owner of a folded session.
-func ownerOf(s *perdure.Session) *owner {
-	o := &owner{session: s.ID, agent: s.Agent, created: s.CreatedAt, lineage: s.Lineage, hasDetachedWork: hasDetachedWork(s)}
-	if s.Turn != nil {
-		o.trace = s.Turn.Trace
-	}
-	return o
-}
-
-// of fills in organisation and user from the session's row, and returns o.
-func (o *owner) of(row store.Session) *owner {
-	o.org, o.user = row.Org, row.User
-	return o
-}
-
-// AgentOf returns the agent that a session was created with. NotFound: there is no such session.
-func AgentOf(r store.Reader, id perdure.SessionID) (perdure.Agent, error) {
-	o, err := readOwner(r, id)
-	if err != nil {
-		return perdure.Agent{}, err
-	}
-	return o.agent, nil
-}
-
-// readOwner reads the owner from the first event of the journal, the only event that names the
-// agent. NotFound: there is no such session. Invalid: the journal starts with another event.
-func readOwner(r store.Reader, id perdure.SessionID) (*owner, error) {
-	first, err := r.Journal().Events(id, 0, 1)
-	if err != nil {
-		return nil, fmt.Errorf("read the agent of %s: %w", id, err)
-	}
-	if len(first) == 0 {
-		return nil, fmt.Errorf("session %s: %w", id, perdure.NotFound)
-	}
-	created, ok := first[0].Fact.(perdure.SessionCreated)
-	if !ok {
-		return nil, fmt.Errorf("session %s: %w journal: it starts with %s", id, perdure.Invalid, first[0].Type())
-	}
-	return &owner{session: id, agent: created.Agent, created: first[0].At.UTC().Truncate(time.Microsecond),
-		lineage: created.Lineage}, nil
-}
-
 // visible returns the tools that an agent may see, in the order of registration. The definitions
 // the model gets and the tools it may execute both come from this one function, so they cannot
 // differ. The background tools are visible if another tool can run in the background and the agent
@@ -177,14 +97,14 @@ func readOwner(r store.Reader, id perdure.SessionID) (*owner, error) {
 func (e *Effects) visible(agent perdure.Agent, left bool) []tool.Tool {
 	var tools, loaders []tool.Tool
 	useful := false
-	for _, name := range e.cfg.Tools.Names() {
-		t, ok := e.cfg.Tools.Get(name)
+	for _, name := range e.core.Tools.Names() {
+		t, ok := e.core.Tools.Get(name)
 		switch {
 		case !ok:
 		case t.Spec().Hints.CapabilityID == tool.LoadingCapability:
 			loaders = append(loaders, t)
 		case t.Spec().Hints.CapabilityID == tool.ParentCapability && !agent.Subagent:
-		case agent.Tools == nil && (!e.cfg.Tools.Optional(name) ||
+		case agent.Tools == nil && (!e.core.Tools.Optional(name) ||
 			slices.Contains(agent.Capabilities, t.Spec().Hints.CapabilityID)), slices.Contains(agent.Tools, name):
 			useful = useful || tool.RunsBackground(t)
 			tools = append(tools, t)
@@ -222,10 +142,10 @@ func (e *Effects) defers(n int) func(tool.Tool) bool {
 			return true
 		// load_tool looks only among the host's tools, so the schema of another tool is never
 		// deferred.
-		case spec.Deferrable == tool.DeferNever, e.backgroundTools.Has(spec.Name) && !e.cfg.Tools.Has(spec.Name):
+		case spec.Deferrable == tool.DeferNever, e.backgroundTools.Has(spec.Name) && !e.core.Tools.Has(spec.Name):
 			return false
 		}
-		return e.cfg.DeferAbove > 0 && n > e.cfg.DeferAbove
+		return e.core.DeferAbove > 0 && n > e.core.DeferAbove
 	}
 }
 
@@ -267,8 +187,8 @@ func (e *Effects) toolDefinitions(tools []tool.Tool) (told []model.Tool, prompts
 // step, and the fold it is built from. Input that waits for the next step is not in it. NotFound:
 // there is no such session.
 func (e *Effects) NextRequest(ctx context.Context, id perdure.SessionID) (req model.Request, s *perdure.Session, err error) {
-	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
-		s, err = e.Fold(r, id)
+	err = e.core.Store.View(ctx, func(r store.Reader) error {
+		s, err = e.core.Fold(r, id)
 		return err
 	})
 	if err != nil {
@@ -285,7 +205,7 @@ func (e *Effects) dependency(ctx context.Context, a perdure.Agent) error {
 		return nil
 	}
 	gone := ""
-	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
+	err := e.core.Store.View(ctx, func(r store.Reader) error {
 		gone = ""
 		kept, found, err := r.Directory().Agents().Get(a.ID)
 		if err != nil {
@@ -357,16 +277,16 @@ func (e *Effects) resolvedImages(ctx context.Context, id perdure.SessionID, mess
 
 // resolveImage returns an image in the form that a model gets; nil: it is not available.
 func (e *Effects) resolveImage(ctx context.Context, id perdure.SessionID, image perdure.ImageID) *perdure.Image {
-	if e.cfg.Ports == nil {
+	if e.core.Ports == nil {
 		return nil
 	}
-	images := e.cfg.Ports(id, tool.Call{Session: id}).Images
+	images := e.core.Ports(id, tool.Call{Session: id}).Images
 	if images == nil {
 		return nil
 	}
 	found, ok, err := images.Resolve(ctx, image)
 	if err != nil {
-		e.cfg.Log.Warn("an image could not be read", "session", id, "image", image, "error", err)
+		e.core.Log.Warn("an image could not be read", "session", id, "image", image, "error", err)
 	}
 	if err != nil || !ok {
 		return nil

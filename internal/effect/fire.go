@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -20,20 +21,12 @@ import (
 type ScheduledRun struct {
 	Task perdure.TaskID
 
-	owner       *owner
+	owner       *core.Owner
 	task        perdure.Task
 	permissions []perdure.Permission
 	refusal     *tool.Result // if set, the run fails at once with this result
 	claimed     perdure.Call // set in the commit, and read after it
 	started     perdure.Task // set in the commit, and read after it
-}
-
-// ScheduleCall is a model's call that asks for a schedule.
-type ScheduleCall struct {
-	Call    perdure.CallID
-	Turn    perdure.TurnID
-	At      time.Time // journaled time of the message that holds the call
-	Monitor bool      // create a task that represents the schedule
 }
 
 // scheduledByModel is the owner of schedules that a model created.
@@ -51,7 +44,7 @@ var _ tool.Schedules = (*schedulePort)(nil)
 // denied tool is refused here and not at the first fire. If an approval is needed, each fire asks.
 func (p *schedulePort) CreateSchedule(ctx context.Context, o tool.ScheduleRequest) (perdure.Schedule, error) {
 	s := o.Schedule
-	s.ID, s.Session, s.Owner = "", p.owner.session, scheduledByModel
+	s.ID, s.Session, s.Owner = "", p.owner.Session, scheduledByModel
 	known := p.e.knownSecrets(s.Session)
 	s.Title, s.Description, s.Action.Message = secretargs.MaskKnown(known, s.Title), secretargs.MaskKnown(known, s.Description),
 		secretargs.MaskKnown(known, s.Action.Message)
@@ -59,31 +52,31 @@ func (p *schedulePort) CreateSchedule(ctx context.Context, o tool.ScheduleReques
 		return s, &tool.Denied{Result: secretargs.LostResult()}
 	}
 	if s.Action.Tool != "" {
-		target, ok := p.e.lookup(p.owner.agent, p.owner.hasDetachedWork, s.Action.Tool)
+		target, ok := p.e.lookup(p.owner.Agent, p.owner.HasDetachedWork, s.Action.Tool)
 		if !ok {
 			return s, &tool.Denied{Result: tool.Error("Unknown tool: " + s.Action.Tool)}
 		}
 		call := tool.Call{Session: s.Session, Turn: p.turn, ID: p.call, Tool: s.Action.Tool, Args: s.Action.Args,
 			Class: target.Spec().Class}
-		if j := p.e.judge(ctx, p.owner.agent, target, call, p.read); j.refusal != nil {
+		if j := p.e.judge(ctx, p.owner.Agent, target, call, p.read); j.refusal != nil {
 			return s, &tool.Denied{Result: *j.refusal}
 		}
 	}
-	return p.e.cfg.Schedule(ctx, s, &ScheduleCall{Call: p.call, Turn: p.turn, At: p.at, Monitor: o.Monitor})
+	return p.e.core.Schedule(ctx, s, &core.ScheduleCall{Call: p.call, Turn: p.turn, At: p.at, Monitor: o.Monitor})
 }
 
 // Schedules returns the schedules of the port's session.
 func (p *schedulePort) Schedules(ctx context.Context) (list []perdure.Schedule, err error) {
-	return list, p.e.cfg.Store.View(ctx, func(r store.Reader) error {
-		list, err = r.Schedules().List(store.ScheduleFilter{Session: p.owner.session})
+	return list, p.e.core.Store.View(ctx, func(r store.Reader) error {
+		list, err = r.Schedules().List(store.ScheduleFilter{Session: p.owner.Session})
 		return err
 	})
 }
 
 // CancelSchedule cancels a schedule of the port's session.
 func (p *schedulePort) CancelSchedule(ctx context.Context, id perdure.ScheduleID, why string) (perdure.Schedule, error) {
-	return p.e.EndSchedule(ctx, p.owner.session, id,
-		CancelIntent{By: "agent", Why: secretargs.MaskKnown(p.e.knownSecrets(p.owner.session), why)}, false)
+	return p.e.EndSchedule(ctx, p.owner.Session, id,
+		CancelIntent{By: "agent", Why: secretargs.MaskKnown(p.e.knownSecrets(p.owner.Session), why)}, false)
 }
 
 // PlanScheduled looks up and judges the run of a fire, before the commit of the fire. If the tool
@@ -91,10 +84,10 @@ func (p *schedulePort) CancelSchedule(ctx context.Context, id perdure.ScheduleID
 // a repeated fire starts no second run.
 func (e *Effects) PlanScheduled(ctx context.Context, s perdure.Schedule, nominal time.Time) (*ScheduledRun, error) {
 	var row store.Session
-	var o *owner
-	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+	var o *core.Owner
+	err := e.core.Store.View(ctx, func(r store.Reader) (err error) {
 		if row, err = r.Sessions().Get(s.Session); err == nil {
-			o, err = readOwner(r, s.Session)
+			o, err = core.ReadOwner(r, s.Session)
 		}
 		return err
 	})
@@ -105,7 +98,7 @@ func (e *Effects) PlanScheduled(ctx context.Context, s perdure.Schedule, nominal
 	task := perdure.Task{
 		ID:      perdure.DeriveID[perdure.TaskID](row.Secret, nominal, parts...),
 		Run:     perdure.DeriveID[perdure.RunID](row.Secret, nominal, parts...),
-		Session: s.Session, RootSession: o.root(), Kind: perdure.KindBackgroundTool,
+		Session: s.Session, RootSession: o.Root(), Kind: perdure.KindBackgroundTool,
 		Parent: s.Monitor, Origin: perdure.OriginSchedule,
 		Tool: s.Action.Tool, DisplayName: s.Title, Lane: perdure.Background, Class: perdure.AtMostOnce,
 		Delivery: perdure.ToLoop, Wake: perdure.WakeContinue,
@@ -133,7 +126,7 @@ func (e *Effects) PlanScheduled(ctx context.Context, s perdure.Schedule, nominal
 // known.
 func (e *Effects) judgeScheduled(ctx context.Context, run *ScheduledRun, task perdure.Task,
 	read bool) (_ perdure.Task, err error) {
-	target, ok := e.lookup(run.owner.agent, run.owner.hasDetachedWork, task.Tool)
+	target, ok := e.lookup(run.owner.Agent, run.owner.HasDetachedWork, task.Tool)
 	if !ok {
 		gone := tool.Error("Unknown tool: " + task.Tool)
 		run.refusal = &gone
@@ -144,13 +137,13 @@ func (e *Effects) judgeScheduled(ctx context.Context, run *ScheduledRun, task pe
 	task.Kind = kindOf(target)
 	task.Class, task.StallMS, task.Spec.Reattachable = spec.Class, max(spec.Stall, 0).Milliseconds(),
 		spec.Class.Repeatable()
-	j := e.judge(ctx, run.owner.agent, target, tool.Call{
+	j := e.judge(ctx, run.owner.Agent, target, tool.Call{
 		Session: task.Session, ID: perdure.CallID(task.Run), Tool: task.Tool,
 		Args: task.Spec.Arguments, Class: spec.Class,
 	}, read)
 	run.permissions, run.refusal, task.Spec.Arguments = j.permissions, j.refusal, j.args
 	if run.refusal == nil {
-		run.refusal = e.rateLimited(ctx, run.owner.session, run.owner.agent, target)
+		run.refusal = e.rateLimited(ctx, run.owner.Session, run.owner.Agent, target)
 	}
 	task.ArgsHash, err = perdure.Fingerprint(task.Tool, j.args)
 	return task, err
@@ -180,7 +173,7 @@ func (e *Effects) failScheduled(tx store.Tx, run *ScheduledRun) error {
 	task.State, task.Attempt, task.Delivered, task.CreatedAt, task.UpdatedAt = perdure.TaskQueued, 1,
 		perdure.NotDelivered, tx.Now(), tx.Now()
 	events := []perdure.Event{taskEvent(task, perdure.TaskCreated{Task: task})}
-	stamp(events, tx.Now())
+	core.Stamp(events, tx.Now())
 	if err := tx.Journal().Append(task.Session, events); err != nil {
 		return err
 	}
@@ -203,10 +196,10 @@ func (e *Effects) AfterCommit(ctx context.Context, run *ScheduledRun, failed err
 		e.runTask(claimedTask{task: run.started, row: run.claimed, owner: run.owner}, freshTask)
 	} else {
 		e.starting.drop(run.Task)
-		e.cfg.SlotFreed()
+		e.core.SlotFreed()
 	}
 	if failed == nil {
-		e.evict(ctx, run.owner.session)
+		e.evict(ctx, run.owner.Session)
 	}
 	return starts || failed == nil
 }
@@ -284,17 +277,17 @@ func (e *Effects) CountFailure(tx store.Tx, s perdure.Schedule, failed, succeede
 		s.Failures = 0
 	}
 	s.UpdatedAt = tx.Now()
-	if !s.Enabled || e.cfg.ScheduleFailures <= 0 || s.Failures < e.cfg.ScheduleFailures {
+	if !s.Enabled || e.core.ScheduleFailures <= 0 || s.Failures < e.core.ScheduleFailures {
 		return s, nil
 	}
 	why := fmt.Sprintf("%d fires in a row failed", s.Failures)
 	s = s.Disarm(why)
 	text := fmt.Sprintf("Schedule paused: %s.\n- schedule_id: %s\n- title: %s", why, s.ID, s.Title)
 	notice := perdure.Message{
-		ID: NewMessageID(), Role: perdure.RoleNotification,
+		ID: core.NewMessageID(), Role: perdure.RoleNotification,
 		Parts: []perdure.Part{{Type: perdure.PartText, Text: text}}, At: tx.Now(),
 	}
-	return s, e.appendScheduleFact(tx, s, actorRuntime, perdure.SchedulePaused{Schedule: s.ID, Why: why, By: actorRuntime,
+	return s, e.appendScheduleFact(tx, s, core.ActorRuntime, perdure.SchedulePaused{Schedule: s.ID, Why: why, By: core.ActorRuntime,
 		Notification: notice})
 }
 
@@ -325,7 +318,7 @@ func (e *Effects) updateMonitor(tx store.Tx, s perdure.Schedule, u perdure.TaskU
 // appendScheduleFact appends a fact about a schedule.
 func (e *Effects) appendScheduleFact(tx store.Tx, s perdure.Schedule, by string, fact perdure.Fact) error {
 	events := []perdure.Event{{Session: s.Session, Actor: by, Fact: fact}}
-	stamp(events, tx.Now())
+	core.Stamp(events, tx.Now())
 	return tx.Journal().Append(s.Session, events)
 }
 
@@ -368,7 +361,7 @@ func (e *Effects) cancelRunsOf(tx store.Tx, session perdure.SessionID, id perdur
 func (e *Effects) EndSchedule(ctx context.Context, session perdure.SessionID, id perdure.ScheduleID, wish CancelIntent,
 	remove bool) (s perdure.Schedule, err error) {
 	var tree []perdure.Task
-	err = e.cfg.Store.InTx(store.Urgent(ctx), func(tx store.Tx) (err error) {
+	err = e.core.Store.InTx(store.Urgent(ctx), func(tx store.Tx) (err error) {
 		tree = nil
 		if s, err = LockSchedule(tx, session, id); err != nil {
 			return err
@@ -396,7 +389,7 @@ func (e *Effects) EndSchedule(ctx context.Context, session perdure.SessionID, id
 	for _, t := range tree {
 		e.signalCancel(ctx, t)
 	}
-	e.cfg.Wake(s.Session)
+	e.core.Wake(s.Session)
 	return s, nil
 }
 
@@ -413,18 +406,18 @@ func LockSchedule(tx store.Tx, session perdure.SessionID, id perdure.ScheduleID)
 // CanSchedule checks whether a session's tool can be run by a schedule. Invalid or NotFound: it
 // cannot; the error says why.
 func (e *Effects) CanSchedule(r store.Reader, s perdure.Schedule) error {
-	o, err := readOwner(r, s.Session)
+	o, err := core.ReadOwner(r, s.Session)
 	if err != nil || s.Action.Tool == "" {
 		return err
 	}
-	target, ok := e.lookup(o.agent, o.hasDetachedWork, s.Action.Tool)
+	target, ok := e.lookup(o.Agent, o.HasDetachedWork, s.Action.Tool)
 	if !ok {
 		return fmt.Errorf("%w: Unknown tool: %s", perdure.Invalid, s.Action.Tool)
 	}
 	if _, runs := target.(tool.Background); !runs || target.Spec().Policy == tool.PolicyClientSide {
 		return fmt.Errorf("%w: Tool does not support background execution: %s", perdure.Invalid, s.Action.Tool)
 	}
-	if faults := e.cfg.Tools.Validate(s.Action.Tool, s.Action.Args); faults != nil {
+	if faults := e.core.Tools.Validate(s.Action.Tool, s.Action.Args); faults != nil {
 		return fmt.Errorf("%w: %s", perdure.Invalid, faults.Text)
 	}
 	return nil
@@ -452,7 +445,7 @@ func (e *Effects) MonitorOf(tx store.Tx, s perdure.Schedule, by perdure.CallKey,
 		CreatedAt: tx.Now(), StartedAt: tx.Now(), UpdatedAt: tx.Now(),
 	}
 	events := []perdure.Event{taskEvent(task, perdure.TaskCreated{Task: task})}
-	stamp(events, tx.Now())
+	core.Stamp(events, tx.Now())
 	if err := tx.Journal().Append(task.Session, events); err != nil {
 		return perdure.Task{}, err
 	}

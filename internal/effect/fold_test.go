@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 )
 
@@ -87,16 +88,16 @@ func (tx pagedTxJournal) Events(id perdure.SessionID, after int64, limit int) ([
 func TestMuchByOthers(t *testing.T) {
 	t.Parallel()
 	e, id := bed(t, nil)
-	seen := &pages{Store: e.cfg.Store}
-	e.cfg.Store, e.work = seen, seen
+	seen := &pages{Store: e.core.Store}
+	e.core.Store, e.core.Work = seen, seen
 	others := func(facts ...perdure.Fact) {
 		t.Helper()
 		var events []perdure.Event
 		for _, fact := range facts {
-			events = append(events, perdure.Event{Session: id, Actor: actorRuntime, Fact: fact})
+			events = append(events, perdure.Event{Session: id, Actor: core.ActorRuntime, Fact: fact})
 		}
 		err := seen.InTx(t.Context(), func(tx store.Tx) error {
-			stamp(events, tx.Now())
+			core.Stamp(events, tx.Now())
 			return tx.Journal().Append(id, events)
 		})
 		if err != nil {
@@ -118,34 +119,34 @@ func TestMuchByOthers(t *testing.T) {
 	seq := before.Seq
 	seen.inTx = 0
 
-	for _, c := range []struct{ written, inCommit int }{{3*foldBatch + 7, 0}, {foldBatch, foldBatch},
-		{2 * foldBatch, 0}} {
+	for _, c := range []struct{ written, inCommit int }{{3*core.FoldBatch + 7, 0}, {core.FoldBatch, core.FoldBatch},
+		{2 * core.FoldBatch, 0}} {
 		others(files(c.written)...)
 		seq += int64(c.written)
 		seen.maxRead, seen.inTx = 0, 0
 		if _, err := e.Commit(t.Context(), d, nil); err != nil {
 			t.Fatal(err)
 		}
-		if d.Session().Seq != seq || seen.inTx != c.inCommit || seen.maxRead > foldBatch {
+		if d.Session().Seq != seq || seen.inTx != c.inCommit || seen.maxRead > core.FoldBatch {
 			t.Errorf("%d events: the fold is at %d, want %d; %d were read in commits, want %d; at most %d at once",
 				c.written, d.Session().Seq, seq, seen.inTx, c.inCommit, seen.maxRead)
 		}
 	}
-	if before.Seq != seq-int64(6*foldBatch+7) {
+	if before.Seq != seq-int64(6*core.FoldBatch+7) {
 		t.Errorf("the returned fold was changed: it is at %d", before.Seq)
 	}
 
-	others(files(2*foldBatch + 1)...)
+	others(files(2*core.FoldBatch + 1)...)
 	seen.maxRead, seen.inTx = 0, 0
 	again, _, err := e.Acquire(t.Context(), id) // it starts from the cached session
-	if err != nil || again.Session().Seq != seq+2*foldBatch+1 || seen.inTx > 0 || seen.maxRead > foldBatch {
+	if err != nil || again.Session().Seq != seq+2*core.FoldBatch+1 || seen.inTx > 0 || seen.maxRead > core.FoldBatch {
 		t.Errorf("acquired again: %v, at %d, %d read in commits, at most %d at once", err, again.Session().Seq,
 			seen.inTx, seen.maxRead)
 	}
 	e.Forget(id)
 	seen.maxRead, seen.inTx = 0, 0
 	cold, _, err := e.Acquire(t.Context(), id)
-	if err != nil || cold.Session().Seq < seq+2*foldBatch+1 || seen.inTx > 0 || seen.maxRead > foldBatch {
+	if err != nil || cold.Session().Seq < seq+2*core.FoldBatch+1 || seen.inTx > 0 || seen.maxRead > core.FoldBatch {
 		t.Errorf("acquired without cache: %v, at %d, %d read in commits, at most %d at once", err, cold.Session().Seq,
 			seen.inTx, seen.maxRead)
 	}
@@ -158,11 +159,11 @@ func TestTailWithoutSnapshot(t *testing.T) {
 	e, id := bed(t, nil)
 	var events []perdure.Event
 	for range snapshotAtRest {
-		events = append(events, perdure.Event{Session: id, Actor: actorRuntime,
+		events = append(events, perdure.Event{Session: id, Actor: core.ActorRuntime,
 			Fact: perdure.FileWritten{Path: "/a", SizeBytes: 1}})
 	}
-	err := e.cfg.Store.InTx(t.Context(), func(tx store.Tx) error {
-		stamp(events, tx.Now())
+	err := e.core.Store.InTx(t.Context(), func(tx store.Tx) error {
+		core.Stamp(events, tx.Now())
 		return tx.Journal().Append(id, events)
 	})
 	if err != nil {
@@ -174,7 +175,7 @@ func TestTailWithoutSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	var snap store.Snapshot
-	err = e.cfg.Store.View(t.Context(), func(r store.Reader) (err error) {
+	err = e.core.Store.View(t.Context(), func(r store.Reader) (err error) {
 		snap, err = r.Sessions().Snapshot(id)
 		return err
 	})

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/store"
@@ -127,16 +128,16 @@ func (e *Effects) hostCall(ctx context.Context, o HostCallRequest, target tool.T
 type hostCaller struct {
 	target tool.Tool
 	row    store.Session
-	owner  *owner
+	owner  *core.Owner
 }
 
-func (e *Effects) hostSession(ctx context.Context, id perdure.SessionID) (row store.Session, o *owner, err error) {
-	return row, o, e.cfg.Store.View(ctx, func(r store.Reader) error {
+func (e *Effects) hostSession(ctx context.Context, id perdure.SessionID) (row store.Session, o *core.Owner, err error) {
+	return row, o, e.core.Store.View(ctx, func(r store.Reader) error {
 		if row, err = r.Sessions().Get(id); err != nil {
 			return err
 		}
-		if o, err = readOwner(r, id); err == nil {
-			o.trace = telemetry.TraceParent(ctx) // the caller's: a host call has no turn with a traceparent
+		if o, err = core.ReadOwner(r, id); err == nil {
+			o.Trace = telemetry.TraceParent(ctx) // the caller's: a host call has no turn with a traceparent
 		}
 		return err
 	})
@@ -148,7 +149,7 @@ func (e *Effects) findJoinable(ctx context.Context, known *undeliveredCalls,
 	if fingerprint, err = perdure.Fingerprint(o.Tool, o.Args); err != nil {
 		return found, "", nil //nolint:nilerr // invalid JSON is refused later, with the tool's own error
 	}
-	if !known.read || e.cfg.Shared { // other workers may have added calls
+	if !known.read || e.core.Shared { // other workers may have added calls
 		if err := e.readUndelivered(ctx, known, o.Session); err != nil {
 			return found, fingerprint, err
 		}
@@ -174,7 +175,7 @@ func (e *Effects) findJoinable(ctx context.Context, known *undeliveredCalls,
 // mergeUpdates counts.
 func (e *Effects) readUndelivered(ctx context.Context, known *undeliveredCalls, id perdure.SessionID) error {
 	var tasks []perdure.Task
-	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+	err := e.core.Store.View(ctx, func(r store.Reader) (err error) {
 		tasks, err = r.Tasks().List(store.TaskFilter{Session: id})
 		return err
 	})
@@ -212,7 +213,7 @@ func (e *Effects) makeHostCall(ctx context.Context, o HostCallRequest, by hostCa
 		return refuseHostCall(key.Call, *fault)
 	}
 	// what the caller has read is not known, so it counts as untrusted
-	j := e.judge(ctx, by.owner.agent, by.target, call, true)
+	j := e.judge(ctx, by.owner.Agent, by.target, call, true)
 	if j.refusal != nil {
 		return refuseHostCall(key.Call, *j.refusal)
 	}
@@ -225,7 +226,7 @@ func (e *Effects) makeHostCall(ctx context.Context, o HostCallRequest, by hostCa
 		return HostCall{}, err
 	}
 	task := e.taskOfCall(callTask{
-		owner: by.owner, at: by.owner.created, secret: by.row.Secret,
+		owner: by.owner, at: by.owner.Created, secret: by.row.Secret,
 		name:   cmp.Or(secretargs.MaskKnown(e.knownSecrets(o.Session), o.Title), cmp.Or(spec.DisplayName, spec.Name)),
 		origin: perdure.OriginHost,
 		row:    perdure.Call{Key: key, Tool: o.Tool, Args: j.args, Fingerprint: fingerprint, Class: spec.Class},
@@ -284,9 +285,9 @@ func (e *Effects) commitHostCall(ctx context.Context, task perdure.Task, starter
 	}
 	var claimed perdure.Call
 	stored := task
-	starter.works = e.cfg.EngineRunning()
+	starter.works = e.core.EngineRunning()
 	e.starting.add(task.ID)
-	err := e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
+	err := e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
 		stored, claimed, err = e.hostCallInTx(tx, task, starter)
 		return err
 	})
@@ -295,13 +296,13 @@ func (e *Effects) commitHostCall(ctx context.Context, task perdure.Task, starter
 		return stored, nil
 	}
 	e.starting.drop(task.ID)
-	e.cfg.SlotFreed() // a slot may have become free before the call was queued
+	e.core.SlotFreed() // a slot may have become free before the call was queued
 	return stored, err
 }
 
 // hostStart is what the commit of a host's call needs besides the task.
 type hostStart struct {
-	owner       *owner
+	owner       *core.Owner
 	permissions []perdure.Permission // an approval is needed for them first
 	// withhold refuses the call while the outcome of an earlier call with the same content is
 	// unknown.
@@ -330,14 +331,14 @@ func (e *Effects) hostCallInTx(tx store.Tx, task perdure.Task, by hostStart) (pe
 	}
 	now := tx.Now()
 	task.State, task.CreatedAt, task.UpdatedAt, task.DetachedAt = perdure.TaskQueued, now, now, now
-	_, ofProcess := e.cfg.Runner.SlotsInUse(task.Session)
-	free := by.works && (e.cfg.SlotsPerProcess == 0 || ofProcess < e.cfg.SlotsPerProcess)
+	_, ofProcess := e.core.Runner.SlotsInUse(task.Session)
+	free := by.works && (e.core.SlotsPerProcess == 0 || ofProcess < e.core.SlotsPerProcess)
 	if free {
-		task.State, task.StateDetail, task.Worker, task.Executions = perdure.TaskRunning, "Starting", e.cfg.Worker, 1
+		task.State, task.StateDetail, task.Worker, task.Executions = perdure.TaskRunning, "Starting", e.core.Worker, 1
 		task.StartedAt, task.HeartbeatAt, task.DeadlineAt = now, now, now.Add(e.deadlineOf(task))
 	}
 	events := []perdure.Event{taskEvent(task, perdure.TaskCreated{Task: task})}
-	stamp(events, now)
+	core.Stamp(events, now)
 	if err := tx.Journal().Append(task.Session, events); err != nil {
 		return task, perdure.Call{}, err
 	}
@@ -350,7 +351,7 @@ func (e *Effects) hostCallInTx(tx store.Tx, task perdure.Task, by hostStart) (pe
 
 // FindHostCall returns a host's call. NotFound: the session has no call with this handle.
 func (e *Effects) FindHostCall(ctx context.Context, key perdure.CallKey) (found HostCall, err error) {
-	err = e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+	err = e.core.Store.View(ctx, func(r store.Reader) (err error) {
 		found, err = findHostCall(r, key)
 		return err
 	})
@@ -400,11 +401,11 @@ func hostTask(r store.Reader, key perdure.CallKey) (perdure.TaskID, error) {
 	if err != nil {
 		return "", err
 	}
-	by, err := readOwner(r, key.Session)
+	by, err := core.ReadOwner(r, key.Session)
 	if err != nil {
 		return "", err
 	}
-	order := spawnRequest{at: by.created, task: perdure.Task{Session: key.Session, Call: key.Call}}
+	order := spawnRequest{at: by.Created, task: perdure.Task{Session: key.Session, Call: key.Call}}
 	return order.withIDs(row.Secret).ID, nil
 }
 
@@ -421,7 +422,7 @@ func neverRan(t perdure.Task) perdure.ToolResult {
 // longer joined. Calling it again does nothing.
 func (e *Effects) AcknowledgeHostCall(ctx context.Context, key perdure.CallKey) error {
 	var found HostCall
-	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
+	err := e.core.Store.View(ctx, func(r store.Reader) error {
 		call, err := r.Calls().Get(key)
 		if err == nil && call.Class == perdure.Pure { // pure calls are never joined
 			return nil
@@ -436,7 +437,7 @@ func (e *Effects) AcknowledgeHostCall(ctx context.Context, key perdure.CallKey) 
 	if found.Task.ID == "" || reported || found.Task.Class == perdure.Pure {
 		return nil
 	}
-	err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+	err = e.core.Store.InTx(ctx, func(tx store.Tx) error {
 		now, err := tx.Tasks().Get(key.Session, found.Task.ID)
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/internal/sessionfile"
 	"github.com/perdure/perdure/store"
@@ -65,16 +66,11 @@ func (e *Effects) judgeUnmasked(ctx context.Context, agent perdure.Agent, t tool
 		}
 		more = append(more, wish)
 	}
-	j := e.gate().Check(ctx, t, call, func(rewritten tool.Call) *tool.Result { return e.argumentFault(t, rewritten) }, more...)
+	j := e.core.Gate().Check(ctx, t, call, func(rewritten tool.Call) *tool.Result { return e.argumentFault(t, rewritten) }, more...)
 	if agent.DryRun { // nobody is asked
 		j.NeedsApproval = nil
 	}
 	return judgement{args: j.Args, permissions: j.NeedsApproval, refusal: j.Refusal}
-}
-
-// gate returns the gate that judges the calls of this worker.
-func (e *Effects) gate() dispatch.Gate {
-	return dispatch.Gate{Hooks: e.cfg.Hooks, HookTimeout: e.cfg.Grace, Permit: e.cfg.Permit, Log: e.cfg.Log}
 }
 
 // maxDenials is how many denials of one execution are recorded in the journal.
@@ -91,10 +87,10 @@ type journaledEgress struct {
 
 // egressFor returns the egress for a call of a session; nil: there is none.
 func (e *Effects) egressFor(by tool.Call) tool.Egress {
-	if e.cfg.Egress == nil {
+	if e.core.Egress == nil {
 		return nil
 	}
-	w := journaledEgress{Egress: e.cfg.Egress, e: e, by: by, left: new(atomic.Int64)}
+	w := journaledEgress{Egress: e.core.Egress, e: e, by: by, left: new(atomic.Int64)}
 	w.left.Store(maxDenials)
 	return w
 }
@@ -114,25 +110,25 @@ func (w journaledEgress) tell(fact perdure.RequestDenied) {
 	if w.mask != nil {
 		fact.Host, fact.Why = w.mask(fact.Host), w.mask(fact.Why)
 	}
-	ctx, cancel := settleContext(context.Background())
+	ctx, cancel := core.SettleContext(context.Background())
 	defer cancel()
-	err := w.e.work.InTx(ctx, func(tx store.Tx) error {
+	err := w.e.core.Work.InTx(ctx, func(tx store.Tx) error {
 		return tx.Journal().Append(w.by.Session, []perdure.Event{sessionfile.Event(w.by, "", tx.Now(), fact)})
 	})
 	if err != nil && !errors.Is(err, perdure.NotFound) { // NotFound: the session and its journal were removed
-		w.e.cfg.Log.Warn("denial not recorded in the journal", "session", w.by.Session, "call", w.by.ID,
+		w.e.core.Log.Warn("denial not recorded in the journal", "session", w.by.Session, "call", w.by.ID,
 			"host", fact.Host, "error", err)
 	}
 }
 
 // route asks the host in which lane a call runs. If the host's function fails, it has no say.
 func (e *Effects) route(call tool.Call) (route dispatch.Route) {
-	if e.cfg.Route == nil {
+	if e.core.Route == nil {
 		return route
 	}
-	err := e.guarded("route", func() error { route = e.cfg.Route(call); return nil })
+	err := e.core.Guarded("route", func() error { route = e.core.Route(call); return nil })
 	if err != nil {
-		e.cfg.Log.Error("routing policy failed", "call", call.ID, "tool", call.Tool, "error", tool.Chain(err))
+		e.core.Log.Error("routing policy failed", "call", call.ID, "tool", call.Tool, "error", tool.Chain(err))
 		return dispatch.Route{}
 	}
 	return route
@@ -147,5 +143,5 @@ func (e *Effects) softBudgetOf(agent perdure.Agent, spec tool.Spec) time.Duratio
 	case agent.SoftBudgetMS != 0:
 		return max(time.Duration(agent.SoftBudgetMS)*time.Millisecond, tool.Never)
 	}
-	return e.cfg.SoftBudget
+	return e.core.SoftBudget
 }

@@ -8,72 +8,13 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 )
 
 // OwnedElsewhere is the error of Take for a session that another live worker drives. It is of kind
 // Lost.
 var OwnedElsewhere = fmt.Errorf("%w: another worker drives it", perdure.Lost)
-
-// otherWorkerAlive reports whether id is another worker that is alive, by its lease and the clock
-// of the store. If the store is not shared, this worker holds the lock of the data directory, so
-// every other worker is dead. A worker whose row cannot be read counts as alive: nothing is taken
-// from it.
-func (e *Effects) otherWorkerAlive(r store.Reader, id perdure.WorkerID) bool {
-	if !e.cfg.Shared || id == "" || id == e.cfg.Worker {
-		return false
-	}
-	w, err := r.Workers().Get(id)
-	if err != nil {
-		return !errors.Is(err, perdure.NotFound)
-	}
-	return w.LeaseUntil.After(r.Now())
-}
-
-// otherWorkerAliveNow is elsewhere in a view of its own.
-func (e *Effects) otherWorkerAliveNow(ctx context.Context, id perdure.WorkerID) (is bool) {
-	if !e.cfg.Shared {
-		return false
-	}
-	err := e.cfg.Store.View(context.WithoutCancel(ctx), func(r store.Reader) error {
-		is = e.otherWorkerAlive(r, id)
-		return nil
-	})
-	return is || err != nil
-}
-
-// workerAlive returns a function that reports whether a worker is alive.
-func (e *Effects) workerAlive(r store.Reader) func(perdure.WorkerID) bool {
-	return func(id perdure.WorkerID) bool { return id == e.cfg.Worker || e.otherWorkerAlive(r, id) }
-}
-
-// LeaseHolds is the fence of the writes of this worker's work, if the store is shared: its lease,
-// by the clock of the store. Lost: the lease has expired, and others may take over what this worker
-// owned. An expired lease is never valid again.
-func (e *Effects) LeaseHolds(r store.Reader) error {
-	w, err := r.Workers().Get(e.cfg.Worker)
-	if errors.Is(err, perdure.NotFound) || err == nil && !w.LeaseUntil.After(r.Now()) {
-		return fmt.Errorf("worker %s: %w: its lease has expired", e.cfg.Worker, perdure.Lost)
-	}
-	return err
-}
-
-// fenced is a store whose transactions check a fence first, in the same commit. If the fence
-// returns an error, the transaction fails with it.
-type fenced struct {
-	store.Store
-	fence func(store.Reader) error
-}
-
-// InTx runs fn if the fence allows it.
-func (f fenced) InTx(ctx context.Context, fn func(store.Tx) error) error {
-	return f.Store.InTx(ctx, func(tx store.Tx) error {
-		if err := f.fence(tx.Reader()); err != nil {
-			return err
-		}
-		return fn(tx)
-	})
-}
 
 // RunningTasks lists the committed tasks that run in this process. Call it before a heartbeat, and
 // pass the result to Beat: a task that started after the call is not in the heartbeat's answer
@@ -108,7 +49,7 @@ func (e *Effects) ApplyHeartbeat(ran []perdure.TaskID, beat store.Heartbeat) {
 	for _, id := range beat.Canceled {
 		e.cancelWork(id, perdure.CauseCanceled)
 	}
-	if !e.cfg.Shared {
+	if !e.core.Shared {
 		return
 	}
 	ours := map[perdure.TaskID]bool{}
@@ -132,7 +73,7 @@ func (e *Effects) SupersedeAll() {
 // supersedeTasks stops the attempts that run in this process as superseded.
 func (e *Effects) supersedeTasks() {
 	e.tasks.Range(func(id, _ any) bool {
-		e.cfg.Runner.Cancel(string(id.(perdure.TaskID)), perdure.CauseSuperseded)
+		e.core.Runner.Cancel(string(id.(perdure.TaskID)), perdure.CauseSuperseded)
 		return true
 	})
 }
@@ -140,7 +81,7 @@ func (e *Effects) supersedeTasks() {
 // supersedeCalls stops the foreground calls of this process as superseded.
 func (e *Effects) supersedeCalls() {
 	e.calls.Range(func(key, _ any) bool {
-		e.cfg.Runner.Cancel(key.(perdure.CallKey).String(), perdure.CauseSuperseded)
+		e.core.Runner.Cancel(key.(perdure.CallKey).String(), perdure.CauseSuperseded)
 		return true
 	})
 }
@@ -159,7 +100,7 @@ const CleanupClaimTTL = time.Minute
 // others get busy. A note that does not exist was cleaned before.
 func (e *Effects) CleanNote(ctx context.Context, notes perdure.SessionID, name string,
 	clean func(context.Context) error) (busy bool, err error) {
-	n := note{of: notes, name: name, claim: []byte(newToken())}
+	n := note{of: notes, name: name, claim: []byte(core.NewToken())}
 	if _, here := e.cleaning.LoadOrStore(n.claimPath(), true); here {
 		return true, nil
 	}
@@ -169,7 +110,7 @@ func (e *Effects) CleanNote(ctx context.Context, notes perdure.SessionID, name s
 		return busy, err
 	}
 	working := ctx
-	if e.cfg.Shared {
+	if e.core.Shared {
 		var stop context.CancelFunc
 		working, stop = context.WithTimeout(ctx, CleanupClaimTTL)
 		defer stop()
@@ -190,13 +131,13 @@ func (n note) claimPath() string { return "/" + string(n.of) + "." + n.name[1:] 
 
 // claimNote checks that a note exists, and claims it.
 func (e *Effects) claimNote(ctx context.Context, n note) (has, busy bool, err error) {
-	if !e.cfg.Shared { // no other worker uses the store
-		err = e.cfg.Store.View(ctx, func(r store.Reader) error {
+	if !e.core.Shared { // no other worker uses the store
+		err = e.core.Store.View(ctx, func(r store.Reader) error {
 			_, err := r.Files().Get(n.of, n.name)
 			return err
 		})
 	} else {
-		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+		err = e.core.Store.InTx(ctx, func(tx store.Tx) error {
 			busy = false
 			// read the note before its claim, in every transaction
 			if _, err := tx.Files().Get(n.of, n.name); err != nil {
@@ -221,13 +162,13 @@ func (e *Effects) claimNote(ctx context.Context, n note) (has, busy bool, err er
 // endNote releases the claim of a note, and removes the note if it was cleaned. If another worker
 // has claimed the note in the meantime, endNote leaves both alone.
 func (e *Effects) endNote(ctx context.Context, n note, cleaned bool) error {
-	ctx, stop := settleContext(ctx)
+	ctx, stop := core.SettleContext(ctx)
 	defer stop()
-	if !e.cfg.Shared && !cleaned {
+	if !e.core.Shared && !cleaned {
 		return nil
 	}
-	return e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
-		if e.cfg.Shared {
+	return e.core.Store.InTx(ctx, func(tx store.Tx) error {
+		if e.core.Shared {
 			if _, err := tx.Files().Get(n.of, n.name); err != nil && !errors.Is(err, perdure.NotFound) {
 				// in the order of claimNote
 				return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
 )
@@ -54,15 +55,15 @@ func (d *Drive) ModelCall(c perdure.CallModel) ModelCall {
 // says, streams the response, and returns the outcome. It ends with ctx. An interrupt completes the
 // message with the text so far, marked as interrupted. With CauseShutdown nothing is recorded and
 // the second result is false: the step resumes later.
-func (e *Effects) AskModel(ctx context.Context, q ModelCall) (Outcome, bool) {
+func (e *Effects) AskModel(ctx context.Context, q ModelCall) (core.Outcome, bool) {
 	s, c := q.Session, q.Command
-	ctx = e.cfg.Telemetry.InTurn(ctx, s)
+	ctx = e.core.Telemetry.InTurn(ctx, s)
 	kept, ok := e.loadStoredText(ctx, q)
 	if !ok {
-		return Outcome{}, false
+		return core.Outcome{}, false
 	}
 	stored := modelReply{Answer: kept.answer(), noted: kept.found}
-	if err := e.guarded("guard an answer", func() error { return e.checkGuardrails(kept.text) }); err != nil {
+	if err := e.core.Guarded("guard an answer", func() error { return e.checkGuardrails(kept.text) }); err != nil {
 		// text that cannot be checked is shown to nobody
 		return e.failedAnswer(q, err, modelReply{noted: kept.found}), true
 	}
@@ -72,8 +73,8 @@ func (e *Effects) AskModel(ctx context.Context, q ModelCall) (Outcome, bool) {
 	case kept.text != "" && (q.Paused || q.Resumed && e.recoveryMode(q, e.hasAttempts(c)) != perdure.RecoverContinue):
 		return e.interruptedAnswer(q, brokenOff(c), nil, stored), true
 	case q.Paused:
-		return Outcome{Events: e.events(s, c, brokenOff(c))}, true
-	case !c.NotBefore.IsZero() && !wait(ctx, time.Until(c.NotBefore)):
+		return core.Outcome{Events: e.events(s, c, brokenOff(c))}, true
+	case !c.NotBefore.IsZero() && !core.Wait(ctx, time.Until(c.NotBefore)):
 		return e.neverAsked(s, c, stored), perdure.CauseOf(ctx) == perdure.CauseInterrupt
 	}
 	if err := e.dependency(ctx, s.Agent); err != nil && ctx.Err() == nil {
@@ -120,7 +121,7 @@ func brokenOff(c perdure.CallModel) perdure.ReasonCompleted {
 }
 
 // recovered adds the recovery event to the outcome of a step that an earlier driver started.
-func (e *Effects) recovered(q ModelCall, kept storedText, o Outcome) Outcome {
+func (e *Effects) recovered(q ModelCall, kept storedText, o core.Outcome) core.Outcome {
 	if !q.Resumed {
 		return o
 	}
@@ -158,7 +159,7 @@ func (e *Effects) request(s *perdure.Session, c perdure.CallModel) model.Request
 	if s.Agent.Instructions != "" {
 		prompts = append(prompts, s.Agent.Instructions)
 	}
-	tools, parts := e.toolDefinitions(e.visible(s.Agent, hasDetachedWork(s)))
+	tools, parts := e.toolDefinitions(e.visible(s.Agent, core.HasDetachedWork(s)))
 	req.Tools = tools
 	req.System = strings.Join(append(prompts, parts...), "\n\n")
 	return req
@@ -176,21 +177,21 @@ func (e *Effects) stream(ctx context.Context, q ModelCall, kept storedText) (mod
 	kept.text = req.Prefix
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stalled := &model.Error{Code: model.Stalled, Text: "no content for " + e.cfg.StallTimeout.String()}
-	watchdog := time.AfterFunc(e.cfg.StallTimeout, func() { cancel(stalled) })
+	stalled := &model.Error{Code: model.Stalled, Text: "no content for " + e.core.StallTimeout.String()}
+	watchdog := time.AfterFunc(e.core.StallTimeout, func() { cancel(stalled) })
 	defer watchdog.Stop()
 	live := deltaBuffer{offset: len(req.Prefix), publish: func(offset int, text string) {
-		e.cfg.Activity(req.Session)
-		e.cfg.Store.Publish(store.Frame{Session: req.Session, Type: DeltaFrame,
+		e.core.Activity(req.Session)
+		e.core.Store.Publish(store.Frame{Session: req.Session, Type: DeltaFrame,
 			Data: OutputDelta{MessageID: id, Offset: offset, Delta: text}})
 	}}
 	saved := e.checkpointOf(q, kept, live.markStored)
 	redactor := streamRedactor{known: e.knownSecrets(req.Session)}
 	redactor.feed(req.Prefix) // a secret may start in the stored text
 	var answer model.Answer
-	err := e.guarded("ask the model", func() (err error) {
-		answer, err = model.Collect(e.guardedStream(e.cfg.Model.Stream(ctx, req), req.Prefix), func(d model.Delta) {
-			watchdog.Reset(e.cfg.StallTimeout) // every delta is content; keep-alives are not delivered as deltas
+	err := e.core.Guarded("ask the model", func() (err error) {
+		answer, err = model.Collect(e.guardedStream(e.core.Model.Stream(ctx, req), req.Prefix), func(d model.Delta) {
+			watchdog.Reset(e.core.StallTimeout) // every delta is content; keep-alives are not delivered as deltas
 			text := redactor.feed(d.Text)
 			live.add(text)
 			saved.add(text)
@@ -213,7 +214,7 @@ func (e *Effects) stream(ctx context.Context, q ModelCall, kept storedText) (mod
 // guardedStream ends a stream when its text trips a guardrail, before the offending delta is passed
 // on.
 func (e *Effects) guardedStream(stream iter.Seq2[model.Delta, error], prefix string) iter.Seq2[model.Delta, error] {
-	if len(e.cfg.Guardrails) == 0 {
+	if len(e.core.Guardrails) == 0 {
 		return stream
 	}
 	return func(yield func(model.Delta, error) bool) {
@@ -235,7 +236,7 @@ func (e *Effects) guardedStream(stream iter.Seq2[model.Delta, error], prefix str
 
 // answerOutcome returns the outcome of a complete response. The message, its cost and the plan of
 // its calls are one commit; no call exists before it.
-func (e *Effects) answerOutcome(ctx context.Context, q ModelCall, a modelReply) Outcome {
+func (e *Effects) answerOutcome(ctx context.Context, q ModelCall, a modelReply) core.Outcome {
 	s, c := q.Session, q.Command
 	message := a.Message
 	message.ID, message.Role, message.Model, message.At = c.Message, perdure.RoleAgent, a.Model,
@@ -259,7 +260,7 @@ func (e *Effects) answerOutcome(ctx context.Context, q ModelCall, a modelReply) 
 	if len(calls) > 0 {
 		facts = append(facts, e.plan(ctx, s, calls))
 	}
-	return Outcome{DropCheckpoint: a.checkpointToDrop(c), Events: e.events(s, c, facts...)}
+	return core.Outcome{DropCheckpoint: a.checkpointToDrop(c), Events: e.events(s, c, facts...)}
 }
 
 // errEmptyAnswer is a response without text and calls.
@@ -267,7 +268,7 @@ var errEmptyAnswer = &model.Error{Code: perdure.CodeEmptyAnswer, Text: "the mode
 
 // failedAnswer returns the outcome of a failed attempt. The message stays open for the next
 // attempt, unless it has text: then the agent's recovery policy decides.
-func (e *Effects) failedAnswer(q ModelCall, err error, a modelReply) Outcome {
+func (e *Effects) failedAnswer(q ModelCall, err error, a modelReply) core.Outcome {
 	s, c := q.Session, q.Command
 	if tripped := new(guardrailError); errors.As(err, &tripped) {
 		return e.guardedAnswer(q, tripped, a)
@@ -280,11 +281,11 @@ func (e *Effects) failedAnswer(q ModelCall, err error, a modelReply) Outcome {
 		failure.Retryable = known.Code.Retryable() || known.Code == perdure.CodeEmptyAnswer
 	} else {
 		failure.Error = "the model could not be called"
-		e.cfg.Log.Error("model call failed", "session", s.ID, "exec", c.Exec, "error", err)
+		e.core.Log.Error("model call failed", "session", s.ID, "exec", c.Exec, "error", err)
 	}
 	bill := perdure.Generation{Model: a.Model, Usage: a.Usage, DurationMS: a.took.Milliseconds(), Error: failure.Code}
 	if strings.TrimSpace(a.Message.Text()) == "" {
-		return Outcome{DropCheckpoint: a.checkpointToDrop(c), Events: e.events(s, c, bill, failure)}
+		return core.Outcome{DropCheckpoint: a.checkpointToDrop(c), Events: e.events(s, c, bill, failure)}
 	}
 	return e.interruptedAnswer(q, failure, []perdure.Fact{bill}, a)
 }
@@ -303,15 +304,15 @@ func keptText(id perdure.MessageID, a model.Answer) perdure.OutputCompleted {
 func cutOffNotice() perdure.Message {
 	text := "Your last message was cut off there. The text so far was shown and is part of the conversation; none of " +
 		"its tool calls was made. If it still matters, continue from there without repeating it."
-	return perdure.Message{ID: NewMessageID(), Role: perdure.RoleNotification,
+	return perdure.Message{ID: core.NewMessageID(), Role: perdure.RoleNotification,
 		Parts: []perdure.Part{{Type: perdure.PartText, Text: text}}}
 }
 
 // stoppedAnswer completes a message that was interrupted with its turn: the text so far, marked,
 // and no calls.
-func (e *Effects) stoppedAnswer(q ModelCall, a modelReply) Outcome {
+func (e *Effects) stoppedAnswer(q ModelCall, a modelReply) core.Outcome {
 	c := q.Command
-	return Outcome{DropCheckpoint: a.checkpointToDrop(c), Events: e.events(q.Session, c,
+	return core.Outcome{DropCheckpoint: a.checkpointToDrop(c), Events: e.events(q.Session, c,
 		keptText(c.Message, e.redacted(q.Session, a.Answer)),
 		perdure.Generation{Model: a.Model, Usage: a.Usage, Error: perdure.CodeInterrupted},
 		perdure.ReasonCompleted{ExecID: c.Exec, Code: perdure.CodeInterrupted, Error: "interrupted"},
@@ -320,8 +321,8 @@ func (e *Effects) stoppedAnswer(q ModelCall, a modelReply) Outcome {
 
 // neverAsked completes a message that was interrupted before the model was called: there is no
 // cost.
-func (e *Effects) neverAsked(s *perdure.Session, c perdure.CallModel, stored modelReply) Outcome {
-	return Outcome{DropCheckpoint: stored.checkpointToDrop(c), Events: e.events(s, c, keptText(c.Message, e.redacted(s, stored.Answer)),
+func (e *Effects) neverAsked(s *perdure.Session, c perdure.CallModel, stored modelReply) core.Outcome {
+	return core.Outcome{DropCheckpoint: stored.checkpointToDrop(c), Events: e.events(s, c, keptText(c.Message, e.redacted(s, stored.Answer)),
 		perdure.ReasonCompleted{ExecID: c.Exec, Code: perdure.CodeInterrupted, Error: "interrupted"})}
 }
 
@@ -364,7 +365,7 @@ func plainCallID(id perdure.CallID) bool {
 // newCallID returns a call id for a call without an id, with a used id, or with one that is not
 // plain.
 func newCallID() perdure.CallID {
-	return perdure.CallID("call_" + strings.TrimPrefix(string(NewID[perdure.EventID]()), "event_"))
+	return perdure.CallID("call_" + strings.TrimPrefix(string(core.NewID[perdure.EventID]()), "event_"))
 }
 
 func preview(text string) string {
@@ -389,8 +390,8 @@ const summaryPrompt = "You are given the first part of a conversation between a 
 // Summarise carries out the root's SummariseContext: it asks the model for a summary of the
 // messages that leave the context. If that fails, they leave it without a summary. The second
 // result is false if the engine is stopping.
-func (e *Effects) Summarise(ctx context.Context, s *perdure.Session, c perdure.SummariseContext) (Outcome, bool) {
-	asking, stop := context.WithTimeout(e.cfg.Telemetry.InTurn(ctx, s), summaryTime)
+func (e *Effects) Summarise(ctx context.Context, s *perdure.Session, c perdure.SummariseContext) (core.Outcome, bool) {
+	asking, stop := context.WithTimeout(e.core.Telemetry.InTurn(ctx, s), summaryTime)
 	defer stop()
 	req := model.Request{
 		Session: s.ID, System: summaryPrompt, MaxTokens: summaryTokens, Attempt: 1,
@@ -401,14 +402,14 @@ func (e *Effects) Summarise(ctx context.Context, s *perdure.Session, c perdure.S
 	}
 	work, refused, err := e.reserveSummary(ctx, s, req.Model, len(req.System)+len(req.Messages[0].Text()))
 	if err != nil || refused != nil {
-		e.cfg.Log.Warn("dropped messages not summarised", "session", s.ID, "turn", c.Turn, "refused", refused,
+		e.core.Log.Warn("dropped messages not summarised", "session", s.ID, "turn", c.Turn, "refused", refused,
 			"error", err)
-		return Outcome{Events: c.Events(s, "")}, ctx.Err() == nil
+		return core.Outcome{Events: c.Events(s, "")}, ctx.Err() == nil
 	}
 	start := time.Now()
 	var answer model.Answer
-	err = e.guarded("summarise", func() (err error) {
-		if answer, err = model.Collect(e.cfg.Model.Stream(asking, req), nil); err != nil {
+	err = e.core.Guarded("summarise", func() (err error) {
+		if answer, err = model.Collect(e.core.Model.Stream(asking, req), nil); err != nil {
 			return err
 		}
 		if err := e.checkGuardrails(answer.Message.Text()); err != nil {
@@ -417,7 +418,7 @@ func (e *Effects) Summarise(ctx context.Context, s *perdure.Session, c perdure.S
 		return e.secretsUnreadable(s.ID)
 	})
 	if ctx.Err() != nil {
-		return Outcome{}, false
+		return core.Outcome{}, false
 	}
 	answer = e.redacted(s, answer)
 	summary := answer.Message.Text()
@@ -425,10 +426,10 @@ func (e *Effects) Summarise(ctx context.Context, s *perdure.Session, c perdure.S
 		FinishReason: string(answer.Finish)}
 	if err != nil {
 		summary, bill.Error = "", perdure.CodeProcessing
-		e.cfg.Log.Warn("dropped messages not summarised", "session", s.ID, "turn", c.Turn, "error", err)
+		e.core.Log.Warn("dropped messages not summarised", "session", s.ID, "turn", c.Turn, "error", err)
 	}
 	billed := perdure.Event{Session: s.ID, Actor: "runtime", Turn: c.Turn, Fact: bill}
-	return Outcome{Events: append([]perdure.Event{billed}, c.Events(s, summary)...), Reservation: work}, true
+	return core.Outcome{Events: append([]perdure.Event{billed}, c.Events(s, summary)...), Reservation: work}, true
 }
 
 // renderedTranscript renders messages as text. If they exceed the limit, the last ones are

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -17,8 +18,8 @@ const textRepair = "Your answer does not have the requested form: %s\nAnswer aga
 // afterChild notifies the parent of changes of a subagent, after its driver has committed. reported
 // is the state that the parent was last notified of; the new one is returned.
 func (e *Effects) afterChild(ctx context.Context, s *perdure.Session, reported string) string {
-	e.cfg.Activity(s.Lineage.Parent) // a session that waits for its subagent is not idle
-	e.cfg.Activity(s.Lineage.Root)
+	e.core.Activity(s.Lineage.Parent) // a session that waits for its subagent is not idle
+	e.core.Activity(s.Lineage.Root)
 	if s.Stopped != nil {
 		e.cancelLateStarts(ctx, s)
 	}
@@ -40,28 +41,23 @@ func (e *Effects) afterChild(ctx context.Context, s *perdure.Session, reported s
 // notifyParent brings the parent's record of a subagent up to date. On an error it retries until
 // the runner stops; after that the next start does it.
 func (e *Effects) notifyParent(ctx context.Context, child perdure.SessionID) {
-	if err := e.updateParent(ctx, child); err == nil || isFinal(err) {
+	if err := e.updateParent(ctx, child); err == nil || core.IsFinal(err) {
 		return
 	}
-	e.group.Go(func() {
+	e.core.Group.Go(func() {
 		for attempt := 1; ; attempt++ {
 			select {
 			case <-time.After(perdure.RetryDelay(min(attempt, 5), 0, string(child)) / 10):
-			case <-e.cfg.Runner.Done():
+			case <-e.core.Runner.Done():
 				return
 			}
 			err := e.updateParent(context.WithoutCancel(ctx), child)
-			if err == nil || isFinal(err) {
+			if err == nil || core.IsFinal(err) {
 				return
 			}
-			e.cfg.Log.Warn("parent update retried", "child", child, "error", err)
+			e.core.Log.Warn("parent update retried", "child", child, "error", err)
 		}
 	})
-}
-
-// isFinal reports an error that a retry cannot fix.
-func isFinal(err error) bool {
-	return store.Broken(err) || errors.Is(err, perdure.NotFound) || errors.Is(err, perdure.Lost)
 }
 
 // parentUpdate is what the subagent's journal says about the parent's record.
@@ -86,7 +82,7 @@ var errChildMoved = fmt.Errorf("%w: the subagent continued in the meantime", per
 func (e *Effects) updateParent(ctx context.Context, child perdure.SessionID) error {
 	ctx = context.WithoutCancel(ctx)
 	var r parentUpdate
-	err := e.cfg.Store.View(ctx, func(reader store.Reader) (err error) {
+	err := e.core.Store.View(ctx, func(reader store.Reader) (err error) {
 		r, err = e.readParentUpdate(reader, child)
 		return err
 	})
@@ -96,7 +92,7 @@ func (e *Effects) updateParent(ctx context.Context, child perdure.SessionID) err
 	if r.ended && r.fault == "" {
 		r.publish(e)
 	}
-	err = e.work.InTx(ctx, func(tx store.Tx) error {
+	err = e.core.Work.InTx(ctx, func(tx store.Tx) error {
 		now, err := e.readParentUpdate(tx.Reader(), child)
 		switch {
 		case err != nil:
@@ -116,8 +112,8 @@ func (e *Effects) updateParent(ctx context.Context, child perdure.SessionID) err
 	})
 	// Also if the answer of the commit was lost: the next attempt then finds nothing to do.
 	if !errors.Is(err, perdure.Lost) {
-		e.cfg.Wake(r.task.Session)
-		e.cfg.Wake(child) // it may be asked to repair its answer
+		e.core.Wake(r.task.Session)
+		e.core.Wake(child) // it may be asked to repair its answer
 	}
 	if err != nil {
 		return fmt.Errorf("tell the parent of %s: %w", child, err)
@@ -136,7 +132,7 @@ func (e *Effects) readParentUpdate(reader store.Reader, child perdure.SessionID)
 	if r.task, err = reader.Tasks().Get(r.handle.Key.Session, r.handle.Task); err != nil {
 		return r, err
 	}
-	if r.child, err = e.Fold(reader, child); err != nil {
+	if r.child, err = e.core.Fold(reader, child); err != nil {
 		return r, err
 	}
 	r.outcome, r.ended = r.child.ChildOutcome()
@@ -204,7 +200,7 @@ func (r *parentUpdate) publish(e *Effects) {
 	path := r.task.ArtifactDir() + "/result.json"
 	if err := e.writeFile(callOfTask(r.task), tool.FileWrite{Path: path,
 		Content: resultContent(r.result.Result).text}); err != nil {
-		e.cfg.Log.Warn("subagent result file not written", "task", r.task.ID, "error", err)
+		e.core.Log.Warn("subagent result file not written", "task", r.task.ID, "error", err)
 		return
 	}
 	r.path = path
@@ -222,7 +218,7 @@ func (e *Effects) updateParentQuestion(tx store.Tx, r parentUpdate) error {
 		return err
 	}
 	var more []perdure.Fact
-	message := perdure.TaskMessage{ID: NewID[perdure.TaskMessageID](), Task: r.task.ID, Direction: perdure.Outbound,
+	message := perdure.TaskMessage{ID: core.NewID[perdure.TaskMessageID](), Task: r.task.ID, Direction: perdure.Outbound,
 		Text: q.Prompt, CreatedAt: tx.Now()}
 	if q.Kind == "question" { // the model may answer it; an approval needs a person
 		more = append(more, e.messageNotice(r.task, message, string(q.ID)))
@@ -240,7 +236,7 @@ func (e *Effects) askChildAgain(tx store.Tx, r parentUpdate, fault string) error
 		return err
 	}
 	events := []perdure.Event{parentMessage(r.child.ID, "repair", fmt.Sprintf(textRepair, fault), false)}
-	stamp(events, tx.Now())
+	core.Stamp(events, tx.Now())
 	return tx.Journal().Append(r.child.ID, events)
 }
 
@@ -256,7 +252,7 @@ func (e *Effects) settleInParent(tx store.Tx, r parentUpdate) ([]perdure.Task, e
 	}
 	if u.State == perdure.TaskCanceled {
 		u.Summary = "Canceled by request."
-		if r.task.Lane == perdure.Foreground && r.task.CancelBy == actorRuntime {
+		if r.task.Lane == perdure.Foreground && r.task.CancelBy == core.ActorRuntime {
 			// The call has ended, and the model knows it: no turn starts for this.
 			u.Wake = perdure.WakeNotify
 		}
@@ -301,10 +297,10 @@ func (e *Effects) settleInParent(tx store.Tx, r parentUpdate) ([]perdure.Task, e
 // record only has to follow the subagent's journal. This happens even if it is in doubt whether the
 // record is ours, because updating the parent is not fenced by it.
 func (e *Effects) adoptSubagentTask(ctx context.Context, task perdure.Task) error {
-	err := e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+	err := e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		u := perdure.TaskUpdate{
 			Attempt: task.Attempt, IncrementAttempt: true,
-			Worker: e.cfg.Worker, Detail: fmt.Sprintf("re-attached (attempt %d)", task.Attempt+1),
+			Worker: e.core.Worker, Detail: fmt.Sprintf("re-attached (attempt %d)", task.Attempt+1),
 		}
 		change, err := e.updateTask(tx, task, u, perdure.TaskReattached{Attempt: task.Attempt + 1,
 			How: perdure.TakeOverReattach})
@@ -330,7 +326,7 @@ func (e *Effects) endsWithChild(task perdure.Task) bool {
 		return false
 	}
 	var stored perdure.Task
-	err := e.readBack(context.Background(), func(r store.Reader) (err error) {
+	err := e.core.ReadBack(context.Background(), func(r store.Reader) (err error) {
 		stored, err = r.Tasks().Get(task.Session, task.ID)
 		return err
 	})
@@ -340,7 +336,7 @@ func (e *Effects) endsWithChild(task perdure.Task) bool {
 // callEnded reports whether the call that waited for a subagent has its result.
 func (e *Effects) callEnded(ctx context.Context, task perdure.Task) bool {
 	var row perdure.Call
-	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+	err := e.core.Store.View(ctx, func(r store.Reader) (err error) {
 		row, err = r.Calls().Get(perdure.CallKey{Session: task.Session, Call: task.Call})
 		return err
 	})
@@ -351,7 +347,7 @@ func (e *Effects) callEnded(ctx context.Context, task perdure.Task) bool {
 func (e *Effects) answerChild(ctx context.Context, task perdure.Task,
 	m perdure.TaskMessage) (perdure.TaskMessageID, error) {
 	var waiting perdure.Task
-	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
+	err := e.core.Store.View(ctx, func(r store.Reader) error {
 		open, err := r.Tasks().List(store.TaskFilter{Session: task.Links.ChildSession,
 			States: []perdure.TaskState{perdure.TaskAwaitingInput}})
 		for _, t := range open {
@@ -376,7 +372,7 @@ func (e *Effects) answerChild(ctx context.Context, task perdure.Task,
 func (e *Effects) tellChild(ctx context.Context, id perdure.TaskID,
 	m perdure.TaskMessage) (perdure.TaskMessageID, error) {
 	var task perdure.Task
-	err := e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
+	err := e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
 		if task, err = tx.Tasks().Get("", id); err != nil {
 			return err
 		}
@@ -398,7 +394,7 @@ func (e *Effects) tellChild(ctx context.Context, id perdure.TaskID,
 			return err
 		}
 		events := []perdure.Event{parentMessage(task.Links.ChildSession, string(m.ID), m.PlainText(), true)}
-		stamp(events, tx.Now())
+		core.Stamp(events, tx.Now())
 		return tx.Journal().Append(task.Links.ChildSession, events)
 	})
 	if err != nil && e.wasSent(ctx, id, m.ID, err) {
@@ -407,17 +403,17 @@ func (e *Effects) tellChild(ctx context.Context, id perdure.TaskID,
 	if err != nil {
 		return "", fmt.Errorf("send to task %s: %w", id, err)
 	}
-	e.cfg.Wake(task.Links.ChildSession)
+	e.core.Wake(task.Links.ChildSession)
 	return m.ID, nil
 }
 
 // wasSent reads back whether a message is stored whose commit lost its answer. Otherwise the caller
 // would send it a second time.
 func (e *Effects) wasSent(ctx context.Context, task perdure.TaskID, id perdure.TaskMessageID, err error) (sent bool) {
-	if refusedWrite(err) || errors.Is(err, perdure.Lost) {
+	if core.RefusedWrite(err) || errors.Is(err, perdure.Lost) {
 		return false
 	}
-	err = e.readBack(ctx, func(r store.Reader) (err error) {
+	err = e.core.ReadBack(ctx, func(r store.Reader) (err error) {
 		sent, err = alreadySent(r, task, id)
 		return err
 	})
@@ -429,9 +425,9 @@ func (e *Effects) wasSent(ctx context.Context, task perdure.TaskID, id perdure.T
 // parent.
 func (e *Effects) UpdateParents(ctx context.Context) {
 	var tasks []perdure.Task
-	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+	err := e.core.Store.View(ctx, func(r store.Reader) (err error) {
 		tasks, err = r.Tasks().List(store.TaskFilter{
-			Worker: e.cfg.Worker,
+			Worker: e.core.Worker,
 			Kind:   perdure.KindSubagent, States: []perdure.TaskState{perdure.TaskRunning, perdure.TaskAwaitingInput},
 		})
 		return err
@@ -446,6 +442,6 @@ func (e *Effects) UpdateParents(ctx context.Context) {
 		}
 	}
 	if err != nil {
-		e.cfg.Log.Warn("parent updates left for the next pass", "error", err)
+		e.core.Log.Warn("parent updates left for the next pass", "error", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/internal/strictjson"
 	"github.com/perdure/perdure/store"
@@ -36,7 +37,7 @@ func (e *Effects) plan(ctx context.Context, s *perdure.Session, calls []perdure.
 func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure.ToolCall,
 	again bool) perdure.PlannedCall {
 	planned := perdure.PlannedCall{ID: call.ID, Name: call.Name}
-	t, known := e.lookup(s.Agent, hasDetachedWork(s), call.Name)
+	t, known := e.lookup(s.Agent, core.HasDetachedWork(s), call.Name)
 	if !known {
 		planned.Refusal = refusal(call.ID, perdure.ErrorRejected, "Tool definition not found: "+call.Name)
 		return planned
@@ -66,7 +67,7 @@ func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure
 		// the client would get a mark instead of the secret
 		return refusedBy(planned, secretargs.LostResult())
 	}
-	planned.Permissions, planned.ApprovalTimeout = j.permissions, e.cfg.ApprovalExpiry
+	planned.Permissions, planned.ApprovalTimeout = j.permissions, e.core.ApprovalExpiry
 	if planned.Refusal = e.refuse(s, t, call); planned.Refusal != nil {
 		return planned
 	}
@@ -97,7 +98,7 @@ func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure
 // rateLimited returns the result of a call that the outbound rate limit refuses; nil: the call is
 // allowed, or does not leave the deployment. An allowed call is counted.
 func (e *Effects) rateLimited(ctx context.Context, id perdure.SessionID, agent perdure.Agent, t tool.Tool) *tool.Result {
-	if e.cfg.Outbound == nil || agent.DryRun || !tool.IsOutgoing(t) || e.cfg.Outbound.CheckOrg(ctx, e.orgOf(ctx, id)) {
+	if e.core.Outbound == nil || agent.DryRun || !tool.IsOutgoing(t) || e.core.Outbound.CheckOrg(ctx, e.orgOf(ctx, id)) {
 		return nil
 	}
 	r := tool.Error(textRateLimited)
@@ -108,14 +109,14 @@ func (e *Effects) rateLimited(ctx context.Context, id perdure.SessionID, agent p
 // orgOf returns the organisation with which a session's calls are counted. If it cannot be read,
 // they are counted with the calls of the whole deployment.
 func (e *Effects) orgOf(ctx context.Context, id perdure.SessionID) string {
-	org := e.cfg.Org
-	err := e.cfg.Store.View(ctx, func(r store.Reader) error {
+	org := e.core.Org
+	err := e.core.Store.View(ctx, func(r store.Reader) error {
 		row, err := r.Sessions().Get(id)
-		org = cmp.Or(row.Org, e.cfg.Org)
+		org = cmp.Or(row.Org, e.core.Org)
 		return err
 	})
 	if err != nil {
-		return e.cfg.Org
+		return e.core.Org
 	}
 	return org
 }
@@ -207,8 +208,8 @@ func (e *Effects) prepare(ctx context.Context, s *perdure.Session, t tool.Tool,
 	}
 	key := perdure.CallKey{Session: s.ID, Call: call.ID}
 	ticket := tool.Call{Session: s.ID, ID: call.ID, Execution: 1, Tool: call.Tool, Key: key.IdempotencyKey()}
-	if err := e.guarded("prepare", func() error { return survivor.Prepare(ctx, ticket) }); err != nil {
-		e.cfg.Log.Error("start ticket not prepared", "call", key, "error", tool.Chain(err))
+	if err := e.core.Guarded("prepare", func() error { return survivor.Prepare(ctx, ticket) }); err != nil {
+		e.core.Log.Error("start ticket not prepared", "call", key, "error", tool.Chain(err))
 		return "", refusal(call.ID, perdure.ErrorInternal, perdure.GenericToolError)
 	}
 	return print, nil

@@ -27,7 +27,7 @@ func kindOf(t tool.Tool) perdure.TaskKind {
 // linkRemote records the id of a remote task on a task, fenced by the attempt. Lost: another
 // attempt owns the task.
 func (e *Effects) linkRemote(ctx context.Context, task perdure.Task, id string) error {
-	err := e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+	err := e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		now, err := owned(tx.Reader(), task)
 		if err != nil || now.Links.RemoteTask == id {
 			return err

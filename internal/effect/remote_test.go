@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -30,9 +31,9 @@ func TestExternalAgentIsNotBegunAgain(t *testing.T) {
 				return "ok", nil
 			}))
 			task := stored(t, e, id, "elsewhere")
-			err := e.cfg.Store.InTx(t.Context(), func(tx store.Tx) error {
+			err := e.core.Store.InTx(t.Context(), func(tx store.Tx) error {
 				left := perdure.Call{Key: task.LedgerKey(), Task: task.ID, Attempt: 1, Tool: task.Tool,
-					Args: []byte("{}"), Class: class, Token: newToken(), Worker: "worker_dead"}
+					Args: []byte("{}"), Class: class, Token: core.NewToken(), Worker: "worker_dead"}
 				_, _, err := tx.Calls().Claim(left, nil)
 				return err
 			})
@@ -44,7 +45,7 @@ func TestExternalAgentIsNotBegunAgain(t *testing.T) {
 			if err := e.takeOverTask(t.Context(), task); err != nil {
 				t.Fatal(err)
 			}
-			e.group.Wait()
+			e.core.Group.Wait()
 
 			now, err := e.storedTask(t.Context(), task)
 			var kind perdure.ErrorKind

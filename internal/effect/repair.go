@@ -6,16 +6,17 @@ import (
 	"errors"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 )
 
 // Repair looks up the results of calls that have none in the transcript, by session and call,
 // whatever turn made them. While the ledger cannot be read, it retries, and the model is not
 // called. The second result is false if the engine is stopping.
-func (e *Effects) Repair(ctx context.Context, s *perdure.Session, c perdure.RepairTranscript) (Outcome, bool) {
+func (e *Effects) Repair(ctx context.Context, s *perdure.Session, c perdure.RepairTranscript) (core.Outcome, bool) {
 	for n := 1; ; n++ {
 		var facts []perdure.Fact
-		err := e.cfg.Store.View(context.WithoutCancel(ctx), func(r store.Reader) error {
+		err := e.core.Store.View(context.WithoutCancel(ctx), func(r store.Reader) error {
 			facts = facts[:0]
 			for _, b := range c.Breaches {
 				fact, err := repairOf(r, s.ID, b)
@@ -31,11 +32,11 @@ func (e *Effects) Repair(ctx context.Context, s *perdure.Session, c perdure.Repa
 			for _, fact := range facts {
 				events = append(events, perdure.Event{Session: s.ID, Actor: "runtime", Turn: c.Turn, Fact: fact})
 			}
-			return Outcome{Events: events}, true
+			return core.Outcome{Events: events}, true
 		}
-		e.cfg.Log.Warn("transcript not repaired", "session", s.ID, "turn", c.Turn, "error", err)
-		if !wait(ctx, perdure.RetryDelay(min(n, 5), 0, string(c.Turn))/10) {
-			return Outcome{}, false
+		e.core.Log.Warn("transcript not repaired", "session", s.ID, "turn", c.Turn, "error", err)
+		if !core.Wait(ctx, perdure.RetryDelay(min(n, 5), 0, string(c.Turn))/10) {
+			return core.Outcome{}, false
 		}
 	}
 }

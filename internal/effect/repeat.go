@@ -40,7 +40,7 @@ func (e *Effects) findUnresolved(r store.Reader, of repeat) (found perdure.Call,
 	if err != nil {
 		return found, false, err
 	}
-	live := e.workerAlive(r)
+	live := e.core.WorkerAlive(r)
 	for _, row := range rows {
 		if row.Key == of.key {
 			continue
@@ -132,7 +132,7 @@ func (e *Effects) withholdPlanned(ctx context.Context, s *perdure.Session, plann
 		despite: planned.RepeatOf}
 	var by perdure.Call
 	found := false
-	err = e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+	err = e.core.Store.View(ctx, func(r store.Reader) (err error) {
 		by, found, err = e.findUnresolved(r, of)
 		return err
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -42,7 +43,7 @@ func (e *Effects) ResolveCall(ctx context.Context, key perdure.CallKey, w Resolu
 		return fmt.Errorf("resolve %s: %w: the turn has continued without this call; resolve it as did_not_happen, "+
 			"and ask the agent to call the tool again", key, perdure.Invalid)
 	}
-	err := e.cfg.Store.InTx(ctx, func(tx store.Tx) error {
+	err := e.core.Store.InTx(ctx, func(tx store.Tx) error {
 		row, err := tx.Calls().Get(key)
 		if err != nil {
 			return err
@@ -61,13 +62,13 @@ func (e *Effects) ResolveCall(ctx context.Context, key perdure.CallKey, w Resolu
 				By: w.By, Note: w.Note, Message: resolvedNotice(row, w),
 			}}
 		events := []perdure.Event{event}
-		stamp(events, tx.Now())
+		core.Stamp(events, tx.Now())
 		if err := tx.Journal().Append(key.Session, events); err != nil {
 			return err
 		}
 		return tx.Calls().Resolve(row, w.By)
 	})
-	e.cfg.Wake(key.Session)
+	e.core.Wake(key.Session)
 	if err != nil {
 		return fmt.Errorf("resolve %s: %w", key, err)
 	}
@@ -84,7 +85,7 @@ func resolvedNotice(row perdure.Call, w Resolution) perdure.Message {
 		text += "\n- result: " + perdure.Summarise(w.Result)
 	}
 	return perdure.Message{
-		ID: NewMessageID(), Role: perdure.RoleNotification, Parts: []perdure.Part{{Type: perdure.PartText, Text: text}},
+		ID: core.NewMessageID(), Role: perdure.RoleNotification, Parts: []perdure.Part{{Type: perdure.PartText, Text: text}},
 	}
 }
 
@@ -93,7 +94,7 @@ func resolvedNotice(row perdure.Call, w Resolution) perdure.Message {
 // outcome is not unknown.
 func (e *Effects) ResolveTask(ctx context.Context, id perdure.TaskID, w Resolution) error {
 	var task perdure.Task
-	err := e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+	err := e.core.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		var err error
 		if task, err = tx.Tasks().Get("", id); err != nil {
 			return err
@@ -114,7 +115,7 @@ func (e *Effects) ResolveTask(ctx context.Context, id perdure.TaskID, w Resoluti
 		return tx.Calls().Resolve(row, w.By)
 	})
 	if task.Session != "" {
-		e.cfg.Wake(task.Session)
+		e.core.Wake(task.Session)
 	}
 	if err != nil {
 		return fmt.Errorf("resolve task %s: %w", id, err)
@@ -149,13 +150,13 @@ func (e *Effects) rewriteResult(task perdure.Task, w Resolution) {
 		body = prettyJSON(map[string]string{"status": "failed", "error": textDidNotHappen})
 	}
 	if err := e.writeFile(callOfTask(task), tool.FileWrite{Path: task.ResultPath, Content: body}); err != nil {
-		e.cfg.Log.Warn("result file not rewritten", "task", task.ID, "error", err)
+		e.core.Log.Warn("result file not rewritten", "task", task.ID, "error", err)
 	}
 }
 
 // DrainReady returns the ended tasks of a session whose delivery is manual, each task once.
 func (e *Effects) DrainReady(ctx context.Context, id perdure.SessionID) (ready []perdure.Task, err error) {
-	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+	err = e.core.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		ready = nil
 		outbox, err := tx.Tasks().Deliveries(id)
 		if err != nil {
@@ -171,7 +172,7 @@ func (e *Effects) DrainReady(ctx context.Context, id perdure.SessionID) (ready [
 			}
 			task.Delivered = perdure.DeliveredDrained
 			events := []perdure.Event{taskEvent(task, perdure.TaskUpdated{Task: task, Changed: []string{"delivered"}})}
-			stamp(events, tx.Now())
+			core.Stamp(events, tx.Now())
 			if err := tx.Journal().Append(id, events); err != nil {
 				return err
 			}
@@ -198,7 +199,7 @@ func (e *Effects) SetDelivery(ctx context.Context, id perdure.TaskID, d perdure.
 	if !d.Valid() || !w.Valid() {
 		return task, fmt.Errorf("set delivery of %s: %w: delivery %q, wake %q", id, perdure.Invalid, d, w)
 	}
-	err = e.cfg.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+	err = e.core.Store.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		if task, err = tx.Tasks().Get("", id); err != nil {
 			return err
 		}

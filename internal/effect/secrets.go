@@ -115,7 +115,7 @@ func (e *Effects) redactUnknownCall(key perdure.CallKey, call perdure.ToolCall, 
 
 // hasSecretArgs reports whether any tool has secret arguments.
 func (e *Effects) hasSecretArgs() bool {
-	return slices.ContainsFunc(e.cfg.Tools.Names(), func(name string) bool {
+	return slices.ContainsFunc(e.core.Tools.Names(), func(name string) bool {
 		t, ok := e.tool(name)
 		return ok && secretargs.HasSecrets(t.Spec().Parameters)
 	})
@@ -175,14 +175,14 @@ func (e *Effects) grantedSecrets(ctx context.Context, t tool.Tool, recorded json
 	}
 	call.Args = recorded
 	var wanted []perdure.Permission
-	if e.guarded("permissions", func() error { wanted = guarded.Permissions(call); return nil }) != nil {
+	if e.core.Guarded("permissions", func() error { wanted = guarded.Permissions(call); return nil }) != nil {
 		return nil
 	}
 	for _, p := range wanted {
 		if p.Kind != tool.ReadSecret {
 			continue
 		}
-		decision, _, err := e.gate().Decide(ctx, call, p)
+		decision, _, err := e.core.Gate().Decide(ctx, call, p)
 		if err == nil && (decision == perdure.Allow || decision != perdure.Deny && e.approved(ctx, call, p)) {
 			granted = append(granted, p)
 		}
@@ -193,7 +193,7 @@ func (e *Effects) grantedSecrets(ctx context.Context, t tool.Tool, recorded json
 // approved reports whether a person approved a permission of a call.
 func (e *Effects) approved(ctx context.Context, call tool.Call, p perdure.Permission) bool {
 	var found []perdure.Approval
-	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+	err := e.core.Store.View(ctx, func(r store.Reader) (err error) {
 		found, err = r.Approvals().List(store.ApprovalFilter{Session: call.Session, Call: call.ID,
 			State: perdure.ApprovalApproved})
 		return err

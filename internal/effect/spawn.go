@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
 
 // spawnRequest is a background run as it was requested.
 type spawnRequest struct {
-	owner *owner
+	owner *core.Owner
 	at    time.Time    // time of the message that requests it; the ids derive from it
 	task  perdure.Task // without the fields that only the store knows
 
@@ -46,7 +47,7 @@ func (e *Effects) spawn(ctx context.Context, o spawnRequest) (tool.SpawnResult, 
 var errOwnTask = fmt.Errorf("%w: the call is the task with these ids", perdure.Conflict)
 
 func (e *Effects) spawnAs(ctx context.Context, o spawnRequest) (tool.SpawnResult, error) {
-	row, err := e.sessionRow(ctx, o.owner.session)
+	row, err := e.core.SessionRow(ctx, o.owner.Session)
 	if err != nil {
 		return tool.SpawnResult{}, fmt.Errorf("spawn %s: %w", o.task.Tool, err)
 	}
@@ -57,7 +58,7 @@ func (e *Effects) spawnAs(ctx context.Context, o spawnRequest) (tool.SpawnResult
 	var claimed perdure.Call
 	var spawned tool.SpawnResult
 	e.starting.add(task.ID)
-	err = e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+	err = e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		var err error
 		spawned, claimed, err = e.spawnIn(tx, o, task)
 		return err
@@ -67,13 +68,13 @@ func (e *Effects) spawnAs(ctx context.Context, o spawnRequest) (tool.SpawnResult
 		e.runTask(claimedTask{task: spawned.Task, row: claimed, owner: o.owner}, freshTask)
 	} else {
 		e.starting.drop(task.ID)
-		e.cfg.SlotFreed() // a slot may have become free before the run was queued
+		e.core.SlotFreed() // a slot may have become free before the run was queued
 	}
-	e.cfg.Wake(o.owner.session)
+	e.core.Wake(o.owner.Session)
 	// The task may be stored, queued or waiting for an approval.
-	if err != nil && !started && !refusedWrite(err) && !errors.Is(err, perdure.Limit) {
+	if err != nil && !started && !core.RefusedWrite(err) && !errors.Is(err, perdure.Limit) {
 		var stored perdure.Task
-		found := e.readBack(ctx, func(r store.Reader) (err error) {
+		found := e.core.ReadBack(ctx, func(r store.Reader) (err error) {
 			stored, err = r.Tasks().Get(task.Session, task.ID)
 			return err
 		})
@@ -84,16 +85,16 @@ func (e *Effects) spawnAs(ctx context.Context, o spawnRequest) (tool.SpawnResult
 	if err != nil && !started {
 		return tool.SpawnResult{}, fmt.Errorf("spawn %s: %w", o.task.Tool, err)
 	}
-	e.evict(ctx, o.owner.session)
+	e.evict(ctx, o.owner.Session)
 	return spawned, nil
 }
 
 // evict cancels the oldest live background tasks of a session that has more than the limit, if that
 // is the overflow policy. The newest task is never evicted.
 func (e *Effects) evict(ctx context.Context, session perdure.SessionID) {
-	for e.cfg.Overflow == perdure.OverflowEvict && e.cfg.EvictCap > 0 {
+	for e.core.Overflow == perdure.OverflowEvict && e.core.EvictCap > 0 {
 		var live []perdure.Task
-		err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+		err := e.core.Store.View(ctx, func(r store.Reader) (err error) {
 			live, err = r.Tasks().List(store.TaskFilter{Session: session, States: []perdure.TaskState{
 				perdure.TaskQueued, perdure.TaskRunning, perdure.TaskAwaitingInput,
 			}})
@@ -103,14 +104,14 @@ func (e *Effects) evict(ctx context.Context, session perdure.SessionID) {
 			// already being canceled, or of another kind
 			return t.CancelRequested() || t.Kind != perdure.KindBackgroundTool && t.Kind != perdure.KindExternalAgent
 		})
-		if err != nil || e.cfg.Overflow.Excess(e.slotCaps(), len(live)) == 0 {
+		if err != nil || e.core.Overflow.Excess(e.slotCaps(), len(live)) == 0 {
 			return // if it could not be read, the next start counts again
 		}
 		oldest := live[0]
-		e.cfg.Log.Warn("background task evicted", "task", oldest.ID, "tool", oldest.Tool, "session", session,
-			"cap", e.cfg.EvictCap)
+		e.core.Log.Warn("background task evicted", "task", oldest.ID, "tool", oldest.Tool, "session", session,
+			"cap", e.core.EvictCap)
 		if _, err := e.CancelTask(ctx, oldest.ID, CancelIntent{By: "system", Why: "evicted"}); err != nil {
-			e.cfg.Log.Error("background task not evicted", "task", oldest.ID, "error", err)
+			e.core.Log.Error("background task not evicted", "task", oldest.ID, "error", err)
 			return
 		}
 	}
@@ -122,31 +123,11 @@ func (e *Effects) ownsClaim(ctx context.Context, claimed perdure.Call) bool {
 		return false
 	}
 	var row perdure.Call
-	err := e.readBack(ctx, func(r store.Reader) (err error) {
+	err := e.core.ReadBack(ctx, func(r store.Reader) (err error) {
 		row, err = r.Calls().Get(claimed.Key)
 		return err
 	})
 	return err == nil && row.Token == claimed.Token
-}
-
-// readBack reads until the store answers. A caller that does not know whether its commit is stored
-// can neither continue nor give up. It stops trying when the engine stops; the next start then
-// finds out.
-func (e *Effects) readBack(ctx context.Context, read func(store.Reader) error) error {
-	for attempt := 1; ; attempt++ {
-		err := e.cfg.Store.View(context.WithoutCancel(ctx), read)
-		if err == nil || errors.Is(err, perdure.NotFound) || store.Broken(err) {
-			return err
-		}
-		if e.cfg.Stopping() {
-			return err
-		}
-		select {
-		case <-time.After(perdure.RetryDelay(min(attempt, 3), 0, "read back") / 20):
-		case <-e.cfg.Runner.Done():
-			return err
-		}
-	}
 }
 
 // withIDs returns the task with its derived ids.
@@ -159,7 +140,7 @@ func (o spawnRequest) withIDs(secret perdure.Secret) perdure.Task {
 	t.ID = perdure.DeriveID[perdure.TaskID](secret, o.at, parts...)
 	t.Run = perdure.DeriveID[perdure.RunID](secret, o.at, parts...)
 	if o.owner != nil {
-		t.Trace = o.owner.trace
+		t.Trace = o.owner.Trace
 	}
 	return t
 }
@@ -195,12 +176,12 @@ func (e *Effects) spawnIn(tx store.Tx, o spawnRequest, task perdure.Task) (tool.
 	task.CreatedAt, task.UpdatedAt = tx.Now(), tx.Now()
 	var claimed perdure.Call
 	if free {
-		task.State, task.StateDetail, task.Worker, task.Executions = perdure.TaskRunning, "Starting", e.cfg.Worker, 1
+		task.State, task.StateDetail, task.Worker, task.Executions = perdure.TaskRunning, "Starting", e.core.Worker, 1
 		task.StartedAt, task.HeartbeatAt = task.CreatedAt, task.CreatedAt
 		task.DeadlineAt = task.CreatedAt.Add(e.deadlineOf(task))
 	}
 	events := []perdure.Event{taskEvent(task, perdure.TaskCreated{Task: task})}
-	stamp(events, tx.Now())
+	core.Stamp(events, tx.Now())
 	if err := tx.Journal().Append(task.Session, events); err != nil {
 		return tool.SpawnResult{}, claimed, err
 	}
@@ -233,7 +214,7 @@ func (e *Effects) awaitApproval(tx store.Tx, task perdure.Task, permissions []pe
 	approval.ID = perdure.DeriveID[perdure.ApprovalID](session.Secret, task.CreatedAt, string(task.ID))
 	events := []perdure.Event{taskEvent(task, perdure.TaskCreated{Task: task}),
 		taskEvent(task, perdure.ApprovalRequested{Approval: approval})}
-	stamp(events, tx.Now())
+	core.Stamp(events, tx.Now())
 	if err := tx.Journal().Append(task.Session, events); err != nil {
 		return tool.SpawnResult{}, err
 	}
@@ -248,7 +229,7 @@ func (e *Effects) awaitApproval(tx store.Tx, task perdure.Task, permissions []pe
 // in the queue for the next start.
 func (e *Effects) canStart(tx store.Reader, session perdure.SessionID) (free bool, position int, err error) {
 	free, position, err = e.slotFor(tx, session)
-	if free && !e.cfg.EngineRunning() {
+	if free && !e.core.EngineRunning() {
 		return false, 1, err
 	}
 	return free, position, err
@@ -271,18 +252,18 @@ func (e *Effects) slotFor(tx store.Reader, session perdure.SessionID) (free bool
 		return false, 0, err
 	}
 	ofSession, ofProcess := 0, 0
-	if e.cfg.SlotsPerSession > 0 || e.cfg.SlotsPerProcess > 0 { // counting takes time if there are many
-		ofSession, ofProcess = e.cfg.Runner.SlotsInUse(session)
+	if e.core.SlotsPerSession > 0 || e.core.SlotsPerProcess > 0 { // counting takes time if there are many
+		ofSession, ofProcess = e.core.Runner.SlotsInUse(session)
 	}
 	use := perdure.SlotUsage{PerSession: max(running, ofSession), PerProcess: ofProcess, Queued: queued}
-	return e.cfg.Overflow.Admit(e.slotCaps(), use)
+	return e.core.Overflow.Admit(e.slotCaps(), use)
 }
 
 // slotCaps returns the limits for the background runs of this worker.
 func (e *Effects) slotCaps() perdure.SlotCaps {
 	return perdure.SlotCaps{
-		PerSession: e.cfg.SlotsPerSession, PerProcess: e.cfg.SlotsPerProcess, Detached: e.cfg.MaxDetached,
-		Queued: e.cfg.QueueLength, Live: e.cfg.EvictCap,
+		PerSession: e.core.SlotsPerSession, PerProcess: e.core.SlotsPerProcess, Detached: e.core.MaxDetached,
+		Queued: e.core.QueueLength, Live: e.core.EvictCap,
 	}
 }
 
@@ -304,9 +285,9 @@ func (e *Effects) claimTask(tx store.Tx, task perdure.Task) (perdure.Call, error
 	next := perdure.Call{
 		Key: task.LedgerKey(), Turn: task.Turn, Task: task.ID, Attempt: task.Attempt,
 		Tool: task.Tool, Args: task.Spec.Arguments,
-		Fingerprint: fingerprint, Class: task.Class, Token: newToken(), Worker: e.cfg.Worker,
+		Fingerprint: fingerprint, Class: task.Class, Token: core.NewToken(), Worker: e.core.Worker,
 	}
-	outcome, row, err := tx.Calls().Claim(next, e.workerAlive(tx.Reader()))
+	outcome, row, err := tx.Calls().Claim(next, e.core.WorkerAlive(tx.Reader()))
 	if err != nil || outcome == perdure.Claimed {
 		return row, err
 	}
@@ -320,19 +301,6 @@ func (e *Effects) claimTask(tx store.Tx, task perdure.Task) (perdure.Call, error
 		return row, tx.Calls().TakeOver(old, row)
 	}
 	return row, fmt.Errorf("claim the run of task %s: %w: %s", task.ID, perdure.Conflict, outcome)
-}
-
-// callTime returns the journaled time of the message that holds a call, which is the same on every
-// replay.
-func callTime(s *perdure.Session, id perdure.CallID) time.Time {
-	for _, m := range slices.Backward(s.Transcript) {
-		for _, call := range m.Calls() {
-			if call.ID == id {
-				return m.At
-			}
-		}
-	}
-	return s.CreatedAt
 }
 
 // stallOf returns how long a tool may be silent before it counts as stalled; 0: for ever.
@@ -372,14 +340,14 @@ func (s *step) claimRouted(c perdure.ClaimCall) error {
 		Key: perdure.CallKey{Session: s.d.ID, Call: c.Call.ID}, Turn: c.Turn, Tool: c.Call.Name, Args: c.Call.Args,
 		Fingerprint: c.Call.Fingerprint, Class: c.Call.Class,
 	}
-	owner := ownerOf(s.session)
+	owner := core.OwnerOf(s.session)
 	task := s.e.taskOfCall(callTask{
-		owner: owner, row: row, at: callTime(s.session, c.Call.ID), secret: s.row.Secret,
+		owner: owner, row: row, at: core.CallTime(s.session, c.Call.ID), secret: s.row.Secret,
 		name: c.Call.DisplayName, origin: perdure.OriginRouted,
 	})
 	task.State, task.CreatedAt, task.UpdatedAt, task.DetachedAt = perdure.TaskQueued, s.now, s.now, s.now
 	if free {
-		task.State, task.StateDetail, task.Worker, task.Executions = perdure.TaskRunning, "Starting", s.e.cfg.Worker, 1
+		task.State, task.StateDetail, task.Worker, task.Executions = perdure.TaskRunning, "Starting", s.e.core.Worker, 1
 		task.StartedAt, task.HeartbeatAt, task.DeadlineAt = s.now, s.now, s.now.Add(s.e.deadlineOf(task))
 	}
 	left := perdure.ToolDetached{CallID: c.Call.ID, TaskID: task.ID, Reason: perdure.DetachedByPolicy}
@@ -403,7 +371,7 @@ func (s *step) claimRouted(c perdure.ClaimCall) error {
 		s.e.starting.add(task.ID)
 	}
 	s.routed = append(s.routed, claimed)
-	s.e.cfg.Log.Debug("call routed to the background", "call", row.Key, "task", task.ID, "position", position)
+	s.e.core.Log.Debug("call routed to the background", "call", row.Key, "task", task.ID, "position", position)
 	return nil
 }
 
@@ -427,7 +395,7 @@ func (e *Effects) startRouted(ctx context.Context, s *step, failed *error) {
 	for _, c := range s.routed {
 		switch {
 		case c.row.Token == "":
-			e.cfg.SlotFreed() // a slot may have become free before it was queued
+			e.core.SlotFreed() // a slot may have become free before it was queued
 		case *failed == nil || e.ownsClaim(ctx, c.row):
 			e.runTask(c, freshTask)
 		default:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/store"
@@ -41,29 +42,29 @@ type childSpec struct {
 // Start creates a subagent. Handle, child session and the parent's task are one commit, so none
 // exists without the others. A call that runs again finds what it created before.
 func (p *agentPort) Start(ctx context.Context, o tool.SubagentRequest) (task perdure.Task, err error) {
-	known := p.e.knownSecrets(p.owner.session)
+	known := p.e.knownSecrets(p.owner.Session)
 	o.Name, o.Prompt = secretargs.MaskKnown(known, o.Name), secretargs.MaskKnown(known, o.Prompt)
 	o.Schema, _ = secretargs.MaskKnownJSON(known, o.Schema)
 	agent, err := p.childAgent(o)
 	if err != nil {
 		return task, err
 	}
-	row, err := p.e.sessionRow(ctx, p.owner.session)
+	row, err := p.e.core.SessionRow(ctx, p.owner.Session)
 	if err != nil {
 		return task, fmt.Errorf("start subagent: %w", err)
 	}
 	b := p.childSpec(o, agent, row.Secret)
 	b.trace = telemetry.TraceParent(ctx)
-	err = p.e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
+	err = p.e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
 		task, err = p.createChild(tx, b)
 		return err
 	})
 	var refused *tool.Denied
-	if err != nil && !refusedWrite(err) && !errors.As(err, &refused) { // the answer of the commit may be lost
-		found := p.e.readBack(ctx, func(r store.Reader) (err error) {
+	if err != nil && !core.RefusedWrite(err) && !errors.As(err, &refused) { // the answer of the commit may be lost
+		found := p.e.core.ReadBack(ctx, func(r store.Reader) (err error) {
 			handle, err := r.Spawns().Get(b.spawn.Key)
 			if err == nil {
-				task, err = r.Tasks().Get(p.owner.session, handle.Task)
+				task, err = r.Tasks().Get(p.owner.Session, handle.Task)
 			}
 			return err
 		})
@@ -74,15 +75,15 @@ func (p *agentPort) Start(ctx context.Context, o tool.SubagentRequest) (task per
 	if err != nil {
 		return task, fmt.Errorf("start subagent: %w", err)
 	}
-	p.e.cfg.Wake(task.Links.ChildSession)
+	p.e.core.Wake(task.Links.ChildSession)
 	return task, nil
 }
 
 // childAgent returns the agent of the subagent. It has no permission that its parent does not have.
 func (p *agentPort) childAgent(o tool.SubagentRequest) (perdure.Agent, error) {
-	wanted := p.owner.agent
+	wanted := p.owner.Agent
 	if o.Agent != "" {
-		named, ok := p.e.cfg.Agents[o.Agent]
+		named, ok := p.e.core.Agents[o.Agent]
 		if !ok {
 			return wanted, &tool.Denied{Result: tool.Failf("There is no agent %q.", o.Agent)}
 		}
@@ -93,25 +94,25 @@ func (p *agentPort) childAgent(o tool.SubagentRequest) (perdure.Agent, error) {
 			return wanted, &tool.Denied{Result: tool.Failf("result_schema is not a valid JSON Schema: %s", fault)}
 		}
 	}
-	parent := p.owner.agent
+	parent := p.owner.Agent
 	if parent.Tools == nil && wanted.Tools != nil { // tools that must be chosen are not in the default set
-		parent.Tools = p.e.cfg.Tools.Defaults()
+		parent.Tools = p.e.core.Tools.Defaults()
 	}
 	agent := parent.Child(wanted)
 	agent.Title = o.Name
-	agent.Metadata = p.owner.agent.Metadata // of the host, for example its workspace
+	agent.Metadata = p.owner.Agent.Metadata // of the host, for example its workspace
 	return agent, nil
 }
 
 // childSpec fills in the derived ids, which are the same on every replay.
 func (p *agentPort) childSpec(o tool.SubagentRequest, agent perdure.Agent, secret perdure.Secret) childSpec {
-	key := perdure.CallKey{Session: p.owner.session, Call: p.call}
+	key := perdure.CallKey{Session: p.owner.Session, Call: p.call}
 	task := spawnRequest{owner: p.owner, at: p.at, task: perdure.Task{
-		Session: p.owner.session, RootSession: p.owner.root(), Kind: perdure.KindSubagent, Turn: p.turn,
+		Session: p.owner.Session, RootSession: p.owner.Root(), Kind: perdure.KindSubagent, Turn: p.turn,
 		Call: p.call, Origin: perdure.OriginSubagent,
 		DisplayName: o.Name, Class: perdure.Idempotent, Lane: perdure.Foreground,
 		State: perdure.TaskRunning, StateDetail: "Starting",
-		Attempt: 1, Executions: 1, Worker: p.e.cfg.Worker, Delivery: perdure.ToLoop,
+		Attempt: 1, Executions: 1, Worker: p.e.core.Worker, Delivery: perdure.ToLoop,
 		Wake: perdure.WakeContinue, Delivered: perdure.NotDelivered,
 	}}.withIDs(secret)
 	if o.Background {
@@ -121,8 +122,8 @@ func (p *agentPort) childSpec(o tool.SubagentRequest, agent perdure.Agent, secre
 		child: perdure.DeriveID[perdure.SessionID](secret, p.at, string(key.Session), string(key.Call))}
 	b.task.Links.ChildSession = b.child
 	b.spawn = store.Spawn{
-		Key: key, Root: p.owner.root(), Depth: p.owner.depth() + 1, Task: task.ID, Name: o.Name, Prompt: o.Prompt,
-		Schema: o.Schema, Token: newToken(),
+		Key: key, Root: p.owner.Root(), Depth: p.owner.Depth() + 1, Task: task.ID, Name: o.Name, Prompt: o.Prompt,
+		Schema: o.Schema, Token: core.NewToken(),
 	}
 	return b
 }
@@ -130,7 +131,7 @@ func (p *agentPort) childSpec(o tool.SubagentRequest, agent perdure.Agent, secre
 // createChild is the commit of Start.
 func (p *agentPort) createChild(tx store.Tx, b childSpec) (perdure.Task, error) {
 	row, err := tx.Calls().Get(b.spawn.Key)
-	if err != nil || row.State != perdure.CallRunning || row.Worker != p.e.cfg.Worker {
+	if err != nil || row.State != perdure.CallRunning || row.Worker != p.e.core.Worker {
 		return b.task, errors.Join(perdure.Lost, err) // the call was settled, or another worker owns it
 	}
 	if row.Task != "" { // the call is a task already: it was routed, or it left its turn before this commit
@@ -175,10 +176,10 @@ func (p *agentPort) checkWanted(tx store.Tx, b childSpec) error {
 	case err != nil && !errors.Is(err, perdure.NotFound):
 		return err
 	}
-	if p.owner.lineage == nil {
+	if p.owner.Lineage == nil {
 		return nil
 	}
-	session, err := p.e.Fold(tx.Reader(), p.owner.session)
+	session, err := p.e.core.Fold(tx.Reader(), p.owner.Session)
 	if err == nil && session.Stopped != nil {
 		return late
 	}
@@ -191,9 +192,9 @@ func (p *agentPort) admit(tx store.Tx, b childSpec) error {
 		return &tool.Denied{Result: tool.Failf("No subagent was started: %s is limited to %d, and it is %d.", what,
 			limit, now)}
 	}
-	cfg := p.e.cfg
+	cfg := p.e.core
 	if b.spawn.Depth > cfg.SubagentDepth {
-		return refuse("the depth of subagents", cfg.SubagentDepth, p.owner.depth())
+		return refuse("the depth of subagents", cfg.SubagentDepth, p.owner.Depth())
 	}
 	count, err := tx.Spawns().Count(b.spawn.Root)
 	switch {
@@ -223,7 +224,7 @@ func (p *agentPort) recordParentTask(tx store.Tx, b childSpec) (perdure.Task, er
 	now := tx.Now()
 	b.task.CreatedAt, b.task.UpdatedAt, b.task.StartedAt, b.task.HeartbeatAt = now, now, now, now
 	events := []perdure.Event{taskEvent(b.task, perdure.TaskCreated{Task: b.task})}
-	stamp(events, now)
+	core.Stamp(events, now)
 	if err := tx.Journal().Append(b.task.Session, events); err != nil {
 		return b.task, err
 	}
@@ -232,17 +233,17 @@ func (p *agentPort) recordParentTask(tx store.Tx, b childSpec) (perdure.Task, er
 }
 
 // createSession adds the subagent's session with its first message.
-func (b childSpec) createSession(tx store.Tx, parent *owner) error {
+func (b childSpec) createSession(tx store.Tx, parent *core.Owner) error {
 	if _, err := tx.Sessions().Get(b.child); !errors.Is(err, perdure.NotFound) {
 		return err // it exists
 	}
-	of, err := tx.Sessions().Get(parent.session)
+	of, err := tx.Sessions().Get(parent.Session)
 	if err != nil {
 		return err
 	}
 	now := tx.Now()
 	row := store.Session{
-		ID: b.child, Parent: parent.session, Root: parent.root(), Org: of.Org, User: of.User, Title: b.agent.Title,
+		ID: b.child, Parent: parent.Session, Root: parent.Root(), Org: of.Org, User: of.User, Title: b.agent.Title,
 		Labels: b.agent.Labels, Status: perdure.SessionStarted, CreatedAt: now, UpdatedAt: now,
 	}
 	rand.Read(row.Secret[:]) // never fails
@@ -255,13 +256,13 @@ func (b childSpec) createSession(tx store.Tx, parent *owner) error {
 	}
 	events := []perdure.Event{
 		{Session: b.child, Actor: "runtime", Fact: perdure.SessionCreated{Agent: b.agent, Lineage: &perdure.Lineage{
-			Parent: parent.session, Root: parent.root(), Call: b.spawn.Key.Call, Task: b.task.ID, Depth: b.spawn.Depth,
-			BudgetAgents: parent.agent.BudgetAgents(parent.lineage),
+			Parent: parent.Session, Root: parent.Root(), Call: b.spawn.Key.Call, Task: b.task.ID, Depth: b.spawn.Depth,
+			BudgetAgents: parent.Agent.BudgetAgents(parent.Lineage),
 		}}},
 		parentMessage(b.child, string(b.spawn.Key.Call), text, !b.clean),
 	}
 	events[1].At, events[1].Trace = now, b.trace
-	stamp(events, now)
+	core.Stamp(events, now)
 	return tx.Journal().Append(b.child, events)
 }
 
@@ -270,7 +271,7 @@ func (b childSpec) createSession(tx store.Tx, parent *owner) error {
 func parentMessage(child perdure.SessionID, key, text string, untrusted bool) perdure.Event {
 	message := perdure.Text(text)
 	message.Parts[0].Untrusted = untrusted
-	message.ID = NewMessageID()
+	message.ID = core.NewMessageID()
 	return perdure.Event{Session: child, Actor: "parent",
 		Fact: perdure.MessageReceived{Message: message, Mode: perdure.ModeSteer, Source: "parent",
 			Key: "parent:" + key}}
@@ -299,28 +300,28 @@ func (p *agentPort) Await(ctx context.Context, id perdure.TaskID) (task perdure.
 // await waits once. While a person considers a question of the subagent, the clocks of the call are
 // paused.
 func (p *agentPort) await(ctx context.Context, id perdure.TaskID) (task perdure.Task, result []byte, err error) {
-	_, err = p.e.waitTasks(ctx, []perdure.SessionID{p.owner.session},
+	_, err = p.e.waitTasks(ctx, []perdure.SessionID{p.owner.Session},
 		func(ctx context.Context) ([]perdure.Task, bool, error) {
 			now, err := p.tasks.Task(ctx, string(id))
 			if err != nil {
 				return nil, false, err
 			}
 			task = now
-			if p.e.cfg.Runner.Yield(p.workID(task)) {
-				p.e.cfg.SlotFreed()
+			if p.e.core.Runner.Yield(p.workID(task)) {
+				p.e.core.SlotFreed()
 			}
 			if task.AwaitsInput() {
-				p.e.cfg.Runner.Pause(p.workID(task))
+				p.e.core.Runner.Pause(p.workID(task))
 			} else {
-				p.e.cfg.Runner.Resume(p.workID(task))
+				p.e.core.Runner.Resume(p.workID(task))
 			}
 			return nil, task.State.Terminal(), nil
 		})
 	if err != nil || !task.State.Terminal() {
 		return task, nil, err
 	}
-	err = p.e.cfg.Store.View(context.WithoutCancel(ctx), func(r store.Reader) error {
-		handle, err := r.Spawns().Get(perdure.CallKey{Session: p.owner.session, Call: p.call})
+	err = p.e.core.Store.View(context.WithoutCancel(ctx), func(r store.Reader) error {
+		handle, err := r.Spawns().Get(perdure.CallKey{Session: p.owner.Session, Call: p.call})
 		result = handle.Result
 		return err
 	})
@@ -333,7 +334,7 @@ func (p *agentPort) workID(task perdure.Task) string {
 	if task.Origin == perdure.OriginRouted {
 		return string(task.ID)
 	}
-	return perdure.CallKey{Session: p.owner.session, Call: p.call}.String()
+	return perdure.CallKey{Session: p.owner.Session, Call: p.call}.String()
 }
 
 // abandonChild cancels a subagent whose call ended first, because its turn was interrupted or its
@@ -344,24 +345,24 @@ func (p *agentPort) abandonChild(ctx context.Context) {
 	if cause == "" || cause == perdure.CauseShutdown || cause == perdure.CauseSuperseded {
 		return
 	}
-	p.e.abandon(ctx, perdure.CallKey{Session: p.owner.session, Call: p.call}, string(cause))
+	p.e.abandon(ctx, perdure.CallKey{Session: p.owner.Session, Call: p.call}, string(cause))
 }
 
 // Tell sends a message to the parent: an outbound message of the parent's task.
 func (p *agentPort) SendToParent(ctx context.Context, text string) error {
-	from := p.owner.lineage
+	from := p.owner.Lineage
 	if from == nil {
 		return fmt.Errorf("tell the parent: %w: the session is not a subagent", perdure.Conflict)
 	}
-	row, err := p.e.sessionRow(ctx, p.owner.session)
+	row, err := p.e.core.SessionRow(ctx, p.owner.Session)
 	if err != nil {
 		return fmt.Errorf("tell the parent: %w", err)
 	}
 	m := perdure.TaskMessage{Task: from.Task, Direction: perdure.Outbound,
-		Text: secretargs.MaskKnown(p.e.knownSecrets(p.owner.session), text)}
+		Text: secretargs.MaskKnown(p.e.knownSecrets(p.owner.Session), text)}
 	// one call sends one message
-	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.owner.created, string(p.owner.session), string(p.call))
-	err = p.e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.owner.Created, string(p.owner.Session), string(p.call))
+	err = p.e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		task, err := tx.Tasks().Get(from.Parent, from.Task)
 		if err != nil {
 			return err
@@ -388,7 +389,7 @@ func (p *agentPort) SendToParent(ctx context.Context, text string) error {
 	if err != nil {
 		return fmt.Errorf("tell the parent: %w", err)
 	}
-	p.e.cfg.Wake(from.Parent)
+	p.e.core.Wake(from.Parent)
 	return nil
 }
 
@@ -398,15 +399,15 @@ func (p *agentPort) Send(ctx context.Context, id string, m perdure.TaskMessage) 
 	if err != nil {
 		return "", err
 	}
-	row, err := p.e.sessionRow(ctx, p.owner.session)
+	row, err := p.e.core.SessionRow(ctx, p.owner.Session)
 	if err != nil {
 		return "", err
 	}
-	known := p.e.knownSecrets(p.owner.session)
+	known := p.e.knownSecrets(p.owner.Session)
 	m.By, m.Text = "agent", secretargs.MaskKnown(known, m.Text)
 	m.Data, _ = secretargs.MaskKnownJSON(known, m.Data)
 	// one call sends one message
-	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.owner.created, string(p.owner.session), string(p.call))
+	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.owner.Created, string(p.owner.Session), string(p.call))
 	if task.Links.ChildSession != "" && m.InReplyTo == "" {
 		return p.e.tellChild(ctx, task.ID, m)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -41,7 +42,7 @@ func (e *Effects) updateTask(tx store.Tx, t perdure.Task, u perdure.TaskUpdate,
 		events = append(events, taskEvent(planned.Task, perdure.TaskUpdated{Task: planned.Task}))
 	}
 	if len(events) > 0 {
-		stamp(events, tx.Now())
+		core.Stamp(events, tx.Now())
 		if err := tx.Journal().Append(t.Session, events); err != nil {
 			return planned, err
 		}
@@ -89,33 +90,33 @@ func (e *Effects) endTask(ctx context.Context, t perdure.Task, row perdure.Call,
 			break
 		}
 		if errors.Is(err, perdure.Lost) || store.Broken(err) || errors.Is(err, perdure.NotFound) {
-			e.cfg.Log.Warn("task end not recorded: another owner", "task", t.ID, "attempt", t.Attempt, "error", err)
+			e.core.Log.Warn("task end not recorded: another owner", "task", t.ID, "attempt", t.Attempt, "error", err)
 			return
 		}
-		if !v.separateArtifacts && e.ownFiles { // an artifact that cannot be written must not prevent the end
+		if !v.separateArtifacts && e.core.OwnFiles { // an artifact that cannot be written must not prevent the end
 			v.separateArtifacts = true
 			continue
 		}
 		if errors.Is(err, perdure.Invalid) || errors.Is(err, perdure.Conflict) {
 			if v.replacement {
-				e.cfg.Log.Error("task end not recorded", "task", t.ID, "error", err)
+				e.core.Log.Error("task end not recorded", "task", t.ID, "error", err)
 				return
 			}
-			e.cfg.Log.Error("task result refused by the store", "task", t.ID, "error", err)
+			e.core.Log.Error("task result refused by the store", "task", t.ID, "error", err)
 			v = e.judgeTask(t, row, tool.Internal(err), v.ended)
 			v.replacement, v.separateArtifacts = true, true
 		}
-		e.cfg.Log.Warn("task end retried", "task", t.ID, "error", err)
+		e.core.Log.Warn("task end retried", "task", t.ID, "error", err)
 		select {
 		case <-time.After(perdure.RetryDelay(attempt, 0, string(t.ID)) / 10):
-		case <-e.cfg.Runner.Done():
+		case <-e.core.Runner.Done():
 			return
 		}
 	}
 	if !t.ReadByCaller() { // its session has nothing to do
-		e.cfg.Wake(t.Session)
+		e.core.Wake(t.Session)
 	}
-	e.cfg.SlotFreed()
+	e.core.SlotFreed()
 }
 
 // verdict is how an attempt ended, for the task's record and its artifacts.
@@ -138,9 +139,9 @@ type verdict struct {
 func (e *Effects) judgeTask(t perdure.Task, row perdure.Call, r tool.Result, end dispatch.End) verdict {
 	stopped := end.DidNotStop || end.Cause != "" && !r.IsSuccess() && dispatch.OnlyReportsCause(r)
 	if stopped {
-		r = causeResult(end.Cause, row)
+		r = core.CauseResult(end.Cause, row)
 	}
-	r, withheld := e.gate().After(context.Background(), toolCall(row, t.DeadlineAt), r)
+	r, withheld := e.core.Gate().After(context.Background(), core.ToolCall(row, t.DeadlineAt), r)
 	record := e.fullRecord(row, r)
 	v := verdict{result: record, raw: r.Raw, code: r.ExitCode, ended: end}
 	if withheld {
@@ -155,7 +156,7 @@ func (e *Effects) judgeTask(t perdure.Task, row perdure.Call, r tool.Result, end
 		v.update.State, v.update.Summary, v.update.Detail = perdure.TaskCanceled, "Canceled by request.", "canceled"
 		v.tail, v.body = "\nCanceled by request.\n", shortContent(prettyJSON(map[string]string{"status": "canceled"}))
 		if end.DidNotStop { // whatever the work does from now on is refused
-			v.update.Detail, v.update.IncrementAttempt, v.update.Worker = "did not stop", true, e.cfg.Worker
+			v.update.Detail, v.update.IncrementAttempt, v.update.Worker = "did not stop", true, e.core.Worker
 		}
 	case record.ErrorKind == perdure.ErrorUnknown:
 		v.unknown = true
@@ -199,8 +200,8 @@ func (v *verdict) fail(kind perdure.ErrorKind, full string) {
 // if the task had ended before. Lost: another attempt owns the task.
 func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Call,
 	v verdict) (ended perdure.Task, result perdure.ToolResult, err error) {
-	ctx = e.cfg.Telemetry.InTask(ctx, t)
-	stored, begins, together := t, logPage{}, e.ownFiles && !v.separateArtifacts
+	ctx = e.core.Telemetry.InTask(ctx, t)
+	stored, begins, together := t, logPage{}, e.core.OwnFiles && !v.separateArtifacts
 	if !together || !v.noOutput { // otherwise everything is read in the commit
 		if stored, begins, err = e.ownedTask(ctx, t); err != nil {
 			return ended, result, err
@@ -229,7 +230,7 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 	if u.State == perdure.TaskCanceled { // a cancel must work even on a full disk
 		ctx = store.Urgent(ctx)
 	}
-	err = e.work.InTx(ctx, func(tx store.Tx) error {
+	err = e.core.Work.InTx(ctx, func(tx store.Tx) error {
 		ended = perdure.Task{}
 		if together {
 			now, err := owned(tx.Reader(), t)
@@ -269,7 +270,7 @@ func (e *Effects) finishTask(ctx context.Context, t perdure.Task, row perdure.Ca
 
 // storedTask reads the task from the store.
 func (e *Effects) storedTask(ctx context.Context, t perdure.Task) (stored perdure.Task, err error) {
-	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
+	err = e.core.Store.View(ctx, func(r store.Reader) error {
 		stored, err = r.Tasks().Get(t.Session, t.ID)
 		return err
 	})
@@ -279,14 +280,14 @@ func (e *Effects) storedTask(ctx context.Context, t perdure.Task) (stored perdur
 // ownedTask reads the task, and the first page of its log if it can be read, and checks that the
 // attempt still owns it.
 func (e *Effects) ownedTask(ctx context.Context, t perdure.Task) (stored perdure.Task, begins logPage, err error) {
-	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
+	err = e.core.Store.View(ctx, func(r store.Reader) error {
 		if stored, err = owned(r, t); err == nil {
 			begins.chunks, begins.end, begins.err = r.Tasks().ReadLog(t.ID, 0, logPageBytes)
 		}
 		return err
 	})
 	if begins.err != nil { // this failed the view, so the task is read again without the log
-		err = e.cfg.Store.View(ctx, func(r store.Reader) error {
+		err = e.core.Store.View(ctx, func(r store.Reader) error {
 			stored, err = owned(r, t)
 			return err
 		})

@@ -85,5 +85,5 @@ func (e *Effects) AwaitTaskEnd(id perdure.TaskID) (ended <-chan TaskEnd, leave f
 // its end unless it has just ended. Work that waits for an answer does not count.
 func (e *Effects) IsRunning(id perdure.TaskID) bool {
 	work := e.workID(id)
-	return e.cfg.Runner.Running(work) && !e.cfg.Runner.Paused(work)
+	return e.core.Runner.Running(work) && !e.core.Runner.Paused(work)
 }

@@ -26,21 +26,21 @@ var _ tool.Tasks = (*taskPort)(nil)
 
 // Spawn starts a background run of a tool.
 func (p *taskPort) Spawn(ctx context.Context, s tool.SpawnRequest) (tool.SpawnResult, error) {
-	target, ok := p.e.lookup(p.owner.agent, p.owner.hasDetachedWork, s.Tool)
+	target, ok := p.e.lookup(p.owner.Agent, p.owner.HasDetachedWork, s.Tool)
 	if !ok {
 		return tool.SpawnResult{}, fmt.Errorf("spawn %s: %w", s.Tool, perdure.NotFound)
 	}
 	spec := target.Spec()
 	var err error
 	var dropped secretargs.Vault // secrets in the request of a run are recorded nowhere
-	known := p.e.knownSecrets(p.owner.session)
+	known := p.e.knownSecrets(p.owner.Session)
 	s.Title = secretargs.MaskKnown(known, s.Title)
 	s.Args, _ = dropped.Remove(perdure.CallKey{}, spec.Parameters, s.Args)
 	if s.Args, _ = secretargs.MaskKnownJSON(known, s.Args); secretargs.IsMasked(s.Args) || secretargs.HasKnownMark(s.Args) {
 		return tool.SpawnResult{}, &tool.Denied{Result: secretargs.LostResult()}
 	}
 	task := perdure.Task{
-		Session: p.owner.session, RootSession: p.owner.root(), Kind: kindOf(target), Turn: p.turn, Call: p.call,
+		Session: p.owner.Session, RootSession: p.owner.Root(), Kind: kindOf(target), Turn: p.turn, Call: p.call,
 		Origin: perdure.OriginSpawned, Tool: s.Tool, DisplayName: s.Title, Class: spec.Class,
 		Lane: perdure.Background, StallMS: max(spec.Stall, 0).Milliseconds(),
 		Spec: perdure.TaskSpec{Tool: s.Tool, Arguments: s.Args,
@@ -51,12 +51,12 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.SpawnRequest) (tool.SpawnRe
 		task.Delivery, task.Wake = perdure.Manual, perdure.WakeNone
 	}
 	// The target tool is judged as itself, before anything runs in the background.
-	j := p.e.judge(ctx, p.owner.agent, target, tool.Call{Session: p.owner.session, Turn: p.turn, ID: p.call,
+	j := p.e.judge(ctx, p.owner.Agent, target, tool.Call{Session: p.owner.Session, Turn: p.turn, ID: p.call,
 		Tool: s.Tool, Args: s.Args, Class: spec.Class}, p.read)
 	if j.refusal != nil {
 		return tool.SpawnResult{}, &tool.Denied{Result: *j.refusal}
 	}
-	if held := p.e.rateLimited(ctx, p.owner.session, p.owner.agent, target); held != nil {
+	if held := p.e.rateLimited(ctx, p.owner.Session, p.owner.Agent, target); held != nil {
 		return tool.SpawnResult{}, &tool.Denied{Result: *held}
 	}
 	task.Spec.Arguments, _ = dropped.Remove(perdure.CallKey{}, spec.Parameters, j.args)
@@ -82,7 +82,7 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.SpawnRequest) (tool.SpawnRe
 func (p *taskPort) Task(ctx context.Context, id string) (perdure.Task, error) {
 	if strings.HasPrefix(id, "task_") {
 		var task perdure.Task
-		err := p.e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+		err := p.e.core.Store.View(ctx, func(r store.Reader) (err error) {
 			if task, err = r.Tasks().Get("", perdure.TaskID(id)); err == nil && !p.reaches(r, task.Session) {
 				task, err = perdure.Task{}, fmt.Errorf("task %s: %w", id, perdure.NotFound)
 			}
@@ -104,7 +104,7 @@ func (p *taskPort) Task(ctx context.Context, id string) (perdure.Task, error) {
 
 // reaches reports whether a session is the port's own or below it.
 func (p *taskPort) reaches(r store.Reader, id perdure.SessionID) bool {
-	for id != p.owner.session {
+	for id != p.owner.Session {
 		row, err := r.Sessions().Get(id)
 		if err != nil || row.Parent == "" {
 			return false
@@ -116,12 +116,12 @@ func (p *taskPort) reaches(r store.Reader, id perdure.SessionID) bool {
 
 // List returns the tasks of the session and of the sessions below it, in the order of creation.
 func (p *taskPort) List(ctx context.Context) (tasks []perdure.Task, err error) {
-	err = p.e.cfg.Store.View(ctx, func(r store.Reader) error {
-		if tasks, err = r.Tasks().List(store.TaskFilter{Session: p.owner.session}); err != nil {
+	err = p.e.core.Store.View(ctx, func(r store.Reader) error {
+		if tasks, err = r.Tasks().List(store.TaskFilter{Session: p.owner.Session}); err != nil {
 			return err
 		}
-		handles, err := r.Spawns().List(p.owner.root())
-		below := map[perdure.SessionID]bool{p.owner.session: true}
+		handles, err := r.Spawns().List(p.owner.Root())
+		below := map[perdure.SessionID]bool{p.owner.Session: true}
 		for _, handle := range handles { // a child is always claimed after its parent
 			if handle.Child == "" || !below[handle.Key.Session] || err != nil {
 				continue
@@ -144,7 +144,7 @@ func (p *taskPort) Cancel(ctx context.Context, id, why string) (perdure.CancelRe
 		return perdure.CancelReceipt{}, task, err
 	}
 	receipt, err := p.e.CancelTask(ctx, task.ID, CancelIntent{By: "agent",
-		Why: secretargs.MaskKnown(p.e.knownSecrets(p.owner.session), why)})
+		Why: secretargs.MaskKnown(p.e.knownSecrets(p.owner.Session), why)})
 	if err != nil {
 		return receipt, task, err
 	}
@@ -152,7 +152,7 @@ func (p *taskPort) Cancel(ctx context.Context, id, why string) (perdure.CancelRe
 		task, err = p.Task(ctx, id)
 		return receipt, task, err
 	}
-	tasks, err := p.Wait(ctx, tool.WaitRequest{IDs: []string{string(task.ID)}, Timeout: p.e.cfg.Grace + time.Second})
+	tasks, err := p.Wait(ctx, tool.WaitRequest{IDs: []string{string(task.ID)}, Timeout: p.e.core.Grace + time.Second})
 	if err != nil {
 		return receipt, task, err
 	}
@@ -163,7 +163,7 @@ func (p *taskPort) Cancel(ctx context.Context, id, why string) (perdure.CancelRe
 func (p *taskPort) Wait(ctx context.Context, w tool.WaitRequest) ([]perdure.Task, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(w.Timeout, 0))
 	defer cancel()
-	sessions := []perdure.SessionID{p.owner.session}
+	sessions := []perdure.SessionID{p.owner.Session}
 	for _, id := range w.IDs {
 		if task, err := p.Task(ctx, id); err == nil && !slices.Contains(sessions, task.Session) {
 			sessions = append(sessions, task.Session)
@@ -193,7 +193,7 @@ func (p *taskPort) Log(ctx context.Context, id string, offset int64, max int) (t
 		return tool.LogPage{}, err
 	}
 	var page tool.LogPage
-	err = p.e.cfg.Store.View(ctx, func(r store.Reader) error {
+	err = p.e.core.Store.View(ctx, func(r store.Reader) error {
 		chunks, from, end, err := LogFrom(r, task.ID, offset, max)
 		var gone *perdure.LogRotated
 		if errors.As(err, &gone) { // the page says at which offset it starts
@@ -233,7 +233,7 @@ func (e *Effects) waitTasks(ctx context.Context, sessions []perdure.SessionID,
 	}
 	var seqs []int64
 	for _, id := range sessions {
-		row, err := e.sessionRow(context.WithoutCancel(ctx), id)
+		row, err := e.core.SessionRow(context.WithoutCancel(ctx), id)
 		if err != nil {
 			return tasks, err
 		}
@@ -273,7 +273,7 @@ func (e *Effects) watchAll(ctx context.Context, sessions []perdure.SessionID, se
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	watch := func(i int) error {
-		return e.cfg.Store.Watch(ctx, sessions[i], seqs[i], func(f store.Frame) error {
+		return e.core.Store.Watch(ctx, sessions[i], seqs[i], func(f store.Frame) error {
 			if f.Event == nil || f.Event.Task == "" {
 				return nil
 			}
@@ -293,12 +293,4 @@ func (e *Effects) watchAll(ctx context.Context, sessions []perdure.SessionID, se
 		<-ended
 	}
 	return err
-}
-
-func (e *Effects) sessionRow(ctx context.Context, id perdure.SessionID) (row store.Session, err error) {
-	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
-		row, err = r.Sessions().Get(id)
-		return err
-	})
-	return row, err
 }

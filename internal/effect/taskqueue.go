@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -27,7 +28,7 @@ func (e *Effects) StartQueued(ctx context.Context) (int, error) {
 		if err != nil || next.ID == "" {
 			return started, err
 		}
-		if e.cfg.Runner.Running(e.workID(next.ID)) {
+		if e.core.Runner.Running(e.workID(next.ID)) {
 			// it was answered, and waits for its slot while its work waits here
 			if err := e.assignSlot(ctx, next); err != nil {
 				return started, err
@@ -37,15 +38,15 @@ func (e *Effects) StartQueued(ctx context.Context) (int, error) {
 		}
 		if e.startedElsewhere(next) {
 			passed[next.ID] = true
-			if e.otherWorkerAliveNow(ctx, next.Worker) { // the worker that runs it continues it
+			if e.core.OtherWorkerAliveNow(ctx, next.Worker) { // the worker that runs it continues it
 				continue
 			}
 			if err := e.takeOverTask(ctx, next); err != nil {
 				if store.Broken(err) || ctx.Err() != nil {
 					return started, fmt.Errorf("take over queued task %s: %w", next.ID, err)
 				}
-				e.cfg.Log.Warn("queued task not taken over", "task", next.ID, "error", tool.Chain(err))
-				time.AfterFunc(restartDelay, e.cfg.SlotFreed)
+				e.core.Log.Warn("queued task not taken over", "task", next.ID, "error", tool.Chain(err))
+				time.AfterFunc(restartDelay, e.core.SlotFreed)
 			}
 			continue
 		}
@@ -54,9 +55,9 @@ func (e *Effects) StartQueued(ctx context.Context) (int, error) {
 			if store.Broken(err) || ctx.Err() != nil {
 				return started, fmt.Errorf("start queued task %s: %w", next.ID, err)
 			}
-			e.cfg.Log.Warn("queued task not started", "task", next.ID, "error", tool.Chain(err))
+			e.core.Log.Warn("queued task not started", "task", next.ID, "error", tool.Chain(err))
 			passed[next.ID] = true
-			time.AfterFunc(restartDelay, e.cfg.SlotFreed)
+			time.AfterFunc(restartDelay, e.core.SlotFreed)
 			continue
 		}
 		if claimed.row.Token == "" {
@@ -64,7 +65,7 @@ func (e *Effects) StartQueued(ctx context.Context) (int, error) {
 		}
 		started++
 		e.runTask(claimed, freshTask)
-		e.cfg.Wake(next.Session)
+		e.core.Wake(next.Session)
 	}
 }
 
@@ -74,20 +75,20 @@ func (e *Effects) StartQueued(ctx context.Context) (int, error) {
 // without a worker may simply start: an operator let it run again, or it was judged to run again
 // and waits for its slot.
 func (e *Effects) startedElsewhere(t perdure.Task) bool {
-	return t.State == perdure.TaskQueued && t.Executions > 0 && t.Worker != "" && t.Worker != e.cfg.Worker
+	return t.State == perdure.TaskQueued && t.Executions > 0 && t.Worker != "" && t.Worker != e.core.Worker
 }
 
 // noFreeSlot reports whether this process has no slot for a run that is resumed. A detached run
 // needs no slot of its session.
 func (e *Effects) noFreeSlot(t perdure.Task) bool {
-	ofSession, ofProcess := e.cfg.Runner.SlotsInUse(t.Session)
-	capped := e.cfg.SlotsPerSession > 0 && e.cfg.Overflow != perdure.OverflowEvict && !t.OutsideSessionSlots()
-	return capped && ofSession >= e.cfg.SlotsPerSession || e.cfg.SlotsPerProcess > 0 && ofProcess >= e.cfg.SlotsPerProcess
+	ofSession, ofProcess := e.core.Runner.SlotsInUse(t.Session)
+	capped := e.core.SlotsPerSession > 0 && e.core.Overflow != perdure.OverflowEvict && !t.OutsideSessionSlots()
+	return capped && ofSession >= e.core.SlotsPerSession || e.core.SlotsPerProcess > 0 && ofProcess >= e.core.SlotsPerProcess
 }
 
 // assignSlot gives a task whose work waits in this process a slot again.
 func (e *Effects) assignSlot(ctx context.Context, next perdure.Task) error {
-	err := e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+	err := e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		_, err := e.updateTask(tx, next, perdure.TaskUpdate{Attempt: next.Attempt, State: perdure.TaskRunning})
 		return err
 	})
@@ -103,7 +104,7 @@ func (e *Effects) startTask(ctx context.Context, next perdure.Task) (claimed cla
 		return claimed, err
 	}
 	e.starting.add(next.ID)
-	err = e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
+	err = e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
 		claimed, err = e.startIn(tx, next)
 		return err
 	})
@@ -124,14 +125,14 @@ func (e *Effects) startIn(tx store.Tx, next perdure.Task) (c claimedTask, err er
 	if err != nil || task.State != perdure.TaskQueued || task.Attempt != next.Attempt {
 		return c, err
 	}
-	if e.cfg.Shared && e.cfg.SlotsPerSession > 0 && !task.OutsideSessionSlots() {
+	if e.core.Shared && e.core.SlotsPerSession > 0 && !task.OutsideSessionSlots() {
 		running, err := tx.Tasks().Count(perdure.TaskRunning, task.Session)
-		if err != nil || len(running) > 0 && running[0].N-running[0].Detached-running[0].Monitors >= e.cfg.SlotsPerSession {
+		if err != nil || len(running) > 0 && running[0].N-running[0].Detached-running[0].Monitors >= e.core.SlotsPerSession {
 			return c, err
 		}
 	}
 	u := perdure.TaskUpdate{
-		Attempt: task.Attempt, State: perdure.TaskRunning, Detail: "Starting", Worker: e.cfg.Worker, StartsExecution: true,
+		Attempt: task.Attempt, State: perdure.TaskRunning, Detail: "Starting", Worker: e.core.Worker, StartsExecution: true,
 		DeadlineAt: tx.Now().Add(e.deadlineOf(task)),
 	}
 	change, err := e.updateTask(tx, task, u)
@@ -139,14 +140,14 @@ func (e *Effects) startIn(tx store.Tx, next perdure.Task) (c claimedTask, err er
 		return c, err
 	}
 	c.task = change.Task
-	if c.owner, err = readOwner(tx.Reader(), task.Session); err != nil {
+	if c.owner, err = core.ReadOwner(tx.Reader(), task.Session); err != nil {
 		return c, err
 	}
 	row, err := tx.Sessions().Get(task.Session)
 	if err != nil {
 		return c, err
 	}
-	c.owner.of(row)
+	c.owner.Of(row)
 	if c.logBytes, err = tx.Tasks().AppendLog(task.ID, c.task.Attempt, "", nil); err != nil {
 		// length of the log of earlier attempts
 		return c, err
@@ -158,10 +159,10 @@ func (e *Effects) startIn(tx store.Tx, next perdure.Task) (c claimedTask, err er
 // nextQueued returns the queued run that gets the next free slot; the zero task: there is none. It
 // counts without decoding tasks, and reads nothing if no run can start.
 func (e *Effects) nextQueued(ctx context.Context, passed map[perdure.TaskID]bool) (next perdure.Task, err error) {
-	if _, ofProcess := e.cfg.Runner.SlotsInUse(""); e.cfg.SlotsPerProcess > 0 && ofProcess >= e.cfg.SlotsPerProcess {
+	if _, ofProcess := e.core.Runner.SlotsInUse(""); e.core.SlotsPerProcess > 0 && ofProcess >= e.core.SlotsPerProcess {
 		return next, nil
 	}
-	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
+	err = e.core.Store.View(ctx, func(r store.Reader) error {
 		queued, err := r.Tasks().Count(perdure.TaskQueued, "")
 		if err != nil || len(queued) == 0 {
 			return err
@@ -189,9 +190,9 @@ func (e *Effects) fairOrder(queued, running []store.TaskCount) []perdure.Session
 	}
 	var free []perdure.SessionID
 	for _, c := range queued {
-		ofSession, _ := e.cfg.Runner.SlotsInUse(c.Session)
+		ofSession, _ := e.core.Runner.SlotsInUse(c.Session)
 		load[c.Session] = max(load[c.Session], ofSession)
-		if e.cfg.SlotsPerSession == 0 || load[c.Session] < e.cfg.SlotsPerSession {
+		if e.core.SlotsPerSession == 0 || load[c.Session] < e.core.SlotsPerSession {
 			free = append(free, c.Session)
 		}
 	}
@@ -234,7 +235,7 @@ func (e *Effects) PruneTasks(ctx context.Context, age time.Duration, limit int) 
 	var before time.Time
 	var going, found []perdure.Task // as found by the last attempt, and by this one
 	for some && err == nil {
-		err = e.cfg.Store.InTx(ctx, func(tx store.Tx) (err error) {
+		err = e.core.Store.InTx(ctx, func(tx store.Tx) (err error) {
 			if len(going) == 0 {
 				before = tx.Now().Add(-age)
 			}
@@ -247,7 +248,7 @@ func (e *Effects) PruneTasks(ctx context.Context, age time.Duration, limit int) 
 		going, err = found, ctx.Err() // try again with the sessions of these tasks locked first
 	}
 	for _, task := range going { // also after an error: the commit may be stored
-		e.cfg.Wake(task.Session)
+		e.core.Wake(task.Session)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("prune tasks: %w", err)
@@ -261,7 +262,7 @@ func (e *Effects) PruneTasks(ctx context.Context, age time.Duration, limit int) 
 func (e *Effects) anyOlder(ctx context.Context, age time.Duration) (older bool, err error) {
 	ended := store.TaskFilter{States: []perdure.TaskState{perdure.TaskSucceeded, perdure.TaskFailed,
 		perdure.TaskCanceled}, Limit: 1}
-	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
+	err = e.core.Store.View(ctx, func(r store.Reader) error {
 		oldest, err := r.Tasks().List(ended)
 		older = len(oldest) > 0 && oldest[0].CreatedAt.Before(r.Now().Add(-age))
 		return err
@@ -278,8 +279,8 @@ func pruneIn(tx store.Tx, going []perdure.Task, before time.Time, limit int) (fo
 		ofSession[task.Session] = append(ofSession[task.Session], task.ID)
 	}
 	for _, id := range slices.Sorted(maps.Keys(ofSession)) {
-		events := []perdure.Event{{Session: id, Actor: actorRuntime, Fact: perdure.TaskPruned{TaskIDs: ofSession[id]}}}
-		stamp(events, tx.Now())
+		events := []perdure.Event{{Session: id, Actor: core.ActorRuntime, Fact: perdure.TaskPruned{TaskIDs: ofSession[id]}}}
+		core.Stamp(events, tx.Now())
 		if err := tx.Journal().Append(id, events); err != nil {
 			return nil, err
 		}
@@ -341,7 +342,7 @@ func (e *Effects) RecordRemoved(tx store.Tx, id perdure.SessionID) error {
 			continue
 		}
 		err := recordLeftovers(tx, perdure.Task{
-			ID: NewID[perdure.TaskID](), Session: id, Turn: row.Turn, Call: row.Key.Call,
+			ID: core.NewID[perdure.TaskID](), Session: id, Turn: row.Turn, Call: row.Key.Call,
 			Origin: perdure.OriginRouted, Tool: row.Tool,
 			Class: row.Class, Attempt: row.Attempt, Executions: row.Executions,
 		})
@@ -358,7 +359,7 @@ func (e *Effects) RecordRemoved(tx store.Tx, id perdure.SessionID) error {
 // the next call tries again, even in a later process.
 func (e *Effects) CleanPruned(ctx context.Context, only ...perdure.SessionID) (busy bool, err error) {
 	var notes []store.File
-	err = e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+	err = e.core.Store.View(ctx, func(r store.Reader) (err error) {
 		notes, err = r.Files().List(prunedNotes, "/", false)
 		return err
 	})
@@ -375,7 +376,7 @@ func (e *Effects) CleanPruned(ctx context.Context, only ...perdure.SessionID) (b
 			return busy, err
 		}
 		if err != nil {
-			e.cfg.Log.Warn("leftovers of a pruned task not removed", "task", note.Path[1:], "error", tool.Chain(err))
+			e.core.Log.Warn("leftovers of a pruned task not removed", "task", note.Path[1:], "error", tool.Chain(err))
 		}
 	}
 	return busy, nil
@@ -399,7 +400,7 @@ func (e *Effects) Leftovers(r store.Reader) (map[perdure.SessionID]bool, error) 
 		}
 		if err := perdure.DecodeKnownJSON(found.Content, &task); err != nil {
 			// its session is unknown, so it must not block any
-			e.cfg.Log.Warn("note of a pruned task not readable", "task", note.Path[1:], "error", err)
+			e.core.Log.Warn("note of a pruned task not readable", "task", note.Path[1:], "error", err)
 			continue
 		}
 		of[task.Session] = true
@@ -420,7 +421,7 @@ func (e *Effects) cleanTask(ctx context.Context, path string, only []perdure.Ses
 		if err != nil || task.ID == "" {
 			return err
 		}
-		return e.guarded("clean up after "+task.Tool, func() error {
+		return e.core.Guarded("clean up after "+task.Tool, func() error {
 			return errors.Join(e.removeArtifacts(ctx, task), e.cleanCall(ctx, task, row))
 		})
 	})
@@ -429,7 +430,7 @@ func (e *Effects) cleanTask(ctx context.Context, path string, only []perdure.Ses
 // leftover reads a note and the ledger row of its task. The row is zero if nothing was ever
 // claimed, the task is zero if the note is gone.
 func (e *Effects) leftover(ctx context.Context, path string) (task perdure.Task, row perdure.Call, err error) {
-	err = e.cfg.Store.View(ctx, func(r store.Reader) error {
+	err = e.core.Store.View(ctx, func(r store.Reader) error {
 		note, err := r.Files().Get(prunedNotes, path)
 		if err == nil {
 			err = perdure.DecodeJSON(note.Content, &task)
@@ -450,7 +451,7 @@ func (e *Effects) removeArtifacts(ctx context.Context, task perdure.Task) error 
 	if task.Run == "" {
 		return nil
 	}
-	_, files := e.cfg.Files(task.Session) // no event: task.pruned covers it
+	_, files := e.core.Files(task.Session) // no event: task.pruned covers it
 	if files == nil {
 		return fmt.Errorf("remove %s: %w: no file store", task.ArtifactDir(), perdure.Unavailable)
 	}

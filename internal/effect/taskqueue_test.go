@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 )
 
@@ -12,7 +13,7 @@ import (
 // that has waited longest; a session without a free slot does not come at all.
 func TestInTurn(t *testing.T) {
 	t.Parallel()
-	e, _ := bed(t, func(c *Config) { c.SlotsPerSession = 3 })
+	e, _ := bed(t, func(c *core.Config) { c.SlotsPerSession = 3 })
 	queued := []store.TaskCount{{Session: "busy", N: 9}, {Session: "first", N: 1}, {Session: "full", N: 1},
 		{Session: "second", N: 4}}
 	running := []store.TaskCount{{Session: "full", N: 3}, {Session: "busy", N: 2}, {Session: "other", N: 1}}
@@ -32,12 +33,12 @@ func TestNextQueuedPassesWhatFailed(t *testing.T) {
 	var all []perdure.TaskID
 	for _, session := range []perdure.SessionID{id, id, "another"} {
 		task := perdure.Task{
-			ID: NewID[perdure.TaskID](), Session: session, RootSession: session, Tool: "x",
+			ID: core.NewID[perdure.TaskID](), Session: session, RootSession: session, Tool: "x",
 			Spec:  perdure.TaskSpec{Tool: "x", Arguments: []byte(`{}`)},
 			State: perdure.TaskQueued, Attempt: 1,
 		}
 		all = append(all, task.ID)
-		err := e.cfg.Store.InTx(t.Context(), func(tx store.Tx) error {
+		err := e.core.Store.InTx(t.Context(), func(tx store.Tx) error {
 			_, _, err := tx.Tasks().Create(task)
 			return err
 		})

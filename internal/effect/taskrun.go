@@ -9,6 +9,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/internal/telemetry"
@@ -30,7 +31,7 @@ const (
 type claimedTask struct {
 	task     perdure.Task
 	row      perdure.Call // ledger row; without a token there is nothing to run
-	owner    *owner       // nil: its session cannot be found
+	owner    *core.Owner  // nil: its session cannot be found
 	logBytes int64        // length of its log in bytes
 }
 
@@ -52,55 +53,55 @@ func (e *Effects) runTask(c claimedTask, start taskStart) {
 	target, ok := e.tool(c.task.Tool)
 	if !ok || c.owner == nil {
 		e.starting.drop(c.task.ID)
-		e.cfg.Log.Error("task not startable", "task", c.task.ID, "tool", c.task.Tool, "session", c.task.Session)
-		e.group.Go(func() {
+		e.core.Log.Error("task not startable", "task", c.task.ID, "tool", c.task.Tool, "session", c.task.Session)
+		e.core.Group.Go(func() {
 			e.endTask(context.Background(), c.task, c.row,
 				e.judgeTask(c.task, c.row, tool.Internal(perdure.NotFound), dispatch.End{}))
 		})
 		return
 	}
-	if c.task.Trace != c.owner.trace { // what it starts belongs to the same trace
+	if c.task.Trace != c.owner.Trace { // what it starts belongs to the same trace
 		traced := *c.owner
-		traced.trace, c.owner = c.task.Trace, &traced
+		traced.Trace, c.owner = c.task.Trace, &traced
 	}
 	run := &taskRun{e: e, task: c.task, row: c.row, start: start, target: target}
-	run.caller = caller{owner: c.owner, at: c.owner.created, turn: c.row.Turn, call: c.row.Key.Call, read: true}
+	run.caller = caller{owner: c.owner, at: c.owner.Created, turn: c.row.Turn, call: c.row.Key.Call, read: true}
 	run.dialog.e, run.dialog.by = e, run
 	run.sink.init(e, &run.task, c.logBytes)
 	work := dispatch.Work{
 		ID: string(c.task.ID), Session: c.task.Session, Turn: c.task.Turn,
 		Lane: perdure.Background, Deadline: c.task.DeadlineAt,
-		Stall: target.Spec().Stall, OutsideSessionSlots: c.task.OutsideSessionSlots(), Run: run.run, End: run.end, SlotReleased: e.cfg.SlotFreed,
+		Stall: target.Spec().Stall, OutsideSessionSlots: c.task.OutsideSessionSlots(), Run: run.run, End: run.end, SlotReleased: e.core.SlotFreed,
 	}
 	if _, ok := target.(tool.Killer); ok {
 		work.Kill = run.kill
 	}
-	if e.cfg.Shared {
+	if e.core.Shared {
 		e.tasks.Store(c.task.ID, run)
 		work.SlotReleased = func() {
 			e.tasks.CompareAndDelete(run.task.ID, run)
-			e.cfg.SlotFreed()
+			e.core.SlotFreed()
 		}
 	}
-	e.launch(e.cfg.Telemetry.Work(work, telemetry.Execution{Call: run.row, Task: run.task, Arguments: run.row.Args}))
+	e.launch(e.core.Telemetry.Work(work, telemetry.Execution{Call: run.row, Task: run.task, Arguments: run.row.Args}))
 }
 
 // launch starts a task's work. It waits for work of an earlier attempt that has not returned yet. A
 // cancel that was requested before the work could be canceled is passed on now.
 func (e *Effects) launch(work dispatch.Work) {
-	if !e.cfg.LeaseHeld() { // another worker may run it by now
+	if !e.core.LeaseHeld() { // another worker may run it by now
 		e.afterStart(work.ID, fmt.Errorf("%w: the lease has expired", perdure.Lost))
 		return
 	}
-	err := e.cfg.Runner.Start(work)
+	err := e.core.Runner.Start(work)
 	if errors.Is(err, perdure.Conflict) {
-		e.group.Go(func() {
+		e.core.Group.Go(func() {
 			defer e.starting.drop(perdure.TaskID(work.ID))
 			for errors.Is(err, perdure.Conflict) {
 				select {
 				case <-time.After(sinkFlush):
-					err = e.cfg.Runner.Start(work)
-				case <-e.cfg.Runner.Done():
+					err = e.core.Runner.Start(work)
+				case <-e.core.Runner.Done():
 					return
 				}
 			}
@@ -115,11 +116,11 @@ func (e *Effects) launch(work dispatch.Work) {
 func (e *Effects) afterStart(id string, err error) {
 	canceled := e.starting.drop(perdure.TaskID(id))
 	if err != nil {
-		e.cfg.Log.Warn("task left for the next start", "task", id, "error", err)
+		e.core.Log.Warn("task left for the next start", "task", id, "error", err)
 		return
 	}
 	if canceled {
-		e.cfg.Runner.Cancel(id, perdure.CauseCanceled)
+		e.core.Runner.Cancel(id, perdure.CauseCanceled)
 	}
 }
 
@@ -128,7 +129,7 @@ func (e *Effects) afterStart(id string, err error) {
 func (r *taskRun) run(ctx context.Context) tool.Result {
 	defer r.sink.close()
 	env, own := r.env()
-	env.Trace = r.caller.owner.traceparent(ctx)
+	env.Trace = r.caller.owner.Traceparent(ctx)
 	return r.e.runMasked(ctx, r.target, maskedArgs{r.row.Args, own}, *env, func(env tool.Env) tool.Result {
 		if r.start != freshTask {
 			if result, done := r.resume(ctx, env); done {
@@ -164,7 +165,7 @@ func (r *taskRun) resume(ctx context.Context, env tool.Env) (result tool.Result,
 	case reattachedTask:
 		result, gone := r.target.(tool.Reattacher).Reattach(ctx, r.task, env, env.Report())
 		if gone && !r.row.Class.Repeatable() {
-			return unknownResult(), true
+			return core.UnknownResult(), true
 		}
 		if gone && r.task.Kind == perdure.KindExternalAgent {
 			return refusedTakeOver(r.task, remoteUnknown), true
@@ -176,7 +177,7 @@ func (r *taskRun) resume(ctx context.Context, env tool.Env) (result tool.Result,
 			return answer.Result, true
 		}
 		if err != nil || !answer.DidNotHappen {
-			return unknownResult(), true
+			return core.UnknownResult(), true
 		}
 	}
 	return result, false
@@ -188,7 +189,7 @@ func (r *taskRun) AskingTask() (perdure.Task, error) { return r.task, nil }
 // Link implements tool.Remote: it names the remote task that does the work.
 func (r *taskRun) Link(ctx context.Context, id string) error { return r.e.linkRemote(ctx, r.task, id) }
 
-func (r *taskRun) call() tool.Call { return toolCall(r.row, r.task.DeadlineAt) }
+func (r *taskRun) call() tool.Call { return core.ToolCall(r.row, r.task.DeadlineAt) }
 
 // env returns what the tool may reach, and the secret arguments of its call.
 func (r *taskRun) env() (*tool.Env, *redact.Set) {
@@ -208,7 +209,7 @@ func (r *taskRun) env() (*tool.Env, *redact.Set) {
 
 // end is called by the runner when the work has ended.
 func (r *taskRun) end(end dispatch.End) {
-	if leftForRestart(end) || end.Cause == perdure.CauseSuperseded || r.e.endsWithChild(r.task) {
+	if core.LeftForRestart(end) || end.Cause == perdure.CauseSuperseded || r.e.endsWithChild(r.task) {
 		return // left for the next start, owned by another worker, or ended by the subagent's own session
 	}
 	v := r.e.judgeTask(r.task, r.row, end.Result, end)
@@ -218,7 +219,7 @@ func (r *taskRun) end(end dispatch.End) {
 
 // kill does nothing once another worker may own the task: its process has the same key.
 func (r *taskRun) kill(force bool) {
-	if r.e.cfg.LeaseHeld() {
+	if r.e.core.LeaseHeld() {
 		r.target.(tool.Killer).Kill(r.call(), force)
 	}
 }

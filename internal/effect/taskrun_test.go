@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/faulty"
 	"github.com/perdure/perdure/tool"
@@ -64,12 +65,12 @@ func TestOwnerIsWhatTheFoldSays(t *testing.T) {
 			}
 		}
 
-		got, err := readOwner(onlyEvents{events: events}, fold.ID)
+		got, err := core.ReadOwner(onlyEvents{events: events}, fold.ID)
 
-		want := ownerOf(fold)
-		if err != nil || got.session != want.session || !got.created.Equal(want.created) ||
-			got.agent.Name != want.agent.Name ||
-			got.agent.Instructions != want.agent.Instructions || len(got.agent.Tools) != len(want.agent.Tools) {
+		want := core.OwnerOf(fold)
+		if err != nil || got.Session != want.Session || !got.Created.Equal(want.Created) ||
+			got.Agent.Name != want.Agent.Name ||
+			got.Agent.Instructions != want.Agent.Instructions || len(got.Agent.Tools) != len(want.Agent.Tools) {
 			t.Errorf("%s: got %+v and %v, want %+v", filepath.Base(path), got, err, want)
 		}
 	}
@@ -108,18 +109,18 @@ func TestTakeOverWhoseAnswerWasLost(t *testing.T) {
 	task := stored(t, e, id, "again")
 	claim := perdure.Call{Key: task.LedgerKey(), Task: task.ID, Attempt: 1, Tool: "again", Args: []byte(`{}`),
 		Class: perdure.Idempotent, Token: "old"}
-	err := e.cfg.Store.InTx(t.Context(), func(tx store.Tx) error {
+	err := e.core.Store.InTx(t.Context(), func(tx store.Tx) error {
 		if _, err := tx.Tasks().AppendLog(task.ID, 1, "stdout", []byte("before")); err != nil {
 			return err
 		}
-		_, _, err := tx.Calls().Claim(claim, e.workerAlive(tx.Reader()))
+		_, _, err := tx.Calls().Claim(claim, e.core.WorkerAlive(tx.Reader()))
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.cfg.Store = faulty.New(e.cfg.Store, faulty.Nth("InTx", 1, faulty.Fault{Act: faulty.DoAndTimeout}))
-	e.work = e.cfg.Store
+	e.core.Store = faulty.New(e.core.Store, faulty.Nth("InTx", 1, faulty.Fault{Act: faulty.DoAndTimeout}))
+	e.core.Work = e.core.Store
 
 	n, err := e.TakeOverTasks(t.Context())
 
@@ -129,7 +130,7 @@ func TestTakeOverWhoseAnswerWasLost(t *testing.T) {
 	if env := <-entered; env.LogBytes != int64(len("before")+len("attempt 2\n")) { // BG13
 		t.Errorf("the log has %d bytes", env.LogBytes)
 	}
-	e.cfg.Runner.WaitIdle(t.Context())
+	e.core.Runner.WaitIdle(t.Context())
 	if len(e.starting.canceled) != 0 {
 		t.Errorf("left behind: %v", e.starting.canceled)
 	}
@@ -139,8 +140,8 @@ func TestTakeOverWhoseAnswerWasLost(t *testing.T) {
 func TestOwnerOfNobody(t *testing.T) {
 	t.Parallel()
 	e, _ := bed(t, nil)
-	err := e.cfg.Store.View(t.Context(), func(r store.Reader) error {
-		_, err := readOwner(r, NewID[perdure.SessionID]())
+	err := e.core.Store.View(t.Context(), func(r store.Reader) error {
+		_, err := core.ReadOwner(r, core.NewID[perdure.SessionID]())
 		return err
 	})
 	if !errors.Is(err, perdure.NotFound) {
@@ -176,8 +177,8 @@ func TestCancelBeforeTheStart(t *testing.T) {
 			return "", context.Cause(ctx)
 		})
 	e, id := bed(t, nil, hold)
-	st := &eager{Store: e.cfg.Store}
-	e.cfg.Store, e.work = st, st
+	st := &eager{Store: e.core.Store}
+	e.core.Store, e.core.Work = st, st
 	st.then = func() {
 		var tasks []perdure.Task
 		err := st.View(t.Context(), func(r store.Reader) (err error) {
@@ -191,7 +192,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	port := &taskPort{e: e, caller: &caller{owner: &owner{session: id}, call: "call_1"}}
+	port := &taskPort{e: e, caller: &caller{owner: &core.Owner{Session: id}, call: "call_1"}}
 
 	_, err := port.Spawn(t.Context(), tool.SpawnRequest{Tool: "hold", Args: []byte(`{}`)})
 
@@ -201,7 +202,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 	if cause := <-causes; !errors.Is(cause, perdure.CauseCanceled) {
 		t.Errorf("it ended with %v", cause)
 	}
-	e.cfg.Runner.WaitIdle(t.Context())
+	e.core.Runner.WaitIdle(t.Context())
 }
 
 // slow is a store whose views, once it is slow, end only with their context.
@@ -230,11 +231,11 @@ func TestWaitIsFreedWhileItLooks(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]func(context.Context, *Effects, perdure.Task) ([]perdure.Task, error){
 		"wait": func(ctx context.Context, e *Effects, task perdure.Task) ([]perdure.Task, error) {
-			port := &taskPort{e: e, caller: &caller{owner: &owner{session: task.Session}, call: "call_1"}}
+			port := &taskPort{e: e, caller: &caller{owner: &core.Owner{Session: task.Session}, call: "call_1"}}
 			return port.Wait(ctx, tool.WaitRequest{IDs: []string{string(task.ID)}, Timeout: 2 * time.Hour})
 		},
 		"subagent": func(ctx context.Context, e *Effects, task perdure.Task) ([]perdure.Task, error) {
-			by := &caller{owner: &owner{session: task.Session}, call: "call_1"}
+			by := &caller{owner: &core.Owner{Session: task.Session}, call: "call_1"}
 			port := &agentPort{e: e, caller: by, tasks: &taskPort{e: e, caller: by}}
 			seen, _, err := port.await(ctx, task.ID)
 			return []perdure.Task{seen}, err
@@ -249,8 +250,8 @@ func TestWaitIsFreedWhileItLooks(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e, id := bed(t, nil)
 				task := stored(t, e, id, "x")
-				st := &slow{Store: e.cfg.Store, asked: make(chan struct{}, 1)}
-				e.cfg.Store = st
+				st := &slow{Store: e.core.Store, asked: make(chan struct{}, 1)}
+				e.core.Store = st
 				ctx, cancel := context.WithCancelCause(t.Context())
 				ended, begun := make(chan error, 1), time.Now()
 				go func() {
@@ -264,7 +265,7 @@ func TestWaitIsFreedWhileItLooks(t *testing.T) {
 				st.now.Store(true)
 				err := st.InTx(t.Context(), func(tx store.Tx) error {
 					events := []perdure.Event{taskEvent(task, perdure.TaskUpdated{Task: task})}
-					stamp(events, tx.Now())
+					core.Stamp(events, tx.Now())
 					return tx.Journal().Append(id, events)
 				})
 				if err != nil {
@@ -275,7 +276,7 @@ func TestWaitIsFreedWhileItLooks(t *testing.T) {
 				if err := <-ended; !errors.Is(err, perdure.CauseInterrupt) || time.Since(begun) > time.Minute {
 					t.Errorf("it ended with %v, %s after its start", err, time.Since(begun))
 				}
-				e.cfg.Runner.Shutdown(context.Background())
+				e.core.Runner.Shutdown(context.Background())
 			})
 		})
 	}

@@ -136,7 +136,7 @@ func (s *taskSink) close() {
 	for attempt := 1; !s.flush(true); attempt++ {
 		select {
 		case <-time.After(perdure.RetryDelay(attempt, 0, string(s.task.ID)) / 10):
-		case <-s.e.cfg.Runner.Done():
+		case <-s.e.core.Runner.Done():
 			return
 		}
 	}
@@ -210,7 +210,7 @@ func (s *taskSink) write(w pendingWrite) error {
 	defer cancel()
 	canceled := false
 	var end int64
-	err := s.e.work.InTx(ctx, func(tx store.Tx) error {
+	err := s.e.core.Work.InTx(ctx, func(tx store.Tx) error {
 		var update perdure.TaskUpdate
 		if w.update != nil {
 			update = *w.update
@@ -273,7 +273,7 @@ func (s *taskSink) superseded(err error) bool {
 		s.e.cancelWork(s.task.ID, perdure.CauseSuperseded)
 		return true
 	}
-	s.e.cfg.Log.Warn("task output write retried", "task", s.task.ID, "error", err)
+	s.e.core.Log.Warn("task output write retried", "task", s.task.ID, "error", err)
 	return false
 }
 
@@ -316,7 +316,7 @@ func (s *taskSink) Output(stream string, delta []byte) perdure.Cause {
 	if len(delta) == 0 {
 		return ""
 	}
-	s.e.cfg.Store.Publish(store.Frame{Session: s.task.Session, Type: "tool.output.delta", Data: ToolOutput{
+	s.e.core.Store.Publish(store.Frame{Session: s.task.Session, Type: "tool.output.delta", Data: ToolOutput{
 		TaskID: s.task.ID, Name: s.task.Tool, Stream: stream, Delta: string(delta),
 	}})
 	return s.appendOutput(stream, delta)
@@ -349,7 +349,7 @@ func (s *taskSink) appendOutput(stream string, delta []byte) perdure.Cause {
 
 // Skip adds a gap to the log, before the next output.
 func (s *taskSink) Skip(n int64) perdure.Cause {
-	s.e.cfg.Store.Publish(store.Frame{Session: s.task.Session, Type: "tool.output.delta", Data: ToolOutput{
+	s.e.core.Store.Publish(store.Frame{Session: s.task.Session, Type: "tool.output.delta", Data: ToolOutput{
 		TaskID: s.task.ID, Name: s.task.Tool, Stream: "system", Delta: omittedText(n),
 	}})
 	return s.addGap(n)

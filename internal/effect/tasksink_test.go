@@ -25,8 +25,8 @@ func TestSinkKeepsOutputOverFaults(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					e, id := bed(t, nil)
 					task := stored(t, e, id, "x")
-					e.cfg.Store = faulty.New(e.cfg.Store, faulty.Nth("InTx", n, faulty.Fault{Act: act}))
-					e.work = e.cfg.Store
+					e.core.Store = faulty.New(e.core.Store, faulty.Nth("InTx", n, faulty.Fault{Act: act}))
+					e.core.Work = e.core.Store
 					sink := e.newTaskSink(task, 0)
 					want := ""
 					for line := range 40 {
@@ -40,7 +40,7 @@ func TestSinkKeepsOutputOverFaults(t *testing.T) {
 					sink.close()
 
 					got := ""
-					err := e.cfg.Store.View(context.Background(), func(r store.Reader) error {
+					err := e.core.Store.View(context.Background(), func(r store.Reader) error {
 						chunks, _, err := r.Tasks().ReadLog(task.ID, 0, 1<<20)
 						for _, c := range chunks {
 							got += string(c.Bytes)
@@ -50,7 +50,7 @@ func TestSinkKeepsOutputOverFaults(t *testing.T) {
 					if err != nil || got != want {
 						t.Errorf("%v; got %d bytes, want %d", err, len(got), len(want))
 					}
-					e.cfg.Runner.Shutdown(context.Background())
+					e.core.Runner.Shutdown(context.Background())
 				})
 			})
 		}
@@ -70,7 +70,7 @@ func TestSinkOfASupersededAttempt(t *testing.T) {
 	t.Parallel()
 	e, id := bed(t, nil)
 	task := stored(t, e, id, "x")
-	err := e.cfg.Store.InTx(t.Context(), func(tx store.Tx) error {
+	err := e.core.Store.InTx(t.Context(), func(tx store.Tx) error {
 		_, err := tx.Tasks().Update(id, task.ID, perdure.TaskUpdate{Attempt: 1, IncrementAttempt: true, Worker: testWorker})
 		return err
 	})
@@ -81,7 +81,7 @@ func TestSinkOfASupersededAttempt(t *testing.T) {
 	sink.Output("stdout", []byte("late"))
 	sink.close()
 
-	err = e.cfg.Store.View(t.Context(), func(r store.Reader) error {
+	err = e.core.Store.View(t.Context(), func(r store.Reader) error {
 		_, end, err := r.Tasks().ReadLog(task.ID, 0, 0)
 		if end != 0 {
 			t.Errorf("%d bytes of a superseded attempt are in the log", end)
@@ -102,7 +102,7 @@ func reported(t *testing.T) (sink *taskSink, read func() (perdure.Task, int64)) 
 	e, id := bed(t, nil)
 	task := stored(t, e, id, "x")
 	return e.newTaskSink(task, 0), func() (now perdure.Task, end int64) {
-		err := e.cfg.Store.View(context.Background(), func(r store.Reader) (err error) {
+		err := e.core.Store.View(context.Background(), func(r store.Reader) (err error) {
 			if now, err = r.Tasks().Get(id, task.ID); err != nil {
 				return err
 			}
@@ -157,7 +157,7 @@ func TestSinkWritesAfterASilence(t *testing.T) {
 		if task, end := read(); end != 19 || task.StateDetail == "too late" {
 			t.Errorf("what came after the end was written: %d bytes, %q", end, task.StateDetail)
 		}
-		sink.e.cfg.Runner.Shutdown(context.Background())
+		sink.e.core.Runner.Shutdown(context.Background())
 	})
 }
 
@@ -187,7 +187,7 @@ func TestSinkProgressIsRare(t *testing.T) {
 		if task, _ := read(); *task.Progress.Current != 201 || len(task.Artifacts) != 2 {
 			t.Errorf("got %v and %v", *task.Progress.Current, task.Artifacts)
 		}
-		sink.e.cfg.Runner.Shutdown(context.Background())
+		sink.e.core.Runner.Shutdown(context.Background())
 	})
 }
 
@@ -211,7 +211,7 @@ func TestSinkHoldsBackWhatIsTooMuch(t *testing.T) {
 		if _, end := read(); end != 10*(sinkMax/2+1) {
 			t.Errorf("the log has %d bytes", end)
 		}
-		sink.e.cfg.Runner.Shutdown(context.Background())
+		sink.e.core.Runner.Shutdown(context.Background())
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -22,12 +23,12 @@ const TakeOverBatch = 50
 func (e *Effects) TakeOverTasks(ctx context.Context) (int, error) {
 	var tasks []perdure.Task
 	live := []perdure.TaskState{perdure.TaskRunning, perdure.TaskAwaitingInput}
-	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
-		tasks, err = r.Tasks().List(store.TaskFilter{States: live, ExceptWorker: e.cfg.Worker})
+	err := e.core.Store.View(ctx, func(r store.Reader) (err error) {
+		tasks, err = r.Tasks().List(store.TaskFilter{States: live, ExceptWorker: e.core.Worker})
 		alive := map[perdure.WorkerID]bool{} // each worker is looked up once, however many tasks it has
 		tasks = slices.DeleteFunc(tasks, func(t perdure.Task) bool {
 			if _, known := alive[t.Worker]; !known {
-				alive[t.Worker] = e.otherWorkerAlive(r, t.Worker)
+				alive[t.Worker] = e.core.OtherWorkerAlive(r, t.Worker)
 			}
 			return t.Kind == perdure.KindMonitor || alive[t.Worker] // a monitor has no work
 		})
@@ -42,7 +43,7 @@ func (e *Effects) TakeOverTasks(ctx context.Context) (int, error) {
 		if waits { // it resumes when it is answered
 			continue
 		}
-		if e.cfg.Shared && taken >= TakeOverBatch {
+		if e.core.Shared && taken >= TakeOverBatch {
 			break // the next pass continues
 		}
 		err := e.takeOverTask(ctx, task)
@@ -51,7 +52,7 @@ func (e *Effects) TakeOverTasks(ctx context.Context) (int, error) {
 		case store.Broken(err) || ctx.Err() != nil && err != nil:
 			return taken, fmt.Errorf("take over task %s: %w", task.ID, err)
 		case err != nil: // the other tasks continue; the next pass tries this one again
-			e.cfg.Log.Error("task not taken over", "task", task.ID, "error", tool.Chain(err))
+			e.core.Log.Error("task not taken over", "task", task.ID, "error", tool.Chain(err))
 		default:
 			taken++
 		}
@@ -71,15 +72,15 @@ func (e *Effects) takeOverTask(ctx context.Context, task perdure.Task) error {
 	target, known := e.tool(task.Tool)
 	found := perdure.OrphanedCall{
 		StopRequested: task.CancelRequested(), Class: task.Class,
-		Executions: task.Executions, MaxExecutions: e.cfg.MaxExecutions,
+		Executions: task.Executions, MaxExecutions: e.core.MaxExecutions,
 	}
 	if known {
 		found.Class = task.Class.Stricter(target.Spec().Class)
 		_, found.Reattach = target.(tool.Reattacher)
-		found = e.inspect(ctx, found, target, toolCall(c.row, task.DeadlineAt))
+		found = e.inspect(ctx, found, target, core.ToolCall(c.row, task.DeadlineAt))
 	}
 	how := found.TakeOver()
-	e.cfg.Log.Info("task taken over", "task", task.ID, "tool", task.Tool, "class", task.Class,
+	e.core.Log.Info("task taken over", "task", task.ID, "tool", task.Tool, "class", task.Class,
 		"attempt", task.Attempt+1, "how", how)
 	return e.resumeTask(ctx, c, how)
 }
@@ -87,11 +88,11 @@ func (e *Effects) takeOverTask(ctx context.Context, task perdure.Task) error {
 // readLeftTask reads what the previous worker of a task left.
 func (e *Effects) readLeftTask(ctx context.Context, task perdure.Task) (claimedTask, error) {
 	c := claimedTask{task: task}
-	err := e.cfg.Store.View(ctx, func(r store.Reader) (err error) {
+	err := e.core.Store.View(ctx, func(r store.Reader) (err error) {
 		if c.row, err = r.Calls().Get(task.LedgerKey()); err != nil {
 			return err
 		}
-		c.owner, err = readOwner(r, task.Session)
+		c.owner, err = core.ReadOwner(r, task.Session)
 		if errors.Is(err, perdure.NotFound) || errors.Is(err, perdure.Invalid) {
 			return nil // nothing can run the task; reattachRefusal reports why
 		}
@@ -99,7 +100,7 @@ func (e *Effects) readLeftTask(ctx context.Context, task perdure.Task) (claimedT
 			return err
 		}
 		row, err := r.Sessions().Get(task.Session)
-		c.owner.of(row)
+		c.owner.Of(row)
 		return err
 	})
 	return c, err
@@ -135,14 +136,14 @@ func (e *Effects) resumeTask(ctx context.Context, c claimedTask, how perdure.Tak
 	}
 	if refused != "" {
 		e.starting.drop(c.task.ID)
-		e.group.Go(func() {
+		e.core.Group.Go(func() {
 			e.endTask(context.WithoutCancel(ctx), c.task, c.row,
 				e.judgeTask(c.task, c.row, refusedTakeOver(c.task, refused), dispatch.End{}))
 		})
 	} else {
 		e.continueTask(ctx, c, how)
 	}
-	e.cfg.Wake(c.task.Session)
+	e.core.Wake(c.task.Session)
 	return nil
 }
 
@@ -151,7 +152,7 @@ func (e *Effects) resumeTask(ctx context.Context, c claimedTask, how perdure.Tak
 func (e *Effects) acquireTask(ctx context.Context, left claimedTask, how perdure.TakeOver,
 	again bool) (owned claimedTask, err error) {
 	e.starting.add(left.task.ID)
-	err = e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
+	err = e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) (err error) {
 		owned, err = e.acquireTaskIn(tx, left, how, again)
 		return err
 	})
@@ -167,7 +168,7 @@ func (e *Effects) acquireTask(ctx context.Context, left claimedTask, how perdure
 // acquireTaskIn is the commit of acquireTask.
 func (e *Effects) acquireTaskIn(tx store.Tx, left claimedTask, how perdure.TakeOver, again bool) (claimedTask, error) {
 	u := perdure.TaskUpdate{
-		Attempt: left.task.Attempt, IncrementAttempt: true, Worker: e.cfg.Worker, StartsExecution: again,
+		Attempt: left.task.Attempt, IncrementAttempt: true, Worker: e.core.Worker, StartsExecution: again,
 		Detail: fmt.Sprintf("re-attached (attempt %d)", left.task.Attempt+1),
 	}
 	if left.task.State == perdure.TaskQueued { // so that no other worker starts it from the queue
@@ -191,7 +192,7 @@ func (e *Effects) acquireTaskIn(tx store.Tx, left claimedTask, how perdure.TakeO
 // takeOverRow completes the take-over: a mark in the log, and the ledger row under a fresh token.
 func takeOverRow(tx store.Tx, c claimedTask, how perdure.TakeOver) (claimedTask, error) {
 	old := c.row
-	c.row.Token, c.row.Worker = newToken(), ownerAfter(how, old.Worker, c.task.Worker)
+	c.row.Token, c.row.Worker = core.NewToken(), ownerAfter(how, old.Worker, c.task.Worker)
 	c.row.Attempt, c.row.Executions = c.task.Attempt, c.task.Executions
 	var note []byte
 	if how == perdure.TakeOverRunAgain { // the log may hold output of an earlier attempt
@@ -234,7 +235,7 @@ func (e *Effects) queueTask(ctx context.Context, left claimedTask, how perdure.T
 	if how == perdure.TakeOverRunAgain || how == perdure.TakeOverFirstRun {
 		u.Worker = ""
 	}
-	err := e.work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
+	err := e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		now, err := owned(tx.Reader(), left.task)
 		if err == nil && now.CancelRequested() {
 			err = fmt.Errorf("%w: a cancel was requested", perdure.Lost) // the next pass sees the cancel
@@ -254,7 +255,7 @@ func (e *Effects) queueTask(ctx context.Context, left claimedTask, how perdure.T
 		_, err = takeOverRow(tx, c, how)
 		return err
 	})
-	e.cfg.Wake(left.task.Session)
+	e.core.Wake(left.task.Session)
 	return err
 }
 
@@ -269,16 +270,16 @@ func (e *Effects) continueTask(ctx context.Context, c claimedTask, how perdure.T
 	e.starting.drop(task.ID)
 	switch how {
 	case perdure.TakeOverStop, perdure.TakeOverTimeout:
-		e.group.Go(func() { e.stopTask(context.WithoutCancel(ctx), task, row, how) })
+		e.core.Group.Go(func() { e.stopTask(context.WithoutCancel(ctx), task, row, how) })
 	case perdure.TakeOverGiveUp:
 		gone := tool.Error("worker heartbeat stopped")
 		gone.ErrorKind = perdure.ErrorOrphaned
 		v := e.judgeTask(task, row, gone, dispatch.End{})
 		v.update.Detail = fmt.Sprintf("gave up after %d executions", row.Executions)
-		e.group.Go(func() { e.endTask(context.WithoutCancel(ctx), task, row, v) })
+		e.core.Group.Go(func() { e.endTask(context.WithoutCancel(ctx), task, row, v) })
 	default:
-		e.group.Go(func() {
-			e.endTask(context.WithoutCancel(ctx), task, row, e.judgeTask(task, row, unknownResult(), dispatch.End{}))
+		e.core.Group.Go(func() {
+			e.endTask(context.WithoutCancel(ctx), task, row, e.judgeTask(task, row, core.UnknownResult(), dispatch.End{}))
 		})
 	}
 }
@@ -306,15 +307,15 @@ func (e *Effects) stopTask(ctx context.Context, task perdure.Task, row perdure.C
 	}
 	target, _ := e.tool(task.Tool)
 	if survivor, ok := target.(tool.Adoptable); ok {
-		if err := e.guarded("stop", func() error {
-			return survivor.Stop(ctx, toolCall(row, time.Time{}))
+		if err := e.core.Guarded("stop", func() error {
+			return survivor.Stop(ctx, core.ToolCall(row, time.Time{}))
 		}); err != nil {
-			e.cfg.Log.Error("process of a dead attempt not stopped", "task", task.ID, "error", tool.Chain(err))
+			e.core.Log.Error("process of a dead attempt not stopped", "task", task.ID, "error", tool.Chain(err))
 			end.DidNotStop = true
 		}
 	}
 	end.ReturnedAt = time.Now()
-	v := e.judgeTask(task, row, causeResult(end.Cause, row), end)
+	v := e.judgeTask(task, row, core.CauseResult(end.Cause, row), end)
 	if how == perdure.TakeOverStop && !end.DidNotStop && !task.Class.Repeatable() {
 		v.update.Detail = "effects before the cancel are unknown"
 	}
@@ -324,7 +325,7 @@ func (e *Effects) stopTask(ctx context.Context, task perdure.Task, row perdure.C
 // refusedTakeOver is the end of a task that cannot be resumed; an at_most_once task is unknown.
 func refusedTakeOver(task perdure.Task, text string) tool.Result {
 	if !task.Class.Repeatable() {
-		return unknownResult()
+		return core.UnknownResult()
 	}
 	r := tool.Error(text)
 	r.ErrorKind = perdure.ErrorOrphaned
@@ -335,7 +336,7 @@ func refusedTakeOver(task perdure.Task, text string) tool.Result {
 // the specification (RC15).
 func (e *Effects) reattachRefusal(c claimedTask) string {
 	task := c.task
-	if files, _ := e.cfg.Files(task.Session); files == nil {
+	if files, _ := e.core.Files(task.Session); files == nil {
 		return "file store not available; cannot re-attach background run"
 	}
 	if c.owner == nil {
@@ -370,7 +371,7 @@ func (e *Effects) prepareTask(ctx context.Context, task perdure.Task, execution 
 	key := task.LedgerKey()
 	call := tool.Call{Session: task.Session, ID: key.Call, Task: task.ID, Execution: execution, Tool: task.Tool,
 		Key: key.IdempotencyKey()}
-	if err := e.guarded("prepare", func() error { return survivor.Prepare(ctx, call) }); err != nil {
+	if err := e.core.Guarded("prepare", func() error { return survivor.Prepare(ctx, call) }); err != nil {
 		return fmt.Errorf("prepare %s: %w", task.Tool, err)
 	}
 	return nil

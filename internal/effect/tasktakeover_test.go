@@ -7,6 +7,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/model/scripted"
 	"github.com/perdure/perdure/store"
@@ -17,7 +18,7 @@ import (
 const testWorker = perdure.WorkerID("worker_00000000000000000000000000000001")
 
 // bed is effects over an empty store, with a session in it.
-func bed(t *testing.T, change func(*Config), tools ...tool.Tool) (*Effects, perdure.SessionID) {
+func bed(t *testing.T, change func(*core.Config), tools ...tool.Tool) (*Effects, perdure.SessionID) {
 	t.Helper()
 	st := memory.New(memory.Config{})
 	var m model.Model
@@ -25,7 +26,7 @@ func bed(t *testing.T, change func(*Config), tools ...tool.Tool) (*Effects, perd
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Store: st, Model: m, Tools: tool.NewRegistry(tools...),
+	cfg := core.Config{Store: st, Model: m, Tools: tool.NewRegistry(tools...),
 		Runner: dispatch.NewRunner(t.Context(), dispatch.Config{}), Worker: testWorker}
 	if change != nil {
 		change(&cfg)
@@ -34,14 +35,14 @@ func bed(t *testing.T, change func(*Config), tools ...tool.Tool) (*Effects, perd
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := NewID[perdure.SessionID]()
+	id := core.NewID[perdure.SessionID]()
 	err = st.InTx(t.Context(), func(tx store.Tx) error {
 		if err := tx.Sessions().Create(store.Session{ID: id, Status: perdure.SessionStarted, CreatedAt: tx.Now(),
 			UpdatedAt: tx.Now()}); err != nil {
 			return err
 		}
 		events := []perdure.Event{{Session: id, Fact: perdure.SessionCreated{}}}
-		stamp(events, tx.Now())
+		core.Stamp(events, tx.Now())
 		return tx.Journal().Append(id, events)
 	})
 	if err != nil {
@@ -63,14 +64,14 @@ func quick(name string, class perdure.EffectClass, background bool) tool.Tool {
 // and two more.
 func TestReattachRefuses(t *testing.T) {
 	t.Parallel()
-	noFiles := func(c *Config) {
+	noFiles := func(c *core.Config) {
 		c.Files = func(perdure.SessionID) (tool.Files, tool.Files) { return nil, nil }
 	}
 	tools := []tool.Tool{quick("again", perdure.Idempotent, true), quick("front", perdure.Pure, false),
 		quick("once", perdure.AtMostOnce, true)}
 	for _, c := range []struct {
 		name, tool, want string
-		change           func(*Config)
+		change           func(*core.Config)
 		foreign          bool
 	}{
 		{name: "missing_file_store", tool: "", foreign: true, change: noFiles,
@@ -89,14 +90,14 @@ func TestReattachRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			e, id := bed(t, c.change, tools...)
-			task := perdure.Task{Session: NewID[perdure.SessionID](), ID: NewID[perdure.TaskID]()}
+			task := perdure.Task{Session: core.NewID[perdure.SessionID](), ID: core.NewID[perdure.TaskID]()}
 			if !c.foreign {
 				task = stored(t, e, id, c.tool)
 			}
 
 			left := claimedTask{task: task}
-			err := e.cfg.Store.View(t.Context(), func(r store.Reader) (err error) {
-				left.owner, err = readOwner(r, task.Session)
+			err := e.core.Store.View(t.Context(), func(r store.Reader) (err error) {
+				left.owner, err = core.ReadOwner(r, task.Session)
 				return err
 			})
 			if foreign := errors.Is(err, perdure.NotFound); foreign != c.foreign {
@@ -115,14 +116,14 @@ func TestReattachRefuses(t *testing.T) {
 func stored(t *testing.T, e *Effects, id perdure.SessionID, name string) perdure.Task {
 	t.Helper()
 	task := perdure.Task{
-		ID: NewID[perdure.TaskID](), Run: NewID[perdure.RunID](), Session: id,
+		ID: core.NewID[perdure.TaskID](), Run: core.NewID[perdure.RunID](), Session: id,
 		RootSession: id, Kind: perdure.KindBackgroundTool,
 		Origin: perdure.OriginSpawned, Tool: name, Spec: perdure.TaskSpec{Tool: name},
 		Class: perdure.Idempotent, Lane: perdure.Background,
 		State: perdure.TaskRunning, Attempt: 1, Executions: 1, Delivery: perdure.ToLoop,
 		Wake: perdure.WakeContinue, Delivered: perdure.NotDelivered,
 	}
-	err := e.cfg.Store.InTx(t.Context(), func(tx store.Tx) error {
+	err := e.core.Store.InTx(t.Context(), func(tx store.Tx) error {
 		task.CreatedAt, task.UpdatedAt = tx.Now(), tx.Now()
 		_, _, err := tx.Tasks().Create(task)
 		return err

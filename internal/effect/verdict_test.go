@@ -8,6 +8,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/tool"
 )
 
@@ -39,7 +40,7 @@ func TestVerdict(t *testing.T) {
 		{name: "deadline", result: tool.Internal(perdure.CauseDeadline),
 			end: dispatch.End{Cause: perdure.CauseDeadline}, state: perdure.TaskFailed,
 			kind: perdure.ErrorTimeout, body: "Timed out after"},
-		{name: "unknown", result: unknownResult(), state: perdure.TaskUnknown, body: `"status": "unknown"`,
+		{name: "unknown", result: core.UnknownResult(), state: perdure.TaskUnknown, body: `"status": "unknown"`,
 			summary: "Outcome unknown."},
 	} {
 		t.Run(c.name, func(t *testing.T) {

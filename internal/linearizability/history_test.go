@@ -17,7 +17,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/soak"
 	"github.com/perdure/perdure/store"
 )
@@ -71,7 +71,7 @@ type history struct {
 // record plays one history on the ground.
 func (g game) record(t *testing.T, on *ground, seed uint64, n int) history {
 	t.Helper()
-	session := effect.NewID[perdure.SessionID]()
+	session := core.NewID[perdure.SessionID]()
 	for { // until it succeeds, on a ground with faults
 		err := on.store(t).InTx(t.Context(), func(tx store.Tx) error {
 			return tx.Sessions().Create(store.Session{ID: session, CreatedAt: tx.Now(), UpdatedAt: tx.Now()})

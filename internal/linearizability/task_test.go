@@ -9,7 +9,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 )
 
@@ -73,7 +73,7 @@ func tasks() game {
 		start: func(session perdure.SessionID, keys int) play {
 			p := &taskPlay{session: session}
 			for range keys {
-				p.ids = append(p.ids, effect.NewID[perdure.TaskID]())
+				p.ids = append(p.ids, core.NewID[perdure.TaskID]())
 			}
 			for range clients {
 				p.known = append(p.known, make([]taskRow, keys))

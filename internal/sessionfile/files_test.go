@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/sessionfile"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
@@ -40,7 +40,7 @@ var stores = map[string]func(t *testing.T) store.Store{
 
 func newSession(t *testing.T, st store.Store) perdure.SessionID {
 	t.Helper()
-	id := effect.NewID[perdure.SessionID]()
+	id := core.NewID[perdure.SessionID]()
 	err := st.InTx(t.Context(), func(tx store.Tx) error {
 		return tx.Sessions().Create(store.Session{ID: id, CreatedAt: tx.Now(), UpdatedAt: tx.Now()})
 	})
@@ -122,7 +122,7 @@ func TestSeedInATransaction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			st := open(t)
-			id := effect.NewID[perdure.SessionID]()
+			id := core.NewID[perdure.SessionID]()
 			files := sessionfile.New(st, id, false)
 			create := func(initial ...tool.InitialFile) error {
 				return st.InTx(t.Context(), func(tx store.Tx) error {
