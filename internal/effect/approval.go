@@ -81,8 +81,8 @@ func (e *Effects) resolveApproval(tx store.Tx, a perdure.Approval,
 			return a, fmt.Errorf("%w verdict: the arguments: %s stands for a secret value that is never shown: send "+
 				"the value itself, or leave the argument unchanged", perdure.Invalid, secretargs.KnownMark)
 		}
-		if t, ok := e.tool(a.Tool); ok {
-			r.NewArgs, _ = e.extractSecrets(perdure.CallKey{Session: a.Session, Call: a.Call}, t, r.NewArgs)
+		if t, ok := e.toolset.Find(a.Tool); ok {
+			r.NewArgs, _ = e.secrets.Extract(perdure.CallKey{Session: a.Session, Call: a.Call}, t, r.NewArgs)
 		}
 	}
 	events := []perdure.Event{{Session: a.Session, Actor: r.By, Call: a.Call, Task: a.Task, Fact: r}}

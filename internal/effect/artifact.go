@@ -161,7 +161,7 @@ func (e *Effects) FilesOf(id perdure.SessionID, actor string) (tool.Files, error
 	if files == nil {
 		return nil, fmt.Errorf("open files of %s: %w: the folder cannot be opened", id, perdure.Unavailable)
 	}
-	if known := e.knownSecrets(id); known != nil {
+	if known := e.secrets.Known(id); known != nil {
 		files = masked(files, known.Mask)
 	}
 	switch f := files.(type) {

@@ -55,7 +55,7 @@ func (e *Effects) startCall(ctx context.Context, run callRequest) error {
 	if err != nil {
 		return fmt.Errorf("start call %s: %w", run.Command.Call.ID, err)
 	}
-	t, ok := e.lookup(run.Session.Agent, core.HasDetachedWork(run.Session), row.Tool)
+	t, ok := e.toolset.Lookup(run.Session.Agent, core.HasDetachedWork(run.Session), row.Tool)
 	how, ours := e.unstarted.LoadAndDelete(row.Token)
 	switch {
 	case ours && how != perdure.TakeOver(""):
@@ -114,7 +114,7 @@ func (e *Effects) execute(run callRequest, row perdure.Call, t tool.Tool,
 	c := &callRun{e: e, run: run, row: row, call: core.ToolCall(row, began.Add(tool.DeadlineOf(t, row.Args))),
 		owner: core.OwnerOf(run.Session).Of(*run.Row), name: spec.DisplayName}
 	c.at = core.CallTime(run.Session, row.Key.Call)
-	c.call.Args, c.secretArgs = e.vault.Fill(row.Key, spec.Parameters, row.Args)
+	c.call.Args, c.secretArgs = e.secrets.Vault.Fill(row.Key, spec.Parameters, row.Args)
 	c.sink = callSink{e: e, work: row.Key.String(), call: c.call, buffering: true}
 	env := e.envOf(callerOf(run.Session, c.owner, c.call), c.call, &c.sink)
 	env.Dialog, env.Remote = e.newDialog(c), c
@@ -169,7 +169,7 @@ func (e *Effects) resultOf(row perdure.Call, end dispatch.End) tool.Result {
 // settledOutcome returns the outcome that ends a call. Its settlement and tool.completed are one
 // commit.
 func (e *Effects) settledOutcome(run callRequest, row perdure.Call, r tool.Result) core.Outcome {
-	e.vault.Drop(row.Key)
+	e.secrets.Vault.Drop(row.Key)
 	r, _ = e.core.Gate().After(context.Background(), core.ToolCall(row, time.Time{}), r)
 	record := e.record(row, r)
 	state := perdure.CallSettled
@@ -257,7 +257,7 @@ func (e *Effects) takeOverCall(ctx context.Context, run callRequest, row perdure
 		return fmt.Errorf("take over call %s: %w: the ledger says %s, the journal says running", key, perdure.Conflict,
 			row.State)
 	}
-	t, known := e.tool(row.Tool) // even if the agent may no longer see the tool: it could when the call started
+	t, known := e.toolset.Find(row.Tool) // even if the agent may no longer see the tool: it could when the call started
 	found := perdure.OrphanedCall{StopRequested: run.Command.Stop, Class: row.Class, Executions: row.Executions,
 		MaxExecutions: e.core.MaxExecutions}
 	if known {

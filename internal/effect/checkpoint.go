@@ -12,7 +12,6 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/redact"
-	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -131,7 +130,7 @@ func (e *Effects) redacted(s *perdure.Session, a model.Answer) model.Answer {
 	if text == "" {
 		return a
 	}
-	for _, v := range e.secretsIn(s, a.Message) {
+	for _, v := range e.secrets.In(s, a.Message) {
 		text = v.Mask(text)
 	}
 	var parts []perdure.Part
@@ -147,35 +146,10 @@ func (e *Effects) redacted(s *perdure.Session, a model.Answer) model.Answer {
 	return a
 }
 
-// secretsIn returns what no text of a response may contain: the secrets of its session and the
-// secret arguments of its calls, including calls that start background runs.
-func (e *Effects) secretsIn(s *perdure.Session, m perdure.Message) (all []*secretargs.Masker) {
-	if known := e.knownSecrets(s.ID); known != nil {
-		all = append(all, secretargs.New(known, nil))
-	}
-	for _, call := range m.Calls() {
-		var own *redact.Set
-		t, ok := e.tool(call.Name)
-		switch {
-		case ok && t.Spec().Hints.CapabilityID != tool.BackgroundCapability:
-			own = secretargs.SecretsOf(t.Spec().Parameters, call.Arguments)
-		case !e.hasSecretArgs():
-		case ok:
-			_, own, _ = secretargs.MaskOrder(t.Spec().Parameters, call.Arguments, e.orderSchema)
-		default:
-			own = secretargs.AllTexts(call.Arguments)
-		}
-		if own != nil {
-			all = append(all, secretargs.New(nil, own))
-		}
-	}
-	return all
-}
-
 // secretsUnreadable returns an error for the step if the secrets of a session cannot be read; nil:
 // they can, or there are none.
 func (e *Effects) secretsUnreadable(id perdure.SessionID) error {
-	known := e.knownSecrets(id)
+	known := e.secrets.Known(id)
 	if known == nil {
 		return nil
 	}
@@ -205,14 +179,6 @@ func (e *Effects) discardedAnswer(q ModelCall, why error, bill []perdure.Fact, a
 			ReasonCode: perdure.ReplacedByRestart}}, facts...)
 	}
 	return core.Outcome{DropCheckpoint: a.checkpointToDrop(q.Command), Events: e.events(q.Session, q.Command, facts...)}
-}
-
-// knownSecrets returns the secrets of a session; nil: there can be none.
-func (e *Effects) knownSecrets(id perdure.SessionID) tool.SecretMasker {
-	if e.core.Ports == nil {
-		return nil
-	}
-	return e.core.Ports(id, tool.Call{Session: id}).SecretMasker
 }
 
 // checkpoint stores the text of a streaming message so far, outside the commits of the turn. An

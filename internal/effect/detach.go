@@ -175,7 +175,7 @@ const waitingCapability = "background_execution"
 // waits reports whether calls of a tool never leave the foreground, not even on request. These are
 // the tools that start background runs and wait for them.
 func (e *Effects) waits(name string) bool {
-	t, ok := e.tool(name)
+	t, ok := e.toolset.Find(name)
 	return ok && t.Spec().SoftBudget == tool.Never && t.Spec().Hints.CapabilityID == waitingCapability
 }
 
@@ -343,8 +343,8 @@ func (e *Effects) taskOfCall(c callTask) perdure.Task {
 		Spec: perdure.TaskSpec{Tool: c.row.Tool, Arguments: c.row.Args,
 			Reattachable: c.row.Class.Repeatable(), SignalOnCompletion: true},
 	}
-	task.StallMS = e.stallOf(c.row.Tool).Milliseconds()
-	if t, ok := e.tool(c.row.Tool); ok {
+	task.StallMS = e.toolset.StallOf(c.row.Tool).Milliseconds()
+	if t, ok := e.toolset.Find(c.row.Tool); ok {
 		task.Kind = kindOf(t)
 	}
 	if c.origin == perdure.OriginRouted {

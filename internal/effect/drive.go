@@ -127,7 +127,7 @@ func (e *Effects) commit(ctx context.Context, d *Drive, outcomes []core.Outcome,
 	e.cache(ctx, d)
 	e.core.Folds.Put(sessioncache.Fold{Session: d.session, Saved: d.snapshotSeq})
 	if d.session.Turn == nil {
-		e.vault.DropTurn(d.ID, d.session.HasLiveTask)
+		e.secrets.Vault.DropTurn(d.ID, d.session.HasLiveTask)
 	}
 	if d.session.Lineage != nil {
 		d.reportedState = e.afterChild(ctx, d.session, d.reportedState)

@@ -20,18 +20,17 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
-	"github.com/perdure/perdure/internal/secretargs"
+	"github.com/perdure/perdure/internal/effect/secrets"
+	"github.com/perdure/perdure/internal/effect/toolset"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
 
 // Effects carries out commands. It is safe for concurrent use.
 type Effects struct {
-	core *core.Core
-	// backgroundTools is the registry of Config.BackgroundTools.
-	backgroundTools *tool.Registry
-	// vault holds the secret arguments of the calls of this process, in memory only.
-	vault secretargs.Vault
+	core    *core.Core
+	toolset *toolset.Toolset
+	secrets *secrets.Secrets
 	// ports gives work the ports of the stories above it.
 	ports ports
 	// detached maps the tasks of calls that left their turns to the id of their work.
@@ -55,7 +54,8 @@ func New(cfg core.Config) (*Effects, error) {
 		return nil, err
 	}
 	e := &Effects{core: c}
-	e.backgroundTools = tool.NewRegistry(cfg.BackgroundTools...)
+	e.toolset = toolset.New(c)
+	e.secrets = secrets.New(c, e.toolset)
 	e.ports = above{e}
 	return e, nil
 }
@@ -85,18 +85,18 @@ func (e *Effects) LeaseHolds(r store.Reader) error { return e.core.LeaseHolds(r)
 // Forget drops what this process remembers of a session that was removed.
 func (e *Effects) Forget(id perdure.SessionID) {
 	e.core.Folds.Drop(id)
-	e.vault.DropSession(id)
+	e.secrets.Vault.DropSession(id)
 }
 
 // ReleaseSession drops what this process holds for a released session. Its secret arguments are
 // lost: the process that continues the session does not have them.
 func (e *Effects) ReleaseSession(id perdure.SessionID) {
-	e.vault.DropSession(id)
+	e.secrets.Vault.DropSession(id)
 	e.core.Telemetry.Leave(id)
 }
 
 // ReleaseAll drops the secret arguments of all sessions: this process drives none any more.
-func (e *Effects) ReleaseAll() { e.vault.DropAll() }
+func (e *Effects) ReleaseAll() { e.secrets.Vault.DropAll() }
 
 // Wait returns when no goroutine of Effects writes any more. Call it after the runner has stopped.
 func (e *Effects) Wait() { e.core.Group.Wait() }

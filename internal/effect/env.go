@@ -61,7 +61,7 @@ func (e *Effects) envOf(from *caller, call tool.Call, sink tool.Sink) tool.Env {
 		Call: call, Sink: sink, Registry: e.core.Tools, Files: files,
 		Egress: e.egressFor(by), Ports: ports,
 		Locale: cmp.Or(agent.Locale, "en"), Timezone: cmp.Or(agent.Timezone, "UTC"), DryRun: agent.DryRun,
-		Network: agent.Network, Visible: e.names(*agent, from.owner.HasDetachedWork), Now: time.Now,
+		Network: agent.Network, Visible: e.toolset.Names(*agent, from.owner.HasDetachedWork), Now: time.Now,
 	}
 	e.ports.Bind(&env, from)
 	return env
@@ -83,104 +83,6 @@ type ToolOutput struct {
 	Name   string         `json:"name"`
 	Stream string         `json:"stream"`
 	Delta  string         `json:"delta"`
-}
-
-// visible returns the tools that an agent may see, in the order of registration. The definitions
-// the model gets and the tools it may execute both come from this one function, so they cannot
-// differ. The background tools are visible if another tool can run in the background and the agent
-// does not disable them. load_tool is visible if there is a schema to load. A tool that must be
-// chosen is visible only if the agent names it or its capability.
-//
-// With left, the tools that manage background work are appended whatever was chosen, registered or
-// disabled: a placeholder in the transcript names them, and without them the model could not manage
-// the work that still runs.
-func (e *Effects) visible(agent perdure.Agent, left bool) []tool.Tool {
-	var tools, loaders []tool.Tool
-	useful := false
-	for _, name := range e.core.Tools.Names() {
-		t, ok := e.core.Tools.Get(name)
-		switch {
-		case !ok:
-		case t.Spec().Hints.CapabilityID == tool.LoadingCapability:
-			loaders = append(loaders, t)
-		case t.Spec().Hints.CapabilityID == tool.ParentCapability && !agent.Subagent:
-		case agent.Tools == nil && (!e.core.Tools.Optional(name) ||
-			slices.Contains(agent.Capabilities, t.Spec().Hints.CapabilityID)), slices.Contains(agent.Tools, name):
-			useful = useful || tool.RunsBackground(t)
-			tools = append(tools, t)
-		}
-	}
-	if !useful || agent.DisableBackground {
-		tools = slices.DeleteFunc(tools, func(t tool.Tool) bool {
-			return t.Spec().Hints.CapabilityID == tool.BackgroundCapability
-		})
-	}
-	if left {
-		tools = e.withBackgroundTools(tools)
-	}
-	if slices.ContainsFunc(tools, e.defers(len(tools))) {
-		tools = append(tools, loaders...)
-	}
-	return tools
-}
-
-// names returns the names of the tools that an agent may see.
-func (e *Effects) names(agent perdure.Agent, left bool) []string {
-	names := []string{}
-	for _, t := range e.visible(agent, left) {
-		names = append(names, t.Spec().Name)
-	}
-	return names
-}
-
-// defers returns a function that decides which of n tools are described to the model without their
-// schema.
-func (e *Effects) defers(n int) func(tool.Tool) bool {
-	return func(t tool.Tool) bool {
-		switch spec := t.Spec(); {
-		case spec.Deferrable == tool.DeferAlways:
-			return true
-		// load_tool looks only among the host's tools, so the schema of another tool is never
-		// deferred.
-		case spec.Deferrable == tool.DeferNever, e.backgroundTools.Has(spec.Name) && !e.core.Tools.Has(spec.Name):
-			return false
-		}
-		return e.core.DeferAbove > 0 && n > e.core.DeferAbove
-	}
-}
-
-// lookup finds a tool that the agent may see.
-func (e *Effects) lookup(agent perdure.Agent, left bool, name string) (tool.Tool, bool) {
-	for _, t := range e.visible(agent, left) {
-		if t.Spec().Name == name {
-			return t, true
-		}
-	}
-	return nil, false
-}
-
-// toolDefinitions returns the definitions of tools for the model, and the parts of the system
-// prompt that belong to them.
-func (e *Effects) toolDefinitions(tools []tool.Tool) (told []model.Tool, prompts []string) {
-	loadable := slices.ContainsFunc(tools, func(t tool.Tool) bool {
-		return t.Spec().Hints.CapabilityID == tool.LoadingCapability
-	})
-	n := len(tools)
-	if loadable {
-		n-- // load_tool itself does not count
-	}
-	deferred := e.defers(n)
-	for _, t := range tools {
-		d := tool.DefinitionOf(t)
-		if loadable && deferred(t) {
-			d = d.Shortened()
-		}
-		told = append(told, model.Tool{Name: d.Name, Description: d.Description, Parameters: d.Parameters})
-		if prompt := t.Spec().Prompt; prompt != "" {
-			prompts = append(prompts, prompt)
-		}
-	}
-	return told, prompts
 }
 
 // NextRequest returns the request that the model of a session would get now, built as for a real

@@ -45,14 +45,14 @@ var _ tool.Schedules = (*schedulePort)(nil)
 func (p *schedulePort) CreateSchedule(ctx context.Context, o tool.ScheduleRequest) (perdure.Schedule, error) {
 	s := o.Schedule
 	s.ID, s.Session, s.Owner = "", p.owner.Session, scheduledByModel
-	known := p.e.knownSecrets(s.Session)
+	known := p.e.secrets.Known(s.Session)
 	s.Title, s.Description, s.Action.Message = secretargs.MaskKnown(known, s.Title), secretargs.MaskKnown(known, s.Description),
 		secretargs.MaskKnown(known, s.Action.Message)
 	if s.Action.Args, _ = secretargs.MaskKnownJSON(known, s.Action.Args); secretargs.HasKnownMark(s.Action.Args) {
 		return s, &tool.Denied{Result: secretargs.LostResult()}
 	}
 	if s.Action.Tool != "" {
-		target, ok := p.e.lookup(p.owner.Agent, p.owner.HasDetachedWork, s.Action.Tool)
+		target, ok := p.e.toolset.Lookup(p.owner.Agent, p.owner.HasDetachedWork, s.Action.Tool)
 		if !ok {
 			return s, &tool.Denied{Result: tool.Error("Unknown tool: " + s.Action.Tool)}
 		}
@@ -76,7 +76,7 @@ func (p *schedulePort) Schedules(ctx context.Context) (list []perdure.Schedule, 
 // CancelSchedule cancels a schedule of the port's session.
 func (p *schedulePort) CancelSchedule(ctx context.Context, id perdure.ScheduleID, why string) (perdure.Schedule, error) {
 	return p.e.EndSchedule(ctx, p.owner.Session, id,
-		CancelIntent{By: "agent", Why: secretargs.MaskKnown(p.e.knownSecrets(p.owner.Session), why)}, false)
+		CancelIntent{By: "agent", Why: secretargs.MaskKnown(p.e.secrets.Known(p.owner.Session), why)}, false)
 }
 
 // PlanScheduled looks up and judges the run of a fire, before the commit of the fire. If the tool
@@ -126,7 +126,7 @@ func (e *Effects) PlanScheduled(ctx context.Context, s perdure.Schedule, nominal
 // known.
 func (e *Effects) judgeScheduled(ctx context.Context, run *ScheduledRun, task perdure.Task,
 	read bool) (_ perdure.Task, err error) {
-	target, ok := e.lookup(run.owner.Agent, run.owner.HasDetachedWork, task.Tool)
+	target, ok := e.toolset.Lookup(run.owner.Agent, run.owner.HasDetachedWork, task.Tool)
 	if !ok {
 		gone := tool.Error("Unknown tool: " + task.Tool)
 		run.refusal = &gone
@@ -410,7 +410,7 @@ func (e *Effects) CanSchedule(r store.Reader, s perdure.Schedule) error {
 	if err != nil || s.Action.Tool == "" {
 		return err
 	}
-	target, ok := e.lookup(o.Agent, o.HasDetachedWork, s.Action.Tool)
+	target, ok := e.toolset.Lookup(o.Agent, o.HasDetachedWork, s.Action.Tool)
 	if !ok {
 		return fmt.Errorf("%w: Unknown tool: %s", perdure.Invalid, s.Action.Tool)
 	}

@@ -85,7 +85,7 @@ func (h *hostCalls) of(id perdure.SessionID) *undeliveredCalls {
 // StartHostCall returns, and needs no slot of its session. Conflict: the key belongs to another
 // call. NotFound: no such tool or session.
 func (e *Effects) StartHostCall(ctx context.Context, o HostCallRequest) (HostCall, error) {
-	target, ok := e.tool(o.Tool)
+	target, ok := e.toolset.Find(o.Tool)
 	if !ok {
 		return HostCall{}, fmt.Errorf("call %s: %w", o.Tool, perdure.NotFound)
 	}
@@ -106,7 +106,7 @@ func (e *Effects) hostCall(ctx context.Context, o HostCallRequest, target tool.T
 	}
 	spec := target.Spec()
 	// with secrets, two different calls may be recorded alike
-	secret := secretargs.HasSecrets(spec.Parameters) || secretargs.HasKnownMark(e.recordedArgs(o.Session, target, o.Args))
+	secret := secretargs.HasSecrets(spec.Parameters) || secretargs.HasKnownMark(e.secrets.Recorded(o.Session, target, o.Args))
 	if o.Key == "" && o.Join > 0 && !secret && spec.Class != perdure.Pure {
 		known := e.hosts.of(o.Session)
 		known.mu.Lock()
@@ -200,11 +200,11 @@ func (e *Effects) makeHostCall(ctx context.Context, o HostCallRequest, by hostCa
 			return known, err
 		}
 	}
-	args, _ := e.extractSecrets(key, by.target, o.Args)
+	args, _ := e.secrets.Extract(key, by.target, o.Args)
 	made := HostCall{}
 	defer func() {
 		if made.Task.ID == "" { // nothing will ever end the call
-			e.vault.Drop(key)
+			e.secrets.Vault.Drop(key)
 		}
 	}()
 	call := tool.Call{Session: o.Session, ID: key.Call, Tool: o.Tool, Args: args, Class: spec.Class}
@@ -218,16 +218,16 @@ func (e *Effects) makeHostCall(ctx context.Context, o HostCallRequest, by hostCa
 		return refuseHostCall(key.Call, *j.refusal)
 	}
 	if !bytes.Equal(j.args, args) {
-		j.args, _ = e.extractSecrets(key, by.target, j.args)
+		j.args, _ = e.secrets.Extract(key, by.target, j.args)
 	}
-	e.vault.KeepAcrossTurns(key)
+	e.secrets.Vault.KeepAcrossTurns(key)
 	fingerprint, err := perdure.Fingerprint(o.Tool, j.args)
 	if err != nil {
 		return HostCall{}, err
 	}
 	task := e.taskOfCall(callTask{
 		owner: by.owner, at: by.owner.Created, secret: by.row.Secret,
-		name:   cmp.Or(secretargs.MaskKnown(e.knownSecrets(o.Session), o.Title), cmp.Or(spec.DisplayName, spec.Name)),
+		name:   cmp.Or(secretargs.MaskKnown(e.secrets.Known(o.Session), o.Title), cmp.Or(spec.DisplayName, spec.Name)),
 		origin: perdure.OriginHost,
 		row:    perdure.Call{Key: key, Tool: o.Tool, Args: j.args, Fingerprint: fingerprint, Class: spec.Class},
 	})
@@ -268,7 +268,7 @@ func (e *Effects) madeBefore(ctx context.Context, key perdure.CallKey, o HostCal
 	if err != nil || found.Task.ID == "" {
 		return found, err
 	}
-	if fingerprint, err := perdure.Fingerprint(o.Tool, e.recordedArgs(o.Session, by.target, o.Args)); err != nil ||
+	if fingerprint, err := perdure.Fingerprint(o.Tool, e.secrets.Recorded(o.Session, by.target, o.Args)); err != nil ||
 		fingerprint != found.Task.ArgsHash {
 		return HostCall{}, fmt.Errorf("%w: the key was used for a call with another tool or other arguments",
 			perdure.Conflict)
@@ -335,7 +335,7 @@ func (e *Effects) hostCallInTx(tx store.Tx, task perdure.Task, by hostStart) (pe
 	free := by.works && (e.core.SlotsPerProcess == 0 || ofProcess < e.core.SlotsPerProcess)
 	if free {
 		task.State, task.StateDetail, task.Worker, task.Executions = perdure.TaskRunning, "Starting", e.core.Worker, 1
-		task.StartedAt, task.HeartbeatAt, task.DeadlineAt = now, now, now.Add(e.deadlineOf(task))
+		task.StartedAt, task.HeartbeatAt, task.DeadlineAt = now, now, now.Add(e.toolset.DeadlineOf(task))
 	}
 	events := []perdure.Event{taskEvent(task, perdure.TaskCreated{Task: task})}
 	core.Stamp(events, now)

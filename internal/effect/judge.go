@@ -32,13 +32,13 @@ type judgement struct {
 // masked again.
 func (e *Effects) judge(ctx context.Context, agent perdure.Agent, t tool.Tool, call tool.Call, read bool) judgement {
 	recorded := call.Args
-	call.Args = e.vault.Known(perdure.CallKey{Session: call.Session, Call: call.ID}, t.Spec().Parameters, recorded)
+	call.Args = e.secrets.Vault.Known(perdure.CallKey{Session: call.Session, Call: call.ID}, t.Spec().Parameters, recorded)
 	full := call.Args
 	j := e.judgeUnmasked(ctx, agent, t, call, read)
 	if bytes.Equal(j.args, full) {
 		j.args = recorded
 	}
-	known := e.knownSecrets(call.Session) // even if the arguments had none: a hook may have added a secret
+	known := e.secrets.Known(call.Session) // even if the arguments had none: a hook may have added a secret
 	for i, p := range j.permissions {
 		j.permissions[i].Target, j.permissions[i].Reason = secretargs.MaskKnown(known, p.Target), secretargs.MaskKnown(known, p.Reason)
 	}

@@ -159,7 +159,7 @@ func (e *Effects) request(s *perdure.Session, c perdure.CallModel) model.Request
 	if s.Agent.Instructions != "" {
 		prompts = append(prompts, s.Agent.Instructions)
 	}
-	tools, parts := e.toolDefinitions(e.visible(s.Agent, core.HasDetachedWork(s)))
+	tools, parts := e.toolset.Definitions(e.toolset.Visible(s.Agent, core.HasDetachedWork(s)))
 	req.Tools = tools
 	req.System = strings.Join(append(prompts, parts...), "\n\n")
 	return req
@@ -186,7 +186,7 @@ func (e *Effects) stream(ctx context.Context, q ModelCall, kept storedText) (mod
 			Data: OutputDelta{MessageID: id, Offset: offset, Delta: text}})
 	}}
 	saved := e.checkpointOf(q, kept, live.markStored)
-	redactor := streamRedactor{known: e.knownSecrets(req.Session)}
+	redactor := streamRedactor{known: e.secrets.Known(req.Session)}
 	redactor.feed(req.Prefix) // a secret may start in the stored text
 	var answer model.Answer
 	err := e.core.Guarded("ask the model", func() (err error) {
@@ -242,7 +242,7 @@ func (e *Effects) answerOutcome(ctx context.Context, q ModelCall, a modelReply) 
 	message.ID, message.Role, message.Model, message.At = c.Message, perdure.RoleAgent, a.Model,
 		time.Now().UTC().Truncate(time.Microsecond)
 	message.Parts = nameCalls(s, message.Parts)
-	message = e.redactMessage(s, message)
+	message = e.secrets.Redact(s, message)
 	calls := message.Calls()
 	if strings.TrimSpace(message.Text()) == "" && len(calls) == 0 && a.Finish != model.FinishRefusal {
 		return e.failedAnswer(q, errEmptyAnswer, a)

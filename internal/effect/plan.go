@@ -37,7 +37,7 @@ func (e *Effects) plan(ctx context.Context, s *perdure.Session, calls []perdure.
 func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure.ToolCall,
 	again bool) perdure.PlannedCall {
 	planned := perdure.PlannedCall{ID: call.ID, Name: call.Name}
-	t, known := e.lookup(s.Agent, core.HasDetachedWork(s), call.Name)
+	t, known := e.toolset.Lookup(s.Agent, core.HasDetachedWork(s), call.Name)
 	if !known {
 		planned.Refusal = refusal(call.ID, perdure.ErrorRejected, "Tool definition not found: "+call.Name)
 		return planned
@@ -60,7 +60,7 @@ func (e *Effects) planCall(ctx context.Context, s *perdure.Session, call perdure
 		return refusedBy(planned, *j.refusal)
 	}
 	if string(j.args) != string(call.Arguments) {
-		seen.Args, _ = e.extractSecrets(perdure.CallKey{Session: s.ID, Call: call.ID}, t, j.args)
+		seen.Args, _ = e.secrets.Extract(perdure.CallKey{Session: s.ID, Call: call.ID}, t, j.args)
 		planned.Rewritten = seen.Args
 	}
 	if spec.Policy == tool.PolicyClientSide && secretargs.HasKnownMark(seen.Args) {
@@ -151,7 +151,7 @@ func (e *Effects) refuse(s *perdure.Session, t tool.Tool, call perdure.ToolCall)
 // instead.
 func (e *Effects) argumentFault(t tool.Tool, call tool.Call) *tool.Result {
 	schema := t.Spec().Parameters
-	full, _ := e.vault.Fill(perdure.CallKey{Session: call.Session, Call: call.ID}, schema, call.Args)
+	full, _ := e.secrets.Vault.Fill(perdure.CallKey{Session: call.Session, Call: call.ID}, schema, call.Args)
 	if secretargs.CheckLost(schema, full) != nil {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (e *Effects) argumentFault(t tool.Tool, call tool.Call) *tool.Result {
 		return nil
 	}
 	// a hook may have added secret values
-	call.Args, _ = secretargs.MaskKnownJSON(e.knownSecrets(call.Session), call.Args)
+	call.Args, _ = secretargs.MaskKnownJSON(e.secrets.Known(call.Session), call.Args)
 	if !secretargs.HasKnownMark(call.Args) {
 		r.Text = secretargs.SafeFault(schema, full, r.Text)
 		return r
@@ -178,17 +178,17 @@ func (e *Effects) argumentFault(t tool.Tool, call tool.Call) *tool.Result {
 func (e *Effects) checkArgs(t tool.Tool, call tool.Call, full json.RawMessage) *tool.Result {
 	var raw string
 	if perdure.DecodeJSON(full, &raw) == nil && raw != "" {
-		return e.validate(call.Tool, json.RawMessage(raw))
+		return e.toolset.Validate(call.Tool, json.RawMessage(raw))
 	}
 	own, ok := t.(tool.SelfValidating)
 	if !ok || !own.ValidatesItself() {
-		return e.validate(call.Tool, full)
+		return e.toolset.Validate(call.Tool, full)
 	}
 	if bytes.Equal(full, call.Args) {
 		return nil
 	}
 	if _, err := strictjson.Canonical(full); err != nil { // the fingerprint would not report it: it sees the mask only
-		return e.validate(call.Tool, full)
+		return e.toolset.Validate(call.Tool, full)
 	}
 	return nil
 }

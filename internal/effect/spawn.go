@@ -178,7 +178,7 @@ func (e *Effects) spawnIn(tx store.Tx, o spawnRequest, task perdure.Task) (tool.
 	if free {
 		task.State, task.StateDetail, task.Worker, task.Executions = perdure.TaskRunning, "Starting", e.core.Worker, 1
 		task.StartedAt, task.HeartbeatAt = task.CreatedAt, task.CreatedAt
-		task.DeadlineAt = task.CreatedAt.Add(e.deadlineOf(task))
+		task.DeadlineAt = task.CreatedAt.Add(e.toolset.DeadlineOf(task))
 	}
 	events := []perdure.Event{taskEvent(task, perdure.TaskCreated{Task: task})}
 	core.Stamp(events, tx.Now())
@@ -303,22 +303,6 @@ func (e *Effects) claimTask(tx store.Tx, task perdure.Task) (perdure.Call, error
 	return row, fmt.Errorf("claim the run of task %s: %w: %s", task.ID, perdure.Conflict, outcome)
 }
 
-// stallOf returns how long a tool may be silent before it counts as stalled; 0: for ever.
-func (e *Effects) stallOf(name string) time.Duration {
-	if t, ok := e.tool(name); ok {
-		return max(t.Spec().Stall, 0)
-	}
-	return 0
-}
-
-// deadlineOf returns how long an execution of a task may take.
-func (e *Effects) deadlineOf(task perdure.Task) time.Duration {
-	if t, ok := e.tool(task.Tool); ok {
-		return tool.DeadlineOf(t, task.Spec.Arguments)
-	}
-	return tool.DefaultDeadline
-}
-
 // claimRouted makes a call a task from the start, because the host's policy routes it to the
 // background. Placeholder, task and claim are part of the commit that starts the call. The task
 // runs or queues, as the limits allow.
@@ -348,7 +332,7 @@ func (s *step) claimRouted(c perdure.ClaimCall) error {
 	task.State, task.CreatedAt, task.UpdatedAt, task.DetachedAt = perdure.TaskQueued, s.now, s.now, s.now
 	if free {
 		task.State, task.StateDetail, task.Worker, task.Executions = perdure.TaskRunning, "Starting", s.e.core.Worker, 1
-		task.StartedAt, task.HeartbeatAt, task.DeadlineAt = s.now, s.now, s.now.Add(s.e.deadlineOf(task))
+		task.StartedAt, task.HeartbeatAt, task.DeadlineAt = s.now, s.now, s.now.Add(s.e.toolset.DeadlineOf(task))
 	}
 	left := perdure.ToolDetached{CallID: c.Call.ID, TaskID: task.ID, Reason: perdure.DetachedByPolicy}
 	answer := placeholder(task, left)

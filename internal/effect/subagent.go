@@ -42,7 +42,7 @@ type childSpec struct {
 // Start creates a subagent. Handle, child session and the parent's task are one commit, so none
 // exists without the others. A call that runs again finds what it created before.
 func (p *agentPort) Start(ctx context.Context, o tool.SubagentRequest) (task perdure.Task, err error) {
-	known := p.e.knownSecrets(p.owner.Session)
+	known := p.e.secrets.Known(p.owner.Session)
 	o.Name, o.Prompt = secretargs.MaskKnown(known, o.Name), secretargs.MaskKnown(known, o.Prompt)
 	o.Schema, _ = secretargs.MaskKnownJSON(known, o.Schema)
 	agent, err := p.childAgent(o)
@@ -359,7 +359,7 @@ func (p *agentPort) SendToParent(ctx context.Context, text string) error {
 		return fmt.Errorf("tell the parent: %w", err)
 	}
 	m := perdure.TaskMessage{Task: from.Task, Direction: perdure.Outbound,
-		Text: secretargs.MaskKnown(p.e.knownSecrets(p.owner.Session), text)}
+		Text: secretargs.MaskKnown(p.e.secrets.Known(p.owner.Session), text)}
 	// one call sends one message
 	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.owner.Created, string(p.owner.Session), string(p.call))
 	err = p.e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
@@ -403,7 +403,7 @@ func (p *agentPort) Send(ctx context.Context, id string, m perdure.TaskMessage) 
 	if err != nil {
 		return "", err
 	}
-	known := p.e.knownSecrets(p.owner.Session)
+	known := p.e.secrets.Known(p.owner.Session)
 	m.By, m.Text = "agent", secretargs.MaskKnown(known, m.Text)
 	m.Data, _ = secretargs.MaskKnownJSON(known, m.Data)
 	// one call sends one message

@@ -58,7 +58,7 @@ func (e *Effects) updateTask(tx store.Tx, t perdure.Task, u perdure.TaskUpdate,
 	// A call of a host has no turn whose end would drop its secrets. If this commit is undone, the
 	// next commit of the end drops them again.
 	if change.Task.ReadByCaller() {
-		e.vault.Drop(perdure.CallKey{Session: t.Session, Call: change.Task.Call})
+		e.secrets.Vault.Drop(perdure.CallKey{Session: t.Session, Call: change.Task.Call})
 	}
 	if change.Task.Kind == perdure.KindMonitor { // its runs are delivered and counted themselves
 		return change, nil

@@ -26,14 +26,14 @@ var _ tool.Tasks = (*taskPort)(nil)
 
 // Spawn starts a background run of a tool.
 func (p *taskPort) Spawn(ctx context.Context, s tool.SpawnRequest) (tool.SpawnResult, error) {
-	target, ok := p.e.lookup(p.owner.Agent, p.owner.HasDetachedWork, s.Tool)
+	target, ok := p.e.toolset.Lookup(p.owner.Agent, p.owner.HasDetachedWork, s.Tool)
 	if !ok {
 		return tool.SpawnResult{}, fmt.Errorf("spawn %s: %w", s.Tool, perdure.NotFound)
 	}
 	spec := target.Spec()
 	var err error
 	var dropped secretargs.Vault // secrets in the request of a run are recorded nowhere
-	known := p.e.knownSecrets(p.owner.Session)
+	known := p.e.secrets.Known(p.owner.Session)
 	s.Title = secretargs.MaskKnown(known, s.Title)
 	s.Args, _ = dropped.Remove(perdure.CallKey{}, spec.Parameters, s.Args)
 	if s.Args, _ = secretargs.MaskKnownJSON(known, s.Args); secretargs.IsMasked(s.Args) || secretargs.HasKnownMark(s.Args) {
@@ -144,7 +144,7 @@ func (p *taskPort) Cancel(ctx context.Context, id, why string) (perdure.CancelRe
 		return perdure.CancelReceipt{}, task, err
 	}
 	receipt, err := p.e.CancelTask(ctx, task.ID, CancelIntent{By: "agent",
-		Why: secretargs.MaskKnown(p.e.knownSecrets(p.owner.Session), why)})
+		Why: secretargs.MaskKnown(p.e.secrets.Known(p.owner.Session), why)})
 	if err != nil {
 		return receipt, task, err
 	}

@@ -133,7 +133,7 @@ func (e *Effects) startIn(tx store.Tx, next perdure.Task) (c claimedTask, err er
 	}
 	u := perdure.TaskUpdate{
 		Attempt: task.Attempt, State: perdure.TaskRunning, Detail: "Starting", Worker: e.core.Worker, StartsExecution: true,
-		DeadlineAt: tx.Now().Add(e.deadlineOf(task)),
+		DeadlineAt: tx.Now().Add(e.toolset.DeadlineOf(task)),
 	}
 	change, err := e.updateTask(tx, task, u)
 	if err != nil {
@@ -337,7 +337,7 @@ func (e *Effects) RecordRemoved(tx store.Tx, id perdure.SessionID) error {
 		}
 	}
 	for _, row := range rows {
-		target, _ := e.tool(row.Tool)
+		target, _ := e.toolset.Find(row.Tool)
 		if _, keeps := target.(tool.Cleaner); !keeps {
 			continue
 		}
@@ -462,7 +462,7 @@ func (e *Effects) removeArtifacts(ctx context.Context, task perdure.Task) error 
 // cleanCall lets the task's tool remove what it keeps of the call. If the tool is no longer
 // registered, that stays.
 func (e *Effects) cleanCall(ctx context.Context, task perdure.Task, row perdure.Call) error {
-	target, _ := e.tool(task.Tool)
+	target, _ := e.toolset.Find(task.Tool)
 	cleaner, ok := target.(tool.Cleaner)
 	if !ok {
 		return nil

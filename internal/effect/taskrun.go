@@ -50,7 +50,7 @@ type taskRun struct {
 
 // runTask hands one attempt of a task to the runner, which carries it to its end.
 func (e *Effects) runTask(c claimedTask, start taskStart) {
-	target, ok := e.tool(c.task.Tool)
+	target, ok := e.toolset.Find(c.task.Tool)
 	if !ok || c.owner == nil {
 		e.starting.drop(c.task.ID)
 		e.core.Log.Error("task not startable", "task", c.task.ID, "tool", c.task.Tool, "session", c.task.Session)
@@ -195,7 +195,7 @@ func (r *taskRun) call() tool.Call { return core.ToolCall(r.row, r.task.Deadline
 func (r *taskRun) env() (*tool.Env, *redact.Set) {
 	call := r.call()
 	var own *redact.Set
-	call.Args, own = r.e.vault.Fill(r.row.Key, r.target.Spec().Parameters, call.Args)
+	call.Args, own = r.e.secrets.Vault.Fill(r.row.Key, r.target.Spec().Parameters, call.Args)
 	env := r.e.envOf(&r.caller, call, &r.sink)
 	env.LogBytes = r.sink.logged
 	if r.start == adoptedTask && env.SecretMasker != nil && env.SecretMasker.Any() {

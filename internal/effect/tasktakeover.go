@@ -69,7 +69,7 @@ func (e *Effects) takeOverTask(ctx context.Context, task perdure.Task) error {
 	if err != nil {
 		return err
 	}
-	target, known := e.tool(task.Tool)
+	target, known := e.toolset.Find(task.Tool)
 	found := perdure.OrphanedCall{
 		StopRequested: task.CancelRequested(), Class: task.Class,
 		Executions: task.Executions, MaxExecutions: e.core.MaxExecutions,
@@ -176,7 +176,7 @@ func (e *Effects) acquireTaskIn(tx store.Tx, left claimedTask, how perdure.TakeO
 	}
 	// The deadline is that of the attempt: time in which nothing ran does not count.
 	if _, runs := startOf(how); runs && how != perdure.TakeOverAdopt {
-		u.DeadlineAt = tx.Now().Add(e.deadlineOf(left.task))
+		u.DeadlineAt = tx.Now().Add(e.toolset.DeadlineOf(left.task))
 	}
 	change, err := e.updateTask(tx, left.task, u, perdure.TaskReattached{Attempt: left.task.Attempt + 1, How: how})
 	if err == nil && change.Answer != perdure.Updated {
@@ -305,7 +305,7 @@ func (e *Effects) stopTask(ctx context.Context, task perdure.Task, row perdure.C
 	if how == perdure.TakeOverTimeout {
 		end.Cause = perdure.CauseDeadline
 	}
-	target, _ := e.tool(task.Tool)
+	target, _ := e.toolset.Find(task.Tool)
 	if survivor, ok := target.(tool.Adoptable); ok {
 		if err := e.core.Guarded("stop", func() error {
 			return survivor.Stop(ctx, core.ToolCall(row, time.Time{}))
@@ -345,7 +345,7 @@ func (e *Effects) reattachRefusal(c claimedTask) string {
 	if task.Spec.Tool == "" {
 		return "background_tool spec missing 'tool' field; cannot re-attach"
 	}
-	target, ok := e.tool(task.Spec.Tool) // even if the agent may no longer see the tool: it could when the task started
+	target, ok := e.toolset.Find(task.Spec.Tool) // even if the agent may no longer see the tool: it could when the task started
 	if !ok {
 		return fmt.Sprintf("tool '%s' not found in built-in registry; cannot re-attach", task.Spec.Tool)
 	}
@@ -363,7 +363,7 @@ func (e *Effects) reattachRefusal(c claimedTask) string {
 
 // prepareTask makes the start ticket of a supervised run, before its claim.
 func (e *Effects) prepareTask(ctx context.Context, task perdure.Task, execution int) error {
-	target, _ := e.tool(task.Tool)
+	target, _ := e.toolset.Find(task.Tool)
 	survivor, ok := target.(tool.Adoptable)
 	if !ok {
 		return nil

@@ -1,0 +1,154 @@
+package toolset
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/model"
+	"github.com/perdure/perdure/tool"
+)
+
+// Find finds a tool of the host, or one of the tools that manage background work.
+func (s *Toolset) Find(name string) (tool.Tool, bool) {
+	if t, ok := s.core.Tools.Get(name); ok {
+		return t, true
+	}
+	return s.background.Get(name)
+}
+
+// Lookup finds a tool that the agent may see.
+func (s *Toolset) Lookup(agent perdure.Agent, left bool, name string) (tool.Tool, bool) {
+	for _, t := range s.Visible(agent, left) {
+		if t.Spec().Name == name {
+			return t, true
+		}
+	}
+	return nil, false
+}
+
+// Visible returns the tools that an agent may see, in the order of registration. The definitions
+// the model gets and the tools it may execute both come from this one function, so they cannot
+// differ. The background tools are visible if another tool can run in the background and the agent
+// does not disable them. load_tool is visible if there is a schema to load. A tool that must be
+// chosen is visible only if the agent names it or its capability.
+//
+// With left, the tools that manage background work are appended whatever was chosen, registered or
+// disabled: a placeholder in the transcript names them, and without them the model could not manage
+// the work that still runs.
+func (s *Toolset) Visible(agent perdure.Agent, left bool) []tool.Tool {
+	var tools, loaders []tool.Tool
+	useful := false
+	for _, name := range s.core.Tools.Names() {
+		t, ok := s.core.Tools.Get(name)
+		switch {
+		case !ok:
+		case t.Spec().Hints.CapabilityID == tool.LoadingCapability:
+			loaders = append(loaders, t)
+		case t.Spec().Hints.CapabilityID == tool.ParentCapability && !agent.Subagent:
+		case agent.Tools == nil && (!s.core.Tools.Optional(name) ||
+			slices.Contains(agent.Capabilities, t.Spec().Hints.CapabilityID)), slices.Contains(agent.Tools, name):
+			useful = useful || tool.RunsBackground(t)
+			tools = append(tools, t)
+		}
+	}
+	if !useful || agent.DisableBackground {
+		tools = slices.DeleteFunc(tools, func(t tool.Tool) bool {
+			return t.Spec().Hints.CapabilityID == tool.BackgroundCapability
+		})
+	}
+	if left {
+		tools = s.withBackgroundTools(tools)
+	}
+	if slices.ContainsFunc(tools, s.defers(len(tools))) {
+		tools = append(tools, loaders...)
+	}
+	return tools
+}
+
+// withBackgroundTools appends the tools that manage background work, unless they are in tools
+// already. A tool of the host that only has the same name does not count.
+func (s *Toolset) withBackgroundTools(tools []tool.Tool) []tool.Tool {
+	for _, name := range s.background.Names() {
+		t, ok := s.Find(name)
+		named := func(other tool.Tool) bool { return other.Spec().Name == name }
+		if ok && t.Spec().Hints.CapabilityID == tool.BackgroundCapability && !slices.ContainsFunc(tools, named) {
+			tools = append(tools, t)
+		}
+	}
+	return tools
+}
+
+// Names returns the names of the tools that an agent may see.
+func (s *Toolset) Names(agent perdure.Agent, left bool) []string {
+	names := []string{}
+	for _, t := range s.Visible(agent, left) {
+		names = append(names, t.Spec().Name)
+	}
+	return names
+}
+
+// defers returns a function that decides which of n tools are described to the model without their
+// schema.
+func (s *Toolset) defers(n int) func(tool.Tool) bool {
+	return func(t tool.Tool) bool {
+		switch spec := t.Spec(); {
+		case spec.Deferrable == tool.DeferAlways:
+			return true
+		// load_tool looks only among the host's tools, so the schema of another tool is never
+		// deferred.
+		case spec.Deferrable == tool.DeferNever, s.background.Has(spec.Name) && !s.core.Tools.Has(spec.Name):
+			return false
+		}
+		return s.core.DeferAbove > 0 && n > s.core.DeferAbove
+	}
+}
+
+// Definitions returns the definitions of tools for the model, and the parts of the system
+// prompt that belong to them.
+func (s *Toolset) Definitions(tools []tool.Tool) (told []model.Tool, prompts []string) {
+	loadable := slices.ContainsFunc(tools, func(t tool.Tool) bool {
+		return t.Spec().Hints.CapabilityID == tool.LoadingCapability
+	})
+	n := len(tools)
+	if loadable {
+		n-- // load_tool itself does not count
+	}
+	deferred := s.defers(n)
+	for _, t := range tools {
+		d := tool.DefinitionOf(t)
+		if loadable && deferred(t) {
+			d = d.Shortened()
+		}
+		told = append(told, model.Tool{Name: d.Name, Description: d.Description, Parameters: d.Parameters})
+		if prompt := t.Spec().Prompt; prompt != "" {
+			prompts = append(prompts, prompt)
+		}
+	}
+	return told, prompts
+}
+
+// Validate checks the arguments of a tool that e.tool finds.
+func (s *Toolset) Validate(name string, args json.RawMessage) *tool.Result {
+	if s.background.Has(name) && !s.core.Tools.Has(name) {
+		return s.background.Validate(name, args)
+	}
+	return s.core.Tools.Validate(name, args)
+}
+
+// StallOf returns how long a tool may be silent before it counts as stalled; 0: for ever.
+func (s *Toolset) StallOf(name string) time.Duration {
+	if t, ok := s.Find(name); ok {
+		return max(t.Spec().Stall, 0)
+	}
+	return 0
+}
+
+// DeadlineOf returns how long an execution of a task may take.
+func (s *Toolset) DeadlineOf(task perdure.Task) time.Duration {
+	if t, ok := s.Find(task.Tool); ok {
+		return tool.DeadlineOf(t, task.Spec.Arguments)
+	}
+	return tool.DefaultDeadline
+}
