@@ -291,7 +291,7 @@ func (e *Effects) asksClient(ctx context.Context, key perdure.CallKey) (waits bo
 // about the effects of our own tools is dropped.
 func (e *Effects) clientResult(key perdure.CallKey, r perdure.ToolResult, keep bool) (perdure.ToolResult, error) {
 	shorten := func(key perdure.CallKey, r perdure.ToolResult) perdure.ToolResult {
-		return e.truncateResult(key, r, nil)
+		return e.environment.TruncateResult(key, r, nil)
 	}
 	if !keep { // the result is only compared, so no file is written
 		shorten = func(key perdure.CallKey, r perdure.ToolResult) perdure.ToolResult {

@@ -8,6 +8,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/environment"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -76,7 +77,7 @@ func (e *Effects) startCall(ctx context.Context, run callRequest) error {
 		}
 	}
 	return e.execute(run, row, t, func(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
-		return invoke(ctx, t, call, env)
+		return environment.Invoke(ctx, t, call, env)
 	})
 }
 
@@ -93,9 +94,9 @@ func (e *Effects) rowOf(ctx context.Context, run callRequest) (row perdure.Call,
 }
 
 // callerOf is a foreground call as a caller of other work.
-func callerOf(s *perdure.Session, o *core.Owner, call tool.Call) *caller {
-	return &caller{owner: o, at: core.CallTime(s, call.ID), turn: call.Turn, call: call.ID,
-		repeats: s.RepeatOf(call.ID), read: s.ReadUntrusted(), byModel: true}
+func callerOf(s *perdure.Session, o *core.Owner, call tool.Call) *environment.Caller {
+	return &environment.Caller{Owner: o, At: core.CallTime(s, call.ID), Turn: call.Turn, Call: call.ID,
+		Repeats: s.RepeatOf(call.ID), Read: s.ReadUntrusted(), ByModel: true}
 }
 
 // noteClaim notes a claim that this process committed, or may have committed, and has not started
@@ -116,7 +117,7 @@ func (e *Effects) execute(run callRequest, row perdure.Call, t tool.Tool,
 	c.at = core.CallTime(run.Session, row.Key.Call)
 	c.call.Args, c.secretArgs = e.secrets.Vault.Fill(row.Key, spec.Parameters, row.Args)
 	c.sink = callSink{e: e, work: row.Key.String(), call: c.call, buffering: true}
-	env := e.envOf(callerOf(run.Session, c.owner, c.call), c.call, &c.sink)
+	env := e.environment.Env(callerOf(run.Session, c.owner, c.call), c.call, &c.sink)
 	env.Dialog, env.Remote = e.newDialog(c), c
 	work := dispatch.Work{
 		ID: row.Key.String(), Session: row.Key.Session, Turn: row.Turn,
@@ -125,7 +126,7 @@ func (e *Effects) execute(run callRequest, row perdure.Call, t tool.Tool,
 		Run: func(ctx context.Context) tool.Result {
 			env := env
 			env.Trace = c.owner.Traceparent(ctx)
-			return e.runMasked(ctx, t, maskedArgs{row.Args, c.secretArgs}, env, func(env tool.Env) tool.Result {
+			return e.environment.RunMasked(ctx, t, environment.MaskedArgs{Recorded: row.Args, Own: c.secretArgs}, env, func(env tool.Env) tool.Result {
 				return how(ctx, env.Call, env)
 			})
 		},
@@ -203,50 +204,13 @@ func (e *Effects) settledOutcome(run callRequest, row perdure.Call, r tool.Resul
 // record is fullRecord, truncated to what a model reads.
 func (e *Effects) record(row perdure.Call, r tool.Result) perdure.ToolResult {
 	key := row.Key
-	return e.truncateResult(key, e.fullRecord(row, r), func(r store.Reader) error {
+	return e.environment.TruncateResult(key, e.environment.FullRecord(row, r), func(r store.Reader) error {
 		now, err := r.Calls().Get(key)
 		if err == nil && now.Token != row.Token {
 			err = fmt.Errorf("call %s: %w: another worker owns it", key, perdure.Lost)
 		}
 		return err
 	})
-}
-
-// fullRecord converts a result to its record. Internal errors are logged: nobody else may read
-// them.
-func (e *Effects) fullRecord(row perdure.Call, r tool.Result) perdure.ToolResult {
-	record, err := r.Record(row.Key.Call)
-	if err != nil {
-		e.core.Log.Error("internal tool error", "tool", row.Tool, "session", row.Key.Session, "call", row.Key.Call,
-			"error", tool.Chain(err))
-	}
-	return tool.CheckImages(record)
-}
-
-// truncateResult truncates a result to what a model reads. What is cut off, and the raw output, are
-// first written to files of the session. The writes are fenced by the call that the result belongs
-// to; a nil fence means that a client sent the result.
-func (e *Effects) truncateResult(key perdure.CallKey, record perdure.ToolResult,
-	fence func(store.Reader) error) perdure.ToolResult {
-	write := func(path, full string) string {
-		content := []byte(full[:min(len(full), tool.RawOutputLimit)])
-		if err := e.writeFenced(tool.Call{Session: key.Session, ID: key.Call},
-			tool.FileWrite{Path: path, Content: content}, fence); err != nil {
-			e.core.Log.Error("full output not stored", "session", key.Session, "call", key.Call, "path", path,
-				"error", err)
-			return ""
-		}
-		return path
-	}
-	var stored tool.StoredOutput
-	result := tool.OutputPath(key.Call)
-	if record.RawOutput != nil {
-		stored.RawPath, result = write(result, *record.RawOutput), tool.ResultPath(key.Call)
-	}
-	if len(record.Result) > tool.ResultLimit {
-		stored.Path = write(result, string(record.Result))
-	}
-	return stored.Cut(record, tool.ResultLimit)
 }
 
 // takeOverCall takes over a call whose worker is dead. It finds out what is left of the execution
@@ -261,7 +225,7 @@ func (e *Effects) takeOverCall(ctx context.Context, run callRequest, row perdure
 	found := perdure.OrphanedCall{StopRequested: run.Command.Stop, Class: row.Class, Executions: row.Executions,
 		MaxExecutions: e.core.MaxExecutions}
 	if known {
-		found = e.inspect(ctx, found, t, core.ToolCall(row, row.ClaimedAt.Add(tool.DeadlineOf(t, row.Args))))
+		found = e.environment.Inspect(ctx, found, t, core.ToolCall(row, row.ClaimedAt.Add(tool.DeadlineOf(t, row.Args))))
 	}
 	how := found.TakeOver()
 	if !known && (how == perdure.TakeOverRunAgain || how == perdure.TakeOverFirstRun) {
@@ -269,27 +233,6 @@ func (e *Effects) takeOverCall(ctx context.Context, run callRequest, row perdure
 	}
 	e.core.Log.Info("call taken over", "call", key, "tool", row.Tool, "class", row.Class, "how", how)
 	return e.recordTakeOver(ctx, run, row, t, how)
-}
-
-// inspect finds out what is left of an execution. If the tool cannot tell, nothing is assumed and
-// the call is treated as at_most_once, so it is not run again.
-func (e *Effects) inspect(ctx context.Context, found perdure.OrphanedCall, t tool.Tool, call tool.Call) perdure.OrphanedCall {
-	_, found.Reconcile = t.(tool.Reconciler)
-	found.PastDeadline = !call.Deadline.IsZero() && time.Now().After(call.Deadline)
-	survivor, ok := t.(tool.Adoptable)
-	if !ok {
-		return found
-	}
-	err := e.core.Guarded("look", func() (err error) {
-		found.Remains, err = survivor.Inspect(ctx, call)
-		return err
-	})
-	if err != nil {
-		e.core.Log.Error("remains of an execution not found out", "session", call.Session, "call", call.ID,
-			"error", tool.Chain(err))
-		found.Remains, found.Class = perdure.RemainsNone, perdure.AtMostOnce
-	}
-	return found
 }
 
 // recordTakeOver carries out a decision about a call. Before anything else happens, the row gets a
@@ -340,7 +283,7 @@ func (e *Effects) continueCall(ctx context.Context, run callRequest, row perdure
 	case perdure.TakeOverRunAgain, perdure.TakeOverFirstRun:
 		run.began = time.Now()
 		return e.execute(run, row, t, func(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
-			return invoke(ctx, t, call, env)
+			return environment.Invoke(ctx, t, call, env)
 		})
 	case perdure.TakeOverAdopt:
 		return e.execute(run, row, t, func(ctx context.Context, call tool.Call, env tool.Env) tool.Result {
@@ -368,7 +311,7 @@ func (e *Effects) reconcile(run callRequest, row perdure.Call, t tool.Reconciler
 		case err == nil && answer.Happened:
 			return answer.Result
 		case err == nil && answer.DidNotHappen:
-			return invoke(ctx, t, call, env)
+			return environment.Invoke(ctx, t, call, env)
 		case ctx.Err() != nil:
 			return tool.Internal(context.Cause(ctx))
 		default:

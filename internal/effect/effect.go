@@ -20,6 +20,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/environment"
 	"github.com/perdure/perdure/internal/effect/secrets"
 	"github.com/perdure/perdure/internal/effect/toolset"
 	"github.com/perdure/perdure/store"
@@ -28,11 +29,10 @@ import (
 
 // Effects carries out commands. It is safe for concurrent use.
 type Effects struct {
-	core    *core.Core
-	toolset *toolset.Toolset
-	secrets *secrets.Secrets
-	// ports gives work the ports of the stories above it.
-	ports ports
+	core        *core.Core
+	toolset     *toolset.Toolset
+	secrets     *secrets.Secrets
+	environment *environment.Environment
 	// detached maps the tasks of calls that left their turns to the id of their work.
 	detached   sync.Map
 	starting   startingTasks
@@ -56,7 +56,7 @@ func New(cfg core.Config) (*Effects, error) {
 	e := &Effects{core: c}
 	e.toolset = toolset.New(c)
 	e.secrets = secrets.New(c, e.toolset)
-	e.ports = above{e}
+	e.environment = environment.New(c, e.toolset, e.secrets, above{e})
 	return e, nil
 }
 
@@ -64,12 +64,12 @@ func New(cfg core.Config) (*Effects, error) {
 type above struct{ e *Effects }
 
 // Bind implements environment.Ports.
-func (a above) Bind(env *tool.Env, by *caller) {
-	tasks := &taskPort{e: a.e, caller: by}
-	agents := &agentPort{e: a.e, caller: by, tasks: tasks}
+func (a above) Bind(env *tool.Env, by *environment.Caller) {
+	tasks := &taskPort{e: a.e, Caller: by}
+	agents := &agentPort{e: a.e, Caller: by, tasks: tasks}
 	env.Tasks, env.Agents, env.TaskMessenger = tasks, agents, agents
-	if by.byModel && a.e.core.Schedule != nil {
-		env.Schedules = &schedulePort{e: a.e, caller: by}
+	if by.ByModel && a.e.core.Schedule != nil {
+		env.Schedules = &schedulePort{e: a.e, Caller: by}
 	}
 }
 
@@ -81,6 +81,13 @@ func (e *Effects) Fold(r store.Reader, id perdure.SessionID) (*perdure.Session, 
 
 // LeaseHolds is the fence of the writes of this worker's work. Lost: the lease has expired.
 func (e *Effects) LeaseHolds(r store.Reader) error { return e.core.LeaseHolds(r) }
+
+// FilesOf opens the files of a session as its model sees them, for a caller that is not a call of
+// the session. Changes are recorded in the journal under that actor. Unavailable: the files cannot
+// be opened.
+func (e *Effects) FilesOf(id perdure.SessionID, actor string) (tool.Files, error) {
+	return e.environment.FilesOf(id, actor)
+}
 
 // Forget drops what this process remembers of a session that was removed.
 func (e *Effects) Forget(id perdure.SessionID) {

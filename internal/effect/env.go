@@ -1,71 +1,18 @@
 package effect
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/agent"
-	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/model"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
-
-// caller is work that may start and reach other work.
-type caller struct {
-	owner *core.Owner
-	// at is the journaled time of the message that holds the call, which is the same on every
-	// replay.
-	at   time.Time
-	turn perdure.TurnID // of the call
-	call perdure.CallID // the call itself, or the call that the work belongs to
-	// repeats is the call or task of unknown outcome that the call knowingly repeats as a new
-	// effect; empty: none.
-	repeats string
-	// read says that the calling model has read untrusted input. Background work cannot tell, so
-	// there it is always true.
-	read bool
-	// byModel says that a model makes the call, in its turn. Only such a call may create schedules:
-	// their ids derive from a message, and a background run has none.
-	byModel bool
-}
-
-// ports gives work the ports through which it starts and reaches other work. The stories above
-// implement it.
-type ports interface {
-	// Bind sets the ports of env for a caller.
-	Bind(env *tool.Env, by *caller)
-}
-
-// envOf is what work of a caller may reach. All its ports are bound to the caller's session.
-func (e *Effects) envOf(from *caller, call tool.Call, sink tool.Sink) tool.Env {
-	agent := &from.owner.Agent
-	call.Org, call.User = from.owner.Org, from.owner.User
-	by := call
-	by.Session = from.owner.Session
-	files, _ := e.files(by)
-	var ports tool.Ports
-	if e.core.Ports != nil {
-		ports = e.core.Ports(from.owner.Session, call)
-	}
-	if agent.DryRun { // a dry run must leave nothing behind
-		ports.Payments = nil
-	}
-	env := tool.Env{
-		Call: call, Sink: sink, Registry: e.core.Tools, Files: files,
-		Egress: e.egressFor(by), Ports: ports,
-		Locale: cmp.Or(agent.Locale, "en"), Timezone: cmp.Or(agent.Timezone, "UTC"), DryRun: agent.DryRun,
-		Network: agent.Network, Visible: e.toolset.Names(*agent, from.owner.HasDetachedWork), Now: time.Now,
-	}
-	e.ports.Bind(&env, from)
-	return env
-}
 
 // ToolProgress is the frame that reports the progress of a foreground call.
 type ToolProgress struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/environment"
 	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -35,7 +36,7 @@ const scheduledByModel = "agent"
 // schedulePort gives a call the schedules of its session.
 type schedulePort struct {
 	e *Effects
-	*caller
+	*environment.Caller
 }
 
 var _ tool.Schedules = (*schedulePort)(nil)
@@ -44,7 +45,7 @@ var _ tool.Schedules = (*schedulePort)(nil)
 // denied tool is refused here and not at the first fire. If an approval is needed, each fire asks.
 func (p *schedulePort) CreateSchedule(ctx context.Context, o tool.ScheduleRequest) (perdure.Schedule, error) {
 	s := o.Schedule
-	s.ID, s.Session, s.Owner = "", p.owner.Session, scheduledByModel
+	s.ID, s.Session, s.Owner = "", p.Owner.Session, scheduledByModel
 	known := p.e.secrets.Known(s.Session)
 	s.Title, s.Description, s.Action.Message = secretargs.MaskKnown(known, s.Title), secretargs.MaskKnown(known, s.Description),
 		secretargs.MaskKnown(known, s.Action.Message)
@@ -52,31 +53,31 @@ func (p *schedulePort) CreateSchedule(ctx context.Context, o tool.ScheduleReques
 		return s, &tool.Denied{Result: secretargs.LostResult()}
 	}
 	if s.Action.Tool != "" {
-		target, ok := p.e.toolset.Lookup(p.owner.Agent, p.owner.HasDetachedWork, s.Action.Tool)
+		target, ok := p.e.toolset.Lookup(p.Owner.Agent, p.Owner.HasDetachedWork, s.Action.Tool)
 		if !ok {
 			return s, &tool.Denied{Result: tool.Error("Unknown tool: " + s.Action.Tool)}
 		}
-		call := tool.Call{Session: s.Session, Turn: p.turn, ID: p.call, Tool: s.Action.Tool, Args: s.Action.Args,
+		call := tool.Call{Session: s.Session, Turn: p.Turn, ID: p.Call, Tool: s.Action.Tool, Args: s.Action.Args,
 			Class: target.Spec().Class}
-		if j := p.e.judge(ctx, p.owner.Agent, target, call, p.read); j.refusal != nil {
+		if j := p.e.judge(ctx, p.Owner.Agent, target, call, p.Read); j.refusal != nil {
 			return s, &tool.Denied{Result: *j.refusal}
 		}
 	}
-	return p.e.core.Schedule(ctx, s, &core.ScheduleCall{Call: p.call, Turn: p.turn, At: p.at, Monitor: o.Monitor})
+	return p.e.core.Schedule(ctx, s, &core.ScheduleCall{Call: p.Call, Turn: p.Turn, At: p.At, Monitor: o.Monitor})
 }
 
 // Schedules returns the schedules of the port's session.
 func (p *schedulePort) Schedules(ctx context.Context) (list []perdure.Schedule, err error) {
 	return list, p.e.core.Store.View(ctx, func(r store.Reader) error {
-		list, err = r.Schedules().List(store.ScheduleFilter{Session: p.owner.Session})
+		list, err = r.Schedules().List(store.ScheduleFilter{Session: p.Owner.Session})
 		return err
 	})
 }
 
 // CancelSchedule cancels a schedule of the port's session.
 func (p *schedulePort) CancelSchedule(ctx context.Context, id perdure.ScheduleID, why string) (perdure.Schedule, error) {
-	return p.e.EndSchedule(ctx, p.owner.Session, id,
-		CancelIntent{By: "agent", Why: secretargs.MaskKnown(p.e.secrets.Known(p.owner.Session), why)}, false)
+	return p.e.EndSchedule(ctx, p.Owner.Session, id,
+		CancelIntent{By: "agent", Why: secretargs.MaskKnown(p.e.secrets.Known(p.Owner.Session), why)}, false)
 }
 
 // PlanScheduled looks up and judges the run of a fire, before the commit of the fire. If the tool

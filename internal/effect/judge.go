@@ -4,16 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
-	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/secretargs"
-	"github.com/perdure/perdure/internal/sessionfile"
-	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
 
@@ -71,54 +66,6 @@ func (e *Effects) judgeUnmasked(ctx context.Context, agent perdure.Agent, t tool
 		j.NeedsApproval = nil
 	}
 	return judgement{args: j.Args, permissions: j.NeedsApproval, refusal: j.Refusal}
-}
-
-// maxDenials is how many denials of one execution are recorded in the journal.
-const maxDenials = 32
-
-// journaledEgress is the egress of one execution. Denied requests are recorded in the journal.
-type journaledEgress struct {
-	tool.Egress
-	e    *Effects
-	by   tool.Call
-	mask func(string) string // masks secrets in what is recorded; nil: there are none
-	left *atomic.Int64       // denials that may still be recorded
-}
-
-// egressFor returns the egress for a call of a session; nil: there is none.
-func (e *Effects) egressFor(by tool.Call) tool.Egress {
-	if e.core.Egress == nil {
-		return nil
-	}
-	w := journaledEgress{Egress: e.core.Egress, e: e, by: by, left: new(atomic.Int64)}
-	w.left.Store(maxDenials)
-	return w
-}
-
-// Do implements tool.Egress.
-func (w journaledEgress) Do(ctx context.Context, req perdure.WebRequest) (perdure.WebResponse, error) {
-	resp, err := w.Egress.Do(ctx, req)
-	var denial *perdure.EgressError
-	if errors.As(err, &denial) && denial.Code == perdure.EgressDenied && w.left.Add(-1) >= 0 {
-		w.tell(perdure.RequestDenied{Host: denial.Host, Layer: denial.Layer, Rule: denial.Rule, Why: denial.Text})
-	}
-	return resp, err
-}
-
-// tell records a denial. If that fails, the request stays denied.
-func (w journaledEgress) tell(fact perdure.RequestDenied) {
-	if w.mask != nil {
-		fact.Host, fact.Why = w.mask(fact.Host), w.mask(fact.Why)
-	}
-	ctx, cancel := core.SettleContext(context.Background())
-	defer cancel()
-	err := w.e.core.Work.InTx(ctx, func(tx store.Tx) error {
-		return tx.Journal().Append(w.by.Session, []perdure.Event{sessionfile.Event(w.by, "", tx.Now(), fact)})
-	})
-	if err != nil && !errors.Is(err, perdure.NotFound) { // NotFound: the session and its journal were removed
-		w.e.core.Log.Warn("denial not recorded in the journal", "session", w.by.Session, "call", w.by.ID,
-			"host", fact.Host, "error", err)
-	}
 }
 
 // route asks the host in which lane a call runs. If the host's function fails, it has no say.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/environment"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -198,7 +199,7 @@ func (r *parentUpdate) asks() bool {
 // the result.
 func (r *parentUpdate) publish(e *Effects) {
 	path := r.task.ArtifactDir() + "/result.json"
-	if err := e.writeFile(callOfTask(r.task), tool.FileWrite{Path: path,
+	if err := e.environment.WriteFile(environment.CallOfTask(r.task), tool.FileWrite{Path: path,
 		Content: resultContent(r.result.Result).text}); err != nil {
 		e.core.Log.Warn("subagent result file not written", "task", r.task.ID, "error", err)
 		return

@@ -7,6 +7,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/environment"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
 )
@@ -149,7 +150,7 @@ func (e *Effects) rewriteResult(task perdure.Task, w Resolution) {
 	if w.Answer == perdure.ResolveDidNotHappen {
 		body = prettyJSON(map[string]string{"status": "failed", "error": textDidNotHappen})
 	}
-	if err := e.writeFile(callOfTask(task), tool.FileWrite{Path: task.ResultPath, Content: body}); err != nil {
+	if err := e.environment.WriteFile(environment.CallOfTask(task), tool.FileWrite{Path: task.ResultPath, Content: body}); err != nil {
 		e.core.Log.Warn("result file not rewritten", "task", task.ID, "error", err)
 	}
 }

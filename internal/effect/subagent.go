@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/environment"
 	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/store"
@@ -19,7 +20,7 @@ import (
 // agentPort gives a call the subagents of its session.
 type agentPort struct {
 	e *Effects
-	*caller
+	*environment.Caller
 	tasks tool.Tasks // of the same session
 }
 
@@ -42,14 +43,14 @@ type childSpec struct {
 // Start creates a subagent. Handle, child session and the parent's task are one commit, so none
 // exists without the others. A call that runs again finds what it created before.
 func (p *agentPort) Start(ctx context.Context, o tool.SubagentRequest) (task perdure.Task, err error) {
-	known := p.e.secrets.Known(p.owner.Session)
+	known := p.e.secrets.Known(p.Owner.Session)
 	o.Name, o.Prompt = secretargs.MaskKnown(known, o.Name), secretargs.MaskKnown(known, o.Prompt)
 	o.Schema, _ = secretargs.MaskKnownJSON(known, o.Schema)
 	agent, err := p.childAgent(o)
 	if err != nil {
 		return task, err
 	}
-	row, err := p.e.core.SessionRow(ctx, p.owner.Session)
+	row, err := p.e.core.SessionRow(ctx, p.Owner.Session)
 	if err != nil {
 		return task, fmt.Errorf("start subagent: %w", err)
 	}
@@ -64,7 +65,7 @@ func (p *agentPort) Start(ctx context.Context, o tool.SubagentRequest) (task per
 		found := p.e.core.ReadBack(ctx, func(r store.Reader) (err error) {
 			handle, err := r.Spawns().Get(b.spawn.Key)
 			if err == nil {
-				task, err = r.Tasks().Get(p.owner.Session, handle.Task)
+				task, err = r.Tasks().Get(p.Owner.Session, handle.Task)
 			}
 			return err
 		})
@@ -81,7 +82,7 @@ func (p *agentPort) Start(ctx context.Context, o tool.SubagentRequest) (task per
 
 // childAgent returns the agent of the subagent. It has no permission that its parent does not have.
 func (p *agentPort) childAgent(o tool.SubagentRequest) (perdure.Agent, error) {
-	wanted := p.owner.Agent
+	wanted := p.Owner.Agent
 	if o.Agent != "" {
 		named, ok := p.e.core.Agents[o.Agent]
 		if !ok {
@@ -94,22 +95,22 @@ func (p *agentPort) childAgent(o tool.SubagentRequest) (perdure.Agent, error) {
 			return wanted, &tool.Denied{Result: tool.Failf("result_schema is not a valid JSON Schema: %s", fault)}
 		}
 	}
-	parent := p.owner.Agent
+	parent := p.Owner.Agent
 	if parent.Tools == nil && wanted.Tools != nil { // tools that must be chosen are not in the default set
 		parent.Tools = p.e.core.Tools.Defaults()
 	}
 	agent := parent.Child(wanted)
 	agent.Title = o.Name
-	agent.Metadata = p.owner.Agent.Metadata // of the host, for example its workspace
+	agent.Metadata = p.Owner.Agent.Metadata // of the host, for example its workspace
 	return agent, nil
 }
 
 // childSpec fills in the derived ids, which are the same on every replay.
 func (p *agentPort) childSpec(o tool.SubagentRequest, agent perdure.Agent, secret perdure.Secret) childSpec {
-	key := perdure.CallKey{Session: p.owner.Session, Call: p.call}
-	task := spawnRequest{owner: p.owner, at: p.at, task: perdure.Task{
-		Session: p.owner.Session, RootSession: p.owner.Root(), Kind: perdure.KindSubagent, Turn: p.turn,
-		Call: p.call, Origin: perdure.OriginSubagent,
+	key := perdure.CallKey{Session: p.Owner.Session, Call: p.Call}
+	task := spawnRequest{owner: p.Owner, at: p.At, task: perdure.Task{
+		Session: p.Owner.Session, RootSession: p.Owner.Root(), Kind: perdure.KindSubagent, Turn: p.Turn,
+		Call: p.Call, Origin: perdure.OriginSubagent,
 		DisplayName: o.Name, Class: perdure.Idempotent, Lane: perdure.Foreground,
 		State: perdure.TaskRunning, StateDetail: "Starting",
 		Attempt: 1, Executions: 1, Worker: p.e.core.Worker, Delivery: perdure.ToLoop,
@@ -118,11 +119,11 @@ func (p *agentPort) childSpec(o tool.SubagentRequest, agent perdure.Agent, secre
 	if o.Background {
 		task.Lane = perdure.Background
 	}
-	b := childSpec{order: o, agent: agent, clean: !p.read, task: task,
-		child: perdure.DeriveID[perdure.SessionID](secret, p.at, string(key.Session), string(key.Call))}
+	b := childSpec{order: o, agent: agent, clean: !p.Read, task: task,
+		child: perdure.DeriveID[perdure.SessionID](secret, p.At, string(key.Session), string(key.Call))}
 	b.task.Links.ChildSession = b.child
 	b.spawn = store.Spawn{
-		Key: key, Root: p.owner.Root(), Depth: p.owner.Depth() + 1, Task: task.ID, Name: o.Name, Prompt: o.Prompt,
+		Key: key, Root: p.Owner.Root(), Depth: p.Owner.Depth() + 1, Task: task.ID, Name: o.Name, Prompt: o.Prompt,
 		Schema: o.Schema, Token: core.NewToken(),
 	}
 	return b
@@ -159,7 +160,7 @@ func (p *agentPort) createChild(tx store.Tx, b childSpec) (perdure.Task, error) 
 	if err != nil {
 		return task, err
 	}
-	if err := b.createSession(tx, p.owner); err != nil {
+	if err := b.createSession(tx, p.Owner); err != nil {
 		return task, err
 	}
 	return task, tx.Spawns().RegisterChild(handle.Key, handle.Token, b.child)
@@ -176,10 +177,10 @@ func (p *agentPort) checkWanted(tx store.Tx, b childSpec) error {
 	case err != nil && !errors.Is(err, perdure.NotFound):
 		return err
 	}
-	if p.owner.Lineage == nil {
+	if p.Owner.Lineage == nil {
 		return nil
 	}
-	session, err := p.e.core.Fold(tx.Reader(), p.owner.Session)
+	session, err := p.e.core.Fold(tx.Reader(), p.Owner.Session)
 	if err == nil && session.Stopped != nil {
 		return late
 	}
@@ -194,7 +195,7 @@ func (p *agentPort) admit(tx store.Tx, b childSpec) error {
 	}
 	cfg := p.e.core
 	if b.spawn.Depth > cfg.SubagentDepth {
-		return refuse("the depth of subagents", cfg.SubagentDepth, p.owner.Depth())
+		return refuse("the depth of subagents", cfg.SubagentDepth, p.Owner.Depth())
 	}
 	count, err := tx.Spawns().Count(b.spawn.Root)
 	switch {
@@ -300,7 +301,7 @@ func (p *agentPort) Await(ctx context.Context, id perdure.TaskID) (task perdure.
 // await waits once. While a person considers a question of the subagent, the clocks of the call are
 // paused.
 func (p *agentPort) await(ctx context.Context, id perdure.TaskID) (task perdure.Task, result []byte, err error) {
-	_, err = p.e.waitTasks(ctx, []perdure.SessionID{p.owner.Session},
+	_, err = p.e.waitTasks(ctx, []perdure.SessionID{p.Owner.Session},
 		func(ctx context.Context) ([]perdure.Task, bool, error) {
 			now, err := p.tasks.Task(ctx, string(id))
 			if err != nil {
@@ -321,7 +322,7 @@ func (p *agentPort) await(ctx context.Context, id perdure.TaskID) (task perdure.
 		return task, nil, err
 	}
 	err = p.e.core.Store.View(context.WithoutCancel(ctx), func(r store.Reader) error {
-		handle, err := r.Spawns().Get(perdure.CallKey{Session: p.owner.Session, Call: p.call})
+		handle, err := r.Spawns().Get(perdure.CallKey{Session: p.Owner.Session, Call: p.Call})
 		result = handle.Result
 		return err
 	})
@@ -334,7 +335,7 @@ func (p *agentPort) workID(task perdure.Task) string {
 	if task.Origin == perdure.OriginRouted {
 		return string(task.ID)
 	}
-	return perdure.CallKey{Session: p.owner.Session, Call: p.call}.String()
+	return perdure.CallKey{Session: p.Owner.Session, Call: p.Call}.String()
 }
 
 // abandonChild cancels a subagent whose call ended first, because its turn was interrupted or its
@@ -345,23 +346,23 @@ func (p *agentPort) abandonChild(ctx context.Context) {
 	if cause == "" || cause == perdure.CauseShutdown || cause == perdure.CauseSuperseded {
 		return
 	}
-	p.e.abandon(ctx, perdure.CallKey{Session: p.owner.Session, Call: p.call}, string(cause))
+	p.e.abandon(ctx, perdure.CallKey{Session: p.Owner.Session, Call: p.Call}, string(cause))
 }
 
 // Tell sends a message to the parent: an outbound message of the parent's task.
 func (p *agentPort) SendToParent(ctx context.Context, text string) error {
-	from := p.owner.Lineage
+	from := p.Owner.Lineage
 	if from == nil {
 		return fmt.Errorf("tell the parent: %w: the session is not a subagent", perdure.Conflict)
 	}
-	row, err := p.e.core.SessionRow(ctx, p.owner.Session)
+	row, err := p.e.core.SessionRow(ctx, p.Owner.Session)
 	if err != nil {
 		return fmt.Errorf("tell the parent: %w", err)
 	}
 	m := perdure.TaskMessage{Task: from.Task, Direction: perdure.Outbound,
-		Text: secretargs.MaskKnown(p.e.secrets.Known(p.owner.Session), text)}
+		Text: secretargs.MaskKnown(p.e.secrets.Known(p.Owner.Session), text)}
 	// one call sends one message
-	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.owner.Created, string(p.owner.Session), string(p.call))
+	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.Owner.Created, string(p.Owner.Session), string(p.Call))
 	err = p.e.core.Work.InTx(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		task, err := tx.Tasks().Get(from.Parent, from.Task)
 		if err != nil {
@@ -399,15 +400,15 @@ func (p *agentPort) Send(ctx context.Context, id string, m perdure.TaskMessage) 
 	if err != nil {
 		return "", err
 	}
-	row, err := p.e.core.SessionRow(ctx, p.owner.Session)
+	row, err := p.e.core.SessionRow(ctx, p.Owner.Session)
 	if err != nil {
 		return "", err
 	}
-	known := p.e.secrets.Known(p.owner.Session)
+	known := p.e.secrets.Known(p.Owner.Session)
 	m.By, m.Text = "agent", secretargs.MaskKnown(known, m.Text)
 	m.Data, _ = secretargs.MaskKnownJSON(known, m.Data)
 	// one call sends one message
-	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.owner.Created, string(p.owner.Session), string(p.call))
+	m.ID = perdure.DeriveID[perdure.TaskMessageID](row.Secret, p.Owner.Created, string(p.Owner.Session), string(p.Call))
 	if task.Links.ChildSession != "" && m.InReplyTo == "" {
 		return p.e.tellChild(ctx, task.ID, m)
 	}

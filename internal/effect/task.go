@@ -142,7 +142,7 @@ func (e *Effects) judgeTask(t perdure.Task, row perdure.Call, r tool.Result, end
 		r = core.CauseResult(end.Cause, row)
 	}
 	r, withheld := e.core.Gate().After(context.Background(), core.ToolCall(row, t.DeadlineAt), r)
-	record := e.fullRecord(row, r)
+	record := e.environment.FullRecord(row, r)
 	v := verdict{result: record, raw: r.Raw, code: r.ExitCode, ended: end}
 	if withheld {
 		text := "[output withheld by tool policy]"

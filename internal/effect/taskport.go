@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/environment"
 	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -19,28 +20,28 @@ import (
 // down the tree only: a subagent cannot see the tasks of its parent or its siblings.
 type taskPort struct {
 	e *Effects
-	*caller
+	*environment.Caller
 }
 
 var _ tool.Tasks = (*taskPort)(nil)
 
 // Spawn starts a background run of a tool.
 func (p *taskPort) Spawn(ctx context.Context, s tool.SpawnRequest) (tool.SpawnResult, error) {
-	target, ok := p.e.toolset.Lookup(p.owner.Agent, p.owner.HasDetachedWork, s.Tool)
+	target, ok := p.e.toolset.Lookup(p.Owner.Agent, p.Owner.HasDetachedWork, s.Tool)
 	if !ok {
 		return tool.SpawnResult{}, fmt.Errorf("spawn %s: %w", s.Tool, perdure.NotFound)
 	}
 	spec := target.Spec()
 	var err error
 	var dropped secretargs.Vault // secrets in the request of a run are recorded nowhere
-	known := p.e.secrets.Known(p.owner.Session)
+	known := p.e.secrets.Known(p.Owner.Session)
 	s.Title = secretargs.MaskKnown(known, s.Title)
 	s.Args, _ = dropped.Remove(perdure.CallKey{}, spec.Parameters, s.Args)
 	if s.Args, _ = secretargs.MaskKnownJSON(known, s.Args); secretargs.IsMasked(s.Args) || secretargs.HasKnownMark(s.Args) {
 		return tool.SpawnResult{}, &tool.Denied{Result: secretargs.LostResult()}
 	}
 	task := perdure.Task{
-		Session: p.owner.Session, RootSession: p.owner.Root(), Kind: kindOf(target), Turn: p.turn, Call: p.call,
+		Session: p.Owner.Session, RootSession: p.Owner.Root(), Kind: kindOf(target), Turn: p.Turn, Call: p.Call,
 		Origin: perdure.OriginSpawned, Tool: s.Tool, DisplayName: s.Title, Class: spec.Class,
 		Lane: perdure.Background, StallMS: max(spec.Stall, 0).Milliseconds(),
 		Spec: perdure.TaskSpec{Tool: s.Tool, Arguments: s.Args,
@@ -51,12 +52,12 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.SpawnRequest) (tool.SpawnRe
 		task.Delivery, task.Wake = perdure.Manual, perdure.WakeNone
 	}
 	// The target tool is judged as itself, before anything runs in the background.
-	j := p.e.judge(ctx, p.owner.Agent, target, tool.Call{Session: p.owner.Session, Turn: p.turn, ID: p.call,
-		Tool: s.Tool, Args: s.Args, Class: spec.Class}, p.read)
+	j := p.e.judge(ctx, p.Owner.Agent, target, tool.Call{Session: p.Owner.Session, Turn: p.Turn, ID: p.Call,
+		Tool: s.Tool, Args: s.Args, Class: spec.Class}, p.Read)
 	if j.refusal != nil {
 		return tool.SpawnResult{}, &tool.Denied{Result: *j.refusal}
 	}
-	if held := p.e.rateLimited(ctx, p.owner.Session, p.owner.Agent, target); held != nil {
+	if held := p.e.rateLimited(ctx, p.Owner.Session, p.Owner.Agent, target); held != nil {
 		return tool.SpawnResult{}, &tool.Denied{Result: *held}
 	}
 	task.Spec.Arguments, _ = dropped.Remove(perdure.CallKey{}, spec.Parameters, j.args)
@@ -67,11 +68,11 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.SpawnRequest) (tool.SpawnRe
 	if task.ArgsHash, err = perdure.Fingerprint(s.Tool, task.Spec.Arguments); err != nil {
 		return tool.SpawnResult{}, err
 	}
-	spawned, err := p.e.spawn(ctx, spawnRequest{owner: p.owner, at: p.at, task: task, permissions: j.permissions,
-		repeats: p.repeats})
+	spawned, err := p.e.spawn(ctx, spawnRequest{owner: p.Owner, at: p.At, task: task, permissions: j.permissions,
+		repeats: p.Repeats})
 	var same *duplicateError
 	if errors.As(err, &same) {
-		answer := tool.Error(same.answer(p.call).Error)
+		answer := tool.Error(same.answer(p.Call).Error)
 		answer.ErrorKind, answer.Refused = perdure.ErrorRejected, true
 		return tool.SpawnResult{}, &tool.Denied{Result: answer}
 	}
@@ -104,7 +105,7 @@ func (p *taskPort) Task(ctx context.Context, id string) (perdure.Task, error) {
 
 // reaches reports whether a session is the port's own or below it.
 func (p *taskPort) reaches(r store.Reader, id perdure.SessionID) bool {
-	for id != p.owner.Session {
+	for id != p.Owner.Session {
 		row, err := r.Sessions().Get(id)
 		if err != nil || row.Parent == "" {
 			return false
@@ -117,11 +118,11 @@ func (p *taskPort) reaches(r store.Reader, id perdure.SessionID) bool {
 // List returns the tasks of the session and of the sessions below it, in the order of creation.
 func (p *taskPort) List(ctx context.Context) (tasks []perdure.Task, err error) {
 	err = p.e.core.Store.View(ctx, func(r store.Reader) error {
-		if tasks, err = r.Tasks().List(store.TaskFilter{Session: p.owner.Session}); err != nil {
+		if tasks, err = r.Tasks().List(store.TaskFilter{Session: p.Owner.Session}); err != nil {
 			return err
 		}
-		handles, err := r.Spawns().List(p.owner.Root())
-		below := map[perdure.SessionID]bool{p.owner.Session: true}
+		handles, err := r.Spawns().List(p.Owner.Root())
+		below := map[perdure.SessionID]bool{p.Owner.Session: true}
 		for _, handle := range handles { // a child is always claimed after its parent
 			if handle.Child == "" || !below[handle.Key.Session] || err != nil {
 				continue
@@ -144,7 +145,7 @@ func (p *taskPort) Cancel(ctx context.Context, id, why string) (perdure.CancelRe
 		return perdure.CancelReceipt{}, task, err
 	}
 	receipt, err := p.e.CancelTask(ctx, task.ID, CancelIntent{By: "agent",
-		Why: secretargs.MaskKnown(p.e.secrets.Known(p.owner.Session), why)})
+		Why: secretargs.MaskKnown(p.e.secrets.Known(p.Owner.Session), why)})
 	if err != nil {
 		return receipt, task, err
 	}
@@ -163,7 +164,7 @@ func (p *taskPort) Cancel(ctx context.Context, id, why string) (perdure.CancelRe
 func (p *taskPort) Wait(ctx context.Context, w tool.WaitRequest) ([]perdure.Task, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(w.Timeout, 0))
 	defer cancel()
-	sessions := []perdure.SessionID{p.owner.Session}
+	sessions := []perdure.SessionID{p.Owner.Session}
 	for _, id := range w.IDs {
 		if task, err := p.Task(ctx, id); err == nil && !slices.Contains(sessions, task.Session) {
 			sessions = append(sessions, task.Session)

@@ -10,6 +10,7 @@ import (
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/dispatch"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/environment"
 	"github.com/perdure/perdure/internal/redact"
 	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/internal/telemetry"
@@ -43,7 +44,7 @@ type taskRun struct {
 	row    perdure.Call
 	start  taskStart
 	target tool.Tool
-	caller caller
+	caller environment.Caller
 	sink   taskSink
 	dialog dialog
 }
@@ -65,7 +66,7 @@ func (e *Effects) runTask(c claimedTask, start taskStart) {
 		traced.Trace, c.owner = c.task.Trace, &traced
 	}
 	run := &taskRun{e: e, task: c.task, row: c.row, start: start, target: target}
-	run.caller = caller{owner: c.owner, at: c.owner.Created, turn: c.row.Turn, call: c.row.Key.Call, read: true}
+	run.caller = environment.Caller{Owner: c.owner, At: c.owner.Created, Turn: c.row.Turn, Call: c.row.Key.Call, Read: true}
 	run.dialog.e, run.dialog.by = e, run
 	run.sink.init(e, &run.task, c.logBytes)
 	work := dispatch.Work{
@@ -129,15 +130,15 @@ func (e *Effects) afterStart(id string, err error) {
 func (r *taskRun) run(ctx context.Context) tool.Result {
 	defer r.sink.close()
 	env, own := r.env()
-	env.Trace = r.caller.owner.Traceparent(ctx)
-	return r.e.runMasked(ctx, r.target, maskedArgs{r.row.Args, own}, *env, func(env tool.Env) tool.Result {
+	env.Trace = r.caller.Owner.Traceparent(ctx)
+	return r.e.environment.RunMasked(ctx, r.target, environment.MaskedArgs{Recorded: r.row.Args, Own: own}, *env, func(env tool.Env) tool.Result {
 		if r.start != freshTask {
 			if result, done := r.resume(ctx, env); done {
 				return result
 			}
 		}
 		if r.task.FromCall() {
-			return invoke(ctx, r.target, env.Call, env)
+			return environment.Invoke(ctx, r.target, env.Call, env)
 		}
 		background, ok := r.target.(tool.Background)
 		if !ok {
@@ -196,7 +197,7 @@ func (r *taskRun) env() (*tool.Env, *redact.Set) {
 	call := r.call()
 	var own *redact.Set
 	call.Args, own = r.e.secrets.Vault.Fill(r.row.Key, r.target.Spec().Parameters, call.Args)
-	env := r.e.envOf(&r.caller, call, &r.sink)
+	env := r.e.environment.Env(&r.caller, call, &r.sink)
 	env.LogBytes = r.sink.logged
 	if r.start == adoptedTask && env.SecretMasker != nil && env.SecretMasker.Any() {
 		// Masked output has another length than the original, so offsets into the log do not match.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/core"
+	"github.com/perdure/perdure/internal/effect/environment"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/faulty"
 	"github.com/perdure/perdure/tool"
@@ -192,7 +193,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	port := &taskPort{e: e, caller: &caller{owner: &core.Owner{Session: id}, call: "call_1"}}
+	port := &taskPort{e: e, Caller: &environment.Caller{Owner: &core.Owner{Session: id}, Call: "call_1"}}
 
 	_, err := port.Spawn(t.Context(), tool.SpawnRequest{Tool: "hold", Args: []byte(`{}`)})
 
@@ -231,12 +232,12 @@ func TestWaitIsFreedWhileItLooks(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]func(context.Context, *Effects, perdure.Task) ([]perdure.Task, error){
 		"wait": func(ctx context.Context, e *Effects, task perdure.Task) ([]perdure.Task, error) {
-			port := &taskPort{e: e, caller: &caller{owner: &core.Owner{Session: task.Session}, call: "call_1"}}
+			port := &taskPort{e: e, Caller: &environment.Caller{Owner: &core.Owner{Session: task.Session}, Call: "call_1"}}
 			return port.Wait(ctx, tool.WaitRequest{IDs: []string{string(task.ID)}, Timeout: 2 * time.Hour})
 		},
 		"subagent": func(ctx context.Context, e *Effects, task perdure.Task) ([]perdure.Task, error) {
-			by := &caller{owner: &core.Owner{Session: task.Session}, call: "call_1"}
-			port := &agentPort{e: e, caller: by, tasks: &taskPort{e: e, caller: by}}
+			by := &environment.Caller{Owner: &core.Owner{Session: task.Session}, Call: "call_1"}
+			port := &agentPort{e: e, Caller: by, tasks: &taskPort{e: e, Caller: by}}
 			seen, _, err := port.await(ctx, task.ID)
 			return []perdure.Task{seen}, err
 		},

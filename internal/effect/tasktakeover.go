@@ -77,7 +77,7 @@ func (e *Effects) takeOverTask(ctx context.Context, task perdure.Task) error {
 	if known {
 		found.Class = task.Class.Stricter(target.Spec().Class)
 		_, found.Reattach = target.(tool.Reattacher)
-		found = e.inspect(ctx, found, target, core.ToolCall(c.row, task.DeadlineAt))
+		found = e.environment.Inspect(ctx, found, target, core.ToolCall(c.row, task.DeadlineAt))
 	}
 	how := found.TakeOver()
 	e.core.Log.Info("task taken over", "task", task.ID, "tool", task.Tool, "class", task.Class,

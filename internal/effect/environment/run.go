@@ -1,4 +1,4 @@
-package effect
+package environment
 
 import (
 	"context"
@@ -12,26 +12,26 @@ import (
 	"github.com/perdure/perdure/tool"
 )
 
-// invoke runs a tool, unless some of its secret arguments are lost.
-func invoke(ctx context.Context, t tool.Tool, call tool.Call, env tool.Env) tool.Result {
+// Invoke runs a tool, unless some of its secret arguments are lost.
+func Invoke(ctx context.Context, t tool.Tool, call tool.Call, env tool.Env) tool.Result {
 	if gone := secretargs.CheckLost(t.Spec().Parameters, call.Args); gone != nil {
 		return *gone
 	}
 	return t.Run(ctx, call, env)
 }
 
-// maskedArgs is the arguments of a call as recorded, and the secrets missing from them; nil: none.
-type maskedArgs struct {
-	recorded json.RawMessage
-	own      *redact.Set
+// MaskedArgs is the arguments of a call as recorded, and the secrets missing from them; nil: none.
+type MaskedArgs struct {
+	Recorded json.RawMessage
+	Own      *redact.Set
 }
 
-// runMasked runs the work of an execution and masks secrets in what it reports and returns.
-func (e *Effects) runMasked(ctx context.Context, t tool.Tool, h maskedArgs, env tool.Env,
+// RunMasked runs the work of an execution and masks secrets in what it reports and returns.
+func (en *Environment) RunMasked(ctx context.Context, t tool.Tool, h MaskedArgs, env tool.Env,
 	work func(tool.Env) tool.Result) tool.Result {
-	env.Call.Granted = e.grantedSecrets(ctx, t, h.recorded, env.Call)
+	env.Call.Granted = en.grantedSecrets(ctx, t, h.Recorded, env.Call)
 	trusted := t.Spec().Trusted
-	v := secretargs.New(env.SecretMasker, h.own)
+	v := secretargs.New(env.SecretMasker, h.Own)
 	if v == nil {
 		r := work(env)
 		r.Untrusted = r.Untrusted || !trusted
@@ -58,7 +58,7 @@ func (e *Effects) runMasked(ctx context.Context, t tool.Tool, h maskedArgs, env 
 
 // grantedSecrets returns the secrets that a call may show to the model. A policy must allow them
 // explicitly, or a person must have approved them; the absence of a policy is not enough.
-func (e *Effects) grantedSecrets(ctx context.Context, t tool.Tool, recorded json.RawMessage,
+func (en *Environment) grantedSecrets(ctx context.Context, t tool.Tool, recorded json.RawMessage,
 	call tool.Call) (granted []perdure.Permission) {
 	guarded, ok := t.(tool.Guarded)
 	if !ok {
@@ -66,15 +66,15 @@ func (e *Effects) grantedSecrets(ctx context.Context, t tool.Tool, recorded json
 	}
 	call.Args = recorded
 	var wanted []perdure.Permission
-	if e.core.Guarded("permissions", func() error { wanted = guarded.Permissions(call); return nil }) != nil {
+	if en.core.Guarded("permissions", func() error { wanted = guarded.Permissions(call); return nil }) != nil {
 		return nil
 	}
 	for _, p := range wanted {
 		if p.Kind != tool.ReadSecret {
 			continue
 		}
-		decision, _, err := e.core.Gate().Decide(ctx, call, p)
-		if err == nil && (decision == perdure.Allow || decision != perdure.Deny && e.approved(ctx, call, p)) {
+		decision, _, err := en.core.Gate().Decide(ctx, call, p)
+		if err == nil && (decision == perdure.Allow || decision != perdure.Deny && en.approved(ctx, call, p)) {
 			granted = append(granted, p)
 		}
 	}
@@ -82,9 +82,9 @@ func (e *Effects) grantedSecrets(ctx context.Context, t tool.Tool, recorded json
 }
 
 // approved reports whether a person approved a permission of a call.
-func (e *Effects) approved(ctx context.Context, call tool.Call, p perdure.Permission) bool {
+func (en *Environment) approved(ctx context.Context, call tool.Call, p perdure.Permission) bool {
 	var found []perdure.Approval
-	err := e.core.Store.View(ctx, func(r store.Reader) (err error) {
+	err := en.core.Store.View(ctx, func(r store.Reader) (err error) {
 		found, err = r.Approvals().List(store.ApprovalFilter{Session: call.Session, Call: call.ID,
 			State: perdure.ApprovalApproved})
 		return err

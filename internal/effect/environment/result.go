@@ -1,0 +1,68 @@
+package environment
+
+import (
+	"context"
+	"time"
+
+	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/tool"
+)
+
+// FullRecord converts a result to its record. Internal errors are logged: nobody else may read
+// them.
+func (en *Environment) FullRecord(row perdure.Call, r tool.Result) perdure.ToolResult {
+	record, err := r.Record(row.Key.Call)
+	if err != nil {
+		en.core.Log.Error("internal tool error", "tool", row.Tool, "session", row.Key.Session, "call", row.Key.Call,
+			"error", tool.Chain(err))
+	}
+	return tool.CheckImages(record)
+}
+
+// TruncateResult truncates a result to what a model reads. What is cut off, and the raw output, are
+// first written to files of the session. The writes are fenced by the call that the result belongs
+// to; a nil fence means that a client sent the result.
+func (en *Environment) TruncateResult(key perdure.CallKey, record perdure.ToolResult,
+	fence func(store.Reader) error) perdure.ToolResult {
+	write := func(path, full string) string {
+		content := []byte(full[:min(len(full), tool.RawOutputLimit)])
+		if err := en.WriteFenced(tool.Call{Session: key.Session, ID: key.Call},
+			tool.FileWrite{Path: path, Content: content}, fence); err != nil {
+			en.core.Log.Error("full output not stored", "session", key.Session, "call", key.Call, "path", path,
+				"error", err)
+			return ""
+		}
+		return path
+	}
+	var stored tool.StoredOutput
+	result := tool.OutputPath(key.Call)
+	if record.RawOutput != nil {
+		stored.RawPath, result = write(result, *record.RawOutput), tool.ResultPath(key.Call)
+	}
+	if len(record.Result) > tool.ResultLimit {
+		stored.Path = write(result, string(record.Result))
+	}
+	return stored.Cut(record, tool.ResultLimit)
+}
+
+// Inspect finds out what is left of an execution. If the tool cannot tell, nothing is assumed and
+// the call is treated as at_most_once, so it is not run again.
+func (en *Environment) Inspect(ctx context.Context, found perdure.OrphanedCall, t tool.Tool, call tool.Call) perdure.OrphanedCall {
+	_, found.Reconcile = t.(tool.Reconciler)
+	found.PastDeadline = !call.Deadline.IsZero() && time.Now().After(call.Deadline)
+	survivor, ok := t.(tool.Adoptable)
+	if !ok {
+		return found
+	}
+	err := en.core.Guarded("look", func() (err error) {
+		found.Remains, err = survivor.Inspect(ctx, call)
+		return err
+	})
+	if err != nil {
+		en.core.Log.Error("remains of an execution not found out", "session", call.Session, "call", call.ID,
+			"error", tool.Chain(err))
+		found.Remains, found.Class = perdure.RemainsNone, perdure.AtMostOnce
+	}
+	return found
+}
