@@ -244,7 +244,7 @@ func (d *Driver) judgeCall(ctx context.Context, key string, c perdure.ReplanCall
 	session := d.drive.Session()
 	d.e.work.Go(func() {
 		defer stop(nil)
-		d.outcomes <- d.e.effects.JudgeCall(ctx, session, c)
+		d.outcomes <- d.e.effects.Admission().JudgeCall(ctx, session, c)
 	})
 }
 

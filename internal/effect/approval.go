@@ -208,26 +208,6 @@ func (e *Effects) ExpireApprovals(ctx context.Context) error {
 	return nil
 }
 
-// JudgeCall judges a call again whose arguments were replaced by a person: hooks, policy,
-// fingerprint. Permissions that the person granted with the new arguments are not asked for again.
-func (e *Effects) JudgeCall(ctx context.Context, s *perdure.Session, c perdure.ReplanCall) core.Outcome {
-	planned := e.planCall(ctx, s, perdure.ToolCall{ID: c.Call.ID, Name: c.Call.Name, Arguments: c.Call.Args}, true)
-	planned.RepeatOf = cmp.Or(planned.RepeatOf, c.Call.RepeatOf)
-	if planned.Rewritten == nil {
-		planned.Rewritten = c.Call.Args
-	}
-	var missing []perdure.Permission
-	for _, p := range planned.Permissions {
-		if !c.Call.Allowed(p) {
-			missing = append(missing, p)
-		}
-	}
-	planned.Permissions = missing
-	fact := perdure.CallReplanned{Call: planned}
-	return core.Outcome{Events: []perdure.Event{{Session: s.ID, Actor: "runtime", Turn: c.Turn, Call: c.Call.ID,
-		Fact: fact}}}
-}
-
 // AnswerCall records the client's result of a client-side call. Sending the same result again
 // succeeds. NotFound: no such call. Conflict: the call does not wait for the client, or has a
 // different result. Invalid: the result is not valid JSON.

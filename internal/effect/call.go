@@ -71,7 +71,7 @@ func (e *Effects) startCall(ctx context.Context, run callRequest) error {
 		return nil
 	}
 	if run.Command.Call.Approval != "" { // it waited for an approval, so the rate limit applies only now
-		if held := e.rateLimited(ctx, run.Session.ID, run.Session.Agent, t); held != nil {
+		if held := e.admission.RateLimited(ctx, run.Session.ID, run.Session.Agent, t); held != nil {
 			run.Done(e.settledOutcome(run, row, *held))
 			return nil
 		}

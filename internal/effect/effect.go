@@ -19,6 +19,7 @@ import (
 	"sync"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/admission"
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/effect/environment"
 	"github.com/perdure/perdure/internal/effect/secrets"
@@ -33,6 +34,7 @@ type Effects struct {
 	toolset     *toolset.Toolset
 	secrets     *secrets.Secrets
 	environment *environment.Environment
+	admission   *admission.Admission
 	// detached maps the tasks of calls that left their turns to the id of their work.
 	detached   sync.Map
 	starting   startingTasks
@@ -57,6 +59,7 @@ func New(cfg core.Config) (*Effects, error) {
 	e.toolset = toolset.New(c)
 	e.secrets = secrets.New(c, e.toolset)
 	e.environment = environment.New(c, e.toolset, e.secrets, above{e})
+	e.admission = admission.New(c, e.toolset, e.secrets)
 	return e, nil
 }
 
@@ -72,6 +75,9 @@ func (a above) Bind(env *tool.Env, by *environment.Caller) {
 		env.Schedules = &schedulePort{e: a.e, Caller: by}
 	}
 }
+
+// Admission decides about calls before they are claimed.
+func (e *Effects) Admission() *admission.Admission { return e.admission }
 
 // Fold folds a session from its cache, snapshot and journal. The caller may change the result.
 // NotFound: no such session.

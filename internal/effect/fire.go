@@ -59,8 +59,8 @@ func (p *schedulePort) CreateSchedule(ctx context.Context, o tool.ScheduleReques
 		}
 		call := tool.Call{Session: s.Session, Turn: p.Turn, ID: p.Call, Tool: s.Action.Tool, Args: s.Action.Args,
 			Class: target.Spec().Class}
-		if j := p.e.judge(ctx, p.Owner.Agent, target, call, p.Read); j.refusal != nil {
-			return s, &tool.Denied{Result: *j.refusal}
+		if j := p.e.admission.Judge(ctx, p.Owner.Agent, target, call, p.Read); j.Refusal != nil {
+			return s, &tool.Denied{Result: *j.Refusal}
 		}
 	}
 	return p.e.core.Schedule(ctx, s, &core.ScheduleCall{Call: p.Call, Turn: p.Turn, At: p.At, Monitor: o.Monitor})
@@ -138,15 +138,15 @@ func (e *Effects) judgeScheduled(ctx context.Context, run *ScheduledRun, task pe
 	task.Kind = kindOf(target)
 	task.Class, task.StallMS, task.Spec.Reattachable = spec.Class, max(spec.Stall, 0).Milliseconds(),
 		spec.Class.Repeatable()
-	j := e.judge(ctx, run.owner.Agent, target, tool.Call{
+	j := e.admission.Judge(ctx, run.owner.Agent, target, tool.Call{
 		Session: task.Session, ID: perdure.CallID(task.Run), Tool: task.Tool,
 		Args: task.Spec.Arguments, Class: spec.Class,
 	}, read)
-	run.permissions, run.refusal, task.Spec.Arguments = j.permissions, j.refusal, j.args
+	run.permissions, run.refusal, task.Spec.Arguments = j.Permissions, j.Refusal, j.Args
 	if run.refusal == nil {
-		run.refusal = e.rateLimited(ctx, run.owner.Session, run.owner.Agent, target)
+		run.refusal = e.admission.RateLimited(ctx, run.owner.Session, run.owner.Agent, target)
 	}
-	task.ArgsHash, err = perdure.Fingerprint(task.Tool, j.args)
+	task.ArgsHash, err = perdure.Fingerprint(task.Tool, j.Args)
 	return task, err
 }
 

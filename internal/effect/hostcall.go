@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/admission"
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/internal/telemetry"
@@ -208,20 +209,20 @@ func (e *Effects) makeHostCall(ctx context.Context, o HostCallRequest, by hostCa
 		}
 	}()
 	call := tool.Call{Session: o.Session, ID: key.Call, Tool: o.Tool, Args: args, Class: spec.Class}
-	if fault := e.argumentFault(by.target, call); fault != nil {
+	if fault := e.admission.ArgumentFault(by.target, call); fault != nil {
 		fault.ErrorKind, fault.Refused = perdure.ErrorRejected, true
 		return refuseHostCall(key.Call, *fault)
 	}
 	// what the caller has read is not known, so it counts as untrusted
-	j := e.judge(ctx, by.owner.Agent, by.target, call, true)
-	if j.refusal != nil {
-		return refuseHostCall(key.Call, *j.refusal)
+	j := e.admission.Judge(ctx, by.owner.Agent, by.target, call, true)
+	if j.Refusal != nil {
+		return refuseHostCall(key.Call, *j.Refusal)
 	}
-	if !bytes.Equal(j.args, args) {
-		j.args, _ = e.secrets.Extract(key, by.target, j.args)
+	if !bytes.Equal(j.Args, args) {
+		j.Args, _ = e.secrets.Extract(key, by.target, j.Args)
 	}
 	e.secrets.Vault.KeepAcrossTurns(key)
-	fingerprint, err := perdure.Fingerprint(o.Tool, j.args)
+	fingerprint, err := perdure.Fingerprint(o.Tool, j.Args)
 	if err != nil {
 		return HostCall{}, err
 	}
@@ -229,17 +230,17 @@ func (e *Effects) makeHostCall(ctx context.Context, o HostCallRequest, by hostCa
 		owner: by.owner, at: by.owner.Created, secret: by.row.Secret,
 		name:   cmp.Or(secretargs.MaskKnown(e.secrets.Known(o.Session), o.Title), cmp.Or(spec.DisplayName, spec.Name)),
 		origin: perdure.OriginHost,
-		row:    perdure.Call{Key: key, Tool: o.Tool, Args: j.args, Fingerprint: fingerprint, Class: spec.Class},
+		row:    perdure.Call{Key: key, Tool: o.Tool, Args: j.Args, Fingerprint: fingerprint, Class: spec.Class},
 	})
 	task.Delivery, task.Wake, task.Spec.SignalOnCompletion = perdure.Manual, perdure.WakeNone, false
 	if task.ArgsHash, err = perdure.Fingerprint(o.Tool, args); err != nil { // as requested, before hooks rewrote it
 		return HostCall{}, err
 	}
-	started, err := e.commitHostCall(ctx, task, hostStart{owner: by.owner, permissions: j.permissions,
+	started, err := e.commitHostCall(ctx, task, hostStart{owner: by.owner, permissions: j.Permissions,
 		withhold: o.Key == "" || o.KeyIsRequestID})
-	var same *duplicateError
+	var same *admission.DuplicateError
 	if errors.As(err, &same) {
-		found, err := e.FindHostCall(ctx, same.by.Key)
+		found, err := e.FindHostCall(ctx, same.By.Key)
 		found.Joined = true
 		return found, err
 	}
@@ -318,7 +319,7 @@ func (e *Effects) hostCallInTx(tx store.Tx, task perdure.Task, by hostStart) (pe
 		return stored, perdure.Call{}, nil // committed before
 	}
 	if by.withhold {
-		if err := e.withholdTask(tx.Reader(), task, repeat{asked: task.ArgsHash, resolved: true}); err != nil {
+		if err := e.admission.WithholdTask(tx.Reader(), task, admission.Repeat{Asked: task.ArgsHash, Resolved: true}); err != nil {
 			return task, perdure.Call{}, err
 		}
 	}

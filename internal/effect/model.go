@@ -258,7 +258,7 @@ func (e *Effects) answerOutcome(ctx context.Context, q ModelCall, a modelReply) 
 		done,
 	}
 	if len(calls) > 0 {
-		facts = append(facts, e.plan(ctx, s, calls))
+		facts = append(facts, e.admission.Plan(ctx, s, calls))
 	}
 	return core.Outcome{DropCheckpoint: a.checkpointToDrop(c), Events: e.events(s, c, facts...)}
 }

@@ -1,147 +1,9 @@
 package effect
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-
 	"github.com/perdure/perdure"
-	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/internal/effect/admission"
 )
-
-// repeatArgument is the argument with which a model says that a call is a new effect, even though
-// the same call has an unknown outcome. Its value is the id of that call or of its task, so no
-// model sets it by accident. It is removed before anybody else sees the arguments.
-const repeatArgument = "perdure_repeats"
-
-// repeat describes a call that may repeat one whose outcome is unknown.
-type repeat struct {
-	key   perdure.CallKey
-	class perdure.EffectClass
-	print string // fingerprint of the content as executed
-	asked string // fingerprint of the content as requested; empty: the same
-	// despite is the call or task of unknown outcome that the caller knowingly repeats as a new
-	// effect; empty: none.
-	despite string
-	// resolved says that the caller also accepts the result of a call that an operator resolved, if
-	// that result was not reported to it yet.
-	resolved bool
-}
-
-// findUnresolved finds the earliest call of a session whose unknown outcome withholds another call
-// of the same content.
-func (e *Effects) findUnresolved(r store.Reader, of repeat) (found perdure.Call, ok bool, err error) {
-	if of.class == perdure.Pure {
-		return found, false, nil
-	}
-	rows, err := r.Calls().List(store.CallFilter{Session: of.key.Session, InDoubt: true})
-	if err != nil {
-		return found, false, err
-	}
-	live := e.core.WorkerAlive(r)
-	for _, row := range rows {
-		if row.Key == of.key {
-			continue
-		}
-		same, err := e.sameContent(r, row, of)
-		if err != nil {
-			return found, false, err
-		}
-		ownerLive := row.State != perdure.CallRunning || live(row.Worker)
-		if !same || !row.BlocksRepeat(ownerLive) && !(of.resolved && e.undeliveredResolution(r, row)) {
-			continue
-		}
-		if of.despite != "" && (string(row.Key.Call) == of.despite || string(row.Task) == of.despite) {
-			return found, false, nil
-		}
-		if !ok {
-			found, ok = row, true
-		}
-	}
-	return found, ok, nil
-}
-
-// sameContent reports whether a row has the content of a call: as it was executed or, if hooks may
-// have rewritten it, as it was requested.
-func (e *Effects) sameContent(r store.Reader, row perdure.Call, of repeat) (bool, error) {
-	if row.Fingerprint == of.print {
-		return true, nil
-	}
-	if of.asked == "" || row.Task == "" {
-		return false, nil
-	}
-	task, err := r.Tasks().Get(row.Key.Session, row.Task)
-	if errors.Is(err, perdure.NotFound) {
-		return false, nil
-	}
-	return task.ArgsHash == of.asked, err
-}
-
-// undeliveredResolution reports a call of a host that an operator resolved as happened, or that ran
-// again by that resolution, whose caller knows of the unknown outcome and not yet of the
-// resolution.
-func (e *Effects) undeliveredResolution(r store.Reader, row perdure.Call) bool {
-	if row.State != perdure.CallSettled || row.ResolvedBy == "" || row.Result == nil || row.Result.IsError() ||
-		row.Task == "" {
-		return false
-	}
-	task, err := r.Tasks().Get(row.Key.Session, row.Task)
-	return err == nil && task.ReadByCaller() && !task.RepliedAt.IsZero() && task.RepliedAt.Before(task.ResolvedAt)
-}
-
-// duplicateError is the error of a call that is not made, because the outcome of an identical call
-// is unknown.
-type duplicateError struct{ by perdure.Call }
-
-// Error names the earlier call.
-func (w *duplicateError) Error() string {
-	return "the outcome of the same call, " + w.by.Key.String() + ", is unknown"
-}
-
-// Is makes the error UnknownOutcome.
-func (w *duplicateError) Is(target error) bool { return target == perdure.UnknownOutcome }
-
-// answer is the result that the model gets for a withheld call.
-func (w *duplicateError) answer(call perdure.CallID) perdure.ToolResult {
-	kind, id, resolves := "call", string(w.by.Key.Call), w.by.Key.String()
-	if w.by.Task != "" {
-		kind, id, resolves = "task", string(w.by.Task), string(w.by.Task)
-	}
-	return perdure.Refused(call, perdure.ErrorUnknown, fmt.Sprintf(
-		"The outcome of this call is unknown: the same call was made before, as %s %s, and may or may not have "+
-			"happened. It was not made again. "+
-			"Do not repeat it before that one is resolved: a person has to find out what happened and record it with "+
-			"\"perdure %s resolve %s\". "+
-			"Only if you intend another effect, whatever happened to the first, call it again with the additional "+
-			"argument %q: %q.",
-		kind, id, kind, resolves, repeatArgument, id))
-}
-
-// withholdPlanned answers a call whose identical predecessor has an unknown outcome, before a
-// person is asked about it or anything is counted for it. The claim checks again. nil: the call may
-// continue.
-func (e *Effects) withholdPlanned(ctx context.Context, s *perdure.Session, planned perdure.PlannedCall,
-	args json.RawMessage) *perdure.ToolResult {
-	print, err := perdure.Fingerprint(planned.Name, args)
-	if err != nil || planned.ClientSide || s.Agent.DryRun {
-		return nil // invalid JSON gets another error, and a client-side call is never claimed
-	}
-	of := repeat{key: perdure.CallKey{Session: s.ID, Call: planned.ID}, class: planned.Class, print: print,
-		despite: planned.RepeatOf}
-	var by perdure.Call
-	found := false
-	err = e.core.Store.View(ctx, func(r store.Reader) (err error) {
-		by, found, err = e.findUnresolved(r, of)
-		return err
-	})
-	if err != nil || !found {
-		return nil
-	}
-	answer := (&duplicateError{by}).answer(planned.ID)
-	return &answer
-}
 
 // withhold answers a call with the unknown outcome of an identical earlier call, instead of
 // claiming it.
@@ -149,47 +11,14 @@ func (s *step) withhold(c perdure.ClaimCall) (bool, error) {
 	if s.session.Agent.DryRun {
 		return false, nil
 	}
-	by, found, err := s.e.findUnresolved(s.tx.Reader(), repeat{
-		key: perdure.CallKey{Session: s.d.ID, Call: c.Call.ID}, class: c.Call.Class,
-		print: c.Call.Fingerprint, despite: c.Call.RepeatOf,
+	by, found, err := s.e.admission.FindUnresolved(s.tx.Reader(), admission.Repeat{
+		Key: perdure.CallKey{Session: s.d.ID, Call: c.Call.ID}, Class: c.Call.Class,
+		Print: c.Call.Fingerprint, Despite: c.Call.RepeatOf,
 	})
 	if err != nil || !found {
 		return false, err
 	}
-	answer := (&duplicateError{by}).answer(c.Call.ID)
+	answer := (&admission.DuplicateError{By: by}).Answer(c.Call.ID)
 	return true, s.appendFacts(c.Event, perdure.ToolCompleted{CallID: c.Call.ID, Name: c.Call.Name, Status: answer.Status(),
 		Result: answer})
-}
-
-// withholdTask refuses a task whose content is that of a call whose outcome is unknown. The caller
-// fills in the fields of the repeat that do not follow from the task.
-func (e *Effects) withholdTask(r store.Reader, task perdure.Task, of repeat) error {
-	print, err := perdure.Fingerprint(task.Tool, task.Spec.Arguments)
-	if err != nil {
-		return err
-	}
-	of.key, of.class, of.print = task.LedgerKey(), task.Class, print
-	by, found, err := e.findUnresolved(r, of)
-	if err == nil && found {
-		err = &duplicateError{by}
-	}
-	return err
-}
-
-// takeRepeatArgument removes repeatArgument from the arguments and returns its value; empty: it is
-// not there.
-func takeRepeatArgument(args json.RawMessage) (rest json.RawMessage, of string) {
-	if !bytes.Contains(args, []byte(repeatArgument)) {
-		return args, ""
-	}
-	fields := map[string]json.RawMessage{}
-	if perdure.DecodeJSON(args, &fields) != nil || perdure.DecodeJSON(fields[repeatArgument], &of) != nil || of == "" {
-		return args, "" // the tool's schema reports what is wrong
-	}
-	delete(fields, repeatArgument)
-	rest, err := json.Marshal(fields)
-	if err != nil {
-		return args, ""
-	}
-	return rest, of
 }

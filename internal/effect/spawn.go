@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/admission"
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/tool"
@@ -154,7 +155,7 @@ func (e *Effects) spawnIn(tx store.Tx, o spawnRequest, task perdure.Task) (tool.
 		return tool.SpawnResult{Task: stored}, perdure.Call{}, nil // spawned before
 	}
 	if !o.fromSchedule {
-		if err := e.withholdTask(tx.Reader(), task, repeat{despite: o.repeats}); err != nil {
+		if err := e.admission.WithholdTask(tx.Reader(), task, admission.Repeat{Despite: o.repeats}); err != nil {
 			return tool.SpawnResult{}, perdure.Call{}, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure"
+	"github.com/perdure/perdure/internal/effect/admission"
 	"github.com/perdure/perdure/internal/effect/environment"
 	"github.com/perdure/perdure/internal/secretargs"
 	"github.com/perdure/perdure/store"
@@ -52,15 +53,15 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.SpawnRequest) (tool.SpawnRe
 		task.Delivery, task.Wake = perdure.Manual, perdure.WakeNone
 	}
 	// The target tool is judged as itself, before anything runs in the background.
-	j := p.e.judge(ctx, p.Owner.Agent, target, tool.Call{Session: p.Owner.Session, Turn: p.Turn, ID: p.Call,
+	j := p.e.admission.Judge(ctx, p.Owner.Agent, target, tool.Call{Session: p.Owner.Session, Turn: p.Turn, ID: p.Call,
 		Tool: s.Tool, Args: s.Args, Class: spec.Class}, p.Read)
-	if j.refusal != nil {
-		return tool.SpawnResult{}, &tool.Denied{Result: *j.refusal}
+	if j.Refusal != nil {
+		return tool.SpawnResult{}, &tool.Denied{Result: *j.Refusal}
 	}
-	if held := p.e.rateLimited(ctx, p.Owner.Session, p.Owner.Agent, target); held != nil {
+	if held := p.e.admission.RateLimited(ctx, p.Owner.Session, p.Owner.Agent, target); held != nil {
 		return tool.SpawnResult{}, &tool.Denied{Result: *held}
 	}
-	task.Spec.Arguments, _ = dropped.Remove(perdure.CallKey{}, spec.Parameters, j.args)
+	task.Spec.Arguments, _ = dropped.Remove(perdure.CallKey{}, spec.Parameters, j.Args)
 	if task.Spec.Arguments, _ = secretargs.MaskKnownJSON(known, task.Spec.Arguments); secretargs.HasKnownMark(task.Spec.Arguments) {
 		// added by a hook
 		return tool.SpawnResult{}, &tool.Denied{Result: secretargs.LostResult()}
@@ -68,11 +69,11 @@ func (p *taskPort) Spawn(ctx context.Context, s tool.SpawnRequest) (tool.SpawnRe
 	if task.ArgsHash, err = perdure.Fingerprint(s.Tool, task.Spec.Arguments); err != nil {
 		return tool.SpawnResult{}, err
 	}
-	spawned, err := p.e.spawn(ctx, spawnRequest{owner: p.Owner, at: p.At, task: task, permissions: j.permissions,
+	spawned, err := p.e.spawn(ctx, spawnRequest{owner: p.Owner, at: p.At, task: task, permissions: j.Permissions,
 		repeats: p.Repeats})
-	var same *duplicateError
+	var same *admission.DuplicateError
 	if errors.As(err, &same) {
-		answer := tool.Error(same.answer(p.Call).Error)
+		answer := tool.Error(same.Answer(p.Call).Error)
 		answer.ErrorKind, answer.Refused = perdure.ErrorRejected, true
 		return tool.SpawnResult{}, &tool.Denied{Result: answer}
 	}

@@ -1,4 +1,4 @@
-package effect
+package admission
 
 import (
 	"bytes"
@@ -14,37 +14,37 @@ import (
 
 // judgement is what hooks and policies decided about a call before it is claimed.
 type judgement struct {
-	args        json.RawMessage      // as rewritten by hooks
-	permissions []perdure.Permission // an approval is needed for these; none: the call may run
-	refusal     *tool.Result         // if set, the call may not run
+	Args        json.RawMessage      // as rewritten by hooks
+	Permissions []perdure.Permission // an approval is needed for these; none: the call may run
+	Refusal     *tool.Result         // if set, the call may not run
 }
 
-// judge passes a call through the hooks and then asks the policies, which see the rewritten call.
+// Judge passes a call through the hooks and then asks the policies, which see the rewritten call.
 // All permissions are evaluated before anybody is asked, so that a denial wins whatever the order.
 // read says that the model has read untrusted input.
 //
 // Hooks and policies see secret values in the arguments; the judgement, which is recorded, has them
 // masked again.
-func (e *Effects) judge(ctx context.Context, agent perdure.Agent, t tool.Tool, call tool.Call, read bool) judgement {
+func (a *Admission) Judge(ctx context.Context, agent perdure.Agent, t tool.Tool, call tool.Call, read bool) judgement {
 	recorded := call.Args
-	call.Args = e.secrets.Vault.Known(perdure.CallKey{Session: call.Session, Call: call.ID}, t.Spec().Parameters, recorded)
+	call.Args = a.secrets.Vault.Known(perdure.CallKey{Session: call.Session, Call: call.ID}, t.Spec().Parameters, recorded)
 	full := call.Args
-	j := e.judgeUnmasked(ctx, agent, t, call, read)
-	if bytes.Equal(j.args, full) {
-		j.args = recorded
+	j := a.judgeUnmasked(ctx, agent, t, call, read)
+	if bytes.Equal(j.Args, full) {
+		j.Args = recorded
 	}
-	known := e.secrets.Known(call.Session) // even if the arguments had none: a hook may have added a secret
-	for i, p := range j.permissions {
-		j.permissions[i].Target, j.permissions[i].Reason = secretargs.MaskKnown(known, p.Target), secretargs.MaskKnown(known, p.Reason)
+	known := a.secrets.Known(call.Session) // even if the arguments had none: a hook may have added a secret
+	for i, p := range j.Permissions {
+		j.Permissions[i].Target, j.Permissions[i].Reason = secretargs.MaskKnown(known, p.Target), secretargs.MaskKnown(known, p.Reason)
 	}
-	if j.refusal != nil {
-		j.refusal.Text = secretargs.MaskKnown(known, j.refusal.Text)
+	if j.Refusal != nil {
+		j.Refusal.Text = secretargs.MaskKnown(known, j.Refusal.Text)
 	}
 	return j
 }
 
 // judgeUnmasked is judge with secret values in place, except those that the tool declares secret.
-func (e *Effects) judgeUnmasked(ctx context.Context, agent perdure.Agent, t tool.Tool, call tool.Call, read bool) judgement {
+func (a *Admission) judgeUnmasked(ctx context.Context, agent perdure.Agent, t tool.Tool, call tool.Call, read bool) judgement {
 	var more []dispatch.RequiredPermission
 	if agent.AskEffects && t.Spec().Class != perdure.Pure {
 		more = append(more, dispatch.RequiredPermission{MinDecision: perdure.Ask, Permission: perdure.Permission{
@@ -61,21 +61,21 @@ func (e *Effects) judgeUnmasked(ctx context.Context, agent perdure.Agent, t tool
 		}
 		more = append(more, wish)
 	}
-	j := e.core.Gate().Check(ctx, t, call, func(rewritten tool.Call) *tool.Result { return e.argumentFault(t, rewritten) }, more...)
+	j := a.core.Gate().Check(ctx, t, call, func(rewritten tool.Call) *tool.Result { return a.ArgumentFault(t, rewritten) }, more...)
 	if agent.DryRun { // nobody is asked
 		j.NeedsApproval = nil
 	}
-	return judgement{args: j.Args, permissions: j.NeedsApproval, refusal: j.Refusal}
+	return judgement{Args: j.Args, Permissions: j.NeedsApproval, Refusal: j.Refusal}
 }
 
 // route asks the host in which lane a call runs. If the host's function fails, it has no say.
-func (e *Effects) route(call tool.Call) (route dispatch.Route) {
-	if e.core.Route == nil {
+func (a *Admission) route(call tool.Call) (route dispatch.Route) {
+	if a.core.Route == nil {
 		return route
 	}
-	err := e.core.Guarded("route", func() error { route = e.core.Route(call); return nil })
+	err := a.core.Guarded("route", func() error { route = a.core.Route(call); return nil })
 	if err != nil {
-		e.core.Log.Error("routing policy failed", "call", call.ID, "tool", call.Tool, "error", tool.Chain(err))
+		a.core.Log.Error("routing policy failed", "call", call.ID, "tool", call.Tool, "error", tool.Chain(err))
 		return dispatch.Route{}
 	}
 	return route
@@ -83,12 +83,12 @@ func (e *Effects) route(call tool.Call) (route dispatch.Route) {
 
 // softBudgetOf returns the soft budget of a tool: its own, else the session's, else the
 // deployment's.
-func (e *Effects) softBudgetOf(agent perdure.Agent, spec tool.Spec) time.Duration {
+func (a *Admission) softBudgetOf(agent perdure.Agent, spec tool.Spec) time.Duration {
 	switch {
 	case spec.SoftBudget != 0:
 		return spec.SoftBudget
 	case agent.SoftBudgetMS != 0:
 		return max(time.Duration(agent.SoftBudgetMS)*time.Millisecond, tool.Never)
 	}
-	return e.core.SoftBudget
+	return a.core.SoftBudget
 }
