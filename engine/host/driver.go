@@ -221,7 +221,7 @@ func (d *Driver) start(models context.Context, command perdure.Command) error {
 		return d.runCall(models, key, c)
 	case perdure.SummariseContext:
 		d.prepare(models, key, func(ctx context.Context, s *perdure.Session) (core.Outcome, bool) {
-			return d.e.effects.Summarise(ctx, s, c)
+			return d.e.effects.Generation().Summarise(ctx, s, c)
 		})
 	case perdure.RepairTranscript:
 		d.prepare(models, key, func(ctx context.Context, s *perdure.Session) (core.Outcome, bool) {
@@ -293,7 +293,7 @@ func (d *Driver) askModel(models context.Context, key string, c perdure.CallMode
 	question := d.drive.ModelCall(c)
 	d.e.work.Go(func() {
 		defer stop(nil)
-		if outcome, told := d.e.effects.AskModel(ctx, question); told {
+		if outcome, told := d.e.effects.Generation().Ask(ctx, question); told {
 			d.outcomes <- outcome
 		}
 	})

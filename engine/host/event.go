@@ -9,7 +9,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/generation"
 	"github.com/perdure/perdure/store"
 )
 
@@ -74,7 +74,7 @@ func (f *follower) handleFrame(got store.Frame) error {
 	if got.Event != nil {
 		return f.event(got.Event)
 	}
-	if d, ok := got.Data.(effect.OutputDelta); ok && (d.MessageID == f.open || d.Delta == "") {
+	if d, ok := got.Data.(generation.OutputDelta); ok && (d.MessageID == f.open || d.Delta == "") {
 		return f.delta(d)
 	}
 	return f.sendLive(got.Type, got.Data)
@@ -107,7 +107,7 @@ func (f *follower) event(e *perdure.Event) error {
 
 // delta passes on text that continues what fn has received. If some text in between is missing,
 // delta sends the stored text instead, as soon as the store has enough of it.
-func (f *follower) delta(d effect.OutputDelta) error {
+func (f *follower) delta(d generation.OutputDelta) error {
 	if d.MessageID == f.open && d.Offset > f.sentBytes {
 		if err := f.sendStored(); err != nil {
 			return err
@@ -122,12 +122,12 @@ func (f *follower) delta(d effect.OutputDelta) error {
 		return nil
 	}
 	f.sentBytes = d.Offset + len(d.Delta)
-	return f.sendLive(effect.DeltaFrame, d)
+	return f.sendLive(generation.DeltaFrame, d)
 }
 
 // trimSent removes from a delta what fn has received with the text so far. A delta with other text,
 // of another attempt, stays as it is.
-func (f *follower) trimSent(d effect.OutputDelta) effect.OutputDelta {
+func (f *follower) trimSent(d generation.OutputDelta) generation.OutputDelta {
 	if d.Offset >= len(f.sentText) {
 		f.sentText = ""
 		return d
@@ -160,7 +160,7 @@ func (f *follower) sendStored() error {
 		return nil
 	}
 	f.sentBytes, f.sentText = len(kept.Text), kept.Text
-	return f.sendLive(effect.DeltaFrame, effect.OutputDelta{MessageID: f.open, Delta: kept.Text})
+	return f.sendLive(generation.DeltaFrame, generation.OutputDelta{MessageID: f.open, Delta: kept.Text})
 }
 
 // sendLive passes a live update to fn.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/engine"
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/generation"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/store/memory"
 )
@@ -38,7 +38,7 @@ func TestST4Holes(t *testing.T) {
 	}
 	var told []string
 	f := &follower{e: &Host{cfg: Config{Store: st}}, ctx: t.Context(), id: id, open: message, fn: func(frame engine.Frame) error {
-		var d effect.OutputDelta
+		var d generation.OutputDelta
 		if err := perdure.DecodeKnownJSON(frame.Data, &d); err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func TestST4Holes(t *testing.T) {
 			keep(step.kept)
 		}
 		told = nil
-		err := f.handleFrame(store.Frame{Type: effect.DeltaFrame, Data: effect.OutputDelta{MessageID: message, Offset: step.at, Delta: step.text}})
+		err := f.handleFrame(store.Frame{Type: generation.DeltaFrame, Data: generation.OutputDelta{MessageID: message, Offset: step.at, Delta: step.text}})
 		if err != nil {
 			t.Fatalf("%s: %v", step.name, err)
 		}
@@ -95,7 +95,7 @@ func TestST4BeforeItWatches(t *testing.T) {
 			told = append(told, string(frame.Event.Fact.EventType()))
 			return nil
 		}
-		var d effect.OutputDelta
+		var d generation.OutputDelta
 		err := perdure.DecodeKnownJSON(frame.Data, &d)
 		told = append(told, fmt.Sprintf("%d:%s", d.Offset, d.Delta))
 		return err

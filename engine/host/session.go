@@ -257,5 +257,5 @@ func (e hostSessions) WaitIdle(ctx context.Context, id perdure.SessionID) error 
 
 // nextModelRequest returns the model request that the session would make now.
 func (e *Host) nextModelRequest(ctx context.Context, id perdure.SessionID) (model.Request, *perdure.Session, error) {
-	return e.effects.NextRequest(ctx, id)
+	return e.effects.Generation().NextRequest(ctx, id)
 }

@@ -1,7 +1,6 @@
 package effect
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -10,12 +9,6 @@ import (
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/meter"
 	"github.com/perdure/perdure/store"
-)
-
-// What a model call is assumed to use before it starts, where nothing better is known.
-const (
-	assumedModelTime = 30 * time.Second
-	bytesPerToken    = 4
 )
 
 // What a tool call is assumed to use before it starts.
@@ -37,55 +30,13 @@ func (s *step) reserveStep(events []perdure.Event) ([]perdure.Event, error) {
 		if err != nil || !some {
 			return events, err
 		}
-		refused, err := s.reserve(budget.StepWork(started.ExecID), s.e.estimateUse(s.session, started.Model), true)
+		refused, err := s.reserve(budget.StepWork(started.ExecID), s.e.generation.EstimateUse(s.session, started.Model), true)
 		if err != nil || refused == nil {
 			return events, err
 		}
 		return []perdure.Event{s.fact(meter.RefusalFact(*refused, s.now))}, nil
 	}
 	return events, nil
-}
-
-// reserveSummary reserves the cost of the model call that summarises the dropped part of a
-// conversation. It returns the name of the reservation, which ends with the turn. If a budget
-// refuses, the model must not be called.
-func (e *Effects) reserveSummary(ctx context.Context, s *perdure.Session, asked string,
-	bytes int) (work string, refused *budget.Refusal, err error) {
-	work = budget.SummaryWork(core.NewID[perdure.EventID]())
-	err = e.core.Work.InTx(ctx, func(tx store.Tx) error {
-		refused = nil
-		some, err := tx.Budgets().Any()
-		if err != nil || !some {
-			return err
-		}
-		if _, err := tx.Sessions().Get(s.ID); err != nil {
-			return err
-		}
-		refused, err = e.core.Meter.Reserve(tx, meter.Request{
-			Owner: meter.OwnerOf(s), Work: work, Step: true,
-			Uses: meter.WorkUsage{Model: e.core.Meter.ModelOf(asked),
-				Usage:    perdure.Usage{InputTokens: int64(bytes / bytesPerToken), OutputTokens: summaryTokens},
-				Duration: assumedModelTime},
-			Waives: func(id perdure.BudgetID) bool { return s.Waives(id, tx.Now()) },
-		})
-		return err
-	})
-	return work, refused, err
-}
-
-// estimateUse estimates the most that the next model call uses.
-func (e *Effects) estimateUse(s *perdure.Session, model string) meter.WorkUsage {
-	req := e.request(s, perdure.CallModel{Attempt: 1})
-	size := len(req.System)
-	for _, t := range req.Tools {
-		size += len(t.Name) + len(t.Description) + len(t.Parameters)
-	}
-	in := int64(size/bytesPerToken + perdure.EstimateTokens(req.Messages) + perdure.EstimateTokens(s.Queue) +
-		perdure.EstimateTokens(s.Notifications))
-	return meter.WorkUsage{
-		Model: e.core.Meter.ModelOf(model),
-		Usage: perdure.Usage{InputTokens: in, OutputTokens: int64(e.core.Meter.Answer())}, Duration: assumedModelTime,
-	}
 }
 
 // reserve reserves with all budgets of the session.
@@ -179,7 +130,7 @@ func (s *step) stepBill(work string, bill *perdure.Generation, text bool) meter.
 			b.Uses.Usage, b.Release = perdure.Usage{}, true
 			return b
 		}
-		b.UsageUnknown, b.Uses.Usage = true, s.e.estimateUse(s.session, "").Usage
+		b.UsageUnknown, b.Uses.Usage = true, s.e.generation.EstimateUse(s.session, "").Usage
 	}
 	return b
 }

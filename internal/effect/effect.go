@@ -22,6 +22,7 @@ import (
 	"github.com/perdure/perdure/internal/effect/admission"
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/effect/environment"
+	"github.com/perdure/perdure/internal/effect/generation"
 	"github.com/perdure/perdure/internal/effect/secrets"
 	"github.com/perdure/perdure/internal/effect/toolset"
 	"github.com/perdure/perdure/store"
@@ -35,6 +36,7 @@ type Effects struct {
 	secrets     *secrets.Secrets
 	environment *environment.Environment
 	admission   *admission.Admission
+	generation  *generation.Generator
 	// detached maps the tasks of calls that left their turns to the id of their work.
 	detached   sync.Map
 	starting   startingTasks
@@ -60,6 +62,7 @@ func New(cfg core.Config) (*Effects, error) {
 	e.secrets = secrets.New(c, e.toolset)
 	e.environment = environment.New(c, e.toolset, e.secrets, above{e})
 	e.admission = admission.New(c, e.toolset, e.secrets)
+	e.generation = generation.New(c, e.toolset, e.secrets, e.admission)
 	return e, nil
 }
 
@@ -78,6 +81,9 @@ func (a above) Bind(env *tool.Env, by *environment.Caller) {
 
 // Admission decides about calls before they are claimed.
 func (e *Effects) Admission() *admission.Admission { return e.admission }
+
+// Generation asks the model.
+func (e *Effects) Generation() *generation.Generator { return e.generation }
 
 // Fold folds a session from its cache, snapshot and journal. The caller may change the result.
 // NotFound: no such session.
