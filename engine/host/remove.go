@@ -106,7 +106,7 @@ func (e *Host) removeRoot(
 // new session once the note is gone. cleanLeftovers does not wait for other cleaners; busy reports
 // that there were some. The last of them to finish continues with what remains.
 func (e *Host) cleanLeftovers(ctx context.Context, only ...perdure.SessionID) (busy bool, err error) {
-	calls, err := e.effects.CleanPruned(ctx, only...)
+	calls, err := e.effects.Cleanup().CleanPruned(ctx, only...)
 	sessions, failed := e.cleanRemoved(ctx, only)
 	return calls || sessions, errors.Join(err, failed)
 }
@@ -125,7 +125,7 @@ func (e *Host) removeTree(tx store.Tx, id perdure.SessionID) (gone []perdure.Ses
 		}
 		gone = append(gone, below...)
 	}
-	if err := e.effects.RecordRemoved(tx, id); err != nil {
+	if err := e.effects.Cleanup().RecordRemoved(tx, id); err != nil {
 		return nil, err
 	}
 	if err := tx.Sessions().Remove(id); err != nil {
@@ -150,7 +150,7 @@ func (e *Host) forget(ids []perdure.SessionID) {
 // leftovers still exist: the leftovers would appear as its own, and their removal would remove its
 // data too.
 func (e *Host) checkNoLeftovers(r store.Reader, ids ...perdure.SessionID) error {
-	left, err := e.effects.Leftovers(r)
+	left, err := e.effects.Cleanup().Leftovers(r)
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (e *Host) cleanRemoved(ctx context.Context, only []perdure.SessionID) (busy
 		if err != nil || len(notes) == 0 {
 			return err
 		}
-		left, err := e.effects.Leftovers(r)
+		left, err := e.effects.Cleanup().Leftovers(r)
 		for _, note := range notes {
 			id := perdure.SessionID(note.Path[1:])
 			if !left[id] && (len(only) == 0 || slices.Contains(only, id)) {
@@ -190,7 +190,7 @@ func (e *Host) cleanRemoved(ctx context.Context, only []perdure.SessionID) (busy
 		return err
 	})
 	for _, id := range going {
-		at, failed := e.effects.CleanNote(ctx, removedSessions, "/"+string(id), func(ctx context.Context) error {
+		at, failed := e.effects.Cleanup().CleanNote(ctx, removedSessions, "/"+string(id), func(ctx context.Context) error {
 			return e.forgetRemoved(ctx, id)
 		})
 		if store.Broken(failed) || ctx.Err() != nil {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/perdure/perdure/internal/effect"
+	"github.com/perdure/perdure/internal/effect/cleanup"
 	"github.com/perdure/perdure/internal/sessionport"
 )
 
@@ -50,7 +50,7 @@ func (e *Host) Retain(ctx context.Context, rotated string) (again bool) {
 }
 
 // RetainClaim is how long a cleaner claims a part of a retention pass.
-const RetainClaim = effect.CleanupClaimTTL
+const RetainClaim = cleanup.CleanupClaimTTL
 
 // CurrentKey returns the id of the key that secrets are encrypted with; empty without a keyring.
 func (e *Host) CurrentKey() string {
@@ -67,7 +67,7 @@ func (e *Host) prune(ctx context.Context) (busy bool, err error) {
 		if err != nil || e.cfg.Retention < 0 {
 			return busy, err
 		}
-		gone, err := e.effects.PruneTasks(ctx, e.cfg.Retention, e.cfg.PruneBatch)
+		gone, err := e.effects.Cleanup().Prune(ctx, e.cfg.Retention, e.cfg.PruneBatch)
 		if err != nil || gone == 0 {
 			return busy, err
 		}

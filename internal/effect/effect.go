@@ -20,6 +20,7 @@ import (
 
 	"github.com/perdure/perdure"
 	"github.com/perdure/perdure/internal/effect/admission"
+	"github.com/perdure/perdure/internal/effect/cleanup"
 	"github.com/perdure/perdure/internal/effect/core"
 	"github.com/perdure/perdure/internal/effect/environment"
 	"github.com/perdure/perdure/internal/effect/generation"
@@ -45,10 +46,9 @@ type Effects struct {
 	tasks     sync.Map
 	unstarted sync.Map
 	// calls holds the running foreground calls: perdure.CallKey to *callRun.
-	calls sync.Map
-	hosts hostCalls
-	// cleaning holds the notes that are being cleaned in this process: claim path to true.
-	cleaning sync.Map
+	calls   sync.Map
+	hosts   hostCalls
+	cleanup *cleanup.Cleanup
 }
 
 // New returns the effects of a configuration. Invalid: a required field is missing.
@@ -63,6 +63,7 @@ func New(cfg core.Config) (*Effects, error) {
 	e.environment = environment.New(c, e.toolset, e.secrets, above{e})
 	e.admission = admission.New(c, e.toolset, e.secrets)
 	e.generation = generation.New(c, e.toolset, e.secrets, e.admission)
+	e.cleanup = cleanup.New(c, e.toolset)
 	return e, nil
 }
 
@@ -84,6 +85,9 @@ func (e *Effects) Admission() *admission.Admission { return e.admission }
 
 // Generation asks the model.
 func (e *Effects) Generation() *generation.Generator { return e.generation }
+
+// Cleanup prunes tasks and cleans up after them.
+func (e *Effects) Cleanup() *cleanup.Cleanup { return e.cleanup }
 
 // Fold folds a session from its cache, snapshot and journal. The caller may change the result.
 // NotFound: no such session.
